@@ -441,7 +441,9 @@ struct cuda_expand {
  * t. Queries arrive unrotated. Partial softmax in base 2:
  *   m = max of logit * log2(e), l = sum 2^(logit * log2(e) - m), acc = sum 2^(...) v
  * rows: column = t * n_group + group.
- * decode: n_tok * n_group <= 8, 4-bit units; grid: n_split, n_head.
+ * decode: n_tok * n_group <= 8, 4-bit units; grid: n_split, n_head. The blocks share the tiles of
+ * all heads evenly: a head's results are in as many rows as it has pieces, after those of the heads
+ * before it, not in n_split.
  * chunk:  grid: ceil(n_tok * n_group / CUDA_ATTEND_ROWS), heads, n_split; CUDA_CHUNK_THREADS;
  * shared CUDA_CHUNK_SHARED; the units expanded before. */
 struct cuda_attend {
@@ -478,13 +480,14 @@ struct cuda_attend_one {
 #define CUDA_COLSUM_SHARED(dim, k_bytes)  (CUDA_TILE * ((k_bytes) + (dim)*2 + 16))
 
 /* Merges the splits in order, normalises, quantizes for the next matrix.
- * grid: n_tok * n_group, n_head; head_dim threads (64, 96 and 128: 128 threads are launched). */
+ * grid: ceil(n_tok * n_group / 4), n_head; 128 threads. */
 struct cuda_merge {
     const float *m, *l, *acc;
     int n_split, n_tok, n_group, n_head, head_dim;
     struct cuda_act act; /* of n_head * n_group * head_dim columns */
     float *out;          /* [n_tok][n_head * n_group * head_dim] or NULL */
     float *lse;          /* [n_head][n_tok * n_group], base 2, or NULL */
+    const int32_t *len;  /* after attend_decode: the cache's, by which heads have their pieces */
 };
 
 /* The same attention for all other layers: head sizes that are multiples of 16, windows, capped
@@ -678,17 +681,22 @@ struct cuda_argmax {
     int32_t *id;
 };
 
-/* The k largest logits, largest first, on ties the lower id first: the start of the chain in
- * runtime/token/sampler.c, so that only they are copied back. NaN and -inf are left out; *n_out may
- * then be less than k. grid: 1; 1024 threads; shared CUDA_TOP_SHARED. */
+/* The k largest of each `part` logits, largest first, on ties the lower id first: the start of the
+ * chain in runtime/token/sampler.c, so that only they are copied back. Of a large vocabulary the
+ * largest of each part are found first, and then, with their ids, the largest of these. NaN and
+ * -inf are left out: n_out may be less than k, and the other logits are then -inf.
+ * grid: ceil(n / part); 1024 threads; shared CUDA_TOP_SHARED. */
 #define CUDA_TOP_MAX    256
+#define CUDA_TOP_PART   4096
 #define CUDA_TOP_SHARED (1024 + CUDA_TOP_MAX * 8 + 32 * 4 + 16)
 struct cuda_top {
     const float *logits;
-    int n, k; /* k at most CUDA_TOP_MAX */
-    int32_t *id;
-    float *logit;
-    int32_t *n_out;
+    int n, k;       /* k at most CUDA_TOP_MAX */
+    int32_t *id;    /* [parts][k] */
+    float *logit;   /* as id */
+    int32_t *n_out; /* [parts] */
+    int part;
+    const int32_t *ids; /* of the logits; NULL: 0, 1, 2, … */
 };
 
 #endif

@@ -17,7 +17,10 @@
  * exactly two nibbles of two words of a unit, so that a complex product is four operations on whole
  * registers.
  *
- * While one tile is computed, cp.async copies the tile after the next. */
+ * While one tile is computed, cp.async copies the tile after the next.
+ *
+ * Heads that share a budget differ in length, and a launch lasts as long as its longest block. So
+ * all blocks of a launch take pieces of the same number of tiles, and long heads more pieces. */
 #include "kernels/cuda/act.cuh"
 #include "kernels/cuda/attend.cuh"
 #include "kernels/cuda/cache.cuh"
@@ -247,7 +250,64 @@ DEVICE void mask_logits(float c[4], const struct cuda_attend &a, int pos0, int s
     }
 }
 
-/* ---- the split's result ---------------------------------------------------------------------- */
+/* ---- equal work ------------------------------------------------------------------------------ */
+
+/* The tiles of a block. */
+struct piece {
+    int head;        /* n_head: the block has none */
+    int first, last; /* tiles of that head */
+    int row, n;      /* number of the head's first piece in the launch; its pieces */
+};
+
+DEVICE int pieces_of(const int32_t *len, int head, int n_tok, int size)
+{
+    return ceil_div(ceil_div(len[head] + n_tok, TILE), size);
+}
+
+/* Of all heads. A lane per head. */
+DEVICE int all_pieces(const int32_t *len, int n_head, int n_tok, int size)
+{
+    int n = 0;
+
+    for (int h = lane_id(); h < n_head; h += 32) n += pieces_of(len, h, n_tok, size);
+    return warp_sum_int(n);
+}
+
+/* The smallest number of tiles with which `most` pieces are enough for all heads, or up to 1/32
+ * more; most >= n_head. */
+DEVICE int piece_size(const int32_t *len, int n_head, int n_tok, int most)
+{
+    int size = max_int(ceil_div(all_pieces(len, n_head, n_tok, 1), most), 1);
+
+    while (all_pieces(len, n_head, n_tok, size) > most) size += 1 + size / 32;
+    return size;
+}
+
+/* Piece number `index` of the launch, or with `head` >= 0 that head's first one. */
+DEVICE struct piece find_piece(const int32_t *len, int n_head, int n_tok, int most, int index, int head)
+{
+    const int size = piece_size(len, n_head, n_tok, most);
+    struct piece p = {0, 0, 0, 0, 0};
+
+    for (; p.head < n_head; p.head++) {
+        p.n = pieces_of(len, p.head, n_tok, size);
+        if (head >= 0 ? p.head == head : index < p.row + p.n) break;
+        p.row += p.n;
+    }
+    p.first = (index - p.row) * size;
+    if (p.head < n_head) p.last = min_int(p.first + size, ceil_div(len[p.head] + n_tok, TILE));
+    return p;
+}
+
+DEVICE struct piece own_piece(const struct cuda_attend &a)
+{
+    const int n_head = a.cache.n_head;
+
+    return find_piece(a.cache.len, n_head, a.n_tok, a.n_split * n_head,
+                      block_y() * a.n_split + block_x(), -1);
+}
+
+/* ---- the piece's result ---------------------------------------------------------------------- */
 
 /* Stores the warps' sums in shared memory: m and l [warp][8], acc [warp][8][DIM]. */
 template <int DIM> DEVICE void put_warp(float *shared, const struct softmax *s, float o[][4])
@@ -272,10 +332,10 @@ template <int DIM> DEVICE void put_warp(float *shared, const struct softmax *s, 
 }
 
 template <int DIM>
-DEVICE void write_split(const struct cuda_attend &a, const float *shared, int head, int split)
+DEVICE void write_piece(const struct cuda_attend &a, const float *shared)
 {
     const int n_col = a.n_tok * a.n_group;
-    const int64_t row0 = ((int64_t)head * a.n_split + split) * n_col;
+    const int64_t row0 = ((int64_t)block_y() * a.n_split + block_x()) * n_col;
 
     for (int i = thread_id(); i < n_col * DIM; i += THREADS) {
         const int col = i / DIM, channel = i % DIM;
@@ -299,26 +359,22 @@ DEVICE void write_split(const struct cuda_attend &a, const float *shared, int he
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
-template <int DIM> DEVICE void attend_decode(const struct cuda_attend &a)
+template <int DIM> DEVICE void attend_decode(const struct cuda_attend &a, const struct piece &p)
 {
     enum { TILE_BYTES = unit<DIM>::TILE_BYTES, ROW = decode<DIM>::ROW };
     char *raw = shared_memory(); /* [2 stages][keys, values][TILE_BYTES] */
     char *table = raw + decode<DIM>::RAW, *queries = table + decode<DIM>::TABLE;
-    const int split = block_x(), head = block_y();
+    const int head = p.head, first = p.first, last = p.last;
     const int pos0 = a.cache.len[head], len = pos0 + a.n_tok;
-    const int per = ceil_div(ceil_div(len, TILE), a.n_split);
-    const int first = split * per, last = min_int(first + per, ceil_div(len, TILE));
     const int32_t *pages = a.cache.pages + head * a.cache.n_pages;
     const uint8_t *k = a.cache.k, *v = a.cache.v;
     struct softmax s = {{-INF, -INF}, {0.0f, 0.0f}};
     float o[decode<DIM>::BLOCKS][4] = {};
 
-    if (first < last) {
-        tile_copy(raw, k, unit<DIM>::BYTES, pages, first, len, THREADS);
-        tile_copy(raw + TILE_BYTES, v, unit<DIM>::BYTES, pages, first, len, THREADS);
-        fill_table<DIM>(table, a.cos, a.sin);
-        rotate_queries<DIM>(queries, a, head, pos0, first * TILE);
-    }
+    tile_copy(raw, k, unit<DIM>::BYTES, pages, first, len, THREADS);
+    tile_copy(raw + TILE_BYTES, v, unit<DIM>::BYTES, pages, first, len, THREADS);
+    fill_table<DIM>(table, a.cos, a.sin);
+    rotate_queries<DIM>(queries, a, head, pos0, first * TILE);
     cp_async_commit();
     for (int tile = first; tile < last; tile++) {
         const int stage = (tile - first) & 1;
@@ -343,53 +399,87 @@ template <int DIM> DEVICE void attend_decode(const struct cuda_attend &a)
     barrier(); /* the stages are reused for the sums */
     put_warp<DIM>((float *)raw, &s, o);
     barrier();
-    write_split<DIM>(a, (const float *)raw, head, split);
+    write_piece<DIM>(a, (const float *)raw);
+}
+
+template <int DIM> DEVICE void decode_piece(const struct cuda_attend &a)
+{
+    const struct piece p = own_piece(a);
+
+    if (p.head < a.cache.n_head) attend_decode<DIM>(a, p);
 }
 
 KERNEL(attend_decode_64, struct cuda_attend, CUDA_ATTEND_THREADS, 2)
 {
-    attend_decode<64>(a);
+    decode_piece<64>(a);
 }
 
 KERNEL(attend_decode_96, struct cuda_attend, CUDA_ATTEND_THREADS, 2)
 {
-    attend_decode<96>(a);
+    decode_piece<96>(a);
 }
 
 KERNEL(attend_decode_128, struct cuda_attend, CUDA_ATTEND_THREADS, 2)
 {
-    attend_decode<128>(a);
+    decode_piece<128>(a);
 }
 
-/* Merges the splits of a row in order; then quantizes to int8 for the output matrix. A thread per
- * channel: whole warps, since head_dim is a multiple of 32. */
-DEVICE void merge_row(const struct cuda_merge &a, int head, int row)
+/* A warp merges n pieces of a row, from row0 on, in order; then quantizes to int8 for the output
+ * matrix. A lane takes four channels. Loads of AHEAD pieces are in flight together. */
+DEVICE void merge_row(const struct cuda_merge &a, int head, int row, int row0, int n)
 {
-    const int n_row = a.n_tok * a.n_group, channel = thread_id();
-    const float *m = a.m + (int64_t)head * a.n_split * n_row + row;
-    const float *l = a.l + (int64_t)head * a.n_split * n_row + row;
-    const float *acc = a.acc + ((int64_t)head * a.n_split * n_row + row) * a.head_dim;
-    float max = -INF, sum = 0.0f, out = 0.0f;
+    enum { AHEAD = 8 };
+    const int n_row = a.n_tok * a.n_group, channel = lane_id() * 4, stride = n_row * a.head_dim;
+    const int64_t at = (int64_t)row0 * n_row + row;
+    const float *m = a.m + at, *l = a.l + at;
+    const float *acc = a.acc + at * a.head_dim + channel;
+    const bool used = channel < a.head_dim;
+    float max = -INF, sum = 0.0f, out[4] = {};
 
-    if (channel >= a.head_dim) return;
-    for (int i = 0; i < a.n_split; i++) max = max_f32(max, load_fresh(&m[(int64_t)i * n_row]));
+    for (int i = lane_id(); i < n; i += 32) max = max_f32(max, load_fresh(&m[(int64_t)i * n_row]));
+    max = warp_max(max);
     const float safe = max == -INF ? 0.0f : max;
-    for (int i = 0; i < a.n_split; i++) {
-        const float share = exp2_fast(load_fresh(&m[(int64_t)i * n_row]) - safe);
-        sum += load_fresh(&l[(int64_t)i * n_row]) * share;
-        out += load_fresh(&acc[(int64_t)i * n_row * a.head_dim + channel]) * share;
+    for (int first = 0; first < n; first += AHEAD) {
+        float part[AHEAD][4] = {}, weight[AHEAD], length[AHEAD];
+        UNROLL
+        for (int i = 0; i < AHEAD; i++) {
+            const bool there = first + i < n;
+            const int64_t piece = first + i;
+            weight[i] = there ? load_fresh(&m[piece * n_row]) : -INF;
+            length[i] = there ? load_fresh(&l[piece * n_row]) : 0.0f;
+            if (there && used) load_four_fresh(part[i], acc + piece * stride);
+        }
+        UNROLL
+        for (int i = 0; i < AHEAD; i++) {
+            const float share = exp2_fast(weight[i] - safe);
+            sum += length[i] * share;
+            UNROLL
+            for (int k = 0; k < 4; k++) out[k] += part[i][k] * share;
+        }
     }
-    out = sum > 0.0f ? out / sum : 0.0f;
     const int token = row / a.n_group, query = head * a.n_group + row % a.n_group;
-    const int n = a.n_head * a.n_group * a.head_dim, column = query * a.head_dim + channel;
-    if (a.out) a.out[(int64_t)token * n + column] = out;
-    if (a.lse && channel == 0) a.lse[(int64_t)head * n_row + row] = max + log2_of(sum);
-    quantize_group(a.act, out, token, column / 32, n / 32);
+    const int all = a.n_head * a.n_group * a.head_dim, column = query * a.head_dim + channel;
+    UNROLL
+    for (int k = 0; k < 4; k++) {
+        out[k] = sum > 0.0f ? out[k] / sum : 0.0f;
+        if (a.out && used) a.out[(int64_t)token * all + column + k] = out[k];
+    }
+    if (a.lse && lane_id() == 0) a.lse[(int64_t)head * n_row + row] = max + log2_of(sum);
+    quantize_four(a.act, out, token, used ? column / 32 : all / 32, all / 32);
 }
 
+/* A warp per row. */
 KERNEL(attend_merge, struct cuda_merge, 128, 1)
 {
-    merge_row(a, block_y(), block_x());
+    const int row = block_x() * WARPS + warp_id(), head = block_y();
+    int row0 = head * a.n_split, n = a.n_split;
+
+    if (row >= a.n_tok * a.n_group) return;
+    if (a.len) {
+        const struct piece p = find_piece(a.len, a.n_head, a.n_tok, a.n_split * a.n_head, 0, head);
+        row0 = p.row, n = p.n;
+    }
+    merge_row(a, head, row, row0, n);
 }
 
 /* ---- one token in one launch ----------------------------------------------------------------- */
@@ -397,22 +487,22 @@ KERNEL(attend_merge, struct cuda_merge, 128, 1)
 template <int DIM> DEVICE void attend_one(const struct cuda_attend_one &a)
 {
     const struct cuda_attend &at = a.at;
-    const int split = block_x(), head = block_y(), slot = at.cache.len[head];
-    const int n_tile = ceil_div(slot + 1, TILE), per = ceil_div(n_tile, at.n_split);
-    const int first = split * per;
+    const struct piece p = own_piece(at);
 
-    if (first < n_tile && first + per >= n_tile) { /* this block has the last tile */
+    if (p.head == at.cache.n_head) return;
+    const int head = p.head, slot = at.cache.len[head];
+    if (p.last == ceil_div(slot + 1, TILE)) { /* this block has the last tile */
         append_unit(at.cache, head, slot, a.k + head * DIM, a.v + head * DIM, *a.pos,
                     a.score ? a.score + head : NULL);
         memory_fence();
         barrier();
     }
-    attend_decode<DIM>(at);
-    if (!last_block(&a.ticket[head], at.n_split, (uint32_t *)shared_memory())) return;
+    attend_decode<DIM>(at, p);
+    if (!last_block(&a.ticket[head], p.n, (uint32_t *)shared_memory())) return;
     const struct cuda_merge merge = {at.m,       at.l,          at.acc, at.n_split, 1,
                                      at.n_group, at.cache.n_head, DIM,    a.act,      NULL,
-                                     NULL};
-    for (int row = 0; row < at.n_group; row++) merge_row(merge, head, row);
+                                     NULL,       NULL};
+    for (int row = warp_id(); row < at.n_group; row += WARPS) merge_row(merge, head, row, p.row, p.n);
 }
 
 KERNEL(attend_one_64, struct cuda_attend_one, CUDA_ATTEND_THREADS, 2)

@@ -320,6 +320,14 @@ DEVICE float load_fresh(const float *p)
     return x;
 }
 
+DEVICE void load_four_fresh(float x[4], const float *p)
+{
+    asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3])
+                 : "l"(p)
+                 : "memory");
+}
+
 #else /* the emulation */
 
 #include <emu.h>
@@ -622,6 +630,11 @@ DEVICE void memory_fence()
 DEVICE float load_fresh(const float *p)
 {
     return *p;
+}
+
+DEVICE void load_four_fresh(float x[4], const float *p)
+{
+    for (int i = 0; i < 4; i++) x[i] = p[i];
 }
 
 #endif

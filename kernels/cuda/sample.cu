@@ -127,20 +127,25 @@ DEVICE void gather_ties(struct top *top, const struct cuda_top &a, uint32_t thre
 KERNEL(top_k, struct cuda_top, 1024, 1)
 {
     struct top *top = (struct top *)shared_memory();
+    const int first = block_x() * a.part, i = thread_id();
+    struct cuda_top own = a;
     int equal;
 
-    if (thread_id() == 0) top->n = 0;
-    const uint32_t threshold = threshold_of(top, a, &equal);
-    gather_above(top, a, threshold);
-    if (threshold) gather_ties(top, a, threshold, equal);
+    own.logits += first;
+    own.n = min_int(a.n - first, a.part);
+    if (i == 0) top->n = 0;
+    const uint32_t threshold = threshold_of(top, own, &equal);
+    gather_above(top, own, threshold);
+    if (threshold) gather_ties(top, own, threshold, equal);
     barrier();
-    const int n = threshold ? a.k : (int)top->n, i = thread_id();
-    if (i == 0) *a.n_out = n;
-    if (i >= n) return;
-    int rank = 0;
-    for (int j = 0; j < n; j++)
+    const int n = threshold ? a.k : (int)top->n;
+    int rank = i < n ? 0 : i; /* missing ones come last */
+    if (i == 0) a.n_out[block_x()] = n;
+    if (i >= a.k) return;
+    for (int j = 0; j < n && i < n; j++)
         rank +=
             top->key[j] > top->key[i] || (top->key[j] == top->key[i] && top->id[j] < top->id[i]);
-    a.id[rank] = top->id[i];
-    a.logit[rank] = a.logits[top->id[i]];
+    const int from = first + (i < n ? top->id[i] : 0), to = block_x() * a.k + rank;
+    a.id[to] = a.ids ? a.ids[from] : from;
+    a.logit[to] = i < n ? a.logits[from] : -INF;
 }

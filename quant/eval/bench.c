@@ -254,15 +254,21 @@ static void keep_past(struct point *p)
 {
     const struct arena *a = &p->x.cache_arena;
     p->past.bytes = malloc(a->used);
+    struct err e;
+    if (p->past.bytes && cache_fetch(&p->x.cache, cache_len_max(&p->x.cache), &e)) {
+        free(p->past.bytes);
+        p->past.bytes = NULL;
+    }
     if (!p->past.bytes) return;
     memcpy(p->past.bytes, a->base, a->used);
     p->past.cache = p->x.cache;
 }
 
-static void return_to_past(struct point *p)
+static int return_to_past(struct point *p, struct err *e)
 {
     memcpy(p->x.cache_arena.base, p->past.bytes, p->x.cache_arena.used);
     p->x.cache = p->past.cache;
+    return context_loaded(&p->x, e);
 }
 
 /* If all units stay and keys and values are packed alike, the tokens before a depth need not be
@@ -270,7 +276,8 @@ static void return_to_past(struct point *p)
 static bool can_fill(const struct context *x)
 {
     const struct cache_shape *shape = &x->cache.shape;
-    return x->plan.policy->scorer == POLICY_KEEP_ALL && shape->k_type == shape->v_type && !x->gpu;
+    return x->plan.policy->scorer == POLICY_KEEP_ALL && shape->k_type == shape->v_type &&
+           !x->cache.windows;
 }
 
 /* Brings the cache to the state after `depth` tokens. */
@@ -278,21 +285,18 @@ static int go_to(struct point *p, int64_t depth, struct err *e)
 {
     struct context *x = &p->x;
     struct cost unused;
-    if (p->past.bytes && p->past.cache.n_pos == depth) {
-        return_to_past(p);
-        return 0;
-    }
+    if (p->past.bytes && p->past.cache.n_pos == depth) return return_to_past(p, e);
     cache_clear(&x->cache);
     if (!can_fill(x)) return run_tokens(p, depth, x->plan.chunk, &unused, e);
     fill_units(x, (int)depth);
-    return 0;
+    return context_loaded(x, e);
 }
 
 /* Runs the tokens before a depth, once. */
 static int reach(struct point *p, struct err *e)
 {
     char what[64];
-    if (!p->depth || p->x.gpu || can_fill(&p->x)) return 0;
+    if (!p->depth || can_fill(&p->x)) return 0;
     snprintf(what, sizeof what, "to depth %lld", (long long)p->depth);
     struct report_bar bar = report_bar(what);
     p->bar = &bar;

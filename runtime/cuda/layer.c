@@ -217,9 +217,9 @@ static void attend(struct cuda_context *x, const struct model_layer *l)
     const bool few = rows <= CUDA_ATTEND_COLS && !c->k_type && !c->v_type; /* 4-bit */
     const int splits = few ? x->kv.n_split : chunk_splits(x, &x->kv, blocks * m->n_kv_head);
     struct cuda_attend job = attend_job(x, l, splits);
-    const struct cuda_merge merge = {x->m_part, x->l_part,      x->acc_part,  splits,
-                                     x->n,      model_group(m), m->n_kv_head, m->head_dim,
-                                     x->act,    NULL,           NULL};
+    const struct cuda_merge merge = {
+        x->m_part,    x->l_part,   x->acc_part, splits, x->n, model_group(m),
+        m->n_kv_head, m->head_dim, x->act,      NULL,   NULL, few ? job.cache.len : NULL};
     if (few)
         cuda_launch(x, decode_of[size], splits, m->n_kv_head, 1, CUDA_ATTEND_THREADS,
                     CUDA_DECODE_SHARED((size_t)m->head_dim), &job);
@@ -227,7 +227,7 @@ static void attend(struct cuda_context *x, const struct model_layer *l)
         n = heads_that_fit(x, l, &job.units);
         attend_heads(x, &job, n);
     }
-    LAUNCH(x, attend_merge, rows, m->n_kv_head, 1, 128, 0, &merge);
+    LAUNCH(x, attend_merge, cuda_parts_of(rows, 4), m->n_kv_head, 1, 128, 0, &merge);
 }
 
 /* Attention of any layer; the output is in x->att. */

@@ -213,7 +213,7 @@ struct cuda_context {
         uint32_t *prefix; /* [n_heads], like those two */
         uint32_t *count;  /* [n_heads][RETENTION_COLS] units per column, or keys per digit */
     } evict;
-    int32_t *best, *top_id, *n_top;
+    int32_t *best, *top_id, *n_top; /* top_…: of the vocabulary's parts, then of all */
     float *top_logit;
     uint8_t *stage;
 

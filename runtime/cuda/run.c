@@ -176,9 +176,10 @@ static void plan_scratch(struct cuda_context *x, const struct cache_shape *s, st
     if (x->n_queries) x->queries = arena_take(a, queries_floats(x), f);
     x->tickets = arena_take(a, (size_t)m->n_kv_head + 1, sizeof *x->tickets);
     x->best = arena_take(a, CUDA_TRY_MAX, sizeof *x->best);
-    x->top_id = arena_take(a, CUDA_TOP_MAX, sizeof *x->top_id);
-    x->top_logit = arena_take(a, CUDA_TOP_MAX, f);
-    x->n_top = arena_take(a, 1, sizeof *x->n_top);
+    const size_t tops = 1 + (size_t)cuda_parts_of(m->n_vocab, CUDA_TOP_PART);
+    x->top_id = arena_take(a, tops * CUDA_TOP_MAX, sizeof *x->top_id);
+    x->top_logit = arena_take(a, tops * CUDA_TOP_MAX, f);
+    x->n_top = arena_take(a, tops, sizeof *x->n_top);
     x->stage = arena_take(a, 1, x->stage_bytes);
 }
 
@@ -600,17 +601,38 @@ int cuda_logits(struct cuda_context *x, int row, float *out, struct err *e)
                         (x->tries ? 1 : (size_t)x->rows) * n_vocab * sizeof *out);
 }
 
+/* The k largest logits of a row: those of each part of the vocabulary, then the largest of these.
+ * Returns where they are. */
+static struct cuda_top find_top(struct cuda_context *x, int row, int k)
+{
+    const int n = x->m->n_vocab, parts = cuda_parts_of(n, CUDA_TOP_PART);
+    const struct cuda_top each = {x->logits + (size_t)row * (size_t)n,
+                                  n,
+                                  k,
+                                  x->top_id,
+                                  x->top_logit,
+                                  x->n_top,
+                                  CUDA_TOP_PART,
+                                  NULL};
+    const struct cuda_top all = {x->top_logit,
+                                 parts * k,
+                                 k,
+                                 x->top_id + parts * CUDA_TOP_MAX,
+                                 x->top_logit + parts * CUDA_TOP_MAX,
+                                 x->n_top + parts,
+                                 parts * k,
+                                 x->top_id};
+    LAUNCH(x, top_k, parts, 1, 1, 1024, CUDA_TOP_SHARED, &each);
+    if (parts == 1) return each;
+    LAUNCH(x, top_k, 1, 1, 1, 1024, CUDA_TOP_SHARED, &all);
+    return all;
+}
+
 int cuda_candidates(struct cuda_context *x, int row, const struct sampling *s,
                     struct sampler_entry *out, int *n, struct err *e)
 {
     int32_t ids[CUDA_TOP_MAX];
     float logits[CUDA_TOP_MAX];
-    const struct cuda_top job = {x->logits + (size_t)row * (size_t)x->m->n_vocab,
-                                 x->m->n_vocab,
-                                 s->top_k,
-                                 x->top_id,
-                                 x->top_logit,
-                                 x->n_top};
     *n = 0;
     if (s->repeat_penalty != 1) return 0;
     if (cuda_begin(x, e)) return x->rc;
@@ -620,10 +642,11 @@ int cuda_candidates(struct cuda_context *x, int row, const struct sampling *s,
         return cuda_get_now(x, &out->id, x->best + row, sizeof out->id);
     }
     if (s->top_k <= 0 || s->top_k > CUDA_TOP_MAX || s->top_k >= x->m->n_vocab) return 0;
-    LAUNCH(x, top_k, 1, 1, 1, 1024, CUDA_TOP_SHARED, &job);
-    if (!x->rc) x->rc = cuda_get(x->g, ids, x->top_id, (size_t)s->top_k * sizeof *ids, e);
-    if (!x->rc) x->rc = cuda_get(x->g, logits, x->top_logit, (size_t)s->top_k * sizeof *logits, e);
-    if (cuda_get_now(x, n, x->n_top, sizeof *n)) return x->rc;
+    const struct cuda_top top = find_top(x, row, s->top_k);
+    const size_t k = (size_t)s->top_k;
+    if (!x->rc) x->rc = cuda_get(x->g, ids, top.id, k * sizeof *ids, e);
+    if (!x->rc) x->rc = cuda_get(x->g, logits, top.logit, k * sizeof *logits, e);
+    if (cuda_get_now(x, n, top.n_out, sizeof *n)) return x->rc;
     for (int i = 0; i < *n; i++) out[i] = (struct sampler_entry){logits[i], ids[i]};
     return 0;
 }

@@ -210,8 +210,9 @@ static void run_decode(struct fixture *f, uint64_t seed)
     if (s->dim == 128) LAUNCH(attend_decode_128, &f->args, x, y, 1, 128, shared, seed);
 }
 
-/* Checks merged output and LSE against `want`, int8 output against the CPU's of the same floats. */
-static void check_merged(struct fixture *f, uint64_t seed)
+/* pieces: heads have pieces by their lengths. Checks merged output and LSE against `want`, int8
+ * output against the CPU's of the same floats. */
+static void check_merged(struct fixture *f, bool pieces, uint64_t seed)
 {
     const struct shape *s = &f->shape;
     const size_t out_bytes = (size_t)(s->n_tok * f->n_out) * sizeof(float);
@@ -223,13 +224,14 @@ static void check_merged(struct fixture *f, uint64_t seed)
                            .n_tok = s->n_tok,
                            .n_group = s->n_group,
                            .n_head = s->n_head,
-                           .head_dim = s->dim};
+                           .head_dim = s->dim,
+                           .len = pieces ? f->args.cache.len : NULL};
     struct wanted w;
 
     m.act = cuda_act_new(s->n_tok, f->n_out);
     m.out = guarded(out_bytes);
     m.lse = guarded(lse_bytes);
-    LAUNCH(attend_merge, &m, f->n_row, s->n_head, 1, 128, 0, seed);
+    LAUNCH(attend_merge, &m, (f->n_row + 3) / 4, s->n_head, 1, 128, 0, seed);
     for (int h = 0; h < s->n_head; h++)
         for (int row = 0; row < f->n_row; row++) {
             const float *out =
@@ -269,7 +271,7 @@ static void check_decode(struct shape s)
     memset(f.args.acc, 0xff, bytes);
     run_decode(&f, 2); /* another order of warps, but the same bits */
     assert_same(f.args.acc, first, bytes, "another order");
-    check_merged(&f, 3);
+    check_merged(&f, true, 3);
     free(first);
     fixture_free(&f);
 }
@@ -312,6 +314,19 @@ static void decode_splits(void **state)
     check_decode(FOUR_BIT(64, 4, 3, 1, 7, {200, 0, 640})); /* most splits of one are empty */
 }
 
+/* Blocks of a launch have pieces of equal size: 1, 1 and 16 tiles are 10 pieces of up to 2, not
+ * three times 4. */
+static void decode_pieces(void **state)
+{
+    const struct shape s = FOUR_BIT(64, 1, 3, 1, 4, {0, 5, 1000});
+    struct fixture f = fixture_new(&s, 9);
+    (void)state;
+    run_decode(&f, 1);
+    for (int i = 0; i < 12; i++) assert_int_equal(isnan(f.args.m[i]) != 0, i >= 10);
+    check_merged(&f, true, 2);
+    fixture_free(&f);
+}
+
 /* ---- one token in one launch ----------------------------------------------------------------- */
 
 DECLARE_KERNEL(attend_one_64, cuda_attend_one);
@@ -345,10 +360,11 @@ static void check_one(struct shape s)
                                      .n_group = s.n_group,
                                      .n_head = s.n_head,
                                      .head_dim = dim,
-                                     .act = act[0]};
+                                     .act = act[0],
+                                     .len = c->len};
     LAUNCH(kv_append, &append, 1, s.n_head, 1, 128, 0, 1);
     run_decode(&f, 2);
-    LAUNCH(attend_merge, &merge, f.n_row, s.n_head, 1, 128, 0, 3);
+    LAUNCH(attend_merge, &merge, (f.n_row + 3) / 4, s.n_head, 1, 128, 0, 3);
     memcpy(units, c->k, bytes);
     memcpy(units + bytes, c->v, bytes);
     const struct cuda_attend_one job = {f.args, kv, kv + n_kv, pos, score, ticket, act[1]};
@@ -523,7 +539,7 @@ static void check_chunk_as(struct shape s, bool is_int8)
         check_mean(&f, h);
         check_int8_keys(&f, h);
     }
-    check_merged(&f, 3);
+    check_merged(&f, false, 3);
     expanded_free(&f);
     free(first);
     fixture_free(&f);
@@ -729,10 +745,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decode_shapes),  cmocka_unit_test(decode_groups),
         cmocka_unit_test(decode_lengths), cmocka_unit_test(decode_tokens),
-        cmocka_unit_test(decode_splits),  cmocka_unit_test(one_token),
-        cmocka_unit_test(chunk_shapes),   cmocka_unit_test(chunk_kinds),
-        cmocka_unit_test(column_sums),    cmocka_unit_test(any_heads),
-        cmocka_unit_test(any_windows),    cmocka_unit_test(any_places),
+        cmocka_unit_test(decode_splits),  cmocka_unit_test(decode_pieces),
+        cmocka_unit_test(one_token),      cmocka_unit_test(chunk_shapes),
+        cmocka_unit_test(chunk_kinds),    cmocka_unit_test(column_sums),
+        cmocka_unit_test(any_heads),      cmocka_unit_test(any_windows),
+        cmocka_unit_test(any_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

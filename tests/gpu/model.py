@@ -5,6 +5,8 @@ slots are used, matrix units reach 90 % of their rate, memory 93 % (4090) or 88 
 latencies below are guesses in cycles. Nothing here was measured. Python 3, no packages.
 """
 
+import math
+
 # processors, GHz, GB/s, share of them reached, launch gap in us, blocks merged by a head's last
 DEVICES = {
     "RTX 4090": (128, 2.52, 1008, 0.93, 2.2, 32),
@@ -18,6 +20,12 @@ ISSUE, MATRIX = 0.75, 0.9
 # slots: per int8 mma of q4; per warp and tile of 16 rows x 64 units, halves and int8 (None: not there)
 BEFORE = {"q4": 26.3, "halves": 2430, "int8": None, "expand": False, "prologue": 11800, "score": 19600}
 NOW = {"q4": 14.1, "halves": 758, "int8": 823, "expand": True, "prologue": 500, "score": 6000}
+# cycles in which a head's last block merges n splits of four query heads: one after the other, in ten
+# rounds of loads each for 32 splits; or a warp each, eight splits in a round, after the sharing of tiles
+BEFORE["merge"] = lambda n: 4 * (3800 * n / 32 + 500)
+NOW["merge"] = lambda n: 500 + 600 + 650 * math.ceil(n / 8) + 500
+# seconds after the last matrix: the largest logits (by one block, or by one for 4,096 of them), the host
+BEFORE["top"], NOW["top"] = 200e-6, 90e-6
 
 LAYERS, CHUNK, FF, EMBD, HEADS, DIM, UNITS = 32, 1024, 14336, 4096, 8, 128, 16384
 LINEAR = 14.29e12 + 0.41e12  # operations of a chunk: matrices, retaining heads
@@ -46,14 +54,14 @@ def decode(name, code):
     q4 = 0.5625
     kernels = [("qkv", 6144 * EMBD * q4, code["prologue"]),
                ("score", 1024 * 6144 * 1.0625, code["score"]),
-               ("attention", 2 * HEADS * UNITS * 80, 5000 + 4 * (3800 * merged / 32 + 500)),
+               ("attention", 2 * HEADS * UNITS * 80, 5000 + code["merge"](merged)),
                ("o", EMBD * EMBD * q4, 0),
                ("gate", 2 * FF * EMBD * q4, code["prologue"]),
                ("down", FF * EMBD * q4, 0)]
     head = 128256 * EMBD * q4
     seconds = LAYERS * sum(b / (rate * 1e9 * share) + gap * 1e-6 + late / (ghz * 1e9)
                            for _, b, late in kernels)
-    seconds += head / (rate * 1e9 * share) + 200e-6
+    seconds += head / (rate * 1e9 * share) + code["top"]
     ideal = (LAYERS * sum(b for _, b, _ in kernels) + head) / (rate * 1e9)
     return 1 / seconds, 100 * ideal / seconds
 

@@ -632,22 +632,25 @@ static void retention(void)
     time_job(&evict, model, "16384");
 }
 
+/* The first of two launches: the best of each part of a vocabulary. */
 static void top_args(int copy, void *to)
 {
+    const int n = scaled(128256, 64), k = 40, parts = parts_of(n, CUDA_TOP_PART);
     (void)copy;
     *(struct cuda_top *)to = (struct cuda_top){.logits = floats(),
-                                               .n = scaled(128256, 64),
-                                               .k = 40,
+                                               .n = n,
+                                               .k = k,
                                                .id = (int32_t *)now.key,
                                                .logit = out(),
-                                               .n_out = (int32_t *)(void *)now.words->tickets};
+                                               .n_out = (int32_t *)now.key + parts * k,
+                                               .part = CUDA_TOP_PART};
 }
 
 static void sampling(void)
 {
     const struct job top = {.name = "top_k",
                             .kernel = CUDA_KERNEL_top_k,
-                            .grid = {1, 1, 1},
+                            .grid = {parts_of(scaled(128256, 64), CUDA_TOP_PART), 1, 1},
                             .threads = 1024,
                             .shared = CUDA_TOP_SHARED,
                             .bytes = 4.0 * scaled(128256, 64),

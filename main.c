@@ -17,6 +17,7 @@
 #include "cli/print/report.h"
 #include "cli/print/target.h"
 #include "cli/pull/pull.h"
+#include "quant/heads/heads_first_use.h"
 #include "facts.h" /* made by the Makefile */
 
 enum {
@@ -101,10 +102,15 @@ static int command_help(const struct command *c)
     return print(&text);
 }
 
+static void manual_text(struct str *out)
+{
+    manual_print(commands, out);
+}
+
 static int manual(void)
 {
     struct str text = {0};
-    manual_print(commands, &text);
+    manual_text(&text);
     return print(&text);
 }
 
@@ -266,7 +272,7 @@ static int run(int argc, char **argv)
 {
     struct options o;
     struct texts texts = {0};
-    struct str packed = {0};
+    struct str packed = {0}, heads = {0};
     struct err e = {0};
     int n_used;
     if (argc == 2 && asks_help(argv[1])) return help();
@@ -282,12 +288,15 @@ static int run(int argc, char **argv)
     int rc = read_options(&o, &texts, &l, &e);
     if (!rc && !o.no_weight_cache && !path_packed(&packed, NULL))
         o.engine.weight_cache_dir = packed.data;
+    if (!rc && c->run == cmd_chat && !o.help && !o.print_config)
+        heads_first_use(&o, manual_text, &heads);
     int status = rc               ? report_error(&e)
                  : o.help         ? command_help(c)
                  : o.print_config ? print_config(&o)
                                   : c->run(&o);
     texts_release(&texts);
     str_release(&packed);
+    str_release(&heads);
     return status;
 }
 

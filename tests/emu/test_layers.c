@@ -159,7 +159,7 @@ static void experts_on_host(void **state)
 
 static void recurrent(void **state)
 {
-    CHECK("qwen35", "lfm2", "granitehybrid", "falcon-h1", "qwen35moe", "lfm2moe");
+    CHECK("qwen35", "lfm2", "granitehybrid", "falcon-h1", "qwen35moe", "lfm2moe", "qwen3next");
 }
 
 /* The first layers on the device. */

@@ -50,7 +50,7 @@ class Model:
 
     @property
     def family(self):
-        return self.arch.removesuffix("moe")
+        return "qwen35" if self.arch == "qwen3next" else self.arch.removesuffix("moe")
 
 
 class Weights:
@@ -129,15 +129,22 @@ def delta_layer(m, w, at, x):
     n, nk, nv = x.shape[0], m.n_key * m.key_dim, m.n_value * m.value_dim
     qkv = x @ w.matrix(f"{at}.attn_qkv", 2 * nk + nv, m.n_embd).T
     z = x @ w.matrix(f"{at}.attn_gate", nv, m.n_embd).T
-    beta = torch.sigmoid(x @ w.matrix(f"{at}.ssm_beta", m.n_value, m.n_embd).T)
-    step = x @ w.matrix(f"{at}.ssm_alpha", m.n_value, m.n_embd).T
+    times, beside = m.n_value // m.n_key, m.arch == "qwen3next"
+    if beside:  # one matrix: of each key head the rows of its heads' beta, then of their alpha
+        both = x @ w.matrix(f"{at}.ssm_ba", 2 * m.n_value, m.n_embd).T
+        beta, step = (p.reshape(n, -1) for p in both.reshape(n, m.n_key, 2, times).unbind(2))
+    else:
+        beta = x @ w.matrix(f"{at}.ssm_beta", m.n_value, m.n_embd).T
+        step = x @ w.matrix(f"{at}.ssm_alpha", m.n_value, m.n_embd).T
+    beta = torch.sigmoid(beta)
     qkv = silu(convolve(qkv, w.table(f"{at}.ssm_conv1d", 2 * nk + nv, m.n_taps)))
     a = -torch.exp(0.5 + 0.5 * w.randn(m.n_value)).float().double()
     w.file[f"{at}.ssm_a"] = (a, "F32")
     step = softplus(step + w.vector(f"{at}.ssm_dt", m.n_value, -2.5, 0.5, ".bias"))
     q, k = (p.reshape(n, m.n_key, -1) for p in (qkv[:, :nk], qkv[:, nk:2 * nk]))
-    times = m.n_value // m.n_key
-    q, k = unit(q).repeat(1, times, 1) / math.sqrt(m.key_dim), unit(k).repeat(1, times, 1)  # tiled
+    q, k = (unit(p).repeat_interleave(times, 1) if beside else unit(p).repeat(1, times, 1)
+            for p in (q, k))  # heads of one key head are neighbours, or n_key apart
+    q = q / math.sqrt(m.key_dim)
     v = qkv[:, 2 * nk:].reshape(n, m.n_value, -1)
     y = recur(m, q, k, v, torch.exp(a * step), beta, True)
     y = rms(y, w.vector(f"{at}.ssm_norm", m.value_dim, 1, 0.1), m.eps).reshape(n, -1) * silu(z)
@@ -424,7 +431,9 @@ def main():
                                    n_value=4, value_dim=16, eps=1e-5, scales=(6.0, 0.22, 4.0),
                                    attention=0.11, no_rope=True),
             "falcon-h1": Model("falcon-h1", 24, "bb", n_kv=2, head_dim=16, n_rot=16, n_key=2,
-                               n_value=4, value_dim=8, eps=1e-5)}.items():
+                               n_value=4, value_dim=8, eps=1e-5),
+            "qwen3next": Model("qwen3next", 27, "da", n_rot=8, n_key=2, n_value=4, experts=dict(
+                n=5, used=2, ff=16, shared=24, normalized=True))}.items():
         w = Weights(m.seed)
         for i in range(len(m.kinds), len(m.kinds) + m.n_draft):
             w.vector(f"blk.{i}.attn_norm", m.n_embd, 1, 0.1)

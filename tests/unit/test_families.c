@@ -339,6 +339,7 @@ static struct row rows[] = {
     {"glm4moe", "glm4moe", 512},
     {"dots1", "dots1", 512},
     {"qwen35moe", "qwen35moe", 512},
+    {"qwen3next", "qwen3next", 512},
     {"lfm2moe", "lfm2moe", 512},
     {"gemma2", "gemma2", 512},
     {"gemma3", "gemma3", 512},

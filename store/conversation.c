@@ -208,6 +208,18 @@ int store_conversation_find(struct store *s, const char *name, struct store_conv
     return read_one(s, q, out, "looking for the conversation", e);
 }
 
+int store_conversation_count(struct store *s, int64_t *n, struct err *e)
+{
+    static const char doing[] = "counting the conversations";
+    sqlite3_stmt *q;
+    int rc =
+        db_prepare(s, "SELECT count(*) FROM conversation WHERE deleted_ms IS NULL", &q, doing, e);
+    if (!rc) rc = db_step(s, q, doing, e);
+    if (rc > 0) *n = sqlite3_column_int64(q, 0);
+    sqlite3_finalize(q);
+    return rc < 0 ? rc : 0;
+}
+
 int store_conversation_latest(struct store *s, struct store_conversation *out, struct err *e)
 {
     return read_one(s, s->statements[DB_CONVERSATION_LATEST], out,

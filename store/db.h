@@ -80,6 +80,8 @@ struct store {
     bool joins;       /* between store_hold and store_release: those are parts of one transaction */
     bool join_failed; /* one of them was rolled back, so that all will be */
     bool removed_text; /* the open transaction removed words, see db_commit */
+    int (*progress)(void *ctx, int64_t done, int64_t total); /* store_watch */
+    void *progress_ctx;
     int64_t locked_ns; /* when the wait for a lock began */
     int n_reading;     /* calls of store_begin_reading that store_end_reading has not ended yet */
     bool reads;        /* the first of these calls began a transaction */

@@ -450,8 +450,22 @@ static int pass_checkpoint(void *ctx, const struct store_checkpoint *c)
     return 0;
 }
 
+void store_watch(struct store *s, int (*progress)(void *ctx, int64_t done, int64_t total),
+                 void *ctx)
+{
+    s->progress = progress;
+    s->progress_ctx = ctx;
+}
+
+int store_progress(struct store *s, int64_t done, int64_t total, struct err *e)
+{
+    if (!s->progress || !s->progress(s->progress_ctx, done, total)) return 0;
+    return err_set(e, ERR_STOP, "interrupted");
+}
+
 struct check {
     struct store *store;
+    int64_t n_done, n; /* conversations */
     struct err *err;
 };
 
@@ -468,7 +482,7 @@ static int check_conversation(void *ctx, const struct store_conversation *c)
     if (!rc) rc = store_tag_each(s, c->id, pass_tag, NULL, k->err);
     if (!rc) rc = store_state_get(s, c->id, &state, k->err);
     free(state);
-    return rc;
+    return rc ? rc : store_progress(s, ++k->n_done, k->n, k->err);
 }
 
 /* Runs one of SQLite's checks; `good` is its first row when the file is intact (NULL = no row). */
@@ -498,12 +512,13 @@ static int check_pragma(struct store *s, const char *sql, const char *good, stru
 
 int store_check(struct store *s, struct err *e)
 {
-    struct check k = {s, e};
+    struct check k = {.store = s, .err = e};
     int rc = check_pragma(s, "PRAGMA integrity_check(1)", "ok", e);
     if (!rc) rc = check_pragma(s, "PRAGMA foreign_key_check", NULL, e);
     if (!rc) rc = store_begin_reading(s, e);
     if (!rc) {
-        rc = store_conversation_list(s, check_conversation, &k, e);
+        rc = store_conversation_count(s, &k.n, e);
+        if (!rc) rc = store_conversation_list(s, check_conversation, &k, e);
         store_end_reading(s);
     }
     return rc ? rc : db_search_check(s, e);

@@ -127,6 +127,7 @@ int store_conversation_latest(struct store *s, struct store_conversation *out, s
 int store_conversation_list(struct store *s,
                             int (*each)(void *ctx, const struct store_conversation *c), void *ctx,
                             struct err *e);
+int store_conversation_count(struct store *s, int64_t *n, struct err *e);
 int store_conversation_rename(struct store *s, int64_t id, const char *name, struct err *e);
 /* Permanently removes a conversation that has no messages, if it still has that name. */
 int store_conversation_forget(struct store *s, int64_t id, const char *name, struct err *e);
@@ -349,6 +350,11 @@ int store_rewind(struct store *s, int64_t conversation, int64_t n_messages, int6
 int store_check(struct store *s, struct err *e);
 /* Shrinks the file to its contents and rebuilds the search index. */
 int store_compact(struct store *s, struct err *e);
+/* Long work reports how much of it is done: store_check, and a caller's own work by store_progress,
+ * which returns ERR_STOP when the callback returns non-zero. NULL = none. */
+void store_watch(struct store *s, int (*progress)(void *ctx, int64_t done, int64_t total),
+                 void *ctx);
+int store_progress(struct store *s, int64_t done, int64_t total, struct err *e);
 /* Returns free pages of the file to the disk, while more than `above` bytes are free: 4 MiB at most
  * per call, so that the user does not wait. Called after dropping and purging; failures are
  * ignored. */

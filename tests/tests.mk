@@ -204,8 +204,8 @@ crowd: all
 # HOSTILE mutated databases and exports, read by the program with sanitizers.
 HOSTILE ?= 5000
 hostile:
-	@$(MAKE) SAN=1 hostile-run
-hostile-run: all $(B)/tests/fault/hostile
+	@$(MAKE) CC=clang SAN=1 FUZZ=1 hostile-run
+hostile-run: $(PROGRAM) $(B)/tests/fault/hostile
 	@$(B)/tests/fault/hostile $(PROGRAM) $(HOSTILE)
 # Each system call and each allocation of the commands fails once, or they are killed there.
 calls: all $(B)/tests/fault/test_calls

@@ -271,16 +271,25 @@ static void tell_imported(void *ctx, const char *name)
 
 static int import_command(struct conversations *l, const struct options *o, struct err *e)
 {
-    return conversations_import(l, o->args[0], o->n_args > 1 ? o->args[1] : NULL, tell_imported,
-                                NULL, e);
+    struct report_bar bar = report_bar("importing");
+    report_catch_interrupt();
+    conversations_watch(l, report_bar_show, &bar);
+    int rc = conversations_import(l, o->args[0], o->n_args > 1 ? o->args[1] : NULL, tell_imported,
+                                  NULL, e);
+    report_bar_end(&bar);
+    return rc;
 }
 
 /* ---- care ------------------------------------------------------------------------------------ */
 
 static int check_command(struct conversations *l, const struct options *o, struct err *e)
 {
+    struct report_bar bar = report_bar("checking");
     (void)o;
+    report_catch_interrupt();
+    conversations_watch(l, report_bar_show, &bar);
     int rc = conversations_check(l, e);
+    report_bar_end(&bar);
     if (!rc) report_note("every checksum is right");
     return rc;
 }

@@ -466,6 +466,12 @@ static int check_count(void *ctx, const struct store_conversation *c)
                    (long long)state.n_lost, c->name);
 }
 
+void conversations_watch(struct conversations *l,
+                         int (*progress)(void *ctx, int64_t done, int64_t total), void *ctx)
+{
+    if (l->store) store_watch(l->store, progress, ctx);
+}
+
 int conversations_check(struct conversations *l, struct err *e)
 {
     struct check k = {l->store, e};

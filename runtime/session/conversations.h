@@ -132,6 +132,10 @@ int conversations_import(struct conversations *l, const char *path, const char *
 
 /* ---- care ------------------------------------------------------------------------------------ */
 
+/* Importing and checking report how much of them is done; a callback that returns non-zero ends
+ * them (ERR_STOP). */
+void conversations_watch(struct conversations *l,
+                         int (*progress)(void *ctx, int64_t done, int64_t total), void *ctx);
 /* Verifies every checksum of every row and the numbers of messages; ERR_FORMAT names the first
  * wrong one. */
 int conversations_check(struct conversations *l, struct err *e);

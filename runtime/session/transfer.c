@@ -437,6 +437,7 @@ static int import_text(struct import *im, const struct str *text)
         size_t n = (size_t)((nl ? nl : end) - p);
         rc = import_line(im, p, n, markdown);
         p += n + 1;
+        if (!rc && p < end) rc = store_progress(im->s, p - str_get(text), (int64_t)text->n, im->e);
     }
     if (!rc && im->n == 0) rc = bad(im, "no conversation");
     if (!rc) rc = store_commit(im->s, im->e);
@@ -447,6 +448,7 @@ static int import_text(struct import *im, const struct str *text)
 struct database_import {
     struct import *im;
     struct store *from;
+    int64_t n; /* conversations in it */
 };
 
 static int import_one(void *ctx, const struct store_conversation *c)
@@ -463,13 +465,14 @@ static int import_one(void *ctx, const struct store_conversation *c)
                                      im->name ? im->name : c->name, &made, im->e);
     im->n++;
     if (!rc) str_append(&im->names, made.name, strlen(made.name) + 1);
-    return rc;
+    return rc ? rc : store_progress(im->s, im->n, d->n, im->e);
 }
 
 static int import_database(struct import *im, const struct store_key *key)
 {
-    struct database_import d = {im, NULL};
+    struct database_import d = {.im = im};
     int rc = store_open_source(&d.from, im->path, key, im->e);
+    if (!rc) rc = store_conversation_count(d.from, &d.n, im->e);
     if (!rc) rc = store_begin(im->s, im->e);
     if (!rc) rc = store_conversation_list(d.from, import_one, &d, im->e);
     if (!rc && im->n == 0) rc = err_set(im->e, ERR_FORMAT, "%s holds no conversation", im->path);

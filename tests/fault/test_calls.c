@@ -66,7 +66,7 @@ static const struct scenario scenarios[] = {
     {"check", "check --db db", NULL, NULL, NULL, false},
     {"marks", CHAT "-c long --budget 128 --recall words", "/pin 1\n/forget 2\n/unpin 1\n", NULL,
      NULL, false},
-    {"again", CHAT "-c kept", "/regenerate\n", NULL, NULL, false},
+    {"again", CHAT "-c kept", "/regenerate\n", NULL, NULL, true},
     {"archive", CHAT "-c long --budget 48 --archive 8K", "The shed is brown.\n",
      "The shed is brown.", NULL, false},
     {"quantize", "quantize model.gguf out.gguf --type q8", NULL, NULL, "out.gguf", false},

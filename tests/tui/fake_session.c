@@ -957,6 +957,12 @@ int conversations_import(struct conversations *l, const char *path, const char *
     return not_here(e);
 }
 
+void conversations_watch(struct conversations *l,
+                         int (*progress)(void *ctx, int64_t done, int64_t total), void *ctx)
+{
+    (void)l, (void)progress, (void)ctx;
+}
+
 int conversations_check(struct conversations *l, struct err *e)
 {
     (void)l;

@@ -984,6 +984,26 @@ static void a_reader_sees_one_state(void **state)
 
 /* ---- cost ------------------------------------------------------------------------------------ */
 
+static int stop_at_third(void *ctx, int64_t done, int64_t total)
+{
+    assert_int_equal(total, 5);
+    assert_int_equal(done, ++*(int *)ctx);
+    return done == 3;
+}
+
+static void checking_reports_its_progress(void **state)
+{
+    struct fixture *f = *state;
+    const char *const names[] = {"a", "b", "c", "d", "e"};
+    int n = 0;
+    for (int i = 0; i < 5; i++) begin_named(f, names[i]);
+    store_watch(f->s, stop_at_third, &n);
+    refused(store_check(f->s, &err), ERR_STOP, "interrupted");
+    assert_int_equal(n, 3);
+    store_watch(f->s, NULL, NULL);
+    ok(store_check(f->s, &err));
+}
+
 static void a_token_is_cheap(void **state)
 {
     struct fixture *f = *state;
@@ -1052,6 +1072,7 @@ int main(void)
         TEST(removed_words_are_unreadable),
         TEST(branches_share_messages),
         TEST(damaged_ones_are_not_branched),
+        TEST(checking_reports_its_progress),
         TEST(a_token_is_cheap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,7 +3,7 @@
 # no optimizer is between the PTX and its result.
 PTX_DIR := $(B)/tests/ptx
 PTX_KERNELS := $(PTX_DIR)/device.o $(B)/tests/emu/emu.o
-PTX_PROGRAMS := $(addprefix $(PTX_DIR)/test_,ptx $(if $(CUBINS),attend cache experts floats linear sample backend layers))
+PTX_PROGRAMS := $(addprefix $(PTX_DIR)/test_,ptx $(if $(CUBINS),attend cache experts floats linear sample backend layers trainer))
 PTX_SCRIPTS := tests/ptx/test_translate.sh
 ifneq ($(CROSS),)
 PTX_PROGRAMS :=
@@ -31,7 +31,7 @@ $(PTX_DIR)/libcuda.so.1: $(PTX_DIR)/device.o $(EMU_PIC)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -shared -Wl,-soname,$(@F) -Wl,-Bsymbolic -o $@ $^ -lm
 
-$(addprefix $(PTX_DIR)/test_,backend layers): $(PTX_DIR)/%: $(B)/tests/emu/%.o $(B)/tests/emu/images.o $(B)/libretain.a $(FILTER) | $(PTX_DIR)/libcuda.so.1
+$(addprefix $(PTX_DIR)/test_,backend layers trainer): $(PTX_DIR)/%: $(B)/tests/emu/%.o $(B)/tests/emu/images.o $(B)/libretain.a $(FILTER) | $(PTX_DIR)/libcuda.so.1
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN' -o $@ $^ $(LIBS) -lcmocka
 

@@ -154,7 +154,8 @@ static int make_room_to_answer(struct session *s, const struct session_sink *k, 
     *ok = cache_room(&s->ctx.cache) > 0;
     if ((*ok && !due) || session_keeps_all(s)) return 0;
     *ok = true;
-    return evict_saved(s, k, e);
+    int rc = evict_saved(s, k, e);
+    return rc ? rc : session_recall_again(s, e);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */

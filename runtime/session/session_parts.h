@@ -214,6 +214,10 @@ int session_recall_keep(struct session *s, struct err *e);
 int session_recall_bring(struct session *s, int n_left, const struct session_sink *k,
                          struct err *e);
 
+/* Returns units again after an eviction inside an answer: those that the answer's newest words and
+ * the message are about. */
+int session_recall_again(struct session *s, struct err *e);
+
 /* Returns the units of these windows; call when all units are saved. */
 int session_recall_return(struct session *s, struct recall_window *w, int n, struct err *e);
 

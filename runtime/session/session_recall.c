@@ -311,6 +311,30 @@ int session_recall_bring(struct session *s, int n_left, const struct session_sin
     return 0;
 }
 
+#define ANSWER_WORDS 24 /* newest tokens of an answer that are searched for */
+
+int session_recall_again(struct session *s, struct err *e)
+{
+    struct session_recall *r = &s->recall;
+    const struct session_turn *t = &s->turn;
+    struct recall_window windows[RECALL_MAX];
+    struct recall_query q = query_of(s);
+    const int64_t n_units = r->last.n_units;
+    int n_answer = t->begun ? (int)(t->ids.n - t->n_prompt) : 0, rc = 0;
+    int room = (cache_room(&s->ctx.cache) - 1) / 2 / RECALL_WINDOW;
+    int max = room < s->opts.recall.n_windows ? room : s->opts.recall.n_windows;
+    if (!r->on || max < 1) return 0;
+    q.before = q.ids;
+    q.n_before = q.n;
+    q.n = n_answer < ANSWER_WORDS ? n_answer : ANSWER_WORDS;
+    q.ids = q.n ? t->ids.ids + t->ids.n - q.n : q.ids;
+    int n = recall_choose(&r->archive, &s->ctx.cache, &q, max, windows, e);
+    if (n <= 0) return n;
+    rc = session_recall_return(s, windows, n, e);
+    r->last.n_units = n_units; /* `last` is what returned for the message */
+    return rc || !s->save ? rc : session_save_now(s, NULL, e);
+}
+
 const struct session_recalled *session_recalled(const struct session *s)
 {
     return &s->recall.last;

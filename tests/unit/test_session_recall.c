@@ -151,6 +151,21 @@ static void test_other_choosers(void **state)
     }
 }
 
+/* An eviction inside an answer takes what returned for the message; it returns again. */
+static void test_recall_inside_an_answer(void **state)
+{
+    (void)state;
+    struct options o = small("sink", RECALL_WORDS);
+    o.session.plan.policy.every = 4;
+    resumes(o, N_TALK + 4);
+    struct session *s = open_session(NULL, o, false);
+    struct heard h = {0};
+    for (int i = 0; i <= ASKED; i++) ask(s, talk[i], &h);
+    assert_true(strstr(str_get(&h.log.text), "48213"));
+    session_close(s);
+    str_release(&h.log.text);
+}
+
 /* Another answer is drawn from the same cache, with the same returned units. */
 static void regenerates(enum recall_chooser chooser)
 {
@@ -355,6 +370,7 @@ int main(void)
         cmocka_unit_test(test_a_fact_comes_back),
         cmocka_unit_test(test_resume_equals_never_stopped),
         cmocka_unit_test(test_other_choosers),
+        cmocka_unit_test(test_recall_inside_an_answer),
         cmocka_unit_test(test_regenerate_keeps_what_came_back),
         cmocka_unit_test(test_by_hand),
         cmocka_unit_test(test_threads),

@@ -323,7 +323,8 @@ int session_recall_again(struct session *s, struct err *e)
     int n_answer = t->begun ? (int)(t->ids.n - t->n_prompt) : 0, rc = 0;
     int room = (cache_room(&s->ctx.cache) - 1) / 2 / RECALL_WINDOW;
     int max = room < s->opts.recall.n_windows ? room : s->opts.recall.n_windows;
-    if (!r->on || max < 1) return 0;
+    /* A policy that evicts at every token would evict them with the next one. */
+    if (!r->on || max < 1 || s->ctx.plan.rules.every == 1) return 0;
     q.before = q.ids;
     q.n_before = q.n;
     q.n = n_answer < ANSWER_WORDS ? n_answer : ANSWER_WORDS;

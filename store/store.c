@@ -46,7 +46,7 @@ static int make_folders(struct store *s, struct err *e)
             if (why != EEXIST) {
                 err_set(e, ERR_FAIL,
                         "can't make the folder %.*s for saved conversations: %s; choose another "
-                        "file with --db FILE",
+                        "file with --db FILE, or save nothing with --private",
                         SHOWN_MAX, s->path, strerror(why));
                 *p = '/';
                 return ERR_FAIL;
@@ -78,7 +78,7 @@ static int make_file(struct store *s, struct err *e)
     }
     return err_set(e, ERR_FAIL,
                    "can't make %s for saved conversations: %s; choose another file with "
-                   "--db FILE",
+                   "--db FILE, or save nothing with --private",
                    s->shown, strerror(why));
 }
 

@@ -36,6 +36,11 @@ holds "no heads: says what to do" "$out" 'retain heads train.*retain heads impor
 out=$(say 'Hello!' | "$RETAIN" chat -m quant/demo/retain-demo.gguf --policy sink --plain --new --private 2>&1)
 equal "no heads, but a policy: nothing is said" 0 "$(say "$out" | grep -c 'retaining heads')"
 
+# Nothing can be saved: the line says how to go on.
+out=$(say 'Hello!' | XDG_DATA_HOME=/proc/none "$RETAIN" chat --plain 2>&1)
+equal "no folder for conversations: exit status" 1 $?
+holds "no folder for conversations: what to do" "$out" "can't make .*--db FILE, or save nothing with --private"
+
 # A 10 MB line is one message; a clear error when it cannot be read at once.
 out=$(say '//literally a slash' | "$RETAIN" chat --plain --new --private --seed 1 2>&1)
 equal "//: exit status" 0 $?

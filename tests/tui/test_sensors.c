@@ -152,6 +152,34 @@ static void test_jetson_rails(void **state)
     assert_string_equal(out.throttle, "over-current");
 }
 
+/* The board's rails and its hottest part are graphs of the conversation. */
+static void test_jetson_in_the_graphs(void **state)
+{
+    struct sensors_jetson p;
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    put_board();
+    put("sys/devices/platform/bus@0/17000000.gpu/load", "500\n");
+    put_monitor("sys/class/hwmon/hwmon1", 1, "VDD_GPU_SOC\n", "20000\n", "1000\n");
+    assert_true(sensors_jetson_open(&p, root));
+    stage_init(&s, false, false);
+    s.app.sensors.has_gpu = true;
+    stage_open(&s, NULL);
+    for (int i = 0; i < 3; i++) {
+        put("sys/class/hwmon/hwmon1/curr1_input", i < 2 ? "1500\n" : "1000\n");
+        put("sys/class/thermal/thermal_zone2/temp", i < 2 ? "62000\n" : "55000\n");
+        sensors_jetson_read(&p, &s.app.sensors.gpu);
+        stage_type(&s, "words 50\r");
+    }
+    stage_key(&s, K_F1 + 7);
+    stage_draw(&s, 160, 50, &out);
+    assert_non_null(strstr(out.data, "TEMPERATURE  55 C, most 62 C"));
+    assert_non_null(strstr(out.data, "POWER  20 W, most 30 W"));
+    str_release(&out);
+    stage_release(&s);
+}
+
 /* Orin NX and Nano: VDD_IN is the power of the whole board. */
 static void test_jetson_total(void **state)
 {
@@ -334,6 +362,7 @@ int main(void)
         TREE(test_cpu),
         TREE(test_nothing_is_known),
         TREE(test_jetson_rails),
+        TREE(test_jetson_in_the_graphs),
         TREE(test_jetson_total),
         TREE(test_jetson_without_load),
         cmocka_unit_test(test_nvml),

@@ -452,7 +452,8 @@ static void put_moving(const struct svg *s, struct str *out)
 
 void svg_write(struct svg *s, struct str *out)
 {
-    double w = s->w_max * cell_w + 2 * margin, h = s->h_max * cell_h + 2 * margin;
+    double w = (s->moving ? s->w_max : s->w) * cell_w + 2 * margin;
+    double h = (s->moving ? s->h_max : s->h) * cell_h + 2 * margin;
     str_printf(out,
                "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.6g %.6g\" "
                "width=\"%.6g\" height=\"%.6g\" font-family=\"ui-monospace,Menlo,Consolas,DejaVu "

@@ -140,11 +140,10 @@ static void draw_numbers(struct app *a, struct pane p)
                 num_exact(st->n_tokens, b[0]), (long long)st->n_turns, st->n_turns == 1 ? "" : "s",
                 num_exact(st->n_reread, b[1]), num_exact(st->units_kept, b[2]),
                 num_exact(st->units_seen, b[3]), num_exact(st->units_evicted, b[4]));
-    str_printf(&s, "decode %s tok/s, prefill %s tok/s, first token %s",
-               num_rate(st->decode_tok_s, b[0]), num_rate(st->prefill_tok_s, b[1]),
-               num_ms(st->first_token_ms, b[2]));
+    str_printf(&s, "decode %s, prefill %s tok/s, first token %s", num_rate(st->decode_tok_s, b[0]),
+               num_rate(st->prefill_tok_s, b[1]), num_ms(st->first_token_ms, b[2]));
     if (st->n_proposed)
-        str_printf(&s, ", %s of %s proposals were right", num_exact(st->n_accepted, b[3]),
+        str_printf(&s, ", %s of %s proposals right", num_exact(st->n_accepted, b[3]),
                    num_exact(st->n_proposed, b[4]));
     if (st->state_bytes)
         str_printf(&s, "; state of recurrent layers %s", num_bytes(st->state_bytes, b[5]));

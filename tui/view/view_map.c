@@ -321,7 +321,7 @@ void map_draw_pane(struct app *a, struct pane p)
     struct picture pic = picture_make(r, &a->past, MAP_LAYERS, 0, cells_of(p), 0, 0);
     struct fold f = fold_of(a, &pic, p.h - 4);
     int x = pane_puts(p, 0, 0, ATTR_BOLD, "MAP ");
-    if (p.w >= 56)
+    if (p.w >= x + 20 + bar_legend_columns(a))
         x = pane_printf(p, x, 0, ATTR_TEXT, " 1 column = %s tok ", put_width(&pic, width));
     bar_legend(a, p, x, 0);
     draw_ruler(p, 1, &pic);

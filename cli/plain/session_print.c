@@ -10,11 +10,46 @@
 #include "cli/print/sanitize.h"
 #include "runtime/session/conversations.h"
 
-enum { MAP_PARTS = 10, MAP_LAYERS_MAX = 8 };
+enum { MAP_PARTS = 10, MAP_LAYERS_MAX = 8, SHARES_MAX = 12 };
 
 static void put_percent_kept(int64_t kept, int64_t seen, struct str *out)
 {
     str_printf(out, "%d %% kept\n", seen > 0 ? (int)(100 * kept / seen) : 0);
+}
+
+/* Earlier lengths of the conversation, and what was kept then. */
+struct shares {
+    int n; /* of all of them */
+    int64_t n_pos[SHARES_MAX], kept[SHARES_MAX], seen[SHARES_MAX];
+};
+
+static void add_share(void *ctx, const struct retention *r)
+{
+    struct shares *p = ctx;
+    if (p->n == SHARES_MAX) { /* every second one remains */
+        for (int i = 0; i < SHARES_MAX / 2; i++) {
+            p->n_pos[i] = p->n_pos[2 * i + 1];
+            p->kept[i] = p->kept[2 * i + 1];
+            p->seen[i] = p->seen[2 * i + 1];
+        }
+        p->n = SHARES_MAX / 2;
+    }
+    p->n_pos[p->n] = r->n_pos;
+    ramp_sum(r, ramp_all(r), 0, r->n_cols, &p->kept[p->n], &p->seen[p->n]);
+    p->n++;
+}
+
+/* The waterfall in words; nothing for a private conversation. */
+static void put_past(const struct session *s, struct str *out)
+{
+    struct shares p = {0};
+    struct err ignored;
+    char length[NUM_MAX];
+    if (session_past(s, add_share, &p, &ignored)) return;
+    for (int i = 0; i < p.n; i++) {
+        str_printf(out, "after %s tokens: ", num_exact(p.n_pos[i], length));
+        put_percent_kept(p.kept[i], p.seen[i], out);
+    }
 }
 
 /* In words, because a reader of lines may hear them. */
@@ -46,6 +81,7 @@ void session_print_map(const struct session *s)
         str_printf(&out, "layer %d: ", i);
         put_percent_kept(kept, seen, &out);
     }
+    put_past(s, &out);
     report_aside("%s", str_get(&out));
     retention_free(r);
     str_release(&out);

@@ -233,8 +233,8 @@ void retention_free(struct retention *r);
 /* Copies the engine's counters; call on the session's thread (in a callback, or between turns). */
 void session_retention(const struct session *s, struct retention *out);
 
-/* Passes the pictures that led to the present one, oldest first, as the saved cache knows them.
- * Call when the session was opened, before the first turn. */
+/* Passes the pictures that led to the present one, oldest first, as the saved cache knows them; a
+ * private conversation has none. Call between turns. */
 int session_past(const struct session *s, void (*each)(void *ctx, const struct retention *r),
                  void *ctx, struct err *e);
 

@@ -50,6 +50,14 @@ printf 'Tell me a story.\n' | "$RETAIN" chat --plain --private --new $with >"$T/
 check "settings: the same text again" cmp "$T/drawn" "$T/again"
 "$RETAIN" delete drawn 2>/dev/null
 
+# The map in words, and how it came about.
+printf 'Tell me a story about a fox.\nTell me about cats.\nTell me a joke.\n/map\n' |
+    "$RETAIN" chat --plain -c words --budget 48 --seed 1 --temp 0 >/dev/null 2>"$T/map"
+holds "/map: the first tokens" "$(cat "$T/map")" '^tokens 0 to [0-9]+: [0-9]+ % kept$'
+holds "/map: earlier" "$(grep '^after ' "$T/map" | tr '\n' ' ')" '^after [0-9]+ tokens: 100 % kept .* [1-8][0-9] % kept $'
+equal "/map: nothing but ASCII" 0 "$(LC_ALL=C grep -c '[^ -~]' "$T/map")"
+"$RETAIN" delete words 2>/dev/null
+
 # The map of a saved conversation as a recording and as pictures, from its saved cache.
 printf 'Tell me a story about a fox.\nTell me about cats.\nTell me a joke.\n' |
     "$RETAIN" chat --plain -c film --budget 48 --seed 1 --temp 0 >/dev/null 2>&1

@@ -46,7 +46,7 @@ talk
 picture chat 'locker code is'
 resize 100 30
 keys F3
-wait_for ' live'
+wait_for 'tokens  live'
 keys ] ] Right Right
 picture map 'kept by'
 keys w
@@ -70,7 +70,7 @@ talk
 picture chat 'locker code is'
 resize 100 30
 keys F3
-wait_for ' live'
+wait_for 'tokens  live'
 keys ] ] Right Right
 picture map 'kept by'
 keys q F10
@@ -103,13 +103,13 @@ slowly 'Tell me a story about the sea.'
 slowly 'What is my locker code?'
 sleep 1
 keys F3
-wait_for ' live'
+wait_for 'tokens  live'
 sleep 4
 keys w
 sleep 3
 keys Space
 wait_for 'playing'
-wait_for ' live'
+wait_for 'tokens  live'
 sleep 1
 grep -v '"i",' "$home/film.cast" >docs/film.cast
 keys q F10

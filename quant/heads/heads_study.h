@@ -18,7 +18,7 @@ struct heads_data;
 struct options;
 
 struct heads_study {
-    struct engine *engine;             /* with its weights, on the CPU */
+    struct engine *engine;             /* with its weights */
     const struct heads_data *passages; /* cut plain text */
     int n_rows;                        /* passages that are studied, at most */
     int length;                        /* tokens of a conversation about one, at most */

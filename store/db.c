@@ -113,7 +113,9 @@ int db_read_failed(struct store *s)
     sqlite3_file *log = NULL;
     sqlite3_file_control(s->db, "main", SQLITE_FCNTL_LAST_ERRNO, &why);
     if (!why) sqlite3_file_control(s->db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
-    if (log && log->pMethods) log->pMethods->xFileControl(log, SQLITE_FCNTL_LAST_ERRNO, &why);
+    /* the journal of a temporary file is in memory and has none */
+    if (log && log->pMethods && log->pMethods->xFileControl)
+        log->pMethods->xFileControl(log, SQLITE_FCNTL_LAST_ERRNO, &why);
     return why == EIO || why == ENXIO || why == ESTALE ? why : 0;
 }
 

@@ -463,6 +463,7 @@ static int import_one(void *ctx, const struct store_conversation *c)
                        im->path);
     int rc = store_conversation_copy(d->from, c->id, INT64_MAX, INT64_MAX, im->s,
                                      im->name ? im->name : c->name, &made, im->e);
+    if (rc == ERR_USAGE && !im->name) err_prefix(im->e, "%s", im->path);
     im->n++;
     if (!rc) str_append(&im->names, made.name, strlen(made.name) + 1);
     return rc ? rc : store_progress(im->s, im->n, d->n, im->e);

@@ -141,7 +141,10 @@ static void change(struct input *in, struct str *bytes)
         uint32_t what = take(in, 1), at = take(in, 2), value = take(in, 4);
         if (bytes->n == 0) return;
         if (what == 0) bytes->n = at % bytes->n;
-        if (what == 1) str_append(bytes, bytes->data, at % bytes->n);
+        if (what == 1) {
+            str_reserve(bytes, 2 * bytes->n); /* the appended bytes are its own */
+            str_append(bytes, bytes->data, at % bytes->n);
+        }
         if (what > 1)
             for (size_t i = at % bytes->n, j = 0; i < bytes->n && j < 1 + what % 4; i++, j++)
                 bytes->data[i] = (char)(value >> (8 * j));

@@ -151,6 +151,37 @@ static void version_6_is_brought_up_to_date(void **state)
 }
 
 /* Older messages have no settings; where they exist, the digest covers them. */
+/* It is brought up to date in a temporary copy, whose journal is in memory. */
+static void a_damaged_older_source(void **state)
+{
+    struct fixture *f = *state;
+    char path[96], page[4096];
+    struct str sql = {0};
+    struct store *from;
+    sqlite3 *db;
+    sqlite3_stmt *q;
+    snprintf(path, sizeof path, "%s/old.db", f->folder);
+    if (file_read("tests/golden/store-v6.sql", &sql, &err)) fail_msg("%s", err.text);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, sql.data, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db,
+                                        "SELECT rootpage, page_size FROM sqlite_master, "
+                                        "pragma_page_size WHERE name = 'message'",
+                                        -1, &q, NULL),
+                     SQLITE_OK);
+    assert_int_equal(sqlite3_step(q), SQLITE_ROW);
+    long at = (sqlite3_column_int(q, 0) - 1) * (long)sizeof page;
+    assert_int_equal(sqlite3_column_int(q, 1), sizeof page);
+    sqlite3_finalize(q);
+    sqlite3_close(db);
+    memset(page, 0xff, sizeof page);
+    FILE *file = fopen(path, "r+b");
+    assert_true(file && !fseek(file, at, SEEK_SET) && fwrite(page, sizeof page, 1, file) == 1);
+    fclose(file);
+    refused(store_open_source(&from, path, NULL, &err), ERR_FORMAT, "is damaged");
+    str_release(&sql);
+}
+
 static void settings_of_an_answer(void **state)
 {
     struct fixture *f = *state;
@@ -597,6 +628,7 @@ int main(void)
         TEST(version_3_is_brought_up_to_date),
         TEST(version_4_is_brought_up_to_date),
         TEST(version_6_is_brought_up_to_date),
+        TEST(a_damaged_older_source),
         TEST(settings_of_an_answer),
         TEST(files_that_are_not_ours),
         TEST(newer_and_mutilated_schema),

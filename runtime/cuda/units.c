@@ -335,8 +335,10 @@ int cuda_fetch(void *ctx, int n, struct err *e)
     if (cuda_begin(x, e)) return x->rc;
     if (x->window > WINDOW_BYTES) empty_window(x);
     cuda_put_lengths(x);
+    /* windows may be longer than heads that were evicted: all units are theirs, too */
+    const bool all = n >= cache_len_max(x->cache);
     fetch_units(x, &x->kv, n);
-    if (x->windows.host) fetch_units(x, &x->windows, n);
+    if (x->windows.host) fetch_units(x, &x->windows, all ? cache_len_max(x->windows.host) : n);
     if (n == 1) cuda_get_steps(x);
     return x->rc;
 }

@@ -82,13 +82,13 @@ static bool observes(const struct policy *p)
     return p->scorer == POLICY_ATTENTION || p->scorer == POLICY_COUNTS;
 }
 
-/* key_values reads heads of up to 128 numbers, the others of at least 32; cache_evict moves 64
+/* key_values reads heads of up to 128 numbers, near_duplicates of at least 32; cache_evict moves 64
  * units through shared memory. */
 static bool shape_known(const struct policy *p, const struct cache_shape *s)
 {
     const size_t unit = kn_kv_bytes(s->k_type, s->head_dim) + kn_kv_bytes(s->v_type, s->head_dim);
-    return (p->scorer != POLICY_KEYS || s->head_dim <= 128) && s->head_dim >= 32 &&
-           CUDA_EVICT_SHARED(unit) <= CUDA_SHARED_MAX;
+    return (p->scorer != POLICY_KEYS || s->head_dim <= 128) &&
+           (s->head_dim >= 32 || !p->near_duplicates) && CUDA_EVICT_SHARED(unit) <= CUDA_SHARED_MAX;
 }
 
 bool cuda_leaves_eviction(const struct policy *p, const struct cache_shape *s)

@@ -26,6 +26,8 @@
  *              Ada-KV.
  *   pyramidkv  beta 20; scores as snapkv (its code averages over 5).
  *   ada-…      Ada-KV's own safeguard (evict.h, even_pct); other rows that share have kvpress's.
+ *   locret-q   the paper changes the heads' training only; here the question's queries score, too
+ *              (quant/eval/notes/papers.md).
  *   nacl       its fractions .01 : .12 : .07 : .01 of a prompt, 20 % kept, become 5 % proxy
  *              queries, 60 % by attention, 35 % at random, 5 % protected of the budget. The paper
  *              evicts once per prompt (PLAN_ONCE) and, while it generates, every m tokens; its code

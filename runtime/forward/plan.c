@@ -288,6 +288,13 @@ static void set_budget(struct plan *p, const struct asked *q, int budget)
         p->capacity = larger(p->capacity, context_of(m, q->o) + tilt_of(p));
 }
 
+/* The most units of one head while it is read. */
+static int longest_head(const struct plan *p)
+{
+    if (p->policy->scorer == POLICY_KEEP_ALL) return p->capacity;
+    return larger(p->capacity, p->budget_max + p->chunk + p->reserve);
+}
+
 struct cache_shape plan_shape(const struct plan *p, const struct model *m)
 {
     enum policy_allocator a = p->rules.allocator;
@@ -299,7 +306,7 @@ struct cache_shape plan_shape(const struct plan *p, const struct model *m)
         .v_type = p->v_type,
         .capacity = p->capacity,
         .tilt = tilt_of(p),
-        .head_max = shares(&p->rules) ? p->budget_max + p->capacity - p->budget : 0,
+        .head_max = shares(&p->rules) ? longest_head(p) : 0,
         .share = a == POLICY_GLOBAL  ? CACHE_MODEL
                  : shares(&p->rules) ? CACHE_LAYER
                                      : CACHE_HEAD,
@@ -482,7 +489,7 @@ static int check_gpu(const struct plan *p, const struct asked *q, struct err *e)
 
 static void note_positions(struct plan *p, const struct model *m)
 {
-    int longest = p->capacity - p->budget + p->budget_max;
+    int longest = longest_head(p);
     if (longest > m->n_ctx)
         snprintf(p->notice, sizeof p->notice,
                  "%s was trained on %d positions, this plan reaches %d: expect weaker answers",

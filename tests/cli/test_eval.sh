@@ -133,4 +133,6 @@ done
 a=$("$RETAIN" generate -p 'Tell me a story about a fox.' --temp 0 --threads 1)
 b=$("$RETAIN" generate -p 'Tell me a story about a fox.' --temp 0 --threads 2)
 equal "same text with any number of threads" "$a" "$b"
+equal "plan: no head is longer than the prompt, with --protocol once" "" \
+    "$("$RETAIN" plan --protocol once --policy keeper --budget 64 2>&1 >/dev/null)"
 finish

@@ -130,8 +130,8 @@ static void moments_part(void *ctx, int head, int thread)
     }
 }
 
-/* The query of position p is kept in row p % window; of a question in front only that of its own
- * row. */
+/* The query of position p is kept in row p % window. With a question in front, the first `window`
+ * queries are kept, and later ones do not replace them. */
 void score_remember(const struct forward *f, struct cache *c, int layer, const float *q,
                     size_t stride, int64_t pos, int n)
 {

@@ -30,7 +30,7 @@ struct cuda_trainer {
     float *label, *score, *slope; /* [n_text][n_head] */
     float *slope_t;               /* [n_head][n_pad] */
     float *z;                     /* [n_text][n_hidden] before silu */
-    float *wide;                  /* the same after it; then two transposed rows of this size */
+    float *wide;                  /* the same after it; then two transposed, one after the other */
     float *x_t;                   /* [n_in][n_pad] */
     float *loss;                  /* [n_kv_layer][n_loss] */
     int n_loss;
@@ -39,7 +39,7 @@ struct cuda_trainer {
     float *label_host, *score_host, *loss_host;
     /* of the text that runs */
     const struct cuda_trainer_text *text;
-    float fit, smooth; /* both 0: nothing is added */
+    float fit, smooth;
     bool scores;
     cuda_trainer_visit *visit;
     void *visit_ctx;
@@ -148,17 +148,17 @@ static float *part_of(const struct cuda_trainer *t, int layer, enum cuda_trainer
                                          : net->weight;
 }
 
-static int send(struct cuda_trainer *t, float *to, const float *from, size_t n, struct err *e)
+static int send(struct cuda_trainer *t, void *to, const void *from, size_t bytes, struct err *e)
 {
     int rc = cuda_begin(t->x, e);
-    if (!rc) rc = cuda_put(t->x->g, to, from, n * sizeof *from, e);
+    if (!rc) rc = cuda_put(t->x->g, to, from, bytes, e);
     return rc ? rc : cuda_wait(t->x->g, e);
 }
 
 int cuda_trainer_put(struct cuda_trainer *t, int layer, enum cuda_trainer_part part,
                      const float *from, struct err *e)
 {
-    return send(t, part_of(t, layer, part), from, (size_t)t->n, e);
+    return send(t, part_of(t, layer, part), from, (size_t)t->n * sizeof *from, e);
 }
 
 int cuda_trainer_get(struct cuda_trainer *t, int layer, enum cuda_trainer_part part, float *to,
@@ -170,9 +170,9 @@ int cuda_trainer_get(struct cuda_trainer *t, int layer, enum cuda_trainer_part p
 
 int cuda_trainer_scale(struct cuda_trainer *t, const float *mean, const float *std, struct err *e)
 {
-    const size_t n = (size_t)(t->m->n_kv_layer * t->n_head);
-    int rc = send(t, t->mean, mean, n, e);
-    return rc ? rc : send(t, t->std, std, n, e);
+    const size_t bytes = (size_t)(t->m->n_kv_layer * t->n_head) * sizeof *mean;
+    int rc = send(t, t->mean, mean, bytes, e);
+    return rc ? rc : send(t, t->std, std, bytes, e);
 }
 
 /* ---- labels ---------------------------------------------------------------------------------- */
@@ -305,8 +305,7 @@ static void watch(void *ctx, const struct cuda_layer *l, const struct cuda_rope 
 static int run(struct cuda_trainer *t, const struct cuda_trainer_text *text, struct err *e)
 {
     struct cuda_context *x = t->x;
-    int rc = send(t, (float *)(void *)t->asked, (const float *)(const void *)text->asked,
-                  (size_t)text->n_asked, e);
+    int rc = send(t, t->asked, text->asked, (size_t)text->n_asked * sizeof *text->asked, e);
     if (rc) return rc;
     t->text = text;
     x->watch = watch;

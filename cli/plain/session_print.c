@@ -17,7 +17,7 @@ static void put_percent_kept(int64_t kept, int64_t seen, struct str *out)
     str_printf(out, "%d %% kept\n", seen > 0 ? (int)(100 * kept / seen) : 0);
 }
 
-/* Earlier lengths of the conversation, and what was kept then. */
+/* Earlier lengths of the conversation, and the share that was kept then. */
 struct shares {
     int n; /* of all of them */
     int64_t n_pos[SHARES_MAX], kept[SHARES_MAX], seen[SHARES_MAX];

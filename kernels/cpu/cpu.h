@@ -43,7 +43,7 @@ void kn_row_coded_ref(float *out, const struct kn_weight *w, int r); /* IQ4 and 
 void kn_kv_pack_f32_ref(void *dst, const float *x, int head_dim);
 void kn_kv_unpack_f32_ref(float *dst, const void *src, int head_dim);
 
-/* What the tables hold as `row`. */
+/* `row` of all tables. */
 #define KN_ROWS                                                                                  \
     {                                                                                            \
         [KN_F32] = kn_row_f32_ref, [KN_F16] = kn_row_f16_ref, [KN_BF16] = kn_row_bf16_ref,       \

@@ -120,7 +120,7 @@ static inline const uint8_t *panel_at(const struct kn_weight *w, int r, int g)
            panels_bytes(w->type, (size_t)(r / KN_PANEL) * n_group + (size_t)g);
 }
 
-/* What a tile computes: n_row rows of y[t * stride + row], continued unless `first`, for the n_tok
+/* The work of a tile: n_row rows of y[t * stride + row], continued unless `first`, for the n_tok
  * packed tokens from t0 on that exist. A panel row is `step` bytes after the one above it; the
  * panels that are needed next are `ahead` bytes after these, 0 = not prefetched. */
 struct panel_job {

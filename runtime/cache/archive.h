@@ -34,7 +34,7 @@ struct archive_store {
     int (*drop)(void *ctx, uint32_t pos, struct err *e);
 };
 
-/* What the choosers by meaning and by queries need (recall.h). */
+/* For the choosers by meaning and by queries (recall.h). */
 struct archive_compare {
     const struct kernels *kernels;
     const struct kn_weight *embedding; /* [n_vocab][n_embd]; NULL = nothing is chosen by meaning */

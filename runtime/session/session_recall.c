@@ -15,7 +15,7 @@ static int keep(void *ctx, struct err *e)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* What the chooser compares; ERR_USAGE: it needs what this model or device does not have. */
+/* Opens the data that the chooser compares; ERR_USAGE: this model or device does not have it. */
 static int compare_of(const struct session *s, struct archive_compare *out, struct err *e)
 {
     const struct engine *g = s->engine;

@@ -39,8 +39,8 @@ $(B)/tests/tui/fake_nvml.so: tests/tui/fake_nvml.c $(B)/flags
 # test_calls and test_power load these into the program; with sanitizers they can't.
 $(B)/tests/fault/test_calls: | $(B)/tests/fault/failing.so $(B)/retain
 $(B)/tests/fault/test_power: | $(B)/tests/fault/recording.so $(B)/retain
-$(B)/tests/fault/failing.so: tests/fault/failing.h
-$(B)/tests/fault/recording.so: tests/fault/recording.h
+$(B)/tests/fault/failing.so: tests/fault/failing.h tests/fault/preload.h
+$(B)/tests/fault/recording.so: tests/fault/recording.h tests/fault/preload.h
 $(B)/tests/fault/%.so: tests/fault/%.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)

@@ -7,7 +7,7 @@
 
 struct conversations;
 
-/* The newest retention snapshot by tokens and layers, and what was kept earlier: in words. */
+/* The newest retention snapshot by tokens and layers, and the shares kept earlier, in words. */
 void session_print_map(const struct session *s);
 
 /* Every line of the conversation, with the share of its units that is still in the cache. */

@@ -651,15 +651,15 @@ struct cuda_train_loss {
 
 /* to[c][t] of rows t and columns c: the number, its silu, or the slope of the loss in it: that of
  * the scores times W2, times silu's slope. grid: ceil(n_col / 32), ceil(n_pad / 32); 256 threads,
- * shared CUDA_TURN_SHARED. */
-#define CUDA_TURN_SHARED (32 * 33 * sizeof(float))
-enum cuda_turn { CUDA_TURN_COPY, CUDA_TURN_SILU, CUDA_TURN_SLOPE };
-struct cuda_train_turn {
+ * shared CUDA_TRANSPOSE_SHARED. */
+#define CUDA_TRANSPOSE_SHARED (32 * 33 * sizeof(float))
+enum cuda_transpose { CUDA_TRANSPOSE_COPY, CUDA_TRANSPOSE_SILU, CUDA_TRANSPOSE_SLOPE };
+struct cuda_train_transpose {
     const float *x; /* row t at x + t * stride */
     int64_t stride;
     int n, n_col;
     int n_pad; /* columns of `to`; from n on zeros */
-    enum cuda_turn what;
+    enum cuda_transpose what;
     const float *slope, *w2; /* SLOPE: [n][n_head], [n_head][n_col] */
     int n_head;
     float *to;

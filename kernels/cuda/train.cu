@@ -1,5 +1,6 @@
-/* train: what training retaining heads needs besides products of float matrices (floats.cu): labels
- * from logits, the loss, and the step. quant/heads has the same on the CPU, with the formulas. */
+/* train: the kernels that train retaining heads, beyond products of float matrices (floats.cu):
+ * labels from logits, the loss, and the step. quant/heads has the same on the CPU, with the
+ * formulas. */
 #include "kernels/cuda/act.cuh"
 
 #define LN2 0.693147181f
@@ -107,13 +108,13 @@ KERNEL(train_loss, struct cuda_train_loss, 256, 1)
 }
 
 /* The number of row t and column c that is transposed. */
-DEVICE float turned(const struct cuda_train_turn &a, int t, int c)
+DEVICE float transposed(const struct cuda_train_transpose &a, int t, int c)
 {
     const float x = a.x[t * a.stride + c];
     float sum = 0.0f;
 
-    if (a.what == CUDA_TURN_COPY) return x;
-    if (a.what == CUDA_TURN_SILU) return silu(x);
+    if (a.what == CUDA_TRANSPOSE_COPY) return x;
+    if (a.what == CUDA_TRANSPOSE_SILU) return silu(x);
     for (int h = 0; h < a.n_head; h++)
         sum = fma_f32(a.slope[t * a.n_head + h], a.w2[h * a.n_col + c], sum);
     const float s = 1.0f / (1.0f + exp_of(-x));
@@ -121,14 +122,14 @@ DEVICE float turned(const struct cuda_train_turn &a, int t, int c)
 }
 
 /* A tile of 32 rows x 32 columns; rows past the last are zero. */
-KERNEL(train_turn, struct cuda_train_turn, 256, 1)
+KERNEL(train_transpose, struct cuda_train_transpose, 256, 1)
 {
     float *tile = (float *)shared_memory(); /* [32][33] */
     const int t0 = block_y() * 32, c0 = block_x() * 32, i = thread_id() % 32;
 
     for (int k = thread_id() / 32; k < 32; k += 8) {
         const int t = t0 + k, c = c0 + i;
-        tile[k * 33 + i] = t < a.n && c < a.n_col ? turned(a, t, c) : 0.0f;
+        tile[k * 33 + i] = t < a.n && c < a.n_col ? transposed(a, t, c) : 0.0f;
     }
     barrier();
     for (int k = thread_id() / 32; k < 32; k += 8)

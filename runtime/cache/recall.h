@@ -8,7 +8,8 @@
  *
  * Keys are kept before RoPE and rotated by slot, so a returned unit is as good as before: the same
  * bytes in the same order. The idea of returning pages is ArkVale's (NeurIPS 2024) and EpiCache's
- * (arXiv 2509.17396); the choice by words is our own. */
+ * (arXiv 2509.17396); recall_queries.c names the source of its digests, the other choices are our
+ * own. */
 #ifndef RETAIN_RUNTIME_CACHE_RECALL_H
 #define RETAIN_RUNTIME_CACHE_RECALL_H
 
@@ -46,13 +47,19 @@ struct recall_window {
     float weight;
 };
 
-/* The chooser with this name ("off", "words"); false = unknown. */
+/* The chooser with this name ("off", "words", "meaning", "queries", "mix"); false = unknown. */
 bool recall_chooser_named(const char *name, enum recall_chooser *out);
 const char *recall_chooser_name(enum recall_chooser chooser);
 
-/* By words: chooses windows that contain rare words and pairs of words of the message, those
- * without a question before those with one, on ties the newest; only windows with mostly evicted
- * units. Returns their number, at most `max`, the best first. */
+/* Chooses windows with mostly evicted units, on ties the newest:
+ *
+ *   words    with rare words and pairs of words of the message, statements before questions
+ *   meaning  with words whose input embeddings are like those of the message's words
+ *   queries  whose mean keys answer the message's mean queries
+ *   mix      by the ranks that words and meaning give
+ *
+ * What the user asked to bring back is always searched for by words. Returns the number of windows,
+ * at most `max`, the best first, or an error: a piece of the archive could not be read. */
 int recall_choose(struct archive *x, const struct cache *c, const struct recall_query *q, int max,
                   struct recall_window out[RECALL_MAX], struct err *e);
 

@@ -14,6 +14,12 @@ enum { RECALL_LEAD = 1, RECALL_CORE = 9 };
 
 #define RECALL_BEFORE 0.3f /* weight of words of the message before this one */
 
+/* Rarity counts with its third power. */
+static inline float recall_cube(float v)
+{
+    return v * v * v;
+}
+
 /* Adds `weight` to the starts first … last whose windows contain the position at index `at`. */
 static inline void recall_add_weight(struct archive *x, int64_t first, int64_t last, int at,
                                      float weight)

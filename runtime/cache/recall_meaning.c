@@ -40,11 +40,6 @@ static void find_centre(struct archive *x)
     x->has_centre = true;
 }
 
-static float cube(float v)
-{
-    return v * v * v;
-}
-
 static float idf_of(const struct archive *x, int32_t id)
 {
     uint32_t word = x->opts.word[id];
@@ -56,7 +51,7 @@ static void add_message(struct archive *x, const int32_t *ids, int n, float weig
     const int n_embd = x->opts.compare.embedding->n_in;
     if (n > RECALL_MESSAGE) ids += n - RECALL_MESSAGE, n = RECALL_MESSAGE;
     for (int i = 0; i < n; i++) {
-        float w = weight * cube(idf_of(x, ids[i]));
+        float w = weight * recall_cube(idf_of(x, ids[i]));
         if (w <= 0) continue;
         embed(x, ids[i], x->row);
         for (int k = 0; k < n_embd; k++) x->message[k] += w * x->row[k];

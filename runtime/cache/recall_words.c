@@ -4,10 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TERMS_MAX  (3 * 2 * RECALL_MESSAGE)
-#define LEAST_TERM 0.001f /* of the rarest term's weight: more common terms are passed over */
-#define WANTED_WEIGHT \
-    8 /* words that the user asked to bring back count more than words of the message */
+#define TERMS_MAX     (3 * 2 * RECALL_MESSAGE)
+#define LEAST_TERM    0.001f /* of the rarest term's weight: more common terms are passed over */
+#define WANTED_WEIGHT 8      /* of words that the user asked to bring back */
 
 /* A word of the message, or two adjacent ones. */
 struct term {
@@ -89,11 +88,6 @@ static void count_term(struct archive *x, struct term *t, int at)
     t->n_found++;
 }
 
-static float cube(float v)
-{
-    return v * v * v;
-}
-
 /* Sets the terms' weights; drops those that count too little to decide anything. */
 static void weigh_terms(struct terms *t, const struct archive *x)
 {
@@ -101,7 +95,8 @@ static void weigh_terms(struct terms *t, const struct archive *x)
     int n = 0;
     for (int i = 0; i < t->n; i++) {
         struct term *k = &t->of[i];
-        k->weight *= cube(archive_idf(x, k->next ? (uint32_t)k->n_found : x->n_with[k->word]));
+        k->weight *=
+            recall_cube(archive_idf(x, k->next ? (uint32_t)k->n_found : x->n_with[k->word]));
         if (k->weight > most) most = k->weight;
     }
     for (int i = 0; i < t->n; i++)
@@ -126,7 +121,8 @@ static void weigh_passage(struct archive *x, uint32_t from, uint32_t end)
 {
     for (int i = archive_index(x, from); i < x->n && x->pos[i] < end; i++) {
         uint32_t word = x->opts.word[x->id[i]];
-        float weight = WANTED_WEIGHT * (1 + cube(word ? archive_idf(x, x->n_with[word]) : 0));
+        float weight =
+            WANTED_WEIGHT * (1 + recall_cube(word ? archive_idf(x, x->n_with[word]) : 0));
         for (int s = i - (RECALL_LEAD + RECALL_CORE - 1) > 0 ? i - (RECALL_LEAD + RECALL_CORE - 1)
                                                              : 0;
              s <= i; s++)

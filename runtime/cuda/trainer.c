@@ -242,14 +242,14 @@ static void score(struct cuda_trainer *t, const struct net *net)
 }
 
 /* to[c][t] of rows of n_col numbers. */
-static void turn(struct cuda_trainer *t, enum cuda_turn what, const float *x, int n_col,
-                 const float *w2, float *to)
+static void transpose(struct cuda_trainer *t, enum cuda_transpose what, const float *x, int n_col,
+                      const float *w2, float *to)
 {
     const int n = t->text->n_context, n_pad = padded(n);
-    const struct cuda_train_turn job = {x,    n_col,    n,  n_col,     n_pad,
-                                        what, t->slope, w2, t->n_head, to};
-    LAUNCH(t->x, train_turn, cuda_parts_of(n_col, 32), cuda_parts_of(n_pad, 32), 1, 256,
-           CUDA_TURN_SHARED, &job);
+    const struct cuda_train_transpose job = {x,    n_col,    n,  n_col,     n_pad,
+                                             what, t->slope, w2, t->n_head, to};
+    LAUNCH(t->x, train_transpose, cuda_parts_of(n_col, 32), cuda_parts_of(n_pad, 32), 1, 256,
+           CUDA_TRANSPOSE_SHARED, &job);
 }
 
 /* Adds the gradients of W1 = dz^T · x and of W2 = slope^T · silu(z). */
@@ -270,11 +270,11 @@ static void add(struct cuda_trainer *t, int layer)
                                          t->loss + layer * t->n_loss};
     LAUNCH(t->x, train_loss, cuda_parts_of(n * t->n_head, 256), 1, 1, 256, CUDA_TRAIN_SHARED,
            &loss);
-    turn(t, CUDA_TURN_COPY, t->x->qkv, t->n_in, NULL, t->x_t);
-    turn(t, CUDA_TURN_SLOPE, t->z, n_hidden, net->weight + w2, t->wide);
+    transpose(t, CUDA_TRANSPOSE_COPY, t->x->qkv, t->n_in, NULL, t->x_t);
+    transpose(t, CUDA_TRANSPOSE_SLOPE, t->z, n_hidden, net->weight + w2, t->wide);
     multiply(t, t->x_t, t->n_in, n_pad, t->wide, n_pad, n_hidden, true, net->gradient, t->n_in);
-    turn(t, CUDA_TURN_SILU, t->z, n_hidden, NULL, t->wide);
-    turn(t, CUDA_TURN_COPY, t->slope, t->n_head, NULL, t->slope_t);
+    transpose(t, CUDA_TRANSPOSE_SILU, t->z, n_hidden, NULL, t->wide);
+    transpose(t, CUDA_TRANSPOSE_COPY, t->slope, t->n_head, NULL, t->slope_t);
     multiply(t, t->wide, n_hidden, n_pad, t->slope_t, n_pad, t->n_head, true, net->gradient + w2,
              n_hidden);
 }

@@ -4,7 +4,6 @@
  * disk for writes, a broken disk for reads and syncs, no descriptors, no locks, no memory. */
 #include "tests/fault/failing.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -17,6 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/fault/preload.h"
+
 static struct failing *shared;
 
 /* Whether this call is the one that fails. */
@@ -28,13 +29,6 @@ static bool fails(enum failing_kind kind, const char *name, int error)
     if (shared->kills) kill(getpid(), SIGKILL);
     errno = error;
     return true;
-}
-
-static void *next(const char *name)
-{
-    void *f = dlsym(RTLD_NEXT, name);
-    if (!f) abort();
-    return f;
 }
 
 /* RETURN NAME(PARAMETERS), called with ARGUMENTS; fails with ERROR if CONDITION. */

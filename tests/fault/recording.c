@@ -3,7 +3,6 @@
  * test_power.c builds from them what a disk may hold after a power cut. */
 #include "tests/fault/recording.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,17 +11,12 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "tests/fault/preload.h"
+
 enum { FDS = 1024 };
 
 static int log_fd = -1;
 static signed char files[FDS]; /* 1 + the file that a descriptor is open for; 0 = another */
-
-static void *next(const char *name)
-{
-    void *f = dlsym(RTLD_NEXT, name);
-    if (!f) abort();
-    return f;
-}
 
 static void note(enum recording_kind kind, int file, int64_t at, const void *bytes, size_t n)
 {

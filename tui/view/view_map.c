@@ -255,7 +255,7 @@ static void draw_lines(struct pane p, int y, const struct picture *pic, const st
 static void draw_ruler(struct pane p, int y, const struct picture *pic)
 {
     char label[NUM_MAX];
-    /* the picture is stretched anew with each token, so few of the numbers can stay */
+    /* each token stretches the picture again, so few of the numbers can stay */
     int next = 0, every = pic->mode == MAP_GRID ? picture_slices(pic) : pic->cells / 6;
     if (pic->mode != MAP_GRID && every < 8) every = 8;
     if (every < 4) every = 4 * every;

@@ -1,4 +1,5 @@
-/* Speculation changes no bit (try_kit.h), of tokens and of whole conversations; draft models. */
+/* Speculation changes no bit (try_kit.h), of tokens and of whole conversations; draft models.
+ * TALKS=200 for the long run. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -69,7 +70,7 @@ static const char *const repeated[] = {
     "Tell me a joke.",
     "Repeat: my sister has a red box.",
 };
-enum { N_REPEATED = sizeof repeated / sizeof *repeated, N_TURNS = 10, N_TALKS = 24 };
+enum { N_REPEATED = sizeof repeated / sizeof *repeated, N_TURNS = 10 };
 
 struct talk {
     struct options o;
@@ -79,6 +80,7 @@ struct talk {
     struct session *s;
     struct log log;
     int64_t n_accepted;
+    char branch[CONVERSATION_NAME_MAX]; /* the conversation goes on there */
 };
 
 static void open_talk(struct talk *t, uint64_t seed, bool speculate)
@@ -90,6 +92,7 @@ static void open_talk(struct talk *t, uint64_t seed, bool speculate)
     t->o.session.plan.speculate.off = !speculate;
     t->o.session.plan.speculate.n = seed % 3 == 0 ? 5 : PLAN_SPECULATE_MAX;
     t->o.session.ignore_end = seed % 5 == 0;
+    if (seed % 7 == 2) t->o.session.recall.chooser = RECALL_OFF;
     if (seed % 8 != 3) {
         t->dir = temporary();
         t->l = open_library(t->dir);
@@ -105,15 +108,34 @@ static void close_talk(struct talk *t)
     str_release(&t->log.text);
 }
 
-/* A turn, sometimes stopped in its middle, and sometimes after closing and resuming. */
+static void reopen(struct talk *t)
+{
+    session_close(t->s);
+    t->s = open_session(t->l, t->o, true);
+}
+
+/* The conversation goes on in a branch of up to three turns ago. */
+static void branch(struct talk *t, int n_back)
+{
+    struct session_stats st;
+    struct err e;
+    session_stats(t->s, &st);
+    int64_t turn = st.n_turns > n_back ? st.n_turns - n_back : 1;
+    if (session_branch(t->s, turn, NULL, t->branch, &e)) fail_msg("%s", e.text);
+    t->o.session.conversation = t->branch;
+    reopen(t);
+    session_stats(t->s, &st);
+    assert_int_equal(st.n_turns, turn);
+}
+
+/* A turn, sometimes stopped in its middle, and sometimes after closing and resuming, or in a
+ * branch. */
 static void take_turn(struct talk *t, int turn)
 {
     uint64_t r = (uint64_t)(random_at(t->seed, 0, (uint64_t)turn) * 1e9);
     struct session_stats st;
-    if (t->l && turn && r % 5 == 0) {
-        session_close(t->s);
-        t->s = open_session(t->l, t->o, true);
-    }
+    if (t->l && turn && r % 5 == 0) reopen(t);
+    if (t->l && turn && r % 6 == 1) branch(t, (int)(r >> 4) % 4);
     t->log.n_pieces = 0;
     t->log.stop_after = r % 4 == 1 ? 1 + (int)(r >> 8) % 12 : 0;
     say(t->s, repeated[(r >> 16) % N_REPEATED], &t->log);
@@ -130,9 +152,11 @@ static void take_turn(struct talk *t, int turn)
 
 static void test_conversations_are_the_same_with_and_without(void **state)
 {
+    const char *talks = getenv("TALKS");
+    const uint64_t n_talks = talks ? strtoull(talks, NULL, 10) : 24;
     int64_t n_accepted = 0;
     (void)state;
-    for (uint64_t seed = 1; seed <= N_TALKS; seed++) {
+    for (uint64_t seed = 1; seed <= n_talks; seed++) {
         struct talk with, without;
         open_talk(&with, seed, true);
         open_talk(&without, seed, false);
@@ -148,7 +172,7 @@ static void test_conversations_are_the_same_with_and_without(void **state)
         close_talk(&with);
         close_talk(&without);
     }
-    assert_true(n_accepted > 20 * N_TALKS);
+    assert_true(n_accepted > 20 * (int64_t)n_talks);
 }
 
 /* ---- draft models ---------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* A conversation that is killed (SIGKILL) at any moment: while it reads a prompt, recalls,
- * answers, evicts, saves or compacts. Every time the database is intact, no finished turn is lost,
- * the running answer loses at most the token in flight, and the conversation continues without a
- * replay.
+ * answers, has run several proposed tokens and verifies them, evicts, saves or compacts. Every time
+ * the database is intact, no finished turn is lost, the running answer loses at most the token in
+ * flight, and the conversation continues without a replay.
  *
  * A child process runs the conversation; it kills itself at the n-th event of one kind, or its
  * parent kills it at a random moment. Events are the session's callbacks and the statements of its
@@ -27,10 +27,11 @@
 #include "runtime/session/session.h"
 #include "store/db.h"
 
-enum phase { IDLE, READING, RECALLING, ANSWERING, EVICTING, SAVING, COMPACTING, PHASES };
+enum phase { IDLE, READING, RECALLING, ANSWERING, VERIFYING, EVICTING, SAVING, COMPACTING, PHASES };
 
-static const char *const phase_names[PHASES] = {
-    "between turns", "reading", "recalling", "answering", "evicting", "saving", "compacting"};
+static const char *const phase_names[PHASES] = {"between turns", "reading",   "recalling",
+                                                "answering",     "verifying", "evicting",
+                                                "saving",        "compacting"};
 
 /* The child's progress; outlives it. */
 struct shared {
@@ -43,6 +44,7 @@ struct shared {
 };
 
 static struct shared *shared;
+static struct session *talking; /* the child's */
 
 static struct err err;
 static char folder[64], path[96];
@@ -67,14 +69,19 @@ static void on_progress(void *ctx, int64_t done, int64_t total)
     event(done < total ? READING : ANSWERING);
 }
 
+/* The text of an accepted proposal: others wait behind it, in the cache already. */
 static void on_text(void *ctx, const char *utf8, size_t n)
 {
+    static int64_t n_accepted;
+    struct session_stats st;
     (void)ctx;
     if (shared->n_seen + (int)n <= (int)sizeof shared->seen) {
         memcpy(shared->seen + shared->n_seen, utf8, n);
         shared->n_seen += (int)n;
     }
-    event(ANSWERING);
+    session_stats(talking, &st);
+    event(st.n_accepted > n_accepted ? VERIFYING : ANSWERING);
+    n_accepted = st.n_accepted;
 }
 
 static void on_evicted(void *ctx, int64_t n, int64_t n_tokens)
@@ -140,16 +147,16 @@ static struct options options(void)
 static void talk(struct session *s)
 {
     static const char text[] =
-        "My dog is called Biscuit. Tell me a story about a fox and a cow, then "
-        "tell me a joke about cats.";
+        "My dog is called Biscuit. Repeat: the blue fox sat on the red box and "
+        "the blue fox sat on the red box and the blue fox sat on the red box.";
     const struct session_sink k = {
         .progress = on_progress, .text = on_text, .evicted = on_evicted, .recalled = on_recalled};
     enum session_end end;
     for (int turn = 0; turn < 20; turn++) {
-        shared->n_seen = 0;
         event(READING);
         if (session_say(s, text, sizeof text - 1, &k, &end, &err)) _exit(3);
         shared->phase = IDLE;
+        shared->n_seen = 0;
         shared->n_done++;
     }
 }
@@ -164,6 +171,7 @@ static void live(void)
         conversations_open(&l, path, &err))
         _exit(1);
     if (session_open(&s, engine, l, &o.session, NULL, &err)) _exit(2);
+    talking = s;
     sqlite3 *db = conversations_store(l)->db;
     sqlite3_trace_v2(db, SQLITE_TRACE_STMT | SQLITE_TRACE_PROFILE, on_statement, NULL);
     sqlite3_progress_handler(db, 50, on_step, NULL);
@@ -239,8 +247,8 @@ static void go_on(struct engine *engine, struct conversations *l)
 
 static void run_child(int i)
 {
-    int most = i % 7 == 0 ? 12 : i % 7 == 1 ? 6 : 60; /* events of the phase */
-    *shared = (struct shared){.target = i % 7 == 6 ? IDLE : (enum phase)(i % 7 + 1),
+    int most = i % 8 == 0 ? 12 : i % 8 == 1 ? 6 : 60; /* events of the phase */
+    *shared = (struct shared){.target = i % 8 == 7 ? IDLE : (enum phase)(i % 8 + 1),
                               .countdown = 1 + rand() % most};
     pid_t child = fork();
     if (child == 0) live();

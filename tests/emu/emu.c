@@ -52,6 +52,9 @@ static struct machine {
     emu_body *body;
     const void *args;
     int block[3], current;
+    struct { /* of a warp: its lanes run in a random order */
+        int first, lane, step, n;
+    } turn;
     char *shared;
     uint64_t rng;
     void *scheduler_sp, *scheduler_fake;
@@ -72,18 +75,28 @@ static uint32_t random_below(uint32_t n)
 
 /* ---- fibers ---------------------------------------------------------------------------------- */
 
-/* Saves the registers that a call must preserve, swaps stacks, restores: a C call that returns
- * elsewhere. */
-void emu_switch(void **save, void *load);
-
+/* Saves the registers that a call must preserve, swaps stacks, restores. On x86_64 without a call
+ * and a return: the processor would predict that each return leads back to its own call, and lanes
+ * that return from the same line are predicted right. */
 #if defined __x86_64__
-__asm__(".text\n.globl emu_switch\n.type emu_switch,@function\nemu_switch:\n"
-        "pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\n"
-        "movq %rsp,(%rdi)\nmovq %rsi,%rsp\n"
-        "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\nret\n"
-        ".size emu_switch,.-emu_switch\n");
-enum { SAVED_WORDS = 6, ENTRY_WORD = 6, FRAME_WORDS = 8 };
+#define VECTORS(x)                                                                           \
+#x "0", #x "1", #x "2", #x "3", #x "4", #x "5", #x "6", #x "7", #x "8", #x "9", #x "10", \
+        #x "11", #x "12", #x "13", #x "14", #x "15"
+static inline __attribute__((always_inline)) void emu_switch(void **save, void *load)
+{
+    __asm__ volatile("leaq -128(%%rsp),%%rsp\n" /* below the red zone */
+                     "pushq %%rbp\npushq %%rbx\nleaq 1f(%%rip),%%rax\npushq %%rax\n"
+                     "movq %%rsp,(%%rdi)\nmovq %%rsi,%%rsp\n"
+                     "popq %%rax\njmp *%%rax\n"
+                     "1:popq %%rbx\npopq %%rbp\nleaq 128(%%rsp),%%rsp\n"
+                     : "+D"(save), "+S"(load)
+                     :
+                     : "rax", "rcx", "rdx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
+                       "memory", "cc", VECTORS(xmm));
+}
+enum { ENTRY_WORD = 0, FRAME_WORDS = 2 };
 #elif defined __aarch64__
+void emu_switch(void **save, void *load);
 __asm__(".text\n.globl emu_switch\n.type emu_switch,%function\nemu_switch:\n"
         "sub sp,sp,#160\n"
         "stp x19,x20,[sp]\nstp x21,x22,[sp,#16]\nstp x23,x24,[sp,#32]\nstp x25,x26,[sp,#48]\n"
@@ -93,10 +106,22 @@ __asm__(".text\n.globl emu_switch\n.type emu_switch,%function\nemu_switch:\n"
         "ldp x27,x28,[sp,#64]\nldp x29,x30,[sp,#80]\nldp d8,d9,[sp,#96]\nldp d10,d11,[sp,#112]\n"
         "ldp d12,d13,[sp,#128]\nldp d14,d15,[sp,#144]\nadd sp,sp,#160\nret\n"
         ".size emu_switch,.-emu_switch\n");
-enum { SAVED_WORDS = 11, ENTRY_WORD = 11, FRAME_WORDS = 20 };
+enum { ENTRY_WORD = 11, FRAME_WORDS = 20 };
 #else
 #error "emu.c knows how to switch stacks on x86_64 and aarch64"
 #endif
+
+/* Chooses the next runnable lane of the warp whose turn it is; false: none is left. */
+static inline bool next_lane(void)
+{
+    while (gpu.turn.n < WARP) {
+        const int at = gpu.turn.first + (gpu.turn.lane + gpu.turn.n++ * gpu.turn.step) % WARP;
+        if (gpu.fibers[at].state != READY) continue;
+        gpu.current = at;
+        return true;
+    }
+    return false;
+}
 
 static void to_scheduler(bool last)
 {
@@ -116,13 +141,23 @@ static void to_scheduler(bool last)
 static void to_fiber(int i)
 {
     struct fiber *f = &gpu.fibers[i];
-    gpu.current = i;
 #ifdef __SANITIZE_ADDRESS__
     __sanitizer_start_switch_fiber(&gpu.scheduler_fake, f->stack, STACK_BYTES);
 #endif
     emu_switch(&gpu.scheduler_sp, f->sp);
 #ifdef __SANITIZE_ADDRESS__
     __sanitizer_finish_switch_fiber(gpu.scheduler_fake, NULL, NULL);
+#endif
+}
+
+/* Leaves this fiber to the next lane of its warp, or to the scheduler. */
+static inline void yield(void)
+{
+#ifdef __SANITIZE_ADDRESS__
+    to_scheduler(false);
+#else
+    struct fiber *f = &gpu.fibers[gpu.current];
+    emu_switch(&f->sp, next_lane() ? gpu.fibers[gpu.current].sp : gpu.scheduler_sp);
 #endif
 }
 
@@ -208,12 +243,12 @@ char *emu_shared(void)
     return gpu.shared;
 }
 
-static void wait_as(enum state state, struct emu_place at)
+static inline void wait_as(enum state state, struct emu_place at)
 {
     struct fiber *f = &gpu.fibers[gpu.current];
     f->state = state;
     f->at = at;
-    to_scheduler(false);
+    yield();
 }
 
 void emu_barrier(struct emu_place at)
@@ -459,7 +494,8 @@ void emu_warp(enum emu_op op, uint32_t mask, const uint32_t *in, int n_in, uint3
     int first = gpu.current / WARP * WARP, lane = gpu.current % WARP;
     struct warp *w = &gpu.warps[gpu.current / WARP];
     if (mask != 0xffffffffu) fail("%s:%d: lane mask %08x", base(at.file), at.line, mask);
-    if (w->here && (w->op != op || w->at.line != at.line || strcmp(w->at.file, at.file) != 0))
+    if (w->here && (w->op != op || w->at.line != at.line ||
+                    (w->at.file != at.file && strcmp(w->at.file, at.file) != 0)))
         fail("%s:%d: a divergent warp: other lanes are at %s:%d", base(at.file), at.line,
              base(w->at.file), w->at.line);
     w->op = op;
@@ -481,14 +517,11 @@ void emu_warp(enum emu_op op, uint32_t mask, const uint32_t *in, int n_in, uint3
 /* Runs every runnable lane of a warp, in a random order; false when there was none. */
 static bool run_warp(int warp)
 {
-    int first = warp * WARP, turn = (int)random_below(WARP), step = 2 * (int)random_below(16) + 1;
     bool ran = false;
-    for (int i = 0; i < WARP && !gpu.failed; i++) {
-        int at = first + (turn + i * step) % WARP;
-        if (gpu.fibers[at].state != READY) continue;
-        to_fiber(at);
-        ran = true;
-    }
+    gpu.turn.first = warp * WARP;
+    gpu.turn.lane = (int)random_below(WARP);
+    gpu.turn.step = 2 * (int)random_below(16) + 1;
+    for (gpu.turn.n = 0; !gpu.failed && next_lane(); ran = true) to_fiber(gpu.current);
     return ran;
 }
 

@@ -14,10 +14,9 @@
 /* Rates recover while nothing is proposed, so that proposals are tried again now and then. */
 #define RECOVER (1.0 / 512)
 
-/* Few proposals at first; twice as many after all were right, hardly more than were right
- * otherwise. */
-#define FIRST_LIMIT 2
-
+/* Few proposals at first, more where many words are the same; twice as many after all were right,
+ * hardly more than were right otherwise. */
+static const int first_limits[SPECULATE_CLASSES] = {2, 2, 8};
 static const double first_rates[SPECULATE_CLASSES] = {0.3, 0.6, 0.85};
 
 int session_speculate_open(struct session *s, struct err *e)
@@ -33,7 +32,7 @@ int session_speculate_open(struct session *s, struct err *e)
     memset(p->arena.base, 0, p->arena.used); /* now, not page by page in the first answers */
     for (int i = 0; i < SPECULATE_CLASSES; i++) {
         p->rate[i] = first_rates[i];
-        p->limit[i] = FIRST_LIMIT;
+        p->limit[i] = first_limits[i];
     }
     p->on = true;
     return 0;
@@ -106,6 +105,14 @@ static int class_of(int n_match)
     return n_match < 6 ? 0 : n_match < 16 ? 1 : 2;
 }
 
+/* Of n tokens those before one that ends the turn: it is drawn, but not run. */
+static int before_end(const struct session *s, const int32_t *ids, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!s->opts.ignore_end && session_turn_is_over(s, ids[i])) return i;
+    return n;
+}
+
 /* Writes proposals for the tokens after the newest one to out. */
 static int propose(struct session *s, int32_t *out)
 {
@@ -117,10 +124,11 @@ static int propose(struct session *s, int32_t *out)
     p->drafted = false;
     if (!p->on || max < 1 || p->ns[1] == 0) return 0;
     int n = ngram_propose(&p->ngram, out, max, &n_match);
+    n = before_end(s, out, n);
     p->class = n ? class_of(n_match) : 0;
     if (p->class == 0 && s->draft.on) { /* it knows more than a few words in a row */
         p->drafted = true;
-        return session_draft_propose(s, out, max);
+        return before_end(s, out, session_draft_propose(s, out, max));
     }
     if (n == 0) return 0;
     double *rate = &p->rate[p->class];

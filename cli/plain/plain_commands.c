@@ -226,6 +226,8 @@ int plain_command(struct plain *p, enum slash command, const char *argument, str
     case SLASH_THOUGHT: return show_thought(p);
     case SLASH_MAP: session_print_map(c->parts.session); return 0;
     case SLASH_TINT: return session_print_tint(c->parts.library, c->name, c->parts.session, e);
+    case SLASH_TURNS: return session_print_turns(c->parts.library, c->name, c->parts.session, e);
+    case SLASH_LOG: report_note("events are printed when they happen; they are above"); return 0;
     case SLASH_STATS: session_print_stats(c->parts.session); return 0;
     default: return run_parsed(p, command, argument, e);
     }

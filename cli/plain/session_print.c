@@ -93,6 +93,13 @@ struct tint {
     bool ascii;
 };
 
+static struct tint tint_of(const struct session *s)
+{
+    struct session_stats st;
+    session_stats(s, &st);
+    return (struct tint){s, (int64_t)st.n_layer * st.n_kv_head, ramp_seen(&st), !utf8_locale()};
+}
+
 /* Share of the units of positions [from, end) that are kept, or n/a if none were read yet. */
 static const char *put_percent(const struct tint *t, int64_t from, int64_t end, char out[NUM_MAX])
 {
@@ -136,10 +143,41 @@ static int print_tinted(void *ctx, const struct conversations_message *m)
 int session_print_tint(struct conversations *l, const char *name, const struct session *s,
                        struct err *e)
 {
-    struct session_stats st;
-    session_stats(s, &st);
-    struct tint tint = {s, (int64_t)st.n_layer * st.n_kv_head, ramp_seen(&st), !utf8_locale()};
+    struct tint tint = tint_of(s);
     return conversations_messages(l, name, print_tinted, &tint, e);
+}
+
+/* A turn begins with the user's message; its answer counts with it. */
+struct turn_lines {
+    struct tint tint;
+    int64_t turn;
+};
+
+static int print_turn(void *ctx, const struct conversations_message *m)
+{
+    struct turn_lines *t = ctx;
+    struct str safe = {0};
+    char share[NUM_MAX];
+    if (m->role != CHAT_USER) return 0;
+    t->turn++;
+    const char *mark = session_is_pinned(t->tint.session, t->turn)      ? ", pinned"
+                       : session_is_forgotten(t->tint.session, t->turn) ? ", forgotten"
+                                                                        : "";
+    size_t n = strcspn(m->text, "\n");
+    sanitize(m->text, n < m->n_text ? n : m->n_text, t->tint.ascii, true, &safe);
+    const char *kept =
+        put_percent(&t->tint, m->position, session_turn_end(t->tint.session, t->turn), share);
+    report_aside("turn %lld: %s kept%s: %s\n", (long long)t->turn, kept + strspn(kept, " "), mark,
+                 str_get(&safe));
+    str_release(&safe);
+    return 0;
+}
+
+int session_print_turns(struct conversations *l, const char *name, const struct session *s,
+                        struct err *e)
+{
+    struct turn_lines t = {.tint = tint_of(s)};
+    return conversations_messages(l, name, print_turn, &t, e);
 }
 
 /* "turns   pinned 1, 3  forgotten 5"; nothing if no turn is marked. */

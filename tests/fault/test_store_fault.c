@@ -345,7 +345,7 @@ static void every_operation_fails_once(void **state)
     static const struct fault faults[] = {
         {"write error", WRITE, SQLITE_IOERR_WRITE, false, false, "reading or writing"},
         {"torn write", WRITE, SQLITE_IOERR_WRITE, true, true, "reading or writing"},
-        {"disk full", WRITE, SQLITE_FULL, true, false, "the disk is full"},
+        {"disk full", WRITE, SQLITE_FULL, true, false, "or go on unsaved with --private"},
         {"read error", READ, SQLITE_IOERR_READ, false, false, ""},
         /* SQLite tells EIO as damage */
         {"unreadable", READ, SQLITE_IOERR_CORRUPTFS, true, false, "reading or writing"},

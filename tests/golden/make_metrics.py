@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes metrics.json: 500 predictions with answers, and what the benchmarks' own programs score
-them with. tests/unit/test_metrics.c compares quant/files/metric.h with it.
+"""Writes metrics.json: for each metric 500 predictions with answers, and what the benchmarks' own programs
+score them with. tests/unit/test_metrics.c compares quant/files/metric.h with it.
 
     make_metrics.py FOLDER
 
@@ -107,16 +107,14 @@ def infinite_one(name):
     return best(lambda p, a: score(p, a, ""))
 
 
-def raises(kind, score):
-    """NaN where the program itself fails."""
-    def safe(p):
-        if kind and p["kind"] not in kind.split():
-            return None
+def safe(score):
+    """None where the program itself fails."""
+    def scored(p):
         try:
             return score(p)
         except (ValueError, IndexError, TypeError, KeyError):
             return None
-    return safe
+    return scored
 
 
 def integers(p):
@@ -128,50 +126,89 @@ def value(p):
     return infinite.get_score_one_math_find(p["prediction"], float(a) if "." in a else int(a), "")
 
 
-metrics = {
-    "contains": raises("", lambda p: ruler.string_match_part([p["prediction"]], [p["answers"]]) / 100),
-    "contains-all": raises("", lambda p: sum(
-        1.0 if r.lower() in p["prediction"].lower() else 0.0 for r in p["answers"]) / len(p["answers"])),
-    "contains-words": raises("", best(contains_words)),
-    "exact": raises("", best(exact)),
-    "f1": raises("", best(longbench.qa_f1_score)),
-    "f1-characters": raises("", lambda p: infinite.qa_f1_score_zh(p["prediction"], p["answers"])),
-    "f1-stems": raises("", best(locomo.f1_score)),
-    "f1-stem-lists": raises("", best(locomo.f1)),
-    "abstention": raises("", lambda p: float("no information available" in p["prediction"].lower()
-                                             or "not mentioned" in p["prediction"].lower())),
-    "rouge-l": raises("", best(longbench.rouge_score)),
-    "rouge-l-characters": raises("", best(longbench.rouge_zh_score)),
-    "rouge-1": raises("", rouge("rouge1")),
-    "rouge-lsum": raises("", rouge("rougeLsum")),
-    "rouge-123l": raises("", geometric),
-    "edit": raises("", best(longbench.code_sim_score)),
-    "class": raises("class", lambda p: max(longbench.classification_score(
-        p["prediction"], a, all_classes=p["classes"]) for a in p["answers"])),
-    "count": raises("", best(longbench.count_score)),
-    "paragraph": raises("paragraph", best(lambda p, a: (
-        longbench.retrieval_zh_score if "段落" in a else longbench.retrieval_score)(p, a))),
-    "letter": raises("letter", best(lambda p, a: v2.extract_answer(p) == a)),
-    "first-number": raises("", infinite_one("passkey")),
-    "word": raises("", infinite_one("kv_retrieval")),
-    "speaker": raises("", best(lambda p, a: infinite.get_score_one_longdialogue_qa_eng(p, [a], ""))),
-    "last-integer": raises("number", integers),
-    "value": raises("number", value),
-    "choice": raises("choice", lambda p: float(
-        infinite.get_score_one_longbook_choice_eng(p["prediction"], p["answers"], ""))),
-    "function": raises("choice", lambda p: float(
-        infinite.get_score_one_code_debug(p["prediction"], p["answers"], ""))),
-    "series": raises("series", lambda p: infinite.get_score_one_math_calc(
-        p["prediction"], [int(a) for a in p["answers"]], "")),
-    "exam": raises("", exam(lambda x, a: x, lambda a: a)),
-    "exam-option": raises("letter choice", exam(
-        lambda x, a: leval.process_output_mc(x), leval.process_gt_mc)),
-    "exam-options": raises("letter choice", exam(
-        lambda x, a: leval.process_output_mc(x), leval.process_gt_mc, "coursera")),
-    "exam-math": raises("number", exam(lambda x, a: leval.process_math(x), leval.process_math)),
-    "exam-code": raises("", exam(leval.process_output_code, leval.process_gt_code)),
-    "exam-loyalty": raises("truth", judge(0)),
-    "exam-fact": raises("truth", judge(1)),
+def safe(score):
+    """None where the program itself fails."""
+    def scored(p):
+        try:
+            return round(float(score(p)), 9)
+        except (ValueError, IndexError, TypeError, KeyError):
+            return None
+    return scored
+
+
+def integers(p):
+    return infinite.get_score_one_code_run(p["prediction"], int(p["answers"][0]), "")
+
+
+def value(p):
+    a = p["answers"][0]
+    return infinite.get_score_one_math_find(p["prediction"], float(a) if "." in a else int(a), "")
+
+
+# The kinds of pairs that a group of metrics is compared on: ANY = as a model might answer anything.
+ANY = "text text text number choice class paragraph letter series truth"
+groups = {
+    ANY: {
+        "contains": lambda p: ruler.string_match_part([p["prediction"]], [p["answers"]]) / 100,
+        "contains-all": lambda p: sum(
+            1.0 if r.lower() in p["prediction"].lower() else 0.0 for r in p["answers"]) / len(p["answers"]),
+        "contains-words": best(contains_words),
+        "exact": best(exact),
+        "f1": best(longbench.qa_f1_score),
+        "f1-characters": lambda p: infinite.qa_f1_score_zh(p["prediction"], p["answers"]),
+        "f1-stems": best(locomo.f1_score),
+        "f1-stem-lists": best(locomo.f1),
+        "abstention": lambda p: float("no information available" in p["prediction"].lower()
+                                     or "not mentioned" in p["prediction"].lower()),
+        "rouge-l": best(longbench.rouge_score),
+        "rouge-l-characters": best(longbench.rouge_zh_score),
+        "rouge-1": rouge("rouge1"),
+        "rouge-lsum": rouge("rougeLsum"),
+        "rouge-123l": geometric,
+        "edit": best(longbench.code_sim_score),
+        "count": best(longbench.count_score),
+        "first-number": infinite_one("passkey"),
+        "word": infinite_one("kv_retrieval"),
+        "speaker": best(lambda p, a: infinite.get_score_one_longdialogue_qa_eng(p, [a], "")),
+        "exam": exam(lambda x, a: x, lambda a: a),
+        "exam-code": exam(leval.process_output_code, leval.process_gt_code),
+    },
+    "class": {
+        "class": lambda p: max(longbench.classification_score(
+            p["prediction"], a, all_classes=p["classes"]) for a in p["answers"]),
+    },
+    "paragraph": {
+        "paragraph": best(lambda p, a: (
+            longbench.retrieval_zh_score if "段落" in a else longbench.retrieval_score)(p, a)),
+    },
+    "letter": {
+        "letter": best(lambda p, a: v2.extract_answer(p) == a),
+    },
+    "number": {
+        "last-integer": integers,
+        "value": value,
+        "exam-math": exam(lambda x, a: leval.process_math(x), leval.process_math),
+    },
+    "choice": {
+        "choice": lambda p: float(
+            infinite.get_score_one_longbook_choice_eng(p["prediction"], p["answers"], "")),
+        "function": lambda p: float(
+            infinite.get_score_one_code_debug(p["prediction"], p["answers"], "")),
+    },
+    "series": {
+        "series": lambda p: infinite.get_score_one_math_calc(
+            p["prediction"], [int(a) for a in p["answers"]], ""),
+    },
+    "letter choice": {
+        "exam-option": exam(
+            lambda x, a: leval.process_output_mc(x), leval.process_gt_mc),
+        "exam-options": exam(
+            lambda x, a: leval.process_output_mc(x), leval.process_gt_mc, "coursera"),
+    },
+    "truth": {
+        "exam-loyalty": judge(0),
+        "exam-fact": judge(1),
+    },
 }
 
 # ---- pairs ---------------------------------------------------------------------------------------
@@ -208,13 +245,15 @@ phrases = ["The answer is: ", "answer: ", "the answer is ", "The correct answer 
            "**The correct answer is (", "option is ", "Option ", "It is: ", "", "", " ", "I think\n", "The answer is "]
 
 
+classes = ["Location", "Location of a city", "Person", "Number", "Number of people", "体育", "体育新闻", "Date"]
+
+
 def number():
     return pick.choice([str(pick.randrange(100000)), str(-pick.randrange(50)), "007", "3.50", "12.25"])
 
 
-def pair(i):
-    kind = ["text", "text", "text", "number", "choice", "class", "paragraph", "letter", "series", "truth"][i % 10]
-    p = {"kind": kind}
+def pair(kind, i):
+    p = {}
     if kind == "text":
         p["answers"] = [some(pick.randrange(1, 30)) for _ in range(pick.randrange(1, 4))]
         p["prediction"] = pick.choice([lambda: mixed(p["answers"][0]), lambda: some(pick.randrange(40)),
@@ -231,7 +270,7 @@ def pair(i):
         said = pick.choice([letter, letter, pick.choice("ABCD"), option, "AB", "BD", "none"])
         p["prediction"] = pick.choice(phrases[:6] if i % 20 > 9 else phrases) + said + pick.choice(["", ".", ")", ": x", "\n", " and C.", ") Question B. "])
     elif kind == "class":
-        p["classes"] = ["Location", "Location of a city", "Person", "Number", "Number of people", "体育", "体育新闻", "Date"]
+        p["classes"] = classes
         p["answers"] = [pick.choice(p["classes"])]
         p["prediction"] = " ".join(pick.sample(p["classes"], pick.randrange(4))) + pick.choice(["", " " + p["answers"][0]])
     elif kind == "paragraph":
@@ -250,26 +289,27 @@ def pair(i):
     return p
 
 
-out = []
-for i in range(500):
-    p = pair(i)
-    p["scores"] = {}
-    for name, score in metrics.items():
-        value_of = score(p)
-        if value_of is not None:
-            p["scores"][name] = round(float(value_of), 9)
-    p.pop("kind")
-    p["scores"] = {k: v for k, v in p["scores"].items()}
-    out.append(p)
-names = list(metrics)
+def compared(kinds, metrics):
+    """500 pairs that every program of the group can score."""
+    kinds, pairs, i = kinds.split(), [], 0
+    while len(pairs) < 500:
+        p = pair(kinds[i % len(kinds)], i)
+        i += 1
+        scores = [safe(score)(p) for score in metrics.values()]
+        if None not in scores:
+            pairs.append([p["prediction"], p["answers"], [int(s) if s == int(s) else s for s in scores]])
+    return pairs
+
+
 with open(os.path.join(here, "metrics.json"), "w", encoding="utf-8") as f:
-    f.write('{"metrics": ' + json.dumps(names) + ',\n"pairs": [\n')
-    for k, p in enumerate(out):
-        row = [p["scores"].get(n) for n in names]
-        row = [None if v is None else int(v) if v == int(v) else v for v in row]
-        line = {"prediction": p["prediction"], "answers": p["answers"], "classes": p.get("classes", []), "scores": row}
-        f.write(json.dumps(line, ensure_ascii=False) + (",\n" if k + 1 < len(out) else "\n"))
-    f.write("]}\n")
-for n in names:
-    values = [p["scores"][n] for p in out if n in p["scores"]]
-    print(f"{n}: {len(values)} pairs, {sum(v > 0 for v in values)} above 0, {sum(0 < v < 1 for v in values)} between")
+    f.write("[")
+    for k, (kinds, metrics) in enumerate(groups.items()):
+        pairs = compared(kinds, metrics)
+        head = {"metrics": list(metrics), "classes": classes if kinds == "class" else []}
+        f.write(",\n" if k else "")
+        f.write(json.dumps(head, ensure_ascii=False)[:-1] + ', "pairs": [\n')
+        f.write(",\n".join(json.dumps(p, ensure_ascii=False, separators=(",", ":")) for p in pairs) + "]}")
+        for i, n in enumerate(metrics):
+            values = [p[2][i] for p in pairs]
+            print(f"{n}: {len(values)} pairs, {sum(v > 0 for v in values)} above 0, {sum(0 < v < 1 for v in values)} between")
+    f.write("]\n")

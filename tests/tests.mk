@@ -37,7 +37,7 @@ $(B)/tests/tui/fake_nvml.so: tests/tui/fake_nvml.c $(B)/flags
 	$(Q)$(CC) $(CFLAGS) -fPIC -shared -o $@ $<
 
 # test_calls and test_power load these into the program; with sanitizers they can't.
-$(B)/tests/fault/test_calls: | $(B)/tests/fault/failing.so $(B)/retain
+$(B)/tests/fault/test_calls: | $(B)/tests/fault/failing.so $(B)/retain $(B)/tests/hub
 $(B)/tests/fault/test_power: | $(B)/tests/fault/recording.so $(B)/retain
 $(B)/tests/fault/failing.so: tests/fault/failing.h tests/fault/preload.h
 $(B)/tests/fault/recording.so: tests/fault/recording.h tests/fault/preload.h

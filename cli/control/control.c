@@ -144,21 +144,19 @@ static void emit_end(struct run *r, int rc, enum session_end how, const struct e
 
 static int switch_to(struct run *r, const char *name);
 
-/* The message after /edit. When it cannot be saved, the conversation is opened again as it was. */
-static void replace(struct run *r, const struct request *q, const struct session_sink *sink)
+/* The message after /edit. */
+static int replace(struct run *r, const struct request *q, const struct session_sink *sink,
+                   enum session_end *end, struct err *e)
 {
     struct session *s = r->c->parts.session;
-    enum session_end end = SESSION_TURN_END;
-    struct err e = {0};
-    bool reopen;
     int64_t turn = r->c->edited - 1;
     emit(r->ev, (struct event){.kind = EVENT_BEGIN, .position = session_turn_end(s, turn)});
-    int rc = session_replace(s, turn, str_get(&q->text), q->text.n, sink, &end, &reopen, &e);
+    int rc = session_replace(s, turn, str_get(&q->text), q->text.n, sink, end, e);
     if (!rc) r->c->edited = 0;
-    emit_end(r, rc, end, &e);
-    if (rc && reopen) switch_to(r, r->c->name);
+    return rc;
 }
 
+/* When a message or an answer cannot be replaced, the conversation is opened again as it was. */
 static void run_turn(struct run *r, const struct request *q)
 {
     struct session *s = r->c->parts.session;
@@ -166,19 +164,19 @@ static void run_turn(struct run *r, const struct request *q)
     enum session_end end = SESSION_TURN_END;
     struct err e = {0};
     int rc;
-    if (q->command == SLASH_SAY && r->c->edited) {
-        replace(r, q, &sink);
-        return;
-    }
-    if (q->command != SLASH_REGENERATE)
+    bool edits = q->command == SLASH_SAY && r->c->edited;
+    if (q->command != SLASH_REGENERATE && !edits)
         emit(r->ev, (struct event){.kind = EVENT_BEGIN, .position = n_tokens(r)});
-    if (q->command == SLASH_CONTINUE)
+    if (edits)
+        rc = replace(r, q, &sink, &end, &e);
+    else if (q->command == SLASH_CONTINUE)
         rc = session_continue(s, &sink, &end, &e);
     else if (q->command == SLASH_REGENERATE)
         rc = session_regenerate(s, &sink, &end, &e);
     else
         rc = session_say(s, str_get(&q->text), q->text.n, &sink, &end, &e);
     emit_end(r, rc, end, &e);
+    if (session_must_reopen(s)) switch_to(r, r->c->name);
 }
 
 static void amend(struct run *r, const struct request *q)

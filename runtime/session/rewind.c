@@ -174,12 +174,15 @@ int64_t session_turn_end(const struct session *s, int64_t turn)
     return cut_turn(s, turn).n_tokens;
 }
 
+bool session_must_reopen(const struct session *s)
+{
+    return s->must_reopen;
+}
+
 int session_replace(struct session *s, int64_t turn, const char *text, size_t n,
-                    const struct session_sink *sink, enum session_end *end, bool *reopen,
-                    struct err *e)
+                    const struct session_sink *sink, enum session_end *end, struct err *e)
 {
     struct tokens ids = {0};
-    *reopen = false;
     int rc = session_can_rewind(s, turn, e);
     if (!rc) rc = session_encode(s, CHAT_USER, text, n, -1, &ids, e); /* is it a message? */
     if (!rc) rc = session_finish_answer(s, sink, e);
@@ -189,8 +192,27 @@ int session_replace(struct session *s, int64_t turn, const char *text, size_t n,
     rc = session_rewind(s, turn, sink, e);
     if (!rc) rc = session_take_message(s, CHAT_USER, text, n, sink, e);
     rc = save_release(s->save, rc, e);
-    *reopen = rc != 0;
+    s->must_reopen = rc != 0;
     return rc ? rc : session_run_turn(s, sink, end, e);
+}
+
+/* Cuts the last answer off and generates another one. save_token releases what is held here. */
+static int answer_again(struct session *s, const struct cut *c, const struct session_sink *sink,
+                        enum session_end *end, struct err *e)
+{
+    int rc = save_hold(s->save, e);
+    if (rc) return rc;
+    s->holds = true;
+    rc = cut_off(s, c, sink, e);
+    session_use_attempt(s, s->state.attempt + 1);
+    if (!rc) rc = session_run_turn(s, sink, end, e);
+    if (!s->holds) return rc;
+    if (!rc && *end == SESSION_FULL)
+        rc = err_set(e, ERR_FIT, "there is no room for a new answer; the old one stays");
+    if (!rc) rc = err_set(e, ERR_STOP, "interrupted; the old answer stays");
+    s->holds = false;
+    s->must_reopen = true;
+    return save_release(s->save, rc, e);
 }
 
 int session_regenerate(struct session *s, const struct session_sink *sink, enum session_end *end,
@@ -202,8 +224,7 @@ int session_regenerate(struct session *s, const struct session_sink *sink, enum 
     if (!rc) rc = session_finish_answer(s, sink, e);
     if (rc) return rc;
     struct cut c = cut_answer(s);
-    if (c.n_messages < s->n_messages) rc = cut_off(s, &c, sink, e);
-    if (rc) return rc;
+    if (c.n_messages < s->n_messages) return answer_again(s, &c, sink, end, e);
     session_use_attempt(s, s->state.attempt + 1);
     return session_run_turn(s, sink, end, e);
 }

@@ -257,8 +257,23 @@ static void report_token(const struct session *s, const struct save_token *t, si
     if (k->tokens) k->tokens(k->ctx, t->position, 1, &n_bytes);
 }
 
-/* Chooses the next token and saves it before it is run. Vocabularies whose words begin with a space
- * begin an answer with one; it is not part of the text. */
+/* The first token ends the transaction that replaces an answer, too. If that fails, the old answer
+ * is still there and the new one does not begin. */
+static int save_token(struct session *s, bool first, const struct save_token *t, struct err *e)
+{
+    if (!s->save) return 0;
+    if (!first) return save_answer_token(s->save, &s->ctx.cache, t, e);
+    int rc = session_save_now(s, t, e);
+    if (!s->holds) return rc;
+    rc = save_release(s->save, rc, e);
+    s->holds = false;
+    s->must_reopen = rc != 0;
+    s->answering = rc == 0;
+    return rc;
+}
+
+/* Chooses the next token. Vocabularies whose words begin with a space begin an answer with one; it
+ * is not part of the text. */
 static int choose_token(struct session *s, bool first, struct save_token *t, struct err *e)
 {
     const struct engine *g = s->engine;
@@ -275,9 +290,7 @@ static int choose_token(struct session *s, bool first, struct save_token *t, str
     session_push(s, t->id);
     tokens_push(&s->answer_ids, t->id);
     s->answering = true;
-    if (!s->save) return 0;
-    if (first) return session_save_now(s, t, e);
-    return save_answer_token(s->save, &s->ctx.cache, t, e);
+    return 0;
 }
 
 struct finish {
@@ -378,12 +391,14 @@ static int generate(struct session *s, const struct session_sink *k, enum sessio
         if (n == 0) s->thought_ns = system_clock_ns();
         if (n == 0) s->first_token_ms = (double)(s->thought_ns - s->turn_ns) / 1e6;
         if (rc) return rc;
+        rc = save_token(s, n == 0, &t, e); /* before it is run */
+        if (rc && !s->answering) return rc;
         *end = SESSION_TURN_END;
         bool over = ends_turn(s, t.id);
         if (over) t.n = 0;
-        hear(s, &t, k);
+        hear(s, &t, k); /* the answer has it even if this save failed */
         report_token(s, &t, &n_told, k);
-        if (over) return 0;
+        if (rc || over) return rc;
         *end = SESSION_LENGTH;
         if (left && n + 1 >= left) return 0;
         *end = SESSION_REPETITION;

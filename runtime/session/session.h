@@ -166,16 +166,20 @@ int session_can_rewind(const struct session *s, int64_t turn, struct err *e);
 int64_t session_turn_end(const struct session *s, int64_t turn);
 
 /* To edit a message: replaces everything after `turn` with a new one and answers it. The cut and
- * the message are one transaction. *reopen: it failed when the session had changed already; what is
- * saved is as before, and the conversation must be opened again. */
+ * the message are one transaction. */
 int session_replace(struct session *s, int64_t turn, const char *text, size_t n,
-                    const struct session_sink *sink, enum session_end *end, bool *reopen,
-                    struct err *e);
+                    const struct session_sink *sink, enum session_end *end, struct err *e);
 
-/* Discards the last answer and generates another one; the prompt's last token is run again for its
- * logits only. With temperature 0 the answer is the same. */
+/* Generates another answer instead of the last one; the prompt's last token is run again for its
+ * logits only. With temperature 0 the answer is the same. The cut and the new answer's first token
+ * are one transaction: until then the old answer is saved, from then on the new one, as far as it
+ * has come. */
 int session_regenerate(struct session *s, const struct session_sink *sink, enum session_end *end,
                        struct err *e);
+
+/* Whether session_replace or session_regenerate failed when the session had changed already: what
+ * is saved is as before, and the conversation must be opened again. */
+bool session_must_reopen(const struct session *s);
 
 /* Replaces the text of the last answer, leaving it open: session_continue continues after it. Only
  * that text is run. */

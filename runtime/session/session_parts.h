@@ -90,6 +90,8 @@ struct session {
     char name[STORE_NAME_MAX];
     char notice[1024];
     bool begun;   /* created by this session, with a generated name */
+    bool holds;   /* a cut is saved together with the next answer's first token (save_hold) */
+    bool must_reopen;
     char *system; /* sent with the first user message; NULL = none */
 
     struct session_turn turn;

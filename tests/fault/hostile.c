@@ -222,8 +222,14 @@ static bool has_controls(const struct str *s)
     return false;
 }
 
-/* imports: the name in the file may be taken or invalid, for which another one can be given. */
-static const char *judge(int status, bool imports)
+static bool is(const char *arguments, const char *command)
+{
+    return !strncmp(arguments, command, strlen(command));
+}
+
+/* An import may end with 2: the name in the file may be taken or invalid, for which another one can
+ * be given. An export to a file holds the bytes of the messages. */
+static const char *judge(int status, const char *arguments)
 {
     char path[128];
     struct str out = {0}, said = {0};
@@ -238,9 +244,9 @@ static const char *judge(int status, bool imports)
         why = WTERMSIG(status) == SIGXCPU || WTERMSIG(status) == SIGKILL ? "hangs" : "a signal";
     else if (code == STATUS)
         why = "a sanitizer's report";
-    else if (code > 4 || (code == 2 && !imports))
+    else if (code > 4 || (code == 2 && !is(arguments, "import")))
         why = "the exit status";
-    else if (has_controls(&out) || has_controls(&said))
+    else if ((!is(arguments, "export") && has_controls(&out)) || has_controls(&said))
         why = "a control character";
     else if (code && !strstr(str_get(&said), "retain: "))
         why = "no line";
@@ -255,7 +261,7 @@ static bool run(uint32_t i, const char *arguments)
     pid_t pid = fork();
     if (pid == 0) become_limited(arguments);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
-    const char *why = judge(status, !strncmp(arguments, "import", 6));
+    const char *why = judge(status, arguments);
     if (why) printf("file %u, retain %s: %s (status %x)\n", i, arguments, why, status);
     fflush(stdout);
     return !why;

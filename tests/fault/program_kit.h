@@ -39,9 +39,10 @@ static inline void become(const char *dir, const char *program, const char *argu
     dup2(open("err", O_WRONLY | O_CREAT | O_TRUNC, 0600), 2);
     setenv("HOME", ".", 1);
     for (int i = 0; i < 4; i++) {
-        char name[24];
+        char name[24], path[160];
         snprintf(name, sizeof name, "XDG_%s_HOME", folders[i]);
-        setenv(name, folders[i], 1);
+        snprintf(path, sizeof path, "%s/%s", dir, folders[i]);
+        setenv(name, path, 1);
     }
     if (library) setenv("LD_PRELOAD", library, 1);
     execv(program, argv);

@@ -655,11 +655,15 @@ int64_t session_turn_end(const struct session *s, int64_t turn)
     return n_tokens;
 }
 
-int session_replace(struct session *s, int64_t turn, const char *text, size_t n,
-                    const struct session_sink *sink, enum session_end *end, bool *reopen,
-                    struct err *e)
+bool session_must_reopen(const struct session *s)
 {
-    *reopen = false;
+    (void)s;
+    return false;
+}
+
+int session_replace(struct session *s, int64_t turn, const char *text, size_t n,
+                    const struct session_sink *sink, enum session_end *end, struct err *e)
+{
     int rc = session_rewind(s, turn, sink, e);
     return rc ? rc : session_say(s, text, n, sink, end, e);
 }

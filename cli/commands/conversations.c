@@ -196,7 +196,7 @@ static void print_hit(struct conversation_table *p, const struct conversations_h
     char age[NUM_MAX];
     struct str line = {0};
     report_cell(&line, h->name, 24);
-    str_printf(&line, " %5s %-9s  %s", num_age(p->now_ms - h->created_ms, age),
+    str_printf(&line, " %5s %-9s  %s", num_age(p->now_ms, h->created_ms, age),
                h->message < 0 ? "name" : role_word(h->role), h->snippet);
     report_marked(line.data);
     str_release(&line);

@@ -32,7 +32,7 @@ int conversation_table_row(void *ctx, const struct conversations_entry *c)
         conversation_table_line(p,
                                 "NAME                       AGE  TURNS   TOKENS      CACHE  TITLE");
     report_cell(&line, c->name, 24);
-    str_printf(&line, " %5s %6lld %8s %10s  ", num_age(p->now_ms - c->updated_ms, age),
+    str_printf(&line, " %5s %6lld %8s %10s  ", num_age(p->now_ms, c->updated_ms, age),
                (long long)c->n_turns, num_count(c->n_tokens, tokens),
                c->cache_bytes > 0 ? num_bytes(c->cache_bytes, cache) : "-");
     report_cell(&line, c->tags, 0);

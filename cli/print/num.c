@@ -53,7 +53,7 @@ const char *num_bytes(int64_t bytes, char *out)
     return out;
 }
 
-const char *num_age(int64_t ms, char *out)
+const char *num_age(int64_t now_ms, int64_t then_ms, char *out)
 {
     static const struct {
         int64_t below_s, unit_s;
@@ -65,7 +65,7 @@ const char *num_age(int64_t ms, char *out)
         {730 * 86400, 30 * 86400, "mo"},
         {INT64_MAX, 365 * 86400, "y"},
     };
-    int64_t s = ms / 1000;
+    int64_t s = now_ms / 1000 - then_ms / 1000;
     int i = 0;
     while (s >= steps[i].below_s) i++;
     if (s < 60)

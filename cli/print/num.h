@@ -10,9 +10,10 @@
 const char *num_count(int64_t n, char *out);     /* 940, 31.7k, 1.20M */
 const char *num_exact(int64_t n, char *out);     /* 31,744 */
 const char *num_bytes(int64_t bytes, char *out); /* 812 B, 4.2 KiB, 1.20 GiB; n/a below 0 */
-const char *num_age(int64_t ms, char *out);      /* now, 5m, 2h, 3d, 7mo, 2y */
-const char *num_rate(double per_s, char *out);   /* 312.4; n/a for 0 */
-const char *num_ms(double ms, char *out);        /* 12 ms; n/a for 0 */
+/* The time from then_ms to now_ms: now, 5m, 2h, 3d, 7mo, 2y. A file may hold any then_ms. */
+const char *num_age(int64_t now_ms, int64_t then_ms, char *out);
+const char *num_rate(double per_s, char *out); /* 312.4; n/a for 0 */
+const char *num_ms(double ms, char *out);      /* 12 ms; n/a for 0 */
 /* "12 s, 345 tokens"; without the time if it is not known (0), without the tokens likewise. */
 const char *num_thought(int64_t n_tokens, double ms, char *out);
 const char *num_share(int64_t part, int64_t whole, char *out); /* 12.9%; n/a of 0 */

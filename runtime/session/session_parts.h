@@ -89,8 +89,8 @@ struct session {
     int64_t id; /* of the conversation in the store */
     char name[STORE_NAME_MAX];
     char notice[1024];
-    bool begun;   /* created by this session, with a generated name */
-    bool holds;   /* a cut is saved together with the next answer's first token (save_hold) */
+    bool begun; /* created by this session, with a generated name */
+    bool holds; /* a cut is saved together with the next answer's first token (save_hold) */
     bool must_reopen;
     char *system; /* sent with the first user message; NULL = none */
 

@@ -20,7 +20,10 @@ report() { echo "$turns lines, $commands other commands: $(status VmRSS) KiB res
 
 begun=$(date +%s) turns=0 rounds=0 first= commands=0
 while [ $(($(date +%s) - begun)) -lt "$seconds" ]; do
-    for line in 'My locker code is 48213.' 'Tell me about cats.' 'What is my locker code?' '/regenerate' 'How are you?'; do
+    for line in 'My locker code is 48213.' 'Tell me about cats.' 'What is my locker code?' '/regenerate' 'How are you?' \
+        'My locker code is 48213.' 'Tell me about dogs.' 'What is my locker code?' '/regenerate' 'What is two plus two?' \
+        'My boat is called Vega.' 'Tell me about cats.' 'What is my boat called?' '/regenerate' 'Thank you.' \
+        'My boat is called Rigel.' 'Tell me a joke.' 'What is my boat called?' '/regenerate' 'How are you?'; do
         echo "$line" >&7 || fail "the chat ended after $turns turns"
         turns=$((turns + 1))
     done
@@ -41,7 +44,7 @@ while [ $(($(date +%s) - begun)) -lt "$seconds" ]; do
         "$retain" $command >"$folder/out" 2>&1 || fail "retain $command: $(tail -n 1 "$folder/out")"
         commands=$((commands + 1))
     done
-    [ $((rounds % 200)) -eq 0 ] && report
+    [ $((rounds % 25)) -eq 0 ] && report
 done
 report
 last=$(status VmRSS)

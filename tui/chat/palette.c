@@ -118,7 +118,7 @@ static void add_conversations(const struct app *a, struct palette *p)
         if (strcmp(c->name, a->name) == 0) continue;
         snprintf(name, sizeof name, "open %.50s", c->name);
         struct palette_item *item =
-            add(p, PALETTE_RUN, name, num_age(a->wall_ms - c->updated_ms, age), c->title);
+            add(p, PALETTE_RUN, name, num_age(a->wall_ms, c->updated_ms, age), c->title);
         snprintf(item->line, sizeof item->line, "/open %s", c->name);
     }
 }

@@ -108,7 +108,7 @@ static void draw_row(struct app *a, struct pane p, int y, int index)
     pane_puts(p, 0, y, attr, strcmp(c->name, a->name) == 0 ? "*" : " ");
     put_field(a, p, 2, y, name_w, selected ? ATTR_SELECT : ATTR_BOLD, c->name);
     int x = 3 + name_w;
-    pane_printf(p, x, y, attr, "%5s", num_age(a->wall_ms - c->updated_ms, age));
+    pane_printf(p, x, y, attr, "%5s", num_age(a->wall_ms, c->updated_ms, age));
     if (p.w < 60) return;
     pane_printf(p, x + 6, y, attr, "%5lld %8s %9s", (long long)c->n_turns,
                 num_count(c->n_tokens, tokens),
@@ -208,7 +208,7 @@ void list_draw_pane(struct app *a, struct pane p)
         int y = 2 + 3 * i;
         pane_puts(p, 0, y, ATTR_KEY, open ? ">" : " ");
         put_field(a, p, 2, y, p.w - 8, open ? ATTR_BOLD : ATTR_TEXT, c->name);
-        pane_printf(p, p.w - 5, y, ATTR_DIM, "%4s", num_age(a->wall_ms - c->updated_ms, age));
+        pane_printf(p, p.w - 5, y, ATTR_DIM, "%4s", num_age(a->wall_ms, c->updated_ms, age));
         pane_printf(p, 4, y + 1, ATTR_DIM, "%lld turn%s  %s", (long long)c->n_turns,
                     c->n_turns == 1 ? "" : "s", num_count(c->n_tokens, tokens));
     }

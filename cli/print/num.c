@@ -11,7 +11,7 @@ const char *num_count(int64_t n, char *out)
     else if (n < 999950) /* rounded, 1000.0k would follow */
         snprintf(out, NUM_MAX, "%.1fk", (double)((n + 50) / 100) / 10.0);
     else
-        snprintf(out, NUM_MAX, "%.2fM", (double)((n + 5000) / 10000) / 100.0);
+        snprintf(out, NUM_MAX, "%.2fM", (double)(n / 10000 + (n % 10000 >= 5000)) / 100.0);
     return out;
 }
 

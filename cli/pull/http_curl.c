@@ -111,34 +111,51 @@ static bool is_loopback(const char *host)
     return sscanf(host, "%u.%u.%u.%u%c", &a, &b, &c, &d, &end) == 4 && a == 127;
 }
 
-static bool get_part(const struct http *h, CURLU *u, CURLUPart part, char *out, size_t bytes)
+static CURLUcode get_part(const struct http *h, CURLU *u, CURLUPart part, char *out, size_t bytes)
 {
     char *text = NULL;
     unsigned flags = part == CURLUPART_PORT ? CURLU_DEFAULT_PORT : 0;
-    bool ok = !h->curl.curl_url_get(u, part, &text, flags) && text && strlen(text) < bytes;
-    snprintf(out, bytes, "%s", ok ? text : "");
+    CURLUcode rc = h->curl.curl_url_get(u, part, &text, flags);
+    if (!rc && (!text || strlen(text) >= bytes)) rc = CURLUE_MALFORMED_INPUT;
+    snprintf(out, bytes, "%s", rc ? "" : text);
     h->curl.curl_free(text);
-    return ok;
+    return rc;
+}
+
+/* A part that an address may lack. */
+static CURLUcode optional(CURLUcode rc)
+{
+    return rc == CURLUE_OUT_OF_MEMORY ? rc : CURLUE_OK;
 }
 
 /* Joins `url` to `base` (NULL: none) and splits it. */
-static bool split(const struct http *h, const char *base, const char *url, char out[2048],
-                  struct origin *o)
+static CURLUcode split(const struct http *h, const char *base, const char *url, char out[2048],
+                       struct origin *o)
 {
     CURLU *u = h->curl.curl_url();
+    char *user = NULL;
     *o = (struct origin){0};
-    bool ok = u && (!base || !h->curl.curl_url_set(u, CURLUPART_URL, base, 0)) &&
-              !h->curl.curl_url_set(u, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME) &&
-              get_part(h, u, CURLUPART_URL, out, 2048) &&
-              get_part(h, u, CURLUPART_SCHEME, o->scheme, sizeof o->scheme);
-    if (ok) get_part(h, u, CURLUPART_HOST, o->host, sizeof o->host);
-    if (ok) get_part(h, u, CURLUPART_PORT, o->port, sizeof o->port);
-    char *given = NULL;
-    if (ok && !h->curl.curl_url_get(u, CURLUPART_USER, &given, 0)) ok = false;
-    h->curl.curl_free(given);
+    CURLUcode rc = u ? CURLUE_OK : CURLUE_OUT_OF_MEMORY;
+    if (!rc && base) rc = h->curl.curl_url_set(u, CURLUPART_URL, base, 0);
+    if (!rc) rc = h->curl.curl_url_set(u, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME);
+    if (!rc) rc = get_part(h, u, CURLUPART_URL, out, 2048);
+    if (!rc) rc = get_part(h, u, CURLUPART_SCHEME, o->scheme, sizeof o->scheme);
+    if (!rc) rc = optional(get_part(h, u, CURLUPART_HOST, o->host, sizeof o->host));
+    if (!rc) rc = optional(get_part(h, u, CURLUPART_PORT, o->port, sizeof o->port));
+    if (!rc) rc = optional(h->curl.curl_url_get(u, CURLUPART_USER, &user, 0));
+    if (!rc && user) rc = CURLUE_USER_NOT_ALLOWED;
+    h->curl.curl_free(user);
     if (u) h->curl.curl_url_cleanup(u);
     o->loopback = is_loopback(o->host);
-    return ok;
+    return rc;
+}
+
+/* from: the host that redirects to it; NULL = none. */
+static int not_split(CURLUcode why, const char *from, const char *url, struct err *e)
+{
+    if (why == CURLUE_OUT_OF_MEMORY) return err_set(e, ERR_FAIL, "out of memory for an address");
+    if (!from) return err_set(e, ERR_USAGE, "%.200s is not an address", url);
+    return err_set(e, ERR_FAIL, "%s redirects to \"%.200s\", which is not an address", from, url);
 }
 
 static bool same_origin(const struct origin *a, const struct origin *b)
@@ -381,17 +398,16 @@ int http_get(struct http *h, const struct http_request *r, struct http_answer *a
     char url[2048], next[2048];
     int rc = 0;
     *a = (struct http_answer){.linked_size = -1};
-    if (!split(h, NULL, r->url, url, &first))
-        return err_set(e, ERR_USAGE, "%.200s is not an address", r->url);
+    CURLUcode why = split(h, NULL, r->url, url, &first);
+    if (why) return not_split(why, NULL, r->url, e);
     to = first;
     rc = check_rules(h, &first, &first, url, e);
     for (int n = 0; !rc; n++) {
         rc = get_one(&t, url, &to, same_origin(&first, &to), e);
         if (rc || !is_redirect(&t)) break;
         if (n == REDIRECTS_MAX) rc = err_set(e, ERR_FAIL, "%s redirects in a circle", first.host);
-        if (!rc && !split(h, url, t.location, next, &to))
-            rc = err_set(e, ERR_FAIL, "%s redirects to \"%.200s\", which is not an address",
-                         first.host, t.location);
+        why = rc ? CURLUE_OK : split(h, url, t.location, next, &to);
+        if (why) rc = not_split(why, first.host, t.location, e);
         if (!rc) rc = check_rules(h, &first, &to, next, e);
         memcpy(url, next, sizeof url);
     }

@@ -44,8 +44,8 @@ struct range {
 
 static struct range sentence(const struct prose *p, size_t i)
 {
-    size_t from = sentence_start(p, i);
-    return (struct range){p->words.item + from, p->ends[i] - from};
+    size_t from = sentence_start(p, i), n = p->ends[i] - from;
+    return (struct range){n ? p->words.item + from : NULL, n}; /* without words there is no list */
 }
 
 /* Lengths of the longest common subsequences of all beginnings: [(x.n + 1)][(y.n + 1)]. The caller

@@ -443,6 +443,7 @@ static void test_numbers_agree(void **state)
     assert_string_equal(num_count(1175, b), "1.2k");
     assert_string_equal(num_count(999949, b), "999.9k");
     assert_string_equal(num_count(999999, b), "1.00M");
+    assert_string_equal(num_count(INT64_MAX, b), "9223372036854.78M");
     assert_string_equal(num_age(1795434960326, 1795434960326 - 5 * 60000, b), "5m");
     assert_string_equal(num_age(1795434960326, INT64_MIN, b), "292471265y");
     str_release(&out);

@@ -545,6 +545,11 @@ struct cuda_values {
  * place. Arguments: struct cuda_values. Shared: CUDA_NEAR_SHARED. */
 #define CUDA_NEAR_SHARED 2048
 
+/* Positions [from, end) of a turn whose units stay. */
+struct cuda_pin {
+    uint32_t from, end;
+};
+
 /* cache_rank: values become unsigned numbers in the same order; protected units and each head's
  * `safe` best get the highest key, units beyond its `most` best the lowest.
  * Shared: CUDA_RANK_SHARED. */
@@ -554,12 +559,14 @@ struct cuda_rank {
     int sinks, stabilizers;
     /* which values to use: the scores, the contents of `key`, or their sum */
     int scored, valued;
-    const float *std, *mean; /* score of head h times std[h] plus mean[h]; NULL: unchanged */
-    float recency;           /* N / budget of evict.h: the least score by age; 0 = none */
-    uint32_t n_pos;          /* position of the next token */
-    const int32_t *safe;     /* [n_head] or NULL */
-    int most;                /* 0 = no limit */
-    uint32_t *key;           /* [pages * 64] */
+    const float *std, *mean;     /* score of head h times std[h] plus mean[h]; NULL: unchanged */
+    float recency;               /* N / budget of evict.h: the least score by age; 0 = none */
+    uint32_t n_pos;              /* position of the next token */
+    const int32_t *safe;         /* [n_head] or NULL */
+    int most;                    /* 0 = no limit */
+    uint32_t *key;               /* [pages * 64] */
+    const struct cuda_pin *pins; /* [n_pins] */
+    int n_pins;
 };
 
 /* cache_digits: if heads share a budget, counts per head how many keys with the given prefix have

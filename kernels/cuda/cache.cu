@@ -243,6 +243,13 @@ DEVICE float least_score(uint32_t age, float recency)
     return -(float)(int)log * (0.693147181f / (1 << 23));
 }
 
+DEVICE bool is_pinned(const struct cuda_rank &a, uint32_t pos)
+{
+    bool in = false;
+    for (int i = 0; i < a.n_pins; i++) in |= pos >= a.pins[i].from && pos < a.pins[i].end;
+    return in;
+}
+
 KERNEL(cache_rank, struct cuda_rank, CUDA_EVICT_THREADS, 1)
 {
     const struct head h = this_head(a.cache, a.key);
@@ -250,7 +257,9 @@ KERNEL(cache_rank, struct cuda_rank, CUDA_EVICT_THREADS, 1)
 
     for (int s = thread_id(); s < h.len; s += THREADS) {
         const int64_t at = place_of(h.c, h.index, s);
-        const bool protect = h.c.pos[at] < (uint32_t)a.sinks || s >= h.len - a.stabilizers;
+        const uint32_t pos = h.c.pos[at];
+        const bool protect =
+            pos < (uint32_t)a.sinks || s >= h.len - a.stabilizers || is_pinned(a, pos);
         float x = a.scored ? h.c.score[at] : 0.0f;
         if (a.std) x = x * a.std[h.index] + a.mean[h.index];
         if (a.valued) x += bits_float(a.key[at]);

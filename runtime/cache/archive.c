@@ -67,6 +67,7 @@ void archive_clear(struct archive *x)
 {
     x->n = x->n_pieces = x->n_free = 0;
     x->n_seen = 0;
+    x->sentence = 0;
     x->n_digests = x->n_free_digests = 0;
     memset(x->n_with, 0, (size_t)x->opts.n_words * sizeof *x->n_with);
     memset(x->last_with, 0, (size_t)x->opts.n_words * sizeof *x->last_with);
@@ -80,6 +81,7 @@ void archive_count(struct archive *x, const int32_t *ids, int n)
     for (int i = 0; i < n; i++) {
         uint32_t word = x->opts.word[ids[i]];
         uint32_t stretch = (uint32_t)(x->n_seen++ / ARCHIVE_PIECE) + 1;
+        if (x->opts.ends[ids[i]]) x->sentence = x->n_seen;
         if (!word || x->last_with[word] == stretch) continue;
         x->last_with[word] = stretch;
         x->n_with[word]++;
@@ -93,15 +95,28 @@ float archive_idf(const struct archive *x, uint32_t n_with)
     return idf > 0 ? idf : 0;
 }
 
-/* The sum of the cubed rarities of a piece's words; less for a question, which contains little
- * information. */
-static float value_of(const struct archive *x, const struct archive_piece *p)
+/* The number of pieces, from the i-th on, in the same stretch of ARCHIVE_PIECE positions: several
+ * if the units were added at several times. They are dropped together, so that the contents do not
+ * depend on those times. */
+static int n_in_stretch(const struct archive *x, int i)
+{
+    int n = 1;
+    while (i + n < x->n_pieces &&
+           x->pieces[i + n].pos / ARCHIVE_PIECE == x->pieces[i].pos / ARCHIVE_PIECE)
+        n++;
+    return n;
+}
+
+/* The sum of the cubed rarities of the words of n pieces; less for a question, which contains
+ * little information. */
+static float value_of(const struct archive *x, const struct archive_piece *p, int n)
 {
     float sum = 0;
-    for (uint32_t i = p->first; i < p->first + p->n; i++) {
+    uint32_t first = p->first, end = p[n - 1].first + p[n - 1].n;
+    for (uint32_t i = first; i < end; i++) {
         uint32_t word = x->opts.word[x->id[i]];
         bool again = false;
-        for (uint32_t j = p->first; j < i; j++) again |= x->opts.word[x->id[j]] == word;
+        for (uint32_t j = first; j < i; j++) again |= x->opts.word[x->id[j]] == word;
         float idf = word && !again ? archive_idf(x, x->n_with[word]) : 0;
         sum += idf * idf * idf * (x->asks[i] ? ARCHIVE_QUESTION : 1);
     }
@@ -173,22 +188,39 @@ static void use_index(struct archive *x)
     memset(x->value + x->n_pieces, 0, n * sizeof *x->value);
 }
 
-/* Drops the least valuable pieces until `n` positions are free. */
+/* Computes the value of each stretch, for all of its pieces. Returns the number of stretches; their
+ * values are in x->weight, too. */
+static int value_stretches(struct archive *x)
+{
+    int n_stretches = 0;
+    for (int i = 0, n; i < x->n_pieces; i += n) {
+        n = n_in_stretch(x, i);
+        x->value[i] = x->weight[n_stretches++] = value_of(x, &x->pieces[i], n);
+        for (int j = 1; j < n; j++) x->value[i + j] = x->value[i];
+    }
+    return n_stretches;
+}
+
+/* Drops the least valuable stretches until `n` positions are free. */
 static int make_room(struct archive *x, int n, struct err *e)
 {
     int n_pieces = x->n_pieces, share = x->n_max / DROP_SHARE, rc = 0;
     int over = x->n + (n > share ? n : share) - x->n_max;
     if (x->n + n <= x->n_max) return 0;
     use_index(x);
-    for (int i = 0; i < n_pieces; i++) x->weight[i] = x->value[i] = value_of(x, &x->pieces[i]);
-    /* pieces differ in size: take the share of pieces that on average holds enough positions */
-    int n_least = (int)((int64_t)over * n_pieces / x->n);
-    float limit = nth_smallest(x->weight, n_pieces, n_least < n_pieces ? n_least : n_pieces - 1);
+    int n_stretches = value_stretches(x);
+    /* stretches differ in size: take the share of them that on average holds enough positions */
+    int n_least = (int)((int64_t)over * n_stretches / x->n);
+    float limit =
+        nth_smallest(x->weight, n_stretches, n_least < n_stretches ? n_least : n_stretches - 1);
+    bool drops = false;
+    int64_t stretch = -1;
     x->n = x->n_pieces = 0;
     for (int i = 0; i < n_pieces; i++) {
         struct archive_piece p = x->pieces[i];
-        bool drops = !rc && over > 0 && x->value[i] <= limit;
-        if (drops) rc = drop_piece(x, &p, e);
+        if (p.pos / ARCHIVE_PIECE != stretch) drops = over > 0 && x->value[i] <= limit;
+        stretch = p.pos / ARCHIVE_PIECE;
+        if (drops && !rc) rc = drop_piece(x, &p, e);
         if (drops && !rc) over -= p.n;
         if (!drops || rc) keep_piece(x, &p);
     }
@@ -269,27 +301,35 @@ static void copy_position(const struct cache *c, int back, uint8_t *out)
     }
 }
 
-/* Marks the sentence that ends with the question mark at `index`. */
-static void mark_question(struct archive *x, int index)
+/* Marks the sentence from position `from` on, up to the question mark at `index`. */
+static void mark_question(struct archive *x, int index, int64_t from)
 {
-    for (int i = index; i >= 0; i--) {
-        bool follows = i == index || x->pos[i] + 1 == x->pos[i + 1];
-        if (!follows || (i < index && x->opts.ends[x->id[i]])) return;
-        x->asks[i] = 1;
-    }
+    for (int i = index; i >= 0 && x->pos[i] >= from; i--) x->asks[i] = 1;
 }
 
-static void add_index(struct archive *x, uint32_t pos, int n, const int32_t *ids)
+static void add_piece(struct archive *x, uint32_t pos, int n, const int32_t *ids)
 {
     x->pieces[x->n_pieces++] = (struct archive_piece){pos, (uint16_t)n, (uint32_t)x->n, 0};
     for (int i = 0; i < n; i++) {
         x->pos[x->n] = pos + (uint32_t)i;
         x->id[x->n] = ids[i];
         x->asks[x->n] = 0;
-        if (x->opts.asks[ids[i]]) mark_question(x, x->n);
         if (x->slot) x->slot[x->n] = x->free_slots[--x->n_free];
         x->n++;
     }
+}
+
+/* Adds positions that are not counted yet. */
+static void add_index(struct archive *x, uint32_t pos, int n, const int32_t *ids)
+{
+    int64_t sentence = x->sentence;
+    int first = x->n;
+    add_piece(x, pos, n, ids);
+    for (int i = 0; i < n; i++) {
+        if (x->opts.asks[ids[i]]) mark_question(x, first + i, sentence);
+        if (x->opts.ends[ids[i]]) sentence = (int64_t)pos + i + 1;
+    }
+    archive_count(x, ids, n);
 }
 
 int archive_add(struct archive *x, const struct cache *c, const int32_t *ids, int n, struct err *e)
@@ -299,7 +339,7 @@ int archive_add(struct archive *x, const struct cache *c, const int32_t *ids, in
         uint32_t pos = (uint32_t)(c->n_pos - n + i);
         part = ARCHIVE_PIECE - (int)(pos % ARCHIVE_PIECE);
         if (part > n - i) part = n - i;
-        rc = make_room(x, part, e);
+        rc = make_room(x, pos % ARCHIVE_PIECE ? part : ARCHIVE_PIECE, e);
         if (rc) break;
         for (int j = 0; j < part; j++)
             copy_position(c, n - i - j, x->piece + (size_t)j * x->position_bytes);
@@ -313,11 +353,21 @@ int archive_add(struct archive *x, const struct cache *c, const int32_t *ids, in
     return rc;
 }
 
-bool archive_found(struct archive *x, uint32_t pos, int n, const int32_t *ids)
+/* Whether the sentence of a token ends with a question mark among the first n_ids tokens. */
+static bool asks_at(const struct archive *x, const int32_t *ids, int64_t n_ids, int64_t at)
+{
+    while (at < n_ids && !x->opts.ends[ids[at]]) at++;
+    return at < n_ids && x->opts.asks[ids[at]];
+}
+
+bool archive_found(struct archive *x, uint32_t pos, int n, const int32_t *ids, int64_t n_ids)
 {
     bool follows = x->n == 0 || pos > x->pos[x->n - 1];
+    int first = x->n;
     if (!follows || n < 1 || n > ARCHIVE_PIECE || x->n + n > x->n_max) return false;
-    add_index(x, pos, n, ids);
+    if ((int64_t)pos + n > n_ids) return false;
+    add_piece(x, pos, n, ids + pos);
+    for (int i = 0; i < n; i++) x->asks[first + i] = asks_at(x, ids, n_ids, (int64_t)pos + i);
     return true;
 }
 

@@ -5,11 +5,11 @@
  * in pieces of at most ARCHIVE_PIECE positions. A private conversation keeps them in memory, a
  * saved one in `struct archive_store`. The index (position, token, word) is in memory for both,
  * with one counter per word: the number of stretches of ARCHIVE_PIECE positions that contain it. A
- * full archive drops the pieces with the least information: those of the most common words, on ties
- * the older.
+ * full archive drops the stretches with the least information: those of the most common words, on
+ * ties the older.
  *
- * The contents depend on the tokens alone, so a resumed conversation recalls the same units as an
- * uninterrupted one. */
+ * The contents depend on the tokens alone, not on when they were added. So a resumed conversation,
+ * or a private one, recalls the same units as one that was saved and never stopped. */
 #ifndef RETAIN_RUNTIME_CACHE_ARCHIVE_H
 #define RETAIN_RUNTIME_CACHE_ARCHIVE_H
 
@@ -79,7 +79,8 @@ struct archive {
     uint8_t *returning;  /* [n_returning] positions about to return, for recall */
     uint32_t *n_with;    /* [n_words] number of stretches of positions that contain the word */
     uint32_t *last_with; /* [n_words] the newest such stretch, counted from 1 */
-    int64_t n_seen;      /* positions */
+    int64_t n_seen;      /* positions counted */
+    int64_t sentence;    /* first position of the sentence that they end in */
     float *weight;       /* [n_max] scratch */
     float *value;        /* [n_max] of pieces, scratch */
     float *peak;         /* [n_max / ARCHIVE_BLOCK + 1] scratch */
@@ -104,11 +105,11 @@ void archive_plan(struct archive *x, const struct archive_opts *o, const struct 
 
 void archive_clear(struct archive *x);
 
-/* Counts the words of the tokens of positions n_seen … n_seen + n - 1. */
+/* Counts the words of the tokens of positions n_seen … n_seen + n - 1, after resuming. */
 void archive_count(struct archive *x, const int32_t *ids, int n);
 
-/* Adds the newest n positions of the cache, which must be counted already: ids are their tokens. If
- * the archive is full, others are dropped. */
+/* Counts and adds the newest n positions of the cache: ids are their tokens. If the archive is
+ * full, others are dropped, where a stretch of ARCHIVE_PIECE positions begins. */
 int archive_add(struct archive *x, const struct cache *c, const int32_t *ids, int n, struct err *e);
 
 bool archive_holds(const struct archive *x, int64_t from, int64_t end);
@@ -119,9 +120,9 @@ int archive_index(const struct archive *x, uint32_t pos);
 /* Drops positions [from, end): they must not return. Pieces at the border are cut. */
 int archive_forget(struct archive *x, int64_t from, int64_t end, struct err *e);
 
-/* Call after resuming: the store has this piece; pieces come in order, and their tokens must be
- * counted already. false = it does not fit. */
-bool archive_found(struct archive *x, uint32_t pos, int n, const int32_t *ids);
+/* Call after resuming: the store has this piece; pieces come in order. ids: all n_ids tokens, which
+ * must be counted already. false = it does not fit. */
+bool archive_found(struct archive *x, uint32_t pos, int n, const int32_t *ids, int64_t n_ids);
 
 /* Rarity of a word in this many stretches of positions (inverse document frequency): 0 if all
  * stretches contain it. */

@@ -35,6 +35,7 @@ struct job {
     struct cache *c;
     const struct evict_rule *rule;
     union evict_slot *slots;
+    int n_newest;
 };
 
 static int n_heads(const struct cache *c)
@@ -47,14 +48,29 @@ int evict_layer_budget(const struct cache *c, const struct evict_rule *rule, int
     return rule->budget + cache_layer_capacity(&c->shape, layer) - c->shape.capacity;
 }
 
-int evict_pins_max(const struct cache *c, const struct evict_rule *rule)
+/* Units of the smallest head's budget without its sinks. */
+static int least_room(const struct cache *c, const struct evict_rule *rule)
 {
     int least = INT_MAX;
     for (int i = 0; i < c->shape.n_layer; i++) {
-        int n = evict_layer_budget(c, rule, i) - rule->sinks - rule->stabilizers;
+        int n = evict_layer_budget(c, rule, i) - rule->sinks;
         least = n < least ? n : least;
     }
-    return least > 0 ? least / 2 : 0;
+    return least > 0 ? least : 0;
+}
+
+int evict_pins_max(const struct cache *c, const struct evict_rule *rule)
+{
+    int room = least_room(c, rule), rest = room - (rule->policy ? rule->policy->window : 0);
+    return rest < room / 2 ? (rest > 0 ? rest : 0) : room / 2;
+}
+
+int evict_newest(const struct cache *c, const struct evict_rule *rule)
+{
+    int64_t room = least_room(c, rule);
+    for (int i = 0; i < rule->n_pins; i++) room -= rule->pins[i].end - rule->pins[i].from;
+    if (rule->n_pins == 0 || rule->stabilizers <= room) return rule->stabilizers;
+    return room > 0 ? (int)room : 0;
 }
 
 /* ---- selection ------------------------------------------------------------------------------- */
@@ -221,7 +237,7 @@ static void make_keys(const struct job *j, int index, int budget)
     const struct cache_head *h = &j->c->kv_heads[index];
     union evict_slot *s = j->slots + h->slot0;
     bool two = p && p->second != POLICY_NONE;
-    int len = h->len, newest = len > r->stabilizers ? len - r->stabilizers : 0;
+    int len = h->len, newest = len > j->n_newest ? len - j->n_newest : 0;
     for (int k = 0; k < len; k++) s[k].key = key_of(s[k].value);
     for (int k = 0; k < len && h->pos[k] < (uint32_t)r->sinks; k++) s[k].key = KEY_PROTECTED;
     for (int k = newest; k < len; k++) s[k].key = KEY_PROTECTED;
@@ -442,7 +458,7 @@ void evict_values(const struct cache *c, union evict_slot *slots)
 int64_t evict(struct cache *c, const struct evict_rule *rule, struct pool *p,
               union evict_slot *slots)
 {
-    struct job job = {c, rule, slots};
+    struct job job = {c, rule, slots, evict_newest(c, rule)};
     int64_t before = cache_units(c);
     c->n_tried = 0;
     if (c->shape.share == CACHE_HEAD) {

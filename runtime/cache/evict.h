@@ -42,13 +42,19 @@ struct evict_rule {
     int recency;                 /* if heads share, and scores are logarithms of shares; 0 = none */
     const struct policy *policy; /* for its second scorer; NULL = none */
     uint64_t seed;
-    const struct evict_pin *pins; /* [n_pins] their units stay like sinks: not more than fit */
+    /* [n_pins], at most EVICT_PINS_MAX; their units stay like sinks: not more than fit */
+    const struct evict_pin *pins;
     int n_pins;
 };
 
-/* The most positions that may be pinned: half of the units that the protections leave in the
- * smallest head's budget. */
+#define EVICT_PINS_MAX 64
+
+/* The most positions that may be pinned: half of the smallest head's budget without its sinks, but
+ * the units of the policy's observing queries have room beside them. */
 int evict_pins_max(const struct cache *c, const struct evict_rule *rule);
+
+/* How many of a head's newest units stay: the stabilizers, fewer where pins need their room. */
+int evict_newest(const struct cache *c, const struct evict_rule *rule);
 
 /* A number per slot of the pool, at cache_head.slot0 + slot: on input the scorer's value. */
 union evict_slot {

@@ -207,8 +207,9 @@ struct cuda_context {
     struct cuda_recurrent_rows recurrent;
     uint32_t *tickets; /* zeros between launches */
     struct {
-        uint32_t *key;     /* [slots] values of units */
-        float *std, *mean; /* [n_heads] deviation and mean of the retaining heads' labels */
+        uint32_t *key;         /* [slots] values of units */
+        float *std, *mean;     /* [n_heads] deviation and mean of the retaining heads' labels */
+        struct cuda_pin *pins; /* [EVICT_PINS_MAX] */
         int32_t *safe, *keep;
         uint32_t *prefix; /* [n_heads], like those two */
         uint32_t *count;  /* [n_heads][RETENTION_COLS] units per column, or keys per digit */

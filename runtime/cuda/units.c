@@ -67,6 +67,7 @@ void cuda_cache_plan(struct cuda_context *x, const struct cache_shape *s, struct
     x->evict.safe = arena_take(scratch, heads, sizeof *x->evict.safe);
     x->evict.keep = arena_take(scratch, heads, sizeof *x->evict.keep);
     x->evict.prefix = arena_take(scratch, heads, sizeof *x->evict.prefix);
+    x->evict.pins = arena_take(scratch, EVICT_PINS_MAX, sizeof *x->evict.pins);
     x->evict.std = arena_take(scratch, heads, sizeof *x->evict.std);
     x->evict.mean = arena_take(scratch, heads, sizeof *x->evict.mean);
     if (x->policy->scorer != POLICY_KEEP_ALL)
@@ -376,11 +377,16 @@ static void rank(struct cuda_context *x, const struct evict_rule *rule)
     struct cuda_rank job = {
         .cache = x->kv.all,
         .sinks = rule->sinks,
-        .stabilizers = rule->stabilizers,
+        .stabilizers = evict_newest(x->cache, rule),
+        .pins = x->evict.pins,
+        .n_pins = rule->n_pins,
         .scored = x->policy->scorer != POLICY_KEYS,
         .valued = x->policy->scorer == POLICY_KEYS || near,
         .key = x->evict.key,
     };
+    if (rule->n_pins && !x->rc)
+        x->rc = cuda_put(x->g, x->evict.pins, rule->pins, (size_t)rule->n_pins * sizeof *rule->pins,
+                         x->e);
     if (!job.scored)
         LAUNCH(x, key_values, x->n_heads, 1, 1, CUDA_EVICT_THREADS,
                CUDA_VALUES_SHARED(x->kv.all.head_dim), &values);

@@ -21,7 +21,7 @@ struct context { /* must not move while it is open: forward points into the plan
     struct forward forward; /* used on the CPU; with a device only its logits and their sizes */
     struct forward experts; /* of a GPU's layers, if they are in host memory (experts_sum) */
     int row;                /* of the logits that are current: context_accept */
-    const struct evict_pin *pins; /* [n_pins] never evicted (evict.h); on a GPU there are none */
+    const struct evict_pin *pins; /* [n_pins] never evicted (evict.h) */
     int n_pins;
     struct cuda_context *gpu; /* NULL = the CPU computes */
     struct err *e;            /* of the run in progress, */

@@ -213,8 +213,9 @@ static void choose_steps(struct plan *p, const struct asked *a)
     p->reserve = o->policy.reserve >= 0 ? o->policy.reserve : smaller(RESERVE_DEFAULT, quarter);
 }
 
-/* With recall the newest units may be half of the budget: old facts come back when they are asked
- * for, the thread of the talk does not. More than RECENT_MAX of them add little. */
+/* With recall the newest units may be most of the budget: old facts return whole when a message is
+ * about them, and single units of other facts beside them mislead a model. More than RECENT_MAX of
+ * the newest add little. */
 #define RECENT_MAX 256
 
 /* Recommended stabilizers are a part of the recommended budget, or at most half of another one. */
@@ -229,6 +230,7 @@ static int recent_units(const struct plan *p, const struct asked *q)
     int n = (int)((int64_t)p->budget * r->stabilizer_pct / 100);
     int more = (int)((int64_t)p->budget * r->recall_pct / 100);
     if (more > RECENT_MAX) more = RECENT_MAX;
+    if (more > p->budget - p->sinks) more = p->budget - p->sinks;
     return recalls && more > n ? more : n;
 }
 

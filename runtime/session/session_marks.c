@@ -7,6 +7,8 @@
 
 #include "runtime/forward/engine.h"
 
+_Static_assert(SAVE_TURNS_MAX <= EVICT_PINS_MAX, "each pinned turn is a range of evict.h");
+
 /* ---- lists of turns -------------------------------------------------------------------------- */
 
 static bool holds(const struct save_turns *t, int64_t turn)
@@ -75,7 +77,7 @@ void session_marks_pin(struct session *s)
 {
     int64_t room = context_pins_max(&s->ctx);
     int n = 0;
-    for (int i = 0; i < s->state.pinned.n && !s->ctx.gpu; i++) {
+    for (int i = 0; i < s->state.pinned.n; i++) {
         struct evict_pin r = range_of(s, s->state.pinned.turn[i]);
         if (r.end - r.from > room) continue;
         room -= r.end - r.from;
@@ -206,7 +208,6 @@ static int check_pin(const struct session *s, int64_t turn, struct err *e)
 {
     struct evict_pin r = range_of(s, turn);
     long long n = r.end - r.from, pinned = n_pinned_tokens(s), max = context_pins_max(&s->ctx);
-    if (s->ctx.gpu) return err_set(e, ERR_USAGE, "a GPU can't pin turns yet: --device cpu can");
     if (session_is_forgotten(s, turn))
         return err_set(e, ERR_USAGE, "turn %lld was forgotten", (long long)turn);
     if (!session_keeps_all(s) && pinned + n > max)

@@ -134,7 +134,6 @@ int session_recall_keep(struct session *s, struct err *e)
     struct session_recall *r = &s->recall;
     int n = (int)r->run.n;
     if (!r->on || n == 0) return 0;
-    archive_count(&r->archive, r->run.ids, n);
     int rc = archive_add(&r->archive, &s->ctx.cache, r->run.ids, n, e);
     r->run.n = 0;
     return rc;
@@ -149,7 +148,7 @@ struct found {
 static void found_piece(void *ctx, uint32_t pos, int n)
 {
     struct found *f = ctx;
-    if ((int64_t)pos + n <= f->n_saved) archive_found(f->archive, pos, n, f->ids + pos);
+    archive_found(f->archive, pos, n, f->ids, f->n_saved);
 }
 
 int session_recall_loaded(struct session *s, const int32_t *ids, int64_t n_run, struct err *e)

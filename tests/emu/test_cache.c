@@ -230,7 +230,7 @@ static void ranks(void **state)
     const size_t bytes = cuda_cache_slots(&c) * sizeof(uint32_t);
     float std[2] = {1.5f, -0.5f}, mean[2] = {-3.0f, 0.25f};
     int32_t safe[2] = {0, SAFE};
-    struct cuda_rank job = {c, 4, 10, 1, 0, std, mean, 0, 0, NULL, 0, guarded(bytes)};
+    struct cuda_rank job = {c, 4, 10, 1, 0, std, mean, 0, 0, NULL, 0, guarded(bytes), NULL, 0};
     uint32_t plain[LEN];
     (void)state;
 
@@ -277,7 +277,8 @@ static void ranks_by_age(void **state)
     struct cuda_cache c = cuda_cache_new(64, 1, LEN, CUDA_KV_Q4, CUDA_KV_Q4);
     const size_t bytes = cuda_cache_slots(&c) * sizeof(uint32_t);
     float std = 1, mean = 0;
-    struct cuda_rank job = {c, 0, 0, 1, 0, &std, &mean, 50.0f / 24, NEXT, NULL, 0, guarded(bytes)};
+    struct cuda_rank job = {
+        c, 0, 0, 1, 0, &std, &mean, 50.0f / 24, NEXT, NULL, 0, guarded(bytes), NULL, 0};
     (void)state;
 
     c.len[0] = LEN;
@@ -427,8 +428,13 @@ static void check_evict(int dim, const int *len, int n_head, struct evict_rule r
     const size_t key_bytes = cuda_cache_slots(&p.gpu) * 4;
     uint32_t *kept = guarded(kept_bytes), *width = take(sizeof *width);
     int32_t *keep = take((size_t)n_head * sizeof *keep);
-    struct cuda_rank rank = {p.gpu, rule.sinks, rule.stabilizers,  1, 0, NULL, NULL, 0, 0,
-                             NULL,  0,          guarded(key_bytes)};
+    struct cuda_rank rank = {.cache = p.gpu,
+                             .sinks = rule.sinks,
+                             .stabilizers = evict_newest(&p.cpu, &rule),
+                             .scored = 1,
+                             .key = guarded(key_bytes),
+                             .pins = (const struct cuda_pin *)(const void *)rule.pins,
+                             .n_pins = rule.n_pins};
 
     pair_fill(&p, &rng, len, n_distinct);
     *width = (uint32_t)p.cpu.col_width;
@@ -449,6 +455,17 @@ static void check_evict(int dim, const int *len, int n_head, struct evict_rule r
     free(width);
     free(keep);
     pair_free(&p);
+}
+
+/* Pinned positions stay, and take the room of the newest. */
+static void eviction_with_pins(void **state)
+{
+    (void)state;
+    const struct evict_pin pins[] = {{10, 30}, {31, 32}, {120, 150}};
+    const struct evict_rule rule = {
+        .budget = 100, .sinks = 4, .stabilizers = 80, .pins = pins, .n_pins = 3};
+    check_evict(64, (const int[]){300, 25, 140}, 3, rule, 1000);
+    check_evict(128, (const int[]){200, 101}, 2, rule, 3);
 }
 
 static void eviction(void **state)
@@ -476,6 +493,7 @@ int main(void)
         cmocka_unit_test(ranks_by_age),
         cmocka_unit_test(digits),
         cmocka_unit_test(eviction),
+        cmocka_unit_test(eviction_with_pins),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -140,15 +140,49 @@ static void test_resume_equals_never_stopped(void **state)
     resumes_policy("keydiff+global", 1);
 }
 
-/* The other choosers, with an archive that drops pieces: what they compare is found again. */
-static void test_other_choosers(void **state)
+/* All choosers, with an archive that drops pieces: what they compare is found again. */
+static void test_full_archive(void **state)
 {
     (void)state;
-    for (enum recall_chooser c = RECALL_MEANING; c <= RECALL_MIX; c++) {
+    for (enum recall_chooser c = RECALL_WORDS; c <= RECALL_MIX; c++) {
         struct options o = small(c == RECALL_QUERIES ? "h2o" : "sink", c);
         o.session.recall.archive_bytes = 200 * 672;
         resumes(o, N_TALK + 4);
     }
+}
+
+/* An archive that drops pieces holds the same in memory and on disk, where units are added at other
+ * times. */
+static void private_equals_saved(const char *policy, enum recall_chooser chooser, int n_positions)
+{
+    char *dir = temporary();
+    struct conversations *l = open_library(dir);
+    struct options o = small(policy, chooser);
+    o.session.recall.archive_bytes = n_positions * 672;
+    struct session *x = open_session(NULL, o, false), *y = open_session(l, o, false);
+    struct heard private = {0}, saved = {0};
+    for (int i = 0; i < 2 * N_TALK; i++) {
+        ask(x, talk[i % N_TALK], &private);
+        ask(y, talk[i % N_TALK], &saved);
+        assert_string_equal(str_get(&private.log.text), str_get(&saved.log.text));
+        assert_int_equal(private.n_windows, saved.n_windows);
+        same_cache(x, y);
+    }
+    assert_true(session_cache(x)->n_returns > 2);
+    session_close(x);
+    session_close(y);
+    conversations_close(l);
+    str_release(&private.log.text);
+    str_release(&saved.log.text);
+    remove_library(dir);
+}
+
+static void test_private_equals_saved(void **state)
+{
+    (void)state;
+    private_equals_saved("sink", RECALL_WORDS, 200);
+    private_equals_saved("keeper", RECALL_WORDS, 150);
+    private_equals_saved("sink", RECALL_MIX, 300);
 }
 
 /* An eviction inside an answer takes what returned for the message; it returns again. */
@@ -369,7 +403,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_fact_comes_back),
         cmocka_unit_test(test_resume_equals_never_stopped),
-        cmocka_unit_test(test_other_choosers),
+        cmocka_unit_test(test_full_archive),
+        cmocka_unit_test(test_private_equals_saved),
         cmocka_unit_test(test_recall_inside_an_answer),
         cmocka_unit_test(test_regenerate_keeps_what_came_back),
         cmocka_unit_test(test_by_hand),

@@ -29,15 +29,23 @@ printf '%s\n' "/stats" | chat "$RETAIN" --device cpu -c two >"$T/three"
 holds "from device to CPU: nothing is read again" "$(cat "$T/three" "$T/err")" ' 0 re-read'
 holds "from device to CPU: its units" "$(cat "$T/three" "$T/err")" 'kept [1-9]'
 
-# What was evicted on the device comes back there: the same windows and answer as on the CPU.
-for d in cuda cpu; do
-    printf '%s\n' "$first" 'Tell me a joke.' 'Tell me about cats.' 'How are you?' "$second" /recalled |
-        gpu chat --plain --private --temp 0 --seed 1 --budget 24 --chunk 32 --device $d -n 12 \
-            --policy keydiff+global:reserve=48 >"$T/$d" 2>"$T/err"
-    grep -A4 'came back' "$T/err" >>"$T/$d"
-done
+# What was evicted on the device comes back there: the same windows and answers as on the CPU, with a
+# pinned turn, too. The other choosers are refused by name.
+recalls() { # DEVICE CHOOSER
+    printf '%s\n' "$first" 'Tell me a joke.' 'Tell me about cats.' "$second" /recalled '/pin 1' 'How are you?' /stats |
+        gpu chat --plain --temp 0 --seed 1 --budget 60 --chunk 32 --device "$1" -n 12 -c "$1-$2" --recall "$2" \
+            --policy keydiff+global:reserve=48 >"$T/$1" 2>"$T/err"
+    grep -E -A3 'came back for|^turns|^cache' "$T/err" | grep -Ev '^(model|chat|mem|speed|ahead)' >>"$T/$1"
+}
+recalls cuda words
+recalls cpu words
 holds "recall: on the device" "$(cat "$T/cuda")" 'My locker code is 48213'
+holds "recall: a pinned turn" "$(cat "$T/cuda")" 'turns +pinned 1'
 equal "recall: as on the CPU" "$(cat "$T/cpu")" "$(cat "$T/cuda")"
+for chooser in meaning mix queries; do
+    recalls cuda $chooser
+    holds "recall $chooser: named" "$(cat "$T/err")" "recall $chooser: .*--device cpu, or words"
+done
 
 holds "info: devices" "$(gpu info)" 'cuda:1 \(Emulated Orin, sm_87, 3 SMs, 1\.0 GiB, shared'
 holds "info --json" "$(gpu info --json)" '"devices":\["cpu","cuda:0","cuda:1"\].*"cubins":\["sm_89","ptx"\]'

@@ -38,6 +38,11 @@ static void test_finds_everything(void **state)
     stage_type(&s, "temp set"); /* words in any order */
     assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "set temp"));
     assert_non_null(strstr(out.data, "0 to 100"));
+    stage_key(&s, CTRL('u'));
+    stage_type(&s, "keep-thoughts"); /* its row is too short for its text */
+    assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "the answer is over"));
+    stage_key(&s, CTRL('u'));
+    stage_type(&s, "temp set");
     stage_key(&s, '\r');
     assert_int_equal(s.app.view, VIEW_CHAT);
     assert_string_equal(str_get(&s.app.edit.text), "/set temp ");

@@ -1,4 +1,5 @@
 /* view_palette: the palette as a box over the view below it. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/utf8_width.h"
@@ -6,7 +7,7 @@
 #include "tui/chat/app.h"
 #include "tui/view/bars.h"
 
-enum { WIDTH = 100, NAME = 26, KEY = 14 };
+enum { WIDTH = 100, NAME = 26, KEY = 14, WHOLE = 2 }; /* WHOLE: lines of draw_whole */
 
 static const char *const titles[] = {[PALETTE_ALL] = "everything",
                                      [PALETTE_SETTINGS] = "settings",
@@ -61,21 +62,38 @@ static void draw_filter(struct app *a, struct pane p, int y)
     str_release(&safe);
 }
 
+/* The selected item's text, which its row may cut. */
+static void draw_whole(struct app *a, struct pane p, const struct palette_item *item)
+{
+    const char *text = item->text;
+    char line[sizeof item->text];
+    for (int y = p.h - WHOLE; y < p.h; y++) {
+        size_t n = strlen(text), w = (size_t)p.w - 2;
+        if (n > w && y < p.h - 1)
+            for (n = w; n > 0 && text[n] != ' ';) n--;
+        snprintf(line, sizeof line, "%.*s", (int)n, text);
+        put_clean(a, pane_sub(p, 1, y, p.w - 2, 1), 0, 0, ATTR_DIM, line);
+        text += n + (text[n] == ' ');
+    }
+}
+
 static void draw(struct app *a, struct pane p)
 {
     struct palette *k = &a->palette;
     if (k->fresh) palette_fill(a);
     view_table[k->of]->draw(a, p);
     int w = p.w - 4 < WIDTH ? p.w - 4 : WIDTH, h = p.h > 30 ? p.h / 2 : p.h - 4;
-    if (h > k->n + 3) h = k->n > 5 ? k->n + 3 : 8;
+    if (h > k->n + 3 + WHOLE) h = k->n > 5 ? k->n + 3 + WHOLE : 8 + WHOLE;
     if (w < 20 || h > p.h) w = p.w, h = p.h;
     struct pane box = draw_frame(pane_sub(p, (p.w - w) / 2, (p.h - h) / 3, w, h));
-    k->page = box.h - 1 > 1 ? box.h - 1 : 1;
+    const int whole = box.h > 8 ? WHOLE : 0;
+    k->page = box.h - 1 - whole > 1 ? box.h - 1 - whole : 1;
     if (k->selected < k->top) k->top = k->selected;
     if (k->selected >= k->top + k->page) k->top = k->selected - k->page + 1;
     draw_filter(a, box, 0);
     for (int i = 0; i < k->page && k->top + i < k->n_shown; i++)
         draw_item(a, box, 1 + i, &k->items[k->shown[k->top + i]], k->top + i == k->selected);
+    if (whole && k->n_shown > 0) draw_whole(a, box, &k->items[k->shown[k->selected]]);
     if (k->n_shown == 0) pane_puts(box, 1, 1, ATTR_DIM, "nothing of that name");
     pane_fill(p, 0, p.h - 1, p.w, ATTR_TEXT, ' ');
     pane_puts(p, 1, p.h - 1, ATTR_DIM, "type to search  arrows choose  Enter does it  Esc back");

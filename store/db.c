@@ -103,6 +103,7 @@ static const char *const statements[DB_STATEMENTS] = {
                       "transcript WHERE message = t.message AND conversation <> ?1))",
     [DB_SEARCH_FORGET] = "DELETE FROM search WHERE rowid = ?1",
     [DB_SEARCH_MERGE] = "INSERT INTO search (search) VALUES ('optimize')",
+    [DB_SEARCH_AGAIN] = "INSERT INTO search (search) VALUES ('rebuild')",
 };
 
 /* ---- errors ---------------------------------------------------------------------------------- */
@@ -250,6 +251,7 @@ int db_prepare(struct store *s, const char *sql, sqlite3_stmt **out, const char 
 int db_prepare_all(struct store *s, struct err *e)
 {
     for (int i = 0; i < DB_STATEMENTS; i++) {
+        if (s->statements[i]) continue;
         int rc = sqlite3_prepare_v3(s->db, statements[i], -1, SQLITE_PREPARE_PERSISTENT,
                                     &s->statements[i], NULL);
         if (rc == SQLITE_OK) continue;

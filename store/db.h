@@ -65,6 +65,7 @@ enum db_statement {
     DB_SEARCH_CUT,
     DB_SEARCH_FORGET,
     DB_SEARCH_MERGE,
+    DB_SEARCH_AGAIN,
     DB_STATEMENTS
 };
 
@@ -206,6 +207,8 @@ int db_search_cut(struct store *s, int64_t conversation, int64_t n_messages, con
                   struct err *e);
 /* Merges the index, so that it holds no removed word; a large one is left to store_compact. */
 int db_search_merge(struct store *s, const char *doing, struct err *e);
+/* An index that can't be opened is made again from the messages; false: it is another failure. */
+bool db_search_restore(struct store *s);
 int db_search_check(struct store *s, struct err *e);
 int db_search_rebuild(struct store *s, struct err *e);
 

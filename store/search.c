@@ -6,6 +6,7 @@
  * punctuation. */
 #include "store/store.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,17 +73,50 @@ int db_search_cut(struct store *s, int64_t conversation, int64_t n_messages, con
 }
 
 #define MERGE_PAGES 2000 /* 8 MB */
+/* A merge adds levels to the record of the index's structure. FTS5 (seen in SQLite 3.40) refuses to
+ * open a table with more than 2,000 of them. */
+#define LEVELS_MAX 1000
+
+/* The number of levels: a varint behind the record's first four bytes. */
+static int n_levels(const uint8_t *record, int n)
+{
+    if (n < 6 || record[4] < 0x80) return n < 6 ? 0 : record[4];
+    return record[5] < 0x80 ? (record[4] & 0x7f) << 7 | record[5] : INT_MAX;
+}
 
 int db_search_merge(struct store *s, const char *doing, struct err *e)
 {
     sqlite3_stmt *q;
     if (s->key) return 0;
-    int rc = db_prepare(s, "SELECT count(*) FROM search_data", &q, doing, e);
+    int rc = db_prepare(s,
+                        "SELECT count(*), (SELECT block FROM search_data WHERE id = 10) "
+                        "FROM search_data",
+                        &q, doing, e);
     if (!rc) rc = db_step(s, q, doing, e);
     bool small = rc > 0 && sqlite3_column_int(q, 0) < MERGE_PAGES;
+    bool tall =
+        small && n_levels(sqlite3_column_blob(q, 1), sqlite3_column_bytes(q, 1)) > LEVELS_MAX;
     sqlite3_finalize(q);
     if (!small) return rc < 0 && rc != ERR_FORMAT ? rc : 0; /* as in change */
-    return remove_rows(s, s->statements[DB_SEARCH_MERGE], doing, e);
+    return remove_rows(s, s->statements[tall ? DB_SEARCH_AGAIN : DB_SEARCH_MERGE], doing, e);
+}
+
+bool db_search_restore(struct store *s)
+{
+    struct err ignored;
+    sqlite3_stmt *q;
+    int rc = sqlite3_prepare_v2(s->db, "SELECT rowid FROM search", -1, &q, NULL);
+    sqlite3_finalize(q);
+    if ((rc & 0xff) != SQLITE_CORRUPT || db_read_failed(s)) return false;
+    sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 0, NULL); /* the record of an empty index */
+    rc = db_exec(s,
+                 "BEGIN IMMEDIATE;"
+                 "UPDATE search_data SET block = x'00000000000000' WHERE id = 10;"
+                 "INSERT INTO search (search) VALUES ('rebuild'); COMMIT",
+                 "", &ignored);
+    if (!sqlite3_get_autocommit(s->db)) sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+    sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    return rc == 0;
 }
 
 int db_search_check(struct store *s, struct err *e)

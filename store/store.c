@@ -172,6 +172,7 @@ int store_open_key(struct store **out, const char *path, const struct store_key 
     if (!rc) rc = connect(s, e);
     if (!rc) rc = db_schema_open(s, e);
     if (!rc) rc = db_prepare_all(s, e);
+    if (rc == ERR_FORMAT && db_search_restore(s)) rc = db_prepare_all(s, e);
     if (!rc) rc = db_secret_open(s, k ? &known : NULL, e);
     if (asked) store_secret_free(known.ctx);
     if (rc) store_close(s);

@@ -222,7 +222,6 @@ bool policy_state_read(struct cache *c, int layer, const void *bytes, size_t n, 
     for (int i = 0; c->shape.scores_change && i < c->shape.n_head; i++)
         if (!take_scores(cache_head(c, layer, i), &p, &n)) return false;
     const struct recurrent_part r = recurrent_part(c, layer);
-    c->recurrent.changed = true;
     return take_floats(r.layers, r.n_layers, &p, &n) && take_floats(r.hidden, r.n_hidden, &p, &n) &&
            n == 0;
 }

@@ -78,7 +78,8 @@ bool policy_state_needed(const struct cache *c);
 void policy_state_write(const struct cache *c, int layer, struct str *out);
 bool policy_state_is(const void *bytes, size_t n);
 /* Reads the state into a layer that holds the same units as when it was written, of positions below
- * `end`. false when it does not fit. */
+ * `end`. false when it does not fit. Layers may be read in parallel; the caller sets
+ * cache.recurrent.changed afterwards. */
 bool policy_state_read(struct cache *c, int layer, const void *bytes, size_t n, uint32_t end);
 
 /* ---- positions ------------------------------------------------------------------------------- */

@@ -281,6 +281,7 @@ int context_run_again(struct context *x, int32_t id, struct err *e)
         (void)fits;
         str_release(&memory[i]);
     }
+    c->recurrent.changed = true;
     free(memory);
     free(scores);
     return rc;

@@ -229,6 +229,7 @@ static int finish_layer(struct load *job, const struct layer *l)
     job->n_loaded++;
     s->n_stored[l->index] = l->n_units;
     if (l->policy_state_seq) s->policy_state_seq = l->policy_state_seq;
+    if (policy_state_needed(job->c)) job->c->recurrent.changed = true;
     count_evicted(job, l);
     return 0;
 }

@@ -92,9 +92,15 @@ static void plan_text(const struct plan *p, const struct model *m, const struct 
     if (p->mapped_bytes)
         plan_line("file", p->mapped_bytes,
                   "of experts in the packed copy on disk, read when they are used");
-    if (archive_bytes(p, recall))
+    if (archive_bytes(p, recall)) {
+        /* an archived unit has no position: the index has it */
+        size_t unit = p->unit_bytes - sizeof(uint32_t);
+        size_t position = unit * (size_t)(m->n_kv_layer * m->n_kv_head);
         plan_line("archive", (size_t)archive_bytes(p, recall),
                   "on disk, at most, for each conversation: evicted units for recall");
+        plan_line("index", (size_t)archive_bytes(p, recall) / position * ARCHIVE_INDEX_BYTES,
+                  "of a full archive, in memory");
+    }
     if (*p->notice) report_note("%s", p->notice);
 }
 

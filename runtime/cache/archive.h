@@ -60,6 +60,9 @@ struct archive_piece {
     uint32_t digest; /* from 1: number of its keys' digest (recall_queries.c); 0 = not made */
 };
 
+/* Memory of the index for each position, without digests. */
+#define ARCHIVE_INDEX_BYTES (3 * 4 + 1 + 4 + sizeof(struct archive_piece))
+
 struct archive {
     struct archive_opts opts;
     struct cache_shape shape;

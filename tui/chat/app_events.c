@@ -285,7 +285,7 @@ static void tell_evictions(struct app *a, const struct retention *map, const int
         app_event(a, "%s", str_get(&text));
     else
         app_event(a, "evicted %s units%s", num_exact(a->evicted, n),
-                  same ? "; every word said is still in some head" : "");
+                  same ? "; no word lost its last unit" : "");
     a->evicted = 0;
     str_release(&text);
 }

@@ -81,8 +81,10 @@ static bool evicts_once(const struct sweep *w)
     return w->one.plan.protocol == PLAN_ONCE;
 }
 
-/* The columns that follow from the settings. policy: spelt, which must outlive the row. */
-static struct eval_row start_row(const struct sweep *w, const char *policy)
+/* The columns that follow from the settings, and the cost. policy: spelt, which must outlive the
+ * row, as cost must. */
+static struct eval_row start_row(const struct sweep *w, const char *policy,
+                                 const struct eval_cost *cost)
 {
     const struct policy_choice *c = &w->one.plan.policy;
     return (struct eval_row){
@@ -93,7 +95,9 @@ static struct eval_row start_row(const struct sweep *w, const char *policy)
         .question = w->trial.query_first ? "first" : "last",
         .protocol = evicts_once(w) ? "once" : "stream",
         .recall = recall_chooser_name(w->one.recall.chooser),
+        .kv = cost->kv,
         .depth = -1,
+        .cost = *cost,
     };
 }
 
@@ -111,10 +115,9 @@ static void print_row(struct sweep *w, const struct eval_result *out)
     const struct eval_run *t = &w->trial;
     struct str policy = {0};
     spell_policy(w, &policy);
-    struct eval_row r = start_row(w, str_get(&policy));
+    struct eval_row r = start_row(w, str_get(&policy), &out->cost);
     r.task = t->task->name;
     r.metric = t->task->write ? "values" : t->task->name;
-    r.kv = out->kv;
     r.budget = out->budget;
     r.compression = (double)t->length / out->budget;
     r.length = t->length;
@@ -125,10 +128,6 @@ static void print_row(struct sweep *w, const struct eval_result *out)
     r.perplexity = out->perplexity;
     r.right_count = out->right;
     r.question_count = out->n_asked;
-    r.cache_bytes = out->cache_bytes;
-    r.peak_bytes = out->peak_bytes;
-    r.prefill_tok_s = out->prefill_tok_s;
-    r.decode_tok_s = out->decode_tok_s;
     print_eval_row(w, &r);
     str_release(&policy);
 }
@@ -140,13 +139,12 @@ static void print_file(struct sweep *w, const struct eval_file_result *out)
     spell_policy(w, &policy);
     for (int i = -1; i < out->n_groups; i++) {
         const struct eval_group *g = i < 0 ? &out->all : &out->groups[i];
-        struct eval_row r = start_row(w, str_get(&policy));
+        struct eval_row r = start_row(w, str_get(&policy), &out->cost);
         str_clear(&task);
         str_puts(&task, str_get(&out->task));
         if (i >= 0) str_printf(&task, "/%s", str_get(&g->name));
         r.task = str_get(&task);
         r.metric = out->metric;
-        r.kv = out->kv;
         r.budget = (int64_t)(out->budget + 0.5);
         r.compression = out->length / out->budget;
         r.length = (int64_t)(out->length + 0.5);
@@ -155,10 +153,6 @@ static void print_file(struct sweep *w, const struct eval_file_result *out)
         r.accuracy_spread = g->error;
         r.right_count = g->mean * (double)g->n;
         r.question_count = g->n;
-        r.cache_bytes = out->cache_bytes;
-        r.peak_bytes = out->peak_bytes;
-        r.prefill_tok_s = out->prefill_tok_s;
-        r.decode_tok_s = out->decode_tok_s;
         print_eval_row(w, &r);
     }
     str_release(&policy);

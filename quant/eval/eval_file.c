@@ -217,8 +217,8 @@ static int ask(struct asking *a, struct outcome *out, struct eval_file_result *r
                                 (double)st.cache_bytes,
                                 st.prefill_tok_s,
                                 st.decode_tok_s};
-        snprintf(r->kv, sizeof r->kv, "%s", st.kv);
-        if (st.process_peak_bytes > r->peak_bytes) r->peak_bytes = st.process_peak_bytes;
+        snprintf(r->cost.kv, sizeof r->cost.kv, "%s", st.kv);
+        if (st.process_peak_bytes > r->cost.peak_bytes) r->cost.peak_bytes = st.process_peak_bytes;
     }
     if (!rc && a->f->picture) rc = picture_write(a->f->picture, a->session, str_get(&r->task), e);
     session_close(a->session);
@@ -275,7 +275,7 @@ static struct outcome read_line(const cJSON *line, struct eval_file_result *r)
                           number(line, "prefill_tok_s"),   number(line, "decode_tok_s")};
     cJSON_ArrayForEach(part, parts) if (out.score.n_parts < METRIC_PARTS_MAX)
         out.score.parts[out.score.n_parts++] = cJSON_IsNumber(part) ? part->valuedouble : 0;
-    if (cJSON_IsString(kv)) snprintf(r->kv, sizeof r->kv, "%s", kv->valuestring);
+    if (cJSON_IsString(kv)) snprintf(r->cost.kv, sizeof r->cost.kv, "%s", kv->valuestring);
     return out;
 }
 
@@ -288,9 +288,9 @@ static void count(struct eval_file_result *r, const struct item *it, const struc
     if (it->group.n) add_score(group_named(r, str_get(&it->group)), &o->score);
     r->length += (o->n_tokens - r->length) / n;
     r->budget += (o->budget - r->budget) / n;
-    r->prefill_tok_s += (o->prefill_tok_s - r->prefill_tok_s) / n;
-    r->decode_tok_s += (o->decode_tok_s - r->decode_tok_s) / n;
-    if (o->cache_bytes > (double)r->cache_bytes) r->cache_bytes = (int64_t)o->cache_bytes;
+    r->cost.prefill_tok_s += (o->prefill_tok_s - r->cost.prefill_tok_s) / n;
+    r->cost.decode_tok_s += (o->decode_tok_s - r->cost.decode_tok_s) / n;
+    if (o->cache_bytes > (double)r->cost.cache_bytes) r->cost.cache_bytes = (int64_t)o->cache_bytes;
     r->metric = it->metric->name;
 }
 
@@ -303,7 +303,7 @@ static int answer_item(const struct eval_file *f, struct item *it, struct outcom
     if (!rc) rc = item_count(it, f->engine->tokenizer, &a.n_tokens, e);
     if (!rc) rc = ask(&a, out, r, e);
     if (!rc) {
-        cJSON *line = make_line(it, str_get(&r->task), str_get(&a.answer), out, r->kv);
+        cJSON *line = make_line(it, str_get(&r->task), str_get(&a.answer), out, r->cost.kv);
         if (f->print) report_json(cJSON_Duplicate(line, true));
         rc = results_add(f->results, f->run, (uint64_t)it->number, line, e);
     }

@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "quant/eval/eval_row.h"
 
 struct engine;
 struct results;
@@ -53,9 +54,7 @@ struct eval_file_result { /* zero-initialise */
     int n_groups;
     double length; /* mean tokens of a prompt */
     double budget; /* mean units per head */
-    int64_t cache_bytes, peak_bytes;
-    char kv[16];
-    double prefill_tok_s, decode_tok_s;
+    struct eval_cost cost;
 };
 
 /* ERR_STOP when interrupted. The caller releases *out in any case. */

@@ -29,10 +29,10 @@ static const struct column {
     {"perplexity", 10, DECIMAL, 3, offsetof(struct eval_row, perplexity)},
     {"right_count", 0, DECIMAL, 2, offsetof(struct eval_row, right_count)},
     {"question_count", 14, INTEGER, 0, offsetof(struct eval_row, question_count)},
-    {"cache_bytes", 11, INTEGER, 0, offsetof(struct eval_row, cache_bytes)},
-    {"peak_bytes", 0, INTEGER, 0, offsetof(struct eval_row, peak_bytes)},
-    {"prefill_tok_s", 13, DECIMAL, 0, offsetof(struct eval_row, prefill_tok_s)},
-    {"decode_tok_s", 0, DECIMAL, 0, offsetof(struct eval_row, decode_tok_s)},
+    {"cache_bytes", 11, INTEGER, 0, offsetof(struct eval_row, cost.cache_bytes)},
+    {"peak_bytes", 0, INTEGER, 0, offsetof(struct eval_row, cost.peak_bytes)},
+    {"prefill_tok_s", 13, DECIMAL, 0, offsetof(struct eval_row, cost.prefill_tok_s)},
+    {"decode_tok_s", 0, DECIMAL, 0, offsetof(struct eval_row, cost.decode_tok_s)},
     {"metric", 0, TEXT, 0, offsetof(struct eval_row, metric)},
 };
 

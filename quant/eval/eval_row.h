@@ -6,13 +6,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* What a run took. */
+struct eval_cost {
+    char kv[16]; /* format of units */
+    int64_t cache_bytes, peak_bytes;
+    double prefill_tok_s, decode_tok_s;
+};
+
 struct eval_row {
     const char *task, *policy, *allocator, *kv, *recall;
     const char *question; /* "first": the policy saw it before the text; "last": after */
     const char *protocol;
     const char *metric; /* of a task from a file; "values" */
-    int64_t budget, length, seed_count, question_count, cache_bytes, peak_bytes;
-    double compression, accuracy, accuracy_spread, right_count, prefill_tok_s, decode_tok_s;
+    int64_t budget, length, seed_count, question_count;
+    double compression, accuracy, accuracy_spread, right_count;
+    struct eval_cost cost;
     double depth;      /* percent; negative = the task has no depths */
     double perplexity; /* 0 = not measured */
 };

@@ -249,10 +249,10 @@ static int run_script(struct run *r, int i, struct eval_result *out, struct err 
     if (!rc && !alone) rc = talk(r, e);
     if (rc) return rc;
     session_stats(r->session, &st);
-    out->cache_bytes = st.cache_bytes;
-    out->peak_bytes = st.process_peak_bytes;
+    out->cost.cache_bytes = st.cache_bytes;
+    out->cost.peak_bytes = st.process_peak_bytes;
     out->budget = st.budget;
-    snprintf(out->kv, sizeof out->kv, "%s", st.kv);
+    snprintf(out->cost.kv, sizeof out->cost.kv, "%s", st.kv);
     return 0;
 }
 
@@ -300,10 +300,10 @@ static int predict(struct run *r, int i, double *nats, struct eval_result *out, 
         r->right = (double)tally.n_right;
         r->n_asked = tally.n;
         *nats = tally.nats / (double)tally.n;
-        out->cache_bytes = (int64_t)x.plan.cache_bytes;
-        out->peak_bytes = system_process_peak_bytes();
+        out->cost.cache_bytes = (int64_t)x.plan.cache_bytes;
+        out->cost.peak_bytes = system_process_peak_bytes();
         out->budget = x.plan.budget;
-        plan_kv_text(&x.plan, out->kv);
+        plan_kv_text(&x.plan, out->cost.kv);
         if (!rc && report_interrupted()) rc = err_set(e, ERR_STOP, "interrupted");
     }
     context_release(&x);
@@ -326,7 +326,7 @@ static int measure(struct run *r, int i, struct eval_result *out, struct err *e)
     }
     r->n_asked = 1;
     out->budget = t->session->plan.budget;
-    snprintf(out->kv, sizeof out->kv, "-");
+    snprintf(out->cost.kv, sizeof out->cost.kv, "-");
     tokens_release(&ids);
     return rc;
 }
@@ -367,8 +367,8 @@ static cJSON *seed_line(struct seed_result *s, const struct eval_result *out)
     for (int i = 0; i < N_SEED_MEMBERS; i++)
         cJSON_AddNumberToObject(o, seed_members[i].name, *seed_member(s, i));
     cJSON_AddNumberToObject(o, "n_units", out->budget);
-    cJSON_AddNumberToObject(o, "cache_bytes", (double)out->cache_bytes);
-    cJSON_AddStringToObject(o, "kv", out->kv);
+    cJSON_AddNumberToObject(o, "cache_bytes", (double)out->cost.cache_bytes);
+    cJSON_AddStringToObject(o, "kv", out->cost.kv);
     return o;
 }
 
@@ -384,8 +384,8 @@ static void read_seed(const cJSON *line, struct seed_result *s, struct eval_resu
     for (int i = 0; i < N_SEED_MEMBERS; i++)
         *seed_member(s, i) = member(line, seed_members[i].name);
     out->budget = (int)member(line, "n_units");
-    out->cache_bytes = (int64_t)member(line, "cache_bytes");
-    if (cJSON_IsString(kv)) snprintf(out->kv, sizeof out->kv, "%s", kv->valuestring);
+    out->cost.cache_bytes = (int64_t)member(line, "cache_bytes");
+    if (cJSON_IsString(kv)) snprintf(out->cost.kv, sizeof out->cost.kv, "%s", kv->valuestring);
 }
 
 static int run_seed(const struct eval_run *t, int i, struct seed_result *s, struct eval_result *out,
@@ -425,8 +425,8 @@ int eval_run_once(const struct eval_run *t, struct eval_result *out, struct err 
         judge_add(&accuracy, s.n_asked > 0 ? s.right / s.n_asked : 0);
         out->right += s.right;
         out->n_asked += (int64_t)s.n_asked;
-        out->prefill_tok_s += s.prefill_tok_s / n;
-        out->decode_tok_s += s.decode_tok_s / n;
+        out->cost.prefill_tok_s += s.prefill_tok_s / n;
+        out->cost.decode_tok_s += s.decode_tok_s / n;
         nats += s.nats / n;
     }
     out->accuracy = accuracy.mean;

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "quant/eval/eval_row.h"
 
 struct cJSON;
 struct engine;
@@ -51,10 +52,8 @@ struct eval_result {
     /* questions answered, each counted by the share of its values */
     double right;
     int64_t n_asked;
-    int64_t cache_bytes, peak_bytes;
     int budget;
-    char kv[16];
-    double prefill_tok_s, decode_tok_s;
+    struct eval_cost cost;
 };
 
 /* ERR_STOP when interrupted. */

@@ -47,9 +47,22 @@ static bool shares_units(const struct model *m)
     return false;
 }
 
+/* Layers that only the CPU computes. */
+static int supports_layers(const struct model *m, struct err *e)
+{
+    for (int i = 0; i < m->n_layer; i++) {
+        const struct model_layer *l = &m->layers[i];
+        if (l->is_parallel || l->no_feed_forward || l->activation == MODEL_RELU2)
+            return err_set(e, ERR_USAGE, "%s is of family %s, which runs on the CPU only", m->name,
+                           m->family->arch);
+    }
+    return 0;
+}
+
 static int supports_model(const struct model *m, struct err *e)
 {
-    int rc = supports_heads(m, m->head_dim, e);
+    int rc = supports_layers(m, e);
+    if (!rc) rc = supports_heads(m, m->head_dim, e);
     if (!rc && m->windowed.n_layer) rc = supports_heads(m, m->windowed.head_dim, e);
     if (rc) return rc;
     if (CUDA_RECUR_SHARED(m->recurrent.key_dim) > CUDA_SHARED_MAX)

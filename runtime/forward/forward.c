@@ -212,7 +212,7 @@ static void run_feed_forward(struct layer_step *s)
         return;
     }
     linear_add(&gate, &l->gate, l->gate_bias, f->gate, l->gate.n_out);
-    linear_add(&gate, &l->up, l->up_bias, f->up, l->up.n_out);
+    if (l->up.n_out) linear_add(&gate, &l->up, l->up_bias, f->up, l->up.n_out);
     linear_run(&gate);
     add_output(s, f->gate, &l->down, l->down_bias, l->ffn_post_norm);
 }
@@ -223,6 +223,36 @@ static void scale_layer(const struct layer_step *s)
     if (scale) linear_scale(s->f->x, *scale, s->n * s->f->model->n_embd);
 }
 
+/* A few tokens: subtracts the mean of each row of the residual stream. */
+static void centre_part(void *ctx, int part, int thread)
+{
+    const struct residual_job *j = ctx;
+    const int end = (part + 1) * LINEAR_TOKENS, n_embd = j->f->model->n_embd;
+    (void)thread;
+    for (int t = part * LINEAR_TOKENS; t < end && t < j->n; t++) {
+        float *x = j->f->x + (size_t)t * (size_t)n_embd;
+        double sum = 0.0;
+        for (int i = 0; i < n_embd; i++) sum += (double)x[i];
+        const float mean = (float)(sum / n_embd);
+        for (int i = 0; i < n_embd; i++) x[i] -= mean;
+    }
+}
+
+static void centre(struct forward *f, int n)
+{
+    struct residual_job job = {.f = f, .n = n};
+    if (f->model->is_centred) pool_run(f->pool, linear_parts(n, LINEAR_TOKENS), centre_part, &job);
+}
+
+/* Adds what attention and the recurrent part computed. */
+static void add_mixers(struct layer_step *s)
+{
+    struct forward *f = s->f;
+    const struct model_layer *l = s->layer;
+    if (!l->no_attention) add_output(s, f->att, &l->o, l->o_bias, l->attn_post_norm);
+    if (l->is_recurrent) add_output(s, f->recurrent.y, &l->recurrent.out, NULL, l->attn_post_norm);
+}
+
 /* The order is that of struct model_layer. */
 static void run_layer(struct layer_step *s)
 {
@@ -230,14 +260,15 @@ static void run_layer(struct layer_step *s)
     const struct model_layer *l = s->layer;
     if (!l->no_attention) run_attention(s);
     if (l->is_recurrent) recurrent_run(s);
-    if (!l->no_attention) add_output(s, f->att, &l->o, l->o_bias, l->attn_post_norm);
-    if (l->is_recurrent) add_output(s, f->recurrent.y, &l->recurrent.out, NULL, l->attn_post_norm);
-    run_feed_forward(s);
+    if (!l->is_parallel) add_mixers(s);
+    if (!l->no_feed_forward) run_feed_forward(s);
+    if (l->is_parallel) add_mixers(s);
     if (f->layer_inputs) {
         layer_inputs_join(s);
         add_output(s, f->gate, &l->input_out, NULL, l->input_norm);
     }
     scale_layer(s);
+    centre(f, s->n);
 }
 
 /* ---- a chunk --------------------------------------------------------------------------------- */
@@ -271,6 +302,7 @@ static int run_layers(struct forward *f, struct cache *c, const int32_t *ids, in
     assert(n >= 1 && n <= f->chunk && cache_room(c) >= n);
     if (n > 1) cis_score(f, c);
     embed(f, ids, n);
+    centre(f, n);
     if (f->layer_inputs) layer_inputs_run(f, ids, n);
     cache_windows_make_room(c, n);
     int rc = f->first_layer ? f->run_first(f->run_first_ctx, f->x, n) : 0;

@@ -88,12 +88,12 @@ static void multiply_rows(const struct linear *l, int i, int row0, int row1)
 /* Computes rows [row0, row1) of matrix i and finishes them (bias, scale, sums). */
 static void finish_rows(const struct linear *l, int i, int row0, int row1)
 {
-    const struct kn_matmul *m = &l->m[i];
+    const struct kn_matmul *m = &l->m[i], *value = &l->m[l->n_matrices > 1];
     multiply_rows(l, i, row0, row1);
-    if (l->gated) multiply_rows(l, 1, row0, row1);
+    if (l->gated && value != m) multiply_rows(l, 1, row0, row1);
     for (int t = 0; t < m->n_tok; t++) {
         size_t at = (size_t)t * m->y_stride + (size_t)row0;
-        if (l->gated) l->gated(m->y + at, m->y + at, l->m[1].y + at, row1 - row0);
+        if (l->gated) l->gated(m->y + at, m->y + at, value->y + at, row1 - row0);
         if (l->add_to) l->f->kernels->add(l->add_to + at, m->y + at, row1 - row0);
     }
 }
@@ -120,11 +120,19 @@ void linear_add(struct linear *l, const struct kn_weight *w, const float *bias, 
         .w = w, .x = &l->f->act, .n_tok = l->n, .y = y, .y_stride = (size_t)y_stride};
 }
 
+static void relu_mul(float *y, const float *gate, const float *up, int n)
+{
+    for (int i = 0; i < n; i++) y[i] = gate[i] > 0.0f ? gate[i] * up[i] : 0.0f;
+}
+
 linear_gated *linear_activation(const struct forward *f, const struct model_layer *l)
 {
-    return l->activation == MODEL_GEGLU    ? f->kernels->gelu_mul
-           : l->activation == MODEL_SWIGLU ? f->kernels->silu_mul
-                                           : f->kernels->silu_clamped_mul;
+    switch (l->activation) {
+    case MODEL_SWIGLU: return f->kernels->silu_mul;
+    case MODEL_SWIGLU_CLAMPED: return f->kernels->silu_clamped_mul;
+    case MODEL_GEGLU: return f->kernels->gelu_mul;
+    default: return relu_mul;
+    }
 }
 
 void linear_run(struct linear *l)

@@ -32,7 +32,8 @@ struct linear {
     int n;             /* tokens */
     float scale;       /* scale of y, including the bias; usually 1 */
     float *add_to;     /* [n][y_stride]: y is added to this afterwards; NULL = not added */
-    /* matrix 0 is the gate, matrix 1 the value: y0 = gated(y0, y1); NULL = they are not */
+    /* matrix 0 is the gate, matrix 1 the value: y0 = gated(y0, y1), of one matrix gated(y0, y0);
+     * NULL = they are not */
     linear_gated *gated;
     bool integers; /* quantize the input, even if no matrix is */
     float softcap; /* above 0: y becomes softcap * tanh(y / softcap) */

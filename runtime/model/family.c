@@ -141,6 +141,7 @@ static int bind_attention(struct model *m, int layer, struct err *e)
 static int bind_mixer(struct model *m, int layer, struct err *e)
 {
     struct model_layer *l = &m->layers[layer];
+    if (l->no_attention && !l->is_recurrent) return 0;
     int rc = bind_norms(m, layer, "attn_norm.weight", &l->attn_norm, "post_attention_norm.weight",
                         &l->attn_post_norm, e);
     if (!rc && !l->no_attention) rc = bind_attention(m, layer, e);
@@ -232,18 +233,23 @@ static int bind_dense(struct model *m, int layer, struct err *e)
     };
     const struct part down = {&l->down, &l->down_bias, shared ? "ffn_down_shexp" : "ffn_down", embd,
                               ff,       .row0 = 0};
+    const struct part alone = {&l->gate, &l->gate_bias, up, ff, embd, .row0 = 0};
     bool two = layer_has(m, name, layer, gate, "weight");
     if (shared && !layer_has(m, name, layer, up, "weight")) return 0;
-    int rc = bind_parts(m, layer, two ? parts : fused, 2, e);
+    int rc = l->activation == MODEL_RELU2 ? bind_part(m, layer, &alone, e)
+                                          : bind_parts(m, layer, two ? parts : fused, 2, e);
     return rc ? rc : bind_part(m, layer, &down, e);
 }
 
-/* Seed-OSS and most families with experts have a name of their own; Falcon-H1 has no suffix. */
+/* Seed-OSS and most families with experts have a name of their own; Falcon-H1 has no suffix. A
+ * layer with one norm has it under the name of attention's. */
 static const char *ffn_norm_name(const struct model *m, int layer)
 {
+    const struct model_layer *l = &m->layers[layer];
     char name[NAME_MAX_BYTES];
-    bool renamed = m->layers[layer].norms == MODEL_NORMS_BEFORE &&
+    bool renamed = l->norms == MODEL_NORMS_BEFORE &&
                    layer_has(m, name, layer, "post_attention_norm", "weight");
+    if (l->is_parallel || (l->no_attention && !l->is_recurrent)) return "attn_norm.weight";
     snprintf(name, sizeof name, "blk.%d.ffn_norm", layer);
     if (gguf_tensor_find(m->file, name)) return "ffn_norm";
     return renamed ? "post_attention_norm.weight" : "ffn_norm.weight";
@@ -252,6 +258,7 @@ static const char *ffn_norm_name(const struct model *m, int layer)
 static int bind_feed_forward(struct model *m, int layer, struct err *e)
 {
     struct model_layer *l = &m->layers[layer];
+    if (l->no_feed_forward) return 0;
     int rc = bind_norms(m, layer, ffn_norm_name(m, layer), &l->ffn_norm, "post_ffw_norm.weight",
                         &l->ffn_post_norm, e);
     if (!rc && l->experts.n) rc = bind_experts(m, layer, e);

@@ -19,7 +19,7 @@ static const struct model_family *const families[] = {
     &family_olmoe,    &family_qwen2moe,  &family_qwen3moe,      &family_gemma2,
     &family_gemma3,   &family_gemma4,    &family_gpt_oss,       &family_exaone4,
     &family_lfm2moe,  &family_qwen35moe, &family_qwen3next,     &family_falcon_h1,
-    &family_glm4moe,  &family_dots1,
+    &family_glm4moe,  &family_dots1,     &family_cohere2,       &family_nemotron_h,
 };
 
 /* ---- metadata -------------------------------------------------------------------------------- */
@@ -172,6 +172,23 @@ int model_bind_table(struct model *m, const float **v, const char *name, int n_r
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+/* A family that is much like one that is not known; "" = none. */
+static const char *nearest_family(struct gguf_str arch)
+{
+    static const char *const table[][2] = {
+        {"gemma3n", "gemma4 (E2B, E4B)"}, {"gemma", "gemma2"},
+        {"command-r", "cohere2"},         {"cohere2moe", "cohere2"},
+        {"nemotron_h_moe", "nemotron_h"}, {"nemotron", "nemotron_h"},
+        {"mamba2", "granitehybrid"},      {"exaone-moe", "exaone4"},
+        {"ernie4_5-moe", "ernie4_5"},     {"phimoe", "phi3"},
+        {"minicpm3", "minicpm"},          {"mistral4", "mistral3"},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (strlen(table[i][0]) == arch.n && !memcmp(table[i][0], arch.data, arch.n))
+            return table[i][1];
+    return "";
+}
+
 static const struct model_family *find_family(const struct gguf *file, struct err *e)
 {
     struct gguf_str arch, type;
@@ -192,8 +209,10 @@ static const struct model_family *find_family(const struct gguf *file, struct er
         size_t n = strlen(known);
         snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", name);
     }
-    err_set(e, ERR_FORMAT, "%s: model family \"%s\" is not known; known are: %s", gguf_name(file),
-            gguf_show(arch).text, known);
+    const char *nearest = nearest_family(arch);
+    err_set(e, ERR_FORMAT, "%s: model family \"%s\" is not known%s%s; known are: %s",
+            gguf_name(file), gguf_show(arch).text, *nearest ? ", the nearest is " : "", nearest,
+            known);
     return NULL;
 }
 
@@ -289,7 +308,7 @@ static int read_blocks(struct model *m, struct err *e)
     return rc;
 }
 
-/* One number, or one per layer: the largest. */
+/* One number, or one per layer, where 0 marks a layer without a feed-forward: the largest. */
 static int read_n_ff(struct model *m, struct err *e)
 {
     static const char suffix[] = "feed_forward_length";
@@ -298,12 +317,13 @@ static int read_n_ff(struct model *m, struct err *e)
         return model_get_int(m, suffix, 1, 1 << 24, &m->n_ff, e);
     for (int i = 0; i < m->n_layer; i++) {
         const int n = gguf_array_i32(&layers, (size_t)i);
-        if (n < 1 || n > 1 << 24)
-            return err_set(e, ERR_FORMAT, "%s: %s of layer %d is %d, expected 1 or more",
+        if (n < 0 || n > 1 << 24)
+            return err_set(e, ERR_FORMAT, "%s: %s of layer %d is %d, expected 0 or more",
                            gguf_name(m->file), suffix, i, n);
         if (n > m->n_ff) m->n_ff = n;
     }
-    return 0;
+    return m->n_ff ? 0
+                   : err_set(e, ERR_FORMAT, "%s: no layer has a feed-forward", gguf_name(m->file));
 }
 
 static int read_hparams(struct model *m, struct err *e)
@@ -322,7 +342,9 @@ static int read_hparams(struct model *m, struct err *e)
     m->window = m->n_ctx;
     key_of(key, sizeof key, m, "attention.sliding_window");
     if (gguf_get_u32(m->file, key, &v) && v > 0 && v < (uint32_t)m->n_ctx) m->window = (int)v;
-    if (!model_get_float(m, "attention.layer_norm_rms_epsilon", &m->norm_eps)) m->norm_eps = 1e-5f;
+    if (!model_get_float(m, "attention.layer_norm_rms_epsilon", &m->norm_eps) &&
+        !model_get_float(m, "attention.layer_norm_epsilon", &m->norm_eps))
+        m->norm_eps = 1e-5f;
     m->embed_scale = m->residual_scale = m->logit_scale = 1.0f;
     rc = read_head_dim(m, e);
     if (!rc) rc = refuse_experts(m, e);

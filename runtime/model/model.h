@@ -36,6 +36,7 @@ enum model_activation {
     MODEL_SWIGLU,
     MODEL_SWIGLU_CLAMPED, /* gpt-oss, see kernels.h */
     MODEL_GEGLU,          /* GELU instead of SiLU, its approximation with tanh */
+    MODEL_RELU2,          /* relu(up h)^2; there is no gate, and `gate` is the matrix up */
 };
 
 /* Experts (arXiv 1701.06538): feed-forwards of which a router chooses n_used for each token.
@@ -132,15 +133,18 @@ struct model_recurrent {
  * inputs x       = x * out_scale
  *
  * A layer with experts adds their output to that of gate, up and down, which are then the shared
- * experts and may be missing.
+ * experts and may be missing. If is_parallel, the feed-forward reads the x that attention reads.
  *
  * and at the end logits = logit_scale * (output (norm(x) * output_norm) + output_bias), with
- * logit_softcap c then c tanh(logit / c). Norms are RMSNorms. A layer with a recurrent part adds
- * its output, struct model_recurrent, instead of attention's or together with it. */
+ * logit_softcap c then c tanh(logit / c). Norms are RMSNorms; if the model is_centred, those of x
+ * are LayerNorms without bias: x's mean is subtracted from x, which nothing but norms reads. A
+ * layer with a recurrent part adds its output, struct model_recurrent, instead of attention's or
+ * together with it. */
 struct model_layer {
     enum model_norms norms;
     enum model_qk_norm qk_norm;
-    bool no_attention;
+    bool no_attention, no_feed_forward;
+    bool is_parallel;  /* attention and feed-forward read the same x */
     bool is_recurrent; /* has a recurrent part */
     bool is_gated;     /* attention's output is gated */
     bool shares_kv;    /* it has no keys and values, and attends to those of kv_layer */
@@ -219,6 +223,7 @@ struct model {
     int n_ctx;   /* positions that it was trained on, and that this program computes */
     int window;  /* positions that a token attended to in training; not applied */
     float norm_eps;
+    bool is_centred; /* the means of the residual stream's rows are subtracted */
     struct rope rope;
     /* scale of the products of queries and keys; usually 1 / sqrt(head_dim) */
     float attn_scale;
@@ -421,7 +426,7 @@ extern const struct model_family family_dots1, family_ernie4_5, family_glm4, fam
     family_llama, family_minicpm, family_mistral3, family_olmo2, family_olmoe, family_phi3,
     family_qwen2, family_qwen2moe, family_qwen3, family_qwen35, family_qwen35moe, family_qwen3moe,
     family_qwen3next, family_seed_oss, family_smollm3;
-extern const struct model_family family_exaone4, family_falcon_h1, family_gemma2, family_gemma3,
-    family_gemma4, family_gpt_oss;
+extern const struct model_family family_cohere2, family_exaone4, family_falcon_h1, family_gemma2,
+    family_gemma3, family_gemma4, family_gpt_oss, family_nemotron_h;
 
 #endif

@@ -28,7 +28,9 @@ STORE = "F16"  # type of matrices in the file
 class Model:
     arch: str
     seed: int
-    kinds: str  # of layers: a attention, d delta rule, s scan (Mamba-2), c convolution, b s with a
+    # of layers: a attention, d delta rule, s scan (Mamba-2), c convolution, b s with a; nemotron_h:
+    # f feed-forward
+    kinds: str
     n_embd: int = 32
     n_head: int = 2
     n_kv: int = 1
@@ -207,7 +209,12 @@ def mixture(m, w, at, h):
     return out
 
 
-LAYERS = {"d": delta_layer, "s": scan_layer, "c": convolution_layer, "b": scan_layer}
+def squared(m, w, at, x):
+    y = torch.relu(x @ w.matrix(f"{at}.ffn_up", m.n_ff, m.n_embd, 1.5).T) ** 2
+    return y @ w.matrix(f"{at}.ffn_down", m.n_embd, m.n_ff).T
+
+
+LAYERS = {"f": squared, "d": delta_layer, "s": scan_layer, "c": convolution_layer, "b": scan_layer}
 
 
 def run(m, w, ids):
@@ -222,6 +229,8 @@ def run(m, w, ids):
         if kind != "a":
             added = added + LAYERS[kind](m, w, at, h)
         x = x + residual * added
+        if m.arch == "nemotron_h":
+            continue
         suffix = "" if m.arch == "falcon-h1" else ".weight"
         h = rms(x, w.vector(f"{at}.{second}", m.n_embd, 1, 0.1, suffix), m.eps)
         dense = not m.experts or i < m.experts.get("dense", 0)
@@ -237,7 +246,8 @@ def metadata(m, name):
     a = m.arch
     out = {"general.architecture": a, "general.name": name, "general.alignment": 32,
            f"{a}.context_length": 512, f"{a}.embedding_length": m.n_embd,
-           f"{a}.block_count": len(m.kinds) + m.n_draft, f"{a}.feed_forward_length": m.n_ff,
+           f"{a}.block_count": len(m.kinds) + m.n_draft, f"{a}.feed_forward_length": m.n_ff if a != "nemotron_h" else
+           [m.n_ff if kind == "f" else 0 for kind in m.kinds],
            f"{a}.attention.head_count": m.n_head,
            f"{a}.attention.layer_norm_rms_epsilon": m.eps, f"{a}.rope.freq_base": m.base,
            f"{a}.rope.dimension_count": m.n_rot, f"{a}.attention.key_length": m.head_dim,
@@ -279,6 +289,10 @@ NAMES = {
     "attn_gate": "linear_attn.in_proj_z", "ssm_beta": "in_proj_b",
     "ssm_alpha": "in_proj_a", "ssm_conv1d": "conv1d", "ssm_norm": "norm",
     "ssm_out": "out_proj", "ssm_in": "in_proj", "ssm_a": "A_log", "ssm_d": "D"}
+NEMOTRON_NAMES = NAMES | {
+    "token_embd": "backbone.embeddings", "output_norm": "backbone.norm_f", "attn_norm": "norm",
+    "attn_q": "mixer.q_proj", "attn_k": "mixer.k_proj", "attn_v": "mixer.v_proj",
+    "attn_output": "mixer.o_proj", "ffn_up": "mixer.up_proj", "ffn_down": "mixer.down_proj"}
 LFM2_NAMES = NAMES | {
     "attn_norm": "operator_norm", "ffn_norm": "ffn_norm", "attn_output": "self_attn.out_proj",
     "attn_q_norm": "self_attn.q_layernorm", "attn_k_norm": "self_attn.k_layernorm",
@@ -307,8 +321,9 @@ def ungroup_deltas(m, name, x):
 
 def checkpoint(m, tensors):
     out = {}
-    names = LFM2_NAMES if m.arch == "lfm2" else NAMES
-    part = {"qwen35": "linear_attn.", "granitehybrid": "mamba."}.get(m.arch, "")
+    names = {"lfm2": LFM2_NAMES, "nemotron_h": NEMOTRON_NAMES}.get(m.arch, NAMES)
+    part = {"qwen35": "linear_attn.", "granitehybrid": "mamba.", "nemotron_h": "mixer."}.get(m.arch, "")
+    layers = "backbone.layers" if m.arch == "nemotron_h" else "model.layers"
     for full, (x, kind) in tensors.items():
         at = ""
         short = full
@@ -316,7 +331,7 @@ def checkpoint(m, tensors):
             _, i, short = full.split(".", 2)
             if int(i) >= len(m.kinds):
                 continue
-            at = f"model.layers.{i}."
+            at = f"{layers}.{i}."
         short, _, suffix = short.rpartition(".") if short.endswith(("weight", "bias")) else \
             (short, "", "")
         if m.arch == "qwen35":
@@ -325,7 +340,7 @@ def checkpoint(m, tensors):
                 x = x - 1
         if short == "ssm_a":
             x = torch.log(-x)
-        if short in ("ssm_a", "ssm_d") or (short == "ssm_norm" and m.arch == "granitehybrid"):
+        if short in ("ssm_a", "ssm_d") or (short == "ssm_norm" and part != "linear_attn."):
             x = x.reshape(-1)
         if short in ("ssm_conv1d", "shortconv.conv") and x.dim() == 2:
             x = x[:, None]
@@ -357,6 +372,13 @@ def config(m):
                 "linear_num_key_heads": m.n_key, "linear_num_value_heads": m.n_value,
                 "linear_key_head_dim": m.key_dim, "linear_value_head_dim": m.value_dim}
         kinds = full | {"d": "linear_attention"}
+    elif m.arch == "nemotron_h":
+        kinds = {"a": "*", "s": "M", "f": "-"}
+        return out | {
+            "architectures": ["NemotronHForCausalLM"], "conv_kernel": m.n_taps,
+            "n_groups": m.n_key, "mamba_num_heads": m.n_value, "ssm_state_size": m.key_dim,
+            "mamba_head_dim": m.value_dim, "layer_norm_epsilon": m.eps, "mlp_hidden_act": "relu2",
+            "hybrid_override_pattern": "".join(kinds[kind] for kind in m.kinds)}
     else:
         out |= {"architectures": ["GraniteMoeHybridForCausalLM"], "mamba_d_conv": m.n_taps,
                 "mamba_n_groups": m.n_key, "mamba_n_heads": m.n_value, "mamba_d_state": m.key_dim,
@@ -412,7 +434,7 @@ def in_pairs(m, tensors):
     return out
 
 
-CHECKPOINTS = ("qwen35", "lfm2", "granitehybrid")
+CHECKPOINTS = ("qwen35", "lfm2", "granitehybrid", "nemotron_h")
 
 
 def main():
@@ -433,7 +455,9 @@ def main():
             "falcon-h1": Model("falcon-h1", 24, "bb", n_kv=2, head_dim=16, n_rot=16, n_key=2,
                                n_value=4, value_dim=8, eps=1e-5),
             "qwen3next": Model("qwen3next", 27, "da", n_rot=8, n_key=2, n_value=4, experts=dict(
-                n=5, used=2, ff=16, shared=24, normalized=True))}.items():
+                n=5, used=2, ff=16, shared=24, normalized=True)),
+            "nemotron_h": Model("nemotron_h", 28, "sfaf", n_kv=2, head_dim=16, n_rot=16, n_key=2,
+                                n_value=4, value_dim=8, eps=1e-5, no_rope=True)}.items():
         w = Weights(m.seed)
         for i in range(len(m.kinds), len(m.kinds) + m.n_draft):
             w.vector(f"blk.{i}.attn_norm", m.n_embd, 1, 0.1)

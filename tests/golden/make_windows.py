@@ -48,6 +48,7 @@ NAMES = {"gemma2": PLAIN | BOTH, "gemma4": PLAIN | BOTH | INPUTS | BESIDE, "gemm
          "exaone4": PLAIN | AFTER,
          "gpt-oss": PLAIN | {"input_layernorm": "attn_norm", "mlp.router": "ffn_gate_inp",
                              "post_attention_layernorm": "post_attention_norm"}}
+NAMES["cohere2"] = PLAIN | {"input_layernorm": "attn_norm"}
 TEXT_PARTS = ("Gemma3", "Gemma4")  # whose configuration is that of a part of a larger model
 ONE_MORE = ("gemma2", "gemma3")  # whose norms multiply by 1 + weight; files hold the sum
 
@@ -143,7 +144,8 @@ def metadata(m, c):
             f"{a}.feed_forward_length": c.intermediate_size,
             f"{a}.attention.head_count": c.num_attention_heads,
             f"{a}.attention.head_count_kv": m.config["num_key_value_heads"],
-            f"{a}.attention.layer_norm_rms_epsilon": c.rms_norm_eps,
+            f"{a}.attention.layer_norm{'' if a == 'cohere2' else '_rms'}_epsilon":
+                c.layer_norm_eps if a == "cohere2" else c.rms_norm_eps,
             f"{a}.attention.key_length": head_dim, f"{a}.attention.value_length": head_dim,
             f"{a}.attention.sliding_window": c.sliding_window or 0,
             f"{a}.rope.freq_base": float(base)}
@@ -166,7 +168,7 @@ def run(m, ids, seed):
     return model.state_dict(), c, logits
 
 
-CHECKPOINTS = ("gemma3", "exaone4")
+CHECKPOINTS = ("gemma3", "exaone4", "cohere2")
 
 
 def write_checkpoint(folder, m, state, c):
@@ -246,6 +248,20 @@ def exaone4():
         yield Model(name, "Exaone4", "exaone4",
                     s | {"sliding_window": window, "layer_types": kinds,
                          "sliding_window_pattern": 4 if window else None}, {}, kept)
+
+
+def cohere2():
+    for name, kept, window, scale, s in (
+            ("cohere2", True, 33, 0.25, shape(32, 64, 4, 2, 1, 16)),
+            ("cohere2-wide", False, 64, 1.5, shape(64, 96, 8, 4, 2, 16)),
+            ("cohere2-odd", False, 129, 0.0625, shape(60, 72, 5, 6, 3, 10))):
+        head_dim = s.pop("head_dim")
+        assert s["hidden_size"] == s["num_attention_heads"] * head_dim
+        yield Model(name, "Cohere2", "cohere2",
+                    s | {"sliding_window": window, "logit_scale": scale,
+                         "layer_types": layers(4, s["num_hidden_layers"]),
+                         "rope_parameters": rope(50000.0)},
+                    {"logit_scale": scale, "rope.dimension_count": head_dim}, kept)
 
 
 def gemma4_of(*rows):
@@ -341,7 +357,7 @@ def gpt_oss():
 
 
 def models():
-    for family in (gemma2, gemma3, olmo3, exaone4, gemma4, gpt_oss, gemma4_moe):
+    for family in (gemma2, gemma3, olmo3, exaone4, gemma4, gpt_oss, gemma4_moe, cohere2):
         yield from family()
 
 

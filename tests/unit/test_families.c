@@ -288,7 +288,9 @@ static void test_refusals(void **state)
                 "seed_oss, glm4, qwen35, lfm2, granitehybrid, "
                 "granitemoe, olmoe, qwen2moe, qwen3moe, "
                 "gemma2, gemma3, gemma4, gpt-oss, exaone4, lfm2moe, qwen35moe, "
-                "qwen3next, falcon-h1, glm4moe, dots1");
+                "qwen3next, falcon-h1, glm4moe, dots1, cohere2, nemotron_h");
+    refuse("granite", "granite", "gemma3n");
+    expect_said("\"gemma3n\" is not known, the nearest is gemma4");
     refuse("llama-yarn", "yarn", "yard");
     expect_said("\"yard\"");
     expect_said("none, linear, llama3, yarn, longrope");
@@ -340,11 +342,13 @@ static struct row rows[] = {
     {"dots1", "dots1", 512},
     {"qwen35moe", "qwen35moe", 512},
     {"qwen3next", "qwen3next", 512},
+    {"nemotron_h", "nemotron_h", 512},
     {"lfm2moe", "lfm2moe", 512},
     {"gemma2", "gemma2", 512},
     {"gemma3", "gemma3", 512},
     {"olmo3", "olmo3", 512},
     {"exaone4", "exaone4", 512},
+    {"cohere2", "cohere2", 512},
     {"gemma4", "gemma4", 512},
     {"gemma4-e2b", "gemma4-e2b", 512},
     {"gemma4-moe", "gemma4-moe", 512},

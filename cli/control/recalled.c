@@ -6,11 +6,13 @@
 
 enum { PASSAGE_MAX = 60 }; /* bytes of a passage in a sentence */
 
-/* The passage from its first whole sentence on; all of it, if no sentence begins in it. */
-static const char *sentence_of(const char *text)
+/* The turn's part of a passage from its first whole sentence on; all of this part, if no sentence
+ * begins in it. */
+static const char *sentence_of(const struct session_window *w)
 {
-    for (const char *s = text; *s && s[1] && s[2]; s++)
-        if (strchr(".!?\n", *s) && (s[1] == ' ' || s[1] == '\n') && strlen(s) > 12) return s + 2;
+    const char *text = w->text + w->from, *end = w->text + w->end;
+    for (const char *s = text; s + 12 < end; s++)
+        if (strchr(".!?\n", *s) && (s[1] == ' ' || s[1] == '\n')) return s + 2;
     return text;
 }
 
@@ -37,7 +39,7 @@ void recalled_sentence(const struct session_recalled *r, struct str *out)
         str_printf(out, "remembered turn %lld: ", (long long)best->turn);
     else
         str_puts(out, "remembered: ");
-    put_passage(sentence_of(best->text), PASSAGE_MAX, out);
+    put_passage(sentence_of(best), PASSAGE_MAX, out);
     if (r->n > 1) str_printf(out, " and %d more passage%s", r->n - 1, r->n > 2 ? "s" : "");
     str_printf(out, ", %.1f ms", r->ms);
 }

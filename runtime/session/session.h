@@ -69,8 +69,9 @@ struct session_recalled {
     struct session_window {
         int64_t position;
         int n;            /* positions */
-        int64_t turn;     /* from 1; 0 = not known, in private conversations */
         const char *text; /* what its tokens spell; may begin inside a word */
+        int64_t turn;     /* most of it, from 1; 0 = not known, in private conversations */
+        size_t from, end; /* bytes of the text that belong to this turn */
     } windows[RECALL_MAX];
     int64_t n_units; /* over all heads */
     double ms;

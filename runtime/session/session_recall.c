@@ -187,17 +187,35 @@ static void spell(const struct session *s, int64_t first, int n, struct str *out
     }
 }
 
+/* Finds the turn that most of a window's positions belong to, and its bytes of the text. */
+static void credit(const struct session *s, struct session_window *w, struct str *text)
+{
+    int n_most = 0;
+    for (int i = 0, n = 1; i < w->n; i += n, n = 1) {
+        int64_t turn = turn_of(s, w->position + i);
+        while (i + n < w->n && turn_of(s, w->position + i + n) == turn) n++;
+        if (n <= n_most) continue;
+        n_most = n;
+        w->turn = turn;
+        spell(s, w->position, i, text);
+        w->from = text->n;
+        spell(s, w->position, i + n, text);
+        w->end = text->n;
+    }
+}
+
 static void describe(struct session *s, const struct recall_window *w, int n)
 {
     struct session_recall *r = &s->recall;
     r->last.n = n;
     r->last.best = 0;
     for (int i = 0; i < n; i++) {
-        int64_t pos = w[i].pos;
+        struct session_window *out = &r->last.windows[i];
         if (w[i].weight > w[r->last.best].weight) r->last.best = i;
-        spell(s, pos, w[i].n, &r->text[i]);
-        r->last.windows[i] = (struct session_window){
-            .position = pos, .n = w[i].n, .turn = turn_of(s, pos), .text = str_get(&r->text[i])};
+        *out = (struct session_window){.position = w[i].pos, .n = w[i].n};
+        credit(s, out, &r->text[i]);
+        spell(s, out->position, out->n, &r->text[i]);
+        out->text = str_get(&r->text[i]);
     }
 }
 

@@ -60,6 +60,17 @@ static void ask(struct session *s, const char *text, struct heard *h)
     if (session_say(s, text, strlen(text), &k, &end, &e)) fail_msg("%s", e.text);
 }
 
+/* What a window says of its turn does not begin in another turn. */
+static void credits_its_turn(const struct session_window *w)
+{
+    assert_true(w->from < w->end && w->end <= strlen(w->text));
+    for (int turn = 1; turn <= ASKED; turn++) {
+        const char *message = strstr(w->text, talk[turn - 1]);
+        if (!message || !strcmp(talk[turn - 1], talk[w->turn - 1])) continue;
+        assert_false(message >= w->text + w->from && message < w->text + w->end);
+    }
+}
+
 static void remembers(const char *policy, enum recall_chooser chooser, bool saved)
 {
     char *dir = temporary();
@@ -73,6 +84,8 @@ static void remembers(const char *policy, enum recall_chooser chooser, bool save
         assert_true(known || !on);
         assert_true(!known || on || strcmp(policy, "sink"));
         if (on && saved) assert_int_equal(session_recalled(s)->windows[0].turn, 1);
+        for (int i = 0; saved && i < session_recalled(s)->n; i++)
+            credits_its_turn(&session_recalled(s)->windows[i]);
         session_close(s);
         str_release(&h.log.text);
     }

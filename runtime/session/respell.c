@@ -56,7 +56,8 @@ static bool is_text(const struct str *bytes, size_t from, const char *text, size
 }
 
 /* Whether these are the text and the thought that the ids gave when they were generated. Bytes that
- * are no UTF-8 were replaced then, so the ids spell something else. */
+ * are no UTF-8 were replaced then, so the ids spell something else; but not yet in an answer that a
+ * kill interrupted. */
 static bool gave_answer(const struct session *s, const struct store_message *m)
 {
     struct str heard[2] = {{0}}, text = {0}, thought = {0};
@@ -72,9 +73,10 @@ static bool gave_answer(const struct session *s, const struct store_message *m)
     session_join_characters(&heard[0], &thought);
     session_join_characters(&heard[1], &text);
     /* A space before the first word may not be part of the text. */
-    bool space = text.n && text.data[0] == ' ';
-    bool same =
-        is_text(&text, 0, m->text, m->n_text) || (space && is_text(&text, 1, m->text, m->n_text));
+    bool space = text.n && text.data[0] == ' ', same = false;
+    for (size_t from = 0; from <= space; from++)
+        same = same || is_text(&text, from, m->text, m->n_text) ||
+               is_text(&heard[1], from, m->text, m->n_text);
     same = same && is_text(&thought, 0, m->thought.text ? m->thought.text : "", m->thought.n);
     for (int i = 0; i < 2; i++) str_release(&heard[i]);
     str_release(&text);

@@ -180,7 +180,7 @@ static void test_kill(void **state)
 {
     (void)state;
     for (int n_left = 3; n_left < 260; n_left += 80) {
-        struct options o = options_for("full", "q4");
+        struct options o = options_for("full", "f16");
         char *dir = temporary();
         struct log once = {0}, again = {0};
         struct session_sink k = sink_of(&again);

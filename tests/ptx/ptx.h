@@ -362,6 +362,7 @@ static inline u32 prmt_b32(u32 a, u32 b, u32 selector)
     return out;
 }
 
+COMPARE(setp_ne_s16, s16, a != b)
 COMPARE(setp_eq_b32, u32, a == b)
 COMPARE(setp_eq_s32, s32, a == b)
 COMPARE(setp_ne_s32, s32, a != b)
@@ -386,6 +387,7 @@ COMPARE_F32(setp_ge_f32, a >= b)
 COMPARE_F32(setp_leu_f32, !(a > b))
 COMPARE_F32(setp_neu_f32, !(a == b))
 COMPARE_F32(setp_nan_f32, a != a || b != b)
+SELECT(selp_u16, u16)
 SELECT(selp_b32, u32)
 SELECT(selp_u32, u32)
 SELECT(selp_f32, u32)

@@ -434,7 +434,7 @@ def in_pairs(m, tensors):
     return out
 
 
-CHECKPOINTS = ("qwen35", "lfm2", "granitehybrid", "nemotron_h")
+CHECKPOINTS = ("qwen35", "lfm2", "granitehybrid")
 
 
 def main():

@@ -1,7 +1,7 @@
 /* err: error codes, and one message per error, written where the error is detected.
  * Every function that can fail returns 0 or one of these negative codes and fills a caller-owned
- * `struct err` with one line for the user: what failed, which name, which value, what was expected,
- * what to do. Nothing here prints. */
+ * `struct err` with one line for the user, which names the operation that failed, the name and the
+ * value concerned, the value expected and the remedy. Nothing here prints. */
 #ifndef RETAIN_BASE_ERR_H
 #define RETAIN_BASE_ERR_H
 

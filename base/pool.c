@@ -21,8 +21,8 @@
 /* How a job ends safely
  *
  * A job's parts are split evenly into one share per thread: a word that holds the share's begin,
- * its end and the span. A thread takes spans of parts from the front of its own share; when that is
- * empty, it takes from the back of other shares. Both use compare-and-swap: a thread whose swap
+ * its end and the span. A thread takes spans of parts from the front of its share; when the share
+ * is empty, it takes from the back of other shares. Both use compare-and-swap: a thread whose swap
  * succeeds owns parts of the job that is current at that moment, and that job cannot end before
  * they are reported done. So fn and ctx may be read after the swap, and only then. A worker that
  * wakes late finds either empty shares (it touches nothing) or the next job's (it helps with that

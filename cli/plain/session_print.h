@@ -14,7 +14,8 @@ void session_print_map(const struct session *s);
 int session_print_tint(struct conversations *l, const char *name, const struct session *s,
                        struct err *e);
 
-/* A line for every turn: the share of its units that is still in the cache, and its beginning. */
+/* A line for every turn: the share of its units that is still in the cache, and the first line of
+ * its message. */
 int session_print_turns(struct conversations *l, const char *name, const struct session *s,
                         struct err *e);
 

@@ -47,8 +47,8 @@ enum model_activation {
  *   w      = scale * s of the chosen, divided by their sum if normalized, * weight_scale
  *   y      = sum of w expert(h) over the chosen, in the order of w
  *
- * Experts beside a dense feed-forward (Gemma 4) have norms of their own: the router reads
- * norm(x) * router_norm / sqrt(n_embd), experts read norm(x) * norm, and what the layer adds is
+ * In a layer with experts and a dense feed-forward (Gemma 4) each of the two has norms: the router
+ * reads norm(x) * router_norm / sqrt(n_embd), experts read norm(x) * norm, and the layer adds
  * norm(dense) * dense_post_norm + norm(y) * post_norm.
  *
  * The matrices of all experts are stacked: rows e * n_ff to (e + 1) * n_ff - 1 of gate belong to

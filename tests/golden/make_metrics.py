@@ -111,25 +111,6 @@ def safe(score):
     """None where the program itself fails."""
     def scored(p):
         try:
-            return score(p)
-        except (ValueError, IndexError, TypeError, KeyError):
-            return None
-    return scored
-
-
-def integers(p):
-    return infinite.get_score_one_code_run(p["prediction"], int(p["answers"][0]), "")
-
-
-def value(p):
-    a = p["answers"][0]
-    return infinite.get_score_one_math_find(p["prediction"], float(a) if "." in a else int(a), "")
-
-
-def safe(score):
-    """None where the program itself fails."""
-    def scored(p):
-        try:
             return round(float(score(p)), 9)
         except (ValueError, IndexError, TypeError, KeyError):
             return None

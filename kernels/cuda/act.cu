@@ -5,9 +5,9 @@
 /* shared: 32 bytes */
 KERNEL(norm_quantize, struct cuda_norm, CUDA_NORM_THREADS, 1)
 {
-    const int token = block_x();
+    const int token = block_x(), row = token + (a.row ? *a.row : 0);
 
-    norm_token(a.x + token * a.x_stride, a.w, a.n, a.eps, a.act, token,
+    norm_token(a.x + token * a.x_stride, a.w, a.n, a.eps, a.act, row,
                a.y ? a.y + (int64_t)token * a.n : NULL, (float *)shared_memory());
 }
 

@@ -65,7 +65,8 @@ struct cuda_norm {
     int n;          /* a multiple of 32 */
     float eps;
     struct cuda_act act;
-    float *y; /* [n_tok][n] or NULL */
+    float *y;           /* [n_tok][n] or NULL */
+    const int32_t *row; /* where in act the first token's row is, or NULL: row 0 */
 };
 
 /* y = scale * rmsnorm(x) * w, or added to y when `add`; y may be x. grid: n_tok; threads as
@@ -208,25 +209,14 @@ struct cuda_score {
     float *part; /* [ceil(n_hidden / 128)][n_tok][n_head] */
 };
 
-/* Adds the parts and stores the scores in the slots that kv_append is about to fill or has filled.
- * grid: ceil(n_tok * n_head / 128), 128 threads. */
+/* Adds the parts and stores the scores in slots from len + first on: those that kv_append is about
+ * to fill or has filled (0), or the newest (-n_tok). grid: ceil(n_tok * n_head / 128), 128
+ * threads. */
 struct cuda_score_sum {
     const float *part;
-    int n_part, n_tok;
+    int n_part, n_tok, first;
     struct cuda_cache cache;
     float *copy; /* [n_head][n_tok], for the host, or NULL */
-};
-
-/* Both for one token in one launch, with its input computed from x, [n_in] floats: part[b][h] of 16
- * hidden rows; the last block adds them in order. grid: ceil(n_hidden / 16); threads and shared as
- * in cuda_matvec with a computed input. */
-struct cuda_score_one {
-    struct cuda_weight w1;
-    const float *w2, *x;
-    float *part;      /* [ceil(n_hidden / 16)][n_head] */
-    uint32_t *ticket; /* 0 */
-    struct cuda_cache cache;
-    float *copy; /* [n_head] or NULL */
 };
 
 /* x[t] = scale * row ids[t] of the matrix. grid: n_tok, 128 threads. */
@@ -458,9 +448,18 @@ struct cuda_attend {
     struct cuda_expanded units; /* for chunks */
 };
 
+/* The input of a retaining head, which is kept to be scored later. */
+struct cuda_kept {
+    const float *x; /* [n], or NULL: nothing is kept */
+    int n;
+    struct cuda_act act;
+    const int32_t *row;
+};
+
 /* attend_one: kv_append, attend_decode and attend_merge for one token in one launch. The block of
  * the last tile packs the new unit first; the last block of a head merges its splits. Same bits as
- * the three kernels. at.n_tok is 1; grid: n_split, n_head. */
+ * the three kernels. at.n_tok is 1; grid: n_split, n_head. Its blocks also keep kept.x as row *row
+ * of kept.act. */
 struct cuda_attend_one {
     struct cuda_attend at;
     const float *k, *v; /* of head h at + h * head_dim */
@@ -468,6 +467,7 @@ struct cuda_attend_one {
     const float *score; /* [n_head] or NULL */
     uint32_t *ticket;   /* [n_head] zeros */
     struct cuda_act act;
+    struct cuda_kept kept;
 };
 
 /* m, l and acc of a split's row. */

@@ -484,11 +484,24 @@ KERNEL(attend_merge, struct cuda_merge, 128, 1)
 
 /* ---- one token in one launch ----------------------------------------------------------------- */
 
+/* This block's part of the retaining head's input, as norm_quantize would store it. */
+DEVICE void keep_input(const struct cuda_kept &a, int block, int n_block)
+{
+    for (int first = block * THREADS * 4; first < a.n; first += n_block * THREADS * 4) {
+        const int i = first + thread_id() * 4;
+        float x[4] = {};
+        if (i < a.n) load_four(x, a.x + i);
+        quantize_four(a.act, x, *a.row, i / 32, a.n / 32);
+    }
+}
+
 template <int DIM> DEVICE void attend_one(const struct cuda_attend_one &a)
 {
     const struct cuda_attend &at = a.at;
     const struct piece p = own_piece(at);
 
+    if (a.kept.x)
+        keep_input(a.kept, block_y() * at.n_split + block_x(), at.cache.n_head * at.n_split);
     if (p.head == at.cache.n_head) return;
     const int head = p.head, slot = at.cache.len[head];
     if (p.last == ceil_div(slot + 1, TILE)) { /* this block has the last tile */

@@ -66,7 +66,6 @@
     X(recur_finish, cuda_recur)              \
     X(score_q8, cuda_score)                  \
     X(score_sum, cuda_score_sum)             \
-    X(score_one, cuda_score_one)             \
     X(kv_append, cuda_append)                \
     X(cache_copy, cuda_copy)                 \
     X(key_values, cuda_values)               \

@@ -245,6 +245,6 @@ KERNEL(score_sum, struct cuda_score_sum, 128, 1)
     if (i >= n) return;
     for (int p = 0; p < a.n_part; p++) sum += a.part[(int64_t)p * n + i];
     const int head = i % n_head, token = i / n_head;
-    a.cache.score[place_of(a.cache, head, a.cache.len[head] + token)] = sum;
+    a.cache.score[place_of(a.cache, head, a.cache.len[head] + a.first + token)] = sum;
     if (a.copy) a.copy[head * a.n_tok + token] = sum;
 }

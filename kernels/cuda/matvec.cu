@@ -5,7 +5,6 @@
  * A block takes 16 rows; each of its 8 warps takes every eighth tile of 64 columns, and the warps
  * are added in order. Loads of four tiles are in flight before the first is used, the first four while
  * the block still computes its input. */
-#include "kernels/cuda/cache.cuh"
 #include "kernels/cuda/linear.cuh"
 
 enum { WARPS = CUDA_MATVEC_THREADS / 32, AHEAD = 4, TOKENS = CUDA_MATVEC_TOKENS };
@@ -188,40 +187,6 @@ KERNEL(matvec_gate_q5a, struct cuda_matvec_gate, CUDA_MATVEC_THREADS, 2)
 KERNEL(matvec_gate_q6, struct cuda_matvec_gate, CUDA_MATVEC_THREADS, 2)
 {
     matvec_gate<CUDA_Q6>(a);
-}
-
-/* 16 hidden rows of the retaining head, and their products with each row of the second layer; the
- * last block adds them in order. */
-KERNEL(score_one, struct cuda_score_one, CUDA_MATVEC_THREADS, 2)
-{
-    float *shared = (float *)shared_memory(), y[4] = {};
-    struct share<CUDA_Q8> w1 = share_of<CUDA_Q8>(a.w1, block_x(), warp_id(), WARPS);
-    const struct cuda_input made = {a.x, NULL, 0.0f};
-    const struct cuda_act x = input_of({NULL, NULL}, made, a.w1.n_in);
-    const int row0 = block_x() * 16, n_part = ceil_div(a.w1.n_out, 16), i = thread_id();
-    const int n_row = min_int(a.w1.n_out - row0, 16), n_head = a.cache.n_head;
-
-    panel_sum<CUDA_Q8>(y, &w1, x, 1);
-    put_panel(shared, y);
-    barrier();
-    float hidden = 0.0f;
-    for (int w = 0; w < WARPS && i < 16; w++) hidden += shared[(w * 16 + i) * TOKENS];
-    barrier(); /* the sums have been read */
-    if (i < 16) shared[i] = i < n_row ? silu(hidden) : 0.0f;
-    barrier();
-    for (int h = i; h < n_head; h += CUDA_MATVEC_THREADS) {
-        float sum = 0.0f;
-        for (int j = 0; j < n_row; j++)
-            sum = fma_f32(a.w2[(int64_t)h * a.w1.n_out + row0 + j], shared[j], sum);
-        a.part[block_x() * n_head + h] = sum;
-    }
-    if (!last_block(a.ticket, n_part, (uint32_t *)shared + 16)) return;
-    for (int h = i; h < n_head; h += CUDA_MATVEC_THREADS) {
-        float sum = 0.0f;
-        for (int p = 0; p < n_part; p++) sum += load_fresh(&a.part[p * n_head + h]);
-        a.cache.score[place_of(a.cache, h, a.cache.len[h])] = sum;
-        if (a.copy) a.copy[h] = sum;
-    }
 }
 
 /* A number of a tile, before its scale. */

@@ -76,6 +76,8 @@ struct cache_source {
     void *ctx;
 };
 
+enum { CACHE_UNSCORED_MAX = 64 };
+
 struct cache {
     struct cache_shape shape;
     struct cache_source source;
@@ -88,7 +90,7 @@ struct cache {
     float *state; /* [n_layer][n_state] */
     struct recurrent_state recurrent;
     int64_t n_pos;         /* positions seen */
-    int n_unscored;        /* the newest n tokens get their scores later, see cis.h */
+    int n_unscored;        /* the newest n (<= CACHE_UNSCORED_MAX) get scores later, see cis.h */
     int n_tried;           /* units behind the newest of every head that cache_accept can add */
     int64_t n_evicted;     /* units evicted since it was opened */
     int64_t n_evictions;   /* times */

@@ -119,6 +119,10 @@ void cuda_context_close(struct cuda_context *x);
 /* The number of slots in all pages that hold at least one unit. */
 int64_t cuda_slots_in_use(const struct cuda_context *x);
 
+/* Scores the newest units that have no score yet, like cis_score: CACHE_UNSCORED_MAX at most. If it
+ * fails, the context's next call does. */
+void cuda_score(struct cuda_context *x);
+
 /* Runs n tokens, like forward_run. */
 int cuda_run(struct cuda_context *x, const int32_t *ids, int n, int n_logits, struct err *e);
 

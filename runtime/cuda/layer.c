@@ -78,36 +78,6 @@ static void finish_heads(struct cuda_context *x, const struct cuda_layer *l)
         LAUNCH(x, finish_heads, x->n, h.n_head + n_kv + (values ? n_kv : 0), 1, 32, 0, &job);
 }
 
-/* Writes the retaining head's scores into the slots that kv_append is about to fill. */
-static void score_one(struct cuda_context *x, const struct cuda_layer *l)
-{
-    const struct retaining *h = x->retaining;
-    const int layer = l->of->kv_layer;
-    const struct cuda_score_one job = {l->w1.w,
-                                       l->w2,
-                                       x->qkv,
-                                       x->score_part,
-                                       x->tickets + h->shape.n_head,
-                                       cache_of(x, l->of),
-                                       x->new_scores + layer * h->shape.n_head};
-    LAUNCH(x, score_one, cuda_parts_of(h->shape.n_hidden, KN_PANEL), 1, 1, CUDA_MATVEC_THREADS,
-           CUDA_MATVEC_SHARED_MADE(h->shape.n_in), &job);
-}
-
-static void score(struct cuda_context *x, const struct cuda_layer *l)
-{
-    const struct retaining *h = x->retaining;
-    const int parts = cuda_parts_of(h->shape.n_hidden, CUDA_MATMUL_ROWS), layer = l->of->kv_layer;
-    const int n = model_n_qkv(x->m);
-    const struct cuda_score job = {l->w1.w, l->w2, x->wide, x->n, h->shape.n_head, x->score_part};
-    const struct cuda_score_sum sum = {x->score_part, parts, x->n, x->kv.layers[layer],
-                                       x->new_scores + layer * h->shape.n_head * x->n};
-    cuda_norm_quantize(x, x->qkv, n, NULL, n, x->n, x->wide, NULL);
-    LAUNCH(x, score_q8, parts, cuda_parts_of(x->n, CUDA_MATMUL_TOKENS), 1, CUDA_MATMUL_THREADS,
-           CUDA_SCORE_SHARED, &job);
-    LAUNCH(x, score_sum, cuda_parts_of(x->n * h->shape.n_head, 128), 1, 1, 128, 0, &sum);
-}
-
 /* The step's scores of a layer, which were sent after its ids. */
 static const float *sent_scores(const struct cuda_context *x, const struct model_layer *l)
 {
@@ -148,8 +118,9 @@ static struct cuda_attend attend_job(struct cuda_context *x, const struct model_
 }
 
 /* One token with 4-bit units: appended, attended to and merged in one launch. */
-static void attend_one(struct cuda_context *x, const struct model_layer *l)
+static void attend_one(struct cuda_context *x, const struct cuda_layer *layer)
 {
+    const struct model_layer *l = layer->of;
     const struct model *m = x->m;
     const float *k = x->qkv + model_n_q(m), *v = k + model_n_kv(m);
     const struct cuda_attend_one job = {.at = attend_job(x, l, x->kv.n_split),
@@ -158,7 +129,8 @@ static void attend_one(struct cuda_context *x, const struct model_layer *l)
                                         .pos = x->pos,
                                         .score = sent_scores(x, l),
                                         .ticket = x->tickets,
-                                        .act = x->act};
+                                        .act = x->act,
+                                        .kept = cuda_kept_input(x, layer)};
     cuda_launch(x, one_of[m->head_dim / 32 - 2], x->kv.n_split, m->n_kv_head, 1,
                 CUDA_ATTEND_THREADS, CUDA_DECODE_SHARED((size_t)m->head_dim), &job);
 }
@@ -276,18 +248,26 @@ static void keep_queries(struct cuda_context *x, const struct model_layer *l)
     if (n && !l->is_windowed && !l->shares_kv) LAUNCH(x, copy_rows, n, 1, 1, 256, 0, &job);
 }
 
-/* Scores and appends the step's units, and attends to all. */
-static void score_and_attend(struct cuda_context *x, const struct cuda_layer *l)
+/* Appends the step's units, and attends to all. */
+static void append_and_attend(struct cuda_context *x, const struct cuda_layer *l)
 {
     const struct model_layer *of = l->of;
-    if (x->retaining && !of->is_windowed && !of->shares_kv)
-        x->n == 1 ? score_one(x, l) : score(x, l);
     if (x->n == 1 && !attends_any(x, l)) {
-        attend_one(x, of);
+        attend_one(x, l);
         return;
     }
     if (!of->shares_kv) append(x, of);
     attends_any(x, l) ? attend_any(x, l) : attend(x, of);
+}
+
+/* Of tokens run alone, attend_one keeps the retaining head's input. */
+static void score(struct cuda_context *x, const struct cuda_layer *l)
+{
+    if (!x->retaining || l->of->is_windowed || l->of->shares_kv) return;
+    if (!cuda_scores_later(x))
+        cuda_score_step(x, l);
+    else if (attends_any(x, l))
+        cuda_keep_input(x, l);
 }
 
 /* The same token by token. */
@@ -296,7 +276,7 @@ static void attend_alone(struct cuda_context *x, const struct cuda_layer *l)
     const struct model_heads h = heads_of(x, l->of);
     for (int t = 0; t < x->n; t++) {
         struct cuda_context one = cuda_alone(x, &h, t);
-        score_and_attend(&one, l);
+        append_and_attend(&one, l);
         x->rc = one.rc;
     }
 }
@@ -316,7 +296,8 @@ static struct cuda_rows run_attention(struct cuda_context *x, const struct cuda_
     finish_heads(x, l);
     keep_queries(x, of);
     if (x->watch && !of->is_windowed && !of->shares_kv) x->watch(x->watch_ctx, l, rope_of(x, of));
-    x->tries ? attend_alone(x, l) : score_and_attend(x, l);
+    score(x, l);
+    x->tries ? attend_alone(x, l) : append_and_attend(x, l);
     if (attends_any(x, l)) out = cuda_rows_of(x, x->att, NULL, heads_n_q(&h), x->n, &l->o, x->act);
     return out;
 }
@@ -418,8 +399,8 @@ static void join_layer_inputs(struct cuda_context *x, const struct cuda_layer *l
     add_output(x, &l->input_out, &out, l->input_norm);
 }
 
-/* In the order of struct model_layer. Six launches for a token where only inputs are normed: q, k
- * and v; scores; attention; output; gate; down. */
+/* In the order of struct model_layer. Five launches for a token where only inputs are normed: q, k
+ * and v; attention; output; gate; down. */
 void cuda_run_layer(struct cuda_context *x, int i)
 {
     const struct cuda_layer *l = &x->g->model.layers[i];

@@ -39,7 +39,7 @@ static bool reads_floats(const struct cuda_linear *l)
 void cuda_norm_quantize(struct cuda_context *x, const float *from, int stride, const float *w,
                         int n, int n_tok, struct cuda_act act, float *floats)
 {
-    const struct cuda_norm job = {from, stride, w, n, x->m->norm_eps, act, floats};
+    const struct cuda_norm job = {from, stride, w, n, x->m->norm_eps, act, floats, NULL};
     LAUNCH(x, norm_quantize, n_tok, 1, 1, CUDA_NORM_THREADS, 32, &job);
 }
 

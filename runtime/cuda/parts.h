@@ -111,7 +111,8 @@ int cuda_copy(struct cuda *g, void *to, const void *from, size_t bytes, struct e
 struct cuda_step {
     uint32_t pos; /* position of the first token */
     uint32_t col_width;
-    int32_t len[]; /* of all heads, then of those with windows */
+    int32_t n_unscored; /* of the host's cache */
+    int32_t len[];      /* of all heads, then of those with windows */
 };
 
 /* The pages of each head. The host assigns them; the device has a copy. */
@@ -178,7 +179,8 @@ struct cuda_context {
     int n_recurrent;    /* recurrent layers, like n_layer those on the device */
     int n_queries;      /* the most that are remembered of a step; 0 = none */
     int n_heads, n_len; /* heads of `kv`; of both caches */
-    bool broken;        /* host and device have diverged */
+    bool broken;        /* host and device have diverged, because of `why` */
+    struct err why;
     struct arena cache_arena, scratch;
     struct cuda_units kv, windows; /* windows.n_layer 0: there are none */
     /* graphs of one token, and of several tried ones */
@@ -198,7 +200,8 @@ struct cuda_context {
     float *layer_own;    /* the same, of the tokens alone */
     float *queries;      /* [kv.n_layer][n_queries][n_q] of the newest tokens, for the policy */
     float *added;        /* what half a layer adds, before its norm; NULL where layers have none */
-    float *new_scores;   /* [n_layer * n_kv_head][n] of the step */
+    float *new_scores;   /* [n_layer * n_kv_head][n] of the step, or of those scored later */
+    struct cuda_act unscored; /* [kv.n_layer][CACHE_UNSCORED_MAX] inputs of retaining heads */
     float *m_part, *l_part, *acc_part;
     struct cuda_expanded_units expanded;
     struct cuda_act act, wide;
@@ -260,6 +263,8 @@ struct cuda_context cuda_alone(const struct cuda_context *x, const struct model_
 
 /* Whether the policy's scores need no model, so that the host sends them with the step. */
 bool cuda_scores_are_sent(const struct policy *p);
+/* Marks the context as broken by the error in *e. */
+int cuda_break(struct cuda_context *x, const struct err *e);
 /* Takes memory for the int8 form of n_row rows of n numbers. */
 void cuda_take_act(struct cuda_act *act, int n, size_t n_row, struct arena *a);
 
@@ -306,6 +311,14 @@ void cuda_run_logits(struct cuda_context *x); /* run.c */
 struct cuda_rows cuda_run_gate(struct cuda_context *x, const struct cuda_layer *l,
                                const struct cuda_rows *in);
 enum cuda_activation cuda_activation_of(const struct model_layer *l);
+
+/* scores.c: retaining heads. Scores a step's tokens, or keeps the input of one. */
+bool cuda_scores_later(const struct cuda_context *x);
+void cuda_scores_plan(struct cuda_context *x, struct arena *a);
+void cuda_score_step(struct cuda_context *x, const struct cuda_layer *l);
+struct cuda_kept cuda_kept_input(struct cuda_context *x, const struct cuda_layer *l);
+void cuda_keep_input(struct cuda_context *x,
+                     const struct cuda_layer *l); /* in a launch of its own */
 
 /* recurrent.c: the recurrent part of a layer up to y, the input of `out`; the state. */
 void cuda_recurrent_plan(struct cuda_context *x, struct arena *cache, struct arena *scratch);

@@ -184,7 +184,7 @@ void cuda_repeat(struct cuda_context *x)
         step(x, &job);
     }
     if (!x->rc) x->rc = cuda_fetch_state(x, &e);
-    x->broken = x->broken || x->rc != 0;
+    if (x->rc) cuda_break(x, &e);
 }
 
 int cuda_run_again(struct cuda_context *x, struct err *e)

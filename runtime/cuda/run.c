@@ -51,15 +51,6 @@ static void take_rope(struct cuda_rope *r, size_t n, struct arena *a)
     r->sin = arena_take(a, n, sizeof *r->sin);
 }
 
-/* Floats of the retaining head's partial sums: for a chunk, or for one token in smaller parts. */
-static size_t score_parts(const struct cuda_context *x)
-{
-    const int n = x->retaining->shape.n_hidden;
-    return (size_t)x->m->n_kv_head *
-           larger((size_t)cuda_parts_of(n, CUDA_MATMUL_ROWS) * (size_t)x->chunk,
-                  (size_t)cuda_parts_of(n, KN_PANEL));
-}
-
 static int most(int a, int b)
 {
     return a > b ? a : b;
@@ -171,10 +162,9 @@ static void plan_scratch(struct cuda_context *x, const struct cache_shape *s, st
     plan_attention(x, s, a);
     cuda_experts_plan(x, a);
     if (x->n_logits) x->logits = arena_take(a, (size_t)x->n_logits * (size_t)m->n_vocab, f);
-    x->new_scores = arena_take(a, (size_t)x->n_heads * (size_t)x->chunk, f);
-    if (x->retaining) x->score_part = arena_take(a, score_parts(x), f);
+    cuda_scores_plan(x, a);
     if (x->n_queries) x->queries = arena_take(a, queries_floats(x), f);
-    x->tickets = arena_take(a, (size_t)m->n_kv_head + 1, sizeof *x->tickets);
+    x->tickets = arena_take(a, (size_t)m->n_kv_head, sizeof *x->tickets);
     x->best = arena_take(a, CUDA_TRY_MAX, sizeof *x->best);
     const size_t tops = 1 + (size_t)cuda_parts_of(m->n_vocab, CUDA_TOP_PART);
     x->top_id = arena_take(a, tops * CUDA_TOP_MAX, sizeof *x->top_id);
@@ -281,9 +271,10 @@ static int send_ropes(struct cuda_context *x, const struct cache_shape *s, struc
 static void plan_locked(struct cuda_context *x, struct arena *a)
 {
     const size_t n_heads = (size_t)x->n_heads, chunk = (size_t)x->chunk, f = sizeof(float);
+    const size_t scored = larger(chunk, CACHE_UNSCORED_MAX);
     x->step_host = arena_take(a, 1, x->step_bytes);
     x->stage_host = arena_take(a, 1, x->stage_bytes);
-    x->scores_host = arena_take(a, n_heads * chunk, f);
+    x->scores_host = arena_take(a, n_heads * scored, f);
     x->numbers_host = arena_take(a, 3 * n_heads, sizeof *x->numbers_host);
     x->queries_host = arena_take(a, queries_floats(x), f);
     if (model_is_split(x->m)) x->rows_host = arena_take(a, chunk * (size_t)x->m->n_embd, f);
@@ -378,6 +369,7 @@ static void write_step(struct cuda_context *x, const int32_t *ids, int n)
     struct cuda_step *s = x->step_host;
     s->pos = (uint32_t)c->n_pos;
     s->col_width = (uint32_t)c->col_width;
+    s->n_unscored = c->n_unscored;
     for (int i = 0; i < x->n_heads; i++) s->len[i] = c->kv_heads[i].len;
     for (int i = x->n_heads; i < x->n_len; i++)
         s->len[i] = c->windows->kv_heads[i - x->n_heads].len;
@@ -409,7 +401,6 @@ struct cuda_context cuda_alone(const struct cuda_context *x, const struct model_
     one.pos = (const uint32_t *)(const void *)(x->step->len + at);
     one.len_at = (int)at + 1;
     one.sent += t * x->n_heads;
-    one.new_scores += t * x->n_heads;
     one.qkv += row * (size_t)heads_n_qkv(h);
     one.att += row * (size_t)heads_n_q(h);
     if (one.open) one.open += row * (size_t)heads_n_q(h);
@@ -459,7 +450,7 @@ static void run_step(struct cuda_context *x)
     if (x->n_queries && !x->rc)
         x->rc =
             cuda_get(x->g, x->queries_host, x->queries, queries_floats(x) * sizeof(float), x->e);
-    if (x->retaining && !x->rc)
+    if (x->retaining && !cuda_scores_later(x) && !x->rc)
         x->rc = cuda_get(x->g, x->scores_host, x->new_scores,
                          (size_t)x->n_heads * (size_t)x->n * sizeof *x->new_scores, x->e);
 }
@@ -483,11 +474,16 @@ static void record(struct cuda_context *x, struct CUgraphExec_st **out)
 int cuda_begin(struct cuda_context *x, struct err *e)
 {
     x->e = e;
-    x->rc = x->broken ? err_set(e, ERR_FAIL,
-                                "cuda:%d failed during an eviction; open the conversation again",
-                                x->g->device.ordinal)
-                      : cuda_enter(x->g, e);
+    x->rc = x->broken ? x->why.code : cuda_enter(x->g, e);
+    if (x->broken && e) *e = x->why;
     return x->rc;
+}
+
+int cuda_break(struct cuda_context *x, const struct err *e)
+{
+    x->broken = true;
+    err_set(&x->why, ERR_FAIL, "%s; open the conversation again", e->text);
+    return x->why.code;
 }
 
 /* The host's part of the new units of layers with windows. */
@@ -512,8 +508,9 @@ static void append_units(struct cuda_context *x, int n)
         struct cache_head *h = &c->kv_heads[i];
         for (int t = 0; t < n; t++) {
             h->pos[h->len + t] = (uint32_t)(c->n_pos + t);
-            h->score[h->len + t] = x->retaining
-                                       ? x->scores_host[x->tries ? t * x->n_heads + i : i * n + t]
+            h->score[h->len + t] = cuda_scores_later(x) ? 0.0f
+                                   : x->retaining
+                                       ? x->scores_host[i * n + t]
                                        : policy_score(x->policy, x->seed, i, c->n_pos + t);
         }
         h->len += n;
@@ -552,15 +549,19 @@ static int run(struct cuda_context *x, const int32_t *ids, int n, int n_logits, 
 
 int cuda_run(struct cuda_context *x, const int32_t *ids, int n, int n_logits, struct err *e)
 {
+    if (n > 1) cuda_score(x);
     int rc = cuda_begin(x, e);
     if (!rc) rc = run(x, ids, n, n_logits, false);
-    if (!rc) cache_appended(x->cache, n);
-    return rc;
+    if (rc) return rc;
+    cache_appended(x->cache, n);
+    if (cuda_scores_later(x) && ++x->cache->n_unscored == CACHE_UNSCORED_MAX) cuda_score(x);
+    return 0;
 }
 
 int cuda_try(struct cuda_context *x, const int32_t *ids, int n, struct err *e)
 {
     assert(n > 1 && n <= CUDA_TRY_MAX);
+    cuda_score(x);
     int rc = cuda_begin(x, e);
     if (!rc) rc = run(x, ids, n, n, true);
     if (!rc) cache_take_back(x->cache, n);

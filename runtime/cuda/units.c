@@ -502,8 +502,7 @@ int cuda_evict(struct cuda_context *x, const struct evict_rule *rule, int64_t *n
     LAUNCH(x, cache_evict, x->n_heads, 1, 1, CUDA_EVICT_THREADS,
            CUDA_EVICT_SHARED((size_t)(x->kv.all.k_bytes + x->kv.all.v_bytes)), &job);
     take_survivors(x, keep);
-    x->broken = x->rc != 0;
-    if (x->rc) return x->rc;
+    if (x->rc) return cuda_break(x, e);
     *n_evicted = before - cache_units(c);
     c->n_evicted += *n_evicted;
     c->n_evictions += *n_evicted > 0;

@@ -139,10 +139,6 @@ int cuda_supports(const struct cuda_choice *c, struct err *e)
         return err_set(e, ERR_USAGE, "the GPU keeps units as --kv q4, q8 or f16, not f32");
     if (c->policy->scorer == POLICY_CIS && c->retaining->layers[0].w1.type != KN_Q8)
         return err_set(e, ERR_USAGE, "retaining heads with float weights do not run on the GPU");
-    if (c->policy->scorer == POLICY_CIS &&
-        CUDA_MATVEC_SHARED_MADE(c->retaining->shape.n_in) > CUDA_SHARED_MAX)
-        return err_set(e, ERR_USAGE, "retaining heads that read %d numbers do not run on the GPU",
-                       c->retaining->shape.n_in);
     return 0;
 }
 

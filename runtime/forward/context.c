@@ -289,7 +289,7 @@ int context_run_again(struct context *x, int32_t id, struct err *e)
 
 void context_score(struct context *x)
 {
-    if (!context_on_gpu(x)) cis_score(&x->forward, &x->cache);
+    context_on_gpu(x) ? cuda_score(x->gpu) : cis_score(&x->forward, &x->cache);
 }
 
 /* Whether scores are logarithms of shares of attention in every head. */
@@ -334,9 +334,9 @@ int context_evict(struct context *x, int64_t *n_evicted, struct err *e)
     struct evict_rule rule = rule_of(x);
     *n_evicted = 0;
     if (!context_over_budget(x)) return 0;
+    context_score(x);
     if (context_on_gpu(x) && !cuda_leaves_eviction(&x->plan.rules, &x->cache.shape))
         return cuda_evict(x->gpu, &rule, n_evicted, e);
-    context_score(x);
     /* a split model's heads may share one budget: all are evicted here */
     int rc = cache_fetch(&x->cache, cache_len_max(&x->cache), e);
     if (rc) return rc;
@@ -397,7 +397,7 @@ double context_bytes_per_token(const struct context *x)
                 share_read(m, &m->items[i]) * (double)kn_weight_bytes(w->type, w->n_out, w->n_in);
     }
     const struct retaining *h = x->engine->retaining;
-    int batch = x->gpu ? 1 : FORWARD_SCORE_BATCH;
+    int batch = context_on_gpu(x) ? CACHE_UNSCORED_MAX : FORWARD_SCORE_BATCH;
     for (int i = 0; h && i < h->shape.n_layer; i++)
         bytes +=
             (double)kn_weight_bytes(h->layers[i].w1.type, h->shape.n_hidden, h->shape.n_in) / batch;

@@ -307,7 +307,7 @@ static bool take_scores(struct cache *c, const uint8_t *scores, size_t bytes)
 {
     size_t n_heads = (size_t)(c->shape.n_layer * c->shape.n_head), each = bytes / n_heads;
     int n = (int)(each / sizeof(float));
-    if (bytes % (n_heads * sizeof(float)) || n > FORWARD_SCORE_BATCH) return false;
+    if (bytes % (n_heads * sizeof(float)) || n > CACHE_UNSCORED_MAX) return false;
     for (size_t i = 0; i < n_heads; i++, scores += each) {
         struct cache_head *h = &c->kv_heads[i];
         if (h->len < n) return false;

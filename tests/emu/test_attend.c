@@ -333,6 +333,7 @@ DECLARE_KERNEL(attend_one_64, cuda_attend_one);
 DECLARE_KERNEL(attend_one_96, cuda_attend_one);
 DECLARE_KERNEL(attend_one_128, cuda_attend_one);
 DECLARE_KERNEL(kv_append, cuda_append);
+DECLARE_KERNEL(norm_quantize, cuda_norm);
 
 /* kv_append, attend_decode and attend_merge, and their results: units, then int8. */
 static void check_one(struct shape s)
@@ -341,14 +342,18 @@ static void check_one(struct shape s)
     const int dim = s.dim, n_kv = s.n_head * dim;
     const size_t act_bytes = (size_t)((f.n_out + 63) / 64) * 64;
     struct rng rng = {7};
-    float *kv = take((size_t)n_kv * 8), *score = take(16);
+    float *kv = take((size_t)n_kv * 12), *score = take(16);
     uint32_t *pos = take(4), *ticket = take(16);
     struct cuda_cache *c = &f.args.cache;
+    const int n_in = 3 * n_kv;
+    const size_t in_blocks = (size_t)((n_in + 63) / 64);
+    const int32_t row = 2;
     struct cuda_act act[2] = {cuda_act_new(1, f.n_out), cuda_act_new(1, f.n_out)};
+    struct cuda_act kept[2] = {cuda_act_new(3, n_in), cuda_act_new(3, n_in)};
     const size_t bytes = cuda_cache_slots(c) * (size_t)c->k_bytes;
     uint8_t *units = take(2 * bytes);
 
-    rng_fill(&rng, kv, (size_t)n_kv * 2, 1.0f);
+    rng_fill(&rng, kv, (size_t)n_kv * 3, 1.0f);
     for (int h = 0; h < 4; h++) score[h] = (float)h, ticket[h] = 0;
     *pos = 77;
     const struct cuda_append append = {*c, kv, kv + n_kv, 2 * n_kv, pos, score, 1};
@@ -367,7 +372,10 @@ static void check_one(struct shape s)
     LAUNCH(attend_merge, &merge, (f.n_row + 3) / 4, s.n_head, 1, 128, 0, 3);
     memcpy(units, c->k, bytes);
     memcpy(units + bytes, c->v, bytes);
-    const struct cuda_attend_one job = {f.args, kv, kv + n_kv, pos, score, ticket, act[1]};
+    const struct cuda_norm keep = {kv, n_in, NULL, n_in, 0.0f, kept[0], NULL, &row};
+    LAUNCH(norm_quantize, &keep, 1, 1, 1, 256, 32, 4);
+    const struct cuda_attend_one job = {f.args, kv,     kv + n_kv, pos,
+                                        score,  ticket, act[1],    {kv, n_in, kept[1], &row}};
     for (uint64_t seed = 4; seed < 6; seed++) {
         const size_t shared = CUDA_DECODE_SHARED((size_t)dim);
         for (int h = 0; h < s.n_head; h++) { /* the new unit is not yet present */
@@ -383,6 +391,8 @@ static void check_one(struct shape s)
         assert_same(c->v, units + bytes, bytes, "values");
         assert_same(act[1].q, act[0].q, act_bytes, "merged");
         assert_same(act[1].scale, act[0].scale, act_bytes / 4, "scales of merged");
+        assert_same(kept[1].q, kept[0].q, 3 * in_blocks * 64, "kept");
+        assert_same(kept[1].scale, kept[0].scale, 3 * in_blocks * 16, "scales of kept");
         for (int h = 0; h < s.n_head; h++) {
             assert_int_equal(c->pos[cuda_place(c, h, s.len[h])], 77);
             assert_true(c->score[cuda_place(c, h, s.len[h])] == score[h]);
@@ -390,6 +400,8 @@ static void check_one(struct shape s)
     }
     cuda_act_free(&act[0], 1, f.n_out);
     cuda_act_free(&act[1], 1, f.n_out);
+    cuda_act_free(&kept[0], 3, n_in);
+    cuda_act_free(&kept[1], 3, n_in);
     free(kv);
     free(score);
     free(pos);

@@ -262,6 +262,20 @@ static void evict_both(struct side *cpu, struct side *gpu)
                         (size_t)(a->shape.n_layer * a->shape.n_head) * RETENTION_COLS * 4);
 }
 
+/* Retaining heads score the newest n units, which were run alone, with the same numbers. */
+static void score_both(struct side *cpu, struct side *gpu, int n)
+{
+    const struct cache *a = &cpu->x.cache, *b = &gpu->x.cache;
+    assert_int_equal(b->n_unscored, n);
+    context_score(&cpu->x);
+    context_score(&gpu->x);
+    for (int i = 0; i < a->shape.n_layer * a->shape.n_head; i++) {
+        const int at = a->kv_heads[i].len - n;
+        assert_true(relative(b->kv_heads[i].score + at, a->kv_heads[i].score + at, (size_t)n) <
+                    1e-4);
+    }
+}
+
 static void forward(void **state)
 {
     static const char *const policies[] = {
@@ -286,11 +300,43 @@ static void forward(void **state)
         evict_both(&cpu, &gpu);
         step(&cpu, &gpu, &in, ids + 93, 3, "three tokens after an eviction");
         for (int i = 0; i < (p ? 1 : 3); i++) step(&cpu, &gpu, &in, ids + 96 + i, 1, "a token");
+        if (!p) score_both(&cpu, &gpu, 3);
         driver_watch(NULL, NULL, true);
         side_close(&cpu);
         side_close(&gpu);
         assert_int_equal(driver_held(), 0);
     }
+}
+
+/* Scores do not depend on how many tokens were scored together; those of the device decide. */
+static void batches(void **state)
+{
+    struct side all, each;
+    struct err e;
+    const int n = CACHE_UNSCORED_MAX + 3, n_alone = n - 1;
+    struct options o = demo_options("cuda", "locret");
+    int64_t n_evicted[2];
+    (void)state;
+    if (side_open(&all, &o, &e) || side_open(&each, &o, &e)) fail_msg("%s", e.text);
+    for (int i = 0; i < n; i++) {
+        const int32_t id = (i * 37 + 11) % all.engine->model->n_vocab;
+        run(&all, &id, 1);
+        run(&each, &id, 1);
+        assert_int_equal(all.x.cache.n_unscored, (i + 1) % CACHE_UNSCORED_MAX);
+        if (i < n_alone) context_score(&each.x);
+    }
+    if (context_evict(&all.x, &n_evicted[0], &e) || context_evict(&each.x, &n_evicted[1], &e))
+        fail_msg("%s", e.text);
+    assert_true(n_evicted[0] > 0 && n_evicted[0] == n_evicted[1]);
+    const struct cache *a = &all.x.cache, *b = &each.x.cache;
+    for (int i = 0; i < a->shape.n_layer * a->shape.n_head; i++) {
+        const size_t bytes = (size_t)a->kv_heads[i].len * sizeof(float);
+        assert_memory_equal(a->kv_heads[i].pos, b->kv_heads[i].pos, bytes);
+        assert_memory_equal(a->kv_heads[i].score, b->kv_heads[i].score, bytes);
+        assert_true(a->kv_heads[i].score[10] != 0.0f);
+    }
+    side_close(&all);
+    side_close(&each);
 }
 
 /* Tokens one by one, by one graph, into a second page of units that have no separate kernel. */
@@ -555,7 +601,7 @@ static void does_not_fit(void **state)
     assert_int_equal(driver_held(), 0);
 }
 
-/* Launches per token: six per layer, and the embedding, the last norm, logits, the best. */
+/* Launches per token: five per layer, and the embedding, the last norm, logits, the best. */
 static void launches(void **state)
 {
     struct side s;
@@ -568,7 +614,7 @@ static void launches(void **state)
     for (int i = 0; i < 2; i++) {
         driver_fail(NULL, 0, 0);
         run(&s, &id, 1);
-        assert_int_equal(driver_calls(NULL), 6 * s.engine->model->n_layer + 4);
+        assert_int_equal(driver_calls(NULL), 5 * s.engine->model->n_layer + 4);
         assert_int_equal(driver_calls("cuLaunchKernel"), i ? 0 : driver_calls(NULL));
         assert_int_equal(driver_calls("cuGraphLaunch"), 1);
     }
@@ -617,14 +663,14 @@ static void shared_memory(void **state)
     struct err e;
     union {
         struct cuda_colsum colsum;
-        struct cuda_score_one score;
+        struct cuda_score score;
     } args = {0};
     void *params[] = {&args};
     (void)state;
     if (cuda_open(&g, 0, &e)) fail_msg("%s", e.text);
     driver_watch(NULL, NULL, false);
     const enum cuda_kernel wide[] = {CUDA_KERNEL_colsum_128, CUDA_KERNEL_attend_chunk_128,
-                                     CUDA_KERNEL_score_one};
+                                     CUDA_KERNEL_score_q8};
     for (int i = 0; i < 3; i++) {
         const size_t most = CUDA_CHUNK_SHARED(128, 2);
         if (CUDA_DO(g, &e, cuLaunchKernel, g->kernels[wide[i]], 1, 1, 1, 128, 1, 1, (unsigned)most,
@@ -718,13 +764,13 @@ static void penalties(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forward),      cmocka_unit_test(families),
-        cmocka_unit_test(grows),        cmocka_unit_test(ties),
-        cmocka_unit_test(alone),        cmocka_unit_test(failures),
-        cmocka_unit_test(does_not_fit), cmocka_unit_test(launches),
-        cmocka_unit_test(devices),      cmocka_unit_test(shared_memory),
-        cmocka_unit_test(compiler_log), cmocka_unit_test(stays_loaded),
-        cmocka_unit_test(penalties),
+        cmocka_unit_test(forward),       cmocka_unit_test(families),
+        cmocka_unit_test(batches),       cmocka_unit_test(grows),
+        cmocka_unit_test(ties),          cmocka_unit_test(alone),
+        cmocka_unit_test(failures),      cmocka_unit_test(does_not_fit),
+        cmocka_unit_test(launches),      cmocka_unit_test(devices),
+        cmocka_unit_test(shared_memory), cmocka_unit_test(compiler_log),
+        cmocka_unit_test(stays_loaded),  cmocka_unit_test(penalties),
     };
     return cmocka_run_group_tests(tests, load_driver, NULL);
 }

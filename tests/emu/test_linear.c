@@ -115,7 +115,7 @@ static void check_made(enum kn_type type, int n_out, int n_in, bool norm)
     float *x = take((size_t)n_in * 4), *w = take((size_t)n_in * 4);
     float *y = guarded((size_t)n_out * 4), *want = guarded((size_t)n_out * 4);
     struct cuda_act act = cuda_act_new(1, n_in);
-    const struct cuda_norm first = {x, n_in, norm ? w : NULL, n_in, 1e-5f, act, NULL};
+    const struct cuda_norm first = {x, n_in, norm ? w : NULL, n_in, 1e-5f, act, NULL, NULL};
     const struct cuda_matvec then = {m.gpu, act, 1, NULL, 1.0f, 0, want, n_out, {0}};
     const struct cuda_matvec both = {
         m.gpu, {0}, 1, NULL, 1.0f, 0, y, n_out, {x, norm ? w : NULL, 1e-5f}};
@@ -229,7 +229,8 @@ static void gate_shapes(void **state)
 
 /* ---- the retaining head ---------------------------------------------------------------------- */
 
-static void check_score(int n_in, int n_hidden, int n_head, int n_tok)
+/* later: of units that the lengths include already. */
+static void check_score(int n_in, int n_hidden, int n_head, int n_tok, bool later)
 {
     struct rng rng = {(uint64_t)(n_in + n_hidden)};
     struct matrix w1 = matrix_new(&rng, KN_Q8, n_hidden, n_in);
@@ -241,16 +242,16 @@ static void check_score(int n_in, int n_hidden, int n_head, int n_tok)
     struct cuda_cache c = cuda_cache_new(64, n_head, n_tok + 9, CUDA_KV_Q4, CUDA_KV_Q4);
     struct cuda_score job = {w1.gpu, w2,     cuda_act_from(&x, n_tok),
                              n_tok,  n_head, guarded(part_bytes)};
-    struct cuda_score_sum sum = {job.part, n_part, n_tok, c, copy};
+    struct cuda_score_sum sum = {job.part, n_part, n_tok, later ? -n_tok : 0, c, copy};
 
     rng_fill(&rng, w2, (size_t)(n_head * n_hidden), 1.0f);
-    for (int h = 0; h < n_head; h++) c.len[h] = h % 8;
+    for (int h = 0; h < n_head; h++) c.len[h] = h % 8 + (later ? n_tok : 0);
     LAUNCH(score_q8, &job, n_part, (n_tok + 63) / 64, 1, 128, CUDA_SCORE_SHARED, 7);
     LAUNCH(score_sum, &sum, (n_tok * n_head + 127) / 128, 1, 1, 128, 0, 8);
     kn_table("ref")->score(&(struct kn_score){&w1.cpu, w2, &x, n_tok, n_head, want});
     for (int t = 0; t < n_tok; t++)
         for (int h = 0; h < n_head; h++) {
-            const float got = c.score[cuda_place(&c, h, c.len[h] + t)];
+            const float got = c.score[cuda_place(&c, h, c.len[h] + sum.first + t)];
             assert_near((double)got, (double)want[t * n_head + h],
                         1e-4 * n_hidden / 16 + 1e-5 * fabs((double)want[t * n_head + h]), "score");
             assert_true(copy[h * n_tok + t] == got);
@@ -265,52 +266,12 @@ static void check_score(int n_in, int n_hidden, int n_head, int n_tok)
     free(want);
 }
 
-/* One token in one launch, twice: the ticket is reset. */
-static void check_score_one(int n_in, int n_hidden, int n_head)
-{
-    struct rng rng = {(uint64_t)(n_in + n_hidden)};
-    struct matrix w1 = matrix_new(&rng, KN_Q8, n_hidden, n_in);
-    struct kn_act x = act_new(&rng, 1, n_in, 1.0f);
-    const size_t floats = (size_t)(n_head * n_hidden);
-    float *w2 = take(floats * 4), *part = take(floats * 4), *want = take((size_t)n_head * 4);
-    float *copy = guarded((size_t)n_head * 4);
-    uint32_t *ticket = take(4);
-    struct cuda_cache c = cuda_cache_new(64, n_head, 9, CUDA_KV_Q4, CUDA_KV_Q4);
-    const struct cuda_score_one job = {w1.gpu, w2, x.x, part, ticket, c, copy};
-
-    *ticket = 0;
-    rng_fill(&rng, w2, floats, 1.0f);
-    for (int h = 0; h < n_head; h++) c.len[h] = h % 8;
-    kn_table("ref")->score(&(struct kn_score){&w1.cpu, w2, &x, 1, n_head, want});
-    for (uint64_t seed = 0; seed < 2; seed++) {
-        for (int h = 0; h < n_head; h++) copy[h] = c.score[cuda_place(&c, h, c.len[h])] = NAN;
-        LAUNCH(score_one, &job, cuda_panels(n_hidden), 1, 1, 256, CUDA_MATVEC_SHARED_MADE(n_in),
-               seed);
-        for (int h = 0; h < n_head; h++) {
-            assert_near((double)copy[h], (double)want[h],
-                        1e-4 * n_hidden / 16 + 1e-5 * fabs((double)want[h]), "score of one");
-            assert_true(c.score[cuda_place(&c, h, c.len[h])] == copy[h]);
-        }
-    }
-    cuda_cache_free(&c);
-    guarded_free(copy, (size_t)n_head * 4);
-    act_free(&x);
-    matrix_free(&w1);
-    free(w2);
-    free(part);
-    free(want);
-    free(ticket);
-}
-
 static void score_shapes(void **state)
 {
     (void)state;
-    check_score(96, 16, 1, 1);
-    check_score(192, 144, 3, 70);
-    check_score(64, 300, 32, 5);
-    check_score_one(96, 16, 1);
-    check_score_one(192, 150, 3);
-    check_score_one(64, 40, 300);
+    check_score(96, 16, 1, 1, false);
+    check_score(192, 144, 3, 70, false);
+    check_score(64, 300, 32, 5, true);
 }
 
 /* ---- norms and the embedding ----------------------------------------------------------------- */
@@ -321,7 +282,7 @@ static void check_norm(int n, int n_tok, bool norm)
     const size_t floats = (size_t)(n_tok * n);
     float *x = take(floats * 4), *w = take((size_t)n * 4), *want = take((size_t)n * 4);
     struct cuda_norm job = {
-        x, n, norm ? w : NULL, n, 1e-5f, cuda_act_new(n_tok, n), guarded(floats * 4)};
+        x, n, norm ? w : NULL, n, 1e-5f, cuda_act_new(n_tok, n), guarded(floats * 4), NULL};
 
     rng_fill(&rng, x, floats, 3.0f);
     rng_fill(&rng, w, (size_t)n, 1.0f);

@@ -565,16 +565,6 @@ static void score_args(int copy, void *to)
                                                    .part = out()};
 }
 
-static void score_one_args(int copy, void *to)
-{
-    *(struct cuda_score_one *)to = (struct cuda_score_one){.w1 = weight_of(copy),
-                                                           .w2 = floats(),
-                                                           .x = floats(),
-                                                           .part = out(),
-                                                           .ticket = now.words->tickets + HEADS_MAX,
-                                                           .cache = cache_of(0)};
-}
-
 static void rank_args(int copy, void *to)
 {
     *(struct cuda_rank *)to = (struct cuda_rank){
@@ -610,10 +600,6 @@ static void retention(void)
     const char *model = now.shape.name;
     use_units(KN_KV_Q4, scaled(16384, CUDA_TILE));
     now.type = KN_Q8, now.n_out = HIDDEN, now.n_in = n_qkv();
-    struct job one = matrix_job("score_one", CUDA_KERNEL_score_one, 1, 1);
-    one.shared = CUDA_MATVEC_SHARED_MADE(now.n_in);
-    one.args = score_one_args;
-    time_job(&one, model, "q8");
     struct job many = matrix_job("score", CUDA_KERNEL_score_q8, now.n_tok, 1);
     many.grid[0] = HIDDEN / CUDA_MATMUL_ROWS;
     many.grid[1] = parts_of(now.n_tok, CUDA_MATMUL_TOKENS);

@@ -159,9 +159,9 @@ static int read_config(struct converter *c, struct err *e)
     }
     rc = c->family->id & EXPERTS ? convert_experts(c, e) : 0;
     if (rc) return rc;
-    c->tied =
-        json_bool(c->config, "tie_word_embeddings",
-                  json_bool(c->root, "tie_word_embeddings", c->family->id & (ERNIE4_5 | GEMMA)));
+    c->tied = json_bool(
+        c->config, "tie_word_embeddings",
+        json_bool(c->root, "tie_word_embeddings", c->family->id & (ERNIE4_5 | GEMMA | COHERE2)));
     c->rope = json_member(c->config, "rope_parameters");
     if (!cJSON_IsObject(c->rope)) c->rope = json_member(c->config, "rope_scaling");
     if (cJSON_IsObject(json_member(c->rope, "full_attention"))) {
@@ -612,7 +612,10 @@ static int take_keys(struct converter *c, struct err *e)
     const char *slash = strrchr(c->s->path, '/');
     const char *name = slash ? slash + 1 : c->s->path;
     double eps;
-    const char *eps_name = c->family->id == LFM2 ? "norm_eps" : "rms_norm_eps";
+    const bool centred = c->family->id == COHERE2; /* LayerNorm */
+    const char *eps_name = c->family->id == LFM2 ? "norm_eps"
+                           : centred             ? "layer_norm_eps"
+                                                 : "rms_norm_eps";
     bool has_eps = json_number(c->config, eps_name, &eps);
     if (!has_eps && c->family->id == GEMMA3) eps = 1e-6, has_eps = true;
     if (!has_eps || !(eps > 0) || !(eps < 1))
@@ -630,7 +633,8 @@ static int take_keys(struct converter *c, struct err *e)
         convert_u32(c, "attention.head_count_kv", c->n_kv_head);
     convert_u32(c, "attention.key_length", c->head_dim);
     convert_u32(c, "attention.value_length", c->head_dim);
-    convert_f32(c, "attention.layer_norm_rms_epsilon", eps);
+    convert_f32(c, centred ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
+                eps);
     convert_u32(c, "vocab_size", c->dims[VOCAB]);
     int64_t window = sliding_window(c);
     if (window > 0 || c->family->id == PHI3) convert_u32(c, "attention.sliding_window", window);
@@ -660,6 +664,7 @@ static const char known_keys[] =
     "decoder_sparse_step moe_intermediate_size norm_topk_prob num_experts_per_tok "
     "output_router_logits router_aux_loss_coef router_jitter_noise shared_expert_intermediate_size "
     "attn_logit_softcapping cache_implementation final_logit_softcapping hidden_activation "
+    "layer_norm_eps logit_scale "
     "query_pre_attn_scalar rope_local_base_freq sliding_window_pattern "
     "attention_out_bias auto_map bos_token_id dim_model_base dtype embedding_multiplier "
     "embd_pdrop eos_token_id head_dim hidden_act hidden_size initializer_range "

@@ -39,8 +39,9 @@ enum {
     GEMMA2 = 1 << 15,
     GEMMA3 = 1 << 16,
     EXAONE4 = 1 << 17,
+    COHERE2 = 1 << 22,
     GEMMA = GEMMA2 | GEMMA3,
-    WINDOWED = GEMMA | EXAONE4,
+    WINDOWED = GEMMA | EXAONE4 | COHERE2,
     HYBRID = QWEN35 | LFM2 | GRANITE_H,
     /* with experts */
     MIXTRAL = 1 << 18,

@@ -42,6 +42,7 @@ int convert_windows_keys(struct converter *c, struct err *e)
     if (json_number(c->rope_windowed, "rope_theta", &v) ||
         json_number(c->config, "rope_local_base_freq", &v))
         convert_f32(c, "rope.freq_base_swa", v);
+    if (json_number(c->config, "logit_scale", &v)) convert_f32(c, "logit_scale", v);
     bool has_window = json_int(c->config, "sliding_window", 1, INT32_MAX, &window);
     return has_window ? layers_key(c, e) : 0;
 }

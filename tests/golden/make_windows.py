@@ -168,7 +168,7 @@ def run(m, ids, seed):
     return model.state_dict(), c, logits
 
 
-CHECKPOINTS = ("gemma3", "exaone4")
+CHECKPOINTS = ("gemma3", "exaone4", "cohere2")
 
 
 def write_checkpoint(folder, m, state, c):

@@ -1,5 +1,6 @@
-/* `retain quantize` of checkpoints with recurrent layers or windows: the tensors are those of the
- * same models as GGUF (tests/golden/make_recurrent.py, make_windows.py), which test_families runs.
+/* `retain quantize` of checkpoints with recurrent layers or windows: tensors and settings are those
+ * of the same models as GGUF (tests/golden/make_recurrent.py, make_windows.py), which test_families
+ * runs.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -40,6 +41,34 @@ static void same_tensor(const struct source_tensor *want, const struct source_te
     }
 }
 
+/* What the files say in another way: layers that draft tokens; which layers have windows. */
+static bool says_otherwise(struct gguf_str key)
+{
+    static const char *const keys[] = {"qwen35.block_count", "qwen35.full_attention_interval",
+                                       "qwen35.nextn_predict_layers",
+                                       "gemma3.attention.sliding_window_pattern"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (strlen(keys[i]) == key.n && !memcmp(keys[i], key.data, key.n)) return true;
+    return false;
+}
+
+/* Every setting of the model in the file is one of the folder's. */
+static void same_settings(const struct source *file, const struct source *folder)
+{
+    struct gguf_str key;
+    struct gguf_array value;
+    bool is_array;
+    const struct str *all = &folder->keys.bytes;
+    for (size_t i = 0; gguf_key_at(file->gguf, i, &key, &value, &is_array); i++) {
+        struct gguf_keys one = {0};
+        if (!strncmp(key.data, "general.", 8) || !strncmp(key.data, "tokenizer.", 10)) continue;
+        gguf_keys_copy(&one, key, &value, is_array);
+        if (!memmem(all->data, all->n, one.bytes.data, one.bytes.n) && !says_otherwise(key))
+            fail_msg("the folder gives another %.*s", (int)key.n, key.data);
+        gguf_keys_release(&one);
+    }
+}
+
 static void same_model(const char *name)
 {
     char path[128];
@@ -58,11 +87,12 @@ static void same_model(const char *name)
         n_layers++;
     }
     assert_int_equal(folder->n_tensors, n_layers);
+    same_settings(file, folder);
     source_close(folder);
     source_close(file);
 }
 
-static void test_same_tensors(void **state)
+static void test_same_models(void **state)
 {
     (void)state;
     same_model("qwen35");
@@ -70,10 +100,11 @@ static void test_same_tensors(void **state)
     same_model("granitehybrid");
     same_model("gemma3");
     same_model("exaone4");
+    same_model("cohere2");
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_tensors)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_models)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,8 @@
  *
  *   bench_first MODEL.gguf [TOKENS [BUDGET]]
  *
- * TOKENS (4,096): how long the saved conversation is. BUDGET (1,024): units per head, policy sink. */
+ * TOKENS (4,096): how long the saved conversation is. BUDGET (1,024): units per head, policy sink.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -189,6 +189,26 @@ struct cuda_matvec_gate {
     enum cuda_activation f;
 };
 
+/* Up to CUDA_CHAIN_MAX of both, one after the other, in one launch with the same bits. All blocks
+ * must run at one time (a cooperative launch): at most CUDA_CHAIN_BLOCKS per processor, as many as
+ * a step has at most. shared: the most that a step takes. */
+#define CUDA_CHAIN_MAX    8
+#define CUDA_CHAIN_BLOCKS 2
+struct cuda_chain_step {
+    enum cuda_format format;
+    int gates; /* gate, or product */
+    int waits; /* for the end of the step before; not in the first */
+    union {
+        struct cuda_matvec product;
+        struct cuda_matvec_gate gate;
+    };
+};
+struct cuda_chain {
+    struct cuda_chain_step steps[CUDA_CHAIN_MAX];
+    int n;
+    uint32_t *ended; /* 0: how often a block has ended a step */
+};
+
 /* Same sum as cuda_matvec for any number of tokens.
  * grid: ceil(n_out / CUDA_MATMUL_ROWS), ceil(n_tok / CUDA_MATMUL_TOKENS). */
 #define CUDA_MATMUL_THREADS 128

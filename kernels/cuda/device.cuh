@@ -57,6 +57,12 @@ DEVICE int block_z()
     return (int)blockIdx.z;
 }
 
+/* Blocks of the launch, if they are numbered by block_x alone. */
+DEVICE int grid_x()
+{
+    return (int)gridDim.x;
+}
+
 DEVICE void barrier()
 {
     __syncthreads();
@@ -312,6 +318,14 @@ DEVICE void memory_fence()
     __threadfence();
 }
 
+/* Reads a number for which this thread waits until other blocks have changed it. */
+DEVICE uint32_t load_changing(const uint32_t *p)
+{
+    uint32_t x;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(x) : "l"(p) : "memory");
+    return x;
+}
+
 /* Reads data that another block wrote during this launch. */
 DEVICE float load_fresh(const float *p)
 {
@@ -382,6 +396,11 @@ DEVICE int block_y()
 DEVICE int block_z()
 {
     return emu_block(2);
+}
+
+DEVICE int grid_x()
+{
+    return emu_grid(0);
 }
 
 DEVICE void barrier(HERE)
@@ -625,6 +644,12 @@ DEVICE uint32_t atomic_next(uint32_t *p)
 
 DEVICE void memory_fence()
 {
+}
+
+DEVICE uint32_t load_changing(const uint32_t *p, HERE)
+{
+    emu_poll(PLACE);
+    return *p;
 }
 
 DEVICE float load_fresh(const float *p)

@@ -27,6 +27,7 @@
     X(matvec_gate_q4a, cuda_matvec_gate)     \
     X(matvec_gate_q5a, cuda_matvec_gate)     \
     X(matvec_gate_q6, cuda_matvec_gate)      \
+    X(chain, cuda_chain)                     \
     X(matmul_q4, cuda_matvec)                \
     X(matmul_q8, cuda_matvec)                \
     X(matmul_q4a, cuda_matvec)               \

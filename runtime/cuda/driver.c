@@ -50,6 +50,7 @@ static const struct {
     SYMBOL(cuGraphExecDestroy, "cuGraphExecDestroy"),
     SYMBOL(cuGraphLaunch, "cuGraphLaunch"),
     SYMBOL(cuLaunchKernel, "cuLaunchKernel"),
+    SYMBOL(cuLaunchCooperativeKernel, "cuLaunchCooperativeKernel"),
 };
 
 static int find_symbols(struct cuda_driver *d, struct err *e)

@@ -77,6 +77,11 @@ struct cuda_driver {
     int (*cuLaunchKernel)(struct CUfunc_st *f, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                           unsigned block_x, unsigned block_y, unsigned block_z,
                           unsigned shared_bytes, struct CUstream_st *s, void **args, void **extra);
+    /* all blocks run at one time, or it fails */
+    int (*cuLaunchCooperativeKernel)(struct CUfunc_st *f, unsigned grid_x, unsigned grid_y,
+                                     unsigned grid_z, unsigned block_x, unsigned block_y,
+                                     unsigned block_z, unsigned shared_bytes, struct CUstream_st *s,
+                                     void **args);
 };
 
 /* Finds and starts the driver; ERR_FAIL names the missing part. */

@@ -318,12 +318,6 @@ static void run_mixers(struct cuda_context *x, const struct cuda_layer *l)
     }
 }
 
-static const enum cuda_kernel gate_of[KN_TYPES] = {
-    [KN_Q4] = CUDA_KERNEL_matvec_gate_q4,   [KN_Q8] = CUDA_KERNEL_matvec_gate_q8,
-    [KN_Q4A] = CUDA_KERNEL_matvec_gate_q4a, [KN_Q5A] = CUDA_KERNEL_matvec_gate_q5a,
-    [KN_Q6] = CUDA_KERNEL_matvec_gate_q6,
-};
-
 enum cuda_activation cuda_activation_of(const struct model_layer *l)
 {
     return (enum cuda_activation)l->activation;
@@ -341,11 +335,10 @@ static bool gate_at_once(struct cuda_context *x, const struct cuda_layer *l,
     const struct cuda_matvec_gate job = {g->m.w,  u->m.w,   in->act,
                                          x->n,    g->bias,  u->bias,
                                          x->wide, in->made, cuda_activation_of(l->of)};
-    const size_t shared = in->made.x ? CUDA_MATVEC_SHARED_MADE(x->m->n_embd) : CUDA_MATVEC_SHARED;
     if (x->n > CUDA_MATVEC_TOKENS || g->m.type != u->m.type || !kn_is_quantized(g->m.type) ||
         !kn_is_quantized(l->down.part[0].m.type))
         return false;
-    cuda_launch(x, gate_of[g->m.type], g->m.w.n_out / 32, 1, 1, CUDA_MATVEC_THREADS, shared, &job);
+    cuda_add_gate(x, g->m.type, &job);
     return true;
 }
 

@@ -2,10 +2,10 @@
 
 /* Kernels by the type of their weights. */
 static const enum cuda_kernel matvec_of[KN_TYPES] = {
-    [KN_F32] = CUDA_KERNEL_matvec_f32,   [KN_F16] = CUDA_KERNEL_matvec_f16,
-    [KN_BF16] = CUDA_KERNEL_matvec_bf16, [KN_Q4] = CUDA_KERNEL_matvec_q4,
-    [KN_Q8] = CUDA_KERNEL_matvec_q8,     [KN_Q4A] = CUDA_KERNEL_matvec_q4a,
-    [KN_Q5A] = CUDA_KERNEL_matvec_q5a,   [KN_Q6] = CUDA_KERNEL_matvec_q6,
+    /* of floats; chain.c has the others */
+    [KN_F32] = CUDA_KERNEL_matvec_f32,
+    [KN_F16] = CUDA_KERNEL_matvec_f16,
+    [KN_BF16] = CUDA_KERNEL_matvec_bf16,
 };
 static const enum cuda_kernel matmul_of[KN_TYPES] = {
     [KN_F32] = CUDA_KERNEL_matmul_f32,   [KN_F16] = CUDA_KERNEL_matmul_f16,
@@ -97,15 +97,12 @@ void cuda_multiply_floats(struct cuda_context *x, enum kn_type type, const struc
 }
 
 static void multiply_integers(struct cuda_context *x, const struct cuda_linear_part *p,
-                              const struct cuda_matvec *job)
+                              const struct cuda_matvec *job, bool waits)
 {
-    const int rows = p->m.w.n_out;
-    const size_t shared = job->made.x ? CUDA_MATVEC_SHARED_MADE(p->m.w.n_in) : CUDA_MATVEC_SHARED;
     if (job->n_tok <= CUDA_MATVEC_TOKENS)
-        cuda_launch(x, matvec_of[p->m.type], cuda_parts_of(rows, KN_PANEL), 1, 1,
-                    CUDA_MATVEC_THREADS, shared, job);
+        cuda_add_product(x, p->m.type, job, waits);
     else
-        cuda_launch(x, matmul_of[p->m.type], cuda_parts_of(rows, CUDA_MATMUL_ROWS),
+        cuda_launch(x, matmul_of[p->m.type], cuda_parts_of(p->m.w.n_out, CUDA_MATMUL_ROWS),
                     cuda_parts_of(job->n_tok, CUDA_MATMUL_TOKENS), 1, CUDA_MATMUL_THREADS,
                     CUDA_MATMUL_SHARED, job);
 }
@@ -120,7 +117,7 @@ void cuda_multiply(struct cuda_context *x, const struct cuda_linear *l, const st
         if (kn_is_quantized(p->m.type)) {
             const struct cuda_matvec job = {*w,  in->act, n_tok,  p->bias, scale,
                                             add, to,      stride, in->made};
-            multiply_integers(x, p, &job);
+            multiply_integers(x, p, &job, i == 0);
         } else {
             const struct cuda_floats job = {w->q,    w->n_out, w->n_in, in->x, w->n_in, n_tok,
                                             p->bias, scale,    add,     to,    stride};

@@ -208,7 +208,13 @@ struct cuda_context {
     struct cuda_experts_rows experts;
     struct cuda_host_experts host_experts; /* sum NULL: all experts are on the device */
     struct cuda_recurrent_rows recurrent;
-    uint32_t *tickets; /* zeros between launches */
+    uint32_t *tickets; /* zeros between launches; the last is the chain's */
+    struct {
+        struct cuda_chain job; /* products that were not launched yet */
+        enum kn_type type;     /* of the first one's weights */
+        bool records;          /* they are collected; else each is launched at once */
+        bool off;              /* for tests: they never are */
+    } chain;
     struct {
         uint32_t *key;         /* [slots] values of units */
         float *std, *mean;     /* [n_heads] deviation and mean of the retaining heads' labels */
@@ -246,6 +252,8 @@ struct cuda_context {
 int cuda_begin(struct cuda_context *x, struct err *e);
 void cuda_launch(struct cuda_context *x, enum cuda_kernel k, int grid_x, int grid_y, int grid_z,
                  int threads, size_t shared_bytes, const void *args);
+void cuda_launch_together(struct cuda_context *x, enum cuda_kernel k, int grid, int threads,
+                          size_t shared_bytes, const void *args); /* all blocks at one time */
 int cuda_get_now(struct cuda_context *x, void *to, const void *from, size_t bytes);
 int cuda_put_lengths(struct cuda_context *x); /* sends the lengths of the host's cache */
 
@@ -267,6 +275,14 @@ bool cuda_scores_are_sent(const struct policy *p);
 int cuda_break(struct cuda_context *x, const struct err *e);
 /* Takes memory for the int8 form of n_row rows of n numbers. */
 void cuda_take_act(struct cuda_act *act, int n, size_t n_row, struct arena *a);
+
+/* chain.c: products of one token that follow each other become one launch, at the next other launch
+ * or at cuda_end_chain, which must precede every copy of their results. waits: the product reads
+ * what the one before wrote. */
+void cuda_add_product(struct cuda_context *x, enum kn_type type, const struct cuda_matvec *job,
+                      bool waits);
+void cuda_add_gate(struct cuda_context *x, enum kn_type type, const struct cuda_matvec_gate *job);
+void cuda_end_chain(struct cuda_context *x);
 
 /* linear.c: matrices, and rows between them. The input of matrices: int8 for quantized ones, floats
  * for others, or the residual stream, which one token's matrices norm and quantize themselves. */

@@ -164,7 +164,7 @@ static void plan_scratch(struct cuda_context *x, const struct cache_shape *s, st
     if (x->n_logits) x->logits = arena_take(a, (size_t)x->n_logits * (size_t)m->n_vocab, f);
     cuda_scores_plan(x, a);
     if (x->n_queries) x->queries = arena_take(a, queries_floats(x), f);
-    x->tickets = arena_take(a, (size_t)m->n_kv_head, sizeof *x->tickets);
+    x->tickets = arena_take(a, (size_t)m->n_kv_head + 1, sizeof *x->tickets);
     x->best = arena_take(a, CUDA_TRY_MAX, sizeof *x->best);
     const size_t tops = 1 + (size_t)cuda_parts_of(m->n_vocab, CUDA_TOP_PART);
     x->top_id = arena_take(a, tops * CUDA_TOP_MAX, sizeof *x->top_id);
@@ -354,10 +354,20 @@ void cuda_launch(struct cuda_context *x, enum cuda_kernel k, int grid_x, int gri
                  int threads, size_t shared_bytes, const void *args)
 {
     void *params[] = {(void *)args};
+    cuda_end_chain(x);
     if (x->rc) return;
     x->rc = CUDA_DO(x->g, x->e, cuLaunchKernel, x->g->kernels[k], (unsigned)grid_x,
                     (unsigned)grid_y, (unsigned)grid_z, (unsigned)threads, 1, 1,
                     (unsigned)shared_bytes, x->g->stream, params, NULL);
+}
+
+void cuda_launch_together(struct cuda_context *x, enum cuda_kernel k, int grid, int threads,
+                          size_t shared_bytes, const void *args)
+{
+    void *params[] = {(void *)args};
+    if (x->rc) return;
+    x->rc = CUDA_DO(x->g, x->e, cuLaunchCooperativeKernel, x->g->kernels[k], (unsigned)grid, 1, 1,
+                    (unsigned)threads, 1, 1, (unsigned)shared_bytes, x->g->stream, params);
 }
 
 /* ---- a step ---------------------------------------------------------------------------------- */
@@ -416,7 +426,9 @@ void cuda_run_logits(struct cuda_context *x)
     const struct cuda_argmax best = {x->logits, m->n_vocab, x->best};
     const float *last = x->x + (size_t)(x->n - x->rows) * (size_t)m->n_embd;
     const struct cuda_rows in =
-        cuda_rows_of(x, last, cm->output_norm, m->n_embd, x->rows, &cm->output, x->act);
+        x->n == 1 ? cuda_read_stream(x, cm->output_norm,
+                                     (const struct cuda_linear *const[CUDA_READERS]){&cm->output})
+                  : cuda_rows_of(x, last, cm->output_norm, m->n_embd, x->rows, &cm->output, x->act);
     cuda_multiply(x, &cm->output, &in, x->rows, m->logit_scale, false, x->logits, m->n_vocab);
     if (m->logit_softcap > 0.0f)
         cuda_scale_floats(x, x->logits, (int64_t)x->rows * m->n_vocab, NULL, 1.0f,
@@ -446,6 +458,7 @@ static void run_step(struct cuda_context *x)
     for (int i = 0; i < x->n_layer; i++) cuda_run_layer(x, i);
     cuda_keep_hidden(x);
     if (x->rows) cuda_run_logits(x);
+    cuda_end_chain(x);
     if (x->rows_host && !x->rc) x->rc = cuda_get(x->g, x->rows_host, x->x, rows_bytes(x), x->e);
     if (x->n_queries && !x->rc)
         x->rc =
@@ -464,7 +477,10 @@ static void record(struct cuda_context *x, struct CUgraphExec_st **out)
     struct err e;
     x->rc = CUDA_DO(g, x->e, cuStreamBeginCapture, g->stream, CUDA_CAPTURE_THREAD_LOCAL);
     if (x->rc) return;
+    x->chain.records = x->n == 1 && !x->chain.off;
     run_step(x);
+    x->chain.records = false;
+    x->chain.job.n = 0; /* after a failure */
     int rc = CUDA_DO(g, x->rc ? &e : x->e, cuStreamEndCapture, g->stream, &graph);
     if (!x->rc) x->rc = rc;
     if (!x->rc) x->rc = CUDA_DO(g, x->e, cuGraphInstantiateWithFlags, out, graph, 0);

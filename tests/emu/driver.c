@@ -17,10 +17,11 @@ enum { /* meaning of the driver's numbers */
        INVALID_CONTEXT = 201,
        NOT_FOUND = 500,
        LAUNCH_FAILED = 719,
+       TOO_MANY_BLOCKS = 720,
        STREAM_CAPTURE = 900,
 };
 
-enum { N_DEVICES = 2, BLOCKS_MAX = 256, CALLS_MAX = 64 };
+enum { N_DEVICES = 2, N_SM = 3, BLOCKS_MAX = 256, CALLS_MAX = 64 };
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
@@ -439,8 +440,27 @@ int cuLaunchKernel(struct CUfunc_st *f, unsigned grid_x, unsigned grid_y, unsign
         return INVALID_VALUE;
     struct op *o = op_new(f->args_bytes);
     o->kernel = f;
-    o->at =
-        (struct emu_launch){{(int)grid_x, (int)grid_y, (int)grid_z}, (int)block_x, shared_bytes, 0};
+    o->at = (struct emu_launch){
+        {(int)grid_x, (int)grid_y, (int)grid_z}, (int)block_x, shared_bytes, 0, 0};
+    memcpy(o->args, args[0], f->args_bytes);
+    return submit(s, o);
+}
+
+/* Of the chain, CUDA_CHAIN_BLOCKS are known to run on a processor. */
+int cuLaunchCooperativeKernel(struct CUfunc_st *f, unsigned grid_x, unsigned grid_y,
+                              unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
+                              unsigned shared_bytes, struct CUstream_st *s, void **args);
+int cuLaunchCooperativeKernel(struct CUfunc_st *f, unsigned grid_x, unsigned grid_y,
+                              unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
+                              unsigned shared_bytes, struct CUstream_st *s, void **args)
+{
+    CALL(true);
+    if (grid_x * grid_y * grid_z > N_SM * CUDA_CHAIN_BLOCKS) return TOO_MANY_BLOCKS;
+    if (block_y != 1 || block_z != 1 || (int)shared_bytes > f->shared_max) return INVALID_VALUE;
+    struct op *o = op_new(f->args_bytes);
+    o->kernel = f;
+    o->at = (struct emu_launch){
+        {(int)grid_x, (int)grid_y, (int)grid_z}, (int)block_x, shared_bytes, 0, 1};
     memcpy(o->args, args[0], f->args_bytes);
     return submit(s, o);
 }
@@ -582,7 +602,7 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
 {
     CALL(false);
     switch (attribute) {
-    case 16: *value = 3; break; /* multiprocessors */
+    case 16: *value = N_SM; break; /* multiprocessors */
     case 18: *value = device == 11; break;
     case 75: *value = 8; break;
     case 76: *value = device == 10 ? 9 : 7; break;

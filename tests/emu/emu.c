@@ -20,7 +20,8 @@
 #endif
 
 enum { WARP = 32, THREADS_MAX = 1024, IN_MAX = 10, OUT_MAX = 4, COPIES_MAX = 256 };
-enum state { READY, AT_WARP, AT_BARRIER, DONE };
+enum { BLOCKS_MAX = 16, POLLS_MAX = 100000 }; /* of a cooperative launch */
+enum state { READY, AT_WARP, AT_BARRIER, AT_POLL, DONE };
 
 struct copy { /* a pending cp.async */
     void *dst;
@@ -45,13 +46,23 @@ struct warp { /* the operation that its lanes wait for */
     uint32_t in[WARP][IN_MAX], out[WARP][OUT_MAX];
 };
 
-static struct machine {
+struct block { /* one that has begun */
     struct fiber fibers[THREADS_MAX];
     struct warp warps[THREADS_MAX / WARP];
+    char *memory, *shared; /* shared: 16 bytes further, aligned to 16 and to no more */
+    int at[3];
+    bool running;
+};
+
+static struct machine {
+    struct block *blocks[BLOCKS_MAX];
+    struct block *now; /* the current one; these are parts of it: */
+    struct fiber *fibers;
+    struct warp *warps;
     const struct emu_launch *at;
     emu_body *body;
     const void *args;
-    int block[3], current;
+    int *block, current;
     struct { /* of a warp: its lanes run in a random order */
         int first, lane, step, n;
     } turn;
@@ -254,6 +265,13 @@ static inline void wait_as(enum state state, struct emu_place at)
 void emu_barrier(struct emu_place at)
 {
     wait_as(AT_BARRIER, at);
+}
+
+void emu_poll(struct emu_place at)
+{
+    if (!gpu.at->cooperative)
+        fail("%s:%d: waits for another block, which may not run", base(at.file), at.line);
+    wait_as(AT_POLL, at);
 }
 
 static bool in_shared(const void *p, int bytes)
@@ -536,7 +554,7 @@ static void stuck(const char *what)
 {
     char text[400];
     int used = snprintf(text, sizeof text, "%s:", what);
-    const char *names[] = {"ready", "in a warp operation", "at a barrier", "done"};
+    const char *names[] = {"ready", "in a warp operation", "at a barrier", "polling", "done"};
     const struct fiber *last = NULL;
     for (int i = 0; i < gpu.at->threads && used < (int)sizeof text - 80; i++) {
         const struct fiber *f = &gpu.fibers[i];
@@ -573,12 +591,53 @@ static bool open_barrier(void)
     return true;
 }
 
+/* Makes a block the current one. */
+static void enter_block(struct block *b)
+{
+    gpu.now = b;
+    gpu.fibers = b->fibers;
+    gpu.warps = b->warps;
+    gpu.shared = b->shared;
+    gpu.block = b->at;
+}
+
+/* Begins block number i in a free place. */
+static void begin_block(int i)
+{
+    int slot = 0;
+    while (gpu.blocks[slot] && gpu.blocks[slot]->running) slot++;
+    if (!gpu.blocks[slot]) gpu.blocks[slot] = calloc(1, sizeof *gpu.blocks[slot]);
+    struct block *b = gpu.blocks[slot];
+    if (!b || posix_memalign((void **)&b->memory, 64, gpu.at->shared_bytes + 16)) abort();
+    b->running = true;
+    b->shared = b->memory + 16;
+    b->at[0] = i % gpu.at->grid[0];
+    b->at[1] = i / gpu.at->grid[0] % gpu.at->grid[1];
+    b->at[2] = i / gpu.at->grid[0] / gpu.at->grid[1];
+    enter_block(b);
+    memset(gpu.shared, 0xff, gpu.at->shared_bytes);
+    for (int t = 0; t < gpu.at->threads; t++) fiber_prepare(&gpu.fibers[t]);
+    for (int w = 0; w < gpu.at->threads / WARP; w++) gpu.warps[w].here = 0;
+}
+
+static void end_block(struct block *b)
+{
+    free(b->memory);
+    b->running = false;
+}
+
+/* Whether a thread waits for another block. */
+static bool polls(void)
+{
+    return count(AT_POLL) > 0;
+}
+
+/* Runs the current block to its end, or until it waits for another one. */
 static void run_block(void)
 {
     int n_warps = gpu.at->threads / WARP;
-    memset(gpu.shared, 0xff, gpu.at->shared_bytes);
-    for (int i = 0; i < gpu.at->threads; i++) fiber_prepare(&gpu.fibers[i]);
-    for (int i = 0; i < n_warps; i++) gpu.warps[i].here = 0;
+    for (int i = 0; i < gpu.at->threads; i++)
+        if (gpu.fibers[i].state == AT_POLL) gpu.fibers[i].state = READY;
     do {
         int idle = 0, warp = (int)random_below((uint32_t)n_warps);
         while (idle < n_warps && !gpu.failed) {
@@ -591,7 +650,25 @@ static void run_block(void)
             }
             warp = (warp + 1) % n_warps;
         }
-    } while (!gpu.failed && open_barrier());
+    } while (!gpu.failed && !polls() && open_barrier());
+}
+
+/* Runs blocks that wait for each other, in a random order, until all have ended. */
+static void run_waiting(void)
+{
+    for (int n = 0, slot, left; !gpu.failed; n++) {
+        for (slot = left = 0; slot < BLOCKS_MAX; slot++)
+            left += gpu.blocks[slot] && gpu.blocks[slot]->running;
+        if (!left) return;
+        do slot = (int)random_below(BLOCKS_MAX);
+        while (!gpu.blocks[slot] || !gpu.blocks[slot]->running);
+        enter_block(gpu.blocks[slot]);
+        if (n == POLLS_MAX) stuck("blocks wait for each other");
+        if (!gpu.failed) run_block();
+        if (!gpu.failed && !polls()) end_block(gpu.blocks[slot]);
+    }
+    for (int i = 0; i < BLOCKS_MAX; i++)
+        if (gpu.blocks[i] && gpu.blocks[i]->running) end_block(gpu.blocks[i]);
 }
 
 static const char *refuse(const struct emu_launch *at)
@@ -602,6 +679,8 @@ static const char *refuse(const struct emu_launch *at)
     if (at->grid[0] < 1 || at->grid[1] < 1 || at->grid[1] > 65535 || at->grid[2] < 1 ||
         at->grid[2] > 65535)
         return "grid";
+    if (at->cooperative && at->grid[0] * at->grid[1] * at->grid[2] > BLOCKS_MAX)
+        return "more blocks than can run at one time";
     return NULL;
 }
 
@@ -616,10 +695,6 @@ const char *emu_run(const struct emu_launch *at, emu_body *body, const void *arg
     gpu.args = args;
     gpu.rng = at->seed * 0x2545f4914f6cdd1du + 1;
     gpu.failed = false;
-    /* offset 16 bytes: aligned to 16 and to no more */
-    char *memory = NULL;
-    if (posix_memalign((void **)&memory, 64, at->shared_bytes + 16)) abort();
-    gpu.shared = memory + 16;
     int n = at->grid[0] * at->grid[1] * at->grid[2];
     int step = n > 1 ? 1 + (int)random_below((uint32_t)n - 1) : 1, i = 0;
     for (int a = step, b = n; b;) { /* blocks in a different order: any step that is prime to n */
@@ -628,11 +703,10 @@ const char *emu_run(const struct emu_launch *at, emu_body *body, const void *arg
         if (!b && a != 1) step = n > 1 ? n - 1 : 1;
     }
     for (int k = 0; k < n && !gpu.failed; k++, i = (i + step) % n) {
-        gpu.block[0] = i % at->grid[0];
-        gpu.block[1] = i / at->grid[0] % at->grid[1];
-        gpu.block[2] = i / at->grid[0] / at->grid[1];
+        begin_block(i);
         run_block();
+        if (!polls()) end_block(gpu.now);
     }
-    free(memory);
+    run_waiting();
     return gpu.failed ? gpu.error : NULL;
 }

@@ -9,6 +9,7 @@
  *   - cp.async arrives at its wait and not before; until then its destination is old bytes or NaN;
  *   - all 32 lanes must reach the same warp operation at the same line, all threads of the block
  *     the same barrier; the error names the thread that does not;
+ *   - threads may wait for other blocks in a cooperative launch only;
  *   - vector loads, ldmatrix rows and cp.async addresses must be aligned, and shared addresses must
  *     be inside shared memory.
  * Matrix instructions follow the fragment tables of the PTX manual (9.7.14.5), products exact, sums
@@ -52,6 +53,8 @@ int emu_thread(void);
 int emu_block(int axis);
 int emu_grid(int axis);
 char *emu_shared(void);
+/* The calling thread waits for another block: others run first. */
+void emu_poll(struct emu_place at);
 void emu_barrier(struct emu_place at);
 void emu_warp(enum emu_op op, uint32_t mask, const uint32_t *in, int n_in, uint32_t *out, int n_out,
               struct emu_place at);

@@ -13,11 +13,19 @@
 #define DECLARE_KERNEL(name, args) const char *name(const struct emu_launch *, const struct args *)
 
 /* Launches a kernel; on error fails the test with the emulator's message. */
-#define LAUNCH(name, args, x, y, z, n_threads, shared, order)                \
-    do {                                                                     \
-        const struct emu_launch at_ = {{x, y, z}, n_threads, shared, order}; \
-        const char *wrong_ = name(&at_, args);                               \
-        if (wrong_) fail_msg("%s: %s", #name, wrong_);                       \
+#define LAUNCH(name, args, x, y, z, n_threads, shared, order)                   \
+    do {                                                                        \
+        const struct emu_launch at_ = {{x, y, z}, n_threads, shared, order, 0}; \
+        const char *wrong_ = name(&at_, args);                                  \
+        if (wrong_) fail_msg("%s: %s", #name, wrong_);                          \
+    } while (0)
+
+/* The same of a cooperative launch of x blocks. */
+#define LAUNCH_TOGETHER(name, args, x, n_threads, shared, order)                \
+    do {                                                                        \
+        const struct emu_launch at_ = {{x, 1, 1}, n_threads, shared, order, 1}; \
+        const char *wrong_ = name(&at_, args);                                  \
+        if (wrong_) fail_msg("%s: %s", #name, wrong_);                          \
     } while (0)
 
 /* Angles of theta 10000, as runtime/model/rope.c makes them. */

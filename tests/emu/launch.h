@@ -14,7 +14,8 @@ struct emu_launch {
     int grid[3];
     int threads; /* per block, a multiple of 32 */
     size_t shared_bytes;
-    uint64_t seed; /* seed of the order of blocks, warps and lanes */
+    uint64_t seed;   /* seed of the order of blocks, warps and lanes */
+    int cooperative; /* all blocks run at one time and may wait for each other */
 };
 
 #endif

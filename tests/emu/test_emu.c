@@ -24,7 +24,7 @@ static int caught(kernel *run, int threads, int wrong, const char *words)
 
     for (int i = 0; i < 128; i++) in[i] = 1.0f;
     for (uint64_t seed = 0; seed < 20; seed++) {
-        const struct emu_launch at = {{1, 1, 1}, threads, 128 * 4, seed};
+        const struct emu_launch at = {{1, 1, 1}, threads, 128 * 4, seed, 0};
         const struct broken job = {wrong, in, out};
         for (int i = 0; i < 64; i++) out[i] = 1.0f;
         const char *said = run(&at, &job);
@@ -69,10 +69,10 @@ static void limits(void **state)
 {
     const struct broken job = {0};
     (void)state;
-    assert_non_null(misaligned(&(struct emu_launch){{1, 1, 1}, 48, 0, 0}, &job));
-    assert_non_null(misaligned(&(struct emu_launch){{1, 1, 1}, 64, 0, 0}, &job));
-    assert_non_null(misaligned(&(struct emu_launch){{1, 1, 1}, 32, 99 * 1024 + 1, 0}, &job));
-    assert_non_null(misaligned(&(struct emu_launch){{1, 65536, 1}, 32, 0, 0}, &job));
+    assert_non_null(misaligned(&(struct emu_launch){{1, 1, 1}, 48, 0, 0, 0}, &job));
+    assert_non_null(misaligned(&(struct emu_launch){{1, 1, 1}, 64, 0, 0, 0}, &job));
+    assert_non_null(misaligned(&(struct emu_launch){{1, 1, 1}, 32, 99 * 1024 + 1, 0, 0}, &job));
+    assert_non_null(misaligned(&(struct emu_launch){{1, 65536, 1}, 32, 0, 0, 0}, &job));
 }
 
 int main(void)

@@ -216,6 +216,130 @@ static void check_gate(enum kn_type type, int n_out, int n_in, int n_tok, enum c
     matrix_free(&up);
 }
 
+/* ---- chains ---------------------------------------------------------------------------------- */
+
+/* The products of a layer, of different types: o, gate and up, down, and two parts of the next q, k
+ * and v, of one token with d columns and ff hidden ones. */
+struct layer {
+    struct matrix o, gate, up, down, q, k;
+    struct cuda_act in, wide;
+    float *x, *w, *qkv;
+    struct cuda_chain job;
+};
+
+static struct layer layer_new(int d, int ff, const enum kn_type types[5])
+{
+    struct rng rng = {(uint64_t)(d + ff)};
+    struct layer l = {
+        .o = matrix_new(&rng, types[0], d, d),
+        .gate = matrix_new(&rng, types[1], ff, d),
+        .up = matrix_new(&rng, types[1], ff, d),
+        .down = matrix_new(&rng, types[2], d, ff),
+        .q = matrix_new(&rng, types[3], d + 8, d),
+        .k = matrix_new(&rng, types[4], 24, d),
+        .in = cuda_act_new(1, d),
+        .wide = cuda_act_new(1, ff),
+        .x = guarded((size_t)d * 4),
+        .w = take((size_t)d * 4),
+        .qkv = guarded((size_t)(d + 32) * 4),
+    };
+    rng_fill(&rng, l.w, (size_t)d, 1.0f);
+    return l;
+}
+
+static void layer_free(struct layer *l, int d, int ff)
+{
+    struct matrix *all[] = {&l->o, &l->gate, &l->up, &l->down, &l->q, &l->k};
+    for (int i = 0; i < 6; i++) matrix_free(all[i]);
+    cuda_act_free(&l->in, 1, d);
+    cuda_act_free(&l->wide, 1, ff);
+    guarded_free(l->x, (size_t)d * 4);
+    guarded_free(l->qkv, (size_t)(d + 32) * 4);
+    free(l->w);
+}
+
+static enum cuda_format format_of(enum kn_type type)
+{
+    return type == KN_Q4    ? CUDA_Q4
+           : type == KN_Q8  ? CUDA_Q8
+           : type == KN_Q4A ? CUDA_Q4A
+           : type == KN_Q5A ? CUDA_Q5A
+                            : CUDA_Q6;
+}
+
+static void chain_steps(struct layer *l, int d, const enum kn_type types[5], uint32_t *ended)
+{
+    const struct cuda_input made = {l->x, l->w, 1e-5f};
+    const struct cuda_matvec o = {l->o.gpu, l->in, 1, NULL, 0.5f, 1, l->x, d, {0}};
+    const struct cuda_matvec down = {l->down.gpu, l->wide, 1, NULL, 1.0f, 1, l->x, d, {0}};
+    const struct cuda_matvec q = {l->q.gpu, {0}, 1, l->w, 1.0f, 0, l->qkv, d, made};
+    const struct cuda_matvec k = {l->k.gpu, {0}, 1, NULL, 1.0f, 0, l->qkv + d + 8, d, made};
+    const struct cuda_matvec_gate gate = {l->gate.gpu, l->up.gpu, {0},  1,        NULL,
+                                          NULL,        l->wide,   made, CUDA_SILU};
+    l->job = (struct cuda_chain){.steps = {{.product = o},
+                                           {.gates = 1, .waits = 1, .gate = gate},
+                                           {.waits = 1, .product = down},
+                                           {.waits = 1, .product = q},
+                                           {.product = k}},
+                                 .n = 5,
+                                 .ended = ended};
+    for (int i = 0; i < 5; i++) l->job.steps[i].format = format_of(types[i]);
+}
+
+/* As the steps' own kernels, and again with the count that the first launch left. */
+static void check_chain(int d, int ff, const enum kn_type types[5])
+{
+    static linear_kernel *const product[KN_TYPES] = BY_TYPE(matvec);
+    typedef const char *gate_kernel(const struct emu_launch *, const struct cuda_matvec_gate *);
+    static gate_kernel *const gates[KN_TYPES] = BY_TYPE(matvec_gate);
+    struct layer l = layer_new(d, ff, types);
+    struct rng rng = {3};
+    struct kn_act in = act_new(&rng, 1, d, 1.0f);
+    const size_t bytes = (size_t)d * 4, qkv_bytes = (size_t)(d + 32) * 4;
+    float *x0 = take(bytes), *x1 = take(bytes), *qkv = take(qkv_bytes);
+    uint32_t *ended = take(4);
+
+    *ended = 0;
+    rng_fill(&rng, x0, (size_t)d, 1.0f);
+    cuda_act_free(&l.in, 1, d);
+    l.in = cuda_act_from(&in, 1);
+    chain_steps(&l, d, types, ended);
+    memcpy(l.x, x0, bytes);
+    for (int i = 0; i < 5; i++) {
+        const struct cuda_chain_step *s = &l.job.steps[i];
+        const size_t shared = CUDA_MATVEC_SHARED_MADE(s->gates ? d : s->product.w.n_in);
+        if (s->gates)
+            LAUNCH(gates[types[i]], &s->gate, ff / 32, 1, 1, 256, shared, 1);
+        else
+            LAUNCH(product[types[i]], &s->product, (s->product.w.n_out + 15) / 16, 1, 1, 256,
+                   shared, 1);
+    }
+    memcpy(x1, l.x, bytes);
+    memcpy(qkv, l.qkv, qkv_bytes);
+    for (uint64_t seed = 0; seed < 3; seed++) {
+        memcpy(l.x, x0, bytes);
+        memset(l.qkv, 0xff, qkv_bytes);
+        memset(l.wide.q, 0x55, (size_t)((ff + 63) / 64 * 64));
+        LAUNCH_TOGETHER(chain, &l.job, 4 - (int)seed, 256, CUDA_MATVEC_SHARED_MADE(d), seed);
+        assert_same(l.x, x1, bytes, "the stream");
+        assert_same(l.qkv, qkv, qkv_bytes, "q, k and v");
+        assert_int_equal(*ended, 0);
+    }
+    act_free(&in);
+    free(x0);
+    free(x1);
+    free(qkv);
+    free(ended);
+    layer_free(&l, d, ff);
+}
+
+static void chains(void **state)
+{
+    (void)state;
+    check_chain(96, 160, (enum kn_type[]){KN_Q4, KN_Q4, KN_Q4, KN_Q4, KN_Q4});
+    check_chain(160, 96, (enum kn_type[]){KN_Q8, KN_Q5A, KN_Q6, KN_Q4A, KN_Q6});
+}
+
 static void gate_shapes(void **state)
 {
     (void)state;
@@ -430,9 +554,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matvec_shapes), cmocka_unit_test(matmul_shapes),
         cmocka_unit_test(made_inputs),   cmocka_unit_test(gate_shapes),
-        cmocka_unit_test(score_shapes),  cmocka_unit_test(norms),
-        cmocka_unit_test(normed_rows),   cmocka_unit_test(heads),
-        cmocka_unit_test(embedding),
+        cmocka_unit_test(chains),        cmocka_unit_test(score_shapes),
+        cmocka_unit_test(norms),         cmocka_unit_test(normed_rows),
+        cmocka_unit_test(heads),         cmocka_unit_test(embedding),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

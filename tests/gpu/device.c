@@ -88,7 +88,11 @@ static int launch(enum cuda_kernel k, const struct emu_launch *at, void *args, s
     for (struct buffer *b = buffers; !rc && b < buffers + BUFFERS_MAX; b++)
         if (b->host)
             rc = CUDA_DO(gpu, e, cuMemcpyHtoDAsync, b->twin, b->host, b->bytes, gpu->stream);
-    if (!rc)
+    if (!rc && at->cooperative)
+        rc =
+            CUDA_DO(gpu, e, cuLaunchCooperativeKernel, gpu->kernels[k], (unsigned)at->grid[0], 1, 1,
+                    (unsigned)at->threads, 1, 1, (unsigned)at->shared_bytes, gpu->stream, params);
+    else if (!rc)
         rc = CUDA_DO(gpu, e, cuLaunchKernel, gpu->kernels[k], (unsigned)at->grid[0],
                      (unsigned)at->grid[1], (unsigned)at->grid[2], (unsigned)at->threads, 1, 1,
                      (unsigned)at->shared_bytes, gpu->stream, params, NULL);
@@ -102,7 +106,7 @@ static const char *run(enum cuda_kernel k, const struct emu_launch *at, const vo
                        size_t bytes)
 {
     static struct err e;
-    uint64_t words[64] = {0};
+    uint64_t words[256] = {0};
     if (bytes > sizeof words) abort();
     memcpy(words, args, bytes);
     translate(words, (bytes + 7) / 8);

@@ -166,10 +166,17 @@ LOAD(ld_global, global, s32)
 LOAD(ld_global, global, f32)
 LOAD(ld_global_cg, global, f32)
 LOAD2(ld_global_v2_u32, global)
+LOAD(ld_acquired_global, global, u32)
 LOAD4(ld_global_v4_u32, global)
 LOAD4(ld_global_v4_f32, global)
 LOAD4(ld_global_cg_v4_f32, global)
 LOAD4(ld_global_nc_L1_no_allocate_v4_u32, global)
+static inline u32 ld_acquire_gpu_global_u32(u64 at)
+{
+    emu_poll(HERE);
+    return ld_acquired_global_u32(at);
+}
+
 LOAD(ld_shared, shared, u16)
 LOAD(ld_shared, shared, u32)
 LOAD(ld_shared, shared, f32)

@@ -143,7 +143,7 @@ static void load_pointer(const void *at)
 
 static const char *said(emu_body *body, u64 at)
 {
-    const struct emu_launch launch = {{1, 1, 1}, 32, 64, 1};
+    const struct emu_launch launch = {{1, 1, 1}, 32, 64, 1, 0};
     return emu_run(&launch, body, &at);
 }
 

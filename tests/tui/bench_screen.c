@@ -55,7 +55,7 @@ static bool begin(struct pty *p, int w, int h, const char *rate)
 static void watch(struct pty *p, double seconds)
 {
     int64_t end = pty_clock_ns() + (int64_t)(seconds * 1e9);
-    while (pty_clock_ns() < end) pty_read(p, 20, 65536);
+    for (int64_t ns; (ns = end - pty_clock_ns()) > 0;) pty_read(p, (int)(ns / 1000000) + 1, 65536);
 }
 
 static void measure_echo(int w, int h, const char *where)

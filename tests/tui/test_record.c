@@ -1,5 +1,5 @@
-/* Recordings: reading one back gives the screen, cell by cell, and every line of it is a valid
- * asciicast line. */
+/* Recordings, and the bytes that draw a screen: reading them back gives the screen, cell by cell,
+ * with its colours; every line of a recording is a valid asciicast line. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,26 +13,37 @@
 #include <cmocka.h>
 
 #include "base/file.h"
+#include "base/random.h"
 #include "base/utf8.h"
 #include "cli/commands/commands.h"
 #include "tests/tui/fake_stage.h"
+#include "tui/term/ansi.h"
 #include "tui/term/record.h"
 #include "tui/term/svg.h"
 
 enum { W_MAX = 200, H_MAX = 60 };
 
+/* What a terminal shows in a cell. */
+struct shown {
+    uint32_t glyph; /* 0 = the right half of a wide character */
+    struct cell_style style;
+};
+
 /* A terminal with the features that a recording uses. */
 struct terminal {
     int w, h, x, y;
-    uint32_t cells[H_MAX][W_MAX]; /* 0 = the right half of a wide character */
+    struct cell_style pen;
+    struct shown cells[H_MAX][W_MAX];
 };
+
+static const struct cell_style no_style = {0, -1, -1};
 
 static void clear(struct terminal *t, int w, int h)
 {
     t->w = w;
     t->h = h;
     for (int y = 0; y < H_MAX; y++)
-        for (int x = 0; x < W_MAX; x++) t->cells[y][x] = ' ';
+        for (int x = 0; x < W_MAX; x++) t->cells[y][x] = (struct shown){' ', no_style};
 }
 
 static void put(struct terminal *t, uint32_t cp)
@@ -40,41 +51,101 @@ static void put(struct terminal *t, uint32_t cp)
     int width = utf8_width(cp);
     if (width == 0) return; /* marks are not compared */
     assert_true(t->y < t->h && t->x + width <= t->w);
-    t->cells[t->y][t->x] = cp;
-    if (width == 2) t->cells[t->y][t->x + 1] = 0;
+    t->cells[t->y][t->x] = (struct shown){cp, t->pen};
+    if (width == 2) t->cells[t->y][t->x + 1] = (struct shown){0, t->pen};
     t->x += width;
+}
+
+static void set_pen(struct terminal *t, const int *codes, int n)
+{
+    static const int styles[] = {
+        [1] = STYLE_BOLD, [2] = STYLE_DIM, [4] = STYLE_UNDERLINE, [7] = STYLE_REVERSE};
+    for (int i = 0; i < n; i++) {
+        int code = codes[i], *color = code < 40 ? &t->pen.color : &t->pen.background;
+        if (code == 0) {
+            t->pen = no_style;
+        } else if (code < 8) {
+            t->pen.style |= styles[code];
+        } else if (code % 10 == 9) {
+            *color = -1;
+        } else if (codes[i + 1] == 5) {
+            *color = codes[i + 2];
+            i += 2;
+        } else {
+            assert_int_equal(codes[i + 1], 2);
+            *color = COLOR_TRUE | codes[i + 2] << 16 | codes[i + 3] << 8 | codes[i + 4];
+            i += 4;
+        }
+    }
+}
+
+/* The sequence at s, after ESC [. Returns its bytes. */
+static int sequence(struct terminal *t, const char *s)
+{
+    int codes[16] = {0}, n = 0, at = s[0] == '?';
+    for (;; at++) {
+        char *end;
+        assert_true(n < 16);
+        codes[n++] = (int)strtol(s + at, &end, 10);
+        at = (int)(end - s);
+        if (s[at] != ';') break;
+    }
+    assert_non_null(strchr("HCJmhl", s[at]));
+    if (s[at] == 'J') clear(t, t->w, t->h);
+    if (s[at] == 'C') t->x += codes[0];
+    if (s[at] == 'm') set_pen(t, codes, n);
+    if (s[at] == 'H') {
+        assert_int_equal(n, 2);
+        t->y = codes[0] - 1;
+        t->x = codes[1] - 1;
+    }
+    if (strchr("HC", s[at])) assert_true(t->x >= 0 && t->x < t->w && t->y >= 0 && t->y < t->h);
+    return at + 1;
 }
 
 static void feed(struct terminal *t, const char *s)
 {
     for (size_t n = strlen(s); n > 0;) {
         uint32_t cp;
-        int length = utf8_next(s, n, &cp), row, column;
-        if (s[0] == '\033') {
-            length = 2 + (int)strspn(s + 2, "?;0123456789") + 1;
-            char last = s[length - 1];
-            assert_non_null(strchr("HJmhl", last));
-            if (last == 'J') clear(t, t->w, t->h);
-            if (last == 'H') {
-                assert_int_equal(sscanf(s, "\033[%d;%dH", &row, &column), 2);
-                t->y = row - 1;
-                t->x = column - 1;
-            }
-        } else {
+        int length = utf8_next(s, n, &cp);
+        if (s[0] == '\033')
+            length = 2 + sequence(t, s + 2);
+        else
             put(t, cp);
-        }
         s += length;
         n -= (size_t)length;
     }
 }
 
-static void shows(const struct terminal *t, const struct grid *g)
+/* The same for everything that looks the same: a cell of one colour has no glyph, halves can change
+ * places, and a blank has no colour of text. */
+static struct shown looks_like(struct shown c)
+{
+    struct cell_style *k = &c.style;
+    if (c.glyph && utf8_width(c.glyph) == 1 && k->color >= 0 && k->color == k->background)
+        c.glyph = ' ';
+    if (c.glyph == 0x2584 && k->background >= 0)
+        c = (struct shown){0x2580, {k->style, k->background, k->color}};
+    if (c.glyph == ' ' && !(k->style & (STYLE_UNDERLINE | STYLE_REVERSE))) {
+        k->style = 0;
+        k->color = -1;
+    }
+    return c;
+}
+
+static void shows(const struct terminal *t, const struct grid *g, const struct look *look)
 {
     assert_int_equal(t->w, g->w);
     assert_int_equal(t->h, g->h);
     for (int y = 0; y < g->h; y++)
-        for (int x = 0; x < g->w; x++)
-            assert_int_equal(t->cells[y][x], (uint32_t)g->cells[y * g->w + x].text[0]);
+        for (int x = 0; x < g->w; x++) {
+            const struct cell *c = &g->cells[y * g->w + x];
+            struct shown is = looks_like(t->cells[y][x]);
+            struct shown must =
+                looks_like((struct shown){(uint32_t)c->text[0], cell_style_of(c->attr, look)});
+            assert_int_equal(is.glyph, must.glyph);
+            if (is.glyph) assert_memory_equal(&is.style, &must.style, sizeof is.style);
+        }
 }
 
 /* Plays a file; the grids are those it was made from, one per "o" event. */
@@ -120,6 +191,7 @@ static void test_what_was_seen(void **state)
     } sizes[] = {{80, 24}, {80, 24}, {160, 50}, {1, 1}, {37, 9}, {80, 24}};
     static struct terminal t;
     char path[] = "/tmp/retain-test-XXXXXX";
+    struct look look = look_of(256, false);
     struct stage s;
     struct record *r;
     struct str out = {0};
@@ -143,7 +215,7 @@ static void test_what_was_seen(void **state)
         record_input(r, "\033[A\"\\\177", 6);
         n_inputs = 0;
         play(path, &t, &n_inputs);
-        shows(&t, &s.grid);
+        shows(&t, &s.grid, &look);
         assert_int_equal(n_inputs, i + 1);
     }
     assert_int_equal(record_close(r, &e), 0);
@@ -152,6 +224,85 @@ static void test_what_was_seen(void **state)
     unlink(path);
     str_release(&out);
     stage_release(&s);
+}
+
+/* ---- the bytes of a frame -------------------------------------------------------------------- */
+
+static uint64_t drawn; /* random numbers so far */
+
+static int below(int n)
+{
+    return (int)(random_at(11, 0, drawn++) * n);
+}
+
+/* Changes some runs of cells to text, cells and half cells of the ramp, and wide characters. */
+static void change(struct grid *g)
+{
+    static const char *const texts[] = {" ", "a", "b c", "漢", "░", "▀", "▄", "é", "         "};
+    struct pane p = grid_pane(g);
+    for (int i = below(12); i >= 0; i--) {
+        int x = below(g->w), y = below(g->h), kind = below(3);
+        enum attr attr = kind == 0   ? (enum attr)below(ATTR_RAMP0)
+                         : kind == 1 ? (enum attr)(ATTR_RAMP0 + below(17))
+                                     : attr_half(below(18) - 1, below(18) - 1);
+        for (int n = below(6); n >= 0; n--)
+            x = pane_puts(p, x, y, attr, kind == 2 ? below(2) ? "▀" : "▀▀" : texts[below(9)]);
+    }
+    g->cursor_x = below(4) ? below(g->w) : -1;
+    g->cursor_y = below(g->h);
+    if (g->cursor_x > 0 && g->cells[g->cursor_y * g->w + g->cursor_x].width == 0) g->cursor_x--;
+}
+
+/* Whatever changes, the terminal shows the grid, and its cursor is in place. */
+static void test_frames(void **state)
+{
+    static struct terminal t;
+    static const int colors[] = {256, COLOR_TRUE};
+    (void)state;
+    for (int run = 0; run < 40; run++) {
+        struct look look = look_of(colors[run % 2], run % 4 > 1);
+        struct ansi a = {.look = &look};
+        struct grid now = {0}, before = {0};
+        grid_init(&now, 1 + below(60), 1 + below(8), false);
+        grid_init(&before, now.w, now.h, false);
+        clear(&t, now.w, now.h);
+        t.pen = (struct cell_style){STYLE_REVERSE, 1, 2}; /* of a program before it */
+        ansi_begin(&a);
+        for (int frame = 0; frame < 40; frame++) {
+            change(&now);
+            for (int y = 0; y < now.h; y++) ansi_row(&a, &now, &before.cells[y * now.w], y);
+            ansi_cursor(&a, &now);
+            feed(&t, str_get(&a.bytes));
+            str_clear(&a.bytes);
+            shows(&t, &now, &look);
+            assert_int_equal(a.visible, now.cursor_x >= 0);
+            if (a.visible) assert_true(t.x == now.cursor_x && t.y == now.cursor_y);
+            memcpy(before.cells, now.cells, sizeof *now.cells * (size_t)(now.w * now.h));
+        }
+        str_release(&a.bytes);
+        grid_release(&now);
+        grid_release(&before);
+    }
+}
+
+/* Terminals disagree about the width of some characters: behind one, moves say the column. */
+static void test_moves_behind_wide_characters(void **state)
+{
+    struct look look = look_of(256, false);
+    struct ansi a = {.look = &look};
+    struct grid now = {0}, before = {0};
+    (void)state;
+    grid_init(&now, 60, 1, false);
+    grid_init(&before, 60, 1, false);
+    pane_puts(grid_pane(&now), 0, 0, ATTR_TEXT, "a");
+    pane_puts(grid_pane(&now), 20, 0, ATTR_TEXT, "漢");
+    pane_puts(grid_pane(&now), 40, 0, ATTR_TEXT, "b");
+    ansi_begin(&a);
+    ansi_row(&a, &now, before.cells, 0);
+    assert_string_equal(str_get(&a.bytes), "\033[m\033[?25l\033[1;1Ha\033[19C漢\033[1;41Hb");
+    str_release(&a.bytes);
+    grid_release(&now);
+    grid_release(&before);
 }
 
 /* ---- as a picture ---------------------------------------------------------------------------- */
@@ -281,6 +432,24 @@ static void test_pictures(void **state)
     str_release(&still);
     str_release(&moving);
     stage_release(&s);
+}
+
+/* Colours stay until they are changed. */
+static void test_picture_colors(void **state)
+{
+    struct str out = {0};
+    struct svg *s = svg_new(10, 1, false, false);
+    (void)state;
+    svg_feed(s, 0, "\033[38;2;1;2;3mA\033[2C\033[48;2;4;5;6mB\033[39mC\033[7mD\033[mE");
+    svg_write(s, &out);
+    static const char *const parts[] = {
+        "fill=\"#010203\" textLength=\"7.2\">A<", "fill=\"#010203\" textLength=\"7.2\">B<",
+        "fill=\"#d6d8dd\" textLength=\"7.2\">C<", "fill=\"#040506\" textLength=\"7.2\">D<",
+        "fill=\"#d6d8dd\" textLength=\"7.2\">E<", "stroke=\"#040506\" d=\"M21.6 7.5h14.4\""};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        assert_non_null(strstr(out.data, parts[i]));
+    svg_free(s);
+    str_release(&out);
 }
 
 /* A recording of others draws no more than its cells, wherever it moves the cursor. */
@@ -424,11 +593,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_was_seen),
+        cmocka_unit_test(test_frames),
+        cmocka_unit_test(test_moves_behind_wide_characters),
         cmocka_unit_test(test_typed),
         cmocka_unit_test(test_files),
         cmocka_unit_test(test_strangers),
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_pictures),
+        cmocka_unit_test(test_picture_colors),
         cmocka_unit_test(test_hostile_pictures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

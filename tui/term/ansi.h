@@ -1,6 +1,6 @@
-/* ansi: the changed cells of a grid as bytes for a terminal: cursor positions, colours, characters.
- * For recordings, and for terminals with 24-bit colour, which ncurses cannot use without a terminal
- * separate description. */
+/* ansi: the changed cells of a grid as bytes for a terminal: cursor moves, colours, characters. For
+ * recordings, and for terminals with 256 colours or more. Writes only what differs from the
+ * terminal's present colours and cursor; ncurses sets both colours of every cell. */
 #ifndef RETAIN_TUI_TERM_ANSI_H
 #define RETAIN_TUI_TERM_ANSI_H
 
@@ -10,10 +10,15 @@
 
 struct ansi {
     const struct look *look;
-    int attr; /* the terminal's attribute after the bytes so far; -1 = unknown */
     struct str bytes;
+    struct cell_style pen; /* the terminal's colours after the bytes so far */
+    int x, y;              /* its cursor; x = -1: unknown */
+    bool sure;             /* x is also of a terminal that thinks otherwise of wide characters */
+    bool visible;          /* the cursor is */
 };
 
+/* Appends a reset, for a terminal in an unknown state: no colours, no cursor. */
+void ansi_begin(struct ansi *a);
 /* Appends the cells of row y that differ from `before` (NULL: all). Returns their number. */
 int ansi_row(struct ansi *a, const struct grid *g, const struct cell *before, int y);
 /* Appends the cursor: its place, or that it is hidden. */

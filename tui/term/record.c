@@ -120,8 +120,8 @@ void record_frame(struct record *r, const struct grid *g)
     }
     if (resized) {
         grid_init(&r->shown, g->w, g->h, g->ascii);
-        str_puts(&r->out.bytes, "\033[0m\033[2J");
-        r->out.attr = ATTR_TEXT;
+        ansi_begin(&r->out);
+        str_puts(&r->out.bytes, "\033[2J");
     }
     for (int y = 0; y < g->h; y++) ansi_row(&r->out, g, &r->shown.cells[y * g->w], y);
     bool moved = g->cursor_x != r->shown.cursor_x || g->cursor_y != r->shown.cursor_y;
@@ -153,14 +153,14 @@ void record_input(struct record *r, const char *bytes, size_t n)
 
 /* ---- back ------------------------------------------------------------------------------------ */
 
-/* Bytes of the sequence at the beginning of s: ESC [ numbers and m, H or J, or the cursor's; 0 =
+/* Bytes of the sequence at the beginning of s: ESC [ numbers and m, H, C or J, or the cursor's; 0 =
  * any other sequence. */
 static size_t known_sequence(const char *s)
 {
     if (strncmp(s, "\033[?25h", 6) == 0 || strncmp(s, "\033[?25l", 6) == 0) return 6;
     if (s[0] != '\033' || s[1] != '[') return 0;
     size_t n = 2 + strspn(s + 2, "0123456789;");
-    return s[n] && strchr("mHJ", s[n]) ? n + 1 : 0;
+    return s[n] && strchr("mHCJ", s[n]) ? n + 1 : 0;
 }
 
 void record_clean(const char *text, bool ascii, struct str *out)

@@ -32,7 +32,7 @@ enum {
 /* Pair i + 1 is attribute i. */
 static void init_looks(struct screen *s)
 {
-    for (int i = 0; i < ATTRS && s->look.colors > 0 && s->look.colors < COLOR_TRUE; i++) {
+    for (int i = 0; i < ATTRS && s->look.colors > 0 && s->look.colors < 256; i++) {
         struct cell_style l = cell_style_of(i, &s->look);
         init_extended_pair(i + 1, l.color, l.background);
     }
@@ -268,21 +268,17 @@ bool screen_ready(const struct screen *s, int64_t now_ms, bool key)
 }
 
 /* Asks the terminal to answer when it has drawn everything up to here. */
-static void end_frame(struct screen *s, bool sync)
+static void put_question(struct screen *s, struct str *out)
 {
-    char bytes[16] = "";
     int64_t now_ms = system_clock_ns() / 1000000;
     if (s->unanswered > 0 && given_up(s, now_ms)) {
         s->unanswered = 0;
         s->polite = s->answers;
     }
-    if (sync) strcat(bytes, "\033[?2026l");
-    if (s->polite || s->answers) {
-        strcat(bytes, "\033[5n");
-        s->unanswered++;
-        s->asked_ms = now_ms;
-    }
-    term_write(bytes, strlen(bytes));
+    if (!s->polite && !s->answers) return;
+    str_puts(out, "\033[5n");
+    s->unanswered++;
+    s->asked_ms = now_ms;
 }
 
 /* ---- painting ------------------------------------------------------------------------------- */
@@ -319,32 +315,38 @@ static int paint_row(const struct screen *s, const struct grid *g, int y)
     return n;
 }
 
+static const char sync_begin[] = "\033[?2026h", sync_end[] = "\033[?2026l", hide[] = "\033[?25l";
+
 /* ncurses writes the frame; it begins and ends a frame that the terminal shows at once. */
 static void paint_curses(struct screen *s, const struct grid *g)
 {
+    struct str *end = &s->ansi.bytes;
     if (s->repaint) erase();
     int n = 0;
     for (int y = 0; y < g->h; y++) n += paint_row(s, g, y);
     curs_set(g->cursor_x >= 0);
     if (g->cursor_x >= 0) move(g->cursor_y, g->cursor_x);
     bool sync = s->sync && n > AT_ONCE;
-    if (sync) term_write("\033[?2026h", 8);
+    if (sync) term_write(sync_begin, sizeof sync_begin - 1);
     refresh();
-    end_frame(s, sync);
+    str_clear(end);
+    if (sync) str_puts(end, sync_end);
+    put_question(s, end);
+    term_write(str_get(end), end->n);
 }
 
-static void paint_true(struct screen *s, const struct grid *g)
+/* ncurses only prepares the terminal. */
+static void paint_ansi(struct screen *s, const struct grid *g)
 {
     struct ansi *a = &s->ansi;
     size_t row = sizeof *g->cells * (size_t)g->w;
     int n = 0;
     str_clear(&a->bytes);
-    if (s->repaint) { /* ncurses prepares the terminal, and knows no more of the picture */
+    if (s->repaint) {
         erase();
         refresh();
-        a->attr = -1;
+        ansi_begin(a);
     }
-    str_puts(&a->bytes, s->sync ? "\033[?2026h" : "\033[?25l");
     for (int y = 0; y < g->h; y++) {
         struct cell *before = &s->shown.cells[y * g->w];
         n += ansi_row(a, g, s->repaint ? NULL : before, y);
@@ -354,9 +356,16 @@ static void paint_true(struct screen *s, const struct grid *g)
     s->shown.cursor_x = g->cursor_x;
     s->shown.cursor_y = g->cursor_y;
     if (n == 0 && !moved) return;
+    if (n > AT_ONCE && s->sync) {
+        term_write(sync_begin, sizeof sync_begin - 1);
+    } else if (n > AT_ONCE) {
+        term_write(hide, sizeof hide - 1);
+        a->visible = false;
+    }
     ansi_cursor(a, g);
+    if (n > AT_ONCE && s->sync) str_puts(&a->bytes, sync_end);
+    put_question(s, &a->bytes);
     term_write(str_get(&a->bytes), a->bytes.n);
-    end_frame(s, s->sync);
 }
 
 void screen_paint(struct screen *s, const struct grid *g)
@@ -364,8 +373,8 @@ void screen_paint(struct screen *s, const struct grid *g)
     if (s->shown.w != g->w || s->shown.h != g->h || !s->shown.cells) s->repaint = true;
     if (s->repaint) grid_init(&s->shown, g->w, g->h, g->ascii);
     if (s->clear) clearok(curscr, TRUE);
-    if (s->look.colors == COLOR_TRUE)
-        paint_true(s, g);
+    if (s->look.colors >= 256)
+        paint_ansi(s, g);
     else
         paint_curses(s, g);
     s->repaint = s->clear = false;

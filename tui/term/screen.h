@@ -1,5 +1,5 @@
-/* screen: a grid to a terminal, through ncurses, and the terminal's bytes to keys. Only screen.c
- * uses ncurses. */
+/* screen: a grid to a terminal, and the terminal's bytes to keys. On terminals of few colours
+ * ncurses writes the cells, else ansi.h does. Only screen.c uses ncurses. */
 #ifndef RETAIN_TUI_TERM_SCREEN_H
 #define RETAIN_TUI_TERM_SCREEN_H
 
@@ -26,7 +26,7 @@ struct screen {
     int unanswered;        /* questions */
     int64_t asked_ms;      /* time of the last question */
     struct look look;
-    struct ansi ansi; /* with 24-bit colour: writes the cells instead of ncurses */
+    struct ansi ansi; /* with 256 colours or more: writes the cells instead of ncurses */
     struct input input;
     int w, h;
 };

@@ -33,7 +33,8 @@ struct svg_row {
 struct svg {
     bool light, moving;
     int w, h, x, y;
-    struct svg_style style;
+    struct svg_style style; /* of the cells to come, before `reverse` */
+    bool reverse;
     struct svg_cell *cells; /* [h][w] */
     bool cursor;            /* is shown */
 
@@ -127,25 +128,31 @@ static int long_color(const int *codes, int n, int *i)
 
 static void set_style(struct svg *s, const int *codes, int n)
 {
-    bool reverse = false;
     struct svg_style *k = &s->style;
-    *k = plain; /* a recording sets everything at once */
     for (int i = 0; i < n; i++) {
         int code = codes[i];
+        if (code == 0) *k = plain, s->reverse = false;
         if (code == 1) k->bold = true;
         if (code == 2) k->dim = true;
         if (code == 4) k->underline = true;
-        if (code == 7) reverse = true;
+        if (code == 7) s->reverse = true;
         if (code >= 30 && code < 38) k->color = color_of(code - 30);
         if (code >= 90 && code < 98) k->color = color_of(code - 90);
         if (code >= 40 && code < 48) k->background = color_of(code - 40);
+        if (code == 39) k->color = UNSET;
+        if (code == 49) k->background = UNSET;
         if (code == 38) k->color = long_color(codes, n, &i);
         if (code == 48) k->background = long_color(codes, n, &i);
     }
-    if (!reverse) return;
-    int color = k->color != UNSET ? k->color : text_of[s->light];
-    k->color = k->background != UNSET ? k->background : ground_of[s->light];
-    k->background = color;
+}
+
+static struct svg_style cell_style(const struct svg *s)
+{
+    struct svg_style k = s->style;
+    if (!s->reverse) return k;
+    k.color = s->style.background != UNSET ? s->style.background : ground_of[s->light];
+    k.background = s->style.color != UNSET ? s->style.color : text_of[s->light];
+    return k;
 }
 
 /* The sequence at `text`, after ESC [; returns its bytes. */
@@ -163,6 +170,8 @@ static size_t sequence(struct svg *s, const char *text)
     if (text[at] == 'H') {
         s->y = codes[0] > 0 ? codes[0] - 1 : 0;
         s->x = n > 1 && codes[1] > 0 ? codes[1] - 1 : 0;
+    } else if (text[at] == 'C') {
+        s->x += codes[0];
     } else if (text[at] == 'm') {
         set_style(s, codes, n);
     } else if (text[at] == 'J') {
@@ -185,9 +194,9 @@ static void put(struct svg *s, const char *text, int n, uint32_t cp)
         c->text[have + (size_t)n] = 0;
         return;
     }
-    *c = (struct svg_cell){.style = s->style};
+    *c = (struct svg_cell){.style = cell_style(s)};
     memcpy(c->text, text, (size_t)n);
-    if (width == 2 && x + 1 < s->w) c[1] = (struct svg_cell){"", s->style};
+    if (width == 2 && x + 1 < s->w) c[1] = (struct svg_cell){"", c->style};
     s->x += width;
 }
 

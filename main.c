@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "base/edit_distance.h"
+#include "base/nearest.h"
 #include "base/file.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/manual.h"
@@ -124,18 +124,12 @@ static int version(void)
 /* Suggests the command that "retain caht" may mean, if one is similar enough. */
 static int unknown_command(const char *name)
 {
-    const char *near = NULL;
-    int best = 3; /* one wrong, missing or swapped letter, or two */
-    for (const struct command *c = commands; c->name; c++) {
-        int d = edit_distance(name, strlen(name), c->name);
-        if (d >= best) continue;
-        best = d;
-        near = c->name;
-    }
+    struct nearest near = nearest_to(name, strlen(name));
+    for (const struct command *c = commands; c->name; c++) nearest_offer(&near, c->name);
     struct err e;
-    if (near)
+    if (near.name)
         err_set(&e, ERR_USAGE, "there is no command \"%.100s\"; did you mean \"retain %s\"?", name,
-                near);
+                near.name);
     else
         err_set(&e, ERR_USAGE, "there is no command \"%.100s\"; retain --help lists all", name);
     return report_error(&e);

@@ -1,12 +1,11 @@
 #include "cli/control/slash.h"
 
 #include <ctype.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/edit_distance.h"
+#include "base/nearest.h"
 #include "runtime/cache/policy.h"
 
 /* clang-format off */
@@ -99,20 +98,10 @@ enum slash_place slash_place(enum slash id)
 const char *slash_nearest(const char *line, size_t n)
 {
     size_t length = n > 0 ? word_length(line + 1, n - 1) : 0;
-    if (length > EDIT_DISTANCE_BYTES_MAX) length = EDIT_DISTANCE_BYTES_MAX;
-    const char *best = NULL;
-    int best_distance = 3; /* one wrong, missing or swapped letter, or two */
-    for (const struct slash_row *row = slash_table; row->name; row++) {
-        size_t n_name = strlen(row->name);
-        int d = edit_distance(line + 1, length, row->name);
-        if (d >= (int)length) d = INT_MAX; /* no letter in common */
-        if (length > 0 && length < n_name && memcmp(line + 1, row->name, length) == 0) d = 0;
-        if (d < best_distance) {
-            best_distance = d;
-            best = row->name;
-        }
-    }
-    return best;
+    struct nearest near = nearest_to(line + 1, length);
+    for (const struct slash_row *row = slash_table; row->name; row++)
+        nearest_offer(&near, row->name);
+    return near.name;
 }
 
 const char *slash_advice(const char *line, size_t n, char out[SLASH_ADVICE_MAX])

@@ -2,10 +2,9 @@
 
 #include <assert.h>
 #include <ctype.h>
-#include <limits.h>
 #include <string.h>
 
-#include "base/edit_distance.h"
+#include "base/nearest.h"
 
 static const struct {
     unsigned group;
@@ -51,29 +50,20 @@ static const struct option *find_letter(char letter)
 }
 
 /* NULL when no name is similar enough. */
-const struct option *option_nearest(unsigned groups, const char *name, size_t n)
+const char *option_nearest(unsigned groups, const char *name, size_t n)
 {
-    const struct option *best = NULL;
-    int best_distance = n < 4 ? 2 : 3; /* one wrong letter, or two in a longer name */
-    for (const struct option *d = options_table; d < options_table + options_table_n; d++) {
-        if (d->kind == HEADING || !(d->groups & groups)) continue;
-        int k = edit_distance(name, n, d->name);
-        size_t n_d = strlen(d->name);
-        /* "--temperature" for --temp, "--threa" for --threads */
-        if (n >= 3 && n_d >= 3 && !memcmp(name, d->name, n < n_d ? n : n_d) && k > 1) k = 1;
-        if (k >= best_distance) continue;
-        best = d;
-        best_distance = k;
-    }
-    return best;
+    struct nearest near = nearest_to(name, n);
+    for (const struct option *d = options_table; d < options_table + options_table_n; d++)
+        if (d->kind != HEADING && d->groups & groups) nearest_offer(&near, d->name);
+    return near.name;
 }
 
 static int unknown(unsigned groups, const char *dashes, const char *name, size_t n, struct err *e)
 {
-    const struct option *d = option_nearest(groups, name, n);
-    if (d)
+    const char *near = option_nearest(groups, name, n);
+    if (near)
         return err_set(e, ERR_USAGE, "unknown option %s%.*s; did you mean --%s?", dashes, (int)n,
-                       name, d->name);
+                       name, near);
     return err_set(e, ERR_USAGE, "unknown option %s%.*s; --help lists all", dashes, (int)n, name);
 }
 
@@ -263,9 +253,9 @@ static int config_line(struct options *o, char *line, struct err *e)
     line = trim(line);
     const struct option *d = option_named(line, strlen(line));
     if (!d) {
-        const struct option *near = option_nearest(~0U, line, strlen(line));
+        const char *near = option_nearest(~0U, line, strlen(line));
         return err_set(e, ERR_USAGE, "unknown key '%s'%s%s%s", line, near ? "; did you mean " : "",
-                       near ? near->name : "", near ? "?" : "");
+                       near ? near : "", near ? "?" : "");
     }
     if (d->cli_only)
         return err_set(e, ERR_USAGE, "'%s' can be given on the command line only", line);
@@ -302,9 +292,9 @@ const struct option *option_setting(unsigned groups, const char *name, struct er
 {
     const struct option *d = option_named(name, strlen(name));
     if (d && (d->groups & groups) && !d->cli_only) return d;
-    const struct option *near = option_nearest(groups, name, strlen(name));
+    const char *near = option_nearest(groups, name, strlen(name));
     if (near)
-        err_set(e, ERR_USAGE, "no setting %s; did you mean %s?", name, near->name);
+        err_set(e, ERR_USAGE, "no setting %s; did you mean %s?", name, near);
     else
         err_set(e, ERR_USAGE, "no setting %s", name);
     return NULL;

@@ -50,6 +50,6 @@ const struct option *option_named(const char *name, size_t n);
 /* As option_named, but only for settings; the error names the most similar one. */
 const struct option *option_setting(unsigned groups, const char *name, struct err *e);
 /* NULL when no name of `groups` is similar. */
-const struct option *option_nearest(unsigned groups, const char *name, size_t n);
+const char *option_nearest(unsigned groups, const char *name, size_t n);
 
 #endif

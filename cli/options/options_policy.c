@@ -1,10 +1,9 @@
 #include "cli/options/options_policy.h"
 
-#include <limits.h>
 #include <stddef.h>
 #include <string.h>
 
-#include "base/edit_distance.h"
+#include "base/nearest.h"
 
 /* The policy that the plan chooses, for changing its keys only. */
 #define AUTO "auto"
@@ -63,29 +62,16 @@ static int *field(struct policy_choice *c, const struct key *k)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-struct nearest {
-    const char *name;
-    int distance;
-};
-
-static void offer(struct nearest *best, const char *word, const char *name)
-{
-    int d = edit_distance(word, strlen(word), name);
-    size_t n = strlen(word);
-    if (n >= 3 && !strncmp(name, word, n)) d = 1; /* a prefix counts as a match */
-    if (d < best->distance) *best = (struct nearest){name, d};
-}
-
 static int unknown_key(const char *word, struct err *e)
 {
-    struct nearest best = {NULL, INT_MAX};
+    struct nearest near = nearest_to(word, strlen(word));
     struct str known = {0};
     for (int i = 0; i < N_KEYS; i++) {
-        offer(&best, word, keys[i].name);
+        nearest_offer(&near, keys[i].name);
         str_printf(&known, "%s%s", i ? ", " : "", keys[i].name);
     }
-    int rc = best.name ? err_set(e, ERR_USAGE, "--policy: there is no key %s; did you mean %s?",
-                                 word, best.name)
+    int rc = near.name ? err_set(e, ERR_USAGE, "--policy: there is no key %s; did you mean %s?",
+                                 word, near.name)
                        : err_set(e, ERR_USAGE, "--policy: there is no key %s; known are: %s", word,
                                  str_get(&known));
     str_release(&known);
@@ -94,13 +80,13 @@ static int unknown_key(const char *word, struct err *e)
 
 static int unknown_policy(const char *word, struct err *e)
 {
-    struct nearest best = {NULL, 3}; /* one wrong letter, or two */
+    struct nearest near = nearest_to(word, strlen(word));
     struct str known = {0};
-    for (int i = 0; policy_at(i); i++) offer(&best, word, policy_at(i)->name);
+    for (int i = 0; policy_at(i); i++) nearest_offer(&near, policy_at(i)->name);
     policy_names(&known);
     int rc =
         err_set(e, ERR_USAGE, "--policy %s is not known%s%s; known are: %s", word,
-                best.name ? "; did you mean " : "", best.name ? best.name : "", str_get(&known));
+                near.name ? "; did you mean " : "", near.name ? near.name : "", str_get(&known));
     str_release(&known);
     return rc;
 }

@@ -191,6 +191,7 @@ static void policies_with_keys(void **state)
     assert_int_equal(c->pooling, 3);
     assert_int_equal(c->stabilizers, 0);
     assert_refused(CHAT, "--policy snapvk", "--policy snapvk is not known; did you mean snapkv");
+    assert_refused(CHAT, "--policy foo", "--policy foo is not known; known are");
     assert_refused(CHAT, "--policy nobody", "known are: full, locret");
     assert_refused(CHAT, "--policy snapkv:windwo=3", "no key windwo; did you mean window?");
     assert_refused(CHAT, "--policy snapkv:qqqqqqqqqq=3", "no key qqqqqqqqqq");

@@ -1,11 +1,10 @@
 #include "tui/chat/command.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/edit_distance.h"
+#include "base/nearest.h"
 #include "cli/print/num.h"
 #include "tui/chat/app.h"
 
@@ -76,16 +75,9 @@ static bool set(struct app *a, const char *argument)
 
 static const char *nearest_name(const struct app *a, const char *name)
 {
-    const char *best = NULL;
-    int best_distance = INT_MAX;
-    for (int i = 0; i < a->list.n; i++) {
-        int d = edit_distance(name, strlen(name), a->list.rows[i].name);
-        if (d < best_distance) {
-            best_distance = d;
-            best = a->list.rows[i].name;
-        }
-    }
-    return best;
+    struct nearest near = nearest_to(name, strlen(name));
+    for (int i = 0; i < a->list.n; i++) nearest_offer(&near, a->list.rows[i].name);
+    return near.name;
 }
 
 static bool is_saved(const struct app *a, const char *name)

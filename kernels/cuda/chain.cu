@@ -17,11 +17,13 @@ DEVICE void wait_for(const uint32_t *ended, uint32_t n)
     barrier();
 }
 
+/* After a barrier behind the block's writes. */
 DEVICE void end_step(uint32_t *ended)
 {
-    memory_fence();
-    barrier();
-    if (thread_id() == 0) atomic_add(ended, 1);
+    if (thread_id() == 0) {
+        memory_fence();
+        atomic_add(ended, 1);
+    }
 }
 
 template <int FORMAT, class JOB>

@@ -37,6 +37,7 @@ struct cuda_device {
     int driver;        /* 13000 = CUDA 13.0 */
     int n_sm;
     bool integrated;
+    bool cooperative; /* blocks of a launch may wait for each other */
     size_t bytes;
     char name[64];
     char bus[16];      /* where it is plugged in: "0000:01:00.0"; "" = not known */

@@ -68,13 +68,14 @@ static int load_image(struct cuda *g, struct err *e)
 
 static int describe(const struct cuda_driver *d, int handle, struct cuda_device *out, struct err *e)
 {
-    int major = 0, minor = 0, integrated = 0, n = out->ordinal;
+    int major = 0, minor = 0, integrated = 0, cooperative = 0, n = out->ordinal;
     int rc = CUDA_CALL(d, n, e, cuDeviceGetName, out->name, sizeof out->name, handle);
     if (!rc) rc = CUDA_CALL(d, n, e, cuDeviceGetAttribute, &major, CUDA_CC_MAJOR, handle);
     if (!rc) rc = CUDA_CALL(d, n, e, cuDeviceGetAttribute, &minor, CUDA_CC_MINOR, handle);
     if (!rc)
         rc = CUDA_CALL(d, n, e, cuDeviceGetAttribute, &out->n_sm, CUDA_MULTIPROCESSORS, handle);
     if (!rc) rc = CUDA_CALL(d, n, e, cuDeviceGetAttribute, &integrated, CUDA_INTEGRATED, handle);
+    if (!rc) rc = CUDA_CALL(d, n, e, cuDeviceGetAttribute, &cooperative, CUDA_COOPERATIVE, handle);
     if (!rc) rc = CUDA_CALL(d, n, e, cuDeviceTotalMem, &out->bytes, handle);
     if (!rc) rc = CUDA_CALL(d, n, e, cuDriverGetVersion, &out->driver);
     if (rc) return rc;
@@ -82,6 +83,7 @@ static int describe(const struct cuda_driver *d, int handle, struct cuda_device 
     out->name[sizeof out->name - 1] = '\0';
     out->arch = 10 * major + minor;
     out->integrated = integrated != 0;
+    out->cooperative = cooperative != 0;
     const struct cuda_image *image = choose_image(out);
     out->image = image ? image->name : NULL;
     return 0;

@@ -29,6 +29,7 @@ enum { /* device attributes */
        CUDA_INTEGRATED = 18,
        CUDA_CC_MAJOR = 75,
        CUDA_CC_MINOR = 76,
+       CUDA_COOPERATIVE = 95,
 };
 
 enum { CUDA_MAX_DYNAMIC_SHARED = 8 };                          /* function attribute */

@@ -477,7 +477,7 @@ static void record(struct cuda_context *x, struct CUgraphExec_st **out)
     struct err e;
     x->rc = CUDA_DO(g, x->e, cuStreamBeginCapture, g->stream, CUDA_CAPTURE_THREAD_LOCAL);
     if (x->rc) return;
-    x->chain.records = x->n == 1 && !x->chain.off;
+    x->chain.records = x->n == 1 && g->device.cooperative && !x->chain.off;
     run_step(x);
     x->chain.records = false;
     x->chain.job.n = 0; /* after a failure */

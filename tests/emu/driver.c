@@ -604,6 +604,7 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
     switch (attribute) {
     case 16: *value = N_SM; break; /* multiprocessors */
     case 18: *value = device == 11; break;
+    case 95: *value = 1; break; /* cooperative launches */
     case 75: *value = 8; break;
     case 76: *value = device == 10 ? 9 : 7; break;
     default: return INVALID_VALUE;

@@ -2,7 +2,10 @@
 
 Instructions are those of kernels/cuda/report.txt (make cuda-report). Assumptions: three of four issue
 slots are used, matrix units reach 90 % of their rate, memory 93 % (4090) or 88 % of the datasheet's;
-latencies below are guesses in cycles. Nothing here was measured. Python 3, no packages.
+latencies below are guesses in cycles. Blocks that wait for each other (chain.cu) take 2,000 cycles, as much
+as grid.sync() on a V100 (1.4 us); meanwhile and while the input is normed, memory delivers the weights
+that were asked for before: four tiles for each warp, two blocks on each processor. Nothing here was
+measured. Python 3, no packages.
 """
 
 import math
@@ -26,6 +29,18 @@ BEFORE["merge"] = lambda n: 4 * (3800 * n / 32 + 500)
 NOW["merge"] = lambda n: 500 + 600 + 650 * math.ceil(n / 8) + 500
 # seconds after the last matrix: the largest logits (by one block, or by one for 4,096 of them), the host
 BEFORE["top"], NOW["top"] = 200e-6, 90e-6
+# tokens that are scored together; their inputs are kept by attention, in 600 cycles
+BEFORE["batch"], NOW["batch"] = 1, 64
+KEEP, WAIT, AHEAD = 600, 2000, 2 * 8 * 4 * 576  # bytes of a processor
+# launches of a layer
+BEFORE["launches"] = [["qkv"], ["score"], ["attention"], ["o"], ["gate"], ["down"]]
+NOW["launches"] = [["attention"], ["o", "gate", "down", "qkv"]]
+# what changed between them, in order
+EVEN = dict(NOW, launches=BEFORE["launches"], batch=1)
+BATCH = dict(NOW, launches=[["qkv"], ["attention"], ["o"], ["gate"], ["down"]])
+# programmatic dependent launches (sm_90 and later) instead of the chain: 0.7 us of the gap remain, and the first
+# weights are loaded meanwhile
+DEPENDENT, BOTH = dict(BATCH, gap=0.7), dict(NOW, gap=0.7)
 
 LAYERS, CHUNK, FF, EMBD, HEADS, DIM, UNITS = 32, 1024, 14336, 4096, 8, 128, 16384
 LINEAR = 14.29e12 + 0.41e12  # operations of a chunk: matrices, retaining heads
@@ -49,30 +64,53 @@ def prefill(name, code):
     return linear, attention, other
 
 
-def decode(name, code):
-    _, ghz, rate, share, gap, merged = DEVICES[name]
-    q4 = 0.5625
-    kernels = [("qkv", 6144 * EMBD * q4, code["prologue"]),
-               ("score", 1024 * 6144 * 1.0625, code["score"]),
-               ("attention", 2 * HEADS * UNITS * 80, 5000 + code["merge"](merged)),
-               ("o", EMBD * EMBD * q4, 0),
-               ("gate", 2 * FF * EMBD * q4, code["prologue"]),
-               ("down", FF * EMBD * q4, 0)]
-    head = 128256 * EMBD * q4
-    seconds = LAYERS * sum(b / (rate * 1e9 * share) + gap * 1e-6 + late / (ghz * 1e9)
-                           for _, b, late in kernels)
-    seconds += head / (rate * 1e9 * share) + code["top"]
-    ideal = (LAYERS * sum(b for _, b, _ in kernels) + head) / (rate * 1e9)
-    return 1 / seconds, 100 * ideal / seconds
+# layers, width, feed-forward, KV heads, numbers of a head, rows of q, k and v
+SHAPES = {"8B": (LAYERS, EMBD, FF, HEADS, DIM, 6144), "1B": (16, 2048, 8192, 8, 64, 3072)}
+HIDDEN, VOCABULARY = 1024, 128256
+
+
+def decode(name, code, shape="8B"):
+    """Tokens per second, the share of memory's rate, launches and bytes of a token."""
+    sms, ghz, rate, share, gap, merged = DEVICES[name]
+    layers, embd, ff, heads, dim, qkv = SHAPES[shape]
+    q4, batch, memory, hertz = 0.5625, code["batch"], rate * 1e9 * share, ghz * 1e9
+    score = HIDDEN * qkv * 1.0625
+    steps = {"qkv": (qkv * embd * q4, code["prologue"]),
+             "score": (score, code["score"]),
+             "attention": (2 * heads * UNITS * dim * 20 / 32,
+                           5000 + code["merge"](merged) + (KEEP if batch > 1 else 0)),
+             "o": (heads * 4 * dim * embd * q4, 0),
+             "gate": (2 * ff * embd * q4, code["prologue"]),
+             "down": (ff * embd * q4, 0)}
+    ahead = AHEAD * sms / memory
+    seconds = 0
+    for launch in code["launches"]:
+        seconds += code.get("gap", gap) * 1e-6
+        for i, step in enumerate(launch):
+            n_bytes, late = steps[step]
+            exposed = max(0, (WAIT + late) / hertz - ahead) if i else late / hertz
+            seconds += n_bytes / memory + exposed
+    if batch > 1:  # eight blocks read the weights of a layer, each 50 GB/s at most
+        seconds += (score / min(memory, 8 * 50e9) + 2 * gap * 1e-6) / batch
+    head = VOCABULARY * embd * q4
+    seconds = layers * seconds + head / memory + code["top"]
+    n_bytes = layers * (sum(b for s, (b, _) in steps.items() if s != "score") + score / batch) + head
+    launches = layers * len(code["launches"]) + (3 if len(code["launches"]) == 2 else 4)
+    return 1 / seconds, 100 * n_bytes / rate / 1e9 / seconds, launches + (2 * layers / batch if batch > 1 else 0), n_bytes
 
 
 for label, code in ("before", BEFORE), ("now", NOW):
     for name in DEVICES:
         linear, attention, other = prefill(name, code)
-        tokens, share = decode(name, code)
         print(f"{label:6} {name:8}  chunk of {CHUNK}: matrices {1e3 * linear:4.0f} ms, attention "
-              f"{1e3 * attention:4.0f}, other {1e3 * other:3.0f} = {CHUNK / (linear + attention + other):6.0f} "
-              f"tokens/s; decode {tokens:4.0f} tokens/s, {share:2.0f} % of memory")
+              f"{1e3 * attention:4.0f}, other {1e3 * other:3.0f} = {CHUNK / (linear + attention + other):6.0f} tokens/s")
+for shape in SHAPES:
+    for label, code in (("before", BEFORE), ("even tiles, merge by warps", EVEN), ("64 scored together", BATCH),
+                        ("one launch between attentions (now)", NOW), ("dependent launches instead", DEPENDENT),
+                        ("both", BOTH)):
+        rows = [decode(name, code, shape) for name in DEVICES if "gap" not in code or name == "H200"]
+        speed = "; ".join(f"{tokens:4.0f} tokens/s, {share:2.0f} %" for tokens, share, _, _ in rows)
+        print(f"{shape} {label:36} {speed}; {rows[0][2]:.1f} launches, {rows[0][3] / 1e9:.2f} GB")
 
 
 # ---- training retaining heads -------------------------------------------------------------------------------------

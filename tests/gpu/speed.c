@@ -192,19 +192,26 @@ struct job { /* launches of one kernel, on copy i of its data */
     double bytes, multiply_adds; /* of one launch */
     int n_copies;
     void (*args)(int copy, void *out);
-    double rate; /* the most multiply-adds per second that are possible; 0 = bound by memory */
+    double rate;   /* the most multiply-adds per second that are possible; 0 = bound by memory */
+    bool together; /* blocks wait for each other */
 };
 
 static double seconds_of(const struct job *j, int n)
 {
-    _Alignas(16) char args[512];
+    _Alignas(16) char args[sizeof(struct cuda_chain)];
     void *params[] = {args};
     int64_t t0 = system_clock_ns();
     for (int i = 0; i < n; i++) {
         j->args(i % j->n_copies, args);
-        check(CUDA_DO(gpu, &error, cuLaunchKernel, gpu->kernels[j->kernel], (unsigned)j->grid[0],
-                      (unsigned)j->grid[1], (unsigned)j->grid[2], (unsigned)j->threads, 1, 1,
-                      (unsigned)j->shared, gpu->stream, params, NULL));
+        if (j->together)
+            check(CUDA_DO(gpu, &error, cuLaunchCooperativeKernel, gpu->kernels[j->kernel],
+                          (unsigned)j->grid[0], 1, 1, (unsigned)j->threads, 1, 1,
+                          (unsigned)j->shared, gpu->stream, params));
+        else
+            check(CUDA_DO(gpu, &error, cuLaunchKernel, gpu->kernels[j->kernel],
+                          (unsigned)j->grid[0], (unsigned)j->grid[1], (unsigned)j->grid[2],
+                          (unsigned)j->threads, 1, 1, (unsigned)j->shared, gpu->stream, params,
+                          NULL));
     }
     check(cuda_wait(gpu, &error));
     return seconds_since(t0);
@@ -336,6 +343,32 @@ static void gate_args(int copy, void *to)
         .made = {floats(), floats(), 1e-5f}};
 }
 
+/* Gate and up, then down: weights of the same size. */
+static void chain_args(int copy, void *to)
+{
+    struct cuda_chain *c = to;
+    const struct cuda_weight down = weight_of(3 * copy + 2);
+    *c = (struct cuda_chain){.n = 2, .ended = now.words->tickets};
+    gate_args(copy, &c->steps[0].gate);
+    c->steps[0].gate.gate = weight_of(3 * copy);
+    c->steps[0].gate.up = weight_of(3 * copy + 1);
+    c->steps[0].gates = 1;
+    vector_args(copy, &c->steps[1].product);
+    c->steps[1].product.w = (struct cuda_weight){down.q, down.d, down.n_in, down.n_out};
+    c->steps[1].waits = 1;
+}
+
+static void time_chain(const char *model)
+{
+    const int blocks = CUDA_CHAIN_BLOCKS * gpu->device.n_sm;
+    struct job j = matrix_job("chain", CUDA_KERNEL_chain, 1, 3);
+    j.grid[0] = blocks < now.n_out / 32 ? blocks : now.n_out / 32;
+    j.shared = CUDA_MATVEC_SHARED_MADE(now.n_in);
+    j.args = chain_args;
+    j.together = true;
+    time_job(&j, model, "q4");
+}
+
 static const struct format {
     const char *name;
     enum kn_type type;
@@ -362,6 +395,7 @@ static void matrices(const struct format *f)
     two.shared = CUDA_MATVEC_SHARED_MADE(now.n_in);
     two.args = gate_args;
     time_job(&two, model, f->name);
+    if (f->type == KN_Q4 && gpu->device.cooperative) time_chain(model);
     struct job many = matrix_job("matmul", f->matmul, now.n_tok, 1);
     many.grid[0] = parts_of(now.n_out, CUDA_MATMUL_ROWS);
     many.grid[1] = parts_of(now.n_tok, CUDA_MATMUL_TOKENS);
@@ -666,6 +700,7 @@ static void take_memory(void)
     now.floats = random_memory((slots > CHUNK * 16384 ? slots : CHUNK * 16384) * sizeof(float));
     now.out = random_memory((size_t)CHUNK * 16384 * 8);
     now.words = (struct words *)(void *)random_memory(sizeof *now.words);
+    check(cuda_put(gpu, now.words, &now.words_host, sizeof now.words_host, &error));
     now.pages = (int32_t *)(void *)random_memory(pages * sizeof *now.pages);
     now.expanded = random_memory(pages * CUDA_TILE * 128 * 4);
     now.pos = (uint32_t *)(void *)random_memory(slots * sizeof *now.pos);

@@ -2,12 +2,13 @@
 # check_install.sh PACKAGE.deb PORTABLE.tar.gz: in a fresh Debian or Ubuntu, chats with the portable
 # folder as an ordinary user, then installs the package, chats and removes it again. Needs root,
 # debootstrap, a network and, for another architecture, qemu-user-static with binfmt_misc. SUITE:
-# bookworm, trixie, jammy or noble. CHROOT=FOLDER: takes a copy of a system there instead of debootstrap.
+# bookworm, trixie, jammy or noble (the last two with MIRROR=URL). CHROOT=FOLDER: takes a copy of a
+# system there instead of debootstrap.
 set -eu
 package=$1 portable=$2 suite=${SUITE:-bookworm}
 mirror= parts= script=
 case $suite in jammy | noble)
-    mirror=http://archive.ubuntu.com/ubuntu parts=--components=main,universe
+    mirror=${MIRROR:?is needed: the address of a mirror of Ubuntu} parts=--components=main,universe
     script=/usr/share/debootstrap/scripts/gutsy # of every Ubuntu since
     ;;
 esac
@@ -17,6 +18,7 @@ for tool in debootstrap dpkg-deb chroot; do
 done
 [ "$(id -u)" -eq 0 ] || { echo "skip: root is needed for a chroot"; exit 0; }
 root=$(mktemp -d)
+chmod 755 "$root" # an ordinary user is inside
 trap 'umount "$root/proc" 2>/dev/null; rm -rf --one-file-system "$root" "$root.log"' EXIT
 if [ "${CHROOT:-}" ]; then
     cp -a "$CHROOT/." "$root"

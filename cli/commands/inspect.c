@@ -24,6 +24,22 @@ static int64_t archive_bytes(const struct plan *p, const struct recall_opts *o)
     return o->archive_bytes ? o->archive_bytes : RECALL_DISK_BYTES;
 }
 
+/* In memory, in addition to the plan's total: at most, of an archive that is full. */
+static size_t index_bytes(const struct plan *p, const struct model *m, const struct recall_opts *o)
+{
+    const struct cache_shape shape = plan_shape(p, m);
+    const bool meaning = o->chooser == RECALL_MEANING || o->chooser == RECALL_MIX;
+    const struct archive_opts archive = {
+        .bytes = archive_bytes(p, o),
+        .n_returning = RECALL_MAX * RECALL_WINDOW,
+        .n_vocab = m->n_vocab,
+        .n_words = m->n_vocab,
+        .compare = {.embedding = meaning ? &m->embedding : NULL,
+                    .n_group = o->chooser == RECALL_QUERIES ? m->n_head / m->n_kv_head : 0},
+    };
+    return archive.bytes ? archive_index_bytes(&archive, &shape) : 0;
+}
+
 static void plan_json(const struct plan *p, const struct model *m, const struct recall_opts *recall)
 {
     char kv[16];
@@ -46,6 +62,7 @@ static void plan_json(const struct plan *p, const struct model *m, const struct 
     cJSON_AddNumberToObject(o, "host_bytes", (double)p->host_bytes);
     cJSON_AddNumberToObject(o, "mapped_bytes", (double)p->mapped_bytes);
     cJSON_AddNumberToObject(o, "archive_bytes", (double)archive_bytes(p, recall));
+    cJSON_AddNumberToObject(o, "index_bytes", (double)index_bytes(p, m, recall));
     report_json(o);
 }
 
@@ -93,13 +110,11 @@ static void plan_text(const struct plan *p, const struct model *m, const struct 
         plan_line("file", p->mapped_bytes,
                   "of experts in the packed copy on disk, read when they are used");
     if (archive_bytes(p, recall)) {
-        /* an archived unit has no position: the index has it */
-        size_t unit = p->unit_bytes - sizeof(uint32_t);
-        size_t position = unit * (size_t)(m->n_kv_layer * m->n_kv_head);
+        const size_t index = index_bytes(p, m, recall);
         plan_line("archive", (size_t)archive_bytes(p, recall),
                   "on disk, at most, for each conversation: evicted units for recall");
-        plan_line("index", (size_t)archive_bytes(p, recall) / position * ARCHIVE_INDEX_BYTES,
-                  "of a full archive, in memory");
+        plan_line("index", index, "of the archive, in memory, when it is full");
+        plan_line("at most", plan_total_bytes(p) + index, "total and index");
     }
     if (*p->notice) report_note("%s", p->notice);
 }

@@ -34,15 +34,18 @@ static void plan_compare(struct archive *x, size_t n, struct arena *a)
     }
 }
 
-void archive_plan(struct archive *x, const struct archive_opts *o, const struct cache_shape *s,
-                  struct arena *a)
+static void set_up(struct archive *x, const struct archive_opts *o, const struct cache_shape *s)
 {
-    size_t bytes = archive_position_bytes(s), n, words = (size_t)o->n_words;
+    size_t bytes = archive_position_bytes(s), n = (size_t)o->bytes / bytes;
     *x = (struct archive){.opts = *o, .shape = *s, .position_bytes = bytes};
-    n = (size_t)o->bytes / bytes;
     if (n < 2 * ARCHIVE_PIECE) n = 2 * ARCHIVE_PIECE;
     if (n > INT32_MAX / 2) n = INT32_MAX / 2;
     x->n_max = (int)n;
+}
+
+static void plan_index(struct archive *x, struct arena *a)
+{
+    const size_t n = (size_t)x->n_max, words = (size_t)x->opts.n_words;
     x->pos = arena_take(a, n, sizeof *x->pos);
     x->id = arena_take(a, n, sizeof *x->id);
     x->asks = arena_take(a, n, sizeof *x->asks);
@@ -52,15 +55,33 @@ void archive_plan(struct archive *x, const struct archive_opts *o, const struct 
     x->peak = arena_take(a, n / ARCHIVE_BLOCK + 1, sizeof *x->peak);
     x->n_with = arena_take(a, words, sizeof *x->n_with);
     x->last_with = arena_take(a, words, sizeof *x->last_with);
-    x->piece = arena_take(a, ARCHIVE_PIECE, bytes);
-    x->returning = arena_take(a, (size_t)o->n_returning, bytes);
+    x->piece = arena_take(a, ARCHIVE_PIECE, x->position_bytes);
+    x->returning = arena_take(a, (size_t)x->opts.n_returning, x->position_bytes);
+    plan_compare(x, n, a);
+}
+
+void archive_plan(struct archive *x, const struct archive_opts *o, const struct cache_shape *s,
+                  struct arena *a)
+{
+    set_up(x, o, s);
+    const size_t n = (size_t)x->n_max;
+    plan_index(x, a);
     if (!o->store.put) {
         x->slot = arena_take(a, n, sizeof *x->slot);
         x->free_slots = arena_take(a, n, sizeof *x->free_slots);
-        x->units = arena_take(a, n, bytes);
+        x->units = arena_take(a, n, x->position_bytes);
     }
-    plan_compare(x, n, a);
     if (x->pos) archive_clear(x);
+}
+
+size_t archive_index_bytes(const struct archive_opts *o, const struct cache_shape *s)
+{
+    struct archive x;
+    struct arena a;
+    arena_init_plan(&a, "archive");
+    set_up(&x, o, s);
+    plan_index(&x, &a);
+    return a.used;
 }
 
 void archive_clear(struct archive *x)

@@ -60,9 +60,6 @@ struct archive_piece {
     uint32_t digest; /* from 1: number of its keys' digest (recall_queries.c); 0 = not made */
 };
 
-/* Memory of the index for each position, without digests. */
-#define ARCHIVE_INDEX_BYTES (3 * 4 + 1 + 4 + sizeof(struct archive_piece))
-
 struct archive {
     struct archive_opts opts;
     struct cache_shape shape;
@@ -106,6 +103,9 @@ size_t archive_position_bytes(const struct cache_shape *s);
 /* Takes the archive's memory from `a`, backed or only planned. */
 void archive_plan(struct archive *x, const struct archive_opts *o, const struct cache_shape *s,
                   struct arena *a);
+
+/* Memory of a full archive whose units are in a store. */
+size_t archive_index_bytes(const struct archive_opts *o, const struct cache_shape *s);
 
 void archive_clear(struct archive *x);
 

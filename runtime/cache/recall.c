@@ -15,6 +15,7 @@ static const char *const chooser_names[] = {[RECALL_OFF] = "off",
 #define EVICTED_SHARE 0.4f
 #define RANK_BASE     60.0f
 #define LEAST         0.6f /* relative to the best window's weight; lighter windows only distract */
+#define VAGUE         0.25f /* of recall_weigh_words: with a smaller share a question is vague */
 
 bool recall_chooser_named(const char *name, enum recall_chooser *out)
 {
@@ -29,6 +30,11 @@ bool recall_chooser_named(const char *name, enum recall_chooser *out)
 const char *recall_chooser_name(enum recall_chooser chooser)
 {
     return chooser_names[chooser];
+}
+
+bool recall_by_words(enum recall_chooser chooser)
+{
+    return chooser == RECALL_WORDS || chooser == RECALL_MIX;
 }
 
 /* ---- choosing -------------------------------------------------------------------------------- */
@@ -85,14 +91,15 @@ static void exclude(struct archive *x, int first, int end)
     for (int i = first / ARCHIVE_BLOCK; i <= (end - 1) / ARCHIVE_BLOCK; i++) find_peak(x, i);
 }
 
-/* The heaviest windows that do not overlap. */
-static int pick(struct archive *x, const struct cache *c, int max, struct recall_window *out)
+/* Adds the heaviest windows that do not overlap, of at least this weight, to the n of before.
+ * Returns their number. */
+static int pick(struct archive *x, const struct cache *c, float least, int n, int max,
+                struct recall_window *out)
 {
-    int n = 0;
     for (int i = 0; i < n_blocks(x); i++) find_peak(x, i);
     for (int at; n < max && (at = heaviest(x)) >= 0;) {
         struct recall_window w = {x->pos[at], window_length(x, at), x->weight[at]};
-        if (n && w.weight < LEAST * out[0].weight) break;
+        if (w.weight < least) break;
         if (evicted_share(c, w.pos, w.n) >= EVICTED_SHARE) {
             out[n++] = w;
             exclude(x, at >= RECALL_WINDOW ? at - RECALL_WINDOW + 1 : 0, at + w.n);
@@ -103,16 +110,54 @@ static int pick(struct archive *x, const struct cache *c, int max, struct recall
     return n;
 }
 
+static bool is_vague(const struct archive *x, const struct recall_query *q, float share)
+{
+    if (q->chooser != RECALL_WORDS || share >= VAGUE) return false;
+    for (int i = 0; i < q->n; i++)
+        if (x->opts.asks[q->ids[i]]) return true;
+    return false;
+}
+
+/* The rarity of the rarest word that a window states. */
+static float rarest(const struct archive *x, int start)
+{
+    int end = start + RECALL_LEAD + RECALL_CORE;
+    float most = 0;
+    for (int i = start + RECALL_LEAD; i < end && i < x->n && !x->asks[i]; i++) {
+        uint32_t word = x->opts.word[x->id[i]];
+        float idf = word ? archive_idf(x, x->n_with[word]) : 0;
+        most = idf > most ? idf : most;
+    }
+    return most;
+}
+
+#define TIE 0.001f /* less than two rarities differ */
+
+/* Ranks the windows that have any weight by their rarest words, on ties by weight: small talk,
+ * which has the most words in common with a vague question, repeats itself. */
+static void rank_by_rarity(struct archive *x)
+{
+    const float most = recall_most(x);
+    for (int i = 0; i < x->n; i++)
+        if (x->weight[i] > 0) x->weight[i] = rarest(x, i) + TIE * x->weight[i] / most;
+}
+
 static int choose_by(enum recall_chooser chooser, struct archive *x, const struct cache *c,
                      const struct recall_query *q, int max, struct recall_window *out,
                      struct err *e)
 {
+    float share = 1;
     int rc = 0;
     memset(x->weight, 0, (size_t)x->n * sizeof *x->weight);
-    if (chooser == RECALL_WORDS) recall_weigh_words(x, q);
+    if (chooser == RECALL_WORDS) share = recall_weigh_words(x, q);
     if (chooser == RECALL_MEANING) recall_weigh_meaning(x, q);
     if (chooser == RECALL_QUERIES) rc = recall_weigh_queries(x, q, e);
-    return rc ? rc : pick(x, c, max, out);
+    if (rc) return rc;
+    int n = pick(x, c, 0, 0, 1, out);
+    if (n) n = pick(x, c, LEAST * out[0].weight, n, max, out);
+    if (!is_vague(x, q, share)) return n;
+    rank_by_rarity(x);
+    return pick(x, c, 0, n, q->n_vague, out);
 }
 
 /* ---- two choosers ---------------------------------------------------------------------------- */
@@ -160,7 +205,7 @@ int recall_choose(struct archive *x, const struct cache *c, const struct recall_
                   struct recall_window out[RECALL_MAX], struct err *e)
 {
     bool wanted = q->n_wanted || q->from < q->end;
-    if (x->n == 0) return 0;
+    if (x->n == 0 || max < 1) return 0;
     if (q->chooser == RECALL_MIX && !wanted) return choose_mix(x, c, q, max, out, e);
     return choose_by(wanted ? RECALL_WORDS : q->chooser, x, c, q, max, out, e);
 }

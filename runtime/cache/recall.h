@@ -37,6 +37,7 @@ struct recall_query {
     const int32_t *ids, *before;
     const int32_t *wanted; /* words that the user asked to bring back */
     int n, n_before, n_wanted;
+    int n_vague;          /* windows for a vague question (see recall_choose); 0 = as for others */
     uint32_t from, end;   /* positions that the user asked to bring back; none if equal */
     const float *queries; /* [n_layer][query heads][head_dim] means, for RECALL_QUERIES */
 };
@@ -51,15 +52,21 @@ struct recall_window {
 bool recall_chooser_named(const char *name, enum recall_chooser *out);
 const char *recall_chooser_name(enum recall_chooser chooser);
 
+/* Whether the chooser compares words, which finds most passages: the newest units may then have
+ * most of the budget (plan_opts.recalls). With the others heads must remember more themselves. */
+bool recall_by_words(enum recall_chooser chooser);
+
 /* Chooses windows with mostly evicted units, on ties the newest:
  *
- *   words    with rare words and pairs of words of the message, statements before questions
- *   meaning  with words whose input embeddings are like those of the message's words
- *   queries  whose mean keys answer the message's mean queries
- *   mix      by the ranks that words and meaning give
+ *   words    with rare words and pairs of words of the message, statements before questions. If the
+ *            message is a question and its words name nothing ("Who am I?"), windows with the
+ * rarest words of their own are added, up to n_vague in all meaning  with words whose input
+ * embeddings are like those of the message's words queries  whose mean keys answer the message's
+ * mean queries mix      by the ranks that words and meaning give
  *
  * What the user asked to bring back is always searched for by words. Returns the number of windows,
- * at most `max`, the best first, or an error: a piece of the archive could not be read. */
+ * at most `max` or n_vague, the best first, or an error: a piece of the archive could not be
+ * read. */
 int recall_choose(struct archive *x, const struct cache *c, const struct recall_query *q, int max,
                   struct recall_window out[RECALL_MAX], struct err *e);
 

@@ -29,7 +29,17 @@ static inline void recall_add_weight(struct archive *x, int64_t first, int64_t l
     for (int64_t s = first; s <= last; s++) x->weight[s] += weight;
 }
 
-void recall_weigh_words(struct archive *x, const struct recall_query *q);
+/* The weight of the heaviest window. */
+static inline float recall_most(const struct archive *x)
+{
+    float most = 0;
+    for (int i = 0; i < x->n; i++) most = x->weight[i] > most ? x->weight[i] : most;
+    return most;
+}
+
+/* Returns the heaviest window's weight, by the message's own words, relative to the sum of the
+ * heaviest four of these: small if they name nothing that was archived. */
+float recall_weigh_words(struct archive *x, const struct recall_query *q);
 void recall_weigh_meaning(struct archive *x, const struct recall_query *q);
 /* Reads pieces whose digests are missing. Returns 0 or an error. */
 int recall_weigh_queries(struct archive *x, const struct recall_query *q, struct err *e);

@@ -6,12 +6,14 @@
 
 #define TERMS_MAX     (3 * 2 * RECALL_MESSAGE)
 #define LEAST_TERM    0.001f /* of the rarest term's weight: more common terms are passed over */
+#define HEAVIEST      4      /* terms that tell whether a message names anything */
 #define WANTED_WEIGHT 8      /* of words that the user asked to bring back */
 
 /* A word of the message, or two adjacent ones. */
 struct term {
     uint32_t word, next; /* next 0 = a single word */
     float weight;
+    bool own;       /* of this message, not of the one before it */
     int n_found;    /* positions */
     int64_t covers; /* starts up to here already have its weight */
 };
@@ -24,22 +26,22 @@ struct terms {
     uint16_t first[HASHES]; /* the first term of the words with this hash, from 1; 0 = none */
 };
 
-static void add_term(struct terms *t, uint32_t word, uint32_t next, float weight)
+static void add_term(struct terms *t, uint32_t word, uint32_t next, float weight, bool own)
 {
     for (int i = 0; i < t->n; i++)
         if (t->of[i].word == word && t->of[i].next == next) return;
     if (t->n == TERMS_MAX) return;
-    t->of[t->n++] = (struct term){word, next, weight, 0, -1};
+    t->of[t->n++] = (struct term){word, next, weight, own, 0, -1};
 }
 
 static void add_message(struct terms *t, const struct archive *x, const int32_t *ids, int n,
-                        float weight)
+                        float weight, bool own)
 {
     if (n > RECALL_MESSAGE) ids += n - RECALL_MESSAGE, n = RECALL_MESSAGE;
     for (int i = 0; i < n; i++) {
         uint32_t word = x->opts.word[ids[i]], next = i + 1 < n ? x->opts.word[ids[i + 1]] : 0;
-        if (word) add_term(t, word, 0, weight);
-        if (word && next) add_term(t, word, next, weight);
+        if (word) add_term(t, word, 0, weight, own);
+        if (word && next) add_term(t, word, next, weight, own);
     }
 }
 
@@ -105,6 +107,22 @@ static void weigh_terms(struct terms *t, const struct archive *x)
     sort_terms(t);
 }
 
+/* The sum of the heaviest of the message's own terms. */
+static float sum_heaviest(const struct terms *t)
+{
+    float top[HEAVIEST] = {0}, sum = 0;
+    for (int i = 0; i < t->n; i++) {
+        float w = t->of[i].own ? t->of[i].weight : 0;
+        for (int k = 0; k < HEAVIEST; k++) {
+            float next = top[k] < w ? top[k] : w;
+            top[k] = top[k] < w ? w : top[k];
+            w = next;
+        }
+    }
+    for (int k = 0; k < HEAVIEST; k++) sum += top[k];
+    return sum;
+}
+
 /* Adds a term's weight to the windows that contain it in their core, once to each. */
 static void weigh_term(struct archive *x, struct term *t, int at)
 {
@@ -114,6 +132,16 @@ static void weigh_term(struct archive *x, struct term *t, int at)
     float weight = x->asks[at] ? t->weight * ARCHIVE_QUESTION : t->weight;
     recall_add_weight(x, first, last, at, weight);
     if (last > t->covers) t->covers = last;
+}
+
+static void weigh_own(struct archive *x, struct term *t, int at)
+{
+    if (t->own) weigh_term(x, t, at);
+}
+
+static void weigh_before(struct archive *x, struct term *t, int at)
+{
+    if (!t->own) weigh_term(x, t, at);
 }
 
 /* Adds the rarity of its words to the windows of a passage that the user asked to bring back. */
@@ -131,15 +159,18 @@ static void weigh_passage(struct archive *x, uint32_t from, uint32_t end)
     }
 }
 
-void recall_weigh_words(struct archive *x, const struct recall_query *q)
+float recall_weigh_words(struct archive *x, const struct recall_query *q)
 {
     struct terms t = {.n = 0};
-    add_message(&t, x, q->wanted, q->n_wanted, WANTED_WEIGHT);
-    add_message(&t, x, q->ids, q->n, 1);
-    add_message(&t, x, q->before, q->n_before, RECALL_BEFORE);
+    add_message(&t, x, q->wanted, q->n_wanted, WANTED_WEIGHT, true);
+    add_message(&t, x, q->ids, q->n, 1, true);
+    add_message(&t, x, q->before, q->n_before, RECALL_BEFORE, false);
     sort_terms(&t);
     each_found(x, &t, count_term);
     weigh_terms(&t, x);
-    each_found(x, &t, weigh_term);
+    each_found(x, &t, weigh_own);
+    const float sum = sum_heaviest(&t), share = sum > 0 ? recall_most(x) / sum : 1;
+    if (q->n_before) each_found(x, &t, weigh_before);
     weigh_passage(x, q->from, q->end);
+    return share;
 }

@@ -213,9 +213,9 @@ static void choose_steps(struct plan *p, const struct asked *a)
     p->reserve = o->policy.reserve >= 0 ? o->policy.reserve : smaller(RESERVE_DEFAULT, quarter);
 }
 
-/* With recall the newest units may be most of the budget: old facts return whole when a message is
- * about them, and single units of other facts beside them mislead a model. More than RECENT_MAX of
- * the newest add little. */
+/* With recall by words the newest units may be most of the budget: old facts return whole when a
+ * message is about them, and single units of other facts beside them mislead a model. More than
+ * RECENT_MAX of the newest add little. */
 #define RECENT_MAX 256
 
 /* Recommended stabilizers are a part of the recommended budget, or at most half of another one. */

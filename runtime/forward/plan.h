@@ -45,7 +45,7 @@ struct plan_opts {
     struct plan_kv kv;
     int budget;   /* units per head; 0 = the plan chooses, fewer if memory is short */
     int chunk;    /* tokens per prefill step; 0 = the default */
-    bool recalls; /* evicted units can come back (runtime/cache/recall.h) */
+    bool recalls; /* evicted units come back by their words (recall_by_words) */
     struct plan_speculate speculate;
     int64_t memory;  /* maximum bytes of memory; 0 = the available memory */
     int64_t besides; /* bytes that the caller needs besides the plan, on the same device */

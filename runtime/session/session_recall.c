@@ -62,7 +62,7 @@ int session_recall_open(struct session *s, struct err *e)
     if (rc) return rc;
     struct archive_opts ao = {
         .bytes = o->archive_bytes,
-        .n_returning = o->n_windows * RECALL_WINDOW,
+        .n_returning = RECALL_MAX * RECALL_WINDOW,
         .n_vocab = r->words.n_vocab,
         .n_words = r->words.n_words,
         .word = r->words.word,
@@ -316,6 +316,7 @@ int session_recall_bring(struct session *s, int n_left, const struct session_sin
     int max = room < s->opts.recall.n_windows ? room : s->opts.recall.n_windows;
     r->last.n = 0;
     if (!r->on || max < 1) return 0;
+    q.n_vague = room < RECALL_MAX ? room : RECALL_MAX;
     if (r->queries && r->archive.n) find_queries(s, n_left);
     int n = recall_choose(&r->archive, &s->ctx.cache, &q, max, windows, e);
     want_nothing(r);

@@ -35,39 +35,39 @@ equal "bench: a line per depth" 2 "$(printf '%s\n' "$out" | wc -l | tr -d ' ')"
 for key in model weights policy kv isa device; do
     equal "bench: text $key" 2 "$(printf '%s\n' "$out" | grep -c "\"$key\":\"[^\"]")"
 done
-# bench_is LINE CONDITION: the condition over the line's numbers, by name, is true.
-bench_is() {
+# line_is LINE CONDITION: the condition over the line's numbers, by name, is true.
+line_is() {
     if printf '%s\n' "$out" | sed -n "$1p" | tr -d '{}' | tr , '\n' | awk -F: '
         function says(key) { if (!(key in v)) { print "no " key; bad = 1 }; return v[key] }
         { gsub(/"/, "", $1); v[$1] = $2 }
         END { x = '"$(printf '%s' "$2" | sed 's/[a-z][a-z_]*/says("&")/g')"'; exit bad || !x }'; then
         ok
     else
-        no "bench, line $1: $2: $(printf '%s\n' "$out" | sed -n "$1p")"
+        no "line $1: $2: $(printf '%s\n' "$out" | sed -n "$1p")"
     fi
 }
-bench_is 1 'depth == 0 && budget > 64 && threads >= 1'
-bench_is 2 'depth == 64 && budget > 64 && threads >= 1'
+line_is 1 'depth == 0 && budget > 64 && threads >= 1'
+line_is 2 'depth == 64 && budget > 64 && threads >= 1'
 for line in 1 2; do
-    bench_is $line 'prefill_tok_s > 0 && prefill_cold_tok_s > 0 && prefill_spread >= 0'
-    bench_is $line 'decode_tok_s > 0 && decode_cold_tok_s > 0 && decode_spread >= 0'
-    bench_is $line 'prefill_score_share > 0 && prefill_evict_share >= 0'
-    bench_is $line 'prefill_score_share + prefill_evict_share < 1'
-    bench_is $line 'decode_score_share > 0 && decode_evict_share >= 0'
-    bench_is $line 'decode_score_share + decode_evict_share < 1'
-    bench_is $line 'cache_bytes > 0 && peak_bytes > cache_bytes && bytes_per_token > cache_bytes / budget'
-    bench_is $line 'bandwidth_bytes_s > 0 && operations_per_token > bytes_per_token'
+    line_is $line 'prefill_tok_s > 0 && prefill_cold_tok_s > 0 && prefill_spread >= 0'
+    line_is $line 'decode_tok_s > 0 && decode_cold_tok_s > 0 && decode_spread >= 0'
+    line_is $line 'prefill_score_share > 0 && prefill_evict_share >= 0'
+    line_is $line 'prefill_score_share + prefill_evict_share < 1'
+    line_is $line 'decode_score_share > 0 && decode_evict_share >= 0'
+    line_is $line 'decode_score_share + decode_evict_share < 1'
+    line_is $line 'cache_bytes > 0 && peak_bytes > cache_bytes && bytes_per_token > cache_bytes / budget'
+    line_is $line 'bandwidth_bytes_s > 0 && operations_per_token > bytes_per_token'
     # bytes per token times tokens per second over bandwidth: one run measures each once
-    bench_is $line 'bandwidth_share * bandwidth_bytes_s / (bytes_per_token * decode_tok_s) > 0.999'
-    bench_is $line 'bandwidth_share * bandwidth_bytes_s / (bytes_per_token * decode_tok_s) < 1.001'
+    line_is $line 'bandwidth_share * bandwidth_bytes_s / (bytes_per_token * decode_tok_s) > 0.999'
+    line_is $line 'bandwidth_share * bandwidth_bytes_s / (bytes_per_token * decode_tok_s) < 1.001'
 done
 for ratio in prefill_first_depth_ratio decode_first_depth_ratio; do
     equal "bench: $ratio is of the other depths" 1 "$(printf '%s\n' "$out" | grep -c "\"$ratio\":")"
-    bench_is 2 "${ratio}_low > 0 && ${ratio}_low <= $ratio && $ratio <= ${ratio}_high"
+    line_is 2 "${ratio}_low > 0 && ${ratio}_low <= $ratio && $ratio <= ${ratio}_high"
 done
 # 64 more tokens read 64 more units, as q4 keys and values
 one=$(printf '%s\n' "$out" | sed -n '1s/.*"bytes_per_token":\([0-9]*\).*/\1/p')
-bench_is 2 "bytes_per_token > $one"
+line_is 2 "bytes_per_token > $one"
 out=$("$RETAIN" bench --json --prefill 32 --decode 8 --repeat 2 --depth 64 \
     --vs 'printf "| a model | pp32 @ d%d | 12.5 +- 1 |\n| a model | tg8 | 4.0 |\n" $1')
 holds "bench --vs" "$out" '"prefill_vs_tok_s":12.5.*"prefill_vs_ratio":.*"decode_vs_tok_s":4,'
@@ -116,6 +116,11 @@ holds "--query-first: a long question" "$(yes word | head -5000 >"$T/long"
 
 holds "plan --protocol once" "$("$RETAIN" plan --protocol once --budget 64)" '4608 slots .the context.'
 holds "plan --json" "$("$RETAIN" plan --json)" '"cache_bytes":[0-9]+.*"total_bytes":[0-9]+'
+out=$("$RETAIN" plan --json --archive 64M) # 100,000 positions of 672 bytes, at least 33 bytes each
+line_is 1 'index_bytes > 99864 * 33 && index_bytes < 99864 * 33 + 300000'
+equal "plan --recall off: no archive" 0 "$("$RETAIN" plan --json --recall off | sed 's/.*"index_bytes":\([0-9]*\).*/\1/')"
+holds "plan: total and index" "$("$RETAIN" plan)" 'index +50.* MiB .*
+at most +6[01].* MiB'
 holds "info --json" "$("$RETAIN" info --json)" '"version":.*"isa":\[.*"ref"\].*"cubins":\['
 equal "tokenize --ids is one line" 1 "$("$RETAIN" tokenize --ids -p 'Hello world' | wc -l | tr -d ' ')"
 holds "tokenize adds BOS" "$("$RETAIN" tokenize --ids -p 'Hello')" '^1 '

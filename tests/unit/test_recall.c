@@ -168,6 +168,14 @@ static int choose(struct fixture *f, const int32_t *ids, int n, int max, struct 
     return recall_choose(&f->archive, &f->cache, &q, max, w, &e);
 }
 
+static int choose_by(struct fixture *f, struct recall_query q, int max, struct recall_window *w)
+{
+    struct err e;
+    int n = recall_choose(&f->archive, &f->cache, &q, max, w, &e);
+    assert_true(n >= 0);
+    return n;
+}
+
 static bool covers(const struct recall_window *w, uint32_t pos)
 {
     return pos >= w->pos && pos < w->pos + (uint32_t)w->n;
@@ -275,15 +283,39 @@ static void test_follow_up(void **state)
     tear_down(&f);
 }
 
-/* ---- by meaning and by queries --------------------------------------------------------------- */
-
-static int choose_by(struct fixture *f, struct recall_query q, int max, struct recall_window *w)
+/* A question whose only known word is one of small talk's: the small talk comes first, as for any
+ * message, then the windows with the rarest words of their own. Other messages get no more. */
+static void test_vague_question(void **state)
 {
-    struct err e;
-    int n = recall_choose(&f->archive, &f->cache, &q, max, w, &e);
-    assert_true(n >= 0);
-    return n;
+    static const int32_t told[] = {28, 13, END}, chat[] = {28, 21, END},
+                         asked[] = {28, 24, 25, ASK}, known[] = {28, 13, ASK};
+    struct recall_window w[RECALL_MAX];
+    struct fixture f;
+    (void)state;
+    set_up(&f, CACHE_HEAD, 1000);
+    fill(&f, 64);
+    run(&f, told, 3);
+    for (int i = 0; i < 6; i++) {
+        fill(&f, 30);
+        run(&f, chat, 3);
+    }
+    fill(&f, 64);
+    evict_everything(&f);
+    struct recall_query q = {.chooser = RECALL_WORDS, .ids = asked, .n = 4, .n_vague = 3};
+    assert_int_equal(choose(&f, asked, 4, 2, w), 2);
+    assert_false(covers(&w[0], 65) || covers(&w[1], 65));
+    assert_int_equal(choose_by(&f, q, 2, w), 3);
+    assert_false(covers(&w[0], 65) || covers(&w[1], 65));
+    assert_true(covers(&w[2], 65));
+    q.n = 3; /* no question */
+    assert_int_equal(choose_by(&f, q, 2, w), 2);
+    q.ids = known;
+    assert_int_equal(choose_by(&f, q, 2, w), 1);
+    assert_true(covers(&w[0], 65));
+    tear_down(&f);
 }
+
+/* ---- by meaning and by queries --------------------------------------------------------------- */
 
 static void make_embeddings(void)
 {
@@ -551,6 +583,7 @@ int main(void)
         cmocka_unit_test(test_forgets),
         cmocka_unit_test(test_drops_positions),
         cmocka_unit_test(test_follow_up),
+        cmocka_unit_test(test_vague_question),
         cmocka_unit_test(test_units_return_whole),
         cmocka_unit_test(test_full_archive_keeps_what_is_rare),
     };

@@ -150,10 +150,32 @@ static void windows(void **state)
     engine_close(engine);
 }
 
+/* The newest token's logits, computed again from its kept row, as when a conversation is resumed.
+ */
+static void same_again(void)
+{
+    const size_t bytes = (size_t)engine->model->n_vocab * sizeof(float);
+    struct options o = options_for("sink");
+    struct context x;
+    struct err e;
+    const int32_t id = 5;
+    float *got, *want = malloc(bytes);
+    if (context_open(&x, engine, &o.session.plan, 1, 1, &e)) fail_msg("%s", e.text);
+    assert_int_equal(context_run(&x, &id, 1, 1, &e), 0);
+    assert_int_equal(context_logits(&x, &got, &e), 0);
+    memcpy(want, got, bytes);
+    assert_int_equal(context_run_again(&x, id, &e), 0);
+    assert_int_equal(context_logits(&x, &got, &e), 0);
+    assert_memory_equal(got, want, bytes);
+    context_release(&x);
+    free(want);
+}
+
 static void recurrent(void **state)
 {
     (void)state;
     engine_for("tests/golden/families/qwen35.gguf", 0);
+    same_again();
     resume("sink");
     killed();
     engine_close(engine);

@@ -90,7 +90,6 @@ static void copy_step(struct cuda_context *x, const struct cuda_layer *l, bool b
     float *kept = r->step + (size_t)l->of->state_layer * step_floats(s);
     float *parts[] = {r->in, r->rate, r->decay};
     const size_t n[] = {(size_t)s->n_channel, (size_t)s->n_head, (size_t)s->n_head};
-    cuda_end_chain(x);
     for (int i = 0; i < 3; kept += n[i++])
         if (!x->rc && n[i])
             x->rc = cuda_copy(x->g, back ? parts[i] : kept, back ? kept : parts[i],

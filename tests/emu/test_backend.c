@@ -316,35 +316,49 @@ static void forward(void **state)
     }
 }
 
-/* Scores do not depend on how many tokens were scored together; those of the device decide. */
+/* Scores do not depend on how many tokens were scored together, and the device has those of the
+ * host. */
 static void batches(void **state)
 {
+    enum { ALL = 20, EACH = 4 };
     struct side all, each;
     struct err e;
-    const int n = CACHE_UNSCORED_MAX + 3, n_alone = n - 1;
     struct options o = demo_options("cuda", "locret");
-    int64_t n_evicted[2];
+    int64_t n_evicted;
+    float before[ALL];
     (void)state;
+    o.session.plan.budget = 16;
     if (side_open(&all, &o, &e) || side_open(&each, &o, &e)) fail_msg("%s", e.text);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < ALL; i++) {
         const int32_t id = (i * 37 + 11) % all.engine->model->n_vocab;
         run(&all, &id, 1);
+        if (i >= EACH) continue;
         run(&each, &id, 1);
-        assert_int_equal(all.x.cache.n_unscored, (i + 1) % CACHE_UNSCORED_MAX);
-        if (i < n_alone) context_score(&each.x);
+        context_score(&each.x);
     }
-    if (context_evict(&all.x, &n_evicted[0], &e) || context_evict(&each.x, &n_evicted[1], &e))
-        fail_msg("%s", e.text);
-    assert_true(n_evicted[0] > 0 && n_evicted[0] == n_evicted[1]);
-    const struct cache *a = &all.x.cache, *b = &each.x.cache;
-    for (int i = 0; i < a->shape.n_layer * a->shape.n_head; i++) {
-        const size_t bytes = (size_t)a->kv_heads[i].len * sizeof(float);
-        assert_memory_equal(a->kv_heads[i].pos, b->kv_heads[i].pos, bytes);
-        assert_memory_equal(a->kv_heads[i].score, b->kv_heads[i].score, bytes);
-        assert_true(a->kv_heads[i].score[10] != 0.0f);
-    }
-    side_close(&all);
+    assert_int_equal(all.x.cache.n_unscored, ALL);
+    context_score(&all.x);
+    const struct cache_head *h = all.x.cache.kv_heads;
+    for (int i = 0; i < all.x.cache.shape.n_layer * all.x.cache.shape.n_head; i++)
+        assert_memory_equal(h[i].score, each.x.cache.kv_heads[i].score, EACH * sizeof(float));
+    memcpy(before, h->score, sizeof before);
+    assert_true(before[0] != 0.0f && before[ALL - 1] != 0.0f);
+    if (context_evict(&all.x, &n_evicted, &e)) fail_msg("%s", e.text);
+    assert_true(n_evicted > 0);
+    for (int i = 0; i < h->len; i++) assert_true(h->score[i] == before[h->pos[i]]);
     side_close(&each);
+    driver_watch(NULL, NULL, false); /* only counts from here on */
+    for (int i = 0; i < CACHE_UNSCORED_MAX; i++) {
+        int32_t id = 1;
+        assert_int_equal(all.x.cache.n_unscored, i);
+        driver_fail(NULL, 0, 0);
+        run(&all, &id, 1);
+    }
+    assert_int_equal(all.x.cache.n_unscored, 0);
+    const int n_layer = all.engine->model->n_layer; /* the token's launches, then two per layer */
+    assert_int_equal(driver_calls(NULL), 2 * n_layer + 3 + 2 * n_layer);
+    driver_watch(NULL, NULL, true);
+    side_close(&all);
 }
 
 /* Tokens one by one, by one graph, into a second page of units that have no separate kernel. */

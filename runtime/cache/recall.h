@@ -58,11 +58,13 @@ bool recall_by_words(enum recall_chooser chooser);
 
 /* Chooses windows with mostly evicted units, on ties the newest:
  *
- *   words    with rare words and pairs of words of the message, statements before questions. If the
- *            message is a question and its words name nothing ("Who am I?"), windows with the
- * rarest words of their own are added, up to n_vague in all meaning  with words whose input
- * embeddings are like those of the message's words queries  whose mean keys answer the message's
- * mean queries mix      by the ranks that words and meaning give
+ *   words    with rare words and pairs of words of the message, statements before questions
+ *   meaning  with words whose input embeddings are like those of the message's words
+ *   queries  whose mean keys answer the message's mean queries
+ *   mix      by the ranks that words and meaning give
+ *
+ * If the message is a question whose words name nothing ("Who am I?"), words adds windows with the
+ * rarest words of their own, up to n_vague in all.
  *
  * What the user asked to bring back is always searched for by words. Returns the number of windows,
  * at most `max` or n_vague, the best first, or an error: a piece of the archive could not be

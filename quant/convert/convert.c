@@ -76,6 +76,8 @@ static int check_config(const struct converter *c, struct err *e)
     const char *act = json_text(c->config, "hidden_activation");
     const char *expected = c->family->id & GEMMA ? "gelu_pytorch_tanh" : "silu";
     if (!act) act = json_text(c->config, "hidden_act");
+    if (c->family->id == NEMOTRON_H)
+        act = json_text(c->config, "mlp_hidden_act"), expected = "relu2";
     if (cJSON_IsObject(json_member(c->root, "quantization_config")))
         return err_set(
             e, ERR_FORMAT,
@@ -215,9 +217,14 @@ static bool is_ignored(const struct converter *c, const char *name)
     return c->tied && !strcmp(own, "lm_head.weight"); /* a copy of the embedding */
 }
 
+static const char *layers_prefix(const struct converter *c)
+{
+    return c->family->id == NEMOTRON_H ? "backbone.layers." : "model.layers.";
+}
+
 static bool is_known(const struct converter *c, const char *name)
 {
-    static const char prefix[] = "model.layers.";
+    const char *prefix = layers_prefix(c);
     int layer = 0, n = 0;
     bool in_layer = !strncmp(name, prefix, strlen(prefix)) &&
                     sscanf(name + strlen(prefix), "%4d.%n", &layer, &n) == 1 && n > 0;
@@ -297,7 +304,7 @@ static int add_tensor(struct converter *c, const struct convert_row *r, const ch
     if (c->family->pairs && r->n_out == Q && r->layers) to->pair_heads = c->n_head;
     bool is_key = !strncmp(r->gguf, "attn_k.", 7);
     if (c->family->pairs && is_key) to->pair_heads = c->n_kv_head;
-    return 0;
+    return convert_factors(c, to, e);
 }
 
 /* Finds a tensor of the folder; *t NULL: it is not there, and not needed. */
@@ -309,8 +316,8 @@ static int find_tensor(const struct converter *c, const struct convert_row *r, c
     bool needed = r->needed & c->family->id ||
                   (output && cJSON_IsFalse(json_member(c->config, "tie_word_embeddings")));
     *t = NULL;
-    if (output && c->tied) return 0;
-    part_name(c, own, hf);
+    if (output && c->tied && c->family->id != FALCON_H1) return 0;
+    part_name(c, output && c->tied ? "model.embed_tokens.weight" : own, hf);
     *t = safetensors_find(c->s->weights, hf);
     if (!*t && needed)
         return err_set(e, ERR_FORMAT, "%s: tensor '%s' is missing; the folder is incomplete",
@@ -348,11 +355,12 @@ static int take_tensor(struct converter *c, const struct convert_row *r, int lay
     const struct safetensors_tensor *t;
     char own[NAME_BYTES], gguf[64];
     if (!(r->allowed & c->family->id)) return 0;
-    if (r->layers == (c->recurrent.layers[layer] ? ATTENTION : RECURRENT)) return 0;
+    const enum layers kind = c->recurrent.kinds[layer];
+    if (kind > LAYERS && r->layers > LAYERS && r->layers != kind) return 0;
     snprintf(own, sizeof own, "%s", r->hf);
     snprintf(gguf, sizeof gguf, "%s", r->gguf);
     if (r->layers) {
-        snprintf(own, sizeof own, "model.layers.%d.%s", layer, r->hf);
+        snprintf(own, sizeof own, "%s%d.%s", layers_prefix(c), layer, r->hf);
         snprintf(gguf, sizeof gguf, "blk.%d.%s", layer, r->gguf);
     }
     if (strchr(r->hf, '*')) return take_stack(c, r, layer, gguf, e);
@@ -613,10 +621,12 @@ static int take_keys(struct converter *c, struct err *e)
     const char *name = slash ? slash + 1 : c->s->path;
     double eps;
     const bool centred = c->family->id == COHERE2; /* LayerNorm */
-    const char *eps_name = c->family->id == LFM2 ? "norm_eps"
-                           : centred             ? "layer_norm_eps"
-                                                 : "rms_norm_eps";
+    const char *eps_name = c->family->id == LFM2         ? "norm_eps"
+                           : c->family->id == NEMOTRON_H ? "layer_norm_epsilon"
+                           : centred                     ? "layer_norm_eps"
+                                                         : "rms_norm_eps";
     bool has_eps = json_number(c->config, eps_name, &eps);
+    if (!has_eps) has_eps = json_number(c->config, "rms_norm_eps", &eps);
     if (!has_eps && c->family->id == GEMMA3) eps = 1e-6, has_eps = true;
     if (!has_eps || !(eps > 0) || !(eps < 1))
         return err_set(e, ERR_FORMAT, "%s: %s is missing", c->config_path, eps_name);
@@ -627,9 +637,9 @@ static int take_keys(struct converter *c, struct err *e)
     convert_u32(c, "block_count", c->n_layer);
     convert_u32(c, "context_length", c->n_ctx);
     convert_u32(c, "embedding_length", c->dims[EMBD]);
-    convert_u32(c, "feed_forward_length", c->dims[FF]);
+    if (c->family->id != NEMOTRON_H) convert_u32(c, "feed_forward_length", c->dims[FF]);
     convert_u32(c, "attention.head_count", c->n_head);
-    if (!(c->family->id & (LFM2 | GRANITE_H)))
+    if (!(c->family->id & KV_HEADS_BY_LAYER))
         convert_u32(c, "attention.head_count_kv", c->n_kv_head);
     convert_u32(c, "attention.key_length", c->head_dim);
     convert_u32(c, "attention.value_length", c->head_dim);
@@ -665,6 +675,13 @@ static const char known_keys[] =
     "output_router_logits router_aux_loss_coef router_jitter_noise shared_expert_intermediate_size "
     "attn_logit_softcapping cache_implementation final_logit_softcapping hidden_activation "
     "layer_norm_eps logit_scale "
+    "attention_in_multiplier attention_out_multiplier key_multiplier lm_head_multiplier "
+    "mamba_d_ssm mamba_norm_before_gate mamba_rms_norm mamba_use_mlp mlp_expansion_factor "
+    "mlp_multipliers ssm_in_multiplier ssm_multipliers ssm_out_multiplier time_step_floor "
+    "time_step_limit time_step_max time_step_min time_step_rank "
+    "chunk_size conv_kernel expand hybrid_override_pattern layer_norm_epsilon mamba_head_dim "
+    "mamba_hidden_act mamba_num_heads mamba_ssm_cache_dtype mlp_hidden_act n_groups "
+    "num_logits_to_keep rescale_prenorm_residual ssm_state_size use_conv_bias use_mamba_kernels "
     "query_pre_attn_scalar rope_local_base_freq sliding_window_pattern "
     "attention_out_bias auto_map bos_token_id dim_model_base dtype embedding_multiplier "
     "embd_pdrop eos_token_id head_dim hidden_act hidden_size initializer_range "

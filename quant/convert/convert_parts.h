@@ -3,7 +3,7 @@
  *   convert.c            config.json and tensors of a folder, as a source
  *   convert_rows.c       tables of families and tensors
  *   convert_windows.c    the keys of layers with windows
- *   convert_recurrent.c  the numbers, keys and order of heads of recurrent layers
+ *   convert_recurrent.c  the numbers, keys, factors and order of heads of recurrent layers
  *   convert_experts.c    the numbers and keys of layers with experts, and their stacks */
 #ifndef RETAIN_QUANT_CONVERT_CONVERT_PARTS_H
 #define RETAIN_QUANT_CONVERT_CONVERT_PARTS_H
@@ -35,6 +35,9 @@ enum {
     QWEN35 = 1 << 12,
     LFM2 = 1 << 13,
     GRANITE_H = 1 << 14,
+    FALCON_H1 = 1 << 23,
+    NEMOTRON_H = 1 << 24,
+    SCANS = GRANITE_H | FALCON_H1 | NEMOTRON_H, /* Mamba-2 */
     /* with windows; also OLMO2, if it is an OLMo 3 */
     GEMMA2 = 1 << 15,
     GEMMA3 = 1 << 16,
@@ -42,7 +45,7 @@ enum {
     COHERE2 = 1 << 22,
     GEMMA = GEMMA2 | GEMMA3,
     WINDOWED = GEMMA | EXAONE4 | COHERE2,
-    HYBRID = QWEN35 | LFM2 | GRANITE_H,
+    HYBRID = QWEN35 | LFM2 | SCANS,
     /* with experts */
     MIXTRAL = 1 << 18,
     QWEN2MOE = 1 << 19,
@@ -50,7 +53,8 @@ enum {
     OLMOE = 1 << 21,
     EXPERTS = MIXTRAL | QWEN2MOE | QWEN3MOE | OLMOE,
     EVERY = ALL | HYBRID | WINDOWED | EXPERTS,
-    ALIKE = EVERY & ~LFM2, /* names of tensors as in most families */
+    KV_HEADS_BY_LAYER = LFM2 | GRANITE_H | NEMOTRON_H,
+    ALIKE = EVERY & ~(LFM2 | NEMOTRON_H), /* names of tensors as in most families */
     NORMS_BEFORE = (ALL & ~OLMO2) | EXPERTS,
     /* biases of all matrices, if the config sets them */
     BIASES = LLAMA | GRANITE | SMOLLM3 | ERNIE4_5 | SEED_OSS,
@@ -99,7 +103,7 @@ enum dim {
 };
 
 /* The layers that have a tensor, and the half of a tensor that is meant. */
-enum layers { NO_LAYER, LAYERS, ATTENTION, RECURRENT };
+enum layers { NO_LAYER, LAYERS, ATTENTION, RECURRENT, FEED_FORWARD };
 enum half { WHOLE, FIRST, SECOND };
 /* Heads of a tensor that GGUF has in tiles (source.h): all, those after the keys, the columns. */
 enum tiled { NOT_TILED, TILED, TILED_VALUES, TILED_COLUMNS };
@@ -129,8 +133,8 @@ struct converter {
     char config_path[1024];
     const struct convert_family *family;
     int n_layer, n_head, n_kv_head, head_dim, n_ctx;
-    struct recurrent_config {    /* of a hybrid family */
-        bool layers[LAYERS_MAX]; /* which are recurrent */
+    struct recurrent_config {          /* of a hybrid family */
+        enum layers kinds[LAYERS_MAX]; /* the part that each layer has; LAYERS: every one */
         int n_taps, n_key, n_value, key_dim, value_dim;
     } recurrent;
     struct experts_config {
@@ -165,6 +169,9 @@ void convert_experts_keys(struct converter *c);
 
 /* Whether a tensor of a layer has the row's name. */
 bool convert_is_named(const struct converter *c, const struct convert_row *r, const char *name);
+
+/* What the rows of a tensor are multiplied by: members of the settings. */
+int convert_factors(struct converter *c, struct source_tensor *t, struct err *e);
 
 /* The order of a tensor's heads. */
 struct source_tiles convert_tiles(const struct converter *c, const struct convert_row *r);

@@ -4,15 +4,42 @@
 #include "quant/convert/convert_parts.h"
 #include "runtime/model/gguf.h"
 
+/* Nemotron-H: M is Mamba-2, * attention, - a feed-forward. */
+static int read_pattern(struct converter *c, struct err *e)
+{
+    const char *pattern = json_text(c->config, "hybrid_override_pattern");
+    if (!pattern || strlen(pattern) != (size_t)c->n_layer ||
+        strspn(pattern, "M*-") != strlen(pattern))
+        return err_set(e, ERR_FORMAT,
+                       "%s: hybrid_override_pattern must be %d of M, * and - (layers with experts, "
+                       "E, are not supported)",
+                       c->config_path, c->n_layer);
+    for (int i = 0; i < c->n_layer; i++)
+        c->recurrent.kinds[i] = pattern[i] == 'M'   ? RECURRENT
+                                : pattern[i] == '*' ? ATTENTION
+                                                    : FEED_FORWARD;
+    return 0;
+}
+
 /* Which layers are recurrent. */
 static int read_layer_types(struct converter *c, struct err *e)
 {
     static const char *const attention[] = {"attention", "full_attention"};
     const cJSON *list = json_member(c->config, "layer_types"), *v;
     int i = 0, step = 4;
+    if (c->family->id == NEMOTRON_H) return read_pattern(c, e);
+    for (; i < c->n_layer && c->family->id == FALCON_H1; i++) c->recurrent.kinds[i] = LAYERS;
+    if (c->family->id == FALCON_H1 && json_bool(c->config, "mamba_rms_norm", false) &&
+        json_bool(c->config, "mamba_norm_before_gate", true))
+        return err_set(e, ERR_FORMAT,
+                       "%s: mamba_norm_before_gate: only models whose norm is behind the gate are "
+                       "supported",
+                       c->config_path);
+    if (c->family->id == FALCON_H1) return 0;
     if (!cJSON_IsArray(list) && c->family->id == QWEN35) {
         int rc = convert_int_or(c, "full_attention_interval", LAYERS_MAX, step, &step, e);
-        for (; !rc && i < c->n_layer; i++) c->recurrent.layers[i] = (i + 1) % step != 0;
+        for (; !rc && i < c->n_layer; i++)
+            c->recurrent.kinds[i] = (i + 1) % step ? RECURRENT : ATTENTION;
         return rc;
     }
     if (cJSON_GetArraySize(list) != c->n_layer)
@@ -22,7 +49,7 @@ static int read_layer_types(struct converter *c, struct err *e)
     {
         const char *type = cJSON_GetStringValue(v);
         bool attends = type && (!strcmp(type, attention[0]) || !strcmp(type, attention[1]));
-        c->recurrent.layers[i++] = !attends;
+        c->recurrent.kinds[i++] = attends ? ATTENTION : RECURRENT;
     }
     return 0;
 }
@@ -34,8 +61,12 @@ int convert_recurrent(struct converter *c, struct err *e)
                                         "linear_num_value_heads", "linear_key_head_dim",
                                         "linear_value_head_dim"},
                              *const scan[] = {"mamba_d_conv", "mamba_n_groups", "mamba_n_heads",
-                                              "mamba_d_state", "mamba_d_head"};
-    const char *const *names = c->family->id == QWEN35 ? delta : scan;
+                                              "mamba_d_state", "mamba_d_head"},
+                             *const mixer[] = {"conv_kernel", "n_groups", "mamba_num_heads",
+                                               "ssm_state_size", "mamba_head_dim"};
+    const char *const *names = c->family->id == QWEN35       ? delta
+                               : c->family->id == NEMOTRON_H ? mixer
+                                                             : scan;
     struct recurrent_config *r = &c->recurrent;
     const int big = 1 << 16;
     int rc = read_layer_types(c, e);
@@ -76,6 +107,71 @@ struct source_tiles convert_tiles(const struct converter *c, const struct conver
     };
 }
 
+/* ---- factors ---------------------------------------------------------------------------------- */
+
+/* Falcon-H1's settings that multiply what a matrix gives or reads, by the matrix. */
+static const struct {
+    const char *gguf, *names[2];
+    int at; /* of a list */
+} factors[] = {
+    {"token_embd.weight", {"embedding_multiplier"}, -1},
+    {"output.weight", {"lm_head_multiplier"}, -1},
+    {"attn_q.weight", {"attention_in_multiplier"}, -1},
+    {"attn_k.weight", {"attention_in_multiplier", "key_multiplier"}, -1},
+    {"attn_v.weight", {"attention_in_multiplier"}, -1},
+    {"attn_output.weight", {"attention_out_multiplier"}, -1},
+    {"ssm_in.weight", {"ssm_in_multiplier"}, -1},
+    {"ssm_out.weight", {"ssm_out_multiplier"}, -1},
+    {"ffn_gate.weight", {"mlp_multipliers"}, 0},
+    {"ffn_down.weight", {"mlp_multipliers"}, 1},
+};
+
+/* A number of the settings, or of a list there; 1 if it is absent. */
+static int read_factor(const struct converter *c, const char *name, int at, double *out,
+                       struct err *e)
+{
+    const cJSON *v = json_member(c->config, name);
+    if (at >= 0) v = cJSON_GetArrayItem(v, at);
+    *out = !v || cJSON_IsNull(v) ? 1 : v->valuedouble;
+    if (*out > 0 && *out < 1e6 && (!v || cJSON_IsNull(v) || cJSON_IsNumber(v))) return 0;
+    return err_set(e, ERR_FORMAT, "%s: %s is not a number above 0", c->config_path, name);
+}
+
+/* The rows of ssm_in: gate, values, keys, queries and time steps have a factor each. */
+static int part_factors(struct converter *c, float *out, struct err *e)
+{
+    const struct recurrent_config *r = &c->recurrent;
+    const int values = (int)c->dims[VALUES], keys = r->n_key * r->key_dim;
+    const int ends[] = {values, 2 * values, 2 * values + keys, 2 * values + 2 * keys,
+                        (int)c->dims[IN]};
+    double factor = 1;
+    int rc = 0;
+    for (int part = 0, i = 0; !rc && part < 5; part++) {
+        rc = read_factor(c, "ssm_multipliers", part, &factor, e);
+        for (; !rc && i < ends[part]; i++) out[i] *= (float)factor;
+    }
+    return rc;
+}
+
+int convert_factors(struct converter *c, struct source_tensor *t, struct err *e)
+{
+    const char *dot = !strncmp(t->name, "blk.", 4) ? strchr(t->name + 4, '.') : NULL;
+    const char *name = dot ? dot + 1 : t->name;
+    double product = 1, factor;
+    size_t i = 0;
+    while (i < sizeof factors / sizeof *factors && strcmp(factors[i].gguf, name)) i++;
+    if (c->family->id != FALCON_H1 || i == sizeof factors / sizeof *factors) return 0;
+    for (int j = 0; j < 2 && factors[i].names[j]; j++) {
+        int rc = read_factor(c, factors[i].names[j], factors[i].at, &factor, e);
+        if (rc) return rc;
+        product *= factor;
+    }
+    float *rows = source_make_factors(c->s, t);
+    if (!rows) return err_set(e, ERR_FAIL, "out of memory for the factors of %s", t->name);
+    for (int64_t r = 0; r < source_rows(t); r++) rows[r] = (float)product;
+    return strcmp(name, "ssm_in.weight") ? 0 : part_factors(c, rows, e);
+}
+
 /* ---- keys ------------------------------------------------------------------------------------ */
 
 /* A number for each layer, 0 for recurrent ones. */
@@ -83,7 +179,8 @@ static void kv_heads_key(struct converter *c)
 {
     char key[96];
     int32_t heads[LAYERS_MAX];
-    for (int i = 0; i < c->n_layer; i++) heads[i] = c->recurrent.layers[i] ? 0 : c->n_kv_head;
+    for (int i = 0; i < c->n_layer; i++)
+        heads[i] = c->recurrent.kinds[i] == ATTENTION ? c->n_kv_head : 0;
     snprintf(key, sizeof key, "%s.attention.head_count_kv", c->family->arch);
     gguf_keys_array(&c->s->keys, key, GGUF_I32, (uint64_t)c->n_layer, heads,
                     (size_t)c->n_layer * sizeof *heads);
@@ -92,9 +189,19 @@ static void kv_heads_key(struct converter *c)
 static void recurrent_layers_key(struct converter *c)
 {
     bool layers[LAYERS_MAX];
-    for (int i = 0; i < c->n_layer; i++) layers[i] = c->recurrent.layers[i];
+    for (int i = 0; i < c->n_layer; i++) layers[i] = c->recurrent.kinds[i] == RECURRENT;
     gguf_keys_array(&c->s->keys, "qwen35.attention.recurrent_layers", GGUF_BOOL,
                     (uint64_t)c->n_layer, layers, (size_t)c->n_layer);
+}
+
+/* A number for each layer, 0 for those without a feed-forward. */
+static void feed_forward_key(struct converter *c)
+{
+    int32_t n[LAYERS_MAX];
+    for (int i = 0; i < c->n_layer; i++)
+        n[i] = c->recurrent.kinds[i] == FEED_FORWARD ? (int32_t)c->dims[FF] : 0;
+    gguf_keys_array(&c->s->keys, "nemotron_h.feed_forward_length", GGUF_I32, (uint64_t)c->n_layer,
+                    n, (size_t)c->n_layer * sizeof *n);
 }
 
 void convert_recurrent_keys(struct converter *c)
@@ -102,7 +209,8 @@ void convert_recurrent_keys(struct converter *c)
     const struct recurrent_config *r = &c->recurrent;
     int32_t sections[] = {11, 11, 10, 0}; /* pairs of a head by coordinate, for images */
     const cJSON *given = json_member(c->rope, "mrope_section");
-    if (c->family->id != QWEN35) kv_heads_key(c);
+    if (c->family->id & KV_HEADS_BY_LAYER) kv_heads_key(c);
+    if (c->family->id == NEMOTRON_H) feed_forward_key(c);
     if (c->family->id == LFM2) {
         convert_u32(c, "shortconv.l_cache", r->n_taps);
         return;
@@ -120,6 +228,7 @@ void convert_recurrent_keys(struct converter *c)
                         sizeof sections);
         return;
     }
+    if (c->family->id != GRANITE_H) return;
     const char *positions = json_text(c->config, "position_embedding_type");
     gguf_keys_bool(&c->s->keys, "granitehybrid.rope.scaling.finetuned",
                    positions && !strcmp(positions, "rope"));

@@ -25,6 +25,8 @@ const struct convert_family convert_families[] = {
     {"Cohere2ForCausalLM", "cohere2", COHERE2, false, NULL},
     {"Lfm2ForCausalLM", "lfm2", LFM2, false, NULL},
     {"GraniteMoeHybridForCausalLM", "granitehybrid", GRANITE_H, true, NULL},
+    {"FalconH1ForCausalLM", "falcon-h1", FALCON_H1, false, NULL},
+    {"NemotronHForCausalLM", "nemotron_h", NEMOTRON_H, false, NULL},
     {"MixtralForCausalLM", "llama", MIXTRAL, true, NULL},
     {"Qwen2MoeForCausalLM", "qwen2moe", QWEN2MOE, false, NULL},
     {"Qwen3MoeForCausalLM", "qwen3moe", QWEN3MOE, false, NULL},
@@ -32,22 +34,27 @@ const struct convert_family convert_families[] = {
 };
 const size_t convert_n_families = sizeof convert_families / sizeof *convert_families;
 
+/* Families with the usual names of some tensors. */
+enum {
+    MODEL_NORM = EVERY & ~(QWEN35 | GEMMA | LFM2 | FALCON_H1 | NEMOTRON_H),
+    INPUT_NORM = NORMS_BEFORE | GRANITE_H | FALCON_H1 | COHERE2,
+    Q_K_V = EVERY & ~(PHI3 | NEMOTRON_H),
+};
+
 const struct convert_row convert_rows[] = {
-    {"model.embed_tokens.weight", "token_embd.weight", VOCAB, EMBD, EVERY, EVERY,
+    {"model.embed_tokens.weight", "token_embd.weight", VOCAB, EMBD, EVERY & ~NEMOTRON_H,
+     EVERY & ~NEMOTRON_H, .layers = NO_LAYER},
+    {"model.norm.weight", "output_norm.weight", EMBD, ONE, MODEL_NORM, MODEL_NORM,
      .layers = NO_LAYER},
-    {"model.norm.weight", "output_norm.weight", EMBD, ONE, EVERY & ~(QWEN35 | GEMMA | LFM2),
-     EVERY & ~(QWEN35 | GEMMA | LFM2), .layers = NO_LAYER},
     {"lm_head.weight", "output.weight", VOCAB, EMBD, 0, EVERY, .layers = NO_LAYER},
-    {"input_layernorm.weight", "attn_norm.weight", EMBD, ONE, NORMS_BEFORE | GRANITE_H | COHERE2,
-     NORMS_BEFORE | GRANITE_H | COHERE2, .layers = LAYERS},
-    {"self_attn.q_proj.weight", "attn_q.weight", Q, EMBD, EVERY & ~(PHI3 | QWEN35),
-     EVERY & ~(PHI3 | QWEN35), .layers = ATTENTION},
+    {"input_layernorm.weight", "attn_norm.weight", EMBD, ONE, INPUT_NORM, INPUT_NORM,
+     .layers = LAYERS},
+    {"self_attn.q_proj.weight", "attn_q.weight", Q, EMBD, Q_K_V & ~QWEN35, Q_K_V & ~QWEN35,
+     .layers = ATTENTION},
     {"self_attn.q_proj.bias", "attn_q.bias", Q, ONE, QWEN2, QKV_BIASES, .layers = ATTENTION},
-    {"self_attn.k_proj.weight", "attn_k.weight", KV, EMBD, EVERY & ~PHI3, EVERY & ~PHI3,
-     .layers = ATTENTION},
+    {"self_attn.k_proj.weight", "attn_k.weight", KV, EMBD, Q_K_V, Q_K_V, .layers = ATTENTION},
     {"self_attn.k_proj.bias", "attn_k.bias", KV, ONE, QWEN2, QKV_BIASES, .layers = ATTENTION},
-    {"self_attn.v_proj.weight", "attn_v.weight", KV, EMBD, EVERY & ~PHI3, EVERY & ~PHI3,
-     .layers = ATTENTION},
+    {"self_attn.v_proj.weight", "attn_v.weight", KV, EMBD, Q_K_V, Q_K_V, .layers = ATTENTION},
     {"self_attn.v_proj.bias", "attn_v.bias", KV, ONE, QWEN2, QKV_BIASES, .layers = ATTENTION},
     {"self_attn.qkv_proj.weight", "attn_qkv.weight", QKV, EMBD, PHI3, PHI3, .layers = ATTENTION},
     {"self_attn.q_norm.weight", "attn_q_norm.weight", HEAD, ONE, QWEN3 | EXAONE4 | QWEN3MOE,
@@ -133,21 +140,52 @@ const struct convert_row convert_rows[] = {
     ROW("feed_forward.w3.weight", "ffn_up.weight", FF, EMBD, LAYERS),
     ROW("feed_forward.w2.weight", "ffn_down.weight", EMBD, FF, LAYERS),
 #undef ROW
-#define ROW(hf, gguf, n_out, n_in, which, ...)                                      \
-    {                                                                               \
-        hf, gguf, n_out, n_in, GRANITE_H, GRANITE_H, .layers = (which), __VA_ARGS__ \
+#define ROW(hf, gguf, n_out, n_in, needed, allowed, ...)                             \
+    {                                                                                \
+        hf, gguf, n_out, n_in, needed, allowed, .layers = RECURRENT, __VA_ARGS__     \
     }
-    ROW("mamba.in_proj.weight", "ssm_in.weight", IN, EMBD, RECURRENT, .half = WHOLE),
-    ROW("mamba.conv1d.weight", "ssm_conv1d.weight", CHANNELS, TAPS, RECURRENT, .half = WHOLE),
-    ROW("mamba.conv1d.bias", "ssm_conv1d.bias", CHANNELS, ONE, RECURRENT, .half = WHOLE),
-    ROW("mamba.dt_bias", "ssm_dt.bias", HEADS, ONE, RECURRENT, .half = WHOLE),
-    ROW("mamba.A_log", "ssm_a", HEADS, ONE, RECURRENT, .change = SOURCE_MINUS_EXP, .column = true),
-    ROW("mamba.D", "ssm_d", HEADS, ONE, RECURRENT, .column = true),
-    ROW("mamba.norm.weight", "ssm_norm.weight", VALUES, ONE, RECURRENT, .half = WHOLE),
-    ROW("mamba.out_proj.weight", "ssm_out.weight", EMBD, VALUES, RECURRENT, .half = WHOLE),
-    ROW("shared_mlp.input_linear.weight", "ffn_gate.weight", FF2, EMBD, LAYERS, .half = FIRST),
-    ROW("shared_mlp.input_linear.weight", "ffn_up.weight", FF2, EMBD, LAYERS, .half = SECOND),
-    ROW("shared_mlp.output_linear.weight", "ffn_down.weight", EMBD, FF, LAYERS, .half = WHOLE),
+#define SCAN(at, f, with_norm)                                                                   \
+    ROW(at "in_proj.weight", "ssm_in.weight", IN, EMBD, f, f, .half = WHOLE),                    \
+        ROW(at "conv1d.weight", "ssm_conv1d.weight", CHANNELS, TAPS, f, f, .half = WHOLE),       \
+        ROW(at "conv1d.bias", "ssm_conv1d.bias", CHANNELS, ONE, f, f, .half = WHOLE),            \
+        ROW(at "dt_bias", "ssm_dt.bias", HEADS, ONE, f, f, .half = WHOLE),                       \
+        ROW(at "A_log", "ssm_a", HEADS, ONE, f, f, .change = SOURCE_MINUS_EXP, .column = true),  \
+        ROW(at "D", "ssm_d", HEADS, ONE, f, f, .column = true),                                  \
+        ROW(at "norm.weight", "ssm_norm.weight", VALUES, ONE, with_norm, f, .half = WHOLE),      \
+        ROW(at "out_proj.weight", "ssm_out.weight", EMBD, VALUES, f, f, .half = WHOLE)
+    SCAN("mamba.", GRANITE_H | FALCON_H1, GRANITE_H),
+    SCAN("mixer.", NEMOTRON_H, NEMOTRON_H),
+#undef SCAN
+#undef ROW
+#define ROW(hf, gguf, n_out, n_in, family, which, ...)                        \
+    {                                                                         \
+        hf, gguf, n_out, n_in, family, family, .layers = (which), __VA_ARGS__ \
+    }
+    ROW("shared_mlp.input_linear.weight", "ffn_gate.weight", FF2, EMBD, GRANITE_H, LAYERS,
+        .half = FIRST),
+    ROW("shared_mlp.input_linear.weight", "ffn_up.weight", FF2, EMBD, GRANITE_H, LAYERS,
+        .half = SECOND),
+    ROW("shared_mlp.output_linear.weight", "ffn_down.weight", EMBD, FF, GRANITE_H, LAYERS,
+        .half = WHOLE),
+#undef ROW
+#define ROW(hf, gguf, n_out, n_in, family, which)              \
+    {                                                          \
+        hf, gguf, n_out, n_in, family, family, .layers = which \
+    }
+    ROW("model.final_layernorm.weight", "output_norm.weight", EMBD, ONE, FALCON_H1, NO_LAYER),
+    ROW("pre_ff_layernorm.weight", "ffn_norm", EMBD, ONE, FALCON_H1, LAYERS),
+    ROW("feed_forward.gate_proj.weight", "ffn_gate.weight", FF, EMBD, FALCON_H1, LAYERS),
+    ROW("feed_forward.up_proj.weight", "ffn_up.weight", FF, EMBD, FALCON_H1, LAYERS),
+    ROW("feed_forward.down_proj.weight", "ffn_down.weight", EMBD, FF, FALCON_H1, LAYERS),
+    ROW("backbone.embeddings.weight", "token_embd.weight", VOCAB, EMBD, NEMOTRON_H, NO_LAYER),
+    ROW("backbone.norm_f.weight", "output_norm.weight", EMBD, ONE, NEMOTRON_H, NO_LAYER),
+    ROW("norm.weight", "attn_norm.weight", EMBD, ONE, NEMOTRON_H, LAYERS),
+    ROW("mixer.q_proj.weight", "attn_q.weight", Q, EMBD, NEMOTRON_H, ATTENTION),
+    ROW("mixer.k_proj.weight", "attn_k.weight", KV, EMBD, NEMOTRON_H, ATTENTION),
+    ROW("mixer.v_proj.weight", "attn_v.weight", KV, EMBD, NEMOTRON_H, ATTENTION),
+    ROW("mixer.o_proj.weight", "attn_output.weight", EMBD, Q, NEMOTRON_H, ATTENTION),
+    ROW("mixer.up_proj.weight", "ffn_up.weight", FF, EMBD, NEMOTRON_H, FEED_FORWARD),
+    ROW("mixer.down_proj.weight", "ffn_down.weight", EMBD, FF, NEMOTRON_H, FEED_FORWARD),
 #undef ROW
 #define ROW(hf, gguf, n_out, n_in, families)                        \
     {                                                               \

@@ -30,12 +30,28 @@ int json_parse(cJSON **out, const char *text, size_t n, const char *name, struct
                    name, at);
 }
 
+/* Python writes Infinity, which JSON does not have: a number of as many characters becomes it. */
+static void replace_infinity(char *text)
+{
+    static const char name[] = "Infinity", number[] = "1.0e+999";
+    bool quoted = false;
+    for (; *text; text++) {
+        if (*text == '\\' && quoted && text[1])
+            text++;
+        else if (*text == '"')
+            quoted = !quoted;
+        else if (!quoted && !strncmp(text, name, sizeof name - 1))
+            memcpy(text, number, sizeof number - 1);
+    }
+}
+
 int json_read(cJSON **out, const char *path, struct err *e)
 {
     struct str text = {0};
     *out = NULL;
     int rc = file_read(path, &text, e);
     if (rc && e) e->code = ERR_FORMAT; /* an unreadable part of a model */
+    if (!rc && text.n) replace_infinity(text.data);
     rc = rc ? ERR_FORMAT : json_parse(out, str_get(&text), text.n, path, e);
     str_release(&text);
     return rc;

@@ -59,6 +59,13 @@ const void **source_make_stack(struct source *s, int n)
     return t->stack;
 }
 
+float *source_make_factors(struct source *s, struct source_tensor *t)
+{
+    float *factors = make(s, (size_t)source_rows(t), sizeof *factors);
+    t->factors = factors;
+    return factors;
+}
+
 /* ---- a GGUF file ----------------------------------------------------------------------------- */
 
 /* Keys that describe the file instead of the model: the output sets its own. */
@@ -210,7 +217,7 @@ const void *source_row(const struct source_tensor *t, int64_t r)
 bool source_is_plain(const struct source_tensor *t)
 {
     bool by_number = (t->pair_heads || t->tiles.per) && (t->n_dims == 1 || t->tiles.columns);
-    return !by_number && !t->change;
+    return !by_number && !t->change && !t->factors;
 }
 
 /* The numbers of a vector of tiled heads, or of a row of a matrix that reads them. */
@@ -241,6 +248,7 @@ void source_row_floats(const struct source_tensor *t, int64_t r, float *out)
         tiled_floats(t, r, out);
     else
         blocks_to_float(out, t->type, source_row(t, r), (size_t)t->ne[0]);
+    for (int64_t i = 0; t->factors && i < t->ne[0]; i++) out[i] *= t->factors[r];
     for (int64_t i = 0; t->change && i < t->ne[0]; i++)
         out[i] = t->change == SOURCE_PLUS_ONE ? out[i] + 1 : -expf(out[i]);
 }

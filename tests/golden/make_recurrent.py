@@ -5,8 +5,8 @@ Double precision, token by token, from the papers and the models' published defi
 delta rule (arXiv 2412.06464), Mamba-2 (arXiv 2405.21060), LFM2's short convolutions. Tensors are
 written as llama.cpp's converter does. Needs PyTorch; every seed is fixed.
 
-Each is also written into checkpoints/ as a folder of safetensors, in the order and with the names
-of the models' makers: other heads first, logarithms of decays, norms less 1.
+Some are also written into checkpoints/ as folders of safetensors, in the order and with the names
+of the models' makers: other heads first, logarithms of decays, norms less 1, factors apart.
 
     tests/golden/make_recurrent.py       takes seconds, overwrites its files
 """
@@ -293,6 +293,14 @@ NEMOTRON_NAMES = NAMES | {
     "token_embd": "backbone.embeddings", "output_norm": "backbone.norm_f", "attn_norm": "norm",
     "attn_q": "mixer.q_proj", "attn_k": "mixer.k_proj", "attn_v": "mixer.v_proj",
     "attn_output": "mixer.o_proj", "ffn_up": "mixer.up_proj", "ffn_down": "mixer.down_proj"}
+FALCON_NAMES = NAMES | {
+    "output_norm": "model.final_layernorm", "ffn_norm": "pre_ff_layernorm",
+    "ffn_gate": "feed_forward.gate_proj", "ffn_up": "feed_forward.up_proj",
+    "ffn_down": "feed_forward.down_proj"}
+FALCON_FACTORS = {"embedding_multiplier": 4.0, "lm_head_multiplier": 0.25, "key_multiplier": 0.5,
+                  "attention_in_multiplier": 2.0, "attention_out_multiplier": 0.125,
+                  "ssm_in_multiplier": 0.5, "ssm_out_multiplier": 8.0,
+                  "ssm_multipliers": [0.5, 2.0, 4.0, 0.25, 0.125], "mlp_multipliers": [4.0, 0.5]}
 LFM2_NAMES = NAMES | {
     "attn_norm": "operator_norm", "ffn_norm": "ffn_norm", "attn_output": "self_attn.out_proj",
     "attn_q_norm": "self_attn.q_layernorm", "attn_k_norm": "self_attn.k_layernorm",
@@ -319,10 +327,27 @@ def ungroup_deltas(m, name, x):
     return grouped(m, x.T, 0, m.value_dim).T if name == "ssm_out" else x
 
 
+def without_factors(m, name, x):
+    """What Falcon-H1's folders have in place of x; the factors are powers of two."""
+    f = FALCON_FACTORS
+    factor = {"token_embd": f["embedding_multiplier"], "output": f["lm_head_multiplier"],
+              "attn_q": f["attention_in_multiplier"], "attn_v": f["attention_in_multiplier"],
+              "attn_k": f["attention_in_multiplier"] * f["key_multiplier"],
+              "attn_output": f["attention_out_multiplier"], "ssm_out": f["ssm_out_multiplier"],
+              "ffn_gate": f["mlp_multipliers"][0], "ffn_down": f["mlp_multipliers"][1]}
+    if name != "ssm_in":
+        return x / factor.get(name, 1.0)
+    nv, nk = m.n_value * m.value_dim, m.n_key * m.key_dim
+    parts = [torch.full((n,), s) for n, s in zip((nv, nv, nk, nk, m.n_value), f["ssm_multipliers"])]
+    return x / (f["ssm_in_multiplier"] * torch.cat(parts))[:, None]
+
+
 def checkpoint(m, tensors):
     out = {}
-    names = {"lfm2": LFM2_NAMES, "nemotron_h": NEMOTRON_NAMES}.get(m.arch, NAMES)
-    part = {"qwen35": "linear_attn.", "granitehybrid": "mamba.", "nemotron_h": "mixer."}.get(m.arch, "")
+    names = {"lfm2": LFM2_NAMES, "nemotron_h": NEMOTRON_NAMES,
+             "falcon-h1": FALCON_NAMES}.get(m.arch, NAMES)
+    part = {"qwen35": "linear_attn.", "granitehybrid": "mamba.", "falcon-h1": "mamba.",
+            "nemotron_h": "mixer."}.get(m.arch, "")
     layers = "backbone.layers" if m.arch == "nemotron_h" else "model.layers"
     for full, (x, kind) in tensors.items():
         at = ""
@@ -333,7 +358,9 @@ def checkpoint(m, tensors):
                 continue
             at = f"{layers}.{i}."
         short, _, suffix = short.rpartition(".") if short.endswith(("weight", "bias")) else \
-            (short, "", "")
+            (short, "", "weight" if short.endswith("norm") else "")
+        if m.arch == "falcon-h1":
+            x = without_factors(m, short, x)
         if m.arch == "qwen35":
             x = ungroup_deltas(m, short, x)
             if kind == "F32" and short.endswith("norm") and short != "ssm_norm":
@@ -347,6 +374,8 @@ def checkpoint(m, tensors):
         name = "dt_bias" if short == "ssm_dt" else names[short]
         name = name + ("." + suffix if suffix and short != "ssm_dt" else "")
         out[at + (part if short.startswith("ssm_") else "") + name] = (x, kind)
+    if m.arch == "falcon-h1":  # tied in the file with another factor than here
+        out["lm_head.weight"] = (without_factors(m, "output", tensors["token_embd.weight"][0]), STORE)
     if m.arch == "granitehybrid":
         for i in range(len(m.kinds)):
             at = f"model.layers.{i}."
@@ -372,6 +401,13 @@ def config(m):
                 "linear_num_key_heads": m.n_key, "linear_num_value_heads": m.n_value,
                 "linear_key_head_dim": m.key_dim, "linear_value_head_dim": m.value_dim}
         kinds = full | {"d": "linear_attention"}
+    elif m.arch == "falcon-h1":
+        return out | FALCON_FACTORS | {
+            "architectures": ["FalconH1ForCausalLM"], "mamba_d_conv": m.n_taps,
+            "mamba_n_groups": m.n_key, "mamba_n_heads": m.n_value, "mamba_d_state": m.key_dim,
+            "mamba_d_head": m.value_dim, "mamba_d_ssm": m.n_value * m.value_dim,
+            "mamba_rms_norm": True, "mamba_norm_before_gate": False, "tie_word_embeddings": False,
+            "time_step_limit": [0.0, math.inf]}
     elif m.arch == "nemotron_h":
         kinds = {"a": "*", "s": "M", "f": "-"}
         return out | {
@@ -434,7 +470,7 @@ def in_pairs(m, tensors):
     return out
 
 
-CHECKPOINTS = ("qwen35", "lfm2", "granitehybrid")
+CHECKPOINTS = ("qwen35", "lfm2", "granitehybrid", "falcon-h1", "nemotron_h")
 
 
 def main():

@@ -74,11 +74,14 @@ static int check_config(const struct converter *c, struct err *e)
 {
     int64_t n;
     const char *act = json_text(c->config, "hidden_activation");
-    const char *expected = c->family->id & GEMMA ? "gelu_pytorch_tanh" : "silu";
+    const char *expected = c->family->id & (GEMMA | GEMMA4) ? "gelu_pytorch_tanh" : "silu";
     if (!act) act = json_text(c->config, "hidden_act");
     if (c->family->id == NEMOTRON_H)
         act = json_text(c->config, "mlp_hidden_act"), expected = "relu2";
-    if (cJSON_IsObject(json_member(c->root, "quantization_config")))
+    const cJSON *form = json_member(c->root, "quantization_config");
+    const char *method = json_text(form, "quant_method");
+    const bool mxfp4 = c->family->id == GPT_OSS && method && !strcmp(method, "mxfp4");
+    if (cJSON_IsObject(form) && !mxfp4)
         return err_set(
             e, ERR_FORMAT,
             "%s: the model is already quantized (quantization_config); use the original one",
@@ -89,7 +92,7 @@ static int check_config(const struct converter *c, struct err *e)
                        shown.text, expected);
     }
     static const char *const experts[] = {"num_local_experts", "num_experts"};
-    for (size_t i = 0; !(c->family->id & EXPERTS) && i < 2; i++)
+    for (size_t i = 0; !(c->family->id & (EXPERTS | GPT_OSS | GEMMA4)) && i < 2; i++)
         if (json_int(c->config, experts[i], 2, INT32_MAX, &n))
             return err_set(e, ERR_FORMAT,
                            "%s: %s is %d, mixtures of experts are not supported in a %s",
@@ -123,6 +126,12 @@ static int read_usual(const struct converter *c, const char *name, int max, int 
     return convert_int_or(c, name, max, gemma3, out, e);
 }
 
+static bool has_experts(const struct converter *c)
+{
+    return c->family->id & (EXPERTS | GPT_OSS) ||
+           (c->family->id == GEMMA4 && json_bool(c->config, "enable_moe_block", false));
+}
+
 static int read_config(struct converter *c, struct err *e)
 {
     const int big = 1 << 24;
@@ -153,17 +162,16 @@ static int read_config(struct converter *c, struct err *e)
                                 [FF] = n_ff,
                                 [FF2] = 2 * (int64_t)n_ff,
                                 [HEAD] = c->head_dim,
-                                [Q2] = 2 * q};
+                                [Q2] = 2 * q,
+                                [Q_HEADS] = c->n_head};
     memcpy(c->dims, dims, sizeof dims);
-    if (c->family->id & HYBRID) {
-        rc = convert_recurrent(c, e);
-        if (rc) return rc;
-    }
-    rc = c->family->id & EXPERTS ? convert_experts(c, e) : 0;
+    if (c->family->id & HYBRID) rc = convert_recurrent(c, e);
+    if (!rc && c->family->id == GEMMA4) rc = convert_gemma4(c, e);
+    if (!rc && has_experts(c)) rc = convert_experts(c, e);
     if (rc) return rc;
-    c->tied = json_bool(
-        c->config, "tie_word_embeddings",
-        json_bool(c->root, "tie_word_embeddings", c->family->id & (ERNIE4_5 | GEMMA | COHERE2)));
+    c->tied = json_bool(c->config, "tie_word_embeddings",
+                        json_bool(c->root, "tie_word_embeddings",
+                                  c->family->id & (ERNIE4_5 | GEMMA | GEMMA4 | COHERE2)));
     c->rope = json_member(c->config, "rope_parameters");
     if (!cJSON_IsObject(c->rope)) c->rope = json_member(c->config, "rope_scaling");
     if (cJSON_IsObject(json_member(c->rope, "full_attention"))) {
@@ -203,7 +211,9 @@ static void part_name(const struct converter *c, const char *own, char out[NAME_
 static bool is_ignored(const struct converter *c, const char *name)
 {
     static const char *const ends[] = {".rotary_emb.inv_freq"};
-    static const char *const parts[] = {"vision_tower.", "multi_modal_projector.", "model.visual."};
+    static const char *const parts[] = {
+        "vision_tower.",      "multi_modal_projector.", "model.visual.",     "model.vision_tower.",
+        "model.audio_tower.", "model.embed_vision.",    "model.embed_audio."};
     char own[NAME_BYTES];
     size_t n = strlen(name);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
@@ -258,6 +268,11 @@ static int check_shape(const struct converter *c, const struct convert_row *r,
 {
     int64_t n_out = c->dims[r->n_out], n_in = c->dims[r->n_in];
     bool vector = r->n_in == ONE;
+    if (t->type == SAFETENSORS_BYTES)
+        return err_set(e, ERR_FORMAT,
+                       "%s: tensor '%s' has dtype U8; supported are F32, F16 and BF16: use the "
+                       "original, unquantized model",
+                       c->s->path, t->name);
     if (r->n_in == TAPS && t->n_dims == 3 && t->shape[0] == n_out && t->shape[1] == 1 &&
         t->shape[2] == n_in)
         return 0;
@@ -350,11 +365,21 @@ static int take_stack(struct converter *c, const struct convert_row *r, int laye
     return 0;
 }
 
+static int take_whole_stack(struct converter *c, const struct convert_row *r, const char *own,
+                            const char *gguf, struct err *e)
+{
+    char hf[NAME_BYTES];
+    part_name(c, own, hf);
+    return convert_stack(c, r, hf, gguf, e);
+}
+
 static int take_tensor(struct converter *c, const struct convert_row *r, int layer, struct err *e)
 {
     const struct safetensors_tensor *t;
     char own[NAME_BYTES], gguf[64];
     if (!(r->allowed & c->family->id)) return 0;
+    const bool of_keys = !strncmp(r->gguf, "attn_k", 6) || !strncmp(r->gguf, "attn_v.", 7);
+    if (of_keys && layer >= c->n_layer - c->windowed.n_shared) return 0;
     const enum layers kind = c->recurrent.kinds[layer];
     if (kind > LAYERS && r->layers > LAYERS && r->layers != kind) return 0;
     snprintf(own, sizeof own, "%s", r->hf);
@@ -363,6 +388,7 @@ static int take_tensor(struct converter *c, const struct convert_row *r, int lay
         snprintf(own, sizeof own, "%s%d.%s", layers_prefix(c), layer, r->hf);
         snprintf(gguf, sizeof gguf, "blk.%d.%s", layer, r->gguf);
     }
+    if (r->stacked) return take_whole_stack(c, r, own, gguf, e);
     if (strchr(r->hf, '*')) return take_stack(c, r, layer, gguf, e);
     int rc = find_tensor(c, r, own, &t, e);
     return rc || !t ? rc : add_tensor(c, r, gguf, t, e);
@@ -373,9 +399,11 @@ static int take_tensors(struct converter *c, struct err *e)
     int rc = check_names(c, e);
     for (size_t i = 0; !rc && i < convert_n_rows; i++)
         if (!convert_rows[i].layers) rc = take_tensor(c, &convert_rows[i], 0, e);
-    for (int layer = 0; !rc && layer < c->n_layer; layer++)
+    for (int layer = 0; !rc && layer < c->n_layer; layer++) {
+        if (c->family->id == GEMMA4) convert_gemma4_layer(c, layer);
         for (size_t i = 0; !rc && i < convert_n_rows; i++)
             if (convert_rows[i].layers) rc = take_tensor(c, &convert_rows[i], layer, e);
+    }
     return rc;
 }
 
@@ -499,14 +527,25 @@ static double share_default(const struct converter *c)
     return c->family->id == GLM4 ? 0.5 : c->family->id == QWEN35 ? 0.25 : 1;
 }
 
+/* Gemma 4: frequencies are those of a whole head, and only the first pairs rotate. */
+static int rope_proportional(struct converter *c, double share, struct err *e)
+{
+    const int half = c->head_dim / 2, rotated = (int)(share * c->head_dim / 2);
+    float *out = source_add_vector(c->s, "rope_freqs.weight", half);
+    if (!out) return err_set(e, ERR_FAIL, "out of memory for rotary frequencies");
+    for (int i = 0; i < half; i++) out[i] = i < rotated ? 1 : 1e30f;
+    return 0;
+}
+
 static int take_rope(struct converter *c, struct err *e)
 {
     char key[96];
     double base = rope_number(c, "rope_theta", c->family->id == GEMMA3 ? 1e6 : 10000);
     double share = rope_number(c, "partial_rotary_factor", share_default(c));
-    int rotated = (int)(share * c->head_dim);
     const char *type = json_text(c->rope, "rope_type");
     if (!type) type = json_text(c->rope, "type");
+    const bool proportional = c->family->id == GEMMA4 && type && !strcmp(type, "proportional");
+    int rotated = (int)(proportional ? c->head_dim : share * c->head_dim);
     if (!(base > 1) || !(base < 1e15) || rotated < 2 || rotated > c->head_dim)
         return err_set(e, ERR_FORMAT, "%s: rope_theta %g or partial_rotary_factor is invalid",
                        c->config_path, base);
@@ -519,6 +558,7 @@ static int take_rope(struct converter *c, struct err *e)
         return 0;
     }
     if (!strcmp(type, "llama3")) return rope_llama3(c, base, e);
+    if (proportional) return rope_proportional(c, share, e);
     if (!strcmp(type, "su") || !strcmp(type, "longrope")) return rope_long(c, e);
     bool yarn = !strcmp(type, "yarn");
     if (!yarn && strcmp(type, "linear")) {
@@ -637,7 +677,8 @@ static int take_keys(struct converter *c, struct err *e)
     convert_u32(c, "block_count", c->n_layer);
     convert_u32(c, "context_length", c->n_ctx);
     convert_u32(c, "embedding_length", c->dims[EMBD]);
-    if (c->family->id != NEMOTRON_H) convert_u32(c, "feed_forward_length", c->dims[FF]);
+    if (!(c->family->id & (NEMOTRON_H | GEMMA4)))
+        convert_u32(c, "feed_forward_length", c->dims[FF]);
     convert_u32(c, "attention.head_count", c->n_head);
     if (!(c->family->id & KV_HEADS_BY_LAYER))
         convert_u32(c, "attention.head_count_kv", c->n_kv_head);
@@ -652,7 +693,8 @@ static int take_keys(struct converter *c, struct err *e)
     if (c->family->id == MISTRAL3 && json_number(c->rope, "llama_4_scaling_beta", &beta))
         convert_f32(c, "attention.temperature_scale", beta);
     if (c->family->id & HYBRID) convert_recurrent_keys(c);
-    if (c->family->id & EXPERTS) convert_experts_keys(c);
+    if (c->dims[N_EXPERTS]) convert_experts_keys(c);
+    if (c->family->id == GEMMA4) convert_gemma4_keys(c);
     if (c->family->id & (WINDOWED | OLMO2)) return convert_windows_keys(c, e);
     if (c->family->id & (GRANITE | GRANITE_H)) return granite_keys(c, e);
     return c->family->id == MINICPM ? minicpm_keys(c, e) : 0;
@@ -675,6 +717,10 @@ static const char known_keys[] =
     "output_router_logits router_aux_loss_coef router_jitter_noise shared_expert_intermediate_size "
     "attn_logit_softcapping cache_implementation final_logit_softcapping hidden_activation "
     "layer_norm_eps logit_scale "
+    "attention_k_eq_v enable_moe_block experts_per_token global_head_dim "
+    "hidden_size_per_layer_input "
+    "initial_context_length num_global_key_value_heads num_kv_shared_layers per_layer_config "
+    "swiglu_alpha swiglu_limit top_k_experts use_double_wide_mlp vocab_size_per_layer_input "
     "attention_in_multiplier attention_out_multiplier key_multiplier lm_head_multiplier "
     "mamba_d_ssm mamba_norm_before_gate mamba_rms_norm mamba_use_mlp mlp_expansion_factor "
     "mlp_multipliers ssm_in_multiplier ssm_multipliers ssm_out_multiplier time_step_floor "
@@ -740,7 +786,7 @@ static bool is_known_key(const struct converter *c, const cJSON *v)
 /* YaRN's `truncate` is true unless a model says otherwise. */
 static bool is_known_rope_key(const struct converter *c, const cJSON *v)
 {
-    if (!strcmp(v->string, "truncate")) return !cJSON_IsFalse(v);
+    if (!strcmp(v->string, "truncate")) return cJSON_IsFalse(v) == (c->family->id == GPT_OSS);
     if (c->family->id == MISTRAL3 && !strcmp(v->string, "llama_4_scaling_beta")) return true;
     return is_listed(known_rope_keys, v->string) || is_off(v);
 }

@@ -4,6 +4,7 @@
  *   convert_rows.c       tables of families and tensors
  *   convert_windows.c    the keys of layers with windows
  *   convert_recurrent.c  the numbers, keys, factors and order of heads of recurrent layers
+ *   convert_gemma4.c     what differs by layer in Gemma 4
  *   convert_experts.c    the numbers and keys of layers with experts, and their stacks */
 #ifndef RETAIN_QUANT_CONVERT_CONVERT_PARTS_H
 #define RETAIN_QUANT_CONVERT_CONVERT_PARTS_H
@@ -43,22 +44,24 @@ enum {
     GEMMA3 = 1 << 16,
     EXAONE4 = 1 << 17,
     COHERE2 = 1 << 22,
+    GPT_OSS = 1 << 25, /* and experts */
+    GEMMA4 = 1 << 26,  /* some with experts */
     GEMMA = GEMMA2 | GEMMA3,
-    WINDOWED = GEMMA | EXAONE4 | COHERE2,
+    WINDOWED = GEMMA | EXAONE4 | COHERE2 | GPT_OSS | GEMMA4,
     HYBRID = QWEN35 | LFM2 | SCANS,
     /* with experts */
     MIXTRAL = 1 << 18,
     QWEN2MOE = 1 << 19,
     QWEN3MOE = 1 << 20,
     OLMOE = 1 << 21,
-    EXPERTS = MIXTRAL | QWEN2MOE | QWEN3MOE | OLMOE,
+    EXPERTS = MIXTRAL | QWEN2MOE | QWEN3MOE | OLMOE, /* in all layers, one tensor for each */
     EVERY = ALL | HYBRID | WINDOWED | EXPERTS,
-    KV_HEADS_BY_LAYER = LFM2 | GRANITE_H | NEMOTRON_H,
+    KV_HEADS_BY_LAYER = LFM2 | GRANITE_H | NEMOTRON_H | GEMMA4,
     ALIKE = EVERY & ~(LFM2 | NEMOTRON_H), /* names of tensors as in most families */
     NORMS_BEFORE = (ALL & ~OLMO2) | EXPERTS,
     /* biases of all matrices, if the config sets them */
     BIASES = LLAMA | GRANITE | SMOLLM3 | ERNIE4_5 | SEED_OSS,
-    QKV_BIASES = BIASES | OLMO2 | QWEN2 | QWEN3 | GLM4 | QWEN2MOE,
+    QKV_BIASES = BIASES | OLMO2 | QWEN2 | QWEN3 | GLM4 | QWEN2MOE | GPT_OSS,
     GATE_AND_UP = ALL & ~PHI3 & ~GLM4, /* two tensors */
 };
 
@@ -87,6 +90,10 @@ enum dim {
     FF,
     FF2,
     HEAD,
+    Q_HEADS,
+    /* of Gemma 4's inputs per layer: one, those of all layers */
+    INPUT,
+    INPUTS,
     /* of recurrent layers: the convolution's, all heads, their number, one, a projection to all */
     TAPS,
     CHANNELS,
@@ -98,6 +105,7 @@ enum dim {
     /* of layers with experts: their number, the width of one, of the shared ones */
     N_EXPERTS,
     EXPERT_FF,
+    EXPERT_FF2,
     SHARED_FF,
     DIMS
 };
@@ -105,6 +113,9 @@ enum dim {
 /* The layers that have a tensor, and the half of a tensor that is meant. */
 enum layers { NO_LAYER, LAYERS, ATTENTION, RECURRENT, FEED_FORWARD };
 enum half { WHOLE, FIRST, SECOND };
+/* One tensor with a matrix or vector for each expert. Its rows may be the folder's columns, and of
+ * these every second, from the first or the second on. */
+enum stacked { NOT_STACKED, STACKED, STACKED_COLUMNS, STACKED_EVEN, STACKED_ODD };
 /* Heads of a tensor that GGUF has in tiles (source.h): all, those after the keys, the columns. */
 enum tiled { NOT_TILED, TILED, TILED_VALUES, TILED_COLUMNS };
 
@@ -118,6 +129,7 @@ struct convert_row {
     enum source_change change;
     enum tiled tiled;
     enum half half;
+    enum stacked stacked;
     bool column; /* a vector that GGUF has as a matrix with one column */
 };
 
@@ -133,6 +145,12 @@ struct converter {
     char config_path[1024];
     const struct convert_family *family;
     int n_layer, n_head, n_kv_head, head_dim, n_ctx;
+    struct windowed_config {       /* of Gemma 4 */
+        bool layers[LAYERS_MAX];   /* which have windows */
+        int n_kv_head, head_dim;   /* theirs */
+        int n_shared;              /* the last layers, which have no keys and values */
+        bool doubles_feed_forward; /* in those */
+    } windowed;
     struct recurrent_config {          /* of a hybrid family */
         enum layers kinds[LAYERS_MAX]; /* the part that each layer has; LAYERS: every one */
         int n_taps, n_key, n_value, key_dim, value_dim;
@@ -162,6 +180,15 @@ void convert_recurrent_keys(struct converter *c);
 
 /* The keys of families with windows; a list of layers that GGUF cannot have is refused. */
 int convert_windows_keys(struct converter *c, struct err *e);
+
+/* Of Gemma 4: what differs by layer; the keys; the shapes of a layer's tensors. */
+int convert_gemma4(struct converter *c, struct err *e);
+void convert_gemma4_keys(struct converter *c);
+void convert_gemma4_layer(struct converter *c, int layer);
+
+/* A stack of experts: the folder's one tensor, or MXFP4 as two. */
+int convert_stack(struct converter *c, const struct convert_row *r, const char *own,
+                  const char *gguf, struct err *e);
 
 /* For families with experts: their numbers; the keys. */
 int convert_experts(struct converter *c, struct err *e);

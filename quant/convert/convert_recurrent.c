@@ -107,7 +107,8 @@ struct source_tiles convert_tiles(const struct converter *c, const struct conver
     };
 }
 
-/* ---- factors ---------------------------------------------------------------------------------- */
+/* ---- factors ----------------------------------------------------------------------------------
+ */
 
 /* Falcon-H1's settings that multiply what a matrix gives or reads, by the matrix. */
 static const struct {

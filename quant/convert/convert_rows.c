@@ -23,6 +23,9 @@ const struct convert_family convert_families[] = {
     {"Gemma3ForConditionalGeneration", "gemma3", GEMMA3, false, ""},
     {"Exaone4ForCausalLM", "exaone4", EXAONE4, false, NULL},
     {"Cohere2ForCausalLM", "cohere2", COHERE2, false, NULL},
+    {"GptOssForCausalLM", "gpt-oss", GPT_OSS, false, NULL},
+    {"Gemma4ForCausalLM", "gemma4", GEMMA4, false, NULL},
+    {"Gemma4ForConditionalGeneration", "gemma4", GEMMA4, false, "model."},
     {"Lfm2ForCausalLM", "lfm2", LFM2, false, NULL},
     {"GraniteMoeHybridForCausalLM", "granitehybrid", GRANITE_H, true, NULL},
     {"FalconH1ForCausalLM", "falcon-h1", FALCON_H1, false, NULL},
@@ -37,7 +40,10 @@ const size_t convert_n_families = sizeof convert_families / sizeof *convert_fami
 /* Families with the usual names of some tensors. */
 enum {
     MODEL_NORM = EVERY & ~(QWEN35 | GEMMA | LFM2 | FALCON_H1 | NEMOTRON_H),
-    INPUT_NORM = NORMS_BEFORE | GRANITE_H | FALCON_H1 | COHERE2,
+    INPUT_NORM = NORMS_BEFORE | GRANITE_H | FALCON_H1 | COHERE2 | GPT_OSS | GEMMA4,
+    DENSE_WINDOWED = WINDOWED & ~GPT_OSS,
+    HEAD_NORMS = QWEN3 | EXAONE4 | QWEN3MOE,
+    NORMS_BEHIND = OLMO2 | EXAONE4 | GEMMA4,
     Q_K_V = EVERY & ~(PHI3 | NEMOTRON_H),
 };
 
@@ -51,45 +57,50 @@ const struct convert_row convert_rows[] = {
      .layers = LAYERS},
     {"self_attn.q_proj.weight", "attn_q.weight", Q, EMBD, Q_K_V & ~QWEN35, Q_K_V & ~QWEN35,
      .layers = ATTENTION},
-    {"self_attn.q_proj.bias", "attn_q.bias", Q, ONE, QWEN2, QKV_BIASES, .layers = ATTENTION},
-    {"self_attn.k_proj.weight", "attn_k.weight", KV, EMBD, Q_K_V, Q_K_V, .layers = ATTENTION},
-    {"self_attn.k_proj.bias", "attn_k.bias", KV, ONE, QWEN2, QKV_BIASES, .layers = ATTENTION},
-    {"self_attn.v_proj.weight", "attn_v.weight", KV, EMBD, Q_K_V, Q_K_V, .layers = ATTENTION},
-    {"self_attn.v_proj.bias", "attn_v.bias", KV, ONE, QWEN2, QKV_BIASES, .layers = ATTENTION},
+    {"self_attn.q_proj.bias", "attn_q.bias", Q, ONE, QWEN2 | GPT_OSS, QKV_BIASES,
+     .layers = ATTENTION},
+    {"self_attn.k_proj.weight", "attn_k.weight", KV, EMBD, Q_K_V & ~GEMMA4, Q_K_V,
+     .layers = ATTENTION},
+    {"self_attn.k_proj.bias", "attn_k.bias", KV, ONE, QWEN2 | GPT_OSS, QKV_BIASES,
+     .layers = ATTENTION},
+    {"self_attn.v_proj.weight", "attn_v.weight", KV, EMBD, Q_K_V & ~GEMMA4, Q_K_V,
+     .layers = ATTENTION},
+    {"self_attn.v_proj.bias", "attn_v.bias", KV, ONE, QWEN2 | GPT_OSS, QKV_BIASES,
+     .layers = ATTENTION},
     {"self_attn.qkv_proj.weight", "attn_qkv.weight", QKV, EMBD, PHI3, PHI3, .layers = ATTENTION},
-    {"self_attn.q_norm.weight", "attn_q_norm.weight", HEAD, ONE, QWEN3 | EXAONE4 | QWEN3MOE,
-     QWEN3 | EXAONE4 | QWEN3MOE, .layers = ATTENTION},
-    {"self_attn.k_norm.weight", "attn_k_norm.weight", HEAD, ONE, QWEN3 | EXAONE4 | QWEN3MOE,
-     QWEN3 | EXAONE4 | QWEN3MOE, .layers = ATTENTION},
+    {"self_attn.q_norm.weight", "attn_q_norm.weight", HEAD, ONE, HEAD_NORMS | GEMMA4,
+     HEAD_NORMS | GEMMA4, .layers = ATTENTION},
+    {"self_attn.k_norm.weight", "attn_k_norm.weight", HEAD, ONE, HEAD_NORMS, HEAD_NORMS | GEMMA4,
+     .layers = ATTENTION},
     {"self_attn.q_norm.weight", "attn_q_norm.weight", Q, ONE, OLMO2 | OLMOE, OLMO2 | OLMOE,
      .layers = ATTENTION},
     {"self_attn.k_norm.weight", "attn_k_norm.weight", KV, ONE, OLMO2 | OLMOE, OLMO2 | OLMOE,
      .layers = ATTENTION},
     {"self_attn.o_proj.weight", "attn_output.weight", EMBD, Q, ALIKE, ALIKE, .layers = ATTENTION},
-    {"self_attn.o_proj.bias", "attn_output.bias", EMBD, ONE, 0, BIASES | OLMO2 | QWEN3,
-     .layers = ATTENTION},
+    {"self_attn.o_proj.bias", "attn_output.bias", EMBD, ONE, GPT_OSS,
+     BIASES | OLMO2 | QWEN3 | GPT_OSS, .layers = ATTENTION},
     {"post_attention_layernorm.weight", "ffn_norm.weight", EMBD, ONE,
      (NORMS_BEFORE & ~SEED_OSS) | GRANITE_H, (NORMS_BEFORE & ~SEED_OSS) | GRANITE_H,
      .layers = LAYERS},
-    {"post_attention_layernorm.weight", "post_attention_norm.weight", EMBD, ONE, SEED_OSS, SEED_OSS,
-     .layers = LAYERS},
+    {"post_attention_layernorm.weight", "post_attention_norm.weight", EMBD, ONE, SEED_OSS | GPT_OSS,
+     SEED_OSS | GPT_OSS, .layers = LAYERS},
     {"post_self_attn_layernorm.weight", "post_attention_norm.weight", EMBD, ONE, GLM4, GLM4,
      .layers = LAYERS},
     {"post_mlp_layernorm.weight", "post_ffw_norm.weight", EMBD, ONE, GLM4, GLM4, .layers = LAYERS},
-    {"post_attention_layernorm.weight", "post_attention_norm.weight", EMBD, ONE, OLMO2 | EXAONE4,
-     OLMO2 | EXAONE4, .layers = LAYERS},
-    {"post_feedforward_layernorm.weight", "post_ffw_norm.weight", EMBD, ONE, OLMO2 | EXAONE4,
-     OLMO2 | EXAONE4, .layers = LAYERS},
-    {"mlp.gate_proj.weight", "ffn_gate.weight", FF, EMBD, GATE_AND_UP | QWEN35 | WINDOWED,
-     GATE_AND_UP | QWEN35 | WINDOWED, .layers = LAYERS},
+    {"post_attention_layernorm.weight", "post_attention_norm.weight", EMBD, ONE, NORMS_BEHIND,
+     NORMS_BEHIND, .layers = LAYERS},
+    {"post_feedforward_layernorm.weight", "post_ffw_norm.weight", EMBD, ONE, NORMS_BEHIND,
+     NORMS_BEHIND, .layers = LAYERS},
+    {"mlp.gate_proj.weight", "ffn_gate.weight", FF, EMBD, GATE_AND_UP | QWEN35 | DENSE_WINDOWED,
+     GATE_AND_UP | QWEN35 | DENSE_WINDOWED, .layers = LAYERS},
     {"mlp.gate_proj.bias", "ffn_gate.bias", FF, ONE, 0, BIASES, .layers = LAYERS},
-    {"mlp.up_proj.weight", "ffn_up.weight", FF, EMBD, GATE_AND_UP | QWEN35 | WINDOWED,
-     GATE_AND_UP | QWEN35 | WINDOWED, .layers = LAYERS},
+    {"mlp.up_proj.weight", "ffn_up.weight", FF, EMBD, GATE_AND_UP | QWEN35 | DENSE_WINDOWED,
+     GATE_AND_UP | QWEN35 | DENSE_WINDOWED, .layers = LAYERS},
     {"mlp.up_proj.bias", "ffn_up.bias", FF, ONE, 0, BIASES, .layers = LAYERS},
     {"mlp.gate_up_proj.weight", "ffn_up.weight", FF2, EMBD, PHI3 | GLM4, PHI3 | GLM4,
      .layers = LAYERS},
-    {"mlp.down_proj.weight", "ffn_down.weight", EMBD, FF, ALL | QWEN35 | WINDOWED,
-     ALL | QWEN35 | WINDOWED, .layers = LAYERS},
+    {"mlp.down_proj.weight", "ffn_down.weight", EMBD, FF, ALL | QWEN35 | DENSE_WINDOWED,
+     ALL | QWEN35 | DENSE_WINDOWED, .layers = LAYERS},
     {"mlp.down_proj.bias", "ffn_down.bias", EMBD, ONE, 0, BIASES, .layers = LAYERS},
 /* Qwen3.5, Gemma: norms are x (1 + w) */
 #define PLUS .change = SOURCE_PLUS_ONE
@@ -140,18 +151,18 @@ const struct convert_row convert_rows[] = {
     ROW("feed_forward.w3.weight", "ffn_up.weight", FF, EMBD, LAYERS),
     ROW("feed_forward.w2.weight", "ffn_down.weight", EMBD, FF, LAYERS),
 #undef ROW
-#define ROW(hf, gguf, n_out, n_in, needed, allowed, ...)                             \
-    {                                                                                \
-        hf, gguf, n_out, n_in, needed, allowed, .layers = RECURRENT, __VA_ARGS__     \
+#define ROW(hf, gguf, n_out, n_in, needed, allowed, ...)                         \
+    {                                                                            \
+        hf, gguf, n_out, n_in, needed, allowed, .layers = RECURRENT, __VA_ARGS__ \
     }
-#define SCAN(at, f, with_norm)                                                                   \
-    ROW(at "in_proj.weight", "ssm_in.weight", IN, EMBD, f, f, .half = WHOLE),                    \
-        ROW(at "conv1d.weight", "ssm_conv1d.weight", CHANNELS, TAPS, f, f, .half = WHOLE),       \
-        ROW(at "conv1d.bias", "ssm_conv1d.bias", CHANNELS, ONE, f, f, .half = WHOLE),            \
-        ROW(at "dt_bias", "ssm_dt.bias", HEADS, ONE, f, f, .half = WHOLE),                       \
-        ROW(at "A_log", "ssm_a", HEADS, ONE, f, f, .change = SOURCE_MINUS_EXP, .column = true),  \
-        ROW(at "D", "ssm_d", HEADS, ONE, f, f, .column = true),                                  \
-        ROW(at "norm.weight", "ssm_norm.weight", VALUES, ONE, with_norm, f, .half = WHOLE),      \
+#define SCAN(at, f, with_norm)                                                                  \
+    ROW(at "in_proj.weight", "ssm_in.weight", IN, EMBD, f, f, .half = WHOLE),                   \
+        ROW(at "conv1d.weight", "ssm_conv1d.weight", CHANNELS, TAPS, f, f, .half = WHOLE),      \
+        ROW(at "conv1d.bias", "ssm_conv1d.bias", CHANNELS, ONE, f, f, .half = WHOLE),           \
+        ROW(at "dt_bias", "ssm_dt.bias", HEADS, ONE, f, f, .half = WHOLE),                      \
+        ROW(at "A_log", "ssm_a", HEADS, ONE, f, f, .change = SOURCE_MINUS_EXP, .column = true), \
+        ROW(at "D", "ssm_d", HEADS, ONE, f, f, .column = true),                                 \
+        ROW(at "norm.weight", "ssm_norm.weight", VALUES, ONE, with_norm, f, .half = WHOLE),     \
         ROW(at "out_proj.weight", "ssm_out.weight", EMBD, VALUES, f, f, .half = WHOLE)
     SCAN("mamba.", GRANITE_H | FALCON_H1, GRANITE_H),
     SCAN("mixer.", NEMOTRON_H, NEMOTRON_H),
@@ -205,6 +216,49 @@ const struct convert_row convert_rows[] = {
     ROW("mlp.shared_expert.up_proj.weight", "ffn_up_shexp.weight", SHARED_FF, EMBD, QWEN2MOE),
     ROW("mlp.shared_expert.down_proj.weight", "ffn_down_shexp.weight", EMBD, SHARED_FF, QWEN2MOE),
     ROW("mlp.shared_expert_gate.weight", "ffn_gate_inp_shexp.weight", ONE, EMBD, QWEN2MOE),
+    ROW("mlp.router.weight", "ffn_gate_inp.weight", N_EXPERTS, EMBD, GPT_OSS),
+    ROW("mlp.router.bias", "ffn_gate_inp.bias", N_EXPERTS, ONE, GPT_OSS),
+    ROW("self_attn.sinks", "attn_sinks.weight", Q_HEADS, ONE, GPT_OSS),
+    ROW("pre_feedforward_layernorm.weight", "ffn_norm.weight", EMBD, ONE, GEMMA4),
+    ROW("layer_scalar", "layer_output_scale.weight", ONE, ONE, GEMMA4),
+#undef ROW
+/* Gemma 4's inputs per layer, which small models have, and its experts, which one has */
+#define ROW(hf, gguf, n_out, n_in, ...)               \
+    {                                                 \
+        hf, gguf, n_out, n_in, 0, GEMMA4, __VA_ARGS__ \
+    }
+    ROW("model.embed_tokens_per_layer.weight", "per_layer_token_embd.weight", VOCAB, INPUTS,
+        .layers = NO_LAYER),
+    ROW("model.per_layer_model_projection.weight", "per_layer_model_proj.weight", INPUTS, EMBD,
+        .layers = NO_LAYER),
+    ROW("model.per_layer_projection_norm.weight", "per_layer_proj_norm.weight", INPUT, ONE,
+        .layers = NO_LAYER),
+    ROW("per_layer_input_gate.weight", "inp_gate.weight", INPUT, EMBD, .layers = LAYERS),
+    ROW("per_layer_projection.weight", "proj.weight", EMBD, INPUT, .layers = LAYERS),
+    ROW("post_per_layer_input_norm.weight", "post_norm.weight", EMBD, ONE, .layers = LAYERS),
+    ROW("router.proj.weight", "ffn_gate_inp.weight", N_EXPERTS, EMBD, .layers = LAYERS),
+    ROW("router.scale", "ffn_gate_inp.scale", EMBD, ONE, .layers = LAYERS),
+    ROW("router.per_expert_scale", "ffn_down_exps.scale", N_EXPERTS, ONE, .layers = LAYERS),
+    ROW("post_feedforward_layernorm_1.weight", "post_ffw_norm_1.weight", EMBD, ONE,
+        .layers = LAYERS),
+    ROW("post_feedforward_layernorm_2.weight", "post_ffw_norm_2.weight", EMBD, ONE,
+        .layers = LAYERS),
+    ROW("pre_feedforward_layernorm_2.weight", "pre_ffw_norm_2.weight", EMBD, ONE, .layers = LAYERS),
+    ROW("experts.gate_up_proj", "ffn_gate_up_exps.weight", EXPERT_FF2, EMBD, .layers = LAYERS,
+        .stacked = STACKED),
+    ROW("experts.down_proj", "ffn_down_exps.weight", EMBD, EXPERT_FF, .layers = LAYERS,
+        .stacked = STACKED),
+#undef ROW
+#define ROW(hf, gguf, n_out, n_in, how)                                                    \
+    {                                                                                      \
+        hf, gguf, n_out, n_in, GPT_OSS, GPT_OSS, .layers = LAYERS, .stacked = STACKED##how \
+    }
+    ROW("mlp.experts.gate_up_proj", "ffn_gate_exps.weight", EXPERT_FF, EMBD, _EVEN),
+    ROW("mlp.experts.gate_up_proj_bias", "ffn_gate_exps.bias", EXPERT_FF, ONE, _EVEN),
+    ROW("mlp.experts.gate_up_proj", "ffn_up_exps.weight", EXPERT_FF, EMBD, _ODD),
+    ROW("mlp.experts.gate_up_proj_bias", "ffn_up_exps.bias", EXPERT_FF, ONE, _ODD),
+    ROW("mlp.experts.down_proj", "ffn_down_exps.weight", EMBD, EXPERT_FF, _COLUMNS),
+    ROW("mlp.experts.down_proj_bias", "ffn_down_exps.bias", EMBD, ONE, _COLUMNS),
 #undef ROW
 };
 const size_t convert_n_rows = sizeof convert_rows / sizeof *convert_rows;

@@ -4,6 +4,7 @@
  *   matrices          the requested type; F16 where the row length is not a multiple of 32
  *   output matrix     Q8_0 in either type: its rounding error directly changes the probabilities.
  *                     That is output.weight, or token_embd.weight where the output is tied to it
+ *   experts in MXFP4  as they are, instead of int4: smaller, and nothing is rounded
  *   vectors, norms    F32
  *
  * Reads and writes tensor by tensor in blocks of rows, so memory stays below some tens of MiB
@@ -57,6 +58,7 @@ static uint32_t choose_type(const struct source *s, const struct source_tensor *
     const char *output = has_output(s) ? "output.weight" : "token_embd.weight";
     if (!is_matrix(t)) return GGUF_T_F32;
     if (t->ne[0] % ENCODE_BLOCK) return GGUF_T_F16;
+    if (t->type == GGUF_T_MXFP4 && wanted == GGUF_T_Q4_0) return t->type;
     return strcmp(t->name, output) ? wanted : GGUF_T_Q8_0;
 }
 
@@ -134,7 +136,7 @@ static void batch_part(void *ctx, int part, int thread)
         b->bad[i] = -1;
         b->error[i] = b->energy[i] = 0;
         if (is_copy(b)) {
-            memcpy(out, source_row(b->tensor, b->first + i), b->row_bytes);
+            source_row_copy(b->tensor, b->first + i, out);
             continue;
         }
         source_row_floats(b->tensor, b->first + i, x);

@@ -44,7 +44,10 @@ static const struct {
     const char *name;
     uint32_t type;
     size_t bytes;
-} dtypes[] = {{"F32", GGUF_T_F32, 4}, {"F16", GGUF_T_F16, 2}, {"BF16", GGUF_T_BF16, 2}};
+} dtypes[] = {{"F32", GGUF_T_F32, 4},
+              {"F16", GGUF_T_F16, 2},
+              {"BF16", GGUF_T_BF16, 2},
+              {"U8", SAFETENSORS_BYTES, 1}};
 #define N_DTYPES (sizeof dtypes / sizeof *dtypes)
 
 /* ---- one tensor of the header ---------------------------------------------------------------- */

@@ -13,10 +13,11 @@
 #include "base/err.h"
 
 #define SAFETENSORS_DIMS_MAX 4
+#define SAFETENSORS_BYTES    UINT32_MAX /* parts of a quantized tensor */
 
 struct safetensors_tensor {
     const char *name;
-    uint32_t type; /* a gguf_tensor_id: F32, F16 or BF16 */
+    uint32_t type; /* a gguf_tensor_id: F32, F16 or BF16; or SAFETENSORS_BYTES */
     int n_dims;
     int64_t shape[SAFETENSORS_DIMS_MAX]; /* outermost first: [n_out][n_in] */
     const void *data;                    /* not aligned */

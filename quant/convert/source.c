@@ -203,7 +203,8 @@ static int64_t tiled_from(const struct source_tiles *o, int64_t r)
     return o->first + (head % o->groups * o->per + head / o->groups) * o->size + i;
 }
 
-const void *source_row(const struct source_tensor *t, int64_t r)
+/* Row r as stored in the file, in output order. */
+static const void *source_row(const struct source_tensor *t, int64_t r)
 {
     if (t->n_dims > 1 && !t->tiles.columns) r = tiled_from(&t->tiles, r);
     if (t->pair_heads) {
@@ -217,7 +218,57 @@ const void *source_row(const struct source_tensor *t, int64_t r)
 bool source_is_plain(const struct source_tensor *t)
 {
     bool by_number = (t->pair_heads || t->tiles.per) && (t->n_dims == 1 || t->tiles.columns);
-    return !by_number && !t->change && !t->factors;
+    bool strided = t->strides.row && !t->exponents;
+    return !by_number && !strided && !t->change && !t->factors;
+}
+
+/* The place of a row's first number. */
+static int64_t strided_from(const struct source_tensor *t, int64_t r)
+{
+    const struct source_strides *s = &t->strides;
+    return s->first + r / t->ne[1] * s->matrix + r % t->ne[1] * s->row;
+}
+
+/* Blocks of an exponent and 16 bytes: GGUF has number i beside number i + 16. */
+static void copy_mxfp4(const struct source_tensor *t, int64_t r, uint8_t *out)
+{
+    const int64_t from = strided_from(t, r) / 32;
+    for (int64_t b = from; b < from + t->ne[0] / 32; b++, out += 17) {
+        const uint8_t *codes = (const uint8_t *)t->data + 16 * b;
+        out[0] = t->exponents[b];
+        for (int i = 0; i < 16; i += 2) {
+            out[1 + i] = (uint8_t)((codes[i / 2] & 15) | (codes[i / 2 + 8] & 15) << 4);
+            out[2 + i] = (uint8_t)(codes[i / 2] >> 4 | (codes[i / 2 + 8] >> 4) << 4);
+        }
+    }
+}
+
+void source_row_copy(const struct source_tensor *t, int64_t r, void *out)
+{
+    if (t->exponents)
+        copy_mxfp4(t, r, out);
+    else
+        memcpy(out, source_row(t, r), source_row_bytes(t));
+}
+
+static void strided_floats(const struct source_tensor *t, int64_t r, float *out)
+{
+    const int64_t bytes = gguf_tensor_type(t->type)->block_bytes;
+    const char *from = (const char *)t->data + strided_from(t, r) * bytes;
+    for (int64_t i = 0; i < t->ne[0]; i++)
+        blocks_to_float(out + i, t->type, from + i * t->strides.number * bytes, 1);
+}
+
+static void mxfp4_floats(const struct source_tensor *t, int64_t r, float *out)
+{
+    struct source_tensor block = *t; /* one after another: a row has no limit */
+    uint8_t bytes[17];
+    for (int64_t i = 0; i < t->ne[0]; i += 32) {
+        block.strides.first = strided_from(t, r) + i;
+        block.ne[0] = 32;
+        copy_mxfp4(&block, 0, bytes);
+        blocks_to_float(out + i, t->type, bytes, 32);
+    }
 }
 
 /* The numbers of a vector of tiled heads, or of a row of a matrix that reads them. */
@@ -246,6 +297,10 @@ void source_row_floats(const struct source_tensor *t, int64_t r, float *out)
         vector_floats(t, out);
     else if (t->tiles.per && (t->n_dims == 1 || t->tiles.columns))
         tiled_floats(t, r, out);
+    else if (t->exponents)
+        mxfp4_floats(t, r, out);
+    else if (t->strides.row)
+        strided_floats(t, r, out);
     else
         blocks_to_float(out, t->type, source_row(t, r), (size_t)t->ne[0]);
     for (int64_t i = 0; t->factors && i < t->ne[0]; i++) out[i] *= t->factors[r];
@@ -266,7 +321,7 @@ void source_forget(const struct source *s, const struct source_tensor *t)
 {
     for (size_t i = 0; i < s->n_made; i++)
         if (t->data == s->made[i]) return;
-    const size_t row = source_row_bytes(t);
+    const size_t row = t->exponents ? (size_t)t->ne[0] / 2 : source_row_bytes(t);
     if (!t->stack) forget(t->data, row * (size_t)source_rows(t));
     for (int64_t i = 0; t->stack && i < t->ne[2]; i++) forget(t->stack[i], row * (size_t)t->ne[1]);
 }

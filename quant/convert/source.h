@@ -27,6 +27,12 @@ struct source_tiles {
     bool columns;
 };
 
+/* Where the numbers of another order are: row r of matrix m has its first at m * matrix + r * row
+ * from `first` on, and the next ones `number` apart. row 0: the order is GGUF's. */
+struct source_strides {
+    int64_t first, matrix, row, number;
+};
+
 struct source_tensor {
     char name[64]; /* as in GGUF */
     uint32_t type; /* as in GGUF */
@@ -35,6 +41,10 @@ struct source_tensor {
     const void *data;
     /* [ne[2]] the matrices of a stack that the folder has one by one, or NULL: all are in data */
     const void **stack;
+    struct source_strides strides;
+    /* MXFP4 in two tensors: data has the codes of 32 numbers in 16 bytes, in order; this the
+     * exponents. NULL: as GGUF has it */
+    const uint8_t *exponents;
     int pair_heads; /* > 0: the rows in `data` belong to this many heads in rotate-half order, and
                      * are returned in the neighbouring-pair order of GGUF's "llama" */
     struct source_tiles tiles;
@@ -62,11 +72,11 @@ void source_close(struct source *s);
 int64_t source_rows(const struct source_tensor *t);
 size_t source_row_bytes(const struct source_tensor *t);
 
-/* Row r as stored in the file, in output order. */
-const void *source_row(const struct source_tensor *t, int64_t r);
-
-/* Whether source_row is what source_row_floats converts. */
+/* Whether rows can be copied: source_row_floats would only convert their type. */
 bool source_is_plain(const struct source_tensor *t);
+
+/* Row r of a plain tensor in GGUF's form, in output order. */
+void source_row_copy(const struct source_tensor *t, int64_t r, void *out);
 
 /* The row as floats. */
 void source_row_floats(const struct source_tensor *t, int64_t r, float *out);

@@ -168,12 +168,12 @@ def run(m, ids, seed):
     return model.state_dict(), c, logits
 
 
-CHECKPOINTS = ("gemma3", "exaone4", "cohere2")
+CHECKPOINTS = ("gemma3", "exaone4", "cohere2", "gpt-oss", "gemma4-e2b", "gemma4-moe")
 
 
 def write_checkpoint(folder, m, state, c):
     tensors = {k: (x, "F16" if x.ndim > 1 else "F32") for k, x in state.items()
-               if k != "lm_head.weight"}
+               if k != "lm_head.weight" or not c.tie_word_embeddings}
     settings = c.to_dict() | {"architectures": [m.kind + "ForCausalLM"]}
     drop = ("id2label", "label2id", "return_dict", "output_hidden_states", "chunk_size_feed_forward",
             "is_encoder_decoder", "problem_type", "output_attentions", "transformers_version")
@@ -371,7 +371,7 @@ def main():
             continue
         state, c, logits = run(m, ids, seed)
         write_gguf(folder / f"{m.name}.gguf", metadata(m, c), tensors_of(m, state))
-        if every or m.name in CHECKPOINTS:
+        if m.name in CHECKPOINTS and not every:
             write_checkpoint(folder.parent / "checkpoints" / m.name, m, state, c)
         rows = write_golden(folder / f"{m.name}.logits", ids, logits)
         print(f"{m.name}: standard deviation of logits {rows.std():.2f}")

@@ -456,7 +456,7 @@ static void put_mixtral(const struct folder *f, int n_experts, const char *more)
 static void check_stack(const struct source *s, const char *gguf, int w)
 {
     const struct source_tensor *t = s->tensors;
-    char name[96];
+    char name[96], row[1024];
     while (t < s->tensors + s->n_tensors && strcmp(t->name, gguf) != 0) t++;
     assert_true(t < s->tensors + s->n_tensors);
     assert_true(t->n_dims == 3 && t->ne[2] == 3 && t->ne[1] == (w == 2 ? N_EMBD : N_FF));
@@ -466,7 +466,9 @@ static void check_stack(const struct source *s, const char *gguf, int w)
         const struct safetensors_tensor *from = safetensors_find(s->weights, name);
         assert_non_null(from);
         size_t bytes = source_row_bytes(t), at = (size_t)(r % t->ne[1]) * bytes;
-        assert_memory_equal(source_row(t, r), (const char *)from->data + at, bytes);
+        assert_true(bytes <= sizeof row);
+        source_row_copy(t, r, row);
+        assert_memory_equal(row, (const char *)from->data + at, bytes);
     }
 }
 

@@ -296,7 +296,7 @@ static int run_recalls(struct sweep *w, struct err *e)
     int rc = 0;
     for (int i = 0; !rc && i < w->lists.recalls.n; i++) {
         w->one.recall.chooser = w->lists.recalls.item[i];
-        w->one.plan.recalls = recall_by_words(w->one.recall.chooser);
+        w->one.plan.recall_pct = recall_newest_pct(w->one.recall.chooser);
         rc = run_lengths(w, e);
     }
     return rc;

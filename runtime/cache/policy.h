@@ -42,10 +42,10 @@ struct policy {
     enum policy_allocator allocator;
     int sinks;          /* first units of the conversation, always kept */
     int stabilizer_pct; /* newest units, always kept, in percent of the budget */
-    int recall_pct;     /* the same where evicted units can come back; 0 = stabilizer_pct */
-    int window;         /* number of observing queries: those of the newest units, which are kept */
-    int pooling;        /* width of the maximum taken over neighbours; 0 = none */
-    bool same_heads;    /* scores are averaged over a layer's heads: they keep the same tokens */
+    bool recalls; /* more of the newest where evicted units can come back (plan_opts.recall_pct) */
+    int window;   /* number of observing queries: those of the newest units, which are kept */
+    int pooling;  /* width of the maximum taken over neighbours; 0 = none */
+    bool same_heads;      /* scores are averaged over a layer's heads: they keep the same tokens */
     bool near_duplicates; /* near-duplicate units share one score (score.h) */
     /* The question is in front of the text: the window are the first queries, not the last. */
     bool query_first;

@@ -32,9 +32,9 @@ const char *recall_chooser_name(enum recall_chooser chooser)
     return chooser_names[chooser];
 }
 
-bool recall_by_words(enum recall_chooser chooser)
+int recall_newest_pct(enum recall_chooser chooser)
 {
-    return chooser == RECALL_WORDS || chooser == RECALL_MIX;
+    return chooser == RECALL_WORDS ? 95 : chooser == RECALL_MIX ? 85 : 0;
 }
 
 /* ---- choosing -------------------------------------------------------------------------------- */

@@ -52,9 +52,10 @@ struct recall_window {
 bool recall_chooser_named(const char *name, enum recall_chooser *out);
 const char *recall_chooser_name(enum recall_chooser chooser);
 
-/* Whether the chooser compares words, which finds most passages: the newest units may then have
- * most of the budget (plan_opts.recalls). With the others heads must remember more themselves. */
-bool recall_by_words(enum recall_chooser chooser);
+/* The newest units, in percent of the budget, that a chooser leaves room for
+ * (plan_opts.recall_pct): most of it where words find nearly all passages; 0 = as without recall,
+ * because heads must remember more themselves. */
+int recall_newest_pct(enum recall_chooser chooser);
 
 /* Chooses windows with mostly evicted units, on ties the newest:
  *

@@ -216,22 +216,21 @@ static void choose_steps(struct plan *p, const struct asked *a)
 /* With recall by words the newest units may be most of the budget: old facts return whole when a
  * message is about them, and single units of other facts beside them mislead a model. More than
  * RECENT_MAX of the newest add little. */
-#define RECENT_MAX 256
+#define RECENT_MAX 1024
 
 /* Recommended stabilizers are a part of the recommended budget, or at most half of another one. */
 static int recent_units(const struct plan *p, const struct asked *q)
 {
     const struct retaining_settings *s = recommended(p, q);
-    const bool recalls = q->o->recalls;
     if (s->stabilizers >= 0 && s->budget > 0)
         return (int)((int64_t)p->budget * s->stabilizers / s->budget);
     if (s->stabilizers >= 0) return smaller(s->stabilizers, p->budget / 2);
     const struct policy *r = &p->rules;
     int n = (int)((int64_t)p->budget * r->stabilizer_pct / 100);
-    int more = (int)((int64_t)p->budget * r->recall_pct / 100);
+    int more = r->recalls ? (int)((int64_t)p->budget * q->o->recall_pct / 100) : 0;
     if (more > RECENT_MAX) more = RECENT_MAX;
     if (more > p->budget - p->sinks) more = p->budget - p->sinks;
-    return recalls && more > n ? more : n;
+    return larger(more, n);
 }
 
 /* Protections follow from the budget; the units of observing queries are protected, because a query

@@ -331,7 +331,7 @@ static int begin(struct session *s, struct store *store, bool *created, struct e
     if (*created && !s->opts.plan.budget) s->opts.plan.budget = s->opts.first_budget;
     if (p->temperature < 0) p->temperature = s->engine->temperature;
     if (!p->seed) p->seed = (uint64_t)system_clock_ns() | 1;
-    s->opts.plan.recalls = recall_by_words(s->opts.recall.chooser);
+    s->opts.plan.recall_pct = recall_newest_pct(s->opts.recall.chooser);
     rc = context_open(&s->ctx, s->engine, &s->opts.plan, p->seed, 1, e);
     if (!rc) rc = session_recall_open(s, e);
     if (!rc) rc = session_speculate_open(s, e);

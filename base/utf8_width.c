@@ -79,6 +79,17 @@ int utf8_columns(const char *s, size_t n)
     return columns;
 }
 
+size_t utf8_fit(const char *s, size_t n, int columns)
+{
+    for (size_t at = 0, end; at < n; at = end) {
+        uint32_t cp;
+        end = at + step(s, n, at, &cp);
+        columns -= utf8_width(cp);
+        if (columns < 0) return at;
+    }
+    return n;
+}
+
 bool utf8_locale(void)
 {
     return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;

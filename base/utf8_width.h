@@ -29,6 +29,9 @@ bool utf8_known(uint32_t cp); /* libc has a width for it */
 /* Columns of a string without control characters. */
 int utf8_columns(const char *s, size_t n);
 
+/* Bytes of the longest beginning of such a string that takes at most so many columns. */
+size_t utf8_fit(const char *s, size_t n, int columns);
+
 /* The locale's character set is UTF-8. */
 bool utf8_locale(void);
 

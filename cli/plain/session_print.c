@@ -11,6 +11,7 @@
 #include "runtime/session/conversations.h"
 
 enum { MAP_PARTS = 10, MAP_LAYERS_MAX = 8, SHARES_MAX = 12 };
+enum { TURN_COLUMNS = 60 }; /* of a turn's message that /turns prints */
 
 static void put_percent_kept(int64_t kept, int64_t seen, struct str *out)
 {
@@ -163,8 +164,9 @@ static int print_turn(void *ctx, const struct conversations_message *m)
     const char *mark = session_is_pinned(t->tint.session, t->turn)      ? ", pinned"
                        : session_is_forgotten(t->tint.session, t->turn) ? ", forgotten"
                                                                         : "";
-    size_t n = strcspn(m->text, "\n");
-    sanitize(m->text, n < m->n_text ? n : m->n_text, t->tint.ascii, true, &safe);
+    size_t n = strcspn(m->text, "\n"), shown = utf8_fit(m->text, n, TURN_COLUMNS);
+    sanitize(m->text, shown, t->tint.ascii, true, &safe);
+    if (shown < m->n_text) str_puts(&safe, t->tint.ascii ? "..." : "…");
     const char *kept =
         put_percent(&t->tint, m->position, session_turn_end(t->tint.session, t->turn), share);
     report_aside("turn %lld: %s kept%s: %s\n", (long long)t->turn, kept + strspn(kept, " "), mark,

@@ -251,10 +251,11 @@ static int find(struct conversations *l, const char *name, struct store_conversa
 static int find_reading(struct conversations *l, const char *name, struct store_conversation *out,
                         struct err *e)
 {
-    int rc = l->store ? store_begin_reading(l->store, e) : 0;
+    if (!l->store) return err_set(e, ERR_USAGE, "a private conversation does not keep its turns");
+    int rc = store_begin_reading(l->store, e);
     if (rc) return rc;
     rc = find(l, name, out, e);
-    if (rc && l->store) store_end_reading(l->store);
+    if (rc) store_end_reading(l->store);
     return rc;
 }
 

@@ -296,6 +296,47 @@ static void test_forgot_sentence(void **state)
     transcript_clear(&t);
 }
 
+static const char *event_of(struct stage *s, const struct retention *r, int64_t evicted)
+{
+    struct session_stats st = {.n_layer = 1, .n_kv_head = 2};
+    s->app.evicted = evicted;
+    app_snapshot(&s->app, &st, r);
+    return s->app.event;
+}
+
+/* The event of an eviction says that no word was lost only when each is still in some head. */
+static void test_no_word_is_lost(void **state)
+{
+    static uint32_t kept[2 * RETENTION_COLS];
+    struct retention r = {
+        .n_layer = 1, .n_head = 2, .col_width = 1, .n_cols = 3, .n_pos = 3, .kept = kept};
+    struct stage s;
+    (void)state;
+    stage_init(&s, false, true);
+    struct message *m = transcript_add(&s.app.talk, CHAT_USER, "a fox ran", 9);
+    transcript_close(m);
+    m->position = 0;
+    m->n_tokens = 3;
+    for (int i = 0; i < 3; i++) {
+        transcript_piece(&s.app.talk, i, (uint16_t)(i ? 4 : 1));
+        kept[i] = kept[RETENTION_COLS + i] = 1;
+    }
+    event_of(&s, &r, 0);
+    kept[1] = 0;
+    r.n_evictions = 1;
+    assert_non_null(strstr(event_of(&s, &r, 1), "evicted 1 units; no word lost its last unit"));
+    kept[RETENTION_COLS + 1] = 0;
+    r.n_evictions = 2;
+    assert_non_null(strstr(event_of(&s, &r, 1), "forgot 1 word of turn 1: \"…fox…\""));
+    kept[0] = 0;
+    r.col_width = 2; /* columns that cannot be compared: nothing is said of words */
+    r.n_cols = 2;
+    const char *last = event_of(&s, &r, 1);
+    assert_non_null(strstr(last, "evicted 1 units"));
+    assert_null(strstr(last, "word"));
+    stage_release(&s);
+}
+
 static enum attr attr_of(struct stage *s, int64_t position)
 {
     struct grid g = {0};
@@ -593,6 +634,7 @@ int main(void)
         cmocka_unit_test(test_graphs),
         cmocka_unit_test(test_trace),
         cmocka_unit_test(test_forgot_sentence),
+        cmocka_unit_test(test_no_word_is_lost),
         cmocka_unit_test(test_words_fade),
         cmocka_unit_test(test_play),
         cmocka_unit_test(test_search_and_walk),

@@ -569,6 +569,29 @@ static void test_help_of_a_view(void **state)
     stage_release(&s);
 }
 
+/* Where 40 columns have no room for everything, all signs are explained, and text that is cut ends
+ * with an ellipsis. */
+static void test_narrow(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    stage_init(&s, true, false);
+    talk(&s);
+    s.app.returned = (struct recalled_spans){.n = 1, .spans = {{3, 5}}};
+    app_event(&s.app, "forgot 17 words of turns 1 to 3, and an end that is too long");
+    assert_non_null(strstr(stage_draw(&s, 40, 24, &out), "forgot 17 words of turn...|"));
+    stage_key(&s, K_F1 + 2);
+    const char *signs = "# all = most : some . few   gone ^ returned";
+    assert_non_null(strstr(stage_draw(&s, 80, 24, &out), signs));
+    signs = " #all =most :some .few  gone ^ returned |";
+    assert_non_null(strstr(stage_draw(&s, 40, 24, &out), signs));
+    stage_key(&s, K_F1 + 3);
+    assert_non_null(strstr(stage_draw(&s, 40, 24, &out), signs));
+    str_release(&out);
+    stage_release(&s);
+}
+
 /* Text that came back for a message is told apart until the next message. */
 static void test_returned(void **state)
 {
@@ -745,6 +768,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_stretch),
         cmocka_unit_test(test_numbers_agree),
         cmocka_unit_test(test_fates),
+        cmocka_unit_test(test_narrow),
         cmocka_unit_test(test_returned),
         cmocka_unit_test(test_help_of_a_view),
         cmocka_unit_test(test_tint_is_full),

@@ -46,6 +46,7 @@ if [ $fake = 1 ]; then
     check 'list: a row' grep -q '^rust-notes  *[a-z0-9]*  *2  *324 ' "$work/list"
     printf '/turns\n' | $program chat --plain -c rust-notes 2>"$work/turns"
     check 'turns: every turn with its share' grep -q '^turn 1: [0-9]* % kept: What did we decide' "$work/turns"
+    check 'turns: a long message is cut' grep -q ', and why did we…$' "$work/turns"
     check 'list: json' sh -c "$program list --json | grep -q '^{\"name\":\"thesis-ch3\",.*\"n_turns\":2,'"
     $program show thesis-ch3 >"$work/show"
     check 'show: roles' grep -q '^## assistant (stopped)$' "$work/show"

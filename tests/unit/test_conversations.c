@@ -176,7 +176,8 @@ static void private_mode_has_nothing(void **state)
     assert_null(conversations_store(l));
     assert_int_equal(conversations_list(l, note_entry, &s, &err), 0);
     assert_int_equal(s.n, 0);
-    refused(conversations_messages(l, "a", note_message, &s, &err), ERR_FAIL, "nothing is saved");
+    refused(conversations_messages(l, "private", note_message, &s, &err), ERR_USAGE,
+            "a private conversation does not keep its turns");
     refused(conversations_rename(l, "a", "b", &err), ERR_FAIL, "nothing is saved");
     refused(conversations_delete(l, "a", &err), ERR_FAIL, "nothing is saved");
     str_release(&s);

@@ -152,6 +152,14 @@ int pane_printf(struct pane p, int x, int y, enum attr attr, const char *fmt, ..
     return pane_puts(p, x, y, attr, text);
 }
 
+void pane_cut(struct pane p, int y, int end)
+{
+    const char *dots = p.g->ascii ? "..." : "…";
+    int x = p.w - (p.g->ascii ? 3 : 1);
+    const struct cell *c = cell_at(p, x, y);
+    if (end > p.w && c) pane_puts(p, x, y, (enum attr)c->attr, dots);
+}
+
 void pane_fill(struct pane p, int x, int y, int w, enum attr attr, char c)
 {
     for (int i = 0; i < w; i++) set_cell(p, x + i, y, attr, (unsigned char)c, 1);

@@ -24,6 +24,7 @@ void bar_rule(struct pane p, int y, const char *label)
     int x = 2;
     if (label[0]) x = pane_printf(p, x, y, ATTR_DIM, " %s ", label);
     fill_rule(p, x, y, p.w);
+    pane_cut(p, y, x);
 }
 
 void pane_separator(struct pane p, int x, int y, int h)
@@ -52,6 +53,16 @@ void pane_half(struct pane p, int x, int y, int up, int down)
     pane_puts(p, x, y, attr_half(up, down), up < 0 ? "▄" : "▀");
 }
 
+int pane_clean(const struct app *a, struct pane p, int x, int y, enum attr attr, const char *text)
+{
+    struct str safe = {0};
+    sanitize(text, strlen(text), a->ascii, true, &safe);
+    x = pane_puts(p, x, y, attr, str_get(&safe));
+    pane_cut(p, y, x);
+    str_release(&safe);
+    return x;
+}
+
 enum { LEGEND_COLUMNS = 34, LEGEND_RETURNED = 11 };
 
 int bar_legend_columns(const struct app *a)
@@ -61,10 +72,11 @@ int bar_legend_columns(const struct app *a)
 
 int bar_legend(const struct app *a, struct pane p, int x, int y)
 {
+    const char *form = x + bar_legend_columns(a) <= p.w ? " %s" : "%s";
     for (int cls = RAMP_CLASSES - 1; cls >= 0; cls--) {
         x = pane_puts(p, x, y, ATTR_TEXT, " "); /* apart from a reversed title */
         pane_ramp(p, x++, y, ramp_class_level(cls));
-        x = pane_printf(p, x, y, ATTR_TEXT, " %s", ramp_words[cls]);
+        x = pane_printf(p, x, y, ATTR_TEXT, form, ramp_words[cls]);
     }
     if (a->returned.n > 0 && x + LEGEND_RETURNED <= p.w) {
         x = pane_puts(p, x, y, ATTR_TEXT, " ");
@@ -86,15 +98,6 @@ static void put_model(const struct app *a, struct str *out)
     if (a->n_queue > 0) str_printf(out, " | %d queued", a->n_queue);
 }
 
-static int put_clean(struct app *a, struct pane p, int x, int y, enum attr attr, const char *text)
-{
-    struct str safe = {0};
-    sanitize(text, strlen(text), a->ascii, true, &safe);
-    x = pane_puts(p, x, y, attr, str_get(&safe));
-    str_release(&safe);
-    return x;
-}
-
 void bar_title(struct app *a, struct pane p, int y)
 {
     struct str model = {0};
@@ -103,10 +106,11 @@ void bar_title(struct app *a, struct pane p, int y)
     if (a->view != VIEW_CHAT && at < 40) at = 0; /* the view's name has priority */
     pane_fill(p, 0, y, p.w, ATTR_TITLE, ' ');
     struct pane left = at > 12 ? pane_sub(p, 0, 0, at - 1, p.h) : p;
-    int x = put_clean(a, left, 1, y, ATTR_TITLE, a->name[0] ? a->name : "new conversation");
+    int x = pane_clean(a, left, 1, y, ATTR_TITLE, a->name[0] ? a->name : "new conversation");
     if (a->view != VIEW_CHAT)
-        pane_printf(left, x, y, ATTR_TITLE, " > %s", view_table[a->view]->name);
-    if (at > 12) put_clean(a, p, at, y, ATTR_TITLE, str_get(&model));
+        x = pane_printf(left, x, y, ATTR_TITLE, " > %s", view_table[a->view]->name);
+    pane_cut(left, y, x);
+    if (at > 12) pane_clean(a, p, at, y, ATTR_TITLE, str_get(&model));
     str_release(&model);
 }
 
@@ -247,14 +251,14 @@ void bar_memory(struct app *a, struct pane p, int y)
         draw_memory_bar(pane_sub(p, x, y, width, 1), parts, whole);
         x = pane_puts(p, x + width, y, ATTR_DIM, "] ");
     }
-    pane_puts(p, x, y, ATTR_TEXT, str_get(&text));
+    pane_cut(p, y, pane_puts(p, x, y, ATTR_TEXT, str_get(&text)));
     str_release(&text);
 }
 
 void bar_event(struct app *a, struct pane p, int y)
 {
     pane_puts(p, 0, y, ATTR_DIM, p.w < NARROW ? "evt " : "event   ");
-    put_clean(a, p, p.w < NARROW ? 4 : 8, y, ATTR_TEXT, a->event);
+    pane_clean(a, p, p.w < NARROW ? 4 : 8, y, ATTR_TEXT, a->event);
 }
 
 static bool has_hint(const struct app *a, const struct binding *b)

@@ -21,7 +21,11 @@ void bar_sensors(struct app *a, struct pane p, int y); /* load, temperature, pow
 /* A ramp cell, and one with two levels, upper and lower; -1 = nothing. */
 void pane_ramp(struct pane p, int x, int y, int level);
 void pane_half(struct pane p, int x, int y, int up, int down);
-/* " # all = most : some . few   gone ", and what came back; returns the column after it. */
+/* Text from outside on one line, with an ellipsis where the pane ends; returns the column after it.
+ */
+int pane_clean(const struct app *a, struct pane p, int x, int y, enum attr attr, const char *text);
+/* " # all = most : some . few   gone ", and what came back; without blanks behind the signs if
+ * there is no room for them. Returns the column after it. */
 int bar_legend(const struct app *a, struct pane p, int x, int y);
 int bar_legend_columns(const struct app *a); /* with a blank on each side */
 

@@ -9,6 +9,8 @@
 #include "tui/view/bars.h"
 #include "tui/view/words.h"
 
+enum { WIDE = 100 }; /* columns: room for the layers that keep most and least */
+
 int map_kv_layer(const struct app *a, const struct retention *r)
 {
     int layer = a->mapped.layer;
@@ -82,32 +84,27 @@ int map_put_fate(struct app *a, struct pane p, int x, int y, int64_t position)
     if (n == 0) return pane_puts(p, x, y, ATTR_BOLD, "  evicted");
     if (4 * n < a->sight.n_heads) x = pane_puts(p, x, y, ATTR_BOLD, "  thin");
     x = pane_printf(p, x, y, ATTR_TEXT, "  score %.2f", sum / n);
-    if (most_n == least_n) return x;
+    if (most_n == least_n || p.w < WIDE) return x;
     return pane_printf(p, x, y, ATTR_TEXT, "  L%02d %d/%d  L%02d %d/%d",
                        picture_model_layer(r, most), most_n, r->n_head,
                        picture_model_layer(r, least), least_n, r->n_head);
 }
 
 /* The fate of the token in the head under the cursor. */
-static void draw_head_fate(struct app *a, struct pane p, int x, int y, int64_t position)
+static int put_head_fate(struct app *a, struct pane p, int x, int y, int64_t position)
 {
     const struct map_state *m = &a->mapped;
     char exact[NUM_MAX];
-    if (!in_sight(a, position) || m->head >= a->map->n_head) return;
+    if (!in_sight(a, position) || m->head >= a->map->n_head) return x;
     int layer = map_kv_layer(a, a->map);
     float score = a->sight.scores[layer * a->map->n_head + m->head];
     x = pane_printf(p, x, y, ATTR_TEXT, "  L%02dH%d ", picture_model_layer(a->map, layer), m->head);
-    if (!isnan(score)) {
-        pane_printf(p, x, y, ATTR_TEXT, "score %.2f", (double)score);
-        return;
-    }
+    if (!isnan(score)) return pane_printf(p, x, y, ATTR_TEXT, "score %.2f", (double)score);
     int64_t width = a->map->col_width, from = position / width * width;
     int64_t end = from + width < a->map->n_pos ? from + width : a->map->n_pos;
     int64_t lost = waterfall_first_loss(&a->past, layer, m->head, from, end);
-    if (lost < 0)
-        pane_puts(p, x, y, ATTR_TEXT, "evicted");
-    else
-        pane_printf(p, x, y, ATTR_TEXT, "evicted by %s tok", num_exact(lost, exact));
+    if (lost < 0) return pane_puts(p, x, y, ATTR_TEXT, "evicted");
+    return pane_printf(p, x, y, ATTR_TEXT, "evicted by %s tok", num_exact(lost, exact));
 }
 
 /* Every head of every layer: held or evicted. */
@@ -135,7 +132,7 @@ void map_draw_token(struct app *a, struct pane p)
     int64_t position = a->mapped.position;
     int x = map_put_token(a, p, 0, 0, position);
     x = map_put_fate(a, p, x + 2, 0, position);
-    draw_head_fate(a, p, x, 0, position);
+    pane_cut(p, 0, put_head_fate(a, p, x, 0, position));
     draw_fates(a, pane_sub(p, 0, 1, p.w, p.h - 1), position);
 }
 

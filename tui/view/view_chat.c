@@ -24,14 +24,6 @@ static const char *const role_words[] = {[CHAT_SYSTEM] = "sys",
                                          [TRANSCRIPT_NOTE] = "***",
                                          [TRANSCRIPT_THOUGHT] = "..."};
 
-static void put_clean(struct app *a, struct pane p, int x, int y, enum attr attr, const char *text)
-{
-    struct str safe = {0};
-    sanitize(text, strlen(text), a->ascii, true, &safe);
-    pane_puts(p, x, y, attr, str_get(&safe));
-    str_release(&safe);
-}
-
 static enum attr role_attr(int role)
 {
     return role == CHAT_USER ? ATTR_YOU : role == CHAT_ASSISTANT ? ATTR_LLM : ATTR_DIM;
@@ -365,9 +357,9 @@ static void draw_completions(struct app *a, struct pane p, int bottom)
         bool is = top + y == selected;
         if (is) pane_fill(box, 0, y, box.w, ATTR_SELECT, ' ');
         struct pane name = pane_sub(box, 2, y, LISTED_NAME, 1);
-        put_clean(a, name, 0, 0, is ? ATTR_SELECT : ATTR_KEY, word);
+        pane_clean(a, name, 0, 0, is ? ATTR_SELECT : ATTR_KEY, word);
         struct pane rest = pane_sub(box, 3 + LISTED_NAME, y, box.w - 4 - LISTED_NAME, 1);
-        put_clean(a, rest, 0, 0, is ? ATTR_SELECT : ATTR_TEXT, text);
+        pane_clean(a, rest, 0, 0, is ? ATTR_SELECT : ATTR_TEXT, text);
     }
     if (top + lines < n)
         pane_printf(box, box.w - 9, lines - 1, ATTR_DIM, " %d more", n - top - lines);

@@ -71,8 +71,9 @@ static void draw_cache(struct app *a, struct pane p)
     x = pane_printf(p, x + 1, 0, ATTR_TEXT, " this cache: %s  ",
                     put_bytes(trace_last(t, TRACE_CACHE), now));
     pane_puts(p, x, 0, ATTR_TEXT, p.g->ascii ? "*" : "•");
-    pane_printf(p, x + 1, 0, ATTR_TEXT, " one that keeps everything: %s",
-                put_bytes(trace_last(t, TRACE_WHOLE), whole));
+    x = pane_printf(p, x + 1, 0, ATTR_TEXT, " one that keeps everything: %s",
+                    put_bytes(trace_last(t, TRACE_WHOLE), whole));
+    pane_cut(p, 0, x);
     struct pane graph = pane_sub(p, 0, 1, p.w, p.h - 2);
     if (most > 0) draw_rise(graph, ATTR_TEXT);
     draw_area(t, graph, TRACE_CACHE, most, ATTR_CACHE);
@@ -133,13 +134,15 @@ static void draw_numbers(struct app *a, struct pane p)
     struct str s = {0};
     struct session_stats *st = &a->stats;
     char b[6][NUM_MAX];
-    pane_printf(p, 0, 0, ATTR_TEXT, "%s, weights %s, kv %s, policy %s, budget %d per head",
-                st->model, st->weights, st->kv, st->policy, st->budget);
-    pane_printf(p, 0, 1, ATTR_TEXT,
-                "%s tokens, %lld turn%s, %s re-read; kept %s of %s units, evicted %s",
-                num_exact(st->n_tokens, b[0]), (long long)st->n_turns, st->n_turns == 1 ? "" : "s",
-                num_exact(st->n_reread, b[1]), num_exact(st->units_kept, b[2]),
-                num_exact(st->units_seen, b[3]), num_exact(st->units_evicted, b[4]));
+    int x = pane_printf(p, 0, 0, ATTR_TEXT, "%s, weights %s, kv %s, policy %s, budget %d per head",
+                        st->model, st->weights, st->kv, st->policy, st->budget);
+    pane_cut(p, 0, x);
+    x = pane_printf(
+        p, 0, 1, ATTR_TEXT, "%s tokens, %lld turn%s, %s re-read; kept %s of %s units, evicted %s",
+        num_exact(st->n_tokens, b[0]), (long long)st->n_turns, st->n_turns == 1 ? "" : "s",
+        num_exact(st->n_reread, b[1]), num_exact(st->units_kept, b[2]),
+        num_exact(st->units_seen, b[3]), num_exact(st->units_evicted, b[4]));
+    pane_cut(p, 1, x);
     str_printf(&s, "decode %s, prefill %s tok/s, first token %s", num_rate(st->decode_tok_s, b[0]),
                num_rate(st->prefill_tok_s, b[1]), num_ms(st->first_token_ms, b[2]));
     if (st->n_proposed)
@@ -147,12 +150,13 @@ static void draw_numbers(struct app *a, struct pane p)
                    num_exact(st->n_proposed, b[4]));
     if (st->state_bytes)
         str_printf(&s, "; state of recurrent layers %s", num_bytes(st->state_bytes, b[5]));
-    pane_puts(p, 0, 2, ATTR_TEXT, str_get(&s));
-    int x = pane_printf(p, 0, 3, ATTR_TEXT, "on %s  ", st->device);
+    pane_cut(p, 2, pane_puts(p, 0, 2, ATTR_TEXT, str_get(&s)));
+    x = pane_printf(p, 0, 3, ATTR_TEXT, "on %s  ", st->device);
     if (st->archive_max_bytes)
-        pane_printf(p, x, 3, ATTR_TEXT, "archive %s of %s, %s units came back",
-                    num_bytes(st->archive_bytes, b[0]), num_bytes(st->archive_max_bytes, b[1]),
-                    num_exact(st->units_returned, b[2]));
+        x = pane_printf(p, x, 3, ATTR_TEXT, "archive %s of %s, %s units came back",
+                        num_bytes(st->archive_bytes, b[0]), num_bytes(st->archive_max_bytes, b[1]),
+                        num_exact(st->units_returned, b[2]));
+    pane_cut(p, 3, x);
     str_release(&s);
 }
 

@@ -353,23 +353,29 @@ static const char *put_state(const struct app *a, char out[NUM_MAX])
     return out;
 }
 
-static void draw_title(struct app *a, struct pane p, const struct picture *pic)
+/* The first two lines: what is shown, the signs, and the ruler where there is room for it. */
+static void draw_title(struct app *a, struct pane p, const struct picture *pic, const char *kept)
 {
+    static const char *const labels[] = {"layer", "head", "layer", "layer", "token"};
     char what[48], width[NUM_MAX], state[NUM_MAX];
     struct str safe = {0};
     put_what(pic, what, sizeof what);
     pane_fill(p, 0, 0, p.w, ATTR_TITLE, ' ');
     sanitize(a->name, strlen(a->name), a->ascii, true, &safe);
-    int x = pane_printf(p, 1, 0, ATTR_TITLE, "%s > map  %s  1 column = %s tokens  %s ",
-                        str_get(&safe), what, put_width(pic, width), put_state(a, state));
+    int x = pane_printf(p, 1, 0, ATTR_TITLE, "%s > map  %s  %s  1 column = %s tokens ",
+                        str_get(&safe), what, put_state(a, state), put_width(pic, width));
     str_release(&safe);
     int legend = bar_legend_columns(a);
-    bool fits = p.w - legend >= x - 1;
-    if (fits) bar_legend(a, p, p.w - legend, 0);
-    if (fits)
-        draw_ruler(p, 1, pic);
+    bool above = p.w - legend >= x - 1, between = LABEL - 1 + legend <= LABEL + 1 + pic->cells;
+    pane_cut(p, 0, x - 1);
+    if (above)
+        bar_legend(a, p, p.w - legend, 0);
     else
-        bar_legend(a, p, LABEL - 1, 1);
+        bar_legend(a, p, between ? LABEL - 1 : 0, 1);
+    if (above) draw_ruler(p, 1, pic);
+    if (!above && !between) return;
+    pane_puts(p, 0, 1, ATTR_DIM, labels[pic->mode]);
+    pane_puts(p, LABEL + 1 + pic->cells, 1, ATTR_DIM, kept);
 }
 
 /* Marks the row and the cell under the cursor; in a picture of the past the newest row. */
@@ -438,7 +444,6 @@ static void draw_below(struct app *a, struct pane p, const struct picture *pic,
 
 static void draw(struct app *a, struct pane p)
 {
-    static const char *const labels[] = {"layer", "head", "layer", "layer", "token"};
     play(a);
     const struct retention *r = shown(a);
     if (p.h < 8 || p.w < 24 || !r || r->n_cols == 0) {
@@ -457,9 +462,7 @@ static void draw(struct app *a, struct pane p)
     f.agree = pic.mode == MAP_LAYERS && r->n_head > 1 && picture_is_flat(&pic);
     a->mapped.cells = pic.cells;
     a->mapped.each = f.each;
-    draw_title(a, p, &pic);
-    pane_puts(p, 0, 1, ATTR_DIM, labels[pic.mode]);
-    pane_puts(p, LABEL + 1 + pic.cells, 1, ATTR_DIM, f.agree ? "same" : "kept");
+    draw_title(a, p, &pic, f.agree ? "same" : "kept");
     draw_lines(p, 2, &pic, &f);
     app_place(a, PLACE_MAP, pane_sub(p, LABEL, 2, pic.cells, end - 2));
     draw_below(a, pane_sub(p, 0, end, p.w, p.h - end), &pic, &b);

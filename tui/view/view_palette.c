@@ -14,14 +14,6 @@ static const char *const titles[] = {[PALETTE_ALL] = "everything",
                                      [PALETTE_MODELS] = "models",
                                      [PALETTE_TURNS] = "turns"};
 
-static void put_clean(struct app *a, struct pane p, int x, int y, enum attr attr, const char *text)
-{
-    struct str safe = {0};
-    sanitize(text, strlen(text), a->ascii, true, &safe);
-    pane_puts(p, x, y, attr, str_get(&safe));
-    str_release(&safe);
-}
-
 /* "set budget    cache units per head                64" */
 static void draw_item(struct app *a, struct pane p, int y, const struct palette_item *item,
                       bool selected)
@@ -29,9 +21,9 @@ static void draw_item(struct app *a, struct pane p, int y, const struct palette_
     int name = p.w < 60 ? p.w / 3 : NAME, key = p.w < 60 ? 0 : KEY, at = name + 2;
     if (selected) pane_fill(p, 0, y, p.w, ATTR_SELECT, ' ');
     enum attr bold = selected ? ATTR_SELECT : ATTR_BOLD, text = selected ? ATTR_SELECT : ATTR_TEXT;
-    put_clean(a, pane_sub(p, 1, y, name, 1), 0, 0, bold, item->name);
-    put_clean(a, pane_sub(p, at, y, p.w - at - key - 1, 1), 0, 0, text, item->text);
-    put_clean(a, pane_sub(p, p.w - key, y, key, 1), 0, 0, bold, item->key);
+    pane_clean(a, pane_sub(p, 1, y, name, 1), 0, 0, bold, item->name);
+    pane_clean(a, pane_sub(p, at, y, p.w - at - key - 1, 1), 0, 0, text, item->text);
+    pane_clean(a, pane_sub(p, p.w - key, y, key, 1), 0, 0, bold, item->key);
 }
 
 /* Lines around a pane; returns the inside. */
@@ -72,7 +64,7 @@ static void draw_whole(struct app *a, struct pane p, const struct palette_item *
         if (n > w && y < p.h - 1)
             for (n = w; n > 0 && text[n] != ' ';) n--;
         snprintf(line, sizeof line, "%.*s", (int)n, text);
-        put_clean(a, pane_sub(p, 1, y, p.w - 2, 1), 0, 0, ATTR_DIM, line);
+        pane_clean(a, pane_sub(p, 1, y, p.w - 2, 1), 0, 0, ATTR_DIM, line);
         text += n + (text[n] == ' ');
     }
 }
@@ -96,7 +88,8 @@ static void draw(struct app *a, struct pane p)
     if (whole && k->n_shown > 0) draw_whole(a, box, &k->items[k->shown[k->selected]]);
     if (k->n_shown == 0) pane_puts(box, 1, 1, ATTR_DIM, "nothing of that name");
     pane_fill(p, 0, p.h - 1, p.w, ATTR_TEXT, ' ');
-    pane_puts(p, 1, p.h - 1, ATTR_DIM, "type to search  arrows choose  Enter does it  Esc back");
+    pane_clean(a, p, 1, p.h - 1, ATTR_DIM,
+               "type to search  arrows choose  Enter does it  Esc back");
 }
 
 static void move(struct palette *k, int by)

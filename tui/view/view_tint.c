@@ -58,9 +58,11 @@ static void draw_legend(struct app *a, struct pane p, int y)
     struct str safe = {0};
     pane_fill(p, 0, y, p.w, ATTR_TITLE, ' ');
     sanitize(a->name, strlen(a->name), a->ascii, true, &safe);
-    int x = pane_printf(p, 1, y, ATTR_TITLE, "%s > tint  all heads  ", str_get(&safe));
+    int x = pane_printf(p, 1, y, ATTR_TITLE, "%s > tint  all heads  ", str_get(&safe)) - 1;
     str_release(&safe);
-    if (x - 1 + bar_legend_columns(a) <= p.w) bar_legend(a, p, x - 1, y);
+    bool fits = x + bar_legend_columns(a) <= p.w;
+    if (!fits) pane_fill(p, 0, y, p.w, ATTR_TITLE, ' '); /* the signs have priority */
+    bar_legend(a, p, fits ? x : 0, y);
 }
 
 static void draw_row(struct app *a, struct pane p, int y, const struct words_line *l)
@@ -91,7 +93,7 @@ static void draw(struct app *a, struct pane p)
     draw_legend(a, p, 0);
     for (int y = 0; y < n; y++) draw_row(a, pane_sub(p, 0, 1, p.w, h), y, &rows[y]);
     int x = map_put_token(a, p, 0, p.h - 2, a->tint.position);
-    map_put_fate(a, p, x + 2, p.h - 2, a->tint.position);
+    pane_cut(p, p.h - 2, map_put_fate(a, p, x + 2, p.h - 2, a->tint.position));
     bar_hints(a, p, p.h - 1);
 }
 

@@ -83,7 +83,7 @@ struct archive {
     int64_t sentence;    /* first position of the sentence that they end in */
     bool used;           /* all of the memory is resident */
     float *weight;       /* [n_max] scratch */
-    float *value;        /* [n_max] of pieces, scratch */
+    float *value;        /* [n_max] of pieces or windows, scratch */
     float *peak;         /* [n_max / ARCHIVE_BLOCK + 1] scratch */
     /* of recall_meaning.c; NULL = not used */
     float *centre, *message, *row; /* [n_embd] */

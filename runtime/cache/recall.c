@@ -71,6 +71,11 @@ static int n_blocks(const struct archive *x)
     return (x->n + ARCHIVE_BLOCK - 1) / ARCHIVE_BLOCK;
 }
 
+static void find_peaks(struct archive *x)
+{
+    for (int i = 0; i < n_blocks(x); i++) find_peak(x, i);
+}
+
 /* The heaviest start, on ties the newest; -1 = none has any weight. */
 static int heaviest(const struct archive *x)
 {
@@ -96,7 +101,6 @@ static void exclude(struct archive *x, int first, int end)
 static int pick(struct archive *x, const struct cache *c, float least, int n, int max,
                 struct recall_window *out)
 {
-    for (int i = 0; i < n_blocks(x); i++) find_peak(x, i);
     for (int at; n < max && (at = heaviest(x)) >= 0;) {
         struct recall_window w = {x->pos[at], window_length(x, at), x->weight[at]};
         if (w.weight < least) break;
@@ -137,7 +141,7 @@ static float rarest(const struct archive *x, int start)
  * which has the most words in common with a vague question, repeats itself. */
 static void rank_by_rarity(struct archive *x)
 {
-    const float most = recall_most(x);
+    const float most = recall_most(x->weight, x->n);
     for (int i = 0; i < x->n; i++)
         if (x->weight[i] > 0) x->weight[i] = rarest(x, i) + TIE * x->weight[i] / most;
 }
@@ -153,10 +157,12 @@ static int choose_by(enum recall_chooser chooser, struct archive *x, const struc
     if (chooser == RECALL_MEANING) recall_weigh_meaning(x, q);
     if (chooser == RECALL_QUERIES) rc = recall_weigh_queries(x, q, e);
     if (rc) return rc;
+    find_peaks(x);
     int n = pick(x, c, 0, 0, 1, out);
     if (n) n = pick(x, c, LEAST * out[0].weight, n, max, out);
     if (!is_vague(x, q, share)) return n;
     rank_by_rarity(x);
+    find_peaks(x);
     return pick(x, c, 0, n, q->n_vague, out);
 }
 

@@ -20,20 +20,21 @@ static inline float recall_cube(float v)
     return v * v * v;
 }
 
-/* Adds `weight` to the starts first … last whose windows contain the position at index `at`. */
-static inline void recall_add_weight(struct archive *x, int64_t first, int64_t last, int at,
-                                     float weight)
+/* Adds `weight` to those of the starts first … last whose windows contain the position at index
+ * `at`; weights: [x->n]. */
+static inline void recall_add_weight(const struct archive *x, float *weights, int64_t first,
+                                     int64_t last, int at, float weight)
 {
     if (first < 0) first = 0;
     while (first <= last && x->pos[at] - x->pos[first] != (uint32_t)(at - first)) first++;
-    for (int64_t s = first; s <= last; s++) x->weight[s] += weight;
+    for (int64_t s = first; s <= last; s++) weights[s] += weight;
 }
 
-/* The weight of the heaviest window. */
-static inline float recall_most(const struct archive *x)
+/* The largest of n weights, at least 0. */
+static inline float recall_most(const float *weights, int n)
 {
     float most = 0;
-    for (int i = 0; i < x->n; i++) most = x->weight[i] > most ? x->weight[i] : most;
+    for (int i = 0; i < n; i++) most = weights[i] > most ? weights[i] : most;
     return most;
 }
 

@@ -80,6 +80,7 @@ void recall_weigh_meaning(struct archive *x, const struct recall_query *q)
         float idf = idf_of(x, x->id[i]);
         if (idf <= 0) continue;
         float weight = idf * similar(x, x->id[i]) * (x->asks[i] ? ARCHIVE_QUESTION : 1);
-        recall_add_weight(x, i - (RECALL_LEAD + RECALL_CORE - 1), i - RECALL_LEAD, i, weight);
+        recall_add_weight(x, x->weight, i - (RECALL_LEAD + RECALL_CORE - 1), i - RECALL_LEAD, i,
+                          weight);
     }
 }

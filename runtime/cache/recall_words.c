@@ -123,25 +123,17 @@ static float sum_heaviest(const struct terms *t)
     return sum;
 }
 
-/* Adds a term's weight to the windows that contain it in their core, once to each. */
+/* Adds a term's weight to the windows that contain it in their core, once to each; those of the
+ * message's own words to x->value, too. */
 static void weigh_term(struct archive *x, struct term *t, int at)
 {
     int64_t first = (int64_t)at - (RECALL_LEAD + RECALL_CORE - 1), last = (int64_t)at - RECALL_LEAD;
     if (first <= t->covers) first = t->covers + 1;
     if (first < 0) first = 0;
     float weight = x->asks[at] ? t->weight * ARCHIVE_QUESTION : t->weight;
-    recall_add_weight(x, first, last, at, weight);
+    recall_add_weight(x, x->weight, first, last, at, weight);
+    if (t->own) recall_add_weight(x, x->value, first, last, at, weight);
     if (last > t->covers) t->covers = last;
-}
-
-static void weigh_own(struct archive *x, struct term *t, int at)
-{
-    if (t->own) weigh_term(x, t, at);
-}
-
-static void weigh_before(struct archive *x, struct term *t, int at)
-{
-    if (!t->own) weigh_term(x, t, at);
 }
 
 /* Adds the rarity of its words to the windows of a passage that the user asked to bring back. */
@@ -168,9 +160,9 @@ float recall_weigh_words(struct archive *x, const struct recall_query *q)
     sort_terms(&t);
     each_found(x, &t, count_term);
     weigh_terms(&t, x);
-    each_found(x, &t, weigh_own);
-    const float sum = sum_heaviest(&t), share = sum > 0 ? recall_most(x) / sum : 1;
-    if (q->n_before) each_found(x, &t, weigh_before);
+    memset(x->value, 0, (size_t)x->n * sizeof *x->value);
+    each_found(x, &t, weigh_term);
     weigh_passage(x, q->from, q->end);
-    return share;
+    const float sum = sum_heaviest(&t);
+    return sum > 0 ? recall_most(x->value, x->n) / sum : 1;
 }

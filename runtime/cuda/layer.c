@@ -392,8 +392,8 @@ static void join_layer_inputs(struct cuda_context *x, const struct cuda_layer *l
     add_output(x, &l->input_out, &out, l->input_norm);
 }
 
-/* In the order of struct model_layer. Five launches for a token where only inputs are normed: q, k
- * and v; attention; output; gate; down. */
+/* In the order of struct model_layer. Two launches for a token where only inputs are normed:
+ * attention; output, gate, down and the next q, k and v (chain.c). */
 void cuda_run_layer(struct cuda_context *x, int i)
 {
     const struct cuda_layer *l = &x->g->model.layers[i];

@@ -31,11 +31,24 @@ int convert_int_or(const struct converter *c, const char *name, int max, int oth
     return !v || cJSON_IsNull(v) ? 0 : convert_int(c, name, max, out, e);
 }
 
+/* The family whose name has the most letters at its beginning in common; "" = none. */
+static const char *nearest_family(const char *name)
+{
+    const char *nearest = "";
+    size_t most = 2;
+    for (size_t i = 0; name && i < convert_n_families; i++) {
+        size_t n = 0;
+        while (name[n] && name[n] == convert_families[i].name[n]) n++;
+        if (n > most) most = n, nearest = convert_families[i].name;
+    }
+    return nearest;
+}
+
 static int find_family(struct converter *c, struct err *e)
 {
     const char *name =
         cJSON_GetStringValue(cJSON_GetArrayItem(json_member(c->root, "architectures"), 0));
-    char known[512] = "";
+    char known[1024] = "";
     for (size_t i = 0; i < convert_n_families; i++) {
         if (name && !strcmp(name, convert_families[i].name)) {
             c->family = &convert_families[i];
@@ -46,10 +59,11 @@ static int find_family(struct converter *c, struct err *e)
         snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", convert_families[i].name);
     }
     struct utf8_shown shown = json_show(name ? name : "");
+    const char *nearest = nearest_family(name);
     return err_set(e, ERR_FORMAT,
-                   "%s: model family \"%s\" (architectures) is not known; known are: "
-                   "%s",
-                   c->config_path, shown.text, known);
+                   "%s: model family \"%s\" (architectures) is not known%s%s; if the model runs as "
+                   "GGUF, start from that file; known are: %s",
+                   c->config_path, shown.text, *nearest ? ", the nearest is " : "", nearest, known);
 }
 
 /* GGUF files of SmolLM3 do not name the layers without rotation: they are every fourth. */

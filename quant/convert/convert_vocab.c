@@ -240,15 +240,35 @@ static int check_normalizer(const cJSON *tokenizer, const char *name, struct err
                    shown.text);
 }
 
+/* Gemma 4: BPE of whole texts, blanks written U+2581, with tokens of bytes <0x00> to <0xFF>. */
+static bool is_ranked(const cJSON *tokenizer)
+{
+    const cJSON *model = json_member(tokenizer, "model");
+    const cJSON *normalizer = json_member(tokenizer, "normalizer");
+    const char *type = json_text(model, "type"), *how = json_text(normalizer, "type");
+    const char *blank = json_text(normalizer, "content");
+    return type && !strcmp(type, "BPE") && json_bool(model, "byte_fallback", false) && how &&
+           !strcmp(how, "Replace") && blank && !strcmp(blank, "\xE2\x96\x81");
+}
+
+static int32_t ranked_type(const char *text)
+{
+    unsigned byte;
+    int n = 0;
+    if (!strcmp(text, "<unk>")) return UNKNOWN;
+    return sscanf(text, "<0x%2X>%n", &byte, &n) == 1 && n == 6 && !text[6] ? BYTE : NORMAL;
+}
+
 int convert_vocab_bpe(struct gguf_keys *k, const cJSON *tokenizer, int n_vocab, const char *name,
                       struct err *e)
 {
     struct vocab_list v;
     const cJSON *o, *model = json_member(tokenizer, "model");
-    const char *pre = NULL;
+    const bool ranked = is_ranked(tokenizer);
+    const char *pre = "default";
     int rc = list_init(&v, n_vocab, name, e);
-    if (!rc) rc = check_normalizer(tokenizer, name, e);
-    if (!rc) rc = find_pre(tokenizer, name, &pre, e);
+    if (!rc && !ranked) rc = check_normalizer(tokenizer, name, e);
+    if (!rc && !ranked) rc = find_pre(tokenizer, name, &pre, e);
     if (!rc && !cJSON_IsObject(json_member(model, "vocab")))
         rc = err_set(e, ERR_FORMAT, "%s: has no model.vocab", name);
     const cJSON *words = rc ? NULL : json_member(model, "vocab");
@@ -257,13 +277,14 @@ int convert_vocab_bpe(struct gguf_keys *k, const cJSON *tokenizer, int n_vocab, 
         int64_t id;
         rc = json_is_int(o, 0, n_vocab - 1, &id) && !v.text[id] ? 0 : bad_id(&v, o->string, e);
         if (rc) break;
-        list_set(&v, id, o->string, NORMAL, 0);
+        list_set(&v, id, o->string, ranked ? ranked_type(o->string) : NORMAL, 0);
     }
     if (!rc) rc = take_added(&v, tokenizer, e);
     if (!rc) {
-        gguf_keys_str(k, "tokenizer.ggml.model", "gpt2");
+        gguf_keys_str(k, "tokenizer.ggml.model", ranked ? "gemma4" : "gpt2");
         gguf_keys_str(k, "tokenizer.ggml.pre", pre);
-        list_keys(&v, k, false);
+        if (ranked) gguf_keys_bool(k, "tokenizer.ggml.add_space_prefix", false);
+        list_keys(&v, k, ranked);
         rc = merge_keys(k, json_member(model, "merges"), name, e);
     }
     list_release(&v);
@@ -562,8 +583,11 @@ static int take_vocab(struct gguf_keys *k, const char *folder, const cJSON *toke
 {
     char path[1024];
     struct str model = {0};
-    *is_spm = !is_byte_level(tokenizer);
-    if (!*is_spm) {
+    snprintf(path, sizeof path, "%s/tokenizer.model", folder);
+    const bool ranked = is_ranked(tokenizer) && access(path, F_OK) != 0;
+    *is_spm =
+        ranked || !is_byte_level(tokenizer); /* with a BOS, unless the folder says otherwise */
+    if (ranked || !*is_spm) {
         snprintf(path, sizeof path, "%s/tokenizer.json", folder);
         return convert_vocab_bpe(k, tokenizer, n_vocab, path, e);
     }

@@ -698,6 +698,18 @@ static void launches(void **state)
     side_close(&s);
 }
 
+static void refuse_family(const char *path, const char *why)
+{
+    struct options o = demo_options("cuda", "keydiff+global");
+    struct side s;
+    struct err e;
+    o.engine.model = path;
+    memset(&o.engine.heads, 0, sizeof o.engine.heads);
+    assert_int_equal(side_open(&s, &o, &e), ERR_USAGE);
+    if (!strstr(e.text, why)) fail_msg("%s", e.text);
+    side_close(&s);
+}
+
 static void devices(void **state)
 {
     struct cuda_device d[4];
@@ -725,6 +737,9 @@ static void devices(void **state)
     assert_null(s.engine->gpu);
     assert_non_null(strstr(s.engine->device_notice, "h2o"));
     side_close(&s);
+    refuse_family("tests/golden/families/cohere2.gguf", "cohere2, which runs on the CPU only");
+    refuse_family("tests/golden/families/nemotron_h.gguf",
+                  "nemotron_h, which runs on the CPU only");
     o = demo_options("auto", "locret");
     if (side_open(&s, &o, &e)) fail_msg("%s", e.text);
     assert_non_null(s.engine->gpu);

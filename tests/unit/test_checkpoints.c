@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#include "quant/convert/convert_vocab.h"
+#include "quant/convert/json.h"
 #include "quant/convert/source.h"
 #include "runtime/model/gguf.h"
 
@@ -144,9 +146,31 @@ static void test_mxfp4_of_two_tensors(void **state)
     }
 }
 
+/* Gemma 4's tokenizer.json: blanks are U+2581, bytes are tokens. */
+static void test_ranked_vocabulary(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"normalizer\":{\"type\":\"Replace\",\"content\":\"\xE2\x96\x81\"},\"model\":{"
+        "\"type\":\"BPE\",\"byte_fallback\":true,\"vocab\":{\"<unk>\":0,\"<0x41>\":1,\"a\":2},"
+        "\"merges\":[]}}";
+    const int32_t types[] = {2, 6, 1, 5};
+    struct gguf_keys k = {0}, want = {0};
+    struct err e;
+    cJSON *o = cJSON_Parse(text);
+    if (convert_vocab_bpe(&k, o, 4, "it", &e)) fail_msg("%s", e.text);
+    gguf_keys_str(&want, "tokenizer.ggml.model", "gemma4");
+    assert_non_null(memmem(k.bytes.data, k.bytes.n, want.bytes.data, want.bytes.n));
+    assert_non_null(memmem(k.bytes.data, k.bytes.n, types, sizeof types));
+    gguf_keys_release(&k);
+    gguf_keys_release(&want);
+    cJSON_Delete(o);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_models),
-                                       cmocka_unit_test(test_mxfp4_of_two_tensors)};
+                                       cmocka_unit_test(test_mxfp4_of_two_tensors),
+                                       cmocka_unit_test(test_ranked_vocabulary)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

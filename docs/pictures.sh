@@ -21,6 +21,7 @@ say() {
 # picture NAME SCREEN: waits until the screen shows SCREEN, then draws the recording so far
 picture() {
     wait_for "$2" || { screen; exit 1; }
+    sleep 0.5 # a frame is recorded after it is shown
     cp "$home/talk.cast" "$home/$1.cast"
     "$program" replay "$home/$1.cast" --svg "docs/$1$suffix.svg" --background "$background"
     ls -l "docs/$1$suffix.svg"
@@ -46,11 +47,11 @@ talk
 picture chat 'locker code is'
 resize 100 30
 keys F3
-wait_for 'tokens  live'
+wait_for 'live  1 column'
 keys ] ] Right Right
 picture map 'kept by'
 keys w
-picture waterfall 'waterfall'
+picture waterfall 'map  waterfall'
 keys w F8
 picture graphs 'one that keeps everything'
 keys q F4
@@ -70,7 +71,7 @@ talk
 picture chat 'locker code is'
 resize 100 30
 keys F3
-wait_for 'tokens  live'
+wait_for 'live  1 column'
 keys ] ] Right Right
 picture map 'kept by'
 keys q F10
@@ -103,13 +104,13 @@ slowly 'Tell me a story about the sea.'
 slowly 'What is my locker code?'
 sleep 1
 keys F3
-wait_for 'tokens  live'
+wait_for 'live  1 column'
 sleep 4
 keys w
 sleep 3
 keys Space
 wait_for 'playing'
-wait_for 'tokens  live'
+wait_for 'live  1 column'
 sleep 1
 grep -v '"i",' "$home/film.cast" >docs/film.cast
 keys q F10

@@ -503,9 +503,9 @@ static void stacks_experts(void **state)
     put_model(f, "LlamaForCausalLM", more);
     assert_int_equal(source_open(&s, f->path, &e), ERR_FORMAT);
     assert_non_null(strstr(e.text, "num_local_experts is 3, mixtures of experts"));
-    put_model(f, "GraniteMoeForCausalLM", more);
+    put_model(f, "Lfm2MoeForCausalLM", more);
     assert_int_equal(source_open(&s, f->path, &e), ERR_FORMAT);
-    assert_non_null(strstr(e.text, "is not known, the nearest is GraniteForCausalLM"));
+    assert_non_null(strstr(e.text, "is not known, the nearest is Lfm2ForCausalLM"));
 }
 
 /* The template's own file counts first, as in transformers; the ends are those of all files. */

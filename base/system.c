@@ -1,11 +1,12 @@
 #include "base/system.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-/* The number behind `key` in a "key:   123 kB" file of /proc, in bytes. */
-static int64_t proc_kb(const char *path, const char *key)
+/* The number behind `key` in a file of lines "key   123"; -1 = none. */
+static int64_t number_behind(const char *path, const char *key)
 {
     FILE *f = fopen(path, "re");
     if (!f) return -1;
@@ -15,6 +16,13 @@ static int64_t proc_kb(const char *path, const char *key)
     while (kb < 0 && fgets(line, sizeof line, f))
         if (!strncmp(line, key, n) && sscanf(line + n, " %lld", &kb) != 1) kb = -1;
     fclose(f);
+    return kb;
+}
+
+/* The same of a "key:   123 kB" file of /proc, in bytes. */
+static int64_t proc_kb(const char *path, const char *key)
+{
+    int64_t kb = number_behind(path, key);
     return kb < 0 ? -1 : kb * 1024;
 }
 
@@ -35,18 +43,67 @@ static int64_t smaller_known(int64_t a, int64_t b)
     return b < 0 || a < b ? a : b;
 }
 
+/* ---- control groups -------------------------------------------------------------------------- */
+
+/* Files of a group: version 2, version 1. */
+static const struct {
+    const char *root, *limit, *used, *stat, *active, *inactive;
+} versions[] = {
+    {"", "memory.max", "memory.current", "memory.stat", "active_file ", "inactive_file "},
+    {"/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "memory.stat",
+     "total_active_file ", "total_inactive_file "},
+};
+
+/* One group's numbers narrow those of `to`. Cached pages of files can be taken back. */
+static void narrow(struct system_group *to, const char *root, const char *group, int v)
+{
+    enum { UNLIMITED_BITS = 60 }; /* version 1 has a number just below 2^63 for no limit */
+    char path[4400];
+    snprintf(path, sizeof path, "%s%s%s/%s", root, versions[v].root, group, versions[v].limit);
+    const int64_t limit = read_number(path);
+    if (limit < 0 || limit >> UNLIMITED_BITS) return;
+    snprintf(path, sizeof path, "%s%s%s/%s", root, versions[v].root, group, versions[v].used);
+    int64_t used = read_number(path);
+    snprintf(path, sizeof path, "%s%s%s/%s", root, versions[v].root, group, versions[v].stat);
+    const int64_t active = number_behind(path, versions[v].active),
+                  inactive = number_behind(path, versions[v].inactive);
+    used -= (active > 0 ? active : 0) + (inactive > 0 ? inactive : 0);
+    to->limit_bytes = smaller_known(to->limit_bytes, limit);
+    if (used < 0) used = 0;
+    to->left_bytes = smaller_known(to->left_bytes, used < limit ? limit - used : 0);
+}
+
+struct system_group system_group_read(const char *groups, const char *root)
+{
+    struct system_group out = {-1, -1};
+    char line[4200];
+    FILE *f = fopen(groups, "re");
+    while (f && fgets(line, sizeof line, f)) {
+        const bool second = !strncmp(line, "0::", 3);
+        char *group = second ? line + 2 : strstr(line, ":memory:");
+        if (!group) continue;
+        group += second ? 1 : 8;
+        group[strcspn(group, "\n")] = 0;
+        /* the group and its ancestors; a path of the host that is not mounted here has no files */
+        for (char *end = group + strlen(group); end; end = strrchr(group, '/')) {
+            *end = 0;
+            narrow(&out, root, group, !second);
+        }
+    }
+    if (f) fclose(f);
+    return out;
+}
+
 int64_t system_memory_bytes(void)
 {
-    return smaller_known(proc_kb("/proc/meminfo", "MemTotal:"),
-                         read_number("/sys/fs/cgroup/memory.max"));
+    const struct system_group g = system_group_read("/proc/self/cgroup", "/sys/fs/cgroup");
+    return smaller_known(proc_kb("/proc/meminfo", "MemTotal:"), g.limit_bytes);
 }
 
 int64_t system_available_bytes(void)
 {
-    int64_t limit = read_number("/sys/fs/cgroup/memory.max");
-    int64_t used = read_number("/sys/fs/cgroup/memory.current");
-    int64_t left = limit < 0 || used < 0 ? -1 : limit - used;
-    return smaller_known(proc_kb("/proc/meminfo", "MemAvailable:"), left);
+    const struct system_group g = system_group_read("/proc/self/cgroup", "/sys/fs/cgroup");
+    return smaller_known(proc_kb("/proc/meminfo", "MemAvailable:"), g.left_bytes);
 }
 
 int64_t system_process_bytes(void)

@@ -7,7 +7,16 @@
 
 int64_t system_memory_bytes(void);    /* of the machine, or of the cgroup when that has less */
 int64_t system_available_bytes(void); /* could be allocated without swapping */
-int64_t system_process_bytes(void);   /* resident now */
+
+/* The tightest limit of the process's control group and of those around it, version 1 or 2, and
+ * what is left of it, cached files not counted. `groups` is /proc/self/cgroup, `root`
+ * /sys/fs/cgroup, or stand-ins of both. */
+struct system_group {
+    int64_t limit_bytes, left_bytes; /* -1: no limit */
+};
+struct system_group system_group_read(const char *groups, const char *root);
+
+int64_t system_process_bytes(void); /* resident now */
 int64_t system_process_peak_bytes(void);
 void system_process_peak_reset(void); /* resets the peak to the memory that is resident now */
 

@@ -284,7 +284,7 @@ static void tell_evictions(struct app *a, const struct retention *map, const int
     if (same && forgot_sentence(&a->talk, map, a->col_kept, now, &text))
         app_event(a, "%s", str_get(&text));
     else
-        app_event(a, "evicted %s units%s", num_exact(a->evicted, n),
+        app_event(a, "evicted %s unit%s%s", num_exact(a->evicted, n), a->evicted == 1 ? "" : "s",
                   same ? "; no word lost its last unit" : "");
     a->evicted = 0;
     str_release(&text);

@@ -324,7 +324,7 @@ static void test_no_word_is_lost(void **state)
     event_of(&s, &r, 0);
     kept[1] = 0;
     r.n_evictions = 1;
-    assert_non_null(strstr(event_of(&s, &r, 1), "evicted 1 units; no word lost its last unit"));
+    assert_non_null(strstr(event_of(&s, &r, 1), "evicted 1 unit; no word lost its last unit"));
     kept[RETENTION_COLS + 1] = 0;
     r.n_evictions = 2;
     assert_non_null(strstr(event_of(&s, &r, 1), "forgot 1 word of turn 1: \"…fox…\""));
@@ -332,7 +332,7 @@ static void test_no_word_is_lost(void **state)
     r.col_width = 2; /* columns that cannot be compared: nothing is said of words */
     r.n_cols = 2;
     const char *last = event_of(&s, &r, 1);
-    assert_non_null(strstr(last, "evicted 1 units"));
+    assert_non_null(strstr(last, "evicted 1 unit"));
     assert_null(strstr(last, "word"));
     stage_release(&s);
 }

@@ -209,6 +209,9 @@ const struct option options_table[] = {
      .value = "X", .help = "make recent tokens less likely; 1 = off"},
     {ROW("repeat-last", 0, session.sampling.repeat_last, OPTIONS_SAMPLING), .max = SAMPLER_HISTORY, .value = "N",
      .help = "number of recent tokens for --repeat-penalty"},
+    {ROW("repeat-limit", 0, session.sampling.repeat_limit, OPTIONS_SAMPLING), .max = SAMPLER_HISTORY, .value = "N",
+     .help = "break loops: what was said three times in a row and takes N tokens or more does not follow again; 0 = off. "
+     "By default 6 with the demo model, else 0"},
     {ROW("seed", 0, session.sampling.seed,
          OPTIONS_SAMPLING | OPTIONS_EVAL | OPTIONS_BENCH | OPTIONS_HEADS), .value = "N",
      .help = "the same seed gives the same text; eval: the first seed"},

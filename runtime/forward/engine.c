@@ -30,6 +30,7 @@ static int open_model(struct engine *g, const struct engine_opts *o, struct err 
     float own;
     bool has_own = !rc && gguf_get_f32(g->model->file, "general.sampling.temp", &own);
     if (has_own && own >= 0 && own <= 100) g->temperature = own; /* the range of --temp */
+    if (!o->model) g->repeat_limit = DEMO_REPEAT_LIMIT;
     return rc;
 }
 

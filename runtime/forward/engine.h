@@ -73,6 +73,7 @@ struct engine {
     char model_digest[DIGEST_HEX];      /* of the file, or the name of an unread one (identity.h) */
     char heads_digest[DIGEST_HEX];      /* "" without heads */
     float temperature;                  /* the model's own, used when none is set */
+    int repeat_limit;                   /* used when none is set: DEMO_REPEAT_LIMIT or 0 */
     char notice[512];                   /* a message for the user, or "" */
     char device_notice[544];            /* why the GPU is not used, or has not all of it; or "" */
 };

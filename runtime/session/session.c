@@ -321,8 +321,8 @@ static void spell_settings(const struct session *s, struct str *out)
     decimal_print(out, p->min_p);
     str_puts(out, " --repeat-penalty ");
     decimal_print(out, p->repeat_penalty);
-    str_printf(out, " --repeat-last %d --seed %llu --max-tokens %d", p->repeat_last,
-               (unsigned long long)p->seed, s->opts.max_tokens);
+    str_printf(out, " --repeat-last %d --repeat-limit %d --seed %llu --max-tokens %d",
+               p->repeat_last, p->repeat_limit, (unsigned long long)p->seed, s->opts.max_tokens);
     if (s->opts.ignore_end) str_puts(out, " --ignore-end");
     if (evicts_once(s)) str_puts(out, " --protocol once");
     str_printf(out, " --policy %s --budget %d", s->state.policy, s->state.budget);
@@ -537,6 +537,7 @@ void session_set(struct session *s, const struct session_opts *o)
 {
     s->opts.sampling = o->sampling;
     if (o->sampling.temperature < 0) s->opts.sampling.temperature = s->engine->temperature;
+    if (o->sampling.repeat_limit < 0) s->opts.sampling.repeat_limit = s->engine->repeat_limit;
     if (o->sampling.seed) s->state.seed = o->sampling.seed;
     s->opts.max_tokens = o->max_tokens;
     s->opts.ignore_end = o->ignore_end;

@@ -13,6 +13,7 @@ struct session_opts session_opts_default(void)
         .rewind = SESSION_REWIND_DEFAULT,
     };
     o.sampling.temperature = SESSION_TEMPERATURE_OF_MODEL;
+    o.sampling.repeat_limit = SESSION_REPEAT_LIMIT_OF_MODEL;
     return o;
 }
 

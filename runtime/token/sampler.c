@@ -70,6 +70,28 @@ static void penalize(const struct sampling *s, float *logits, int n_vocab, const
     }
 }
 
+int sampler_forbidden(const struct sampling *s, const int32_t *recent, int n_recent,
+                      int32_t ids[SAMPLER_PERIOD])
+{
+    int n_ids = 0;
+    if (s->repeat_limit <= 0) return 0;
+    for (int period = 1; period <= SAMPLER_PERIOD; period++) {
+        int n = period; /* tokens at the end that repeat with this period */
+        while (n < n_recent && recent[n_recent - 1 - n + period] == recent[n_recent - 1 - n]) n++;
+        if (n >= 3 * period && n >= s->repeat_limit) ids[n_ids++] = recent[n_recent - period];
+    }
+    return n_ids;
+}
+
+static void limit(const struct sampling *s, float *logits, int n_vocab, const int32_t *recent,
+                  int n_recent)
+{
+    int32_t ids[SAMPLER_PERIOD];
+    int n = sampler_forbidden(s, recent, n_recent, ids);
+    for (int i = 0; i < n; i++)
+        if (ids[i] >= 0 && ids[i] < n_vocab) logits[ids[i]] = -INFINITY;
+}
+
 /* The first of the largest; NaN is never larger. Eight independent maxima: with one, each
  * comparison would wait for the one before. */
 static struct sampler_entry largest(const float *logits, int n)
@@ -166,6 +188,7 @@ static int cut(const struct sampling *s, double sum, struct sampler_entry *sorte
 int sampler_candidates(const struct sampling *s, float *logits, int n_vocab, const int32_t *recent,
                        int n_recent, struct sampler_entry *scratch)
 {
+    limit(s, logits, n_vocab, recent, n_recent);
     penalize(s, logits, n_vocab, recent, n_recent);
     struct sampler_entry best = largest(logits, n_vocab);
     if (s->temperature <= 0 || !isfinite(best.logit)) {

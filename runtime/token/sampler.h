@@ -1,8 +1,10 @@
 /* sampler: logits to the next token.
  *
  * The chain is llama.cpp's in its usual order: repetition penalty, top-k, top-p, min-p,
- * temperature, then one draw. The draw's random number is a hash of (seed, position): it needs no
- * saved state, and a resumed conversation draws the same tokens as an uninterrupted one. */
+ * temperature, then one draw. Before it the repetition limit takes out tokens that would continue a
+ * loop; unlike DRY it leaves copies of anything but the last few tokens alone. The draw's random
+ * number is a hash of (seed, position): it needs no saved state, and a resumed conversation draws
+ * the same tokens as an uninterrupted one. */
 #ifndef RETAIN_RUNTIME_TOKEN_SAMPLER_H
 #define RETAIN_RUNTIME_TOKEN_SAMPLER_H
 
@@ -16,12 +18,16 @@ struct sampling {
     float repeat_penalty; /* 1 = off (CTRL, arXiv 1909.05858: logits > 0 are divided, others
                              multiplied) */
     int repeat_last;      /* number of recent tokens it looks at; at most SAMPLER_HISTORY */
+    int repeat_limit; /* at most this many tokens (and at least three times) may a sequence of up
+                         to SAMPLER_PERIOD tokens follow itself; 0 = off */
     uint64_t seed;
 };
 
 #define SAMPLER_HISTORY 256
+#define SAMPLER_PERIOD  16
 
-/* temperature 0.8, top_k 40, top_p 0.95, min_p 0.05, repeat_penalty 1, repeat_last 64, seed 0. */
+/* temperature 0.8, top_k 40, top_p 0.95, min_p 0.05, repeat_penalty 1, repeat_last 64,
+ * repeat_limit 0, seed 0. */
 struct sampling sampling_default(void);
 
 /* Scratch that the caller owns: n_vocab entries. */
@@ -30,8 +36,13 @@ struct sampler_entry {
     int32_t id;
 };
 
-/* Applies the chain to logits (modified by the penalty) and returns the number of candidates in
- * `scratch`, most likely first, with their probabilities in `logit`. `recent`: the last n_recent
+/* The tokens that would continue a repetition beyond s->repeat_limit, one id for each period;
+ * returns how many. `recent`: the last n_recent ids. */
+int sampler_forbidden(const struct sampling *s, const int32_t *recent, int n_recent,
+                      int32_t ids[SAMPLER_PERIOD]);
+
+/* Applies the chain to logits (modified by limit and penalty) and returns the number of candidates
+ * in `scratch`, most likely first, with their probabilities in `logit`. `recent`: the last n_recent
  * ids. Greedy gives one candidate. */
 int sampler_candidates(const struct sampling *s, float *logits, int n_vocab, const int32_t *recent,
                        int n_recent, struct sampler_entry *scratch);

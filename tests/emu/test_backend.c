@@ -843,6 +843,10 @@ static void penalties(void **state)
                                .repeat_last = 8,
                                .seed = 1};
         assert_int_equal(context_draw(&s.x, &how, NULL, 0, 0, scratch, &first, &e), 0);
+        const int32_t thrice[] = {first, first, first};
+        how.repeat_limit = 3; /* the sorted candidates of the device do not know of it */
+        assert_int_equal(context_draw(&s.x, &how, thrice, 3, 0, scratch, &second, &e), 0);
+        assert_int_not_equal(first, second);
         how.repeat_penalty = 1e6f;
         assert_int_equal(context_draw(&s.x, &how, &first, 1, 0, scratch, &second, &e), 0);
         assert_int_not_equal(first, second);

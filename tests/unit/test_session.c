@@ -999,6 +999,7 @@ static void test_a_circle_ends(void **state)
     struct options o = options_of("keeper", "q4", 0);
     o.session.sampling.repeat_penalty = 0.01f;
     o.session.sampling.repeat_last = 4;
+    o.session.sampling.repeat_limit = 0;
     o.session.max_tokens = 5000;
     struct session *s = open_session(NULL, o, false);
     struct session_sink k = sink_of(&log);

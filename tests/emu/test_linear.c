@@ -223,7 +223,7 @@ static void check_gate(enum kn_type type, int n_out, int n_in, int n_tok, enum c
 struct layer {
     struct matrix o, gate, up, down, q, k;
     struct cuda_act in, wide;
-    float *x, *w, *qkv;
+    float *x, *w, *qkv; /* w: of the norm, and a bias of q */
     struct cuda_chain job;
 };
 
@@ -240,10 +240,10 @@ static struct layer layer_new(int d, int ff, const enum kn_type types[5])
         .in = cuda_act_new(1, d),
         .wide = cuda_act_new(1, ff),
         .x = guarded((size_t)d * 4),
-        .w = take((size_t)d * 4),
+        .w = take((size_t)(d + 8) * 4),
         .qkv = guarded((size_t)(d + 32) * 4),
     };
-    rng_fill(&rng, l.w, (size_t)d, 1.0f);
+    rng_fill(&rng, l.w, (size_t)d + 8, 1.0f);
     return l;
 }
 

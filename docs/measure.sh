@@ -1,20 +1,32 @@
 #!/bin/sh
-# Writes docs/memory.csv: the recall tables of quant/eval/notes/recall.md. 24 million tokens, three seeds: hours, most of them for
-# nacl and scissorhands.
-# Budget, chunk and reserve together stay within the 4,608 positions that the demo model knows.
+# Writes docs/memory.csv: the recall tables of quant/eval/notes/recall.md. Some 15 million tokens, an hour or two of one core; finished
+# items are kept in build/measure, so that a run that was stopped continues. Remove build/measure after the model or the code changed.
+# Budget, chunk and reserve together stay within the 4,608 positions that the demo model knows. Seeds from 101, as in docs/memory.sh.
 #   docs/measure.sh && docs/plot.py && docs/plot.py tables
 set -eu
 cd "$(dirname "$0")/.."
+retain=${RETAIN:-build/retain}
+out=${OUT:-build/measure}
+mkdir -p "$out"
 every=keeper,locret,locret-q,locret+ada,locret+pyramid,keydiff,keydiff+global,scissorhands,expected,sirllm
 every=$every,infinipot,nacl,h2o,snapkv,pyramidkv,ada-snapkv,ada-pyramid,tova,sink,random
-every=$(echo $every | sed 's/,/:reserve=256,/g'):reserve=256
-recall='build/retain eval recall --seeds 3 --csv --threads 1'
+few=keeper,locret,locret+ada,keydiff,keydiff+global,scissorhands,snapkv,random
+recall() { # SEEDS POLICIES ARGUMENTS…
+    seeds=$1
+    policies=$(echo "$2" | sed 's/,/:reserve=256,/g'):reserve=256
+    shift 2
+    echo "$*" >&2
+    "$retain" eval recall --seed 101 --seeds "$seeds" --policy "$policies" "$@" --csv --threads 1 --results "$out/done.jsonl"
+}
 {
-    $recall --policy full --length 700,1000,2000,4000
-    $recall --policy $every --length 1000,8192 --compression 2,4,8,16,32
-    $recall --policy $every --length 32768 --compression 8,16,32
-    $recall --policy $every --length 131072 --compression 32
-    $recall --policy $every --length 8192 --budget 128
-    $recall --policy $every --length 32768 --budget 256,512
-    $recall --policy $every --length 131072 --budget 256
-} | awk 'NR == 1 || !/^task,/' | sed 's/:reserve=256//' >docs/memory.csv
+    recall 10 full --length 700,1000,2000,4000
+    recall 10 $every --length 1000 --compression 2,4,8,16,32
+    recall 3 $every --length 8192 --compression 2,4,8,16,32
+    recall 3 $every --length 8192 --budget 128
+    recall 3 $every --length 32768 --budget 256
+    recall 3 $few --length 131072 --budget 256
+    recall 3 $few --length 32768 --compression 8,16,32
+    recall 3 $few --length 32768 --budget 512
+    recall 3 $few --length 131072 --compression 32
+} >"$out/rows"
+awk 'NR == 1 || !/^task,/' "$out/rows" | sed 's/:reserve=256//' >docs/memory.csv

@@ -9,7 +9,7 @@ int64_t system_memory_bytes(void);    /* of the machine, or of the cgroup when t
 int64_t system_available_bytes(void); /* could be allocated without swapping */
 
 /* The tightest limit of the process's control group and of those around it, version 1 or 2, and
- * what is left of it, cached files not counted. `groups` is /proc/self/cgroup, `root`
+ * how much of it is free; cached files count as free. `groups` is /proc/self/cgroup, `root`
  * /sys/fs/cgroup, or stand-ins of both. */
 struct system_group {
     int64_t limit_bytes, left_bytes; /* -1: no limit */

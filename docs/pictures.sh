@@ -94,13 +94,13 @@ slowly() {
 # The film of the README: about 40 seconds, told, forgotten, brought back, and the map of it.
 background=dark turn=0
 start 88 26
-run chat -c film --budget 64 --policy locret:reserve=64 --seed 4 --pace 20 --color true \
+run chat -c film --budget 64 --policy locret:reserve=64 --seed 8 --pace 20 --color true \
     --background dark --record "$home/film.cast"
 wait_for 'ready' || { screen; exit 1; }
 slowly 'My locker code is 48213.'
 slowly 'Tell me a story about a fox.'
 slowly 'Tell me about cats.'
-slowly 'Tell me a story about the sea.'
+slowly 'Tell me a story about an owl.'
 slowly 'What is my locker code?'
 sleep 1
 keys F3

@@ -210,7 +210,7 @@ const struct option options_table[] = {
     {ROW("repeat-last", 0, session.sampling.repeat_last, OPTIONS_SAMPLING), .max = SAMPLER_HISTORY, .value = "N",
      .help = "number of recent tokens for --repeat-penalty"},
     {ROW("repeat-limit", 0, session.sampling.repeat_limit, OPTIONS_SAMPLING), .max = SAMPLER_HISTORY, .value = "N",
-     .help = "break loops: what was said three times in a row and takes N tokens or more does not follow again; 0 = off. "
+     .help = "break loops: do not repeat a phrase a fourth time in a row if its three times have N tokens or more; 0 = off. "
      "By default 6 with the demo model, else 0"},
     {ROW("seed", 0, session.sampling.seed,
          OPTIONS_SAMPLING | OPTIONS_EVAL | OPTIONS_BENCH | OPTIONS_HEADS), .value = "N",

@@ -35,7 +35,7 @@ static bool same_style(const struct cell_style *p, const struct cell_style *q)
     return p->style == q->style && p->color == q->color && p->background == q->background;
 }
 
-/* Styles are only ended all together: terminals differ in how they end a single one. */
+/* Ends all styles at once, because terminals differ in how they end a single one. */
 static void put_style(struct ansi *a, struct cell_style want)
 {
     struct cell_style *pen = &a->pen;

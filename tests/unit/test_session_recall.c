@@ -420,8 +420,8 @@ static void test_damaged_archive(void **state)
     }
 }
 
-/* With a chooser that finds facts, the newest units may take nearly the whole budget; otherwise they
- * have the share that the policy gives them without recall. */
+/* With a chooser that finds facts, the newest units may take nearly the whole budget; otherwise
+ * they have the share that the policy gives them without recall. */
 static void test_newest_units(void **state)
 {
     (void)state;

@@ -535,15 +535,17 @@ struct cuda_merge_any {
     const float *sinks; /* [n_head * n_group] or NULL */
     const float *gate;  /* as out, or NULL */
     float *out;         /* [n_tok][n_head * n_group * head_dim] */
+    float *lse;         /* log2 of each denominator, [n_head][n_tok * n_group], or NULL */
 };
 
 /* Column sums of the attention matrix: sum[h * sum_stride + s] = sum over rows (t, g) of
- * e^(logit - lse). lse from cuda_merge over the same queries.
+ * e^(logit - lse), or, if sum is NULL, the scores of the units grow by it. lse from merge_any over
+ * the same queries.
  * grid: ceil(n_slot / 64), n_head; shared CUDA_COLSUM_SHARED. */
 struct cuda_colsum {
     struct cuda_attend at; /* q, n_tok and len describe the observing queries; m, l, acc unused */
-    const float *lse;      /* [n_head][n_tok * n_group] */
-    float *sum;
+    const float *lse;      /* [n_head][n_tok * n_group], base 2 */
+    float *sum;            /* or NULL */
     int64_t sum_stride;
 };
 
@@ -706,6 +708,14 @@ struct cuda_argmax {
     const float *logits; /* token t at + t * n */
     int n;
     int32_t *id;
+};
+
+/* nats[t] = -log p(token t) of its row of logits. grid: n_tok; 1024 threads; shared 256 bytes. */
+struct cuda_surprise {
+    const float *logits; /* token t at + t * n */
+    int n;
+    const int32_t *id;
+    float *nats;
 };
 
 /* The k largest of each `part` logits, largest first, on ties the lower id first: the start of the

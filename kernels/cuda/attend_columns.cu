@@ -70,7 +70,10 @@ template <int DIM> DEVICE void column_sums(const struct cuda_colsum &a)
     float x = 0.0f;
     UNROLL
     for (int w = 0; w < WARPS; w++) x += shared[w * TILE + i];
-    a.sum[head * a.sum_stride + slot0 + i] = x;
+    if (a.sum)
+        a.sum[head * a.sum_stride + slot0 + i] = x;
+    else
+        c.score[place_of(c, head, slot0 + i)] += x;
 }
 
 KERNEL(colsum_64, struct cuda_colsum, CUDA_ATTEND_THREADS, 2)

@@ -107,6 +107,7 @@
     X(train_transpose, cuda_train_transpose) \
     X(train_step, cuda_train_step)           \
     X(argmax, cuda_argmax)                   \
+    X(surprise, cuda_surprise)               \
     X(top_k, cuda_top)
 
 #endif

@@ -68,16 +68,19 @@ int cuda_copy_rate(struct cuda *g, double *out, struct err *e);
 /* Whether it can be run. ERR_USAGE names the first unsupported part. */
 struct cuda_choice {
     const struct model *model;
-    const struct retaining *retaining; /* or NULL */
     const struct policy *policy;
     enum kn_kv k_type, v_type;
 };
 int cuda_supports(const struct cuda_choice *c, struct err *e);
 
-/* Whether the CPU evicts for this policy, or units of this shape: they are copied there and back.
- * Such a policy may observe the newest queries, at most CUDA_QUERIES_MAX (cuda_queries). */
-#define CUDA_QUERIES_MAX 256
-bool cuda_leaves_eviction(const struct policy *p, const struct cache_shape *s);
+/* Whether the device computes these heads' scores. Otherwise the CPU does, from their inputs
+ * (cuda_head_inputs). */
+bool cuda_runs_heads(const struct retaining *h);
+
+/* Whether the CPU evicts for this policy with these heads (or NULL), or units of this shape: they
+ * are copied there and back. Such a policy may observe queries (cuda_queries). */
+bool cuda_leaves_eviction(const struct policy *p, const struct cache_shape *s,
+                          const struct retaining *h);
 
 /* Device bytes of a model's weights and of its heads. */
 size_t cuda_weights_bytes(const struct model *m);
@@ -137,14 +140,22 @@ int cuda_try(struct cuda_context *x, const int32_t *ids, int n, struct err *e);
 int cuda_run_again(struct cuda_context *x, struct err *e);
 void cuda_repeat(struct cuda_context *x);
 
+/* Recurrent layers: the state takes tried token i, the next one after those accepted before. A
+ * failure is reported by the context's next call. */
+void cuda_accept(struct cuda_context *x, int i);
+
 /* A split model (model_place): runs the device's layers on n rows of the residual stream, in place,
  * and appends their units; the caller counts these with cache_appended. tries: as if each row were
  * run alone. */
 int cuda_run_rows(struct cuda_context *x, float *rows, int n, bool tries, struct err *e);
 
 /* The newest queries of the last run in a layer of the cache, [n][n_q], if the policy observes
- * them; *n: their number. */
+ * them; *n: their number. Of a split model, in the device's layers. */
 const float *cuda_queries(const struct cuda_context *x, int layer, int *n);
+/* All rows of the last run that the retaining heads of a layer read, [n][n_in]; NULL: the device
+ * has scored them. */
+const float *cuda_head_inputs(const struct cuda_context *x, int layer);
+int cuda_n_layer(const struct cuda_context *x); /* layers of the cache on the device */
 
 /* Logits of the last run, [n_logits][n_vocab]; of tried tokens only those of token `row`, in their
  * place. */

@@ -36,14 +36,15 @@ static bool has_kernels(const struct cuda_context *x, const struct cuda_layer *l
     return plain && (dim == 64 || dim == 96 || dim == 128);
 }
 
-/* The others share attend_any, and so do single tokens with other than 4-bit units: attend_chunk's
- * launches depend on the lengths of heads, which a graph must not. */
+/* The others share attend_any, and so do policies that need softmaxes' sums, and single tokens with
+ * other than 4-bit units: attend_chunk's launches depend on the lengths of heads, which a graph
+ * must not. */
 static bool attends_any(const struct cuda_context *x, const struct cuda_layer *l)
 {
     const struct cuda_cache *c = &x->kv.all;
     const bool one =
         c->k_type == CUDA_KV_Q4 && c->v_type == CUDA_KV_Q4 && model_group(x->m) <= CUDA_ATTEND_COLS;
-    return !has_kernels(x, l) || ((x->n == 1 || x->tries) && !one);
+    return !has_kernels(x, l) || ((x->n == 1 || x->tries) && !one) || x->adds_up;
 }
 
 /* ---- queries, keys and values ---------------------------------------------------------------- */
@@ -202,6 +203,18 @@ static void attend(struct cuda_context *x, const struct model_layer *l)
     LAUNCH(x, attend_merge, cuda_parts_of(rows, 4), m->n_kv_head, 1, 128, 0, &merge);
 }
 
+/* Adds each unit's attention from the step's queries to its score. The grid is for the longest
+ * head: it must not depend on lengths, see attends_any. */
+static void add_columns(struct cuda_context *x, const struct cuda_attend *at)
+{
+    static const enum cuda_kernel kernels[] = {CUDA_KERNEL_colsum_64, CUDA_KERNEL_colsum_96,
+                                               CUDA_KERNEL_colsum_128};
+    const struct cuda_colsum job = {*at, x->lse, NULL, 0};
+    cuda_launch(x, kernels[x->m->head_dim / 32 - 2], at->cache.n_pages, x->m->n_kv_head, 1,
+                CUDA_ATTEND_THREADS,
+                CUDA_COLSUM_SHARED((size_t)x->m->head_dim, (size_t)at->cache.k_bytes), &job);
+}
+
 /* Attention of any layer; the output is in x->att. */
 static void attend_any(struct cuda_context *x, const struct cuda_layer *l)
 {
@@ -210,19 +223,23 @@ static void attend_any(struct cuda_context *x, const struct cuda_layer *l)
         CUDA_KERNEL_attend_any_512};
     const struct model_heads h = heads_of(x, l->of);
     const struct cuda_units *u = units_of(x, l->of);
+    const bool sums = x->adds_up && !l->of->is_windowed && !l->of->shares_kv;
     int size = 0;
     while (64 << size < h.head_dim) size++;
     const int rows = x->n * heads_group(&h), most = 64 << size;
     const int blocks = cuda_parts_of(rows, CUDA_ANY_ROWS(most));
     const int splits = chunk_splits(x, u, blocks * h.n_kv_head);
     const struct cuda_attend_any job = {attend_job(x, l->of, splits), h.window, x->m->attn_softcap};
-    const struct cuda_merge_any merge = {
-        x->m_part,       x->l_part,   x->acc_part, splits,   x->n,
-        heads_group(&h), h.n_kv_head, h.head_dim,  l->sinks, l->of->is_gated ? x->open : NULL,
-        x->att};
+    const struct cuda_merge_any merge = {x->m_part,   x->l_part,
+                                         x->acc_part, splits,
+                                         x->n,        heads_group(&h),
+                                         h.n_kv_head, h.head_dim,
+                                         l->sinks,    l->of->is_gated ? x->open : NULL,
+                                         x->att,      sums ? x->lse : NULL};
     cuda_launch(x, kernels[size], blocks, h.n_kv_head, splits, CUDA_ATTEND_THREADS,
                 CUDA_ANY_SHARED(most, (size_t)h.head_dim), &job);
     LAUNCH(x, merge_any, rows, h.n_kv_head, 1, 128, 0, &merge);
+    if (sums) add_columns(x, &job.at);
 }
 
 /* ---- a layer --------------------------------------------------------------------------------- */
@@ -241,11 +258,21 @@ static void add_output(struct cuda_context *x, const struct cuda_linear *l,
 /* Keeps the newest queries for a policy that observes them. */
 static void keep_queries(struct cuda_context *x, const struct model_layer *l)
 {
-    const int n = x->n < x->n_queries ? x->n : x->n_queries, stride = model_n_qkv(x->m);
+    const int n = cuda_kept_queries(x), stride = model_n_qkv(x->m);
     const struct cuda_copy_rows job = {
         x->qkv + (size_t)(x->n - n) * (size_t)stride, stride, model_n_q(x->m),
-        x->queries + (size_t)l->kv_layer * (size_t)(x->n_queries * model_n_q(x->m))};
+        x->queries + (size_t)(l->kv_layer * n) * (size_t)model_n_q(x->m)};
     if (n && !l->is_windowed && !l->shares_kv) LAUNCH(x, copy_rows, n, 1, 1, 256, 0, &job);
+}
+
+/* Keeps the step's inputs of retaining heads that the CPU runs. */
+static void keep_head_in(struct cuda_context *x, const struct model_layer *l, const float *from,
+                         int stride)
+{
+    const struct cuda_copy_rows job = {from, stride, x->n_head_in,
+                                       x->head_in +
+                                           (size_t)(l->kv_layer * x->n) * (size_t)x->n_head_in};
+    if (!l->is_windowed && !l->shares_kv) LAUNCH(x, copy_rows, x->n, 1, 1, 256, 0, &job);
 }
 
 /* Appends the step's units, and attends to all. */
@@ -286,6 +313,7 @@ static struct cuda_rows run_attention(struct cuda_context *x, const struct cuda_
 {
     const struct model_layer *of = l->of;
     const struct model_heads h = heads_of(x, of);
+    if (x->reads_hidden) keep_head_in(x, of, cuda_ready_stream(x, l->attn_norm).x, x->m->n_embd);
     const struct cuda_rows in = cuda_read_stream(x, l->attn_norm,
                                                  (const struct cuda_linear *const[CUDA_READERS]){
                                                      &l->qkv, of->is_gated ? &l->attn_gate : NULL});
@@ -295,6 +323,7 @@ static struct cuda_rows run_attention(struct cuda_context *x, const struct cuda_
         cuda_multiply(x, &l->attn_gate, &in, x->n, 1.0f, false, x->open, heads_n_q(&h));
     finish_heads(x, l);
     keep_queries(x, of);
+    if (x->n_head_in && !x->reads_hidden) keep_head_in(x, of, x->qkv, heads_n_qkv(&h));
     if (x->watch && !of->is_windowed && !of->shares_kv) x->watch(x->watch_ctx, l, rope_of(x, of));
     score(x, l);
     x->tries ? attend_alone(x, l) : append_and_attend(x, l);

@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/args.h"
 #include "kernels/cuda/list.h"
+#include "runtime/cache/evict.h"
 #include "runtime/cuda/cuda.h"
 #include "runtime/cuda/driver.h"
 
@@ -163,6 +164,8 @@ struct cuda_experts_rows {
 struct cuda_recurrent_rows {
     float *in, *gate, *y, *rate, *decay;
     float *layers, *hidden, *step;
+    float *tried;   /* [CUDA_TRY_MAX] steps of all layers, of tried tokens */
+    float *untried; /* a layer's state before them */
 };
 
 struct cuda_context {
@@ -178,6 +181,10 @@ struct cuda_context {
     int chunk, n_logits, n_layer;
     int n_recurrent;    /* recurrent layers, like n_layer those on the device */
     int n_queries;      /* the most that are remembered of a step; 0 = none */
+    int n_head_in;      /* numbers that the CPU's retaining heads read of a token; 0 = none */
+    bool reads_hidden;  /* these are the normed input of attention, not q, k and v */
+    bool adds_up;       /* scores grow by the attention of each query */
+    bool surprises;     /* scores are tokens' surprisal */
     int n_heads, n_len; /* heads of `kv`; of both caches */
     bool broken;        /* host and device have diverged, because of `why` */
     struct err why;
@@ -198,9 +205,13 @@ struct cuda_context {
     float *open;         /* [n_q] gates of attention */
     float *layer_inputs; /* [n_layer * n] of each token */
     float *layer_own;    /* the same, of the tokens alone */
-    float *queries;      /* [kv.n_layer][n_queries][n_q] of the newest tokens, for the policy */
-    float *added;        /* what half a layer adds, before its norm; NULL where layers have none */
-    float *new_scores;   /* [n_layer * n_kv_head][n] of the step, or of those scored later */
+    float *queries;      /* [kv.n_layer][kept][n_q] of the newest tokens, for the policy */
+    float *head_in;      /* [kv.n_layer][n][n_head_in] */
+    float *lse;          /* [n_kv_head][chunk * group] where scores add up */
+    float *before;       /* the row before x: of surprisal that of the token before the step's */
+    float *surprise_logits, *nats; /* [CUDA_MATVEC_TOKENS][n_vocab], [chunk] */
+    float *added;      /* what half a layer adds, before its norm; NULL where layers have none */
+    float *new_scores; /* [n_layer * n_kv_head][n] of the step, or of those scored later */
     struct cuda_act unscored; /* [kv.n_layer][CACHE_UNSCORED_MAX] inputs of retaining heads */
     float *m_part, *l_part, *acc_part;
     struct cuda_expanded_units expanded;
@@ -229,7 +240,8 @@ struct cuda_context {
 
     /* page-locked host memory */
     void *locked;
-    float *queries_host;
+    float *queries_host, *head_in_host;
+    float *nats_host, *before_host;
     float *rows_host; /* [chunk][n_embd] the stream before and after the device's layers; NULL = it
                          has all */
     struct cuda_step *step_host;
@@ -262,6 +274,12 @@ static inline int cuda_parts_of(int n, int size)
     return (n + size - 1) / size;
 }
 
+/* How many queries of the step are remembered. */
+static inline int cuda_kept_queries(const struct cuda_context *x)
+{
+    return x->n < x->n_queries ? x->n : x->n_queries;
+}
+
 #define LAUNCH(x, name, grid_x, grid_y, grid_z, threads, shared, args) \
     cuda_launch(x, CUDA_KERNEL_##name, grid_x, grid_y, grid_z, threads, shared, args)
 
@@ -269,7 +287,7 @@ static inline int cuda_parts_of(int n, int size)
  * rows, lengths and position. */
 struct cuda_context cuda_alone(const struct cuda_context *x, const struct model_heads *h, int t);
 
-/* Whether the policy's scores need no model, so that the host sends them with the step. */
+/* Whether a unit's first score needs no model, so that the host sends it with the step. */
 bool cuda_scores_are_sent(const struct policy *p);
 /* Marks the context as broken by the error in *e. */
 int cuda_break(struct cuda_context *x, const struct err *e);
@@ -341,8 +359,8 @@ void cuda_recurrent_plan(struct cuda_context *x, struct arena *cache, struct are
 void cuda_run_recurrent(struct cuda_context *x, const struct cuda_layer *l);
 void cuda_keep_hidden(struct cuda_context *x); /* after all layers */
 void cuda_put_state(struct cuda_context *x);   /* from the host's cache, if it was changed there */
-int cuda_fetch_state(void *ctx, struct err *e);
-void cuda_get_steps(struct cuda_context *x); /* of the newest token, to the host's cache */
+int cuda_get_state(struct cuda_context *x);    /* to the host's cache */
+void cuda_get_steps(struct cuda_context *x);   /* of the newest token, to the host's cache */
 
 /* experts.c: the feed-forward of a layer with experts; its page-locked memory and constants, if
  * some are in host memory. */
@@ -359,6 +377,7 @@ int cuda_cache_open(struct cuda_context *x, const struct cache_shape *s, struct 
 void cuda_cache_close(struct cuda_context *x);
 
 int cuda_fetch(void *ctx, int n, struct err *e); /* as in struct cache_source */
+int cuda_fetch_state(void *ctx, struct err *e);
 
 /* Call before appending n tokens, or sending units of the host's cache: assigns pages to every
  * head, and drops those that no window reaches any more. */

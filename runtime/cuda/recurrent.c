@@ -27,6 +27,8 @@ void cuda_recurrent_plan(struct cuda_context *x, struct arena *cache, struct are
     r->layers = arena_take(cache, n_layer * layer_floats(s), f);
     if (!model_is_split(x->m)) r->hidden = arena_take(cache, (size_t)x->m->n_embd, f);
     r->step = arena_take(cache, n_layer * step_floats(s), f);
+    r->tried = arena_take(scratch, CUDA_TRY_MAX * n_layer * step_floats(s), f);
+    r->untried = arena_take(scratch, layer_floats(s), f);
     r->in = arena_take(scratch, chunk * (size_t)s->n_channel, f);
     r->gate = arena_take(scratch, chunk * (size_t)recurrent_n_out(s), f);
     r->y = arena_take(scratch, chunk * (size_t)recurrent_n_out(s), f);
@@ -82,18 +84,28 @@ static void project(struct cuda_context *x, const struct cuda_layer *l)
     cuda_multiply(x, &w->beta, &in, x->n, 1.0f, false, r->rate, s->n_head);
 }
 
-/* Copies the inputs of one token's step out of the rows, or back into them. */
-static void copy_step(struct cuda_context *x, const struct cuda_layer *l, bool back)
+/* Copies the inputs of token t's step out of the rows, or back into them; kept: the steps of all
+ * layers. */
+static void copy_step(struct cuda_context *x, const struct cuda_layer *l, int t, float *kept,
+                      bool back)
 {
     const struct model_recurrent_shape *s = &x->m->recurrent;
     const struct cuda_recurrent_rows *r = &x->recurrent;
-    float *kept = r->step + (size_t)l->of->state_layer * step_floats(s);
     float *parts[] = {r->in, r->rate, r->decay};
     const size_t n[] = {(size_t)s->n_channel, (size_t)s->n_head, (size_t)s->n_head};
-    for (int i = 0; i < 3; kept += n[i++])
+    kept += (size_t)l->of->state_layer * step_floats(s);
+    for (int i = 0; i < 3; kept += n[i++]) {
+        float *row = parts[i] + (size_t)t * n[i];
         if (!x->rc && n[i])
-            x->rc = cuda_copy(x->g, back ? parts[i] : kept, back ? kept : parts[i],
-                              n[i] * sizeof *kept, x->e);
+            x->rc =
+                cuda_copy(x->g, back ? row : kept, back ? kept : row, n[i] * sizeof *kept, x->e);
+    }
+}
+
+/* The steps of tried token t in all layers. */
+static float *tried_steps(const struct cuda_context *x, int t)
+{
+    return x->recurrent.tried + (size_t)(t * x->n_recurrent) * step_floats(&x->m->recurrent);
 }
 
 /* The state's part of a layer: from inputs and rates to y. */
@@ -107,13 +119,27 @@ static void step(struct cuda_context *x, const struct cuda_recur *job)
                128, CUDA_RECUR_SHARED(job->key_dim), job);
 }
 
+/* The state takes the tokens and is put back, so that each can be added when it is accepted. */
+static void try_step(struct cuda_context *x, const struct cuda_layer *l,
+                     const struct cuda_recur *job)
+{
+    const size_t bytes = layer_floats(&x->m->recurrent) * sizeof(float);
+    for (int t = 0; t < x->n; t++) copy_step(x, l, t, tried_steps(x, t), false);
+    if (!x->rc) x->rc = cuda_copy(x->g, x->recurrent.untried, job->window, bytes, x->e);
+    step(x, job);
+    if (!x->rc) x->rc = cuda_copy(x->g, job->window, x->recurrent.untried, bytes, x->e);
+}
+
 void cuda_run_recurrent(struct cuda_context *x, const struct cuda_layer *l)
 {
     const struct cuda_recur job = job_of(x, l);
     project(x, l);
     LAUNCH(x, recur_prepare, x->n, 1, 1, CUDA_NORM_THREADS, 0, &job);
-    if (x->n == 1) copy_step(x, l, false);
-    step(x, &job);
+    if (x->n == 1) copy_step(x, l, 0, x->recurrent.step, false);
+    if (x->tries)
+        try_step(x, l, &job);
+    else
+        step(x, &job);
     LAUNCH(x, recur_finish, x->n, 1, 1, CUDA_NORM_THREADS, 0, &job);
 }
 
@@ -122,8 +148,9 @@ void cuda_run_recurrent(struct cuda_context *x, const struct cuda_layer *l)
 void cuda_keep_hidden(struct cuda_context *x)
 {
     const size_t n = (size_t)x->m->n_embd;
-    if (x->recurrent.hidden) cuda_end_chain(x);
-    if (x->recurrent.hidden && !x->rc)
+    if (!x->recurrent.hidden || x->tries) return;
+    cuda_end_chain(x);
+    if (!x->rc)
         x->rc = cuda_copy(x->g, x->recurrent.hidden, x->x + (size_t)(x->n - 1) * n,
                           n * sizeof(float), x->e);
 }
@@ -154,11 +181,10 @@ void cuda_put_state(struct cuda_context *x)
     if (!x->rc) s->changed = false;
 }
 
-int cuda_fetch_state(void *ctx, struct err *e)
+int cuda_get_state(struct cuda_context *x)
 {
-    struct cuda_context *x = ctx;
     struct recurrent_state *s = &x->cache->recurrent;
-    if (cuda_begin(x, e) || !x->n_recurrent || s->changed) return x->rc;
+    if (!x->n_recurrent || s->changed) return x->rc;
     cuda_get_now(x, s->layers, x->recurrent.layers, layers_bytes(x));
     return cuda_get_now(x, s->hidden, x->recurrent.hidden, hidden_bytes(x));
 }
@@ -169,22 +195,41 @@ void cuda_get_steps(struct cuda_context *x)
     if (x->n_recurrent) cuda_get_now(x, s->step, x->recurrent.step, steps_bytes(x));
 }
 
+/* Makes the state the one after the newest token's step. */
+static void repeat_steps(struct cuda_context *x)
+{
+    x->n = 1;
+    for (int i = 0; i < x->n_layer; i++) {
+        const struct cuda_layer *l = &x->g->model.layers[i];
+        if (!l->of->is_recurrent) continue;
+        const struct cuda_recur job = job_of(x, l);
+        copy_step(x, l, 0, x->recurrent.step, true);
+        step(x, &job);
+    }
+}
+
 void cuda_repeat(struct cuda_context *x)
 {
     const struct recurrent_state *s = &x->cache->recurrent;
     struct err e;
     if (cuda_begin(x, &e)) return;
-    x->n = 1;
     cuda_put_state(x);
     if (!x->rc) x->rc = cuda_put(x->g, x->recurrent.step, s->step, steps_bytes(x), &e);
-    for (int i = 0; i < x->n_layer; i++) {
-        const struct cuda_layer *l = &x->g->model.layers[i];
-        if (!l->of->is_recurrent) continue;
-        const struct cuda_recur job = job_of(x, l);
-        copy_step(x, l, true);
-        step(x, &job);
-    }
-    if (!x->rc) x->rc = cuda_fetch_state(x, &e);
+    repeat_steps(x);
+    if (!x->rc) cuda_get_state(x);
+    if (x->rc) cuda_break(x, &e);
+}
+
+void cuda_accept(struct cuda_context *x, int i)
+{
+    const size_t n_embd = (size_t)x->m->n_embd;
+    struct err e;
+    if (!x->n_recurrent || cuda_begin(x, &e)) return;
+    x->rc = cuda_copy(x->g, x->recurrent.step, tried_steps(x, i), steps_bytes(x), &e);
+    repeat_steps(x);
+    if (!x->rc && x->recurrent.hidden)
+        x->rc = cuda_copy(x->g, x->recurrent.hidden, x->x + (size_t)i * n_embd,
+                          n_embd * sizeof(float), &e);
     if (x->rc) cuda_break(x, &e);
 }
 

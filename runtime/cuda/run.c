@@ -15,7 +15,7 @@ static size_t larger(size_t a, size_t b)
 
 bool cuda_scores_are_sent(const struct policy *p)
 {
-    return p->scorer == POLICY_POSITION || p->scorer == POLICY_RANDOM;
+    return p->scorer == POLICY_POSITION || p->scorer == POLICY_RANDOM || policy_accumulates(p);
 }
 
 /* The scores and ids of a step of n tokens, in numbers of four bytes. */
@@ -79,7 +79,8 @@ static void plan_rows(struct cuda_context *x, struct arena *a)
     const struct model_heads h = model_heads(m, false), w = model_heads(m, m->windowed.n_layer > 0);
     const int n_q = most(heads_n_q(&h), heads_n_q(&w)), n_ff = widest_ff(m);
     const int n_qkv = most(heads_n_qkv(&h), heads_n_qkv(&w));
-    x->x = arena_take(a, chunk * embd, f);
+    x->before = arena_take(a, (chunk + 1) * embd, f);
+    x->x = x->before ? x->before + embd : NULL;
     x->norm = arena_take(a, chunk * embd, f);
     x->qkv = arena_take(a, chunk * (size_t)n_qkv, f);
     x->att = arena_take(a, chunk * (size_t)n_q, f);
@@ -145,9 +146,27 @@ static void plan_attention(struct cuda_context *x, const struct cache_shape *s, 
     x->acc_part = arena_take(a, floats, sizeof(float));
 }
 
-static size_t queries_floats(const struct cuda_context *x)
+/* Of n tokens. */
+static size_t queries_floats(const struct cuda_context *x, int n)
 {
-    return (size_t)(x->kv.n_layer * x->n_queries) * (size_t)model_n_q(x->m);
+    return (size_t)(x->kv.n_layer * n) * (size_t)model_n_q(x->m);
+}
+
+static size_t head_in_floats(const struct cuda_context *x, int n)
+{
+    return (size_t)(x->kv.n_layer * n) * (size_t)x->n_head_in;
+}
+
+/* What the scorers of some policies need. */
+static void plan_scorers(struct cuda_context *x, struct arena *a)
+{
+    const size_t f = sizeof(float), chunk = (size_t)x->chunk, n_vocab = (size_t)x->m->n_vocab;
+    if (x->n_queries) x->queries = arena_take(a, queries_floats(x, x->n_queries), f);
+    if (x->n_head_in) x->head_in = arena_take(a, head_in_floats(x, x->chunk), f);
+    if (x->adds_up) x->lse = arena_take(a, chunk * (size_t)x->m->n_head, f);
+    if (!x->surprises) return;
+    x->surprise_logits = arena_take(a, CUDA_MATVEC_TOKENS * n_vocab, f);
+    x->nats = arena_take(a, chunk, f);
 }
 
 static void plan_scratch(struct cuda_context *x, const struct cache_shape *s, struct arena *a)
@@ -163,7 +182,7 @@ static void plan_scratch(struct cuda_context *x, const struct cache_shape *s, st
     cuda_experts_plan(x, a);
     if (x->n_logits) x->logits = arena_take(a, (size_t)x->n_logits * (size_t)m->n_vocab, f);
     cuda_scores_plan(x, a);
-    if (x->n_queries) x->queries = arena_take(a, queries_floats(x), f);
+    plan_scorers(x, a);
     x->tickets = arena_take(a, (size_t)m->n_kv_head + 1, sizeof *x->tickets);
     x->best = arena_take(a, CUDA_TRY_MAX, sizeof *x->best);
     const size_t tops = 1 + (size_t)cuda_parts_of(m->n_vocab, CUDA_TOP_PART);
@@ -190,6 +209,24 @@ static bool adds_halves_faster(const struct cuda *g)
     return arch == 86 || arch == 89 || arch == 120;
 }
 
+/* The CPU reads the queries of a window, if that is not the conversation's beginning the newest
+ * ones, or all of them. */
+static void describe_scorers(struct cuda_context *x, const struct cuda_context_opts *o)
+{
+    const struct policy *p = o->policy;
+    const bool reads_heads = o->retaining && policy_uses(p, POLICY_CIS);
+    const bool window = (p->scorer == POLICY_ATTENTION || p->scorer == POLICY_COUNTS) && p->window;
+    if (reads_heads && cuda_runs_heads(o->retaining))
+        x->retaining = o->retaining;
+    else if (reads_heads)
+        x->n_head_in = o->retaining->shape.n_in;
+    x->reads_hidden = x->n_head_in && retaining_reads_hidden(o->retaining->shape.form);
+    x->adds_up = policy_accumulates(p);
+    x->surprises = policy_uses(p, POLICY_SURPRISAL) && !model_is_split(o->model);
+    if (window || p->scorer == POLICY_EXPECTED) x->n_queries = o->chunk;
+    if (window && !p->query_first && p->window < o->chunk) x->n_queries = p->window;
+}
+
 static struct cuda_context describe(const struct cuda *g, const struct cuda_context_opts *o)
 {
     const struct model *m = o->model;
@@ -197,7 +234,6 @@ static struct cuda_context describe(const struct cuda *g, const struct cuda_cont
     const struct model_counts n = model_count_layers(m, model_n_device(m));
     struct cuda_context x = {
         .m = m,
-        .retaining = o->policy->scorer == POLICY_CIS ? o->retaining : NULL,
         .policy = o->policy,
         .seed = o->seed,
         .chunk = o->chunk,
@@ -209,8 +245,7 @@ static struct cuda_context describe(const struct cuda *g, const struct cuda_cont
         .host_experts = o->experts,
     };
     x.kv.n_heads = x.kv.n_layer * m->n_kv_head;
-    if (o->policy->scorer == POLICY_ATTENTION || o->policy->scorer == POLICY_COUNTS)
-        x.n_queries = o->policy->window < o->chunk ? o->policy->window : o->chunk;
+    describe_scorers(&x, o);
     x.kv.n_split = splits_of(g, cache_head_max(o->shape), m->n_kv_head);
     if (n.n_windowed)
         x.windows = (struct cuda_units){
@@ -276,7 +311,10 @@ static void plan_locked(struct cuda_context *x, struct arena *a)
     x->stage_host = arena_take(a, 1, x->stage_bytes);
     x->scores_host = arena_take(a, n_heads * scored, f);
     x->numbers_host = arena_take(a, 3 * n_heads, sizeof *x->numbers_host);
-    x->queries_host = arena_take(a, queries_floats(x), f);
+    x->queries_host = arena_take(a, queries_floats(x, x->n_queries), f);
+    x->head_in_host = arena_take(a, head_in_floats(x, x->chunk), f);
+    x->nats_host = arena_take(a, chunk, f);
+    x->before_host = arena_take(a, (size_t)x->m->n_embd, f);
     if (model_is_split(x->m)) x->rows_host = arena_take(a, chunk * (size_t)x->m->n_embd, f);
     cuda_experts_plan_host(x, a);
 }
@@ -419,20 +457,25 @@ struct cuda_context cuda_alone(const struct cuda_context *x, const struct model_
     return one;
 }
 
-void cuda_run_logits(struct cuda_context *x)
+/* The logits of n rows of the stream. */
+static void run_output(struct cuda_context *x, const float *rows, int n, float *logits)
 {
     const struct model *m = x->m;
     const struct cuda_model *cm = &x->g->model;
-    const struct cuda_argmax best = {x->logits, m->n_vocab, x->best};
-    const float *last = x->x + (size_t)(x->n - x->rows) * (size_t)m->n_embd;
     const struct cuda_rows in =
-        x->n == 1 ? cuda_read_stream(x, cm->output_norm,
-                                     (const struct cuda_linear *const[CUDA_READERS]){&cm->output})
-                  : cuda_rows_of(x, last, cm->output_norm, m->n_embd, x->rows, &cm->output, x->act);
-    cuda_multiply(x, &cm->output, &in, x->rows, m->logit_scale, false, x->logits, m->n_vocab);
+        x->n == 1 && rows == x->x
+            ? cuda_read_stream(x, cm->output_norm,
+                               (const struct cuda_linear *const[CUDA_READERS]){&cm->output})
+            : cuda_rows_of(x, rows, cm->output_norm, m->n_embd, n, &cm->output, x->act);
+    cuda_multiply(x, &cm->output, &in, n, m->logit_scale, false, logits, m->n_vocab);
     if (m->logit_softcap > 0.0f)
-        cuda_scale_floats(x, x->logits, (int64_t)x->rows * m->n_vocab, NULL, 1.0f,
-                          m->logit_softcap);
+        cuda_scale_floats(x, logits, (int64_t)n * m->n_vocab, NULL, 1.0f, m->logit_softcap);
+}
+
+void cuda_run_logits(struct cuda_context *x)
+{
+    const struct cuda_argmax best = {x->logits, x->m->n_vocab, x->best};
+    run_output(x, x->x + (size_t)(x->n - x->rows) * (size_t)x->m->n_embd, x->rows, x->logits);
     LAUNCH(x, argmax, x->tries ? x->rows : 1, 1, 1, 1024, 256, &best);
 }
 
@@ -451,18 +494,45 @@ static void begin_stream(struct cuda_context *x)
     if (x->m->layer_inputs.n) cuda_run_layer_inputs(x);
 }
 
+/* The last row of the step before, as the policy's state keeps it (score_hidden of score.h). */
+static float *hidden_before(const struct cuda_context *x)
+{
+    return cache_state(x->cache, 0) + x->cache->shape.n_state - x->m->n_embd;
+}
+
+/* The surprisal of each token, from the row before it: a few rows of logits at a time. */
+static void run_surprise(struct cuda_context *x)
+{
+    const size_t n_embd = (size_t)x->m->n_embd, bytes = n_embd * sizeof(float);
+    const int32_t *ids = x->step->len + x->n_len;
+    if (!x->rc) x->rc = cuda_put(x->g, x->before, x->before_host, bytes, x->e);
+    for (int t = 0; t < x->n; t += CUDA_MATVEC_TOKENS) {
+        const int n = x->n - t < CUDA_MATVEC_TOKENS ? x->n - t : CUDA_MATVEC_TOKENS;
+        const struct cuda_surprise job = {x->surprise_logits, x->m->n_vocab, ids + t, x->nats + t};
+        run_output(x, x->before + (size_t)t * n_embd, n, x->surprise_logits);
+        LAUNCH(x, surprise, n, 1, 1, 1024, 256, &job);
+    }
+    if (!x->rc) x->rc = cuda_get(x->g, x->nats_host, x->nats, (size_t)x->n * sizeof *x->nats, x->e);
+    if (!x->rc)
+        x->rc = cuda_get(x->g, x->before_host, x->before + (size_t)x->n * n_embd, bytes, x->e);
+}
+
 static void run_step(struct cuda_context *x)
 {
     if (!x->rc) x->rc = cuda_put(x->g, x->step, x->step_host, step_bytes(x, x->n), x->e);
     begin_stream(x);
     for (int i = 0; i < x->n_layer; i++) cuda_run_layer(x, i);
     cuda_keep_hidden(x);
+    if (x->surprises) run_surprise(x);
     if (x->rows) cuda_run_logits(x);
     cuda_end_chain(x);
     if (x->rows_host && !x->rc) x->rc = cuda_get(x->g, x->rows_host, x->x, rows_bytes(x), x->e);
     if (x->n_queries && !x->rc)
-        x->rc =
-            cuda_get(x->g, x->queries_host, x->queries, queries_floats(x) * sizeof(float), x->e);
+        x->rc = cuda_get(x->g, x->queries_host, x->queries,
+                         queries_floats(x, cuda_kept_queries(x)) * sizeof(float), x->e);
+    if (x->n_head_in && !x->rc)
+        x->rc = cuda_get(x->g, x->head_in_host, x->head_in, head_in_floats(x, x->n) * sizeof(float),
+                         x->e);
     if (x->retaining && !cuda_scores_later(x) && !x->rc)
         x->rc = cuda_get(x->g, x->scores_host, x->new_scores,
                          (size_t)x->n_heads * (size_t)x->n * sizeof *x->new_scores, x->e);
@@ -516,6 +586,16 @@ static void append_windows(struct cuda_context *x, int n)
     }
 }
 
+/* The first score of head i's unit of token t, of n. The conversation's first token has no
+ * surprisal. */
+static float first_score(const struct cuda_context *x, int i, int t, int n)
+{
+    if (cuda_scores_later(x)) return 0.0f;
+    if (x->retaining) return x->scores_host[i * n + t];
+    if (x->surprises) return x->cache->n_pos + t ? x->nats_host[t] : 0.0f;
+    return policy_score(x->policy, x->seed, i, x->cache->n_pos + t);
+}
+
 /* The host's part of the new units of all other layers. */
 static void append_units(struct cuda_context *x, int n)
 {
@@ -524,13 +604,12 @@ static void append_units(struct cuda_context *x, int n)
         struct cache_head *h = &c->kv_heads[i];
         for (int t = 0; t < n; t++) {
             h->pos[h->len + t] = (uint32_t)(c->n_pos + t);
-            h->score[h->len + t] = cuda_scores_later(x) ? 0.0f
-                                   : x->retaining
-                                       ? x->scores_host[i * n + t]
-                                       : policy_score(x->policy, x->seed, i, c->n_pos + t);
+            h->score[h->len + t] = first_score(x, i, t, n);
         }
         h->len += n;
     }
+    if (x->surprises)
+        memcpy(hidden_before(x), x->before_host, (size_t)x->m->n_embd * sizeof *x->before_host);
 }
 
 /* Runs n tokens, whose ids (or rows of the stream) are where the step reads them. */
@@ -549,6 +628,8 @@ static int run(struct cuda_context *x, const int32_t *ids, int n, int n_logits, 
     x->sent = (const float *)(const void *)(x->step->len + x->n_len + n);
     cuda_put_state(x);
     write_step(x, ids, n);
+    if (x->surprises)
+        memcpy(x->before_host, hidden_before(x), (size_t)x->m->n_embd * sizeof *x->before_host);
     if (tries) write_tried(x, n);
     if (recorded) {
         if (!x->graphs[n]) record(x, &x->graphs[n]);
@@ -586,8 +667,14 @@ int cuda_try(struct cuda_context *x, const int32_t *ids, int n, struct err *e)
 
 const float *cuda_queries(const struct cuda_context *x, int layer, int *n)
 {
-    *n = x->n < x->n_queries ? x->n : x->n_queries;
-    return x->queries_host + (size_t)layer * (size_t)(x->n_queries * model_n_q(x->m));
+    *n = cuda_kept_queries(x);
+    return x->queries_host + (size_t)(layer * *n) * (size_t)model_n_q(x->m);
+}
+
+const float *cuda_head_inputs(const struct cuda_context *x, int layer)
+{
+    if (!x->n_head_in) return NULL;
+    return x->head_in_host + (size_t)(layer * x->n) * (size_t)x->n_head_in;
 }
 
 int cuda_run_rows(struct cuda_context *x, float *rows, int n, bool tries, struct err *e)

@@ -6,8 +6,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "runtime/cache/evict.h"
-
 /* The host's window on the units releases its pages above this size. */
 #define WINDOW_BYTES ((size_t)64 << 20)
 
@@ -150,6 +148,11 @@ static int64_t slots_in_use(const struct cuda_units *u)
     int64_t n = 0;
     for (int i = 0; i < u->n_heads; i++) n += pages_of(u->host->kv_heads[i].len);
     return n * CUDA_TILE;
+}
+
+int cuda_n_layer(const struct cuda_context *x)
+{
+    return x->kv.n_layer;
 }
 
 int64_t cuda_slots_in_use(const struct cuda_context *x)
@@ -339,9 +342,20 @@ int cuda_fetch(void *ctx, int n, struct err *e)
     /* windows may be longer than heads that were evicted: all units are theirs, too */
     const bool all = n >= cache_len_max(x->cache);
     fetch_units(x, &x->kv, n);
+    if (all && x->adds_up) copy_newest(x, &x->kv, WORDS, false, cache_len_max(x->cache));
     if (x->windows.host) fetch_units(x, &x->windows, all ? cache_len_max(x->windows.host) : n);
     if (n == 1) cuda_get_steps(x);
     return x->rc;
+}
+
+/* The state besides units: scores that add up, and that of recurrent layers. */
+int cuda_fetch_state(void *ctx, struct err *e)
+{
+    struct cuda_context *x = ctx;
+    if (cuda_begin(x, e)) return x->rc;
+    if (x->adds_up && !cuda_put_lengths(x))
+        copy_newest(x, &x->kv, WORDS, false, cache_len_max(x->cache));
+    return cuda_get_state(x);
 }
 
 int cuda_upload(struct cuda_context *x, struct err *e)

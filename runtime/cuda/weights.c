@@ -83,18 +83,6 @@ static int supports_model(const struct model *m, struct err *e)
     return rc;
 }
 
-/* Scorers whose scores come with a token or are computed from the keys. */
-static bool scorer_known(enum policy_scorer s)
-{
-    return s == POLICY_KEEP_ALL || s == POLICY_CIS || s == POLICY_POSITION || s == POLICY_RANDOM ||
-           s == POLICY_KEYS;
-}
-
-static bool observes(const struct policy *p)
-{
-    return p->scorer == POLICY_ATTENTION || p->scorer == POLICY_COUNTS;
-}
-
 /* key_values reads heads of up to 128 numbers, near_duplicates of at least 32; cache_evict moves 64
  * units through shared memory. */
 static bool shape_known(const struct policy *p, const struct cache_shape *s)
@@ -104,41 +92,52 @@ static bool shape_known(const struct policy *p, const struct cache_shape *s)
            (s->head_dim >= 32 || !p->near_duplicates) && CUDA_EVICT_SHARED(unit) <= CUDA_SHARED_MAX;
 }
 
-bool cuda_leaves_eviction(const struct policy *p, const struct cache_shape *s)
+bool cuda_runs_heads(const struct retaining *h)
 {
-    return observes(p) || p->second != POLICY_NONE || p->same_heads || p->pooling > 1 ||
+    return h->shape.form == RETAINING_SILU && h->layers[0].w1.type == KN_Q8;
+}
+
+/* Scores that the device has, or computes from its units. */
+static bool scores_known(const struct policy *p, const struct retaining *h)
+{
+    switch (p->scorer) {
+    case POLICY_CIS: return !h || cuda_runs_heads(h);
+    case POLICY_ATTENTION: return policy_accumulates(p);
+    case POLICY_COUNTS:
+    case POLICY_EXPECTED:
+    case POLICY_SURPRISAL: return false;
+    default: return true;
+    }
+}
+
+bool cuda_leaves_eviction(const struct policy *p, const struct cache_shape *s,
+                          const struct retaining *h)
+{
+    return !scores_known(p, h) || p->second != POLICY_NONE || p->same_heads || p->pooling > 1 ||
            !shape_known(p, s);
 }
 
-static bool policy_known(const struct policy *p)
+/* The column sums of attention have kernels for some heads only. */
+static int supports_policy(const struct cuda_choice *c, struct err *e)
 {
-    const bool windowed = observes(p) && p->window > 0 && p->window <= CUDA_QUERIES_MAX;
-    return (scorer_known(p->scorer) || windowed) &&
-           (p->second == POLICY_NONE || p->second == POLICY_RANDOM);
+    const struct model *m = c->model;
+    const bool plain =
+        (m->head_dim == 64 || m->head_dim == 96 || m->head_dim == 128) && m->attn_softcap <= 0.0f;
+    if (plain || !policy_accumulates(c->policy)) return 0;
+    return err_set(
+        e, ERR_USAGE,
+        "policy %s runs on the GPU for heads of 64, 96 or 128 numbers and logits without "
+        "a cap; %s has others",
+        c->policy->name, m->name);
 }
 
 int cuda_supports(const struct cuda_choice *c, struct err *e)
 {
-    if (c->retaining && c->retaining->shape.form != RETAINING_SILU)
-        return err_set(e, ERR_USAGE,
-                       "retaining heads of the form %s do not run on the GPU; --heads none does",
-                       retaining_form_name(c->retaining->shape.form));
     int rc = supports_model(c->model, e);
+    if (!rc) rc = supports_policy(c, e);
     if (rc) return rc;
-    if (!policy_known(c->policy))
-        return err_set(
-            e, ERR_USAGE,
-            "policy %s does not run on the GPU: it observes all queries, or more than %d; "
-            "full, sink, random, those of retaining heads (keeper, locret), of keys "
-            "(keydiff) and of a window of queries (snapkv) do",
-            c->policy->name, CUDA_QUERIES_MAX);
-    if (model_is_split(c->model) && observes(c->policy))
-        return err_set(e, ERR_USAGE, "policy %s does not run on a GPU that has only some layers",
-                       c->policy->name);
     if (c->k_type == KN_KV_F32 || c->v_type == KN_KV_F32)
         return err_set(e, ERR_USAGE, "the GPU keeps units as --kv q4, q8 or f16, not f32");
-    if (c->policy->scorer == POLICY_CIS && c->retaining->layers[0].w1.type != KN_Q8)
-        return err_set(e, ERR_USAGE, "retaining heads with float weights do not run on the GPU");
     return 0;
 }
 
@@ -181,7 +180,7 @@ static void plan_model(const struct model *m, struct cuda_model *cm, struct aren
 
 static void plan_heads(const struct retaining *h, struct cuda_model *cm, struct arena *a)
 {
-    for (int i = 0; h && i < h->shape.n_layer; i++) {
+    for (int i = 0; h && cuda_runs_heads(h) && i < h->shape.n_layer; i++) {
         const struct kn_weight *w = &h->layers[i].w1;
         void *q = arena_take(a, 1, quant_bytes(w)), *d = arena_take(a, 1, scale_bytes(w));
         void *w2 =
@@ -456,6 +455,6 @@ int cuda_load(struct cuda *g, struct model *m, struct retaining *h, struct pool 
             rc = err_set(e, ERR_STOP, "loading was interrupted");
     }
     if (!rc) gguf_forget_data(m->file);
-    if (!rc && h) rc = send_heads(g, h, p, e);
+    if (!rc && h && cuda_runs_heads(h)) rc = send_heads(g, h, p, e);
     return rc;
 }

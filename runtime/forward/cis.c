@@ -58,18 +58,23 @@ void cis_clock_add(const struct forward *f, int64_t began_ns, int n_threads)
     if (f->score_ns) *f->score_ns += (system_clock_ns() - began_ns) * n_threads;
 }
 
+/* Keeps an input of a layer's head as its ith. */
+static void keep_row(const struct forward *f, int layer, int i, const float *x)
+{
+    struct kn_act *a = &f->unscored[layer];
+    size_t at = (size_t)i * (size_t)a->n_in, g = at / KN_GROUP;
+    if (a->q)
+        f->kernels->quantize(a->q + at, a->d + g, a->sum + g, x, a->n_in);
+    else
+        memcpy((float *)a->x + at, x, (size_t)a->n_in * sizeof *a->x);
+}
+
 /* Keeps the input of a generated token, to score it later. */
 static void keep_input(const struct layer_step *s)
 {
-    const struct forward *f = s->f;
-    struct kn_act *a = &f->unscored[s->index];
-    int64_t began_ns = cis_clock(f);
-    size_t at = (size_t)s->c->n_unscored * (size_t)a->n_in, g = at / KN_GROUP;
-    if (a->q)
-        f->kernels->quantize(a->q + at, a->d + g, a->sum + g, input_of(s), a->n_in);
-    else
-        memcpy((float *)a->x + at, input_of(s), (size_t)a->n_in * sizeof *a->x);
-    cis_clock_add(f, began_ns, 1);
+    int64_t began_ns = cis_clock(s->f);
+    keep_row(s->f, s->index, s->c->n_unscored, input_of(s));
+    cis_clock_add(s->f, began_ns, 1);
 }
 
 static void score_block(const struct layer_step *s, int block, int thread)
@@ -119,28 +124,54 @@ struct score_job {
     struct forward *f;
     struct cache *c;
     int first; /* layer of the cache */
+    const struct cis_given *given;
 };
 
-static void score_layer(void *ctx, int part, int thread)
+/* Scores the n inputs that were kept in a layer: units from slot len + ahead of each head on. */
+static void score_kept(const struct score_job *j, int layer, int n, int ahead, int thread)
 {
-    const struct score_job *j = ctx;
     const struct forward *f = j->f;
-    const int layer = j->first + part;
-    int n = j->c->n_unscored, n_head = f->retaining->shape.n_head;
-    int64_t began_ns = cis_clock(f);
+    const int n_head = f->retaining->shape.n_head;
     float *out = f->scores + (size_t)layer * FORWARD_SCORE_BATCH * (size_t)n_head;
     cis_net_score(f->retaining, layer, f->kernels, &f->unscored[layer], n, scratch_of(f, thread),
                   out);
     for (int i = 0; i < n_head; i++) {
         struct cache_head *h = cache_head(j->c, layer, i);
-        for (int t = 0; t < n; t++) h->score[h->len - n + t] = out[t * n_head + i];
+        for (int t = 0; t < n; t++) h->score[h->len + ahead + t] = out[t * n_head + i];
     }
-    cis_clock_add(f, began_ns, 1);
+}
+
+static void score_layer(void *ctx, int part, int thread)
+{
+    const struct score_job *j = ctx;
+    int64_t began_ns = cis_clock(j->f);
+    score_kept(j, j->first + part, j->c->n_unscored, -j->c->n_unscored, thread);
+    cis_clock_add(j->f, began_ns, 1);
+}
+
+static void score_given(void *ctx, int layer, int thread)
+{
+    const struct score_job *j = ctx;
+    const struct cis_given *g = j->given;
+    const float *rows = g->rows + (size_t)layer * g->stride;
+    const int n_in = j->f->retaining->shape.n_in;
+    for (int t = 0, n; t < g->n; t += n) {
+        n = g->n - t < FORWARD_SCORE_BATCH ? g->n - t : FORWARD_SCORE_BATCH;
+        for (int i = 0; i < n; i++) keep_row(j->f, layer, i, rows + (size_t)(t + i) * (size_t)n_in);
+        score_kept(j, layer, n, g->behind - g->n + t, thread);
+    }
+}
+
+void cis_score_given(struct forward *f, struct cache *c, const struct cis_given *g)
+{
+    struct score_job j = {.f = f, .c = c, .given = g};
+    pool_run(f->pool, g->n_layer, score_given, &j);
 }
 
 void cis_score(struct forward *f, struct cache *c)
 {
-    struct score_job j = {f, c, model_count_layers(f->model, f->first_layer).n_kv};
+    struct score_job j = {
+        .f = f, .c = c, .first = model_count_layers(f->model, f->first_layer).n_kv};
     if (c->n_unscored == 0) return;
     pool_run(f->pool, f->model->n_kv_layer - j.first, score_layer, &j);
     c->n_unscored = 0;

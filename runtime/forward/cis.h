@@ -8,6 +8,7 @@
 #define RETAIN_RUNTIME_FORWARD_CIS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct arena;
@@ -31,6 +32,15 @@ void cis_write(const struct layer_step *s);
 
 /* Scores the newest units that have no score yet. */
 void cis_score(struct forward *f, struct cache *c);
+
+/* Inputs of n units, which another device computed: [n][n_in] for each of the first n_layer layers.
+ * The units end `behind` slots after those of their heads. */
+struct cis_given {
+    int n_layer, n, behind;
+    const float *rows;
+    size_t stride; /* numbers between layers */
+};
+void cis_score_given(struct forward *f, struct cache *c, const struct cis_given *g);
 
 /* For f->score_ns: the time when scoring began, and the total time of n_threads threads that began
  * together. */

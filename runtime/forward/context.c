@@ -82,8 +82,8 @@ static int open_gpu(struct context *x, const struct forward_opts *fo, struct err
         .floats = x->plan.attention == PLAN_ATTENTION_FLOAT,
         .experts = {sum_experts, x},
     };
-    int rc = cuda_leaves_eviction(fo->policy, fo->shape) ? open_scoring(x, fo, e)
-                                                         : open_logits(x, fo, e);
+    int rc = cuda_leaves_eviction(fo->policy, fo->shape, fo->retaining) ? open_scoring(x, fo, e)
+                                                                        : open_logits(x, fo, e);
     if (rc) return rc;
     madvise(x->cache_arena.base, x->cache_arena.bytes, MADV_NOHUGEPAGE);
     return cuda_context_open(&x->gpu, x->engine->gpu, &o, &x->cache, e);
@@ -176,25 +176,39 @@ void context_release(struct context *x)
     x->gpu = NULL;
 }
 
-static int run_gpu(struct context *x, const int32_t *ids, int n, int n_logits, struct err *e)
+/* The CPU's part of scoring n tokens that the GPU has run; behind: how many slots after those of
+ * its head the last one's unit is. */
+static void score_run(struct context *x, int n, int behind)
 {
-    int rc = cuda_run(x->gpu, ids, n, n_logits, e), n_queries = 0;
-    for (int i = 0; !rc && i < x->cache.shape.n_layer; i++) {
+    const struct model *m = x->engine->model;
+    const int n_layer = x->gpu ? cuda_n_layer(x->gpu) : 0;
+    const float *inputs = n_layer ? cuda_head_inputs(x->gpu, 0) : NULL;
+    for (int i = 0, n_queries; i < n_layer; i++) {
         const float *q = cuda_queries(x->gpu, i, &n_queries);
-        if (n_queries == 0) break;
-        score_remember(&x->forward, &x->cache, i, q, (size_t)model_n_q(x->forward.model),
-                       x->cache.n_pos - n_queries, n_queries);
+        if (n_queries)
+            score_queries(&x->forward, &x->cache, i, q, (size_t)model_n_q(m),
+                          x->cache.n_pos - n_queries, n_queries);
     }
-    return rc;
+    if (!inputs) return;
+    const struct cis_given given = {
+        .n_layer = n_layer,
+        .n = n,
+        .behind = behind,
+        .rows = inputs,
+        .stride = n_layer > 1 ? (size_t)(cuda_head_inputs(x->gpu, 1) - inputs) : 0,
+    };
+    cis_score_given(&x->forward, &x->cache, &given);
 }
 
 int context_run(struct context *x, const int32_t *ids, int n, int n_logits, struct err *e)
 {
     x->row = 0;
-    if (context_on_gpu(x)) return run_gpu(x, ids, n, n_logits, e);
     x->e = e;
     x->tries = false;
-    return forward_run(&x->forward, &x->cache, ids, n, n_logits);
+    int rc = context_on_gpu(x) ? cuda_run(x->gpu, ids, n, n_logits, e)
+                               : forward_run(&x->forward, &x->cache, ids, n, n_logits);
+    if (!rc) score_run(x, n, 0);
+    return rc;
 }
 
 void context_queries(struct context *x, const int32_t *ids, int n, int n_mean, float *out)
@@ -207,7 +221,6 @@ int context_try_max(const struct context *x)
     const struct model *m = x->engine->model;
     const int most = x->gpu ? CUDA_TRY_MAX : FORWARD_TRY_MAX;
     if (!score_can_try(&x->plan.rules, m) || x->plan.n_logits < 2) return 0;
-    if (x->gpu && m->recurrent.n_layer) return 0;
     return x->plan.n_logits < most ? x->plan.n_logits : most;
 }
 
@@ -220,6 +233,7 @@ int context_try(struct context *x, const int32_t *ids, int n, struct err *e)
     rc = context_on_gpu(x) ? cuda_try(x->gpu, ids, n, e)
                            : forward_try(&x->forward, &x->cache, ids, n);
     if (rc) return rc;
+    score_run(x, n, n);
     x->row = -1;
     context_accept(x);
     return 0;
@@ -227,7 +241,12 @@ int context_try(struct context *x, const int32_t *ids, int n, struct err *e)
 
 void context_accept(struct context *x)
 {
-    forward_accept(&x->forward, &x->cache, ++x->row);
+    x->row++;
+    if (context_on_gpu(x))
+        cache_accept(&x->cache);
+    else
+        forward_accept(&x->forward, &x->cache, x->row);
+    if (x->gpu) cuda_accept(x->gpu, x->row);
 }
 
 int context_logits(struct context *x, float **out, struct err *e)
@@ -266,6 +285,8 @@ int context_run_again(struct context *x, int32_t id, struct err *e)
     struct str *memory = calloc((size_t)c->shape.n_layer, sizeof *memory);
     float *scores = malloc((size_t)n_heads * sizeof *scores);
     if (!memory || !scores) rc = err_set(e, ERR_FAIL, "out of memory for running a token again");
+    const bool away = x->gpu && c->shape.scores_change; /* the GPU has the scores */
+    if (!rc && away) rc = cache_fetch_state(c, e);
     for (int i = 0; !rc && i < c->shape.n_layer; i++) policy_state_write(c, i, &memory[i]);
     if (!rc) {
         context_score(x);
@@ -274,6 +295,7 @@ int context_run_again(struct context *x, int32_t id, struct err *e)
         rc = context_run(x, &id, 1, 1, e);
         context_score(x);
     }
+    if (!rc && away) rc = cache_fetch(c, cache_len_max(c), e);
     if (!rc) {
         for (int i = 0; i < n_heads; i++) c->kv_heads[i].score[c->kv_heads[i].len - 1] = scores[i];
     }
@@ -284,6 +306,7 @@ int context_run_again(struct context *x, int32_t id, struct err *e)
         str_release(&memory[i]);
     }
     c->recurrent.changed = true;
+    if (!rc && away) rc = context_loaded(x, e);
     free(memory);
     free(scores);
     return rc;
@@ -337,7 +360,8 @@ int context_evict(struct context *x, int64_t *n_evicted, struct err *e)
     *n_evicted = 0;
     if (!context_over_budget(x)) return 0;
     context_score(x);
-    if (context_on_gpu(x) && !cuda_leaves_eviction(&x->plan.rules, &x->cache.shape))
+    if (context_on_gpu(x) &&
+        !cuda_leaves_eviction(&x->plan.rules, &x->cache.shape, x->engine->retaining))
         return cuda_evict(x->gpu, &rule, n_evicted, e);
     /* a split model's heads may share one budget: all are evicted here */
     int rc = cache_fetch(&x->cache, cache_len_max(&x->cache), e);

@@ -284,7 +284,7 @@ static int load_gpu(struct engine *g, engine_progress *progress, void *ctx, stru
     int rc = load_heads(g, e);
     if (!rc && (split || model_n_host_experts(g->model))) rc = load_weights(g, progress, ctx, e);
     if (!rc) rc = cuda_load(g->gpu, g->model, g->retaining, g->pool, progress, ctx, e);
-    if (!split) arena_release(&g->retaining_arena);
+    if (!split && g->retaining && cuda_runs_heads(g->retaining)) arena_release(&g->retaining_arena);
     return rc;
 }
 

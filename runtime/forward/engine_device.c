@@ -123,6 +123,22 @@ static int place(const struct placing *p, struct err *e)
     return 0;
 }
 
+/* Says that the CPU evicts for a policy, so that units are copied there and back. */
+static int note_eviction(const struct placing *p, struct err *e)
+{
+    struct engine *g = p->g;
+    struct plan plan;
+    for (int i = 0; i < p->n_plans && !*g->device_notice; i++) {
+        int rc = plan_make(&plan, g->model, g->retaining, g->gpu, &p->plans[i], 1, 1, e);
+        if (rc) return rc;
+        const struct cache_shape shape = plan_shape(&plan, g->model);
+        if (cuda_leaves_eviction(&plan.rules, &shape, g->retaining))
+            snprintf(g->device_notice, sizeof g->device_notice,
+                     "policy %s runs on the GPU, but the CPU evicts its units", plan.rules.name);
+    }
+    return 0;
+}
+
 int engine_choose_device(struct engine *g, const struct engine_opts *o,
                          const struct plan_opts *plans, int n_plans, engine_progress *progress,
                          void *ctx, struct err *e)
@@ -133,6 +149,7 @@ int engine_choose_device(struct engine *g, const struct engine_opts *o,
     announce_compiling(o->device.ordinal, progress, ctx);
     int rc = cuda_open(&g->gpu, o->device.ordinal, e);
     if (!rc) rc = place(&p, e);
+    if (!rc) rc = note_eviction(&p, e);
     if (!rc && automatic) rc = gpu_check(0, e);
     if (!rc || !automatic) return rc;
     if (g->gpu)

@@ -484,7 +484,7 @@ static int default_budget(const struct plan *p, const struct asked *q)
 
 static int check_gpu(const struct plan *p, const struct asked *q, struct err *e)
 {
-    const struct cuda_choice c = {q->m, q->h, &p->rules, p->k_type, p->v_type};
+    const struct cuda_choice c = {q->m, &p->rules, p->k_type, p->v_type};
     return q->gpu || q->first ? cuda_supports(&c, e) : 0;
 }
 

@@ -298,7 +298,8 @@ void recurrent_accept(struct forward *f, struct cache *c, int i)
 {
     const struct recurrent_state *state = &c->recurrent;
     const size_t n_embd = (size_t)f->model->n_embd;
-    for (int l = 0; l < state->shape.n_layer; l++)
+    for (int l = model_count_layers(f->model, f->first_layer).n_recurrent; l < state->shape.n_layer;
+         l++)
         memcpy(recurrent_state_step(state, l), tried_step(f, c, l, i),
                (size_t)state->shape.n_step * sizeof *state->step);
     recurrent_repeat(f, c);

@@ -50,6 +50,9 @@ struct job {
     struct cache *c;
     int layer; /* observing */
     int n, n_splits;
+    const float *q; /* [n] queries at distances of `stride`, from position pos on */
+    size_t stride;
+    int64_t pos;
 };
 
 static const float *query(const struct forward *f, int t)
@@ -124,37 +127,42 @@ static void moments_part(void *ctx, int head, int thread)
     float *moments = cache_state(j->c, j->layer) + (size_t)head * (size_t)moment_floats(m);
     (void)thread;
     for (int t = 0; t < j->n; t++) {
-        int64_t before = j->c->n_pos + t - QUERIES_SKIP;
-        if (before >= 0)
-            add_moments(moments, query(j->f, t) + head * m->head_dim, m->head_dim, before);
+        int64_t before = j->pos + t - QUERIES_SKIP;
+        const float *q = j->q + (size_t)t * j->stride + head * m->head_dim;
+        if (before >= 0) add_moments(moments, q, m->head_dim, before);
     }
 }
 
 /* The query of position p is kept in row p % window. With a question in front, the first `window`
  * queries are kept, and later ones do not replace them. */
-void score_remember(const struct forward *f, struct cache *c, int layer, const float *q,
-                    size_t stride, int64_t pos, int n)
+static void remember(const struct job *j)
 {
-    const int window = f->policy->window;
-    const size_t row = (size_t)model_n_q(f->model);
-    float *ring = cache_state(c, layer);
-    int first = n > window ? n - window : 0;
-    if (f->policy->query_first) {
+    const int window = j->f->policy->window;
+    const size_t row = (size_t)model_n_q(j->f->model);
+    float *ring = cache_state(j->c, j->layer);
+    int n = j->n, first = n > window ? n - window : 0;
+    if (j->f->policy->query_first) {
         first = 0;
-        if (n > window - pos) n = pos < window ? (int)(window - pos) : 0;
+        if (n > window - j->pos) n = j->pos < window ? (int)(window - j->pos) : 0;
     }
     for (int t = first; t < n; t++)
-        memcpy(ring + (size_t)((pos + t) % window) * row, q + (size_t)t * stride,
+        memcpy(ring + (size_t)((j->pos + t) % window) * row, j->q + (size_t)t * j->stride,
                row * sizeof *ring);
+}
+
+void score_queries(struct forward *f, struct cache *c, int layer, const float *q, size_t stride,
+                   int64_t pos, int n)
+{
+    struct job j = {.f = f, .c = c, .layer = layer, .n = n, .q = q, .stride = stride, .pos = pos};
+    if (has_window(f->policy)) remember(&j);
+    if (f->policy->scorer == POLICY_EXPECTED) pool_run(f->pool, f->model->n_head, moments_part, &j);
 }
 
 void score_observe(struct forward *f, struct cache *c, int layer, int n)
 {
     const struct policy *p = f->policy;
-    struct job j = {f, c, layer, n, 0};
-    if (has_window(p))
-        score_remember(f, c, layer, query(f, 0), (size_t)model_n_qkv(f->model), c->n_pos, n);
-    if (p->scorer == POLICY_EXPECTED) pool_run(f->pool, f->model->n_head, moments_part, &j);
+    struct job j = {.f = f, .c = c, .layer = layer, .n = n};
+    score_queries(f, c, layer, query(f, 0), (size_t)model_n_qkv(f->model), c->n_pos, n);
     if (!policy_accumulates(p)) return;
     for (int i = 0; i < c->shape.n_head; i++) {
         int parts = (cache_head(c, layer, i)->len + OBSERVE_SPLIT - 1) / OBSERVE_SPLIT;

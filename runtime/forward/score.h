@@ -41,10 +41,10 @@ float *score_hidden(const struct forward *f, const struct cache *c);
  * queries in f->qkv, and in f->lse the logarithm of each softmax's sum. */
 void score_observe(struct forward *f, struct cache *c, int layer, int n);
 
-/* Remembers the newest queries, q[n] at distances of `stride`, of n tokens from position pos on, if
- * the policy observes a window of them. */
-void score_remember(const struct forward *f, struct cache *c, int layer, const float *q,
-                    size_t stride, int64_t pos, int n);
+/* A part of it: takes the queries, q[n] at distances of `stride`, of n tokens from position pos on,
+ * if the policy keeps a window of them or their moments. */
+void score_queries(struct forward *f, struct cache *c, int layer, const float *q, size_t stride,
+                   int64_t pos, int n);
 
 /* Stores the surprisal of the chunk's n tokens as the score of their units in all heads. Computes
  * every token's logits. */

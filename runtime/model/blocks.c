@@ -459,6 +459,20 @@ static void iq4_xs_super(uint8_t *out, const uint8_t *p)
     memcpy(out, &b, sizeof b);
 }
 
+/* Two blocks of Q6: twice a 4-bit float is an integer below 13, and half of e4m3 a half. */
+static void nvfp4_wide(uint8_t *out, const uint8_t *p)
+{
+    for (int g = 0; g < 2; g++, out += sizeof(struct kn_q6_block))
+        for (int h = 0; h < 2; h++) {
+            const uint8_t *codes = p + 4 + 16 * g + 8 * h;
+            write_half(out + 2 * h, nvfp4_scale(p[2 * g + h]));
+            for (int j = 0; j < 8; j++) {
+                out[4 + 16 * h + j] = (uint8_t)(kn_values_e2m1[codes[j] & 15] + 32);
+                out[4 + 16 * h + j + 8] = (uint8_t)(kn_values_e2m1[codes[j] >> 4] + 32);
+            }
+        }
+}
+
 /* Two blocks, with nibbles in the order of the other types. */
 static void nvfp4_recode(uint8_t *out, const uint8_t *p)
 {
@@ -501,7 +515,7 @@ static const struct reader {
     {GGUF_T_IQ4_NL, iq4_nl_to_float, {KN_Q8, iq4_nl_recode}, {KN_IQ4, NULL}},
     {GGUF_T_IQ4_XS, iq4_xs_to_float, {KN_Q8, iq4_xs_recode}, {KN_IQ4S, iq4_xs_super}},
     {GGUF_T_MXFP4, mxfp4_to_float, {KN_MX4, NULL}, {0}},
-    {GGUF_T_NVFP4, nvfp4_to_float, {KN_NV4, nvfp4_recode}, {0}},
+    {GGUF_T_NVFP4, nvfp4_to_float, {KN_Q6, nvfp4_wide}, {KN_NV4, nvfp4_recode}},
     {GGUF_T_IQ3_XXS, NULL, {KN_Q8, NULL}, {KN_IQ3X, NULL}},
     {GGUF_T_IQ3_S, NULL, {KN_Q8, NULL}, {KN_IQ3S, NULL}},
     {GGUF_T_IQ2_XXS, NULL, {KN_Q8, NULL}, {KN_IQ2, NULL}},

@@ -263,7 +263,7 @@ const struct session_recalled *session_recalled(const struct session *s);
  * do not exist. */
 
 /* The turn's units stay in the cache until session_unpin; evicted ones return from the archive now.
- * ERR_FIT: pinned turns may take at most half of the budget. ERR_USAGE: on a GPU, or the turn was
+ * ERR_FIT: pinned turns may take at most half of the budget. ERR_USAGE: the turn was
  * forgotten. */
 int session_pin(struct session *s, int64_t turn, const struct session_sink *sink, struct err *e);
 int session_unpin(struct session *s, int64_t turn, const struct session_sink *sink, struct err *e);

@@ -586,7 +586,14 @@ static void chunk_kinds(void **state)
     check_chunk((struct shape){64, 1, 1, 3, 1, {61}, CUDA_KV_Q4, CUDA_KV_F16});
 }
 
-/* Sums of weights against the wanted logits and the wanted LSE. */
+static void colsum(const struct cuda_colsum *job, const struct shape *s, int x, size_t shared)
+{
+    if (s->dim == 64) LAUNCH(colsum_64, job, x, s->n_head, 1, 128, shared, 4);
+    if (s->dim == 96) LAUNCH(colsum_96, job, x, s->n_head, 1, 128, shared, 4);
+    if (s->dim == 128) LAUNCH(colsum_128, job, x, s->n_head, 1, 128, shared, 4);
+}
+
+/* Sums of weights against the wanted logits and the wanted LSE; and added to scores. */
 static void check_colsum(struct shape s)
 {
     struct fixture f = fixture_new(&s, (uint64_t)(s.dim + s.n_tok));
@@ -604,9 +611,7 @@ static void check_colsum(struct shape s)
             want(&w, &f, h, row);
             lse[h * f.n_row + row] = (float)w.lse;
         }
-    if (s.dim == 64) LAUNCH(colsum_64, &job, x, s.n_head, 1, 128, shared, 4);
-    if (s.dim == 96) LAUNCH(colsum_96, &job, x, s.n_head, 1, 128, shared, 4);
-    if (s.dim == 128) LAUNCH(colsum_128, &job, x, s.n_head, 1, 128, shared, 4);
+    colsum(&job, &s, x, shared);
     for (int h = 0; h < s.n_head; h++)
         for (int slot = 0; slot < s.len[h] + s.n_tok; slot++) {
             const uint8_t *key = cuda_key(&f.args.cache, h, slot);
@@ -623,7 +628,15 @@ static void check_colsum(struct shape s)
                 bound += p * 0x1p-10 * (1 + 2 * size);
             }
             assert_near((double)job.sum[h * stride + slot], sum, bound, "column sum");
+            f.args.cache.score[cuda_place(&f.args.cache, h, slot)] = 0.5f;
         }
+    struct cuda_colsum added = job;
+    added.sum = NULL;
+    colsum(&added, &s, x, shared);
+    for (int h = 0; h < s.n_head; h++)
+        for (int slot = 0; slot < s.len[h] + s.n_tok; slot++)
+            assert_true(f.args.cache.score[cuda_place(&f.args.cache, h, slot)] ==
+                        0.5f + job.sum[h * stride + slot]);
     guarded_free(job.sum, bytes);
     free(lse);
     fixture_free(&f);
@@ -666,9 +679,10 @@ static void check_any_merged(struct fixture *f, const float *gate)
 {
     const struct shape *s = &f->shape;
     const size_t bytes = (size_t)(s->n_tok * f->n_out) * sizeof(float);
-    const struct cuda_merge_any m = {f->args.m, f->args.l,  f->args.acc,   s->n_split,
-                                     s->n_tok,  s->n_group, s->n_head,     s->dim,
-                                     f->sinks,  gate,       guarded(bytes)};
+    const size_t lse_bytes = (size_t)(s->n_head * f->n_row) * sizeof(float);
+    const struct cuda_merge_any m = {f->args.m, f->args.l,  f->args.acc,    s->n_split,
+                                     s->n_tok,  s->n_group, s->n_head,      s->dim,
+                                     f->sinks,  gate,       guarded(bytes), guarded(lse_bytes)};
     struct wanted w;
 
     LAUNCH(merge_any, &m, f->n_row, s->n_head, 1, 128, 0, 3);
@@ -681,8 +695,10 @@ static void check_any_merged(struct fixture *f, const float *gate)
                 const double open = gate ? 1 / (1 + exp(-(double)gate[at + c])) : 1;
                 assert_near((double)m.out[at + c], w.out[c] * open, w.bound[c], "attention");
             }
+            assert_near((double)m.lse[h * f->n_row + row], w.lse, 1e-2, "LSE");
         }
     guarded_free(m.out, bytes);
+    guarded_free(m.lse, lse_bytes);
 }
 
 static void check_any(struct shape s, int window, float softcap, bool more)

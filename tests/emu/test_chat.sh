@@ -56,8 +56,8 @@ holds "plan: no driver" "$(cat "$T/err")" 'libcuda\.so\.1 was not found'
 gpu plan --device cuda --policy locret --budget 9000000 >/dev/null 2>"$T/err"
 equal "plan: too much: exit status" 4 $?
 holds "plan: too much" "$(cat "$T/err")" "GPU's memory; --budget [0-9]+ would fit"
-echo hi | gpu chat --plain --private --device auto --policy h2o -n 1 >/dev/null 2>"$T/err"
-holds "auto: what the GPU cannot do is said" "$(cat "$T/err")" 'the GPU is not used: policy h2o'
+echo hi | gpu chat --plain --private --device auto --kv f32 -n 1 >/dev/null 2>"$T/err"
+holds "auto: what the GPU cannot do is said" "$(cat "$T/err")" "the GPU is not used: the GPU keeps units as --kv q4, q8 or f16"
 
 # A GPU that is too small: auto runs on the CPU and says why, with the same answer; a larger one takes
 # what fits; --device cuda names the way out.
@@ -68,10 +68,11 @@ equal "memory 4 MB: the CPU's answer" "$answer" "$(with 4000000 auto)"
 holds "memory 4 MB: a notice" "$(cat "$T/err")" 'the GPU is not used: .* of the GPU'
 with 4000000 cuda >/dev/null
 holds "memory 4 MB: --device cuda" "$(cat "$T/err")" 'use a smaller model, or --device cpu'
-for bytes in 10000000 100000000; do
-    with $bytes auto >"$T/out"
-    equal "memory $bytes: exit status" 0 $?
-    equal "memory $bytes: no notice" "" "$(cat "$T/err")"
+for mib in 12 100 1024; do
+    with $((mib << 20)) auto >"$T/out"
+    equal "memory $mib MiB: exit status" 0 $?
+    equal "memory $mib MiB: no notice" "" "$(cat "$T/err")"
+    equal "memory $mib MiB: the CPU's answer" "$answer" "$(cat "$T/out")"
 done
 holds "plan: a small GPU takes short chunks" "$(EMU_DRIVER_MEMORY=10000000 gpu plan --device cuda)" 'chunk (128|256)'
 
@@ -131,11 +132,11 @@ holds "experts: plan --json" "$(moe 1073741824 plan --device cuda --experts host
 holds "experts: all on the GPU" "$(moe 1073741824 plan --device cuda --json)" '"host_bytes":0,"mapped_bytes":0'
 
 # Lists: one that the GPU cannot run moves all to the CPU, or is refused before the first row.
-eval_lists() { gpu eval recall --policy keydiff,h2o --length 256 --budget 64,32 --seeds 1 --csv "$@" 2>"$T/err"; }
+eval_lists() { gpu eval recall --policy keydiff --kv q4,f32 --length 256 --budget 64,32 --seeds 1 --csv "$@" 2>"$T/err"; }
 equal "eval, auto: rows" 5 "$(eval_lists | wc -l)"
-holds "eval, auto: a notice" "$(cat "$T/err")" 'the GPU is not used: policy h2o'
+holds "eval, auto: a notice" "$(cat "$T/err")" 'the GPU is not used: the GPU keeps units as'
 equal "eval, cuda: rows" 0 "$(eval_lists --device cuda | wc -l)"
-holds "eval, cuda: refused" "$(cat "$T/err")" 'policy h2o does not run on the GPU'
+holds "eval, cuda: refused" "$(cat "$T/err")" 'the GPU keeps units as --kv q4, q8 or f16, not f32'
 equal "eval on the GPU: rows" 3 "$(gpu eval passkey --policy keydiff --length 96 --compression 2,3 --seeds 1 --csv --device cuda | wc -l)"
 
 # Heads are trained on the GPU, unless that is too small.

@@ -192,11 +192,11 @@ static void shapes(void **state)
                              large = {.head_dim = 512, .k_type = KN_KV_F16, .v_type = KN_KV_F16},
                              small = {.head_dim = 16, .k_type = KN_KV_F16, .v_type = KN_KV_F16};
     (void)state;
-    assert_true(cuda_leaves_eviction(policy_named("keydiff"), &wide));
-    assert_false(cuda_leaves_eviction(policy_named("sink"), &wide));
-    assert_true(cuda_leaves_eviction(policy_named("sink"), &large));
-    assert_true(cuda_leaves_eviction(policy_named("keeper"), &small));
-    assert_true(cuda_leaves_eviction(policy_named("snapkv"), &wide));
+    assert_true(cuda_leaves_eviction(policy_named("keydiff"), &wide, NULL));
+    assert_false(cuda_leaves_eviction(policy_named("sink"), &wide, NULL));
+    assert_true(cuda_leaves_eviction(policy_named("sink"), &large, NULL));
+    assert_true(cuda_leaves_eviction(policy_named("keeper"), &small, NULL));
+    assert_true(cuda_leaves_eviction(policy_named("snapkv"), &wide, NULL));
     engine_for("tests/golden/families/exaone4.gguf", 0);
     resume("keydiff+global");
     engine_close(engine);

@@ -41,19 +41,22 @@ static void split(void **state)
     engine_close(g);
 }
 
-static void family(const char *path)
+static void family(const char *path, int n_layers)
 {
-    struct engine *g = open_gpu(path, 0);
+    struct engine *g = open_gpu(path, n_layers);
     compare_tries(g, "sink", "f16", BEGIN, END);
     engine_close(g);
 }
 
-/* Windows and capped logits; experts. */
+/* Windows and capped logits; experts; recurrent layers. */
 static void families(void **state)
 {
     (void)state;
-    family("tests/golden/families/gemma2.gguf");
-    family("tests/golden/families/qwen3moe.gguf");
+    family("tests/golden/families/gemma2.gguf", 0);
+    family("tests/golden/families/qwen3moe.gguf", 0);
+    family("tests/golden/families/qwen35.gguf", 0);
+    family("tests/golden/families/qwen35.gguf", 2);
+    family("tests/golden/families/falcon-h1.gguf", 0);
 }
 
 int main(void)

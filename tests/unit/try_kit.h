@@ -91,6 +91,9 @@ static inline void compare_tries(struct engine *g, const char *policy, const cha
     if (cache_fetch(&alone.cache, cache_len_max(&alone.cache), &e) ||
         cache_fetch(&tried.cache, cache_len_max(&tried.cache), &e))
         fail_msg("%s", e.text);
+    if (cache_fetch(&alone.cache, 1, &e) || cache_fetch(&tried.cache, 1, &e) ||
+        cache_fetch_state(&alone.cache, &e) || cache_fetch_state(&tried.cache, &e))
+        fail_msg("%s", e.text);
     same_units(&alone.cache, &tried.cache);
     same_state(&alone.cache.recurrent, &tried.cache.recurrent);
     context_release(&alone);

@@ -1,7 +1,5 @@
 /* A fact hidden in a long text: InfiniteBench's passkey, number and key-value retrieval, and the
  * needle in a haystack (github.com/gkamradt/LLMTest_NeedleInAHaystack). */
-#include <stdio.h>
-
 #include "quant/eval/task.h"
 #include "quant/eval/task_words.h"
 
@@ -20,7 +18,7 @@ static void hide(struct task_run *s, const char *what, const struct str *value)
     str_release(&needle);
 }
 
-/* Several facts, each with a different name and in a separate turn. */
+/* Up to 96 facts (task_params.c allows 64), each with a different name and in a separate turn. */
 static void tell_codes(struct task_run *s)
 {
     static const struct {
@@ -30,17 +28,17 @@ static void tell_codes(struct task_run *s)
                  {"ticket number", 6},  {"room number", 3},    {"zip code", 5},
                  {"account number", 8}, {"door code", 6},      {"order number", 6},
                  {"alarm code", 4},     {"booking number", 6}, {"safe code", 5}};
+    static const char *const owners[] = {"",          " sister's", " uncle's",  " boss's",
+                                         " cousin's", " mother's", " friend's", " brother's"};
     enum { MANY = sizeof codes / sizeof *codes };
     for (int i = 0; i < s->args.n_facts; i++) {
         struct task_question *q = task_ask(s);
         struct str *value = task_value(q), *user;
-        char owner[32] = "my";
-        if (i >= MANY)
-            snprintf(owner, sizeof owner, "my %s friend's", i < 2 * MANY ? "best" : "old");
+        const char *owner = owners[i / MANY];
         task_digits(s, codes[i % MANY].digits, value);
         user = &task_tell(s, task_depth(s, i), "Okay, I will remember that.")->user;
-        str_printf(user, "M%s %s is %s.", owner + 1, codes[i % MANY].name, str_get(value));
-        str_printf(&q->text, "What is %s %s?", owner, codes[i % MANY].name);
+        str_printf(user, "My%s %s is %s.", owner, codes[i % MANY].name, str_get(value));
+        str_printf(&q->text, "What is my%s %s?", owner, codes[i % MANY].name);
     }
 }
 

@@ -160,6 +160,19 @@ static void test_spread(void **state)
     task_close(s);
 }
 
+/* No two of the most codes have one name. */
+static void test_many_codes(void **state)
+{
+    (void)state;
+    struct task_args a = {.seed = 1, .length = 8 * LENGTH, .n_facts = 64};
+    struct task_run *s = task_open(task_named("passkey", 0), &a);
+    assert_int_equal(s->n_questions, 64);
+    for (int i = 0; i < 64; i++)
+        for (int k = 0; k < i; k++)
+            assert_string_not_equal(str_get(&s->questions[i].text), str_get(&s->questions[k].text));
+    task_close(s);
+}
+
 /* Asked before the change: the old value; at the end: the new one, and the old one for unchanged
  * facts. */
 static void test_updates(void **state)
@@ -294,6 +307,7 @@ int main(void)
         cmocka_unit_test(test_seeds),
         cmocka_unit_test(test_depth),
         cmocka_unit_test(test_spread),
+        cmocka_unit_test(test_many_codes),
         cmocka_unit_test(test_updates),
         cmocka_unit_test(test_number),
         cmocka_unit_test(test_essay),

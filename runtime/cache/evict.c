@@ -61,7 +61,8 @@ static int least_room(const struct cache *c, const struct evict_rule *rule)
 
 int evict_pins_max(const struct cache *c, const struct evict_rule *rule)
 {
-    int room = least_room(c, rule), rest = room - (rule->policy ? rule->policy->window : 0);
+    const struct policy *p = rule->policy;
+    int room = least_room(c, rule), rest = room - (p && !p->query_first ? p->window : 0);
     return rest < room / 2 ? (rest > 0 ? rest : 0) : room / 2;
 }
 
@@ -236,7 +237,7 @@ static void make_keys(const struct job *j, int index, int budget)
     const struct policy *p = r->policy;
     const struct cache_head *h = &j->c->kv_heads[index];
     union evict_slot *s = j->slots + h->slot0;
-    bool two = p && p->second != POLICY_NONE;
+    bool two = p && p->second != POLICY_NONE && !p->mixed;
     int len = h->len, newest = len > j->n_newest ? len - j->n_newest : 0;
     for (int k = 0; k < len; k++) s[k].key = key_of(s[k].value);
     for (int k = 0; k < len && h->pos[k] < (uint32_t)r->sinks; k++) s[k].key = KEY_PROTECTED;

@@ -26,8 +26,8 @@
  *              Ada-KV.
  *   pyramidkv  beta 20; scores as snapkv (its code averages over 5).
  *   ada-…      Ada-KV's own safeguard (evict.h, even_pct); other rows that share have kvpress's.
- *   locret-q   the paper changes the heads' training only; here the question's queries score, too
- *              (quant/eval/notes/papers.md).
+ *   locret-q   the paper changes the heads' training only; here the question's queries score, too:
+ *              half of a score (quant/eval/notes/papers.md).
  *   nacl       its fractions .01 : .12 : .07 : .01 of a prompt, 20 % kept, become 5 % proxy
  *              queries, 60 % by attention, 35 % at random, 5 % protected of the budget. The paper
  *              evicts once per prompt (PLAN_ONCE) and, while it generates, every m tokens; its code
@@ -64,10 +64,11 @@ static const struct policy table[] = {
      .stabilizer_pct = 12,
      .window = 64,
      .query_first = true,
-     .pooling = 15,
+     .pooling = 8,
      .second = POLICY_CIS,
-     .second_pct = 25,
-     .about = "three quarters by a question in front, one by retaining heads (after Locret-Q)"},
+     .second_pct = 50,
+     .mixed = true,
+     .about = "attention from a question in front, and retaining heads (after Locret-Q)"},
     {.name = "expected",
      .scorer = POLICY_EXPECTED,
      .sinks = 4,

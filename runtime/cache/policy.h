@@ -49,9 +49,11 @@ struct policy {
     bool near_duplicates; /* near-duplicate units share one score (score.h) */
     /* The question is in front of the text: the window are the first queries, not the last. */
     bool query_first;
-    /* Part of the budget, in percent, that a second scorer fills after the first. */
+    /* Part of the budget, in percent, that a second scorer fills after the first; if mixed, its
+     * part of each unit's score (score.h). */
     enum policy_scorer second;
     int second_pct;
+    bool mixed;
     /* If heads share a budget: see evict.h, in percent. */
     int floor_pct, even_pct;
     int recency; /* if heads share a budget and scores compare: see evict.h; 0 = none */
@@ -73,7 +75,7 @@ struct policy_choice {
     int allocator;            /* enum policy_allocator */
     int floor, even, beta;    /* as in struct policy */
     int recency;
-    int second; /* percent of the budget that the second scorer fills */
+    int second; /* as second_pct */
     int window, pooling, sinks;
     int stabilizers; /* units, instead of a part of the budget */
     int reserve;     /* units for an answer before eviction starts inside it */

@@ -234,7 +234,8 @@ static int recent_units(const struct plan *p, const struct asked *q)
 }
 
 /* Protections follow from the budget; the units of observing queries are protected, because a query
- * without its unit has no position. */
+ * without its unit has no position. Those of a question in front are asked behind the text, and
+ * need none. */
 static void set_protection(struct plan *p, const struct asked *q)
 {
     const struct policy_choice *c = &q->o->policy;
@@ -244,8 +245,8 @@ static void set_protection(struct plan *p, const struct asked *q)
     p->sinks = c->sinks >= 0 ? c->sinks : sinks >= 0 ? sinks : r->sinks;
     p->stabilizers = c->stabilizers >= 0 ? c->stabilizers : recent_units(p, q);
     if (window == POLICY_WINDOW_NEWEST) window = p->stabilizers > 0 ? p->stabilizers : 1;
-    if (window > p->budget / 2) window = p->budget / 2;
-    if (window > 1 && p->stabilizers < window) p->stabilizers = window;
+    if (window > p->budget / 2 && !r->query_first) window = p->budget / 2;
+    if (window > 1 && p->stabilizers < window && !r->query_first) p->stabilizers = window;
     /* the last token of a prompt is run again to answer it again */
     if (p->protocol == PLAN_ONCE && p->stabilizers < 1) p->stabilizers = 1;
     r->window = window;

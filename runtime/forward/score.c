@@ -173,7 +173,8 @@ void score_observe(struct forward *f, struct cache *c, int layer, int n)
 
 /* ---- the window ------------------------------------------------------------------------------ */
 
-/* Evaluates queries of rows [row, row + n) of the ring; the first of them is in slot pos0. */
+/* Evaluates queries of rows [row, row + n) of the ring; the first of them is in slot pos0, or would
+ * be behind the units. */
 static void ask(const struct job *j, int index, int row, int pos0, int n, float *out, int thread)
 {
     const struct forward *f = j->f;
@@ -186,7 +187,7 @@ static void ask(const struct job *j, int index, int row, int pos0, int n, float 
           index % c->shape.n_head * s.n_group * s.head_dim;
     s.n_tok = n;
     s.pos0 = pos0;
-    s.slot1 = pos0 + n;
+    s.slot1 = pos0 + n < c->kv_heads[index].len ? pos0 + n : c->kv_heads[index].len;
     struct kn_attend a = {
         .k_type = s.k_type,
         .v_type = c->shape.v_type,
@@ -213,22 +214,32 @@ static void ask(const struct job *j, int index, int row, int pos0, int n, float 
     f->kernels->attend_stats(&s);
 }
 
+/* The number of queries that window_values asks. */
+static int64_t n_asked(const struct job *j, const struct cache_head *h)
+{
+    int64_t window = j->f->policy->window;
+    int64_t n = window < j->c->n_pos ? window : j->c->n_pos;
+    return n < h->len ? n : h->len;
+}
+
 /* The newest units are protected, so the query of position p still has its unit, in slot len -
- * (n_pos - p). The queries of a question in front are asked from the same slots, as if it followed
- * the text. */
+ * (n_pos - p). The queries of a question in front are asked as if it followed the text: behind the
+ * newest unit, as far as there are positions. */
 static void window_values(const struct job *j, int index, float *out, int thread)
 {
     const struct cache_head *h = &j->c->kv_heads[index];
     int window = j->f->policy->window;
-    int64_t n = window < j->c->n_pos ? window : j->c->n_pos;
-    if (n > h->len) n = h->len;
+    int64_t n = n_asked(j, h);
     memset(out, 0, (size_t)h->len * sizeof *out);
-    const int64_t end = j->f->policy->query_first ? n : j->c->n_pos;
+    const bool first = j->f->policy->query_first;
+    const int64_t end = first ? n : j->c->n_pos;
+    const int n_pos = j->f->rope.n_pos, behind = h->len + (int)n < n_pos ? h->len + (int)n : n_pos;
+    const int end_slot = first ? behind : h->len;
     for (int64_t p = end - n; p < end;) {
         int row = (int)(p % window), part = window - row;
         if (part > FORWARD_ATTEND_TOKENS) part = FORWARD_ATTEND_TOKENS;
         if (part > end - p) part = (int)(end - p);
-        ask(j, index, row, h->len - (int)(end - p), part, out, thread);
+        ask(j, index, row, end_slot - (int)(end - p), part, out, thread);
         p += part;
     }
     if (j->f->policy->scorer == POLICY_COUNTS)
@@ -390,21 +401,31 @@ static void expected_values(const struct job *j, int index, float *out, int thre
 
 #define POOLING_MAX 63
 
-/* SnapKV: the maximum over `width` neighbours, for all units except those of the window, which are
- * kept in any case. */
-static void pool_values(float *x, int n, int width)
+/* The maximum over a unit, the `older` >= 1 ones before it and the `newer` ones behind it. */
+static void pool_over(float *x, int n, int older, int newer)
 {
-    float before[POOLING_MAX / 2]; /* the last half-width of overwritten values */
-    int half = width / 2;
+    float before[POOLING_MAX]; /* overwritten values of the last `older` units */
     for (int s = 0; s < n; s++) {
         float own = x[s], max = own;
-        for (int i = 1; i <= half && i <= s; i++)
-            if (before[(s - i) % half] > max) max = before[(s - i) % half];
-        for (int i = 1; i <= half && s + i < n; i++)
+        for (int i = 1; i <= older && i <= s; i++)
+            if (before[(s - i) % older] > max) max = before[(s - i) % older];
+        for (int i = 1; i <= newer && s + i < n; i++)
             if (x[s + i] > max) max = x[s + i];
-        before[s % half] = own;
+        before[s % older] = own;
         x[s] = max;
     }
+}
+
+/* SnapKV: over neighbours on both sides, for all units except those of the window, which are kept
+ * in any case. A question's queries find the beginning of a fact, which is followed by its value;
+ * so there the maximum is over older units only. */
+static void pool_values(const struct policy *p, float *x, int len)
+{
+    const int width = p->pooling < POOLING_MAX ? p->pooling : POOLING_MAX;
+    if (p->query_first)
+        pool_over(x, len, width - 1, 0);
+    else
+        pool_over(x, has_window(p) && p->window > 1 ? len - p->window : len, width / 2, width / 2);
 }
 
 /* Predictions compete with those of other heads as logarithms of the share of attention that a unit
@@ -414,6 +435,21 @@ static void calibrate(const struct forward *f, int index, float *x, int n)
 {
     float mean = f->retaining->label_mean[index], std = f->retaining->label_std[index];
     for (int s = 0; s < n; s++) x[s] = x[s] * std + mean;
+}
+
+#define SHARE_LEAST (1.0f / 1024) /* of attention; as in the labels of retaining heads */
+
+/* The queries know which units they look for, the heads which units are looked at at all. Both are
+ * logarithms of a share of attention; x [len] is the sum of the former over the queries. */
+static void mix_heads(const struct job *j, int index, float *x)
+{
+    const struct retaining *r = j->f->retaining;
+    const struct cache_head *h = &j->c->kv_heads[index];
+    const bool scaled = retaining_comparable(r);
+    const float part = (float)j->f->policy->second_pct / 100, n = (float)n_asked(j, h);
+    const float std = scaled ? r->label_std[index] : 1, mean = scaled ? r->label_mean[index] : 0;
+    for (int s = 0; s < h->len; s++)
+        x[s] = (1 - part) * logf(x[s] / n + SHARE_LEAST) + part * (h->score[s] * std + mean);
 }
 
 static void values_part(void *ctx, int index, int thread)
@@ -437,10 +473,8 @@ static void values_part(void *ctx, int index, int thread)
         calibrate(j->f, index, out, h->len);
         if (p->near_duplicates) discount_duplicates(j, index, out, thread);
     }
-    if (p->pooling > 1) {
-        int n = has_window(p) && p->window > 1 ? h->len - p->window : h->len;
-        pool_values(out, n, p->pooling < POOLING_MAX ? p->pooling : POOLING_MAX);
-    }
+    if (p->pooling > 1) pool_values(p, out, h->len);
+    if (p->mixed) mix_heads(j, index, out);
 }
 
 /* All heads of a layer hold the same tokens, in the same slots. */

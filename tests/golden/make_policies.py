@@ -83,10 +83,13 @@ def h2o(kv):
 
 
 def window_sum(kv, window, pooling=0, question=False):
-    """Of the last queries; of the first ones, asked again behind the text, if they are a question."""
+    """Of the last queries; of the first ones, asked again behind the text, if they are a question: with
+    the maximum over older keys only."""
     end = len(UNITS[kv])
-    s = sum(group_mean(kv, i if question else N - window + i, UNITS[kv], end - window + i)
-            for i in range(window))
+    if question:
+        s = sum(group_mean(kv, i, UNITS[kv], end + i) for i in range(window))
+        return np.array([max(s[max(0, i - pooling + 1):i + 1]) for i in range(len(s))])
+    s = sum(group_mean(kv, N - window + i, UNITS[kv], end - window + i) for i in range(window))
     if pooling:
         n = len(s) - window        # of keys before the window
         s = np.array([max(s[max(0, i - pooling // 2):min(n, i + pooling // 2 + 1)]) if i < n else s[i]
@@ -368,10 +371,10 @@ def main():
     write('expected', B, 4, 2, 0, each(expected, B, 4, 2))
     stored = lambda h: np.array([STORED[h][t] for t in UNITS[h]])
     write('locret', B, 4, 2, 0, each(stored, B, 4, 2))
-    write('locret-q', B, 0, 6, 6, [
-        survivors(UNITS[h], window_sum(h, 6, 15, True), B, 0, 6, stored(h), 25) for h in range(KV)])
-    write('sirllm', B, 4, 3, 0, each(stored, B, 4, 3))
     shares = [stored(h) * STD[h] + MEAN[h] for h in range(KV)]     # labels were standardised
+    asked = lambda h: .5 * np.log(window_sum(h, 6, 8, True) / 6 + 1 / 1024) + .5 * shares[h]
+    write('locret-q', B, 4, 2, 6, each(asked, B, 4, 2))
+    write('sirllm', B, 4, 3, 0, each(stored, B, 4, 3))
     write('locret+ada', B, 4, 2, 0, share(shares, B, 4, 2, 24))
     apart = [shares[h] - near_duplicates(h) for h in range(KV)]
     assert max(near_duplicates(0)) > 0 and max(near_duplicates(1)) > 0

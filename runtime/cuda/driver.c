@@ -92,10 +92,11 @@ int cuda_check(const struct cuda_driver *d, int result, const char *call, const 
     if (d->cuGetErrorName(result, &name) || !name) name = "an unknown error";
     if (d->cuGetErrorString(result, &text) || !text) text = "no text";
     if (slash) file = slash + 1;
-    int code = result == CUDA_OUT_OF_MEMORY ? ERR_FIT : ERR_FAIL;
+    const int code = result == CUDA_OUT_OF_MEMORY ? ERR_FIT : ERR_FAIL;
     if (device < 0)
         return err_set(e, code, "CUDA: %s failed: %s (%d: %s), at %s:%d", call, name, result, text,
                        file, line);
-    return err_set(e, code, "cuda:%d: %s failed: %s (%d: %s), at %s:%d", device, call, name, result,
-                   text, file, line);
+    return err_set(e, code, "cuda:%d: %s failed: %s (%d: %s), at %s:%d%s", device, call, name,
+                   result, text, file, line,
+                   code == ERR_FIT ? "; --device cpu runs without it" : "");
 }

@@ -212,8 +212,8 @@ void cuda_repeat(struct cuda_context *x)
 {
     const struct recurrent_state *s = &x->cache->recurrent;
     struct err e;
-    if (cuda_begin(x, &e)) return;
-    cuda_put_state(x);
+    if (x->broken) return;
+    if (!cuda_begin(x, &e)) cuda_put_state(x);
     if (!x->rc) x->rc = cuda_put(x->g, x->recurrent.step, s->step, steps_bytes(x), &e);
     repeat_steps(x);
     if (!x->rc) cuda_get_state(x);
@@ -224,8 +224,9 @@ void cuda_accept(struct cuda_context *x, int i)
 {
     const size_t n_embd = (size_t)x->m->n_embd;
     struct err e;
-    if (!x->n_recurrent || cuda_begin(x, &e)) return;
-    x->rc = cuda_copy(x->g, x->recurrent.step, tried_steps(x, i), steps_bytes(x), &e);
+    if (!x->n_recurrent || x->broken) return;
+    if (!cuda_begin(x, &e))
+        x->rc = cuda_copy(x->g, x->recurrent.step, tried_steps(x, i), steps_bytes(x), &e);
     repeat_steps(x);
     if (!x->rc && x->recurrent.hidden)
         x->rc = cuda_copy(x->g, x->recurrent.hidden, x->x + (size_t)i * n_embd,

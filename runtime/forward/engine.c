@@ -304,8 +304,15 @@ enum engine_copy engine_check_copy(struct engine *g, const struct engine_opts *o
 
 int engine_load(struct engine *g, engine_progress *progress, void *ctx, struct err *e)
 {
-    if (g->gpu) return load_gpu(g, progress, ctx, e);
-    int rc = load_weights(g, progress, ctx, e);
+    int rc = g->gpu ? load_gpu(g, progress, ctx, e) : 0;
+    if (rc && rc != ERR_STOP && g->gpu_may_fail) {
+        engine_leave_gpu(g, e);
+        if (!g->model->maps_experts) arena_release(&g->weights); /* a copy has all of them */
+        arena_release(&g->retaining_arena);
+        rc = 0;
+    }
+    if (rc || g->gpu) return rc;
+    rc = load_weights(g, progress, ctx, e);
     return rc ? rc : load_heads(g, e);
 }
 

@@ -66,6 +66,7 @@ struct engine {
     struct pool *pool;
     struct engine *draft; /* proposes tokens, on the CPU (draft.c); NULL = none */
     struct cuda *gpu;     /* holds the weights and runs conversations; NULL = this CPU */
+    bool gpu_may_fail;    /* it was chosen by auto: the CPU replaces it */
     struct arena weights, retaining_arena;
     /* the copy that the weights are mapped from; bytes 0 = none */
     struct weight_cache weight_cache;
@@ -95,8 +96,8 @@ void engine_close(struct engine *g);
 struct plan_opts engine_draft_plan(void);
 
 /* Opens file, tokenizer and heads and checks them, without loading a weight: enough for tokenize,
- * plan and info. engine_choose_device then chooses where it runs; engine_load loads the weights.
- * engine_open does all of it. */
+ * plan and info. engine_choose_device then chooses where it runs; engine_load loads the weights, on
+ * the CPU if a GPU that auto chose fails. engine_open does all of it. */
 int engine_prepare(struct engine **out, const struct engine_opts *o, struct err *e);
 int engine_load(struct engine *g, engine_progress *progress, void *ctx, struct err *e);
 
@@ -107,6 +108,8 @@ int engine_load(struct engine *g, engine_progress *progress, void *ctx, struct e
 int engine_choose_device(struct engine *g, const struct engine_opts *o,
                          const struct plan_opts *plans, int n_plans, engine_progress *progress,
                          void *ctx, struct err *e);
+/* From now on the CPU runs the model; says why, if there is a GPU. */
+void engine_leave_gpu(struct engine *g, const struct err *why);
 /* Whether each plan fits. Otherwise ERR_FIT, or ERR_USAGE for a plan that cannot run there. */
 int engine_check_plans(struct engine *g, const struct plan_opts *plans, int n_plans, int n_threads,
                        struct err *e);

@@ -144,7 +144,7 @@ int engine_choose_device(struct engine *g, const struct engine_opts *o,
                          void *ctx, struct err *e)
 {
     const struct placing p = {g, o, plans, n_plans};
-    bool automatic = o->device.kind == ENGINE_DEVICE_AUTO;
+    const bool automatic = g->gpu_may_fail = o->device.kind == ENGINE_DEVICE_AUTO;
     if (o->device.kind == ENGINE_DEVICE_CPU) return 0;
     announce_compiling(o->device.ordinal, progress, ctx);
     int rc = cuda_open(&g->gpu, o->device.ordinal, e);
@@ -152,12 +152,19 @@ int engine_choose_device(struct engine *g, const struct engine_opts *o,
     if (!rc) rc = note_eviction(&p, e);
     if (!rc && automatic) rc = gpu_check(0, e);
     if (!rc || !automatic) return rc;
-    if (g->gpu)
-        snprintf(g->device_notice, sizeof g->device_notice, "the GPU is not used: %s", e->text);
+    engine_leave_gpu(g, e);
+    return 0;
+}
+
+void engine_leave_gpu(struct engine *g, const struct err *why)
+{
+    struct cuda_device any;
+    struct err e;
+    if (g->gpu || cuda_devices(&any, 1, &e) > 0)
+        snprintf(g->device_notice, sizeof g->device_notice, "the GPU is not used: %s", why->text);
     cuda_close(g->gpu);
     g->gpu = NULL;
     model_place(g->model, 0, 0);
-    return 0;
 }
 
 const char *engine_gpu_bus(const struct engine *g)

@@ -68,7 +68,7 @@ equal "memory 4 MB: the CPU's answer" "$answer" "$(with 4000000 auto)"
 holds "memory 4 MB: a notice" "$(cat "$T/err")" 'the GPU is not used: .* of the GPU'
 with 4000000 cuda >/dev/null
 holds "memory 4 MB: --device cuda" "$(cat "$T/err")" 'use a smaller model, or --device cpu'
-for mib in 12 100 1024; do
+for mib in 12 100; do
     with $((mib << 20)) auto >"$T/out"
     equal "memory $mib MiB: exit status" 0 $?
     equal "memory $mib MiB: no notice" "" "$(cat "$T/err")"
@@ -137,7 +137,17 @@ equal "eval, auto: rows" 5 "$(eval_lists | wc -l)"
 holds "eval, auto: a notice" "$(cat "$T/err")" 'the GPU is not used: the GPU keeps units as'
 equal "eval, cuda: rows" 0 "$(eval_lists --device cuda | wc -l)"
 holds "eval, cuda: refused" "$(cat "$T/err")" 'the GPU keeps units as --kv q4, q8 or f16, not f32'
-equal "eval on the GPU: rows" 3 "$(gpu eval passkey --policy keydiff --length 96 --compression 2,3 --seeds 1 --csv --device cuda | wc -l)"
+# On the CPU, on both, and on the GPU: every row of a list, with the same answers.
+placed() { # BYTES DEVICE
+    EMU_DRIVER_MEMORY=$1 gpu eval passkey --policy keydiff,snapkv --length 64 --chunk 32 --budget 32 --seeds 1 --csv \
+        --device "$2" 2>"$T/err" | sed 1d | cut -d, -f 1-8,16
+}
+rows=$(placed 12582912 cpu)
+equal "eval: rows" 2 "$(echo "$rows" | wc -l)"
+for place in '1000000 GPU is not used' '3300000 2 of 4 layers run there' '12582912 the CPU evicts'; do
+    equal "eval with $place" "$rows" "$(placed "${place%% *}" auto)"
+    holds "eval with $place: said" "$(cat "$T/err")" "${place#* }"
+done
 
 # Heads are trained on the GPU, unless that is too small.
 for name in Milo Rex; do

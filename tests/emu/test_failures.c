@@ -1,0 +1,239 @@
+/* Each call of the CUDA driver fails, in conversations with all layers on the GPU, with some, with
+ * experts on the host, with recurrent layers, and where the CPU scores: the error names the call,
+ * and nothing is left allocated. With auto the CPU takes over.
+ *
+ * FAILURES=all in the environment: every call, not only the first two of a kind, one in the middle
+ * and the last. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/emu/meet.h"
+
+enum { OUT_OF_MEMORY = 2, ILLEGAL_ADDRESS = 700, CHUNK = 16, N_LOGITS = 4 };
+
+static const char *const calls[] = {
+    "cuInit",
+    "cuDriverGetVersion",
+    "cuDeviceGetCount",
+    "cuDeviceGet",
+    "cuDeviceGetName",
+    "cuDeviceGetAttribute",
+    "cuDeviceTotalMem",
+    "cuDevicePrimaryCtxRetain",
+    "cuCtxSetCurrent",
+    "cuModuleLoadDataEx",
+    "cuModuleGetFunction",
+    "cuMemGetInfo",
+    "cuMemAlloc",
+    "cuMemHostAlloc",
+    "cuMemcpyHtoDAsync",
+    "cuMemcpyDtoHAsync",
+    "cuMemcpyDtoDAsync",
+    "cuMemsetD8Async",
+    "cuStreamCreate",
+    "cuStreamSynchronize",
+    "cuStreamBeginCapture",
+    "cuStreamEndCapture",
+    "cuGraphInstantiateWithFlags",
+    "cuGraphLaunch",
+    "cuLaunchKernel",
+    "cuLaunchCooperativeKernel",
+};
+
+enum { N_CALLS = sizeof calls / sizeof *calls };
+
+static const struct scene {
+    const char *name, *model, *policy;
+    int gpu_layers;
+    enum engine_experts experts;
+    bool computes; /* the kernels run: the host uses what they choose */
+} scenes[] = {
+    {.name = "all layers", .policy = "keeper"},
+    {.name = "two layers", .policy = "keeper", .gpu_layers = 2},
+    {.name = "the CPU evicts", .policy = "expected"},
+    {.name = "experts on the host",
+     .model = "tests/golden/families/qwen3moe.gguf",
+     .policy = "keydiff",
+     .experts = ENGINE_EXPERTS_HOST,
+     .computes = true},
+    {.name = "recurrent", .model = "tests/golden/families/qwen35.gguf", .policy = "sink"},
+    {.name = "recurrent, two layers",
+     .model = "tests/golden/families/qwen35.gguf",
+     .policy = "sink",
+     .gpu_layers = 2},
+};
+
+static struct options options_for(const struct scene *at, const char *device)
+{
+    struct options o = demo_options(device, at->policy);
+    o.engine.model = at->model;
+    o.engine.gpu_layers = at->gpu_layers;
+    o.engine.experts = at->experts;
+    o.session.plan.chunk = CHUNK;
+    return o;
+}
+
+/* Tries tokens, accepts one of them, and runs the one behind again. */
+static int speculate(struct context *x, const int32_t *ids, struct err *e)
+{
+    if (context_try_max(x) < N_LOGITS) return 0;
+    int rc = context_try(x, ids, N_LOGITS, e);
+    if (rc) return rc;
+    context_accept(x);
+    rc = context_run(x, ids, 1, 1, e);
+    return rc ? rc : context_run_again(x, *ids, e);
+}
+
+static int draw(struct side *s, struct err *e)
+{
+    struct sampler_entry *scratch = malloc((size_t)s->engine->model->n_vocab * sizeof *scratch);
+    struct sampling sampling = sampling_default();
+    int32_t id;
+    sampling.seed = 1;
+    int rc = context_draw(&s->x, &sampling, NULL, 0, 0, scratch, &id, e);
+    sampling.temperature = 0;
+    if (!rc) rc = context_draw(&s->x, &sampling, NULL, 0, 0, scratch, &id, e);
+    free(scratch);
+    return rc;
+}
+
+/* All driver calls of a conversation: chunks, units to disk and back, an eviction, tokens alone and
+ * tried, logits, candidates. counts [N_CALLS]: calls until then, without closing. */
+static int everything(const struct scene *at, int *counts, struct err *e)
+{
+    const int32_t ids[CHUNK] = {0};
+    const struct options o = options_for(at, "cuda");
+    const struct plan_opts *plan = &o.session.plan;
+    struct side s = {0};
+    int64_t n_evicted;
+    float *logits;
+    int rc = engine_open(&s.engine, &o.engine, plan, 1, NULL, NULL, e);
+    if (!rc) rc = context_open(&s.x, s.engine, plan, 1, N_LOGITS, e);
+    for (int i = 0; !rc && i < 4; i++) rc = context_run(&s.x, ids, CHUNK, i == 3, e);
+    if (!rc) rc = cache_fetch(&s.x.cache, 4 * CHUNK, e);
+    if (!rc) rc = context_evict(&s.x, &n_evicted, e);
+    if (!rc) rc = context_loaded(&s.x, e);
+    for (int i = 0; !rc && i < 2; i++) rc = context_run(&s.x, ids, 1, 1, e);
+    if (!rc) rc = cache_fetch_state(&s.x.cache, e);
+    if (!rc) rc = speculate(&s.x, ids, e);
+    if (!rc) rc = context_logits(&s.x, &logits, e);
+    if (!rc) rc = draw(&s, e);
+    for (int i = 0; counts && i < N_CALLS; i++) counts[i] = driver_calls(calls[i]);
+    side_close(&s);
+    return rc;
+}
+
+static bool allocates(const char *call)
+{
+    return !strcmp(call, "cuMemAlloc") || !strcmp(call, "cuMemHostAlloc");
+}
+
+static void check_failure(const struct scene *at, const char *call, int nth)
+{
+    const bool full = allocates(call);
+    const bool early = !strcmp(call, "cuInit") || !strcmp(call, "cuDeviceGetCount");
+    struct err e;
+    driver_fail(call, nth, full ? OUT_OF_MEMORY : ILLEGAL_ADDRESS);
+    if (everything(at, NULL, &e) != (full ? ERR_FIT : ERR_FAIL))
+        fail_msg("%s: %s %d went unnoticed", at->name, call, nth);
+    if (!strstr(e.text, call) || (!early && !strstr(e.text, "cuda:0")) ||
+        (full && !strstr(e.text, "--device cpu")))
+        fail_msg("%s: %s %d: said: %s", at->name, call, nth, e.text);
+    if (driver_held()) fail_msg("%s: %s %d left %d things", at->name, call, nth, driver_held());
+}
+
+/* Calls of all scenes together: none of the table's is unused. */
+static void failures(void **state)
+{
+    const bool all = getenv("FAILURES") && !strcmp(getenv("FAILURES"), "all");
+    bool used[N_CALLS] = {0};
+    (void)state;
+    for (size_t s = 0; s < sizeof scenes / sizeof *scenes; s++) {
+        const struct scene *at = &scenes[s];
+        int n[N_CALLS], n_failed = 0;
+        struct err e;
+        driver_watch(NULL, NULL, at->computes);
+        driver_fail(NULL, 0, 0);
+        if (everything(at, n, &e)) fail_msg("%s: %s", at->name, e.text);
+        for (int i = 0; i < N_CALLS; i++) {
+            used[i] |= n[i] > 0;
+            for (int nth = 1; nth <= n[i]; nth++) {
+                if (!all && !allocates(calls[i]) && nth > 2 && nth != n[i] / 2 && nth != n[i])
+                    continue;
+                check_failure(at, calls[i], nth);
+                n_failed++;
+            }
+        }
+        printf("%s: %d failures\n", at->name, n_failed);
+    }
+    driver_fail(NULL, 0, 0);
+    driver_watch(NULL, NULL, true);
+    for (int i = 0; i < N_CALLS; i++)
+        if (!used[i]) fail_msg("%s is never called", calls[i]);
+}
+
+/* Opens a model and runs a chunk, whose logits it copies. The nth call fails; 0: none. Returns how
+ * often it was made until the model was loaded. */
+static int run_chunk(const struct scene *at, const char *device, const char *call, int nth,
+                     float **out)
+{
+    const int32_t ids[CHUNK] = {0};
+    const struct options o = options_for(at, device);
+    const struct plan_opts *plan = &o.session.plan;
+    struct side s = {0};
+    struct err e;
+    float *logits;
+    driver_fail(nth ? call : NULL, nth, OUT_OF_MEMORY);
+    int rc = engine_open(&s.engine, &o.engine, plan, 1, NULL, NULL, &e);
+    const int n = driver_calls(call);
+    if (!rc) rc = context_open(&s.x, s.engine, plan, 1, 1, &e);
+    if (!rc) rc = context_run(&s.x, ids, CHUNK, 1, &e);
+    if (!rc) rc = context_logits(&s.x, &logits, &e);
+    if (rc) fail_msg("%s: %s %d: %s", at->name, call, nth, e.text);
+    if (nth && (!strstr(s.engine->device_notice, "the GPU is not used: ") ||
+                !strstr(s.engine->device_notice, call)))
+        fail_msg("%s: %s %d: said: %s", at->name, call, nth, s.engine->device_notice);
+    const size_t bytes = (size_t)s.engine->model->n_vocab * sizeof *logits;
+    *out = memcpy(malloc(bytes), logits, bytes);
+    side_close(&s);
+    assert_int_equal(driver_held(), 0);
+    return n;
+}
+
+/* With auto, the CPU runs the model if the driver or the memory fails while it is loaded. */
+static void automatic(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        const struct scene *at = &scenes[i];
+        float *want, *got;
+        if (i == 2) continue; /* is loaded as 0 */
+        const int n = run_chunk(at, "auto", "cuMemcpyHtoDAsync", 0, &got);
+        free(got);
+        run_chunk(at, "cpu", "cuInit", 0, &want);
+        const struct {
+            const char *call;
+            int nth;
+        } failing[] = {{"cuModuleLoadDataEx", 1}, {"cuMemAlloc", 1}, {"cuMemcpyHtoDAsync", n}};
+        for (int k = 0; k < 3; k++) {
+            run_chunk(at, "auto", failing[k].call, failing[k].nth, &got);
+            assert_memory_equal(got, want, 256 * sizeof *got);
+            free(got);
+        }
+        free(want);
+    }
+    driver_fail(NULL, 0, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(failures),
+        cmocka_unit_test(automatic),
+    };
+    return cmocka_run_group_tests(tests, load_driver, NULL);
+}

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/options/options.h"
+#include "cli/options/options_policy.h"
 #include "runtime/cache/cache.h"
 #include "runtime/session/conversations.h"
 #include "runtime/session/session.h"
@@ -97,8 +98,11 @@ static inline void remove_library(char *dir)
 static inline struct options options_of(const char *policy, const char *kv, float temperature)
 {
     struct options o;
+    struct options_policies read;
+    struct err e;
     options_init(&o);
-    o.session.plan.policy = policy_choice(policy);
+    if (options_policies_read(policy, &read, &e)) fail_msg("%s", e.text);
+    o.session.plan.policy = read.item[0];
     plan_kv_named(kv, &o.session.plan.kv);
     o.session.plan.budget = 48;
     o.session.plan.chunk = 16;

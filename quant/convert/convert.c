@@ -31,10 +31,10 @@ int convert_int_or(const struct converter *c, const char *name, int max, int oth
     return !v || cJSON_IsNull(v) ? 0 : convert_int(c, name, max, out, e);
 }
 
-/* The family whose name has the most letters at its beginning in common; "" = none. */
+/* The family whose name has the most letters at its beginning in common, or NULL. */
 static const char *nearest_family(const char *name)
 {
-    const char *nearest = "";
+    const char *nearest = NULL;
     size_t most = 2;
     for (size_t i = 0; name && i < convert_n_families; i++) {
         size_t n = 0;
@@ -44,26 +44,38 @@ static const char *nearest_family(const char *name)
     return nearest;
 }
 
+/* Names the nearest family or, if none is near, all by GGUF's shorter names. */
+static int unknown_family(const struct converter *c, const char *name, struct err *e)
+{
+    static const char other[] = "if the model runs as GGUF, start from that file";
+    const char *nearest = nearest_family(name);
+    const struct utf8_shown shown = json_show(name ? name : "");
+    char known[512] = "";
+    if (nearest)
+        return err_set(e, ERR_FORMAT,
+                       "%s: model family \"%s\" (architectures) is not known, the nearest is %s; %s",
+                       c->config_path, shown.text, nearest, other);
+    for (size_t i = 0; i < convert_n_families; i++) {
+        const size_t n = strlen(known);
+        const char *arch = convert_families[i].arch;
+        if (i && !strcmp(arch, convert_families[i - 1].arch)) continue;
+        snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", arch);
+    }
+    return err_set(e, ERR_FORMAT, "%s: model family \"%s\" (architectures) is not known; %s: %s",
+                   c->config_path, shown.text, "known are", known);
+}
+
 static int find_family(struct converter *c, struct err *e)
 {
     const char *name =
         cJSON_GetStringValue(cJSON_GetArrayItem(json_member(c->root, "architectures"), 0));
-    char known[1024] = "";
-    for (size_t i = 0; i < convert_n_families; i++) {
-        if (name && !strcmp(name, convert_families[i].name)) {
-            c->family = &convert_families[i];
-            c->config = c->family->part ? json_member(c->root, "text_config") : c->root;
-            return 0;
-        }
-        size_t n = strlen(known);
-        snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", convert_families[i].name);
+    for (size_t i = 0; name && i < convert_n_families; i++) {
+        if (strcmp(name, convert_families[i].name)) continue;
+        c->family = &convert_families[i];
+        c->config = c->family->part ? json_member(c->root, "text_config") : c->root;
+        return 0;
     }
-    struct utf8_shown shown = json_show(name ? name : "");
-    const char *nearest = nearest_family(name);
-    return err_set(e, ERR_FORMAT,
-                   "%s: model family \"%s\" (architectures) is not known%s%s; if the model runs as "
-                   "GGUF, start from that file; known are: %s",
-                   c->config_path, shown.text, *nearest ? ", the nearest is " : "", nearest, known);
+    return unknown_family(c, name, e);
 }
 
 /* GGUF files of SmolLM3 do not name the layers without rotation: they are every fourth. */
@@ -106,7 +118,8 @@ static int check_config(const struct converter *c, struct err *e)
                        shown.text, expected);
     }
     static const char *const experts[] = {"num_local_experts", "num_experts"};
-    for (size_t i = 0; !(c->family->id & (EXPERTS | GPT_OSS | GEMMA4)) && i < 2; i++)
+    const bool allowed = c->family->experts || c->family->id & (GEMMA4 | GRANITE_H);
+    for (size_t i = 0; !allowed && i < 2; i++)
         if (json_int(c->config, experts[i], 2, INT32_MAX, &n))
             return err_set(e, ERR_FORMAT,
                            "%s: %s is %d, mixtures of experts are not supported in a %s",
@@ -120,10 +133,14 @@ static int read_n_ff(const struct converter *c, int *out, struct err *e)
     const int big = 1 << 24;
     int64_t multiple = 1;
     double factor = 1;
-    int rc = convert_int(
-        c, c->family->id == GRANITE_H ? "shared_intermediate_size" : "intermediate_size", big, out,
-        e);
-    if (rc || c->family->id != LFM2 || !json_bool(c->config, "block_auto_adjust_ff_dim", false))
+    const bool experts = convert_has_experts(c);
+    const bool shared = c->family->id == GRANITE_H && !experts;
+    const char *name = shared ? "shared_intermediate_size" : "intermediate_size";
+    if (experts && c->family->id & DELTA) /* all layers have experts */
+        return convert_int_or(c, name, big, 1, out, e);
+    int rc = convert_int(c, name, big, out, e);
+    if (rc || c->family->id != LFM2 || experts ||
+        !json_bool(c->config, "block_auto_adjust_ff_dim", false))
         return rc;
     json_number(c->config, "block_ffn_dim_multiplier", &factor);
     json_int(c->config, "block_multiple_of", 1, big, &multiple);
@@ -138,12 +155,6 @@ static int read_usual(const struct converter *c, const char *name, int max, int 
 {
     if (c->family->id != GEMMA3) return convert_int(c, name, max, out, e);
     return convert_int_or(c, name, max, gemma3, out, e);
-}
-
-static bool has_experts(const struct converter *c)
-{
-    return c->family->id & (EXPERTS | GPT_OSS) ||
-           (c->family->id == GEMMA4 && json_bool(c->config, "enable_moe_block", false));
 }
 
 static int read_config(struct converter *c, struct err *e)
@@ -181,7 +192,8 @@ static int read_config(struct converter *c, struct err *e)
     memcpy(c->dims, dims, sizeof dims);
     if (c->family->id & HYBRID) rc = convert_recurrent(c, e);
     if (!rc && c->family->id == GEMMA4) rc = convert_gemma4(c, e);
-    if (!rc && has_experts(c)) rc = convert_experts(c, e);
+    c->experts.n_dense = c->n_layer;
+    if (!rc && convert_has_experts(c)) rc = convert_experts(c, e);
     if (rc) return rc;
     c->tied = json_bool(c->config, "tie_word_embeddings",
                         json_bool(c->root, "tie_word_embeddings",
@@ -221,6 +233,16 @@ static void part_name(const struct converter *c, const char *own, char out[NAME_
         snprintf(out, NAME_BYTES, "%.128s", own);
 }
 
+/* GLM's layers behind the last. */
+static bool drafts_tokens(const struct converter *c, const char *name)
+{
+    int layer;
+    int64_t n = 0;
+    json_int(c->config, "num_nextn_predict_layers", 0, LAYERS_MAX, &n);
+    return sscanf(name, "model.layers.%4d.", &layer) == 1 && layer >= c->n_layer &&
+           layer < c->n_layer + n;
+}
+
 /* Tensors of old files that are not needed, and parts for images. */
 static bool is_ignored(const struct converter *c, const char *name)
 {
@@ -236,7 +258,8 @@ static bool is_ignored(const struct converter *c, const char *name)
     }
     for (size_t i = 0; c->family->part && i < sizeof parts / sizeof *parts; i++)
         if (!strncmp(name, parts[i], strlen(parts[i]))) return true;
-    if (c->family->id & QWEN35 && !strncmp(name, "mtp.", 4)) return true; /* drafts tokens */
+    if (c->family->id & DELTA && !strncmp(name, "mtp.", 4)) return true; /* drafts tokens */
+    if (c->family->id == GLM4MOE && drafts_tokens(c, name)) return true;
     own_name(c, name, own);
     return c->tied && !strcmp(own, "lm_head.weight"); /* a copy of the embedding */
 }
@@ -324,6 +347,7 @@ static int add_tensor(struct converter *c, const struct convert_row *r, const ch
         to->ne[0] /= to->ne[1];
     }
     if (r->n_out == ONE) to->n_dims = 1; /* [1][n_in] */
+    if (r->half >= QUERIES_KEYS_VALUES) return convert_mixed(c, r, to, e);
     if (r->half) {
         to->ne[1] /= 2;
         if (r->half == SECOND) to->data = (const char *)t->data + t->bytes / 2;
@@ -387,6 +411,16 @@ static int take_whole_stack(struct converter *c, const struct convert_row *r, co
     return convert_stack(c, r, hf, gguf, e);
 }
 
+/* Whether the layer has the part of the row. */
+static bool is_of_layer(const struct converter *c, const struct convert_row *r, int layer)
+{
+    const enum layers kind = c->recurrent.kinds[layer];
+    const bool dense = layer < c->experts.n_dense;
+    if (r->stacked && !c->experts.stacked) return false;
+    if (r->layers == DENSE || r->layers == SPARSE) return dense == (r->layers == DENSE);
+    return kind <= LAYERS || r->layers <= LAYERS || r->layers == kind;
+}
+
 static int take_tensor(struct converter *c, const struct convert_row *r, int layer, struct err *e)
 {
     const struct safetensors_tensor *t;
@@ -394,8 +428,7 @@ static int take_tensor(struct converter *c, const struct convert_row *r, int lay
     if (!(r->allowed & c->family->id)) return 0;
     const bool of_keys = !strncmp(r->gguf, "attn_k", 6) || !strncmp(r->gguf, "attn_v.", 7);
     if (of_keys && layer >= c->n_layer - c->windowed.n_shared) return 0;
-    const enum layers kind = c->recurrent.kinds[layer];
-    if (kind > LAYERS && r->layers > LAYERS && r->layers != kind) return 0;
+    if (!is_of_layer(c, r, layer)) return 0;
     snprintf(own, sizeof own, "%s", r->hf);
     snprintf(gguf, sizeof gguf, "%s", r->gguf);
     if (r->layers) {
@@ -403,14 +436,25 @@ static int take_tensor(struct converter *c, const struct convert_row *r, int lay
         snprintf(gguf, sizeof gguf, "blk.%d.%s", layer, r->gguf);
     }
     if (r->stacked) return take_whole_stack(c, r, own, gguf, e);
-    if (strchr(r->hf, '*')) return take_stack(c, r, layer, gguf, e);
+    if (strchr(r->hf, '*')) return c->experts.stacked ? 0 : take_stack(c, r, layer, gguf, e);
     int rc = find_tensor(c, r, own, &t, e);
     return rc || !t ? rc : add_tensor(c, r, gguf, t, e);
+}
+
+/* Whether the folder has the matrices of experts one by one. */
+static bool has_single_experts(const struct converter *c)
+{
+    for (size_t i = 0; i < safetensors_n(c->s->weights); i++) {
+        const char *at = strstr(safetensors_at(c->s->weights, i)->name, ".experts.");
+        if (at && strspn(at + strlen(".experts."), "0123456789")) return true;
+    }
+    return false;
 }
 
 static int take_tensors(struct converter *c, struct err *e)
 {
     int rc = check_names(c, e);
+    c->experts.stacked = !has_single_experts(c);
     for (size_t i = 0; !rc && i < convert_n_rows; i++)
         if (!convert_rows[i].layers) rc = take_tensor(c, &convert_rows[i], 0, e);
     for (int layer = 0; !rc && layer < c->n_layer; layer++) {
@@ -538,7 +582,7 @@ static void rope_magnitude(struct converter *c)
 
 static double share_default(const struct converter *c)
 {
-    return c->family->id == GLM4 ? 0.5 : c->family->id == QWEN35 ? 0.25 : 1;
+    return c->family->id & (GLM4 | GLM4MOE) ? 0.5 : c->family->id & DELTA ? 0.25 : 1;
 }
 
 /* Gemma 4: frequencies are those of a whole head, and only the first pairs rotate. */
@@ -643,8 +687,8 @@ static int granite_keys(struct converter *c, struct err *e)
 static int64_t sliding_window(const struct converter *c)
 {
     int64_t n;
-    bool used = !(c->family->id & (QWEN2 | QWEN3 | SMOLLM3 | QWEN2MOE |
-                                   QWEN3MOE)); /* unless their config sets it */
+    bool used = !(c->family->id & (QWEN2 | QWEN3 | SMOLLM3 | QWEN2MOE | QWEN3MOE |
+                                   DOTS1)); /* unless their config sets it */
     used = json_bool(c->config, "use_sliding_window", used);
     return used && json_int(c->config, "sliding_window", 1, INT32_MAX, &n) ? n : 0;
 }
@@ -710,7 +754,7 @@ static int take_keys(struct converter *c, struct err *e)
     if (c->dims[N_EXPERTS]) convert_experts_keys(c);
     if (c->family->id == GEMMA4) convert_gemma4_keys(c);
     if (c->family->id & (WINDOWED | OLMO2)) return convert_windows_keys(c, e);
-    if (c->family->id & (GRANITE | GRANITE_H)) return granite_keys(c, e);
+    if (c->family->id & (GRANITE | GRANITE_H | GRANITEMOE)) return granite_keys(c, e);
     return c->family->id == MINICPM ? minicpm_keys(c, e) : 0;
 }
 
@@ -727,7 +771,10 @@ static const char known_keys[] =
     "mamba_d_head mamba_d_state mamba_expand mamba_n_groups mamba_n_heads mamba_ssm_dtype "
     "mlp_only_layers mtp_num_hidden_layers mtp_use_dedicated_embeddings norm_eps "
     "normalization_function num_heads position_embedding_type shared_intermediate_size theta "
-    "decoder_sparse_step moe_intermediate_size norm_topk_prob num_experts_per_tok "
+    "decoder_sparse_step first_k_dense_replace moe_intermediate_size moe_layer_freq n_group "
+    "n_routed_experts n_shared_experts norm_topk_prob num_dense_layers num_experts_per_tok "
+    "num_nextn_predict_layers routed_scaling_factor scoring_func topk_group topk_method "
+    "use_expert_bias use_qk_norm "
     "output_router_logits router_aux_loss_coef router_jitter_noise shared_expert_intermediate_size "
     "attn_logit_softcapping cache_implementation final_logit_softcapping hidden_activation "
     "layer_norm_eps logit_scale "

@@ -1,8 +1,7 @@
 /* convert: reads a Hugging Face folder (config.json, tokenizer, *.safetensors) as a source and
  * translates its names, hyper-parameters and vocabulary to GGUF, as llama.cpp does.
  *
- * Families: LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM,
- * Phi3ForCausalLM, MiniCPMForCausalLM. Unknown tensors, missing tensors and tensors of another
+ * Families: convert_rows.c. Unknown tensors, missing tensors and tensors of another
  * shape than the config says are refused by name: nothing is guessed. */
 #ifndef RETAIN_QUANT_CONVERT_CONVERT_H
 #define RETAIN_QUANT_CONVERT_CONVERT_H

@@ -7,8 +7,24 @@
 #include "quant/convert/safetensors.h"
 #include "runtime/model/gguf.h"
 
-/* Families whose settings need not say that weights of experts are divided by their sum. */
-enum { ALWAYS_NORMALIZED = MIXTRAL | GPT_OSS | GEMMA4 };
+/* Families whose settings need not say that weights of experts are divided by their sum; those
+ * whose GGUF files need not. */
+enum {
+    ALWAYS_NORMALIZED = MIXTRAL | GPT_OSS | GEMMA4 | GRANITEMOE | GRANITE_H | QWEN35,
+    NORMALIZED_IN_GGUF = ALWAYS_NORMALIZED | QWEN3MOE | QWEN3NEXT | GLM4MOE | LFM2,
+    NORMALIZED_BY_DEFAULT = ALWAYS_NORMALIZED | QWEN3NEXT | GLM4MOE | DOTS1 | LFM2,
+    OWN_WIDTH = QWEN2MOE | QWEN3MOE | GEMMA4 | DELTA | DENSE_FIRST | LFM2,
+    SIGMOID = GLM4MOE | LFM2, /* as their files say it */
+};
+
+bool convert_has_experts(const struct converter *c)
+{
+    int64_t n;
+    return c->family->experts ||
+           (c->family->id == GEMMA4 && json_bool(c->config, "enable_moe_block", false)) ||
+           (c->family->id == GRANITE_H &&
+            json_int(c->config, "num_local_experts", 1, INT32_MAX, &n));
+}
 
 /* Settings with which layers would differ from the tables. */
 static int check(const struct converter *c, struct err *e)
@@ -24,45 +40,101 @@ static int check(const struct converter *c, struct err *e)
                        "%s: decoder_sparse_step or mlp_only_layers: only models whose layers all "
                        "have experts are supported",
                        c->config_path);
+    const char *scores = json_text(c->config, "scoring_func");
+    if ((json_int(c->config, "moe_layer_freq", 0, INT32_MAX, &step) && step != 1) ||
+        (scores && strcmp(scores, "sigmoid")))
+        return err_set(e, ERR_FORMAT,
+                       "%s: moe_layer_freq must be 1, and scoring_func sigmoid: others are not "
+                       "supported",
+                       c->config_path);
     if (cJSON_IsNumber(json_member(c->config, "clip_qkv")))
         return err_set(e, ERR_FORMAT, "%s: clip_qkv is not supported", c->config_path);
     return 0;
 }
 
+/* The width of all shared experts together. */
+static int read_shared(const struct converter *c, int n_ff, int *out, struct err *e)
+{
+    int64_t n = 0;
+    if (c->family->id & (QWEN2MOE | DELTA))
+        return convert_int(c, "shared_expert_intermediate_size", 1 << 24, out, e);
+    if (c->family->id & (GRANITEMOE | GRANITE_H))
+        json_int(c->config, "shared_intermediate_size", 0, 1 << 24, &n);
+    else if (json_int(c->config, "n_shared_experts", 0, 64, &n))
+        n *= n_ff;
+    *out = (int)n;
+    return 0;
+}
+
+/* Gemma 4 has experts beside the other feed-forward. */
+static int n_dense(const struct converter *c)
+{
+    int64_t n = 0;
+    if (c->family->id == GEMMA4) return c->n_layer;
+    json_int(c->config, "first_k_dense_replace", 0, c->n_layer, &n);
+    json_int(c->config, "num_dense_layers", 0, c->n_layer, &n);
+    return (int)n;
+}
+
 int convert_experts(struct converter *c, struct err *e)
 {
+    static const char *const counts[] = {"num_local_experts", "num_experts", "n_routed_experts"};
     enum { COUNT_MAX = 1024, BIG = 1 << 24 };
     const unsigned id = c->family->id;
-    int n = 0, n_ff = 0, n_shared = 0;
+    int n = 0, n_ff = 0, n_shared = 0, at = 0;
     int rc = check(c, e);
-    const bool local = json_member(c->config, "num_local_experts") != NULL;
-    if (!rc) rc = convert_int(c, local ? "num_local_experts" : "num_experts", COUNT_MAX, &n, e);
+    while (at < 2 && !json_member(c->config, counts[at])) at++;
+    if (!rc) rc = convert_int(c, counts[at], COUNT_MAX, &n, e);
     const char *used = id == GEMMA4 ? "top_k_experts" : "num_experts_per_tok";
     if (!rc) rc = convert_int(c, used, n, &c->experts.n_used, e);
-    bool own_width = id & (QWEN2MOE | QWEN3MOE | GEMMA4);
-    if (!rc)
-        rc = convert_int(c, own_width ? "moe_intermediate_size" : "intermediate_size", BIG, &n_ff,
-                         e);
-    if (!rc && id == QWEN2MOE)
-        rc = convert_int(c, "shared_expert_intermediate_size", BIG, &n_shared, e);
-    c->experts.normalized = id & ALWAYS_NORMALIZED || json_bool(c->config, "norm_topk_prob", false);
+    const char *width = id & OWN_WIDTH ? "moe_intermediate_size" : "intermediate_size";
+    if (!rc) rc = convert_int(c, width, BIG, &n_ff, e);
+    if (!rc) rc = read_shared(c, n_ff, &n_shared, e);
+    c->experts.n_dense = n_dense(c);
+    c->experts.normalized =
+        id & ALWAYS_NORMALIZED ||
+        json_bool(c->config, "norm_topk_prob", (id & NORMALIZED_BY_DEFAULT) != 0);
     c->dims[N_EXPERTS] = n;
     c->dims[EXPERT_FF] = n_ff;
     c->dims[EXPERT_FF2] = 2 * (int64_t)n_ff;
     c->dims[SHARED_FF] = n_shared;
+    c->dims[SHARED_FF2] = 2 * (int64_t)n_shared;
     return rc;
+}
+
+/* The key of a number that the settings may have. */
+static void number_key(struct converter *c, const char *suffix, const char *name)
+{
+    int64_t n;
+    if (json_int(c->config, name, 0, INT32_MAX, &n)) convert_u32(c, suffix, n);
+}
+
+/* Groups of experts, and the factor of what they give. */
+static void routing_keys(struct converter *c)
+{
+    double factor;
+    number_key(c, "expert_group_count", "n_group");
+    number_key(c, "expert_group_used_count", "topk_group");
+    number_key(c, "expert_shared_count", "n_shared_experts");
+    number_key(c, "leading_dense_block_count",
+               c->family->id == LFM2 ? "num_dense_layers" : "first_k_dense_replace");
+    if (c->family->id & SIGMOID) convert_u32(c, "expert_gating_func", 2);
+    if (json_number(c->config, "routed_scaling_factor", &factor) && factor > 0)
+        convert_f32(c, "expert_weights_scale", factor);
 }
 
 void convert_experts_keys(struct converter *c)
 {
     char key[96];
     const unsigned id = c->family->id;
-    const bool usual = id & (ALWAYS_NORMALIZED | QWEN3MOE);
+    const bool usual = id & NORMALIZED_IN_GGUF;
     convert_u32(c, "expert_count", c->dims[N_EXPERTS]);
     convert_u32(c, "expert_used_count", c->experts.n_used);
-    if (id & (QWEN2MOE | QWEN3MOE | GEMMA4 | GPT_OSS))
+    if (id & (OWN_WIDTH | GPT_OSS))
         convert_u32(c, "expert_feed_forward_length", c->dims[EXPERT_FF]);
-    if (id == QWEN2MOE) convert_u32(c, "expert_shared_feed_forward_length", c->dims[SHARED_FF]);
+    if (c->dims[SHARED_FF] && !(id & DENSE_FIRST))
+        convert_u32(c, "expert_shared_feed_forward_length", c->dims[SHARED_FF]);
+    routing_keys(c);
     snprintf(key, sizeof key, "%s.expert_weights_norm", c->family->arch);
     if (c->experts.normalized != usual) gguf_keys_bool(&c->s->keys, key, c->experts.normalized);
 }
@@ -73,9 +145,11 @@ static int add_stack(struct converter *c, const struct convert_row *r, const cha
                      const struct safetensors_tensor *t, struct err *e)
 {
     const bool vector = r->n_in == ONE, as_gguf = r->stacked == STACKED;
+    const bool half = r->stacked == STACKED_FIRST || r->stacked == STACKED_SECOND;
     const int64_t n_out = c->dims[r->n_out], n_in = c->dims[r->n_in], n = c->dims[N_EXPERTS];
     const int step = r->stacked == STACKED_EVEN || r->stacked == STACKED_ODD ? 2 : 1;
-    const int64_t rows = as_gguf ? n_out : n_in, columns = as_gguf ? n_in : step * n_out;
+    const int64_t rows = half ? 2 * n_out : as_gguf ? n_out : n_in;
+    const int64_t columns = half || as_gguf ? n_in : step * n_out;
     const bool right = vector ? t->n_dims == 2 && t->shape[1] == step * n_out
                               : t->n_dims == 3 && t->shape[1] == rows && t->shape[2] == columns;
     if (!right || t->shape[0] != n || t->type == SAFETENSORS_BYTES)
@@ -90,7 +164,13 @@ static int add_stack(struct converter *c, const struct convert_row *r, const cha
     to->ne[0] = vector ? n_out : n_in;
     to->ne[1] = vector ? n : n_out;
     to->ne[2] = vector ? 1 : n;
-    if (!as_gguf)
+    if (half)
+        to->strides = (struct source_strides){.first = r->stacked == STACKED_SECOND ? n_out * n_in
+                                                                                    : 0,
+                                              .matrix = rows * n_in,
+                                              .row = n_in,
+                                              .number = 1};
+    else if (!as_gguf)
         to->strides = (struct source_strides){.first = r->stacked == STACKED_ODD,
                                               .matrix = rows * columns,
                                               .row = vector ? columns : step,

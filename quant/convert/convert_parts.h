@@ -48,20 +48,26 @@ enum {
     GEMMA4 = 1 << 26,  /* some with experts */
     GEMMA = GEMMA2 | GEMMA3,
     WINDOWED = GEMMA | EXAONE4 | COHERE2 | GPT_OSS | GEMMA4,
-    HYBRID = QWEN35 | LFM2 | SCANS,
+    QWEN3NEXT = 1 << 27, /* and experts; QWEN35 and LFM2: some */
+    DELTA = QWEN35 | QWEN3NEXT,
+    HYBRID = DELTA | LFM2 | SCANS,
     /* with experts */
     MIXTRAL = 1 << 18,
     QWEN2MOE = 1 << 19,
     QWEN3MOE = 1 << 20,
     OLMOE = 1 << 21,
-    EXPERTS = MIXTRAL | QWEN2MOE | QWEN3MOE | OLMOE, /* in all layers, one tensor for each */
+    GRANITEMOE = 1 << 28,
+    GLM4MOE = 1 << 29,
+    DOTS1 = 1 << 30,
+    DENSE_FIRST = GLM4MOE | DOTS1,
+    EXPERTS = MIXTRAL | QWEN2MOE | QWEN3MOE | OLMOE | GRANITEMOE | DENSE_FIRST,
     EVERY = ALL | HYBRID | WINDOWED | EXPERTS,
     KV_HEADS_BY_LAYER = LFM2 | GRANITE_H | NEMOTRON_H | GEMMA4,
     ALIKE = EVERY & ~(LFM2 | NEMOTRON_H), /* names of tensors as in most families */
     NORMS_BEFORE = (ALL & ~OLMO2) | EXPERTS,
     /* biases of all matrices, if the config sets them */
     BIASES = LLAMA | GRANITE | SMOLLM3 | ERNIE4_5 | SEED_OSS,
-    QKV_BIASES = BIASES | OLMO2 | QWEN2 | QWEN3 | GLM4 | QWEN2MOE | GPT_OSS,
+    QKV_BIASES = BIASES | OLMO2 | QWEN2 | QWEN3 | GLM4 | QWEN2MOE | GPT_OSS | GLM4MOE,
     GATE_AND_UP = ALL & ~PHI3 & ~GLM4, /* two tensors */
 };
 
@@ -69,7 +75,8 @@ struct convert_family {
     const char *name; /* config.json's "architectures" */
     const char *arch; /* general.architecture */
     unsigned id;
-    bool pairs; /* GGUF has rows of Q and K in neighbouring-pair order, the folder does not */
+    bool pairs;   /* GGUF has rows of Q and K in neighbouring-pair order, the folder does not */
+    bool experts; /* always; Gemma 4 and Granite 4 H have them if the settings say so */
     /* The language model is one part of several: its settings are in text_config, and its tensors
      * have this before "language_model." in their names, NULL: it is the whole. */
     const char *part;
@@ -102,20 +109,34 @@ enum dim {
     VALUE,
     IN,
     EMBD3,
+    MIXED,  /* queries, keys, values and gates of all heads */
+    HEADS2, /* two numbers for each head */
     /* of layers with experts: their number, the width of one, of the shared ones */
     N_EXPERTS,
     EXPERT_FF,
     EXPERT_FF2,
     SHARED_FF,
+    SHARED_FF2,
     DIMS
 };
 
-/* The layers that have a tensor, and the half of a tensor that is meant. */
-enum layers { NO_LAYER, LAYERS, ATTENTION, RECURRENT, FEED_FORWARD };
-enum half { WHOLE, FIRST, SECOND };
-/* One tensor with a matrix or vector for each expert. Its rows may be the folder's columns, and of
- * these every second, from the first or the second on. */
-enum stacked { NOT_STACKED, STACKED, STACKED_COLUMNS, STACKED_EVEN, STACKED_ODD };
+/* The layers that have a tensor: DENSE, SPARSE: those without and with experts, of families that
+ * have no other feed-forward in the latter. */
+enum layers { NO_LAYER, LAYERS, ATTENTION, RECURRENT, FEED_FORWARD, DENSE, SPARSE };
+/* The part of a tensor that is meant; of MIXED rows the heads' queries, keys and values, or gates.
+ */
+enum half { WHOLE, FIRST, SECOND, QUERIES_KEYS_VALUES, GATES };
+/* One tensor with a matrix or vector for each expert. Its rows may be the first or second half of
+ * the folder's, or its columns, and of these every second, from the first or the second on. */
+enum stacked {
+    NOT_STACKED,
+    STACKED,
+    STACKED_FIRST,
+    STACKED_SECOND,
+    STACKED_COLUMNS,
+    STACKED_EVEN,
+    STACKED_ODD
+};
 /* Heads of a tensor that GGUF has in tiles (source.h): all, those after the keys, the columns. */
 enum tiled { NOT_TILED, TILED, TILED_VALUES, TILED_COLUMNS };
 
@@ -157,7 +178,9 @@ struct converter {
     } recurrent;
     struct experts_config {
         int n_used;
+        int n_dense;     /* the first layers, without experts; all layers in a model without */
         bool normalized; /* their weights are divided by their sum */
+        bool stacked;    /* the folder has one tensor of all */
     } experts;
     int64_t dims[DIMS];
     bool tied;
@@ -191,6 +214,7 @@ int convert_stack(struct converter *c, const struct convert_row *r, const char *
                   const char *gguf, struct err *e);
 
 /* For families with experts: their numbers; the keys. */
+bool convert_has_experts(const struct converter *c);
 int convert_experts(struct converter *c, struct err *e);
 void convert_experts_keys(struct converter *c);
 
@@ -202,5 +226,9 @@ int convert_factors(struct converter *c, struct source_tensor *t, struct err *e)
 
 /* The order of a tensor's heads. */
 struct source_tiles convert_tiles(const struct converter *c, const struct convert_row *r);
+
+/* Takes one part of MIXED rows. */
+int convert_mixed(struct converter *c, const struct convert_row *r, struct source_tensor *t,
+                  struct err *e);
 
 #endif

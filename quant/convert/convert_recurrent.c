@@ -36,7 +36,7 @@ static int read_layer_types(struct converter *c, struct err *e)
                        "supported",
                        c->config_path);
     if (c->family->id == FALCON_H1) return 0;
-    if (!cJSON_IsArray(list) && c->family->id == QWEN35) {
+    if (!cJSON_IsArray(list) && c->family->id & DELTA) {
         int rc = convert_int_or(c, "full_attention_interval", LAYERS_MAX, step, &step, e);
         for (; !rc && i < c->n_layer; i++)
             c->recurrent.kinds[i] = (i + 1) % step ? RECURRENT : ATTENTION;
@@ -64,7 +64,7 @@ int convert_recurrent(struct converter *c, struct err *e)
                                               "mamba_d_state", "mamba_d_head"},
                              *const mixer[] = {"conv_kernel", "n_groups", "mamba_num_heads",
                                                "ssm_state_size", "mamba_head_dim"};
-    const char *const *names = c->family->id == QWEN35       ? delta
+    const char *const *names = c->family->id & DELTA         ? delta
                                : c->family->id == NEMOTRON_H ? mixer
                                                              : scan;
     struct recurrent_config *r = &c->recurrent;
@@ -89,14 +89,18 @@ int convert_recurrent(struct converter *c, struct err *e)
     c->dims[HEADS] = r->n_value;
     c->dims[VALUE] = r->value_dim;
     c->dims[IN] = values + c->dims[CHANNELS] + r->n_value;
+    c->dims[MIXED] = values + c->dims[CHANNELS];
+    c->dims[HEADS2] = 2 * (int64_t)r->n_value;
     return 0;
 }
 
-/* How GGUF orders the value heads of a tensor: only where several share a key head. */
+/* How GGUF orders the value heads of a tensor: only where several share a key head, and not in
+ * Qwen3-Next. */
 struct source_tiles convert_tiles(const struct converter *c, const struct convert_row *r)
 {
     const struct recurrent_config *n = &c->recurrent;
-    if (!r->tiled || n->n_value == n->n_key) return (struct source_tiles){0};
+    if (!r->tiled || n->n_value == n->n_key || c->family->id == QWEN3NEXT)
+        return (struct source_tiles){0};
     const bool heads = r->n_out == HEADS;
     return (struct source_tiles){
         .groups = n->n_key,
@@ -107,8 +111,25 @@ struct source_tiles convert_tiles(const struct converter *c, const struct conver
     };
 }
 
-/* ---- factors ----------------------------------------------------------------------------------
- */
+/* Qwen3-Next: the folder has the query, key, values and gates of a key head together. */
+int convert_mixed(struct converter *c, const struct convert_row *r, struct source_tensor *t,
+                  struct err *e)
+{
+    const struct recurrent_config *n = &c->recurrent;
+    const int values = n->n_value / n->n_key * n->value_dim;
+    const int sizes[] = {n->key_dim, n->key_dim, values, values};
+    const bool gates = r->half == GATES;
+    t->ne[1] = c->dims[gates ? VALUES : CHANNELS];
+    int32_t *order = source_make_order(c->s, t);
+    if (!order) return err_set(e, ERR_FAIL, "out of memory for the order of %s", t->name);
+    for (int part = 0, first = 0; part < 4; first += sizes[part++])
+        for (int head = 0; (part == 3) == gates && head < n->n_key; head++)
+            for (int i = 0; i < sizes[part]; i++)
+                *order++ = head * 2 * (n->key_dim + values) + first + i;
+    return 0;
+}
+
+/* ---- factors --------------------------------------------------------------------------------- */
 
 /* Falcon-H1's settings that multiply what a matrix gives or reads, by the matrix. */
 static const struct {
@@ -189,10 +210,11 @@ static void kv_heads_key(struct converter *c)
 
 static void recurrent_layers_key(struct converter *c)
 {
+    char key[96];
     bool layers[LAYERS_MAX];
     for (int i = 0; i < c->n_layer; i++) layers[i] = c->recurrent.kinds[i] == RECURRENT;
-    gguf_keys_array(&c->s->keys, "qwen35.attention.recurrent_layers", GGUF_BOOL,
-                    (uint64_t)c->n_layer, layers, (size_t)c->n_layer);
+    snprintf(key, sizeof key, "%s.attention.recurrent_layers", c->family->arch);
+    gguf_keys_array(&c->s->keys, key, GGUF_BOOL, (uint64_t)c->n_layer, layers, (size_t)c->n_layer);
 }
 
 /* A number for each layer, 0 for those without a feed-forward. */
@@ -221,13 +243,13 @@ void convert_recurrent_keys(struct converter *c)
     convert_u32(c, "ssm.group_count", r->n_key);
     convert_u32(c, "ssm.time_step_rank", r->n_value);
     convert_u32(c, "ssm.inner_size", (int64_t)r->n_value * r->value_dim);
+    if (c->family->id & DELTA) recurrent_layers_key(c);
     if (c->family->id == QWEN35) {
         for (int i = 0; i < 3 && cJSON_GetArraySize(given) == 3; i++)
             sections[i] = cJSON_GetArrayItem(given, i)->valueint;
-        recurrent_layers_key(c);
-        gguf_keys_array(&c->s->keys, "qwen35.rope.dimension_sections", GGUF_I32, 4, sections,
-                        sizeof sections);
-        return;
+        char key[96];
+        snprintf(key, sizeof key, "%s.rope.dimension_sections", c->family->arch);
+        gguf_keys_array(&c->s->keys, key, GGUF_I32, 4, sections, sizeof sections);
     }
     if (c->family->id != GRANITE_H) return;
     const char *positions = json_text(c->config, "position_embedding_type");

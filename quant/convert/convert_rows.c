@@ -1,50 +1,60 @@
 #include "quant/convert/convert_parts.h"
 
 const struct convert_family convert_families[] = {
-    {"LlamaForCausalLM", "llama", LLAMA, true, NULL},
-    {"MistralForCausalLM", "llama", LLAMA, true, NULL},
-    {"Qwen2ForCausalLM", "qwen2", QWEN2, false, NULL},
-    {"Qwen3ForCausalLM", "qwen3", QWEN3, false, NULL},
-    {"Phi3ForCausalLM", "phi3", PHI3, false, NULL},
-    {"MiniCPMForCausalLM", "minicpm", MINICPM, true, NULL},
-    {"GraniteForCausalLM", "granite", GRANITE, true, NULL},
-    {"Olmo2ForCausalLM", "olmo2", OLMO2, false, NULL},
-    {"Olmo3ForCausalLM", "olmo2", OLMO2, false, NULL},
-    {"SmolLM3ForCausalLM", "smollm3", SMOLLM3, true, NULL},
-    {"Ministral3ForCausalLM", "mistral3", MISTRAL3, true, NULL},
-    {"Mistral3ForConditionalGeneration", "mistral3", MISTRAL3, true, ""},
-    {"Ernie4_5ForCausalLM", "ernie4_5", ERNIE4_5, false, NULL},
-    {"SeedOssForCausalLM", "seed_oss", SEED_OSS, false, NULL},
-    {"Glm4ForCausalLM", "glm4", GLM4, false, NULL},
-    {"Qwen3_5ForCausalLM", "qwen35", QWEN35, false, NULL},
-    {"Qwen3_5ForConditionalGeneration", "qwen35", QWEN35, false, "model."},
-    {"Gemma2ForCausalLM", "gemma2", GEMMA2, false, NULL},
-    {"Gemma3ForCausalLM", "gemma3", GEMMA3, false, NULL},
-    {"Gemma3ForConditionalGeneration", "gemma3", GEMMA3, false, ""},
-    {"Exaone4ForCausalLM", "exaone4", EXAONE4, false, NULL},
-    {"Cohere2ForCausalLM", "cohere2", COHERE2, false, NULL},
-    {"GptOssForCausalLM", "gpt-oss", GPT_OSS, false, NULL},
-    {"Gemma4ForCausalLM", "gemma4", GEMMA4, false, NULL},
-    {"Gemma4ForConditionalGeneration", "gemma4", GEMMA4, false, "model."},
-    {"Lfm2ForCausalLM", "lfm2", LFM2, false, NULL},
-    {"GraniteMoeHybridForCausalLM", "granitehybrid", GRANITE_H, true, NULL},
-    {"FalconH1ForCausalLM", "falcon-h1", FALCON_H1, false, NULL},
-    {"NemotronHForCausalLM", "nemotron_h", NEMOTRON_H, false, NULL},
-    {"MixtralForCausalLM", "llama", MIXTRAL, true, NULL},
-    {"Qwen2MoeForCausalLM", "qwen2moe", QWEN2MOE, false, NULL},
-    {"Qwen3MoeForCausalLM", "qwen3moe", QWEN3MOE, false, NULL},
-    {"OlmoeForCausalLM", "olmoe", OLMOE, false, NULL},
+    {"LlamaForCausalLM", "llama", LLAMA, true, false, NULL},
+    {"MistralForCausalLM", "llama", LLAMA, true, false, NULL},
+    {"Qwen2ForCausalLM", "qwen2", QWEN2, false, false, NULL},
+    {"Qwen3ForCausalLM", "qwen3", QWEN3, false, false, NULL},
+    {"Phi3ForCausalLM", "phi3", PHI3, false, false, NULL},
+    {"MiniCPMForCausalLM", "minicpm", MINICPM, true, false, NULL},
+    {"GraniteForCausalLM", "granite", GRANITE, true, false, NULL},
+    {"Olmo2ForCausalLM", "olmo2", OLMO2, false, false, NULL},
+    {"Olmo3ForCausalLM", "olmo2", OLMO2, false, false, NULL},
+    {"SmolLM3ForCausalLM", "smollm3", SMOLLM3, true, false, NULL},
+    {"Ministral3ForCausalLM", "mistral3", MISTRAL3, true, false, NULL},
+    {"Mistral3ForConditionalGeneration", "mistral3", MISTRAL3, true, false, ""},
+    {"Ernie4_5ForCausalLM", "ernie4_5", ERNIE4_5, false, false, NULL},
+    {"SeedOssForCausalLM", "seed_oss", SEED_OSS, false, false, NULL},
+    {"Glm4ForCausalLM", "glm4", GLM4, false, false, NULL},
+    {"Qwen3_5ForCausalLM", "qwen35", QWEN35, false, false, NULL},
+    {"Qwen3_5ForConditionalGeneration", "qwen35", QWEN35, false, false, "model."},
+    {"Gemma2ForCausalLM", "gemma2", GEMMA2, false, false, NULL},
+    {"Gemma3ForCausalLM", "gemma3", GEMMA3, false, false, NULL},
+    {"Gemma3ForConditionalGeneration", "gemma3", GEMMA3, false, false, ""},
+    {"Exaone4ForCausalLM", "exaone4", EXAONE4, false, false, NULL},
+    {"Cohere2ForCausalLM", "cohere2", COHERE2, false, false, NULL},
+    {"GptOssForCausalLM", "gpt-oss", GPT_OSS, false, true, NULL},
+    {"Gemma4ForCausalLM", "gemma4", GEMMA4, false, false, NULL},
+    {"Gemma4ForConditionalGeneration", "gemma4", GEMMA4, false, false, "model."},
+    {"Lfm2ForCausalLM", "lfm2", LFM2, false, false, NULL},
+    {"GraniteMoeHybridForCausalLM", "granitehybrid", GRANITE_H, true, false, NULL},
+    {"FalconH1ForCausalLM", "falcon-h1", FALCON_H1, false, false, NULL},
+    {"NemotronHForCausalLM", "nemotron_h", NEMOTRON_H, false, false, NULL},
+    {"MixtralForCausalLM", "llama", MIXTRAL, true, true, NULL},
+    {"Qwen2MoeForCausalLM", "qwen2moe", QWEN2MOE, false, true, NULL},
+    {"Qwen3MoeForCausalLM", "qwen3moe", QWEN3MOE, false, true, NULL},
+    {"OlmoeForCausalLM", "olmoe", OLMOE, false, true, NULL},
+    {"GraniteMoeForCausalLM", "granitemoe", GRANITEMOE, true, true, NULL},
+    {"GraniteMoeSharedForCausalLM", "granitemoe", GRANITEMOE, true, true, NULL},
+    {"Glm4MoeForCausalLM", "glm4moe", GLM4MOE, false, true, NULL},
+    {"Dots1ForCausalLM", "dots1", DOTS1, false, true, NULL},
+    {"Qwen3_5MoeForCausalLM", "qwen35moe", QWEN35, false, true, NULL},
+    {"Qwen3_5MoeForConditionalGeneration", "qwen35moe", QWEN35, false, true, "model."},
+    {"Qwen3NextForCausalLM", "qwen3next", QWEN3NEXT, false, true, NULL},
+    {"Lfm2MoeForCausalLM", "lfm2moe", LFM2, false, true, NULL},
 };
 const size_t convert_n_families = sizeof convert_families / sizeof *convert_families;
 
 /* Families with the usual names of some tensors. */
 enum {
-    MODEL_NORM = EVERY & ~(QWEN35 | GEMMA | LFM2 | FALCON_H1 | NEMOTRON_H),
+    MODEL_NORM = EVERY & ~(DELTA | GEMMA | LFM2 | FALCON_H1 | NEMOTRON_H),
     INPUT_NORM = NORMS_BEFORE | GRANITE_H | FALCON_H1 | COHERE2 | GPT_OSS | GEMMA4,
     DENSE_WINDOWED = WINDOWED & ~GPT_OSS,
-    HEAD_NORMS = QWEN3 | EXAONE4 | QWEN3MOE,
+    HEAD_NORMS = QWEN3 | EXAONE4 | QWEN3MOE | DOTS1,
     NORMS_BEHIND = OLMO2 | EXAONE4 | GEMMA4,
     Q_K_V = EVERY & ~(PHI3 | NEMOTRON_H),
+    FEED_FORWARDS = GATE_AND_UP | QWEN35 | DENSE_WINDOWED | DENSE_FIRST,
+    NORM_BETWEEN = (NORMS_BEFORE & ~(SEED_OSS | GLM4MOE)) | GRANITE_H,
 };
 
 const struct convert_row convert_rows[] = {
@@ -55,7 +65,7 @@ const struct convert_row convert_rows[] = {
     {"lm_head.weight", "output.weight", VOCAB, EMBD, 0, EVERY, .layers = NO_LAYER},
     {"input_layernorm.weight", "attn_norm.weight", EMBD, ONE, INPUT_NORM, INPUT_NORM,
      .layers = LAYERS},
-    {"self_attn.q_proj.weight", "attn_q.weight", Q, EMBD, Q_K_V & ~QWEN35, Q_K_V & ~QWEN35,
+    {"self_attn.q_proj.weight", "attn_q.weight", Q, EMBD, Q_K_V & ~DELTA, Q_K_V & ~DELTA,
      .layers = ATTENTION},
     {"self_attn.q_proj.bias", "attn_q.bias", Q, ONE, QWEN2 | GPT_OSS, QKV_BIASES,
      .layers = ATTENTION},
@@ -69,9 +79,9 @@ const struct convert_row convert_rows[] = {
      .layers = ATTENTION},
     {"self_attn.qkv_proj.weight", "attn_qkv.weight", QKV, EMBD, PHI3, PHI3, .layers = ATTENTION},
     {"self_attn.q_norm.weight", "attn_q_norm.weight", HEAD, ONE, HEAD_NORMS | GEMMA4,
-     HEAD_NORMS | GEMMA4, .layers = ATTENTION},
-    {"self_attn.k_norm.weight", "attn_k_norm.weight", HEAD, ONE, HEAD_NORMS, HEAD_NORMS | GEMMA4,
-     .layers = ATTENTION},
+     HEAD_NORMS | GEMMA4 | GLM4MOE, .layers = ATTENTION},
+    {"self_attn.k_norm.weight", "attn_k_norm.weight", HEAD, ONE, HEAD_NORMS,
+     HEAD_NORMS | GEMMA4 | GLM4MOE, .layers = ATTENTION},
     {"self_attn.q_norm.weight", "attn_q_norm.weight", Q, ONE, OLMO2 | OLMOE, OLMO2 | OLMOE,
      .layers = ATTENTION},
     {"self_attn.k_norm.weight", "attn_k_norm.weight", KV, ONE, OLMO2 | OLMOE, OLMO2 | OLMOE,
@@ -80,10 +90,9 @@ const struct convert_row convert_rows[] = {
     {"self_attn.o_proj.bias", "attn_output.bias", EMBD, ONE, GPT_OSS,
      BIASES | OLMO2 | QWEN3 | GPT_OSS, .layers = ATTENTION},
     {"post_attention_layernorm.weight", "ffn_norm.weight", EMBD, ONE,
-     (NORMS_BEFORE & ~SEED_OSS) | GRANITE_H, (NORMS_BEFORE & ~SEED_OSS) | GRANITE_H,
-     .layers = LAYERS},
-    {"post_attention_layernorm.weight", "post_attention_norm.weight", EMBD, ONE, SEED_OSS | GPT_OSS,
-     SEED_OSS | GPT_OSS, .layers = LAYERS},
+     NORM_BETWEEN, NORM_BETWEEN, .layers = LAYERS},
+    {"post_attention_layernorm.weight", "post_attention_norm.weight", EMBD, ONE,
+     SEED_OSS | GPT_OSS | GLM4MOE, SEED_OSS | GPT_OSS | GLM4MOE, .layers = LAYERS},
     {"post_self_attn_layernorm.weight", "post_attention_norm.weight", EMBD, ONE, GLM4, GLM4,
      .layers = LAYERS},
     {"post_mlp_layernorm.weight", "post_ffw_norm.weight", EMBD, ONE, GLM4, GLM4, .layers = LAYERS},
@@ -91,48 +100,52 @@ const struct convert_row convert_rows[] = {
      NORMS_BEHIND, .layers = LAYERS},
     {"post_feedforward_layernorm.weight", "post_ffw_norm.weight", EMBD, ONE, NORMS_BEHIND,
      NORMS_BEHIND, .layers = LAYERS},
-    {"mlp.gate_proj.weight", "ffn_gate.weight", FF, EMBD, GATE_AND_UP | QWEN35 | DENSE_WINDOWED,
-     GATE_AND_UP | QWEN35 | DENSE_WINDOWED, .layers = LAYERS},
+    {"mlp.gate_proj.weight", "ffn_gate.weight", FF, EMBD, FEED_FORWARDS, FEED_FORWARDS,
+     .layers = DENSE},
     {"mlp.gate_proj.bias", "ffn_gate.bias", FF, ONE, 0, BIASES, .layers = LAYERS},
-    {"mlp.up_proj.weight", "ffn_up.weight", FF, EMBD, GATE_AND_UP | QWEN35 | DENSE_WINDOWED,
-     GATE_AND_UP | QWEN35 | DENSE_WINDOWED, .layers = LAYERS},
+    {"mlp.up_proj.weight", "ffn_up.weight", FF, EMBD, FEED_FORWARDS, FEED_FORWARDS,
+     .layers = DENSE},
     {"mlp.up_proj.bias", "ffn_up.bias", FF, ONE, 0, BIASES, .layers = LAYERS},
     {"mlp.gate_up_proj.weight", "ffn_up.weight", FF2, EMBD, PHI3 | GLM4, PHI3 | GLM4,
      .layers = LAYERS},
-    {"mlp.down_proj.weight", "ffn_down.weight", EMBD, FF, ALL | QWEN35 | DENSE_WINDOWED,
-     ALL | QWEN35 | DENSE_WINDOWED, .layers = LAYERS},
+    {"mlp.down_proj.weight", "ffn_down.weight", EMBD, FF, ALL | FEED_FORWARDS, ALL | FEED_FORWARDS,
+     .layers = DENSE},
     {"mlp.down_proj.bias", "ffn_down.bias", EMBD, ONE, 0, BIASES, .layers = LAYERS},
 /* Qwen3.5, Gemma: norms are x (1 + w) */
 #define PLUS .change = SOURCE_PLUS_ONE
-    {"model.norm.weight", "output_norm.weight", EMBD, ONE, QWEN35 | GEMMA, QWEN35 | GEMMA,
+    {"model.norm.weight", "output_norm.weight", EMBD, ONE, DELTA | GEMMA, DELTA | GEMMA,
      .layers = NO_LAYER, PLUS},
-    {"input_layernorm.weight", "attn_norm.weight", EMBD, ONE, QWEN35 | GEMMA, QWEN35 | GEMMA,
+    {"input_layernorm.weight", "attn_norm.weight", EMBD, ONE, DELTA | GEMMA, DELTA | GEMMA,
      .layers = LAYERS, PLUS},
-    {"post_attention_layernorm.weight", "post_attention_norm.weight", EMBD, ONE, QWEN35 | GEMMA,
-     QWEN35 | GEMMA, .layers = LAYERS, PLUS},
-    {"self_attn.q_norm.weight", "attn_q_norm.weight", HEAD, ONE, QWEN35 | GEMMA3, QWEN35 | GEMMA3,
+    {"post_attention_layernorm.weight", "post_attention_norm.weight", EMBD, ONE, DELTA | GEMMA,
+     DELTA | GEMMA, .layers = LAYERS, PLUS},
+    {"self_attn.q_norm.weight", "attn_q_norm.weight", HEAD, ONE, DELTA | GEMMA3, DELTA | GEMMA3,
      .layers = ATTENTION, PLUS},
-    {"self_attn.k_norm.weight", "attn_k_norm.weight", HEAD, ONE, QWEN35 | GEMMA3, QWEN35 | GEMMA3,
+    {"self_attn.k_norm.weight", "attn_k_norm.weight", HEAD, ONE, DELTA | GEMMA3, DELTA | GEMMA3,
      .layers = ATTENTION, PLUS},
     {"pre_feedforward_layernorm.weight", "ffn_norm.weight", EMBD, ONE, GEMMA, GEMMA,
      .layers = LAYERS, PLUS},
     {"post_feedforward_layernorm.weight", "post_ffw_norm.weight", EMBD, ONE, GEMMA, GEMMA,
      .layers = LAYERS, PLUS},
 #undef PLUS
-    {"self_attn.q_proj.weight", "attn_q.weight", Q2, EMBD, QWEN35, QWEN35, .layers = ATTENTION},
-#define ROW(hf, gguf, n_out, n_in, ...)                                                        \
-    {                                                                                          \
-        "linear_attn." hf, gguf, n_out, n_in, QWEN35, QWEN35, .layers = RECURRENT, __VA_ARGS__ \
+    {"self_attn.q_proj.weight", "attn_q.weight", Q2, EMBD, DELTA, DELTA, .layers = ATTENTION},
+#define ROW(hf, gguf, n_out, n_in, f, ...)                                           \
+    {                                                                                \
+        "linear_attn." hf, gguf, n_out, n_in, f, f, .layers = RECURRENT, __VA_ARGS__ \
     }
-    ROW("in_proj_qkv.weight", "attn_qkv.weight", CHANNELS, EMBD, .tiled = TILED_VALUES),
-    ROW("in_proj_z.weight", "attn_gate.weight", VALUES, EMBD, .tiled = TILED),
-    ROW("in_proj_b.weight", "ssm_beta.weight", HEADS, EMBD, .tiled = TILED),
-    ROW("in_proj_a.weight", "ssm_alpha.weight", HEADS, EMBD, .tiled = TILED),
-    ROW("conv1d.weight", "ssm_conv1d.weight", CHANNELS, TAPS, .tiled = TILED_VALUES),
-    ROW("dt_bias", "ssm_dt.bias", HEADS, ONE, .tiled = TILED),
-    ROW("A_log", "ssm_a", HEADS, ONE, .tiled = TILED, .change = SOURCE_MINUS_EXP),
-    ROW("norm.weight", "ssm_norm.weight", VALUE, ONE, .tiled = NOT_TILED),
-    ROW("out_proj.weight", "ssm_out.weight", EMBD, VALUES, .tiled = TILED_COLUMNS),
+    ROW("in_proj_qkv.weight", "attn_qkv.weight", CHANNELS, EMBD, QWEN35, .tiled = TILED_VALUES),
+    ROW("in_proj_z.weight", "attn_gate.weight", VALUES, EMBD, QWEN35, .tiled = TILED),
+    ROW("in_proj_b.weight", "ssm_beta.weight", HEADS, EMBD, QWEN35, .tiled = TILED),
+    ROW("in_proj_a.weight", "ssm_alpha.weight", HEADS, EMBD, QWEN35, .tiled = TILED),
+    ROW("in_proj_qkvz.weight", "attn_qkv.weight", MIXED, EMBD, QWEN3NEXT,
+        .half = QUERIES_KEYS_VALUES),
+    ROW("in_proj_qkvz.weight", "attn_gate.weight", MIXED, EMBD, QWEN3NEXT, .half = GATES),
+    ROW("in_proj_ba.weight", "ssm_ba.weight", HEADS2, EMBD, QWEN3NEXT, .half = WHOLE),
+    ROW("conv1d.weight", "ssm_conv1d.weight", CHANNELS, TAPS, DELTA, .tiled = TILED_VALUES),
+    ROW("dt_bias", "ssm_dt.bias", HEADS, ONE, DELTA, .tiled = TILED),
+    ROW("A_log", "ssm_a", HEADS, ONE, DELTA, .tiled = TILED, .change = SOURCE_MINUS_EXP),
+    ROW("norm.weight", "ssm_norm.weight", VALUE, ONE, DELTA, .tiled = NOT_TILED),
+    ROW("out_proj.weight", "ssm_out.weight", EMBD, VALUES, DELTA, .tiled = TILED_COLUMNS),
 #undef ROW
 #define ROW(hf, gguf, n_out, n_in, which)                    \
     {                                                        \
@@ -147,9 +160,13 @@ const struct convert_row convert_rows[] = {
     ROW("conv.in_proj.weight", "shortconv.in_proj.weight", EMBD3, EMBD, RECURRENT),
     ROW("conv.conv.weight", "shortconv.conv.weight", EMBD, TAPS, RECURRENT),
     ROW("conv.out_proj.weight", "shortconv.out_proj.weight", EMBD, EMBD, RECURRENT),
-    ROW("feed_forward.w1.weight", "ffn_gate.weight", FF, EMBD, LAYERS),
-    ROW("feed_forward.w3.weight", "ffn_up.weight", FF, EMBD, LAYERS),
-    ROW("feed_forward.w2.weight", "ffn_down.weight", EMBD, FF, LAYERS),
+    ROW("feed_forward.w1.weight", "ffn_gate.weight", FF, EMBD, DENSE),
+    ROW("feed_forward.w3.weight", "ffn_up.weight", FF, EMBD, DENSE),
+    ROW("feed_forward.w2.weight", "ffn_down.weight", EMBD, FF, DENSE),
+    ROW("feed_forward.gate.weight", "ffn_gate_inp.weight", N_EXPERTS, EMBD, SPARSE),
+    ROW("feed_forward.experts.*.w1.weight", "ffn_gate_exps.weight", EXPERT_FF, EMBD, SPARSE),
+    ROW("feed_forward.experts.*.w3.weight", "ffn_up_exps.weight", EXPERT_FF, EMBD, SPARSE),
+    ROW("feed_forward.experts.*.w2.weight", "ffn_down_exps.weight", EMBD, EXPERT_FF, SPARSE),
 #undef ROW
 #define ROW(hf, gguf, n_out, n_in, needed, allowed, ...)                         \
     {                                                                            \
@@ -172,12 +189,42 @@ const struct convert_row convert_rows[] = {
     {                                                                         \
         hf, gguf, n_out, n_in, family, family, .layers = (which), __VA_ARGS__ \
     }
-    ROW("shared_mlp.input_linear.weight", "ffn_gate.weight", FF2, EMBD, GRANITE_H, LAYERS,
+    ROW("shared_mlp.input_linear.weight", "ffn_gate.weight", FF2, EMBD, GRANITE_H, DENSE,
         .half = FIRST),
-    ROW("shared_mlp.input_linear.weight", "ffn_up.weight", FF2, EMBD, GRANITE_H, LAYERS,
+    ROW("shared_mlp.input_linear.weight", "ffn_up.weight", FF2, EMBD, GRANITE_H, DENSE,
         .half = SECOND),
-    ROW("shared_mlp.output_linear.weight", "ffn_down.weight", EMBD, FF, GRANITE_H, LAYERS,
+    ROW("shared_mlp.output_linear.weight", "ffn_down.weight", EMBD, FF, GRANITE_H, DENSE,
         .half = WHOLE),
+#define GRANITES (GRANITEMOE | GRANITE_H)
+    ROW("block_sparse_moe.router.layer.weight", "ffn_gate_inp.weight", N_EXPERTS, EMBD, GRANITES,
+        SPARSE, .half = WHOLE),
+    ROW("block_sparse_moe.input_linear.weight", "ffn_gate_exps.weight", EXPERT_FF, EMBD, GRANITES,
+        SPARSE, .stacked = STACKED_FIRST),
+    ROW("block_sparse_moe.input_linear.weight", "ffn_up_exps.weight", EXPERT_FF, EMBD, GRANITES,
+        SPARSE, .stacked = STACKED_SECOND),
+    ROW("block_sparse_moe.output_linear.weight", "ffn_down_exps.weight", EMBD, EXPERT_FF, GRANITES,
+        SPARSE, .stacked = STACKED),
+    ROW("mlp.experts.gate_up_proj", "ffn_gate_exps.weight", EXPERT_FF, EMBD, QWEN35, SPARSE,
+        .stacked = STACKED_FIRST),
+    ROW("mlp.experts.gate_up_proj", "ffn_up_exps.weight", EXPERT_FF, EMBD, QWEN35, SPARSE,
+        .stacked = STACKED_SECOND),
+    ROW("mlp.experts.down_proj", "ffn_down_exps.weight", EMBD, EXPERT_FF, QWEN35, SPARSE,
+        .stacked = STACKED),
+#undef GRANITES
+#undef ROW
+/* tensors that some models have */
+#define ROW(hf, gguf, n_out, n_in, family, which, ...)                   \
+    {                                                                    \
+        hf, gguf, n_out, n_in, 0, family, .layers = (which), __VA_ARGS__ \
+    }
+    ROW("feed_forward.expert_bias", "exp_probs_b.bias", N_EXPERTS, ONE, LFM2, SPARSE,
+        .half = WHOLE),
+    ROW("shared_mlp.input_linear.weight", "ffn_gate_shexp.weight", SHARED_FF2, EMBD,
+        GRANITEMOE | GRANITE_H, SPARSE, .half = FIRST),
+    ROW("shared_mlp.input_linear.weight", "ffn_up_shexp.weight", SHARED_FF2, EMBD,
+        GRANITEMOE | GRANITE_H, SPARSE, .half = SECOND),
+    ROW("shared_mlp.output_linear.weight", "ffn_down_shexp.weight", EMBD, SHARED_FF,
+        GRANITEMOE | GRANITE_H, SPARSE, .half = WHOLE),
 #undef ROW
 #define ROW(hf, gguf, n_out, n_in, family, which)              \
     {                                                          \
@@ -200,22 +247,32 @@ const struct convert_row convert_rows[] = {
 #undef ROW
 #define ROW(hf, gguf, n_out, n_in, families)                        \
     {                                                               \
-        hf, gguf, n_out, n_in, families, families, .layers = LAYERS \
+        hf, gguf, n_out, n_in, families, families, .layers = SPARSE \
     }
-#define QWENS (QWEN2MOE | QWEN3MOE | OLMOE)
+#define QWENS (QWEN2MOE | QWEN3MOE | OLMOE | DELTA | DENSE_FIRST)
     ROW("mlp.gate.weight", "ffn_gate_inp.weight", N_EXPERTS, EMBD, QWENS),
     ROW("mlp.experts.*.gate_proj.weight", "ffn_gate_exps.weight", EXPERT_FF, EMBD, QWENS),
     ROW("mlp.experts.*.up_proj.weight", "ffn_up_exps.weight", EXPERT_FF, EMBD, QWENS),
     ROW("mlp.experts.*.down_proj.weight", "ffn_down_exps.weight", EMBD, EXPERT_FF, QWENS),
 #undef QWENS
+#define SHARED(name, f)                                                                     \
+    ROW(name "gate_proj.weight", "ffn_gate_shexp.weight", SHARED_FF, EMBD, f),              \
+        ROW(name "up_proj.weight", "ffn_up_shexp.weight", SHARED_FF, EMBD, f),              \
+        ROW(name "down_proj.weight", "ffn_down_shexp.weight", EMBD, SHARED_FF, f)
+    SHARED("mlp.shared_expert.", QWEN2MOE | DELTA),
+    SHARED("mlp.shared_experts.", DENSE_FIRST),
+#undef SHARED
+    ROW("mlp.shared_expert_gate.weight", "ffn_gate_inp_shexp.weight", ONE, EMBD, QWEN2MOE | DELTA),
+    ROW("mlp.gate.e_score_correction_bias", "exp_probs_b.bias", N_EXPERTS, ONE, DENSE_FIRST),
     ROW("block_sparse_moe.gate.weight", "ffn_gate_inp.weight", N_EXPERTS, EMBD, MIXTRAL),
     ROW("block_sparse_moe.experts.*.w1.weight", "ffn_gate_exps.weight", EXPERT_FF, EMBD, MIXTRAL),
     ROW("block_sparse_moe.experts.*.w3.weight", "ffn_up_exps.weight", EXPERT_FF, EMBD, MIXTRAL),
     ROW("block_sparse_moe.experts.*.w2.weight", "ffn_down_exps.weight", EMBD, EXPERT_FF, MIXTRAL),
-    ROW("mlp.shared_expert.gate_proj.weight", "ffn_gate_shexp.weight", SHARED_FF, EMBD, QWEN2MOE),
-    ROW("mlp.shared_expert.up_proj.weight", "ffn_up_shexp.weight", SHARED_FF, EMBD, QWEN2MOE),
-    ROW("mlp.shared_expert.down_proj.weight", "ffn_down_shexp.weight", EMBD, SHARED_FF, QWEN2MOE),
-    ROW("mlp.shared_expert_gate.weight", "ffn_gate_inp_shexp.weight", ONE, EMBD, QWEN2MOE),
+#undef ROW
+#define ROW(hf, gguf, n_out, n_in, families)                        \
+    {                                                               \
+        hf, gguf, n_out, n_in, families, families, .layers = LAYERS \
+    }
     ROW("mlp.router.weight", "ffn_gate_inp.weight", N_EXPERTS, EMBD, GPT_OSS),
     ROW("mlp.router.bias", "ffn_gate_inp.bias", N_EXPERTS, ONE, GPT_OSS),
     ROW("self_attn.sinks", "attn_sinks.weight", Q_HEADS, ONE, GPT_OSS),

@@ -66,6 +66,13 @@ float *source_make_factors(struct source *s, struct source_tensor *t)
     return factors;
 }
 
+int32_t *source_make_order(struct source *s, struct source_tensor *t)
+{
+    int32_t *order = make(s, (size_t)source_rows(t), sizeof *order);
+    t->order = order;
+    return order;
+}
+
 /* ---- a GGUF file ----------------------------------------------------------------------------- */
 
 /* Keys that describe the file instead of the model: the output sets its own. */
@@ -206,6 +213,7 @@ static int64_t tiled_from(const struct source_tiles *o, int64_t r)
 /* Row r as stored in the file, in output order. */
 static const void *source_row(const struct source_tensor *t, int64_t r)
 {
+    if (t->order) r = t->order[r];
     if (t->n_dims > 1 && !t->tiles.columns) r = tiled_from(&t->tiles, r);
     if (t->pair_heads) {
         int64_t dim = t->ne[1] / t->pair_heads, i = r % dim;

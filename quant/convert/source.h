@@ -48,6 +48,7 @@ struct source_tensor {
     int pair_heads; /* > 0: the rows in `data` belong to this many heads in rotate-half order, and
                      * are returned in the neighbouring-pair order of GGUF's "llama" */
     struct source_tiles tiles;
+    const int32_t *order; /* [rows] the folder's row of each, or NULL: the same */
     const float *factors; /* [rows] each row is multiplied by one, or NULL */
     enum source_change change;
 };
@@ -92,7 +93,8 @@ struct source_tensor *source_add(struct source *s, const char *name);
 float *source_add_vector(struct source *s, const char *name, int n);
 /* Makes the newest tensor a stack of n matrices, for the caller to fill in; NULL as above. */
 const void **source_make_stack(struct source *s, int n);
-/* Gives a tensor of s factors, for the caller to fill in; NULL as above. */
+/* Gives a tensor of s factors or another order, for the caller to fill in; NULL as above. */
 float *source_make_factors(struct source *s, struct source_tensor *t);
+int32_t *source_make_order(struct source *s, struct source_tensor *t);
 
 #endif

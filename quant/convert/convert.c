@@ -47,22 +47,24 @@ static const char *nearest_family(const char *name)
 /* Names the nearest family or, if none is near, all by GGUF's shorter names. */
 static int unknown_family(const struct converter *c, const char *name, struct err *e)
 {
-    static const char other[] = "if the model runs as GGUF, start from that file";
     const char *nearest = nearest_family(name);
     const struct utf8_shown shown = json_show(name ? name : "");
     char known[512] = "";
     if (nearest)
-        return err_set(e, ERR_FORMAT,
-                       "%s: model family \"%s\" (architectures) is not known, the nearest is %s; %s",
-                       c->config_path, shown.text, nearest, other);
+        return err_set(
+            e, ERR_FORMAT,
+            "%s: model family \"%s\" (architectures) is not known, the nearest is %s; if "
+            "the model runs as GGUF, start from that file",
+            c->config_path, shown.text, nearest);
     for (size_t i = 0; i < convert_n_families; i++) {
         const size_t n = strlen(known);
         const char *arch = convert_families[i].arch;
         if (i && !strcmp(arch, convert_families[i - 1].arch)) continue;
         snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", arch);
     }
-    return err_set(e, ERR_FORMAT, "%s: model family \"%s\" (architectures) is not known; %s: %s",
-                   c->config_path, shown.text, "known are", known);
+    return err_set(e, ERR_FORMAT,
+                   "%s: model family \"%s\" (architectures) is not known; known are: %s",
+                   c->config_path, shown.text, known);
 }
 
 static int find_family(struct converter *c, struct err *e)

@@ -14,7 +14,7 @@ enum {
     NORMALIZED_IN_GGUF = ALWAYS_NORMALIZED | QWEN3MOE | QWEN3NEXT | GLM4MOE | LFM2,
     NORMALIZED_BY_DEFAULT = ALWAYS_NORMALIZED | QWEN3NEXT | GLM4MOE | DOTS1 | LFM2,
     OWN_WIDTH = QWEN2MOE | QWEN3MOE | GEMMA4 | DELTA | DENSE_FIRST | LFM2,
-    SIGMOID = GLM4MOE | LFM2, /* as their files say it */
+    SIGMOID = DENSE_FIRST | LFM2,
 };
 
 bool convert_has_experts(const struct converter *c)
@@ -91,9 +91,8 @@ int convert_experts(struct converter *c, struct err *e)
     if (!rc) rc = convert_int(c, width, BIG, &n_ff, e);
     if (!rc) rc = read_shared(c, n_ff, &n_shared, e);
     c->experts.n_dense = n_dense(c);
-    c->experts.normalized =
-        id & ALWAYS_NORMALIZED ||
-        json_bool(c->config, "norm_topk_prob", (id & NORMALIZED_BY_DEFAULT) != 0);
+    c->experts.normalized = id & ALWAYS_NORMALIZED || json_bool(c->config, "norm_topk_prob",
+                                                                (id & NORMALIZED_BY_DEFAULT) != 0);
     c->dims[N_EXPERTS] = n;
     c->dims[EXPERT_FF] = n_ff;
     c->dims[EXPERT_FF2] = 2 * (int64_t)n_ff;
@@ -165,11 +164,11 @@ static int add_stack(struct converter *c, const struct convert_row *r, const cha
     to->ne[1] = vector ? n : n_out;
     to->ne[2] = vector ? 1 : n;
     if (half)
-        to->strides = (struct source_strides){.first = r->stacked == STACKED_SECOND ? n_out * n_in
-                                                                                    : 0,
-                                              .matrix = rows * n_in,
-                                              .row = n_in,
-                                              .number = 1};
+        to->strides =
+            (struct source_strides){.first = r->stacked == STACKED_SECOND ? n_out * n_in : 0,
+                                    .matrix = rows * n_in,
+                                    .row = n_in,
+                                    .number = 1};
     else if (!as_gguf)
         to->strides = (struct source_strides){.first = r->stacked == STACKED_ODD,
                                               .matrix = rows * columns,

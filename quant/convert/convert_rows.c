@@ -3,6 +3,7 @@
 const struct convert_family convert_families[] = {
     {"LlamaForCausalLM", "llama", LLAMA, true, false, NULL},
     {"MistralForCausalLM", "llama", LLAMA, true, false, NULL},
+    {"MixtralForCausalLM", "llama", MIXTRAL, true, true, NULL},
     {"Qwen2ForCausalLM", "qwen2", QWEN2, false, false, NULL},
     {"Qwen3ForCausalLM", "qwen3", QWEN3, false, false, NULL},
     {"Phi3ForCausalLM", "phi3", PHI3, false, false, NULL},
@@ -18,6 +19,9 @@ const struct convert_family convert_families[] = {
     {"Glm4ForCausalLM", "glm4", GLM4, false, false, NULL},
     {"Qwen3_5ForCausalLM", "qwen35", QWEN35, false, false, NULL},
     {"Qwen3_5ForConditionalGeneration", "qwen35", QWEN35, false, false, "model."},
+    {"Qwen3_5MoeForCausalLM", "qwen35moe", QWEN35, false, true, NULL},
+    {"Qwen3_5MoeForConditionalGeneration", "qwen35moe", QWEN35, false, true, "model."},
+    {"Qwen3NextForCausalLM", "qwen3next", QWEN3NEXT, false, true, NULL},
     {"Gemma2ForCausalLM", "gemma2", GEMMA2, false, false, NULL},
     {"Gemma3ForCausalLM", "gemma3", GEMMA3, false, false, NULL},
     {"Gemma3ForConditionalGeneration", "gemma3", GEMMA3, false, false, ""},
@@ -27,10 +31,10 @@ const struct convert_family convert_families[] = {
     {"Gemma4ForCausalLM", "gemma4", GEMMA4, false, false, NULL},
     {"Gemma4ForConditionalGeneration", "gemma4", GEMMA4, false, false, "model."},
     {"Lfm2ForCausalLM", "lfm2", LFM2, false, false, NULL},
+    {"Lfm2MoeForCausalLM", "lfm2moe", LFM2, false, true, NULL},
     {"GraniteMoeHybridForCausalLM", "granitehybrid", GRANITE_H, true, false, NULL},
     {"FalconH1ForCausalLM", "falcon-h1", FALCON_H1, false, false, NULL},
     {"NemotronHForCausalLM", "nemotron_h", NEMOTRON_H, false, false, NULL},
-    {"MixtralForCausalLM", "llama", MIXTRAL, true, true, NULL},
     {"Qwen2MoeForCausalLM", "qwen2moe", QWEN2MOE, false, true, NULL},
     {"Qwen3MoeForCausalLM", "qwen3moe", QWEN3MOE, false, true, NULL},
     {"OlmoeForCausalLM", "olmoe", OLMOE, false, true, NULL},
@@ -38,10 +42,6 @@ const struct convert_family convert_families[] = {
     {"GraniteMoeSharedForCausalLM", "granitemoe", GRANITEMOE, true, true, NULL},
     {"Glm4MoeForCausalLM", "glm4moe", GLM4MOE, false, true, NULL},
     {"Dots1ForCausalLM", "dots1", DOTS1, false, true, NULL},
-    {"Qwen3_5MoeForCausalLM", "qwen35moe", QWEN35, false, true, NULL},
-    {"Qwen3_5MoeForConditionalGeneration", "qwen35moe", QWEN35, false, true, "model."},
-    {"Qwen3NextForCausalLM", "qwen3next", QWEN3NEXT, false, true, NULL},
-    {"Lfm2MoeForCausalLM", "lfm2moe", LFM2, false, true, NULL},
 };
 const size_t convert_n_families = sizeof convert_families / sizeof *convert_families;
 
@@ -89,8 +89,8 @@ const struct convert_row convert_rows[] = {
     {"self_attn.o_proj.weight", "attn_output.weight", EMBD, Q, ALIKE, ALIKE, .layers = ATTENTION},
     {"self_attn.o_proj.bias", "attn_output.bias", EMBD, ONE, GPT_OSS,
      BIASES | OLMO2 | QWEN3 | GPT_OSS, .layers = ATTENTION},
-    {"post_attention_layernorm.weight", "ffn_norm.weight", EMBD, ONE,
-     NORM_BETWEEN, NORM_BETWEEN, .layers = LAYERS},
+    {"post_attention_layernorm.weight", "ffn_norm.weight", EMBD, ONE, NORM_BETWEEN, NORM_BETWEEN,
+     .layers = LAYERS},
     {"post_attention_layernorm.weight", "post_attention_norm.weight", EMBD, ONE,
      SEED_OSS | GPT_OSS | GLM4MOE, SEED_OSS | GPT_OSS | GLM4MOE, .layers = LAYERS},
     {"post_self_attn_layernorm.weight", "post_attention_norm.weight", EMBD, ONE, GLM4, GLM4,
@@ -255,9 +255,9 @@ const struct convert_row convert_rows[] = {
     ROW("mlp.experts.*.up_proj.weight", "ffn_up_exps.weight", EXPERT_FF, EMBD, QWENS),
     ROW("mlp.experts.*.down_proj.weight", "ffn_down_exps.weight", EMBD, EXPERT_FF, QWENS),
 #undef QWENS
-#define SHARED(name, f)                                                                     \
-    ROW(name "gate_proj.weight", "ffn_gate_shexp.weight", SHARED_FF, EMBD, f),              \
-        ROW(name "up_proj.weight", "ffn_up_shexp.weight", SHARED_FF, EMBD, f),              \
+#define SHARED(name, f)                                                        \
+    ROW(name "gate_proj.weight", "ffn_gate_shexp.weight", SHARED_FF, EMBD, f), \
+        ROW(name "up_proj.weight", "ffn_up_shexp.weight", SHARED_FF, EMBD, f), \
         ROW(name "down_proj.weight", "ffn_down_shexp.weight", EMBD, SHARED_FF, f)
     SHARED("mlp.shared_expert.", QWEN2MOE | DELTA),
     SHARED("mlp.shared_experts.", DENSE_FIRST),

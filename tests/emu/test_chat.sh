@@ -119,7 +119,7 @@ for e in host auto; do
     equal "experts, $e: no notice" "" "$(cat "$T/err")"
 done
 for n in 1 2; do
-    equal "experts of $n layers on the CPU: its answer" "$answer" "$(says $((1250000 - n * 200000)) cuda auto --weights f32)"
+    equal "experts of $n layers on the CPU: its answer" "$answer" "$(says $((880000 - n * 100000)) cuda auto --weights f32)"
     holds "experts of $n layers on the CPU: a notice" "$(cat "$T/err")" "those of $n of 2 layers are in host memory"
 done
 equal "experts, with a split model" "$answer" "$(says 1073741824 cuda host --weights f32 --gpu-layers 1)"

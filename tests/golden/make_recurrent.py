@@ -288,7 +288,12 @@ NAMES = {
     "ffn_down": "mlp.down_proj", "attn_qkv": "linear_attn.in_proj_qkv",
     "attn_gate": "linear_attn.in_proj_z", "ssm_beta": "in_proj_b",
     "ssm_alpha": "in_proj_a", "ssm_conv1d": "conv1d", "ssm_norm": "norm",
-    "ssm_out": "out_proj", "ssm_in": "in_proj", "ssm_a": "A_log", "ssm_d": "D"}
+    "ssm_out": "out_proj", "ssm_in": "in_proj", "ssm_a": "A_log", "ssm_d": "D",
+    "ssm_ba": "in_proj_ba", "ffn_gate_inp": "mlp.gate",
+    "ffn_gate_inp_shexp": "mlp.shared_expert_gate", "ffn_gate_shexp": "mlp.shared_expert.gate_proj",
+    "ffn_up_shexp": "mlp.shared_expert.up_proj", "ffn_down_shexp": "mlp.shared_expert.down_proj",
+    "ffn_gate_exps": "mlp.experts.*.gate_proj", "ffn_up_exps": "mlp.experts.*.up_proj",
+    "ffn_down_exps": "mlp.experts.*.down_proj"}
 NEMOTRON_NAMES = NAMES | {
     "token_embd": "backbone.embeddings", "output_norm": "backbone.norm_f", "attn_norm": "norm",
     "attn_q": "mixer.q_proj", "attn_k": "mixer.k_proj", "attn_v": "mixer.v_proj",
@@ -306,7 +311,9 @@ LFM2_NAMES = NAMES | {
     "attn_q_norm": "self_attn.q_layernorm", "attn_k_norm": "self_attn.k_layernorm",
     "ffn_gate": "feed_forward.w1", "ffn_up": "feed_forward.w3", "ffn_down": "feed_forward.w2",
     "shortconv.in_proj": "conv.in_proj", "shortconv.conv": "conv.conv",
-    "shortconv.out_proj": "conv.out_proj"}
+    "shortconv.out_proj": "conv.out_proj", "ffn_gate_inp": "feed_forward.gate",
+    "exp_probs_b": "feed_forward.expert_bias", "ffn_gate_exps": "feed_forward.experts.*.w1",
+    "ffn_up_exps": "feed_forward.experts.*.w3", "ffn_down_exps": "feed_forward.experts.*.w2"}
 
 
 def grouped(m, x, first, size):
@@ -342,12 +349,37 @@ def without_factors(m, name, x):
     return x / (f["ssm_in_multiplier"] * torch.cat(parts))[:, None]
 
 
+def together(m, at, out):
+    """Qwen3-Next: the query, key, values and gates of a key head are neighbours."""
+    qkv, z = (out.pop(f"{at}linear_attn.in_proj_{part}.weight")[0] for part in ("qkv", "z"))
+    nk = m.n_key * m.key_dim
+    parts = (qkv[:nk], qkv[nk:2 * nk], qkv[2 * nk:], z)
+    heads = [p.reshape(m.n_key, -1, m.n_embd) for p in parts]
+    out[f"{at}linear_attn.in_proj_qkvz.weight"] = (torch.cat(heads, 1).reshape(-1, m.n_embd), STORE)
+
+
+def one_by_one(out):
+    """Experts apart."""
+    for name in [n for n in out if "*" in n]:
+        stack, kind = out.pop(name)
+        out |= {name.replace("*", str(i)): (x, kind) for i, x in enumerate(stack)}
+
+
+def one_stack(m, out):
+    """Qwen3.5: all experts in one tensor, gate above up."""
+    for i in range(len(m.kinds)):
+        at = f"model.layers.{i}.mlp.experts."
+        gate, up, down = (out.pop(f"{at}*.{n}_proj.weight")[0] for n in ("gate", "up", "down"))
+        out[at + "gate_up_proj"] = (torch.cat([gate, up], 1), STORE)
+        out[at + "down_proj"] = (down, STORE)
+
+
 def checkpoint(m, tensors):
     out = {}
     names = {"lfm2": LFM2_NAMES, "nemotron_h": NEMOTRON_NAMES,
-             "falcon-h1": FALCON_NAMES}.get(m.arch, NAMES)
+             "falcon-h1": FALCON_NAMES}.get(m.family, NAMES)
     part = {"qwen35": "linear_attn.", "granitehybrid": "mamba.", "falcon-h1": "mamba.",
-            "nemotron_h": "mixer."}.get(m.arch, "")
+            "nemotron_h": "mixer."}.get(m.family, "")
     layers = "backbone.layers" if m.arch == "nemotron_h" else "model.layers"
     for full, (x, kind) in tensors.items():
         at = ""
@@ -361,8 +393,8 @@ def checkpoint(m, tensors):
             (short, "", "weight" if short.endswith("norm") else "")
         if m.arch == "falcon-h1":
             x = without_factors(m, short, x)
-        if m.arch == "qwen35":
-            x = ungroup_deltas(m, short, x)
+        if m.family == "qwen35":
+            x = x if m.arch == "qwen3next" else ungroup_deltas(m, short, x)
             if kind == "F32" and short.endswith("norm") and short != "ssm_norm":
                 x = x - 1
         if short == "ssm_a":
@@ -371,11 +403,21 @@ def checkpoint(m, tensors):
             x = x.reshape(-1)
         if short in ("ssm_conv1d", "shortconv.conv") and x.dim() == 2:
             x = x[:, None]
+        if short == "ffn_gate_inp_shexp":
+            x = x[None]
+        if short == "exp_probs_b":
+            suffix = ""
         name = "dt_bias" if short == "ssm_dt" else names[short]
         name = name + ("." + suffix if suffix and short != "ssm_dt" else "")
         out[at + (part if short.startswith("ssm_") else "") + name] = (x, kind)
     if m.arch == "falcon-h1":  # tied in the file with another factor than here
         out["lm_head.weight"] = (without_factors(m, "output", tensors["token_embd.weight"][0]), STORE)
+    if m.arch == "qwen35moe":
+        one_stack(m, out)
+    one_by_one(out)
+    for i, kind in enumerate(m.kinds) if m.arch == "qwen3next" else ():
+        if kind == "d":
+            together(m, f"model.layers.{i}.", out)
     if m.arch == "granitehybrid":
         for i in range(len(m.kinds)):
             at = f"model.layers.{i}."
@@ -393,11 +435,20 @@ def config(m):
            "tie_word_embeddings": True, "rope_parameters": {
                "rope_type": "default", "rope_theta": m.base,
                "partial_rotary_factor": m.n_rot / m.head_dim, "mrope_section": [2, 1, 1]}}
-    if m.arch == "lfm2":
-        out |= {"architectures": ["Lfm2ForCausalLM"], "conv_L_cache": m.n_taps, "norm_eps": m.eps}
+    x = m.experts
+    if x:
+        out |= {"num_experts": x["n"], "num_experts_per_tok": x["used"],
+                "moe_intermediate_size": x["ff"], "norm_topk_prob": x["normalized"]}
+    if m.family == "lfm2":
+        out |= {"architectures": ["Lfm2MoeForCausalLM" if x else "Lfm2ForCausalLM"],
+                "conv_L_cache": m.n_taps, "norm_eps": m.eps}
+        out |= {"num_dense_layers": x["dense"], "use_expert_bias": True} if x else {}
         kinds = full | {"c": "conv"}
-    elif m.arch == "qwen35":
-        out |= {"architectures": ["Qwen3_5ForCausalLM"], "linear_conv_kernel_dim": m.n_taps,
+    elif m.family == "qwen35":
+        kind = {"qwen35": "Qwen3_5", "qwen35moe": "Qwen3_5Moe", "qwen3next": "Qwen3Next"}[m.arch]
+        if x:
+            out["shared_expert_intermediate_size"] = x["shared"]
+        out |= {"architectures": [kind + "ForCausalLM"], "linear_conv_kernel_dim": m.n_taps,
                 "linear_num_key_heads": m.n_key, "linear_num_value_heads": m.n_value,
                 "linear_key_head_dim": m.key_dim, "linear_value_head_dim": m.value_dim}
         kinds = full | {"d": "linear_attention"}
@@ -470,7 +521,8 @@ def in_pairs(m, tensors):
     return out
 
 
-CHECKPOINTS = ("qwen35", "lfm2", "granitehybrid", "falcon-h1", "nemotron_h")
+CHECKPOINTS = ("qwen35", "lfm2", "granitehybrid", "falcon-h1", "nemotron_h", "qwen35moe", "lfm2moe",
+               "qwen3next")
 
 
 def main():

@@ -168,7 +168,7 @@ def run(m, ids, seed):
     return model.state_dict(), c, logits
 
 
-CHECKPOINTS = ("gemma3", "exaone4", "cohere2", "gpt-oss", "gemma4-e2b", "gemma4-moe")
+CHECKPOINTS = ("gemma3", "olmo3", "exaone4", "cohere2", "gpt-oss", "gemma4-e2b", "gemma4-moe")
 
 
 def write_checkpoint(folder, m, state, c):

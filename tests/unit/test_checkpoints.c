@@ -1,7 +1,6 @@
-/* `retain quantize` of checkpoints with recurrent layers or windows: tensors and settings are those
- * of the same models as GGUF (tests/golden/make_recurrent.py, make_windows.py), which test_families
- * runs.
- */
+/* `retain quantize` of checkpoints with recurrent layers, windows or experts: tensors and settings
+ * are those of the same models as GGUF (tests/golden/make_recurrent.py, make_windows.py,
+ * make_families.py, make_folders.py), which test_families runs. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,14 +42,23 @@ static void same_tensor(const struct source_tensor *want, const struct source_te
     }
 }
 
-/* What the files say in another way: layers that draft tokens; which layers have windows. */
+/* What the files say in another way: layers that draft tokens; which layers have windows; widths
+ * of experts; that weights are divided by their sum, as always in GLM. */
 static bool says_otherwise(struct gguf_str key)
 {
-    static const char *const keys[] = {"qwen35.block_count", "qwen35.full_attention_interval",
-                                       "qwen35.nextn_predict_layers",
-                                       "gemma3.attention.sliding_window_pattern"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (strlen(keys[i]) == key.n && !memcmp(keys[i], key.data, key.n)) return true;
+    static const char *const keys[] = {"qwen35.block_count",
+                                       ".full_attention_interval",
+                                       ".nextn_predict_layers",
+                                       "gemma3.attention.sliding_window_pattern",
+                                       "qwen3next.rope.dimension_sections",
+                                       "granitemoe.expert_feed_forward_length",
+                                       "glm4moe.expert_weights_norm",
+                                       "glm4moe.expert_shared_feed_forward_length",
+                                       "dots1.expert_shared_feed_forward_length"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const size_t n = strlen(keys[i]);
+        if (n <= key.n && !memcmp(keys[i], key.data + key.n - n, n)) return true;
+    }
     return false;
 }
 
@@ -110,6 +118,13 @@ static void test_same_models(void **state)
     same_model("gpt-oss");
     same_model("gemma4-e2b");
     same_model("gemma4-moe");
+    same_model("granitemoe");
+    same_model("glm4moe");
+    same_model("dots1");
+    same_model("qwen35moe");
+    same_model("qwen3next");
+    same_model("lfm2moe");
+    same_model("olmo3");
 }
 
 /* gpt-oss: codes in order and exponents apart; every second row from the second on. */

@@ -503,9 +503,13 @@ static void stacks_experts(void **state)
     put_model(f, "LlamaForCausalLM", more);
     assert_int_equal(source_open(&s, f->path, &e), ERR_FORMAT);
     assert_non_null(strstr(e.text, "num_local_experts is 3, mixtures of experts"));
-    put_model(f, "Lfm2MoeForCausalLM", more);
+    put_model(f, "Gemma3nForConditionalGeneration", more);
     assert_int_equal(source_open(&s, f->path, &e), ERR_FORMAT);
-    assert_non_null(strstr(e.text, "is not known, the nearest is Lfm2ForCausalLM"));
+    assert_non_null(strstr(e.text, "is not known, the nearest is Gemma3ForC"));
+    put_model(f, "KimiK2ForCausalLM", more);
+    assert_int_equal(source_open(&s, f->path, &e), ERR_FORMAT);
+    assert_non_null(strstr(e.text, "known are: llama, qwen2, qwen3, phi3"));
+    assert_string_equal(e.text + strlen(e.text) - strlen("dots1"), "dots1");
 }
 
 /* The template's own file counts first, as in transformers; the ends are those of all files. */

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes families/: a tiny random model of every family and the logits it must give.
+"""Writes families/: a tiny random model of every family and the logits it must give; greedy.txt: what
+models with experts answer.
 
 A separate implementation in double precision, from the papers and the models' published
 definitions; it shares nothing with the C code. Weights are drawn in the order of rows that
@@ -418,6 +419,17 @@ def write_golden(path, ids, logits):
     return rows
 
 
+def greedy(c, w, ids, n=32):
+    """The likeliest tokens behind ids, all experts of all tokens computed again for each."""
+    ids = ids.clone()
+    for _ in range(n):
+        logits = run(c, w, ids)[-1]
+        first, second = logits.topk(2).values
+        assert first - second > 1e-4  # rounding must not decide
+        ids = torch.cat([ids, logits.argmax()[None]])
+    return ids.tolist()
+
+
 # ---- the models --------------------------------------------------------------------------------
 
 SMALL = dict(n_embd=32, n_head=2, n_kv=1, n_ff=64, pairs=True)
@@ -530,12 +542,16 @@ def main():
     folder = Path(__file__).parent / "families"
     folder.mkdir(exist_ok=True)
     ids = torch.randint(3, N_VOCAB, (N_TOKENS,), generator=torch.Generator().manual_seed(0))
+    answers = []
     for name, c, goldens in models():
         w = make_weights(c)
+        if c.experts:
+            answers.append(f"{name} {' '.join(map(str, greedy(c, w, ids[:8])))}")
         write_gguf(folder / f"{name}.gguf", metadata(c, name), tensors_of(c, w))
         for golden, long in goldens:
             rows = write_golden(folder / f"{golden}.logits", ids, run(c, w, ids, long))
             print(f"{golden}: standard deviation of logits {rows.std():.2f}")
+    (folder.parent / "greedy.txt").write_text("\n".join(answers) + "\n")
 
 
 if __name__ == "__main__":

@@ -510,13 +510,29 @@ static void test_pack_edges(void **state)
     }
 }
 
+/* What a model occupies in memory is what its file has, within 5 %. */
+static void test_memory(void **state)
+{
+    enum { N_OUT = 64, N_IN = 4096 };
+    static const uint32_t types[] = {GGUF_T_Q4_0,   GGUF_T_Q4_1,  GGUF_T_Q4_K,  GGUF_T_IQ4_NL,
+                                     GGUF_T_IQ4_XS, GGUF_T_MXFP4, GGUF_T_NVFP4, GGUF_T_Q3_K,
+                                     GGUF_T_Q2_K,   GGUF_T_Q8_0};
+    (void)state;
+    for (size_t i = 0; i < COUNT(types); i++) {
+        const struct gguf_tensor_type *t = gguf_tensor_type(types[i]);
+        const double file = (double)N_OUT * N_IN / t->block * t->block_bytes;
+        const size_t memory = kn_weight_bytes(blocks_kernel_type(types[i], false), N_OUT, N_IN);
+        if ((double)memory > 1.05 * file) fail_msg("%s", t->name);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_golden),     cmocka_unit_test(test_golden_types),
         cmocka_unit_test(test_formulas),   cmocka_unit_test(test_plain),
         cmocka_unit_test(test_panels),     cmocka_unit_test(test_products),
-        cmocka_unit_test(test_pack_edges),
+        cmocka_unit_test(test_pack_edges), cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -214,6 +214,44 @@ static void test_bytes_read(void **state)
     engine_close(g);
 }
 
+/* Greedy text of models with experts is that of a dense evaluation, which computes all experts. */
+static void test_greedy(void **state)
+{
+    enum { PROMPT = 8, N = 40 };
+    char name[32], path[128];
+    int n_models = 0;
+    FILE *f = fopen("tests/golden/greedy.txt", "r");
+    (void)state;
+    assert_non_null(f);
+    for (; fscanf(f, "%31s", name) == 1; n_models++) {
+        const struct row r = {name, name, 512};
+        int32_t want[N], got[N];
+        struct options o;
+        struct engine *g;
+        struct context x;
+        struct err e;
+        for (int i = 0; i < N; i++) assert_int_equal(fscanf(f, "%d", &want[i]), 1);
+        set_options(&o, &r, path, PROMPT);
+        o.engine.weights = ENGINE_WEIGHTS_F32;
+        plan_kv_named("f32", &o.session.plan.kv);
+        if (engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
+        if (context_open(&x, g, &o.session.plan, 0, 1, &e)) fail_msg("%s", e.text);
+        memcpy(got, want, PROMPT * sizeof *got);
+        for (int at = 0, n = PROMPT; at + n < N; at += n, n = 1) {
+            int32_t best = 0;
+            forward_run(&x.forward, &x.cache, got + at, n, 1);
+            for (int i = 1; i < N_VOCAB; i++)
+                if (x.forward.logits[i] > x.forward.logits[best]) best = i;
+            got[at + n] = best;
+        }
+        if (memcmp(got, want, sizeof want) != 0) fail_msg("%s", name);
+        context_release(&x);
+        engine_close(g);
+    }
+    assert_int_equal(n_models, 7);
+    fclose(f);
+}
+
 /* A window that the file names is not applied; a plan that exceeds it has a notice. */
 static void test_window(void **state)
 {
@@ -358,8 +396,9 @@ static struct row rows[] = {
 int main(void)
 {
     enum { N_FAMILIES = sizeof rows / sizeof *rows };
-    struct CMUnitTest tests[N_FAMILIES + 5] = {
+    struct CMUnitTest tests[N_FAMILIES + 6] = {
         [N_FAMILIES] = cmocka_unit_test(test_file_weights),
+        cmocka_unit_test(test_greedy),
         cmocka_unit_test(test_window),
         cmocka_unit_test(test_bytes_read),
         cmocka_unit_test(test_refusals),

@@ -1,5 +1,6 @@
 /* The units that survive --protocol once against those that NVIDIA's kvpress keeps of the same
- * prompt, with the same weights (tests/golden/make_kvpress.py). */
+ * prompt, with the same weights (tests/golden/make_kvpress.py), and, in models with windows,
+ * against the policies' formulas in double precision (make_survivors.py). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -115,8 +116,59 @@ static void test_survivors(void **state)
     fclose(f);
 }
 
+/* ---- models with windows --------------------------------------------------------------------- */
+
+static void open_model(struct engine **g, const char *name)
+{
+    char path[64];
+    struct engine_opts o = {.model = path, .heads = {.none = true}, .weights = ENGINE_WEIGHTS_F32};
+    struct err e;
+    snprintf(path, sizeof path, "tests/golden/families/%s.gguf", name);
+    if (engine_open(g, &o, NULL, 0, NULL, NULL, &e)) fail_msg("%s", e.text);
+}
+
+/* Layers with windows have nothing evicted: the newest units, one behind the other. */
+static void check_windows(const struct cache *c)
+{
+    for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) {
+        const struct cache_head *h = &c->kv_heads[i];
+        assert_int_equal(h->pos[h->len - 1], N - 1);
+        assert_int_equal(h->pos[h->len - 1] - h->pos[0], h->len - 1);
+    }
+}
+
+/* The global layers keep exactly the units of the formulas. */
+static void test_layers_without_windows(void **state)
+{
+    struct engine *g = NULL;
+    struct context x = {0};
+    struct line l, last = {0};
+    FILE *f = fopen("tests/golden/windows.txt", "r");
+    int n = 0;
+    (void)state;
+    assert_non_null(f);
+    for (; read_line(f, &l); n++) {
+        const bool other = strcmp(l.name, last.name) != 0;
+        if (other || strcmp(l.policy, last.policy) != 0) context_release(&x);
+        if (other) engine_close(g), open_model(&g, l.name);
+        if (other || strcmp(l.policy, last.policy) != 0) run(&x, g, &l);
+        last = l;
+        const struct cache_head *h =
+            cache_head(&x.cache, g->model->layers[l.layer].kv_layer, l.head);
+        if (h->len != l.n || n_common(&l, h) != l.n)
+            fail_msg("%s, %s, head %d: %d of %d units", l.name, l.policy, l.head, n_common(&l, h),
+                     l.n);
+        check_windows(x.cache.windows);
+    }
+    assert_int_equal(n, 28);
+    context_release(&x);
+    engine_close(g);
+    fclose(f);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_survivors)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_survivors),
+                                       cmocka_unit_test(test_layers_without_windows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

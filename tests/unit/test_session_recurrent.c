@@ -356,6 +356,45 @@ static void test_constant_size(void **state)
     context_release(&x);
 }
 
+/* A thousand tokens one by one and in chunks leave the same state and logits. */
+static void test_chunks_of_recurrent_layers(void **state)
+{
+    enum { N = 1000 };
+    static const char *const names[] = {"qwen35",    "lfm2",      "granitehybrid",
+                                        "falcon-h1", "qwen3next", "nemotron_h"};
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct options o = options_for("full:context=1000");
+        struct context x[2];
+        struct engine *g;
+        struct err e;
+        char path[64];
+        int32_t ids[N];
+        snprintf(path, sizeof path, "tests/golden/families/%s.gguf", names[i]);
+        o.engine.model = path;
+        o.session.plan.budget = 0;
+        o.session.plan.chunk = 128;
+        plan_kv_named("f32", &o.session.plan.kv);
+        if (engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
+        for (int n = 0; n < N; n++) ids[n] = 3 + (n * 7919 + n / 5 * 31) % 290;
+        for (int k = 0; k < 2; k++) {
+            const int step = k ? 128 : 1;
+            if (context_open(&x[k], g, &o.session.plan, 1, 1, &e)) fail_msg("%s", e.text);
+            for (int at = 0; at < N; at += step) {
+                const int n = at + step > N ? N - at : step;
+                assert_int_equal(context_run(&x[k], ids + at, n, 1, &e), 0);
+            }
+        }
+        const struct recurrent_state *r = &x[0].cache.recurrent;
+        assert_memory_equal(r->layers, x[1].cache.recurrent.layers, recurrent_state_layer_bytes(r));
+        assert_memory_equal(x[0].forward.logits, x[1].forward.logits,
+                            (size_t)g->model->n_vocab * sizeof(float));
+        context_release(&x[0]);
+        context_release(&x[1]);
+        engine_close(g);
+    }
+}
+
 /* The model as its own draft: both keep all units, so it is right to the end of each answer, and
  * the state must forget the proposals behind it. */
 static void test_draft(void **state)
@@ -401,6 +440,7 @@ int main(void)
         cmocka_unit_test(test_kill_in_answer),
         cmocka_unit_test(test_kill_in_prompt),
         cmocka_unit_test(test_constant_size),
+        cmocka_unit_test(test_chunks_of_recurrent_layers),
         cmocka_unit_test(test_draft),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Writes windows.txt: the units that policies keep in layers without windows, by the formulas of
+docs/policies.md from attention and keys of Hugging Face's implementation in double precision.
+
+192 tokens, then one eviction. A line for each head: model, policy, budget, layer, head, positions
+that stay. Needs PyTorch, NumPy and transformers 5.
+
+    tests/golden/make_survivors.py       takes seconds, overwrites windows.txt
+"""
+from pathlib import Path
+
+import numpy as np
+import torch
+import transformers
+from make_families import N_VOCAB
+from make_windows import TEXT_PARTS, models, randomize, randomize_scales
+
+N, BUDGET, WINDOW = 192, 48, 8
+
+
+def load(m, seed):
+    c = getattr(transformers, m.kind + ("Text" if m.kind in TEXT_PARTS else "") + "Config")(
+        vocab_size=N_VOCAB, max_position_embeddings=512, attn_implementation="eager", pad_token_id=0,
+        bos_token_id=1, eos_token_id=2, **{"tie_word_embeddings": True} | m.config)
+    c._experts_implementation = "eager"
+    model = getattr(transformers, m.kind + "ForCausalLM")(c).double().eval()
+    randomize(model, m.arch, seed)
+    randomize_scales(model, seed)
+    return model
+
+
+def observe(model, ids):
+    """Of each layer: attention [query head][query][key]; keys before RoPE [token][KV head][number]."""
+    keys, hooks = {}, []
+    for i, layer in enumerate(model.model.layers):
+        a = layer.self_attn
+        part = getattr(a, "k_norm", None) or getattr(a, "k_proj", None)
+        if part is not None:
+            hooks.append(part.register_forward_hook(
+                lambda _m, _x, y, i=i, d=a.head_dim: keys.__setitem__(i, y.reshape(N, -1, d).numpy())))
+    with torch.no_grad():
+        out = model(ids, use_cache=False, output_attentions=True)
+    for h in hooks:
+        h.remove()
+    return [a[0].numpy() for a in out.attentions], keys
+
+
+def best(scores, n, safe):
+    """The n units with the highest scores, those in `safe` first."""
+    order = sorted(range(N), key=lambda i: (i not in safe, -scores[i], i))
+    low, high = scores[order[n - 1]], scores[order[n]]
+    assert abs(low - high) > 1e-6 * abs(low), (low, high)  # rounding must not decide
+    return sorted(order[:n])
+
+
+def compete(scores, safe):
+    """Heads share their budgets; each keeps its best fifth of one."""
+    first = [best(s, BUDGET // 5, safe) for s in scores]
+    keep = [set(safe) | set(f) for f in first]
+    rest = sorted(((-s[i], h, i) for h, s in enumerate(scores) for i in range(N) if i not in keep[h]))
+    n = len(scores) * BUDGET - sum(map(len, keep))
+    assert rest[n][0] - rest[n - 1][0] > 1e-6 * abs(rest[n][0])
+    for _, h, i in rest[:n]:
+        keep[h].add(i)
+    return [sorted(k) for k in keep]
+
+
+def policies(attention, keys):
+    """Sums over the query heads of a group. Of layers that share units, the one that made them."""
+    n_kv = keys.shape[1]
+    a = attention.reshape(n_kv, -1, N, N).mean(1)
+    sums = [(x[-WINDOW:]).sum(0) for x in a]
+    unit = keys / np.linalg.norm(keys, axis=2, keepdims=True)
+    mean = unit.mean(0)
+    diff = [-(unit[:, h] @ mean[h]) / np.linalg.norm(mean[h]) for h in range(n_kv)]
+    newest, ends = set(range(N - WINDOW, N)), lambda n: set(range(4)) | set(range(N - n, N))
+    window = f"window={WINDOW},stabilizers={WINDOW},sinks=0,pool=0"
+    yield f"snapkv:{window}", [best(s, BUDGET, newest) for s in sums]
+    yield f"ada-snapkv:{window},floor=20,even=0", compete(sums, newest)
+    yield "h2o:stabilizers=0", [best(x.sum(0), BUDGET, {N - 1}) for x in a]
+    yield "tova", [best(a[:, -1].mean(0), BUDGET, {N - 1})] * n_kv
+    yield "keydiff", [best(s, BUDGET, ends(BUDGET * 12 // 100)) for s in diff]
+    yield "keydiff+global", compete(diff, ends(BUDGET * 25 // 100))
+    yield "sink", [sorted(ends(BUDGET - 4))] * n_kv
+
+
+def main():
+    torch.set_num_threads(1)
+    ids = torch.tensor([[(i * 2654435761 + 12345) % 2**32 // 65536 % N_VOCAB for i in range(N)]])
+    lines = ["# model, policy, budget, layer, head, positions that stay; see make_survivors.py"]
+    for seed, m in enumerate(models(), 100):
+        if m.name not in ("gemma3", "gemma4-e2b", "gpt-oss"):
+            continue
+        attention, keys = observe(load(m, seed), ids)
+        layer = m.config["layer_types"].index("full_attention")
+        for policy, heads in policies(attention[layer], keys[layer]):
+            for h, positions in enumerate(heads):
+                lines.append(f"{m.name} {policy} {BUDGET} {layer} {h} " + " ".join(map(str, positions)))
+    (Path(__file__).parent / "windows.txt").write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -17,7 +17,7 @@ EMU := $(if $(HAVE_CXX),$(sort $(wildcard tests/emu/test_*.c)))
 BENCHES := $(call programs,$(sort $(wildcard tests/*/bench_*.c)))
 programs = $(1:%.c=$(B)/%)
 
-.PHONY: test test-unit test-kern test-emu test-tui test-fault test-cli test-cross test-gpu here one gpu check-cuda fuzz \
+.PHONY: test test-unit test-kern test-emu test-tui test-fault test-cli test-cross test-gpu here one check-cuda fuzz \
   fuzz-run soak crowd hostile hostile-run calls bench bench-count cuda-report
 
 # ---- linking -------------------------------------------------------------------------------------
@@ -149,37 +149,13 @@ one: $(ONE) $(if $(ONE_SCRIPTS),all $(B)/tests/tui_fake $(PULL))
 	@$(test_environment); for t in $(ONE) $(ONE_SCRIPTS); do echo "$$t"; case $$t in *.sh) ;; *) t="$(RUN) $$t" ;; esac; $$t $(ARGS) || exit 1; done
 
 PROGRAMS := $(call programs,$(FAULT) $(UNIT) $(KERN) $(EMU) $(TUI))
-# Kernel tests of the emulator, linked to a real GPU, and the model's. They skip where there is none.
-# `make gpu` puts all that tests/gpu/run.sh starts into one folder, with all libraries but libc.
-GPU_DIR := $(B)/tests/gpu
-GPU := $(if $(SAN)$(CROSS),,$(addprefix $(GPU_DIR)/test_,model attend cache linear sample))
-GPU_PROGRAMS := $(GPU) $(addprefix $(GPU_DIR)/,speed random_model)
-GPU_LD = $(CC) $(LDFLAGS) -s -Wl,-rpath,'$$ORIGIN/lib' -o $@
-$(GPU_DIR)/%.o: private override CFLAGS += -Werror
-
-$(filter-out %/test_model,$(GPU)): $(GPU_DIR)/%: $(B)/tests/emu/%.o $(GPU_DIR)/device.o $(B)/libretain.a $(FILTER)
-	$(call say,LD,$@)
-	$(Q)$(GPU_LD) -Wl,--wrap=posix_memalign,--wrap=free $^ $(LIBS) -lcmocka
-$(GPU_DIR)/test_model $(GPU_DIR)/speed $(GPU_DIR)/random_model: %: %.o $(B)/libretain.a $(FILTER)
-	$(call say,LD,$@)
-	$(Q)$(GPU_LD) $^ $(LIBS) -lcmocka
-$(GPU_DIR)/retain: $(B)/main.o $(B)/libretain.a
-	$(call say,LD,$@)
-	$(Q)$(GPU_LD) $^ $(LIBS)
-
-$(GPU_DIR)/rate.ptx: tests/gpu/rate.cu kernels/cuda/device.cuh kernels/cuda/lower.awk
-	@mkdir -p $(@D)
-	$(call say,PTX,$<)
-	$(Q)$(NVCC) $(CU_FLAGS) -ptx -arch=compute_80 -o $@.new $< && awk -f kernels/cuda/lower.awk $@.new > $@ && rm $@.new
+include tests/gpu/gpu.mk
 
 EMU_PROGRAM := $(if $(EMU),$(B)/tests/emu/retain $(EMU_DRIVER))
 FAKE := $(if $(TMUX),$(B)/tests/tui_fake)
-one: $(if $(filter tests/emu/% tests/gpu/%,$(ONE_SCRIPTS)),$(EMU_PROGRAM)) $(if $(filter tests/gpu/%,$(ONE_SCRIPTS)),gpu)
+one: $(if $(filter tests/emu/% tests/gpu/%,$(ONE_SCRIPTS)),$(EMU_PROGRAM)) $(if $(filter tests/gpu/%,$(ONE_SCRIPTS)),gpu-folder)
 
-# The run on a GPU, tried on the emulated driver; without nvcc the program has nothing to run there.
-GPU_SCRIPTS := $(if $(CUBINS),$(if $(EMU),$(if $(GPU),tests/gpu/test_run.sh)))
-
-test: all $(PROGRAMS) $(PTX_PROGRAMS) $(FAKE) $(if $(CROSS),,$(PULL)) $(EMU_PROGRAM) $(GPU) $(if $(GPU_SCRIPTS),gpu)
+test: all $(PROGRAMS) $(PTX_PROGRAMS) $(FAKE) $(if $(CROSS),,$(PULL)) $(EMU_PROGRAM) $(GPU) $(if $(GPU_SCRIPTS),gpu-folder)
 	@$(run_tests) $(EMU_SCRIPTS) $(PTX_PROGRAMS) $(PROGRAMS) $(GPU) $(SCRIPTS) $(PTX_SCRIPTS) $(GPU_SCRIPTS) $(TMUX)
 test-unit: $(call programs,$(UNIT))
 	@$(run_tests) $^
@@ -187,12 +163,8 @@ test-kern: $(call programs,$(KERN))
 	@$(run_tests) $^
 test-emu: $(call programs,$(EMU)) $(EMU_PROGRAM)
 	@$(if $(EMU),$(run_tests) $(call programs,$(EMU)) $(EMU_SCRIPTS),echo 'skip: $(CXX) is missing'; echo '0 passed, 0 failed, 1 skipped')
-test-gpu: $(GPU) $(if $(GPU_SCRIPTS),gpu $(EMU_PROGRAM))
+test-gpu: $(GPU) $(if $(GPU_SCRIPTS),gpu-folder $(EMU_PROGRAM))
 	@$(test_environment); unset CUDA_VISIBLE_DEVICES; tests/run.sh $(GPU) $(GPU_SCRIPTS)
-gpu: $(GPU_PROGRAMS) $(GPU_DIR)/retain $(if $(CUBINS),$(GPU_DIR)/rate.ptx)
-	@mkdir -p $(GPU_DIR)/lib && cp tests/gpu/run.sh $(GPU_DIR)
-	@ldd $(GPU_PROGRAMS) $(GPU_DIR)/retain | awk '$$3 ~ /^\// && !index($$3, "/$(GPU_DIR)/") && $$1 !~ /^(libc|libm|libpthread|libdl)\.so/ { print $$3 }' | \
-	  sort -u | xargs -I{} cp -L {} $(GPU_DIR)/lib
 # One chat for SOAK_SECONDS while other commands use its database.
 SOAK_SECONDS ?= 1200
 soak: all

@@ -7,6 +7,11 @@
 #include "kernels/cuda/cache.cuh"
 #include "kernels/cuda/linear.cuh"
 
+/* Numbers in #ifndef have variants that tests/gpu times (GPU_VARIANTS in tests/gpu/gpu.mk). */
+#ifndef MATMUL_SUPER
+#define MATMUL_SUPER 8 /* row blocks of a super-tile */
+#endif
+
 enum {
     THREADS = CUDA_MATMUL_THREADS,
     ROWS = CUDA_MATMUL_ROWS,
@@ -16,7 +21,7 @@ enum {
     STAGE_BYTES = TOKENS * (CUDA_BLOCK + 16),
     PANELS = 2,        /* per warp */
     COLS = TOKENS / 8, /* blocks of 8 tokens */
-    SUPER = 8          /* row blocks of a super-tile */
+    SUPER = MATMUL_SUPER
 };
 
 /* ---- where a block works --------------------------------------------------------------------- */

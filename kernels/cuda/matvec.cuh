@@ -9,6 +9,11 @@
 
 #include "kernels/cuda/linear.cuh"
 
+/* Numbers in #ifndef have variants that tests/gpu times (GPU_VARIANTS in tests/gpu/gpu.mk). */
+#ifndef MATVEC_AHEAD
+#define MATVEC_AHEAD 4 /* tiles of which a warp's loads are in flight */
+#endif
+
 enum { WARPS = CUDA_MATVEC_THREADS / 32, TOKENS = CUDA_MATVEC_TOKENS };
 
 DEVICE void load_inputs(struct inputs *x, const struct cuda_act &act, int n_tok, int n_block,
@@ -28,7 +33,7 @@ DEVICE void load_inputs(struct inputs *x, const struct cuda_act &act, int n_tok,
 
 /* The tiles of a panel that a warp takes: first, first + step, ... */
 template <int FORMAT> struct share {
-    enum { AHEAD = CUDA_TILE_BYTES(FORMAT) > 512 ? 3 : 4 };
+    enum { AHEAD = CUDA_TILE_BYTES(FORMAT) > 512 ? MATVEC_AHEAD - 1 : MATVEC_AHEAD };
     struct panel<FORMAT> panel;
     int first, step, n_block;
     struct weights<FORMAT> w[AHEAD];

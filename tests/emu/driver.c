@@ -602,7 +602,8 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
 {
     CALL(false);
     switch (attribute) {
-    case 16: *value = N_SM; break; /* multiprocessors */
+    case 13: *value = 1000000; break; /* clock, kHz */
+    case 16: *value = N_SM; break;    /* multiprocessors */
     case 18: *value = device == 11; break;
     case 95: *value = 1; break; /* cooperative launches */
     case 75: *value = 8; break;

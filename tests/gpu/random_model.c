@@ -1,5 +1,6 @@
 /* Writes a Llama model of random 4-bit weights in the shape of a real one, to measure speed on
- * machines without model files. Usage: random_model 8B|3B|1B FILE */
+ * machines without model files. Usage: random_model 8B|3B|1B|Phi-3|tiny FILE; tiny is for dry
+ * runs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +11,13 @@ enum { F32 = 0, Q4_0 = 2, VOCABULARY = 128256, CONTEXT = 131072 };
 
 static const struct shape {
     const char *name;
-    int n_layer, n_embd, n_ff, n_head, n_kv_head, dim;
+    int n_layer, n_embd, n_ff, n_head, n_kv_head, dim, n_vocab;
 } shapes[] = {
-    {"8B", 32, 4096, 14336, 32, 8, 128},
-    {"3B", 28, 3072, 8192, 24, 8, 128},
-    {"1B", 16, 2048, 8192, 32, 8, 64},
+    {"8B", 32, 4096, 14336, 32, 8, 128, VOCABULARY},
+    {"3B", 28, 3072, 8192, 24, 8, 128, VOCABULARY},
+    {"1B", 16, 2048, 8192, 32, 8, 64, VOCABULARY},
+    {"Phi-3", 32, 3072, 8192, 32, 32, 96, 32064},
+    {"tiny", 2, 128, 256, 2, 1, 64, 512},
 };
 
 static struct err error;
@@ -29,7 +32,7 @@ static void check(int rc)
 /* ---- keys ------------------------------------------------------------------------------------ */
 
 /* 256 bytes, three marks, and words that occur in no text. */
-static void write_vocabulary(struct gguf_keys *k)
+static void write_vocabulary(struct gguf_keys *k, int n)
 {
     enum { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, BYTE = 6 };
     static const char *const marks[] = {"<unk>", "<s>", "</s>"};
@@ -37,7 +40,7 @@ static void write_vocabulary(struct gguf_keys *k)
     static float scores[VOCABULARY];
     struct str words = {0};
     char text[32];
-    for (int i = 0; i < VOCABULARY; i++) {
+    for (int i = 0; i < n; i++) {
         if (i < 3)
             snprintf(text, sizeof text, "%s", marks[i]);
         else if (i < 259)
@@ -49,9 +52,11 @@ static void write_vocabulary(struct gguf_keys *k)
         gguf_keys_element(&words, text, strlen(text));
     }
     gguf_keys_str(k, "tokenizer.ggml.model", "llama");
-    gguf_keys_array(k, "tokenizer.ggml.tokens", GGUF_STRING, VOCABULARY, words.data, words.n);
-    gguf_keys_array(k, "tokenizer.ggml.scores", GGUF_F32, VOCABULARY, scores, sizeof scores);
-    gguf_keys_array(k, "tokenizer.ggml.token_type", GGUF_I32, VOCABULARY, types, sizeof types);
+    gguf_keys_array(k, "tokenizer.ggml.tokens", GGUF_STRING, (uint64_t)n, words.data, words.n);
+    gguf_keys_array(k, "tokenizer.ggml.scores", GGUF_F32, (uint64_t)n, scores,
+                    (size_t)n * sizeof *scores);
+    gguf_keys_array(k, "tokenizer.ggml.token_type", GGUF_I32, (uint64_t)n, types,
+                    (size_t)n * sizeof *types);
     gguf_keys_u32(k, "tokenizer.ggml.bos_token_id", 1);
     gguf_keys_u32(k, "tokenizer.ggml.eos_token_id", 2);
     str_release(&words);
@@ -72,8 +77,8 @@ static void write_keys(struct gguf_keys *k, const struct shape *s)
     gguf_keys_f32(k, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
     gguf_keys_f32(k, "llama.rope.freq_base", 500000.0f);
     gguf_keys_u32(k, "llama.rope.dimension_count", (uint32_t)s->dim);
-    gguf_keys_u32(k, "llama.vocab_size", VOCABULARY);
-    write_vocabulary(k);
+    gguf_keys_u32(k, "llama.vocab_size", (uint32_t)s->n_vocab);
+    write_vocabulary(k, s->n_vocab);
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */
@@ -134,7 +139,7 @@ static void layer(int i, const struct shape *s)
 
 static void tensors(const struct shape *s)
 {
-    tensor("token_embd.weight", Q4_0, s->n_embd, VOCABULARY);
+    tensor("token_embd.weight", Q4_0, s->n_embd, s->n_vocab);
     for (int i = 0; i < s->n_layer; i++) layer(i, s);
     tensor("output_norm.weight", F32, s->n_embd, 1);
 }
@@ -147,7 +152,7 @@ int main(int argc, char **argv)
     const size_t n_shapes = sizeof shapes / sizeof *shapes;
     while (s < shapes + n_shapes && (argc < 3 || strcmp(s->name, argv[1]) != 0)) s++;
     if (s == shapes + n_shapes) {
-        fprintf(stderr, "usage: random_model 8B|3B|1B FILE\n");
+        fprintf(stderr, "usage: random_model 8B|3B|1B|Phi-3|tiny FILE\n");
         return 2;
     }
     check(gguf_write_open(&writer, argv[2], true, &error));

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Tests run.sh without a GPU: its folder holds all libraries but libc; without a GPU it skips; on the
-# emulated driver it runs to the end; and a killed run keeps its rows.
+# Tests the run on a GPU without one: the folder's programs start where there is nothing but libc; without
+# a GPU they skip; on the emulated driver run.sh and again.sh run to the end; a killed run keeps its rows.
 . "$(dirname "$0")/../cli/lib.sh"
 emulated=${EMU:-build/tests/emu}
 [ -x "$emulated/retain" ] && [ -e "$emulated/../gpu/rate.ptx" ] || {
@@ -8,29 +8,66 @@ emulated=${EMU:-build/tests/emu}
     echo '0 passed, 0 failed, 1 skipped'
     exit
 }
-cp -r "$emulated/../gpu" "$T/gpu"
+mkdir "$T/tree" && cp -r "$emulated/../gpu" "$T/tree"
+gpu=$T/tree/gpu
 case $emulated in /*) ;; *) emulated=$PWD/$emulated ;; esac
 
-outside=$(for p in "$T"/gpu/retain "$T"/gpu/speed "$T"/gpu/random_model "$T"/gpu/test_*; do
-    [ -x "$p" ] && ldd "$p"; done | grep -v "$T" | grep -v 'linux-vdso\|ld-linux\|libc\.so\|libm\.so\|libpthread\|libdl')
-equal "libraries from elsewhere" "" "$outside"
+# A tree of libc and the folder, and no /proc.
+enter() { if [ "$(id -u)" -eq 0 ]; then chroot "$T/tree" "$@"; else unshare -r chroot "$T/tree" "$@"; fi; }
+ldd "$gpu/retain" | grep -Eo '/[^ ]*/(libc|libm|libpthread|libdl|ld-linux)[^ ]*' |
+    xargs -I{} cp -L --parents {} "$T/tree"
+if LD_LIBRARY_PATH=/gpu/lib enter /gpu/retain --version >/dev/null 2>&1; then
+    for p in speed random_model whole "$gpu"/test_*; do
+        name=$(basename "$p")
+        case $name in
+        *.*) continue ;;
+        speed) set -- 1 kernels ;;
+        whole) set -- - ;;
+        random_model) set -- tiny /tiny.gguf ;;
+        *) set -- ;;
+        esac
+        LD_LIBRARY_PATH=/gpu/lib enter "/gpu/$name" "$@" >"$T/out" 2>&1
+        equal "nothing but libc: $name" 0 $?
+        [ "$name" = random_model ] || holds "nothing but libc: $name" "$(cat "$T/out")" '^skip: no GPU'
+    done
+else
+    skip "no right to chroot"
+fi
 
-(cd / && env -i PATH="$PATH" CUDA_VISIBLE_DEVICES= "$T/gpu/run.sh" "$T/none") >"$T/out" 2>&1
+(cd / && env -i PATH="$PATH" CUDA_VISIBLE_DEVICES= "$gpu/run.sh" "$T/none") >"$T/out" 2>&1
 equal "no GPU: exit status" 0 $?
-equal "no GPU: rows skipped" 7 "$(grep -c 'skip: no GPU\|1 skipped\|3 skipped' "$T/none/rows.txt")"
+equal "no GPU: all is skipped" info "$(grep -v 'skip' "$T/none/rows.txt" | cut -d' ' -f1)"
 
-emulated_run() { DRY=1 LD_LIBRARY_PATH=$emulated "$T/gpu/run.sh" "$T/$1" >"$T/out" 2>&1; }
-emulated_run all &
-emulated_run killed &
+rm -rf "$gpu/variants" && mkdir "$gpu/variants" && echo '.version 8.2' >"$gpu/variants/same.ptx"
+emulated_run() { # SCRIPT FOLDER…
+    script=$1
+    shift
+    DRY=1 LD_LIBRARY_PATH=$emulated exec "$gpu/$script" "$@" >"$T/out.$script" 2>&1
+}
+emulated_run run.sh "$T/killed" &
 pid=$!
 wait_for 60 grep -q test_linear "$T/killed/rows.txt"
 kill $pid
-wait $pid 2>/dev/null
+wait $pid
+equal "killed: exit status" 143 $?
 holds "killed: its rows are there" "$(cat "$T/killed/rows.txt")" 'test_sample .* ok'
-wait
-equal "emulated: nothing failed" "" "$(grep FAILED "$T/all/rows.txt")"
-for name in info test_linear test_model 'speed of kernels' 'demo chat' 'recall, GPU' 'bench demo'; do
-    holds "emulated: $name" "$(cat "$T/all/rows.txt")" "^$name .* ok"
+holds "killed: the last row" "$(tail -n 1 "$T/killed/rows.txt")" 'stopped after [0-9]+ s$'
+
+(emulated_run run.sh "$T/all")
+equal "emulated: exit status" 0 $?
+for name in info images test_linear test_experts test_model 'demo chat' 'saved on GPU, resumed on CPU' 'recall, GPU' \
+    'speed of kernels' 'whole tiny' 'bench demo' 'variant same'; do
+    holds "emulated: $name" "$(cat "$T/all/rows.txt")" "^$name.* ok"
 done
-holds "emulated: rows of kernels" "$(cat "$T/all/log.txt")" '^top_k '
+table=$(cat "$T/all/table.txt")
+for row in 'matvec  *8B  *q4 ' 'attend_any  *Phi-3  *q8 ' 'near_duplic\.  *8B ' 'matmul .* same$' 'argmax  *-  ' \
+    'token of random tiny .* tokens/s' 'chain  *token ' 'matmul_q4  *chunk ' 'the rest  *chunk '; do
+    holds "emulated: the table" "$table" "^$row"
+done
+holds "a bound by instructions" "$table" ' issue '
+
+(emulated_run again.sh "$T/again" "$T/all")
+equal "again: exit status" 0 $?
+equal "again: no test is repeated that passed" "" "$(grep '^test_' "$T/again/rows.txt")"
+holds "again: times of both runs" "$(cat "$T/again/table.txt")" '^matvec  *8B  *q4  *[0-9.]+  *[0-9.]+  *[0-9.]+$'
 finish

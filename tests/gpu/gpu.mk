@@ -1,0 +1,53 @@
+# make gpu: all that the run on a GPU starts (run.sh, again.sh), with all libraries but libc, in one
+# folder. make gpu-folder: the same without the variants of kernels, which take nvcc a minute and a half.
+
+# Kernel tests of the emulator, linked to a real GPU, and the model's. They skip where there is none.
+GPU_DIR := $(B)/tests/gpu
+GPU := $(if $(SAN)$(CROSS),,$(addprefix $(GPU_DIR)/test_,model attend cache experts floats linear sample))
+GPU_PROGRAMS := $(GPU) $(addprefix $(GPU_DIR)/,speed whole random_model retain)
+GPU_LD = $(CC) $(LDFLAGS) -s -Wl,-rpath,'$$ORIGIN/lib' -o $@
+$(GPU_DIR)/%.o: private override CFLAGS += -Werror
+
+$(filter-out %/test_model,$(GPU)): $(GPU_DIR)/%: $(B)/tests/emu/%.o $(GPU_DIR)/device.o $(B)/libretain.a $(FILTER)
+	$(call say,LD,$@)
+	$(Q)$(GPU_LD) -Wl,--wrap=posix_memalign,--wrap=free $^ $(LIBS) -lcmocka
+
+$(GPU_DIR)/test_model: %: %.o $(B)/libretain.a $(FILTER)
+	$(call say,LD,$@)
+	$(Q)$(GPU_LD) $^ $(LIBS) -lcmocka
+
+$(GPU_DIR)/speed: $(addprefix $(GPU_DIR)/,speed.o ceilings.o timed.o time_matrices.o time_attention.o time_cache.o)
+$(GPU_DIR)/whole: $(addprefix $(GPU_DIR)/,whole.o ceilings.o)
+$(GPU_DIR)/random_model: $(GPU_DIR)/random_model.o
+$(GPU_DIR)/retain: $(B)/main.o
+$(addprefix $(GPU_DIR)/,speed whole random_model retain): $(B)/libretain.a
+	$(call say,LD,$@)
+	$(Q)$(GPU_LD) $(filter %.o,$^) $(B)/libretain.a $(LIBS)
+
+GPU_PTX = $(NVCC) $(CU_FLAGS) -ptx -arch=compute_80 -o $@.new $(1) && awk -f kernels/cuda/lower.awk $@.new > $@ && rm $@.new
+
+$(GPU_DIR)/rate.ptx: tests/gpu/rate.cu tests/gpu/rate.h kernels/cuda/device.cuh kernels/cuda/lower.awk
+	@mkdir -p $(@D)
+	$(call say,PTX,$<)
+	$(Q)$(call GPU_PTX,$<)
+
+# Kernels with other numbers than the program's, to be timed against those: FILE.MACRO.VALUE.
+GPU_VARIANTS := matvec.MATVEC_AHEAD.3 matvec.MATVEC_AHEAD.6 chain.MATVEC_AHEAD.3 chain.MATVEC_AHEAD.2 \
+  matmul.CUDA_MATMUL_STAGES.2 matmul.CUDA_MATMUL_STAGES.4 matmul.MATMUL_SUPER.4 matmul.MATMUL_SUPER.16
+GPU_VARIANTS := $(if $(CUBINS),$(GPU_VARIANTS:%=$(GPU_DIR)/variants/%.ptx))
+
+$(GPU_VARIANTS): $(GPU_DIR)/variants/%.ptx: $(wildcard kernels/cuda/*.cu) $(CU_HEADERS) kernels/cuda/lower.awk
+	@mkdir -p $(@D)
+	$(call say,PTX,$*)
+	$(Q)set -- $(subst ., ,$*); $(call GPU_PTX,-D$$2=$$3 kernels/cuda/$$1.cu)
+
+# The run on a GPU, tried on the emulated driver; without nvcc the program has nothing to run there.
+GPU_SCRIPTS := $(if $(CUBINS),$(if $(EMU),$(if $(GPU),tests/gpu/test_run.sh)))
+
+.PHONY: gpu gpu-folder
+gpu: gpu-folder $(GPU_VARIANTS)
+gpu-folder: $(GPU_PROGRAMS) $(if $(CUBINS),$(GPU_DIR)/rate.ptx)
+	@mkdir -p $(GPU_DIR)/lib
+	@cp $(addprefix tests/gpu/,run.sh again.sh resume.sh steps.sh) kernels/cuda/report.txt $(GPU_DIR)
+	@ldd $(GPU_PROGRAMS) | awk '$$3 ~ /^\// && !index($$3, "/$(GPU_DIR)/") && $$1 !~ /^(libc|libm|libpthread|libdl)\.so/ { print $$3 }' | \
+	  sort -u | xargs -I{} cp -L {} $(GPU_DIR)/lib

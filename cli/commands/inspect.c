@@ -273,9 +273,20 @@ static void recurrent_line(const struct model *m)
     static const char *const kinds[] = {[MODEL_DELTA] = "gated delta rule",
                                         [MODEL_SCAN] = "Mamba-2",
                                         [MODEL_CONVOLUTION] = "short convolution"};
-    if (m->recurrent.n_layer)
-        report_line("layers   %d with attention, %d recurrent (%s)", m->n_kv_layer,
-                    m->recurrent.n_layer, kinds[m->recurrent.kind]);
+    int n_attention = 0, n_both = 0;
+    for (int i = 0; i < m->n_layer; i++) {
+        n_attention += !m->layers[i].no_attention;
+        n_both += !m->layers[i].no_attention && m->layers[i].is_recurrent;
+    }
+    const int rest = m->n_layer - n_attention - m->recurrent.n_layer + n_both;
+    struct str s = {0};
+    if (!m->recurrent.n_layer) return;
+    str_printf(&s, "%d with attention, %d recurrent (%s)", n_attention, m->recurrent.n_layer,
+               kinds[m->recurrent.kind]);
+    if (n_both) str_printf(&s, ", of which %d are both", n_both);
+    if (rest) str_printf(&s, ", %d with a feed-forward alone", rest);
+    report_line("layers   %s", str_get(&s));
+    str_release(&s);
 }
 
 static void experts_line(const struct model *m)
@@ -284,17 +295,21 @@ static void experts_line(const struct model *m)
     int n_layer = 0;
     for (int i = 0; i < m->n_layer; i++) n_layer += m->layers[i].experts.n > 0;
     if (x)
-        report_line("experts  %d in each of %d layers, of which a token uses %d; %.1f MiB", x->n,
-                    n_layer, x->n_used, (double)model_host_experts_bytes(m) / (1 << 20));
+        report_line("experts  %d in each of %d layers, of which a token uses %d%s; %.1f MiB", x->n,
+                    n_layer, x->n_used, x->n_ff_shared ? " and the shared ones" : "",
+                    (double)model_host_experts_bytes(m) / (1 << 20));
 }
 
 static void windows_line(const struct model *m)
 {
     const struct model_windowed *w = &m->windowed;
+    int n_shared = 0;
+    for (int i = 0; i < m->n_layer; i++) n_shared += m->layers[i].shares_kv;
     if (w->n_layer)
         report_line(
             "layers   %d with the newest %d units (%d KV heads x %d), %d with all that are kept",
             w->n_layer, w->n_units, w->n_kv_head, w->head_dim, m->n_kv_layer);
+    if (n_shared) report_line("         %d that read the units of one of these", n_shared);
 }
 
 static void info_text(struct engine *g, const struct options *o, const struct tensor_report *c,

@@ -183,7 +183,7 @@ struct point {
     struct series ahead;     /* decoding with speculation, of the speed without */
     struct series bandwidth; /* bytes per second */
     struct series share;     /* share of the bandwidth that decoding uses */
-    double bytes_per_token, operations_per_token;
+    double bytes_per_token, host_bytes_per_token, operations_per_token;
 };
 
 /* Cost of one run. */
@@ -414,7 +414,9 @@ static int measure(struct point *p, const struct options *o, int i, int64_t *pea
     p->decode.rival.v[i] = vs.decode;
     p->bytes_per_token = context_bytes_per_token(x);
     p->operations_per_token = context_operations_per_token(x);
-    p->share.v[i] = p->bytes_per_token * p->decode.speed.v[i] / *bandwidth;
+    p->host_bytes_per_token = context_host_bytes_per_token(x);
+    p->share.v[i] =
+        (p->bytes_per_token - p->host_bytes_per_token) * p->decode.speed.v[i] / *bandwidth;
     return 0;
 }
 
@@ -471,6 +473,7 @@ static void print_json(struct point *p, struct shown s, int n, int64_t peak)
     cJSON_AddNumberToObject(o, "cache_bytes", (double)x->plan.cache_bytes);
     cJSON_AddNumberToObject(o, "peak_bytes", (double)peak);
     cJSON_AddNumberToObject(o, "bytes_per_token", p->bytes_per_token);
+    cJSON_AddNumberToObject(o, "host_bytes_per_token", p->host_bytes_per_token);
     cJSON_AddNumberToObject(o, "operations_per_token", p->operations_per_token);
     cJSON_AddNumberToObject(o, "bandwidth_bytes_s", median(p->bandwidth.v, n));
     cJSON_AddNumberToObject(o, "bandwidth_share", median(p->share.v, n));
@@ -513,6 +516,9 @@ static void print_row(struct point *p, struct shown s, int n)
                 prefill->median, 50 * prefill->spread, decode->median, 50 * decode->spread,
                 p->bytes_per_token / 1e6, p->operations_per_token / 1e6,
                 median(p->bandwidth.v, n) / 1e9, 100 * median(p->share.v, n));
+    if (p->host_bytes_per_token > 0)
+        report_line("%9s decode: the CPU reads %.2f MB/token, the share is of the others", "",
+                    p->host_bytes_per_token / 1e6);
     if (s.scores) print_costs("prefill", prefill);
     if (s.scores) print_costs("decode", decode);
     if (s.ratio) print_ratio("prefill", prefill);

@@ -412,16 +412,28 @@ static int64_t units_in_windows(const struct context *x)
     return w ? (w->n_pos < n ? w->n_pos : n) * w->shape.n_layer * w->shape.n_head : 0;
 }
 
+/* Bytes of matrices that a token reads, on the GPU or not. */
+static double matrix_bytes(const struct model *m, bool on_device)
+{
+    double bytes = 0;
+    for (int i = 0; i < m->n_items; i++) {
+        const struct model_load_item *it = &m->items[i];
+        const struct kn_weight *w = it->weight;
+        if (w && reads_all(m, w) && model_on_device(m, it) == on_device)
+            bytes += share_read(m, it) * (double)kn_weight_bytes(w->type, w->n_out, w->n_in);
+    }
+    return bytes;
+}
+
+double context_host_bytes_per_token(const struct context *x)
+{
+    return x->engine->gpu ? matrix_bytes(x->engine->model, false) : 0;
+}
+
 double context_bytes_per_token(const struct context *x)
 {
     const struct model *m = x->engine->model;
-    double bytes = 0;
-    for (int i = 0; i < m->n_items; i++) {
-        const struct kn_weight *w = m->items[i].weight;
-        if (w && reads_all(m, w))
-            bytes +=
-                share_read(m, &m->items[i]) * (double)kn_weight_bytes(w->type, w->n_out, w->n_in);
-    }
+    double bytes = matrix_bytes(m, true) + matrix_bytes(m, false);
     const struct retaining *h = x->engine->retaining;
     int batch = context_on_gpu(x) ? CACHE_UNSCORED_MAX : FORWARD_SCORE_BATCH;
     for (int i = 0; h && i < h->shape.n_layer; i++)

@@ -45,6 +45,10 @@ int64_t context_slots_in_use(const struct context *x);
  * and twice the recurrent state, which is written, too. */
 double context_bytes_per_token(const struct context *x);
 
+/* Of these, the bytes of matrices that the CPU reads beside a GPU: experts in host memory, layers
+ * of a split model. */
+double context_host_bytes_per_token(const struct context *x);
+
 /* Multiplications and additions of one decoded token: its matrices' and its attention's. */
 double context_operations_per_token(const struct context *x);
 

@@ -56,6 +56,8 @@ void session_stats(const struct session *s, struct session_stats *out)
         .bytes_per_token = context_bytes_per_token(&s->ctx),
     };
     out->cache_used_bytes = out->unit_bytes * context_slots_in_use(&s->ctx);
+    const struct cache *w = c->windows;
+    if (w) out->cache_used_bytes += cache_units(w) * (int64_t)(w->k_bytes + w->v_bytes);
     snprintf(out->model, sizeof out->model, "%s", m->name);
     snprintf(out->weights, sizeof out->weights, "%s", m->type);
     plan_kv_text(&s->ctx.plan, out->kv);

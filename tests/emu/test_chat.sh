@@ -127,6 +127,8 @@ export XDG_CACHE_HOME="$T/cache"
 equal "experts, file: as in host memory" "$(says 1073741824 cuda host)" "$(says 1073741824 cuda file)"
 equal "experts, file: the copy" 1 "$(find "$T/cache" -name '*.packed' | wc -l)"
 holds "experts, file: plan" "$(moe 1073741824 plan --device cuda --experts file)" '^file .* of experts in the packed copy on disk'
+holds "experts: bench" "$(moe 1073741824 bench --device cuda --experts host --prefill 16 --decode 2 --repeat 1)" \
+    'the CPU reads 0\.0[0-9] MB/token, the share is of the others'
 holds "experts: plan" "$(moe 1073741824 plan --device cuda --experts host)" '^host .* of host memory, for the experts of 2 of 2 layers'
 holds "experts: plan --json" "$(moe 1073741824 plan --device cuda --experts host --json)" '"host_bytes":[1-9]'
 holds "experts: all on the GPU" "$(moe 1073741824 plan --device cuda --json)" '"host_bytes":0,"mapped_bytes":0'

@@ -62,6 +62,9 @@ static void same(const struct session *x, const struct session *y)
     struct session_stats st;
     session_stats(y, &st);
     assert_int_equal(st.n_reread, 0);
+    const struct cache *w = session_cache(y)->windows;
+    assert_int_equal(st.cache_used_bytes, st.units_kept * st.unit_bytes +
+                                              cache_units(w) * (int64_t)(w->k_bytes + w->v_bytes));
     same_cache(x, y);
     same_windows(session_cache(x)->windows, session_cache(y)->windows);
 }

@@ -2,7 +2,7 @@
 # Input: `od -An -v -tx8 -w16` of a section .text.KERNEL of a cubin; -v name=KERNEL -v sm=89.
 # Prints: KERNEL SM INSTRUCTIONS MMA LOOP_INSTRUCTIONS LOOP_MMA
 #
-# An instruction has 16 bytes, its operation in the lowest 12 bits: 237 IMMA, 23c HMMA, 947 BRA,
+# An instruction has 16 bytes, its operation in the lowest 12 bits: 237 IMMA, 23c HMMA, 947 BRA, 547 BRA.U,
 # 918 NOP. A branch's distance is counted from the next instruction, in words: bits 34 to 63, and from
 # sm_90 on eight lower bits in 16 to 23. The hot loop is the one with the most matrix instructions
 # among those that contain no other loop with one.
@@ -26,7 +26,7 @@ function distance(word,   high, words) {
     n++
     mma[n] = mma[n - 1] + (op == "237" || op == "23c")
     if (op != "918") last = n
-    if (op == "947") {
+    if (op == "947" || op == "547") {
         to = n + 1 + distance($1)
         if (to >= 1 && to < n) { begin[++loops] = to; end[loops] = n }
     }

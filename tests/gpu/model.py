@@ -6,18 +6,25 @@ latencies below are guesses in cycles. Blocks that wait for each other (chain.cu
 as grid.sync() on a V100 (1.4 us); meanwhile and while the input is normed, memory delivers the weights
 that were asked for before: four tiles for each warp, two blocks on each processor. Nothing here was
 measured. Python 3, no packages.
+
+model.py LOG, the log.txt of run.sh: the same for the device of that run, with its measured ceilings, next to its
+measured tokens and chunks.
 """
 
 import math
+import re
+import sys
 
 # processors, GHz, GB/s, share of them reached, launch gap in us, blocks merged by a head's last
 DEVICES = {
     "RTX 4090": (128, 2.52, 1008, 0.93, 2.2, 32),
     "H200": (132, 1.98, 4800, 0.88, 2.2, 33),
     "AGX Orin": (16, 1.30, 204.8, 0.88, 5.0, 4),
+    "AGX Thor": (20, 1.57, 273, 0.88, 5.0, 5),
 }
 # cycles of a matrix instruction: m16n8k32 int8, m16n8k16 with sums of floats and of halves
-TENSOR = {"RTX 4090": (16, 32, 16), "H200": (4, 4, 4), "AGX Orin": (8, 8, 8)}
+TENSOR = {"RTX 4090": (16, 32, 16), "H200": (4, 4, 4), "AGX Orin": (8, 8, 8), "AGX Thor": (4, 4, 4)}
+GEFORCE = ("86", "89", "120")  # half the rate with sums of floats
 ISSUE, MATRIX = 0.75, 0.9
 
 # slots: per int8 mma of q4; per warp and tile of 16 rows x 64 units, halves and int8 (None: not there)
@@ -98,6 +105,40 @@ def decode(name, code, shape="8B"):
     launches = layers * len(code["launches"]) + (3 if len(code["launches"]) == 2 else 4)
     return 1 / seconds, 100 * n_bytes / rate / 1e9 / seconds, launches + (2 * layers / batch if batch > 1 else 0), n_bytes
 
+
+# ---- beside a run -------------------------------------------------------------------------------------------------
+
+
+def number(pattern, text, otherwise):
+    found = re.search(pattern, text, re.M)
+    return float(found.group(1)) if found else otherwise
+
+
+def device_of(log):
+    """The device of a log as in DEVICES and TENSOR, with its own ceilings in place of shares of a datasheet's."""
+    name, arch, sms = re.search(r"^(\S.*), sm_(\d+), (\d+) SMs, driver", log, re.M).groups()
+    sms, ghz = int(sms), number(r"issue: .* at ([\d.]+) GHz", log, 1)
+    rate = number(r"^read: ([\d.]+) GB/s", log, number(r"copy: ([\d.]+) GB/s", log, 1))
+    gap = number(r"launch that does nothing: ([\d.]+) us", log, 5)
+    s8, f32 = (4 * operations * sms * ghz / 1e3 / number(rf"^rate_{kind}: ([\d.]+) TOPS", log, 1e9)
+               for kind, operations in (("s8", 8192), ("f16", 4096)))
+    return name, (sms, ghz, rate, 1.0, gap, math.ceil(2 * sms / 8)), (s8, f32, f32 / 2 if arch in GEFORCE else f32)
+
+
+def beside(log):
+    name, DEVICES[name], TENSOR[name] = device_of(log)
+    print(f"{name}, predicted from its ceilings:")
+    predicted = {("token", shape): decode(name, NOW, shape)[0] for shape in SHAPES}
+    predicted["chunk", "8B"] = CHUNK / sum(prefill(name, NOW))
+    for what, shape, units, speed in re.findall(
+            r"^(token|chunk) of random (\S+) behind (\d+) units: .* ([\d.]+) tokens/s", log, re.M):
+        if (what, shape) in predicted and int(units) == UNITS:
+            print(f"{what} of {shape}: predicted {predicted[what, shape]:6.0f}, measured {float(speed):6.0f} tokens/s")
+
+
+if len(sys.argv) > 1:
+    beside(open(sys.argv[1], encoding="utf-8").read())
+    sys.exit()
 
 for label, code in ("before", BEFORE), ("now", NOW):
     for name in DEVICES:

@@ -29,6 +29,21 @@ tokens=$(printf '%s\n' "$out" | sed 's/.*"length":\([0-9]*\),.*/\1/' | paste -sd
 out=$("$RETAIN" eval "$T/own.jsonl" --policy sink --budget 64 --items 1 --length 100 --json)
 holds "eval FILE --length cuts the prompt" "$out" '"length":(100|9.),'
 
+# Twenty items of each published format, with Unicode, several answers, options, classes or turns.
+sed -n 's/^{"path": "\([^"]*\)", "record": \(.*\), "items": \[.*$/\1	\2/p' tests/golden/benchmarks.json >"$T/records"
+mkdir "$T/vt"
+for name in passkey.jsonl longbook_choice_eng.jsonl trec_e.jsonl data.jsonl quality.jsonl vt/validation.jsonl \
+    longmemeval_oracle.json 26.json needles2.jsonl own2.jsonl; do
+    awk -F'\t' -v name=$name '$1 == name {
+        list = name !~ /l$/
+        if (list) print "["
+        for (i = 1; i <= 20; i++) print $2 (list && i < 20 ? "," : "")
+        if (list) print "]"
+    }' "$T/records" >"$T/$name"
+    "$RETAIN" eval "$T/$name" --policy sink --budget 64 -n 2 --items 20 --answers >"$T/out" 2>"$T/err"
+    equal "eval $name: questions" 20 "$(grep -c '"score":[01]' "$T/out")"
+done
+
 # A run that is killed goes on; the file of results ends in the middle of a line.
 $run --policy keeper --budget 64 --json >"$T/whole"
 $run --policy keeper --budget 64 --items 9 --results "$T/done" >"$T/out"

@@ -210,6 +210,69 @@ static void wrong_fields_are_named(void **state)
     refuse("l.json", "{\"qa\": []}", NULL, "no question in it has a metric");
 }
 
+/* Checks a file with a good record and a damaged one behind it: an error names the damaged one's
+ * line. Returns whether there is one. */
+static bool is_refused(const char *name, const cJSON *good, const char *damaged)
+{
+    const bool lines = strstr(name, ".jsonl") != NULL;
+    struct str text = {0};
+    struct err e = {0};
+    struct benchmark_size size;
+    char *first = cJSON_PrintUnformatted(good);
+    str_printf(&text, lines ? "%s\n%s\n" : "[%s,\n%s]", first, damaged);
+    const char *path = write_file(name, text.data, text.n);
+    int rc = benchmark_check(path, NULL, &size, &e);
+    const char *place = strstr(e.text, name);
+    if (rc && (!place || strncmp(place + strlen(name), ":2: ", 4) || strchr(e.text, '\n')))
+        fail_msg("%s, a damaged second line: %s", name, e.text);
+    unlink(path);
+    cJSON_free(first);
+    str_release(&text);
+    return rc != 0;
+}
+
+/* The number of fields that are refused when they are missing, or are an object. */
+static int fields_refused(const char *name, const cJSON *record)
+{
+    int n_refused = 0;
+    for (int i = 0; i < 2 * cJSON_GetArraySize(record); i++) {
+        cJSON *copy = cJSON_Duplicate(record, true);
+        if (i % 2)
+            cJSON_ReplaceItemInObjectCaseSensitive(copy, cJSON_GetArrayItem(copy, i / 2)->string,
+                                                   cJSON_CreateObject());
+        else
+            cJSON_DeleteItemFromArray(copy, i / 2);
+        char *damaged = cJSON_PrintUnformatted(copy);
+        n_refused += is_refused(name, record, damaged);
+        cJSON_free(damaged);
+        cJSON_Delete(copy);
+    }
+    return n_refused;
+}
+
+/* Every format needs two texts at least, LoCoMo its list of questions and answers. */
+static void every_format_names_its_damaged_lines(void **state)
+{
+    (void)state;
+    struct str text = {0};
+    struct err e;
+    assert_int_equal(file_read("tests/golden/benchmarks.json", &text, &e), 0);
+    cJSON *all = cJSON_Parse(str_get(&text)), *one;
+    cJSON_ArrayForEach(one, all)
+    {
+        const char *name = text_of(one, "path");
+        char *cut = cJSON_PrintUnformatted(member(one, "record"));
+        int n = fields_refused(name, member(one, "record"));
+        if (n < (member(member(one, "record"), "qa") ? 2 : 4))
+            fail_msg("%s: %d fields refused", name, n);
+        cut[strlen(cut) / 2] = 0;
+        assert_true(is_refused(name, member(one, "record"), cut));
+        cJSON_free(cut);
+    }
+    cJSON_Delete(all);
+    str_release(&text);
+}
+
 static void a_file_that_is_missing_is_an_error(void **state)
 {
     (void)state;
@@ -325,6 +388,7 @@ int main(void)
         cmocka_unit_test(prompts_are_those_of_the_programs),
         cmocka_unit_test(wrong_lines_are_named),
         cmocka_unit_test(wrong_fields_are_named),
+        cmocka_unit_test(every_format_names_its_damaged_lines),
         cmocka_unit_test(a_file_that_is_missing_is_an_error),
         cmocka_unit_test(a_long_line_is_read),
         cmocka_unit_test(a_long_prompt_is_cut_as_its_benchmark_does),

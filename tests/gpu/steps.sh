@@ -74,7 +74,7 @@ whole() {
     shape=$1 model=$XDG_DATA_HOME/$1.gguf
     shift
     step "random $shape${1:+, $1 units}" 60 "$here/random_model" "$shape" "$model"
-    if [ -s "$model" ]; then step "whole $shape${1:+, $1 units}" 120 "$here/whole" "$model" "$@"; fi
+    if [ -s "$model" ]; then step "whole $shape${1:+, $1 units}" 150 "$here/whole" "$model" "$@"; fi
     rm -f "$model"
 }
 

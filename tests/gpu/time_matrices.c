@@ -115,8 +115,7 @@ static void silu_args(int copy, void *to)
 
 static void embed_args(int copy, void *to)
 {
-    *(struct cuda_embed *)to =
-        (struct cuda_embed){weight_of(copy), (const int32_t *)now.pos, 1.0f, out()};
+    *(struct cuda_embed *)to = (struct cuda_embed){weight_of(copy), now.ids, 1.0f, out()};
 }
 
 static void rows_between(void)

@@ -147,11 +147,11 @@ static char *random_memory(size_t bytes)
     return a.base;
 }
 
-/* Bytes of a buffer that wants `bytes`: at most a share of the free memory, at least 64 MB, which
- * the largest matrix takes. */
+/* Bytes of a buffer that wants `bytes`: at most a share of the free memory, at least what the
+ * largest matrices take, 125 MB of gate and up in q8. */
 static size_t memory_for(size_t bytes, int share)
 {
-    const size_t least = (size_t)64 << 20;
+    const size_t least = (size_t)(now.divisor > 1 ? 64 : 125) << 20;
     int64_t free_bytes;
     timed_check(cuda_free_bytes(now.gpu, &free_bytes, &now.error));
     bytes /= (size_t)now.divisor;
@@ -181,6 +181,8 @@ void take_memory(void)
     now.expanded = random_memory(now.expanded_bytes);
     now.pos = (uint32_t *)(void *)random_memory(slots * sizeof *now.pos);
     now.key = (uint32_t *)(void *)random_memory(slots * sizeof *now.key);
+    now.ids = (int32_t *)(void *)random_memory(CHUNK * sizeof *now.ids);
+    timed_check(cuda_put(now.gpu, now.ids, numbers, CHUNK * sizeof *now.ids, &now.error));
     timed_check(cuda_put(now.gpu, now.pages, numbers, pages * sizeof *numbers, &now.error));
     timed_check(cuda_put(now.gpu, now.pos, numbers, slots * sizeof *numbers, &now.error));
     timed_check(cuda_put(now.gpu, now.key, numbers, slots * sizeof *numbers, &now.error));

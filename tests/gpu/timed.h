@@ -31,7 +31,7 @@ extern struct timed {
         int32_t len[HEADS_MAX], keep[HEADS_MAX];
         uint32_t tickets[2 * HEADS_MAX], col_width;
     } * words, words_host;
-    int32_t *pages;
+    int32_t *pages, *ids;
     uint32_t *pos, *key;
     size_t weights_bytes, units_bytes, expanded_bytes;
 

@@ -116,7 +116,7 @@ static void add_work(struct work *to, const char *name, const void *args, int gr
         const bool is_int8 = name[7] == 'i';
         add_attention(to, a, grid_y, a->n_tok * a->n_group, a->cache.head_dim * (is_int8 ? 3 : 4),
                       is_int8);
-    } else if (!strcmp(name, "top_k") && grid_y == 1) {
+    } else if (!strcmp(name, "top_k")) {
         to->bytes += 4.0 * ((const struct cuda_top *)args)->n;
     } else if (!strcmp(name, "argmax")) {
         to->bytes += 4.0 * ((const struct cuda_argmax *)args)->n;

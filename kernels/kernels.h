@@ -160,6 +160,8 @@ struct kn_weight {
     enum kn_type type;
     int n_out, n_in; /* n_in is a multiple of kn_columns(type) */
     const void *data;
+    /* [matrices of a stack] factors of their products, which callers apply, not kernels; NULL: 1 */
+    const float *factors;
 };
 
 /* Whether the matrix is stored as panels of integers, computed with quantized activations. */

@@ -72,7 +72,7 @@ static int parts_of(size_t n, size_t size)
 static void product(const struct heads_work *w, const float *weight, int n_out, int n_in,
                     const float *x, int n_tok, int row0, int row1, float *y)
 {
-    struct kn_weight weights = {KN_F32, n_out, n_in, weight};
+    struct kn_weight weights = {.type = KN_F32, .n_out = n_out, .n_in = n_in, .data = weight};
     struct kn_act act = {.n_in = n_in, .x = x};
     struct kn_matmul m = {&weights, &act, n_tok, row0, row1, y, (size_t)n_out};
     w->kernels->matmul[KN_F32](&m);

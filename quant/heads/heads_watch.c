@@ -132,7 +132,10 @@ static void slice_part(void *ctx, int part, int thread)
     float *label = w->slices + (size_t)part * (size_t)n;
     float *queries = w->queries + (size_t)thread * rows * (size_t)dim;
     float *logits = w->logits + (size_t)thread * rows * (size_t)n;
-    const struct kn_weight keys = {KN_F32, j->n, dim, w->keys + (size_t)head * (size_t)(n * dim)};
+    const struct kn_weight keys = {.type = KN_F32,
+                                   .n_out = j->n,
+                                   .n_in = dim,
+                                   .data = w->keys + (size_t)head * (size_t)(n * dim)};
     const struct kn_act x = {.n_in = dim, .x = queries};
     for (int s = 0; s < j->n_context; s++) label[s] = -INFINITY;
     for (int at = part % SLICES * ASK_TOKENS; at < w->n_asked; at += SLICES * ASK_TOKENS) {

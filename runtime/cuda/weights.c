@@ -65,6 +65,9 @@ static int supports_model(const struct model *m, struct err *e)
     if (!rc) rc = supports_heads(m, m->head_dim, e);
     if (!rc && m->windowed.n_layer) rc = supports_heads(m, m->windowed.head_dim, e);
     if (rc) return rc;
+    if (m->has_factors)
+        return err_set(e, ERR_USAGE,
+                       "%s has NVFP4 matrices with factors, which run on the CPU only", m->name);
     if (CUDA_RECUR_SHARED(m->recurrent.key_dim) > CUDA_SHARED_MAX)
         return err_set(e, ERR_USAGE, "%s has recurrent keys of %d numbers, too many for the GPU",
                        m->name, m->recurrent.key_dim);
@@ -229,7 +232,7 @@ static const float *find_vector(const struct cuda_model *cm, const struct model 
 static bool continues(const struct cuda_linear_part *part, const struct cuda_linear_part *next)
 {
     const struct cuda_weight *w = &part->m.w;
-    const struct kn_weight size = {part->m.type, w->n_out, w->n_in, NULL};
+    const struct kn_weight size = {.type = part->m.type, .n_out = w->n_out, .n_in = w->n_in};
     bool bias = part->bias ? next->bias == part->bias + w->n_out : !next->bias;
     return part->m.type == next->m.type && w->n_in == next->m.w.n_in && w->n_out % KN_PANEL == 0 &&
            bias && (const char *)w->q + quant_bytes(&size) == (const char *)next->m.w.q &&

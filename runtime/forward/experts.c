@@ -207,6 +207,8 @@ static void multiply(const struct layer_step *step, const struct kn_weight *stac
                                   .y = y + first * (size_t)n_out,
                                   .y_stride = (size_t)n_out};
     f->kernels->matmul[w.type](&job);
+    for (int t = 0; stack->factors && t < job.n_tok; t++)
+        linear_scale(job.y + (size_t)t * job.y_stride + row0, stack->factors[e], row1 - row0);
     for (int t = 0; bias && t < job.n_tok; t++)
         f->kernels->add(job.y + (size_t)t * job.y_stride + row0,
                         bias + (size_t)e * (size_t)n_out + row0, row1 - row0);

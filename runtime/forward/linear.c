@@ -79,6 +79,7 @@ static void multiply_rows(const struct linear *l, int i, int row0, int row1)
     l->f->kernels->matmul[m.w->type](&m);
     for (int t = 0; t < m.n_tok; t++) {
         float *y = m.y + (size_t)t * m.y_stride + (size_t)row0;
+        if (m.w->factors) linear_scale(y, *m.w->factors, row1 - row0);
         if (l->bias[i]) l->f->kernels->add(y, l->bias[i] + row0, row1 - row0);
         if (l->scale != 1.0f) linear_scale(y, l->scale, row1 - row0);
         if (l->softcap > 0.0f) cap(y, l->softcap, row1 - row0);

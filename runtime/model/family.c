@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "runtime/model/recurrent.h"
 #include "runtime/model/windows.h"
@@ -26,6 +27,15 @@ struct part {
     int n_stack;
 };
 
+/* NVFP4 has a factor for each matrix. The router's is a norm; those of ffn_down_exps are weights of
+ * what experts give. */
+static bool has_factors(const struct model *m, int layer, const char *tensor)
+{
+    char name[NAME_MAX_BYTES];
+    return strcmp(tensor, "ffn_gate_inp") != 0 && strcmp(tensor, "ffn_down_exps") != 0 &&
+           layer_has(m, name, layer, tensor, "scale");
+}
+
 static int bind_part(struct model *m, int layer, const struct part *p, struct err *e)
 {
     char name[NAME_MAX_BYTES];
@@ -38,7 +48,12 @@ static int bind_part(struct model *m, int layer, const struct part *p, struct er
     bool bias = layer_has(m, name, layer, p->tensor, "bias");
     int rc = bias ? model_bind_vector(m, p->bias, &s, p->n_out, e) : 0;
     layer_has(m, name, layer, p->tensor, "weight");
-    return rc ? rc : model_bind_matrix(m, p->w, &s, p->n_out, p->n_in, e);
+    if (!rc) rc = model_bind_matrix(m, p->w, &s, p->n_out, p->n_in, e);
+    if (rc || !has_factors(m, layer, p->tensor)) return rc;
+    m->has_factors = true;
+    const struct model_source factors = {.name = name};
+    layer_has(m, name, layer, p->tensor, "scale");
+    return model_bind_vector(m, &p->w->factors, &factors, p->n_stack ? p->n_stack : 1, e);
 }
 
 static int bind_parts(struct model *m, int layer, const struct part *p, size_t n, struct err *e)

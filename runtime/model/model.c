@@ -392,13 +392,22 @@ static bool is_draft(const struct model *m, struct gguf_str name)
            block < m->n_layer + m->n_draft;
 }
 
+/* How NVFP4's makers round what a matrix reads to 4 bits; here it is rounded to 8. */
+static bool is_input_scale(struct gguf_str name)
+{
+    static const char end[] = ".input_scale";
+    const size_t n = sizeof end - 1;
+    return name.n > n && !memcmp(name.data + name.n - n, end, n);
+}
+
 /* A tensor that the family did not bind is a part of the model that the computation would omit. */
 static int refuse_unused(const struct model *m, struct err *e)
 {
     for (size_t k = 0; k < gguf_n_tensors(m->file); k++) {
         const struct gguf_tensor *t = gguf_tensor_at(m->file, k);
         /* rope.c reads tensors with this prefix */
-        bool used = (t->name.n > 6 && !memcmp(t->name.data, "rope_f", 6)) || is_draft(m, t->name);
+        bool used = (t->name.n > 6 && !memcmp(t->name.data, "rope_f", 6)) || is_draft(m, t->name) ||
+                    is_input_scale(t->name);
         for (int i = 0; !used && i < m->n_items; i++) used = m->items[i].tensor == t;
         if (!used)
             return err_set(

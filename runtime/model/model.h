@@ -237,6 +237,7 @@ struct model {
     struct kn_weight embedding; /* [n_vocab][n_embd] */
     struct kn_weight output;    /* [n_vocab][n_embd] */
     bool tied;                  /* the output matrix is the embedding */
+    bool has_factors;           /* some matrices have factors (kn_weight) */
     const float *output_norm;
     const float *output_bias; /* or NULL */
     struct model_layer *layers;

@@ -43,7 +43,7 @@ static void rows_release(struct rows *s)
 
 static void measure_row(struct rows *s, const struct kn_weight *w, uint32_t type, const void *row)
 {
-    const struct kn_weight one = {w->type, 1, w->n_in, s->packed};
+    const struct kn_weight one = {.type = w->type, .n_out = 1, .n_in = w->n_in, .data = s->packed};
     memset(s->packed, 0, kn_weight_bytes(w->type, 1, w->n_in));
     blocks_pack(&one, 0, type, row);
     kn_table("ref")->row[w->type](s->got, &one, 0);

@@ -392,6 +392,7 @@ static void devices(void **state)
     refuse_family("tests/golden/families/cohere2.gguf", "cohere2, which runs on the CPU only");
     refuse_family("tests/golden/families/nemotron_h.gguf",
                   "nemotron_h, which runs on the CPU only");
+    refuse_family("tests/golden/families/nvfp4.gguf", "factors, which run on the CPU only");
     o = demo_options("auto", "locret");
     if (side_open(&s, &o, &e)) fail_msg("%s", e.text);
     assert_non_null(s.engine->gpu);

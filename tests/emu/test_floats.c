@@ -25,7 +25,7 @@ static struct kn_weight weight_new(struct rng *rng, enum kn_type type, int n_out
             ((uint16_t *)data)[i] = (uint16_t)(bits >> 16);
         }
     }
-    return (struct kn_weight){type, n_out, n_in, data};
+    return (struct kn_weight){.type = type, .n_out = n_out, .n_in = n_in, .data = data};
 }
 
 static void check_matrix(enum kn_type type, bool chunk, int n_out, int n_in, int n_tok)

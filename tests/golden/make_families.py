@@ -67,8 +67,36 @@ def quantize_q8_0(x):
     return (d.double()[:, None] * q.double()).reshape(x.shape), raw
 
 
+def quantize_nvfp4(x):
+    """4-bit floats with an e4m3 scale for each 16, and a factor of the matrix, which GGUF has apart:
+    `.nvfp4` has the bytes and the factor."""
+    values = torch.tensor([0, .5, 1, 1.5, 2, 3, 4, 6], dtype=torch.float64)
+    scales = torch.tensor([m / 8 * 2.0**-6 if e == 0 else (1 + m / 8) * 2.0**(e - 7)
+                           for e in range(16) for m in range(8)][:127], dtype=torch.float64)
+    g = x.reshape(-1, 4, 16)
+    factor = (g.abs().max() / 6 / 448).float().double()
+    bits = (g.abs().amax(2) / 6 / factor)[..., None].sub(scales).abs().argmin(2)
+    d = scales[bits][..., None] * factor
+    code = (g / d.clamp(min=1e-30)).abs()[..., None].sub(values).abs().argmin(3)
+    out = (values[code] * d * g.sign()).reshape(x.shape)
+    code = code + 8 * (g < 0)
+    nibbles = code[..., :8] + 16 * code[..., 8:]
+    raw = torch.cat([bits, nibbles.flatten(1)], 1).to(torch.uint8)
+    out.nvfp4 = (raw.numpy().tobytes(), [factor.item()])
+    return out
+
+
+def stack(matrices):
+    out = torch.stack(matrices)
+    if hasattr(matrices[0], "nvfp4"):
+        out.nvfp4 = (b"".join(x.nvfp4[0] for x in matrices), [x.nvfp4[1][0] for x in matrices])
+    return out
+
+
 def stored(x, kind):
     """x as the file will hold it, in double precision."""
+    if kind == "NVFP4":
+        return quantize_nvfp4(x)
     if kind == "F32":
         return x.float().double()
     if kind == "F16":
@@ -77,6 +105,8 @@ def stored(x, kind):
 
 
 def to_bytes(x, kind):
+    if kind == "NVFP4":
+        return x.nvfp4[0]
     if kind == "F32":
         return x.float().numpy().tobytes()
     if kind == "F16":
@@ -86,6 +116,7 @@ def to_bytes(x, kind):
 
 # ---- weights, in the order of checkpoints ------------------------------------------------------
 
+EMBEDDING = {"NVFP4": "F16"}  # of the embedding and routers, where it is another type
 NORMS = {"before": ("attn_norm", "ffn_norm"), "after": ("post_attention_norm", "post_ffw_norm")}
 NORMS["both"] = NORMS["before"] + NORMS["after"]
 
@@ -96,10 +127,10 @@ def make_experts(c, i, matrix, vector):
     if i < x.get("dense", 0):
         return {}
     n, ff, shared = x["n"], x["ff"], x.get("shared", 0)
-    l = {"router": matrix(n, c.n_embd, 2.0)}
+    l = {"router": matrix(n, c.n_embd, 2.0, EMBEDDING.get(c.store))}
     for name, n_out, n_in, gain in (("gate", ff, c.n_embd, 1.5), ("up", ff, c.n_embd, 1.0),
                                     ("down", c.n_embd, ff, 1.0)):
-        l[name + "_exps"] = torch.stack([matrix(n_out, n_in, gain) for _ in range(n)])
+        l[name + "_exps"] = stack([matrix(n_out, n_in, gain) for _ in range(n)])
         if x.get("biases"):
             l[name + "_exps_b"] = vector(n * n_out, 0, 0.3).reshape(n, n_out)
     if x.get("biases"):
@@ -117,16 +148,16 @@ def make_experts(c, i, matrix, vector):
 def make_weights(c):
     rng = torch.Generator().manual_seed(c.seed)
 
-    def matrix(n_out, n_in, gain=1.0):
+    def matrix(n_out, n_in, gain=1.0, kind=None):
         x = torch.randn(n_out, n_in, generator=rng, dtype=torch.float64) * gain / math.sqrt(n_in)
-        return stored(x, c.store)
+        return stored(x, kind or c.store)
 
     def vector(n, mean, std):
         x = mean + std * torch.randn(n, generator=rng, dtype=torch.float64)
         return x.float().double()
 
     nq, nkv = c.n_head * c.head_dim, c.n_kv * c.head_dim
-    w = {"embed": matrix(N_VOCAB, c.n_embd), "norm": vector(c.n_embd, 1, 0.1), "layers": []}
+    w = {"embed": matrix(N_VOCAB, c.n_embd, kind=EMBEDDING.get(c.store)), "norm": vector(c.n_embd, 1, 0.1), "layers": []}
     w["output"] = w["embed"] if c.tied else matrix(N_VOCAB, c.n_embd)
     for i in range(c.n_layer):
         l = {name: vector(c.n_embd, 1, 0.1) for name in NORMS[c.norms]}
@@ -280,7 +311,7 @@ def run(c, w, ids, long=False):
 
 # ---- GGUF --------------------------------------------------------------------------------------
 
-TYPES = {"F32": (0, 1, 4), "F16": (1, 1, 2), "Q8_0": (8, 32, 34)}
+TYPES = {"F32": (0, 1, 4), "F16": (1, 1, 2), "Q8_0": (8, 32, 34), "NVFP4": (40, 64, 36)}
 
 
 def text(s):
@@ -366,7 +397,7 @@ def side_by_side(x, n_head, n_rot):
 
 
 def tensors_of(c, w):
-    out = {"token_embd.weight": (w["embed"], c.store), "output_norm.weight": (w["norm"], "F32")}
+    out = {"token_embd.weight": (w["embed"], EMBEDDING.get(c.store, c.store)), "output_norm.weight": (w["norm"], "F32")}
     if not c.tied:
         out["output.weight"] = (w["output"], c.store)
     names = {"q": "attn_q", "k": "attn_k", "v": "attn_v", "o": "attn_output", "gate": "ffn_gate",
@@ -398,6 +429,8 @@ def tensors_of(c, w):
         for key, name in part.items():
             if key in l:
                 out[f"blk.{i}.{name}.weight"] = (l[key], c.store)
+            if hasattr(l.get(key), "nvfp4"):
+                out[f"blk.{i}.{name}.scale"] = (torch.tensor(l[key].nvfp4[1]), "F32")
             if key + "_b" in l:
                 out[f"blk.{i}.{name}.bias"] = (l[key + "_b"], "F32")
     s = c.scaling
@@ -516,6 +549,9 @@ def models():
     yield "qwen3moe", Config("qwen3moe", 19, n_kv=1, qk_norm="head", eps=1e-6, base=1000000.0,
                              experts=dict(mixture, n=9, used=4, normalized=True),
                              **small), [("qwen3moe", False)]
+    yield "nvfp4", Config(
+        "qwen3moe", 24, store="NVFP4", n_layer=1, n_embd=64, n_head=2, n_kv=1, head_dim=64,
+        qk_norm="head", eps=1e-6, experts=dict(n=4, used=2, ff=64, normalized=True)), [("nvfp4", False)]
     yield "olmoe", Config("olmoe", 20, n_layer=1, qk_norm="row", experts=mixture,
                           **small), [("olmoe", False)]
     yield "glm4moe", Config(

@@ -280,7 +280,7 @@ static void small_score(void *arg)
 static void bench_small(const struct kernels *k, const struct arena *arena, const struct kn_act *x)
 {
     enum { HIDDEN = 1024, HEADS = 8 };
-    const struct kn_weight w1 = {KN_Q8, HIDDEN, COLS, arena->data};
+    const struct kn_weight w1 = {.type = KN_Q8, .n_out = HIDDEN, .n_in = COLS, .data = arena->data};
     struct small s = {.k = k, .x = *x};
     const double bytes = COLS * sizeof(float);
 

@@ -243,7 +243,7 @@ static void check_golden(uint32_t type, const char *name, const char *kind)
 /* A row in a layout after Q6 holds the numbers themselves, but for scales below 2^-126. */
 static void check_packed(uint32_t type, const uint8_t *blocks, const float *want, size_t n)
 {
-    struct kn_weight w = {blocks_kernel_type(type, false), 1, (int)n, NULL};
+    struct kn_weight w = {.type = blocks_kernel_type(type, false), .n_out = 1, .n_in = (int)n};
     void *data = calloc(1, kn_weight_bytes(w.type, 1, w.n_in));
     float *got = malloc(n * sizeof *got);
 
@@ -352,7 +352,7 @@ static struct kn_weight weight_new(enum kn_type type)
     void *data = NULL;
     assert_int_equal(posix_memalign(&data, 64, bytes), 0);
     memset(data, 0, bytes);
-    return (struct kn_weight){type, ROWS, COLS, data};
+    return (struct kn_weight){.type = type, .n_out = ROWS, .n_in = COLS, .data = data};
 }
 
 static struct kn_weight pack_all(const struct format *f, const uint8_t *blocks, enum kn_type type)

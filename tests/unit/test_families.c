@@ -173,6 +173,7 @@ static void test_file_weights(void **state)
     compare_file(&(struct row){"qwen3moe", "qwen3moe", 512}, "f16", 0.06);
     compare_file(&(struct row){"llama", "llama", 512}, "f16", 5e-4);
     compare_file(&(struct row){"llama", "llama", 512}, "q4", 0.15);
+    compare_file(&(struct row){"nvfp4", "nvfp4", 512}, "f16", 0.06);
 }
 
 /* ---- bytes that a token reads -----------------------------------------------------------------
@@ -248,7 +249,7 @@ static void test_greedy(void **state)
         context_release(&x);
         engine_close(g);
     }
-    assert_int_equal(n_models, 7);
+    assert_int_equal(n_models, 8);
     fclose(f);
 }
 
@@ -374,6 +375,7 @@ static struct row rows[] = {
     {"mixtral", "mixtral", 512},
     {"qwen2moe", "qwen2moe", 512},
     {"qwen3moe", "qwen3moe", 512},
+    {"nvfp4", "nvfp4", 512},
     {"olmoe", "olmoe", 512},
     {"granitemoe", "granitemoe", 512},
     {"glm4moe", "glm4moe", 512},

@@ -30,7 +30,8 @@ struct fixture {
 
 /* Random rows; that of word 20 is nearly that of word 10. */
 static float embeddings[VOCAB][EMBD];
-static const struct kn_weight embedding = {KN_F32, VOCAB, EMBD, embeddings};
+static const struct kn_weight embedding = {
+    .type = KN_F32, .n_out = VOCAB, .n_in = EMBD, .data = embeddings};
 
 /* Head i has keys of length 4 along dimension pos / 16 + i. */
 static void key_of(int head, uint32_t pos, float *out)

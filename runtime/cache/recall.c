@@ -14,8 +14,7 @@ static const char *const chooser_names[] = {[RECALL_OFF] = "off",
  * cache. */
 #define EVICTED_SHARE 0.4f
 #define RANK_BASE     60.0f
-#define LEAST         0.6f /* relative to the best window's weight; lighter windows only distract */
-#define VAGUE         0.25f /* of recall_weigh_words: with a smaller share a question is vague */
+#define LEAST         0.8f /* relative to the best window's weight; lighter windows only distract */
 
 bool recall_chooser_named(const char *name, enum recall_chooser *out)
 {
@@ -116,7 +115,7 @@ static int pick(struct archive *x, const struct cache *c, float least, int n, in
 
 static bool is_vague(const struct archive *x, const struct recall_query *q, float share)
 {
-    if (q->chooser != RECALL_WORDS || share >= VAGUE) return false;
+    if (q->chooser != RECALL_WORDS || share >= RECALL_VAGUE) return false;
     for (int i = 0; i < q->n; i++)
         if (x->opts.asks[q->ids[i]]) return true;
     return false;

@@ -39,7 +39,8 @@ static inline float recall_most(const float *weights, int n)
 }
 
 /* Returns the heaviest window's weight, by the message's own words, relative to the sum of the
- * heaviest four of these: small if they name nothing that was archived. */
+ * heaviest four of these: below RECALL_VAGUE they name nothing that was archived. */
+#define RECALL_VAGUE 0.25f
 float recall_weigh_words(struct archive *x, const struct recall_query *q);
 void recall_weigh_meaning(struct archive *x, const struct recall_query *q);
 /* Reads pieces whose digests are missing. Returns 0 or an error. */

@@ -136,6 +136,14 @@ static void weigh_term(struct archive *x, struct term *t, int at)
     if (last > t->covers) t->covers = last;
 }
 
+/* A window has no more weight from the message before than from this one: a long text before a
+ * question has many rare words. */
+static void limit_before(struct archive *x)
+{
+    for (int i = 0; i < x->n; i++)
+        if (x->weight[i] > 2 * x->value[i]) x->weight[i] = 2 * x->value[i];
+}
+
 /* Adds the rarity of its words to the windows of a passage that the user asked to bring back. */
 static void weigh_passage(struct archive *x, uint32_t from, uint32_t end)
 {
@@ -162,7 +170,8 @@ float recall_weigh_words(struct archive *x, const struct recall_query *q)
     weigh_terms(&t, x);
     memset(x->value, 0, (size_t)x->n * sizeof *x->value);
     each_found(x, &t, weigh_term);
+    const float sum = sum_heaviest(&t), share = sum > 0 ? recall_most(x->value, x->n) / sum : 1;
+    if (sum > 0 && share >= RECALL_VAGUE) limit_before(x);
     weigh_passage(x, q->from, q->end);
-    const float sum = sum_heaviest(&t);
-    return sum > 0 ? recall_most(x->value, x->n) / sum : 1;
+    return share;
 }

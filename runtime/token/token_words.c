@@ -38,6 +38,20 @@ static bool fold(const char *s, size_t n, uint64_t *hash)
     return word;
 }
 
+/* English contractions that vocabularies have as tokens, as the words that they stand for: "I'm
+ * Ann." answers "Who am I?". Returns the token's text otherwise. 's may be a genitive. */
+static const char *in_full(const char *s, size_t *n)
+{
+    static const char *const pairs[][2] = {
+        {"'m", "am"}, {"'re", "are"}, {"'ve", "have"}, {"'ll", "will"}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        if (*n != strlen(pairs[i][0]) || memcmp(s, pairs[i][0], *n)) continue;
+        *n = strlen(pairs[i][1]);
+        return pairs[i][1];
+    }
+    return s;
+}
+
 /* Control tokens have no bytes; they end messages. */
 static bool ends_sentence(const char *s, size_t n)
 {
@@ -68,6 +82,7 @@ int token_words_open(struct token_words *w, const struct tokenizer *t, struct er
         const char *s = tokenizer_bytes(t, id, false, &n_bytes);
         w->asks[id] = n_bytes && memchr(s, '?', n_bytes);
         w->ends[id] = ends_sentence(s, n_bytes);
+        s = in_full(s, &n_bytes);
         if (n_bytes && fold(s, n_bytes, &f[n_folded].hash)) f[n_folded++].id = id;
     }
     qsort(f, (size_t)n_folded, sizeof *f, by_hash);

@@ -284,6 +284,34 @@ static void test_follow_up(void **state)
     tear_down(&f);
 }
 
+/* The message before is long and full of rare words; they do not hide what the question names. A
+ * question that names nothing takes them all the same. */
+static void test_long_message_before(void **state)
+{
+    static const int32_t told[] = {10, 11, 12, 13, END},
+                         other[] = {14, 15, 16, 17, 18, 19, 20, END}, asked[] = {10, 11, ASK},
+                         hers[] = {30, 25, 26, ASK};
+    struct recall_window w[RECALL_MAX];
+    struct fixture f;
+    (void)state;
+    set_up(&f, CACHE_HEAD, 1000);
+    fill(&f, 64);
+    run(&f, told, 5);
+    fill(&f, 64);
+    run(&f, other, 8);
+    fill(&f, 64);
+    evict_everything(&f);
+    struct recall_query q = {
+        .chooser = RECALL_WORDS, .ids = asked, .n = 3, .before = other, .n_before = 8};
+    assert_true(choose_by(&f, q, 4, w) >= 1);
+    assert_true(covers(&w[0], 64));
+    q.ids = hers;
+    q.n = 4;
+    assert_true(choose_by(&f, q, 4, w) >= 1);
+    assert_true(covers(&w[0], 133));
+    tear_down(&f);
+}
+
 /* A question whose only known word is one of small talk's: the small talk comes first, as for any
  * message, then the windows with the rarest words of their own. Other messages get no more. */
 static void test_vague_question(void **state)
@@ -584,6 +612,7 @@ int main(void)
         cmocka_unit_test(test_forgets),
         cmocka_unit_test(test_drops_positions),
         cmocka_unit_test(test_follow_up),
+        cmocka_unit_test(test_long_message_before),
         cmocka_unit_test(test_vague_question),
         cmocka_unit_test(test_units_return_whole),
         cmocka_unit_test(test_full_archive_keeps_what_is_rare),

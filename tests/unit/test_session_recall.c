@@ -9,6 +9,7 @@
 #include <cmocka.h>
 #include <sqlite3.h>
 
+#include "runtime/token/token_words.h"
 #include "tests/unit/session_kit.h"
 
 /* A cache so small that a fact is evicted before the question about it. */
@@ -420,6 +421,24 @@ static void test_damaged_archive(void **state)
     }
 }
 
+/* "I'm" and "am" have a word in common, so that "Who am I?" finds "I'm Ann.". */
+static void test_contractions(void **state)
+{
+    (void)state;
+    const struct tokenizer *t = engine->tokenizer;
+    const struct tokenizer_span span = {" I'm am I", 9, false};
+    struct tokens ids = {0};
+    struct token_words w;
+    struct err e;
+    assert_int_equal(tokenizer_encode(t, &span, 1, true, &ids, &e), 0);
+    assert_int_equal(token_words_open(&w, t, &e), 0);
+    assert_int_equal(ids.n, 4);
+    assert_true(w.word[ids.ids[1]] && w.word[ids.ids[1]] == w.word[ids.ids[2]]);
+    assert_int_not_equal(w.word[ids.ids[1]], w.word[ids.ids[3]]);
+    token_words_close(&w);
+    tokens_release(&ids);
+}
+
 /* With a chooser that finds facts, the newest units may take nearly the whole budget; otherwise
  * they have the share that the policy gives them without recall. */
 static void test_newest_units(void **state)
@@ -444,6 +463,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_fact_comes_back),
         cmocka_unit_test(test_newest_units),
+        cmocka_unit_test(test_contractions),
         cmocka_unit_test(test_resume_equals_never_stopped),
         cmocka_unit_test(test_full_archive),
         cmocka_unit_test(test_private_equals_saved),

@@ -136,13 +136,14 @@ static float rarest(const struct archive *x, int start)
 
 #define TIE 0.001f /* less than two rarities differ */
 
-/* Ranks the windows that have any weight by their rarest words, on ties by weight: small talk,
- * which has the most words in common with a vague question, repeats itself. */
+/* Ranks the windows that share any word with the message by their rarest words, on ties by the
+ * weight of the shared ones: small talk, which has the most words in common with a vague question,
+ * repeats itself. */
 static void rank_by_rarity(struct archive *x)
 {
-    const float most = recall_most(x->weight, x->n);
+    const float most = recall_most(x->value, x->n);
     for (int i = 0; i < x->n; i++)
-        if (x->weight[i] > 0) x->weight[i] = rarest(x, i) + TIE * x->weight[i] / most;
+        x->weight[i] = x->value[i] > 0 ? rarest(x, i) + TIE * x->value[i] / most : 0;
 }
 
 static int choose_by(enum recall_chooser chooser, struct archive *x, const struct cache *c,

@@ -142,8 +142,10 @@ static float rarest(const struct archive *x, int start)
 static void rank_by_rarity(struct archive *x)
 {
     const float most = recall_most(x->value, x->n);
-    for (int i = 0; i < x->n; i++)
-        x->weight[i] = x->value[i] > 0 ? rarest(x, i) + TIE * x->value[i] / most : 0;
+    for (int i = 0; i < x->n; i++) {
+        const bool open = x->weight[i] > 0 && x->value[i] > 0; /* not chosen before */
+        x->weight[i] = open ? rarest(x, i) + TIE * x->value[i] / most : 0;
+    }
 }
 
 static int choose_by(enum recall_chooser chooser, struct archive *x, const struct cache *c,

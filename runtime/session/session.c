@@ -272,13 +272,25 @@ static int save_token(struct session *s, bool first, const struct save_token *t,
     return rc;
 }
 
+/* Numbers may repeat digits twice as often as words repeat: 555555 is a code, not a loop. */
+static int repeat_limit(const struct session *s)
+{
+    size_t n = 0;
+    int32_t last = s->n_recent ? s->recent[s->n_recent - 1] : -1;
+    const char *bytes = last < 0 ? NULL : tokenizer_bytes(s->engine->tokenizer, last, false, &n);
+    bool digit = n && bytes[n - 1] >= '0' && bytes[n - 1] <= '9';
+    return s->opts.sampling.repeat_limit * (digit ? 2 : 1);
+}
+
 /* Chooses the next token. Vocabularies whose words begin with a space begin an answer with one; it
  * is not part of the text. */
 static int choose_token(struct session *s, bool first, struct save_token *t, struct err *e)
 {
     const struct engine *g = s->engine;
+    struct sampling how = s->opts.sampling;
+    how.repeat_limit = repeat_limit(s);
     t->position = s->n_tokens;
-    int rc = context_draw(&s->ctx, &s->opts.sampling, s->recent, s->n_recent, (uint64_t)s->n_tokens,
+    int rc = context_draw(&s->ctx, &how, s->recent, s->n_recent, (uint64_t)s->n_tokens,
                           s->candidates, &t->id, e);
     if (rc) return rc;
     t->bytes = tokenizer_bytes(g->tokenizer, t->id, false, &t->n);

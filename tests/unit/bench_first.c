@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/str.h"
+#include "base/system.h"
 #include "runtime/cache/policy.h"
 #include "runtime/forward/engine.h"
 #include "runtime/session/session.h"
@@ -34,9 +34,7 @@ static void ok(int rc)
 
 static double now_ms(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+    return (double)system_clock_ns() / 1e6;
 }
 
 /* *ctx: when the first piece of the answer came; 0 = not yet */

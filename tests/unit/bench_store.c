@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/arena.h"
 #include "base/pool.h"
+#include "base/system.h"
 #include "runtime/cache/evict.h"
 #include "runtime/session/save.h"
 #include "store/store.h"
@@ -26,9 +26,7 @@ static void ok(int rc)
 
 static double now_ms(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+    return (double)system_clock_ns() / 1e6;
 }
 
 /* The best of several runs: other programs use this machine too. */

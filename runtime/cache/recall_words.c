@@ -136,8 +136,8 @@ static void weigh_term(struct archive *x, struct term *t, int at)
     if (last > t->covers) t->covers = last;
 }
 
-/* A window has no more weight from the message before than from this one: a long text before a
- * question has many rare words. */
+/* A window has no more weight from the message before than from this one, if any window has some
+ * from this one: a long text before a question has many rare words. */
 static void limit_before(struct archive *x)
 {
     for (int i = 0; i < x->n; i++)
@@ -170,8 +170,8 @@ float recall_weigh_words(struct archive *x, const struct recall_query *q)
     weigh_terms(&t, x);
     memset(x->value, 0, (size_t)x->n * sizeof *x->value);
     each_found(x, &t, weigh_term);
-    const float sum = sum_heaviest(&t), share = sum > 0 ? recall_most(x->value, x->n) / sum : 1;
-    if (sum > 0 && share >= RECALL_VAGUE) limit_before(x);
+    const float most = recall_most(x->value, x->n), sum = sum_heaviest(&t);
+    if (most > 0) limit_before(x);
     weigh_passage(x, q->from, q->end);
-    return share;
+    return sum > 0 ? most / sum : 1;
 }

@@ -32,6 +32,15 @@ int arena_init(struct arena *a, const char *tag, size_t bytes, struct err *e)
     return rc;
 }
 
+void arena_use_all(const struct arena *a)
+{
+    const size_t page = 4096; /* or larger */
+    for (size_t i = 0; i < a->bytes; i += page) {
+        volatile char *byte = a->base + i;
+        *byte = *byte;
+    }
+}
+
 void arena_release(struct arena *a)
 {
     if (a->base) munmap(a->base, a->bytes);

@@ -71,6 +71,7 @@ void archive_plan(struct archive *x, const struct archive_opts *o, const struct 
         x->free_slots = arena_take(a, n, sizeof *x->free_slots);
         x->units = arena_take(a, n, x->position_bytes);
     }
+    x->memory = a;
     if (x->pos) archive_clear(x);
 }
 
@@ -200,25 +201,6 @@ static void keep_piece(struct archive *x, const struct archive_piece *p)
     x->n += p->n;
 }
 
-/* Makes the rest of the memory resident, so that a full archive never grows: the number of pieces
- * changes with their sizes, and the last slots are rarely used. */
-static void use_all(struct archive *x)
-{
-    size_t n = (size_t)(x->n_max - x->n), n_pieces = (size_t)(x->n_max - x->n_pieces);
-    if (x->used) return;
-    x->used = true;
-    memset(x->pos + x->n, 0, n * sizeof *x->pos);
-    memset(x->id + x->n, 0, n * sizeof *x->id);
-    memset(x->asks + x->n, 0, n * sizeof *x->asks);
-    memset(x->pieces + x->n_pieces, 0, n_pieces * sizeof *x->pieces);
-    memset(x->value, 0, (size_t)x->n_max * sizeof *x->value);
-    memset(x->weight, 0, (size_t)x->n_max * sizeof *x->weight);
-    memset(x->peak, 0, (size_t)(x->n_max / ARCHIVE_BLOCK + 1) * sizeof *x->peak);
-    if (x->slot) memset(x->slot + x->n, 0, n * sizeof *x->slot);
-    for (int i = 0; x->units && i < x->n_free; i++)
-        memset(x->units + x->free_slots[i] * x->position_bytes, 0, x->position_bytes);
-}
-
 /* Computes the value of each stretch, for all of its pieces. Returns the number of stretches; their
  * values are in x->weight, too. */
 static int value_stretches(struct archive *x)
@@ -238,7 +220,10 @@ static int make_room(struct archive *x, int n, struct err *e)
     int n_pieces = x->n_pieces, share = x->n_max / DROP_SHARE, rc = 0;
     int over = x->n + (n > share ? n : share) - x->n_max;
     if (x->n + n <= x->n_max) return 0;
-    use_all(x);
+    /* A full archive never grows: the number of pieces changes with their sizes, and the last slots
+     * are rarely used. */
+    if (!x->used) arena_use_all(x->memory);
+    x->used = true;
     int n_stretches = value_stretches(x);
     /* stretches differ in size: take the share of them that on average holds enough positions */
     int n_least = (int)((int64_t)over * n_stretches / x->n);

@@ -81,6 +81,7 @@ struct archive {
     uint32_t *last_with; /* [n_words] the newest such stretch, counted from 1 */
     int64_t n_seen;      /* positions counted */
     int64_t sentence;    /* first position of the sentence that they end in */
+    const struct arena *memory;
     bool used;           /* all of the memory is resident */
     float *weight;       /* [n_max] scratch */
     float *value;        /* [n_max] of pieces or windows, scratch */

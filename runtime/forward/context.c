@@ -354,11 +354,23 @@ bool context_over_budget(const struct context *x)
     return x->plan.policy->scorer != POLICY_KEEP_ALL && evict_needed(&x->cache, &rule);
 }
 
+/* A cache that evicts has reached its size: from now on the process must not grow, by the slots of
+ * a head that is longer than before or by scratch that is used for the first time. */
+static void use_all(struct context *x)
+{
+    if (x->used || x->gpu) return;
+    x->used = true;
+    arena_use_all(&x->cache_arena);
+    arena_use_all(&x->state_arena);
+    arena_use_all(&x->scratch);
+}
+
 int context_evict(struct context *x, int64_t *n_evicted, struct err *e)
 {
     struct evict_rule rule = rule_of(x);
     *n_evicted = 0;
     if (!context_over_budget(x)) return 0;
+    use_all(x);
     context_score(x);
     if (context_on_gpu(x) &&
         !cuda_leaves_eviction(&x->plan.rules, &x->cache.shape, x->engine->retaining))

@@ -26,6 +26,7 @@ struct context { /* must not move while it is open: forward points into the plan
     struct cuda_context *gpu; /* NULL = the CPU computes */
     struct err *e;            /* of the run in progress, */
     bool tries;               /* and whether it is a context_try */
+    bool used;                /* all memory is resident: since the first eviction */
 };
 
 /* Whether a GPU computes all layers; it may have only the first ones (model_place). */

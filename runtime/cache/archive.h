@@ -82,10 +82,10 @@ struct archive {
     int64_t n_seen;      /* positions counted */
     int64_t sentence;    /* first position of the sentence that they end in */
     const struct arena *memory;
-    bool used;           /* all of the memory is resident */
-    float *weight;       /* [n_max] scratch */
-    float *value;        /* [n_max] of pieces or windows, scratch */
-    float *peak;         /* [n_max / ARCHIVE_BLOCK + 1] scratch */
+    bool used;     /* all of the memory is resident */
+    float *weight; /* [n_max] scratch */
+    float *value;  /* [n_max] of pieces or windows, scratch */
+    float *peak;   /* [n_max / ARCHIVE_BLOCK + 1] scratch */
     /* of recall_meaning.c; NULL = not used */
     float *centre, *message, *row; /* [n_embd] */
     float *similar;                /* [n_vocab] */

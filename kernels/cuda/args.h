@@ -612,9 +612,7 @@ struct cuda_evict {
     struct cuda_cache cache;
     const uint32_t *key;
     const int32_t *keep; /* [n_head] */
-    uint32_t *kept;      /* [n_head][n_col] units alive per column, of every head */
-    int n_col;
-    const uint32_t *col_width; /* positions per column */
+    uint32_t *stays;     /* [n_head][2 n_pages] a bit per slot before, of heads that were cut */
 };
 
 /* ---- training retaining heads ---------------------------------------------------------------- */

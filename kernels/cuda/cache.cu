@@ -229,7 +229,8 @@ DEVICE void mark(const struct head &h, uint32_t *key, int n, bool best, uint32_t
         uint32_t in[2];
         choose(in, h, slot0, threshold, &equal);
         barrier(); /* all have chosen */
-        if (i < BATCH && s < h.len && (in[i / 32] >> i % 32 & 1) == (best ? 1u : 0u))
+        const uint32_t mask = i < 32 ? in[0] : in[1];
+        if (i < BATCH && s < h.len && (mask >> i % 32 & 1) == (best ? 1u : 0u))
             key[place_of(h.c, h.index, s)] = becomes;
     }
     barrier();
@@ -310,7 +311,8 @@ DEVICE void move_batch(const struct head &h, uint32_t *stage, const int32_t *fro
 
 /* In place: a batch of 64 slots is read completely before its survivors are written, and they are
  * never written beyond it. */
-DEVICE int compact(const struct head &h, uint32_t threshold, int equal, char *shared)
+DEVICE int compact(const struct head &h, uint32_t threshold, int equal, char *shared,
+                   uint32_t *stays)
 {
     int32_t *from = (int32_t *)shared;
     uint32_t *stage = (uint32_t *)(shared + LIST);
@@ -320,6 +322,7 @@ DEVICE int compact(const struct head &h, uint32_t threshold, int equal, char *sh
         uint32_t stay[2];
 
         choose(stay, h, slot0, threshold, &equal);
+        if (thread_id() == 0) stays[slot0 / 32] = stay[0], stays[slot0 / 32 + 1] = stay[1];
         const int low = popcount(stay[0]), n = low + popcount(stay[1]);
         barrier(); /* the previous batch is written, and all threads have chosen */
         if (to < slot0 || n < BATCH) {
@@ -340,15 +343,6 @@ DEVICE int compact(const struct head &h, uint32_t threshold, int equal, char *sh
     return to;
 }
 
-/* Counts the live units per column of positions. */
-DEVICE void recount(const struct head &h, uint32_t *kept, int n_col, uint32_t width)
-{
-    for (int i = thread_id(); i < n_col; i += THREADS) kept[i] = 0;
-    barrier();
-    for (int s = thread_id(); s < h.len; s += THREADS)
-        atomic_add(&kept[h.c.pos[place_of(h.c, h.index, s)] / width], 1);
-}
-
 KERNEL(cache_evict, struct cuda_evict, CUDA_EVICT_THREADS, 1)
 {
     struct head h = this_head(a.cache, a.key);
@@ -357,8 +351,8 @@ KERNEL(cache_evict, struct cuda_evict, CUDA_EVICT_THREADS, 1)
 
     if (h.len > keep) {
         const uint32_t threshold = select_key(h, keep, &equal, (uint32_t *)shared_memory());
-        h.len = compact(h, threshold, equal, shared_memory());
+        h.len = compact(h, threshold, equal, shared_memory(),
+                        a.stays + (int64_t)h.index * 2 * h.c.n_pages);
         if (thread_id() == 0) a.cache.len[h.index] = h.len;
     }
-    recount(h, a.kept + (int64_t)h.index * a.n_col, a.n_col, *a.col_width);
 }

@@ -1,7 +1,7 @@
-/* images: the device code in the program. Cubins run on their own architecture, with a driver at
- * least as new as the compiler (CUDA 13); the PTX, lowered to version 8.2, serves every other pair
- * of GPU (sm_80 and later) and driver (CUDA 12.2 and later), which compiles it when it is
- * loaded. */
+/* images: the device code in the program. Cubins run on their architecture and later ones of the
+ * same major number, but not from desktop to Jetson, with a driver at least as new as the compiler
+ * (CUDA 13); the PTX, lowered to version 8.2, serves every other pair of GPU (sm_80 and later) and
+ * driver (CUDA 12.2 and later), which compiles it when it is loaded. */
 #ifndef RETAIN_KERNELS_CUDA_IMAGES_H
 #define RETAIN_KERNELS_CUDA_IMAGES_H
 

@@ -166,11 +166,10 @@ int cuda_logits(struct cuda_context *x, int row, float *out, struct err *e);
 int cuda_candidates(struct cuda_context *x, int row, const struct sampling *s,
                     struct sampler_entry *out, int *n, struct err *e);
 
-/* Like evict, with the same survivors: reduces heads to the rule's budget, separate or shared, and
- * copies positions and scores of the survivors to the host's cache; *n_evicted: the number of
- * evicted units. */
-int cuda_evict(struct cuda_context *x, const struct evict_rule *rule, int64_t *n_evicted,
-               struct err *e);
+/* Like evict, with the same survivors, on both sides: reduces heads to the rule's budget, separate
+ * or shared; *n_evicted: the number of evicted units. */
+int cuda_evict(struct cuda_context *x, const struct evict_rule *rule, struct pool *pool,
+               int64_t *n_evicted, struct err *e);
 
 /* Sends all units of the host's cache, which were loaded from disk, with scores and positions. */
 int cuda_upload(struct cuda_context *x, struct err *e);

@@ -18,16 +18,27 @@ const char *cuda_image_name(int i)
     return cuda_images[i].name;
 }
 
-/* A cubin for exactly this architecture, else the PTX, which the driver compiles. Cubins of a lower
- * minor number would run too, but not from desktop to Jetson (sm_80 on sm_87). */
+/* Cubins run on their architecture and on later ones of the same major number, but those of a
+ * desktop GPU not on a Jetson (sm_87), and the reverse. */
+static bool runs_on(int cubin, int arch)
+{
+    const bool jetson = cubin == 87 || arch == 87;
+    return cubin == arch || (!jetson && cubin / 10 == arch / 10 && cubin < arch);
+}
+
+const struct cuda_image *cuda_choose_image(const struct cuda_image *images, int arch, int driver)
+{
+    const struct cuda_image *best = NULL;
+    for (const struct cuda_image *i = images; i->name; i++) {
+        const bool usable = i->arch ? driver >= CUBIN_DRIVER && runs_on(i->arch, arch) : arch >= 80;
+        if (usable && (!best || i->arch > best->arch)) best = i;
+    }
+    return best;
+}
+
 static const struct cuda_image *choose_image(const struct cuda_device *d)
 {
-    const struct cuda_image *ptx = NULL;
-    for (const struct cuda_image *i = cuda_images; i->name; i++) {
-        if (i->arch && i->arch == d->arch && d->driver >= CUBIN_DRIVER) return i;
-        if (!i->arch && d->arch >= 80) ptx = i;
-    }
-    return ptx;
+    return cuda_choose_image(cuda_images, d->arch, d->driver);
 }
 
 /* Loads an image; an error includes the messages of the driver's PTX compiler. */
@@ -59,6 +70,8 @@ static int load_image(struct cuda *g, struct err *e)
         if (!rc)
             rc = CUDA_DO(g, e, cuFuncSetAttribute, g->kernels[i], CUDA_MAX_DYNAMIC_SHARED,
                          CUDA_SHARED_MAX);
+        if (!rc) /* the same for all, so that no launch waits for another split */
+            rc = CUDA_DO(g, e, cuFuncSetAttribute, g->kernels[i], CUDA_SHARED_CARVEOUT, 100);
         if (rc) err_prefix(e, "kernel %s", names[i]);
     }
     return rc;

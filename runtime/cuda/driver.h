@@ -32,7 +32,8 @@ enum { /* device attributes */
        CUDA_COOPERATIVE = 95,
 };
 
-enum { CUDA_MAX_DYNAMIC_SHARED = 8 };                          /* function attribute */
+/* function attributes; the carveout: per cent of L1 that is shared memory */
+enum { CUDA_MAX_DYNAMIC_SHARED = 8, CUDA_SHARED_CARVEOUT = 9 };
 enum { CUDA_JIT_ERROR_LOG = 5, CUDA_JIT_ERROR_LOG_BYTES = 6 }; /* options of a module */
 enum { CUDA_CAPTURE_THREAD_LOCAL = 1 };                        /* mode of a stream's capture */
 

@@ -98,6 +98,11 @@ int cuda_enter(struct cuda *g, struct err *e);
 int cuda_arena_init(struct cuda *g, struct arena *a, const char *tag, size_t bytes, struct err *e);
 void cuda_arena_release(struct cuda *g, struct arena *a);
 
+/* The cubin for a GPU and its driver, else the PTX, which the driver compiles; NULL: neither runs.
+ * images: as cuda_images. */
+struct cuda_image;
+const struct cuda_image *cuda_choose_image(const struct cuda_image *images, int arch, int driver);
+
 /* In the stream's order. With page-locked memory these return at once. */
 int cuda_put(struct cuda *g, const void *to, const void *from, size_t bytes, struct err *e);
 int cuda_get(struct cuda *g, void *to, const void *from, size_t bytes, struct err *e);
@@ -110,8 +115,7 @@ int cuda_copy(struct cuda *g, void *to, const void *from, size_t bytes, struct e
  * heads, the step's ids, and its scores if these need no model, [head][token]. Of tried tokens the
  * scores are [token][head]; then follow the position and all lengths that each of them sees. */
 struct cuda_step {
-    uint32_t pos; /* position of the first token */
-    uint32_t col_width;
+    uint32_t pos;       /* position of the first token */
     int32_t n_unscored; /* of the host's cache */
     int32_t len[];      /* of all heads, then of those with windows */
 };
@@ -232,7 +236,8 @@ struct cuda_context {
         struct cuda_pin *pins; /* [EVICT_PINS_MAX] */
         int32_t *safe, *keep;
         uint32_t *prefix; /* [n_heads], like those two */
-        uint32_t *count;  /* [n_heads][RETENTION_COLS] units per column, or keys per digit */
+        uint32_t *count;  /* [n_heads][256] keys per digit */
+        uint32_t *stays;  /* as in struct cuda_evict */
     } evict;
     int32_t *best, *top_id, *n_top; /* top_…: of the vocabulary's parts, then of all */
     float *top_logit;

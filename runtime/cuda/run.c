@@ -416,7 +416,6 @@ static void write_step(struct cuda_context *x, const int32_t *ids, int n)
     const struct cache *c = x->cache;
     struct cuda_step *s = x->step_host;
     s->pos = (uint32_t)c->n_pos;
-    s->col_width = (uint32_t)c->col_width;
     s->n_unscored = c->n_unscored;
     for (int i = 0; i < x->n_heads; i++) s->len[i] = c->kv_heads[i].len;
     for (int i = x->n_heads; i < x->n_len; i++)

@@ -6,6 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/pool.h"
+
 /* The host's window on the units releases its pages above this size. */
 #define WINDOW_BYTES ((size_t)64 << 20)
 
@@ -53,6 +55,11 @@ static void plan_units(struct cuda_units *u, const struct cache_shape *s, struct
     u->all.pages = arena_take(cache, (size_t)u->n_heads * (size_t)per_head, sizeof *u->all.pages);
 }
 
+static size_t stays_bytes(const struct cuda_context *x)
+{
+    return (size_t)x->n_heads * 2 * (size_t)x->kv.all.n_pages * sizeof *x->evict.stays;
+}
+
 void cuda_cache_plan(struct cuda_context *x, const struct cache_shape *s, struct arena *cache,
                      struct arena *scratch)
 {
@@ -61,7 +68,8 @@ void cuda_cache_plan(struct cuda_context *x, const struct cache_shape *s, struct
     const struct cache_shape windows = cache_windows_shape(s);
     plan_units(&x->kv, s, cache);
     if (x->windows.n_layer) plan_units(&x->windows, &windows, cache);
-    x->evict.count = arena_take(scratch, heads * RETENTION_COLS, sizeof *x->evict.count);
+    x->evict.count = arena_take(scratch, heads * 256, sizeof *x->evict.count);
+    x->evict.stays = arena_take(scratch, 1, stays_bytes(x));
     x->evict.safe = arena_take(scratch, heads, sizeof *x->evict.safe);
     x->evict.keep = arena_take(scratch, heads, sizeof *x->evict.keep);
     x->evict.prefix = arena_take(scratch, heads, sizeof *x->evict.prefix);
@@ -85,10 +93,10 @@ static size_t stage_of(const struct cuda_units *u, int chunk)
     return u->n_layer ? layers * (size_t)(u->n_heads / u->n_layer) * unit : 0;
 }
 
-/* Size of the stage: units, or all heads' counters. */
+/* Size of the stage: units, or all heads' counts or survivors. */
 size_t cuda_stage_bytes(const struct cuda_context *x)
 {
-    const size_t counts = (size_t)x->n_heads * RETENTION_COLS * sizeof(uint32_t);
+    const size_t counts = most((size_t)x->n_heads * 256 * sizeof(uint32_t), stays_bytes(x));
     return most(counts, most(stage_of(&x->kv, x->chunk), stage_of(&x->windows, x->chunk)));
 }
 
@@ -483,27 +491,50 @@ static void share_out(struct cuda_context *x, const struct evict_rule *rule, int
     split_evenly(x, rule, keep);
 }
 
-/* Copies positions, scores and counters of the survivors. */
-static void take_survivors(struct cuda_context *x, const int32_t *keep)
+struct survivors {
+    struct cache *c;
+    const int32_t *keep;
+    const uint32_t *stays;
+    int n_words; /* of a head */
+};
+
+/* Closes the gaps in the host's part of a head. */
+static void take_head(void *ctx, int index, int thread)
+{
+    const struct survivors *j = ctx;
+    const uint32_t *stays = j->stays + (size_t)index * (size_t)j->n_words;
+    struct cache_head *h = &j->c->kv_heads[index];
+    int n = 0;
+    (void)thread;
+    if (h->len <= j->keep[index]) return;
+    for (int s = 0; s < h->len; s++) {
+        h->pos[n] = h->pos[s];
+        h->score[n] = h->score[s];
+        n += stays[s / 32] >> s % 32 & 1;
+    }
+    h->len = n;
+    cache_recount(j->c, index);
+}
+
+/* The host takes the device's survivors: a bit for each unit, and scores that grew there. */
+static void take_survivors(struct cuda_context *x, const int32_t *keep, struct pool *pool)
 {
     struct cache *c = x->cache;
-    const size_t bytes = (size_t)x->n_heads * RETENTION_COLS * sizeof *c->kept;
-    if (cuda_get_now(x, x->stage_host, x->evict.count, bytes)) return;
-    memcpy(c->kept, x->stage_host, bytes);
-    for (int i = 0; i < x->n_heads; i++)
-        if (c->kv_heads[i].len > keep[i]) c->kv_heads[i].len = keep[i];
-    copy_newest(x, &x->kv, WORDS, false, cache_len_max(c));
+    struct survivors job = {c, keep, (const uint32_t *)(const void *)x->stage_host,
+                            2 * x->kv.all.n_pages};
+    if (cuda_get_now(x, x->stage_host, x->evict.stays, stays_bytes(x))) return;
+    pool_run(pool, x->n_heads, take_head, &job);
+    if (x->adds_up) copy_newest(x, &x->kv, WORDS, false, cache_len_max(c));
     cache_layout(c, false);
 }
 
-int cuda_evict(struct cuda_context *x, const struct evict_rule *rule, int64_t *n_evicted,
-               struct err *e)
+int cuda_evict(struct cuda_context *x, const struct evict_rule *rule, struct pool *pool,
+               int64_t *n_evicted, struct err *e)
 {
     struct cache *c = x->cache;
     const int64_t before = cache_units(c);
     int32_t *keep = x->numbers_host + x->n_heads;
-    const struct cuda_evict job = {x->kv.all,      x->evict.key,   x->evict.keep,
-                                   x->evict.count, RETENTION_COLS, &x->step->col_width};
+    const struct cuda_evict job = {x->kv.all, x->evict.key, x->evict.keep, x->evict.stays};
     *n_evicted = 0;
     if (cuda_begin(x, e) || cuda_put_lengths(x)) return x->rc;
     rank(x, rule);
@@ -515,7 +546,7 @@ int cuda_evict(struct cuda_context *x, const struct evict_rule *rule, int64_t *n
     put_numbers(x, x->evict.keep, keep);
     LAUNCH(x, cache_evict, x->n_heads, 1, 1, CUDA_EVICT_THREADS,
            CUDA_EVICT_SHARED((size_t)(x->kv.all.k_bytes + x->kv.all.v_bytes)), &job);
-    take_survivors(x, keep);
+    take_survivors(x, keep, pool);
     if (x->rc) return cuda_break(x, e);
     *n_evicted = before - cache_units(c);
     c->n_evicted += *n_evicted;

@@ -374,7 +374,7 @@ int context_evict(struct context *x, int64_t *n_evicted, struct err *e)
     context_score(x);
     if (context_on_gpu(x) &&
         !cuda_leaves_eviction(&x->plan.rules, &x->cache.shape, x->engine->retaining))
-        return cuda_evict(x->gpu, &rule, n_evicted, e);
+        return cuda_evict(x->gpu, &rule, x->engine->pool, n_evicted, e);
     /* a split model's heads may share one budget: all are evicted here */
     int rc = cache_fetch(&x->cache, cache_len_max(&x->cache), e);
     if (rc) return rc;

@@ -35,11 +35,12 @@ struct CUfunc_st {
     const char *name;
     kernel_fn *run;
     size_t args_bytes;
-    int shared_max;
+    int shared_max, carveout;
 };
 
 static struct CUfunc_st kernels[] = {
-#define ENTRY(name, args) {#name, (kernel_fn *)(void (*)(void))name, sizeof(struct args), 48 << 10},
+#define ENTRY(name, args) \
+    {#name, (kernel_fn *)(void (*)(void))name, sizeof(struct args), 48 << 10, -1},
     CUDA_KERNELS(ENTRY)
 #undef ENTRY
 };
@@ -698,18 +699,20 @@ int cuFuncSetAttribute(struct CUfunc_st *f, int attribute, int value);
 int cuFuncSetAttribute(struct CUfunc_st *f, int attribute, int value)
 {
     CALL(true);
-    if (attribute != 8 || value > CUDA_SHARED_MAX) return INVALID_VALUE;
-    f->shared_max = value;
+    if (attribute == 8 && value <= CUDA_SHARED_MAX)
+        f->shared_max = value;
+    else if (attribute == 9 && value >= -1 && value <= 100)
+        f->carveout = value;
+    else
+        return INVALID_VALUE;
     return SUCCESS;
 }
 
-/* Attributes that only real functions have: there are no registers here. */
+/* 0 for attributes that only real functions have: there are no registers here. */
 int cuFuncGetAttribute(int *value, int attribute, struct CUfunc_st *f);
 int cuFuncGetAttribute(int *value, int attribute, struct CUfunc_st *f)
 {
-    (void)attribute;
-    (void)f;
     CALL(true);
-    *value = 0;
+    *value = attribute == 9 ? f->carveout : 0;
     return SUCCESS;
 }

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "kernels/cuda/images.h"
 #include "runtime/cuda/parts.h"
 #include "tests/emu/copy_cache.h"
 #include "tests/emu/meet.h"
@@ -349,6 +350,25 @@ static void launches(void **state)
     side_close(&s);
 }
 
+/* An eviction copies once from the device: which units stay. */
+static void copies(void **state)
+{
+    struct side s;
+    struct options o = demo_options("cuda", "locret");
+    struct err e;
+    const int32_t ids[32] = {0};
+    int64_t n_evicted;
+    (void)state;
+    if (side_open(&s, &o, &e)) fail_msg("%s", e.text);
+    driver_watch(NULL, NULL, false);
+    for (int i = 0; i < 2; i++) run(&s, ids, 32);
+    driver_fail(NULL, 0, 0);
+    if (context_evict(&s.x, &n_evicted, &e)) fail_msg("%s", e.text);
+    assert_int_equal(driver_calls("cuMemcpyDtoHAsync"), 1);
+    driver_watch(NULL, NULL, true);
+    side_close(&s);
+}
+
 static void refuse_family(const char *path, const char *why)
 {
     struct options o = demo_options("cuda", "keydiff+global");
@@ -400,7 +420,70 @@ static void devices(void **state)
     assert_int_equal(driver_held(), 0);
 }
 
-/* Every kernel may take more shared memory than needs no permission. */
+/* The kilobytes of a file's mapping that are in memory when its last matrix was sent. */
+struct resident {
+    const char *file;
+    long kib;
+};
+
+static int measure_resident(void *ctx, int64_t done, int64_t total)
+{
+    struct resident *r = ctx;
+    FILE *f = fopen("/proc/self/smaps", "r");
+    char line[512], flags[16];
+    long kib, sum = 0;
+    bool mapping = false;
+    assert_non_null(f);
+    while (total && done == total && fgets(line, sizeof line, f)) {
+        if (sscanf(line, "%*x-%*x %15s", flags) == 1) mapping = strstr(line, r->file) != NULL;
+        if (mapping && sscanf(line, "Rss: %ld kB", &kib) == 1) sum += kib;
+    }
+    fclose(f);
+    r->kib = sum;
+    return 0;
+}
+
+/* The file's pages are released matrix by matrix: a shared memory would hold the weights twice. */
+static void loading(void **state)
+{
+    struct options o = demo_options("cuda:1", "sink");
+    struct resident r = {"families/phi3.gguf", 0};
+    struct engine *g;
+    struct err e;
+    (void)state;
+    o.engine.model = "tests/golden/families/phi3.gguf";
+    if (engine_open(&g, &o.engine, &o.session.plan, 1, measure_resident, &r, &e))
+        fail_msg("%s", e.text);
+    engine_close(g);
+    printf("%ld of 476 KiB are resident\n", r.kib);
+    assert_in_range(r.kib, 1, 140); /* metadata, pages at borders */
+}
+
+/* Images of a build for all GPUs; Jetsons take no desktop GPU's, old drivers none but the PTX. */
+static void images(void **state)
+{
+    static const struct cuda_image all[] = {{"80", 80, ""},   {"86", 86, ""}, {"87", 87, ""},
+                                            {"89", 89, ""},   {"90", 90, ""}, {"110", 110, ""},
+                                            {"120", 120, ""}, {"ptx", 0, ""}, {NULL, 0, NULL}};
+    static const struct cuda_image some[] = {
+        {"80", 80, ""}, {"86", 86, ""}, {"ptx", 0, ""}, {NULL, 0, NULL}};
+    static const struct {
+        const struct cuda_image *of;
+        int arch, driver;
+        const char *name;
+    } cases[] = {
+        {all, 80, 13000, "80"},   {all, 87, 13000, "87"},   {all, 89, 13000, "89"},
+        {all, 100, 13000, "ptx"}, {all, 121, 13000, "120"}, {all, 89, 12060, "ptx"},
+        {some, 89, 13000, "86"},  {some, 87, 13000, "ptx"}, {some, 90, 13000, "ptx"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_string_equal(cuda_choose_image(cases[i].of, cases[i].arch, cases[i].driver)->name,
+                            cases[i].name);
+    assert_null(cuda_choose_image(all, 75, 13000));
+}
+
+/* Every kernel may take more shared memory than needs no permission, of the largest part of L1. */
 static void shared_memory(void **state)
 {
     struct cuda *g;
@@ -422,6 +505,12 @@ static void shared_memory(void **state)
             fail_msg("%s", e.text);
     }
     if (cuda_wait(g, &e)) fail_msg("%s", e.text);
+    int (*get)(int *, int, struct CUfunc_st *);
+    find(&get, driver_library, "cuFuncGetAttribute");
+    for (int i = 0, value; i < CUDA_N_KERNELS; i++) {
+        assert_int_equal(get(&value, CUDA_SHARED_CARVEOUT, g->kernels[i]), 0);
+        assert_int_equal(value, 100);
+    }
     driver_watch(NULL, NULL, true);
     cuda_close(g);
 }
@@ -488,13 +577,14 @@ static void penalties(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forward),      cmocka_unit_test(families),
-        cmocka_unit_test(batches),      cmocka_unit_test(grows),
-        cmocka_unit_test(ties),         cmocka_unit_test(alone),
-        cmocka_unit_test(does_not_fit), cmocka_unit_test(launches),
-        cmocka_unit_test(devices),      cmocka_unit_test(shared_memory),
-        cmocka_unit_test(compiler_log), cmocka_unit_test(stays_loaded),
-        cmocka_unit_test(penalties),
+        cmocka_unit_test(forward),       cmocka_unit_test(families),
+        cmocka_unit_test(batches),       cmocka_unit_test(grows),
+        cmocka_unit_test(ties),          cmocka_unit_test(alone),
+        cmocka_unit_test(does_not_fit),  cmocka_unit_test(images),
+        cmocka_unit_test(loading),       cmocka_unit_test(copies),
+        cmocka_unit_test(launches),      cmocka_unit_test(devices),
+        cmocka_unit_test(shared_memory), cmocka_unit_test(compiler_log),
+        cmocka_unit_test(stays_loaded),  cmocka_unit_test(penalties),
     };
     return cmocka_run_group_tests(tests, load_driver, NULL);
 }

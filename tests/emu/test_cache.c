@@ -416,6 +416,17 @@ static void check_same(const struct pair *p)
     }
 }
 
+/* A bit for each of n units, whose positions were pos: whether the CPU kept it. */
+static void check_stays(const uint32_t *stays, const uint32_t *pos, int n,
+                        const struct cache_head *kept)
+{
+    if (kept->len == n) return; /* it was not cut */
+    for (int s = 0; s < n; s++) {
+        const int at = cache_slot(kept, pos[s]);
+        assert_int_equal(stays[s / 32] >> s % 32 & 1, at < kept->len && kept->pos[at] == pos[s]);
+    }
+}
+
 /* Few distinct scores: ties everywhere. */
 static void check_evict(int dim, const int *len, int n_head, struct evict_rule rule, int n_distinct)
 {
@@ -424,9 +435,9 @@ static void check_evict(int dim, const int *len, int n_head, struct evict_rule r
     struct pool *pool;
     struct err e;
     union evict_slot *slots = take(cache_slots(&p.cpu.shape) * sizeof *slots);
-    const size_t kept_bytes = (size_t)(n_head * RETENTION_COLS) * 4;
+    const size_t stays_bytes = (size_t)(n_head * 2 * p.gpu.n_pages) * 4;
     const size_t key_bytes = cuda_cache_slots(&p.gpu) * 4;
-    uint32_t *kept = guarded(kept_bytes), *width = take(sizeof *width);
+    uint32_t *stays = guarded(stays_bytes), *pos = take(cuda_cache_slots(&p.gpu) * sizeof *pos);
     int32_t *keep = take((size_t)n_head * sizeof *keep);
     struct cuda_rank rank = {.cache = p.gpu,
                              .sinks = rule.sinks,
@@ -437,9 +448,10 @@ static void check_evict(int dim, const int *len, int n_head, struct evict_rule r
                              .n_pins = rule.n_pins};
 
     pair_fill(&p, &rng, len, n_distinct);
-    *width = (uint32_t)p.cpu.col_width;
     for (int h = 0; h < n_head; h++) keep[h] = rule.budget;
-    const struct cuda_evict job = {p.gpu, rank.key, keep, kept, RETENTION_COLS, width};
+    for (int h = 0; h < n_head; h++)
+        memcpy(pos + (size_t)(h * 400), p.cpu.kv_heads[h].pos, (size_t)len[h] * sizeof *pos);
+    const struct cuda_evict job = {p.gpu, rank.key, keep, stays};
     LAUNCH(cache_rank, &rank, n_head, 1, 1, CUDA_EVICT_THREADS, CUDA_RANK_SHARED, 1);
     LAUNCH(cache_evict, &job, n_head, 1, 1, CUDA_EVICT_THREADS,
            CUDA_EVICT_SHARED(2 * p.cpu.k_bytes), 1);
@@ -447,12 +459,14 @@ static void check_evict(int dim, const int *len, int n_head, struct evict_rule r
     evict_values(&p.cpu, slots);
     evict(&p.cpu, &rule, pool, slots);
     check_same(&p);
-    assert_same(kept, p.cpu.kept, kept_bytes, "retention counters");
+    for (int h = 0; h < n_head; h++)
+        check_stays(stays + (size_t)(h * 2 * p.gpu.n_pages), pos + (size_t)(h * 400), len[h],
+                    &p.cpu.kv_heads[h]);
     pool_close(pool);
-    guarded_free(kept, kept_bytes);
+    guarded_free(stays, stays_bytes);
     guarded_free(rank.key, key_bytes);
     free(slots);
-    free(width);
+    free(pos);
     free(keep);
     pair_free(&p);
 }

@@ -27,7 +27,7 @@ static void one_args(int copy, void *to)
     *(struct cuda_attend_one *)to = (struct cuda_attend_one){.at = attend_of(copy, 1, now.n_split),
                                                              .k = floats(),
                                                              .v = floats(),
-                                                             .pos = &now.words->col_width,
+                                                             .pos = &now.words->pos,
                                                              .ticket = now.words->tickets,
                                                              .act = act()};
 }
@@ -175,7 +175,7 @@ static void append_args(int copy, void *to)
                                                      .k = floats(),
                                                      .v = floats(),
                                                      .stride = n_qkv(),
-                                                     .pos = &now.words->col_width,
+                                                     .pos = &now.words->pos,
                                                      .n_tok = now.n_tok};
 }
 

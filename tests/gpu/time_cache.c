@@ -27,9 +27,7 @@ static void evict_args(int copy, void *to)
     *(struct cuda_evict *)to = (struct cuda_evict){.cache = cache_of(copy),
                                                    .key = now.key,
                                                    .keep = now.words->keep,
-                                                   .kept = (uint32_t *)(void *)now.out,
-                                                   .n_col = 512,
-                                                   .col_width = &now.words->col_width};
+                                                   .stays = (uint32_t *)(void *)now.out};
 }
 
 /* One kernel over all heads, bound by the bytes of its units. */

@@ -320,7 +320,7 @@ bool use_units(enum kn_kv kv, int n_units)
         now.words_host.len[i] = n_units - 1;
         now.words_host.keep[i] = n_units - scaled(CHUNK, 16);
     }
-    now.words_host.col_width = 64;
+    now.words_host.pos = 64;
     timed_check(cuda_put(now.gpu, now.words, &now.words_host, sizeof now.words_host, &now.error));
     timed_check(cuda_wait(now.gpu, &now.error));
     return true;

@@ -29,7 +29,7 @@ extern struct timed {
     char *weights, *units, *act, *floats, *out, *expanded;
     struct words {
         int32_t len[HEADS_MAX], keep[HEADS_MAX];
-        uint32_t tickets[2 * HEADS_MAX], col_width;
+        uint32_t tickets[2 * HEADS_MAX], pos;
     } * words, words_host;
     int32_t *pages, *ids;
     uint32_t *pos, *key;

@@ -29,8 +29,8 @@ int arena_init(struct arena *a, const char *tag, size_t bytes, struct err *e);
  * written to. */
 int arena_init_sparse(struct arena *a, const char *tag, size_t bytes, struct err *e);
 
-/* Makes all of it resident, so that the process does not grow when the rest is written to; the
- * contents stay. Nobody else may write to it meanwhile. */
+/* Makes all its pages resident, so that the process does not grow when they are first written;
+ * keeps their contents. No other thread may write to the arena during the call. */
 void arena_use_all(const struct arena *a);
 
 void arena_release(struct arena *a);

@@ -81,11 +81,11 @@ struct archive {
     uint32_t *last_with; /* [n_words] the newest such stretch, counted from 1 */
     int64_t n_seen;      /* positions counted */
     int64_t sentence;    /* first position of the sentence that they end in */
-    const struct arena *memory;
-    bool used;     /* all of the memory is resident */
-    float *weight; /* [n_max] scratch */
-    float *value;  /* [n_max] of pieces or windows, scratch */
-    float *peak;   /* [n_max / ARCHIVE_BLOCK + 1] scratch */
+    const struct arena *memory; /* that holds all of this; outlives the archive */
+    bool used;                  /* all of the memory is resident */
+    float *weight;              /* [n_max] scratch */
+    float *value;               /* [n_max] of pieces or windows, scratch */
+    float *peak;                /* [n_max / ARCHIVE_BLOCK + 1] scratch */
     /* of recall_meaning.c; NULL = not used */
     float *centre, *message, *row; /* [n_embd] */
     float *similar;                /* [n_vocab] */

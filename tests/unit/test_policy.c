@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -605,6 +607,19 @@ static void test_names(void **state)
     assert_null(policy_named("nobody"));
 }
 
+/* Whether all pages of an arena are in memory. */
+static bool is_resident(const struct arena *a)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), n = (a->bytes + page - 1) / page;
+    unsigned char *pages = calloc(n, 1);
+    size_t n_in = 0;
+    assert_non_null(pages);
+    assert_int_equal(mincore(a->base, a->bytes, pages), 0);
+    for (size_t i = 0; i < n; i++) n_in += pages[i] & 1;
+    free(pages);
+    return n_in == n;
+}
+
 /* Every row runs, evicts and stays within its bytes, in a plan made as for a chat. */
 static void test_every_row_runs(void **state)
 {
@@ -636,6 +651,7 @@ static void test_every_row_runs(void **state)
         assert_true(units <= 64 * n_heads && units > 60 * n_heads);
         assert_int_equal(x.cache_arena.used, x.plan.cache_bytes);
         assert_true(x.cache.kv_heads[0].len >= 12);
+        assert_true(is_resident(&x.cache_arena) && is_resident(&x.scratch)); /* it can't grow */
         context_release(&x);
     }
 }

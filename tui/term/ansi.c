@@ -59,9 +59,9 @@ static void put_style(struct ansi *a, struct cell_style want)
 
 /* ---- cells ----------------------------------------------------------------------------------- */
 
-/* What is written for a cell: itself, or what looks the same and changes fewer colours. A cell of
- * one colour needs no glyph, two halves can change places, and a blank has no use for the colour of
- * text. */
+/* The text and colours that are written for a cell: its own, or others that look the same and
+ * change fewer colours. A cell of one colour needs no glyph, two halves can change places, and a
+ * blank does not show the colour of text. */
 struct drawn {
     const wchar_t *text;
     struct cell_style style;

@@ -918,7 +918,10 @@ static void test_welcome(void **state)
     stage_type(&s, "0");
     draft_is(&s, "10");
     stage_type(&s, "\x7f\x7f"
-                   "2");
+                   "1Hello");
+    draft_is(&s, "Hello");
+    stage_key(&s, CTRL('U'));
+    stage_type(&s, "2");
     draft_is(&s, "Tell me a story about a fox.");
     stage_type(&s, "\r");
     assert_int_equal(s.app.talk.n, 2);

@@ -63,6 +63,14 @@ fi
 
 # At a terminal.
 start 80 24
+run chat --private --keys Frob=F9
+check 'keys: says which is unknown' wait_for '^retain: keys: Frob=F9: expected'
+check 'keys: status 2' wait_for '^rc=2'
+start 80 24
+run chat --private --colors frob=3
+check 'colors: says which is unknown' wait_for 'retain: colors: frob=3: expected'
+check 'colors: status 2' wait_for '^rc=2'
+start 80 24
 run chat --plain --new --private --ignore-end --seed 1
 check 'plain: prompt' wait_for '^you>'
 type_text '/map'

@@ -320,16 +320,20 @@ bool ui_play(const struct options *o, const struct script *script, int *status)
     struct str path = {0};
     struct err e = {0};
     struct record *record = NULL;
-    if (o->chat.record && record_open(&record, o->chat.record, &e)) {
-        *status = report_error(&e);
-        return true;
-    }
     struct keymap keys = {0};
-    if (keymap_open(&keys, o->chat.keys, &e) || screen_open(&u.screen, o, &e)) {
+    bool without = false; /* this terminal cannot show a screen */
+    int rc = keymap_open(&keys, o->chat.keys, &e);
+    if (!rc && o->chat.record) rc = record_open(&record, o->chat.record, &e);
+    if (!rc) {
+        rc = screen_open(&u.screen, o, &e);
+        without = rc && rc != ERR_USAGE;
+    }
+    if (rc) {
         keymap_release(&keys);
         record_close(record, NULL);
-        report_note("%s; continuing without a screen", e.text);
-        return false;
+        if (without) report_note("%s; continuing without a screen", e.text);
+        if (!without) *status = report_error(&e);
+        return !without;
     }
     u.screen.record = record;
     record_look(record, &u.screen.look);

@@ -59,14 +59,19 @@ static int written(const struct app *a)
     return -1;
 }
 
+static bool is_letter(uint32_t key)
+{
+    return key >= 0x80 || ((key | 32) >= 'a' && (key | 32) <= 'z');
+}
+
 bool welcome_key(struct app *a, const struct key_event *ev)
 {
     int digit = (int)ev->key - '1', at = written(a);
     bool printable = ev->key >= 0x20 && ev->key < 0x110000 && ev->key != 127;
     if (!is_demo(a) || a->talk.n > 0 || !printable) return false;
-    if (at >= 0) { /* the digit that wrote it, and what follows it */
+    if (at >= 0) { /* a letter begins another message; what else follows a digit, a number */
         char first = (char)('1' + at);
-        edit_set(&a->edit, &first, 1);
+        edit_set(&a->edit, &first, is_letter(ev->key) ? 0 : 1);
         return false;
     }
     if (a->edit.text.n > 0 || digit < 0 || digit >= N_PROMPTS) return false;

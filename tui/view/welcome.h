@@ -10,8 +10,8 @@
 /* x: the column of the text. */
 void welcome_draw(const struct app *a, struct pane p, int x);
 
-/* True when the key wrote one of the messages; Enter sends it. A character after it replaces it: it
- * was the beginning of the user's own message ("2 plus 2"). */
+/* True when the key wrote one of the messages; Enter sends it. A character after it begins the
+ * user's own message: a letter without the digit, anything else behind it ("2 plus 2"). */
 bool welcome_key(struct app *a, const struct key_event *ev);
 
 #endif

@@ -27,6 +27,22 @@ void memory_return_free(void)
 #endif
 }
 
+#define AHEAD (64 << 10)
+
+static void touch(volatile char *p)
+{
+    const int page = 4096; /* or larger */
+    for (int i = 0; p && i < AHEAD; i += page) p[i] = 0;
+}
+
+void memory_use_free(void)
+{
+    char stack[AHEAD], *heap = malloc(AHEAD);
+    touch(stack);
+    touch(heap);
+    free(heap);
+}
+
 void *memory_grow(void *p, size_t n, size_t size)
 {
     return check(reallocarray(p, n, size), n, size);

@@ -20,5 +20,8 @@ void memory_return_large(void);
 /* The pages of small blocks that were freed return to the system, too. Call it after work that took
  * many of them: blocks that were taken meanwhile and are still in use would keep them. */
 void memory_return_free(void);
+/* Makes free pages of the heap and of the stack resident, so that the process does not grow later,
+ * when a message needs longer strings or deeper calls than those before. */
+void memory_use_free(void);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "base/memory.h"
 #include "base/pool.h"
 #include "runtime/cache/segment.h"
 #include "runtime/cuda/cuda.h"
@@ -355,7 +356,8 @@ bool context_over_budget(const struct context *x)
 }
 
 /* A cache that evicts has reached its size: from now on the process must not grow, by the slots of
- * a head that is longer than before or by scratch that is used for the first time. */
+ * a head that is longer than before, by scratch that is used for the first time, or by a longer
+ * string. */
 static void use_all(struct context *x)
 {
     if (x->used || x->gpu) return;
@@ -363,6 +365,7 @@ static void use_all(struct context *x)
     arena_use_all(&x->cache_arena);
     arena_use_all(&x->state_arena);
     arena_use_all(&x->scratch);
+    memory_use_free();
 }
 
 int context_evict(struct context *x, int64_t *n_evicted, struct err *e)

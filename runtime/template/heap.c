@@ -8,7 +8,9 @@
 
 #include "base/size.h"
 
-#define BLOCK ((size_t)64 << 10)
+/* Large enough to be returned to the system with each rendering (memory_return_large), so that the
+ * process does not grow by the pages that a block happened to touch. */
+#define BLOCK ((size_t)128 << 10)
 #define ALIGN 16
 
 struct heap_block {

@@ -2,6 +2,7 @@
  * even for a list of its messages, and a fact told at its start is still known. On the demo model,
  * with the text of `eval recall`. */
 #include <malloc.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,10 +10,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/memory.h"
 #include "base/str.h"
 #include "base/system.h"
 #include "cli/options/options.h"
@@ -88,6 +91,50 @@ static void test_memory_is_flat_and_the_fact_is_known(void **state)
     engine_close(g);
 }
 
+/* Whether the 8 whole pages from the one after p on are resident. */
+static bool are_resident(const void *p)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    unsigned char in[8] = {0};
+    size_t n = 0;
+    assert_int_equal(mincore((void *)(((uintptr_t)p / page + 1) * page), sizeof in * page, in), 0);
+    for (size_t i = 0; i < sizeof in; i++) n += in[i] & 1;
+    return n == sizeof in;
+}
+
+struct residence {
+    bool stack_before, stack, heap;
+};
+
+/* A thread's stack and heap are new. */
+static void *look(void *ctx)
+{
+    struct residence *r = ctx;
+    const long ahead = 10 * sysconf(_SC_PAGESIZE);
+    char mark, *here = &mark - ahead;
+    r->stack_before = are_resident(here);
+    memory_use_free();
+    r->stack = are_resident(here);
+    void *longer = malloc((size_t)ahead);
+    r->heap = are_resident(longer);
+    free(longer);
+    return NULL;
+}
+
+static void test_a_longer_string_and_a_deeper_call_find_resident_pages(void **state)
+{
+    (void)state;
+    struct residence r;
+    pthread_t t;
+    assert_int_equal(pthread_create(&t, NULL, look, &r), 0);
+    assert_int_equal(pthread_join(t, NULL), 0);
+    assert_false(r.stack_before);
+    assert_true(r.stack);
+#ifndef __SANITIZE_ADDRESS__ /* its malloc takes other pages */
+    assert_true(r.heap);
+#endif
+}
+
 /* Without malloc's caches per thread, which count freed blocks of each size as used. */
 static void run_uncached(char **argv)
 {
@@ -100,6 +147,9 @@ int main(int argc, char **argv)
 {
     (void)argc;
     run_uncached(argv);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_memory_is_flat_and_the_fact_is_known)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_memory_is_flat_and_the_fact_is_known),
+        cmocka_unit_test(test_a_longer_string_and_a_deeper_call_find_resident_pages),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/pool.h"
+
 static const char *const chooser_names[] = {[RECALL_OFF] = "off",
                                             [RECALL_WORDS] = "words",
                                             [RECALL_MEANING] = "meaning",
@@ -271,28 +273,45 @@ static int read_units(struct archive *x, const struct recall_window *w, int n, u
     return n_read;
 }
 
+struct returning {
+    const struct archive *x;
+    struct cache *c;
+    const uint32_t *pos; /* of the units that were read */
+    int n_pos;
+};
+
+static void return_to_head(void *ctx, int i, int thread)
+{
+    const struct returning *r = ctx;
+    const struct cache *c = r->c;
+    const size_t each = c->k_bytes + c->v_bytes + sizeof(float);
+    struct cache_unit units[RECALL_MAX * RECALL_WINDOW];
+    (void)thread;
+    for (int j = 0; j < r->n_pos; j++) {
+        const uint8_t *u = r->x->returning + (size_t)j * r->x->position_bytes + (size_t)i * each;
+        units[j] = (struct cache_unit){.pos = r->pos[j], .k = u, .v = u + c->k_bytes};
+        /* scores that change begin again: the archived one is of some earlier moment */
+        if (!c->shape.scores_change)
+            memcpy(&units[j].score, u + each - sizeof(float), sizeof(float));
+    }
+    cache_insert(r->c, i, units, r->n_pos);
+    cache_recount(r->c, i);
+}
+
 int recall_return(struct archive *x, struct cache *c, struct recall_window *windows, int n,
-                  int64_t *n_units, struct err *e)
+                  struct pool *p, int64_t *n_units, struct err *e)
 {
     uint32_t pos[RECALL_MAX * RECALL_WINDOW];
-    struct cache_unit units[RECALL_MAX * RECALL_WINDOW];
-    size_t each = c->k_bytes + c->v_bytes + sizeof(float);
     *n_units = 0;
     qsort(windows, (size_t)n, sizeof *windows, by_pos);
     int n_pos = read_units(x, windows, n, pos, e);
     if (n_pos < 0) return n_pos;
     make_room(c, windows, n);
-    for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) {
-        for (int j = 0; j < n_pos; j++) {
-            const uint8_t *u = x->returning + (size_t)j * x->position_bytes + (size_t)i * each;
-            units[j] = (struct cache_unit){.pos = pos[j], .k = u, .v = u + c->k_bytes};
-            /* scores that change begin again: the archived one is of some earlier moment */
-            if (!c->shape.scores_change)
-                memcpy(&units[j].score, u + each - sizeof(float), sizeof(float));
-        }
-        *n_units += cache_insert(c, i, units, n_pos);
-    }
+    const int64_t before = cache_units(c);
+    c->n_tried = 0; /* now, as cache_insert would: it runs for several heads at once */
+    pool_run(p, c->shape.n_layer * c->shape.n_head, return_to_head,
+             &(struct returning){x, c, pos, n_pos});
+    *n_units = cache_units(c) - before;
     cache_layout(c, true);
-    for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) cache_recount(c, i);
     return 0;
 }

@@ -15,6 +15,8 @@
 
 #include "runtime/cache/archive.h"
 
+struct pool;
+
 #define RECALL_WINDOW  16
 #define RECALL_MAX     16  /* windows */
 #define RECALL_MESSAGE 128 /* number of tokens of a message that are searched for: the newest */
@@ -78,10 +80,10 @@ int recall_choose(struct archive *x, const struct cache *c, const struct recall_
 int recall_range(const struct archive *x, const struct cache *c, uint32_t from, uint32_t end,
                  int max, struct recall_window out[RECALL_MAX]);
 
-/* Returns the units of the windows to the heads that lack them; sorts the windows by position.
- * Every head must have room for all of the windows' positions. *n_units: the number of returned
- * units. Skips damaged pieces of the archive. */
+/* Returns the units of the windows to the heads that lack them, on the pool's threads; sorts the
+ * windows by position. Every head must have room for all of the windows' positions. *n_units: the
+ * number of returned units. Skips damaged pieces of the archive. */
 int recall_return(struct archive *x, struct cache *c, struct recall_window *windows, int n,
-                  int64_t *n_units, struct err *e);
+                  struct pool *p, int64_t *n_units, struct err *e);
 
 #endif

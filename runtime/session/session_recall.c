@@ -291,7 +291,9 @@ int session_recall_return(struct session *s, struct recall_window *w, int n, str
 {
     struct cache *c = &s->ctx.cache;
     int rc = cache_fetch(c, cache_len_max(c), e);
-    if (!rc) rc = recall_return(&s->recall.archive, c, w, n, &s->recall.last.n_units, e);
+    if (!rc)
+        rc = recall_return(&s->recall.archive, c, w, n, s->ctx.engine->pool,
+                           &s->recall.last.n_units, e);
     if (!rc) c->n_returns++;
     if (!rc) c->n_returned += s->recall.last.n_units;
     return rc ? rc : context_loaded(&s->ctx, e);

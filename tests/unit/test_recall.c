@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/pool.h"
 #include "base/random.h"
 #include "runtime/cache/recall.h"
 #include "runtime/cache/returned.h"
@@ -532,8 +533,10 @@ static void return_to(enum cache_share share)
 {
     struct recall_window w[] = {{40, 16, 1}, {8, 16, 2}};
     struct fixture f;
+    struct pool *pool;
     int64_t n_units, lacking = 0;
     struct err e;
+    assert_int_equal(pool_open(&pool, 2, &e), 0);
     set_up(&f, share, 1000);
     fill(&f, 100);
     for (int i = 0; i < LAYERS * HEADS; i++) {
@@ -544,7 +547,8 @@ static void return_to(enum cache_share share)
         evict_all_but(&f, i, keeps);
     }
     cache_layout(&f.cache, true);
-    assert_int_equal(recall_return(&f.archive, &f.cache, w, 2, &n_units, &e), 0);
+    assert_int_equal(recall_return(&f.archive, &f.cache, w, 2, pool, &n_units, &e), 0);
+    pool_close(pool);
     assert_int_equal(n_units, lacking);
     assert_int_equal(w[0].pos, 8);
     for (int i = 0; i < LAYERS * HEADS; i++) {

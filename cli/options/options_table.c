@@ -211,7 +211,8 @@ const struct option options_table[] = {
      .help = "number of recent tokens for --repeat-penalty"},
     {ROW("repeat-limit", 0, session.sampling.repeat_limit, OPTIONS_SAMPLING), .max = SAMPLER_HISTORY, .value = "N",
      .help = "break loops: a phrase of up to 16 tokens that was written three times in a row, in N tokens or more, is not "
-     "written a fourth time; for numbers twice N; 0 = off. Default: 3 with the demo model, otherwise 0"},
+     "written a fourth time; for numbers twice N; an answer ends at the fourth such loop; 0 = off. Default: 3 with "
+     "the demo model, otherwise 0"},
     {ROW("seed", 0, session.sampling.seed,
          OPTIONS_SAMPLING | OPTIONS_EVAL | OPTIONS_BENCH | OPTIONS_HEADS), .value = "N",
      .help = "the same seed gives the same text; eval: the first seed"},

@@ -272,13 +272,15 @@ static int save_token(struct session *s, bool first, const struct save_token *t,
     return rc;
 }
 
-/* Numbers may repeat digits twice as often as words repeat: 555555 is a code, not a loop. */
-static int repeat_limit(const struct session *s)
+/* The limit for the token behind recent[0..n). Numbers may repeat digits twice as often as words
+ * repeat: 555555 is a code, not a loop. */
+static int repeat_limit(const struct session *s, int n)
 {
-    size_t n = 0;
-    int32_t last = s->n_recent ? s->recent[s->n_recent - 1] : -1;
-    const char *bytes = last < 0 ? NULL : tokenizer_bytes(s->engine->tokenizer, last, false, &n);
-    bool digit = n && bytes[n - 1] >= '0' && bytes[n - 1] <= '9';
+    size_t length = 0;
+    int32_t last = n > 0 ? s->recent[n - 1] : -1;
+    const char *bytes =
+        last < 0 ? NULL : tokenizer_bytes(s->engine->tokenizer, last, false, &length);
+    bool digit = length && bytes[length - 1] >= '0' && bytes[length - 1] <= '9';
     return s->opts.sampling.repeat_limit * (digit ? 2 : 1);
 }
 
@@ -288,7 +290,7 @@ static int choose_token(struct session *s, bool first, struct save_token *t, str
 {
     const struct engine *g = s->engine;
     struct sampling how = s->opts.sampling;
-    how.repeat_limit = repeat_limit(s);
+    how.repeat_limit = repeat_limit(s, s->n_recent);
     t->position = s->n_tokens;
     int rc = context_draw(&s->ctx, &how, s->recent, s->n_recent, (uint64_t)s->n_tokens,
                           s->candidates, &t->id, e);
@@ -384,10 +386,29 @@ static bool ends_turn(const struct session *s, int32_t id)
     return !s->opts.ignore_end && session_turn_is_over(s, id);
 }
 
+/* The limit broke a loop when recent[n] was drawn. */
+static bool broke_loop(const struct session *s, int n)
+{
+    struct sampling how = {.repeat_limit = repeat_limit(s, n)};
+    int32_t forbidden[SAMPLER_PERIOD];
+    return sampler_forbidden(&how, s->recent, n, forbidden) > 0;
+}
+
+/* A model whose loops the limit breaks again and again writes others without end. */
+static bool loops_on(const struct session *s)
+{
+    int last = s->n_recent - 1, n_broken = 0;
+    int64_t n_answer = s->n_killed + (int64_t)s->answer_ids.n;
+    if (!s->opts.sampling.repeat_limit || !broke_loop(s, last)) return false;
+    for (int i = last; i >= 0 && last - i < n_answer; i--) n_broken += broke_loop(s, i);
+    return n_broken >= REPETITION_BROKEN;
+}
+
 static bool repeats(const struct session *s)
 {
     const struct tokens *t = &s->answer_ids;
-    return !s->opts.ignore_end && t->n % 16 == 0 && repetition_found(t->ids, t->n);
+    if (s->opts.ignore_end) return false;
+    return loops_on(s) || (t->n % 16 == 0 && repetition_found(t->ids, t->n));
 }
 
 static int generate(struct session *s, const struct session_sink *k, enum session_end *end,

@@ -991,23 +991,26 @@ static void test_policy_full_ends(void **state)
     str_release(&log.text);
 }
 
-/* A penalty far below 1 rewards repeated tokens: some answer repeats itself endlessly. */
-static void test_a_circle_ends(void **state)
+/* A penalty far below 1 rewards repeated tokens: some answer repeats itself endlessly, and with a
+ * limit, which breaks each loop, changes from loop to loop. */
+static void circle_ends(int repeat_limit, int64_t n_most)
 {
-    (void)state;
     struct log log = {0};
     struct options o = options_of("keeper", "q4", 0);
     o.session.sampling.repeat_penalty = 0.01f;
     o.session.sampling.repeat_last = 4;
-    o.session.sampling.repeat_limit = 0;
+    o.session.sampling.repeat_limit = repeat_limit;
     o.session.max_tokens = 5000;
     struct session *s = open_session(NULL, o, false);
     struct session_sink k = sink_of(&log);
     enum session_end end = SESSION_TURN_END;
+    struct session_stats st;
     struct err e;
     for (int i = 0; i < N_SAID && end == SESSION_TURN_END; i++)
         assert_int_equal(session_say(s, said[i], strlen(said[i]), &k, &end, &e), 0);
     assert_int_equal(end, SESSION_REPETITION);
+    session_stats(s, &st);
+    assert_in_range(st.n_decoded, 1, n_most);
     assert_true(session_can_continue(s));
     o.session.max_tokens = 1000;
     o.session.ignore_end = true;
@@ -1016,6 +1019,13 @@ static void test_a_circle_ends(void **state)
     assert_int_equal(end, SESSION_LENGTH);
     session_close(s);
     str_release(&log.text);
+}
+
+static void test_a_circle_ends(void **state)
+{
+    (void)state;
+    circle_ends(0, 5000);
+    circle_ends(3, SAMPLER_HISTORY);
 }
 
 int main(void)

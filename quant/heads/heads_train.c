@@ -326,10 +326,28 @@ static int choose_device(struct train *t, struct engine_opts *alone, struct err 
     return 0;
 }
 
+/* The host's part of a training on a GPU, whose own part was planned while it was chosen. */
+static int check_host(const struct train *t, struct err *e)
+{
+    const struct plan_opts o = heads_watch_plan(t->opts.length, 0);
+    struct plan p;
+    char needs[NUM_MAX], has[NUM_MAX];
+    int rc = plan_make(&p, t->engine->model, NULL, t->engine->gpu, &o, 1, 1, e);
+    if (rc) return rc;
+    const int64_t limit = system_available_bytes();
+    const int64_t total =
+        (int64_t)(context_host_bytes(t->engine, &p) + heads_learn_bytes(t->engine, &t->opts));
+    if (limit < 0 || total <= limit) return 0;
+    return err_set(e, ERR_FIT,
+                   "training on the GPU needs %s of host memory, %s is available; a smaller "
+                   "--length or --hidden takes less",
+                   num_bytes(total, needs), num_bytes(limit, has));
+}
+
 /* Refuses a training that does not fit, before a weight is read. */
 static int check_memory(const struct train *t, struct err *e)
 {
-    if (t->engine->gpu) return 0; /* planned while it was chosen */
+    if (t->engine->gpu) return check_host(t, e);
     struct plan_opts o = heads_watch_plan(t->opts.length, t->options->session.plan.memory);
     struct plan p;
     char needs[NUM_MAX], model[NUM_MAX], text[NUM_MAX], heads[NUM_MAX], has[NUM_MAX];

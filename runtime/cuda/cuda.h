@@ -110,6 +110,8 @@ struct cuda_context_opts {
     struct cuda_host_experts experts; /* used if the model has experts in host memory */
 };
 
+/* Page-locked bytes of the host. */
+size_t cuda_context_locked_bytes(const struct cuda *g, const struct cuda_context_opts *o);
 /* Device bytes of the cache and of all other memory. g gives the number of processors. */
 void cuda_context_plan(const struct cuda *g, const struct cuda_context_opts *o, size_t *cache_bytes,
                        size_t *scratch_bytes);

@@ -319,6 +319,17 @@ static void plan_locked(struct cuda_context *x, struct arena *a)
     cuda_experts_plan_host(x, a);
 }
 
+size_t cuda_context_locked_bytes(const struct cuda *g, const struct cuda_context_opts *o)
+{
+    struct cuda_context x = describe(g, o);
+    struct arena a;
+    arena_init_plan(&a, "scratch");
+    plan_scratch(&x, o->shape, &a); /* sizes of what is sent */
+    arena_init_plan(&a, "page-locked memory");
+    plan_locked(&x, &a);
+    return a.used;
+}
+
 static int take_locked(struct cuda_context *x, struct err *e)
 {
     struct arena a;

@@ -119,6 +119,24 @@ static int open_split(struct context *x, const struct forward_opts *fo, struct e
     return cuda_context_open(&x->gpu, x->engine->gpu, &o, &x->cache, e);
 }
 
+size_t context_host_bytes(const struct engine *g, const struct plan *p)
+{
+    const struct cache_shape shape = plan_shape(p, g->model);
+    const struct cuda_context_opts o = {.model = g->model,
+                                        .retaining = g->retaining,
+                                        .policy = &p->rules,
+                                        .shape = &shape,
+                                        .chunk = p->chunk,
+                                        .n_logits = p->n_logits,
+                                        .floats = p->attention == PLAN_ATTENTION_FLOAT};
+    struct cache cache;
+    struct arena a;
+    arena_init_plan(&a, "cache");
+    cache_plan(&cache, &shape, &a);
+    arena_take(&a, (size_t)p->n_logits, (size_t)g->model->n_vocab * sizeof(float));
+    return a.used + p->state_bytes + p->host_bytes + cuda_context_locked_bytes(g->gpu, &o);
+}
+
 static void repeat_step(void *ctx)
 {
     struct context *x = ctx;

@@ -38,6 +38,10 @@ int context_open(struct context *x, struct engine *g, const struct plan_opts *o,
                  int n_logits, struct err *e);
 void context_release(struct context *x);
 
+/* Host bytes of a context on a GPU that computes all layers and leaves neither scoring nor eviction
+ * to the CPU (policy full). */
+size_t context_host_bytes(const struct engine *g, const struct plan *p);
+
 /* The number of units that the memory in use can hold. On a GPU, a head's memory is used in pages
  * of 64 units. */
 int64_t context_slots_in_use(const struct context *x);

@@ -89,6 +89,7 @@ static struct {
     } blocks[BLOCKS_MAX];
     size_t taken, total;
     int held, version, launches;
+    size_t host_bytes;
     struct {
         const char *name;
         int n;
@@ -165,6 +166,12 @@ void emu_driver_version(int version);
 void emu_driver_version(int version)
 {
     driver.version = version;
+}
+
+size_t emu_driver_host_bytes(void);
+size_t emu_driver_host_bytes(void)
+{
+    return driver.host_bytes;
 }
 
 int emu_driver_held(void);
@@ -260,6 +267,7 @@ int cuMemHostAlloc(void **p, size_t bytes, unsigned flags)
 {
     (void)flags;
     CALL(true);
+    driver.host_bytes += bytes;
     return take(p, bytes, false);
 }
 

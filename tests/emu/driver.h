@@ -32,5 +32,7 @@ typedef void emu_driver_watch_fn(void (*before)(void *ctx, const char *kernel, c
 typedef void emu_driver_version_fn(int version);
 /* Number of allocations of any kind that were not freed. */
 typedef int emu_driver_held_fn(void);
+/* Bytes of page-locked memory that were ever asked for. */
+typedef size_t emu_driver_host_bytes_fn(void);
 
 #endif

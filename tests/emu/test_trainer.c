@@ -9,12 +9,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "driver.h"
+#include "cli/options/options.h"
 #include "quant/heads/heads_learn.h"
 #include "quant/heads/heads_sample.h"
+#include "quant/heads/heads_train.h"
 #include "runtime/cuda/cuda.h"
 #include "runtime/forward/engine.h"
 
@@ -187,6 +191,35 @@ static void checkpoints(void **state)
     side_close(&cpu);
 }
 
+/* Linked in place of the C library's and the system's: arenas are counted, and a test sets how much
+ * of the host's memory is available. */
+void *__real_mmap(void *address, size_t bytes, int access, int flags, int fd, off_t offset);
+void *__wrap_mmap(void *address, size_t bytes, int access, int flags, int fd, off_t offset);
+int64_t __wrap_system_available_bytes(void);
+
+static size_t arenas; /* bytes since the program began */
+static int64_t available = -1;
+
+void *__wrap_mmap(void *address, size_t bytes, int access, int flags, int fd, off_t offset)
+{
+    if (fd < 0) arenas += bytes;
+    return __real_mmap(address, bytes, access, flags, fd, offset);
+}
+
+int64_t __wrap_system_available_bytes(void)
+{
+    return available;
+}
+
+/* Bytes of arenas and of page-locked memory that were ever asked for. */
+static size_t host_bytes(void)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW);
+    const size_t locked = ((emu_driver_host_bytes_fn *)dlsym(library, "emu_driver_host_bytes"))();
+    dlclose(library);
+    return arenas + locked;
+}
+
 /* The bytes taken are those planned, and what does not fit is refused. */
 static void memory(void **state)
 {
@@ -200,18 +233,57 @@ static void memory(void **state)
                                .heads.none = true,
                                .threads = 1,
                                .device.kind = ENGINE_DEVICE_CUDA};
-    if (engine_open(&s.engine, &opts, &o, 1, NULL, NULL, &e) ||
-        cuda_free_bytes(s.engine->gpu, &before, &e) ||
+    if (engine_open(&s.engine, &opts, &o, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
+    const size_t host = host_bytes();
+    if (cuda_free_bytes(s.engine->gpu, &before, &e) ||
         plan_make(&plan, s.engine->model, NULL, s.engine->gpu, &o, 1, 1, &e) ||
         heads_learn_open(&s.learn, s.engine, &shares, 7, &e) ||
         cuda_free_bytes(s.engine->gpu, &after, &e))
         fail_msg("%s", e.text);
     const size_t training = heads_learn_device_bytes(s.engine, &shares);
     assert_int_equal(before - after, plan.cache_bytes + plan.scratch_bytes + training);
+    measure(&s, 1);
+    step(&s, 0);
+    found(&s);
+    assert_int_equal(host_bytes() - host, context_host_bytes(s.engine, &plan) +
+                                              heads_learn_bytes(s.engine, &shares) -
+                                              LENGTH * sizeof(int32_t)); /* asked: calloc */
     side_close(&s);
     o.besides = (int64_t)1 << 30;
     assert_int_equal(engine_open(&s.engine, &opts, &o, 1, NULL, NULL, &e), ERR_FIT);
     engine_close(s.engine);
+}
+
+/* Host memory that is a byte too small is refused before the training begins. */
+static void host_too_small(void **state)
+{
+    static const char model[] = "tests/golden/families/llama3.gguf";
+    const struct heads_learn_opts opts = {HEADS_SHARE, 16, 64};
+    const struct plan_opts o = heads_watch_plan(opts.length, 0);
+    struct options command;
+    struct side s;
+    struct plan plan;
+    struct err e;
+    (void)state;
+    side_open(&s, model, true, &opts);
+    if (plan_make(&plan, s.engine->model, NULL, s.engine->gpu, &o, 1, 1, &e))
+        fail_msg("%s", e.text);
+    const size_t needs = context_host_bytes(s.engine, &plan) + heads_learn_bytes(s.engine, &opts);
+    side_close(&s);
+    options_init(&command);
+    command.engine.model = model;
+    command.engine.threads = 1;
+    command.engine.device.kind = ENGINE_DEVICE_CUDA;
+    command.sweep.lengths = (struct options_numbers){{opts.length}, 1};
+    command.training.text = "LICENSE";
+    command.training.out = "/dev/null/heads.gguf"; /* where nothing can be written */
+    command.training.hidden = opts.hidden;
+    command.training.steps = 1;
+    available = (int64_t)needs - 1;
+    assert_int_equal(heads_train(&command), err_exit_status(ERR_FIT));
+    available = (int64_t)needs;
+    assert_int_equal(heads_train(&command), err_exit_status(ERR_FAIL));
+    available = -1;
 }
 
 /* Each of the first calls of a text fails once: an error, and nothing is left allocated. */
@@ -244,8 +316,8 @@ static void failures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(losses), cmocka_unit_test(families), cmocka_unit_test(checkpoints),
-        cmocka_unit_test(memory), cmocka_unit_test(failures),
+        cmocka_unit_test(losses), cmocka_unit_test(families),       cmocka_unit_test(checkpoints),
+        cmocka_unit_test(memory), cmocka_unit_test(host_too_small), cmocka_unit_test(failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

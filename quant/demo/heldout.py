@@ -1,10 +1,10 @@
 """Ask the questions of heldout/ through `retain chat --plain` and count the right answers.
 
-    heldout.py [--retain build/retain] [-m MODEL.gguf] [--wrong] [--free]
+    heldout.py [--retain build/retain] [-m MODEL.gguf] [--wrong] [--free [--seed N]]
 
 Each conversation of heldout/questions.txt is a chat of its own, greedy, nothing evicted. --wrong
-prints the wrong answers. --free prints the answers to heldout/free.txt, one chat with the program's own
-settings, to be judged by a reader."""
+prints the wrong answers. --free prints the answers to heldout/free.txt, one chat with the settings of the
+screen, to be judged by a reader."""
 import argparse
 import os
 import re
@@ -12,6 +12,7 @@ import subprocess
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 EXACT = ['--temp', '0', '--policy', 'full']
+SCREEN = ['--budget', '96']     # what `retain` adds to plain mode's settings for the demo model
 DONT_KNOW = ("haven't told", "hasn't told", "didn't tell", "not told", "don't know", "do not know",
              "never told", "no longer know", "don't have", "forgotten", "nothing yet", "not yet",
              "nobody told", "have not told")
@@ -65,12 +66,13 @@ def main():
     parser.add_argument('-m', '--model')
     parser.add_argument('--wrong', action='store_true')
     parser.add_argument('--free', action='store_true')
+    parser.add_argument('--seed', default='1', help='of --free')
     a = parser.parse_args()
     model = ['-m', a.model] if a.model else []
     if a.free:
         with open(HERE + '/heldout/free.txt') as f:
             messages = f.read().splitlines()
-        for pair in zip(messages, chat(a.retain, messages, model)):
+        for pair in zip(messages, chat(a.retain, messages, model + SCREEN + ['--seed', a.seed])):
             print('> {}\n{}'.format(*pair))
         return
     counts = {}

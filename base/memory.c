@@ -27,19 +27,17 @@ void memory_return_free(void)
 #endif
 }
 
-#define AHEAD (64 << 10)
-
-static void touch(volatile char *p)
+static void touch(volatile char *p, int n)
 {
     const int page = 4096; /* or larger */
-    for (int i = 0; p && i < AHEAD; i += page) p[i] = 0;
+    for (int i = 0; p && i < n; i += page) p[i] = 0;
 }
 
 void memory_use_free(void)
 {
-    char stack[AHEAD], *heap = malloc(AHEAD);
-    touch(stack);
-    touch(heap);
+    char stack[256 << 10], *heap = malloc(64 << 10);
+    touch(stack, sizeof stack);
+    touch(heap, 64 << 10);
     free(heap);
 }
 

@@ -181,8 +181,7 @@ static void spell(const struct session *s, int64_t first, int n, struct str *out
 {
     const struct archive *x = &s->recall.archive;
     str_clear(out);
-    for (int i = 0; i < x->n; i++) {
-        if (x->pos[i] < first || x->pos[i] >= first + n) continue;
+    for (int i = archive_index(x, (uint32_t)first); i < x->n && x->pos[i] < first + n; i++) {
         size_t n_bytes;
         const char *bytes = tokenizer_bytes(s->engine->tokenizer, x->id[i], false, &n_bytes);
         str_append(out, bytes, n_bytes);
@@ -327,8 +326,8 @@ int session_recall_bring(struct session *s, int n_left, const struct session_sin
     if (n < 0) return n;
     if (n) rc = session_recall_return(s, windows, n, e);
     if (rc || !n || !r->last.n_units) return rc;
-    r->last.ms = (double)(system_clock_ns() - t0) / 1e6;
     describe(s, windows, n);
+    r->last.ms = (double)(system_clock_ns() - t0) / 1e6;
     if (k->recalled) k->recalled(k->ctx, &r->last);
     return 0;
 }

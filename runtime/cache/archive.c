@@ -19,8 +19,8 @@ static void plan_compare(struct archive *x, size_t n, struct arena *a)
     const struct archive_compare *o = &x->opts.compare;
     const size_t heads = (size_t)(x->shape.n_layer * x->shape.n_head);
     const size_t dim = (size_t)x->shape.head_dim;
-    if (o->embedding) {
-        size_t n_embd = (size_t)o->embedding->n_in;
+    if (o->n_embd) {
+        size_t n_embd = (size_t)o->n_embd;
         x->centre = arena_take(a, n_embd, sizeof *x->centre);
         x->message = arena_take(a, n_embd, sizeof *x->message);
         x->row = arena_take(a, n_embd, sizeof *x->row);

@@ -37,8 +37,10 @@ struct archive_store {
 /* For the choosers by meaning and by queries (recall.h). */
 struct archive_compare {
     const struct kernels *kernels;
-    const struct kn_weight *embedding; /* [n_vocab][n_embd]; NULL = nothing is chosen by meaning */
-    int n_group;                       /* query heads per KV head; 0 = nothing by queries */
+    int n_embd;                                       /* 0 = nothing is chosen by meaning */
+    void (*embed)(void *ctx, int32_t id, float *out); /* a token's input embedding, [n_embd] */
+    void *ctx;
+    int n_group; /* query heads per KV head; 0 = nothing by queries */
 };
 
 struct archive_opts {

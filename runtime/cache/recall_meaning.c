@@ -15,9 +15,9 @@
 static void embed(const struct archive *x, int32_t id, float *out)
 {
     const struct archive_compare *o = &x->opts.compare;
-    const int n = o->embedding->n_in;
+    const int n = o->n_embd;
     float sum = 0;
-    o->kernels->row[o->embedding->type](out, o->embedding, id);
+    o->embed(o->ctx, id, out);
     for (int i = 0; i < n; i++) {
         out[i] -= x->centre[i];
         sum += out[i] * out[i];
@@ -29,11 +29,11 @@ static void embed(const struct archive *x, int32_t id, float *out)
 static void find_centre(struct archive *x)
 {
     const struct archive_compare *o = &x->opts.compare;
-    const int n = o->embedding->n_in, step = x->opts.n_vocab / CENTRE_ROWS + 1;
+    const int n = o->n_embd, step = x->opts.n_vocab / CENTRE_ROWS + 1;
     int n_rows = 0;
     memset(x->centre, 0, (size_t)n * sizeof *x->centre);
     for (int id = 0; id < x->opts.n_vocab; id += step, n_rows++) {
-        o->kernels->row[o->embedding->type](x->row, o->embedding, id);
+        o->embed(o->ctx, id, x->row);
         for (int i = 0; i < n; i++) x->centre[i] += x->row[i];
     }
     for (int i = 0; i < n; i++) x->centre[i] /= (float)n_rows;
@@ -48,7 +48,7 @@ static float idf_of(const struct archive *x, int32_t id)
 
 static void add_message(struct archive *x, const int32_t *ids, int n, float weight)
 {
-    const int n_embd = x->opts.compare.embedding->n_in;
+    const int n_embd = x->opts.compare.n_embd;
     if (n > RECALL_MESSAGE) ids += n - RECALL_MESSAGE, n = RECALL_MESSAGE;
     for (int i = 0; i < n; i++) {
         float w = weight * recall_cube(idf_of(x, ids[i]));
@@ -61,7 +61,7 @@ static void add_message(struct archive *x, const int32_t *ids, int n, float weig
 /* The product of a token's vector with the message's; NAN in `similar` = not computed yet. */
 static float similar(struct archive *x, int32_t id)
 {
-    const int n = x->opts.compare.embedding->n_in;
+    const int n = x->opts.compare.n_embd;
     if (!isnan(x->similar[id])) return x->similar[id];
     float sum = 0;
     embed(x, id, x->row);
@@ -72,7 +72,7 @@ static float similar(struct archive *x, int32_t id)
 void recall_weigh_meaning(struct archive *x, const struct recall_query *q)
 {
     if (!x->has_centre) find_centre(x);
-    memset(x->message, 0, (size_t)x->opts.compare.embedding->n_in * sizeof *x->message);
+    memset(x->message, 0, (size_t)x->opts.compare.n_embd * sizeof *x->message);
     for (int i = 0; i < x->opts.n_vocab; i++) x->similar[i] = NAN;
     add_message(x, q->ids, q->n, 1);
     add_message(x, q->before, q->n_before, RECALL_BEFORE);

@@ -23,6 +23,7 @@ struct session_recall {
     struct arena arena;
     struct tokens run; /* run, but not archived yet */
     float *queries;    /* of the message (context_queries); NULL = not used */
+    void *embedding;   /* the token's that is compared (model_embedding) */
     /* the newest tokens of the user's last message, and of the one before */
     int32_t message[RECALL_MESSAGE], before[RECALL_MESSAGE];
     int n_message, n_before;

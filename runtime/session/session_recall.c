@@ -15,8 +15,14 @@ static int keep(void *ctx, struct err *e)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* Opens the data that the chooser compares; ERR_USAGE: this model or device does not have it. */
-static int compare_of(const struct session *s, struct archive_compare *out, struct err *e)
+static void embed(void *ctx, int32_t id, float *out)
+{
+    const struct session *s = ctx;
+    model_embedding(s->engine->model, s->engine->kernels, id, s->recall.embedding, out);
+}
+
+/* The data that the chooser compares; ERR_USAGE: this model or device does not have it. */
+static int compare_of(struct session *s, struct archive_compare *out, struct err *e)
 {
     const struct engine *g = s->engine;
     const enum recall_chooser chooser = s->opts.recall.chooser;
@@ -32,11 +38,9 @@ static int compare_of(const struct session *s, struct archive_compare *out, stru
         out->n_group = g->model->n_head / g->model->n_kv_head;
     }
     if (chooser == RECALL_MEANING || chooser == RECALL_MIX) {
-        if (!g->model->embedding.data)
-            return err_set(e, ERR_USAGE,
-                           "--recall %s: the embeddings are on the GPU; --device cpu, or words",
-                           name);
-        out->embedding = &g->model->embedding;
+        out->n_embd = g->model->n_embd;
+        out->embed = embed;
+        out->ctx = s;
     }
     return 0;
 }
@@ -48,6 +52,7 @@ static void plan(struct session *s, const struct archive_opts *o, struct arena *
     size_t n_queries = (size_t)(m->n_kv_layer * model_n_q(m));
     archive_plan(&s->recall.archive, o, &s->ctx.cache.shape, a);
     if (o->compare.n_group) s->recall.queries = arena_take(a, n_queries, sizeof *s->recall.queries);
+    if (o->compare.n_embd) s->recall.embedding = arena_take(a, model_embedding_bytes(m), 1);
 }
 
 int session_recall_open(struct session *s, struct err *e)

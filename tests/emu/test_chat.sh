@@ -30,7 +30,7 @@ holds "from device to CPU: nothing is read again" "$(cat "$T/three" "$T/err")" '
 holds "from device to CPU: its units" "$(cat "$T/three" "$T/err")" 'kept [1-9]'
 
 # What was evicted on the device comes back there: the same windows and answers as on the CPU, with a
-# pinned turn, too. The other choosers are refused by name.
+# pinned turn, too. Queries are refused by name.
 recalls() { # DEVICE CHOOSER
     printf '%s\n' "$first" 'Tell me a joke.' 'Tell me about cats.' "$second" /recalled '/pin 1' 'How are you?' /stats |
         gpu chat --plain --temp 0 --seed 1 --budget 60 --chunk 32 --device "$1" -n 12 -c "$1-$2" --recall "$2" \
@@ -42,10 +42,16 @@ recalls cpu words
 holds "recall: on the device" "$(cat "$T/cuda")" 'My locker code is 48213'
 holds "recall: a pinned turn" "$(cat "$T/cuda")" 'turns +pinned 1'
 equal "recall: as on the CPU" "$(cat "$T/cpu")" "$(cat "$T/cuda")"
-for chooser in meaning mix queries; do
-    recalls cuda $chooser
-    holds "recall $chooser: named" "$(cat "$T/err")" "recall $chooser: .*--device cpu, or words"
-done
+by_meaning() { # DEVICE : the device has the embeddings
+    printf '%s\n' "$first" 'Tell me about cats.' "$second" /recalled |
+        gpu chat --plain --private --temp 0 --budget 24 --chunk 32 --device "$1" -n 4 --recall meaning \
+            --policy sink:reserve=48 2>&1 | grep -A3 'came back for'
+}
+by_meaning cuda >"$T/cuda"
+holds "recall meaning: on the device" "$(cat "$T/cuda")" 'My locker code is 48213'
+equal "recall meaning: as on the CPU" "$(by_meaning cpu)" "$(cat "$T/cuda")"
+recalls cuda queries
+holds "recall queries: named" "$(cat "$T/err")" "recall queries: .*--device cpu, or words"
 
 holds "info: devices" "$(gpu info)" 'cuda:1 \(Emulated Orin, sm_87, 3 SMs, 1\.0 GiB, shared'
 holds "info --json" "$(gpu info --json)" '"devices":\["cpu","cuda:0","cuda:1"\].*"cubins":\["sm_89","ptx"\]'

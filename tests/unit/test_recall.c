@@ -31,8 +31,12 @@ struct fixture {
 
 /* Random rows; that of word 20 is nearly that of word 10. */
 static float embeddings[VOCAB][EMBD];
-static const struct kn_weight embedding = {
-    .type = KN_F32, .n_out = VOCAB, .n_in = EMBD, .data = embeddings};
+
+static void embed(void *ctx, int32_t id, float *out)
+{
+    (void)ctx;
+    memcpy(out, embeddings[id], sizeof *embeddings);
+}
 
 /* Head i has keys of length 4 along dimension pos / 16 + i. */
 static void key_of(int head, uint32_t pos, float *out)
@@ -44,15 +48,15 @@ static void open_archive(struct fixture *f, int n_positions)
 {
     struct err e;
     struct arena plan;
-    struct archive_opts o = {.bytes =
-                                 (int64_t)archive_position_bytes(&f->cache.shape) * n_positions,
-                             .n_returning = RECALL_MAX * RECALL_WINDOW,
-                             .n_vocab = VOCAB,
-                             .n_words = VOCAB,
-                             .word = f->word,
-                             .asks = f->asks,
-                             .ends = f->ends,
-                             .compare = {kn_table("ref"), &embedding, 2}};
+    struct archive_opts o = {
+        .bytes = (int64_t)archive_position_bytes(&f->cache.shape) * n_positions,
+        .n_returning = RECALL_MAX * RECALL_WINDOW,
+        .n_vocab = VOCAB,
+        .n_words = VOCAB,
+        .word = f->word,
+        .asks = f->asks,
+        .ends = f->ends,
+        .compare = {.kernels = kn_table("ref"), .n_embd = EMBD, .embed = embed, .n_group = 2}};
     arena_init_plan(&plan, "archive");
     archive_plan(&f->archive, &o, &f->cache.shape, &plan);
     assert_int_equal(arena_init(&f->archive_arena, "archive", plan.used, &e), 0);

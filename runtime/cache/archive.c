@@ -8,6 +8,10 @@
  * computed. */
 #define DROP_SHARE 16
 
+/* There is a digest for each whole stretch of a full archive, and for this many of those that lack
+ * positions: of forgotten turns, or of a time without recall. */
+#define DIGESTS_MORE 1024
+
 size_t archive_position_bytes(const struct cache_shape *s)
 {
     return (size_t)(s->n_layer * s->n_head) * (kn_kv_bytes(s->k_type, s->head_dim) +
@@ -27,10 +31,13 @@ static void plan_compare(struct archive *x, size_t n, struct arena *a)
         x->similar = arena_take(a, (size_t)x->opts.n_vocab, sizeof *x->similar);
     }
     if (o->n_group) {
-        x->digest = arena_take(a, n, heads * dim);
-        x->digest_scale = arena_take(a, n * heads, sizeof *x->digest_scale);
+        size_t most = n / ARCHIVE_PIECE + DIGESTS_MORE;
+        if (most > n) most = n;
+        x->n_digests_max = (uint32_t)most;
+        x->digest = arena_take(a, most, heads * dim);
+        x->digest_scale = arena_take(a, most * heads, sizeof *x->digest_scale);
         x->key = arena_take(a, 2 * dim, sizeof *x->key);
-        x->free_digests = arena_take(a, n, sizeof *x->free_digests);
+        x->free_digests = arena_take(a, most, sizeof *x->free_digests);
     }
 }
 
@@ -117,10 +124,7 @@ float archive_idf(const struct archive *x, uint32_t n_with)
     return idf > 0 ? idf : 0;
 }
 
-/* The number of pieces, from the i-th on, in the same stretch of ARCHIVE_PIECE positions: several
- * if the units were added at several times. They are dropped together, so that the contents do not
- * depend on those times. */
-static int n_in_stretch(const struct archive *x, int i)
+int archive_n_in_stretch(const struct archive *x, int i)
 {
     int n = 1;
     while (i + n < x->n_pieces &&
@@ -176,12 +180,20 @@ static float nth_smallest(float *v, int count, int n)
     return v[n];
 }
 
-static void drop_digest(struct archive *x, const struct archive_piece *p)
+static void drop_digest(struct archive *x, struct archive_piece *p)
 {
     if (p->digest) x->free_digests[x->n_free_digests++] = p->digest;
+    p->digest = 0;
 }
 
-static int drop_piece(struct archive *x, const struct archive_piece *p, struct err *e)
+/* The stretch of this position changes; only the newest pieces can be of it. */
+static void drop_digest_at(struct archive *x, uint32_t pos)
+{
+    for (int i = x->n_pieces; i-- > 0 && x->pieces[i].pos / ARCHIVE_PIECE == pos / ARCHIVE_PIECE;)
+        drop_digest(x, &x->pieces[i]);
+}
+
+static int drop_piece(struct archive *x, struct archive_piece *p, struct err *e)
 {
     drop_digest(x, p);
     for (uint32_t i = p->first; x->units && i < p->first + p->n; i++)
@@ -207,7 +219,7 @@ static int value_stretches(struct archive *x)
 {
     int n_stretches = 0;
     for (int i = 0, n; i < x->n_pieces; i += n) {
-        n = n_in_stretch(x, i);
+        n = archive_n_in_stretch(x, i);
         x->value[i] = x->weight[n_stretches++] = value_of(x, &x->pieces[i], n);
         for (int j = 1; j < n; j++) x->value[i + j] = x->value[i];
     }
@@ -265,7 +277,7 @@ static int within(int64_t n, int most)
     return n < 0 ? 0 : n > most ? most : (int)n;
 }
 
-static int cut_piece(struct archive *x, const struct archive_piece *p, int64_t from, int64_t end,
+static int cut_piece(struct archive *x, struct archive_piece *p, int64_t from, int64_t end,
                      struct err *e)
 {
     int head = within(from - p->pos, p->n), tail = within((int64_t)p->pos + p->n - end, p->n);
@@ -273,6 +285,7 @@ static int cut_piece(struct archive *x, const struct archive_piece *p, int64_t f
     for (int i = head; x->units && i < p->n - tail; i++)
         x->free_slots[x->n_free++] = x->slot[p->first + (uint32_t)i];
     drop_digest(x, p);
+    drop_digest_at(x, p->pos);
     struct archive_piece first = {p->pos, (uint16_t)head, p->first, 0};
     struct archive_piece last = {p->pos + p->n - (uint32_t)tail, (uint16_t)tail,
                                  p->first + p->n - (uint32_t)tail, 0};
@@ -328,6 +341,7 @@ static void mark_question(struct archive *x, int index, int64_t from)
 
 static void add_piece(struct archive *x, uint32_t pos, int n, const int32_t *ids)
 {
+    drop_digest_at(x, pos);
     x->pieces[x->n_pieces++] = (struct archive_piece){pos, (uint16_t)n, (uint32_t)x->n, 0};
     for (int i = 0; i < n; i++) {
         x->pos[x->n] = pos + (uint32_t)i;

@@ -58,8 +58,10 @@ struct archive_opts {
 struct archive_piece {
     uint32_t pos; /* of its first position */
     uint16_t n;
-    uint32_t first;  /* its tokens: [first, first + n) */
-    uint32_t digest; /* from 1: number of its keys' digest (recall_queries.c); 0 = not made */
+    uint32_t first; /* its tokens: [first, first + n) */
+    /* from 1: number of its stretch's digest (recall_queries.c), at the first of the stretch's
+     * pieces; 0 = not made */
+    uint32_t digest;
 };
 
 struct archive {
@@ -92,12 +94,12 @@ struct archive {
     float *centre, *message, *row; /* [n_embd] */
     float *similar;                /* [n_vocab] */
     bool has_centre;
-    /* digests of pieces, of recall_queries.c; NULL = not used */
-    int8_t *digest;         /* [n_max][n_layer * n_head][head_dim] */
-    float *digest_scale;    /* [n_max][n_layer * n_head] */
+    /* digests of stretches, of recall_queries.c; NULL = not used */
+    int8_t *digest;         /* [n_digests_max][n_layer * n_head][head_dim] */
+    float *digest_scale;    /* [n_digests_max][n_layer * n_head] */
     float *key;             /* [2][head_dim] scratch */
     uint32_t *free_digests; /* [n_free_digests] */
-    uint32_t n_digests, n_free_digests;
+    uint32_t n_digests, n_digests_max, n_free_digests;
 };
 
 /* Bytes of one position: of each layer and KV head the key, the value, then the score. */
@@ -122,6 +124,11 @@ void archive_count(struct archive *x, const int32_t *ids, int n);
 /* Counts and adds the newest n positions of the cache: ids are their tokens. If the archive is
  * full, others are dropped, where a stretch of ARCHIVE_PIECE positions begins. */
 int archive_add(struct archive *x, const struct cache *c, const int32_t *ids, int n, struct err *e);
+
+/* The number of pieces, from the i-th on, in the same stretch of ARCHIVE_PIECE positions: several
+ * if the units were added at several times. They are dropped together and have one digest, so that
+ * nothing depends on those times. */
+int archive_n_in_stretch(const struct archive *x, int i);
 
 bool archive_holds(const struct archive *x, int64_t from, int64_t end);
 

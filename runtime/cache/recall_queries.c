@@ -1,10 +1,10 @@
 /* By queries: windows whose mean keys answer the message's mean queries.
  *
- * Each piece of the archive has a digest: for each KV head the mean of its keys before RoPE, a byte
- * a number. Every query head spreads a weight of 1 over all pieces by a softmax. Means are used by
- * InfLLM (arXiv 2402.04617); Quest (arXiv 2406.10774) and ArkVale (NeurIPS 2024) use bounds of the
- * keys. A digest is made from the archived units when it is first needed, so it is the same after a
- * resume. */
+ * Each stretch of ARCHIVE_PIECE positions has a digest: for each KV head the mean of its keys
+ * before RoPE, a byte a number. Every query head spreads a weight of 1 over all stretches by a
+ * softmax. Means are used by InfLLM (arXiv 2402.04617); Quest (arXiv 2406.10774) and ArkVale
+ * (NeurIPS 2024) use bounds of the keys. A digest is made from the archived units when it is first
+ * needed, so it is the same after a resume. */
 #include "runtime/cache/recall_choosers.h"
 
 #include <assert.h>
@@ -52,17 +52,27 @@ static void make_digest(struct archive *x, const uint8_t *units, int n, uint32_t
     }
 }
 
-/* Makes the missing digests. That of a damaged piece is 0. */
+/* The number of a new digest; 0 = all are in use. */
+static uint32_t take_digest(struct archive *x)
+{
+    if (x->n_free_digests) return x->free_digests[--x->n_free_digests];
+    return x->n_digests < x->n_digests_max ? ++x->n_digests : 0;
+}
+
+/* Makes the missing digests. That of a stretch with a damaged piece is 0. */
 static int make_digests(struct archive *x, struct err *e)
 {
-    for (int i = 0; i < x->n_pieces; i++) {
+    for (int i = 0, n_pieces; i < x->n_pieces; i += n_pieces) {
         struct archive_piece *p = &x->pieces[i];
+        n_pieces = archive_n_in_stretch(x, i);
         if (p->digest) continue;
-        int found = archive_get(x, (int)p->first, p->n, x->returning, e);
+        const int n = (int)(p[n_pieces - 1].first + p[n_pieces - 1].n - p->first);
+        int found = archive_get(x, (int)p->first, n, x->returning, e);
         if (found < 0) return found;
-        p->digest = x->n_free_digests ? x->free_digests[--x->n_free_digests] : ++x->n_digests;
-        if (!found) memset(x->returning, 0, p->n * x->position_bytes);
-        make_digest(x, x->returning, p->n, p->digest - 1);
+        p->digest = take_digest(x);
+        if (!p->digest) return 0;
+        if (!found) memset(x->returning, 0, (size_t)n * x->position_bytes);
+        make_digest(x, x->returning, n, p->digest - 1);
     }
     return 0;
 }
@@ -76,7 +86,7 @@ static float product(const float *q, const int8_t *k, int n)
     return sum;
 }
 
-/* Adds a softmax of one query head's products to the pieces' weights. */
+/* Adds a softmax of one query head's products to the stretches' weights. */
 static void add_head(struct archive *x, const float *query, int head)
 {
     const int dim = x->shape.head_dim;
@@ -84,6 +94,8 @@ static void add_head(struct archive *x, const float *query, int head)
     float most = -INFINITY, sum = 0;
     for (int i = 0; i < x->n_pieces; i++) {
         uint32_t digest = x->pieces[i].digest - 1;
+        x->value[i] = -INFINITY;
+        if (!x->pieces[i].digest) continue; /* that of its stretch is at an earlier piece */
         float k_scale = x->digest_scale[(size_t)digest * (size_t)n_heads(x) + (size_t)head];
         const int8_t *k = digest_keys(x, digest) + (size_t)head * (size_t)dim;
         x->value[i] = scale * k_scale * product(query, k, dim);

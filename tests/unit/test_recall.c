@@ -418,7 +418,8 @@ static void test_mix_joins_ranks(void **state)
     tear_down(&f);
 }
 
-/* The piece whose keys the queries point at; digests follow pieces that are cut and dropped. */
+/* The stretch whose keys the queries point at, in however many pieces it was added; digests follow
+ * stretches that are cut and dropped. */
 static void test_queries_find_keys(void **state)
 {
     static float queries[LAYERS * HEADS * 2][DIM];
@@ -429,8 +430,8 @@ static void test_queries_find_keys(void **state)
     (void)state;
     set_up(&f, CACHE_HEAD, 208);
     f.packs_keys = true;
-    fill(&f, 96);
-    fill(&f, 104);
+    for (int i = 0; i < 20; i++) fill(&f, 5);
+    fill(&f, 100);
     evict_everything(&f);
     for (int piece = 0; piece < 12; piece++) {
         memset(queries, 0, sizeof queries);
@@ -443,11 +444,12 @@ static void test_queries_find_keys(void **state)
             for (int p = 36; p < 140; p++) assert_false(covers(&w[i], p));
     }
     assert_int_equal(f.archive.n_digests, 13);
-    fill(&f, 104); /* in the digests of pieces that were forgotten */
+    fill(&f, 104); /* in the digests of stretches that were forgotten */
     evict_everything(&f);
     choose_by(&f, q, 4, w);
-    assert_int_equal(f.archive.n_digests - f.archive.n_free_digests, f.archive.n_pieces);
-    assert_int_equal(f.archive.n_digests, f.archive.n_pieces);
+    assert_int_equal(f.archive.n_digests, 14); /* 0 … 2 and 8 … 18 */
+    assert_int_equal(f.archive.n_free_digests, 0);
+    assert_true(f.archive.n_pieces > 14);
     tear_down(&f);
 }
 

@@ -200,6 +200,7 @@ static void test_private_equals_saved(void **state)
     private_equals_saved("sink", RECALL_WORDS, 200);
     private_equals_saved("keeper", RECALL_WORDS, 150);
     private_equals_saved("sink", RECALL_MIX, 300);
+    private_equals_saved("sink", RECALL_QUERIES, 300);
 }
 
 /* An eviction inside an answer takes what returned for the message; it returns again. */

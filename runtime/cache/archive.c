@@ -226,19 +226,16 @@ static int value_stretches(struct archive *x)
     return n_stretches;
 }
 
-void archive_use_all(struct archive *x)
-{
-    if (!x->used) arena_use_all(x->memory);
-    x->used = true;
-}
-
 /* Drops the least valuable stretches until `n` positions are free. */
 static int make_room(struct archive *x, int n, struct err *e)
 {
     int n_pieces = x->n_pieces, share = x->n_max / DROP_SHARE, rc = 0;
     int over = x->n + (n > share ? n : share) - x->n_max;
     if (x->n + n <= x->n_max) return 0;
-    archive_use_all(x);
+    /* A full archive never grows: the number of pieces changes with their sizes, and the last slots
+     * are rarely used. */
+    if (!x->used) arena_use_all(x->memory);
+    x->used = true;
     int n_stretches = value_stretches(x);
     /* stretches differ in size: take the share of them that on average holds enough positions */
     int n_least = (int)((int64_t)over * n_stretches / x->n);
@@ -347,6 +344,7 @@ static void add_piece(struct archive *x, uint32_t pos, int n, const int32_t *ids
         x->pos[x->n] = pos + (uint32_t)i;
         x->id[x->n] = ids[i];
         x->asks[x->n] = 0;
+        x->weight[x->n] = x->value[x->n] = 0; /* no page fault in the first search */
         if (x->slot) x->slot[x->n] = x->free_slots[--x->n_free];
         x->n++;
     }

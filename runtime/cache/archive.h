@@ -114,10 +114,6 @@ size_t archive_index_bytes(const struct archive_opts *o, const struct cache_shap
 
 void archive_clear(struct archive *x);
 
-/* Makes all of its memory resident. A full archive must not grow: the number of pieces changes with
- * their sizes, and the last slots are rarely used. A loaded one is searched without page faults. */
-void archive_use_all(struct archive *x);
-
 /* Counts the words of the tokens of positions n_seen … n_seen + n - 1, after resuming. */
 void archive_count(struct archive *x, const int32_t *ids, int n);
 

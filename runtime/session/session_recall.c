@@ -163,9 +163,7 @@ int session_recall_loaded(struct session *s, const int32_t *ids, int64_t n_run, 
     struct found f = {&r->archive, ids, save_position(s->save)};
     archive_count(&r->archive, ids, (int)f.n_saved);
     session_recall_ran(s, ids + f.n_saved, (int)(n_run - f.n_saved));
-    int rc = save_archive_each(s->save, found_piece, &f, e);
-    if (r->archive.n) archive_use_all(&r->archive);
-    return rc;
+    return save_archive_each(s->save, found_piece, &f, e);
 }
 
 /* ---- returning ------------------------------------------------------------------------------- */

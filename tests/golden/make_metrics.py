@@ -111,7 +111,7 @@ def safe(score):
     """None where the program itself fails."""
     def scored(p):
         try:
-            return round(float(score(p)), 9)
+            return round(float(score(p)), 7)
         except (ValueError, IndexError, TypeError, KeyError):
             return None
     return scored

@@ -1,12 +1,14 @@
 """The demo model's retaining heads trained in PyTorch: a readable twin of `retain heads train --labels
 answer` with the same rows in the same order, the same labels, schedule and validation.
 
-    heads.py --model retain-demo.gguf --data rows.jsonl [--steps 250 --batch 4 --rate .002] [--out heads.pt]
+    heads.py --model retain-demo.gguf --data rows.jsonl [--length 4096 --steps 200 --batch 4 --rate .002]
+             [--out heads.pt]
 
 The shipped heads come from the C trainer; this file is its reference, and evaluate.py reads its output.
 The model is computed in bfloat16, the heads in float32."""
 import argparse
 import json
+import re
 import struct
 
 import numpy as np
@@ -17,7 +19,7 @@ import torch.nn.functional as F
 import model as llama
 from tokenizer import ASSISTANT, BOS, END, FIRST_BYTE, SPECIALS, USER, Tokenizer
 
-LENGTH, STATISTICS, VALIDATION = 1024, 64, 32
+STATISTICS, VALIDATION = 64, 32
 SMOOTHING, CLIP, NOISE = .0025, .5, 1 / 1024
 
 
@@ -169,8 +171,8 @@ def shuffled(rows, seed, stream):
     return rows
 
 
-def encode(tokenizer, row):
-    """(ids, asking tokens, context) as in quant/heads/heads_sample.c; None when nothing fits."""
+def encode(tokenizer, row, length):
+    """(ids, asking tokens, context, names) as in quant/heads/heads_sample.c; None when nothing fits."""
     ids = [BOS]
     for i, text in enumerate(row['document']):
         ids += [ASSISTANT if i % 2 else USER] + tokenizer.encode(' ' + text) + [END]
@@ -179,17 +181,31 @@ def encode(tokenizer, row):
         q = [USER] + tokenizer.encode(' ' + question) + [END, ASSISTANT]
         a = tokenizer.encode(' ' + answer)
         end = [END] if context else []
-        if len(ids) + len(end) + len(q) + len(a) > LENGTH:
+        if len(ids) + len(end) + len(q) + len(a) > length:
             break
         ids, asks = ids + end + q + a, asks + [False] * (len(end) + len(q) - 1) + [True] * (len(a) + 1)
         context = context or len(ids) - len(a)
-    return (ids, asks, context) if context >= 16 else None
+    return (ids, asks, context, runs(tokenizer, ids[:context])) if context >= 16 else None
+
+
+def runs(tokenizer, ids):
+    """The tokens of each name or number, [begin, end), as in quant/heads/heads_sample.c."""
+    text = [tokenizer.pieces[i].decode('latin1') if i >= FIRST_BYTE else '' for i in ids]
+    out, t = [], 0
+    while t < len(ids):
+        end = t + 1
+        while text[t] and end < len(ids) and re.match('[0-9A-Za-z]', text[end]):
+            end += 1
+        if re.search('[A-Z]', text[t]) or re.search('[0-9]', ''.join(text[t:end])):
+            out.append((t, end))
+        t = end
+    return out
 
 
 @torch.no_grad()
 def watch(model, weights, sample):
     """Per layer (q, k, v of the context, labels [n, n_kv])."""
-    ids, asks, n = sample
+    ids, asks, n, names = sample
     seen, asks = [], torch.tensor(asks)
     future = torch.ones(len(ids), len(ids), dtype=torch.bool).triu_(1)[asks]
     model.hidden(torch.tensor([ids]), lambda p: weights[id(p)], seen)
@@ -197,6 +213,8 @@ def watch(model, weights, sample):
     for q, k, v, logits in seen:
         share = logits[0][:, :, asks].float().masked_fill(future, -torch.inf).log_softmax(-1)
         label = share[..., :n].amax((1, 2)).exp().add(NOISE).log()
+        for begin, end in names:
+            label[:, begin:end] = label[:, begin:end].amax(1, keepdim=True)
         layers.append(((q[0, :n], k[0, :n], v[0, :n]), label.T))
     return layers
 
@@ -214,7 +232,8 @@ def main():
     parser.add_argument('--model', required=True)
     parser.add_argument('--data', required=True)
     parser.add_argument('--out')
-    parser.add_argument('--steps', type=int, default=250)
+    parser.add_argument('--length', type=int, default=4096, help='tokens of a row, at most')
+    parser.add_argument('--steps', type=int, default=200)
     parser.add_argument('--batch', type=int, default=4)
     parser.add_argument('--rate', type=float, default=2e-3)
     parser.add_argument('--seed', type=int, default=0, help="the C program's --seed")
@@ -229,7 +248,7 @@ def main():
     turns = []
     while len(turns) < max(a.steps * a.batch, STATISTICS):
         turns += shuffled(rest, a.seed, len(turns) // len(rest))
-    samples = lambda which: filter(None, (encode(tokenizer, rows[i]) for i in which))
+    samples = lambda which: filter(None, (encode(tokenizer, rows[i], a.length) for i in which))
 
     labels = [[] for _ in model.layers]
     for sample in samples(turns[:STATISTICS]):
@@ -242,6 +261,8 @@ def main():
     adam = torch.optim.AdamW(heads.parameters(), betas=(.9, .95), weight_decay=.01)
     for step in range(1, a.steps + 1):
         batch = [watch(model, weights, s) for s in samples(turns[(step - 1) * a.batch:step * a.batch])]
+        if not batch:  # all too long
+            continue
         loss, n_layers = 0, len(heads.first)
         for i in range(n_layers):
             score = [heads(i, *layers[i][0]) for layers in batch]

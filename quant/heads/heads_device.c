@@ -45,7 +45,8 @@ void heads_device_close(struct heads_device *d)
 
 static struct cuda_trainer_text text_of(struct heads_device *d, const struct heads_sample *s)
 {
-    struct cuda_trainer_text text = {s->ids.ids, (int)s->ids.n, s->n_context, d->asked, 0};
+    struct cuda_trainer_text text = {s->ids.ids, (int)s->ids.n, s->n_context, d->asked,
+                                     0,          d->change,     d->change_ctx};
     assert(text.n <= d->context.plan.chunk);
     for (int t = 0; t < text.n; t++)
         if (s->asks[t]) d->asked[text.n_asked++] = t;

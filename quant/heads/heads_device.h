@@ -9,7 +9,9 @@
 struct heads_device {
     struct context context;
     struct cuda_trainer *trainer;
-    int32_t *asked; /* [n_text] */
+    int32_t *asked;                          /* [n_text] */
+    void (*change)(void *ctx, float *label); /* as in struct cuda_trainer_text; set by the caller */
+    void *change_ctx;
 };
 
 /* Bytes besides the model and the context of heads_watch_plan. */

@@ -75,17 +75,36 @@ static int init_net(struct heads_learn *l, uint64_t seed, int layer, struct err 
                : 0;
 }
 
+/* Shares of a name or number count as one (heads_sample.h); Locret's logits do not. */
+static void join(const struct heads_learn *l, float *label)
+{
+    if (l->kind == HEADS_SHARE) heads_sample_join(l->sample, l->engine->model->n_kv_head, label);
+}
+
+static void join_device(void *ctx, float *label)
+{
+    join(ctx, label);
+}
+
+static int open_device(struct heads_learn *l, const struct heads_learn_opts *o, struct err *e)
+{
+    int rc = heads_device_open(&l->device, l->engine, o->kind, o->hidden, o->length, e);
+    if (o->kind == HEADS_SHARE) l->device.change = join_device;
+    l->device.change_ctx = l;
+    return rc;
+}
+
 int heads_learn_open(struct heads_learn *l, struct engine *g, const struct heads_learn_opts *o,
                      uint64_t seed, struct err *e)
 {
     struct arena a;
-    *l = (struct heads_learn){.engine = g, .layer = -1};
+    *l = (struct heads_learn){.engine = g, .kind = o->kind, .layer = -1};
     arena_init_plan(&a, "training");
     plan(l, g, o, &a);
     int rc = arena_init(&l->arena, "training", a.used, e);
     if (!rc) plan(l, g, o, &l->arena);
     if (!rc && g->gpu)
-        rc = heads_device_open(&l->device, g, o->kind, o->hidden, o->length, e);
+        rc = open_device(l, o, e);
     else if (!rc)
         rc = heads_watch_open(&l->watch, g, o->kind, o->length, e);
     for (int i = 0; !rc && i < g->model->n_kv_layer; i++) rc = init_net(l, seed, i, e);
@@ -113,7 +132,7 @@ static void add_labels(struct heads_learn *l, int layer, const float *label)
 {
     int n_head = l->engine->model->n_kv_head;
     double *sums = l->sums + 2 * layer * n_head;
-    for (int i = 0; i < l->n_context * n_head; i++) {
+    for (int i = 0; i < l->sample->n_context * n_head; i++) {
         double y = (double)label[i];
         sums[2 * (i % n_head)] += y;
         sums[2 * (i % n_head) + 1] += y * y;
@@ -122,6 +141,7 @@ static void add_labels(struct heads_learn *l, int layer, const float *label)
 
 static void measure_layer(void *ctx, int layer, struct heads_rows *rows)
 {
+    join(ctx, rows->label);
     add_labels(ctx, layer, rows->label);
 }
 
@@ -133,7 +153,7 @@ static void measure_device(void *ctx, int layer, const float *label, const float
 
 int heads_learn_measure(struct heads_learn *l, const struct heads_sample *s, struct err *e)
 {
-    l->n_context = s->n_context;
+    l->sample = s;
     l->n_sums += s->n_context;
     if (on_gpu(l)) return heads_device_watch(&l->device, s, false, measure_device, l, e);
     heads_watch_run(&l->watch, s, measure_layer, l);
@@ -166,6 +186,7 @@ static void standardise(const struct heads_learn *l, int layer, struct heads_row
 static void add_layer(void *ctx, int layer, struct heads_rows *rows)
 {
     struct heads_learn *l = ctx;
+    join(l, rows->label);
     standardise(l, layer, rows);
     l->loss += heads_net_gradient(&l->nets[layer], rows, &l->terms, &l->work);
 }
@@ -176,6 +197,7 @@ int heads_learn_add(struct heads_learn *l, const struct heads_sample *s, int n_r
     const struct model *m = l->engine->model;
     float n = (float)(n_rows * m->n_kv_head), n_next = (float)((n_rows - n_texts) * m->n_kv_head);
     int rc = 0;
+    l->sample = s;
     l->terms = (struct heads_terms){1 / (float)m->n_kv_layer / n, SMOOTHING / n_next};
     l->loss = 0;
     if (on_gpu(l))
@@ -244,13 +266,14 @@ static double overlap(const float *score, const float *label, int n_head, int n,
 static void find(struct heads_learn *l, const float *label, const float *score)
 {
     const struct model *m = l->engine->model;
-    l->found += overlap(score, label, m->n_kv_head, l->n_context, l->ranks) / m->n_kv_layer;
+    l->found += overlap(score, label, m->n_kv_head, l->sample->n_context, l->ranks) / m->n_kv_layer;
 }
 
 static void find_layer(void *ctx, int layer, struct heads_rows *rows)
 {
     struct heads_learn *l = ctx;
     heads_net_score(&l->nets[layer], rows, &l->work);
+    join(l, rows->label);
     find(l, rows->label, l->work.score);
 }
 
@@ -264,7 +287,7 @@ int heads_learn_found(struct heads_learn *l, const struct heads_sample *s, doubl
                       struct err *e)
 {
     int rc = 0;
-    l->n_context = s->n_context;
+    l->sample = s;
     l->found = 0;
     if (on_gpu(l))
         rc = heads_device_watch(&l->device, s, true, find_device, l, e);

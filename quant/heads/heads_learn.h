@@ -7,9 +7,9 @@
  * This is the one place where labels, loss and steps meet; heads_train decides which rows are read
  * when.
  *
- * Labels are standardised per layer and KV head with mean and deviation over the first rows: the
- * ranking of a head's units is unchanged, and recall of the demo model at 128 units rose from .71
- * to .90. */
+ * Shares of a name or number count as one (heads_sample_join). Labels are standardised per layer
+ * and KV head with mean and deviation over the first rows: the ranking of a head's units is
+ * unchanged, and recall of the demo model at 128 units rose from .71 to .90. */
 #ifndef RETAIN_QUANT_HEADS_HEADS_LEARN_H
 #define RETAIN_QUANT_HEADS_HEADS_LEARN_H
 
@@ -25,7 +25,8 @@ struct heads_learn {
     struct engine *engine;
     struct heads_watch watch;   /* on the CPU */
     struct heads_device device; /* on a GPU */
-    struct heads_net *nets;     /* [n_layer]; on a GPU one, whose weights are those of `layer` */
+    enum heads_label kind;
+    struct heads_net *nets; /* [n_layer]; on a GPU one, whose weights are those of `layer` */
     int layer;
     struct heads_work work; /* on the CPU */
     float *mean, *std;      /* [n_layer * n_kv_head] mean and deviation of the labels */
@@ -35,7 +36,7 @@ struct heads_learn {
     struct arena arena;
     /* of the text that runs */
     struct heads_terms terms;
-    int n_context;
+    const struct heads_sample *sample;
     double loss, found;
 };
 

@@ -83,8 +83,9 @@ int heads_source_shape(const struct heads_source *s, const struct heads_tensors 
         return err_set(e, ERR_FORMAT, "%s: the tensors of layer 0 do not have the shapes of %s",
                        t->path, s->author);
     if (find(t, s, 0, m->n_kv_layer))
-        return err_set(e, ERR_FORMAT, "%s holds heads for more than the %d layers of %s", t->path,
-                       m->n_kv_layer, m->name);
+        return err_set(e, ERR_FORMAT,
+                       "%s holds heads for more layers than the %d in which %s evicts units",
+                       t->path, m->n_kv_layer, m->name);
     return 0;
 }
 

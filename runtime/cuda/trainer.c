@@ -229,6 +229,15 @@ static void label(struct cuda_trainer *t, const struct cuda_layer *l, const stru
     if (t->o.share) LAUNCH(t->x, train_shares, cuda_parts_of(n, 256), 1, 1, 256, 0, &shares);
 }
 
+static void change(struct cuda_trainer *t)
+{
+    struct cuda_context *x = t->x;
+    const size_t bytes = (size_t)(t->text->n_context * t->n_head) * sizeof(float);
+    if (!t->text->change || cuda_get_now(x, t->label_host, t->label, bytes)) return;
+    t->text->change(t->text->change_ctx, t->label_host);
+    x->rc = cuda_put(x->g, t->label, t->label_host, bytes, x->e);
+}
+
 /* ---- the net --------------------------------------------------------------------------------- */
 
 static void score(struct cuda_trainer *t, const struct net *net)
@@ -295,6 +304,7 @@ static void watch(void *ctx, const struct cuda_layer *l, const struct cuda_rope 
     struct cuda_trainer *t = ctx;
     const int layer = l->of->kv_layer;
     label(t, l, rope);
+    change(t);
     if (t->scores) score(t, &t->nets[layer]);
     if (t->visit)
         show(t, layer);

@@ -53,6 +53,9 @@ struct cuda_trainer_text {
     int n, n_context;     /* the first n_context tokens get labels */
     const int32_t *asked; /* [n_asked] the tokens that ask, ascending */
     int n_asked;
+    /* changes the labels of a layer, [n_context][n_kv_head], on the host; NULL = they stay */
+    void (*change)(void *ctx, float *label);
+    void *change_ctx;
 };
 
 /* Gets labels and scores of a layer, [n_context][n_kv_head], before they are scaled; valid until it

@@ -534,6 +534,44 @@ static void rows_are_conversations(void **state)
     unlink(path);
 }
 
+/* Tokens of a name or number, and only these, get their largest label. */
+static void names_and_numbers_share_a_label(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/retain-rows-XXXXXX";
+    close(mkstemp(path));
+    put(path, "{\"document\": \"Milorad Petrovic's neighbours remember 48213, or Zzyzx.\", "
+              "\"question\": \"Who?\", \"answer\": \"Milorad.\"}\n{}\n");
+    struct engine *g = open_demo();
+    struct heads_data d;
+    struct heads_sample s = {0};
+    struct str names = {0};
+    struct err e;
+    float label[2 * 512];
+    assert_int_equal(open_rows(&d, path, &e), 0);
+    assert_int_equal(heads_sample_read(&s, &d, 0, false, g, 512, &e), 0);
+    for (int i = 0; i < 2 * s.n_context; i++) label[i] = (float)(i * 37 % 101);
+    heads_sample_join(&s, 2, label);
+    for (int t = 0, end; t < s.n_context; t = end) {
+        float best[2] = {0};
+        for (end = t + 1; end < s.n_context && s.joins[end];) end++;
+        for (int i = 2 * t; i < 2 * end; i++)
+            best[i % 2] = fmaxf(best[i % 2], (float)(i * 37 % 101));
+        for (int i = 2 * t; i < 2 * end; i++) assert_true(label[i] == best[i % 2]);
+        for (int i = t; end > t + 1 && i < end; i++) {
+            size_t n;
+            const char *bytes = tokenizer_bytes(g->tokenizer, s.ids.ids[i], true, &n);
+            str_append(&names, bytes, n);
+        }
+    }
+    assert_string_equal(str_get(&names), " Milorad Petrovic 48213 Zzyzx");
+    heads_data_close(&d);
+    heads_sample_release(&s);
+    str_release(&names);
+    engine_close(g);
+    unlink(path);
+}
+
 /* A document that is too long is cut; the question stays. */
 static void long_documents_are_cut(void **state)
 {
@@ -806,6 +844,7 @@ int main(void)
         cmocka_unit_test(a_head_takes_up_to_two_thirds_of_the_positions),
         cmocka_unit_test(memory_picks_the_budget),
         cmocka_unit_test(rows_are_conversations),
+        cmocka_unit_test(names_and_numbers_share_a_label),
         cmocka_unit_test(long_documents_are_cut),
         cmocka_unit_test(folders_are_cut_into_rows),
         cmocka_unit_test(text_is_repeated_in_the_chat_format),

@@ -26,6 +26,7 @@
 
 #include "base/digest.h"
 #include "base/err.h"
+#include "base/str.h"
 
 #define STORE_NAME_MAX 128 /* bytes of a conversation's name, with the NUL */
 
@@ -252,6 +253,23 @@ struct store_hit {
  * conversation and message first. In encrypted stores all messages are read. */
 int store_search(struct store *s, const char *text,
                  int (*each)(void *ctx, const struct store_hit *h), void *ctx, struct err *e);
+
+/* Of messages that share a word with a text (related.c). Words have letters and digits only, as the
+ * index splits them; encrypted stores have no index, so nothing is found there. */
+struct store_related {
+    const char *conversation; /* its name */
+    const char *text;         /* [n_text] of the user's message */
+    size_t n_text;
+};
+
+/* The number of messages that contain a word, and of all messages, about. */
+int store_word_count(struct store *s, const char *word, int64_t *n, struct err *e);
+int store_message_total(struct store *s, int64_t *n, struct err *e);
+/* The user's messages that contain any of the words ("one" OR "two"), newest first, at most `max`;
+ * a non-zero return of the callback ends the walk and is returned. */
+int store_related_each(struct store *s, const struct str *words, int max,
+                       int (*each)(void *ctx, const struct store_related *m), void *ctx,
+                       struct err *e);
 
 /* ---- the saved cache ------------------------------------------------------------------------ */
 

@@ -12,6 +12,7 @@
 #include "cli/control/recalled.h"
 #include "cli/options/model_settings.h"
 #include "runtime/session/conversations.h"
+#include "runtime/session/passages.h"
 
 static void put_name(char out[CONVERSATION_NAME_MAX], const char *name)
 {
@@ -156,6 +157,36 @@ static int replace(struct run *r, const struct request *q, const struct session_
     return rc;
 }
 
+/* --recall-from: what other conversations say about the message is read before it, as a turn. */
+static int read_passage(struct run *r, const struct request *q, const struct session_sink *sink,
+                        struct err *e)
+{
+    struct control *c = r->c;
+    const char *from = c->options.chat.recall_from;
+    str_clear(&c->passage);
+    if (!from) return 0;
+    int rc = passages_find(c->parts.library, from, c->name, str_get(&q->text), q->text.n,
+                           &c->passage, e);
+    if (rc || !c->passage.n) return rc;
+    const struct chat_message turn[] = {{CHAT_USER, c->passage.data},
+                                        {CHAT_ASSISTANT, PASSAGES_ANSWER}};
+    rc = session_feed(c->parts.session, turn, 2, sink, e);
+    emit(r->ev, (struct event){.kind = EVENT_PASSAGE,
+                               .text = c->passage.data,
+                               .n_text = c->passage.n,
+                               .position = n_tokens(r)});
+    return rc;
+}
+
+static int say(struct run *r, const struct request *q, const struct session_sink *sink,
+               enum session_end *end, struct err *e)
+{
+    int rc = read_passage(r, q, sink, e);
+    if (rc) return rc;
+    emit(r->ev, (struct event){.kind = EVENT_BEGIN, .position = n_tokens(r)});
+    return session_say(r->c->parts.session, str_get(&q->text), q->text.n, sink, end, e);
+}
+
 /* When a message or an answer cannot be replaced, the conversation is opened again as it was. */
 static void run_turn(struct run *r, const struct request *q)
 {
@@ -165,7 +196,7 @@ static void run_turn(struct run *r, const struct request *q)
     struct err e = {0};
     int rc;
     bool edits = q->command == SLASH_SAY && r->c->edited;
-    if (q->command != SLASH_REGENERATE && !edits)
+    if (q->command == SLASH_CONTINUE)
         emit(r->ev, (struct event){.kind = EVENT_BEGIN, .position = n_tokens(r)});
     if (edits)
         rc = replace(r, q, &sink, &end, &e);
@@ -174,7 +205,7 @@ static void run_turn(struct run *r, const struct request *q)
     else if (q->command == SLASH_REGENERATE)
         rc = session_regenerate(s, &sink, &end, &e);
     else
-        rc = session_say(s, str_get(&q->text), q->text.n, &sink, &end, &e);
+        rc = say(r, q, &sink, &end, &e);
     emit_end(r, rc, end, &e);
     if (session_must_reopen(s)) switch_to(r, r->c->name);
 }
@@ -282,6 +313,7 @@ static int show_recalled(struct run *r)
 {
     struct str text = {0};
     recalled_lines(session_recalled(r->c->parts.session), "came back for the last message", &text);
+    if (r->c->passage.n) str_printf(&text, "\nread before it: %s", str_get(&r->c->passage));
     emit_text(r->ev, EVENT_NOTE, str_get(&text));
     str_release(&text);
     return 0;
@@ -332,8 +364,10 @@ static int begin(struct run *r, const struct options *o, struct err *e)
     struct control *c = r->c;
     struct session_sink sink = sink_of(r);
     struct cli_session *p = &c->parts;
-    int rc = session_open(&p->session, p->engine, p->library, &o->session, &sink, e);
+    int rc = o->chat.recall_from ? passages_check(p->library, o->chat.recall_from, e) : 0;
+    if (!rc) rc = session_open(&p->session, p->engine, p->library, &o->session, &sink, e);
     if (rc) return rc;
+    str_clear(&c->passage);
     c->opened = c->options;
     c->edited = 0;
     put_name(c->name, session_name(p->session));
@@ -548,6 +582,7 @@ int control_open(struct control *c, const struct options *o, const struct events
 void control_close(struct control *c)
 {
     cli_session_close(&c->parts);
+    str_release(&c->passage);
     free(c->model);
     free(c->heads);
 }

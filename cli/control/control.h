@@ -62,6 +62,8 @@ enum event_kind {
     EVENT_THOUGHT,  /* text = a piece of the thought before it; n_text 0: thought */
     EVENT_TOKENS,   /* tokens: text = n times uint16_t, the bytes each token stands for */
     EVENT_EVICTED,  /* evicted */
+    EVENT_PASSAGE,  /* text = a message with text of other conversations that was read before the
+                     * user's; PASSAGES_ANSWER answers it and ends at `position` */
     EVENT_RECALLED, /* recalled; text = a sentence about the text that came back */
     EVENT_END,      /* end: of a turn, or of going back */
     EVENT_QUESTION, /* cost: run the same request with `agreed` to continue */
@@ -147,6 +149,7 @@ struct control {
     char name[CONVERSATION_NAME_MAX]; /* of the open conversation */
     int64_t edited;                   /* the turn that /edit took back: the next message replaces
                                        * it and those after it; 0 = none */
+    struct str passage;               /* EVENT_PASSAGE's text for the last message */
     char *model, *heads;              /* the files that /model chose; options point to them */
 };
 

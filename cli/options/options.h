@@ -84,8 +84,9 @@ struct chat_opts {
     const char *colors;             /* NAME=COLOR,… */
     const char *keys;               /* KEY=NEW,… */
     struct options_terminal terminal;
-    const char *record; /* FILE */
-    int pace;           /* tokens a second on the screen; 0 = no limit, -1 = that of the model */
+    const char *record;      /* FILE */
+    const char *recall_from; /* NAME,… or all; NULL = no other conversation */
+    int pace; /* tokens a second on the screen; 0 = no limit, -1 = that of the model */
 };
 
 struct store_opts {

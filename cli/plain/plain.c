@@ -81,6 +81,7 @@ static void on_event(void *ctx, const struct event *ev)
     case EVENT_RENAMED: on_opened(p, ev->text); break;
     case EVENT_DONE: on_done(p, ev->done.command, ev->done.name); break;
     case EVENT_FOUND: print_hit(ev->hit); break;
+    case EVENT_PASSAGE:
     case EVENT_RECALLED:
         if (p->interactive) report_note("%.*s", n, ev->text);
         break;

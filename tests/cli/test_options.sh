@@ -91,7 +91,7 @@ run list --help
 run demo
 
 printf "%s\n" --record --pace >>"$T/used" # on a screen: tests/tui/tmux_*.sh
-printf "%s\n" --map --svg --animation >>"$T/used" # tests/cli/test_saved.sh
+printf "%s\n" --map --svg --animation --recall-from >>"$T/used" # tests/cli/test_saved.sh
 holds "--record without a screen" "$("$RETAIN" chat --plain --record "$T/record" <"$T/hello" 2>&1)" 'records the screen'
 
 for name in $(section COMMANDS) $(section OPTIONS); do

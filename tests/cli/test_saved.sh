@@ -31,6 +31,20 @@ equal "search: nothing, as grep says it" 1 $?
 holds "search: nothing" "$(cat "$T/out")" 'nothing found'
 equal "search --limit" 1 "$("$RETAIN" search a --limit 1 | wc -l | tr -d ' ')"
 
+# --recall-from: what another conversation says is read before the message, and saved.
+from() { talk 'What is my dog called?' -c asks --db "$T/from.db" "$@"; }
+talk 'My dog is called Biscuit.' -c pets --db "$T/from.db"
+from --recall-from pets,wrong
+holds "--recall-from: no such conversation" "$(cat "$T/err")" 'no conversation wrong; /list shows them'
+from --recall-from pets
+holds "--recall-from: the answer" "$(cat "$T/said")" 'Biscuit'
+holds "--recall-from: saved" "$("$RETAIN" show asks --db "$T/from.db")" '^From "pets": My dog is called Biscuit\.'
+from --recall-from all
+equal "--recall-from: said once" 1 "$("$RETAIN" show asks --db "$T/from.db" | grep -c '^From "pets"')"
+holds "--recall-from: resumed" "$(printf '/stats\n' | "$RETAIN" chat --plain -c asks --db "$T/from.db" 2>&1)" "$ZERO"
+talk 'What is my dog called?' --private --recall-from all
+holds "--recall-from --private" "$(cat "$T/err")" 'a private chat reads no other conversation'
+
 check "tag" "$RETAIN" tag chat-1 dogs home
 holds "list: tags" "$("$RETAIN" list)" '^chat-1 .*#dogs #home'
 equal "list --tag" 1 "$("$RETAIN" list --tag dogs | grep -c '^chat-')"
@@ -265,6 +279,8 @@ else ok; fi
 holds "encrypted: found" "$("$RETAIN" search biscuit --db "$T/e.db" --passphrase-file "$T/right")" '^chat-1 '
 holds "encrypted: nothing is read again" \
     "$(reread --continue --db "$T/e.db" --passphrase-file "$T/right")" "$ZERO"
+talk 'Hello' --continue --db "$T/e.db" --passphrase-file "$T/right" --recall-from all
+holds "encrypted: --recall-from" "$(cat "$T/err")" 'the database is encrypted and has no index of words'
 "$RETAIN" list --db "$T/e.db" --passphrase-file "$T/wrong" >"$T/out" 2>"$T/err"
 equal "wrong passphrase: exit status" 1 $?
 equal "wrong passphrase: nothing on stdout" 0 "$(wc -c <"$T/out" | tr -d ' ')"

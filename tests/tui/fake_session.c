@@ -11,6 +11,7 @@
 #include "cli/control/model_list.h"
 #include "cli/options/options.h"
 #include "runtime/session/conversations.h"
+#include "runtime/session/passages.h"
 #include "runtime/session/session.h"
 
 struct fake fake = {.n_layer = 8, .n_head = 4, .budget = 128, .reserve = 32};
@@ -582,6 +583,21 @@ int session_say(struct session *s, const char *text, size_t n, const struct sess
     return 0;
 }
 
+int session_feed(struct session *s, const struct chat_message *messages, size_t n,
+                 const struct session_sink *sink, struct err *e)
+{
+    (void)e;
+    for (size_t i = 0; i < n; i++) {
+        const char *text = messages[i].text;
+        int64_t n_tokens = 4;
+        for (const char *at = text; *at; at++) n_tokens += *at == ' ';
+        add_message(s->c, messages[i].role, text, strlen(text), n_tokens);
+        tell_prompt(s, text, strlen(text), sink);
+        read_prompt(s, n_tokens, sink);
+    }
+    return 0;
+}
+
 int session_continue(struct session *s, const struct session_sink *sink, enum session_end *end,
                      struct err *e)
 {
@@ -934,6 +950,20 @@ int conversations_search(struct conversations *l, const char *text,
             int rc = each(ctx, &h);
             if (rc) return rc;
         }
+    return 0;
+}
+
+int passages_check(struct conversations *l, const char *from, struct err *e)
+{
+    (void)l;
+    return strcmp(from, "all") ? missing(from, e) : 0;
+}
+
+int passages_find(struct conversations *l, const char *from, const char *own, const char *message,
+                  size_t n, struct str *out, struct err *e)
+{
+    (void)l, (void)from, (void)own, (void)n, (void)e;
+    if (strstr(message, "locker")) str_puts(out, "From \"work\": My locker code is 40917.");
     return 0;
 }
 

@@ -30,7 +30,8 @@ static const char *const words[] = {
     [EVENT_END] = "end",       [EVENT_QUESTION] = "question", [EVENT_TAKEN] = "taken",
     [EVENT_CUT] = "cut",       [EVENT_BRANCHED] = "branched", [EVENT_RENAMED] = "renamed",
     [EVENT_DONE] = "done",     [EVENT_FOUND] = "found",       [EVENT_NOTE] = "note",
-    [EVENT_FAILED] = "failed", [EVENT_FATAL] = "fatal",       [EVENT_CLOSED] = NULL,
+    [EVENT_FAILED] = "failed", [EVENT_FATAL] = "fatal",       [EVENT_PASSAGE] = "passage",
+    [EVENT_CLOSED] = NULL,
 };
 
 static void on_event(void *ctx, const struct event *ev)
@@ -216,6 +217,25 @@ static void test_recall(void **state)
     end(&f);
 }
 
+/* What other conversations say is a turn of its own before the message. */
+static void test_recall_from(void **state)
+{
+    struct fixture f;
+    (void)state;
+    begin(&f, NULL);
+    f.control.options.chat.recall_from = "all";
+    assert_string_equal(run(&f, SLASH_SAY, "hello"), "begin answer end");
+    assert_string_equal(run(&f, SLASH_SAY, "what is my locker code?"), "passage begin answer end");
+    assert_string_equal(run(&f, SLASH_RECALLED, ""), "note");
+    assert_non_null(strstr(f.text, "\nread before it: From \"work\": My locker code is 40917."));
+    run(&f, SLASH_SAY, "hello");
+    run(&f, SLASH_RECALLED, "");
+    assert_null(strstr(f.text, "read before it"));
+    f.control.options.chat.recall_from = "wrk";
+    assert_string_equal(run(&f, SLASH_NEW, ""), "opening opening failed opened notice");
+    end(&f);
+}
+
 static void test_marks(void **state)
 {
     struct fixture f;
@@ -318,11 +338,11 @@ static void test_copied(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_recall),        cmocka_unit_test(test_marks),
-        cmocka_unit_test(test_turns),         cmocka_unit_test(test_going_back),
-        cmocka_unit_test(test_answers),       cmocka_unit_test(test_opening),
-        cmocka_unit_test(test_opening_fails), cmocka_unit_test(test_saved),
-        cmocka_unit_test(test_copied),
+        cmocka_unit_test(test_recall),     cmocka_unit_test(test_recall_from),
+        cmocka_unit_test(test_marks),      cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_going_back), cmocka_unit_test(test_answers),
+        cmocka_unit_test(test_opening),    cmocka_unit_test(test_opening_fails),
+        cmocka_unit_test(test_saved),      cmocka_unit_test(test_copied),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -619,6 +619,28 @@ static void test_returned(void **state)
     stage_release(&s);
 }
 
+/* A turn with text of other conversations stands before the message, and every token of it is in
+ * its place. */
+static void test_passage(void **state)
+{
+    static const char *const texts[] = {"From \"work\": My locker code is 40917.", "Noted.",
+                                        "what is my locker code?"};
+    struct stage s;
+    (void)state;
+    stage_init(&s, true, false);
+    s.o.chat.recall_from = "all";
+    stage_open(&s, NULL);
+    stage_type(&s, "what is my locker code?\r");
+    const struct message *m = s.app.talk.messages;
+    assert_int_equal(s.app.talk.n, 4);
+    for (int i = 0; i < 3; i++) {
+        assert_string_equal(str_get(&m[i].raw), texts[i]);
+        assert_true(m[i].n_tokens > 0);
+        assert_int_equal(m[i].position + m[i].n_tokens, m[i + 1].position);
+    }
+    stage_release(&s);
+}
+
 /* The page of the text has no blank end while there is text before it. */
 static void test_tint_is_full(void **state)
 {
@@ -770,6 +792,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_fates),
         cmocka_unit_test(test_narrow),
         cmocka_unit_test(test_returned),
+        cmocka_unit_test(test_passage),
         cmocka_unit_test(test_help_of_a_view),
         cmocka_unit_test(test_tint_is_full),
         cmocka_unit_test(test_turn_numbers),

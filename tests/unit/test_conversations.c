@@ -13,6 +13,7 @@
 
 #include "base/str.h"
 #include "runtime/session/conversations.h"
+#include "runtime/session/passages.h"
 #include "store/store.h"
 
 struct fixture {
@@ -189,6 +190,74 @@ static void private_mode_has_nothing(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+/* ---- passages -------------------------------------------------------------------------------- */
+
+static const char *passage(struct fixture *f, const char *from, const char *message)
+{
+    static struct str out;
+    str_clear(&out);
+    ok(passages_find(f->l, from, "new", message, strlen(message), &out, &err));
+    return str_get(&out);
+}
+
+static void passages_in_other_conversations(void **state)
+{
+    struct fixture *f = *state;
+    int64_t work = begin_named(f->l, "work"), home = begin_named(f->l, "home");
+    say(f->l, work, STORE_USER, "Hello there! My locker code is 40917.", 3);
+    say(f->l, work, STORE_ASSISTANT, "Your locker code is 11111.", 3);
+    say(f->l, work, STORE_USER, "What is my locker code? I forgot. My desk is green.", 3);
+    say(f->l, home, STORE_USER, "My sister's dog is called Biscuit.", 3);
+    say(f->l, home, STORE_USER, "Update: my sister's dog is now called Rex.", 3);
+    say(f->l, home, STORE_USER, "From \"work\": My bicycle is blue.", 3);
+    begin_named(f->l, "new");
+    const char locker[] = "What is my locker code?";
+    assert_string_equal(passage(f, "all", locker),
+                        "From \"work\": Hello there! My locker code is 40917.");
+    assert_string_equal(passage(f, "home", locker), "");
+    assert_string_equal(passage(f, "home,work", "What colour is my desk?"),
+                        "From \"work\": My desk is green.");
+    assert_string_equal(passage(f, "all", "What is my sister's dog called?"),
+                        "From \"home\": My sister's dog is called Biscuit. "
+                        "Update: my sister's dog is now called Rex.");
+    assert_string_equal(passage(f, "all", "Is my bicycle blue?"), "");
+    say(f->l, work, STORE_USER, "The keys are here. How are you?", 3);
+    assert_string_equal(passage(f, "all", "How are you?"), "");
+    assert_string_equal(passage(f, "all", "\"(*) NEAR"), "");
+}
+
+/* Neither its own words nor those of a deleted conversation. */
+static void passages_of_others_only(void **state)
+{
+    struct fixture *f = *state;
+    const char code[] = "My locker code is 40917.", asked[] = "My locker code?";
+    say(f->l, begin_named(f->l, "work"), STORE_USER, code, 3);
+    int64_t new = begin_named(f->l, "new");
+    say(f->l, new, STORE_USER, "My locker code is red.", 3);
+    say(f->l, new, STORE_USER, "My locker code is blue.", 3);
+    say(f->l, new, STORE_USER, "My locker code is green.", 3);
+    assert_string_equal(passage(f, "all", asked), "From \"work\": My locker code is 40917.");
+    say(f->l, new, STORE_USER, "From \"work\": My locker code is 40917.", 3);
+    assert_string_equal(passage(f, "all", asked), "");
+    say(f->l, begin_named(f->l, "old"), STORE_USER, "My hat size is 58.", 3);
+    assert_string_equal(passage(f, "all", "My hat size?"), "From \"old\": My hat size is 58.");
+    ok(conversations_delete(f->l, "old", &err));
+    assert_string_equal(passage(f, "all", "My hat size?"), "");
+}
+
+static void passages_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct conversations *none;
+    begin_named(f->l, "work");
+    ok(passages_check(f->l, "all", &err));
+    ok(passages_check(f->l, "work", &err));
+    refused(passages_check(f->l, "work,wrk", &err), ERR_FAIL, "no conversation wrk");
+    ok(conversations_open(&none, NULL, &err));
+    refused(passages_check(none, "all", &err), ERR_USAGE, "a private chat reads no other");
+    conversations_close(none);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -196,6 +265,9 @@ int main(void)
         TEST(by_name),
         TEST(tags),
         TEST(not_while_it_is_open_elsewhere),
+        TEST(passages_in_other_conversations),
+        TEST(passages_of_others_only),
+        TEST(passages_refused),
         cmocka_unit_test(private_mode_has_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 
 #include "cli/print/num.h"
 #include "cli/control/ramp.h"
+#include "runtime/session/passages.h"
 #include "tui/chat/app.h"
 #include "tui/text/forgot.h"
 
@@ -47,6 +48,27 @@ static void on_tokens(struct app *a, const struct event *ev)
         memcpy(&n_bytes, ev->text + sizeof n_bytes * (size_t)i, sizeof n_bytes);
         transcript_piece(&a->talk, position + i, n_bytes);
     }
+}
+
+/* A turn that was read before the user's message, whose place it takes. */
+static void on_passage(struct app *a, const struct event *ev)
+{
+    struct message *m = last_of(a, CHAT_USER);
+    struct str said = {0};
+    if (!m) return;
+    int64_t position = m->position, n_tokens = m->n_tokens;
+    str_append(&said, m->raw.data, m->raw.n);
+    transcript_cut(&a->talk, (int)(m - a->talk.messages));
+    m = transcript_add(&a->talk, CHAT_USER, ev->text, ev->n_text);
+    transcript_close(m);
+    m->position = position;
+    m->n_tokens = n_tokens;
+    m = transcript_add(&a->talk, CHAT_ASSISTANT, PASSAGES_ANSWER, strlen(PASSAGES_ANSWER));
+    transcript_close(m);
+    m->position = position + n_tokens;
+    m->n_tokens = ev->position - m->position;
+    transcript_close(transcript_add(&a->talk, CHAT_USER, str_get(&said), said.n));
+    str_release(&said);
 }
 
 static void on_answer(struct app *a, int64_t position)
@@ -233,6 +255,7 @@ void app_take(struct app *a, const struct event *ev)
     case EVENT_THOUGHT: on_thought(a, ev); break;
     case EVENT_TOKENS: on_tokens(a, ev); break;
     case EVENT_EVICTED: a->evicted += ev->evicted.n_units; break;
+    case EVENT_PASSAGE: on_passage(a, ev); break;
     case EVENT_RECALLED:
         a->returned = ev->recalled;
         app_event(a, "%.*s", (int)ev->n_text, ev->text);

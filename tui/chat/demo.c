@@ -77,6 +77,7 @@ static void on_event(void *ctx, const struct event *ev)
         answer_write(&t->answer, ev->text, ev->n_text);
         if (t->kill_after && ++t->n_pieces == t->kill_after) raise(SIGKILL);
         break;
+    case EVENT_PASSAGE:
     case EVENT_RECALLED: report_line("     (%.*s)", (int)ev->n_text, ev->text); break;
     case EVENT_EVICTED:
         end_answer(t);

@@ -91,6 +91,26 @@ static void tear_down(struct fixture *f)
     arena_release(&f->archive_arena);
 }
 
+static int begin(void **state)
+{
+    static struct fixture f;
+    set_up(&f, CACHE_HEAD, 1000);
+    *state = &f;
+    return 0;
+}
+
+static int end(void **state)
+{
+    tear_down(*state);
+    return 0;
+}
+
+/* "my code is 7." */
+static const int32_t told[] = {10, 11, 12, 13, END};
+
+/* A test with an archive of 1,000 positions. */
+#define SCENE(test) cmocka_unit_test_setup_teardown(test, begin, end)
+
 static float score_of(int head, uint32_t pos)
 {
     return (float)head * 1000 + (float)pos;
@@ -192,38 +212,32 @@ static bool covers(const struct recall_window *w, uint32_t pos)
 /* "my code is 7" among filler; asked for the code. */
 static void test_finds_the_statement(void **state)
 {
-    static const int32_t told[] = {10, 11, 12, 13, END}, asked[] = {30, 10, 11, ASK};
+    static const int32_t asked[] = {30, 10, 11, ASK};
     struct recall_window w[RECALL_MAX];
-    struct fixture f;
-    (void)state;
-    set_up(&f, CACHE_HEAD, 1000);
-    fill(&f, 100);
-    run(&f, told, 5);
-    fill(&f, 100);
-    assert_int_equal(choose(&f, asked, 4, 4, w), 0); /* all units are in the cache */
-    evict_everything(&f);
-    assert_true(choose(&f, asked, 4, 4, w) >= 1);
+    struct fixture *f = *state;
+    fill(f, 100);
+    run(f, told, 5);
+    fill(f, 100);
+    assert_int_equal(choose(f, asked, 4, 4, w), 0); /* all units are in the cache */
+    evict_everything(f);
+    assert_true(choose(f, asked, 4, 4, w) >= 1);
     for (uint32_t p = 100; p < 104; p++) assert_true(covers(&w[0], p));
-    tear_down(&f);
 }
 
 /* An earlier question has the same words, and is newer; the statement comes first. */
 static void test_statements_before_questions(void **state)
 {
-    static const int32_t told[] = {10, 11, 12, 13, END}, asked[] = {20, 10, 11, ASK};
+    static const int32_t asked[] = {20, 10, 11, ASK};
     struct recall_window w[RECALL_MAX];
-    struct fixture f;
-    (void)state;
-    set_up(&f, CACHE_HEAD, 1000);
-    fill(&f, 64);
-    run(&f, told, 5);
-    fill(&f, 64);
-    run(&f, asked, 4);
-    fill(&f, 64);
-    evict_everything(&f);
-    assert_true(choose(&f, asked, 4, 4, w) >= 1);
+    struct fixture *f = *state;
+    fill(f, 64);
+    run(f, told, 5);
+    fill(f, 64);
+    run(f, asked, 4);
+    fill(f, 64);
+    evict_everything(f);
+    assert_true(choose(f, asked, 4, 4, w) >= 1);
     assert_true(covers(&w[0], 64));
-    tear_down(&f);
 }
 
 /* Told twice with other values: the newest comes first. */
@@ -232,19 +246,16 @@ static void test_newest_of_equals(void **state)
     static const int32_t old[] = {10, 11, 12, 13, END}, new[] = {10, 11, 12, 14, END};
     static const int32_t asked[] = {10, 11, ASK};
     struct recall_window w[RECALL_MAX];
-    struct fixture f;
-    (void)state;
-    set_up(&f, CACHE_HEAD, 1000);
-    fill(&f, 64);
-    run(&f, old, 5);
-    fill(&f, 64);
-    run(&f, new, 5);
-    fill(&f, 64);
-    evict_everything(&f);
-    assert_true(choose(&f, asked, 3, 4, w) >= 2);
+    struct fixture *f = *state;
+    fill(f, 64);
+    run(f, old, 5);
+    fill(f, 64);
+    run(f, new, 5);
+    fill(f, 64);
+    evict_everything(f);
+    assert_true(choose(f, asked, 3, 4, w) >= 2);
     assert_true(covers(&w[0], 133) && covers(&w[0], 136));
     assert_true(covers(&w[1], 64));
-    tear_down(&f);
 }
 
 /* Windows do not overlap, however often they match, and are no more than requested. */
@@ -252,69 +263,78 @@ static void test_windows_are_apart(void **state)
 {
     int32_t rare[200];
     struct recall_window w[RECALL_MAX];
-    struct fixture f;
-    (void)state;
-    set_up(&f, CACHE_HEAD, 1000);
-    fill(&f, 150);
+    struct fixture *f = *state;
+    fill(f, 150);
     for (int i = 0; i < 150; i++) rare[i] = 10 + i % 3;
-    run(&f, rare, 150);
-    evict_everything(&f);
-    int n = choose(&f, rare, 3, 5, w);
+    run(f, rare, 150);
+    evict_everything(f);
+    int n = choose(f, rare, 3, 5, w);
     assert_true(n > 1 && n <= 5);
     for (int i = 0; i < n; i++)
         for (int j = 0; j < i; j++)
             assert_true(w[i].pos + w[i].n <= w[j].pos || w[j].pos + w[j].n <= w[i].pos);
-    tear_down(&f);
+}
+
+/* Nine words of equal rarity. The window with all of them returns and the one with eight (0.89 of
+ * its weight), not those with seven (0.78). */
+static void test_lighter_windows(void **state)
+{
+    static const int32_t asked[] = {10, 12, 14, 16, 18, 11, 13, 15, 17};
+    struct recall_window w[RECALL_MAX];
+    struct fixture *f = *state;
+    for (int i = 0; i < 11; i++) {
+        int32_t ids[9];
+        for (int k = 0; k < 9; k++) ids[k] = 10 + k;
+        if (i < 9) ids[i] = ids[(i + 1) % 9] = 30;
+        if (i == 9) ids[4] = 30;
+        run(f, ids, 9);
+        fill(f, 23);
+    }
+    evict_everything(f);
+    assert_int_equal(choose(f, asked, 9, RECALL_MAX, w), 2);
+    assert_true(covers(&w[0], 10 * 32) && covers(&w[1], 9 * 32));
 }
 
 /* A follow-up without the noun takes it from the previous message. */
 static void test_follow_up(void **state)
 {
-    static const int32_t told[] = {10, 11, 12, 13, END}, before[] = {10, 11, ASK},
-                         asked[] = {25, ASK};
+    static const int32_t before[] = {10, 11, ASK}, asked[] = {25, ASK};
     struct recall_window w[RECALL_MAX];
-    struct fixture f;
-    (void)state;
-    set_up(&f, CACHE_HEAD, 1000);
-    fill(&f, 64);
-    run(&f, told, 5);
-    fill(&f, 64);
-    evict_everything(&f);
-    assert_int_equal(choose(&f, asked, 2, 4, w), 0);
+    struct fixture *f = *state;
+    fill(f, 64);
+    run(f, told, 5);
+    fill(f, 64);
+    evict_everything(f);
+    assert_int_equal(choose(f, asked, 2, 4, w), 0);
     struct recall_query q = {
         .chooser = RECALL_WORDS, .ids = asked, .n = 2, .before = before, .n_before = 3};
     struct err e;
-    assert_true(recall_choose(&f.archive, &f.cache, &q, 4, w, &e) >= 1);
+    assert_true(recall_choose(&f->archive, &f->cache, &q, 4, w, &e) >= 1);
     assert_true(covers(&w[0], 64));
-    tear_down(&f);
 }
 
 /* The message before is long and full of rare words; they do not hide what the question names. A
  * question that names nothing takes them all the same. */
 static void test_long_message_before(void **state)
 {
-    static const int32_t told[] = {10, 11, 12, 13, END},
-                         other[] = {14, 15, 16, 17, 18, 19, 20, END}, asked[] = {10, 11, ASK},
+    static const int32_t other[] = {14, 15, 16, 17, 18, 19, 20, END}, asked[] = {10, 11, ASK},
                          hers[] = {30, 25, 26, ASK};
     struct recall_window w[RECALL_MAX];
-    struct fixture f;
-    (void)state;
-    set_up(&f, CACHE_HEAD, 1000);
-    fill(&f, 64);
-    run(&f, told, 5);
-    fill(&f, 64);
-    run(&f, other, 8);
-    fill(&f, 64);
-    evict_everything(&f);
+    struct fixture *f = *state;
+    fill(f, 64);
+    run(f, told, 5);
+    fill(f, 64);
+    run(f, other, 8);
+    fill(f, 64);
+    evict_everything(f);
     struct recall_query q = {
         .chooser = RECALL_WORDS, .ids = asked, .n = 3, .before = other, .n_before = 8};
-    assert_true(choose_by(&f, q, 4, w) >= 1);
+    assert_true(choose_by(f, q, 4, w) >= 1);
     assert_true(covers(&w[0], 64));
     q.ids = hers;
     q.n = 4;
-    assert_true(choose_by(&f, q, 4, w) >= 1);
+    assert_true(choose_by(f, q, 4, w) >= 1);
     assert_true(covers(&w[0], 133));
-    tear_down(&f);
 }
 
 /* A question whose only known word is one of small talk's: the small talk comes first, as for any
@@ -324,29 +344,26 @@ static void test_vague_question(void **state)
     static const int32_t told[] = {28, 13, END}, chat[] = {28, 21, END},
                          asked[] = {28, 24, 25, ASK}, known[] = {28, 13, ASK};
     struct recall_window w[RECALL_MAX];
-    struct fixture f;
-    (void)state;
-    set_up(&f, CACHE_HEAD, 1000);
-    fill(&f, 64);
-    run(&f, told, 3);
+    struct fixture *f = *state;
+    fill(f, 64);
+    run(f, told, 3);
     for (int i = 0; i < 6; i++) {
-        fill(&f, 30);
-        run(&f, chat, 3);
+        fill(f, 30);
+        run(f, chat, 3);
     }
-    fill(&f, 64);
-    evict_everything(&f);
+    fill(f, 64);
+    evict_everything(f);
     struct recall_query q = {.chooser = RECALL_WORDS, .ids = asked, .n = 4, .n_vague = 3};
-    assert_int_equal(choose(&f, asked, 4, 2, w), 2);
+    assert_int_equal(choose(f, asked, 4, 2, w), 2);
     assert_false(covers(&w[0], 65) || covers(&w[1], 65));
-    assert_int_equal(choose_by(&f, q, 2, w), 3);
+    assert_int_equal(choose_by(f, q, 2, w), 3);
     assert_false(covers(&w[0], 65) || covers(&w[1], 65));
     assert_true(covers(&w[2], 65));
     q.n = 3; /* no question */
-    assert_int_equal(choose_by(&f, q, 2, w), 2);
+    assert_int_equal(choose_by(f, q, 2, w), 2);
     q.ids = known;
-    assert_int_equal(choose_by(&f, q, 2, w), 1);
+    assert_int_equal(choose_by(f, q, 2, w), 1);
     assert_true(covers(&w[0], 65));
-    tear_down(&f);
 }
 
 /* ---- by meaning and by queries --------------------------------------------------------------- */
@@ -362,28 +379,25 @@ static void make_embeddings(void)
 /* The message's only rare word does not occur; a word with nearly the same embedding does. */
 static void test_meaning_finds_another_word(void **state)
 {
-    static const int32_t told[] = {10, 11, 12, 13, END}, asked[] = {20, ASK}, other[] = {24, ASK};
+    static const int32_t asked[] = {20, ASK}, other[] = {24, ASK};
     struct recall_query q = {.chooser = RECALL_WORDS, .ids = asked, .n = 2};
     struct recall_window w[RECALL_MAX];
-    struct fixture f;
-    (void)state;
+    struct fixture *f = *state;
     make_embeddings();
-    set_up(&f, CACHE_HEAD, 1000);
-    fill(&f, 64);
-    run(&f, told, 5);
-    fill(&f, 128);
-    run(&f, other, 2);
-    evict_everything(&f);
-    assert_int_equal(choose_by(&f, q, 4, w), 0);
+    fill(f, 64);
+    run(f, told, 5);
+    fill(f, 128);
+    run(f, other, 2);
+    evict_everything(f);
+    assert_int_equal(choose_by(f, q, 4, w), 0);
     q.chooser = RECALL_MEANING;
-    assert_true(choose_by(&f, q, 4, w) >= 1);
+    assert_true(choose_by(f, q, 4, w) >= 1);
     assert_true(covers(&w[0], 64));
     /* the wish is looked for by its words */
     q.wanted = other;
     q.n_wanted = 1;
-    assert_true(choose_by(&f, q, 4, w) >= 1);
+    assert_true(choose_by(f, q, 4, w) >= 1);
     assert_true(covers(&w[0], 197));
-    tear_down(&f);
 }
 
 /* A passage that both choosers find is before those that one finds. */
@@ -393,29 +407,26 @@ static void test_mix_joins_ranks(void **state)
                          by_both[] = {24, 10, 12, 13, END}, asked[] = {24, 20, ASK};
     struct recall_query q = {.chooser = RECALL_WORDS, .ids = asked, .n = 3};
     struct recall_window w[RECALL_MAX];
-    struct fixture f;
-    (void)state;
+    struct fixture *f = *state;
     make_embeddings();
-    set_up(&f, CACHE_HEAD, 1000);
-    fill(&f, 64);
-    run(&f, by_word, 5);
-    fill(&f, 64);
-    run(&f, by_both, 5);
-    fill(&f, 64);
-    run(&f, by_meaning, 5);
-    fill(&f, 64);
-    evict_everything(&f);
-    int n = choose_by(&f, q, 4, w), n_meaning = 0;
+    fill(f, 64);
+    run(f, by_word, 5);
+    fill(f, 64);
+    run(f, by_both, 5);
+    fill(f, 64);
+    run(f, by_meaning, 5);
+    fill(f, 64);
+    evict_everything(f);
+    int n = choose_by(f, q, 4, w), n_meaning = 0;
     for (int i = 0; i < n; i++) assert_false(covers(&w[i], 202));
     q.chooser = RECALL_MIX;
-    n = choose_by(&f, q, 4, w);
+    n = choose_by(f, q, 4, w);
     assert_true(n >= 2 && covers(&w[0], 133) && covers(&w[0], 134));
     for (int i = 0; i < n; i++) n_meaning += covers(&w[i], 202);
     assert_int_equal(n_meaning, 1);
     for (int i = 0; i < n; i++)
         for (int j = 0; j < i; j++)
             assert_true(w[i].pos + w[i].n <= w[j].pos || w[j].pos + w[j].n <= w[i].pos);
-    tear_down(&f);
 }
 
 /* The stretch whose keys the queries point at, in however many pieces it was added; digests follow
@@ -466,7 +477,7 @@ static int index_of(const struct archive *x, uint32_t pos)
 /* Forgotten positions are not found; those beside them, in the same pieces, are unchanged. */
 static void test_forgets(void **state)
 {
-    static const int32_t told[] = {10, 11, 12, 13, END}, asked[] = {30, 10, 11, ASK};
+    static const int32_t asked[] = {30, 10, 11, ASK};
     static const struct {
         int64_t from, end;
     } gaps[] = {{100, 104}, {90, 140}, {104, 105}, {96, 112}, {0, 105}, {500, 600}};
@@ -612,18 +623,19 @@ static void test_full_archive_keeps_what_is_rare(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_finds_the_statement),
-        cmocka_unit_test(test_statements_before_questions),
-        cmocka_unit_test(test_newest_of_equals),
-        cmocka_unit_test(test_windows_are_apart),
-        cmocka_unit_test(test_meaning_finds_another_word),
-        cmocka_unit_test(test_mix_joins_ranks),
+        SCENE(test_finds_the_statement),
+        SCENE(test_statements_before_questions),
+        SCENE(test_newest_of_equals),
+        SCENE(test_windows_are_apart),
+        SCENE(test_lighter_windows),
+        SCENE(test_meaning_finds_another_word),
+        SCENE(test_mix_joins_ranks),
         cmocka_unit_test(test_queries_find_keys),
         cmocka_unit_test(test_forgets),
         cmocka_unit_test(test_drops_positions),
-        cmocka_unit_test(test_follow_up),
-        cmocka_unit_test(test_long_message_before),
-        cmocka_unit_test(test_vague_question),
+        SCENE(test_follow_up),
+        SCENE(test_long_message_before),
+        SCENE(test_vague_question),
         cmocka_unit_test(test_units_return_whole),
         cmocka_unit_test(test_full_archive_keeps_what_is_rare),
     };

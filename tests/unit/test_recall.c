@@ -341,12 +341,12 @@ static void test_long_message_before(void **state)
  * message, then the windows with the rarest words of their own. Other messages get no more. */
 static void test_vague_question(void **state)
 {
-    static const int32_t told[] = {28, 13, END}, chat[] = {28, 21, END},
+    static const int32_t said[] = {28, 13, END}, chat[] = {28, 21, END},
                          asked[] = {28, 24, 25, ASK}, known[] = {28, 13, ASK};
     struct recall_window w[RECALL_MAX];
     struct fixture *f = *state;
     fill(f, 64);
-    run(f, told, 3);
+    run(f, said, 3);
     for (int i = 0; i < 6; i++) {
         fill(f, 30);
         run(f, chat, 3);
@@ -591,7 +591,7 @@ static void test_units_return_whole(void **state)
  * kept, and the archive never exceeds its limit. */
 static void test_full_archive_keeps_what_is_rare(void **state)
 {
-    int32_t told[] = {0, 0, 0, 0, END};
+    int32_t said[] = {0, 0, 0, 0, END};
     int n_told = 0;
     struct fixture f;
     (void)state;
@@ -599,8 +599,8 @@ static void test_full_archive_keeps_what_is_rare(void **state)
     for (int round = 0; round < 20; round++) {
         fill(&f, 150);
         if (round % 2 == 0) {
-            for (int i = 0; i < 4; i++) told[i] = 2 + (n_told * 2 + i) % 22;
-            run(&f, told, 5);
+            for (int i = 0; i < 4; i++) said[i] = 2 + (n_told * 2 + i) % 22;
+            run(&f, said, 5);
             n_told++;
         }
         assert_true(f.archive.n <= f.archive.n_max);

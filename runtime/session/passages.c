@@ -5,35 +5,41 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "runtime/session/conversations.h"
 #include "store/store.h"
 
-#define WORDS_MAX  32   /* of a message, the first */
-#define WORD_MAX   48   /* bytes of a word, with the NUL */
-#define READ_MAX   1000 /* messages that are read for one message */
-#define SHORT      200  /* bytes of a message that is taken whole, if it asks nothing */
-#define LONG       400  /* bytes of a longer sentence that is left out */
-#define LEAST      0.5f /* of the message's weight that a sentence must have, */
-#define LEAST_BEST 0.8f /* and of the best sentence's weight */
+#define WORDS_MAX  32    /* of a message, the first */
+#define WORD_MAX   48    /* bytes of a word, with the NUL */
+#define READ_MAX   1000  /* messages that are read for one message */
+#define SHORT      200   /* bytes of a message that is taken whole, if it asks nothing */
+#define LONG       400   /* bytes of a longer sentence that is left out */
+#define LEAST      0.33f /* of the message's weight that a sentence must have, */
+#define LEAST_BEST 0.8f  /* and of the best sentence's weight */
 
 static const char mark[] = "From \"";
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-/* Letters and digits; all of other alphabets count as letters. */
-static bool is_letter(char c)
+/* Bytes of the letter or digit that the text begins with, 0 = none. Beyond ASCII all characters are
+ * letters but quotation marks, dashes and the like (U+2000 to U+206F). */
+static int letter_length(const char *text, size_t n)
 {
-    return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || (c & 0x80);
+    const int length = utf8_length(text, n), c = *text | 32;
+    if (length == 1) return (*text >= '0' && *text <= '9') || (c >= 'a' && c <= 'z');
+    if (length < 1) return 0;
+    const uint32_t wide = utf8_decode(text, length);
+    return wide >= 0x2000 && wide < 0x2070 ? 0 : length;
 }
 
 /* The word at or after *at, in small letters; false: none is left. A longer word is cut. */
 static bool next_word(const char *text, size_t n, size_t *at, char out[WORD_MAX])
 {
     size_t i = *at, used = 0;
-    while (i < n && !is_letter(text[i])) i++;
-    for (; i < n && is_letter(text[i]); i++)
-        if (used + 1 < WORD_MAX)
-            out[used++] = (char)(text[i] >= 'A' && text[i] <= 'Z' ? text[i] | 32 : text[i]);
+    while (i < n && !letter_length(text + i, n - i)) i++;
+    for (int length; i < n && (length = letter_length(text + i, n - i)) > 0; i += (size_t)length)
+        for (int k = 0; k < length && used + 1 < WORD_MAX; k++)
+            out[used++] = (char)(length == 1 ? text[i] | 32 : text[i + (size_t)k]);
     out[used] = 0;
     *at = i;
     return used > 0;

@@ -22,8 +22,8 @@ struct conversations;
 int passages_check(struct conversations *l, const char *from, struct err *e);
 
 /* Appends `From "NAME": sentences` for the message [n] to `out`, the best sentence last; nothing if
- * no sentence has half of the weight of the message's words. own: the conversation that the message
- * is in; what it contains already is left out. */
+ * no sentence has a third of the weight of the message's words. own: the conversation that the
+ * message is in; what it contains already is left out. */
 int passages_find(struct conversations *l, const char *from, const char *own, const char *message,
                   size_t n, struct str *out, struct err *e);
 

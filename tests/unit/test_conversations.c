@@ -217,7 +217,7 @@ static void passages_in_other_conversations(void **state)
     assert_string_equal(passage(f, "home", locker), "");
     assert_string_equal(passage(f, "home,work", "What colour is my desk?"),
                         "From \"work\": My desk is green.");
-    assert_string_equal(passage(f, "all", "What is my sister's dog called?"),
+    assert_string_equal(passage(f, "all", "What is my sister\u2019s dog \u2014 called?"),
                         "From \"home\": My sister's dog is called Biscuit. "
                         "Update: my sister's dog is now called Rex.");
     assert_string_equal(passage(f, "all", "Is my bicycle blue?"), "");

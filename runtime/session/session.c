@@ -136,12 +136,21 @@ static bool evicts_once(const struct session *s)
     return s->ctx.plan.protocol == PLAN_ONCE;
 }
 
-/* Evicts units that may not be saved yet: they are saved first, because segments are complete. */
-static int evict_saved(struct session *s, const struct session_sink *k, struct err *e)
+/* Evicts units that may not be saved yet: they are saved first, because segments are complete.
+ * What returns for an answer is saved with it, so that a kill leaves both or neither. */
+static int evict_saved(struct session *s, bool answers, const struct session_sink *k, struct err *e)
 {
     int rc = s->save ? session_save_now(s, NULL, e) : 0;
     if (!rc) rc = evict_now(s, k, e);
+    if (!rc && answers) rc = session_recall_again(s, e);
     return rc || !s->save ? rc : session_save_now(s, NULL, e);
+}
+
+/* Whether the policy evicts before the answer's newest token is run. */
+static bool is_due(const struct session *s)
+{
+    const int64_t every = s->ctx.plan.rules.every;
+    return every && (s->n_killed + (int64_t)s->answer_ids.n) % every == 0;
 }
 
 /* Makes room for one generated token. Evicting inside an answer makes it run on, so eviction waits
@@ -149,16 +158,19 @@ static int evict_saved(struct session *s, const struct session_sink *k, struct e
 static int make_room_to_answer(struct session *s, const struct session_sink *k, bool *ok,
                                struct err *e)
 {
-    size_t every = (size_t)s->ctx.plan.rules.every;
-    bool due = every && s->answer_ids.n % every == 0;
     *ok = cache_room(&s->ctx.cache) > 0;
-    if ((*ok && !due) || session_keeps_all(s)) return 0;
+    if ((*ok && !is_due(s)) || session_keeps_all(s)) return 0;
     *ok = true;
-    int rc = evict_saved(s, k, e);
-    return rc ? rc : session_recall_again(s, e);
+    return evict_saved(s, true, k, e);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
+
+/* Whether only tokens of an answer that a kill interrupted are pending. */
+static bool continues_answer(const struct session *s)
+{
+    return s->n_killed && (int64_t)s->pending.n <= s->n_killed;
+}
 
 /* Size of the next chunk; the final chunk keeps at least LOCAL_TOKENS tokens. The tokens of an
  * answer that a kill interrupted use up the room first, as they did before. */
@@ -166,9 +178,21 @@ static int next_chunk(const struct session *s)
 {
     int chunk = s->ctx.plan.chunk, left = (int)s->pending.n, room = cache_room(&s->ctx.cache);
     int local = LOCAL_TOKENS < chunk / 2 ? LOCAL_TOKENS : chunk / 2;
+    if (continues_answer(s) && is_due(s) && left > 1) left--;
     if (s->n_killed && room > 0 && room < left && room <= chunk) return room;
     if (left <= chunk) return left;
     return left - chunk < local ? left - local : chunk;
+}
+
+/* Evicts before the next n pending tokens are run: as inside the answer if they continue one that a
+ * kill interrupted, and if that was not done and saved before the kill. */
+static int make_room_to_read(struct session *s, int n, const struct session_sink *k, struct err *e)
+{
+    const bool room = cache_room(&s->ctx.cache) >= n;
+    if (!continues_answer(s))
+        return room && (evicts_once(s) || s->n_killed) ? 0 : evict_now(s, k, e);
+    const bool due = is_due(s) && s->pending.n == 1 && s->n_tail > 0;
+    return (room && !due) || session_keeps_all(s) ? 0 : evict_saved(s, true, k, e);
 }
 
 int session_read_pending(struct session *s, bool answers, const struct session_sink *k,
@@ -177,9 +201,8 @@ int session_read_pending(struct session *s, bool answers, const struct session_s
     int64_t total = (int64_t)s->pending.n, done = 0;
     while (s->pending.n) {
         int n = next_chunk(s), rc = 0;
-        bool stop = stopped(k), answering = evicts_once(s) || s->n_killed;
-        if (!stop && (!answering || cache_room(&s->ctx.cache) < n))
-            rc = evict_now(s, k, e); /* evicts all units over the budget */
+        bool stop = stopped(k);
+        if (!stop) rc = make_room_to_read(s, n, k, e);
         if (rc) return rc;
         if (stop || cache_room(&s->ctx.cache) < n) {
             *end = stop ? SESSION_STOPPED : SESSION_FULL;
@@ -195,6 +218,7 @@ int session_read_pending(struct session *s, bool answers, const struct session_s
         s->n_read += n;
         session_recall_ran(s, s->pending.ids, n);
         session_drop_pending(s, (size_t)n);
+        s->n_tail += n;
         done += n;
         if (k->progress) k->progress(k->ctx, done, total);
         if (!last && s->save) rc = save_read_chunk(s, e);
@@ -472,7 +496,7 @@ int session_run_turn(struct session *s, const struct session_sink *k, enum sessi
     else
         rc = session_read_pending(s, session_last_is(s, CHAT_USER), k, end, e);
     if (!rc && *end == SESSION_TURN_END && evicts_once(s) && !s->n_killed)
-        rc = evict_saved(s, k, e);
+        rc = evict_saved(s, false, k, e);
     if (rc || *end != SESSION_TURN_END) return rc;
     rc = generate(s, k, end, e);
     s->n_killed = 0;

@@ -256,6 +256,7 @@ static int resume(struct session *s, struct store *store, const struct session_s
     int rc = respell(s, store, e);
     if (!rc) rc = load(s, k, &loaded, e);
     if (!rc && !loaded.usable) rc = save_drop(s->save, e);
+    s->n_tail = rc ? 0 : loaded.n_run - save_position(s->save);
     if (!rc)
         rc = save_recover(s->save, &s->ctx.cache, session_state_now(s), &s->answer, &s->thought, e);
     if (!rc && !loaded.usable) {

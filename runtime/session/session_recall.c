@@ -357,7 +357,7 @@ int session_recall_again(struct session *s, struct err *e)
     if (n <= 0) return n;
     rc = session_recall_return(s, windows, n, e);
     r->last.n_units = n_units; /* `last` is what returned for the message */
-    return rc || !s->save ? rc : session_save_now(s, NULL, e);
+    return rc;
 }
 
 const struct session_recalled *session_recalled(const struct session *s)

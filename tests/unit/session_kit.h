@@ -14,6 +14,7 @@
 #include "runtime/session/session.h"
 #include "store/store.h"
 #include "tests/unit/engine_kit.h"
+#include "tests/unit/same_units.h"
 
 static const char *const said[] = {
     "My locker code is 48213.",  "Tell me about cats.",    "Tell me a story about a fox.",
@@ -133,23 +134,6 @@ static inline void say(struct session *s, const char *text, struct log *l)
     str_puts(&l->text, "\n");
     hash_logits(l);
     l->session = NULL;
-}
-
-static inline void same_units(const struct cache *a, const struct cache *b)
-{
-    assert_int_equal(a->n_pos, b->n_pos);
-    assert_int_equal(a->col_width, b->col_width);
-    for (int i = 0; i < a->shape.n_layer * a->shape.n_head; i++) {
-        const struct cache_head *p = &a->kv_heads[i], *q = &b->kv_heads[i];
-        size_t n = (size_t)p->len;
-        assert_int_equal(p->len, q->len);
-        assert_memory_equal(p->pos, q->pos, n * sizeof *p->pos);
-        assert_memory_equal(p->k, q->k, n * a->k_bytes);
-        assert_memory_equal(p->v, q->v, n * a->v_bytes);
-        assert_memory_equal(p->score, q->score, n * sizeof *p->score);
-    }
-    assert_memory_equal(a->kept, b->kept,
-                        (size_t)(a->shape.n_layer * a->shape.n_head) * RETENTION_COLS * 4);
 }
 
 static inline void same_cache(const struct session *x, const struct session *y)

@@ -15,13 +15,16 @@
 #include "tests/unit/session_kit.h"
 
 enum { ANSWER = 30 };
+/* passages return at each eviction inside an answer */
+#define RECALLS "random:every=8,reserve=64"
 
 static struct options continue_options(const char *policy)
 {
     struct options o = options_of(policy, "q4", 0.8f);
     if (!strcmp(policy, "full")) o.session.plan.policy.context = 400;
     o.session.plan.budget = 24;
-    o.session.plan.policy.reserve = 12; /* the answer needs more, and evicts inside */
+    if (strcmp(policy, RECALLS))
+        o.session.plan.policy.reserve = 12; /* the answer needs more, and evicts inside */
     o.session.ignore_end = true;
     o.session.max_tokens = ANSWER;
     return o;
@@ -100,8 +103,8 @@ static void same_as_never_killed(const char *policy, int n)
 
 static void goes_on_as_if_never_killed(void **state)
 {
-    static const char *const policies[] = {"sink", "random", "keydiff+global",
-                                           "full", "locret", "keeper"};
+    static const char *const policies[] = {"sink",   "random", "keydiff+global", "full",
+                                           "locret", "keeper", RECALLS};
     (void)state;
     for (size_t i = 0; i < sizeof policies / sizeof *policies; i++)
         for (int n = 1 + (int)i; n < ANSWER; n += i < 4 ? 7 : 3)

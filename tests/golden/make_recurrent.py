@@ -508,7 +508,9 @@ def write_folder(folder, tensors, settings):
                                 "use_regex": False}]},
         "model": {"type": "BPE", "vocab": {s: i for i, s in enumerate(symbols[:256])},
                   "merges": []}}
-    (folder / "tokenizer.json").write_text(json.dumps(words) + "\n")
+    (folder.parent / "tokenizer.json").write_text(json.dumps(words) + "\n")
+    (folder / "tokenizer.json").unlink(missing_ok=True)
+    (folder / "tokenizer.json").symlink_to("../tokenizer.json")  # all folders have the same one
     (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|256|>"}) + "\n")
 
 

@@ -157,7 +157,7 @@ static int replace(struct run *r, const struct request *q, const struct session_
     return rc;
 }
 
-/* --recall-from: what other conversations say about the message is read before it, as a turn. */
+/* --recall-from: before the message, the session reads sentences about it as a turn. */
 static int read_passage(struct run *r, const struct request *q, const struct session_sink *sink,
                         struct err *e)
 {

@@ -185,7 +185,7 @@ const struct option options_table[] = {
              "words have similar embeddings; queries: whose keys answer its queries; mix: words and "
              "meaning; eval takes a list, by default off"},
     {ROW("recall-from", 0, chat.recall_from, OPTIONS_CHAT), .value = "NAME,…",
-     .help = "other conversations, or all: sentences of theirs that a message is about are read before it"},
+     .help = "before each message, read sentences about it from these conversations (all: from every one)"},
     {ROW("archive", 0, session.recall.archive_bytes, OPTIONS_MEMORY), .max = 1e15, .value = "SIZE",
      .help = "size of each conversation's archive of evicted units, for recall; default: 1G on disk, "
              "64M in memory if nothing is saved"},

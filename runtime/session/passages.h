@@ -1,9 +1,10 @@
-/* passages: sentences of other conversations that a message is about, as text to be read before
- * it.
+/* passages: finds sentences of other conversations about a message; the session reads them as a
+ * turn before it.
  *
  * The cache units of another conversation could return, too; a measurement found that text answers
  * as many questions and works with any model, format and device (quant/eval/notes/recall.md). Only
- * sentences that the user said are taken, no question, and no text that came from elsewhere. */
+ * sentences that the user said are taken, no questions, and no passage read before. Words are
+ * weighed as by recall_words.c: rarity, cubed. */
 #ifndef RETAIN_RUNTIME_SESSION_PASSAGES_H
 #define RETAIN_RUNTIME_SESSION_PASSAGES_H
 

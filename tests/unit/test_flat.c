@@ -97,7 +97,7 @@ static bool are_resident(const void *p)
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     unsigned char in[8] = {0};
     size_t n = 0;
-    assert_int_equal(mincore((void *)(((uintptr_t)p / page + 1) * page), sizeof in * page, in), 0);
+    if (mincore((void *)(((uintptr_t)p / page + 1) * page), sizeof in * page, in)) return false;
     for (size_t i = 0; i < sizeof in; i++) n += in[i] & 1;
     return n == sizeof in;
 }
@@ -124,7 +124,7 @@ static void *look(void *ctx)
 static void test_a_longer_string_and_a_deeper_call_find_resident_pages(void **state)
 {
     (void)state;
-    struct residence r;
+    struct residence r = {0};
     pthread_t t;
     assert_int_equal(pthread_create(&t, NULL, look, &r), 0);
     assert_int_equal(pthread_join(t, NULL), 0);

@@ -224,18 +224,26 @@ static void test_finds_the_statement(void **state)
     for (uint32_t p = 100; p < 104; p++) assert_true(covers(&w[0], p));
 }
 
+/* Tells one text, then another, with 64 positions of filler before, between and behind; evicts
+ * all. */
+static void tell_two(struct fixture *f, const int32_t *first, int n_first, const int32_t *second,
+                     int n_second)
+{
+    fill(f, 64);
+    run(f, first, n_first);
+    fill(f, 64);
+    run(f, second, n_second);
+    fill(f, 64);
+    evict_everything(f);
+}
+
 /* An earlier question has the same words, and is newer; the statement comes first. */
 static void test_statements_before_questions(void **state)
 {
     static const int32_t asked[] = {20, 10, 11, ASK};
     struct recall_window w[RECALL_MAX];
     struct fixture *f = *state;
-    fill(f, 64);
-    run(f, told, 5);
-    fill(f, 64);
-    run(f, asked, 4);
-    fill(f, 64);
-    evict_everything(f);
+    tell_two(f, told, 5, asked, 4);
     assert_true(choose(f, asked, 4, 4, w) >= 1);
     assert_true(covers(&w[0], 64));
 }
@@ -247,12 +255,7 @@ static void test_newest_of_equals(void **state)
     static const int32_t asked[] = {10, 11, ASK};
     struct recall_window w[RECALL_MAX];
     struct fixture *f = *state;
-    fill(f, 64);
-    run(f, old, 5);
-    fill(f, 64);
-    run(f, new, 5);
-    fill(f, 64);
-    evict_everything(f);
+    tell_two(f, old, 5, new, 5);
     assert_true(choose(f, asked, 3, 4, w) >= 2);
     assert_true(covers(&w[0], 133) && covers(&w[0], 136));
     assert_true(covers(&w[1], 64));

@@ -50,9 +50,9 @@ $(B)/tests/tui_fake: $(B)/tests/tui/tui_fake.o $(B)/tests/tui/fake_session.o $(B
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
 
-# The hub that test_pull.sh downloads from, and the program without libcurl.
-PULL := $(B)/tests/hub $(B)/tests/retain_offline
-$(B)/tests/hub: $(B)/tests/cli/hub.o $(B)/libretain.a
+# The hub that test_pull.sh downloads from, the writer of its models, the program without libcurl.
+PULL := $(B)/tests/hub $(B)/tests/make_model $(B)/tests/retain_offline
+$(B)/tests/hub $(B)/tests/make_model: $(B)/tests/%: $(B)/tests/cli/%.o $(B)/libretain.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
 

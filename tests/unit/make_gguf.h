@@ -1,4 +1,5 @@
-/* make_gguf: writes GGUF files into memory, for tests. Keys first, then tensors, then maker_end. */
+/* make_gguf: writes GGUF files into memory, for tests. Keys first, then tensors, then maker_end.
+ * Tensors without data hold an x in each byte. */
 #ifndef RETAIN_TESTS_MAKE_GGUF_H
 #define RETAIN_TESTS_MAKE_GGUF_H
 
@@ -11,7 +12,7 @@
 #include "runtime/model/gguf.h"
 
 struct maker {
-    struct str keys, tensors, file;
+    struct str keys, tensors, data, file;
     uint64_t n_keys, n_tensors;
     uint64_t data_bytes; /* so far, padded */
     size_t data_at;      /* set by maker_end */
@@ -83,6 +84,15 @@ static inline void maker_tensor(struct maker *m, const char *name, uint32_t type
     m->n_tensors++;
 }
 
+/* Describes a matrix [n_out][n_in], or a vector; the caller appends its bytes to m->data. */
+static inline void maker_data(struct maker *m, const char *name, uint32_t type, int n_in, int n_out)
+{
+    const uint64_t n = (uint64_t)n_in * (uint64_t)n_out;
+    while (m->data.n < m->data_bytes) str_append(&m->data, "", 1);
+    maker_tensor(m, name, type, n_out > 1 ? 2 : 1, (int64_t[]){n_in, n_out},
+                 type == GGUF_T_F32 ? n * 4 : n / 32 * (type == GGUF_T_Q4_1 ? 20 : 34));
+}
+
 static inline void maker_end(struct maker *m)
 {
     str_append(&m->file, "GGUF", 4);
@@ -93,13 +103,15 @@ static inline void maker_end(struct maker *m)
     str_append(&m->file, str_get(&m->tensors), m->tensors.n);
     while (m->file.n % 32) str_append(&m->file, "", 1);
     m->data_at = m->file.n;
-    for (uint64_t i = 0; i < m->data_bytes; i++) str_append(&m->file, "x", 1);
+    str_append(&m->file, str_get(&m->data), m->data.n);
+    for (uint64_t i = m->data.n; i < m->data_bytes; i++) str_append(&m->file, "x", 1);
 }
 
 static inline void maker_release(struct maker *m)
 {
     str_release(&m->keys);
     str_release(&m->tensors);
+    str_release(&m->data);
     str_release(&m->file);
 }
 

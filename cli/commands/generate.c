@@ -1,12 +1,12 @@
 /* generate: one prompt in, one answer out, nothing saved. */
 #include <cjson/cJSON.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/commands/commands.h"
+#include "cli/commands/input.h"
 #include "cli/control/cli_session.h"
 #include "cli/options/options.h"
 #include "cli/print/answer.h"
@@ -20,37 +20,19 @@ struct generate {
     int64_t n_prompt;
 };
 
-static int read_stream(FILE *f, const char *name, struct str *out, struct err *e)
-{
-    char buffer[65536];
-    size_t n;
-    while ((n = fread(buffer, 1, sizeof buffer, f)) > 0) str_append(out, buffer, n);
-    if (ferror(f)) return err_set(e, ERR_FAIL, "reading %s: %s", name, strerror(errno));
-    return 0;
-}
-
-static int read_file(const char *file, struct str *out, struct err *e)
-{
-    if (strcmp(file, "-") == 0) return read_stream(stdin, "standard input", out, e);
-    FILE *f = fopen(file, "rb");
-    if (!f) return err_set(e, ERR_FAIL, "opening %s: %s", file, strerror(errno));
-    int rc = read_stream(f, file, out, e);
-    fclose(f);
-    return rc;
-}
-
 /* The question, the document, or the document with the question below it and, with --query-first,
  * above it, too. */
 static int read_prompt(const struct options *o, struct str *out, struct err *e)
 {
     const char *question = o->text.prompt;
-    int rc = 0;
-    if (o->query_first && (!question || !o->text.file))
-        return err_set(e, ERR_USAGE, "--query-first needs a document, -f FILE, and a question, -p");
-    if (question && (o->query_first || !o->text.file)) str_puts(out, question);
-    if (o->query_first) str_puts(out, "\n\n");
-    if (!question || o->text.file) rc = read_file(o->text.file ? o->text.file : "-", out, e);
-    if (!rc && question && o->text.file) str_printf(out, "\n\n%s", question);
+    struct str document = {0};
+    int rc = input_document(o, &document, e);
+    if (!rc && o->query_first && (!question || !document.n))
+        rc = err_set(e, ERR_USAGE, "--query-first needs a document, -f FILE, and a question, -p");
+    if (question && o->query_first) str_printf(out, "%s\n\n", question);
+    str_append(out, str_get(&document), document.n);
+    if (question) str_printf(out, "%s%s", out->n ? "\n\n" : "", question);
+    str_release(&document);
     return rc;
 }
 

@@ -63,7 +63,12 @@ struct options_kvs {
     struct plan_kv item[OPTIONS_LIST_MAX];
     int n;
 };
+#define OPTIONS_FILES_MAX 32
 
+struct options_files {
+    const char *item[OPTIONS_FILES_MAX];
+    int n;
+};
 struct options_recalls {
     enum recall_chooser item[OPTIONS_LIST_MAX];
     int n;
@@ -102,8 +107,8 @@ struct store_opts {
 };
 
 struct text_opts {
-    const char *prompt; /* -p */
-    const char *file;   /* -f FILE, "-" = standard input */
+    const char *prompt;         /* -p */
+    struct options_files files; /* each -f FILE, "-" = standard input */
     bool ids, no_special;
 };
 

@@ -20,6 +20,7 @@ enum option_kind {
     RECALLS,
     SPECULATE,
     NUMBERS,
+    FILES, /* may be given several times */
     TERMINAL,
 };
 

@@ -12,7 +12,7 @@
                      struct engine_device: DEVICE, struct engine_heads: HEADS_FILE, \
                      struct options_policies: POLICIES, struct options_kvs: FORMATS, \
                      struct options_recalls: RECALLS, struct plan_speculate: SPECULATE, \
-                     struct options_numbers: NUMBERS, struct options_terminal: TERMINAL), \
+                     struct options_numbers: NUMBERS, struct options_files: FILES, struct options_terminal: TERMINAL), \
     .offset = offsetof(struct options, field)
 /* clang-format on */
 
@@ -85,8 +85,9 @@ const struct option options_table[] = {
     {.name = "Text"},
     {ROW("prompt", 'p', text.prompt, OPTIONS_TEXT), .cli_only = true, .value = "TEXT",
      .help = "the text itself"},
-    {ROW("file", 'f', text.file, OPTIONS_TEXT), .cli_only = true, .value = "FILE",
-     .help = "a file with the text; - is standard input"},
+    {ROW("file", 'f', text.files, OPTIONS_TEXT), .cli_only = true, .value = "FILE",
+     .help = "a file with the text; - is standard input. generate: may be repeated; standard input, the files and "
+             "last the prompt are joined"},
     {ROW("raw", 0, session.raw, OPTIONS_GENERATE | OPTIONS_EVAL), .cli_only = true,
      .help = "run the text without a chat template"},
     {ROW("ids", 0, text.ids, OPTIONS_TOKENIZE | OPTIONS_TEMPLATE), .cli_only = true, .help = "print token ids only, on one line"},

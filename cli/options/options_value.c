@@ -164,6 +164,15 @@ static int read_recalls(struct options_recalls *out, const char *text, struct er
     return 0;
 }
 
+static int read_file(const struct option *d, struct options_files *out, const char *text,
+                     struct err *e)
+{
+    if (out->n == OPTIONS_FILES_MAX)
+        return err_set(e, ERR_USAGE, "--%s: more than %d files", d->name, OPTIONS_FILES_MAX);
+    out->item[out->n++] = text;
+    return 0;
+}
+
 static int read_device(struct engine_device *out, const char *text, struct err *e)
 {
     char *end = (char *)"";
@@ -268,6 +277,7 @@ int option_read(struct options *o, const struct option *d, const char *text, str
     }
     case TERMINAL: return read_terminal(field, text, e);
     case SPECULATE: return read_speculate(field, text, e);
+    case FILES: return read_file(d, field, text, e);
     case POLICIES: rc = options_policies_read(text, field, e); break;
     case FORMATS: rc = read_formats(field, text, e); break;
     case RECALLS: rc = read_recalls(field, text, e); break;
@@ -363,6 +373,7 @@ void option_print(const struct options *o, const struct option *d, struct str *o
     case HEADS_FILE: str_puts(out, heads->none ? "none" : heads->path ? heads->path : ""); break;
     case TERMINAL: print_terminal(field, out); break;
     case SPECULATE: print_speculate(field, out); break;
+    case FILES: break; /* never a setting */
     case POLICIES:
     case FORMATS:
     case RECALLS:

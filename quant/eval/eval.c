@@ -188,7 +188,7 @@ static cJSON *describe_run(const struct sweep *w)
     cJSON_AddNumberToObject(o, "compression", (double)w->file.compression);
     cJSON_AddNumberToObject(o, "chunk", p->chunk);
     cJSON_AddStringToObject(o, "template", given(w->options->engine.template_name));
-    cJSON_AddStringToObject(o, "text", given(text->file ? text->file : text->prompt));
+    cJSON_AddStringToObject(o, "text", given(text->files.n ? text->files.item[0] : text->prompt));
     cJSON_AddBoolToObject(o, "raw", w->one.raw);
     cJSON_AddNumberToObject(o, "think", w->one.think);
     cJSON_AddNumberToObject(o, "max_tokens", w->one.max_tokens);
@@ -493,7 +493,7 @@ int cmd_eval(const struct options *o)
     struct plans plans = {0};
     struct results *results = NULL;
     struct err e;
-    bool has_text = o->text.file || o->text.prompt;
+    bool has_text = o->text.files.n || o->text.prompt;
     struct engine_opts engine = o->engine;
     int64_t n_tokens;
     int rc = check_tasks(o, &n_tokens, &e);

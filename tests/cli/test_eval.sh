@@ -110,6 +110,19 @@ equal "generate -f DOC -p QUESTION: the question is below" "$(asked -p "My locke
     "$(asked -f "$T/document" -p "$ask")"
 equal "generate --query-first: and above" "$(asked -p "$ask${nl}My locker code is 48213.$nl$ask")" \
     "$(asked -f "$T/document" -p "$ask" --query-first)"
+joined=$(asked -p "My locker code is 48213.$nl$ask")
+equal "DOC | generate -p QUESTION" "$joined" "$(asked -p "$ask" <"$T/document")"
+equal "a pipe" "$joined" "$(cat "$T/document" | asked -p "$ask")"
+equal "/dev/null and an empty file add nothing" "$(asked -p "$ask" </dev/null)" "$(: | asked -p "$ask")"
+printf 'My name is Ann.' >"$T/other"
+both="My name is Ann.$nl$T/document:${nl%?}My locker code is 48213."
+equal "standard input, then a file, then the question" "$(asked -p "$both$nl$ask")" \
+    "$(asked -f "$T/document" -p "$ask" <"$T/other")"
+equal "several files, in the order given" "$(asked -p "$T/document:${nl%?}My locker code is 48213.$nl$T/other:${nl%?}My name is Ann.")" \
+    "$(asked -f "$T/document" -f "$T/other" </dev/null)"
+equal "-f - is standard input's place" "$(asked -p "$T/document:${nl%?}My locker code is 48213.${nl}My name is Ann.")" \
+    "$(asked -f "$T/document" -f - <"$T/other")"
+holds "tokenize reads one file" "$("$RETAIN" tokenize -f "$T/document" -f "$T/other" 2>&1)" 'reads one --file'
 holds "--query-first needs a document" "$("$RETAIN" generate -p Hello --query-first 2>&1)" 'needs a document'
 holds "--query-first: a long question" "$(yes word | head -5000 >"$T/long"
     "$RETAIN" generate -f "$T/document" -p "$(cat "$T/long")" --query-first 2>&1)" 'tokens, more than 4096'

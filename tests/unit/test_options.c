@@ -91,7 +91,7 @@ static void short_forms(void **state)
     assert_int_equal(parse(&o, GENERATE, "-n5 -mx.gguf -f -"), 0);
     assert_int_equal(o.session.max_tokens, 5);
     assert_string_equal(o.engine.model, "x.gguf");
-    assert_string_equal(o.text.file, "-");
+    assert_string_equal(o.text.files.item[0], "-");
     assert_int_equal(parse(&o, GENERATE, "-h"), 0);
     assert_true(o.help);
     assert_int_equal(parse(&o, GENERATE, "-"), 0);

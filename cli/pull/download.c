@@ -276,12 +276,13 @@ static int wait_for_try(const struct download *d, int try, struct err *e)
 int download_run(struct download *d, int64_t n, struct err *e)
 {
     int tries = 0;
+    int64_t most = d->done;
     bool ended = d->complete;
     while (!ended && !has_enough(d, n)) {
-        int64_t before = d->done;
         int rc = request(d, n, &ended, e);
         if (rc && rc != HTTP_CUT) return rc;
-        tries = d->done > before ? 1 : tries + 1;
+        tries = d->done > most ? 1 : tries + 1; /* a restart is no progress */
+        if (d->done > most) most = d->done;
         if (ended || has_enough(d, n)) break;
         if (tries > TRIES_MAX)
             return rc ? ERR_FAIL

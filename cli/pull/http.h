@@ -4,10 +4,11 @@
  * nothing neither loads nor needs it; http_none.c is for builds without its headers. Rules that
  * hold for every request and every redirect:
  *
- *   - https only; http to this machine only (127.0.0.0/8, ::1, localhost), and only if the first
- *     address was of this machine;
- *   - a host must be in the list of allowed hosts, or be below one of them;
- *   - the token is sent to the origin (scheme, host and port) of the first address only.
+ *   - https only; http to this machine only (127.0.0.0/8, ::1, localhost), and only if the home
+ *     address is of this machine;
+ *   - a host must be that of the home address, one of the allowed hosts, or below one of these;
+ *   - the token is sent to the origin (scheme, host and port) of the home address only, whatever
+ *     led to another one: a redirect, or a list whose next page is there.
  *
  * Proxies are those of curl's environment variables (https_proxy, no_proxy, …). */
 #ifndef RETAIN_CLI_PULL_HTTP_H
@@ -23,16 +24,18 @@ struct http;
 
 /* The strings are not copied. */
 struct http_opts {
-    const char *const *hosts; /* [n_hosts] that may be contacted, with the hosts below them */
+    const char *home;         /* address of the hub, or of the only file */
+    const char *const *hosts; /* [n_hosts] that may be contacted, too, with the hosts below them */
     int n_hosts;
     const char *token;       /* NULL = none */
     bool (*stop)(void *ctx); /* polled; true ends a request with ERR_STOP */
     void *ctx;
 };
 
-/* ERR_FAIL when this build or this machine has no libcurl. */
+/* ERR_FAIL when this build or this machine has no libcurl, ERR_USAGE when `home` is no address. */
 int http_open(struct http **out, const struct http_opts *o, struct err *e);
 void http_close(struct http *h);
+const char *http_host(const struct http *h); /* of the home address */
 
 struct http_answer {
     long status;

@@ -17,6 +17,7 @@
 #define CONNECT_TIMEOUT 20L /* seconds */
 #define SILENCE_TIMEOUT 30L /* seconds without a byte, after which a connection counts as cut */
 #define ERROR_BYTES_MAX 4096
+#define URL_BYTES       2048
 
 /* ---- libcurl --------------------------------------------------------------------------------- */
 
@@ -42,8 +43,15 @@ struct library {
     FUNCTIONS(MEMBER)
 };
 
+/* The parts of an address that the rules look at. */
+struct origin {
+    char scheme[16], host[256], port[8];
+    bool loopback;
+};
+
 struct http {
     struct http_opts opts;
+    struct origin home;
     struct library curl;
     void *handle;
     CURL *easy;
@@ -69,39 +77,7 @@ static int load(struct http *h, struct err *e)
     return 0;
 }
 
-int http_open(struct http **out, const struct http_opts *o, struct err *e)
-{
-    *out = NULL;
-    struct http *h = calloc(1, sizeof *h);
-    if (!h) return err_set(e, ERR_FAIL, "out of memory for a download");
-    h->opts = *o;
-    int rc = load(h, e);
-    if (!rc && h->curl.curl_global_init(CURL_GLOBAL_DEFAULT))
-        rc = err_set(e, ERR_FAIL, "libcurl cannot be started");
-    if (!rc && !(h->easy = h->curl.curl_easy_init()))
-        rc = err_set(e, ERR_FAIL, "out of memory for a download");
-    if (rc)
-        http_close(h);
-    else
-        *out = h;
-    return rc;
-}
-
-/* The library stays loaded: it may have threads. */
-void http_close(struct http *h)
-{
-    if (!h) return;
-    if (h->easy) h->curl.curl_easy_cleanup(h->easy);
-    free(h);
-}
-
 /* ---- addresses ------------------------------------------------------------------------------- */
-
-/* The parts of an address that the rules look at. */
-struct origin {
-    char scheme[16], host[256], port[8];
-    bool loopback;
-};
 
 static bool is_loopback(const char *host)
 {
@@ -129,7 +105,7 @@ static CURLUcode optional(CURLUcode rc)
 }
 
 /* Joins `url` to `base` (NULL: none) and splits it. */
-static CURLUcode split(const struct http *h, const char *base, const char *url, char out[2048],
+static CURLUcode split(const struct http *h, const char *base, const char *url, char out[URL_BYTES],
                        struct origin *o)
 {
     CURLU *u = h->curl.curl_url();
@@ -138,7 +114,7 @@ static CURLUcode split(const struct http *h, const char *base, const char *url, 
     CURLUcode rc = u ? CURLUE_OK : CURLUE_OUT_OF_MEMORY;
     if (!rc && base) rc = h->curl.curl_url_set(u, CURLUPART_URL, base, 0);
     if (!rc) rc = h->curl.curl_url_set(u, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME);
-    if (!rc) rc = get_part(h, u, CURLUPART_URL, out, 2048);
+    if (!rc) rc = get_part(h, u, CURLUPART_URL, out, URL_BYTES);
     if (!rc) rc = get_part(h, u, CURLUPART_SCHEME, o->scheme, sizeof o->scheme);
     if (!rc) rc = optional(get_part(h, u, CURLUPART_HOST, o->host, sizeof o->host));
     if (!rc) rc = optional(get_part(h, u, CURLUPART_PORT, o->port, sizeof o->port));
@@ -158,38 +134,80 @@ static int not_split(CURLUcode why, const char *from, const char *url, struct er
     return err_set(e, ERR_FAIL, "%s redirects to \"%.200s\", which is not an address", from, url);
 }
 
+/* ---- the rules ------------------------------------------------------------------------------- */
+
 static bool same_origin(const struct origin *a, const struct origin *b)
 {
     return !strcmp(a->scheme, b->scheme) && !strcasecmp(a->host, b->host) &&
            !strcmp(a->port, b->port);
 }
 
-static bool is_allowed(const struct http *h, const char *host)
+/* Whether the host has this name, or is below it. */
+static bool is_below(const char *host, const char *name)
 {
-    size_t n = strlen(host);
-    for (int i = 0; i < h->opts.n_hosts; i++) {
-        const char *name = h->opts.hosts[i];
-        size_t n_name = strlen(name);
-        if (n < n_name || strcasecmp(host + n - n_name, name)) continue;
-        if (n == n_name || host[n - n_name - 1] == '.') return true;
-    }
-    return false;
+    size_t n = strlen(host), n_name = strlen(name);
+    if (!n_name || n < n_name || strcasecmp(host + n - n_name, name)) return false;
+    return n == n_name || host[n - n_name - 1] == '.';
 }
 
-/* first: the first address of the request; `to` may be the same. */
-static int check_rules(const struct http *h, const struct origin *first, const struct origin *to,
-                       const char *url, struct err *e)
+static bool is_allowed(const struct http *h, const char *host)
+{
+    bool allowed = is_below(host, h->home.host);
+    for (int i = 0; i < h->opts.n_hosts; i++) allowed |= is_below(host, h->opts.hosts[i]);
+    return allowed;
+}
+
+static int check_rules(const struct http *h, const struct origin *to, const char *url,
+                       struct err *e)
 {
     bool https = !strcmp(to->scheme, "https");
-    bool here = !strcmp(to->scheme, "http") && to->loopback && first->loopback;
+    bool here = !strcmp(to->scheme, "http") && to->loopback && h->home.loopback;
+    bool home = same_origin(&h->home, to);
     if (!https && !here)
-        return err_set(e, ERR_FAIL, "%s%.200s: only https addresses are taken",
-                       to == first ? "" : "refused a redirect to ", url);
+        return err_set(e, ERR_FAIL, "%s%s%.200s: only https addresses are taken",
+                       home ? "" : h->home.host, home ? "" : " leads to ", url);
     if (is_allowed(h, to->host)) return 0;
     return err_set(e, ERR_FAIL,
                    "%s sends the download to %s, which is not among the allowed hosts; "
                    "--allow-host %s allows it",
-                   first->host, to->host, to->host);
+                   h->home.host, to->host, to->host);
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+int http_open(struct http **out, const struct http_opts *o, struct err *e)
+{
+    char url[URL_BYTES];
+    CURLUcode why;
+    *out = NULL;
+    struct http *h = calloc(1, sizeof *h);
+    if (!h) return err_set(e, ERR_FAIL, "out of memory for a download");
+    h->opts = *o;
+    int rc = load(h, e);
+    if (!rc && h->curl.curl_global_init(CURL_GLOBAL_DEFAULT))
+        rc = err_set(e, ERR_FAIL, "libcurl cannot be started");
+    if (!rc && !(h->easy = h->curl.curl_easy_init()))
+        rc = err_set(e, ERR_FAIL, "out of memory for a download");
+    if (!rc && (why = split(h, NULL, o->home, url, &h->home)))
+        rc = not_split(why, NULL, o->home, e);
+    if (rc)
+        http_close(h);
+    else
+        *out = h;
+    return rc;
+}
+
+/* The library stays loaded: it may have threads. */
+void http_close(struct http *h)
+{
+    if (!h) return;
+    if (h->easy) h->curl.curl_easy_cleanup(h->easy);
+    free(h);
+}
+
+const char *http_host(const struct http *h)
+{
+    return h->home.host;
 }
 
 /* ---- an answer ------------------------------------------------------------------------------- */
@@ -201,7 +219,7 @@ struct transfer {
     struct err *err;
     int result; /* of begin or body */
     bool begun;
-    char location[2048];
+    char location[URL_BYTES];
     struct str error; /* the body of an answer that is no success */
 };
 
@@ -368,19 +386,18 @@ static int failed(struct transfer *t, CURLcode code, const char *host, struct er
     }
 }
 
-static int get_one(struct transfer *t, const char *url, const struct origin *to, bool token,
-                   struct err *e)
+static int get_one(struct transfer *t, const char *url, const struct origin *to, struct err *e)
 {
     const struct library *c = &t->http->curl;
-    struct curl_slist *list = headers(t->http, t->request, token);
+    struct curl_slist *list = headers(t->http, t->request, same_origin(&t->http->home, to));
     *t->location = 0;
     str_clear(&t->error);
     begin_headers(t->answer);
     set_options(t, url, list);
+    snprintf(t->answer->host, sizeof t->answer->host, "%s", to->host);
     CURLcode code = c->curl_easy_perform(t->http->easy);
     c->curl_easy_getinfo(t->http->easy, CURLINFO_RESPONSE_CODE, &t->answer->status);
     c->curl_slist_free_all(list);
-    snprintf(t->answer->host, sizeof t->answer->host, "%s", to->host);
     keep_error(t);
     return code ? failed(t, code, to->host, e) : 0;
 }
@@ -394,21 +411,19 @@ static bool is_redirect(const struct transfer *t)
 int http_get(struct http *h, const struct http_request *r, struct http_answer *a, struct err *e)
 {
     struct transfer t = {.http = h, .request = r, .answer = a, .err = e};
-    struct origin first, to;
-    char url[2048], next[2048];
-    int rc = 0;
+    struct origin to;
+    char url[URL_BYTES], next[URL_BYTES];
     *a = (struct http_answer){.linked_size = -1};
-    CURLUcode why = split(h, NULL, r->url, url, &first);
+    CURLUcode why = split(h, NULL, r->url, url, &to);
     if (why) return not_split(why, NULL, r->url, e);
-    to = first;
-    rc = check_rules(h, &first, &first, url, e);
+    int rc = check_rules(h, &to, url, e);
     for (int n = 0; !rc; n++) {
-        rc = get_one(&t, url, &to, same_origin(&first, &to), e);
+        rc = get_one(&t, url, &to, e);
         if (rc || !is_redirect(&t)) break;
-        if (n == REDIRECTS_MAX) rc = err_set(e, ERR_FAIL, "%s redirects in a circle", first.host);
+        if (n == REDIRECTS_MAX) rc = err_set(e, ERR_FAIL, "%s redirects in a circle", h->home.host);
         why = rc ? CURLUE_OK : split(h, url, t.location, next, &to);
-        if (why) rc = not_split(why, first.host, t.location, e);
-        if (!rc) rc = check_rules(h, &first, &to, next, e);
+        if (why) rc = not_split(why, h->home.host, t.location, e);
+        if (!rc) rc = check_rules(h, &to, next, e);
         memcpy(url, next, sizeof url);
     }
     str_release(&t.error);

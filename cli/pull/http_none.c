@@ -16,6 +16,12 @@ void http_close(struct http *h)
     (void)h;
 }
 
+const char *http_host(const struct http *h)
+{
+    (void)h;
+    return "";
+}
+
 int http_get(struct http *h, const struct http_request *r, struct http_answer *a, struct err *e)
 {
     (void)h;

@@ -12,7 +12,7 @@
 #include "base/memory.h"
 #include "base/str.h"
 
-#define ANSWER_MAX ((size_t)16 << 20) /* bytes of one page */
+#define ANSWER_MAX ((size_t)1 << 20) /* bytes of one page, of at most 1,000 files */
 #define PAGES_MAX  100
 #define LISTED_MAX 400 /* bytes of names in an error */
 #define FILE_MAX   ((int64_t)1 << 50)
@@ -64,7 +64,8 @@ int hub_refused(const struct http_answer *a, const char *what, bool has_token, s
 static int keep_body(void *ctx, const void *bytes, size_t n, struct err *e)
 {
     struct str *out = ctx;
-    if (out->n + n > ANSWER_MAX) return err_set(e, ERR_FAIL, "the hub's answer is too long");
+    if (out->n + n > ANSWER_MAX)
+        return err_set(e, ERR_FORMAT, "the hub's answer is longer than 1 MiB");
     str_append(out, bytes, n);
     return 0;
 }
@@ -184,9 +185,8 @@ void hub_list_release(struct hub_list *l)
 
 const struct hub_file *hub_find(const struct hub_list *l, const char *path)
 {
-    for (int i = 0; i < l->n; i++)
-        if (!strcmp(l->files[i].path, path)) return &l->files[i];
-    return NULL;
+    const struct hub_file key = {.path = (char *)(uintptr_t)path};
+    return l->n ? bsearch(&key, l->files, (size_t)l->n, sizeof *l->files, compare) : NULL;
 }
 
 /* A model's file, and the first of its parts. Projectors of images and importance matrices are GGUF

@@ -40,7 +40,7 @@ void hub_list_release(struct hub_list *l);
 const struct hub_file *hub_choose(const struct hub_list *l, const struct address *a, struct err *e);
 /* The largest model of at most this many bytes, of all its parts: *bytes. NULL = none. */
 const struct hub_file *hub_largest(const struct hub_list *l, int64_t bytes_max, int64_t *bytes);
-/* By path, as hub_read does. */
+/* By path, as hub_read does and the functions here expect. */
 void hub_list_sort(struct hub_list *l);
 const struct hub_file *hub_find(const struct hub_list *l, const char *path);
 

@@ -54,15 +54,6 @@ struct pull {
 
 /* ---- who may be contacted -------------------------------------------------------------------- */
 
-/* Copies the host of an address. */
-static void host_of(const char *url, char out[256])
-{
-    const char *host = strstr(url, "://");
-    host = host ? host + 3 : url;
-    size_t n = *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":/?#");
-    snprintf(out, 256, "%.*s", (int)n, host);
-}
-
 static void allow(struct pull *p, const char *host)
 {
     if (*host && p->n_hosts < HOSTS_MAX) p->hosts[p->n_hosts++] = strdup(host);
@@ -71,8 +62,6 @@ static void allow(struct pull *p, const char *host)
 static void set_hosts(struct pull *p)
 {
     char host[256];
-    host_of(p->address.hub ? p->hub.url : p->address.url, host);
-    allow(p, host);
     if (p->address.hub) {
         allow(p, "huggingface.co");
         allow(p, "hf.co");
@@ -111,11 +100,14 @@ static int connect_to(struct pull *p, struct err *e)
     set_hosts(p);
     const char *t = p->address.hub ? token() : NULL;
     p->hub.has_token = t != NULL;
-    const struct http_opts ho = {
-        .hosts = p->hosts, .n_hosts = p->n_hosts, .token = t, .stop = on_stop};
+    const struct http_opts ho = {.home = p->address.hub ? p->hub.url : p->address.url,
+                                 .hosts = p->hosts,
+                                 .n_hosts = p->n_hosts,
+                                 .token = t,
+                                 .stop = on_stop};
     int rc = http_open(&p->http, &ho, e);
     p->hub.http = p->http;
-    if (!rc) report_status("asking %s ...", p->hosts[0]);
+    if (!rc) report_status("asking %s ...", http_host(p->http));
     return rc;
 }
 

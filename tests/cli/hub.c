@@ -3,11 +3,15 @@
  * for each connection. The owner of a repository decides what goes wrong:
  *
  *   lists      gated private gone busy broken junk, badpath badhash longer shorter huge
+ *              otherhost otherport insecure: the second page of files is there
+ *              many: 80,000 files in 100 pages; endless: a page without end
  *   redirects  elsewhere circle away local moved, to the second port otherwise
  *   bytes      cut: the connection ends after a part; slow: after the first request half, then
- * silence; whole: ranges are ignored; more: bytes after the end; noetag; others: as asked
+ * silence; whole: ranges are ignored; more: bytes after the end; noetag; stuck: ten bytes, then
+ * 416, in turns; shifted: another range; others: as asked
  *
- * "/files/NAME" is a plain file. LOG gets a line for each request: port, path, range, token. */
+ * "/files/NAME" is a plain file. LOG gets a line for each request: port, path, range, token, host.
+ */
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -33,7 +37,7 @@ static int ports[2]; /* the hub's, the other host's */
 
 struct request {
     int fd, port;
-    char path[2048], owner[256], range[64], if_range[256], token[256];
+    char path[2048], owner[256], range[64], if_range[256], token[256], host[256];
 };
 
 static bool is(const struct request *r, const char *owner)
@@ -97,6 +101,7 @@ static void send_bytes(const struct request *r, const struct str *file, size_t f
     const char *bytes = file->data + from;
     size_t n = to - from;
     if (is(r, "cut") && n > 4096) n /= 3;
+    if (is(r, "stuck") && n > 10) n = 10;
     if (is(r, "slow") && from > 0) n /= 2;
     send_all(r->fd, bytes, n);
     if (is(r, "more")) send_all(r->fd, "extra", 5);
@@ -120,14 +125,16 @@ static void serve_file(const struct request *r, const char *name)
     if (*r->if_range && strcmp(r->if_range, etag) != 0) ranged = false;
     if (!ranged) from = 0;
     if (!ranged || to < 0 || to >= (long long)file.n) to = (long long)file.n - 1;
-    if (from >= (long long)file.n && from > 0) {
+    if ((from >= (long long)file.n || is(r, "stuck")) && from > 0) {
         answer(r, "416 Range Not Satisfiable", "", "");
         return;
     }
     str_printf(&head, "HTTP/1.1 %s\r\nConnection: close\r\n",
                ranged ? "206 Partial Content" : "200 OK");
     if (*etag) str_printf(&head, "ETag: %s\r\n", etag);
-    if (ranged) str_printf(&head, "Content-Range: bytes %lld-%lld/%zu\r\n", from, to, file.n);
+    if (ranged)
+        str_printf(&head, "Content-Range: bytes %lld-%lld/%zu\r\n", from + is(r, "shifted"), to,
+                   file.n);
     if (!is(r, "more")) str_printf(&head, "Content-Length: %lld\r\n", to + 1 - from);
     str_puts(&head, "\r\n");
     send_all(r->fd, head.data, head.n);
@@ -181,12 +188,44 @@ static int by_name(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
+/* The next page of the list, in the same folder of the hub or wherever the owner sends readers. */
+static void next_page(const struct request *r, int page, char *out, size_t bytes)
+{
+    const char *host = is(r, "otherhost") ? "localhost" : "127.0.0.1";
+    int port = ports[is(r, "otherport")];
+    if (is(r, "insecure")) host = "example.org";
+    snprintf(out, bytes, "Link: <http://%s:%d%.*s?cursor=%d>; rel=\"next\"\r\n", host, port,
+             (int)strcspn(r->path, "?"), r->path, page);
+}
+
+static void serve_many(const struct request *r)
+{
+    struct str body = {0};
+    char next[2304] = "";
+    const char *cursor = strstr(r->path, "cursor=");
+    int page = cursor ? atoi(cursor + 7) : 0;
+    str_puts(&body, "[");
+    put_item(r, "demo-Q5_1.gguf", &body);
+    for (int i = page * 800; i < (page + 1) * 800; i++)
+        str_printf(&body, ",{\"type\":\"file\",\"size\":9,\"path\":\"m%d.gguf\"}", i);
+    str_puts(&body, "]");
+    if (page < 99) next_page(r, page + 1, next, sizeof next);
+    answer(r, "200 OK", next, str_get(&body));
+    str_release(&body);
+}
+
+static void serve_endless(const struct request *r)
+{
+    send_all(r->fd, "HTTP/1.1 200 OK\r\n\r\n[", 20);
+    for (;;) send_all(r->fd, "0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,", 32);
+}
+
 /* Two pages: every second file in each. */
 static void serve_tree(const struct request *r)
 {
     struct dirent **files;
     struct str body = {0};
-    char next[1024] = "";
+    char next[2304] = "";
     bool second = strstr(r->path, "cursor=2") != NULL;
     int n = scandir(folder, &files, NULL, by_name);
     str_puts(&body, "[");
@@ -197,9 +236,7 @@ static void serve_tree(const struct request *r)
         if (files[i]->d_name[0] != '.' && (i % 2 == 1) == second)
             put_item(r, files[i]->d_name, &body);
     str_puts(&body, "]");
-    if (!second)
-        snprintf(next, sizeof next, "Link: <http://127.0.0.1:%d%.800s&cursor=2>; rel=\"next\"\r\n",
-                 ports[0], r->path);
+    if (!second) next_page(r, 2, next, sizeof next);
     answer(r, "200 OK", next, str_get(&body));
 }
 
@@ -237,6 +274,10 @@ static void serve(struct request *r)
             answer(r, "200 OK", "",
                    "{\"tags\":[],\"branches\":[{\"name\":\"main\",\"targetCommit\":\"" COMMIT
                    "\"}]}");
+        else if (is(r, "many"))
+            serve_many(r);
+        else if (is(r, "endless"))
+            serve_endless(r);
         else
             serve_tree(r);
     } else if (sscanf(path, "/%255[^/]/demo/resolve/" COMMIT "/%1023s", r->owner, file) == 2) {
@@ -272,6 +313,7 @@ static bool read_request(struct request *r)
         keep(line, "Range", r->range, sizeof r->range);
         keep(line, "If-Range", r->if_range, sizeof r->if_range);
         keep(line, "Authorization", r->token, sizeof r->token);
+        keep(line, "Host", r->host, sizeof r->host);
     }
     return true;
 }
@@ -280,8 +322,8 @@ static void log_request(const struct request *r, const char *log)
 {
     char line[4096];
     int fd = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
-    int n = snprintf(line, sizeof line, "%s %s range=%s token=%s\n",
-                     r->port == ports[0] ? "hub" : "cdn", r->path, r->range, r->token);
+    int n = snprintf(line, sizeof line, "%s %s range=%s token=%s host=%s\n",
+                     r->port == ports[0] ? "hub" : "cdn", r->path, r->range, r->token, r->host);
     if (write(fd, line, (size_t)n) != n) _exit(1);
     close(fd);
 }

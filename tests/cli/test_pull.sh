@@ -104,16 +104,32 @@ pull 0 "" hf:elsewhere/demo:Q8_0 --allow-host localhost
 equal "and gets no token" 0 "$(grep '^cdn' "$T/log" | grep -c 'hf_good')"
 pull 0 "" "http://127.0.0.1:$port/files/tiny-Q8_0.gguf"
 equal "a plain address gets no token" 0 "$(tokens)"
+# A page of the list may name a next one anywhere: the token stays with the hub's scheme, host and port.
+for owner in otherhost otherport; do
+    pull 0 "" hf:$owner/demo:Q4_0 --allow-host localhost
+    holds "$owner: the next page was read" "$(cat "$T/log")" "^(hub.*cursor=2.*token= host=localhost|cdn.*cursor=2.*token= )"
+    holds "$owner: the first page got the token" "$(cat "$T/log")" "^hub.*recursive=true.*hf_good"
+done
+pull 1 "127.0.0.1 leads to http://example.org:.*: only https" hf:insecure/demo:Q4_0 --allow-host example.org
+pull 1 "127.0.0.1 sends the download to localhost" hf:otherhost/demo:Q4_0
+equal "the other host was not contacted" 0 "$(grep -c 'localhost' "$T/log")"
 unset HF_TOKEN
 pull 1 "redirects in a circle" hf:circle/demo:Q8_0
-pull 1 "refused a redirect to http://example.org/model.gguf" hf:away/demo:Q8_0
-pull 1 "refused a redirect to file:///etc/passwd" hf:local/demo:Q8_0
+pull 1 "127.0.0.1 leads to http://example.org/model.gguf: only https" hf:away/demo:Q8_0
+pull 1 "127.0.0.1 leads to file:///etc/passwd: only https" hf:local/demo:Q8_0
 HF_ENDPOINT=http://127.0.0.1:1 pull 1 "127.0.0.1 cannot be reached" hf:normal/demo
 HF_ENDPOINT=http://example.org pull 1 "only https" hf:normal/demo
 http_proxy=http://127.0.0.1:1 no_proxy='' pull 1 "127.0.0.1" hf:normal/demo
+pull 3 "the hub's answer is longer than 1 MiB" hf:endless/demo
+pull 4 "m0.gguf \\(9 B\\) would fit" hf:many/demo:Q5_1 --memory 7M
 forget
 
 # ---- bytes
+pull 1 "127.0.0.1 sends other bytes than were asked for" hf:shifted/demo:Q8_0
+pull 1 "the server ends after [0-9]+ of" hf:stuck/demo:Q8_0
+equal "a range that is refused is no progress" 6 "$(grep -c '^cdn.*range=bytes=[01]' "$T/log")"
+pull 0 "" "http://127.1:$port/files/tiny-Q8_0.gguf"
+here 127.1/tiny-Q8_0.gguf tiny-Q8_0.gguf
 pull 0 "" hf:cut/demo:Q4_0
 here cut/demo/demo-Q4_0.gguf demo-Q4_0.gguf
 holds "a cut download continues" "$(cat "$T/log")" "^cdn.*range=bytes=[1-9][0-9]+-"

@@ -34,8 +34,7 @@ static size_t index_bytes(const struct plan *p, const struct model *m, const str
         .n_returning = RECALL_MAX * RECALL_WINDOW,
         .n_vocab = m->n_vocab,
         .n_words = m->n_vocab,
-        .compare = {.n_embd = meaning ? m->n_embd : 0,
-                    .n_group = o->chooser == RECALL_QUERIES ? m->n_head / m->n_kv_head : 0},
+        .compare.n_embd = meaning ? m->n_embd : 0,
     };
     return archive.bytes ? archive_index_bytes(&archive, &shape) : 0;
 }

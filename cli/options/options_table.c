@@ -181,7 +181,7 @@ const struct option options_table[] = {
      .help = "trained retaining heads; none = without"},
     {ROW("kv", 0, sweep.kvs, OPTIONS_MEMORY), .value = "FORMAT",
      .help = "cache format: q4, q8, f16, f32, or keys and values separately, for example q8:q4"},
-    {ROW("recall", 0, sweep.recalls, OPTIONS_MEMORY), .value = "off|words|meaning|queries|mix",
+    {ROW("recall", 0, sweep.recalls, OPTIONS_MEMORY), .value = "off|words|meaning|mix",
      .help = "words (default): bring back evicted units whose words occur in the message; meaning: whose "
              "words have similar embeddings; queries: whose keys answer its queries; mix: words and "
              "meaning; eval takes a list, by default off"},

@@ -6,6 +6,7 @@
 
 #include "base/decimal.h"
 #include "cli/options/options_policy.h"
+#include "cli/print/report.h"
 
 /* ---- small things ---------------------------------------------------------------------------- */
 
@@ -156,9 +157,10 @@ static int read_recalls(struct options_recalls *out, const char *text, struct er
     for (int i = 0; options_list_item(text, i, item, sizeof item); i++) {
         if (i == OPTIONS_LIST_MAX)
             return err_set(e, ERR_USAGE, "--recall: more than %d choosers", OPTIONS_LIST_MAX);
-        if (!recall_chooser_named(item, &all.item[all.n++]))
-            return err_set(e, ERR_USAGE,
-                           "--recall %s: expected off, words, meaning, queries or mix", item);
+        const bool old = !strcmp(item, "queries"); /* until 0.1.0 */
+        if (old) report_note("--recall queries was removed, because it found nothing: words");
+        if (!recall_chooser_named(old ? "words" : item, &all.item[all.n++]))
+            return err_set(e, ERR_USAGE, "--recall %s: expected off, words, meaning or mix", item);
     }
     *out = all;
     return 0;

@@ -8,36 +8,21 @@
  * computed. */
 #define DROP_SHARE 16
 
-/* There is a digest for each whole stretch of a full archive, and for this many of those that lack
- * positions: of forgotten turns, or of a time without recall. */
-#define DIGESTS_MORE 1024
-
 size_t archive_position_bytes(const struct cache_shape *s)
 {
     return (size_t)(s->n_layer * s->n_head) * (kn_kv_bytes(s->k_type, s->head_dim) +
                                                kn_kv_bytes(s->v_type, s->head_dim) + sizeof(float));
 }
 
-static void plan_compare(struct archive *x, size_t n, struct arena *a)
+static void plan_compare(struct archive *x, struct arena *a)
 {
     const struct archive_compare *o = &x->opts.compare;
-    const size_t heads = (size_t)(x->shape.n_layer * x->shape.n_head);
-    const size_t dim = (size_t)x->shape.head_dim;
     if (o->n_embd) {
         size_t n_embd = (size_t)o->n_embd;
         x->centre = arena_take(a, n_embd, sizeof *x->centre);
         x->message = arena_take(a, n_embd, sizeof *x->message);
         x->row = arena_take(a, n_embd, sizeof *x->row);
         x->similar = arena_take(a, (size_t)x->opts.n_vocab, sizeof *x->similar);
-    }
-    if (o->n_group) {
-        size_t most = n / ARCHIVE_PIECE + DIGESTS_MORE;
-        if (most > n) most = n;
-        x->n_digests_max = (uint32_t)most;
-        x->digest = arena_take(a, most, heads * dim);
-        x->digest_scale = arena_take(a, most * heads, sizeof *x->digest_scale);
-        x->key = arena_take(a, 2 * dim, sizeof *x->key);
-        x->free_digests = arena_take(a, most, sizeof *x->free_digests);
     }
 }
 
@@ -64,7 +49,7 @@ static void plan_index(struct archive *x, struct arena *a)
     x->last_with = arena_take(a, words, sizeof *x->last_with);
     x->piece = arena_take(a, ARCHIVE_PIECE, x->position_bytes);
     x->returning = arena_take(a, (size_t)x->opts.n_returning, x->position_bytes);
-    plan_compare(x, n, a);
+    plan_compare(x, a);
 }
 
 void archive_plan(struct archive *x, const struct archive_opts *o, const struct cache_shape *s,
@@ -97,7 +82,6 @@ void archive_clear(struct archive *x)
     x->n = x->n_pieces = x->n_free = 0;
     x->n_seen = 0;
     x->sentence = 0;
-    x->n_digests = x->n_free_digests = 0;
     memset(x->n_with, 0, (size_t)x->opts.n_words * sizeof *x->n_with);
     memset(x->last_with, 0, (size_t)x->opts.n_words * sizeof *x->last_with);
     for (int i = x->n_max; x->units && i-- > 0;) x->free_slots[x->n_free++] = (uint32_t)i;
@@ -108,9 +92,9 @@ void archive_clear(struct archive *x)
 void archive_count(struct archive *x, const int32_t *ids, int n)
 {
     for (int i = 0; i < n; i++) {
-        uint32_t word = x->opts.word[ids[i]];
+        uint32_t word = archive_word(x, ids[i]);
         uint32_t stretch = (uint32_t)(x->n_seen++ / ARCHIVE_PIECE) + 1;
-        if (x->opts.ends[ids[i]]) x->sentence = x->n_seen;
+        if (archive_ends(x, ids[i])) x->sentence = x->n_seen;
         if (!word || x->last_with[word] == stretch) continue;
         x->last_with[word] = stretch;
         x->n_with[word]++;
@@ -140,9 +124,9 @@ static float value_of(const struct archive *x, const struct archive_piece *p, in
     float sum = 0;
     uint32_t first = p->first, end = p[n - 1].first + p[n - 1].n;
     for (uint32_t i = first; i < end; i++) {
-        uint32_t word = x->opts.word[x->id[i]];
+        uint32_t word = archive_word(x, x->id[i]);
         bool again = false;
-        for (uint32_t j = first; j < i; j++) again |= x->opts.word[x->id[j]] == word;
+        for (uint32_t j = first; j < i; j++) again |= archive_word(x, x->id[j]) == word;
         float idf = word && !again ? archive_idf(x, x->n_with[word]) : 0;
         sum += idf * idf * idf * (x->asks[i] ? ARCHIVE_QUESTION : 1);
     }
@@ -180,22 +164,8 @@ static float nth_smallest(float *v, int count, int n)
     return v[n];
 }
 
-static void drop_digest(struct archive *x, struct archive_piece *p)
-{
-    if (p->digest) x->free_digests[x->n_free_digests++] = p->digest;
-    p->digest = 0;
-}
-
-/* The stretch of this position changes; only the newest pieces can be of it. */
-static void drop_digest_at(struct archive *x, uint32_t pos)
-{
-    for (int i = x->n_pieces; i-- > 0 && x->pieces[i].pos / ARCHIVE_PIECE == pos / ARCHIVE_PIECE;)
-        drop_digest(x, &x->pieces[i]);
-}
-
 static int drop_piece(struct archive *x, struct archive_piece *p, struct err *e)
 {
-    drop_digest(x, p);
     for (uint32_t i = p->first; x->units && i < p->first + p->n; i++)
         x->free_slots[x->n_free++] = x->slot[i];
     return x->units ? 0 : x->opts.store.drop(x->opts.store.ctx, p->pos, e);
@@ -281,11 +251,9 @@ static int cut_piece(struct archive *x, struct archive_piece *p, int64_t from, i
     int rc = x->units ? 0 : store_cut(x, p, head, tail, e);
     for (int i = head; x->units && i < p->n - tail; i++)
         x->free_slots[x->n_free++] = x->slot[p->first + (uint32_t)i];
-    drop_digest(x, p);
-    drop_digest_at(x, p->pos);
-    struct archive_piece first = {p->pos, (uint16_t)head, p->first, 0};
+    struct archive_piece first = {p->pos, (uint16_t)head, p->first};
     struct archive_piece last = {p->pos + p->n - (uint32_t)tail, (uint16_t)tail,
-                                 p->first + p->n - (uint32_t)tail, 0};
+                                 p->first + p->n - (uint32_t)tail};
     if (!rc && head) keep_piece(x, &first);
     if (!rc && tail) keep_piece(x, &last);
     return rc;
@@ -338,8 +306,7 @@ static void mark_question(struct archive *x, int index, int64_t from)
 
 static void add_piece(struct archive *x, uint32_t pos, int n, const int32_t *ids)
 {
-    drop_digest_at(x, pos);
-    x->pieces[x->n_pieces++] = (struct archive_piece){pos, (uint16_t)n, (uint32_t)x->n, 0};
+    x->pieces[x->n_pieces++] = (struct archive_piece){pos, (uint16_t)n, (uint32_t)x->n};
     for (int i = 0; i < n; i++) {
         x->pos[x->n] = pos + (uint32_t)i;
         x->id[x->n] = ids[i];
@@ -357,8 +324,8 @@ static void add_index(struct archive *x, uint32_t pos, int n, const int32_t *ids
     int first = x->n;
     add_piece(x, pos, n, ids);
     for (int i = 0; i < n; i++) {
-        if (x->opts.asks[ids[i]]) mark_question(x, first + i, sentence);
-        if (x->opts.ends[ids[i]]) sentence = (int64_t)pos + i + 1;
+        if (archive_asks(x, ids[i])) mark_question(x, first + i, sentence);
+        if (archive_ends(x, ids[i])) sentence = (int64_t)pos + i + 1;
     }
     archive_count(x, ids, n);
 }
@@ -387,8 +354,8 @@ int archive_add(struct archive *x, const struct cache *c, const int32_t *ids, in
 /* Whether the sentence of a token ends with a question mark among the first n_ids tokens. */
 static bool asks_at(const struct archive *x, const int32_t *ids, int64_t n_ids, int64_t at)
 {
-    while (at < n_ids && !x->opts.ends[ids[at]]) at++;
-    return at < n_ids && x->opts.asks[ids[at]];
+    while (at < n_ids && !archive_ends(x, ids[at])) at++;
+    return at < n_ids && archive_asks(x, ids[at]);
 }
 
 bool archive_found(struct archive *x, uint32_t pos, int n, const int32_t *ids, int64_t n_ids)

@@ -34,20 +34,19 @@ struct archive_store {
     int (*drop)(void *ctx, uint32_t pos, struct err *e);
 };
 
-/* For the choosers by meaning and by queries (recall.h). */
+/* For the chooser by meaning (recall.h). */
 struct archive_compare {
-    const struct kernels *kernels;
     int n_embd;                                       /* 0 = nothing is chosen by meaning */
     void (*embed)(void *ctx, int32_t id, float *out); /* a token's input embedding, [n_embd] */
     void *ctx;
-    int n_group; /* query heads per KV head; 0 = nothing by queries */
 };
 
 struct archive_opts {
     int64_t bytes;              /* maximum size of the units */
     struct archive_store store; /* put NULL = in memory */
     int n_returning;            /* positions that may return at once */
-    /* of the vocabulary (token_words.h) */
+    /* of the vocabulary (token_words.h); tokens below 0 are marks: no word, the end of a sentence
+     */
     int n_vocab, n_words;
     const uint32_t *word; /* [n_vocab] 0 = none */
     const uint8_t *asks;  /* [n_vocab] 1 = the token ends a question */
@@ -59,9 +58,6 @@ struct archive_piece {
     uint32_t pos; /* of its first position */
     uint16_t n;
     uint32_t first; /* its tokens: [first, first + n) */
-    /* from 1: number of its stretch's digest (recall_queries.c), at the first of the stretch's
-     * pieces; 0 = not made */
-    uint32_t digest;
 };
 
 struct archive {
@@ -71,7 +67,7 @@ struct archive {
     int n_max;                    /* positions */
     int n;                        /* positions kept */
     uint32_t *pos;                /* [n] ascending */
-    int32_t *id;                  /* [n] */
+    int32_t *id;                  /* [n] -1 = a mark, which nobody said */
     uint8_t *asks;                /* [n] 1 = part of a question */
     uint32_t *slot;               /* [n] in `units`; in memory only */
     struct archive_piece *pieces; /* [n_pieces] ascending */
@@ -94,12 +90,6 @@ struct archive {
     float *centre, *message, *row; /* [n_embd] */
     float *similar;                /* [n_vocab] */
     bool has_centre;
-    /* digests of stretches, of recall_queries.c; NULL = not used */
-    int8_t *digest;         /* [n_digests_max][n_layer * n_head][head_dim] */
-    float *digest_scale;    /* [n_digests_max][n_layer * n_head] */
-    float *key;             /* [2][head_dim] scratch */
-    uint32_t *free_digests; /* [n_free_digests] */
-    uint32_t n_digests, n_digests_max, n_free_digests;
 };
 
 /* Bytes of one position: of each layer and KV head the key, the value, then the score. */
@@ -114,6 +104,21 @@ size_t archive_index_bytes(const struct archive_opts *o, const struct cache_shap
 
 void archive_clear(struct archive *x);
 
+static inline uint32_t archive_word(const struct archive *x, int32_t id)
+{
+    return id < 0 ? 0 : x->opts.word[id];
+}
+
+static inline bool archive_ends(const struct archive *x, int32_t id)
+{
+    return id < 0 || x->opts.ends[id];
+}
+
+static inline bool archive_asks(const struct archive *x, int32_t id)
+{
+    return id >= 0 && x->opts.asks[id];
+}
+
 /* Counts the words of the tokens of positions n_seen … n_seen + n - 1, after resuming. */
 void archive_count(struct archive *x, const int32_t *ids, int n);
 
@@ -122,8 +127,8 @@ void archive_count(struct archive *x, const int32_t *ids, int n);
 int archive_add(struct archive *x, const struct cache *c, const int32_t *ids, int n, struct err *e);
 
 /* The number of pieces, from the i-th on, in the same stretch of ARCHIVE_PIECE positions: several
- * if the units were added at several times. They are dropped together and have one digest, so that
- * nothing depends on those times. */
+ * if the units were added at several times. They are dropped together, so that nothing
+ * depends on those times. */
 int archive_n_in_stretch(const struct archive *x, int i);
 
 bool archive_holds(const struct archive *x, int64_t from, int64_t end);

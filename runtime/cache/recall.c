@@ -9,7 +9,6 @@
 static const char *const chooser_names[] = {[RECALL_OFF] = "off",
                                             [RECALL_WORDS] = "words",
                                             [RECALL_MEANING] = "meaning",
-                                            [RECALL_QUERIES] = "queries",
                                             [RECALL_MIX] = "mix"};
 
 /* This share of a window's positions must be evicted, over all heads: the others are in the
@@ -119,7 +118,7 @@ static bool is_vague(const struct archive *x, const struct recall_query *q, floa
 {
     if (q->chooser != RECALL_WORDS || share >= RECALL_VAGUE) return false;
     for (int i = 0; i < q->n; i++)
-        if (x->opts.asks[q->ids[i]]) return true;
+        if (archive_asks(x, q->ids[i])) return true;
     return false;
 }
 
@@ -129,7 +128,7 @@ static float rarest(const struct archive *x, int start)
     int end = start + RECALL_LEAD + RECALL_CORE;
     float most = 0;
     for (int i = start + RECALL_LEAD; i < end && i < x->n && !x->asks[i]; i++) {
-        uint32_t word = x->opts.word[x->id[i]];
+        uint32_t word = archive_word(x, x->id[i]);
         float idf = word ? archive_idf(x, x->n_with[word]) : 0;
         most = idf > most ? idf : most;
     }
@@ -151,16 +150,12 @@ static void rank_by_rarity(struct archive *x)
 }
 
 static int choose_by(enum recall_chooser chooser, struct archive *x, const struct cache *c,
-                     const struct recall_query *q, int max, struct recall_window *out,
-                     struct err *e)
+                     const struct recall_query *q, int max, struct recall_window *out)
 {
     float share = 1;
-    int rc = 0;
     memset(x->weight, 0, (size_t)x->n * sizeof *x->weight);
     if (chooser == RECALL_WORDS) share = recall_weigh_words(x, q);
     if (chooser == RECALL_MEANING) recall_weigh_meaning(x, q);
-    if (chooser == RECALL_QUERIES) rc = recall_weigh_queries(x, q, e);
-    if (rc) return rc;
     find_peaks(x);
     int n = pick(x, c, 0, 0, 1, out);
     if (n) n = pick(x, c, LEAST * out[0].weight, n, max, out);
@@ -198,12 +193,12 @@ static int join(const struct recall_window *w, int n, struct recall_window *all,
 
 /* By the sum of their reciprocal ranks (Cormack, Clarke and Buettcher, SIGIR 2009). */
 static int choose_mix(struct archive *x, const struct cache *c, const struct recall_query *q,
-                      int max, struct recall_window *out, struct err *e)
+                      int max, struct recall_window *out)
 {
     struct recall_window found[RECALL_MAX], all[2 * RECALL_MAX];
-    int n = choose_by(RECALL_WORDS, x, c, q, max, found, e);
+    int n = choose_by(RECALL_WORDS, x, c, q, max, found);
     int n_all = join(found, n, all, 0);
-    n = choose_by(RECALL_MEANING, x, c, q, max, found, e);
+    n = choose_by(RECALL_MEANING, x, c, q, max, found);
     n_all = join(found, n, all, n_all);
     qsort(all, (size_t)n_all, sizeof *all, by_weight);
     if (n_all > max) n_all = max;
@@ -212,12 +207,12 @@ static int choose_mix(struct archive *x, const struct cache *c, const struct rec
 }
 
 int recall_choose(struct archive *x, const struct cache *c, const struct recall_query *q, int max,
-                  struct recall_window out[RECALL_MAX], struct err *e)
+                  struct recall_window out[RECALL_MAX])
 {
     bool wanted = q->n_wanted || q->from < q->end;
     if (x->n == 0 || max < 1) return 0;
-    if (q->chooser == RECALL_MIX && !wanted) return choose_mix(x, c, q, max, out, e);
-    return choose_by(wanted ? RECALL_WORDS : q->chooser, x, c, q, max, out, e);
+    if (q->chooser == RECALL_MIX && !wanted) return choose_mix(x, c, q, max, out);
+    return choose_by(wanted ? RECALL_WORDS : q->chooser, x, c, q, max, out);
 }
 
 int recall_range(const struct archive *x, const struct cache *c, uint32_t from, uint32_t end,

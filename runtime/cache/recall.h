@@ -8,8 +8,7 @@
  *
  * Keys are kept before RoPE and rotated by slot, so a returned unit is as good as before: the same
  * bytes in the same order. The idea of returning pages is ArkVale's (NeurIPS 2024) and EpiCache's
- * (arXiv 2509.17396); recall_queries.c names the source of its digests, the other choices are our
- * own. */
+ * (arXiv 2509.17396), the other choices are our own. */
 #ifndef RETAIN_RUNTIME_CACHE_RECALL_H
 #define RETAIN_RUNTIME_CACHE_RECALL_H
 
@@ -20,8 +19,9 @@ struct pool;
 #define RECALL_WINDOW  16
 #define RECALL_MAX     16  /* windows */
 #define RECALL_MESSAGE 128 /* number of tokens of a message that are searched for: the newest */
+#define RECALL_ANSWER  24  /* the same of an answer */
 
-enum recall_chooser { RECALL_OFF, RECALL_WORDS, RECALL_MEANING, RECALL_QUERIES, RECALL_MIX };
+enum recall_chooser { RECALL_OFF, RECALL_WORDS, RECALL_MEANING, RECALL_MIX };
 
 struct recall_opts {
     enum recall_chooser chooser;
@@ -39,9 +39,8 @@ struct recall_query {
     const int32_t *ids, *before;
     const int32_t *wanted; /* words that the user asked to bring back */
     int n, n_before, n_wanted;
-    int n_vague;          /* windows for a vague question (see recall_choose); 0 = as for others */
-    uint32_t from, end;   /* positions that the user asked to bring back; none if equal */
-    const float *queries; /* [n_layer][query heads][head_dim] means, for RECALL_QUERIES */
+    int n_vague;        /* windows for a vague question (see recall_choose); 0 = as for others */
+    uint32_t from, end; /* positions that the user asked to bring back; none if equal */
 };
 
 struct recall_window {
@@ -50,7 +49,7 @@ struct recall_window {
     float weight;
 };
 
-/* The chooser with this name ("off", "words", "meaning", "queries", "mix"); false = unknown. */
+/* The chooser with this name ("off", "words", "meaning", "mix"); false = unknown. */
 bool recall_chooser_named(const char *name, enum recall_chooser *out);
 const char *recall_chooser_name(enum recall_chooser chooser);
 
@@ -63,17 +62,15 @@ int recall_newest_pct(enum recall_chooser chooser);
  *
  *   words    with rare words and pairs of words of the message, statements before questions
  *   meaning  with words whose input embeddings are like those of the message's words
- *   queries  whose mean keys answer the message's mean queries
  *   mix      by the ranks that words and meaning give
  *
  * If the message is a question whose words name nothing ("Who am I?"), words adds windows with the
  * rarest words of their own, up to n_vague in all.
  *
  * What the user asked to bring back is always searched for by words. Returns the number of windows,
- * at most `max` or n_vague, the best first, or an error: a piece of the archive could not be
- * read. */
+ * at most `max` or n_vague, the best first. */
 int recall_choose(struct archive *x, const struct cache *c, const struct recall_query *q, int max,
-                  struct recall_window out[RECALL_MAX], struct err *e);
+                  struct recall_window out[RECALL_MAX]);
 
 /* Windows of archived positions in [from, end), in order, of which any unit is evicted. Returns
  * their number, at most `max`. */

@@ -43,7 +43,5 @@ static inline float recall_most(const float *weights, int n)
 #define RECALL_VAGUE 0.25f
 float recall_weigh_words(struct archive *x, const struct recall_query *q);
 void recall_weigh_meaning(struct archive *x, const struct recall_query *q);
-/* Reads stretches whose digests are missing. Returns 0 or an error. */
-int recall_weigh_queries(struct archive *x, const struct recall_query *q, struct err *e);
 
 #endif

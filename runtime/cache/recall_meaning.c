@@ -42,7 +42,7 @@ static void find_centre(struct archive *x)
 
 static float idf_of(const struct archive *x, int32_t id)
 {
-    uint32_t word = x->opts.word[id];
+    uint32_t word = archive_word(x, id);
     return word ? archive_idf(x, x->n_with[word]) : 0;
 }
 

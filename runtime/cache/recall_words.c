@@ -71,11 +71,11 @@ static void each_found(struct archive *x, struct terms *t,
                        void (*found)(struct archive *x, struct term *t, int at))
 {
     for (int i = 0; i < x->n; i++) {
-        uint32_t word = x->opts.word[x->id[i]];
+        uint32_t word = archive_word(x, x->id[i]);
         int first = t->first[hash_of(word)] - 1;
         if (first < 0) continue;
         bool follows = i + 1 < x->n && x->pos[i + 1] == x->pos[i] + 1;
-        uint32_t next = follows ? x->opts.word[x->id[i + 1]] : 0;
+        uint32_t next = follows ? archive_word(x, x->id[i + 1]) : 0;
         for (int k = first; k < t->n && hash_of(t->of[k].word) == hash_of(word); k++) {
             struct term *o = &t->of[k];
             if (o->word == word && (o->next == 0 || o->next == next)) found(x, o, i);
@@ -105,6 +105,14 @@ static void weigh_terms(struct terms *t, const struct archive *x)
         if (t->of[i].weight > LEAST_TERM * most) t->of[n++] = t->of[i];
     t->n = n;
     sort_terms(t);
+}
+
+/* Whether anything archived contains one of the message's own words. */
+static bool shares_word(const struct terms *t)
+{
+    for (int i = 0; i < t->n; i++)
+        if (t->of[i].own && t->of[i].n_found) return true;
+    return false;
 }
 
 /* The sum of the heaviest of the message's own terms. */
@@ -148,7 +156,7 @@ static void limit_before(struct archive *x)
 static void weigh_passage(struct archive *x, uint32_t from, uint32_t end)
 {
     for (int i = archive_index(x, from); i < x->n && x->pos[i] < end; i++) {
-        uint32_t word = x->opts.word[x->id[i]];
+        uint32_t word = archive_word(x, x->id[i]);
         float weight =
             WANTED_WEIGHT * (1 + recall_cube(word ? archive_idf(x, x->n_with[word]) : 0));
         for (int s = i - (RECALL_LEAD + RECALL_CORE - 1) > 0 ? i - (RECALL_LEAD + RECALL_CORE - 1)
@@ -167,6 +175,7 @@ float recall_weigh_words(struct archive *x, const struct recall_query *q)
     add_message(&t, x, q->before, q->n_before, RECALL_BEFORE, false);
     sort_terms(&t);
     each_found(x, &t, count_term);
+    if (!shares_word(&t)) t.n = 0;
     weigh_terms(&t, x);
     memset(x->value, 0, (size_t)x->n * sizeof *x->value);
     each_found(x, &t, weigh_term);

@@ -230,11 +230,6 @@ int context_run(struct context *x, const int32_t *ids, int n, int n_logits, stru
     return rc;
 }
 
-void context_queries(struct context *x, const int32_t *ids, int n, int n_mean, float *out)
-{
-    forward_queries(&x->forward, &x->cache, ids, n, n_mean, out);
-}
-
 int context_try_max(const struct context *x)
 {
     const struct model *m = x->engine->model;

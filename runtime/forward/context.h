@@ -80,10 +80,6 @@ int context_draw(struct context *x, const struct sampling *s, const int32_t *rec
  * unchanged. */
 int context_run_again(struct context *x, int32_t id, struct err *e);
 
-/* The mean queries of tokens that are run later (forward_queries); not on a GPU, nor for models
- * with recurrent layers. */
-void context_queries(struct context *x, const int32_t *ids, int n, int n_mean, float *out);
-
 /* Scores the newest units that have no score yet (cis_score): call before saving them. */
 void context_score(struct context *x);
 

@@ -162,16 +162,6 @@ static void open_part(void *ctx, int part, int thread)
     }
 }
 
-/* Adds up queries for forward_queries. */
-static void sum_queries(const struct layer_step *s)
-{
-    const struct forward *f = s->f;
-    const size_t n_q = (size_t)model_n_q(f->model), row = (size_t)model_n_qkv(f->model);
-    float *sums = f->query_sums + (size_t)s->index * n_q;
-    for (int t = s->n - f->n_summed; t < s->n; t++)
-        for (size_t i = 0; i < n_q; i++) sums[i] += f->qkv[(size_t)t * row + i];
-}
-
 /* Computes attention's output, the input of the matrix o. */
 static void run_attention(struct layer_step *s)
 {
@@ -189,9 +179,7 @@ static void run_attention(struct layer_step *s)
 
     attend_run(s);
     int64_t began_ns = cis_clock(f);
-    bool observes = !l->is_windowed && !l->shares_kv;
-    if (observes && f->query_sums) sum_queries(s);
-    if (observes && !f->query_sums) score_observe(f, s->c, s->index, s->n);
+    if (!l->is_windowed && !l->shares_kv) score_observe(f, s->c, s->index, s->n);
     cis_clock_add(f, began_ns, f->n_threads);
     if (l->is_gated) pool_run(f->pool, linear_parts(s->n, LINEAR_TOKENS), open_part, s);
 }
@@ -346,21 +334,6 @@ int forward_try(struct forward *f, struct cache *c, const int32_t *ids, int n)
     cache_take_back(c, n);
     forward_output(f, f->x, n, f->logits);
     return 0;
-}
-
-void forward_queries(struct forward *f, struct cache *c, const int32_t *ids, int n, int n_mean,
-                     float *out)
-{
-    const size_t n_sums = (size_t)(f->model->n_kv_layer * model_n_q(f->model));
-    assert(n_mean >= 1 && n_mean <= n && !f->first_layer);
-    memset(out, 0, n_sums * sizeof *out);
-    f->query_sums = out;
-    f->n_summed = n_mean;
-    run_layers(f, c, ids, n, true);
-    f->query_sums = NULL;
-    cache_take_back(c, n);
-    cache_take_back(c, 0); /* none of them is added */
-    for (size_t i = 0; i < n_sums; i++) out[i] /= (float)n_mean;
 }
 
 void forward_accept(struct forward *f, struct cache *c, int i)

@@ -46,12 +46,6 @@ int forward_run(struct forward *f, struct cache *c, const int32_t *ids, int n, i
 int forward_try(struct forward *f, struct cache *c, const int32_t *ids, int n);
 void forward_accept(struct forward *f, struct cache *c, int i);
 
-/* The queries of a text that is run later: runs n (1 … chunk) tokens as forward_run does, but
- * leaves cache and policy as they were. out [n_kv_layer][n_q]: the mean, before RoPE, of the last
- * n_mean tokens' queries in layers without windows. Not for models with recurrent layers. */
-void forward_queries(struct forward *f, struct cache *c, const int32_t *ids, int n, int n_mean,
-                     float *out);
-
 /* Logits [n][n_vocab] of n rows of the residual stream. */
 void forward_output(struct forward *f, const float *x, int n, float *logits);
 

@@ -64,11 +64,6 @@ struct forward {
     /* Gets the input of every matrix, x[n_tok][w->n_in], for calibration; NULL = not used. */
     void (*watch)(void *ctx, const struct kn_weight *w, const float *x, int n_tok);
     void *watch_ctx;
-    /* forward_queries: sums of the last n_summed tokens' queries, [n_kv_layer][n_q]; NULL = not
-     * used
-     */
-    float *query_sums;
-    int n_summed;
     /* adds up the time that scoring takes in all threads; NULL = not counted */
     _Atomic int64_t *score_ns;
     /* scratch, [chunk] rows each */

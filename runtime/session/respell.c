@@ -149,6 +149,7 @@ struct respell {
 
 static void follow(struct respell *r, const struct store_message *m)
 {
+    static const struct session_sink silent;
     static const enum chat_role roles[] = {
         [STORE_SYSTEM] = CHAT_SYSTEM, [STORE_USER] = CHAT_USER, [STORE_ASSISTANT] = CHAT_ASSISTANT};
     const struct save_message message = {.role = roles[m->role],
@@ -157,7 +158,7 @@ static void follow(struct respell *r, const struct store_message *m)
                                          .ids = m->tokens,
                                          .n_ids = m->n_tokens,
                                          .thought = {.text = m->thought.text, .n = m->thought.n}};
-    session_follow(r->s, &message, r->position);
+    session_follow(r->s, &message, r->position, &silent);
     r->position += (int64_t)m->n_tokens;
 }
 

@@ -88,11 +88,6 @@ static void forget_after(struct session *s, const struct cut *c, const struct to
     session_draft_forget(s);
     for (int64_t i = 0; i < c->n_tokens; i++) session_push(s, ids->ids[i]);
     session_recall_forget(s);
-    for (size_t i = 0; i < s->n_messages; i++) {
-        int64_t from = i ? s->messages[i - 1].end : 0;
-        session_recall_said(s, s->messages[i].role, ids->ids + from,
-                            (size_t)(s->messages[i].end - from));
-    }
     cache_clear(&s->ctx.cache);
     session_marks_pin(s);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/decimal.h"
+#include "base/memory.h"
 #include "base/system.h"
 #include "runtime/forward/engine.h"
 #include "runtime/session/repetition.h"
@@ -98,17 +99,54 @@ const char *session_before(const struct session *s, const struct save_message *m
     return chat_before(g->template, m->role, first && s->system);
 }
 
-void session_report_tokens(const struct session *s, const struct save_message *m, int64_t position,
-                           bool first, const struct session_sink *k)
+uint16_t *session_align(const struct session *s, const struct save_message *m, bool first)
 {
-    const struct engine *g = s->engine;
-    if (!k->tokens || m->n_ids == 0) return;
-    uint16_t *n_bytes = malloc(m->n_ids * sizeof *n_bytes);
-    if (!n_bytes) return;
-    const char *before = session_before(s, m, first);
-    token_text_align(g->tokenizer, m->ids, m->n_ids, before, m->text, m->n_text, n_bytes);
-    k->tokens(k->ctx, position, (int)m->n_ids, n_bytes);
+    uint16_t *n_bytes = memory_grow(NULL, m->n_ids + 1, sizeof *n_bytes);
+    token_text_align(s->engine->tokenizer, m->ids, m->n_ids, session_before(s, m, first), m->text,
+                     m->n_text, n_bytes);
+    return n_bytes;
+}
+
+/* Marks the tokens among the first n that stand for this text of the turn before. */
+static bool find_past(const struct session *s, const struct save_message *m, size_t n,
+                      enum chat_role role, const struct str *text, bool *past)
+{
+    const struct save_message was = {.role = role,
+                                     .text = str_get(text),
+                                     .n_text = text->n,
+                                     .ids = m->ids,
+                                     .n_ids = n,
+                                     .thought.n = s->turn.thought.n};
+    uint16_t *n_bytes = session_align(s, &was, s->turn.position == 0);
+    bool found = false;
+    for (size_t i = 0; i < n; i++) found |= past[i] |= n_bytes[i] > 0;
     free(n_bytes);
+    return found;
+}
+
+/* A message's tokens may begin with a part of the turn before, its answer at least. */
+static void find_turn(const struct session *s, const struct save_message *m,
+                      const uint16_t *n_bytes, bool *past)
+{
+    const struct session_turn *t = &s->turn;
+    size_t n = 0;
+    while (n < m->n_ids && !n_bytes[n]) n++;
+    if (m->role == CHAT_USER && t->begun && n < m->n_ids &&
+        find_past(s, m, n, CHAT_ASSISTANT, &t->answer, past))
+        find_past(s, m, n, CHAT_USER, &t->user, past);
+}
+
+void session_describe(struct session *s, const struct save_message *m, int64_t position,
+                      const struct session_sink *k)
+{
+    uint16_t *n_bytes = session_align(s, m, position == 0);
+    bool *past = memory_grow(NULL, m->n_ids + 1, sizeof *past);
+    memset(past, 0, m->n_ids * sizeof *past);
+    if (k->tokens && m->n_ids) k->tokens(k->ctx, position, (int)m->n_ids, n_bytes);
+    find_turn(s, m, n_bytes, past);
+    session_recall_message(s, m, position, n_bytes, past);
+    free(n_bytes);
+    free(past);
 }
 
 bool session_keeps_all(const struct session *s)
@@ -216,7 +254,7 @@ int session_read_pending(struct session *s, bool answers, const struct session_s
         if (rc) return rc;
         s->read_ns += system_clock_ns() - t0;
         s->n_read += n;
-        session_recall_ran(s, s->pending.ids, n);
+        session_recall_ran(s, n);
         session_drop_pending(s, (size_t)n);
         s->n_tail += n;
         done += n;
@@ -468,7 +506,7 @@ static int generate(struct session *s, const struct session_sink *k, enum sessio
         int64_t t0 = system_clock_ns();
         rc = session_run_drawn(s, t.id, e);
         if (rc) return rc;
-        session_recall_ran(s, &t.id, 1);
+        session_recall_ran(s, 1);
         session_drop_pending(s, 1);
         s->decode_ns += system_clock_ns() - t0;
         s->n_decoded++;
@@ -538,15 +576,15 @@ int session_encode(const struct session *s, enum chat_role role, const char *tex
 int session_push_message(struct session *s, const struct save_message *m,
                          const struct session_sink *k, struct err *e)
 {
-    session_report_tokens(s, m, s->n_tokens, s->n_tokens == 0, k);
-    session_recall_said(s, m->role, m->ids, m->n_ids);
-    session_follow(s, m, s->n_tokens);
+    session_follow(s, m, s->n_tokens, k);
     for (size_t i = 0; i < m->n_ids; i++) session_push(s, m->ids[i]);
     return session_add_message(s, m->role, s->n_tokens, e);
 }
 
-void session_follow(struct session *s, const struct save_message *m, int64_t position)
+void session_follow(struct session *s, const struct save_message *m, int64_t position,
+                    const struct session_sink *k)
 {
+    session_describe(s, m, position, k);
     if (m->role == CHAT_USER) session_turn_begin(s, m, position);
     if (m->role == CHAT_ASSISTANT) session_turn_answer(s, m, &s->heard[0], &s->heard[1]);
     str_clear(&s->heard[0]);
@@ -688,7 +726,7 @@ static int read_as_answer(struct session *s, const struct session_sink *k, struc
         if (cache_room(&s->ctx.cache) < n) return session_read_taken(s, k, e);
         rc = context_run(&s->ctx, s->pending.ids, n, 0, e);
         if (rc) return rc;
-        session_recall_ran(s, s->pending.ids, n);
+        session_recall_ran(s, n);
         session_drop_pending(s, (size_t)n);
     }
     if (!rc && s->save) rc = session_save_now(s, NULL, e);

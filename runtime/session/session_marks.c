@@ -3,6 +3,7 @@
  * again; they are saved with the conversation's state. */
 #include "runtime/session/session_parts.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/forward/engine.h"
@@ -112,21 +113,14 @@ struct opening {
     bool found;
 };
 
-static void find_text(void *ctx, int64_t position, int n, const uint16_t *n_bytes)
-{
-    struct opening *o = ctx;
-    for (int i = 0; i < n && !o->found; i++) {
-        o->found = n_bytes[i] > 0;
-        o->first = position + i;
-    }
-}
-
 static void first_message(void *ctx, const struct save_message *m)
 {
     struct opening *o = ctx;
-    const struct session_sink k = {.ctx = o, .tokens = find_text};
-    if (!o->found) session_report_tokens(o->s, m, 0, true, &k);
+    if (o->found) return;
+    uint16_t *n_bytes = session_align(o->s, m, true);
+    while (o->first + 1 < (int64_t)m->n_ids && !n_bytes[o->first]) o->first++;
     o->found = true;
+    free(n_bytes);
 }
 
 static int text_of(const struct session *s, int64_t turn, struct evict_pin *out, struct err *e)

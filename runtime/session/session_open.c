@@ -150,9 +150,10 @@ static void follow(struct count *c, const struct save_message *m)
     struct session *s = c->s;
     struct save_message rest = *m;
     if (!m->running) {
-        session_follow(s, m, c->n_tokens);
+        session_follow(s, m, c->n_tokens, c->sink);
         return;
     }
+    session_describe(s, m, c->n_tokens, c->sink);
     rest.text = "";
     rest.n_text = 0;
     s->n_killed = (int64_t)m->n_ids;
@@ -170,8 +171,6 @@ static void follow(struct count *c, const struct save_message *m)
 static void count_message(void *ctx, const struct save_message *m)
 {
     struct count *c = ctx;
-    session_report_tokens(c->s, m, c->n_tokens, c->n_tokens == 0, c->sink);
-    session_recall_said(c->s, m->role, m->ids, m->n_ids);
     follow(c, m);
     c->n_tokens += (int64_t)m->n_ids;
     if (!c->rc) c->rc = session_add_message(c->s, m->role, c->n_tokens, c->e);
@@ -221,7 +220,7 @@ static int load(struct session *s, const struct session_sink *k, struct save_loa
     if (!rc && ids.n) rc = load_cache(s, out, e);
     if (!rc && out->n_run > (int64_t)ids.n)
         rc = err_set(e, ERR_FORMAT, "the saved cache of %s is ahead of its text; drop it", s->name);
-    if (!rc && out->n_run) rc = session_recall_loaded(s, ids.ids, out->n_run, e);
+    if (!rc && out->n_run) rc = session_recall_loaded(s, out->n_run, e);
     for (size_t i = 0; !rc && i < ids.n; i++) {
         if ((int64_t)i >= out->n_run) tokens_push(&s->pending, ids.ids[i]);
         session_remember(s, ids.ids[i]);
@@ -278,7 +277,7 @@ int session_reload(struct session *s, const struct session_sink *k, struct err *
     struct save_loaded loaded;
     s->n_killed = 0;
     int rc = load_cache(s, &loaded, e);
-    if (!rc && loaded.n_run) rc = session_recall_loaded(s, s->pending.ids, loaded.n_run, e);
+    if (!rc && loaded.n_run) rc = session_recall_loaded(s, loaded.n_run, e);
     session_drop_pending(s, (size_t)loaded.n_run);
     if (!rc && !loaded.usable) rc = save_drop(s->save, e);
     if (!rc) rc = replay(s, k, e);

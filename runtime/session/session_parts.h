@@ -21,12 +21,17 @@ struct session_recall {
     struct token_words words;
     struct archive archive;
     struct arena arena;
-    struct tokens run; /* run, but not archived yet */
-    float *queries;    /* of the message (context_queries); NULL = not used */
-    void *embedding;   /* the token's that is compared (model_embedding) */
-    /* the newest tokens of the user's last message, and of the one before */
+    /* tokens that are not archived yet, from position said_from; -1 = a mark, not text that the
+     * user or the model said. The first n_ran were run; the next n_skip that are told are known. */
+    struct tokens said;
+    int64_t said_from, n_skip;
+    size_t n_ran;
+    void *embedding; /* the token's that is compared (model_embedding) */
+    /* the newest tokens of the user's last message's text, and of the one before */
     int32_t message[RECALL_MESSAGE], before[RECALL_MESSAGE];
     int n_message, n_before;
+    int32_t newest[RECALL_ANSWER]; /* [n_newest] of the answer */
+    size_t n_newest;
     /* words given to session_recall, or positions of session_recall_turn, for the next message */
     struct tokens wanted;
     uint32_t wanted_from, wanted_end;
@@ -141,13 +146,18 @@ void session_drop_pending(struct session *s, size_t n);
 int session_add_message(struct session *s, enum chat_role role, int64_t end, struct err *e);
 /* The text directly before a message's text. `first`: of the conversation. */
 const char *session_before(const struct session *s, const struct save_message *m, bool first);
-/* Keeps track of the newest turn; call with each message that begins at `position`, in order. */
-void session_follow(struct session *s, const struct save_message *m, int64_t position);
+/* The bytes of a message's text that each of its tokens stands for (token_text_align), to be freed.
+ * `first`: of the conversation. */
+uint16_t *session_align(const struct session *s, const struct save_message *m, bool first);
+/* Reports which tokens of a message stand for its text, to the sink and to recall. Call with each
+ * message, in order. */
+void session_describe(struct session *s, const struct save_message *m, int64_t position,
+                      const struct session_sink *k);
+/* The same, and keeps track of the newest turn. */
+void session_follow(struct session *s, const struct save_message *m, int64_t position,
+                    const struct session_sink *k);
 /* Makes whole characters of an answer's bytes. */
 void session_join_characters(const struct str *bytes, struct str *out);
-/* Reports the bytes of the text for each token of a message. `first`: of the conversation. */
-void session_report_tokens(const struct session *s, const struct save_message *m, int64_t position,
-                           bool first, const struct session_sink *k);
 
 const struct save_state *session_state_now(struct session *s);
 int session_save_now(struct session *s, const struct save_token *first, struct err *e);
@@ -204,14 +214,19 @@ bool session_keeps_all(const struct session *s); /* its policy never evicts */
 /* Call after opening the context; does nothing if recall is off. */
 int session_recall_open(struct session *s, struct err *e);
 void session_recall_close(struct session *s);
-/* Call with each message, in order, before any of it is run. */
-void session_recall_said(struct session *s, enum chat_role role, const int32_t *ids, size_t n);
+/* Takes a message at `position` (session_describe): n_bytes[n_ids] of its text that each token
+ * stands for, 0 = none; past[n_ids]: text of the turn before that is run again. The tokens of an
+ * answer follow one by one. */
+void session_recall_message(struct session *s, const struct save_message *m, int64_t position,
+                            const uint16_t *n_bytes, const bool *past);
+/* Takes a token of an answer; said: it is text, not a mark. */
+void session_recall_token(struct session *s, int32_t id, bool said);
 /* Forgets all messages and the archive; call before a conversation is loaded again. */
 void session_recall_forget(struct session *s);
-/* Call after save_load, with the tokens of the conversation; the first n_run are in the cache. */
-int session_recall_loaded(struct session *s, const int32_t *ids, int64_t n_run, struct err *e);
-/* Call after these tokens were run. */
-void session_recall_ran(struct session *s, const int32_t *ids, int n);
+/* Call after save_load; the first n_run tokens of the conversation are in the cache. */
+int session_recall_loaded(struct session *s, int64_t n_run, struct err *e);
+/* Call after the next n tokens were run. */
+void session_recall_ran(struct session *s, int n);
 /* Archives the tokens that were run since the last call; call before an eviction. */
 int session_recall_keep(struct session *s, struct err *e);
 /* Returns units for the message; call before its last n_left tokens are run. */

@@ -2,7 +2,7 @@
  * a message is about return before the message's last part is run. */
 #include "runtime/session/session_parts.h"
 
-#include <stdlib.h>
+#include <assert.h>
 #include <string.h>
 
 #include "base/system.h"
@@ -21,38 +21,12 @@ static void embed(void *ctx, int32_t id, float *out)
     model_embedding(s->engine->model, s->engine->kernels, id, s->recall.embedding, out);
 }
 
-/* The data that the chooser compares; ERR_USAGE: this model or device does not have it. */
-static int compare_of(struct session *s, struct archive_compare *out, struct err *e)
-{
-    const struct engine *g = s->engine;
-    const enum recall_chooser chooser = s->opts.recall.chooser;
-    const char *name = recall_chooser_name(chooser);
-    *out = (struct archive_compare){.kernels = g->kernels};
-    if (chooser == RECALL_QUERIES) {
-        if (s->ctx.gpu)
-            return err_set(e, ERR_USAGE, "--recall %s: not on a GPU; --device cpu, or words", name);
-        if (g->model->recurrent.n_layer)
-            return err_set(e, ERR_USAGE,
-                           "--recall %s: not for %s, which has recurrent layers; words works", name,
-                           g->model->name);
-        out->n_group = g->model->n_head / g->model->n_kv_head;
-    }
-    if (chooser == RECALL_MEANING || chooser == RECALL_MIX) {
-        out->n_embd = g->model->n_embd;
-        out->embed = embed;
-        out->ctx = s;
-    }
-    return 0;
-}
-
 /* Takes the archive's memory from `a`, backed or only planned. */
 static void plan(struct session *s, const struct archive_opts *o, struct arena *a)
 {
-    const struct model *m = s->engine->model;
-    size_t n_queries = (size_t)(m->n_kv_layer * model_n_q(m));
     archive_plan(&s->recall.archive, o, &s->ctx.cache.shape, a);
-    if (o->compare.n_group) s->recall.queries = arena_take(a, n_queries, sizeof *s->recall.queries);
-    if (o->compare.n_embd) s->recall.embedding = arena_take(a, model_embedding_bytes(m), 1);
+    if (o->compare.n_embd)
+        s->recall.embedding = arena_take(a, model_embedding_bytes(s->engine->model), 1);
 }
 
 int session_recall_open(struct session *s, struct err *e)
@@ -61,9 +35,7 @@ int session_recall_open(struct session *s, struct err *e)
     struct session_recall *r = &s->recall;
     struct arena a;
     if (o->chooser == RECALL_OFF || s->opts.read_only || session_keeps_all(s)) return 0;
-    struct archive_compare compare;
-    int rc = compare_of(s, &compare, e);
-    if (!rc) rc = token_words_open(&r->words, s->engine->tokenizer, e);
+    int rc = token_words_open(&r->words, s->engine->tokenizer, e);
     if (rc) return rc;
     struct archive_opts ao = {
         .bytes = o->archive_bytes,
@@ -73,8 +45,9 @@ int session_recall_open(struct session *s, struct err *e)
         .word = r->words.word,
         .asks = r->words.asks,
         .ends = r->words.ends,
-        .compare = compare,
     };
+    if (o->chooser != RECALL_WORDS)
+        ao.compare = (struct archive_compare){s->engine->model->n_embd, embed, s};
     if (!ao.bytes) ao.bytes = s->save ? RECALL_DISK_BYTES : RECALL_PRIVATE_BYTES;
     if (s->save) ao.store = save_archive(s->save, &s->ctx.cache, keep, s);
     arena_init_plan(&a, "archive");
@@ -82,7 +55,7 @@ int session_recall_open(struct session *s, struct err *e)
     rc = arena_init_sparse(&r->arena, "archive", a.used, e);
     if (rc) return rc;
     plan(s, &ao, &r->arena);
-    tokens_reserve(&r->run, (size_t)s->ctx.plan.chunk + (size_t)s->ctx.plan.reserve);
+    tokens_reserve(&r->said, (size_t)s->ctx.plan.chunk + (size_t)s->ctx.plan.reserve);
     r->on = true;
     return 0;
 }
@@ -91,22 +64,54 @@ void session_recall_close(struct session *s)
 {
     token_words_close(&s->recall.words);
     arena_release(&s->recall.arena);
-    tokens_release(&s->recall.run);
+    tokens_release(&s->recall.said);
     tokens_release(&s->recall.wanted);
     for (int i = 0; i < RECALL_MAX; i++) str_release(&s->recall.text[i]);
 }
 
 /* ---- messages and tokens --------------------------------------------------------------------- */
 
-void session_recall_said(struct session *s, enum chat_role role, const int32_t *ids, size_t n)
+/* Drops the tokens at `position` and after it, which are told again; those that were run stay. */
+static void tell_from(struct session_recall *r, int64_t position)
+{
+    int64_t n = position - r->said_from;
+    if (n < (int64_t)r->n_ran) n = (int64_t)r->n_ran;
+    if (n < (int64_t)r->said.n) r->said.n = (size_t)n;
+    r->n_skip = r->said_from + (int64_t)r->said.n - position;
+}
+
+static void tell(struct session_recall *r, int32_t id)
+{
+    if (!r->on || r->n_skip-- > 0) return;
+    r->n_skip = 0;
+    tokens_push(&r->said, id);
+}
+
+void session_recall_token(struct session *s, int32_t id, bool said)
 {
     struct session_recall *r = &s->recall;
-    size_t skip = n > RECALL_MESSAGE ? n - RECALL_MESSAGE : 0;
-    if (role != CHAT_USER) return;
+    tell(r, said ? id : -1);
+    if (!said) return;
+    if (r->n_newest == RECALL_ANSWER)
+        memmove(r->newest, r->newest + 1, --r->n_newest * sizeof *r->newest);
+    r->newest[r->n_newest++] = id;
+}
+
+void session_recall_message(struct session *s, const struct save_message *m, int64_t position,
+                            const uint16_t *n_bytes, const bool *past)
+{
+    struct session_recall *r = &s->recall;
+    tell_from(r, position);
+    if (m->role != CHAT_USER) return;
     memcpy(r->before, r->message, sizeof r->before);
-    r->n_before = r->n_message;
-    r->n_message = (int)(n - skip);
-    memcpy(r->message, ids + skip, (n - skip) * sizeof *ids);
+    r->n_before = position ? r->n_message : 0;
+    r->n_message = 0;
+    r->n_newest = 0;
+    for (size_t i = 0; i < m->n_ids; i++) tell(r, n_bytes[i] || past[i] ? m->ids[i] : -1);
+    size_t first = m->n_ids;
+    for (size_t n = 0; first > 0 && n < RECALL_MESSAGE; first--) n += n_bytes[first - 1] > 0;
+    for (size_t i = first; i < m->n_ids; i++)
+        if (n_bytes[i]) r->message[r->n_message++] = m->ids[i];
 }
 
 static void want_nothing(struct session_recall *r)
@@ -119,28 +124,40 @@ void session_recall_forget(struct session *s)
 {
     struct session_recall *r = &s->recall;
     r->n_message = r->n_before = r->last.n = 0;
-    r->run.n = 0;
+    r->n_newest = 0;
+    r->said.n = r->n_ran = 0;
+    r->said_from = r->n_skip = 0;
     want_nothing(r);
     if (r->on) archive_clear(&r->archive);
 }
 
-void session_recall_ran(struct session *s, const int32_t *ids, int n)
+void session_recall_ran(struct session *s, int n)
 {
     struct session_recall *r = &s->recall;
     /* Once saving has failed, units can't be archived either. */
     if (s->save && save_is_broken(s->save)) r->on = false;
-    for (int i = 0; r->on && i < n; i++) tokens_push(&r->run, ids[i]);
+    if (r->on) r->n_ran += (size_t)n;
+    assert(r->n_ran <= r->said.n);
 }
 
 /* ---- archiving ------------------------------------------------------------------------------- */
 
+/* Drops the first n tokens that were told. */
+static void drop_told(struct session_recall *r, size_t n)
+{
+    memmove(r->said.ids, r->said.ids + n, (r->said.n - n) * sizeof *r->said.ids);
+    r->said.n -= n;
+    r->said_from += (int64_t)n;
+}
+
 int session_recall_keep(struct session *s, struct err *e)
 {
     struct session_recall *r = &s->recall;
-    int n = (int)r->run.n;
+    const size_t n = r->n_ran;
     if (!r->on || n == 0) return 0;
-    int rc = archive_add(&r->archive, &s->ctx.cache, r->run.ids, n, e);
-    r->run.n = 0;
+    int rc = archive_add(&r->archive, &s->ctx.cache, r->said.ids, (int)n, e);
+    r->n_ran = 0;
+    drop_told(r, n);
     return rc;
 }
 
@@ -156,14 +173,16 @@ static void found_piece(void *ctx, uint32_t pos, int n)
     archive_found(f->archive, pos, n, f->ids, f->n_saved);
 }
 
-int session_recall_loaded(struct session *s, const int32_t *ids, int64_t n_run, struct err *e)
+int session_recall_loaded(struct session *s, int64_t n_run, struct err *e)
 {
     struct session_recall *r = &s->recall;
     if (!r->on) return 0;
-    struct found f = {&r->archive, ids, save_position(s->save)};
-    archive_count(&r->archive, ids, (int)f.n_saved);
-    session_recall_ran(s, ids + f.n_saved, (int)(n_run - f.n_saved));
-    return save_archive_each(s->save, found_piece, &f, e);
+    struct found f = {&r->archive, r->said.ids, save_position(s->save)};
+    archive_count(&r->archive, r->said.ids, (int)f.n_saved);
+    int rc = save_archive_each(s->save, found_piece, &f, e);
+    drop_told(r, (size_t)f.n_saved);
+    session_recall_ran(s, (int)(n_run - f.n_saved));
+    return rc;
 }
 
 /* ---- returning ------------------------------------------------------------------------------- */
@@ -186,6 +205,7 @@ static void spell(const struct session *s, int64_t first, int n, struct str *out
     str_clear(out);
     for (int i = archive_index(x, (uint32_t)first); i < x->n && x->pos[i] < first + n; i++) {
         size_t n_bytes;
+        if (x->id[i] < 0) continue;
         const char *bytes = tokenizer_bytes(s->engine->tokenizer, x->id[i], false, &n_bytes);
         str_append(out, bytes, n_bytes);
     }
@@ -228,7 +248,6 @@ static struct recall_query query_of(const struct session *s)
     const struct session_recall *r = &s->recall;
     return (struct recall_query){
         .chooser = s->opts.recall.chooser,
-        .queries = r->queries,
         .ids = r->message,
         .n = r->n_message,
         .before = r->before,
@@ -249,14 +268,13 @@ static int begin_wish(struct session *s, struct err *e)
 }
 
 /* The text that the user's wish alone finds now. */
-static int preview(struct session *s, struct session_recalled *out, struct err *e)
+static int preview(struct session *s, struct session_recalled *out)
 {
     struct session_recall *r = &s->recall;
     struct recall_window windows[RECALL_MAX];
     struct recall_query q = query_of(s);
     q.n = q.n_before = 0;
-    int n = recall_choose(&r->archive, &s->ctx.cache, &q, s->opts.recall.n_windows, windows, e);
-    if (n < 0) return n;
+    int n = recall_choose(&r->archive, &s->ctx.cache, &q, s->opts.recall.n_windows, windows);
     describe(s, windows, n);
     *out = r->last;
     r->last.n = 0;
@@ -273,7 +291,7 @@ int session_recall(struct session *s, const char *words, size_t n, struct sessio
     const struct tokenizer_span span = {str_get(&text), text.n, false};
     if (!rc) rc = tokenizer_encode(s->engine->tokenizer, &span, 1, true, &s->recall.wanted, e);
     str_release(&text);
-    return rc ? rc : preview(s, out, e);
+    return rc ? rc : preview(s, out);
 }
 
 int session_recall_turn(struct session *s, int64_t turn, struct session_recalled *out,
@@ -288,7 +306,7 @@ int session_recall_turn(struct session *s, int64_t turn, struct session_recalled
                        (long long)s->n_turns);
     s->recall.wanted_from = (uint32_t)session_turn_end(s, turn - 1);
     s->recall.wanted_end = (uint32_t)session_turn_end(s, turn);
-    return preview(s, out, e);
+    return preview(s, out);
 }
 
 int session_recall_return(struct session *s, struct recall_window *w, int n, struct err *e)
@@ -303,14 +321,6 @@ int session_recall_return(struct session *s, struct recall_window *w, int n, str
     return rc ? rc : context_loaded(&s->ctx, e);
 }
 
-/* Those of the message's newest tokens. */
-static void find_queries(struct session *s, int n_left)
-{
-    struct session_recall *r = &s->recall;
-    int n = r->n_message < 1 ? 1 : r->n_message < n_left ? r->n_message : n_left;
-    context_queries(&s->ctx, s->pending.ids, n_left, n, r->queries);
-}
-
 int session_recall_bring(struct session *s, int n_left, const struct session_sink *k, struct err *e)
 {
     struct session_recall *r = &s->recall;
@@ -323,10 +333,8 @@ int session_recall_bring(struct session *s, int n_left, const struct session_sin
     r->last.n = 0;
     if (!r->on || max < 1) return 0;
     q.n_vague = room < RECALL_MAX ? room : RECALL_MAX;
-    if (r->queries && r->archive.n) find_queries(s, n_left);
-    int n = recall_choose(&r->archive, &s->ctx.cache, &q, max, windows, e);
+    int n = recall_choose(&r->archive, &s->ctx.cache, &q, max, windows);
     want_nothing(r);
-    if (n < 0) return n;
     if (n) rc = session_recall_return(s, windows, n, e);
     if (rc || !n || !r->last.n_units) return rc;
     describe(s, windows, n);
@@ -335,27 +343,23 @@ int session_recall_bring(struct session *s, int n_left, const struct session_sin
     return 0;
 }
 
-#define ANSWER_WORDS 24 /* newest tokens of an answer that are searched for */
-
 int session_recall_again(struct session *s, struct err *e)
 {
     struct session_recall *r = &s->recall;
-    const struct session_turn *t = &s->turn;
     struct recall_window windows[RECALL_MAX];
     struct recall_query q = query_of(s);
     const int64_t n_units = r->last.n_units;
-    int n_answer = t->begun ? (int)(t->ids.n - t->n_prompt) : 0, rc = 0;
     int room = (cache_room(&s->ctx.cache) - 1) / 2 / RECALL_WINDOW;
     int max = room < s->opts.recall.n_windows ? room : s->opts.recall.n_windows;
     /* A policy that evicts at every token would evict them with the next one. */
     if (!r->on || max < 1 || s->ctx.plan.rules.every == 1) return 0;
     q.before = q.ids;
     q.n_before = q.n;
-    q.n = n_answer < ANSWER_WORDS ? n_answer : ANSWER_WORDS;
-    q.ids = q.n ? t->ids.ids + t->ids.n - q.n : q.ids;
-    int n = recall_choose(&r->archive, &s->ctx.cache, &q, max, windows, e);
-    if (n <= 0) return n;
-    rc = session_recall_return(s, windows, n, e);
+    q.n = (int)r->n_newest;
+    q.ids = r->newest;
+    int n = recall_choose(&r->archive, &s->ctx.cache, &q, max, windows);
+    if (!n) return 0;
+    int rc = session_recall_return(s, windows, n, e);
     r->last.n_units = n_units; /* `last` is what returned for the message */
     return rc;
 }

@@ -55,7 +55,11 @@ void session_turn_token(struct session *s, int32_t id, const char *bytes, size_t
     struct session_turn *t = &s->turn;
     bool thinks = t->reader.state == THOUGHT_RUNS;
     size_t n_answer = answer->n;
+    size_t n_heard = thought->n + answer->n, n_plain;
     thought_take(&t->reader, id, bytes, n, thought, answer);
+    tokenizer_bytes(s->engine->tokenizer, id, false, &n_plain);
+    session_recall_token(
+        s, id, n_plain && (thought->n + answer->n > n_heard || t->reader.state == THOUGHT_ANSWER));
     if (answer->n > n_answer && !t->n_opening) t->n_opening = t->ids.n;
     t->n_thought += thinks;
     tokens_push(&t->ids, id);
@@ -275,10 +279,11 @@ static void collect(struct walk *w, const struct save_message *m)
 
 static void walk_message(void *ctx, const struct save_message *m)
 {
+    static const struct session_sink silent;
     struct walk *w = ctx;
     if (w->n_left == 0 || w->rc) return;
     if (w->collects && m->role == CHAT_USER && w->s->turn.begun && m->n_ids) collect(w, m);
-    session_follow(w->s, m, w->position);
+    session_follow(w->s, m, w->position, &silent);
     w->position += (int64_t)m->n_ids;
     w->n_left--;
 }

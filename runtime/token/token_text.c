@@ -18,18 +18,18 @@ static bool ends_with(const char *s, size_t n, const char *end, size_t n_end)
 }
 
 /* Offset of the text in the spelled ids; -1 = not found. The same words may also occur in a system
- * text before it, so the text before it must match too; white space there differs by vocabulary. */
+ * text or a turn before it, so it is the last place that follows `before`; white space there
+ * differs by vocabulary. */
 static long find(const struct str *spelled, const char *before, const char *text, size_t n)
 {
     const char *s = str_get(spelled), *at = s;
     size_t n_before = trimmed(before, strlen(before));
-    long first = -1;
-    while ((at = memmem(at, (size_t)(s + spelled->n - at), text, n))) {
-        if (first < 0) first = at - s;
-        if (ends_with(s, trimmed(s, (size_t)(at - s)), before, n_before)) return at - s;
-        at++;
+    long any = -1, found = -1;
+    for (; (at = memmem(at, (size_t)(s + spelled->n - at), text, n)); at++) {
+        any = at - s;
+        if (ends_with(s, trimmed(s, (size_t)any), before, n_before)) found = any;
     }
-    return first;
+    return found < 0 ? any : found;
 }
 
 /* For an answer, whose bytes need not be valid UTF-8: joins them as when it was generated. */

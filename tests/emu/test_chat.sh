@@ -50,8 +50,6 @@ by_meaning() { # DEVICE : the device has the embeddings
 by_meaning cuda >"$T/cuda"
 holds "recall meaning: on the device" "$(cat "$T/cuda")" 'My locker code is 48213'
 equal "recall meaning: as on the CPU" "$(by_meaning cpu)" "$(cat "$T/cuda")"
-recalls cuda queries
-holds "recall queries: named" "$(cat "$T/err")" "recall queries: .*--device cpu, or words"
 
 holds "info: devices" "$(gpu info)" 'cuda:1 \(Emulated Orin, sm_87, 3 SMs, 1\.0 GiB, shared'
 holds "info --json" "$(gpu info --json)" '"devices":\["cpu","cuda:0","cuda:1"\].*"cubins":\["sm_89","ptx"\]'

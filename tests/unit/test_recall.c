@@ -26,7 +26,6 @@ struct fixture {
     uint32_t word[VOCAB];
     uint8_t asks[VOCAB], ends[VOCAB];
     int32_t ids[4096];
-    bool packs_keys; /* key_of, else bytes that follow from the position */
 };
 
 /* Random rows; that of word 20 is nearly that of word 10. */
@@ -38,25 +37,19 @@ static void embed(void *ctx, int32_t id, float *out)
     memcpy(out, embeddings[id], sizeof *embeddings);
 }
 
-/* Head i has keys of length 4 along dimension pos / 16 + i. */
-static void key_of(int head, uint32_t pos, float *out)
-{
-    for (uint32_t d = 0; d < DIM; d++) out[d] = d == (pos / 16 + (uint32_t)head) % DIM ? 4 : 0.1f;
-}
-
 static void open_archive(struct fixture *f, int n_positions)
 {
     struct err e;
     struct arena plan;
-    struct archive_opts o = {
-        .bytes = (int64_t)archive_position_bytes(&f->cache.shape) * n_positions,
-        .n_returning = RECALL_MAX * RECALL_WINDOW,
-        .n_vocab = VOCAB,
-        .n_words = VOCAB,
-        .word = f->word,
-        .asks = f->asks,
-        .ends = f->ends,
-        .compare = {.kernels = kn_table("ref"), .n_embd = EMBD, .embed = embed, .n_group = 2}};
+    struct archive_opts o = {.bytes =
+                                 (int64_t)archive_position_bytes(&f->cache.shape) * n_positions,
+                             .n_returning = RECALL_MAX * RECALL_WINDOW,
+                             .n_vocab = VOCAB,
+                             .n_words = VOCAB,
+                             .word = f->word,
+                             .asks = f->asks,
+                             .ends = f->ends,
+                             .compare = {.n_embd = EMBD, .embed = embed}};
     arena_init_plan(&plan, "archive");
     archive_plan(&f->archive, &o, &f->cache.shape, &plan);
     assert_int_equal(arena_init(&f->archive_arena, "archive", plan.used, &e), 0);
@@ -127,12 +120,7 @@ static void run(struct fixture *f, const int32_t *ids, int n)
             size_t s = (size_t)h->len++;
             uint32_t pos = (uint32_t)(f->cache.n_pos + t);
             assert_true(h->len <= h->capacity);
-            float key[DIM];
-            key_of(i, pos, key);
-            if (f->packs_keys)
-                kn_table("ref")->kv_pack[KN_KV_Q4](h->k + s * f->cache.k_bytes, key, DIM);
-            else
-                memset(h->k + s * f->cache.k_bytes, (int)pos * 3 + i, f->cache.k_bytes);
+            memset(h->k + s * f->cache.k_bytes, (int)pos * 3 + i, f->cache.k_bytes);
             memset(h->v + s * f->cache.v_bytes, (int)pos * 5 + i, f->cache.v_bytes);
             h->pos[s] = pos;
             h->score[s] = score_of(i, pos);
@@ -189,15 +177,14 @@ static void fill(struct fixture *f, int n)
 static int choose(struct fixture *f, const int32_t *ids, int n, int max, struct recall_window *w)
 {
     struct recall_query q = {.ids = ids, .n = n};
-    struct err e;
     q.chooser = RECALL_WORDS;
-    return recall_choose(&f->archive, &f->cache, &q, max, w, &e);
+    return recall_choose(&f->archive, &f->cache, &q, max, w);
 }
 
 static int choose_by(struct fixture *f, struct recall_query q, int max, struct recall_window *w)
 {
     struct err e;
-    int n = recall_choose(&f->archive, &f->cache, &q, max, w, &e);
+    int n = recall_choose(&f->archive, &f->cache, &q, max, w);
     assert_true(n >= 0);
     return n;
 }
@@ -301,19 +288,21 @@ static void test_lighter_windows(void **state)
 /* A follow-up without the noun takes it from the previous message. */
 static void test_follow_up(void **state)
 {
-    static const int32_t before[] = {10, 11, ASK}, asked[] = {25, ASK};
+    static const int32_t before[] = {10, 11, ASK}, asked[] = {30, 25, ASK}, never[] = {25, ASK};
     struct recall_window w[RECALL_MAX];
     struct fixture *f = *state;
     fill(f, 64);
     run(f, told, 5);
     fill(f, 64);
     evict_everything(f);
-    assert_int_equal(choose(f, asked, 2, 4, w), 0);
+    assert_int_equal(choose(f, asked, 3, 4, w), 0);
     struct recall_query q = {
-        .chooser = RECALL_WORDS, .ids = asked, .n = 2, .before = before, .n_before = 3};
-    struct err e;
-    assert_true(recall_choose(&f->archive, &f->cache, &q, 4, w, &e) >= 1);
+        .chooser = RECALL_WORDS, .ids = asked, .n = 3, .before = before, .n_before = 3};
+    assert_true(choose_by(f, q, 4, w) >= 1);
     assert_true(covers(&w[0], 64));
+    q.ids = never; /* it shares no word with what was said */
+    q.n = 2;
+    assert_int_equal(choose_by(f, q, 4, w), 0);
 }
 
 /* The message before is long and full of rare words; they do not hide what the question names. A
@@ -369,7 +358,7 @@ static void test_vague_question(void **state)
     assert_true(covers(&w[0], 65));
 }
 
-/* ---- by meaning and by queries --------------------------------------------------------------- */
+/* ---- by meaning ------------------------------------------------------------------------------ */
 
 static void make_embeddings(void)
 {
@@ -430,41 +419,6 @@ static void test_mix_joins_ranks(void **state)
     for (int i = 0; i < n; i++)
         for (int j = 0; j < i; j++)
             assert_true(w[i].pos + w[i].n <= w[j].pos || w[j].pos + w[j].n <= w[i].pos);
-}
-
-/* The stretch whose keys the queries point at, in however many pieces it was added; digests follow
- * stretches that are cut and dropped. */
-static void test_queries_find_keys(void **state)
-{
-    static float queries[LAYERS * HEADS * 2][DIM];
-    struct recall_query q = {.chooser = RECALL_QUERIES, .queries = &queries[0][0]};
-    struct recall_window w[RECALL_MAX];
-    struct fixture f;
-    struct err e;
-    (void)state;
-    set_up(&f, CACHE_HEAD, 208);
-    f.packs_keys = true;
-    for (int i = 0; i < 20; i++) fill(&f, 5);
-    fill(&f, 100);
-    evict_everything(&f);
-    for (int piece = 0; piece < 12; piece++) {
-        memset(queries, 0, sizeof queries);
-        for (int i = 0; i < LAYERS * HEADS * 2; i++) queries[i][(piece + i / 2) % DIM] = 4;
-        if (piece == 7) assert_int_equal(archive_forget(&f.archive, 36, 140, &e), 0);
-        bool gone = piece >= 9 ? false : piece >= 7;
-        int n = choose_by(&f, q, 4, w);
-        assert_true(gone || (n >= 1 && covers(&w[0], piece * 16 + (piece == 8 ? 12 : 0))));
-        for (int i = 0; i < n && piece >= 7; i++)
-            for (int p = 36; p < 140; p++) assert_false(covers(&w[i], p));
-    }
-    assert_int_equal(f.archive.n_digests, 13);
-    fill(&f, 104); /* in the digests of stretches that were forgotten */
-    evict_everything(&f);
-    choose_by(&f, q, 4, w);
-    assert_int_equal(f.archive.n_digests, 14); /* 0 … 2 and 8 … 18 */
-    assert_int_equal(f.archive.n_free_digests, 0);
-    assert_true(f.archive.n_pieces > 14);
-    tear_down(&f);
 }
 
 /* ---- forgetting ------------------------------------------------------------------------------ */
@@ -633,7 +587,6 @@ int main(void)
         SCENE(test_lighter_windows),
         SCENE(test_meaning_finds_another_word),
         SCENE(test_mix_joins_ranks),
-        cmocka_unit_test(test_queries_find_keys),
         cmocka_unit_test(test_forgets),
         cmocka_unit_test(test_drops_positions),
         SCENE(test_follow_up),

@@ -162,7 +162,7 @@ static void test_full_archive(void **state)
 {
     (void)state;
     for (enum recall_chooser c = RECALL_WORDS; c <= RECALL_MIX; c++) {
-        struct options o = small(c == RECALL_QUERIES ? "h2o" : "sink", c);
+        struct options o = small("sink", c);
         o.session.recall.archive_bytes = 200 * 672;
         resumes(o, N_TALK + 4);
     }
@@ -200,7 +200,6 @@ static void test_private_equals_saved(void **state)
     private_equals_saved("sink", RECALL_WORDS, 200);
     private_equals_saved("keeper", RECALL_WORDS, 150);
     private_equals_saved("sink", RECALL_MIX, 300);
-    private_equals_saved("sink", RECALL_QUERIES, 300);
 }
 
 /* An eviction inside an answer takes what returned for the message; it returns again. */
@@ -245,7 +244,7 @@ static void regenerates(enum recall_chooser chooser)
     o.session.conversation = name;
     if (session_open(&s, engine, l, &o.session, NULL, &e)) fail_msg("%s", e.text);
     ask(s, talk[ASKED], &h);
-    assert_true(h.code || chooser == RECALL_QUERIES);
+    assert_true(h.code);
     assert_string_equal(str_get(&h.log.text), str_get(&before));
     session_close(s);
     conversations_close(l);
@@ -258,7 +257,6 @@ static void test_regenerate_keeps_what_came_back(void **state)
 {
     (void)state;
     regenerates(RECALL_WORDS);
-    regenerates(RECALL_QUERIES);
     regenerates(RECALL_MIX);
 }
 
@@ -362,7 +360,7 @@ static void encrypted(enum recall_chooser chooser)
             session_close(s);
             if (k == ASKED - 1 || k == ASKED) conversations_close(l);
         }
-        assert_true(heard[i].code || chooser == RECALL_QUERIES);
+        assert_true(heard[i].code);
         snprintf(find, sizeof find, "grep -qaF 48213 '%s' '%s-wal' 2>/dev/null", path, path);
         assert_int_equal(system(find) == 0, i == 0);
     }
@@ -377,7 +375,6 @@ static void test_encrypted(void **state)
 {
     (void)state;
     encrypted(RECALL_WORDS);
-    encrypted(RECALL_QUERIES);
 }
 
 /* With a damaged or missing archive, only the units that it held are lost. */
@@ -395,7 +392,7 @@ static void test_damaged_archive(void **state)
     for (size_t i = 0; i < sizeof damage / sizeof *damage; i++) {
         char *dir = temporary(), path[128];
         struct conversations *l = open_library(dir);
-        struct options o = small("sink", i % 2 ? RECALL_QUERIES : RECALL_WORDS);
+        struct options o = small("sink", RECALL_WORDS);
         struct session *s = open_session(l, o, false);
         struct heard h = {0};
         struct session_stats st;

@@ -139,7 +139,6 @@ struct eval_opts {
     bool csv, answers;
     const char *results; /* a file of finished questions; NULL = none */
     const char *picture; /* file for a picture of kept units; NULL = none */
-    const char *format;  /* of task files; NULL = as recognised */
     enum { OPTIONS_AS_PROMPT, OPTIONS_AS_CONVERSATION } as;
     int items; /* of each task file; 0 = all */
 };

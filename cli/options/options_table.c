@@ -244,8 +244,6 @@ const struct option options_table[] = {
              "so that a killed run continues"},
     {ROW("picture", 0, eval.picture, OPTIONS_EVAL), .cli_only = true, .value = "FILE",
      .help = "draw the units that the last conversation kept, by layer, head and position, as an SVG"},
-    {ROW("format", 0, eval.format, OPTIONS_EVAL), .cli_only = true, .value = "NAME",
-     .help = "format of a file of questions, NAME or NAME/TASK; by default recognised by its fields and its name"},
     {ROW("as", 0, eval.as, OPTIONS_EVAL), .cli_only = true, .choices = "prompt,conversation",
      .value = "prompt|conversation",
      .help = "documents of files: prompt (default): one message with the question; conversation: told in turns before it"},

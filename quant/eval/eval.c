@@ -17,7 +17,7 @@
 #include "quant/eval/results.h"
 #include "quant/eval/task.h"
 #include "quant/eval/task_params.h"
-#include "quant/files/benchmark.h"
+#include "quant/files/questions.h"
 #include "runtime/cache/policy.h"
 #include "runtime/forward/engine.h"
 #include "runtime/session/session.h"
@@ -175,7 +175,6 @@ static cJSON *describe_run(const struct sweep *w)
     cJSON *o = cJSON_CreateObject();
     spell_policy(w, &policy);
     cJSON_AddStringToObject(o, "task", w->argument);
-    cJSON_AddStringToObject(o, "format", w->file.path ? given(w->file.format) : "");
     cJSON_AddBoolToObject(o, "conversation", w->file.path && w->file.as == EVAL_AS_CONVERSATION);
     cJSON_AddStringToObject(o, "model", g->model_digest);
     cJSON_AddStringToObject(o, "heads", g->heads_digest);
@@ -398,7 +397,6 @@ static int run_tasks(struct engine *g, const struct options *o, const char *essa
         w.lists = with_defaults(o, g->retaining != NULL, file);
         w.file = (struct eval_file){
             .path = file ? w.argument : NULL,
-            .format = o->eval.format,
             .as = o->eval.as == OPTIONS_AS_CONVERSATION ? EVAL_AS_CONVERSATION : EVAL_AS_PROMPT,
             .n_items = o->eval.items,
             .engine = g,
@@ -428,9 +426,9 @@ void cmd_eval_help(struct str *out)
              "of it, too\n(--query-first, or policy locret-q), or is part of the prompt "
              "(--protocol once): then each\nquestion has its own conversation.\n"
              "A file (.jsonl, .json, or a path with a slash) holds documents, questions and\n"
-             "answers in a published format, with that benchmark's prompts and metrics:\n  ");
-    benchmark_names(out);
-    str_puts(out, "\n");
+             "answers. Metrics of its questions:\n");
+    for (int i = 0; metric_at(i); i++)
+        str_printf(out, "  %-16s %s\n", metric_at(i)->name, metric_at(i)->about);
 }
 
 static int check_task(const char *text, const struct str *names, struct err *e)
@@ -451,7 +449,7 @@ enum { BYTES_PER_TOKEN = 3 }; /* fewer than texts have, so that memory is not un
 static int check_tasks(const struct options *o, int64_t *n_tokens, struct err *e)
 {
     struct str names = {0};
-    struct benchmark_size size = {0};
+    struct questions_size size = {0};
     const struct task *t;
     int rc = 0;
     *n_tokens = SAMPLE_BUDGET;
@@ -461,7 +459,7 @@ static int check_tasks(const struct options *o, int64_t *n_tokens, struct err *e
         rc = err_set(e, ERR_USAGE, "no task and no file given; known tasks are: %s",
                      str_get(&names));
     for (int i = 0; !rc && i < o->n_args; i++) {
-        rc = eval_is_file(o->args[i]) ? benchmark_check(o->args[i], o->eval.format, &size, e)
+        rc = eval_is_file(o->args[i]) ? questions_check(o->args[i], &size, e)
                                       : check_task(o->args[i], &names, e);
         int64_t n = (int64_t)(size.prompt_bytes / BYTES_PER_TOKEN);
         if (n > *n_tokens) *n_tokens = n;

@@ -10,7 +10,7 @@
 #include "cli/print/report.h"
 #include "quant/eval/picture.h"
 #include "quant/eval/results.h"
-#include "quant/files/benchmark.h"
+#include "quant/files/questions.h"
 #include "runtime/cache/policy.h"
 #include "runtime/forward/engine.h"
 #include "runtime/session/session.h"
@@ -23,14 +23,12 @@ bool eval_is_file(const char *argument)
 
 /* ---- scores ---------------------------------------------------------------------------------- */
 
-static void add_score(struct eval_group *g, const struct metric_score *s)
+static void add_score(struct eval_group *g, double score)
 {
-    double from_mean = s->value - g->mean;
+    double from_mean = score - g->mean;
     g->n++;
     g->mean += from_mean / (double)g->n;
-    g->squares += from_mean * (s->value - g->mean);
-    g->n_parts = s->n_parts;
-    for (int i = 0; i < s->n_parts; i++) g->parts[i] += (s->parts[i] - g->parts[i]) / (double)g->n;
+    g->squares += from_mean * (score - g->mean);
 }
 
 static struct eval_group *group_named(struct eval_file_result *r, const char *name)
@@ -44,14 +42,9 @@ static struct eval_group *group_named(struct eval_file_result *r, const char *na
     return g;
 }
 
-/* With parts, the score is the geometric mean of their means. */
 static void finish_group(struct eval_group *g)
 {
     if (g->n > 1) g->error = sqrt(g->squares / (double)(g->n - 1) / (double)g->n);
-    if (!g->n_parts) return;
-    double product = 1;
-    for (int i = 0; i < g->n_parts; i++) product *= g->parts[i];
-    g->mean = pow(product, 1.0 / g->n_parts);
 }
 
 static int by_name(const void *a, const void *b)
@@ -84,8 +77,7 @@ struct asking {
 
 /* The result of an answered question. */
 struct outcome {
-    struct metric_score score;
-    double n_tokens, budget, cache_bytes, prefill_tok_s, decode_tok_s;
+    double score, n_tokens, budget, cache_bytes, prefill_tok_s, decode_tok_s;
 };
 
 static void take_text(void *ctx, const char *utf8, size_t n)
@@ -184,7 +176,7 @@ static struct session_opts item_opts(const struct asking *a)
     o.private_mode = true;
     o.sampling.temperature = 0;
     o.raw = o.raw || (a->item->raw && f->as == EVAL_AS_PROMPT);
-    if (!o.system) o.system = a->item->system;
+    if (!o.system && a->item->system.n) o.system = str_get(&a->item->system);
     if (!o.max_tokens) o.max_tokens = a->item->n_predict;
     if (f->compression) {
         int64_t budget = a->n_tokens / f->compression;
@@ -235,21 +227,16 @@ static cJSON *strings(const struct item_strings *s)
     return list;
 }
 
-/* The names that LongMemEval's judge reads are there, too. */
-static cJSON *make_line(const struct item *it, const char *task, const char *answer,
-                        const struct outcome *out, const char *kv)
+static cJSON *make_line(const struct item *it, const char *answer, const struct outcome *out,
+                        const char *kv)
 {
     cJSON *o = cJSON_CreateObject();
-    bool judged = !strncmp(task, "longmemeval", strlen("longmemeval"));
-    cJSON_AddStringToObject(o, judged ? "question_id" : "id", str_get(&it->id));
+    cJSON_AddStringToObject(o, "id", str_get(&it->id));
     cJSON_AddNumberToObject(o, "line", (double)it->line);
     cJSON_AddStringToObject(o, "group", str_get(&it->group));
     cJSON_AddStringToObject(o, "metric", it->metric->name);
-    cJSON_AddNumberToObject(o, "score", out->score.value);
-    cJSON *parts = cJSON_AddArrayToObject(o, "parts");
-    for (int i = 0; i < out->score.n_parts; i++)
-        cJSON_AddItemToArray(parts, cJSON_CreateNumber(out->score.parts[i]));
-    cJSON_AddStringToObject(o, judged ? "hypothesis" : "prediction", answer);
+    cJSON_AddNumberToObject(o, "score", out->score);
+    cJSON_AddStringToObject(o, "prediction", answer);
     cJSON_AddItemToObject(o, "answers", strings(&it->answers));
     cJSON_AddNumberToObject(o, "n_tokens", out->n_tokens);
     cJSON_AddNumberToObject(o, "n_units", out->budget);
@@ -268,13 +255,10 @@ static double number(const cJSON *o, const char *name)
 
 static struct outcome read_line(const cJSON *line, struct eval_file_result *r)
 {
-    const cJSON *parts = cJSON_GetObjectItemCaseSensitive(line, "parts"), *part;
     const cJSON *kv = cJSON_GetObjectItemCaseSensitive(line, "kv");
-    struct outcome out = {{number(line, "score"), 0, {0}}, number(line, "n_tokens"),
-                          number(line, "n_units"),         number(line, "cache_bytes"),
-                          number(line, "prefill_tok_s"),   number(line, "decode_tok_s")};
-    cJSON_ArrayForEach(part, parts) if (out.score.n_parts < METRIC_PARTS_MAX)
-        out.score.parts[out.score.n_parts++] = cJSON_IsNumber(part) ? part->valuedouble : 0;
+    struct outcome out = {number(line, "score"),         number(line, "n_tokens"),
+                          number(line, "n_units"),       number(line, "cache_bytes"),
+                          number(line, "prefill_tok_s"), number(line, "decode_tok_s")};
     if (cJSON_IsString(kv)) snprintf(r->cost.kv, sizeof r->cost.kv, "%s", kv->valuestring);
     return out;
 }
@@ -284,8 +268,8 @@ static struct outcome read_line(const cJSON *line, struct eval_file_result *r)
 static void count(struct eval_file_result *r, const struct item *it, const struct outcome *o)
 {
     double n = (double)r->all.n + 1;
-    add_score(&r->all, &o->score);
-    if (it->group.n) add_score(group_named(r, str_get(&it->group)), &o->score);
+    add_score(&r->all, o->score);
+    if (it->group.n) add_score(group_named(r, str_get(&it->group)), o->score);
     r->length += (o->n_tokens - r->length) / n;
     r->budget += (o->budget - r->budget) / n;
     r->cost.prefill_tok_s += (o->prefill_tok_s - r->cost.prefill_tok_s) / n;
@@ -303,7 +287,7 @@ static int answer_item(const struct eval_file *f, struct item *it, struct outcom
     if (!rc) rc = item_count(it, f->engine->tokenizer, &a.n_tokens, e);
     if (!rc) rc = ask(&a, out, r, e);
     if (!rc) {
-        cJSON *line = make_line(it, str_get(&r->task), str_get(&a.answer), out, r->cost.kv);
+        cJSON *line = make_line(it, str_get(&a.answer), out, r->cost.kv);
         if (f->print) report_json(cJSON_Duplicate(line, true));
         rc = results_add(f->results, f->run, (uint64_t)it->number, line, e);
     }
@@ -313,12 +297,12 @@ static int answer_item(const struct eval_file *f, struct item *it, struct outcom
 
 int eval_file_run(const struct eval_file *f, struct eval_file_result *r, struct err *e)
 {
-    struct benchmark_file file;
+    struct questions file;
     struct item item = {0};
-    int rc = benchmark_open(&file, f->path, f->format, e);
+    int rc = questions_open(&file, f->path, e);
     if (rc) return rc;
     str_puts(&r->task, str_get(&file.name));
-    while ((!f->n_items || r->all.n < f->n_items) && (rc = benchmark_next(&file, &item, e)) == 1) {
+    while ((!f->n_items || r->all.n < f->n_items) && (rc = questions_next(&file, &item, e)) == 1) {
         const cJSON *known = results_find(f->results, f->run, (uint64_t)item.number);
         struct outcome out = {0};
         if (known)
@@ -336,6 +320,6 @@ int eval_file_run(const struct eval_file *f, struct eval_file_result *r, struct 
     for (int i = 0; i < r->n_groups; i++) finish_group(&r->groups[i]);
     if (r->n_groups) qsort(r->groups, (size_t)r->n_groups, sizeof *r->groups, by_name);
     item_release(&item);
-    benchmark_close(&file);
+    questions_close(&file);
     return rc < 0 ? rc : 0;
 }

@@ -1,5 +1,5 @@
-/* eval_file: asks the questions of a benchmark's file (quant/files/benchmark.h), each in a
- * new conversation, and scores the answers by the benchmark's metric. */
+/* eval_file: asks the questions of a file (quant/files/questions.h), each in a new conversation,
+ * and scores the answers by the file's metric. */
 #ifndef RETAIN_QUANT_EVAL_EVAL_FILE_H
 #define RETAIN_QUANT_EVAL_EVAL_FILE_H
 
@@ -23,12 +23,11 @@ enum eval_as {
 
 struct eval_file {
     const char *path;
-    const char *format; /* NULL = as recognised */
     enum eval_as as;
-    bool query_first;    /* the question is in front of the document, too */
+    bool query_first;    /* the question is repeated before the document */
     int n_items;         /* at most; 0 = all */
     int64_t compression; /* the budget is the prompt's length by this; 0 = session->plan.budget */
-    int64_t length;      /* longer prompts are cut as the benchmark does; 0 = never */
+    int64_t length;      /* longer prompts are cut in the middle; 0 = never */
     struct engine *engine;
     const struct session_opts *session; /* of this combination */
     struct results *results;            /* NULL = nothing is kept */
@@ -42,13 +41,11 @@ struct eval_group {
     struct str name;
     int64_t n;
     double mean, error; /* of the scores, 0 … 1; the standard error of the mean */
-    double parts[3];
-    int n_parts;
-    double squares; /* sum of squared distances from the mean */
+    double squares;     /* sum of squared distances from the mean */
 };
 
 struct eval_file_result { /* zero-initialise */
-    struct str task;      /* "longbench/hotpotqa" */
+    struct str task;      /* "hotpotqa", the file's name */
     const char *metric;
     struct eval_group all, *groups;
     int n_groups;

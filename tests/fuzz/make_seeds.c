@@ -1,5 +1,5 @@
 /* make_seeds FOLDER: writes small, valid inputs of every kind for the fuzzers to start from, into
- * FOLDER/gguf, heads, torch, folder, tokenizer, template, benchmark, import and cache. */
+ * FOLDER/gguf, heads, torch, folder, tokenizer, template, questions, import and cache. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -193,24 +193,16 @@ static void downloads(void)
     save("import", "talk", "", talk, sizeof talk - 1);
 }
 
-/* A file in each format, behind the number of its task. */
 static void questions(void)
 {
-    struct str text = {0};
-    struct err e;
-    if (file_read("tests/golden/benchmarks.json", &text, &e)) exit(1);
-    cJSON *all = cJSON_Parse(str_get(&text)), *one;
-    int i = 0;
-    cJSON_ArrayForEach(one, all)
-    {
-        char name[16], mark[2] = {(char)(i + 1), 0};
-        char *record = cJSON_PrintUnformatted(cJSON_GetObjectItem(one, "record"));
-        snprintf(name, sizeof name, "%d.json", i++);
-        save("benchmark", name, mark, record, strlen(record));
-        cJSON_free(record);
-    }
-    cJSON_Delete(all);
-    str_release(&text);
+    static const char all[] = "{\"id\": 3, \"before\": \"b\", \"context\": \"c \xC3\xA9\", "
+                              "\"question\": \"q\", \"answers\": "
+                              "[\"a\", 7], \"prefix\": \"p\", \"system\": \"s\", \"metric\": "
+                              "\"f1\", \"max_tokens\": 5, \"raw\": true}\n";
+    static const char turns[] = "[{\"turns\": [\"Hi\", \"Hello\", \"Bye\"], \"question\": \"q\", "
+                                "\"answers\": \"The \xCE\xA3\"}]";
+    save("questions", "all", "", all, sizeof all - 1);
+    save("questions", "turns", "", turns, sizeof turns - 1);
 }
 
 static void ok(int rc, const struct err *e)

@@ -1,15 +1,12 @@
 #!/usr/bin/env python3
-"""Writes metrics.json: for each metric 500 predictions with answers, and what the benchmarks' own programs
-score them with. tests/unit/test_metrics.c compares quant/files/metric.h with it.
+"""Writes metrics.json: 500 predictions with answers, and what the benchmarks' own programs score them with.
+tests/unit/test_questions.c compares quant/files/metric.h with it.
 
     make_metrics.py FOLDER
 
-FOLDER holds copies of the programs: longbench/metrics.py and longbench/pred_v2.py (THUDM/LongBench),
-infinitebench/compute_scores.py (OpenBMB/InfiniteBench), leval/auto_eval.py, em.py and f1.py
-(OpenLMLab/LEval), locomo/evaluation.py (snap-research/locomo), ruler/constants.py (NVIDIA/RULER).
-Packages: rouge 1.0.1, rouge-score 0.1.2, fuzzywuzzy with python-Levenshtein, nltk, regex, numpy.
+FOLDER holds copies of the programs: longbench/metrics.py (THUDM/LongBench) and ruler/constants.py (NVIDIA/RULER).
+Packages: rouge 1.0.1, fuzzywuzzy with python-Levenshtein.
 """
-import importlib.util
 import json
 import os
 import random
@@ -17,80 +14,23 @@ import re
 import sys
 import types
 
-import numpy
-from rouge_score import rouge_scorer
-
 folder = sys.argv[1]
 here = os.path.dirname(os.path.abspath(__file__))
+sys.modules["jieba"] = types.ModuleType("jieba")
 
 
-def stub(name, **fields):
-    module = types.ModuleType(name)
-    module.__dict__.update(fields)
-    sys.modules[name] = module
-
-
-def load(path, name, until=None):
-    """Runs a program up to a line, without its packages for models and plots."""
-    text = open(os.path.join(folder, path), encoding="utf-8").read()
-    if until:
-        text = text[:text.index(until)]
-    module = types.ModuleType(name)
-    module.__file__ = path
-    exec(compile(text, path, "exec"), module.__dict__)
+def load(path):
+    module = types.ModuleType(path)
+    exec(compile(open(os.path.join(folder, path), encoding="utf-8").read(), path, "exec"), module.__dict__)
     return module
 
 
-stub("jieba", cut=lambda text, cut_all: list(text))  # characters instead of words
-stub("evaluate", load=lambda _: None)
-stub("args", parse_args=None)
-stub("bert_score", score=None)
-stub("openai", OpenAI=None)
-longbench = load("longbench/metrics.py", "longbench")
-infinite = load("infinitebench/compute_scores.py", "infinite", "def get_score_one(")
-locomo = load("locomo/evaluation.py", "locomo", "def eval_recall")
-ruler = load("ruler/constants.py", "ruler")
-em = load("leval/em.py", "em")
-em.print = lambda *_: None
-f1 = load("leval/f1.py", "f1")
-text = open(os.path.join(folder, "leval/auto_eval.py"), encoding="utf-8").read()
-leval = types.ModuleType("leval")
-leval.re = re
-leval.args = types.SimpleNamespace(pred_file="")
-exec(text[text.index("def process_output_mc"):text.index("if __name__")], leval.__dict__)
-text = open(os.path.join(folder, "longbench/pred_v2.py"), encoding="utf-8").read()
-v2 = types.ModuleType("v2")
-v2.re = re
-exec(text[text.index("def extract_answer"):text.index("def get_pred")], v2.__dict__)
-scorer = rouge_scorer.RougeScorer(["rouge1", "rouge2", "rougeL", "rougeLsum"], use_stemmer=False)
+longbench = load("longbench/metrics.py")
+ruler = load("ruler/constants.py")
 
 
 def best(score):
     return lambda p: max(float(score(p["prediction"], a)) for a in p["answers"])
-
-
-def rouge(kind):
-    return best(lambda p, a: scorer.score(a, p)[kind].fmeasure)
-
-
-def exam(said, right, file=""):
-    def score(p):
-        leval.args.pred_file = file
-        return best(lambda x, a: em.exact_match_score(said(x, a), right(a)))(p)
-    return score
-
-
-def judge(i):
-    def score(p, a):
-        said = leval.process_output_judge(p if "[fact:" in p.lower() else f"{p} [fact: {p}]")
-        return em.exact_match_score(said[i], leval.process_gt_judge(a)[i])
-    return best(score)
-
-
-def geometric(p):
-    top = [max(scorer.score(a, p["prediction"])[k].fmeasure for a in p["answers"])
-           for k in ("rouge1", "rouge2", "rougeL")]
-    return float(numpy.prod(top)) ** (1 / 3)
 
 
 def contains_words(p, a):
@@ -102,94 +42,12 @@ def exact(p, a):
     return longbench.normalize_answer(p) == longbench.normalize_answer(a)
 
 
-def infinite_one(name):
-    score = getattr(infinite, "get_score_one_" + name)
-    return best(lambda p, a: score(p, a, ""))
-
-
-def safe(score):
-    """None where the program itself fails."""
-    def scored(p):
-        try:
-            return round(float(score(p)), 7)
-        except (ValueError, IndexError, TypeError, KeyError):
-            return None
-    return scored
-
-
-def integers(p):
-    return infinite.get_score_one_code_run(p["prediction"], int(p["answers"][0]), "")
-
-
-def value(p):
-    a = p["answers"][0]
-    return infinite.get_score_one_math_find(p["prediction"], float(a) if "." in a else int(a), "")
-
-
-# The kinds of pairs that a group of metrics is compared on: ANY = as a model might answer anything.
-ANY = "text text text number choice class paragraph letter series truth"
-groups = {
-    ANY: {
-        "contains": lambda p: ruler.string_match_part([p["prediction"]], [p["answers"]]) / 100,
-        "contains-all": lambda p: sum(
-            1.0 if r.lower() in p["prediction"].lower() else 0.0 for r in p["answers"]) / len(p["answers"]),
-        "contains-words": best(contains_words),
-        "exact": best(exact),
-        "f1": best(longbench.qa_f1_score),
-        "f1-characters": lambda p: infinite.qa_f1_score_zh(p["prediction"], p["answers"]),
-        "f1-stems": best(locomo.f1_score),
-        "f1-stem-lists": best(locomo.f1),
-        "abstention": lambda p: float("no information available" in p["prediction"].lower()
-                                     or "not mentioned" in p["prediction"].lower()),
-        "rouge-l": best(longbench.rouge_score),
-        "rouge-l-characters": best(longbench.rouge_zh_score),
-        "rouge-1": rouge("rouge1"),
-        "rouge-lsum": rouge("rougeLsum"),
-        "rouge-123l": geometric,
-        "edit": best(longbench.code_sim_score),
-        "count": best(longbench.count_score),
-        "first-number": infinite_one("passkey"),
-        "word": infinite_one("kv_retrieval"),
-        "speaker": best(lambda p, a: infinite.get_score_one_longdialogue_qa_eng(p, [a], "")),
-        "exam": exam(lambda x, a: x, lambda a: a),
-        "exam-code": exam(leval.process_output_code, leval.process_gt_code),
-    },
-    "class": {
-        "class": lambda p: max(longbench.classification_score(
-            p["prediction"], a, all_classes=p["classes"]) for a in p["answers"]),
-    },
-    "paragraph": {
-        "paragraph": best(lambda p, a: (
-            longbench.retrieval_zh_score if "段落" in a else longbench.retrieval_score)(p, a)),
-    },
-    "letter": {
-        "letter": best(lambda p, a: v2.extract_answer(p) == a),
-    },
-    "number": {
-        "last-integer": integers,
-        "value": value,
-        "exam-math": exam(lambda x, a: leval.process_math(x), leval.process_math),
-    },
-    "choice": {
-        "choice": lambda p: float(
-            infinite.get_score_one_longbook_choice_eng(p["prediction"], p["answers"], "")),
-        "function": lambda p: float(
-            infinite.get_score_one_code_debug(p["prediction"], p["answers"], "")),
-    },
-    "series": {
-        "series": lambda p: infinite.get_score_one_math_calc(
-            p["prediction"], [int(a) for a in p["answers"]], ""),
-    },
-    "letter choice": {
-        "exam-option": exam(
-            lambda x, a: leval.process_output_mc(x), leval.process_gt_mc),
-        "exam-options": exam(
-            lambda x, a: leval.process_output_mc(x), leval.process_gt_mc, "coursera"),
-    },
-    "truth": {
-        "exam-loyalty": judge(0),
-        "exam-fact": judge(1),
-    },
+metrics = {
+    "contains": lambda p: ruler.string_match_part([p["prediction"]], [p["answers"]]) / 100,
+    "contains-all": lambda p: sum(1.0 if r.lower() in p["prediction"].lower() else 0.0 for r in p["answers"]) / len(p["answers"]),
+    "contains-words": best(contains_words),
+    "exact": best(exact),
+    "f1": best(longbench.qa_f1_score),
 }
 
 # ---- pairs ---------------------------------------------------------------------------------------
@@ -270,27 +128,12 @@ def pair(kind, i):
     return p
 
 
-def compared(kinds, metrics):
-    """500 pairs that every program of the group can score."""
-    kinds, pairs, i = kinds.split(), [], 0
-    while len(pairs) < 500:
-        p = pair(kinds[i % len(kinds)], i)
-        i += 1
-        scores = [safe(score)(p) for score in metrics.values()]
-        if None not in scores:
-            pairs.append([p["prediction"], p["answers"], [int(s) if s == int(s) else s for s in scores]])
-    return pairs
-
-
+KINDS = "text text text number choice class paragraph letter series truth".split()
+pairs = []
+for i in range(500):
+    p = pair(KINDS[i % len(KINDS)], i)
+    scores = [round(score(p), 7) for score in metrics.values()]
+    pairs.append([p["prediction"], p["answers"], [int(s) if s == int(s) else s for s in scores]])
 with open(os.path.join(here, "metrics.json"), "w", encoding="utf-8") as f:
-    f.write("[")
-    for k, (kinds, metrics) in enumerate(groups.items()):
-        pairs = compared(kinds, metrics)
-        head = {"metrics": list(metrics), "classes": classes if kinds == "class" else []}
-        f.write(",\n" if k else "")
-        f.write(json.dumps(head, ensure_ascii=False)[:-1] + ', "pairs": [\n')
-        f.write(",\n".join(json.dumps(p, ensure_ascii=False, separators=(",", ":")) for p in pairs) + "]}")
-        for i, n in enumerate(metrics):
-            values = [p[2][i] for p in pairs]
-            print(f"{n}: {len(values)} pairs, {sum(v > 0 for v in values)} above 0, {sum(0 < v < 1 for v in values)} between")
-    f.write("]\n")
+    f.write(json.dumps({"metrics": ", ".join(metrics)})[:-1] + ', "pairs": [\n')
+    f.write(",\n".join(json.dumps(p, ensure_ascii=False, separators=(",", ":")) for p in pairs) + "]}\n")

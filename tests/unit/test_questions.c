@@ -1,0 +1,295 @@
+/* Files of questions: every field is read, what is wrong is named with its line, and metrics score
+ * as the benchmarks' own programs do. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cjson/cJSON.h>
+#include <cmocka.h>
+
+#include "base/file.h"
+#include "quant/files/questions.h"
+#include "runtime/model/gguf.h"
+#include "runtime/token/tokenizer.h"
+
+static char folder[] = "/tmp/retain_questions_XXXXXX";
+
+/* The path is valid until the next call. */
+static const char *write_file(const char *name, const char *text, size_t n)
+{
+    static char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_int_equal(fwrite(text, 1, n, f), n);
+    fclose(f);
+    return path;
+}
+
+static const char *write_text(const char *name, const char *text)
+{
+    return write_file(name, text, strlen(text));
+}
+
+/* ---- fields ---------------------------------------------------------------------------------- */
+
+#define TURNS "{\"turns\": [\"Hi\", \"Hello\", \"Bye\"], \"question\": \"q\", \"answers\": 7}"
+#define ALL                                                                                       \
+    "{\"id\": 3, \"group\": \"g\", \"before\": \"Read. \", \"context\": \"The bo\\u00e9\",\n"     \
+    "\"question\": \"Who?\", \"answers\": [\"a\", \"\xC3\xA9\"], \"prefix\": \"It is\",\n"        \
+    "\"system\": \"Be brief.\", \"metric\": \"f1\", \"max_tokens\": 5, \"raw\": true, \"more\": " \
+    "{}}"
+
+static void every_field_is_read(void **state)
+{
+    (void)state;
+    struct questions q;
+    struct item it = {0};
+    struct err e;
+    const char *path = write_text("all.of.json", "[" ALL ",\n" TURNS "]");
+    assert_int_equal(questions_open(&q, path, &e), 0);
+    assert_string_equal(str_get(&q.name), "all");
+    assert_int_equal(questions_next(&q, &it, &e), 1);
+    assert_string_equal(str_get(&it.id), "3");
+    assert_string_equal(str_get(&it.group), "g");
+    assert_string_equal(str_get(&it.before), "Read. ");
+    assert_string_equal(str_get(&it.context), "The bo\xC3\xA9");
+    assert_string_equal(str_get(&it.after), "\n\nWho?");
+    assert_string_equal(str_get(&it.prefix), "It is");
+    assert_string_equal(str_get(&it.system), "Be brief.");
+    assert_int_equal(it.answers.n, 2);
+    assert_string_equal(it.answers.item[1], "\xC3\xA9");
+    assert_string_equal(it.metric->name, "f1");
+    assert_int_equal(it.n_predict, 5);
+    assert_true(it.raw);
+    assert_int_equal(questions_next(&q, &it, &e), 1);
+    assert_int_equal(it.number, 2);
+    assert_int_equal(it.line, 4);
+    assert_int_equal(it.turns.n, 4);
+    assert_string_equal(it.turns.item[2], "Bye");
+    assert_string_equal(it.turns.item[3], "");
+    assert_string_equal(str_get(&it.context), "Hi\nHello\nBye\n");
+    assert_string_equal(it.answers.item[0], "7");
+    assert_string_equal(it.metric->name, "contains");
+    assert_string_equal(str_get(&it.prefix), "");
+    assert_false(it.raw);
+    assert_int_equal(questions_next(&q, &it, &e), 0);
+    item_question_first(&it);
+    questions_close(&q);
+    item_release(&it);
+    unlink(path);
+}
+
+/* ---- what is wrong --------------------------------------------------------------------------- */
+
+#define GOOD "{\"context\": \"c\", \"question\": \"q\", \"answers\": [\"a\"]}\n"
+
+static void refuse(const char *name, const char *text, const char *message)
+{
+    struct err e = {0};
+    struct questions_size size;
+    const char *path = write_text(name, text);
+    int rc = questions_check(path, &size, &e);
+    if (rc >= 0 || !strstr(e.text, message) || strchr(e.text, '\n'))
+        print_message("%s: %d: %s\n", text, rc, e.text);
+    assert_true(rc < 0);
+    assert_non_null(strstr(e.text, message));
+    assert_non_null(strstr(e.text, name));
+    assert_null(strchr(e.text, '\n'));
+    unlink(path);
+}
+
+static void wrong_lines_are_named(void **state)
+{
+    (void)state;
+    refuse("a.jsonl", "", "expected a file with JSON objects");
+    refuse("a.jsonl", "\n\n", "there is no JSON object");
+    refuse("a.jsonl", GOOD GOOD "{\"context\": \"c\", \"ques\n" GOOD, "a.jsonl:3: expected a JSON");
+    refuse("a.jsonl", GOOD "[1, 2]\n", "a.jsonl:2: expected a JSON object");
+    refuse("a.jsonl", GOOD GOOD GOOD "{} x\n", "a.jsonl:4: ");
+    refuse("a.jsonl", GOOD "{\"context\": \"\xff\"}\n", "a.jsonl:2: byte 14 is not UTF-8");
+    refuse("a.json", "[" GOOD ",\n" GOOD, "a.json:4: the file ends inside a list");
+    refuse("a.json", "[\n" GOOD ",\n{\"context\": 1,\n\"question\"", "a.json:4: ");
+}
+
+#define Q "{\"context\": \"c\", \"question\": \"q\", "
+
+static void wrong_fields_are_named(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = {
+        {"{\"question\": \"q\", \"answers\": \"a\"}", "no field \"context\""},
+        {"{\"context\": {}, \"question\": \"q\", \"answers\": \"a\"}",
+         "\"context\": expected a text"},
+        {"{\"context\": \"c\", \"answers\": \"a\"}", "there is no text \"question\""},
+        {"{\"context\": \"c\", \"question\": [], \"answers\": \"a\"}", "no text \"question\""},
+        {"{\"turns\": [1], \"question\": \"q\", \"answers\": \"a\"}", "\"turns\": expected a list"},
+        {Q "\"turns\": [\"t\"], \"answers\": \"a\"}", "\"turns\": expected a list"},
+        {Q "\"answers\": []}", "the list of answers is empty"},
+        {Q "\"answers\": [{}]}", "an answer is no text and no number"},
+        {Q "\"answer\": \"a\"}", "there is no field \"answers\""},
+        {Q "\"answers\": \"a\", \"metric\": \"bleu\"}",
+         "metric \"bleu\" is not known; known are: "},
+        {Q "\"answers\": \"a\", \"metric\": 7}", "metric \"\" is not known"},
+        {Q "\"answers\": \"a\", \"max_tokens\": 0}", "\"max_tokens\": expected a number"},
+        {Q "\"answers\": \"a\", \"group\": true}", "\"group\": expected a text"},
+        {Q "\"answers\": \"a\", \"options\": [\"a\"]}", "\"options\" is no field"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[256], place[128];
+        snprintf(text, sizeof text, GOOD "%s\n", rows[i][0]);
+        refuse("a.jsonl", text, rows[i][1]);
+        snprintf(place, sizeof place, "a.jsonl:2: ");
+        refuse("a.jsonl", text, place);
+    }
+}
+
+static void a_file_that_is_missing_is_an_error(void **state)
+{
+    (void)state;
+    struct questions f;
+    struct err e;
+    assert_true(questions_open(&f, "/nowhere/x.jsonl", &e) < 0);
+    assert_non_null(strstr(e.text, "/nowhere/x.jsonl"));
+    assert_true(questions_open(&f, "/tmp", &e) < 0);
+}
+
+static void a_long_line_is_read(void **state)
+{
+    (void)state;
+    struct str text = {0};
+    struct questions f;
+    struct item item = {0};
+    struct err e;
+    str_puts(&text, "{\"question\": \"q\", \"answers\": [\"a\"], \"context\": \"");
+    str_reserve(&text, 11 << 20);
+    while (text.n < 10 << 20) str_puts(&text, "All work and no play \\u00e9 \xC3\xA9\\n");
+    str_puts(&text, "\"}\n");
+    const char *path = write_file("long.jsonl", text.data, text.n);
+    assert_int_equal(questions_open(&f, path, &e), 0);
+    assert_int_equal(questions_next(&f, &item, &e), 1);
+    assert_true(item.context.n > 8 << 20);
+    assert_int_equal(questions_next(&f, &item, &e), 0);
+    questions_close(&f);
+    item_release(&item);
+    unlink(path);
+    str_release(&text);
+}
+
+/* ---- cutting --------------------------------------------------------------------------------- */
+
+static struct tokenizer *open_tokenizer(void)
+{
+    struct gguf *g;
+    struct tokenizer *t;
+    struct err e;
+    assert_int_equal(gguf_open(&g, "quant/demo/retain-demo.gguf", &e), 0);
+    assert_int_equal(tokenizer_open(&t, g, &e), 0);
+    gguf_close(g);
+    return t;
+}
+
+static void a_long_prompt_loses_its_middle(void **state)
+{
+    (void)state;
+    struct tokenizer *t = open_tokenizer();
+    struct item it = {0};
+    struct err e;
+    int64_t n;
+    str_puts(&it.before, "Read this. ");
+    str_puts(&it.after, " Now answer.");
+    for (int i = 0; i < 300; i++) str_printf(&it.context, "w%d \xC3\xA9\xE2\x98\x95 ", i);
+    assert_int_equal(item_count(&it, t, &n, &e), 0);
+    assert_true(n > 600);
+    assert_int_equal(item_cut(&it, t, 400, &e), 0);
+    assert_int_equal(item_count(&it, t, &n, &e), 0);
+    assert_in_range(n, 380, 420); /* borders may split a character's tokens */
+    assert_non_null(strstr(it.context.data, "w1 "));
+    assert_null(strstr(it.context.data, "w150 "));
+    assert_non_null(strstr(it.context.data, "w299 "));
+    item_clear(&it);
+    str_puts(&it.context, "short");
+    assert_int_equal(item_cut(&it, t, 400, &e), 0);
+    assert_string_equal(str_get(&it.context), "short");
+    item_release(&it);
+    tokenizer_close(t);
+}
+
+static void a_question_can_be_first(void **state)
+{
+    (void)state;
+    struct item it = {0};
+    str_puts(&it.before, "Read. ");
+    str_puts(&it.after, "\n\nWho?");
+    item_strings_add(&it.turns, "Hi", 2);
+    item_strings_add(&it.turns, "Hello", 5);
+    item_question_first(&it);
+    assert_string_equal(str_get(&it.before), "Who?\n\nRead. ");
+    assert_string_equal(it.turns.item[0], "Who?\n\nHi");
+    item_release(&it);
+}
+
+/* ---- metrics --------------------------------------------------------------------------------- */
+
+enum { ANSWERS_MAX = 8 };
+
+/* pair: [prediction, answers, scores]. Returns the number of scores that differ. */
+static int compare_pair(const cJSON *pair)
+{
+    const char *answers[ANSWERS_MAX], *said = cJSON_GetArrayItem(pair, 0)->valuestring;
+    const cJSON *scores = cJSON_GetArrayItem(pair, 2), *answer;
+    int n = 0, n_wrong = 0;
+    cJSON_ArrayForEach(answer, cJSON_GetArrayItem(pair, 1)) answers[n++] = answer->valuestring;
+    for (int i = 0; metric_at(i); i++) {
+        double expected = cJSON_GetArrayItem(scores, i)->valuedouble;
+        double got = metric_score(metric_at(i), said, answers, n);
+        if (fabs(got - expected) <= 1e-6) continue;
+        print_message("%s: %.9f, expected %.9f for \"%s\" and \"%s\"\n", metric_at(i)->name, got,
+                      expected, said, answers[0]);
+        n_wrong++;
+    }
+    return n_wrong;
+}
+
+static void every_metric_equals_the_program_it_is_from(void **state)
+{
+    (void)state;
+    struct str text = {0}, names = {0};
+    struct err e;
+    int n_wrong = 0;
+    assert_int_equal(file_read("tests/golden/metrics.json", &text, &e), 0);
+    cJSON *all = cJSON_Parse(str_get(&text));
+    const cJSON *pair, *pairs = cJSON_GetObjectItem(all, "pairs");
+    metric_names(&names);
+    assert_string_equal(str_get(&names), cJSON_GetObjectItem(all, "metrics")->valuestring);
+    assert_int_equal(cJSON_GetArraySize(pairs), 500);
+    cJSON_ArrayForEach(pair, pairs) n_wrong += compare_pair(pair);
+    assert_int_equal(n_wrong, 0);
+    cJSON_Delete(all);
+    str_release(&text);
+    str_release(&names);
+}
+
+int main(void)
+{
+    if (!mkdtemp(folder)) return 1;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_field_is_read),
+        cmocka_unit_test(wrong_lines_are_named),
+        cmocka_unit_test(wrong_fields_are_named),
+        cmocka_unit_test(a_file_that_is_missing_is_an_error),
+        cmocka_unit_test(a_long_line_is_read),
+        cmocka_unit_test(a_long_prompt_loses_its_middle),
+        cmocka_unit_test(a_question_can_be_first),
+        cmocka_unit_test(every_metric_equals_the_program_it_is_from),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    rmdir(folder);
+    return failed;
+}

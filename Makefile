@@ -46,7 +46,10 @@ CUDA ?= $(if $(NVCC),1,0)
 ifeq ($(filter 0 1 all,$(CUDA)),)
 $(error CUDA=$(CUDA): 0, 1 or all)
 endif
-SM := $(or $(CUDA_ARCH:sm_%=%),$(if $(filter all,$(CUDA)),80 86 87 89 90 110 120,$(if $(filter aarch64,$(ARCH)),87 110,89)))
+PTXAS = $(dir $(NVCC))ptxas
+CUDA_KNOWS := $(if $(filter 0,$(CUDA)),,$(patsubst sm_%,%,$(shell $(PTXAS) --help | grep -o 'sm_[0-9]*')))
+SM := $(or $(CUDA_ARCH:sm_%=%),$(filter $(CUDA_KNOWS),$(if $(filter all,$(CUDA)),80 86 87 89 90 110 120,$(if $(filter aarch64,$(ARCH)),87 110,89))))
+CUDA_COMPILER := $(if $(filter 0,$(CUDA)),,$(shell $(PTXAS) --version | sed -n 's/.*release \([0-9]*\)\.\([0-9]*\).*/\10\20/p'))
 HAVE_CXX := $(shell command -v $(firstword $(CXX)))
 
 # Downloads need libcurl's headers, and libcurl when they run; CURL=0 builds without.
@@ -160,15 +163,15 @@ $(CU)/device.ptx: kernels/cuda/lower.awk $(PTX)
 
 $(CU)/sm_%.cubin: $(CU)/device.ptx
 	$(call say,PTXAS,$@)
-	$(Q)$(dir $(NVCC))ptxas -arch=sm_$* -o $@ $<
+	$(Q)$(PTXAS) -arch=sm_$* -o $@ $<
 
 $(B)/kernels/cuda/images.o: $(CUBINS) $(B)/cuda.flags
-$(B)/kernels/cuda/images.o: override CFLAGS += $(if $(CUBINS),-DCUDA_DIR='"$(CU)"' \
-  '-DCUDA_IMAGES(X)=$(foreach s,$(SM),X($s))')
+CUDA_LIST := -DCUDA_COMPILER=$(CUDA_COMPILER) '-DCUDA_IMAGES(X)=$(foreach s,$(SM),X($s))'
+$(B)/kernels/cuda/images.o: override CFLAGS += $(if $(CUBINS),-DCUDA_DIR='"$(CU)"' $(CUDA_LIST))
 
 $(B)/cuda.flags: FORCE
 	@mkdir -p $(@D)
-	@echo '$(CUBINS)' | cmp -s - $@ || echo '$(CUBINS)' > $@
+	@echo '$(CUBINS) $(CUDA_COMPILER)' | cmp -s - $@ || echo '$(CUBINS) $(CUDA_COMPILER)' > $@
 
 # The facts that `retain --version` prints about this build.
 VERSIONS = $(foreach p,$(PACKAGES),$(p)-$(or $(shell $(PKG_CONFIG) --modversion $(p) 2>/dev/null),MISSING))

@@ -313,16 +313,19 @@ DEVICE uint32_t atomic_next(uint32_t *p)
 }
 
 /* This thread's earlier writes become visible before its later ones. */
+/* Orders this thread's reads and writes for all blocks; __threadfence() would order them in one
+ * sequence for all threads (fence.sc), which a count needs not. */
 DEVICE void memory_fence()
 {
-    __threadfence();
+    asm volatile("fence.acq_rel.gpu;" ::: "memory");
 }
 
-/* Reads a number for which this thread waits until other blocks have changed it. */
+/* Reads a number for which this thread waits until other blocks have changed it; a fence must
+ * follow the last one. An acquire at every poll would empty the L1 of the multiprocessor. */
 DEVICE uint32_t load_changing(const uint32_t *p)
 {
     uint32_t x;
-    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(x) : "l"(p) : "memory");
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(x) : "l"(p) : "memory");
     return x;
 }
 

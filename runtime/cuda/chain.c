@@ -61,7 +61,7 @@ void cuda_add_gate(struct cuda_context *x, enum kn_type type, const struct cuda_
 void cuda_end_chain(struct cuda_context *x)
 {
     struct cuda_chain job = x->chain.job;
-    int blocks = CUDA_CHAIN_BLOCKS * x->g->device.n_sm, most = 0;
+    int blocks = x->g->device.chain_blocks, most = 0;
     size_t shared = 0;
     if (!job.n) return;
     x->chain.job.n = 0;

@@ -37,7 +37,9 @@ struct cuda_device {
     int driver;        /* 13000 = CUDA 13.0 */
     int n_sm;
     bool integrated;
-    bool cooperative; /* blocks of a launch may wait for each other */
+    bool graphs;       /* the driver records launches (since cuda_open) */
+    int chain_blocks;  /* that may run at one time in a chain; 0: no chains */
+    char refused[480]; /* why one of these is missing, or "" */
     size_t bytes;
     char name[64];
     char bus[16];      /* where it is plugged in: "0000:01:00.0"; "" = not known */

@@ -1,21 +1,20 @@
 #include "runtime/cuda/parts.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/system.h"
 #include "kernels/cuda/images.h"
 
-/* Cubins are made by a CUDA 13 compiler; older drivers cannot read them. */
-#define CUBIN_DRIVER 13000
-
 /* ---- device code ----------------------------------------------------------------------------- */
 
 const char *cuda_image_name(int i)
 {
+    const struct cuda_image *images = cuda_images();
     for (int k = 0; k < i; k++)
-        if (!cuda_images[k].name) return NULL;
-    return cuda_images[i].name;
+        if (!images[k].name) return NULL;
+    return images[i].name;
 }
 
 /* Cubins run on their architecture and on later ones of the same major number, but those of a
@@ -30,15 +29,15 @@ const struct cuda_image *cuda_choose_image(const struct cuda_image *images, int 
 {
     const struct cuda_image *best = NULL;
     for (const struct cuda_image *i = images; i->name; i++) {
-        const bool usable = i->arch ? driver >= CUBIN_DRIVER && runs_on(i->arch, arch) : arch >= 80;
-        if (usable && (!best || i->arch > best->arch)) best = i;
+        const bool usable = i->arch ? runs_on(i->arch, arch) : arch >= 80;
+        if (usable && driver >= i->driver && (!best || i->arch > best->arch)) best = i;
     }
     return best;
 }
 
 static const struct cuda_image *choose_image(const struct cuda_device *d)
 {
-    return cuda_choose_image(cuda_images, d->arch, d->driver);
+    return cuda_choose_image(cuda_images(), d->arch, d->driver);
 }
 
 /* Loads an image; an error includes the messages of the driver's PTX compiler. */
@@ -79,16 +78,15 @@ static int load_image(struct cuda *g, struct err *e)
 
 /* ---- devices --------------------------------------------------------------------------------- */
 
-static int describe(const struct cuda_driver *d, int handle, struct cuda_device *out, struct err *e)
+static int describe(struct cuda_driver *d, int handle, struct cuda_device *out, struct err *e)
 {
-    int major = 0, minor = 0, integrated = 0, cooperative = 0, n = out->ordinal;
+    int major = 0, minor = 0, integrated = 0, n = out->ordinal;
     int rc = CUDA_CALL(d, n, e, cuDeviceGetName, out->name, sizeof out->name, handle);
     if (!rc) rc = CUDA_CALL(d, n, e, cuDeviceGetAttribute, &major, CUDA_CC_MAJOR, handle);
     if (!rc) rc = CUDA_CALL(d, n, e, cuDeviceGetAttribute, &minor, CUDA_CC_MINOR, handle);
     if (!rc)
         rc = CUDA_CALL(d, n, e, cuDeviceGetAttribute, &out->n_sm, CUDA_MULTIPROCESSORS, handle);
     if (!rc) rc = CUDA_CALL(d, n, e, cuDeviceGetAttribute, &integrated, CUDA_INTEGRATED, handle);
-    if (!rc) rc = CUDA_CALL(d, n, e, cuDeviceGetAttribute, &cooperative, CUDA_COOPERATIVE, handle);
     if (!rc) rc = CUDA_CALL(d, n, e, cuDeviceTotalMem, &out->bytes, handle);
     if (!rc) rc = CUDA_CALL(d, n, e, cuDriverGetVersion, &out->driver);
     if (rc) return rc;
@@ -96,7 +94,6 @@ static int describe(const struct cuda_driver *d, int handle, struct cuda_device 
     out->name[sizeof out->name - 1] = '\0';
     out->arch = 10 * major + minor;
     out->integrated = integrated != 0;
-    out->cooperative = cooperative != 0;
     const struct cuda_image *image = choose_image(out);
     out->image = image ? image->name : NULL;
     return 0;
@@ -104,7 +101,7 @@ static int describe(const struct cuda_driver *d, int handle, struct cuda_device 
 
 static int start_driver(struct cuda_driver *d, int *n_devices, struct err *e)
 {
-    if (!cuda_images[0].name)
+    if (!cuda_images()->name)
         return err_set(e, ERR_FAIL, "this program was built without device code (make needs nvcc)");
     int rc = cuda_driver_open(d, e);
     if (!rc) rc = CUDA_CALL(d, -1, e, cuDeviceGetCount, n_devices);
@@ -128,6 +125,80 @@ int cuda_devices(struct cuda_device *out, int max, struct err *e)
     return rc ? rc : n;
 }
 
+/* ---- chains and graphs: tried before they are needed, because MPS, a debugger or an old kernel
+ * driver may refuse them
+ * ------------------------------------------------------------------------------ */
+
+/* Blocks of a chain that are resident at one time. */
+static int count_chain_blocks(struct cuda *g, int *out, struct err *e)
+{
+    int cooperative = 0, n = 0;
+    int rc = CUDA_DO(g, e, cuDeviceGetAttribute, &cooperative, CUDA_COOPERATIVE, g->handle);
+    if (!rc && !cooperative) return err_set(e, ERR_FAIL, "no cooperative launches");
+    if (!rc)
+        rc = CUDA_DO(g, e, cuOccupancyMaxActiveBlocksPerMultiprocessor, &n,
+                     g->kernels[CUDA_KERNEL_chain], CUDA_MATVEC_THREADS, 48 << 10);
+    if (!rc && !n) return err_set(e, ERR_FAIL, "no room for a block of a chain");
+    *out = (n < CUDA_CHAIN_BLOCKS ? n : CUDA_CHAIN_BLOCKS) * g->device.n_sm;
+    return rc;
+}
+
+/* Records and runs a chain without steps, or with n_blocks 0 a fill of its ticket. */
+static int try_graph(struct cuda *g, int n_blocks, void *ticket, struct err *e)
+{
+    const struct cuda_chain job = {.ended = ticket};
+    void *params[] = {(void *)&job};
+    struct CUgraph_st *graph = NULL;
+    struct CUgraphExec_st *exec = NULL;
+    struct err ignored;
+    int rc = CUDA_DO(g, e, cuStreamBeginCapture, g->stream, CUDA_CAPTURE_THREAD_LOCAL);
+    if (rc) return rc;
+    if (n_blocks)
+        rc = CUDA_DO(g, e, cuLaunchCooperativeKernel, g->kernels[CUDA_KERNEL_chain],
+                     (unsigned)n_blocks, 1, 1, CUDA_MATVEC_THREADS, 1, 1, 48 << 10, g->stream,
+                     params);
+    else
+        rc = CUDA_DO(g, e, cuMemsetD8Async, (uint64_t)(uintptr_t)ticket, 0, 4, g->stream);
+    int end = CUDA_DO(g, rc ? &ignored : e, cuStreamEndCapture, g->stream, &graph);
+    if (!rc) rc = end;
+    if (!rc) rc = CUDA_DO(g, e, cuGraphInstantiateWithFlags, &exec, graph, 0);
+    if (!rc) rc = CUDA_DO(g, e, cuGraphLaunch, exec, g->stream);
+    if (!rc) rc = cuda_wait(g, e);
+    if (exec) g->driver.cuGraphExecDestroy(exec);
+    if (graph) g->driver.cuGraphDestroy(graph);
+    return rc;
+}
+
+/* Notes what the driver refuses; other errors are returned. */
+static int refusal(struct cuda *g, int rc, const char *missing, struct err *e)
+{
+    if (!rc || (g->driver.failure && !cuda_refused(&g->driver))) return rc;
+    if (!*g->device.refused)
+        snprintf(g->device.refused, sizeof g->device.refused, "%s: %.400s", missing, e->text);
+    g->driver.failure = 0;
+    return 0;
+}
+
+static int try_chains(struct cuda *g, struct err *e)
+{
+    struct arena a = {0};
+    int n = 0, rc = cuda_arena_init(g, &a, "a ticket", sizeof(uint32_t), e);
+    if (!rc) rc = cuda_wait(g, e);
+    if (!rc) {
+        int graphs = try_graph(g, 0, a.base, e);
+        g->device.graphs = !graphs;
+        rc = refusal(g, graphs, "tokens are slower, the driver records no launches", e);
+    }
+    if (!rc && g->device.graphs) {
+        int chains = count_chain_blocks(g, &n, e);
+        if (!chains) chains = try_graph(g, n, a.base, e);
+        g->device.chain_blocks = chains ? 0 : n;
+        rc = refusal(g, chains, "tokens are slower, the driver refuses chains", e);
+    }
+    cuda_arena_release(g, &a);
+    return rc;
+}
+
 static int start_device(struct cuda *g, int ordinal, struct err *e)
 {
     int n, rc = start_driver(&g->driver, &n, e);
@@ -143,7 +214,8 @@ static int start_device(struct cuda *g, int ordinal, struct err *e)
     if (!rc)
         rc = CUDA_DO(g, e, cuStreamCreate, &g->stream, 1 /* does not synchronise with the
                                                                * default stream */);
-    return rc ? rc : load_image(g, e);
+    if (!rc) rc = load_image(g, e);
+    return rc ? rc : try_chains(g, e);
 }
 
 int cuda_open(struct cuda **out, int ordinal, struct err *e)

@@ -49,6 +49,8 @@ static const struct {
     SYMBOL(cuGraphDestroy, "cuGraphDestroy"),
     SYMBOL(cuGraphExecDestroy, "cuGraphExecDestroy"),
     SYMBOL(cuGraphLaunch, "cuGraphLaunch"),
+    SYMBOL(cuOccupancyMaxActiveBlocksPerMultiprocessor,
+           "cuOccupancyMaxActiveBlocksPerMultiprocessor"),
     SYMBOL(cuLaunchKernel, "cuLaunchKernel"),
     SYMBOL(cuLaunchCooperativeKernel, "cuLaunchCooperativeKernel"),
 };
@@ -84,11 +86,19 @@ void cuda_driver_close(struct cuda_driver *d)
     d->library = NULL;
 }
 
-int cuda_check(const struct cuda_driver *d, int result, const char *call, const char *file,
-               int line, int device, struct err *e)
+bool cuda_refused(const struct cuda_driver *d)
+{
+    return d->failure == CUDA_INVALID_VALUE || d->failure == CUDA_OUT_OF_RESOURCES ||
+           d->failure == CUDA_TOO_MANY_BLOCKS || d->failure == CUDA_NOT_PERMITTED ||
+           d->failure == CUDA_NOT_SUPPORTED || d->failure / 10 == CUDA_CAPTURE_ERRORS / 10;
+}
+
+int cuda_check(struct cuda_driver *d, int result, const char *call, const char *file, int line,
+               int device, struct err *e)
 {
     const char *name = NULL, *text = NULL, *slash = strrchr(file, '/');
     if (!result) return 0;
+    d->failure = result;
     if (d->cuGetErrorName(result, &name) || !name) name = "an unknown error";
     if (d->cuGetErrorString(result, &text) || !text) text = "no text";
     if (slash) file = slash + 1;

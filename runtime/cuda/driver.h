@@ -6,6 +6,7 @@
 #ifndef RETAIN_RUNTIME_CUDA_DRIVER_H
 #define RETAIN_RUNTIME_CUDA_DRIVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,8 +21,14 @@ struct CUgraphExec_st;
 
 enum { /* results */
        CUDA_OUT_OF_MEMORY = 2,
+       CUDA_INVALID_VALUE = 1,
        CUDA_NO_BINARY = 209,
        CUDA_NOT_FOUND = 500,
+       CUDA_OUT_OF_RESOURCES = 701, /* registers or shared memory for a launch */
+       CUDA_TOO_MANY_BLOCKS = 720,  /* for a cooperative launch */
+       CUDA_NOT_PERMITTED = 800,
+       CUDA_NOT_SUPPORTED = 801,
+       CUDA_CAPTURE_ERRORS = 900, /* to 909 */
 };
 
 enum { /* device attributes */
@@ -39,6 +46,7 @@ enum { CUDA_CAPTURE_THREAD_LOCAL = 1 };                        /* mode of a stre
 
 struct cuda_driver {
     void *library;
+    int failure; /* the result of the last call that failed */
     int (*cuInit)(unsigned flags);
     int (*cuDriverGetVersion)(int *version);
     int (*cuGetErrorName)(int error, const char **name);
@@ -76,6 +84,8 @@ struct cuda_driver {
     int (*cuGraphDestroy)(struct CUgraph_st *graph);
     int (*cuGraphExecDestroy)(struct CUgraphExec_st *exec);
     int (*cuGraphLaunch)(struct CUgraphExec_st *exec, struct CUstream_st *s);
+    int (*cuOccupancyMaxActiveBlocksPerMultiprocessor)(int *n, struct CUfunc_st *f, int threads,
+                                                       size_t shared_bytes);
     int (*cuLaunchKernel)(struct CUfunc_st *f, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                           unsigned block_x, unsigned block_y, unsigned block_z,
                           unsigned shared_bytes, struct CUstream_st *s, void **args, void **extra);
@@ -92,8 +102,12 @@ void cuda_driver_close(struct cuda_driver *d);
 
 /* Checks the result of a call: 0, or an error that names the call, its source line and the device's
  * ordinal (-1 = none yet). ERR_FIT when out of memory. */
-int cuda_check(const struct cuda_driver *d, int result, const char *call, const char *file,
-               int line, int device, struct err *e);
+int cuda_check(struct cuda_driver *d, int result, const char *call, const char *file, int line,
+               int device, struct err *e);
+
+/* Whether the call that failed last was refused: nothing ran, and the context is as it was. All
+ * other errors of launches stay until the context is released. */
+bool cuda_refused(const struct cuda_driver *d);
 
 #define CUDA_CALL(d, device, e, function, ...) \
     cuda_check(d, (d)->function(__VA_ARGS__), #function, __FILE__, __LINE__, device, e)

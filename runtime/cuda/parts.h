@@ -99,7 +99,7 @@ int cuda_arena_init(struct cuda *g, struct arena *a, const char *tag, size_t byt
 void cuda_arena_release(struct cuda *g, struct arena *a);
 
 /* The cubin for a GPU and its driver, else the PTX, which the driver compiles; NULL: neither runs.
- * images: as cuda_images. */
+ * images: as those of cuda_images. */
 struct cuda_image;
 const struct cuda_image *cuda_choose_image(const struct cuda_image *images, int arch, int driver);
 

@@ -405,9 +405,12 @@ void cuda_launch(struct cuda_context *x, enum cuda_kernel k, int grid_x, int gri
     void *params[] = {(void *)args};
     cuda_end_chain(x);
     if (x->rc) return;
-    x->rc = CUDA_DO(x->g, x->e, cuLaunchKernel, x->g->kernels[k], (unsigned)grid_x,
-                    (unsigned)grid_y, (unsigned)grid_z, (unsigned)threads, 1, 1,
-                    (unsigned)shared_bytes, x->g->stream, params, NULL);
+    for (int tries = 2; tries--;) { /* a refused launch left nothing behind */
+        x->rc = CUDA_DO(x->g, x->e, cuLaunchKernel, x->g->kernels[k], (unsigned)grid_x,
+                        (unsigned)grid_y, (unsigned)grid_z, (unsigned)threads, 1, 1,
+                        (unsigned)shared_bytes, x->g->stream, params, NULL);
+        if (!x->rc || !cuda_refused(&x->g->driver)) return;
+    }
 }
 
 void cuda_launch_together(struct cuda_context *x, enum cuda_kernel k, int grid, int threads,
@@ -550,14 +553,14 @@ static void run_step(struct cuda_context *x)
 
 /* Records the step of one token, or of as many tried ones; the numbers that change from step to
  * step are in device memory. */
-static void record(struct cuda_context *x, struct CUgraphExec_st **out)
+static void record_step(struct cuda_context *x, struct CUgraphExec_st **out)
 {
     struct cuda *g = x->g;
     struct CUgraph_st *graph = NULL;
     struct err e;
     x->rc = CUDA_DO(g, x->e, cuStreamBeginCapture, g->stream, CUDA_CAPTURE_THREAD_LOCAL);
     if (x->rc) return;
-    x->chain.records = x->n == 1 && g->device.cooperative && !x->chain.off;
+    x->chain.records = x->n == 1 && g->device.chain_blocks && !x->chain.off;
     run_step(x);
     x->chain.records = false;
     x->chain.job.n = 0; /* after a failure */
@@ -565,6 +568,17 @@ static void record(struct cuda_context *x, struct CUgraphExec_st **out)
     if (!x->rc) x->rc = rc;
     if (!x->rc) x->rc = CUDA_DO(g, x->e, cuGraphInstantiateWithFlags, out, graph, 0);
     if (graph) g->driver.cuGraphDestroy(graph);
+}
+
+/* With chains; without them if the driver refuses a launch that it took when the device was opened.
+ */
+static void record(struct cuda_context *x, struct CUgraphExec_st **out)
+{
+    record_step(x, out);
+    if (!x->rc || x->chain.off || !cuda_refused(&x->g->driver)) return;
+    x->chain.off = true;
+    x->rc = 0;
+    record_step(x, out);
 }
 
 int cuda_begin(struct cuda_context *x, struct err *e)
@@ -578,7 +592,8 @@ int cuda_begin(struct cuda_context *x, struct err *e)
 int cuda_break(struct cuda_context *x, const struct err *e)
 {
     x->broken = true;
-    err_set(&x->why, ERR_FAIL, "%s; open the conversation again", e->text);
+    err_set(&x->why, ERR_FAIL, "%s; %s", e->text,
+            cuda_refused(&x->g->driver) ? "open the conversation again" : "start retain again");
     return x->why.code;
 }
 
@@ -626,8 +641,8 @@ static void append_units(struct cuda_context *x, int n)
 static int run(struct cuda_context *x, const int32_t *ids, int n, int n_logits, bool tries)
 {
     /* not where the CPU takes part in the step; of a split model, the device has no logits */
-    const bool recorded =
-        !model_n_host_experts(x->m) && (tries || (n == 1 && n_logits == (x->rows_host ? 0 : 1)));
+    const bool recorded = x->g->device.graphs && !model_n_host_experts(x->m) &&
+                          (tries || (n == 1 && n_logits == (x->rows_host ? 0 : 1)));
     assert(n >= 1 && n <= x->chunk && n_logits <= x->n_logits && n_logits <= n);
     assert(cache_room(x->cache) >= n);
     if (cuda_cache_room(x, n)) return x->rc;

@@ -150,6 +150,8 @@ int engine_choose_device(struct engine *g, const struct engine_opts *o,
     int rc = cuda_open(&g->gpu, o->device.ordinal, e);
     if (!rc) rc = place(&p, e);
     if (!rc) rc = note_eviction(&p, e);
+    if (!rc && !*g->device_notice)
+        snprintf(g->device_notice, sizeof g->device_notice, "%s", cuda_device(g->gpu)->refused);
     if (!rc && automatic) rc = gpu_check(0, e);
     if (!rc || !automatic) return rc;
     engine_leave_gpu(g, e);

@@ -184,7 +184,8 @@ int emu_driver_held(void)
 static int begins(const char *call, bool needs_context)
 {
     int n = ++*count_of(call);
-    if (driver.fail_call && named(call, driver.fail_call) && n == driver.fail_nth)
+    if (driver.fail_call && named(call, driver.fail_call) &&
+        (n == driver.fail_nth || !driver.fail_nth))
         return driver.fail_error;
     return needs_context && !current ? INVALID_CONTEXT : SUCCESS;
 }
@@ -472,6 +473,17 @@ int cuLaunchCooperativeKernel(struct CUfunc_st *f, unsigned grid_x, unsigned gri
         {(int)grid_x, (int)grid_y, (int)grid_z}, (int)block_x, shared_bytes, 0, 1};
     memcpy(o->args, args[0], f->args_bytes);
     return submit(s, o);
+}
+
+int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, struct CUfunc_st *f, int threads,
+                                                size_t shared_bytes);
+int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, struct CUfunc_st *f, int threads,
+                                                size_t shared_bytes)
+{
+    CALL(true);
+    if (threads > 1024 || (int)shared_bytes > f->shared_max) return INVALID_VALUE;
+    *n = CUDA_CHAIN_BLOCKS;
+    return SUCCESS;
 }
 
 int cuStreamBeginCapture_v2(struct CUstream_st *s, int mode);

@@ -4,8 +4,13 @@
 
 #include <stddef.h>
 
-const struct cuda_image cuda_images[] = {
-    {"sm_89", 89, "\177ELF, or something like it"},
-    {"ptx", 0, ".version 8.2\n"},
-    {NULL, 0, NULL},
+static const struct cuda_image images[] = {
+    {"sm_89", 89, 13000, "\177ELF, or something like it"},
+    {"ptx", 0, 0, ".version 8.2\n"},
+    {0},
 };
+
+const struct cuda_image *cuda_images(void)
+{
+    return images;
+}

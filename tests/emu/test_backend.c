@@ -462,22 +462,29 @@ static void loading(void **state)
     assert_in_range(r.kib, 1, 140); /* metadata, pages at borders */
 }
 
-/* Images of a build for all GPUs; Jetsons take no desktop GPU's, old drivers none but the PTX. */
+/* Images of a build for all GPUs, of one for some, and of one by an older compiler; Jetsons take no
+ * desktop GPU's, drivers older than the compiler none but the PTX. */
 static void images(void **state)
 {
-    static const struct cuda_image all[] = {{"80", 80, ""},   {"86", 86, ""}, {"87", 87, ""},
-                                            {"89", 89, ""},   {"90", 90, ""}, {"110", 110, ""},
-                                            {"120", 120, ""}, {"ptx", 0, ""}, {NULL, 0, NULL}};
-    static const struct cuda_image some[] = {
-        {"80", 80, ""}, {"86", 86, ""}, {"ptx", 0, ""}, {NULL, 0, NULL}};
+#define MADE(sm)           \
+    {                      \
+#sm, sm, 13000, "" \
+    }
+    static const struct cuda_image all[] = {MADE(80),  MADE(86),          MADE(87),
+                                            MADE(89),  MADE(90),          MADE(110),
+                                            MADE(120), {"ptx", 0, 0, ""}, {0}};
+    static const struct cuda_image some[] = {MADE(80), MADE(86), {"ptx", 0, 0, ""}, {0}};
+    static const struct cuda_image older[] = {{"87", 87, 12060, ""}, {"ptx", 0, 0, ""}, {0}};
+#undef MADE
     static const struct {
         const struct cuda_image *of;
         int arch, driver;
         const char *name;
     } cases[] = {
-        {all, 80, 13000, "80"},   {all, 87, 13000, "87"},   {all, 89, 13000, "89"},
-        {all, 100, 13000, "ptx"}, {all, 121, 13000, "120"}, {all, 89, 12060, "ptx"},
-        {some, 89, 13000, "86"},  {some, 87, 13000, "ptx"}, {some, 90, 13000, "ptx"},
+        {all, 80, 13000, "80"},   {all, 87, 13000, "87"},    {all, 89, 13000, "89"},
+        {all, 100, 13000, "ptx"}, {all, 121, 13000, "120"},  {all, 89, 12060, "ptx"},
+        {some, 89, 13000, "86"},  {some, 87, 13000, "ptx"},  {some, 90, 13000, "ptx"},
+        {older, 87, 12060, "87"}, {older, 87, 12020, "ptx"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)

@@ -229,11 +229,79 @@ static void automatic(void **state)
     driver_fail(NULL, 0, 0);
 }
 
+/* Logits of a chunk and of two tokens after it, on the GPU. The nth call, or with 0 each, is
+ * refused; after_open: once the device is open. */
+static float *refused_run(const char *call, int nth, int error, bool after_open, char *notice)
+{
+    const int32_t ids[CHUNK] = {0};
+    const struct options o = options_for(&scenes[0], "cuda");
+    const struct plan_opts *plan = &o.session.plan;
+    struct side s = {0};
+    struct err e;
+    float *logits;
+    driver_fail(after_open ? NULL : call, nth, error);
+    int rc = engine_open(&s.engine, &o.engine, plan, 1, NULL, NULL, &e);
+    if (after_open) driver_fail(call, nth, error);
+    if (!rc) rc = context_open(&s.x, s.engine, plan, 1, 1, &e);
+    if (!rc) rc = context_run(&s.x, ids, CHUNK, 1, &e);
+    for (int i = 0; !rc && i < 2; i++) rc = context_run(&s.x, ids + i, 1, 1, &e);
+    if (!rc) rc = context_logits(&s.x, &logits, &e);
+    if (rc) fail_msg("%s %d refused: %s", call, nth, e.text);
+    const size_t bytes = (size_t)s.engine->model->n_vocab * sizeof *logits;
+    float *out = memcpy(malloc(bytes), logits, bytes);
+    snprintf(notice, 600, "%s", s.engine->device_notice);
+    side_close(&s);
+    driver_fail(NULL, 0, 0);
+    assert_int_equal(driver_held(), 0);
+    return out;
+}
+
+/* A driver that refuses chains, records or a launch computes the same; what is refused for good is
+ * told once, when the model is opened. */
+static void refusals(void **state)
+{
+    enum { VALUE = 1, RESOURCES = 701, TOO_MANY = 720, UNSUPPORTED = 801, INVALIDATED = 901 };
+    static const struct {
+        const char *call;
+        int nth, error;
+        bool after_open;
+        const char *notice;
+    } cases[] = {
+        {"cuDeviceGetAttribute", 5, VALUE, false, "refuses chains"},
+        {"cuOccupancyMaxActiveBlocksPerMultiprocessor", 1, UNSUPPORTED, false, "refuses chains"},
+        {"cuLaunchCooperativeKernel", 0, TOO_MANY, false, "refuses chains"},
+        {"cuStreamBeginCapture", 0, UNSUPPORTED, false, "records no launches"},
+        {"cuStreamEndCapture", 0, INVALIDATED, false, "records no launches"},
+        {"cuGraphInstantiateWithFlags", 0, UNSUPPORTED, false, "records no launches"},
+        {"cuLaunchCooperativeKernel", 0, TOO_MANY, true, ""},
+        {"cuGraphInstantiateWithFlags", 1, RESOURCES, true, ""},
+    };
+    char notice[600];
+    (void)state;
+    float *want = refused_run("cuInit", 99, 0, false, notice);
+    assert_string_equal(notice, "");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        float *got =
+            refused_run(cases[i].call, cases[i].nth, cases[i].error, cases[i].after_open, notice);
+        assert_memory_equal(got, want, 256 * sizeof *got);
+        if (!strstr(notice, cases[i].notice) || (!*cases[i].notice && *notice))
+            fail_msg("%s: said: %s", cases[i].call, notice);
+        free(got);
+    }
+    for (int nth = 1; nth < 40; nth += 3) {
+        float *got = refused_run("cuLaunchKernel", nth, RESOURCES, true, notice);
+        assert_memory_equal(got, want, 256 * sizeof *got);
+        free(got);
+    }
+    free(want);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(failures),
         cmocka_unit_test(automatic),
+        cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, load_driver, NULL);
 }

@@ -9,9 +9,11 @@ here=$(cd "$(dirname "$0")" && pwd)
 [ $# -eq 2 ] && [ -s "$2/log.txt" ] || { echo 'usage: again.sh FOLDER FIRST, the folder of a run of run.sh'; exit 2; }
 first=$2
 begin "$1" 1500
-shapes='3B Phi-3' long='8B 65536' train='--steps 30 --batch 2 --length 512 --hidden 128' depths=0,4096,32768
+shapes='Phi-3' long='8B 65536' train='--steps 30 --batch 2 --length 512 --hidden 128' depths=0,4096,32768
 [ -n "${DRY:-}" ] && shapes='' long='tiny 48 9 1' train='' depths=0
 
+machine
+driver
 step 'info' 20 "$here/retain" info
 for t in sample linear cache attend experts floats model; do step "test_$t" 90 "$here/test_$t"; done
 first=

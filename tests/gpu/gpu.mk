@@ -1,5 +1,6 @@
-# make gpu: all that the run on a GPU starts (run.sh, again.sh), with all libraries but libc, in one
-# folder. make gpu-folder: the same without the variants of kernels, which take nvcc a minute and a half.
+# make gpu: one file, build/gpu.tar.xz, of all that the run on a GPU starts (run.sh, again.sh), with all
+# libraries but libc. make gpu-folder: the folder in it, without the variants of kernels, which take nvcc
+# a minute and a half.
 
 # Kernel tests of the emulator, linked to a real GPU, and the model's. They skip where there is none.
 GPU_DIR := $(B)/tests/gpu
@@ -8,11 +9,15 @@ GPU_PROGRAMS := $(GPU) $(addprefix $(GPU_DIR)/,speed whole random_model retain)
 GPU_LD = $(CC) $(LDFLAGS) -s -Wl,-rpath,'$$ORIGIN/lib' -o $@
 $(GPU_DIR)/%.o: private override CFLAGS += -Werror
 
-$(filter-out %/test_model,$(GPU)): $(GPU_DIR)/%: $(B)/tests/emu/%.o $(GPU_DIR)/device.o $(B)/libretain.a $(FILTER)
+# One copy of the device code for all programs.
+$(GPU_DIR)/images.o: private override CFLAGS += $(CUDA_LIST)
+$(GPU_DIR)/images.o: $(B)/cuda.flags
+
+$(filter-out %/test_model,$(GPU)): $(GPU_DIR)/%: $(B)/tests/emu/%.o $(GPU_DIR)/device.o $(GPU_DIR)/images.o $(B)/libretain.a $(FILTER)
 	$(call say,LD,$@)
 	$(Q)$(GPU_LD) -Wl,--wrap=posix_memalign,--wrap=free $^ $(LIBS) -lcmocka
 
-$(GPU_DIR)/test_model: %: %.o $(B)/libretain.a $(FILTER)
+$(GPU_DIR)/test_model: %: %.o $(GPU_DIR)/images.o $(B)/libretain.a $(FILTER)
 	$(call say,LD,$@)
 	$(Q)$(GPU_LD) $^ $(LIBS) -lcmocka
 
@@ -20,7 +25,7 @@ $(GPU_DIR)/speed: $(addprefix $(GPU_DIR)/,speed.o ceilings.o timed.o time_matric
 $(GPU_DIR)/whole: $(addprefix $(GPU_DIR)/,whole.o ceilings.o)
 $(GPU_DIR)/random_model: $(GPU_DIR)/random_model.o
 $(GPU_DIR)/retain: $(B)/main.o
-$(addprefix $(GPU_DIR)/,speed whole random_model retain): $(B)/libretain.a
+$(addprefix $(GPU_DIR)/,speed whole random_model retain): $(GPU_DIR)/images.o $(B)/libretain.a
 	$(call say,LD,$@)
 	$(Q)$(GPU_LD) $(filter %.o,$^) $(B)/libretain.a $(LIBS)
 
@@ -46,8 +51,12 @@ GPU_SCRIPTS := $(if $(CUBINS),$(if $(EMU),$(if $(GPU),tests/gpu/test_run.sh)))
 
 .PHONY: gpu gpu-folder
 gpu: gpu-folder $(GPU_VARIANTS)
+	$(call say,XZ,$(B)/gpu.tar.xz)
+	$(Q)tar -C $(B)/tests -c --exclude='*.[od]' --owner=0 --group=0 gpu | xz -T0 -6 >$(B)/gpu.tar.xz
+	@ls -l $(B)/gpu.tar.xz
 gpu-folder: $(GPU_PROGRAMS) $(if $(CUBINS),$(GPU_DIR)/rate.ptx)
-	@mkdir -p $(GPU_DIR)/lib
-	@cp $(addprefix tests/gpu/,run.sh again.sh resume.sh steps.sh) kernels/cuda/report.txt $(GPU_DIR)
+	@mkdir -p $(GPU_DIR)/lib $(GPU_DIR)/images
+	@$(foreach s,$(SM),cp $(CU)/sm_$(s).cubin $(GPU_DIR)/images/sm_$(s);) { cat $(CU)/device.ptx; printf '\0'; } >$(GPU_DIR)/images/ptx
+	@cp $(addprefix tests/gpu/,run.sh again.sh resume.sh steps.sh ceilings.py) kernels/cuda/report.txt $(GPU_DIR)
 	@ldd $(GPU_PROGRAMS) | awk '$$3 ~ /^\// && !index($$3, "/$(GPU_DIR)/") && $$1 !~ /^(libc|libm|libpthread|libdl)\.so/ { print $$3 }' | \
 	  sort -u | xargs -I{} cp -L {} $(GPU_DIR)/lib

@@ -1,6 +1,6 @@
 /* Writes a Llama model of random 4-bit weights in the shape of a real one, to measure speed on
- * machines without model files. Usage: random_model 8B|3B|1B|Phi-3|tiny FILE; tiny is for dry
- * runs. */
+ * machines without model files. Usage: random_model 8B|3B|1B|Phi-3|SmolLM2|tiny FILE; tiny is for
+ * dry runs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,11 +13,9 @@ static const struct shape {
     const char *name;
     int n_layer, n_embd, n_ff, n_head, n_kv_head, dim, n_vocab;
 } shapes[] = {
-    {"8B", 32, 4096, 14336, 32, 8, 128, VOCABULARY},
-    {"3B", 28, 3072, 8192, 24, 8, 128, VOCABULARY},
-    {"1B", 16, 2048, 8192, 32, 8, 64, VOCABULARY},
-    {"Phi-3", 32, 3072, 8192, 32, 32, 96, 32064},
-    {"tiny", 2, 128, 256, 2, 1, 64, 512},
+    {"8B", 32, 4096, 14336, 32, 8, 128, VOCABULARY}, {"3B", 28, 3072, 8192, 24, 8, 128, VOCABULARY},
+    {"1B", 16, 2048, 8192, 32, 8, 64, VOCABULARY},   {"Phi-3", 32, 3072, 8192, 32, 32, 96, 32064},
+    {"SmolLM2", 30, 576, 1536, 9, 3, 64, 49152},     {"tiny", 2, 128, 256, 2, 1, 64, 512},
 };
 
 static struct err error;

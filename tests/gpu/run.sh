@@ -5,9 +5,11 @@ set -u
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/steps.sh"
 begin "${1:-}" 570
-depths=0,4096 steps='' shapes=${SHAPES-1B 8B} behind=''
+depths=0,4096 steps='' shapes=${SHAPES-SmolLM2 1B 3B 8B} behind=''
 [ -n "${DRY:-}" ] && depths=0 steps='--prefill 16 --decode 2 --repeat 1' shapes=tiny behind='32 9 1'
 
+machine
+driver
 step 'info' 20 "$here/retain" info
 step 'images' 60 "$here/speed" $divisor images
 for t in sample linear cache attend experts floats model; do step "test_$t" 90 "$here/test_$t"; done
@@ -28,12 +30,20 @@ fi
 for file in "$here"/variants/*.ptx; do
     [ -e "$file" ] && step "variant $(basename "$file" .ptx)" 30 "$here/speed" $divisor "$file"
 done
+if command -v python3 >/dev/null; then
+    step 'ceilings of torch' 75 python3 "$here/ceilings.py" $([ -n "${DRY:-}" ] && echo cpu)
+else
+    row 'ceilings of torch' 'skip: python3 is not installed'
+fi
 if command -v ncu >/dev/null; then
-    step 'counters' 120 ncu --section SpeedOfLight --section MemoryWorkloadAnalysis --section Occupancy \
-        --kernel-name 'regex:chain|matvec_gate_q4|matmul_q4|attend_(one|int8|chunk)_128' --launch-count 40 \
+    # The clocks are the owner's: they stay as they are. Ninety launches reach attention over 16,384 units.
+    step 'counters' 120 ncu --clock-control none \
+        --section SpeedOfLight --section MemoryWorkloadAnalysis --section Occupancy \
+        --kernel-name 'regex:chain|matvec_gate_q4|matmul_q4|attend_(one|int8|chunk)_128' --launch-count 90 \
         "$here/speed" 1 counters
 else
     row 'counters' 'skip: ncu is not installed'
 fi
 sanitize memcheck racecheck
+machine
 finish

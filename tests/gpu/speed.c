@@ -39,7 +39,7 @@ static void *driver_function(const char *name)
 static void time_images(void)
 {
     printf("%-20s %10s\n", "image", "load ms");
-    for (const struct cuda_image *i = cuda_images; i->name; i++) {
+    for (const struct cuda_image *i = cuda_images(); i->name; i++) {
         struct CUmod_st *module;
         if (i->arch && i->arch != now.gpu->device.arch) continue;
         int64_t t0 = system_clock_ns();

@@ -55,6 +55,22 @@ step() {
     row "$name ($(($(date +%s) - began)) s)" "$([ $status -eq 0 ] && echo ok || echo "FAILED ($status)") $last"
 }
 
+# machine: the card, its driver, power, clocks and why they are lower than they could be, to the log.
+machine() {
+    command -v nvidia-smi >/dev/null || return 0
+    printf '\n==== machine\n' >>"$log"
+    nvidia-smi --format=csv --query-gpu=name,driver_version,power.draw,power.limit,temperature.gpu,clocks.sm,clocks.mem,clocks.max.sm,clocks_throttle_reasons.active >>"$log" 2>&1
+    nvidia-smi -q -d PERFORMANCE,ECC >>"$log" 2>&1
+}
+
+# driver: ends the run where the driver cannot be used, which is no success.
+driver() {
+    failure=$("$here/retain" plan --device cuda 2>&1 >/dev/null) || {
+        row 'driver' "FAILED $failure"
+        exit 1
+    }
+}
+
 # bench NAME SECONDS ARGUMENT…: a step that runs `retain bench` on the device.
 bench() {
     name=$1 limit=$2

@@ -82,7 +82,7 @@ static void time_format(const struct format *f)
     two.shared = CUDA_MATVEC_SHARED_MADE(now.n_in);
     two.args = gate_args;
     time_job(&two, model, f->name);
-    if (f->type == KN_Q4 && now.gpu->device.cooperative) time_chain(model);
+    if (f->type == KN_Q4 && now.gpu->device.chain_blocks) time_chain(model);
     struct job many = matrix_job("matmul", f->matmul, now.n_tok, 1);
     many.grid[0] = parts_of(now.n_out, CUDA_MATMUL_ROWS);
     many.grid[1] = parts_of(now.n_tok, CUDA_MATMUL_TOKENS);

@@ -5,6 +5,7 @@
  *
  * Usage: whole MODEL [DEPTH [CHUNK [TOKENS]]]: a model file, or "-" for the demo model; units per
  * head; tokens of a chunk; generated tokens of a run. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -317,6 +318,43 @@ static void open_model(const char *path)
     if (!the.ids || !the.scratch) check(err_set(&the.error, ERR_FAIL, "out of memory"));
 }
 
+/* Prints how far the GPU's logits are from the CPU's, after a short chunk and one more token. */
+static void compare(const char *path)
+{
+    const int chunk = the.chunk < 16 ? the.chunk : 16;
+    const int n_vocab = the.engine->model->n_vocab;
+    struct options o;
+    struct engine *engine;
+    struct context x;
+    float *want, *got;
+    options_init(&o);
+    check(options_set(&o, OPTIONS_MODEL, "device", "cpu", &the.error));
+    if (strcmp(path, "-") != 0) o.engine.model = path;
+    o.session.plan.policy = policy_choice("sink");
+    check(engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &the.error));
+    check(context_open(&x, engine, &o.session.plan, 1, 1, &the.error));
+    for (int n = chunk; n; n = n > 1) {
+        double square = 0, most = 0;
+        int best[2] = {0};
+        run_ids(n);
+        check(context_run(&x, the.ids, n, 1, &the.error));
+        check(context_logits(&the.x, &got, &the.error));
+        check(context_logits(&x, &want, &the.error));
+        for (int i = 0; i < n_vocab; i++) {
+            if (want[i] > want[best[0]]) best[0] = i;
+            if (got[i] > got[best[1]]) best[1] = i;
+            if (fabs((double)want[i] - (double)got[i]) > most)
+                most = fabs((double)want[i] - (double)got[i]);
+            square += (double)want[i] * (double)want[i];
+        }
+        printf("logits of %d tokens: largest difference to the CPU's %.1e of their rms, first "
+               "token %s\n",
+               n, most / sqrt(square / n_vocab), best[0] == best[1] ? "equal" : "DIFFERS");
+    }
+    context_release(&x);
+    engine_close(engine);
+}
+
 static int number(char **argv, int argc, int i, int otherwise)
 {
     return argc > i && atoi(argv[i]) > 0 ? atoi(argv[i]) : otherwise;
@@ -341,6 +379,7 @@ int main(int argc, char **argv)
     int64_t t0 = system_clock_ns();
     open_model(argv[1]);
     printf("%s: loaded in %.1f s\n", the.engine->model->name, seconds_since(t0));
+    compare(argv[1]);
     check(ceilings_measure(&the.ceilings, the.gpu, the.folder, the.depth < QUICK, &the.error));
     stand_between();
     while (cache_len_max(&the.x.cache) < the.depth) run_chunk();

@@ -166,15 +166,15 @@ LOAD(ld_global, global, s32)
 LOAD(ld_global, global, f32)
 LOAD(ld_global_cg, global, f32)
 LOAD2(ld_global_v2_u32, global)
-LOAD(ld_acquired_global, global, u32)
+LOAD(ld_changing_global, global, u32)
 LOAD4(ld_global_v4_u32, global)
 LOAD4(ld_global_v4_f32, global)
 LOAD4(ld_global_cg_v4_f32, global)
 LOAD4(ld_global_nc_L1_no_allocate_v4_u32, global)
-static inline u32 ld_acquire_gpu_global_u32(u64 at)
+static inline u32 ld_relaxed_gpu_global_u32(u64 at)
 {
     emu_poll(HERE);
-    return ld_acquired_global_u32(at);
+    return ld_changing_global_u32(at);
 }
 
 LOAD(ld_shared, shared, u16)
@@ -511,7 +511,7 @@ static inline void bar_warp_sync(u32 lanes)
     emu_warp(EMU_SYNC, lanes, &none, 0, &none, 0, HERE);
 }
 
-static inline void membar_gl(void)
+static inline void fence_acq_rel_gpu(void)
 {
 }
 

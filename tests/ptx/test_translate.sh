@@ -50,7 +50,7 @@ else
     open=$(awk '/^\.visible \.entry/ { if (open) print open; fenced = 0; open = "" }
         /st\.global/ { fenced = 0 }
         /atom\.global/ { open = fenced ? $0 : "no fence before " $0 }
-        /membar\.gl/ { fenced = 1; if (open !~ /before/) open = "" } END { if (open) print open }' "$PTX")
+        /fence\.acq_rel\.gpu/ { fenced = 1; if (open !~ /before/) open = "" } END { if (open) print open }' "$PTX")
     equal 'tickets without fences' '' "$open"
     # Arrays whose index is not known when they are compiled are in local memory, which is slow.
     equal 'arrays in local memory' 0 "$(grep -c '__local_depot' "$PTX")"

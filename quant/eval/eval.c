@@ -57,7 +57,7 @@ static void print_answer(void *ctx, const struct eval_answer *a)
     cJSON *o = cJSON_CreateObject(), *values = cJSON_CreateArray(), *passages = cJSON_CreateArray();
     for (int i = 0; i < a->n_values; i++)
         cJSON_AddItemToArray(values, cJSON_CreateString(a->values[i]));
-    for (int i = 0; i < a->recalled->n; i++)
+    for (int i = 0; a->recalled && i < a->recalled->n; i++)
         cJSON_AddItemToArray(passages, cJSON_CreateString(a->recalled->windows[i].text));
     cJSON_AddStringToObject(o, "task", w->trial.task->name);
     cJSON_AddStringToObject(o, "policy", str_get(&policy));
@@ -67,11 +67,12 @@ static void print_answer(void *ctx, const struct eval_answer *a)
     cJSON_AddNumberToObject(o, "seed", (double)a->seed);
     cJSON_AddNumberToObject(o, "number", a->number);
     cJSON_AddStringToObject(o, "question", a->question);
-    cJSON_AddStringToObject(o, "answer", a->answer);
+    if (!w->trial.task->forced) cJSON_AddStringToObject(o, "answer", a->answer);
     cJSON_AddItemToObject(o, "values", values);
     cJSON_AddItemToObject(o, "recalled", passages);
-    cJSON_AddNumberToObject(o, "recall_ms", a->recalled->n ? a->recalled->ms : 0);
+    cJSON_AddNumberToObject(o, "recall_ms", a->recalled && a->recalled->n ? a->recalled->ms : 0);
     cJSON_AddNumberToObject(o, "right", a->right);
+    if (w->trial.task->forced) cJSON_AddNumberToObject(o, "nats", a->nats);
     report_json(o);
     str_release(&policy);
 }
@@ -470,7 +471,7 @@ static int check_tasks(const struct options *o, int64_t *n_tokens, struct err *e
     return rc;
 }
 
-/* Whether a task needs the scores of units, which are on the CPU only. */
+/* Whether a task needs the scores of units or asks twice, which only the CPU does. */
 static bool has_analysis(const struct options *o)
 {
     bool has = false;
@@ -479,7 +480,7 @@ static bool has_analysis(const struct options *o)
     for (int i = 0; i < o->n_args; i++) {
         if (eval_is_file(o->args[i]) || task_params_read(o->args[i], &params, &e)) continue;
         const struct task *t = task_named(params.name, 0);
-        has |= t && t->measure > TASK_PERPLEXITY;
+        has |= t && (t->measure > TASK_PERPLEXITY || t->forced);
     }
     return has;
 }

@@ -8,6 +8,7 @@
 #include "base/system.h"
 #include "cli/print/report.h"
 #include "quant/eval/analyze.h"
+#include "quant/eval/forced.h"
 #include "quant/eval/judge.h"
 #include "quant/eval/perplexity.h"
 #include "quant/eval/picture.h"
@@ -31,6 +32,7 @@ struct run {
     struct str answer;
     double right;
     int64_t n_asked;
+    double nats; /* of the values after given words */
     /* tokens and time of the text and of the answers */
     int64_t n_read, read_ns, n_decoded, decode_ns;
     int64_t reported, reported_ns; /* tokens and clock at the last report */
@@ -90,7 +92,8 @@ static void report_answer(const struct run *r, const struct task_step *q, double
         .values = q->values,
         .n_values = q->n_values,
         .right = right,
-        .recalled = session_recalled(r->session),
+        .nats = r->nats,
+        .recalled = r->session ? session_recalled(r->session) : NULL,
     };
     if (r->trial->answered) r->trial->answered(r->trial->ctx, &a);
 }
@@ -227,12 +230,9 @@ static int ask_one_by_one(struct run *r, const struct task_args *args, const str
 }
 
 /* i: of the seeds, from 0 */
-static int run_script(struct run *r, int i, struct eval_result *out, struct err *e)
+static struct task_args args_of(const struct eval_run *t, int i)
 {
-    const struct eval_run *t = r->trial;
-    struct session_opts o = *t->session;
-    struct session_stats st;
-    struct task_args args = {
+    return (struct task_args){
         .seed = t->first_seed + (uint64_t)i,
         .length = t->length,
         .n_facts = t->params->n_facts ? t->params->n_facts : t->task->n_facts,
@@ -240,6 +240,14 @@ static int run_script(struct run *r, int i, struct eval_result *out, struct err 
         .papers = t->params->papers,
         .essay = t->text,
     };
+}
+
+static int run_script(struct run *r, int i, struct eval_result *out, struct err *e)
+{
+    const struct eval_run *t = r->trial;
+    struct session_opts o = *t->session;
+    struct session_stats st;
+    const struct task_args args = args_of(t, i);
     bool alone = evicts_once(r) || t->query_first;
     r->seed = o.sampling.seed = args.seed;
     o.private_mode = true;
@@ -254,6 +262,42 @@ static int run_script(struct run *r, int i, struct eval_result *out, struct err 
     out->budget = st.budget;
     snprintf(out->cost.kv, sizeof out->cost.kv, "%s", st.kv);
     return 0;
+}
+
+static void take_cost(const struct context *x, struct eval_result *out)
+{
+    out->cost.cache_bytes = (int64_t)x->plan.cache_bytes;
+    out->cost.peak_bytes = system_process_peak_bytes();
+    out->budget = x->plan.budget;
+    plan_kv_text(&x->plan, out->cost.kv);
+}
+
+/* ---- answers whose first words are given ---- */
+
+static void take_forced(void *ctx, const struct task_step *q, bool right, double nats)
+{
+    struct run *r = ctx;
+    r->right += right;
+    r->n_asked++;
+    r->nats = nats;
+    report_answer(r, q, right);
+}
+
+static int run_forced(struct run *r, int i, struct eval_result *out, struct err *e)
+{
+    const struct eval_run *t = r->trial;
+    const struct task_args args = args_of(t, i);
+    struct context x = {0};
+    r->seed = args.seed;
+    if (evicts_once(r))
+        return err_set(e, ERR_USAGE, "eval %s asks after evicting; it has no --protocol once",
+                       t->task->name);
+    int rc = open_script(r, &args, e);
+    if (!rc) rc = context_open(&x, t->engine, &t->session->plan, args.seed, TEXT_LOGIT_ROWS, e);
+    if (!rc) rc = forced_run(&x, r->script, take_forced, r, e);
+    if (!rc) take_cost(&x, out);
+    context_release(&x);
+    return rc;
 }
 
 /* ---- predicting ------------------------------------------------------------------------------ */
@@ -300,10 +344,7 @@ static int predict(struct run *r, int i, double *nats, struct eval_result *out, 
         r->right = (double)tally.n_right;
         r->n_asked = tally.n;
         *nats = tally.nats / (double)tally.n;
-        out->cost.cache_bytes = (int64_t)x.plan.cache_bytes;
-        out->cost.peak_bytes = system_process_peak_bytes();
-        out->budget = x.plan.budget;
-        plan_kv_text(&x.plan, out->cost.kv);
+        take_cost(&x, out);
         if (!rc && report_interrupted()) rc = err_set(e, ERR_STOP, "interrupted");
     }
     context_release(&x);
@@ -392,7 +433,8 @@ static int run_seed(const struct eval_run *t, int i, struct seed_result *s, stru
                     struct err *e)
 {
     struct run r = {.trial = t};
-    int rc = t->task->write                        ? run_script(&r, i, out, e)
+    int rc = t->task->forced                       ? run_forced(&r, i, out, e)
+             : t->task->write                      ? run_script(&r, i, out, e)
              : t->task->measure == TASK_PERPLEXITY ? predict(&r, i, &s->nats, out, e)
                                                    : measure(&r, i, out, e);
     if (!rc && t->picture && r.session) rc = picture_write(t->picture, r.session, t->task->name, e);

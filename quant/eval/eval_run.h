@@ -25,7 +25,8 @@ struct eval_answer {
     const char *const *values; /* [n_values] the contents of a right answer */
     int n_values;
     double right; /* share of the values that the answer contains */
-    const struct session_recalled *recalled;
+    double nats;  /* of the value, if its first words were given: forced.h */
+    const struct session_recalled *recalled; /* NULL: the answer was not generated */
 };
 
 struct eval_run {

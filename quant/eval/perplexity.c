@@ -14,8 +14,7 @@
 
 /* ---- perplexity ------------------------------------------------------------------------------ */
 
-/* Adds -log p(id) under one row of logits. */
-static void count(struct text_tally *t, const float *logits, int n, int32_t id)
+void text_count(struct text_tally *t, const float *logits, int n, int32_t id)
 {
     double max = logits[0], sum = 0;
     for (int i = 1; i < n; i++)
@@ -43,7 +42,7 @@ int text_predict(struct context *x, const int32_t *ids, size_t n, size_t first,
         for (int i = 0; i < m; i++) {
             size_t next = at + (size_t)i + 1;
             if (next >= first && next < n)
-                count(t, logits + (size_t)i * (size_t)n_vocab, n_vocab, ids[next]);
+                text_count(t, logits + (size_t)i * (size_t)n_vocab, n_vocab, ids[next]);
         }
         at += (size_t)m;
     }

@@ -21,6 +21,9 @@ struct text_tally {
     int64_t n, n_right;        /* n_right: how often the most likely id was right */
 };
 
+/* Adds -log p(id) under one row of logits [n]. */
+void text_count(struct text_tally *t, const float *logits, int n, int32_t id);
+
 /* Runs n ids; counts the prediction of every id from `first` on. Evicts between chunks. */
 int text_predict(struct context *x, const int32_t *ids, size_t n, size_t first,
                  struct text_tally *t, struct err *e);

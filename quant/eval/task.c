@@ -25,6 +25,11 @@ static const struct task table[] = {
     {"talk", 1, 0, 64, task_write_talk,
      .about =
          "conversations from a file, -f FILE, one for each seed, with small talk between messages"},
+    {"told", 12, 0, 0, task_write_told,
+     .about = "facts told in small talk or -f FILE; the first words of the answers are given",
+     .forced = true},
+    {"told-heldout", 12, 0, 0, task_write_told_heldout,
+     .about = "the same with other facts: nothing may be chosen by these", .forced = true},
     {"ruler-single-1", 1, 0, 48, task_write_single_1, .about = "RULER: a number in noise"},
     {"ruler-single-2", 1, 0, 48, task_write_single_2, .about = "RULER: a number in an essay"},
     {"ruler-single-3", 1, 0, 64, task_write_single_3, .about = "RULER: a UUID in an essay"},
@@ -151,7 +156,7 @@ struct str *task_value(struct task_question *q)
 static void question_step(const struct task_run *s, int i, struct task_step *out)
 {
     const struct task_question *q = &s->questions[i];
-    *out = (struct task_step){str_get(&q->text), NULL, q->list, q->n_values};
+    *out = (struct task_step){str_get(&q->text), NULL, q->list, q->n_values, str_get(&q->first)};
 }
 
 bool task_any_question(const struct task_run *s, int i, struct task_step *out)
@@ -170,7 +175,8 @@ bool task_next(struct task_run *s, int64_t n_tokens, struct task_step *out)
         if (t->question >= 0)
             question_step(s, t->question, out);
         else
-            *out = (struct task_step){str_get(&t->user), str_get(&t->assistant), NULL, 0};
+            *out =
+                (struct task_step){.user = str_get(&t->user), .assistant = str_get(&t->assistant)};
         return true;
     }
     if (n_tokens < s->args.length) {
@@ -214,13 +220,11 @@ void task_noise(struct task_run *s, const char *needle, struct str *out)
     }
 }
 
-/* The essay's next sentence; starts again when the essay ends. */
-static void essay_sentence(struct task_run *s, struct str *out)
+void task_sentence(struct task_run *s, struct str *out)
 {
     const char *text = s->args.essay;
     size_t at = s->essay_at + strspn(text + s->essay_at, " \t\r\n");
     if (!text[at]) at = strspn(text, " \t\r\n");
-    str_puts(out, " ");
     for (bool end = false; text[at] && !end; at++) {
         char c = text[at] == '\n' || text[at] == '\r' ? ' ' : text[at];
         str_append(out, &c, 1);
@@ -235,10 +239,11 @@ void task_essay(struct task_run *s, const char *needle, struct str *out)
     str_puts(out, "Read this text:");
     for (int i = 0; i < n; i++) {
         if (needle && i == n / 2) add_line(out, needle);
+        str_puts(out, " ");
         if (s->args.essay && s->args.essay[strspn(s->args.essay, " \t\r\n")])
-            essay_sentence(s, out);
+            task_sentence(s, out);
         else
-            add_line(out, words_sentence(s->recall));
+            str_puts(out, words_sentence(s->recall));
     }
 }
 
@@ -289,6 +294,7 @@ void task_close(struct task_run *s)
     }
     for (int q = 0; q < s->n_questions; q++) {
         str_release(&s->questions[q].text);
+        str_release(&s->questions[q].first);
         for (int i = 0; i < s->questions[q].n_values; i++) str_release(&s->questions[q].values[i]);
     }
     str_release(&s->user);

@@ -51,6 +51,7 @@ struct task {
     void (*write)(struct task_run *s);
     const char *about; /* one line for --help */
     enum task_measure measure;
+    bool forced; /* the first words of the answers are given: forced.h */
 };
 
 const struct task *task_at(int i); /* NULL past the end */
@@ -63,6 +64,7 @@ struct task_step {
     const char *assistant;     /* NULL: a question that the model answers */
     const char *const *values; /* values that the answer must contain, as whole words */
     int n_values;
+    const char *first; /* the answer's first words, which are given; "" = none */
 };
 
 /* NULL = out of memory. `args` is copied, but not the data that it points to. */
@@ -91,7 +93,7 @@ struct task_turn {
 };
 
 struct task_question {
-    struct str text;
+    struct str text, first;
     struct str values[TASK_VALUES_MAX];
     const char *list[TASK_VALUES_MAX];
     int n_values;
@@ -136,6 +138,7 @@ struct str *task_value(struct task_question *q);
 
 /* Filler: documents of about a sixteenth of the length, of repeated noise or of an essay. `needle`
  * is put in the middle when it is not NULL. */
+void task_sentence(struct task_run *s, struct str *out); /* of the essay, which begins again */
 void task_noise(struct task_run *s, const char *needle, struct str *out);
 void task_essay(struct task_run *s, const char *needle, struct str *out);
 void task_fill_noise(struct task_run *s, struct task_step *out);
@@ -146,6 +149,8 @@ void task_write_recall(struct task_run *s);
 void task_write_scatter(struct task_run *s);
 void task_write_updates(struct task_run *s);
 void task_write_talk(struct task_run *s);
+void task_write_told(struct task_run *s);
+void task_write_told_heldout(struct task_run *s);
 void task_write_passkey(struct task_run *s);
 void task_write_number(struct task_run *s);
 void task_write_kv(struct task_run *s);

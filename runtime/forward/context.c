@@ -230,6 +230,17 @@ int context_run(struct context *x, const int32_t *ids, int n, int n_logits, stru
     return rc;
 }
 
+int context_look(struct context *x, const int32_t *ids, int n, int n_logits, struct err *e)
+{
+    x->row = 0;
+    if (x->gpu || x->engine->model->recurrent.n_layer)
+        return err_set(e, ERR_USAGE,
+                       "a text that may follow can only be tried on the CPU, and "
+                       "by a model without recurrent layers");
+    context_score(x);
+    return forward_look(&x->forward, &x->cache, ids, n, n_logits);
+}
+
 int context_try_max(const struct context *x)
 {
     const struct model *m = x->engine->model;

@@ -80,6 +80,10 @@ int context_draw(struct context *x, const struct sampling *s, const int32_t *rec
  * unchanged. */
 int context_run_again(struct context *x, int32_t id, struct err *e);
 
+/* The logits of a text that may follow (forward_look), in x->forward.logits: ERR_USAGE on a GPU and
+ * for models with recurrent layers. */
+int context_look(struct context *x, const int32_t *ids, int n, int n_logits, struct err *e);
+
 /* Scores the newest units that have no score yet (cis_score): call before saving them. */
 void context_score(struct context *x);
 

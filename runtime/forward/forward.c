@@ -179,7 +179,7 @@ static void run_attention(struct layer_step *s)
 
     attend_run(s);
     int64_t began_ns = cis_clock(f);
-    if (!l->is_windowed && !l->shares_kv) score_observe(f, s->c, s->index, s->n);
+    if (!l->is_windowed && !l->shares_kv && !f->looks) score_observe(f, s->c, s->index, s->n);
     cis_clock_add(f, began_ns, f->n_threads);
     if (l->is_gated) pool_run(f->pool, linear_parts(s->n, LINEAR_TOKENS), open_part, s);
 }
@@ -333,6 +333,22 @@ int forward_try(struct forward *f, struct cache *c, const int32_t *ids, int n)
     if (rc) return rc;
     cache_take_back(c, n);
     forward_output(f, f->x, n, f->logits);
+    return 0;
+}
+
+/* Windows make their room first, so that n units can be taken back. */
+int forward_look(struct forward *f, struct cache *c, const int32_t *ids, int n, int n_logits)
+{
+    const size_t n_embd = (size_t)f->model->n_embd;
+    assert(n_logits <= f->n_logits && n_logits <= n && !f->model->recurrent.n_layer);
+    cache_windows_make_room(c, f->chunk);
+    f->looks = true;
+    int rc = run_layers(f, c, ids, n, true);
+    f->looks = false;
+    if (rc) return rc;
+    cache_take_back(c, n);
+    cache_take_back(c, 0); /* none of them is added */
+    forward_output(f, f->x + (size_t)(n - n_logits) * n_embd, n_logits, f->logits);
     return 0;
 }
 

@@ -46,6 +46,10 @@ int forward_run(struct forward *f, struct cache *c, const int32_t *ids, int n, i
 int forward_try(struct forward *f, struct cache *c, const int32_t *ids, int n);
 void forward_accept(struct forward *f, struct cache *c, int i);
 
+/* The logits of a text that may follow: runs n (1 … chunk) tokens as forward_run does, but leaves
+ * cache and policy as they were. Not for models with recurrent layers. */
+int forward_look(struct forward *f, struct cache *c, const int32_t *ids, int n, int n_logits);
+
 /* Logits [n][n_vocab] of n rows of the residual stream. */
 void forward_output(struct forward *f, const float *x, int n, float *logits);
 

@@ -246,9 +246,39 @@ static void test_planned_bytes(void **state)
     context_release(&x);
 }
 
+/* A text that is only looked at has the logits of one that is run, and changes none after it. */
+static void test_look(void **state)
+{
+    enum { TOLD = 120, LOOKED = 60, ROWS = 3 };
+    struct options o = options_for("full", "q4");
+    struct context looks, runs;
+    struct err e;
+    const int n_vocab = engine->model->n_vocab;
+    int32_t ids[TOLD + LOOKED];
+    o.session.plan.chunk = TOLD;
+    (void)state;
+    for (int i = 0; i < TOLD + LOOKED; i++) ids[i] = 5 + i * 7 % 200;
+    assert_int_equal(context_open(&looks, engine, &o.session.plan, 1, ROWS, &e), 0);
+    assert_int_equal(context_open(&runs, engine, &o.session.plan, 1, ROWS, &e), 0);
+    assert_int_equal(context_run(&looks, ids, TOLD, 1, &e), 0);
+    assert_int_equal(context_run(&runs, ids, TOLD, 1, &e), 0);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(context_look(&looks, ids + TOLD - i, LOOKED, ROWS, &e), 0);
+    assert_int_equal(context_look(&looks, ids + TOLD, LOOKED, ROWS, &e), 0);
+    assert_int_equal(looks.cache.n_pos, TOLD);
+    assert_int_equal(context_run(&runs, ids + TOLD, LOOKED, ROWS, &e), 0);
+    const size_t bytes = (size_t)ROWS * (size_t)n_vocab * sizeof(float);
+    assert_memory_equal(looks.forward.logits, runs.forward.logits, bytes);
+    assert_int_equal(context_run(&looks, ids + TOLD, LOOKED, ROWS, &e), 0);
+    assert_memory_equal(looks.forward.logits, runs.forward.logits, bytes);
+    context_release(&looks);
+    context_release(&runs);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_look),
         cmocka_unit_test(test_twenty_conversations),
         cmocka_unit_test(test_rewind_and_branch),
         cmocka_unit_test(test_kill),

@@ -1,0 +1,184 @@
+/* Facts told to a model that cannot hold a conversation: the first words of each answer are given,
+ * "Your sister lives in", and the value is right if each of its tokens is the most likely one
+ * (forced.c). The facts are told at even depths of the first four fifths of one message, between
+ * small talk or, with -f FILE, sentences of a text.
+ *
+ * Kinds and values alternate between "told", which things may be chosen by, and "told-heldout". */
+#include <string.h>
+
+#include "quant/eval/task.h"
+#include "quant/eval/task_words.h"
+
+#define ASKED_SHARE 0.8 /* facts are told in this part of the text */
+
+static const char *const places[] = {"Lisbon", "Oslo",   "Nairobi", "Dublin", "Toronto",  "Kyoto",
+                                     "Warsaw", "Lima",   "Geneva",  "Hanoi",  "Budapest", "Chicago",
+                                     "Naples", "Tehran", "Glasgow", "Havana", "Perth",    "Bergen"};
+static const char *const persons[] = {"Martha", "Victor",  "Helen",  "Oscar",  "Irene",  "Felix",
+                                      "Diana",  "Hugo",    "Clara",  "Boris",  "Nadia",  "Conrad",
+                                      "Linda",  "Stanley", "Monica", "Gerald", "Teresa", "Rupert"};
+static const char *const trades[] = {"carpenter", "dentist",   "pilot",      "baker",
+                                     "plumber",   "librarian", "journalist", "gardener",
+                                     "architect", "policeman", "musician",   "nurse"};
+static const char *const things[] = {
+    "violin", "lantern", "bicycle", "telescope", "blanket", "umbrella", "carpet", "camera",
+    "kettle", "ladder",  "piano",   "mirror",    "hammer",  "canoe",    "guitar", "basket"};
+static const char *const colours[] = {"purple", "green", "yellow", "orange",
+                                      "brown",  "pink",  "silver", "grey"};
+static const char *const animals[] = {"rabbit", "parrot", "turtle", "horse", "goat",
+                                      "snake",  "ferret", "donkey", "owl",   "duck"};
+static const char *const foods[] = {"mushroom soup", "apple pie",    "fried rice", "onion tart",
+                                    "lamb stew",     "potato salad", "fish curry", "lemon cake",
+                                    "bean chili",    "peach jam"};
+static const char *const months[] = {"March", "June",      "October",  "January", "August",
+                                     "April", "September", "February", "July",    "November"};
+static const char *const spots[] = {"under the blue sofa",       "behind the water tank",
+                                    "inside the old clock",      "on top of the fridge",
+                                    "beneath the wooden stairs", "next to the green lamp",
+                                    "in the bottom drawer",      "above the kitchen door"};
+static const char *const goods[] = {"rope",   "candles", "eggs",  "nails", "soap",   "pepper",
+                                    "stamps", "oranges", "flour", "tea",   "butter", "batteries",
+                                    "onions", "paint",   "salt",  "honey"};
+
+#define WORDS(table) table, sizeof(table) / sizeof *(table)
+
+/* Where the value comes from: a list, or so many digits, or two of a list. */
+static const struct kind {
+    const char *told, *question, *first; /* told has %s for the value */
+    const char *const *words;
+    size_t n_words;
+    int n_digits;
+    bool list;
+} kinds[] = {
+    {"My sister lives in %s.", "Where does my sister live?", "Your sister lives in", WORDS(places),
+     0, false},
+    {"My uncle moved to %s.", "Where did my uncle move?", "Your uncle moved to", WORDS(places), 0,
+     false},
+    {"I was born in %s.", "Where was I born?", "You were born in", WORDS(places), 0, false},
+    {"The meeting will be held in %s.", "Where will the meeting be held?",
+     "The meeting will be held in", WORDS(places), 0, false},
+    {"My door code is %s.", "What is my door code?", "Your door code is", NULL, 0, 4, false},
+    {"The locker number is %s.", "What is the locker number?", "The locker number is", NULL, 0, 3,
+     false},
+    {"My flight number is %s.", "What is my flight number?", "Your flight number is", NULL, 0, 5,
+     false},
+    {"The ticket number is %s.", "What is the ticket number?", "The ticket number is", NULL, 0, 6,
+     false},
+    {"My teacher's name is %s.", "What is my teacher's name?", "Your teacher's name is",
+     WORDS(persons), 0, false},
+    {"My dentist is called %s.", "What is my dentist called?", "Your dentist is called",
+     WORDS(persons), 0, false},
+    {"The captain of the ship is %s.", "Who is the captain of the ship?",
+     "The captain of the ship is", WORDS(persons), 0, false},
+    {"My neighbour's name is %s.", "What is my neighbour's name?", "Your neighbour's name is",
+     WORDS(persons), 0, false},
+    {"My brother works as a %s.", "What does my brother work as?", "Your brother works as a",
+     WORDS(trades), 0, false},
+    {"My cousin wants to become a %s.", "What does my cousin want to become?",
+     "Your cousin wants to become a", WORDS(trades), 0, false},
+    {"For my birthday I got a %s.", "What did I get for my birthday?",
+     "For your birthday you got a", WORDS(things), 0, false},
+    {"Yesterday I lost my %s.", "What did I lose yesterday?", "Yesterday you lost your",
+     WORDS(things), 0, false},
+    {"The colour of my car is %s.", "What is the colour of my car?", "The colour of your car is",
+     WORDS(colours), 0, false},
+    {"We painted the kitchen %s.", "Which colour did we paint the kitchen?",
+     "You painted the kitchen", WORDS(colours), 0, false},
+    {"My daughter's pet is a %s.", "What is my daughter's pet?", "Your daughter's pet is a",
+     WORDS(animals), 0, false},
+    {"My favourite animal is the %s.", "What is my favourite animal?",
+     "Your favourite animal is the", WORDS(animals), 0, false},
+    {"Tonight we will eat %s.", "What will we eat tonight?", "Tonight you will eat", WORDS(foods),
+     0, false},
+    {"My grandmother's best dish is %s.", "What is my grandmother's best dish?",
+     "Your grandmother's best dish is", WORDS(foods), 0, false},
+    {"Our wedding will be in %s.", "When will our wedding be?", "Your wedding will be in",
+     WORDS(months), 0, false},
+    {"The exam takes place in %s.", "When does the exam take place?", "The exam takes place in",
+     WORDS(months), 0, false},
+    {"I hid the key %s.", "Where did I hide the key?", "You hid the key", WORDS(spots), 0, false},
+    {"The passport lies %s.", "Where does the passport lie?", "The passport lies", WORDS(spots), 0,
+     false},
+    {"My shopping list is %s.", "What is my shopping list?", "Your shopping list is", WORDS(goods),
+     0, true},
+    {"The box in the cellar contains %s.", "What does the box in the cellar contain?",
+     "The box in the cellar contains", WORDS(goods), 0, true},
+    {"The two winners were %s.", "Who were the two winners?", "The two winners were",
+     WORDS(persons), 0, true},
+    {"The guests on Sunday are %s.", "Who are the guests on Sunday?", "The guests on Sunday are",
+     WORDS(persons), 0, true},
+    {"The train to %s is the one that I take.", "Which train do I take?", "You take the train to",
+     WORDS(places), 0, false},
+    {"My boss comes from %s.", "Where does my boss come from?", "Your boss comes from",
+     WORDS(places), 0, false},
+    {"My bank card ends with %s.", "What does my bank card end with?", "Your bank card ends with",
+     NULL, 0, 4, false},
+    {"The alarm code is %s.", "What is the alarm code?", "The alarm code is", NULL, 0, 5, false},
+};
+
+enum { N_KINDS = sizeof kinds / sizeof *kinds };
+
+/* The i-th word of the half that this task may draw from. */
+static const char *word_of(struct task_run *s, const struct kind *k, bool heldout)
+{
+    return k->words[2 * task_below(s, k->n_words / 2) + heldout];
+}
+
+static void draw_value(struct task_run *s, const struct kind *k, bool heldout, struct str *out)
+{
+    if (k->n_digits) task_digits(s, k->n_digits, out);
+    for (int i = 0, n = 0; k->words && n < (k->list ? 2 : 1); i++) {
+        const char *word = word_of(s, k, heldout);
+        if (out->n && strstr(str_get(out), word)) continue;
+        str_printf(out, "%s%s", n == 0 ? "" : " and ", word);
+        n++;
+    }
+}
+
+/* The i-th of the n kinds that remain, which moves behind them. */
+static int take_kind(int *order, int n, size_t i)
+{
+    const int kind = order[i];
+    memmove(order + i, order + i + 1, ((size_t)n - i - 1) * sizeof *order);
+    return kind;
+}
+
+static void fill(struct task_run *s, struct task_step *out)
+{
+    const struct words_turn *talk = s->args.essay ? NULL : words_filler(s->recall);
+    if (talk)
+        str_printf(&s->user, "%s %s", talk->user, talk->assistant);
+    else
+        task_sentence(s, &s->user);
+    out->user = str_get(&s->user);
+    out->assistant = "";
+}
+
+static void write_told(struct task_run *s, bool heldout)
+{
+    int order[N_KINDS / 2], n_facts = s->args.n_facts;
+    if (n_facts > N_KINDS / 2) n_facts = N_KINDS / 2;
+    for (int i = 0; i < N_KINDS / 2; i++) order[i] = 2 * i + heldout;
+    s->filler = fill;
+    for (int i = 0; i < n_facts; i++) {
+        const int left = N_KINDS / 2 - i;
+        const struct kind *k = &kinds[take_kind(order, left, task_below(s, (size_t)left))];
+        struct task_turn *t = task_tell(s, ASKED_SHARE * i / n_facts, "");
+        struct task_question *q = task_ask(s);
+        struct str *value = task_value(q);
+        draw_value(s, k, heldout, value);
+        str_printf(&t->user, k->told, str_get(value));
+        str_puts(&q->text, k->question);
+        str_puts(&q->first, k->first);
+    }
+}
+
+void task_write_told(struct task_run *s)
+{
+    write_told(s, false);
+}
+
+void task_write_told_heldout(struct task_run *s)
+{
+    write_told(s, true);
+}

@@ -1,11 +1,12 @@
-"""Predicted speed of Llama-3.1-8B with 16,384 units, and of training heads, from counted instructions and bytes.
+"""Predicted speed of two models with 16,384 units, and of training heads, from counted instructions and bytes.
 
-Instructions are those of kernels/cuda/report.txt (make cuda-report). Assumptions: three of four issue
-slots are used, matrix units reach 90 % of their rate, memory 93 % (4090) or 88 % of the datasheet's;
-latencies below are guesses in cycles. Blocks that wait for each other (chain.cu) take 2,000 cycles, as much
-as grid.sync() on a V100 (1.4 us); meanwhile and while the input is normed, memory delivers the weights
-that were asked for before: four tiles for each warp, two blocks on each processor. Nothing here was
-measured. Python 3, no packages.
+Instructions are those of kernels/cuda/report.txt (make cuda-report). Every prediction is a range. High: three of four issue
+slots are used, matrix units reach 90 % of their rate, memory 93 % (GeForce) or 88 to 90 % of the datasheet's, and blocks that wait
+for each other (chain.cu) take 2,000 cycles, as much as grid.sync() on a V100 (1.4 us). Low: the shares that others publish for the
+same work, 45 % of the slots, 60 % of the matrix rate, memory 13 % slower, waits of 6,000 cycles; with these llama.cpp's Q4_0
+decode on an RTX 6000 Ada (76 % of the bandwidth) and SageAttention's 322 TOPS on a 4090 are inside the range. While blocks wait and
+the input is normed, memory delivers the weights that were asked for before: four tiles for each warp, two blocks on each processor.
+Latencies below are guesses in cycles. Nothing here was measured. Python 3, no packages.
 
 model.py LOG, the log.txt of run.sh: the same for the device of that run, with its measured ceilings, next to its
 measured tokens and chunks.
@@ -18,36 +19,27 @@ import sys
 # processors, GHz, GB/s, share of them reached, launch gap in us, blocks merged by a head's last
 DEVICES = {
     "RTX 4090": (128, 2.52, 1008, 0.93, 2.2, 32),
+    "RTX 5090": (170, 2.41, 1792, 0.93, 2.2, 43),
+    "H100": (132, 1.755, 3350, 0.90, 2.2, 33),
     "H200": (132, 1.98, 4800, 0.88, 2.2, 33),
     "AGX Orin": (16, 1.30, 204.8, 0.88, 5.0, 4),
     "AGX Thor": (20, 1.57, 273, 0.88, 5.0, 5),
 }
 # cycles of a matrix instruction: m16n8k32 int8, m16n8k16 with sums of floats and of halves
-TENSOR = {"RTX 4090": (16, 32, 16), "H200": (4, 4, 4), "AGX Orin": (8, 8, 8), "AGX Thor": (4, 4, 4)}
+TENSOR = {"RTX 4090": (16, 32, 16), "RTX 5090": (16, 32, 16), "H100": (4, 4, 4), "H200": (4, 4, 4), "AGX Orin": (8, 8, 8),
+          "AGX Thor": (4, 4, 4)}
 GEFORCE = ("86", "89", "120")  # half the rate with sums of floats
-ISSUE, MATRIX = 0.75, 0.9
+# shares of issue slots, of the matrix rate and of the memory rate above; cycles of a wait in a chain
+HIGH = {"issue": 0.75, "matrix": 0.9, "memory": 1.0, "wait": 2000}
+LOW = {"issue": 0.45, "matrix": 0.6, "memory": 0.87, "wait": 6000}
 
-# slots: per int8 mma of q4; per warp and tile of 16 rows x 64 units, halves and int8 (None: not there)
-BEFORE = {"q4": 26.3, "halves": 2430, "int8": None, "expand": False, "prologue": 11800, "score": 19600}
-NOW = {"q4": 14.1, "halves": 758, "int8": 823, "expand": True, "prologue": 500, "score": 6000}
-# cycles in which a head's last block merges n splits of four query heads: one after the other, in ten
-# rounds of loads each for 32 splits; or a warp each, eight splits in a round, after the sharing of tiles
-BEFORE["merge"] = lambda n: 4 * (3800 * n / 32 + 500)
-NOW["merge"] = lambda n: 500 + 600 + 650 * math.ceil(n / 8) + 500
-# seconds after the last matrix: the largest logits (by one block, or by one for 4,096 of them), the host
-BEFORE["top"], NOW["top"] = 200e-6, 90e-6
-# tokens that are scored together; their inputs are kept by attention, in 600 cycles
-BEFORE["batch"], NOW["batch"] = 1, 64
-KEEP, WAIT, AHEAD = 600, 2000, 2 * 8 * 4 * 576  # bytes of a processor
-# launches of a layer
-BEFORE["launches"] = [["qkv"], ["score"], ["attention"], ["o"], ["gate"], ["down"]]
-NOW["launches"] = [["attention"], ["o", "gate", "down", "qkv"]]
-# what changed between them, in order
-EVEN = dict(NOW, launches=BEFORE["launches"], batch=1)
-BATCH = dict(NOW, launches=[["qkv"], ["attention"], ["o"], ["gate"], ["down"]])
-# programmatic dependent launches (sm_90 and later) instead of the chain: 0.7 us of the gap remain, and the first
-# weights are loaded meanwhile
-DEPENDENT, BOTH = dict(BATCH, gap=0.7), dict(NOW, gap=0.7)
+# slots: per int8 mma of q4; per warp and tile of 16 rows x 64 units, halves and int8
+Q4, HALVES, INT8 = 14.1, 758, 823
+PROLOGUE, KEEP = 500, 600  # cycles before a product; of keeping 64 tokens' inputs for the retaining heads
+BATCH = 64  # tokens that are scored together
+AHEAD = 2 * 8 * 4 * 576  # bytes of a processor
+TOP = 90e-6  # seconds after the last matrix: the largest logits, the host
+LAUNCHES = [["attention"], ["o", "gate", "down", "qkv"]]  # of a layer
 
 LAYERS, CHUNK, FF, EMBD, HEADS, DIM, UNITS = 32, 1024, 14336, 4096, 8, 128, 16384
 LINEAR = 14.29e12 + 0.41e12  # operations of a chunk: matrices, retaining heads
@@ -55,20 +47,25 @@ ATTENTION = 9.07e12
 TILE_OPS = 2 * 2 * 16 * 64 * DIM
 
 
-def prefill(name, code):
+def merge(n):
+    """Cycles in which a head's last block merges n splits of four query heads: a warp each, eight splits in a round of loads."""
+    return 500 + 600 + 650 * math.ceil(n / 8) + 500
+
+
+def prefill(name, reached):
+    """Seconds of a chunk of the 8B shape: matrices, attention, everything else."""
     sms, ghz, rate, share, _, _ = DEVICES[name]
     s8, f32, f16 = TENSOR[name]
+    issue, matrix = reached["issue"], reached["matrix"]
     warps = 4 * sms * ghz * 1e9  # schedulers' cycles per second
-    linear = LINEAR / (8192 / max(code["q4"] / ISSUE, s8 / MATRIX) * warps)
-    cycles = max(code["halves"] / ISSUE, 128 * f32 / MATRIX)
-    if code["int8"] and f16 < f32:
-        cycles = max(code["int8"] / ISSUE, (32 * s8 + 64 * f16) / MATRIX)
+    linear = LINEAR / (8192 / max(Q4 / issue, s8 / matrix) * warps)
+    cycles = max(HALVES / issue, 128 * f32 / matrix)
+    if f16 < f32:
+        cycles = max(INT8 / issue, (32 * s8 + 64 * f16) / matrix)
     attention = ATTENTION / (TILE_OPS / cycles * warps)
     rest = LAYERS * CHUNK * 4 * (4 * FF + 12 * EMBD)  # bytes between the matrices
-    if code["expand"]:
-        rest += LAYERS * HEADS * (UNITS + CHUNK) * (2 * 80 + 2 * 3.5 * DIM)
-    other = rest / (rate * 1e9 * share) + 8e-3  # eviction, copies, host
-    return linear, attention, other
+    rest += LAYERS * HEADS * (UNITS + CHUNK) * (2 * 80 + 2 * 3.5 * DIM)
+    return linear, attention, rest / (rate * 1e9 * share * reached["memory"]) + 8e-3  # eviction, copies, host
 
 
 # layers, width, feed-forward, KV heads, numbers of a head, rows of q, k and v
@@ -76,34 +73,31 @@ SHAPES = {"8B": (LAYERS, EMBD, FF, HEADS, DIM, 6144), "1B": (16, 2048, 8192, 8, 
 HIDDEN, VOCABULARY = 1024, 128256
 
 
-def decode(name, code, shape="8B"):
-    """Tokens per second, the share of memory's rate, launches and bytes of a token."""
+def decode(name, reached, shape="8B"):
+    """Tokens per second, and the share of the datasheet's memory rate."""
     sms, ghz, rate, share, gap, merged = DEVICES[name]
     layers, embd, ff, heads, dim, qkv = SHAPES[shape]
-    q4, batch, memory, hertz = 0.5625, code["batch"], rate * 1e9 * share, ghz * 1e9
+    q4, memory, hertz = 0.5625, rate * 1e9 * share * reached["memory"], ghz * 1e9
     score = HIDDEN * qkv * 1.0625
-    steps = {"qkv": (qkv * embd * q4, code["prologue"]),
-             "score": (score, code["score"]),
-             "attention": (2 * heads * UNITS * dim * 20 / 32,
-                           5000 + code["merge"](merged) + (KEEP if batch > 1 else 0)),
+    steps = {"qkv": (qkv * embd * q4, PROLOGUE),
+             "attention": (2 * heads * UNITS * dim * 20 / 32, 5000 + merge(merged) + KEEP),
              "o": (heads * 4 * dim * embd * q4, 0),
-             "gate": (2 * ff * embd * q4, code["prologue"]),
+             "gate": (2 * ff * embd * q4, PROLOGUE),
              "down": (ff * embd * q4, 0)}
     ahead = AHEAD * sms / memory
     seconds = 0
-    for launch in code["launches"]:
-        seconds += code.get("gap", gap) * 1e-6
+    for launch in LAUNCHES:
+        seconds += gap * 1e-6
         for i, step in enumerate(launch):
             n_bytes, late = steps[step]
-            exposed = max(0, (WAIT + late) / hertz - ahead) if i else late / hertz
+            exposed = max(0, (reached["wait"] + late) / hertz - ahead) if i else late / hertz
             seconds += n_bytes / memory + exposed
-    if batch > 1:  # eight blocks read the weights of a layer, each 50 GB/s at most
-        seconds += (score / min(memory, 8 * 50e9) + 2 * gap * 1e-6) / batch
+    # eight blocks read the weights of a layer's retaining heads, each 50 GB/s at most
+    seconds += (score / min(memory, 8 * 50e9) + 2 * gap * 1e-6) / BATCH
     head = VOCABULARY * embd * q4
-    seconds = layers * seconds + head / memory + code["top"]
-    n_bytes = layers * (sum(b for s, (b, _) in steps.items() if s != "score") + score / batch) + head
-    launches = layers * len(code["launches"]) + (3 if len(code["launches"]) == 2 else 4)
-    return 1 / seconds, 100 * n_bytes / rate / 1e9 / seconds, launches + (2 * layers / batch if batch > 1 else 0), n_bytes
+    seconds = layers * seconds + head / memory + TOP
+    n_bytes = layers * (sum(b for b, _ in steps.values()) + score / BATCH) + head
+    return 1 / seconds, 100 * n_bytes / rate / 1e9 / seconds
 
 
 # ---- beside a run -------------------------------------------------------------------------------------------------
@@ -128,30 +122,26 @@ def device_of(log):
 def beside(log):
     name, DEVICES[name], TENSOR[name] = device_of(log)
     print(f"{name}, predicted from its ceilings:")
-    predicted = {("token", shape): decode(name, NOW, shape)[0] for shape in SHAPES}
-    predicted["chunk", "8B"] = CHUNK / sum(prefill(name, NOW))
+    predicted = {("token", shape): [decode(name, r, shape)[0] for r in (LOW, HIGH)] for shape in SHAPES}
+    predicted["chunk", "8B"] = [CHUNK / sum(prefill(name, r)) for r in (LOW, HIGH)]
     for what, shape, units, speed in re.findall(
             r"^(token|chunk) of random (\S+) behind (\d+) units: .* ([\d.]+) tokens/s", log, re.M):
         if (what, shape) in predicted and int(units) == UNITS:
-            print(f"{what} of {shape}: predicted {predicted[what, shape]:6.0f}, measured {float(speed):6.0f} tokens/s")
+            low, high = predicted[what, shape]
+            print(f"{what} of {shape}: predicted {low:.0f} to {high:.0f}, measured {float(speed):.0f} tokens/s")
 
 
 if len(sys.argv) > 1:
     beside(open(sys.argv[1], encoding="utf-8").read())
     sys.exit()
 
-for label, code in ("before", BEFORE), ("now", NOW):
-    for name in DEVICES:
-        linear, attention, other = prefill(name, code)
-        print(f"{label:6} {name:8}  chunk of {CHUNK}: matrices {1e3 * linear:4.0f} ms, attention "
-              f"{1e3 * attention:4.0f}, other {1e3 * other:3.0f} = {CHUNK / (linear + attention + other):6.0f} tokens/s")
-for shape in SHAPES:
-    for label, code in (("before", BEFORE), ("even tiles, merge by warps", EVEN), ("64 scored together", BATCH),
-                        ("one launch between attentions (now)", NOW), ("dependent launches instead", DEPENDENT),
-                        ("both", BOTH)):
-        rows = [decode(name, code, shape) for name in DEVICES if "gap" not in code or name == "H200"]
-        speed = "; ".join(f"{tokens:4.0f} tokens/s, {share:2.0f} %" for tokens, share, _, _ in rows)
-        print(f"{shape} {label:36} {speed}; {rows[0][2]:.1f} launches, {rows[0][3] / 1e9:.2f} GB")
+for name in DEVICES:
+    chunk = [CHUNK / sum(prefill(name, r)) for r in (LOW, HIGH)]
+    parts = ", ".join(f"{1e3 * x:.0f}" for x in prefill(name, LOW))
+    print(f"{name:8}  chunk of {CHUNK}, 8B: {chunk[0]:6.0f} to {chunk[1]:6.0f} tokens/s (low: matrices, attention, other {parts} ms)")
+    for shape in SHAPES:
+        (low, low_share), (high, high_share) = decode(name, LOW, shape), decode(name, HIGH, shape)
+        print(f"{name:8}  token, {shape}: {low:4.0f} to {high:4.0f} tokens/s ({low_share:.0f} to {high_share:.0f} % of the bandwidth)")
 
 
 # ---- training retaining heads -------------------------------------------------------------------------------------
@@ -172,12 +162,12 @@ def training(device, model, recipe):
     sms, ghz, rate, share, gap, _ = DEVICES[device]
     layers, width, ff, heads, kv, dim = MODELS[model]
     steps, batch, n, context, asked, hidden = RECIPES[recipe]
-    warps, memory, floats = 4 * sms * ghz * 1e9, rate * 1e9 * share, 128 * sms * ghz * 1e9 * ISSUE / FLOAT
+    warps, memory, floats = 4 * sms * ghz * 1e9, rate * 1e9 * share * LOW["memory"], 128 * sms * ghz * 1e9 * LOW["issue"] / FLOAT
     inputs = (heads + 2 * kv) * dim
     matrices = 2 * n * layers * (width * (inputs + heads * dim) + 3 * width * ff)
     attention = 4 * n * n / 2 * layers * heads * dim
-    cycles = max(NOW["halves"] / ISSUE, 128 * TENSOR[device][1] / MATRIX)
-    forward = matrices / (8192 / max(NOW["q4"] / ISSUE, TENSOR[device][0] / MATRIX) * warps)
+    cycles = max(HALVES / LOW["issue"], 128 * TENSOR[device][1] / LOW["matrix"])
+    forward = matrices / (8192 / max(Q4 / LOW["issue"], TENSOR[device][0] / LOW["matrix"]) * warps)
     forward += attention / (2 * 2 * 16 * 64 * dim / (cycles * dim / 128) * warps)
     forward += layers * n * 4 * (4 * ff + 12 * width) / memory
     logits = layers * asked * heads * (n if asked < context else n - asked / 2)

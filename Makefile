@@ -192,6 +192,7 @@ $(B)/flags: FORCE
 
 check:
 	@tests/check_layers.sh
+	@tests/check_notice.sh
 	@if command -v clang-format >/dev/null; then \
 	  clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h') && echo 'format: ok'; \
 	else echo 'skip: clang-format is missing'; fi

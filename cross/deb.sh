@@ -19,6 +19,7 @@ mkdir -p "$doc" "$tree/DEBIAN"
     echo 'License: Expat'
     sed -e '1,/^Copyright/d' -e '/^$/{1d;}' LICENSE | sed -e '/./!s/^/./' -e 's/^/ /' | sed 1d
 } >"$doc/copyright"
+cp NOTICE "$doc/NOTICE"
 cross/licenses.sh "$@" >"$doc/libraries.txt"
 gzip -9nc CHANGES >"$doc/changelog.gz"
 {

@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/manual.h"
-#include "cli/options/model_settings.h"
+#include "cli/control/resume.h"
 #include "cli/options/options.h"
 #include "cli/options/paths.h"
 #include "cli/print/report.h"
@@ -198,13 +198,15 @@ static int read_config(struct options *o, struct str *text, struct err *e)
 
 /* The texts that the options point into. */
 struct texts {
-    struct str config, settings, model, draft;
+    struct str config, model, draft;
+    struct resume resume;
+    struct options base;
 };
 
 static void texts_release(struct texts *t)
 {
     str_release(&t->config);
-    str_release(&t->settings);
+    resume_release(&t->resume);
     str_release(&t->model);
     str_release(&t->draft);
 }
@@ -216,45 +218,28 @@ struct line {
     bool safe;
 };
 
-/* settings: the path of the model's own settings, or "". */
-static int parse(struct options *o, struct texts *t, const struct line *l, const char *settings,
-                 struct err *e)
+static int parse(struct options *o, struct texts *t, const struct line *l, struct err *e)
 {
     options_init(o);
-    str_release(&t->config);
     int rc = l->safe ? 0 : read_config(o, &t->config, e);
-    if (!rc && *settings) rc = file_read(settings, &t->settings, e);
-    if (!rc && t->settings.n) rc = options_parse_config(o, t->settings.data, settings, e);
     if (!rc) rc = options_parse(o, l->command->groups, l->argc, l->argv, e);
     return rc ? rc : check_names(l->command, o, e);
 }
 
-/* Parses again with the model's own settings, if there are any: which model it is was not known
- * before. Only commands that run a conversation's model have them. */
-static int add_model_settings(struct options *o, struct texts *t, const struct line *l,
-                              struct err *e)
-{
-    struct str path = {0};
-    bool runs =
-        (l->command->groups & (OPTIONS_CHAT | OPTIONS_GENERATE)) || l->command->run == cmd_plan;
-    int rc = 0;
-    if (runs && !l->safe && o->engine.model && !model_settings_path(o->engine.model, &path, NULL) &&
-        !access(str_get(&path), F_OK)) {
-        rc = parse(o, t, l, str_get(&path), e);
-        if (!rc && t->model.n) o->engine.model = str_get(&t->model);
-        if (!rc && t->draft.n) o->engine.draft = str_get(&t->draft);
-    }
-    str_release(&path);
-    return rc;
-}
-
+/* Only commands that run a conversation's model take its settings and those of the model. */
 static int read_options(struct options *o, struct texts *t, const struct line *l, struct err *e)
 {
-    int rc = parse(o, t, l, "", e);
-    if (rc || o->help || o->print_config || !(l->command->groups & OPTIONS_MODEL)) return rc;
+    const unsigned groups = l->command->groups;
+    int rc = parse(o, t, l, e);
+    if (rc || o->help || o->print_config || !(groups & OPTIONS_MODEL)) return rc;
     rc = pull_model(o, &o->engine.model, &t->model, e);
     if (!rc) rc = pull_model(o, &o->engine.draft, &t->draft, e);
-    return rc ? rc : add_model_settings(o, t, l, e);
+    if (rc) return rc;
+    t->base = *o;
+    o->base = &t->base;
+    if (groups & (OPTIONS_CHAT | OPTIONS_REPLAY)) return resume_begin(o, &t->resume, e);
+    bool runs = (groups & OPTIONS_GENERATE) || l->command->run == cmd_plan;
+    return runs ? resume_options(o, NULL, NULL, false, &t->resume, e) : 0;
 }
 
 static bool asks_help(const char *word)
@@ -265,7 +250,7 @@ static bool asks_help(const char *word)
 static int run(int argc, char **argv)
 {
     struct options o;
-    struct texts texts = {0};
+    static struct texts texts; /* large */
     struct str packed = {0}, heads = {0};
     struct err e = {0};
     int n_used;

@@ -20,6 +20,7 @@ static int print_json_row(void *ctx, const struct conversations_entry *c)
     cJSON *j = cJSON_CreateObject();
     cJSON_AddStringToObject(j, "name", c->name);
     cJSON_AddStringToObject(j, "title", c->title);
+    cJSON_AddStringToObject(j, "model", c->model);
     cJSON_AddNumberToObject(j, "updated_ms", (double)c->updated_ms);
     cJSON_AddNumberToObject(j, "n_turns", (double)c->n_turns);
     cJSON_AddNumberToObject(j, "n_tokens", (double)c->n_tokens);

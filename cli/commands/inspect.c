@@ -257,6 +257,7 @@ static void info_json(const struct engine *g, const struct tensor_report *c, int
     cJSON_AddNumberToObject(o, "threads", pool_n_threads(g->pool));
     cJSON_AddNumberToObject(o, "memory_bytes", (double)system_memory_bytes());
     cJSON_AddStringToObject(o, "model", m->name);
+    cJSON_AddStringToObject(o, "title", m->title);
     cJSON_AddStringToObject(o, "family", m->family->arch);
     cJSON_AddStringToObject(o, "weights", m->type);
     cJSON_AddItemToObject(o, "conversions", conversion_array(c, n));
@@ -322,7 +323,9 @@ static void info_text(struct engine *g, const struct options *o, const struct te
     gpu_lines();
     report_line("isa     %s", str_get(&isas));
     report_line("memory   %.1f GiB", (double)system_memory_bytes() / (1 << 30));
-    report_line("model    %s, family %s, %s", m->name, m->family->arch, m->type);
+    bool titled = strcmp(m->title, m->name) != 0;
+    report_line("model    %s%s%s%s, family %s, %s", m->name, titled ? " (" : "",
+                titled ? m->title : "", titled ? ")" : "", m->family->arch, m->type);
     str_release(&isas);
     report_line(
         "shape    %d layers, width %d, %d heads, %d KV heads x %d, vocabulary %d, trained on %d "

@@ -10,7 +10,8 @@
 #include "cli/control/first_run.h"
 #include "cli/control/model_list.h"
 #include "cli/control/recalled.h"
-#include "cli/options/model_settings.h"
+#include "cli/control/resume.h"
+#include "runtime/cache/policy.h"
 #include "runtime/session/conversations.h"
 #include "runtime/session/passages.h"
 
@@ -359,16 +360,39 @@ static int count_tokens(struct run *r, const struct request *q, struct err *e)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static int begin(struct run *r, const struct options *o, struct err *e)
+/* Options that open `name`; "" = a new conversation, NULL = as they are. */
+static struct session_opts opening(const struct session_opts *o, const char *name)
+{
+    struct session_opts to = *o;
+    if (!name) return to;
+    to.continue_latest = false;
+    to.new_conversation = name[0] == 0;
+    to.conversation = name[0] ? name : NULL;
+    return to;
+}
+
+/* What the conversation keeps of the options. */
+static void keep(struct control *c)
+{
+    str_clear(&c->kept);
+    options_print_kept(&c->options, &c->kept);
+    c->options.session.kept = str_get(&c->kept);
+}
+
+static int begin(struct run *r, const char *name, struct err *e)
 {
     struct control *c = r->c;
     struct session_sink sink = sink_of(r);
     struct cli_session *p = &c->parts;
-    int rc = o->chat.recall_from ? passages_check(p->library, o->chat.recall_from, e) : 0;
-    if (!rc) rc = session_open(&p->session, p->engine, p->library, &o->session, &sink, e);
+    const char *from = c->options.chat.recall_from;
+    keep(c);
+    struct session_opts o = opening(&c->options.session, name);
+    int rc = from ? passages_check(p->library, from, e) : 0;
+    if (!rc) rc = session_open(&p->session, p->engine, p->library, &o, &sink, e);
     if (rc) return rc;
     str_clear(&c->passage);
     c->opened = c->options;
+    c->opened_base = c->base;
     c->edited = 0;
     put_name(c->name, session_name(p->session));
     emit(r->ev, (struct event){.kind = EVENT_OPENED,
@@ -378,41 +402,6 @@ static int begin(struct run *r, const struct options *o, struct err *e)
     const char *notice = session_notice(p->session);
     if (notice[0]) emit_text(r->ev, EVENT_NOTICE, notice);
     return 0;
-}
-
-/* Options that open `name`; "" = a new conversation. */
-static struct options opening(const struct options *o, const char *name)
-{
-    struct options to = *o;
-    to.session.continue_latest = false;
-    to.session.new_conversation = name[0] == 0;
-    to.session.conversation = name[0] ? name : NULL;
-    return to;
-}
-
-/* Opens another conversation, or the same one with other settings. When that fails, reopens the
- * previous one unchanged; ERR_* when that fails, too. */
-static int switch_to(struct run *r, const char *name)
-{
-    struct control *c = r->c;
-    struct err e = {0}, second = {0};
-    char before[CONVERSATION_NAME_MAX];
-    struct options kept = c->opened, o = opening(&c->options, name);
-    put_name(before, c->name);
-    emit_text(r->ev, EVENT_OPENING, name);
-    session_close(c->parts.session);
-    c->parts.session = NULL;
-    if (begin(r, &o, &e) == 0) return 0;
-    kept.session.sampling = c->options.session.sampling;
-    kept.session.max_tokens = c->options.session.max_tokens;
-    kept.session.ignore_end = c->options.session.ignore_end;
-    c->options = kept;
-    o = opening(&kept, kept.session.private_mode ? "" : before);
-    emit_text(r->ev, EVENT_OPENING, before);
-    emit_error(r->ev, EVENT_FAILED, &e);
-    int rc = begin(r, &o, &second);
-    if (rc) emit_error(r->ev, EVENT_FATAL, &second);
-    return rc;
 }
 
 /* ---- another model ----------------------------------------------------------------------------
@@ -439,9 +428,10 @@ static int find_model(struct control *c, const char *name, struct str *out, stru
     return rc;
 }
 
-static int load(struct run *r, const struct options *o, struct err *e)
+static int load(struct run *r, struct err *e)
 {
     struct cli_session *p = &r->c->parts;
+    const struct options *o = &r->c->options;
     struct engine_opts engine = o->engine;
     engine.registry = conversations_registry(p->library);
     engine.leaves_no_copy = o->session.private_mode;
@@ -451,60 +441,122 @@ static int load(struct run *r, const struct options *o, struct err *e)
     return rc;
 }
 
-/* Opens the model of `o` and the conversation with it. */
-static int load_and_begin(struct run *r, const struct options *o, const char *name, struct err *e)
+static void propose(struct run *r)
 {
-    struct options opened = opening(o, name);
-    int rc = load(r, o, e);
-    if (!rc) rc = begin(r, &opened, e);
-    if (rc) {
-        engine_close(r->c->parts.engine);
-        r->c->parts.engine = NULL;
+    struct str note = {0};
+    first_run(&r->c->options, r->c->parts.engine, &note);
+    if (note.n) emit_text(r->ev, EVENT_NOTICE, str_get(&note));
+    str_release(&note);
+}
+
+static bool same_file(const char *a, const char *b)
+{
+    return a && b ? !strcmp(a, b) : a == b;
+}
+
+/* Options for a conversation and a model: "" = the demo, NULL = the conversation's own, or the one
+ * that is open. */
+static int choose(struct control *c, const char *name, const char *model, struct chosen *out,
+                  struct err *e)
+{
+    struct options *o = &out->options;
+    const bool saved = name[0] && !c->base.session.private_mode;
+    *out = (struct chosen){.options = c->base};
+    const char *file = model && *model ? model : model ? NULL : c->options.engine.model;
+    out->file = file ? strdup(file) : NULL;
+    o->engine.model = out->file;
+    if (!same_file(out->file, c->base.engine.model)) {
+        o->engine.draft = NULL; /* chosen for the other model, as these are */
+        options_unset(o, "heads");
+        options_unset(o, "template");
     }
+    int rc = resume_options(o, saved ? c->parts.library : NULL, name, !model, &out->resume, e);
+    const struct policy *p = o->session.plan.policy.row;
+    bool other = !same_file(o->engine.model, c->options.engine.model);
+    if (!rc && other && p && policy_uses(p, POLICY_CIS) && o->engine.model && !o->engine.heads.path)
+        options_unset(o, "policy"); /* it was given for a model that has heads */
+    if (!rc && c->interactive) resume_demo(o);
     return rc;
 }
 
-/* /model: closes the old model first, because both may not fit. When the new one fails, the old one
- * is loaded again; ERR_* when that fails, too. */
-static int change_model(struct run *r, const char *path)
+static void chosen_release(struct chosen *k)
+{
+    resume_release(&k->resume);
+    free(k->file);
+    *k = (struct chosen){0};
+}
+
+/* Opens a conversation as chosen. The old model is closed first where another one is needed,
+ * because both may not fit. */
+static int open_chosen(struct run *r, const char *name, struct err *e)
+{
+    struct cli_session *p = &r->c->parts;
+    int rc = p->engine ? 0 : load(r, e);
+    if (!rc && r->c->interactive) propose(r);
+    if (!rc) rc = begin(r, name, e);
+    return rc;
+}
+
+static void close_for(struct control *c, const char *model)
+{
+    session_close(c->parts.session);
+    c->parts.session = NULL;
+    if (same_file(model, c->options.engine.model)) return;
+    engine_close(c->parts.engine);
+    c->parts.engine = NULL;
+}
+
+/* The options that the previous conversation was opened with; sampling settings, which do not need
+ * an opening, stay as they are now. */
+static void take_back_memory(struct control *c)
+{
+    const struct options now = c->base;
+    c->options = c->opened;
+    c->base = c->opened_base;
+    for (int i = 0; i < 2; i++) {
+        struct options *o = i ? &c->options : &c->base;
+        o->session.sampling = now.session.sampling;
+        o->session.max_tokens = now.session.max_tokens;
+        o->session.ignore_end = now.session.ignore_end;
+    }
+}
+
+/* Opens another conversation, the same one with other settings, or with another model. When that
+ * fails, reopens the previous one unchanged; ERR_* when that fails, too. */
+static int change(struct run *r, const char *name, const char *model)
 {
     struct control *c = r->c;
-    struct options before = c->options;
     struct err e = {0}, second = {0};
-    char name[CONVERSATION_NAME_MAX], *file = path[0] ? strdup(path) : NULL, *old = c->model;
-    char *heads = NULL, *old_heads = c->heads;
-    int budget = 0, old_proposed = c->proposed;
-    put_name(name, c->options.session.private_mode ? "" : c->name);
-    emit_text(r->ev, EVENT_OPENING, name);
-    session_close(c->parts.session);
-    engine_close(c->parts.engine);
-    c->parts.session = NULL;
-    c->parts.engine = NULL;
-    c->options.engine.model = c->model = file;
-    c->options.engine.draft = NULL; /* it was chosen for the other model */
-    if (file) model_settings_read(file, &budget, &heads);
-    c->options.engine.heads = (struct engine_heads){.path = heads};
-    c->heads = heads;
-    if (budget || c->options.session.plan.budget == c->proposed)
-        c->options.session.plan.budget = budget;
-    c->proposed = budget;
-    int rc = load_and_begin(r, &c->options, name, &e);
+    struct chosen next, before = c->chosen;
+    char wanted[CONVERSATION_NAME_MAX], last[CONVERSATION_NAME_MAX];
+    put_name(wanted, name);
+    put_name(last, c->options.session.private_mode ? "" : c->name);
+    int rc = choose(c, wanted, model, &next, &e);
+    before.options = c->opened;
+    emit_text(r->ev, EVENT_OPENING, wanted);
     if (!rc) {
-        free(old);
-        free(old_heads);
+        close_for(c, next.options.engine.model);
+        c->options = next.options;
+        rc = open_chosen(r, wanted, &e);
+    }
+    if (!rc) {
+        c->chosen = next;
+        chosen_release(&before);
         return 0;
     }
-    free(file);
-    free(heads);
-    c->model = old;
-    c->heads = old_heads;
-    c->proposed = old_proposed;
-    c->options = before;
-    emit_text(r->ev, EVENT_OPENING, name);
+    close_for(c, before.options.engine.model);
+    take_back_memory(c);
+    chosen_release(&next);
+    emit_text(r->ev, EVENT_OPENING, last);
     emit_error(r->ev, EVENT_FAILED, &e);
-    rc = load_and_begin(r, &before, name, &second);
+    rc = open_chosen(r, last, &second);
     if (rc) emit_error(r->ev, EVENT_FATAL, &second);
     return rc;
+}
+
+static int switch_to(struct run *r, const char *name)
+{
+    return change(r, name, NULL);
 }
 
 static int run_model(struct run *r, const struct request *q)
@@ -525,7 +577,7 @@ static int run_model(struct run *r, const struct request *q)
         emit(r->ev, (struct event){.kind = EVENT_QUESTION,
                                    .cost = {st.n_tokens, st.n_turns, st.n_tokens > 0}});
     else
-        rc = change_model(r, str_get(&path));
+        rc = change(r, r->c->options.session.private_mode ? "" : r->c->name, str_get(&path));
     str_release(&path);
     return rc;
 }
@@ -554,17 +606,9 @@ static int open_named(struct run *r, const char *name)
 int control_begin(struct control *c, const struct events *ev, struct err *e)
 {
     struct run r = {.c = c, .ev = ev};
+    c->base = c->options.base ? *c->options.base : c->options;
     emit(ev, (struct event){.kind = EVENT_LOADED});
-    return begin(&r, &c->options, e);
-}
-
-static void propose(struct run *r)
-{
-    struct str note = {0};
-    first_run(&r->c->options, r->c->parts.engine, &note);
-    if (note.n) emit_text(r->ev, EVENT_NOTICE, str_get(&note));
-    if (note.n) r->c->proposed = r->c->options.session.plan.budget;
-    str_release(&note);
+    return begin(&r, NULL, e);
 }
 
 int control_open(struct control *c, const struct options *o, const struct events *ev, struct err *e)
@@ -583,17 +627,19 @@ void control_close(struct control *c)
 {
     cli_session_close(&c->parts);
     str_release(&c->passage);
-    free(c->model);
-    free(c->heads);
+    str_release(&c->kept);
+    chosen_release(&c->chosen);
 }
 
 void control_set(struct control *c, const struct options *o)
 {
-    const struct engine_opts engine = c->options.engine;
-    c->options = *o;
-    if (c->model) c->options.engine = engine; /* of /model, which the front end does not know */
-    if (!o->session.plan.budget) c->options.session.plan.budget = c->proposed;
-    if (c->parts.session) session_set(c->parts.session, &o->session);
+    const struct engine_opts base = c->base.engine, now = c->options.engine;
+    options_give(&c->base, o);
+    options_give(&c->options, o);
+    c->base.engine = base; /* /set does not change these, and o has another /model's */
+    c->options.engine = now;
+    keep(c);
+    if (c->parts.session) session_set(c->parts.session, &c->options.session);
 }
 
 /* ---- saved conversations --------------------------------------------------------------------- */

@@ -12,6 +12,7 @@
 
 #include "base/str.h"
 #include "cli/control/cli_session.h"
+#include "cli/control/resume.h"
 #include "cli/control/slash.h"
 #include "cli/options/options.h"
 #include "runtime/session/session.h"
@@ -139,18 +140,26 @@ struct events {
 
 /* ---- control --------------------------------------------------------------------------------- */
 
+/* Options for a conversation, with the texts that they point into. */
+struct chosen {
+    struct options options;
+    struct resume resume;
+    char *file; /* of the model */
+};
+
 /* Zero-initialise. A control without a session runs only the commands on saved conversations. */
 struct control {
     bool interactive; /* the first chat with a model may propose a budget (first_run.h) */
-    int proposed;     /* the budget that it proposed, used while none is set; 0 = none */
     struct cli_session parts;
-    struct options options;           /* changed by control_set */
-    struct options opened;            /* those of the open conversation */
-    char name[CONVERSATION_NAME_MAX]; /* of the open conversation */
-    int64_t edited;                   /* the turn that /edit took back: the next message replaces
-                                       * it and those after it; 0 = none */
-    struct str passage;               /* EVENT_PASSAGE's text for the last message */
-    char *model, *heads;              /* the files that /model chose; options point to them */
+    struct options base;    /* of no model and no conversation; changed by control_set */
+    struct options options; /* with their layers (resume.h) */
+    struct options opened, opened_base; /* those of the open conversation */
+    struct chosen chosen;               /* what `options` point into */
+    struct str kept;                    /* the settings that the conversation keeps */
+    char name[CONVERSATION_NAME_MAX];   /* of the open conversation */
+    int64_t edited;                     /* the turn that /edit took back: the next message replaces
+                                         * it and those after it; 0 = none */
+    struct str passage;                 /* EVENT_PASSAGE's text for the last message */
 };
 
 /* Opens conversations, engine and session. ERR_* is reported as EVENT_FATAL, too. */

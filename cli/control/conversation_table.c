@@ -29,12 +29,15 @@ int conversation_table_row(void *ctx, const struct conversations_entry *c)
     struct str line = {0};
     char age[NUM_MAX], tokens[NUM_MAX], cache[NUM_MAX];
     if (p->n++ == 0)
-        conversation_table_line(p,
-                                "NAME                       AGE  TURNS   TOKENS      CACHE  TITLE");
+        conversation_table_line(
+            p,
+            "NAME                       AGE  TURNS   TOKENS      CACHE  MODEL             TITLE");
     report_cell(&line, c->name, 24);
     str_printf(&line, " %5s %6lld %8s %10s  ", num_age(p->now_ms, c->updated_ms, age),
                (long long)c->n_turns, num_count(c->n_tokens, tokens),
                c->cache_bytes > 0 ? num_bytes(c->cache_bytes, cache) : "-");
+    report_cell(&line, c->model, 16);
+    str_puts(&line, "  ");
     report_cell(&line, c->tags, 0);
     if (c->tags[0]) str_puts(&line, "  ");
     report_cell(&line, c->title, 0);

@@ -63,7 +63,9 @@ void first_run(struct options *o, struct engine *g, struct str *note)
         if (o->engine.heads.path && !strpbrk(o->engine.heads.path, "\"\n\\"))
             str_printf(&text, "heads = \"%s\"\n", o->engine.heads.path);
         bool kept = !model_settings_write(o->engine.model, str_get(&text), NULL);
-        options_set(o, OPTIONS_MEMORY, "budget", budget, NULL);
+        str_clear(&text);
+        str_printf(&text, "budget = %s\n", budget);
+        options_parse_layer(o, OPTIONS_OF_MODEL, text.data, "", NULL);
         tell(&p, g, kept ? str_get(&settings) : "this chat alone", note);
     }
     str_release(&settings);

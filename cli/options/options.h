@@ -50,6 +50,17 @@ enum option_group {
 /* ---- lists: for commands with OPTIONS_LISTS ---- */
 
 #define OPTIONS_LIST_MAX 32
+#define OPTIONS_MAX      128 /* rows of the table */
+
+/* Where a value comes from. A layer never replaces a value of a later one, so the layers of a chat
+ * may be read in any order. */
+enum options_layer {
+    OPTIONS_DEFAULT,
+    OPTIONS_CONFIG,       /* the configuration file */
+    OPTIONS_OF_MODEL,     /* the model's own settings (model_settings.h) */
+    OPTIONS_CONVERSATION, /* saved with the conversation */
+    OPTIONS_GIVEN,        /* the command line, /set */
+};
 
 struct options_numbers {
     int64_t item[OPTIONS_LIST_MAX];
@@ -173,6 +184,7 @@ struct options {
     struct replay_opts replay;
     bool query_first; /* the question is also put in front of the text that it is about */
     bool force;       /* replace an existing file; download a model that does not fit */
+    bool yes;         /* the user agrees to what a command would ask */
     bool json;
     /* every command */
     bool help;
@@ -181,6 +193,9 @@ struct options {
     /* file names, tasks, conversation names */
     const char *args[24];
     int n_args;
+    unsigned char from[OPTIONS_MAX]; /* enum options_layer of each row of the table */
+    /* the same before the layers of model and conversation were added; NULL = there are none */
+    const struct options *base;
 };
 
 #define OPTIONS_REPEAT_MAX 99
@@ -191,16 +206,28 @@ void options_init(struct options *o);
  * an unknown name. "--name=value" and "--name value" both work; "--" ends options. */
 int options_parse(struct options *o, unsigned groups, int argc, char *const *argv, struct err *e);
 
-/* "key = value" lines, '#' comments; errors start with FILE:LINE. `text` must outlive the
- * options. */
+/* "key = value" lines, '#' comments; errors start with FILE:LINE. `text` must outlive the options.
+ * Of a conversation's lines, which may come from elsewhere, wrong ones are left out. */
+int options_parse_layer(struct options *o, enum options_layer layer, char *text, const char *file,
+                        struct err *e);
+/* The configuration file's. */
 int options_parse_config(struct options *o, char *text, const char *file, struct err *e);
+
+enum options_layer options_from(const struct options *o, const char *name);
+/* Sets it to its default. */
+void options_unset(struct options *o, const char *name);
+/* Copies the given values of another one. */
+void options_give(struct options *o, const struct options *given);
+/* Appends the values that a conversation keeps, as lines of a configuration file: those given for
+ * it, now or earlier, of the rows that are marked `kept`. */
+void options_print_kept(const struct options *o, struct str *out);
 
 /* Whether argv[0, argc) contains --safe. Needed before the configuration file is read. */
 bool options_safe(int argc, char *const *argv);
 
 /* ---- one at a time: /set in a running chat ---- */
 
-/* Sets `name`, an option of `groups`, as the configuration file would; the text is not copied.
+/* Sets `name`, an option of `groups`, as the command line would; the text is not copied.
  * ERR_USAGE names the fault and the most similar option. */
 int options_set(struct options *o, unsigned groups, const char *name, const char *value,
                 struct err *e);

@@ -85,7 +85,6 @@ struct scan {
     unsigned groups;
     int argc, i; /* i: the argument being read */
     char *const *argv;
-    bool given[OPTIONS_MAX]; /* table[i] was given */
 };
 
 /* Sets *d and *value (NULL = not attached) from argv[i], which begins with '-'. */
@@ -135,13 +134,12 @@ static int parse_option(struct options *o, struct scan *s, struct err *e)
             return err_set(e, ERR_USAGE, "--%s needs a value: --%s %s (%s)", d->name, d->name,
                            d->value, d->help);
     }
-    s->given[d - options_table] = true;
-    return option_read(o, d, value, e);
+    return option_read(o, OPTIONS_GIVEN, d, value, e);
 }
 
-static bool given(const struct scan *s, const char *name)
+static bool given(const struct options *o, const char *name)
 {
-    return s->given[option_named(name, strlen(name)) - options_table];
+    return options_from(o, name) == OPTIONS_GIVEN;
 }
 
 static bool is_list(const struct options *o, const struct option *d)
@@ -172,11 +170,11 @@ static int settle(struct options *o, const struct scan *s, struct err *e)
                                            {"private", "continue"},
                                            {"private", "read-only"}};
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
-        if (given(s, pairs[i][0]) && given(s, pairs[i][1]))
+        if (given(o, pairs[i][0]) && given(o, pairs[i][1]))
             return err_set(e, ERR_USAGE, "--%s and --%s exclude each other; give one of them",
                            pairs[i][0], pairs[i][1]);
-    if (given(s, "new") || given(s, "conversation")) o->session.continue_latest = false;
-    if (given(s, "continue")) o->session.new_conversation = false;
+    if (given(o, "new") || given(o, "conversation")) o->session.continue_latest = false;
+    if (given(o, "continue")) o->session.new_conversation = false;
     return check_lists(o, s->groups, e);
 }
 
@@ -243,7 +241,7 @@ static char *bare_value(char *text)
     return trim(text);
 }
 
-static int config_line(struct options *o, char *line, struct err *e)
+static int config_line(struct options *o, enum options_layer layer, char *line, struct err *e)
 {
     line = trim(line);
     if (!*line || *line == '#') return 0;
@@ -252,6 +250,7 @@ static int config_line(struct options *o, char *line, struct err *e)
     *value++ = 0;
     line = trim(line);
     const struct option *d = option_named(line, strlen(line));
+    if (layer == OPTIONS_CONVERSATION && (!d || !d->kept)) return 0;
     if (!d) {
         const char *near = option_nearest(~0U, line, strlen(line));
         return err_set(e, ERR_USAGE, "unknown key '%s'%s%s%s", line, near ? "; did you mean " : "",
@@ -262,10 +261,11 @@ static int config_line(struct options *o, char *line, struct err *e)
     value = bare_value(value);
     if (!value) return err_set(e, ERR_USAGE, "%s: expected one value in \"quotes\"", line);
     if (!*value && d->kind != TEXT) return err_set(e, ERR_USAGE, "%s: the value is missing", line);
-    return option_read(o, d, value, e);
+    return option_read(o, layer, d, value, e);
 }
 
-int options_parse_config(struct options *o, char *text, const char *file, struct err *e)
+int options_parse_layer(struct options *o, enum options_layer layer, char *text, const char *file,
+                        struct err *e)
 {
     if (!strncmp(text, "\xef\xbb\xbf", 3)) text += 3; /* a byte order mark, from some editors */
     for (int n_line = 1; text; n_line++) {
@@ -273,10 +273,16 @@ int options_parse_config(struct options *o, char *text, const char *file, struct
         text = strchr(line, '\n');
         if (text) *text++ = 0;
         struct err local;
-        int rc = config_line(o, line, &local);
-        if (rc) return err_set(e, rc, "%s:%d: %s", file, n_line, local.text);
+        int rc = config_line(o, layer, line, &local);
+        if (rc && layer != OPTIONS_CONVERSATION)
+            return err_set(e, rc, "%s:%d: %s", file, n_line, local.text);
     }
     return 0;
+}
+
+int options_parse_config(struct options *o, char *text, const char *file, struct err *e)
+{
+    return options_parse_layer(o, OPTIONS_CONFIG, text, file, e);
 }
 
 bool options_safe(int argc, char *const *argv)
@@ -307,6 +313,6 @@ int options_set(struct options *o, unsigned groups, const char *name, const char
     if (!d) return ERR_USAGE;
     if (!*value && d->kind != TEXT)
         return err_set(e, ERR_USAGE, "%s: the value is missing (%s)", name, d->help);
-    int rc = option_read(o, d, value, e);
+    int rc = option_read(o, OPTIONS_GIVEN, d, value, e);
     return rc ? rc : check_lists(o, groups, e);
 }

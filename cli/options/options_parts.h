@@ -29,7 +29,8 @@ struct option {
     char letter;      /* 0 = none */
     unsigned char kind;
     bool cli_only; /* an action, not a setting: not allowed in the configuration file */
-    unsigned short offset;
+    bool kept;     /* a conversation keeps the value that was given for it */
+    unsigned short offset, size;
     unsigned groups;
     double min, max;     /* numbers; both 0 = any that is not negative */
     const char *choices; /* TEXT, CHOICE: comma separated; NULL = any */
@@ -37,13 +38,15 @@ struct option {
     const char *help;
 };
 
-#define OPTIONS_MAX 128
-
 extern const struct option options_table[];
 extern const size_t options_table_n;
 
-/* Reads a value; NULL: a flag that was given. ERR_USAGE names the expected values. */
-int option_read(struct options *o, const struct option *d, const char *text, struct err *e);
+/* Reads a value of a layer, and checks one that a later layer has set already; NULL: a flag that
+ * was given. ERR_USAGE names the expected values. */
+int option_read(struct options *o, enum options_layer layer, const struct option *d,
+                const char *text, struct err *e);
+/* Commands that take one value read it from the plan: copies it there from the lists. */
+void option_take_first(struct options *o);
 /* Appends the value in the form of option_read; nothing when it is not set. */
 void option_print(const struct options *o, const struct option *d, struct str *out);
 

@@ -52,6 +52,17 @@ void options_print_config(const struct options *o, struct str *out)
     }
 }
 
+void options_print_kept(const struct options *o, struct str *out)
+{
+    for (size_t i = 0; i < options_table_n; i++) {
+        const struct option *d = &options_table[i];
+        if (!d->kept || o->from[i] < OPTIONS_CONVERSATION) continue;
+        str_printf(out, "%s = ", d->name);
+        print_setting(out, o, d);
+        str_puts(out, "\n");
+    }
+}
+
 bool options_row(size_t i, struct options_row *row)
 {
     if (i >= options_table_n) return false;

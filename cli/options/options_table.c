@@ -13,7 +13,7 @@
                      struct options_policies: POLICIES, struct options_kvs: FORMATS, \
                      struct options_recalls: RECALLS, struct plan_speculate: SPECULATE, \
                      struct options_numbers: NUMBERS, struct options_files: FILES, struct options_terminal: TERMINAL), \
-    .offset = offsetof(struct options, field)
+    .offset = offsetof(struct options, field), .size = sizeof ((struct options *)0)->field
 /* clang-format on */
 
 #define EVERY (~0U) /* all commands */
@@ -77,6 +77,8 @@ const struct option options_table[] = {
      .help = "one file with text and saved cache"},
     {ROW("cache-only", 0, store.cache_only, OPTIONS_DELETE), .cli_only = true,
      .help = "delete the saved cache, keep the text"},
+    {ROW("yes", 0, yes, OPTIONS_CHAT), .cli_only = true,
+     .help = "agree that another model (-m) reads the text of a saved conversation again"},
     {ROW("tag", 0, store.tag, OPTIONS_LIST), .cli_only = true, .value = "TAG",
      .help = "only those with this tag"},
     {ROW("remove", 0, store.remove, OPTIONS_TAG), .cli_only = true, .help = "remove the tags"},
@@ -108,7 +110,7 @@ const struct option options_table[] = {
     {ROW("no-weight-cache", 0, no_weight_cache, OPTIONS_MODEL),
      .help = "do not keep or use a copy of the packed weights in the cache folder, from which later starts "
              "map them"},
-    {ROW("template", 0, engine.template_name, OPTIONS_CHAT | OPTIONS_GENERATE | OPTIONS_EVAL | OPTIONS_TEMPLATE), .value = "NAME",
+    {ROW("template", 0, engine.template_name, OPTIONS_CHAT | OPTIONS_GENERATE | OPTIONS_EVAL | OPTIONS_TEMPLATE), .kept = true, .value = "NAME",
      .help = "the chat format to use instead of the model file's own"},
     {ROW("weights", 0, engine.weights, OPTIONS_MODEL), .choices = "file,f32", .value = "file|f32",
      .help = "as stored, or expanded to float32, exactly (slow)"},
@@ -161,9 +163,9 @@ const struct option options_table[] = {
     {.name = "Memory"},
     {ROW("memory", 0, session.plan.memory, OPTIONS_MEMORY | OPTIONS_HEADS), .min = 1, .max = 1e15, .value = "SIZE",
      .help = "maximum memory, for example 6G or 512M; the budget is the largest that fits"},
-    {ROW("budget", 0, sweep.budgets, OPTIONS_MEMORY), .min = PLAN_BUDGET_MIN, .max = PLAN_BUDGET_MAX,
+    {ROW("budget", 0, sweep.budgets, OPTIONS_MEMORY), .kept = true, .min = PLAN_BUDGET_MIN, .max = PLAN_BUDGET_MAX,
      .value = "N", .help = "cache units per head; eval and bench take a list"},
-    {ROW("policy", 0, sweep.policies, OPTIONS_MEMORY), .value = "NAME",
+    {ROW("policy", 0, sweep.policies, OPTIONS_MEMORY), .kept = true, .value = "NAME",
      .help = "which units are kept when a head is full; NAME:key=N,key=N changes the policy's "
              "settings: window, pool, sinks, stabilizers, reserve, allocator, floor, "
              "even, beta, second, every, context; eval and "
@@ -177,11 +179,11 @@ const struct option options_table[] = {
     {ROW("attention", 0, session.plan.attention, OPTIONS_MEMORY), .choices = "auto,float", .value = "auto|float",
      .help = "a prompt's attention on a GPU: auto (default) multiplies int8 queries and keys on GeForce, where "
              "that is twice as fast; float: halves with float sums everywhere"},
-    {ROW("heads", 0, engine.heads, OPTIONS_MODEL), .value = "FILE",
+    {ROW("heads", 0, engine.heads, OPTIONS_MODEL), .kept = true, .value = "FILE",
      .help = "trained retaining heads; none = without"},
-    {ROW("kv", 0, sweep.kvs, OPTIONS_MEMORY), .value = "FORMAT",
+    {ROW("kv", 0, sweep.kvs, OPTIONS_MEMORY), .kept = true, .value = "FORMAT",
      .help = "cache format: q4, q8, f16, f32, or keys and values separately, for example q8:q4"},
-    {ROW("recall", 0, sweep.recalls, OPTIONS_MEMORY), .value = "off|words|meaning|mix",
+    {ROW("recall", 0, sweep.recalls, OPTIONS_MEMORY), .kept = true, .value = "off|words|meaning|mix",
      .help = "words (default): bring back evicted units whose words occur in the message; meaning: whose "
              "words have similar embeddings; queries: whose keys answer its queries; mix: words and "
              "meaning; eval takes a list, by default off"},
@@ -200,19 +202,19 @@ const struct option options_table[] = {
      .help = "tokens per prefill step; 0 = the default"},
 
     {.name = "Sampling"},
-    {ROW("temp", 0, session.sampling.temperature, OPTIONS_SAMPLING), .max = 100, .value = "T",
+    {ROW("temp", 0, session.sampling.temperature, OPTIONS_SAMPLING), .kept = true, .max = 100, .value = "T",
      .help = "0 = always the most likely token"},
-    {ROW("top-k", 0, session.sampling.top_k, OPTIONS_SAMPLING), .max = 1e6, .value = "N",
+    {ROW("top-k", 0, session.sampling.top_k, OPTIONS_SAMPLING), .kept = true, .max = 1e6, .value = "N",
      .help = "keep the N most likely tokens; 0 = all"},
-    {ROW("top-p", 0, session.sampling.top_p, OPTIONS_SAMPLING), .max = 1, .value = "P",
+    {ROW("top-p", 0, session.sampling.top_p, OPTIONS_SAMPLING), .kept = true, .max = 1, .value = "P",
      .help = "keep the most likely tokens that add up to P; 1 = all"},
-    {ROW("min-p", 0, session.sampling.min_p, OPTIONS_SAMPLING), .max = 1, .value = "P",
+    {ROW("min-p", 0, session.sampling.min_p, OPTIONS_SAMPLING), .kept = true, .max = 1, .value = "P",
      .help = "keep tokens at least P times as likely as the best; 0 = all"},
-    {ROW("repeat-penalty", 0, session.sampling.repeat_penalty, OPTIONS_SAMPLING), .min = 0.01, .max = 100,
+    {ROW("repeat-penalty", 0, session.sampling.repeat_penalty, OPTIONS_SAMPLING), .kept = true, .min = 0.01, .max = 100,
      .value = "X", .help = "make recent tokens less likely; 1 = off"},
-    {ROW("repeat-last", 0, session.sampling.repeat_last, OPTIONS_SAMPLING), .max = SAMPLER_HISTORY, .value = "N",
+    {ROW("repeat-last", 0, session.sampling.repeat_last, OPTIONS_SAMPLING), .kept = true, .max = SAMPLER_HISTORY, .value = "N",
      .help = "number of recent tokens for --repeat-penalty"},
-    {ROW("repeat-limit", 0, session.sampling.repeat_limit, OPTIONS_SAMPLING), .max = SAMPLER_HISTORY, .value = "N",
+    {ROW("repeat-limit", 0, session.sampling.repeat_limit, OPTIONS_SAMPLING), .kept = true, .max = SAMPLER_HISTORY, .value = "N",
      .help = "break loops: a phrase of up to 16 tokens that was written three times in a row, in N tokens or more, is not "
      "written a fourth time; for numbers twice N; an answer ends at the fourth such loop; 0 = off. Default: 3 with "
      "the demo model, otherwise 0"},
@@ -221,7 +223,7 @@ const struct option options_table[] = {
      .help = "the same seed gives the same text; eval: the first seed"},
     {ROW("max-tokens", 'n', session.max_tokens, OPTIONS_SAMPLING), .max = 1e9, .value = "N",
      .help = "maximum tokens per answer; 0 = until it ends"},
-    {ROW("think", 0, session.think, OPTIONS_SAMPLING | OPTIONS_TEMPLATE), .choices = "auto,on,off,low,medium,high",
+    {ROW("think", 0, session.think, OPTIONS_SAMPLING | OPTIONS_TEMPLATE), .kept = true, .choices = "auto,on,off,low,medium,high",
      .value = "HOW", .help = "whether the model should think before it answers: on, off, low, medium, high, or auto: "
      "as its chat template decides"},
     {ROW("keep-thoughts", 0, session.keep_thoughts, OPTIONS_SAMPLING | OPTIONS_EVAL),

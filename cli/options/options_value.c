@@ -248,8 +248,7 @@ static int read_flag(const struct option *d, bool *field, const char *text, stru
     return err_set(e, ERR_USAGE, "--%s=%s: expected yes or no", d->name, text);
 }
 
-/* Commands that take one value read it from the plan. */
-static void take_first(struct options *o)
+void option_take_first(struct options *o)
 {
     const struct sweep_opts *s = &o->sweep;
     struct plan_opts *p = &o->session.plan;
@@ -259,7 +258,7 @@ static void take_first(struct options *o)
     p->budget = s->budgets.n ? (int)s->budgets.item[0] : 0;
 }
 
-int option_read(struct options *o, const struct option *d, const char *text, struct err *e)
+static int read_value(struct options *o, const struct option *d, const char *text, struct err *e)
 {
     void *field = (char *)o + d->offset;
     int rc = 0;
@@ -286,8 +285,49 @@ int option_read(struct options *o, const struct option *d, const char *text, str
     case NUMBERS: rc = read_numbers(d, field, text, e); break;
     default: return read_number(d, field, text, e);
     }
-    if (!rc) take_first(o);
+    if (!rc) option_take_first(o);
     return rc;
+}
+
+int option_read(struct options *o, enum options_layer layer, const struct option *d,
+                const char *text, struct err *e)
+{
+    struct options unused;
+    unsigned char *from = &o->from[d - options_table];
+    if (*from > layer) {
+        unused = *o;
+        return read_value(&unused, d, text, e);
+    }
+    int rc = read_value(o, d, text, e);
+    if (!rc) *from = (unsigned char)layer;
+    return rc;
+}
+
+enum options_layer options_from(const struct options *o, const char *name)
+{
+    return o->from[option_named(name, strlen(name)) - options_table];
+}
+
+static void copy(struct options *o, const struct options *other, size_t i)
+{
+    const struct option *d = &options_table[i];
+    memcpy((char *)o + d->offset, (const char *)other + d->offset, d->size);
+    o->from[i] = other->from[i];
+}
+
+void options_unset(struct options *o, const char *name)
+{
+    struct options fresh;
+    options_init(&fresh);
+    copy(o, &fresh, (size_t)(option_named(name, strlen(name)) - options_table));
+    option_take_first(o);
+}
+
+void options_give(struct options *o, const struct options *given)
+{
+    for (size_t i = 0; i < options_table_n; i++)
+        if (given->from[i] == OPTIONS_GIVEN) copy(o, given, i);
+    option_take_first(o);
 }
 
 /* ---- printing -------------------------------------------------------------------------------- */

@@ -8,8 +8,9 @@
 extern const unsigned char demo_model[], demo_model_end[];
 extern const unsigned char demo_heads[], demo_heads_end[];
 
-#define DEMO_MODEL_NAME "the demo model"
-#define DEMO_HEADS_NAME "the demo model's heads"
+#define DEMO_MODEL_SHORT "demo" /* for -m and for people */
+#define DEMO_MODEL_NAME  "the demo model"
+#define DEMO_HEADS_NAME  "the demo model's heads"
 
 /* Its --repeat-limit, as small models loop: a word may follow itself twice, a digit five times. */
 #define DEMO_REPEAT_LIMIT 3

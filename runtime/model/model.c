@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/pool.h"
 #include "base/size.h"
@@ -216,15 +217,26 @@ static const struct model_family *find_family(const struct gguf *file, struct er
     return NULL;
 }
 
+bool model_stem(const char *path, char *out, size_t bytes)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    size_t n = strlen(name);
+    bool gguf = n > 5 && !strcasecmp(name + n - 5, ".gguf");
+    if (gguf) n -= 5;
+    /* a part of a model: NAME-00001-of-00003 */
+    if (gguf && n > 15 && !strncmp(name + n - 9, "-of-", 4) && name[n - 15] == '-') n -= 15;
+    snprintf(out, bytes, "%.*s", (int)n, name);
+    return gguf;
+}
+
 static void set_name(struct model *m)
 {
     struct gguf_str s;
-    const char *path = gguf_name(m->file);
-    const char *slash = strrchr(path, '/');
-    if (gguf_get_str(m->file, "general.name", &s) && s.n > 0)
-        snprintf(m->name, sizeof m->name, "%s", gguf_show(s).text);
-    else
-        snprintf(m->name, sizeof m->name, "%s", slash ? slash + 1 : path);
+    char stem[sizeof m->name];
+    bool named = gguf_get_str(m->file, "general.name", &s) && s.n > 0;
+    bool file = model_stem(gguf_name(m->file), stem, sizeof stem);
+    snprintf(m->title, sizeof m->title, "%s", named ? gguf_show(s).text : stem);
+    snprintf(m->name, sizeof m->name, "%s", file ? stem : m->title);
 }
 
 static int read_head_dim(struct model *m, struct err *e)
@@ -369,9 +381,32 @@ static size_t bytes_of_type(const struct model *m, uint32_t type)
     return bytes;
 }
 
+/* The names of general.file_type, as llama.cpp numbers them. */
+static const char *type_of_file(const struct gguf *g)
+{
+    static const char *const names[] = {
+        [0] = "F32",      [1] = "F16",      [2] = "Q4_0",    [3] = "Q4_1",    [7] = "Q8_0",
+        [8] = "Q5_0",     [9] = "Q5_1",     [10] = "Q2_K",   [11] = "Q3_K_S", [12] = "Q3_K_M",
+        [13] = "Q3_K_L",  [14] = "Q4_K_S",  [15] = "Q4_K_M", [16] = "Q5_K_S", [17] = "Q5_K_M",
+        [18] = "Q6_K",    [19] = "IQ2_XXS", [20] = "IQ2_XS", [21] = "Q2_K_S", [22] = "IQ3_XS",
+        [23] = "IQ3_XXS", [24] = "IQ1_S",   [25] = "IQ4_NL", [26] = "IQ3_S",  [27] = "IQ3_M",
+        [28] = "IQ2_S",   [29] = "IQ2_M",   [30] = "IQ4_XS", [31] = "IQ1_M",  [32] = "BF16",
+        [36] = "TQ1_0",   [37] = "TQ2_0",   [38] = "MXFP4",
+    };
+    uint32_t type;
+    bool known = gguf_get_u32(g, "general.file_type", &type) && type < sizeof names / sizeof *names;
+    return known ? names[type] : NULL;
+}
+
+/* The file's own, or the type of most bytes. */
 static void set_type(struct model *m)
 {
+    const char *own = m->as_f32 ? NULL : type_of_file(m->file);
     size_t best = 0;
+    if (own) {
+        snprintf(m->type, sizeof m->type, "%s", own);
+        return;
+    }
     for (int i = 0; i < m->n_items; i++) {
         const struct gguf_tensor *t = m->items[i].tensor;
         size_t bytes = m->items[i].weight ? bytes_of_type(m, t->type) : 0;

@@ -215,9 +215,10 @@ struct model_layer_inputs {
 struct model {
     struct gguf *file;
     const struct model_family *family;
-    bool as_f32; /* matrices are expanded to float32 */
-    char name[96];
-    char type[16]; /* the type of most weights: "Q4_0" */
+    bool as_f32;    /* matrices are expanded to float32 */
+    char name[96];  /* of the file, without ".gguf"; the title where there is no file */
+    char title[96]; /* that the file gives itself */
+    char type[16];  /* the file's own, or that of most bytes: "Q4_K_M" */
     int n_vocab, n_embd, n_layer, n_head, n_kv_head, head_dim, n_ff;
     int n_draft; /* blocks of the file after the layers, for drafting tokens; not run */
     int n_ctx;   /* positions that it was trained on, and that this program computes */
@@ -351,6 +352,8 @@ static inline bool model_has_gates(const struct model *m)
  * expanded to float32, exactly (option --weights f32). */
 int model_open(struct model **out, struct gguf *file, bool as_f32, struct err *e);
 void model_close(struct model *m);
+/* The name of a model file: without folder, ".gguf" and "-00001-of-00003". false: it is none. */
+bool model_stem(const char *path, char *out, size_t bytes);
 
 /* ---- where weights are (place.c) --------------------------------------------------------------
  */

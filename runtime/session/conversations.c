@@ -145,7 +145,9 @@ static int list_one(void *ctx, const struct store_conversation *c)
                                         .cache_bytes = c->cache_bytes};
     memcpy(entry.name, c->name, sizeof entry.name);
     memcpy(entry.title, c->title, sizeof entry.title);
+    char digest[DIGEST_HEX];
     int rc = c->has_tags ? store_tag_each(w->store, c->id, add_tag, &entry, w->e) : 0;
+    if (save_model(w->store, c->id, digest, entry.model, NULL)) entry.model[0] = 0;
     return rc ? rc : w->each(w->ctx, &entry);
 }
 
@@ -164,6 +166,32 @@ int conversations_list_tagged(struct conversations *l, const char *tag,
     if (!l->store) return 0;
     return tag ? store_tagged_each(l->store, tag, list_one, &w, e)
                : store_conversation_list(l->store, list_one, &w, e);
+}
+
+int conversations_origin(struct conversations *l, const char *name,
+                         struct conversations_origin *out, struct err *e)
+{
+    struct store_conversation c;
+    struct save_state state;
+    struct save *s;
+    bool known = false;
+    if (!l->store) return 0;
+    int found = name ? store_conversation_find(l->store, name, &c, e)
+                     : store_conversation_latest(l->store, &c, e);
+    if (found <= 0) return found;
+    int rc = save_view(&s, l->store, c.id, e);
+    if (rc) return rc;
+    rc = save_state(s, &state, &known, e);
+    save_close(s);
+    if (rc || !known) return rc;
+    *out = (struct conversations_origin){
+        .budget = state.budget, .n_tokens = c.n_tokens, .kept = state.kept};
+    memcpy(out->name, c.name, sizeof out->name);
+    memcpy(out->model, state.model, sizeof out->model);
+    memcpy(out->model_name, state.model_name, sizeof out->model_name);
+    memcpy(out->policy, state.policy, sizeof out->policy);
+    free(state.system);
+    return 1;
 }
 
 /* ---- by name --------------------------------------------------------------------------------- */
@@ -460,6 +488,7 @@ static int check_count(void *ctx, const struct store_conversation *c)
     save_close(s);
     if (rc || !found) return rc;
     free(state.system);
+    free(state.kept);
     if (state.n_lost == 0) return 0;
     return err_set(k->err, ERR_FORMAT,
                    "the last %lld messages of conversation '%s' are missing: another program "

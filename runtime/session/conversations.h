@@ -53,6 +53,7 @@ struct conversations_entry {
     char title[CONVERSATION_NAME_MAX];
     int64_t updated_ms;
     int64_t n_turns, n_tokens, cache_bytes;
+    char model[96]; /* the name of the one that it was last open with; "" = not known */
     char tags[CONVERSATION_NAME_MAX]; /* "#trip #work"; as many as fit */
 };
 
@@ -70,6 +71,19 @@ int conversations_untag(struct conversations *l, const char *name, const char *t
 /* "work #trip -old" adds two tags and removes one. */
 int conversations_retag(struct conversations *l, const char *name, const char *words,
                         struct err *e);
+
+/* What a conversation was last open with. */
+struct conversations_origin {
+    char name[CONVERSATION_NAME_MAX];
+    char model[65], model_name[96]; /* digest and name; "" = not known */
+    char policy[32];
+    int budget;
+    int64_t n_tokens;
+    char *kept; /* its settings (session_opts), or NULL */
+};
+/* name NULL: the latest. 1 = found, the caller frees out->kept; 0 = none, or nothing was said. */
+int conversations_origin(struct conversations *l, const char *name,
+                         struct conversations_origin *out, struct err *e);
 
 /* ---- one conversation ------------------------------------------------------------------------ */
 

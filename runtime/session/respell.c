@@ -1,6 +1,6 @@
-/* Token ids that do not spell their message. Ids come with an import, so they may say other words
- * than the text that the user reads; the text is what counts. Such a message and all later ones are
- * encoded again, and the saved cache is dropped. */
+/* Token ids that do not spell their message: another model's, or ids that came with an import and
+ * say other words than the text that the user reads; the text is what counts. Such a message and
+ * all later ones are encoded again, and the saved cache is dropped. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,7 +93,7 @@ static bool spells(const struct session *s, const struct store_message *m, int32
     if (m->n_tokens == 0) return m->role == STORE_SYSTEM || m->n_text == 0;
     for (size_t i = 0; i < m->n_tokens; i++)
         if (m->tokens[i] < 0 || m->tokens[i] >= s->engine->model->n_vocab)
-            return true; /* another model's: opening it fails with advice */
+            return false; /* another model's */
     if (gave_answer(s, m)) return true;
     bool gives = gives_text(s, m, last < 0);
     int64_t more = visible_bytes(t, m->tokens, m->n_tokens) - (int64_t)(m->n_text + m->thought.n);

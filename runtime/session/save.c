@@ -211,6 +211,7 @@ static char *state_text(const struct save_state *now, int64_t n_messages)
     char number[32];
     cJSON *o = cJSON_CreateObject();
     cJSON_AddStringToObject(o, "model", now->model);
+    cJSON_AddStringToObject(o, "name", now->model_name);
     cJSON_AddStringToObject(o, "heads", now->heads);
     cJSON_AddStringToObject(o, "kv", now->kv);
     cJSON_AddStringToObject(o, "policy", now->policy);
@@ -223,6 +224,7 @@ static char *state_text(const struct save_state *now, int64_t n_messages)
     cJSON_AddNumberToObject(o, "n_units", (double)now->n_units);
     cJSON_AddNumberToObject(o, "n_messages", (double)n_messages);
     if (now->system) cJSON_AddStringToObject(o, "system", now->system);
+    if (now->kept) cJSON_AddStringToObject(o, "settings", now->kept);
     add_turns(o, "pinned", &now->pinned);
     add_turns(o, "forgotten", &now->forgotten);
     char *text = cJSON_PrintUnformatted(o);
@@ -278,6 +280,26 @@ static void get_turns(const cJSON *o, const char *key, struct save_turns *t)
     }
 }
 
+static char *copy_text(const cJSON *o, const char *key)
+{
+    const char *v = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, key));
+    return v ? strdup(v) : NULL;
+}
+
+int save_model(struct store *store, int64_t conversation, char digest[65], char name[96],
+               struct err *e)
+{
+    char *text;
+    int rc = store_state_get(store, conversation, &text, e);
+    if (rc) return rc;
+    cJSON *o = cJSON_Parse(text);
+    free(text);
+    get_text(o, "model", digest, 65);
+    get_text(o, "name", name, 96);
+    cJSON_Delete(o);
+    return 0;
+}
+
 int save_state(struct save *s, struct save_state *out, bool *found, struct err *e)
 {
     char *text, seed[32];
@@ -291,6 +313,7 @@ int save_state(struct save *s, struct save_state *out, bool *found, struct err *
     free(text);
     if (!o) return 0;
     get_text(o, "model", out->model, sizeof out->model);
+    get_text(o, "name", out->model_name, sizeof out->model_name);
     get_text(o, "heads", out->heads, sizeof out->heads);
     get_text(o, "kv", out->kv, sizeof out->kv);
     get_text(o, "policy", out->policy, sizeof out->policy);
@@ -303,8 +326,8 @@ int save_state(struct save *s, struct save_state *out, bool *found, struct err *
     out->n_lost = get_int(o, "n_messages") - n_messages;
     if (out->n_lost < 0) out->n_lost = 0; /* it was saved before the last message */
     out->n_units = cJSON_HasObjectItem(o, "n_units") ? get_int(o, "n_units") : -1;
-    const char *system = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, "system"));
-    if (system) out->system = strdup(system);
+    out->system = copy_text(o, "system");
+    out->kept = copy_text(o, "settings");
     get_turns(o, "pinned", &out->pinned);
     get_turns(o, "forgotten", &out->forgotten);
     cJSON_Delete(o);

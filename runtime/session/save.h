@@ -49,6 +49,7 @@ struct save_turns {
 
 struct save_state {
     char model[65], heads[65]; /* digests, hex */
+    char model_name[96];       /* for people */
     char kv[16];
     char policy[32];
     char template_name[32];
@@ -60,6 +61,7 @@ struct save_state {
     int64_t n_units; /* live units, without those of the tail; -1 = not known */
     int64_t n_lost;  /* read only: messages at the end that were there when it was saved */
     char *system;    /* instructions for the model, or NULL; not owned */
+    char *kept;      /* the settings that were given for it, opaque; or NULL; not owned */
     struct save_turns pinned, forgotten; /* session_pin, session_forget */
     /* settings of the answer that save_answer saves, or NULL; not owned, not read */
     const char *settings;
@@ -98,8 +100,12 @@ int save_transcript(struct save *s, struct tokens *ids,
                     struct err *e);
 
 /* The last written state; *found = false for a conversation without one. The caller frees
- * out->system. */
+ * out->system and out->kept. */
 int save_state(struct save *s, struct save_state *out, bool *found, struct err *e);
+
+/* Of any conversation: the digest and the name of its model; "" = not known. */
+int save_model(struct store *store, int64_t conversation, char digest[65], char name[96],
+               struct err *e);
 
 /* An entry of the log that the conversation can be rewound to. */
 struct save_point {

@@ -628,6 +628,14 @@ int session_say(struct session *s, const char *text, size_t n, const struct sess
     return rc;
 }
 
+void session_keep(struct session *s, const char *settings)
+{
+    char *copy = settings ? strdup(settings) : NULL;
+    if (!copy) return;
+    free(s->kept);
+    s->state.kept = s->kept = copy;
+}
+
 void session_set(struct session *s, const struct session_opts *o)
 {
     s->opts.sampling = o->sampling;
@@ -638,6 +646,7 @@ void session_set(struct session *s, const struct session_opts *o)
     s->opts.ignore_end = o->ignore_end;
     s->opts.think = o->think;
     s->opts.keep_thoughts = o->keep_thoughts;
+    session_keep(s, o->kept);
     session_use_attempt(s, s->state.attempt);
 }
 

@@ -46,6 +46,7 @@ struct session_opts {
     int first_budget;   /* of a new conversation when plan has none; 0 = the largest that fits */
     bool raw;           /* text without a chat template */
     const char *system; /* instructions before the first message; NULL = none */
+    const char *kept;   /* settings to be saved with the conversation, opaque; NULL = as saved */
     enum chat_think think;
     bool keep_thoughts; /* finished thoughts are evicted like other text, not at once */
     struct recall_opts recall;

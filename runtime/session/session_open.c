@@ -93,13 +93,18 @@ static int adopt_settings(struct session *s, struct err *e)
         rc = s->opts.read_only ? 0 : save_drop(s->save, e); /* it is ahead of the text */
         if (rc) return rc;
     }
-    if (!p->policy.row) p->policy.row = policy_named(saved.policy);
-    if (!p->budget && saved.budget >= PLAN_BUDGET_MIN) p->budget = saved.budget;
+    /* of another model, they would be its own */
+    bool same = !strcmp(saved.model, s->engine->model_digest);
+    s->other_model = !same;
+    if (same && !p->policy.row) p->policy.row = policy_named(saved.policy);
+    if (same && !p->budget && !p->memory && saved.budget >= PLAN_BUDGET_MIN)
+        p->budget = saved.budget;
     if (!s->opts.sampling.seed) s->opts.sampling.seed = saved.seed;
     s->state.attempt = saved.attempt;
     s->state.pinned = saved.pinned;
     s->state.forgotten = saved.forgotten;
     s->system = saved.system;
+    s->kept = saved.kept;
     return 0;
 }
 
@@ -107,6 +112,7 @@ static void describe(struct session *s)
 {
     struct save_state *st = &s->state;
     snprintf(st->model, sizeof st->model, "%s", s->engine->model_digest);
+    snprintf(st->model_name, sizeof st->model_name, "%s", s->engine->model->name);
     snprintf(st->heads, sizeof st->heads, "%s", s->engine->heads_digest);
     plan_kv_text(&s->ctx.plan, st->kv);
     snprintf(st->policy, sizeof st->policy, "%s", s->ctx.plan.policy->name);
@@ -238,7 +244,7 @@ static int respell(struct session *s, struct store *store, struct err *e)
     char text[512];
     size_t n;
     int rc = session_respell(s, store, &n, e);
-    if (rc || n == 0) return rc;
+    if (rc || n == 0 || s->other_model) return rc;
     snprintf(text, sizeof text,
              "the token ids of a message of %s did not spell its text; the text counts: %zu "
              "message%s encoded again",
@@ -263,7 +269,7 @@ static int resume(struct session *s, struct store *store, const struct session_s
         snprintf(text, sizeof text,
                  "the saved cache of %s could not be used: %s; replaying %lld tokens", s->name,
                  str_get(&loaded.why), (long long)s->n_tokens);
-        notice(s, text);
+        if (!s->other_model) notice(s, text);
         rc = replay(s, k, e);
     }
     /* a branch begins with an older state of the cache */
@@ -328,6 +334,8 @@ static int begin(struct session *s, struct store *store, bool *created, struct e
     int rc = store ? find_conversation(s, store, created, e) : 0;
     if (!rc && !*created) rc = adopt_settings(s, e);
     if (rc) return rc;
+    s->state.kept = s->kept;
+    session_keep(s, s->opts.kept);
     if (*created && !s->opts.plan.budget) s->opts.plan.budget = s->opts.first_budget;
     if (p->temperature < 0) p->temperature = s->engine->temperature;
     if (p->repeat_limit < 0) p->repeat_limit = s->engine->repeat_limit;
@@ -374,7 +382,7 @@ int session_open(struct session **out, struct engine *g, struct conversations *l
     if (!rc && store && o->cache_quota && !o->read_only)
         rc = store_cache_trim(store, o->cache_quota, s->id, e);
     if (rc) goto fail;
-    s->opts.conversation = s->opts.system = NULL; /* owned by the caller */
+    s->opts.conversation = s->opts.system = s->opts.kept = NULL; /* owned by the caller */
     *out = s;
     return 0;
 fail:
@@ -393,6 +401,7 @@ void session_close(struct session *s)
     session_draft_close(s);
     free(s->candidates);
     free(s->system);
+    free(s->kept);
     free(s->messages);
     tokens_release(&s->pending);
     tokens_release(&s->answer_ids);

@@ -98,7 +98,9 @@ struct session {
     bool begun; /* created by this session, with a generated name */
     bool holds; /* a cut is saved together with the next answer's first token (save_hold) */
     bool must_reopen;
-    char *system; /* sent with the first user message; NULL = none */
+    bool other_model; /* it was saved with one, which the user was told */
+    char *system;     /* sent with the first user message; NULL = none */
+    char *kept;       /* as in session_opts */
 
     struct session_turn turn;
     struct evict_pin pins[SAVE_TURNS_MAX]; /* positions of the pinned turns */
@@ -135,6 +137,9 @@ static inline bool session_last_is(const struct session *s, enum chat_role role)
 
 /* ERR_USAGE: the session is open for reading only. */
 int session_check_writable(const struct session *s, struct err *e);
+
+/* Settings to be saved from now on; NULL = as before. */
+void session_keep(struct session *s, const char *settings);
 
 /* Records the transcript's next token as run, or (push) as pending. */
 void session_remember(struct session *s, int32_t id);

@@ -36,7 +36,7 @@ for f in name tensor family; do
         equal "$command, $f: nothing that a terminal obeys" 0 "$hits"
     done
 done
-holds "name: is shown" "$("$RETAIN" info -m "$T/name.gguf" 2>&1)" 'model +\?]2;x\?\?31m,'
+holds "name: is shown" "$("$RETAIN" info -m "$T/name.gguf" 2>&1)" 'model +name \(\?]2;x\?\?31m\),'
 holds "family: is shown" "$("$RETAIN" info -m "$T/family.gguf" 2>&1)" 'family "\?\[31m"'
 holds "tensor: is shown" "$("$RETAIN" info -m "$T/tensor.gguf" 2>&1)" 'output_norm'
 echo '/stats' | "$RETAIN" chat --plain --private -m "$T/name.gguf" >"$T/out" 2>&1

@@ -15,8 +15,8 @@ D=$T/$X # a folder with such a name
 mkdir "$D"
 M=$D/demo.gguf # a good model in it
 cp quant/demo/retain-demo.gguf "$M"
-LC_ALL=C sed "s/retain demo/$(printf '\033]2;PWN\007xxx')/" quant/demo/retain-demo.gguf >"$T/name.gguf"
-N=$T/name.gguf # its name is hostile
+LC_ALL=C sed "s/retain demo/$(printf '\033]2;PWN\007xxx')/" quant/demo/retain-demo.gguf >"$T/$X.gguf"
+N=$T/$X.gguf # its name is hostile, and its title
 echo 'no model' >"$D/bad.gguf"
 export LC_ALL TERM X D M N T RETAIN
 
@@ -123,7 +123,7 @@ $RETAIN eval "$X"
 $RETAIN eval passkey -m "$D/bad.gguf"
 $RETAIN eval passkey --length "$X"
 $RETAIN eval "$D/$X.jsonl"
-$RETAIN eval passkey --format "$X" --results "$D/$X/r"
+$RETAIN eval passkey --results "$D/$X/r"
 $RETAIN quantize "$D/bad.gguf" "$T/out.gguf"
 $RETAIN quantize "$M" "$D/no/out.gguf" --type q8
 $RETAIN heads "$X"; echo PWN

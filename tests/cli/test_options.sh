@@ -30,7 +30,7 @@ talk --conversation talk --system 'Be brief.' --template retain --color never --
 talk --new --encrypt --passphrase-file "$T/pass" --db "$T/sealed.db"
 talk --continue --passphrase-file "$T/pass" --db "$T/sealed.db"
 talk --private --no-weight-cache --terminal progress,bell
-talk --conversation talk
+talk --conversation talk --yes
 echo /stats >"$T/hello"
 talk --read-only --conversation talk
 run list

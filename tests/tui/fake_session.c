@@ -169,6 +169,13 @@ int conversations_list(struct conversations *l,
     return rc;
 }
 
+int conversations_origin(struct conversations *l, const char *name,
+                         struct conversations_origin *out, struct err *e)
+{
+    (void)l, (void)name, (void)out, (void)e;
+    return 0;
+}
+
 int conversations_list_tagged(struct conversations *l, const char *tag,
                               int (*each)(void *ctx, const struct conversations_entry *c),
                               void *ctx, struct err *e)
@@ -288,6 +295,12 @@ int engine_open(struct engine **out, const struct engine_opts *o, const struct p
     if (fake.fail_load) return err_set(e, ERR_FORMAT, "%s", fake.fail_load);
     *out = calloc(1, sizeof **out);
     return *out ? 0 : err_set(e, ERR_FAIL, "out of memory");
+}
+
+int engine_prepare(struct engine **out, const struct engine_opts *o, struct err *e)
+{
+    (void)out, (void)o;
+    return err_set(e, ERR_FAIL, "not in this session");
 }
 
 void engine_close(struct engine *g)
@@ -1047,6 +1060,14 @@ void conversations_secret_free(char *secret)
 
 /* ---- models -----------------------------------------------------------------------------------
  */
+
+int conversations_models(struct conversations *l, const char *packed,
+                         int (*each)(void *ctx, const struct conversations_model *m), void *ctx,
+                         struct err *e)
+{
+    (void)l, (void)packed, (void)each, (void)ctx, (void)e;
+    return 0;
+}
 
 int model_list_read(struct model_list *out, const struct options *o, struct conversations *library,
                     struct err *e)

@@ -231,7 +231,7 @@ static void test_recall_from(void **state)
     run(&f, SLASH_SAY, "hello");
     run(&f, SLASH_RECALLED, "");
     assert_null(strstr(f.text, "read before it"));
-    f.control.options.chat.recall_from = "wrk";
+    f.control.base.chat.recall_from = "wrk";
     assert_string_equal(run(&f, SLASH_NEW, ""), "opening opening failed opened notice");
     end(&f);
 }
@@ -279,8 +279,8 @@ static void test_opening_fails(void **state)
     (void)state;
     begin(&f, "rust-notes");
     struct options changed = f.control.options;
-    changed.session.plan.budget = 96;
-    changed.session.max_tokens = 5;
+    options_set(&changed, OPTIONS_MEMORY, "budget", "96", NULL);
+    options_set(&changed, OPTIONS_SAMPLING, "max-tokens", "5", NULL);
     control_set(&f.control, &changed);
     fake.fail_open = "thesis-ch3";
     assert_string_equal(run(&f, SLASH_OPEN, "thesis-ch3"), "opening opening failed opened notice");

@@ -75,8 +75,8 @@ static void settings_survive_a_failed_switch(void **state)
     assert_int_equal(conversations_open(&c.parts.library, path, &e), 0);
     if (control_begin(&c, &events, &e)) fail_msg("%s", e.text);
     run(&c, SLASH_SAY, "", "Tell me a story.", &seen);
-    o.session.max_tokens = 3;
-    o.session.sampling.temperature = 0.25f;
+    assert_int_equal(options_set(&o, OPTIONS_SAMPLING, "max-tokens", "3", &e), 0);
+    assert_int_equal(options_set(&o, OPTIONS_SAMPLING, "temp", "0.25", &e), 0);
     control_set(&c, &o);
     assert_int_equal(seen.n_failed, 0);
     run(&c, SLASH_OPEN, "busy", "", &seen);

@@ -216,7 +216,6 @@ static void on_model(struct app *a, const struct event *ev)
     str_clear(&a->model);
     str_append(&a->model, ev->text, ev->n_text);
     a->settings.options.engine.model = a->model.n ? a->model.data : NULL;
-    a->settings.options.engine.heads = (struct engine_heads){0};
     waterfall_clear(&a->past);
     trace_clear(&a->trace);
     app_act(a, ACT_MODELS, "", 0);

@@ -1,0 +1,218 @@
+#include "cli/control/resume.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/digest.h"
+#include "base/file.h"
+#include "cli/control/secret.h"
+#include "cli/options/model_settings.h"
+#include "cli/options/options.h"
+#include "cli/options/paths.h"
+#include "cli/print/num.h"
+#include "cli/print/report.h"
+#include "runtime/forward/engine.h"
+#include "runtime/model/demo.h"
+#include "runtime/session/conversations.h"
+
+#define DIGEST_SHOWN 12 /* hex digits of a digest that a message shows */
+
+void resume_release(struct resume *r)
+{
+    str_release(&r->model);
+    str_release(&r->conversation);
+    str_release(&r->path);
+    str_release(&r->change);
+}
+
+void resume_demo(struct options *o)
+{
+    enum { BUDGET = 96 };
+    const float temperature = .3f; /* 0.8, the default, is too much for a model that small */
+    o->session.first_budget = 0;
+    if (o->engine.model) return;
+    if (!o->session.plan.memory) o->session.first_budget = BUDGET;
+    if (o->session.sampling.temperature < 0) o->session.sampling.temperature = temperature;
+}
+
+/* ---- the conversation's model ---------------------------------------------------------------- */
+
+static bool is_demo(const struct conversations_origin *from)
+{
+    uint8_t digest[DIGEST_BYTES];
+    char hex[DIGEST_HEX];
+    digest_make(digest, demo_model, (size_t)(demo_model_end - demo_model));
+    digest_hex(hex, digest);
+    return !strcmp(from->model, hex) || !strcmp(from->model_name, DEMO_MODEL_SHORT);
+}
+
+struct search {
+    const char *digest, *path; /* one of them is looked for */
+    struct str found;          /* a file with that digest, or the digest of that file */
+    bool missing;
+};
+
+static int look_at(void *ctx, const struct conversations_model *m)
+{
+    struct search *s = ctx;
+    bool here = m->state == CONVERSATIONS_MODEL_SAME;
+    if (s->path && here && !strcmp(m->path, s->path)) str_puts(&s->found, m->digest);
+    if (s->path || strcmp(m->digest, s->digest) != 0) return 0;
+    if (s->found.n && !here) return 0;
+    str_clear(&s->found);
+    str_puts(&s->found, m->path);
+    s->missing = m->state == CONVERSATIONS_MODEL_MISSING;
+    return here; /* otherwise there may be a better one */
+}
+
+static int not_here(const struct conversations_origin *from, const char *last, struct err *e)
+{
+    return err_set(e, ERR_FAIL,
+                   "%s was made with %s%s%s (digest %.*s), which is not here any more; retain -c "
+                   "'%s' -m FILE opens it with that file, or with another model",
+                   from->name, *from->model_name ? from->model_name : "a model",
+                   *last ? ", last at " : "", last, DIGEST_SHOWN, from->model, from->name);
+}
+
+/* Sets the model to the one of the conversation. A digest that nobody knows, from a time when names
+ * were not saved, changes nothing. */
+static int take_model(struct options *o, struct conversations *l,
+                      const struct conversations_origin *from, struct resume *r, struct err *e)
+{
+    struct search s = {.digest = from->model};
+    if (!*from->model) return 0;
+    if (is_demo(from)) {
+        o->engine.model = NULL;
+        return 0;
+    }
+    int rc = conversations_models(l, NULL, look_at, &s, e);
+    rc = rc < 0 ? rc : 0;
+    if (!rc && (s.missing || (!s.found.n && *from->model_name)))
+        rc = not_here(from, str_get(&s.found), e);
+    if (!rc && s.found.n) {
+        r->path = s.found;
+        o->engine.model = str_get(&r->path);
+        return 0;
+    }
+    str_release(&s.found);
+    return rc;
+}
+
+/* The digest of a file that was not used yet; it is registered. */
+static void read_digest(const struct options *o, struct conversations *l, struct str *out)
+{
+    struct engine_opts engine = o->engine;
+    struct engine *g;
+    engine.registry = conversations_registry(l);
+    engine.heads = (struct engine_heads){.none = true};
+    if (engine_prepare(&g, &engine, NULL)) return; /* opening it says why */
+    str_puts(out, g->model_digest);
+    engine_close(g);
+}
+
+/* Whether the model of o is the conversation's. */
+static bool is_same_model(const struct options *o, struct conversations *l,
+                          const struct conversations_origin *from)
+{
+    if (!o->engine.model) return is_demo(from);
+    char *real = realpath(o->engine.model, NULL);
+    struct search s = {.path = real};
+    if (real) conversations_models(l, NULL, look_at, &s, NULL);
+    if (real && !s.found.n) read_digest(o, l, &s.found);
+    bool same = !s.found.n || !strcmp(str_get(&s.found), from->model);
+    free(real);
+    str_release(&s.found);
+    return same;
+}
+
+/* ---- layers ---------------------------------------------------------------------------------- */
+
+static int add_model(struct options *o, struct resume *r, struct err *e)
+{
+    struct str path = {0};
+    int rc = 0;
+    bool has = !o->safe && o->engine.model && !model_settings_path(o->engine.model, &path, NULL) &&
+               !access(str_get(&path), F_OK);
+    if (has) rc = file_read(str_get(&path), &r->model, e);
+    if (has && !rc && r->model.n)
+        rc = options_parse_layer(o, OPTIONS_OF_MODEL, r->model.data, str_get(&path), e);
+    str_release(&path);
+    return rc;
+}
+
+/* same: it has the model that it had. Values that this program does not know are left out. */
+static void add_conversation(struct options *o, const struct conversations_origin *from, bool same,
+                             struct resume *r)
+{
+    struct str *text = &r->conversation;
+    if (same && from->budget > 0) str_printf(text, "budget = %d\n", from->budget);
+    if (same && *from->policy) str_printf(text, "policy = %s\n", from->policy);
+    if (from->kept) str_puts(text, from->kept);
+    if (text->n) options_parse_layer(o, OPTIONS_CONVERSATION, text->data, from->name, NULL);
+    if (same) return;
+    static const char *const own[] = {"heads", "template"};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (options_from(o, own[i]) == OPTIONS_CONVERSATION) options_unset(o, own[i]);
+}
+
+static void tell_change(const struct options *o, const struct conversations_origin *from,
+                        struct str *out)
+{
+    char tokens[NUM_MAX];
+    const char *slash = o->engine.model ? strrchr(o->engine.model, '/') : NULL;
+    str_printf(out, "%s was made with %s; %s reads its %s tokens again", from->name,
+               *from->model_name ? from->model_name : "another model",
+               slash             ? slash + 1
+               : o->engine.model ? o->engine.model
+                                 : "the demo",
+               num_exact(from->n_tokens, tokens));
+}
+
+int resume_options(struct options *o, struct conversations *l, const char *name, bool own_model,
+                   struct resume *r, struct err *e)
+{
+    struct conversations_origin from = {0};
+    bool same = true;
+    int found = l ? conversations_origin(l, name, &from, e) : 0;
+    int rc = found < 0 ? found : 0;
+    if (found > 0 && own_model) rc = take_model(o, l, &from, r, e);
+    if (found > 0 && !own_model && *from.model) same = is_same_model(o, l, &from);
+    if (!same) tell_change(o, &from, &r->change);
+    if (found > 0 && !rc) add_conversation(o, &from, same, r);
+    if (!rc) rc = add_model(o, r, e);
+    if (options_from(o, "memory") > options_from(o, "budget")) options_unset(o, "budget");
+    free(from.kept);
+    return rc;
+}
+
+/* ---- the command line ------------------------------------------------------------------------ */
+
+static int agree(const struct options *o, const struct resume *r, struct err *e)
+{
+    char line[16] = "";
+    if (!r->change.n || o->yes) return 0;
+    if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
+        return err_set(e, ERR_USAGE, "%s; --yes agrees", str_get(&r->change));
+    report_aside("%s. Continue with it? [y/N] ", str_get(&r->change));
+    ssize_t n = read(STDIN_FILENO, line, sizeof line - 1);
+    if (n > 0 && (*line == 'y' || *line == 'Y')) return 0;
+    return err_set(e, ERR_STOP, "%s was not changed", r->change.n ? "the conversation" : "");
+}
+
+int resume_begin(struct options *o, struct resume *r, struct err *e)
+{
+    const struct session_opts *s = &o->session;
+    const char *name = o->replay.map ? o->replay.map : s->conversation;
+    bool saved = !s->private_mode && !s->new_conversation && (name || s->continue_latest);
+    struct conversations *l = NULL;
+    struct str path = {0};
+    int rc = saved ? path_database(o, &path, e) : 0;
+    if (!rc && saved) rc = secret_prepare(o, e);
+    if (!rc && saved) rc = secret_open_reading(&l, o, str_get(&path), e);
+    if (!rc) rc = resume_options(o, l, name, options_from(o, "model") != OPTIONS_GIVEN, r, e);
+    conversations_close(l);
+    str_release(&path);
+    return rc ? rc : agree(o, r, e);
+}

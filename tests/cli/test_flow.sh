@@ -1,0 +1,70 @@
+#!/bin/sh
+# A conversation and its models: resumed without options, with other models and back; where settings
+# come from. With random models in the shape of real ones.
+. "$(dirname "$0")/lib.sh"
+PULL=${PULL:-build/tests}
+mkdir "$T/m"
+for kind in chatml llama3 gemma; do "$PULL/make_model" $kind "$T/m/$kind.gguf"; done
+
+# chat INPUT OPTION…: plain lines in, what it says in $out (answers and notices)
+chat() {
+    input=$1
+    shift
+    out=$(printf '%b\n' "$input" | "$RETAIN" chat --plain "$@" -n 30 2>&1)
+    status=$?
+}
+stat_of() { printf '%s\n' "$out" | grep "^$1 " | tail -n 1; }
+setting() { printf '%s\n' "$out" | sed -n "s/^  $1  *\([^ ]*\).*/\1/p" | tail -n 1; }
+
+# ---- its own model, budget and policy
+chat 'My name is Anna.\n/stats' -m "$T/m/chatml.gguf" -c anna --budget 128 --policy keydiff+global:reserve=64 --temp 0.3
+first=$(stat_of chat)
+holds "a new conversation" "$out" 'model   chatml .*policy keydiff'
+for again in --continue '-c anna'; do
+    # shellcheck disable=SC2086
+    chat '/stats\n/set budget\n/set policy\n/set temp' $again
+    holds "$again: the model" "$(stat_of model)" '^model   chatml '
+    equal "$again: the tokens" "$first" "$(stat_of chat)"
+    equal "$again: the budget" 128 "$(setting budget)"
+    equal "$again: the policy" keydiff+global:reserve=64 "$(setting policy)"
+    equal "$again: the temperature" 0.3 "$(setting temp)"
+done
+holds "list names the model" "$("$RETAIN" list)" '^anna .* chatml '
+holds "list --json, too" "$("$RETAIN" list --json)" '"model":"chatml"'
+chat '/set temp 0.7\nWhat is my name?' --continue
+chat '/set temp' --continue
+equal "what /set said is kept" 0.7 "$(setting temp)"
+
+# ---- another model
+chat 'Hello' -c anna -m "$T/m/llama3.gguf"
+equal "another model asks: exit status" 2 $status
+holds "another model asks" "$out" 'anna was made with chatml; llama3.gguf reads its [0-9]+ tokens again; --yes agrees'
+holds "and changes nothing" "$("$RETAIN" list)" '^anna .* chatml '
+chat 'Hello\n/stats' -c anna -m "$T/m/llama3.gguf" --yes
+equal "another model reads the text" 0 $status
+holds "it is the other model" "$(stat_of model)" '^model   Random Llama 3|^model   llama3'
+chat "/stats\n/model $T/m/gemma.gguf\nHello\n/stats\n/model $T/m/chatml.gguf\nHello\n/stats" --continue
+holds "to two others and back" "$out" 'llama3'
+holds "to two others and back: 3" "$(stat_of model)" 'chatml .*policy keydiff'
+equal "no error on the way" '' "$(printf '%s\n' "$out" | grep -i 'cannot\|does not\|no conversation')"
+holds "all turns are there" "$(stat_of chat)" ' 5 turns'
+chat '/stats' --continue
+holds "and the last model opens it" "$(stat_of model)" '^model   chatml '
+equal "with its text" 5 "$("$RETAIN" show anna --json | grep -c '"role":"user"')"
+
+# ---- from the demo, whose policy needs heads
+chat "My name is Anna.\n/model $T/m/chatml.gguf\n/stats\n/model demo\n/stats" -c demo
+holds "from the demo to a model" "$out" 'model   chatml .*policy keydiff'
+holds "and back" "$(stat_of model)" 'retain demo .*policy keeper'
+
+# ---- the file is gone
+mv "$T/m/chatml.gguf" "$T/m/moved.gguf"
+chat '/stats' -c anna
+equal "no model: exit status" 1 $status
+equal "no model: one line" 1 "$(printf '%s\n' "$out" | wc -l | tr -d ' ')"
+holds "no model: its name, path, digest and the command" "$out" "anna was made with chatml, last at $T/m/chatml.gguf \(digest [0-9a-f]{12}\).*retain -c 'anna' -m FILE"
+chat '/stats' -c anna -m "$T/m/moved.gguf"
+holds "the moved file is the same model" "$(stat_of chat)" ' 5 turns  0 re-read'
+chat '/stats' -c anna
+holds "and is found from now on" "$(stat_of chat)" ' 5 turns  0 re-read'
+finish

@@ -1,0 +1,135 @@
+/* Where a setting comes from: the command line, the conversation, the model's own settings, the
+ * configuration file, in this order, whichever of them are there and in whatever order they are
+ * read. The rule is docs/DESIGN.md's, "The way of a setting". */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/options/options.h"
+
+#define CHAT (OPTIONS_MODEL | OPTIONS_MEMORY | OPTIONS_SAMPLING | OPTIONS_CHAT)
+
+/* A value for each layer: 0 = the default, then from the configuration file to the command line. */
+static const struct {
+    const char *name, *value[5];
+} settings[] = {
+    {"budget", {"", "101", "102", "103", "104"}},
+    {"policy", {"", "sink", "keydiff", "snapkv:window=8", "keydiff+global:reserve=64"}},
+    {"heads", {"", "a.gguf", "b.gguf", "none", "d.gguf"}},
+    {"recall", {"", "off", "words", "meaning", "mix"}},
+    {"temp", {"", "0.1", "0.2", "0.3", "0.4"}},
+    {"template", {"", "chatml", "llama3", "gemma", "retain"}},
+    {"think", {"auto", "on", "off", "low", "high"}},
+    {"kv", {"", "q4", "q8", "f16", "q8:q4"}},
+};
+enum { N = sizeof settings / sizeof *settings };
+
+static void read_layer(struct options *o, int layer, int i, char text[64])
+{
+    struct err e;
+    const char *value = settings[i].value[layer];
+    int rc;
+    if (layer == OPTIONS_GIVEN) {
+        char *argv[] = {text};
+        snprintf(text, 64, "--%s=%s", settings[i].name, value);
+        rc = options_parse(o, CHAT, 1, argv, &e);
+    } else {
+        snprintf(text, 64, "%s = %s\n", settings[i].name, value);
+        rc = options_parse_layer(o, (enum options_layer)layer, text, "settings", &e);
+    }
+    if (rc) fail_msg("%s in layer %d: %s", settings[i].name, layer, e.text);
+}
+
+static void check(const struct options *o, int layer, int i, int subset)
+{
+    struct str value = {0};
+    struct err e;
+    if (options_get(o, CHAT, settings[i].name, &value, &e)) fail_msg("%s", e.text);
+    bool unset = layer == OPTIONS_DEFAULT && i != 6;
+    if (!unset && strcmp(str_get(&value), settings[i].value[layer]) != 0)
+        fail_msg("%s with layers %x is %s, expected %s", settings[i].name, (unsigned)subset,
+                 str_get(&value), settings[i].value[layer]);
+    assert_int_equal(options_from(o, settings[i].name), layer);
+    str_release(&value);
+}
+
+/* All subsets of the layers, read upwards and downwards. */
+static void a_later_layer_counts(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N; i++)
+        for (int subset = 0; subset < 16; subset++)
+            for (int down = 0; down < 2; down++) {
+                char text[4][64];
+                struct options o;
+                int highest = 0;
+                options_init(&o);
+                for (int k = 0; k < 4; k++) {
+                    int layer = down ? 4 - k : k + 1;
+                    if (!(subset >> (layer - 1) & 1)) continue;
+                    read_layer(&o, layer, i, text[k]);
+                    if (layer > highest) highest = layer;
+                }
+                check(&o, highest, i, subset);
+            }
+}
+
+/* What was given, now or when the conversation was opened before, is kept with it; values of the
+ * model and of the configuration file are not, nor is what concerns one start only. */
+static void a_conversation_keeps_what_was_given(void **state)
+{
+    (void)state;
+    struct options o;
+    struct str kept = {0};
+    struct err e;
+    char config[] = "temp = 0.9\ntop-k = 3\nthreads = 2\n", model[] = "budget = 700\nmin-p = 0.5\n";
+    char saved[] = "temp = 0.2\npolicy = sink\nno-such = 1\nthreads = 7\nbudget = lots\nkv = q8\n";
+    char *argv[] = {(char[]){"--think=off"}, (char[]){"--kv=f16"}, (char[]){"--seed=4"}};
+    options_init(&o);
+    assert_int_equal(options_parse_config(&o, config, "config", &e), 0);
+    assert_int_equal(options_parse(&o, CHAT, 3, argv, &e), 0);
+    assert_int_equal(options_parse_layer(&o, OPTIONS_CONVERSATION, saved, "talk", &e), 0);
+    assert_int_equal(options_parse_layer(&o, OPTIONS_OF_MODEL, model, "model", &e), 0);
+    assert_int_equal(o.engine.threads, 2);
+    assert_int_equal(o.session.plan.budget, 700);
+    options_print_kept(&o, &kept);
+    assert_string_equal(str_get(&kept), "policy = sink\nkv = f16\ntemp = 0.2\nthink = off\n");
+    options_unset(&o, "policy");
+    assert_null(o.session.plan.policy.row);
+    str_release(&kept);
+}
+
+/* /set in a chat changes a copy; what it gave goes to others that have other layers. */
+static void given_values_are_copied(void **state)
+{
+    (void)state;
+    struct options o, front;
+    struct err e;
+    char model[] = "budget = 700\n";
+    options_init(&o);
+    front = o;
+    assert_int_equal(options_set(&front, OPTIONS_SAMPLING, "temp", "0.7", &e), 0);
+    assert_int_equal(options_parse_layer(&o, OPTIONS_OF_MODEL, model, "model", &e), 0);
+    options_give(&o, &front);
+    assert_true(o.session.sampling.temperature == 0.7f);
+    assert_int_equal(o.session.plan.budget, 700);
+    assert_int_equal(options_set(&front, OPTIONS_MEMORY, "budget", "96", &e), 0);
+    options_give(&o, &front);
+    assert_int_equal(o.session.plan.budget, 96);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_later_layer_counts),
+        cmocka_unit_test(a_conversation_keeps_what_was_given),
+        cmocka_unit_test(given_values_are_copied),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

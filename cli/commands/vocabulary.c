@@ -177,7 +177,7 @@ int cmd_template(const struct options *o)
     if (!rc && !o->text.ids) report_text(str_get(&text), text.n);
     tokens_release(&ids);
     str_release(&text);
-    chat_template_close(choice.own);
+    chat_template_close(choice.template);
     talk_release(&talk);
     vocabulary_close(&v);
     return rc ? report_error(&e) : 0;

@@ -34,20 +34,12 @@ static int open_model(struct engine *g, const struct engine_opts *o, struct err 
     return rc;
 }
 
-/* Runs first, so that a wrong name is reported before anything is read. */
-static int check_template(const char *name, struct err *e)
-{
-    struct chat_choice choice;
-    return name ? chat_choose(&choice, name, NULL, NULL, e) : 0;
-}
-
 static int choose_template(struct engine *g, const char *name, struct err *e)
 {
     struct chat_choice choice;
     int rc = chat_choose(&choice, name, g->model->file, g->tokenizer, e);
     if (rc) return rc;
     g->template = choice.template;
-    g->own_template = choice.own;
     g->thoughts = choice.thoughts;
     snprintf(g->notice, sizeof g->notice, "%s", choice.notice);
     return 0;
@@ -130,7 +122,8 @@ static int prepare(struct engine **out, struct opening *op, const struct engine_
     g->model->maps_experts = o->experts == ENGINE_EXPERTS_FILE && model_experts_of(g->model);
     tokenizer_thread_begin(&op->vocabulary, g->model->file);
     g->heads_declined = o->heads.none;
-    rc = check_template(o->template_name, e);
+    /* a wrong name is reported before anything is read */
+    rc = o->template_name && !chat_template_known(o->template_name, e) ? ERR_USAGE : 0;
     if (!rc) rc = pool_open(&g->pool, o->threads, e);
     if (!rc) rc = begin_identity(g, op, o, told, e);
     if (!rc && wants_heads(o)) rc = identity_end(&op->id, g->pool, e);
@@ -386,7 +379,7 @@ void engine_close(struct engine *g)
     cuda_close(g->gpu);
     model_close(g->model);
     retaining_close(g->retaining);
-    chat_template_close(g->own_template);
+    chat_template_close(g->template);
     tokenizer_close(g->tokenizer);
     pool_close(g->pool);
     arena_release(&g->weights);

@@ -59,8 +59,7 @@ struct engine {
     struct retaining *retaining; /* NULL = none */
     bool heads_declined;         /* the user wants none */
     struct tokenizer *tokenizer;
-    const struct chat_template *template;
-    struct chat_template *own_template; /* the model file's; NULL = the template is a known row */
+    struct chat_template *template;
     const struct thought_format *thoughts; /* how the model marks thoughts; NULL = it has none */
     const struct kernels *kernels;
     struct pool *pool;

@@ -1,30 +1,13 @@
-/* chat_parts: shared by the two kinds of chat templates, rows of a table (chat_rows.c) and the
- * program in a model file (chat_program.c). Both give a message as spans. */
+/* chat_parts: shared by the files of chat_template: a message as spans of text. */
 #ifndef RETAIN_RUNTIME_TOKEN_CHAT_PARTS_H
 #define RETAIN_RUNTIME_TOKEN_CHAT_PARTS_H
 
 #include "runtime/template/template.h"
 #include "runtime/token/chat_template.h"
 
-enum trim { TRIM_NONE, TRIM_ASSISTANT, TRIM_ALL };
-
 struct chat_template {
     const char *name;
-    /* a row */
-    const char *signs[3]; /* a template's source must contain all of them */
-    const char *begin;    /* before the first message */
-    const char *system[2];
-    bool system_inside; /* of the first user message, in front of its text */
-    const char *again;  /* before every user message but the first */
-    const char *user[2];
-    const char *generation; /* opens the assistant's turn */
-    /* what the template puts before the model's text: a space, or nothing */
-    const char *lead;
-    const char *end;   /* closes the assistant's turn; the model generates it too */
-    const char *after; /* added after that by the template, never by the model */
-    enum trim trim;    /* how white space around texts is trimmed */
-    /* or a program */
-    struct template *program; /* NULL = a row */
+    struct template *program;
     struct str bos, eos;
     bool takes_system;
     bool numbers_turns;   /* the text in front of a message depends on how many there were */
@@ -44,12 +27,6 @@ struct chat_parts {
 };
 void chat_parts_add(struct chat_parts *p, const char *text, size_t n, bool trusted);
 void chat_parts_release(struct chat_parts *p);
-
-void chat_row_parts(const struct chat_template *c, const struct chat_turn *m, struct chat_parts *p);
-const char *chat_row_before(const struct chat_template *c, enum chat_role role, bool with_system);
-const char *chat_row_generation(const struct chat_template *c);
-void chat_row_render(const struct chat_template *c, const struct chat_message *messages, size_t n,
-                     bool add_generation_prompt, struct chat_parts *p);
 
 int chat_program_parts(const struct chat_template *c, const struct chat_turn *m,
                        struct chat_parts *p, struct err *e);

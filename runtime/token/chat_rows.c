@@ -1,9 +1,5 @@
-/* One table; each row gives, as plain strings, the marks around each role's text. For files without
- * a template, or with one that cannot be run. Rendering and encoding walk the same list of spans,
- * so that the tests compare exactly the text that the model reads.
- *
- * Formats: the models' own templates; where llama.cpp has a renderer for a family, its output. */
-#include <ctype.h>
+/* Chat templates for model files without one, or with one that cannot be run, as Jinja text: the
+ * models' own templates without tools; where llama.cpp has a renderer for a family, its output. */
 #include <string.h>
 
 #include "runtime/token/chat_parts.h"
@@ -12,174 +8,119 @@
 #define BAR      "\xEF\xBD\x9C"                          /* DeepSeek's wide bar … */
 #define SENTENCE "end\xE2\x96\x81of\xE2\x96\x81sentence" /* … and blanks */
 
+#define TEXT    "{{ m.content }}"
+#define TRIMMED "{{ m.content | trim }}"
+
+/* Messages by role, then the opening of an answer. */
+#define EACH(system, user, answer)                                                                 \
+    "{% for m in messages %}{% if m.role == 'system' %}" system "{% elif m.role == 'user' %}" user \
+    "{% else %}" answer "{% endif %}{% endfor %}"
+#define OPEN(text)                        "{% if add_generation_prompt %}" text "{% endif %}"
+#define TURNS(system, user, open, answer) EACH(system, user, open answer) OPEN(open)
+
+/* The system text is inside the first user's message; again: before the other ones. */
+#define INSIDE(again, begin, system, user, open, answer)                                      \
+    TURNS(begin system,                                                                       \
+          "{% if loop.first %}" begin "{% elif loop.previtem.role != 'system' %}" again begin \
+          "{% endif %}" user,                                                                 \
+          open, answer)
+
+struct row {
+    const char *name;
+    const char *signs[3]; /* a template's source must contain all of them */
+    const char *source;
+};
+
 /* Order matters: the first row whose signs all occur is taken. */
-static const struct chat_template rows[] = {
-    {.name = "retain",
-     .signs = {"'|> ' + message['content'] + '<|end|>'"},
-     .system = {"<|system|> ", "<|end|>"},
-     .user = {"<|user|> ", "<|end|>"},
-     .generation = "<|assistant|>",
-     .lead = " ",
-     .end = "<|end|>"},
-    {.name = "phi4",
-     .signs = {"<|im_start|>", "<|im_sep|>"},
-     .system = {"<|im_start|>system<|im_sep|>", "<|im_end|>"},
-     .user = {"<|im_start|>user<|im_sep|>", "<|im_end|>"},
-     .generation = "<|im_start|>assistant<|im_sep|>",
-     .end = "<|im_end|>"},
-    {.name = "chatml",
-     .signs = {"<|im_start|>"},
-     .system = {"<|im_start|>system\n", "<|im_end|>\n"},
-     .user = {"<|im_start|>user\n", "<|im_end|>\n"},
-     .generation = "<|im_start|>assistant\n",
-     .end = "<|im_end|>",
-     .after = "\n"},
-    {.name = "mistral-v7",
-     .signs = {"[INST]", "[SYSTEM_PROMPT]"},
-     .system = {"[SYSTEM_PROMPT] ", "[/SYSTEM_PROMPT]"},
-     .user = {"[INST] ", "[/INST]"},
-     .lead = " ",
-     .end = "</s>"},
-    {.name = "mistral-v1",
-     .signs = {"' [INST] ' + system_message"},
-     .system = {"", "\n\n"},
-     .system_inside = true,
-     .user = {" [INST] ", " [/INST]"},
-     .lead = " ",
-     .end = "</s>"},
-    {.name = "mistral-v3-tekken",
-     .signs = {"[AVAILABLE_TOOLS]", "\"[INST]\""},
-     .system = {"", "\n\n"},
-     .system_inside = true,
-     .user = {"[INST]", "[/INST]"},
-     .end = "</s>"},
-    {.name = "mistral-v3",
-     .signs = {"[AVAILABLE_TOOLS]"},
-     .system = {"", "\n\n"},
-     .system_inside = true,
-     .user = {"[INST] ", "[/INST]"},
-     .lead = " ",
-     .end = "</s>",
-     .trim = TRIM_ASSISTANT},
-    {.name = "llama2",
-     .signs = {"[INST]", "<<SYS>>", "strip()"},
-     .system = {"<<SYS>>\n", "\n<</SYS>>\n\n"},
-     .system_inside = true,
-     .again = "<s>",
-     .user = {"[INST] ", " [/INST]"},
-     .lead = " ",
-     .end = " </s>",
-     .trim = TRIM_ALL},
-    {.name = "llama2-untrimmed",
-     .signs = {"[INST]", "<<SYS>>"},
-     .system = {"<<SYS>>\n", "\n<</SYS>>\n\n"},
-     .system_inside = true,
-     .again = "<s>",
-     .user = {"[INST] ", " [/INST]"},
-     .lead = " ",
-     .end = " </s>"},
-    {.name = "mistral",
-     .signs = {"[INST]"},
-     .system = {"", "\n"},
-     .system_inside = true,
-     .user = {"[INST] ", " [/INST]"},
-     .end = "</s>"},
-    {.name = "phi3",
-     .signs = {"<|assistant|>", "<|end|>"},
-     .system = {"<|system|>\n", "<|end|>\n"},
-     .user = {"<|user|>\n", "<|end|>\n"},
-     .generation = "<|assistant|>\n",
-     .end = "<|end|>",
-     .after = "\n"},
-    {.name = "chatglm4",
-     .signs = {"[gMASK]<sop>"},
-     .begin = "[gMASK]<sop>",
-     .system = {"<|system|>\n", ""},
-     .user = {"<|user|>\n", ""},
-     .generation = "<|assistant|>\n"},
-    {.name = "stablelm",
-     .signs = {"<|user|>", "<|endoftext|>"},
-     .system = {"<|system|>\n", "<|endoftext|>\n"},
-     .user = {"<|user|>\n", "<|endoftext|>\n"},
-     .generation = "<|assistant|>\n",
-     .end = "<|endoftext|>",
-     .after = "\n"},
-    {.name = "olmo2", /* and Tulu */
-     .signs = {"<|user|>", "<|assistant|>", "message['content'] + '"},
-     .system = {"<|system|>\n", "\n"},
-     .user = {"<|user|>\n", "\n"},
-     .generation = "<|assistant|>\n",
-     .end = "<|endoftext|>",
-     .after = "\n"},
-    {.name = "zephyr", /* and TinyLlama */
-     .signs = {"<|user|>", "<|assistant|>", "eos_token"},
-     .system = {"<|system|>\n", "</s>\n"},
-     .user = {"<|user|>\n", "</s>\n"},
-     .generation = "<|assistant|>\n",
-     .end = "</s>",
-     .after = "\n"},
-    {.name = "gemma",
-     .signs = {"<start_of_turn>"},
-     .system = {"", "\n\n"},
-     .system_inside = true,
-     .user = {"<start_of_turn>user\n", "<end_of_turn>\n"},
-     .generation = "<start_of_turn>model\n",
-     .end = "<end_of_turn>",
-     .after = "\n",
-     .trim = TRIM_ALL},
-    {.name = "openchat",
-     .signs = {"GPT4 Correct "},
-     .system = {"", "<|end_of_turn|>"},
-     .user = {"GPT4 Correct User: ", "<|end_of_turn|>"},
-     .generation = "GPT4 Correct Assistant:",
-     .lead = " ",
-     .end = "<|end_of_turn|>"},
-    {.name = "vicuna",
-     .signs = {"USER: ", "ASSISTANT: "},
-     .system = {"", "\n\n"},
-     .user = {"USER: ", "\n"},
-     .generation = "ASSISTANT:",
-     .lead = " ",
-     .end = "</s>",
-     .after = "\n"},
-    {.name = "deepseek-coder",
-     .signs = {"### Instruction:", "<|EOT|>"},
-     .user = {"### Instruction:\n", "\n"},
-     .generation = "### Response:\n",
-     .end = "\n<|EOT|>",
-     .after = "\n"},
-    {.name = "command-r",
-     .signs = {"<|START_OF_TURN_TOKEN|>", "<|USER_TOKEN|>"},
-     .system = {"<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>", "<|END_OF_TURN_TOKEN|>"},
-     .user = {"<|START_OF_TURN_TOKEN|><|USER_TOKEN|>", "<|END_OF_TURN_TOKEN|>"},
-     .generation = "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>",
-     .end = "<|END_OF_TURN_TOKEN|>",
-     .trim = TRIM_ALL},
-    {.name = "llama3",
-     .signs = {"<|start_header_id|>", "<|end_header_id|>"},
-     .system = {"<|start_header_id|>system<|end_header_id|>\n\n", "<|eot_id|>"},
-     .user = {"<|start_header_id|>user<|end_header_id|>\n\n", "<|eot_id|>"},
-     .generation = "<|start_header_id|>assistant<|end_header_id|>\n\n",
-     .end = "<|eot_id|>",
-     .trim = TRIM_ALL},
-    {.name = "minicpm",
-     .signs = {USERS},
-     .user = {USERS, ""},
-     .generation = "<AI>",
-     .trim = TRIM_ALL},
-    {.name = "deepseek-v3",
-     .signs = {"<" BAR "Assistant" BAR ">", "<" BAR "User" BAR ">"},
-     .system = {"", "\n\n"},
-     .user = {"<" BAR "User" BAR ">", ""},
-     .generation = "<" BAR "Assistant" BAR ">",
-     .end = "<" BAR SENTENCE BAR ">"},
-    {.name = "granite",
-     .signs = {"<|start_of_role|>"},
-     .system = {"<|start_of_role|>system<|end_of_role|>", "<|end_of_text|>\n"},
-     .user = {"<|start_of_role|>user<|end_of_role|>", "<|end_of_text|>\n"},
-     .generation = "<|start_of_role|>assistant<|end_of_role|>",
-     .end = "<|end_of_text|>",
-     .after = "\n"},
+static const struct row rows[] = {
+    {"retain",
+     {"'|> ' + message['content'] + '<|end|>'"},
+     TURNS("<|system|> " TEXT "<|end|>", "<|user|> " TEXT "<|end|>", "<|assistant|>",
+           " " TEXT "<|end|>")},
+    {"phi4",
+     {"<|im_start|>", "<|im_sep|>"},
+     TURNS("<|im_start|>system<|im_sep|>" TEXT "<|im_end|>",
+           "<|im_start|>user<|im_sep|>" TEXT "<|im_end|>", "<|im_start|>assistant<|im_sep|>",
+           TEXT "<|im_end|>")},
+    {"chatml",
+     {"<|im_start|>"},
+     TURNS("<|im_start|>system\n" TEXT "<|im_end|>\n", "<|im_start|>user\n" TEXT "<|im_end|>\n",
+           "<|im_start|>assistant\n", TEXT "<|im_end|>\n")},
+    {"mistral-v7",
+     {"[INST]", "[SYSTEM_PROMPT]"},
+     TURNS("[SYSTEM_PROMPT] " TEXT "[/SYSTEM_PROMPT]", "[INST] " TEXT "[/INST]", "",
+           " " TEXT "</s>")},
+    {"mistral-v1",
+     {"' [INST] ' + system_message"},
+     INSIDE("", " [INST] ", TEXT "\n\n", TEXT " [/INST]", "", " " TEXT "</s>")},
+    {"mistral-v3-tekken",
+     {"[AVAILABLE_TOOLS]", "\"[INST]\""},
+     INSIDE("", "[INST]", TEXT "\n\n", TEXT "[/INST]", "", TEXT "</s>")},
+    {"mistral-v3",
+     {"[AVAILABLE_TOOLS]"},
+     INSIDE("", "[INST] ", TEXT "\n\n", TEXT "[/INST]", "", " " TRIMMED "</s>")},
+    {"llama2",
+     {"[INST]", "<<SYS>>", "strip()"},
+     INSIDE("<s>", "[INST] ", "<<SYS>>\n" TRIMMED "\n<</SYS>>\n\n", TRIMMED " [/INST]", "",
+            " " TRIMMED " </s>")},
+    {"llama2-untrimmed",
+     {"[INST]", "<<SYS>>"},
+     INSIDE("<s>", "[INST] ", "<<SYS>>\n" TEXT "\n<</SYS>>\n\n", TEXT " [/INST]", "",
+            " " TEXT " </s>")},
+    {"mistral", {"[INST]"}, INSIDE("", "[INST] ", TEXT "\n", TEXT " [/INST]", "", TEXT "</s>")},
+    {"phi3",
+     {"<|assistant|>", "<|end|>"},
+     TURNS("<|system|>\n" TEXT "<|end|>\n", "<|user|>\n" TEXT "<|end|>\n", "<|assistant|>\n",
+           TEXT "<|end|>\n")},
+    {"chatglm4",
+     {"[gMASK]<sop>"},
+     "[gMASK]<sop>" TURNS("<|system|>\n" TEXT, "<|user|>\n" TEXT, "<|assistant|>\n", TEXT)},
+    {"stablelm",
+     {"<|user|>", "<|endoftext|>"},
+     TURNS("<|system|>\n" TEXT "<|endoftext|>\n", "<|user|>\n" TEXT "<|endoftext|>\n",
+           "<|assistant|>\n", TEXT "<|endoftext|>\n")},
+    {"olmo2", /* and Tulu */
+     {"<|user|>", "<|assistant|>", "message['content'] + '"},
+     TURNS("<|system|>\n" TEXT "\n", "<|user|>\n" TEXT "\n", "<|assistant|>\n",
+           TEXT "<|endoftext|>\n")},
+    {"zephyr", /* and TinyLlama */
+     {"<|user|>", "<|assistant|>", "eos_token"},
+     TURNS("<|system|>\n" TEXT "</s>\n", "<|user|>\n" TEXT "</s>\n", "<|assistant|>\n",
+           TEXT "</s>\n")},
+    {"gemma",
+     {"<start_of_turn>"},
+     INSIDE("", "<start_of_turn>user\n", TRIMMED "\n\n", TRIMMED "<end_of_turn>\n",
+            "<start_of_turn>model\n", TRIMMED "<end_of_turn>\n")},
+    {"openchat",
+     {"GPT4 Correct "},
+     TURNS(TEXT "<|end_of_turn|>", "GPT4 Correct User: " TEXT "<|end_of_turn|>",
+           "GPT4 Correct Assistant:", " " TEXT "<|end_of_turn|>")},
+    {"vicuna",
+     {"USER: ", "ASSISTANT: "},
+     TURNS(TEXT "\n\n", "USER: " TEXT "\n", "ASSISTANT:", " " TEXT "</s>\n")},
+    {"deepseek-coder",
+     {"### Instruction:", "<|EOT|>"},
+     TURNS(TEXT, "### Instruction:\n" TEXT "\n", "### Response:\n", TEXT "\n<|EOT|>\n")},
+    {"command-r",
+     {"<|START_OF_TURN_TOKEN|>", "<|USER_TOKEN|>"},
+     TURNS("<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>" TRIMMED "<|END_OF_TURN_TOKEN|>",
+           "<|START_OF_TURN_TOKEN|><|USER_TOKEN|>" TRIMMED "<|END_OF_TURN_TOKEN|>",
+           "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>", TRIMMED "<|END_OF_TURN_TOKEN|>")},
+    {"llama3",
+     {"<|start_header_id|>", "<|end_header_id|>"},
+     TURNS("<|start_header_id|>system<|end_header_id|>\n\n" TRIMMED "<|eot_id|>",
+           "<|start_header_id|>user<|end_header_id|>\n\n" TRIMMED "<|eot_id|>",
+           "<|start_header_id|>assistant<|end_header_id|>\n\n", TRIMMED "<|eot_id|>")},
+    {"minicpm", {USERS}, TURNS(TRIMMED, USERS TRIMMED, "<AI>", TRIMMED)},
+    {"deepseek-v3",
+     {"<" BAR "Assistant" BAR ">", "<" BAR "User" BAR ">"},
+     TURNS(TEXT "\n\n", "<" BAR "User" BAR ">" TEXT, "<" BAR "Assistant" BAR ">",
+           TEXT "<" BAR SENTENCE BAR ">")},
+    {"granite",
+     {"<|start_of_role|>"},
+     TURNS("<|start_of_role|>system<|end_of_role|>" TEXT "<|end_of_text|>\n",
+           "<|start_of_role|>user<|end_of_role|>" TEXT "<|end_of_text|>\n",
+           "<|start_of_role|>assistant<|end_of_role|>", TEXT "<|end_of_text|>\n")},
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
 
@@ -190,122 +131,40 @@ const char *chat_template_names(void)
            "deepseek-coder, deepseek-v3, command-r, minicpm, chatglm4, granite, olmo2";
 }
 
-const struct chat_template *chat_template_named(const char *name)
+static const struct row *find(const char *name)
 {
     for (size_t i = 0; i < N_ROWS; i++)
         if (!strcmp(rows[i].name, name)) return &rows[i];
     return NULL;
 }
 
-static bool fits(const struct chat_template *c, const char *source, size_t n)
+bool chat_template_known(const char *name, struct err *e)
 {
-    for (size_t i = 0; i < sizeof c->signs / sizeof *c->signs && c->signs[i]; i++)
-        if (!memmem(source, n, c->signs[i], strlen(c->signs[i]))) return false;
+    if (find(name)) return true;
+    err_set(e, ERR_USAGE, "--template %s is not known; known are: %s", name, chat_template_names());
+    return false;
+}
+
+int chat_template_named(struct chat_template **out, const char *name, const struct tokenizer *t,
+                        struct err *e)
+{
+    if (!chat_template_known(name, e)) return ERR_USAGE;
+    const struct row *r = find(name);
+    int rc = chat_template_open(out, r->source, strlen(r->source), t, e);
+    if (!rc) (*out)->name = r->name;
+    return rc;
+}
+
+static bool fits(const struct row *r, const char *source, size_t n)
+{
+    for (size_t i = 0; i < sizeof r->signs / sizeof *r->signs && r->signs[i]; i++)
+        if (!memmem(source, n, r->signs[i], strlen(r->signs[i]))) return false;
     return true;
 }
 
-const struct chat_template *chat_template_nearest(const char *source, size_t n, bool *guessed)
+const char *chat_template_nearest(const char *source, size_t n)
 {
-    *guessed = false;
     for (size_t i = 0; i < N_ROWS; i++)
-        if (n > 0 && fits(&rows[i], source, n)) return &rows[i];
-    *guessed = true;
-    return chat_template_named("chatml");
-}
-
-const char *chat_row_before(const struct chat_template *c, enum chat_role role, bool with_system)
-{
-    const char *mark = role == CHAT_ASSISTANT            ? c->lead
-                       : with_system && c->system_inside ? c->system[1]
-                                                         : c->user[0];
-    return mark ? mark : "";
-}
-
-/* ---- a message as spans ---------------------------------------------------------------------- */
-
-static void add_mark(struct chat_parts *p, const char *text)
-{
-    if (text) chat_parts_add(p, text, strlen(text), true);
-}
-
-static void add_text(struct chat_parts *p, const char *text, size_t n, bool trim)
-{
-    while (trim && n > 0 && isspace((unsigned char)text[n - 1])) n--;
-    for (; trim && n > 0 && isspace((unsigned char)*text); n--) text++;
-    chat_parts_add(p, text, n, false);
-}
-
-static void add_system(struct chat_parts *p, const struct chat_template *c, const char *text)
-{
-    add_mark(p, c->system[0]);
-    add_text(p, text, strlen(text), c->trim == TRIM_ALL);
-    add_mark(p, c->system[1]);
-}
-
-/* A user's message without the generation prompt, an assistant's without its end. */
-static void add_message(struct chat_parts *p, const struct chat_template *c,
-                        const struct chat_turn *m)
-{
-    if (m->first) add_mark(p, c->begin);
-    if (m->role == CHAT_ASSISTANT) {
-        add_mark(p, c->lead);
-        add_text(p, m->text, m->n, c->trim != TRIM_NONE);
-        return;
-    }
-    if (m->first && m->system && !c->system_inside) add_system(p, c, m->system);
-    if (!m->first) add_mark(p, c->again);
-    add_mark(p, c->user[0]);
-    if (m->first && m->system && c->system_inside) add_system(p, c, m->system);
-    add_text(p, m->text, m->n, c->trim == TRIM_ALL);
-    add_mark(p, c->user[1]);
-}
-
-void chat_row_parts(const struct chat_template *c, const struct chat_turn *m, struct chat_parts *p)
-{
-    if (m->role == CHAT_USER && !m->first) {
-        add_mark(p, c->end);
-        add_mark(p, c->after);
-        p->n_close = p->n;
-    }
-    add_message(p, c, m);
-    if (m->role == CHAT_USER) add_mark(p, c->generation);
-}
-
-const char *chat_row_generation(const struct chat_template *c)
-{
-    return c->generation ? c->generation : "";
-}
-
-/* ---- a whole conversation -------------------------------------------------------------------- */
-
-void chat_row_render(const struct chat_template *c, const struct chat_message *messages, size_t n,
-                     bool add_generation_prompt, struct chat_parts *p)
-{
-    const char *system = NULL;
-    /* first: no message yet; opened: the assistant's turn is open */
-    bool first = true, opened = false;
-    for (size_t i = 0; i < n; i++) {
-        const struct chat_message *m = &messages[i];
-        if (m->role == CHAT_SYSTEM) {
-            system = m->text;
-            continue;
-        }
-        struct chat_turn turn = {.role = m->role,
-                                 .text = m->text,
-                                 .n = strlen(m->text),
-                                 .system = system,
-                                 .first = first,
-                                 .last = -1};
-        if (m->role == CHAT_ASSISTANT && !opened) add_mark(p, c->generation);
-        add_message(p, c, &turn);
-        if (m->role == CHAT_ASSISTANT) {
-            add_mark(p, c->end);
-            add_mark(p, c->after);
-        }
-        bool wanted = i + 1 < n ? messages[i + 1].role == CHAT_ASSISTANT : add_generation_prompt;
-        opened = m->role == CHAT_USER && wanted;
-        if (opened) add_mark(p, c->generation);
-        system = NULL;
-        first = false;
-    }
+        if (n > 0 && fits(&rows[i], source, n)) return rows[i].name;
+    return "chatml";
 }

@@ -1,4 +1,4 @@
-/* The choice of a template, and encoding, shared by rows and programs. */
+/* The choice of a template, and encoding. */
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,14 +22,13 @@ const char *chat_template_name(const struct chat_template *c)
 
 const char *chat_before(const struct chat_template *c, enum chat_role role, bool with_system)
 {
-    if (!c->program) return chat_row_before(c, role, with_system);
     if (role == CHAT_ASSISTANT) return str_get(&c->before_answer);
     return str_get(with_system ? &c->before_user_system : &c->before_user);
 }
 
 bool chat_ends(const struct chat_template *c, const struct tokenizer *t, int32_t id)
 {
-    return tokenizer_is_end(t, id) || (c->program && id >= 0 && id == c->closing);
+    return tokenizer_is_end(t, id) || (id >= 0 && id == c->closing);
 }
 
 /* ---- choosing -------------------------------------------------------------------------------- */
@@ -47,39 +46,37 @@ static void note_fallback(struct chat_choice *c, const char *model, const struct
                  model, why->text, name);
 }
 
+static void note_oddity(struct chat_choice *c, const char *model)
+{
+    if (c->template->numbers_turns)
+        snprintf(c->notice, sizeof c->notice,
+                 "the chat template of %s numbers its turns; every turn after the first is "
+                 "written as the second",
+                 model);
+    else if (c->template->changes_answers)
+        snprintf(c->notice, sizeof c->notice,
+                 "the chat template of %s changes the text of past answers; they stay as they "
+                 "were generated",
+                 model);
+}
+
 int chat_choose(struct chat_choice *out, const char *name, const struct gguf *file,
                 const struct tokenizer *t, struct err *e)
 {
     struct gguf_str source = {0};
     struct err why = {0};
-    bool guessed;
     *out = (struct chat_choice){0};
-    if (name) {
-        out->thoughts = t ? thought_format_find(NULL, 0, t) : NULL;
-        out->template = chat_template_named(name);
-        return out->template ? 0
-                             : err_set(e, ERR_USAGE, "--template %s is not known; known are: %s",
-                                       name, chat_template_names());
-    }
-    bool has_own = gguf_get_str(file, "tokenizer.chat_template", &source) && source.n > 0;
+    bool has_own = !name && gguf_get_str(file, "tokenizer.chat_template", &source) && source.n > 0;
     out->thoughts = thought_format_find(source.data, source.n, t);
-    if (has_own && !chat_template_open(&out->own, source.data, source.n, t, &why)) {
-        out->template = out->own;
-        if (out->own->numbers_turns)
-            snprintf(out->notice, sizeof out->notice,
-                     "the chat template of %s numbers its turns; every turn after the first is "
-                     "written as the second",
-                     gguf_name(file));
-        else if (out->own->changes_answers)
-            snprintf(out->notice, sizeof out->notice,
-                     "the chat template of %s changes the text of past answers; they stay as they "
-                     "were generated",
-                     gguf_name(file));
+    if (name) return chat_template_named(&out->template, name, t, e);
+    if (has_own && !chat_template_open(&out->template, source.data, source.n, t, &why)) {
+        note_oddity(out, gguf_name(file));
         return 0;
     }
-    out->template = chat_template_nearest(source.data, source.n, &guessed);
-    note_fallback(out, gguf_name(file), has_own ? &why : NULL);
-    return 0;
+    int rc =
+        chat_template_named(&out->template, chat_template_nearest(source.data, source.n), t, e);
+    if (!rc) note_fallback(out, gguf_name(file), has_own ? &why : NULL);
+    return rc;
 }
 
 /* ---- parts ----------------------------------------------------------------------------------- */
@@ -116,8 +113,7 @@ static bool is_special(const struct tokenizer *t, int32_t id)
  * tokenizer decides, because some tokens swallow the line break after them. */
 static bool opening_is_special(const struct chat_template *c, const struct tokenizer *t)
 {
-    const char *opening = c->program ? str_get(&c->opening) : chat_row_generation(c);
-    struct tokenizer_span span = {opening, strlen(opening), true};
+    struct tokenizer_span span = {str_get(&c->opening), c->opening.n, true};
     struct tokens ids = {0};
     bool special = !tokenizer_encode(t, &span, 1, false, &ids, NULL) && ids.n > 0 &&
                    is_special(t, ids.ids[ids.n - 1]);
@@ -174,11 +170,7 @@ int chat_encode(const struct chat_template *c, const struct tokenizer *t,
                 const struct chat_turn *turn, struct tokens *out, struct err *e)
 {
     struct chat_parts p = {0};
-    int rc = 0;
-    if (c->program)
-        rc = chat_program_parts(c, turn, &p, e);
-    else
-        chat_row_parts(c, turn, &p);
+    int rc = chat_program_parts(c, turn, &p, e);
     if (!rc) rc = encode_parts(c, t, turn, &p, out, e);
     chat_parts_release(&p);
     return rc;
@@ -302,19 +294,6 @@ static void compare(const struct tokenizer *t, const struct chat_past *past, boo
     spelling_release(&want);
 }
 
-/* The past turn in parts, as the template writes it now; none = as it was. */
-static int past_parts(const struct chat_template *c, const struct chat_past *past,
-                      struct chat_parts *p, struct err *e)
-{
-    if (c->program) return chat_program_past(c, past, p, e);
-    const struct chat_turn answer = {
-        .role = CHAT_ASSISTANT, .text = past->answer, .n = past->n_answer, .last = -1};
-    if (past->n_answer == 0) return 0;
-    chat_row_parts(c, &past->turn, p);
-    chat_row_parts(c, &answer, p);
-    return 0;
-}
-
 int chat_rewrite(const struct chat_template *c, const struct tokenizer *t,
                  const struct chat_past *past, struct chat_change *out, struct err *e)
 {
@@ -322,8 +301,8 @@ int chat_rewrite(const struct chat_template *c, const struct tokenizer *t,
     struct tokens now = {0};
     int32_t last = past->n_ids ? past->ids[past->n_ids - 1] : -1;
     bool ended = chat_ends(c, t, last);
-    int rc = past_parts(c, past, &p, e);
-    out->end = ended && c->program && c->closing >= 0 && last != c->closing;
+    int rc = chat_program_past(c, past, &p, e);
+    out->end = ended && c->closing >= 0 && last != c->closing;
     if (!rc && p.n) rc = encode_parts(c, t, &past->turn, &p, &now, e);
     if (!rc && now.n) compare(t, past, ended, &now, out);
     tokens_release(&now);
@@ -338,77 +317,6 @@ static void put_text(const struct chat_parts *p, struct str *out)
     for (size_t i = 0; i < p->n; i++) str_append(out, p->spans[i].text, p->spans[i].n);
 }
 
-static int program_messages(const struct chat_template *c, const struct chat_message *messages,
-                            size_t n, bool generate, struct chat_parts *p, struct err *e)
-{
-    struct template_message *all = calloc(n + 1, sizeof *all);
-    if (!all) return err_set(e, ERR_FIT, "no memory for %zu messages", n);
-    for (size_t i = 0; i < n; i++)
-        all[i] = (struct template_message){.role = chat_role_name(messages[i].role),
-                                           .text = messages[i].text,
-                                           .n = strlen(messages[i].text)};
-    struct template_input in = {
-        .messages = all, .n_messages = n, .add_generation_prompt = generate};
-    int rc = chat_program_render(c, &in, p, e);
-    free(all);
-    return rc;
-}
-
-int chat_render(const struct chat_template *c, const struct chat_message *messages, size_t n,
-                bool add_generation_prompt, struct str *out, struct err *e)
-{
-    struct chat_parts p = {0};
-    int rc = 0;
-    if (c->program)
-        rc = program_messages(c, messages, n, add_generation_prompt, &p, e);
-    else
-        chat_row_render(c, messages, n, add_generation_prompt, &p);
-    if (!rc) put_text(&p, out);
-    chat_parts_release(&p);
-    return rc;
-}
-
-static int read_message(const cJSON *o, struct chat_message *m)
-{
-    const char *role = cJSON_GetStringValue(cJSON_GetObjectItem(o, "role"));
-    m->text = cJSON_GetStringValue(cJSON_GetObjectItem(o, "content"));
-    for (int i = 0; role && m->text && i < CHAT_ROLES; i++) {
-        m->role = (enum chat_role)i;
-        if (!strcmp(role, chat_role_name(m->role))) return 0;
-    }
-    return ERR_USAGE;
-}
-
-/* For a row, which supports only roles and texts. */
-static int row_json(const struct chat_template *c, const cJSON *array, bool generate,
-                    struct chat_parts *p, struct err *e)
-{
-    size_t n = 0;
-    int rc = 0;
-    struct chat_message *messages = calloc((size_t)cJSON_GetArraySize(array) + 1, sizeof *messages);
-    if (!messages) return err_set(e, ERR_FIT, "no memory for the messages");
-    for (const cJSON *k = array->child; !rc && k; k = k->next, n++) {
-        rc = read_message(k, &messages[n]);
-        if (rc)
-            err_set(e, rc, "message %zu needs a role (system, user or assistant) and a content",
-                    n + 1);
-    }
-    if (!rc) chat_row_render(c, messages, n, generate, p);
-    free(messages);
-    return rc;
-}
-
-static int program_json(const struct chat_template *c, const cJSON *array, const cJSON *variables,
-                        bool generate, struct chat_parts *p, struct err *e)
-{
-    cJSON *all = variables ? cJSON_Duplicate(variables, true) : cJSON_CreateObject();
-    cJSON_AddItemReferenceToObject(all, "messages", (cJSON *)array);
-    struct template_input in = {.variables = all, .add_generation_prompt = generate};
-    int rc = chat_program_render(c, &in, p, e);
-    cJSON_Delete(all);
-    return rc;
-}
-
 int chat_render_json(const struct chat_template *c, const struct tokenizer *t,
                      const struct cJSON *messages, const struct cJSON *variables,
                      bool add_generation_prompt, struct str *text, struct tokens *ids,
@@ -417,8 +325,11 @@ int chat_render_json(const struct chat_template *c, const struct tokenizer *t,
     struct chat_parts p = {0};
     struct tokens found = {0};
     if (!cJSON_IsArray(messages)) return err_set(e, ERR_USAGE, "expected an array of messages");
-    int rc = c->program ? program_json(c, messages, variables, add_generation_prompt, &p, e)
-                        : row_json(c, messages, add_generation_prompt, &p, e);
+    cJSON *all = variables ? cJSON_Duplicate(variables, true) : cJSON_CreateObject();
+    cJSON_AddItemReferenceToObject(all, "messages", (cJSON *)messages);
+    struct template_input in = {.variables = all, .add_generation_prompt = add_generation_prompt};
+    int rc = chat_program_render(c, &in, &p, e);
+    cJSON_Delete(all);
     if (!rc && text) put_text(&p, text);
     if (!rc && ids) rc = tokenizer_encode(t, p.spans, p.n, true, &found, e);
     if (!rc && ids) push_ids(t, &found, 0, true, ids);

@@ -1,11 +1,11 @@
 /* chat_template: turns to prompt text, in the format a model was trained on.
  *
  * The format is the model file's own template, a program in Jinja, run by runtime/template; for
- * files without one, and if the user names it, a row of a table of plain strings. A message is
- * rendered alone: a short conversation takes the place of the earlier turns, so that a turn costs
- * the same in a conversation of any length. Once a turn is over, many templates write it
- * differently: they leave out its thought, or move the system text. chat_rewrite tells which of its
- * tokens to evict or to run again, so that the model reads what its template says, to the token.
+ * files without one, and if the user names it, a program of a table. A message is rendered alone: a
+ * short conversation takes the place of the earlier turns, so that a turn costs the same in a
+ * conversation of any length. Once a turn is over, many templates write it differently: they leave
+ * out its thought, or move the system text. chat_rewrite tells which of its tokens to evict or to
+ * run again, so that the model reads what its template says, to the token.
  *
  * Text that the user typed stays an untrusted span, so that typing <|im_end|> does not end the
  * turn. */
@@ -46,20 +46,21 @@ int chat_template_open(struct chat_template **out, const char *source, size_t n,
                        const struct tokenizer *t, struct err *e);
 void chat_template_close(struct chat_template *c);
 
-/* A row by name ("chatml", "llama3", "llama2", "mistral", "phi3", "zephyr", "retain"); NULL =
- * unknown. Rows are constant and are not closed. */
-const struct chat_template *chat_template_named(const char *name);
+/* The same of a row of the table, by its name: "chatml", "llama3", … ERR_USAGE: unknown. */
+int chat_template_named(struct chat_template **out, const char *name, const struct tokenizer *t,
+                        struct err *e);
+/* Whether there is such a row; false sets *e. */
+bool chat_template_known(const char *name, struct err *e);
 
-/* The row most similar to a template's text, or chatml with *guessed = true when none fits. */
-const struct chat_template *chat_template_nearest(const char *source, size_t n, bool *guessed);
+/* The name of the row most similar to a template's text; chatml when none is. */
+const char *chat_template_nearest(const char *source, size_t n);
 
 const char *chat_template_name(const struct chat_template *c); /* "file": the file's own */
 
 /* Chooses the template for a chat: the row `name` (ERR_USAGE if there is none); without a name the
  * file's own template; if that is missing or cannot be run, the most similar row. */
 struct chat_choice {
-    const struct chat_template *template;
-    struct chat_template *own;             /* the file's; NULL = the template is a row */
+    struct chat_template *template;        /* the caller closes it */
     const struct thought_format *thoughts; /* how the model marks thoughts; NULL = it has none */
     char notice[512];                      /* what the user should know, or "" */
 };
@@ -123,17 +124,14 @@ int chat_rewrite(const struct chat_template *c, const struct tokenizer *t,
 /* Whether this generated token ends the assistant's turn. */
 bool chat_ends(const struct chat_template *c, const struct tokenizer *t, int32_t id);
 
-/* The whole conversation as text, for comparison. */
 struct chat_message {
     enum chat_role role;
     const char *text;
 };
-int chat_render(const struct chat_template *c, const struct chat_message *messages, size_t n,
-                bool add_generation_prompt, struct str *out, struct err *e);
 
-/* The same, as text and as ids (either may be NULL), of `messages` as in JSON: an array of objects
- * with role and content. A file's own template also sees their other members, and `variables`, an
- * object or NULL. */
+/* The whole conversation as text and as ids (either may be NULL). messages: an array of objects
+ * with role and content; the template also sees their other members, and `variables`, an object or
+ * NULL. */
 int chat_render_json(const struct chat_template *c, const struct tokenizer *t,
                      const struct cJSON *messages, const struct cJSON *variables,
                      bool add_generation_prompt, struct str *text, struct tokens *ids,

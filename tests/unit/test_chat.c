@@ -13,6 +13,32 @@
 #include "tests/unit/data.h"
 #include "tests/unit/make_vocab.h"
 
+static struct tokenizer *open_file(const char *path)
+{
+    struct gguf *g;
+    struct tokenizer *t;
+    struct err e;
+    if (gguf_open(&g, path, &e)) fail_msg("%s", e.text);
+    assert_int_equal(tokenizer_open(&t, g, &e), 0);
+    gguf_close(g);
+    return t;
+}
+
+static struct tokenizer *open_bpe(void)
+{
+    struct maker m;
+    struct gguf *g;
+    struct tokenizer *t;
+    struct err e;
+    make_bpe(&m, "gpt-2");
+    maker_end(&m);
+    assert_int_equal(gguf_open_bytes(&g, m.file.data, m.file.n, "made", &e), 0);
+    assert_int_equal(tokenizer_open(&t, g, &e), 0);
+    gguf_close(g);
+    maker_release(&m);
+    return t;
+}
+
 /* ---- rendering ------------------------------------------------------------------------------- */
 
 /* The conversation of llama.cpp's template tests. */
@@ -30,7 +56,23 @@ static void render(const struct chat_template *c, const struct chat_message *mes
                    struct str *out)
 {
     struct err e;
-    if (chat_render(c, messages, n, true, out, &e)) fail_msg("%s", e.text);
+    cJSON *all = cJSON_CreateArray();
+    for (size_t i = 0; i < n; i++) {
+        cJSON *o = cJSON_CreateObject();
+        cJSON_AddStringToObject(o, "role", chat_role_name(messages[i].role));
+        cJSON_AddStringToObject(o, "content", messages[i].text);
+        cJSON_AddItemToArray(all, o);
+    }
+    if (chat_render_json(c, NULL, all, NULL, true, out, NULL, &e)) fail_msg("%s", e.text);
+    cJSON_Delete(all);
+}
+
+static struct chat_template *named(const char *name, const struct tokenizer *t)
+{
+    struct chat_template *c;
+    struct err e;
+    if (chat_template_named(&c, name, t, &e)) fail_msg("%s", e.text);
+    return c;
 }
 
 static const char *text_of(const cJSON *object, const char *key)
@@ -58,21 +100,23 @@ static void renders_the_templates(void **state)
 {
     (void)state;
     cJSON *json = read_cases();
+    struct tokenizer *t = open_bpe();
     const cJSON *one;
     int n = 0;
     cJSON_ArrayForEach(one, cJSON_GetObjectItem(json, "cases"))
     {
         const char *source = text_of(one, "template"), *jinja = text_of(one, "expected_jinja");
-        bool guessed;
-        const struct chat_template *c = chat_template_nearest(source, strlen(source), &guessed);
+        struct chat_template *c = named(chat_template_nearest(source, strlen(source)), t);
         struct str got = {0};
         render(c, talk, N_TALK, &got);
-        if (guessed || (strcmp(str_get(&got), text_of(one, "expected_legacy")) != 0 &&
-                        strcmp(str_get(&got), jinja) != 0))
+        if (strcmp(str_get(&got), text_of(one, "expected_legacy")) != 0 &&
+            strcmp(str_get(&got), jinja) != 0)
             fail_msg("%s as %s:\n%s", text_of(one, "name"), chat_template_name(c), str_get(&got));
         str_release(&got);
+        chat_template_close(c);
         n++;
     }
+    tokenizer_close(t);
     assert_true(n >= 12);
     cJSON_Delete(json);
 }
@@ -80,11 +124,13 @@ static void renders_the_templates(void **state)
 static void check_render(const char *name, const char *expected)
 {
     struct str got = {0};
-    const struct chat_template *c = chat_template_named(name);
-    assert_non_null(c);
+    struct tokenizer *t = open_bpe();
+    struct chat_template *c = named(name, t);
     render(c, talk, 4, &got);
     assert_string_equal(str_get(&got), expected);
     str_release(&got);
+    chat_template_close(c);
+    tokenizer_close(t);
 }
 
 #define SYS "You are a helpful assistant"
@@ -118,35 +164,39 @@ static void mistral_v3_strips_answers(void **state)
     static const struct chat_message turns[] = {
         {CHAT_USER, "  Hello "}, {CHAT_ASSISTANT, "   I am an assistant   "}, {CHAT_USER, "Bye"}};
     struct str got = {0};
+    struct tokenizer *t = open_bpe();
+    struct chat_template *c = named("mistral-v3", t);
     (void)state;
-    render(chat_template_named("mistral-v3"), turns, 3, &got);
+    render(c, turns, 3, &got);
     assert_string_equal(str_get(&got),
                         "[INST]   Hello [/INST] I am an assistant</s>[INST] Bye[/INST]");
     str_release(&got);
+    chat_template_close(c);
+    tokenizer_close(t);
 }
 
 static void names_all_rows(void **state)
 {
     (void)state;
+    struct tokenizer *t = open_bpe();
+    struct chat_template *c;
+    struct err e;
     char names[1024];
     int n = 0;
     snprintf(names, sizeof names, "%s", chat_template_names());
     for (char *name = strtok(names, ", "); name; name = strtok(NULL, ", "), n++) {
-        const struct chat_template *c = chat_template_named(name);
-        if (!c) fail_msg("%s is no row", name);
+        c = named(name, t);
         assert_string_equal(chat_template_name(c), name);
+        chat_template_close(c);
     }
     assert_true(n > 20);
-    assert_null(chat_template_named("jinja"));
-    assert_string_equal(chat_role_name(CHAT_ASSISTANT), "assistant");
+    assert_int_equal(chat_template_named(&c, "jinja", t, &e), ERR_USAGE);
+    tokenizer_close(t);
 }
 
-static void detect(const char *source, const char *name, bool expect_guess)
+static void detect(const char *source, const char *name)
 {
-    bool guessed;
-    const struct chat_template *c = chat_template_nearest(source, strlen(source), &guessed);
-    assert_string_equal(chat_template_name(c), name);
-    assert_int_equal(guessed, expect_guess);
+    assert_string_equal(chat_template_nearest(source, strlen(source)), name);
 }
 
 static void recognizes_templates(void **state)
@@ -155,46 +205,17 @@ static void recognizes_templates(void **state)
     detect("{{ bos_token }}{% for message in messages %}{{ '<|' + message['role'] + '|> ' + "
            "message['content'] + '<|end|>' }}{% endfor %}{% if add_generation_prompt %}"
            "{{ '<|assistant|>' }}{% endif %}",
-           "retain", false);
-    detect("{{ '<|user|>\n' + message['content'] + eos_token }}{{ '<|assistant|>' }}", "zephyr",
-           false);
+           "retain");
+    detect("{{ '<|user|>\n' + message['content'] + eos_token }}{{ '<|assistant|>' }}", "zephyr");
     detect("{{ '<|user|>\n' + message['content'] + '\n' }}{{ '<|assistant|>\n' + "
            "message['content'] + eos_token + '\n' }}",
-           "olmo2", false);
-    detect("{% for m in messages %}{{ m['content'] }}{% endfor %}", "chatml", true);
-    detect("", "chatml", true);
-    bool guessed;
-    chat_template_nearest(NULL, 0, &guessed);
-    assert_true(guessed);
+           "olmo2");
+    detect("{% for m in messages %}{{ m['content'] }}{% endfor %}", "chatml");
+    detect("", "chatml");
+    assert_string_equal(chat_template_nearest(NULL, 0), "chatml");
 }
 
 /* ---- encoding -------------------------------------------------------------------------------- */
-
-static struct tokenizer *open_file(const char *path)
-{
-    struct gguf *g;
-    struct tokenizer *t;
-    struct err e;
-    if (gguf_open(&g, path, &e)) fail_msg("%s", e.text);
-    assert_int_equal(tokenizer_open(&t, g, &e), 0);
-    gguf_close(g);
-    return t;
-}
-
-static struct tokenizer *open_bpe(void)
-{
-    struct maker m;
-    struct gguf *g;
-    struct tokenizer *t;
-    struct err e;
-    make_bpe(&m, "gpt-2");
-    maker_end(&m);
-    assert_int_equal(gguf_open_bytes(&g, m.file.data, m.file.n, "made", &e), 0);
-    assert_int_equal(tokenizer_open(&t, g, &e), 0);
-    gguf_close(g);
-    maker_release(&m);
-    return t;
-}
 
 static void encode(const struct chat_template *c, const struct tokenizer *t, struct chat_turn turn,
                    struct tokens *out)
@@ -266,7 +287,7 @@ static void encodes_what_it_renders(void **state)
     snprintf(names, sizeof names, "%s", chat_template_names());
     for (char *name = strtok(names, ", "); name; name = strtok(NULL, ", "))
         for (int model_ended = 0; model_ended < 2; model_ended++) {
-            const struct chat_template *c = chat_template_named(name);
+            struct chat_template *c = named(name, t);
             struct tokens ids = encode_turns(c, t, talk, N_TALK, model_ended);
             assert_int_equal(ids.ids[0], BPE_BOS);
             struct str expected = {0}, got = decode(t, &ids, 1);
@@ -275,6 +296,7 @@ static void encodes_what_it_renders(void **state)
             str_release(&expected);
             str_release(&got);
             tokens_release(&ids);
+            chat_template_close(c);
         }
     tokenizer_close(t);
 }
@@ -291,7 +313,7 @@ static void check_ids(const char *vocab, const char *name)
     snprintf(file, sizeof file, "vocabs/%s", vocab);
     if (!data_path(path, sizeof path, file)) skip();
     struct tokenizer *t = open_file(path);
-    const struct chat_template *c = chat_template_named(name);
+    struct chat_template *c = named(name, t);
     struct str text = {0};
     render(c, plain, 6, &text);
     struct tokenizer_span span = {text.data, text.n, true};
@@ -307,6 +329,7 @@ static void check_ids(const char *vocab, const char *name)
     }
     tokens_release(&expected);
     str_release(&text);
+    chat_template_close(c);
     tokenizer_close(t);
 }
 
@@ -330,7 +353,7 @@ static void keeps_typed_marks_as_text(void **state)
     static const char *const names[] = {"chatml", "retain"};
     struct tokenizer *t = open_bpe();
     for (int k = 0; k < 2; k++) {
-        const struct chat_template *c = chat_template_named(names[k]);
+        struct chat_template *c = named(names[k], t);
         struct tokens honest = {0}, evil = {0};
         encode(c, t,
                (struct chat_turn){
@@ -350,6 +373,7 @@ static void keeps_typed_marks_as_text(void **state)
         assert_int_equal(n_evil, n_honest);
         tokens_release(&honest);
         tokens_release(&evil);
+        chat_template_close(c);
     }
     tokenizer_close(t);
 }
@@ -358,7 +382,7 @@ static void joins_the_space_to_the_word(void **state)
 {
     (void)state;
     struct tokenizer *t = open_bpe();
-    const struct chat_template *c = chat_template_named("retain");
+    struct chat_template *c = named("retain", t);
     struct tokens ids = {0};
     encode(c, t, (struct chat_turn){.role = CHAT_USER, .text = "hello", .n = 5, .first = true},
            &ids);
@@ -374,6 +398,7 @@ static void joins_the_space_to_the_word(void **state)
         assert_memory_equal(ids.ids + 1, later + ended, (5 - (size_t)ended) * sizeof *later);
     }
     tokens_release(&ids);
+    chat_template_close(c);
     tokenizer_close(t);
 }
 

@@ -386,7 +386,7 @@ static void names_templates_that_write_other_turns(void **state)
         assert_int_equal(chat_choose(&choice, NULL, g, t, &e), 0);
         assert_int_equal(strstr(choice.notice, "numbers its turns") != NULL, i == 1);
         assert_int_equal(strstr(choice.notice, "changes the text of past answers") != NULL, i > 1);
-        chat_template_close(choice.own);
+        chat_template_close(choice.template);
         tokenizer_close(t);
         gguf_close(g);
         maker_release(&m);

@@ -242,6 +242,18 @@ static void packed_line(struct engine *g, const struct options *o)
                     (double)a.used / (1 << 20));
 }
 
+static cJSON *sampling_object(const struct sampling *s)
+{
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddNumberToObject(o, "temp", (double)s->temperature);
+    cJSON_AddNumberToObject(o, "top_k", s->top_k);
+    cJSON_AddNumberToObject(o, "top_p", (double)s->top_p);
+    cJSON_AddNumberToObject(o, "min_p", (double)s->min_p);
+    cJSON_AddNumberToObject(o, "repeat_penalty", (double)s->repeat_penalty);
+    cJSON_AddNumberToObject(o, "repeat_last", s->repeat_last);
+    return o;
+}
+
 static void info_json(const struct engine *g, const struct tensor_report *c, int n)
 {
     cJSON *o = cJSON_CreateObject();
@@ -265,6 +277,7 @@ static void info_json(const struct engine *g, const struct tensor_report *c, int
     cJSON_AddStringToObject(o, "digest", g->model_digest);
     cJSON_AddStringToObject(o, "heads_digest", g->heads_digest);
     cJSON_AddStringToObject(o, "template", chat_template_name(g->template));
+    cJSON_AddItemToObject(o, "sampling", sampling_object(&g->sampling));
     report_json(o);
 }
 
@@ -312,6 +325,14 @@ static void windows_line(const struct model *m)
     if (n_shared) report_line("         %d that read the units of one of these", n_shared);
 }
 
+static void sampling_line(const struct engine *g)
+{
+    const struct sampling *s = &g->sampling;
+    report_line("sampling temp %g, top-k %d, top-p %g, min-p %g, repeat-penalty %g: %s",
+                (double)s->temperature, s->top_k, (double)s->top_p, (double)s->min_p,
+                (double)s->repeat_penalty, g->sampling_source);
+}
+
 static void info_text(struct engine *g, const struct options *o, const struct tensor_report *c,
                       int n)
 {
@@ -337,6 +358,7 @@ static void info_text(struct engine *g, const struct options *o, const struct te
     conversion_lines(c, n);
     packed_line(g, o);
     report_line("template %s", chat_template_name(g->template));
+    sampling_line(g);
     report_line("digest   %s", g->model_digest);
     report_line("heads    %s",
                 g->retaining ? g->heads_digest : "none: --policy locret is not available");

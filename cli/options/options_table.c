@@ -201,7 +201,7 @@ const struct option options_table[] = {
     {ROW("chunk", 0, session.plan.chunk, OPTIONS_MEMORY), .max = 65536, .value = "N",
      .help = "tokens per prefill step; 0 = the default"},
 
-    {.name = "Sampling"},
+    {.name = "Sampling; by default as the model file says"},
     {ROW("temp", 0, session.sampling.temperature, OPTIONS_SAMPLING), .kept = true, .max = 100, .value = "T",
      .help = "0 = always the most likely token"},
     {ROW("top-k", 0, session.sampling.top_k, OPTIONS_SAMPLING), .kept = true, .max = 1e6, .value = "N",

@@ -380,6 +380,7 @@ static int run_tasks(struct engine *g, const struct options *o, const char *essa
     int rc = 0;
     w.one.sampling.temperature = 0;
     w.one.sampling.repeat_limit = 0;
+    w.one.sampling.repeat_penalty = 1;
     w.trial = (struct eval_run){
         .engine = g,
         .params = &w.params,

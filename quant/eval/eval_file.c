@@ -175,6 +175,7 @@ static struct session_opts item_opts(const struct asking *a)
     struct session_opts o = *f->session;
     o.private_mode = true;
     o.sampling.temperature = 0;
+    o.sampling.repeat_penalty = 1;
     o.raw = o.raw || (a->item->raw && f->as == EVAL_AS_PROMPT);
     if (!o.system && a->item->system.n) o.system = str_get(&a->item->system);
     if (!o.max_tokens) o.max_tokens = a->item->n_predict;

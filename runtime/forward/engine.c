@@ -8,7 +8,6 @@
 #include "runtime/cuda/cuda.h"
 #include "runtime/forward/plan.h"
 #include "runtime/model/demo.h"
-#include "runtime/token/sampler.h"
 #include "runtime/token/tokenizer.h"
 #include "runtime/token/tokenizer_thread.h"
 
@@ -26,12 +25,10 @@ static int open_model(struct engine *g, const struct engine_opts *o, struct err 
     struct gguf *file;
     int rc = open_file(&file, o->model, demo_model, demo_model_end, DEMO_MODEL_NAME, e);
     if (!rc) rc = model_open(&g->model, file, o->weights == ENGINE_WEIGHTS_F32, e);
-    g->temperature = sampling_default().temperature;
-    float own;
-    bool has_own = !rc && gguf_get_f32(g->model->file, "general.sampling.temp", &own);
-    if (has_own && own >= 0 && own <= 100) g->temperature = own; /* the range of --temp */
-    if (!o->model) g->repeat_limit = DEMO_REPEAT_LIMIT;
-    return rc;
+    if (rc) return rc;
+    g->sampling = sampling_of_file(g->model->file, g->sampling_source);
+    if (!o->model) g->sampling.repeat_limit = DEMO_REPEAT_LIMIT;
+    return 0;
 }
 
 static int choose_template(struct engine *g, const char *name, struct err *e)

@@ -10,6 +10,7 @@
 #include "runtime/model/retaining.h"
 #include "runtime/model/weight_cache.h"
 #include "runtime/token/chat_template.h"
+#include "runtime/token/sampling_file.h"
 #include "runtime/token/tokenizer.h"
 
 struct cuda;
@@ -72,10 +73,10 @@ struct engine {
     struct weight_cache_writer *writer; /* writes a copy of the weights; NULL = none is written */
     char model_digest[DIGEST_HEX];      /* of the file, or the name of an unread one (identity.h) */
     char heads_digest[DIGEST_HEX];      /* "" without heads */
-    float temperature;                  /* the model's own, used when none is set */
-    int repeat_limit;                   /* used when none is set: DEMO_REPEAT_LIMIT or 0 */
-    char notice[512];                   /* a message for the user, or "" */
-    char device_notice[544];            /* why the GPU is not used, or has not all of it; or "" */
+    struct sampling sampling;           /* the model's own, for what the user does not set */
+    char sampling_source[SAMPLING_SOURCE_MAX]; /* where it is from, for the user */
+    char notice[512];                          /* a message for the user, or "" */
+    char device_notice[544]; /* why the GPU is not used, or has not all of it; or "" */
 };
 
 /* done of total bytes were loaded; a total of 0: the GPU's driver compiles device code now, for up

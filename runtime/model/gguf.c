@@ -531,8 +531,12 @@ static bool as_float(const struct gguf_array *a, size_t i, float *out)
         return true;
     }
     double d;
-    if (a->type != GGUF_F64) return false;
-    memcpy(&d, (const uint8_t *)a->data + i * sizeof d, sizeof d);
+    int64_t whole = 0;
+    if (a->type != GGUF_F64 && !as_int(a, i, &whole)) return false;
+    if (a->type == GGUF_F64)
+        memcpy(&d, (const uint8_t *)a->data + i * sizeof d, sizeof d);
+    else
+        d = (double)whole;
     *out = (float)d;
     return true;
 }

@@ -639,8 +639,7 @@ void session_keep(struct session *s, const char *settings)
 void session_set(struct session *s, const struct session_opts *o)
 {
     s->opts.sampling = o->sampling;
-    if (o->sampling.temperature < 0) s->opts.sampling.temperature = s->engine->temperature;
-    if (o->sampling.repeat_limit < 0) s->opts.sampling.repeat_limit = s->engine->repeat_limit;
+    sampling_complete(&s->opts.sampling, &s->engine->sampling);
     if (o->sampling.seed) s->state.seed = o->sampling.seed;
     s->opts.max_tokens = o->max_tokens;
     s->opts.ignore_end = o->ignore_end;

@@ -35,9 +35,8 @@ struct conversations;
 struct session_opts {
     struct plan_opts plan;    /* its policy and budget: unless given, those that the conversation
                                * was saved with */
-    struct sampling sampling; /* temperature SESSION_TEMPERATURE_OF_MODEL and repeat_limit
-                               * SESSION_REPEAT_LIMIT_OF_MODEL: the model's own;
-                               * seed 0: the saved one, or from the clock */
+    struct sampling sampling; /* what is SAMPLING_UNSET: the model's own; seed 0: the saved one,
+                               * or from the clock */
     int max_tokens;           /* per answer; 0 = until the turn ends */
     bool ignore_end;          /* continue when the model ends its answer or repeats itself */
     const char *conversation; /* its name; NULL = the latest or a new one */
@@ -60,10 +59,8 @@ struct session_opts session_opts_default(void);
 int session_question_first(struct session_opts *o, const struct engine *g, const char *question,
                            int64_t *n, struct err *e);
 
-#define SESSION_TEMPERATURE_OF_MODEL  (-1.0f)
-#define SESSION_REPEAT_LIMIT_OF_MODEL (-1)
-#define SESSION_REWIND_DEFAULT        (64 << 20)
-#define SESSION_ANSWER_ROOM           4096
+#define SESSION_REWIND_DEFAULT (64 << 20)
+#define SESSION_ANSWER_ROOM    4096
 
 /* The text that recall returned for the last message (runtime/cache/recall.h), by position. */
 struct session_recalled {

@@ -337,8 +337,7 @@ static int begin(struct session *s, struct store *store, bool *created, struct e
     s->state.kept = s->kept;
     session_keep(s, s->opts.kept);
     if (*created && !s->opts.plan.budget) s->opts.plan.budget = s->opts.first_budget;
-    if (p->temperature < 0) p->temperature = s->engine->temperature;
-    if (p->repeat_limit < 0) p->repeat_limit = s->engine->repeat_limit;
+    sampling_complete(p, &s->engine->sampling);
     if (!p->seed) p->seed = (uint64_t)system_clock_ns() | 1;
     s->opts.plan.recall_pct = recall_newest_pct(s->opts.recall.chooser);
     rc = context_open(&s->ctx, s->engine, &s->opts.plan, p->seed, 1, e);

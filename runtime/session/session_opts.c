@@ -6,15 +6,12 @@
 
 struct session_opts session_opts_default(void)
 {
-    struct session_opts o = {
+    return (struct session_opts){
         .plan = plan_opts_default(),
-        .sampling = sampling_default(),
+        .sampling = sampling_unset(),
         .recall = {.chooser = RECALL_WORDS, .n_windows = RECALL_WINDOWS_DEFAULT},
         .rewind = SESSION_REWIND_DEFAULT,
     };
-    o.sampling.temperature = SESSION_TEMPERATURE_OF_MODEL;
-    o.sampling.repeat_limit = SESSION_REPEAT_LIMIT_OF_MODEL;
-    return o;
 }
 
 int session_question_first(struct session_opts *o, const struct engine *g, const char *question,

@@ -21,6 +21,28 @@ struct sampling sampling_default(void)
                              .repeat_last = 64};
 }
 
+struct sampling sampling_unset(void)
+{
+    return (struct sampling){.temperature = SAMPLING_UNSET,
+                             .top_k = SAMPLING_UNSET,
+                             .top_p = SAMPLING_UNSET,
+                             .min_p = SAMPLING_UNSET,
+                             .repeat_penalty = SAMPLING_UNSET,
+                             .repeat_last = SAMPLING_UNSET,
+                             .repeat_limit = SAMPLING_UNSET};
+}
+
+void sampling_complete(struct sampling *s, const struct sampling *own)
+{
+    if (s->temperature < 0) s->temperature = own->temperature;
+    if (s->top_k < 0) s->top_k = own->top_k;
+    if (s->top_p < 0) s->top_p = own->top_p;
+    if (s->min_p < 0) s->min_p = own->min_p;
+    if (s->repeat_penalty < 0) s->repeat_penalty = own->repeat_penalty;
+    if (s->repeat_last < 0) s->repeat_last = own->repeat_last;
+    if (s->repeat_limit < 0) s->repeat_limit = own->repeat_limit;
+}
+
 /* ---- order ----------------------------------------------------------------------------------- */
 
 /* On ties the lower id comes first, so the order is the same everywhere. */

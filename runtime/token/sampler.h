@@ -30,6 +30,12 @@ struct sampling {
  * repeat_limit 0, seed 0. */
 struct sampling sampling_default(void);
 
+/* Settings of which none is set: SAMPLING_UNSET everywhere, seed 0. */
+#define SAMPLING_UNSET (-1)
+struct sampling sampling_unset(void);
+/* Takes what is not set, apart from the seed, from `own`. */
+void sampling_complete(struct sampling *s, const struct sampling *own);
+
 /* Scratch that the caller owns: n_vocab entries. */
 struct sampler_entry {
     float logit; /* after the chain: a probability */

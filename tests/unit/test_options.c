@@ -80,8 +80,8 @@ static void defaults(void **state)
     assert_int_equal(o.session.plan.policy.stabilizers, -1);
     assert_int_equal(o.session.plan.policy.sinks, -1);
     assert_int_equal(o.session.plan.policy.reserve, -1);
-    assert_true(o.session.sampling.top_k == sampling_default().top_k);
-    assert_true(o.session.sampling.temperature == SESSION_TEMPERATURE_OF_MODEL);
+    assert_int_equal(o.session.sampling.top_k, SAMPLING_UNSET);
+    assert_true(o.session.sampling.temperature == SAMPLING_UNSET);
 }
 
 static void short_forms(void **state)

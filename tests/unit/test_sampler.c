@@ -12,7 +12,8 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "runtime/token/sampler.h"
+#include "make_gguf.h"
+#include "runtime/token/sampling_file.h"
 
 #define N_MAX 64
 
@@ -290,6 +291,62 @@ static void random_numbers_are_fixed(void **state)
     assert_true(random_at(42, 1, 0) != random_at(43, 1, 0));
 }
 
+/* ---- the model file's own settings ----------------------------------------------------------- */
+
+static struct sampling of_file(struct maker *m, char source[SAMPLING_SOURCE_MAX])
+{
+    struct gguf *file;
+    struct err e;
+    maker_end(m);
+    assert_int_equal(gguf_open_bytes(&file, m->file.data, m->file.n, "a model", &e), 0);
+    struct sampling s = sampling_of_file(file, source);
+    gguf_close(file);
+    maker_release(m);
+    return s;
+}
+
+static void put_f32(struct maker *m, const char *key, float v)
+{
+    maker_value(m, key, GGUF_F32, &v, sizeof v);
+}
+
+/* llama.cpp's keys, some as the integers that converters write. */
+static void files_bring_settings(void **state)
+{
+    (void)state;
+    struct maker m = {0};
+    char source[SAMPLING_SOURCE_MAX];
+    const int32_t below = -1;
+    put_f32(&m, "general.sampling.temp", .7f);
+    maker_u32(&m, "general.sampling.top_k", 20);
+    maker_u32(&m, "general.sampling.top_p", 1);
+    put_f32(&m, "general.sampling.min_p", 0);
+    put_f32(&m, "general.sampling.penalty_repeat", 1.1f);
+    maker_value(&m, "general.sampling.penalty_last_n", GGUF_I32, &below, sizeof below);
+    maker_u32(&m, "general.sampling.mirostat", 2);
+    put_f32(&m, "general.sampling.xtc_probability", 0);
+    struct sampling s = of_file(&m, source), mine = sampling_unset();
+    mine.top_k = 3;
+    mine.min_p = 0;
+    sampling_complete(&mine, &s);
+    assert_true(mine.temperature == .7f && mine.top_k == 3 && mine.top_p == 1 && mine.min_p == 0);
+    assert_true(mine.repeat_penalty == 1.1f && mine.repeat_last == SAMPLER_HISTORY);
+    assert_string_equal(source, "temp, top-k, top-p, min-p, repeat-penalty, repeat-last from the "
+                                "file; not supported: mirostat");
+}
+
+static void settings_suit_the_size(void **state)
+{
+    (void)state;
+    char source[SAMPLING_SOURCE_MAX];
+    struct maker small = {0}, own = {0};
+    assert_true(of_file(&small, source).temperature < sampling_default().temperature);
+    maker_u32(&own, "general.sampling.top_k", 20);
+    struct sampling s = of_file(&own, source);
+    assert_true(s.temperature == sampling_default().temperature && s.top_k == 20);
+    assert_string_equal(source, "top-k from the file");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -306,6 +363,8 @@ int main(void)
         cmocka_unit_test(draws_follow_the_probabilities),
         cmocka_unit_test(selection_equals_sorting),
         cmocka_unit_test(random_numbers_are_fixed),
+        cmocka_unit_test(files_bring_settings),
+        cmocka_unit_test(settings_suit_the_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
 # make install, make info, make clean;
 # make test, make T=evict (one test program), make bench, make fuzz: tests/tests.mk
 # make dist, portable, deb and their checks: cross/packages.mk
-# Variables: CC, CFLAGS, SAN=1 (address and undefined-behaviour sanitizers) or thread, V=1, PREFIX, DESTDIR,
+# Variables: CC, CPPFLAGS, CFLAGS, LDFLAGS, SAN=1 (address and undefined-behaviour sanitizers) or thread, V=1, PREFIX, DESTDIR,
 # CUDA=0 (no device code) or all (for every GPU), NVCC, CURL=0 (no downloads), TEST_DATA (folder of public models and
 # vectors to test with, optional), CROSS=aarch64, jetson-orin or jetson-thor (builds for that target
 # into a separate folder).
@@ -72,15 +72,20 @@ export SOURCE_DATE_EPOCH ?= $(or $(lastword $(STAMP)),0)
 # ---- flags ---------------------------------------------------------------------------------------
 
 CFLAGS ?= -O2 -g
+# What distributions ask for. A packager's own level of _FORTIFY_SOURCE, in CPPFLAGS or CFLAGS, stays.
+HARDEN_x86_64 := -fcf-protection
+HARDEN_aarch64 := -mbranch-protection=standard
+HARDEN := -fstack-protector-strong -fstack-clash-protection $(HARDEN_$(ARCH)) \
+  $(if $(SAN)$(DEBUG)$(findstring _FORTIFY_SOURCE,$(CPPFLAGS) $(CFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes \
   -Wmissing-prototypes
 override CFLAGS += -std=c11 -D_GNU_SOURCE -DRETAIN_VERSION='"$(VERSION)"' -I. -ffp-contract=off \
-  -fno-math-errno $(TARGET_FLAGS) $(WARN) $(if $(SAN),$(SANITIZE) -fno-omit-frame-pointer)
+  -fno-math-errno $(TARGET_FLAGS) $(HARDEN) $(WARN) $(if $(SAN),$(SANITIZE) -fno-omit-frame-pointer)
 # Not one of the recorded flags: a moved checkout need not be rebuilt.
 PREFIX_MAP := -ffile-prefix-map=$(CURDIR)=.
 PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PACKAGES) 2>/dev/null)
 LIBS := $(shell $(PKG_CONFIG) --libs $(PACKAGES) 2>/dev/null) -lm -lpthread
-LDFLAGS += -Wl,-z,relro,-z,now $(if $(SAN),$(SANITIZE))
+override LDFLAGS += -Wl,-z,relro,-z,now $(if $(SAN),$(SANITIZE))
 
 # The instruction set is the file's name (kernels/cpu).
 ISA_avx2 := -mavx2 -mfma -mf16c
@@ -89,7 +94,9 @@ ISA_dotprod := -march=armv8.2-a+dotprod
 ISA_i8mm := -march=armv8.2-a+dotprod+i8mm
 FOREIGN := %/$(if $(filter 1,$(CURL)),http_none,http_curl).c $(if $(filter x86_64,$(ARCH)),,%/avx2.c %/avx512.c) \
   $(if $(filter aarch64,$(ARCH)),,%/neon.c %/dotprod.c %/i8mm.c)
-isa_flags = $(ISA_$(patsubst kernels/cpu/%.c,%,$(filter kernels/cpu/%,$(1))))
+# Loops over numbers, that no input steers: without the guards of the stack.
+isa_flags = $(ISA_$(patsubst kernels/cpu/%.c,%,$(filter kernels/cpu/%,$(1)))) \
+  $(if $(filter kernels/cpu/%,$(1)),-fno-stack-protector -fno-stack-clash-protection)
 
 # ---- sources -------------------------------------------------------------------------------------
 
@@ -131,7 +138,7 @@ $(B)/sources: FORCE
 $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(CFLAGS) $(PREFIX_MAP) $(PKG_CFLAGS) $(call isa_flags,$<) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(PREFIX_MAP) $(PKG_CFLAGS) $(call isa_flags,$<) -MMD -MP -c -o $@ $<
 
 # A build for one board starts on others, too, and names what they lack: these two files are compiled
 # for any processor of the architecture.
@@ -167,7 +174,7 @@ $(CU)/sm_%.cubin: $(CU)/device.ptx
 
 $(B)/kernels/cuda/images.o: $(CUBINS) $(B)/cuda.flags
 CUDA_LIST := -DCUDA_COMPILER=$(CUDA_COMPILER) '-DCUDA_IMAGES(X)=$(foreach s,$(SM),X($s))'
-$(B)/kernels/cuda/images.o: override CFLAGS += $(if $(CUBINS),-DCUDA_DIR='"$(CU)"' $(CUDA_LIST))
+$(B)/kernels/cuda/images.o: private override CFLAGS += $(if $(CUBINS),-DCUDA_DIR='"$(CU)"' $(CUDA_LIST))
 
 $(B)/cuda.flags: FORCE
 	@mkdir -p $(@D)
@@ -188,7 +195,8 @@ $(B)/main.o: private PKG_CFLAGS += -I$(B)
 # Rebuild everything when the compiler or its flags change.
 $(B)/flags: FORCE
 	@mkdir -p $(@D)
-	@echo '$(CC) $(CFLAGS) $(PKG_CFLAGS)' | cmp -s - $@ || echo '$(CC) $(CFLAGS) $(PKG_CFLAGS)' > $@
+	@echo '$(CC) $(CPPFLAGS) $(CFLAGS) $(PKG_CFLAGS)' | cmp -s - $@ || \
+	  echo '$(CC) $(CPPFLAGS) $(CFLAGS) $(PKG_CFLAGS)' > $@
 
 check:
 	@tests/check_layers.sh
@@ -217,7 +225,7 @@ define newline
 
 
 endef
-compile_command = {"directory":"$(CURDIR)","file":"$(1)","command":"$(subst ",\",$(filter-out ccache,$(CC)) $(CFLAGS) -I$(B) $(PKG_CFLAGS) $(call isa_flags,$(1)) -c $(1))"}
+compile_command = {"directory":"$(CURDIR)","file":"$(1)","command":"$(subst ",\",$(filter-out ccache,$(CC)) $(CPPFLAGS) $(CFLAGS) -I$(B) $(PKG_CFLAGS) $(call isa_flags,$(1)) -c $(1))"}
 
 format:
 	clang-format -i $$(git ls-files '*.c' '*.h')

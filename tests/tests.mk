@@ -34,7 +34,7 @@ $(B)/tests/tui/test_sensors: | $(B)/tests/tui/fake_nvml.so
 $(B)/tests/tui/fake_nvml.so: tests/tui/fake_nvml.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(CFLAGS) -fPIC -shared -o $@ $<
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -fPIC -shared -o $@ $<
 
 # test_calls and test_power load these into the program; with sanitizers they can't.
 $(B)/tests/fault/test_calls: | $(B)/tests/fault/failing.so $(B)/retain $(B)/tests/hub
@@ -44,7 +44,7 @@ $(B)/tests/fault/recording.so: tests/fault/recording.h tests/fault/preload.h
 $(B)/tests/fault/%.so: tests/fault/%.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(CFLAGS) -fPIC -shared -o $@ $< -ldl
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -fPIC -shared -o $@ $< -ldl
 
 $(B)/tests/tui_fake: $(B)/tests/tui/tui_fake.o $(B)/tests/tui/fake_session.o $(B)/libretain.a
 	$(call say,LD,$@)
@@ -80,7 +80,7 @@ EMU_PIC := $(patsubst %,$(B)/pic/%.o,tests/emu/emu tests/emu/driver kernels/pack
 $(EMU_PIC): $(B)/pic/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(CFLAGS) -fPIC -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -fPIC -MMD -MP -c -o $@ $<
 
 $(EMU_DRIVER): $(EMU_CU) $(EMU_PIC)
 	@mkdir -p $(@D)
@@ -91,7 +91,7 @@ $(B)/tests/emu/retain: $(B)/main.o $(B)/tests/emu/images.o $(B)/libretain.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
 
-%/test_trainer: private LDFLAGS += -Wl,--wrap=mmap,--wrap=system_available_bytes
+%/test_trainer: private override LDFLAGS += -Wl,--wrap=mmap,--wrap=system_available_bytes
 EMU_BACKEND := $(addprefix $(B)/tests/emu/test_,backend failures layers policies sessions speculate trainer)
 $(EMU_BACKEND): %: %.o $(B)/tests/emu/images.o $(B)/libretain.a $(FILTER) | $(EMU_DRIVER)
 	$(call say,LD,$@)

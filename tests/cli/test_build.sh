@@ -15,6 +15,12 @@ else
     skip "no x86 objects to look into"
 fi
 
+if [ "${build#*san}" = "$build" ] && command -v readelf >/dev/null; then
+    check "stack protector, checked calls, read-only tables, control-flow protection" tests/check_hardening.sh "$RETAIN"
+else
+    skip "the program's hardening was not looked at"
+fi
+
 if [ -e build/cuda/device.ptx ]; then
     check "each cubin's architecture is the one named" tests/check_cubins.sh build/cuda/sm_*.cubin
 else

@@ -1,20 +1,106 @@
 #include "base/file.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
-int file_read(const char *path, struct str *out, struct err *e)
+#include "base/memory.h"
+
+#define MIB ((size_t)1 << 20)
+
+static const struct {
+    size_t max;
+    bool regular;
+} uses[] = {
+    [FILE_SETTINGS] = {MIB, true},
+    [FILE_MESSAGE] = {64 * MIB, false},
+    [FILE_MODEL] = {64 * MIB, false},
+    [FILE_DATA] = {256 * MIB, false},
+};
+
+size_t file_max(enum file_use use)
+{
+    return uses[use].max;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+#define WAITS_MAX 60 /* of 50 ms */
+
+/* Waits for a program that writes to the pipe `fd`, which does not block yet: reading returns 0
+ * without one. *first: its first byte, -1 = none yet. */
+static bool has_writer(int fd, int *first)
+{
+    for (int i = 0; i < WAITS_MAX; i++) {
+        unsigned char byte;
+        struct pollfd end = {.fd = fd, .events = POLLIN};
+        ssize_t n = read(fd, &byte, 1);
+        if (n > 0) *first = byte;
+        if (n || (poll(&end, 1, 0) > 0 && end.revents & POLLHUP)) return true;
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    }
+    return false;
+}
+
+FILE *file_open(const char *path, enum file_use use, struct err *e)
+{
+    struct stat st;
+    int first = -1, fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 || fstat(fd, &st)) {
+        err_set(e, ERR_FAIL, "%s cannot be opened: %s", path, strerror(errno));
+    } else if (uses[use].regular && !S_ISREG(st.st_mode)) {
+        err_set(e, ERR_FAIL, "%s is not a regular file", path);
+    } else if (S_ISFIFO(st.st_mode) && !has_writer(fd, &first)) {
+        err_set(e, ERR_FAIL, "%s is a pipe that no program writes to", path);
+    } else {
+        fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+        FILE *f = fdopen(fd, "r");
+        if (f && first >= 0) ungetc(first, f);
+        if (f) return f;
+        err_set(e, ERR_FAIL, "%s cannot be opened: %s", path, strerror(errno));
+    }
+    if (fd >= 0) close(fd);
+    return NULL;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+int file_read(const char *path, enum file_use use, struct str *out, struct err *e)
 {
     char part[65536];
-    size_t n;
+    size_t n, read = 0;
     bool standard = !strcmp(path, "-");
-    FILE *f = standard ? stdin : fopen(path, "re");
-    if (!f) return err_set(e, ERR_FAIL, "%s cannot be opened: %s", path, strerror(errno));
-    while ((n = fread(part, 1, sizeof part, f)) > 0) str_append(out, part, n);
+    FILE *f = standard ? stdin : file_open(path, use, e);
+    if (!f) return ERR_FAIL;
+    while (read <= uses[use].max && (n = fread(part, 1, sizeof part, f)) > 0) {
+        str_append(out, part, n);
+        read += n;
+    }
     int failed = ferror(f) ? errno : 0;
     if (!standard) fclose(f);
     if (failed) return err_set(e, ERR_FAIL, "%s cannot be read: %s", path, strerror(failed));
-    return 0;
+    if (read <= uses[use].max) return 0;
+    return err_set(e, ERR_FAIL,
+                   "%s is longer than %zu MiB; %zu bytes were read, and no more is taken",
+                   standard ? "standard input" : path, uses[use].max / MIB, read);
+}
+
+ssize_t file_line(FILE *f, enum file_use use, char **line, size_t *cap)
+{
+    size_t n = 0;
+    int c = 0;
+    while (c != '\n' && (c = getc_unlocked(f)) != EOF) {
+        if (n + 1 >= *cap) *line = memory_grow(*line, *cap = *cap ? 2 * *cap : 256, 1);
+        (*line)[n++] = (char)c;
+        if (n <= uses[use].max) continue;
+        errno = EMSGSIZE;
+        return -1;
+    }
+    if (n) (*line)[n] = 0;
+    return n ? (ssize_t)n : -1;
 }

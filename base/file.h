@@ -1,11 +1,31 @@
-/* file: reads a whole file, or standard input, into a string. */
+/* file: opens a file for reading and reads it whole, into a string, with a limit for each use.
+ *
+ * docs/security.md lists the limits. Bytes beyond one end the reading with an error; memory is
+ * taken as bytes arrive. A named pipe that no program opens to write ends after a few seconds. */
 #ifndef RETAIN_BASE_FILE_H
 #define RETAIN_BASE_FILE_H
+
+#include <stdio.h>
 
 #include "base/err.h"
 #include "base/str.h"
 
+enum file_use {
+    FILE_SETTINGS, /* configuration, records of the program: regular files only */
+    FILE_MESSAGE,  /* a prompt, a history, a conversation's text or export */
+    FILE_MODEL,    /* a description beside a model: tokenizer.json, tokenizer.model, an index */
+    FILE_DATA,     /* texts to train with */
+};
+
+size_t file_max(enum file_use use); /* bytes */
+
 /* Appends the content of `path` ("-" = standard input). ERR_FAIL names the file and the reason. */
-int file_read(const char *path, struct str *out, struct err *e);
+int file_read(const char *path, enum file_use use, struct str *out, struct err *e);
+
+/* NULL: *e names the file and the reason. */
+FILE *file_open(const char *path, enum file_use use, struct err *e);
+/* Reads a line and its end into *line, of *cap bytes, as getline does; -1 at the end of the file,
+ * on an error, and with errno EMSGSIZE when the line is longer than the use allows. */
+ssize_t file_line(FILE *f, enum file_use use, char **line, size_t *cap);
 
 #endif

@@ -18,7 +18,7 @@ int input_text(const struct options *o, struct str *out, struct err *e)
     }
     if (!files->n) return err_set(e, ERR_USAGE, "no text: give -p TEXT, -f FILE or -f -");
     if (files->n > 1) return err_set(e, ERR_USAGE, "this command reads one --file");
-    return file_read(files->item[0], out, e);
+    return file_read(files->item[0], FILE_MESSAGE, out, e);
 }
 
 /* Whether a pipe or a file is connected; neither a terminal nor /dev/null is read. */
@@ -35,7 +35,7 @@ static int add_file(const char *file, bool names, struct str *out, struct err *e
 {
     if (out->n) str_puts(out, "\n\n");
     if (names && strcmp(file, "-")) str_printf(out, "%s:\n", file);
-    return file_read(file, out, e);
+    return file_read(file, FILE_MESSAGE, out, e);
 }
 
 int input_document(const struct options *o, struct str *out, struct err *e)

@@ -243,7 +243,8 @@ static int set_default(struct models *k, const char *path, struct err *e)
                          real);
     }
     if (!rc) rc = path_config(&file, e);
-    if (!rc && access(str_get(&file), F_OK) == 0) rc = file_read(str_get(&file), &old, e);
+    if (!rc && access(str_get(&file), F_OK) == 0)
+        rc = file_read(str_get(&file), FILE_SETTINGS, &old, e);
     if (!rc) {
         replace_model(str_get(&old), real, &new);
         rc = write_config(str_get(&file), &new, e);

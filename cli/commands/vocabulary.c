@@ -128,7 +128,7 @@ static bool opens_turn(const cJSON *messages, const cJSON *said)
 static int talk_read(struct talk *t, const struct options *o, struct err *e)
 {
     struct str text = {0};
-    int rc = file_read(o->args[0], &text, e);
+    int rc = file_read(o->args[0], FILE_MESSAGE, &text, e);
     if (rc) return rc;
     t->json = cJSON_ParseWithLength(str_get(&text), text.n);
     str_release(&text);

@@ -77,6 +77,20 @@ static int wait_for(pid_t pid)
     }
 }
 
+/* A process of its own, which outlives this program, and removes what the editor leaves if nobody
+ * else will. */
+static void watch_child(struct edit_folder *f, const char *path, int in, int out)
+{
+    const pid_t parent = getppid(), editor = fork();
+    if (editor == 0) run_child(path, in, out);
+    signal(SIGHUP, SIG_IGN);
+    signal(SIGINT, SIG_IGN);
+    signal(SIGTERM, SIG_IGN);
+    const int status = editor > 0 ? wait_for(editor) : -1;
+    if (getppid() != parent) edit_folder_remove(f);
+    _exit(status < 0 ? 127 : status);
+}
+
 static int write_message(const char *path, const struct str *text, struct err *e)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -85,20 +99,21 @@ static int write_message(const char *path, const struct str *text, struct err *e
     return failed ? err_set(e, ERR_FAIL, "cannot write %s: %s", path, strerror(errno)) : 0;
 }
 
-int external_edit(struct str *text, int in, int out, struct err *e)
+int external_edit(struct str *text, bool secret, int in, int out, struct err *e)
 {
     struct edit_folder folder;
     struct str path = {0}, edited = {0};
-    int rc = edit_folder_make(&folder, e);
+    int rc = edit_folder_make(&folder, secret, e);
     if (rc) return rc;
     str_printf(&path, "%s/message.md", folder.path.data);
     rc = write_message(path.data, text, e);
     pid_t pid = rc ? -1 : fork();
+    if (pid == 0 && secret) watch_child(&folder, path.data, in, out);
     if (pid == 0) run_child(path.data, in, out);
     int status = pid > 0 ? wait_for(pid) : -1;
     if (!rc && status != 0)
         rc = err_set(e, ERR_FAIL, "the editor ended with status %d; set VISUAL or EDITOR", status);
-    if (!rc) rc = file_read(path.data, &edited, e);
+    if (!rc) rc = file_read(path.data, FILE_MESSAGE, &edited, e);
     if (!rc) {
         while (edited.n > 0 && edited.data[edited.n - 1] == '\n') edited.n--;
         str_clear(text);

@@ -135,7 +135,7 @@ static int add_model(struct options *o, struct resume *r, struct err *e)
     int rc = 0;
     bool has = !o->safe && o->engine.model && !model_settings_path(o->engine.model, &path, NULL) &&
                !access(str_get(&path), F_OK);
-    if (has) rc = file_read(str_get(&path), &r->model, e);
+    if (has) rc = file_read(str_get(&path), FILE_SETTINGS, &r->model, e);
     if (has && !rc && r->model.n)
         rc = options_parse_layer(o, OPTIONS_OF_MODEL, r->model.data, str_get(&path), e);
     str_release(&path);

@@ -53,7 +53,7 @@ void model_settings_read(const char *model, int *budget, char **heads)
     *heads = NULL;
     options_init(&o);
     if (!model_settings_path(model, &path, NULL) && !access(str_get(&path), F_OK) &&
-        !file_read(str_get(&path), &text, NULL) && text.n &&
+        !file_read(str_get(&path), FILE_SETTINGS, &text, NULL) && text.n &&
         !options_parse_config(&o, text.data, str_get(&path), NULL)) {
         *budget = o.session.plan.budget;
         *heads = o.engine.heads.path ? strdup(o.engine.heads.path) : NULL;

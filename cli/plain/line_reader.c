@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "cli/print/report.h"
 
 enum { PASTE_MS = 20 };
@@ -42,6 +43,10 @@ enum line_end line_reader_line(struct line_reader *r, struct str *line)
     str_clear(line);
     while (!take_line(r, searched, line)) {
         searched = r->input.n;
+        if (searched > file_max(FILE_MESSAGE)) {
+            r->error = EMSGSIZE;
+            return LINE_FAILED;
+        }
         if (report_interrupted()) return LINE_INTERRUPTED;
         ssize_t n = read(STDIN_FILENO, buffer, sizeof buffer);
         if (n < 0 && errno == EINTR) continue;

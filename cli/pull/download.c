@@ -56,7 +56,7 @@ static bool record_agrees(struct download *d, const struct str *record)
 {
     struct str text = {0};
     bool same = false;
-    if (!file_read(str_get(record), &text, NULL)) {
+    if (!file_read(str_get(record), FILE_SETTINGS, &text, NULL)) {
         cJSON *j = cJSON_Parse(str_get(&text));
         const char *sha256 = cJSON_GetStringValue(cJSON_GetObjectItem(j, "sha256"));
         const char *etag = cJSON_GetStringValue(cJSON_GetObjectItem(j, "etag"));

@@ -114,7 +114,7 @@ static int open_model(struct run *r, const char *model, const struct options *gi
 static int read_text(struct run *r, const char *path, struct err *e)
 {
     struct str text = {0};
-    int rc = file_read(path, &text, e);
+    int rc = file_read(path, FILE_DATA, &text, e);
     struct tokenizer_span span = {str_get(&text), text.n, false};
     if (!rc) rc = tokenizer_encode(r->engine->tokenizer, &span, 1, true, &r->ids, e);
     if (!rc && r->ids.n < 2)

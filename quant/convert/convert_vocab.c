@@ -522,7 +522,7 @@ static bool read_template(struct gguf_keys *k, const char *folder)
     struct str text = {0};
     struct err ignored; /* most folders have the template in another file */
     snprintf(path, sizeof path, "%s/chat_template.jinja", folder);
-    bool there = file_read(path, &text, &ignored) == 0 && text.n > 0;
+    bool there = file_read(path, FILE_MODEL, &text, &ignored) == 0 && text.n > 0;
     if (there) gguf_keys_str(k, "tokenizer.chat_template", str_get(&text));
     str_release(&text);
     return there;
@@ -599,7 +599,7 @@ static int take_vocab(struct gguf_keys *k, const char *folder, const cJSON *toke
                        "%s: no supported tokenizer: tokenizer.json is not of the byte-level BPE "
                        "kind (found: %s) and there is no tokenizer.model; download that file too",
                        folder, shown.text);
-    int rc = file_read(path, &model, e);
+    int rc = file_read(path, FILE_MODEL, &model, e);
     if (!rc) rc = convert_vocab_spm(k, str_get(&model), model.n, tokenizer, n_vocab, path, e);
     str_release(&model);
     return rc;

@@ -49,7 +49,7 @@ int json_read(cJSON **out, const char *path, struct err *e)
 {
     struct str text = {0};
     *out = NULL;
-    int rc = file_read(path, &text, e);
+    int rc = file_read(path, FILE_MODEL, &text, e);
     if (rc && e) e->code = ERR_FORMAT; /* an unreadable part of a model */
     if (!rc && text.n) replace_infinity(text.data);
     rc = rc ? ERR_FORMAT : json_parse(out, str_get(&text), text.n, path, e);

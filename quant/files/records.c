@@ -52,7 +52,7 @@ int records_open(struct records *r, const char *path, struct err *e)
 {
     struct stat st;
     *r = (struct records){.path = path, .line = 1};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &st)) {
         int rc = err_set(e, ERR_FAIL, "%s: %s", path, strerror(errno));
         if (fd >= 0) close(fd);

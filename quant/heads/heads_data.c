@@ -42,7 +42,7 @@ static int check_count(const struct heads_data *d, const char *hint, struct err 
 
 static int read_lines(struct heads_data *d, struct err *e)
 {
-    int rc = file_read(d->name, &d->text, e);
+    int rc = file_read(d->name, FILE_DATA, &d->text, e);
     for (size_t at = 0; !rc && at < d->text.n;) {
         const char *line = d->text.data + at, *end = memchr(line, '\n', d->text.n - at);
         size_t n = end ? (size_t)(end - line) : d->text.n - at;
@@ -68,7 +68,7 @@ static bool is_text(const char *s, size_t n)
 static int read_text(struct heads_data *d, const char *path, bool optional, struct err *e)
 {
     size_t at = d->text.n;
-    int rc = file_read(path, &d->text, e);
+    int rc = file_read(path, FILE_DATA, &d->text, e);
     if (rc) return rc;
     if (d->text.n > at && is_text(d->text.data + at, d->text.n - at)) return add_row(d, at, e);
     d->text.n = at;

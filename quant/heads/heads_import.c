@@ -30,7 +30,7 @@ struct import {
 static int map(struct import *m, struct err *e)
 {
     struct stat st;
-    int fd = open(m->from.path, O_RDONLY | O_CLOEXEC);
+    int fd = open(m->from.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &st)) {
         if (fd >= 0) close(fd);
         return err_set(e, ERR_FORMAT, "%s cannot be read: %m", m->from.path);

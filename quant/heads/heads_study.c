@@ -161,7 +161,7 @@ static int read_begun(const struct heads_study *s, int *next, size_t *n, struct 
     *next = 0;
     *n = 0;
     if (access(s->path, F_OK)) return 0;
-    int rc = file_read(s->path, &text, e);
+    int rc = file_read(s->path, FILE_DATA, &text, e);
     for (const char *end; !rc && (end = memchr(text.data + *n, '\n', text.n - *n));) {
         cJSON *row = NULL;
         int64_t passage, seed;

@@ -505,7 +505,7 @@ int transfer_import(struct store *s, const char *path, const char *name,
     if (store_is_file(s, path))
         return err_set(e, ERR_USAGE, "%s is the database in use; import needs another file", path);
     bool database = is_database(path);
-    int rc = database ? import_database(&im, key) : file_read(path, &text, e);
+    int rc = database ? import_database(&im, key) : file_read(path, FILE_MESSAGE, &text, e);
     if (!rc && !database) rc = import_text(&im, &text);
     const char *names = str_get(&im.names), *end = names + im.names.n;
     for (; !rc && each && names < end; names += strlen(names) + 1) each(ctx, names);

@@ -71,7 +71,7 @@ static bool read_named(const char *name, struct str *out)
 {
     char path[1024];
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    return !strstr(name, "..") && !file_read(path, out, NULL);
+    return !strstr(name, "..") && !file_read(path, FILE_DATA, out, NULL);
 }
 
 /* Of the file, whose bytes are in `file`. Large ones are hashed once: the hash is kept beside them.
@@ -84,7 +84,7 @@ static void sha256_of(const char *name, const struct str *file, char hex[65])
     char path[1024];
     struct str kept = {0};
     snprintf(path, sizeof path, "%s/.%s.sha256", folder, name);
-    if (file->n >= LARGE && !file_read(path, &kept, NULL) && kept.n == 64) {
+    if (file->n >= LARGE && !file_read(path, FILE_DATA, &kept, NULL) && kept.n == 64) {
         memcpy(hex, kept.data, 65);
     } else {
         crypto_hash_sha256(hash, (const unsigned char *)str_get(file), file->n);

@@ -183,7 +183,7 @@ static bool make(uint32_t i)
     snprintf(from, sizeof from, "%s/seeds/%s", folder, database ? PICK(databases) : PICK(exports));
     snprintf(path, sizeof path, "%s/try/file", folder);
     shell("rm -rf %s/try; mkdir %s/try", folder, folder);
-    if (file_read(from, &s, &e)) exit(1);
+    if (file_read(from, FILE_DATA, &s, &e)) exit(1);
     if (!database && random_below(2))
         change_json(&s);
     else if (!database || i % 2)
@@ -236,9 +236,9 @@ static const char *judge(int status, const char *arguments)
     struct err e;
     const char *why = NULL;
     snprintf(path, sizeof path, "%s/try/out", folder);
-    if (file_read(path, &out, &e)) exit(1);
+    if (file_read(path, FILE_DATA, &out, &e)) exit(1);
     snprintf(path, sizeof path, "%s/try/err", folder);
-    if (file_read(path, &said, &e)) exit(1);
+    if (file_read(path, FILE_DATA, &said, &e)) exit(1);
     int code = WEXITSTATUS(status);
     if (WIFSIGNALED(status))
         why = WTERMSIG(status) == SIGXCPU || WTERMSIG(status) == SIGKILL ? "hangs" : "a signal";
@@ -306,7 +306,7 @@ static void make_old(void)
     sqlite3 *db;
     snprintf(path, sizeof path, "%s/seeds/old.db", folder);
     unlink(path);
-    if (file_read("tests/golden/store-v6.sql", &sql, &e) || sqlite3_open(path, &db) ||
+    if (file_read("tests/golden/store-v6.sql", FILE_DATA, &sql, &e) || sqlite3_open(path, &db) ||
         sqlite3_exec(db, sql.data, NULL, NULL, NULL))
         exit(1);
     sqlite3_close(db);

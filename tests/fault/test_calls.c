@@ -190,7 +190,7 @@ static const char *bad_line(const char *dir)
     struct str text = {0};
     struct err e;
     snprintf(path, sizeof path, "%s/err", dir);
-    if (file_read(path, &text, &e)) return "no standard error";
+    if (file_read(path, FILE_DATA, &text, &e)) return "no standard error";
     while (text.n && text.data[text.n - 1] == '\n') text.data[--text.n] = 0;
     const char *line = strrchr(str_get(&text), '\n');
     snprintf(last, sizeof last, "%s", line ? line + 1 : str_get(&text));
@@ -207,8 +207,8 @@ static bool same_file(const char *dir, const char *name)
     struct err e;
     snprintf(a, sizeof a, "%s/%s", dir, name);
     snprintf(b, sizeof b, "%s/done/%s", folder, name);
-    bool same = !file_read(a, &x, &e) && !file_read(b, &y, &e) && x.n == y.n &&
-                !memcmp(str_get(&x), str_get(&y), x.n);
+    bool same = !file_read(a, FILE_DATA, &x, &e) && !file_read(b, FILE_DATA, &y, &e) &&
+                x.n == y.n && !memcmp(str_get(&x), str_get(&y), x.n);
     str_release(&x);
     str_release(&y);
     return same;

@@ -74,7 +74,7 @@ static void read_file(const char *name, struct str *out)
     char path[128];
     struct err e;
     snprintf(path, sizeof path, "%s/files/%s", folder, name);
-    if (file_read(path, out, &e)) fail_msg("%s", e.text);
+    if (file_read(path, FILE_DATA, out, &e)) fail_msg("%s", e.text);
 }
 
 static int setup(void **state)

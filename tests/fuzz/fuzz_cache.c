@@ -103,7 +103,7 @@ static void talk(struct saved *out, const char *policy)
     must(store_segment_each(store, 1, STORE_PIECES, take_entry, out, &e), &e);
     must(store_state_get(store, 1, &out->state, &e), &e);
     conversations_close(l);
-    must(file_read(path, &out->file, &e), &e);
+    must(file_read(path, FILE_DATA, &out->file, &e), &e);
     clean();
 }
 

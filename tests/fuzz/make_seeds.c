@@ -95,7 +95,7 @@ static void torch(void)
 {
     struct str file = {0};
     struct err e;
-    if (file_read("tests/golden/heads.bin", &file, &e)) {
+    if (file_read("tests/golden/heads.bin", FILE_DATA, &file, &e)) {
         fprintf(stderr, "%s\n", e.text);
         exit(1);
     }

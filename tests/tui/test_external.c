@@ -47,7 +47,7 @@ static void test_save(void **state)
     assert_int_equal(external_save(path, text, sizeof text - 1, &e), 0);
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
-    assert_int_equal(file_read(path, &found, &e), 0);
+    assert_int_equal(file_read(path, FILE_DATA, &found, &e), 0);
     assert_string_equal(found.data, text);
     str_release(&found);
     unlink(path);

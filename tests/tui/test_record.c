@@ -503,7 +503,7 @@ static void test_typed(void **state)
     for (int i = 0; i < 100; i++) str_puts(&typed, "\xe6\xbc\xa2");
     record_input(r, typed.data, typed.n);
     assert_int_equal(record_close(r, &e), 0);
-    assert_int_equal(file_read(path, &found, &e), 0);
+    assert_int_equal(file_read(path, FILE_DATA, &found, &e), 0);
     assert_non_null(strstr(found.data, "\"i\", \"a\"]\n"));
     assert_non_null(strstr(found.data, "\"i\", \"漢\xef\xbf\xbd"
                                        "b\"]\n"));

@@ -91,7 +91,7 @@ static cJSON *read_golden(void)
 {
     struct str text = {0};
     struct err e;
-    if (file_read("quant/demo/golden.json", &text, &e)) fail_msg("%s", e.text);
+    if (file_read("quant/demo/golden.json", FILE_DATA, &text, &e)) fail_msg("%s", e.text);
     cJSON *all = cJSON_Parse(str_get(&text));
     assert_true(cJSON_GetArraySize(all) > 0);
     str_release(&text);

@@ -70,7 +70,7 @@ static void keeps_what_it_proposes(void **state)
     assert_non_null(strstr(str_get(&note), "policy keydiff+global with 3,328 units per head"));
     assert_int_equal(model_settings_path(MODEL, &path, NULL), 0);
     assert_non_null(strstr(str_get(&note), str_get(&path)));
-    assert_int_equal(file_read(str_get(&path), &text, NULL), 0);
+    assert_int_equal(file_read(str_get(&path), FILE_DATA, &text, NULL), 0);
     assert_non_null(strstr(str_get(&text), "# " MODEL "\n"));
     options_init(&read);
     assert_int_equal(options_parse_config(&read, text.data, "settings", NULL), 0);

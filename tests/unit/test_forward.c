@@ -53,7 +53,7 @@ static void compare(const char *model, const char *golden, const char *weights, 
     int n_pos = read_ids(path, ids, POS_MAX);
     assert_true(n_pos >= 48);
     snprintf(file, sizeof file, "golden/logits/%s.logits.f32", golden);
-    assert_int_equal(file_read(data_path(path, sizeof path, file), &bytes, &e), 0);
+    assert_int_equal(file_read(data_path(path, sizeof path, file), FILE_DATA, &bytes, &e), 0);
     const float *expected = (const float *)(const void *)bytes.data; /* [n_pos][n_vocab] */
     size_t n_vocab = bytes.n / sizeof *expected / (size_t)n_pos;
 

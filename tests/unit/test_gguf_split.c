@@ -29,7 +29,7 @@ static const char *copy(int from, const char *name)
     char source[128];
     struct str bytes = {0};
     snprintf(source, sizeof source, PARTS "-%05d-of-00003.gguf", from);
-    assert_int_equal(file_read(source, &bytes, NULL), 0);
+    assert_int_equal(file_read(source, FILE_DATA, &bytes, NULL), 0);
     snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *f = fopen(path, "wb");
     assert_non_null(f);
@@ -86,7 +86,7 @@ static void has_the_bytes_of_its_parts(void **state)
         char path[128];
         struct str part = {0};
         snprintf(path, sizeof path, PARTS "-%05d-of-00003.gguf", i);
-        assert_int_equal(file_read(path, &part, &e), 0);
+        assert_int_equal(file_read(path, FILE_DATA, &part, &e), 0);
         assert_memory_equal(bytes + at, part.data, part.n);
         for (at += part.n; at % (64 << 10); at++) assert_int_equal(bytes[at], 0);
         str_release(&part);
@@ -142,7 +142,7 @@ static void opens_the_starts_of_files(void **state)
     char name[3][128];
     for (int i = 0; i < 3; i++) {
         snprintf(name[i], sizeof name[i], PARTS "-%05d-of-00003.gguf", i + 1);
-        assert_int_equal(file_read(name[i], &part[i], &e), 0);
+        assert_int_equal(file_read(name[i], FILE_DATA, &part[i], &e), 0);
         start[i] = (struct gguf_start){part[i].data, part[i].n - 20000, name[i]};
     }
     assert_int_equal(gguf_open(&whole, WHOLE, &e), 0);

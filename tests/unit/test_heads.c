@@ -93,7 +93,7 @@ static void golden_open(struct golden *g, struct trainer *t, const char *isa, in
 {
     struct str text = {0};
     struct err e;
-    if (file_read("tests/golden/heads.json", &text, &e)) fail_msg("%s", e.text);
+    if (file_read("tests/golden/heads.json", FILE_DATA, &text, &e)) fail_msg("%s", e.text);
     g->json = cJSON_Parse(str_get(&text));
     str_release(&text);
     assert_non_null(g->json);

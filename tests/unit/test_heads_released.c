@@ -92,7 +92,7 @@ static void scores_equal_pytorch(void **state)
     struct str text = {0};
     struct err e;
     (void)state;
-    if (file_read(RELEASED "scores.json", &text, &e)) fail_msg("%s", e.text);
+    if (file_read(RELEASED "scores.json", FILE_DATA, &text, &e)) fail_msg("%s", e.text);
     cJSON *json = cJSON_Parse(str_get(&text));
     for (int i = 0; i < N_FILES; i++)
         for (const char *const *isa = kn_isa_list(); *isa; isa++) {

@@ -59,11 +59,11 @@ static void equals_reference(void **state)
     struct str input = {0}, expected = {0};
     struct err e;
     if (!data_path(path, sizeof path, "golden/input.f32")) skip();
-    assert_int_equal(file_read(path, &input, &e), 0);
+    assert_int_equal(file_read(path, FILE_DATA, &input, &e), 0);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (!data_path(path, sizeof path, cases[i].file)) continue;
         str_clear(&expected);
-        assert_int_equal(file_read(path, &expected, &e), 0);
+        assert_int_equal(file_read(path, FILE_DATA, &expected, &e), 0);
         char *blocks = malloc(expected.n);
         cases[i].encode(blocks, (const float *)(void *)input.data, input.n / sizeof(float));
         assert_memory_equal(blocks, expected.data, expected.n);
@@ -292,12 +292,12 @@ static void never_overwrites(void **state)
     str_puts(&text, "precious");
     write_bytes(f->out, &text);
     assert_int_equal(run(f, NULL, false), 2);
-    assert_int_equal(file_read(f->out, &after, &e), 0);
+    assert_int_equal(file_read(f->out, FILE_DATA, &after, &e), 0);
     assert_string_equal(after.data, "precious");
     write_input(f, NAN); /* fails in the middle: the old file stays */
     assert_int_equal(run(f, NULL, true), 3);
     str_clear(&after);
-    assert_int_equal(file_read(f->out, &after, &e), 0);
+    assert_int_equal(file_read(f->out, FILE_DATA, &after, &e), 0);
     assert_string_equal(after.data, "precious");
     assert_int_equal(access(f->tmp, F_OK), -1);
     str_release(&text);

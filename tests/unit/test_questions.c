@@ -263,7 +263,7 @@ static void every_metric_equals_the_program_it_is_from(void **state)
     struct str text = {0}, names = {0};
     struct err e;
     int n_wrong = 0;
-    assert_int_equal(file_read("tests/golden/metrics.json", &text, &e), 0);
+    assert_int_equal(file_read("tests/golden/metrics.json", FILE_DATA, &text, &e), 0);
     cJSON *all = cJSON_Parse(str_get(&text));
     const cJSON *pair, *pairs = cJSON_GetObjectItem(all, "pairs");
     metric_names(&names);

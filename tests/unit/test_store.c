@@ -849,7 +849,7 @@ static bool is_readable(const struct fixture *f, const char *word)
     for (int i = 0; i < 2; i++) {
         struct str path = {0}, bytes = {0};
         str_printf(&path, "%s%s", f->path, ends[i]);
-        ok(file_read(path.data, &bytes, &err));
+        ok(file_read(path.data, FILE_DATA, &bytes, &err));
         found = found || memmem(str_get(&bytes), bytes.n, word, strlen(word));
         str_release(&path);
         str_release(&bytes);

@@ -18,7 +18,7 @@ static void open_older(struct fixture *f, int version)
     store_close(f->s);
     f->s = NULL;
     snprintf(f->path, sizeof f->path, "%s/old.db", f->folder);
-    if (file_read(path, &sql, &err)) fail_msg("%s", err.text);
+    if (file_read(path, FILE_DATA, &sql, &err)) fail_msg("%s", err.text);
     tamper(f, sql.data);
     str_release(&sql);
     reopen(f);
@@ -161,7 +161,7 @@ static void a_damaged_older_source(void **state)
     sqlite3 *db;
     sqlite3_stmt *q;
     snprintf(path, sizeof path, "%s/old.db", f->folder);
-    if (file_read("tests/golden/store-v6.sql", &sql, &err)) fail_msg("%s", err.text);
+    if (file_read("tests/golden/store-v6.sql", FILE_DATA, &sql, &err)) fail_msg("%s", err.text);
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, sql.data, NULL, NULL, NULL), SQLITE_OK);
     assert_int_equal(sqlite3_prepare_v2(db,
@@ -290,7 +290,7 @@ static void foreign_objects_are_refused(void **state)
     begin_named(f, "a");
     store_close(f->s);
     f->s = NULL;
-    ok(file_read(f->path, &good, &err));
+    ok(file_read(f->path, FILE_DATA, &good, &err));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char said[64];
         struct str sql = {0};
@@ -313,7 +313,7 @@ static void foreign_objects_are_refused(void **state)
 static void assert_same_file(const char *path, const struct str *before)
 {
     struct str now = {0};
-    ok(file_read(path, &now, &err));
+    ok(file_read(path, FILE_DATA, &now, &err));
     assert_int_equal(now.n, before->n);
     assert_memory_equal(now.data, before->data, now.n);
     str_release(&now);
@@ -345,9 +345,9 @@ static void a_source_is_only_read(void **state)
         struct store *source;
         char path[64];
         snprintf(path, sizeof path, "tests/golden/store-v%d.sql", cases[i].version);
-        ok(file_read(path, &sql, &err));
+        ok(file_read(path, FILE_DATA, &sql, &err));
         tamper(f, sql.data);
-        ok(file_read(f->path, &before, &err));
+        ok(file_read(f->path, FILE_DATA, &before, &err));
         chmod(f->path, 0444);
         chmod(folder, 0555);
         ok(store_open_source(&source, f->path, NULL, &err));

@@ -200,7 +200,7 @@ static void made_by_others(void **state)
     struct store_key key = {ask, &p, false};
     struct str sql = {0};
     char *text;
-    if (file_read("tests/golden/store-sealed.sql", &sql, &err)) fail_msg("%s", err.text);
+    if (file_read("tests/golden/store-sealed.sql", FILE_DATA, &sql, &err)) fail_msg("%s", err.text);
     store_close(f->s);
     f->s = NULL;
     snprintf(f->path, sizeof f->path, "%s/others.db", f->folder);

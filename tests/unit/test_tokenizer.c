@@ -101,7 +101,8 @@ static struct str slurp(const char *name, const char *suffix)
     struct str s = {0};
     struct err e;
     snprintf(file, sizeof file, "vocabs/%s%s", name, suffix);
-    if (!data_path(path, sizeof path, file) || file_read(path, &s, &e)) fail_msg("no %s", file);
+    if (!data_path(path, sizeof path, file) || file_read(path, FILE_DATA, &s, &e))
+        fail_msg("no %s", file);
     return s;
 }
 

@@ -21,7 +21,7 @@ static int setup(void **state)
 {
     (void)state;
     struct err e;
-    return file_read("tests/golden/heads.bin", &file, &e);
+    return file_read("tests/golden/heads.bin", FILE_DATA, &file, &e);
 }
 
 static int teardown(void **state)
@@ -193,7 +193,8 @@ static void nested_tensors_are_named(void **state)
     struct torch_file *f;
     struct err e;
     (void)state;
-    if (file_read("tests/golden/released/fast-kvzip.pt", &nested, &e)) fail_msg("%s", e.text);
+    if (file_read("tests/golden/released/fast-kvzip.pt", FILE_DATA, &nested, &e))
+        fail_msg("%s", e.text);
     if (torch_file_open(&f, nested.data, nested.n, "nested", &e)) fail_msg("%s", e.text);
     assert_int_equal(torch_file_n(f), 14);
     for (int i = 0; i < 2; i++) {

@@ -13,6 +13,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "base/file.h"
 #include "base/utf8_width.h"
 #include "cli/commands/commands.h"
 #include "cli/options/options.h"
@@ -47,7 +48,7 @@ static int broken(const struct replay *r, struct err *e)
 /* 1 = a line was read, 0 = the end. */
 static int next_line(struct replay *r)
 {
-    ssize_t n = getline(&r->line, &r->cap, r->f);
+    ssize_t n = file_line(r->f, FILE_MESSAGE, &r->line, &r->cap);
     r->n_lines++;
     return n > 0;
 }
@@ -250,8 +251,7 @@ int cmd_replay(const struct options *o)
     const char *const svg = o->replay.svg, *const animation = o->replay.animation;
     const bool light = strcmp(o->chat.background, "light") == 0;
     int rc = choose(o, &r, made, &e);
-    if (!rc && !(r.f = fopen(r.path, "re")))
-        rc = err_set(&e, ERR_FAIL, "cannot read %s: %s", r.path, strerror(errno));
+    if (!rc && !(r.f = file_open(r.path, FILE_MESSAGE, &e))) rc = ERR_FAIL;
     if (!rc && svg) rc = draw(&r, svg, false, light, &e);
     if (!rc && animation) rc = draw(&r, animation, true, light, &e);
     if (!rc && !svg && !animation && !o->chat.record) rc = show(&r, &e);

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 
 static void push(struct history *h, const char *text, size_t n)
@@ -47,13 +48,13 @@ static void escape(const char *text, size_t n, struct str *out)
 
 static void load(struct history *h)
 {
-    FILE *f = fopen(h->path, "re");
+    FILE *f = file_open(h->path, FILE_SETTINGS, NULL);
     char *line = NULL;
     size_t cap = 0;
     ssize_t n;
     struct str text = {0};
     if (!f) return;
-    while ((n = getline(&line, &cap, f)) > 0) {
+    while ((n = file_line(f, FILE_MESSAGE, &line, &cap)) > 0) {
         if (line[n - 1] == '\n') n--;
         unescape(line, (size_t)n, &text);
         if (text.n) push(h, text.data, text.n);

@@ -71,7 +71,8 @@ static bool to_terminal(const char *text, size_t n, int terminal)
     return true;
 }
 
-int clipboard_copy(const char *text, size_t n, int terminal, char how[256], struct err *e)
+int clipboard_copy(const char *text, size_t n, bool secret, int terminal, char how[256],
+                   struct err *e)
 {
     struct str out = {0};
     int rc = 0;
@@ -82,6 +83,10 @@ int clipboard_copy(const char *text, size_t n, int terminal, char how[256], stru
     }
     if (terminal_is_polite() && n <= OSC52_BASE64_MAX / 4 * 3 && to_terminal(text, n, terminal)) {
         snprintf(how, 256, "to the terminal's clipboard, if it supports OSC 52");
+    } else if (secret) {
+        rc = err_set(e, ERR_FAIL,
+                     "no clipboard takes the text, and of a private or encrypted conversation no "
+                     "file is written; /save FILE does");
     } else {
         rc = path_state("copied", &out, e);
         if (!rc) {

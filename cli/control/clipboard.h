@@ -1,8 +1,9 @@
 /* clipboard: copies text to where the user can paste it: tmux's buffer, the terminal's clipboard
- * (OSC 52), or a file that only its owner can read. */
+ * (OSC 52), or a file that only its owner can read, unless it is secret. */
 #ifndef RETAIN_CLI_CONTROL_CLIPBOARD_H
 #define RETAIN_CLI_CONTROL_CLIPBOARD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
@@ -10,7 +11,8 @@
 
 /* terminal: its descriptor; -1: standard error, if that is a terminal. `how` says where the text
  * was copied to. */
-int clipboard_copy(const char *text, size_t n, int terminal, char how[256], struct err *e);
+int clipboard_copy(const char *text, size_t n, bool secret, int terminal, char how[256],
+                   struct err *e);
 
 /* The sequence that makes a terminal take the text. */
 void clipboard_osc52(const char *text, size_t n, struct str *out);

@@ -6,17 +6,31 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/options/paths.h"
 
-#define PREFIX "edit-"
+static const char *prefix(bool in_memory)
+{
+    return in_memory ? "retain-edit-" : "edit-";
+}
 
-/* Opens and locks a folder; -1 = it is in use, or is none. */
+/* Appends the folder that folders are made in; nothing is created. */
+static int place(bool in_memory, struct str *out, struct err *e)
+{
+    const char *run = getenv("XDG_RUNTIME_DIR");
+    if (!in_memory) return path_state_find("", out, e);
+    str_printf(out, "%s/", run && *run ? run : "/dev/shm");
+    return 0;
+}
+
+/* Opens and locks a folder of this user; -1 = it is in use, or is none. */
 static int take(const char *path)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB)) {
+    struct stat st;
+    if (fd >= 0 && (fstat(fd, &st) || st.st_uid != geteuid() || flock(fd, LOCK_EX | LOCK_NB))) {
         close(fd);
         fd = -1;
     }
@@ -33,10 +47,12 @@ static void remove_folder(const char *path)
     rmdir(path);
 }
 
-int edit_folder_make(struct edit_folder *f, struct err *e)
+int edit_folder_make(struct edit_folder *f, bool in_memory, struct err *e)
 {
     *f = (struct edit_folder){.fd = -1};
-    int rc = path_state(PREFIX "XXXXXX", &f->path, e);
+    int rc = place(in_memory, &f->path, e);
+    if (!rc) str_printf(&f->path, "%sXXXXXX", prefix(in_memory));
+    if (!rc && !in_memory) rc = path_make_folders(f->path.data, e);
     if (!rc && !mkdtemp(f->path.data)) /* 0700 */
         rc = err_set(e, ERR_FAIL, "cannot make folder %s: %s", f->path.data, strerror(errno));
     if (!rc) f->fd = take(f->path.data);
@@ -55,14 +71,13 @@ void edit_folder_remove(struct edit_folder *f)
     str_release(&f->path);
 }
 
-void edit_folders_clean(void)
+static void clean(bool in_memory)
 {
     struct str path = {0};
-    struct err ignored;
-    DIR *state = path_state_find("", &path, &ignored) ? NULL : opendir(path.data);
+    DIR *state = place(in_memory, &path, NULL) ? NULL : opendir(path.data);
     size_t n = path.n;
     for (struct dirent *d; state && (d = readdir(state));) {
-        if (strncmp(d->d_name, PREFIX, strlen(PREFIX)) != 0) continue;
+        if (strncmp(d->d_name, prefix(in_memory), strlen(prefix(in_memory))) != 0) continue;
         path.n = n;
         str_puts(&path, d->d_name);
         int fd = take(path.data);
@@ -72,4 +87,10 @@ void edit_folders_clean(void)
     }
     if (state) closedir(state);
     str_release(&path);
+}
+
+void edit_folders_clean(void)
+{
+    clean(false);
+    clean(true);
 }

@@ -4,6 +4,8 @@
 #ifndef RETAIN_CLI_CONTROL_EDIT_FOLDER_H
 #define RETAIN_CLI_CONTROL_EDIT_FOLDER_H
 
+#include <stdbool.h>
+
 #include "base/err.h"
 #include "base/str.h"
 
@@ -12,8 +14,9 @@ struct edit_folder {
     int fd; /* holds the lock */
 };
 
-/* After an error nothing need be removed. */
-int edit_folder_make(struct edit_folder *f, struct err *e);
+/* After an error nothing need be removed. in_memory: in $XDG_RUNTIME_DIR or /dev/shm, which no disk
+ * keeps. */
+int edit_folder_make(struct edit_folder *f, bool in_memory, struct err *e);
 /* With its files. */
 void edit_folder_remove(struct edit_folder *f);
 

@@ -2,14 +2,16 @@
 #ifndef RETAIN_CLI_CONTROL_EXTERNAL_H
 #define RETAIN_CLI_CONTROL_EXTERNAL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
 #include "base/str.h"
 
 /* Edits the text with $VISUAL, $EDITOR or vi on the terminal behind `in` and `out`; -1: on standard
- * input and output. ERR_FAIL leaves the text unchanged. */
-int external_edit(struct str *text, int in, int out, struct err *e);
+ * input and output. ERR_FAIL leaves the text unchanged. secret: the text is in memory
+ * meanwhile, and is removed when the editor ends, even if this program was killed. */
+int external_edit(struct str *text, bool secret, int in, int out, struct err *e);
 
 /* Writes all n bytes; -1 = failed, see errno. */
 int external_write(int fd, const char *text, size_t n);

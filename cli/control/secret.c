@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -119,6 +120,7 @@ static int from_terminal(bool fresh, char out[CONVERSATIONS_PASSPHRASE_MAX], str
 static int ask(void *ctx, bool fresh, char *out, struct err *e)
 {
     const struct options *o = ctx;
+    secret_hide_memory();
     if (o->store.passphrase) {
         memcpy(out, o->store.passphrase, CONVERSATIONS_PASSPHRASE_MAX);
         return 0;
@@ -127,10 +129,21 @@ static int ask(void *ctx, bool fresh, char *out, struct err *e)
     return from_terminal(fresh, out, e);
 }
 
+bool secret_talk(const struct options *o, const struct conversations *l)
+{
+    return o->session.private_mode || conversations_is_encrypted(l);
+}
+
+void secret_hide_memory(void)
+{
+    prctl(PR_SET_DUMPABLE, 0);
+}
+
 int secret_open_library(struct conversations **out, const struct options *o, const char *path,
                         struct err *e)
 {
     struct conversations_key key = {ask, (void *)(uintptr_t)o, o->store.encrypt};
+    if (o->session.private_mode) secret_hide_memory();
     return conversations_open_key(out, path, &key, e);
 }
 

@@ -2,6 +2,8 @@
 #ifndef RETAIN_CLI_CONTROL_SECRET_H
 #define RETAIN_CLI_CONTROL_SECRET_H
 
+#include <stdbool.h>
+
 #include "base/err.h"
 
 struct conversations;
@@ -15,6 +17,11 @@ int secret_open_library(struct conversations **out, const struct options *o, con
 /* The same for reading only: a missing file is an empty list, and is not created. */
 int secret_open_reading(struct conversations **out, const struct options *o, const char *path,
                         struct err *e);
+
+/* Whether the talk leaves no text on a disk: it is private, or the conversations are encrypted. */
+bool secret_talk(const struct options *o, const struct conversations *l);
+/* No core file of this process, and no debugger of this user, sees its memory from now on. */
+void secret_hide_memory(void);
 
 /* Call before a screen is opened: asks now if a passphrase will be needed, and sets
  * o->store.passphrase. The caller ends with secret_wipe. */

@@ -6,6 +6,7 @@
 #include "cli/control/conversation_table.h"
 #include "cli/control/external.h"
 #include "cli/control/model_list.h"
+#include "cli/control/secret.h"
 #include "cli/plain/plain_parts.h"
 #include "cli/plain/session_print.h"
 #include "cli/print/num.h"
@@ -81,6 +82,11 @@ static int choose_model(struct plain *p, struct request *q, struct err *e)
     return plain_run_request(p, q, e);
 }
 
+static bool is_secret(const struct plain *p)
+{
+    return secret_talk(&p->settings.options, p->control.parts.library);
+}
+
 /* Without a text, the last answer is edited in $VISUAL or $EDITOR. */
 static int amend(struct plain *p, struct request *q, struct err *e)
 {
@@ -88,7 +94,7 @@ static int amend(struct plain *p, struct request *q, struct err *e)
     if (q->text.n == 0 && !p->interactive) return err_set(e, ERR_USAGE, "/answer TEXT");
     if (q->text.n == 0) {
         str_append(&q->text, str_get(&p->last), p->last.n);
-        rc = external_edit(&q->text, -1, -1, e);
+        rc = external_edit(&q->text, is_secret(p), -1, -1, e);
     }
     if (!rc) rc = plain_run_request(p, q, e);
     if (rc) return rc;
@@ -167,7 +173,7 @@ static int copy(struct plain *p, const char *what, struct err *e)
     char how[256];
     int rc = strcmp(what, "all") == 0 ? export_talk(p, &text, e)
                                       : control_copied(&p->last, what, &text, e);
-    if (!rc) rc = clipboard_copy(str_get(&text), text.n, -1, how, e);
+    if (!rc) rc = clipboard_copy(str_get(&text), text.n, is_secret(p), -1, how, e);
     if (!rc) report_note("copied %zu bytes %s", text.n, how);
     str_release(&text);
     return rc;
@@ -187,7 +193,7 @@ static int save(struct plain *p, const char *path, struct err *e)
 static int say_edited(struct plain *p, struct err *e)
 {
     if (!p->interactive) return err_set(e, ERR_USAGE, "there is no terminal for an editor");
-    int rc = external_edit(&p->edited, -1, -1, e);
+    int rc = external_edit(&p->edited, is_secret(p), -1, -1, e);
     if (!rc && p->edited.n) rc = plain_say(p, p->edited.data, p->edited.n, e);
     if (!rc) str_clear(&p->edited);
     return rc;

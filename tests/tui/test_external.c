@@ -74,7 +74,7 @@ static void test_edit_folders(void **state)
     assert_non_null(left);
     fclose(left);
     struct edit_folder used;
-    assert_int_equal(edit_folder_make(&used, &e), 0);
+    assert_int_equal(edit_folder_make(&used, false, &e), 0);
     edit_folders_clean();
     snprintf(made, sizeof made, "%s/retain/edit-left", base);
     assert_int_equal(access(made, F_OK), -1);
@@ -83,8 +83,13 @@ static void test_edit_folders(void **state)
 
     setenv("VISUAL", "f() { echo changed >\"$1\"; cp \"$1\" \"$1~\"; }; f", 1);
     str_puts(&text, "a message");
-    if (external_edit(&text, -1, -1, &e)) fail_msg("%s", e.text);
+    if (external_edit(&text, false, -1, -1, &e)) fail_msg("%s", e.text);
     assert_string_equal(str_get(&text), "changed");
+    /* A secret one is in memory meanwhile: neither the text nor a backup was below the folder. */
+    setenv("XDG_RUNTIME_DIR", base, 1);
+    setenv("VISUAL", "f() { ls \"$XDG_STATE_HOME/retain\" >\"$1\"; }; f", 1);
+    if (external_edit(&text, true, -1, -1, &e)) fail_msg("%s", e.text);
+    assert_string_equal(str_get(&text), "");
     snprintf(command, sizeof command, "rmdir '%s/retain' '%s'", base, base);
     assert_int_equal(system(command), 0); /* nothing is in them */
     str_release(&text);

@@ -5,6 +5,7 @@
 
 #include "cli/control/clipboard.h"
 #include "cli/control/external.h"
+#include "cli/control/secret.h"
 #include "cli/print/sanitize.h"
 #include "tui/chat/list_actions.h"
 #include "tui/chat/ui_parts.h"
@@ -80,7 +81,7 @@ static void copy_text(struct ui *u, const char *text, size_t n)
 {
     char how[256];
     struct err e = {0};
-    if (clipboard_copy(text, n, term_out(), how, &e))
+    if (clipboard_copy(text, n, secret_talk(u->o, u->library), term_out(), how, &e))
         app_flash(&u->app, "%.150s", e.text);
     else
         app_flash(&u->app, "copied %zu bytes %.100s", n, how);
@@ -112,7 +113,7 @@ static void edit_outside(struct ui *u)
     struct err e = {0};
     app_draft(&u->app, &text);
     screen_leave(&u->screen);
-    int rc = external_edit(&text, term_in(), term_out(), &e);
+    int rc = external_edit(&text, secret_talk(u->o, u->library), term_in(), term_out(), &e);
     screen_return(&u->screen);
     desktop_forget(&u->desktop);
     if (rc)

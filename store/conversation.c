@@ -381,6 +381,18 @@ int store_conversation_forget(struct store *s, int64_t id, const char *name, str
     return db_leave(s, own, rc, doing, e);
 }
 
+int store_conversation_remove(struct store *s, int64_t id, struct err *e)
+{
+    static const char doing[] = "removing a conversation";
+    struct store_conversation c;
+    bool own;
+    int rc = db_enter(s, &own, doing, e);
+    if (rc) return rc;
+    rc = db_conversation_by_id(s, id, &c, doing, e);
+    if (rc > 0) rc = purge_one(s, id, doing, e);
+    return db_leave(s, own, rc, doing, e);
+}
+
 int store_purge(struct store *s, int64_t keep_ms, int64_t *n, struct err *e)
 {
     static const char doing[] = "removing deleted conversations";

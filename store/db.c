@@ -54,8 +54,8 @@ static const char *const statements[DB_STATEMENTS] = {
     [DB_STATE_GET] = "SELECT text, digest FROM state WHERE conversation = ?1",
     [DB_STATE_PUT] = "INSERT INTO state (conversation, text, digest) VALUES (?1, ?2, ?3) "
                      "ON CONFLICT (conversation) DO UPDATE SET text = ?2, digest = ?3",
-    [DB_MESSAGE_COUNTS] = "SELECT n_messages, n_turns FROM conversation "
-                          "WHERE id = ?1 AND deleted_ms IS NULL",
+    [DB_MESSAGE_COUNTS] = "SELECT n_messages, n_turns, deleted_ms IS NULL FROM conversation "
+                          "WHERE id = ?1",
     [DB_MESSAGE_ADD] = "INSERT INTO message (origin, role, created_ms, text, tokens, digest, "
                        "settings, thought, thought_tokens, thought_ms) "
                        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",

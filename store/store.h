@@ -132,6 +132,8 @@ int store_conversation_count(struct store *s, int64_t *n, struct err *e);
 int store_conversation_rename(struct store *s, int64_t id, const char *name, struct err *e);
 /* Permanently removes a conversation that has no messages, if it still has that name. */
 int store_conversation_forget(struct store *s, int64_t id, const char *name, struct err *e);
+/* Permanently removes it; nothing happens if it does not exist. */
+int store_conversation_remove(struct store *s, int64_t id, struct err *e);
 /* Hides it and frees its name, until it is restored or purged. */
 int store_conversation_delete(struct store *s, int64_t id, struct err *e);
 /* Restores the conversation of that name that was deleted last, as new_name if that is not NULL.
@@ -149,6 +151,9 @@ int store_purge(struct store *s, int64_t keep_ms, int64_t *n, struct err *e);
 int store_conversation_copy(struct store *from, int64_t id, int64_t n_messages, int64_t seq,
                             struct store *to, const char *name, struct store_conversation *out,
                             struct err *e);
+/* Inside store_begin: replaces the messages and the cache of a conversation by those of another one
+ * of the same store, which keeps them, too. */
+int store_conversation_take(struct store *s, int64_t from, int64_t id, struct err *e);
 /* Sets the times of an imported conversation. */
 int store_conversation_times(struct store *s, int64_t id, int64_t created_ms, int64_t updated_ms,
                              struct err *e);

@@ -57,14 +57,18 @@ struct counts {
     int64_t n_messages, n_turns;
 };
 
-/* The conversation's counts before a message is added. */
-static int count_messages(struct store *s, int64_t conversation, struct counts *out,
+/* The conversation's counts. adds: before a message is added, which a deleted one does not take. */
+static int count_messages(struct store *s, int64_t conversation, bool adds, struct counts *out,
                           const char *doing, struct err *e)
 {
     sqlite3_stmt *q = s->statements[DB_MESSAGE_COUNTS];
     sqlite3_bind_int64(q, 1, conversation);
     int rc = db_step(s, q, doing, e);
     if (rc < 0) return rc;
+    if (rc && adds && !sqlite3_column_int(q, 2)) {
+        db_reset(q);
+        rc = 0;
+    }
     if (!rc)
         return err_set(e, ERR_FAIL,
                        "%s: there is no conversation with number %lld; was it deleted in another "
@@ -175,7 +179,7 @@ int store_message_add(struct store *s, int64_t conversation, struct store_messag
     bool own, now = !m->created_ms;
     int rc = db_enter(s, &own, doing, e);
     if (rc) return rc;
-    rc = count_messages(s, conversation, &counts, doing, e);
+    rc = count_messages(s, conversation, true, &counts, doing, e);
     if (!rc) {
         m->seq = counts.n_messages;
         if (now) m->created_ms = db_now_ms();
@@ -365,7 +369,7 @@ static int walk_messages(struct walk *w)
     if (rc) return rc;
     /* The count is stored separately, so a missing last message is noticed too. */
     struct counts counts;
-    rc = count_messages(w->store, w->conversation, &counts, reading, w->err);
+    rc = count_messages(w->store, w->conversation, false, &counts, reading, w->err);
     return !rc && counts.n_messages > n ? pass_damaged(w, n, STORE_SYSTEM, NULL) : rc;
 }
 
@@ -694,7 +698,7 @@ static int share_messages(struct copy *c, int64_t id, const char *title)
     struct counts counts;
     sqlite3_stmt *q = NULL;
     int64_t n = 0;
-    int rc = count_messages(s, id, &counts, doing, c->e);
+    int rc = count_messages(s, id, false, &counts, doing, c->e);
     if (!rc)
         rc = db_prepare(s,
                         "SELECT t.seq, t.message, m.origin, m.digest, t.digest FROM transcript "
@@ -711,7 +715,7 @@ static int share_messages(struct copy *c, int64_t id, const char *title)
     int64_t expected = c->n_messages < counts.n_messages ? c->n_messages : counts.n_messages;
     if (!rc && n < expected) rc = damaged(s, "message", n, id, c->e);
     if (!rc) rc = recount(s, c->made->id, doing, c->e);
-    if (!rc) rc = count_messages(s, c->made->id, &counts, doing, c->e);
+    if (!rc) rc = count_messages(s, c->made->id, false, &counts, doing, c->e);
     if (rc || counts.n_turns == 0) return rc;
     return db_conversation_label(s, c->made->id, c->made->name, title, doing, c->e);
 }
@@ -784,4 +788,14 @@ int store_conversation_copy(struct store *from, int64_t id, int64_t n_messages, 
     if (!rc) rc = db_conversation_by_id(to, out->id, out, doing, e);
     store_end_reading(from);
     return db_leave(to, own, rc < 0 ? rc : 0, doing, e);
+}
+
+int store_conversation_take(struct store *s, int64_t from, int64_t id, struct err *e)
+{
+    struct store_conversation own;
+    struct copy c = {s, s, INT64_MAX, INT64_MAX, &own, e};
+    int rc = store_rewind(s, id, 0, -1, e);
+    if (!rc) rc = db_conversation_by_id(s, id, &own, "looking for the conversation", e);
+    if (rc > 0) rc = share_messages(&c, from, own.title);
+    return rc ? rc : share_cache(&c, from);
 }

@@ -559,6 +559,16 @@ static int switch_to(struct run *r, const char *name)
     return change(r, name, NULL);
 }
 
+/* The tokens that the model would read, as the cost. */
+static void ask_model(struct run *r, const char *path, const struct session_stats *st)
+{
+    const struct control *c = r->c;
+    int64_t cost = c->options.session.private_mode
+                       ? 0
+                       : resume_cost(c->parts.library, c->name, *path ? path : NULL, st->n_tokens);
+    emit(r->ev, (struct event){.kind = EVENT_QUESTION, .cost = {cost, st->n_turns, cost > 0}});
+}
+
 static int run_model(struct run *r, const struct request *q)
 {
     struct session_stats st;
@@ -574,8 +584,7 @@ static int run_model(struct run *r, const struct request *q)
     if (e.code)
         emit_error(r->ev, EVENT_FAILED, &e);
     else if (!q->agreed)
-        emit(r->ev, (struct event){.kind = EVENT_QUESTION,
-                                   .cost = {st.n_tokens, st.n_turns, st.n_tokens > 0}});
+        ask_model(r, str_get(&path), &st);
     else
         rc = change(r, r->c->options.session.private_mode ? "" : r->c->name, str_get(&path));
     str_release(&path);

@@ -15,6 +15,7 @@
 #include "cli/print/report.h"
 #include "runtime/forward/engine.h"
 #include "runtime/model/demo.h"
+#include "runtime/model/model.h"
 #include "runtime/session/conversations.h"
 
 #define DIGEST_SHOWN 12 /* hex digits of a digest that a message shows */
@@ -39,13 +40,23 @@ void resume_demo(struct options *o)
 
 /* ---- the conversation's model ---------------------------------------------------------------- */
 
-static bool is_demo(const struct conversations_origin *from)
+static void demo_digest(struct str *out)
 {
     uint8_t digest[DIGEST_BYTES];
     char hex[DIGEST_HEX];
     digest_make(digest, demo_model, (size_t)(demo_model_end - demo_model));
     digest_hex(hex, digest);
-    return !strcmp(from->model, hex) || !strcmp(from->model_name, DEMO_MODEL_SHORT);
+    str_puts(out, hex);
+}
+
+/* Also of an older version. */
+static bool is_demo(const struct conversations_origin *from)
+{
+    struct str digest = {0};
+    demo_digest(&digest);
+    bool is = !strcmp(from->model, str_get(&digest)) || !strcmp(from->model_name, DEMO_MODEL_TITLE);
+    str_release(&digest);
+    return is;
 }
 
 struct search {
@@ -112,19 +123,40 @@ static void read_digest(const struct options *o, struct conversations *l, struct
     engine_close(g);
 }
 
-/* Whether the model of o is the conversation's. */
+/* Of the demo, or of a file that was used before; else nothing. */
+static void known_digest(const char *model, struct conversations *l, struct str *out)
+{
+    char *real = model ? realpath(model, NULL) : NULL;
+    struct search s = {.path = real};
+    if (!model) demo_digest(out);
+    if (real) conversations_models(l, NULL, look_at, &s, NULL);
+    str_append(out, str_get(&s.found), s.found.n);
+    free(real);
+    str_release(&s.found);
+}
+
+/* Whether the model of o is the conversation's. A file that cannot be read counts as the same:
+ * opening it says why. */
 static bool is_same_model(const struct options *o, struct conversations *l,
                           const struct conversations_origin *from)
 {
+    struct str digest = {0};
     if (!o->engine.model) return is_demo(from);
-    char *real = realpath(o->engine.model, NULL);
-    struct search s = {.path = real};
-    if (real) conversations_models(l, NULL, look_at, &s, NULL);
-    if (real && !s.found.n) read_digest(o, l, &s.found);
-    bool same = !s.found.n || !strcmp(str_get(&s.found), from->model);
-    free(real);
-    str_release(&s.found);
+    known_digest(o->engine.model, l, &digest);
+    if (!digest.n) read_digest(o, l, &digest);
+    bool same = !digest.n || !strcmp(str_get(&digest), from->model);
+    str_release(&digest);
     return same;
+}
+
+int64_t resume_cost(struct conversations *l, const char *name, const char *model, int64_t n_tokens)
+{
+    struct str digest = {0};
+    int64_t cost;
+    known_digest(model, l, &digest);
+    if (conversations_read_cost(l, name, str_get(&digest), &cost, NULL)) cost = n_tokens;
+    str_release(&digest);
+    return cost;
 }
 
 /* ---- layers ---------------------------------------------------------------------------------- */
@@ -157,17 +189,15 @@ static void add_conversation(struct options *o, const struct conversations_origi
         if (options_from(o, own[i]) == OPTIONS_CONVERSATION) options_unset(o, own[i]);
 }
 
-static void tell_change(const struct options *o, const struct conversations_origin *from,
-                        struct str *out)
+static void tell_change(const struct options *o, struct conversations *l,
+                        const struct conversations_origin *from, struct str *out)
 {
-    char tokens[NUM_MAX];
-    const char *slash = o->engine.model ? strrchr(o->engine.model, '/') : NULL;
-    str_printf(out, "%s was made with %s; %s reads its %s tokens again", from->name,
-               *from->model_name ? from->model_name : "another model",
-               slash             ? slash + 1
-               : o->engine.model ? o->engine.model
-                                 : "the demo",
-               num_exact(from->n_tokens, tokens));
+    char all[NUM_MAX], cost[NUM_MAX], name[96] = DEMO_MODEL_SHORT;
+    if (o->engine.model) model_stem(o->engine.model, name, sizeof name);
+    int64_t n = resume_cost(l, from->name, o->engine.model, from->n_tokens);
+    str_printf(out, "%s was made with %s; %s reads %s of its %s tokens again", from->name,
+               *from->model_name ? from->model_name : "another model", name, num_exact(n, cost),
+               num_exact(from->n_tokens, all));
 }
 
 int resume_options(struct options *o, struct conversations *l, const char *name, bool own_model,
@@ -179,7 +209,7 @@ int resume_options(struct options *o, struct conversations *l, const char *name,
     int rc = found < 0 ? found : 0;
     if (found > 0 && own_model) rc = take_model(o, l, &from, r, e);
     if (found > 0 && !own_model && *from.model) same = is_same_model(o, l, &from);
-    if (!same) tell_change(o, &from, &r->change);
+    if (!same) tell_change(o, l, &from, &r->change);
     if (found > 0 && !rc) add_conversation(o, &from, same, r);
     if (!rc) rc = add_model(o, r, e);
     if (options_from(o, "memory") > options_from(o, "budget")) options_unset(o, "budget");

@@ -11,6 +11,7 @@
 #define RETAIN_CLI_CONTROL_RESUME_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/err.h"
 #include "base/str.h"
@@ -35,6 +36,9 @@ int resume_options(struct options *o, struct conversations *l, const char *name,
 /* The same with the conversation that the command line names, if it does, and its model, unless
  * that is on the command line, too: then it asks before another model reads the text again. */
 int resume_begin(struct options *o, struct resume *r, struct err *e);
+
+/* Tokens of a conversation that a model (NULL = the demo) would read; n_tokens: all of them. */
+int64_t resume_cost(struct conversations *l, const char *name, const char *model, int64_t n_tokens);
 
 /* On the screen the demo model gets a budget that is full after a few turns, so that one sees the
  * program's purpose: text that is evicted, and text that comes back. */

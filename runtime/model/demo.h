@@ -8,7 +8,8 @@
 extern const unsigned char demo_model[], demo_model_end[];
 extern const unsigned char demo_heads[], demo_heads_end[];
 
-#define DEMO_MODEL_SHORT "demo" /* for -m and for people */
+#define DEMO_MODEL_SHORT "demo" /* for -m */
+#define DEMO_MODEL_TITLE "retain demo"
 #define DEMO_MODEL_NAME  "the demo model"
 #define DEMO_HEADS_NAME  "the demo model's heads"
 

@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "runtime/model/identity.h"
 #include "runtime/model/weight_cache.h"
+#include "runtime/session/readings.h"
 #include "runtime/session/save.h"
 #include "runtime/session/transfer.h"
 #include "store/store.h"
@@ -192,6 +193,15 @@ int conversations_origin(struct conversations *l, const char *name,
     memcpy(out->policy, state.policy, sizeof out->policy);
     free(state.system);
     return 1;
+}
+
+int conversations_read_cost(struct conversations *l, const char *name, const char *digest,
+                            int64_t *out, struct err *e)
+{
+    struct store_conversation c;
+    *out = 0;
+    int found = l->store ? store_conversation_find(l->store, name, &c, e) : 0;
+    return found > 0 ? readings_cost(l->store, c.id, digest, out, e) : found;
 }
 
 /* ---- by name --------------------------------------------------------------------------------- */

@@ -85,6 +85,10 @@ struct conversations_origin {
 int conversations_origin(struct conversations *l, const char *name,
                          struct conversations_origin *out, struct err *e);
 
+/* Tokens of it that a model, by its digest, would have to read (readings.h). */
+int conversations_read_cost(struct conversations *l, const char *name, const char *digest,
+                            int64_t *out, struct err *e);
+
 /* ---- one conversation ------------------------------------------------------------------------ */
 
 struct conversations_message {

@@ -222,6 +222,17 @@ static int add_again(struct respell *r, struct store *store, struct err *e)
     return rc;
 }
 
+/* Whether the saved cache ends before the first of these messages. */
+static bool keeps_cache(const struct respell *r)
+{
+    struct save_state saved;
+    bool found;
+    if (save_state(r->s->save, &saved, &found, NULL)) return false;
+    if (found) free(saved.system);
+    if (found) free(saved.kept);
+    return found && saved.n_run <= r->position;
+}
+
 int session_respell(struct session *s, struct store *store, size_t *n, struct err *e)
 {
     struct respell r = {.s = s, .last = -1, .e = e};
@@ -230,7 +241,7 @@ int session_respell(struct session *s, struct store *store, size_t *n, struct er
     *n = rc ? 0 : r.n;
     if (*n) {
         rc = store_begin(store, e);
-        if (!rc) rc = store_rewind(store, s->id, r.n_kept, -1, e);
+        if (!rc) rc = store_rewind(store, s->id, r.n_kept, keeps_cache(&r) ? INT64_MAX - 1 : -1, e);
         if (!rc) rc = add_again(&r, store, e);
         if (!rc) rc = store_commit(store, e);
         store_rollback(store);

@@ -204,6 +204,17 @@ static void add_turns(cJSON *o, const char *key, const struct save_turns *t)
     if (t->n) cJSON_AddItemToObject(o, key, cJSON_CreateIntArray(t->turn, t->n));
 }
 
+static void add_readings(cJSON *o, const struct save_state *now)
+{
+    cJSON *list = now->n_readings ? cJSON_AddArrayToObject(o, "readings") : NULL;
+    for (int i = 0; i < now->n_readings; i++) {
+        cJSON *r = cJSON_CreateObject();
+        cJSON_AddStringToObject(r, "model", now->readings[i].model);
+        cJSON_AddNumberToObject(r, "conversation", (double)now->readings[i].conversation);
+        cJSON_AddItemToArray(list, r);
+    }
+}
+
 /* n_messages: with encryption nobody else can write a state, so that messages removed from the end
  * are noticed. */
 static char *state_text(const struct save_state *now, int64_t n_messages)
@@ -227,13 +238,14 @@ static char *state_text(const struct save_state *now, int64_t n_messages)
     if (now->kept) cJSON_AddStringToObject(o, "settings", now->kept);
     add_turns(o, "pinned", &now->pinned);
     add_turns(o, "forgotten", &now->forgotten);
+    add_readings(o, now);
     char *text = cJSON_PrintUnformatted(o);
     cJSON_Delete(o);
     return text;
 }
 
-static int put_state_of(struct save *s, int64_t conversation, const struct save_state *now,
-                        struct err *e)
+int save_put_state(struct save *s, int64_t conversation, const struct save_state *now,
+                   struct err *e)
 {
     int64_t n_messages;
     int rc = store_message_count(s->store, conversation, &n_messages, e);
@@ -251,7 +263,7 @@ static int put_state(struct save *s, const struct cache *c, const struct save_st
     struct save_state put = *now;
     put.n_run = s->broken ? 0 : s->saved_pos;
     put.n_units = cache_units(c) - (now->n_run - s->saved_pos) * n_heads(c);
-    return put_state_of(s, s->conversation, &put, e);
+    return save_put_state(s, s->conversation, &put, e);
 }
 
 static void get_text(const cJSON *o, const char *key, char *out, size_t n)
@@ -277,6 +289,18 @@ static void get_turns(const cJSON *o, const char *key, struct save_turns *t)
     {
         if (!cJSON_IsNumber(v) || v->valueint <= last || t->n == SAVE_TURNS_MAX) continue;
         t->turn[t->n++] = last = v->valueint;
+    }
+}
+
+static void get_readings(const cJSON *o, struct save_state *out)
+{
+    const cJSON *v;
+    cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(o, "readings"))
+    {
+        if (out->n_readings == SAVE_READINGS_MAX) break;
+        struct save_reading *r = &out->readings[out->n_readings++];
+        get_text(v, "model", r->model, sizeof r->model);
+        r->conversation = get_int(v, "conversation");
     }
 }
 
@@ -330,6 +354,7 @@ int save_state(struct save *s, struct save_state *out, bool *found, struct err *
     out->kept = copy_text(o, "settings");
     get_turns(o, "pinned", &out->pinned);
     get_turns(o, "forgotten", &out->forgotten);
+    get_readings(o, out);
     cJSON_Delete(o);
     *found = true;
     return 0;
@@ -625,7 +650,7 @@ int save_rewind(struct save *s, const struct save_state *now, const struct save_
     int rc = store_begin(s->store, e);
     if (!rc) rc = store_rewind(s->store, s->conversation, n_messages, point ? point->seq : -1, e);
     if (!rc && then) rc = put_message(s, then, NULL, e);
-    if (!rc) rc = put_state_of(s, s->conversation, &state, e);
+    if (!rc) rc = save_put_state(s, s->conversation, &state, e);
     if (!rc) rc = store_commit(s->store, e);
     store_rollback(s->store);
     return rc;
@@ -640,14 +665,16 @@ int save_branch(struct save *s, const char *name, const struct save_point *point
     if (rc) return rc;
     state.n_run = point ? point->n_run : 0;
     state.n_units = -1;
+    state.n_readings = 0; /* they belong to this one */
     rc = store_begin(s->store, e);
     if (!rc)
         rc = store_conversation_copy(s->store, s->conversation, n_messages, point ? point->seq : -1,
                                      s->store, name, out, e);
-    if (!rc && found) rc = put_state_of(s, out->id, &state, e);
+    if (!rc && found) rc = save_put_state(s, out->id, &state, e);
     if (!rc) rc = store_commit(s->store, e);
     store_rollback(s->store);
     free(state.system);
+    free(state.kept);
     return rc;
 }
 

@@ -47,6 +47,14 @@ struct save_turns {
     int32_t turn[SAVE_TURNS_MAX];
 };
 
+/* What another model has read of the conversation: a hidden copy of it with that model's ids and
+ * cache, taken back when the model is chosen again (readings.h). */
+#define SAVE_READINGS_MAX 4
+struct save_reading {
+    char model[65];
+    int64_t conversation;
+};
+
 struct save_state {
     char model[65], heads[65]; /* digests, hex */
     char model_name[96];       /* for people */
@@ -63,6 +71,8 @@ struct save_state {
     char *system;    /* instructions for the model, or NULL; not owned */
     char *kept;      /* the settings that were given for it, opaque; or NULL; not owned */
     struct save_turns pinned, forgotten; /* session_pin, session_forget */
+    struct save_reading readings[SAVE_READINGS_MAX];
+    int n_readings;
     /* settings of the answer that save_answer saves, or NULL; not owned, not read */
     const char *settings;
 };

@@ -474,6 +474,7 @@ int save_load(struct save *s, struct cache *c, struct pool *pool, const struct s
     int rc = save_state(s, &saved, &found, e);
     if (rc) return rc;
     free(saved.system);
+    free(saved.kept);
     job.end = (uint32_t)saved.n_run;
     cache_clear(c);
     job.reason = found ? mismatch(&saved, now) : "none was saved";

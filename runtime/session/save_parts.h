@@ -47,6 +47,9 @@ struct save {
     struct tokens crash_ids; /* of an answer interrupted by a crash, until save_recover */
 };
 
+/* Writes the state of a conversation; inside a transaction. */
+int save_put_state(struct save *s, int64_t conversation, const struct save_state *now,
+                   struct err *e);
 int save_out_of_memory(struct err *e);
 /* Makes s->bytes at least n bytes. */
 int save_reserve(struct save *s, size_t n, struct err *e);

@@ -7,6 +7,7 @@
 #include "base/system.h"
 #include "runtime/forward/engine.h"
 #include "runtime/session/conversations.h"
+#include "runtime/session/readings.h"
 
 /* ---- notices --------------------------------------------------------------------------------- */
 
@@ -103,6 +104,8 @@ static int adopt_settings(struct session *s, struct err *e)
     s->state.attempt = saved.attempt;
     s->state.pinned = saved.pinned;
     s->state.forgotten = saved.forgotten;
+    memcpy(s->state.readings, saved.readings, sizeof saved.readings);
+    s->state.n_readings = saved.n_readings;
     s->system = saved.system;
     s->kept = saved.kept;
     return 0;
@@ -258,7 +261,8 @@ static int resume(struct session *s, struct store *store, const struct session_s
                   struct err *e)
 {
     struct save_loaded loaded = {0};
-    int rc = respell(s, store, e);
+    int rc = s->other_model ? readings_switch(s->save, s->engine->model_digest, &s->state, e) : 0;
+    if (!rc) rc = respell(s, store, e);
     if (!rc) rc = load(s, k, &loaded, e);
     if (!rc && !loaded.usable) rc = save_drop(s->save, e);
     s->n_tail = rc ? 0 : loaded.n_run - save_position(s->save);

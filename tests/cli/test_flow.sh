@@ -38,7 +38,7 @@ equal "what /set said is kept" 0.7 "$(setting temp)"
 # ---- another model
 chat 'Hello' -c anna -m "$T/m/llama3.gguf"
 equal "another model asks: exit status" 2 $status
-holds "another model asks" "$out" 'anna was made with chatml; llama3.gguf reads its [0-9]+ tokens again; --yes agrees'
+holds "another model asks" "$out" 'anna was made with chatml; llama3 reads ([0-9]+) of its \1 tokens again; --yes agrees'
 holds "and changes nothing" "$("$RETAIN" list)" '^anna .* chatml '
 chat 'Hello\n/stats' -c anna -m "$T/m/llama3.gguf" --yes
 equal "another model reads the text" 0 $status
@@ -48,6 +48,24 @@ holds "to two others and back" "$out" 'llama3'
 holds "to two others and back: 3" "$(stat_of model)" 'chatml .*policy keydiff'
 equal "no error on the way" '' "$(printf '%s\n' "$out" | grep -i 'cannot\|does not\|no conversation')"
 holds "all turns are there" "$(stat_of chat)" ' 5 turns'
+
+# What a model had read is taken back: only the rest is read, with the same result.
+chat "Hello\n/model $T/m/gemma.gguf\nHello\n/model $T/m/chatml.gguf\n/stats" -c back -m "$T/m/chatml.gguf"
+holds "back: it has this model now" "$("$RETAIN" list)" '^back .* chatml '
+holds "back: its cache was kept" "$(stat_of chat)" ' 2 turns  0 re-read'
+kept=$(printf '%s\n' "$out" | sed -n 's/^cache   kept \([0-9,]*\) of .*/\1/p')
+if [ "${kept:-0}" != 0 ]; then ok; else no "back: nothing is in the cache: $out"; fi
+"$RETAIN" export back --with-cache "$T/back.db" >"$T/out" && "$RETAIN" import "$T/back.db" again >"$T/out"
+"$RETAIN" delete again --cache-only 2>"$T/out"
+chat 'What is my name?' -c again --temp 0
+holds "back: the copy is read from the beginning" "$out" 'replaying'
+answer=$(printf '%s\n' "$out" | tail -n 1)
+chat 'What is my name?' -c back --temp 0
+equal "back: the same answer as after reading everything" "$answer" "$(printf '%s\n' "$out" | tail -n 1)"
+chat "/model $T/m/gemma.gguf\n/rewind 1\n/model $T/m/chatml.gguf\nWho?\n/stats" -c back
+holds "a text that was changed meanwhile is read again" "$(stat_of chat)" ' 2 turns  [1-9][0-9]* re-read'
+equal "no list shows what is kept" 2 "$("$RETAIN" list | grep -c 'back\|again\|read by')"
+check "the database is whole" "$RETAIN" check
 chat '/stats' --continue
 holds "and the last model opens it" "$(stat_of model)" '^model   chatml '
 equal "with its text" 5 "$("$RETAIN" show anna --json | grep -c '"role":"user"')"

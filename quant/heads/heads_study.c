@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/random.h"
+#include "base/word.h"
 #include "cli/control/secret.h"
 #include "cli/options/options.h"
 #include "cli/options/paths.h"
@@ -95,26 +96,20 @@ struct asked {
     struct speech question, answer;
 };
 
-static const char breaks[] = " \n\r\t.,;:!?\"'()[]-_";
-
-/* The start of the word after the one at p, or the text's end. */
-static const char *next_word(const char *p)
-{
-    p += strcspn(p, breaks);
-    return p + strspn(p, breaks);
-}
-
 /* For a model that asks nothing: a question about one of the passage's longer words. */
 static void ask_about_word(const struct heads_study *s, uint64_t passage, struct asked *a)
 {
     const char *text = str_get(&a->document);
-    double where = random_at(s->seed, 3, passage) * (double)a->document.n;
-    const char *word = next_word(text + (size_t)where);
-    while (*word && strcspn(word, breaks) < WORD_MIN) word = next_word(word);
-    if (!*word) word = text;
+    const double where = random_at(s->seed, 3, passage) * (double)a->document.n;
+    struct word_reader r = {.open = true}; /* the word that it is in is passed over */
+    size_t at = (size_t)where, from = 0;
+    uint32_t word;
+    bool found = word_next(&r, text, a->document.n, &at, &from, &word);
+    while (found && at - from < WORD_MIN)
+        found = word_next(&r, text, a->document.n, &at, &from, &word);
     str_clear(&a->question.text);
-    str_printf(&a->question.text, "What does the text say about %.*s?", (int)strcspn(word, breaks),
-               word);
+    str_printf(&a->question.text, "What does the text say about %.*s?",
+               found ? (int)(at - from) : 0, text + from);
 }
 
 /* answer is empty when the model has none. */

@@ -20,9 +20,10 @@ static void plan_compare(struct archive *x, struct arena *a)
     if (o->n_embd) {
         size_t n_embd = (size_t)o->n_embd;
         x->centre = arena_take(a, n_embd, sizeof *x->centre);
-        x->message = arena_take(a, n_embd, sizeof *x->message);
         x->row = arena_take(a, n_embd, sizeof *x->row);
-        x->similar = arena_take(a, (size_t)x->opts.n_vocab, sizeof *x->similar);
+        x->vectors = arena_take(a, ARCHIVE_VECTORS * n_embd, sizeof *x->vectors);
+        x->seen = arena_take(a, (size_t)x->opts.n_vocab, sizeof *x->seen);
+        x->near = arena_take(a, (size_t)x->opts.n_vocab, sizeof *x->near);
     }
 }
 
@@ -37,16 +38,17 @@ static void set_up(struct archive *x, const struct archive_opts *o, const struct
 
 static void plan_index(struct archive *x, struct arena *a)
 {
-    const size_t n = (size_t)x->n_max, words = (size_t)x->opts.n_words;
+    const size_t n = (size_t)x->n_max;
     x->pos = arena_take(a, n, sizeof *x->pos);
     x->id = arena_take(a, n, sizeof *x->id);
-    x->asks = arena_take(a, n, sizeof *x->asks);
+    x->word = arena_take(a, n, sizeof *x->word);
+    x->flags = arena_take(a, n, sizeof *x->flags);
     x->pieces = arena_take(a, n, sizeof *x->pieces);
     x->weight = arena_take(a, n, sizeof *x->weight);
     x->value = arena_take(a, n, sizeof *x->value);
     x->peak = arena_take(a, n / ARCHIVE_BLOCK + 1, sizeof *x->peak);
-    x->n_with = arena_take(a, words, sizeof *x->n_with);
-    x->last_with = arena_take(a, words, sizeof *x->last_with);
+    x->n_with = arena_take(a, ARCHIVE_WORDS, sizeof *x->n_with);
+    x->last_with = arena_take(a, ARCHIVE_WORDS, sizeof *x->last_with);
     x->piece = arena_take(a, ARCHIVE_PIECE, x->position_bytes);
     x->returning = arena_take(a, (size_t)x->opts.n_returning, x->position_bytes);
     plan_compare(x, a);
@@ -82,22 +84,30 @@ void archive_clear(struct archive *x)
     x->n = x->n_pieces = x->n_free = 0;
     x->n_seen = 0;
     x->sentence = 0;
-    memset(x->n_with, 0, (size_t)x->opts.n_words * sizeof *x->n_with);
-    memset(x->last_with, 0, (size_t)x->opts.n_words * sizeof *x->last_with);
+    memset(x->n_with, 0, ARCHIVE_WORDS * sizeof *x->n_with);
+    memset(x->last_with, 0, ARCHIVE_WORDS * sizeof *x->last_with);
+    x->open = 0;
+    if (x->seen) memset(x->seen, 0, (size_t)x->opts.n_vocab * sizeof *x->seen);
     for (int i = x->n_max; x->units && i-- > 0;) x->free_slots[x->n_free++] = (uint32_t)i;
 }
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-void archive_count(struct archive *x, const int32_t *ids, int n)
+static void count_word(struct archive *x, uint32_t word, uint32_t stretch)
 {
-    for (int i = 0; i < n; i++) {
-        uint32_t word = archive_word(x, ids[i]);
-        uint32_t stretch = (uint32_t)(x->n_seen++ / ARCHIVE_PIECE) + 1;
-        if (archive_ends(x, ids[i])) x->sentence = x->n_seen;
-        if (!word || x->last_with[word] == stretch) continue;
-        x->last_with[word] = stretch;
-        x->n_with[word]++;
+    const uint32_t i = word % ARCHIVE_WORDS;
+    if (!word || x->last_with[i] == stretch) return;
+    x->last_with[i] = stretch;
+    x->n_with[i]++;
+}
+
+void archive_count(struct archive *x, const struct archive_token *t, int n)
+{
+    for (int i = 0; i < n; i++, x->n_seen++) {
+        if (!t[i].joins) count_word(x, x->open, (uint32_t)((x->n_seen - 1) / ARCHIVE_PIECE) + 1);
+        x->open = t[i].word;
+        if (x->seen && t[i].word && !t[i].joins) x->seen[t[i].id] = 1;
+        if (t[i].ends) x->sentence = x->n_seen + 1;
     }
 }
 
@@ -106,6 +116,11 @@ float archive_idf(const struct archive *x, uint32_t n_with)
     float n = (float)(x->n_seen / ARCHIVE_PIECE + 1);
     float idf = logf((n + 1) / (float)(n_with + 1));
     return idf > 0 ? idf : 0;
+}
+
+float archive_rarity(const struct archive *x, uint32_t word)
+{
+    return word ? archive_idf(x, x->n_with[word % ARCHIVE_WORDS]) : 0;
 }
 
 int archive_n_in_stretch(const struct archive *x, int i)
@@ -124,11 +139,10 @@ static float value_of(const struct archive *x, const struct archive_piece *p, in
     float sum = 0;
     uint32_t first = p->first, end = p[n - 1].first + p[n - 1].n;
     for (uint32_t i = first; i < end; i++) {
-        uint32_t word = archive_word(x, x->id[i]);
         bool again = false;
-        for (uint32_t j = first; j < i; j++) again |= archive_word(x, x->id[j]) == word;
-        float idf = word && !again ? archive_idf(x, x->n_with[word]) : 0;
-        sum += idf * idf * idf * (x->asks[i] ? ARCHIVE_QUESTION : 1);
+        for (uint32_t j = first; j < i; j++) again |= x->word[j] == x->word[i];
+        float idf = again ? 0 : archive_rarity(x, x->word[i]);
+        sum += idf * idf * idf * (x->flags[i] & ARCHIVE_ASKS ? ARCHIVE_QUESTION : 1);
     }
     return sum;
 }
@@ -176,7 +190,8 @@ static void keep_piece(struct archive *x, const struct archive_piece *p)
     size_t to = (size_t)x->n, from = p->first, n = p->n;
     memmove(x->pos + to, x->pos + from, n * sizeof *x->pos);
     memmove(x->id + to, x->id + from, n * sizeof *x->id);
-    memmove(x->asks + to, x->asks + from, n * sizeof *x->asks);
+    memmove(x->word + to, x->word + from, n * sizeof *x->word);
+    memmove(x->flags + to, x->flags + from, n * sizeof *x->flags);
     if (x->slot) memmove(x->slot + to, x->slot + from, n * sizeof *x->slot);
     x->pieces[x->n_pieces] = *p;
     x->pieces[x->n_pieces++].first = (uint32_t)to;
@@ -301,16 +316,25 @@ static void copy_position(const struct cache *c, int back, uint8_t *out)
 /* Marks the sentence from position `from` on, up to the question mark at `index`. */
 static void mark_question(struct archive *x, int index, int64_t from)
 {
-    for (int i = index; i >= 0 && x->pos[i] >= from; i--) x->asks[i] = 1;
+    for (int i = index; i >= 0 && x->pos[i] >= from; i--) x->flags[i] |= ARCHIVE_ASKS;
 }
 
-static void add_piece(struct archive *x, uint32_t pos, int n, const int32_t *ids)
+/* A word that begins in the token before this position ends in this token, t. */
+static void join_word(struct archive *x, uint32_t pos, const struct archive_token *t)
+{
+    if (t->joins && x->n && x->pos[x->n - 1] + 1 == pos) x->word[x->n - 1] = 0;
+}
+
+static void add_piece(struct archive *x, uint32_t pos, int n, const struct archive_token *t)
 {
     x->pieces[x->n_pieces++] = (struct archive_piece){pos, (uint16_t)n, (uint32_t)x->n};
     for (int i = 0; i < n; i++) {
+        join_word(x, pos + (uint32_t)i, &t[i]);
         x->pos[x->n] = pos + (uint32_t)i;
-        x->id[x->n] = ids[i];
-        x->asks[x->n] = 0;
+        x->id[x->n] = t[i].id;
+        x->word[x->n] = t[i].word;
+        x->flags[x->n] =
+            (uint8_t)((t[i].ends ? ARCHIVE_ENDS : 0) | (t[i].joins ? ARCHIVE_JOINS : 0));
         x->weight[x->n] = x->value[x->n] = 0; /* no page fault in the first search */
         if (x->slot) x->slot[x->n] = x->free_slots[--x->n_free];
         x->n++;
@@ -318,19 +342,20 @@ static void add_piece(struct archive *x, uint32_t pos, int n, const int32_t *ids
 }
 
 /* Adds positions that are not counted yet. */
-static void add_index(struct archive *x, uint32_t pos, int n, const int32_t *ids)
+static void add_index(struct archive *x, uint32_t pos, int n, const struct archive_token *t)
 {
     int64_t sentence = x->sentence;
     int first = x->n;
-    add_piece(x, pos, n, ids);
+    add_piece(x, pos, n, t);
     for (int i = 0; i < n; i++) {
-        if (archive_asks(x, ids[i])) mark_question(x, first + i, sentence);
-        if (archive_ends(x, ids[i])) sentence = (int64_t)pos + i + 1;
+        if (t[i].asks) mark_question(x, first + i, sentence);
+        if (t[i].ends) sentence = (int64_t)pos + i + 1;
     }
-    archive_count(x, ids, n);
+    archive_count(x, t, n);
 }
 
-int archive_add(struct archive *x, const struct cache *c, const int32_t *ids, int n, struct err *e)
+int archive_add(struct archive *x, const struct cache *c, const struct archive_token *t, int n,
+                struct err *e)
 {
     int rc = n > 0 ? cache_fetch(c, n, e) : 0;
     for (int i = 0, part; !rc && i < n; i += part) {
@@ -343,7 +368,7 @@ int archive_add(struct archive *x, const struct cache *c, const int32_t *ids, in
             copy_position(c, n - i - j, x->piece + (size_t)j * x->position_bytes);
         if (!x->units) rc = x->opts.store.put(x->opts.store.ctx, pos, part, x->piece, e);
         if (rc) break;
-        add_index(x, pos, part, ids + i);
+        add_index(x, pos, part, t + i);
         for (int j = 0; x->units && j < part; j++)
             memcpy(x->units + x->slot[x->n - part + j] * x->position_bytes,
                    x->piece + (size_t)j * x->position_bytes, x->position_bytes);
@@ -351,21 +376,24 @@ int archive_add(struct archive *x, const struct cache *c, const int32_t *ids, in
     return rc;
 }
 
-/* Whether the sentence of a token ends with a question mark among the first n_ids tokens. */
-static bool asks_at(const struct archive *x, const int32_t *ids, int64_t n_ids, int64_t at)
+/* Whether the sentence of a token ends with a question mark among the first n tokens. */
+static bool asks_at(const struct archive_token *t, int64_t n, int64_t at)
 {
-    while (at < n_ids && !archive_ends(x, ids[at])) at++;
-    return at < n_ids && archive_asks(x, ids[at]);
+    while (at < n && !t[at].ends) at++;
+    return at < n && t[at].asks;
 }
 
-bool archive_found(struct archive *x, uint32_t pos, int n, const int32_t *ids, int64_t n_ids)
+bool archive_found(struct archive *x, uint32_t pos, int n, const struct archive_token *t,
+                   int64_t n_tokens)
 {
     bool follows = x->n == 0 || pos > x->pos[x->n - 1];
     int first = x->n;
     if (!follows || n < 1 || n > ARCHIVE_PIECE || x->n + n > x->n_max) return false;
-    if ((int64_t)pos + n > n_ids) return false;
-    add_piece(x, pos, n, ids + pos);
-    for (int i = 0; i < n; i++) x->asks[first + i] = asks_at(x, ids, n_ids, (int64_t)pos + i);
+    if ((int64_t)pos + n > n_tokens) return false;
+    add_piece(x, pos, n, t + pos);
+    for (int i = 0; i < n; i++)
+        if (asks_at(t, n_tokens, (int64_t)pos + i)) x->flags[first + i] |= ARCHIVE_ASKS;
+    if ((int64_t)pos + n < n_tokens && t[pos + (uint32_t)n].joins) x->word[x->n - 1] = 0;
     return true;
 }
 

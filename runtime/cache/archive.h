@@ -4,7 +4,7 @@
  * Units are copied when they are new, before any eviction: all heads of all layers of a position,
  * in pieces of at most ARCHIVE_PIECE positions. A private conversation keeps them in memory, a
  * saved one in `struct archive_store`. The index (position, token, word) is in memory for both,
- * with one counter per word: the number of stretches of ARCHIVE_PIECE positions that contain it. A
+ * with counters of words: the number of stretches of ARCHIVE_PIECE positions that contain one. A
  * full archive drops the stretches with the least information: those of the most common words, on
  * ties the older.
  *
@@ -22,6 +22,11 @@
 
 #define ARCHIVE_PIECE    16   /* positions */
 #define ARCHIVE_BLOCK    1024 /* positions that recall.c compares as one */
+#define ARCHIVE_VECTORS  32
+#define ARCHIVE_WORDS    131072
+#define ARCHIVE_ASKS     1    /* a position is part of a question */
+#define ARCHIVE_ENDS     2    /* it ends a sentence */
+#define ARCHIVE_JOINS    4    /* its word begins in a token before it */
 #define ARCHIVE_QUESTION 0.2f /* weight of a word in a question, relative to one in a statement */
 
 /* The storage of a saved conversation's pieces: n positions from `pos` on, archive_position_bytes
@@ -45,13 +50,17 @@ struct archive_opts {
     int64_t bytes;              /* maximum size of the units */
     struct archive_store store; /* put NULL = in memory */
     int n_returning;            /* positions that may return at once */
-    /* of the vocabulary (token_words.h); tokens below 0 are marks: no word, the end of a sentence
-     */
-    int n_vocab, n_words;
-    const uint32_t *word; /* [n_vocab] 0 = none */
-    const uint8_t *asks;  /* [n_vocab] 1 = the token ends a question */
-    const uint8_t *ends;  /* [n_vocab] 1 = it ends any sentence */
+    int n_vocab;
     struct archive_compare compare;
+};
+
+/* A token as recall sees it. A mark says nothing and ends a sentence. */
+struct archive_token {
+    int32_t id;    /* -1 = a mark */
+    uint32_t word; /* that ends with the token, as far as is known (word.h); 0 = none */
+    bool joins;    /* the word of the token before is a part of it */
+    bool asks;     /* the token ends a question */
+    bool ends;     /* it ends any sentence */
 };
 
 struct archive_piece {
@@ -68,27 +77,32 @@ struct archive {
     int n;                        /* positions kept */
     uint32_t *pos;                /* [n] ascending */
     int32_t *id;                  /* [n] -1 = a mark, which nobody said */
-    uint8_t *asks;                /* [n] 1 = part of a question */
+    uint32_t *word;               /* [n] the word that ends here, 0 = none */
+    uint8_t *flags;               /* [n] ARCHIVE_ASKS … */
     uint32_t *slot;               /* [n] in `units`; in memory only */
     struct archive_piece *pieces; /* [n_pieces] ascending */
     int n_pieces;
     uint32_t *free_slots; /* [n_free] */
     int n_free;
-    uint8_t *units;      /* [n_max][position_bytes]; NULL = behind the store */
-    uint8_t *piece;      /* buffer for one piece */
-    uint8_t *returning;  /* [n_returning] positions about to return, for recall */
-    uint32_t *n_with;    /* [n_words] number of stretches of positions that contain the word */
-    uint32_t *last_with; /* [n_words] the newest such stretch, counted from 1 */
-    int64_t n_seen;      /* positions counted */
-    int64_t sentence;    /* first position of the sentence that they end in */
+    uint8_t *units;     /* [n_max][position_bytes]; NULL = behind the store */
+    uint8_t *piece;     /* buffer for one piece */
+    uint8_t *returning; /* [n_returning] positions about to return, for recall */
+    /* Of the words with the same last bits: the number of stretches of positions that contain one,
+     * and the newest such stretch, counted from 1. [ARCHIVE_WORDS] */
+    uint32_t *n_with, *last_with;
+    uint32_t open;    /* the newest word, which the next token may continue: not counted yet */
+    int64_t n_seen;   /* positions counted */
+    int64_t sentence; /* first position of the sentence that they end in */
     const struct arena *memory; /* that holds all of this; outlives the archive */
     bool used;                  /* all of the memory is resident */
     float *weight;              /* [n_max] scratch */
     float *value;               /* [n_max] of pieces or windows, scratch */
     float *peak;                /* [n_max / ARCHIVE_BLOCK + 1] scratch */
     /* of recall_meaning.c; NULL = not used */
-    float *centre, *message, *row; /* [n_embd] */
-    float *similar;                /* [n_vocab] */
+    float *centre, *row; /* [n_embd] */
+    float *vectors;      /* [ARCHIVE_VECTORS][n_embd] of the message's words */
+    uint8_t *seen;       /* [n_vocab] 1 = a token that is a whole word was counted */
+    uint16_t *near;      /* [n_vocab] scratch: the first match of a token, from 1; 0 = none */
     bool has_centre;
 };
 
@@ -104,27 +118,13 @@ size_t archive_index_bytes(const struct archive_opts *o, const struct cache_shap
 
 void archive_clear(struct archive *x);
 
-static inline uint32_t archive_word(const struct archive *x, int32_t id)
-{
-    return id < 0 ? 0 : x->opts.word[id];
-}
-
-static inline bool archive_ends(const struct archive *x, int32_t id)
-{
-    return id < 0 || x->opts.ends[id];
-}
-
-static inline bool archive_asks(const struct archive *x, int32_t id)
-{
-    return id >= 0 && x->opts.asks[id];
-}
-
 /* Counts the words of the tokens of positions n_seen … n_seen + n - 1, after resuming. */
-void archive_count(struct archive *x, const int32_t *ids, int n);
+void archive_count(struct archive *x, const struct archive_token *t, int n);
 
-/* Counts and adds the newest n positions of the cache: ids are their tokens. If the archive is
- * full, others are dropped, where a stretch of ARCHIVE_PIECE positions begins. */
-int archive_add(struct archive *x, const struct cache *c, const int32_t *ids, int n, struct err *e);
+/* Counts and adds the newest n positions of the cache and their tokens. If the archive is full,
+ * others are dropped, where a stretch of ARCHIVE_PIECE positions begins. */
+int archive_add(struct archive *x, const struct cache *c, const struct archive_token *t, int n,
+                struct err *e);
 
 /* The number of pieces, from the i-th on, in the same stretch of ARCHIVE_PIECE positions: several
  * if the units were added at several times. They are dropped together, so that nothing
@@ -139,13 +139,15 @@ int archive_index(const struct archive *x, uint32_t pos);
 /* Drops positions [from, end): they must not return. Pieces at the border are cut. */
 int archive_forget(struct archive *x, int64_t from, int64_t end, struct err *e);
 
-/* Call after resuming: the store has this piece; pieces come in order. ids: all n_ids tokens, which
- * must be counted already. false = it does not fit. */
-bool archive_found(struct archive *x, uint32_t pos, int n, const int32_t *ids, int64_t n_ids);
+/* Call after resuming: the store has this piece; pieces come in order. t: all n_tokens, which must
+ * be counted already. false = it does not fit. */
+bool archive_found(struct archive *x, uint32_t pos, int n, const struct archive_token *t,
+                   int64_t n_tokens);
 
-/* Rarity of a word in this many stretches of positions (inverse document frequency): 0 if all
- * stretches contain it. */
+/* Rarity of what is in this many stretches of positions (inverse document frequency): 0 if all
+ * stretches contain it. Of a word: 0 if it is none. */
 float archive_idf(const struct archive *x, uint32_t n_with);
+float archive_rarity(const struct archive *x, uint32_t word);
 
 /* Copies the units of n kept positions, `index` … index + n - 1, to out[n][position_bytes]. 1 =
  * done; 0 = a piece is damaged or missing; negative = an error. */

@@ -6,16 +6,15 @@
 
 #include "base/pool.h"
 
-static const char *const chooser_names[] = {[RECALL_OFF] = "off",
-                                            [RECALL_WORDS] = "words",
-                                            [RECALL_MEANING] = "meaning",
-                                            [RECALL_MIX] = "mix"};
+static const char *const chooser_names[] = {
+    [RECALL_OFF] = "off", [RECALL_WORDS] = "words", [RECALL_MEANING] = "meaning"};
 
 /* This share of a window's positions must be evicted, over all heads: the others are in the
  * cache. */
 #define EVICTED_SHARE 0.4f
-#define RANK_BASE     60.0f
-#define LEAST         0.8f /* relative to the best window's weight; lighter windows only distract */
+/* Relative to the best window's weight: a later statement in other words ("My new pin code is
+ * 3453.") has at least half of it, and lighter windows only distract. */
+#define LEAST 0.5f
 
 bool recall_chooser_named(const char *name, enum recall_chooser *out)
 {
@@ -34,22 +33,33 @@ const char *recall_chooser_name(enum recall_chooser chooser)
 
 int recall_newest_pct(enum recall_chooser chooser)
 {
-    return chooser == RECALL_WORDS ? 95 : chooser == RECALL_MIX ? 85 : 0;
+    return chooser == RECALL_OFF ? 0 : 95;
 }
 
 /* ---- choosing -------------------------------------------------------------------------------- */
 
+static bool follows(const struct archive *x, int at, int n)
+{
+    return at + n < x->n && x->pos[at + n] == x->pos[at] + (uint32_t)n;
+}
+
+/* A window reaches to the end of its last sentence, or at least of its last word: values are there,
+ * and many vocabularies spell numbers digit by digit. */
 static int window_length(const struct archive *x, int at)
 {
-    int n = 1;
-    while (n < RECALL_WINDOW && at + n < x->n && x->pos[at + n] == x->pos[at] + (uint32_t)n) n++;
-    return n;
+    int n = 1, word;
+    while (n < RECALL_WINDOW && follows(x, at, n)) n++;
+    for (word = n; word < RECALL_SPAN && follows(x, at, word); word++)
+        if (!(x->flags[at + word] & ARCHIVE_JOINS)) break;
+    for (n = word; n < RECALL_SPAN; n++)
+        if (x->flags[at + n - 1] & ARCHIVE_ENDS || !follows(x, at, n)) return n;
+    return x->flags[at + n - 1] & ARCHIVE_ENDS ? n : word;
 }
 
 /* The share of a window's units that is evicted. */
 static float evicted_share(const struct cache *c, uint32_t pos, int n)
 {
-    uint16_t kept[RECALL_WINDOW] = {0};
+    uint16_t kept[RECALL_SPAN] = {0};
     int heads = c->shape.n_layer * c->shape.n_head, sum = 0;
     for (int i = 0; i < heads; i++) cache_count(&c->kv_heads[i], pos, n, kept);
     for (int i = 0; i < n; i++) sum += kept[i];
@@ -96,17 +106,35 @@ static void exclude(struct archive *x, int first, int end)
     for (int i = first / ARCHIVE_BLOCK; i <= (end - 1) / ARCHIVE_BLOCK; i++) find_peak(x, i);
 }
 
-/* Adds the heaviest windows that do not overlap, of at least this weight, to the n of before.
- * Returns their number. */
-static int pick(struct archive *x, const struct cache *c, float least, int n, int max,
+/* The newest start of at least this weight: of the windows that overlap it, the heaviest one's. */
+static int newest(const struct archive *x, float least)
+{
+    for (int block = n_blocks(x); block-- > 0;) {
+        if (x->peak[block] < least) continue;
+        int i = (block + 1) * ARCHIVE_BLOCK < x->n ? (block + 1) * ARCHIVE_BLOCK : x->n;
+        while (x->weight[--i] < least) {
+        }
+        int best = i;
+        for (int k = i; k >= 0 && k > i - RECALL_WINDOW; k--)
+            if (x->weight[k] > x->weight[best]) best = k;
+        return best;
+    }
+    return -1;
+}
+
+/* Adds windows that do not overlap to the n of before: the heaviest, or with `least` the newest of
+ * at least this weight, because what was said later about the same thing wins. Returns their
+ * number. */
+static int pick(struct archive *x, const struct cache *c, float least, int n, int max, int *room,
                 struct recall_window *out)
 {
-    for (int at; n < max && (at = heaviest(x)) >= 0;) {
+    for (int at; n < max && (at = least > 0 ? newest(x, least) : heaviest(x)) >= 0;) {
         struct recall_window w = {x->pos[at], window_length(x, at), x->weight[at]};
-        if (w.weight < least) break;
         if (evicted_share(c, w.pos, w.n) >= EVICTED_SHARE) {
+            if (w.n > *room) break;
+            *room -= w.n;
             out[n++] = w;
-            exclude(x, at >= RECALL_WINDOW ? at - RECALL_WINDOW + 1 : 0, at + w.n);
+            exclude(x, at >= RECALL_SPAN ? at - RECALL_SPAN + 1 : 0, at + w.n);
         } else {
             exclude(x, at, at + 1);
         }
@@ -114,11 +142,11 @@ static int pick(struct archive *x, const struct cache *c, float least, int n, in
     return n;
 }
 
-static bool is_vague(const struct archive *x, const struct recall_query *q, float share)
+static bool is_vague(const struct recall_query *q, float share)
 {
-    if (q->chooser != RECALL_WORDS || share >= RECALL_VAGUE) return false;
+    if (!q->more || share >= RECALL_VAGUE || q->n_wanted || q->from < q->end) return false;
     for (int i = 0; i < q->n; i++)
-        if (archive_asks(x, q->ids[i])) return true;
+        if (q->text[i].asks) return true;
     return false;
 }
 
@@ -127,9 +155,8 @@ static float rarest(const struct archive *x, int start)
 {
     int end = start + RECALL_LEAD + RECALL_CORE;
     float most = 0;
-    for (int i = start + RECALL_LEAD; i < end && i < x->n && !x->asks[i]; i++) {
-        uint32_t word = archive_word(x, x->id[i]);
-        float idf = word ? archive_idf(x, x->n_with[word]) : 0;
+    for (int i = start + RECALL_LEAD; i < end && i < x->n && !(x->flags[i] & ARCHIVE_ASKS); i++) {
+        float idf = archive_rarity(x, x->word[i]);
         most = idf > most ? idf : most;
     }
     return most;
@@ -142,77 +169,27 @@ static float rarest(const struct archive *x, int start)
  * repeats itself. */
 static void rank_by_rarity(struct archive *x)
 {
-    const float most = recall_most(x->value, x->n);
+    float most = 0;
+    for (int i = 0; i < x->n; i++) most = x->value[i] > most ? x->value[i] : most;
     for (int i = 0; i < x->n; i++) {
         const bool open = x->weight[i] > 0 && x->value[i] > 0; /* not chosen before */
         x->weight[i] = open ? rarest(x, i) + TIE * x->value[i] / most : 0;
     }
 }
 
-static int choose_by(enum recall_chooser chooser, struct archive *x, const struct cache *c,
-                     const struct recall_query *q, int max, struct recall_window *out)
-{
-    float share = 1;
-    memset(x->weight, 0, (size_t)x->n * sizeof *x->weight);
-    if (chooser == RECALL_WORDS) share = recall_weigh_words(x, q);
-    if (chooser == RECALL_MEANING) recall_weigh_meaning(x, q);
-    find_peaks(x);
-    int n = pick(x, c, 0, 0, 1, out);
-    if (n) n = pick(x, c, LEAST * out[0].weight, n, max, out);
-    if (!is_vague(x, q, share)) return n;
-    rank_by_rarity(x);
-    find_peaks(x);
-    return pick(x, c, 0, n, q->n_vague, out);
-}
-
-/* ---- two choosers ---------------------------------------------------------------------------- */
-
-static int by_weight(const void *a, const void *b)
-{
-    const struct recall_window *x = a, *y = b;
-    if (x->weight != y->weight) return (x->weight < y->weight) - (x->weight > y->weight);
-    return (x->pos < y->pos) - (x->pos > y->pos);
-}
-
-/* Adds the windows of one list to those that were joined before; windows that overlap are one. */
-static int join(const struct recall_window *w, int n, struct recall_window *all, int n_all)
-{
-    for (int i = 0, k; i < n; i++) {
-        for (k = 0; k < n_all; k++)
-            if (w[i].pos < all[k].pos + (uint32_t)all[k].n &&
-                all[k].pos < w[i].pos + (uint32_t)w[i].n)
-                break;
-        float weight = 1 / (RANK_BASE + (float)i);
-        if (k < n_all)
-            all[k].weight += weight;
-        else
-            all[n_all++] = (struct recall_window){w[i].pos, w[i].n, weight};
-    }
-    return n_all;
-}
-
-/* By the sum of their reciprocal ranks (Cormack, Clarke and Buettcher, SIGIR 2009). */
-static int choose_mix(struct archive *x, const struct cache *c, const struct recall_query *q,
-                      int max, struct recall_window *out)
-{
-    struct recall_window found[RECALL_MAX], all[2 * RECALL_MAX];
-    int n = choose_by(RECALL_WORDS, x, c, q, max, found);
-    int n_all = join(found, n, all, 0);
-    n = choose_by(RECALL_MEANING, x, c, q, max, found);
-    n_all = join(found, n, all, n_all);
-    qsort(all, (size_t)n_all, sizeof *all, by_weight);
-    if (n_all > max) n_all = max;
-    memcpy(out, all, (size_t)n_all * sizeof *all);
-    return n_all;
-}
-
 int recall_choose(struct archive *x, const struct cache *c, const struct recall_query *q, int max,
                   struct recall_window out[RECALL_MAX])
 {
-    bool wanted = q->n_wanted || q->from < q->end;
+    int room = q->room;
     if (x->n == 0 || max < 1) return 0;
-    if (q->chooser == RECALL_MIX && !wanted) return choose_mix(x, c, q, max, out);
-    return choose_by(wanted ? RECALL_WORDS : q->chooser, x, c, q, max, out);
+    const float share = recall_weigh(x, q);
+    find_peaks(x);
+    int n = pick(x, c, 0, 0, 1, &room, out);
+    if (n) n = pick(x, c, LEAST * out[0].weight, n, max, &room, out);
+    if (!is_vague(q, share)) return n;
+    rank_by_rarity(x);
+    find_peaks(x);
+    return pick(x, c, 0, n, RECALL_MAX, &room, out);
 }
 
 int recall_range(const struct archive *x, const struct cache *c, uint32_t from, uint32_t end,
@@ -280,7 +257,7 @@ static void return_to_head(void *ctx, int i, int thread)
     const struct returning *r = ctx;
     const struct cache *c = r->c;
     const size_t each = c->k_bytes + c->v_bytes + sizeof(float);
-    struct cache_unit units[RECALL_MAX * RECALL_WINDOW];
+    struct cache_unit units[RECALL_MAX * RECALL_SPAN];
     (void)thread;
     for (int j = 0; j < r->n_pos; j++) {
         const uint8_t *u = r->x->returning + (size_t)j * r->x->position_bytes + (size_t)i * each;
@@ -296,7 +273,7 @@ static void return_to_head(void *ctx, int i, int thread)
 int recall_return(struct archive *x, struct cache *c, struct recall_window *windows, int n,
                   struct pool *p, int64_t *n_units, struct err *e)
 {
-    uint32_t pos[RECALL_MAX * RECALL_WINDOW];
+    uint32_t pos[RECALL_MAX * RECALL_SPAN];
     *n_units = 0;
     qsort(windows, (size_t)n, sizeof *windows, by_pos);
     int n_pos = read_units(x, windows, n, pos, e);

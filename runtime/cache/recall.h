@@ -16,12 +16,13 @@
 
 struct pool;
 
-#define RECALL_WINDOW  16
+#define RECALL_WINDOW  16  /* positions that are searched as one */
+#define RECALL_SPAN    24  /* positions of a window with the rest of its sentence, at most */
 #define RECALL_MAX     16  /* windows */
 #define RECALL_MESSAGE 128 /* number of tokens of a message that are searched for: the newest */
 #define RECALL_ANSWER  24  /* the same of an answer */
 
-enum recall_chooser { RECALL_OFF, RECALL_WORDS, RECALL_MEANING, RECALL_MIX };
+enum recall_chooser { RECALL_OFF, RECALL_WORDS, RECALL_MEANING };
 
 struct recall_opts {
     enum recall_chooser chooser;
@@ -36,10 +37,11 @@ struct recall_opts {
  * ("And my sister's?") names its subject only there. */
 struct recall_query {
     enum recall_chooser chooser;
-    const int32_t *ids, *before;
-    const int32_t *wanted; /* words that the user asked to bring back */
+    const struct archive_token *text, *before;
+    const struct archive_token *wanted; /* words that the user asked to bring back */
     int n, n_before, n_wanted;
-    int n_vague;        /* windows for a vague question (see recall_choose); 0 = as for others */
+    int room;           /* positions that may return in all */
+    bool more;          /* a vague question may have more windows (recall_choose) */
     uint32_t from, end; /* positions that the user asked to bring back; none if equal */
 };
 
@@ -49,7 +51,7 @@ struct recall_window {
     float weight;
 };
 
-/* The chooser with this name ("off", "words", "meaning", "mix"); false = unknown. */
+/* The chooser with this name ("off", "words", "meaning"); false = unknown. */
 bool recall_chooser_named(const char *name, enum recall_chooser *out);
 const char *recall_chooser_name(enum recall_chooser chooser);
 
@@ -58,17 +60,17 @@ const char *recall_chooser_name(enum recall_chooser chooser);
  * because heads must remember more themselves. */
 int recall_newest_pct(enum recall_chooser chooser);
 
-/* Chooses windows with mostly evicted units, on ties the newest:
+/* Chooses windows with mostly evicted units, the heaviest and the newest that are half as heavy:
  *
  *   words    with rare words and pairs of words of the message, statements before questions
- *   meaning  with words whose input embeddings are like those of the message's words
- *   mix      by the ranks that words and meaning give
+ *   meaning  with these, and with words whose input embeddings are like theirs
  *
  * If the message is a question whose words name nothing ("Who am I?"), words adds windows with the
- * rarest words of their own, up to n_vague in all.
+ * rarest words of their own, up to
+ * RECALL_MAX in all.
  *
  * What the user asked to bring back is always searched for by words. Returns the number of windows,
- * at most `max` or n_vague, the best first. */
+ * at most `max`, or RECALL_MAX for a vague question; the best first, then the newest. */
 int recall_choose(struct archive *x, const struct cache *c, const struct recall_query *q, int max,
                   struct recall_window out[RECALL_MAX]);
 

@@ -1,47 +1,52 @@
-/* By words: windows with rare words, and rare pairs of words, of the message. */
+/* The weights of windows: rare words, and rare pairs of words, of the message; with meaning, words
+ * like them. */
 #include "runtime/cache/recall_choosers.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define TERMS_MAX     (3 * 2 * RECALL_MESSAGE)
+#define TERMS_MAX     (2 * 3 * RECALL_MESSAGE)
 #define LEAST_TERM    0.001f /* of the rarest term's weight: more common terms are passed over */
 #define HEAVIEST      4      /* terms that tell whether a message names anything */
 #define WANTED_WEIGHT 8      /* of words that the user asked to bring back */
-
-/* A word of the message, or two adjacent ones. */
-struct term {
-    uint32_t word, next; /* next 0 = a single word */
-    float weight;
-    bool own;       /* of this message, not of the one before it */
-    int n_found;    /* positions */
-    int64_t covers; /* starts up to here already have its weight */
-};
+#define BEFORE_WEIGHT 0.3f   /* of words of the message before this one */
+#define PAIR_WEIGHT   0.5f   /* of two adjacent words, relative to a word of the same rarity */
 
 #define HASHES 1024
 
 struct terms {
-    struct term of[TERMS_MAX]; /* sorted: each_found */
+    struct recall_term of[TERMS_MAX]; /* sorted: each_found */
     int n;
     uint16_t first[HASHES]; /* the first term of the words with this hash, from 1; 0 = none */
+    struct recall_near near[RECALL_NEAR];
 };
 
-static void add_term(struct terms *t, uint32_t word, uint32_t next, float weight, bool own)
+/* Rarity counts with its third power. */
+static float cube(float v)
 {
-    for (int i = 0; i < t->n; i++)
-        if (t->of[i].word == word && t->of[i].next == next) return;
-    if (t->n == TERMS_MAX) return;
-    t->of[t->n++] = (struct term){word, next, weight, own, 0, -1};
+    return v * v * v;
 }
 
-static void add_message(struct terms *t, const struct archive *x, const int32_t *ids, int n,
-                        float weight, bool own)
+static void add_term(struct terms *t, const struct recall_term *new)
 {
-    if (n > RECALL_MESSAGE) ids += n - RECALL_MESSAGE, n = RECALL_MESSAGE;
+    for (int i = 0; i < t->n; i++)
+        if (t->of[i].word == new->word && t->of[i].before == new->before) return;
+    if (t->n < TERMS_MAX) t->of[t->n++] = *new;
+}
+
+static void add_message(struct terms *t, const struct archive_token *text, int n, float weight,
+                        bool own)
+{
+    uint32_t last = 0; /* the word before in the same sentence */
     for (int i = 0; i < n; i++) {
-        uint32_t word = x->opts.word[ids[i]], next = i + 1 < n ? x->opts.word[ids[i + 1]] : 0;
-        if (word) add_term(t, word, 0, weight, own);
-        if (word && next) add_term(t, word, next, weight, own);
+        struct recall_term new = {.weight = weight, .own = own};
+        new.id = text[i].joins ? -1 : text[i].id;
+        new.word = i + 1 < n &&text[i + 1].joins ? 0 : text[i].word;
+        if (new.word) add_term(t, &new);
+        new.before = last;
+        new.weight *= PAIR_WEIGHT;
+        if (new.word && last) add_term(t, &new);
+        last = text[i].ends ? 0 : new.word ? new.word : last;
     }
 }
 
@@ -52,11 +57,11 @@ static uint32_t hash_of(uint32_t word)
 
 static int by_hash(const void *a, const void *b)
 {
-    const struct term *x = a, *y = b;
+    const struct recall_term *x = a, *y = b;
     uint32_t h = hash_of(x->word), k = hash_of(y->word);
     if (h != k) return h < k ? -1 : 1;
     return x->word != y->word ? (x->word > y->word) - (x->word < y->word)
-                              : (x->next > y->next) - (x->next < y->next);
+                              : (x->before > y->before) - (x->before < y->before);
 }
 
 static void sort_terms(struct terms *t)
@@ -66,27 +71,33 @@ static void sort_terms(struct terms *t)
     for (int i = t->n; i-- > 0;) t->first[hash_of(t->of[i].word)] = (uint16_t)(i + 1);
 }
 
-/* Calls `found` for each term at each archived position. */
-static void each_found(struct archive *x, struct terms *t,
-                       void (*found)(struct archive *x, struct term *t, int at))
+/* Calls `found` for each term at each archived position, with how well it matches; for a pair, at
+ * that of its second word. */
+static void each_found(struct archive *x, struct terms *t, bool meaning,
+                       void (*found)(struct archive *x, struct recall_term *t, int at, float match))
 {
+    uint32_t last = 0; /* the word before in the same sentence */
     for (int i = 0; i < x->n; i++) {
-        uint32_t word = archive_word(x, x->id[i]);
-        int first = t->first[hash_of(word)] - 1;
-        if (first < 0) continue;
-        bool follows = i + 1 < x->n && x->pos[i + 1] == x->pos[i] + 1;
-        uint32_t next = follows ? archive_word(x, x->id[i + 1]) : 0;
-        for (int k = first; k < t->n && hash_of(t->of[k].word) == hash_of(word); k++) {
-            struct term *o = &t->of[k];
-            if (o->word == word && (o->next == 0 || o->next == next)) found(x, o, i);
+        const uint32_t word = x->word[i];
+        const int first = word ? t->first[hash_of(word)] - 1 : -1;
+        for (int k = first; k >= 0 && k < t->n && hash_of(t->of[k].word) == hash_of(word); k++) {
+            struct recall_term *o = &t->of[k];
+            if (o->word == word && (o->before == 0 || o->before == last)) found(x, o, i, 1);
         }
+        const bool whole = meaning && word && !(x->flags[i] & ARCHIVE_JOINS);
+        for (int k = whole ? x->near[x->id[i]] : 0; k; k = t->near[k - 1].next)
+            found(x, &t->of[t->near[k - 1].term], i, t->near[k - 1].match);
+        const bool ends =
+            x->flags[i] & ARCHIVE_ENDS || (i + 1 < x->n && x->pos[i + 1] != x->pos[i] + 1);
+        last = ends ? 0 : word ? word : last;
     }
 }
 
-static void count_term(struct archive *x, struct term *t, int at)
+static void count_term(struct archive *x, struct recall_term *t, int at, float match)
 {
     (void)x;
     (void)at;
+    (void)match;
     t->n_found++;
 }
 
@@ -96,9 +107,9 @@ static void weigh_terms(struct terms *t, const struct archive *x)
     float most = 0;
     int n = 0;
     for (int i = 0; i < t->n; i++) {
-        struct term *k = &t->of[i];
+        struct recall_term *k = &t->of[i];
         k->weight *=
-            recall_cube(archive_idf(x, k->next ? (uint32_t)k->n_found : x->n_with[k->word]));
+            cube(k->before ? archive_idf(x, (uint32_t)k->n_found) : archive_rarity(x, k->word));
         if (k->weight > most) most = k->weight;
     }
     for (int i = 0; i < t->n; i++)
@@ -131,17 +142,23 @@ static float sum_heaviest(const struct terms *t)
     return sum;
 }
 
-/* Adds a term's weight to the windows that contain it in their core, once to each; those of the
- * message's own words to x->value, too. */
-static void weigh_term(struct archive *x, struct term *t, int at)
+/* Adds a term's weight to the windows that contain it in their core, once to each, as the best
+ * match says; those of the message's own words to x->value, too. */
+static void weigh_term(struct archive *x, struct recall_term *t, int at, float match)
 {
-    int64_t first = (int64_t)at - (RECALL_LEAD + RECALL_CORE - 1), last = (int64_t)at - RECALL_LEAD;
-    if (first <= t->covers) first = t->covers + 1;
+    int first = at - (RECALL_LEAD + RECALL_CORE - 1), last = at - RECALL_LEAD;
     if (first < 0) first = 0;
-    float weight = x->asks[at] ? t->weight * ARCHIVE_QUESTION : t->weight;
-    recall_add_weight(x, x->weight, first, last, at, weight);
-    if (t->own) recall_add_weight(x, x->value, first, last, at, weight);
-    if (last > t->covers) t->covers = last;
+    while (first <= last && x->pos[at] - x->pos[first] != (uint32_t)(at - first)) first++;
+    if (x->flags[at] & ARCHIVE_ASKS) match *= ARCHIVE_QUESTION;
+    for (int s = first; s <= last; s++) {
+        const int i = s % RECALL_WINDOW;
+        const float before = t->best[i].start == s + 1 ? t->best[i].match : 0;
+        if (match <= before) continue;
+        t->best[i].start = s + 1;
+        t->best[i].match = match;
+        x->weight[s] += (match - before) * t->weight;
+        if (t->own) x->value[s] += (match - before) * t->weight;
+    }
 }
 
 /* A window has no more weight from the message before than from this one, if any window has some
@@ -156,9 +173,7 @@ static void limit_before(struct archive *x)
 static void weigh_passage(struct archive *x, uint32_t from, uint32_t end)
 {
     for (int i = archive_index(x, from); i < x->n && x->pos[i] < end; i++) {
-        uint32_t word = archive_word(x, x->id[i]);
-        float weight =
-            WANTED_WEIGHT * (1 + recall_cube(word ? archive_idf(x, x->n_with[word]) : 0));
+        float weight = WANTED_WEIGHT * (1 + cube(archive_rarity(x, x->word[i])));
         for (int s = i - (RECALL_LEAD + RECALL_CORE - 1) > 0 ? i - (RECALL_LEAD + RECALL_CORE - 1)
                                                              : 0;
              s <= i; s++)
@@ -167,19 +182,31 @@ static void weigh_passage(struct archive *x, uint32_t from, uint32_t end)
     }
 }
 
-float recall_weigh_words(struct archive *x, const struct recall_query *q)
+/* The largest of n weights, at least 0. */
+static float most_of(const float *weights, int n)
+{
+    float most = 0;
+    for (int i = 0; i < n; i++) most = weights[i] > most ? weights[i] : most;
+    return most;
+}
+
+float recall_weigh(struct archive *x, const struct recall_query *q)
 {
     struct terms t = {.n = 0};
-    add_message(&t, x, q->wanted, q->n_wanted, WANTED_WEIGHT, true);
-    add_message(&t, x, q->ids, q->n, 1, true);
-    add_message(&t, x, q->before, q->n_before, RECALL_BEFORE, false);
+    const bool meaning = q->chooser == RECALL_MEANING && !q->n_wanted && q->from == q->end;
+    add_message(&t, q->wanted, q->n_wanted, WANTED_WEIGHT, true);
+    add_message(&t, q->text, q->n, 1, true);
+    add_message(&t, q->before, q->n_before, BEFORE_WEIGHT, false);
     sort_terms(&t);
-    each_found(x, &t, count_term);
-    if (!shares_word(&t)) t.n = 0;
+    each_found(x, &t, false, count_term);
+    if (!meaning && !shares_word(&t)) t.n = 0;
     weigh_terms(&t, x);
+    memset(x->weight, 0, (size_t)x->n * sizeof *x->weight);
     memset(x->value, 0, (size_t)x->n * sizeof *x->value);
-    each_found(x, &t, weigh_term);
-    const float most = recall_most(x->value, x->n), sum = sum_heaviest(&t);
+    if (meaning) recall_find_near(x, t.of, t.n, t.near);
+    each_found(x, &t, meaning, weigh_term);
+    if (meaning) recall_forget_near(x);
+    const float most = most_of(x->value, x->n), sum = sum_heaviest(&t);
     if (most > 0) limit_before(x);
     weigh_passage(x, q->from, q->end);
     return sum > 0 ? most / sum : 1;

@@ -3,9 +3,10 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/word.h"
 #include "runtime/session/conversations.h"
 #include "store/store.h"
 
@@ -15,38 +16,15 @@
 #define SHORT      200   /* bytes of a message that is taken whole, if it asks nothing */
 #define LONG       400   /* bytes of a longer sentence that is left out */
 #define LEAST      0.33f /* of the message's weight that a sentence must have, */
-#define LEAST_BEST 0.8f  /* and of the best sentence's weight */
+#define LEAST_BEST 0.5f  /* and of the best sentence's weight */
 
 static const char mark[] = "From \"";
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-/* Bytes of the letter or digit that the text begins with, 0 = none. Beyond ASCII all characters are
- * letters but quotation marks, dashes and the like (U+2000 to U+206F). */
-static int letter_length(const char *text, size_t n)
-{
-    const int length = utf8_length(text, n), c = *text | 32;
-    if (length == 1) return (*text >= '0' && *text <= '9') || (c >= 'a' && c <= 'z');
-    if (length < 1) return 0;
-    const uint32_t wide = utf8_decode(text, length);
-    return wide >= 0x2000 && wide < 0x2070 ? 0 : length;
-}
-
-/* The word at or after *at, in small letters; false: none is left. A longer word is cut. */
-static bool next_word(const char *text, size_t n, size_t *at, char out[WORD_MAX])
-{
-    size_t i = *at, used = 0;
-    while (i < n && !letter_length(text + i, n - i)) i++;
-    for (int length; i < n && (length = letter_length(text + i, n - i)) > 0; i += (size_t)length)
-        for (int k = 0; k < length && used + 1 < WORD_MAX; k++)
-            out[used++] = (char)(length == 1 ? text[i] | 32 : text[i + (size_t)k]);
-    out[used] = 0;
-    *at = i;
-    return used > 0;
-}
-
 struct word {
-    char text[WORD_MAX];
+    char text[WORD_MAX]; /* as the message spells it; a longer word is cut */
+    uint32_t hash;
     int64_t n_messages; /* that contain it */
     float weight;       /* rarity, cubed, as recall_words.c does */
     bool stated;        /* a sentence that was read contains it */
@@ -57,10 +35,10 @@ struct words {
     int n;
 };
 
-static int find(const struct words *w, const char *text)
+static int find(const struct words *w, uint32_t hash)
 {
     int i = 0;
-    while (i < w->n && strcmp(w->at[i].text, text) != 0) i++;
+    while (i < w->n && w->at[i].hash != hash) i++;
     return i < w->n ? i : -1;
 }
 
@@ -79,10 +57,15 @@ static int weigh(struct store *s, struct words *w, struct err *e)
 
 static int read_words(struct store *s, const char *text, size_t n, struct words *w, struct err *e)
 {
-    char word[WORD_MAX];
+    struct word_reader r = {0};
+    uint32_t hash;
     *w = (struct words){0};
-    for (size_t at = 0; w->n < WORDS_MAX && next_word(text, n, &at, word);)
-        if (find(w, word) < 0) snprintf(w->at[w->n++].text, WORD_MAX, "%s", word);
+    for (size_t at = 0, from; w->n < WORDS_MAX && word_next(&r, text, n, &at, &from, &hash);) {
+        if (find(w, hash) >= 0) continue;
+        struct word *word = &w->at[w->n++];
+        word->hash = hash;
+        snprintf(word->text, WORD_MAX, "%.*s", (int)(at - from), text + from);
+    }
     return weigh(s, w, e);
 }
 
@@ -110,24 +93,26 @@ struct passage {
     char name[CONVERSATION_NAME_MAX];
     char text[LONG + 1];
     float weight;
+    int message, order; /* the newest message is the first; sentences in the order of its text */
 };
 
 struct search {
     struct words *words;
     const char *from, *own;
     struct passage best[PASSAGES_MAX]; /* by weight, the newest first of equals */
-    int n;
+    int n, message, order;
 };
 
 /* Of the words that message and text share; a single shared word ("are") says nothing. */
 static float weight_of(struct words *w, const char *text, size_t n)
 {
     bool seen[WORDS_MAX] = {false};
-    char word[WORD_MAX];
+    struct word_reader r = {0};
+    uint32_t hash;
     float sum = 0;
     int n_shared = 0;
-    for (size_t at = 0; next_word(text, n, &at, word);) {
-        int i = find(w, word);
+    for (size_t at = 0, from; word_next(&r, text, n, &at, &from, &hash);) {
+        int i = find(w, hash);
         if (i < 0 || seen[i]) continue;
         seen[i] = w->at[i].stated = true;
         sum += w->at[i].weight;
@@ -150,6 +135,8 @@ static void offer(struct search *s, const char *name, const char *text, size_t n
     memmove(s->best + at + 1, s->best + at, sizeof *s->best * (size_t)(s->n - at - 1));
     struct passage *p = &s->best[at];
     p->weight = weight;
+    p->message = s->message;
+    p->order = s->order++;
     snprintf(p->name, sizeof p->name, "%s", name);
     snprintf(p->text, sizeof p->text, "%.*s", (int)n, text);
 }
@@ -184,6 +171,7 @@ static int offer_message(void *ctx, const struct store_related *m)
     if (!strcmp(name, s->own) || !is_from(s->from, name)) name = NULL;
     if (!strncmp(text, mark, sizeof mark - 1)) name = NULL;
     if (memchr(text, 0, m->n_text)) return 0;
+    s->message++;
     if (m->n_text <= SHORT && !strchr(text, '?')) {
         offer(s, name, text, m->n_text);
         return 0;
@@ -219,13 +207,22 @@ static float weight_of_message(const struct words *w)
     return sum;
 }
 
-static void put(const struct search *s, struct str *out)
+static int by_time(const void *a, const void *b)
 {
+    const struct passage *x = a, *y = b;
+    return x->message != y->message ? y->message - x->message : x->order - y->order;
+}
+
+/* In the order in which they were said: the last is what holds now. */
+static void put(struct search *s, struct str *out)
+{
+    const float best = s->n ? s->best[0].weight : 0;
     const char *before = "";
-    if (!s->n || s->best[0].weight < LEAST * weight_of_message(s->words)) return;
-    for (int i = s->n - 1; i >= 0; i--) {
+    if (best < LEAST * weight_of_message(s->words)) return;
+    qsort(s->best, (size_t)s->n, sizeof *s->best, by_time);
+    for (int i = 0; i < s->n; i++) {
         const struct passage *p = &s->best[i];
-        if (p->weight < LEAST_BEST * s->best[0].weight) continue;
+        if (p->weight < LEAST_BEST * best) continue;
         if (strcmp(p->name, before) != 0)
             str_printf(out, "%s%s%s\":", out->n ? " " : "", mark, p->name);
         str_printf(out, " %s", p->text);

@@ -22,9 +22,9 @@ struct conversations;
  * database is encrypted and has no index of words, ERR_FAIL if a conversation does not exist. */
 int passages_check(struct conversations *l, const char *from, struct err *e);
 
-/* Appends `From "NAME": sentences` for the message [n] to `out`, the best sentence last; nothing if
- * no sentence has a third of the weight of the message's words. own: the conversation that the
- * message is in; what it contains already is left out. */
+/* Appends `From "NAME": sentences` for the message [n] to `out`, in the order in which they
+ * were said; nothing if no sentence has a third of the weight of the message's words. own: the
+ * conversation that the message is in; what it contains already is left out. */
 int passages_find(struct conversations *l, const char *from, const char *own, const char *message,
                   size_t n, struct str *out, struct err *e);
 

@@ -95,7 +95,7 @@ static int bring_back(struct session *s, struct evict_pin r, struct err *e)
     struct recall_window windows[RECALL_MAX];
     int rc = 0, n = 1, max = s->opts.recall.n_windows;
     while (!rc && x->on && n) {
-        int room = cache_room(&s->ctx.cache) / 2 / RECALL_WINDOW;
+        int room = cache_room(&s->ctx.cache) / 2 / RECALL_SPAN;
         n = recall_range(&x->archive, &s->ctx.cache, r.from, r.end, room < max ? room : max,
                          windows);
         if (n) rc = session_recall_return(s, windows, n, e);

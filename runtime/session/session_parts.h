@@ -3,12 +3,12 @@
 #define RETAIN_RUNTIME_SESSION_SESSION_PARTS_H
 
 #include "base/utf8.h"
+#include "base/word.h"
 #include "runtime/forward/context.h"
 #include "runtime/session/save.h"
 #include "runtime/session/session.h"
 #include "runtime/token/ngram.h"
 #include "runtime/token/thought.h"
-#include "runtime/token/token_words.h"
 #include "store/store.h"
 
 struct session_message {
@@ -18,22 +18,23 @@ struct session_message {
 
 struct session_recall {
     bool on;
-    struct token_words words;
     struct archive archive;
     struct arena arena;
-    /* tokens that are not archived yet, from position said_from; -1 = a mark, not text that the
-     * user or the model said. The first n_ran were run; the next n_skip that are told are known. */
-    struct tokens said;
+    /* Tokens that are not archived yet, [n_said] from position said_from. The first n_ran were run;
+     * the next n_skip that are told are known. */
+    struct archive_token *said;
+    size_t n_said, said_max, n_ran;
     int64_t said_from, n_skip;
-    size_t n_ran;
-    void *embedding; /* the token's that is compared (model_embedding) */
+    struct word_reader reader; /* of their words */
+    void *embedding;           /* the token's that is compared (model_embedding) */
     /* the newest tokens of the user's last message's text, and of the one before */
-    int32_t message[RECALL_MESSAGE], before[RECALL_MESSAGE];
+    struct archive_token message[RECALL_MESSAGE], before[RECALL_MESSAGE];
     int n_message, n_before;
-    int32_t newest[RECALL_ANSWER]; /* [n_newest] of the answer */
-    size_t n_newest;
+    struct archive_token newest[RECALL_ANSWER]; /* [n_newest] of the answer */
+    int n_newest;
     /* words given to session_recall, or positions of session_recall_turn, for the next message */
-    struct tokens wanted;
+    struct archive_token wanted[RECALL_MESSAGE];
+    int n_wanted;
     uint32_t wanted_from, wanted_end;
     struct session_recalled last;
     struct str text[RECALL_MAX]; /* of last.windows */

@@ -3,8 +3,10 @@
 #include "runtime/session/session_parts.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/system.h"
 #include "runtime/forward/engine.h"
 
@@ -29,22 +31,23 @@ static void plan(struct session *s, const struct archive_opts *o, struct arena *
         s->recall.embedding = arena_take(a, model_embedding_bytes(s->engine->model), 1);
 }
 
+static void reserve(struct session_recall *r, size_t n)
+{
+    if (n <= r->said_max) return;
+    r->said_max = n > 2 * r->said_max ? n : 2 * r->said_max;
+    r->said = memory_grow(r->said, r->said_max, sizeof *r->said);
+}
+
 int session_recall_open(struct session *s, struct err *e)
 {
     const struct recall_opts *o = &s->opts.recall;
     struct session_recall *r = &s->recall;
     struct arena a;
     if (o->chooser == RECALL_OFF || s->opts.read_only || session_keeps_all(s)) return 0;
-    int rc = token_words_open(&r->words, s->engine->tokenizer, e);
-    if (rc) return rc;
     struct archive_opts ao = {
         .bytes = o->archive_bytes,
-        .n_returning = RECALL_MAX * RECALL_WINDOW,
-        .n_vocab = r->words.n_vocab,
-        .n_words = r->words.n_words,
-        .word = r->words.word,
-        .asks = r->words.asks,
-        .ends = r->words.ends,
+        .n_returning = RECALL_MAX * RECALL_SPAN,
+        .n_vocab = tokenizer_n_vocab(s->engine->tokenizer),
     };
     if (o->chooser != RECALL_WORDS)
         ao.compare = (struct archive_compare){s->engine->model->n_embd, embed, s};
@@ -52,20 +55,18 @@ int session_recall_open(struct session *s, struct err *e)
     if (s->save) ao.store = save_archive(s->save, &s->ctx.cache, keep, s);
     arena_init_plan(&a, "archive");
     plan(s, &ao, &a);
-    rc = arena_init_sparse(&r->arena, "archive", a.used, e);
+    int rc = arena_init_sparse(&r->arena, "archive", a.used, e);
     if (rc) return rc;
     plan(s, &ao, &r->arena);
-    tokens_reserve(&r->said, (size_t)s->ctx.plan.chunk + (size_t)s->ctx.plan.reserve);
+    reserve(r, (size_t)s->ctx.plan.chunk + (size_t)s->ctx.plan.reserve);
     r->on = true;
     return 0;
 }
 
 void session_recall_close(struct session *s)
 {
-    token_words_close(&s->recall.words);
     arena_release(&s->recall.arena);
-    tokens_release(&s->recall.said);
-    tokens_release(&s->recall.wanted);
+    free(s->recall.said);
     for (int i = 0; i < RECALL_MAX; i++) str_release(&s->recall.text[i]);
 }
 
@@ -76,25 +77,49 @@ static void tell_from(struct session_recall *r, int64_t position)
 {
     int64_t n = position - r->said_from;
     if (n < (int64_t)r->n_ran) n = (int64_t)r->n_ran;
-    if (n < (int64_t)r->said.n) r->said.n = (size_t)n;
-    r->n_skip = r->said_from + (int64_t)r->said.n - position;
+    if (n < (int64_t)r->n_said) r->n_said = (size_t)n;
+    r->n_skip = r->said_from + (int64_t)r->n_said - position;
 }
 
-static void tell(struct session_recall *r, int32_t id)
+static struct archive_token describe_token(const struct session *s, struct word_reader *r,
+                                           int32_t id, bool said)
 {
-    if (!r->on || r->n_skip-- > 0) return;
-    r->n_skip = 0;
-    tokens_push(&r->said, id);
+    size_t n;
+    const char *bytes = tokenizer_bytes(s->engine->tokenizer, id, false, &n);
+    if (!said) *r = (struct word_reader){0};
+    if (!said) return (struct archive_token){.id = -1, .ends = true};
+    const struct word_piece piece = word_read(r, bytes, n);
+    const bool asks = memchr(bytes, '?', n);
+    return (struct archive_token){id, piece.word, piece.joins, asks,
+                                  asks || memchr(bytes, '.', n) || memchr(bytes, '!', n) ||
+                                      memchr(bytes, '\n', n)};
+}
+
+static struct archive_token tell(struct session *s, int32_t id, bool said)
+{
+    struct session_recall *r = &s->recall;
+    const struct archive_token t = describe_token(s, &r->reader, id, said);
+    if (r->on && r->n_skip <= 0) {
+        reserve(r, r->n_said + 1);
+        r->said[r->n_said++] = t;
+    }
+    if (r->n_skip > 0) r->n_skip--;
+    return t;
+}
+
+/* Appends a token to the newest `max`; returns their number. */
+static int push_newest(struct archive_token *newest, int n, int max, struct archive_token t)
+{
+    if (n == max) memmove(newest, newest + 1, (size_t)--n * sizeof *newest);
+    newest[n] = t;
+    return n + 1;
 }
 
 void session_recall_token(struct session *s, int32_t id, bool said)
 {
     struct session_recall *r = &s->recall;
-    tell(r, said ? id : -1);
-    if (!said) return;
-    if (r->n_newest == RECALL_ANSWER)
-        memmove(r->newest, r->newest + 1, --r->n_newest * sizeof *r->newest);
-    r->newest[r->n_newest++] = id;
+    const struct archive_token t = tell(s, id, said);
+    if (said) r->n_newest = push_newest(r->newest, r->n_newest, RECALL_ANSWER, t);
 }
 
 void session_recall_message(struct session *s, const struct save_message *m, int64_t position,
@@ -103,29 +128,28 @@ void session_recall_message(struct session *s, const struct save_message *m, int
     struct session_recall *r = &s->recall;
     tell_from(r, position);
     if (m->role != CHAT_USER) return;
+    r->reader = (struct word_reader){0};
     memcpy(r->before, r->message, sizeof r->before);
     r->n_before = position ? r->n_message : 0;
-    r->n_message = 0;
-    r->n_newest = 0;
-    for (size_t i = 0; i < m->n_ids; i++) tell(r, n_bytes[i] || past[i] ? m->ids[i] : -1);
-    size_t first = m->n_ids;
-    for (size_t n = 0; first > 0 && n < RECALL_MESSAGE; first--) n += n_bytes[first - 1] > 0;
-    for (size_t i = first; i < m->n_ids; i++)
-        if (n_bytes[i]) r->message[r->n_message++] = m->ids[i];
+    r->n_message = r->n_newest = 0;
+    for (size_t i = 0; i < m->n_ids; i++) {
+        const struct archive_token t = tell(s, m->ids[i], n_bytes[i] || past[i]);
+        if (n_bytes[i]) r->n_message = push_newest(r->message, r->n_message, RECALL_MESSAGE, t);
+    }
 }
 
 static void want_nothing(struct session_recall *r)
 {
-    r->wanted.n = 0;
+    r->n_wanted = 0;
     r->wanted_from = r->wanted_end = 0;
 }
 
 void session_recall_forget(struct session *s)
 {
     struct session_recall *r = &s->recall;
-    r->n_message = r->n_before = r->last.n = 0;
-    r->n_newest = 0;
-    r->said.n = r->n_ran = 0;
+    r->n_message = r->n_before = r->n_newest = r->last.n = 0;
+    r->n_said = r->n_ran = 0;
+    r->reader = (struct word_reader){0};
     r->said_from = r->n_skip = 0;
     want_nothing(r);
     if (r->on) archive_clear(&r->archive);
@@ -137,7 +161,7 @@ void session_recall_ran(struct session *s, int n)
     /* Once saving has failed, units can't be archived either. */
     if (s->save && save_is_broken(s->save)) r->on = false;
     if (r->on) r->n_ran += (size_t)n;
-    assert(r->n_ran <= r->said.n);
+    assert(r->n_ran <= r->n_said);
 }
 
 /* ---- archiving ------------------------------------------------------------------------------- */
@@ -145,8 +169,8 @@ void session_recall_ran(struct session *s, int n)
 /* Drops the first n tokens that were told. */
 static void drop_told(struct session_recall *r, size_t n)
 {
-    memmove(r->said.ids, r->said.ids + n, (r->said.n - n) * sizeof *r->said.ids);
-    r->said.n -= n;
+    memmove(r->said, r->said + n, (r->n_said - n) * sizeof *r->said);
+    r->n_said -= n;
     r->said_from += (int64_t)n;
 }
 
@@ -155,7 +179,7 @@ int session_recall_keep(struct session *s, struct err *e)
     struct session_recall *r = &s->recall;
     const size_t n = r->n_ran;
     if (!r->on || n == 0) return 0;
-    int rc = archive_add(&r->archive, &s->ctx.cache, r->said.ids, (int)n, e);
+    int rc = archive_add(&r->archive, &s->ctx.cache, r->said, (int)n, e);
     r->n_ran = 0;
     drop_told(r, n);
     return rc;
@@ -163,22 +187,22 @@ int session_recall_keep(struct session *s, struct err *e)
 
 struct found {
     struct archive *archive;
-    const int32_t *ids;
+    const struct archive_token *said;
     int64_t n_saved;
 };
 
 static void found_piece(void *ctx, uint32_t pos, int n)
 {
     struct found *f = ctx;
-    archive_found(f->archive, pos, n, f->ids, f->n_saved);
+    archive_found(f->archive, pos, n, f->said, f->n_saved);
 }
 
 int session_recall_loaded(struct session *s, int64_t n_run, struct err *e)
 {
     struct session_recall *r = &s->recall;
     if (!r->on) return 0;
-    struct found f = {&r->archive, r->said.ids, save_position(s->save)};
-    archive_count(&r->archive, r->said.ids, (int)f.n_saved);
+    struct found f = {&r->archive, r->said, save_position(s->save)};
+    archive_count(&r->archive, r->said, (int)f.n_saved);
     int rc = save_archive_each(s->save, found_piece, &f, e);
     drop_told(r, (size_t)f.n_saved);
     session_recall_ran(s, (int)(n_run - f.n_saved));
@@ -248,12 +272,12 @@ static struct recall_query query_of(const struct session *s)
     const struct session_recall *r = &s->recall;
     return (struct recall_query){
         .chooser = s->opts.recall.chooser,
-        .ids = r->message,
+        .text = r->message,
         .n = r->n_message,
         .before = r->before,
         .n_before = r->n_before,
-        .wanted = r->wanted.ids,
-        .n_wanted = (int)r->wanted.n,
+        .wanted = r->wanted,
+        .n_wanted = r->n_wanted,
         .from = r->wanted_from,
         .end = r->wanted_end,
     };
@@ -274,6 +298,7 @@ static int preview(struct session *s, struct session_recalled *out)
     struct recall_window windows[RECALL_MAX];
     struct recall_query q = query_of(s);
     q.n = q.n_before = 0;
+    q.room = RECALL_MAX * RECALL_SPAN;
     int n = recall_choose(&r->archive, &s->ctx.cache, &q, s->opts.recall.n_windows, windows);
     describe(s, windows, n);
     *out = r->last;
@@ -284,13 +309,16 @@ static int preview(struct session *s, struct session_recalled *out)
 int session_recall(struct session *s, const char *words, size_t n, struct session_recalled *out,
                    struct err *e)
 {
-    struct str text = {0};
+    struct session_recall *r = &s->recall;
+    struct word_reader reader = {0};
+    struct tokens ids = {0};
+    const struct tokenizer_span span = {words, n, false};
     int rc = begin_wish(s, e);
-    str_puts(&text, " "); /* as within a sentence: many vocabularies spell a first word otherwise */
-    str_append(&text, words, n);
-    const struct tokenizer_span span = {str_get(&text), text.n, false};
-    if (!rc) rc = tokenizer_encode(s->engine->tokenizer, &span, 1, true, &s->recall.wanted, e);
-    str_release(&text);
+    if (!rc) rc = tokenizer_encode(s->engine->tokenizer, &span, 1, true, &ids, e);
+    for (size_t i = 0; !rc && i < ids.n; i++)
+        r->n_wanted = push_newest(r->wanted, r->n_wanted, RECALL_MESSAGE,
+                                  describe_token(s, &reader, ids.ids[i], true));
+    tokens_release(&ids);
     return rc ? rc : preview(s, out);
 }
 
@@ -327,13 +355,12 @@ int session_recall_bring(struct session *s, int n_left, const struct session_sin
     struct recall_query q = query_of(s);
     struct recall_window windows[RECALL_MAX];
     int64_t t0 = system_clock_ns();
-    /* Half of the idle slots stay free for the answer. */
-    int room = (cache_room(&s->ctx.cache) - n_left) / 2 / RECALL_WINDOW, rc = 0;
-    int max = room < s->opts.recall.n_windows ? room : s->opts.recall.n_windows;
+    int rc = 0;
     r->last.n = 0;
-    if (!r->on || max < 1) return 0;
-    q.n_vague = room < RECALL_MAX ? room : RECALL_MAX;
-    int n = recall_choose(&r->archive, &s->ctx.cache, &q, max, windows);
+    if (!r->on) return 0;
+    q.room = (cache_room(&s->ctx.cache) - n_left) / 2; /* the other slots stay for the answer */
+    q.more = true;
+    int n = recall_choose(&r->archive, &s->ctx.cache, &q, s->opts.recall.n_windows, windows);
     want_nothing(r);
     if (n) rc = session_recall_return(s, windows, n, e);
     if (rc || !n || !r->last.n_units) return rc;
@@ -349,15 +376,14 @@ int session_recall_again(struct session *s, struct err *e)
     struct recall_window windows[RECALL_MAX];
     struct recall_query q = query_of(s);
     const int64_t n_units = r->last.n_units;
-    int room = (cache_room(&s->ctx.cache) - 1) / 2 / RECALL_WINDOW;
-    int max = room < s->opts.recall.n_windows ? room : s->opts.recall.n_windows;
     /* A policy that evicts at every token would evict them with the next one. */
-    if (!r->on || max < 1 || s->ctx.plan.rules.every == 1) return 0;
-    q.before = q.ids;
+    if (!r->on || s->ctx.plan.rules.every == 1) return 0;
+    q.room = (cache_room(&s->ctx.cache) - 1) / 2;
+    q.before = q.text;
     q.n_before = q.n;
-    q.n = (int)r->n_newest;
-    q.ids = r->newest;
-    int n = recall_choose(&r->archive, &s->ctx.cache, &q, max, windows);
+    q.n = r->n_newest;
+    q.text = r->newest;
+    int n = recall_choose(&r->archive, &s->ctx.cache, &q, s->opts.recall.n_windows, windows);
     if (!n) return 0;
     int rc = session_recall_return(s, windows, n, e);
     r->last.n_units = n_units; /* `last` is what returned for the message */

@@ -6,10 +6,12 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include <cjson/cJSON.h>
 #include <cmocka.h>
 #include <sqlite3.h>
 
-#include "runtime/token/token_words.h"
+#include "base/file.h"
+#include "tests/unit/data.h"
 #include "tests/unit/session_kit.h"
 
 /* A cache so small that a fact is evicted before the question about it. */
@@ -101,7 +103,6 @@ static void test_a_fact_comes_back(void **state)
 {
     (void)state;
     remembers("sink", RECALL_WORDS, false);
-    remembers("sink", RECALL_MIX, false);
     remembers("sink", RECALL_MEANING, true);
     remembers("random", RECALL_WORDS, true);
     remembers("keydiff+global", RECALL_WORDS, true);
@@ -161,7 +162,7 @@ static void test_resume_equals_never_stopped(void **state)
 static void test_full_archive(void **state)
 {
     (void)state;
-    for (enum recall_chooser c = RECALL_WORDS; c <= RECALL_MIX; c++) {
+    for (enum recall_chooser c = RECALL_WORDS; c <= RECALL_MEANING; c++) {
         struct options o = small("sink", c);
         o.session.recall.archive_bytes = 200 * 672;
         resumes(o, N_TALK + 4);
@@ -199,7 +200,7 @@ static void test_private_equals_saved(void **state)
     (void)state;
     private_equals_saved("sink", RECALL_WORDS, 200);
     private_equals_saved("keeper", RECALL_WORDS, 150);
-    private_equals_saved("sink", RECALL_MIX, 300);
+    private_equals_saved("sink", RECALL_MEANING, 300);
 }
 
 /* An eviction inside an answer takes what returned for the message; it returns again. */
@@ -257,7 +258,7 @@ static void test_regenerate_keeps_what_came_back(void **state)
 {
     (void)state;
     regenerates(RECALL_WORDS);
-    regenerates(RECALL_MIX);
+    regenerates(RECALL_MEANING);
 }
 
 /* Text that the user names comes back with the next message, even one about something else. */
@@ -419,22 +420,84 @@ static void test_damaged_archive(void **state)
     }
 }
 
-/* "I'm" and "am" have a word in common, so that "Who am I?" finds "I'm Ann.". */
-static void test_contractions(void **state)
+/* The talk is read, not generated, so nobody says a role name in it. */
+static void feed(struct session *s)
 {
-    (void)state;
-    const struct tokenizer *t = engine->tokenizer;
-    const struct tokenizer_span span = {" I'm am I", 9, false};
-    struct tokens ids = {0};
-    struct token_words w;
+    static const struct chat_message told[] = {
+        {CHAT_USER, "My locker code is 48213."},    {CHAT_ASSISTANT, "Okay."},
+        {CHAT_USER, "Tell me about the fox."},      {CHAT_ASSISTANT, "It is red and quick."},
+        {CHAT_USER, "My sister lives in Lisbon."},  {CHAT_ASSISTANT, "That is a nice town."},
+        {CHAT_USER, "The train leaves at seven."},  {CHAT_ASSISTANT, "Have a good trip."},
+        {CHAT_USER, "We had soup and some bread."}, {CHAT_ASSISTANT, "That sounds tasty."},
+    };
+    const struct session_sink silent = {0};
     struct err e;
-    assert_int_equal(tokenizer_encode(t, &span, 1, true, &ids, &e), 0);
-    assert_int_equal(token_words_open(&w, t, &e), 0);
-    assert_int_equal(ids.n, 4);
-    assert_true(w.word[ids.ids[1]] && w.word[ids.ids[1]] == w.word[ids.ids[2]]);
-    assert_int_not_equal(w.word[ids.ids[1]], w.word[ids.ids[3]]);
-    token_words_close(&w);
-    tokens_release(&ids);
+    if (session_feed(s, told, sizeof told / sizeof *told, &silent, &e)) fail_msg("%s", e.text);
+}
+
+static void no_marks(const struct session_recalled *r)
+{
+    static const char *const marks[] = {"user", "assistant", "model",  "system", "human", "<",
+                                        ">",    "[",         "INST",   "|",      "Kind",  "USER",
+                                        "###",  "helpful",   "Human:", "_start"};
+    for (int i = 0; i < r->n; i++)
+        for (size_t k = 0; k < sizeof marks / sizeof *marks; k++)
+            if (strstr(r->windows[i].text, marks[k]))
+                fail_msg("\"%s\" in \"%s\"", marks[k], r->windows[i].text);
+}
+
+/* A message none of whose words was said brings nothing back, whatever the template adds to it: the
+ * demo model's vocabulary has its roles and marks as ordinary tokens. */
+static void sees_no_marks(struct chat_template *t)
+{
+    const struct chat_template *own = engine->template;
+    struct options o = small("sink", RECALL_WORDS);
+    o.session.plan.chunk = 64;
+    o.session.system = "Kind words.";
+    o.session.max_tokens = 1;
+    struct heard h = {0};
+    engine->template = t;
+    struct session *s = open_session(NULL, o, false);
+    feed(s);
+    ask(s, "Zyxwvu.", &h);
+    if (session_recalled(s)->n) fail_msg("came back: %s", session_recalled(s)->windows[0].text);
+    ask(s, "My locker code?", &h);
+    assert_true(h.code);
+    no_marks(session_recalled(s));
+    session_close(s);
+    engine->template = own;
+    chat_template_close(t);
+    str_release(&h.log.text);
+}
+
+static void test_marks_are_not_said(void **state)
+{
+    static const char *const rows[] = {"chatml", "llama3", "llama2", "mistral",
+                                       "phi3",   "zephyr", "retain"};
+    char path[2048];
+    struct str text = {0};
+    struct chat_template *t;
+    struct err e;
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_int_equal(chat_template_named(&t, rows[i], engine->tokenizer, &e), 0);
+        sees_no_marks(t);
+    }
+    const char *file = data_path(path, sizeof path, "templates/chat_templates.json");
+    assert_int_equal(file_read(file, FILE_DATA, &text, &e), 0);
+    cJSON *json = cJSON_Parse(str_get(&text));
+    const cJSON *k;
+    int n = 0;
+    cJSON_ArrayForEach(k, cJSON_GetObjectItem(json, "cases"))
+    {
+        const char *source = cJSON_GetObjectItem(k, "template")->valuestring;
+        if (chat_template_open(&t, source, strlen(source), engine->tokenizer, &e)) continue;
+        sees_no_marks(t);
+        n++;
+    }
+    assert_true(n >= 6);
+    cJSON_Delete(json);
+    str_release(&text);
 }
 
 /* With a chooser that finds facts, the newest units may take nearly the whole budget; otherwise
@@ -445,11 +508,11 @@ static void test_newest_units(void **state)
     static const char *const policies[] = {"keeper", "keydiff+global", "locret"};
     static const int by_words[] = {20, 20, 2}, otherwise[] = {2, 6, 2};
     for (int i = 0; i < 3; i++)
-        for (enum recall_chooser c = RECALL_OFF; c <= RECALL_MIX; c++) {
+        for (enum recall_chooser c = RECALL_OFF; c <= RECALL_MEANING; c++) {
             struct session *s = open_session(NULL, small(policies[i], c), false);
             struct retention *r = retention_new(s);
             session_retention(s, r);
-            bool words = c == RECALL_WORDS || c == RECALL_MIX;
+            bool words = c == RECALL_WORDS || c == RECALL_MEANING;
             assert_int_equal(r->n_stabilizer, words ? by_words[i] : otherwise[i]);
             retention_free(r);
             session_close(s);
@@ -461,7 +524,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_fact_comes_back),
         cmocka_unit_test(test_newest_units),
-        cmocka_unit_test(test_contractions),
+        cmocka_unit_test(test_marks_are_not_said),
         cmocka_unit_test(test_resume_equals_never_stopped),
         cmocka_unit_test(test_full_archive),
         cmocka_unit_test(test_private_equals_saved),

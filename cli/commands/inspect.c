@@ -269,7 +269,7 @@ static void info_json(const struct engine *g, const struct tensor_report *c, int
     cJSON_AddNumberToObject(o, "memory_bytes", (double)system_memory_bytes());
     cJSON_AddStringToObject(o, "model", m->name);
     cJSON_AddStringToObject(o, "title", m->title);
-    cJSON_AddStringToObject(o, "family", m->family->arch);
+    cJSON_AddStringToObject(o, "family", m->arch);
     cJSON_AddStringToObject(o, "weights", m->type);
     cJSON_AddItemToObject(o, "conversions", conversion_array(c, n));
     cJSON_AddNumberToObject(o, "packed_bytes", (double)g->weight_cache.bytes);
@@ -344,8 +344,11 @@ static void info_text(struct engine *g, const struct options *o, const struct te
     report_line("isa     %s", str_get(&isas));
     report_line("memory   %.1f GiB", (double)system_memory_bytes() / (1 << 30));
     bool titled = strcmp(m->title, m->name) != 0;
-    report_line("model    %s%s%s%s, family %s, %s", m->name, titled ? " (" : "",
-                titled ? m->title : "", titled ? ")" : "", m->family->arch, m->type);
+    report_line("model    %s%s%s%s, family %s%s, %s", m->name, titled ? " (" : "",
+                titled ? m->title : "", titled ? ")" : "", m->arch,
+                strcmp(m->arch, m->family->arch) != 0 ? " (its text part; pictures are not read)"
+                                                      : "",
+                m->type);
     str_release(&isas);
     report_line(
         "shape    %d layers, width %d, %d heads, %d KV heads x %d, vocabulary %d, trained on %d "

@@ -101,7 +101,7 @@ static void describe(struct model_row *r, struct model *m)
     struct gguf_str own;
     snprintf(r->name, sizeof r->name, "%s", m->name);
     snprintf(r->type, sizeof r->type, "%s", m->type);
-    r->family = m->family->arch;
+    r->family = m->arch;
     r->template = gguf_get_str(m->file, "tokenizer.chat_template", &own) ? "own" : "none";
 }
 

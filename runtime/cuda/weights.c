@@ -54,7 +54,7 @@ static int supports_layers(const struct model *m, struct err *e)
         const struct model_layer *l = &m->layers[i];
         if (l->is_parallel || l->no_feed_forward || l->activation == MODEL_RELU2)
             return err_set(e, ERR_USAGE, "%s is of family %s, which runs on the CPU only", m->name,
-                           m->family->arch);
+                           m->arch);
     }
     return 0;
 }

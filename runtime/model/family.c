@@ -362,7 +362,7 @@ int family_get_scale(const struct model *m, const char *suffix, float *out, stru
     if (!model_get_float(m, suffix, &v)) return 0;
     if (!isfinite(v) || v <= 0.0f)
         return err_set(e, ERR_FORMAT, "%s: %s.%s is %g, expected a number above 0",
-                       gguf_name(m->file), m->family->arch, suffix, (double)v);
+                       gguf_name(m->file), m->arch, suffix, (double)v);
     *out = v;
     return 0;
 }
@@ -375,7 +375,7 @@ static int get_optional(const struct model *m, const char *suffix, int min, int 
 {
     char key[96];
     uint32_t v;
-    snprintf(key, sizeof key, "%s.%s", m->family->arch, suffix);
+    snprintf(key, sizeof key, "%s.%s", m->arch, suffix);
     return gguf_get_u32(m->file, key, &v) ? model_get_int(m, suffix, min, max, out, e) : 0;
 }
 
@@ -402,7 +402,7 @@ static int read_experts(const struct model *m, struct model_experts *x, struct e
     if (!rc) rc = get_optional(m, "expert_group_used_count", 0, x->n_groups, &x->n_groups_used, e);
     if (gating) x->sigmoid = gating == GATING_SIGMOID;
     if (gating == GATING_CHOSEN) x->normalized = true;
-    snprintf(key, sizeof key, "%s.expert_weights_norm", m->family->arch);
+    snprintf(key, sizeof key, "%s.expert_weights_norm", m->arch);
     if (gguf_get_bool(m->file, key, &normalized)) x->normalized = normalized;
     x->scale = 1.0f;
     return rc ? rc : family_get_scale(m, "expert_weights_scale", &x->scale, e);

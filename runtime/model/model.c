@@ -27,7 +27,7 @@ static const struct model_family *const families[] = {
 
 static void key_of(char *out, size_t n, const struct model *m, const char *suffix)
 {
-    snprintf(out, n, "%s.%s", m->family->arch, suffix);
+    snprintf(out, n, "%s.%s", m->arch, suffix);
 }
 
 int model_get_int(const struct model *m, const char *suffix, int min, int max, int *out,
@@ -38,7 +38,7 @@ int model_get_int(const struct model *m, const char *suffix, int min, int max, i
     key_of(key, sizeof key, m, suffix);
     if (!gguf_get_u32(m->file, key, &v))
         return err_set(e, ERR_FORMAT, "%s: metadata %s is missing; this is not a complete %s model",
-                       gguf_name(m->file), key, m->family->arch);
+                       gguf_name(m->file), key, m->arch);
     if (v > INT_MAX || (int)v < min || (int)v > max)
         return err_set(e, ERR_FORMAT, "%s: %s is %u, expected %d to %d", gguf_name(m->file), key, v,
                        min, max);
@@ -173,6 +173,11 @@ int model_bind_table(struct model *m, const float **v, const char *name, int n_r
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+static bool named(struct gguf_str arch, const char *name)
+{
+    return strlen(name) == arch.n && !memcmp(name, arch.data, arch.n);
+}
+
 /* A family that is much like one that is not known; "" = none. */
 static const char *nearest_family(struct gguf_str arch)
 {
@@ -185,10 +190,20 @@ static const char *nearest_family(struct gguf_str arch)
         {"minicpm3", "minicpm"},          {"mistral4", "mistral3"},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (strlen(table[i][0]) == arch.n && !memcmp(table[i][0], arch.data, arch.n))
-            return table[i][1];
+        if (named(arch, table[i][0])) return table[i][1];
     return "";
 }
+
+/* Other names of families. Of models that also read pictures only the text part runs: in text all
+ * parts of a position are equal, so their rotation in sections is the plain one. */
+static const struct {
+    const char *arch;
+    const struct model_family *family;
+} aliases[] = {
+    {"qwen2vl", &family_qwen2},
+    {"qwen3vl", &family_qwen3},
+    {"qwen3vlmoe", &family_qwen3moe},
+};
 
 static const struct model_family *find_family(const struct gguf *file, struct err *e)
 {
@@ -203,17 +218,14 @@ static const struct model_family *find_family(const struct gguf *file, struct er
                 gguf_name(file));
         return NULL;
     }
-    char known[512] = "";
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
-        const char *name = families[i]->arch;
-        if (strlen(name) == arch.n && !memcmp(name, arch.data, arch.n)) return families[i];
-        size_t n = strlen(known);
-        snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", name);
-    }
+    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+        if (named(arch, aliases[i].arch)) return aliases[i].family;
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        if (named(arch, families[i]->arch)) return families[i];
     const char *nearest = nearest_family(arch);
-    err_set(e, ERR_FORMAT, "%s: model family \"%s\" is not known%s%s; known are: %s",
-            gguf_name(file), gguf_show(arch).text, *nearest ? ", the nearest is " : "", nearest,
-            known);
+    err_set(e, ERR_FORMAT,
+            "%s: model family \"%s\" is not known%s%s; docs/conformance.md lists those that are",
+            gguf_name(file), gguf_show(arch).text, *nearest ? ", the nearest is " : "", nearest);
     return NULL;
 }
 
@@ -272,7 +284,7 @@ static int refuse_experts(const struct model *m, struct err *e)
     if (m->family->experts || !gguf_get_u32(m->file, key, &v) || v == 0) return 0;
     return err_set(e, ERR_FORMAT,
                    "%s: a %s model with %u experts cannot be run, only one without experts",
-                   gguf_name(m->file), m->family->arch, v);
+                   gguf_name(m->file), m->arch, v);
 }
 
 static int read_vocabulary(struct model *m, struct err *e)
@@ -367,7 +379,7 @@ static int read_hparams(struct model *m, struct err *e)
  * products. */
 static int read_rope(struct model *m, struct err *e)
 {
-    int rc = rope_init(&m->rope, m->file, m->family->arch, m->head_dim, m->n_ctx, e);
+    int rc = rope_init(&m->rope, m->file, m->arch, m->head_dim, m->n_ctx, e);
     m->attn_scale = m->rope.magnitude * m->rope.magnitude / sqrtf((float)m->head_dim);
     return rc;
 }
@@ -448,7 +460,7 @@ static int refuse_unused(const struct model *m, struct err *e)
             return err_set(
                 e, ERR_FORMAT,
                 "%s: tensor %s does not belong to a %s model; this variant is not supported",
-                gguf_name(m->file), gguf_show(t->name).text, m->family->arch);
+                gguf_name(m->file), gguf_show(t->name).text, m->arch);
     }
     return 0;
 }
@@ -467,6 +479,9 @@ int model_open(struct model **out, struct gguf *file, bool as_f32, struct err *e
     rc = ERR_FORMAT;
     m->family = find_family(file, e);
     if (!m->family) goto fail;
+    struct gguf_str arch = {0};
+    gguf_get_str(file, "general.architecture", &arch);
+    snprintf(m->arch, sizeof m->arch, "%.*s", (int)arch.n, arch.data);
     set_name(m);
     rc = read_hparams(m, e);
     if (!rc) rc = read_rope(m, e);

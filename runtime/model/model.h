@@ -215,6 +215,7 @@ struct model_layer_inputs {
 struct model {
     struct gguf *file;
     const struct model_family *family;
+    char arch[24]; /* the file's name for it, before its keys: the family's, or another (model.c) */
     bool as_f32;    /* matrices are expanded to float32 */
     char name[96];  /* of the file, without ".gguf"; the title where there is no file */
     char title[96]; /* that the file gives itself */

@@ -30,7 +30,7 @@ int recurrent_layers(struct model *m, struct err *e)
     if (!model_get_layers(m, "attention.head_count_kv", &heads))
         return err_set(e, ERR_FORMAT,
                        "%s: %s.attention.head_count_kv is not a list with a number for each layer",
-                       gguf_name(m->file), m->family->arch);
+                       gguf_name(m->file), m->arch);
     for (int i = 0; i < m->n_layer; i++)
         m->layers[i].is_recurrent = m->layers[i].no_attention =
             gguf_array_i32(&heads, (size_t)i) == 0;

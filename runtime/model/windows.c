@@ -16,7 +16,7 @@ static int choose_layers(struct model *m, int step, struct err *e)
     uint32_t v;
     int n_windowed = 0;
     bool listed = model_get_layers(m, pattern, &list);
-    snprintf(key, sizeof key, "%s.%s", m->family->arch, pattern);
+    snprintf(key, sizeof key, "%s.%s", m->arch, pattern);
     int rc = gguf_get_u32(m->file, key, &v)
                  ? model_get_int(m, pattern, 1, MODEL_LAYERS_MAX, &step, e)
                  : 0;
@@ -56,7 +56,7 @@ static int get_other(const struct model *m, const char *suffix, int *out, struct
 {
     char key[96];
     uint32_t v;
-    snprintf(key, sizeof key, "%s.%s", m->family->arch, suffix);
+    snprintf(key, sizeof key, "%s.%s", m->arch, suffix);
     if (!gguf_get_u32(m->file, key, &v)) return 0;
     int rc = model_get_int(m, suffix, 2, KN_HEAD_DIM_MAX, out, e);
     if (!rc && *out % 2)
@@ -89,7 +89,7 @@ static int read_heads(struct model *m, struct err *e)
                        "%s: %d numbers of a head of %d cannot be rotated with frequency base %g",
                        gguf_name(m->file), n_rot, w->head_dim, (double)base);
     rc = plain ? rope_init_plain(&w->rope, n_rot, w->head_dim, base, e)
-               : rope_init(&w->rope, m->file, m->family->arch, w->head_dim, m->n_ctx, e);
+               : rope_init(&w->rope, m->file, m->arch, w->head_dim, m->n_ctx, e);
     w->attn_scale = w->rope.magnitude * w->rope.magnitude / sqrtf((float)w->head_dim);
     return rc;
 }
@@ -100,7 +100,7 @@ int windows_read(struct model *m, struct err *e)
     char key[96];
     uint32_t v;
     m->windowed.n_units = m->family->windows->n_units;
-    snprintf(key, sizeof key, "%s.%s", m->family->arch, suffix);
+    snprintf(key, sizeof key, "%s.%s", m->arch, suffix);
     int rc = gguf_get_u32(m->file, key, &v)
                  ? model_get_int(m, suffix, 0, UNITS_MAX, &m->windowed.n_units, e)
                  : 0;

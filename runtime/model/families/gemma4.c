@@ -14,7 +14,7 @@ static int get_optional(const struct model *m, const char *suffix, int max, int 
 {
     char key[96];
     uint32_t v;
-    snprintf(key, sizeof key, "%s.%s", m->family->arch, suffix);
+    snprintf(key, sizeof key, "%s.%s", m->arch, suffix);
     return gguf_get_u32(m->file, key, &v) ? model_get_int(m, suffix, 0, max, out, e) : 0;
 }
 

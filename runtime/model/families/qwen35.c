@@ -17,7 +17,7 @@ static int choose_layers(struct model *m, struct err *e)
     bool listed = model_get_layers(m, "attention.recurrent_layers", &list);
     char key[64];
     uint32_t v;
-    snprintf(key, sizeof key, "%s.full_attention_interval", m->family->arch);
+    snprintf(key, sizeof key, "%s.full_attention_interval", m->arch);
     int rc = gguf_get_u32(m->file, key, &v)
                  ? model_get_int(m, "full_attention_interval", 1, MODEL_LAYERS_MAX, &step, e)
                  : 0;

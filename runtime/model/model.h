@@ -216,8 +216,8 @@ struct model {
     struct gguf *file;
     const struct model_family *family;
     char arch[24]; /* the file's name for it, before its keys: the family's, or another (model.c) */
-    bool as_f32;    /* matrices are expanded to float32 */
-    char name[96];  /* of the file, without ".gguf"; the title where there is no file */
+    bool as_f32;   /* matrices are expanded to float32 */
+    char name[96]; /* of the file, without ".gguf"; the title where there is no file */
     char title[96]; /* that the file gives itself */
     char type[16];  /* the file's own, or that of most bytes: "Q4_K_M" */
     int n_vocab, n_embd, n_layer, n_head, n_kv_head, head_dim, n_ff;

@@ -14,6 +14,7 @@
 #ifndef RETAIN_KERNELS_KERNELS_H
 #define RETAIN_KERNELS_KERNELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -205,6 +206,8 @@ enum kn_kv {
     KN_KV_Q8,  /* per 32: half d, int8 q[32];           x = d * q      (34 bytes, as GGUF Q8_0) */
     KN_KV_Q4,  /* per 32: half d, half m, nibbles[16];  x = d * q + m  (20 bytes, as GGUF Q4_1: low
                   nibble of byte j = element j, high nibble = element j + 16) */
+    KN_KV_S4,  /* keys less their centre, per 32: half d[2], nibbles as in Q4; x = d[i / 16] *
+                  (q - 8)  (20 bytes) */
     KN_KV_TYPES,
 };
 
@@ -212,6 +215,27 @@ enum kn_kv {
  * ends in two zero bytes). Q8 and Q4 need head_dim % 32 == 0. Scales and halves that would be
  * infinite saturate at 65504. */
 size_t kn_kv_bytes(enum kn_kv type, int head_dim);
+
+/* What a KV head's keys of S4 are less of: number c of a key is mean[c] + scale[c] x, x as stored.
+ * The key of position 0, to which most heads look when they look for nothing, differs from all
+ * others: it is first[c] + scale[c] x. Measured by runtime/forward/centre.h. */
+struct kn_centre {
+    const float *mean, *scale, *first; /* [head_dim] */
+    /* for fixed point, by kn_centre_words: words of mean and first - mean over `unit`, and of scale
+     * over unit 2^10 (v16_attend_fixed.h); [head_dim / 2] dwords of two numbers, as in
+     * kn_rope_places */
+    const uint32_t *mean_words, *lift_words, *scale_words;
+    float unit;
+};
+void kn_centre_words(struct kn_centre *c, uint32_t *out, int head_dim); /* [3][head_dim / 2] */
+
+/* A key to the numbers that are packed, and back. first: it is that of position 0. */
+void kn_key_centre(float *k, const struct kn_centre *c, bool first, int head_dim);
+void kn_key_restore(float *k, const struct kn_centre *c, bool first, int head_dim);
+
+/* The Hadamard transform of each 32 of n numbers, which is its own inverse: values that are kept
+ * beside keys of S4 are packed so, and it is undone in the results of their attention. */
+void kn_hadamard(float *x, int n);
 
 /* Rotary embedding, "rotate half": number i pairs with i + head_dim/2 and rotates by angle p *
  * freq[i]. The table holds every position that the cache can reach, with scaled frequencies. It
@@ -242,7 +266,8 @@ struct kn_matmul {
 /* Attention of n_tok consecutive tokens over the units of one KV head, for its n_group query heads
  * (grouped-query attention), fused: units are dequantized and keys rotated by their slot in
  * registers or in a tile on the stack; no dequantized data is written to memory. If keys and values
- * are Q4, instruction sets may compute in 16-bit fixed point, see cpu/v16_attend_fixed.h.
+ * are Q4 (or keys S4), instruction sets may compute in 16-bit fixed point, see
+ * cpu/v16_attend_fixed.h.
  *
  * slot0 is a multiple of KN_TILE; head_dim is even and at most KN_HEAD_DIM_MAX. Token t is in slot
  * pos0 + t and attends to slots [slot0, min(slot1, pos0 + t + 1)), with a window only to the newest
@@ -268,6 +293,8 @@ struct kn_attend {
     float softcap; /* above 0: logits become softcap * tanh(logit / softcap) */
     int window;    /* 0 = none */
     float *m, *l, *acc;
+    const struct kn_centre *centre; /* of keys of S4 */
+    bool first;                     /* slot 0 has the key of position 0 */
 };
 
 /* The attention that observing queries give each slot, from the logarithm of each softmax's sum: a
@@ -296,6 +323,8 @@ struct kn_stats {
     const float *lse; /* token t, group g: lse[t * lse_stride + g] */
     size_t lse_stride;
     float *out; /* [slot], from slot 0; any alignment */
+    const struct kn_centre *centre;
+    bool first;
 };
 
 /* Retaining head (Locret, arXiv 2410.01805, eq. 3): out[t][h] = sum_j w2[h][j] * silu(W1[j] .
@@ -377,7 +406,8 @@ struct kernels {
     void (*add)(float *y, const float *x, int n);
 
     /* Packs one key or value of head_dim numbers. Q4 is asymmetric: m = min, d = (max - min) / 15,
-     * both rounded to half first, then q = round((x - m) / d) clamped to 0..15. */
+     * both rounded to half first, then q = round((x - m) / d) clamped to 0..15. S4: with x the
+     * number farthest from 0, the positive one of two, d = -x / 8. */
     void (*kv_pack[KN_KV_TYPES])(void *dst, const float *x, int head_dim);
     void (*kv_unpack[KN_KV_TYPES])(float *dst, const void *src, int head_dim);
 

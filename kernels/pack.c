@@ -1,7 +1,7 @@
 /* Layouts: sizes, packing of GGUF blocks into panels, half floats, the signs of packed keys, and
  * the merge of partial softmaxes. These run once per model, token or eviction, or are bound by
  * memory, so one version in plain C is enough. */
-#include "kernels/kernels.h"
+#include "kernels/cpu/cpu.h"
 
 #include <math.h>
 #include <string.h>
@@ -61,7 +61,8 @@ size_t kn_kv_bytes(enum kn_kv type, int head_dim)
     case KN_KV_F16: return dim * sizeof(uint16_t);
     case KN_KV_F32: return dim * sizeof(float);
     case KN_KV_Q8: return (groups * 34 + 3) & ~(size_t)3;
-    case KN_KV_Q4: return groups * 20;
+    case KN_KV_Q4:
+    case KN_KV_S4: return groups * 20;
     case KN_KV_TYPES: break;
     }
     return 0;
@@ -340,6 +341,68 @@ void kn_rope_places(uint32_t *out, const struct kn_rope *rope)
             }
 }
 
+/* Numbers over the unit, in the order of kn_rope_places. */
+static void put_words(uint32_t *out, const float *x, const float *less, float unit, int head_dim)
+{
+    for (int r = 0; r < head_dim / 2; r++, out++) {
+        const int i = r / 8 * 16 + r % 8 / 2 * 4 + r % 2;
+        const float a = x[i] - (less ? less[i] : 0.0f), b = x[i + 2] - (less ? less[i + 2] : 0.0f);
+        *out = word_of(a / unit / 32767.0f) | word_of(b / unit / 32767.0f) << 16;
+    }
+}
+
+/* A key of S4 is less than 32 scales from its centre, see kn_key_centre. No word exceeds 2^14, so
+ * that the words of rotated pairs do not exceed 2^15. */
+void kn_centre_words(struct kn_centre *c, uint32_t *out, int head_dim)
+{
+    const int n = head_dim / 2;
+    float top = 0x1p-60f;
+
+    for (int i = 0; i < head_dim; i++) {
+        const float a = fabsf(c->mean[i]), b = fabsf(c->first[i]), m = a > b ? a : b;
+        top = m + 32.0f * c->scale[i] > top ? m + 32.0f * c->scale[i] : top;
+    }
+    c->unit = top * 0x1p-14f;
+    c->mean_words = out;
+    c->lift_words = out + n;
+    c->scale_words = out + 2 * n;
+    put_words(out, c->mean, NULL, c->unit, head_dim);
+    put_words(out + n, c->first, c->mean, c->unit, head_dim);
+    put_words(out + 2 * n, c->scale, NULL, c->unit * 0x1p-5f, head_dim);
+}
+
+#define CENTRE_FAR 31.0f
+
+void kn_key_centre(float *k, const struct kn_centre *c, bool first, int head_dim)
+{
+    const float *mean = first ? c->first : c->mean;
+
+    for (int i = 0; i < head_dim; i++) {
+        const float x = (k[i] - mean[i]) / c->scale[i];
+        k[i] = x > CENTRE_FAR ? CENTRE_FAR : x > -CENTRE_FAR ? x : -CENTRE_FAR;
+    }
+}
+
+void kn_key_restore(float *k, const struct kn_centre *c, bool first, int head_dim)
+{
+    const float *mean = first ? c->first : c->mean;
+
+    for (int i = 0; i < head_dim; i++) k[i] = mean[i] + c->scale[i] * k[i];
+}
+
+void kn_hadamard(float *x, int n)
+{
+    for (int at = 0; at < n; at += KN_GROUP, x += KN_GROUP) {
+        for (int step = 1; step < KN_GROUP; step *= 2)
+            for (int i = 0; i < KN_GROUP; i += i % step == step - 1 ? step + 1 : 1) {
+                const float a = x[i], b = x[i + step];
+                x[i] = a + b;
+                x[i + step] = a - b;
+            }
+        for (int i = 0; i < KN_GROUP; i++) x[i] *= 0.17677669529663687f; /* 1 / sqrt(32) */
+    }
+}
+
 /* Bit i: the low nibble of byte i is at least its high nibble. */
 static uint32_t low_at_least_high(uint64_t bytes)
 {
@@ -361,6 +424,11 @@ static float key_number(const void *key, enum kn_kv type, int i)
     const uint16_t *halves = key;
     const int8_t *group = (const int8_t *)key + i / KN_GROUP * 34;
     if (type == KN_KV_F32) return ((const float *)key)[i];
+    if (type == KN_KV_S4) {
+        const struct kn_kv_s4 *s = (const struct kn_kv_s4 *)key + i / KN_GROUP;
+        const int high = i % KN_GROUP / 16;
+        return kn_float_from_half(s->d[high]) * (float)((s->q[i % 16] >> 4 * high & 15) - 8);
+    }
     return type == KN_KV_F16 ? kn_float_from_half(halves[i]) : (float)group[2 + i % KN_GROUP];
 }
 

@@ -16,8 +16,14 @@ struct kn_kv_q4 {
     uint8_t q[KN_GROUP / 2];
 };
 
+struct kn_kv_s4 {
+    uint16_t d[2];
+    uint8_t q[KN_GROUP / 2];
+};
+
 _Static_assert(sizeof(struct kn_kv_q8) == 34, "no padding");
 _Static_assert(sizeof(struct kn_kv_q4) == 20, "no padding");
+_Static_assert(sizeof(struct kn_kv_s4) == 20, "no padding");
 
 /* of silu_clamped_mul */
 #define KN_SILU_LIMIT 7.0f

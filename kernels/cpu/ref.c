@@ -646,6 +646,30 @@ static void kv_pack_q4_ref(void *dst, const float *x, int head_dim)
     }
 }
 
+static void kv_pack_s4_ref(void *dst, const float *x, int head_dim)
+{
+    struct kn_kv_s4 *out = dst;
+
+    memset(dst, 0, kn_kv_bytes(KN_KV_S4, head_dim));
+    for (int at = 0; at < head_dim; at += 16, x += 16) {
+        const int high = at % KN_GROUP / 16;
+        float min = x[0], max = x[0];
+
+        for (int i = 1; i < 16; i++) {
+            min = x[i] < min ? x[i] : min;
+            max = x[i] > max ? x[i] : max;
+        }
+        out[at / KN_GROUP].d[high] = kn_half_saturated((max >= -min ? max : min) / -8.0f + 0.0f);
+
+        const float d = kn_float_from_half(out[at / KN_GROUP].d[high]);
+        for (int i = 0; i < 16 && d != 0.0f; i++) {
+            const float v = rintf(x[i] / d) + 8.0f;
+            const unsigned q = (unsigned)(v > 15.0f ? 15.0f : v > 0.0f ? v : 0.0f);
+            out[at / KN_GROUP].q[i] |= (uint8_t)(q << 4 * high);
+        }
+    }
+}
+
 static void kv_unpack_f16_ref(float *dst, const void *src, int head_dim)
 {
     const uint16_t *in = src;
@@ -680,6 +704,17 @@ static void kv_unpack_q4_ref(float *dst, const void *src, int head_dim)
     }
 }
 
+static void kv_unpack_s4_ref(float *dst, const void *src, int head_dim)
+{
+    const struct kn_kv_s4 *in = src;
+
+    for (int g = 0; g < head_dim / KN_GROUP; g++, in++, dst += KN_GROUP)
+        for (int i = 0; i < KN_GROUP / 2; i++) {
+            dst[i] = kn_float_from_half(in->d[0]) * (float)((in->q[i] & 15) - 8);
+            dst[i + 16] = kn_float_from_half(in->d[1]) * (float)((in->q[i] >> 4) - 8);
+        }
+}
+
 /* Unpacks row `slot` of a head's keys or values to dst[head_dim]. */
 static inline void unpack_row(float *dst, enum kn_kv type, const void *rows, int slot, int head_dim)
 {
@@ -690,8 +725,16 @@ static inline void unpack_row(float *dst, enum kn_kv type, const void *rows, int
     case KN_KV_F32: kn_kv_unpack_f32_ref(dst, src, head_dim); break;
     case KN_KV_Q8: kv_unpack_q8_ref(dst, src, head_dim); break;
     case KN_KV_Q4: kv_unpack_q4_ref(dst, src, head_dim); break;
+    case KN_KV_S4: kv_unpack_s4_ref(dst, src, head_dim); break;
     case KN_KV_TYPES: assert(0 && "no such cache type");
     }
+}
+
+static inline void unpack_key(float *dst, enum kn_kv type, const void *rows, int slot, int head_dim,
+                              const struct kn_centre *centre, bool first)
+{
+    unpack_row(dst, type, rows, slot, head_dim);
+    if (type == KN_KV_S4) kn_key_restore(dst, centre, first && slot == 0, head_dim);
 }
 
 /* dst may be x. */
@@ -750,7 +793,7 @@ static void attend_token(const struct kn_attend *job, int t)
         for (int s = first > job->slot0 ? first : job->slot0; s < end; s++) {
             float dot = 0.0f;
 
-            unpack_row(k, job->k_type, job->k, s, dim);
+            unpack_key(k, job->k_type, job->k, s, dim, job->centre, job->first);
             unpack_row(v, job->v_type, job->v, s, dim);
             rotate_row(k, k, job->rope, s - origin);
             for (int i = 0; i < dim; i++) dot += q[i] * k[i];
@@ -782,7 +825,7 @@ static void attend_stats_ref(const struct kn_stats *job)
 
     assert(job->head_dim <= KN_HEAD_DIM_MAX);
     for (int s = job->slot0; s < job->slot1; s++) {
-        unpack_row(k, job->k_type, job->k, s, job->head_dim);
+        unpack_key(k, job->k_type, job->k, s, job->head_dim, job->centre, job->first);
         rotate_row(k, k, job->rope, s);
         for (int t = s > job->pos0 ? s - job->pos0 : 0; t < job->n_tok; t++) {
             float mean = 0.0f, max = job->stat == KN_STAT_MAX ? job->out[s] : 0.0f;
@@ -876,6 +919,7 @@ const struct kernels kn_ref = {
             [KN_KV_F32] = kn_kv_pack_f32_ref,
             [KN_KV_Q8] = kv_pack_q8_ref,
             [KN_KV_Q4] = kv_pack_q4_ref,
+            [KN_KV_S4] = kv_pack_s4_ref,
         },
     .kv_unpack =
         {
@@ -883,6 +927,7 @@ const struct kernels kn_ref = {
             [KN_KV_F32] = kn_kv_unpack_f32_ref,
             [KN_KV_Q8] = kv_unpack_q8_ref,
             [KN_KV_Q4] = kv_unpack_q4_ref,
+            [KN_KV_S4] = kv_unpack_s4_ref,
         },
     .attend = kn_attend_ref,
     .attend_stats = attend_stats_ref,

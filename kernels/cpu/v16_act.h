@@ -214,6 +214,27 @@ static inline void kv_pack_q4_v16(void *dst, const float *x, int head_dim)
     }
 }
 
+/* The codes of 16 numbers as floats, and their scale. */
+static inline v16 codes_s4(v16 x, uint16_t *d)
+{
+    const float max = v16_top(x), min = v16_bottom(x);
+
+    *d = kn_half_saturated((max >= -min ? max : min) / -8.0f + 0.0f);
+    if (!(*d & 0x7fff)) return v16_zero();
+    const v16 q = v16_round(v16_div(x, v16_set1(kn_float_from_half(*d))));
+    return v16_max(v16_zero(), v16_min(v16_set1(15.0f), v16_add(q, v16_set1(8.0f))));
+}
+
+static inline void kv_pack_s4_v16(void *dst, const float *x, int head_dim)
+{
+    struct kn_kv_s4 *out = dst;
+
+    for (int g = 0; g < head_dim / KN_GROUP; g++, out++, x += KN_GROUP) {
+        const v16 low = codes_s4(v16_load(x), &out->d[0]);
+        v16_store_nibbles(out->q, low, codes_s4(v16_load(x + 16), &out->d[1]));
+    }
+}
+
 static inline void kv_unpack_f16_v16(float *dst, const void *src, int head_dim)
 {
     const uint16_t *in = src;
@@ -237,6 +258,18 @@ static inline void kv_unpack_q4_v16(float *dst, const void *src, int head_dim)
     for (int i = 0; i < head_dim; i += KN_GROUP, in++)
         v16_unpack_q4(in->q, v16_set1(kn_float_from_half(in->d)),
                       v16_set1(kn_float_from_half(in->m)), dst + i);
+}
+
+static inline void kv_unpack_s4_v16(float *dst, const void *src, int head_dim)
+{
+    const struct kn_kv_s4 *in = src;
+
+    for (int i = 0; i < head_dim; i += KN_GROUP, in++, dst += KN_GROUP) {
+        v16_unpack_q4(in->q, v16_set1(1.0f), v16_set1(-8.0f), dst);
+        for (int h = 0; h < 2; h++)
+            v16_store(dst + 16 * h,
+                      v16_mul(v16_load(dst + 16 * h), v16_set1(kn_float_from_half(in->d[h]))));
+    }
 }
 
 #endif

@@ -91,14 +91,42 @@ static inline void expand_q8(float *k, const uint32_t *raw, int head_dim)
     }
 }
 
-static inline void expand_q4(float *k, const uint32_t *raw, int head_dim)
+/* d and m of 16 numbers of a group: x = q d + m. */
+struct affine {
+    v16 d, m;
+};
+
+/* Of the numbers in the low (0) or high (1) nibbles; S4 is Q4 with a d for each, m = -8 d. */
+V16_INLINE struct affine affine_of(const uint32_t *group, int high, bool s4)
+{
+    const v16 d = half_column(group, s4 ? 2 * high : 0);
+    return (struct affine){d, s4 ? v16_mul(d, v16_set1(-8.0f)) : half_column(group, 2)};
+}
+
+/* The number of channel c, with the centre if there is one. */
+V16_INLINE v16 number_of(v16 q, struct affine a, const struct kn_centre *centre, int c)
+{
+    const v16 x = v16_fma(q, a.d, a.m);
+    return centre ? v16_fma(x, v16_set1(centre->scale[c]), v16_set1(centre->mean[c])) : x;
+}
+
+/* Q4, or S4 if there is a centre. */
+V16_INLINE void expand_q4(float *k, const uint32_t *raw, const struct kn_centre *centre,
+                          int head_dim)
 {
     for (int i = 0; i < head_dim; i++) {
         const uint32_t *group = raw + i / KN_GROUP * 5 * 16;
-        const unsigned shift = (unsigned)(i % 4 * 8 + i % KN_GROUP / 16 * 4);
-        const v16 q = v16i_nibble(v16i_load(group + (1 + i % 16 / 4) * 16), shift);
-        v16_store(k + i * BAND, v16_fma(q, half_column(group, 0), half_column(group, 2)));
+        const int high = i % KN_GROUP / 16;
+        const v16 q =
+            v16i_nibble(v16i_load(group + (1 + i % 16 / 4) * 16), (unsigned)(i % 4 * 8 + high * 4));
+        v16_store(k + i * BAND, number_of(q, affine_of(group, high, centre), centre, i));
     }
+}
+
+/* The key of position 0 in the first column: at place 0 it is not rotated. */
+static inline void lift_first(float *k, const struct kn_centre *centre, int head_dim)
+{
+    for (int i = 0; i < head_dim; i++) k[i * BAND] += centre->first[i] - centre->mean[i];
 }
 
 V16_INLINE void store_rotated(float *k, int half, v16 x, v16 y, const float *cos, const float *sin)
@@ -120,26 +148,38 @@ static inline void rotate_columns(float *k, const float *cos, const float *sin, 
 
 /* expand_q4 and rotate_columns in one pass, if the numbers of RoPE pairs have the same place in two
  * groups: head_dim a multiple of 64. */
-static inline void expand_q4_rotated(float *k, const uint32_t *raw, const float *cos,
-                                     const float *sin, int head_dim)
+V16_INLINE void expand_q4_rotated(float *k, const uint32_t *raw, const struct kn_centre *centre,
+                                  const float *cos, const float *sin, int head_dim)
 {
     const int half = head_dim / 2, apart = half / KN_GROUP * 5 * 16;
 
-    for (int g = 0; g < half / KN_GROUP; g++, raw += 5 * 16) {
-        const v16 dx = half_column(raw, 0), mx = half_column(raw, 2);
-        const v16 dy = half_column(raw + apart, 0), my = half_column(raw + apart, 2);
+    for (int c = 0, high = 0; c < half; high = !high, raw += high ? 0 : 5 * 16) {
+        const struct affine ax = affine_of(raw, high, centre),
+                            ay = affine_of(raw + apart, high, centre);
 
-        for (int j = 0; j < 8; j++) { /* 4 numbers: a nibble each of 4 bytes */
-            const uint32_t *at = raw + (1 + j % 4) * 16;
-            const v16i x = v16i_shift(v16i_load(at), j / 4 * 4);
-            const v16i y = v16i_shift(v16i_load(at + apart), j / 4 * 4);
+        for (int j = 1; j <= 4; j++) { /* 4 numbers: a nibble each of 4 bytes */
+            const v16i x = v16i_shift(v16i_load(raw + j * 16), high * 4);
+            const v16i y = v16i_shift(v16i_load(raw + j * 16 + apart), high * 4);
 
 #pragma GCC unroll 4
-            for (unsigned b = 0; b < 4; b++, k += BAND, cos += BAND, sin += BAND)
-                store_rotated(k, half, v16_fma(v16i_nibble(x, 8 * b), dx, mx),
-                              v16_fma(v16i_nibble(y, 8 * b), dy, my), cos, sin);
+            for (unsigned b = 0; b < 4; b++, c++, k += BAND, cos += BAND, sin += BAND)
+                store_rotated(k, half, number_of(v16i_nibble(x, 8 * b), ax, centre, c),
+                              number_of(v16i_nibble(y, 8 * b), ay, centre, c + half), cos, sin);
         }
     }
+}
+
+/* The keys of 16 slots, 4 bits each, which are in tile->raw. */
+V16_INLINE void expand_4_bits(float *k, const struct attend_tile *tile,
+                              const struct kn_centre *centre, const float *cos, const float *sin,
+                              int dim)
+{
+    if (dim % 64 == 0) {
+        expand_q4_rotated(k, tile->raw, centre, cos, sin, dim);
+        return;
+    }
+    expand_q4(k, tile->raw, centre, dim);
+    rotate_columns(k, cos, sin, dim);
 }
 
 /* Fills k with the keys of the band at slot p0; only slots below slot1 exist. */
@@ -158,13 +198,17 @@ static inline void load_keys(float *k, struct attend_tile *tile, const struct kn
             load_columns(k, BAND, rows, stride, dim, n_row);
         else
             load_columns(tile->raw, 16, rows, stride, (int)(stride / 4), n_row);
-        if (job->k_type == KN_KV_Q4 && dim % 64 == 0) {
-            expand_q4_rotated(k, tile->raw, cos, sin, dim);
+        if (job->k_type == KN_KV_S4) {
+            const struct kn_centre centre = *job->centre;
+            expand_4_bits(k, tile, &centre, cos, sin, dim);
+            if (job->first && p0 + i == 0) lift_first(k, &centre, dim);
             continue;
         }
-        if (job->k_type == KN_KV_Q4)
-            expand_q4(k, tile->raw, dim);
-        else if (job->k_type == KN_KV_Q8)
+        if (job->k_type == KN_KV_Q4) {
+            expand_4_bits(k, tile, NULL, cos, sin, dim);
+            continue;
+        }
+        if (job->k_type == KN_KV_Q8)
             expand_q8(k, tile->raw, dim);
         else if (job->k_type == KN_KV_F16)
             expand_f16(k, tile->raw, dim);

@@ -7,6 +7,8 @@
  *   Keys. A unit's power of two S makes its largest number 2^13 to 2^14. q d + m becomes
  *     (q - 8) (d / S) + (m + 8 d) / S, and is rotated as words of 1 / 2^15. A pair is two numbers
  *     of one slot, two places apart, so that nibbles are never moved across bytes; lanes are slots.
+ *     Keys of S4 are over their head's unit instead of S: x = (q - 8) d of 1 / 2^10, then mean +
+ *     scale x.
  *   Queries get a length of at most 2^17 / sqrt(head_dim), so that no sum exceeds 32 bits (Cauchy
  *     and Schwarz: a key is no longer than sqrt(head_dim) 2^14).
  *   Values stay nibbles: sum p (q d + m) = sum (p d) q + sum p m. A pair is two slots, 16 apart;
@@ -46,7 +48,7 @@ struct fixed_scales {
 struct fixed_tile {
     _Alignas(64) uint32_t k[FIXED_DIM / 2 * KN_TILE]; /* [pair][slot] */
     uint32_t v[FIXED_PAIRS * FIXED_DIM];              /* [pair of slots][head_dim] */
-    float k_scale[KN_TILE];                           /* S */
+    float k_scale[KN_TILE];                           /* S, or the head's unit */
     struct fixed_scales v_scale;
     uint32_t v_factor[FIXED_GROUPS][FIXED_PAIRS]; /* d of the first v_seen slots, over v_unit */
     float v_unit[FIXED_GROUPS];
@@ -137,12 +139,36 @@ static inline void scale_keys(struct fixed_scale *out, float *k_scale, const v16
     }
 }
 
-/* 16 numbers x of a head and their partners y, in the low (0) or high (1) nibbles of four dwords,
- * for 16 slots: dequantized and rotated. */
-V16_INLINE void rotate_numbers(uint32_t *out, int partner, const v16i *x4, int x_high,
-                               const v16i *y4, int y_high, struct fixed_scale x,
-                               struct fixed_scale y, const uint32_t *cos, const uint32_t *sin)
+/* d of a group's low and high nibbles of S4: (q - 8) 2^12 times d is a number of 1 / 2^10. */
+static inline void scale_s4(struct fixed_scale *out, const v16i *unit, int n_group)
 {
+    const v16 one = v16_set1(0x1p13f);
+
+    for (int i = 0; i < 2 * n_group; i++) {
+        const v16i d = v16i_round(v16_mul(v16i_half(unit[i / 2 * 5], i % 2 ? 16 : 0), one));
+        out[i].d = v16i_words(d, d);
+    }
+}
+
+/* (q - 8) 2^12 of two numbers, to words over S or, with a centre, over its unit; i: the dword of
+ * the two in its tables. */
+V16_INLINE v16i number_words(v16i q, struct fixed_scale s, const struct kn_centre *centre, int i)
+{
+    const v16i x = v16i_mul_words(q, s.d);
+    if (!centre) return v16i_add_words(x, s.m);
+    return v16i_add_words(v16i_mul_words(x, v16i_set1(centre->scale_words[i])),
+                          v16i_set1(centre->mean_words[i]));
+}
+
+/* 16 numbers x of a head and their partners y, in the low (0) or high (1) nibbles of four dwords,
+ * for 16 slots: dequantized and rotated. at, partner: their first dwords in a centre's tables. */
+V16_INLINE void rotate_numbers(uint32_t *out, int at, int partner, const v16i *x4, int x_high,
+                               const v16i *y4, int y_high, struct fixed_scale x,
+                               struct fixed_scale y, const uint32_t *cos, const uint32_t *sin,
+                               const struct kn_centre *centre)
+{
+    uint32_t *other = out + partner * KN_TILE;
+
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++)
 #pragma GCC unroll 2
@@ -150,27 +176,29 @@ V16_INLINE void rotate_numbers(uint32_t *out, int partner, const v16i *x4, int x
             const unsigned left = 12 - 8 * odd;
             const v16i a = v16i_top_nibbles(x4[i], left - 4 * (unsigned)x_high);
             const v16i b = v16i_top_nibbles(y4[i], left - 4 * (unsigned)y_high);
-            const v16i u = v16i_add_words(v16i_mul_words(a, x.d), x.m);
-            const v16i v = v16i_add_words(v16i_mul_words(b, y.d), y.m);
+            const v16i u = number_words(a, x, centre, at);
+            const v16i v = number_words(b, y, centre, at + partner);
             const v16i c = v16i_load(cos), s = v16i_load(sin);
 
             v16i_store(out, v16i_sub_words(v16i_mul_words(u, c), v16i_mul_words(v, s)));
-            v16i_store(out + partner, v16i_add_words(v16i_mul_words(v, c), v16i_mul_words(u, s)));
+            v16i_store(other, v16i_add_words(v16i_mul_words(v, c), v16i_mul_words(u, s)));
+            at++;
             out += KN_TILE;
+            other += KN_TILE;
             cos += KN_TILE;
             sin += KN_TILE;
         }
 }
 
-V16_APART void expand_keys(struct fixed_tile *tile, const uint8_t *units, const uint32_t *places,
-                           int head_dim)
+V16_INLINE void expand_keys_of(struct fixed_tile *tile, const uint8_t *units,
+                               const uint32_t *places, const struct kn_centre *centre, int head_dim)
 {
     const int n_group = head_dim / KN_GROUP, n_step = head_dim / 32, n_dword = 5 * n_group;
-    const int partner = head_dim / 4 * KN_TILE;
+    const int partner = head_dim / 4;
     const size_t stride = kn_kv_bytes(KN_KV_Q4, head_dim);
 
     for (int at = 0; at < KN_TILE; at += 16, units += 16 * stride) {
-        struct fixed_scale s[FIXED_GROUPS];
+        struct fixed_scale s[2 * FIXED_GROUPS]; /* by steps if there is a centre, else by groups */
         v16i unit[5 * FIXED_GROUPS];
 
         fetch_units(units, stride, 16);
@@ -178,22 +206,46 @@ V16_APART void expand_keys(struct fixed_tile *tile, const uint8_t *units, const 
             const int first = i + 4 <= n_dword ? i : n_dword - 4;
             v16_load_columns(unit + first, units + 4 * first, stride);
         }
-        scale_keys(s, tile->k_scale + at, unit, n_group);
+        if (centre)
+            scale_s4(s, unit, n_group);
+        else
+            scale_keys(s, tile->k_scale + at, unit, n_group);
         for (int i = 0; i < n_step; i++) {
             const int j = i + n_step, x_high = i % 2, y_high = j % 2;
             const v16i *x = unit + i / 2 * 5 + 1, *y = unit + j / 2 * 5 + 1;
+            const struct fixed_scale dx = s[centre ? i : i / 2], dy = s[centre ? j : j / 2];
             uint32_t *out = tile->k + i * 8 * KN_TILE + at;
-            const uint32_t *cos = places + i * 8 * KN_TILE + at, *sin = cos + partner;
+            const uint32_t *cos = places + i * 8 * KN_TILE + at, *sin = cos + partner * KN_TILE;
 
             if (x_high && y_high)
-                rotate_numbers(out, partner, x, 1, y, 1, s[i / 2], s[j / 2], cos, sin);
+                rotate_numbers(out, 8 * i, partner, x, 1, y, 1, dx, dy, cos, sin, centre);
             else if (x_high)
-                rotate_numbers(out, partner, x, 1, y, 0, s[i / 2], s[j / 2], cos, sin);
+                rotate_numbers(out, 8 * i, partner, x, 1, y, 0, dx, dy, cos, sin, centre);
             else if (y_high)
-                rotate_numbers(out, partner, x, 0, y, 1, s[i / 2], s[j / 2], cos, sin);
+                rotate_numbers(out, 8 * i, partner, x, 0, y, 1, dx, dy, cos, sin, centre);
             else
-                rotate_numbers(out, partner, x, 0, y, 0, s[i / 2], s[j / 2], cos, sin);
+                rotate_numbers(out, 8 * i, partner, x, 0, y, 0, dx, dy, cos, sin, centre);
         }
+    }
+}
+
+V16_APART void expand_keys(struct fixed_tile *tile, const uint8_t *units, const uint32_t *places,
+                           int head_dim)
+{
+    expand_keys_of(tile, units, places, NULL, head_dim);
+}
+
+/* Of S4. lift: slot 0 has the key of position 0, which is not rotated at place 0. */
+V16_APART void expand_centred_keys(struct fixed_tile *tile, const uint8_t *units,
+                                   const uint32_t *places, const struct kn_centre *c, bool lift,
+                                   int head_dim)
+{
+    const struct kn_centre centre = *c;
+
+    expand_keys_of(tile, units, places, &centre, head_dim);
+    for (int i = 0; lift && i < head_dim / 2; i++) {
+        const uint32_t x = tile->k[i * KN_TILE], y = centre.lift_words[i];
+        tile->k[i * KN_TILE] = ((x + y) & 0xffff) | (((x >> 16) + (y >> 16)) << 16);
     }
 }
 
@@ -533,7 +585,11 @@ static inline void fixed_span(struct fixed_tile *tile, const struct kn_attend *j
         const int sees = p0 > job->pos0 ? (p0 - job->pos0) * job->n_group : 0;
         const int reach = rows_in_reach(job, r1, p0);
 
-        expand_keys(tile, tile_units(tile, job->k, dim, p0, n_slot), job->rope->places, dim);
+        const uint8_t *keys = tile_units(tile, job->k, dim, p0, n_slot);
+        if (job->k_type == KN_KV_S4)
+            expand_centred_keys(tile, keys, job->rope->places, job->centre, job->first && !p0, dim);
+        else
+            expand_keys(tile, keys, job->rope->places, dim);
         expand_values(tile, tile_units(tile, job->v, dim, p0, n_slot), dim);
         for (int r = r0 > sees ? r0 : sees; r < reach; r += FIXED_ROWS)
             fixed_rows(tile, job, r, reach - r < FIXED_ROWS ? reach - r : FIXED_ROWS, p0);
@@ -546,6 +602,8 @@ static inline void attend_fixed(const struct kn_attend *job)
     struct fixed_tile tile;
 
     assert(dim <= FIXED_DIM && dim % KN_GROUP == 0 && job->slot0 % KN_TILE == 0);
+    for (int i = 0; job->k_type == KN_KV_S4 && i < KN_TILE; i++)
+        tile.k_scale[i] = job->centre->unit;
     for (int r = 0; r < rows; r++) {
         job->m[r] = -INFINITY;
         job->l[r] = 0.0f;
@@ -558,7 +616,9 @@ static inline void attend_fixed(const struct kn_attend *job)
 /* 4-bit units in fixed point, all others and capped logits in float. */
 static inline void attend_v16(const struct kn_attend *job)
 {
-    if (job->k_type == KN_KV_Q4 && job->v_type == KN_KV_Q4 && !(job->softcap > 0.0f))
+    const bool keys = job->k_type == KN_KV_Q4 || job->k_type == KN_KV_S4;
+
+    if (keys && job->v_type == KN_KV_Q4 && !(job->softcap > 0.0f))
         attend_fixed(job);
     else
         attend_float_v16(job);

@@ -41,6 +41,7 @@ static inline void stats_unpack(float *dst, const void *src, enum kn_kv type, in
     case KN_KV_F16: kv_unpack_f16_v16(dst, src, head_dim); break;
     case KN_KV_Q8: kv_unpack_q8_v16(dst, src, head_dim); break;
     case KN_KV_Q4: kv_unpack_q4_v16(dst, src, head_dim); break;
+    case KN_KV_S4: kv_unpack_s4_v16(dst, src, head_dim); break;
     default: kn_kv_unpack_f32_ref(dst, src, head_dim);
     }
 }
@@ -53,6 +54,8 @@ static inline void stats_keys(struct stats_tile *tile, const struct kn_stats *jo
     for (int s = 0; s < n; s++) {
         stats_unpack(k, (const uint8_t *)job->k + (size_t)(s0 + s) * bytes, job->k_type,
                      job->head_dim);
+        if (job->k_type == KN_KV_S4)
+            kn_key_restore(k, job->centre, job->first && s0 + s == 0, job->head_dim);
         stats_rotate(tile->k + s, STATS_TILE, k, job->rope, s0 + s);
     }
 }

@@ -27,17 +27,15 @@
         .gelu_mul = gelu_mul_v16, .sigmoid_mul = sigmoid_mul_v16, .add = add_v16,             \
         .kv_pack =                                                                            \
             {                                                                                 \
-                [KN_KV_F16] = kv_pack_f16_v16,                                                \
-                [KN_KV_F32] = kn_kv_pack_f32_ref,                                             \
-                [KN_KV_Q8] = kv_pack_q8_v16,                                                  \
-                [KN_KV_Q4] = kv_pack_q4_v16,                                                  \
+                [KN_KV_F16] = kv_pack_f16_v16, [KN_KV_F32] = kn_kv_pack_f32_ref,              \
+                [KN_KV_Q8] = kv_pack_q8_v16,   [KN_KV_Q4] = kv_pack_q4_v16,                   \
+                [KN_KV_S4] = kv_pack_s4_v16,                                                  \
             },                                                                                \
         .kv_unpack =                                                                          \
             {                                                                                 \
-                [KN_KV_F16] = kv_unpack_f16_v16,                                              \
-                [KN_KV_F32] = kn_kv_unpack_f32_ref,                                           \
-                [KN_KV_Q8] = kv_unpack_q8_v16,                                                \
-                [KN_KV_Q4] = kv_unpack_q4_v16,                                                \
+                [KN_KV_F16] = kv_unpack_f16_v16, [KN_KV_F32] = kn_kv_unpack_f32_ref,          \
+                [KN_KV_Q8] = kv_unpack_q8_v16,   [KN_KV_Q4] = kv_unpack_q4_v16,               \
+                [KN_KV_S4] = kv_unpack_s4_v16,                                                \
             },                                                                                \
         .attend = attend_kernel, .attend_stats = attend_stats_v16, .convolve = convolve_v16,  \
         .recur = recur_v16,                                                                   \

@@ -104,7 +104,7 @@ static int open_model(struct run *r, const char *model, const struct options *gi
     struct plan_opts plan = plan_opts_default();
     plan.policy = policy_choice("full");
     plan.policy.context = WINDOW;
-    plan.kv = (struct plan_kv){true, KN_KV_F16, KN_KV_F16};
+    plan.kv = (struct plan_kv){.given = true, .k = KN_KV_F16, .v = KN_KV_F16};
     int rc = engine_open(&r->engine, &o, &plan, 1, NULL, NULL, e);
     if (rc) return rc;
     r->window = r->engine->model->n_ctx < WINDOW ? r->engine->model->n_ctx : WINDOW;

@@ -110,6 +110,25 @@ static void grow_queries(const struct layer_step *s, float *q, int t)
     }
 }
 
+/* Packs one unit. Keys of S4 are packed less their centre, and values beside them transformed. */
+static void pack_unit(const struct layer_step *s, int head, size_t slot, const float *k,
+                      const float *v, bool first)
+{
+    const struct forward *f = s->f;
+    const struct cache_head *h = cache_head(s->c, s->index, head);
+    const int dim = s->c->shape.head_dim;
+    const bool centred = s->c->shape.k_type == KN_KV_S4;
+    float x[2][KN_HEAD_DIM_MAX];
+    if (centred) {
+        k = memcpy(x[0], k, (size_t)dim * sizeof *k);
+        v = memcpy(x[1], v, (size_t)dim * sizeof *v);
+        kn_key_centre(x[0], forward_centre(f, s->layer, head), first, dim);
+        kn_hadamard(x[1], dim);
+    }
+    f->kernels->kv_pack[s->c->shape.k_type](h->k + slot * s->c->k_bytes, k, dim);
+    f->kernels->kv_pack[s->c->shape.v_type](h->v + slot * s->c->v_bytes, v, dim);
+}
+
 /* Packs a few tokens' keys and values into every head of the layer; also sets scores that need no
  * model. */
 static void append_part(void *ctx, int part, int thread)
@@ -130,10 +149,7 @@ static void append_part(void *ctx, int part, int thread)
         for (int i = 0; i < a.n_kv_head; i++) {
             struct cache_head *h = cache_head(s->c, s->index, i);
             size_t slot = (size_t)(h->len + t);
-            f->kernels->kv_pack[s->c->shape.k_type](h->k + slot * s->c->k_bytes, k + i * a.head_dim,
-                                                    a.head_dim);
-            f->kernels->kv_pack[s->c->shape.v_type](h->v + slot * s->c->v_bytes, v + i * a.head_dim,
-                                                    a.head_dim);
+            pack_unit(s, i, slot, k + i * a.head_dim, v + i * a.head_dim, pos == 0);
             h->pos[slot] = (uint32_t)pos;
             h->score[slot] =
                 a.window ? 0 : policy_score(f->policy, f->seed, s->index * a.n_kv_head + i, pos);
@@ -159,7 +175,10 @@ static struct kn_attend attend_args(const struct layer_step *s, int head)
     const struct model_heads a = model_heads(f->model, s->layer->is_windowed);
     const struct cache_head *h = cache_head(s->c, s->index, head);
     int group = heads_group(&a);
+    const bool centred = s->c->shape.k_type == KN_KV_S4;
     return (struct kn_attend){
+        .centre = centred ? forward_centre(f, s->layer, head) : NULL,
+        .first = h->pos[0] == 0,
         .k_type = s->c->shape.k_type,
         .v_type = s->c->shape.v_type,
         .head_dim = a.head_dim,
@@ -229,6 +248,12 @@ static float merge_lse(const float *m, const float *l, const float *sink, int n,
     return max + logf(sum);
 }
 
+/* Undoes the transform of values beside keys of S4 in n results of attention. */
+static void restore_values(const struct layer_step *s, float *out, int n)
+{
+    if (s->c->shape.k_type == KN_KV_S4) kn_hadamard(out, n * s->c->shape.head_dim);
+}
+
 /* A block of tokens with all slots that they see; merged at once. */
 static void attend_block(const struct attend_job *j, int head, int block, int thread)
 {
@@ -255,6 +280,7 @@ static void attend_block(const struct attend_job *j, int head, int block, int th
                          (size_t)a.head_dim;
         kn_attend_merge(out, a.m + r, a.l + r, a.acc + r * (size_t)a.head_dim, sinks, 1, 0,
                         a.n_group, a.head_dim);
+        restore_values(s, out, a.n_group);
         for (int g = 0; f->lse && g < a.n_group; g++)
             f->lse[(t0 + t) * f->model->n_head + head * a.n_group + g] =
                 merge_lse(a.m + r + g, a.l + r + g, sinks ? sinks + g : NULL, 1, 0);
@@ -285,6 +311,7 @@ static void merge_token(const struct attend_job *j, int head, int t)
     size_t r = (size_t)(t * group), row = (size_t)(t * h.n_head + head * group);
     kn_attend_merge(f->att + row * dim, p.m + r, p.l + r, p.acc + r * dim, sinks, j->n_splits,
                     (int)p.rows, group, h.head_dim);
+    restore_values(j->s, f->att + row * dim, group);
     for (size_t g = 0; f->lse && g < (size_t)group; g++)
         f->lse[row + g] =
             merge_lse(p.m + r + g, p.l + r + g, sinks ? sinks + g : NULL, j->n_splits, p.rows);

@@ -318,6 +318,14 @@ static void start_writing(struct engine *g, const struct identity *id, const cha
     g->writer = weight_cache_write_begin(dir, &id->now, &g->weights);
 }
 
+/* The embedded model learned with units of 4 bits and needs none. */
+static int open_centres(struct engine *g, const struct engine_opts *o, const struct identity *id,
+                        struct err *e)
+{
+    const bool keep = id->opts.registry && id->known && !o->leaves_no_copy;
+    return centre_open(g, g->model->as_f32 ? NULL : o->weight_cache_dir, keep, e);
+}
+
 /* ---- the draft model ------------------------------------------------------------------------- */
 
 struct plan_opts engine_draft_plan(void)
@@ -361,7 +369,8 @@ int engine_open(struct engine **out, const struct engine_opts *o, const struct p
     rc = finish(out, &op, rc, e);
     if (rc) return rc;
     start_writing(g, &op.id, o->weight_cache_dir);
-    if (o->draft) rc = open_draft(g, o, progress, ctx, e);
+    if (o->model) rc = open_centres(g, o, &op.id, e);
+    if (!rc && o->draft) rc = open_draft(g, o, progress, ctx, e);
     if (!rc) return 0;
     engine_close(g);
     *out = NULL;
@@ -381,5 +390,6 @@ void engine_close(struct engine *g)
     pool_close(g->pool);
     arena_release(&g->weights);
     arena_release(&g->retaining_arena);
+    centre_close(g);
     free(g);
 }

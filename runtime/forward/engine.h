@@ -5,6 +5,7 @@
 #define RETAIN_RUNTIME_FORWARD_ENGINE_H
 
 #include "base/arena.h"
+#include "runtime/forward/centre.h"
 #include "runtime/model/identity.h"
 #include "runtime/model/model.h"
 #include "runtime/model/retaining.h"
@@ -68,6 +69,7 @@ struct engine {
     struct cuda *gpu;     /* holds the weights and runs conversations; NULL = this CPU */
     bool gpu_may_fail;    /* it was chosen by auto: the CPU replaces it */
     struct arena weights, retaining_arena;
+    struct centres centres; /* of the model's keys */
     /* the copy that the weights are mapped from; bytes 0 = none */
     struct weight_cache weight_cache;
     struct weight_cache_writer *writer; /* writes a copy of the weights; NULL = none is written */

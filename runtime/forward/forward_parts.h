@@ -95,6 +95,15 @@ struct forward {
 };
 
 /* The rotation of queries and keys in a layer. */
+/* The centre of a head's keys of S4. */
+static inline const struct kn_centre *forward_centre(const struct forward *f,
+                                                     const struct model_layer *l, int head)
+{
+    const struct model *m = f->model;
+    return l->is_windowed ? m->windowed.centres + l->kv_layer * m->windowed.n_kv_head + head
+                          : m->centres + l->kv_layer * m->n_kv_head + head;
+}
+
 static inline const struct kn_rope *forward_rope(const struct forward *f,
                                                  const struct model_layer *l)
 {

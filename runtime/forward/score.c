@@ -64,7 +64,10 @@ static const float *query(const struct forward *f, int t)
 static struct kn_stats stats_args(const struct forward *f, const struct cache *c, int index)
 {
     const struct model *m = f->model;
+    const bool centred = c->shape.k_type == KN_KV_S4;
     return (struct kn_stats){
+        .centre = centred ? &m->centres[index] : NULL,
+        .first = c->kv_heads[index].pos[0] == 0,
         .stat = f->policy->scorer == POLICY_COUNTS ? KN_STAT_LOW : KN_STAT_SUM,
         .k_type = c->shape.k_type,
         .head_dim = m->head_dim,
@@ -205,6 +208,8 @@ static void ask(const struct job *j, int index, int row, int pos0, int n, float 
         .m = lse,
         .l = l,
         .acc = l + rows,
+        .centre = s.centre,
+        .first = s.first,
     };
     f->kernels->attend(&a);
     for (size_t i = 0; i < rows; i++) lse[i] += logf(l[i]);
@@ -248,10 +253,14 @@ static void window_values(const struct job *j, int index, float *out, int thread
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-static void unpack_key(const struct job *j, const struct cache_head *h, int s, float *k)
+static void unpack_key(const struct job *j, int index, int s, float *k)
 {
     const struct cache *c = j->c;
-    j->f->kernels->kv_unpack[c->shape.k_type](k, h->k + (size_t)s * c->k_bytes, c->shape.head_dim);
+    const struct cache_head *h = &c->kv_heads[index];
+    const int dim = c->shape.head_dim;
+    j->f->kernels->kv_unpack[c->shape.k_type](k, h->k + (size_t)s * c->k_bytes, dim);
+    if (c->shape.k_type == KN_KV_S4)
+        kn_key_restore(k, &j->f->model->centres[index], h->pos[s] == 0, dim);
 }
 
 static float norm_of(const float *x, int n)
@@ -268,14 +277,14 @@ static void key_values(const struct job *j, int index, float *out)
     int dim = j->c->shape.head_dim;
     float k[KN_HEAD_DIM_MAX], mean[KN_HEAD_DIM_MAX] = {0};
     for (int s = 0; s < h->len; s++) {
-        unpack_key(j, h, s, k);
+        unpack_key(j, index, s, k);
         float norm = norm_of(k, dim) + 1e-20f;
         for (int i = 0; i < dim; i++) mean[i] += k[i] / norm;
     }
     float mean_norm = norm_of(mean, dim) + 1e-20f; /* the cosine does not depend on the count */
     for (int s = 0; s < h->len; s++) {
         float dot = 0;
-        unpack_key(j, h, s, k);
+        unpack_key(j, index, s, k);
         for (int i = 0; i < dim; i++) dot += k[i] * mean[i];
         out[s] = -dot / (mean_norm * (norm_of(k, dim) + 1e-20f));
     }
@@ -384,7 +393,7 @@ static void expected_values(const struct job *j, int index, float *out, int thre
         float max = -INFINITY, sum = 0;
         look_ahead(freq, dim, cache_state(c, layer) + head * moment_floats(m), h->len, &u);
         for (int s = 0; s < h->len; s++) {
-            unpack_key(j, h, s, x);
+            unpack_key(j, index, s, x);
             logits[s] = expected_logit(rope, m->attn_scale, &u, x, s);
             if (logits[s] > max) max = logits[s];
         }

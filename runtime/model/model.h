@@ -200,6 +200,7 @@ struct model_windowed {
     int n_kv_head, head_dim;
     struct rope rope;
     float attn_scale;
+    const struct kn_centre *centres; /* as in struct model */
 };
 
 /* Inputs of every layer, n numbers of each token (Gemma 3n and 4, per-layer embeddings): of token
@@ -243,6 +244,8 @@ struct model {
     const float *output_norm;
     const float *output_bias; /* or NULL */
     struct model_layer *layers;
+    /* of 4-bit keys [n_kv_layer][n_kv_head], once forward/centre.h has them; or NULL */
+    const struct kn_centre *centres;
     int n_kv_layer; /* layers of the KV cache: those with attention to all units, in their order */
     const struct model_layer *kv_layers[MODEL_LAYERS_MAX];
     struct model_windowed windowed;

@@ -100,6 +100,7 @@ static int adopt_settings(struct session *s, struct err *e)
     if (same && !p->policy.row) p->policy.row = policy_named(saved.policy);
     if (same && !p->budget && !p->memory && saved.budget >= PLAN_BUDGET_MIN)
         p->budget = saved.budget;
+    p->kv.plain = !strncmp(saved.kv, "q4", 2) && !strchr(saved.kv, '/');
     if (!s->opts.sampling.seed) s->opts.sampling.seed = saved.seed;
     s->state.attempt = saved.attempt;
     s->state.pinned = saved.pinned;
@@ -118,6 +119,8 @@ static void describe(struct session *s)
     snprintf(st->model_name, sizeof st->model_name, "%s", s->engine->model->name);
     snprintf(st->heads, sizeof st->heads, "%s", s->engine->heads_digest);
     plan_kv_text(&s->ctx.plan, st->kv);
+    if (s->ctx.plan.k_type == KN_KV_S4) /* "q4:q8/1a2b3c4d" */
+        snprintf(strchr(st->kv, '\0'), 10, "/%s", s->engine->centres.digest);
     snprintf(st->policy, sizeof st->policy, "%s", s->ctx.plan.policy->name);
     snprintf(st->template_name, sizeof st->template_name, "%s",
              chat_template_name(s->engine->template));

@@ -401,7 +401,7 @@ static void devices(void **state)
     assert_int_equal(side_open(&s, &o, &e), ERR_USAGE);
     side_close(&s);
     o = demo_options("cuda", "h2o"); /* unsupported settings are refused, or left to the CPU */
-    o.session.plan.kv = (struct plan_kv){true, KN_KV_F32, KN_KV_F32};
+    o.session.plan.kv = (struct plan_kv){.given = true, .k = KN_KV_F32, .v = KN_KV_F32};
     assert_int_equal(side_open(&s, &o, &e), ERR_USAGE);
     side_close(&s);
     o.engine.device.kind = ENGINE_DEVICE_AUTO;

@@ -43,7 +43,7 @@ static void side_open(struct side *s, const char *model, const char *device, int
     o.session.plan.policy = policy_choice("full");
     o.session.plan.policy.context = 192;
     o.session.plan.chunk = 64;
-    o.session.plan.kv = (struct plan_kv){true, units, units};
+    o.session.plan.kv = (struct plan_kv){.given = true, .k = units, .v = units};
     if (engine_open(&s->engine, &o.engine, &o.session.plan, 1, NULL, NULL, &e) ||
         context_open(&s->x, s->engine, &o.session.plan, 1, 8, &e))
         fail_msg("%s on %s: %s", model, device, e.text);

@@ -19,6 +19,7 @@ struct setup {
     float *q;
     size_t q_stride;
     struct kn_rope rope;
+    struct kn_centre centre;
 };
 
 static struct kn_rope rope_new(int n_pos, int head_dim)
@@ -40,6 +41,21 @@ static struct kn_rope rope_new(int n_pos, int head_dim)
         rope.places = places;
     }
     return rope;
+}
+
+/* Numbers for a key's centre: some channels far from 0, scales of 1 to 20. */
+static struct kn_centre centre_new(struct rng *rng, int dim)
+{
+    float *x = take(3 * (size_t)dim * sizeof *x);
+    struct kn_centre c = {.mean = x, .first = x + dim, .scale = x + 2 * dim};
+
+    rng_fill(rng, x, 3 * (size_t)dim, 1.0f);
+    for (int i = 0; i < dim; i++) {
+        x[i] *= i % 5 ? 1.0f : 6.0f;
+        x[2 * dim + i] = 0.05f + fabsf(x[2 * dim + i]);
+    }
+    if (dim % KN_GROUP == 0) kn_centre_words(&c, take(3 * (size_t)dim / 2 * 4), dim);
+    return c;
 }
 
 static void *units_new(struct rng *rng, enum kn_kv type, int n, int dim, float **unpacked)
@@ -69,6 +85,12 @@ static struct setup setup_new(const struct shape *s)
     if (u.s.scale == 0) u.s.scale = 1.0f / sqrtf((float)s->head_dim);
     u.k = units_new(&rng, s->k_type, u.n_slot, s->head_dim, &u.k_float);
     u.v = units_new(&rng, s->v_type, u.n_slot, s->head_dim, &u.v_float);
+    u.centre = centre_new(&rng, s->head_dim);
+    for (int i = 0; s->k_type == KN_KV_S4 && i < u.n_slot; i++)
+        for (int c = 0; c < s->head_dim; c++) {
+            float *k = &u.k_float[i * s->head_dim + c];
+            *k = (i ? u.centre.mean : u.centre.first)[c] + u.centre.scale[c] * *k;
+        }
     u.q_stride = (size_t)(s->n_group * s->head_dim + 5);
     u.q = take(u.q_stride * (size_t)s->n_tok * sizeof *u.q);
     rng_fill(&rng, u.q, u.q_stride * (size_t)s->n_tok, 1.5f);
@@ -86,6 +108,8 @@ static void setup_free(struct setup *u)
     free((void *)u->rope.cos);
     free((void *)u->rope.sin);
     free((void *)u->rope.places);
+    free((void *)u->centre.mean);
+    free((void *)u->centre.mean_words);
 }
 
 /* m, l, acc of tokens [t0, t0 + n_tok) against slots [slot0, slot1). */
@@ -123,6 +147,8 @@ static struct partial run(const char *isa, const struct setup *u, int t0, int n_
         .m = p.m,
         .l = p.l,
         .acc = p.acc,
+        .centre = &u->centre,
+        .first = !u->s.moved,
     };
     kn_table(isa)->attend(&job);
     return p;
@@ -187,8 +213,8 @@ static double logits_double(double *logit, const struct setup *u, const float *q
 /* Units of 4 bits are computed in 16-bit fixed point. */
 static int fixed(const struct setup *u, const char *isa)
 {
-    return strcmp(isa, "ref") != 0 && u->s.k_type == KN_KV_Q4 && u->s.v_type == KN_KV_Q4 &&
-           u->s.softcap == 0;
+    const int keys = u->s.k_type == KN_KV_Q4 || u->s.k_type == KN_KV_S4;
+    return strcmp(isa, "ref") != 0 && keys && u->s.v_type == KN_KV_Q4 && u->s.softcap == 0;
 }
 
 /* Without fmax, which causes an internal error of gcc 12 for ARM here. */
@@ -337,6 +363,7 @@ static void test_groups_and_types(void **state)
     for (int d = 0; d < COUNT(dims); d++)
         for (int types = 0; types < KN_KV_TYPES * KN_KV_TYPES; types++)
             for (int n_group = 1; n_group <= 8; n_group += d == 1 ? 1 : 3) {
+                if (types / KN_KV_TYPES == KN_KV_S4) continue; /* values are never of S4 */
                 const struct shape s = {.k_type = (enum kn_kv)(types % KN_KV_TYPES),
                                         .v_type = (enum kn_kv)(types / KN_KV_TYPES),
                                         .head_dim = dims[d],

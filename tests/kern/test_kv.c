@@ -44,6 +44,25 @@ static void want_q4(uint8_t *out, const float *x, int head_dim)
     }
 }
 
+static void want_s4(uint8_t *out, const float *x, int head_dim)
+{
+    memset(out, 0, kn_kv_bytes(KN_KV_S4, head_dim));
+    for (int at = 0; at < head_dim; at += 16) {
+        uint8_t *group = out + at / 32 * 20;
+        const int high = at % 32 / 16;
+        float far = x[at];
+
+        for (int i = at; i < at + 16; i++)
+            if (fabsf(x[i]) > fabsf(far) || (fabsf(x[i]) == fabsf(far) && x[i] > far)) far = x[i];
+        const float d = half_of(far / -8.0f + 0.0f);
+        const uint16_t bits = kn_half_from_float(d);
+        memcpy(group + 2 * high, &bits, 2);
+        for (int i = 0; d != 0 && i < 16; i++)
+            group[4 + i] |=
+                (uint8_t)((int)fmaxf(0, fminf(15, rintf(x[at + i] / d) + 8)) << 4 * high);
+    }
+}
+
 static void want_f16(uint8_t *out, const float *x, int head_dim)
 {
     for (int i = 0; i < head_dim; i++) {
@@ -69,6 +88,9 @@ static double unpacked(enum kn_kv type, const uint8_t *unit, int i)
     }
     memcpy(h, group, 4);
     if (type == KN_KV_Q8) return (double)kn_float_from_half(h[0]) * (int8_t)group[2 + i % 32];
+    if (type == KN_KV_S4)
+        return (double)kn_float_from_half(h[i % 32 / 16]) *
+               ((group[4 + i % 16] >> (i % 32 < 16 ? 0 : 4) & 15) - 8);
     const int q = group[4 + i % 16] >> (i % 32 < 16 ? 0 : 4) & 15;
     return (double)kn_float_from_half(h[0]) * q + (double)kn_float_from_half(h[1]);
 }
@@ -82,6 +104,7 @@ static void check(enum kn_kv type, int head_dim, const float *x)
     if (type == KN_KV_F32) memcpy(want, x, n * sizeof *x);
     if (type == KN_KV_Q8) want_q8(want, x, head_dim);
     if (type == KN_KV_Q4) want_q4(want, x, head_dim);
+    if (type == KN_KV_S4) want_s4(want, x, head_dim);
     for (const char *const *isa = kn_isa_list(); *isa; isa++) {
         uint8_t *unit = guarded(bytes);
         float *back = guarded(n * sizeof *back);

@@ -8,6 +8,7 @@ struct input {
     enum kn_kv k_type;
     uint8_t *k;
     float *q, *lse, *cos, *sin;
+    float centre[3][DIM_MAX];           /* of S4: mean, scale, that of position 0 */
     double p[TOKENS][GROUP_MAX][SLOTS]; /* attention, 0 for invisible slots */
 };
 
@@ -33,6 +34,8 @@ static void attention(struct input *in, const struct kernels *ref)
             for (int s = 0; s < SLOTS; s++) {
                 double dot = 0;
                 ref->kv_unpack[in->k_type](x, in->k + (size_t)s * bytes, in->dim);
+                for (int i = 0; in->k_type == KN_KV_S4 && i < in->dim; i++)
+                    x[i] = in->centre[s ? 0 : 2][i] + in->centre[1][i] * x[i];
                 rotate(k, x, in, s);
                 for (int i = 0; i < in->dim; i++) dot += q[i] * k[i];
                 in->p[t][g][s] = s <= in->pos0 + t ? exp(dot / sqrt(in->dim)) : 0;
@@ -65,6 +68,7 @@ static void fill(struct input *in, int dim, int n_group, int pos0, enum kn_kv ty
         rng_fill(&rng, x, (size_t)dim, 2);
         ref->kv_pack[type](in->k + s * bytes, x, dim);
     }
+    for (int i = 0; i < 3; i++) rng_fill(&rng, in->centre[i], (size_t)dim, 1.5f);
     rng_fill(&rng, in->q, (size_t)(TOKENS * n_group * dim), 2);
     attention(in, ref);
 }
@@ -110,7 +114,11 @@ static void check(const struct kernels *kn, const struct input *in, enum kn_stat
 {
     float out[SLOTS];
     const struct kn_rope rope = {SLOTS, in->dim, in->cos, in->sin, NULL};
+    const struct kn_centre centre = {
+        .mean = in->centre[0], .scale = in->centre[1], .first = in->centre[2]};
     struct kn_stats job = {.stat = stat,
+                           .centre = &centre,
+                           .first = true,
                            .k_type = in->k_type,
                            .head_dim = in->dim,
                            .n_group = in->n_group,

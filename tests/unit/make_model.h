@@ -223,7 +223,7 @@ static inline bool model_is_word(const struct model_vocab *v, const struct model
 }
 
 /* Token id's embedding. Its first number says that an answer may end after it. */
-static inline void model_embedding(const struct model_vocab *v, const struct model_kind *k, int id,
+static inline void model_embed_row(const struct model_vocab *v, const struct model_kind *k, int id,
                                    float out[MODEL_EMBD])
 {
     for (uint64_t i = 0; i < MODEL_EMBD; i++)
@@ -250,7 +250,7 @@ static inline void model_words_write(struct maker *m, const struct model_vocab *
     memset(output, 0, sizeof output);
     maker_data(m, "token_embd.weight", GGUF_T_Q8_0, MODEL_EMBD, v->n);
     for (int id = 0; id < v->n; id++) {
-        model_embedding(v, k, id, e);
+        model_embed_row(v, k, id, e);
         for (int i = 0; i < MODEL_EMBD; i++) {
             const uint16_t d = 11 << 10; /* 2^-4 */
             int8_t q = (int8_t)lroundf(e[i] * 16);

@@ -1,0 +1,256 @@
+#include "runtime/forward/centre.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/digest.h"
+#include "base/file.h"
+#include "runtime/forward/context.h"
+#include "runtime/forward/engine.h"
+
+/* Prose, talk, lists, code, tables, prose about things, other languages. */
+static const char text[] =
+    "The rain had stopped before dawn, and the street below the window shone like a strip of tin. "
+    "Margaret put the letter back into its envelope, walked twice around the table and said aloud, "
+    "\"No, I will not go.\" Nobody answered. Her brother was still asleep, the clock in the hall "
+    "ticked, and somewhere a door was closed with great care.\n"
+    "User: Hi! Can you help me plan a birthday party for my daughter? She turns seven on "
+    "Saturday.\n"
+    "Assistant: Of course! Here are three ideas:\n"
+    "1. A treasure hunt in the garden, with a map and small prizes.\n"
+    "2. A baking afternoon: each child decorates four cupcakes.\n"
+    "3. A puppet show; you need a blanket, two chairs and some old socks.\n"
+    "User: The second one sounds great. How much flour do I need for 12 children?\n"
+    "Assistant: About 600 g of flour, 300 g of butter, 450 g of sugar and 9 eggs.\n"
+    "def mean(values):\n"
+    "    \"\"\"Return the arithmetic mean of a list.\"\"\"\n"
+    "    total = 0.0\n"
+    "    for x in values:\n"
+    "        total += x\n"
+    "    return total / len(values) if values else None\n\n"
+    "int main(int argc, char **argv) { printf(\"%d\\n\", argc - 1); return 0; }\n"
+    "{\"name\": \"Smith\", \"age\": 42, \"tags\": [\"a\", \"b\"], \"city\": \"Paris\"}\n"
+    "| year | sales | growth |\n|------|-------|--------|\n"
+    "| 2019 | 1,204 | 3.5 %  |\n| 2020 | 1,311 | 8.9 %  |\n"
+    "Photosynthesis converts light energy into chemical energy. In plants it takes place in the "
+    "chloroplasts, where chlorophyll absorbs mostly red and blue light; water is split, oxygen is "
+    "released, and carbon dioxide is fixed into sugar (6 CO2 + 6 H2O -> C6H12O6 + 6 O2).\n"
+    "Le train pour Lyon part à huit heures. Der Hund schläft unter dem Tisch. El niño come una "
+    "manzana roja. 今天天气很好。Привет, как дела?\n"
+    "The court held that the contract, dated 14 March 1998, was void because neither party had "
+    "signed it. See https://www.example.org/cases/1123?page=2 for details.\n";
+
+/* Tokens that are run, fewer if the model was trained on fewer; units of the first few positions
+ * are unlike all others and no part of means. */
+enum { TOKENS_MAX = 512, UNLIKE = 4 };
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* The heads of layers with windows, or of the others. */
+struct part {
+    int n_head, dim; /* of all layers */
+    float *numbers;  /* [n_head][3][dim]: means, deviations, the first key */
+    uint32_t *words; /* [n_head][3][dim / 2] */
+    struct kn_centre *centres;
+};
+
+static void plan_part(struct part *p, int n_head, int dim, struct arena *a)
+{
+    *p = (struct part){n_head, dim, NULL, NULL, NULL};
+    p->centres = arena_take(a, (size_t)n_head, sizeof *p->centres);
+    p->words = arena_take(a, (size_t)n_head * 3 * (size_t)dim / 2, sizeof *p->words);
+}
+
+static size_t n_numbers(const struct part *p)
+{
+    return (size_t)p->n_head * 3 * (size_t)p->dim;
+}
+
+/* Both parts; their numbers are adjacent. Returns the bytes of these. */
+static size_t plan_parts(struct part parts[2], const struct model *m, struct arena *a)
+{
+    const struct model_windowed *w = &m->windowed;
+    plan_part(&parts[0], m->n_kv_layer * m->n_kv_head, m->head_dim, a);
+    plan_part(&parts[1], w->n_layer * w->n_kv_head, w->head_dim, a);
+    const size_t n = n_numbers(&parts[0]) + n_numbers(&parts[1]);
+    parts[0].numbers = arena_take(a, n, sizeof(float));
+    parts[1].numbers = parts[0].numbers ? parts[0].numbers + n_numbers(&parts[0]) : NULL;
+    return n * sizeof(float);
+}
+
+static void finish(struct part *p)
+{
+    for (int i = 0; i < p->n_head; i++) {
+        float *x = p->numbers + (size_t)i * 3 * (size_t)p->dim;
+        p->centres[i] = (struct kn_centre){.mean = x, .scale = x + p->dim, .first = x + 2 * p->dim};
+        kn_centre_words(&p->centres[i], p->words + (size_t)i * 3 * (size_t)p->dim / 2, p->dim);
+    }
+}
+
+/* ---- measuring ------------------------------------------------------------------------------- */
+
+/* Sums of keys and of their squares, over the positions that count. */
+struct sums {
+    struct part *part;
+    double *sum, *square; /* [n_head][dim] */
+    int n;
+};
+
+/* Adds the newest n units of each head of a cache with units of float32. */
+static void add_units(struct sums *s, const struct cache *c, int n)
+{
+    const struct part *p = s->part;
+    const size_t dim = (size_t)p->dim;
+    for (size_t i = 0; i < (size_t)p->n_head; i++) {
+        const struct cache_head *h = &c->kv_heads[i];
+        for (int slot = h->len - n; slot < h->len; slot++) {
+            const float *k = (const float *)h->k + (size_t)slot * dim;
+            if (h->pos[slot] == 0) memcpy(p->numbers + (3 * i + 2) * dim, k, dim * sizeof *k);
+            for (size_t j = 0; h->pos[slot] >= UNLIKE && j < dim; j++) {
+                s->sum[i * dim + j] += (double)k[j];
+                s->square[i * dim + j] += (double)k[j] * (double)k[j];
+            }
+        }
+    }
+}
+
+/* A channel that hardly changes would have a scale near 0: at least a thousandth of the largest. */
+static void take_means(const struct sums *s)
+{
+    const size_t dim = (size_t)s->part->dim;
+    for (size_t i = 0; i < (size_t)s->part->n_head; i++) {
+        float *mean = s->part->numbers + 3 * i * dim, *scale = mean + dim, top = 1e-6f;
+        for (size_t j = 0; j < dim; j++) {
+            const double m = s->sum[i * dim + j] / s->n, x = s->square[i * dim + j] / s->n - m * m;
+            mean[j] = (float)m;
+            scale[j] = x > 0 ? (float)sqrt(x) : 0;
+            if (scale[j] > top) top = scale[j];
+        }
+        for (size_t j = 0; j < dim; j++)
+            if (scale[j] < top / 1024) scale[j] = top / 1024;
+    }
+}
+
+static bool sums_init(struct sums *s, struct part *p)
+{
+    const size_t n = (size_t)p->n_head * (size_t)p->dim;
+    *s = (struct sums){.part = p};
+    s->sum = calloc(2 * n + 1, sizeof *s->sum);
+    s->square = s->sum + n;
+    return s->sum != NULL;
+}
+
+static int run_text(struct context *x, const struct tokens *ids, struct sums s[2], struct err *e)
+{
+    for (int at = 0; at < (int)ids->n && at < x->plan.capacity;) {
+        int n = x->plan.capacity - at;
+        if (n > (int)ids->n - at) n = (int)ids->n - at;
+        if (n > x->plan.chunk) n = x->plan.chunk;
+        int rc = context_run(x, ids->ids + at, n, 1, e);
+        if (rc) return rc;
+        add_units(&s[0], &x->cache, n);
+        if (x->cache.windows) add_units(&s[1], x->cache.windows, n);
+        at += n;
+        s[0].n = s[1].n = at - UNLIKE;
+    }
+    return 0;
+}
+
+static int measure(struct engine *g, struct part parts[2], struct err *e)
+{
+    struct plan_opts o = plan_opts_default();
+    struct context x = {0};
+    struct tokens ids = {0};
+    struct sums s[2] = {0};
+    o.policy = policy_choice("full");
+    o.policy.context = g->model->n_ctx < TOKENS_MAX ? g->model->n_ctx : TOKENS_MAX;
+    o.kv = (struct plan_kv){.given = true, .k = KN_KV_F32, .v = KN_KV_F32};
+    int rc = sums_init(&s[0], &parts[0]) && sums_init(&s[1], &parts[1])
+                 ? 0
+                 : err_set(e, ERR_FAIL, "out of memory for the centres of keys");
+    if (!rc) rc = tokenizer_encode_text(g->tokenizer, text, sizeof text - 1, false, &ids, e);
+    if (!rc) rc = context_open(&x, g, &o, 1, 1, e);
+    if (!rc) rc = run_text(&x, &ids, s, e);
+    for (int i = 0; !rc && i < 2; i++) take_means(&s[i]);
+    context_release(&x);
+    tokens_release(&ids);
+    free(s[0].sum);
+    free(s[1].sum);
+    return rc;
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+/* The model's digest (64 digits), the numbers (float32), the digest of all that. */
+enum { HEAD = DIGEST_HEX - 1 };
+
+static bool read_file(const char *path, const char *model, void *numbers, size_t bytes)
+{
+    struct str s = {0};
+    uint8_t sum[DIGEST_BYTES];
+    bool whole = !file_read(path, FILE_MODEL, &s, NULL) && s.n == HEAD + bytes + DIGEST_BYTES;
+    if (whole) {
+        const char *p = str_get(&s);
+        digest_make(sum, p, HEAD + bytes);
+        whole = !memcmp(p, model, HEAD) && !memcmp(p + HEAD + bytes, sum, DIGEST_BYTES);
+        if (whole) memcpy(numbers, p + HEAD, bytes);
+    }
+    str_release(&s);
+    return whole;
+}
+
+/* Without it, the next start measures again. */
+static void write_file(const char *path, const char *model, const void *numbers, size_t bytes)
+{
+    char part[4200];
+    struct str s = {0};
+    uint8_t sum[DIGEST_BYTES];
+    str_append(&s, model, HEAD);
+    str_append(&s, numbers, bytes);
+    digest_make(sum, str_get(&s), s.n);
+    str_append(&s, (const char *)sum, sizeof sum);
+    snprintf(part, sizeof part, "%s.part", path);
+    FILE *f = fopen(part, "wb");
+    bool whole = f && fwrite(str_get(&s), 1, s.n, f) == s.n;
+    if (f && fclose(f)) whole = false;
+    if (!f || !whole || rename(part, path)) remove(part);
+    str_release(&s);
+}
+
+int centre_open(struct engine *g, const char *dir, bool keep, struct err *e)
+{
+    struct model *m = g->model;
+    struct part parts[2];
+    struct arena a;
+    char path[4160];
+    uint8_t sum[DIGEST_BYTES];
+    char hex[DIGEST_HEX];
+    if (g->gpu || m->n_kv_layer == 0 || m->head_dim % KN_GROUP) return 0;
+    if (m->windowed.n_layer && m->windowed.head_dim % KN_GROUP) return 0;
+    arena_init_plan(&a, "centres");
+    size_t bytes = plan_parts(parts, m, &a);
+    int rc = arena_init(&g->centres.arena, "centres", a.used, e);
+    if (rc) return rc;
+    plan_parts(parts, m, &g->centres.arena);
+    snprintf(path, sizeof path, "%s/%.32s.centres", dir ? dir : "", g->model_digest);
+    if (!dir || !read_file(path, g->model_digest, parts[0].numbers, bytes)) {
+        rc = measure(g, parts, e);
+        if (!rc && dir && keep) write_file(path, g->model_digest, parts[0].numbers, bytes);
+    }
+    if (rc) return rc;
+    for (int i = 0; i < 2; i++) finish(&parts[i]);
+    m->centres = parts[0].centres;
+    m->windowed.centres = parts[1].centres;
+    digest_make(sum, parts[0].numbers, bytes);
+    digest_hex(hex, sum);
+    snprintf(g->centres.digest, sizeof g->centres.digest, "%.8s", hex);
+    return 0;
+}
+
+void centre_close(struct engine *g)
+{
+    arena_release(&g->centres.arena);
+}

@@ -130,6 +130,7 @@ static int generate_run(struct generate *g, const struct str *prompt, struct err
     struct session_sink sink = {
         .ctx = g, .progress = on_progress, .text = on_text, .stop = on_stop};
     struct cli_session talk;
+    char why[256];
     enum session_end end = SESSION_TURN_END;
     int rc = open_session(g, &talk, prompt, &sink, e);
     if (rc) return rc;
@@ -139,6 +140,7 @@ static int generate_run(struct generate *g, const struct str *prompt, struct err
     if (!rc) answer_end(&g->answer);
     if (!rc) rc = answer_check(&g->answer, e);
     if (!rc && report_interrupted()) rc = err_set(e, ERR_STOP, "interrupted");
+    if (engine_is_damaged(talk.engine, why)) report_note("%s", why);
     if (!rc && end == SESSION_FULL) report_note("the cache is full and policy full evicts nothing");
     if (!rc && end == SESSION_REPETITION) report_note("the answer repeated itself and was stopped");
     cli_session_close(&talk);

@@ -591,6 +591,53 @@ static int run_model(struct run *r, const struct request *q)
     return rc;
 }
 
+/* ---- damaged weights -------------------------------------------------------------------------
+ */
+
+/* Names of conversations that were last open with the model, each with its NUL. */
+struct damaged {
+    const char *model;
+    struct str names;
+};
+
+static int keep_name(void *ctx, const struct conversations_entry *c)
+{
+    struct damaged *d = ctx;
+    if (!strcmp(c->model, d->model)) str_append(&d->names, c->name, strlen(c->name) + 1);
+    return 0;
+}
+
+/* Removes what was computed with the model; the texts stay, and are read again. */
+static void drop_caches(struct conversations *l, const char *model)
+{
+    struct damaged d = {.model = model};
+    struct err ignored; /* one that another program has open: it looks at its own copy */
+    if (l) conversations_list(l, keep_name, &d, &ignored);
+    for (size_t at = 0; at < d.names.n; at += strlen(d.names.data + at) + 1)
+        conversations_drop_cache(l, d.names.data + at, &ignored);
+    str_release(&d.names);
+}
+
+/* Loads the model again if the copy of its weights was found damaged. A private conversation goes
+ * on with them: it would be lost. */
+static int replace_damaged(struct run *r)
+{
+    struct control *c = r->c;
+    struct cli_session *p = &c->parts;
+    char why[256], model[96];
+    if (c->told_damage || !p->engine || !engine_is_damaged(p->engine, why)) return 0;
+    emit_text(r->ev, EVENT_NOTICE, why);
+    c->told_damage = c->options.session.private_mode;
+    if (c->told_damage) return 0;
+    snprintf(model, sizeof model, "%s", p->engine->model->name);
+    session_close(p->session);
+    engine_close(p->engine);
+    p->session = NULL;
+    p->engine = NULL;
+    drop_caches(p->library, model);
+    return change(r, c->name, NULL);
+}
+
 /* ---- opening by name --------------------------------------------------------------------------
  */
 
@@ -743,10 +790,13 @@ int control_run(struct control *c, const struct request *q, const struct events 
     if (q->command == SLASH_NEW) return switch_to(&r, "");
     if (q->command == SLASH_MODEL) return run_model(&r, q);
     if (q->command == SLASH_OPEN) return open_named(&r, q->name);
-    if (slash_place(q->command) == SLASH_AT_SAVED)
+    if (slash_place(q->command) == SLASH_AT_SAVED) {
         rc = on_saved(&r, q, &e);
-    else
+    } else {
+        rc = replace_damaged(&r);
+        if (rc) return rc;
         rc = on_session(&r, q, &e);
+    }
     if (rc) emit_error(ev, EVENT_FAILED, &e);
-    return 0;
+    return replace_damaged(&r);
 }

@@ -157,6 +157,7 @@ struct control {
     struct chosen chosen;               /* what `options` point into */
     struct str kept;                    /* the settings that the conversation keeps */
     char name[CONVERSATION_NAME_MAX];   /* of the open conversation */
+    bool told_damage;                   /* of the weights, which a private conversation keeps */
     int64_t edited;                     /* the turn that /edit took back: the next message replaces
                                          * it and those after it; 0 = none */
     struct str passage;                 /* EVENT_PASSAGE's text for the last message */

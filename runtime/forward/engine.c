@@ -306,6 +306,27 @@ int engine_load(struct engine *g, engine_progress *progress, void *ctx, struct e
     return rc ? rc : load_heads(g, e);
 }
 
+/* The first answer's first token is over by then, mostly. */
+#define CHECK_DELAY_MS 3000
+
+static void start_checking(struct engine *g)
+{
+    if (g->weights.base && g->weight_cache.bytes)
+        g->check = weight_check_begin(&g->weight_cache, &g->weights, g->model->maps_experts,
+                                      CHECK_DELAY_MS);
+}
+
+bool engine_is_damaged(const struct engine *g, char why[256])
+{
+    const int64_t at = weight_check_damage(g->check);
+    if (at >= 0)
+        snprintf(why, 256,
+                 "the copy of this model's weights on the disk was damaged (MiB %lld of %zu) and "
+                 "was removed; answers since the start may be wrong",
+                 (long long)(at >> 20), g->weight_cache.bytes >> 20);
+    return at >= 0;
+}
+
 /* Only for a registered model, so that private mode leaves no copy. */
 static void start_writing(struct engine *g, const struct identity *id, const char *dir)
 {
@@ -369,6 +390,7 @@ int engine_open(struct engine **out, const struct engine_opts *o, const struct p
     rc = finish(out, &op, rc, e);
     if (rc) return rc;
     start_writing(g, &op.id, o->weight_cache_dir);
+    start_checking(g);
     if (o->model) rc = open_centres(g, o, &op.id, e);
     if (!rc && o->draft) rc = open_draft(g, o, progress, ctx, e);
     if (!rc) return 0;
@@ -381,6 +403,7 @@ void engine_close(struct engine *g)
 {
     if (!g) return;
     engine_close(g->draft);
+    weight_check_end(g->check);
     weight_cache_write_end(g->writer);
     cuda_close(g->gpu);
     model_close(g->model);

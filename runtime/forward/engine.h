@@ -72,6 +72,7 @@ struct engine {
     struct centres centres; /* of the model's keys */
     /* the copy that the weights are mapped from; bytes 0 = none */
     struct weight_cache weight_cache;
+    struct weight_check *check;         /* compares it with its digests; NULL = nothing does */
     struct weight_cache_writer *writer; /* writes a copy of the weights; NULL = none is written */
     char model_digest[DIGEST_HEX];      /* of the file, or the name of an unread one (identity.h) */
     char heads_digest[DIGEST_HEX];      /* "" without heads */
@@ -121,6 +122,10 @@ void engine_device_name(const struct engine *g, char *out, size_t bytes);
 const char *engine_gpu_bus(const struct engine *g);
 /* Bytes per second that copies within the GPU's memory read and write; needs a GPU. */
 int engine_copy_rate(const struct engine *g, double *out, struct err *e);
+
+/* Whether the copy that the weights are mapped from was found damaged: it is removed then, and what
+ * was computed with it is not to be trusted. *why: a sentence for the user. */
+bool engine_is_damaged(const struct engine *g, char why[256]);
 
 /* Compares every byte of the copy of the weights that later starts would map with the packed model
  * file, and removes a copy that differs. */

@@ -10,6 +10,7 @@
 
 #include "base/pool.h"
 #include "base/size.h"
+#include "base/system.h"
 #include "runtime/model/blocks.h"
 
 static const struct model_family *const families[] = {
@@ -687,6 +688,7 @@ int model_load(struct model *m, struct pool *p, int (*progress)(void *, int64_t,
 struct hold_job {
     const struct model *m;
     const struct model_load_item *it; /* NULL: part i is item i, and one panel is enough */
+    uint32_t first;                   /* of these panels, another one at each start */
     atomic_bool differs;
 };
 
@@ -723,14 +725,14 @@ static void compare(void *ctx, int part, int thread)
     const struct model_load_item *it = job->it ? job->it : &job->m->items[part];
     int n_panels = it->weight ? (it->weight->n_out + KN_PANEL - 1) / KN_PANEL : 1;
     /* scattered over the matrix */
-    int panel = job->it ? part : (int)((int64_t)part * 7919 % n_panels);
+    int panel = job->it ? part : (int)(((int64_t)part * 7919 + job->first) % n_panels);
     bool same = it->weight ? holds_panel(job->m, it, panel) : holds_vector(job->m, it);
     if (!same) atomic_store(&job->differs, true);
 }
 
 bool model_holds(const struct model *m, struct pool *p, bool all)
 {
-    struct hold_job job = {.m = m};
+    struct hold_job job = {.m = m, .first = (uint32_t)system_clock_ns() >> 10};
     if (!all) pool_run(p, m->n_items, compare, &job);
     for (int i = 0; all && i < m->n_items; i++) {
         job.it = &m->items[i];

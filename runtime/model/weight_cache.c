@@ -21,22 +21,35 @@
 #define SUFFIX ".packed"
 #define PART   SUFFIX ".part" /* being written, or left over from a writer that was killed */
 
-/* The end of the file, after the weights, so that these begin at a page border. Numbers are in the
- * machine's byte order. */
+/* The end of the file, after the weights, so that these begin at a page border, and the digest of
+ * each MiB of them. Numbers are in the machine's byte order. */
 struct footer {
     char magic[8];
     uint64_t version;
     uint64_t bytes; /* of weights */
     struct file_identity model;
-    uint8_t digest[DIGEST_BYTES]; /* of all fields above */
+    uint8_t digests[DIGEST_BYTES]; /* of the digests */
+    uint8_t digest[DIGEST_BYTES];  /* of all fields above */
 };
 
-_Static_assert(sizeof(struct footer) == 24 + sizeof(struct file_identity) + DIGEST_BYTES,
+_Static_assert(sizeof(struct footer) == 24 + sizeof(struct file_identity) + 2 * DIGEST_BYTES,
                "no byte of it is undefined");
 
 static const char magic[8] = "retainpk";
 /* Version of the footer only: model_holds detects a changed layout of the weights. */
-#define VERSION 1
+#define VERSION 2
+
+#define MIB ((size_t)1 << 20)
+
+static size_t n_parts(size_t bytes)
+{
+    return (bytes + MIB - 1) / MIB;
+}
+
+static size_t part_bytes(size_t bytes, size_t part)
+{
+    return bytes - part * MIB < MIB ? bytes - part * MIB : MIB;
+}
 
 static void footer_digest(const struct footer *f, uint8_t out[DIGEST_BYTES])
 {
@@ -59,25 +72,47 @@ static int64_t ns_of(struct timespec t)
     return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
-/* Accepts a file that this user owns and whose footer is correct. */
-static bool read_copy(struct weight_cache *out, int fd)
+/* Reads the digests of a copy; NULL: they are damaged. The caller frees them. */
+static uint8_t (*read_digests(int fd, const struct footer *f))[DIGEST_BYTES]
 {
+    const size_t bytes = n_parts((size_t)f->bytes) * DIGEST_BYTES;
+    uint8_t(*out)[DIGEST_BYTES] = malloc(bytes), digest[DIGEST_BYTES] = {0};
+    if (out && pread(fd, out, bytes, (off_t)f->bytes) == (ssize_t)bytes)
+        digest_make(digest, out, bytes);
+    if (out && !memcmp(digest, f->digests, DIGEST_BYTES)) return out;
+    free(out);
+    return NULL;
+}
+
+/* Accepts a file that this user owns, and whose footer and digests are correct. digests: takes
+ * them, if not NULL. */
+static bool read_copy(struct weight_cache *out, int fd, uint8_t (**digests)[DIGEST_BYTES])
+{
+    uint8_t(*found)[DIGEST_BYTES];
     struct footer f;
     struct stat st;
     if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid()) return false;
-    off_t bytes = st.st_size - (off_t)sizeof f;
-    if (bytes <= 0 || pread(fd, &f, sizeof f, bytes) != (ssize_t)sizeof f) return false;
-    if (!footer_is_whole(&f) || f.bytes != (uint64_t)bytes) return false;
+    off_t end = st.st_size - (off_t)sizeof f;
+    if (end <= 0 || pread(fd, &f, sizeof f, end) != (ssize_t)sizeof f) return false;
+    if (!footer_is_whole(&f) || f.bytes > (uint64_t)end ||
+        f.bytes + n_parts((size_t)f.bytes) * DIGEST_BYTES != (uint64_t)end)
+        return false;
+    if (!(found = read_digests(fd, &f))) return false;
+    if (digests)
+        *digests = found;
+    else
+        free(found);
     out->model = f.model;
     out->bytes = (size_t)f.bytes;
     out->used_ns = ns_of(st.st_mtim);
+    out->inode = st.st_ino;
     return true;
 }
 
-static int open_copy(struct weight_cache *out)
+static int open_copy(struct weight_cache *out, uint8_t (**digests)[DIGEST_BYTES])
 {
     int fd = open(out->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0 || read_copy(out, fd)) return fd;
+    if (fd < 0 || read_copy(out, fd, digests)) return fd;
     close(fd);
     return -1;
 }
@@ -110,7 +145,7 @@ bool weight_cache_find(struct weight_cache *out, const char *dir, const struct f
 {
     *out = (struct weight_cache){0};
     if (!place_of(out->path, dir, now->path)) return false;
-    int fd = open_copy(out);
+    int fd = open_copy(out, NULL);
     if (fd >= 0) close(fd);
     bool same = fd >= 0 && !strcmp(out->model.path, now->path) && out->model.size == now->size &&
                 out->model.mtime_ns == now->mtime_ns && out->model.inode == now->inode;
@@ -127,7 +162,7 @@ int weight_cache_list(const char *dir, int (*each)(void *ctx, const struct weigh
     for (struct dirent *entry; !rc && (entry = readdir(d));) {
         struct weight_cache p = {0};
         if (!ends_with(entry->d_name, SUFFIX) || !join(p.path, dir, entry->d_name)) continue;
-        int fd = open_copy(&p);
+        int fd = open_copy(&p, NULL);
         if (fd < 0) continue;
         close(fd);
         rc = each(ctx, &p);
@@ -159,7 +194,7 @@ void weight_cache_map(const struct weight_cache *p, struct arena *a, size_t byte
 {
     struct weight_cache now = *p;
     *a = (struct arena){.tag = a->tag};
-    int fd = open_copy(&now);
+    int fd = open_copy(&now, NULL);
     if (fd < 0) return;
     void *base = MAP_FAILED;
     if (now.bytes == bytes) base = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
@@ -173,6 +208,120 @@ void weight_cache_map(const struct weight_cache *p, struct arena *a, size_t byte
 void weight_cache_remove(const struct weight_cache *p)
 {
     unlink(p->path);
+}
+
+/* ---- checking -------------------------------------------------------------------------------- */
+
+struct weight_check {
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t wake;
+    bool stop; /* under the mutex */
+    atomic_bool whole;
+    atomic_llong damage;
+    struct weight_cache copy;
+    const struct arena *weights;
+    uint8_t (*digests)[DIGEST_BYTES]; /* [n_parts] */
+    bool sparing;
+    int delay_ms;
+};
+
+/* Waits for `ms`; false: the check is to stop. */
+static bool wait_ms(struct weight_check *c, int ms)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += ms % 1000 * 1000000L;
+    until.tv_sec += ms / 1000 + until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&c->mutex);
+    while (!c->stop && ms > 0 && !pthread_cond_timedwait(&c->wake, &c->mutex, &until)) continue;
+    bool stop = c->stop;
+    pthread_mutex_unlock(&c->mutex);
+    return !stop;
+}
+
+static bool part_is_whole(struct weight_check *c, size_t part)
+{
+    uint8_t digest[DIGEST_BYTES];
+    unsigned char in_memory[MIB / 4096] = {0};
+    char *bytes = c->weights->base + part * MIB;
+    const size_t n = part_bytes(c->weights->bytes, part);
+    if (c->sparing) mincore(bytes, n, in_memory);
+    digest_make(digest, bytes, n);
+    if (c->sparing && !in_memory[0]) madvise(bytes, n, MADV_COLD);
+    return !memcmp(digest, c->digests[part], DIGEST_BYTES);
+}
+
+static void *check_copy(void *arg)
+{
+    struct weight_check *c = arg;
+    struct timespec now;
+    const size_t n = n_parts(c->weights->bytes);
+    setpriority(PRIO_PROCESS, 0, 19); /* of this thread */
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (!wait_ms(c, c->delay_ms)) return NULL;
+    for (size_t i = 0; i < n; i++) {
+        const size_t part = (i + (size_t)now.tv_nsec / 1000) % n;
+        if (!wait_ms(c, 0)) return NULL;
+        if (part_is_whole(c, part)) continue;
+        atomic_store(&c->damage, (long long)(part * MIB));
+        weight_cache_remove(&c->copy);
+        return NULL;
+    }
+    atomic_store(&c->whole, true);
+    return NULL;
+}
+
+/* Starts a thread that takes no signals. */
+static int start(pthread_t *out, void *(*run)(void *), void *arg)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(out, NULL, run, arg);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return failed;
+}
+
+struct weight_check *weight_check_begin(const struct weight_cache *p, const struct arena *a,
+                                        bool sparing, int delay_ms)
+{
+    struct weight_check *c = calloc(1, sizeof *c);
+    if (!c) return NULL;
+    *c = (struct weight_check){
+        .copy = *p, .weights = a, .sparing = sparing, .delay_ms = delay_ms, .damage = -1};
+    pthread_mutex_init(&c->mutex, NULL);
+    pthread_cond_init(&c->wake, NULL);
+    struct weight_cache now = *p;
+    int fd = open_copy(&now, &c->digests);
+    if (fd >= 0) close(fd);
+    if (fd >= 0 && now.inode == p->inode && !start(&c->thread, check_copy, c)) return c;
+    free(c->digests);
+    free(c);
+    return NULL;
+}
+
+int64_t weight_check_damage(const struct weight_check *c)
+{
+    return c ? (int64_t)atomic_load(&c->damage) : -1;
+}
+
+bool weight_check_is_whole(const struct weight_check *c)
+{
+    return atomic_load(&c->whole);
+}
+
+void weight_check_end(struct weight_check *c)
+{
+    if (!c) return;
+    pthread_mutex_lock(&c->mutex);
+    c->stop = true;
+    pthread_cond_signal(&c->wake);
+    pthread_mutex_unlock(&c->mutex);
+    pthread_join(c->thread, NULL);
+    free(c->digests);
+    free(c);
 }
 
 /* ---- room ------------------------------------------------------------------------------------ */
@@ -249,7 +398,8 @@ struct weight_cache_writer {
     char dir[4096], place[4096], part[4096 + sizeof PART];
     const struct arena *weights;
     struct footer footer;
-    int fd; /* of a copy that is filled in place */
+    uint8_t (*digests)[DIGEST_BYTES]; /* [n_parts] */
+    int fd;                           /* of a copy that is filled in place */
 };
 
 static bool write_bytes(int fd, const void *bytes, size_t n)
@@ -271,8 +421,19 @@ static bool write_weights(struct weight_cache_writer *w, int fd)
         size_t n = a->bytes - at < WRITE_BYTES ? a->bytes - at : WRITE_BYTES;
         if (atomic_load(&w->stop) || !write_bytes(fd, a->base + at, n) || fdatasync(fd))
             return false;
+        for (size_t part = at / MIB; part * MIB < at + n; part++)
+            digest_make(w->digests[part], a->base + part * MIB, part_bytes(a->bytes, part));
     }
     return true;
+}
+
+/* After the weights; their digests are complete. */
+static bool write_end(struct weight_cache_writer *w, int fd)
+{
+    const size_t bytes = n_parts((size_t)w->footer.bytes) * DIGEST_BYTES;
+    digest_make(w->footer.digests, w->digests, bytes);
+    footer_digest(&w->footer, w->footer.digest);
+    return write_bytes(fd, w->digests, bytes) && write_bytes(fd, &w->footer, sizeof w->footer);
 }
 
 static void make_folders(char *dir)
@@ -329,8 +490,7 @@ static void *write_copy(void *arg)
     if (!make_room(w->dir, w->place, w->weights->bytes)) return NULL;
     int fd = open_part(w->part);
     if (fd < 0) return NULL;
-    bool ok = write_weights(w, fd) && write_bytes(fd, &w->footer, sizeof w->footer) && !fsync(fd) &&
-              !rename(w->part, w->place);
+    bool ok = write_weights(w, fd) && write_end(w, fd) && !fsync(fd) && !rename(w->part, w->place);
     if (ok)
         fchmod(fd, 0400);
     else
@@ -339,14 +499,22 @@ static void *write_copy(void *arg)
     return NULL;
 }
 
+static void writer_free(struct weight_cache_writer *w)
+{
+    free(w->digests);
+    free(w);
+}
+
 static struct weight_cache_writer *writer_new(const char *dir, const struct file_identity *model,
                                               const struct arena *a)
 {
     struct weight_cache_writer *w = calloc(1, sizeof *w);
     if (!w) return NULL;
     int n = snprintf(w->dir, sizeof w->dir, "%s", dir);
-    if (n < 0 || (size_t)n >= sizeof w->dir || !place_of(w->place, dir, model->path)) {
-        free(w);
+    w->digests = calloc(n_parts(a->bytes), DIGEST_BYTES);
+    if (!w->digests || n < 0 || (size_t)n >= sizeof w->dir ||
+        !place_of(w->place, dir, model->path)) {
+        writer_free(w);
         return NULL;
     }
     snprintf(w->part, sizeof w->part, "%s%s", w->place, PART + strlen(SUFFIX));
@@ -355,7 +523,6 @@ static struct weight_cache_writer *writer_new(const char *dir, const struct file
     w->footer.bytes = a->bytes;
     w->footer.model = *model;
     memcpy(w->footer.magic, magic, sizeof magic);
-    footer_digest(&w->footer, w->footer.digest);
     return w;
 }
 
@@ -364,14 +531,8 @@ struct weight_cache_writer *weight_cache_write_begin(const char *dir,
                                                      const struct arena *a)
 {
     struct weight_cache_writer *w = writer_new(dir, model, a);
-    sigset_t all, before;
-    if (!w) return NULL;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&w->thread, NULL, write_copy, w);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!failed) return w;
-    free(w);
+    if (!w || !start(&w->thread, write_copy, w)) return w;
+    writer_free(w);
     return NULL;
 }
 
@@ -380,7 +541,7 @@ void weight_cache_write_end(struct weight_cache_writer *w)
     if (!w) return;
     atomic_store(&w->stop, true);
     pthread_join(w->thread, NULL);
-    free(w);
+    writer_free(w);
 }
 
 /* ---- filling in place ------------------------------------------------------------------------ */
@@ -391,7 +552,8 @@ static int map_part(struct weight_cache_writer *w, struct arena *a)
     const size_t bytes = (size_t)w->footer.bytes;
     w->fd = open_part(w->part);
     if (w->fd < 0) return EBUSY;
-    int rc = posix_fallocate(w->fd, 0, (off_t)(bytes + sizeof w->footer));
+    int rc = posix_fallocate(w->fd, 0,
+                             (off_t)(bytes + n_parts(bytes) * DIGEST_BYTES + sizeof w->footer));
     if (rc) return rc;
     void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, w->fd, 0);
     if (base == MAP_FAILED) return errno;
@@ -414,7 +576,7 @@ int weight_cache_fill_begin(struct weight_cache_writer **out, const char *dir,
         unlink(w->part);
         close(w->fd);
     }
-    free(w);
+    writer_free(w);
     *out = NULL;
     return err_set(e, ERR_FAIL, "%s: a copy of %.1f MiB of weights cannot be written: %s", dir,
                    (double)bytes / (1 << 20),
@@ -425,14 +587,16 @@ int weight_cache_fill_end(struct weight_cache_writer *w, struct arena *a, bool w
 {
     const off_t end = (off_t)w->footer.bytes;
     int rc = 0;
-    if (whole && (msync(a->base, a->bytes, MS_SYNC) ||
-                  pwrite(w->fd, &w->footer, sizeof w->footer, end) != (ssize_t)sizeof w->footer ||
-                  fchmod(w->fd, 0400) || fsync(w->fd) || rename(w->part, w->place)))
+    for (size_t i = 0; whole && i < n_parts(a->bytes); i++)
+        digest_make(w->digests[i], a->base + i * MIB, part_bytes(a->bytes, i));
+    if (whole &&
+        (msync(a->base, a->bytes, MS_SYNC) || lseek(w->fd, end, SEEK_SET) != end ||
+         !write_end(w, w->fd) || fchmod(w->fd, 0400) || fsync(w->fd) || rename(w->part, w->place)))
         rc = err_set(e, ERR_FAIL, "%s: the copy of the weights cannot be written: %s", w->part,
                      strerror(errno));
     if (rc || !whole) unlink(w->part);
     arena_release(a);
     close(w->fd);
-    free(w);
+    writer_free(w);
     return rc;
 }

@@ -5,7 +5,8 @@
  * A copy belongs to one state of a model file: path, size, time and inode, which `--verify sample`
  * relies on, too. It is written under a temporary name, flushed, then renamed, so that an
  * incomplete copy is never used; the next write removes what a crash left. model_holds checks that
- * it still equals the packed model file by packing samples again: a copy in another layout fails.
+ * it still equals the packed model file by packing samples again: a copy in another layout fails. A
+ * digest of each MiB is behind the weights, and a thread compares them while the program runs.
  * It may be removed at any time; programs that have mapped it keep their mapping. */
 #ifndef RETAIN_RUNTIME_MODEL_WEIGHT_CACHE_H
 #define RETAIN_RUNTIME_MODEL_WEIGHT_CACHE_H
@@ -22,6 +23,7 @@ struct weight_cache {
     char path[4096];
     struct file_identity model; /* the file it was made of, with its digest */
     size_t bytes;               /* of weights; 0 = no copy */
+    uint64_t inode;             /* of the copy */
     int64_t used_ns;            /* when it was written or last mapped */
 };
 
@@ -42,6 +44,17 @@ int weight_cache_read(const struct arena *a, int (*progress)(void *, int64_t, in
                       struct err *e);
 
 void weight_cache_remove(const struct weight_cache *p);
+
+/* Compares each MiB of a mapped copy with its digest, on a separate thread with low priority, from
+ * a random one on and after `delay_ms`; removes a copy that differs. `a` must stay valid until
+ * weight_check_end. sparing: pages that were on the disk only need not stay in memory. NULL = no
+ * thread. weight_check_damage: bytes from the start of the weights, -1 = no difference so far. */
+struct weight_check;
+struct weight_check *weight_check_begin(const struct weight_cache *p, const struct arena *a,
+                                        bool sparing, int delay_ms);
+int64_t weight_check_damage(const struct weight_check *c);
+bool weight_check_is_whole(const struct weight_check *c); /* all was compared, and is in order */
+void weight_check_end(struct weight_check *c);            /* stops; NULL is fine */
 
 /* Whether `dir`, which need not exist, has room for a copy of this size. All copies together may
  * take a quarter of the disk space that would be free without them. The error gives the reason. */

@@ -112,6 +112,35 @@ wait_for 60 packed || no "no new packed copy"
 say_bye
 equal "unpack says what it removes" "$(packed)" "$("$RETAIN" models unpack "$T/packed.gguf")"
 equal "unpacked" "" "$(packed 2>/dev/null)"
+
+# A page of the copy that changed is found while a conversation uses it: the copy and what was computed
+# with it are dropped, the conversation says so, and its next answer is the model file's own.
+cached() { "$RETAIN" list --json | tr '{' '\n' | grep "\"$1\"" | grep -c '"cache_bytes":[1-9]'; }
+asks() { # asks NAME: a chat that stays open after its first question
+    "$RETAIN" chat --plain --temp 0 -n 20 -m "$T/packed.gguf" -c "$1" <"$T/in" >"$T/out" 2>"$T/err" &
+    exec 7>"$T/in"
+    echo 'Who are you?' >&7
+}
+inode() { stat -c %i "$(packed)" 2>/dev/null; }
+changed() { [ "$(inode)" != "$was" ]; }
+said='the copy of this model.s weights on the disk was damaged .*was removed'
+for try in 1 2 3 4 5; do # a start that compares this panel finds it before
+    asks earlier
+    wait_for 60 packed || no "no copy to damage"
+    say_bye
+    equal "damaged: the earlier one has a cache" 1 "$(cached earlier)"
+    chmod u+w "$(packed)"
+    flip "$(packed)" 200000
+    was=$(inode)
+    asks now
+    wait_for 60 changed || no "the damage is not found"
+    echo 'Who are you?' >&7
+    say_bye
+    grep -q "$said" "$T/err" && break
+done
+holds "damaged: said" "$(cat "$T/err")" "$said"
+equal "damaged: the earlier one's cache is dropped" 0 "$(cached earlier)"
+"$RETAIN" models unpack "$T/packed.gguf" >/dev/null
 for how in --no-weight-cache --private; do
     talk $how
     echo Hello >&7

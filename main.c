@@ -252,7 +252,7 @@ static int run(int argc, char **argv)
 {
     struct options o;
     static struct texts texts; /* large */
-    struct str packed = {0}, heads = {0};
+    struct str packed = {0}, heads = {0}, fitted = {0};
     struct err e = {0};
     int n_used;
     if (argc == 2 && asks_help(argv[1])) return help();
@@ -268,6 +268,7 @@ static int run(int argc, char **argv)
     int rc = read_options(&o, &texts, &l, &e);
     if (!rc && !o.no_weight_cache && !path_packed(&packed, NULL))
         o.engine.weight_cache_dir = packed.data;
+    if (!rc && !path_state_find("heads", &fitted, NULL)) o.engine.heads_dir = fitted.data;
     if (!rc && c->run == cmd_chat && !o.help && !o.print_config)
         heads_first_use(&o, manual_text, &heads);
     int status = rc               ? report_error(&e)
@@ -277,6 +278,7 @@ static int run(int argc, char **argv)
     texts_release(&texts);
     str_release(&packed);
     str_release(&heads);
+    str_release(&fitted);
     return status;
 }
 

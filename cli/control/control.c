@@ -446,6 +446,9 @@ static void propose(struct run *r)
     struct str note = {0};
     first_run(&r->c->options, r->c->parts.engine, &note);
     if (note.n) emit_text(r->ev, EVENT_NOTICE, str_get(&note));
+    str_clear(&note);
+    fit_begin(&r->c->fit, &r->c->options, r->c->parts.engine, &note);
+    if (note.n) emit_text(r->ev, EVENT_NOTICE, str_get(&note));
     str_release(&note);
 }
 
@@ -501,9 +504,11 @@ static void close_for(struct control *c, const char *model)
 {
     session_close(c->parts.session);
     c->parts.session = NULL;
-    if (same_file(model, c->options.engine.model)) return;
+    if (same_file(model, c->options.engine.model) && !c->fitted) return;
     engine_close(c->parts.engine);
     c->parts.engine = NULL;
+    fit_stop(&c->fit);
+    c->fitted = false;
 }
 
 /* The options that the previous conversation was opened with; sampling settings, which do not need
@@ -682,6 +687,7 @@ int control_open(struct control *c, const struct options *o, const struct events
 void control_close(struct control *c)
 {
     cli_session_close(&c->parts);
+    fit_stop(&c->fit);
     str_release(&c->passage);
     str_release(&c->kept);
     chosen_release(&c->chosen);
@@ -782,11 +788,21 @@ static int on_session(struct run *r, const struct request *q, struct err *e)
     }
 }
 
+/* Says once that the model's heads are there. */
+static void look_at_fit(struct run *r)
+{
+    if (!fit_done(&r->c->fit)) return;
+    r->c->fitted = true;
+    emit_text(r->ev, EVENT_NOTICE,
+              "this model has retaining heads now: the next conversation that is opened uses them");
+}
+
 int control_run(struct control *c, const struct request *q, const struct events *ev)
 {
     struct run r = {.c = c, .ev = ev};
     struct err e = {0};
     int rc;
+    look_at_fit(&r);
     if (q->command == SLASH_NEW) return switch_to(&r, "");
     if (q->command == SLASH_MODEL) return run_model(&r, q);
     if (q->command == SLASH_OPEN) return open_named(&r, q->name);

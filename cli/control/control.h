@@ -12,6 +12,7 @@
 
 #include "base/str.h"
 #include "cli/control/cli_session.h"
+#include "cli/control/fit.h"
 #include "cli/control/resume.h"
 #include "cli/control/slash.h"
 #include "cli/options/options.h"
@@ -151,6 +152,8 @@ struct chosen {
 struct control {
     bool interactive; /* the first chat with a model may propose a budget (first_run.h) */
     struct cli_session parts;
+    struct fit fit;         /* of the open model's heads; interactive only */
+    bool fitted;            /* the open engine has none, but the next one will */
     struct options base;    /* of no model and no conversation; changed by control_set */
     struct options options; /* with their layers (resume.h) */
     struct options opened, opened_base; /* those of the open conversation */

@@ -1,4 +1,4 @@
-/* heads: the command for files of retaining heads: train, calibrate, import, info. */
+/* heads: the command for files of retaining heads: fit, train, calibrate, import, info. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,6 +6,7 @@
 #include "cli/options/options.h"
 #include "cli/print/report.h"
 #include "quant/heads/heads_calibrate.h"
+#include "quant/heads/heads_fit.h"
 #include "quant/heads/heads_import.h"
 #include "quant/heads/heads_train.h"
 #include "runtime/forward/engine.h"
@@ -40,7 +41,9 @@ static int info(const struct options *o)
         report_note("%s has no heads; give them with --heads FILE", g->model->name);
     } else {
         report_line("heads    %s", gguf_name(h->file));
-        report_line("model    %s", g->model->name);
+        const bool same = !*h->base_digest || !strcmp(h->base_digest, g->model_digest);
+        report_line("model    %s%s", g->model->name,
+                    same ? "" : "; made with another file of this model");
         if (*h->author) report_line("author   %s", h->author);
         report_line("shape    %d layers, %d -> %d -> %d, %s", h->shape.n_layer, h->shape.n_in,
                     h->shape.n_hidden, h->shape.n_head, retaining_form_name(h->shape.form));
@@ -60,13 +63,14 @@ int cmd_heads(const struct options *o)
     static const struct {
         const char *name;
         int (*run)(const struct options *o);
-    } commands[] = {{"train", heads_train},
+    } commands[] = {{"fit", heads_fit},
+                    {"train", heads_train},
                     {"calibrate", heads_calibrate},
                     {"import", heads_import},
                     {"info", info}};
     struct err e;
     for (size_t i = 0; o->n_args > 0 && i < sizeof commands / sizeof *commands; i++)
         if (!strcmp(o->args[0], commands[i].name)) return commands[i].run(o);
-    err_set(&e, ERR_USAGE, "heads takes one of: train, calibrate, import FILE, info");
+    err_set(&e, ERR_USAGE, "heads takes one of: fit, train, calibrate, import FILE, info");
     return report_error(&e);
 }

@@ -136,8 +136,8 @@ static int write_heads(struct calibration *c, char hex[65], struct err *e)
 {
     const struct retaining *h = c->engine->retaining;
     struct heads_file f = {
-        .model = c->engine->model->name,
-        .base_digest = h->base_digest,
+        .model = c->engine->model,
+        .base_digest = *h->base_digest ? h->base_digest : NULL,
         .author = h->author,
         .shape = h->shape,
         .settings = h->settings,

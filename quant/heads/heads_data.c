@@ -75,6 +75,13 @@ static int read_text(struct heads_data *d, const char *path, bool optional, stru
     return optional ? 0 : err_set(e, ERR_FORMAT, "%s is empty or no text in UTF-8", path);
 }
 
+int heads_data_add(struct heads_data *d, const char *text, size_t n, struct err *e)
+{
+    const size_t at = d->text.n;
+    str_append(&d->text, text, n);
+    return add_row(d, at, e);
+}
+
 static int is_visible(const struct dirent *entry)
 {
     return entry->d_name[0] != '.';

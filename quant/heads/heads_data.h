@@ -34,6 +34,8 @@ struct heads_data {
  * one of the options must be given (ERR_USAGE). Rows of plain text are whole files until they are
  * cut. Release with heads_data_close, after a failure too. */
 int heads_data_open(struct heads_data *d, const struct options *o, struct err *e);
+/* Adds a row of plain text. */
+int heads_data_add(struct heads_data *d, const char *text, size_t n, struct err *e);
 /* Reads a file of JSON lines; keeps the path. */
 int heads_data_lines(struct heads_data *d, const char *path, struct err *e);
 void heads_data_close(struct heads_data *d);

@@ -33,13 +33,15 @@ static void describe(const struct heads_file *h, struct gguf_keys *k)
 {
     const struct retaining_shape *s = &h->shape;
     size_t n = (size_t)s->n_layer * (size_t)s->n_head;
-    char name[128];
-    snprintf(name, sizeof name, "retaining heads of %.96s", h->model);
+    char name[128], key[65];
+    snprintf(name, sizeof name, "retaining heads of %.96s", h->model->name);
+    retaining_key(h->model, key);
     gguf_keys_str(k, "general.type", "retaining-heads");
     gguf_keys_str(k, "general.name", name);
     if (h->author && *h->author) gguf_keys_str(k, "general.author", h->author);
     gguf_keys_u32(k, "retain.heads.version", 1);
-    gguf_keys_str(k, "retain.heads.base_digest", h->base_digest);
+    if (h->base_digest) gguf_keys_str(k, "retain.heads.base_digest", h->base_digest);
+    gguf_keys_str(k, "retain.heads.model_key", key);
     gguf_keys_u32(k, "retain.heads.block_count", (uint32_t)s->n_layer);
     gguf_keys_u32(k, "retain.heads.input_length", (uint32_t)s->n_in);
     gguf_keys_u32(k, "retain.heads.hidden_length", (uint32_t)s->n_hidden);

@@ -10,9 +10,9 @@
 #include "runtime/model/retaining.h"
 
 struct heads_file {
-    const char *model;       /* name of the model that they belong to */
-    const char *base_digest; /* hex digest of its file */
-    const char *author;      /* NULL = trained by retain */
+    const struct model *model; /* that they belong to */
+    const char *base_digest;   /* hex digest of its file; NULL = they belong to any file of it */
+    const char *author;        /* NULL = trained by retain */
     struct retaining_shape shape;
     struct retaining_settings settings;
     const char *label;       /* "logit" or "share"; NULL = not known */

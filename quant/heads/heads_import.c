@@ -124,7 +124,7 @@ static int write_heads(struct import *m, const struct engine *g, const struct op
     if (!same) return err_set(e, ERR_FAIL, "out of memory for retaining heads");
     for (size_t i = 0; i < n; i++) same[n + i] = 1;
     struct heads_file f = {
-        .model = g->model->name,
+        .model = g->model,
         .base_digest = g->model_digest,
         .author = m->source->author,
         .shape = m->shape,

@@ -250,7 +250,7 @@ static int write_heads(struct train *t, char hex[65], struct err *e)
 {
     const struct model *m = t->engine->model;
     struct heads_file f = {
-        .model = m->name,
+        .model = m,
         .base_digest = t->engine->model_digest,
         .shape = {RETAINING_SILU, m->n_kv_layer, model_n_qkv(m), t->opts.hidden, m->n_kv_head, 0,
                   0},

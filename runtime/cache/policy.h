@@ -32,7 +32,7 @@ enum policy_allocator {
 };
 
 #define POLICY_BETA          20 /* PyramidKV's and Ada-KV's code */
-#define POLICY_FLOOR_PCT     20 /* kvpress's alpha_safeguard */
+#define POLICY_FLOOR_PCT     10 /* kvpress's alpha_safeguard is 20 */
 #define POLICY_WINDOW_ALL    0  /* every query observes, and scores add up (H2O) */
 #define POLICY_WINDOW_NEWEST -1 /* window = the number of stabilizers */
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/pool.h"
+#include "base/str.h"
 #include "runtime/cuda/cuda.h"
 #include "runtime/forward/plan.h"
 #include "runtime/model/demo.h"
@@ -59,21 +60,48 @@ static bool wants_heads(const struct engine_opts *o)
     return !o->heads.none && (o->heads.path || !o->model);
 }
 
+static void digest_heads(struct engine *g)
+{
+    uint8_t of_file[DIGEST_BYTES];
+    size_t n;
+    const void *bytes = gguf_bytes(g->retaining->file, &n);
+    digest_make(of_file, bytes, n);
+    digest_hex(g->heads_digest, of_file);
+}
+
+/* The heads that were fitted to the model, if there are any. A file that cannot be used is left
+ * alone: the model runs without heads. */
+static void open_fitted(struct engine *g, const struct engine_opts *o)
+{
+    struct str path = {0};
+    struct gguf *file;
+    struct err e;
+    char key[DIGEST_HEX];
+    if (g->retaining || g->heads_declined || !o->heads_dir || !o->model) return;
+    retaining_key(g->model, key);
+    str_printf(&path, "%s/%s.gguf", o->heads_dir, key);
+    if (!gguf_open(&file, str_get(&path), &e) && !retaining_open(&g->retaining, file, &e)) {
+        if (strcmp(g->retaining->model_key, key) ||
+            retaining_check(g->retaining, g->model, NULL, &e)) {
+            retaining_close(g->retaining);
+            g->retaining = NULL;
+        } else {
+            digest_heads(g);
+        }
+    }
+    str_release(&path);
+}
+
 /* digest: the model's; NULL = not known */
 static int open_heads(struct engine *g, const struct engine_opts *o, const char *digest,
                       struct err *e)
 {
     struct gguf *file;
-    uint8_t of_file[DIGEST_BYTES];
-    size_t n;
     int rc = open_file(&file, o->heads.path, demo_heads, demo_heads_end, DEMO_HEADS_NAME, e);
     if (!rc) rc = retaining_open(&g->retaining, file, e);
     if (!rc) rc = retaining_check(g->retaining, g->model, digest, e);
-    if (rc) return rc;
-    const void *bytes = gguf_bytes(g->retaining->file, &n);
-    digest_make(of_file, bytes, n);
-    digest_hex(g->heads_digest, of_file);
-    return 0;
+    if (!rc) digest_heads(g);
+    return rc;
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -125,6 +153,7 @@ static int prepare(struct engine **out, struct opening *op, const struct engine_
     if (!rc) rc = begin_identity(g, op, o, told, e);
     if (!rc && wants_heads(o)) rc = identity_end(&op->id, g->pool, e);
     if (!rc && wants_heads(o)) rc = open_heads(g, o, op->id.known ? op->id.digest : NULL, e);
+    if (!rc) open_fitted(g, o);
     return rc;
 }
 

@@ -31,7 +31,7 @@ struct engine_device {
  * FILE: in the file of packed weights, whose pages are read when they are used. */
 enum engine_experts { ENGINE_EXPERTS_AUTO, ENGINE_EXPERTS_HOST, ENGINE_EXPERTS_FILE };
 
-/* The value of --heads; neither: the heads of the embedded model, if that is opened. */
+/* The value of --heads; neither: the heads of the embedded model, or those in heads_dir. */
 struct engine_heads {
     const char *path;
     bool none;
@@ -43,6 +43,8 @@ struct engine_opts {
     const struct model_registry *registry; /* registers and compares its digest; or NULL */
     const char *draft;                     /* a smaller model that proposes tokens; NULL = none */
     struct engine_heads heads;
+    const char *heads_dir; /* folder with heads of other models, KEY.gguf (retaining_key), which are
+                            * taken when `heads` names none; NULL = none */
     struct engine_device device;
     int gpu_layers; /* the first layers are on the GPU; 0 = all, or as many as fit */
     enum engine_experts experts;

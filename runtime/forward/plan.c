@@ -264,10 +264,10 @@ static int check_protection(const struct plan *p, struct err *e)
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-/* If budgets differ, a head's budget is limited to this many means, and above the mean to this part
- * of the positions that the model was trained on: with more units it finds less
- * (quant/eval/notes). */
-#define HEAD_BUDGETS_MAX          4
+/* If budgets differ, a head's budget is limited to this many means (in real models a few heads find
+ * things, and need most of the text), and above the mean to this part of the positions that the
+ * model was trained on: with more units it finds less (quant/eval/notes). */
+#define HEAD_BUDGETS_MAX          12
 #define HEAD_POSITIONS_MAX(n_ctx) ((n_ctx) / 3 * 2)
 
 static int tilt_of(const struct plan *p)

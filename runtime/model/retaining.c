@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/digest.h"
+#include "base/str.h"
 #include "runtime/model/blocks.h"
 
 #define RETAINING_SETTING_MAX (1u << 24)
@@ -131,6 +133,28 @@ static void read_settings(struct retaining *h)
         memcpy(h->author, author.data, author.n);
 }
 
+void retaining_key(const struct model *m, char out[65])
+{
+    uint8_t digest[DIGEST_BYTES];
+    struct gguf_str family = {"", 0};
+    struct str all = {0};
+    gguf_get_str(m->file, "general.architecture", &family);
+    str_append(&all, family.data, family.n);
+    str_printf(&all, " %d %d %d %d %d %d\n", m->n_layer, m->n_embd, m->n_head, m->n_kv_head,
+               m->head_dim, m->n_vocab);
+    for (size_t i = 0; i < gguf_n_tensors(m->file); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(m->file, i);
+        if (t->type != GGUF_T_F32 || t->n_dims != 1 || !t->data ||
+            !memmem(t->name.data, t->name.n, "norm", 4))
+            continue;
+        str_append(&all, t->name.data, t->name.n);
+        str_append(&all, t->data, t->bytes);
+    }
+    digest_make(digest, str_get(&all), all.n);
+    digest_hex(out, digest);
+    str_release(&all);
+}
+
 static int read_header(struct retaining *h, struct err *e)
 {
     const struct gguf *g = h->file;
@@ -145,7 +169,10 @@ static int read_header(struct retaining *h, struct err *e)
     if (rc) return rc;
     bool given = gguf_get_str(g, "retain.heads.base_digest", &s);
     if (given && s.n == sizeof h->base_digest - 1) memcpy(h->base_digest, s.data, s.n);
-    if (strspn(h->base_digest, "0123456789abcdef") != sizeof h->base_digest - 1)
+    if (gguf_get_str(g, "retain.heads.model_key", &s) && s.n == sizeof h->model_key - 1)
+        memcpy(h->model_key, s.data, s.n);
+    if (strspn(h->base_digest, "0123456789abcdef") != sizeof h->base_digest - 1 &&
+        (given || !*h->model_key))
         return err_set(e, ERR_FORMAT, "%s: retain.heads.base_digest must be 64 hex digits",
                        gguf_name(g));
     rc = get(g, "retain.heads.block_count", MODEL_LAYERS_MAX, &shape->n_layer, e);
@@ -278,7 +305,9 @@ int retaining_check(const struct retaining *h, const struct model *m, const char
         return err_set(e, ERR_FORMAT,
                        "%s: these gates have %d query heads for each KV head; %s has %d",
                        gguf_name(h->file), retaining_group(s), m->name, model_group(m));
-    if (digest && strcmp(h->base_digest, digest))
+    char key[DIGEST_HEX];
+    retaining_key(m, key);
+    if (digest && strcmp(h->base_digest, digest) && strcmp(h->model_key, key))
         return err_set(e, ERR_FORMAT,
                        "%s: these heads were trained for another model (digest %.12s…, %s has "
                        "%.12s…); use --heads with the right file or --heads none",

@@ -12,7 +12,8 @@
  * Kept in a separate GGUF file, bound to one model by its digest:
  *   general.type = "retaining-heads"
  *   general.author             who trained them; optional
- *   retain.heads.base_digest   hex BLAKE2b-256 of the model file
+ *   retain.heads.base_digest   hex BLAKE2b-256 of the model file, and
+ *   retain.heads.model_key     retaining_key of the model: one of them is enough
  *   retain.heads.{block_count, input_length, hidden_length, head_count_kv}; hidden_length: rows of
  * W1 retain.heads.activation    the form retain.heads.{rank, base_count} of a gate: R, and the
  * number of base_s retain.heads.label = "share" or "logit": the training target, either the largest
@@ -62,7 +63,8 @@ struct retaining {
     struct retaining_shape shape;
     struct retaining_settings settings;
     char author[96];      /* "" = not known */
-    char base_digest[65]; /* hex */
+    char base_digest[65]; /* hex, as the next; "" = not in the file */
+    char model_key[65];
     bool label_is_share;
     float *label_mean, *label_std; /* [n_layer * n_head]; NULL = not in the file */
     struct retaining_layer *layers;
@@ -86,8 +88,12 @@ void retaining_part_name(char out[64], int layer, enum retaining_part part);
 int retaining_open(struct retaining **out, struct gguf *file, struct err *e);
 void retaining_close(struct retaining *h);
 
-/* ERR_FORMAT unless the heads were made for this model: its shapes, and its digest in hex (NULL =
- * not known). */
+/* Names a model, whatever the types of its matrices: BLAKE2b-256, in hex, of its architecture, its
+ * shapes and the weights of its norms, which every quantization leaves as they are. */
+void retaining_key(const struct model *m, char out[65]);
+
+/* ERR_FORMAT unless the heads were made for this model: its shapes, and its key, or else its file's
+ * digest in hex (NULL = not known). */
 int retaining_check(const struct retaining *h, const struct model *m, const char *digest,
                     struct err *e);
 

@@ -26,6 +26,24 @@ done
 holds "comparable scores" "$("$RETAIN" heads info --heads "$T/both.gguf")" 'policy keeper'
 holds "scores of one head" "$("$RETAIN" heads info --heads "$T/logit.gguf")" 'policy locret'
 
+# Heads in closed form: the same file whatever the threads; other files of the model take them.
+"$RETAIN" heads fit --out "$T/fit.gguf" --threads 1 >"$T/out" || no "heads fit fails"
+"$RETAIN" heads fit --out "$T/fit2.gguf" --threads 2 >"$T/out"
+check "fit: the same text, the same file" cmp "$T/fit.gguf" "$T/fit2.gguf"
+right=$("$RETAIN" eval recall --heads "$T/fit.gguf" --policy keeper --length 1000 --budget 62 --seeds 2 --json |
+    sed 's/.*"right_count":\([0-9]*\).*/\1/')
+check "fit: most facts stay, of which random heads keep none" test "$right" -ge 10
+model=tests/golden/families/gemma3.gguf
+"$RETAIN" heads fit -m $model >"$T/out" 2>&1 || no "heads fit for a model with windows fails"
+holds "fit: plans use the heads" "$("$RETAIN" plan -m $model)" 'policy keeper'
+holds "fit: --heads none declines" "$("$RETAIN" plan -m $model --heads none)" 'policy keydiff'
+check "another quantization" "$RETAIN" quantize $model "$T/q8.gguf" --type q8
+holds "takes them" "$("$RETAIN" heads info -m "$T/q8.gguf")" 'policy keeper'
+holds "another model does not" "$("$RETAIN" heads info -m tests/golden/families/gemma2.gguf 2>&1)" 'has no heads'
+"$RETAIN" heads fit -m $model >"$T/out" 2>&1
+equal "fit: the file is there" 2 $?
+check "fit: --force and a text" "$RETAIN" heads fit -m $model --force --text docs/heads.md --length 200 --steps 2
+
 # A training that is interrupted anywhere resumes and ends with the same file.
 many="--steps 1000 --seed 3"
 train $many --out "$T/whole.gguf" >/dev/null 2>&1 &
@@ -216,7 +234,7 @@ equal "calibrate without heads: exit status" 2 $?
 
 # Heads of another model.
 check "another model" "$RETAIN" quantize quant/demo/retain-demo.gguf "$T/other.gguf" --type q8
-"$RETAIN" generate -m "$T/other.gguf" --heads "$T/a.gguf" -p Hello >"$T/out" 2>&1
+"$RETAIN" generate -m "$T/other.gguf" --heads quant/demo/retain-demo-heads.gguf -p Hello >"$T/out" 2>&1
 equal "foreign heads: exit status" 3 $?
 holds "foreign heads: why" "$(cat "$T/out")" 'trained for another model'
 

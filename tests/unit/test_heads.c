@@ -406,9 +406,9 @@ static void a_head_takes_up_to_two_thirds_of_the_positions(void **state)
     options_init(&o);
     const struct {
         int budget, most;
-    } heads[] = {{512, 2048}, {1024, 3072}, {3072, 3072}, {3200, 3200}};
+    } heads[] = {{128, 1536}, {512, 3072}, {3072, 3072}, {3200, 3200}};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
-        o.session.plan.budget = heads[i].budget; /* four of it, within two thirds of 4,608 */
+        o.session.plan.budget = heads[i].budget; /* twelve of it, within two thirds of 4,608 */
         assert_int_equal(plan_make(&p, g->model, g->retaining, NULL, &o.session.plan, 1, 1, &e), 0);
         assert_int_equal(p.budget_max, heads[i].most);
     }
@@ -426,7 +426,7 @@ static void memory_picks_the_budget(void **state)
     g->model->n_ctx = 1 << 17;
     assert_int_equal(plan_make(&p, g->model, g->retaining, NULL, &o.session.plan, 1, 1, &e), 0);
     assert_int_equal(p.budget, 8192);
-    o.session.plan.memory = 32 << 20;
+    o.session.plan.memory = 64 << 20;
     assert_int_equal(plan_make(&p, g->model, g->retaining, NULL, &o.session.plan, 1, 1, &e), 0);
     assert_true(p.budget > 8192);
     o.session.plan.budget = p.budget + 1; /* one more does not fit */

@@ -1,0 +1,197 @@
+#include "quant/heads/heads_text.h"
+
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* clang-format off */
+/* Lewis Carroll, Alice's Adventures in Wonderland (1865); Arthur Conan Doyle, A Scandal in Bohemia
+ * (1891); small talk; all sorts of things. */
+static const char *const passages[] = {
+    "Down, down, down. Would the fall never come to an end! \"I wonder how many miles I've "
+    "fallen by this time?\" she said aloud. \"I must be getting somewhere near the centre of "
+    "the earth. Let me see: that would be four thousand miles down, I think - \" (for, you see,"
+    " Alice had learnt several things of this sort in her lessons in the schoolroom, and though"
+    " this was not a very good opportunity for showing off her knowledge, as there was no one "
+    "to listen to her, still it was good practice to say it over) \" - yes, that's about the "
+    "right distance - but then I wonder what Latitude or Longitude I've got to?\" (Alice had no"
+    " idea what Latitude was, or Longitude either, but thought they were nice grand words to "
+    "say.) Presently she began again. \"I wonder if I shall fall right through the earth! How "
+    "funny it'll seem to come out among the people that walk with their heads downward! The "
+    "Antipathies, I think - \" (she was rather glad there was no one listening, this time, as "
+    "it didn't sound at all the right word) \" - but I shall have to ask them what the name of "
+    "the country is, you know. Please, Ma'am, is this New Zealand or Australia?\" (and she "
+    "tried to curtsey as she spoke - fancy curtseying as you're falling through the air! Do you"
+    " think you could manage it?) \"And what an ignorant little girl she'll think me for "
+    "asking! No, it'll never do to ask: perhaps I shall see it written up somewhere.\" Down, "
+    "down, down. There was nothing else to do, so Alice soon began talking again. \"Dinah'll "
+    "miss me very much tonight, I should think!\" (Dinah was the cat.) \"I hope they'll "
+    "remember her saucer of milk at teatime. Dinah my dear! I wish you were down here with me! "
+    "There are no mice in the air, I'm afraid, but you might catch a bat, and that's very like "
+    "a mouse, you know. But do cats eat bats, I wonder?\" And here Alice began to get rather "
+    "sleepy, and went on saying to herself, in a dreamy sort of way, \"Do cats eat bats? Do "
+    "cats eat bats?\" and sometimes, \"Do bats eat cats?\" for, you see, as she couldn't answer"
+    " either question, it didn't much matter which way she put it.",
+
+    "To Sherlock Holmes she is always the woman. I have seldom heard him mention her under any "
+    "other name. In his eyes she eclipses and predominates the whole of her sex. It was not "
+    "that he felt any emotion akin to love for Irene Adler. All emotions, and that one "
+    "particularly, were abhorrent to his cold, precise but admirably balanced mind. He was, I "
+    "take it, the most perfect reasoning and observing machine that the world has seen, but as "
+    "a lover he would have placed himself in a false position. He never spoke of the softer "
+    "passions, save with a gibe and a sneer. They were admirable things for the observer - "
+    "excellent for drawing the veil from men's motives and actions. But for the trained "
+    "reasoner to admit such intrusions into his own delicate and finely adjusted temperament "
+    "was to introduce a distracting factor which might throw a doubt upon all his mental "
+    "results. Grit in a sensitive instrument, or a crack in one of his own high-power lenses, "
+    "would not be more disturbing than a strong emotion in a nature such as his. And yet there "
+    "was but one woman to him, and that woman was the late Irene Adler, of dubious and "
+    "questionable memory. I had seen little of Holmes lately. My marriage had drifted us away "
+    "from each other. My own complete happiness, and the home-centred interests which rise up "
+    "around the man who first finds himself master of his own establishment, were sufficient to"
+    " absorb all my attention, while Holmes, who loathed every form of society with his whole "
+    "Bohemian soul, remained in our lodgings in Baker Street, buried among his old books, and "
+    "alternating from week to week between cocaine and ambition, the drowsiness of the drug, "
+    "and the fierce energy of his own keen nature. He was still, as ever, deeply attracted by "
+    "the study of crime, and occupied his immense faculties and extraordinary powers of "
+    "observation in following out those clues, and clearing up those mysteries which had been "
+    "abandoned as hopeless by the official police.",
+
+    "Good morning! How are you today? I am fine, thank you, only a little tired. Did you sleep "
+    "badly? The rain on the roof kept me awake. It should stop in the evening. That would be "
+    "nice. Shall we go for a walk after lunch? Gladly, if my shoes are dry by then. We could "
+    "take the path along the canal. The ducks will be glad to see us. You always bring them too"
+    " much bread. They never complain. Have you finished the report? Almost, I only have to "
+    "check two tables. Then let me know when I can read it. You are very kind. What did you "
+    "think of the film? The beginning was slow, but I liked the music. I fell asleep before the"
+    " end. That is what you always say. It is the seats, they are too soft. Next time we will "
+    "sit in the first row. There is still some soup in the kitchen. I will warm it up later. Do"
+    " not forget to turn off the light. When did I ever forget it? Last week, and the week "
+    "before. It must have been somebody else. Of course, it was probably the cat. She is clever"
+    " enough for that. I wish she would learn to close the door. One thing after another.",
+
+    "The first step is to open the box and to check that nothing is missing. Place the base on "
+    "a flat surface. Connect the two cables and wait until the lamp is green. If the lamp stays"
+    " red, unplug the device and start again. Water boils at a lower temperature in the "
+    "mountains, because the pressure of the air is lower there. This is why pasta takes longer "
+    "to cook. Most plants grow towards the light. Their leaves turn during the day, and in the "
+    "evening they turn back. A good map shows not only the roads, but also where they end. The "
+    "committee thanked everybody who had helped and closed the meeting. It was agreed that the "
+    "matter should be discussed again in the spring. Several members asked for more time. In "
+    "the evening the fishermen came back and hung their nets between the houses. The price of "
+    "bread had risen twice during the winter. Nobody knew exactly why the mill had stopped. "
+    "Some said that the river was too low, others that the miller had grown too old. Sort the "
+    "list, remove the lines that occur twice and save the file under a new name. The program "
+    "prints the number of lines that it has read. An empty line ends the input.",
+};
+
+/* What is told between the sentences of the passages, is asked at their end, and is answered. */
+static const char *const facts[][3] = {
+    {"I grew up on a farm near Tralee.", "Where did I grow up?", "You grew up on a farm near Tralee."},
+    {"Our hotel room is 417.", "What is our hotel room?", "Your hotel room is 417."},
+    {"The appointment at the clinic is at 9:45.", "When is the appointment at the clinic?", "The appointment at the clinic is at 9:45."},
+    {"My niece plays the oboe.", "What does my niece play?", "Your niece plays the oboe."},
+    {"The password of the printer is maple77.", "What is the password of the printer?", "The password of the printer is maple77."},
+    {"My son is allergic to walnuts.", "What is my son allergic to?", "Your son is allergic to walnuts."},
+    {"Our old boat was called Seagull.", "What was our old boat called?", "Your old boat was called Seagull."},
+    {"The contract ends on 30 November.", "When does the contract end?", "The contract ends on 30 November."},
+    {"My wife's maiden name is Kowalski.", "What is my wife's maiden name?", "Your wife's maiden name is Kowalski."},
+    {"The recipe needs saffron, rice and mussels.", "What does the recipe need?", "The recipe needs saffron, rice and mussels."},
+    {"The bus to the stadium is number 38.", "Which bus goes to the stadium?", "The bus to the stadium is number 38."},
+    {"Dr. Okafor will look after the horses.", "Who will look after the horses?", "Dr. Okafor will look after the horses."},
+    {"The rent went up to 840 euros.", "How much is the rent?", "The rent went up to 840 euros."},
+    {"Ingrid repairs clocks in Maidstone.", "What does Ingrid do?", "Ingrid repairs clocks in Maidstone."},
+    {"Her postcode is TN23 4QX.", "What is her postcode?", "Her postcode is TN23 4QX."},
+    {"The keys of the cabin are with Leopold.", "Who has the keys of the cabin?", "The keys of the cabin are with Leopold."},
+    {"My blood type is B negative.", "What is my blood type?", "Your blood type is B negative."},
+    {"The concert begins at 19:30.", "When does the concert begin?", "The concert begins at 19:30."},
+    {"The invoice number is 80447.", "What is the invoice number?", "The invoice number is 80447."},
+    {"My roommate studies botany.", "What does my roommate study?", "Your roommate studies botany."},
+    {"Samuel ordered the pumpkin soup.", "What did Samuel order?", "Samuel ordered the pumpkin soup."},
+    {"I used to drive a red Skoda.", "What did I use to drive?", "You used to drive a red Skoda."},
+    {"The map is hidden inside the globe.", "Where is the map hidden?", "The map is hidden inside the globe."},
+    {"The new manager is Mrs. Delgado.", "Who is the new manager?", "The new manager is Mrs. Delgado."},
+    {"My shoe size is 43.", "What is my shoe size?", "Your shoe size is 43."},
+    {"The twins are named Ada and Bruno.", "What are the twins named?", "The twins are named Ada and Bruno."},
+    {"We will fly to Valparaiso with Iberia.", "Where will we fly?", "You will fly to Valparaiso with Iberia."},
+    {"The combination of the safe is 18-32-7.", "What is the combination of the safe?", "The combination of the safe is 18-32-7."},
+    {"The horse that won was Thunderbolt.", "Which horse won?", "The horse that won was Thunderbolt."},
+    {"I learned Danish at school.", "What did I learn at school?", "You learned Danish at school."},
+    {"Her violin was made in Cremona.", "Where was her violin made?", "Her violin was made in Cremona."},
+    {"My doctor told me to eat more spinach.", "What did my doctor tell me to eat?", "Your doctor told you to eat more spinach."},
+    {"The phone number of the garage is 558902.", "What is the phone number of the garage?", "The phone number of the garage is 558902."},
+    {"Please buy eleven lemons and a blue notebook.", "What should you buy?", "Eleven lemons and a blue notebook."},
+    {"The tailor's shop is next to the fountain.", "Where is the tailor's shop?", "The tailor's shop is next to the fountain."},
+    {"My favourite poet is Szymborska.", "Who is my favourite poet?", "Your favourite poet is Szymborska."},
+    {"The lecture is about volcanoes.", "What is the lecture about?", "The lecture is about volcanoes."},
+    {"The deposit for the flat was 1250 pounds.", "How much was the deposit for the flat?", "The deposit for the flat was 1250 pounds."},
+    {"Mr. Abernathy lives in the yellow house.", "Where does Mr. Abernathy live?", "Mr. Abernathy lives in the yellow house."},
+    {"Our anniversary is on 9 July.", "When is our anniversary?", "Your anniversary is on 9 July."},
+    {"I left the umbrella in the tram.", "Where did I leave the umbrella?", "You left the umbrella in the tram."},
+    {"The wifi is called bluebird5.", "What is the wifi called?", "The wifi is called bluebird5."},
+    {"My aunt collects porcelain dolls.", "What does my aunt collect?", "Your aunt collects porcelain dolls."},
+    {"The ferry leaves from pier 4.", "Where does the ferry leave from?", "The ferry leaves from pier 4."},
+    {"The museum is closed on Mondays.", "When is the museum closed?", "The museum is closed on Mondays."},
+    {"The parcel weighs nine pounds.", "How much does the parcel weigh?", "The parcel weighs nine pounds."},
+    {"I am afraid of spiders and thunder.", "What am I afraid of?", "You are afraid of spiders and thunder."},
+    {"The order number of the sofa is 62-118.", "What is the order number of the sofa?", "The order number of the sofa is 62-118."},
+};
+/* clang-format on */
+
+enum { N_PASSAGES = sizeof passages / sizeof *passages, N_FACTS = sizeof facts / sizeof *facts };
+
+/* The bytes of a passage up to the end of a sentence, `n` or more. */
+static size_t sentences(const char *text, size_t n)
+{
+    const size_t all = strlen(text);
+    while (n < all && !(strchr(".!?", text[n - 1]) && text[n] == ' ')) n++;
+    return n < all ? n : all;
+}
+
+/* Passage i, with every N_PASSAGES-th fact at even distances. */
+static void write_document(int i, struct str *out)
+{
+    const char *text = passages[i];
+    const size_t step = strlen(text) / (N_FACTS / N_PASSAGES);
+    size_t at = 0;
+    for (int k = i; k < N_FACTS; k += N_PASSAGES) {
+        const size_t end = sentences(text, at + step);
+        str_append(out, text + at, end - at);
+        str_printf(out, " %s", facts[k][0]);
+        at = end;
+    }
+    str_puts(out, text + at);
+}
+
+static void write_row(int i, struct str *out)
+{
+    struct str document = {0};
+    cJSON *row = cJSON_CreateObject();
+    write_document(i, &document);
+    cJSON_AddStringToObject(row, "document", str_get(&document));
+    cJSON *questions = cJSON_AddArrayToObject(row, "question");
+    cJSON *answers = cJSON_AddArrayToObject(row, "answer");
+    for (int k = i; k < N_FACTS; k += N_PASSAGES) {
+        cJSON_AddItemToArray(questions, cJSON_CreateString(facts[k][1]));
+        cJSON_AddItemToArray(answers, cJSON_CreateString(facts[k][2]));
+    }
+    char *line = cJSON_PrintUnformatted(row);
+    str_puts(out, line ? line : "");
+    free(line);
+    cJSON_Delete(row);
+    str_release(&document);
+}
+
+int heads_text_open(struct heads_data *d, struct err *e)
+{
+    struct str line = {0};
+    int rc = 0;
+    *d = (struct heads_data){.name = "the built-in text"};
+    for (int i = 0; !rc && i < N_PASSAGES; i++) {
+        str_clear(&line);
+        write_row(i, &line);
+        rc = heads_data_add(d, str_get(&line), line.n, e);
+    }
+    str_release(&line);
+    return rc;
+}

@@ -24,10 +24,16 @@
 #define HIDDEN 1024
 #define RATE   5e-4f
 
-#define STATISTICS    64 /* rows used for the labels' mean and deviation */
-#define VALIDATIONS   10 /* number of validations per run */
+/* Reading a row costs as much as training on it: the labels' mean and deviation come from a tenth
+ * as many rows as are trained on, all validations together read another tenth. */
+#define SHARE         10
+#define STATISTICS    64 /* rows at most */
+#define VALIDATIONS   10 /* per run at most, of VALID_MIN rows at least */
+#define VALID_MIN     4
 #define CHECKPOINT_NS 60000000000
-#define SHOW_NS       200000000
+#define SHOW_NS       200000000   /* on a terminal */
+#define FIRST_LINE_NS 5000000000  /* without one: a line after so long, */
+#define LINE_NS       60000000000 /* and each minute */
 
 struct train {
     const struct options *options;
@@ -46,7 +52,8 @@ struct train {
     char checkpoint[4096];
     char rows[4096]; /* the file of rows that self-study or conversations gave */
     int64_t saved_ns, shown_ns;
-    int64_t began_ns; /* and the step then */
+    int64_t opened_ns; /* when the first row was read */
+    int64_t began_ns;  /* and the step then */
     int began_step;
 };
 
@@ -70,11 +77,51 @@ static int read_row(struct train *t, struct heads_sample *s, int row, bool repea
     return heads_sample_read(s, &t->data, row, repeat, t->engine, t->opts.length, e);
 }
 
+static int at_most(int64_t n, int most)
+{
+    return n < most ? (int)n : most;
+}
+
+/* Rows that training reads, a tenth of them, but VALID_MIN at least. */
+static int64_t tenth(const struct train *t)
+{
+    const int64_t n = (int64_t)t->steps * t->batch / SHARE;
+    return n > VALID_MIN ? n : VALID_MIN;
+}
+
+static int n_validations(const struct train *t)
+{
+    return at_most(tenth(t) / VALID_MIN, VALIDATIONS);
+}
+
+/* Whether the state of the training is to be told now: often on a terminal, else each minute. */
+static bool is_time(struct train *t)
+{
+    const int64_t now = system_clock_ns();
+    const bool shown = t->shown_ns > 0;
+    const int64_t wait = isatty(STDERR_FILENO) ? SHOW_NS : shown ? LINE_NS : FIRST_LINE_NS;
+    if (now - (shown ? t->shown_ns : t->opened_ns) < wait) return false;
+    t->shown_ns = now;
+    return true;
+}
+
+static void tell(const char *text)
+{
+    if (isatty(STDERR_FILENO))
+        report_status("%s", text);
+    else
+        report_note("%s", text);
+}
+
 /* Mean and deviation of the labels, over the first training rows. */
 static int find_scale(struct train *t, struct err *e)
 {
     struct heads_sample *s = t->samples;
-    for (int i = 0; i < STATISTICS && i < t->data.n - t->schedule.n_valid; i++) {
+    const int n = at_most(at_most(tenth(t), STATISTICS), t->data.n - t->schedule.n_valid);
+    char text[80];
+    for (int i = 0; i < n; i++) {
+        snprintf(text, sizeof text, "training: measuring the labels, row %d of %d", i + 1, n);
+        if (is_time(t)) tell(text);
         int rc = read_row(t, s, heads_schedule_row(&t->schedule, i), repeats(t, i), e);
         if (rc) return rc;
         if (s->ids.n) rc = heads_learn_measure(&t->learn, s, e);
@@ -92,7 +139,8 @@ static int validate(struct train *t, double *out, struct err *e)
     struct heads_sample *s = t->samples;
     int n = 0, rc = 0;
     double sum = 0;
-    for (int i = 0; !rc && i < t->schedule.n_valid; i++) {
+    const int n_rows = at_most(tenth(t) / n_validations(t), t->schedule.n_valid);
+    for (int i = 0; !rc && i < n_rows; i++) {
         rc = read_row(t, s, t->schedule.order[i], repeats(t, i), e);
         if (rc || !s->ids.n) continue;
         double share;
@@ -188,12 +236,11 @@ static const char *time_left(const struct train *t, char out[32])
 
 static void show(struct train *t)
 {
-    char left[32];
-    int64_t now = system_clock_ns();
-    if (now - t->shown_ns < SHOW_NS) return;
-    t->shown_ns = now;
-    report_status("training: step %d of %d, loss %.4f, %s left", t->step, t->steps, t->loss,
-                  time_left(t, left));
+    char left[32], text[128];
+    if (!is_time(t)) return;
+    snprintf(text, sizeof text, "training: step %d of %d, loss %.4f, %s left", t->step, t->steps,
+             t->loss, time_left(t, left));
+    tell(text);
 }
 
 static int report_validation(struct train *t, double *share, struct err *e)
@@ -213,7 +260,7 @@ static int report_validation(struct train *t, double *share, struct err *e)
 
 static int run(struct train *t, double *share, struct err *e)
 {
-    int every = (t->steps + VALIDATIONS - 1) / VALIDATIONS, rc = 0;
+    int every = (t->steps + n_validations(t) - 1) / n_validations(t), rc = 0;
     t->saved_ns = t->began_ns = system_clock_ns();
     t->began_step = t->step;
     while (!rc && t->step < t->steps) {
@@ -428,6 +475,10 @@ static int begin(struct train *t, struct err *e)
     if (!rc) rc = heads_learn_open(&t->learn, t->engine, &t->opts, seed, e);
     if (rc) return rc;
     name_settings(t);
+    t->opened_ns = system_clock_ns();
+    if (!isatty(STDERR_FILENO))
+        report_note("training: %d steps of %d rows of at most %d tokens", t->steps, t->batch,
+                    t->opts.length);
     heads_schedule_init(&t->schedule, seed);
     rc = resume(t, &found, e);
     return rc || found ? rc : find_scale(t, e);

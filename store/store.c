@@ -538,7 +538,9 @@ int store_compact(struct store *s, struct err *e)
     return rc ? rc : db_exec(s, "PRAGMA wal_checkpoint(TRUNCATE)", doing, e);
 }
 
-/* A small part per call, because the user waits for it. */
+/* A small part per call, because the user waits for it. Each page that is given back moves another
+ * one, which is written twice, so as many free pages stay as the next turns will fill: a quarter.
+ */
 #define GIVE_BACK_PAGES 1024
 
 void store_give_back(struct store *s, int64_t above)
@@ -549,8 +551,8 @@ void store_give_back(struct store *s, int64_t above)
     struct err ignored;
     sqlite3_stmt *q;
     int rc = db_prepare(s,
-                        "SELECT freelist_count - ?1 / page_size "
-                        "FROM pragma_freelist_count, pragma_page_size",
+                        "SELECT freelist_count - max(?1 / page_size, (?1 > 0) * page_count / 4) "
+                        "FROM pragma_freelist_count, pragma_page_size, pragma_page_count",
                         &q, doing, &ignored);
     if (!rc) sqlite3_bind_int64(q, 1, above);
     if (!rc && db_step(s, q, doing, &ignored) > 0) n = sqlite3_column_int64(q, 0);

@@ -378,9 +378,9 @@ int store_compact(struct store *s, struct err *e);
 void store_watch(struct store *s, int (*progress)(void *ctx, int64_t done, int64_t total),
                  void *ctx);
 int store_progress(struct store *s, int64_t done, int64_t total, struct err *e);
-/* Returns free pages of the file to the disk, while more than `above` bytes are free: 4 MiB at most
- * per call, so that the user does not wait. Called after dropping and purging; failures are
- * ignored. */
+/* Returns free pages of the file to the disk, while more than `above` bytes are free and, unless
+ * that is 0, a quarter of the file: 4 MiB at most per call, so that the user does not wait. Called
+ * after dropping and purging; failures are ignored. */
 void store_give_back(struct store *s, int64_t above);
 /* Closes the store and leaves a single file without a log, ready to be copied elsewhere. */
 int store_close_single(struct store *s, struct err *e);

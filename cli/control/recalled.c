@@ -1,6 +1,7 @@
 #include "cli/control/recalled.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "base/utf8.h"
 
@@ -32,13 +33,26 @@ static void put_passage(const char *text, size_t max, struct str *out)
     if (used < n) str_puts(out, "\xe2\x80\xa6");
 }
 
+/* "turn 3", and on which day if not today. */
+static void put_turn(const struct session_window *w, struct str *out)
+{
+    const time_t now = time(NULL), said = (time_t)(w->said_ms / 1000);
+    struct tm today, day;
+    char text[32];
+    str_printf(out, "turn %lld", (long long)w->turn);
+    localtime_r(&now, &today);
+    localtime_r(&said, &day);
+    if (!said || (day.tm_year == today.tm_year && day.tm_yday == today.tm_yday)) return;
+    strftime(text, sizeof text, day.tm_year == today.tm_year ? "%b" : "%b %Y", &day);
+    str_printf(out, " (%d %s)", day.tm_mday, text);
+}
+
 void recalled_sentence(const struct session_recalled *r, struct str *out)
 {
     const struct session_window *best = &r->windows[r->best];
-    if (best->turn)
-        str_printf(out, "remembered turn %lld: ", (long long)best->turn);
-    else
-        str_puts(out, "remembered: ");
+    str_puts(out, best->turn ? "remembered " : "remembered");
+    if (best->turn) put_turn(best, out);
+    str_puts(out, ": ");
     put_passage(sentence_of(best), PASSAGE_MAX, out);
     if (r->n > 1) str_printf(out, " and %d more passage%s", r->n - 1, r->n > 2 ? "s" : "");
     str_printf(out, ", %.1f ms", r->ms);
@@ -50,7 +64,8 @@ void recalled_lines(const struct session_recalled *r, const char *when, struct s
     for (int i = 0; i < r->n; i++) {
         const struct session_window *w = &r->windows[i];
         str_puts(out, "\n  ");
-        if (w->turn) str_printf(out, "turn %lld  ", (long long)w->turn);
+        if (w->turn) put_turn(w, out);
+        if (w->turn) str_puts(out, "  ");
         put_passage(w->text, 200, out);
     }
 }

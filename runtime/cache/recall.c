@@ -33,7 +33,7 @@ const char *recall_chooser_name(enum recall_chooser chooser)
 
 int recall_newest_pct(enum recall_chooser chooser)
 {
-    return chooser == RECALL_OFF ? 0 : 95;
+    return chooser == RECALL_OFF ? 0 : 80;
 }
 
 /* ---- choosing -------------------------------------------------------------------------------- */

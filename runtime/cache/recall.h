@@ -55,9 +55,9 @@ struct recall_window {
 bool recall_chooser_named(const char *name, enum recall_chooser *out);
 const char *recall_chooser_name(enum recall_chooser chooser);
 
-/* The newest units, in percent of the budget, that a chooser leaves room for
- * (plan_opts.recall_pct): most of it where words find nearly all passages; 0 = as without recall,
- * because heads must remember more themselves. */
+/* The newest units, in percent of the budget, with this chooser (plan_opts.recall_pct): facts can
+ * return, the thread of the conversation cannot. The rest is for what heads value, which answers
+ * what no word finds. 0 = as without recall. */
 int recall_newest_pct(enum recall_chooser chooser);
 
 /* Chooses windows with mostly evicted units, the heaviest and the newest that are half as heavy:

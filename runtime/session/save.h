@@ -101,6 +101,7 @@ struct save_message { /* valid inside the callback */
         int64_t n_tokens, ms;
     } thought;    /* before an answer */
     bool running; /* an answer interrupted by a crash: its text includes the thought, with marks */
+    int64_t created_ms; /* of one that was saved; 0 = now */
 };
 
 /* The transcript in order: appends token ids to *ids, passes each message to the callback. An

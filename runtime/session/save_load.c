@@ -43,7 +43,8 @@ static int take_message(void *ctx, const struct store_message *m)
         .ids = m->tokens,
         .n_ids = m->n_tokens,
         .thought = {m->thought.text, m->thought.n, m->thought.n_tokens, m->thought.ms},
-        .running = m->seq < 0};
+        .running = m->seq < 0,
+        .created_ms = m->created_ms};
     j->each(j->ctx, &out);
     return 0;
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/decimal.h"
 #include "base/memory.h"
@@ -43,7 +44,8 @@ void session_drop_pending(struct session *s, size_t n)
 
 /* A private conversation cannot be rewound: only its last message is kept, so memory does not
  * grow. */
-int session_add_message(struct session *s, enum chat_role role, int64_t end, struct err *e)
+int session_add_message(struct session *s, enum chat_role role, int64_t end, int64_t created_ms,
+                        struct err *e)
 {
     if (!s->save) s->n_messages = 0;
     if (s->n_messages == s->messages_max) {
@@ -53,7 +55,8 @@ int session_add_message(struct session *s, enum chat_role role, int64_t end, str
         s->messages = p;
         s->messages_max = max;
     }
-    s->messages[s->n_messages++] = (struct session_message){role, end};
+    if (!created_ms) created_ms = (int64_t)time(NULL) * 1000;
+    s->messages[s->n_messages++] = (struct session_message){role, end, created_ms};
     s->n_turns += role == CHAT_USER;
     return 0;
 }
@@ -439,7 +442,7 @@ int session_finish_answer(struct session *s, const struct session_sink *k, struc
         finish_evict(&f);
     if (rc) return rc;
     s->answering = false;
-    rc = session_add_message(s, CHAT_ASSISTANT, s->n_tokens, e);
+    rc = session_add_message(s, CHAT_ASSISTANT, s->n_tokens, 0, e);
     return rc || !f.rc ? rc : err_set(e, f.rc, "%s", why.text);
 }
 
@@ -578,7 +581,7 @@ int session_push_message(struct session *s, const struct save_message *m,
 {
     session_follow(s, m, s->n_tokens, k);
     for (size_t i = 0; i < m->n_ids; i++) session_push(s, m->ids[i]);
-    return session_add_message(s, m->role, s->n_tokens, e);
+    return session_add_message(s, m->role, s->n_tokens, m->created_ms, e);
 }
 
 void session_follow(struct session *s, const struct save_message *m, int64_t position,

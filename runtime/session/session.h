@@ -71,6 +71,7 @@ struct session_recalled {
         int n;            /* positions */
         const char *text; /* what its tokens spell; may begin inside a word */
         int64_t turn;     /* most of it, from 1; 0 = not known, in private conversations */
+        int64_t said_ms;  /* Unix time of that turn */
         size_t from, end; /* bytes of the text that belong to this turn */
     } windows[RECALL_MAX];
     int64_t n_units; /* over all heads */

@@ -185,7 +185,7 @@ static void count_message(void *ctx, const struct save_message *m)
     struct count *c = ctx;
     follow(c, m);
     c->n_tokens += (int64_t)m->n_ids;
-    if (!c->rc) c->rc = session_add_message(c->s, m->role, c->n_tokens, c->e);
+    if (!c->rc) c->rc = session_add_message(c->s, m->role, c->n_tokens, m->created_ms, c->e);
 }
 
 /* Replays the pending transcript, except its last token, which stays pending as after an answer. */

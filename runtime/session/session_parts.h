@@ -13,7 +13,8 @@
 
 struct session_message {
     enum chat_role role;
-    int64_t end; /* n_tokens after it */
+    int64_t end;        /* n_tokens after it */
+    int64_t created_ms; /* Unix time */
 };
 
 struct session_recall {
@@ -148,8 +149,9 @@ void session_push(struct session *s, int32_t id);
 /* Removes the first n pending tokens after they were run. */
 void session_drop_pending(struct session *s, size_t n);
 
-/* Adds a message that ends before token `end`. */
-int session_add_message(struct session *s, enum chat_role role, int64_t end, struct err *e);
+/* Adds a message that ends before token `end`; created_ms 0 = now. */
+int session_add_message(struct session *s, enum chat_role role, int64_t end, int64_t created_ms,
+                        struct err *e);
 /* The text directly before a message's text. `first`: of the conversation. */
 const char *session_before(const struct session *s, const struct save_message *m, bool first);
 /* The bytes of a message's text that each of its tokens stands for (token_text_align), to be freed.

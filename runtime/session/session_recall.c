@@ -213,11 +213,13 @@ int session_recall_loaded(struct session *s, int64_t n_run, struct err *e)
 
 /* The turn that a position belongs to, from 1; 0 = not known: a private conversation has no list of
  * its messages. */
-static int64_t turn_of(const struct session *s, int64_t pos)
+static int64_t turn_of(const struct session *s, int64_t pos, int64_t *said_ms)
 {
     int64_t turn = 0;
+    *said_ms = 0;
     for (size_t i = 0; s->save && i < s->n_messages; i++) {
         turn += s->messages[i].role == CHAT_USER;
+        *said_ms = s->messages[i].created_ms;
         if (pos < s->messages[i].end) return turn;
     }
     return 0;
@@ -240,11 +242,12 @@ static void credit(const struct session *s, struct session_window *w, struct str
 {
     int n_most = 0;
     for (int i = 0, n = 1; i < w->n; i += n, n = 1) {
-        int64_t turn = turn_of(s, w->position + i);
-        while (i + n < w->n && turn_of(s, w->position + i + n) == turn) n++;
+        int64_t said_ms, other_ms, turn = turn_of(s, w->position + i, &said_ms);
+        while (i + n < w->n && turn_of(s, w->position + i + n, &other_ms) == turn) n++;
         if (n <= n_most) continue;
         n_most = n;
         w->turn = turn;
+        w->said_ms = said_ms;
         spell(s, w->position, i, text);
         w->from = text->n;
         spell(s, w->position, i + n, text);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "cli/control/control.h"
+#include "cli/control/recalled.h"
 #include "runtime/session/conversations.h"
 #include "tests/tui/fake_session.h"
 
@@ -218,6 +219,18 @@ static void test_recall(void **state)
 }
 
 /* What other conversations say is a turn of its own before the message. */
+/* A passage of another day says which. */
+static void test_recalled_day(void **state)
+{
+    const struct session_recalled r = {
+        .n = 1, .windows = {{.text = "It is 7.", .turn = 3, .said_ms = 1715500000000, .end = 8}}};
+    struct str text = {0};
+    (void)state;
+    recalled_sentence(&r, &text);
+    assert_string_equal(str_get(&text), "remembered turn 3 (12 May 2024): It is 7., 0.0 ms");
+    str_release(&text);
+}
+
 static void test_recall_from(void **state)
 {
     struct fixture f;
@@ -338,11 +351,12 @@ static void test_copied(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_recall),     cmocka_unit_test(test_recall_from),
-        cmocka_unit_test(test_marks),      cmocka_unit_test(test_turns),
-        cmocka_unit_test(test_going_back), cmocka_unit_test(test_answers),
-        cmocka_unit_test(test_opening),    cmocka_unit_test(test_opening_fails),
-        cmocka_unit_test(test_saved),      cmocka_unit_test(test_copied),
+        cmocka_unit_test(test_recall),        cmocka_unit_test(test_recall_from),
+        cmocka_unit_test(test_recalled_day),  cmocka_unit_test(test_marks),
+        cmocka_unit_test(test_turns),         cmocka_unit_test(test_going_back),
+        cmocka_unit_test(test_answers),       cmocka_unit_test(test_opening),
+        cmocka_unit_test(test_opening_fails), cmocka_unit_test(test_saved),
+        cmocka_unit_test(test_copied),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -506,7 +506,7 @@ static void test_newest_units(void **state)
 {
     (void)state;
     static const char *const policies[] = {"keeper", "keydiff+global", "locret"};
-    static const int by_words[] = {20, 20, 2}, otherwise[] = {2, 6, 2};
+    static const int by_words[] = {19, 19, 2}, otherwise[] = {2, 6, 2};
     for (int i = 0; i < 3; i++)
         for (enum recall_chooser c = RECALL_OFF; c <= RECALL_MEANING; c++) {
             struct session *s = open_session(NULL, small(policies[i], c), false);

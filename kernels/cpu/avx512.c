@@ -25,11 +25,11 @@ enum {
 #include "kernels/cpu/v16_recur.h"
 #include "kernels/cpu/v16_table.h"
 
-/* -offset * sum as a product of 16-bit halves: |sum| is at most 32 * 127. */
-V16_INLINE __m512i dot_offset(int offset, int32_t sum)
+V16_INLINE void panel_starts(enum kn_type type, int32_t start[2], const int8_t *q, int32_t sum,
+                             int32_t first)
 {
-    const __m512i minus = _mm512_set1_epi32(-offset & 0xffff);
-    return _mm512_dpwssd_epi32(_mm512_setzero_si512(), minus, _mm512_set1_epi32(sum));
+    (void)q;
+    offset_starts(start, panel_offset(type), sum, first);
 }
 
 /* Columns 4j to 4j + 3 of 16 rows, from nibbles. */
@@ -227,10 +227,9 @@ V16_INLINE void add_half(enum kn_type type, sums acc, int R, int T, const uint8_
 
 #pragma GCC unroll 8
     for (int t = 0; t < T; t++) {
-        const int32_t sum = h == 0 ? x.first[t] : x.sum[t] - x.first[t];
         for (int r = 0; r < R; r++)
             dot[r][t] =
-                panel_offset(type) ? dot_offset(panel_offset(type), sum) : _mm512_setzero_si512();
+                panel_offset(type) ? _mm512_set1_epi32(x.start[h][t]) : _mm512_setzero_si512();
     }
     dot_columns(type, dot, R, T, panel, step, s, x.q, 4 * h, 4 * h + 4);
 #pragma GCC unroll 2
@@ -240,10 +239,8 @@ V16_INLINE void add_half(enum kn_type type, sums acc, int R, int T, const uint8_
 
         const __m512 min = panel_mins(type, panel, s, h);
 #pragma GCC unroll 8
-        for (int t = 0; t < T; t++) {
-            const int32_t sum = h == 0 ? x.first[t] : x.sum[t] - x.first[t];
-            acc[r][t] = _mm512_fmadd_ps(min, _mm512_set1_ps(x.d[t] * (float)sum), acc[r][t]);
-        }
+        for (int t = 0; t < T; t++)
+            acc[r][t] = _mm512_fmadd_ps(min, _mm512_set1_ps(x.total[h][t]), acc[r][t]);
     }
 }
 
@@ -261,7 +258,8 @@ V16_INLINE void add_group(enum kn_type type, sums acc, int R, int T, const uint8
 #pragma GCC unroll 8
     for (int t = 0; t < T; t++)
         for (int r = 0; r < R; r++)
-            dot[r][t] = panel_offset(type) ? _mm512_set1_epi32(x.start[t]) : _mm512_setzero_si512();
+            dot[r][t] =
+                panel_offset(type) ? _mm512_set1_epi32(x.start[0][t]) : _mm512_setzero_si512();
     dot_columns(type, dot, R, T, panel, step, s, x.q, 0, 8);
 #pragma GCC unroll 2
     for (int r = 0; r < R; r++, panel += step) {
@@ -271,7 +269,7 @@ V16_INLINE void add_group(enum kn_type type, sums acc, int R, int T, const uint8
         const __m512 min = panel_mins(type, panel, s, 0);
 #pragma GCC unroll 8
         for (int t = 0; t < T; t++)
-            acc[r][t] = _mm512_fmadd_ps(min, _mm512_set1_ps(x.total[t]), acc[r][t]);
+            acc[r][t] = _mm512_fmadd_ps(min, _mm512_set1_ps(x.total[0][t]), acc[r][t]);
     }
 }
 

@@ -59,12 +59,12 @@ V16_INLINE void dot_pairs(int32x4_t dot[2][PAIRS], int n, const int8x16_t w[2][4
     }
 }
 
-/* For both rows of a pair: -offset times the sums of the two tokens. */
-V16_INLINE void start_pairs(int32x4_t dot[2][PAIRS], int n, int offset, const int32_t *sum)
+/* Both rows of a pair begin with what the two tokens begin with. */
+V16_INLINE void start_pairs(int32x4_t dot[2][PAIRS], int n, const int32_t *start)
 {
 #pragma GCC unroll 4
     for (int p = 0; p < n; p++) {
-        const int32x2_t both = vmul_n_s32(vld1_s32(sum + 2 * p), -offset);
+        const int32x2_t both = vld1_s32(start + 2 * p);
         dot[0][p] = dot[1][p] = vcombine_s32(both, both);
     }
 }
@@ -104,34 +104,27 @@ V16_INLINE void add_minima_pairs(float32x4_t acc[2][PAIRS], int n, float32x4_t m
 V16_INLINE void add_group_pairs(enum kn_type type, float32x4_t acc[2][PAIRS], int n,
                                 const uint8_t *panel, int s, int quarter, const struct act_group *x)
 {
-    const int offset = signed_offset(type);
     int8x16_t w[8], rows[2][4];
     int32x4_t dot[2][PAIRS];
 
     unpack(type, w, panel, s, quarter);
     pair_rows(rows, w);
     if (panel_halves(type)) { /* two scales per group: each half separately */
-        int32_t last[PANEL_TOK];
-        float total[PANEL_TOK];
-
-        for (int t = 0; t < 2 * n; t++) last[t] = x->sum[t] - x->first[t];
         for (int h = 0; h < 2; h++) {
-            const int32_t *sum = h == 0 ? x->first : last;
-            start_pairs(dot, n, offset, sum);
+            start_pairs(dot, n, x->start[h]);
             dot_pairs(dot, n, rows, x->q[0], h);
             add_scaled_pairs(acc, n, dot, panel_scales(type, panel, s, h, quarter), x->d);
-            if (!panel_minima(type)) continue;
-            for (int t = 0; t < 2 * n; t++) total[t] = x->d[t] * (float)sum[t];
-            add_minima_pairs(acc, n, panel_mins(type, panel, s, h, quarter), total);
+            if (panel_minima(type))
+                add_minima_pairs(acc, n, panel_mins(type, panel, s, h, quarter), x->total[h]);
         }
         return;
     }
-    start_pairs(dot, n, offset, x->sum);
+    start_pairs(dot, n, x->start[0]);
     dot_pairs(dot, n, rows, x->q[0], 0);
     dot_pairs(dot, n, rows, x->q[0], 1);
     add_scaled_pairs(acc, n, dot, panel_scales(type, panel, s, 0, quarter), x->d);
     if (panel_minima(type))
-        add_minima_pairs(acc, n, panel_mins(type, panel, s, 0, quarter), x->total);
+        add_minima_pairs(acc, n, panel_mins(type, panel, s, 0, quarter), x->total[0]);
 }
 
 V16_INLINE void panel_tile(enum kn_type type, int R, int T, const struct panel_job *job)

@@ -221,6 +221,13 @@ V16_INLINE int32_t signed_offset(enum kn_type type)
     return type == KN_Q4 ? 8 : type == KN_Q6 ? 32 : 0;
 }
 
+V16_INLINE void panel_starts(enum kn_type type, int32_t start[2], const int8_t *q, int32_t sum,
+                             int32_t first)
+{
+    (void)q;
+    offset_starts(start, signed_offset(type), sum, first);
+}
+
 /* acc[t] + dot[t] * scale * d[t] */
 V16_INLINE void add_scaled(float32x4_t *acc, int T, const int32x4_t *dot, float32x4_t scale,
                            const float *d)
@@ -242,19 +249,14 @@ V16_INLINE void add_halves(enum kn_type type, float32x4_t *acc, int T, const uin
         int32x4_t dot[PANEL_TOK];
 
 #pragma GCC unroll 8
-        for (int t = 0; t < T; t++)
-            dot[t] =
-                vdupq_n_s32(-signed_offset(type) * (h == 0 ? x.first[t] : x.sum[t] - x.first[t]));
+        for (int t = 0; t < T; t++) dot[t] = vdupq_n_s32(x.start[h][t]);
         dot_half(type, dot, T, w, x.q, h);
         add_scaled(acc, T, dot, panel_scales(type, panel, s, h, quarter), x.d);
         if (!panel_minima(type)) continue;
 
         const float32x4_t min = panel_mins(type, panel, s, h, quarter);
 #pragma GCC unroll 8
-        for (int t = 0; t < T; t++) {
-            const int32_t sum = h == 0 ? x.first[t] : x.sum[t] - x.first[t];
-            acc[t] = vfmaq_n_f32(acc[t], min, x.d[t] * (float)sum);
-        }
+        for (int t = 0; t < T; t++) acc[t] = vfmaq_n_f32(acc[t], min, x.total[h][t]);
     }
 }
 
@@ -271,7 +273,7 @@ V16_INLINE void add_group(enum kn_type type, float32x4_t *acc, int T, const uint
     }
     unpack(type, w, panel, s, quarter);
 #pragma GCC unroll 8
-    for (int t = 0; t < T; t++) dot[t] = vdupq_n_s32(-signed_offset(type) * x.sum[t]);
+    for (int t = 0; t < T; t++) dot[t] = vdupq_n_s32(x.start[0][t]);
     dot_half(type, dot, T, w, x.q, 0);
     dot_half(type, dot, T, w, x.q, 1);
     add_scaled(acc, T, dot, panel_scales(type, panel, s, 0, quarter), x.d);
@@ -279,7 +281,7 @@ V16_INLINE void add_group(enum kn_type type, float32x4_t *acc, int T, const uint
 
     const float32x4_t min = panel_mins(type, panel, s, 0, quarter);
 #pragma GCC unroll 8
-    for (int t = 0; t < T; t++) acc[t] = vfmaq_n_f32(acc[t], min, x.total[t]);
+    for (int t = 0; t < T; t++) acc[t] = vfmaq_n_f32(acc[t], min, x.total[0][t]);
 }
 
 V16_INLINE float32x4_t v4_load_n(const float *p, int n)

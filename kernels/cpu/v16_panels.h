@@ -26,19 +26,19 @@ enum {
     PANEL_AHEAD = 4096, /* approximate bytes that a stream is prefetched ahead */
 };
 
-/* One group of the packed tokens: x ~ d q, the sum of q, of its first 16, and of x, and the
- * correction of every dot product for the weights' offset. */
+/* One group of the packed tokens: x ~ d q, and for the group or each of its halves what its minima
+ * are multiplied by and what its integer sums begin with, see panel_starts. */
 struct act_group {
     int8_t q[PANEL_TOK][KN_GROUP];
-    float d[PANEL_TOK], total[PANEL_TOK];
-    int32_t sum[PANEL_TOK], first[PANEL_TOK], start[PANEL_TOK];
+    float d[PANEL_TOK], total[2][PANEL_TOK];
+    int32_t start[2][PANEL_TOK];
 };
 
 /* Pointers to the same numbers of T tokens: token t's q at q + t * KN_GROUP, the rest at [t]. */
 struct act_at {
     const int8_t *q;
-    const float *d, *total;
-    const int32_t *sum, *first, *start;
+    const float *d, *total[2];
+    const int32_t *start[2];
 };
 
 V16_INLINE size_t panel_bytes(enum kn_type type)
@@ -136,6 +136,36 @@ struct panel_job {
     int n_row, first;
 };
 
+/* What the integer sums of a group, or of its halves, begin with: the correction for the weights'
+ * offset. sum: of q; first: of its first half, or the same if the type has no halves. */
+V16_INLINE void panel_starts(enum kn_type type, int32_t start[2], const int8_t *q, int32_t sum,
+                             int32_t first);
+
+/* With sums of 32 bits. */
+V16_INLINE void offset_starts(int32_t start[2], int offset, int32_t sum, int32_t first)
+{
+    start[0] = -offset * first;
+    start[1] = -offset * (sum - first);
+}
+
+/* The numbers of a group of one token that are not in struct kn_act. */
+struct act_one {
+    float total[2];
+    int32_t start[2];
+};
+
+V16_INLINE void group_of_token(enum kn_type type, struct act_one *out, const int8_t *q, float d,
+                               int32_t sum)
+{
+    const int32_t first = panel_halves(type) ? v16_sum_i8(q) : sum;
+
+    out->start[0] = out->start[1] = 0;
+    panel_starts(type, out->start, q, sum, first);
+    if (!panel_minima(type)) return;
+    out->total[0] = d * (float)first;
+    out->total[1] = d * (float)(sum - first);
+}
+
 /* R: panel rows, T: tokens (2, 4, … PANEL_WIDE), of which n_row and n_tok are stored. */
 V16_INLINE void panel_tile(enum kn_type type, int R, int T, const struct panel_job *job);
 V16_INLINE void panel_stream(enum kn_type type, int P, const uint8_t *panels, size_t step,
@@ -152,12 +182,17 @@ V16_INLINE void pack_tile(enum kn_type type, struct act_group *out, const struct
         const size_t at = (size_t)(t0 + t) * row + (size_t)g0;
 
         for (int g = 0; g < n_group; g++) {
-            memcpy(out[g].q[t], x->q + (at + (size_t)g) * KN_GROUP, KN_GROUP);
+            const int8_t *q = x->q + (at + (size_t)g) * KN_GROUP;
+            struct act_one one;
+
+            group_of_token(type, &one, q, x->d[at + (size_t)g], x->sum[at + (size_t)g]);
+            memcpy(out[g].q[t], q, KN_GROUP);
             out[g].d[t] = x->d[at + (size_t)g];
-            out[g].sum[t] = x->sum[at + (size_t)g];
-            out[g].start[t] = -panel_offset(type) * out[g].sum[t];
-            if (panel_halves(type)) out[g].first[t] = v16_sum_i8(out[g].q[t]);
-            if (panel_minima(type)) out[g].total[t] = out[g].d[t] * (float)out[g].sum[t];
+            for (int h = 0; h < 2; h++) {
+                out[g].start[h][t] = one.start[h];
+                if (panel_minima(type) && h <= panel_halves(type))
+                    out[g].total[h][t] = one.total[h];
+            }
         }
     }
 }
@@ -273,27 +308,20 @@ V16_INLINE void matmul_panels(enum kn_type type, const struct kn_matmul *job, fl
 /* Of the packed tokens from t on. */
 V16_INLINE struct act_at act_in_tile(const struct act_group *x, int t)
 {
-    const struct act_at at = {x->q[t],    x->d + t,     x->total + t,
-                              x->sum + t, x->first + t, x->start + t};
+    const struct act_at at = {
+        x->q[t], x->d + t, {x->total[0] + t, x->total[1] + t}, {x->start[0] + t, x->start[1] + t}};
     return at;
 }
-
-/* The numbers that act_at needs for a group of one token. */
-struct act_one {
-    float total;
-    int32_t first, start;
-};
 
 /* Group g of the first token of x. */
 V16_INLINE struct act_at act_of_token(enum kn_type type, const struct kn_act *x, int g,
                                       struct act_one *one)
 {
     const int8_t *q = x->q + g * KN_GROUP;
-    const struct act_at at = {q, x->d + g, &one->total, x->sum + g, &one->first, &one->start};
+    const struct act_at at = {
+        q, x->d + g, {&one->total[0], &one->total[1]}, {&one->start[0], &one->start[1]}};
 
-    one->total = x->d[g] * (float)x->sum[g];
-    one->first = v16_sum_i8(q);
-    one->start = -panel_offset(type) * x->sum[g];
+    group_of_token(type, one, q, x->d[g], x->sum[g]);
     return at;
 }
 

@@ -542,7 +542,8 @@ static int open_point(struct bench *b, struct engine *g, int64_t depth, struct e
     const struct bench_opts *o = &b->o->bench;
     struct plan_opts plan = b->plan;
     struct point *p = &b->points[b->n_points++];
-    int64_t all = depth + (o->prefill ? o->prefill : PREFILL) + (o->decode ? o->decode : DECODE);
+    int64_t all = depth + (o->prefill ? o->prefill : PREFILL) + (o->decode ? o->decode : DECODE) +
+                  AHEAD_PROPOSALS;
     p->depth = depth;
     if (plan.policy.row && plan.policy.row->scorer == POLICY_KEEP_ALL)
         plan.policy.context = all < PLAN_BUDGET_MAX ? (int)all : PLAN_BUDGET_MAX;

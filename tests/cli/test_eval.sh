@@ -70,6 +70,8 @@ done
 # 64 more tokens read 64 more units, as q4 keys and values
 one=$(printf '%s\n' "$out" | sed -n '1s/.*"bytes_per_token":\([0-9]*\).*/\1/p')
 line_is 2 "bytes_per_token > $one"
+check "bench: room for proposals after the last token" "$RETAIN" bench --json --policy full --prefill 1 \
+    --decode 400 --repeat 1
 out=$("$RETAIN" bench --json --prefill 32 --decode 8 --repeat 2 --depth 64 \
     --vs 'printf "| a model | pp32 @ d%d | 12.5 +- 1 |\n| a model | tg8 | 4.0 |\n" $1')
 holds "bench --vs" "$out" '"prefill_vs_tok_s":12.5.*"prefill_vs_ratio":.*"decode_vs_tok_s":4,'

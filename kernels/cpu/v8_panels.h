@@ -1,0 +1,359 @@
+/* Products with quantized weights for 256-bit registers, 8 rows each: avx2.c, avxvnni.c. The file
+ * that includes this one must include v16_panels.h first and define
+ *
+ *   is_signed(type)            whether weights are read as signed numbers, else plus their offset
+ *   has_start(type)            whether sums begin with panel_starts (v16_panels.h), else with 0
+ *   dot_four(type, dot, w, x)  dot + the products of four columns
+ *   dot_end(type, dot, start)  the sums as 32-bit integers; start: the second one
+ *
+ * A tile is a panel row by 1, 2 or 4 tokens, whose columns are loaded once for both halves of the
+ * panel. The integer sums of a group take 8 registers of 16; the float sums stay in memory, or gcc
+ * would move the integers there. Integer sums are exact, and the float sum of a row adds its groups
+ * in order, so tiles of any height give the same bits. */
+#ifndef RETAIN_KERNELS_CPU_V8_PANELS_H
+#define RETAIN_KERNELS_CPU_V8_PANELS_H
+
+#include "kernels/cpu/v16_avx2.h"
+#include "kernels/cpu/v16_panels.h"
+
+V16_INLINE __m256i four_columns(const int8_t *q)
+{
+    int32_t four;
+    memcpy(&four, q, sizeof four);
+    return _mm256_set1_epi32(four);
+}
+
+/* ---- weights -------------------------------------------------------------------------------- */
+
+V16_INLINE __m256i load_nibbles(const uint8_t (*qs)[KN_PANEL][4], int half, int j)
+{
+    const __m256i both = _mm256_loadu_si256((const __m256i *)qs[j % 4][8 * half]);
+    return _mm256_and_si256(j < 4 ? both : _mm256_srli_epi16(both, 4), _mm256_set1_epi8(15));
+}
+
+V16_INLINE __m256i load_low_bits(const uint8_t (*ql)[KN_PANEL][4], int half, int j)
+{
+    const __m256i low = _mm256_loadu_si256((const __m256i *)ql[j / 4][8 * half]);
+    return _mm256_and_si256(_mm256_srli_epi16(low, 2 * (j % 4)), _mm256_set1_epi8(3));
+}
+
+/* w | bits of x under mask, after x is shifted left by n bits */
+V16_INLINE __m256i or_bits(__m256i w, const void *x, int n, int mask)
+{
+    const __m256i bits = _mm256_loadu_si256(x);
+    const __m256i moved = n >= 0 ? _mm256_slli_epi16(bits, n) : _mm256_srli_epi16(bits, -n);
+    return _mm256_or_si256(w, _mm256_and_si256(moved, _mm256_set1_epi8((char)mask)));
+}
+
+/* From codes: values, plus their offset if they are read as unsigned numbers. */
+V16_INLINE __m256i values_of(enum kn_type type, __m256i codes)
+{
+    const __m128i four = _mm_loadu_si128((const __m128i *)kn_code_values(type));
+    const int offset = is_signed(type) ? 0 : panel_offset(type);
+    const __m256i table =
+        _mm256_add_epi8(_mm256_broadcastsi128_si256(four), _mm256_set1_epi8((char)offset));
+
+    return _mm256_shuffle_epi8(table, codes);
+}
+
+V16_INLINE __m256i coded(enum kn_type type, const uint8_t (*qs)[KN_PANEL][4], int half, int j)
+{
+    return values_of(type, load_nibbles(qs, half, j));
+}
+
+V16_INLINE __m256i three_bits(const struct kn_q3s_panel *panel, int s, int half, int j)
+{
+    return or_bits(load_low_bits(panel->ql[s], half, j), panel->qh[s][8 * half], 2 - j, 4);
+}
+
+/* Columns 4j to 4j + 3 of 8 rows of group s of a panel. */
+V16_INLINE __m256i columns(enum kn_type type, const uint8_t *panel, int s, int half, int j)
+{
+    const struct kn_q5a_panel *q5 = (const struct kn_q5a_panel *)panel;
+    const struct kn_q6_panel *q6 = (const struct kn_q6_panel *)panel;
+    const struct kn_q8_panel *q8 = (const struct kn_q8_panel *)panel;
+
+    switch (type) {
+    case KN_IQ4: return coded(type, ((const struct kn_q4_panel *)panel)->qs, half, j);
+    case KN_MX4: return coded(type, ((const struct kn_mx4_panel *)panel)->qs, half, j);
+    case KN_NV4: return coded(type, ((const struct kn_nv4_panel *)panel)->qs, half, j);
+    case KN_IQ4S:
+    case KN_IQ3X:
+    case KN_IQ3S: return coded(type, ((const struct kn_iq4s_panel *)panel)->qs[s], half, j);
+    case KN_Q4S: return load_nibbles(((const struct kn_q4s_panel *)panel)->qs[s], half, j);
+    case KN_Q3S: return three_bits((const struct kn_q3s_panel *)panel, s, half, j);
+    case KN_IQ2:
+    case KN_IQ1: return values_of(type, three_bits((const struct kn_q3s_panel *)panel, s, half, j));
+    case KN_Q2S: return load_low_bits(((const struct kn_q2s_panel *)panel)->ql[s], half, j);
+    case KN_Q4: return load_nibbles(((const struct kn_q4_panel *)panel)->qs, half, j);
+    case KN_Q4A: return load_nibbles(((const struct kn_q4a_panel *)panel)->qs, half, j);
+    case KN_Q5A: return or_bits(load_nibbles(q5->qs, half, j), q5->qh[8 * half], 4 - j, 0x10);
+    case KN_Q8: {
+        const __m256i w = _mm256_loadu_si256((const __m256i *)q8->qs[j][8 * half]);
+        return is_signed(type) ? _mm256_xor_si256(w, _mm256_set1_epi8(-128)) : w;
+    }
+    default: {
+        const __m256i low = load_nibbles(q6->qs, half, j);
+        return or_bits(low, q6->qh[j / 4][8 * half], 4 - 2 * (j % 4), 0x30);
+    }
+    }
+}
+
+/* ---- scales --------------------------------------------------------------------------------- */
+
+V16_INLINE __m256 load_halves(const void *p)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128(p));
+}
+
+V16_INLINE __m256 load_bytes(const void *p)
+{
+    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(p)));
+}
+
+V16_INLINE __m256 load_signed(const void *p)
+{
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(p)));
+}
+
+/* An exponent of 0 or 1 becomes the bits of 0. */
+V16_INLINE __m256 load_exponents(const void *p)
+{
+    const __m256i one = _mm256_set1_epi32(1);
+    const __m256i e = _mm256_max_epi32(_mm256_cvtepu8_epi32(_mm_loadl_epi64(p)), one);
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_sub_epi32(e, one), 23));
+}
+
+V16_INLINE __m256 load_e4m3(const void *p)
+{
+    const __m128i bits = _mm_slli_epi16(_mm_cvtepu8_epi16(_mm_loadl_epi64(p)), 7);
+    return _mm256_mul_ps(_mm256_cvtph_ps(bits), _mm256_set1_ps(128.0f));
+}
+
+V16_INLINE __m256 load_nibble(const void *p, int shift)
+{
+    const __m256i x = _mm256_srli_epi32(_mm256_cvtepu8_epi32(_mm_loadl_epi64(p)), shift);
+    return _mm256_cvtepi32_ps(_mm256_and_si256(x, _mm256_set1_epi32(15)));
+}
+
+/* The scales of group s, or of its part h. Most panels begin with 16 halves. */
+V16_INLINE __m256 panel_scales(enum kn_type type, const uint8_t *panel, int s, int h, int half)
+{
+    const struct kn_nv4_panel *nv4 = (const struct kn_nv4_panel *)panel;
+    const struct kn_iq4s_panel *iq4s = (const struct kn_iq4s_panel *)panel;
+    const struct kn_q4s_panel *q4s = (const struct kn_q4s_panel *)panel;
+    const struct kn_q3s_panel *q3s = (const struct kn_q3s_panel *)panel;
+    const struct kn_q2s_panel *q2s = (const struct kn_q2s_panel *)panel;
+    const int at = 8 * half;
+
+    switch (type) {
+    case KN_Q6: return load_halves(((const struct kn_q6_panel *)panel)->d[h] + at);
+    case KN_MX4: return load_exponents(panel + at);
+    case KN_NV4: return load_e4m3(nv4->d[h] + at);
+    case KN_IQ4S:
+    case KN_IQ3S: return _mm256_mul_ps(load_halves(iq4s->d + at), load_signed(iq4s->scale[s] + at));
+    case KN_IQ3X:
+        return _mm256_mul_ps(
+            _mm256_mul_ps(load_halves(iq4s->d + at), _mm256_set1_ps(kn_code_unit(type))),
+            load_signed(iq4s->scale[s] + at));
+    case KN_Q4S: return _mm256_mul_ps(load_halves(q4s->d + at), load_bytes(q4s->scale[s] + at));
+    case KN_Q3S:
+        return _mm256_mul_ps(load_halves(q3s->d + at), load_signed(q3s->scale[2 * s + h] + at));
+    case KN_IQ2:
+    case KN_IQ1:
+        return _mm256_mul_ps(
+            _mm256_mul_ps(load_halves(q3s->d + at), _mm256_set1_ps(kn_code_unit(type))),
+            load_signed(q3s->scale[2 * s + h] + at));
+    case KN_Q2S:
+        return _mm256_mul_ps(load_halves(q2s->d + at), load_nibble(q2s->scale[2 * s + h] + at, 0));
+    default: return load_halves((const uint16_t *)panel + at);
+    }
+}
+
+/* The offset of each weight: 16 more halves, in super-groups times a negative integer. */
+V16_INLINE __m256 panel_mins(enum kn_type type, const uint8_t *panel, int s, int h, int half)
+{
+    const struct kn_q4s_panel *q4 = (const struct kn_q4s_panel *)panel;
+    const struct kn_q2s_panel *q2 = (const struct kn_q2s_panel *)panel;
+    const int at = 8 * half;
+    const __m256 m = load_halves((const uint16_t *)panel + KN_PANEL + at),
+                 zero = _mm256_setzero_ps();
+
+    if (type == KN_Q4S) return _mm256_fnmadd_ps(m, load_bytes(q4->min[s] + at), zero);
+    if (type == KN_Q2S) return _mm256_fnmadd_ps(m, load_nibble(q2->scale[2 * s + h] + at, 4), zero);
+    return m;
+}
+
+/* ---- tiles ---------------------------------------------------------------------------------- */
+
+/* The integer dot products of H halves of a panel, from `half` on, and T tokens, over part h of a
+ * group. */
+V16_INLINE void dot_columns(enum kn_type type, __m256i dot[][2], int H, int T, const uint8_t *panel,
+                            int s, int h, int half, struct act_at x)
+{
+    const int n = panel_halves(type) ? 4 : 8;
+
+#pragma GCC unroll 4
+    for (int t = 0; t < T; t++)
+        dot[t][0] = dot[t][1] =
+            has_start(type) ? _mm256_set1_epi32(x.start[h][t]) : _mm256_setzero_si256();
+#pragma GCC unroll 8
+    for (int i = 0; i < n; i++) {
+        /* both nibbles of a register, one after the other */
+        const int j = n == 4 ? 4 * h + i : type == KN_Q8 ? i : i / 2 + i % 2 * 4;
+        __m256i w[2];
+
+#pragma GCC unroll 2
+        for (int k = 0; k < H; k++) w[k] = columns(type, panel, s, half + k, j);
+#pragma GCC unroll 4
+        for (int t = 0; t < T; t++) {
+            const __m256i four = four_columns(x.q + t * KN_GROUP + 4 * j);
+
+#pragma GCC unroll 2
+            for (int k = 0; k < H; k++) dot[t][k] = dot_four(type, dot[t][k], w[k], four);
+            /* or gcc reorders sums and loads, and lacks registers for what it begins early */
+            __asm__ volatile("" : "+x"(dot[t][0]), "+x"(dot[t][H - 1]));
+            if (T > 1 || i % 4 == 3) __asm__ volatile("" : : : "memory");
+        }
+    }
+}
+
+/* Whether weights come from a table and have magnitudes or a third bit. */
+V16_INLINE int needs_registers(enum kn_type type)
+{
+    return (is_signed(type) && type != KN_Q8) || type == KN_IQ1;
+}
+
+/* sums[t] + part h of group s of a panel times T tokens; a part, the group or a half of it, has its
+ * own scale. */
+V16_INLINE void add_part(enum kn_type type, float (*sums)[KN_PANEL], int T, const uint8_t *panel,
+                         int s, int h, struct act_at x)
+{
+    const int H = (T > 2 && needs_registers(type)) || type == KN_IQ1 ? 1 : 2;
+
+#pragma GCC unroll 2
+    for (int half = 0; half < 2; half += H) {
+        __m256i dot[PANEL_TOK][2];
+
+        dot_columns(type, dot, H, T, panel, s, h, half, x);
+#pragma GCC unroll 2
+        for (int k = 0; k < H; k++) {
+            const __m256 scale = panel_scales(type, panel, s, h, half + k);
+            const __m256 min = panel_minima(type) ? panel_mins(type, panel, s, h, half + k) : scale;
+
+#pragma GCC unroll 4
+            for (int t = 0; t < T; t++) {
+                float *sum = sums[t] + 8 * (half + k);
+                const __m256i all = dot_end(type, dot[t][k], x.start[1][t]);
+                const __m256 d = _mm256_mul_ps(scale, _mm256_set1_ps(x.d[t]));
+                __m256 acc = _mm256_fmadd_ps(_mm256_cvtepi32_ps(all), d, _mm256_loadu_ps(sum));
+
+                if (panel_minima(type))
+                    acc = _mm256_fmadd_ps(min, _mm256_set1_ps(x.total[h][t]), acc);
+                _mm256_storeu_ps(sum, acc);
+            }
+        }
+        __asm__ volatile("" : : : "memory"); /* the sums stay there */
+    }
+}
+
+V16_INLINE void add_group(enum kn_type type, float (*sums)[KN_PANEL], int T, const uint8_t *panel,
+                          int s, struct act_at x)
+{
+    add_part(type, sums, T, panel, s, 0, x);
+    if (panel_halves(type)) add_part(type, sums, T, panel, s, 1, x);
+}
+
+V16_INLINE void tile_groups(enum kn_type type, int T, const struct panel_job *job,
+                            float (*sums)[KN_PANEL])
+{
+    const uint8_t *panel = job->panels;
+
+    for (int g = 0; g < job->n_group; panel += panel_step(type, g++)) {
+        panel_prefetch(type, panel + job->ahead, g);
+        add_group(type, sums, T, panel, g % panel_groups(type), act_in_tile(job->x + g, job->t0));
+    }
+}
+
+V16_INLINE void stream_groups(enum kn_type type, int P, const uint8_t *panels, size_t step,
+                              int n_group, const struct kn_act *x, float (*sums)[KN_PANEL])
+{
+    for (int g = 0; g < n_group; panels += panel_step(type, g++)) {
+        struct act_one one;
+        const struct act_at at = act_of_token(type, x, g, &one);
+        const size_t ahead = panel_ahead(type, P, step, g, n_group);
+
+#pragma GCC unroll 4
+        for (int p = 0; p < P; p++) {
+            panel_prefetch_share(type, P, p, panels + ahead, step, g);
+            add_group(type, sums + p, 1, panels + (size_t)p * step, g % panel_groups(type), at);
+        }
+    }
+}
+
+/* The loops over groups, apart: inside a larger function gcc keeps other things in registers. */
+/* clang-format off */
+#define V8_TYPES(X)                                                                               \
+    X(KN_Q4) X(KN_Q8) X(KN_Q4A) X(KN_Q5A) X(KN_Q6) X(KN_IQ4) X(KN_MX4) X(KN_NV4) X(KN_IQ4S)        \
+    X(KN_Q4S) X(KN_Q3S) X(KN_Q2S) X(KN_IQ3X) X(KN_IQ3S) X(KN_IQ2) X(KN_IQ1)
+/* clang-format on */
+
+#define V8_LOOPS(type)                                                               \
+    V16_APART void tile2_##type(const struct panel_job *job, float(*sums)[KN_PANEL]) \
+    {                                                                                \
+        tile_groups(type, 2, job, sums);                                             \
+    }                                                                                \
+    V16_APART void tile4_##type(const struct panel_job *job, float(*sums)[KN_PANEL]) \
+    {                                                                                \
+        tile_groups(type, 4, job, sums);                                             \
+    }                                                                                \
+    V16_APART void stream1_##type(const uint8_t *panels, size_t step, int n_group,   \
+                                  const struct kn_act *x, float(*sums)[KN_PANEL])    \
+    {                                                                                \
+        stream_groups(type, 1, panels, step, n_group, x, sums);                      \
+    }                                                                                \
+    V16_APART void stream4_##type(const uint8_t *panels, size_t step, int n_group,   \
+                                  const struct kn_act *x, float(*sums)[KN_PANEL])    \
+    {                                                                                \
+        stream_groups(type, PANEL_STREAMS, panels, step, n_group, x, sums);          \
+    }
+V8_TYPES(V8_LOOPS)
+
+#define V8_TILE(type) \
+    case type: T == 2 ? tile2_##type(job, sums) : tile4_##type(job, sums); break;
+
+V16_INLINE void panel_tile(enum kn_type type, int R, int T, const struct panel_job *job)
+{
+    _Alignas(32) float sums[PANEL_WIDE][KN_PANEL];
+
+    (void)R;
+    for (int t = 0; t < T; t++)
+        v16_store(sums[t], v16_load_n(job->y + (size_t)t * job->stride,
+                                      job->first || t >= job->n_tok ? 0 : job->n_row));
+    switch (type) {
+        V8_TYPES(V8_TILE)
+    default: break;
+    }
+    for (int t = 0; t < job->n_tok; t++)
+        v16_store_n(job->y + (size_t)t * job->stride, v16_load(sums[t]), job->n_row);
+}
+
+#define V8_STREAM(type)                                          \
+    case type:                                                   \
+        P == 1 ? stream1_##type(panels, step, n_group, x, sums)  \
+               : stream4_##type(panels, step, n_group, x, sums); \
+        break;
+
+V16_INLINE void panel_stream(enum kn_type type, int P, const uint8_t *panels, size_t step,
+                             int n_group, const struct kn_act *x, float *y, int n_row)
+{
+    _Alignas(32) float sums[PANEL_STREAMS][KN_PANEL] = {{0}};
+
+    switch (type) {
+        V8_TYPES(V8_STREAM)
+    default: break;
+    }
+    for (int p = 0; p < P; p++) v16_store_n(y + p * KN_PANEL, v16_load(sums[p]), n_row);
+}
+
+#endif

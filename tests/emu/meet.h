@@ -73,6 +73,7 @@ static inline struct options demo_options(const char *device, const char *policy
     o.session.plan.chunk = 32;
     o.session.plan.attention = PLAN_ATTENTION_FLOAT; /* the CPU's numbers */
     o.session.plan.policy.reserve = 32;
+    o.session.plan.kv.plain = true; /* no GPU has centres of keys */
     o.engine.threads = 1;
     o.session.sampling.seed = 1;
     return o;

@@ -390,16 +390,36 @@ void kn_key_restore(float *k, const struct kn_centre *c, bool first, int head_di
     for (int i = 0; i < head_dim; i++) k[i] = mean[i] + c->scale[i] * k[i];
 }
 
+/* Sums and differences of numbers that are `step` >= 4 apart, four at a time. */
+static inline void add_pairs(float *y, int step)
+{
+    for (int at = 0; at < KN_GROUP; at += 2 * step)
+        for (int i = at; i < at + step; i += 4)
+#pragma GCC unroll 4
+            for (int j = i; j < i + 4; j++) {
+                const float a = y[j], b = y[j + step];
+                y[j] = a + b;
+                y[j + step] = a - b;
+            }
+}
+
 void kn_hadamard(float *x, int n)
 {
     for (int at = 0; at < n; at += KN_GROUP, x += KN_GROUP) {
-        for (int step = 1; step < KN_GROUP; step *= 2)
-            for (int i = 0; i < KN_GROUP; i += i % step == step - 1 ? step + 1 : 1) {
-                const float a = x[i], b = x[i + step];
-                x[i] = a + b;
-                x[i + step] = a - b;
-            }
-        for (int i = 0; i < KN_GROUP; i++) x[i] *= 0.17677669529663687f; /* 1 / sqrt(32) */
+        float y[KN_GROUP];
+
+        for (int i = 0; i < KN_GROUP; i += 4) {
+            const float a = x[i] + x[i + 1], b = x[i] - x[i + 1];
+            const float c = x[i + 2] + x[i + 3], d = x[i + 2] - x[i + 3];
+            y[i] = a + c;
+            y[i + 1] = b + d;
+            y[i + 2] = a - c;
+            y[i + 3] = b - d;
+        }
+        add_pairs(y, 4);
+        add_pairs(y, 8);
+        add_pairs(y, 16);
+        for (int i = 0; i < KN_GROUP; i++) x[i] = y[i] * 0.17677669529663687f; /* 1 / sqrt(32) */
     }
 }
 

@@ -155,6 +155,28 @@ static void test_any_even(void **state)
     }
 }
 
+/* y[i] = sum_j (-1)^(number of common bits of i and j) x[j] / sqrt(32). */
+static void test_hadamard(void **state)
+{
+    struct rng rng = {7};
+    float x[64], y[64];
+
+    (void)state;
+    rng_fill(&rng, x, 64, 1.0f);
+    memcpy(y, x, sizeof y);
+    kn_hadamard(y, 64);
+    for (int i = 0; i < 64; i++) {
+        double want = 0;
+
+        for (int j = 0; j < 32; j++)
+            want +=
+                (double)x[i / 32 * 32 + j] * (__builtin_parity((unsigned)(i & j & 31)) ? -1 : 1);
+        assert_near((double)y[i], want / sqrt(32), 1e-6, "transform");
+    }
+    kn_hadamard(y, 64);
+    for (int i = 0; i < 64; i++) assert_near((double)y[i], (double)x[i], 1e-6, "its inverse");
+}
+
 /* The signs of packed keys equal the signs of the unpacked numbers. */
 static void test_signs(void **state)
 {
@@ -191,6 +213,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_formula),
         cmocka_unit_test(test_any_even),
+        cmocka_unit_test(test_hadamard),
         cmocka_unit_test(test_signs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

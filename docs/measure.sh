@@ -8,9 +8,9 @@ cd "$(dirname "$0")/.."
 retain=${RETAIN:-build/retain}
 out=${OUT:-build/measure}
 mkdir -p "$out"
-every=keeper,locret,locret-q,locret+ada,locret+pyramid,keydiff,keydiff+global,scissorhands,expected,sirllm
-every=$every,infinipot,nacl,h2o,snapkv,pyramidkv,ada-snapkv,ada-pyramid,tova,sink,random
-few=keeper,locret,locret+ada,keydiff,keydiff+global,scissorhands,snapkv,random
+every=keeper,locret,locret-q,locret+ada,locret+pyramid,keydiff,keydiff+global,snapkv
+every=$every,pyramidkv,ada-snapkv,ada-pyramid,tova,sink,random
+few=keeper,locret,locret+ada,keydiff,keydiff+global,snapkv,random
 recall() { # SEEDS POLICIES ARGUMENTS…
     seeds=$1
     policies=$(echo "$2" | sed 's/,/:reserve=256,/g'):reserve=256

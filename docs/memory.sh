@@ -20,15 +20,15 @@ run() { # TABLE ARGUMENTS…
 }
 rm -f "$out/rows.new"
 
-policies=keeper,locret,keydiff+global,keydiff,scissorhands,expected,snapkv,h2o,random,sink
-few=keeper,locret,keydiff+global,scissorhands,snapkv,random
+policies=keeper,locret,keydiff+global,keydiff,snapkv,random,sink
+few=keeper,locret,keydiff+global,snapkv,random
 recall="recall --seeds 30"
 for size in 1000:125 1000:62 1000:31; do
     run recall $recall --policy "$(echo $policies | sed 's/,/:reserve=256,/g'):reserve=256" --length "${size%:*}" --budget "${size#*:}"
 done
 run recall $recall --policy full --length 1000,4000
 
-once=keeper,locret,keydiff+global,snapkv,ada-snapkv,pyramidkv,h2o,tova,nacl,random
+once=keeper,locret,keydiff+global,snapkv,ada-snapkv,pyramidkv,tova,random
 for protocol in stream once; do
     run protocol recall --seeds 10 --policy $once,full --length 1000 --compression 4,16 --protocol $protocol
 done

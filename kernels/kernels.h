@@ -303,11 +303,10 @@ struct kn_attend {
  *
  *   SUM   out[s] += sum_t p(t, s)
  *   MAX   out[s] = max(out[s], max over t and g of p(t, g, s))
- *   LOW   out[s] += number of t that see s with p(t, s) < 1 / (pos0 + t + 1), less than average
  *
  * Each out[s] is a sum in the order of t, whatever the range. Fields as in kn_attend, except that
  * slot0 may be any slot. There is no window: its layers have no scores. */
-enum kn_stat { KN_STAT_SUM, KN_STAT_MAX, KN_STAT_LOW };
+enum kn_stat { KN_STAT_SUM, KN_STAT_MAX };
 
 struct kn_stats {
     enum kn_stat stat;

@@ -838,7 +838,6 @@ static void attend_stats_ref(const struct kn_stats *job)
             mean /= (float)job->n_group;
             if (job->stat == KN_STAT_SUM) job->out[s] += mean;
             if (job->stat == KN_STAT_MAX) job->out[s] = max;
-            if (job->stat == KN_STAT_LOW) job->out[s] += mean < 1.0f / (float)(job->pos0 + t + 1);
         }
     }
 }

@@ -87,15 +87,12 @@ static inline void stats_token(struct stats_tile *tile, const struct kn_stats *j
 }
 
 /* Adds a token's share to the first n slots of the tile. */
-static inline void stats_add(struct stats_tile *tile, const struct kn_stats *job, int t, int n)
+static inline void stats_add(struct stats_tile *tile, const struct kn_stats *job, int n)
 {
-    const float mean = 1.0f / (float)job->n_group, low = 1.0f / (float)(job->pos0 + t + 1);
+    const float mean = 1.0f / (float)job->n_group;
 
     if (job->stat == KN_STAT_MAX) return;
-    for (int s = 0; s < n; s++) {
-        const float p = tile->sum[s] * mean;
-        tile->out[s] += job->stat == KN_STAT_SUM ? p : (float)(p < low);
-    }
+    for (int s = 0; s < n; s++) tile->out[s] += tile->sum[s] * mean;
 }
 
 static inline void attend_stats_v16(const struct kn_stats *job)
@@ -114,7 +111,7 @@ static inline void attend_stats_v16(const struct kn_stats *job)
         for (int t = t0; t < job->n_tok; t++) {
             const int sees = job->pos0 + t + 1 - s0 < n ? job->pos0 + t + 1 - s0 : n;
             stats_token(&tile, job, t, sees);
-            stats_add(&tile, job, t, sees);
+            stats_add(&tile, job, sees);
         }
         memcpy(job->out + s0, tile.out, (size_t)n * sizeof(float));
     }

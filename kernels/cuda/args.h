@@ -499,7 +499,6 @@ struct cuda_attend_one {
     (4 * CUDA_TILE * ((dim) / 32 * 20) + (CUDA_TILE + 2 * CUDA_ATTEND_COLS) * ((dim)*2 + 32))
 /* key_bytes: 2 for halves, 1 for int8 */
 #define CUDA_CHUNK_SHARED(dim, key_bytes) (2 * CUDA_TILE * ((dim) * ((key_bytes) + 2) + 32))
-#define CUDA_COLSUM_SHARED(dim, k_bytes)  (CUDA_TILE * ((k_bytes) + (dim)*2 + 16))
 
 /* Merges the splits in order, normalises, quantizes for the next matrix.
  * grid: ceil(n_tok * n_group / 4), n_head; 128 threads. */
@@ -508,7 +507,6 @@ struct cuda_merge {
     int n_split, n_tok, n_group, n_head, head_dim;
     struct cuda_act act; /* of n_head * n_group * head_dim columns */
     float *out;          /* [n_tok][n_head * n_group * head_dim] or NULL */
-    float *lse;          /* [n_head][n_tok * n_group], base 2, or NULL */
     const int32_t *len;  /* after attend_decode: the cache's, by which heads have their pieces */
 };
 
@@ -537,18 +535,6 @@ struct cuda_merge_any {
     const float *sinks; /* [n_head * n_group] or NULL */
     const float *gate;  /* as out, or NULL */
     float *out;         /* [n_tok][n_head * n_group * head_dim] */
-    float *lse;         /* log2 of each denominator, [n_head][n_tok * n_group], or NULL */
-};
-
-/* Column sums of the attention matrix: sum[h * sum_stride + s] = sum over rows (t, g) of
- * e^(logit - lse), or, if sum is NULL, the scores of the units grow by it. lse from merge_any over
- * the same queries.
- * grid: ceil(n_slot / 64), n_head; shared CUDA_COLSUM_SHARED. */
-struct cuda_colsum {
-    struct cuda_attend at; /* q, n_tok and len describe the observing queries; m, l, acc unused */
-    const float *lse;      /* [n_head][n_tok * n_group], base 2 */
-    float *sum;            /* or NULL */
-    int64_t sum_stride;
 };
 
 /* ---- eviction -------------------------------------------------------------------------------- */
@@ -708,14 +694,6 @@ struct cuda_argmax {
     const float *logits; /* token t at + t * n */
     int n;
     int32_t *id;
-};
-
-/* nats[t] = -log p(token t) of its row of logits. grid: n_tok; 1024 threads; shared 256 bytes. */
-struct cuda_surprise {
-    const float *logits; /* token t at + t * n */
-    int n;
-    const int32_t *id;
-    float *nats;
 };
 
 /* The k largest of each `part` logits, largest first, on ties the lower id first: the start of the

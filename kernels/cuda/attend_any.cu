@@ -372,7 +372,6 @@ KERNEL(merge_any, struct cuda_merge_any, 128, 1)
     for (int i = 0; i < a.n_split; i++)
         sum += a.l[first + (int64_t)i * n_row] * exp2_fast(a.m[first + (int64_t)i * n_row] - safe);
     sum += exp2_fast(sink - safe);
-    if (a.lse && thread_id() == 0) a.lse[head * n_row + row] = safe + log2_of(sum);
     for (int c = thread_id(); c < a.head_dim; c += 128) {
         const int64_t to = ((int64_t)token * a.n_head * a.n_group + query) * a.head_dim + c;
         float x = 0.0f;

@@ -464,7 +464,6 @@ DEVICE void merge_row(const struct cuda_merge &a, int head, int row, int row0, i
         out[k] = sum > 0.0f ? out[k] / sum : 0.0f;
         if (a.out && used) a.out[(int64_t)token * all + column + k] = out[k];
     }
-    if (a.lse && lane_id() == 0) a.lse[(int64_t)head * n_row + row] = max + log2_of(sum);
     quantize_four(a.act, out, token, used ? column / 32 : all / 32, all / 32);
 }
 
@@ -514,7 +513,7 @@ template <int DIM> DEVICE void attend_one(const struct cuda_attend_one &a)
     if (!last_block(&a.ticket[head], p.n, (uint32_t *)shared_memory())) return;
     const struct cuda_merge merge = {at.m,       at.l,          at.acc, at.n_split, 1,
                                      at.n_group, at.cache.n_head, DIM,    a.act,      NULL,
-                                     NULL,       NULL};
+                                     NULL};
     for (int row = warp_id(); row < at.n_group; row += WARPS) merge_row(merge, head, row, p.row, p.n);
 }
 

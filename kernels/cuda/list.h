@@ -95,9 +95,6 @@
     X(attend_any_256, cuda_attend_any)       \
     X(attend_any_512, cuda_attend_any)       \
     X(merge_any, cuda_merge_any)             \
-    X(colsum_64, cuda_colsum)                \
-    X(colsum_96, cuda_colsum)                \
-    X(colsum_128, cuda_colsum)               \
     X(train_rotate, cuda_train_rotate)       \
     X(train_rows, cuda_train_rows)           \
     X(train_columns, cuda_train_columns)     \
@@ -107,7 +104,6 @@
     X(train_transpose, cuda_train_transpose) \
     X(train_step, cuda_train_step)           \
     X(argmax, cuda_argmax)                   \
-    X(surprise, cuda_surprise)               \
     X(top_k, cuda_top)
 
 #endif

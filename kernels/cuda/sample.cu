@@ -1,5 +1,5 @@
 /* sample: reduces logits to the data from which the host chooses a token: the best one, or the k
- * best, and to the surprisal of a token. Bytes copied back per token: 4, or 8 k. */
+ * best. Bytes copied back per token: 4, or 8 k. */
 #include "kernels/cuda/args.h"
 #include "kernels/cuda/device.cuh"
 
@@ -39,29 +39,6 @@ KERNEL(argmax, struct cuda_argmax, 1024, 1)
     if (warp_id()) return;
     b = warp_best(shared[lane_id()]);
     if (lane_id() == 0) a.id[block_x()] = b.i < a.n ? b.i : 0;
-}
-
-/* Of all threads; each warp adds in a fixed order, then the warps are added in order. */
-template <bool SUM> DEVICE float block_reduce(float x, float *shared)
-{
-    x = SUM ? warp_sum(x) : warp_max(x);
-    if (lane_id() == 0) shared[warp_id()] = x;
-    barrier();
-    x = shared[lane_id()];
-    return SUM ? warp_sum(x) : warp_max(x);
-}
-
-KERNEL(surprise, struct cuda_surprise, 1024, 1)
-{
-    const float *x = a.logits + (int64_t)block_x() * a.n;
-    float *shared = (float *)shared_memory(), max = -INF, sum = 0.0f;
-
-    for (int i = thread_id(); i < a.n; i += THREADS) max = max_f32(max, x[i]);
-    max = block_reduce<false>(max, shared);
-    for (int i = thread_id(); i < a.n; i += THREADS) sum += exp_of(x[i] - max);
-    sum = block_reduce<true>(sum, shared + WARPS);
-    if (thread_id() == 0)
-        a.nats[block_x()] = log2_of(sum) * 0.693147181f - (x[a.id[block_x()]] - max);
 }
 
 /* ---- the k largest --------------------------------------------------------------------------- */

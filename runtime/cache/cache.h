@@ -50,8 +50,7 @@ struct cache_shape {
         int n_head, head_dim;
         int n_units, chunk; /* a window; the most that is appended at once */
     } windows;
-    int n_state;        /* floats of policy state per layer */
-    bool scores_change; /* scores of old units change, and are saved with the state */
+    int n_state; /* floats of policy state per layer */
 };
 
 struct cache_head { /* one KV head of one layer */

@@ -21,16 +21,6 @@ static int32_t key_of(float score)
     return isnan(score) ? KEY_NAN : i;
 }
 
-/* The score of a key. */
-static float value_of(int32_t key)
-{
-    float v;
-    int32_t i = key ^ (key >> 31 & INT32_MAX);
-    if (key == KEY_NAN) return NAN;
-    memcpy(&v, &i, sizeof v);
-    return v;
-}
-
 struct job {
     struct cache *c;
     const struct evict_rule *rule;
@@ -229,15 +219,12 @@ static void drop_below(const struct job *j, int index, struct line l)
     for (int k = 0; k < len; k++) s[k].key = is_above(l, s[k].key, k) ? s[k].key : KEY_NEVER;
 }
 
-/* Converts values to keys. If there is a second scorer, the first one's choice is protected, and
- * the second scores the others. */
-static void make_keys(const struct job *j, int index, int budget)
+/* Converts values to keys. */
+static void make_keys(const struct job *j, int index)
 {
     const struct evict_rule *r = j->rule;
-    const struct policy *p = r->policy;
     const struct cache_head *h = &j->c->kv_heads[index];
     union evict_slot *s = j->slots + h->slot0;
-    bool two = p && p->second != POLICY_NONE && !p->mixed;
     int len = h->len, newest = len > j->n_newest ? len - j->n_newest : 0;
     for (int k = 0; k < len; k++) s[k].key = key_of(s[k].value);
     for (int k = 0; k < len && h->pos[k] < (uint32_t)r->sinks; k++) s[k].key = KEY_PROTECTED;
@@ -245,16 +232,6 @@ static void make_keys(const struct job *j, int index, int budget)
     for (int i = 0; i < r->n_pins; i++)
         for (int k = cache_slot(h, r->pins[i].from); k < len && h->pos[k] < r->pins[i].end; k++)
             s[k].key = KEY_PROTECTED;
-    int n = two ? (int)((int64_t)budget * (100 - p->second_pct) / 100) : 0;
-    if (!two || n >= len) return;
-    struct line l = line_of(j, index, n);
-    for (int k = 0; k < len; k++) {
-        if (!is_above(l, s[k].key, k) && s[k].key != KEY_PROTECTED)
-            s[k].key = key_of(
-                policy_second(p, r->seed, index, h->pos[k], value_of(s[k].key), h->score[k]));
-        else
-            s[k].key = KEY_PROTECTED;
-    }
 }
 
 /* ---- compaction ------------------------------------------------------------------------------ */
@@ -302,7 +279,7 @@ static void evict_head(void *ctx, int index, int thread)
     const struct job *j = ctx;
     int keep = evict_layer_budget(j->c, j->rule, index / j->c->shape.n_head);
     if (j->c->kv_heads[index].len <= keep) return;
-    make_keys(j, index, keep);
+    make_keys(j, index);
     set_line(&j->c->kv_heads[index], line_of(j, index, keep));
     compact(ctx, index, thread);
 }
@@ -340,7 +317,7 @@ static void enter_head(void *ctx, int index, int thread)
     const struct job *j = ctx;
     int layer = index / j->c->shape.n_head, max = j->rule->head_budget_max;
     (void)thread;
-    make_keys(j, index, evict_layer_budget(j->c, j->rule, layer));
+    make_keys(j, index);
     int safe = evict_safe(j->c, j->rule, layer);
     if (safe) protect_above(j, index, line_of(j, index, safe));
     raise_recent(j, index);

@@ -9,9 +9,8 @@
 /* Sinks: StreamingLLM keeps 4. Locret's code has none, because its heads learn them; four have no
  * measurable cost and protect against a head that did not.
  * Stabilizers: Locret keeps 2500 of 6000 (42 %) or of 16384 (15 %); here an eighth
- * (quant/eval/notes/keeper.md). Expected Attention and KeyDiff have none because they
- * evict once, after the whole prompt; if eviction happens between chunks, the newest units must be
- * protected.
+ * (quant/eval/notes/keeper.md). KeyDiff has none because it evicts once, after the whole prompt; if
+ * eviction happens between chunks, the newest units must be protected.
  *
  * With PLAN_ONCE units are evicted when the papers evict them: behind the whole prompt, then with
  * each token by the policies that drop one unit per step (every). With PLAN_STREAM a chunk is
@@ -20,7 +19,6 @@
  * Differences between papers and their code, and between a prompt and a conversation:
  *   keydiff+global  a quarter recent: an eighth costs a tenth of perplexity on running text, a half
  *              forgets (quant/eval/notes).
- *   h2o        half heavy hitters, half recent, as its scripts (.1 and .1 of the prompt).
  *   snapkv     the released code's LongBench setting: 32 queries, maximum over 7. They are the last
  *              ones before an eviction, in the prompt or in an answer; the mean of a group, as
  *              Ada-KV.
@@ -28,17 +26,7 @@
  *   ada-…      Ada-KV's own safeguard (evict.h, even_pct); other rows that share have kvpress's.
  *   locret-q   the paper changes the heads' training only; here the question's queries score, too:
  *              half of a score (quant/eval/notes/papers.md).
- *   nacl       its fractions .01 : .12 : .07 : .01 of a prompt, 20 % kept, become 5 % proxy
- *              queries, 60 % by attention, 35 % at random, 5 % protected of the budget. The paper
- *              evicts once per prompt (PLAN_ONCE) and, while it generates, every m tokens; its code
- *              only the former.
- *   tova       the last query's mean over heads, one set of tokens per layer, nothing protected.
- *   scissorhands  the window and the recent units are the newest eighth (the paper gives no
- *              numbers); all layers have equal budgets.
- *   sirllm     recent 1000 of 7004, as Locret ran it; surprisal of the token itself (the released
- *              code is off by one); no decay, as in its memory task.
- *   infinipot  half by attention, half by surprisal; the newest 16 queries replace the appended
- *              "catalyst" prompt, for which a running conversation has no room. */
+ *   tova       the last query's mean over heads, one set of tokens per layer, nothing protected. */
 static const struct policy table[] = {
     {.name = "full",
      .scorer = POLICY_KEEP_ALL,
@@ -65,15 +53,8 @@ static const struct policy table[] = {
      .window = 64,
      .query_first = true,
      .pooling = 8,
-     .second = POLICY_CIS,
-     .second_pct = 50,
-     .mixed = true,
+     .heads_pct = 50,
      .about = "attention from a question in front, and retaining heads (after Locret-Q)"},
-    {.name = "expected",
-     .scorer = POLICY_EXPECTED,
-     .sinks = 4,
-     .stabilizer_pct = 12,
-     .about = "attention expected of queries to come (Expected Attention)"},
     {.name = "keydiff",
      .scorer = POLICY_KEYS,
      .sinks = 4,
@@ -86,17 +67,12 @@ static const struct policy table[] = {
      .stabilizer_pct = 25,
      .recalls = true,
      .floor_pct = POLICY_FLOOR_PCT,
-     .about = "the same, all heads of the model share one budget"},
+     .about = "keydiff; all heads of the model share one budget"},
     {.name = "sink",
      .scorer = POLICY_POSITION,
      .sinks = 4,
      .every = 1,
      .about = "first and newest units (StreamingLLM)"},
-    {.name = "h2o",
-     .scorer = POLICY_ATTENTION,
-     .stabilizer_pct = 50,
-     .every = 1,
-     .about = "units with the most attention so far (H2O)"},
     {.name = "snapkv",
      .scorer = POLICY_ATTENTION,
      .window = 32,
@@ -107,53 +83,27 @@ static const struct policy table[] = {
      .allocator = POLICY_PYRAMID,
      .window = 32,
      .pooling = 7,
-     .about = "the same, lower layers keep more (PyramidKV)"},
+     .about = "snapkv; lower layers keep more (PyramidKV)"},
     {.name = "ada-snapkv",
      .scorer = POLICY_ATTENTION,
      .allocator = POLICY_ADA,
      .window = 32,
      .pooling = 7,
      .even_pct = 50,
-     .about = "the same, a layer's heads share its budget (Ada-KV)"},
+     .about = "snapkv; a layer's heads share its budget (Ada-KV)"},
     {.name = "ada-pyramid",
      .scorer = POLICY_ATTENTION,
      .allocator = POLICY_ADA_PYRAMID,
      .window = 32,
      .pooling = 7,
      .even_pct = 50,
-     .about = "the same, with both (Ada-KV)"},
-    {.name = "nacl",
-     .scorer = POLICY_ATTENTION,
-     .sinks = 4,
-     .stabilizer_pct = 5,
-     .window = POLICY_WINDOW_NEWEST,
-     .second = POLICY_RANDOM,
-     .second_pct = 35,
-     .about = "units with the most attention from proxy tokens, and random ones (NACL)"},
+     .about = "snapkv; lower layers keep more, a layer's heads share its budget (Ada-KV)"},
     {.name = "tova",
      .scorer = POLICY_ATTENTION,
      .window = 1,
      .same_heads = true,
      .every = 1,
      .about = "units with the most attention from the last query (TOVA)"},
-    {.name = "scissorhands",
-     .scorer = POLICY_COUNTS,
-     .stabilizer_pct = 12,
-     .window = POLICY_WINDOW_NEWEST,
-     .every = 1,
-     .about = "units that rarely get less than average attention (Scissorhands)"},
-    {.name = "sirllm",
-     .scorer = POLICY_SURPRISAL,
-     .sinks = 4,
-     .stabilizer_pct = 14,
-     .about = "tokens that were least expected (SirLLM)"},
-    {.name = "infinipot",
-     .scorer = POLICY_ATTENTION,
-     .window = 16,
-     .pooling = 7,
-     .second = POLICY_SURPRISAL,
-     .second_pct = 50,
-     .about = "half by attention, half by surprisal (InfiniPot)"},
     {.name = "random",
      .scorer = POLICY_RANDOM,
      .sinks = 4,
@@ -238,12 +188,7 @@ bool policy_allocator_named(const char *name, enum policy_allocator *out)
 
 bool policy_uses(const struct policy *p, enum policy_scorer s)
 {
-    return p->scorer == s || p->second == s;
-}
-
-bool policy_accumulates(const struct policy *p)
-{
-    return p->scorer == POLICY_ATTENTION && p->window == POLICY_WINDOW_ALL;
+    return p->scorer == s || (s == POLICY_CIS && p->heads_pct);
 }
 
 float policy_score(const struct policy *p, uint64_t seed, int head, int64_t position)
@@ -252,24 +197,6 @@ float policy_score(const struct policy *p, uint64_t seed, int head, int64_t posi
     case POLICY_POSITION: return (float)position;
     case POLICY_RANDOM: return (float)random_at(seed, (uint64_t)head + 1, (uint64_t)position);
     default: return 0.0f;
-    }
-}
-
-/* Sampling without replacement with probabilities softmax(first): the largest first + Gumbel noise
- * (Gumbel-top-k, arXiv 1903.06059). A unit keeps its noise from one eviction to the next, so that
- * the survivors are a sample of all units ever added. */
-static float lucky(uint64_t seed, int head, int64_t position, float first)
-{
-    double u = random_at(seed, (uint64_t)head + 1, (uint64_t)position);
-    return (float)(first - log(-log(u + 0x1p-54)));
-}
-
-float policy_second(const struct policy *p, uint64_t seed, int head, int64_t position, float first,
-                    float stored)
-{
-    switch (p->second) {
-    case POLICY_RANDOM: return lucky(seed, head, position, first);
-    default: return stored;
     }
 }
 

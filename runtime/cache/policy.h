@@ -10,17 +10,12 @@
 #include "base/str.h"
 
 enum policy_scorer {
-    POLICY_NONE,      /* as second scorer: none */
     POLICY_KEEP_ALL,  /* no scores: nothing is ever evicted */
     POLICY_CIS,       /* causal importance score, predicted by a retaining head (Locret) */
     POLICY_POSITION,  /* the newer the better (StreamingLLM, arXiv 2309.17453) */
     POLICY_RANDOM,    /* a hash of (seed, head, position): the baseline */
-    POLICY_SURPRISAL, /* -log p(token) (SirLLM, arXiv 2405.12528) */
-    POLICY_ATTENTION, /* attention from queries: the last `window`, or all of them */
-    /* how rarely queries of the window give less than average attention (Scissorhands) */
-    POLICY_COUNTS,
-    POLICY_EXPECTED, /* expected attention of future queries, times the value's norm (kvpress) */
-    POLICY_KEYS,     /* distance from the average key (KeyDiff, arXiv 2504.15364) */
+    POLICY_ATTENTION, /* attention from the last `window` queries */
+    POLICY_KEYS,      /* distance from the average key (KeyDiff, arXiv 2504.15364) */
 };
 
 enum policy_allocator {
@@ -31,10 +26,8 @@ enum policy_allocator {
     POLICY_GLOBAL,      /* all heads of all layers share one budget (KVzip, arXiv 2505.23416) */
 };
 
-#define POLICY_BETA          20 /* PyramidKV's and Ada-KV's code */
-#define POLICY_FLOOR_PCT     10 /* kvpress's alpha_safeguard is 20 */
-#define POLICY_WINDOW_ALL    0  /* every query observes, and scores add up (H2O) */
-#define POLICY_WINDOW_NEWEST -1 /* window = the number of stabilizers */
+#define POLICY_BETA      20 /* PyramidKV's and Ada-KV's code */
+#define POLICY_FLOOR_PCT 10 /* kvpress's alpha_safeguard is 20 */
 
 struct policy {
     const char *name;
@@ -49,11 +42,7 @@ struct policy {
     bool near_duplicates; /* near-duplicate units share one score (score.h) */
     /* The question is in front of the text: the window are the first queries, not the last. */
     bool query_first;
-    /* Part of the budget, in percent, that a second scorer fills after the first; if mixed, its
-     * part of each unit's score (score.h). */
-    enum policy_scorer second;
-    int second_pct;
-    bool mixed;
+    int heads_pct; /* the retaining heads' part of a score from attention (score.h); 0 = none */
     /* If heads share a budget: see evict.h, in percent. */
     int floor_pct, even_pct;
     int recency; /* if heads share a budget and scores compare: see evict.h; 0 = none */
@@ -75,7 +64,7 @@ struct policy_choice {
     int allocator;            /* enum policy_allocator */
     int floor, even, beta;    /* as in struct policy */
     int recency;
-    int second; /* as second_pct */
+    int second; /* as heads_pct */
     int window, pooling, sinks;
     int stabilizers; /* units, instead of a part of the budget */
     int reserve;     /* units for an answer before eviction starts inside it */
@@ -91,18 +80,11 @@ struct policy_choice policy_choice(const char *name);
 bool policy_allocator_named(const char *name, enum policy_allocator *out);
 const char *policy_allocator_name(enum policy_allocator a);
 
-bool policy_uses(const struct policy *p, enum policy_scorer s); /* as first or second scorer */
-/* whether scores of old units grow with each query */
-bool policy_accumulates(const struct policy *p);
+bool policy_uses(const struct policy *p, enum policy_scorer s); /* alone or with another */
 
 /* Score of the unit of (head, position) for scorers that need neither model nor attention.
  * head counts over all layers. */
 float policy_score(const struct policy *p, uint64_t seed, int head, int64_t position);
-
-/* The second scorer's value of a unit: `first` is the first scorer's value, `stored` the unit's
- * score. */
-float policy_second(const struct policy *p, uint64_t seed, int head, int64_t position, float first,
-                    float stored);
 
 /* Half the difference between the first and the last layer's budget under pyramid and ada-pyramid,
  * for a mean of `budget` per head, of which `kept` are protected, and a maximum of `most` per

@@ -262,9 +262,7 @@ static void return_to_head(void *ctx, int i, int thread)
     for (int j = 0; j < r->n_pos; j++) {
         const uint8_t *u = r->x->returning + (size_t)j * r->x->position_bytes + (size_t)i * each;
         units[j] = (struct cache_unit){.pos = r->pos[j], .k = u, .v = u + c->k_bytes};
-        /* scores that change begin again: the archived one is of some earlier moment */
-        if (!c->shape.scores_change)
-            memcpy(&units[j].score, u + each - sizeof(float), sizeof(float));
+        memcpy(&units[j].score, u + each - sizeof(float), sizeof(float));
     }
     cache_insert(r->c, i, units, r->n_pos);
     cache_recount(r->c, i);

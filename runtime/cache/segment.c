@@ -143,7 +143,7 @@ uint32_t segment_position(const struct segment *g, const struct segment_part *p,
 
 bool policy_state_needed(const struct cache *c)
 {
-    return c->shape.n_state > 0 || c->shape.scores_change || c->recurrent.shape.n_layer > 0;
+    return c->shape.n_state > 0 || c->recurrent.shape.n_layer > 0;
 }
 
 /* The recurrent state that is saved with a layer of the KV cache: some layers of it, as many as
@@ -174,12 +174,6 @@ void policy_state_write(const struct cache *c, int layer, struct str *out)
                                     (uint32_t)c->shape.n_state};
     str_append(out, &h, sizeof h);
     if (h.n_state) str_append(out, cache_state(c, layer), h.n_state * sizeof(float));
-    for (int i = 0; c->shape.scores_change && i < c->shape.n_head; i++) {
-        const struct cache_head *head = cache_head(c, layer, i);
-        uint32_t n = (uint32_t)head->len;
-        str_append(out, &n, sizeof n);
-        str_append(out, head->score, n * sizeof(float));
-    }
     const struct recurrent_part r = recurrent_part(c, layer);
     if (r.n_layers) str_append(out, r.layers, r.n_layers * sizeof(float));
     if (r.n_hidden) str_append(out, r.hidden, r.n_hidden * sizeof(float));
@@ -199,16 +193,6 @@ static bool take_floats(float *out, size_t n, const uint8_t **p, size_t *left)
     return true;
 }
 
-/* Reads one head's scores at *p. */
-static bool take_scores(struct cache_head *h, const uint8_t **p, size_t *left)
-{
-    if (*left < sizeof(uint32_t)) return false;
-    uint32_t n = get_u32(*p);
-    *p += sizeof n;
-    *left -= sizeof n;
-    return n == (uint32_t)h->len && take_floats(h->score, n, p, left);
-}
-
 bool policy_state_read(struct cache *c, int layer, const void *bytes, size_t n, uint32_t end)
 {
     struct policy_state_header h;
@@ -219,8 +203,6 @@ bool policy_state_read(struct cache *c, int layer, const void *bytes, size_t n, 
     n -= sizeof h;
     if (h.n_state != (uint32_t)c->shape.n_state || h.n_pos != end) return false;
     if (h.n_state && !take_floats(cache_state(c, layer), h.n_state, &p, &n)) return false;
-    for (int i = 0; c->shape.scores_change && i < c->shape.n_head; i++)
-        if (!take_scores(cache_head(c, layer, i), &p, &n)) return false;
     const struct recurrent_part r = recurrent_part(c, layer);
     return take_floats(r.layers, r.n_layers, &p, &n) && take_floats(r.hidden, r.n_hidden, &p, &n) &&
            n == 0;

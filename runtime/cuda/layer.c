@@ -44,7 +44,7 @@ static bool attends_any(const struct cuda_context *x, const struct cuda_layer *l
     const struct cuda_cache *c = &x->kv.all;
     const bool one =
         c->k_type == CUDA_KV_Q4 && c->v_type == CUDA_KV_Q4 && model_group(x->m) <= CUDA_ATTEND_COLS;
-    return !has_kernels(x, l) || ((x->n == 1 || x->tries) && !one) || x->adds_up;
+    return !has_kernels(x, l) || ((x->n == 1 || x->tries) && !one);
 }
 
 /* ---- queries, keys and values ---------------------------------------------------------------- */
@@ -190,9 +190,17 @@ static void attend(struct cuda_context *x, const struct model_layer *l)
     const bool few = rows <= CUDA_ATTEND_COLS && !c->k_type && !c->v_type; /* 4-bit */
     const int splits = few ? x->kv.n_split : chunk_splits(x, &x->kv, blocks * m->n_kv_head);
     struct cuda_attend job = attend_job(x, l, splits);
-    const struct cuda_merge merge = {
-        x->m_part,    x->l_part,   x->acc_part, splits, x->n, model_group(m),
-        m->n_kv_head, m->head_dim, x->act,      NULL,   NULL, few ? job.cache.len : NULL};
+    const struct cuda_merge merge = {x->m_part,
+                                     x->l_part,
+                                     x->acc_part,
+                                     splits,
+                                     x->n,
+                                     model_group(m),
+                                     m->n_kv_head,
+                                     m->head_dim,
+                                     x->act,
+                                     NULL,
+                                     few ? job.cache.len : NULL};
     if (few)
         cuda_launch(x, decode_of[size], splits, m->n_kv_head, 1, CUDA_ATTEND_THREADS,
                     CUDA_DECODE_SHARED((size_t)m->head_dim), &job);
@@ -203,18 +211,6 @@ static void attend(struct cuda_context *x, const struct model_layer *l)
     LAUNCH(x, attend_merge, cuda_parts_of(rows, 4), m->n_kv_head, 1, 128, 0, &merge);
 }
 
-/* Adds each unit's attention from the step's queries to its score. The grid is for the longest
- * head: it must not depend on lengths, see attends_any. */
-static void add_columns(struct cuda_context *x, const struct cuda_attend *at)
-{
-    static const enum cuda_kernel kernels[] = {CUDA_KERNEL_colsum_64, CUDA_KERNEL_colsum_96,
-                                               CUDA_KERNEL_colsum_128};
-    const struct cuda_colsum job = {*at, x->lse, NULL, 0};
-    cuda_launch(x, kernels[x->m->head_dim / 32 - 2], at->cache.n_pages, x->m->n_kv_head, 1,
-                CUDA_ATTEND_THREADS,
-                CUDA_COLSUM_SHARED((size_t)x->m->head_dim, (size_t)at->cache.k_bytes), &job);
-}
-
 /* Attention of any layer; the output is in x->att. */
 static void attend_any(struct cuda_context *x, const struct cuda_layer *l)
 {
@@ -223,23 +219,19 @@ static void attend_any(struct cuda_context *x, const struct cuda_layer *l)
         CUDA_KERNEL_attend_any_512};
     const struct model_heads h = heads_of(x, l->of);
     const struct cuda_units *u = units_of(x, l->of);
-    const bool sums = x->adds_up && !l->of->is_windowed && !l->of->shares_kv;
     int size = 0;
     while (64 << size < h.head_dim) size++;
     const int rows = x->n * heads_group(&h), most = 64 << size;
     const int blocks = cuda_parts_of(rows, CUDA_ANY_ROWS(most));
     const int splits = chunk_splits(x, u, blocks * h.n_kv_head);
     const struct cuda_attend_any job = {attend_job(x, l->of, splits), h.window, x->m->attn_softcap};
-    const struct cuda_merge_any merge = {x->m_part,   x->l_part,
-                                         x->acc_part, splits,
-                                         x->n,        heads_group(&h),
-                                         h.n_kv_head, h.head_dim,
-                                         l->sinks,    l->of->is_gated ? x->open : NULL,
-                                         x->att,      sums ? x->lse : NULL};
+    const struct cuda_merge_any merge = {
+        x->m_part,       x->l_part,   x->acc_part, splits,   x->n,
+        heads_group(&h), h.n_kv_head, h.head_dim,  l->sinks, l->of->is_gated ? x->open : NULL,
+        x->att};
     cuda_launch(x, kernels[size], blocks, h.n_kv_head, splits, CUDA_ATTEND_THREADS,
                 CUDA_ANY_SHARED(most, (size_t)h.head_dim), &job);
     LAUNCH(x, merge_any, rows, h.n_kv_head, 1, 128, 0, &merge);
-    if (sums) add_columns(x, &job.at);
 }
 
 /* ---- a layer --------------------------------------------------------------------------------- */

@@ -187,8 +187,6 @@ struct cuda_context {
     int n_queries;      /* the most that are remembered of a step; 0 = none */
     int n_head_in;      /* numbers that the CPU's retaining heads read of a token; 0 = none */
     bool reads_hidden;  /* these are the normed input of attention, not q, k and v */
-    bool adds_up;       /* scores grow by the attention of each query */
-    bool surprises;     /* scores are tokens' surprisal */
     int n_heads, n_len; /* heads of `kv`; of both caches */
     bool broken;        /* host and device have diverged, because of `why` */
     struct err why;
@@ -211,11 +209,8 @@ struct cuda_context {
     float *layer_own;    /* the same, of the tokens alone */
     float *queries;      /* [kv.n_layer][kept][n_q] of the newest tokens, for the policy */
     float *head_in;      /* [kv.n_layer][n][n_head_in] */
-    float *lse;          /* [n_kv_head][chunk * group] where scores add up */
-    float *before;       /* the row before x: of surprisal that of the token before the step's */
-    float *surprise_logits, *nats; /* [CUDA_MATVEC_TOKENS][n_vocab], [chunk] */
-    float *added;      /* what half a layer adds, before its norm; NULL where layers have none */
-    float *new_scores; /* [n_layer * n_kv_head][n] of the step, or of those scored later */
+    float *added;        /* what half a layer adds, before its norm; NULL where layers have none */
+    float *new_scores;   /* [n_layer * n_kv_head][n] of the step, or of those scored later */
     struct cuda_act unscored; /* [kv.n_layer][CACHE_UNSCORED_MAX] inputs of retaining heads */
     float *m_part, *l_part, *acc_part;
     struct cuda_expanded_units expanded;
@@ -246,7 +241,6 @@ struct cuda_context {
     /* page-locked host memory */
     void *locked;
     float *queries_host, *head_in_host;
-    float *nats_host, *before_host;
     float *rows_host; /* [chunk][n_embd] the stream before and after the device's layers; NULL = it
                          has all */
     struct cuda_step *step_host;

@@ -15,7 +15,7 @@ static size_t larger(size_t a, size_t b)
 
 bool cuda_scores_are_sent(const struct policy *p)
 {
-    return p->scorer == POLICY_POSITION || p->scorer == POLICY_RANDOM || policy_accumulates(p);
+    return p->scorer == POLICY_POSITION || p->scorer == POLICY_RANDOM;
 }
 
 /* The scores and ids of a step of n tokens, in numbers of four bytes. */
@@ -79,8 +79,7 @@ static void plan_rows(struct cuda_context *x, struct arena *a)
     const struct model_heads h = model_heads(m, false), w = model_heads(m, m->windowed.n_layer > 0);
     const int n_q = most(heads_n_q(&h), heads_n_q(&w)), n_ff = widest_ff(m);
     const int n_qkv = most(heads_n_qkv(&h), heads_n_qkv(&w));
-    x->before = arena_take(a, (chunk + 1) * embd, f);
-    x->x = x->before ? x->before + embd : NULL;
+    x->x = arena_take(a, chunk * embd, f);
     x->norm = arena_take(a, chunk * embd, f);
     x->qkv = arena_take(a, chunk * (size_t)n_qkv, f);
     x->att = arena_take(a, chunk * (size_t)n_q, f);
@@ -160,13 +159,9 @@ static size_t head_in_floats(const struct cuda_context *x, int n)
 /* What the scorers of some policies need. */
 static void plan_scorers(struct cuda_context *x, struct arena *a)
 {
-    const size_t f = sizeof(float), chunk = (size_t)x->chunk, n_vocab = (size_t)x->m->n_vocab;
+    const size_t f = sizeof(float);
     if (x->n_queries) x->queries = arena_take(a, queries_floats(x, x->n_queries), f);
     if (x->n_head_in) x->head_in = arena_take(a, head_in_floats(x, x->chunk), f);
-    if (x->adds_up) x->lse = arena_take(a, chunk * (size_t)x->m->n_head, f);
-    if (!x->surprises) return;
-    x->surprise_logits = arena_take(a, CUDA_MATVEC_TOKENS * n_vocab, f);
-    x->nats = arena_take(a, chunk, f);
 }
 
 static void plan_scratch(struct cuda_context *x, const struct cache_shape *s, struct arena *a)
@@ -215,15 +210,13 @@ static void describe_scorers(struct cuda_context *x, const struct cuda_context_o
 {
     const struct policy *p = o->policy;
     const bool reads_heads = o->retaining && policy_uses(p, POLICY_CIS);
-    const bool window = (p->scorer == POLICY_ATTENTION || p->scorer == POLICY_COUNTS) && p->window;
+    const bool window = p->scorer == POLICY_ATTENTION && p->window;
     if (reads_heads && cuda_runs_heads(o->retaining))
         x->retaining = o->retaining;
     else if (reads_heads)
         x->n_head_in = o->retaining->shape.n_in;
     x->reads_hidden = x->n_head_in && retaining_reads_hidden(o->retaining->shape.form);
-    x->adds_up = policy_accumulates(p);
-    x->surprises = policy_uses(p, POLICY_SURPRISAL) && !model_is_split(o->model);
-    if (window || p->scorer == POLICY_EXPECTED) x->n_queries = o->chunk;
+    if (window) x->n_queries = o->chunk;
     if (window && !p->query_first && p->window < o->chunk) x->n_queries = p->window;
 }
 
@@ -313,8 +306,6 @@ static void plan_locked(struct cuda_context *x, struct arena *a)
     x->numbers_host = arena_take(a, 3 * n_heads, sizeof *x->numbers_host);
     x->queries_host = arena_take(a, queries_floats(x, x->n_queries), f);
     x->head_in_host = arena_take(a, head_in_floats(x, x->chunk), f);
-    x->nats_host = arena_take(a, chunk, f);
-    x->before_host = arena_take(a, (size_t)x->m->n_embd, f);
     if (model_is_split(x->m)) x->rows_host = arena_take(a, chunk * (size_t)x->m->n_embd, f);
     cuda_experts_plan_host(x, a);
 }
@@ -507,36 +498,12 @@ static void begin_stream(struct cuda_context *x)
     if (x->m->layer_inputs.n) cuda_run_layer_inputs(x);
 }
 
-/* The last row of the step before, as the policy's state keeps it (score_hidden of score.h). */
-static float *hidden_before(const struct cuda_context *x)
-{
-    return cache_state(x->cache, 0) + x->cache->shape.n_state - x->m->n_embd;
-}
-
-/* The surprisal of each token, from the row before it: a few rows of logits at a time. */
-static void run_surprise(struct cuda_context *x)
-{
-    const size_t n_embd = (size_t)x->m->n_embd, bytes = n_embd * sizeof(float);
-    const int32_t *ids = x->step->len + x->n_len;
-    if (!x->rc) x->rc = cuda_put(x->g, x->before, x->before_host, bytes, x->e);
-    for (int t = 0; t < x->n; t += CUDA_MATVEC_TOKENS) {
-        const int n = x->n - t < CUDA_MATVEC_TOKENS ? x->n - t : CUDA_MATVEC_TOKENS;
-        const struct cuda_surprise job = {x->surprise_logits, x->m->n_vocab, ids + t, x->nats + t};
-        run_output(x, x->before + (size_t)t * n_embd, n, x->surprise_logits);
-        LAUNCH(x, surprise, n, 1, 1, 1024, 256, &job);
-    }
-    if (!x->rc) x->rc = cuda_get(x->g, x->nats_host, x->nats, (size_t)x->n * sizeof *x->nats, x->e);
-    if (!x->rc)
-        x->rc = cuda_get(x->g, x->before_host, x->before + (size_t)x->n * n_embd, bytes, x->e);
-}
-
 static void run_step(struct cuda_context *x)
 {
     if (!x->rc) x->rc = cuda_put(x->g, x->step, x->step_host, step_bytes(x, x->n), x->e);
     begin_stream(x);
     for (int i = 0; i < x->n_layer; i++) cuda_run_layer(x, i);
     cuda_keep_hidden(x);
-    if (x->surprises) run_surprise(x);
     if (x->rows) cuda_run_logits(x);
     cuda_end_chain(x);
     if (x->rows_host && !x->rc) x->rc = cuda_get(x->g, x->rows_host, x->x, rows_bytes(x), x->e);
@@ -611,13 +578,11 @@ static void append_windows(struct cuda_context *x, int n)
     }
 }
 
-/* The first score of head i's unit of token t, of n. The conversation's first token has no
- * surprisal. */
+/* The first score of head i's unit of token t, of n. */
 static float first_score(const struct cuda_context *x, int i, int t, int n)
 {
     if (cuda_scores_later(x)) return 0.0f;
     if (x->retaining) return x->scores_host[i * n + t];
-    if (x->surprises) return x->cache->n_pos + t ? x->nats_host[t] : 0.0f;
     return policy_score(x->policy, x->seed, i, x->cache->n_pos + t);
 }
 
@@ -633,8 +598,6 @@ static void append_units(struct cuda_context *x, int n)
         }
         h->len += n;
     }
-    if (x->surprises)
-        memcpy(hidden_before(x), x->before_host, (size_t)x->m->n_embd * sizeof *x->before_host);
 }
 
 /* Runs n tokens, whose ids (or rows of the stream) are where the step reads them. */
@@ -653,8 +616,6 @@ static int run(struct cuda_context *x, const int32_t *ids, int n, int n_logits, 
     x->sent = (const float *)(const void *)(x->step->len + x->n_len + n);
     cuda_put_state(x);
     write_step(x, ids, n);
-    if (x->surprises)
-        memcpy(x->before_host, hidden_before(x), (size_t)x->m->n_embd * sizeof *x->before_host);
     if (tries) write_tried(x, n);
     if (recorded) {
         if (!x->graphs[n]) record(x, &x->graphs[n]);

@@ -350,19 +350,16 @@ int cuda_fetch(void *ctx, int n, struct err *e)
     /* windows may be longer than heads that were evicted: all units are theirs, too */
     const bool all = n >= cache_len_max(x->cache);
     fetch_units(x, &x->kv, n);
-    if (all && x->adds_up) copy_newest(x, &x->kv, WORDS, false, cache_len_max(x->cache));
     if (x->windows.host) fetch_units(x, &x->windows, all ? cache_len_max(x->windows.host) : n);
     if (n == 1) cuda_get_steps(x);
     return x->rc;
 }
 
-/* The state besides units: scores that add up, and that of recurrent layers. */
+/* The state besides units: that of recurrent layers. */
 int cuda_fetch_state(void *ctx, struct err *e)
 {
     struct cuda_context *x = ctx;
     if (cuda_begin(x, e)) return x->rc;
-    if (x->adds_up && !cuda_put_lengths(x))
-        copy_newest(x, &x->kv, WORDS, false, cache_len_max(x->cache));
     return cuda_get_state(x);
 }
 
@@ -516,7 +513,7 @@ static void take_head(void *ctx, int index, int thread)
     cache_recount(j->c, index);
 }
 
-/* The host takes the device's survivors: a bit for each unit, and scores that grew there. */
+/* The host takes the device's survivors: a bit for each unit. */
 static void take_survivors(struct cuda_context *x, const int32_t *keep, struct pool *pool)
 {
     struct cache *c = x->cache;
@@ -524,7 +521,6 @@ static void take_survivors(struct cuda_context *x, const int32_t *keep, struct p
                             2 * x->kv.all.n_pages};
     if (cuda_get_now(x, x->stage_host, x->evict.stays, stays_bytes(x))) return;
     pool_run(pool, x->n_heads, take_head, &job);
-    if (x->adds_up) copy_newest(x, &x->kv, WORDS, false, cache_len_max(c));
     cache_layout(c, false);
 }
 

@@ -105,10 +105,7 @@ static bool scores_known(const struct policy *p, const struct retaining *h)
 {
     switch (p->scorer) {
     case POLICY_CIS: return !h || cuda_runs_heads(h);
-    case POLICY_ATTENTION: return policy_accumulates(p);
-    case POLICY_COUNTS:
-    case POLICY_EXPECTED:
-    case POLICY_SURPRISAL: return false;
+    case POLICY_ATTENTION: return false;
     default: return true;
     }
 }
@@ -116,28 +113,12 @@ static bool scores_known(const struct policy *p, const struct retaining *h)
 bool cuda_leaves_eviction(const struct policy *p, const struct cache_shape *s,
                           const struct retaining *h)
 {
-    return !scores_known(p, h) || p->second != POLICY_NONE || p->same_heads || p->pooling > 1 ||
-           !shape_known(p, s);
-}
-
-/* The column sums of attention have kernels for some heads only. */
-static int supports_policy(const struct cuda_choice *c, struct err *e)
-{
-    const struct model *m = c->model;
-    const bool plain =
-        (m->head_dim == 64 || m->head_dim == 96 || m->head_dim == 128) && m->attn_softcap <= 0.0f;
-    if (plain || !policy_accumulates(c->policy)) return 0;
-    return err_set(
-        e, ERR_USAGE,
-        "policy %s runs on the GPU for heads of 64, 96 or 128 numbers and logits without "
-        "a cap; %s has others",
-        c->policy->name, m->name);
+    return !scores_known(p, h) || p->same_heads || p->pooling > 1 || !shape_known(p, s);
 }
 
 int cuda_supports(const struct cuda_choice *c, struct err *e)
 {
     int rc = supports_model(c->model, e);
-    if (!rc) rc = supports_policy(c, e);
     if (rc) return rc;
     if (c->k_type == KN_KV_F32 || c->v_type == KN_KV_F32)
         return err_set(e, ERR_USAGE, "the GPU keeps units as --kv q4, q8 or f16, not f32");

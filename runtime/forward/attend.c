@@ -235,19 +235,6 @@ static void attend_split(const struct attend_job *j, int head, int split)
     s->f->kernels->attend(&a);
 }
 
-/* log of the softmax's sum over parts: M + log(sum_i e^(m_i - M) l_i), with e^(sink - M) if there
- * is one. */
-static float merge_lse(const float *m, const float *l, const float *sink, int n, size_t stride)
-{
-    float max = m[0], sum = 0;
-    if (sink && *sink > max) max = *sink;
-    for (int i = 1; i < n; i++)
-        if (m[(size_t)i * stride] > max) max = m[(size_t)i * stride];
-    for (int i = 0; i < n; i++) sum += expf(m[(size_t)i * stride] - max) * l[(size_t)i * stride];
-    if (sink) sum += expf(*sink - max);
-    return max + logf(sum);
-}
-
 /* Undoes the transform of values beside keys of S4 in n results of attention. */
 static void restore_values(const struct layer_step *s, float *out, int n)
 {
@@ -281,9 +268,6 @@ static void attend_block(const struct attend_job *j, int head, int block, int th
         kn_attend_merge(out, a.m + r, a.l + r, a.acc + r * (size_t)a.head_dim, sinks, 1, 0,
                         a.n_group, a.head_dim);
         restore_values(s, out, a.n_group);
-        for (int g = 0; f->lse && g < a.n_group; g++)
-            f->lse[(t0 + t) * f->model->n_head + head * a.n_group + g] =
-                merge_lse(a.m + r + g, a.l + r + g, sinks ? sinks + g : NULL, 1, 0);
     }
 }
 
@@ -312,9 +296,6 @@ static void merge_token(const struct attend_job *j, int head, int t)
     kn_attend_merge(f->att + row * dim, p.m + r, p.l + r, p.acc + r * dim, sinks, j->n_splits,
                     (int)p.rows, group, h.head_dim);
     restore_values(j->s, f->att + row * dim, group);
-    for (size_t g = 0; f->lse && g < (size_t)group; g++)
-        f->lse[row + g] =
-            merge_lse(p.m + r + g, p.l + r + g, sinks ? sinks + g : NULL, j->n_splits, p.rows);
 }
 
 /* Parts of a window begin at positions that are multiples of ATTEND_SPLIT, so that they are the

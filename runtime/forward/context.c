@@ -310,8 +310,6 @@ int context_run_again(struct context *x, int32_t id, struct err *e)
     struct str *memory = calloc((size_t)c->shape.n_layer, sizeof *memory);
     float *scores = malloc((size_t)n_heads * sizeof *scores);
     if (!memory || !scores) rc = err_set(e, ERR_FAIL, "out of memory for running a token again");
-    const bool away = x->gpu && c->shape.scores_change; /* the GPU has the scores */
-    if (!rc && away) rc = cache_fetch_state(c, e);
     for (int i = 0; !rc && i < c->shape.n_layer; i++) policy_state_write(c, i, &memory[i]);
     if (!rc) {
         context_score(x);
@@ -320,10 +318,8 @@ int context_run_again(struct context *x, int32_t id, struct err *e)
         rc = context_run(x, &id, 1, 1, e);
         context_score(x);
     }
-    if (!rc && away) rc = cache_fetch(c, cache_len_max(c), e);
-    if (!rc) {
-        for (int i = 0; i < n_heads; i++) c->kv_heads[i].score[c->kv_heads[i].len - 1] = scores[i];
-    }
+    for (int i = 0; !rc && i < n_heads; i++)
+        c->kv_heads[i].score[c->kv_heads[i].len - 1] = scores[i];
     for (int i = 0; memory && i < c->shape.n_layer; i++) {
         bool fits = rc || policy_state_read(c, i, memory[i].data, memory[i].n, (uint32_t)c->n_pos);
         assert(fits);
@@ -331,7 +327,6 @@ int context_run_again(struct context *x, int32_t id, struct err *e)
         str_release(&memory[i]);
     }
     c->recurrent.changed = true;
-    if (!rc && away) rc = context_loaded(x, e);
     free(memory);
     free(scores);
     return rc;

@@ -95,12 +95,8 @@ void forward_plan(struct forward *f, const struct forward_opts *o, struct arena 
     f->logits = arena_take(a, (size_t)o->n_logits * (size_t)m->n_vocab, sizeof(float));
     if (p->scorer != POLICY_KEEP_ALL)
         f->slots = arena_take(a, cache_slots(o->shape), sizeof *f->slots);
-    if (policy_accumulates(p))
-        f->lse = arena_take(a, (size_t)o->chunk * (size_t)m->n_head, sizeof(float));
-    if (p->scorer == POLICY_EXPECTED || p->near_duplicates)
+    if (p->near_duplicates)
         f->derive = arena_take(a, (size_t)o->n_threads * (size_t)longest, sizeof(float));
-    if (policy_uses(p, POLICY_SURPRISAL))
-        f->surprise = arena_take(a, FORWARD_SURPRISE_ROWS * (size_t)m->n_vocab, sizeof(float));
 }
 
 /* ---- a layer --------------------------------------------------------------------------------- */
@@ -314,7 +310,6 @@ int forward_run(struct forward *f, struct cache *c, const int32_t *ids, int n, i
     assert(n_logits <= f->n_logits && n_logits <= n);
     int rc = run_layers(f, c, ids, n, false);
     if (rc) return rc;
-    if (policy_uses(f->policy, POLICY_SURPRISAL)) score_surprisal(f, c, ids, n);
     cache_appended(c, n);
     if (cis_used(f) && n == 1 && ++c->n_unscored == score_batch(f)) cis_score(f, c);
     if (c->recurrent.hidden)

@@ -14,7 +14,6 @@ union evict_slot;
 #define FORWARD_ATTEND_TOKENS 32 /* queries that share one pass over the keys of a head */
 #define FORWARD_SCORE_BATCH   16 /* generated tokens that are scored together */
 #define FORWARD_TRY_MAX       16 /* tokens that forward_try runs at most */
-#define FORWARD_SURPRISE_ROWS 16 /* tokens whose surprisal is computed together */
 
 /* Scratch of a layer's recurrent part, [chunk] rows each. */
 struct recurrent_rows {
@@ -89,9 +88,7 @@ struct forward {
     float *logits;           /* [n_logits][n_vocab]: of the last chunk's last tokens */
     /* for the policy; NULL if it needs none */
     union evict_slot *slots; /* [slots of the pool] for score_values and evict */
-    float *lse;              /* [chunk][n_head]: log of each query's softmax sum */
     void *derive;            /* [n_threads][slots of the longest head] floats or signs */
-    float *surprise;         /* [FORWARD_SURPRISE_ROWS][n_vocab] logits */
 };
 
 /* The rotation of queries and keys in a layer. */

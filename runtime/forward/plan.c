@@ -127,7 +127,7 @@ static int change_rules(struct policy *r, const struct policy_choice *c,
     if (c->pooling >= 0) r->pooling = c->pooling;
     if (c->beta >= 0) r->beta = c->beta;
     if (c->recency >= 0) r->recency = c->recency;
-    if (c->second >= 0 && r->second != POLICY_NONE) r->second_pct = c->second;
+    if (c->second >= 0 && r->heads_pct) r->heads_pct = c->second;
     choose_safeguards(r, c);
     if (protocol == PLAN_STREAM) r->every = 0;
     if (c->every >= 0) r->every = c->every;
@@ -245,7 +245,6 @@ static void set_protection(struct plan *p, const struct asked *q)
     int window = c->window >= 0 ? c->window : p->policy->window;
     p->sinks = c->sinks >= 0 ? c->sinks : sinks >= 0 ? sinks : r->sinks;
     p->stabilizers = c->stabilizers >= 0 ? c->stabilizers : recent_units(p, q);
-    if (window == POLICY_WINDOW_NEWEST) window = p->stabilizers > 0 ? p->stabilizers : 1;
     if (window > p->budget / 2 && !r->query_first) window = p->budget / 2;
     if (window > 1 && p->stabilizers < window && !r->query_first) p->stabilizers = window;
     /* the last token of a prompt is run again to answer it again */
@@ -319,7 +318,6 @@ struct cache_shape plan_shape(const struct plan *p, const struct model *m)
                     .n_units = m->windowed.n_units,
                     .chunk = p->chunk},
         .n_state = score_state_floats(&p->rules, m),
-        .scores_change = policy_accumulates(&p->rules),
     };
 }
 

@@ -9,47 +9,27 @@
 #include "runtime/forward/attend.h"
 #include "runtime/forward/forward.h"
 
-#define OBSERVE_SPLIT  1024 /* slots per part */
-#define QUERIES_AHEAD  512  /* Expected Attention's n_future_positions */
-#define QUERIES_SKIP   4    /* its n_sink: the first queries differ from all others */
-#define QUERIES_MEMORY 4096 /* approximate number of queries that mean and variance cover */
-
 /* ---- state ----------------------------------------------------------------------------------- */
 
 static bool has_window(const struct policy *p)
 {
-    return (p->scorer == POLICY_ATTENTION || p->scorer == POLICY_COUNTS) && p->window > 0;
-}
-
-/* Per query head: mean [dim], then two variances and a covariance per RoPE pair. */
-static int moment_floats(const struct model *m)
-{
-    return m->head_dim + 3 * (m->head_dim / 2);
+    return p->scorer == POLICY_ATTENTION && p->window > 0;
 }
 
 int score_state_floats(const struct policy *p, const struct model *m)
 {
-    int n = has_window(p) ? p->window * model_n_q(m) : 0;
-    if (p->scorer == POLICY_EXPECTED) n += m->n_head * moment_floats(m);
-    if (policy_uses(p, POLICY_SURPRISAL)) n += m->n_embd;
-    return n;
+    return has_window(p) ? p->window * model_n_q(m) : 0;
 }
 
 bool score_can_try(const struct policy *p, const struct model *m)
 {
-    return score_state_floats(p, m) == 0 && !policy_accumulates(p);
-}
-
-float *score_hidden(const struct forward *f, const struct cache *c)
-{
-    return cache_state(c, 0) + c->shape.n_state - f->model->n_embd;
+    return score_state_floats(p, m) == 0;
 }
 
 struct job {
     struct forward *f;
     struct cache *c;
-    int layer; /* observing */
-    int n, n_splits;
+    int layer, n;   /* observing */
     const float *q; /* [n] queries at distances of `stride`, from position pos on */
     size_t stride;
     int64_t pos;
@@ -68,7 +48,7 @@ static struct kn_stats stats_args(const struct forward *f, const struct cache *c
     return (struct kn_stats){
         .centre = centred ? &m->centres[index] : NULL,
         .first = c->kv_heads[index].pos[0] == 0,
-        .stat = f->policy->scorer == POLICY_COUNTS ? KN_STAT_LOW : KN_STAT_SUM,
+        .stat = KN_STAT_SUM,
         .k_type = c->shape.k_type,
         .head_dim = m->head_dim,
         .n_group = model_group(m),
@@ -80,61 +60,6 @@ static struct kn_stats stats_args(const struct forward *f, const struct cache *c
 }
 
 /* ---- observing ------------------------------------------------------------------------------- */
-
-/* H2O: every query of the chunk adds its attention to the scores of all units it sees. */
-static void accumulate_part(void *ctx, int part, int thread)
-{
-    const struct job *j = ctx;
-    const struct forward *f = j->f;
-    int head = part / j->n_splits, slot0 = part % j->n_splits * OBSERVE_SPLIT;
-    int index = j->layer * j->c->shape.n_head + head;
-    const struct cache_head *h = &j->c->kv_heads[index];
-    struct kn_stats s = stats_args(f, j->c, index);
-    (void)thread;
-    if (slot0 >= h->len) return;
-    s.slot0 = slot0;
-    s.slot1 = slot0 + OBSERVE_SPLIT < h->len ? slot0 + OBSERVE_SPLIT : h->len;
-    s.n_tok = j->n;
-    s.pos0 = h->len - j->n;
-    s.q = query(f, 0) + head * s.n_group * s.head_dim;
-    s.q_stride = (size_t)(query(f, 1) - query(f, 0));
-    s.lse = f->lse + head * s.n_group;
-    s.lse_stride = (size_t)f->model->n_head;
-    s.out = h->score;
-    f->kernels->attend_stats(&s);
-}
-
-/* Running mean and variance (Welford), updated query by query, so that chunks do not matter:
- *   d = x - mean, mean += d / k, var_ab += (d_a (x_b - mean_b) - var_ab) / k
- * with k = the queries so far, at most QUERIES_MEMORY: the influence of old ones fades. */
-static void add_moments(float *moments, const float *x, int dim, int64_t n_before)
-{
-    int half = dim / 2;
-    float *var = moments + dim;
-    float rate = 1.0f / (float)(n_before < QUERIES_MEMORY ? n_before + 1 : QUERIES_MEMORY);
-    for (int i = 0; i < half; i++, var += 3) {
-        float a = x[i] - moments[i], b = x[i + half] - moments[i + half];
-        moments[i] += a * rate;
-        moments[i + half] += b * rate;
-        float a2 = x[i] - moments[i], b2 = x[i + half] - moments[i + half];
-        var[0] += (a * a2 - var[0]) * rate;
-        var[1] += (b * b2 - var[1]) * rate;
-        var[2] += (a * b2 - var[2]) * rate;
-    }
-}
-
-static void moments_part(void *ctx, int head, int thread)
-{
-    const struct job *j = ctx;
-    const struct model *m = j->f->model;
-    float *moments = cache_state(j->c, j->layer) + (size_t)head * (size_t)moment_floats(m);
-    (void)thread;
-    for (int t = 0; t < j->n; t++) {
-        int64_t before = j->pos + t - QUERIES_SKIP;
-        const float *q = j->q + (size_t)t * j->stride + head * m->head_dim;
-        if (before >= 0) add_moments(moments, q, m->head_dim, before);
-    }
-}
 
 /* The query of position p is kept in row p % window. With a question in front, the first `window`
  * queries are kept, and later ones do not replace them. */
@@ -158,20 +83,11 @@ void score_queries(struct forward *f, struct cache *c, int layer, const float *q
 {
     struct job j = {.f = f, .c = c, .layer = layer, .n = n, .q = q, .stride = stride, .pos = pos};
     if (has_window(f->policy)) remember(&j);
-    if (f->policy->scorer == POLICY_EXPECTED) pool_run(f->pool, f->model->n_head, moments_part, &j);
 }
 
 void score_observe(struct forward *f, struct cache *c, int layer, int n)
 {
-    const struct policy *p = f->policy;
-    struct job j = {.f = f, .c = c, .layer = layer, .n = n};
     score_queries(f, c, layer, query(f, 0), (size_t)model_n_qkv(f->model), c->n_pos, n);
-    if (!policy_accumulates(p)) return;
-    for (int i = 0; i < c->shape.n_head; i++) {
-        int parts = (cache_head(c, layer, i)->len + OBSERVE_SPLIT - 1) / OBSERVE_SPLIT;
-        if (parts > j.n_splits) j.n_splits = parts;
-    }
-    pool_run(f->pool, c->shape.n_head * j.n_splits, accumulate_part, &j);
 }
 
 /* ---- the window ------------------------------------------------------------------------------ */
@@ -247,8 +163,6 @@ static void window_values(const struct job *j, int index, float *out, int thread
         ask(j, index, row, end_slot - (int)(end - p), part, out, thread);
         p += part;
     }
-    if (j->f->policy->scorer == POLICY_COUNTS)
-        for (int s = 0; s < h->len; s++) out[s] = -out[s];
 }
 
 /* ---- keys ------------------------------------------------------------------------------------ */
@@ -324,88 +238,6 @@ static void discount_duplicates(const struct job *j, int index, float *x, int th
     }
 }
 
-/* ---- expected attention ---------------------------------------------------------------------- */
-
-/* The expected queries of a query head: mean [dim] and 2x2 variances [dim / 2][3], rotated. */
-struct future {
-    float mean[KN_HEAD_DIM_MAX];
-    float var[KN_HEAD_DIM_MAX / 2][3];
-};
-
-/* The rotation of a pair, averaged over the next N positions after `len`, is a rotation times a
- * factor: mean of e^(i f (len + j)), j = 1 … N  =  e^(i f (len + (N + 1) / 2)) * D, D = sin(N f /
- * 2) / (N sin(f / 2)). So with R = D * rotation: mean' = R mean, var' = R var R^T. kvpress keeps
- * the whole covariance of a head; here only the 2x2 blocks of pairs are kept, which RoPE mixes: 5
- * numbers per pair instead of head_dim^2, few enough to save with each turn. */
-static void look_ahead(const float *freq, int dim, const float *moments, int len,
-                       struct future *out)
-{
-    const int half = dim / 2;
-    const float *var = moments + dim;
-    for (int i = 0; i < half; i++, var += 3) {
-        double w = freq[i], bottom = QUERIES_AHEAD * sin(w / 2);
-        double d = fabs(bottom) < 1e-12 ? 1 : sin(QUERIES_AHEAD * w / 2) / bottom;
-        double angle = w * (len - 1 + (QUERIES_AHEAD + 1) / 2.0);
-        float c = (float)(d * cos(angle)), s = (float)(d * sin(angle));
-        float x = moments[i], y = moments[i + half];
-        out->mean[i] = c * x - s * y;
-        out->mean[i + half] = s * x + c * y;
-        out->var[i][0] = c * c * var[0] - 2 * c * s * var[2] + s * s * var[1];
-        out->var[i][1] = s * s * var[0] + 2 * c * s * var[2] + c * c * var[1];
-        out->var[i][2] = c * s * (var[0] - var[1]) + (c * c - s * s) * var[2];
-    }
-}
-
-/* log E[e^(q k scale)] = mean k scale + k var k scale^2 / 2, for a key in slot s. */
-static float expected_logit(const struct kn_rope *rope, float scale, const struct future *u,
-                            const float *k, int s)
-{
-    const int half = rope->head_dim / 2;
-    const float *cos = rope->cos + (size_t)s * (size_t)half;
-    const float *sin = rope->sin + (size_t)s * (size_t)half;
-    float linear = 0, square = 0;
-    for (int i = 0; i < half; i++) {
-        float x = k[i] * cos[i] - k[i + half] * sin[i], y = k[i + half] * cos[i] + k[i] * sin[i];
-        linear += u->mean[i] * x + u->mean[i + half] * y;
-        square += u->var[i][0] * x * x + u->var[i][1] * y * y + 2 * u->var[i][2] * x * y;
-    }
-    return linear * scale + square * scale * scale / 2;
-}
-
-/* Expected Attention (kvpress, epsilon 0): the mean over the group's query heads of the softmax of
- * expected logits, times the value's norm. */
-static void expected_values(const struct job *j, int index, float *out, int thread)
-{
-    const struct forward *f = j->f;
-    const struct cache *c = j->c;
-    const struct cache_head *h = &c->kv_heads[index];
-    const struct model *m = f->model;
-    int layer = index / c->shape.n_head, dim = m->head_dim, group = model_group(m);
-    const struct kn_rope *rope = forward_rope(f, m->kv_layers[layer]);
-    const float *freq =
-        m->kv_layers[layer]->no_rope ? rope_still : rope_freq(&m->rope, rope->n_pos);
-    float *logits = (float *)f->derive + (size_t)thread * (size_t)f->rope.n_pos;
-    float x[KN_HEAD_DIM_MAX];
-    struct future u;
-    memset(out, 0, (size_t)h->len * sizeof *out);
-    for (int g = 0; g < group; g++) {
-        int head = index % c->shape.n_head * group + g;
-        float max = -INFINITY, sum = 0;
-        look_ahead(freq, dim, cache_state(c, layer) + head * moment_floats(m), h->len, &u);
-        for (int s = 0; s < h->len; s++) {
-            unpack_key(j, index, s, x);
-            logits[s] = expected_logit(rope, m->attn_scale, &u, x, s);
-            if (logits[s] > max) max = logits[s];
-        }
-        for (int s = 0; s < h->len; s++) sum += logits[s] = expf(logits[s] - max);
-        for (int s = 0; s < h->len; s++) out[s] += logits[s] / (sum * (float)group);
-    }
-    for (int s = 0; s < h->len; s++) {
-        f->kernels->kv_unpack[c->shape.v_type](x, h->v + (size_t)s * c->v_bytes, dim);
-        out[s] *= norm_of(x, dim);
-    }
-}
-
 /* ---- all scorers ----------------------------------------------------------------------------- */
 
 #define POOLING_MAX 63
@@ -455,7 +287,7 @@ static void mix_heads(const struct job *j, int index, float *x)
     const struct retaining *r = j->f->retaining;
     const struct cache_head *h = &j->c->kv_heads[index];
     const bool scaled = retaining_comparable(r);
-    const float part = (float)j->f->policy->second_pct / 100, n = (float)n_asked(j, h);
+    const float part = (float)j->f->policy->heads_pct / 100, n = (float)n_asked(j, h);
     const float std = scaled ? r->label_std[index] : 1, mean = scaled ? r->label_mean[index] : 0;
     for (int s = 0; s < h->len; s++)
         x[s] = (1 - part) * logf(x[s] / n + SHARE_LEAST) + part * (h->score[s] * std + mean);
@@ -471,8 +303,6 @@ static void values_part(void *ctx, int index, int thread)
         window_values(j, index, out, thread);
     else if (p->scorer == POLICY_KEYS)
         key_values(j, index, out);
-    else if (p->scorer == POLICY_EXPECTED)
-        expected_values(j, index, out, thread);
     else if (p->scorer == POLICY_POSITION) /* ages: floats cannot hold positions beyond 2^24 */
         for (int s = 0; s < h->len; s++) out[s] = (float)((int64_t)h->pos[s] - j->c->n_pos);
     else
@@ -483,7 +313,7 @@ static void values_part(void *ctx, int index, int thread)
         if (p->near_duplicates) discount_duplicates(j, index, out, thread);
     }
     if (p->pooling > 1) pool_values(p, out, h->len);
-    if (p->mixed) mix_heads(j, index, out);
+    if (p->heads_pct) mix_heads(j, index, out);
 }
 
 /* All heads of a layer hold the same tokens, in the same slots. */
@@ -506,50 +336,4 @@ void score_values(struct forward *f, struct cache *c)
     struct job j = {.f = f, .c = c};
     pool_run(f->pool, c->shape.n_layer * c->shape.n_head, values_part, &j);
     if (f->policy->same_heads) average_heads(&j);
-}
-
-/* ---- surprisal ------------------------------------------------------------------------------- */
-
-struct surprise_job {
-    const struct forward *f;
-    struct cache *c;
-    const int32_t *ids; /* [n] the predicted tokens */
-    int n, slot_end;    /* the first of them is slot_end units before the end of its head */
-};
-
-/* Writes -log p(token) as the score of its units in all heads. */
-static void surprise_part(void *ctx, int t, int thread)
-{
-    const struct surprise_job *j = ctx;
-    int n = j->f->model->n_vocab;
-    const float *logits = j->f->surprise + (size_t)t * (size_t)n;
-    float max = logits[0];
-    double sum = 0;
-    (void)thread;
-    for (int i = 1; i < n; i++) max = logits[i] > max ? logits[i] : max;
-    for (int i = 0; i < n; i++) sum += exp((double)(logits[i] - max));
-    float nats = (float)(log(sum) - (double)(logits[j->ids[t]] - max));
-    for (int i = 0; i < j->c->shape.n_layer * j->c->shape.n_head; i++) {
-        struct cache_head *h = &j->c->kv_heads[i];
-        h->score[h->len - j->slot_end + t] = nats;
-    }
-}
-
-/* A token is predicted by the one before, so this needs the logits of every token of a prompt,
- * where other policies need only the last one's: the output matrix is applied n times instead of
- * once. The conversation's first token has no surprisal, and is a sink. */
-void score_surprisal(struct forward *f, struct cache *c, const int32_t *ids, int n)
-{
-    const struct model *m = f->model;
-    size_t row = (size_t)m->n_embd;
-    float *hidden = score_hidden(f, c);
-    memcpy(f->tmp, hidden, row * sizeof *hidden);
-    memcpy(f->tmp + row, f->x, (size_t)(n - 1) * row * sizeof *f->x);
-    memcpy(hidden, f->x + (size_t)(n - 1) * row, row * sizeof *hidden);
-    for (int t = c->n_pos ? 0 : 1; t < n; t += FORWARD_SURPRISE_ROWS) {
-        int part = n - t < FORWARD_SURPRISE_ROWS ? n - t : FORWARD_SURPRISE_ROWS;
-        forward_output(f, f->tmp + (size_t)t * row, part, f->surprise);
-        struct surprise_job job = {f, c, ids + t, part, n - t};
-        pool_run(f->pool, part, surprise_part, &job);
-    }
 }

@@ -1,11 +1,9 @@
 /* score: computes the scores of policies, and keeps their state about past queries. Scores that
- * depend on a token alone (CIS, position, random, surprisal) are stored with its units; the others
- * are computed here:
+ * depend on a token alone (CIS, position, random) are stored with its units; the others are
+ * computed here:
  *
- * - attention of all queries: added to the stored scores, chunk by chunk (H2O);
- * - attention, counts: the last `window` queries are kept, before RoPE, and evaluated only when
- *   units are evicted;
- * - expected: running mean and variance of queries, before RoPE;
+ * - attention: the last `window` queries are kept, before RoPE, and evaluated only when units are
+ *   evicted;
  * - keys, position: from the cache alone.
  *
  * This state is part of the cache's state, so that it is saved with the units.
@@ -27,28 +25,21 @@
 struct cache;
 struct forward;
 
-/* Floats of policy state per layer. p->window is resolved: no POLICY_WINDOW_NEWEST. */
+/* Floats of policy state per layer. */
 int score_state_floats(const struct policy *p, const struct model *m);
 
-/* Whether tokens can be tried that do not follow (forward_try): not where a run changes more than
- * units behind the newest ones: old scores or the policy's state. */
+/* Whether tokens can be tried that do not follow (forward_try): not where a run also changes
+ * the policy's state. */
 bool score_can_try(const struct policy *p, const struct model *m);
 
-/* The last token's hidden state, which gives the next token's surprisal: [n_embd]. */
-float *score_hidden(const struct forward *f, const struct cache *c);
-
 /* Call after attention of a chunk of n tokens in this layer: its units are in the cache, its
- * queries in f->qkv, and in f->lse the logarithm of each softmax's sum. */
+ * queries in f->qkv. */
 void score_observe(struct forward *f, struct cache *c, int layer, int n);
 
 /* A part of it: takes the queries, q[n] at distances of `stride`, of n tokens from position pos on,
- * if the policy keeps a window of them or their moments. */
+ * if the policy keeps a window of them. */
 void score_queries(struct forward *f, struct cache *c, int layer, const float *q, size_t stride,
                    int64_t pos, int n);
-
-/* Stores the surprisal of the chunk's n tokens as the score of their units in all heads. Computes
- * every token's logits. */
-void score_surprisal(struct forward *f, struct cache *c, const int32_t *ids, int n);
 
 /* Fills f->slots with the values by which units are compared. */
 void score_values(struct forward *f, struct cache *c);

@@ -98,6 +98,14 @@ static int adopt_settings(struct session *s, struct err *e)
     bool same = !strcmp(saved.model, s->engine->model_digest);
     s->other_model = !same;
     if (same && !p->policy.row) p->policy.row = policy_named(saved.policy);
+    if (same && *saved.policy && !policy_named(saved.policy)) {
+        char text[160];
+        snprintf(text, sizeof text,
+                 "this conversation's policy %.40s is no longer part of retain; it continues with "
+                 "the default policy",
+                 saved.policy);
+        notice(s, text);
+    }
     if (same && !p->budget && !p->memory && saved.budget >= PLAN_BUDGET_MIN)
         p->budget = saved.budget;
     p->kv.plain = !strncmp(saved.kv, "q4", 2) && !strchr(saved.kv, '/');

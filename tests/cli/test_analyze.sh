@@ -15,7 +15,7 @@ equal "scores that depend on the past alone stay: locret is consistent" all \
 equal "the newest queries decide differently: snapkv is not" all \
     "$($run consistency:depths=3 --policy snapkv --length 800 | column accuracy | sed -n 2p | all '$1 < 0.8')"
 equal "the whole text is consistent with itself" 1.000 \
-    "$($run consistency:depths=2 --policy h2o | column accuracy | sed -n 2p | cut -c 1-5)"
+    "$($run consistency:depths=2 --policy tova | column accuracy | sed -n 2p | cut -c 1-5)"
 for policy in keeper snapkv random; do
     equal "places: the shares of ten tenths are one ($policy)" 1.00 \
         "$($run places --policy $policy | column accuracy | sum)"

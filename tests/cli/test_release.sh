@@ -27,7 +27,7 @@ text() { "$RETAIN" show "$1" --db "$2" --json | tr '\n' ' '; }
 cp -r tests/golden/v[0-9]* "$T"
 for R in "$T"/v*; do
     v=${R##*/} db=$R/retain.db
-    scored='--policy locret --budget 48' watched='--policy h2o --budget 40 --kv q8:q4'
+    scored='--policy locret --budget 48'
     check "$v: the database is whole" "$RETAIN" check --db "$db"
     holds "$v: names and tags" "$("$RETAIN" list --db "$db" --tag roses)" '^garden .*#home #roses'
     holds "$v: search" "$("$RETAIN" search third stone --db "$db")" '^garden '
@@ -51,10 +51,15 @@ for R in "$T"/v*; do
     {
         goes_on garden --db "$db" $scored
         goes_on fork --db "$db" $scored
-        goes_on watched --db "$db" $watched
         goes_on secret --db "$R/sealed.db" --passphrase-file "$R/passphrase" $scored
         check "$v: import with the cache" "$RETAIN" import "$R/fork.db" --db "$T/new.db"
         goes_on fork --db "$T/new.db" $scored
     }
+
+    # Its policy, h2o, is no longer part of retain.
+    printf 'Tell me more.\n' | chat "$R" watched --db "$db" --kv q8:q4 >"$T/said" 2>"$T/err"
+    equal "$v: a removed policy: status" 0 $?
+    holds "$v: a removed policy is named" "$(cat "$T/err")" "this conversation's policy h2o is no longer part of retain"
+    holds "$v: and its text is read again" "$(cat "$T/err")" 'could not be used'
 done
 finish

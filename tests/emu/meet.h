@@ -165,17 +165,11 @@ static inline bool is_first_reader(const struct model *m, const struct kn_weight
     return true;
 }
 
-/* Logits of all tokens, for their surprisal: the two sides compute different numbers at a time. */
-static inline bool is_surprise(const struct model *m, int n_out, int n_tok)
-{
-    return n_out == m->n_vocab && n_tok > 1;
-}
-
 static inline void watch_cpu(void *ctx, const struct kn_weight *w, const float *x, int n_tok)
 {
     struct inputs *in = ctx;
     const size_t bytes = (size_t)w->n_in * (size_t)n_tok * sizeof *x;
-    if (!is_first_reader(in->model, w) || is_surprise(in->model, w->n_out, n_tok)) return;
+    if (!is_first_reader(in->model, w)) return;
     assert_true(in->n < INPUTS_MAX);
     in->seen[in->n].x = malloc(bytes);
     memcpy(in->seen[in->n].x, x, bytes);
@@ -249,7 +243,6 @@ static inline void watch_gpu(void *ctx, const char *kernel, const void *args)
         const struct cuda_matvec *m = args;
         const struct cuda_matvec_gate *g = args;
         const struct cuda_input *made = gate ? &g->made : &m->made;
-        if (!gate && is_surprise(in->model, m->w.n_out, m->n_tok)) in->fresh = 0;
         if (made->x && made->x != in->made) meet_stream(in, made);
         if (!made->x && in->fresh) meet(in, gate ? &g->x : &m->x);
         in->made = made->x;

@@ -15,9 +15,6 @@ DECLARE_KERNEL(attend_int8_128, cuda_attend);
 DECLARE_KERNEL(attend_chunk_64, cuda_attend);
 DECLARE_KERNEL(attend_chunk_96, cuda_attend);
 DECLARE_KERNEL(attend_chunk_128, cuda_attend);
-DECLARE_KERNEL(colsum_64, cuda_colsum);
-DECLARE_KERNEL(colsum_96, cuda_colsum);
-DECLARE_KERNEL(colsum_128, cuda_colsum);
 
 struct shape {
     int dim, n_group, n_head, n_tok, n_split;
@@ -159,7 +156,7 @@ static double int8_logit(const struct fixture *f, int head, const float *q, int 
 }
 
 struct wanted {
-    double out[KN_HEAD_DIM_MAX], bound[KN_HEAD_DIM_MAX], lse, lse_bound;
+    double out[KN_HEAD_DIM_MAX], bound[KN_HEAD_DIM_MAX];
 };
 
 static void want(struct wanted *w, const struct fixture *f, int head, int row)
@@ -192,8 +189,6 @@ static void want(struct wanted *w, const struct fixture *f, int head, int row)
             w->bound[k] += fabs(term) * 0x1p-10 * (1 + 2 * size);
         }
     }
-    w->lse = (max + log(sum)) / log(2);
-    w->lse_bound = 0x1p-10 * (1 + size / log(2));
     free(logits);
 }
 
@@ -210,13 +205,12 @@ static void run_decode(struct fixture *f, uint64_t seed)
     if (s->dim == 128) LAUNCH(attend_decode_128, &f->args, x, y, 1, 128, shared, seed);
 }
 
-/* pieces: heads have pieces by their lengths. Checks merged output and LSE against `want`, int8
+/* pieces: heads have pieces by their lengths. Checks merged output against `want`, int8
  * output against the CPU's of the same floats. */
 static void check_merged(struct fixture *f, bool pieces, uint64_t seed)
 {
     const struct shape *s = &f->shape;
     const size_t out_bytes = (size_t)(s->n_tok * f->n_out) * sizeof(float);
-    const size_t lse_bytes = (size_t)(s->n_head * f->n_row) * sizeof(float);
     struct cuda_merge m = {.m = f->args.m,
                            .l = f->args.l,
                            .acc = f->args.acc,
@@ -230,7 +224,6 @@ static void check_merged(struct fixture *f, bool pieces, uint64_t seed)
 
     m.act = cuda_act_new(s->n_tok, f->n_out);
     m.out = guarded(out_bytes);
-    m.lse = guarded(lse_bytes);
     LAUNCH(attend_merge, &m, (f->n_row + 3) / 4, s->n_head, 1, 128, 0, seed);
     for (int h = 0; h < s->n_head; h++)
         for (int row = 0; row < f->n_row; row++) {
@@ -239,7 +232,6 @@ static void check_merged(struct fixture *f, bool pieces, uint64_t seed)
             want(&w, f, h, row);
             for (int c = 0; c < s->dim; c++)
                 assert_near((double)out[c], w.out[c], w.bound[c], "attention");
-            assert_near((double)m.lse[h * f->n_row + row], w.lse, w.lse_bound, "lse");
         }
     struct kn_act act = {.n_in = f->n_out,
                          .x = m.out,
@@ -254,7 +246,6 @@ static void check_merged(struct fixture *f, bool pieces, uint64_t seed)
     cuda_act_free(&same, s->n_tok, f->n_out);
     cuda_act_free(&m.act, s->n_tok, f->n_out);
     guarded_free(m.out, out_bytes);
-    guarded_free(m.lse, lse_bytes);
     free(act.q);
     free(act.d);
     free(act.sum);
@@ -586,71 +577,6 @@ static void chunk_kinds(void **state)
     check_chunk((struct shape){64, 1, 1, 3, 1, {61}, CUDA_KV_Q4, CUDA_KV_F16});
 }
 
-static void colsum(const struct cuda_colsum *job, const struct shape *s, int x, size_t shared)
-{
-    if (s->dim == 64) LAUNCH(colsum_64, job, x, s->n_head, 1, 128, shared, 4);
-    if (s->dim == 96) LAUNCH(colsum_96, job, x, s->n_head, 1, 128, shared, 4);
-    if (s->dim == 128) LAUNCH(colsum_128, job, x, s->n_head, 1, 128, shared, 4);
-}
-
-/* Sums of weights against the wanted logits and the wanted LSE; and added to scores. */
-static void check_colsum(struct shape s)
-{
-    struct fixture f = fixture_new(&s, (uint64_t)(s.dim + s.n_tok));
-    const size_t lse_bytes = (size_t)(s.n_head * f.n_row) * sizeof(float);
-    const int stride = longest(&s) + 2, x = (longest(&s) + 63) / 64;
-    const size_t bytes = (size_t)(s.n_head * stride) * sizeof(float);
-    const size_t unit = (size_t)f.args.cache.k_bytes;
-    const size_t shared = CUDA_COLSUM_SHARED((size_t)s.dim, unit);
-    float *lse = take(lse_bytes);
-    struct cuda_colsum job = {f.args, lse, guarded(bytes), stride};
-    struct wanted w;
-
-    for (int h = 0; h < s.n_head; h++)
-        for (int row = 0; row < f.n_row; row++) {
-            want(&w, &f, h, row);
-            lse[h * f.n_row + row] = (float)w.lse;
-        }
-    colsum(&job, &s, x, shared);
-    for (int h = 0; h < s.n_head; h++)
-        for (int slot = 0; slot < s.len[h] + s.n_tok; slot++) {
-            const uint8_t *key = cuda_key(&f.args.cache, h, slot);
-            double sum = 0, bound = 1e-6;
-            for (int row = 0; row < f.n_row; row++) {
-                const int pos = s.len[h] + row / s.n_group;
-                const float *q =
-                    f.q + row / s.n_group * f.n_out + (h * s.n_group + row % s.n_group) * s.dim;
-                double size;
-                const double l = exact_logit(&f, q, pos, key, slot, &size);
-                if (slot > pos) continue;
-                const double p = exp(l - (double)lse[h * f.n_row + row] * log(2));
-                sum += p;
-                bound += p * 0x1p-10 * (1 + 2 * size);
-            }
-            assert_near((double)job.sum[h * stride + slot], sum, bound, "column sum");
-            f.args.cache.score[cuda_place(&f.args.cache, h, slot)] = 0.5f;
-        }
-    struct cuda_colsum added = job;
-    added.sum = NULL;
-    colsum(&added, &s, x, shared);
-    for (int h = 0; h < s.n_head; h++)
-        for (int slot = 0; slot < s.len[h] + s.n_tok; slot++)
-            assert_true(f.args.cache.score[cuda_place(&f.args.cache, h, slot)] ==
-                        0.5f + job.sum[h * stride + slot]);
-    guarded_free(job.sum, bytes);
-    free(lse);
-    fixture_free(&f);
-}
-
-static void column_sums(void **state)
-{
-    (void)state;
-    check_colsum(FOUR_BIT(64, 4, 2, 20, 1, {70, 0}));
-    check_colsum(FOUR_BIT(96, 3, 1, 3, 1, {61}));
-    check_colsum(FOUR_BIT(128, 1, 1, 8, 1, {120}));
-    check_colsum((struct shape){64, 2, 1, 4, 1, {70}, CUDA_KV_Q8, CUDA_KV_Q4});
-}
-
 /* ---- other heads, windows, capped logits ----------------------------------------------------- */
 
 DECLARE_KERNEL(attend_any_64, cuda_attend_any);
@@ -679,10 +605,9 @@ static void check_any_merged(struct fixture *f, const float *gate)
 {
     const struct shape *s = &f->shape;
     const size_t bytes = (size_t)(s->n_tok * f->n_out) * sizeof(float);
-    const size_t lse_bytes = (size_t)(s->n_head * f->n_row) * sizeof(float);
-    const struct cuda_merge_any m = {f->args.m, f->args.l,  f->args.acc,    s->n_split,
-                                     s->n_tok,  s->n_group, s->n_head,      s->dim,
-                                     f->sinks,  gate,       guarded(bytes), guarded(lse_bytes)};
+    const struct cuda_merge_any m = {f->args.m, f->args.l,  f->args.acc,   s->n_split,
+                                     s->n_tok,  s->n_group, s->n_head,     s->dim,
+                                     f->sinks,  gate,       guarded(bytes)};
     struct wanted w;
 
     LAUNCH(merge_any, &m, f->n_row, s->n_head, 1, 128, 0, 3);
@@ -695,10 +620,8 @@ static void check_any_merged(struct fixture *f, const float *gate)
                 const double open = gate ? 1 / (1 + exp(-(double)gate[at + c])) : 1;
                 assert_near((double)m.out[at + c], w.out[c] * open, w.bound[c], "attention");
             }
-            assert_near((double)m.lse[h * f->n_row + row], w.lse, 1e-2, "LSE");
         }
     guarded_free(m.out, bytes);
-    guarded_free(m.lse, lse_bytes);
 }
 
 static void check_any(struct shape s, int window, float softcap, bool more)
@@ -775,9 +698,8 @@ int main(void)
         cmocka_unit_test(decode_lengths), cmocka_unit_test(decode_tokens),
         cmocka_unit_test(decode_splits),  cmocka_unit_test(decode_pieces),
         cmocka_unit_test(one_token),      cmocka_unit_test(chunk_shapes),
-        cmocka_unit_test(chunk_kinds),    cmocka_unit_test(column_sums),
-        cmocka_unit_test(any_heads),      cmocka_unit_test(any_windows),
-        cmocka_unit_test(any_places),
+        cmocka_unit_test(chunk_kinds),    cmocka_unit_test(any_heads),
+        cmocka_unit_test(any_windows),    cmocka_unit_test(any_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

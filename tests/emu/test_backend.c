@@ -400,7 +400,7 @@ static void devices(void **state)
     struct options o = demo_options("cuda:2", "locret");
     assert_int_equal(side_open(&s, &o, &e), ERR_USAGE);
     side_close(&s);
-    o = demo_options("cuda", "h2o"); /* unsupported settings are refused, or left to the CPU */
+    o = demo_options("cuda", "snapkv"); /* unsupported settings are refused, or left to the CPU */
     o.session.plan.kv = (struct plan_kv){.given = true, .k = KN_KV_F32, .v = KN_KV_F32};
     assert_int_equal(side_open(&s, &o, &e), ERR_USAGE);
     side_close(&s);
@@ -499,14 +499,14 @@ static void shared_memory(void **state)
     struct cuda *g;
     struct err e;
     union {
-        struct cuda_colsum colsum;
+        struct cuda_attend attend;
         struct cuda_score score;
     } args = {0};
     void *params[] = {&args};
     (void)state;
     if (cuda_open(&g, 0, &e)) fail_msg("%s", e.text);
     driver_watch(NULL, NULL, false);
-    const enum cuda_kernel wide[] = {CUDA_KERNEL_colsum_128, CUDA_KERNEL_attend_chunk_128,
+    const enum cuda_kernel wide[] = {CUDA_KERNEL_attend_chunk_64, CUDA_KERNEL_attend_chunk_128,
                                      CUDA_KERNEL_score_q8};
     for (int i = 0; i < 3; i++) {
         const size_t most = CUDA_CHUNK_SHARED(128, 2);

@@ -54,7 +54,7 @@ static const struct scene {
 } scenes[] = {
     {.name = "all layers", .policy = "keeper"},
     {.name = "two layers", .policy = "keeper", .gpu_layers = 2},
-    {.name = "the CPU evicts", .policy = "expected"},
+    {.name = "the CPU evicts", .policy = "snapkv"},
     {.name = "experts on the host",
      .model = "tests/golden/families/qwen3moe.gguf",
      .policy = "keydiff",

@@ -4,7 +4,6 @@
 #include "runtime/token/sampler.h"
 
 DECLARE_KERNEL(argmax, cuda_argmax);
-DECLARE_KERNEL(surprise, cuda_surprise);
 DECLARE_KERNEL(top_k, cuda_top);
 
 static void largest(void **state)
@@ -74,31 +73,8 @@ static void likeliest(void **state)
     check_top(&rng, 30, 29, 10, 16); /* fewer candidates than requested */
 }
 
-static void surprisal(void **state)
-{
-    enum { N = 3000, ROWS = 3 };
-    struct rng rng = {9};
-    float *logits = take(ROWS * N * sizeof *logits), *nats = guarded(ROWS * sizeof *nats);
-    const int32_t id[ROWS] = {17, 2999, 0};
-    const struct cuda_surprise job = {logits, N, id, nats};
-
-    (void)state;
-    rng_fill(&rng, logits, ROWS * N, 9.0f);
-    for (int i = 0; i < N; i++) logits[N + i] += 1000.0f;
-    LAUNCH(surprise, &job, ROWS, 1, 1, 1024, 256, 1);
-    for (int t = 0; t < ROWS; t++) {
-        double sum = 0;
-        for (int i = 0; i < N; i++) sum += exp((double)logits[t * N + i] - 1000 * (t == 1));
-        const double want = log(sum) + 1000 * (t == 1) - (double)logits[t * N + id[t]];
-        assert_true(fabs((double)nats[t] - want) < 1e-4 * (1 + want));
-    }
-    guarded_free(nats, ROWS * sizeof *nats);
-    free(logits);
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(largest), cmocka_unit_test(likeliest),
-                                       cmocka_unit_test(surprisal)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(largest), cmocka_unit_test(likeliest)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

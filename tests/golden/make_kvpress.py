@@ -115,11 +115,8 @@ def presses(ratio, window):
          kvpress.PyramidKVPress(ratio, window_size=window, kernel_size=1, beta=3), 'sdpa'),
         ('AdaKV-SnapKV', f'ada-snapkv:{w},pool=0,floor=20,even=0', kvpress.AdaKVPress(snap(kernel_size=1)), 'sdpa'),
         ('TOVA', 'tova', kvpress.TOVAPress(ratio), 'sdpa'),
-        ('ObservedAttention', 'h2o:stabilizers=0', kvpress.ObservedAttentionPress(ratio), 'eager'),
         ('KeyDiff', 'keydiff:sinks=0,stabilizers=0', kvpress.KeyDiffPress(ratio), 'sdpa'),
         ('StreamingLLM', 'sink', kvpress.StreamingLLMPress(ratio, n_sink=4), 'sdpa'),
-        ('ExpectedAttention', 'expected:sinks=4,stabilizers=0',
-         kvpress.ExpectedAttentionPress(ratio, epsilon=0.0, use_covariance=True), 'sdpa'),
     ]
 
 

@@ -15,7 +15,6 @@ import numpy as np
 
 DIM, HALF, KV, GROUP, OLD, N = 32, 16, 2, 2, 24, 48
 HEADS, SCALE, BASE = KV * GROUP, 0.5, 10000.0
-AHEAD, SKIP = 512, 4          # Expected Attention: positions ahead, queries that are not counted
 MEAN, STD = (0.25, -0.5), (0.5, 2.0)   # of retaining heads' labels
 M64 = (1 << 64) - 1
 
@@ -74,14 +73,6 @@ def group_mean(kv, token, units, slot=None):
 
 # ---- scores of the units of a head -----------------------------------------------------------------
 
-def h2o(kv):
-    """Column sums over all queries: the first 24 tokens attended to all of them."""
-    first = list(range(OLD))
-    old = sum(group_mean(kv, t, first) for t in first)
-    new = sum(group_mean(kv, t, UNITS[kv]) for t in range(OLD, N))
-    return new + np.array([old[t] if t < OLD else 0 for t in UNITS[kv]])
-
-
 def window_sum(kv, window, pooling=0, question=False):
     """Of the last queries; of the first ones, asked again behind the text, if they are a question: with
     the maximum over older keys only."""
@@ -101,17 +92,6 @@ def tova(kv):
     """The last query, averaged over the layer's query heads. Heads of different length hold different
     tokens, so this row is for equal ones: see EQUAL."""
     return sum(group_mean(h, N - 1, EQUAL) for h in range(KV)) / KV
-
-
-def scissorhands(kv, window):
-    """Minus how often a query of the window gives the unit less attention than the average one."""
-    out = np.zeros(len(UNITS[kv]))
-    for t in range(N - window, N):
-        slot = UNITS[kv].index(t)
-        a = group_mean(kv, t, UNITS[kv])[:slot + 1] * (slot + 1)
-        assert np.abs(a - 1).min() > 1e-4
-        out[:slot + 1] -= a < 1
-    return out
 
 
 def keydiff(kv):
@@ -143,28 +123,6 @@ def least(kv, budget):
     return -log(RECENCY / budget * np.array([N - t for t in UNITS[kv]]))
 
 
-def expected(kv):
-    """softmax(mu k s + k Sigma k s^2 / 2), mean and 2x2 covariances per RoPE pair of all queries
-    after the first 4, rotated by the mean rotation over the next 512 positions; group mean times
-    |v|."""
-    units, out = UNITS[kv], np.zeros(len(UNITS[kv]))
-    ahead = np.arange(len(units), len(units) + AHEAD)
-    for head in range(kv * GROUP, (kv + 1) * GROUP):
-        x = Q[SKIP:, head]
-        logits = np.zeros(len(units))
-        for i in range(HALF):
-            turn = np.mean(np.exp(1j * ahead * FREQ[i]))
-            r = np.array([[turn.real, -turn.imag], [turn.imag, turn.real]])
-            pair = x[:, [i, i + HALF]]
-            mu, cov = r @ pair.mean(0), r @ np.cov(pair.T, bias=True) @ r.T
-            for s, t in enumerate(units):
-                k = rotate(K[t, kv], s)[[i, i + HALF]]
-                logits[s] += mu @ k * SCALE + k @ cov @ k * SCALE**2 / 2
-        e = np.exp(logits - logits.max())
-        out += e / e.sum() / GROUP
-    return out * np.array([np.linalg.norm(V[t, kv]) for t in units])
-
-
 # ---- who survives ----------------------------------------------------------------------------------
 
 def best(scores, n, among):
@@ -184,14 +142,9 @@ def protected(units, sinks, stabilizers):
     return [i for i, t in enumerate(units) if t < sinks or i >= len(units) - stabilizers]
 
 
-def survivors(units, scores, budget, sinks, stabilizers, second=None, second_pct=0):
+def survivors(units, scores, budget, sinks, stabilizers):
     safe = protected(units, sinks, stabilizers)
     rest = [i for i in range(len(units)) if i not in safe]
-    if second is not None:
-        n = budget * (100 - second_pct) // 100 - len(safe)
-        first = best(scores, max(0, n), rest)
-        check_margin(scores, first, rest)
-        safe, rest, scores = safe + first, [i for i in rest if i not in first], second
     chosen = best(scores, budget - len(safe), rest)
     check_margin(scores, chosen, rest)
     return [units[i] for i in sorted(safe + chosen)]
@@ -231,11 +184,6 @@ def share_evenly(scores, budget, stabilizers):
     assert winners.count(0) != winners.count(1) and min(keep) > 0
     return [survivors(UNITS[h], scores[h], keep[h] + stabilizers, 0, stabilizers) for h in range(KV)]
 
-
-def gumbel(kv, scores):
-    """NACL's random part: softmax(scores) sampled without replacement."""
-    return np.array([s - np.log(-np.log(random_at(SEED, kv + 1, t) + 2.0**-54))
-                     for s, t in zip(scores, UNITS[kv])])
 
 
 # ---- allocators ------------------------------------------------------------------------------------
@@ -319,69 +267,33 @@ def step_by_step(budget, sinks, stabilizers, scores):
     return units
 
 
-def h2o_sums():
-    """Attention received so far, added token by token."""
-    sums = np.zeros((KV, N))
-
-    def scores(units, t):
-        for h in range(KV):
-            sums[h, units[h]] += group_mean(h, t, units[h])
-        return [sums[h, units[h]] for h in range(KV)]
-    return scores
-
-
 def last_query(units, t):
     mean = sum(group_mean(h, t, units[h]) for h in range(KV)) / KV
     return [mean, mean]
 
 
-def low_counts(window):
-    """Minus how many of the newest queries give the unit less than average attention."""
-    def scores(units, t):
-        out = [np.zeros(len(u)) for u in units]
-        for h in range(KV):
-            for q in range(t + 1 - window, t + 1) if t >= B else []:   # nothing is evicted before
-                slot = units[h].index(q)
-                a = group_mean(h, q, units[h])[:slot + 1] * (slot + 1)
-                assert np.abs(a - 1).min() > 1e-5
-                out[h][:slot + 1] -= a < 1
-        return out
-    return scores
-
-
 def write_steps():
-    write('h2o/1', B, 0, 10, 0, step_by_step(B, 0, 10, h2o_sums()))
     write('tova/1', B, 0, 0, 1, step_by_step(B, 0, 0, last_query))
-    write('scissorhands/1', B, 0, 6, 6, step_by_step(B, 0, 6, low_counts(6)))
     write('sink/1', B, 4, 0, 0, step_by_step(B, 4, 0, lambda units, t: [np.array(u, float) for u in units]))
 
 
 def main():
     global UNITS
-    write('h2o', B, 0, 10, 0, each(h2o, B, 0, 10))
     write('snapkv', B, 0, 8, 8, each(lambda h: window_sum(h, 8, 7), B, 0, 8))
     write('ada-snapkv', B, 0, 8, 8, share_evenly([window_sum(h, 8, 7) for h in range(KV)], B, 8))
-    write('nacl', B, 2, 4, 4, [
-        survivors(UNITS[h], window_sum(h, 4), B, 2, 4, gumbel(h, window_sum(h, 4)), 35)
-        for h in range(KV)])
-    write('scissorhands', B, 0, 6, 6, each(lambda h: scissorhands(h, 6), B, 0, 6))
     write('keydiff', B, 4, 2, 0, each(keydiff, B, 4, 2))
     both = share([keydiff(h) for h in range(KV)], B, 4, 5, 24)
     write('keydiff+global', B, 4, 5, 0, both)
-    write('expected', B, 4, 2, 0, each(expected, B, 4, 2))
     stored = lambda h: np.array([STORED[h][t] for t in UNITS[h]])
     write('locret', B, 4, 2, 0, each(stored, B, 4, 2))
     shares = [stored(h) * STD[h] + MEAN[h] for h in range(KV)]     # labels were standardised
     asked = lambda h: .5 * np.log(window_sum(h, 6, 8, True) / 6 + 1 / 1024) + .5 * shares[h]
     write('locret-q', B, 4, 2, 6, each(asked, B, 4, 2))
-    write('sirllm', B, 4, 3, 0, each(stored, B, 4, 3))
     write('locret+ada', B, 4, 2, 0, share(shares, B, 4, 2, 24))
     apart = [shares[h] - near_duplicates(h) for h in range(KV)]
     assert max(near_duplicates(0)) > 0 and max(near_duplicates(1)) > 0
     write('keeper', B, 4, 3, 0, share(apart, B, 4, 3, 24, [least(h, B) for h in range(KV)]))
     # one layer is the whole model
-    write('infinipot', B, 0, 6, 6, [
-        survivors(UNITS[h], window_sum(h, 6, 7), B, 0, 6, stored(h), 50) for h in range(KV)])
     write('sink', B, 4, 0, 0, each(lambda h: np.array(UNITS[h], float), B, 4, 0))
     write('random', B, 4, 2, 0, each(
         lambda h: np.array([random_at(SEED, h + 1, t) for t in UNITS[h]]), B, 4, 2))

@@ -77,7 +77,6 @@ def policies(attention, keys):
     window = f"window={WINDOW},stabilizers={WINDOW},sinks=0,pool=0"
     yield f"snapkv:{window}", [best(s, BUDGET, newest) for s in sums]
     yield f"ada-snapkv:{window},floor=20,even=0", compete(sums, newest)
-    yield "h2o:stabilizers=0", [best(x.sum(0), BUDGET, {N - 1}) for x in a]
     yield "tova", [best(a[:, -1].mean(0), BUDGET, {N - 1})] * n_kv
     yield "keydiff", [best(s, BUDGET, ends(BUDGET * 12 // 100)) for s in diff]
     yield "keydiff+global", compete(diff, ends(BUDGET * 25 // 100))

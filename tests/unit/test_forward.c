@@ -182,51 +182,6 @@ static void test_scores_in_batches(void **state)
     engine_close(g);
 }
 
-enum { HEADS_MAX = 64 };
-
-/* Sums over all units of each head. */
-static void sum_scores(const struct cache *c, double *sums)
-{
-    assert_true(c->shape.n_layer * c->shape.n_head <= HEADS_MAX);
-    for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) {
-        sums[i] = 0;
-        for (int s = 0; s < c->kv_heads[i].len; s++) sums[i] += (double)c->kv_heads[i].score[s];
-    }
-}
-
-/* H2O adds up attention, and each query's attention sums to 1 over all units of a head. The decoded
- * token attends to more than one split of 1024 units here. */
-static void test_attention_of_a_decoded_token_sums_to_one(void **state)
-{
-    enum { N = 2100, CHUNK = 300 };
-    struct options o;
-    struct engine *g;
-    struct context x;
-    struct err e = {0};
-    int32_t ids[CHUNK];
-    (void)state;
-    options_init(&o);
-    o.session.plan.policy = policy_choice("h2o");
-    o.session.plan.budget = 2200;
-    o.session.plan.chunk = CHUNK;
-    if (engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
-    if (context_open(&x, g, &o.session.plan, o.session.sampling.seed, 1, &e))
-        fail_msg("%s", e.text);
-    for (int i = 0; i < CHUNK; i++) ids[i] = 300 + 7 * i % 1000;
-    for (int n = 0; n < N; n += CHUNK) forward_run(&x.forward, &x.cache, ids, CHUNK, 1);
-    for (int t = 0; t < 3; t++) {
-        double before[HEADS_MAX], after[HEADS_MAX];
-        sum_scores(&x.cache, before);
-        forward_run(&x.forward, &x.cache, ids + t, 1, 1);
-        sum_scores(&x.cache, after);
-        for (int i = 0; i < x.cache.shape.n_layer * x.cache.shape.n_head; i++)
-            if (fabs(after[i] - before[i] - 1) > 0.02)
-                fail_msg("head %d: %g", i, after[i] - before[i]);
-    }
-    context_release(&x);
-    engine_close(g);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -239,7 +194,6 @@ int main(void)
         cmocka_unit_test(test_q8_0),
         cmocka_unit_test(test_q4_k_m),
         cmocka_unit_test(test_scores_in_batches),
-        cmocka_unit_test(test_attention_of_a_decoded_token_sums_to_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

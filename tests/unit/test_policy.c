@@ -40,7 +40,6 @@ static void attention(struct layer *l)
                 sum += l->p[h][t][s] = exp(dot * (double)l->model.attn_scale);
             }
             for (int s = 0; s <= t; s++) l->p[h][t][s] /= sum;
-            if (l->f.lse) l->f.lse[t * HEADS + h] = (float)log(sum);
         }
 }
 
@@ -108,16 +107,6 @@ static void column_sums(const struct layer *l, int first, double want[KV][N])
             for (int s = 0; s <= t; s++) want[h / GROUP][s] += l->p[h][t][s] / GROUP;
 }
 
-/* H2O: s_j = sum over all queries. */
-static void test_h2o(void **state)
-{
-    (void)state;
-    struct layer *l = layer_of("h2o", POLICY_WINDOW_ALL);
-    double want[KV][N];
-    column_sums(l, 0, want);
-    check(l, want, 8);
-}
-
 /* SnapKV: the last w queries, then of keys [0, n - w) the maximum over 7 neighbours. */
 static void test_snapkv(void **state)
 {
@@ -145,21 +134,6 @@ static void test_tova(void **state)
     check(l, want, 0);
 }
 
-/* Scissorhands: minus the number of queries in the window whose attention is below 1 / t. Many
- * ties: the older unit stays. */
-static void test_scissorhands(void **state)
-{
-    (void)state;
-    enum { W = 9 };
-    struct layer *l = layer_of("scissorhands", W);
-    double want[KV][N] = {0};
-    for (int i = 0; i < KV; i++)
-        for (int t = N - W; t < N; t++)
-            for (int s = 0; s <= t; s++)
-                want[i][s] -= (l->p[2 * i][t][s] + l->p[2 * i + 1][t][s]) / 2 < 1.0 / (t + 1);
-    check(l, want, W);
-}
-
 /* KeyDiff: -cos(k, mean of k / |k|). */
 static void test_keydiff(void **state)
 {
@@ -185,66 +159,6 @@ static void test_keydiff(void **state)
     check(l, want, 4);
 }
 
-/* Expected Attention of one query head: moments of the queries after the first 4, in two passes;
- * the rotation averaged over the next 512 positions, one by one; the softmax over keys. */
-static void expected_head(const struct layer *l, int head, double out[N])
-{
-    double mean[DIM] = {0}, var[HALF][3] = {{0}}, logit[N], sum = 0;
-    int n = N - 4;
-    for (int t = 4; t < N; t++)
-        for (int d = 0; d < DIM; d++) mean[d] += (double)l->qkv[t][head * DIM + d] / n;
-    for (int t = 4; t < N; t++)
-        for (int i = 0; i < HALF; i++) {
-            double a = (double)l->qkv[t][head * DIM + i] - mean[i];
-            double b = (double)l->qkv[t][head * DIM + i + HALF] - mean[i + HALF];
-            var[i][0] += a * a / n;
-            var[i][1] += b * b / n;
-            var[i][2] += a * b / n;
-        }
-    for (int s = 0; s < N; s++) logit[s] = 0;
-    for (int i = 0; i < HALF; i++) {
-        double c = 0, z = 0;
-        for (int j = 1; j <= 512; j++) {
-            c += cos((N - 1 + j) * (double)l->freq[i]) / 512;
-            z += sin((N - 1 + j) * (double)l->freq[i]) / 512;
-        }
-        double mx = c * mean[i] - z * mean[i + HALF], my = z * mean[i] + c * mean[i + HALF];
-        /* R V R^T with R = [c -z; z c], written out as two products */
-        double m00 = c * var[i][0] - z * var[i][2], m01 = c * var[i][2] - z * var[i][1];
-        double m10 = z * var[i][0] + c * var[i][2], m11 = z * var[i][2] + c * var[i][1];
-        double vxx = m00 * c - m01 * z, vxy = m00 * z + m01 * c, vyy = m10 * z + m11 * c;
-        for (int s = 0; s < N; s++) {
-            double k[DIM], scale = (double)l->model.attn_scale;
-            layer_rotate(l, k, l->qkv[s] + (HEADS + head / GROUP) * DIM, s);
-            double x = k[i], y = k[i + HALF];
-            logit[s] += (mx * x + my * y) * scale +
-                        (vxx * x * x + 2 * vxy * x * y + vyy * y * y) * scale * scale / 2;
-        }
-    }
-    for (int s = 0; s < N; s++) sum += exp(logit[s]);
-    for (int s = 0; s < N; s++) out[s] = exp(logit[s]) / sum;
-}
-
-static void test_expected(void **state)
-{
-    (void)state;
-    struct layer *l = layer_of("expected", 0);
-    double want[KV][N], a[N], b[N];
-    for (int i = 0; i < KV; i++) {
-        expected_head(l, 2 * i, a);
-        expected_head(l, 2 * i + 1, b);
-        for (int s = 0; s < N; s++) {
-            double norm = 0;
-            for (int d = 0; d < DIM; d++) {
-                double v = l->qkv[s][(HEADS + KV + i) * DIM + d];
-                norm += v * v;
-            }
-            want[i][s] = (a[s] + b[s]) / 2 * sqrt(norm);
-        }
-    }
-    check(l, want, 4);
-}
-
 /* StreamingLLM: the newest stay, also in a conversation so long that floats cannot distinguish
  * neighbouring positions. */
 static void test_sink_after_four_billion(void **state)
@@ -264,44 +178,6 @@ static void test_sink_after_four_billion(void **state)
             assert_int_equal(l->c.kv_heads[i].pos[s], s < 4 ? s : LATE + N - 16 + s);
     }
     layer_free(l);
-}
-
-/* SirLLM: -log p of the token itself, given all tokens before it; independent of the chunks. */
-static void test_surprisal(void **state)
-{
-    (void)state;
-    enum { TOKENS = 40, CHUNK = 16 };
-    struct options o;
-    struct context full, sir;
-    struct err e;
-    int32_t ids[TOKENS];
-    int n_vocab = engine->model->n_vocab;
-    float *logits = calloc((size_t)TOKENS * (size_t)n_vocab, sizeof *logits);
-    options_init(&o);
-    o.session.plan.policy = policy_choice("full");
-    o.session.plan.chunk = TOKENS;
-    if (context_open(&full, engine, &o.session.plan, o.session.sampling.seed, TOKENS, &e))
-        fail_msg("%s", e.text);
-    o.session.plan.policy = policy_choice("sirllm");
-    o.session.plan.chunk = CHUNK;
-    o.session.plan.budget = 64;
-    if (context_open(&sir, engine, &o.session.plan, o.session.sampling.seed, 1, &e))
-        fail_msg("%s", e.text);
-    for (int i = 0; i < TOKENS; i++) ids[i] = (int32_t)(random_at(9, 1, (uint64_t)i) * n_vocab);
-    forward_run(&full.forward, &full.cache, ids, TOKENS, TOKENS);
-    for (int i = 0; i < TOKENS; i += CHUNK)
-        forward_run(&sir.forward, &sir.cache, ids + i, TOKENS - i < CHUNK ? TOKENS - i : CHUNK, 1);
-    for (int t = 1; t < TOKENS; t++) {
-        const float *row = full.forward.logits + (size_t)(t - 1) * (size_t)n_vocab;
-        double sum = 0;
-        for (int i = 0; i < n_vocab; i++) sum += exp((double)row[i]);
-        for (int i = 0; i < sir.cache.shape.n_layer * sir.cache.shape.n_head; i++)
-            assert_float_equal(sir.cache.kv_heads[i].score[t],
-                               (float)(log(sum) - (double)row[ids[t]]), 1e-3);
-    }
-    context_release(&full);
-    context_release(&sir);
-    free(logits);
 }
 
 /* ---- allocators ------------------------------------------------------------------------------ */
@@ -441,55 +317,6 @@ static void test_pyramid(void **state)
     units_release(&u);
 }
 
-/* ---- two scorers ----------------------------------------------------------------------------- */
-
-/* InfiniPot: half of 4 units by the first score (9 and 8, positions 0 and 2), the other half of the
- * rest by surprisal (7 and 5, positions 4 and 1). */
-static void test_infinipot(void **state)
-{
-    (void)state;
-    static const float first[] = {9, 1, 8, 2, 0, 0}, stored[] = {0, 5, 0, 1, 7, 3};
-    struct units u;
-    struct evict_rule rule = {.budget = 4, .policy = policy_named("infinipot")};
-    units_init(&u, (struct cache_shape){.n_layer = 1, .n_head = 1}, stored, 6);
-    for (int i = 0; i < 6; i++) u.slots[i].value = first[i];
-    evict(&u.c, &rule, pool, u.slots);
-    expect(&u, 0, "111010");
-    units_release(&u);
-}
-
-/* NACL: 65 of 100 units of the budget by attention, 35 at random: with equal scores, those with the
- * largest u of their (seed, head, position). Two seeds choose differently, one seed always the
- * same. */
-static void test_nacl(void **state)
-{
-    (void)state;
-    enum { MANY = 100, BUDGET = 20, TOP = 13 };
-    float scores[MANY];
-    char alive[2][MANY + 1];
-    for (int i = 0; i < MANY; i++) scores[i] = i >= MANY - TOP ? 0.5f : 0.0f;
-    for (int seed = 0; seed < 2; seed++) {
-        struct units u;
-        struct evict_rule rule = {
-            .budget = BUDGET, .policy = policy_named("nacl"), .seed = (uint64_t)seed};
-        units_init(&u, (struct cache_shape){.n_layer = 1, .n_head = 1, .capacity = MANY}, scores,
-                   MANY);
-        memset(alive[seed], '0', MANY);
-        alive[seed][MANY] = 0;
-        for (int i = 0; i < MANY; i++) {
-            int luckier = 0;
-            for (int o = 0; o < MANY - TOP; o++)
-                luckier += random_at((uint64_t)seed, 1, (uint64_t)o) >
-                           random_at((uint64_t)seed, 1, (uint64_t)i);
-            if (i >= MANY - TOP || luckier < BUDGET - TOP) alive[seed][i] = '1';
-        }
-        cut(&u, &rule);
-        expect(&u, 0, alive[seed]);
-        units_release(&u);
-    }
-    assert_string_not_equal(alive[0], alive[1]);
-}
-
 /* Heads that share 2 x 8 units, none of which may have more than 10: a head with 20 keeps its best
  * 10, one with 2 keeps both, and the other 4 units of the budget stay unused. */
 static void test_no_head_exceeds_its_limit(void **state)
@@ -531,8 +358,7 @@ static void test_ragged_heads_come_back(void **state)
                             .capacity = 12,
                             .head_max = 24,
                             .share = CACHE_LAYER,
-                            .n_state = 2,
-                            .scores_change = true};
+                            .n_state = 2};
     struct evict_rule rule = {.budget = 5, .floor_pct = 20};
     struct segment g[2];
     struct positions evicted;
@@ -558,7 +384,6 @@ static void test_ragged_heads_come_back(void **state)
     cache_appended(&a.c, 6);
     segment_pack(&a.c, 0, 12, 6, bytes2);
     cache_state(&a.c, 0)[1] = 7;
-    a.c.kv_heads[0].score[3] = 42; /* changed since the segment was written */
     policy_state_write(&a.c, 0, &memory);
     assert_true(positions_init(&evicted, 3));
     for (uint32_t p = 0; p < 10; p++) assert_true(positions_push(&evicted, 1, p));
@@ -674,19 +499,13 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_h2o),
         cmocka_unit_test(test_snapkv),
         cmocka_unit_test(test_tova),
-        cmocka_unit_test(test_scissorhands),
         cmocka_unit_test(test_keydiff),
-        cmocka_unit_test(test_expected),
         cmocka_unit_test(test_sink_after_four_billion),
-        cmocka_unit_test(test_surprisal),
         cmocka_unit_test(test_ada),
         cmocka_unit_test(test_global),
         cmocka_unit_test(test_pyramid),
-        cmocka_unit_test(test_infinipot),
-        cmocka_unit_test(test_nacl),
         cmocka_unit_test(test_no_head_exceeds_its_limit),
         cmocka_unit_test(test_ragged_heads_come_back),
         cmocka_unit_test(test_names),

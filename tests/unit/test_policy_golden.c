@@ -61,39 +61,16 @@ static void check_head(const struct cache *c, const struct expected *x)
     fail_msg("%s", "another choice was expected");
 }
 
-/* The input of the scorer from attention: log of each softmax's sum, of tokens [first, first +
- * n). */
-static void attend(struct layer *l, int first, int n)
-{
-    double q[DIM], k[DIM];
-    for (int i = 0; i < HEADS; i++)
-        for (int t = 0; t < n; t++) {
-            const struct cache_head *h = &l->c.kv_heads[i / GROUP];
-            int slot = h->len - n + t;
-            double sum = 0;
-            layer_rotate(l, q, l->qkv[first + t] + i * DIM, slot);
-            for (int s = 0; s <= slot; s++) {
-                double dot = 0;
-                layer_rotate(l, k, l->qkv[h->pos[s]] + (HEADS + i / GROUP) * DIM, s);
-                for (int d = 0; d < DIM; d++) dot += q[d] * k[d];
-                sum += exp(dot * (double)l->model.attn_scale);
-            }
-            if (l->f.lse) l->f.lse[t * HEADS + i] = (float)log(sum);
-        }
-}
-
 /* Runs tokens [first, first + n) through the layer. */
 static void run(struct layer *l, int first, int n)
 {
-    bool sums = policy_accumulates(&l->policy);
     for (int i = 0; i < KV; i++)
         for (int t = first; t < first + n; t++) {
-            float score = sums ? 0 : roundf(number((uint32_t)(99991 + i * N + t)) * 8) / 8;
+            float score = roundf(number((uint32_t)(99991 + i * N + t)) * 8) / 8;
             if (l->policy.scorer == POLICY_RANDOM) score = policy_score(&l->policy, SEED, i, t);
             layer_append(l, i, t, score);
         }
     memcpy(l->f.qkv, l->qkv[first], (size_t)n * sizeof l->qkv[0]);
-    attend(l, first, n);
     score_observe(&l->f, &l->c, 0, n);
     cache_appended(&l->c, n);
 }

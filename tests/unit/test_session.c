@@ -104,11 +104,11 @@ static const char *one_of(const char *const *list, int n)
 
 static void random_options(struct options *o)
 {
-    static const char *const policies[] = {"full", "sink",       "random",   "locret",
-                                           "h2o",  "ada-snapkv", "expected", "infinipot"};
+    static const char *const policies[] = {"full", "sink",       "random", "locret",
+                                           "tova", "ada-snapkv", "snapkv"};
     static const char *const kvs[] = {"q4", "q8", "f16", "f32", "q8:q4", "f16:q8"};
     static const float temperatures[] = {0, 0.7f, 1.3f};
-    *o = options_of(one_of(policies, 8), one_of(kvs, 6), temperatures[random_below(3)]);
+    *o = options_of(one_of(policies, 7), one_of(kvs, 6), temperatures[random_below(3)]);
     o->session.plan.budget = 16 + random_below(64);
     if (o->session.plan.policy.row->scorer == POLICY_KEEP_ALL)
         o->session.plan.policy.context = 1024;
@@ -277,7 +277,7 @@ static void test_rewind_random_sampled(void **state)
 /* Policies with state besides units: it is kept for every turn. */
 static void test_rewind_policies_with_memory(void **state)
 {
-    static const char *const names[] = {"h2o", "ada-snapkv", "expected", "sirllm"};
+    static const char *const names[] = {"ada-snapkv", "tova"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         rewind_is_exact(options_of(names[i], "q4", 0));
@@ -287,7 +287,7 @@ static void test_rewind_policies_with_memory(void **state)
  * later turns are as if there had been one answer. */
 static void test_regenerate_policies_with_memory(void **state)
 {
-    static const char *const names[] = {"locret", "h2o", "snapkv", "expected", "sirllm"};
+    static const char *const names[] = {"locret", "snapkv", "tova"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct options o = options_of(names[i], "q8", 0);
@@ -485,7 +485,7 @@ static void test_read_only(void **state)
 static void test_switching(void **state)
 {
     (void)state;
-    struct options o = options_of("h2o", "q4", 0);
+    struct options o = options_of("snapkv", "q4", 0);
     char *dir = temporary();
     struct conversations *l = open_library(dir);
     struct log log = {0};
@@ -547,8 +547,7 @@ static void test_the_file_stays_small(void **state)
 /* Policies with state besides units, and heads of different lengths. */
 static void test_resume_policies_with_state(void **state)
 {
-    static const char *const names[] = {"h2o",      "ada-snapkv", "nacl",        "tova",
-                                        "expected", "infinipot",  "ada-pyramid", "locret+ada"};
+    static const char *const names[] = {"ada-snapkv", "tova", "ada-pyramid", "locret+ada"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         resume_equals_never_stopped(options_of(names[i], "q4", 0));
@@ -726,7 +725,7 @@ static void test_damaged_caches_are_replayed(void **state)
 static void test_no_rewind_without_the_policys_state(void **state)
 {
     (void)state;
-    struct options o = options_of("h2o", "q4", 0);
+    struct options o = options_of("snapkv", "q4", 0);
     char *dir = temporary(), path[128];
     struct conversations *l = open_library(dir);
     struct session *s = open_session(l, o, false);

@@ -152,7 +152,7 @@ static void test_resume_equals_never_stopped(void **state)
     (void)state;
     resumes_policy("sink", 64 << 20);
     resumes_policy("keeper", 64 << 20);
-    resumes_policy("h2o", 64 << 20);
+    resumes_policy("snapkv", 64 << 20);
     /* no states are kept for /rewind, so the log is merged again and again */
     resumes_policy("sink", 1);
     resumes_policy("keydiff+global", 1);

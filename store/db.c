@@ -148,6 +148,28 @@ static int cannot_open(const struct store *s, const char *doing, int system, str
                            "nothing with --private");
 }
 
+static int no_locks(const struct store *s, const char *doing, struct err *e)
+{
+    return err_set(e, ERR_FAIL,
+                   "%s: %s can't be locked; its file system may have no locks, as some network "
+                   "file systems; choose a file on a local disk with --db FILE",
+                   doing, s->shown);
+}
+
+/* SQLite calls a lock that fails busy, whatever the reason. One is tried on the lock file: closing
+ * the database itself would end this program's locks on it. */
+static bool has_locks(const struct store *s)
+{
+    struct flock f = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
+    struct str path = {0};
+    str_printf(&path, "%s.lock", s->path);
+    int fd = open(path.data, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    bool has = fd < 0 || !fcntl(fd, F_OFD_SETLK, &f) || errno == EAGAIN || errno == EACCES;
+    if (fd >= 0) close(fd);
+    str_release(&path);
+    return has;
+}
+
 int db_error(struct store *s, const char *doing, struct err *e)
 {
     int code = sqlite3_extended_errcode(s->db);
@@ -174,6 +196,7 @@ int db_error(struct store *s, const char *doing, struct err *e)
                        doing, s->shown, system ? strerror(system) : "I/O error", code);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
+        if (!has_locks(s)) return no_locks(s, doing, e);
         return err_set(e, ERR_FAIL,
                        "%s: another program has locked %s for 5 seconds; close it and try again",
                        doing, s->shown);
@@ -194,11 +217,7 @@ int db_error(struct store *s, const char *doing, struct err *e)
                        "another with --db FILE",
                        doing, s->shown);
     case SQLITE_CANTOPEN: return cannot_open(s, doing, system, e);
-    case SQLITE_PROTOCOL:
-        return err_set(e, ERR_FAIL,
-                       "%s: %s can't be locked; its file system may have no locks, as some network "
-                       "file systems; choose a file on a local disk with --db FILE",
-                       doing, s->shown);
+    case SQLITE_PROTOCOL: return no_locks(s, doing, e);
     case SQLITE_TOOBIG:
         return err_set(e, ERR_FAIL, "%s: one item exceeds SQLite's limit (%d bytes)", doing,
                        sqlite3_limit(s->db, SQLITE_LIMIT_LENGTH, -1));

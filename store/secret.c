@@ -106,6 +106,10 @@ void db_name_key(const struct store *s, const char *name, char out[STORE_NAME_MA
 /* ---- the key --------------------------------------------------------------------------------- */
 
 /* 1 = found. */
+/* libsodium's sensitive limits: a foreign file must not take minutes and all memory. */
+#define OPS_MAX    4
+#define MEMORY_MAX (1ULL << 30)
+
 static int read_secret(struct store *s, struct secret *out, struct err *e)
 {
     sqlite3_stmt *q;
@@ -115,10 +119,14 @@ static int read_secret(struct store *s, struct secret *out, struct err *e)
         const void *salt = sqlite3_column_blob(q, 0), *key = sqlite3_column_blob(q, 3);
         out->ops = (uint64_t)sqlite3_column_int64(q, 1);
         out->memory = (uint64_t)sqlite3_column_int64(q, 2);
-        /* A damaged row must not request unlimited memory. */
-        if (salt && sqlite3_column_bytes(q, 0) == SALT_BYTES && key &&
-            sqlite3_column_bytes(q, 3) == sizeof out->key && out->ops <= 64 &&
-            out->memory <= (uint64_t)4 << 30) {
+        if (out->ops > OPS_MAX || out->memory > MEMORY_MAX) {
+            rc = err_set(e, ERR_FORMAT,
+                         "%s: its passphrase takes %llu passes over %llu MiB, and at most %d over "
+                         "%llu are taken",
+                         s->shown, (unsigned long long)out->ops,
+                         (unsigned long long)(out->memory >> 20), OPS_MAX, MEMORY_MAX >> 20);
+        } else if (salt && sqlite3_column_bytes(q, 0) == SALT_BYTES && key &&
+                   sqlite3_column_bytes(q, 3) == sizeof out->key) {
             memcpy(out->salt, salt, sizeof out->salt);
             memcpy(out->key, key, sizeof out->key);
         } else {

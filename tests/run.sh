@@ -31,6 +31,8 @@ END
     grep -h '^skip: ' "$log" | sort -u
     if [ "$f" -ne 0 ]; then
         echo "FAILED $1 (status $status)"
+        grep -En '^FAIL|^\[  FAILED  \] [a-z]|^\[  ERROR   \]|^\[   LINE   \]|ERROR: .*Sanitizer' "$log" | head -n 60
+        echo "--- the end of its output"
         tail -n 60 "$log"
     else
         echo "ok $1: $p passed$([ "$s" -ne 0 ] && echo ", $s skipped")"

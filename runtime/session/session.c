@@ -529,17 +529,25 @@ int session_run_turn(struct session *s, const struct session_sink *k, enum sessi
     s->join = s->thought_join = (struct utf8_join){0};
     s->n_unthought = s->turn.n_thought;
     s->thought_ms = 0;
-    int rc;
+    int rc = 0;
+    /* A kill between the last token that the limit allows and the end of the answer. With heads the
+     * newest tokens have no scores yet and are run again, so that the answer goes on. */
+    const bool whole = s->n_killed && s->n_killed == s->opts.max_tokens && s->pending.n == 1;
     *end = SESSION_TURN_END;
     /* After rewinding to the end of a prompt the cache is complete, but there are no logits. */
-    if (s->pending.n == 0)
+    if (whole)
+        rc = 0; /* that token is run with the next message */
+    else if (s->pending.n == 0)
         rc = context_run_again(&s->ctx, s->recent[s->n_recent - 1], e);
     else
         rc = session_read_pending(s, session_last_is(s, CHAT_USER), k, end, e);
     if (!rc && *end == SESSION_TURN_END && evicts_once(s) && !s->n_killed)
         rc = evict_saved(s, false, k, e);
     if (rc || *end != SESSION_TURN_END) return rc;
-    rc = generate(s, k, end, e);
+    if (whole)
+        *end = SESSION_LENGTH;
+    else
+        rc = generate(s, k, end, e);
     s->n_killed = 0;
     thought_end(&s->turn.reader, &s->heard[0], &s->heard[1]);
     emit_heard(s, true, k);

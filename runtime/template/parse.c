@@ -70,10 +70,20 @@ static struct node *parse_if(struct parser *p)
     return n;
 }
 
+/* `loop` has the loop's own facts. */
+static bool names_loop(const struct node *n)
+{
+    if (n->kind == NODE_NAME) return text_is(n->value.as.text, "loop");
+    for (const struct node *k = n->a; k; k = k->next)
+        if (names_loop(k)) return true;
+    return false;
+}
+
 static struct node *parse_for(struct parser *p)
 {
     struct node *n = parse_node(p, NODE_FOR);
     n->a = parse_target(p, false);
+    if (names_loop(n->a)) parse_fail(p, "a name other than loop");
     if (!parse_skip_name(p, "in")) parse_fail(p, "'in'");
     n->b = parse_tuple(p, true);
     if (parse_skip_name(p, "if")) n->e = parse_expression(p);

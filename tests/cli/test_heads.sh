@@ -15,6 +15,15 @@ done >"$T/rows"
 rows=$T/rows
 train() { "$RETAIN" heads train --data "$rows" --length 128 --hidden 16 --rate .01 "$@"; }
 
+# The share is of rows that are held back: of these two rows one is too short for a share, and training
+# succeeds only with the other one.
+{ row cat Milo; printf '{"document": ["a", "b"], "question": ["c"], "answer": ["d"]}\n'; } >"$T/two"
+for seed in 1 2 3 4 5 6 7 8 9; do
+    "$RETAIN" heads train --data "$T/two" --length 128 --hidden 4 --steps 1 --seed $seed --out "$T/two$seed.gguf" \
+        >"$T/out" 2>&1 && break
+done
+holds "the share is not of rows that are trained on" "$(cat "$T/out")" ' 0\.0 % of the best tenth found'
+
 check "train" train --steps 12 --out "$T/a.gguf" --threads 1
 check "train again" train --steps 12 --out "$T/b.gguf" --threads 2
 check "the same seed, the same file" cmp "$T/a.gguf" "$T/b.gguf"

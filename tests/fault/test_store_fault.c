@@ -500,7 +500,9 @@ static void killed_at_any_moment(void **state)
         pid_t child = fork();
         if (child == 0) live(l.path, told[1]);
         close(told[1]);
-        usleep(1000 + random_number(25000));
+        /* three of four after a turn, so that the kills do not depend on how fast that is */
+        if (i % 4 && read(told[0], &turn, sizeof turn) == sizeof turn) last = turn;
+        usleep(random_number(i % 2 ? 25000 : 2500));
         kill(child, SIGKILL);
         waitpid(child, NULL, 0);
         while (read(told[0], &turn, sizeof turn) == sizeof turn) last = turn;
@@ -513,7 +515,7 @@ static void killed_at_any_moment(void **state)
         store_unlock(l.s, c.id);
     }
     print_message("%lld kills, %lld turns\n", (long long)n_killed, (long long)n_turns);
-    assert_true(n_turns > n_killed);
+    assert_true(n_turns >= n_killed * 3 / 4);
     life_end(&l);
 }
 

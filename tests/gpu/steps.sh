@@ -24,7 +24,7 @@ begin() {
     trap 'stopped 130' INT
     trap 'stopped 143' TERM HUP
     divisor=1 recall='recall --policy keeper,locret --budget 128 --length 1024'
-    if [ -n "${DRY:-}" ]; then divisor=512 recall='passkey --policy sink --budget 16 --length 32 --seeds 1'; fi
+    if [ -n "${DRY:-}" ]; then seconds=1000000 divisor=512 recall='passkey --policy sink --budget 16 --length 32 --seeds 1'; fi
 }
 
 stopped() {
@@ -43,6 +43,7 @@ step() {
     if [ -n "${first:-}" ] && grep -q "^$name ([0-9]* s).* ok" "$first/rows.txt"; then return; fi
     began=$(date +%s) left=$((start + seconds - $(date +%s)))
     if [ $left -lt $((limit / 10 + 1)) ]; then row "$name" 'skip: no time left'; return; fi
+    [ -n "${DRY:-}" ] && limit=$left # the emulator's time says nothing
     [ $left -lt "$limit" ] && limit=$left
     printf '\n==== %s: %s\n' "$name" "$*" >>"$log"
     at=$(($(wc -l <"$log") + 1))

@@ -260,6 +260,48 @@ static void lists_of_values(void **state)
     assert_refused(LISTS, "--kv q4,q5", "--kv q5: expected q4, q8, f16, f32");
 }
 
+/* A list of one more than fits is refused. */
+static void lists_have_an_end(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *option, *value, *said;
+    } cases[] = {{"--kv", "q4", "--kv: more than 32 formats"},
+                 {"--recall", "words", "--recall: more than 32 choosers"},
+                 {"--budget", "64", "--budget: more than 32 numbers"}};
+    assert_int_equal(OPTIONS_LIST_MAX, 32);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct options o;
+        char line[512];
+        for (int n = 32; n <= 33; n++) {
+            int at = snprintf(line, sizeof line, "%s %s", cases[i].option, cases[i].value);
+            for (int k = 1; k < n; k++)
+                at += snprintf(line + at, sizeof line - (size_t)at, ",%s", cases[i].value);
+            if (n == 32)
+                assert_int_equal(parse(&o, LISTS, line), 0);
+            else
+                assert_refused(LISTS, line, cases[i].said);
+        }
+    }
+}
+
+/* A pair of formats is printed as a pair, and a number that is not set as nothing. */
+static void settings_come_back(void **state)
+{
+    (void)state;
+    struct options o;
+    struct str text = {0};
+    assert_int_equal(parse(&o, CHAT, "--kv q8:q4"), 0);
+    assert_int_equal(options_get(&o, CHAT, "kv", &text, &err), 0);
+    assert_string_equal(text.data, "q8:q4");
+    str_clear(&text);
+    options_print_config(&o, &text);
+    assert_non_null(strstr(text.data, "\nkv = q8:q4\n"));
+    assert_non_null(strstr(text.data, "\n# budget = \n"));
+    assert_non_null(strstr(text.data, "\n# memory = \n"));
+    str_release(&text);
+}
+
 /* Each policy and key that can be given is printed as it can be given again. */
 static void policies_come_back(void **state)
 {
@@ -554,6 +596,8 @@ int main(void)
         cmocka_unit_test(policies_with_keys),
         cmocka_unit_test(lists_of_values),
         cmocka_unit_test(policies_come_back),
+        cmocka_unit_test(lists_have_an_end),
+        cmocka_unit_test(settings_come_back),
         cmocka_unit_test(set_in_a_chat),
         cmocka_unit_test(devices),
         cmocka_unit_test(terminals),

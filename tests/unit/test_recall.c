@@ -642,6 +642,29 @@ static void test_full_archive_keeps_what_is_rare(void **state)
     tear_down(&f);
 }
 
+/* Of equally rare words a full archive keeps those of statements rather than those of questions. */
+static void test_full_archive_prefers_statements(void **state)
+{
+    int32_t said[] = {0, 0, 0, 0, END};
+    struct fixture f;
+    int n_ends = 0, n_asks = 0;
+    (void)state;
+    set_up(&f, CACHE_HEAD, 320);
+    for (int round = 0; round < 80; round++) {
+        fill(&f, 20);
+        for (int i = 0; i < 4; i++) said[i] = 2 + (round / 2 * 4 + i) % 22;
+        said[4] = round % 2 ? ASK : END;
+        run(&f, said, 5);
+        evict_everything(&f);
+    }
+    for (int i = 0; i < f.archive.n; i++) {
+        n_ends += f.archive.id[i] == END;
+        n_asks += f.archive.id[i] == ASK;
+    }
+    assert_true(n_ends > 2 * n_asks);
+    tear_down(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -661,6 +684,7 @@ int main(void)
         SCENE(test_vague_question),
         cmocka_unit_test(test_units_return_whole),
         cmocka_unit_test(test_full_archive_keeps_what_is_rare),
+        cmocka_unit_test(test_full_archive_prefers_statements),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "runtime/session/session_parts.h"
 #include "tests/unit/session_kit.h"
 
 static struct options small(const char *policy, enum recall_chooser chooser)
@@ -127,6 +128,34 @@ static void test_pins_have_a_limit(void **state)
     remove_library(dir);
 }
 
+/* The limit holds as well when a conversation is resumed with a smaller budget: turns beyond it are
+ * not protected. */
+static void test_pins_have_a_limit_after_a_resume(void **state)
+{
+    (void)state;
+    char *dir = temporary();
+    struct conversations *l = open_library(dir);
+    struct options o = small("sink", RECALL_WORDS);
+    struct log log = {0};
+    struct err e;
+    o.session.plan.budget = 640;
+    struct session *s = open_session(l, o, false);
+    talk_on(s, N_TALK, &log);
+    for (int turn = 1; turn <= N_TALK; turn++)
+        if (session_pin(s, turn, NULL, &e)) fail_msg("%s", e.text);
+    o.session.plan.budget = 64;
+    s = reopen(s, l, o);
+    int64_t n = 0;
+    for (int i = 0; i < s->ctx.n_pins; i++) n += s->ctx.pins[i].end - s->ctx.pins[i].from;
+    assert_true(s->ctx.n_pins < N_TALK);
+    assert_true(n <= context_pins_max(&s->ctx));
+    ask(s, talk[0], &log); /* evicts */
+    session_close(s);
+    conversations_close(l);
+    str_release(&log.text);
+    remove_library(dir);
+}
+
 /* A forgotten turn is not recalled: not now, not when the conversation is resumed, read again or
  * goes back to a moment when the turn was still in the cache. */
 static void test_a_forgotten_turn_never_returns(void **state)
@@ -200,6 +229,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_pinned_turn_stays),
         cmocka_unit_test(test_pins_have_a_limit),
+        cmocka_unit_test(test_pins_have_a_limit_after_a_resume),
         cmocka_unit_test(test_a_forgotten_turn_never_returns),
         cmocka_unit_test(test_the_opening_stays),
     };

@@ -193,6 +193,30 @@ static void not_encrypted_afterwards(void **state)
 
 /* Made by another implementation of the same construction (tests/golden/make_sealed.py): Argon2id
  * by the reference, XChaCha20-Poly1305 from its draft. */
+/* A foreign file must not ask for minutes and all memory. */
+static void hard_passphrases_are_refused(void **state)
+{
+    static const char *const harder[] = {"ops = 5", "memory = 1073741825", "ops = -1"};
+    char sql[96];
+    struct fixture *f = *state;
+    struct person p = {.passphrase = "correct horse"};
+    struct store_key key = {ask, &p, true};
+    sqlite3 *db;
+    store_close(f->s);
+    snprintf(f->path, sizeof f->path, "%s/hard.db", f->folder);
+    ok(store_open_key(&f->s, f->path, &key, &err));
+    store_close(f->s);
+    for (size_t i = 0; i < sizeof harder / sizeof *harder; i++) {
+        assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
+        snprintf(sql, sizeof sql, "UPDATE secret SET %s", harder[i]);
+        assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+        sqlite3_close(db);
+        assert_int_equal(store_open_key(&f->s, f->path, &key, &err), ERR_FORMAT);
+        assert_non_null(strstr(err.text, "at most 4 over 1024 are taken"));
+    }
+    f->s = NULL;
+}
+
 static void made_by_others(void **state)
 {
     struct fixture *f = *state;
@@ -244,6 +268,7 @@ int main(void)
         TEST(encrypted),
         TEST(messages_cannot_be_moved),
         TEST(not_encrypted_afterwards),
+        TEST(hard_passphrases_are_refused),
         TEST(made_by_others),
         TEST(vectors),
     };

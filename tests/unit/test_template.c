@@ -272,6 +272,23 @@ static void refuses_hostile_templates_soon(void **state)
     for (size_t i = 0; i < sizeof hostile / sizeof *hostile; i++) check_hostile(hostile[i]);
 }
 
+/* What jinja2 refuses: a list of another length than its names, brackets that do not match, and the
+ * name of the loop's own facts. */
+static void refuses_what_jinja_does(void **state)
+{
+    static const char *const wrong[] = {
+        "{% for a, b in [[1, 2, 3]] %}{{ a }}{% endfor %}",
+        "{% for a, b in [[1]] %}{{ a }}{% endfor %}",
+        "{% set a, b = [1, 2, 3] %}",
+        "{{ (1] }}",
+        "{{ [1) }}",
+        "{{ {1: 2) }}",
+        "{% for loop in [1] %}{{ loop }}{% endfor %}",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) check_hostile(wrong[i]);
+}
+
 /* `what` n times between two ends. */
 static void check_repeated(const char *begin, const char *what, int n, const char *end)
 {
@@ -326,6 +343,7 @@ int main(void)
         cmocka_unit_test(knows_the_usual_variables),
         cmocka_unit_test(refuses_in_its_own_words),
         cmocka_unit_test(refuses_hostile_templates_soon),
+        cmocka_unit_test(refuses_what_jinja_does),
         cmocka_unit_test(refuses_deep_sources),
         cmocka_unit_test(long_conversations_have_room),
     };

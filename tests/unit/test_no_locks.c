@@ -1,0 +1,77 @@
+/* A file system that has no locks (NFS without its lock service) is told as that, not as another
+ * program that holds one: SQLite calls both busy. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "store/store.h"
+
+static bool no_locks;
+
+/* In front of the C library's, for the program and for SQLite. */
+int fcntl64(int fd, int command, ...);
+
+static int control(int fd, int command, void *argument)
+{
+    static int (*real)(int, int, ...);
+    if (!real) *(void **)&real = dlsym(RTLD_NEXT, "fcntl");
+    if (no_locks && (command == F_SETLK || command == F_SETLKW || command == F_OFD_SETLK)) {
+        errno = ENOLCK;
+        return -1;
+    }
+    return real(fd, command, argument);
+}
+
+#undef fcntl
+int fcntl(int fd, int command, ...)
+{
+    va_list ap;
+    va_start(ap, command);
+    void *argument = va_arg(ap, void *);
+    va_end(ap);
+    return control(fd, command, argument);
+}
+
+int fcntl64(int fd, int command, ...)
+{
+    va_list ap;
+    va_start(ap, command);
+    void *argument = va_arg(ap, void *);
+    va_end(ap);
+    return control(fd, command, argument);
+}
+
+static void locks_that_fail_are_named(void **state)
+{
+    char folder[] = "/tmp/retain-locks-XXXXXX", path[64], command[64];
+    struct store *s;
+    struct err e = {0};
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/retain.db", folder);
+    if (store_open(&s, path, &e)) fail_msg("%s", e.text);
+    store_close(s);
+    no_locks = true;
+    assert_int_equal(store_open(&s, path, &e), ERR_FAIL);
+    no_locks = false;
+    assert_non_null(strstr(e.text, "its file system may have no locks"));
+    assert_null(strstr(e.text, "another program"));
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(locks_that_fail_are_named)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -80,7 +80,8 @@ HARDEN := -fstack-protector-strong -fstack-clash-protection $(HARDEN_$(ARCH)) \
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes \
   -Wmissing-prototypes
 override CFLAGS += -std=c11 -D_GNU_SOURCE -DRETAIN_VERSION='"$(VERSION)"' -I. -ffp-contract=off \
-  -fno-math-errno $(TARGET_FLAGS) $(HARDEN) $(WARN) $(if $(SAN),$(SANITIZE) -fno-omit-frame-pointer)
+  -fno-math-errno $(TARGET_FLAGS) $(HARDEN) $(WARN) $(if $(SAN),$(SANITIZE) -fno-omit-frame-pointer) \
+  $(if $(SAN)$(DEBUG),-DRETAIN_CHECKS)
 # Not one of the recorded flags: a moved checkout need not be rebuilt.
 PREFIX_MAP := -ffile-prefix-map=$(CURDIR)=.
 PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PACKAGES) 2>/dev/null)

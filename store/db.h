@@ -92,6 +92,9 @@ struct store {
     sqlite3_stmt *statements[DB_STATEMENTS];
 };
 
+/* Asserts the invariants; for CHECK (base/check.h). */
+void db_check(const struct store *s);
+
 /* ---- schema (schema.c) ----------------------------------------------------------------------- */
 
 /* Checks that the file is ours, then migrates it to the newest version. */

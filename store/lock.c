@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "store/db.h"
 
 static int open_lock_file(struct store *s, struct err *e)
@@ -59,6 +60,7 @@ int store_lock(struct store *s, int64_t conversation, struct err *e)
     int rc = open_lock_file(s, e);
     if (!rc && set_lock(s, conversation, F_WRLCK) == 0) {
         exchange(s, 0, conversation);
+        CHECK(db_check(s));
         return 0;
     }
     if (rc) return rc;

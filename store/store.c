@@ -14,6 +14,7 @@
  * in the middle. */
 #include "store/store.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sodium.h>
@@ -23,6 +24,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "store/db.h"
 
 #define CHECKPOINT_PAGES     1000  /* 4 MB: after a turn */
@@ -247,6 +249,16 @@ void store_close(struct store *s)
 
 /* ---- transactions ---------------------------------------------------------------------------- */
 
+/* A conversation is held once, and no transaction is open when none is wanted. */
+void db_check(const struct store *s)
+{
+    const size_t n = sizeof s->held / sizeof *s->held;
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = i + 1; k < n; k++) assert(!s->held[i] || s->held[i] != s->held[k]);
+    assert(s->in_transaction || s->joins || s->reads || sqlite3_get_autocommit(s->db));
+    assert(s->n_reading >= 0 && (s->n_reading > 0 || !s->reads));
+}
+
 int store_begin(struct store *s, struct err *e)
 {
     static const char doing[] = "saving the turn";
@@ -277,6 +289,7 @@ int store_commit(struct store *s, struct err *e)
         s->in_transaction = false;
     else
         store_rollback(s);
+    CHECK(db_check(s));
     return rc;
 }
 

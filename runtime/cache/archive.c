@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/check.h"
 /* When full, it drops at least this share of its positions at once, so that values are rarely
  * computed. */
 #define DROP_SHARE 16
@@ -294,6 +295,7 @@ int archive_forget(struct archive *x, int64_t from, int64_t end, struct err *e)
         if (cuts) rc = cut_piece(x, &p, from, end, e);
         if (!cuts) keep_piece(x, &p);
     }
+    CHECK(archive_check(x));
     return rc;
 }
 
@@ -373,6 +375,7 @@ int archive_add(struct archive *x, const struct cache *c, const struct archive_t
             memcpy(x->units + x->slot[x->n - part + j] * x->position_bytes,
                    x->piece + (size_t)j * x->position_bytes, x->position_bytes);
     }
+    CHECK(archive_check(x));
     return rc;
 }
 
@@ -394,6 +397,7 @@ bool archive_found(struct archive *x, uint32_t pos, int n, const struct archive_
     for (int i = 0; i < n; i++)
         if (asks_at(t, n_tokens, (int64_t)pos + i)) x->flags[first + i] |= ARCHIVE_ASKS;
     if ((int64_t)pos + n < n_tokens && t[pos + (uint32_t)n].joins) x->word[x->n - 1] = 0;
+    CHECK(archive_check(x));
     return true;
 }
 

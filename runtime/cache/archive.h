@@ -116,6 +116,7 @@ void archive_plan(struct archive *x, const struct archive_opts *o, const struct 
 /* Memory of a full archive whose units are in a store. */
 size_t archive_index_bytes(const struct archive_opts *o, const struct cache_shape *s);
 
+void archive_check(const struct archive *x); /* asserts the invariants; for CHECK */
 void archive_clear(struct archive *x);
 
 /* Counts the words of the tokens of positions n_seen … n_seen + n - 1, after resuming. */

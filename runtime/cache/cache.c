@@ -4,6 +4,8 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/check.h"
+
 /* ---- the pool -------------------------------------------------------------------------------- */
 
 size_t cache_unit_bytes(const struct cache_shape *s)
@@ -252,6 +254,7 @@ void cache_appended(struct cache *c, int n)
     }
     c->n_pos += n;
     if (c->windows) cache_appended(c->windows, n);
+    CHECK(cache_check(c));
 }
 
 static void take_back(struct cache *c, int n)
@@ -317,6 +320,7 @@ void cache_imported(struct cache *c, int64_t n_pos)
     widen(c, n_pos);
     for (int i = 0; i < n_heads(c); i++) cache_recount(c, i);
     if (c->windows) cache_imported(c->windows, n_pos);
+    CHECK(cache_check(c));
 }
 
 /* ---- windows --------------------------------------------------------------------------------- */
@@ -435,5 +439,6 @@ int64_t cache_drop(struct cache *c, int64_t from, int64_t end)
     if (n) cache_layout(c, true);
     c->n_evicted += n;
     c->n_evictions += n > 0;
+    CHECK(cache_check(c));
     return n;
 }

@@ -114,6 +114,8 @@ int cache_fetch_state(const struct cache *c, struct err *e);
 
 /* Removes all units. */
 void cache_clear(struct cache *c);
+/* Asserts the invariants; for CHECK (base/check.h). */
+void cache_check(const struct cache *c);
 
 static inline struct cache_head *cache_head(const struct cache *c, int layer, int head)
 {

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/pool.h"
 #include "runtime/cache/policy.h"
 
@@ -450,5 +451,6 @@ int64_t evict(struct cache *c, const struct evict_rule *rule, struct pool *p,
     int64_t n_evicted = before - cache_units(c);
     c->n_evicted += n_evicted;
     c->n_evictions += n_evicted > 0;
+    CHECK(cache_check(c));
     return n_evicted;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/pool.h"
 
 static const char *const chooser_names[] = {
@@ -283,5 +284,6 @@ int recall_return(struct archive *x, struct cache *c, struct recall_window *wind
              &(struct returning){x, c, pos, n_pos});
     *n_units = cache_units(c) - before;
     cache_layout(c, true);
+    CHECK(cache_check(c));
     return 0;
 }

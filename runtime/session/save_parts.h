@@ -54,6 +54,9 @@ int save_out_of_memory(struct err *e);
 /* Makes s->bytes at least n bytes. */
 int save_reserve(struct save *s, size_t n, struct err *e);
 
+/* Asserts the invariants; for CHECK (base/check.h). */
+void save_check(const struct save *s, const struct cache *c);
+
 /* Allocates `known` when the cache's shape is known: 4 bytes per slot. */
 int save_make_known(struct save *s, const struct cache *c, struct err *e);
 /* Sets `known` to the cache's units below saved_pos. */

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/check.h"
 #include "base/decimal.h"
 #include "base/memory.h"
 #include "base/system.h"
@@ -556,6 +557,7 @@ int session_run_turn(struct session *s, const struct session_sink *k, enum sessi
     struct err ignored;
     int rc2 = session_finish_answer(s, k, rc ? &ignored : e);
     if (!rc && !rc2 && s->save) save_compact(s->save, &s->ctx.cache);
+    CHECK(session_check(s));
     return rc ? rc : rc2;
 }
 

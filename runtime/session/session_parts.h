@@ -137,6 +137,9 @@ static inline bool session_last_is(const struct session *s, enum chat_role role)
     return s->n_messages && s->messages[s->n_messages - 1].role == role;
 }
 
+/* Asserts the invariants between two turns; for CHECK (base/check.h). */
+void session_check(const struct session *s);
+
 /* ERR_USAGE: the session is open for reading only. */
 int session_check_writable(const struct session *s, struct err *e);
 

@@ -1,0 +1,63 @@
+/* Invariants of the cache and its archive. */
+#include <assert.h>
+
+#include "base/check.h"
+#include "runtime/cache/archive.h"
+#include "runtime/cache/cache.h"
+#include "runtime/cache/segment.h"
+
+/* Units are in position order, none is newer than the positions seen, and all of them are counted.
+ */
+static void check_head(const struct cache *c, int index)
+{
+    const struct cache_head *h = &c->kv_heads[index];
+    int64_t n_counted = 0;
+    assert(h->len >= 0 && h->len <= h->capacity && h->n_stay <= h->capacity);
+    assert(h->pos == c->pos + h->slot0 && h->score == c->score + h->slot0);
+    assert(h->len == 0 || h->pos[h->len - 1] < c->n_pos);
+    for (int s = 1; s < h->len; s++) assert(h->pos[s - 1] < h->pos[s]);
+    for (int i = 0; i < RETENTION_COLS; i++) {
+        const uint32_t n = c->kept[(size_t)index * RETENTION_COLS + (size_t)i];
+        assert(n <= c->col_width);
+        n_counted += n;
+    }
+    assert(n_counted == h->len);
+}
+
+void cache_check(const struct cache *c)
+{
+    const int n = c->shape.n_layer * c->shape.n_head;
+    const size_t n_slots = cache_slots(&c->shape);
+    assert(c->n_unscored >= 0 && c->n_unscored <= CACHE_UNSCORED_MAX && c->n_tried >= 0);
+    assert(c->n_away >= 0 && c->n_away <= n);
+    assert(c->col_width > 0 && (c->col_width & (c->col_width - 1)) == 0);
+    assert(c->n_pos <= c->col_width * RETENTION_COLS);
+    for (int i = 0; i < n; i++) {
+        const struct cache_head *h = &c->kv_heads[i];
+        assert(h->slot0 + (size_t)h->capacity <= n_slots);
+        assert(i == 0 || h[-1].slot0 + (size_t)h[-1].capacity <= h->slot0);
+        check_head(c, i);
+    }
+    if (!c->windows) return;
+    assert(c->windows->n_pos == c->n_pos);
+    cache_check(c->windows);
+}
+
+/* Pieces are ordered, do not overlap, and cover the positions; a slot is free or of one position.
+ */
+void archive_check(const struct archive *x)
+{
+    int n = 0;
+    assert(x->n >= 0 && x->n <= x->n_max && x->n_pieces >= 0 && x->n_pieces <= x->n);
+    assert(x->n_free >= 0 && x->n_free <= x->n_max);
+    assert(!x->units || x->n + x->n_free == x->n_max);
+    for (int i = 0; i < x->n_pieces; i++) {
+        const struct archive_piece *p = &x->pieces[i];
+        assert(p->n > 0 && p->n <= ARCHIVE_PIECE && p->first == (uint32_t)n);
+        for (int k = 0; k < p->n; k++) assert(x->pos[n + k] == p->pos + (uint32_t)k);
+        assert(i == 0 || p[-1].pos + p[-1].n <= p->pos);
+        n += p->n;
+    }
+    assert(n == x->n);
+    for (int i = 0; x->units && i < x->n; i++) assert(x->slot[i] < (uint32_t)x->n_max);
+}

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/pool.h"
+#include "runtime/cache/returned.h"
 
 static const char *const chooser_names[] = {
     [RECALL_OFF] = "off", [RECALL_WORDS] = "words", [RECALL_MEANING] = "meaning"};
@@ -268,6 +269,8 @@ static void return_to_head(void *ctx, int i, int thread)
     cache_insert(r->c, i, units, r->n_pos);
     cache_recount(r->c, i);
 }
+
+_Static_assert(RETURNED_MAX >= RECALL_MAX * RECALL_SPAN, "all can be saved");
 
 int recall_return(struct archive *x, struct cache *c, struct recall_window *windows, int n,
                   struct pool *p, int64_t *n_units, struct err *e)

@@ -7,7 +7,7 @@
 
 #include "runtime/cache/segment.h"
 
-#define RETURNED_MAX 256 /* maximum units of a head that return at once */
+#define RETURNED_MAX 384 /* maximum units of a head that return at once */
 
 /* Appends the entry for one layer: the units that the heads hold at these sorted positions, all of
  * them below `end`. */

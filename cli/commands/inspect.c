@@ -9,6 +9,7 @@
 #include "cli/commands/commands.h"
 #include "cli/options/options.h"
 #include "cli/options/paths.h"
+#include "cli/print/num.h"
 #include "cli/print/report.h"
 #include "runtime/cuda/cuda.h"
 #include "runtime/forward/engine.h"
@@ -38,6 +39,14 @@ static size_t index_bytes(const struct plan *p, const struct model *m, const str
     return archive.bytes ? archive_index_bytes(&archive, &shape) : 0;
 }
 
+/* That a full archive holds. */
+static int64_t archive_tokens(const struct plan *p, const struct model *m,
+                              const struct recall_opts *o)
+{
+    const struct cache_shape shape = plan_shape(p, m);
+    return archive_bytes(p, o) / (int64_t)archive_position_bytes(&shape);
+}
+
 static void plan_json(const struct plan *p, const struct model *m, const struct recall_opts *recall)
 {
     char kv[16];
@@ -60,6 +69,7 @@ static void plan_json(const struct plan *p, const struct model *m, const struct 
     cJSON_AddNumberToObject(o, "host_bytes", (double)p->host_bytes);
     cJSON_AddNumberToObject(o, "mapped_bytes", (double)p->mapped_bytes);
     cJSON_AddNumberToObject(o, "archive_bytes", (double)archive_bytes(p, recall));
+    cJSON_AddNumberToObject(o, "archive_tokens", (double)archive_tokens(p, m, recall));
     cJSON_AddNumberToObject(o, "index_bytes", (double)index_bytes(p, m, recall));
     report_json(o);
 }
@@ -71,7 +81,7 @@ static void plan_line(const char *tag, size_t bytes, const char *what)
 
 static void plan_text(const struct plan *p, const struct model *m, const struct recall_opts *recall)
 {
-    char kv[16], what[256], slots[64] = "the context";
+    char kv[16], what[256], number[NUM_MAX], slots[64] = "the context";
     if (p->capacity == p->budget + p->chunk + p->reserve)
         snprintf(slots, sizeof slots, "budget + chunk %d + reserve %d", p->chunk, p->reserve);
     plan_kv_text(p, kv);
@@ -109,8 +119,10 @@ static void plan_text(const struct plan *p, const struct model *m, const struct 
                   "of experts in the packed copy on disk, read when they are used");
     if (archive_bytes(p, recall)) {
         const size_t index = index_bytes(p, m, recall);
-        plan_line("archive", (size_t)archive_bytes(p, recall),
-                  "on disk, at most, for each conversation: evicted units for recall");
+        snprintf(what, sizeof what,
+                 "on disk, at most, for each conversation: recall reaches %s tokens back",
+                 num_exact(archive_tokens(p, m, recall), number));
+        plan_line("archive", (size_t)archive_bytes(p, recall), what);
         plan_line("index", index, "of the archive, in memory, when it is full");
         plan_line("at most", plan_total_bytes(p) + index, "total and index");
     }

@@ -212,6 +212,7 @@ struct session_stats {
     int64_t units_returned;         /* evicted units that recall returned */
     int64_t archive_bytes;          /* units kept for recall: on disk, in memory if private */
     int64_t archive_max_bytes;      /* their limit; 0 = recall is off */
+    int64_t archive_max_tokens;     /* the same in positions: so far back recall reaches */
     int64_t unit_bytes;
     /* memory by tag, bytes; -1 = not known */
     int64_t weights_bytes, cache_bytes, scratch_bytes;

@@ -39,6 +39,7 @@ void session_stats(const struct session *s, struct session_stats *out)
         .units_returned = c->n_returned,
         .archive_bytes = archive_bytes(s, false),
         .archive_max_bytes = archive_bytes(s, true),
+        .archive_max_tokens = s->recall.archive.n_max,
         .unit_bytes = (int64_t)s->ctx.plan.unit_bytes,
         .weights_bytes = (int64_t)(s->ctx.plan.weights_bytes + s->ctx.plan.heads_bytes),
         .cache_bytes = (int64_t)s->ctx.plan.cache_bytes,

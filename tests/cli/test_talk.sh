@@ -71,4 +71,20 @@ printf '%s\n' "/tokens $text" /tokens | talk --new
 holds "tokens: as many as tokenize says" "$(cat "$T/err")" "^retain: $n tokens, ${#text} bytes"
 holds "tokens: of what?" "$(cat "$T/err")" '^retain: /tokens TEXT'
 
+# What was said later wins: recall brings both statements back, in their order.
+filler() {
+    for line in 'The farmer went down to the harbor before sunrise and nobody saw it.' \
+        'An old sailor carried a heavy basket over the bridge because the day was warm.' \
+        'Our neighbor waited near the station for a long time while the rain fell on the valley.' \
+        'The quiet clerk painted the garden fence green but the door was closed.'; do
+        printf '%s\n%s\n%s\n' "$line" "$line" "$line"
+    done
+}
+changes=$(printf 'My pin code is 7394.\n%s\nMy new pin code is 3453.\n%s\nWhat is my pin code?\n/recalled\n' "$(filler)" "$(filler)")
+for chooser in words meaning; do
+    out=$(echo "$changes" | "$RETAIN" chat --plain --private --safe --temp 0 --budget 96 --recall $chooser 2>&1 | tail -4)
+    holds "a changed fact, $chooser: the answer" "$out" 'Your pin code is 3453'
+    holds "a changed fact, $chooser: both return, the later one last" "$out" '7394.*
+.*3453'
+done
 finish

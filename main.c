@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/manual.h"
+#include "cli/control/model_list.h"
 #include "cli/control/resume.h"
 #include "cli/options/options.h"
 #include "cli/options/paths.h"
@@ -50,7 +51,7 @@ static const struct command commands[] = {
     {"replay", cmd_replay, OPTIONS_MODEL | OPTIONS_STORE | OPTIONS_REPLAY, "[FILE]",
      "replay a recorded chat (chat --record), or the map of a saved one (--map NAME)"},
     {"models", cmd_models, OPTIONS_MODEL | OPTIONS_STORE | OPTIONS_JSON, "list|add...",
-     "model files: list, add PATH, default PATH, verify [PATH], unpack [PATH]"},
+     "model files: list, add PATH, default NAME, verify, unpack [NAME], remove NAME"},
     {"pull", cmd_pull, OPTIONS_PULL | OPTIONS_MEMORY | OPTIONS_STORE, "ADDRESS...",
      "download a model: hf:OWNER/REPO, hf:OWNER/REPO:Q4_K_M, https://HOST/FILE"},
     {"plan", cmd_plan, READ | OPTIONS_JSON, "", "show the memory a model would need"},
@@ -235,6 +236,8 @@ static int read_options(struct options *o, struct texts *t, const struct line *l
     if (rc || o->help || o->print_config || !(groups & OPTIONS_MODEL)) return rc;
     rc = pull_model(o, &o->engine.model, &t->model, e);
     if (!rc) rc = pull_model(o, &o->engine.draft, &t->draft, e);
+    if (!rc) rc = model_named(o, &o->engine.model, &t->model, e);
+    if (!rc) rc = model_named(o, &o->engine.draft, &t->draft, e);
     if (rc) return rc;
     t->base = *o;
     o->base = &t->base;

@@ -400,6 +400,18 @@ int store_model_put(struct store *s, const struct file_identity *m, const void *
     return db_run(s, q, "saving the facts about the model", e);
 }
 
+int store_model_forget(struct store *s, const char *path, struct err *e)
+{
+    static const char doing[] = "forgetting the model";
+    sqlite3_stmt *q;
+    int rc = db_prepare(s, "DELETE FROM model WHERE path = ?1", &q, doing, e);
+    if (rc) return rc;
+    db_bind_text(q, 1, path, strlen(path));
+    rc = db_run(s, q, doing, e);
+    sqlite3_finalize(q);
+    return rc;
+}
+
 int store_model_list(struct store *s, int (*each)(void *ctx, const struct file_identity *m),
                      void *ctx, struct err *e)
 {

@@ -95,6 +95,7 @@ int store_model_find(struct store *s, const char *path, struct file_identity *ou
 /* parts: digests of the file's parts (runtime/model/checksum.h), concatenated. */
 int store_model_put(struct store *s, const struct file_identity *m, const void *parts,
                     size_t n_parts, struct err *e);
+int store_model_forget(struct store *s, const char *path, struct err *e);
 /* The parts of a model that was found; the caller frees them. NULL and 0: none are known. */
 int store_model_parts(struct store *s, const char *path, uint8_t **parts, size_t *n_parts,
                       struct err *e);

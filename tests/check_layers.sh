@@ -28,7 +28,7 @@ BEGIN {
     allowed["print"]   = " print base "
     allowed["options"] = " options print session forward cache token model base "
     allowed["pull"]    = " pull options print session forward cache token model base "
-    allowed["control"] = " control options print session forward cache token model base "
+    allowed["control"] = " control pull options print session forward cache token model base "
     allowed["plain"]   = " plain control options print session base "
     allowed["commands"] = " commands pull control options print session forward cuda cache token model base "
     allowed["term"]    = " term commands control options print base "

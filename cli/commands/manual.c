@@ -1,4 +1,5 @@
 #include "cli/commands/manual.h"
+#include "cli/control/model_list.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -190,17 +191,30 @@ static int offer_conversation(void *ctx, const struct conversations_entry *entry
     return 0;
 }
 
+static void offer_models(struct complete *c, struct conversations *l, const struct options *o)
+{
+    struct model_list models;
+    struct err ignored;
+    model_list_rows(&models, o, l, &ignored);
+    for (int i = 0; i < models.n; i++) offer(c, "", models.rows[i].name, "");
+    model_list_release(&models);
+}
+
 /* Never asks for a passphrase or creates a file: an encrypted or missing database offers no
  * names. */
-static void offer_conversations(struct complete *c)
+static void offer_saved(struct complete *c, bool models)
 {
     struct options o;
     struct str path = {0};
     struct conversations *l = NULL;
     struct err ignored;
     options_init(&o);
-    if (!path_database(&o, &path, &ignored) && !access(str_get(&path), R_OK) &&
-        !conversations_open(&l, str_get(&path), &ignored))
+    if (path_database(&o, &path, &ignored) || access(str_get(&path), R_OK) ||
+        conversations_open(&l, str_get(&path), &ignored))
+        l = NULL;
+    if (models)
+        offer_models(c, l, &o);
+    else if (l)
         conversations_list(l, offer_conversation, c, &ignored);
     conversations_close(l);
     str_release(&path);
@@ -227,7 +241,8 @@ static bool wants_value(const char *option, struct options_row *row)
 static bool offer_values(struct complete *c, const struct options_row *row)
 {
     char word[32];
-    if (!strcmp(row->name, "conversation")) return offer_conversations(c), true;
+    if (!strcmp(row->name, "conversation")) return offer_saved(c, false), true;
+    if (!strcmp(row->name, "model") || !strcmp(row->name, "draft")) offer_saved(c, true);
     if (!strcmp(row->name, "policy"))
         for (int i = 0; policy_at(i); i++) offer(c, "", policy_at(i)->name, policy_at(i)->about);
     for (int i = 0; options_list_item(row->choices, i, word, sizeof word); i++)
@@ -251,7 +266,8 @@ bool manual_complete(const struct command *commands, int n, char *const *words)
         for (const struct command *k = commands; k->name; k++) offer(&c, "", k->name, k->about);
         return true;
     }
+    if (command && !strcmp(command->name, "models") && n > 2) return offer_saved(&c, true), true;
     if (!command || strncmp(command->args, "NAME", 4)) return false;
-    offer_conversations(&c);
+    offer_saved(&c, false);
     return true;
 }

@@ -1,5 +1,6 @@
-/* The command on model files: retain models list|add|default|verify|unpack. The default is the line
- * `model = …` of the configuration file, where every command and the user can find it. */
+/* The command on model files: retain models list|add|default|verify|unpack|remove. NAME is a path
+ * or a short name (model_list.h). The default is the line `model = …` of the configuration file,
+ * where every command and the user can find it. */
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <limits.h>
@@ -17,14 +18,13 @@
 #include "cli/print/num.h"
 #include "cli/print/report.h"
 #include "cli/pull/address.h"
-#include "cli/pull/pull.h"
 #include "runtime/forward/engine.h"
 #include "runtime/model/weight_cache.h"
 #include "runtime/session/conversations.h"
 
 #define USAGE                                                                                    \
-    "usage: retain models list | add PATH… | default [PATH|demo] | verify [PATH…] | unpack " \
-    "[PATH…]"
+    "usage: retain models list | add PATH… | default [NAME|demo] | verify [NAME…] | unpack " \
+    "[NAME…] | remove NAME…"
 
 struct models {
     struct conversations *library;
@@ -46,7 +46,7 @@ static void list_json(const struct model_row *r)
     cJSON_AddStringToObject(j, "state", model_state_name(r->state));
     cJSON_AddBoolToObject(j, "default", r->standard);
     cJSON_AddStringToObject(j, "name", r->name);
-    cJSON_AddStringToObject(j, "family", r->family ? r->family : "");
+    cJSON_AddStringToObject(j, "family", r->family);
     cJSON_AddStringToObject(j, "type", r->type);
     cJSON_AddStringToObject(j, "template", r->template);
     cJSON_AddStringToObject(j, "heads", r->heads ? r->heads : "");
@@ -56,21 +56,14 @@ static void list_json(const struct model_row *r)
     report_json(j);
 }
 
-static const char *heads_of(const struct model_row *r)
-{
-    return !r->path || r->heads ? "yes" : "none";
-}
-
 static void list_line(const struct model_row *r)
 {
-    char size[NUM_MAX], packed[NUM_MAX] = "-", budget[NUM_MAX] = "-";
-    if (r->packed_bytes) num_bytes(r->packed_bytes, packed);
+    char size[NUM_MAX], budget[NUM_MAX] = "-";
     if (r->budget) num_exact(r->budget, budget);
-    report_line("%c %10s  %10s  %-7s  %-10s  %-6s  %-8s  %-5s  %9s  %-16.16s  %s",
-                r->standard ? '*' : ' ', num_bytes(r->size, size), packed,
-                model_state_name(r->state), r->family ? r->family : "-", r->family ? r->type : "-",
-                r->template, heads_of(r), budget, *r->digest ? r->digest : "-",
-                r->path ? r->path : "demo");
+    report_line("%c %-30s  %9s  %-7s  %-8s  %7s%s%s", r->standard ? '*' : ' ', r->name,
+                num_bytes(r->size, size), *r->family ? r->type : "-", *r->family ? r->family : "-",
+                budget, r->state == MODEL_SAME ? "" : "  ",
+                r->state == MODEL_SAME ? "" : model_state_name(r->state));
 }
 
 static int list(struct models *k, struct err *e)
@@ -78,13 +71,13 @@ static int list(struct models *k, struct err *e)
     struct model_list l;
     int rc = model_list_read(&l, k->options, k->library, e);
     if (!rc && !k->options->json)
-        report_line("  %10s  %10s  %-7s  %-10s  %-6s  %-8s  %-5s  %9s  %-16s  PATH", "SIZE",
-                    "PACKED", "FILE", "FAMILY", "TYPE", "TEMPLATE", "HEADS", "UNITS", "DIGEST");
+        report_line("  %-30s  %9s  %-7s  %-8s  %7s", "NAME", "SIZE", "TYPE", "FAMILY", "UNITS");
     for (int i = 0; i < l.n && !rc; i++) (k->options->json ? list_json : list_line)(&l.rows[i]);
     for (int i = 0; i < l.n && !rc && !k->options->json; i++)
         if (*l.rows[i].problem) report_note("%s", l.rows[i].problem);
     if (!rc && !k->options->json)
-        report_note("UNITS: per head, that fit into this machine's memory now; * is the default");
+        report_note("UNITS: per head, that fit into this machine's memory now; * is the default; "
+                    "--json adds paths and digests");
     model_list_release(&l);
     return rc;
 }
@@ -227,15 +220,10 @@ static int write_config(const char *path, const struct str *text, struct err *e)
 
 static int set_default(struct models *k, const char *path, struct err *e)
 {
-    struct str file = {0}, old = {0}, new = {0}, pulled = {0};
+    struct str file = {0}, old = {0}, new = {0};
     char *real = NULL;
     int rc = 0;
-    if (address_is(path)) {
-        if (!pull_find(path, &pulled))
-            return err_set(e, ERR_FAIL, "%s is not here yet; retain pull %s", path, path);
-        path = str_get(&pulled);
-    }
-    if (strcmp(path, "demo")) {
+    if (*path) {
         rc = check(k, path, k->options->engine.verify, e);
         real = rc ? NULL : realpath(path, NULL);
         if (real && strpbrk(real, "\"\n"))
@@ -253,7 +241,60 @@ static int set_default(struct models *k, const char *path, struct err *e)
     str_release(&file);
     str_release(&old);
     str_release(&new);
-    str_release(&pulled);
+    return rc;
+}
+
+/* ---- remove ---------------------------------------------------------------------------------- */
+
+/* The file of a pulled model, or all of its parts, and their records. */
+static int remove_files(const char *path, struct err *e)
+{
+    struct str name = {0};
+    int rc = 0, n = 0;
+    const char *part = strstr(strrchr(path, '/'), "-00001-of-");
+    for (int i = 1; !rc && (i == 1 || part) && i <= 99999; i++) {
+        str_clear(&name);
+        if (part)
+            str_printf(&name, "%.*s-%05d%s", (int)(part - path), path, i, part + 6);
+        else
+            str_puts(&name, path);
+        if (access(str_get(&name), F_OK)) break;
+        if (unlink(str_get(&name)))
+            rc = err_set(e, ERR_FAIL, "cannot remove %s: %s", str_get(&name), strerror(errno));
+        str_puts(&name, ".pull");
+        unlink(str_get(&name));
+        n++;
+    }
+    str_release(&name);
+    return rc ? rc : n ? 0 : err_set(e, ERR_FAIL, "%s is not here", path);
+}
+
+static bool is_pulled(const char *path)
+{
+    struct str folder = {0};
+    char *real = path_models(&folder, NULL) ? NULL : realpath(str_get(&folder), NULL);
+    size_t n = real ? strlen(real) : 0;
+    bool inside = n && !strncmp(path, real, n) && path[n] == '/';
+    free(real);
+    str_release(&folder);
+    return inside;
+}
+
+/* Deletes what `retain pull` downloaded; another file is only forgotten, with its packed copy. */
+static int remove_one(struct models *k, const char *path, struct err *e)
+{
+    int rc = 0;
+    if (!*path) return err_set(e, ERR_USAGE, "the demo model is part of the program");
+    char *real = realpath(path, NULL);
+    const char *file = real ? real : path;
+    bool pulled = is_pulled(file);
+    if (k->standard && !strcmp(file, k->standard)) rc = set_default(k, "", e);
+    if (!rc) rc = unpack(k, &file, 1, e);
+    if (!rc && pulled) rc = remove_files(file, e);
+    if (!rc) rc = conversations_forget_model(k->library, file, e);
+    if (!rc && pulled) report_line("%s", file);
+    if (!rc && !pulled) report_note("%s is no longer listed; the file stays", file);
+    free(real);
     return rc;
 }
 
@@ -265,20 +306,49 @@ static int show_default(const struct models *k)
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
+static int each_of(struct models *k, char *const *paths, int n,
+                   int (*one)(struct models *k, const char *path, struct err *e), struct err *e)
+{
+    int rc = 0;
+    for (int i = 0; i < n && !rc; i++) rc = one(k, paths[i], e);
+    return rc;
+}
+
+static int on_models(struct models *k, const char *what, char *const *paths, int n, struct err *e)
+{
+    const char *const *files = (const char *const *)paths;
+    if (!strcmp(what, "list") && n == 0) return list(k, e);
+    if (!strcmp(what, "add") && n > 0) return check_all(k, files, n, k->options->engine.verify, e);
+    if (!strcmp(what, "unpack")) return unpack(k, files, n, e);
+    if (!strcmp(what, "remove") && n > 0) return each_of(k, paths, n, remove_one, e);
+    if (!strcmp(what, "verify"))
+        return n ? check_all(k, files, n, IDENTITY_VERIFY_FULL, e) : verify_registered(k, e);
+    if (!strcmp(what, "default") && n <= 1)
+        return n ? set_default(k, paths[0], e) : show_default(k);
+    return err_set(e, ERR_USAGE, USAGE);
+}
+
+/* With the arguments' names replaced by paths. */
 static int run(struct models *k, struct err *e)
 {
     const struct options *o = k->options;
     const char *what = o->n_args ? o->args[0] : "list";
-    const char *const *paths = o->args + 1;
-    int n = o->n_args - 1;
-    if (!strcmp(what, "list") && n <= 0) return list(k, e);
-    if (!strcmp(what, "add") && n > 0) return check_all(k, paths, n, o->engine.verify, e);
-    if (!strcmp(what, "unpack")) return unpack(k, paths, n > 0 ? n : 0, e);
-    if (!strcmp(what, "verify"))
-        return n ? check_all(k, paths, n, IDENTITY_VERIFY_FULL, e) : verify_registered(k, e);
-    if (!strcmp(what, "default") && n <= 1)
-        return n ? set_default(k, paths[0], e) : show_default(k);
-    return err_set(e, ERR_USAGE, USAGE);
+    char *paths[sizeof o->args / sizeof *o->args] = {0};
+    int rc = 0, n = o->n_args > 1 ? o->n_args - 1 : 0;
+    for (int i = 0; i < n && !rc; i++) {
+        struct str path = {0};
+        const char *name = o->args[i + 1];
+        if (model_is_path(name))
+            str_puts(&path, name);
+        else
+            rc = model_find(o, k->library, name, &path, e);
+        paths[i] = strdup(str_get(&path));
+        if (!rc && !paths[i]) rc = err_set(e, ERR_FAIL, "out of memory for a path");
+        str_release(&path);
+    }
+    if (!rc) rc = on_models(k, what, paths, n, e);
+    for (int i = 0; i < n; i++) free(paths[i]);
+    return rc;
 }
 
 int cmd_models(const struct options *o)

@@ -1,7 +1,9 @@
 /* The command that downloads models: retain pull ADDRESS…; it prints the paths of their files. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/commands/commands.h"
+#include "cli/control/model_list.h"
 #include "cli/control/secret.h"
 #include "cli/options/options.h"
 #include "cli/options/paths.h"
@@ -40,6 +42,18 @@ static bool is_model(const char *path)
     return n > 5 && !strcmp(path + n - 5, ".gguf");
 }
 
+static void tell_name(const struct options *o, const char *path)
+{
+    struct model_list l;
+    char *real = realpath(path, NULL);
+    bool listed = !model_list_rows(&l, o, NULL, NULL);
+    for (int i = 0; listed && real && i < l.n; i++)
+        if (l.rows[i].path && !strcmp(l.rows[i].path, real))
+            report_note("chat with it: retain -m %s", l.rows[i].name);
+    model_list_release(&l);
+    free(real);
+}
+
 static int pull_one(const struct options *o, const char *address, struct err *e)
 {
     struct pulled p = {0};
@@ -47,7 +61,7 @@ static int pull_one(const struct options *o, const char *address, struct err *e)
     const char *path = str_get(&p.path);
     if (!rc && p.fresh && is_model(path)) rc = add_to_register(o, path, e);
     if (!rc) report_line("%s", path);
-    if (!rc && is_model(path)) report_note("chat with it: retain -m %s", address);
+    if (!rc && is_model(path)) tell_name(o, path);
     str_release(&p.path);
     return rc;
 }

@@ -407,27 +407,6 @@ static int begin(struct run *r, const char *name, struct err *e)
 /* ---- another model ----------------------------------------------------------------------------
  */
 
-/* The file of a model by its path or its file name; "demo" is "". ERR_USAGE: there is none. */
-static int find_model(struct control *c, const char *name, struct str *out, struct err *e)
-{
-    struct model_list l;
-    int rc = model_list_read(&l, &c->options, c->parts.library, e), found = 0;
-    for (int i = 0; !rc && i < l.n; i++) {
-        const char *path = l.rows[i].path, *slash = path ? strrchr(path, '/') : NULL;
-        bool same = strcmp(name, path ? path : "demo") == 0;
-        if (found || (!same && !(slash && strcmp(slash + 1, name) == 0))) continue;
-        found = 1;
-        str_puts(out, path ? path : "");
-    }
-    model_list_release(&l);
-    if (!rc && !found && access(name, R_OK) == 0) {
-        str_puts(out, name);
-        found = 1;
-    }
-    if (!rc && !found) rc = err_set(e, ERR_USAGE, "no model %s; /model lists them", name);
-    return rc;
-}
-
 static int load(struct run *r, struct err *e)
 {
     struct cli_session *p = &r->c->parts;
@@ -500,6 +479,23 @@ static int open_chosen(struct run *r, const char *name, struct err *e)
     return rc;
 }
 
+static int is_named(void *ctx, const struct conversations_entry *c)
+{
+    return strcmp(c->name, ctx) == 0;
+}
+
+/* Closes the session. A conversation that nothing was said in is removed with it, if nobody gave it
+ * its name: then `last`, its name, becomes "", a new one. */
+static void close_session(struct control *c, char last[CONVERSATION_NAME_MAX])
+{
+    struct conversations *l = c->parts.library;
+    session_close(c->parts.session);
+    c->parts.session = NULL;
+    if (c->options.session.private_mode || (l && !conversations_list(l, is_named, last, NULL)))
+        last[0] = 0;
+}
+
+/* Closes the engine if another model is needed. */
 static void close_for(struct control *c, const char *model)
 {
     session_close(c->parts.session);
@@ -535,15 +531,22 @@ static int change(struct run *r, const char *name, const char *model)
     struct chosen next, before = c->chosen;
     char wanted[CONVERSATION_NAME_MAX], last[CONVERSATION_NAME_MAX];
     put_name(wanted, name);
-    put_name(last, c->options.session.private_mode ? "" : c->name);
+    put_name(last, c->name);
+    const bool again = strcmp(wanted, last) == 0;
     int rc = choose(c, wanted, model, &next, &e);
     before.options = c->opened;
-    emit_text(r->ev, EVENT_OPENING, wanted);
-    if (!rc) {
-        close_for(c, next.options.engine.model);
-        c->options = next.options;
-        rc = open_chosen(r, wanted, &e);
+    if (rc) {
+        take_back_memory(c);
+        chosen_release(&next);
+        emit_error(r->ev, EVENT_FAILED, &e);
+        return 0;
     }
+    close_session(c, last);
+    if (again) put_name(wanted, last);
+    emit_text(r->ev, EVENT_OPENING, wanted);
+    close_for(c, next.options.engine.model);
+    c->options = next.options;
+    rc = open_chosen(r, wanted, &e);
     if (!rc) {
         c->chosen = next;
         chosen_release(&before);
@@ -585,7 +588,7 @@ static int run_model(struct run *r, const struct request *q)
         err_set(&e, ERR_USAGE,
                 "a private conversation is not saved, so no other model can read it");
     else
-        find_model(r->c, str_get(&q->text), &path, &e);
+        model_find(&r->c->options, r->c->parts.library, str_get(&q->text), &path, &e);
     if (e.code)
         emit_error(r->ev, EVENT_FAILED, &e);
     else if (!q->agreed)
@@ -645,11 +648,6 @@ static int replace_damaged(struct run *r)
 
 /* ---- opening by name --------------------------------------------------------------------------
  */
-
-static int is_named(void *ctx, const struct conversations_entry *c)
-{
-    return strcmp(c->name, ctx) == 0;
-}
 
 static int open_named(struct run *r, const char *name)
 {

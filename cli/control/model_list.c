@@ -1,9 +1,11 @@
 #include "cli/control/model_list.h"
 
 #include <dirent.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +14,8 @@
 #include "cli/options/model_settings.h"
 #include "cli/options/options.h"
 #include "cli/options/paths.h"
+#include "cli/pull/address.h"
+#include "cli/pull/pull.h"
 #include "runtime/forward/plan.h"
 #include "runtime/model/demo.h"
 #include "runtime/session/conversations.h"
@@ -99,9 +103,8 @@ static void add_folder(struct model_list *l, const char *folder, int deep)
 static void describe(struct model_row *r, struct model *m)
 {
     struct gguf_str own;
-    snprintf(r->name, sizeof r->name, "%s", m->name);
     snprintf(r->type, sizeof r->type, "%s", m->type);
-    r->family = m->arch;
+    snprintf(r->family, sizeof r->family, "%s", m->arch);
     r->template = gguf_get_str(m->file, "tokenizer.chat_template", &own) ? "own" : "none";
 }
 
@@ -157,11 +160,30 @@ static void add_demo(struct model_list *l)
     r->state = MODEL_SAME;
 }
 
-int model_list_read(struct model_list *out, const struct options *o, struct conversations *library,
+/* folder: of pulled models. */
+static void set_name(struct model_list *l, struct model_row *r, const struct str *folder)
+{
+    char other[sizeof r->name];
+    const size_t n = folder->n;
+    snprintf(r->name, sizeof r->name, DEMO_MODEL_SHORT);
+    if (!r->path) return;
+    model_stem(r->path, r->name, sizeof r->name);
+    if (!n || strncmp(r->path, str_get(folder), n) != 0 || r->path[n] != '/') return;
+    for (int i = 0; i < l->n; i++) {
+        if (&l->rows[i] == r || !l->rows[i].path) continue;
+        model_stem(l->rows[i].path, other, sizeof other);
+        if (strcmp(other, r->name) != 0) continue;
+        const char *file = strrchr(r->path, '/');
+        snprintf(r->name, sizeof r->name, "%.*s:%s", (int)(file - r->path - (ptrdiff_t)n - 1),
+                 r->path + n + 1, file + 1);
+        return;
+    }
+}
+
+int model_list_rows(struct model_list *out, const struct options *o, struct conversations *library,
                     struct err *e)
 {
     struct str folder = {0};
-    char *standard = o->engine.model ? realpath(o->engine.model, NULL) : NULL;
     *out = (struct model_list){0};
     add_demo(out);
     int rc = library
@@ -169,13 +191,22 @@ int model_list_read(struct model_list *out, const struct options *o, struct conv
                  : 0;
     if (!path_models(&folder, NULL)) add_folder(out, str_get(&folder), 0);
     qsort(out->rows, (size_t)out->n, sizeof *out->rows, compare);
+    for (int i = 0; i < out->n; i++) set_name(out, &out->rows[i], &folder);
+    str_release(&folder);
+    return rc;
+}
+
+int model_list_read(struct model_list *out, const struct options *o, struct conversations *library,
+                    struct err *e)
+{
+    char *standard = o->engine.model ? realpath(o->engine.model, NULL) : NULL;
+    int rc = model_list_rows(out, o, library, e);
     for (int i = 0; i < out->n; i++) {
         struct model_row *r = &out->rows[i];
         r->standard = standard ? r->path && !strcmp(standard, r->path) : !r->path;
         read_facts(r, o);
     }
     free(standard);
-    str_release(&folder);
     return rc;
 }
 
@@ -187,4 +218,95 @@ void model_list_release(struct model_list *l)
     }
     free(l->rows);
     *l = (struct model_list){0};
+}
+
+/* ---- by name --------------------------------------------------------------------------------- */
+
+/* 3: it is this one; 2: its name, but for case; 1: it begins so; 0: another one. */
+static int fits(const struct model_row *r, const char *name)
+{
+    const char *file = r->path ? strrchr(r->path, '/') : NULL;
+    if ((r->path && !strcmp(r->path, name)) || !strcmp(r->name, name)) return 3;
+    if (!strcasecmp(r->name, name) || (file && !strcasecmp(file + 1, name))) return 2;
+    return !strncasecmp(r->name, name, strlen(name));
+}
+
+static int several(const struct model_list *l, const char *name, int best, struct err *e)
+{
+    struct str names = {0};
+    for (int i = 0; i < l->n; i++)
+        if (fits(&l->rows[i], name) >= best)
+            str_printf(&names, "%s%s", names.n ? ", " : "", l->rows[i].name);
+    int rc =
+        best ? err_set(e, ERR_USAGE, "%s is the beginning of several: %s", name, str_get(&names))
+             : err_set(e, ERR_USAGE, "no model %s; there are %s; retain pull ADDRESS downloads one",
+                       name, str_get(&names));
+    str_release(&names);
+    return rc;
+}
+
+int model_find(const struct options *o, struct conversations *library, const char *name,
+               struct str *out, struct err *e)
+{
+    struct model_list l;
+    struct str address = {0};
+    const struct model_row *found = NULL;
+    int rc = model_list_rows(&l, o, library, e), best = 0, n = 0;
+    for (int i = 0; !rc && i < l.n; i++) {
+        int fit = l.rows[i].state == MODEL_MISSING ? 0 : fits(&l.rows[i], name);
+        if (fit > best) n = 0;
+        if (fit >= best && fit) found = &l.rows[i];
+        n += fit >= best && fit;
+        if (fit > best) best = fit;
+    }
+    str_printf(&address, "hf:%s", name);
+    if (!rc && n == 1)
+        str_puts(out, found->path ? found->path : "");
+    else if (!rc && access(name, R_OK) == 0)
+        str_puts(out, name);
+    else if (!rc && !pull_find(address_is(name) ? name : str_get(&address), out))
+        rc = several(&l, name, best, e);
+    model_list_release(&l);
+    str_release(&address);
+    return rc;
+}
+
+void model_newest(const struct options *o, struct str *name)
+{
+    struct model_list l;
+    struct stat st;
+    time_t newest = 0;
+    if (model_list_rows(&l, o, NULL, NULL)) l.n = 0;
+    for (int i = 0; i < l.n; i++) {
+        if (!l.rows[i].path || stat(l.rows[i].path, &st) || st.st_mtime < newest) continue;
+        newest = st.st_mtime;
+        str_clear(name);
+        str_puts(name, l.rows[i].name);
+    }
+    model_list_release(&l);
+}
+
+bool model_is_path(const char *name)
+{
+    if (address_is(name)) return false;
+    return access(name, F_OK) == 0 || *name == '.' || (strchr(name, '/') && !strchr(name, ':'));
+}
+
+int model_named(const struct options *o, const char **model, struct str *path, struct err *e)
+{
+    const char *name = *model;
+    struct conversations *l = NULL;
+    struct str database = {0};
+    bool fresh;
+    if (!name || model_is_path(name)) return 0;
+    int rc = path_database(o, &database, e);
+    /* an encrypted one would ask for its passphrase */
+    if (!rc && !conversations_is_missing(str_get(&database)) &&
+        !conversations_probe(str_get(&database), &fresh))
+        rc = conversations_open(&l, str_get(&database), e);
+    if (!rc) rc = model_find(o, l, name, path, e);
+    if (!rc) *model = path->n ? str_get(path) : NULL;
+    conversations_close(l);
+    str_release(&database);
+    return rc;
 }

@@ -23,12 +23,13 @@ enum model_state {
 };
 
 struct model_row {
-    char *path;           /* absolute; NULL = the embedded demo */
-    char *heads;          /* the file of its retaining heads; NULL = none */
-    char name[96];        /* of the model; "" if the file cannot be read */
-    char type[16];        /* the type of most weights: "Q4_K" */
-    char digest[65];      /* hex; "" if it was not used yet */
-    const char *family;   /* "llama"; NULL = it cannot be run, because of `problem` */
+    char *path;      /* absolute; NULL = the embedded demo */
+    char *heads;     /* the file of its retaining heads; NULL = none */
+    char name[160];  /* short, for -m and /model: "demo", the file's without .gguf, or, where two
+                      * have that, OWNER/REPO:FILE of a pulled one */
+    char type[16];   /* "Q4_K_M" */
+    char digest[65]; /* hex; "" if it was not used yet */
+    char family[24]; /* "llama"; "" = it cannot be run, because of `problem` */
     const char *template; /* "own", "demo"; "none": a row of the table is used */
     enum model_state state;
     bool standard;        /* it is the default model */
@@ -48,7 +49,23 @@ struct model_list {
  * failure, too, and must be released. */
 int model_list_read(struct model_list *out, const struct options *o, struct conversations *library,
                     struct err *e);
+/* The same without facts: only path, name, digest, size and state. */
+int model_list_rows(struct model_list *out, const struct options *o, struct conversations *library,
+                    struct err *e);
 void model_list_release(struct model_list *l);
+
+/* Whether it is a file, or looks like a path rather than like a name. */
+bool model_is_path(const char *name);
+/* The name of the model that was pulled last; nothing if there is none. */
+void model_newest(const struct options *o, struct str *name);
+/* The file of a model by its path, its short name or the beginning of one, without case, or its
+ * OWNER/REPO:QUANTIZATION; "" = the demo. library: as above. ERR_USAGE: there is none, or several.
+ */
+int model_find(const struct options *o, struct conversations *library, const char *name,
+               struct str *out, struct err *e);
+/* Replaces such a name in *model, which is the value of an option, by the path, which `path` keeps.
+ * What looks like a path is left as it is. */
+int model_named(const struct options *o, const char **model, struct str *path, struct err *e);
 
 const char *model_state_name(enum model_state s); /* "same" */
 

@@ -567,3 +567,8 @@ int conversations_models(struct conversations *l, const char *packed,
     struct model_walk w = {packed, each, ctx};
     return l->store ? store_model_list(l->store, model_one, &w, e) : 0;
 }
+
+int conversations_forget_model(struct conversations *l, const char *path, struct err *e)
+{
+    return l->store ? store_model_forget(l->store, path, e) : 0;
+}

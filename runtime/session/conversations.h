@@ -185,5 +185,7 @@ struct conversations_model {
 int conversations_models(struct conversations *l, const char *packed,
                          int (*each)(void *ctx, const struct conversations_model *m), void *ctx,
                          struct err *e);
+/* Forgets the file, which is registered again when it is used. */
+int conversations_forget_model(struct conversations *l, const char *path, struct err *e);
 
 #endif

@@ -18,10 +18,10 @@ config=$XDG_CONFIG_HOME/retain/config
 # list and add
 "$RETAIN" models list >"$T/out" 2>"$T/err"
 equal "empty list: exit status" 0 $?
-equal "empty list: the demo alone" "demo" "$(sed 1d "$T/out" | awk '{ print $NF }')"
+equal "empty list: the demo alone" "demo" "$(sed 1d "$T/out" | awk '{ print $2 }')"
 equal "add: digest and path" "$digest  $M" "$("$RETAIN" models add "$M" 2>&1)"
 short=$(printf %.16s "$digest")
-holds "list" "$("$RETAIN" models list 2>&1)" "same +llama +Q4_0 +own +none +3,328 +$short +$M"
+holds "list" "$("$RETAIN" models list 2>&1)" "  copy +2.32 MiB  Q4_0 +llama +3,328$"
 holds "list as JSON" "$("$RETAIN" models list --json)" "\"digest\":\"$digest\",\"state\":\"same\""
 "$RETAIN" models add "$T/missing.gguf" >/dev/null 2>&1
 equal "add what is not there: exit status" 3 $?
@@ -52,7 +52,7 @@ check "sample trusts size and time" "$RETAIN" models add "$M"
 touch "$M"
 "$RETAIN" chat --plain -m "$M" </dev/null >/dev/null 2>&1
 equal "touched: read again and refused" 3 $?
-holds "touched: listed so" "$("$RETAIN" models list 2>&1)" "touched .* $short"
+holds "touched: listed so" "$("$RETAIN" models list 2>&1)" "  copy .*  touched"
 check "--verify off reads nothing" "$RETAIN" chat --plain -m "$M" --verify off
 flip "$M" $((size - 5000))
 
@@ -93,7 +93,7 @@ say_bye() { exec 7>&-; wait $!; }
 talk
 wait_for 60 packed || no "no packed copy: $(cat "$T/out")"
 say_bye
-holds "packed: listed" "$("$RETAIN" models list)" " MiB +[0-9.]+ MiB +same .* $short +$T/packed.gguf"
+holds "packed: listed" "$("$RETAIN" models list --json)" "$T/packed.gguf.*\"packed_bytes\":[1-9].*$digest"
 holds "packed: info" "$("$RETAIN" info -m "$T/packed.gguf")" "^packed +[0-9.]+ MiB in $(packed)\$"
 holds "packed: digest" "$("$RETAIN" info -m "$T/packed.gguf")" "^digest +$digest"
 holds "packed: not used" "$("$RETAIN" info -m "$T/packed.gguf" --no-weight-cache)" "^packed +no copy is kept"
@@ -158,7 +158,7 @@ rm -rf "$XDG_DATA_HOME"
 check "set default" "$RETAIN" models default "$M"
 equal "default" "$M" "$("$RETAIN" models default)"
 holds "default is used" "$("$RETAIN" info)" "$digest"
-holds "default is marked" "$("$RETAIN" models list 2>&1)" "^\*.*$M"
+holds "default is marked" "$("$RETAIN" models list 2>&1)" "^\* copy "
 equal "configuration" "# mine threads = 1 model = \"$M\"" "$(tr '\n' ' ' <"$config" | sed 's/ $//')"
 "$RETAIN" models default "$T/missing.gguf" >/dev/null 2>&1
 equal "a default that is not there" 3 $?
@@ -188,7 +188,7 @@ rm "$settings"
 printf 'secret\n' >"$T/pass"
 check "encrypted: add" "$RETAIN" models add "$M" --db "$T/sealed.db" --encrypt --passphrase-file "$T/pass"
 holds "encrypted: list" "$("$RETAIN" models list --db "$T/sealed.db" --passphrase-file "$T/pass" 2>&1)" \
-    "same .* $short"
+    "^  copy .* llama"
 
 # A file that was pulled is listed, too; one that cannot be run says why.
 pulled=$XDG_DATA_HOME/retain/models/someone/tiny
@@ -196,9 +196,37 @@ mkdir -p "$pulled"
 cp tests/golden/split/llama3-0000?-of-00003.gguf "$pulled"
 printf 'GGUF' >"$pulled/cut.gguf"
 "$RETAIN" models list >"$T/out" 2>"$T/err"
-holds "pulled: one row for all parts" "$(cat "$T/out")" " 76.2 KiB +- +new +llama +F16 .* - +$pulled/llama3-00001-of-00003.gguf"
-equal "pulled: no row for later parts" 1 "$(grep -c 'of-00003.gguf' "$T/out")"
-holds "pulled: a file that cannot be run" "$(cat "$T/out")" " new +- .* - +- +$pulled/cut.gguf"
+holds "pulled: one row for all parts" "$(cat "$T/out")" "  llama3 +76.2 KiB +F16 +llama .* new$"
+equal "pulled: no row for later parts" 1 "$(grep -c 'llama3' "$T/out")"
+holds "pulled: a file that cannot be run" "$(cat "$T/out")" "  cut +[0-9] B +- +- .* new$"
 holds "pulled: why" "$(cat "$T/err")" "cut.gguf: ends inside the header"
 holds "pulled: as JSON" "$("$RETAIN" models --json)" '"state":"new","default":false,"name":"llama3","family":"llama"'
+
+# ---- names: the file's, without case, its beginning, or OWNER/REPO:QUANTIZATION
+name_of() { "$RETAIN" plan -m "$1" 2>&1 | head -n 1; }
+for name in llama3 LLAMA3 lla llama3-00001-of-00003.gguf; do
+    holds "name $name" "$(name_of $name)" '^llama3, policy'
+done
+holds "name of a folder's file" "$(name_of someone/tiny:llama3-00001-of-00003.gguf)" '^llama3, policy'
+holds "a name that nothing has" "$(name_of nothing)" 'no model nothing; there are demo, .*llama3; retain pull ADDRESS'
+cp tests/golden/families/llama3.gguf "$pulled/llama3-small.gguf"
+holds "one that is the beginning of another" "$(name_of llama3)" '^llama3, policy'
+holds "the beginning of several" "$(name_of llam)" 'llam is the beginning of several: llama3, llama3-small'
+check "the default by name" "$RETAIN" models default llama3-small
+equal "the default by name: its path" "$pulled/llama3-small.gguf" "$("$RETAIN" models default)"
+holds "completion of -m" "$("$RETAIN" complete chat -m llama3-)" '^llama3-small'
+holds "completion of models" "$("$RETAIN" complete models default d)" '^demo'
+mkdir -p "$XDG_DATA_HOME/retain/models/other/tiny"
+cp tests/golden/families/llama3.gguf "$XDG_DATA_HOME/retain/models/other/tiny/llama3-small.gguf"
+holds "two of a name: with their folders" "$("$RETAIN" models)" 'someone/tiny:llama3-small.gguf'
+holds "two of a name: either" "$(name_of other/tiny:llama3-small.gguf)" '^llama3-small, policy'
+equal "remove: what it deletes" "$pulled/llama3-small.gguf" "$("$RETAIN" models remove someone/tiny:llama3-small.gguf)"
+equal "remove: the file" "" "$(find "$pulled" -name 'llama3-small*')"
+equal "remove: it is not the default any more" demo "$("$RETAIN" models default)"
+check "remove: all parts" "$RETAIN" models remove llama3
+equal "remove: no part is left" "" "$(find "$pulled" -name 'llama3-0*')"
+holds "remove: a file of the user stays" "$("$RETAIN" models remove copy 2>&1)" "$M is no longer listed; the file stays"
+if [ -f "$M" ]; then ok; else no "remove: it does not stay"; fi
+"$RETAIN" models remove demo >"$T/out" 2>&1
+equal "remove: not the demo" 2 $?
 finish

@@ -51,7 +51,7 @@ tokens() { grep -c 'token=Bearer' "$T/log"; }
 pull 0 "test model|fits with [0-9,]+ units per head: .* of memory" hf:normal/demo:Q4_0
 here normal/demo/demo-Q4_0.gguf demo-Q4_0.gguf
 equal "the path is the result" "$models/normal/demo/demo-Q4_0.gguf" "$(cat "$T/out")"
-holds "the chat is named" "$(cat "$T/err")" "retain -m hf:normal/demo:Q4_0"
+holds "the chat is named" "$(cat "$T/err")" "retain -m demo-Q4_0"
 holds "two pages were read" "$(cat "$T/log")" "cursor=2"
 holds "our digest is registered" "$("$RETAIN" models --json)" "$(b2sum -l 256 "$T/hub/demo-Q4_0.gguf" | cut -d' ' -f1)"
 holds "the record" "$(cat "$models/normal/demo/demo-Q4_0.gguf.pull")" "$(sha256sum "$T/hub/demo-Q4_0.gguf" | cut -d' ' -f1)"

@@ -69,6 +69,7 @@ static struct message *add_message(struct conversation *c, enum chat_role role, 
         char first[64];
         snprintf(first, sizeof first, "%.*s", (int)(n < 60 ? n : 60), text);
         fill(c->entry.title, sizeof c->entry.title, first);
+        fill(c->entry.model, sizeof c->entry.model, "retain demo");
     }
     c->entry.updated_ms = clock_ms();
     return m;
@@ -1094,12 +1095,31 @@ int model_list_read(struct model_list *out, const struct options *o, struct conv
                                  .budget = 65536};
     rows[2] = (struct model_row){.path = (char *)(uintptr_t) "/models/large-70b-q4_k.gguf",
                                  .size = INT64_C(40000000000)};
-    fill(rows[0].name, sizeof rows[0].name, "retain demo");
-    fill(rows[1].name, sizeof rows[1].name, "Other 1B");
+    fill(rows[0].name, sizeof rows[0].name, "demo");
+    fill(rows[1].name, sizeof rows[1].name, "other-1b-q4_0");
+    fill(rows[2].name, sizeof rows[2].name, "large-70b-q4_k");
     fill(rows[1].type, sizeof rows[1].type, "Q4_0");
     fill(rows[2].problem, sizeof rows[2].problem, "it needs 41 GiB of 24 GiB");
     *out = (struct model_list){rows, 3};
     return 0;
+}
+
+int model_find(const struct options *o, struct conversations *library, const char *name,
+               struct str *out, struct err *e)
+{
+    struct model_list l;
+    model_list_read(&l, o, library, e);
+    for (int i = 0; i < l.n; i++)
+        if (!strcmp(l.rows[i].name, name)) {
+            str_puts(out, l.rows[i].path ? l.rows[i].path : "");
+            return 0;
+        }
+    return err_set(e, ERR_USAGE, "no model %s", name);
+}
+
+void model_newest(const struct options *o, struct str *name)
+{
+    (void)o, (void)name;
 }
 
 void model_list_release(struct model_list *l)

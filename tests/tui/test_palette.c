@@ -149,14 +149,13 @@ static void test_model(void **state)
     open_talk(&s, true);
     stage_type(&s, "hello\r/model\r");
     stage_draw(&s, 100, 24, &out);
-    assert_non_null(strstr(out.data, "model other-1b-q4_0.gguf"));
+    assert_non_null(strstr(out.data, "model other-1b-q4_0 "));
     assert_non_null(strstr(out.data, "it needs 41 GiB of 24 GiB"));
     stage_key(&s, '\033');
     s.app.stats.prefill_tok_s = 1; /* it takes long: it asks */
-    stage_type(&s, "/model other-1b-q4_0.gguf\r");
+    stage_type(&s, "/model other-1b-q4_0\r");
     assert_true(s.app.question.open);
-    assert_non_null(
-        strstr(stage_draw(&s, 100, 24, &out), "continue with other-1b-q4_0.gguf: replays"));
+    assert_non_null(strstr(stage_draw(&s, 100, 24, &out), "continue with other-1b-q4_0: replays"));
     stage_type(&s, "y");
     assert_int_equal(s.app.phase, PHASE_READY);
     assert_string_equal(s.app.name, "rust-notes");
@@ -182,7 +181,7 @@ static void test_model_fails(void **state)
     stage_type(&s, "hello\r");
     int n = s.app.talk.n;
     fake.fail_model = "/models/other-1b-q4_0.gguf";
-    stage_type(&s, "/model other-1b-q4_0.gguf\r");
+    stage_type(&s, "/model other-1b-q4_0\r");
     fake.fail_model = NULL;
     assert_int_equal(s.app.phase, PHASE_READY);
     assert_string_equal(s.control.options.engine.model, s.o.engine.model);
@@ -202,7 +201,7 @@ static void test_model_private(void **state)
     (void)state;
     stage_init(&s, true, true);
     stage_open(&s, NULL);
-    stage_type(&s, "/model other-1b-q4_0.gguf\r");
+    stage_type(&s, "/model other-1b-q4_0\r");
     assert_int_equal(s.app.phase, PHASE_READY);
     assert_string_equal(s.control.options.engine.model, "/models/other-1b-q4_0.gguf");
     stage_type(&s, "hello\r/model demo\r");

@@ -190,7 +190,8 @@ struct app {
     char name[CONVERSATION_NAME_MAX]; /* of the conversation; "" = not known yet */
     bool can_continue;
     enum stop stop;
-    struct str model; /* the file that /model chose; settings point to it */
+    struct str model;   /* the file that /model chose; settings point to it */
+    struct str offered; /* the name of a pulled model that the demo's first screen offers */
 
     struct transcript talk;
     struct edit edit;

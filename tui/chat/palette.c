@@ -123,21 +123,14 @@ static void add_conversations(const struct app *a, struct palette *p)
     }
 }
 
-/* "model.gguf" of a path, "demo" of the embedded one. */
-static const char *model_name(const struct model_row *m)
-{
-    const char *slash = m->path ? strrchr(m->path, '/') : NULL;
-    return slash ? slash + 1 : m->path ? m->path : "demo";
-}
-
 static void put_model(const struct model_row *m, char *out, size_t n)
 {
     char units[NUM_MAX], size[NUM_MAX];
     if (m->problem[0])
         put(out, n, m->problem);
     else
-        snprintf(out, n, "%s %s, %s, up to %s units per head", m->name, m->type,
-                 num_bytes(m->size, size), num_exact(m->budget, units));
+        snprintf(out, n, "%s, %s, up to %s units per head", m->type, num_bytes(m->size, size),
+                 num_exact(m->budget, units));
 }
 
 static void add_models(const struct app *a, struct palette *p)
@@ -145,11 +138,11 @@ static void add_models(const struct app *a, struct palette *p)
     for (int i = 0; i < a->models.n; i++) {
         const struct model_row *m = &a->models.rows[i];
         char name[64], text[200];
-        snprintf(name, sizeof name, "model %.50s", model_name(m));
+        snprintf(name, sizeof name, "model %.50s", m->name);
         put_model(m, text, sizeof text);
         struct palette_item *item =
             add(p, PALETTE_RUN, name, app_is_model(a, m->path) ? "now" : "", text);
-        snprintf(item->line, sizeof item->line, "/model %.150s", m->path ? m->path : "demo");
+        snprintf(item->line, sizeof item->line, "/model %.150s", m->name);
     }
 }
 
@@ -265,7 +258,7 @@ void palette_choose(struct app *a)
 static const char *nth_name(void *ctx, enum slash_argument kind, int i)
 {
     const struct app *a = ctx;
-    if (kind == SLASH_MODEL_NAME) return i < a->models.n ? model_name(&a->models.rows[i]) : NULL;
+    if (kind == SLASH_MODEL_NAME) return i < a->models.n ? a->models.rows[i].name : NULL;
     return i < a->list.n ? a->list.rows[i].name : NULL;
 }
 
@@ -297,8 +290,7 @@ static void describe(const struct app *a, const char *line, size_t from, const c
         if (p) put(text, 200, p->about);
     } else if (strncmp(line, "/model ", 7) == 0) {
         for (int i = 0; i < a->models.n; i++)
-            if (strcmp(model_name(&a->models.rows[i]), word) == 0)
-                put_model(&a->models.rows[i], text, 200);
+            if (strcmp(a->models.rows[i].name, word) == 0) put_model(&a->models.rows[i], text, 200);
     } else {
         for (int i = 0; i < a->list.n; i++)
             if (strcmp(a->list.rows[i].name, word) == 0) put(text, 200, a->list.rows[i].title);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/utf8_width.h"
+#include "cli/control/model_list.h"
 #include "cli/control/secret.h"
 #include "cli/options/options.h"
 #include "cli/options/paths.h"
@@ -349,6 +350,7 @@ bool ui_play(const struct options *o, const struct script *script, int *status)
     if (remember) str_append(&u.draft_folder, path.data, path.n - strlen("/history"));
     str_release(&path);
     open_library(&u);
+    if (!o->engine.model && !script->steps) model_newest(o, &u.app.offered);
     ui_open_draft(&u);
     if (worker_open(&u.worker, o, &u.error) == 0)
         loop(&u);

@@ -96,6 +96,17 @@ static int put_field(struct app *a, struct pane p, int x, int y, int w, enum att
     return columns;
 }
 
+/* Columns that only a wide screen has. */
+static bool has_cache(struct pane p)
+{
+    return p.w >= 100;
+}
+
+static int model_width(struct pane p)
+{
+    return has_cache(p) ? 20 : 12;
+}
+
 static void draw_row(struct app *a, struct pane p, int y, int index)
 {
     const struct conversations_entry *c = &a->list.rows[a->list.shown[index]];
@@ -110,10 +121,15 @@ static void draw_row(struct app *a, struct pane p, int y, int index)
     int x = 3 + name_w;
     pane_printf(p, x, y, attr, "%5s", num_age(a->wall_ms, c->updated_ms, age));
     if (p.w < 60) return;
-    pane_printf(p, x + 6, y, attr, "%5lld %8s %9s", (long long)c->n_turns,
-                num_count(c->n_tokens, tokens),
-                c->cache_bytes > 0 ? num_bytes(c->cache_bytes, cache) : "-");
-    x += 32;
+    pane_printf(p, x + 6, y, attr, "%5lld %8s", (long long)c->n_turns,
+                num_count(c->n_tokens, tokens));
+    x += 21;
+    if (has_cache(p))
+        pane_printf(p, x, y, attr, "%9s",
+                    c->cache_bytes > 0 ? num_bytes(c->cache_bytes, cache) : "-");
+    x += has_cache(p) ? 11 : 1;
+    put_field(a, p, x, y, model_width(p), attr, c->model);
+    x += model_width(p) + 1;
     if (c->tags[0])
         x += put_field(a, p, x, y, p.w - x, selected ? ATTR_SELECT : ATTR_DIM, c->tags) + 1;
     put_field(a, p, x, y, p.w - x - 1, attr, hit ? hit->snippet : c->title);
@@ -178,8 +194,8 @@ static void draw(struct app *a, struct pane p)
     bar_title(a, p, 0);
     int name_w = p.w >= 80 ? 22 : 0;
     if (name_w)
-        pane_printf(p, 2, 1, ATTR_DIM, "%-22s %5s %5s %8s %9s  %s", "name", "age", "turns",
-                    "tokens", "cache", "title");
+        pane_printf(p, 2, 1, ATTR_DIM, "%-22s %5s %5s %8s%s  %-*s %s", "name", "age", "turns",
+                    "tokens", has_cache(p) ? "     cache" : "", model_width(p), "model", "title");
     int first = p.h >= 5 ? 2 : 1;
     app_place(a, PLACE_LIST, pane_sub(p, 0, first, p.w, page));
     for (int i = 0; i < page && l->top + i < l->n_shown; i++) draw_row(a, p, first + i, l->top + i);

@@ -11,6 +11,13 @@ static const char *const prompts[] = {
 };
 enum { N_PROMPTS = sizeof prompts / sizeof prompts[0] };
 
+/* Memory, address, size of the file; the README has the same. */
+static const char *const real[] = {
+    "   4 GB  hf:HuggingFaceTB/SmolLM2-1.7B-Instruct-GGUF:Q4_K_M  1.1 GB",
+    "   8 GB  hf:Qwen/Qwen3-8B-GGUF:Q4_K_M                        5.0 GB",
+    "  24 GB  hf:Qwen/Qwen3-14B-GGUF:Q4_K_M                       9.0 GB",
+};
+
 static bool is_demo(const struct app *a)
 {
     return !a->o->engine.model;
@@ -31,8 +38,16 @@ static void draw_demo(const struct app *a, struct pane p, int x)
     }
     pane_puts(p, x, y++, ATTR_DIM,
               "Chat on, then ask for it. The memory line shows how much is kept.");
-    pane_puts(p, x, y, ATTR_DIM,
-              "A real model: retain pull hf:OWNER/REPO:Q4_0. F1 shows all keys.");
+    if (a->offered.n) {
+        pane_printf(p, x + 2, y, ATTR_KEY, "%d", N_PROMPTS + 1);
+        pane_printf(p, x + 4, y, ATTR_BOLD, "/model %.60s", str_get(&a->offered));
+        pane_puts(p, x, y + 1, ATTR_DIM,
+                  "chats with the model that you downloaded. F1 shows all keys.");
+        return;
+    }
+    pane_puts(p, x, y++, ATTR_DIM,
+              "Real models, by memory: retain pull ADDRESS. F1 shows all keys.");
+    for (size_t i = 0; i < sizeof real / sizeof *real; i++) pane_puts(p, x, y++, ATTR_DIM, real[i]);
 }
 
 void welcome_draw(const struct app *a, struct pane p, int x)
@@ -73,6 +88,13 @@ bool welcome_key(struct app *a, const struct key_event *ev)
         char first = (char)('1' + at);
         edit_set(&a->edit, &first, is_letter(ev->key) ? 0 : 1);
         return false;
+    }
+    if (a->edit.text.n == 0 && digit == N_PROMPTS && a->offered.n) {
+        struct str line = {0};
+        str_printf(&line, "/model %s", str_get(&a->offered));
+        edit_set(&a->edit, str_get(&line), line.n);
+        str_release(&line);
+        return true;
     }
     if (a->edit.text.n > 0 || digit < 0 || digit >= N_PROMPTS) return false;
     edit_set(&a->edit, prompts[digit], strlen(prompts[digit]));

@@ -275,11 +275,13 @@ void model_newest(const struct options *o, struct str *name)
 {
     struct model_list l;
     struct stat st;
-    time_t newest = 0;
+    int64_t newest = 0;
     if (model_list_rows(&l, o, NULL, NULL)) l.n = 0;
     for (int i = 0; i < l.n; i++) {
-        if (!l.rows[i].path || stat(l.rows[i].path, &st) || st.st_mtime < newest) continue;
-        newest = st.st_mtime;
+        if (!l.rows[i].path || stat(l.rows[i].path, &st)) continue;
+        int64_t ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+        if (ns <= newest) continue;
+        newest = ns;
         str_clear(name);
         str_puts(name, l.rows[i].name);
     }

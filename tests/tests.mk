@@ -17,7 +17,7 @@ EMU := $(if $(HAVE_CXX),$(sort $(wildcard tests/emu/test_*.c)))
 BENCHES := $(call programs,$(sort $(wildcard tests/*/bench_*.c)))
 programs = $(1:%.c=$(B)/%)
 
-.PHONY: test test-unit test-kern test-emu test-tui test-fault test-cli test-cross test-gpu here one check-cuda fuzz \
+.PHONY: real test test-unit test-kern test-emu test-tui test-fault test-cli test-cross test-gpu here one check-cuda fuzz \
   fuzz-run soak crowd hostile hostile-run calls bench bench-count cuda-report
 
 # ---- linking -------------------------------------------------------------------------------------
@@ -183,6 +183,10 @@ hostile-run: $(PROGRAM) $(B)/tests/fault/hostile
 # Each system call and each allocation of the commands fails once, or they are killed there.
 calls: all $(B)/tests/fault/test_calls
 	@$(test_environment); CALLS=0 JOBS=$${JOBS:-$$(nproc)} $(B)/tests/fault/test_calls
+# The same flows as in make test, figures of llama.cpp and a long talk, with two real models.
+real: all $(PULL)
+	@$(if $(MODELS),,echo 'make real MODELS=FOLDER: the folder of SmolLM2 and Gemma' >&2; exit 1)
+	@$(test_environment) MODELS='$(MODELS)'; tests/run.sh tests/cli/real.sh tests/tui/tmux_flow.sh
 test-fault: $(call programs,$(FAULT))
 	@$(run_tests) $^
 test-tui: all $(call programs,$(TUI)) $(FAKE)

@@ -23,6 +23,7 @@
 void resume_release(struct resume *r)
 {
     str_release(&r->model);
+    str_release(&r->ran);
     str_release(&r->conversation);
     str_release(&r->path);
     str_release(&r->change);
@@ -178,11 +179,12 @@ static int add_model(struct options *o, struct resume *r, struct err *e)
 static void add_conversation(struct options *o, const struct conversations_origin *from, bool same,
                              struct resume *r)
 {
-    struct str *text = &r->conversation;
-    if (same && from->budget > 0) str_printf(text, "budget = %d\n", from->budget);
-    if (same && *from->policy) str_printf(text, "policy = %s\n", from->policy);
-    if (from->kept) str_puts(text, from->kept);
-    if (text->n) options_parse_layer(o, OPTIONS_CONVERSATION, text->data, from->name, NULL);
+    struct str *ran = &r->ran, *given = &r->conversation;
+    if (same && from->budget > 0) str_printf(ran, "budget = %d\n", from->budget);
+    if (same && *from->policy) str_printf(ran, "policy = %s\n", from->policy);
+    if (ran->n) options_parse_layer(o, OPTIONS_RAN, ran->data, from->name, NULL);
+    if (from->kept) str_puts(given, from->kept);
+    if (given->n) options_parse_layer(o, OPTIONS_CONVERSATION, given->data, from->name, NULL);
     if (same) return;
     static const char *const own[] = {"heads", "template"};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)

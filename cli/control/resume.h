@@ -21,7 +21,7 @@ struct options;
 
 /* The texts that the options point into. Zero-initialise. */
 struct resume {
-    struct str model, conversation, path;
+    struct str model, ran, conversation, path;
     /* not empty: the conversation has another model than o; a sentence about the change */
     struct str change;
 };

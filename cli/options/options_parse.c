@@ -241,6 +241,11 @@ static char *bare_value(char *text)
     return trim(text);
 }
 
+static bool is_saved(enum options_layer layer)
+{
+    return layer == OPTIONS_RAN || layer == OPTIONS_CONVERSATION;
+}
+
 static int config_line(struct options *o, enum options_layer layer, char *line, struct err *e)
 {
     line = trim(line);
@@ -250,7 +255,7 @@ static int config_line(struct options *o, enum options_layer layer, char *line, 
     *value++ = 0;
     line = trim(line);
     const struct option *d = option_named(line, strlen(line));
-    if (layer == OPTIONS_CONVERSATION && (!d || !d->kept)) return 0;
+    if (is_saved(layer) && (!d || !d->kept)) return 0;
     if (!d) {
         const char *near = option_nearest(~0U, line, strlen(line));
         return err_set(e, ERR_USAGE, "unknown key '%s'%s%s%s", line, near ? "; did you mean " : "",
@@ -274,8 +279,7 @@ int options_parse_layer(struct options *o, enum options_layer layer, char *text,
         if (text) *text++ = 0;
         struct err local;
         int rc = config_line(o, layer, line, &local);
-        if (rc && layer != OPTIONS_CONVERSATION)
-            return err_set(e, rc, "%s:%d: %s", file, n_line, local.text);
+        if (rc && !is_saved(layer)) return err_set(e, rc, "%s:%d: %s", file, n_line, local.text);
     }
     return 0;
 }

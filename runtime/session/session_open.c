@@ -108,7 +108,7 @@ static int adopt_settings(struct session *s, struct err *e)
     }
     if (same && !p->budget && !p->memory && saved.budget >= PLAN_BUDGET_MIN)
         p->budget = saved.budget;
-    p->kv.plain = !strncmp(saved.kv, "q4", 2) && !strchr(saved.kv, '/');
+    p->kv.plain = same && !strncmp(saved.kv, "q4", 2) && !strchr(saved.kv, '/');
     if (!s->opts.sampling.seed) s->opts.sampling.seed = saved.seed;
     s->state.attempt = saved.attempt;
     s->state.pinned = saved.pinned;

@@ -70,6 +70,15 @@ chat '/stats' --continue
 holds "and the last model opens it" "$(stat_of model)" '^model   chatml '
 equal "with its text" 5 "$("$RETAIN" show anna --json | grep -c '"role":"user"')"
 
+# ---- what a model had by itself stays its own: also when the conversation was opened again
+chat 'Hello' -c own -m "$T/m/chatml.gguf"
+chat 'Hello' -c own
+chat '/stats' -c own -m demo --yes
+holds "own: the demo's budget" "$(stat_of cache)" ' 3328 per head'
+chat '/model chatml\n/stats' -c own
+holds "own: the way back reads nothing" "$(stat_of chat)" ' 2 turns  0 re-read'
+holds "own: its budget" "$(stat_of cache)" ' 6912 per head'
+
 # ---- from the demo, whose policy needs heads
 chat "My name is Anna.\n/model $T/m/chatml.gguf\n/stats\n/model demo\n/stats" -c demo
 holds "from the demo to a model" "$out" 'model   chatml .*policy keydiff'

@@ -1,4 +1,5 @@
-/* Where a setting comes from: the command line, the conversation, the model's own settings, the
+/* Where a setting comes from: the command line, the conversation (what was given for it, then what
+ * it ran with), the model's own settings, the
  * configuration file, in this order, whichever of them are there and in whatever order they are
  * read. The rule is docs/DESIGN.md's, "The way of a setting". */
 #include <setjmp.h>
@@ -17,16 +18,16 @@
 
 /* A value for each layer: 0 = the default, then from the configuration file to the command line. */
 static const struct {
-    const char *name, *value[5];
+    const char *name, *value[6];
 } settings[] = {
-    {"budget", {"", "101", "102", "103", "104"}},
-    {"policy", {"", "sink", "keydiff", "snapkv:window=8", "keydiff+global:reserve=64"}},
-    {"heads", {"", "a.gguf", "b.gguf", "none", "d.gguf"}},
-    {"recall", {"", "off", "words", "meaning", "mix"}},
-    {"temp", {"", "0.1", "0.2", "0.3", "0.4"}},
-    {"template", {"", "chatml", "llama3", "gemma", "retain"}},
-    {"think", {"auto", "on", "off", "low", "high"}},
-    {"kv", {"", "q4", "q8", "f16", "q8:q4"}},
+    {"budget", {"", "101", "102", "103", "104", "105"}},
+    {"policy", {"", "sink", "keydiff", "snapkv:window=8", "keydiff+global:reserve=64", "full"}},
+    {"heads", {"", "a.gguf", "b.gguf", "none", "d.gguf", "e.gguf"}},
+    {"recall", {"", "off", "words", "meaning", "words", "off"}},
+    {"temp", {"", "0.1", "0.2", "0.3", "0.4", "0.5"}},
+    {"template", {"", "chatml", "llama3", "gemma", "retain", "phi3"}},
+    {"think", {"auto", "on", "off", "low", "high", "medium"}},
+    {"kv", {"", "q4", "q8", "f16", "q8:q4", "f32"}},
 };
 enum { N = sizeof settings / sizeof *settings };
 
@@ -64,14 +65,14 @@ static void a_later_layer_counts(void **state)
 {
     (void)state;
     for (int i = 0; i < N; i++)
-        for (int subset = 0; subset < 16; subset++)
+        for (int subset = 0; subset < 32; subset++)
             for (int down = 0; down < 2; down++) {
-                char text[4][64];
+                char text[5][64];
                 struct options o;
                 int highest = 0;
                 options_init(&o);
-                for (int k = 0; k < 4; k++) {
-                    int layer = down ? 4 - k : k + 1;
+                for (int k = 0; k < 5; k++) {
+                    int layer = down ? 5 - k : k + 1;
                     if (!(subset >> (layer - 1) & 1)) continue;
                     read_layer(&o, layer, i, text[k]);
                     if (layer > highest) highest = layer;

@@ -17,6 +17,7 @@ fi
 # The hub has an instruct model, which is pulled last, and another one.
 mkdir "$home/hub"
 if [ -n "${MODELS:-}" ]; then
+    patience=4000 # real models on a busy machine
     cp "$MODELS/SmolLM2-135M-Instruct.Q4_1.gguf" "$home/hub/first-Q4_1.gguf"
     cp "$MODELS/gemma-3-270m-q4_k_m.gguf" "$home/hub/second-Q4_K_M.gguf"
     first=first-Q4_1 second=second-Q4_K_M third=demo third_name='retain demo'
@@ -36,20 +37,19 @@ in_shell() { # in_shell WHAT COMMAND: it succeeds
     keys "clear; $2; echo \"$n_commands rc=\$?\"" Enter
     check "$1" wait_for "^$n_commands rc=0"
 }
-say() { # waits as long as a real model may need on a busy machine
+say() {
     turn=$((turn + 1))
     type_text "$1"
     keys Enter
-    for _ in 1 2 3 4 5 6 7 8 9; do wait_for "turn $turn .*ready" && break; done
-    check "$size: turn $turn" shows "turn $turn .*ready"
+    check "$size: turn $turn" wait_for "turn $turn .*ready"
 }
 is_there_or_asks() { shows "$1 .*turn $turn" || shows 'y continue\|y yes\|\[y\]'; }
 to_model() { # to_model NAME TITLE: the question comes where reading takes long
     type_text "/model $1"
     keys Enter
-    for _ in 1 2 3 4 5 6; do wait_until is_there_or_asks "$2" && break; done
+    wait_until is_there_or_asks "$2"
     shows "$2 .*turn $turn" || keys y
-    for _ in 1 2 3 4 5 6; do wait_for "$2 .*turn $turn" && break; done
+    wait_for "$2 .*turn $turn"
     check "$size: /model $1" wait_for "turn $turn .*ready"
 }
 # what the screen says: model, tokens and turn of the header, kept units, budget

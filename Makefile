@@ -90,10 +90,11 @@ override LDFLAGS += -Wl,-z,relro,-z,now $(if $(SAN),$(SANITIZE))
 
 # The instruction set is the file's name (kernels/cpu).
 ISA_avx2 := -mavx2 -mfma -mf16c
+ISA_avxvnni := $(ISA_avx2) -mavxvnni
 ISA_avx512 := $(ISA_avx2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
 ISA_dotprod := -march=armv8.2-a+dotprod
 ISA_i8mm := -march=armv8.2-a+dotprod+i8mm
-FOREIGN := %/$(if $(filter 1,$(CURL)),http_none,http_curl).c $(if $(filter x86_64,$(ARCH)),,%/avx2.c %/avx512.c) \
+FOREIGN := %/$(if $(filter 1,$(CURL)),http_none,http_curl).c $(if $(filter x86_64,$(ARCH)),,%/avx2.c %/avxvnni.c %/avx512.c) \
   $(if $(filter aarch64,$(ARCH)),,%/neon.c %/dotprod.c %/i8mm.c)
 # Loops over numbers, that no input steers: without the guards of the stack.
 isa_flags = $(ISA_$(patsubst kernels/cpu/%.c,%,$(filter kernels/cpu/%,$(1)))) \

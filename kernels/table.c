@@ -1,4 +1,5 @@
-/* The kernel tables: one per instruction set, complete, chosen by what CPU and system support. */
+/* The kernel tables: one per instruction set, complete, best first, chosen by what CPU and system
+ * support. */
 #include "kernels/cpu/cpu.h"
 
 #include <string.h>
@@ -22,14 +23,21 @@ static int runs_avx512(void)
            __builtin_cpu_supports("avx512vnni");
 }
 
-/* Best first. A CPU that supports one level supports all that follow it, so the usable tables are
- * always a tail of this list. */
-static const struct kernels *const tables[] = {&kn_avx512, &kn_avx2, &kn_ref};
-static const char *const names[] = {"avx512", "avx2", "ref", NULL};
-
-static size_t first_usable(void)
+/* Laptops since 2021 have it without AVX-512, servers with AVX-512 VNNI often do not have it. */
+static int runs_avxvnni(void)
 {
-    return runs_avx512() ? 0 : runs_avx2() ? 1 : 2;
+    unsigned a, b, c, d;
+    return runs_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 4);
+}
+
+static const struct kernels *const tables[] = {&kn_avx512, &kn_avxvnni, &kn_avx2, &kn_ref, NULL};
+
+static int runs(const struct kernels *k)
+{
+    return k == &kn_avx512    ? runs_avx512()
+           : k == &kn_avxvnni ? runs_avxvnni()
+           : k == &kn_avx2    ? runs_avx2()
+                              : 1;
 }
 
 #elif defined(__aarch64__)
@@ -47,37 +55,40 @@ static int runs_i8mm(void)
     return runs_dotprod() && (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0;
 }
 
-static const struct kernels *const tables[] = {&kn_i8mm, &kn_dotprod, &kn_neon, &kn_ref};
-static const char *const names[] = {"i8mm", "dotprod", "neon", "ref", NULL};
+static const struct kernels *const tables[] = {&kn_i8mm, &kn_dotprod, &kn_neon, &kn_ref, NULL};
 
-static size_t first_usable(void)
+static int runs(const struct kernels *k)
 {
-    return runs_i8mm() ? 0 : runs_dotprod() ? 1 : 2;
+    return k == &kn_i8mm ? runs_i8mm() : k == &kn_dotprod ? runs_dotprod() : 1;
 }
 
 #else
 
-static const struct kernels *const tables[] = {&kn_ref};
-static const char *const names[] = {"ref", NULL};
+static const struct kernels *const tables[] = {&kn_ref, NULL};
 
-static size_t first_usable(void)
+static int runs(const struct kernels *k)
 {
-    return 0;
+    (void)k;
+    return 1;
 }
 
 #endif
 
 const char *const *kn_isa_list(void)
 {
-    return names + first_usable();
+    static const char *names[sizeof tables / sizeof *tables];
+    size_t n = 0;
+
+    for (size_t i = 0; tables[i]; i++)
+        if (runs(tables[i])) names[n++] = tables[i]->isa; /* every thread writes the same */
+    return names;
 }
 
 const struct kernels *kn_table(const char *isa)
 {
-    const size_t first = first_usable();
+    const int best = !isa || strcmp(isa, "auto") == 0;
 
-    if (!isa || strcmp(isa, "auto") == 0) return tables[first];
-    for (size_t i = first; names[i]; i++)
-        if (strcmp(isa, names[i]) == 0) return tables[i];
+    for (size_t i = 0; tables[i]; i++)
+        if (runs(tables[i]) && (best || strcmp(isa, tables[i]->isa) == 0)) return tables[i];
     return NULL;
 }

@@ -21,7 +21,7 @@ objdump -d --no-show-raw-insn "$build/main.o" "$build/libretain.a" | awk '
             "|^p?blend|^(round|dp)[ps][sd]$|^(movntdqa|insertps|extractps|mpsadbw|phminposuw|aes)" \
             "|^(crc32|popcnt|[lt]zcnt|andn[lq]?$|bextr|bls(r|i|msk)|pdep|pext|[rs](ar|hl|hr|or)x|mulx|movbe)"
     }
-    / file format / { object = $1; sub(/:.*/, "", object); n++; skip = object ~ /^avx(2|512)\.o$/ }
+    / file format / { object = $1; sub(/:.*/, "", object); n++; skip = object ~ /^avx(2|vnni|512)\.o$/ }
     NF < 2 || skip { next }
     {
         op = $2

@@ -50,6 +50,11 @@ $(B)/tests/tui_fake: $(B)/tests/tui/tui_fake.o $(B)/tests/tui/fake_session.o $(B
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
 
+ifeq ($(ARCH),x86_64)
+$(B)/tests/kern/test_vnni: $(B)/tests/kern/evex_vnni.o
+$(B)/tests/kern/evex_vnni.o: private CFLAGS += $(ISA_avx2) -mavx512vl -mavx512vnni
+endif
+
 # The hub that test_pull.sh downloads from, the writer of its models, the program without libcurl.
 PULL := $(B)/tests/hub $(B)/tests/make_model $(B)/tests/retain_offline
 $(B)/tests/hub $(B)/tests/make_model: $(B)/tests/%: $(B)/tests/cli/%.o $(B)/libretain.a

@@ -124,7 +124,7 @@ const struct option options_table[] = {
     {ROW("threads", 0, engine.threads, OPTIONS_MODEL | OPTIONS_QUANTIZE), .max = 1024, .value = "N",
      .help = "processor threads; 0 = all cores"},
     {ROW("isa", 0, engine.isa, OPTIONS_MODEL | OPTIONS_QUANTIZE), .value = "NAME",
-     .help = "instruction set: ref, avx2, avx512, neon, dotprod, i8mm; the best by default"},
+     .help = "instruction set: ref, avx2, avxvnni, avx512, neon, dotprod, i8mm; the best by default"},
 
     {.name = "Quantizing"},
     {ROW("type", 0, quantize.type, OPTIONS_QUANTIZE), .choices = "q4,q8", .value = "q4|q8",

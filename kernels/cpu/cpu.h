@@ -67,7 +67,7 @@ void kn_attend_ref(const struct kn_attend *job);
 /* One complete table per file. A file's name is its instruction set; the Makefile derives the
  * compiler flags from it. */
 extern const struct kernels kn_ref;
-extern const struct kernels kn_avx2, kn_avx512;           /* x86-64 */
-extern const struct kernels kn_neon, kn_dotprod, kn_i8mm; /* aarch64 */
+extern const struct kernels kn_avx2, kn_avxvnni, kn_avx512; /* x86-64 */
+extern const struct kernels kn_neon, kn_dotprod, kn_i8mm;   /* aarch64 */
 
 #endif

@@ -11,7 +11,8 @@ done
 
 if [ "$(uname -m)" = x86_64 ] && command -v objdump >/dev/null && [ -e "$build/libretain.a" ]; then
     check "nothing beyond x86-64-v1 in baseline objects" tests/check_baseline.sh "$build"
-    check "products of AVX2 spill no sums" tests/check_spills.sh "$build" "$build/kernels/cpu/avx2.o"
+    check "products of AVX2 and AVX-VNNI spill no sums" tests/check_spills.sh "$build" \
+        "$build/kernels/cpu/avx2.o" "$build/kernels/cpu/avxvnni.o"
 else
     skip "no x86 objects to look into"
 fi

@@ -380,6 +380,54 @@ static int usable_cpus(void)
     return n_cpus;
 }
 
+/* Reads "0-3,8", as sysfs writes sets of CPUs; false if there is no such file. */
+static bool read_cpus(const char *folder, const char *name, cpu_set_t *out)
+{
+    char path[256];
+    int first, last, end;
+    CPU_ZERO(out);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "re");
+    if (!f) return false;
+    while (fscanf(f, "%d", &first) == 1) {
+        last = fscanf(f, "-%d", &end) == 1 ? end : first;
+        for (int i = first; i >= 0 && i <= last && i < CPU_SETSIZE; i++) CPU_SET(i, out);
+        if (fgetc(f) != ',') break;
+    }
+    fclose(f);
+    return true;
+}
+
+int pool_cores(const char *devices, const cpu_set_t *may_use)
+{
+    cpu_set_t fast, core, use = *may_use;
+    char name[64];
+    int n = 0;
+    if (read_cpus(devices, "cpu_core/cpus", &fast)) {
+        CPU_AND(&fast, &fast, may_use);
+        if (CPU_COUNT(&fast)) use = fast;
+    }
+    for (int i = 0; i < CPU_SETSIZE; i++) {
+        if (!CPU_ISSET(i, &use)) continue;
+        n++;
+        snprintf(name, sizeof name, "system/cpu/cpu%d/topology/thread_siblings_list", i);
+        if (!read_cpus(devices, name, &core)) continue;
+        for (int k = i + 1; k < CPU_SETSIZE; k++)
+            if (CPU_ISSET(k, &core)) CPU_CLR(k, &use);
+    }
+    return n;
+}
+
+/* The threads that 0 stands for: at most `n_cpus`, which a container may limit. */
+static int default_threads(int n_cpus)
+{
+    cpu_set_t may_use;
+    int n = n_cpus < THREADS_MAX ? n_cpus : THREADS_MAX;
+    if (sched_getaffinity(0, sizeof may_use, &may_use)) return n;
+    int cores = pool_cores("/sys/devices", &may_use);
+    return cores > 0 && cores < n ? cores : n;
+}
+
 /* ---- life ------------------------------------------------------------------------------------ */
 
 static int start_workers(struct pool *p, struct err *e)
@@ -406,10 +454,10 @@ int pool_open(struct pool **out, int n_threads, struct err *e)
     int rc = 0;
     *out = NULL;
     if (n_threads < 0 || n_threads > THREADS_MAX)
-        return err_set(e, ERR_USAGE, "--threads %d: expected 1 to %d, or 0 for all cores",
+        return err_set(e, ERR_USAGE, "--threads %d: expected 1 to %d, or 0 for one per core",
                        n_threads, THREADS_MAX);
     int n_cpus = usable_cpus();
-    if (n_threads == 0) n_threads = n_cpus < THREADS_MAX ? n_cpus : THREADS_MAX;
+    if (n_threads == 0) n_threads = default_threads(n_cpus);
 
     struct pool *p = aligned_alloc(LINE, sizeof *p);
     if (!p) return err_set(e, ERR_FIT, "out of memory for a pool of %d threads", n_threads);

@@ -8,15 +8,22 @@
 #ifndef RETAIN_BASE_POOL_H
 #define RETAIN_BASE_POOL_H
 
+#include <sched.h>
+
 #include "base/err.h"
 
 struct pool;
 
-/* n_threads counts the caller, which works too; 0 = one per core that this process may use. */
+/* n_threads counts the caller, which works too; 0 = one per physical core that this process may
+ * use, see pool_cores. */
 int pool_open(struct pool **out, int n_threads, struct err *e);
 void pool_close(struct pool *p);
 
 int pool_n_threads(const struct pool *p);
+
+/* Physical cores among the CPUs that may be used, on a hybrid processor of Intel those that are
+ * performance cores. devices: the folder that describes them, usually /sys/devices. */
+int pool_cores(const char *devices, const cpu_set_t *may_use);
 
 /* Runs fn(ctx, part, thread) for every part in [0, n_parts) and returns when all are done.
  * `thread` is in [0, pool_n_threads): an index into per-thread scratch. Not reentrant. */

@@ -351,7 +351,8 @@ static void info_text(struct engine *g, const struct options *o, const struct te
     struct str isas = {0};
     for (const char *const *isa = kn_isa_list(); *isa; isa++) str_printf(&isas, " %s", *isa);
     report_line("retain %s", RETAIN_VERSION);
-    report_line("devices  cpu (%d threads)", pool_n_threads(g->pool));
+    report_line("devices  cpu (%d threads%s)", pool_n_threads(g->pool),
+                o->engine.threads ? "" : ", at most one per physical core");
     gpu_lines();
     report_line("isa     %s", str_get(&isas));
     report_line("memory   %.1f GiB", (double)system_memory_bytes() / (1 << 30));

@@ -122,7 +122,7 @@ const struct option options_table[] = {
      .help = "where a model's experts are: on the GPU as far as they fit, the others in memory; all in memory, "
              "computed by the CPU; or in the copy of the packed weights on disk, read when they are used"},
     {ROW("threads", 0, engine.threads, OPTIONS_MODEL | OPTIONS_QUANTIZE), .max = 1024, .value = "N",
-     .help = "processor threads; 0 = all cores"},
+     .help = "processor threads; 0 = one per physical core, only fast ones of hybrid processors"},
     {ROW("isa", 0, engine.isa, OPTIONS_MODEL | OPTIONS_QUANTIZE), .value = "NAME",
      .help = "instruction set: ref, avx2, avxvnni, avx512, neon, dotprod, i8mm; the best by default"},
 

@@ -53,7 +53,7 @@ struct engine_opts {
     enum engine_weights weights;
     enum identity_verify verify;
     bool accept_model;            /* accept a file that changed since it was registered */
-    int threads;                  /* 0 = all cores */
+    int threads;                  /* 0 = see pool_cores */
     const char *weight_cache_dir; /* folder for copies of weights; NULL = none */
     bool leaves_no_copy;          /* use a copy, but write none */
 };

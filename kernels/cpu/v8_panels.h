@@ -211,9 +211,12 @@ V16_INLINE void dot_columns(enum kn_type type, __m256i dot[][2], int H, int T, c
 
 #pragma GCC unroll 2
             for (int k = 0; k < H; k++) dot[t][k] = dot_four(type, dot[t][k], w[k], four);
-            /* or gcc reorders sums and loads, and lacks registers for what it begins early */
+#ifndef __clang__
+            /* or gcc reorders sums and loads, and lacks registers for what it begins early; clang
+             * lacks them if it is told so */
             __asm__ volatile("" : "+x"(dot[t][0]), "+x"(dot[t][H - 1]));
             if (T > 1 || i % 4 == 3) __asm__ volatile("" : : : "memory");
+#endif
         }
     }
 }

@@ -270,8 +270,9 @@ static int run(int argc, char **argv)
     const struct line l = {c, argc - n_used, argv + n_used, options_safe(argc, argv)};
     int rc = read_options(&o, &texts, &l, &e);
     if (!rc && !o.no_weight_cache && !path_packed(&packed, NULL))
-        o.engine.weight_cache_dir = packed.data;
-    if (!rc && !path_state_find("heads", &fitted, NULL)) o.engine.heads_dir = fitted.data;
+        texts.base.engine.weight_cache_dir = o.engine.weight_cache_dir = packed.data;
+    if (!rc && !path_state_find("heads", &fitted, NULL))
+        texts.base.engine.heads_dir = o.engine.heads_dir = fitted.data;
     if (!rc && c->run == cmd_chat && !o.help && !o.print_config)
         heads_first_use(&o, manual_text, &heads);
     int status = rc               ? report_error(&e)

@@ -1,7 +1,6 @@
 #include "cli/control/fit.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -20,13 +19,12 @@ static bool wanted(const struct options *o, const struct engine *g)
            g->model->n_kv_layer > 0;
 }
 
-/* The child: silent, at the lowest priority, and ended with its parent. */
+/* The child: silent, at a low priority, and ended with its parent. */
 static void run_child(const char *model)
 {
-    const struct sched_param none = {0};
     const int null = open("/dev/null", O_RDWR);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    sched_setscheduler(0, SCHED_IDLE, &none);
+    if (nice(10) == -1) _exit(127);
     for (int i = 0; i < 3; i++) dup2(null, i);
     execl("/proc/self/exe", "retain", "heads", "fit", "-m", model, (char *)NULL);
     _exit(127);
@@ -39,8 +37,9 @@ void fit_begin(struct fit *f, const struct options *o, const struct engine *g, s
     if (f->pid == 0) run_child(o->engine.model);
     if (f->pid < 0) f->pid = 0;
     if (f->pid)
-        str_puts(note, "retaining heads are being fitted to this model, once, on idle processor "
-                       "time: later chats choose with them what to keep (--heads none: without)");
+        str_puts(note, "retaining heads are being fitted to this model, once, in the "
+                       "background: later conversations choose with them what to keep (--heads "
+                       "none: without)");
 }
 
 bool fit_done(struct fit *f)

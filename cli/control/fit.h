@@ -1,5 +1,5 @@
-/* fit: retaining heads for a model at its first chat. A child process runs `retain heads fit` on
- * idle processor time; it ends with the chat, and the next one with this model begins again. Once
+/* fit: retaining heads for a model at its first chat. A child process runs `retain heads fit` at
+ * a low priority; it ends with the chat, and the next one with this model begins again. Once
  * the file is there, engines open with it (engine_opts.heads_dir). */
 #ifndef RETAIN_CLI_CONTROL_FIT_H
 #define RETAIN_CLI_CONTROL_FIT_H

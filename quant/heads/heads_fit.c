@@ -22,6 +22,9 @@
 #define SINKS  4    /* the first units get attention whatever they say, and are kept anyway */
 #define RIDGE  0.03 /* added to the variance of each standardised input */
 #define SIDES  2    /* rows of W1 for each head */
+/* A share below this is of no use: which units have a large share counts, not which have a tiny one
+ * (quant/eval/notes/heads.md). */
+#define SHARE_MIN (1.0 / 128)
 
 struct fit {
     const struct options *options;
@@ -66,7 +69,9 @@ static void unit_of(const struct job *j, int head, int t, double *out)
         out[dim + i] = (double)v[i];
     }
     out[2 * dim] = 1;
-    out[2 * dim + 1] = (double)j->rows->label[t * m->n_kv_head + head];
+    const double share =
+        exp((double)j->rows->label[t * m->n_kv_head + head]) - (double)HEADS_SHARE_NOISE;
+    out[2 * dim + 1] = log(fmax(share, 0) + SHARE_MIN);
 }
 
 static void add_head(void *ctx, int head, int thread)

@@ -148,13 +148,21 @@ static size_t sentences(const char *text, size_t n)
     return n < all ? n : all;
 }
 
-/* Passage i, with every N_PASSAGES-th fact at even distances. */
-static void write_document(int i, struct str *out)
+/* Row i has the passage i, in turn, and every N_PASSAGES-th fact at even distances: in each turn
+ * others. */
+#define TURNS 3
+
+static int first_fact(int row)
 {
-    const char *text = passages[i];
+    return (row + row / N_PASSAGES) % N_PASSAGES;
+}
+
+static void write_document(int row, struct str *out)
+{
+    const char *text = passages[row % N_PASSAGES];
     const size_t step = strlen(text) / (N_FACTS / N_PASSAGES);
     size_t at = 0;
-    for (int k = i; k < N_FACTS; k += N_PASSAGES) {
+    for (int k = first_fact(row); k < N_FACTS; k += N_PASSAGES) {
         const size_t end = sentences(text, at + step);
         str_append(out, text + at, end - at);
         str_printf(out, " %s", facts[k][0]);
@@ -171,7 +179,7 @@ static void write_row(int i, struct str *out)
     cJSON_AddStringToObject(row, "document", str_get(&document));
     cJSON *questions = cJSON_AddArrayToObject(row, "question");
     cJSON *answers = cJSON_AddArrayToObject(row, "answer");
-    for (int k = i; k < N_FACTS; k += N_PASSAGES) {
+    for (int k = first_fact(i); k < N_FACTS; k += N_PASSAGES) {
         cJSON_AddItemToArray(questions, cJSON_CreateString(facts[k][1]));
         cJSON_AddItemToArray(answers, cJSON_CreateString(facts[k][2]));
     }
@@ -187,7 +195,7 @@ int heads_text_open(struct heads_data *d, struct err *e)
     struct str line = {0};
     int rc = 0;
     *d = (struct heads_data){.name = "the built-in text"};
-    for (int i = 0; !rc && i < N_PASSAGES; i++) {
+    for (int i = 0; !rc && i < TURNS * N_PASSAGES; i++) {
         str_clear(&line);
         write_row(i, &line);
         rc = heads_data_add(d, str_get(&line), line.n, e);

@@ -25,9 +25,8 @@ static void advise_heads(struct session *s)
     char text[512];
     if (s->opts.plan.policy.row || g->retaining || g->heads_declined || s->opts.raw) return;
     snprintf(text, sizeof text,
-             "there are no retaining heads for %s, so policy %s decides which units are kept; "
-             "heads remember more: \"retain heads train\" makes them, \"retain heads import\" "
-             "reads released ones, and --heads FILE uses them",
+             "there are no retaining heads for %s yet, so policy %s decides which units are kept; "
+             "\"retain heads fit\" makes them in about a minute",
              g->model->name, s->ctx.plan.policy->name);
     notice(s, text);
 }

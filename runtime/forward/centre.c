@@ -1,6 +1,6 @@
 #include "runtime/forward/centre.h"
 
-#include <assert.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -159,8 +159,10 @@ static int run_text(struct context *x, const struct tokens *ids, struct sums s[2
     return 0;
 }
 
+/* With the machine's best kernels, whatever --isa says: saved units depend on the result. */
 static int measure(struct engine *g, struct part parts[2], struct err *e)
 {
+    const struct kernels *asked = g->kernels;
     struct plan_opts o = plan_opts_default();
     struct context x = {0};
     struct tokens ids = {0};
@@ -171,11 +173,13 @@ static int measure(struct engine *g, struct part parts[2], struct err *e)
     int rc = sums_init(&s[0], &parts[0]) && sums_init(&s[1], &parts[1])
                  ? 0
                  : err_set(e, ERR_FAIL, "out of memory for the centres of keys");
+    g->kernels = kn_table(NULL);
     if (!rc) rc = tokenizer_encode_text(g->tokenizer, text, sizeof text - 1, false, &ids, e);
     if (!rc) rc = context_open(&x, g, &o, 1, 1, e);
     if (!rc) rc = run_text(&x, &ids, s, e);
     for (int i = 0; !rc && i < 2; i++) take_means(&s[i]);
     context_release(&x);
+    g->kernels = asked;
     tokens_release(&ids);
     free(s[0].sum);
     free(s[1].sum);
@@ -213,7 +217,8 @@ static void write_file(const char *path, const char *model, const void *numbers,
     digest_make(sum, str_get(&s), s.n);
     str_append(&s, (const char *)sum, sizeof sum);
     snprintf(part, sizeof part, "%s.part", path);
-    FILE *f = fopen(part, "wb");
+    const int fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "wb");
     bool whole = f && fwrite(str_get(&s), 1, s.n, f) == s.n;
     if (f && fclose(f)) whole = false;
     if (!f || !whole || rename(part, path)) remove(part);
@@ -229,6 +234,7 @@ int centre_open(struct engine *g, const char *dir, bool keep, struct err *e)
     uint8_t sum[DIGEST_BYTES];
     char hex[DIGEST_HEX];
     if (g->gpu || m->n_kv_layer == 0 || m->head_dim % KN_GROUP) return 0;
+    if (m->n_ctx <= 4 * UNLIKE) return 0;
     if (m->windowed.n_layer && m->windowed.head_dim % KN_GROUP) return 0;
     arena_init_plan(&a, "centres");
     size_t bytes = plan_parts(parts, m, &a);

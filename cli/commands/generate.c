@@ -60,7 +60,7 @@ static bool on_stop(void *ctx)
 
 static void print_json(struct generate *g, const struct session *s, enum session_end end)
 {
-    static const char *const ends[] = {"turn", "stopped", "length", "full", "circle"};
+    static const char *const ends[] = {"turn", "stopped", "length", "full", "looped"};
     struct session_stats st;
     session_stats(s, &st);
     cJSON *j = cJSON_CreateObject();
@@ -142,7 +142,9 @@ static int generate_run(struct generate *g, const struct str *prompt, struct err
     if (!rc && report_interrupted()) rc = err_set(e, ERR_STOP, "interrupted");
     if (engine_is_damaged(talk.engine, why)) report_note("%s", why);
     if (!rc && end == SESSION_FULL) report_note("the cache is full and policy full evicts nothing");
-    if (!rc && end == SESSION_REPETITION) report_note("the answer repeated itself and was stopped");
+    if (!rc && end == SESSION_REPETITION) report_note("looped: the answer repeated itself");
+    if (!rc && end == SESSION_LENGTH && !g->o->session.max_tokens)
+        report_note("length limit: %d tokens; -n sets another", SESSION_ANSWER_MAX);
     cli_session_close(&talk);
     return rc;
 }

@@ -136,12 +136,13 @@ static struct session_sink sink_of(struct run *r)
 
 static void emit_end(struct run *r, int rc, enum session_end how, const struct err *e)
 {
+    const struct session *s = r->c->parts.session;
     if (rc)
         emit_error(r->ev, EVENT_FAILED, e);
     else
-        emit(r->ev,
-             (struct event){.kind = EVENT_END,
-                            .end = {how, n_tokens(r), session_can_continue(r->c->parts.session)}});
+        emit(r->ev, (struct event){.kind = EVENT_END,
+                                   .end = {how == SESSION_TURN_END ? session_ended(s) : how,
+                                           n_tokens(r), session_can_continue(s)}});
 }
 
 static int switch_to(struct run *r, const char *name);
@@ -398,7 +399,8 @@ static int begin(struct run *r, const char *name, struct err *e)
     emit(r->ev, (struct event){.kind = EVENT_OPENED,
                                .text = c->name,
                                .n_text = strlen(c->name),
-                               .can_continue = session_can_continue(p->session)});
+                               .end = {.how = session_ended(p->session),
+                                       .can_continue = session_can_continue(p->session)}});
     const char *notice = session_notice(p->session);
     if (notice[0]) emit_text(r->ev, EVENT_NOTICE, notice);
     return 0;

@@ -55,7 +55,7 @@ enum event_kind {
     EVENT_LOADED,
     EVENT_OPENING,  /* the open session was closed; text = name of the next one, "" = a new one */
     EVENT_MODEL,    /* another model was loaded; text = its file, "" = the demo */
-    EVENT_OPENED,   /* text = its name; can_continue */
+    EVENT_OPENED,   /* text = its name; end: of its last answer */
     EVENT_NOTICE,   /* text = a notice about the model or the conversation */
     EVENT_READING,  /* progress, in tokens */
     EVENT_BEGIN,    /* a turn begins at `position` */
@@ -99,7 +99,6 @@ struct event {
         struct {
             int64_t done, total;
         } progress;
-        bool can_continue;
         int64_t position;
         struct {
             int64_t n_tokens;

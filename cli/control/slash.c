@@ -11,7 +11,7 @@
 /* clang-format off */
 const struct slash_row slash_table[] = {
     {"help", SLASH_HELP, SLASH_NONE, "", "keys and commands", SLASH_AT_FRONT},
-    {"continue", SLASH_CONTINUE, SLASH_NONE, "", "continue a stopped answer", SLASH_AT_SESSION},
+    {"continue", SLASH_CONTINUE, SLASH_NONE, "", "continue an answer that was stopped, looped or reached its limit", SLASH_AT_SESSION},
     {"regenerate", SLASH_REGENERATE, SLASH_NONE, "", "discard the last answer, generate another", SLASH_AT_SESSION},
     {"edit", SLASH_EDIT, SLASH_TURN, "[TURN]", "change a message; the turns after it are deleted", SLASH_AT_SESSION},
     {"answer", SLASH_ANSWER, SLASH_TEXT, "[TEXT]", "change the last answer; /continue continues it", SLASH_AT_SESSION},

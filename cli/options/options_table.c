@@ -221,7 +221,7 @@ const struct option options_table[] = {
          OPTIONS_SAMPLING | OPTIONS_EVAL | OPTIONS_BENCH | OPTIONS_HEADS), .value = "N",
      .help = "the same seed gives the same text; eval: the first seed"},
     {ROW("max-tokens", 'n', session.max_tokens, OPTIONS_SAMPLING), .max = 1e9, .value = "N",
-     .help = "maximum tokens per answer; 0 = until it ends"},
+     .help = "maximum tokens per answer; 0 = until it ends, at most 32,768"},
     {ROW("think", 0, session.think, OPTIONS_SAMPLING | OPTIONS_TEMPLATE), .kept = true, .choices = "auto,on,off,low,medium,high",
      .value = "HOW", .help = "whether the model should think before it answers: on, off, low, medium, high, or auto: "
      "as its chat template decides"},

@@ -113,13 +113,16 @@ int plain_run_request(struct plain *p, const struct request *q, struct err *e)
 
 /* ---- turns ----------------------------------------------------------------------------------- */
 
+#define CONTINUES "; /continue continues it"
+
 static void note_end(const struct plain *p)
 {
     if (p->end == SESSION_FULL) report_note("the cache is full and policy full evicts nothing");
-    if (p->end == SESSION_REPETITION) report_note("the answer repeated itself and was stopped");
+    if (p->end == SESSION_REPETITION)
+        report_note("looped: the answer repeated itself%s", p->interactive ? CONTINUES : "");
     if (!p->interactive) return;
-    if (p->end == SESSION_STOPPED) report_note("stopped; /continue continues it");
-    if (p->end == SESSION_LENGTH) report_note("cut off at the token limit; /continue continues it");
+    if (p->end == SESSION_STOPPED) report_note("stopped" CONTINUES);
+    if (p->end == SESSION_LENGTH) report_note("length limit" CONTINUES);
 }
 
 int plain_answer(struct plain *p, const struct request *q, struct err *e)

@@ -461,10 +461,9 @@ static bool broke_loop(const struct session *s, int n)
 }
 
 /* A model whose loops the limit breaks again and again writes others without end. */
-static bool loops_on(const struct session *s)
+static bool loops_on(const struct session *s, int64_t n_answer)
 {
     int last = s->n_recent - 1, n_broken = 0;
-    int64_t n_answer = s->n_killed + (int64_t)s->answer_ids.n;
     if (!s->opts.sampling.repeat_limit || !broke_loop(s, last)) return false;
     for (int i = last; i >= 0 && last - i < n_answer; i--) n_broken += broke_loop(s, i);
     return n_broken >= REPETITION_BROKEN;
@@ -474,15 +473,23 @@ static bool repeats(const struct session *s)
 {
     const struct tokens *t = &s->answer_ids;
     if (s->opts.ignore_end) return false;
-    return loops_on(s) || (t->n % 16 == 0 && repetition_found(t->ids, t->n));
+    return loops_on(s, s->n_killed + (int64_t)t->n) ||
+           (t->n % 16 == 0 && repetition_found(t->ids, t->n));
+}
+
+/* 0 = none */
+static int64_t answer_limit(const struct session *s)
+{
+    if (s->opts.max_tokens || s->opts.ignore_end) return s->opts.max_tokens;
+    return SESSION_ANSWER_MAX;
 }
 
 static int generate(struct session *s, const struct session_sink *k, enum session_end *end,
                     struct err *e)
 {
     size_t n_told = 0;
-    int64_t left = s->opts.max_tokens - s->n_killed; /* 0 = no limit */
-    if (left <= 0) left = s->opts.max_tokens;
+    int64_t left = answer_limit(s) - s->n_killed; /* 0 = no limit */
+    if (left <= 0) left = answer_limit(s);
     for (int n = 0;; n++) {
         struct save_token t;
         bool room;
@@ -666,6 +673,21 @@ bool session_can_continue(const struct session *s)
 {
     if (s->n_tokens == 0) return false;
     return session_last_is(s, CHAT_USER) || !ends_turn(s, s->recent[s->n_recent - 1]);
+}
+
+/* As its tokens tell: the reason is not saved. */
+enum session_end session_ended(const struct session *s)
+{
+    const struct session_turn *t = &s->turn;
+    const struct session_message *m = s->messages + s->n_messages;
+    const int64_t limit = answer_limit(s);
+    if (!session_can_continue(s)) return SESSION_TURN_END;
+    size_t n = s->answer_ids.n, n_turn = t->ids.n - t->n_prompt;
+    if (!n && s->n_messages > 1) n = (size_t)(m[-1].end - m[-2].end);
+    if (n && (int64_t)n == limit) return SESSION_LENGTH;
+    bool looped =
+        n <= n_turn && (loops_on(s, (int64_t)n) || repetition_found(t->ids.ids + t->ids.n - n, n));
+    return looped ? SESSION_REPETITION : SESSION_STOPPED;
 }
 
 int session_continue(struct session *s, const struct session_sink *sink, enum session_end *end,

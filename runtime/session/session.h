@@ -37,7 +37,7 @@ struct session_opts {
                                * was saved with */
     struct sampling sampling; /* what is SAMPLING_UNSET: the model's own; seed 0: the saved one,
                                * or from the clock */
-    int max_tokens;           /* per answer; 0 = until the turn ends */
+    int max_tokens;           /* per answer; 0 = until the turn ends, or SESSION_ANSWER_MAX */
     bool ignore_end;          /* continue when the model ends its answer or repeats itself */
     const char *conversation; /* its name; NULL = the latest or a new one */
     bool new_conversation, continue_latest;
@@ -61,6 +61,7 @@ int session_question_first(struct session_opts *o, const struct engine *g, const
 
 #define SESSION_REWIND_DEFAULT (64 << 20)
 #define SESSION_ANSWER_ROOM    4096
+#define SESSION_ANSWER_MAX     32768 /* what reasoning models are given by their makers */
 
 /* The text that recall returned for the last message (runtime/cache/recall.h), by position. */
 struct session_recalled {
@@ -116,7 +117,7 @@ enum session_end {
     SESSION_TURN_END, /* the model ended its turn */
     /* sink->stop returned true; the partial answer is part of the conversation */
     SESSION_STOPPED,
-    SESSION_LENGTH,     /* max_tokens was reached */
+    SESSION_LENGTH,     /* max_tokens or SESSION_ANSWER_MAX was reached */
     SESSION_FULL,       /* policy full: no room left; nothing was lost */
     SESSION_REPETITION, /* it repeated itself (repetition.h); never with ignore_end */
 };
@@ -130,6 +131,8 @@ int session_say(struct session *s, const char *text, size_t n, const struct sess
 int session_continue(struct session *s, const struct session_sink *sink, enum session_end *end,
                      struct err *e);
 bool session_can_continue(const struct session *s);
+/* How the last answer ended, also after opening; SESSION_TURN_END: there is none to continue. */
+enum session_end session_ended(const struct session *s);
 
 /* Applies sampling, max_tokens, ignore_end, think and keep_thoughts of `o` from the next token or
  * message on; call on the session's thread (from a callback too). All other settings need the

@@ -490,6 +490,11 @@ bool session_can_continue(const struct session *s)
     return s->can_continue;
 }
 
+enum session_end session_ended(const struct session *s)
+{
+    return s->can_continue ? SESSION_STOPPED : SESSION_TURN_END;
+}
+
 /* Two tokens of the template, then the words, then one of the template. */
 static void tell_prompt(const struct session *s, const char *text, size_t n,
                         const struct session_sink *sink)

@@ -140,13 +140,15 @@ static void test_stopped_is_shown_again(void **state)
 {
     struct stage s;
     struct str out = {0};
-    struct event ev = {.kind = EVENT_OPENED, .text = "talk-1", .n_text = 6, .can_continue = true};
+    struct event ev = {
+        .kind = EVENT_OPENED, .text = "talk-1", .n_text = 6, .end = {SESSION_STOPPED, 0, true}};
     (void)state;
     open_talk(&s, 1);
     assert_null(strstr(stage_draw(&s, 80, 24, &out), "[stopped]"));
     app_take(&s.app, &ev);
     assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "[stopped]"));
-    ev.can_continue = false;
+    ev.end.can_continue = false;
+    ev.end.how = SESSION_TURN_END;
     app_take(&s.app, &ev);
     assert_null(strstr(stage_draw(&s, 80, 24, &out), "[stopped]"));
     str_release(&out);
@@ -481,15 +483,19 @@ static void test_rename_and_undo(void **state)
     stage_release(&s);
 }
 
-/* The reason why an answer was cut off stays readable, and the answer can be continued. */
-static void test_circle(void **state)
+/* The reason why an answer was cut off stays at its end, and the answer can be continued. */
+static void test_looped(void **state)
 {
     struct stage s;
     struct str out = {0};
     (void)state;
     open_talk(&s, 1);
+    s.freeze_after = 1;
+    stage_type(&s, "hm\r");
+    app_take(&s.app, &(struct event){.kind = EVENT_ANSWER});
+    stage_text(&s, EVENT_TEXT, "very, very, very");
     stage_end(&s, SESSION_REPETITION);
-    assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "repeated itself and was stopped"));
+    assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "very [looped]"));
     assert_true(s.app.can_continue);
     str_release(&out);
     stage_release(&s);
@@ -1032,7 +1038,7 @@ int main(void)
         cmocka_unit_test(test_turns),
         cmocka_unit_test(test_find),
         cmocka_unit_test(test_rename_and_undo),
-        cmocka_unit_test(test_circle),
+        cmocka_unit_test(test_looped),
         cmocka_unit_test(test_read_only),
         cmocka_unit_test(test_words_are_seen),
         cmocka_unit_test(test_tags),

@@ -600,13 +600,13 @@ static void test_stop_and_continue(void **state)
     s.stop_after = 5;
     stage_type(&s, "words 50\r");
     assert_true(s.app.can_continue);
-    assert_true(s.app.talk.messages[1].partial);
+    assert_int_equal(s.app.talk.messages[1].ended, SESSION_STOPPED);
     size_t n = s.app.talk.messages[1].text.n;
     s.stop_after = 0;
     stage_type(&s, "/continue\r");
     assert_int_equal(s.app.talk.n, 2);
     assert_true(s.app.talk.messages[1].text.n > n);
-    assert_false(s.app.talk.messages[1].partial);
+    assert_int_equal(s.app.talk.messages[1].ended, SESSION_TURN_END);
     assert_false(s.app.can_continue);
     stage_release(&s);
 }

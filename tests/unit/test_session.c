@@ -1011,11 +1011,13 @@ static void circle_ends(int repeat_limit, int64_t n_most)
     session_stats(s, &st);
     assert_in_range(st.n_decoded, 1, n_most);
     assert_true(session_can_continue(s));
+    assert_int_equal(session_ended(s), SESSION_REPETITION);
     o.session.max_tokens = 1000;
     o.session.ignore_end = true;
     session_set(s, &o.session);
     assert_int_equal(session_continue(s, &k, &end, &e), 0);
     assert_int_equal(end, SESSION_LENGTH);
+    assert_int_equal(session_ended(s), SESSION_LENGTH);
     session_close(s);
     str_release(&log.text);
 }

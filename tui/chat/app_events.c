@@ -75,11 +75,11 @@ static void on_answer(struct app *a, int64_t position)
 {
     struct message *user = last_of(a, CHAT_USER);
     struct message *m = last_of(a, CHAT_ASSISTANT);
-    if (a->phase != PHASE_ANSWERING || !m || !m->partial) {
+    if (a->phase != PHASE_ANSWERING || !m || m->ended == SESSION_TURN_END) {
         m = transcript_add(&a->talk, CHAT_ASSISTANT, "", 0);
         m->position = user && user->n_tokens > 0 ? user->position + user->n_tokens : position;
     }
-    m->partial = false;
+    m->ended = SESSION_TURN_END;
     set_phase(a, PHASE_ANSWERING);
 }
 
@@ -116,18 +116,14 @@ static void on_end(struct app *a, const struct event *ev)
     if (a->phase == PHASE_ANSWERING && m) {
         transcript_close(m);
         if (m->position >= 0) m->n_tokens = ev->end.n_tokens - m->position;
-        m->partial = a->can_continue;
+        m->ended = ev->end.how;
     }
     set_phase(a, PHASE_READY);
     if (ev->end.how == SESSION_STOPPED && a->stop != STOP_TO_SEND)
         app_flash(a, "stopped and kept%s", how);
     a->stop = STOP_NOT;
-    if (ev->end.how == SESSION_LENGTH) app_flash(a, "cut off at the token limit%s", how);
-    if (ev->end.how == SESSION_REPETITION) {
-        static const char why[] =
-            "the answer repeated itself and was stopped; /continue continues it";
-        app_note(a, why, sizeof why - 1);
-    }
+    if (ev->end.how == SESSION_LENGTH) app_flash(a, "length limit%s", how);
+    if (ev->end.how == SESSION_REPETITION) app_flash(a, "looped: it repeated itself%s", how);
     if (ev->end.how == SESSION_FULL)
         app_event(a, "the cache is full and policy %s evicts nothing", a->stats.policy);
     app_send_next(a);
@@ -202,9 +198,9 @@ static void on_failed(struct app *a, const char *text, size_t n)
 static void on_opened(struct app *a, const struct event *ev)
 {
     snprintf(a->name, sizeof a->name, "%.*s", (int)ev->n_text, ev->text);
-    a->can_continue = ev->can_continue;
+    a->can_continue = ev->end.can_continue;
     struct message *m = a->talk.n > 0 ? &a->talk.messages[a->talk.n - 1] : NULL;
-    if (m && m->role == CHAT_ASSISTANT) m->partial = ev->can_continue;
+    if (m && m->role == CHAT_ASSISTANT) m->ended = ev->end.how;
     settings_opened(&a->settings);
     set_phase(a, PHASE_READY);
     app_send_next(a);
@@ -445,7 +441,7 @@ static int load_message(void *ctx, const struct conversations_message *lm)
     }
     transcript_close(m);
     m->n_tokens = lm->position + lm->n_tokens - m->position;
-    m->partial = lm->partial != 0;
+    m->ended = lm->partial ? SESSION_STOPPED : SESSION_TURN_END;
     return 0;
 }
 

@@ -43,7 +43,7 @@ struct message {
     int n_ends, cap_ends;
     size_t raw_end;             /* end of the last of them, in the original; 0: unknown */
     int64_t position, n_tokens; /* in the conversation; n_tokens 0 = not known yet */
-    bool partial;
+    int ended;                  /* an answer, enum session_end: SESSION_TURN_END = it is complete */
     struct {
         bool over;
         int64_t n_tokens;

@@ -1,4 +1,5 @@
 /* view_chat: the conversation, the message being written, and the status lines. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/utf8_width.h"
@@ -23,6 +24,10 @@ static const char *const role_words[] = {[CHAT_SYSTEM] = "sys",
                                          [CHAT_ASSISTANT] = "llm",
                                          [TRANSCRIPT_NOTE] = "***",
                                          [TRANSCRIPT_THOUGHT] = "..."};
+static const char *const end_words[] = {[SESSION_STOPPED] = "stopped",
+                                        [SESSION_LENGTH] = "length limit",
+                                        [SESSION_FULL] = "cache full",
+                                        [SESSION_REPETITION] = "looped"};
 
 static enum attr role_attr(int role)
 {
@@ -122,9 +127,11 @@ static void draw_line(struct app *a, struct pane p, int y, int index, int line)
     if (line == 0 && narrow && m->role != CHAT_ASSISTANT)
         pane_puts(p, 1, y, role_attr(m->role), m->role == CHAT_USER ? ">" : "*");
     x = put_text(a, p, x, y, attr, index, l);
-    if (!m->partial || line != m->n_lines - 1) return;
-    const char *mark = p.g->ascii ? " [stopped]" : " ■ stopped";
-    bool fits = x + 10 <= p.w; /* the short side always keeps one column */
+    if (m->ended == SESSION_TURN_END || line != m->n_lines - 1) return;
+    char mark[32];
+    const char *why = end_words[m->ended];
+    snprintf(mark, sizeof mark, p.g->ascii ? " [%s]" : " ■ %s", why);
+    bool fits = x + (int)strlen(why) + 3 <= p.w; /* the short side always keeps one column */
     pane_puts(p, x, y, ATTR_DIM, fits ? mark : p.g->ascii ? "~" : "■");
 }
 

@@ -113,6 +113,7 @@ static int open_session(struct generate *g, struct cli_session *talk, const stru
     int64_t n_prompt = 0, n_query = 0;
     bool sized = s.plan.protocol == PLAN_ONCE && c->context < 0;
     int rc = cli_session_load(talk, g->o, false, cli_session_progress, NULL, e);
+    if (!rc && talk->engine->is_base) s.raw = true;
     if (!rc && sized) rc = count_tokens(talk->engine, str_get(prompt), &n_prompt, e);
     if (!rc && g->o->query_first)
         rc = session_question_first(&s, talk->engine, g->o->text.prompt, &n_query, e);

@@ -11,6 +11,7 @@
 #include "cli/control/model_list.h"
 #include "cli/control/recalled.h"
 #include "cli/control/resume.h"
+#include "cli/control/why.h"
 #include "runtime/cache/policy.h"
 #include "runtime/session/conversations.h"
 #include "runtime/session/passages.h"
@@ -316,6 +317,15 @@ static int show_recalled(struct run *r)
     struct str text = {0};
     recalled_lines(session_recalled(r->c->parts.session), "came back for the last message", &text);
     if (r->c->passage.n) str_printf(&text, "\nread before it: %s", str_get(&r->c->passage));
+    emit_text(r->ev, EVENT_NOTE, str_get(&text));
+    str_release(&text);
+    return 0;
+}
+
+static int show_why(struct run *r)
+{
+    struct str text = {0};
+    why_lines(&r->c->options, &r->c->parts, &text);
     emit_text(r->ev, EVENT_NOTE, str_get(&text));
     str_release(&text);
     return 0;
@@ -781,6 +791,7 @@ static int on_session(struct run *r, const struct request *q, struct err *e)
     case SLASH_TOKENS: return count_tokens(r, q, e);
     case SLASH_RECALL: return recall(r, q, e);
     case SLASH_RECALLED: return show_recalled(r);
+    case SLASH_WHY: return show_why(r);
     case SLASH_PIN:
     case SLASH_UNPIN:
     case SLASH_FORGET: return mark(r, q, e);

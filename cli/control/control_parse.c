@@ -117,39 +117,41 @@ int control_parse(struct request *out, enum slash command, const char *argument,
     }
 }
 
-/* The last fenced code block: s[from, from + n). An unclosed one counts too. */
-static bool find_code(const char *s, size_t length, size_t *from, size_t *n)
+/* A fenced code block of a text: the wanted one, from 1, or with 0 the last: s[from, from + n). An
+ * unclosed one counts too. */
+static bool find_code(const char *s, size_t length, int wanted, size_t *from, size_t *n)
 {
-    bool inside = false, found = false;
+    bool inside = false;
+    int found = 0;
     size_t start = 0;
-    for (size_t at = 0; at < length;) {
+    for (size_t at = 0; at < length && !(wanted && found == wanted);) {
         size_t line = strcspn(s + at, "\n"), blank = strspn(s + at, " ");
         const char *mark = s + at + blank;
         bool fence = strncmp(mark, "```", 3) == 0 || strncmp(mark, "~~~", 3) == 0;
-        if (fence && !inside) start = at + line + (at + line < length);
-        if (fence && inside) {
+        size_t next = at + line + (at + line < length);
+        if (fence && !inside) start = next;
+        if (inside && (fence || next == length)) {
             *from = start;
-            *n = at - start;
-            found = true;
+            *n = (fence ? at : length) - start;
+            found++;
         }
         if (fence) inside = !inside;
-        at += line + 1;
+        at = next;
     }
-    if (inside) {
-        *from = start;
-        *n = length - start;
-    }
-    return found || inside;
+    return found && (!wanted || found == wanted);
 }
 
 int control_copied(const struct str *answer, const char *what, struct str *out, struct err *e)
 {
     size_t from = 0, n = answer ? answer->n : 0;
-    bool code = strcmp(what, "code") == 0;
+    int wanted = 0, read = 0;
+    bool code = strcmp(what, "code") == 0 ||
+                (sscanf(what, "code %d%n", &wanted, &read) == 1 && !what[read] && wanted > 0);
     if (n == 0) return err_set(e, ERR_FAIL, "there is no answer to copy");
-    if (what[0] && !code) return err_set(e, ERR_USAGE, "/copy takes code or all");
-    if (code && !find_code(answer->data, answer->n, &from, &n))
-        return err_set(e, ERR_FAIL, "the last answer has no code block");
+    if (what[0] && !code) return err_set(e, ERR_USAGE, "/copy takes code, code N or all");
+    if (code && !find_code(answer->data, answer->n, wanted, &from, &n))
+        return wanted ? err_set(e, ERR_FAIL, "the last answer has no code block %d", wanted)
+                      : err_set(e, ERR_FAIL, "the last answer has no code block");
     str_append(out, answer->data + from, n);
     return 0;
 }

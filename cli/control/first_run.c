@@ -41,14 +41,11 @@ static bool propose(struct plan *p, const struct options *o, struct engine *g)
     return true;
 }
 
-static void tell(const struct plan *p, const struct engine *g, const char *kept, struct str *note)
+static void tell(const struct plan *p, const struct engine *g, struct str *note)
 {
-    char units[NUM_MAX], bytes[NUM_MAX], memory[NUM_MAX];
-    str_printf(note,
-               "%s: policy %s with %s units per head takes %s of this machine's %s; kept in %s",
-               g->model->name, p->policy->name, num_exact(p->budget, units),
-               num_bytes((int64_t)plan_total_bytes(p), bytes),
-               num_bytes(system_memory_bytes(), memory), kept);
+    char units[NUM_MAX], bytes[NUM_MAX];
+    str_printf(note, "%s, %s: remembers %s tokens word for word; /why", g->model->name,
+               num_bytes((int64_t)plan_total_bytes(p), bytes), num_exact(p->budget, units));
 }
 
 void first_run(struct options *o, struct engine *g, struct str *note)
@@ -62,11 +59,11 @@ void first_run(struct options *o, struct engine *g, struct str *note)
         str_printf(&text, "budget = %s\n", budget);
         if (o->engine.heads.path && !strpbrk(o->engine.heads.path, "\"\n\\"))
             str_printf(&text, "heads = \"%s\"\n", o->engine.heads.path);
-        bool kept = !model_settings_write(o->engine.model, str_get(&text), NULL);
+        model_settings_write(o->engine.model, str_get(&text), NULL); /* else proposed again */
         str_clear(&text);
         str_printf(&text, "budget = %s\n", budget);
         options_parse_layer(o, OPTIONS_OF_MODEL, text.data, "", NULL);
-        tell(&p, g, kept ? str_get(&settings) : "this chat alone", note);
+        tell(&p, g, note);
     }
     str_release(&settings);
     str_release(&text);

@@ -49,6 +49,7 @@ enum slash {
     SLASH_TOKENS,
     SLASH_RECALL,
     SLASH_RECALLED,
+    SLASH_WHY,
     SLASH_PIN,
     SLASH_UNPIN,
     SLASH_FORGET,

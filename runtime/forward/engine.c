@@ -39,6 +39,7 @@ static int choose_template(struct engine *g, const char *name, struct err *e)
     if (rc) return rc;
     g->template = choice.template;
     g->thoughts = choice.thoughts;
+    g->is_base = choice.is_base;
     snprintf(g->notice, sizeof g->notice, "%s", choice.notice);
     return 0;
 }

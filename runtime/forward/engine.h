@@ -80,6 +80,7 @@ struct engine {
     char heads_digest[DIGEST_HEX];      /* "" without heads */
     struct sampling sampling;           /* the model's own, for what the user does not set */
     char sampling_source[SAMPLING_SOURCE_MAX]; /* where it is from, for the user */
+    bool is_base;                              /* its model continues text; see chat_choice */
     char notice[512];                          /* a message for the user, or "" */
     char device_notice[544]; /* why the GPU is not used, or has not all of it; or "" */
 };

@@ -290,6 +290,20 @@ static void emit(struct session *s, const char *bytes, size_t n, bool flush, boo
     }
 }
 
+/* Leaves in *answer what certainly belongs to the answer, of the bytes held before and these. */
+static void hold_back(struct session *s, struct str *answer, bool flush)
+{
+    struct str *held = &s->held;
+    str_append(held, str_get(answer), answer->n);
+    size_t n = 0;
+    if (!s->text_ended) n = chat_stop(str_get(held), held->n, &s->text_ended);
+    if (flush && !s->text_ended) n = held->n;
+    str_clear(answer);
+    str_append(answer, str_get(held), n);
+    if (n) memmove(held->data, held->data + n, held->n - n);
+    held->n -= n;
+}
+
 /* Emits the bytes heard last. Where the answer begins, the thought is complete. */
 static void emit_heard(struct session *s, bool flush, const struct session_sink *k)
 {
@@ -301,6 +315,7 @@ static void emit_heard(struct session *s, bool flush, const struct session_sink 
         if (s->thought.n && k->thought)
             k->thought(k->ctx, "", 0, s->turn.n_thought - s->n_unthought, s->thought_ms);
     }
+    if (!s->opts.raw && chat_ends_with_text(s->engine->template)) hold_back(s, answer, flush);
     emit(s, str_get(answer), answer->n, flush, false, k);
     str_clear(thought);
     str_clear(answer);
@@ -504,7 +519,7 @@ static int generate(struct session *s, const struct session_sink *k, enum sessio
         if (over) t.n = 0;
         hear(s, &t, k); /* the answer has it even if this save failed */
         report_token(s, &t, &n_told, k);
-        if (rc || over) return rc;
+        if (rc || over || s->text_ended) return rc;
         *end = SESSION_LENGTH;
         if (left && n + 1 >= left) return 0;
         *end = SESSION_REPETITION;
@@ -535,6 +550,8 @@ int session_run_turn(struct session *s, const struct session_sink *k, enum sessi
     str_clear(&s->answer);
     str_clear(&s->thought);
     s->join = s->thought_join = (struct utf8_join){0};
+    str_clear(&s->held);
+    s->text_ended = false;
     s->n_unthought = s->turn.n_thought;
     s->thought_ms = 0;
     int rc = 0;

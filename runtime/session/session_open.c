@@ -17,20 +17,6 @@ static void notice(struct session *s, const char *text)
     if (*text) snprintf(s->notice + n, sizeof s->notice - n, "%s%s", n ? "\n" : "", text);
 }
 
-/* Advises the user when no policy was chosen and no heads exist: the consequence, and the better
- * way. */
-static void advise_heads(struct session *s)
-{
-    const struct engine *g = s->engine;
-    char text[512];
-    if (s->opts.plan.policy.row || g->retaining || g->heads_declined || s->opts.raw) return;
-    snprintf(text, sizeof text,
-             "there are no retaining heads for %s yet, so policy %s decides which units are kept; "
-             "\"retain heads fit\" makes them in about a minute",
-             g->model->name, s->ctx.plan.policy->name);
-    notice(s, text);
-}
-
 static void notice_all(struct session *s)
 {
     const struct chat_template *c = s->engine->template;
@@ -39,7 +25,6 @@ static void notice_all(struct session *s)
     if (!s->opts.raw) notice(s, s->engine->notice);
     notice(s, s->engine->device_notice);
     notice(s, s->ctx.plan.notice);
-    advise_heads(s);
 }
 
 /* ---- finding --------------------------------------------------------------------------------- */
@@ -420,6 +405,7 @@ void session_close(struct session *s)
     tokens_release(&s->answer_ids);
     str_release(&s->answer);
     str_release(&s->thought);
+    str_release(&s->held);
     str_release(&s->heard[0]);
     str_release(&s->heard[1]);
     session_turn_release(&s->turn);

@@ -121,6 +121,8 @@ struct session {
     struct str answer, thought;
     struct str heard[2]; /* bytes of the newest token: of the thought, of the answer */
     struct utf8_join join, thought_join;
+    struct str held;     /* of the answer, that may be the beginning of a text that ends it */
+    bool text_ended;     /* such a text ended it */
     int64_t thought_ns;  /* time of its first token; 0 = none yet */
     int64_t n_killed;    /* tokens of an answer that a kill interrupted, until it is continued */
     int64_t n_tail;      /* then: of them, run since all heads were saved for the last time */

@@ -78,8 +78,29 @@ void session_turn_answer(struct session *s, const struct save_message *m, struct
     str_append(&t->thought, m->thought.text ? m->thought.text : "", m->thought.n);
 }
 
+/* Whether the newest tokens of the answer are the text that ends a turn. */
+static bool text_ended(const struct session *s)
+{
+    const struct session_turn *t = &s->turn;
+    char text[128];
+    size_t n_text = 0, from = t->ids.n > t->n_prompt + 8 ? t->ids.n - 8 : t->n_prompt;
+    bool ended = false;
+    if (s->opts.raw || !t->begun || !chat_ends_with_text(s->engine->template)) return false;
+    for (size_t i = from; i < t->ids.n; i++) {
+        size_t n;
+        const char *bytes = tokenizer_bytes(s->engine->tokenizer, t->ids.ids[i], false, &n);
+        if (n_text + n > sizeof text) n_text = 0; /* a long word is no role */
+        if (n > sizeof text) continue;
+        memcpy(text + n_text, bytes, n);
+        n_text += n;
+    }
+    chat_stop(text, n_text, &ended);
+    return ended;
+}
+
 bool session_turn_is_over(const struct session *s, int32_t id)
 {
+    if (text_ended(s)) return true;
     const struct engine *g = s->engine;
     const struct thought_reader *r = &s->turn.reader;
     if (!chat_ends(g->template, g->tokenizer, id)) return false;

@@ -9,6 +9,8 @@
 #include "runtime/token/chat_parts.h"
 #include "runtime/token/thought.h"
 
+#define PLAIN "plain" /* the row for models that only continue text */
+
 const char *chat_role_name(enum chat_role role)
 {
     static const char *const names[CHAT_ROLES] = {"system", "user", "assistant"};
@@ -31,12 +33,38 @@ bool chat_ends(const struct chat_template *c, const struct tokenizer *t, int32_t
     return tokenizer_is_end(t, id) || (id >= 0 && id == c->closing);
 }
 
+bool chat_ends_with_text(const struct chat_template *c)
+{
+    return !strcmp(c->name, PLAIN);
+}
+
+size_t chat_stop(const char *text, size_t n, bool *ended)
+{
+    static const char *const roles[] = {"User:", "Assistant:"};
+    *ended = false;
+    for (size_t i = 0; i < n; i++) {
+        size_t from = i;
+        while (from < n && text[from] == '\n') from++;
+        for (size_t k = 0; from > i && k < sizeof roles / sizeof *roles; k++) {
+            size_t length = strlen(roles[k]), left = n - from;
+            if (memcmp(text + from, roles[k], left < length ? left : length)) continue;
+            *ended = left >= length;
+            return i;
+        }
+    }
+    return n;
+}
+
 /* ---- choosing -------------------------------------------------------------------------------- */
 
 static void note_fallback(struct chat_choice *c, const char *model, const struct err *why)
 {
-    const char *name = chat_template_name(c->template);
-    if (!why)
+    const char *name = chat_template_name(c->template), *slash = strrchr(model, '/');
+    if (slash) model = slash + 1;
+    if (c->is_base)
+        snprintf(c->notice, sizeof c->notice,
+                 "%s is a base model: it continues text and was not trained to chat", model);
+    else if (!why)
         snprintf(c->notice, sizeof c->notice,
                  "%s has no chat template; using %s (--template chooses another)", model, name);
     else
@@ -73,8 +101,9 @@ int chat_choose(struct chat_choice *out, const char *name, const struct gguf *fi
         note_oddity(out, gguf_name(file));
         return 0;
     }
-    int rc =
-        chat_template_named(&out->template, chat_template_nearest(source.data, source.n), t, e);
+    const char *nearest = chat_template_nearest(source.data, source.n);
+    out->is_base = !has_own && t && tokenizer_special(t, "<|im_start|>") < 0;
+    int rc = chat_template_named(&out->template, out->is_base ? PLAIN : nearest, t, e);
     if (!rc) note_fallback(out, gguf_name(file), has_own ? &why : NULL);
     return rc;
 }

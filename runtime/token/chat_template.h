@@ -62,7 +62,8 @@ const char *chat_template_name(const struct chat_template *c); /* "file": the fi
 struct chat_choice {
     struct chat_template *template;        /* the caller closes it */
     const struct thought_format *thoughts; /* how the model marks thoughts; NULL = it has none */
-    char notice[512];                      /* what the user should know, or "" */
+    bool is_base;     /* neither a template nor the marks of one: the model continues text */
+    char notice[512]; /* what the user should know, or "" */
 };
 int chat_choose(struct chat_choice *out, const char *name, const struct gguf *file,
                 const struct tokenizer *t, struct err *e);
@@ -120,6 +121,12 @@ void chat_change_release(struct chat_change *c);
  * it was run. */
 int chat_rewrite(const struct chat_template *c, const struct tokenizer *t,
                  const struct chat_past *past, struct chat_change *out, struct err *e);
+
+/* Whether turns end with a line that begins with a role instead of with a token. */
+bool chat_ends_with_text(const struct chat_template *c);
+/* Then: how many bytes of text [n] are before such a line, or before what may become one. *ended:
+ * there is one. */
+size_t chat_stop(const char *text, size_t n, bool *ended);
 
 /* Whether this generated token ends the assistant's turn. */
 bool chat_ends(const struct chat_template *c, const struct tokenizer *t, int32_t id);

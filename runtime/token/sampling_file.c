@@ -68,6 +68,7 @@ static bool read_row(const struct gguf *file, size_t i, struct sampling *s)
     void *field = (char *)s + rows[i].offset;
     float v;
     if (!get_number(file, rows[i].key, &v)) return false;
+    if (!rows[i].is_int && v > 100) return false; /* it can't be meant */
     if (rows[i].offset == offsetof(struct sampling, repeat_last) && v < 0) v = rows[i].max;
     v = v < rows[i].min ? rows[i].min : v > rows[i].max ? rows[i].max : v;
     if (rows[i].is_int)

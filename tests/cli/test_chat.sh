@@ -29,12 +29,13 @@ holds "delete" "$("$RETAIN" list 2>&1)" '^(NAME|no such|retain)'
 "$RETAIN" show locker >/dev/null 2>"$T/err"
 equal "show of a deleted one: exit status" 1 $?
 
-# A model without heads: a notice names the default policy and how to get heads; not with --policy.
-out=$(say 'Hello!' | "$RETAIN" chat -m quant/demo/retain-demo.gguf --plain --new --private 2>&1)
-holds "no heads: says which policy" "$out" 'no retaining heads.*policy keydiff\+global'
-holds "no heads: says what to do" "$out" 'retain heads fit'
-out=$(say 'Hello!' | "$RETAIN" chat -m quant/demo/retain-demo.gguf --policy sink --plain --new --private 2>&1)
-equal "no heads, but a policy: nothing is said" 0 "$(say "$out" | grep -c 'retaining heads')"
+# A start prints nothing that nobody asked for; /why says what was decided.
+out=$(say 'Hello!' | "$RETAIN" chat -m quant/demo/retain-demo.gguf --plain --new --private 2>&1 >/dev/null)
+equal "no line at the start" "" "$out"
+out=$(say /why | "$RETAIN" chat -m quant/demo/retain-demo.gguf --plain --new --private --budget 300 2>&1)
+holds "/why: the budget" "$out" 'budget: 300 tokens word for word, .* of cache .given; --budget'
+holds "/why: no heads" "$out" 'policy: keydiff\+global, as there are no retaining heads.*retain heads fit'
+holds "/why: sampling" "$out" 'sampling: temp 0.3, .* from the file'
 
 # Nothing can be saved: the line says how to go on.
 out=$(say 'Hello!' | XDG_DATA_HOME=/proc/none "$RETAIN" chat --plain 2>&1)
@@ -65,7 +66,7 @@ with_temperature '\0\0\310\102' >"$T/hot.gguf"   # 100
 with_temperature '\231\166\226\176' >"$T/none.gguf" # 1e38
 equal "a model's own temperature" "$(draw --temp 100)" "$(draw -m "$T/hot.gguf")"
 equal "--temp goes before it" "$(draw --temp 0)" "$(draw -m "$T/hot.gguf" --temp 0)"
-equal "one that cannot be" "$(draw --temp 0.8)" "$(draw -m "$T/none.gguf")"
+equal "one that cannot be" "$(draw --temp 0.3)" "$(draw -m "$T/none.gguf")"
 if [ "$(draw --temp 0)" != "$(draw --temp 100)" ]; then ok; else no "the temperature does not matter"; fi
 
 # The demo ends loops after three words; a number may have more equal digits than that.

@@ -330,6 +330,28 @@ static void test_saved(void **state)
     end(&f);
 }
 
+/* The N-th block, also an unclosed one. */
+static void test_copied_blocks(void **state)
+{
+    static const char *const expected[] = {"", "one\n", "~~\ntwo\n", "three"};
+    struct str text = {0}, out = {0};
+    struct err e;
+    char what[16];
+    (void)state;
+    str_puts(&text, "A\n```c\none\n```\nB\n  ~~~\n~~\ntwo\n~~~\n```\nthree");
+    for (int i = 1; i <= 3; i++) {
+        snprintf(what, sizeof what, "code %d", i);
+        str_clear(&out);
+        assert_int_equal(control_copied(&text, what, &out, &e), 0);
+        assert_string_equal(str_get(&out), expected[i]);
+    }
+    assert_int_equal(control_copied(&text, "code 4", &out, &e), ERR_FAIL);
+    assert_int_equal(control_copied(&text, "code 0", &out, &e), ERR_USAGE);
+    assert_int_equal(control_copied(&text, "code 1x", &out, &e), ERR_USAGE);
+    str_release(&text);
+    str_release(&out);
+}
+
 static void test_copied(void **state)
 {
     static const char answer[] = "Two:\n\n```c\nint a;\n```\n\n~~~\nb\n~~~\n";
@@ -356,7 +378,7 @@ int main(void)
         cmocka_unit_test(test_turns),         cmocka_unit_test(test_going_back),
         cmocka_unit_test(test_answers),       cmocka_unit_test(test_opening),
         cmocka_unit_test(test_opening_fails), cmocka_unit_test(test_saved),
-        cmocka_unit_test(test_copied),
+        cmocka_unit_test(test_copied),        cmocka_unit_test(test_copied_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* make_thinker: a model file of two layers that always answers the same: it thinks N_HM words
- * between <think> and </think>, then says N_YES words and ends. The newest token alone decides
- * which one is next; attention adds a little to the logits, so that they tell what is in the cache.
+ * between <think> and </think>, then says N_YES words and ends. Without a template it is a base
+ * model, which after a colon says the words, then "\n\nUser:". The newest token alone decides which
+ * one is next; attention adds a little to the logits, so that they tell what is in the cache.
  */
 #ifndef RETAIN_TESTS_MAKE_THINKER_H
 #define RETAIN_TESTS_MAKE_THINKER_H
@@ -23,6 +24,8 @@ enum {
 #define THINKER_ANSWER  "yes0 yes1 yes2 yes3 yes4 yes5"
 #define THINKER_THOUGHT "hm0 hm1 " /* its beginning */
 
+static bool thinker_is_base;
+
 static inline void thinker_words(struct maker *m)
 {
     static const char *const marks[BPE_BYTES] = {
@@ -35,7 +38,8 @@ static inline void thinker_words(struct maker *m)
         char *out = texts[i];
         int type = 1;
         if (i < BPE_BYTES) {
-            snprintf(out, 16, "%s", marks[i]);
+            bool hidden = thinker_is_base && i == BPE_IM_START;
+            snprintf(out, 16, "%s", hidden ? "<|begin|>" : marks[i]);
             type = i == BPE_SPACES ? 4 : 3;
         } else if (i < THINK) {
             write_byte(i - BPE_BYTES, out);
@@ -58,8 +62,19 @@ static inline void thinker_words(struct maker *m)
     put_text(&m->keys, "\xC4\x8A \xC4\x8A", 5);
 }
 
+static inline int32_t base_next(int32_t id)
+{
+    static const char role[] = "User: ";
+    const char *at = id >= BPE_BYTES && id < THINK ? strchr(role, id - BPE_BYTES) : NULL;
+    if (id == YES + N_YES - 1) return LINES;
+    if (id == LINES) return BPE_BYTES + role[0];
+    if (at && at[0] && at[1]) return BPE_BYTES + at[1];
+    return id == BPE_BYTES + ' ' ? YES : id + 1 < THINKER_VOCAB ? id + 1 : 0;
+}
+
 static inline int32_t thinker_next(int32_t id)
 {
+    if (thinker_is_base) return base_next(id);
     if (id == BPE_ASSISTANT) return THINK;
     if (id == THINK) return HM;
     if (id == YES - 1) return THOUGHT;
@@ -136,6 +151,7 @@ static inline void make_thinker(struct maker *m, const char *chat_template)
     const float eps = 1e-5f;
     char name[64];
     *m = (struct maker){0};
+    thinker_is_base = !chat_template;
     maker_str(m, "general.architecture", "llama");
     maker_str(m, "general.name", "thinker");
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
@@ -144,7 +160,7 @@ static inline void make_thinker(struct maker *m, const char *chat_template)
     maker_str(m, "tokenizer.ggml.model", "gpt2");
     maker_str(m, "tokenizer.ggml.pre", "gpt-2");
     maker_bool(m, "tokenizer.ggml.add_bos_token", true);
-    maker_str(m, "tokenizer.chat_template", chat_template);
+    if (chat_template) maker_str(m, "tokenizer.chat_template", chat_template);
     thinker_words(m);
     thinker_tensor(m, "token_embd.weight", THINKER_VOCAB, THINKER_VOCAB);
     thinker_tensor(m, "output.weight", THINKER_VOCAB, THINKER_VOCAB);

@@ -544,6 +544,58 @@ static void recovers_a_thought(void **state)
     tear_down(&f);
 }
 
+/* ---- a base model ---------------------------------------------------------------------------- */
+
+/* Without a template or its marks the model is led by lines with roles, and its turn ends where it
+ * begins the user's; that line is evicted. The same after reopening. */
+static void test_base_model(void **state)
+{
+    struct fixture f;
+    struct heard h = {0};
+    struct session_stats st;
+    uint16_t kept[8];
+    (void)state;
+    set_up(&f, NULL, 256);
+    assert_true(engine->is_base);
+    struct session *s = start(&f, "talk");
+    assert_non_null(strstr(session_notice(s), "is a base model"));
+    for (int i = 0; i < 3; i++) {
+        release(&h);
+        assert_int_equal(hear(s, "Hello.", &h), SESSION_TURN_END);
+        assert_string_equal(h.text.data, THINKER_ANSWER);
+        assert_false(session_can_continue(s));
+        session_stats(s, &st);
+        session_kept(s, st.n_tokens - 7, 7, kept); /* yes5, "\n\n", U, s, e, r, : */
+        assert_int_equal(kept[0], THINKER_HEADS * THINKER_LAYERS);
+        for (int k = 1; k < 7; k++) assert_int_equal(kept[k], 0);
+        session_close(s);
+        s = start(&f, "talk");
+        assert_false(session_can_continue(s));
+    }
+    session_close(s);
+    release(&h);
+    tear_down(&f);
+}
+
+/* A line that may become a role is held back, and told when it does not. */
+static void test_stops(void **state)
+{
+    static const struct {
+        const char *text;
+        size_t n;
+        bool ended;
+    } rows[] = {{"Yes.\nUser: x", 4, true},    {"Yes.\n\nUser:", 4, true},
+                {"Yes.\nUs", 4, false},        {"Yes.\n\n", 4, false},
+                {"Yes. User: x", 12, false},   {"Yes.\nUsers:", 11, false},
+                {"A\nB\nAssistant:", 3, true}, {"", 0, false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        bool ended;
+        assert_int_equal(chat_stop(rows[i].text, strlen(rows[i].text), &ended), rows[i].n);
+        assert_int_equal(ended, rows[i].ended);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -556,6 +608,8 @@ int main(void)
         cmocka_unit_test(goes_back),
         cmocka_unit_test(continues_a_thought),
         cmocka_unit_test(recovers_a_thought),
+        cmocka_unit_test(test_base_model),
+        cmocka_unit_test(test_stops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -195,6 +195,16 @@ static void on_failed(struct app *a, const char *text, size_t n)
     app_unqueue(a);
 }
 
+/* An empty conversation shows the welcome, so one line of the notice is on the event line. */
+static void on_notice(struct app *a, const struct event *ev)
+{
+    const char *end = memchr(ev->text, '\n', ev->n_text);
+    if (a->talk.n == 0)
+        app_event(a, "%.*s", (int)(end ? end - ev->text : (ptrdiff_t)ev->n_text), ev->text);
+    else
+        app_note(a, ev->text, ev->n_text);
+}
+
 static void on_opened(struct app *a, const struct event *ev)
 {
     snprintf(a->name, sizeof a->name, "%.*s", (int)ev->n_text, ev->text);
@@ -237,7 +247,7 @@ void app_take(struct app *a, const struct event *ev)
     case EVENT_MODEL: on_model(a, ev); break;
     case EVENT_OPENED: on_opened(a, ev); break;
     case EVENT_NOTE:
-    case EVENT_NOTICE: app_note(a, ev->text, ev->n_text); break;
+    case EVENT_NOTICE: on_notice(a, ev); break;
     case EVENT_BEGIN:
         m = last_of(a, CHAT_USER);
         if (m && a->phase == PHASE_READING) m->position = ev->position;

@@ -64,9 +64,9 @@ draw() {
 }
 with_temperature '\0\0\310\102' >"$T/hot.gguf"   # 100
 with_temperature '\231\166\226\176' >"$T/none.gguf" # 1e38
-equal "a model's own temperature" "$(draw --temp 100)" "$(draw -m "$T/hot.gguf")"
-equal "--temp goes before it" "$(draw --temp 0)" "$(draw -m "$T/hot.gguf" --temp 0)"
-equal "one that cannot be" "$(draw --temp 0.3)" "$(draw -m "$T/none.gguf")"
+equal "a model's own temperature" "$(draw -m "$demo" --temp 100)" "$(draw -m "$T/hot.gguf")"
+equal "--temp goes before it" "$(draw -m "$demo" --temp 0)" "$(draw -m "$T/hot.gguf" --temp 0)"
+equal "one that cannot be" "$(draw -m "$demo" --temp 0.3)" "$(draw -m "$T/none.gguf")"
 if [ "$(draw --temp 0)" != "$(draw --temp 100)" ]; then ok; else no "the temperature does not matter"; fi
 
 # The demo ends loops after three words; a number may have more equal digits than that.

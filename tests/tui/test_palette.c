@@ -225,7 +225,7 @@ static void test_graphs(void **state)
     for (int i = 0; i < 6; i++) stage_type(&s, "words 100\r");
     stage_type(&s, "/stats\r");
     stage_draw(&s, 80, 24, &out);
-    assert_non_null(strstr(out.data, "this cache: 576 KiB"));
+    assert_non_null(strstr(out.data, "this cache: 164 MiB"));
     assert_non_null(strstr(out.data, "one that keeps everything: "));
     assert_non_null(strstr(out.data, "first token 31 ms"));
     str_release(&out);
@@ -236,7 +236,7 @@ static void test_graphs(void **state)
 static void test_trace(void **state)
 {
     struct trace t = {0};
-    struct session_stats st = {.unit_bytes = 10};
+    struct session_stats st = {.unit_bytes = 10, .cache_bytes = 50};
     (void)state;
     for (int i = 0; i < 3 * TRACE_MAX; i++) {
         st.n_tokens = i;
@@ -257,6 +257,25 @@ static void test_trace(void **state)
     st.units_evicted = 0;
     trace_add(&t, &st, 40, NAN);
     assert_int_equal(t.n, 1);
+}
+
+/* A reopened conversation shows what led to it: kept and evicted units, not zeros. */
+static void test_trace_of_the_past(void **state)
+{
+    uint16_t first[4] = {4, 4, 4, 4}, second[4] = {2, 3, 2, 3}; /* two heads, two columns of 4 */
+    struct waterfall_row rows[] = {{8, 4, 2, first}, {8, 4, 2, second}, {20, 4, 2, first}};
+    const struct waterfall past = {
+        .rows = {rows[0], rows[1], rows[2]}, .n = 3, .n_layer = 1, .n_head = 2};
+    struct session_stats st = {
+        .n_tokens = 16, .units_seen = 32, .units_kept = 8, .unit_bytes = 10, .cache_bytes = 240};
+    struct trace t = {0};
+    (void)state;
+    trace_past(&t, &past, &st);
+    trace_add(&t, &st, NAN, NAN);
+    assert_true(trace_most(&t, TRACE_KEPT) == 100 && trace_last(&t, TRACE_KEPT) == 25);
+    assert_true(trace_last(&t, TRACE_EVICTED) == 0 && trace_last(&t, TRACE_WHOLE) == 320);
+    assert_true(isnan(t.samples[0].values[TRACE_RETURNED]) &&
+                isnan(t.samples[0].values[TRACE_SPEED]));
 }
 
 /* ---- forgetting ------------------------------------------------------------------------------ */
@@ -632,6 +651,7 @@ int main(void)
         cmocka_unit_test(test_model_private),
         cmocka_unit_test(test_graphs),
         cmocka_unit_test(test_trace),
+        cmocka_unit_test(test_trace_of_the_past),
         cmocka_unit_test(test_forgot_sentence),
         cmocka_unit_test(test_no_word_is_lost),
         cmocka_unit_test(test_words_fade),

@@ -325,6 +325,7 @@ void app_snapshot(struct app *a, const struct session_stats *st, const struct re
     a->map = map;
     measure_evictions(a);
     const struct sensor_part *part = a->sensors.has_gpu ? &a->sensors.gpu : &a->sensors.cpu;
+    if (a->trace.n == 0) trace_past(&a->trace, &a->past, st);
     trace_add(&a->trace, st, part->celsius, part->watt);
     struct message *m = last_of(a, CHAT_ASSISTANT), *thought = running_thought(a);
     if (thought && thought->thought.first >= 0 && !thought->thought.over)
@@ -351,6 +352,7 @@ void app_past(struct app *a, struct waterfall *past)
     waterfall_clear(&a->past);
     a->past = *past;
     *past = (struct waterfall){0};
+    trace_clear(&a->trace); /* the next snapshot begins it with this */
 }
 
 int app_level(const struct app *a, int col, int col_end)

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "runtime/session/session.h"
+#include "tui/chat/waterfall.h"
 
 #define TRACE_MAX 512
 
@@ -36,6 +37,9 @@ struct trace {
 
 void trace_clear(struct trace *t);
 void trace_add(struct trace *t, const struct session_stats *st, double celsius, double watt);
+/* Begins an empty trace with the pictures that led to the present one. */
+void trace_past(struct trace *t, const struct waterfall *past, const struct session_stats *now);
+
 /* The mean, or the sum for evicted and returned, over the samples of part x of n parts of the
  * conversation's length; NAN = none. */
 double trace_at(const struct trace *t, enum trace_line line, int x, int n);

@@ -58,14 +58,34 @@ static void add_positions(struct forgot *f, int64_t from, int64_t end)
     }
 }
 
+/* The range without the words that it cuts, unless it has only one: then with all of that. */
+static void whole_words(const char *s, size_t n, size_t *from, size_t *end)
+{
+    size_t a = *from, b = *end;
+    while (a > 0 && a < b && !is_space(s[a - 1])) a++;
+    while (b < n && b > a && !is_space(s[b])) b--;
+    if (count_words(s, a, b)) {
+        *from = a;
+        *end = b;
+        return;
+    }
+    while (*from > 0 && !is_space(s[*from - 1])) --*from;
+    while (*end < n && !is_space(s[*end])) ++*end;
+}
+
 /* "…found a noisy cellar…" */
 static void put_quote(const struct forgot *f, struct str *out)
 {
     const struct message *m = &f->t->messages[f->quoted];
     const char *s = str_get(&m->text);
     size_t from = f->from, end = f->end;
+    whole_words(s, m->text.n, &from, &end);
     while (from < end && is_space(s[from])) from++;
-    if (end - from > QUOTE_BYTES) end = utf8_before(s, m->text.n, from + QUOTE_BYTES + 1);
+    if (end - from > QUOTE_BYTES) {
+        size_t cut = from + QUOTE_BYTES;
+        while (cut > from && !is_space(s[cut])) cut--;
+        end = cut > from ? cut : utf8_before(s, m->text.n, from + QUOTE_BYTES + 1);
+    }
     while (end > from && is_space(s[end - 1])) end--;
     str_printf(out, ": \"%s", from > 0 ? "…" : "");
     for (size_t i = from; i < end; i++) str_append(out, is_space(s[i]) ? " " : s + i, 1);

@@ -40,10 +40,10 @@ static void draw_area(const struct trace *t, struct pane p, enum trace_line line
 
 /* From 0 at the beginning to the largest value at the end: the units of a cache that keeps
  * everything grow with each token alike. */
-static void draw_rise(struct pane p, enum attr attr)
+static void draw_rise(struct pane p, double share, enum attr attr)
 {
     for (int x = 0; x < p.w; x++) {
-        int y = p.h - 1 - (int)((double)p.h * (x + 0.5) / p.w);
+        int y = p.h - 1 - (int)(share * p.h * (x + 0.5) / p.w);
         pane_puts(p, x, y, attr, p.g->ascii ? "*" : "•");
     }
 }
@@ -60,12 +60,13 @@ static const char *put_bytes(double value, char out[NUM_MAX])
     return num_bytes(isnan(value) ? -1 : (int64_t)value, out);
 }
 
-/* The product's claim in one picture: this cache is flat, a whole one grows. */
+/* The product's claim in one picture, in bytes taken: this cache is flat, a whole one grows beyond
+ * it. */
 static void draw_cache(struct app *a, struct pane p)
 {
     char now[NUM_MAX], whole[NUM_MAX], tokens[NUM_MAX];
     const struct trace *t = &a->trace;
-    double most = trace_most(t, TRACE_WHOLE);
+    double most = fmax(trace_most(t, TRACE_WHOLE), trace_most(t, TRACE_CACHE));
     int x = pane_puts(p, 0, 0, ATTR_BOLD, "CACHE  ");
     pane_puts(p, x, 0, ATTR_CACHE, p.g->ascii ? "#" : "█");
     x = pane_printf(p, x + 1, 0, ATTR_TEXT, " this cache: %s  ",
@@ -75,7 +76,7 @@ static void draw_cache(struct app *a, struct pane p)
                     put_bytes(trace_last(t, TRACE_WHOLE), whole));
     pane_cut(p, 0, x);
     struct pane graph = pane_sub(p, 0, 1, p.w, p.h - 2);
-    if (most > 0) draw_rise(graph, ATTR_TEXT);
+    if (most > 0) draw_rise(graph, trace_last(t, TRACE_WHOLE) / most, ATTR_TEXT);
     draw_area(t, graph, TRACE_CACHE, most, ATTR_CACHE);
     pane_puts(p, 0, p.h - 1, ATTR_DIM, "0");
     int64_t n = t->n > 0 ? t->samples[t->n - 1].n_tokens : 0;
@@ -137,11 +138,12 @@ static void draw_numbers(struct app *a, struct pane p)
     int x = pane_printf(p, 0, 0, ATTR_TEXT, "%s, weights %s, kv %s, policy %s, budget %d per head",
                         st->model, st->weights, st->kv, st->policy, st->budget);
     pane_cut(p, 0, x);
-    x = pane_printf(
-        p, 0, 1, ATTR_TEXT, "%s tokens, %lld turn%s, %s re-read; kept %s of %s units, evicted %s",
-        num_exact(st->n_tokens, b[0]), (long long)st->n_turns, st->n_turns == 1 ? "" : "s",
-        num_exact(st->n_reread, b[1]), num_exact(st->units_kept, b[2]),
-        num_exact(st->units_seen, b[3]), num_exact(st->units_evicted, b[4]));
+    x = pane_printf(p, 0, 1, ATTR_TEXT,
+                    "%s tokens, %lld turn%s, %s re-read; kept %s of %s units, %s are evicted",
+                    num_exact(st->n_tokens, b[0]), (long long)st->n_turns,
+                    st->n_turns == 1 ? "" : "s", num_exact(st->n_reread, b[1]),
+                    num_exact(st->units_kept, b[2]), num_exact(st->units_seen, b[3]),
+                    num_exact(st->units_seen - st->units_kept, b[4]));
     pane_cut(p, 1, x);
     str_printf(&s, "decode %s, prefill %s tok/s, first token %s", num_rate(st->decode_tok_s, b[0]),
                num_rate(st->prefill_tok_s, b[1]), num_ms(st->first_token_ms, b[2]));
@@ -153,7 +155,7 @@ static void draw_numbers(struct app *a, struct pane p)
     pane_cut(p, 2, pane_puts(p, 0, 2, ATTR_TEXT, str_get(&s)));
     x = pane_printf(p, 0, 3, ATTR_TEXT, "on %s  ", st->device);
     if (st->archive_max_bytes)
-        x = pane_printf(p, x, 3, ATTR_TEXT, "archive %s of %s, %s units came back",
+        x = pane_printf(p, x, 3, ATTR_TEXT, "archive %s of %s, %s units came back since opened",
                         num_bytes(st->archive_bytes, b[0]), num_bytes(st->archive_max_bytes, b[1]),
                         num_exact(st->units_returned, b[2]));
     pane_cut(p, 3, x);

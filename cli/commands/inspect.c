@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/board.h"
 #include "base/pool.h"
 #include "base/system.h"
 #include "cli/commands/commands.h"
@@ -226,6 +227,8 @@ static void gpu_lines(void)
                     (double)gpus[i].bytes / (1 << 30), gpus[i].integrated ? ", shared" : "",
                     gpus[i].driver / 1000, gpus[i].driver % 1000 / 10,
                     gpus[i].image ? gpus[i].image : "too old");
+    char board[120];
+    if (board_describe("", board, sizeof board)) report_line("board    %s", board);
     if (!cuda_image_name(0)) return;
     struct str line = {0};
     for (int i = 0; cuda_image_name(i); i++) str_printf(&line, " %s", cuda_image_name(i));

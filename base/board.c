@@ -1,0 +1,71 @@
+#include "base/board.h"
+
+#include <glob.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The number of the mode that is set: "pmode:0002". */
+static bool mode_number(const char *root, int *out)
+{
+    char path[300];
+    snprintf(path, sizeof path, "%s/var/lib/nvpmodel/status", root);
+    FILE *f = fopen(path, "r");
+    const bool found = f && fscanf(f, "pmode:%d", out) == 1;
+    if (f) fclose(f);
+    return found;
+}
+
+/* The name of a mode: "< POWER_MODEL ID=2 NAME=MODE_30W >". */
+static bool mode_name(const char *root, int number, char out[32])
+{
+    char path[300], line[200];
+    bool found = false;
+    int id;
+    snprintf(path, sizeof path, "%s/etc/nvpmodel.conf", root);
+    FILE *f = fopen(path, "r");
+    while (f && !found && fgets(line, sizeof line, f))
+        found = sscanf(line, "< POWER_MODEL ID=%d NAME=%31s", &id, out) == 2 && id == number;
+    if (f) fclose(f);
+    return found;
+}
+
+static bool read_hertz(const char *folder, const char *name, long long *out)
+{
+    char path[400];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "r");
+    const bool found = f && fscanf(f, "%lld", out) == 1;
+    if (f) fclose(f);
+    return found;
+}
+
+/* The devices are called 17000000.gpu, 17000000.ga10b or gpu-gpc-0. */
+static bool gpu_clock(const char *root, long long *now, long long *most)
+{
+    static const char *const names[] = {"*.gpu", "*.ga10b", "gpu-gpc-*"};
+    bool found = false;
+    for (int i = 0; i < 3 && !found; i++) {
+        char pattern[300];
+        glob_t g;
+        snprintf(pattern, sizeof pattern, "%s/sys/class/devfreq/%s", root, names[i]);
+        if (glob(pattern, 0, NULL, &g)) continue;
+        found = read_hertz(g.gl_pathv[0], "cur_freq", now) &&
+                read_hertz(g.gl_pathv[0], "max_freq", most);
+        globfree(&g);
+    }
+    return found;
+}
+
+bool board_describe(const char *root, char *out, size_t bytes)
+{
+    char mode[32] = "";
+    long long now, most;
+    int number;
+    const bool has_mode = mode_number(root, &number) && mode_name(root, number, mode);
+    const bool has_clock = gpu_clock(root, &now, &most);
+    int n = has_mode ? snprintf(out, bytes, "mode %s", mode) : 0;
+    if (has_clock)
+        snprintf(out + n, bytes - (size_t)n, "%sGPU at %lld of %lld MHz", has_mode ? ", " : "",
+                 now / 1000000, most / 1000000);
+    return has_mode || has_clock;
+}

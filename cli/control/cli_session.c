@@ -33,17 +33,6 @@ int cli_session_load(struct cli_session *t, const struct options *o, bool saved,
     return rc;
 }
 
-int cli_session_open(struct cli_session *t, const struct options *o, bool saved,
-                     const struct session_sink *sink, struct err *e)
-{
-    int rc = cli_session_load(t, o, saved, cli_session_progress, NULL, e);
-    if (rc) return rc;
-    saved = saved && !o->session.private_mode;
-    rc = session_open(&t->session, t->engine, saved ? t->library : NULL, &o->session, sink, e);
-    if (rc) cli_session_close(t);
-    return rc;
-}
-
 void cli_session_close(struct cli_session *t)
 {
     session_close(t->session);

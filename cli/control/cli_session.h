@@ -23,9 +23,6 @@ int cli_session_load(struct cli_session *t, const struct options *o, bool saved,
 /* An engine_progress: announces a long compilation; Ctrl-C cancels. */
 int cli_session_progress(void *ctx, int64_t done, int64_t total);
 
-/* The session too; Ctrl-C cancels the loading. */
-int cli_session_open(struct cli_session *t, const struct options *o, bool saved,
-                     const struct session_sink *sink, struct err *e);
 void cli_session_close(struct cli_session *t);
 
 #endif

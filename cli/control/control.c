@@ -760,12 +760,13 @@ static int on_saved(struct run *r, const struct request *q, struct err *e)
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* Every command but a new message finds the conversation as the screen shows it: cut. */
+/* A new message replaces the edited one; a command that changes the conversation finds it as the
+ * screen shows it: cut. */
 static int settle_edit(struct run *r, const struct request *q, struct err *e)
 {
     struct session_sink sink = sink_of(r);
     int64_t turn = r->c->edited - 1;
-    if (!r->c->edited || q->command == SLASH_SAY || q->command == SLASH_TOKENS) return 0;
+    if (!r->c->edited || q->command == SLASH_SAY || slash_only_reads(q->command)) return 0;
     r->c->edited = 0;
     return session_rewind(r->c->parts.session, turn, &sink, e);
 }

@@ -10,47 +10,47 @@
 
 /* clang-format off */
 const struct slash_row slash_table[] = {
-    {"help", SLASH_HELP, SLASH_NONE, "", "keys and commands", SLASH_AT_FRONT},
-    {"continue", SLASH_CONTINUE, SLASH_NONE, "", "continue an answer that was stopped, looped or reached its limit", SLASH_AT_SESSION},
-    {"regenerate", SLASH_REGENERATE, SLASH_NONE, "", "discard the last answer, generate another", SLASH_AT_SESSION},
-    {"edit", SLASH_EDIT, SLASH_TURN, "[TURN]", "change a message; the turns after it are deleted", SLASH_AT_SESSION},
-    {"answer", SLASH_ANSWER, SLASH_TEXT, "[TEXT]", "change the last answer; /continue continues it", SLASH_AT_SESSION},
-    {"rewind", SLASH_REWIND, SLASH_TURN, "[TURN]", "go back to the end of a turn", SLASH_AT_SESSION},
-    {"branch", SLASH_BRANCH, SLASH_TURN, "[TURN] [NAME]", "copy the conversation up to a turn; costs nothing", SLASH_AT_SESSION},
-    {"set", SLASH_SET, SLASH_SETTING, "[NAME [VALUE]]", "sampling and memory settings of this conversation", SLASH_AT_FRONT},
-    {"now", SLASH_NOW, SLASH_NONE, "", "stop the answer and send the queue", SLASH_AT_SCREEN},
-    {"editor", SLASH_EDITOR, SLASH_NONE, "", "write the message in $VISUAL or $EDITOR", SLASH_AT_FRONT},
-    {"list", SLASH_LIST, SLASH_NONE, "", "saved conversations", SLASH_AT_FRONT},
-    {"find", SLASH_FIND, SLASH_TEXT, "TEXT", "search in all conversations", SLASH_AT_SAVED},
-    {"open", SLASH_OPEN, SLASH_NAME, "NAME", "switch to another conversation", SLASH_AT_SESSION},
-    {"new", SLASH_NEW, SLASH_NONE, "", "start a new conversation", SLASH_AT_SESSION},
-    {"model", SLASH_MODEL, SLASH_MODEL_NAME, "[NAME]", "continue with another model: it reads the conversation again", SLASH_AT_SESSION},
-    {"rename", SLASH_RENAME, SLASH_TEXT, "NEW", "rename this conversation", SLASH_AT_SAVED},
-    {"tag", SLASH_TAG, SLASH_TEXT, "[-]TAG...", "add tags to this conversation; - removes one", SLASH_AT_SAVED},
-    {"delete", SLASH_DELETE, SLASH_NAME, "NAME", "delete a conversation; /restore restores it", SLASH_AT_SAVED},
-    {"restore", SLASH_RESTORE, SLASH_TEXT, "[NAME]", "restore a deleted conversation", SLASH_AT_SAVED},
-    {"drop", SLASH_DROP, SLASH_NAME, "NAME", "delete a saved cache, keep the text", SLASH_AT_SAVED},
-    {"copy", SLASH_COPY, SLASH_WHAT, "[code [N]|all]", "the last answer, its last or N-th code block, or all to the clipboard", SLASH_AT_FRONT},
-    {"save", SLASH_SAVE, SLASH_TEXT, "FILE", "write this conversation to a file, as Markdown", SLASH_AT_FRONT},
-    {"raw", SLASH_RAW, SLASH_NONE, "", "show Markdown as the model wrote it, or drawn", SLASH_AT_SCREEN},
-    {"thought", SLASH_THOUGHT, SLASH_NONE, "", "show the model's thoughts, or only how long they took", SLASH_AT_FRONT},
-    {"map", SLASH_MAP, SLASH_NONE, "", "which tokens are still in the cache", SLASH_AT_FRONT},
-    {"tint", SLASH_TINT, SLASH_NONE, "", "the text, shaded by how much of it is kept", SLASH_AT_FRONT},
-    {"tokens", SLASH_TOKENS, SLASH_TEXT, "TEXT", "how many tokens a text has", SLASH_AT_SESSION},
-    {"recall", SLASH_RECALL, SLASH_TEXT, "WORDS", "bring evicted text with these words, or of turn N, back for the next message", SLASH_AT_SESSION},
-    {"recalled", SLASH_RECALLED, SLASH_NONE, "", "what came back for the last message", SLASH_AT_SESSION},
-    {"why", SLASH_WHY, SLASH_NONE, "", "what was decided for this model and conversation, and why", SLASH_AT_SESSION},
-    {"pin", SLASH_PIN, SLASH_TURN, "[TURN]", "keep a turn in the cache; evicted text of it comes back", SLASH_AT_SESSION},
-    {"unpin", SLASH_UNPIN, SLASH_TURN, "[TURN]", "let a pinned turn be evicted again", SLASH_AT_SESSION},
-    {"forget", SLASH_FORGET, SLASH_TURN, "[TURN]", "evict a turn so that it can't come back; its text stays", SLASH_AT_SESSION},
-    {"stats", SLASH_STATS, SLASH_NONE, "", "speed, memory and cache in numbers", SLASH_AT_FRONT},
-    {"turns", SLASH_TURNS, SLASH_NONE, "", "all turns, and how much of each is kept", SLASH_AT_FRONT},
-    {"messages", SLASH_MESSAGES, SLASH_NONE, "", "walk through the messages, search in them", SLASH_AT_SCREEN},
-    {"mouse", SLASH_MOUSE, SLASH_NONE, "", "use the mouse, or leave it to the terminal", SLASH_AT_SCREEN},
-    {"log", SLASH_LOG, SLASH_NONE, "", "events, and what libraries and drivers printed", SLASH_AT_FRONT},
-    {"quit", SLASH_QUIT, SLASH_NONE, "", "leave; everything is saved", SLASH_AT_FRONT},
-    {"exit", SLASH_QUIT, SLASH_NONE, "", "the same", SLASH_AT_FRONT},
-    {NULL, SLASH_SAY, SLASH_NONE, NULL, NULL, SLASH_AT_SESSION},
+    {"help", SLASH_HELP, SLASH_NONE, "", "keys and commands", SLASH_AT_FRONT, false},
+    {"continue", SLASH_CONTINUE, SLASH_NONE, "", "continue an answer that was stopped, looped or reached its limit", SLASH_AT_SESSION, false},
+    {"regenerate", SLASH_REGENERATE, SLASH_NONE, "", "discard the last answer, generate another", SLASH_AT_SESSION, false},
+    {"edit", SLASH_EDIT, SLASH_TURN, "[TURN]", "change a message; the turns after it are deleted", SLASH_AT_SESSION, false},
+    {"answer", SLASH_ANSWER, SLASH_TEXT, "[TEXT]", "change the last answer; /continue continues it", SLASH_AT_SESSION, false},
+    {"rewind", SLASH_REWIND, SLASH_TURN, "[TURN]", "go back to the end of a turn", SLASH_AT_SESSION, false},
+    {"branch", SLASH_BRANCH, SLASH_TURN, "[TURN] [NAME]", "copy the conversation up to a turn; costs nothing", SLASH_AT_SESSION, false},
+    {"set", SLASH_SET, SLASH_SETTING, "[NAME [VALUE]]", "sampling and memory settings of this conversation", SLASH_AT_FRONT, false},
+    {"now", SLASH_NOW, SLASH_NONE, "", "stop the answer and send the queue", SLASH_AT_SCREEN, false},
+    {"editor", SLASH_EDITOR, SLASH_NONE, "", "write the message in $VISUAL or $EDITOR", SLASH_AT_FRONT, false},
+    {"list", SLASH_LIST, SLASH_NONE, "", "saved conversations", SLASH_AT_FRONT, false},
+    {"find", SLASH_FIND, SLASH_TEXT, "TEXT", "search in all conversations", SLASH_AT_SAVED, false},
+    {"open", SLASH_OPEN, SLASH_NAME, "NAME", "switch to another conversation", SLASH_AT_SESSION, false},
+    {"new", SLASH_NEW, SLASH_NONE, "", "start a new conversation", SLASH_AT_SESSION, false},
+    {"model", SLASH_MODEL, SLASH_MODEL_NAME, "[NAME]", "continue with another model: it reads the conversation again", SLASH_AT_SESSION, false},
+    {"rename", SLASH_RENAME, SLASH_TEXT, "NEW", "rename this conversation", SLASH_AT_SAVED, false},
+    {"tag", SLASH_TAG, SLASH_TEXT, "[-]TAG...", "add tags to this conversation; - removes one", SLASH_AT_SAVED, false},
+    {"delete", SLASH_DELETE, SLASH_NAME, "NAME", "delete a conversation; /restore restores it", SLASH_AT_SAVED, false},
+    {"restore", SLASH_RESTORE, SLASH_TEXT, "[NAME]", "restore a deleted conversation", SLASH_AT_SAVED, false},
+    {"drop", SLASH_DROP, SLASH_NAME, "NAME", "delete a saved cache, keep the text", SLASH_AT_SAVED, false},
+    {"copy", SLASH_COPY, SLASH_WHAT, "[code [N]|all]", "the last answer, its last or N-th code block, or all to the clipboard", SLASH_AT_FRONT, false},
+    {"save", SLASH_SAVE, SLASH_TEXT, "FILE", "write this conversation to a file, as Markdown", SLASH_AT_FRONT, false},
+    {"raw", SLASH_RAW, SLASH_NONE, "", "show Markdown as the model wrote it, or drawn", SLASH_AT_SCREEN, false},
+    {"thought", SLASH_THOUGHT, SLASH_NONE, "", "show the model's thoughts, or only how long they took", SLASH_AT_FRONT, false},
+    {"map", SLASH_MAP, SLASH_NONE, "", "which tokens are still in the cache", SLASH_AT_FRONT, false},
+    {"tint", SLASH_TINT, SLASH_NONE, "", "the text, shaded by how much of it is kept", SLASH_AT_FRONT, false},
+    {"tokens", SLASH_TOKENS, SLASH_TEXT, "TEXT", "how many tokens a text has", SLASH_AT_SESSION, true},
+    {"recall", SLASH_RECALL, SLASH_TEXT, "WORDS", "bring evicted text with these words, or of turn N, back for the next message", SLASH_AT_SESSION, false},
+    {"recalled", SLASH_RECALLED, SLASH_NONE, "", "what came back for the last message", SLASH_AT_SESSION, true},
+    {"why", SLASH_WHY, SLASH_NONE, "", "what was decided for this model and conversation, and why", SLASH_AT_SESSION, true},
+    {"pin", SLASH_PIN, SLASH_TURN, "[TURN]", "keep a turn in the cache; evicted text of it comes back", SLASH_AT_SESSION, false},
+    {"unpin", SLASH_UNPIN, SLASH_TURN, "[TURN]", "let a pinned turn be evicted again", SLASH_AT_SESSION, false},
+    {"forget", SLASH_FORGET, SLASH_TURN, "[TURN]", "evict a turn so that it can't come back; its text stays", SLASH_AT_SESSION, false},
+    {"stats", SLASH_STATS, SLASH_NONE, "", "speed, memory and cache in numbers", SLASH_AT_FRONT, false},
+    {"turns", SLASH_TURNS, SLASH_NONE, "", "all turns, and how much of each is kept", SLASH_AT_FRONT, false},
+    {"messages", SLASH_MESSAGES, SLASH_NONE, "", "walk through the messages, search in them", SLASH_AT_SCREEN, false},
+    {"mouse", SLASH_MOUSE, SLASH_NONE, "", "use the mouse, or leave it to the terminal", SLASH_AT_SCREEN, false},
+    {"log", SLASH_LOG, SLASH_NONE, "", "events, and what libraries and drivers printed", SLASH_AT_FRONT, false},
+    {"quit", SLASH_QUIT, SLASH_NONE, "", "leave; everything is saved", SLASH_AT_FRONT, false},
+    {"exit", SLASH_QUIT, SLASH_NONE, "", "the same", SLASH_AT_FRONT, false},
+    {NULL, SLASH_SAY, SLASH_NONE, NULL, NULL, SLASH_AT_SESSION, false},
 };
 /* clang-format on */
 
@@ -94,6 +94,13 @@ enum slash_place slash_place(enum slash id)
     const struct slash_row *row = slash_table;
     while (row->name && row->id != id) row++;
     return row->place;
+}
+
+bool slash_only_reads(enum slash id)
+{
+    const struct slash_row *row = slash_table;
+    while (row->name && row->id != id) row++;
+    return row->only_reads;
 }
 
 const char *slash_nearest(const char *line, size_t n)

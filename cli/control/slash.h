@@ -86,10 +86,12 @@ struct slash_row {
     const char *usage; /* of the argument, as the help shows it */
     const char *help;
     enum slash_place place;
+    bool only_reads; /* the conversation stays as it is: an /edit that is being written waits */
 };
 extern const struct slash_row slash_table[]; /* ends with name NULL */
 
 enum slash_place slash_place(enum slash id);
+bool slash_only_reads(enum slash id);
 
 /* Classifies line[0, n); *rest and *n_rest: the text to send, or the command's argument. */
 enum slash slash_parse(const char *line, size_t n, const char **rest, size_t *n_rest);

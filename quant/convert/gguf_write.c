@@ -269,16 +269,6 @@ static void make_header(const struct gguf_writer *w, const struct gguf_keys *key
     while (out->n % ALIGN) str_append(out, "", 1);
 }
 
-uint64_t gguf_write_bytes(const struct gguf_writer *w, const struct gguf_keys *keys)
-{
-    struct str header = {0};
-    uint64_t at;
-    make_header(w, keys, &header, &at);
-    uint64_t n = header.n + w->data_bytes;
-    str_release(&header);
-    return n;
-}
-
 int gguf_write_begin(struct gguf_writer *w, const struct gguf_keys *keys, struct err *e)
 {
     struct str header = {0};

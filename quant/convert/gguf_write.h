@@ -56,9 +56,6 @@ void gguf_write_close(struct gguf_writer *w);
 int gguf_write_tensor(struct gguf_writer *w, const char *name, uint32_t type, int n_dims,
                       const int64_t *ne, struct err *e);
 
-/* Size of the complete file, once all tensors are described. */
-uint64_t gguf_write_bytes(const struct gguf_writer *w, const struct gguf_keys *keys);
-
 /* Writes everything before the tensors' data, and reserves the disk space if the system can. */
 int gguf_write_begin(struct gguf_writer *w, const struct gguf_keys *keys, struct err *e);
 

@@ -62,11 +62,6 @@ const struct thought_format *thought_format_find(const char *source, size_t n,
     return NULL;
 }
 
-const char *thought_format_name(const struct thought_format *f)
-{
-    return f->name;
-}
-
 const struct thought_format *thought_format_default(void)
 {
     return &formats[N_FORMATS - 1];

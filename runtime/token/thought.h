@@ -20,7 +20,6 @@ struct tokenizer;
  * vocabulary; NULL = none, the model does not think. */
 const struct thought_format *thought_format_find(const char *source, size_t n,
                                                  const struct tokenizer *t);
-const char *thought_format_name(const struct thought_format *f);
 
 /* For a model without marks: <think>. */
 const struct thought_format *thought_format_default(void);

@@ -166,6 +166,9 @@ static void test_going_back(void **state)
     run(&f, SLASH_SAY, "Another question.");
     assert_int_equal(n_turns(&f), 2);
     assert_string_equal(run_agreed(&f, SLASH_EDIT, "2", true), "taken cut end");
+    run(&f, SLASH_RECALLED, "");
+    run(&f, SLASH_TOKENS, "x");
+    assert_int_equal(n_turns(&f), 2); /* commands that only read leave it waiting */
     assert_string_equal(run(&f, SLASH_REWIND, "1"), "question"); /* any other command cuts */
     assert_int_equal(n_turns(&f), 1);
     assert_int_equal(f.last.cost.turn, 1);

@@ -2,6 +2,7 @@
  * None crashes, hangs or sends a control character to the terminal; each ends with a status of the
  * manual, and if that is not 0 with one line. For a RETAIN with sanitizers (make hostile), whose
  * reports count as crashes. File i is always the same; the first wrong ones are kept. */
+#include <limits.h>
 #include <errno.h>
 #include <signal.h>
 #include <sqlite3.h>
@@ -20,7 +21,7 @@
 #define STATUS   99  /* of a sanitizer's report */
 #define KEEP_MAX 20
 
-static char program[512], folder[64];
+static char program[PATH_MAX], folder[64];
 static uint32_t file_number, n_drawn;
 
 static uint32_t random_below(uint32_t n)

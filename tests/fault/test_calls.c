@@ -8,6 +8,7 @@
  * CALLS=N tries N numbers of each command and kind; CALLS=0, as in `make calls`, all of them,
  * of allocations a thousand. KILLS=N: N kills of each command, and nothing else. JOBS processes
  * share the work. */
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -85,7 +86,7 @@ static const struct scenario scenarios[] = {
 
 enum { N_SCENARIOS = sizeof scenarios / sizeof *scenarios };
 
-static char folder[64], program[512], library[512];
+static char folder[64], program[PATH_MAX], library[512];
 static pid_t hub; /* tests/cli/hub.c */
 static bool has_curl;
 static struct tally {

@@ -5,6 +5,7 @@
  * whole, and every text that was acknowledged is there.
  *
  * CUTS=N tries N of the moments, CUTS=0 all of them, each in every way. */
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -52,7 +53,7 @@ enum { STEPS = sizeof steps / sizeof *steps };
 
 enum way { NOTHING, ALL, ANY_WRITES, ANY_SECTORS, DATABASE_ALONE, LOG_ALONE, WAYS };
 
-static char folder[64], program[512], library[512];
+static char folder[64], program[PATH_MAX], library[512];
 static struct str record;   /* all records */
 static struct str whole[2]; /* the database before the first record, and at the end */
 

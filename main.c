@@ -24,13 +24,13 @@
 enum {
     RUN = OPTIONS_MODEL | OPTIONS_MEMORY,
     READ = RUN | OPTIONS_PROTOCOL,
+    MAKE = OPTIONS_MAKING,
 };
 
 static const struct command commands[] = {
     {"chat", cmd_chat, READ | OPTIONS_SAMPLING | OPTIONS_STORE | OPTIONS_CHAT, "",
      "chat with a model (the default command)"},
-    {"demo", cmd_demo, OPTIONS_SCREEN, "",
-     "watch a conversation with the demo model; any key takes over"},
+    {"demo", cmd_demo, OPTIONS_SCREEN, "", "watch the demo model in a chat; any key takes over"},
     {"generate", cmd_generate,
      READ | OPTIONS_SAMPLING | OPTIONS_GENERATE | OPTIONS_TEXT | OPTIONS_JSON, "",
      "one prompt in, one answer out"},
@@ -45,33 +45,35 @@ static const struct command commands[] = {
     {"export", cmd_export, OPTIONS_STORE | OPTIONS_JSON | OPTIONS_EXPORT, "NAME...",
      "export conversations as text, or with their cache"},
     {"import", cmd_import, OPTIONS_STORE, "FILE [NEW]", "import exported conversations"},
-    {"check", cmd_check, OPTIONS_STORE, "", "verify every checksum of the database"},
     {"compact", cmd_compact, OPTIONS_STORE, "",
      "shrink the database and purge deleted conversations"},
-    {"replay", cmd_replay, OPTIONS_MODEL | OPTIONS_STORE | OPTIONS_REPLAY, "[FILE]",
-     "replay a recorded chat (chat --record), or the map of a saved one (--map NAME)"},
-    {"models", cmd_models, OPTIONS_MODEL | OPTIONS_STORE | OPTIONS_JSON, "list|add...",
-     "model files: list, add PATH, default NAME, verify, unpack [NAME], remove NAME"},
+    {"models", cmd_models, OPTIONS_MODEL | OPTIONS_STORE | OPTIONS_JSON, "list|...",
+     "model files: list, add, default, verify, unpack, remove"},
     {"pull", cmd_pull, OPTIONS_PULL | OPTIONS_MEMORY | OPTIONS_STORE, "ADDRESS...",
-     "download a model: hf:OWNER/REPO, hf:OWNER/REPO:Q4_K_M, https://HOST/FILE"},
+     "download a model: hf:OWNER/REPO[:Q4_K_M], https://…"},
     {"plan", cmd_plan, READ | OPTIONS_JSON, "", "show the memory a model would need"},
-    {"info", cmd_info, OPTIONS_MODEL | OPTIONS_JSON, "",
+    {"check", cmd_check, MAKE | OPTIONS_STORE, "", "verify every checksum of the database"},
+    {"replay", cmd_replay, MAKE | OPTIONS_MODEL | OPTIONS_STORE | OPTIONS_REPLAY, "[FILE]",
+     "replay a recorded chat (chat --record), or the map of a saved one (--map NAME)"},
+    {"info", cmd_info, MAKE | OPTIONS_MODEL | OPTIONS_JSON, "",
      "devices, instruction sets, a model's facts"},
-    {"verify", cmd_verify, OPTIONS_MODEL, "", "read a whole model file and print its digest"},
-    {"tokenize", cmd_tokenize, OPTIONS_MODEL | OPTIONS_TOKENIZE | OPTIONS_TEXT, "",
+    {"verify", cmd_verify, MAKE | OPTIONS_MODEL, "",
+     "read a whole model file and print its digest"},
+    {"tokenize", cmd_tokenize, MAKE | OPTIONS_MODEL | OPTIONS_TOKENIZE | OPTIONS_TEXT, "",
      "text to token ids"},
-    {"template", cmd_template, OPTIONS_MODEL | OPTIONS_TEMPLATE, "MESSAGES",
+    {"template", cmd_template, MAKE | OPTIONS_MODEL | OPTIONS_TEMPLATE, "MESSAGES",
      "messages (JSON) to the exact prompt"},
-    {"perplexity", cmd_perplexity, RUN | OPTIONS_EVAL | OPTIONS_TEXT | OPTIONS_JSON, "",
+    {"perplexity", cmd_perplexity, MAKE | RUN | OPTIONS_EVAL | OPTIONS_TEXT | OPTIONS_JSON, "",
      "how well a model predicts a text"},
     {"eval", cmd_eval,
-     READ | OPTIONS_SAMPLING | OPTIONS_EVAL | OPTIONS_TEXT | OPTIONS_JSON | OPTIONS_LISTS,
+     MAKE | READ | OPTIONS_SAMPLING | OPTIONS_EVAL | OPTIONS_TEXT | OPTIONS_JSON | OPTIONS_LISTS,
      "TASK...", "measure how much a policy remembers"},
-    {"quantize", cmd_quantize, OPTIONS_QUANTIZE, "IN OUT",
+    {"quantize", cmd_quantize, MAKE | OPTIONS_QUANTIZE, "IN OUT",
      "a model file or a safetensors folder to an int4 or int8 file"},
-    {"heads", cmd_heads, OPTIONS_MODEL | OPTIONS_HEADS, "train|...",
+    {"heads", cmd_heads, MAKE | OPTIONS_MODEL | OPTIONS_HEADS, "train|...",
      "retaining heads: train, calibrate, import FILE, info"},
-    {"bench", cmd_bench, RUN | OPTIONS_BENCH | OPTIONS_JSON | OPTIONS_LISTS, "", "speed by depth"},
+    {"bench", cmd_bench, MAKE | RUN | OPTIONS_BENCH | OPTIONS_JSON | OPTIONS_LISTS, "",
+     "speed by depth"},
     {NULL, NULL, 0, NULL, NULL},
 };
 
@@ -87,9 +89,14 @@ static int help(void)
     struct str text = {0};
     str_puts(&text, "usage: retain [COMMAND] [OPTION...]\n\n");
     for (const struct command *c = commands; c->name; c++)
-        str_printf(&text, "  %-11s %-11s %s\n", c->name, c->args, c->about);
-    str_puts(&text, "\nretain COMMAND --help lists a command's options; retain --version; "
-                    "man retain, or\nretain manual | man -l -\n");
+        if (!(c->groups & OPTIONS_MAKING))
+            str_printf(&text, "  %-8s %-11s %s\n", c->name, c->args, c->about);
+    str_puts(&text, "\nFor measuring and making:\n");
+    for (const struct command *c = commands; c->name; c++)
+        if (c->groups & OPTIONS_MAKING) str_printf(&text, " %s", c->name);
+    str_puts(
+        &text,
+        "\n\nretain COMMAND --help; retain --version; man retain, or retain manual | man -l -\n");
     return print(&text);
 }
 
@@ -100,6 +107,8 @@ static int command_help(const struct command *c)
                c->args, c->about);
     if (c->run == cmd_eval) cmd_eval_help(&text);
     options_help(c->groups, &text);
+    if (c->groups & OPTIONS_CHAT)
+        str_puts(&text, "man retain has the other options, and the settings of the screen.\n");
     return print(&text);
 }
 

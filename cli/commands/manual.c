@@ -57,12 +57,23 @@ static void put_options(struct str *out)
             str_printf(out, ".SS %s\n", row.heading);
             continue;
         }
+        if (!row.groups) continue;
         if (row.letter)
             snprintf(name, sizeof name, "-%c, --%s", row.letter, row.name);
         else
             snprintf(name, sizeof name, "--%s", row.name);
         item(out, name, row.value, row.help);
     }
+}
+
+static void put_display(struct str *out)
+{
+    struct options_row row;
+    str_puts(out,
+             ".SH CONFIGURATION\nThe file ~/.config/retain/config has defaults of options, and "
+             "these settings of the screen:\n");
+    for (size_t i = 0; options_row(i, &row); i++)
+        if (row.display) item(out, row.name, row.value ? row.value : "yes|no", row.help);
 }
 
 static void put_policy_keys(struct str *out)
@@ -145,6 +156,7 @@ void manual_print(const struct command *commands, struct str *out)
                   "\\fICOMMAND\\fR\n\\fB\\-\\-help\\fR lists them; \\fBretain "
                   "\\-\\-print\\-config\\fR prints their defaults.\n");
     put_options(out);
+    put_display(out);
     str_puts(out,
              ".SH POLICIES\nWhich cache units stay when a head is full (\\fB\\-\\-policy\\fR).\n");
     for (int i = 0; policy_at(i); i++) item(out, policy_at(i)->name, NULL, policy_at(i)->about);

@@ -1,4 +1,4 @@
-/* keymap: the table of keys with the user's changes. `--keys F3=F9,Alt-w=Alt-y` puts the function
+/* keymap: the table of keys with the user's changes. `keys = F3=F9,Alt-w=Alt-y` puts the function
  * of each first key on the second one, in every view; keys have the names that the help screen
  * shows. */
 #ifndef RETAIN_CLI_CONTROL_KEYMAP_H

@@ -45,7 +45,10 @@ enum option_group {
     OPTIONS_REPLAY = 1 << 23,
     OPTIONS_PROTOCOL = 1 << 22, /* commands that read prompts */
     OPTIONS_LISTS = 1 << 18,    /* takes lists where other commands take one value */
+    OPTIONS_MAKING = 1 << 24,   /* for measuring and making: retain --help has only its name */
 };
+
+#define OPTIONS_ON_SCREEN (OPTIONS_CHAT | OPTIONS_SCREEN)
 
 /* ---- lists: for commands with OPTIONS_LISTS ---- */
 
@@ -262,7 +265,8 @@ struct options_row {
     const char *value;   /* placeholder of the value; NULL = a flag */
     const char *choices; /* comma separated; NULL = any */
     const char *help;
-    unsigned groups;
+    unsigned groups; /* that list it: of a display setting none that draws the screen */
+    bool display;    /* set in the configuration file */
 };
 bool options_row(size_t i, struct options_row *row); /* false past the end */
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/nearest.h"
+#include "cli/print/report.h"
 
 static const struct {
     unsigned group;
@@ -128,6 +129,8 @@ static int parse_option(struct options *o, struct scan *s, struct err *e)
     int rc = split_argument(s, &d, &value, e);
     if (rc) return rc;
     if (!(d->groups & s->groups)) return not_taken(d, e);
+    if (d->display && s->groups & OPTIONS_ON_SCREEN)
+        report_note("--%s is set in ~/.config/retain/config now", d->name);
     if (!value && d->kind != FLAG) {
         value = next_value(s);
         if (!value)

@@ -30,6 +30,8 @@ struct option {
     unsigned char kind;
     bool cli_only; /* an action, not a setting: not allowed in the configuration file */
     bool kept;     /* a conversation keeps the value that was given for it */
+    bool display; /* set in the configuration file; as an option of the chat accepted until 0.3.0 */
+    bool rare;    /* not in chat --help; the manual page has it */
     unsigned short offset, size;
     unsigned groups;
     double min, max;     /* numbers; both 0 = any that is not negative */

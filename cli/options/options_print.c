@@ -63,13 +63,19 @@ void options_print_kept(const struct options *o, struct str *out)
     }
 }
 
+/* The groups whose help and completion have it. */
+static unsigned listed(const struct option *d)
+{
+    return d->display ? d->groups & ~(unsigned)OPTIONS_ON_SCREEN : d->groups;
+}
+
 bool options_row(size_t i, struct options_row *row)
 {
     if (i >= options_table_n) return false;
     const struct option *d = &options_table[i];
     *row = d->kind == HEADING ? (struct options_row){.heading = d->name}
                               : (struct options_row){NULL,       d->name, d->letter, d->value,
-                                                     d->choices, d->help, d->groups};
+                                                     d->choices, d->help, listed(d), d->display};
     return true;
 }
 
@@ -152,7 +158,8 @@ void options_help(unsigned groups, struct str *out)
     const struct option *heading = NULL;
     for (const struct option *d = options_table; d < options_table + options_table_n; d++) {
         if (d->kind == HEADING) heading = d;
-        if (d->kind == HEADING || !(d->groups & groups)) continue;
+        if (d->kind == HEADING || !(listed(d) & groups)) continue;
+        if (d->rare && groups & OPTIONS_CHAT) continue;
         if (heading) str_printf(out, "%s:\n", heading->name);
         heading = NULL;
         help_option(out, d);

@@ -24,13 +24,38 @@ for c in $commands; do
         out=$("$RETAIN" "$c" "$option" --help 2>&1) # a flag: help follows; else the value is missing
         status=$?
         case $status in
-        0) grep -qF -- "$option" "$T/help" || no "$c $option is not in the help" ;;
+        0) [ "$c" = chat ] || grep -qF -- "$option" "$T/help" || no "$c $option is not in the help" ;;
         2) holds "$c $option without a value" "$out" "needs a value: $option" ;;
         *) no "$c $option: status $status: $out" ;;
         esac
     done
 done
 ok
+
+# ---- help for a person who chats is short; names of commands that are not in it stand below it
+short() { # LINES WHAT
+    if [ "$(wc -l <"$T/help")" -le "$1" ] && [ "$(wc -L <"$T/help")" -le 80 ]; then ok; else no "$2 is too large: $(cat "$T/help")"; fi
+}
+"$RETAIN" --help >"$T/help"
+short 24 "retain --help"
+equal "commands with a line" 16 "$(sed '/^For measuring/,$d' "$T/help" | grep -c '^  [a-z]')"
+for c in $commands; do
+    grep -qE "(^| )$c( |\$)" "$T/help" || no "retain --help has no $c"
+done
+"$RETAIN" chat --help >"$T/help"
+short 80 "chat --help"
+if [ "$(grep -c '^ *-' "$T/help")" -le 40 ]; then ok; else no "chat --help has more than 40 options"; fi
+
+# ---- settings of the screen are in the configuration; as options they work for one version, with a notice
+for name in $(sed -n '/^\.SH CONFIGURATION/,/^\.SH P/s/^\\fB\([^ ]*\)\\fR .*/\1/p' "$T/retain.1" | tr -d '\\'); do
+    grep -qE -- "--$name( |\$)" "$T/help" && no "chat --help has --$name"
+    equal "chat does not complete --$name" "" "$("$RETAIN" complete chat "--$name" | grep "^--$name	")"
+    echo "$name" >>"$T/display"
+done
+equal "settings of the screen" 10 "$(sort -u "$T/display" | wc -l)"
+equal "a notice for --contrast" "retain: --contrast is set in ~/.config/retain/config now" \
+    "$(echo /stats | "$RETAIN" chat --plain --private --contrast 2>&1 >/dev/null | grep contrast)"
+holds "replay takes --background" "$("$RETAIN" complete replay --ba)" '^--background'
 
 # ---- exit statuses: each that the page lists happens
 status() { "$RETAIN" "$@" >"$T/out" 2>&1 </dev/null; echo $?; }

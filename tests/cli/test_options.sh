@@ -94,7 +94,7 @@ printf "%s\n" --record --pace >>"$T/used" # on a screen: tests/tui/tmux_*.sh
 printf "%s\n" --map --svg --animation --recall-from >>"$T/used" # tests/cli/test_saved.sh
 holds "--record without a screen" "$("$RETAIN" chat --plain --record "$T/record" <"$T/hello" 2>&1)" 'records the screen'
 
-for name in $(section COMMANDS) $(section OPTIONS); do
+for name in $(section COMMANDS) $(section OPTIONS) $(section CONFIGURATION | sed "s/^/--/"); do
     if grep -qxF -- "$name" "$T/used"; then ok; else no "$name is in the manual page and not used here"; fi
 done
 
@@ -109,9 +109,8 @@ refused() {
     holds "$*: says what is expected" "$(cat "$T/out")" "^retain: $2 $3: expected "
 }
 for c in $("$RETAIN" complete "" | cut -f 1); do
-    "$RETAIN" "$c" --help >"$T/help"
     for option in $("$RETAIN" complete "$c" -- | cut -f 1); do
-        case $(sed -n "s/^ .*$option \([^ ]\{1,\}\).*/\1/p" "$T/help") in
+        case $(sed -n "s/^.*$option\\\\fR \\\\fI\([^ ]*\)\\\\fR/\1/p" "$T/page") in
         N | X | T | P | SIZE) refused "$c" "$option" x1 ;;
         *'|'* | KIND) refused "$c" "$option" nonsense ;;
         esac

@@ -183,6 +183,13 @@ static void put_item(const struct request *r, const char *name, struct str *out)
     str_release(&file);
 }
 
+/* Without the hashes that are kept beside large files, which would move the others between pages.
+ */
+static int is_shown(const struct dirent *d)
+{
+    return d->d_name[0] != '.';
+}
+
 static int by_name(const struct dirent **a, const struct dirent **b)
 {
     return strcmp((*a)->d_name, (*b)->d_name);
@@ -227,14 +234,13 @@ static void serve_tree(const struct request *r)
     struct str body = {0};
     char next[2304] = "";
     bool second = strstr(r->path, "cursor=2") != NULL;
-    int n = scandir(folder, &files, NULL, by_name);
+    int n = scandir(folder, &files, is_shown, by_name);
     str_puts(&body, "[");
     if (!second && is(r, "badpath"))
         str_puts(&body, "{\"type\":\"file\",\"size\":9,\"path\":\"../../evil-Q4_K_M.gguf\"},"
                         "{\"type\":\"directory\",\"size\":0,\"path\":\"sub\"}");
     for (int i = 0; i < n; i++)
-        if (files[i]->d_name[0] != '.' && (i % 2 == 1) == second)
-            put_item(r, files[i]->d_name, &body);
+        if ((i % 2 == 1) == second) put_item(r, files[i]->d_name, &body);
     str_puts(&body, "]");
     if (!second) next_page(r, 2, next, sizeof next);
     answer(r, "200 OK", next, str_get(&body));

@@ -24,14 +24,38 @@ int external_write(int fd, const char *text, size_t n)
     return 0;
 }
 
+static void put_path(struct str *out, const char *path)
+{
+    const char *home = getenv("HOME");
+    if (strncmp(path, "~/", 2) == 0 && home)
+        str_printf(out, "%s%s", home, path + 1);
+    else
+        str_puts(out, path);
+}
+
+int external_attach(const char *argument, struct str *out, struct err *e)
+{
+    struct str name = {0}, full = {0};
+    const char quote = *argument == '"' || *argument == '\'' ? *argument : ' ';
+    const char *from = argument + (quote != ' '), *end = strchr(from, quote);
+    if (!end) end = from + strlen(from);
+    str_append(&name, from, (size_t)(end - from));
+    put_path(&full, str_get(&name));
+    int rc = name.n ? file_read(str_get(&full), FILE_MESSAGE, out, e)
+                    : err_set(e, ERR_USAGE, "/file PATH [QUESTION]");
+    if (!rc && memchr(str_get(out), 0, out->n))
+        rc = err_set(e, ERR_FORMAT, "%s is not a text", str_get(&name));
+    while (*end && strchr(" \"'\n", *end)) end++;
+    if (!rc && *end) str_printf(out, "%s%s", out->n ? "\n\n" : "", end);
+    str_release(&name);
+    str_release(&full);
+    return rc;
+}
+
 int external_save(const char *path, const char *text, size_t n, struct err *e)
 {
     struct str full = {0};
-    const char *home = getenv("HOME");
-    if (strncmp(path, "~/", 2) == 0 && home)
-        str_printf(&full, "%s%s", home, path + 1);
-    else
-        str_puts(&full, path);
+    put_path(&full, path);
     int rc = 0, fd = open(str_get(&full), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     bool failed = fd < 0 || external_write(fd, text, n) || fsync(fd);
     if (failed) rc = err_set(e, ERR_FAIL, "cannot write %s: %s", path, strerror(errno));

@@ -8,6 +8,10 @@
 #include "base/err.h"
 #include "base/str.h"
 
+/* A message from a file: its text, an empty line, and what follows the path ("PATH QUESTION", a
+ * path with spaces in quotes). ERR_USAGE without a path; ERR_FAIL, ERR_FORMAT name the file. */
+int external_attach(const char *argument, struct str *out, struct err *e);
+
 /* Edits the text with $VISUAL, $EDITOR or vi on the terminal behind `in` and `out`; -1: on standard
  * input and output. ERR_FAIL leaves the text unchanged. secret: the text is in memory
  * meanwhile, and is removed when the editor ends, even if this program was killed. */

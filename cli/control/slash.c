@@ -1,6 +1,7 @@
 #include "cli/control/slash.h"
 
 #include <ctype.h>
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,8 @@ const struct slash_row slash_table[] = {
     {"restore", SLASH_RESTORE, SLASH_TEXT, "[NAME]", "restore a deleted conversation", SLASH_AT_SAVED, false},
     {"drop", SLASH_DROP, SLASH_NAME, "NAME", "delete a saved cache, keep the text", SLASH_AT_SAVED, false},
     {"copy", SLASH_COPY, SLASH_WHAT, "[code [N]|all]", "the last answer, its last or N-th code block, or all to the clipboard", SLASH_AT_FRONT, false},
-    {"save", SLASH_SAVE, SLASH_TEXT, "FILE", "write this conversation to a file, as Markdown", SLASH_AT_FRONT, false},
+    {"file", SLASH_FILE, SLASH_PATH, "PATH [TEXT]", "send the text of a file, with a question", SLASH_AT_FRONT, false},
+    {"save", SLASH_SAVE, SLASH_PATH, "FILE", "write this conversation to a file, as Markdown", SLASH_AT_FRONT, false},
     {"raw", SLASH_RAW, SLASH_NONE, "", "show Markdown as the model wrote it, or drawn", SLASH_AT_SCREEN, false},
     {"thought", SLASH_THOUGHT, SLASH_NONE, "", "show the model's thoughts, or only how long they took", SLASH_AT_FRONT, false},
     {"map", SLASH_MAP, SLASH_NONE, "", "which tokens are still in the cache", SLASH_AT_FRONT, false},
@@ -211,6 +213,19 @@ static bool offer_names(struct candidates *c, enum slash_argument kind, slash_na
     return false;
 }
 
+static bool offer_paths(struct candidates *c)
+{
+    char pattern[256];
+    glob_t g;
+    bool found = false;
+    snprintf(pattern, sizeof pattern, "%.*s*", (int)(c->n_word < 240 ? c->n_word : 240), c->word);
+    if (glob(pattern, GLOB_MARK, NULL, &g)) return false;
+    for (size_t i = 0; i < g.gl_pathc && !found; i++)
+        found = strlen(g.gl_pathv[i]) < 100 && offer(c, g.gl_pathv[i], strlen(g.gl_pathv[i]), "");
+    globfree(&g);
+    return found;
+}
+
 bool slash_complete(const char *line, size_t n, slash_names *names, void *ctx, int i, size_t *from,
                     char out[128])
 {
@@ -231,6 +246,7 @@ bool slash_complete(const char *line, size_t n, slash_names *names, void *ctx, i
     case SLASH_NAME:
     case SLASH_MODEL_NAME: return offer_names(&c, row->argument, names, ctx);
     case SLASH_WHAT: return offer_choices(&c, "code,all");
+    case SLASH_PATH: return !second && offer_paths(&c);
     case SLASH_SETTING:
         if (!second) return offer_settings(&c);
         for (*from = at + n_first; *from < n && line[*from] == ' ';) ++*from;

@@ -41,6 +41,7 @@ enum slash {
     SLASH_RESTORE,
     SLASH_DROP,
     SLASH_COPY,
+    SLASH_FILE,
     SLASH_SAVE,
     SLASH_RAW,
     SLASH_THOUGHT,
@@ -68,7 +69,8 @@ enum slash_argument {
     SLASH_NAME,
     SLASH_MODEL_NAME,
     SLASH_SETTING,
-    SLASH_WHAT
+    SLASH_WHAT,
+    SLASH_PATH
 };
 
 /* Which part of the program runs a command. */

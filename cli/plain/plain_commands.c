@@ -190,6 +190,16 @@ static int save(struct plain *p, const char *path, struct err *e)
     return rc;
 }
 
+static int say_file(struct plain *p, const char *argument, struct err *e)
+{
+    struct str text = {0};
+    int rc = external_attach(argument, &text, e);
+    if (!rc) report_note("%zu bytes", text.n);
+    if (!rc) rc = plain_say(p, str_get(&text), text.n, e);
+    str_release(&text);
+    return rc;
+}
+
 static int say_edited(struct plain *p, struct err *e)
 {
     if (!p->interactive) return err_set(e, ERR_USAGE, "there is no terminal for an editor");
@@ -228,6 +238,7 @@ int plain_command(struct plain *p, enum slash command, const char *argument, str
     case SLASH_EDITOR: return say_edited(p, e);
     case SLASH_LIST: return conversation_table_print(c->parts.library, e);
     case SLASH_COPY: return copy(p, argument, e);
+    case SLASH_FILE: return say_file(p, argument, e);
     case SLASH_SAVE: return save(p, argument, e);
     case SLASH_THOUGHT: return show_thought(p);
     case SLASH_MAP: session_print_map(c->parts.session); return 0;

@@ -37,6 +37,16 @@ holds "/why: the budget" "$out" 'budget: 300 tokens word for word, .* of cache .
 holds "/why: no heads" "$out" 'policy: keydiff\+global, as there are no retaining heads.*retain heads fit'
 holds "/why: sampling" "$out" 'sampling: temp 0.3, .* from the file'
 
+# A file in a message: its text, and a question after it.
+say 'My locker code is 48213.' >"$T/a note.txt"
+out=$(say "/file \"$T/a note.txt\" Remember it." 'What is my locker code?' | "$RETAIN" chat --plain --private --temp 0 2>&1)
+holds "/file: the answer is from the file" "$out" 48213
+out=$(say "/file $T/none.txt What?" | "$RETAIN" chat --plain --private 2>&1)
+holds "/file: no such file" "$out" 'none.txt.*No such file'
+printf 'a\0b' >"$T/binary"
+out=$(say "/file $T/binary" | "$RETAIN" chat --plain --private 2>&1)
+holds "/file: not a text" "$out" 'binary is not a text'
+
 # Nothing can be saved: the line says how to go on.
 out=$(say 'Hello!' | XDG_DATA_HOME=/proc/none "$RETAIN" chat --plain 2>&1)
 equal "no folder for conversations: exit status" 1 $?

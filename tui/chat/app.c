@@ -205,6 +205,17 @@ void app_send_next(struct app *a)
     str_release(&next);
 }
 
+bool app_post(struct app *a, const char *text, size_t n)
+{
+    if (a->o->session.read_only)
+        app_flash(a, "open for reading only; /branch makes a copy you can continue");
+    else if (a->n_queue == QUEUE_MAX)
+        app_flash(a, "the queue is full; your text is kept here");
+    else
+        enqueue(a, text, n);
+    return !a->flash[0];
+}
+
 /* The line leaves the editor first, because a command may put another text into it. */
 static void run_line(struct app *a, enum slash command, const struct str *line,
                      const char *argument, size_t n)
@@ -232,12 +243,7 @@ void app_send(struct app *a)
         app_flash(a, "%s", slash_advice(text.data, text.n, (char[SLASH_ADVICE_MAX]){0}));
     } else if (command != SLASH_SAY) {
         run_line(a, command, &text, rest, n_rest);
-    } else if (a->o->session.read_only) {
-        app_flash(a, "open for reading only; /branch makes a copy you can continue");
-    } else if (a->n_queue == QUEUE_MAX) {
-        app_flash(a, "the queue is full; your text is kept here");
-    } else {
-        enqueue(a, rest, n_rest);
+    } else if (app_post(a, rest, n_rest)) {
         history_add(&a->history, text.data, text.n);
         edit_set(&a->edit, "", 0);
         app_send_next(a);

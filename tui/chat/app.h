@@ -306,6 +306,8 @@ void app_scroll_to(struct app *a, int message, size_t byte);
 bool app_is_model(const struct app *a, const char *path);
 /* Share of the units of positions [pos, end) that are kept; -1 = not read yet. */
 int app_percent_kept(const struct app *a, int64_t pos, int64_t end);
+/* Queues a message; false with a flash where it cannot be sent. */
+bool app_post(struct app *a, const char *text, size_t n);
 void app_send_next(struct app *a); /* sends the first queued message, if possible */
 void app_unqueue(struct app *a);   /* moves the queue back to the editor */
 void app_interrupt(struct app *a); /* Ctrl-C */

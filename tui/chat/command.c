@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/nearest.h"
+#include "cli/control/external.h"
 #include "cli/print/num.h"
 #include "tui/chat/app.h"
 
@@ -244,6 +245,20 @@ static bool save(struct app *a, const char *path)
     return true;
 }
 
+static bool attach(struct app *a, const char *argument)
+{
+    struct str text = {0};
+    struct err e;
+    bool sent = false;
+    if (external_attach(argument, &text, &e))
+        app_flash(a, "%s", e.text);
+    else
+        sent = app_post(a, str_get(&text), text.n);
+    if (sent) app_send_next(a);
+    str_release(&text);
+    return sent;
+}
+
 /* ---- the table ------------------------------------------------------------------------------ */
 
 static bool run(struct app *a, enum slash command, const char *argument)
@@ -269,6 +284,7 @@ static bool run(struct app *a, enum slash command, const char *argument)
     case SLASH_EDITOR: app_act(a, ACT_EDITOR, "", 0); break;
     case SLASH_FIND: return find(a, argument);
     case SLASH_COPY: return copy(a, argument);
+    case SLASH_FILE: return attach(a, argument);
     case SLASH_SAVE: return save(a, argument);
     case SLASH_RAW:
         a->talk.raw = !a->talk.raw;

@@ -97,7 +97,7 @@ $RETAIN replay "$D/missing"
 $RETAIN replay "$D/bad.gguf"
 $RETAIN models "$X"; echo PWN
 $RETAIN models add "$M"
-$RETAIN models list
+$RETAIN models list; echo PWN
 $RETAIN models list --json
 $RETAIN models verify
 $RETAIN models verify "$D/bad.gguf"

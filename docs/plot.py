@@ -11,8 +11,8 @@ from math import log2
 from pathlib import Path
 
 HERE = Path(__file__).parent
-COLOURS = {'locret': '#0b62c4', 'keeper': '#111111', 'keydiff+global': '#d1560b', 'keydiff': '#0a8f6c',
-           'scissorhands': '#8a3fb0', 'expected': '#b08900', 'sirllm': '#c2266b'}
+COLOURS = {'locret': '#0b62c4', 'keeper': '#111111', 'keydiff+global': '#d1560b', 'keydiff': '#0a8f6c'}
+NOT_DRAWN = ('full', 'h2o', 'scissorhands', 'expected', 'sirllm', 'infinipot', 'nacl')  # in the tables only
 GREY = '#9a9a9a'
 W, H, LEFT, RIGHT, TOP, BOTTOM = 640, 360, 52, 150, 34, 46
 
@@ -90,7 +90,7 @@ def group(found, x):
     series = {}
     for r in found:
         series.setdefault(r['policy'], []).append((r[x], r['accuracy']))
-    return {p: points for p, points in series.items() if len(points) > 1 and p != 'full'}
+    return {p: points for p, points in series.items() if len(points) > 1 and p not in NOT_DRAWN}
 
 
 def pictures():

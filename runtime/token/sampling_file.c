@@ -9,9 +9,11 @@
 
 #define PREFIX "general.sampling."
 
-/* A small model is sure of few words; at the usual temperature it draws the others too often. */
+/* A small model is sure of few words: at the usual temperature it draws the others too often, and
+ * at a lower one it repeats itself without a penalty. */
 #define SMALL_WEIGHTS     1000000000
 #define SMALL_TEMPERATURE 0.3f
+#define SMALL_PENALTY     1.1f
 
 /* Numbers outside the range are moved to its end. */
 static const struct {
@@ -85,7 +87,10 @@ struct sampling sampling_of_file(const struct gguf *file, char source[SAMPLING_S
     source[0] = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (read_row(file, i, &s)) put(source, rows[i].name, ", ");
-    if (small && !*source) s.temperature = SMALL_TEMPERATURE;
+    if (small && !*source) {
+        s.temperature = SMALL_TEMPERATURE;
+        s.repeat_penalty = SMALL_PENALTY;
+    }
     put(source,
         *source ? " from the file"
         : small ? "for models of less than a billion weights"

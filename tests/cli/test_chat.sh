@@ -70,7 +70,7 @@ with_temperature() { # with_temperature FLOAT_BYTES: two keys more, 64 bytes, so
     tail -c +25 "$demo"
 }
 draw() {
-    "$RETAIN" generate -p 'Tell me about cats.' -n 12 --seed 1 --top-k 0 --top-p 1 --min-p 0 "$@" 2>&1
+    "$RETAIN" generate -p 'Tell me about cats.' -n 12 --seed 1 --top-k 0 --top-p 1 --min-p 0 --repeat-penalty 1 "$@" 2>&1
 }
 with_temperature '\0\0\310\102' >"$T/hot.gguf"   # 100
 with_temperature '\231\166\226\176' >"$T/none.gguf" # 1e38

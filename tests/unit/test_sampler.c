@@ -340,7 +340,8 @@ static void settings_suit_the_size(void **state)
     (void)state;
     char source[SAMPLING_SOURCE_MAX];
     struct maker small = {0}, own = {0};
-    assert_true(of_file(&small, source).temperature < sampling_default().temperature);
+    struct sampling of_small = of_file(&small, source);
+    assert_true(of_small.temperature == .3f && of_small.repeat_penalty == 1.1f);
     maker_u32(&own, "general.sampling.top_k", 20);
     struct sampling s = of_file(&own, source);
     assert_true(s.temperature == sampling_default().temperature && s.top_k == 20);

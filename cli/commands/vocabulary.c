@@ -165,7 +165,7 @@ int cmd_template(const struct options *o)
                                       "MESSAGES.json; - is standard input");
     if (!rc) rc = talk_read(&talk, o, &e);
     if (!rc) rc = vocabulary_open(&v, o, &e);
-    if (!rc) rc = chat_choose(&choice, o->engine.template_name, v.file, v.tokenizer, &e);
+    if (!rc) rc = chat_choose(&choice, o->engine.template_name, NULL, v.file, v.tokenizer, &e);
     if (!rc && *choice.notice) report_note("%s", choice.notice);
     if (!rc && !chat_knows(choice.template, o->session.think))
         report_note("%s", chat_unknown_think(choice.template, o->session.think));

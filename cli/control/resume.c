@@ -22,6 +22,7 @@
 
 void resume_release(struct resume *r)
 {
+    str_release(&r->template_was);
     str_release(&r->model);
     str_release(&r->ran);
     str_release(&r->conversation);
@@ -185,6 +186,8 @@ static void add_conversation(struct options *o, const struct conversations_origi
     if (ran->n) options_parse_layer(o, OPTIONS_RAN, ran->data, from->name, NULL);
     if (from->kept) str_puts(given, from->kept);
     if (given->n) options_parse_layer(o, OPTIONS_CONVERSATION, given->data, from->name, NULL);
+    str_puts(&r->template_was, from->template_name);
+    o->engine.template_was = same && r->template_was.n ? str_get(&r->template_was) : NULL;
     if (same) return;
     static const char *const own[] = {"heads", "template"};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
@@ -207,6 +210,7 @@ int resume_options(struct options *o, struct conversations *l, const char *name,
 {
     struct conversations_origin from = {0};
     bool same = true;
+    o->engine.template_was = NULL;
     int found = l ? conversations_origin(l, name, &from, e) : 0;
     int rc = found < 0 ? found : 0;
     if (found > 0 && own_model) rc = take_model(o, l, &from, r, e);

@@ -22,6 +22,7 @@ struct options;
 /* The texts that the options point into. Zero-initialise. */
 struct resume {
     struct str model, ran, conversation, path;
+    struct str template_was; /* of the conversation with its model; see engine_opts */
     /* not empty: the conversation has another model than o; a sentence about the change */
     struct str change;
 };

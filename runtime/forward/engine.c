@@ -32,18 +32,6 @@ static int open_model(struct engine *g, const struct engine_opts *o, struct err 
     return 0;
 }
 
-static int choose_template(struct engine *g, const char *name, struct err *e)
-{
-    struct chat_choice choice;
-    int rc = chat_choose(&choice, name, g->model->file, g->tokenizer, e);
-    if (rc) return rc;
-    g->template = choice.template;
-    g->thoughts = choice.thoughts;
-    g->is_base = choice.is_base;
-    snprintf(g->notice, sizeof g->notice, "%s", choice.notice);
-    return 0;
-}
-
 static int choose_kernels(struct engine *g, const struct engine_opts *o, struct err *e)
 {
     char known[64] = "";
@@ -111,7 +99,7 @@ static int open_heads(struct engine *g, const struct engine_opts *o, const char 
 struct opening {
     struct identity id;
     struct tokenizer_thread vocabulary;
-    const char *template_name;
+    const char *template_name, *template_was;
 };
 
 /* told: the caller prints the digest. Heads are bound to it, too. */
@@ -140,7 +128,7 @@ static int prepare(struct engine **out, struct opening *op, const struct engine_
 {
     struct engine *g = calloc(1, sizeof *g);
     *out = g;
-    *op = (struct opening){.template_name = o->template_name};
+    *op = (struct opening){.template_name = o->template_name, .template_was = o->template_was};
     if (!g) return err_set(e, ERR_FAIL, "out of memory for the engine");
     int rc = choose_kernels(g, o, e);
     if (!rc) rc = open_model(g, o, e);
@@ -167,6 +155,19 @@ static int end_vocabulary(struct engine *g, struct opening *op, struct err *e)
                    gguf_name(g->model->file));
 }
 
+static int choose_template(struct engine *g, const struct opening *op, struct err *e)
+{
+    struct chat_choice choice;
+    int rc =
+        chat_choose(&choice, op->template_name, op->template_was, g->model->file, g->tokenizer, e);
+    if (rc) return rc;
+    g->template = choice.template;
+    g->thoughts = choice.thoughts;
+    g->is_base = choice.is_base;
+    snprintf(g->notice, sizeof g->notice, "%s", choice.notice);
+    return 0;
+}
+
 /* rc: the result so far. Closes the engine on failure. */
 static int finish(struct engine **out, struct opening *op, int rc, struct err *e)
 {
@@ -176,7 +177,7 @@ static int finish(struct engine **out, struct opening *op, int rc, struct err *e
     int vocabulary = end_vocabulary(g, op, rc ? NULL : e);
     if (!rc) rc = vocabulary;
     identity_release(&op->id);
-    if (!rc) rc = choose_template(g, op->template_name, e);
+    if (!rc) rc = choose_template(g, op, e);
     if (!rc) return 0;
     engine_close(g);
     *out = NULL;

@@ -50,6 +50,7 @@ struct engine_opts {
     enum engine_experts experts;
     const char *isa;           /* name of a kernel table; NULL = the best for this machine */
     const char *template_name; /* name of a chat template; NULL = the model file's own */
+    const char *template_was;  /* the conversation's, for a file without one; NULL: a new one */
     enum engine_weights weights;
     enum identity_verify verify;
     bool accept_model;            /* accept a file that changed since it was registered */

@@ -191,6 +191,7 @@ int conversations_origin(struct conversations *l, const char *name,
     memcpy(out->model, state.model, sizeof out->model);
     memcpy(out->model_name, state.model_name, sizeof out->model_name);
     memcpy(out->policy, state.policy, sizeof out->policy);
+    memcpy(out->template_name, state.template_name, sizeof out->template_name);
     free(state.system);
     return 1;
 }

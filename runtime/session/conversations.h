@@ -76,7 +76,7 @@ int conversations_retag(struct conversations *l, const char *name, const char *w
 struct conversations_origin {
     char name[CONVERSATION_NAME_MAX];
     char model[65], model_name[96]; /* digest and name; "" = not known */
-    char policy[32];
+    char policy[32], template_name[32];
     int budget;
     int64_t n_tokens;
     char *kept; /* its settings (session_opts), or NULL */

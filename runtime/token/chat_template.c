@@ -88,7 +88,7 @@ static void note_oddity(struct chat_choice *c, const char *model)
                  model);
 }
 
-int chat_choose(struct chat_choice *out, const char *name, const struct gguf *file,
+int chat_choose(struct chat_choice *out, const char *name, const char *was, const struct gguf *file,
                 const struct tokenizer *t, struct err *e)
 {
     struct gguf_str source = {0};
@@ -103,6 +103,11 @@ int chat_choose(struct chat_choice *out, const char *name, const struct gguf *fi
     }
     const char *nearest = chat_template_nearest(source.data, source.n);
     out->is_base = !has_own && t && tokenizer_special(t, "<|im_start|>") < 0;
+    if (out->is_base && was && strcmp(was, PLAIN) != 0 &&
+        !chat_template_named(&out->template, was, t, &why)) {
+        out->is_base = false;
+        return 0;
+    }
     int rc = chat_template_named(&out->template, out->is_base ? PLAIN : nearest, t, e);
     if (!rc) note_fallback(out, gguf_name(file), has_own ? &why : NULL);
     return rc;

@@ -58,14 +58,15 @@ const char *chat_template_nearest(const char *source, size_t n);
 const char *chat_template_name(const struct chat_template *c); /* "file": the file's own */
 
 /* Chooses the template for a chat: the row `name` (ERR_USAGE if there is none); without a name the
- * file's own template; if that is missing or cannot be run, the most similar row. */
+ * file's own template; if that is missing or cannot be run, the most similar row. was: the row of a
+ * conversation that began before files without a template counted as base models, or NULL. */
 struct chat_choice {
     struct chat_template *template;        /* the caller closes it */
     const struct thought_format *thoughts; /* how the model marks thoughts; NULL = it has none */
     bool is_base;     /* neither a template nor the marks of one: the model continues text */
     char notice[512]; /* what the user should know, or "" */
 };
-int chat_choose(struct chat_choice *out, const char *name, const struct gguf *file,
+int chat_choose(struct chat_choice *out, const char *name, const char *was, const struct gguf *file,
                 const struct tokenizer *t, struct err *e);
 
 /* Whether the template can ask for this; always true for AUTO. */

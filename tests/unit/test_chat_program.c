@@ -383,7 +383,7 @@ static void names_templates_that_write_other_turns(void **state)
         maker_end(&m);
         assert_int_equal(gguf_open_bytes(&g, m.file.data, m.file.n, "made", &e), 0);
         assert_int_equal(tokenizer_open(&t, g, &e), 0);
-        assert_int_equal(chat_choose(&choice, NULL, g, t, &e), 0);
+        assert_int_equal(chat_choose(&choice, NULL, NULL, g, t, &e), 0);
         assert_int_equal(strstr(choice.notice, "numbers its turns") != NULL, i == 1);
         assert_int_equal(strstr(choice.notice, "changes the text of past answers") != NULL, i > 1);
         chat_template_close(choice.template);

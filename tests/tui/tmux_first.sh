@@ -66,7 +66,7 @@ for i in 1 2 3; do
         turn=0
         say 'Tell me a story about a fox.'
     fi
-    check "cut off: marked $i" wait_for 'stopped$'
+    check "cut off: marked $i" wait_for 'length limit$'
     keys F10
     check "cut off: left $i" wait_for '^rc=0'
 done

@@ -7,7 +7,7 @@
 # vectors to test with, optional), CROSS=aarch64, jetson-orin or jetson-thor (builds for that target
 # into a separate folder).
 
-VERSION := 0.1.0
+VERSION := 0.2.0
 PREFIX ?= /usr/local
 TEST_DATA ?= $(if $(CROSS),,../shared/data)
 CC ?= cc

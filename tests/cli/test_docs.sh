@@ -5,6 +5,10 @@ here=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$here" || exit 1
 pages="README.md CONTRIBUTING.md $(ls docs/*.md)"
 
+# ---- one version
+version=$(sed -n 's/^## \([0-9.]*\).*/\1/p' CHANGES | head -n 1)
+holds "CHANGES begins with the version" "$("$RETAIN" --version)" "retain $version"
+
 # ---- README's table of commands is the program's
 commands=$("$RETAIN" complete "" | cut -f 1)
 table=$(sed -n '/^## Commands/,/^## /p' README.md)

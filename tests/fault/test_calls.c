@@ -370,7 +370,7 @@ static void every_call(void **state)
 /* Serves the folder "hub" to retain pull. */
 static void start_hub(const char *here)
 {
-    char path[1200], dir[96], log[96], said[64] = "";
+    char path[PATH_MAX + 1200], dir[96], log[96], said[64] = "";
     int out[2];
     snprintf(path, sizeof path, "%s/../hub", here);
     snprintf(dir, sizeof dir, "%s/hub", folder);

@@ -450,7 +450,7 @@ static void no_marks(const struct session_recalled *r)
  * demo model's vocabulary has its roles and marks as ordinary tokens. */
 static void sees_no_marks(struct chat_template *t)
 {
-    const struct chat_template *own = engine->template;
+    struct chat_template *own = engine->template;
     struct options o = small("sink", RECALL_WORDS);
     o.session.plan.chunk = 64;
     o.session.system = "Kind words.";

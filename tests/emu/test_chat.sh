@@ -115,7 +115,7 @@ moe() { # BYTES COMMAND ARGUMENT…
 says() { # BYTES DEVICE EXPERTS [ARGUMENT…]
     memory=$1 device=$2 experts=$3
     shift 3
-    moe "$memory" generate -n 12 --raw -p abc --temp 0 --device "$device" --experts "$experts" "$@"
+    moe "$memory" generate -n 12 --raw -p abc --temp 0 --repeat-penalty 1 --device "$device" --experts "$experts" "$@"
 }
 answer=$(says 1073741824 cpu auto --weights f32)
 for e in host auto; do

@@ -408,6 +408,7 @@ static void test_draft(void **state)
     o.engine.model = o.engine.draft = model_path;
     o.engine.threads = 1;
     o.session.plan.speculate.n = 5;
+    o.session.sampling.repeat_penalty = 1; /* a draft proposes without one */
     if (engine_open(&drafted, &o.engine, &o.session.plan, 1, NULL, NULL, &e))
         fail_msg("%s", e.text);
     struct session *y = open_session(NULL, o, false);

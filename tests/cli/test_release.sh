@@ -8,7 +8,7 @@ ZERO='(^|[^0-9])0 (tokens )?re-?read|re-?read[^0-9]*0([^0-9]|$)'
 chat() {
     at=$1 name=$2
     shift 2
-    "$RETAIN" chat --plain -m "$at/model.gguf" --heads "$at/heads.gguf" -c "$name" --isa ref --temp 0 \
+    "$RETAIN" chat --plain -m "$at/model.gguf" --heads "$at/heads.gguf" -c "$name" --isa ref --temp 0 --repeat-penalty 1 \
         --seed 1 -n 24 "$@"
 }
 

@@ -9,7 +9,7 @@ if [ ! -d "$DATA/models" ]; then
 fi
 story() {
     equal "$1" "$2" "$("$RETAIN" generate -m "$DATA/models/$1" --raw -p 'Once upon a time' -n 64 \
-        --temp 0 --kv f16 --policy full 2>"$T/err")"
+        --temp 0 --repeat-penalty 1 --kv f16 --policy full 2>"$T/err")"
 }
 
 story stories260K-f32.gguf ", there was a little girl named Lily. She loved to play outside in the park. \

@@ -125,7 +125,7 @@ def beside(log):
     predicted = {("token", shape): [decode(name, r, shape)[0] for r in (LOW, HIGH)] for shape in SHAPES}
     predicted["chunk", "8B"] = [CHUNK / sum(prefill(name, r)) for r in (LOW, HIGH)]
     for what, shape, units, speed in re.findall(
-            r"^(token|chunk) of random (\S+) behind (\d+) units: .* ([\d.]+) tokens/s", log, re.M):
+            r"^(token|chunk) of (\S+) behind (\d+) units: .* ([\d.]+) tokens/s", log, re.M):
         if (what, shape) in predicted and int(units) == UNITS:
             low, high = predicted[what, shape]
             print(f"{what} of {shape}: predicted {low:.0f} to {high:.0f}, measured {float(speed):.0f} tokens/s")

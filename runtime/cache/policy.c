@@ -12,7 +12,7 @@
  * (quant/eval/notes/keeper.md). KeyDiff has none because it evicts once, after the whole prompt; if
  * eviction happens between chunks, the newest units must be protected.
  *
- * With PLAN_ONCE units are evicted when the papers evict them: behind the whole prompt, then with
+ * With PLAN_ONCE units are evicted when the papers evict them: after the whole prompt, then with
  * each token by the policies that drop one unit per step (every). With PLAN_STREAM a chunk is
  * evicted at once, independent of the paper.
  *

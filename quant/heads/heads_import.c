@@ -13,7 +13,6 @@
 #include "quant/heads/heads_calibrate.h"
 #include "quant/heads/heads_file.h"
 #include "quant/heads/heads_source.h"
-#include "quant/heads/torch_file.h"
 #include "runtime/forward/engine.h"
 
 struct import {
@@ -49,19 +48,16 @@ static int open_file(struct import *m, struct err *e)
 {
     int rc = map(m, e);
     if (rc) return rc;
-    if (torch_file_is(m->bytes, m->n_bytes))
-        return torch_file_open(&m->from.torch, m->bytes, m->n_bytes, m->from.path, e);
-    if (*(const unsigned char *)m->bytes == 0x80)
+    if (m->n_bytes >= 2 && (!memcmp(m->bytes, "PK", 2) || !memcmp(m->bytes, "\x80\2", 2)))
         return err_set(e, ERR_FORMAT,
-                       "%s is a pickle as written by PyTorch before version 1.6; load it and save "
-                       "it again with torch.save",
-                       m->from.path);
+                       "%s was written by torch.save; convert it: "
+                       "quant/heads/to_safetensors.py %s heads.safetensors",
+                       m->from.path, m->from.path);
     return safetensors_open_bytes(&m->from.safetensors, m->bytes, m->n_bytes, m->from.path, e);
 }
 
 static void close_file(struct import *m)
 {
-    torch_file_close(m->from.torch);
     safetensors_close(m->from.safetensors);
     if (m->bytes) munmap(m->bytes, m->n_bytes);
 }

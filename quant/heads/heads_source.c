@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "quant/heads/torch_file.h"
 
 #define SIDE_MAX 65536 /* hidden numbers, rank, base keys */
 
@@ -41,7 +40,7 @@ static const struct safetensors_tensor *find(const struct heads_tensors *t,
 {
     char name[80];
     snprintf(name, sizeof name, s->pieces[piece].name, layer);
-    return t->torch ? torch_file_find(t->torch, name) : safetensors_find(t->safetensors, name);
+    return safetensors_find(t->safetensors, name);
 }
 
 const struct heads_source *heads_source_of(const struct heads_tensors *t, struct err *e)
@@ -50,8 +49,8 @@ const struct heads_source *heads_source_of(const struct heads_tensors *t, struct
         if (find(t, &sources[i], 0, 0)) return &sources[i];
     err_set(e, ERR_FORMAT,
             "%s holds no retaining heads: it has neither model.layers.0.self_attn.fc1.weight "
-            "(Locret) nor layers.0.weight or layers.0.0.weight (KVzap) nor a list \"module\" with "
-            "q_proj.weight (Fast KVzip)",
+            "(Locret) nor layers.0.weight or layers.0.0.weight (KVzap) nor "
+            "module.0.q_proj.weight (Fast KVzip)",
             t->path);
     return NULL;
 }

@@ -1,10 +1,12 @@
 /* heads_source: the retaining heads that others released: how their files name the tensors, which
  * form the network has, and the settings that their authors use.
  *
- *   Locret      model.layers.N.self_attn.fc{1,2}.weight; torch.save of a dictionary
- *   KVzap       layers.N.{0,2}.{weight,bias} or layers.N.{weight,bias}; safetensors
- *   Fast KVzip  module[N].{q_proj.weight, q_proj.bias, k_proj.weight, q_norm.weight, k_norm.weight,
- *               k_base, b}; torch.save of a dictionary with a list of dictionaries
+ *   Locret      model.layers.N.self_attn.fc{1,2}.weight
+ *   KVzap       layers.N.{0,2}.{weight,bias} or layers.N.{weight,bias}
+ *   Fast KVzip  module.N.{q_proj.weight, q_proj.bias, k_proj.weight, q_norm.weight, k_norm.weight,
+ *               k_base, b}
+ *
+ * KVzap's files are safetensors; to_safetensors.py converts those that torch.save wrote.
  *
  * N counts the layers with attention to all units; numbers are F32, F16 or BF16. q, k and v are in
  * the order of Hugging Face's projections, which is also the runtime's (rotate half). Sources:
@@ -15,8 +17,6 @@
 
 #include "quant/convert/safetensors.h"
 #include "runtime/model/retaining.h"
-
-struct torch_file;
 
 #define HEADS_SOURCE_PIECES 7
 
@@ -33,10 +33,9 @@ struct heads_source {
     struct heads_piece pieces[HEADS_SOURCE_PIECES]; /* the first one tells it from other sources */
 };
 
-/* An opened file; one of the two is not NULL. */
+/* An opened file. */
 struct heads_tensors {
     const char *path;
-    struct torch_file *torch;
     struct safetensors *safetensors;
 };
 

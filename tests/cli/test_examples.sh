@@ -17,7 +17,7 @@ export PATH
     cd "$T/work" || exit 1
     cp "$here/quant/demo/retain-demo.gguf" model.gguf
     cp model.gguf small.gguf
-    cp "$here/tests/golden/heads.bin" locret.bin
+    cp "$here/tests/golden/heads.safetensors" locret.safetensors
     for heads in heads imported calibrated; do cp "$here/quant/demo/retain-demo-heads.gguf" $heads.gguf; done
     for name in Milo Luna Rex Coco Kiki Oreo; do
         printf '{"document": "My cat is called %s.", "question": "And?", "answer": "%s."}\n' $name $name

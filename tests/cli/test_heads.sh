@@ -1,6 +1,6 @@
 #!/bin/sh
 # heads: trained from rows of text, the same for the same seed, after an interruption too; imported
-# from PyTorch and safetensors; calibrated; refused for another model.
+# from safetensors; calibrated; refused for another model.
 . "$(dirname "$0")/lib.sh"
 
 row() {
@@ -154,41 +154,31 @@ text --text "$T/texts" --memory 40M --hidden 60000 --out "$T/x.gguf" >"$T/out" 2
 equal "too wide heads: exit status" 4 $?
 holds "too wide heads: what to do" "$(cat "$T/out")" 'smaller --length or --hidden'
 
-# Import: the demo model's shapes, see tests/golden/make_torch.py.
-check "import from PyTorch" "$RETAIN" heads import tests/golden/heads.bin --out "$T/torch.gguf"
-holds "imported" "$("$RETAIN" heads info --heads "$T/torch.gguf")" '512 -> 2 -> 2'
-check "imported heads run" "$RETAIN" generate -p Hello -n 4 --policy locret --heads "$T/torch.gguf"
-"$RETAIN" generate -p Hello --policy keeper --heads "$T/torch.gguf" >"$T/out" 2>&1
+# Import: the demo model's shapes.
+check "import" "$RETAIN" heads import tests/golden/heads.safetensors --out "$T/imported.gguf"
+holds "imported" "$("$RETAIN" heads info --heads "$T/imported.gguf")" '512 -> 2 -> 2'
+check "imported heads run" "$RETAIN" generate -p Hello -n 4 --policy locret --heads "$T/imported.gguf"
+"$RETAIN" generate -p Hello --policy keeper --heads "$T/imported.gguf" >"$T/out" 2>&1
 equal "keeper with heads that do not compare: exit status" 2 $?
-check "import and calibrate" "$RETAIN" heads import tests/golden/heads.bin --text README.md --length 256 --steps 2 \
+check "import and calibrate" "$RETAIN" heads import tests/golden/heads.safetensors --text README.md --length 256 --steps 2 \
     --out "$T/both-steps.gguf"
 holds "imported and calibrated" "$("$RETAIN" heads info --heads "$T/both-steps.gguf")" 'policy keeper'
-check "calibrate on conversations" "$RETAIN" heads calibrate --heads "$T/torch.gguf" --from-conversations \
+check "calibrate on conversations" "$RETAIN" heads calibrate --heads "$T/imported.gguf" --from-conversations \
     --db "$T/talks.db" --length 128 --out "$T/own-steps.gguf"
 "$RETAIN" heads import README.md --out "$T/x.gguf" >"$T/out" 2>&1
 equal "import of another file: exit status" 3 $?
-python=/usr/bin/python3
-if [ -x $python ] && $python -c 'import torch' 2>/dev/null; then
-    $python tests/golden/make_torch.py "$T"
-    for form in plain protocol4 half; do
-        check "import $form" "$RETAIN" heads import "$T/$form.bin" --out "$T/$form.gguf"
-        check "$form is the same" cmp "$T/$form.gguf" "$T/torch.gguf"
-    done
-    for form in turned short module old; do
-        "$RETAIN" heads import "$T/$form.bin" --out "$T/$form.gguf" >"$T/out" 2>&1
-        equal "import $form: exit status" 3 $?
-    done
-else
-    skip "PyTorch, to write files with"
-fi
+printf 'PK\003\004' >"$T/locret.bin"
+"$RETAIN" heads import "$T/locret.bin" --out "$T/x.gguf" >"$T/out" 2>&1
+equal "a file of torch.save: exit status" 3 $?
+holds "and what to do" "$(cat "$T/out")" 'to_safetensors\.py .*locret\.bin heads\.safetensors'
 
 # Heads that others released, in the shapes of a tiny Qwen3.
 tiny=tests/golden/families/qwen3.gguf
 released() { "$RETAIN" heads import "$1" -m "$2" --out "$T/released.gguf" --force; }
-for file in locret.bin kvzap-mlp.safetensors kvzap-linear.safetensors fast-kvzip.pt; do
-    check "import $file" released tests/golden/released/$file $tiny
+for file in locret kvzap-mlp kvzap-linear fast-kvzip; do
+    check "import $file" released tests/golden/released/$file.safetensors $tiny
     check "$file runs" "$RETAIN" generate -m $tiny -p Hello -n 4 --raw --heads "$T/released.gguf"
-    released tests/golden/released/$file tests/golden/families/gemma3.gguf >"$T/out" 2>&1
+    released tests/golden/released/$file.safetensors tests/golden/families/gemma3.gguf >"$T/out" 2>&1
     equal "$file for another model: exit status" 3 $?
     holds "$file for another model: why" "$(cat "$T/out")" 'gemma3'
 done
@@ -197,11 +187,12 @@ holds "whose heads they are" "$("$RETAIN" heads info -m $tiny --heads "$T/releas
 check "calibrate a gate" "$RETAIN" heads calibrate -m $tiny --heads "$T/released.gguf" --length 128 \
     --text README.md --steps 4 --out "$T/gate.gguf"
 holds "calibrated, the author stays" "$("$RETAIN" heads info -m $tiny --heads "$T/gate.gguf")" 'Fast KVzip'
+python=/usr/bin/python3
 if [ -x $python ] && $python -c 'import torch, safetensors' 2>/dev/null; then
     mkdir "$T/bad"
     $python tests/golden/make_released.py "$T/bad"
-    for file in old.pt short.pt long.pt base.pt program.pt turned.safetensors; do
-        released "$T/bad/$file" $tiny >"$T/out" 2>&1
+    for file in short long base turned; do
+        released "$T/bad/$file.safetensors" $tiny >"$T/out" 2>&1
         equal "import $file: exit status" 3 $?
     done
 else
@@ -249,7 +240,7 @@ holds "foreign heads: why" "$(cat "$T/out")" 'trained for another model'
 
 # --verify off: the model is not read, so the heads' base is not compared; new heads are still bound
 # to their model.
-check "unread model: import" "$RETAIN" heads import tests/golden/heads.bin -m "$T/other.gguf" \
+check "unread model: import" "$RETAIN" heads import tests/golden/heads.safetensors -m "$T/other.gguf" \
     --verify off --out "$T/unread.gguf"
 check "unread model: the heads are its own" "$RETAIN" generate -m "$T/other.gguf" \
     --heads "$T/unread.gguf" -p Hello -n 1

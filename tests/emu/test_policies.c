@@ -86,8 +86,8 @@ static void split(void **state)
 /* Heads of the forms that others released, which the CPU runs, and ours. */
 static void heads(void **state)
 {
-    static const char *const files[] = {"locret.bin", "kvzap-mlp.safetensors",
-                                        "kvzap-linear.safetensors", "fast-kvzip.pt"};
+    static const char *const files[] = {"locret.safetensors", "kvzap-mlp.safetensors",
+                                        "kvzap-linear.safetensors", "fast-kvzip.safetensors"};
     (void)state;
     for (int i = 0; i < 4; i++) {
         struct options cpu = demo_options("cpu", "locret"), gpu = demo_options("cuda", "locret");

@@ -1,5 +1,5 @@
 /* make_seeds FOLDER: writes small, valid inputs of every kind for the fuzzers to start from, into
- * FOLDER/gguf, heads, torch, folder, tokenizer, template, questions, import and cache. */
+ * FOLDER/gguf, heads, folder, tokenizer, template, questions, import and cache. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -89,18 +89,6 @@ static void heads(void)
     maker_end(&m);
     save("heads", "heads", "", m.file.data, m.file.n);
     maker_release(&m);
-}
-
-static void torch(void)
-{
-    struct str file = {0};
-    struct err e;
-    if (file_read("tests/golden/heads.bin", FILE_DATA, &file, &e)) {
-        fprintf(stderr, "%s\n", e.text);
-        exit(1);
-    }
-    save("torch", "heads", "", file.data, file.n);
-    str_release(&file);
 }
 
 static void folder(void)
@@ -280,7 +268,6 @@ int main(int argc, char **argv)
     model("bpe", false);
     model("spm", true);
     heads();
-    torch();
     folder();
     texts();
     templates();

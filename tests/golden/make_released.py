@@ -1,6 +1,7 @@
-"""tests/golden/released/: retaining heads in the files that others release, with random numbers, in the
-shapes of families/qwen3.gguf, and the scores that their formulas give in PyTorch, double precision.
-For tests/unit/test_heads_released.c. Needs PyTorch, NumPy and safetensors.
+"""tests/golden/released/: retaining heads with the names that others release, as safetensors with random
+numbers, in the shapes of families/qwen3.gguf, and the scores that their formulas give in PyTorch, double
+precision. For tests/unit/test_heads_released.c. tests/golden/heads.safetensors: heads with Locret's names in
+the demo model's shapes, for scripts. Needs PyTorch and safetensors.
 
     python3 tests/golden/make_released.py            # seconds
     python3 tests/golden/make_released.py FOLDER     # and files that must be refused, there
@@ -13,7 +14,6 @@ import json
 import sys
 from pathlib import Path
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from safetensors.torch import save_file
@@ -74,7 +74,7 @@ def fast_kvzip():
     as a logarithm. RMSNorms have epsilon 1e-6."""
     def norm(v, w):
         return v / (v.pow(2).mean(-1, keepdim=True) + 1e-6).sqrt() * w.double()
-    module, scores, x = [], [], rows(WIDTH)
+    heads, scores, x = {}, [], rows(WIDTH)
     for i in range(LAYERS):
         m = {'k_base': torch.randn(KV, 1, SINKS, RANK), 'b': weight(KV, 1, GROUP, scale=1),
              'q_proj.weight': weight(KV * GROUP * RANK, WIDTH), 'q_proj.bias': weight(KV * GROUP * RANK),
@@ -88,30 +88,33 @@ def fast_kvzip():
         base = torch.einsum('thgr,hsr->thgs', q, d['k_base'][:, 0]) / RANK ** .5
         share = torch.cat([own[..., None], base], -1).softmax(-1)[..., 0]
         scores.append(share.mean(-1).log())
-        module.append(m)
-    log = np.linspace(1, 0, 6).reshape(3, 2)
-    file = {'module': module, 'loss': log, 'acc': log, 'loss_train': log, 'acc_train': log}
-    return file, scores
+        heads |= {f'module.{i}.{k}': v for k, v in m.items()}
+    return heads, scores
+
+
+def demo():
+    """Number i of a matrix of layer n is ((i * 37 + n) % 256 - 128) / 64."""
+    return {f'model.layers.{n}.self_attn.fc{k}.weight':
+            (((torch.arange(size) * 37 + n) % 256 - 128) / 64).bfloat16().reshape(2, -1)
+            for n in range(4) for k, size in ((1, 2 * 512), (2, 2 * 2))}
 
 
 OUT.mkdir(exist_ok=True)
-released = {'locret.bin': locret(), 'kvzap-mlp.safetensors': kvzap(True),
-            'kvzap-linear.safetensors': kvzap(False), 'fast-kvzip.pt': fast_kvzip()}
+released = {'locret': locret(), 'kvzap-mlp': kvzap(True), 'kvzap-linear': kvzap(False),
+            'fast-kvzip': fast_kvzip()}
 if len(sys.argv) > 1:
     bad = Path(sys.argv[1])
-    file, _ = released['fast-kvzip.pt']
-    torch.save(file, bad / 'old.pt', _use_new_zipfile_serialization=False)
-    torch.save({'module': file['module'][:1]}, bad / 'short.pt')
-    torch.save({'module': file['module'] * 2}, bad / 'long.pt')
-    file['module'][1]['k_base'] = torch.zeros(KV, 1, SINKS, RANK + 1)
-    torch.save(file, bad / 'base.pt')
-    torch.save({'module': [torch.nn.Linear(2, 2)]}, bad / 'program.pt')
-    heads, _ = released['kvzap-mlp.safetensors']
-    save_file({k: v.T.contiguous() if '0.weight' in k else v for k, v in heads.items()},
+    gate, mlp = released['fast-kvzip'][0], released['kvzap-mlp'][0]
+    second = {k: v for k, v in gate.items() if k.startswith('module.1.')}
+    save_file({k: v for k, v in gate.items() if k not in second}, bad / 'short.safetensors')
+    save_file(gate | {k.replace('1', '2', 1): v.clone() for k, v in second.items()}, bad / 'long.safetensors')
+    save_file(gate | {'module.1.k_base': torch.zeros(KV, 1, SINKS, RANK + 1)}, bad / 'base.safetensors')
+    save_file({k: v.T.contiguous() if '0.weight' in k else v for k, v in mlp.items()},
               bad / 'turned.safetensors')
     sys.exit()
 for name, (heads, _) in released.items():
-    save_file(heads, OUT / name) if name.endswith('safetensors') else torch.save(heads, OUT / name)
-scores = {name: [float(f'{v:.7g}') for layer in s for v in layer.flatten().tolist()]
+    save_file(heads, OUT / f'{name}.safetensors')
+save_file(demo(), OUT.parent / 'heads.safetensors')
+scores = {f'{name}.safetensors': [float(f'{v:.7g}') for layer in s for v in layer.flatten().tolist()]
           for name, (_, s) in released.items()}
 (OUT / 'scores.json').write_text(json.dumps(scores) + '\n')

@@ -31,8 +31,8 @@
 
 enum { ROWS = 6 }; /* of make_released.py */
 
-static const char *const files[] = {"locret.bin", "kvzap-mlp.safetensors",
-                                    "kvzap-linear.safetensors", "fast-kvzip.pt"};
+static const char *const files[] = {"locret.safetensors", "kvzap-mlp.safetensors",
+                                    "kvzap-linear.safetensors", "fast-kvzip.safetensors"};
 static const char *const forms[] = {"silu", "gelu", "linear", "gate"};
 #define N_FILES 4
 
@@ -185,7 +185,7 @@ static void plan_of(struct plan *p, struct engine *g, const struct plan_opts *o)
 static void authors_settings_are_the_default(void **state)
 {
     (void)state;
-    struct engine *g = import("locret.bin", NULL);
+    struct engine *g = import("locret.safetensors", NULL);
     struct plan p;
     struct plan_opts o = plan_opts_default();
     g->model->n_ctx = 1 << 17;
@@ -214,7 +214,7 @@ static void authors_settings_are_the_default(void **state)
     assert_int_equal(p.sinks, 4);
     engine_close(g);
 
-    g = import("fast-kvzip.pt", NULL); /* stabilizers without a budget */
+    g = import("fast-kvzip.safetensors", NULL); /* stabilizers without a budget */
     o = plan_opts_default();
     o.budget = 100;
     plan_of(&p, g, &o);

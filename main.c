@@ -53,8 +53,7 @@ static const struct command commands[] = {
      "download a model: hf:OWNER/REPO[:Q4_K_M], https://…"},
     {"plan", cmd_plan, READ | OPTIONS_JSON, "", "show the memory a model would need"},
     {"check", cmd_check, MAKE | OPTIONS_STORE, "", "verify every checksum of the database"},
-    {"replay", cmd_replay, MAKE | OPTIONS_MODEL | OPTIONS_STORE | OPTIONS_REPLAY, "[FILE]",
-     "replay a recorded chat (chat --record), or the map of a saved one (--map NAME)"},
+    {"replay", cmd_replay, MAKE | OPTIONS_REPLAY, "FILE", "replay a recorded chat (chat --record)"},
     {"info", cmd_info, MAKE | OPTIONS_MODEL | OPTIONS_JSON, "",
      "devices, instruction sets, a model's facts"},
     {"verify", cmd_verify, MAKE | OPTIONS_MODEL, "",
@@ -250,7 +249,7 @@ static int read_options(struct options *o, struct texts *t, const struct line *l
     if (rc) return rc;
     t->base = *o;
     o->base = &t->base;
-    if (groups & (OPTIONS_CHAT | OPTIONS_REPLAY)) return resume_begin(o, &t->resume, e);
+    if (groups & OPTIONS_CHAT) return resume_begin(o, &t->resume, e);
     bool runs = (groups & OPTIONS_GENERATE) || l->command->run == cmd_plan;
     return runs ? resume_options(o, NULL, NULL, false, &t->resume, e) : 0;
 }

@@ -23,14 +23,15 @@ picture() {
     wait_for "$2" || { screen; exit 1; }
     sleep 0.5 # a frame is recorded after it is shown
     cp "$home/talk.cast" "$home/$1.cast"
-    "$program" replay "$home/$1.cast" --svg "docs/$1$suffix.svg" --background "$background"
+    XDG_CONFIG_HOME=$home "$program" replay "$home/$1.cast" --svg "docs/$1$suffix.svg"
     ls -l "docs/$1$suffix.svg"
 }
 
 talk() {
     turn=0
-    run chat -c "locker$suffix" --budget 64 --policy locret:reserve=64 --seed 4 --pace 0 --color true \
-        --background "$background" --reduced-motion --record "$home/talk.cast"
+    mkdir -p "$home/retain"
+    printf 'color = true\nbackground = %s\nreduced-motion = yes\npace = 0\n' "$background" >"$home/retain/config"
+    keys "clear; $program chat -c locker$suffix --budget 64 --policy locret:reserve=64 --seed 4 --record $home/talk.cast; echo \"rc=\$?\"" Enter
     wait_for 'ready' || { screen; exit 1; }
     say 'My locker code is 48213.'
     say 'Tell me about cats.'
@@ -76,44 +77,3 @@ keys ] ] Right Right
 picture map 'kept by'
 keys q F10
 wait_for '^rc='
-
-# slowly TEXT: types it as a user does, sends it, and waits for the answer
-slowly() {
-    rest=$1 turn=$((turn + 1))
-    while [ -n "$rest" ]; do
-        tail=${rest#?}
-        type_text "${rest%"$tail"}"
-        rest=$tail
-        sleep 0.02
-    done
-    keys Enter
-    wait_for "turn $turn .*ready" || { screen; exit 1; }
-    sleep 1.2
-}
-
-# The film of the README: about 40 seconds, told, forgotten, brought back, and the map of it.
-background=dark turn=0
-start 88 26
-run chat -c film --budget 64 --policy locret:reserve=64 --seed 8 --pace 20 --color true \
-    --background dark --record "$home/film.cast"
-wait_for 'ready' || { screen; exit 1; }
-slowly 'My locker code is 48213.'
-slowly 'Tell me a story about a fox.'
-slowly 'Tell me about cats.'
-slowly 'Tell me a story about an owl.'
-slowly 'What is my locker code?'
-sleep 1
-keys F3
-wait_for 'live  1 column'
-sleep 4
-keys w
-sleep 3
-keys Space
-wait_for 'playing'
-wait_for 'live  1 column'
-sleep 1
-grep -v '"i",' "$home/film.cast" >docs/film.cast
-keys q F10
-wait_for '^rc='
-"$program" replay docs/film.cast --animation docs/film.svg --background dark
-ls -l docs/film.svg docs/film.cast

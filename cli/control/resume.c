@@ -240,7 +240,7 @@ static int agree(const struct options *o, const struct resume *r, struct err *e)
 int resume_begin(struct options *o, struct resume *r, struct err *e)
 {
     const struct session_opts *s = &o->session;
-    const char *name = o->replay.map ? o->replay.map : s->conversation;
+    const char *name = s->conversation;
     bool saved = !s->private_mode && !s->new_conversation && (name || s->continue_latest);
     struct conversations *l = NULL;
     struct str path = {0};

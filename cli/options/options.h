@@ -158,11 +158,6 @@ struct eval_opts {
     int items; /* of each task file; 0 = all */
 };
 
-struct replay_opts {
-    const char *map;             /* a conversation; NULL = a recording */
-    const char *svg, *animation; /* FILE */
-};
-
 struct pull_opts {
     const char *allow_host; /* comma separated; NULL = none */
 };
@@ -185,7 +180,7 @@ struct options {
     struct eval_opts eval;
     struct bench_opts bench;
     struct pull_opts pull;
-    struct replay_opts replay;
+    const char *svg;  /* replay: a picture to draw; NULL = none */
     bool query_first; /* the question is also put in front of the text that it is about */
     bool force;       /* replace an existing file; download a model that does not fit */
     bool yes;         /* the user agrees to what a command would ask */

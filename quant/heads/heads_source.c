@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-
 #define SIDE_MAX 65536 /* hidden numbers, rank, base keys */
 
 static const struct heads_source sources[] = {

@@ -36,7 +36,7 @@ stand_in() {
     sed -e 's,build/retain,retain,g' -e 's,folder/ ,model.gguf ,' -e 's,[^ ]*8B-Q4_0.gguf,model.gguf,' \
         -e 's,-m MODEL,-m model.gguf,' -e 's,-m FILE,-m model.gguf,' -e 's, TASK, niah,' -e 's,--out H$,--out heads.gguf,' \
         -e 's,--heads HEADS,--heads heads.gguf,' -e 's,--out HEADS,--out heads.gguf,' -e 's, -f TEXT, -f novel.txt,' -e 's, NOVEL, novel.txt,' \
-        -e 's,replay FILE,replay talk.cast,' -e 's,--svg OUT,--svg talk.svg,' -e 's,--map NAME,--map Milo --db talks.db --svg map.svg,' \
+        -e 's,replay FILE,replay talk.cast,' -e 's,--svg OUT,--svg talk.svg,' \
         -e 's,COMMAND,list,' -e 's,--policy NAME,--policy sink,' -e 's,CROSS=…,CROSS=aarch64,'
 }
 # Adds missing arguments and shortens measuring and training (the last of two values counts).

@@ -72,22 +72,6 @@ holds "/map: earlier" "$(grep '^after ' "$T/map" | tr '\n' ' ')" '^after [0-9]+ 
 equal "/map: nothing but ASCII" 0 "$(LC_ALL=C grep -c '[^ -~]' "$T/map")"
 "$RETAIN" delete words 2>/dev/null
 
-# The map of a saved conversation as a recording and as pictures, from its saved cache.
-printf 'Tell me a story about a fox.\nTell me about cats.\nTell me a joke.\n' |
-    "$RETAIN" chat --plain -c film --budget 48 --seed 1 --temp 0 >/dev/null 2>&1
-check "replay --map" "$RETAIN" replay --map film --record "$T/film.cast" --svg "$T/film.svg" --animation "$T/film2.svg"
-equal "replay --map: nothing is printed" "" "$(cat "$T/out")"
-holds "replay --map: a recording" "$(head -n 1 "$T/film.cast")" '"version": 2, "width": 100, "height": 30'
-holds "replay --map: the waterfall" "$(cat "$T/film.svg")" 'film &gt; map  waterfall'
-holds "replay --map: shares shrink" "$(sed -n 's/.*>\([0-9]*%\)<.*/\1/p' "$T/film.svg" | tr '\n' ' ')" '^100% .*[1-7][0-9]% $'
-equal "replay --map: pictures in time" yes "$([ "$(grep -c '<set ' "$T/film2.svg")" -gt 60 ] && echo yes)"
-check "replay: a recording to a picture" "$RETAIN" replay "$T/film.cast" --svg "$T/again.svg"
-check "replay: the same picture" cmp "$T/film.svg" "$T/again.svg"
-holds "replay --map: no such conversation" "$("$RETAIN" replay --map nobody 2>&1)" "no conversation 'nobody'"
-"$RETAIN" delete --cache-only film 2>/dev/null
-holds "replay --map: without a cache" "$("$RETAIN" replay --map film 2>&1)" "conversation 'film' has no map: "
-"$RETAIN" delete film 2>/dev/null
-
 # A second program gets an error, but may read.
 mkfifo "$T/in"
 "$RETAIN" chat --plain -c chat-1 <"$T/in" >"$T/first" 2>&1 &

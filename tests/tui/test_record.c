@@ -316,12 +316,11 @@ static void feed_svg(struct svg *s, const char *path)
     assert_true(getline(&line, &cap, f) > 0);
     while (getline(&line, &cap, f) > 0) {
         cJSON *event = cJSON_Parse(line);
-        const double at = cJSON_GetArrayItem(event, 0)->valuedouble;
         const char *text = cJSON_GetArrayItem(event, 2)->valuestring;
         if (cJSON_GetArrayItem(event, 1)->valuestring[0] == 'o')
-            svg_feed(s, at, text);
+            svg_feed(s, text);
         else if (sscanf(text, "%dx%d", &w, &h) == 2)
-            svg_resize(s, at, w, h);
+            svg_resize(s, w, h);
         cJSON_Delete(event);
     }
     free(line);
@@ -377,31 +376,12 @@ static void still_shows(const struct str *svg, const struct grid *g)
     }
 }
 
-/* The rows that a viewer without animation shows. */
-static void moving_shows(const struct str *svg, const struct grid *g)
-{
-    uint32_t row[W_MAX];
-    int id, n = 0;
-    double y;
-    for (const char *at = svg->data; (at = strstr(at, "<use ")); at++) {
-        char begin[32];
-        if (sscanf(at, "<use href=\"#r%d\" y=\"%lf\"", &id, &y) != 2) fail();
-        if (!strncmp(strchr(at, '>') - 7, "hidden\"", 7)) continue;
-        snprintf(begin, sizeof begin, "<g id=\"r%d\">", id);
-        const char *picture = strstr(svg->data, begin);
-        read_row(picture, strstr(picture, "</g>"), row);
-        row_shows(row, g, (int)(y / 15));
-        n++;
-    }
-    assert_int_equal(n, g->h);
-}
-
 static void test_pictures(void **state)
 {
     char path[] = "/tmp/retain-test-XXXXXX";
     struct stage s;
     struct record *r;
-    struct str out = {0}, still = {0}, moving = {0};
+    struct str out = {0}, still = {0};
     struct err e;
     (void)state;
     assert_int_equal(close(mkstemp(path)), 0);
@@ -409,28 +389,21 @@ static void test_pictures(void **state)
     s.app.halves = true;
     stage_open(&s, NULL);
     assert_int_equal(record_open(&r, path, &e), 0);
-    for (int i = 0; i < 6; i++) { /* the first two frames are one: they are close together */
+    for (int i = 0; i < 6; i++) {
         stage_type(&s, i % 2 ? "a <b> & \"c\" 漢字\r" : "unicode\r");
         if (i == 4) stage_key(&s, K_F1 + 2);
         stage_draw(&s, i < 3 ? 80 : 100, 24, &out);
-        record_frame_at(r, &s.grid, i < 2 ? 1000 + i : 1000 * i);
+        record_frame(r, &s.grid);
     }
     assert_int_equal(record_close(r, &e), 0);
-    struct svg *one = svg_new(80, 24, false, false), *all = svg_new(80, 24, true, true);
+    struct svg *one = svg_new(80, 24, false);
     feed_svg(one, path);
-    feed_svg(all, path);
     svg_write(one, &still);
-    svg_write(all, &moving);
     still_shows(&still, &s.grid);
-    moving_shows(&moving, &s.grid);
-    assert_non_null(strstr(moving.data, "begin=\"0s;t.end\" dur=\"6.00s\""));
-    assert_null(strstr(moving.data, "dur=\"0.00s\""));
     svg_free(one);
-    svg_free(all);
     unlink(path);
     str_release(&out);
     str_release(&still);
-    str_release(&moving);
     stage_release(&s);
 }
 
@@ -438,9 +411,9 @@ static void test_pictures(void **state)
 static void test_picture_colors(void **state)
 {
     struct str out = {0};
-    struct svg *s = svg_new(10, 1, false, false);
+    struct svg *s = svg_new(10, 1, false);
     (void)state;
-    svg_feed(s, 0, "\033[38;2;1;2;3mA\033[2C\033[48;2;4;5;6mB\033[39mC\033[7mD\033[mE");
+    svg_feed(s, "\033[38;2;1;2;3mA\033[2C\033[48;2;4;5;6mB\033[39mC\033[7mD\033[mE");
     svg_write(s, &out);
     static const char *const parts[] = {
         "fill=\"#010203\" textLength=\"7.2\">A<", "fill=\"#010203\" textLength=\"7.2\">B<",
@@ -467,11 +440,11 @@ static void test_hostile_pictures(void **state)
                                         "\xcc\x81\xcc\x81\xcc\x81\xcc\x81\xcc\x81\xcc\x81"
                                         "\xcc\x81\xcc\x81\xcc\x81"};
     struct str out = {0};
-    struct svg *s = svg_new(10, 3, false, true);
+    struct svg *s = svg_new(10, 3, false);
     (void)state;
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) svg_feed(s, (double)i, texts[i]);
-    svg_resize(s, 20, 1, 1);
-    svg_feed(s, 21, "]]></svg>");
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) svg_feed(s, texts[i]);
+    svg_resize(s, 1, 1);
+    svg_feed(s, "]]></svg>");
     svg_write(s, &out);
     assert_non_null(strstr(out.data, "</g></svg>\n"));
     assert_null(strstr(out.data, "]]></svg>"));

@@ -1,13 +1,11 @@
 /* retain replay FILE: shows a recorded screen on this terminal. Long pauses are shortened; q, Esc
- * or Ctrl-C ends it. Output to a file or a pipe has no pauses. With --map NAME the recording is
- * made from a saved conversation, with --svg or --animation it becomes a picture. */
+ * or Ctrl-C ends it. Output to a file or a pipe has no pauses. With --svg its last frame becomes a
+ * picture. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -18,7 +16,6 @@
 #include "cli/commands/commands.h"
 #include "cli/options/options.h"
 #include "cli/print/report.h"
-#include "tui/chat/map_film.h"
 #include "tui/term/record.h"
 #include "tui/term/svg.h"
 #include "tui/term/term.h"
@@ -36,7 +33,6 @@ struct replay {
     bool live; /* with the recording's timing, on a terminal that has keys */
     double at_s;
     struct svg *svg; /* draws it instead; NULL = no */
-    int memory;      /* the file of a recording that was made here; -1 = none */
 };
 
 static int broken(const struct replay *r, struct err *e)
@@ -111,10 +107,10 @@ static bool take_event(struct replay *r, double s, char kind, const char *text)
 {
     int w, h;
     bool resized = kind == 'r' && sscanf(text, "%dx%d", &w, &h) == 2 && is_size(w, h);
-    if (r->svg && resized) svg_resize(r->svg, s, w, h);
+    if (r->svg && resized) svg_resize(r->svg, w, h);
     if (kind != 'o') return true;
     if (r->svg)
-        svg_feed(r->svg, s, text);
+        svg_feed(r->svg, text);
     else if (r->live && !wait_s(s - r->at_s))
         return false;
     r->at_s = s;
@@ -171,14 +167,12 @@ static int write_file(const char *path, const struct str *text, struct err *e)
     return ok ? 0 : err_set(e, ERR_FAIL, "cannot write %s: %s", path, strerror(errno));
 }
 
-static int draw(struct replay *r, const char *path, bool moving, bool light, struct err *e)
+static int draw(struct replay *r, const char *path, bool light, struct err *e)
 {
     struct str out = {0};
-    rewind(r->f);
-    r->n_lines = 0;
     int rc = read_header(r, e);
     if (rc) return rc;
-    r->svg = svg_new(r->w, r->h, light, moving);
+    r->svg = svg_new(r->w, r->h, light);
     rc = play(r, e);
     if (!rc) svg_write(r->svg, &out);
     if (!rc) rc = write_file(path, &out, e);
@@ -197,66 +191,18 @@ static int show(struct replay *r, struct err *e)
     return r->live ? play_live(r, e) : play(r, e);
 }
 
-/* ---- the map of a conversation --------------------------------------------------------------- */
-
-/* As large as the terminal that shows it; in files of one size. */
-static void size_of_map(const struct options *o, int *w, int *h)
-{
-    struct winsize size;
-    bool shown = !o->chat.record && !o->replay.svg && !o->replay.animation;
-    *w = 100;
-    *h = 30;
-    if (!shown || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !is_size(size.ws_col, size.ws_row))
-        return;
-    *w = size.ws_col;
-    *h = size.ws_row;
-}
-
-static int record_map(const struct options *o, const char *path, struct err *e)
-{
-    struct look look = look_of(COLOR_TRUE, strcmp(o->chat.background, "light") == 0);
-    struct record *r;
-    struct err late;
-    int w, h, rc = record_open(&r, path, e);
-    if (rc) return rc;
-    record_look(r, &look);
-    size_of_map(o, &w, &h);
-    rc = map_film(o, o->replay.map, w, h, r, e);
-    int closed = record_close(r, rc ? &late : e);
-    return rc ? rc : closed;
-}
-
-/* The recording: a file, or one made in memory, because an encrypted conversation must not leave
- * one. */
-static int choose(const struct options *o, struct replay *r, char made[32], struct err *e)
-{
-    bool map = o->replay.map != NULL;
-    if (o->n_args != !map || (o->chat.record && !map))
-        return err_set(e, ERR_USAGE, "usage: retain replay FILE, or retain replay --map NAME");
-    r->path = map ? o->chat.record : o->args[0];
-    if (map && !r->path) {
-        r->memory = memfd_create("map", MFD_CLOEXEC);
-        if (r->memory < 0) return err_set(e, ERR_FAIL, "no memory for the recording");
-        snprintf(made, 32, "/proc/self/fd/%d", r->memory);
-        r->path = made;
-    }
-    return map ? record_map(o, r->path, e) : 0;
-}
-
 int cmd_replay(const struct options *o)
 {
-    struct replay r = {.memory = -1};
+    struct replay r = {.path = o->args[0]};
     struct err e = {0};
-    char made[32];
-    const char *const svg = o->replay.svg, *const animation = o->replay.animation;
-    const bool light = strcmp(o->chat.background, "light") == 0;
-    int rc = choose(o, &r, made, &e);
+    int rc = 0;
+    if (o->n_args != 1) rc = err_set(&e, ERR_USAGE, "usage: retain replay FILE");
     if (!rc && !(r.f = file_open(r.path, FILE_MESSAGE, &e))) rc = ERR_FAIL;
-    if (!rc && svg) rc = draw(&r, svg, false, light, &e);
-    if (!rc && animation) rc = draw(&r, animation, true, light, &e);
-    if (!rc && !svg && !animation && !o->chat.record) rc = show(&r, &e);
+    if (!rc && o->svg)
+        rc = draw(&r, o->svg, !strcmp(o->chat.background, "light"), &e);
+    else if (!rc)
+        rc = show(&r, &e);
     if (r.f) fclose(r.f);
-    if (r.memory >= 0) close(r.memory);
     free(r.line);
     return rc ? report_error(&e) : 0;
 }

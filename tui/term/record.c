@@ -18,7 +18,6 @@ struct record {
     FILE *f;
     int failed;       /* errno of the first failed write; nothing is written after it */
     int64_t start_ns; /* time of the first frame; 0 = none yet */
-    int64_t at_ns;    /* the time of the frame; 0 = now */
     struct grid shown;
     struct look look;
     struct ansi out;
@@ -77,8 +76,7 @@ static void put_string(FILE *f, const char *s, size_t n)
 
 static void put_event(struct record *r, char kind, const char *text, size_t n)
 {
-    int64_t now_ns = r->at_ns ? r->at_ns : system_clock_ns();
-    double s = (double)(now_ns - r->start_ns) / 1e9;
+    double s = (double)(system_clock_ns() - r->start_ns) / 1e9;
     if (r->failed) return;
     fprintf(r->f, "[%.3f, \"%c\", ", s, kind);
     put_string(r->f, text, n);
@@ -94,7 +92,7 @@ static void put_header(struct record *r, const struct grid *g)
             "{\"version\": 2, \"width\": %d, \"height\": %d, \"timestamp\": %lld, "
             "\"title\": \"retain\", \"env\": {\"TERM\": \"xterm-256color\"}}\n",
             g->w, g->h, (long long)(system_unix_ms() / 1000));
-    r->start_ns = r->at_ns ? r->at_ns : system_clock_ns();
+    r->start_ns = system_clock_ns();
 }
 
 /* ---- frames ---------------------------------------------------------------------------------- */
@@ -131,12 +129,6 @@ void record_frame(struct record *r, const struct grid *g)
     memcpy(r->shown.cells, g->cells, sizeof *g->cells * (size_t)g->w * (size_t)g->h);
     r->shown.cursor_x = g->cursor_x;
     r->shown.cursor_y = g->cursor_y;
-}
-
-void record_frame_at(struct record *r, const struct grid *g, int64_t ms)
-{
-    if (r) r->at_ns = ms * 1000000;
-    record_frame(r, g);
 }
 
 void record_input(struct record *r, const char *bytes, size_t n)

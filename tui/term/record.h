@@ -23,8 +23,6 @@ int record_close(struct record *r, struct err *e);
 /* The colours from the next frame on; before the first call 256 on dark. */
 void record_look(struct record *r, const struct look *k);
 void record_frame(struct record *r, const struct grid *g);
-/* The same at a time of the recording, for one that is not made from a running screen. */
-void record_frame_at(struct record *r, const struct grid *g, int64_t ms);
 void record_input(struct record *r, const char *bytes, size_t n);
 
 /* Appends the part of an "o" line's text that may be sent to a terminal: a recording may be

@@ -8,8 +8,7 @@
 #include "base/utf8_width.h"
 
 /* Units of the picture: a cell, and the margin around all. */
-static const double cell_w = 7.2, cell_h = 15, margin = 8, baseline = 11, last_s = 2;
-static const double frame_s = .15; /* of a moving picture: frames in between are left out */
+static const double cell_w = 7.2, cell_h = 15, margin = 8, baseline = 11;
 
 enum { UNSET = -1, TEXT_MAX = 28 };
 
@@ -23,30 +22,13 @@ struct svg_cell {
     struct svg_style style;
 };
 
-/* A row of one or more frames. */
-struct svg_row {
-    int y;
-    size_t picture;       /* of svg.pictures */
-    double from_s, end_s; /* end_s < 0: still shown */
-};
-
 struct svg {
-    bool light, moving;
+    bool light;
     int w, h, x, y;
     struct svg_style style; /* of the cells to come, before `reverse` */
     bool reverse;
     struct svg_cell *cells; /* [h][w] */
     bool cursor;            /* is shown */
-
-    /* of a moving picture: the distinct rows that were seen, and when each was seen */
-    struct str *pictures;
-    size_t n_pictures;
-    struct svg_row *rows;
-    size_t n_rows;
-    size_t *shown; /* [h] the row shown at each line, SIZE_MAX = none */
-    int w_max, h_max;
-    bool fed;
-    double at_s; /* the frame that is being fed */
 };
 
 /* Text and background without a colour, on dark and on light. */
@@ -62,29 +44,18 @@ static void clear(struct svg *s)
     s->x = s->y = 0;
 }
 
-static void end_row(struct svg *s, int y, double at_s)
-{
-    if (s->shown[y] != SIZE_MAX) s->rows[s->shown[y]].end_s = at_s;
-    s->shown[y] = SIZE_MAX;
-}
-
 static void fit(struct svg *s, int w, int h)
 {
     s->w = w;
     s->h = h;
-    if (w > s->w_max) s->w_max = w;
-    if (h > s->h_max) s->h_max = h;
     s->cells = memory_grow(s->cells, (size_t)w * (size_t)h, sizeof *s->cells);
-    s->shown = memory_grow(s->shown, (size_t)h, sizeof *s->shown);
-    for (int y = 0; y < h; y++) s->shown[y] = SIZE_MAX;
     clear(s);
 }
 
-struct svg *svg_new(int w, int h, bool light, bool moving)
+struct svg *svg_new(int w, int h, bool light)
 {
     struct svg *s = memory_new(1, sizeof *s);
     s->light = light;
-    s->moving = moving;
     s->style = plain;
     fit(s, w, h);
     return s;
@@ -92,12 +63,7 @@ struct svg *svg_new(int w, int h, bool light, bool moving)
 
 void svg_free(struct svg *s)
 {
-    if (!s) return;
-    for (size_t i = 0; i < s->n_pictures; i++) str_release(&s->pictures[i]);
-    free(s->pictures);
-    free(s->rows);
-    free(s->shown);
-    free(s->cells);
+    if (s) free(s->cells);
     free(s);
 }
 
@@ -223,59 +189,25 @@ static int text_color(const struct svg *s, const struct svg_style *k)
     return text_of[s->light];
 }
 
-/* Lines of one colour and height in a row, drawn as one path. */
-struct fill {
-    int color;
-    double opacity, top, high;
-    double end; /* of its last line */
-    struct str path;
-};
-
-struct fills {
-    struct fill *of;
-    int n;
-};
-
-static void add_fill(struct fills *f, const struct fill *k, double x, double w)
-{
-    int i = 0;
-    while (i < f->n && (f->of[i].color != k->color || f->of[i].opacity != k->opacity ||
-                        f->of[i].top != k->top || f->of[i].high != k->high))
-        i++;
-    if (i == f->n) {
-        f->of = memory_grow(f->of, (size_t)++f->n, sizeof *f->of);
-        f->of[i] = *k;
-        str_printf(&f->of[i].path, "M%.5g %.4g", x, k->top + k->high / 2);
-    } else {
-        str_printf(&f->of[i].path, "m%.5g 0", x - f->of[i].end);
-    }
-    str_printf(&f->of[i].path, "h%.5g", w);
-    f->of[i].end = x + w;
-}
-
-static void put_paths(struct fills *f, struct str *out)
-{
-    for (int i = 0; i < f->n; i++) {
-        struct fill *k = &f->of[i];
-        str_printf(out, "<path stroke=\"#%06x\"", (unsigned)k->color);
-        if (k->high != cell_h) str_printf(out, " stroke-width=\"%.4g\"", k->high);
-        if (k->opacity < 1) str_printf(out, " stroke-opacity=\"%.1g\"", k->opacity);
-        str_printf(out, " d=\"%s\"/>", str_get(&k->path));
-        str_release(&k->path);
-    }
-    free(f->of);
-}
-
 static bool same_style(const struct svg_style *a, const struct svg_style *b)
 {
     return a->color == b->color && a->background == b->background && a->bold == b->bold &&
            a->dim == b->dim && a->underline == b->underline;
 }
 
+/* A line `high` units thick, its top at `top`. */
+static void put_line(int color, double opacity, double top, double high, double x, double w,
+                     struct str *out)
+{
+    str_printf(out, "<path stroke=\"#%06x\"", (unsigned)color);
+    if (high != cell_h) str_printf(out, " stroke-width=\"%.4g\"", high);
+    if (opacity < 1) str_printf(out, " stroke-opacity=\"%.1g\"", opacity);
+    str_printf(out, " d=\"M%.5g %.4gh%.5g\"/>", x, top + high / 2, w);
+}
+
 /* Backgrounds and blocks. */
 static void put_fills(const struct svg *s, const struct svg_cell *row, struct str *out)
 {
-    struct fills fills = {0};
     for (int x = 0, end; x < s->w; x = end) {
         const struct svg_cell *c = &row[x];
         double opacity, ignored;
@@ -289,14 +221,12 @@ static void put_fills(const struct svg *s, const struct svg_cell *row, struct st
         }
         double left = x * cell_w, w = (end - x) * cell_w;
         double high = cell_h * (block < 0 ? -block : block) / 8;
-        struct fill k = {.color = c->style.background, .opacity = 1, .high = cell_h};
-        if (k.color != UNSET && high < cell_h) add_fill(&fills, &k, left, w);
-        if (!block) continue;
-        k = (struct fill){
-            text_color(s, &c->style), opacity, block < 0 ? 0 : cell_h - high, high, 0, {0}};
-        add_fill(&fills, &k, left, w);
+        if (c->style.background != UNSET && high < cell_h)
+            put_line(c->style.background, 1, 0, cell_h, left, w, out);
+        if (block)
+            put_line(text_color(s, &c->style), opacity, block < 0 ? 0 : cell_h - high, high, left,
+                     w, out);
     }
-    put_paths(&fills, out);
 }
 
 static void put_escaped(struct str *out, const char *text)
@@ -345,12 +275,9 @@ static void put_texts(const struct svg *s, const struct svg_cell *row, struct st
     }
 }
 
-static void put_row(const struct svg *s, int y, bool ground, struct str *out)
+static void put_row(const struct svg *s, int y, struct str *out)
 {
     const struct svg_cell *row = &s->cells[y * s->w];
-    if (ground)
-        str_printf(out, "<path stroke=\"#%06x\" d=\"M0 %.4gh%.5g\"/>",
-                   (unsigned)ground_of[s->light], cell_h / 2, s->w * cell_w);
     put_fills(s, row, out);
     put_texts(s, row, out);
     if (s->cursor && y == s->y && s->x < s->w)
@@ -358,56 +285,16 @@ static void put_row(const struct svg *s, int y, bool ground, struct str *out)
                    (unsigned)text_of[s->light], s->x * cell_w, cell_h / 2, cell_w);
 }
 
-/* ---- frames ---------------------------------------------------------------------------------- */
+/* ---- the picture ----------------------------------------------------------------------------- */
 
-static size_t picture_of(struct svg *s, struct str *row)
+void svg_resize(struct svg *s, int w, int h)
 {
-    for (size_t i = s->n_pictures; i-- > 0;)
-        if (s->pictures[i].n == row->n && !memcmp(s->pictures[i].data, row->data, row->n)) return i;
-    s->pictures = memory_grow(s->pictures, s->n_pictures + 1, sizeof *s->pictures);
-    s->pictures[s->n_pictures] = *row;
-    *row = (struct str){0};
-    return s->n_pictures++;
-}
-
-/* Rows that have changed are shown from now on. */
-static void note_frame(struct svg *s, double at_s)
-{
-    for (int y = 0; y < s->h; y++) {
-        struct str row = {0};
-        put_row(s, y, true, &row);
-        size_t picture = picture_of(s, &row);
-        str_release(&row);
-        if (s->shown[y] != SIZE_MAX && s->rows[s->shown[y]].picture == picture) continue;
-        end_row(s, y, at_s);
-        s->rows = memory_grow(s->rows, s->n_rows + 1, sizeof *s->rows);
-        s->rows[s->n_rows] = (struct svg_row){y, picture, at_s, -1};
-        s->shown[y] = s->n_rows++;
-    }
-}
-
-/* A frame is noted when the next one is later. */
-static void begin_frame(struct svg *s, double at_s)
-{
-    if (s->moving && s->fed && at_s - s->at_s >= frame_s) {
-        note_frame(s, s->at_s);
-        s->at_s = at_s;
-    }
-    if (!s->fed) s->at_s = at_s;
-    s->fed = true;
-}
-
-void svg_resize(struct svg *s, double at_s, int w, int h)
-{
-    begin_frame(s, at_s);
-    for (int y = 0; y < s->h; y++) end_row(s, y, at_s);
     fit(s, w, h);
 }
 
-void svg_feed(struct svg *s, double at_s, const char *text)
+void svg_feed(struct svg *s, const char *text)
 {
     size_t left = strlen(text);
-    begin_frame(s, at_s);
     while (left > 0) {
         uint32_t cp;
         int length = utf8_next(text, left, &cp);
@@ -421,48 +308,9 @@ void svg_feed(struct svg *s, double at_s, const char *text)
     }
 }
 
-static void put_still(const struct svg *s, struct str *out)
+void svg_write(const struct svg *s, struct str *out)
 {
-    for (int y = 0; y < s->h; y++) {
-        struct str row = {0};
-        put_row(s, y, false, &row);
-        if (row.n) str_printf(out, "<g transform=\"translate(0 %.4g)\">", y * cell_h);
-        str_append(out, str_get(&row), row.n);
-        if (row.n) str_puts(out, "</g>\n");
-        str_release(&row);
-    }
-}
-
-/* A clock that begins again, and rows that are seen at their times. Viewers without animation show
- * the last frame. */
-static void put_moving(const struct svg *s, struct str *out)
-{
-    const double length = s->at_s + last_s;
-    str_puts(out, "<defs>");
-    for (size_t i = 0; i < s->n_pictures; i++)
-        str_printf(out, "<g id=\"r%zu\">%s</g>\n", i, str_get(&s->pictures[i]));
-    str_printf(out,
-               "</defs><rect width=\"0\" height=\"0\"><animate id=\"t\" attributeName=\"x\" "
-               "begin=\"0s;t.end\" dur=\"%.2fs\" from=\"0\" to=\"0\"/></rect>\n",
-               length);
-    for (size_t i = 0; i < s->n_rows; i++) {
-        const struct svg_row *r = &s->rows[i];
-        bool last = r->end_s < 0;
-        str_printf(out, "<use href=\"#r%zu\" y=\"%.4g\"", r->picture, r->y * cell_h);
-        if (!last) str_puts(out, " visibility=\"hidden\"");
-        str_puts(out, "><set attributeName=\"visibility\" ");
-        if (last && r->from_s > 0)
-            str_printf(out, "to=\"hidden\" begin=\"t.begin\" dur=\"%.2fs\"/></use>\n", r->from_s);
-        else
-            str_printf(out, "to=\"visible\" begin=\"t.begin+%.2fs\" dur=\"%.2fs\"/></use>\n",
-                       r->from_s, (last ? length : r->end_s) - r->from_s);
-    }
-}
-
-void svg_write(struct svg *s, struct str *out)
-{
-    double w = (s->moving ? s->w_max : s->w) * cell_w + 2 * margin;
-    double h = (s->moving ? s->h_max : s->h) * cell_h + 2 * margin;
+    double w = s->w * cell_w + 2 * margin, h = s->h * cell_h + 2 * margin;
     str_printf(out,
                "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.6g %.6g\" "
                "width=\"%.6g\" height=\"%.6g\" font-family=\"ui-monospace,Menlo,Consolas,DejaVu "
@@ -471,10 +319,10 @@ void svg_write(struct svg *s, struct str *out)
                "<g transform=\"translate(%.4g %.4g)\" shape-rendering=\"crispEdges\" "
                "stroke-width=\"%.4g\">\n",
                w, h, w, h, (unsigned)ground_of[s->light], margin, margin, cell_h);
-    if (s->moving) note_frame(s, s->at_s);
-    if (s->moving)
-        put_moving(s, out);
-    else
-        put_still(s, out);
+    for (int y = 0; y < s->h; y++) {
+        str_printf(out, "<g transform=\"translate(0 %.4g)\">", y * cell_h);
+        put_row(s, y, out);
+        str_puts(out, "</g>\n");
+    }
     str_puts(out, "</g></svg>\n");
 }

@@ -28,6 +28,8 @@ struct run {
     struct control *c;
     const struct events *ev;
     bool answering;
+    bool renews; /* /system: the conversation is opened with this text, NULL = none */
+    const char *system;
 };
 
 static void emit(const struct events *ev, struct event event)
@@ -402,6 +404,7 @@ static int begin(struct run *r, const char *name, struct err *e)
     if (!rc) rc = session_open(&p->session, p->engine, p->library, &o, &sink, e);
     if (rc) return rc;
     str_clear(&c->passage);
+    c->options.session.replace_system = false;
     c->opened = c->options;
     c->opened_base = c->base;
     c->edited = 0;
@@ -473,10 +476,24 @@ static int choose(struct control *c, const char *name, const char *model, struct
     return rc;
 }
 
+/* The system text of /system; that of a conversation in which nothing was said yet is not saved, so
+ * it is handed on. */
+static void choose_system(struct run *r, bool again, struct chosen *out)
+{
+    const struct session *s = r->c->parts.session;
+    struct session_opts *o = &out->options.session;
+    if (!r->renews && !(again && s && n_tokens(r) == 0)) return;
+    const char *text = r->renews ? r->system : session_system(s);
+    out->system = text ? strdup(text) : NULL;
+    o->system = out->system;
+    o->replace_system = true;
+}
+
 static void chosen_release(struct chosen *k)
 {
     resume_release(&k->resume);
     free(k->file);
+    free(k->system);
     *k = (struct chosen){0};
 }
 
@@ -553,6 +570,7 @@ static int change(struct run *r, const char *name, const char *model)
         emit_error(r->ev, EVENT_FAILED, &e);
         return 0;
     }
+    choose_system(r, again, &next);
     close_session(c, last);
     if (again) put_name(wanted, last);
     emit_text(r->ev, EVENT_OPENING, wanted);
@@ -608,6 +626,46 @@ static int run_model(struct run *r, const struct request *q)
     else
         rc = change(r, r->c->options.session.private_mode ? "" : r->c->name, str_get(&path));
     str_release(&path);
+    return rc;
+}
+
+/* ---- the system text ------------------------------------------------------------------------- */
+
+static void show_system(struct run *r)
+{
+    const char *text = session_system(r->c->parts.session);
+    struct str note = {0};
+    str_printf(&note, text ? "system text: %s" : "no system text; /system TEXT sets one", text);
+    emit_text(r->ev, EVENT_NOTE, str_get(&note));
+    str_release(&note);
+}
+
+/* /system [TEXT|none]: opens the conversation again, which reads its text again. */
+static int run_system(struct run *r, const struct request *q)
+{
+    struct control *c = r->c;
+    struct session *s = c->parts.session;
+    const char *text = strcmp(str_get(&q->text), "none") ? str_get(&q->text) : NULL;
+    const char *now = session_system(s);
+    struct err e = {0};
+    int64_t cost = 0;
+    bool same = now && text ? !strcmp(now, text) : now == text;
+    if (!q->text.n || same) {
+        show_system(r);
+        return 0;
+    }
+    if (session_system_cost(s, text, &cost, &e)) {
+        emit_error(r->ev, EVENT_FAILED, &e);
+        return 0;
+    }
+    if (!q->agreed) {
+        emit(r->ev, (struct event){.kind = EVENT_QUESTION, .cost = {cost, 0, cost > 0}});
+        return 0;
+    }
+    r->renews = true;
+    r->system = text;
+    int rc = change(r, c->options.session.private_mode ? "" : c->name, NULL);
+    if (!rc) show_system(r);
     return rc;
 }
 
@@ -817,6 +875,7 @@ int control_run(struct control *c, const struct request *q, const struct events 
     look_at_fit(&r);
     if (q->command == SLASH_NEW) return switch_to(&r, "");
     if (q->command == SLASH_MODEL) return run_model(&r, q);
+    if (q->command == SLASH_SYSTEM) return run_system(&r, q);
     if (q->command == SLASH_OPEN) return open_named(&r, q->name);
     if (slash_place(q->command) == SLASH_AT_SAVED) {
         rc = on_saved(&r, q, &e);

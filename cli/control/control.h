@@ -144,7 +144,7 @@ struct events {
 struct chosen {
     struct options options;
     struct resume resume;
-    char *file; /* of the model */
+    char *file, *system; /* of the model; the system text that /system gave it */
 };
 
 /* Zero-initialise. A control without a session runs only the commands on saved conversations. */

@@ -26,6 +26,7 @@ const struct slash_row slash_table[] = {
     {"open", SLASH_OPEN, SLASH_NAME, "NAME", "switch to another conversation", SLASH_AT_SESSION, false},
     {"new", SLASH_NEW, SLASH_NONE, "", "start a new conversation", SLASH_AT_SESSION, false},
     {"model", SLASH_MODEL, SLASH_MODEL_NAME, "[NAME]", "continue with another model: it reads the conversation again", SLASH_AT_SESSION, false},
+    {"system", SLASH_SYSTEM, SLASH_TEXT, "[TEXT|none]", "show or change the system text: the conversation is read again", SLASH_AT_SESSION, false},
     {"rename", SLASH_RENAME, SLASH_TEXT, "NEW", "rename this conversation", SLASH_AT_SAVED, false},
     {"tag", SLASH_TAG, SLASH_TEXT, "[-]TAG...", "add tags to this conversation; - removes one", SLASH_AT_SAVED, false},
     {"delete", SLASH_DELETE, SLASH_NAME, "NAME", "delete a conversation; /restore restores it", SLASH_AT_SAVED, false},

@@ -35,6 +35,7 @@ enum slash {
     SLASH_OPEN,
     SLASH_NEW,
     SLASH_MODEL,
+    SLASH_SYSTEM,
     SLASH_RENAME,
     SLASH_TAG,
     SLASH_DELETE,

@@ -59,10 +59,25 @@ static int take_back(struct plain *p, struct request *q, struct err *e)
     return 0;
 }
 
+/* /model NAME, /system [TEXT]: the conversation may be read again. */
+static int reopen(struct plain *p, struct request *q, struct err *e)
+{
+    char cost[NUM_MAX];
+    struct session_stats st;
+    p->question = (struct event){0};
+    int rc = plain_run_request(p, q, e);
+    if (rc || p->question.kind != EVENT_QUESTION) return rc;
+    session_stats(p->control.parts.session, &st);
+    num_replay(p->question.cost.tokens, st.prefill_tok_s, cost);
+    if (p->question.cost.ask && !p->interactive) report_note("%s", cost);
+    if (p->question.cost.ask && !agreed(p, cost)) return 0;
+    q->agreed = true;
+    return plain_run_request(p, q, e);
+}
+
 /* /model [NAME]: without a name it lists the models. */
 static int choose_model(struct plain *p, struct request *q, struct err *e)
 {
-    char question[160], cost[NUM_MAX];
     if (q->text.n == 0) {
         struct model_list l;
         int rc = model_list_read(&l, &p->settings.options, p->control.parts.library, e);
@@ -72,14 +87,7 @@ static int choose_model(struct plain *p, struct request *q, struct err *e)
         model_list_release(&l);
         return rc;
     }
-    p->question.cost.ask = false;
-    int rc = plain_run_request(p, q, e);
-    if (rc) return rc;
-    snprintf(question, sizeof question, "the model reads %s tokens again",
-             num_exact(p->question.cost.tokens, cost));
-    if (p->question.cost.ask && !agreed(p, question)) return 0;
-    q->agreed = true;
-    return plain_run_request(p, q, e);
+    return reopen(p, q, e);
 }
 
 static bool is_secret(const struct plain *p)
@@ -125,6 +133,7 @@ static int run_parsed(struct plain *p, enum slash command, const char *argument,
         case SLASH_REWIND: rc = take_back(p, &q, e); break;
         case SLASH_ANSWER: rc = amend(p, &q, e); break;
         case SLASH_MODEL: rc = choose_model(p, &q, e); break;
+        case SLASH_SYSTEM: rc = reopen(p, &q, e); break;
         default: rc = plain_run_request(p, &q, e);
         }
     request_release(&q);

@@ -105,6 +105,17 @@ const char *num_thought(int64_t n_tokens, double ms, char *out)
     return out;
 }
 
+const char *num_replay(int64_t n_tokens, double tok_s, char *out)
+{
+    char n[NUM_MAX];
+    int length = snprintf(out, NUM_MAX, "replays %s token%s", num_exact(n_tokens, n),
+                          n_tokens == 1 ? "" : "s");
+    if (n_tokens > 0 && tok_s > 0)
+        snprintf(out + length, NUM_MAX - (size_t)length, ", about %.1f s",
+                 (double)n_tokens / tok_s);
+    return out;
+}
+
 const char *num_share(int64_t part, int64_t whole, char *out)
 {
     if (whole <= 0)

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#define NUM_MAX 32
+#define NUM_MAX 48
 
 const char *num_count(int64_t n, char *out);     /* 940, 31.7k, 1.20M */
 const char *num_exact(int64_t n, char *out);     /* 31,744 */
@@ -16,6 +16,8 @@ const char *num_rate(double per_s, char *out); /* 312.4; n/a for 0 */
 const char *num_ms(double ms, char *out);      /* 12 ms; n/a for 0 */
 /* "12 s, 345 tokens"; without the time if it is not known (0), without the tokens likewise. */
 const char *num_thought(int64_t n_tokens, double ms, char *out);
+/* "replays 4,210 tokens, about 0.8 s"; without the time if the speed is not known (0). */
+const char *num_replay(int64_t n_tokens, double tok_s, char *out);
 const char *num_share(int64_t part, int64_t whole, char *out); /* 12.9%; n/a of 0 */
 
 /* One unit for the values of a sum: its name, and its divisor. */

@@ -170,6 +170,13 @@ int readings_switch(struct save *s, const char *model, struct save_state *now, s
     return rc;
 }
 
+int readings_forget(struct store *store, struct save_state *now, struct err *e)
+{
+    int rc = 0;
+    while (!rc && now->n_readings) rc = forget(store, now, now->n_readings - 1, e);
+    return rc;
+}
+
 int readings_cost(struct store *store, int64_t conversation, const char *model, int64_t *out,
                   struct err *e)
 {

@@ -14,6 +14,9 @@
  * what that one read, and takes back what `model` had read. *now gets the list of readings. */
 int readings_switch(struct save *s, const char *model, struct save_state *now, struct err *e);
 
+/* Removes what other models have read, and the list in *now. */
+int readings_forget(struct store *store, struct save_state *now, struct err *e);
+
 /* Tokens of the conversation, as they are counted now, that a model would have to read. */
 int readings_cost(struct store *store, int64_t conversation, const char *model, int64_t *out,
                   struct err *e);

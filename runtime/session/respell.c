@@ -131,6 +131,7 @@ static bool spells_after(const struct session *s, const struct store_message *m,
 /* The first message that is not spelled by its ids, and all after it. */
 struct respell {
     struct session *s;
+    bool all;            /* the first message is not, whatever its ids are */
     int32_t last;        /* the id before the first of them, or before the next message */
     int64_t n_kept;      /* messages before it */
     int64_t position;    /* of the next message */
@@ -165,7 +166,7 @@ static void follow(struct respell *r, const struct store_message *m)
 static int collect(void *ctx, const struct store_message *m)
 {
     struct respell *r = ctx;
-    if (r->n == 0 && spells_after(r->s, m, r->last)) {
+    if (!r->all && r->n == 0 && spells_after(r->s, m, r->last)) {
         follow(r, m);
         r->n_kept++;
         if (m->n_tokens) r->last = m->tokens[m->n_tokens - 1];
@@ -233,16 +234,17 @@ static bool keeps_cache(const struct respell *r)
     return found && saved.n_run <= r->position;
 }
 
-int session_respell(struct session *s, struct store *store, size_t *n, struct err *e)
+int session_respell(struct session *s, struct store *store, bool all, size_t *n, struct err *e)
 {
-    struct respell r = {.s = s, .last = -1, .e = e};
+    struct respell r = {.s = s, .all = all, .last = -1, .e = e};
     session_turn_forget(s);
     int rc = store_message_each(store, s->id, collect, &r, e);
     *n = rc ? 0 : r.n;
-    if (*n) {
+    if (!rc && (*n || all)) {
         rc = store_begin(store, e);
         if (!rc) rc = store_rewind(store, s->id, r.n_kept, keeps_cache(&r) ? INT64_MAX - 1 : -1, e);
         if (!rc) rc = add_again(&r, store, e);
+        if (!rc && all) rc = session_system_save(s, store, e);
         if (!rc) rc = store_commit(store, e);
         store_rollback(store);
     }

@@ -44,8 +44,10 @@ struct session_opts {
     bool read_only, private_mode;
     int first_budget;   /* of a new conversation when plan has none; 0 = the largest that fits */
     bool raw;           /* text without a chat template */
-    const char *system; /* instructions before the first message; NULL = none */
-    const char *kept;   /* settings to be saved with the conversation, opaque; NULL = as saved */
+    const char *system; /* instructions before the first message; NULL = none; for a conversation
+                         * that has begun only with replace_system: its text is read again */
+    bool replace_system;
+    const char *kept; /* settings to be saved with the conversation, opaque; NULL = as saved */
     enum chat_think think;
     bool keep_thoughts; /* finished thoughts are evicted like other text, not at once */
     struct recall_opts recall;
@@ -232,6 +234,11 @@ struct session_stats {
     double bytes_per_token;
 };
 void session_stats(const struct session *s, struct session_stats *out);
+
+/* The conversation's system text; NULL = none. */
+const char *session_system(const struct session *s);
+/* Tokens that opening it with another one (NULL = none) and replace_system would read. */
+int session_system_cost(struct session *s, const char *system, int64_t *out, struct err *e);
 
 /* The number of tokens of `text` inside a message. */
 int session_count_tokens(const struct session *s, const char *text, size_t n, int64_t *out,

@@ -240,9 +240,11 @@ static int load(struct session *s, const struct session_sink *k, struct save_loa
 static int respell(struct session *s, struct store *store, struct err *e)
 {
     char text[512];
+    const bool all = s->opts.replace_system;
     size_t n;
-    int rc = session_respell(s, store, &n, e);
-    if (rc || n == 0 || s->other_model) return rc;
+    int rc = all ? session_system_take(s, e) : 0;
+    if (!rc) rc = session_respell(s, store, all, &n, e);
+    if (rc || n == 0 || s->other_model || all) return rc;
     snprintf(text, sizeof text,
              "the token ids of a message of %s did not spell its text; the text counts: %zu "
              "message%s encoded again",
@@ -268,7 +270,7 @@ static int resume(struct session *s, struct store *store, const struct session_s
         snprintf(text, sizeof text,
                  "the saved cache of %s could not be used: %s; replaying %lld tokens", s->name,
                  str_get(&loaded.why), (long long)s->n_tokens);
-        if (!s->other_model) notice(s, text);
+        if (!s->other_model && !s->opts.replace_system) notice(s, text);
         rc = replay(s, k, e);
     }
     /* a branch begins with an older state of the cache */
@@ -348,13 +350,9 @@ static int begin(struct session *s, struct store *store, bool *created, struct e
 
 static int take_system(struct session *s, struct err *e)
 {
-    if (s->opts.system && s->n_tokens == 0) {
-        free(s->system);
-        s->system = strdup(s->opts.system);
-        if (!s->system) return err_set(e, ERR_FAIL, "out of memory for a conversation");
-    }
+    const bool empty = s->n_tokens == 0 && (s->opts.system || s->opts.replace_system);
     s->state.system = s->system;
-    return 0;
+    return empty ? session_system_take(s, e) : 0;
 }
 
 int session_open(struct session **out, struct engine *g, struct conversations *l,

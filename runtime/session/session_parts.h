@@ -292,8 +292,13 @@ void session_draft_learn(struct session *s, int n_right, int n_proposed);
 int session_encode(const struct session *s, enum chat_role role, const char *text, size_t n,
                    int32_t last, struct tokens *ids, struct err *e);
 /* Encodes the stored messages again whose ids do not spell their text, and those after them: *n of
- * them. Their cache is dropped. Call it before they are loaded. */
-int session_respell(struct session *s, struct store *store, size_t *n, struct err *e);
+ * them. all: every message, and the system text is saved with them. Their cache is dropped. Call it
+ * before they are loaded. */
+int session_respell(struct session *s, struct store *store, bool all, size_t *n, struct err *e);
+
+/* opts.system becomes the system text; and is saved, without what other models have read. */
+int session_system_take(struct session *s, struct err *e);
+int session_system_save(struct session *s, struct store *store, struct err *e);
 /* Makes a stored message pending. */
 int session_push_message(struct session *s, const struct save_message *m,
                          const struct session_sink *k, struct err *e);

@@ -70,6 +70,21 @@ chat '/stats' --continue
 holds "and the last model opens it" "$(stat_of model)" '^model   chatml '
 equal "with its text" 5 "$("$RETAIN" show anna --json | grep -c '"role":"user"')"
 
+# ---- another system text: what both models had read with the old one is read again
+chat "Hello\n/system\n/system Speak like a king.\n/stats" -c king -m "$T/m/chatml.gguf"
+holds "system: none" "$out" 'no system text; /system TEXT sets one'
+again=$(printf '%s\n' "$out" | sed -n 's/.* replays \([0-9]*\) tokens.*/\1/p')
+holds "system: set" "$out" '^retain: system text: Speak like a king\.$'
+holds "system: the cost was said before" "$(stat_of chat)" "^chat    $again tokens  1 turn  $((again - 1)) re-read"
+chat '/system\n/stats' -c king
+holds "system: saved" "$out" 'system text: Speak like a king\.'
+holds "system: and its cache" "$(stat_of chat)" ' 0 re-read'
+chat "/model $T/m/gemma.gguf\n/system Be brief.\n/model $T/m/chatml.gguf\n/stats\n/system none\n/system" -c king
+holds "system: the other model's reading is not taken back" "$(stat_of chat)" ' [1-9][0-9]* re-read'
+holds "system: removed" "$(printf '%s\n' "$out" | tail -n 1)" 'no system text'
+chat "/system Be brief.\n/set budget 300\n/system" -m "$T/m/chatml.gguf"
+holds "system: before the first message" "$(printf '%s\n' "$out" | tail -n 1)" 'system text: Be brief\.'
+
 # ---- what a model had by itself stays its own: also when the conversation was opened again
 chat 'Hello' -c own -m "$T/m/chatml.gguf"
 chat 'Hello' -c own

@@ -331,6 +331,7 @@ struct head {
 };
 
 struct session {
+    char *system;
     struct conversation *c;
     struct conversation *own; /* private: not in the list */
     struct head *heads;       /* [n_layer * n_head] */
@@ -452,6 +453,7 @@ int session_open(struct session **out, struct engine *g, struct conversations *l
     s->budget = o->plan.budget ? o->plan.budget : fake.budget;
     s->reserve = o->plan.policy.reserve > 0 ? o->plan.policy.reserve : fake.reserve;
     s->n_predict = o->max_tokens;
+    if (o->system) s->system = strdup(o->system);
     s->ignore_end = o->ignore_end;
     s->heads = calloc((size_t)(s->n_layer * s->n_head), sizeof *s->heads);
     for (int i = 0; i < s->n_layer * s->n_head; i++)
@@ -469,6 +471,7 @@ int session_open(struct session **out, struct engine *g, struct conversations *l
 void session_close(struct session *s)
 {
     if (!s) return;
+    free(s->system);
     for (int i = 0; i < s->n_layer * s->n_head; i++) free(s->heads[i].positions);
     free(s->heads);
     if (s->own) free_conversation(s->own);
@@ -1130,4 +1133,17 @@ void model_newest(const struct options *o, struct str *name)
 void model_list_release(struct model_list *l)
 {
     *l = (struct model_list){0};
+}
+
+const char *session_system(const struct session *s)
+{
+    return s->system;
+}
+
+int session_system_cost(struct session *s, const char *system, int64_t *out, struct err *e)
+{
+    (void)system;
+    (void)e;
+    *out = s->n_tokens;
+    return 0;
 }

@@ -172,6 +172,32 @@ static void test_model(void **state)
     stage_release(&s);
 }
 
+/* It asks however fast the model reads, and sends the whole text. */
+static void test_system(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    open_talk(&s, true);
+    stage_type(&s, "hello\r/system\r");
+    assert_non_null(strstr(stage_draw(&s, 100, 24, &out), "no system text; /system TEXT sets one"));
+    s.app.stats.prefill_tok_s = 1e6;
+    stage_type(&s, "/system Answer like a king, in one sentence.\r");
+    assert_true(s.app.question.open);
+    assert_non_null(strstr(stage_draw(&s, 100, 24, &out), "another system text: replays "));
+    assert_non_null(strstr(out.data, "tokens, about 0.0 s"));
+    stage_type(&s, "n");
+    assert_null(session_system(s.control.parts.session));
+    stage_type(&s, "/system Answer like a king, in one sentence.\ry");
+    assert_int_equal(s.app.phase, PHASE_READY);
+    assert_string_equal(s.app.name, "rust-notes");
+    assert_string_equal(session_system(s.control.parts.session),
+                        "Answer like a king, in one sentence.");
+    assert_non_null(strstr(stage_draw(&s, 100, 24, &out), "system text: Answer like a king"));
+    str_release(&out);
+    stage_release(&s);
+}
+
 /* A model that cannot be opened leaves the old one and its conversation. */
 static void test_model_fails(void **state)
 {
@@ -647,6 +673,7 @@ int main(void)
         cmocka_unit_test(test_list_above_a_command),
         cmocka_unit_test(test_settings),
         cmocka_unit_test(test_model),
+        cmocka_unit_test(test_system),
         cmocka_unit_test(test_model_fails),
         cmocka_unit_test(test_model_private),
         cmocka_unit_test(test_graphs),

@@ -54,6 +54,7 @@ void app_release(struct app *a)
     palette_release(&a->palette);
     edit_release(&a->read.query);
     str_release(&a->model);
+    str_release(&a->asked);
     str_release(&a->offered);
     model_list_release(&a->models);
     str_release(&a->search.query);

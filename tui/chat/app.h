@@ -135,7 +135,8 @@ struct list_state {
  * cancels, too, and does what it does without a question. */
 struct question {
     bool open, may_branch;
-    enum slash what; /* SLASH_REGENERATE, SLASH_EDIT, SLASH_REWIND, SLASH_MODEL or SLASH_DELETE */
+    /* SLASH_REGENERATE, SLASH_EDIT, SLASH_REWIND, SLASH_MODEL, SLASH_SYSTEM or SLASH_DELETE */
+    enum slash what;
     int64_t turn, cost;
     char name[512]; /* of the model or the conversation */
 };
@@ -201,6 +202,7 @@ struct app {
     bool queue_held; /* it was restored: Enter sends it */
     bool prefix;     /* Ctrl-X was pressed */
     struct question question;
+    struct str asked; /* the text of the request that the question is about */
     struct search search;
     struct completion completion;
 
@@ -316,6 +318,7 @@ void app_note(struct app *a, const char *text, size_t n); /* adds to the transcr
 /* a request was made: sets the phase until its events */
 void app_wait(struct app *a, enum phase phase);
 void app_amend(struct app *a, const char *text, size_t n); /* replaces the last answer */
+bool app_reopens(enum slash what);      /* the request opens the conversation again */
 void app_take_turn_back(struct app *a); /* runs the request that the question is about */
 bool app_ready(struct app *a);          /* or shows why not */
 

@@ -145,7 +145,8 @@ static bool must_ask(const struct app *a, const struct question *q)
 {
     double rate = a->stats.prefill_tok_s;
     bool loses = q->what == SLASH_EDIT || (q->what == SLASH_REWIND && app_turns(a) > q->turn);
-    return loses || (q->cost > 0 && !(rate > 0 && (double)q->cost <= ASK_S * rate));
+    return loses || q->what == SLASH_SYSTEM ||
+           (q->cost > 0 && !(rate > 0 && (double)q->cost <= ASK_S * rate));
 }
 
 static void on_question(struct app *a, const struct event *ev)
@@ -170,6 +171,11 @@ void app_amend(struct app *a, const char *text, size_t n)
     app_wait(a, PHASE_ANSWERING);
 }
 
+bool app_reopens(enum slash what)
+{
+    return what == SLASH_MODEL || what == SLASH_SYSTEM;
+}
+
 void app_take_turn_back(struct app *a)
 {
     const struct question *q = &a->question;
@@ -179,10 +185,10 @@ void app_take_turn_back(struct app *a)
         app_run_on(a, SLASH_DELETE, q->name, "");
         return;
     }
-    if (q->what == SLASH_MODEL) str_puts(&r.text, q->name);
+    if (app_reopens(q->what)) str_append(&r.text, str_get(&a->asked), a->asked.n);
     if (r.command == SLASH_REGENERATE) cut_after(a, app_turns(a), true);
     app_run(a, &r);
-    app_wait(a, r.command == SLASH_MODEL ? PHASE_OPENING : PHASE_READING);
+    app_wait(a, app_reopens(r.command) ? PHASE_OPENING : PHASE_READING);
 }
 
 static void on_failed(struct app *a, const char *text, size_t n)

@@ -181,18 +181,16 @@ static bool run_request(struct app *a, enum slash command, const char *argument)
     return true;
 }
 
-/* /model [NAME]: asks, because the new model reads the conversation again. */
-static bool choose_model(struct app *a, const char *name)
+/* /model NAME, /system TEXT: asks, because the conversation is read again. */
+static bool reopen(struct app *a, enum slash command, const char *text)
 {
-    struct request r = {.command = SLASH_MODEL};
-    if (!name[0]) {
-        palette_open(a, PALETTE_MODELS);
-        return true;
-    }
+    struct request r = {.command = command};
     if (!app_ready(a)) return false;
-    str_puts(&r.text, name);
-    a->question = (struct question){.what = SLASH_MODEL, .turn = app_turns(a)};
-    snprintf(a->question.name, sizeof a->question.name, "%s", name);
+    str_puts(&r.text, text);
+    str_clear(&a->asked);
+    str_puts(&a->asked, text);
+    a->question = (struct question){.what = command, .turn = app_turns(a)};
+    snprintf(a->question.name, sizeof a->question.name, "%s", text);
     app_run(a, &r);
     request_release(&r);
     return true;
@@ -278,7 +276,11 @@ static bool run(struct app *a, enum slash command, const char *argument)
                               : "the mouse is the terminal's");
         break;
     case SLASH_TURNS: palette_open(a, PALETTE_TURNS); break;
-    case SLASH_MODEL: return choose_model(a, argument);
+    case SLASH_MODEL:
+        if (argument[0]) return reopen(a, command, argument);
+        palette_open(a, PALETTE_MODELS);
+        break;
+    case SLASH_SYSTEM: return reopen(a, command, argument);
     case SLASH_SET: return set(a, argument);
     case SLASH_NOW: return send_now(a);
     case SLASH_EDITOR: app_act(a, ACT_EDITOR, "", 0); break;

@@ -248,25 +248,19 @@ static void draw_queue(struct app *a, struct pane p)
     str_release(&safe);
 }
 
-/* "replays 4,210 tokens, about 0.8 s" */
-static void put_cost(const struct app *a, int64_t cost, struct str *out)
-{
-    char count[NUM_MAX];
-    str_printf(out, "replays %s token%s", num_exact(cost, count), cost == 1 ? "" : "s");
-    if (cost > 0 && a->stats.prefill_tok_s > 0)
-        str_printf(out, ", about %.1f s", (double)cost / a->stats.prefill_tok_s);
-}
-
 static void put_question(const struct app *a, struct str *out)
 {
     const struct question *q = &a->question;
-    int64_t lost = q->what == SLASH_MODEL ? 0 : app_turns(a) - q->turn;
+    char cost[NUM_MAX];
+    int64_t lost = app_reopens(q->what) ? 0 : app_turns(a) - q->turn;
     if (q->what == SLASH_DELETE) {
         str_printf(out, "delete %s? /restore brings it back", q->name);
         return;
     }
     if (q->what == SLASH_MODEL)
         str_printf(out, "continue with %s: ", q->name);
+    else if (q->what == SLASH_SYSTEM)
+        str_puts(out, "another system text: ");
     else if (q->what == SLASH_REGENERATE)
         str_puts(out, "another answer: ");
     else
@@ -278,7 +272,7 @@ static void put_question(const struct app *a, struct str *out)
         str_printf(out, "%s%lld turn%s", q->what == SLASH_EDIT ? " and " : "", (long long)lost,
                    lost == 1 ? "" : "s");
     if (q->what == SLASH_EDIT || lost > 0) str_puts(out, "; ");
-    put_cost(a, q->cost, out);
+    str_puts(out, num_replay(q->cost, a->stats.prefill_tok_s, cost));
 }
 
 /* Takes the place of the message, so that a long question cannot hide the choices. */

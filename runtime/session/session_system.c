@@ -1,0 +1,73 @@
+/* The system text of a conversation, and another one in its place. It is part of the ids of the
+ * first message, so all text is encoded and read again; what other models have read of it has the
+ * old text, and is forgotten. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/session/readings.h"
+#include "runtime/session/save_parts.h"
+#include "runtime/session/session_parts.h"
+#include "store/store.h"
+
+const char *session_system(const struct session *s)
+{
+    return s->system;
+}
+
+struct count {
+    const struct session *s;
+    int32_t last;
+    int64_t n_tokens;
+    struct err *e;
+};
+
+static int count(void *ctx, const struct store_message *m)
+{
+    struct count *c = ctx;
+    struct tokens ids = {0};
+    enum chat_role role = m->role == STORE_USER ? CHAT_USER : CHAT_ASSISTANT;
+    if (m->role == STORE_SYSTEM || m->n_text == 0) return 0;
+    int rc = session_encode(c->s, role, m->text, m->n_text, c->last, &ids, c->e);
+    if (ids.n) c->last = ids.ids[ids.n - 1];
+    c->n_tokens += (int64_t)ids.n;
+    tokens_release(&ids);
+    return rc;
+}
+
+int session_system_cost(struct session *s, const char *system, int64_t *out, struct err *e)
+{
+    struct count c = {.s = s, .last = -1, .e = e};
+    char *const now = s->system;
+    *out = 0;
+    if (s->n_tokens == 0) return 0;
+    if (!s->save)
+        return err_set(e, ERR_USAGE,
+                       "a private conversation is not saved, so it can't be read "
+                       "again with another system text");
+    int rc = session_check_writable(s, e);
+    if (rc) return rc;
+    s->system = (char *)(uintptr_t)system; /* only read */
+    rc = store_message_each(s->save->store, s->id, count, &c, e);
+    s->system = now;
+    *out = c.n_tokens;
+    return rc;
+}
+
+int session_system_take(struct session *s, struct err *e)
+{
+    const char *text = s->opts.system;
+    free(s->system);
+    s->system = text ? strdup(text) : NULL;
+    s->state.system = s->system;
+    if (text && !s->system) return err_set(e, ERR_FAIL, "out of memory for a conversation");
+    return 0;
+}
+
+int session_system_save(struct session *s, struct store *store, struct err *e)
+{
+    int rc = readings_forget(store, &s->state, e);
+    struct save_state state = s->state;
+    state.n_run = 0;
+    state.n_units = -1;
+    return rc ? rc : save_put_state(s->save, s->id, &state, e);
+}

@@ -1,0 +1,177 @@
+/* Another system text for a conversation that has begun: it is read as if it had begun with that
+ * text. With the demo model. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/session_kit.h"
+
+#define KING  "Speak like a king of Zanzibar."
+#define SHORT "Be brief."
+
+static const struct chat_message turns[] = {
+    {CHAT_USER, "My locker code is 48213."}, {CHAT_ASSISTANT, "I will remember the code 48213."},
+    {CHAT_USER, "Tell me about cats."},      {CHAT_ASSISTANT, "Cats sleep most of the day."},
+    {CHAT_USER, "Tell me about dogs."},      {CHAT_ASSISTANT, "Dogs like long walks."},
+};
+enum { N_TURNS = sizeof turns / sizeof *turns };
+
+struct place {
+    char *dir;
+    struct conversations *l;
+    struct options o;
+};
+
+static struct place place_of(int budget)
+{
+    struct place p = {.dir = temporary()};
+    p.l = open_library(p.dir);
+    p.o = options_of("sink", "q4", 0);
+    p.o.session.plan.budget = budget;
+    p.o.session.recall.chooser = RECALL_WORDS;
+    return p;
+}
+
+static void leave(struct place *p)
+{
+    conversations_close(p->l);
+    remove_library(p->dir);
+}
+
+static void open_talk(struct session **s, struct place *p, const char *name, const char *system,
+                      bool replace)
+{
+    struct session_opts o = p->o.session;
+    struct err e;
+    o.conversation = name;
+    o.system = system;
+    o.replace_system = replace;
+    if (session_open(s, engine, p->l, &o, NULL, &e)) fail_msg("%s", e.text);
+}
+
+static void feed(struct session *s)
+{
+    static const struct session_sink silent;
+    struct err e;
+    if (session_feed(s, turns, N_TURNS, &silent, &e)) fail_msg("%s", e.text);
+}
+
+/* A talk that has another system text now, or lost it, is the talk that began so. */
+static void same_as_begun_with(const char *before, const char *after)
+{
+    struct place p = place_of(512);
+    struct session *s, *begun;
+    struct session_stats a, b;
+    struct log x = {0}, y = {0};
+    int64_t cost;
+    struct err e;
+    open_talk(&begun, &p, "begun", after, false);
+    feed(begun);
+    open_talk(&s, &p, "talk", before, false);
+    feed(s);
+    if (session_system_cost(s, after, &cost, &e)) fail_msg("%s", e.text);
+    session_close(s);
+    open_talk(&s, &p, "talk", after, true);
+    assert_string_equal(session_notice(s), "");
+    session_stats(begun, &a);
+    session_stats(s, &b);
+    assert_int_equal(a.n_tokens, b.n_tokens);
+    assert_int_equal(cost, b.n_tokens);
+    assert_int_equal(b.n_reread, b.n_tokens - 1);
+    session_close(s); /* it is saved: opening it once more reads nothing */
+    open_talk(&s, &p, "talk", NULL, false);
+    session_stats(s, &b);
+    assert_int_equal(b.n_reread, 0);
+    assert_string_equal(session_system(s) ? session_system(s) : "", after ? after : "");
+    say(begun, "What is my locker code?", &x);
+    say(s, "What is my locker code?", &y);
+    assert_string_equal(x.text.data, y.text.data);
+    assert_true(x.logits == y.logits);
+    session_close(s);
+    session_close(begun);
+    str_release(&x.text);
+    str_release(&y.text);
+    leave(&p);
+}
+
+static void test_it_is_read_as_if_it_had_begun_so(void **state)
+{
+    (void)state;
+    same_as_begun_with(NULL, KING);
+    same_as_begun_with(KING, SHORT);
+    same_as_begun_with(SHORT, "Be quick."); /* as long: the ids alone would not show it */
+    same_as_begun_with(KING, NULL);
+}
+
+/* Nobody said it, so recall finds what was said and not the system text. */
+static void test_recall_does_not_find_it(void **state)
+{
+    struct place p = place_of(48);
+    struct session *s;
+    struct session_recalled found;
+    struct err e;
+    (void)state;
+    open_talk(&s, &p, "talk", NULL, false);
+    feed(s);
+    session_close(s);
+    open_talk(&s, &p, "talk", KING, true);
+    feed(s); /* evicts what was there */
+    if (session_recall(s, "code 48213", 10, &found, &e)) fail_msg("%s", e.text);
+    assert_true(found.n > 0);
+    for (int i = 0; i < found.n; i++) assert_null(strstr(found.windows[i].text, "Zanzibar"));
+    int rc = session_recall(s, "Zanzibar", 8, &found, &e);
+    assert_true(rc == 0 && found.n == 0);
+    session_close(s);
+    leave(&p);
+}
+
+static void test_a_conversation_without_messages(void **state)
+{
+    struct place p = place_of(512);
+    struct session *s;
+    int64_t cost;
+    struct err e;
+    (void)state;
+    open_talk(&s, &p, "empty", KING, false);
+    assert_int_equal(session_system_cost(s, SHORT, &cost, &e), 0);
+    assert_int_equal(cost, 0);
+    session_close(s);
+    open_talk(&s, &p, "empty", SHORT, true);
+    assert_string_equal(session_system(s), SHORT);
+    session_close(s);
+    open_talk(&s, &p, "empty", NULL, false);
+    assert_string_equal(session_system(s), SHORT);
+    session_close(s);
+    leave(&p);
+}
+
+/* Nothing is kept to read it again. */
+static void test_private_conversations_keep_theirs(void **state)
+{
+    struct place p = place_of(512);
+    struct session *s;
+    int64_t cost;
+    struct err e;
+    (void)state;
+    p.o.session.private_mode = true;
+    open_talk(&s, &p, NULL, KING, false);
+    feed(s);
+    assert_int_equal(session_system_cost(s, SHORT, &cost, &e), ERR_USAGE);
+    session_close(s);
+    leave(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_it_is_read_as_if_it_had_begun_so),
+        cmocka_unit_test(test_recall_does_not_find_it),
+        cmocka_unit_test(test_a_conversation_without_messages),
+        cmocka_unit_test(test_private_conversations_keep_theirs),
+    };
+    return cmocka_run_group_tests(tests, engine_set_up, engine_tear_down);
+}

@@ -17,10 +17,9 @@ static const struct {
     size_t max;
     bool regular;
 } uses[] = {
-    [FILE_SETTINGS] = {MIB, true},
-    [FILE_MESSAGE] = {64 * MIB, false},
-    [FILE_MODEL] = {64 * MIB, false},
-    [FILE_DATA] = {256 * MIB, false},
+    [FILE_SETTINGS] = {MIB, true},     [FILE_MESSAGE] = {16 * MIB, false},
+    [FILE_RECORDS] = {16 * MIB, true}, [FILE_MODEL] = {64 * MIB, false},
+    [FILE_DATA] = {64 * MIB, false},
 };
 
 size_t file_max(enum file_use use)

@@ -61,11 +61,9 @@ static int read_lines(struct results *r, struct err *e)
 {
     struct records records;
     cJSON *line;
-    int64_t number;
     int rc = records_open(&records, r->path, e);
-    records.lines = true;
-    while (!rc && (rc = records_next(&records, &line, &number, e)) == 1)
-        rc = take_line(r, line, number, e);
+    while (!rc && (rc = records_next(&records, &line, e)) == 1)
+        rc = take_line(r, line, records.line, e);
     records_close(&records);
     qsort(r->entries, r->n, sizeof *r->entries, by_key);
     return rc;

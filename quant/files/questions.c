@@ -155,8 +155,9 @@ int questions_next(struct questions *q, struct item *out, struct err *e)
 {
     cJSON *record;
     item_clear(out);
-    int rc = records_next(&q->records, &record, &out->line, e);
+    int rc = records_next(&q->records, &record, e);
     if (rc <= 0) return rc;
+    out->line = q->records.line;
     out->number = ++q->number;
     rc = fill(record, out, e);
     cJSON_Delete(record);

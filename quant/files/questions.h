@@ -1,4 +1,4 @@
-/* questions: a file of documents, questions and answers, one JSON object a question.
+/* questions: a file of documents, questions and answers, a JSON object on each line.
  *
  *   context     the document, or
  *   turns       the document as messages of a user and an assistant, in turn

@@ -41,8 +41,8 @@ static const char *write_text(const char *name, const char *text)
 
 #define TURNS "{\"turns\": [\"Hi\", \"Hello\", \"Bye\"], \"question\": \"q\", \"answers\": 7}"
 #define ALL                                                                                       \
-    "{\"id\": 3, \"group\": \"g\", \"before\": \"Read. \", \"context\": \"The bo\\u00e9\",\n"     \
-    "\"question\": \"Who?\", \"answers\": [\"a\", \"\xC3\xA9\"], \"prefix\": \"It is\",\n"        \
+    "{\"id\": 3, \"group\": \"g\", \"before\": \"Read. \", \"context\": \"The bo\\u00e9\","       \
+    "\"question\": \"Who?\", \"answers\": [\"a\", \"\xC3\xA9\"], \"prefix\": \"It is\","          \
     "\"system\": \"Be brief.\", \"metric\": \"f1\", \"max_tokens\": 5, \"raw\": true, \"more\": " \
     "{}}"
 
@@ -52,7 +52,7 @@ static void every_field_is_read(void **state)
     struct questions q;
     struct item it = {0};
     struct err e;
-    const char *path = write_text("all.of.json", "[" ALL ",\n" TURNS "]");
+    const char *path = write_text("all.of.jsonl", "\n" ALL "\n \n" TURNS);
     assert_int_equal(questions_open(&q, path, &e), 0);
     assert_string_equal(str_get(&q.name), "all");
     assert_int_equal(questions_next(&q, &it, &e), 1);
@@ -108,14 +108,14 @@ static void refuse(const char *name, const char *text, const char *message)
 static void wrong_lines_are_named(void **state)
 {
     (void)state;
-    refuse("a.jsonl", "", "expected a file with JSON objects");
+    refuse("a.jsonl", "", "there is no JSON object");
     refuse("a.jsonl", "\n\n", "there is no JSON object");
     refuse("a.jsonl", GOOD GOOD "{\"context\": \"c\", \"ques\n" GOOD, "a.jsonl:3: expected a JSON");
     refuse("a.jsonl", GOOD "[1, 2]\n", "a.jsonl:2: expected a JSON object");
     refuse("a.jsonl", GOOD GOOD GOOD "{} x\n", "a.jsonl:4: ");
-    refuse("a.jsonl", GOOD "{\"context\": \"\xff\"}\n", "a.jsonl:2: byte 14 is not UTF-8");
-    refuse("a.json", "[" GOOD ",\n" GOOD, "a.json:4: the file ends inside a list");
-    refuse("a.json", "[\n" GOOD ",\n{\"context\": 1,\n\"question\"", "a.json:4: ");
+    refuse("a.jsonl", GOOD "{\"context\": \"\xff\"}\n",
+           "a.jsonl:2: this byte of the line is not UTF-8: 14");
+    refuse("a.jsonl", "[" GOOD "]", "a.jsonl:1: expected a JSON object");
 }
 
 #define Q "{\"context\": \"c\", \"question\": \"q\", "

@@ -77,7 +77,7 @@ HARDEN_x86_64 := -fcf-protection
 HARDEN_aarch64 := -mbranch-protection=standard
 HARDEN := -fstack-protector-strong -fstack-clash-protection $(HARDEN_$(ARCH)) \
   $(if $(SAN)$(DEBUG)$(findstring _FORTIFY_SOURCE,$(CPPFLAGS) $(CFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
-WARN := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes \
+WARN := -Wall -Wextra -Wformat -Werror=format-security -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes \
   -Wmissing-prototypes
 override CFLAGS += -std=c11 -D_GNU_SOURCE -DRETAIN_VERSION='"$(VERSION)"' -I. -ffp-contract=off \
   -fno-math-errno $(TARGET_FLAGS) $(HARDEN) $(WARN) $(if $(SAN),$(SANITIZE) -fno-omit-frame-pointer) \
@@ -86,7 +86,7 @@ override CFLAGS += -std=c11 -D_GNU_SOURCE -DRETAIN_VERSION='"$(VERSION)"' -I. -f
 PREFIX_MAP := -ffile-prefix-map=$(CURDIR)=.
 PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PACKAGES) 2>/dev/null)
 LIBS := $(shell $(PKG_CONFIG) --libs $(PACKAGES) 2>/dev/null) -lm -lpthread
-override LDFLAGS += -Wl,-z,relro,-z,now $(if $(SAN),$(SANITIZE))
+override LDFLAGS += -Wl,-z,relro -Wl,-z,now $(if $(SAN),$(SANITIZE))
 
 # The instruction set is the file's name (kernels/cpu).
 ISA_avx2 := -mavx2 -mfma -mf16c

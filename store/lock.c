@@ -1,8 +1,9 @@
 /* One writer per conversation: an open-file-description lock on byte `id` of "FILE.lock".
  *
  * Such a lock belongs to the descriptor, so it ends with the process however the process ends, and
- * two stores in one process exclude each other as well. The file is empty and is never removed:
- * otherwise two processes could lock two different files of the same name. */
+ * two stores in one process exclude each other as well. The file is never removed: otherwise two
+ * processes could lock two different files of the same name. It holds nothing but the reserve: room
+ * on the disk that store_free_reserve returns when the disk is full. */
 #include "store/store.h"
 
 #include <errno.h>
@@ -10,23 +11,45 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "base/check.h"
+#include "base/str.h"
 #include "store/db.h"
+
+#define RESERVE ((off_t)1 << 20)
+
+static int open_beside(const char *path, int flags)
+{
+    struct str name = {0};
+    str_printf(&name, "%s.lock", path);
+    int fd = open(name.data, O_RDWR | O_CLOEXEC | flags, 0600);
+    str_release(&name);
+    return fd;
+}
 
 static int open_lock_file(struct store *s, struct err *e)
 {
+    struct stat st;
     if (s->lock_fd >= 0) return 0;
-    char *path = NULL;
-    if (asprintf(&path, "%s.lock", s->path) < 0)
-        return err_set(e, ERR_FAIL, "locking the conversation: out of memory");
-    s->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    int rc = 0;
+    s->lock_fd = open_beside(s->path, O_CREAT);
     if (s->lock_fd < 0)
-        rc = err_set(e, ERR_FAIL, "can't make %s.lock: %s; allow writing to its folder", s->shown,
-                     strerror(errno));
-    free(path);
-    return rc;
+        return err_set(e, ERR_FAIL, "can't make %s.lock: %s; allow writing to its folder", s->shown,
+                       strerror(errno));
+    if (!fstat(s->lock_fd, &st) && st.st_size < RESERVE)
+        (void)posix_fallocate(s->lock_fd, 0, RESERVE); /* without room there is no reserve */
+    return 0;
+}
+
+void store_free_reserve(const char *path)
+{
+    struct statvfs disk;
+    int fd = open_beside(path, 0);
+    if (fd < 0) return;
+    if (!fstatvfs(fd, &disk) && disk.f_bavail * disk.f_frsize < RESERVE) (void)!ftruncate(fd, 0);
+    close(fd);
 }
 
 static int set_lock(struct store *s, int64_t conversation, short type)

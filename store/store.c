@@ -552,15 +552,46 @@ int store_check(struct store *s, struct err *e)
 
 /* ---- compacting ------------------------------------------------------------------------------ */
 
+static const char compacting[] = "compacting the saved conversations";
+
+static int rebuild_search(struct store *s, struct err *e)
+{
+    bool own;
+    int rc = db_enter(s, &own, compacting, e);
+    return rc ? rc : db_leave(s, own, db_search_rebuild(s, e), compacting, e);
+}
+
+static int64_t free_pages(struct store *s)
+{
+    sqlite3_stmt *q;
+    struct err ignored;
+    int64_t n = -1;
+    if (!db_prepare(s, "PRAGMA freelist_count", &q, compacting, &ignored) &&
+        db_step(s, q, compacting, &ignored) > 0)
+        n = sqlite3_column_int64(q, 0);
+    sqlite3_finalize(q);
+    return n;
+}
+
+/* For a disk without room for a second copy of the file: a log of a few pages is enough. */
+static bool compact_in_steps(struct store *s)
+{
+    int64_t before, n = INT64_MAX;
+    do {
+        before = n;
+        sqlite3_exec(s->db, "PRAGMA wal_checkpoint(TRUNCATE); PRAGMA incremental_vacuum(32)", NULL,
+                     NULL, NULL);
+        n = free_pages(s);
+    } while (n > 0 && n < before);
+    return n == 0;
+}
+
 int store_compact(struct store *s, struct err *e)
 {
-    static const char doing[] = "compacting the saved conversations";
-    bool own;
-    int rc = db_enter(s, &own, doing, e);
-    if (rc) return rc;
-    rc = db_leave(s, own, db_search_rebuild(s, e), doing, e);
-    if (!rc) rc = db_exec(s, "VACUUM", doing, e);
-    return rc ? rc : db_exec(s, "PRAGMA wal_checkpoint(TRUNCATE)", doing, e);
+    int rc = rebuild_search(s, e);
+    if (!rc) rc = db_exec(s, "VACUUM", compacting, e);
+    if (rc && compact_in_steps(s)) rc = rebuild_search(s, e);
+    return rc ? rc : db_exec(s, "PRAGMA wal_checkpoint(TRUNCATE)", compacting, e);
 }
 
 /* A small part per call, because the user waits for it. Each page that is given back moves another

@@ -372,7 +372,8 @@ int store_rewind(struct store *s, int64_t conversation, int64_t n_messages, int6
 
 /* Full check: PRAGMA integrity_check and every checksum. */
 int store_check(struct store *s, struct err *e);
-/* Shrinks the file to its contents and rebuilds the search index. */
+/* Shrinks the file to its contents and rebuilds the search index. On a full disk it works in small
+ * steps; the search index, if it does not fit then, is an error. */
 int store_compact(struct store *s, struct err *e);
 /* Long work reports how much of it is done: store_check, and a caller's own work by store_progress,
  * which returns ERR_STOP when the callback returns non-zero. NULL = none. */
@@ -383,6 +384,9 @@ int store_progress(struct store *s, int64_t done, int64_t total, struct err *e);
  * that is 0, a quarter of the file: 4 MiB at most per call, so that the user does not wait. Called
  * after dropping and purging; failures are ignored. */
 void store_give_back(struct store *s, int64_t above);
+/* On a full disk: returns the room beside `path` that was kept, so that a store there can be opened
+ * to delete and to compact. */
+void store_free_reserve(const char *path);
 /* Closes the store and leaves a single file without a log, ready to be copied elsewhere. */
 int store_close_single(struct store *s, struct err *e);
 

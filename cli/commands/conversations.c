@@ -99,14 +99,16 @@ enum { MANY = 1000 };
 /* A command on the open conversations. */
 typedef int saved_command(struct conversations *l, const struct options *o, struct err *e);
 
-/* When the database is missing: create one, treat it as empty, or fail. */
-enum missing { MISSING_MADE, MISSING_EMPTY, MISSING_ERROR };
+/* When the database is missing: create one, treat it as empty, or fail; the last is for commands
+ * that make room: on a full disk, they use what is kept for them. */
+enum missing { MISSING_MADE, MISSING_EMPTY, MISSING_ERROR, MISSING_ERROR_FULL };
 
 static int open_library(struct conversations **out, const struct options *o, const char *path,
                         enum missing missing, struct err *e)
 {
     if (missing == MISSING_MADE) return secret_open_library(out, o, path, e);
-    if (missing == MISSING_ERROR && conversations_is_missing(path))
+    if (missing == MISSING_ERROR_FULL) conversations_free_reserve(path);
+    if (missing != MISSING_EMPTY && conversations_is_missing(path))
         return err_set(e, ERR_FAIL, "no saved conversations: there is no %s", path);
     return secret_open_reading(out, o, path, e);
 }
@@ -330,7 +332,7 @@ int cmd_rename(const struct options *o)
 
 int cmd_delete(const struct options *o)
 {
-    return run(o, 1, MANY, "delete [--cache-only] NAME…", MISSING_ERROR, delete_command);
+    return run(o, 1, MANY, "delete [--cache-only] NAME…", MISSING_ERROR_FULL, delete_command);
 }
 
 int cmd_restore(const struct options *o)
@@ -361,5 +363,5 @@ int cmd_check(const struct options *o)
 
 int cmd_compact(const struct options *o)
 {
-    return run(o, 0, 0, "compact", MISSING_ERROR, compact_command);
+    return run(o, 0, 0, "compact", MISSING_ERROR_FULL, compact_command);
 }

@@ -521,6 +521,11 @@ int conversations_check(struct conversations *l, struct err *e)
     return rc ? rc : store_conversation_list(l->store, check_count, &k, e);
 }
 
+void conversations_free_reserve(const char *path)
+{
+    store_free_reserve(path);
+}
+
 static int64_t file_bytes(const struct conversations *l)
 {
     struct stat st;

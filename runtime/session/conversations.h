@@ -162,6 +162,8 @@ struct conversations_size {
     int64_t bytes_before, bytes_after; /* size of the file */
     int64_t n_purged;                  /* conversations that had been deleted */
 };
+/* Before opening `path` to delete or to compact: on a full disk, returns the room kept for that. */
+void conversations_free_reserve(const char *path);
 /* Shrinks the file to its contents and permanently removes deleted conversations. */
 int conversations_compact(struct conversations *l, struct conversations_size *out, struct err *e);
 

@@ -277,4 +277,26 @@ for answer in empty missing; do
 done
 setsid "$RETAIN" list --db "$T/e.db" >"$T/out" 2>&1 </dev/null
 holds "nobody to ask" "$(cat "$T/out")" 'no terminal'
+# A full disk: deleting and compacting give room back, also without room for a second copy of the rest.
+if mkdir "$T/full" && mount -t tmpfs -o size=16M tmpfs "$T/full" 2>/dev/null; then
+    trap 'umount "$T/full"; rm -rf "$T"' EXIT
+    db=$T/full/retain.db
+    room() { df -k --output=avail "$T/full" | tail -n 1; }
+    text=$(head -c 9000 quant/demo/README.md | tr '\n' ' ')
+    for kept in 9000 10; do
+        rm -f "$T/full"/*
+        talk "$text" --new --policy full --db "$db"
+        talk "$(printf '%s' "$text" | head -c "$kept")" --new --policy full --db "$db"
+        head -c 16M /dev/zero >"$T/full/others" 2>/dev/null
+        "$RETAIN" rename chat-2 rest --db "$db" >"$T/said" 2>&1
+        holds "full disk: other commands say it" "$(cat "$T/said")" 'disk is full'
+        check "full disk: delete" "$RETAIN" delete chat-1 --db "$db"
+        check "full disk: compact" "$RETAIN" compact --db "$db"
+        check "full disk: room was given back" [ "$(room)" -gt 2500 ]
+        check "full disk: the rest is whole" "$RETAIN" check --db "$db"
+        holds "full disk: and can be read" "$("$RETAIN" show chat-2 --db "$db")" '## user'
+    done
+else
+    skip "a full disk: no file system can be mounted here"
+fi
 finish

@@ -153,7 +153,6 @@ struct eval_opts {
     int seeds;
     bool csv, answers;
     const char *results; /* a file of finished questions; NULL = none */
-    const char *picture; /* file for a picture of kept units; NULL = none */
     enum { OPTIONS_AS_PROMPT, OPTIONS_AS_CONVERSATION } as;
     int items; /* of each task file; 0 = all */
 };

@@ -236,8 +236,6 @@ const struct option options_table[] = {
     {ROW("results", 0, eval.results, OPTIONS_EVAL), .cli_only = true, .value = "FILE",
      .help = "append each finished question or seed to FILE as a line of JSON; items in it are not run again, "
              "so that a killed run continues"},
-    {ROW("picture", 0, eval.picture, OPTIONS_EVAL), .cli_only = true, .value = "FILE",
-     .help = "draw the units that the last conversation kept, by layer, head and position, as an SVG"},
     {ROW("as", 0, eval.as, OPTIONS_EVAL), .cli_only = true, .choices = "prompt,conversation",
      .value = "prompt|conversation",
      .help = "documents of files: prompt (default): one message with the question; conversation: told in turns before it"},

@@ -368,9 +368,8 @@ static int run_task(struct sweep *w, const char *essay, struct err *e)
 {
     int rc = task_params_read(w->argument, &w->params, e);
     if (!rc && !strcmp(w->params.name, "talk")) rc = check_talk(essay, e);
-    for (int k = 0; !rc && (w->trial.task = task_named(w->params.name, k)); k++)
-        rc = run_policies(w, e);
-    return rc;
+    w->trial.task = task_named(w->params.name);
+    return rc ? rc : run_policies(w, e);
 }
 
 static int run_tasks(struct engine *g, const struct options *o, const char *essay,
@@ -389,7 +388,6 @@ static int run_tasks(struct engine *g, const struct options *o, const char *essa
         .first_seed = o->session.sampling.seed ? o->session.sampling.seed : 1,
         .n_seeds = o->eval.seeds ? o->eval.seeds : 3,
         .results = results,
-        .picture = o->eval.picture,
         .answered = o->eval.answers ? print_answer : NULL,
         .ctx = &w,
     };
@@ -404,7 +402,6 @@ static int run_tasks(struct engine *g, const struct options *o, const char *essa
             .engine = g,
             .session = &w.one,
             .results = results,
-            .picture = o->eval.picture,
             .print = o->eval.answers,
         };
         rc = file ? run_policies(&w, e) : run_task(&w, essay, e);
@@ -417,11 +414,10 @@ static int run_tasks(struct engine *g, const struct options *o, const char *essa
 void cmd_eval_help(struct str *out)
 {
     const struct task *t;
-    str_puts(out,
-             "Tasks; ruler is all of RULER's; TASK:key=value sets facts=N (things to remember),\n"
-             "thoughts=N (words that the model thinks before each answer it reads),\n"
-             "depths=N (places of a single thing, one row each), wording=demo|papers,\n"
-             "report=N (print speed and memory every N tokens):\n");
+    str_puts(out, "Tasks; TASK:key=value sets facts=N (things to remember),\n"
+                  "thoughts=N (words that the model thinks before each answer it reads),\n"
+                  "depths=N (places of a single thing, one row each),\n"
+                  "report=N (print speed and memory every N tokens):\n");
     for (int i = 0; (t = task_at(i)); i++) str_printf(out, "  %-16s %s\n", t->name, t->about);
     str_puts(out,
              "The text is evicted before the questions are known, unless the question is in front "
@@ -437,7 +433,7 @@ static int check_task(const char *text, const struct str *names, struct err *e)
 {
     struct task_params params;
     int rc = task_params_read(text, &params, e);
-    if (rc || task_named(params.name, 0)) return rc;
+    if (rc || task_named(params.name)) return rc;
     return err_set(e, ERR_USAGE,
                    "eval %s is not known; known are: %s; a file ends in .jsonl or .json, or has a "
                    "slash in its path",
@@ -455,8 +451,7 @@ static int check_tasks(const struct options *o, int64_t *n_tokens, struct err *e
     const struct task *t;
     int rc = 0;
     *n_tokens = SAMPLE_BUDGET;
-    for (int i = 0; (t = task_at(i)); i++) str_printf(&names, "%s, ", t->name);
-    str_puts(&names, "ruler");
+    for (int i = 0; (t = task_at(i)); i++) str_printf(&names, "%s%s", i ? ", " : "", t->name);
     if (o->n_args == 0)
         rc = err_set(e, ERR_USAGE, "no task and no file given; known tasks are: %s",
                      str_get(&names));
@@ -472,16 +467,16 @@ static int check_tasks(const struct options *o, int64_t *n_tokens, struct err *e
     return rc;
 }
 
-/* Whether a task needs the scores of units or asks twice, which only the CPU does. */
-static bool has_analysis(const struct options *o)
+/* Whether a task asks twice, which only the CPU does. */
+static bool asks_twice(const struct options *o)
 {
     bool has = false;
     struct task_params params;
     struct err e;
     for (int i = 0; i < o->n_args; i++) {
         if (eval_is_file(o->args[i]) || task_params_read(o->args[i], &params, &e)) continue;
-        const struct task *t = task_named(params.name, 0);
-        has |= t && (t->measure > TASK_PERPLEXITY || t->forced);
+        const struct task *t = task_named(params.name);
+        has |= t && t->forced;
     }
     return has;
 }
@@ -498,7 +493,7 @@ int cmd_eval(const struct options *o)
     int64_t n_tokens;
     int rc = check_tasks(o, &n_tokens, &e);
     if (!rc) rc = collect_plans(o, n_tokens, &plans, &e);
-    if (!rc && engine.device.kind == ENGINE_DEVICE_AUTO && has_analysis(o))
+    if (!rc && engine.device.kind == ENGINE_DEVICE_AUTO && asks_twice(o))
         engine.device.kind = ENGINE_DEVICE_CPU;
     if (!rc && has_text) rc = input_text(o, &essay, &e);
     if (!rc && o->eval.results) rc = results_open(&results, o->eval.results, &e);

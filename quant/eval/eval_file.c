@@ -8,7 +8,6 @@
 #include "base/memory.h"
 #include "base/system.h"
 #include "cli/print/report.h"
-#include "quant/eval/picture.h"
 #include "quant/eval/results.h"
 #include "quant/files/questions.h"
 #include "runtime/cache/policy.h"
@@ -213,7 +212,6 @@ static int ask(struct asking *a, struct outcome *out, struct eval_file_result *r
         snprintf(r->cost.kv, sizeof r->cost.kv, "%s", st.kv);
         if (st.process_peak_bytes > r->cost.peak_bytes) r->cost.peak_bytes = st.process_peak_bytes;
     }
-    if (!rc && a->f->picture) rc = picture_write(a->f->picture, a->session, str_get(&r->task), e);
     session_close(a->session);
     a->session = NULL;
     return rc;

@@ -32,7 +32,6 @@ struct eval_file {
     const struct session_opts *session; /* of this combination */
     struct results *results;            /* NULL = nothing is kept */
     const cJSON *run;                   /* the combination, as results keeps it */
-    const char *picture;                /* file for the last item's kept units; NULL = none */
     bool print;                         /* each answer as a line of JSON */
 };
 

@@ -7,11 +7,9 @@
 
 #include "base/system.h"
 #include "cli/print/report.h"
-#include "quant/eval/analyze.h"
 #include "quant/eval/forced.h"
 #include "quant/eval/judge.h"
 #include "quant/eval/perplexity.h"
-#include "quant/eval/picture.h"
 #include "quant/eval/results.h"
 #include "quant/eval/task.h"
 #include "quant/eval/task_params.h"
@@ -237,7 +235,6 @@ static struct task_args args_of(const struct eval_run *t, int i)
         .length = t->length,
         .n_facts = t->params->n_facts ? t->params->n_facts : t->task->n_facts,
         .depth = t->depth >= 0 ? t->depth : (i + 0.5) / t->n_seeds,
-        .papers = t->params->papers,
         .essay = t->text,
     };
 }
@@ -352,26 +349,6 @@ static int predict(struct run *r, int i, double *nats, struct eval_result *out, 
     return rc;
 }
 
-static int measure(struct run *r, int i, struct eval_result *out, struct err *e)
-{
-    const struct eval_run *t = r->trial;
-    struct tokens ids = {0};
-    size_t first;
-    int rc = encode_part(t, i, &ids, &first, e);
-    struct analysis a = {t->task->measure,  t->engine,
-                         &t->session->plan, NULL,
-                         (size_t)t->length, t->depth >= 0 ? t->depth : 0.5};
-    if (!rc) {
-        a.ids = ids.ids + first;
-        rc = analyze(&a, &r->right, e);
-    }
-    r->n_asked = 1;
-    out->budget = t->session->plan.budget;
-    snprintf(out->cost.kv, sizeof out->cost.kv, "-");
-    tokens_release(&ids);
-    return rc;
-}
-
 /* ---- seeds ----------------------------------------------------------------------------------- */
 
 static double per_second(int64_t n, int64_t ns)
@@ -433,11 +410,9 @@ static int run_seed(const struct eval_run *t, int i, struct seed_result *s, stru
                     struct err *e)
 {
     struct run r = {.trial = t};
-    int rc = t->task->forced                       ? run_forced(&r, i, out, e)
-             : t->task->write                      ? run_script(&r, i, out, e)
-             : t->task->measure == TASK_PERPLEXITY ? predict(&r, i, &s->nats, out, e)
-                                                   : measure(&r, i, out, e);
-    if (!rc && t->picture && r.session) rc = picture_write(t->picture, r.session, t->task->name, e);
+    int rc = t->task->forced  ? run_forced(&r, i, out, e)
+             : t->task->write ? run_script(&r, i, out, e)
+                              : predict(&r, i, &s->nats, out, e);
     close_script(&r);
     str_release(&r.thought);
     str_release(&r.answer);

@@ -42,7 +42,6 @@ struct eval_run {
     int n_seeds;
     struct results *results; /* keeps each seed; NULL = nothing is kept */
     const struct cJSON *run; /* the combination, as results keeps it */
-    const char *picture;     /* file for the last conversation's kept units; NULL = none */
     void (*answered)(void *ctx, const struct eval_answer *a); /* NULL = not wanted */
     void *ctx;
 };

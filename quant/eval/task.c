@@ -17,8 +17,6 @@ static const struct task table[] = {
     {"passkey", 1, 0, 32, task_write_passkey,
      .about =
          "a number in a repetitive text (InfiniteBench); with facts=N that many, at even depths"},
-    {"number", 1, 0, 48, task_write_number,
-     .about = "ten digits, some of them repeated, in a repetitive text (InfiniteBench)"},
     {"kv", 8, 0, 64, task_write_kv, .about = "values of keys in a long list (InfiniteBench)"},
     {"niah", 1, 5, 32, task_write_niah,
      .about = "a needle in an essay, depth by depth: -f FILE, or made-up sentences"},
@@ -30,43 +28,8 @@ static const struct task table[] = {
      .forced = true},
     {"told-heldout", 12, 0, 0, task_write_told_heldout,
      .about = "the same with other facts: nothing may be chosen by these", .forced = true},
-    {"ruler-single-1", 1, 0, 48, task_write_single_1, .about = "RULER: a number in noise"},
-    {"ruler-single-2", 1, 0, 48, task_write_single_2, .about = "RULER: a number in an essay"},
-    {"ruler-single-3", 1, 0, 64, task_write_single_3, .about = "RULER: a UUID in an essay"},
-    {"ruler-multikey-1", 4, 0, 48, task_write_multikey_1,
-     .about = "RULER: one of four numbers in an essay"},
-    {"ruler-multikey-2", 1, 0, 48, task_write_multikey_2,
-     .about = "RULER: one number in a text made of numbers only"},
-    {"ruler-multikey-3", 1, 0, 64, task_write_multikey_3, .about = "RULER: the same with UUIDs"},
-    {"ruler-multivalue", 4, 0, 96, task_write_multivalue,
-     .about = "RULER: four numbers under one name in an essay"},
-    {"ruler-multiquery", 4, 0, 128, task_write_multiquery,
-     .about = "RULER: four numbers in an essay, asked for at once"},
-    {"ruler-vt", 5, 0, 48, task_write_vt,
-     .about = "RULER: variables that get a value, by assignments"},
-    {"ruler-cwe", 10, 0, 120, task_write_cwe,
-     .about = "RULER: the ten most common words of a list"},
-    {"ruler-fwe", 3, 0, 50, task_write_fwe,
-     .about = "RULER: the three most frequent made-up words"},
-    {"ruler-qa-1", 1, 0, 32, task_write_qa_1,
-     .about = "RULER: a question on one of many made-up documents"},
-    {"ruler-qa-2", 1, 0, 32, task_write_qa_2, .about = "RULER: a question on two of them together"},
     {"perplexity", 0, 0, 0, NULL,
-     .about = "how well a long text (-f FILE) is predicted, as one conversation", TASK_PERPLEXITY},
-    {"consistency", 1, 11, 0, NULL,
-     .about = "scores of a text: the tenth kept of a prefix (depth) that is still kept at its end",
-     TASK_CONSISTENCY},
-    {"places", 1, 10, 0, NULL,
-     .about = "the share of the kept tenth in each tenth (depth) of the text", TASK_PLACES},
-    {"concentration", 1, 0, 0, NULL, .about = "the share of a head's attention in 5 % of its units",
-     TASK_CONCENTRATION},
-    {"sparsity", 1, 0, 0, NULL,
-     .about = "the share of units with less than 1 % of the head's largest attention",
-     TASK_SPARSITY},
-    {"drift", 1, 0, 0, NULL, .about = "the largest change of the last hidden state by evictions",
-     TASK_DRIFT},
-    {"score-drift", 1, 0, 0, NULL,
-     .about = "the mean change of surviving units' scores by evictions", TASK_SCORE_DRIFT},
+     .about = "how well a long text (-f FILE) is predicted, as one conversation"},
 };
 
 const struct task *task_at(int i)
@@ -74,15 +37,10 @@ const struct task *task_at(int i)
     return i >= 0 && i < (int)(sizeof table / sizeof *table) ? &table[i] : NULL;
 }
 
-const struct task *task_named(const char *name, int i)
+const struct task *task_named(const char *name)
 {
-    size_t n = strlen(name);
-    bool family = !strcmp(name, "ruler");
-    for (int k = 0; task_at(k); k++) {
-        const char *own = table[k].name;
-        bool is = family ? !strncmp(own, name, n) && own[n] == '-' : !strcmp(own, name);
-        if (is && i-- == 0) return &table[k];
-    }
+    for (int i = 0; task_at(i); i++)
+        if (!strcmp(table[i].name, name)) return &table[i];
     return NULL;
 }
 
@@ -108,14 +66,6 @@ void task_word(struct task_run *s, struct str *out)
     for (int i = 0; i < 3; i++) {
         char c = "bdfgklmnprstvz"[task_below(s, 14)], v = "aeiou"[task_below(s, 5)];
         str_printf(out, "%c%c", c, v);
-    }
-}
-
-void task_uuid(struct task_run *s, struct str *out)
-{
-    for (int i = 0; i < 32; i++) {
-        if (i == 8 || i == 12 || i == 16 || i == 20) str_puts(out, "-");
-        str_printf(out, "%zx", task_below(s, 16));
     }
 }
 

@@ -25,22 +25,8 @@ struct task_args {
     int64_t length; /* tokens before the questions */
     int n_facts;    /* facts to hide or tell, 1 … TASK_QUESTIONS_MAX */
     double depth;   /* depth of a single fact, 0 … 1 */
-    /* use the papers' wording instead of words that the demo model was trained on */
-    bool papers;
     /* text to hide facts in, NULL = generate it; the conversations of "talk", which are checked */
     const char *essay;
-};
-
-/* The measure of a task: answers, or something of a text (-f FILE) without questions. */
-enum task_measure {
-    TASK_ANSWERS,
-    TASK_PERPLEXITY,
-    TASK_CONSISTENCY, /* from here on: analyze.h */
-    TASK_PLACES,
-    TASK_CONCENTRATION,
-    TASK_SPARSITY,
-    TASK_DRIFT,
-    TASK_SCORE_DRIFT,
 };
 
 struct task {
@@ -48,16 +34,14 @@ struct task {
     int n_facts;  /* default of the key facts */
     int n_depths; /* one fact, hidden at this many depths in turn; 0 = not a grid */
     int n_predict;
-    void (*write)(struct task_run *s);
-    const char *about; /* one line for --help */
-    enum task_measure measure;
-    bool forced; /* the first words of the answers are given: forced.h */
+    void (*write)(struct task_run *s); /* NULL: perplexity of a text (-f FILE), without questions */
+    const char *about;                 /* one line for --help */
+    bool forced;                       /* the first words of the answers are given: forced.h */
 };
 
 const struct task *task_at(int i); /* NULL past the end */
 
-/* A row by its name; for "ruler" the i-th of all rows "ruler-…"; NULL = none. */
-const struct task *task_named(const char *name, int i);
+const struct task *task_named(const char *name); /* NULL = none */
 
 struct task_step {
     const char *user;
@@ -118,7 +102,6 @@ size_t task_below(struct task_run *s, size_t n); /* 0 … n - 1 */
 double task_uniform(struct task_run *s);         /* [0, 1) */
 void task_digits(struct task_run *s, int n, struct str *out);
 void task_word(struct task_run *s, struct str *out); /* a made-up word of six letters */
-void task_uuid(struct task_run *s, struct str *out);
 
 /* One PICK per full expression: C does not define the order of a call's arguments, and the seed
  * must determine the result. */
@@ -152,21 +135,7 @@ void task_write_talk(struct task_run *s);
 void task_write_told(struct task_run *s);
 void task_write_told_heldout(struct task_run *s);
 void task_write_passkey(struct task_run *s);
-void task_write_number(struct task_run *s);
 void task_write_kv(struct task_run *s);
 void task_write_niah(struct task_run *s);
-void task_write_single_1(struct task_run *s);
-void task_write_single_2(struct task_run *s);
-void task_write_single_3(struct task_run *s);
-void task_write_multikey_1(struct task_run *s);
-void task_write_multikey_2(struct task_run *s);
-void task_write_multikey_3(struct task_run *s);
-void task_write_multivalue(struct task_run *s);
-void task_write_multiquery(struct task_run *s);
-void task_write_vt(struct task_run *s);
-void task_write_cwe(struct task_run *s);
-void task_write_fwe(struct task_run *s);
-void task_write_qa_1(struct task_run *s);
-void task_write_qa_2(struct task_run *s);
 
 #endif

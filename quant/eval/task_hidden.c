@@ -1,5 +1,5 @@
-/* A fact hidden in a long text: InfiniteBench's passkey, number and key-value retrieval, and the
- * needle in a haystack (github.com/gkamradt/LLMTest_NeedleInAHaystack). */
+/* A fact hidden in a long text: InfiniteBench's passkey and key-value retrieval, and the needle
+ * in a haystack (github.com/gkamradt/LLMTest_NeedleInAHaystack). */
 #include "quant/eval/task.h"
 #include "quant/eval/task_words.h"
 
@@ -55,46 +55,38 @@ void task_write_passkey(struct task_run *s)
     str_release(&value);
 }
 
-/* Five digits, then five times one of them is doubled: runs are harder to copy. */
-void task_write_number(struct task_run *s)
+/* A code in an essay. */
+void task_write_niah(struct task_run *s)
 {
-    char digits[11];
-    struct str value = {0};
-    s->filler = task_fill_noise;
+    static const char *const adjectives[] = {"rusty",  "golden", "silver", "tiny",    "quiet",
+                                             "broken", "heavy",  "happy",  "old",     "new",
+                                             "green",  "purple", "wooden", "strange", "bright",
+                                             "warm",   "red",    "blue",   "yellow",  "black"};
+    static const char *const nouns[] = {"lamp",  "garden", "boat",   "river",  "stone",
+                                        "table", "window", "bridge", "key",    "door",
+                                        "house", "ship",   "tree",   "clock",  "mirror",
+                                        "box",   "wagon",  "candle", "basket", "ladder"};
+    struct str needle = {0};
+    struct task_question *q = task_ask(s);
+    const char *adjective = TASK_PICK(s, adjectives), *noun = TASK_PICK(s, nouns);
+    struct str *value = task_value(q);
+    s->filler = task_fill_essay;
     s->args.n_facts = 1;
-    for (int i = 0; i < 5; i++) digits[i] = (char)('0' + task_below(s, 10));
-    for (int n = 5; n < 10; n++) {
-        int at = (int)task_below(s, (size_t)n);
-        for (int i = n; i > at; i--) digits[i] = digits[i - 1];
-    }
-    digits[10] = 0;
-    str_puts(&value, digits);
-    hide(s, "sequence of digits", &value);
-    str_release(&value);
+    task_digits(s, 5, value);
+    str_printf(&needle, "My %s %s code is %s.", adjective, noun, str_get(value));
+    task_essay(s, str_get(&needle), &task_tell(s, task_depth(s, 0), have_read)->user);
+    str_printf(&q->text, "What is my %s %s code?", adjective, noun);
+    str_release(&needle);
 }
 
 /* ---- keys and values ------------------------------------------------------------------------- */
 
 enum { PAIRS = 8 }; /* pairs per turn */
 
-static void add_pair(struct task_run *s, int i, const char *key, const char *value, struct str *out)
-{
-    if (s->args.papers)
-        str_printf(out, "%s\"%s\": \"%s\"%s", i ? ", " : "JSON data: {", key, value,
-                   i == PAIRS - 1 ? "}" : "");
-    else
-        str_printf(out, "%s%s: %s", i ? ", " : "Here is a list: ", key, value);
-}
-
 static void make_pair(struct task_run *s, struct str *key, struct str *value)
 {
-    if (s->args.papers) {
-        task_uuid(s, key);
-        task_uuid(s, value);
-    } else {
-        task_word(s, key);
-        task_digits(s, 4, value);
-    }
+    task_word(s, key);
+    task_digits(s, 4, value);
 }
 
 /* A list of pairs; the pair in question, if any, is in its middle. */
@@ -102,11 +94,10 @@ static void list(struct task_run *s, const char *key, const char *value, struct 
 {
     for (int i = 0; i < PAIRS; i++) {
         struct str k = {0}, v = {0};
+        bool asked = key && i == PAIRS / 2;
         make_pair(s, &k, &v);
-        if (key && i == PAIRS / 2)
-            add_pair(s, i, key, value, out);
-        else
-            add_pair(s, i, str_get(&k), str_get(&v), out);
+        str_printf(out, "%s%s: %s", i ? ", " : "Here is a list: ", asked ? key : str_get(&k),
+                   asked ? value : str_get(&v));
         str_release(&k);
         str_release(&v);
     }
@@ -127,10 +118,7 @@ void task_write_kv(struct task_run *s)
         struct str key = {0}, *value = task_value(q);
         make_pair(s, &key, value);
         list(s, str_get(&key), str_get(value), &task_tell(s, task_depth(s, i), "Noted.")->user);
-        str_printf(&q->text,
-                   s->args.papers ? "Key: \"%s\"\nThe value associated with the specified key is:"
-                                  : "What is the value of %s?",
-                   str_get(&key));
+        str_printf(&q->text, "What is the value of %s?", str_get(&key));
         str_release(&key);
     }
 }

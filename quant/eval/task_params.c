@@ -12,13 +12,6 @@ static int read_number(const char *key, const char *value, int64_t max, int64_t 
                    (long long)max);
 }
 
-static int read_wording(const char *value, bool *papers, struct err *e)
-{
-    *papers = !strcmp(value, "papers");
-    if (*papers || !strcmp(value, "demo")) return 0;
-    return err_set(e, ERR_USAGE, "wording=%s: expected demo or papers", value);
-}
-
 /* "facts=8" */
 static int read_key(char *text, struct task_params *out, struct err *e)
 {
@@ -26,7 +19,6 @@ static int read_key(char *text, struct task_params *out, struct err *e)
     char *value = strchr(text, '=');
     if (!value) return err_set(e, ERR_USAGE, "\"%s\": expected key=value after the task", text);
     *value++ = 0;
-    if (!strcmp(text, "wording")) return read_wording(value, &out->papers, e);
     if (!strcmp(text, "report"))
         return read_number(text, value, (int64_t)1e15, &out->report_every, e);
     const struct {
@@ -42,8 +34,7 @@ static int read_key(char *text, struct task_params *out, struct err *e)
         *numbers[i].out = (int)n;
         return rc;
     }
-    return err_set(e, ERR_USAGE,
-                   "a task has no key %s; known are: facts, depths, thoughts, wording, report",
+    return err_set(e, ERR_USAGE, "a task has no key %s; known are: facts, depths, thoughts, report",
                    text);
 }
 

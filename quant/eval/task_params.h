@@ -9,11 +9,10 @@
 
 /* 0 = the task's own */
 struct task_params {
-    char name[32]; /* name of the task, or "ruler" */
+    char name[32]; /* name of the task */
     int n_facts;   /* facts to remember */
     int n_depths;  /* places of a single fact, from the beginning to the end; one row for each */
     int n_thought; /* words that an answer of the text is thought for; 0 = none */
-    bool papers;   /* use the papers' wording instead of words that the demo model knows */
     int64_t report_every; /* tokens between two reports of speed and memory */
 };
 

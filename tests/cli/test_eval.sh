@@ -9,7 +9,7 @@ for key in task policy budget compression length seed_count accuracy accuracy_sp
     prefill_tok_s; do
     equal "eval: key $key" 3 "$(printf '%s\n' "$out" | grep -c "\"$key\":")"
 done
-out=$("$RETAIN" eval ruler-single-1:depths=2 niah:depths=2 --policy full,sink --length 600,900 --compression 2,4 --seeds 1 --csv)
+out=$("$RETAIN" eval passkey:depths=2 niah:depths=2 --policy full,sink --length 600,900 --compression 2,4 --seeds 1 --csv)
 equal "eval: tasks, policies, lengths, compressions, depths multiply out; full has one size" 25 \
     "$(printf '%s\n' "$out" | wc -l | tr -d ' ')"
 equal "eval: every CSV line has the header's columns" 1 \
@@ -29,7 +29,7 @@ out=$("$RETAIN" eval told:facts=2 --policy full,sink --budget 64 --length 300 --
 equal "eval told: nats of each value" 4 "$(printf '%s\n' "$out" | grep -c '"nats":[0-9]')"
 "$RETAIN" eval talk >/dev/null 2>&1
 equal "eval talk without a file is a usage error" 2 $?
-holds "eval --help lists its tasks" "$("$RETAIN" eval --help)" 'ruler-vt'
+holds "eval --help lists its tasks" "$("$RETAIN" eval --help)" 'niah .*needle'
 "$RETAIN" eval nothing >/dev/null 2>&1
 equal "eval: an unknown task is a usage error" 2 $?
 out=$("$RETAIN" bench --json --prefill 32 --decode 8 --repeat 1 --depth 0,64)
@@ -82,7 +82,7 @@ else
 fi
 for wrong in "bench --depth -5" "bench --depth 64,x" "bench --repeat 100" "eval recall --seeds 1,2" \
     "eval recall --length 1e3" "eval recall --budget 0" "eval recall:fact=1" "eval recall:facts=65" \
-    "eval niah:wording=mine" "eval recall --policy sink:window" "plan --budget 64,128"; do
+    "eval niah:report=0" "eval recall --policy sink:window" "plan --budget 64,128"; do
     # shellcheck disable=SC2086 # a command and its options
     timeout 60 "$RETAIN" $wrong >"$T/out" 2>&1
     equal "$wrong: exit status" 2 $?

@@ -72,8 +72,8 @@ run template --think off --ids "$T/talk"
 run generate --prompt Hello --max-tokens 2 --keep-thoughts
 echo '{"context": "c", "question": "q", "answers": ["a"]}' >"$T/questions.jsonl"
 run perplexity --file "$T/text" --length 64
-run eval recall:facts=1,wording=papers --length 300 --compression 2 --seeds 1 --csv --answers
-run eval "$T/questions.jsonl" --policy sink --budget 64 --raw --as prompt --items 1 --results "$T/results" --picture "$T/kept.svg"
+run eval recall:facts=1 --length 300 --compression 2 --seeds 1 --csv --answers
+run eval "$T/questions.jsonl" --policy sink --budget 64 --raw --as prompt --items 1 --results "$T/results"
 run eval niah:depths=2,report=100 --length 300 --budget 64 --seeds 1
 run bench --prefill 8 --decode 2 --repeat 1 --depth 16 --vs 'echo "| pp8 | 1.0 |"; echo "| tg2 | 1.0 |"'
 run quantize $DEMO "$T/q4.gguf" --type q4 --calibrate "$T/text"

@@ -33,7 +33,7 @@ static int64_t count_words(const char *text)
 
 static void play(const char *task, const struct task_args *args, struct play *p)
 {
-    const struct task *t = task_named(task, 0);
+    const struct task *t = task_named(task);
     struct task_run *s = task_open(t, args);
     struct task_step step;
     int64_t n = 0;
@@ -88,17 +88,14 @@ static void test_what_is_asked_was_told(void **state)
     (void)state;
     const struct task *t;
     for (int i = 0; (t = task_at(i)); i++)
-        for (uint64_t seed = 1; t->write && seed <= 10; seed++)
-            for (int papers = 0; papers < 2; papers++) {
-                struct task_args a = args_of(t, seed);
-                struct play p;
-                a.papers = papers;
-                play(t->name, &a, &p);
-                if (p.n_missing || !p.n_questions)
-                    fail_msg("%s, seed %d: %d values were never told", t->name, (int)seed,
-                             p.n_missing);
-                str_release(&p.told);
-            }
+        for (uint64_t seed = 1; t->write && seed <= 10; seed++) {
+            struct task_args a = args_of(t, seed);
+            struct play p;
+            play(t->name, &a, &p);
+            if (p.n_missing || !p.n_questions)
+                fail_msg("%s, seed %d: %d values were never told", t->name, (int)seed, p.n_missing);
+            str_release(&p.told);
+        }
 }
 
 static void test_seeds(void **state)
@@ -124,10 +121,10 @@ static void test_seeds(void **state)
 static void test_depth(void **state)
 {
     (void)state;
-    static const char *const tasks[] = {"passkey", "number", "niah", "ruler-multikey-2"};
-    for (int i = 0; i < 4; i++)
+    static const char *const tasks[] = {"passkey", "niah"};
+    for (int i = 0; i < 2; i++)
         for (int d = 0; d <= 4; d++) {
-            struct task_args a = args_of(task_named(tasks[i], 0), 3);
+            struct task_args a = args_of(task_named(tasks[i]), 3);
             struct play p;
             int turn = 0;
             a.depth = d / 4.0;
@@ -143,7 +140,7 @@ static void test_depth(void **state)
 static void test_spread(void **state)
 {
     (void)state;
-    const struct task *t = task_named("passkey", 0);
+    const struct task *t = task_named("passkey");
     struct task_args a = {.seed = 1, .length = LENGTH, .n_facts = 10};
     struct task_run *s = task_open(t, &a);
     struct task_step q;
@@ -165,7 +162,7 @@ static void test_many_codes(void **state)
 {
     (void)state;
     struct task_args a = {.seed = 1, .length = 8 * LENGTH, .n_facts = 64};
-    struct task_run *s = task_open(task_named("passkey", 0), &a);
+    struct task_run *s = task_open(task_named("passkey"), &a);
     assert_int_equal(s->n_questions, 64);
     for (int i = 0; i < 64; i++)
         for (int k = 0; k < i; k++)
@@ -178,8 +175,8 @@ static void test_many_codes(void **state)
 static void test_updates(void **state)
 {
     (void)state;
-    struct task_args a = args_of(task_named("updates", 0), 4);
-    struct task_run *s = task_open(task_named("updates", 0), &a);
+    struct task_args a = args_of(task_named("updates"), 4);
+    struct task_run *s = task_open(task_named("updates"), &a);
     assert_int_equal(s->n_early, 8);
     assert_int_equal(s->n_questions, 16);
     for (int i = 0; i < 8; i++) {
@@ -193,28 +190,10 @@ static void test_updates(void **state)
     task_close(s);
 }
 
-/* InfiniteBench: 10 digits of which 5 are a neighbour's double. */
-static void test_number(void **state)
-{
-    (void)state;
-    for (uint64_t seed = 1; seed <= 50; seed++) {
-        struct task_args a = args_of(task_named("number", 0), seed);
-        struct task_run *s = task_open(task_named("number", 0), &a);
-        struct task_step q;
-        int same = 0;
-        assert_true(task_any_question(s, 0, &q));
-        assert_int_equal(strlen(q.values[0]), 10);
-        for (int i = 1; i < 10; i++) same += q.values[0][i] == q.values[0][i - 1];
-        assert_true(same >= 5);
-        assert_false(task_any_question(s, 1, &q));
-        task_close(s);
-    }
-}
-
 static void test_essay(void **state)
 {
     (void)state;
-    struct task_args a = args_of(task_named("niah", 0), 2);
+    struct task_args a = args_of(task_named("niah"), 2);
     struct play p;
     a.essay = "It was a dark night.\nNobody was there! Or was there?";
     play("niah", &a, &p);
@@ -222,7 +201,7 @@ static void test_essay(void **state)
         strstr(str_get(&p.told), " Nobody was there! Or was there? It was a dark night."));
     str_release(&p.told);
     const char *essay = a.essay;
-    a = args_of(task_named("recall", 0), 2);
+    a = args_of(task_named("recall"), 2);
     a.essay = essay;
     play("recall", &a, &p);
     assert_non_null(strstr(str_get(&p.told), "Nobody was there!"));
@@ -234,8 +213,8 @@ static void test_essay(void **state)
 static void test_talk(void **state)
 {
     (void)state;
-    struct task_args a = args_of(task_named("talk", 0), 1);
-    struct task_run *s = task_open(task_named("talk", 0), &a);
+    struct task_args a = args_of(task_named("talk"), 1);
+    struct task_run *s = task_open(task_named("talk"), &a);
     struct task_step step;
     const char *const asked[] = {"What is the gate code?", "What is it now?"};
     const char *const values[] = {"4417", "9020"};
@@ -256,7 +235,7 @@ static void test_talk(void **state)
     assert_false(task_next(s, LENGTH, &step));
     task_close(s);
     a.seed = 4; /* the second conversation again */
-    s = task_open(task_named("talk", 0), &a);
+    s = task_open(task_named("talk"), &a);
     assert_true(task_next(s, 0, &step));
     assert_string_equal(step.user, "My cat is called Quill.");
     for (int i = 0; i < 5; i++) {
@@ -289,17 +268,6 @@ static void test_talk_is_checked(void **state)
     }
 }
 
-static void test_ruler_is_thirteen(void **state)
-{
-    (void)state;
-    int n = 0;
-    while (task_named("ruler", n)) n++;
-    assert_int_equal(n, 13);
-    assert_ptr_equal(task_named("recall", 0), task_at(0));
-    assert_null(task_named("recall", 1));
-    assert_null(task_named("rule", 0));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -309,11 +277,9 @@ int main(void)
         cmocka_unit_test(test_spread),
         cmocka_unit_test(test_many_codes),
         cmocka_unit_test(test_updates),
-        cmocka_unit_test(test_number),
         cmocka_unit_test(test_essay),
         cmocka_unit_test(test_talk),
         cmocka_unit_test(test_talk_is_checked),
-        cmocka_unit_test(test_ruler_is_thirteen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -121,6 +121,7 @@ void cache_clear(struct cache *c)
         memset(c->state, 0, (size_t)(c->shape.n_layer * c->shape.n_state) * sizeof *c->state);
     recurrent_state_clear(&c->recurrent);
     c->n_pos = 0;
+    c->n_loads++;
     c->col_width = 1;
     if (c->windows) cache_clear(c->windows);
 }
@@ -316,6 +317,7 @@ void cache_recount(struct cache *c, int index)
 void cache_imported(struct cache *c, int64_t n_pos)
 {
     c->n_pos = n_pos;
+    c->n_loads++;
     cache_layout(c, true);
     widen(c, n_pos);
     for (int i = 0; i < n_heads(c); i++) cache_recount(c, i);

@@ -95,6 +95,7 @@ struct cache {
     int64_t n_evictions;   /* times */
     int64_t n_returned;    /* evicted units that recall.h returned since the cache was opened */
     int64_t n_returns;     /* times */
+    int64_t n_loads;       /* times that it was emptied or loaded */
     int64_t col_width;     /* positions per column of `kept`, a power of two */
     uint32_t *kept;        /* [n_layer * n_head][RETENTION_COLS] live units per column */
     struct cache *windows; /* the units of layers with windows; NULL = none */

@@ -1,5 +1,5 @@
-/* retention: counts of live cache units by layer, KV head and position, which the strip and the map
- * display. Filled by cache.c, copied out by session_retention. */
+/* retention: counts of live cache units by layer, KV head and position, which the
+ * screens display. Filled by cache.c, copied out by session_retention. */
 #ifndef RETAIN_RUNTIME_CACHE_RETENTION_H
 #define RETAIN_RUNTIME_CACHE_RETENTION_H
 
@@ -35,6 +35,15 @@ struct retention {
     struct retention_layer layers[RETENTION_LAYERS]; /* [n_all] */
     /* units kept: [(layer * n_head + head) * RETENTION_COLS + col]; at most col_width each */
     uint32_t *kept;
+    /* heads, over all layers, that hold a unit of each position: [n_pos]; NULL = only the columns
+     * are known */
+    uint16_t *heads;
+    int64_t cap_heads;
+    int64_t n_changes; /* differs when units were evicted, returned or loaded */
 };
+
+/* Copies into a record of the same layers and heads, whose memory it reuses. */
+void retention_copy(struct retention *to, const struct retention *from);
+void retention_reserve(struct retention *r, int64_t n_pos); /* room in `heads` */
 
 #endif

@@ -220,6 +220,8 @@ static void cut(const struct retention *all, int64_t n_pos, struct retention *ou
     uint32_t *kept = out->kept;
     *out = *all;
     out->kept = kept;
+    out->heads = NULL; /* no single positions are known */
+    out->cap_heads = 0;
     out->n_pos = n_pos;
     out->n_cols = (int)((n_pos + all->col_width - 1) / all->col_width);
     const int64_t end = (int64_t)out->n_cols * all->col_width;

@@ -85,6 +85,7 @@ struct retention *retention_new(const struct session *s)
 void retention_free(struct retention *r)
 {
     if (r) free(r->kept);
+    if (r) free(r->heads);
     free(r);
 }
 
@@ -104,10 +105,23 @@ static void put_layers(const struct model *m, struct retention *out)
     }
 }
 
+/* While units are only appended, the counts of earlier positions stay. */
+static void count_heads(const struct session *s, struct retention *out)
+{
+    const struct cache *c = &s->ctx.cache;
+    const int64_t n_changes = c->n_evictions + c->n_returns + c->n_loads;
+    const bool same = out->heads && out->n_changes == n_changes && out->n_pos <= c->n_pos;
+    const int64_t from = same ? out->n_pos : 0;
+    retention_reserve(out, c->n_pos);
+    if (c->n_pos > from) session_kept(s, from, (int)(c->n_pos - from), out->heads + from);
+    out->n_changes = n_changes;
+}
+
 void session_retention(const struct session *s, struct retention *out)
 {
     const struct cache *c = &s->ctx.cache;
     const struct cache_shape *shape = &c->shape;
+    count_heads(s, out);
     out->n_layer = shape->n_layer;
     out->n_head = shape->n_head;
     out->n_pos = c->n_pos;

@@ -889,6 +889,7 @@ void retention_free(struct retention *r)
 {
     if (!r) return;
     free(r->kept);
+    free(r->heads);
     free(r);
 }
 
@@ -921,6 +922,8 @@ void session_retention(const struct session *s, struct retention *out)
     for (int i = 0; i < s->n_layer * s->n_head; i++)
         for (int k = 0; k < s->heads[i].n; k++)
             out->kept[i * RETENTION_COLS + s->heads[i].positions[k] / out->col_width]++;
+    retention_reserve(out, out->n_pos);
+    session_kept(s, 0, (int)out->n_pos, out->heads);
 }
 
 void session_kept(const struct session *s, int64_t pos, int n, uint16_t *out)

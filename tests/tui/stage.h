@@ -66,6 +66,7 @@ static inline void stage_snapshot(struct stage *s)
     session_stats(session, &st);
     session_retention(session, s->map);
     app_snapshot(&s->app, &st, s->map);
+    s->app.fade.before.n = 0; /* pictures are taken after the fading */
 }
 
 static inline void stage_load(struct stage *s, const char *name, size_t n)
@@ -212,13 +213,11 @@ static inline void stage_type(struct stage *s, const char *text)
 static inline void stage_see(struct stage *s)
 {
     struct sight *g = &s->app.sight;
-    g->focus = app_focus(&s->app);
-    if (!s->control.parts.session || (g->focus.position < 0 && g->focus.n == 0)) return;
+    g->position = app_focus(&s->app).position;
+    if (!s->control.parts.session || g->position < 0) return;
     g->n_heads = s->app.stats.n_layer * s->app.stats.n_kv_head;
     g->scores = realloc(g->scores, sizeof *g->scores * (size_t)g->n_heads);
-    session_scores(s->control.parts.session, g->focus.position, g->scores);
-    session_kept(s->control.parts.session, g->focus.from, g->focus.n, g->kept);
-    app_seen(&s->app);
+    session_scores(s->control.parts.session, g->position, g->scores);
 }
 
 static inline const char *stage_draw(struct stage *s, int w, int h, struct str *out)

@@ -306,79 +306,101 @@ static void test_trace_of_the_past(void **state)
 
 /* ---- forgetting ------------------------------------------------------------------------------ */
 
-static void test_forgot_sentence(void **state)
+static struct message *put_words(struct transcript *t, const char *const pieces[], int n)
 {
-    struct transcript t = {0};
-    struct retention r = {.n_layer = 1, .n_head = 1, .col_width = 1, .n_cols = 8, .n_pos = 8};
-    int64_t before[RETENTION_COLS] = {0}, now[RETENTION_COLS] = {0};
-    static const char *const pieces[] = {"One", " fox", " named", " An", "na", " ran", ".", ""};
-    struct str out = {0};
-    (void)state;
-    struct message *m = transcript_add(&t, CHAT_USER, "One fox named Anna ran.", 23);
+    struct str text = {0};
+    for (int i = 0; i < n; i++) {
+        str_puts(&text, pieces[i]);
+        transcript_piece(t, i, (uint16_t)strlen(pieces[i]));
+    }
+    struct message *m = transcript_add(t, CHAT_USER, str_get(&text), text.n);
     transcript_close(m);
     m->position = 0;
-    m->n_tokens = 8;
-    for (int i = 0; i < 8; i++) {
-        transcript_piece(&t, i, (uint16_t)strlen(pieces[i]));
-        before[i] = now[i] = 1;
-    }
-    assert_int_equal(forgot_sentence(&t, &r, before, now, &out), 0);
+    m->n_tokens = n;
+    str_release(&text);
+    return m;
+}
+
+/* A word of several tokens is forgotten with its last unit, whatever its column still has. */
+static void test_forgot_sentence(void **state)
+{
+    static const char *const pieces[] = {"One", " fox", " named", " An", "na", " ran", ".", ""};
+    uint16_t before[8], heads[8];
+    struct retention now = {.col_width = 4, .n_pos = 8, .heads = heads};
+    struct transcript t = {0};
+    struct str out = {0};
+    bool lost[RETENTION_COLS] = {false};
+    (void)state;
+    put_words(&t, pieces, 8);
+    for (int i = 0; i < 8; i++) before[i] = heads[i] = 1;
+    assert_int_equal(forgot_sentence(&t, &now, before, 8, lost, &out), 0);
     assert_int_equal(out.n, 0);
-    now[2] = now[3] = now[4] = 0;
-    assert_int_equal(forgot_sentence(&t, &r, before, now, &out), 2);
-    assert_string_equal(out.data, "forgot 2 words of turn 1: \"…named Anna…\"");
+    heads[2] = heads[4] = 0;
+    assert_int_equal(forgot_sentence(&t, &now, before, 8, lost, &out), 1);
+    assert_string_equal(out.data, "forgot 1 word of turn 1: \"…named…\"");
+    assert_true(lost[0] && !lost[1]);
     str_clear(&out);
-    memcpy(before, now, sizeof now); /* gone before: not told again */
-    now[0] = 0;
-    assert_int_equal(forgot_sentence(&t, &r, before, now, &out), 1);
-    assert_string_equal(out.data, "forgot 1 word of turn 1: \"One…\"");
+    memcpy(before, heads, sizeof before);
+    heads[3] = 0; /* the rest of Anna */
+    assert_int_equal(forgot_sentence(&t, &now, before, 8, lost, &out), 1);
+    assert_string_equal(out.data, "forgot 1 word of turn 1: \"…Anna…\"");
     str_clear(&out);
-    memcpy(before, now, sizeof now);
-    now[6] = 0; /* only a full stop */
-    assert_int_equal(forgot_sentence(&t, &r, before, now, &out), 0);
+    for (int i = 0; i < 3; i++) before[i] = 1;
+    heads[0] = heads[1] = 0; /* neighbours are quoted together; a new position was held, too */
+    assert_int_equal(forgot_sentence(&t, &now, before, 2, lost, &out), 4);
+    assert_string_equal(out.data, "forgot 4 words of turn 1: \"One fox named Anna…\"");
+    str_clear(&out);
+    memcpy(before, heads, sizeof before);
+    heads[6] = 0; /* only a full stop: its word is still there */
+    assert_int_equal(forgot_sentence(&t, &now, before, 8, lost, &out), 0);
+    transcript_clear(&t);
+    static const char *const signs[] = {"漢", "字", "で"};
+    put_words(&t, signs, 3);
+    memset(before, 1, sizeof before);
+    heads[2] = 1;
+    now.n_pos = 3; /* no spaces: each sign is a word */
+    assert_int_equal(forgot_sentence(&t, &now, before, 3, lost, &out), 2);
+    assert_string_equal(out.data, "forgot 2 words of turn 1: \"漢字…\"");
     str_release(&out);
     transcript_clear(&t);
 }
 
-static const char *event_of(struct stage *s, const struct retention *r, int64_t evicted)
+static const char *event_of(struct stage *s, struct retention *r, int64_t n_evicted)
 {
-    struct session_stats st = {.n_layer = 1, .n_kv_head = 2};
-    s->app.evicted = evicted;
+    struct session_stats st = s->app.stats;
+    st.units_evicted += n_evicted;
+    r->n_evictions += n_evicted > 0;
     app_snapshot(&s->app, &st, r);
     return s->app.event;
 }
 
-/* The event of an eviction says that no word was lost only when each is still in some head. */
+/* The event of an eviction says that no word was lost only when each is still in some head: also
+ * where a column has many positions. */
 static void test_no_word_is_lost(void **state)
 {
-    static uint32_t kept[2 * RETENTION_COLS];
-    struct retention r = {
-        .n_layer = 1, .n_head = 2, .col_width = 1, .n_cols = 3, .n_pos = 3, .kept = kept};
-    struct stage s;
-    (void)state;
-    stage_init(&s, false, true);
-    struct message *m = transcript_add(&s.app.talk, CHAT_USER, "a fox ran", 9);
-    transcript_close(m);
-    m->position = 0;
-    m->n_tokens = 3;
-    for (int i = 0; i < 3; i++) {
-        transcript_piece(&s.app.talk, i, (uint16_t)(i ? 4 : 1));
-        kept[i] = kept[RETENTION_COLS + i] = 1;
+    static const char *const pieces[] = {"a", " fox", " ran"};
+    for (int width = 1; width <= 4; width *= 4) {
+        uint32_t kept[2 * RETENTION_COLS] = {0};
+        uint16_t heads[3] = {2, 2, 2};
+        struct retention r = {.n_layer = 1,
+                              .n_head = 2,
+                              .col_width = width,
+                              .n_cols = 4 - width,
+                              .n_pos = 3,
+                              .kept = kept,
+                              .heads = heads};
+        struct stage s;
+        (void)state;
+        stage_init(&s, false, true);
+        put_words(&s.app.talk, pieces, 3);
+        event_of(&s, &r, 0);
+        heads[1] = 1;
+        assert_non_null(strstr(event_of(&s, &r, 1), "evicted 1 unit; no word lost its last unit"));
+        heads[1] = 0;
+        assert_non_null(strstr(event_of(&s, &r, 1), "forgot 1 word of turn 1: \"…fox…\""));
+        assert_true(s.app.col_lost[1 / width] && !s.app.col_lost[2]);
+        stage_release(&s);
     }
-    event_of(&s, &r, 0);
-    kept[1] = 0;
-    r.n_evictions = 1;
-    assert_non_null(strstr(event_of(&s, &r, 1), "evicted 1 unit; no word lost its last unit"));
-    kept[RETENTION_COLS + 1] = 0;
-    r.n_evictions = 2;
-    assert_non_null(strstr(event_of(&s, &r, 1), "forgot 1 word of turn 1: \"…fox…\""));
-    kept[0] = 0;
-    r.col_width = 2; /* columns that cannot be compared: nothing is said of words */
-    r.n_cols = 2;
-    const char *last = event_of(&s, &r, 1);
-    assert_non_null(strstr(last, "evicted 1 unit"));
-    assert_null(strstr(last, "word"));
-    stage_release(&s);
 }
 
 static enum attr attr_of(struct stage *s, int64_t position)
@@ -407,25 +429,21 @@ static void test_words_fade(void **state)
         s.app.settings.options.chat.reduced_motion = reduced;
         stage_type(&s, "one two three four\r");
         const struct message *m = &s.app.talk.messages[0];
-        struct sight *g = &s.app.sight;
         int64_t position = m->position + 3;
-        g->n_heads = 32;
-        g->focus = (struct focus){.position = -1, .from = 0, .n = (int)s.map->n_pos};
-        for (int i = 0; i < g->focus.n; i++) g->kept[i] = 32;
-        app_seen(&s.app);
         assert_int_equal(attr_of(&s, position), ATTR_TEXT);
         assert_int_equal(app_timeout(&s.app), -1);
-        g->kept[position] = 0;
+        s.map->heads[position] = 0;
         s.app.now_ms += 5000;
-        app_seen(&s.app);
+        event_of(&s, s.map, 1);
+        s.app.lost_until_ms = 0;
         for (int step = 0; step < 5; step++) {
             assert_int_equal(attr_of(&s, position), reduced ? ATTR_GONE : steps[step]);
             int ms = app_timeout(&s.app);
             assert_int_equal(ms, reduced || step == 4 ? -1 : FADE_MS / FADE_STEPS);
             s.app.now_ms += FADE_MS / FADE_STEPS;
         }
-        g->kept[position] = 32; /* it came back */
-        app_seen(&s.app);
+        s.map->heads[position] = s.map->heads[0]; /* it came back */
+        event_of(&s, s.map, 1);
         assert_int_equal(attr_of(&s, position), ATTR_TEXT);
         s.app.returned = (struct recalled_spans){.n = 1, .spans = {{position, position + 1}}};
         assert_int_equal(attr_of(&s, position), ATTR_RETURNED);

@@ -70,9 +70,11 @@ static void check_positions(const struct watch *w)
     uint16_t *kept = malloc(sizeof *kept * (size_t)n), *again = calloc((size_t)n, sizeof *again);
     float *scores = malloc(sizeof *scores * (size_t)n_heads);
     session_kept(w->s, 0, n, kept);
+    session_retention(w->s, w->map);
     for (int i = 0; i < n_heads; i++)
         for (int k = 0; k < c->kv_heads[i].len; k++) again[c->kv_heads[i].pos[k]]++;
     assert_memory_equal(kept, again, sizeof *kept * (size_t)n);
+    assert_memory_equal(w->map->heads, again, sizeof *again * (size_t)n);
     for (int pos = 0; pos < n; pos++) {
         int n_held = 0;
         session_scores(w->s, pos, scores);
@@ -93,11 +95,19 @@ static void on_evicted(void *ctx, int64_t n, int64_t n_tokens)
     check_picture(w);
 }
 
+/* Snapshots between evictions count appended positions only. */
+static void on_progress(void *ctx, int64_t done, int64_t total)
+{
+    struct watch *w = ctx;
+    (void)done, (void)total;
+    session_retention(w->s, w->map);
+}
+
 static int feed(struct watch *w, int n_words, uint32_t seed)
 {
     static const char *const words[] = {"cat ", "dog ", "fox ", "sea ", "code ", "story "};
     struct str text = {0};
-    struct session_sink k = {.ctx = w, .evicted = on_evicted};
+    struct session_sink k = {.ctx = w, .evicted = on_evicted, .progress = on_progress};
     struct err e;
     for (int i = 0; i < n_words; i++) {
         seed = seed * 1664525u + 1013904223u;

@@ -24,11 +24,8 @@ static void keep(void *ctx, const struct retention *r)
 {
     struct pictures *p = ctx;
     struct retention *copy = retention_new(p->s);
-    uint32_t *kept = copy->kept;
     assert_true(p->n < PAST_ROWS);
-    memcpy(kept, r->kept, sizeof *kept * (size_t)(r->n_layer * r->n_head) * RETENTION_COLS);
-    *copy = *r;
-    copy->kept = kept;
+    retention_copy(copy, r);
     p->rows[p->n++] = copy;
 }
 

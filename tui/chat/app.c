@@ -66,6 +66,8 @@ void app_release(struct app *a)
     str_release(&a->events);
     waterfall_clear(&a->past);
     free(a->sight.scores);
+    free(a->held.heads);
+    free(a->fade.before.heads);
     memset(a, 0, sizeof *a);
 }
 
@@ -307,18 +309,6 @@ bool app_is_model(const struct app *a, const char *path)
     return now && path ? strcmp(now, path) == 0 : now == path;
 }
 
-int app_percent_kept(const struct app *a, int64_t pos, int64_t end)
-{
-    const struct retention *r = a->map;
-    int64_t kept = 0;
-    if (!r || r->col_width <= 0 || pos < 0 || pos >= r->n_pos || end <= pos) return -1;
-    if (end > r->n_pos) end = r->n_pos;
-    int64_t col = pos / r->col_width, last = (end - 1) / r->col_width;
-    for (int64_t c = col; c <= last && c < r->n_cols; c++) kept += a->col_kept[c];
-    int64_t n = (last + 1) * r->col_width < r->n_pos ? (last + 1) * r->col_width : r->n_pos;
-    return (int)(100 * kept / ((n - col * r->col_width) * r->n_layer * r->n_head));
-}
-
 void app_draft(const struct app *a, struct str *out)
 {
     edit_full(&a->edit, out);
@@ -486,7 +476,7 @@ int app_timeout(const struct app *a)
     if (a->lost_until_ms > a->now_ms && (next < 0 || a->lost_until_ms - a->now_ms < next))
         next = a->lost_until_ms - a->now_ms;
     int64_t step = FADE_MS / FADE_STEPS, fading = a->now_ms - a->fade.since_ms;
-    if (a->fade.n > 0 && fading < FADE_MS && (next < 0 || step - fading % step < next))
+    if (a->fade.before.n > 0 && fading < FADE_MS && (next < 0 || step - fading % step < next))
         next = step - fading % step;
     int played = map_timeout(a);
     if (played >= 0 && (next < 0 || played < next)) next = played;

@@ -58,7 +58,6 @@ struct chat_state {
     int top_message;
     size_t top_byte;
     int rows, top_row, page; /* as last drawn */
-    int64_t first, end;      /* positions on the page */
     bool flat;               /* the text is not shaded */
     /* Text that streams in scrolls by `lead` rows more than needed, so that it then stays in place
      * for a while. */
@@ -84,7 +83,6 @@ struct map_state {
     struct retention *frozen;   /* a copy while paused or played, else NULL */
     int64_t play_ms;            /* playing the past began; 0 = not playing */
     int cells, each;            /* as last drawn */
-    int64_t first, end;         /* positions of the text under it */
     bool chosen;                /* the user chose the mode */
 };
 
@@ -93,8 +91,7 @@ struct tint_state {
     bool placed;      /* the user moved it here */
     int top_message;
     size_t top_byte;
-    int page, width;    /* as last drawn */
-    int64_t first, end; /* positions on the page */
+    int page, width; /* as last drawn */
 };
 
 struct read_state {
@@ -156,15 +153,18 @@ struct completion {
     int next;
 };
 
-/* Text whose loss is fresh: the levels of n positions before it. */
+/* How many heads held each position at the time of a snapshot. */
+struct held {
+    uint16_t *heads; /* [n] */
+    int64_t n, cap;
+    bool known; /* there was a snapshot */
+};
+
+/* Text that has just lost units fades. */
 enum { FADE_MS = 400, FADE_STEPS = 4 };
 struct fade {
-    int64_t from, since_ms;
-    int n;
-    uint8_t level[SIGHT_MAX];
-    int64_t seen_from; /* the levels of the last sight */
-    int n_seen;
-    uint8_t seen[SIGHT_MAX];
+    struct held before;
+    int64_t since_ms;
 };
 
 struct scroll_state {
@@ -209,18 +209,18 @@ struct app {
     bool have_stats;
     struct session_stats stats;
     const struct retention *map; /* the newest snapshot, owned by the caller; NULL = none yet */
-    int64_t col_kept[RETENTION_COLS], col_width, n_evictions;
-    bool col_lost[RETENTION_COLS]; /* since the last eviction; shown until lost_until_ms */
+    int64_t col_kept[RETENTION_COLS], n_evictions;
+    bool col_lost[RETENTION_COLS]; /* whole words of it, to the last eviction: lost_until_ms */
     int64_t lost_until_ms;
     struct waterfall past;
     struct trace trace;
     struct recalled_spans returned; /* for the last message */
     struct sight sight;             /* the answer to app_focus */
+    struct held held;               /* at the last snapshot */
     struct fade fade;
     struct sensor_reading sensors;
     double evict_rate;             /* units per head and second; NAN = not known yet */
     int64_t rate_ms, rate_evicted; /* time and count when its measurement began */
-    int64_t evicted;               /* units not yet reported */
 
     char event[256];   /* the last event, with its time of day */
     struct str events; /* earlier ones and this, a line each */
@@ -259,13 +259,11 @@ void app_take(struct app *a, const struct event *ev);
 void app_snapshot(struct app *a, const struct session_stats *st, const struct retention *map);
 /* Moves the history of the conversation that was opened; an empty one changes nothing. */
 void app_past(struct app *a, struct waterfall *past);
-/* The retention level (ramp.h) of all heads together, from the snapshot's sums: for its columns
- * [col, col_end), or for positions, extended to whole columns. */
+/* The retention level (ramp.h) of all heads together: for the snapshot's columns [col, col_end), or
+ * for positions. */
 int app_level(const struct app *a, int col, int col_end);
 int app_level_at(const struct app *a, int64_t pos, int64_t pos_end);
-/* Call when `sight` is new: text that lost units since the last one begins to fade. */
-void app_seen(struct app *a);
-/* The single tokens that the view shows, if any. */
+/* The token whose scores the view shows, if any. */
 struct focus app_focus(const struct app *a);
 /* The transcript of the conversation that is (or will be) open. */
 int app_load(struct app *a, struct conversations *l, const char *name, struct err *e);

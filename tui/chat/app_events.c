@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "cli/print/num.h"
 #include "cli/control/ramp.h"
 #include "runtime/session/passages.h"
@@ -230,6 +231,7 @@ static void on_model(struct app *a, const struct event *ev)
     a->settings.options.engine.model = a->model.n ? a->model.data : NULL;
     waterfall_clear(&a->past);
     trace_clear(&a->trace);
+    a->held.known = false;
     app_act(a, ACT_MODELS, "", 0);
 }
 
@@ -265,7 +267,6 @@ void app_take(struct app *a, const struct event *ev)
         break;
     case EVENT_THOUGHT: on_thought(a, ev); break;
     case EVENT_TOKENS: on_tokens(a, ev); break;
-    case EVENT_EVICTED: a->evicted += ev->evicted.n_units; break;
     case EVENT_PASSAGE: on_passage(a, ev); break;
     case EVENT_RECALLED:
         a->returned = ev->recalled;
@@ -283,6 +284,7 @@ void app_take(struct app *a, const struct event *ev)
         break;
     case EVENT_RENAMED: snprintf(a->name, sizeof a->name, "%.*s", (int)ev->n_text, ev->text); break;
     case EVENT_FAILED: on_failed(a, ev->text, ev->n_text); break;
+    case EVENT_EVICTED: break; /* the next snapshot shows it */
     case EVENT_DONE:
     case EVENT_FOUND: break; /* list_actions.c shows them */
     case EVENT_FATAL:
@@ -309,23 +311,49 @@ static void measure_evictions(struct app *a)
 
 /* Reported with the snapshot that shows it, because thousands of evictions a second cannot be
  * read. */
-static void tell_evictions(struct app *a, const struct retention *map, const int64_t *now)
+static void tell_eviction(struct app *a, const struct retention *map, int64_t n_evicted)
 {
     struct str text = {0};
     char n[NUM_MAX];
-    if (a->evicted == 0) return;
-    bool same = map && map->col_width == a->col_width;
-    if (same && forgot_sentence(&a->talk, map, a->col_kept, now, &text))
+    memset(a->col_lost, 0, sizeof a->col_lost);
+    if (forgot_sentence(&a->talk, map, a->held.heads, a->held.n, a->col_lost, &text))
         app_event(a, "%s", str_get(&text));
     else
-        app_event(a, "evicted %s unit%s%s", num_exact(a->evicted, n), a->evicted == 1 ? "" : "s",
-                  same ? "; no word lost its last unit" : "");
-    a->evicted = 0;
+        app_event(a, "evicted %s unit%s; no word lost its last unit", num_exact(n_evicted, n),
+                  n_evicted == 1 ? "" : "s");
+    if (!a->o->chat.reduced_motion) a->lost_until_ms = a->now_ms + LOST_MS;
     str_release(&text);
+}
+
+static void hold(struct held *h, const uint16_t *heads, int64_t n)
+{
+    if (n > h->cap) {
+        h->cap = n > 2 * h->cap ? n : 2 * h->cap;
+        h->heads = memory_grow(h->heads, (size_t)h->cap, sizeof *h->heads);
+    }
+    if (n > 0) memcpy(h->heads, heads, (size_t)n * sizeof *heads);
+    h->n = n;
+    h->known = true;
+}
+
+/* n_evicted: units since the last snapshot. */
+static void compare(struct app *a, const struct retention *map, int64_t n_evicted)
+{
+    struct fade *f = &a->fade;
+    bool evicted = a->held.known && n_evicted > 0 && map->n_evictions != a->n_evictions;
+    if (evicted) tell_eviction(a, map, n_evicted);
+    if (evicted && !a->o->chat.reduced_motion && a->now_ms - f->since_ms >= FADE_MS) {
+        hold(&f->before, a->held.heads, a->held.n);
+        f->since_ms = a->now_ms;
+    }
+    hold(&a->held, map->heads, map->n_pos);
+    ramp_sums(map, a->col_kept);
+    a->n_evictions = map->n_evictions;
 }
 
 void app_snapshot(struct app *a, const struct session_stats *st, const struct retention *map)
 {
+    int64_t n_evicted = st->units_evicted - a->stats.units_evicted;
     a->stats = *st;
     a->have_stats = true;
     a->map = map;
@@ -339,16 +367,7 @@ void app_snapshot(struct app *a, const struct session_stats *st, const struct re
     if (m && !thought && a->phase == PHASE_ANSWERING && m->position >= 0)
         m->n_tokens = st->n_tokens - m->position;
     if (!map) return;
-    bool compare = map->n_evictions != a->n_evictions && map->col_width == a->col_width;
-    int64_t kept[RETENTION_COLS];
-    ramp_sums(map, kept);
-    tell_evictions(a, map, kept);
-    for (int c = 0; c < RETENTION_COLS && compare; c++) a->col_lost[c] = kept[c] < a->col_kept[c];
-    memcpy(a->col_kept, kept, sizeof kept);
-    if (compare && !a->o->chat.reduced_motion) a->lost_until_ms = a->now_ms + LOST_MS;
-    if (map->col_width != a->col_width) memset(a->col_lost, 0, sizeof a->col_lost);
-    a->col_width = map->col_width;
-    a->n_evictions = map->n_evictions;
+    compare(a, map, n_evicted);
     waterfall_add(&a->past, map);
 }
 
@@ -370,65 +389,35 @@ int app_level(const struct app *a, int col, int col_end)
     return ramp_level(kept, (end - from) * r->n_layer * r->n_head);
 }
 
-int app_level_at(const struct app *a, int64_t pos, int64_t pos_end)
+/* Units of all heads at positions [pos, end). */
+static int64_t count_kept(const struct retention *r, int64_t pos, int64_t end)
+{
+    int64_t kept = 0;
+    for (; pos < end; pos++) kept += r->heads[pos];
+    return kept;
+}
+
+int app_level_at(const struct app *a, int64_t pos, int64_t end)
 {
     const struct retention *r = a->map;
-    if (r->col_width <= 0 || pos >= r->n_pos) return 0;
-    int64_t col = pos / r->col_width;
-    int64_t end = pos_end > pos ? (pos_end - 1) / r->col_width + 1 : col + 1;
-    return app_level(a, (int)col, (int)(end < r->n_cols ? end : r->n_cols));
+    if (end > r->n_pos) end = r->n_pos;
+    return ramp_level(count_kept(r, pos, end), (end - pos) * r->n_layer * r->n_head);
 }
 
-/* Whether a position that was in sight before is shown with less now. */
-static bool lost_some(const struct app *a)
+int app_percent_kept(const struct app *a, int64_t pos, int64_t end)
 {
-    const struct fade *f = &a->fade;
-    const struct sight *s = &a->sight;
-    for (int i = 0; i < s->focus.n; i++) {
-        int64_t k = s->focus.from + i - f->seen_from;
-        int level = ramp_level(s->kept[i], s->n_heads);
-        if (k >= 0 && k < f->n_seen && ramp_level_class(level) < ramp_level_class(f->seen[k]))
-            return true;
-    }
-    return false;
-}
-
-void app_seen(struct app *a)
-{
-    struct fade *f = &a->fade;
-    const struct sight *s = &a->sight;
-    if (s->n_heads <= 0 || s->focus.n > SIGHT_MAX) return;
-    if (!a->o->chat.reduced_motion && a->now_ms - f->since_ms >= FADE_MS && lost_some(a)) {
-        memcpy(f->level, f->seen, sizeof f->level);
-        f->from = f->seen_from;
-        f->n = f->n_seen;
-        f->since_ms = a->now_ms;
-    }
-    for (int i = 0; i < s->focus.n; i++) f->seen[i] = (uint8_t)ramp_level(s->kept[i], s->n_heads);
-    f->seen_from = s->focus.from;
-    f->n_seen = s->focus.n;
+    const struct retention *r = a->map;
+    if (!r || pos < 0 || pos >= r->n_pos || end <= pos) return -1;
+    if (end > r->n_pos) end = r->n_pos;
+    return (int)(100 * count_kept(r, pos, end) / ((end - pos) * r->n_layer * r->n_head));
 }
 
 struct focus app_focus(const struct app *a)
 {
     /* each snapshot stretches the map, and renews its numbers */
     struct focus l = {.position = -1, .calm = a->view == VIEW_MAP};
-    int64_t first = -1, end = -1;
-    if (a->view == VIEW_MAP) {
-        l.position = a->mapped.position;
-        first = a->mapped.first;
-        end = a->mapped.end;
-    } else if (a->view == VIEW_TINT) {
-        l.position = a->tint.position;
-        first = a->tint.first;
-        end = a->tint.end;
-    } else if (a->view == VIEW_CHAT && !a->chat.flat) {
-        first = a->chat.first;
-        end = a->chat.end;
-    }
-    if (first < 0 || end <= first) return l;
-    l.from = end - first > SIGHT_MAX ? end - SIGHT_MAX : first;
-    l.n = (int)(end - l.from);
+    if (a->view == VIEW_MAP) l.position = a->mapped.position;
+    if (a->view == VIEW_TINT) l.position = a->tint.position;
     return l;
 }
 
@@ -468,7 +457,8 @@ int app_load(struct app *a, struct conversations *l, const char *name, struct er
     transcript_clear(&a->talk);
     waterfall_clear(&a->past);
     trace_clear(&a->trace);
-    a->fade.n = a->fade.n_seen = 0;
+    a->held.known = false;
+    a->fade.before.n = 0;
     a->returned.n = 0;
     memset(&a->chat, 0, sizeof a->chat);
     memset(&a->tint, 0, sizeof a->tint);

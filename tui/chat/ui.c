@@ -113,7 +113,6 @@ static void take_events(struct ui *u)
     if (u->box.fresh) {
         app_snapshot(&u->app, &u->box.stats, u->box.map);
         worker_sight(u->worker, &u->app.sight);
-        app_seen(&u->app);
     }
     event_box_clear(&u->box.events);
     u->box.fresh = false;

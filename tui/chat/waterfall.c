@@ -99,8 +99,7 @@ void waterfall_retention(const struct waterfall *w, int row, const struct retent
 {
     const struct waterfall_row *r = &w->rows[row];
     uint32_t *kept = out->kept;
-    *out = *later;
-    out->kept = kept;
+    retention_copy(out, later);
     out->n_pos = r->n_pos;
     memset(kept, 0, sizeof *kept * (size_t)w->n_layer * (size_t)w->n_head * RETENTION_COLS);
     for (int i = 0; i < w->n_layer * w->n_head; i++)

@@ -37,8 +37,8 @@ struct worker {
 
     /* owned by the thread */
     struct control control;
-    struct retention *map; /* filled without the lock, then copied */
-    int64_t snapshot_ms;
+    struct retention *map;        /* filled without the lock, then copied */
+    int64_t snapshot_ms, cost_ns; /* of the last one */
     struct pace pace;
     int pace_rate;
 };
@@ -106,39 +106,36 @@ static bool same_shape(const struct retention *a, const struct retention *b)
     return a && b && a->n_layer == b->n_layer && a->n_head == b->n_head;
 }
 
-static void copy_map(struct retention *to, const struct retention *from)
-{
-    uint32_t *kept = to->kept;
-    memcpy(kept, from->kept,
-           sizeof *kept * (size_t)from->n_layer * (size_t)from->n_head * RETENTION_COLS);
-    *to = *from;
-    to->kept = kept;
-}
-
-/* Fills in details of single tokens. Call with the lock; does nothing unless a view asked for
- * them. */
+/* Fills in the scores of a token. Call with the lock; does nothing unless a view asked for them. */
 static void see(struct worker *w, const struct session *s, int n_heads)
 {
     struct sight *g = &w->sight;
     w->focus_changed = false;
-    if (w->focus.position < 0 && w->focus.n == 0) return;
+    if (w->focus.position < 0) return;
     if (g->n_heads != n_heads) {
         free(g->scores);
         g->scores = memory_grow(NULL, (size_t)n_heads, sizeof *g->scores);
         g->n_heads = n_heads;
     }
-    g->focus = w->focus;
-    session_scores(s, w->focus.position, g->scores);
-    session_kept(s, w->focus.from, w->focus.n, g->kept);
+    g->position = w->focus.position;
+    session_scores(s, g->position, g->scores);
     w->sight_fresh = true;
 }
 
-/* At most once in `every` milliseconds, so that snapshots cost little. */
+static int64_t spent_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* At most once in `every` milliseconds, and in a hundred times what the last one took, so that
+ * snapshots of any cache cost at most a hundredth of the thread's time; 0: now. */
 static void snapshot(struct worker *w, int every)
 {
     struct session *s = w->control.parts.session;
-    int64_t ms = clock_ms();
-    if (!s || ms - w->snapshot_ms < every) return;
+    int64_t ms = clock_ms(), since = ms - w->snapshot_ms, before = spent_ns();
+    if (!s || since < every || (every && since < w->cost_ns / 10000)) return;
     w->snapshot_ms = ms;
     struct session_stats stats;
     session_stats(s, &stats);
@@ -151,8 +148,9 @@ static void snapshot(struct worker *w, int every)
         retention_free(w->box.map);
         w->box.map = retention_new(s);
     }
-    if (w->map && w->box.map) copy_map(w->box.map, w->map);
+    if (w->map && w->box.map) retention_copy(w->box.map, w->map);
     pthread_mutex_unlock(&w->lock);
+    w->cost_ns = spent_ns() - before;
     wake_screen(w);
 }
 
@@ -289,8 +287,7 @@ int worker_open(struct worker **out, const struct options *o, struct err *e)
 void worker_focus(struct worker *w, const struct focus *focus)
 {
     pthread_mutex_lock(&w->lock);
-    w->focus_changed = w->focus.position != focus->position || w->focus.from != focus->from ||
-                       w->focus.n != focus->n || w->focus_changed;
+    w->focus_changed = w->focus.position != focus->position || w->focus_changed;
     w->focus = *focus;
     atomic_store(&w->calm, focus->calm);
     if (w->focus_changed) pthread_cond_signal(&w->wake);

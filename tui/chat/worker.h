@@ -12,20 +12,16 @@
 
 struct worker;
 
-/* The single tokens that a view shows. */
-enum { SIGHT_MAX = 8192 };
+/* What a view shows besides the snapshot. */
 struct focus {
-    int64_t position; /* details of this one: its score in each head; -1 = none */
-    int64_t from;     /* the number of heads that hold each of n positions from here on */
-    int n;
-    bool calm; /* while only text flows, few snapshots are enough */
+    int64_t position; /* the scores of its token in each head; -1 = none */
+    bool calm;        /* while only text flows, few snapshots are enough */
 };
-/* The details. Zero-initialise; the caller frees scores. */
+/* The scores. Zero-initialise; the caller frees them. */
 struct sight {
-    struct focus focus;
+    int64_t position;
     int n_heads;
     float *scores; /* [n_heads], NAN = evicted; NULL = unknown */
-    uint16_t kept[SIGHT_MAX];
 };
 
 /* Everything since it was last taken. */

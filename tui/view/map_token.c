@@ -62,7 +62,7 @@ static int held_by(const struct app *a, const struct retention *r, int layer)
 
 static bool in_sight(const struct app *a, int64_t position)
 {
-    return a->sight.scores && a->sight.focus.position == position && a->map &&
+    return a->sight.scores && a->sight.position == position && a->map &&
            a->sight.n_heads == a->map->n_layer * a->map->n_head;
 }
 
@@ -169,15 +169,12 @@ void map_draw_lens(struct app *a, struct pane p, const struct picture *pic)
     int width = p.w - words_column(p) - 1;
     picture_positions(pic, picture_x(pic, a->mapped.position, a->mapped.head), &from, &end);
     struct words_line at = words_line_of(a, a->mapped.position, width), before;
-    a->mapped.first = a->mapped.end = -1;
     if (at.index < 0) return;
     for (int i = 0; i < p.h / 2 && words_neighbour(a, &at, false, width, &before); i++) at = before;
     for (int y = 0; y < p.h; y++) {
         words_draw(a, p, y, &at, from, end > from ? end : from + 1);
         if (words_have_place(&a->talk.messages[at.index])) {
             transcript_positions(&a->talk, at.index, at.from, at.n, &from, &last);
-            if (a->mapped.first < 0) a->mapped.first = from;
-            a->mapped.end = last;
             picture_positions(pic, picture_x(pic, a->mapped.position, a->mapped.head), &from, &end);
         }
         if (!words_neighbour(a, &at, true, width, &at)) break;

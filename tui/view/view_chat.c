@@ -112,9 +112,7 @@ static void draw_line(struct app *a, struct pane p, int y, int index, int line)
     if (m->position >= 0 && m->n_tokens > 0 && a->map) {
         int64_t from, end;
         transcript_positions(&a->talk, index, l->from, l->n, &from, &end);
-        if (from < a->map->n_pos) pane_ramp(p, 0, y, words_level(a, from, end));
-        if (a->chat.first < 0) a->chat.first = from;
-        a->chat.end = end;
+        if (from < a->map->n_pos) pane_ramp(p, 0, y, app_level_at(a, from, end));
     }
     bool cursor = a->view == VIEW_READ && index == a->read.message;
     if (cursor) pane_puts(p, 1, y, ATTR_KEY, p.g->ascii ? ">" : "▌");
@@ -175,7 +173,6 @@ static int draw_transcript(struct app *a, struct pane p)
     int rows = transcript_layout(&a->talk, p.w - text_x - 1);
     int top = settle(a, rows, p.h), index, line;
     if (a->talk.n == 0) welcome_draw(a, p, p.w < NARROW ? 1 : TEXT_WIDE);
-    a->chat.first = a->chat.end = -1;
     transcript_at_row(&a->talk, top, &index, &line);
     for (int y = 0; y < p.h && index < a->talk.n; y++) {
         const struct message *m = &a->talk.messages[index];

@@ -26,6 +26,7 @@ static const struct retention *shown(const struct app *a)
 static void free_copy(struct retention **r)
 {
     if (*r) free((*r)->kept);
+    if (*r) free((*r)->heads);
     free(*r);
     *r = NULL;
 }
@@ -33,11 +34,9 @@ static void free_copy(struct retention **r)
 static struct retention *copy_of(const struct retention *r)
 {
     size_t n = (size_t)r->n_layer * (size_t)r->n_head * RETENTION_COLS;
-    struct retention *copy = memory_grow(NULL, 1, sizeof *copy);
-    uint32_t *kept = memory_grow(NULL, n, sizeof *kept);
-    *copy = *r;
-    memcpy(kept, r->kept, sizeof *kept * n);
-    copy->kept = kept;
+    struct retention *copy = memory_new(1, sizeof *copy);
+    copy->kept = memory_grow(NULL, n, sizeof *copy->kept);
+    retention_copy(copy, r);
     return copy;
 }
 

@@ -65,16 +65,6 @@ static void draw_legend(struct app *a, struct pane p, int y)
     bar_legend(a, p, fits ? x : 0, y);
 }
 
-static void draw_row(struct app *a, struct pane p, int y, const struct words_line *l)
-{
-    int64_t from, end;
-    words_draw(a, p, y, l, a->tint.position, a->tint.position + 1);
-    if (!words_have_place(&a->talk.messages[l->index])) return;
-    transcript_positions(&a->talk, l->index, l->from, l->n, &from, &end);
-    if (a->tint.first < 0) a->tint.first = from;
-    a->tint.end = end;
-}
-
 static void draw(struct app *a, struct pane p)
 {
     struct words_line rows[LINES_MAX];
@@ -86,12 +76,13 @@ static void draw(struct app *a, struct pane p)
         if (p.h > 2) bar_hints(a, p, p.h - 1);
         return;
     }
-    a->tint.first = a->tint.end = -1;
     a->tint.width = width;
     int n = fill(a, rows, h, width);
     a->tint.page = h;
     draw_legend(a, p, 0);
-    for (int y = 0; y < n; y++) draw_row(a, pane_sub(p, 0, 1, p.w, h), y, &rows[y]);
+    struct pane text = pane_sub(p, 0, 1, p.w, h);
+    for (int y = 0; y < n; y++)
+        words_draw(a, text, y, &rows[y], a->tint.position, a->tint.position + 1);
     int x = map_put_token(a, p, 0, p.h - 2, a->tint.position);
     pane_cut(p, p.h - 2, map_put_fate(a, p, x + 2, p.h - 2, a->tint.position));
     bar_hints(a, p, p.h - 1);

@@ -14,23 +14,6 @@ bool words_have_place(const struct message *m)
 
 /* ---- shades ---------------------------------------------------------------------------------- */
 
-static bool in_sight(const struct focus *f, int64_t from, int64_t end)
-{
-    return from >= f->from && end <= f->from + f->n;
-}
-
-int words_level(const struct app *a, int64_t from, int64_t end)
-{
-    const struct sight *s = &a->sight;
-    int64_t kept = 0, seen = 0;
-    if (s->n_heads <= 0 || !in_sight(&s->focus, from, end)) return app_level_at(a, from, end);
-    for (int64_t p = from; p < end && p < a->map->n_pos; p++) {
-        kept += s->kept[p - s->focus.from];
-        seen += s->n_heads;
-    }
-    return ramp_level(kept, seen);
-}
-
 static bool is_returned(const struct app *a, int64_t position)
 {
     for (int i = 0; i < a->returned.n; i++)
@@ -52,11 +35,11 @@ static int shade_of(int level)
 /* On the way from the shade before the last loss to the present one. */
 static int faded(const struct app *a, int64_t position, int shade)
 {
-    const struct fade *f = &a->fade;
-    int64_t ms = a->now_ms - f->since_ms;
-    if (f->n == 0 || ms >= FADE_MS || position < f->from || position >= f->from + f->n)
-        return shade;
-    int before = shade_of(f->level[position - f->from]);
+    const struct held *h = &a->fade.before;
+    int64_t ms = a->now_ms - a->fade.since_ms;
+    if (ms >= FADE_MS || position >= h->n) return shade;
+    int n_heads = a->map->n_layer * a->map->n_head;
+    int before = shade_of(ramp_level(h->heads[position], n_heads));
     return before > shade ? before + (int)((shade - before) * ms / FADE_MS) : shade;
 }
 
@@ -64,7 +47,7 @@ static enum attr attr_at(const struct app *a, struct words_look look, int64_t po
 {
     if (is_returned(a, position)) return ATTR_RETURNED;
     if (position >= a->map->n_pos) return look.kept; /* not read yet */
-    int level = words_level(a, position, position + 1);
+    int level = app_level_at(a, position, position + 1);
     int shade = faded(a, position, shade_of(level));
     if (shade < SHADE_KEPT) return shades[shade];
     return ramp_level_class(level) == RAMP_CLASSES - 1 ? look.best : look.kept;
@@ -189,6 +172,6 @@ void words_draw(struct app *a, struct pane p, int y, const struct words_line *l,
     words_put(a, p, x, y, look, l->index, l->from, l->n);
     if (!placed || !a->map) return;
     transcript_positions(&a->talk, l->index, l->from, l->n, &first, &last);
-    pane_ramp(p, 0, y, words_level(a, first, last));
+    pane_ramp(p, 0, y, app_level_at(a, first, last));
     if (first < end && last > from) highlight(a, p, x, y, l, from, end);
 }

@@ -9,10 +9,6 @@
 #include "tui/chat/app.h"
 #include "tui/term/grid.h"
 
-/* Level (ramp.h) of positions [from, end), all heads together: exact for those in sight, else of
- * the columns that contain them. */
-int words_level(const struct app *a, int64_t from, int64_t end);
-
 /* The attributes of text that is kept: by a quarter of the heads or more, and by most. */
 struct words_look {
     enum attr kept, best;

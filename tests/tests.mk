@@ -200,6 +200,30 @@ test-cli: all $(PULL)
 	@$(run_tests) $(SCRIPTS)
 
 
+# ---- golden models -------------------------------------------------------------------------------
+
+# Random models, drawn from their recipes into build/golden, for whichever target is tested.
+HOST_CC ?= cc
+DRAWN := $(patsubst tests/%.model,build/%.gguf,$(wildcard $(addprefix tests/golden/,families/*.model split/*.model data/random/*.model))) \
+  $(patsubst tests/%.model,build/%/model.safetensors,$(wildcard tests/golden/checkpoints/*.model))
+
+build/golden/make_models: tests/golden/make_models.c
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(HOST_CC) -O2 -D_GNU_SOURCE -o $@.new $< -lm && mv $@.new $@
+
+build/golden/%.gguf: tests/golden/%.model build/golden/make_models
+	@mkdir -p $(@D)
+	$(Q)build/golden/make_models $< $@
+
+build/golden/checkpoints/%/model.safetensors: tests/golden/checkpoints/%.model tests/golden/checkpoints/%.json build/golden/make_models
+	@mkdir -p $(@D)
+	@cp tests/golden/checkpoints/tokenizer*.json $(@D) && cp tests/golden/checkpoints/$*.json $(@D)/config.json
+	$(Q)build/golden/make_models $< $@
+
+$(PROGRAMS) $(PTX_PROGRAMS) $(call programs,$(FUZZERS)): | $(DRAWN)
+one test test-cli test-tui test-emu real calls: $(DRAWN)
+
 # ---- fuzzers -------------------------------------------------------------------------------------
 
 # make fuzz FUZZ_SECONDS=600: runs every fuzzer that long. Needs clang with libFuzzer. Inputs do not

@@ -42,13 +42,13 @@ check "fit: the same text, the same file" cmp "$T/fit.gguf" "$T/fit2.gguf"
 right=$("$RETAIN" eval recall --heads "$T/fit.gguf" --policy keeper --length 1000 --budget 62 --seeds 2 --json |
     sed 's/.*"right_count":\([0-9]*\).*/\1/')
 check "fit: most facts stay, of which random heads keep none" test "$right" -ge 10
-model=tests/golden/families/gemma3.gguf
+model=build/golden/families/gemma3.gguf
 "$RETAIN" heads fit -m $model >"$T/out" 2>&1 || no "heads fit for a model with windows fails"
 holds "fit: plans use the heads" "$("$RETAIN" plan -m $model)" 'policy keeper'
 holds "fit: --heads none declines" "$("$RETAIN" plan -m $model --heads none)" 'policy keydiff'
 check "another quantization" "$RETAIN" quantize $model "$T/q8.gguf" --type q8
 holds "takes them" "$("$RETAIN" heads info -m "$T/q8.gguf")" 'policy keeper'
-holds "another model does not" "$("$RETAIN" heads info -m tests/golden/families/gemma2.gguf 2>&1)" 'has no heads'
+holds "another model does not" "$("$RETAIN" heads info -m build/golden/families/gemma2.gguf 2>&1)" 'has no heads'
 "$RETAIN" heads fit -m $model >"$T/out" 2>&1
 equal "fit: the file is there" 2 $?
 check "fit: --force and a text" "$RETAIN" heads fit -m $model --force --text docs/heads.md --length 200 --steps 2
@@ -173,12 +173,12 @@ equal "a file of torch.save: exit status" 3 $?
 holds "and what to do" "$(cat "$T/out")" 'to_safetensors\.py .*locret\.bin heads\.safetensors'
 
 # Heads that others released, in the shapes of a tiny Qwen3.
-tiny=tests/golden/families/qwen3.gguf
+tiny=build/golden/families/qwen3.gguf
 released() { "$RETAIN" heads import "$1" -m "$2" --out "$T/released.gguf" --force; }
 for file in locret kvzap-mlp kvzap-linear fast-kvzip; do
     check "import $file" released tests/golden/released/$file.safetensors $tiny
     check "$file runs" "$RETAIN" generate -m $tiny -p Hello -n 4 --raw --heads "$T/released.gguf"
-    released tests/golden/released/$file.safetensors tests/golden/families/gemma3.gguf >"$T/out" 2>&1
+    released tests/golden/released/$file.safetensors build/golden/families/gemma3.gguf >"$T/out" 2>&1
     equal "$file for another model: exit status" 3 $?
     holds "$file for another model: why" "$(cat "$T/out")" 'gemma3'
 done

@@ -193,7 +193,7 @@ holds "encrypted: list" "$("$RETAIN" models list --db "$T/sealed.db" --passphras
 # A file that was pulled is listed, too; one that cannot be run says why.
 pulled=$XDG_DATA_HOME/retain/models/someone/tiny
 mkdir -p "$pulled"
-cp tests/golden/split/llama3-0000?-of-00003.gguf "$pulled"
+cp build/golden/split/llama3-0000?-of-00003.gguf "$pulled"
 printf 'GGUF' >"$pulled/cut.gguf"
 "$RETAIN" models list >"$T/out" 2>"$T/err"
 holds "pulled: one row for all parts" "$(cat "$T/out")" "  llama3 +76.2 KiB +F16 +llama .* new$"
@@ -209,7 +209,7 @@ for name in llama3 LLAMA3 lla llama3-00001-of-00003.gguf; do
 done
 holds "name of a folder's file" "$(name_of someone/tiny:llama3-00001-of-00003.gguf)" '^llama3, policy'
 holds "a name that nothing has" "$(name_of nothing)" 'no model nothing; known are demo, .*llama3; retain pull ADDRESS'
-cp tests/golden/families/llama3.gguf "$pulled/llama3-small.gguf"
+cp build/golden/families/llama3.gguf "$pulled/llama3-small.gguf"
 holds "one that is the beginning of another" "$(name_of llama3)" '^llama3, policy'
 holds "the beginning of several" "$(name_of llam)" 'llam is the beginning of several: llama3, llama3-small'
 check "the default by name" "$RETAIN" models default llama3-small
@@ -217,7 +217,7 @@ equal "the default by name: its path" "$pulled/llama3-small.gguf" "$("$RETAIN" m
 holds "completion of -m" "$("$RETAIN" complete chat -m llama3-)" '^llama3-small'
 holds "completion of models" "$("$RETAIN" complete models default d)" '^demo'
 mkdir -p "$XDG_DATA_HOME/retain/models/other/tiny"
-cp tests/golden/families/llama3.gguf "$XDG_DATA_HOME/retain/models/other/tiny/llama3-small.gguf"
+cp build/golden/families/llama3.gguf "$XDG_DATA_HOME/retain/models/other/tiny/llama3-small.gguf"
 holds "two of a name: with their folders" "$("$RETAIN" models)" 'someone/tiny:llama3-small.gguf'
 holds "two of a name: either" "$(name_of other/tiny:llama3-small.gguf)" '^llama3-small, policy'
 equal "remove: what it deletes" "$pulled/llama3-small.gguf" "$("$RETAIN" models remove someone/tiny:llama3-small.gguf)"

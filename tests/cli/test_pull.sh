@@ -15,9 +15,9 @@ fi
 
 mkdir "$T/hub"
 cp quant/demo/retain-demo.gguf "$T/hub/demo-Q4_0.gguf"
-cp tests/golden/families/llama3.gguf "$T/hub/tiny-Q8_0.gguf"
-for i in 1 2 3; do cp tests/golden/split/llama3-0000$i-of-00003.gguf "$T/hub/split-q6_k-0000$i-of-00003.gguf"; done
-cp tests/golden/families/llama3.gguf "$T/hub/mmproj-Q4_K_M.gguf"
+cp build/golden/families/llama3.gguf "$T/hub/tiny-Q8_0.gguf"
+for i in 1 2 3; do cp build/golden/split/llama3-0000$i-of-00003.gguf "$T/hub/split-q6_k-0000$i-of-00003.gguf"; done
+cp build/golden/families/llama3.gguf "$T/hub/mmproj-Q4_K_M.gguf"
 "$RETAIN" quantize --type q8 quant/demo/retain-demo.gguf "$T/hub/demo-Q5_1.gguf" >/dev/null 2>&1
 cp tests/golden/heads.safetensors "$T/hub/heads.bin"
 printf 'GGUF\003\000\000\000not a model at all, this is' >"$T/hub/odd-Q2_K.gguf"

@@ -127,10 +127,10 @@ static void grows(void **state)
 static void families(void **state)
 {
     static const char *const paths[] = {
-        "tests/golden/families/granite.gguf",  "tests/golden/families/olmo2.gguf",
-        "tests/golden/families/smollm3.gguf",  "tests/golden/families/mistral3.gguf",
-        "tests/golden/families/ernie4_5.gguf", "tests/golden/families/seed_oss.gguf",
-        "tests/golden/families/glm4.gguf"};
+        "build/golden/families/granite.gguf",  "build/golden/families/olmo2.gguf",
+        "build/golden/families/smollm3.gguf",  "build/golden/families/mistral3.gguf",
+        "build/golden/families/ernie4_5.gguf", "build/golden/families/seed_oss.gguf",
+        "build/golden/families/glm4.gguf"};
     (void)state;
     for (size_t p = 0; p < sizeof paths / sizeof *paths; p++) {
         struct side cpu, gpu;
@@ -409,10 +409,10 @@ static void devices(void **state)
     assert_null(s.engine->gpu);
     assert_non_null(strstr(s.engine->device_notice, "not f32"));
     side_close(&s);
-    refuse_family("tests/golden/families/cohere2.gguf", "cohere2, which runs on the CPU only");
-    refuse_family("tests/golden/families/nemotron_h.gguf",
+    refuse_family("build/golden/families/cohere2.gguf", "cohere2, which runs on the CPU only");
+    refuse_family("build/golden/families/nemotron_h.gguf",
                   "nemotron_h, which runs on the CPU only");
-    refuse_family("tests/golden/families/nvfp4.gguf", "factors, which run on the CPU only");
+    refuse_family("build/golden/families/nvfp4.gguf", "factors, which run on the CPU only");
     o = demo_options("auto", "locret");
     if (side_open(&s, &o, &e)) fail_msg("%s", e.text);
     assert_non_null(s.engine->gpu);
@@ -451,7 +451,7 @@ static void loading(void **state)
     struct engine *g;
     struct err e;
     (void)state;
-    o.engine.model = "tests/golden/families/phi3.gguf";
+    o.engine.model = "build/golden/families/phi3.gguf";
     /* The kernel maps pages around a fault, too, at times more than are let go. */
     for (int i = 0; i == 0 || (i < 5 && r.kib > 140); i++) {
         if (engine_open(&g, &o.engine, &o.session.plan, 1, measure_resident, &r, &e))

@@ -110,7 +110,7 @@ holds "split: its name" "$(cat "$T/half" "$T/err")" '2 of 4 layers\) and cpu'
 moe() { # BYTES COMMAND ARGUMENT…
     memory=$1
     shift
-    EMU_DRIVER_MEMORY=$memory gpu "$@" -m tests/golden/families/qwen3moe.gguf --budget 64 --chunk 16 --kv f16 2>"$T/err"
+    EMU_DRIVER_MEMORY=$memory gpu "$@" -m build/golden/families/qwen3moe.gguf --budget 64 --chunk 16 --kv f16 2>"$T/err"
 }
 says() { # BYTES DEVICE EXPERTS [ARGUMENT…]
     memory=$1 device=$2 experts=$3

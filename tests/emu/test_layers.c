@@ -1,5 +1,5 @@
 /* Layers of every kind as the program runs them on a GPU, on the emulated driver: the tiny golden
- * models of tests/golden/families, whose CPU logits test_families compares with an independent
+ * models of build/golden/families, whose CPU logits test_families compares with an independent
  * implementation. Weights are expanded to floats, so that no rounding to int8 makes the two sides
  * drift apart. Attention on a GPU multiplies halfs: its logits may differ from the CPU's three
  * times as far as those of the CPU with units of halfs differ from those with units of floats. */
@@ -113,7 +113,7 @@ static void check(int n_layers, const char *experts, const char *const *names, s
     for (size_t i = 0; i < n; i++) {
         char path[128];
         double off, allowed;
-        snprintf(path, sizeof path, "tests/golden/families/%s.gguf", names[i]);
+        snprintf(path, sizeof path, "build/golden/families/%s.gguf", names[i]);
         compare(path, n_layers, experts, &off, &allowed);
         printf("%s: logits differ by %.1e of their size, %.1e is allowed\n", names[i], off,
                allowed);

@@ -94,7 +94,7 @@ static void heads(void **state)
         char path[96], out[] = "/tmp/retain-heads-XXXXXX";
         snprintf(path, sizeof path, "tests/golden/released/%s", files[i]);
         close(mkstemp(out));
-        cpu.engine.model = gpu.engine.model = "tests/golden/families/qwen3.gguf";
+        cpu.engine.model = gpu.engine.model = "build/golden/families/qwen3.gguf";
         cpu.training.out = out;
         cpu.force = true;
         cpu.args[0] = "import";

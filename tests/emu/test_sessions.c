@@ -140,11 +140,11 @@ static void killed(void)
 static void windows(void **state)
 {
     (void)state;
-    engine_for("tests/golden/families/gemma3.gguf", 0);
+    engine_for("build/golden/families/gemma3.gguf", 0);
     resume("sink");
     killed();
     engine_close(engine);
-    engine_for("tests/golden/families/gemma3.gguf", 2);
+    engine_for("build/golden/families/gemma3.gguf", 2);
     resume("keydiff+global");
     killed();
     engine_close(engine);
@@ -174,12 +174,12 @@ static void same_again(void)
 static void recurrent(void **state)
 {
     (void)state;
-    engine_for("tests/golden/families/qwen35.gguf", 0);
+    engine_for("build/golden/families/qwen35.gguf", 0);
     same_again();
     resume("sink");
     killed();
     engine_close(engine);
-    engine_for("tests/golden/families/qwen35.gguf", 2);
+    engine_for("build/golden/families/qwen35.gguf", 2);
     resume("sink");
     killed();
     engine_close(engine);
@@ -197,7 +197,7 @@ static void shapes(void **state)
     assert_true(cuda_leaves_eviction(policy_named("sink"), &large, NULL));
     assert_true(cuda_leaves_eviction(policy_named("keeper"), &small, NULL));
     assert_true(cuda_leaves_eviction(policy_named("snapkv"), &wide, NULL));
-    engine_for("tests/golden/families/exaone4.gguf", 0);
+    engine_for("build/golden/families/exaone4.gguf", 0);
     resume("keydiff+global");
     engine_close(engine);
 }

@@ -52,11 +52,11 @@ static void family(const char *path, int n_layers)
 static void families(void **state)
 {
     (void)state;
-    family("tests/golden/families/gemma2.gguf", 0);
-    family("tests/golden/families/qwen3moe.gguf", 0);
-    family("tests/golden/families/qwen35.gguf", 0);
-    family("tests/golden/families/qwen35.gguf", 2);
-    family("tests/golden/families/falcon-h1.gguf", 0);
+    family("build/golden/families/gemma2.gguf", 0);
+    family("build/golden/families/qwen3moe.gguf", 0);
+    family("build/golden/families/qwen35.gguf", 0);
+    family("build/golden/families/qwen35.gguf", 2);
+    family("build/golden/families/falcon-h1.gguf", 0);
 }
 
 int main(void)

@@ -155,15 +155,15 @@ static void compare(const char *model, const struct heads_learn_opts *o, int n_s
 static void losses(void **state)
 {
     (void)state;
-    compare("tests/golden/families/llama3.gguf", &shares, STEPS);
+    compare("build/golden/families/llama3.gguf", &shares, STEPS);
 }
 
 /* Sinks and windows (gpt-oss), capped logits (gemma2), Locret's label. */
 static void families(void **state)
 {
     (void)state;
-    compare("tests/golden/families/gpt-oss.gguf", &shares, 2);
-    compare("tests/golden/families/gemma2.gguf", &logits, 2);
+    compare("build/golden/families/gpt-oss.gguf", &shares, 2);
+    compare("build/golden/families/gemma2.gguf", &logits, 2);
 }
 
 /* A state that one of them wrote continues in the other, and on the GPU to the bit. */
@@ -173,9 +173,9 @@ static void checkpoints(void **state)
     struct err e;
     FILE *f = tmpfile();
     (void)state;
-    side_open(&gpu, "tests/golden/families/llama3.gguf", true, &shares);
-    side_open(&again, "tests/golden/families/llama3.gguf", true, &shares);
-    side_open(&cpu, "tests/golden/families/llama3.gguf", false, &shares);
+    side_open(&gpu, "build/golden/families/llama3.gguf", true, &shares);
+    side_open(&again, "build/golden/families/llama3.gguf", true, &shares);
+    side_open(&cpu, "build/golden/families/llama3.gguf", false, &shares);
     measure(&gpu, 1);
     for (int i = 0; i < 3; i++) step(&gpu, i);
     if (heads_learn_transfer(&gpu.learn, f, true, &e)) fail_msg("%s", e.text);
@@ -231,7 +231,7 @@ static void memory(void **state)
     struct plan plan;
     int64_t before, after;
     (void)state;
-    struct engine_opts opts = {.model = "tests/golden/families/llama3.gguf",
+    struct engine_opts opts = {.model = "build/golden/families/llama3.gguf",
                                .heads.none = true,
                                .threads = 1,
                                .device.kind = ENGINE_DEVICE_CUDA};
@@ -259,7 +259,7 @@ static void memory(void **state)
 /* Host memory that is a byte too small is refused before the training begins. */
 static void host_too_small(void **state)
 {
-    static const char model[] = "tests/golden/families/llama3.gguf";
+    static const char model[] = "build/golden/families/llama3.gguf";
     const struct heads_learn_opts opts = {HEADS_SHARE, 16, 64};
     const struct plan_opts o = heads_watch_plan(opts.length, 0);
     struct options command;
@@ -302,7 +302,7 @@ static void failures(void **state)
         struct heads_sample one = {0};
         struct err e;
         double loss = 0;
-        side_open(&s, "tests/golden/families/llama3.gguf", true, &shares);
+        side_open(&s, "build/golden/families/llama3.gguf", true, &shares);
         text(&one, 1, s.engine->model->n_vocab);
         measure(&s, 1);
         fail_call(calls[i], 1, 700);

@@ -403,7 +403,7 @@ static int setup(void **state)
     snprintf(folder, sizeof folder, "/tmp/retain_calls_XXXXXX");
     if (tally == MAP_FAILED || !mkdtemp(folder)) return -1;
     shell("mkdir %s/files %s/hub; for f in files/model hub/tiny-Q8_0; do "
-          "cp tests/golden/families/llama3.gguf %s/$f.gguf; done",
+          "cp build/golden/families/llama3.gguf %s/$f.gguf; done",
           folder, folder, folder);
     *slash = 0;
     start_hub(here);

@@ -42,7 +42,7 @@ static struct options options_of(const char *policy)
 {
     struct options o;
     options_init(&o);
-    o.engine.model = "tests/golden/families/llama3.gguf";
+    o.engine.model = "build/golden/families/llama3.gguf";
     o.engine.threads = 1;
     o.session.plan.policy = policy_choice(policy);
     o.session.plan.budget = 24;

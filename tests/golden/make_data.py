@@ -3,24 +3,25 @@
 the same layout, so that a fresh clone runs every test.
 
     golden/*.q, *.f32    quantized blocks and their numbers, by gguf-py
-    random/, golden/logits/   random models and their logits, by NumPy in double precision
+    random/, golden/logits/   recipes of random models and their logits, by NumPy in double precision
     vocabs/              vocabularies and texts with their ids, by sentencepiece and tokenizers
     malformed/           files that must be refused (bad_) or opened (ok_)
 
-It shares nothing with the C code. Needs numpy, gguf, sentencepiece and tokenizers; takes seconds:
+It shares nothing with the C code. Needs torch, gguf, sentencepiece and tokenizers; takes seconds:
 
-    python3 -m venv build/venv && build/venv/bin/pip install numpy gguf sentencepiece tokenizers
-    build/venv/bin/python tests/golden/make_data.py
+    python3 -m venv build/venv && build/venv/bin/pip install torch gguf sentencepiece tokenizers
+    build/venv/bin/python tests/golden/make_data.py [blocks] [models] [vocabularies] [malformed]
 """
 import json
-import shutil
 import struct
+import sys
 import tempfile
 from pathlib import Path
 
 import gguf
 import numpy as np
 import sentencepiece
+from drawn import Drawn, write_recipe
 from gguf import GGMLQuantizationType as T
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
@@ -47,7 +48,7 @@ def random_blocks(rng, kind, n, size=0.1):
 
 def make_blocks():
     folder = OUT / "golden"
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(1)
     x = (rng.normal(size=N_GOLDEN) * np.where(np.arange(N_GOLDEN) % 97, 1, 6)).astype(np.float32)
     x.tofile(folder / "input.f32")
@@ -68,38 +69,7 @@ def make_blocks():
 
 # ---- models -------------------------------------------------------------------------------------
 
-N_POS, N_VOCAB, EPS, BASE = 64, 320, 1e-5, 10000.0
-
-
-def byte_vocabulary(w):
-    words = ["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)]
-    letters = "abcdefghijklmnopqrstuvwxyz"
-    words += ["\u2581"] + list(letters) + ["\u2581" + s for s in letters] + "th he in er an re on at".split()
-    assert len(words) == N_VOCAB
-    w.add_tokenizer_model("llama")
-    w.add_token_list(words)
-    w.add_token_scores([-float(i) for i in range(N_VOCAB)])
-    w.add_token_types([2, 3, 3] + [6] * 256 + [1] * (N_VOCAB - 259))
-    w.add_bos_token_id(1)
-    w.add_eos_token_id(2)
-    w.add_unk_token_id(0)
-
-
-def matrix(rng, kind, n_out, n_in, size):
-    """A random matrix of deviation size / sqrt(n_in): its bytes and its numbers."""
-    deviation = size / np.sqrt(n_in)
-    if kind in (T.F32, T.F16, T.Q4_0, T.Q8_0, T.Q5_0):
-        raw = gguf.quantize((rng.normal(size=(n_out, n_in)) * deviation).astype(np.float32), kind)
-    else:
-        raw = random_blocks(rng, kind, n_out * n_in, 1e-4)
-        if kind == T.Q4_K:  # around 0: the minimum's scale is 7.5 times the other
-            raw[:, 2:4] = (raw[:, 0:2].copy().view(np.float16) * np.float16(7.5)).view(np.uint8)
-        have = gguf.dequantize(raw, kind).std()
-        for at in SCALES[kind]:
-            d = raw[:, at:at + 2].copy().view(np.float16) * np.float32(deviation / have)
-            raw[:, at:at + 2] = d.astype(np.float16).view(np.uint8)
-        raw = raw.reshape(n_out, -1)
-    return raw, gguf.dequantize(raw, kind).astype(np.float64).reshape(n_out, n_in)
+N_POS, N_ROWS, N_VOCAB, EPS, BASE = 64, 24, 320, 1e-5, 10000.0  # rows: of the last tokens
 
 
 def rms_norm(x, weight):
@@ -138,32 +108,17 @@ def logits_of(w, ids, n_layer, n_head, n_kv, dim):
     return rms_norm(x, w["output_norm"]) @ w["output"].T
 
 
-def make_model(name, seed, kinds, n_layer, n_embd, n_head, n_kv, dim, n_ff):
+def make_model(name, kinds, n_layer, n_embd, n_head, n_kv, dim, n_ff):
     """kinds: the type of each matrix, "" of all others."""
-    rng = np.random.default_rng(seed)
-    path = OUT / "random" / f"{name}.gguf"
-    w = gguf.GGUFWriter(path, "llama")
-    w.add_name(name)
-    w.add_context_length(512)
-    w.add_embedding_length(n_embd)
-    w.add_block_count(n_layer)
-    w.add_feed_forward_length(n_ff)
-    w.add_head_count(n_head)
-    w.add_head_count_kv(n_kv)
-    w.add_layer_norm_rms_eps(EPS)
-    w.add_rope_freq_base(BASE)
-    w.add_rope_dimension_count(dim)
-    byte_vocabulary(w)
+    d = Drawn()
     numbers = {}
 
     def add(key, n_out, n_in, size=1.0):
         kind = kinds.get(key.split(".")[-1], kinds[""])
-        raw, numbers[key] = matrix(rng, kind, n_out, n_in, size)
-        w.add_tensor(key + ".weight", raw, raw_dtype=kind)
+        numbers[key] = d.draw(key + ".weight", kind, (n_out, n_in), size / np.sqrt(n_in)).numpy()
 
     def add_norm(key):
-        numbers[key] = rng.uniform(0.5, 1.5, n_embd).astype(np.float32).astype(np.float64)
-        w.add_tensor(key + ".weight", numbers[key].astype(np.float32))
+        numbers[key] = d.draw(key + ".weight", "F32", (n_embd,), 0.3, 1).numpy()
 
     add("token_embd", N_VOCAB, n_embd, np.sqrt(n_embd))
     for i in range(n_layer):
@@ -178,29 +133,30 @@ def make_model(name, seed, kinds, n_layer, n_embd, n_head, n_kv, dim, n_ff):
         add(f"blk.{i}.ffn_down", n_embd, n_ff)
     add_norm("output_norm")
     add("output", N_VOCAB, n_embd, 0.35)
-    w.write_header_to_file()
-    w.write_kv_data_to_file()
-    w.write_tensors_to_file()
-    w.close()
+    write_recipe(OUT / "random" / f"{name}.model", {
+        "general.architecture": "llama", "general.name": name, "llama.context_length": 512,
+        "llama.embedding_length": n_embd, "llama.block_count": n_layer,
+        "llama.feed_forward_length": n_ff, "llama.attention.head_count": n_head,
+        "llama.attention.head_count_kv": n_kv, "llama.attention.layer_norm_rms_epsilon": EPS,
+        "llama.rope.freq_base": BASE, "llama.rope.dimension_count": dim}, d.tensors(), N_VOCAB)
 
-    ids = np.concatenate([[1], rng.integers(3, N_VOCAB, N_POS - 1)])
-    logits = logits_of(numbers, ids, n_layer, n_head, n_kv, dim)
+    ids = np.concatenate([[1], np.random.default_rng(5).integers(3, N_VOCAB, N_POS - 1)])
+    logits = logits_of(numbers, ids, n_layer, n_head, n_kv, dim)[-N_ROWS:]
     golden = OUT / "golden" / "logits"
-    (golden / f"{name}-as-f32.tokens.txt").write_text(
-        " ".join(map(str, ids)) + "\n" + " ".join(map(str, logits.argmax(-1))) + "\n")
+    (golden / f"{name}-as-f32.tokens.txt").write_text(" ".join(map(str, ids)) + "\n")
     logits.astype(np.float32).tofile(golden / f"{name}-as-f32.logits.f32")
 
 
 def make_models():
-    (OUT / "random").mkdir()
-    (OUT / "golden" / "logits").mkdir()
+    for folder in ("random", "golden/logits"):
+        (OUT / folder).mkdir(parents=True, exist_ok=True)
     small = dict(n_layer=2, n_embd=64, n_head=2, n_kv=1, dim=32, n_ff=128)
-    make_model("small-f16", 1, {"": T.F16}, **small)
-    make_model("small-q4_0", 2, {"": T.Q4_0}, **small)
-    make_model("small-q8_0", 3, {"": T.Q8_0}, **small)
+    make_model("small-f16", {"": "F16"}, **small)
+    make_model("small-q4_0", {"": "Q4_0"}, **small)
+    make_model("small-q8_0", {"": "Q8_0"}, **small)
     # rows of 256, as K blocks need; all types that one of llama.cpp's Q4_K_M files holds
-    mixed = {"": T.Q4_K, "token_embd": T.Q6_K, "attn_v": T.Q6_K, "attn_k": T.Q5_0, "ffn_down": T.Q8_0}
-    make_model("small-q4_k_m", 4, mixed, n_layer=1, n_embd=256, n_head=4, n_kv=2, dim=64, n_ff=256)
+    mixed = {"": "Q4_K", "token_embd": "Q6_K", "attn_v": "Q6_K", "attn_k": "Q5_0", "ffn_down": "Q8_0"}
+    make_model("small-q4_k_m", mixed, n_layer=1, n_embd=256, n_head=4, n_kv=2, dim=64, n_ff=256)
 
 
 # ---- vocabularies -------------------------------------------------------------------------------
@@ -286,7 +242,7 @@ def make_spm(name, specials):
 
 
 def make_vocabularies():
-    (OUT / "vocabs").mkdir()
+    (OUT / "vocabs").mkdir(exist_ok=True)
     byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False)
     chatml = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
     llama3 = ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]
@@ -369,13 +325,12 @@ def make_malformed():
         "ok_header_only": container(one, [a]),
     }
     folder = OUT / "malformed"
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     for key, content in files.items():
         (folder / f"{key}.gguf").write_bytes(content)
 
 
-shutil.rmtree(OUT, ignore_errors=True)
-make_blocks()
-make_models()
-make_vocabularies()
-make_malformed()
+PARTS = {"blocks": make_blocks, "models": make_models, "vocabularies": make_vocabularies,
+         "malformed": make_malformed}
+for part in sys.argv[1:] or PARTS:
+    PARTS[part]()

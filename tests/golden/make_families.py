@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes families/: a tiny random model of every family and the logits it must give; greedy.txt: what
-models with experts answer.
+"""Writes families/: the recipe of a tiny random model of every family, NAME.model, and the logits it
+must give; greedy.txt: what models with experts answer.
 
 A separate implementation in double precision, from the papers and the models' published
-definitions; it shares nothing with the C code. Weights are drawn in the order of rows that
-checkpoints use and put into GGUF's when written. Needs PyTorch; every seed is fixed.
+definitions; it shares nothing with the C code. Weights are drawn (drawn.py) in GGUF's order of rows
+and computed with in the order of checkpoints. Needs PyTorch and gguf.
 
     tests/golden/make_families.py        takes seconds, overwrites tests/golden/families
 """
@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
+from drawn import Drawn, write_recipe
 
 N_VOCAB, N_TOKENS = 300, 300
 POSITIONS = [0, 1, 2, 6, 7, 63, 64, 126, 127, 128, 129, 200, 255, 256, 298, 299]
@@ -22,7 +23,6 @@ POSITIONS = [0, 1, 2, 6, 7, 63, 64, 126, 127, 128, 129, 200, 255, 256, 298, 299]
 @dataclass
 class Config:
     arch: str
-    seed: int
     store: str = "F16"  # type of matrices in the file
     n_layer: int = 2
     n_embd: int = 64
@@ -55,130 +55,105 @@ class Config:
         self.n_rot = self.n_rot or self.head_dim
 
 
-# ---- blocks -----------------------------------------------------------------------------------
+# ---- weights -----------------------------------------------------------------------------------
 
-def quantize_q8_0(x):
-    """Values that Q8_0 can hold, and their bytes."""
-    g = x.reshape(-1, 32)
-    d = (g.abs().amax(1) / 127).half()
-    inv = torch.where(d > 0, 1 / d.double(), torch.zeros_like(d, dtype=torch.float64))
-    q = torch.round(g.double() * inv[:, None]).clamp(-127, 127).to(torch.int8)
-    raw = b"".join(dd.numpy().tobytes() + qq.numpy().tobytes() for dd, qq in zip(d, q))
-    return (d.double()[:, None] * q.double()).reshape(x.shape), raw
-
-
-def quantize_nvfp4(x):
-    """4-bit floats with an e4m3 scale for each 16, and a factor of the matrix, which GGUF has apart:
-    `.nvfp4` has the bytes and the factor."""
-    values = torch.tensor([0, .5, 1, 1.5, 2, 3, 4, 6], dtype=torch.float64)
-    scales = torch.tensor([m / 8 * 2.0**-6 if e == 0 else (1 + m / 8) * 2.0**(e - 7)
-                           for e in range(16) for m in range(8)][:127], dtype=torch.float64)
-    g = x.reshape(-1, 4, 16)
-    factor = (g.abs().max() / 6 / 448).float().double()
-    bits = (g.abs().amax(2) / 6 / factor)[..., None].sub(scales).abs().argmin(2)
-    d = scales[bits][..., None] * factor
-    code = (g / d.clamp(min=1e-30)).abs()[..., None].sub(values).abs().argmin(3)
-    out = (values[code] * d * g.sign()).reshape(x.shape)
-    code = code + 8 * (g < 0)
-    nibbles = code[..., :8] + 16 * code[..., 8:]
-    raw = torch.cat([bits, nibbles.flatten(1)], 1).to(torch.uint8)
-    out.nvfp4 = (raw.numpy().tobytes(), [factor.item()])
-    return out
-
-
-def stack(matrices):
-    out = torch.stack(matrices)
-    if hasattr(matrices[0], "nvfp4"):
-        out.nvfp4 = (b"".join(x.nvfp4[0] for x in matrices), [x.nvfp4[1][0] for x in matrices])
-    return out
-
-
-def stored(x, kind):
-    """x as the file will hold it, in double precision."""
-    if kind == "NVFP4":
-        return quantize_nvfp4(x)
-    if kind == "F32":
-        return x.float().double()
-    if kind == "F16":
-        return x.half().double()
-    return quantize_q8_0(x)[0]
-
-
-def to_bytes(x, kind):
-    if kind == "NVFP4":
-        return x.nvfp4[0]
-    if kind == "F32":
-        return x.float().numpy().tobytes()
-    if kind == "F16":
-        return x.half().numpy().tobytes()
-    return quantize_q8_0(x)[1]
-
-
-# ---- weights, in the order of checkpoints ------------------------------------------------------
-
-EMBEDDING = {"NVFP4": "F16"}  # of the embedding and routers, where it is another type
+EMBEDDING = {"NVFP4": "F16"}  # of the embedding, where it is another type
 NORMS = {"before": ("attn_norm", "ffn_norm"), "after": ("post_attention_norm", "post_ffw_norm")}
 NORMS["both"] = NORMS["before"] + NORMS["after"]
 
 
-def make_experts(c, i, matrix, vector):
-    """Weights of layer i's experts, stacked, and of the shared ones, a dense feed-forward."""
-    x = c.experts
-    if i < x.get("dense", 0):
-        return {}
-    n, ff, shared = x["n"], x["ff"], x.get("shared", 0)
-    l = {"router": matrix(n, c.n_embd, 2.0, EMBEDDING.get(c.store))}
-    for name, n_out, n_in, gain in (("gate", ff, c.n_embd, 1.5), ("up", ff, c.n_embd, 1.0),
-                                    ("down", c.n_embd, ff, 1.0)):
-        l[name + "_exps"] = stack([matrix(n_out, n_in, gain) for _ in range(n)])
-        if x.get("biases"):
-            l[name + "_exps_b"] = vector(n * n_out, 0, 0.3).reshape(n, n_out)
-    if x.get("biases"):
-        l["router_b"] = vector(n, 0, 0.5)
-    if x.get("choice_bias"):
-        l["choice_b"] = vector(n, 0, 0.3)
-    if shared:
-        l |= {"gate": matrix(shared, c.n_embd, 1.5), "up": matrix(shared, c.n_embd),
-              "down": matrix(c.n_embd, shared)}
-    if x.get("shared_gate"):
-        l["shared_gate"] = vector(c.n_embd, 0, 0.3)
-    return l
+def halves(x, n_head, n_rot):
+    """GGUF's rows of heads that are rotated in pairs, from 2i with 2i + 1 to i with i + n_rot / 2."""
+    rest = x.shape[1:]
+    heads = x.reshape(n_head, -1, *rest)
+    pairs = heads[:, :n_rot].reshape(n_head, -1, 2, *rest).transpose(1, 2)
+    return torch.cat([pairs.reshape(n_head, n_rot, *rest), heads[:, n_rot:]], 1).reshape(x.shape)
 
 
-def make_weights(c):
-    rng = torch.Generator().manual_seed(c.seed)
+class Layer:
+    """Draws the tensors of layer i under their names in GGUF."""
 
-    def matrix(n_out, n_in, gain=1.0, kind=None):
-        x = torch.randn(n_out, n_in, generator=rng, dtype=torch.float64) * gain / math.sqrt(n_in)
-        return stored(x, kind or c.store)
+    def __init__(self, c, d, i):
+        self.c, self.d, self.at = c, d, f"blk.{i}."
 
-    def vector(n, mean, std):
-        x = mean + std * torch.randn(n, generator=rng, dtype=torch.float64)
-        return x.float().double()
+    def vector(self, name, n, mean, std):
+        return self.d.draw(self.at + name, "F32", (n,), std, mean)
 
-    nq, nkv = c.n_head * c.head_dim, c.n_kv * c.head_dim
-    w = {"embed": matrix(N_VOCAB, c.n_embd, kind=EMBEDDING.get(c.store)), "norm": vector(c.n_embd, 1, 0.1), "layers": []}
-    w["output"] = w["embed"] if c.tied else matrix(N_VOCAB, c.n_embd)
-    for i in range(c.n_layer):
-        l = {name: vector(c.n_embd, 1, 0.1) for name in NORMS[c.norms]}
-        l |= {"q": matrix(nq, c.n_embd, 1.3), "k": matrix(nkv, c.n_embd, 1.3),
-              "v": matrix(nkv, c.n_embd), "o": matrix(c.n_embd, nq),
-              "gate": matrix(c.n_ff, c.n_embd, 1.5), "up": matrix(c.n_ff, c.n_embd),
-              "down": matrix(c.n_embd, c.n_ff)}
-        if c.experts and i >= c.experts.get("dense", 0):
-            for name in ("gate", "up", "down"):
-                del l[name]
-            l |= make_experts(c, i, matrix, vector)
+    def matrix(self, name, *shape, gain=1.0):
+        x = self.d.draw(f"{self.at}{name}.weight", self.c.store, shape, gain / math.sqrt(shape[-1]))
+        if self.c.store != "NVFP4":
+            return x
+        factor = self.vector(name + ".scale", shape[0] if len(shape) > 2 else 1, 1 / 8, 1 / 64)
+        return x * factor.reshape(-1, *[1] * (len(shape) - 1))
+
+    def feed_forward(self, n_ff, suffix=""):
+        c = self.c
+        if "ffn" in c.fused:
+            gate, up = self.matrix("ffn_up" + suffix, 2 * n_ff, c.n_embd, gain=1.2).chunk(2)
+        else:
+            gate = self.matrix("ffn_gate" + suffix, n_ff, c.n_embd, gain=1.5)
+            up = self.matrix("ffn_up" + suffix, n_ff, c.n_embd)
+        return {"gate": gate, "up": up, "down": self.matrix("ffn_down" + suffix, c.n_embd, n_ff)}
+
+    def experts(self):
+        """Weights of the experts, stacked, and of the shared ones, a dense feed-forward."""
+        c, x = self.c, self.c.experts
+        n, ff, shared = x["n"], x["ff"], x.get("shared", 0)
+        l = {"router": self.d.draw(self.at + "ffn_gate_inp.weight", "F32", (n, c.n_embd),
+                                   2 / math.sqrt(c.n_embd))}
+        for name, n_out, n_in, gain in (("gate", ff, c.n_embd, 1.5), ("up", ff, c.n_embd, 1.0),
+                                        ("down", c.n_embd, ff, 1.0)):
+            l[name + "_exps"] = self.matrix(f"ffn_{name}_exps", n, n_out, n_in, gain=gain)
+        if x.get("choice_bias"):
+            l["choice_b"] = self.vector("exp_probs_b.bias", n, 0, 0.3)
+        if shared:
+            l |= self.feed_forward(shared, "_shexp")
+        if x.get("shared_gate"):
+            l["shared_gate"] = self.vector("ffn_gate_inp_shexp.weight", c.n_embd, 0, 0.3)
+        return l
+
+    def attention(self):
+        c = self.c
+        nq, nkv = c.n_head * c.head_dim, c.n_kv * c.head_dim
+        if "qkv" in c.fused:
+            q, k, v = self.matrix("attn_qkv", nq + 2 * nkv, c.n_embd, gain=1.2).split([nq, nkv, nkv])
+        else:
+            q, k = (self.matrix(f"attn_{p}", n, c.n_embd, gain=1.3) for p, n in (("q", nq), ("k", nkv)))
+            v = self.matrix("attn_v", nkv, c.n_embd)
+        l = {"q": q, "k": k, "v": v, "o": self.matrix("attn_output", c.n_embd, nq)}
         if c.qkv_bias:
-            l |= {"q_b": vector(nq, 0, 0.5), "k_b": vector(nkv, 0, 0.5), "v_b": vector(nkv, 0, 0.5)}
-        if c.other_bias:
-            l |= {"o_b": vector(c.n_embd, 0, 0.3), "gate_b": vector(c.n_ff, 0, 0.3),
-                  "up_b": vector(c.n_ff, 0, 0.3), "down_b": vector(c.n_embd, 0, 0.3)}
+            l |= {f"{p}_b": self.vector(f"attn_{p}.bias", n, 0, 0.5)
+                  for p, n in (("q", nq), ("k", nkv), ("v", nkv))}
+        for key, n in (("q", c.n_head), ("k", c.n_kv)) if c.pairs else ():
+            l |= {k: halves(l[k], n, c.n_rot) for k in (key, key + "_b") if k in l}
         if c.qk_norm:
             n = (c.head_dim, c.head_dim) if c.qk_norm == "head" else (nq, nkv)
-            l |= {"q_norm": vector(n[0], 1.2, 0.2), "k_norm": vector(n[1], 1.2, 0.2)}
-        w["layers"].append(l)
-    return w
+            l |= {f"{p}_norm": self.vector(f"attn_{p}_norm.weight", m, 1.2, 0.2)
+                  for p, m in zip("qk", n)}
+        return l
+
+    def all(self, i):
+        c = self.c
+        names = {key: c.ffn_norm if key == "ffn_norm" else key for key in NORMS[c.norms]}
+        l = {key: self.vector(name + ".weight", c.n_embd, 1, 0.1) for key, name in names.items()}
+        sparse = c.experts and i >= c.experts.get("dense", 0)
+        l |= self.attention() | (self.experts() if sparse else self.feed_forward(c.n_ff))
+        if c.other_bias:
+            l |= {key: self.vector(name + ".bias", n, 0, 0.3) for key, name, n in (
+                ("o_b", "attn_output", c.n_embd), ("gate_b", "ffn_gate", c.n_ff),
+                ("up_b", "ffn_up", c.n_ff), ("down_b", "ffn_down", c.n_embd))}
+        return l
+
+
+def make_weights(c, drawn=None):
+    """The weights as the reference reads them, and as they were drawn."""
+    d = Drawn(drawn)
+    std = 1 / math.sqrt(c.n_embd)
+    w = {"embed": d.draw("token_embd.weight", EMBEDDING.get(c.store, c.store), (N_VOCAB, c.n_embd), std),
+         "norm": d.draw("output_norm.weight", "F32", (c.n_embd,), 0.1, 1)}
+    w["output"] = w["embed"] if c.tied else d.draw("output.weight", c.store, (N_VOCAB, c.n_embd), std)
+    w["layers"] = [Layer(c, d, i).all(i) for i in range(c.n_layer)]
+    return w, d
 
 
 # ---- the reference ----------------------------------------------------------------------------
@@ -268,21 +243,15 @@ def route(x, l, logits):
     return out * x.get("scale", 1.0)
 
 
-def clamped_swiglu(gate, up):
-    gate, up = gate.clamp(max=7), up.clamp(-7, 7)
-    return gate * torch.sigmoid(1.702 * gate) * (up + 1)
-
-
 def expert_feed_forward(c, l, h):
     """All experts of all tokens, then a sum with weights that are mostly 0."""
     x = c.experts
     if "router" not in l:
         return feed_forward(l, h)
-    weight = torch.stack([route(x, l, logits) for logits in h @ l["router"].T + l.get("router_b", 0)])
-    gate = torch.einsum("td,efd->tef", h, l["gate_exps"]) + l.get("gate_exps_b", 0)
-    up = torch.einsum("td,efd->tef", h, l["up_exps"]) + l.get("up_exps_b", 0)
-    g = clamped_swiglu(gate, up) if x.get("clamped") else torch.nn.functional.silu(gate) * up
-    y = torch.einsum("tef,edf->ted", g, l["down_exps"]) + l.get("down_exps_b", 0)
+    weight = torch.stack([route(x, l, logits) for logits in h @ l["router"].T])
+    gate = torch.einsum("td,efd->tef", h, l["gate_exps"])
+    up = torch.einsum("td,efd->tef", h, l["up_exps"])
+    y = torch.einsum("tef,edf->ted", torch.nn.functional.silu(gate) * up, l["down_exps"])
     out = torch.einsum("te,ted->td", weight, y)
     if "gate" in l:
         s = torch.sigmoid(h @ l["shared_gate"])[:, None] if "shared_gate" in l else 1
@@ -309,58 +278,7 @@ def run(c, w, ids, long=False):
     return rms(x, w["norm"], c.eps) @ w["output"].T / divisor
 
 
-# ---- GGUF --------------------------------------------------------------------------------------
-
-TYPES = {"F32": (0, 1, 4), "F16": (1, 1, 2), "Q8_0": (8, 32, 34), "NVFP4": (40, 64, 36)}
-
-
-def text(s):
-    raw = s if isinstance(s, bytes) else s.encode()
-    return struct.pack("<Q", len(raw)) + raw
-
-
-def value(v):
-    if isinstance(v, bool):
-        return struct.pack("<IB", 7, v)
-    if isinstance(v, int):
-        return struct.pack("<II", 4, v)
-    if isinstance(v, float):
-        return struct.pack("<If", 6, v)
-    if isinstance(v, str):
-        return struct.pack("<I", 8) + text(v)
-    kind = {str: 8, float: 6, int: 5, bool: 7}[type(v[0])]
-    out = struct.pack("<IIQ", 9, kind, len(v))
-    if kind == 8:
-        return out + b"".join(text(s) for s in v)
-    return out + struct.pack(f"<{len(v)}" + {5: "i", 6: "f", 7: "?"}[kind], *v)
-
-
-def write_gguf(path, meta, tensors):
-    infos, data = b"", b""
-    for name, (x, kind) in tensors.items():
-        dims = tuple(reversed(x.shape))
-        infos += text(name) + struct.pack(f"<I{len(dims)}QIQ", len(dims), *dims, TYPES[kind][0],
-                                          len(data))
-        data += to_bytes(x, kind)
-        data += bytes(-len(data) % 32)
-    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(meta))
-    head += b"".join(text(k) + value(v) for k, v in meta.items()) + infos
-    path.write_bytes(head + bytes(-len(head) % 32) + data)
-
-
-def vocabulary():
-    words = ["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)]
-    kinds = [2, 3, 3] + [6] * 256
-    letters = "abcdefghijklmnopqrstuvwxyz"
-    words += ["\u2581"] + list(letters) + ["\u2581" + s for s in letters[:13]]
-    words += ["<|endoftext|>"]  # llama.cpp requires it in a phi3 file
-    kinds += [1] * 40 + [3]
-    assert len(words) == len(kinds) == N_VOCAB
-    return {"tokenizer.ggml.model": "llama", "tokenizer.ggml.tokens": words,
-            "tokenizer.ggml.scores": [-float(i) for i in range(N_VOCAB)],
-            "tokenizer.ggml.token_type": kinds, "tokenizer.ggml.bos_token_id": 1,
-            "tokenizer.ggml.eos_token_id": 2, "tokenizer.ggml.unknown_token_id": 0}
-
+# ---- files -------------------------------------------------------------------------------------
 
 def metadata(c, name):
     a = c.arch
@@ -385,62 +303,24 @@ def metadata(c, name):
     if c.n_orig:
         m[f"{a}.rope.scaling.original_context_length"] = c.n_orig
     m |= {f"{a}.{k}": v for k, v in c.write.items()}
-    return m | vocabulary()
+    return m
 
 
-def side_by_side(x, n_head, n_rot):
-    """The rotated rows of heads, from i with i + n_rot / 2 to 2i with 2i + 1."""
-    rest = x.shape[1:]
-    heads = x.reshape(n_head, -1, *rest)
-    pairs = heads[:, :n_rot].reshape(n_head, 2, -1, *rest).transpose(1, 2)
-    return torch.cat([pairs.reshape(n_head, n_rot, *rest), heads[:, n_rot:]], 1).reshape(x.shape)
-
-
-def tensors_of(c, w):
-    out = {"token_embd.weight": (w["embed"], EMBEDDING.get(c.store, c.store)), "output_norm.weight": (w["norm"], "F32")}
-    if not c.tied:
-        out["output.weight"] = (w["output"], c.store)
-    names = {"q": "attn_q", "k": "attn_k", "v": "attn_v", "o": "attn_output", "gate": "ffn_gate",
-             "up": "ffn_up", "down": "ffn_down"}
-    for i, source in enumerate(w["layers"]):
-        l = dict(source)
-        for key, n in (("q", c.n_head), ("k", c.n_kv)) if c.pairs else ():
-            for k in (key, key + "_b"):
-                if k in l:
-                    l[k] = side_by_side(l[k], n, c.n_rot)
-        if "qkv" in c.fused:
-            l["qkv"] = torch.cat([l.pop("q"), l.pop("k"), l.pop("v")])
-        if "ffn" in c.fused:
-            l["up"] = torch.cat([l.pop("gate"), l["up"]])
-        for key in NORMS[c.norms]:
-            name = c.ffn_norm if key == "ffn_norm" else key
-            out[f"blk.{i}.{name}.weight"] = (l[key], "F32")
-        for key in ("q_norm", "k_norm") if c.qk_norm else ():
-            out[f"blk.{i}.attn_{key}.weight"] = (l[key], "F32")
-        part = names | {"qkv": "attn_qkv"}
-        if "router" in l:
-            part |= {k: names[k] + "_shexp" for k in ("gate", "up", "down")}
-            part |= {k + "_exps": names[k] + "_exps" for k in ("gate", "up", "down")}
-            out[f"blk.{i}.ffn_gate_inp.weight"] = (l["router"], "F32")
-        for key, name in (("router_b", "ffn_gate_inp.bias"), ("choice_b", "exp_probs_b.bias"),
-                          ("shared_gate", "ffn_gate_inp_shexp.weight")):
-            if key in l:
-                out[f"blk.{i}.{name}"] = (l[key], "F32")
-        for key, name in part.items():
-            if key in l:
-                out[f"blk.{i}.{name}.weight"] = (l[key], c.store)
-            if hasattr(l.get(key), "nvfp4"):
-                out[f"blk.{i}.{name}.scale"] = (torch.tensor(l[key].nvfp4[1]), "F32")
-            if key + "_b" in l:
-                out[f"blk.{i}.{name}.bias"] = (l[key + "_b"], "F32")
-    s = c.scaling
+def constants(c):
+    """Factors of RoPE, which files have as tensors: lines of a recipe."""
+    s, out = c.scaling, {}
     if s.get("kind") == "longrope":
-        out["rope_factors_long.weight"] = (s["long"], "F32")
-        out["rope_factors_short.weight"] = (s["short"], "F32")
+        out = {"rope_factors_long": s["long"], "rope_factors_short": s["short"]}
     if s.get("as_tensor"):
-        plain = frequencies(Config(c.arch, 0, head_dim=c.head_dim, base=c.base), False)[0]
-        out["rope_freqs.weight"] = (plain / frequencies(c, False)[0], "F32")
-    return out
+        plain = frequencies(Config(c.arch, head_dim=c.head_dim, base=c.base), False)[0]
+        out = {"rope_freqs": plain / frequencies(c, False)[0]}
+    for name, x in out.items():
+        yield f"tensor {name}.weight F32 {len(x)}"
+        yield "list " + " ".join(str(v) for v in x.float().numpy())
+
+
+def golden_ids():
+    return torch.randint(3, N_VOCAB, (N_TOKENS,), generator=torch.Generator().manual_seed(0))
 
 
 def write_golden(path, ids, logits):
@@ -474,102 +354,102 @@ def steps(first, last, n):
 
 def models():
     """name, configuration, [golden, whether the conversation is long]."""
-    yield "llama", Config("llama", 1, n_head=4, tied=False, pairs=True, qkv_bias=True,
+    yield "llama", Config("llama", n_head=4, tied=False, pairs=True, qkv_bias=True,
                           other_bias=True, base=500000.0), [("llama", False)]
     yield "llama-linear", Config(
-        "llama", 2, store="F32", scaling={"kind": "linear", "factor": 4.0},
+        "llama", store="F32", scaling={"kind": "linear", "factor": 4.0},
         write={"rope.scaling.type": "linear", "rope.scaling.factor": 4.0},
         **SMALL), [("llama-linear", False)]
     llama3 = {"kind": "llama3", "factor": 8.0, "low": 1.0, "high": 4.0}
-    yield "llama3", Config("llama", 3, n_orig=96, scaling=llama3 | {"as_tensor": True},
+    yield "llama3", Config("llama", n_orig=96, scaling=llama3 | {"as_tensor": True},
                            **SMALL), [("llama3", False)]
     yield "llama3-metadata", Config(
-        "llama", 3, n_orig=96, scaling=llama3,
+        "llama", n_orig=96, scaling=llama3,
         write={"rope.scaling.type": "llama3", "rope.scaling.factor": 8.0,
                "rope.scaling.low_freq_factor": 1.0, "rope.scaling.high_freq_factor": 4.0},
         **SMALL), [("llama3", False)]
     yield "llama-yarn", Config(
-        "llama", 4, n_orig=128, scaling={"kind": "yarn", "factor": 4.0},
+        "llama", n_orig=128, scaling={"kind": "yarn", "factor": 4.0},
         write={"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0},
         **SMALL), [("llama-yarn", False)]
     yield "llama-yarn-own", Config(
-        "llama", 4, n_orig=128, scaling={"kind": "yarn", "factor": 4.0, "attention_factor": 1.3},
+        "llama", n_orig=128, scaling={"kind": "yarn", "factor": 4.0, "attention_factor": 1.3},
         write={"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0,
                "rope.scaling.yarn_attn_factor": 1.3},
         **SMALL), [("llama-yarn-own", False)]
     factor = math.sqrt(1 + math.log(1280 / 320) / math.log(320))
     yield "phi3", Config(
-        "phi3", 5, store="Q8_0", n_embd=96, n_head=2, n_kv=1, head_dim=96, fused="qkv ffn", tied=False,
+        "phi3", store="Q8_0", n_embd=96, n_head=2, n_kv=1, head_dim=96, fused="qkv ffn", tied=False,
         n_orig=320, n_ctx=1280, write={"rope.scaling.attn_factor": factor},
         scaling={"kind": "longrope", "short": steps(1, 1.3, 48), "long": steps(1.1, 6, 48)},
         ), [("phi3-short", False), ("phi3-long", True)]
     yield "phi3-partial", Config(
-        "phi3", 6, n_layer=1, n_embd=64, n_head=2, n_kv=1, head_dim=64, n_rot=48, n_ff=64,
+        "phi3", n_layer=1, n_embd=64, n_head=2, n_kv=1, head_dim=64, n_rot=48, n_ff=64,
         fused="qkv ffn", n_orig=320, n_ctx=1280, write={"rope.scaling.type": "longrope"},
         scaling={"kind": "longrope", "short": steps(1, 1.2, 24), "long": steps(1.2, 5, 24)},
         ), [("phi3-partial-short", False), ("phi3-partial-long", True)]
-    yield "qwen2", Config("qwen2", 7, n_layer=3, n_embd=32, n_head=2, n_kv=1, qkv_bias=True, eps=1e-6,
+    yield "qwen2", Config("qwen2", n_layer=3, n_embd=32, n_head=2, n_kv=1, qkv_bias=True, eps=1e-6,
                           base=1000000.0, write={"attention.sliding_window": 100}), [("qwen2", False)]
-    yield "qwen3", Config("qwen3", 8, qk_norm="head", eps=1e-6, base=1000000.0), [("qwen3", False)]
+    yield "qwen3", Config("qwen3", qk_norm="head", eps=1e-6, base=1000000.0), [("qwen3", False)]
     scales = (12.0, 0.7 / math.sqrt(2), 2.0)
     yield "minicpm", Config(
-        "minicpm", 9, n_embd=32, n_head=2, n_kv=1, pairs=True, scales=scales,
+        "minicpm", n_embd=32, n_head=2, n_kv=1, pairs=True, scales=scales,
         write=dict(zip(("embedding_scale", "residual_scale", "logit_scale"), scales)),
         ), [("minicpm", False)]
     small = dict(store="Q8_0", n_embd=32, n_head=2, head_dim=64)
     scales = (6.0, 0.22, 4.0)
     yield "granite", Config(
-        "granite", 10, n_kv=1, pairs=True, scales=scales, attention=0.11, base=10000000.0,
+        "granite", n_kv=1, pairs=True, scales=scales, attention=0.11, base=10000000.0,
         write=dict(zip(("embedding_scale", "residual_scale", "logit_scale"), scales)) |
         {"attention.scale": 0.11}, **small), [("granite", False)]
     yield "olmo2", Config(
-        "olmo2", 11, tied=False, norms="after", qk_norm="row", eps=1e-6, base=500000.0,
+        "olmo2", tied=False, norms="after", qk_norm="row", eps=1e-6, base=500000.0,
         write={"attention.sliding_window": 0}, **small), [("olmo2", False)]
-    yield "smollm3", Config("smollm3", 12, n_layer=4, n_kv=1, pairs=True, no_rope=4, base=5000000.0,
+    yield "smollm3", Config("smollm3", n_layer=4, n_kv=1, pairs=True, no_rope=4, base=5000000.0,
                             **small), [("smollm3", False)]
     yield "mistral3", Config(
-        "mistral3", 13, n_kv=1, pairs=True, n_orig=32, base=1000000.0, tied=False, growth=0.3,
+        "mistral3", n_kv=1, pairs=True, n_orig=32, base=1000000.0, tied=False, growth=0.3,
         scaling={"kind": "yarn", "factor": 4.0, "all_dims": 1.0},
         write={"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0,
                "rope.scaling.yarn_log_multiplier": 1.0, "attention.temperature_scale": 0.3},
         **small), [("mistral3", False)]
-    yield "ernie4_5", Config("ernie4_5", 14, n_kv=1, pairs=True, base=500000.0,
+    yield "ernie4_5", Config("ernie4_5", n_kv=1, pairs=True, base=500000.0,
                              **small), [("ernie4_5", False)]
-    yield "seed_oss", Config("seed_oss", 15, n_kv=1, tied=False, qkv_bias=True, eps=1e-6,
+    yield "seed_oss", Config("seed_oss", n_kv=1, tied=False, qkv_bias=True, eps=1e-6,
                              base=10000000.0, ffn_norm="post_attention_norm",
                              **small), [("seed_oss", False)]
     mixture = dict(n=6, used=3, ff=32)
     halves = dict(n_embd=32, n_head=2)  # of which make_folders.py writes folders
-    yield "mixtral", Config("llama", 17, n_layer=1, n_kv=1, pairs=True, n_ff=32, tied=False,
+    yield "mixtral", Config("llama", n_layer=1, n_kv=1, pairs=True, n_ff=32, tied=False,
                             experts=dict(mixture, used=2, normalized=True),
                             **small), [("mixtral", False)]
     yield "qwen2moe", Config(
-        "qwen2moe", 18, n_layer=1, n_kv=1, qkv_bias=True, ffn_norm="post_attention_norm", eps=1e-6,
+        "qwen2moe", n_layer=1, n_kv=1, qkv_bias=True, ffn_norm="post_attention_norm", eps=1e-6,
         experts=dict(mixture, shared=64, shared_gate=True), **small), [("qwen2moe", False)]
-    yield "qwen3moe", Config("qwen3moe", 19, n_kv=1, qk_norm="head", eps=1e-6, base=1000000.0,
+    yield "qwen3moe", Config("qwen3moe", n_kv=1, qk_norm="head", eps=1e-6, base=1000000.0,
                              experts=dict(mixture, n=9, used=4, normalized=True),
                              **small), [("qwen3moe", False)]
     yield "nvfp4", Config(
-        "qwen3moe", 24, store="NVFP4", n_layer=1, n_embd=64, n_head=2, n_kv=1, head_dim=64,
+        "qwen3moe", store="NVFP4", n_layer=1, n_embd=64, n_head=2, n_kv=1, head_dim=64,
         qk_norm="head", eps=1e-6, experts=dict(n=4, used=2, ff=64, normalized=True)), [("nvfp4", False)]
-    yield "olmoe", Config("olmoe", 20, n_layer=1, qk_norm="row", experts=mixture,
+    yield "olmoe", Config("olmoe", n_layer=1, qk_norm="row", experts=mixture,
                           **small), [("olmoe", False)]
     yield "glm4moe", Config(
-        "glm4moe", 22, n_kv=1, n_rot=16, qkv_bias=True, qk_norm="head", n_ff=64,
+        "glm4moe", n_kv=1, n_rot=16, qkv_bias=True, qk_norm="head", n_ff=64,
         ffn_norm="post_attention_norm", experts=dict(
             n=8, used=3, ff=16, dense=1, shared=32, sigmoid=True, normalized=True, scale=1.7,
             choice_bias=True, groups=4, groups_used=2), **halves), [("glm4moe", False)]
     yield "dots1", Config(
-        "dots1", 23, n_kv=1, qk_norm="head", n_ff=64, tied=False, eps=1e-6, experts=dict(
+        "dots1", n_kv=1, qk_norm="head", n_ff=64, tied=False, eps=1e-6, experts=dict(
             n=6, used=2, ff=16, dense=1, shared=32, sigmoid=True, normalized=True, scale=2.5,
             choice_bias=True), **halves), [("dots1", False)]
     scales = (6.0, 0.22, 4.0)
     yield "granitemoe", Config(
-        "granitemoe", 21, n_layer=1, n_kv=1, pairs=True, n_ff=32, scales=scales, attention=0.11,
+        "granitemoe", n_layer=1, n_kv=1, pairs=True, n_ff=32, scales=scales, attention=0.11,
         experts=dict(mixture, normalized=True, shared=64),
         write=dict(zip(("embedding_scale", "residual_scale", "logit_scale"), scales)) |
         {"attention.scale": 0.11}, **halves), [("granitemoe", False)]
-    yield "glm4", Config("glm4", 16, n_kv=1, n_rot=32, pairs=True, tied=False, qkv_bias=True,
+    yield "glm4", Config("glm4", n_kv=1, n_rot=32, pairs=True, tied=False, qkv_bias=True,
                          norms="both", fused="ffn", **small), [("glm4", False)]
 
 
@@ -577,13 +457,13 @@ def main():
     torch.set_num_threads(1)
     folder = Path(__file__).parent / "families"
     folder.mkdir(exist_ok=True)
-    ids = torch.randint(3, N_VOCAB, (N_TOKENS,), generator=torch.Generator().manual_seed(0))
+    ids = golden_ids()
     answers = []
     for name, c, goldens in models():
-        w = make_weights(c)
+        w, d = make_weights(c)
         if c.experts:
             answers.append(f"{name} {' '.join(map(str, greedy(c, w, ids[:8])))}")
-        write_gguf(folder / f"{name}.gguf", metadata(c, name), tensors_of(c, w))
+        write_recipe(folder / f"{name}.model", metadata(c, name), [*d.tensors(), *constants(c)])
         for golden, long in goldens:
             rows = write_golden(folder / f"{golden}.logits", ids, run(c, w, ids, long))
             print(f"{golden}: standard deviation of logits {rows.std():.2f}")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes checkpoints/ of families with experts: models of make_families.py under the names and in
-the order of their makers. Needs PyTorch; every seed is fixed.
+"""Writes into checkpoints/ recipes of families with experts: models of make_families.py under the
+names and in the order of their makers. Needs PyTorch and gguf.
 
-    tests/golden/make_folders.py         takes seconds, overwrites its folders
+    tests/golden/make_folders.py         takes seconds, overwrites its recipes
 """
 from pathlib import Path
 
@@ -68,20 +68,22 @@ def settings(c):
                   "partial_rotary_factor": c.n_rot / c.head_dim}
 
 
+def folder_of(c, w):
+    out = {"model.embed_tokens.weight": w["embed"], "model.norm.weight": w["norm"]}
+    if not c.tied:
+        out["lm_head.weight"] = w["output"]
+    layer = granite_layer if c.arch == "granitemoe" else deep_layer
+    for i, l in enumerate(w["layers"]):
+        out |= {f"model.layers.{i}.{k}": x for k, x in layer(l).items()}
+    return {k: (x, c.store if x.dim() > 1 else "F32") for k, x in out.items()}
+
+
 def main():
-    torch.set_num_threads(1)
     for name, c, _ in models():
-        if name not in ("granitemoe", "glm4moe", "dots1"):
-            continue
-        w = make_weights(c)
-        tensors = {"model.embed_tokens.weight": w["embed"], "model.norm.weight": w["norm"]}
-        if not c.tied:
-            tensors["lm_head.weight"] = w["output"]
-        layer = granite_layer if c.arch == "granitemoe" else deep_layer
-        for i, l in enumerate(w["layers"]):
-            tensors |= {f"model.layers.{i}.{k}": x for k, x in layer(l).items()}
-        kinds = {k: (x, c.store if x.dim() > 1 else "F32") for k, x in tensors.items()}
-        write_folder(Path(__file__).parent / "checkpoints" / name, kinds, settings(c))
+        if name in ("granitemoe", "glm4moe", "dots1"):
+            _, d = make_weights(c)
+            lines = d.views(lambda drawn: folder_of(c, make_weights(c, drawn)[0]))
+            write_folder(Path(__file__).parent / "checkpoints", name, lines, settings(c))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes kvpress.txt: which cache units NVIDIA's kvpress keeps of a prompt that is read whole.
 
-The tiny Llama of families/llama.gguf runs in PyTorch in double precision; kvpress compresses its
+The tiny Llama of families/llama.model runs in PyTorch in double precision; kvpress compresses its
 cache behind the prompt, as retain does with --protocol once. Nothing here is shared with the C code.
 A line holds: kvpress's name, the policy that test_kvpress.c compares, the budget, the layer, the
 head, and the positions that stay. Needs torch, transformers, gguf and kvpress 0.5.5.
@@ -121,7 +121,7 @@ def presses(ratio, window):
 
 
 def main():
-    path = HERE / 'families' / 'llama.gguf'
+    path = HERE.parent.parent / 'build/golden/families/llama.gguf'
     models = {a: load(path, attention=a) for a in ('sdpa', 'eager')}
     vocab = models['sdpa'].config.vocab_size
     ids = torch.tensor([[(i * 2654435761 + 12345) % 2**32 // 65536 % vocab for i in range(N)]])

@@ -1,24 +1,23 @@
 #!/usr/bin/env python3
-"""Writes into families/ tiny random models with recurrent layers and the logits they must give.
+"""Writes into families/ recipes of tiny random models with recurrent layers and the logits they give.
 
 Double precision, token by token, from the papers and the models' published definitions: the gated
 delta rule (arXiv 2412.06464), Mamba-2 (arXiv 2405.21060), LFM2's short convolutions. Tensors are
-written as llama.cpp's converter does. Needs PyTorch; every seed is fixed.
+written as llama.cpp's converter does. Needs PyTorch and gguf.
 
-Some are also written into checkpoints/ as folders of safetensors, in the order and with the names
-of the models' makers: other heads first, logarithms of decays, norms less 1, factors apart.
+checkpoints/ gets recipes of the same models as safetensors, in the order and with the names of the
+models' makers: other heads first, logarithms of decays, norms less 1, factors apart.
 
     tests/golden/make_recurrent.py       takes seconds, overwrites its files
 """
 import json
 import math
-import struct
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-from make_families import (N_TOKENS, N_VOCAB, rms, rotate, route, side_by_side, stored,
-                           vocabulary, write_golden, write_gguf)
+from drawn import Drawn, write_recipe
+from make_families import N_VOCAB, golden_ids, halves, rms, rotate, route, write_golden
 from torch.nn.functional import silu, softplus
 
 STORE = "F16"  # type of matrices in the file
@@ -27,7 +26,6 @@ STORE = "F16"  # type of matrices in the file
 @dataclass
 class Model:
     arch: str
-    seed: int
     # of layers: a attention, d delta rule, s scan (Mamba-2), c convolution, b s with a; nemotron_h:
     # f feed-forward
     kinds: str
@@ -55,29 +53,18 @@ class Model:
         return "qwen35" if self.arch == "qwen3next" else self.arch.removesuffix("moe")
 
 
-class Weights:
-    """Draws and names weights; `file` collects what the GGUF file holds."""
-
-    def __init__(self, seed):
-        self.rng, self.file = torch.Generator().manual_seed(seed), {}
-
-    def randn(self, *shape):
-        return torch.randn(*shape, generator=self.rng, dtype=torch.float64)
-
+class Weights(Drawn):
     def matrix(self, name, n_out, n_in, gain=1.0):
-        x = stored(self.randn(n_out, n_in) * gain / math.sqrt(n_in), STORE)
-        self.file[name + ".weight"] = (x, STORE)
-        return x
+        return self.draw(name + ".weight", STORE, (n_out, n_in), gain / math.sqrt(n_in))
 
     def vector(self, name, n, mean, std, suffix=".weight"):
-        x = (mean + std * self.randn(n)).float().double()
-        self.file[name + suffix] = (x, "F32")
-        return x
+        return self.draw(name + suffix, "F32", (n,), std, mean)
 
     def table(self, name, *shape, std=0.6):
-        x = (std * self.randn(*shape)).float().double()
-        self.file[name + ".weight"] = (x, "F32")
-        return x
+        return self.draw(name + ".weight", "F32", shape, std)
+
+    def decay(self, name, *shape):
+        return self.draw(name, "-EXP", shape, 0.5, 0.5)
 
 
 # ---- layers ------------------------------------------------------------------------------------
@@ -140,8 +127,7 @@ def delta_layer(m, w, at, x):
         step = x @ w.matrix(f"{at}.ssm_alpha", m.n_value, m.n_embd).T
     beta = torch.sigmoid(beta)
     qkv = silu(convolve(qkv, w.table(f"{at}.ssm_conv1d", 2 * nk + nv, m.n_taps)))
-    a = -torch.exp(0.5 + 0.5 * w.randn(m.n_value)).float().double()
-    w.file[f"{at}.ssm_a"] = (a, "F32")
+    a = w.decay(f"{at}.ssm_a", m.n_value)
     step = softplus(step + w.vector(f"{at}.ssm_dt", m.n_value, -2.5, 0.5, ".bias"))
     q, k = (p.reshape(n, m.n_key, -1) for p in (qkv[:, :nk], qkv[:, nk:2 * nk]))
     q, k = (unit(p).repeat_interleave(times, 1) if beside else unit(p).repeat(1, times, 1)
@@ -159,14 +145,13 @@ def scan_layer(m, w, at, x):
     z, xbc, step = rows.split([nv, nv + 2 * nk, m.n_value], 1)
     xbc = convolve(xbc, w.table(f"{at}.ssm_conv1d", nv + 2 * nk, m.n_taps))
     xbc = silu(xbc + w.vector(f"{at}.ssm_conv1d", nv + 2 * nk, 0, 0.3, ".bias"))
-    a = -torch.exp(0.5 + 0.5 * w.randn(m.n_value)).float().double()
-    d = (1 + 0.3 * w.randn(m.n_value)).float().double()
-    w.file[f"{at}.ssm_a"], w.file[f"{at}.ssm_d"] = (a[:, None], "F32"), (d[:, None], "F32")
+    a = w.decay(f"{at}.ssm_a", m.n_value, 1)[:, 0]
+    d = w.draw(f"{at}.ssm_d", "F32", (m.n_value, 1), 0.3, 1)
     step = softplus(step + w.vector(f"{at}.ssm_dt", m.n_value, -2.5, 0.5, ".bias"))
     v, k, q = xbc.split([nv, nk, nk], 1)
     v = v.reshape(n, m.n_value, -1)
     q, k = (p.reshape(n, m.n_key, -1).repeat_interleave(m.n_value // m.n_key, 1) for p in (q, k))
-    y = recur(m, q, k, v, torch.exp(a * step), step, False) + d[:, None] * v
+    y = recur(m, q, k, v, torch.exp(a * step), step, False) + d * v
     y = (y.reshape(n, -1) * silu(z)).reshape(n, m.n_key, -1)
     y = rms(y, w.table(f"{at}.ssm_norm", m.n_key, nv // m.n_key), m.eps).reshape(n, -1)
     return y @ w.matrix(f"{at}.ssm_out", m.n_embd, nv).T
@@ -191,10 +176,7 @@ def mixture(m, w, at, h):
     n, ff = x["n"], x["ff"]
 
     def stack(name, n_out, n_in, gain=1.0):
-        out = torch.stack([stored(w.randn(n_out, n_in) * gain / math.sqrt(n_in), STORE)
-                           for _ in range(n)])
-        w.file[f"{at}.{name}.weight"] = (out, STORE)
-        return out
+        return w.draw(f"{at}.{name}.weight", STORE, (n, n_out, n_in), gain / math.sqrt(n_in))
 
     router = w.table(f"{at}.ffn_gate_inp", n, m.n_embd, std=2 / math.sqrt(m.n_embd))
     l = {"choice_b": w.vector(f"{at}.exp_probs_b", n, 0, 0.3, ".bias")} if x.get("choice_bias") else {}
@@ -273,7 +255,7 @@ def metadata(m, name):
                 "granitehybrid.residual_scale": m.scales[1],
                 "granitehybrid.attention.scale": m.attention,
                 "granitehybrid.rope.scaling.finetuned": False}
-    return out | vocabulary()
+    return out
 
 
 # ---- checkpoints -------------------------------------------------------------------------------
@@ -391,14 +373,14 @@ def checkpoint(m, tensors):
             at = f"{layers}.{i}."
         short, _, suffix = short.rpartition(".") if short.endswith(("weight", "bias")) else \
             (short, "", "weight" if short.endswith("norm") else "")
+        if m.arch == "granitehybrid" and short in ("attn_q", "attn_k"):
+            x = halves(x, len(x) // m.head_dim, m.head_dim)
         if m.arch == "falcon-h1":
             x = without_factors(m, short, x)
         if m.family == "qwen35":
             x = x if m.arch == "qwen3next" else ungroup_deltas(m, short, x)
             if kind == "F32" and short.endswith("norm") and short != "ssm_norm":
                 x = x - 1
-        if short == "ssm_a":
-            x = torch.log(-x)
         if short in ("ssm_a", "ssm_d") or (short == "ssm_norm" and part != "linear_attn."):
             x = x.reshape(-1)
         if short in ("ssm_conv1d", "shortconv.conv") and x.dim() == 2:
@@ -484,18 +466,11 @@ def byte_symbols():
     return [chr(b) for b in plain] + [chr(256 + i) for i in range(len(others))]
 
 
-def write_folder(folder, tensors, settings):
-    """A checkpoint with a tokenizer of bytes."""
-    folder.mkdir(parents=True, exist_ok=True)
-    header, data = {}, b""
-    for name, (x, kind) in tensors.items():
-        raw = (x.half() if kind == "F16" else x.float()).contiguous().numpy().tobytes()
-        header[name] = {"dtype": kind, "shape": list(x.shape),
-                        "data_offsets": [len(data), len(data) + len(raw)]}
-        data += raw
-    head = json.dumps(header).encode()
-    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(head)) + head + data)
-    (folder / "config.json").write_text(json.dumps(settings, indent=1) + "\n")
+def write_folder(folder, name, lines, settings):
+    """The recipe and the settings of a checkpoint; all have the same tokenizer, of bytes."""
+    folder.mkdir(exist_ok=True)
+    write_recipe(folder / f"{name}.model", {}, lines)
+    (folder / f"{name}.json").write_text(json.dumps(settings, indent=1) + "\n")
     symbols = byte_symbols() + [f"<|{i}|>" for i in range(256, N_VOCAB)]
     split = ("(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+"
              "[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+")
@@ -508,54 +483,40 @@ def write_folder(folder, tensors, settings):
                                 "use_regex": False}]},
         "model": {"type": "BPE", "vocab": {s: i for i, s in enumerate(symbols[:256])},
                   "merges": []}}
-    (folder.parent / "tokenizer.json").write_text(json.dumps(words) + "\n")
-    (folder / "tokenizer.json").unlink(missing_ok=True)
-    (folder / "tokenizer.json").symlink_to("../tokenizer.json")  # all folders have the same one
+    (folder / "tokenizer.json").write_text(json.dumps(words) + "\n")
     (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|256|>"}) + "\n")
-
-
-def in_pairs(m, tensors):
-    """Rows of Q and K as GGUF has them."""
-    out = dict(tensors)
-    for name, (x, kind) in tensors.items() if m.arch == "granitehybrid" else ():
-        if name.endswith(("attn_q.weight", "attn_k.weight")):
-            out[name] = (side_by_side(x, x.shape[0] // m.head_dim, m.head_dim), kind)
-    return out
-
-
-CHECKPOINTS = ("qwen35", "lfm2", "granitehybrid", "falcon-h1", "nemotron_h", "qwen35moe", "lfm2moe",
-               "qwen3next")
 
 
 def main():
     torch.set_num_threads(1)
     folder = Path(__file__).parent / "families"
-    ids = torch.randint(3, N_VOCAB, (N_TOKENS,), generator=torch.Generator().manual_seed(0))
+    ids = golden_ids()
     for name, m in {
-            "qwen35": Model("qwen35", 21, "ddad", n_rot=8, n_key=2, n_value=4, n_draft=1),
-            "lfm2": Model("lfm2", 22, "cac", n_taps=3, head_dim=16, n_rot=16, base=1000000.0, eps=1e-5),
-            "qwen35moe": Model("qwen35moe", 25, "da", n_rot=8, n_key=2, n_value=4, experts=dict(
+            "qwen35": Model("qwen35", "ddad", n_rot=8, n_key=2, n_value=4, n_draft=1),
+            "lfm2": Model("lfm2", "cac", n_taps=3, head_dim=16, n_rot=16, base=1000000.0, eps=1e-5),
+            "qwen35moe": Model("qwen35moe", "da", n_rot=8, n_key=2, n_value=4, experts=dict(
                 n=5, used=2, ff=16, shared=24, normalized=True)),
-            "lfm2moe": Model("lfm2moe", 26, "ca", n_taps=3, head_dim=16, n_rot=16, eps=1e-5,
+            "lfm2moe": Model("lfm2moe", "ca", n_taps=3, head_dim=16, n_rot=16, eps=1e-5,
                              experts=dict(n=6, used=2, ff=16, dense=1, sigmoid=True, normalized=True,
                                           choice_bias=True)),
-            "granitehybrid": Model("granitehybrid", 23, "sas", n_kv=2, head_dim=16, n_rot=16,
+            "granitehybrid": Model("granitehybrid", "sas", n_kv=2, head_dim=16, n_rot=16,
                                    n_value=4, value_dim=16, eps=1e-5, scales=(6.0, 0.22, 4.0),
                                    attention=0.11, no_rope=True),
-            "falcon-h1": Model("falcon-h1", 24, "bb", n_kv=2, head_dim=16, n_rot=16, n_key=2,
+            "falcon-h1": Model("falcon-h1", "bb", n_kv=2, head_dim=16, n_rot=16, n_key=2,
                                n_value=4, value_dim=8, eps=1e-5),
-            "qwen3next": Model("qwen3next", 27, "da", n_rot=8, n_key=2, n_value=4, experts=dict(
+            "qwen3next": Model("qwen3next", "da", n_rot=8, n_key=2, n_value=4, experts=dict(
                 n=5, used=2, ff=16, shared=24, normalized=True)),
-            "nemotron_h": Model("nemotron_h", 28, "sfaf", n_kv=2, head_dim=16, n_rot=16, n_key=2,
+            "nemotron_h": Model("nemotron_h", "sfaf", n_kv=2, head_dim=16, n_rot=16, n_key=2,
                                 n_value=4, value_dim=8, eps=1e-5, no_rope=True)}.items():
-        w = Weights(m.seed)
+        w = Weights()
         for i in range(len(m.kinds), len(m.kinds) + m.n_draft):
             w.vector(f"blk.{i}.attn_norm", m.n_embd, 1, 0.1)
             w.matrix(f"blk.{i}.nextn.eh_proj", m.n_embd, 2 * m.n_embd)
         rows = write_golden(folder / f"{name}.logits", ids, run(m, w, ids))
-        write_gguf(folder / f"{name}.gguf", metadata(m, name), in_pairs(m, w.file))
-        if m.arch in CHECKPOINTS:
-            write_folder(folder.parent / "checkpoints" / name, checkpoint(m, w.file), config(m))
+        write_recipe(folder / f"{name}.model", metadata(m, name), w.tensors())
+        lines = w.views(lambda drawn: checkpoint(m, {
+            k: (x, STORE if w.how[k][0] == STORE else "F32") for k, x in drawn.items()}))
+        write_folder(folder.parent / "checkpoints", name, lines, config(m))
         print(f"{name}: standard deviation of logits {rows.std():.2f}")
 
 

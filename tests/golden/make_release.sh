@@ -5,7 +5,7 @@
 set -eu
 program=$(realpath "$1")
 out=$(realpath "$2")
-model=$PWD/tests/golden/families/qwen3.gguf
+model=$PWD/build/golden/families/qwen3.gguf
 T=/tmp/retain-release # the weight copy records the model's path
 rm -rf "$T"
 mkdir "$T"

@@ -11,22 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import transformers
 from make_families import N_VOCAB
-from make_windows import TEXT_PARTS, models, randomize, randomize_scales
+from make_windows import load, models
 
 N, BUDGET, WINDOW = 192, 48, 8
-
-
-def load(m, seed):
-    c = getattr(transformers, m.kind + ("Text" if m.kind in TEXT_PARTS else "") + "Config")(
-        vocab_size=N_VOCAB, max_position_embeddings=512, attn_implementation="eager", pad_token_id=0,
-        bos_token_id=1, eos_token_id=2, **{"tie_word_embeddings": True} | m.config)
-    c._experts_implementation = "eager"
-    model = getattr(transformers, m.kind + "ForCausalLM")(c).double().eval()
-    randomize(model, m.arch, seed)
-    randomize_scales(model, seed)
-    return model
 
 
 def observe(model, ids):
@@ -87,10 +75,10 @@ def main():
     torch.set_num_threads(1)
     ids = torch.tensor([[(i * 2654435761 + 12345) % 2**32 // 65536 % N_VOCAB for i in range(N)]])
     lines = ["# model, policy, budget, layer, head, positions that stay; see make_survivors.py"]
-    for seed, m in enumerate(models(), 100):
+    for m in models():
         if m.name not in ("gemma3", "gemma4-e2b", "gpt-oss"):
             continue
-        attention, keys = observe(load(m, seed), ids)
+        attention, keys = observe(load(m)[0], ids)
         layer = m.config["layer_types"].index("full_attention")
         for policy, heads in policies(attention[layer], keys[layer]):
             for h, positions in enumerate(heads):

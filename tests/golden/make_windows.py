@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Writes families/: tiny random models whose layers have windows, and the logits they must give.
+"""Writes families/: recipes of tiny random models whose layers have windows, and their logits.
 
 The logits are those of Hugging Face's implementations in double precision (eager attention), with
-weights that the file can hold. Some models are also written into checkpoints/, as folders. Needs PyTorch and transformers 5; every seed is fixed.
+weights that the file can hold. checkpoints/ gets recipes of some models as folders. Needs PyTorch,
+gguf and transformers 5.
 
     tests/golden/make_windows.py                 takes seconds, overwrites some of families
     tests/golden/make_windows.py --all FOLDER    writes models of other shapes, too, to FOLDER
@@ -13,7 +14,8 @@ from pathlib import Path
 
 import torch
 import transformers
-from make_families import N_TOKENS, N_VOCAB, vocabulary, write_golden, write_gguf
+from drawn import Drawn, write_recipe
+from make_families import N_VOCAB, golden_ids, write_golden
 from make_recurrent import write_folder
 
 
@@ -107,30 +109,27 @@ def tensors_of(m, state):
 
 # ---- models -------------------------------------------------------------------------------------
 
-def randomize(model, arch, seed):
+def randomize(model, arch):
     """Weights that make attention sharp and logits of a deviation of about 1."""
-    rng = torch.Generator().manual_seed(seed)
+    d = Drawn()
     for name, p in model.named_parameters():
-        x = torch.randn(p.shape, generator=rng, dtype=torch.float64)
         if name.endswith("router.scale"):
-            p.data = (x.numel() ** 0.5 * (1 + 0.3 * x)).float().double()
+            size = p.numel() ** 0.5
+            x = d.draw(name, "F32", p.shape, 0.3 * size, size)
         elif name.endswith("per_expert_scale"):
-            p.data = (1 + 0.3 * x).float().double()
+            x = d.draw(name, "F32", p.shape, 0.3, 1)
         elif p.ndim > 1:
             gain = 2.0 if "q_proj" in name or "k_proj" in name else 1.0
-            p.data = (x * gain / p.shape[-1] ** 0.5).half().double()
+            x = d.draw(name, "F16", p.shape, gain / p.shape[-1] ** 0.5)
         elif "norm" in name:
-            p.data = ((0 if arch in ONE_MORE else 1) + 0.1 * x).float().double()
+            x = d.draw(name, "F32", p.shape, 0.1, 0 if arch in ONE_MORE else 1)
         else:
-            p.data = (0.5 * x).float().double()
-
-
-def randomize_scales(model, seed):
-    rng = torch.Generator().manual_seed(seed)
+            x = d.draw(name, "F32", p.shape, 0.5)
+        p.data = x
     for name, x in model.named_buffers():
         if name.endswith("layer_scalar"):
-            x.fill_(0.7 + 0.5 * torch.rand(1, generator=rng).item())
-            x.data = x.float().double()
+            x.data = d.draw(name, "F32", x.shape, 0.15, 1)
+    return d
 
 
 def metadata(m, c):
@@ -149,11 +148,11 @@ def metadata(m, c):
             f"{a}.attention.key_length": head_dim, f"{a}.attention.value_length": head_dim,
             f"{a}.attention.sliding_window": c.sliding_window or 0,
             f"{a}.rope.freq_base": float(base)}
-    return meta | {f"{a}.{k}": v for k, v in m.meta.items()} | vocabulary()
+    return meta | {f"{a}.{k}": v for k, v in m.meta.items()}
 
 
-def run(m, ids, seed):
-    """The model's tensors, its configuration, logits [token][vocabulary]."""
+def load(m):
+    """The model, what was drawn for it, its configuration."""
     common = {"vocab_size": N_VOCAB, "max_position_embeddings": 512, "attn_implementation": "eager",
               "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
               "tie_word_embeddings": True}
@@ -161,23 +160,18 @@ def run(m, ids, seed):
     c = getattr(transformers, m.kind + text + "Config")(**common | m.config)
     c._experts_implementation = "eager"  # others have no double precision
     model = getattr(transformers, m.kind + "ForCausalLM")(c).double().eval()
-    randomize(model, m.arch, seed)
-    randomize_scales(model, seed)
-    with torch.no_grad():
-        logits = model(torch.tensor([ids.tolist()]), use_cache=False).logits[0]
-    return model.state_dict(), c, logits
+    return model, randomize(model, m.arch), c
 
 
 CHECKPOINTS = ("gemma3", "olmo3", "exaone4", "cohere2", "gpt-oss", "gemma4-e2b", "gemma4-moe")
 
 
-def write_checkpoint(folder, m, state, c):
-    tensors = {k: (x, "F16" if x.ndim > 1 else "F32") for k, x in state.items()
-               if k != "lm_head.weight" or not c.tie_word_embeddings}
+def write_checkpoint(folder, m, d, c):
+    lines = d.views(lambda drawn: {k: (x, "F16" if x.ndim > 1 else "F32") for k, x in drawn.items()})
     settings = c.to_dict() | {"architectures": [m.kind + "ForCausalLM"]}
     drop = ("id2label", "label2id", "return_dict", "output_hidden_states", "chunk_size_feed_forward",
             "is_encoder_decoder", "problem_type", "output_attentions", "transformers_version")
-    write_folder(folder, tensors, {k: v for k, v in settings.items() if k not in drop})
+    write_folder(folder, m.name, lines, {k: v for k, v in settings.items() if k not in drop})
 
 
 def layers(step, n):
@@ -365,15 +359,16 @@ def main():
     torch.set_num_threads(1)
     every = sys.argv[2] if sys.argv[1:2] == ["--all"] else None
     folder = Path(every or Path(__file__).parent / "families")
-    ids = torch.randint(3, N_VOCAB, (N_TOKENS,), generator=torch.Generator().manual_seed(0))
-    for seed, m in enumerate(models(), 100):
+    for m in models():
         if not every and not m.kept:
             continue
-        state, c, logits = run(m, ids, seed)
-        write_gguf(folder / f"{m.name}.gguf", metadata(m, c), tensors_of(m, state))
+        model, d, c = load(m)
+        with torch.no_grad():
+            logits = model(golden_ids()[None], use_cache=False).logits[0]
+        write_recipe(folder / f"{m.name}.model", metadata(m, c), d.views(lambda drawn: tensors_of(m, drawn)))
         if m.name in CHECKPOINTS and not every:
-            write_checkpoint(folder.parent / "checkpoints" / m.name, m, state, c)
-        rows = write_golden(folder / f"{m.name}.logits", ids, logits)
+            write_checkpoint(folder.parent / "checkpoints", m, d, c)
+        rows = write_golden(folder / f"{m.name}.logits", golden_ids(), logits)
         print(f"{m.name}: standard deviation of logits {rows.std():.2f}")
 
 

@@ -85,10 +85,10 @@ static void same_model(const char *name)
     struct source *folder, *file;
     struct err e;
     size_t n_layers = 0;
-    snprintf(path, sizeof path, "tests/golden/checkpoints/%s", name);
+    snprintf(path, sizeof path, "build/golden/checkpoints/%s", name);
     if (source_open(&folder, path, &e)) fail_msg("%s", e.text);
     assert_string_equal(folder->notice, "");
-    snprintf(path, sizeof path, "tests/golden/families/%s.gguf", name);
+    snprintf(path, sizeof path, "build/golden/families/%s.gguf", name);
     if (source_open(&file, path, &e)) fail_msg("%s", e.text);
     for (size_t i = 0; i < file->n_tensors; i++) {
         const struct source_tensor *t = &file->tensors[i];

@@ -17,6 +17,7 @@
 #include "runtime/forward/engine.h"
 
 #define FOLDER "tests/golden/families/"
+#define MODELS "build/golden/families/" /* drawn from FOLDER, make_models.c */
 
 enum { N_TOKENS = 300, N_ROWS = 16, N_VOCAB = 300, STEP = 3, N_KEPT = N_VOCAB / STEP };
 
@@ -78,7 +79,7 @@ struct row {
 static void set_options(struct options *o, const struct row *r, char path[128], int chunk)
 {
     options_init(o);
-    snprintf(path, 128, FOLDER "%s.gguf", r->model);
+    snprintf(path, 128, MODELS "%s.gguf", r->model);
     o->engine.model = path;
     o->session.plan.policy = policy_choice("full");
     o->session.plan.policy.context = r->context;
@@ -283,7 +284,7 @@ static void refuse_bytes(const char *model, const void *from, const void *to, si
     char path[128];
     struct gguf *file;
     struct model *m;
-    snprintf(path, sizeof path, FOLDER "%s.gguf", model);
+    snprintf(path, sizeof path, MODELS "%s.gguf", model);
     FILE *f = fopen(path, "rb");
     assert_non_null(f);
     size_t n = fread(bytes, 1, sizeof bytes, f);

@@ -17,8 +17,8 @@
 #include "base/file.h"
 #include "runtime/model/gguf.h"
 
-#define WHOLE "tests/golden/families/llama3.gguf"
-#define PARTS "tests/golden/split/llama3"
+#define WHOLE "build/golden/families/llama3.gguf"
+#define PARTS "build/golden/split/llama3"
 
 static char folder[] = "/tmp/retain_split_XXXXXX";
 

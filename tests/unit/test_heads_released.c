@@ -26,7 +26,7 @@
 #include "runtime/forward/engine.h"
 #include "runtime/model/blocks.h"
 
-#define MODEL    "tests/golden/families/qwen3.gguf"
+#define MODEL    "build/golden/families/qwen3.gguf"
 #define RELEASED "tests/golden/released/"
 
 enum { ROWS = 6 }; /* of make_released.py */

@@ -39,7 +39,7 @@ static int set_up(void **state)
     struct options o;
     struct err e;
     (void)state;
-    FILE *in = fopen("tests/golden/families/qwen35.gguf", "rb");
+    FILE *in = fopen("build/golden/families/qwen35.gguf", "rb");
     int fd = mkstemp(model_path);
     if (!in || fd < 0) return -1;
     size_t n = fread(bytes, 1, sizeof bytes, in);
@@ -370,7 +370,7 @@ static void test_chunks_of_recurrent_layers(void **state)
         struct err e;
         char path[64];
         int32_t ids[N];
-        snprintf(path, sizeof path, "tests/golden/families/%s.gguf", names[i]);
+        snprintf(path, sizeof path, "build/golden/families/%s.gguf", names[i]);
         o.engine.model = path;
         o.session.plan.budget = 0;
         o.session.plan.chunk = 128;

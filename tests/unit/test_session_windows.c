@@ -21,7 +21,7 @@ static int set_up(void **state)
     struct err e;
     (void)state;
     options_init(&o);
-    o.engine.model = "tests/golden/families/gemma3.gguf";
+    o.engine.model = "build/golden/families/gemma3.gguf";
     o.engine.threads = 1; /* a forked child has no other threads */
     if (engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &e) == 0) return 0;
     printf("%s\n", e.text);

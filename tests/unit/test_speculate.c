@@ -35,7 +35,7 @@ static void test_models_with_other_layers(void **state)
         struct engine *g;
         struct err e;
         char path[64];
-        snprintf(path, sizeof path, "tests/golden/families/%s.gguf", models[i]);
+        snprintf(path, sizeof path, "build/golden/families/%s.gguf", models[i]);
         o.engine.model = path;
         if (engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
         compare_tries(g, "sink", "f16", BEGIN, END);
@@ -256,7 +256,7 @@ static void test_drafts_that_cannot_be_are_named(void **state)
     struct engine *g;
     struct err e;
     (void)state;
-    assert_int_equal(open_drafted(&g, "tests/golden/families/qwen3.gguf", &e), ERR_USAGE);
+    assert_int_equal(open_drafted(&g, "build/golden/families/qwen3.gguf", &e), ERR_USAGE);
     assert_null(g);
     assert_non_null(strstr(e.text, "vocabularies differ"));
     assert_int_not_equal(open_drafted(&g, "tests/no-such.gguf", &e), 0);

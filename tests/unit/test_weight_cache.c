@@ -128,9 +128,9 @@ static void test_maps_what_was_packed(void **state)
 {
     static const char *const files[] = {
         MODEL,
-        "tests/golden/families/llama.gguf",
-        "tests/golden/families/phi3-partial.gguf",
-        "tests/golden/families/qwen3.gguf",
+        "build/golden/families/llama.gguf",
+        "build/golden/families/phi3-partial.gguf",
+        "build/golden/families/qwen3.gguf",
     };
     (void)state;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
@@ -305,7 +305,7 @@ static void test_experts_in_file(void **state)
     struct options o;
     struct engine *g, *other;
     struct err e;
-    copy_file("tests/golden/families/qwen3moe.gguf", model);
+    copy_file("build/golden/families/qwen3moe.gguf", model);
     other = open_engine(model, NULL);
     options_init(&o);
     o.engine.model = model;

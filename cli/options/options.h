@@ -137,7 +137,6 @@ struct training_opts {
     const char *labels; /* answer, repeat, both, logit; NULL = heads_train chooses */
     int steps, batch, hidden;
     float rate;
-    bool self_study, from_conversations;
 };
 
 /* Lists of policies, budgets, formats and choosers, of which eval runs all combinations; commands

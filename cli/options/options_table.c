@@ -60,9 +60,9 @@ const struct option options_table[] = {
     {ROW("system", 0, session.system, OPTIONS_CHAT | OPTIONS_GENERATE | OPTIONS_TEMPLATE), .value = "TEXT",
      .help = "instructions for the model before the first message"},
     {ROW("private", 0, session.private_mode, OPTIONS_CHAT), .help = "save nothing"},
-    {ROW("db", 0, store.db, OPTIONS_STORE | OPTIONS_HEADS), .value = "FILE", .help = "where conversations are saved"},
+    {ROW("db", 0, store.db, OPTIONS_STORE), .value = "FILE", .help = "where conversations are saved"},
     {ROW("encrypt", 0, store.encrypt, OPTIONS_STORE), .help = "encrypt a new database with a passphrase"},
-    {ROW("passphrase-file", 0, store.passphrase_file, OPTIONS_STORE | OPTIONS_HEADS), .value = "FILE",
+    {ROW("passphrase-file", 0, store.passphrase_file, OPTIONS_STORE), .value = "FILE",
      .help = "read the passphrase from this file's first line"},
     {ROW("cache-quota", 0, session.cache_quota, OPTIONS_CHAT), .rare = true, .max = 1e15, .value = "SIZE",
      .help = "maximum size of saved caches; texts are always kept"},
@@ -137,12 +137,6 @@ const struct option options_table[] = {
     {ROW("text", 0, training.text, OPTIONS_HEADS), .cli_only = true, .value = "FILE",
      .help = "train or calibrate on any text in UTF-8: a file, or a folder and its files; more may follow as "
              "arguments; import: also calibrate"},
-    {ROW("self-study", 0, training.self_study, OPTIONS_HEADS), .cli_only = true,
-     .help = "train: the model asks itself questions about passages of --text and answers them; the rows "
-             "are kept in OUT.rows.jsonl"},
-    {ROW("from-conversations", 0, training.from_conversations, OPTIONS_HEADS), .cli_only = true,
-     .help = "train, calibrate or import with the saved conversations instead of --text; their rows are kept "
-             "in OUT.rows.jsonl"},
     {ROW("out", 0, training.out, OPTIONS_HEADS), .cli_only = true, .value = "FILE",
      .help = "the file to write"},
     {ROW("labels", 0, training.labels, OPTIONS_HEADS), .choices = "answer,repeat,both,logit", .value = "KIND",

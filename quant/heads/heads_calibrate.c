@@ -11,7 +11,6 @@
 #include "quant/heads/heads_data.h"
 #include "quant/heads/heads_file.h"
 #include "quant/heads/heads_sample.h"
-#include "quant/heads/heads_study.h"
 #include "quant/heads/heads_watch.h"
 #include "runtime/forward/cis_net.h"
 #include "runtime/forward/engine.h"
@@ -41,7 +40,6 @@ struct calibration {
     } * scratch;           /* [n_threads] */
     struct arena arena;
     int length, n_rows;
-    char rows[4096]; /* the file of rows that conversations gave */
 };
 
 /* ---- measuring ------------------------------------------------------------------------------- */
@@ -203,8 +201,7 @@ static int open_heads(struct calibration *c, struct err *e)
 
 static int begin(struct calibration *c, struct err *e)
 {
-    snprintf(c->rows, sizeof c->rows, "%s.rows.jsonl", c->options->training.out);
-    int rc = heads_study_open(&c->data, c->options, c->rows, e);
+    int rc = heads_data_open(&c->data, c->options, e);
     if (!rc) rc = open_heads(c, e);
     if (!rc) rc = heads_data_cut(&c->data, c->engine->tokenizer, heads_sample_half(c->length), e);
     if (!rc) rc = take_memory(c, e);

@@ -119,12 +119,6 @@ static int read_path(struct heads_data *d, const char *path, struct err *e)
     return folder ? read_folder(d, path, e) : read_text(d, path, false, e);
 }
 
-int heads_data_lines(struct heads_data *d, const char *path, struct err *e)
-{
-    *d = (struct heads_data){.name = path};
-    return read_lines(d, e);
-}
-
 int heads_data_open(struct heads_data *d, const struct options *o, struct err *e)
 {
     const struct training_opts *t = &o->training;

@@ -36,8 +36,6 @@ struct heads_data {
 int heads_data_open(struct heads_data *d, const struct options *o, struct err *e);
 /* Adds a row of plain text. */
 int heads_data_add(struct heads_data *d, const char *text, size_t n, struct err *e);
-/* Reads a file of JSON lines; keeps the path. */
-int heads_data_lines(struct heads_data *d, const char *path, struct err *e);
 void heads_data_close(struct heads_data *d);
 
 /* Cuts plain text into rows of about n_tokens tokens each, at most. ERR_FORMAT unless there are two

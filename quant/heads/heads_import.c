@@ -165,7 +165,7 @@ int heads_import(const struct options *o)
     if (!rc) rc = bind(&m, g->model, &e);
     if (!rc) rc = write_heads(&m, g, o, hex, &e);
     bool compares = !rc && m.source->compares;
-    bool text = o->training.text || o->training.data || o->training.from_conversations;
+    bool text = o->training.text || o->training.data;
     close_file(&m);
     engine_close(g);
     if (rc) return report_error(&e);

@@ -15,7 +15,6 @@
 #include "quant/heads/heads_learn.h"
 #include "quant/heads/heads_sample.h"
 #include "quant/heads/heads_schedule.h"
-#include "quant/heads/heads_study.h"
 #include "runtime/forward/engine.h"
 
 /* Locret's defaults: steps of one row of at most this many tokens, the rate. */
@@ -50,7 +49,6 @@ struct train {
     double loss;        /* of the last step */
     char settings[512]; /* settings that must be equal for a run to continue; a long path is cut */
     char checkpoint[4096];
-    char rows[4096]; /* the file of rows that self-study or conversations gave */
     int64_t saved_ns, shown_ns;
     int64_t opened_ns; /* when the first row was read */
     int64_t began_ns;  /* and the step then */
@@ -63,7 +61,7 @@ static const char *labels_of(const struct train *t)
 {
     const struct training_opts *o = &t->options->training;
     if (o->labels) return o->labels;
-    return o->self_study || o->from_conversations ? "both" : t->data.plain ? "repeat" : "answer";
+    return t->data.plain ? "repeat" : "answer";
 }
 
 static bool repeats(const struct train *t, int64_t i)
@@ -336,10 +334,9 @@ static int choose_settings(struct train *t, struct err *e)
         return err_set(e, ERR_USAGE,
                        "--labels %s: --query-first trains with answers; take answer or logit",
                        labels_of(t));
-    if (t->data.plain && !o->training.self_study && !repeats)
+    if (t->data.plain && !repeats)
         return err_set(e, ERR_USAGE,
-                       "--labels %s: text has no answers; take repeat or logit, --self-study or "
-                       "--data",
+                       "--labels %s: text has no answers; take repeat or logit, or --data",
                        labels_of(t));
     return 0;
 }
@@ -427,36 +424,13 @@ static int take_memory(struct train *t, struct err *e)
 /* Everything before weights are read. */
 static int prepare(struct train *t, struct engine_opts *alone, struct err *e)
 {
-    const struct training_opts *o = &t->options->training;
-    if (o->self_study && (!o->text || o->from_conversations))
-        return err_set(e, ERR_USAGE, "--self-study needs --text, the text to ask about");
-    int rc = heads_study_open(&t->data, t->options, t->rows, e);
+    int rc = heads_data_open(&t->data, t->options, e);
     if (!rc) rc = engine_prepare(&t->engine, alone, e);
     if (!rc) rc = choose_settings(t, e);
     if (!rc) rc = choose_device(t, alone, e);
     if (!rc) rc = check_memory(t, e);
     if (!rc)
         rc = heads_data_cut(&t->data, t->engine->tokenizer, heads_sample_half(t->opts.length), e);
-    return rc;
-}
-
-/* Replaces the passages by the rows that the model makes of them: as many as training reads. */
-static int study(struct train *t, struct err *e)
-{
-    int64_t n = (int64_t)t->steps * t->batch * 10 / 9 + 2; /* with those held back */
-    const struct heads_study s = {
-        .engine = t->engine,
-        .passages = &t->data,
-        .n_rows = n < t->data.n ? (int)n : t->data.n,
-        .length = t->opts.length,
-        .seed = t->options->session.sampling.seed,
-        .path = t->rows,
-    };
-    int rc = heads_study_run(&s, e);
-    if (rc) return rc;
-    heads_data_close(&t->data);
-    rc = heads_data_lines(&t->data, t->rows, e);
-    if (!rc) report_note("%d questions with answers are in %s", t->data.n, t->rows);
     return rc;
 }
 
@@ -470,7 +444,6 @@ static int begin(struct train *t, struct err *e)
     alone.verify = IDENTITY_VERIFY_FULL; /* the heads will be bound to the file's digest */
     int rc = prepare(t, &alone, e);
     if (!rc) rc = engine_load(t->engine, NULL, NULL, e);
-    if (!rc && o->training.self_study) rc = study(t, e);
     if (!rc) rc = take_memory(t, e);
     if (!rc) rc = heads_learn_open(&t->learn, t->engine, &t->opts, seed, e);
     if (rc) return rc;
@@ -507,7 +480,6 @@ int heads_train(const struct options *o)
         rc = err_set(&e, ERR_USAGE, "%s already exists; --force replaces it", o->training.out);
     else
         snprintf(t.checkpoint, sizeof t.checkpoint, "%s.part", o->training.out);
-    if (!rc) snprintf(t.rows, sizeof t.rows, "%s.rows.jsonl", o->training.out);
     report_catch_interrupt();
     if (!rc) rc = begin(&t, &e);
     if (!rc) rc = run(&t, &share, &e);

@@ -48,8 +48,6 @@ completed() {
     'retain eval '*' | '*) echo "$1" | sed 's/ |/ --length 300 --seeds 1 |/' ;;
     'retain eval '*) echo "$1 --length 300 --seeds 1" ;;
     'retain heads train') echo "$1 --data qa.jsonl --out heads.gguf --steps 1 --length 64 --force" ;;
-    *--from-conversations*) echo "$1 --db talks.db --steps 1 --batch 1 --length 128 --force" ;;
-    *--self-study*) echo "$1 --steps 4 --batch 1 --length 256 --force" ;;
     'retain heads train'*) echo "$1 --out heads.gguf --steps 1 --batch 1 --length 64 --force" ;;
     'retain heads import'* | 'retain heads calibrate'*) echo "$1 --force" ;;
     *) echo "$1" ;;

@@ -113,40 +113,6 @@ else
     skip "no public models in $DATA"
 fi
 
-# Self-study: the model's own questions. Killed at any moment, the same command ends with the same files.
-study() { text --self-study --text docs/policies.md "$@" --length 256 --batch 2; }
-check "self-study" study --out "$T/study.gguf"
-check "questions and answers" grep -q '"question":"[^"]*?","answer":"[^"]' "$T/study.gguf.rows.jsonl"
-"$RETAIN" heads train --length 256 --hidden 16 --steps 8 --batch 2 --rate .01 --self-study \
-    --text docs/policies.md --out "$T/killed.gguf" >"$T/out" 2>&1 &
-pid=$!
-wait_for 60 grep -q answer "$T/killed.gguf.rows.jsonl"
-kill -KILL $pid 2>/dev/null
-wait $pid
-printf '{"document":"half a r' >>"$T/killed.gguf.rows.jsonl"
-check "self-study, killed and continued" study --out "$T/killed.gguf" --force
-check "the same rows" cmp "$T/study.gguf.rows.jsonl" "$T/killed.gguf.rows.jsonl"
-check "the same heads" cmp "$T/study.gguf" "$T/killed.gguf"
-study --out "$T/killed.gguf" --force --seed 5 >"$T/out" 2>&1
-equal "rows of another seed: exit status" 2 $?
-text --self-study --data "$T/rows" --out "$T/x.gguf" >"$T/out" 2>&1
-equal "self-study without text: exit status" 2 $?
-
-# The user's own conversations.
-talk() {
-    for name in Milo Luna Rex; do
-        printf 'My cat is called %s.\nI live in Rome.\nWhat is my cat called?\nWhere do I live?\n' $name |
-            "$RETAIN" chat --plain --db "$T/talks.db" --new -n 12 || return
-    done
-}
-check "conversations" talk
-check "train on them" "$RETAIN" heads train --from-conversations --db "$T/talks.db" --length 128 --hidden 4 \
-    --steps 2 --out "$T/own.gguf"
-equal "a row for each" 3 "$(grep -c '"document":\["My cat' "$T/own.gguf.rows.jsonl")"
-equal "only the user may read them" 600 "$(stat -c %a "$T/own.gguf.rows.jsonl")"
-"$RETAIN" heads train --from-conversations --db "$T/none.db" --out "$T/x.gguf" >"$T/out" 2>&1
-equal "no conversations: exit status" 3 $?
-
 # Memory is planned before weights are read.
 text --text "$T/texts" --memory 1M --out "$T/x.gguf" >"$T/out" 2>&1
 equal "too little memory: exit status" 4 $?
@@ -163,8 +129,6 @@ equal "keeper with heads that do not compare: exit status" 2 $?
 check "import and calibrate" "$RETAIN" heads import tests/golden/heads.safetensors --text README.md --length 256 --steps 2 \
     --out "$T/both-steps.gguf"
 holds "imported and calibrated" "$("$RETAIN" heads info --heads "$T/both-steps.gguf")" 'policy keeper'
-check "calibrate on conversations" "$RETAIN" heads calibrate --heads "$T/imported.gguf" --from-conversations \
-    --db "$T/talks.db" --length 128 --out "$T/own-steps.gguf"
 "$RETAIN" heads import README.md --out "$T/x.gguf" >"$T/out" 2>&1
 equal "import of another file: exit status" 3 $?
 printf 'PK\003\004' >"$T/locret.bin"

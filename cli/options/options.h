@@ -128,8 +128,7 @@ struct text_opts {
 };
 
 struct quantize_opts {
-    const char *type;      /* q4, q8; NULL = q4 */
-    const char *calibrate; /* a text file */
+    const char *type; /* q4, q8; NULL = q4 */
 };
 
 struct training_opts {
@@ -161,7 +160,6 @@ struct pull_opts {
 };
 
 struct bench_opts {
-    const char *vs; /* a rival's command */
     int prefill, decode, repeat;
 };
 

@@ -125,8 +125,6 @@ const struct option options_table[] = {
     {.name = "Quantizing"},
     {ROW("type", 0, quantize.type, OPTIONS_QUANTIZE), .choices = "q4,q8", .value = "q4|q8",
      .help = "int4 (Q4_0) or int8 (Q8_0)"},
-    {ROW("calibrate", 0, quantize.calibrate, OPTIONS_QUANTIZE), .cli_only = true, .value = "FILE",
-     .help = "a text like those the model will see: the weights it uses most are rounded least"},
     {ROW("force", 0, force, OPTIONS_QUANTIZE | OPTIONS_HEADS | OPTIONS_PULL), .cli_only = true,
      .help = "replace an existing file; pull: also download a model that does not fit into memory"},
 
@@ -243,8 +241,6 @@ const struct option options_table[] = {
      .help = "generated tokens to time"},
     {ROW("repeat", 0, bench.repeat, OPTIONS_BENCH), .min = 1, .max = OPTIONS_REPEAT_MAX, .value = "N",
      .help = "runs of each measurement"},
-    {ROW("vs", 0, bench.vs, OPTIONS_BENCH), .cli_only = true, .value = "CMD",
-     .help = "run CMD alternately, with $1 = the depth; its output must be like llama-bench's"},
 
     {.name = "Other"},
     {ROW("json", 0, json, OPTIONS_JSON), .cli_only = true, .help = "one JSON object per line"},

@@ -76,11 +76,11 @@ void encode_f16(void *out, const float *x, size_t n)
 
 /* ---- the search ------------------------------------------------------------------------------ */
 
-static void weigh(float *w, const float *x, const float *importance)
+static void weigh(float *w, const float *x)
 {
     float mean = 0;
     for (int i = 0; i < N; i++) mean += x[i] * x[i] / N;
-    for (int i = 0; i < N; i++) w[i] = sqrtf(mean + x[i] * x[i]) * (importance ? importance[i] : 1);
+    for (int i = 0; i < N; i++) w[i] = sqrtf(mean + x[i] * x[i]);
 }
 
 static inline lanes load(const float *x)
@@ -198,13 +198,13 @@ static void search_scale(struct search *s, float most)
     }
 }
 
-void encode_q4_0(void *blocks, const float *x, const float *importance, size_t n)
+void encode_q4_0(void *blocks, const float *x, size_t n)
 {
     uint8_t *p = blocks, q[N];
     float w[N];
     for (size_t b = 0; b < n / N; b++, p += ENCODE_Q4_0_BYTES, x += N) {
         uint16_t d = plain_q4_0(q, x);
-        weigh(w, x, importance ? importance + b * N : NULL);
+        weigh(w, x);
         struct search s = {.x = x, .w = w, .best_d = d};
         s.best_error = error_of(x, s.w, kn_float_from_half(d), q);
         float most = fabsf(largest(x));
@@ -221,25 +221,6 @@ void encode_q4_0(void *blocks, const float *x, const float *importance, size_t n
 }
 
 /* ---- checks ---------------------------------------------------------------------------------- */
-
-double encode_q4_0_error(const void *blocks, const float *x, const float *importance, size_t n)
-{
-    const uint8_t *p = blocks;
-    double sum = 0;
-    for (size_t b = 0; b < n / N; b++, p += ENCODE_Q4_0_BYTES) {
-        uint16_t half;
-        float w[N];
-        weigh(w, x + b * N, importance ? importance + b * N : NULL);
-        memcpy(&half, p, sizeof half);
-        double d = kn_float_from_half(half);
-        for (size_t j = 0; j < N; j++) {
-            int q = j < N / 2 ? p[2 + j] & 15 : p[2 + j - N / 2] >> 4;
-            double miss = x[b * N + j] - d * (q - 8);
-            sum += miss * miss * w[j];
-        }
-    }
-    return sum;
-}
 
 size_t encode_check(const float *x, size_t n)
 {

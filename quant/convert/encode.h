@@ -5,13 +5,11 @@
  * either sign) with the least sum of w[i] * (x[i] - d * (q[i] - 8))^2, and is never worse than the
  * plain rule. The weights are
  *
- *   w[i] = importance[i] * sqrt(mean(x^2) + x[i]^2)
+ *   w[i] = sqrt(mean(x^2) + x[i]^2)
  *
- * The importance of a column is the mean square of the activations that it is multiplied with: with
- * it alone the sum is the error of the layer's output if activations were uncorrelated. The root
- * prevents clipping large numbers in favour of small ones, which would shrink every output: least
- * squares alone has 12 % less error than plain rounding, and showed no better perplexity on small
- * models.
+ * The root prevents clipping large numbers in favour of small ones, which would shrink every
+ * output: least squares alone has 12 % less error than plain rounding, and showed no better
+ * perplexity on small models.
  *
  * Independent of files and models; many threads can encode rows at once. */
 #ifndef RETAIN_QUANT_CONVERT_ENCODE_H
@@ -29,14 +27,10 @@
 void encode_q8_0(void *blocks, const float *x, size_t n);
 void encode_q4_0_plain(void *blocks, const float *x, size_t n);
 
-/* importance: one weight >= 0 per number, or NULL. */
-void encode_q4_0(void *blocks, const float *x, const float *importance, size_t n);
+void encode_q4_0(void *blocks, const float *x, size_t n);
 
 /* To half, rounded to nearest even. */
 void encode_f16(void *out, const float *x, size_t n);
-
-/* The sum that the search minimises, for n numbers of Q4_0 blocks; importance may be NULL. */
-double encode_q4_0_error(const void *blocks, const float *x, const float *importance, size_t n);
 
 /* Checks that every number is finite and small enough for a half scale. The index of the first that
  * is not, or n. */

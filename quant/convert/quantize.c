@@ -8,7 +8,7 @@
  *   vectors, norms    F32
  *
  * Reads and writes tensor by tensor in blocks of rows, so memory stays below some tens of MiB
- * whatever the size of the model (--calibrate runs the model, which needs the usual memory). */
+ * whatever the size of the model. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,6 @@
 #include "cli/commands/commands.h"
 #include "cli/options/options.h"
 #include "cli/print/report.h"
-#include "quant/convert/calibrate.h"
 #include "quant/convert/encode.h"
 #include "quant/convert/gguf_write.h"
 #include "quant/convert/source.h"
@@ -67,7 +66,6 @@ static uint32_t choose_type(const struct source *s, const struct source_tensor *
 struct job {
     struct gguf_writer *out;
     struct source *source;
-    const struct calibration *calibration;
     struct pool *pool;
     uint32_t wanted;
     struct report_bar progress;
@@ -82,7 +80,6 @@ struct job {
 struct batch {
     const struct job *job;
     const struct source_tensor *tensor;
-    const float *importance;
     uint32_t type;
     size_t row_bytes; /* bytes of an output row */
     int64_t first, n;
@@ -94,7 +91,7 @@ static void encode_row(const struct batch *b, void *out, const float *x)
 {
     size_t n = (size_t)b->tensor->ne[0];
     switch (b->type) {
-    case GGUF_T_Q4_0: encode_q4_0(out, x, b->importance, n); break;
+    case GGUF_T_Q4_0: encode_q4_0(out, x, n); break;
     case GGUF_T_Q8_0: encode_q8_0(out, x, n); break;
     case GGUF_T_F16: encode_f16(out, x, n); break;
     default: memcpy(out, x, n * sizeof *x); break;
@@ -192,7 +189,6 @@ static int write_tensor(struct job *j, const struct source_tensor *t, struct err
         .job = j,
         .tensor = t,
         .type = type,
-        .importance = calibration_find(j->calibration, t->name, t->ne[0]),
         .row_bytes = (size_t)t->ne[0] / (size_t)known->block * (size_t)known->block_bytes,
         .error = calloc((size_t)rows, sizeof *b.error),
         .energy = calloc((size_t)rows, sizeof *b.energy),
@@ -233,9 +229,6 @@ static int describe(struct job *j, struct err *e)
     gguf_keys_u32(&s->keys, "general.file_type",
                   j->wanted == GGUF_T_Q4_0 ? FILE_TYPE_Q4_0 : FILE_TYPE_Q8_0);
     gguf_keys_u32(&s->keys, "general.quantization_version", QUANTIZATION_VERSION);
-    if (j->calibration)
-        gguf_keys_u32(&s->keys, "retain.calibration.token_count",
-                      (uint32_t)calibration_n_tokens(j->calibration));
     if (!rc) rc = gguf_write_begin(j->out, &s->keys, e);
     return rc;
 }
@@ -259,37 +252,6 @@ static int write_file(struct job *j, const char *in, const char *path, bool forc
     return rc;
 }
 
-static bool is_folder_model(const char *path)
-{
-    struct str config = {0};
-    str_printf(&config, "%s/config.json", path);
-    bool folder = access(str_get(&config), F_OK) == 0;
-    str_release(&config);
-    return folder;
-}
-
-/* A folder can't be run directly, so its int8 form is written next to OUT, run, and removed. */
-static int run_calibration(struct calibration **out, const struct options *o, struct pool *pool,
-                           struct err *e)
-{
-    struct report_bar p = report_bar("calibrating");
-    struct str stand_in = {0};
-    const char *model = o->args[0];
-    char hex[65];
-    int rc = 0;
-    if (is_folder_model(model)) {
-        struct job j = {.wanted = GGUF_T_Q8_0, .pool = pool};
-        str_printf(&stand_in, "%s.calibrate", o->args[1]);
-        rc = write_file(&j, model, str_get(&stand_in), true, hex, e);
-        model = str_get(&stand_in);
-    }
-    if (!rc) rc = calibrate(out, model, o->quantize.calibrate, o, report_bar_show, &p, e);
-    report_bar_end(&p);
-    if (stand_in.n) unlink(str_get(&stand_in));
-    str_release(&stand_in);
-    return rc;
-}
-
 /* ---- the command ----------------------------------------------------------------------------- */
 
 static void print_summary(const struct job *j, const struct options *o, const char *hex)
@@ -298,9 +260,8 @@ static void print_summary(const struct job *j, const struct options *o, const ch
         report_note("%d matrices have rows that are not a multiple of %d and became F16", j->n_half,
                     ENCODE_BLOCK);
     if (j->energy > 0)
-        report_note("%s: %" PRId64 " numbers, relative rounding error %.3g (squared)%s", o->args[1],
-                    j->total, j->error / j->energy,
-                    j->calibration ? ", weighted by calibration" : "");
+        report_note("%s: %" PRId64 " numbers, relative rounding error %.3g (squared)", o->args[1],
+                    j->total, j->error / j->energy);
     report_line("%s  %s", hex, o->args[1]);
 }
 
@@ -308,7 +269,6 @@ int cmd_quantize(const struct options *o)
 {
     struct job j = {.wanted = o->quantize.type && !strcmp(o->quantize.type, "q8") ? GGUF_T_Q8_0
                                                                                   : GGUF_T_Q4_0};
-    struct calibration *c = NULL;
     struct err e;
     char hex[65];
     int rc = 0;
@@ -320,11 +280,8 @@ int cmd_quantize(const struct options *o)
     if (!rc && !o->force && access(o->args[1], F_OK) == 0)
         rc = err_set(&e, ERR_USAGE, "%s already exists; --force replaces it", o->args[1]);
     if (!rc) rc = pool_open(&j.pool, o->engine.threads, &e);
-    if (!rc && o->quantize.calibrate) rc = run_calibration(&c, o, j.pool, &e);
-    j.calibration = c;
     if (!rc) rc = write_file(&j, o->args[0], o->args[1], o->force, hex, &e);
     if (!rc) print_summary(&j, o, hex);
-    calibration_close(c);
     pool_close(j.pool);
     return rc ? report_error(&e) : 0;
 }

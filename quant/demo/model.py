@@ -3,11 +3,7 @@
 Trained in bfloat16 with float32 master weights. The embedding's output is multiplied by sqrt(d), so
 that tied weights fit both ends; the exporter folds the factor into an untied token_embd.
 """
-import ctypes
 import math
-import os
-import subprocess
-import tempfile
 from dataclasses import dataclass
 
 import torch
@@ -27,102 +23,6 @@ class Config:
     theta: float = 50000.0
     eps: float = 1e-5
     context: int = 4608      # the longest row trained on: 4096 units, a chunk, a reserve
-
-
-# ------------------------------------------------------------------------------- fused operations
-def build_fused():
-    """Compile fused.c for this machine; without a compiler, PyTorch's own operations are used."""
-    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'fused.c')
-    target = os.path.join(tempfile.gettempdir(), f'retain-demo-fused-{os.getuid()}.so')
-    if not os.path.exists(target) or os.path.getmtime(target) < os.path.getmtime(source):
-        command = ['cc', '-O3', '-march=native', '-ffast-math', '-fopenmp', '-shared', '-fPIC',
-                   source, '-o', target, '-lm']
-        try:
-            subprocess.run(command, check=True)
-        except (OSError, subprocess.CalledProcessError):
-            return None
-    return ctypes.CDLL(target)
-
-
-FUSED = build_fused()
-
-
-def call(name, *args):
-    kinds = {torch.Tensor: lambda t: ctypes.c_void_p(t.data_ptr()), int: ctypes.c_long,
-             float: ctypes.c_float}
-    getattr(FUSED, name)(*(kinds[type(a)](a) for a in args))
-
-
-class FusedSwiGLU(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, gate, up):
-        gate, up = gate.contiguous(), up.contiguous()
-        out = torch.empty_like(gate)
-        call('swiglu_forward', gate, up, out, gate.numel())
-        ctx.save_for_backward(gate, up)
-        return out
-
-    @staticmethod
-    def backward(ctx, d_out):
-        gate, up = ctx.saved_tensors
-        d_out = d_out.contiguous()
-        d_gate, d_up = torch.empty_like(gate), torch.empty_like(up)
-        call('swiglu_backward', gate, up, d_out, d_gate, d_up, gate.numel())
-        return d_gate, d_up
-
-
-class FusedRMS(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, weight, eps):
-        x = x.contiguous()
-        n, d = x.numel() // x.shape[-1], x.shape[-1]
-        out, inverse = torch.empty_like(x), torch.empty(n)
-        call('rms_forward', x, weight, out, inverse, n, d, eps)
-        ctx.save_for_backward(x, weight, inverse)
-        return out
-
-    @staticmethod
-    def backward(ctx, d_out):
-        x, weight, inverse = ctx.saved_tensors
-        d_out, d_x, d_weight = d_out.contiguous(), torch.empty_like(x), torch.zeros(x.shape[-1])
-        call('rms_backward', x, weight, d_out, inverse, d_x, d_weight, len(inverse), x.shape[-1])
-        return d_x, d_weight.to(weight.dtype), None
-
-
-class FusedAttention(torch.autograd.Function):
-    """Causal attention of q [heads, group, n, head_dim] to k, v [heads, n, head_dim], QUERIES queries
-    at a time: no block reads keys after its last query."""
-    QUERIES = 256
-
-    @staticmethod
-    def forward(ctx, q, k, v):
-        heads, group, n, d = q.shape
-        out, weights = torch.empty_like(q), []
-        for start in range(0, n, FusedAttention.QUERIES):
-            end = min(start + FusedAttention.QUERIES, n)
-            p = torch.bmm(q[:, :, start:end].reshape(heads, -1, d), k[:, :end].transpose(1, 2))
-            call('softmax_forward', p, p.shape[0] * p.shape[1], end - start, start, end)
-            out[:, :, start:end] = torch.bmm(p, v[:, :end]).view(heads, group, -1, d)
-            weights.append(p)
-        ctx.save_for_backward(q, k, v, *weights)
-        return out
-
-    @staticmethod
-    def backward(ctx, d_out):
-        q, k, v, *weights = ctx.saved_tensors
-        heads, group, n, d = q.shape
-        d_q = torch.empty_like(q)
-        d_k, d_v = (torch.zeros_like(x, dtype=torch.float) for x in (k, v))
-        for i, p in enumerate(weights):
-            start = i * FusedAttention.QUERIES
-            end = p.shape[2]
-            d_o = d_out[:, :, start:end].reshape(heads, -1, d)
-            d_v[:, :end] += torch.bmm(p.transpose(1, 2), d_o)
-            d_p = torch.bmm(d_o, v[:, :end].transpose(1, 2))
-            call('softmax_backward', p, d_p, p.shape[0] * p.shape[1], end - start, start, end)
-            d_q[:, :, start:end] = torch.bmm(d_p, k[:, :end]).view(heads, group, -1, d)
-            d_k[:, :end] += torch.bmm(d_p.transpose(1, 2), q[:, :, start:end].reshape(heads, -1, d))
-        return d_q, d_k.to(k.dtype), d_v.to(v.dtype)
 
 
 class WeightedCrossEntropy(torch.autograd.Function):
@@ -146,20 +46,17 @@ class WeightedCrossEntropy(torch.autograd.Function):
 
 
 def rms(x, weight, eps):
-    if FUSED and x.dtype == torch.bfloat16:
-        return FusedRMS.apply(x, weight, eps)
     xf = x.float()
     return (xf * torch.rsqrt(xf.pow(2).mean(-1, keepdim=True) + eps)).to(x.dtype) * weight
 
 
 def swiglu(gate, up):
-    if FUSED and gate.dtype == torch.bfloat16:
-        return FusedSwiGLU.apply(gate, up)
     return F.silu(gate) * up
 
 
 def attend(q, k, v):
-    """Same result as FusedAttention, and the logits [heads, group, n, n]."""
+    """Causal attention of q [heads, group, n, head_dim] to k, v [heads, n, head_dim], and its logits
+    [heads, group, n, n]."""
     heads, group, n, d = q.shape
     logits = torch.bmm(q.reshape(heads, -1, d), k.transpose(1, 2)).view(heads, group, n, n)
     mask = torch.full((n, n), float('-inf'), dtype=q.dtype).triu_(1)
@@ -224,8 +121,9 @@ class Llama(nn.Module):
             qkv = (qh.reshape(rows * c.n_kv, group, n, c.head_dim),
                    kh.reshape(rows * c.n_kv, n, c.head_dim),
                    vh.reshape(rows * c.n_kv, n, c.head_dim))
-            if FUSED and x.dtype == torch.bfloat16 and watch is None:
-                o = FusedAttention.apply(*qkv)
+            if watch is None:
+                o = F.scaled_dot_product_attention(qkv[0], qkv[1][:, None], qkv[2][:, None],
+                                                   is_causal=True, scale=1)
             else:
                 o, logits = attend(*qkv)
             if watch is not None:

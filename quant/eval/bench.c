@@ -5,7 +5,7 @@
  *
  * Machines are shared and their speed drifts, so measurements alternate: when all depths are
  * prepared, each repetition visits all depths, every other time in reverse, and measures at each a
- * prompt, the bandwidth, an answer and the rival. The ratios to the first depth within a repetition
+ * prompt, the bandwidth and an answer. The ratios to the first depth within a repetition
  * tell whether speed depends on depth. */
 #include <math.h>
 #include <stdio.h>
@@ -98,47 +98,6 @@ static int bandwidth_of(struct engine *g, int64_t *peak, double *out, struct err
     return g->gpu ? engine_copy_rate(g, out, e) : read_bandwidth(g->pool, peak, out, e);
 }
 
-/* ---- a rival --------------------------------------------------------------------------------- */
-
-/* Tokens per second; 0 = not measured. */
-struct speed {
-    double prefill, decode;
-};
-
-/* The number in column NAMEdigits… of a table row as llama-bench prints it: "| pp512 @ d4096
- * | 78.98 +- 3.68 |"; 0 when the row has no such column. */
-static double column_after(const char *row, const char *name)
-{
-    size_t n = strlen(name);
-    for (const char *p = strchr(row, '|'); p; p = strchr(p, '|')) {
-        p += 1 + strspn(p + 1, " ");
-        const char *end = strchr(p, '|');
-        if (end && !strncmp(p, name, n) && p[n] >= '0' && p[n] <= '9') return strtod(end + 1, NULL);
-    }
-    return 0;
-}
-
-/* Runs the --vs command in a shell, with the depth as $1, and parses the speeds that it prints. */
-static int run_rival(const char *command, int64_t depth, struct speed *out, struct err *e)
-{
-    struct str line = {0};
-    char row[1024];
-    *out = (struct speed){0};
-    str_printf(&line, "set -- %lld\n%s", (long long)depth, command);
-    FILE *f = popen(str_get(&line), "r");
-    str_release(&line);
-    if (!f) return err_set(e, ERR_FAIL, "--vs: no shell could be started");
-    while (fgets(row, sizeof row, f)) {
-        double prefill = column_after(row, "pp"), decode = column_after(row, "tg");
-        if (prefill > 0) out->prefill = prefill;
-        if (decode > 0) out->decode = decode;
-    }
-    if (pclose(f) == 0 && (out->prefill > 0 || out->decode > 0)) return 0;
-    return err_set(e, ERR_FAIL,
-                   "--vs: the command failed or printed no speed; expected rows such as "
-                   "\"| pp512 | 78.98 |\" and \"| tg64 | 21.50 |\", as llama-bench prints them");
-}
-
 /* ---- runs ------------------------------------------------------------------------------------ */
 
 #define PREFILL 512 /* default tokens of --prefill and --decode */
@@ -159,9 +118,8 @@ struct estimate {
 struct timing {
     struct series speed;                    /* tokens per second */
     struct series score_share, evict_share; /* shares of the time */
-    struct series rival;
-    double cold, median, spread; /* speed: the first, the median, (max - min) / median */
-    double score, evict, vs;     /* medians */
+    double cold, median, spread;            /* speed: the first, the median, (max - min) / median */
+    double score, evict;                    /* medians */
     /* ratio of the speed to that at the first depth, within one repetition */
     struct estimate ratio;
 };
@@ -393,7 +351,6 @@ static void summarize(struct timing *t, int n)
     t->spread = (t->speed.v[n - 1] - t->speed.v[0]) / t->median;
     t->score = median(t->score_share.v, n);
     t->evict = median(t->evict_share.v, n);
-    t->vs = median(t->rival.v, n);
 }
 
 /* Measures repetition i at one depth. */
@@ -403,15 +360,11 @@ static int measure(struct point *p, const struct options *o, int i, int64_t *pea
     int n_prefill = o->bench.prefill ? o->bench.prefill : PREFILL,
         n_decode = o->bench.decode ? o->bench.decode : DECODE;
     double *bandwidth = &p->bandwidth.v[i];
-    struct speed vs = {0};
     int rc = time_once(p, p->depth, n_prefill, x->plan.chunk, &p->prefill, i, e);
     if (!rc) rc = bandwidth_of(x->engine, peak, bandwidth, e);
     if (!rc) rc = time_once(p, p->depth ? p->depth : 1, n_decode, 1, &p->decode, i, e);
     if (!rc) rc = time_ahead(p, p->depth ? p->depth : 1, n_decode, i, e);
-    if (!rc && o->bench.vs) rc = run_rival(o->bench.vs, p->depth, &vs, e);
     if (rc) return rc;
-    p->prefill.rival.v[i] = vs.prefill;
-    p->decode.rival.v[i] = vs.decode;
     p->bytes_per_token = context_bytes_per_token(x);
     p->operations_per_token = context_operations_per_token(x);
     p->host_bytes_per_token = context_host_bytes_per_token(x);
@@ -422,7 +375,7 @@ static int measure(struct point *p, const struct options *o, int i, int64_t *pea
 
 /* The contents of the report of one depth. */
 struct shown {
-    bool scores, vs, ratio;
+    bool scores, ratio;
 };
 
 static void add_timing(cJSON *o, const char *name, const struct timing *t, struct shown s)
@@ -441,8 +394,6 @@ static void add_timing(cJSON *o, const char *name, const struct timing *t, struc
         {"first_depth_ratio", t->ratio.median, s.ratio},
         {"first_depth_ratio_low", t->ratio.low, s.ratio},
         {"first_depth_ratio_high", t->ratio.high, s.ratio},
-        {"vs_tok_s", t->vs, s.vs && t->vs > 0},
-        {"vs_ratio", t->median / t->vs, s.vs && t->vs > 0},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         snprintf(key, sizeof key, "%s_%s", name, row[i].unit);
@@ -492,12 +443,6 @@ static void print_ratio(const char *name, const struct timing *t)
                 t->ratio.median, t->ratio.low, t->ratio.high);
 }
 
-static void print_vs(const char *name, const struct timing *t)
-{
-    if (t->vs > 0)
-        report_line("%9s %s: the other %.1f tok/s, %.2fx", "", name, t->vs, t->median / t->vs);
-}
-
 static void print_head(const struct context *x)
 {
     char device[96];
@@ -526,8 +471,6 @@ static void print_row(struct point *p, struct shown s, int n)
     if (p->ahead.v[0] > 0)
         report_line("%9s decode: %.2fx with speculation, if %.0f %% of %d proposals are right", "",
                     median(p->ahead.v, n), 100 * AHEAD_RIGHT, AHEAD_PROPOSALS);
-    print_vs("prefill", prefill);
-    print_vs("decode", decode);
 }
 
 struct bench {
@@ -572,7 +515,7 @@ static void print_points(struct bench *b, int repeat, int64_t peak)
         p->decode.ratio = ratio_of(&p->decode, &first->decode, repeat);
     }
     for (struct point *p = first; p < end; p++) {
-        struct shown s = {p->x.forward.score_ns, b->o->bench.vs, p > first};
+        struct shown s = {p->x.forward.score_ns, p > first};
         summarize(&p->prefill, repeat);
         summarize(&p->decode, repeat);
         if (b->o->json)

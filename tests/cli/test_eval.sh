@@ -72,14 +72,6 @@ one=$(printf '%s\n' "$out" | sed -n '1s/.*"bytes_per_token":\([0-9]*\).*/\1/p')
 line_is 2 "bytes_per_token > $one"
 check "bench: room for proposals after the last token" "$RETAIN" bench --json --policy full --prefill 1 \
     --decode 400 --repeat 1
-out=$("$RETAIN" bench --json --prefill 32 --decode 8 --repeat 2 --depth 64 \
-    --vs 'printf "| a model | pp32 @ d%d | 12.5 +- 1 |\n| a model | tg8 | 4.0 |\n" $1')
-holds "bench --vs" "$out" '"prefill_vs_tok_s":12.5.*"prefill_vs_ratio":.*"decode_vs_tok_s":4,'
-if "$RETAIN" bench --prefill 32 --decode 8 --repeat 1 --vs true >"$T/out" 2>&1; then
-    no "bench --vs takes a command without numbers"
-else
-    ok
-fi
 for wrong in "bench --depth -5" "bench --depth 64,x" "bench --repeat 100" "eval recall --seeds 1,2" \
     "eval recall --length 1e3" "eval recall --budget 0" "eval recall:fact=1" "eval recall:facts=65" \
     "eval niah:report=0" "eval recall --policy sink:window" "plan --budget 64,128"; do

@@ -75,8 +75,8 @@ run perplexity --file "$T/text" --length 64
 run eval recall:facts=1 --length 300 --compression 2 --seeds 1 --csv --answers
 run eval "$T/questions.jsonl" --policy sink --budget 64 --raw --as prompt --items 1 --results "$T/results"
 run eval niah:depths=2,report=100 --length 300 --budget 64 --seeds 1
-run bench --prefill 8 --decode 2 --repeat 1 --depth 16 --vs 'echo "| pp8 | 1.0 |"; echo "| tg2 | 1.0 |"'
-run quantize $DEMO "$T/q4.gguf" --type q4 --calibrate "$T/text"
+run bench --prefill 8 --decode 2 --repeat 1 --depth 16
+run quantize $DEMO "$T/q4.gguf" --type q4
 run quantize $DEMO "$T/q4.gguf" --force
 run heads train --data "$T/rows" --out "$T/heads.gguf" --labels logit --steps 1 --batch 1 --rate 0.01 --hidden 4
 run heads train --text README.md --out "$T/heads.gguf" --force --steps 1 --hidden 4 --length 64

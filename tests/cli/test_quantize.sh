@@ -43,13 +43,6 @@ near "q8 of the demo" "$(ppl "$T/q8.gguf")" "$(ppl "$M")" 5
 equal "q4: exit status" 0 $?
 near "q4 of q8 of the demo" "$(ppl "$T/q4.gguf")" "$(ppl "$M")" 6
 
-"$RETAIN" quantize "$T/q8.gguf" "$T/cal.gguf" --calibrate "$T/text" >"$T/out" 2>&1
-equal "calibrated: exit status" 0 $?
-near "calibrated" "$(ppl "$T/cal.gguf")" "$(ppl "$M")" 6
-"$RETAIN" quantize "$T/q8.gguf" "$T/none.gguf" --calibrate "$T/missing" >"$T/out" 2>&1
-equal "calibration text missing: exit status" 1 $?
-equal "calibration text missing: no file" "" "$(ls "$T" | grep none)"
-
 before=$(cksum <"$T/q4.gguf")
 "$RETAIN" quantize "$M" "$T/q4.gguf" >"$T/out" 2>&1
 equal "is there: exit status" 2 $?

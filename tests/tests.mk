@@ -189,9 +189,10 @@ hostile-run: $(PROGRAM) $(B)/tests/fault/hostile
 calls: all $(B)/tests/fault/test_calls
 	@$(test_environment); CALLS=0 JOBS=$${JOBS:-$$(nproc)} $(B)/tests/fault/test_calls
 # The same flows as in make test, figures of llama.cpp and a long talk, with two real models.
-real: all $(PULL)
+real: all $(PULL) $(B)/tests/unit/real
 	@$(if $(MODELS),,echo 'make real MODELS=FOLDER: the folder of SmolLM2 and Gemma' >&2; exit 1)
-	@$(test_environment) MODELS='$(MODELS)'; tests/run.sh tests/cli/real.sh tests/tui/tmux_flow.sh
+	@$(test_environment) MODELS='$(MODELS)'; tests/run.sh $(B)/tests/unit/real tests/cli/real.sh tests/tui/tmux_flow.sh && \
+	  tests/fault/real_kills.sh $(PROGRAM) '$(MODELS)/SmolLM2-135M-Instruct.Q4_1.gguf' $(or $(KILLS),20)
 test-fault: $(call programs,$(FAULT))
 	@$(run_tests) $^
 test-tui: all $(call programs,$(TUI)) $(FAKE)

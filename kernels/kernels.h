@@ -161,6 +161,7 @@ struct kn_weight {
     enum kn_type type;
     int n_out, n_in; /* n_in is a multiple of kn_columns(type) */
     const void *data;
+    const void *scales; /* in the layout of a GPU, whose panels have none; else NULL */
     /* [matrices of a stack] factors of their products, which callers apply, not kernels; NULL: 1 */
     const float *factors;
 };

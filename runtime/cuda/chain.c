@@ -1,16 +1,12 @@
 #include "runtime/cuda/parts.h"
 
 /* Formats of quantized weights, and the kernels of a chain of one step. */
-static const struct {
-    enum cuda_format format;
-    enum cuda_kernel product, gate;
-} formats[KN_TYPES] = {
-    [KN_Q4] = {CUDA_Q4, CUDA_KERNEL_matvec_q4, CUDA_KERNEL_matvec_gate_q4},
-    [KN_Q8] = {CUDA_Q8, CUDA_KERNEL_matvec_q8, CUDA_KERNEL_matvec_gate_q8},
-    [KN_Q4A] = {CUDA_Q4A, CUDA_KERNEL_matvec_q4a, CUDA_KERNEL_matvec_gate_q4a},
-    [KN_Q5A] = {CUDA_Q5A, CUDA_KERNEL_matvec_q5a, CUDA_KERNEL_matvec_gate_q5a},
-    [KN_Q6] = {CUDA_Q6, CUDA_KERNEL_matvec_q6, CUDA_KERNEL_matvec_gate_q6},
+static const enum cuda_format format_of[] = {
+    [KN_Q4] = CUDA_Q4,   [KN_Q8] = CUDA_Q8, [KN_Q4A] = CUDA_Q4A,
+    [KN_Q5A] = CUDA_Q5A, [KN_Q6] = CUDA_Q6,
 };
+static const enum cuda_kernel product_of[] = {CUDA_OF_QUANTS(matvec)};
+static const enum cuda_kernel gate_of[] = {CUDA_OF_QUANTS(matvec_gate)};
 
 static int blocks_of(const struct cuda_chain_step *s)
 {
@@ -27,7 +23,7 @@ static size_t shared_of(const struct cuda_chain_step *s)
 static void launch_step(struct cuda_context *x, enum kn_type type, const struct cuda_chain_step *s)
 {
     const void *job = s->gates ? (const void *)&s->gate : (const void *)&s->product;
-    cuda_launch(x, s->gates ? formats[type].gate : formats[type].product, blocks_of(s), 1, 1,
+    cuda_launch(x, s->gates ? gate_of[type] : product_of[type], blocks_of(s), 1, 1,
                 CUDA_MATVEC_THREADS, shared_of(s), job);
 }
 
@@ -41,7 +37,7 @@ static void add(struct cuda_context *x, enum kn_type type, const struct cuda_cha
     if (c->n == CUDA_CHAIN_MAX) cuda_end_chain(x);
     if (!c->n) x->chain.type = type;
     c->steps[c->n] = *s;
-    c->steps[c->n].format = formats[type].format;
+    c->steps[c->n].format = format_of[type];
     c->n++;
 }
 

@@ -243,9 +243,7 @@ void cuda_close(struct cuda *g)
         g->driver.cuDevicePrimaryCtxRelease(g->handle);
     }
     cuda_driver_close(&g->driver);
-    free(g->model.matrices);
-    free(g->model.vectors);
-    free(g->model.layers);
+    free(g->heads);
     free(g);
 }
 

@@ -70,23 +70,15 @@ int cuda_experts_open(struct cuda_context *x, struct err *e)
     return rc ? rc : cuda_wait(x->g, e);
 }
 
-static const enum cuda_kernel few_of[KN_TYPES] = {
-    [KN_Q4] = CUDA_KERNEL_experts_few_q4,   [KN_Q8] = CUDA_KERNEL_experts_few_q8,
-    [KN_Q4A] = CUDA_KERNEL_experts_few_q4a, [KN_Q5A] = CUDA_KERNEL_experts_few_q5a,
-    [KN_Q6] = CUDA_KERNEL_experts_few_q6,   [KN_MX4] = CUDA_KERNEL_experts_few_mx4,
-};
-static const enum cuda_kernel many_of[KN_TYPES] = {
-    [KN_Q4] = CUDA_KERNEL_experts_many_q4,   [KN_Q8] = CUDA_KERNEL_experts_many_q8,
-    [KN_Q4A] = CUDA_KERNEL_experts_many_q4a, [KN_Q5A] = CUDA_KERNEL_experts_many_q5a,
-    [KN_Q6] = CUDA_KERNEL_experts_many_q6,   [KN_MX4] = CUDA_KERNEL_experts_many_mx4,
-};
-static const enum cuda_kernel floats_of[] = {[KN_F32] = CUDA_KERNEL_experts_f32,
-                                             [KN_F16] = CUDA_KERNEL_experts_f16,
-                                             [KN_BF16] = CUDA_KERNEL_experts_bf16};
+static const enum cuda_kernel few_of[] = {
+    CUDA_OF_QUANTS(experts_few), [KN_MX4] = CUDA_KERNEL_experts_few_mx4};
+static const enum cuda_kernel many_of[] = {
+    CUDA_OF_QUANTS(experts_many), [KN_MX4] = CUDA_KERNEL_experts_many_mx4};
+static const enum cuda_kernel floats_of[] = {CUDA_OF_FLOATS(experts)};
 
-static void choose(struct cuda_context *x, const struct cuda_layer *l, const struct cuda_rows *in)
+static void choose(struct cuda_context *x, const struct model_layer *l, const struct cuda_rows *in)
 {
-    const struct model_experts *of = &l->of->experts;
+    const struct model_experts *of = &l->experts;
     const struct cuda_experts_rows *s = &x->experts;
     const struct cuda_choose job = {
         .logits = s->logits,
@@ -97,17 +89,17 @@ static void choose(struct cuda_context *x, const struct cuda_layer *l, const str
         .sigmoid = of->sigmoid,
         .normalized = of->normalized,
         .scale = of->scale,
-        .choice_bias = l->experts.choice_bias,
-        .weight_scale = l->experts.weight_scale,
+        .choice_bias = of->choice_bias,
+        .weight_scale = of->weight_scale,
         .x = in->x,
-        .shared_gate = l->experts.shared_gate,
+        .shared_gate = of->shared_gate,
         .n_embd = x->m->n_embd,
         .chosen = s->chosen,
         .weight = s->weight,
         .shared = s->shared,
     };
     const float scale = of->beside ? 1.0f / sqrtf((float)x->m->n_embd) : 1.0f;
-    cuda_multiply(x, &l->experts.router, in, x->n, scale, false, s->logits, of->n);
+    cuda_multiply(x, &of->router, of->router_bias, in, scale, s->logits);
     LAUNCH(x, experts_choose, x->n, 1, 1, 32, CUDA_CHOOSE_SHARED(of->n), &job);
 }
 
@@ -127,42 +119,42 @@ static void sort(struct cuda_context *x, const struct model_experts *of, int til
 
 /* y = the chosen experts' matrices times the sorted rows. */
 static void multiply(struct cuda_context *x, const struct model_experts *of,
-                     const struct cuda_matrix *m, const float *bias, const struct cuda_rows *in,
+                     const struct kn_weight *w, const float *bias, const struct cuda_rows *in,
                      const int32_t *from, float *y)
 {
     const struct cuda_experts_rows *s = &x->experts;
-    const int tile = tile_of(x, of), n_out = m->w.n_out / of->n;
+    const int tile = tile_of(x, of), n_out = w->n_out / of->n;
     const int tiles = n_tiles(of, x->n * of->n_used, tile);
-    const struct cuda_expert job = {m->w, n_out,    bias,       in->act, in->x,
-                                    from, s->tiles, s->n_tiles, y};
-    if (!kn_is_quantized(m->type))
-        cuda_launch(x, floats_of[m->type], cuda_parts_of(n_out, 4), tiles, 1, CUDA_EXPERT_THREADS,
+    const struct cuda_expert job = {cuda_weight_of(w), n_out,      bias, in->act, in->x, from,
+                                    s->tiles,          s->n_tiles, y};
+    if (!kn_is_quantized(w->type))
+        cuda_launch(x, floats_of[w->type], cuda_parts_of(n_out, 4), tiles, 1, CUDA_EXPERT_THREADS,
                     0, &job);
     else if (tile == CUDA_EXPERT_FEW)
-        cuda_launch(x, few_of[m->type], n_out / KN_PANEL, tiles, 1, CUDA_EXPERT_THREADS,
+        cuda_launch(x, few_of[w->type], n_out / KN_PANEL, tiles, 1, CUDA_EXPERT_THREADS,
                     CUDA_FEW_SHARED, &job);
     else
-        cuda_launch(x, many_of[m->type], cuda_parts_of(n_out, CUDA_EXPERT_MANY), tiles, 1,
+        cuda_launch(x, many_of[w->type], cuda_parts_of(n_out, CUDA_EXPERT_MANY), tiles, 1,
                     CUDA_EXPERT_THREADS, 0, &job);
 }
 
 /* The sum of the experts' rows and of the dense feed-forward or shared experts in x->added, added
  * to the stream. */
-static void combine(struct cuda_context *x, const struct cuda_layer *l, bool on_host)
+static void combine(struct cuda_context *x, const struct model_layer *l, bool on_host)
 {
     const struct cuda_experts_rows *s = &x->experts;
-    const struct cuda_experts *e = &l->experts;
+    const struct model_experts *e = &l->experts;
     const int n = x->m->n_embd;
     const float scale = x->m->residual_scale;
-    const bool has_norm = l->ffn_post_norm != NULL, beside = l->of->experts.beside;
+    const bool has_norm = l->ffn_post_norm != NULL, beside = e->beside;
     const struct cuda_combine job = {
         .rows = on_host ? x->norm : s->out,
         .place = on_host ? s->same : s->place,
         .weight = on_host ? s->ones : s->weight,
-        .base = l->of->gate.n_out && !beside ? x->added : NULL,
+        .base = l->gate.n_out && !beside ? x->added : NULL,
         .shared = s->shared,
         .n = n,
-        .n_used = on_host ? 1 : l->of->experts.n_used,
+        .n_used = on_host ? 1 : e->n_used,
         .add = !has_norm,
         .scale = has_norm ? 1.0f : scale,
         .y = beside     ? x->norm
@@ -178,66 +170,65 @@ static void combine(struct cuda_context *x, const struct cuda_layer *l, bool on_
 }
 
 /* The dense feed-forward or the shared experts, to x->added. */
-static void run_shared(struct cuda_context *x, const struct cuda_layer *l,
+static void run_shared(struct cuda_context *x, const struct model_layer *l,
                        const struct cuda_rows *in)
 {
-    if (!l->of->gate.n_out) return;
+    if (!l->gate.n_out) return;
     const struct cuda_rows gated = cuda_run_gate(x, l, in);
-    cuda_multiply(x, &l->down, &gated, x->n, 1.0f, false, x->added, x->m->n_embd);
+    cuda_multiply(x, &l->down, l->down_bias, &gated, 1.0f, x->added);
 }
 
 /* The rows of the chosen experts. */
-static void run_chosen(struct cuda_context *x, const struct cuda_layer *l,
+static void run_chosen(struct cuda_context *x, const struct model_layer *l,
                        const struct cuda_rows *in)
 {
-    const struct model_experts *of = &l->of->experts;
+    const struct model_experts *of = &l->experts;
     const struct cuda_experts_rows *s = &x->experts;
-    const struct cuda_experts *e = &l->experts;
     const int rows = x->n * of->n_used, n_ff = of->n_ff;
-    const struct cuda_gate_rows gate = {s->gate, s->up, n_ff, n_ff, n_ff, cuda_activation_of(l->of),
+    const struct cuda_gate_rows gate = {s->gate, s->up, n_ff, n_ff, n_ff, cuda_activation_of(l),
                                         s->gate};
-    const struct cuda_rows down = {s->act, s->gate, {0}};
+    const struct cuda_rows down = {rows, s->act, s->gate, {0}};
     sort(x, of, tile_of(x, of));
-    multiply(x, of, &e->gate, e->gate_bias, in, s->from, s->gate);
-    multiply(x, of, &e->up, e->up_bias, in, s->from, s->up);
+    multiply(x, of, &of->gate, of->gate_bias, in, s->from, s->gate);
+    multiply(x, of, &of->up, of->up_bias, in, s->from, s->up);
     LAUNCH(x, gate_rows, rows, 1, 1, CUDA_NORM_THREADS, 0, &gate);
-    if (kn_is_quantized(e->down.type))
+    if (kn_is_quantized(of->down.type))
         cuda_norm_quantize(x, s->gate, n_ff, NULL, n_ff, rows, s->act, NULL);
-    multiply(x, of, &e->down, e->down_bias, &down, NULL, s->out);
+    multiply(x, of, &of->down, of->down_bias, &down, NULL, s->out);
 }
 
 /* The sum of the chosen experts' rows, to x->norm: the CPU computes it, the device the shared
  * experts at the same time. */
-static void run_on_host(struct cuda_context *x, int layer, const struct cuda_rows *in)
+static void run_on_host(struct cuda_context *x, const struct model_layer *l,
+                        const struct cuda_rows *in)
 {
-    const struct cuda_layer *l = &x->g->model.layers[layer];
     const struct cuda_experts_rows *s = &x->experts;
-    const size_t choices = (size_t)(x->n * l->of->experts.n_used);
+    const size_t choices = (size_t)(x->n * l->experts.n_used);
     const size_t bytes = (size_t)x->n * (size_t)x->m->n_embd * sizeof(float);
     if (!x->rc) x->rc = cuda_get(x->g, s->host.input, in->x, bytes, x->e);
     if (!x->rc)
         x->rc = cuda_get(x->g, s->host.chosen, s->chosen, choices * sizeof *s->chosen, x->e);
     if (cuda_get_now(x, s->host.weight, s->weight, choices * sizeof *s->weight)) return;
-    if (l->of->gate.n_out) {
+    if (l->gate.n_out) {
         const struct cuda_rows shared = cuda_ready_stream(x, l->ffn_norm);
         run_shared(x, l, &shared);
     }
-    x->host_experts.sum(x->host_experts.ctx, layer, x->n, s->host.input, s->host.chosen,
-                        s->host.weight, s->host.sum);
+    x->host_experts.sum(x->host_experts.ctx, (int)(l - x->m->layers), x->n, s->host.input,
+                        s->host.chosen, s->host.weight, s->host.sum);
     if (!x->rc) x->rc = cuda_put(x->g, x->norm, s->host.sum, bytes, x->e);
 }
 
-void cuda_run_experts(struct cuda_context *x, int layer)
+void cuda_run_experts(struct cuda_context *x, const struct model_layer *l)
 {
-    const struct cuda_layer *l = &x->g->model.layers[layer];
-    const bool beside = l->of->experts.beside, on_host = model_experts_on_host(x->m, layer);
+    const bool beside = l->experts.beside;
+    const bool on_host = model_experts_on_host(x->m, (int)(l - x->m->layers));
     struct cuda_rows in = cuda_ready_stream(x, l->ffn_norm);
     if (!on_host) run_shared(x, l, &in);
     if (beside) in = cuda_ready_stream(x, l->experts.router_norm);
     choose(x, l, &in);
     if (beside) in = cuda_ready_stream(x, l->experts.norm);
     if (on_host)
-        run_on_host(x, layer, &in);
+        run_on_host(x, l, &in);
     else
         run_chosen(x, l, &in);
     combine(x, l, on_host);

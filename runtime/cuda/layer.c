@@ -27,19 +27,20 @@ static const struct cuda_rope *rope_of(const struct cuda_context *x, const struc
     return l->is_windowed ? &x->windowed : l->no_rope ? &x->still : &x->rope;
 }
 
-/* Whether the layer's attention has separate kernels. */
-static bool has_kernels(const struct cuda_context *x, const struct cuda_layer *l)
+/* Whether the layer's attention has separate kernels. Their output is in x->act, where the
+ * feed-forward's input is before a parallel layer adds it. */
+static bool has_kernels(const struct cuda_context *x, const struct model_layer *l)
 {
     const int dim = x->m->head_dim;
-    const bool plain = !l->of->is_windowed && !l->of->is_gated && !l->sinks &&
-                       x->m->attn_softcap <= 0.0f && kn_is_quantized(l->o.part[0].m.type);
+    const bool plain = !l->is_windowed && !l->is_gated && !l->is_parallel && !l->sinks &&
+                       x->m->attn_softcap <= 0.0f && kn_is_quantized(l->o.type);
     return plain && (dim == 64 || dim == 96 || dim == 128);
 }
 
 /* The others share attend_any, and so do policies that need softmaxes' sums, and single tokens with
  * other than 4-bit units: attend_chunk's launches depend on the lengths of heads, which a graph
  * must not. */
-static bool attends_any(const struct cuda_context *x, const struct cuda_layer *l)
+static bool attends_any(const struct cuda_context *x, const struct model_layer *l)
 {
     const struct cuda_cache *c = &x->kv.all;
     const bool one =
@@ -50,11 +51,11 @@ static bool attends_any(const struct cuda_context *x, const struct cuda_layer *l
 /* ---- queries, keys and values ---------------------------------------------------------------- */
 
 /* The operations of some families on queries, keys and values before they are rotated. */
-static void finish_heads(struct cuda_context *x, const struct cuda_layer *l)
+static void finish_heads(struct cuda_context *x, const struct model_layer *l)
 {
-    const struct model_heads h = heads_of(x, l->of);
-    const bool rows = l->of->qk_norm == MODEL_QK_NORM_ROW, has_kv = !l->of->shares_kv;
-    const bool values = l->of->norms_values && has_kv;
+    const struct model_heads h = heads_of(x, l);
+    const bool rows = l->qk_norm == MODEL_QK_NORM_ROW, has_kv = !l->shares_kv;
+    const bool values = l->norms_values && has_kv;
     const int n_kv = has_kv ? h.n_kv_head : 0, stride = heads_n_qkv(&h);
     const float still = 1.0f / (h.rope->magnitude * h.rope->magnitude);
     const struct cuda_heads job = {x->qkv,
@@ -65,12 +66,12 @@ static void finish_heads(struct cuda_context *x, const struct cuda_layer *l)
                                    rows ? NULL : l->q_norm,
                                    rows ? NULL : l->k_norm,
                                    x->m->norm_eps,
-                                   l->of->no_rope ? 0 : h.rope->n_rot / 2,
+                                   l->no_rope ? 0 : h.rope->n_rot / 2,
                                    still,
                                    x->m->query_growth,
                                    h.rope->n_ctx_orig,
                                    heads_group(&h),
-                                   cache_of(x, l->of).len};
+                                   cache_of(x, l).len};
     if (rows && l->q_norm) cuda_normalize(x, x->qkv, stride, l->q_norm, heads_n_q(&h), 1.0f, NULL);
     if (rows && l->k_norm && has_kv)
         cuda_normalize(x, x->qkv + heads_n_q(&h), stride, l->k_norm, heads_n_kv(&h), 1.0f, NULL);
@@ -119,9 +120,8 @@ static struct cuda_attend attend_job(struct cuda_context *x, const struct model_
 }
 
 /* One token with 4-bit units: appended, attended to and merged in one launch. */
-static void attend_one(struct cuda_context *x, const struct cuda_layer *layer)
+static void attend_one(struct cuda_context *x, const struct model_layer *l)
 {
-    const struct model_layer *l = layer->of;
     const struct model *m = x->m;
     const float *k = x->qkv + model_n_q(m), *v = k + model_n_kv(m);
     const struct cuda_attend_one job = {.at = attend_job(x, l, x->kv.n_split),
@@ -131,7 +131,7 @@ static void attend_one(struct cuda_context *x, const struct cuda_layer *layer)
                                         .score = sent_scores(x, l),
                                         .ticket = x->tickets,
                                         .act = x->act,
-                                        .kept = cuda_kept_input(x, layer)};
+                                        .kept = cuda_kept_input(x, l)};
     cuda_launch(x, one_of[m->head_dim / 32 - 2], x->kv.n_split, m->n_kv_head, 1,
                 CUDA_ATTEND_THREADS, CUDA_DECODE_SHARED((size_t)m->head_dim), &job);
 }
@@ -212,39 +212,26 @@ static void attend(struct cuda_context *x, const struct model_layer *l)
 }
 
 /* Attention of any layer; the output is in x->att. */
-static void attend_any(struct cuda_context *x, const struct cuda_layer *l)
+static void attend_any(struct cuda_context *x, const struct model_layer *l)
 {
     static const enum cuda_kernel kernels[] = {
         CUDA_KERNEL_attend_any_64, CUDA_KERNEL_attend_any_128, CUDA_KERNEL_attend_any_256,
         CUDA_KERNEL_attend_any_512};
-    const struct model_heads h = heads_of(x, l->of);
-    const struct cuda_units *u = units_of(x, l->of);
+    const struct model_heads h = heads_of(x, l);
+    const struct cuda_units *u = units_of(x, l);
     int size = 0;
     while (64 << size < h.head_dim) size++;
     const int rows = x->n * heads_group(&h), most = 64 << size;
     const int blocks = cuda_parts_of(rows, CUDA_ANY_ROWS(most));
     const int splits = chunk_splits(x, u, blocks * h.n_kv_head);
-    const struct cuda_attend_any job = {attend_job(x, l->of, splits), h.window, x->m->attn_softcap};
+    const struct cuda_attend_any job = {attend_job(x, l, splits), h.window, x->m->attn_softcap};
     const struct cuda_merge_any merge = {
         x->m_part,       x->l_part,   x->acc_part, splits,   x->n,
-        heads_group(&h), h.n_kv_head, h.head_dim,  l->sinks, l->of->is_gated ? x->open : NULL,
+        heads_group(&h), h.n_kv_head, h.head_dim,  l->sinks, l->is_gated ? x->open : NULL,
         x->att};
     cuda_launch(x, kernels[size], blocks, h.n_kv_head, splits, CUDA_ATTEND_THREADS,
                 CUDA_ANY_SHARED(most, (size_t)h.head_dim), &job);
     LAUNCH(x, merge_any, rows, h.n_kv_head, 1, 128, 0, &merge);
-}
-
-/* ---- a layer --------------------------------------------------------------------------------- */
-
-/* Adds the output of half a layer to the residual stream: the product with its last matrix, normed
- * if it has a norm. */
-static void add_output(struct cuda_context *x, const struct cuda_linear *l,
-                       const struct cuda_rows *in, const float *w)
-{
-    const int n = x->m->n_embd;
-    const float scale = x->m->residual_scale;
-    cuda_multiply(x, l, in, x->n, w ? 1.0f : scale, !w, w ? x->added : x->x, n);
-    if (w) cuda_normalize(x, x->added, n, w, n, scale, x->x);
 }
 
 /* Keeps the newest queries for a policy that observes them. */
@@ -254,7 +241,7 @@ static void keep_queries(struct cuda_context *x, const struct model_layer *l)
     const struct cuda_copy_rows job = {
         x->qkv + (size_t)(x->n - n) * (size_t)stride, stride, model_n_q(x->m),
         x->queries + (size_t)(l->kv_layer * n) * (size_t)model_n_q(x->m)};
-    if (n && !l->is_windowed && !l->shares_kv) LAUNCH(x, copy_rows, n, 1, 1, 256, 0, &job);
+    if (n) LAUNCH(x, copy_rows, n, 1, 1, 256, 0, &job);
 }
 
 /* Keeps the step's inputs of retaining heads that the CPU runs. */
@@ -264,78 +251,61 @@ static void keep_head_in(struct cuda_context *x, const struct model_layer *l, co
     const struct cuda_copy_rows job = {from, stride, x->n_head_in,
                                        x->head_in +
                                            (size_t)(l->kv_layer * x->n) * (size_t)x->n_head_in};
-    if (!l->is_windowed && !l->shares_kv) LAUNCH(x, copy_rows, x->n, 1, 1, 256, 0, &job);
+    LAUNCH(x, copy_rows, x->n, 1, 1, 256, 0, &job);
 }
 
-/* Appends the step's units, and attends to all. */
-static void append_and_attend(struct cuda_context *x, const struct cuda_layer *l)
+/* What reads a layer's queries, keys and values besides attention. Of tokens run alone, attend_one
+ * keeps the retaining head's input. */
+static void observe(struct cuda_context *x, const struct model_layer *l)
 {
-    const struct model_layer *of = l->of;
-    if (x->n == 1 && !attends_any(x, l)) {
-        attend_one(x, l);
-        return;
-    }
-    if (!of->shares_kv) append(x, of);
-    attends_any(x, l) ? attend_any(x, l) : attend(x, of);
-}
-
-/* Of tokens run alone, attend_one keeps the retaining head's input. */
-static void score(struct cuda_context *x, const struct cuda_layer *l)
-{
-    if (!x->retaining || l->of->is_windowed || l->of->shares_kv) return;
+    const struct model_heads h = heads_of(x, l);
+    keep_queries(x, l);
+    if (x->n_head_in && !x->reads_hidden) keep_head_in(x, l, x->qkv, heads_n_qkv(&h));
+    if (x->watch) x->watch(x->watch_ctx, l, rope_of(x, l));
+    if (!x->retaining) return;
     if (!cuda_scores_later(x))
         cuda_score_step(x, l);
     else if (attends_any(x, l))
         cuda_keep_input(x, l);
 }
 
-/* The same token by token. */
-static void attend_alone(struct cuda_context *x, const struct cuda_layer *l)
+/* ---- operations ------------------------------------------------------------------------------ */
+
+static void run_qkv(struct cuda_context *x, const struct model_layer *l)
 {
-    const struct model_heads h = heads_of(x, l->of);
-    for (int t = 0; t < x->n; t++) {
+    const bool is_scored = !l->is_windowed && !l->shares_kv;
+    if (x->reads_hidden && is_scored)
+        keep_head_in(x, l, cuda_ready_stream(x, l->attn_norm).x, x->m->n_embd);
+    const struct cuda_rows in = cuda_read_stream(
+        x, l->attn_norm,
+        (const struct kn_weight *const[CUDA_READERS]){&l->q, &l->k, &l->v, &l->attn_gate});
+    cuda_multiply_qkv(x, l, &in);
+    if (l->is_gated) cuda_multiply(x, &l->attn_gate, NULL, &in, 1.0f, x->open);
+    finish_heads(x, l);
+    if (is_scored) observe(x, l);
+}
+
+/* Appends the step's units, and attends to all. */
+static void append_and_attend(struct cuda_context *x, const struct model_layer *l)
+{
+    const bool any = attends_any(x, l);
+    if (x->n == 1 && !any) {
+        attend_one(x, l);
+        return;
+    }
+    if (!l->shares_kv) append(x, l);
+    any ? attend_any(x, l) : attend(x, l);
+}
+
+/* Tried tokens attend one by one. */
+static void run_attend(struct cuda_context *x, const struct model_layer *l)
+{
+    const struct model_heads h = heads_of(x, l);
+    if (!x->tries) append_and_attend(x, l);
+    for (int t = 0; x->tries && t < x->n; t++) {
         struct cuda_context one = cuda_alone(x, &h, t);
         append_and_attend(&one, l);
         x->rc = one.rc;
-    }
-}
-
-/* Computes attention's output: the input of the matrix o. */
-static struct cuda_rows run_attention(struct cuda_context *x, const struct cuda_layer *l)
-{
-    const struct model_layer *of = l->of;
-    const struct model_heads h = heads_of(x, of);
-    if (x->reads_hidden) keep_head_in(x, of, cuda_ready_stream(x, l->attn_norm).x, x->m->n_embd);
-    const struct cuda_rows in = cuda_read_stream(x, l->attn_norm,
-                                                 (const struct cuda_linear *const[CUDA_READERS]){
-                                                     &l->qkv, of->is_gated ? &l->attn_gate : NULL});
-    struct cuda_rows out = {.act = x->act};
-    cuda_multiply(x, &l->qkv, &in, x->n, 1.0f, false, x->qkv, heads_n_qkv(&h));
-    if (of->is_gated)
-        cuda_multiply(x, &l->attn_gate, &in, x->n, 1.0f, false, x->open, heads_n_q(&h));
-    finish_heads(x, l);
-    keep_queries(x, of);
-    if (x->n_head_in && !x->reads_hidden) keep_head_in(x, of, x->qkv, heads_n_qkv(&h));
-    if (x->watch && !of->is_windowed && !of->shares_kv) x->watch(x->watch_ctx, l, rope_of(x, of));
-    score(x, l);
-    x->tries ? attend_alone(x, l) : append_and_attend(x, l);
-    if (attends_any(x, l)) out = cuda_rows_of(x, x->att, NULL, heads_n_q(&h), x->n, &l->o, x->act);
-    return out;
-}
-
-/* Both parts read the same stream, and then add their outputs to it. */
-static void run_mixers(struct cuda_context *x, const struct cuda_layer *l)
-{
-    if (l->of->is_recurrent) cuda_run_recurrent(x, l);
-    if (!l->of->no_attention) {
-        const struct cuda_rows out = run_attention(x, l);
-        add_output(x, &l->o, &out, l->attn_post_norm);
-    }
-    if (l->of->is_recurrent) {
-        const struct cuda_linear *m = &l->recurrent.out;
-        const struct cuda_rows y =
-            cuda_rows_of(x, x->recurrent.y, NULL, m->part[0].m.w.n_in, x->n, m, x->wide);
-        add_output(x, m, &y, l->attn_post_norm);
     }
 }
 
@@ -349,81 +319,123 @@ _Static_assert((int)CUDA_SILU == (int)MODEL_SWIGLU && (int)CUDA_GELU == (int)MOD
                "the device's numbers are the model's");
 
 /* A few tokens: gate, up, the function between them and the input of `down` in one launch. */
-static bool gate_at_once(struct cuda_context *x, const struct cuda_layer *l,
+static bool gate_at_once(struct cuda_context *x, const struct model_layer *l,
                          const struct cuda_rows *in)
 {
-    const struct cuda_linear_part *g = &l->gate.part[0], *u = &l->up.part[0];
-    const struct cuda_matvec_gate job = {g->m.w,  u->m.w,   in->act,
-                                         x->n,    g->bias,  u->bias,
-                                         x->wide, in->made, cuda_activation_of(l->of)};
-    if (x->n > CUDA_MATVEC_TOKENS || g->m.type != u->m.type || !kn_is_quantized(g->m.type) ||
-        !kn_is_quantized(l->down.part[0].m.type))
+    const struct cuda_matvec_gate job = {cuda_weight_of(&l->gate),
+                                         cuda_weight_of(&l->up),
+                                         in->act,
+                                         x->n,
+                                         l->gate_bias,
+                                         l->up_bias,
+                                         x->wide,
+                                         in->made,
+                                         cuda_activation_of(l)};
+    if (x->n > CUDA_MATVEC_TOKENS || l->gate.type != l->up.type || !kn_is_quantized(l->gate.type) ||
+        !kn_is_quantized(l->down.type))
         return false;
-    cuda_add_gate(x, g->m.type, &job);
+    cuda_add_gate(x, l->gate.type, &job);
     return true;
 }
 
-struct cuda_rows cuda_run_gate(struct cuda_context *x, const struct cuda_layer *l,
+/* The result of MODEL_GATE, as `down` reads it. */
+static struct cuda_rows gated_rows(const struct cuda_context *x)
+{
+    return (struct cuda_rows){x->n, x->wide, x->gate, {0}};
+}
+
+struct cuda_rows cuda_run_gate(struct cuda_context *x, const struct model_layer *l,
                                const struct cuda_rows *in)
 {
-    const int n = l->of->gate.n_out;
-    if (gate_at_once(x, l, in)) return (struct cuda_rows){.act = x->wide};
-    cuda_multiply(x, &l->gate, in, x->n, 1.0f, false, x->gate, n);
-    cuda_multiply(x, &l->up, in, x->n, 1.0f, false, x->up, n);
-    if (!kn_is_quantized(l->down.part[0].m.type))
-        return cuda_gated(x, &l->down, x->gate, x->up, n, n, cuda_activation_of(l->of));
-    const struct cuda_gate job = {x->gate, x->up, n, x->wide, cuda_activation_of(l->of)};
-    LAUNCH(x, gate_quantize, x->n, 1, 1, CUDA_NORM_THREADS, 0, &job);
-    return (struct cuda_rows){.act = x->wide};
+    const int n = l->gate.n_out;
+    const struct cuda_gate job = {x->gate, x->up, n, x->wide, cuda_activation_of(l)};
+    if (gate_at_once(x, l, in)) return gated_rows(x);
+    cuda_multiply(x, &l->gate, l->gate_bias, in, 1.0f, x->gate);
+    cuda_multiply(x, &l->up, l->up_bias, in, 1.0f, x->up);
+    if (kn_is_quantized(l->down.type))
+        LAUNCH(x, gate_quantize, x->n, 1, 1, CUDA_NORM_THREADS, 0, &job);
+    else
+        cuda_gated(x, &l->down, x->up, n, n, cuda_activation_of(l));
+    return gated_rows(x);
 }
 
-static void run_feed_forward(struct cuda_context *x, const struct cuda_layer *l)
+static void run_gate(struct cuda_context *x, const struct model_layer *l)
 {
     const struct cuda_rows in = cuda_read_stream(
-        x, l->ffn_norm, (const struct cuda_linear *const[CUDA_READERS]){&l->gate, &l->up});
-    const struct cuda_rows down = cuda_run_gate(x, l, &in);
-    add_output(x, &l->down, &down, l->ffn_post_norm);
+        x, l->ffn_norm, (const struct kn_weight *const[CUDA_READERS]){&l->gate, &l->up});
+    cuda_run_gate(x, l, &in);
 }
 
-/* ---- inputs of layers ------------------------------------------------------------------------ */
+/* The result of an operation, as the matrix of MODEL_ADD reads it. */
+static struct cuda_rows result_of(struct cuda_context *x, const struct model_layer *l)
+{
+    const struct kn_weight *w = x->op->w;
+    if (x->op->from == MODEL_GATE) return gated_rows(x);
+    if (x->op->from == MODEL_RECUR)
+        return cuda_rows_of(x, x->recurrent.y, NULL, w->n_in, x->n, w, x->wide);
+    if (attends_any(x, l)) return cuda_rows_of(x, x->att, NULL, w->n_in, x->n, w, x->act);
+    return (struct cuda_rows){.n = x->n, .act = x->act};
+}
+
+static void add_output(struct cuda_context *x, const struct model_layer *l)
+{
+    const struct model_op *op = x->op;
+    const struct cuda_rows in = result_of(x, l);
+    const float scale = x->m->residual_scale, *norm = *op->norm;
+    if (!norm) {
+        cuda_multiply_add(x, op->w, *op->bias, &in, scale);
+        return;
+    }
+    cuda_multiply(x, op->w, *op->bias, &in, 1.0f, x->added);
+    cuda_normalize(x, x->added, x->m->n_embd, norm, x->m->n_embd, scale, x->x);
+}
 
 void cuda_run_layer_inputs(struct cuda_context *x)
 {
     const struct model *m = x->m;
-    const struct cuda_model *cm = &x->g->model;
-    const int n = m->layer_inputs.n, all = m->n_layer * n;
+    const struct model_layer_inputs *p = &m->layer_inputs;
     const struct cuda_rows in =
-        cuda_rows_of(x, x->x, NULL, m->n_embd, x->n, &cm->layer_projection, x->act);
-    const struct cuda_layer_inputs job = {x->layer_inputs, x->layer_own, cm->layer_inputs_norm, n,
-                                          m->n_layer,      m->norm_eps,  sqrtf((float)n)};
-    cuda_multiply(x, &cm->layer_projection, &in, x->n, 1.0f / sqrtf((float)m->n_embd), false,
-                  x->layer_inputs, all);
-    cuda_embed_ids(x, &cm->layer_inputs, 1.0f, x->layer_own);
+        cuda_rows_of(x, x->x, NULL, m->n_embd, x->n, &p->projection, x->act);
+    const struct cuda_layer_inputs job = {x->layer_inputs, x->layer_own, p->norm,           p->n,
+                                          m->n_layer,      m->norm_eps,  sqrtf((float)p->n)};
+    cuda_multiply(x, &p->projection, NULL, &in, 1.0f / sqrtf((float)m->n_embd), x->layer_inputs);
+    cuda_embed_ids(x, &p->embedding, 1.0f, x->layer_own);
     LAUNCH(x, layer_inputs, x->n, m->n_layer, 1, 32, 0, &job);
 }
 
-static void join_layer_inputs(struct cuda_context *x, const struct cuda_layer *l, int index)
+static void run_input(struct cuda_context *x, const struct model_layer *l)
 {
-    const int n = x->m->layer_inputs.n;
+    const int n = x->m->layer_inputs.n, index = (int)(l - x->m->layers);
     const struct cuda_rows in =
         cuda_rows_of(x, x->x, NULL, x->m->n_embd, x->n, &l->input_gate, x->act);
-    cuda_multiply(x, &l->input_gate, &in, x->n, 1.0f, false, x->gate, n);
-    const struct cuda_rows out = cuda_gated(x, &l->input_out, x->gate, x->layer_inputs + index * n,
-                                            x->m->n_layer * n, n, CUDA_GELU);
-    add_output(x, &l->input_out, &out, l->input_norm);
+    cuda_multiply(x, &l->input_gate, NULL, &in, 1.0f, x->gate);
+    cuda_gated(x, &l->input_out, x->layer_inputs + index * n, x->m->n_layer * n, n, CUDA_GELU);
 }
 
-/* In the order of struct model_layer. Two launches for a token where only inputs are normed:
- * attention; output, gate, down and the next q, k and v (chain.c). */
-void cuda_run_layer(struct cuda_context *x, int i)
+static void scale(struct cuda_context *x, const struct model_layer *l)
 {
-    const struct cuda_layer *l = &x->g->model.layers[i];
-    run_mixers(x, l);
-    if (l->of->experts.n)
-        cuda_run_experts(x, i);
-    else
-        run_feed_forward(x, l);
-    if (x->m->layer_inputs.n) join_layer_inputs(x, l, i);
-    if (l->out_scale)
-        cuda_scale_floats(x, x->x, (int64_t)x->n * x->m->n_embd, l->out_scale, 1.0f, 0.0f);
+    cuda_scale_floats(x, x->x, (int64_t)x->n * x->m->n_embd, l->out_scale, 1.0f, 0.0f);
+}
+
+/* NULL: the GPU does not have it. */
+static void (*const run_op[MODEL_N_OPS])(struct cuda_context *, const struct model_layer *) = {
+    [MODEL_RECUR] = cuda_run_recurrent, [MODEL_QKV] = run_qkv,
+    [MODEL_ATTEND] = run_attend,        [MODEL_GATE] = run_gate,
+    [MODEL_EXPERTS] = cuda_run_experts, [MODEL_INPUT] = run_input,
+    [MODEL_ADD] = add_output,           [MODEL_SCALE] = scale,
+};
+
+bool cuda_has_op(enum model_op_kind kind)
+{
+    return run_op[kind] != NULL;
+}
+
+/* Two launches for a token where only inputs are normed: attention; output, gate, down and the next
+ * q, k and v (chain.c). */
+void cuda_run_ops(struct cuda_context *x, const struct model_layer *l)
+{
+    for (int i = 0; i < l->n_ops; i++) {
+        x->op = &l->ops[i];
+        run_op[x->op->kind](x, l);
+    }
 }

@@ -1,40 +1,11 @@
 #include "runtime/cuda/parts.h"
 
-/* Kernels by the type of their weights. */
-static const enum cuda_kernel matvec_of[KN_TYPES] = {
-    /* of floats; chain.c has the others */
-    [KN_F32] = CUDA_KERNEL_matvec_f32,
-    [KN_F16] = CUDA_KERNEL_matvec_f16,
-    [KN_BF16] = CUDA_KERNEL_matvec_bf16,
-};
-static const enum cuda_kernel matmul_of[KN_TYPES] = {
-    [KN_F32] = CUDA_KERNEL_matmul_f32,   [KN_F16] = CUDA_KERNEL_matmul_f16,
-    [KN_BF16] = CUDA_KERNEL_matmul_bf16, [KN_Q4] = CUDA_KERNEL_matmul_q4,
-    [KN_Q8] = CUDA_KERNEL_matmul_q8,     [KN_Q4A] = CUDA_KERNEL_matmul_q4a,
-    [KN_Q5A] = CUDA_KERNEL_matmul_q5a,   [KN_Q6] = CUDA_KERNEL_matmul_q6,
-};
-static const enum cuda_kernel embed_of[KN_TYPES] = {
-    [KN_F32] = CUDA_KERNEL_embed_f32,   [KN_F16] = CUDA_KERNEL_embed_f16,
-    [KN_BF16] = CUDA_KERNEL_embed_bf16, [KN_Q4] = CUDA_KERNEL_embed_q4,
-    [KN_Q8] = CUDA_KERNEL_embed_q8,     [KN_Q4A] = CUDA_KERNEL_embed_q4a,
-    [KN_Q5A] = CUDA_KERNEL_embed_q5a,   [KN_Q6] = CUDA_KERNEL_embed_q6,
-};
+/* Kernels by the type of their weights; chain.c has the products of a few tokens with integers. */
+static const enum cuda_kernel matvec_of[] = {CUDA_OF_FLOATS(matvec)};
+static const enum cuda_kernel matmul_of[] = {CUDA_OF_FLOATS(matmul), CUDA_OF_QUANTS(matmul)};
+static const enum cuda_kernel embed_of[] = {CUDA_OF_FLOATS(embed), CUDA_OF_QUANTS(embed)};
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
-
-static bool reads_integers(const struct cuda_linear *l)
-{
-    for (int i = 0; i < l->n; i++)
-        if (kn_is_quantized(l->part[i].m.type)) return true;
-    return false;
-}
-
-static bool reads_floats(const struct cuda_linear *l)
-{
-    for (int i = 0; i < l->n; i++)
-        if (!kn_is_quantized(l->part[i].m.type)) return true;
-    return false;
-}
 
 void cuda_norm_quantize(struct cuda_context *x, const float *from, int stride, const float *w,
                         int n, int n_tok, struct cuda_act act, float *floats)
@@ -46,16 +17,17 @@ void cuda_norm_quantize(struct cuda_context *x, const float *from, int stride, c
 static struct cuda_rows prepare(struct cuda_context *x, const float *from, const float *w, int n,
                                 int n_tok, bool integers, bool floats, struct cuda_act act)
 {
-    const struct cuda_rows rows = {act, w ? x->norm : from, {0}};
+    const struct cuda_rows rows = {n_tok, act, w ? x->norm : from, {0}};
     if (integers || w)
         cuda_norm_quantize(x, from, n, w, n, n_tok, act, w && floats ? x->norm : NULL);
     return rows;
 }
 
 struct cuda_rows cuda_rows_of(struct cuda_context *x, const float *from, const float *w, int n,
-                              int n_tok, const struct cuda_linear *reader, struct cuda_act act)
+                              int n_tok, const struct kn_weight *reader, struct cuda_act act)
 {
-    return prepare(x, from, w, n, n_tok, reads_integers(reader), reads_floats(reader), act);
+    const bool integers = kn_is_quantized(reader->type);
+    return prepare(x, from, w, n, n_tok, integers, !integers, act);
 }
 
 /* For one token, blocks norm the residual stream themselves if it fits in shared memory next to
@@ -66,15 +38,15 @@ static bool makes_input(const struct cuda_context *x)
 }
 
 struct cuda_rows cuda_read_stream(struct cuda_context *x, const float *w,
-                                  const struct cuda_linear *const readers[CUDA_READERS])
+                                  const struct kn_weight *const readers[CUDA_READERS])
 {
     bool integers = false, floats = false;
     for (int i = 0; i < CUDA_READERS && readers[i]; i++) {
-        integers = integers || reads_integers(readers[i]);
-        floats = floats || reads_floats(readers[i]);
+        if (!readers[i]->n_out) continue;
+        *(kn_is_quantized(readers[i]->type) ? &integers : &floats) = true;
     }
     if (!floats && makes_input(x))
-        return (struct cuda_rows){x->act, x->x, {x->x, w, x->m->norm_eps}};
+        return (struct cuda_rows){x->n, x->act, x->x, {x->x, w, x->m->norm_eps}};
     return prepare(x, x->x, w, x->m->n_embd, x->n, integers, floats, x->act);
 }
 
@@ -96,40 +68,82 @@ void cuda_multiply_floats(struct cuda_context *x, enum kn_type type, const struc
                     CUDA_FLOATS_SHARED, job);
 }
 
-static void multiply_integers(struct cuda_context *x, const struct cuda_linear_part *p,
+static void multiply_integers(struct cuda_context *x, enum kn_type type,
                               const struct cuda_matvec *job, bool waits)
 {
     if (job->n_tok <= CUDA_MATVEC_TOKENS)
-        cuda_add_product(x, p->m.type, job, waits);
+        cuda_add_product(x, type, job, waits);
     else
-        cuda_launch(x, matmul_of[p->m.type], cuda_parts_of(p->m.w.n_out, CUDA_MATMUL_ROWS),
+        cuda_launch(x, matmul_of[type], cuda_parts_of(job->w.n_out, CUDA_MATMUL_ROWS),
                     cuda_parts_of(job->n_tok, CUDA_MATMUL_TOKENS), 1, CUDA_MATMUL_THREADS,
                     CUDA_MATMUL_SHARED, job);
 }
 
-void cuda_multiply(struct cuda_context *x, const struct cuda_linear *l, const struct cuda_rows *in,
-                   int n_tok, float scale, bool add, float *y, int stride)
+/* `to` says where the product is written or added, with which scale and bias. waits: as in
+ * cuda_add_product. */
+static void multiply(struct cuda_context *x, const struct kn_weight *w, const struct cuda_rows *in,
+                     const struct cuda_floats *to, bool waits)
 {
-    for (int i = 0; i < l->n; i++) {
-        const struct cuda_linear_part *p = &l->part[i];
-        const struct cuda_weight *w = &p->m.w;
-        float *to = y + p->row0;
-        if (kn_is_quantized(p->m.type)) {
-            const struct cuda_matvec job = {*w,  in->act, n_tok,  p->bias, scale,
-                                            add, to,      stride, in->made};
-            multiply_integers(x, p, &job, i == 0);
-        } else {
-            const struct cuda_floats job = {w->q,    w->n_out, w->n_in, in->x, w->n_in, n_tok,
-                                            p->bias, scale,    add,     to,    stride};
-            cuda_multiply_floats(x, p->m.type, &job);
-        }
+    if (!w->n_out) return;
+    if (kn_is_quantized(w->type)) {
+        const struct cuda_matvec job = {cuda_weight_of(w), in->act, in->n, to->bias,
+                                        to->scale,         to->add, to->y, to->y_stride,
+                                        in->made};
+        multiply_integers(x, w->type, &job, waits);
+    } else {
+        const struct cuda_floats job = {w->data,  w->n_out,  w->n_in, in->x, w->n_in,     in->n,
+                                        to->bias, to->scale, to->add, to->y, to->y_stride};
+        cuda_multiply_floats(x, w->type, &job);
     }
 }
 
-void cuda_embed_ids(struct cuda_context *x, const struct cuda_matrix *m, float scale, float *to)
+void cuda_multiply(struct cuda_context *x, const struct kn_weight *w, const float *bias,
+                   const struct cuda_rows *in, float scale, float *y)
 {
-    const struct cuda_embed job = {m->w, x->step->len + x->n_len, scale, to};
-    cuda_launch(x, embed_of[m->type], x->n, 1, 1, 128, 0, &job);
+    const struct cuda_floats to = {.bias = bias, .scale = scale, .y = y, .y_stride = w->n_out};
+    multiply(x, w, in, &to, true);
+}
+
+void cuda_multiply_add(struct cuda_context *x, const struct kn_weight *w, const float *bias,
+                       const struct cuda_rows *in, float scale)
+{
+    const struct cuda_floats to = {
+        .bias = bias, .scale = scale, .add = true, .y = x->x, .y_stride = w->n_out};
+    multiply(x, w, in, &to, true);
+}
+
+/* Whether `next` continues the rows of `w` in memory. */
+static bool continues(const struct kn_weight *w, const float *bias, const struct kn_weight *next,
+                      const float *next_bias)
+{
+    return w->type == next->type && w->n_in == next->n_in && w->n_out % KN_PANEL == 0 &&
+           next_bias == (bias ? bias + w->n_out : NULL) &&
+           (const char *)w->data + cuda_quant_bytes(w) == (const char *)next->data &&
+           (const char *)w->scales + cuda_scale_bytes(w) == (const char *)next->scales;
+}
+
+void cuda_multiply_qkv(struct cuda_context *x, const struct model_layer *l,
+                       const struct cuda_rows *in)
+{
+    const struct model_heads h = model_heads(x->m, l->is_windowed);
+    const struct kn_weight *w[] = {&l->q, &l->k, l->v.n_out ? &l->v : &l->k};
+    const float *bias[] = {l->q_bias, l->k_bias, l->v.n_out ? l->v_bias : l->k_bias};
+    float *y = x->qkv;
+    for (int i = 0, n; i < 3 && w[i]->n_out; i += n) {
+        const struct cuda_floats to = {
+            .bias = bias[i], .scale = 1.0f, .y = y, .y_stride = heads_n_qkv(&h)};
+        struct kn_weight all = *w[i];
+        for (n = 1; i + n < 3 && continues(&all, bias[i], w[i + n], bias[i + n]); n++)
+            all.n_out += w[i + n]->n_out;
+        multiply(x, &all, in, &to, i == 0);
+        y += all.n_out;
+    }
+}
+
+void cuda_embed_ids(struct cuda_context *x, const struct kn_weight *w, float scale, float *to)
+{
+    const struct cuda_embed job = {cuda_weight_of(w), x->step->len + x->n_len, scale, to};
+    cuda_launch(x, embed_of[w->type], x->n, 1, 1, 128, 0, &job);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -142,12 +156,12 @@ void cuda_normalize(struct cuda_context *x, float *from, int stride, const float
     LAUNCH(x, norm_rows, x->n, 1, 1, CUDA_NORM_THREADS, 32, &job);
 }
 
-struct cuda_rows cuda_gated(struct cuda_context *x, const struct cuda_linear *reader, float *gate,
-                            const float *up, int up_stride, int n, enum cuda_activation f)
+void cuda_gated(struct cuda_context *x, const struct kn_weight *reader, const float *up,
+                int up_stride, int n, enum cuda_activation f)
 {
-    const struct cuda_gate_rows job = {gate, up, n, up_stride, n, f, gate};
+    const struct cuda_gate_rows job = {x->gate, up, n, up_stride, n, f, x->gate};
     LAUNCH(x, gate_rows, x->n, 1, 1, CUDA_NORM_THREADS, 0, &job);
-    return cuda_rows_of(x, gate, NULL, n, x->n, reader, x->wide);
+    cuda_rows_of(x, x->gate, NULL, n, x->n, reader, x->wide);
 }
 
 void cuda_scale_floats(struct cuda_context *x, float *y, int64_t n, const float *by, float scale,

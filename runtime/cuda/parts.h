@@ -15,64 +15,24 @@ enum cuda_kernel {
         CUDA_N_KERNELS
 };
 
-struct cuda_matrix {
-    enum kn_type type;
-    struct cuda_weight w;
-};
+/* A kernel for each type of weights, as entries of a table. */
+#define CUDA_OF_FLOATS(kernel)                                                    \
+    [KN_F32] = CUDA_KERNEL_##kernel##_f32, [KN_F16] = CUDA_KERNEL_##kernel##_f16, \
+    [KN_BF16] = CUDA_KERNEL_##kernel##_bf16
+#define CUDA_OF_QUANTS(kernel)                                                    \
+    [KN_Q4] = CUDA_KERNEL_##kernel##_q4, [KN_Q8] = CUDA_KERNEL_##kernel##_q8,     \
+    [KN_Q4A] = CUDA_KERNEL_##kernel##_q4a, [KN_Q5A] = CUDA_KERNEL_##kernel##_q5a, \
+    [KN_Q6] = CUDA_KERNEL_##kernel##_q6
 
-/* Matrices with one input and one output row: q, k and v are one matrix if adjacent in memory. */
-#define CUDA_LINEAR_MAX 3
-struct cuda_linear {
-    int n;
-    struct cuda_linear_part {
-        struct cuda_matrix m;
-        const float *bias; /* or NULL */
-        int row0;          /* first row of its output */
-    } part[CUDA_LINEAR_MAX];
-};
-
-/* struct model_experts in device memory. */
-struct cuda_experts {
-    struct cuda_linear router;
-    struct cuda_matrix gate, up, down; /* stacks */
-    const float *gate_bias, *up_bias, *down_bias, *choice_bias, *shared_gate, *weight_scale;
-    const float *router_norm, *norm, *post_norm, *dense_post_norm;
-};
-
-/* struct model_recurrent in device memory. */
-struct cuda_recurrent {
-    struct cuda_linear in, in_gate, gate, beta, step, out;
-    const float *taps, *taps_bias, *a, *step_bias, *skip, *norm;
-};
-
-/* struct model_layer in device memory. Vectors that a layer does not have are NULL, such matrices
- * have n 0. */
-struct cuda_layer {
-    const struct model_layer *of; /* its shape; its pointers are those of the CPU */
-    const float *attn_norm, *attn_post_norm, *ffn_norm, *ffn_post_norm, *q_norm, *k_norm;
-    const float *sinks, *input_norm, *out_scale;
-    struct cuda_linear qkv, attn_gate, o, gate, up, down, input_gate, input_out;
-    struct cuda_experts experts;
-    struct cuda_recurrent recurrent;
-    struct cuda_matrix w1; /* of the retaining head */
+/* A retaining head on the device. */
+struct cuda_head {
+    struct kn_weight w1;
     const float *w2;
 };
 
 /* [position][head_dim / 2] each. */
 struct cuda_rope {
     float *cos, *sin;
-};
-
-struct cuda_model {
-    struct cuda_matrix *matrices; /* [n_items] of struct model */
-    const float **vectors;        /* [n_items] */
-    struct cuda_layer *layers;    /* [n_layer] */
-    struct cuda_matrix embedding;
-    struct cuda_linear output;
-    const float *output_norm;
-    struct cuda_matrix layer_inputs; /* the embedding of the layers' inputs */
-    struct cuda_linear layer_projection;
-    const float *layer_inputs_norm;
 };
 
 struct cuda {
@@ -84,7 +44,7 @@ struct cuda {
     struct CUstream_st *stream;
     struct CUfunc_st *kernels[CUDA_N_KERNELS];
     struct arena weights, retaining; /* in device memory */
-    struct cuda_model model;
+    struct cuda_head *heads;         /* [layers of the KV cache], or NULL */
 };
 
 /* Calls a driver function on g and checks the result; fills *e and returns its code. */
@@ -174,7 +134,7 @@ struct cuda_recurrent_rows {
 
 struct cuda_context {
     /* called when q, k and v of a layer of the cache are in qkv (trainer.c), or NULL */
-    void (*watch)(void *ctx, const struct cuda_layer *l, const struct cuda_rope *rope);
+    void (*watch)(void *ctx, const struct model_layer *l, const struct cuda_rope *rope);
     void *watch_ctx;
     struct cuda *g;
     const struct model *m;
@@ -250,11 +210,12 @@ struct cuda_context {
     size_t step_bytes, stage_bytes;
 
     /* the current step: after a failed launch, later launches do nothing */
-    int n, rows;         /* tokens; rows of logits */
-    bool tries;          /* each token is computed as if it were run alone (cuda_try) */
-    const uint32_t *pos; /* position of the first token, in device memory */
-    const float *sent;   /* its scores that need no model */
-    int len_at;          /* where its lengths are in step->len */
+    int n, rows;               /* tokens; rows of logits */
+    const struct model_op *op; /* that runs */
+    bool tries;                /* each token is computed as if it were run alone (cuda_try) */
+    const uint32_t *pos;       /* position of the first token, in device memory */
+    const float *sent;         /* its scores that need no model */
+    int len_at;                /* where its lengths are in step->len */
     struct err *e;
     int rc;
 };
@@ -301,61 +262,79 @@ void cuda_add_product(struct cuda_context *x, enum kn_type type, const struct cu
 void cuda_add_gate(struct cuda_context *x, enum kn_type type, const struct cuda_matvec_gate *job);
 void cuda_end_chain(struct cuda_context *x);
 
-/* linear.c: matrices, and rows between them. The input of matrices: int8 for quantized ones, floats
- * for others, or the residual stream, which one token's matrices norm and quantize themselves. */
+/* linear.c: matrices, and n rows between them. The input of matrices: int8 for quantized ones,
+ * floats for others, or the residual stream, which one token's matrices norm and quantize
+ * themselves. */
 struct cuda_rows {
+    int n;
     struct cuda_act act;
     const float *x;
     struct cuda_input made;
 };
 
-/* Prepares rows of n numbers for a reader, normed if w is given: as int8 in act if it needs them.
- */
+static inline struct cuda_weight cuda_weight_of(const struct kn_weight *w)
+{
+    return (struct cuda_weight){w->data, w->scales, w->n_out, w->n_in};
+}
+
+/* Prepares n_tok rows of n numbers for a reader, normed if w is given: as int8 in act if it needs
+ * them. */
 struct cuda_rows cuda_rows_of(struct cuda_context *x, const float *from, const float *w, int n,
-                              int n_tok, const struct cuda_linear *reader, struct cuda_act act);
+                              int n_tok, const struct kn_weight *reader, struct cuda_act act);
 /* The residual stream, normed if w is given, for several readers; NULL ends the list. */
 #define CUDA_READERS 5
 struct cuda_rows cuda_read_stream(struct cuda_context *x, const float *w,
-                                  const struct cuda_linear *const readers[CUDA_READERS]);
+                                  const struct kn_weight *const readers[CUDA_READERS]);
 /* The same as int8 and floats. */
 struct cuda_rows cuda_ready_stream(struct cuda_context *x, const float *w);
-/* y = scale * (W in + bias), or added to y; of n_tok tokens. */
-void cuda_multiply(struct cuda_context *x, const struct cuda_linear *l, const struct cuda_rows *in,
-                   int n_tok, float scale, bool add, float *y, int stride);
-/* The same of a float matrix. */
+/* y = scale * (W in + bias); nothing if there is no W. */
+void cuda_multiply(struct cuda_context *x, const struct kn_weight *w, const float *bias,
+                   const struct cuda_rows *in, float scale, float *y);
+/* The same, added to the residual stream. */
+void cuda_multiply_add(struct cuda_context *x, const struct kn_weight *w, const float *bias,
+                       const struct cuda_rows *in, float scale);
+/* A layer's queries, keys and values, to x->qkv. */
+void cuda_multiply_qkv(struct cuda_context *x, const struct model_layer *l,
+                       const struct cuda_rows *in);
+/* The product of a float matrix. */
 void cuda_multiply_floats(struct cuda_context *x, enum kn_type type, const struct cuda_floats *job);
 void cuda_norm_quantize(struct cuda_context *x, const float *from, int stride, const float *w,
                         int n, int n_tok, struct cuda_act act, float *floats);
 /* RMSNorm of n numbers of each token, times scale, in place or added to y. */
 void cuda_normalize(struct cuda_context *x, float *from, int stride, const float *w, int n,
                     float scale, float *add_to);
-void cuda_embed_ids(struct cuda_context *x, const struct cuda_matrix *m, float scale, float *to);
-/* gate = f(gate) * up, rows of n numbers, as the reader's input. */
-struct cuda_rows cuda_gated(struct cuda_context *x, const struct cuda_linear *reader, float *gate,
-                            const float *up, int up_stride, int n, enum cuda_activation f);
+void cuda_embed_ids(struct cuda_context *x, const struct kn_weight *w, float scale, float *to);
+/* x->gate = f(x->gate) * up, rows of n numbers, and as int8 in x->wide if the reader needs them. */
+void cuda_gated(struct cuda_context *x, const struct kn_weight *reader, const float *up,
+                int up_stride, int n, enum cuda_activation f);
 void cuda_scale_floats(struct cuda_context *x, float *y, int64_t n, const float *by, float scale,
                        float softcap);
 
+/* weights.c: how q, k and v are one matrix if they are adjacent in memory. */
+size_t cuda_quant_bytes(const struct kn_weight *w);
+size_t cuda_scale_bytes(const struct kn_weight *w);
+
 /* layer.c */
-void cuda_run_layer(struct cuda_context *x, int i);
+bool cuda_has_op(enum model_op_kind kind);
+void cuda_run_ops(struct cuda_context *x, const struct model_layer *l);
 void cuda_run_layer_inputs(struct cuda_context *x);
 void cuda_run_logits(struct cuda_context *x); /* run.c */
-/* Gate, up and the function between them: the input of `down`. */
-struct cuda_rows cuda_run_gate(struct cuda_context *x, const struct cuda_layer *l,
+/* Gate, up and the function between them: the input of `down`, in x->gate and x->wide. */
+struct cuda_rows cuda_run_gate(struct cuda_context *x, const struct model_layer *l,
                                const struct cuda_rows *in);
 enum cuda_activation cuda_activation_of(const struct model_layer *l);
 
 /* scores.c: retaining heads. Scores a step's tokens, or keeps the input of one. */
 bool cuda_scores_later(const struct cuda_context *x);
 void cuda_scores_plan(struct cuda_context *x, struct arena *a);
-void cuda_score_step(struct cuda_context *x, const struct cuda_layer *l);
-struct cuda_kept cuda_kept_input(struct cuda_context *x, const struct cuda_layer *l);
+void cuda_score_step(struct cuda_context *x, const struct model_layer *l);
+struct cuda_kept cuda_kept_input(struct cuda_context *x, const struct model_layer *l);
 void cuda_keep_input(struct cuda_context *x,
-                     const struct cuda_layer *l); /* in a launch of its own */
+                     const struct model_layer *l); /* in a launch of its own */
 
 /* recurrent.c: the recurrent part of a layer up to y, the input of `out`; the state. */
 void cuda_recurrent_plan(struct cuda_context *x, struct arena *cache, struct arena *scratch);
-void cuda_run_recurrent(struct cuda_context *x, const struct cuda_layer *l);
+void cuda_run_recurrent(struct cuda_context *x, const struct model_layer *l);
 void cuda_keep_hidden(struct cuda_context *x); /* after all layers */
 void cuda_put_state(struct cuda_context *x);   /* from the host's cache, if it was changed there */
 int cuda_get_state(struct cuda_context *x);    /* to the host's cache */
@@ -366,7 +345,7 @@ void cuda_get_steps(struct cuda_context *x);   /* of the newest token, to the ho
 void cuda_experts_plan(struct cuda_context *x, struct arena *a);
 void cuda_experts_plan_host(struct cuda_context *x, struct arena *a);
 int cuda_experts_open(struct cuda_context *x, struct err *e);
-void cuda_run_experts(struct cuda_context *x, int layer);
+void cuda_run_experts(struct cuda_context *x, const struct model_layer *l);
 
 /* units.c: the units of all heads in one pool, and their eviction. */
 void cuda_cache_plan(struct cuda_context *x, const struct cache_shape *s, struct arena *cache,

@@ -38,12 +38,12 @@ void cuda_recurrent_plan(struct cuda_context *x, struct arena *cache, struct are
 
 /* ---- a layer --------------------------------------------------------------------------------- */
 
-static struct cuda_recur job_of(const struct cuda_context *x, const struct cuda_layer *l)
+static struct cuda_recur job_of(const struct cuda_context *x, const struct model_layer *l)
 {
     const struct model_recurrent_shape *s = &x->m->recurrent;
-    const struct cuda_recurrent *w = &l->recurrent;
+    const struct model_recurrent *w = &l->recurrent;
     const struct cuda_recurrent_rows *r = &x->recurrent;
-    float *state = r->layers + (size_t)l->of->state_layer * layer_floats(s);
+    float *state = r->layers + (size_t)l->state_layer * layer_floats(s);
     return (struct cuda_recur){
         .kind = (enum cuda_recurrence)s->kind,
         .n_tok = x->n,
@@ -71,29 +71,28 @@ static struct cuda_recur job_of(const struct cuda_context *x, const struct cuda_
     };
 }
 
-static void project(struct cuda_context *x, const struct cuda_layer *l)
+static void project(struct cuda_context *x, const struct model_layer *l)
 {
-    const struct model_recurrent_shape *s = &x->m->recurrent;
-    const struct cuda_recurrent *w = &l->recurrent;
+    const struct model_recurrent *w = &l->recurrent;
     const struct cuda_recurrent_rows *r = &x->recurrent;
     const struct cuda_rows in = cuda_ready_stream(x, l->attn_norm);
-    cuda_multiply(x, &w->in, &in, x->n, 1.0f, false, r->in, s->n_channel);
-    cuda_multiply(x, &w->gate, &in, x->n, 1.0f, false, r->gate, recurrent_n_out(s));
-    cuda_multiply(x, &w->in_gate, &in, x->n, 1.0f, false, r->y, s->n_channel);
-    cuda_multiply(x, &w->step, &in, x->n, 1.0f, false, r->decay, s->n_head);
-    cuda_multiply(x, &w->beta, &in, x->n, 1.0f, false, r->rate, s->n_head);
+    cuda_multiply(x, &w->in, NULL, &in, 1.0f, r->in);
+    cuda_multiply(x, &w->gate, NULL, &in, 1.0f, r->gate);
+    cuda_multiply(x, &w->in_gate, NULL, &in, 1.0f, r->y);
+    cuda_multiply(x, &w->step, NULL, &in, 1.0f, r->decay);
+    cuda_multiply(x, &w->beta, NULL, &in, 1.0f, r->rate);
 }
 
 /* Copies the inputs of token t's step out of the rows, or back into them; kept: the steps of all
  * layers. */
-static void copy_step(struct cuda_context *x, const struct cuda_layer *l, int t, float *kept,
+static void copy_step(struct cuda_context *x, const struct model_layer *l, int t, float *kept,
                       bool back)
 {
     const struct model_recurrent_shape *s = &x->m->recurrent;
     const struct cuda_recurrent_rows *r = &x->recurrent;
     float *parts[] = {r->in, r->rate, r->decay};
     const size_t n[] = {(size_t)s->n_channel, (size_t)s->n_head, (size_t)s->n_head};
-    kept += (size_t)l->of->state_layer * step_floats(s);
+    kept += (size_t)l->state_layer * step_floats(s);
     for (int i = 0; i < 3; kept += n[i++]) {
         float *row = parts[i] + (size_t)t * n[i];
         if (!x->rc && n[i])
@@ -120,7 +119,7 @@ static void step(struct cuda_context *x, const struct cuda_recur *job)
 }
 
 /* The state takes the tokens and is put back, so that each can be added when it is accepted. */
-static void try_step(struct cuda_context *x, const struct cuda_layer *l,
+static void try_step(struct cuda_context *x, const struct model_layer *l,
                      const struct cuda_recur *job)
 {
     const size_t bytes = layer_floats(&x->m->recurrent) * sizeof(float);
@@ -130,7 +129,7 @@ static void try_step(struct cuda_context *x, const struct cuda_layer *l,
     if (!x->rc) x->rc = cuda_copy(x->g, job->window, x->recurrent.untried, bytes, x->e);
 }
 
-void cuda_run_recurrent(struct cuda_context *x, const struct cuda_layer *l)
+void cuda_run_recurrent(struct cuda_context *x, const struct model_layer *l)
 {
     const struct cuda_recur job = job_of(x, l);
     project(x, l);
@@ -200,8 +199,8 @@ static void repeat_steps(struct cuda_context *x)
 {
     x->n = 1;
     for (int i = 0; i < x->n_layer; i++) {
-        const struct cuda_layer *l = &x->g->model.layers[i];
-        if (!l->of->is_recurrent) continue;
+        const struct model_layer *l = &x->m->layers[i];
+        if (!l->is_recurrent) continue;
         const struct cuda_recur job = job_of(x, l);
         copy_step(x, l, 0, x->recurrent.step, true);
         step(x, &job);

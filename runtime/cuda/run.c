@@ -56,36 +56,19 @@ static int most(int a, int b)
     return a > b ? a : b;
 }
 
-/* Whether a layer gates attention's output. */
-static bool has_gates(const struct model *m)
-{
-    for (int i = 0; i < m->n_layer; i++)
-        if (m->layers[i].is_gated) return true;
-    return false;
-}
-
-static int widest_ff(const struct model *m)
-{
-    int n = m->layer_inputs.n;
-    for (int i = 0; i < m->n_layer; i++) n = most(n, m->layers[i].gate.n_out);
-    return n;
-}
-
-/* The results of a layer's parts, [chunk] rows each. */
+/* The results of a layer's operations, [chunk] rows each. */
 static void plan_rows(struct cuda_context *x, struct arena *a)
 {
     const struct model *m = x->m;
+    const struct model_widths n = model_widths(m);
     const size_t chunk = (size_t)x->chunk, f = sizeof(float), embd = (size_t)m->n_embd;
-    const struct model_heads h = model_heads(m, false), w = model_heads(m, m->windowed.n_layer > 0);
-    const int n_q = most(heads_n_q(&h), heads_n_q(&w)), n_ff = widest_ff(m);
-    const int n_qkv = most(heads_n_qkv(&h), heads_n_qkv(&w));
     x->x = arena_take(a, chunk * embd, f);
     x->norm = arena_take(a, chunk * embd, f);
-    x->qkv = arena_take(a, chunk * (size_t)n_qkv, f);
-    x->att = arena_take(a, chunk * (size_t)n_q, f);
-    if (has_gates(m)) x->open = arena_take(a, chunk * (size_t)n_q, f);
-    x->gate = arena_take(a, chunk * (size_t)n_ff, f);
-    x->up = arena_take(a, chunk * (size_t)n_ff, f);
+    x->qkv = arena_take(a, chunk * (size_t)n.qkv, f);
+    x->att = arena_take(a, chunk * (size_t)n.q, f);
+    if (model_has_gates(m)) x->open = arena_take(a, chunk * (size_t)n.q, f);
+    x->gate = arena_take(a, chunk * (size_t)n.ff, f);
+    x->up = arena_take(a, chunk * (size_t)n.ff, f);
     if (m->layers[0].norms != MODEL_NORMS_BEFORE || m->layer_inputs.n || model_experts_of(m))
         x->added = arena_take(a, chunk * embd, f);
     if (m->layer_inputs.n) {
@@ -93,8 +76,8 @@ static void plan_rows(struct cuda_context *x, struct arena *a)
         x->layer_inputs = arena_take(a, chunk * all, f);
         x->layer_own = arena_take(a, chunk * all, f);
     }
-    cuda_take_act(&x->act, most(m->n_embd, n_q), chunk, a);
-    cuda_take_act(&x->wide, most(most(n_ff, n_qkv), recurrent_n_out(&m->recurrent)), chunk, a);
+    cuda_take_act(&x->act, most(m->n_embd, n.q), chunk, a);
+    cuda_take_act(&x->wide, most(n.in, n.qkv), chunk, a);
 }
 
 /* Partial softmaxes of the layers of one of the caches; *floats: the numbers of all rows. */
@@ -465,13 +448,12 @@ struct cuda_context cuda_alone(const struct cuda_context *x, const struct model_
 static void run_output(struct cuda_context *x, const float *rows, int n, float *logits)
 {
     const struct model *m = x->m;
-    const struct cuda_model *cm = &x->g->model;
     const struct cuda_rows in =
         x->n == 1 && rows == x->x
-            ? cuda_read_stream(x, cm->output_norm,
-                               (const struct cuda_linear *const[CUDA_READERS]){&cm->output})
-            : cuda_rows_of(x, rows, cm->output_norm, m->n_embd, n, &cm->output, x->act);
-    cuda_multiply(x, &cm->output, &in, n, m->logit_scale, false, logits, m->n_vocab);
+            ? cuda_read_stream(x, m->output_norm,
+                               (const struct kn_weight *const[CUDA_READERS]){&m->output})
+            : cuda_rows_of(x, rows, m->output_norm, m->n_embd, n, &m->output, x->act);
+    cuda_multiply(x, &m->output, m->output_bias, &in, m->logit_scale, logits);
     if (m->logit_softcap > 0.0f)
         cuda_scale_floats(x, logits, (int64_t)n * m->n_vocab, NULL, 1.0f, m->logit_softcap);
 }
@@ -492,7 +474,7 @@ static size_t rows_bytes(const struct cuda_context *x)
 static void begin_stream(struct cuda_context *x)
 {
     if (!x->rows_host)
-        cuda_embed_ids(x, &x->g->model.embedding, x->m->embed_scale, x->x);
+        cuda_embed_ids(x, &x->m->embedding, x->m->embed_scale, x->x);
     else if (!x->rc)
         x->rc = cuda_put(x->g, x->x, x->rows_host, rows_bytes(x), x->e);
     if (x->m->layer_inputs.n) cuda_run_layer_inputs(x);
@@ -502,7 +484,7 @@ static void run_step(struct cuda_context *x)
 {
     if (!x->rc) x->rc = cuda_put(x->g, x->step, x->step_host, step_bytes(x, x->n), x->e);
     begin_stream(x);
-    for (int i = 0; i < x->n_layer; i++) cuda_run_layer(x, i);
+    for (int i = 0; i < x->n_layer; i++) cuda_run_ops(x, &x->m->layers[i]);
     cuda_keep_hidden(x);
     if (x->rows) cuda_run_logits(x);
     cuda_end_chain(x);

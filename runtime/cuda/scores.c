@@ -24,12 +24,14 @@ void cuda_scores_plan(struct cuda_context *x, struct arena *a)
 }
 
 /* Scores n_tok inputs in x->wide or of x->unscored, in the slots from len + first on. */
-static void score(struct cuda_context *x, const struct cuda_layer *l, struct cuda_act in, int n_tok,
-                  int first)
+static void score(struct cuda_context *x, const struct model_layer *l, struct cuda_act in,
+                  int n_tok, int first)
 {
     const struct retaining *h = x->retaining;
-    const int parts = cuda_parts_of(h->shape.n_hidden, CUDA_MATMUL_ROWS), layer = l->of->kv_layer;
-    const struct cuda_score job = {l->w1.w, l->w2, in, n_tok, h->shape.n_head, x->score_part};
+    const int parts = cuda_parts_of(h->shape.n_hidden, CUDA_MATMUL_ROWS), layer = l->kv_layer;
+    const struct cuda_head *head = &x->g->heads[layer];
+    const struct cuda_score job = {cuda_weight_of(&head->w1), head->w2,     in, n_tok,
+                                   h->shape.n_head,           x->score_part};
     const struct cuda_score_sum sum = {x->score_part,
                                        parts,
                                        n_tok,
@@ -41,7 +43,7 @@ static void score(struct cuda_context *x, const struct cuda_layer *l, struct cud
     LAUNCH(x, score_sum, cuda_parts_of(n_tok * h->shape.n_head, 128), 1, 1, 128, 0, &sum);
 }
 
-void cuda_score_step(struct cuda_context *x, const struct cuda_layer *l)
+void cuda_score_step(struct cuda_context *x, const struct model_layer *l)
 {
     const int n = model_n_qkv(x->m);
     cuda_norm_quantize(x, x->qkv, n, NULL, n, x->n, x->wide, NULL);
@@ -50,20 +52,20 @@ void cuda_score_step(struct cuda_context *x, const struct cuda_layer *l)
 
 /* ---- generated tokens ------------------------------------------------------------------------ */
 
-static struct cuda_act unscored_of(const struct cuda_context *x, const struct cuda_layer *l)
+static struct cuda_act unscored_of(const struct cuda_context *x, const struct model_layer *l)
 {
     const size_t blocks = (size_t)cuda_parts_of(x->retaining->shape.n_in, CUDA_BLOCK);
-    const size_t at = (size_t)l->of->kv_layer * CACHE_UNSCORED_MAX * blocks;
+    const size_t at = (size_t)l->kv_layer * CACHE_UNSCORED_MAX * blocks;
     return (struct cuda_act){x->unscored.q + at * CUDA_BLOCK, x->unscored.scale + at * 2};
 }
 
-struct cuda_kept cuda_kept_input(struct cuda_context *x, const struct cuda_layer *l)
+struct cuda_kept cuda_kept_input(struct cuda_context *x, const struct model_layer *l)
 {
     if (!cuda_scores_later(x)) return (struct cuda_kept){0};
     return (struct cuda_kept){x->qkv, model_n_qkv(x->m), unscored_of(x, l), &x->step->n_unscored};
 }
 
-void cuda_keep_input(struct cuda_context *x, const struct cuda_layer *l)
+void cuda_keep_input(struct cuda_context *x, const struct model_layer *l)
 {
     const int n = model_n_qkv(x->m);
     const struct cuda_norm job = {
@@ -88,8 +90,8 @@ void cuda_score(struct cuda_context *x)
     if (!n || x->broken) return;
     if (!cuda_begin(x, &e)) cuda_put_lengths(x);
     for (int i = 0; i < x->n_layer; i++) {
-        const struct cuda_layer *l = &x->g->model.layers[i];
-        if (l->of->is_windowed || l->of->shares_kv || l->of->no_attention) continue;
+        const struct model_layer *l = &x->m->layers[i];
+        if (l->is_windowed || l->shares_kv || l->no_attention) continue;
         score(x, l, unscored_of(x, l), n, -n);
     }
     if (!x->rc && !cuda_get_now(x, x->scores_host, x->new_scores, bytes)) take_scores(x, n);

@@ -195,7 +195,7 @@ static void rotate(struct cuda_trainer *t, const struct cuda_rope *rope, const f
 }
 
 /* The labels of KV head h from some of the asking tokens, whose keys are in t->keys. */
-static void ask(struct cuda_trainer *t, const struct cuda_layer *l, const struct cuda_rope *rope,
+static void ask(struct cuda_trainer *t, const struct model_layer *l, const struct cuda_rope *rope,
                 int h, int at, int n_asked)
 {
     const struct model *m = t->m;
@@ -214,7 +214,7 @@ static void ask(struct cuda_trainer *t, const struct cuda_layer *l, const struct
     LAUNCH(t->x, train_columns, cuda_parts_of(t->text->n_context, 128), 1, 1, 128, 0, &columns);
 }
 
-static void label(struct cuda_trainer *t, const struct cuda_layer *l, const struct cuda_rope *rope)
+static void label(struct cuda_trainer *t, const struct model_layer *l, const struct cuda_rope *rope)
 {
     const struct model *m = t->m;
     const int most = ROWS / model_group(m), n = t->text->n_context * t->n_head;
@@ -299,10 +299,10 @@ static void show(struct cuda_trainer *t, int layer)
 /* ---- a text ---------------------------------------------------------------------------------- */
 
 /* q, k and v of a layer are in x->qkv, before RoPE, as attention and heads read them. */
-static void watch(void *ctx, const struct cuda_layer *l, const struct cuda_rope *rope)
+static void watch(void *ctx, const struct model_layer *l, const struct cuda_rope *rope)
 {
     struct cuda_trainer *t = ctx;
-    const int layer = l->of->kv_layer;
+    const int layer = l->kv_layer;
     label(t, l, rope);
     change(t);
     if (t->scores) score(t, &t->nets[layer]);

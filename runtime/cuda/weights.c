@@ -47,22 +47,21 @@ static bool shares_units(const struct model *m)
     return false;
 }
 
-/* Layers that only the CPU computes. */
-static int supports_layers(const struct model *m, struct err *e)
+static int supports_layer(const struct model *m, const struct model_layer *l, struct err *e)
 {
-    for (int i = 0; i < m->n_layer; i++) {
-        const struct model_layer *l = &m->layers[i];
-        if (l->is_parallel || l->no_feed_forward || l->activation == MODEL_RELU2)
-            return err_set(e, ERR_USAGE, "%s is of family %s, which runs on the CPU only", m->name,
-                           m->arch);
-    }
+    for (int i = 0; i < l->n_ops; i++)
+        if (!cuda_has_op(l->ops[i].kind))
+            return err_set(e, ERR_USAGE,
+                           "%s (%s) has layers with %s, which run on the CPU only; run it with "
+                           "--device cpu",
+                           m->name, m->arch, model_op_name(l->ops[i].kind));
     return 0;
 }
 
 static int supports_model(const struct model *m, struct err *e)
 {
-    int rc = supports_layers(m, e);
-    if (!rc) rc = supports_heads(m, m->head_dim, e);
+    int rc = supports_heads(m, m->head_dim, e);
+    for (int i = 0; !rc && i < m->n_layer; i++) rc = supports_layer(m, &m->layers[i], e);
     if (!rc && m->windowed.n_layer) rc = supports_heads(m, m->windowed.head_dim, e);
     if (rc) return rc;
     if (m->has_factors)
@@ -128,50 +127,50 @@ int cuda_supports(const struct cuda_choice *c, struct err *e)
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
 /* Float matrices stay as they are, and have no scales. */
-static size_t quant_bytes(const struct kn_weight *w)
+size_t cuda_quant_bytes(const struct kn_weight *w)
 {
     if (!kn_is_quantized(w->type)) return kn_weight_bytes(w->type, w->n_out, w->n_in);
     return (size_t)cuda_panels(w->n_out) * cuda_panel_bytes(w->type, w->n_in);
 }
 
-static size_t scale_bytes(const struct kn_weight *w)
+size_t cuda_scale_bytes(const struct kn_weight *w)
 {
     if (!kn_is_quantized(w->type)) return 0;
     return (size_t)cuda_panels(w->n_out) * cuda_panel_scale_bytes(w->type, w->n_in);
 }
 
 /* Quants of all matrices, then scales of all, then vectors: so q, k and v of one type, which are
- * adjacent in the list, are one matrix. cm NULL: only counts. */
-static void plan_model(const struct model *m, struct cuda_model *cm, struct arena *a)
+ * adjacent in the list, are one matrix. If `a` is backed, the model's weights are there then. */
+static void plan_model(const struct model *m, struct arena *a)
 {
     for (int pass = 0; pass < 3; pass++)
         for (int i = 0; i < m->n_items; i++) {
-            const struct kn_weight *w = m->items[i].weight;
-            if ((w != NULL) != (pass < 2) || !model_on_device(m, &m->items[i])) continue;
+            const struct model_load_item *it = &m->items[i];
+            struct kn_weight *w = it->weight;
+            if ((w != NULL) != (pass < 2) || !model_on_device(m, it)) continue;
             void *p = arena_take(a, 1,
-                                 pass == 0   ? quant_bytes(w)
-                                 : pass == 1 ? scale_bytes(w)
-                                             : (size_t)m->items[i].n * sizeof(float));
-            if (!cm) continue;
+                                 pass == 0   ? cuda_quant_bytes(w)
+                                 : pass == 1 ? cuda_scale_bytes(w)
+                                             : (size_t)it->n * sizeof(float));
+            if (!a->base) continue;
             if (pass == 0)
-                cm->matrices[i] = (struct cuda_matrix){w->type, {p, NULL, w->n_out, w->n_in}};
+                w->data = p;
             else if (pass == 1)
-                cm->matrices[i].w.d = p;
+                w->scales = p;
             else
-                cm->vectors[i] = p;
+                *it->vector = p;
         }
 }
 
-static void plan_heads(const struct retaining *h, struct cuda_model *cm, struct arena *a)
+static void plan_heads(const struct retaining *h, struct cuda_head *heads, struct arena *a)
 {
     for (int i = 0; h && cuda_runs_heads(h) && i < h->shape.n_layer; i++) {
-        const struct kn_weight *w = &h->layers[i].w1;
-        void *q = arena_take(a, 1, quant_bytes(w)), *d = arena_take(a, 1, scale_bytes(w));
+        struct kn_weight w = h->layers[i].w1;
+        w.data = arena_take(a, 1, cuda_quant_bytes(&w));
+        w.scales = arena_take(a, 1, cuda_scale_bytes(&w));
         void *w2 =
             arena_take(a, (size_t)h->shape.n_head * (size_t)h->shape.n_hidden, sizeof(float));
-        if (!cm) continue;
-        cm->layers[i].w1 = (struct cuda_matrix){w->type, {q, d, w->n_out, w->n_in}};
-        cm->layers[i].w2 = w2;
+        if (heads) heads[i] = (struct cuda_head){w, w2};
     }
 }
 
@@ -179,7 +178,7 @@ size_t cuda_weights_bytes(const struct model *m)
 {
     struct arena a;
     arena_init_plan(&a, "weights");
-    plan_model(m, NULL, &a);
+    plan_model(m, &a);
     return a.used;
 }
 
@@ -189,125 +188,6 @@ size_t cuda_heads_bytes(const struct retaining *h)
     arena_init_plan(&a, "heads");
     plan_heads(h, NULL, &a);
     return a.used;
-}
-
-/* ---- names ----------------------------------------------------------------------------------- */
-
-static struct cuda_matrix find_matrix(const struct cuda_model *cm, const struct model *m,
-                                      const struct kn_weight *w)
-{
-    for (int i = 0; i < m->n_items; i++)
-        if (m->items[i].weight == w) return cm->matrices[i];
-    return (struct cuda_matrix){0};
-}
-
-static const float *find_vector(const struct cuda_model *cm, const struct model *m,
-                                const float *const *v)
-{
-    for (int i = 0; i < m->n_items; i++)
-        if (m->items[i].vector == v) return cm->vectors[i];
-    return NULL;
-}
-
-/* Whether `next` continues the rows of `part` in memory. */
-static bool continues(const struct cuda_linear_part *part, const struct cuda_linear_part *next)
-{
-    const struct cuda_weight *w = &part->m.w;
-    const struct kn_weight size = {.type = part->m.type, .n_out = w->n_out, .n_in = w->n_in};
-    bool bias = part->bias ? next->bias == part->bias + w->n_out : !next->bias;
-    return part->m.type == next->m.type && w->n_in == next->m.w.n_in && w->n_out % KN_PANEL == 0 &&
-           bias && (const char *)w->q + quant_bytes(&size) == (const char *)next->m.w.q &&
-           (const char *)w->d + scale_bytes(&size) == (const char *)next->m.w.d;
-}
-
-static void add_part(struct cuda_linear *l, const struct cuda_model *cm, const struct model *m,
-                     const struct kn_weight *w, const float *const *bias)
-{
-    struct cuda_linear_part *last = l->n ? &l->part[l->n - 1] : NULL;
-    struct cuda_linear_part next = {find_matrix(cm, m, w), find_vector(cm, m, bias),
-                                    last ? last->row0 + last->m.w.n_out : 0};
-    if (!w->n_out) return;
-    if (last && continues(last, &next))
-        last->m.w.n_out += next.m.w.n_out;
-    else
-        l->part[l->n++] = next;
-}
-
-static void name_experts(struct cuda_experts *out, const struct cuda_model *cm,
-                         const struct model *m, const struct model_experts *x)
-{
-    add_part(&out->router, cm, m, &x->router, &x->router_bias);
-    out->gate = find_matrix(cm, m, &x->gate);
-    out->up = find_matrix(cm, m, &x->up);
-    out->down = find_matrix(cm, m, &x->down);
-    out->gate_bias = find_vector(cm, m, &x->gate_bias);
-    out->up_bias = find_vector(cm, m, &x->up_bias);
-    out->down_bias = find_vector(cm, m, &x->down_bias);
-    out->choice_bias = find_vector(cm, m, &x->choice_bias);
-    out->shared_gate = find_vector(cm, m, &x->shared_gate);
-    out->weight_scale = find_vector(cm, m, &x->weight_scale);
-    out->router_norm = find_vector(cm, m, &x->router_norm);
-    out->norm = find_vector(cm, m, &x->norm);
-    out->post_norm = find_vector(cm, m, &x->post_norm);
-    out->dense_post_norm = find_vector(cm, m, &x->dense_post_norm);
-}
-
-static void name_recurrent(struct cuda_recurrent *out, const struct cuda_model *cm,
-                           const struct model *m, const struct model_recurrent *r)
-{
-    const float *const none = NULL;
-    add_part(&out->in, cm, m, &r->in, &none);
-    add_part(&out->in_gate, cm, m, &r->in_gate, &none);
-    add_part(&out->gate, cm, m, &r->gate, &none);
-    add_part(&out->beta, cm, m, &r->beta, &none);
-    add_part(&out->step, cm, m, &r->step, &none);
-    add_part(&out->out, cm, m, &r->out, &none);
-    out->taps = find_vector(cm, m, &r->taps);
-    out->taps_bias = find_vector(cm, m, &r->taps_bias);
-    out->a = find_vector(cm, m, &r->a);
-    out->step_bias = find_vector(cm, m, &r->step_bias);
-    out->skip = find_vector(cm, m, &r->skip);
-    out->norm = find_vector(cm, m, &r->norm);
-}
-
-static void name_layer(struct cuda_layer *out, const struct cuda_model *cm, const struct model *m,
-                       const struct model_layer *l)
-{
-    const float *const none = NULL;
-    out->of = l;
-    out->attn_norm = find_vector(cm, m, &l->attn_norm);
-    out->attn_post_norm = find_vector(cm, m, &l->attn_post_norm);
-    out->ffn_norm = find_vector(cm, m, &l->ffn_norm);
-    out->ffn_post_norm = find_vector(cm, m, &l->ffn_post_norm);
-    out->q_norm = find_vector(cm, m, &l->q_norm);
-    out->k_norm = find_vector(cm, m, &l->k_norm);
-    out->sinks = find_vector(cm, m, &l->sinks);
-    out->input_norm = find_vector(cm, m, &l->input_norm);
-    out->out_scale = find_vector(cm, m, &l->out_scale);
-    add_part(&out->qkv, cm, m, &l->q, &l->q_bias);
-    add_part(&out->qkv, cm, m, &l->k, &l->k_bias);
-    add_part(&out->qkv, cm, m, l->v.n_out ? &l->v : &l->k, l->v.n_out ? &l->v_bias : &l->k_bias);
-    add_part(&out->attn_gate, cm, m, &l->attn_gate, &none);
-    add_part(&out->o, cm, m, &l->o, &l->o_bias);
-    add_part(&out->gate, cm, m, &l->gate, &l->gate_bias);
-    add_part(&out->up, cm, m, &l->up, &l->up_bias);
-    add_part(&out->down, cm, m, &l->down, &l->down_bias);
-    add_part(&out->input_gate, cm, m, &l->input_gate, &none);
-    add_part(&out->input_out, cm, m, &l->input_out, &none);
-    if (l->is_recurrent) name_recurrent(&out->recurrent, cm, m, &l->recurrent);
-    if (l->experts.n) name_experts(&out->experts, cm, m, &l->experts);
-}
-
-static void name_all(struct cuda_model *cm, const struct model *m)
-{
-    const float *const none = NULL;
-    for (int i = 0; i < m->n_layer; i++) name_layer(&cm->layers[i], cm, m, &m->layers[i]);
-    cm->embedding = find_matrix(cm, m, &m->embedding);
-    cm->output_norm = find_vector(cm, m, &m->output_norm);
-    cm->layer_inputs = find_matrix(cm, m, &m->layer_inputs.embedding);
-    cm->layer_inputs_norm = find_vector(cm, m, &m->layer_inputs.norm);
-    add_part(&cm->layer_projection, cm, m, &m->layer_inputs.projection, &none);
-    add_part(&cm->output, cm, m, m->tied ? &m->embedding : &m->output, &m->output_bias);
 }
 
 /* ---- loading --------------------------------------------------------------------------------- */
@@ -332,21 +212,21 @@ static void pack_part(void *ctx, int part, int thread)
               j->first + at, n);
 }
 
-static int send_piece(struct cuda *g, const struct cuda_matrix *to, const struct pack_job *j,
+static int send_piece(struct cuda *g, const struct kn_weight *to, const struct pack_job *j,
                       struct pool *p, struct err *e)
 {
     const size_t q_bytes = cuda_panel_bytes(j->w->type, j->w->n_in);
     const size_t d_bytes = cuda_panel_scale_bytes(j->w->type, j->w->n_in);
     const size_t first = (size_t)j->first, n = (size_t)j->n;
     pool_run(p, (j->n + PANELS_PER_PART - 1) / PANELS_PER_PART, pack_part, (void *)j);
-    int rc = cuda_put(g, (const char *)to->w.q + first * q_bytes, j->q, n * q_bytes, e);
-    if (!rc) rc = cuda_put(g, (const char *)to->w.d + first * d_bytes, j->d, n * d_bytes, e);
+    int rc = cuda_put(g, (const char *)to->data + first * q_bytes, j->q, n * q_bytes, e);
+    if (!rc) rc = cuda_put(g, (const char *)to->scales + first * d_bytes, j->d, n * d_bytes, e);
     return rc ? rc : cuda_wait(g, e);
 }
 
 /* Packs a matrix and sends it, piece by piece: on a device that shares the CPU's memory, memory is
  * scarce while a model is loaded. */
-static int send_matrix(struct cuda *g, const struct cuda_matrix *to, const struct kn_weight *w,
+static int send_matrix(struct cuda *g, const struct kn_weight *to, const struct kn_weight *w,
                        struct pool *p, struct err *e)
 {
     struct arena a;
@@ -368,8 +248,12 @@ static int send_matrix(struct cuda *g, const struct cuda_matrix *to, const struc
 static int send_item(struct cuda *g, struct model *m, int i, struct pool *p, struct err *e)
 {
     struct model_load_item *it = &m->items[i];
-    struct kn_weight *w = it->weight;
+    struct kn_weight *w = it->weight, to = {0};
     struct arena a;
+    if (w)
+        to = *w;
+    else
+        to.data = *it->vector;
     size_t bytes = w ? kn_weight_bytes(w->type, w->n_out, w->n_in) : (size_t)it->n * sizeof(float);
     int rc = arena_init(&a, "loading a matrix", bytes, e);
     if (rc) return rc;
@@ -381,14 +265,14 @@ static int send_item(struct cuda *g, struct model *m, int i, struct pool *p, str
     if (i + 1 == m->n_items || m->items[i + 1].tensor != it->tensor)
         gguf_forget(m->file, it->tensor->data, it->tensor->bytes, g->device.integrated);
     if (w && kn_is_quantized(w->type))
-        rc = send_matrix(g, &g->model.matrices[i], w, p, e);
+        rc = send_matrix(g, &to, w, p, e);
     else
-        rc = cuda_put(g, w ? g->model.matrices[i].w.q : g->model.vectors[i], a.base, bytes, e);
+        rc = cuda_put(g, to.data, a.base, bytes, e);
     if (!rc) rc = cuda_wait(g, e);
     if (w)
-        w->data = NULL;
+        *w = to;
     else
-        *it->vector = NULL;
+        *it->vector = to.data;
     arena_release(&a);
     return rc;
 }
@@ -398,29 +282,24 @@ static int send_heads(struct cuda *g, const struct retaining *h, struct pool *p,
     int rc = 0;
     for (int i = 0; !rc && i < h->shape.n_layer; i++) {
         const struct retaining_layer *l = &h->layers[i];
-        rc = send_matrix(g, &g->model.layers[i].w1, &l->w1, p, e);
+        rc = send_matrix(g, &g->heads[i].w1, &l->w1, p, e);
         if (!rc)
-            rc = cuda_put(g, g->model.layers[i].w2, l->part[RETAINING_W2],
+            rc = cuda_put(g, g->heads[i].w2, l->part[RETAINING_W2],
                           (size_t)h->shape.n_head * (size_t)h->shape.n_hidden * sizeof(float), e);
     }
     return rc ? rc : cuda_wait(g, e);
 }
 
-static int take_memory(struct cuda *g, const struct model *m, const struct retaining *h,
-                       struct err *e)
+static int take_memory(struct cuda *g, struct model *m, const struct retaining *h, struct err *e)
 {
-    struct cuda_model *cm = &g->model;
-    cm->matrices = calloc((size_t)m->n_items, sizeof *cm->matrices);
-    cm->vectors = calloc((size_t)m->n_items, sizeof *cm->vectors);
-    cm->layers = calloc((size_t)m->n_layer, sizeof *cm->layers);
-    if (!cm->matrices || !cm->vectors || !cm->layers)
-        return err_set(e, ERR_FAIL, "out of memory for a model's description");
+    if (h) g->heads = calloc((size_t)h->shape.n_layer, sizeof *g->heads);
+    if (h && !g->heads) return err_set(e, ERR_FAIL, "out of memory for a model's description");
     int rc = cuda_arena_init(g, &g->weights, "weights", cuda_weights_bytes(m), e);
     if (!rc) rc = cuda_arena_init(g, &g->retaining, "heads", cuda_heads_bytes(h), e);
     if (rc) return rc;
-    plan_model(m, cm, &g->weights);
-    plan_heads(h, cm, &g->retaining);
-    name_all(cm, m);
+    plan_model(m, &g->weights);
+    plan_heads(h, g->heads, &g->retaining);
+    if (m->tied) m->output = m->embedding;
     return 0;
 }
 

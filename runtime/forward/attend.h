@@ -14,12 +14,14 @@ struct cache;
 struct forward;
 struct model;
 struct model_layer;
+struct model_op;
 
-/* A chunk in one layer. */
+/* A chunk in one layer's operation. */
 struct layer_step {
     struct forward *f;
     struct cache *c;
     const struct model_layer *layer;
+    const struct model_op *op;
     int index;  /* of the layer in the KV cache */
     int n;      /* tokens in this chunk */
     bool tried; /* they may be taken back: forward_try */

@@ -315,16 +315,8 @@ static void run_shared(const struct layer_step *step)
 {
     struct forward *f = step->f;
     const struct model_layer *l = step->layer;
-    struct linear gate = {.f = f,
-                          .x = f->x,
-                          .norm = l->ffn_norm,
-                          .n = step->n,
-                          .scale = 1.0f,
-                          .gated = linear_activation(f, l)};
     struct linear down = {.f = f, .x = f->gate, .n = step->n, .scale = 1.0f};
-    linear_add(&gate, &l->gate, l->gate_bias, f->gate, l->gate.n_out);
-    linear_add(&gate, &l->up, l->up_bias, f->up, l->up.n_out);
-    linear_run(&gate);
+    linear_gate(f, l, step->n);
     linear_add(&down, &l->down, l->down_bias, f->tmp, f->model->n_embd);
     linear_run(&down);
 }

@@ -12,7 +12,6 @@
 #include "runtime/forward/linear.h"
 #include "runtime/forward/recurrent.h"
 #include "runtime/forward/score.h"
-#include "runtime/model/recurrent.h"
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
@@ -40,35 +39,23 @@ static void plan_ropes(struct forward *f, const struct cache_shape *shape, int l
     if (w->n_layer) plan_rope(&f->windowed, w->head_dim, rope_freq(&w->rope, longest), window, a);
 }
 
-static int larger(int a, int b)
-{
-    return a > b ? a : b;
-}
-
-/* The results of a layer's parts, [chunk] rows each. */
+/* The results of a layer's operations, [chunk] rows each. */
 static void plan_rows(struct forward *f, struct arena *a)
 {
     const struct model *m = f->model;
-    int n_ff = 0;
-    for (int i = 0; i < m->n_layer; i++)
-        if (m->layers[i].gate.n_out > n_ff) n_ff = m->layers[i].gate.n_out;
-    n_ff = larger(n_ff, m->layer_inputs.n);
-    const size_t chunk = (size_t)f->chunk, embd = (size_t)m->n_embd, ff = (size_t)n_ff;
-    const struct model_heads h = model_heads(m, false), w = model_heads(m, m->windowed.n_layer > 0);
-    const int n_q = larger(heads_n_q(&h), heads_n_q(&w));
-    const int n_qkv = larger(heads_n_qkv(&h), heads_n_qkv(&w));
-    const int widest = larger(larger(n_ff, m->n_embd), larger(n_q, recurrent_n_out(&m->recurrent)));
+    const struct model_widths n = model_widths(m);
+    const size_t chunk = (size_t)f->chunk, embd = (size_t)m->n_embd;
     f->x = arena_take(a, chunk * embd, sizeof(float));
     f->norm = arena_take(a, chunk * embd, sizeof(float));
-    f->qkv = arena_take(a, chunk * (size_t)n_qkv, sizeof(float));
-    f->att = arena_take(a, chunk * (size_t)n_q, sizeof(float));
-    f->gate = arena_take(a, chunk * ff, sizeof(float));
-    f->up = arena_take(a, chunk * ff, sizeof(float));
+    f->qkv = arena_take(a, chunk * (size_t)n.qkv, sizeof(float));
+    f->att = arena_take(a, chunk * (size_t)n.q, sizeof(float));
+    f->gate = arena_take(a, chunk * (size_t)n.ff, sizeof(float));
+    f->up = arena_take(a, chunk * (size_t)n.ff, sizeof(float));
     f->tmp = arena_take(a, chunk * embd, sizeof(float));
-    if (model_has_gates(m)) f->open = arena_take(a, chunk * (size_t)n_q, sizeof(float));
+    if (model_has_gates(m)) f->open = arena_take(a, chunk * (size_t)n.q, sizeof(float));
     if (m->recurrent.n_layer) recurrent_plan(f, a);
     if (m->layer_inputs.n) layer_inputs_plan(f, a);
-    linear_plan(&f->act, widest, chunk, a);
+    linear_plan(&f->act, n.in, chunk, a);
     experts_plan(f, a);
 }
 
@@ -128,20 +115,39 @@ static void add_rows(const struct layer_step *s, const float *norm)
     pool_run(s->f->pool, linear_parts(s->n, LINEAR_TOKENS), residual_part, &job);
 }
 
-/* Adds the output of half a layer to the residual stream: the product with its last matrix, normed
- * if it has a norm. */
-static void add_output(struct layer_step *s, const float *in, const struct kn_weight *w,
-                       const float *bias, const float *norm)
+/* What an operation computed for MODEL_ADD. */
+static const float *result_of(const struct forward *f, enum model_op_kind kind)
+{
+    return kind == MODEL_ATTEND ? f->att : kind == MODEL_RECUR ? f->recurrent.y : f->gate;
+}
+
+static void add_output(struct layer_step *s)
 {
     struct forward *f = s->f;
+    const struct model_op *op = s->op;
+    const float *norm = *op->norm;
     struct linear l = {.f = f,
-                       .x = in,
+                       .x = result_of(f, op->from),
                        .n = s->n,
                        .scale = norm ? 1.0f : f->model->residual_scale,
                        .add_to = norm ? NULL : f->x};
-    linear_add(&l, w, bias, f->tmp, f->model->n_embd);
+    linear_add(&l, op->w, *op->bias, f->tmp, f->model->n_embd);
     linear_run(&l);
     if (norm) add_rows(s, norm);
+}
+
+static void run_qkv(struct layer_step *s)
+{
+    struct forward *f = s->f;
+    const struct model_layer *l = s->layer;
+    const struct model_heads h = model_heads(f->model, l->is_windowed);
+    int n_q = heads_n_q(&h), n_kv = heads_n_kv(&h), row = heads_n_qkv(&h);
+    struct linear qkv = {.f = f, .x = f->x, .norm = l->attn_norm, .n = s->n, .scale = 1.0f};
+    linear_add(&qkv, &l->q, l->q_bias, f->qkv, row);
+    if (l->k.n_out) linear_add(&qkv, &l->k, l->k_bias, f->qkv + n_q, row);
+    if (l->v.n_out) linear_add(&qkv, &l->v, l->v_bias, f->qkv + n_q + n_kv, row);
+    if (l->is_gated) linear_add(&qkv, &l->attn_gate, NULL, f->open, n_q);
+    linear_run(&qkv);
 }
 
 /* A few tokens: multiplies attention's output by its gate. */
@@ -158,21 +164,10 @@ static void open_part(void *ctx, int part, int thread)
     }
 }
 
-/* Computes attention's output, the input of the matrix o. */
-static void run_attention(struct layer_step *s)
+static void run_attend(struct layer_step *s)
 {
     struct forward *f = s->f;
     const struct model_layer *l = s->layer;
-    const struct model_heads h = model_heads(f->model, l->is_windowed);
-    int n_q = heads_n_q(&h), n_kv = heads_n_kv(&h), row = heads_n_qkv(&h);
-
-    struct linear qkv = {.f = f, .x = f->x, .norm = l->attn_norm, .n = s->n, .scale = 1.0f};
-    linear_add(&qkv, &l->q, l->q_bias, f->qkv, row);
-    if (l->k.n_out) linear_add(&qkv, &l->k, l->k_bias, f->qkv + n_q, row);
-    if (l->v.n_out) linear_add(&qkv, &l->v, l->v_bias, f->qkv + n_q + n_kv, row);
-    if (l->is_gated) linear_add(&qkv, &l->attn_gate, NULL, f->open, n_q);
-    linear_run(&qkv);
-
     attend_run(s);
     int64_t began_ns = cis_clock(f);
     if (!l->is_windowed && !l->shares_kv && !f->looks) score_observe(f, s->c, s->index, s->n);
@@ -180,31 +175,20 @@ static void run_attention(struct layer_step *s)
     if (l->is_gated) pool_run(f->pool, linear_parts(s->n, LINEAR_TOKENS), open_part, s);
 }
 
-static void run_feed_forward(struct layer_step *s)
+static void run_gate(struct layer_step *s)
 {
-    struct forward *f = s->f;
-    const struct model_layer *l = s->layer;
-    struct linear gate = {.f = f,
-                          .x = f->x,
-                          .norm = l->ffn_norm,
-                          .n = s->n,
-                          .scale = 1.0f,
-                          .gated = linear_activation(f, l)};
-    if (l->experts.n) {
-        experts_run(s);
-        add_rows(s, l->ffn_post_norm);
-        return;
-    }
-    linear_add(&gate, &l->gate, l->gate_bias, f->gate, l->gate.n_out);
-    if (l->up.n_out) linear_add(&gate, &l->up, l->up_bias, f->up, l->up.n_out);
-    linear_run(&gate);
-    add_output(s, f->gate, &l->down, l->down_bias, l->ffn_post_norm);
+    linear_gate(s->f, s->layer, s->n);
 }
 
-static void scale_layer(const struct layer_step *s)
+static void run_experts(struct layer_step *s)
 {
-    const float *scale = s->layer->out_scale;
-    if (scale) linear_scale(s->f->x, *scale, s->n * s->f->model->n_embd);
+    experts_run(s);
+    add_rows(s, s->layer->ffn_post_norm);
+}
+
+static void scale(struct layer_step *s)
+{
+    linear_scale(s->f->x, *s->layer->out_scale, s->n * s->f->model->n_embd);
 }
 
 /* A few tokens: subtracts the mean of each row of the residual stream. */
@@ -222,38 +206,18 @@ static void centre_part(void *ctx, int part, int thread)
     }
 }
 
-static void centre(struct forward *f, int n)
+static void centre(struct layer_step *s)
 {
-    struct residual_job job = {.f = f, .n = n};
-    if (f->model->is_centred) pool_run(f->pool, linear_parts(n, LINEAR_TOKENS), centre_part, &job);
+    struct residual_job job = {.f = s->f, .n = s->n};
+    pool_run(s->f->pool, linear_parts(s->n, LINEAR_TOKENS), centre_part, &job);
 }
 
-/* Adds what attention and the recurrent part computed. */
-static void add_mixers(struct layer_step *s)
-{
-    struct forward *f = s->f;
-    const struct model_layer *l = s->layer;
-    if (!l->no_attention) add_output(s, f->att, &l->o, l->o_bias, l->attn_post_norm);
-    if (l->is_recurrent) add_output(s, f->recurrent.y, &l->recurrent.out, NULL, l->attn_post_norm);
-}
-
-/* The order is that of struct model_layer. */
-static void run_layer(struct layer_step *s)
-{
-    struct forward *f = s->f;
-    const struct model_layer *l = s->layer;
-    if (!l->no_attention) run_attention(s);
-    if (l->is_recurrent) recurrent_run(s);
-    if (!l->is_parallel) add_mixers(s);
-    if (!l->no_feed_forward) run_feed_forward(s);
-    if (l->is_parallel) add_mixers(s);
-    if (f->layer_inputs) {
-        layer_inputs_join(s);
-        add_output(s, f->gate, &l->input_out, NULL, l->input_norm);
-    }
-    scale_layer(s);
-    centre(f, s->n);
-}
+static void (*const run_op[MODEL_N_OPS])(struct layer_step *) = {
+    [MODEL_RECUR] = recurrent_run,     [MODEL_QKV] = run_qkv,    [MODEL_ATTEND] = run_attend,
+    [MODEL_GATE] = run_gate,           [MODEL_RELU2] = run_gate, [MODEL_EXPERTS] = run_experts,
+    [MODEL_INPUT] = layer_inputs_join, [MODEL_ADD] = add_output, [MODEL_SCALE] = scale,
+    [MODEL_CENTRE] = centre,
+};
 
 /* ---- a chunk --------------------------------------------------------------------------------- */
 
@@ -286,14 +250,17 @@ static int run_layers(struct forward *f, struct cache *c, const int32_t *ids, in
     assert(n >= 1 && n <= f->chunk && cache_room(c) >= n);
     if (n > 1) cis_score(f, c);
     embed(f, ids, n);
-    centre(f, n);
+    if (f->model->is_centred) centre(&(struct layer_step){.f = f, .n = n});
     if (f->layer_inputs) layer_inputs_run(f, ids, n);
     cache_windows_make_room(c, n);
     int rc = f->first_layer ? f->run_first(f->run_first_ctx, f->x, n) : 0;
     for (int i = f->first_layer; !rc && i < f->model->n_layer; i++) {
         const struct model_layer *l = &f->model->layers[i];
-        struct layer_step s = {f, l->is_windowed ? c->windows : c, l, l->kv_layer, n, tried};
-        run_layer(&s);
+        struct cache *units = l->is_windowed ? c->windows : c;
+        for (int k = 0; k < l->n_ops; k++) {
+            struct layer_step s = {f, units, l, &l->ops[k], l->kv_layer, n, tried};
+            run_op[s.op->kind](&s);
+        }
     }
     return rc;
 }

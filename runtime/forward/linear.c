@@ -146,3 +146,16 @@ void linear_run(struct linear *l)
     for (int i = 0; i < n; i++) panels += linear_parts(l->m[i].w->n_out, KN_PANEL);
     pool_run_spans(f->pool, panels, l->n == 1 ? SPAN_ONE : SPAN_MANY, run_panels, l);
 }
+
+void linear_gate(struct forward *f, const struct model_layer *l, int n)
+{
+    struct linear gate = {.f = f,
+                          .x = f->x,
+                          .norm = l->ffn_norm,
+                          .n = n,
+                          .scale = 1.0f,
+                          .gated = linear_activation(f, l)};
+    linear_add(&gate, &l->gate, l->gate_bias, f->gate, l->gate.n_out);
+    if (l->up.n_out) linear_add(&gate, &l->up, l->up_bias, f->up, l->up.n_out);
+    linear_run(&gate);
+}

@@ -69,4 +69,7 @@ void linear_run(struct linear *l);
 /* The kernel of a layer's activation. */
 linear_gated *linear_activation(const struct forward *f, const struct model_layer *l);
 
+/* Gate and up of a layer's dense feed-forward or shared experts for n tokens, to f->gate. */
+void linear_gate(struct forward *f, const struct model_layer *l, int n);
+
 #endif

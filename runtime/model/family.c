@@ -251,8 +251,8 @@ static int bind_dense(struct model *m, int layer, struct err *e)
     const struct part alone = {&l->gate, &l->gate_bias, up, ff, embd, .row0 = 0};
     bool two = layer_has(m, name, layer, gate, "weight");
     if (shared && !layer_has(m, name, layer, up, "weight")) return 0;
-    int rc = l->activation == MODEL_RELU2 ? bind_part(m, layer, &alone, e)
-                                          : bind_parts(m, layer, two ? parts : fused, 2, e);
+    int rc = l->activation == MODEL_SQUARED_RELU ? bind_part(m, layer, &alone, e)
+                                                 : bind_parts(m, layer, two ? parts : fused, 2, e);
     return rc ? rc : bind_part(m, layer, &down, e);
 }
 
@@ -293,7 +293,8 @@ static int bind_ending(struct model *m, int layer, struct err *e)
     int rc = n ? bind_parts(m, layer, parts, 2, e) : 0;
     if (!rc && n)
         rc = bind_vector(m, layer, &l->input_norm, "post_norm.weight", m->n_embd, false, e);
-    if (!rc && layer_has(m, name, layer, "layer_output_scale", "weight"))
+    l->is_scaled = layer_has(m, name, layer, "layer_output_scale", "weight");
+    if (!rc && l->is_scaled)
         rc = bind_vector(m, layer, &l->out_scale, "layer_output_scale.weight", 1, false, e);
     return rc;
 }

@@ -496,6 +496,7 @@ int model_open(struct model **out, struct gguf *file, bool as_f32, struct err *e
     rc = m->family->bind(m, e);
     if (!rc) rc = refuse_unused(m, e);
     if (rc) goto fail;
+    model_list_ops(m);
     set_type(m);
     *out = m;
     return 0;
@@ -650,14 +651,15 @@ static struct kn_weight embedding_row(const struct model *m)
 size_t model_embedding_bytes(const struct model *m)
 {
     const struct kn_weight row = embedding_row(m);
-    return m->embedding.data ? 0 : kn_weight_bytes(row.type, 1, row.n_in);
+    if (!model_on_device(m, embedding_item(m))) return 0;
+    return kn_weight_bytes(row.type, 1, row.n_in);
 }
 
 void model_embedding(const struct model *m, const struct kernels *k, int32_t id, void *packed,
                      float *out)
 {
     struct kn_weight row = embedding_row(m);
-    if (m->embedding.data) {
+    if (!model_on_device(m, embedding_item(m))) {
         k->row[m->embedding.type](out, &m->embedding, id);
         return;
     }

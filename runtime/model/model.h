@@ -36,7 +36,7 @@ enum model_activation {
     MODEL_SWIGLU,
     MODEL_SWIGLU_CLAMPED, /* gpt-oss, see kernels.h */
     MODEL_GEGLU,          /* GELU instead of SiLU, its approximation with tanh */
-    MODEL_RELU2,          /* relu(up h)^2; there is no gate, and `gate` is the matrix up */
+    MODEL_SQUARED_RELU,   /* MODEL_RELU2 below; there is no gate, and `gate` is the matrix up */
 };
 
 /* Experts (arXiv 1701.06538): feed-forwards of which a router chooses n_used for each token.
@@ -109,38 +109,57 @@ struct model_recurrent {
     const float *norm;                 /* [head_dim], or of all heads (SCAN); NULL = none */
 };
 
-/* A layer as data. A family fills it in; the forward passes of the CPU (forward/forward.c) and the
- * GPU (cuda/run.c) read it and never test for the family. A norm or bias whose vector is NULL is
- * left out. All families compute in this order, on a residual stream x that begins as embed_scale *
- * embedding:
- *
- *   h       = norm(x) * attn_norm
- *   q, k, v = matrices of h, plus biases
- *   q, k    = norm(q) * q_norm, norm(k) * k_norm, of each head or of the row
- *             v is k before its norm if there is no matrix v, and normed per head if norms_values
- *   q       = q * (1 + query_growth ln(1 + floor(slot / n_ctx_orig)))
- *             (retaining heads score q, k, v; k and v go into the cache)
- *   a       = softmax(attn_scale * rotated q . rotated k) v; q and k as they are if no_rope. With
- *             attn_softcap c, logits are c tanh(logit / c). With sinks, a logit per head more is in
- *             the denominator. If is_windowed, over the newest n_window units only
- *   a       = a * sigmoid(attn_gate h)
- *   x      += residual_scale * norm(o a + o_bias) * attn_post_norm
- *   h       = norm(x) * ffn_norm
- *   g       = silu(gate h + gate_bias) * (up h + up_bias), or another activation
- *   x      += residual_scale * norm(down g + down_bias) * ffn_post_norm
- *
- *   x      += norm(input_out (gelu(input_gate x) * layer input)) * input_norm, if it has such
- * inputs x       = x * out_scale
- *
- * A layer with experts adds their output to that of gate, up and down, which are then the shared
- * experts and may be missing. If is_parallel, the feed-forward reads the x that attention reads.
- *
- * and at the end logits = logit_scale * (output (norm(x) * output_norm) + output_bias), with
- * logit_softcap c then c tanh(logit / c). Norms are RMSNorms; if the model is_centred, those of x
- * are LayerNorms without bias: x's mean is subtracted from x, which nothing but norms reads. A
- * layer with a recurrent part adds its output, struct model_recurrent, instead of attention's or
- * together with it. */
+/* What a layer does to the residual stream x, which begins as embed_scale * embedding. model_open
+ * lists the operations of each layer (ops.c); forward/forward.c and cuda/layer.c run the list, each
+ * with a table of one function per operation, and never test for the family. A norm or bias whose
+ * vector is NULL is left out; the input of a product is normed by the operation that multiplies. */
+enum model_op_kind {
+    /* h = norm(x) * attn_norm; r = struct model_recurrent of h, up to its matrix `out` */
+    MODEL_RECUR,
+    /* h       = norm(x) * attn_norm
+     * q, k, v = matrices of h, plus biases
+     * q, k    = norm(q) * q_norm, norm(k) * k_norm, of each head or of the row
+     *           v is k before its norm if there is no matrix v, and normed per head if norms_values
+     * q       = q * (1 + query_growth ln(1 + floor(slot / n_ctx_orig)))
+     *           (retaining heads score q, k, v) */
+    MODEL_QKV,
+    /* k and v are appended to the cache
+     * a       = softmax(attn_scale * rotated q . rotated k) v; q and k as they are if no_rope. With
+     *           attn_softcap c, logits are c tanh(logit / c). With sinks, a logit per head more is
+     *           in the denominator. If is_windowed, over the newest n_window units only
+     * a       = a * sigmoid(attn_gate h) */
+    MODEL_ATTEND,
+    /* h = norm(x) * ffn_norm; g = silu(gate h + gate_bias) * (up h + up_bias), or with GELU */
+    MODEL_GATE,
+    MODEL_RELU2, /* g = relu(gate h + gate_bias)^2 */
+    /* x += residual_scale * norm(experts + gated feed-forward) * ffn_post_norm: struct
+     * model_experts. The feed-forward is that of the shared experts and may be missing */
+    MODEL_EXPERTS,
+    MODEL_INPUT,  /* g = gelu(input_gate x) * the layer's input, struct model_layer_inputs */
+    MODEL_ADD,    /* x += residual_scale * norm(w y + bias) * norm, y: the r, a or g above */
+    MODEL_SCALE,  /* x = x * out_scale */
+    MODEL_CENTRE, /* x = x - mean(x): norms of x are LayerNorms without bias then */
+    MODEL_N_OPS
+};
+
+struct model_op {
+    enum model_op_kind kind;
+    /* of MODEL_ADD: MODEL_RECUR, MODEL_ATTEND or MODEL_GATE, whose result is y; the matrix; its
+     * bias and norm, if any */
+    enum model_op_kind from;
+    const struct kn_weight *w;
+    const float *const *bias, *const *norm;
+};
+
+#define MODEL_OPS_MAX 12
+
+/* A layer as data, which a family fills in. After all layers, logits = logit_scale * (output
+ * (norm(x) * output_norm) + output_bias), with logit_softcap c then c tanh(logit / c). Norms are
+ * RMSNorms. Once weights are loaded, those of layers on a device (model_place) are device
+ * addresses. */
 struct model_layer {
+    struct model_op ops[MODEL_OPS_MAX];
+    int n_ops;
     enum model_norms norms;
     enum model_qk_norm qk_norm;
     bool no_attention, no_feed_forward;
@@ -150,6 +169,7 @@ struct model_layer {
     bool shares_kv;    /* it has no keys and values, and attends to those of kv_layer */
     bool norms_values; /* values are normed per head, without weights */
     bool is_windowed;  /* its shapes and units are those of struct model_windowed */
+    bool is_scaled;    /* has an out_scale */
     int kv_layer;      /* its layer of the KV cache, or of its windows; -1 without attention */
     int state_layer;   /* its layer of the recurrent state; -1 without a recurrent part */
     bool no_rope;      /* queries and keys are not rotated */
@@ -326,6 +346,17 @@ static inline int model_group(const struct model *m)
 {
     return m->n_head / m->n_kv_head;
 }
+
+/* The widest rows between the matrices of a layer: queries, queries with keys and values, gates; of
+ * all inputs. */
+struct model_widths {
+    int q, qkv, ff, in;
+};
+struct model_widths model_widths(const struct model *m);
+
+/* Lists the operations of all layers, once their tensors are bound (ops.c); the name of one. */
+void model_list_ops(struct model *m);
+const char *model_op_name(enum model_op_kind kind);
 
 /* The experts of the first layer that has some; all layers with experts have the same shape. NULL:
  * the model has none. */

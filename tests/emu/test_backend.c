@@ -409,9 +409,10 @@ static void devices(void **state)
     assert_null(s.engine->gpu);
     assert_non_null(strstr(s.engine->device_notice, "not f32"));
     side_close(&s);
-    refuse_family("build/golden/families/cohere2.gguf", "cohere2, which runs on the CPU only");
+    refuse_family("build/golden/families/cohere2.gguf",
+                  "layers with LayerNorm, which run on the CPU only");
     refuse_family("build/golden/families/nemotron_h.gguf",
-                  "nemotron_h, which runs on the CPU only");
+                  "layers with squared ReLU, which run on the CPU only");
     refuse_family("build/golden/families/nvfp4.gguf", "factors, which run on the CPU only");
     o = demo_options("auto", "locret");
     if (side_open(&s, &o, &e)) fail_msg("%s", e.text);

@@ -11,10 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "cli/options/options.h"
+#include "quant/heads/heads_file.h"
 #include "runtime/forward/context.h"
 #include "runtime/forward/engine.h"
 
@@ -24,6 +26,19 @@ struct side {
     struct engine *engine;
     struct context x;
 };
+
+/* Written by random_heads for the next sides; NULL = none. */
+static const char *heads;
+
+/* The first layer's feed-forward reads what its attention reads, the second layer has none. */
+static bool other_order;
+
+static void reorder(struct model *m)
+{
+    m->layers[0].is_parallel = true;
+    m->layers[1].no_feed_forward = true;
+    model_list_ops(m);
+}
 
 /* n_layers: on the device, the others on the CPU; 0 = all. */
 static void side_open(struct side *s, const char *model, const char *device, int n_layers,
@@ -40,12 +55,17 @@ static void side_open(struct side *s, const char *model, const char *device, int
     o.engine.gpu_layers = n_layers;
     o.engine.threads = 1;
     o.engine.weights = ENGINE_WEIGHTS_F32;
-    o.session.plan.policy = policy_choice("full");
-    o.session.plan.policy.context = 192;
+    o.engine.heads.path = heads;
+    o.session.plan.policy = policy_choice(heads ? "locret" : "full");
+    if (heads)
+        o.session.plan.budget = 192;
+    else
+        o.session.plan.policy.context = 192;
     o.session.plan.chunk = 64;
     o.session.plan.kv = (struct plan_kv){.given = true, .k = units, .v = units};
-    if (engine_open(&s->engine, &o.engine, &o.session.plan, 1, NULL, NULL, &e) ||
-        context_open(&s->x, s->engine, &o.session.plan, 1, 8, &e))
+    int rc = engine_open(&s->engine, &o.engine, &o.session.plan, 1, NULL, NULL, &e);
+    if (!rc && other_order) reorder(s->engine->model);
+    if (rc || context_open(&s->x, s->engine, &o.session.plan, 1, 8, &e))
         fail_msg("%s on %s: %s", model, device, e.text);
 }
 
@@ -169,13 +189,83 @@ static void split(void **state)
     CHECK_PLACED(2, "auto", "gemma3", "qwen35");
 }
 
+/* Neither backend tests for the family: the list of operations is the order. */
+static void orders(void **state)
+{
+    other_order = true;
+    CHECK("llama", "gemma2", "olmo2");
+    other_order = false;
+}
+
+static int random_row(void *ctx, int layer, enum retaining_part part, int r, float *out,
+                      struct err *e)
+{
+    int n_rows, n;
+    (void)e;
+    retaining_part_shape(ctx, part, &n_rows, &n);
+    for (int i = 0; i < n; i++) out[i] = (float)((layer * 31 + r * 17 + i * 7) % 23 - 11) / 64;
+    return 0;
+}
+
+static void random_heads(const struct model *m, const char *path)
+{
+    struct heads_file h = {.model = m, .row = random_row, .settings = {-1, -1, -1, -1}};
+    char hex[65];
+    struct err e;
+    h.shape = (struct retaining_shape){RETAINING_SILU, m->n_kv_layer, model_n_qkv(m), 32,
+                                       m->n_kv_head,   .n_rank = 0};
+    h.ctx = &h.shape;
+    if (heads_file_write(&h, path, true, hex, &e)) fail_msg("%s", e.text);
+}
+
+/* Heads are numbered by layers of the KV cache, which are not all layers. */
+static void heads_by_kv_layer(void **state)
+{
+    static const char *const models[] = {"build/golden/families/gemma3.gguf",
+                                         "build/golden/families/qwen3next.gguf"};
+    enum { N = 40, TOKENS = 44 };
+    char path[] = "/tmp/retain-heads-XXXXXX";
+    const int fd = mkstemp(path);
+    (void)state;
+    assert_true(fd >= 0 && !close(fd));
+    for (int i = 0; i < 2; i++) {
+        struct side cpu, gpu;
+        int32_t ids[TOKENS];
+        side_open(&cpu, models[i], "cpu", 0, "auto", KN_KV_F16);
+        random_heads(cpu.engine->model, path);
+        side_close(&cpu);
+        heads = path;
+        side_open(&cpu, models[i], "cpu", 0, "auto", KN_KV_F16);
+        side_open(&gpu, models[i], "cuda", 0, "auto", KN_KV_F16);
+        heads = NULL;
+        for (int t = 0; t < TOKENS; t++) ids[t] = (t * 37 + 11) % cpu.engine->model->n_vocab;
+        for (int at = 0, n = N; at < TOKENS; at += n, n = 1)
+            run(&cpu, ids + at, n, 1), run(&gpu, ids + at, n, 1);
+        context_score(&cpu.x);
+        context_score(&gpu.x);
+        for (int k = 0; k < cpu.x.cache.shape.n_layer * cpu.x.cache.shape.n_head; k++) {
+            const float *want = cpu.x.cache.kv_heads[k].score;
+            assert_true(want[0] != want[1]);
+            assert_true(distance(gpu.x.cache.kv_heads[k].score, want, TOKENS) < 0.05);
+        }
+        side_close(&cpu);
+        side_close(&gpu);
+    }
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(head_sizes),      cmocka_unit_test(windows),
-        cmocka_unit_test(layer_inputs),    cmocka_unit_test(experts),
-        cmocka_unit_test(experts_on_host), cmocka_unit_test(recurrent),
+        cmocka_unit_test(head_sizes),
+        cmocka_unit_test(windows),
+        cmocka_unit_test(layer_inputs),
+        cmocka_unit_test(experts),
+        cmocka_unit_test(experts_on_host),
+        cmocka_unit_test(recurrent),
         cmocka_unit_test(split),
+        cmocka_unit_test(orders),
+        cmocka_unit_test(heads_by_kv_layer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,6 +24,6 @@ static int bind(struct model *m, struct err *e)
 
 const struct model_family family_nemotron_h = {
     .arch = "nemotron_h",
-    .layer = {.activation = MODEL_RELU2, .no_rope = true},
+    .layer = {.activation = MODEL_SQUARED_RELU, .no_rope = true},
     .bind = bind,
 };

@@ -1,0 +1,81 @@
+/* The operations of a layer, in their order. */
+#include <assert.h>
+
+#include "runtime/model/model.h"
+#include "runtime/model/recurrent.h"
+
+static struct model_op *add(struct model_layer *l, enum model_op_kind kind)
+{
+    assert(l->n_ops < MODEL_OPS_MAX);
+    l->ops[l->n_ops] = (struct model_op){.kind = kind};
+    return &l->ops[l->n_ops++];
+}
+
+static void add_output(struct model_layer *l, enum model_op_kind from, const struct kn_weight *w,
+                       const float *const *bias, const float *const *norm)
+{
+    static const float *const none = NULL;
+    *add(l, MODEL_ADD) = (struct model_op){MODEL_ADD, from, w, bias ? bias : &none, norm};
+}
+
+/* Adds what attention and the recurrent part computed: both have read the same x. */
+static void add_mixers(struct model_layer *l)
+{
+    if (!l->no_attention) add_output(l, MODEL_ATTEND, &l->o, &l->o_bias, &l->attn_post_norm);
+    if (l->is_recurrent) add_output(l, MODEL_RECUR, &l->recurrent.out, NULL, &l->attn_post_norm);
+}
+
+static void add_feed_forward(struct model_layer *l)
+{
+    if (l->no_feed_forward) return;
+    if (l->experts.n) {
+        add(l, MODEL_EXPERTS);
+        return;
+    }
+    add(l, l->activation == MODEL_SQUARED_RELU ? MODEL_RELU2 : MODEL_GATE);
+    add_output(l, MODEL_GATE, &l->down, &l->down_bias, &l->ffn_post_norm);
+}
+
+void model_list_ops(struct model *m)
+{
+    for (int i = 0; i < m->n_layer; i++) {
+        struct model_layer *l = &m->layers[i];
+        l->n_ops = 0;
+        if (l->is_recurrent) add(l, MODEL_RECUR);
+        if (!l->no_attention) add(l, MODEL_QKV);
+        if (!l->no_attention) add(l, MODEL_ATTEND);
+        if (!l->is_parallel) add_mixers(l);
+        add_feed_forward(l);
+        if (l->is_parallel) add_mixers(l);
+        if (m->layer_inputs.n) add(l, MODEL_INPUT);
+        if (m->layer_inputs.n) add_output(l, MODEL_GATE, &l->input_out, NULL, &l->input_norm);
+        if (l->is_scaled) add(l, MODEL_SCALE);
+        if (m->is_centred) add(l, MODEL_CENTRE);
+    }
+}
+
+const char *model_op_name(enum model_op_kind kind)
+{
+    static const char *const names[MODEL_N_OPS] = {
+        [MODEL_RECUR] = "recurrent parts",  [MODEL_QKV] = "queries, keys and values",
+        [MODEL_ATTEND] = "attention",       [MODEL_GATE] = "gated feed-forwards",
+        [MODEL_RELU2] = "squared ReLU",     [MODEL_EXPERTS] = "experts",
+        [MODEL_INPUT] = "inputs of layers", [MODEL_ADD] = "sums",
+        [MODEL_SCALE] = "scaled outputs",   [MODEL_CENTRE] = "LayerNorm"};
+    return names[kind];
+}
+
+static int larger(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+struct model_widths model_widths(const struct model *m)
+{
+    const struct model_heads h = model_heads(m, false), w = model_heads(m, m->windowed.n_layer > 0);
+    struct model_widths n = {larger(heads_n_q(&h), heads_n_q(&w)),
+                             larger(heads_n_qkv(&h), heads_n_qkv(&w)), m->layer_inputs.n, 0};
+    for (int i = 0; i < m->n_layer; i++) n.ff = larger(n.ff, m->layers[i].gate.n_out);
+    n.in = larger(larger(n.ff, m->n_embd), larger(n.q, recurrent_n_out(&m->recurrent)));
+    return n;
+}

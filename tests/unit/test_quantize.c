@@ -274,7 +274,7 @@ static void round_trip(void **state)
         if (eight)
             encode_q8_0(expected, x, 384);
         else
-            encode_q4_0(expected, x, NULL, 384);
+            encode_q4_0(expected, x, 384);
         assert_memory_equal(t->data, expected, t->bytes);
         t = gguf_tensor_find(g, "token_embd.weight"); /* the output uses it too */
         assert_int_equal(t->type, GGUF_T_Q8_0);

@@ -1,4 +1,5 @@
 /* Names and titles: which characters they may have, and how a title is shortened. */
+#include "base/attached.h"
 #include "store/db.h"
 
 #include <string.h>
@@ -59,7 +60,14 @@ void db_title(char out[STORE_NAME_MAX], const char *text, size_t n)
     const size_t n_max = STORE_NAME_MAX - sizeof more; /* room for the dots and the NUL */
     size_t used = 0;
     int wide = 0;
-    for (size_t i = 0; i < n;) {
+    struct attached file;
+    size_t skip = attached_skip(text, n);
+    if (skip == n && attached_at(text, n, &file)) { /* no words: the file's name */
+        text = file.name;
+        n = file.n_name;
+        skip = 0;
+    }
+    for (size_t i = skip; i < n;) {
         uint32_t c = 0;
         size_t len = db_character(text + i, n - i, &c);
         const char *from = text + i;

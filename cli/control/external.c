@@ -6,11 +6,13 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "cli/control/edit_folder.h"
+#include "cli/print/num.h"
 
 int external_write(int fd, const char *text, size_t n)
 {
@@ -33,23 +35,125 @@ static void put_path(struct str *out, const char *path)
         str_puts(out, path);
 }
 
+/* A name in quotes, or up to a blank; *after = the byte after it. */
+static void take_name(const char *s, size_t n, struct str *name, size_t *after)
+{
+    const char quote = n > 0 && (*s == '"' || *s == '\'') ? *s : 0;
+    size_t end = quote != 0, from = end;
+    while (end < n && (quote ? s[end] != quote : !strchr(" \t\n", s[end]))) end++;
+    str_clear(name);
+    str_append(name, s + from, end - from);
+    *after = end + (quote && end < n);
+}
+
+static int attach(const char *name, struct str *out, struct err *e)
+{
+    struct str full = {0}, text = {0};
+    put_path(&full, name);
+    int rc = file_read(str_get(&full), FILE_MESSAGE, &text, e);
+    if (!rc && memchr(str_get(&text), 0, text.n))
+        rc = err_set(e, ERR_FORMAT, "%s is not a text", name);
+    if (!rc) attached_put(out, name, str_get(&text), text.n);
+    str_release(&full);
+    str_release(&text);
+    return rc;
+}
+
 int external_attach(const char *argument, struct str *out, struct err *e)
 {
-    struct str name = {0}, full = {0};
-    const char quote = *argument == '"' || *argument == '\'' ? *argument : ' ';
-    const char *from = argument + (quote != ' '), *end = strchr(from, quote);
-    if (!end) end = from + strlen(from);
-    str_append(&name, from, (size_t)(end - from));
-    put_path(&full, str_get(&name));
-    int rc = name.n ? file_read(str_get(&full), FILE_MESSAGE, out, e)
-                    : err_set(e, ERR_USAGE, "/file PATH [QUESTION]");
-    if (!rc && memchr(str_get(out), 0, out->n))
-        rc = err_set(e, ERR_FORMAT, "%s is not a text", str_get(&name));
-    while (*end && strchr(" \"'\n", *end)) end++;
-    if (!rc && *end) str_printf(out, "%s%s", out->n ? "\n\n" : "", end);
+    struct str name = {0};
+    size_t after;
+    take_name(argument, strlen(argument), &name, &after);
+    int rc =
+        name.n ? attach(str_get(&name), out, e) : err_set(e, ERR_USAGE, "/file PATH [QUESTION]");
+    str_puts(out, argument + after + strspn(argument + after, " \n"));
     str_release(&name);
-    str_release(&full);
     return rc;
+}
+
+static bool is_file(const char *name)
+{
+    struct str full = {0};
+    struct stat st;
+    put_path(&full, name);
+    bool is = !stat(str_get(&full), &st) && !S_ISDIR(st.st_mode);
+    str_release(&full);
+    return is;
+}
+
+/* Whether a name that no file has was meant as one. */
+static bool is_path(const char *name)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                  "_./~+-";
+    size_t n = strlen(name);
+    return strspn(name, allowed) == n && n > 1 && strpbrk(name, "./") && name[n - 1] != '.';
+}
+
+/* Whether the message has the file already, as one that is sent again has. */
+static bool has_file(const char *s, size_t n, const char *name)
+{
+    struct attached file;
+    for (size_t at = 0; attached_at(s + at, n - at, &file);) {
+        if (file.n_name == strlen(name) && !memcmp(file.name, name, file.n_name)) return true;
+        at += file.n;
+        while (at < n && s[at] == '\n') at++;
+    }
+    return false;
+}
+
+/* The file that s[0, n), after an @, names; punctuation after it does not belong to the name. */
+static int mention(const char *s, size_t n, const struct str *message, struct str *out,
+                   struct err *e)
+{
+    struct str name = {0};
+    size_t after;
+    int rc = 0;
+    take_name(s, n, &name, &after);
+    while (name.n && !is_file(name.data) && strchr(".,;:!?)]}'\"", name.data[name.n - 1]))
+        name.data[--name.n] = 0;
+    if (name.n && is_file(name.data)) {
+        bool has = has_file(str_get(message), message->n, name.data) ||
+                   has_file(str_get(out), out->n, name.data);
+        if (!has) rc = attach(name.data, out, e);
+    } else if (is_path(str_get(&name))) {
+        rc = err_set(e, ERR_FAIL, "there is no file %.200s; @@ sends an @", name.data);
+    }
+    str_release(&name);
+    return rc;
+}
+
+int external_message(const char *text, size_t n, struct str *out, struct err *e)
+{
+    struct str said = {0}, files = {0};
+    const struct str message = {.data = (char *)(uintptr_t)text, .n = n};
+    size_t begins = attached_skip(text, n);
+    bool code = false;
+    int rc = 0;
+    for (size_t i = 0; i < n && !rc; i++) {
+        bool word = i == 0 || strchr(" \t\n", text[i - 1]);
+        if ((i == 0 || text[i - 1] == '\n') && n - i >= 3 && !memcmp(text + i, "```", 3))
+            code = !code;
+        bool at = i >= begins && !code && word && text[i] == '@' && i + 1 < n;
+        if (at && text[i + 1] == '@')
+            i++;
+        else if (at)
+            rc = mention(text + i + 1, n - i - 1, &message, &files, e);
+        str_append(&said, text + i, 1);
+    }
+    if (!rc) str_append(out, str_get(&files), files.n);
+    if (!rc) str_append(out, str_get(&said), said.n);
+    str_release(&said);
+    str_release(&files);
+    return rc;
+}
+
+void external_label(const struct attached *f, int64_t n_tokens, bool ascii, struct str *out)
+{
+    char bytes[NUM_MAX], tokens[NUM_MAX];
+    const char *dot = ascii ? ", " : " · ";
+    str_printf(out, "%.*s%s%s", (int)f->n_name, f->name, dot, num_bytes((int64_t)f->n_text, bytes));
+    if (n_tokens > 0) str_printf(out, "%s%s tokens", dot, num_exact(n_tokens, tokens));
 }
 
 int external_save(const char *path, const char *text, size_t n, struct err *e)

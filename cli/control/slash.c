@@ -33,7 +33,7 @@ const struct slash_row slash_table[] = {
     {"restore", SLASH_RESTORE, SLASH_TEXT, "[NAME]", "restore a deleted conversation", SLASH_AT_SAVED, false},
     {"drop", SLASH_DROP, SLASH_NAME, "NAME", "delete a saved cache, keep the text", SLASH_AT_SAVED, false},
     {"copy", SLASH_COPY, SLASH_WHAT, "[code [N]|all]", "the last answer, its last or N-th code block, or all to the clipboard", SLASH_AT_FRONT, false},
-    {"file", SLASH_FILE, SLASH_PATH, "PATH [TEXT]", "send the text of a file, with a question", SLASH_AT_FRONT, false},
+    {"file", SLASH_FILE, SLASH_PATH, "PATH [TEXT]", "send a file, with a question; @PATH in a message does the same", SLASH_AT_FRONT, false},
     {"save", SLASH_SAVE, SLASH_PATH, "FILE", "write this conversation to a file, as Markdown", SLASH_AT_FRONT, false},
     {"raw", SLASH_RAW, SLASH_NONE, "", "show Markdown as the model wrote it, or drawn", SLASH_AT_SCREEN, false},
     {"thought", SLASH_THOUGHT, SLASH_NONE, "", "show the model's thoughts, or only how long they took", SLASH_AT_FRONT, false},
@@ -227,10 +227,22 @@ static bool offer_paths(struct candidates *c)
     return found;
 }
 
+/* The path after an @, at the end of a message. */
+static bool complete_path(const char *line, size_t n, int i, size_t *from, char out[128])
+{
+    size_t at = n;
+    while (at > 0 && !strchr(" \t\n", line[at - 1])) at--;
+    if (at == n || line[at] != '@') return false;
+    struct candidates c = {line + at + 1, n - at - 1, i, out};
+    *from = at + 1;
+    return offer_paths(&c);
+}
+
 bool slash_complete(const char *line, size_t n, slash_names *names, void *ctx, int i, size_t *from,
                     char out[128])
 {
-    if (n == 0 || line[0] != '/' || (n > 1 && line[1] == '/')) return false;
+    if (n == 0 || line[0] != '/' || (n > 1 && line[1] == '/'))
+        return complete_path(line, n, i, from, out);
     size_t n_command = word_length(line + 1, n - 1), at = 1;
     struct candidates c = {line + 1, n - 1, i, out};
     *from = 1;

@@ -4,6 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/utf8_width.h"
+#include "cli/control/external.h"
 #include "cli/plain/plain_parts.h"
 #include "cli/print/num.h"
 #include "cli/print/report.h"
@@ -145,8 +147,26 @@ int plain_answer(struct plain *p, const struct request *q, struct err *e)
     return 0;
 }
 
+/* Says how long the files of the message are. */
+static void note_files(const struct plain *p, const char *text, size_t n)
+{
+    struct attached file;
+    struct err ignored;
+    for (size_t at = 0; attached_at(text + at, n - at, &file);) {
+        struct str label = {0};
+        int64_t n_tokens = 0;
+        session_count_tokens(p->control.parts.session, text + at, file.n, &n_tokens, &ignored);
+        external_label(&file, n_tokens, !utf8_locale(), &label);
+        report_note("%s", str_get(&label));
+        str_release(&label);
+        at += file.n;
+        while (at < n && text[at] == '\n') at++;
+    }
+}
+
 int plain_say(struct plain *p, const char *text, size_t n, struct err *e)
 {
+    note_files(p, text, n);
     struct request q = {.command = SLASH_SAY};
     str_append(&q.text, text, n);
     int rc = plain_answer(p, &q, e);
@@ -167,6 +187,21 @@ static void advise(const struct str *line)
     report_note("%s", slash_advice(str_get(line), line->n, (char[SLASH_ADVICE_MAX]){0}));
 }
 
+/* *said = false: a file of the message cannot be read; /editor has the message. */
+static int say_line(struct plain *p, const char *text, size_t n, bool *said, struct err *e)
+{
+    struct str message = {0};
+    int rc = external_message(text, n, &message, e);
+    *said = !rc;
+    if (!rc && n > 0) rc = plain_say(p, str_get(&message), message.n, e);
+    if (!*said) {
+        str_clear(&p->edited);
+        str_append(&p->edited, text, n);
+    }
+    str_release(&message);
+    return rc;
+}
+
 /* false: the chat is over, with *rc as its result: a failed command does not end it. */
 static bool run_line(struct plain *p, const struct str *line, int *rc, struct err *e)
 {
@@ -174,18 +209,20 @@ static bool run_line(struct plain *p, const struct str *line, int *rc, struct er
     size_t n_rest;
     enum slash command = slash_parse(str_get(line), line->n, &rest, &n_rest);
     struct str argument = {0};
+    bool said;
     if (command == SLASH_QUIT) return false;
     if (command == SLASH_UNKNOWN || slash_place(command) == SLASH_AT_SCREEN) {
         advise(line);
         return true;
     }
     if (command == SLASH_SAY) {
-        if (n_rest > 0) *rc = plain_say(p, rest, n_rest, e);
-        return !*rc && p->answer.error == 0;
+        *rc = say_line(p, rest, n_rest, &said, e);
+        if (said) return !*rc && p->answer.error == 0;
+    } else {
+        str_append(&argument, rest, n_rest);
+        *rc = plain_command(p, command, str_get(&argument), e);
+        str_release(&argument);
     }
-    str_append(&argument, rest, n_rest);
-    *rc = plain_command(p, command, str_get(&argument), e);
-    str_release(&argument);
     bool open = p->control.parts.session != NULL;
     if (*rc && open && *rc != ERR_STOP) {
         report_error(e);

@@ -203,7 +203,6 @@ static int say_file(struct plain *p, const char *argument, struct err *e)
 {
     struct str text = {0};
     int rc = external_attach(argument, &text, e);
-    if (!rc) report_note("%zu bytes", text.n);
     if (!rc) rc = plain_say(p, str_get(&text), text.n, e);
     str_release(&text);
     return rc;

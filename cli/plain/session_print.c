@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/attached.h"
 #include "base/utf8_width.h"
 #include "cli/print/num.h"
 #include "cli/control/ramp.h"
@@ -164,9 +165,11 @@ static int print_turn(void *ctx, const struct conversations_message *m)
     const char *mark = session_is_pinned(t->tint.session, t->turn)      ? ", pinned"
                        : session_is_forgotten(t->tint.session, t->turn) ? ", forgotten"
                                                                         : "";
-    size_t n = strcspn(m->text, "\n"), shown = utf8_fit(m->text, n, TURN_COLUMNS);
-    sanitize(m->text, shown, t->tint.ascii, true, &safe);
-    if (shown < m->n_text) str_puts(&safe, t->tint.ascii ? "..." : "…");
+    size_t skip = attached_skip(m->text, m->n_text);
+    const char *words = m->text + (skip < m->n_text ? skip : 0);
+    size_t n = strcspn(words, "\n"), shown = utf8_fit(words, n, TURN_COLUMNS);
+    sanitize(words, shown, t->tint.ascii, true, &safe);
+    if (words + shown < m->text + m->n_text) str_puts(&safe, t->tint.ascii ? "..." : "…");
     const char *kept =
         put_percent(&t->tint, m->position, session_turn_end(t->tint.session, t->turn), share);
     report_aside("turn %lld: %s kept%s: %s\n", (long long)t->turn, kept + strspn(kept, " "), mark,

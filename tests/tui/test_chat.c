@@ -299,6 +299,54 @@ static void test_numbers(void **state)
     stage_release(&s);
 }
 
+/* /file and @PATH: one line with size and tokens stands for the file, before and after it was read,
+ * until it is unfolded; a missing file is told and the message stays. Tab completes the path. */
+static void test_files(void **state)
+{
+    char path[] = "/tmp/retain-test-XXXXXX", line[160], label[160];
+    struct stage s;
+    struct str out = {0};
+    int64_t from, end;
+    (void)state;
+    int fd = mkstemp(path);
+    assert_true(fd >= 0 && write(fd, "one two three\n", 14) == 14 && close(fd) == 0);
+    stage_init(&s, false, false);
+    snprintf(line, sizeof line, "what is @%s about?\r", path);
+    stage_type(&s, line); /* it is loading, so it is queued */
+    assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "queued 1  what is @/tmp/"));
+    stage_open(&s, "");
+    stage_run(&s);
+    stage_draw(&s, 80, 24, &out);
+    const struct message *m = message(&s, 0);
+    assert_true(m->lines[0].file && m->n_lines == 2 && m->n_tokens > 0);
+    transcript_positions(&s.app.talk, 0, m->lines[0].from, m->lines[0].n, &from, &end);
+    snprintf(label, sizeof label, "you %s \xc2\xb7 14 B \xc2\xb7 %d tokens  Alt-o unfolds it", path,
+             (int)(end - from));
+    assert_non_null(strstr(out.data, label));
+    assert_non_null(strstr(out.data, "what is @/tmp/"));
+    assert_null(strstr(out.data, "one two three"));
+    stage_key(&s, 'o' | K_ALT);
+    assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "one two three"));
+    stage_key(&s, 'o' | K_ALT);
+    snprintf(line, sizeof line, "/file %s how long?\r", path);
+    stage_type(&s, line);
+    m = message(&s, s.app.talk.n - 2);
+    assert_true(m->role == CHAT_USER && strstr(m->raw.data, "one two three\n```\n\nhow long?"));
+    unlink(path);
+    int n = s.app.talk.n;
+    stage_type(&s, "look at @src/gone.txt\r");
+    assert_non_null(strstr(s.app.flash, "there is no file src/gone.txt"));
+    assert_string_equal(str_get(&s.app.edit.text), "look at @src/gone.txt");
+    assert_int_equal(s.app.talk.n, n);
+    stage_key(&s, CTRL('u'));
+    stage_type(&s, "look at @tests/tui/test_ch");
+    assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "tests/tui/test_chat.c"));
+    stage_key(&s, '\t');
+    assert_string_equal(str_get(&s.app.edit.text), "look at @tests/tui/test_chat.c");
+    str_release(&out);
+    stage_release(&s);
+}
+
 static void test_set(void **state)
 {
     struct stage s;
@@ -1031,6 +1079,7 @@ int main(void)
         cmocka_unit_test(test_rewind_keeps_a_branch),
         cmocka_unit_test(test_private_cannot_go_back),
         cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_files),
         cmocka_unit_test(test_set),
         cmocka_unit_test(test_set_memory),
         cmocka_unit_test(test_completion),

@@ -53,6 +53,67 @@ static void test_save(void **state)
     unlink(path);
 }
 
+static char folder[] = "/tmp/retain-test-XXXXXX";
+
+static void put_file(const char *name, const char *text)
+{
+    char path[96];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+/* What is sent for `text` in the folder; NULL: the error. */
+static void sends(const char *text, const char *wanted)
+{
+    struct str out = {0};
+    struct err e;
+    int rc = external_message(text, strlen(text), &out, &e);
+    if (!rc && wanted) assert_string_equal(str_get(&out), wanted);
+    assert_int_equal(rc != 0, wanted == NULL);
+    if (rc) assert_true(out.n == 0 && strstr(e.text, "there is no file"));
+    str_release(&out);
+}
+
+#define NOTES "```notes.txt\nalpha\n```\n\n"
+
+static void test_files_in_a_message(void **state)
+{
+    char was[512];
+    struct str out = {0};
+    struct err e;
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    assert_non_null(getcwd(was, sizeof was));
+    assert_int_equal(chdir(folder), 0);
+    put_file("notes.txt", "alpha\n");
+    put_file("two words.md", "a\n````\nb");
+    put_file("Makefile", "all:\n");
+    sends("What is in @notes.txt?", NOTES "What is in @notes.txt?");
+    sends("@notes.txt", NOTES "@notes.txt");
+    sends("(@notes.txt) @\"notes.txt\", @notes.txt",
+          NOTES "(@notes.txt) @\"notes.txt\", @notes.txt");
+    sends("see @\"two words.md\" now",
+          "`````two words.md\na\n````\nb\n`````\n\nsee @\"two words.md\" now");
+    sends("@Makefile", "```./Makefile\nall:\n```\n\n@Makefile");
+    sends(NOTES "again: @notes.txt", NOTES "again: @notes.txt"); /* edited, and sent again */
+    sends("me@notes.txt @anna @ @@notes.txt", "me@notes.txt @anna @ @notes.txt");
+    sends("```\n@notes.txt\n```", "```\n@notes.txt\n```");
+    sends("@app.route('/')", "@app.route('/')");
+    sends("What is in @missing.txt?", NULL);
+    sends("What is in @sub/missing", NULL);
+    assert_int_equal(external_attach("notes.txt How long?", &out, &e), 0);
+    assert_string_equal(out.data, NOTES "How long?");
+    str_release(&out);
+    assert_int_equal(external_attach("missing How long?", &out, &e), ERR_FAIL);
+    for (int i = 0; i < 3; i++)
+        unlink((const char *const[]){"notes.txt", "two words.md", "Makefile"}[i]);
+    assert_int_equal(chdir(was), 0);
+    rmdir(folder);
+}
+
 /* A killed program's message is removed at the next start; one that is being edited is not. */
 static void test_edit_folders(void **state)
 {
@@ -99,6 +160,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_save),
+        cmocka_unit_test(test_files_in_a_message),
         cmocka_unit_test(test_edit_folders),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "cli/control/external.h"
 #include "cli/control/ramp.h"
 #include "tui/chat/command.h"
 
@@ -219,6 +220,20 @@ bool app_post(struct app *a, const char *text, size_t n)
     return !a->flash[0];
 }
 
+/* The same, with the files that its words name. */
+static bool post_message(struct app *a, const char *text, size_t n)
+{
+    struct str whole = {0};
+    struct err e;
+    bool sent = false;
+    if (external_message(text, n, &whole, &e))
+        app_flash(a, "%s", e.text);
+    else
+        sent = app_post(a, str_get(&whole), whole.n);
+    str_release(&whole);
+    return sent;
+}
+
 /* The line leaves the editor first, because a command may put another text into it. */
 static void run_line(struct app *a, enum slash command, const struct str *line,
                      const char *argument, size_t n)
@@ -246,7 +261,7 @@ void app_send(struct app *a)
         app_flash(a, "%s", slash_advice(text.data, text.n, (char[SLASH_ADVICE_MAX]){0}));
     } else if (command != SLASH_SAY) {
         run_line(a, command, &text, rest, n_rest);
-    } else if (app_post(a, rest, n_rest)) {
+    } else if (post_message(a, rest, n_rest)) {
         history_add(&a->history, text.data, text.n);
         edit_set(&a->edit, "", 0);
         app_send_next(a);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/attached.h"
 #include "base/memory.h"
 #include "cli/control/slash.h"
 #include "cli/print/num.h"
@@ -147,6 +148,13 @@ static void add_models(const struct app *a, struct palette *p)
 }
 
 /* "turn 3", its first words, and how much of it is kept. */
+/* After the files that it begins with. */
+static const char *words_of(const struct message *m)
+{
+    size_t skip = attached_skip(str_get(&m->text), m->text.n);
+    return str_get(&m->text) + (skip < m->text.n ? skip : 0);
+}
+
 static void add_turns(const struct app *a, struct palette *p)
 {
     int turn = 0;
@@ -161,7 +169,7 @@ static void add_turns(const struct app *a, struct palette *p)
         int share = m->position >= 0 ? app_percent_kept(a, m->position, end) : -1;
         if (share >= 0) snprintf(kept, sizeof kept, "%3d %% kept", share);
         snprintf(name, sizeof name, "turn %d", ++turn);
-        put(text, sizeof text, str_get(&m->text));
+        put(text, sizeof text, words_of(m));
         for (char *c = text; *c; c++)
             if (*c == '\n' || *c == '\t') *c = ' ';
         add(p, PALETTE_TURN, name, kept, text)->message = i;
@@ -279,6 +287,7 @@ static void describe(const struct app *a, const char *line, size_t from, const c
 {
     size_t n = strcspn(word, " ");
     text[0] = 0;
+    if (line[0] != '/') return;
     if (from == 1) {
         for (const struct slash_row *row = slash_table; row->name; row++)
             if (strlen(row->name) == n && memcmp(row->name, word, n) == 0)
@@ -301,10 +310,15 @@ bool palette_complete(const struct app *a, const char *line, size_t n, int i, si
                       char word[128], char text[200])
 {
     char copy[256];
-    if (n >= sizeof copy || memchr(line, '\n', n)) return false;
-    memcpy(copy, line, n);
+    size_t skip = 0; /* of a message, its last word counts */
+    if (n > 0 && line[0] != '/')
+        for (skip = n; skip > 0 && !strchr(" \t\n", line[skip - 1]);) skip--;
+    n -= skip;
+    if (n >= sizeof copy || memchr(line + skip, '\n', n)) return false;
+    memcpy(copy, line + skip, n);
     copy[n] = 0;
     bool found = slash_complete(copy, n, nth_name, (void *)(uintptr_t)a, i, from, word);
     if (found) describe(a, copy, *from, word, text);
+    *from += skip;
     return found;
 }

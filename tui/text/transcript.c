@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/attached.h"
 #include "base/memory.h"
 #include "tui/term/text.h"
 
@@ -90,7 +91,7 @@ static void push_line(struct message *m, size_t from, size_t n)
         m->cap_lines = m->cap_lines ? 2 * m->cap_lines : 8;
         m->lines = memory_grow(m->lines, (size_t)m->cap_lines, sizeof *m->lines);
     }
-    m->lines[m->n_lines++] = (struct line){(uint32_t)from, (uint32_t)n, 0, 0};
+    m->lines[m->n_lines++] = (struct line){(uint32_t)from, (uint32_t)n, 0, 0, false};
 }
 
 static void cut_text(struct message *m, int width, bool again)
@@ -152,13 +153,34 @@ static void cut_thought(struct message *m, int width, bool unfolded)
     }
 }
 
+/* A user's message: each file that it begins with is one line. */
+static void cut_files(struct message *m, int width)
+{
+    const char *s = str_get(&m->text);
+    size_t n = m->text.n, at = 0;
+    struct attached file;
+    m->n_lines = 0;
+    while (attached_at(s + at, n - at, &file)) {
+        push_line(m, at, file.n);
+        m->lines[m->n_lines - 1].file = true;
+        at += file.n;
+        while (at < n && s[at] == '\n') at++;
+    }
+    while (at < n) {
+        size_t shown;
+        size_t taken = text_line(s + at, n - at, width, &shown);
+        push_line(m, at, shown);
+        at += taken;
+    }
+}
+
 /* The last line left stands for the others. */
 static void fold(struct message *m)
 {
     m->n_hidden = m->n_lines - TRANSCRIPT_HEAD;
     m->n_lines = TRANSCRIPT_HEAD + 1;
     struct line *last = &m->lines[TRANSCRIPT_HEAD];
-    *last = (struct line){last->from, (uint32_t)(m->text.n - last->from), 0, 0};
+    *last = (struct line){last->from, (uint32_t)(m->text.n - last->from), 0, 0, false};
 }
 
 static void cut(struct message *m, int width, bool drawn, bool unfolded)
@@ -169,6 +191,8 @@ static void cut(struct message *m, int width, bool drawn, bool unfolded)
         cut_thought(m, width, drawn);
     else if (drawn)
         cut_markdown(m, width, again);
+    else if (m->role == CHAT_USER && !unfolded)
+        cut_files(m, width);
     else
         cut_text(m, width, again);
     if (m->n_lines == 0) push_line(m, 0, 0);

@@ -23,6 +23,7 @@ enum {
 struct line {
     uint32_t from, n;  /* bytes of the message's text that are drawn */
     int span, n_spans; /* its spans if it is Markdown; 0 = raw */
+    bool file;         /* it stands for a file in the message */
 };
 
 /* Sanitised text may differ in length from the original: from byte `raw` of the original on, the

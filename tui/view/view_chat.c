@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/utf8_width.h"
+#include "cli/control/external.h"
 #include "cli/print/num.h"
 #include "cli/control/ramp.h"
 #include "tui/chat/app.h"
@@ -59,6 +60,22 @@ static int put_words(struct app *a, struct pane p, int x, int y, enum attr attr,
     return end;
 }
 
+static int put_file(struct app *a, struct pane p, int x, int y, int index, const struct line *l)
+{
+    const struct message *m = &a->talk.messages[index];
+    struct attached file;
+    struct str label = {0};
+    int64_t from = 0, end = 0;
+    if (!attached_at(str_get(&m->text) + l->from, l->n, &file)) return x;
+    if (m->position >= 0 && m->n_tokens > 0)
+        transcript_positions(&a->talk, index, l->from, l->n, &from, &end);
+    external_label(&file, end - from, p.g->ascii, &label);
+    x = pane_puts(p, x, y, ATTR_BOLD, str_get(&label));
+    str_release(&label);
+    x = pane_puts(p, x + 2, y, ATTR_KEY, "Alt-o");
+    return pane_puts(p, x, y, ATTR_DIM, " unfolds it");
+}
+
 /* Returns the column after it. */
 static int put_text(struct app *a, struct pane p, int x, int y, enum attr attr, int index,
                     const struct line *l)
@@ -69,6 +86,7 @@ static int put_text(struct app *a, struct pane p, int x, int y, enum attr attr, 
     if (m->n_hidden > 0 && l == &m->lines[m->n_lines - 1])
         return pane_printf(p, x, y, ATTR_DIM, "%s %d more lines; Alt-o unfolds",
                            p.g->ascii ? "..." : "…", m->n_hidden);
+    if (l->file) return put_file(a, p, x, y, index, l);
     if (l->n_spans == 0) return put_words(a, p, x, y, attr, index, l->from, l->n);
     for (int i = 0; i < l->n_spans; i++) {
         const struct span *s = &m->spans[l->span + i];
@@ -234,7 +252,9 @@ static void draw_queue(struct app *a, struct pane p)
     for (int i = 0; i < p.h; i++) {
         bool more = i == p.h - 1 && a->n_queue > p.h;
         str_clear(&safe);
-        sanitize(str_get(&a->queue[i]), a->queue[i].n, a->ascii, true, &safe);
+        size_t skip = attached_skip(str_get(&a->queue[i]), a->queue[i].n);
+        if (skip == a->queue[i].n) skip = 0;
+        sanitize(str_get(&a->queue[i]) + skip, a->queue[i].n - skip, a->ascii, true, &safe);
         if (more) {
             pane_printf(p, 0, i, ATTR_DIM, "and %d more queued", a->n_queue - i);
         } else {
@@ -311,7 +331,7 @@ static void draw_rule(struct app *a, struct pane p, int y)
 
 /* ---- completions ---------------------------------------------------------------------------- */
 
-enum { LISTED_MAX = 10, LISTED_NAME = 24 };
+enum { LISTED_MAX = 10, LISTED_NAME = 24, COUNTED_MAX = 60 };
 
 /* The line that completions are for: the one that was typed, while one of them is shown. */
 static const struct str *typed_line(const struct app *a)
@@ -332,9 +352,10 @@ static int n_completions(const struct app *a)
     size_t from;
     int n = 0;
     const struct str *line = typed_line(a);
-    bool command = line->n > 0 && line->data[0] == '/' && !a->edit.n_folds;
-    if (!command || a->completion.dismissed || a->question.open || a->search.open) return 0;
-    while (completes(a, n, &from, word, text)) n++;
+    if (line->n == 0 || a->edit.n_folds || a->completion.dismissed || a->question.open ||
+        a->search.open)
+        return 0;
+    while (n < COUNTED_MAX && completes(a, n, &from, word, text)) n++;
     bool whole = n == 1 && completes(a, 0, &from, word, text) && from + strlen(word) == line->n;
     return whole ? 0 : n;
 }
@@ -577,7 +598,9 @@ static void complete(struct app *a, int by)
     }
     bool tail = a->edit.cursor < a->edit.text.n;
     const char *line = str_get(&c->line);
-    if (tail || c->line.n == 0 || line[0] != '/' || memchr(line, '\n', c->line.n)) {
+    const bool command = c->line.n && line[0] == '/' && !memchr(line, '\n', c->line.n);
+    const bool path = c->line.n && line[0] != '/' && completes(a, 0, &from, word, text);
+    if (tail || !(command || path || c->open)) {
         edit_insert(&a->edit, "\t", 1);
         return;
     }

@@ -1,0 +1,64 @@
+#include "base/attached.h"
+
+#include <string.h>
+
+enum { FENCE_MIN = 3 };
+
+static size_t ticks(const char *s, size_t n)
+{
+    size_t run = 0;
+    while (run < n && s[run] == '`') run++;
+    return run;
+}
+
+static size_t line_end(const char *s, size_t n)
+{
+    const char *newline = memchr(s, '\n', n);
+    return newline ? (size_t)(newline - s) : n;
+}
+
+static bool is_name(const char *s, size_t n)
+{
+    return n > 0 && s[0] != ' ' && !memchr(s, '`', n) && (memchr(s, '.', n) || memchr(s, '/', n));
+}
+
+bool attached_at(const char *s, size_t n, struct attached *out)
+{
+    size_t fence = ticks(s, n), end = line_end(s, n), at = end + 1;
+    if (fence < FENCE_MIN || !is_name(s + fence, end - fence)) return false;
+    *out = (struct attached){.name = s + fence, .text = s + at, .n_name = end - fence};
+    for (; at < n; at += end + 1) {
+        end = line_end(s + at, n - at);
+        if (end != fence || ticks(s + at, end) != fence) continue;
+        out->n_text = (size_t)(s + at - out->text);
+        out->n = at + end + (at + end < n);
+        return true;
+    }
+    return false;
+}
+
+size_t attached_skip(const char *s, size_t n)
+{
+    struct attached file;
+    size_t at = 0;
+    while (attached_at(s + at, n - at, &file)) {
+        at += file.n;
+        while (at < n && s[at] == '\n') at++;
+    }
+    return at;
+}
+
+void attached_put(struct str *out, const char *name, const char *text, size_t n)
+{
+    size_t fence = FENCE_MIN;
+    for (size_t at = 0; at < n; at += 1 + ticks(text + at, n - at)) {
+        size_t run = ticks(text + at, n - at);
+        if (run >= fence) fence = run + 1;
+    }
+    for (size_t i = 0; i < fence; i++) str_puts(out, "`");
+    str_printf(out, "%s%s\n", strpbrk(name, "./") ? "" : "./", name);
+    str_append(out, text, n);
+    if (n > 0 && text[n - 1] != '\n') str_puts(out, "\n");
+    for (size_t i = 0; i < fence; i++) str_puts(out, "`");
+    str_puts(out, "\n\n");
+}

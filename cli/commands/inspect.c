@@ -104,7 +104,7 @@ static void plan_text(const struct plan *p, const struct model *m, const struct 
         plan_line("state", p->state_bytes, what);
     }
     plan_line("scratch", p->scratch_bytes, "activations, rotary table, logits");
-    plan_line("total", plan_total_bytes(p), "");
+    plan_line("total", plan_total_bytes(p), "taken when a conversation opens; it does not grow");
     if (p->device_bytes) {
         snprintf(what, sizeof what, "of the GPU's memory, for the first %d of %d layers",
                  p->device_layers, m->n_layer);

@@ -221,7 +221,7 @@ void session_print_stats(const struct session *s)
                      num_bytes(st.archive_bytes, a), num_bytes(st.archive_max_bytes, b),
                      num_exact(st.archive_max_tokens, d), num_exact(st.units_returned, c));
     print_marks(s, st.n_turns);
-    report_aside("mem     weights %s  kv %s (%s in use)  scratch %s  process %s\n",
+    report_aside("mem     weights %s  cache %s taken, %s in use  scratch %s  process %s\n",
                  num_bytes(st.weights_bytes, a), num_bytes(st.cache_bytes, b),
                  num_bytes(st.cache_used_bytes, c), num_bytes(st.scratch_bytes, d),
                  num_bytes(st.process_bytes, e));

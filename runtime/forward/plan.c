@@ -13,11 +13,14 @@
 #include "runtime/forward/score.h"
 
 /* weights are read once per chunk; larger chunks gain little on a CPU */
-#define CHUNK_DEFAULT   256
-#define CHUNK_GPU       1024 /* a GPU has more rows to keep busy */
-#define CHUNK_GPU_MIN   128  /* on a GPU that is short of memory */
-#define RESERVE_DEFAULT 1024 /* answers up to this length need no eviction */
-#define BUDGET_DEFAULT  8192
+#define CHUNK_DEFAULT 256
+#define CHUNK_GPU     1024 /* a GPU has more rows to keep busy */
+#define CHUNK_GPU_MIN 128  /* on a GPU that is short of memory */
+/* answers as long as the budget need no eviction, within these limits; the least has room for
+ * passages that return (recall.h) */
+#define RESERVE_MIN    256
+#define RESERVE_MAX    1024
+#define BUDGET_DEFAULT 8192
 
 size_t plan_total_bytes(const struct plan *p)
 {
@@ -203,15 +206,28 @@ static const struct retaining_settings *recommended(const struct plan *p, const 
     return q->h && policy_uses(p->policy, POLICY_CIS) ? &q->h->settings : &nothing;
 }
 
-/* Chunk and reserve: fixed numbers, reduced for models with a short trained context. */
+/* Most of the tokens of a chunk or a reserve: models with a short trained context have less. */
+static int quarter_of(const struct model *m)
+{
+    return larger(16, m->n_ctx / 4);
+}
+
+/* A cache with a small budget needs no long reserve: it would take more memory than the tokens of a
+ * short conversation. */
+static int reserve_of(const struct asked *a, int budget)
+{
+    const int given = a->o->policy.reserve;
+    const int most = budget < RESERVE_MIN ? RESERVE_MIN : smaller(budget, RESERVE_MAX);
+    return given >= 0 ? given : smaller(most, quarter_of(a->m));
+}
+
 static void choose_steps(struct plan *p, const struct asked *a)
 {
     const struct plan_opts *o = a->o;
-    int quarter = a->m->n_ctx / 4 < 16 ? 16 : a->m->n_ctx / 4;
     int chunk = recommended(p, a)->chunk;
     if (chunk <= 0) chunk = a->gpu ? CHUNK_GPU : CHUNK_DEFAULT;
-    p->chunk = o->chunk ? o->chunk : smaller(chunk, quarter);
-    p->reserve = o->policy.reserve >= 0 ? o->policy.reserve : smaller(RESERVE_DEFAULT, quarter);
+    p->chunk = o->chunk ? o->chunk : smaller(chunk, quarter_of(a->m));
+    p->reserve = reserve_of(a, RESERVE_MAX); /* of a large budget */
 }
 
 /* With recall by words the newest units may be most of the budget: old facts return whole when a
@@ -277,6 +293,7 @@ static int tilt_of(const struct plan *p)
 static void set_budget(struct plan *p, const struct asked *q, int budget)
 {
     const struct model *m = q->m;
+    p->reserve = reserve_of(q, budget);
     int room = m->n_ctx - p->chunk - p->reserve;
     /* A head that takes budget from others stays within the trained positions; then the mean does
      * too. */

@@ -15,7 +15,7 @@ first='My locker code is 48213.' second='What is my locker code?'
 one=$(printf '%s\n' "$first" "$second" /stats | chat gpu --device cuda -c one -n 16)
 equal "chat: exit status" 0 $?
 holds "chat: on the device" "$one$(cat "$T/err")" 'on cuda:0 \(Emulated GPU, sm_89\)'
-holds "chat: pages in use" "$one$(cat "$T/err")" 'kv [^ ]+ [KM]iB \([0-9.]+ [KM]iB in use\)'
+holds "chat: pages in use" "$one$(cat "$T/err")" 'cache [^ ]+ [KM]iB taken, [0-9.]+ [KM]iB in use'
 holds "chat: units are evicted" "$one$(cat "$T/err")" 'evicted [1-9]'
 
 # The same, stopped in between: resuming replays nothing and gives the same text.
@@ -150,7 +150,7 @@ placed() { # BYTES DEVICE
 }
 rows=$(placed 12582912 cpu)
 equal "eval: rows" 2 "$(echo "$rows" | wc -l)"
-for place in '1000000 GPU is not used' '3300000 2 of 4 layers run there' '12582912 the CPU evicts'; do
+for place in '1000000 GPU is not used' '3000000 3 of 4 layers run there' '12582912 the CPU evicts'; do
     equal "eval with $place" "$rows" "$(placed "${place%% *}" auto)"
     holds "eval with $place: said" "$(cat "$T/err")" "${place#* }"
 done

@@ -481,6 +481,39 @@ static void test_every_row_runs(void **state)
     }
 }
 
+/* With the defaults a cache of 256 units takes no more bytes than 1,000 tokens would take if all of
+ * them were kept, and the plan is what is resident, to the page. */
+static void test_a_small_budget_takes_little(void **state)
+{
+    static const struct {
+        int budget, reserve;
+    } rows[] = {{96, 256}, {256, 256}, {700, 700}, {2000, 1024}};
+    struct options o;
+    struct context x;
+    struct err e;
+    int64_t evicted;
+    int32_t ids[256];
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        options_init(&o);
+        o.session.plan.budget = rows[i].budget;
+        if (context_open(&x, engine, &o.session.plan, 1, 1, &e)) fail_msg("%s", e.text);
+        assert_int_equal(x.plan.reserve, rows[i].reserve);
+        for (int t = 0; t < 256; t++)
+            ids[t] = (int32_t)(random_at(3, 1, (uint64_t)t) * engine->model->n_vocab);
+        for (int n = 0; n < 1000; n += 250) {
+            assert_int_equal(context_evict(&x, &evicted, &e), 0);
+            forward_run(&x.forward, &x.cache, ids, 250, 0);
+        }
+        const int n_heads = x.cache.shape.n_layer * x.cache.shape.n_head;
+        const size_t everything = 1000 * (size_t)n_heads * x.plan.unit_bytes;
+        assert_int_equal(x.cache_arena.used, x.plan.cache_bytes);
+        if (rows[i].budget <= 256) assert_in_range(x.plan.cache_bytes, 1, everything);
+        if (rows[i].budget <= 700) assert_true(is_resident(&x.cache_arena));
+        context_release(&x);
+    }
+}
+
 static int setup(void **state)
 {
     struct err e;
@@ -510,6 +543,7 @@ int main(void)
         cmocka_unit_test(test_ragged_heads_come_back),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_every_row_runs),
+        cmocka_unit_test(test_a_small_budget_takes_little),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -190,7 +190,7 @@ static int bytes_end(int64_t bytes, int64_t whole, int width)
     return end < width ? end : width;
 }
 
-enum { MEMORY_PARTS = 4, BAR_LEAST = 2 };
+enum { MEMORY_PARTS = 4, BAR_LEAST = 2, WIDE = 100 };
 
 struct memory_part {
     const char *name;
@@ -199,9 +199,9 @@ struct memory_part {
     enum attr attr;
 };
 
-/* "6.44 MiB of 23.5 GiB: weights 2.53, cache 0.27, scratch 3.64" */
+/* "6.44 MiB of 23.5 GiB: weights 2.53, cache 0.27, scratch 3.64; cache in use 0.06" */
 static void put_memory(const struct app *a, const struct memory_part *parts, int64_t sum,
-                       bool narrow, struct str *out)
+                       bool narrow, bool wide, struct str *out)
 {
     char whole[NUM_MAX];
     double divisor;
@@ -213,6 +213,7 @@ static void put_memory(const struct app *a, const struct memory_part *parts, int
         if (parts[i].bytes)
             str_printf(out, "%s%s %.2f", i ? ", " : ": ", parts[i].name,
                        (double)parts[i].bytes / divisor);
+    if (wide) str_printf(out, "; cache in use %.2f", (double)a->stats.cache_used_bytes / divisor);
 }
 
 static void draw_memory_bar(struct pane p, const struct memory_part *parts, int64_t whole)
@@ -241,10 +242,10 @@ void bar_memory(struct app *a, struct pane p, int y)
     for (int i = 0; i < MEMORY_PARTS; i++) sum += parts[i].bytes > 0 ? parts[i].bytes : 0;
     int64_t whole = st->machine_bytes > 0 ? st->machine_bytes : sum;
     if (a->have_stats)
-        put_memory(a, parts, sum, p.w < NARROW, &text);
+        put_memory(a, parts, sum, p.w < NARROW, p.w >= WIDE, &text);
     else
         str_puts(&text, "n/a");
-    int x = pane_puts(p, 0, y, ATTR_DIM, p.w < NARROW ? "mem " : "bytes   ");
+    int x = pane_puts(p, 0, y, ATTR_DIM, p.w < NARROW ? "mem " : "taken   ");
     int width = p.w - x - (int)text.n - 3;
     if (width >= 6 && bytes_end(sum, whole, width) >= BAR_LEAST) {
         pane_puts(p, x++, y, ATTR_DIM, "[");

@@ -102,8 +102,8 @@ void monitor_draw_pane(struct app *a, struct pane p)
     if (p.w >= WIDE) pane_printf(p, x, 0, ATTR_TEXT, "  of %s", num_bytes(st->machine_bytes, b[2]));
     pane_printf(p, 2, 1, ATTR_TEXT, "weights %s  scratch %s", num_bytes(st->weights_bytes, b[0]),
                 num_bytes(st->scratch_bytes, b[1]));
-    x = pane_printf(p, 2, 2, ATTR_TEXT, "kv %s of %s in use", num_bytes(st->cache_used_bytes, b[0]),
-                    num_bytes(st->cache_bytes, b[1]));
+    x = pane_printf(p, 2, 2, ATTR_TEXT, "cache %s taken, %s in use",
+                    num_bytes(st->cache_bytes, b[0]), num_bytes(st->cache_used_bytes, b[1]));
     if (st->state_bytes)
         pane_printf(p, x, 2, ATTR_TEXT, "  state %s", num_bytes(st->state_bytes, b[2]));
     pane_puts(p, 0, 3, ATTR_BOLD, "SPEED");

@@ -8,6 +8,8 @@
 #include "tui/chat/app.h"
 #include "tui/view/bars.h"
 
+enum { WIDE = 90 };
+
 /* ---- graphs ---------------------------------------------------------------------------------- */
 
 static const char *level_glyph(int eighths, bool ascii)
@@ -60,17 +62,44 @@ static const char *put_bytes(double value, char out[NUM_MAX])
     return num_bytes(isnan(value) ? -1 : (int64_t)value, out);
 }
 
+/* Tokens at which a cache that keeps everything takes as much as this one; 0 = not known. */
+static int64_t tokens_alike(const struct session_stats *st)
+{
+    const int64_t each = st->unit_bytes * st->n_layer * st->n_kv_head;
+    return each > 0 ? (st->cache_bytes + each - 1) / each : 0;
+}
+
+/* The axis: its length, and where the lines cross. */
+static void draw_axis(struct app *a, struct pane p, int64_t n)
+{
+    char number[NUM_MAX], text[64];
+    const int64_t alike = tokens_alike(&a->stats);
+    int end = p.w - snprintf(text, sizeof text, "%s tokens", num_exact(n, number)) - 1;
+    pane_puts(p, 0, 0, ATTR_DIM, "0");
+    pane_puts(p, end, 0, ATTR_DIM, text);
+    if (alike <= 0 || n <= 0) return;
+    int width = snprintf(text, sizeof text, "equal at %s", num_exact(alike, number));
+    int x = alike < n ? (int)(alike * p.w / n) : 0, at = x + 2;
+    if (at + width >= end) at = x - width - 1;
+    if (x > 0 && x < end) pane_puts(p, x, 0, ATTR_TEXT, p.g->ascii ? "^" : "▲");
+    if (at > 1) pane_puts(p, at, 0, ATTR_DIM, text);
+}
+
 /* The product's claim in one picture, in bytes taken: this cache is flat, a whole one grows beyond
  * it. */
 static void draw_cache(struct app *a, struct pane p)
 {
-    char now[NUM_MAX], whole[NUM_MAX], tokens[NUM_MAX];
+    char now[NUM_MAX], whole[NUM_MAX];
     const struct trace *t = &a->trace;
     double most = fmax(trace_most(t, TRACE_WHOLE), trace_most(t, TRACE_CACHE));
     int x = pane_puts(p, 0, 0, ATTR_BOLD, "CACHE  ");
     pane_puts(p, x, 0, ATTR_CACHE, p.g->ascii ? "#" : "█");
-    x = pane_printf(p, x + 1, 0, ATTR_TEXT, " this cache: %s  ",
+    x = pane_printf(p, x + 1, 0, ATTR_TEXT, " this cache: %s taken",
                     put_bytes(trace_last(t, TRACE_CACHE), now));
+    if (p.w >= WIDE)
+        x = pane_printf(p, x, 0, ATTR_TEXT, ", %s in use",
+                        num_bytes(a->stats.cache_used_bytes, now));
+    x += 2;
     pane_puts(p, x, 0, ATTR_TEXT, p.g->ascii ? "*" : "•");
     x = pane_printf(p, x + 1, 0, ATTR_TEXT, " one that keeps everything: %s",
                     put_bytes(trace_last(t, TRACE_WHOLE), whole));
@@ -78,10 +107,7 @@ static void draw_cache(struct app *a, struct pane p)
     struct pane graph = pane_sub(p, 0, 1, p.w, p.h - 2);
     if (most > 0) draw_rise(graph, trace_last(t, TRACE_WHOLE) / most, ATTR_TEXT);
     draw_area(t, graph, TRACE_CACHE, most, ATTR_CACHE);
-    pane_puts(p, 0, p.h - 1, ATTR_DIM, "0");
-    int64_t n = t->n > 0 ? t->samples[t->n - 1].n_tokens : 0;
-    int width = snprintf(tokens, sizeof tokens, "%s", num_exact(n, now));
-    pane_printf(p, p.w - width - 7, p.h - 1, ATTR_DIM, "%s tokens", tokens);
+    draw_axis(a, pane_sub(p, 0, p.h - 1, p.w, 1), t->n > 0 ? t->samples[t->n - 1].n_tokens : 0);
 }
 
 struct graph {

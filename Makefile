@@ -102,7 +102,7 @@ isa_flags = $(ISA_$(patsubst kernels/cpu/%.c,%,$(filter kernels/cpu/%,$(1)))) \
 
 # ---- sources -------------------------------------------------------------------------------------
 
-ROOMS := base $(addprefix runtime/,model model/families template token cache cuda forward session) kernels kernels/cpu kernels/cuda store \
+ROOMS := base $(addprefix runtime/,model model/families template token cache cuda forward save session) kernels kernels/cpu kernels/cuda store \
   $(addprefix cli/,print options pull control plain commands) \
   $(addprefix quant/,convert heads files eval) $(addprefix tui/,term text chat view)
 SRC := $(filter-out $(FOREIGN),$(foreach d,$(ROOMS),$(sort $(wildcard $(d)/*.c))))

@@ -12,7 +12,7 @@
 #include "cli/options/paths.h"
 #include "cli/print/num.h"
 #include "cli/print/report.h"
-#include "runtime/session/conversations.h"
+#include "runtime/save/conversations.h"
 
 static int print_json_row(void *ctx, const struct conversations_entry *c)
 {

@@ -13,7 +13,7 @@
 #include "cli/options/paths.h"
 #include "cli/print/report.h"
 #include "runtime/cache/policy.h"
-#include "runtime/session/conversations.h"
+#include "runtime/save/conversations.h"
 
 /* ---- the manual page ------------------------------------------------------------------------- */
 

@@ -20,7 +20,7 @@
 #include "cli/pull/address.h"
 #include "runtime/forward/engine.h"
 #include "runtime/model/weight_cache.h"
-#include "runtime/session/conversations.h"
+#include "runtime/save/conversations.h"
 
 #define USAGE                                                                                    \
     "usage: retain models list | add PATH… | default [NAME|demo] | verify [NAME…] | unpack " \

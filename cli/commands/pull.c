@@ -10,7 +10,7 @@
 #include "cli/print/report.h"
 #include "cli/pull/pull.h"
 #include "runtime/forward/engine.h"
-#include "runtime/session/conversations.h"
+#include "runtime/save/conversations.h"
 
 /* Registers the model's digest, as its first use would. An encrypted database would need its
  * passphrase: there the first chat does it. */

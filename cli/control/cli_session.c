@@ -6,7 +6,7 @@
 #include "cli/options/options.h"
 #include "cli/options/paths.h"
 #include "cli/print/report.h"
-#include "runtime/session/conversations.h"
+#include "runtime/save/conversations.h"
 
 int cli_session_progress(void *ctx, int64_t done, int64_t total)
 {

@@ -13,8 +13,8 @@
 #include "cli/control/resume.h"
 #include "cli/control/why.h"
 #include "runtime/cache/policy.h"
-#include "runtime/session/conversations.h"
-#include "runtime/session/passages.h"
+#include "runtime/save/conversations.h"
+#include "runtime/save/passages.h"
 
 static void put_name(char out[CONVERSATION_NAME_MAX], const char *name)
 {

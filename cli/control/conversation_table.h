@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "runtime/session/conversations.h"
+#include "runtime/save/conversations.h"
 
 struct conversation_table {
     int64_t now_ms; /* ages are counted from here */

@@ -18,7 +18,7 @@
 #include "cli/pull/pull.h"
 #include "runtime/forward/plan.h"
 #include "runtime/model/demo.h"
-#include "runtime/session/conversations.h"
+#include "runtime/save/conversations.h"
 
 const char *model_state_name(enum model_state s)
 {

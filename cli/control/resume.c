@@ -16,7 +16,7 @@
 #include "runtime/forward/engine.h"
 #include "runtime/model/demo.h"
 #include "runtime/model/model.h"
-#include "runtime/session/conversations.h"
+#include "runtime/save/conversations.h"
 
 #define DIGEST_SHOWN 12 /* hex digits of a digest that a message shows */
 

@@ -13,7 +13,7 @@
 
 #include "cli/options/options.h"
 #include "cli/options/paths.h"
-#include "runtime/session/conversations.h"
+#include "runtime/save/conversations.h"
 
 /* The signal that arrived during the question; 0 = none. */
 static volatile sig_atomic_t caught;

@@ -9,7 +9,7 @@
 #include "cli/plain/plain_parts.h"
 #include "cli/print/num.h"
 #include "cli/print/report.h"
-#include "runtime/session/conversations.h"
+#include "runtime/save/conversations.h"
 
 /* ---- events ---------------------------------------------------------------------------------- */
 

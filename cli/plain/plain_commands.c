@@ -11,7 +11,7 @@
 #include "cli/plain/session_print.h"
 #include "cli/print/num.h"
 #include "cli/print/report.h"
-#include "runtime/session/conversations.h"
+#include "runtime/save/conversations.h"
 
 static int64_t n_turns(const struct plain *p)
 {

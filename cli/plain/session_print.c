@@ -9,7 +9,7 @@
 #include "cli/control/ramp.h"
 #include "cli/print/report.h"
 #include "cli/print/sanitize.h"
-#include "runtime/session/conversations.h"
+#include "runtime/save/conversations.h"
 
 enum { MAP_PARTS = 10, MAP_LAYERS_MAX = 8, SHARES_MAX = 12 };
 enum { TURN_COLUMNS = 60 }; /* of a turn's message that /turns prints */

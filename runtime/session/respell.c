@@ -229,8 +229,7 @@ static bool keeps_cache(const struct respell *r)
     struct save_state saved;
     bool found;
     if (save_state(r->s->save, &saved, &found, NULL)) return false;
-    if (found) free(saved.system);
-    if (found) free(saved.kept);
+    save_state_release(&saved);
     return found && saved.n_run <= r->position;
 }
 

@@ -22,7 +22,7 @@
 #include "runtime/cache/recall.h"
 #include "runtime/cache/retention.h"
 #include "runtime/forward/plan.h"
-#include "runtime/session/conversations.h"
+#include "runtime/save/conversations.h"
 #include "runtime/token/chat_template.h"
 #include "runtime/token/sampler.h"
 

@@ -6,8 +6,8 @@
 
 #include "base/system.h"
 #include "runtime/forward/engine.h"
-#include "runtime/session/conversations.h"
-#include "runtime/session/readings.h"
+#include "runtime/save/conversations.h"
+#include "runtime/save/readings.h"
 
 /* ---- notices --------------------------------------------------------------------------------- */
 

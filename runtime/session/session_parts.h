@@ -5,7 +5,7 @@
 #include "base/utf8.h"
 #include "base/word.h"
 #include "runtime/forward/context.h"
-#include "runtime/session/save.h"
+#include "runtime/save/save.h"
 #include "runtime/session/session.h"
 #include "runtime/token/ngram.h"
 #include "runtime/token/thought.h"

@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/session/readings.h"
-#include "runtime/session/save_parts.h"
+#include "runtime/save/readings.h"
 #include "runtime/session/session_parts.h"
 #include "store/store.h"
 
@@ -47,7 +46,7 @@ int session_system_cost(struct session *s, const char *system, int64_t *out, str
     int rc = session_check_writable(s, e);
     if (rc) return rc;
     s->system = (char *)(uintptr_t)system; /* only read */
-    rc = store_message_each(s->save->store, s->id, count, &c, e);
+    rc = store_message_each(save_store(s->save), s->id, count, &c, e);
     s->system = now;
     *out = c.n_tokens;
     return rc;

@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #include "cli/options/options.h"
-#include "runtime/session/conversations.h"
+#include "runtime/save/conversations.h"
 #include "runtime/session/session.h"
 #include "store/db.h"
 #include "tests/unit/same_units.h"

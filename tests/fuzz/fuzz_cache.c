@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "cli/options/options.h"
 #include "runtime/forward/engine.h"
-#include "runtime/session/conversations.h"
+#include "runtime/save/conversations.h"
 #include "runtime/session/session.h"
 #include "store/store.h"
 

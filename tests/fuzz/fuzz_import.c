@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "runtime/session/conversations.h"
+#include "runtime/save/conversations.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 

@@ -7,7 +7,7 @@
 #include <cjson/cJSON.h>
 
 #include "base/file.h"
-#include "runtime/session/conversations.h"
+#include "runtime/save/conversations.h"
 #include "store/store.h"
 #include "tests/unit/make_vocab.h"
 

@@ -10,8 +10,8 @@
 
 #include "cli/control/model_list.h"
 #include "cli/options/options.h"
-#include "runtime/session/conversations.h"
-#include "runtime/session/passages.h"
+#include "runtime/save/conversations.h"
+#include "runtime/save/passages.h"
 #include "runtime/session/session.h"
 
 struct fake fake = {.n_layer = 8, .n_head = 4, .budget = 128, .reserve = 32};

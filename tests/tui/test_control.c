@@ -11,7 +11,7 @@
 
 #include "cli/control/control.h"
 #include "cli/control/recalled.h"
-#include "runtime/session/conversations.h"
+#include "runtime/save/conversations.h"
 #include "tests/tui/fake_session.h"
 
 struct fixture {

@@ -11,7 +11,7 @@
 #include "base/pool.h"
 #include "base/system.h"
 #include "runtime/cache/evict.h"
-#include "runtime/session/save.h"
+#include "runtime/save/save.h"
 #include "store/store.h"
 
 static struct err err;

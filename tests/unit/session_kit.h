@@ -10,7 +10,7 @@
 #include "cli/options/options.h"
 #include "cli/options/options_policy.h"
 #include "runtime/cache/cache.h"
-#include "runtime/session/conversations.h"
+#include "runtime/save/conversations.h"
 #include "runtime/session/session.h"
 #include "store/store.h"
 #include "tests/unit/engine_kit.h"

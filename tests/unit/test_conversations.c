@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "base/str.h"
-#include "runtime/session/conversations.h"
-#include "runtime/session/passages.h"
+#include "runtime/save/conversations.h"
+#include "runtime/save/passages.h"
 #include "store/store.h"
 
 struct fixture {

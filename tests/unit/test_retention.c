@@ -14,7 +14,7 @@
 
 #include "cli/options/options.h"
 #include "runtime/cache/cache.h"
-#include "runtime/session/conversations.h"
+#include "runtime/save/conversations.h"
 #include "runtime/session/session.h"
 #include "runtime/token/token_text.h"
 #include "tests/unit/engine_kit.h"

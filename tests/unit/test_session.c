@@ -17,7 +17,7 @@
 #include <cmocka.h>
 #include <sqlite3.h>
 
-#include "runtime/session/conversations.h"
+#include "runtime/save/conversations.h"
 #include "runtime/session/session_parts.h"
 #include "store/store.h"
 #include "tests/unit/session_kit.h"

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "runtime/cache/segment.h"
-#include "runtime/session/past_list.h"
+#include "runtime/save/past_list.h"
 #include "tests/unit/session_kit.h"
 
 enum { PAST_ROWS = 400 };

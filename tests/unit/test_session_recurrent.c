@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/session/save_parts.h"
+#include "runtime/save/save_parts.h"
 #include "runtime/session/session_parts.h"
 #include "tests/unit/session_kit.h"
 

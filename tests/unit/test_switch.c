@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "cli/control/control.h"
-#include "runtime/session/conversations.h"
+#include "runtime/save/conversations.h"
 #include "tests/unit/engine_kit.h"
 
 struct seen {

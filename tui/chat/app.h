@@ -12,7 +12,7 @@
 #include "cli/control/model_list.h"
 #include "cli/control/settings.h"
 #include "cli/control/slash.h"
-#include "runtime/session/conversations.h"
+#include "runtime/save/conversations.h"
 #include "runtime/session/session.h"
 #include "tui/text/edit.h"
 #include "tui/text/history.h"

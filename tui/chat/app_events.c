@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "cli/print/num.h"
 #include "cli/control/ramp.h"
-#include "runtime/session/passages.h"
+#include "runtime/save/passages.h"
 #include "tui/chat/app.h"
 #include "tui/text/forgot.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "runtime/session/conversations.h"
+#include "runtime/save/conversations.h"
 
 enum { HITS_MAX = 200 };
 

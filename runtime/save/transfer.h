@@ -9,8 +9,8 @@
  * Exporting an imported conversation gives the same file, byte for byte. Of a damaged conversation
  * the text formats contain the intact part: a marked message takes the place of a missing or
  * damaged one. */
-#ifndef RETAIN_RUNTIME_SESSION_TRANSFER_H
-#define RETAIN_RUNTIME_SESSION_TRANSFER_H
+#ifndef RETAIN_RUNTIME_SAVE_TRANSFER_H
+#define RETAIN_RUNTIME_SAVE_TRANSFER_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,11 +1,11 @@
-#include "runtime/session/readings.h"
+#include "runtime/save/readings.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
-#include "runtime/session/save_parts.h"
+#include "runtime/save/save_parts.h"
 #include "store/store.h"
 
 /* ---- messages -------------------------------------------------------------------------------- */
@@ -111,12 +111,9 @@ static int set_aside(struct save *s, struct save_state *st, struct err *e)
 static int take(struct save *s, struct save_state *st, int64_t reading, const struct messages *rest,
                 size_t n, struct err *e)
 {
-    struct save_state then = {0};
-    struct save *of;
-    bool found = false;
-    int rc = save_view(&of, s->store, reading, e);
-    if (!rc) rc = save_state(of, &then, &found, e);
-    save_close(of);
+    struct save_state then;
+    bool found;
+    int rc = save_state_of(s->store, reading, &then, &found, e);
     if (!rc) rc = store_conversation_take(s->store, reading, s->conversation, e);
     for (size_t i = n; !rc && i < rest->n; i++) {
         struct store_message m = rest->all[i].m;
@@ -130,8 +127,7 @@ static int take(struct save *s, struct save_state *st, int64_t reading, const st
     memcpy(st->heads, then.heads, sizeof st->heads);
     memcpy(st->kv, then.kv, sizeof st->kv);
     memcpy(st->policy, then.policy, sizeof st->policy);
-    free(then.system);
-    free(then.kept);
+    save_state_release(&then);
     return rc;
 }
 
@@ -165,8 +161,7 @@ int readings_switch(struct save *s, const char *model, struct save_state *now, s
     store_rollback(s->store);
     memcpy(now->readings, st.readings, sizeof now->readings);
     now->n_readings = rc ? 0 : st.n_readings;
-    free(st.system);
-    free(st.kept);
+    save_state_release(&st);
     return rc;
 }
 
@@ -181,13 +176,10 @@ int readings_cost(struct store *store, int64_t conversation, const char *model, 
                   struct err *e)
 {
     struct messages now = {0}, then = {0};
-    struct save_state st = {0};
-    struct save *s;
-    bool found = false;
+    struct save_state st;
+    bool found;
     *out = 0;
-    int rc = save_view(&s, store, conversation, e);
-    if (!rc) rc = save_state(s, &st, &found, e);
-    save_close(s);
+    int rc = save_state_of(store, conversation, &st, &found, e);
     int i = rc ? -1 : find(&st, model);
     bool read = !rc && !strcmp(st.model, model);
     if (!rc && !read) rc = store_message_each(store, conversation, add, &now, e);
@@ -196,7 +188,6 @@ int readings_cost(struct store *store, int64_t conversation, const char *model, 
     for (size_t k = from; k < now.n; k++) *out += (int64_t)now.all[k].m.n_tokens;
     release(&now);
     release(&then);
-    free(st.system);
-    free(st.kept);
+    save_state_release(&st);
     return rc;
 }

@@ -1,4 +1,4 @@
-#include "runtime/session/save_windows.h"
+#include "runtime/save/save_windows.h"
 
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/session/transfer.h"
+#include "runtime/save/transfer.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,9 +1,9 @@
 /* save_parts: shared by the files save*.c; internal to them. */
-#ifndef RETAIN_RUNTIME_SESSION_SAVE_PARTS_H
-#define RETAIN_RUNTIME_SESSION_SAVE_PARTS_H
+#ifndef RETAIN_RUNTIME_SAVE_SAVE_PARTS_H
+#define RETAIN_RUNTIME_SAVE_SAVE_PARTS_H
 
 #include "runtime/cache/returned.h"
-#include "runtime/session/save.h"
+#include "runtime/save/save.h"
 
 struct save {
     struct store *store;
@@ -47,15 +47,9 @@ struct save {
     struct tokens crash_ids; /* of an answer interrupted by a crash, until save_recover */
 };
 
-/* Writes the state of a conversation; inside a transaction. */
-int save_put_state(struct save *s, int64_t conversation, const struct save_state *now,
-                   struct err *e);
 int save_out_of_memory(struct err *e);
 /* Makes s->bytes at least n bytes. */
 int save_reserve(struct save *s, size_t n, struct err *e);
-
-/* Asserts the invariants; for CHECK (base/check.h). */
-void save_check(const struct save *s, const struct cache *c);
 
 /* Allocates `known` when the cache's shape is known: 4 bytes per slot. */
 int save_make_known(struct save *s, const struct cache *c, struct err *e);

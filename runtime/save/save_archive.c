@@ -1,6 +1,6 @@
 /* The archive of a saved conversation: pieces next to the log, written in the same transactions. A
  * piece has the log's number, so rewinding and branching cut both at the same place. */
-#include "runtime/session/save_parts.h"
+#include "runtime/save/save_parts.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  *
  * Reading the file and unpacking units run in parallel: while some of the pool's threads verify and
  * unpack a few layers, one reads the next few. */
-#include "runtime/session/save_parts.h"
+#include "runtime/save/save_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,7 @@
 #include "base/memory.h"
 #include "base/pool.h"
 #include "runtime/cache/policy.h"
-#include "runtime/forward/forward.h"
-#include "runtime/session/save_windows.h"
+#include "runtime/save/save_windows.h"
 #include "store/store.h"
 
 /* Layers at a time. Reading takes as long as three threads need to unpack. */
@@ -474,8 +473,7 @@ int save_load(struct save *s, struct cache *c, struct pool *pool, const struct s
     *out = (struct save_loaded){0};
     int rc = save_state(s, &saved, &found, e);
     if (rc) return rc;
-    free(saved.system);
-    free(saved.kept);
+    save_state_release(&saved);
     job.end = (uint32_t)saved.n_run;
     cache_clear(c);
     job.reason = found ? mismatch(&saved, now) : "none was saved";

@@ -18,8 +18,8 @@
  *   save_load.c     transcript and cache, back into memory
  *   save_past.c     the pictures of the cache before the present one
  *   save_compact.c  removes dead units */
-#ifndef RETAIN_RUNTIME_SESSION_SAVE_H
-#define RETAIN_RUNTIME_SESSION_SAVE_H
+#ifndef RETAIN_RUNTIME_SAVE_SAVE_H
+#define RETAIN_RUNTIME_SAVE_SAVE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -84,6 +84,9 @@ int save_open(struct save **out, struct store *store, int64_t conversation, int6
 /* Without the lock, for viewing: only the reading functions and save_branch may be called. */
 int save_view(struct save **out, struct store *store, int64_t conversation, struct err *e);
 void save_close(struct save *s);
+struct store *save_store(const struct save *s);
+/* Asserts the invariants; for CHECK (base/check.h). */
+void save_check(const struct save *s, const struct cache *c);
 /* Removes the conversation if it is empty and still has its generated name. */
 void save_forget_empty(struct save *s, const char *name);
 
@@ -110,9 +113,16 @@ int save_transcript(struct save *s, struct tokens *ids,
                     void (*each)(void *ctx, const struct save_message *m), void *ctx,
                     struct err *e);
 
-/* The last written state; *found = false for a conversation without one. The caller frees
- * out->system and out->kept. */
+/* The last written state; *found = false for a conversation without one, whose state is empty.
+ * The caller releases it, or takes over out->system and out->kept. */
 int save_state(struct save *s, struct save_state *out, bool *found, struct err *e);
+/* The same of any conversation. */
+int save_state_of(struct store *store, int64_t conversation, struct save_state *out, bool *found,
+                  struct err *e);
+void save_state_release(struct save_state *s);
+/* Writes the state of a conversation; inside a transaction. */
+int save_put_state(struct save *s, int64_t conversation, const struct save_state *now,
+                   struct err *e);
 
 /* Of any conversation: the digest and the name of its model; "" = not known. */
 int save_model(struct store *store, int64_t conversation, char digest[65], char name[96],

@@ -3,8 +3,8 @@
  *
  *   seq (i64): earlier changes are not known, -1 = all are
  *   per list: struct past_record, then positions as positions_write writes them */
-#ifndef RETAIN_RUNTIME_SESSION_PAST_LIST_H
-#define RETAIN_RUNTIME_SESSION_PAST_LIST_H
+#ifndef RETAIN_RUNTIME_SAVE_PAST_LIST_H
+#define RETAIN_RUNTIME_SAVE_PAST_LIST_H
 
 #include "runtime/cache/segment.h"
 #include "store/store.h"

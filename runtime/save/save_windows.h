@@ -4,10 +4,10 @@
  * are ever listed as evicted: loading takes the newest ones before a position, and what no
  * checkpoint needs is deleted with the checkpoints before it. An answer that is longer than a
  * window leaves a gap, in which there are no checkpoints. */
-#ifndef RETAIN_RUNTIME_SESSION_SAVE_WINDOWS_H
-#define RETAIN_RUNTIME_SESSION_SAVE_WINDOWS_H
+#ifndef RETAIN_RUNTIME_SAVE_SAVE_WINDOWS_H
+#define RETAIN_RUNTIME_SAVE_SAVE_WINDOWS_H
 
-#include "runtime/session/save_parts.h"
+#include "runtime/save/save_parts.h"
 
 /* Writes the newest n units, or as many as there are, as entry s->next_seq. */
 int save_windows_put(struct save *s, const struct cache *c, int n, struct err *e);

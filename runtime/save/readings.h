@@ -5,10 +5,10 @@
  * bytes and is deleted, so that no list shows it and it is purged as deleted conversations are.
  * When its model is chosen again and its text is a beginning of the conversation's, it is taken
  * back, and only the rest is read. */
-#ifndef RETAIN_RUNTIME_SESSION_READINGS_H
-#define RETAIN_RUNTIME_SESSION_READINGS_H
+#ifndef RETAIN_RUNTIME_SAVE_READINGS_H
+#define RETAIN_RUNTIME_SAVE_READINGS_H
 
-#include "runtime/session/save.h"
+#include "runtime/save/save.h"
 
 /* Call before loading, when the saved state is of another model than `model`, a digest. Sets aside
  * what that one read, and takes back what `model` had read. *now gets the list of readings. */

@@ -1,4 +1,4 @@
-#include "runtime/session/passages.h"
+#include "runtime/save/passages.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/word.h"
-#include "runtime/session/conversations.h"
+#include "runtime/save/conversations.h"
 #include "store/store.h"
 
 #define WORDS_MAX  32    /* of a message, the first */

@@ -1,4 +1,4 @@
-#include "runtime/session/conversations.h"
+#include "runtime/save/conversations.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -11,9 +11,9 @@
 #include "base/str.h"
 #include "runtime/model/identity.h"
 #include "runtime/model/weight_cache.h"
-#include "runtime/session/readings.h"
-#include "runtime/session/save.h"
-#include "runtime/session/transfer.h"
+#include "runtime/save/readings.h"
+#include "runtime/save/save.h"
+#include "runtime/save/transfer.h"
 #include "store/store.h"
 
 struct conversations {
@@ -174,16 +174,12 @@ int conversations_origin(struct conversations *l, const char *name,
 {
     struct store_conversation c;
     struct save_state state;
-    struct save *s;
-    bool known = false;
+    bool known;
     if (!l->store) return 0;
     int found = name ? store_conversation_find(l->store, name, &c, e)
                      : store_conversation_latest(l->store, &c, e);
     if (found <= 0) return found;
-    int rc = save_view(&s, l->store, c.id, e);
-    if (rc) return rc;
-    rc = save_state(s, &state, &known, e);
-    save_close(s);
+    int rc = save_state_of(l->store, c.id, &state, &known, e);
     if (rc || !known) return rc;
     *out = (struct conversations_origin){
         .budget = state.budget, .n_tokens = c.n_tokens, .kept = state.kept};
@@ -491,16 +487,10 @@ static int check_count(void *ctx, const struct store_conversation *c)
 {
     const struct check *k = ctx;
     struct save_state state;
-    struct save *s;
     bool found;
-    int rc = save_view(&s, k->store, c->id, k->err);
-    if (rc) return rc;
-    rc = save_state(s, &state, &found, k->err);
-    save_close(s);
-    if (rc || !found) return rc;
-    free(state.system);
-    free(state.kept);
-    if (state.n_lost == 0) return 0;
+    int rc = save_state_of(k->store, c->id, &state, &found, k->err);
+    save_state_release(&state);
+    if (rc || state.n_lost == 0) return rc;
     return err_set(k->err, ERR_FORMAT,
                    "the last %lld messages of conversation '%s' are missing: another program "
                    "removed them from the database",

@@ -1,4 +1,4 @@
-#include "runtime/session/save_parts.h"
+#include "runtime/save/save_parts.h"
 
 #include <assert.h>
 #include <math.h>
@@ -8,7 +8,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "runtime/session/save_windows.h"
+#include "runtime/save/save_windows.h"
 #include "store/store.h"
 
 static struct save *new_save(struct store *store, int64_t conversation, struct err *e)
@@ -34,6 +34,11 @@ int save_open(struct save **out, struct store *store, int64_t conversation, int6
     else
         *out = s;
     return rc;
+}
+
+struct store *save_store(const struct save *s)
+{
+    return s->store;
 }
 
 int save_view(struct save **out, struct store *store, int64_t conversation, struct err *e)
@@ -360,6 +365,24 @@ int save_state(struct save *s, struct save_state *out, bool *found, struct err *
     return 0;
 }
 
+int save_state_of(struct store *store, int64_t conversation, struct save_state *out, bool *found,
+                  struct err *e)
+{
+    struct save *s;
+    *out = (struct save_state){0};
+    *found = false;
+    int rc = save_view(&s, store, conversation, e);
+    if (!rc) rc = save_state(s, out, found, e);
+    save_close(s);
+    return rc;
+}
+
+void save_state_release(struct save_state *s)
+{
+    free(s->system);
+    free(s->kept);
+}
+
 /* ---- writing --------------------------------------------------------------------------------- */
 
 int save_drop(struct save *s, struct err *e)
@@ -673,8 +696,7 @@ int save_branch(struct save *s, const char *name, const struct save_point *point
     if (!rc && found) rc = save_put_state(s, out->id, &state, e);
     if (!rc) rc = store_commit(s->store, e);
     store_rollback(s->store);
-    free(state.system);
-    free(state.kept);
+    save_state_release(&state);
     return rc;
 }
 
@@ -693,4 +715,25 @@ int save_recover(struct save *s, const struct cache *c, const struct save_state 
     int rc = save_answer(s, c, now, &m, NULL, NULL, e);
     tokens_release(&s->crash_ids);
     return rc;
+}
+
+/* ---- invariants ------------------------------------------------------------------------------ */
+
+/* The log is not ahead of the cache, checkpoints follow one another, and the units that it knows
+ * are in position order. */
+void save_check(const struct save *s, const struct cache *c)
+{
+    if (s->broken) return;
+    assert(s->saved_pos >= 0 && s->saved_pos <= c->n_pos);
+    for (size_t i = 1; i < s->n_points; i++) {
+        assert(s->points[i - 1].seq <= s->points[i].seq);
+        assert(s->points[i - 1].n_run <= s->points[i].n_run);
+    }
+    const int n_heads = c->shape.n_layer * c->shape.n_head, max = cache_head_max(&c->shape);
+    for (int i = 0; s->known && i < n_heads; i++) {
+        const uint32_t *known = s->known + (size_t)i * (size_t)max;
+        assert(s->n_known[i] >= 0 && s->n_known[i] <= max);
+        for (int k = 1; k < s->n_known[i]; k++) assert(known[k - 1] < known[k]);
+        assert(!s->n_known[i] || known[s->n_known[i] - 1] < s->saved_pos);
+    }
 }

@@ -1,4 +1,4 @@
-#include "runtime/session/past_list.h"
+#include "runtime/save/past_list.h"
 
 #include <string.h>
 

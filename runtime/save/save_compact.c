@@ -1,13 +1,13 @@
 /* Removes dead parts of a saved cache: first checkpoints that keep too much, then layers in which
  * most units are needed by no checkpoint. */
-#include "runtime/session/save_parts.h"
+#include "runtime/save/save_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/session/past_list.h"
+#include "runtime/save/past_list.h"
 #include "base/memory.h"
-#include "runtime/session/save_windows.h"
+#include "runtime/save/save_windows.h"
 #include "store/store.h"
 
 /* Free bytes in the file that the next turns will use again. */

@@ -1,12 +1,12 @@
 /* The pictures that a saved cache once gave: its log, read backwards. The entry of a units segment
  * says how far the conversation had been read, a list of positions which units were evicted or
  * returned. Segments of units are not read: their sizes tell their positions. */
-#include "runtime/session/save_parts.h"
+#include "runtime/save/save_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/session/past_list.h"
+#include "runtime/save/past_list.h"
 #include "store/store.h"
 
 /* Pictures of a conversation: more than a screen has lines. */

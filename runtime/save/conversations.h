@@ -1,7 +1,7 @@
 /* conversations: the saved conversations, for the screens and commands. A thin layer over the
  * store, so that nothing above needs to know how they are kept. */
-#ifndef RETAIN_RUNTIME_SESSION_CONVERSATIONS_H
-#define RETAIN_RUNTIME_SESSION_CONVERSATIONS_H
+#ifndef RETAIN_RUNTIME_SAVE_CONVERSATIONS_H
+#define RETAIN_RUNTIME_SAVE_CONVERSATIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>

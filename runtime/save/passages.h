@@ -5,8 +5,8 @@
  * as many questions and works with any model, format and device (quant/eval/notes/recall.md). Only
  * sentences that the user said are taken, no questions, and no passage read before. Words are
  * weighed as by recall_words.c: rarity, cubed. */
-#ifndef RETAIN_RUNTIME_SESSION_PASSAGES_H
-#define RETAIN_RUNTIME_SESSION_PASSAGES_H
+#ifndef RETAIN_RUNTIME_SAVE_PASSAGES_H
+#define RETAIN_RUNTIME_SAVE_PASSAGES_H
 
 #include "base/err.h"
 #include "base/str.h"

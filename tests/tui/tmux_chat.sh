@@ -30,7 +30,7 @@ conversation() {
     run chat --new --budget 96 --policy auto:reserve=16 --ignore-end --seed 1
     check "$1x$2: ready" wait_for 'ready'
     check "$1x$2: strip" wait_for '^memory '
-    check "$1x$2: memory" wait_for '^bytes .*weights [0-9.]*, cache [0-9.]*, scratch [0-9.]*'
+    check "$1x$2: memory" wait_for '^taken .*weights [0-9.]*, cache [0-9.]*, scratch [0-9.]*'
     check "$1x$2: hints" wait_for 'F10 quit'
     type_text 'tell me about the sea'
     check "$1x$2: typed text" wait_for '> tell me about the sea'

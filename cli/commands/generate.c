@@ -20,19 +20,11 @@ struct generate {
     int64_t n_prompt;
 };
 
-/* The question, the document, or the document with the question below it and, with --query-first,
- * above it, too. */
+/* The question, the document, or the document with the question below it. */
 static int read_prompt(const struct options *o, struct str *out, struct err *e)
 {
-    const char *question = o->text.prompt;
-    struct str document = {0};
-    int rc = input_document(o, &document, e);
-    if (!rc && o->query_first && (!question || !document.n))
-        rc = err_set(e, ERR_USAGE, "--query-first needs a document, -f FILE, and a question, -p");
-    if (question && o->query_first) str_printf(out, "%s\n\n", question);
-    str_append(out, str_get(&document), document.n);
-    if (question) str_printf(out, "%s%s", out->n ? "\n\n" : "", question);
-    str_release(&document);
+    int rc = input_document(o, out, e);
+    if (o->text.prompt) str_printf(out, "%s%s", out->n ? "\n\n" : "", o->text.prompt);
     return rc;
 }
 
@@ -92,8 +84,7 @@ static void print_json(struct generate *g, const struct session *s, enum session
     cJSON_Delete(j);
 }
 
-#define QUERY_MAX     4096 /* tokens of a question in front of a document */
-#define TEMPLATE_ROOM 64   /* tokens that a chat template adds to a message */
+#define TEMPLATE_ROOM 64 /* tokens that a chat template adds to a message */
 
 static int count_tokens(const struct engine *g, const char *text, int64_t *n, struct err *e)
 {
@@ -110,16 +101,11 @@ static int open_session(struct generate *g, struct cli_session *talk, const stru
 {
     struct session_opts s = g->o->session;
     struct policy_choice *c = &s.plan.policy;
-    int64_t n_prompt = 0, n_query = 0;
+    int64_t n_prompt = 0;
     bool sized = s.plan.protocol == PLAN_ONCE && c->context < 0;
     int rc = cli_session_load(talk, g->o, false, cli_session_progress, NULL, e);
     if (!rc && talk->engine->is_base) s.raw = true;
     if (!rc && sized) rc = count_tokens(talk->engine, str_get(prompt), &n_prompt, e);
-    if (!rc && g->o->query_first)
-        rc = session_question_first(&s, talk->engine, g->o->text.prompt, &n_query, e);
-    if (!rc && n_query > QUERY_MAX)
-        rc = err_set(e, ERR_USAGE, "--query-first: the question has %lld tokens, more than %d",
-                     (long long)n_query, QUERY_MAX);
     if (sized) c->context = (int)n_prompt + TEMPLATE_ROOM + (s.max_tokens ? s.max_tokens : 1024);
     if (!rc) rc = session_open(&talk->session, talk->engine, NULL, &s, sink, e);
     if (rc) cli_session_close(talk);

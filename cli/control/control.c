@@ -470,7 +470,7 @@ static int choose(struct control *c, const char *name, const char *model, struct
     int rc = resume_options(o, saved ? c->parts.library : NULL, name, !model, &out->resume, e);
     const struct policy *p = o->session.plan.policy.row;
     bool other = !same_file(o->engine.model, c->options.engine.model);
-    if (!rc && other && p && policy_uses(p, POLICY_CIS) && o->engine.model && !o->engine.heads.path)
+    if (!rc && other && p && p->scorer == POLICY_CIS && o->engine.model && !o->engine.heads.path)
         options_unset(o, "policy"); /* it was given for a model that has heads */
     if (!rc && c->interactive) resume_demo(o);
     return rc;

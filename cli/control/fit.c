@@ -15,8 +15,7 @@ static bool wanted(const struct options *o, const struct engine *g)
 {
     const struct policy *p = o->session.plan.policy.row;
     return o->engine.model && o->engine.heads_dir && !g->retaining && !g->heads_declined &&
-           !o->session.private_mode && (!p || policy_uses(p, POLICY_CIS)) &&
-           g->model->n_kv_layer > 0;
+           !o->session.private_mode && (!p || p->scorer == POLICY_CIS) && g->model->n_kv_layer > 0;
 }
 
 /* The child: silent, at a low priority, and ended with its parent. */

@@ -176,10 +176,9 @@ struct options {
     struct eval_opts eval;
     struct bench_opts bench;
     struct pull_opts pull;
-    const char *svg;  /* replay: a picture to draw; NULL = none */
-    bool query_first; /* the question is also put in front of the text that it is about */
-    bool force;       /* replace an existing file; download a model that does not fit */
-    bool yes;         /* the user agrees to what a command would ask */
+    const char *svg; /* replay: a picture to draw; NULL = none */
+    bool force;      /* replace an existing file; download a model that does not fit */
+    bool yes;        /* the user agrees to what a command would ask */
     bool json;
     /* every command */
     bool help;

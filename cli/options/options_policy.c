@@ -34,8 +34,6 @@ static const struct key {
      offsetof(struct policy_choice, beta), 1, 1 << 20},
     {"recency", "keeper: a unit of age A scores at least log(budget / (N A)); 0 = its own score",
      offsetof(struct policy_choice, recency), 0, 1 << 20},
-    {"second", "locret-q: percent of a unit's score that the retaining heads give",
-     offsetof(struct policy_choice, second), 0, 100},
     {"every", "evict inside an answer every N tokens; 0 = when no room is left",
      offsetof(struct policy_choice, every), 0, 1 << 20},
     {"context",

@@ -160,8 +160,6 @@ const struct option options_table[] = {
      .value = "stream|once",
      .help = "stream (default): evict before each chunk of a prompt; once: read the whole prompt, question "
              "included, evict once, then answer, as in most papers"},
-    {ROW("query-first", 0, query_first, OPTIONS_GENERATE | OPTIONS_EVAL | OPTIONS_HEADS),
-     .help = "put the question in front of the text, too (Locret-Q); heads train: in front of each row's document"},
     {ROW("attention", 0, session.plan.attention, OPTIONS_MEMORY), .rare = true, .choices = "auto,float", .value = "auto|float",
      .help = "a prompt's attention on a GPU: auto (default) multiplies int8 queries and keys on GeForce, where "
              "that is twice as fast; float: halves with float sums everywhere"},

@@ -93,7 +93,6 @@ static struct eval_row start_row(const struct sweep *w, const char *policy,
         .allocator = c->allocator >= 0 ? policy_allocator_name((enum policy_allocator)c->allocator)
                      : c->row          ? policy_allocator_name(c->row->allocator)
                                        : "-",
-        .question = w->trial.query_first ? "first" : "last",
         .protocol = evicts_once(w) ? "once" : "stream",
         .recall = recall_chooser_name(w->one.recall.chooser),
         .kv = cost->kv,
@@ -194,7 +193,6 @@ static cJSON *describe_run(const struct sweep *w)
     cJSON_AddNumberToObject(o, "max_tokens", w->one.max_tokens);
     if (w->file.path) cJSON_AddNumberToObject(o, "seed", (double)w->one.sampling.seed);
     cJSON_AddNumberToObject(o, "length", (double)w->trial.length);
-    if (w->trial.query_first) cJSON_AddStringToObject(o, "question", "first");
     cJSON_AddNumberToObject(o, "depth", w->file.path ? -1 : w->trial.depth);
     str_release(&policy);
     return o;
@@ -205,7 +203,6 @@ static int run_file(struct sweep *w, struct err *e)
     struct eval_file_result out = {0};
     cJSON *run = describe_run(w);
     w->file.run = run;
-    w->file.query_first = w->trial.query_first;
     w->file.length = w->trial.length;
     int rc = eval_file_run(&w->file, &out, e);
     if (!rc) print_file(w, &out);
@@ -308,8 +305,6 @@ static int run_policies(struct sweep *w, struct err *e)
     for (int i = 0; !rc && i < w->lists.policies.n; i++)
         for (int k = 0; !rc && k < w->lists.kvs.n; k++) {
             w->one.plan.policy = w->lists.policies.item[i];
-            w->trial.query_first = (w->options && w->options->query_first) ||
-                                   (w->one.plan.policy.row && w->one.plan.policy.row->query_first);
             w->one.plan.kv = w->lists.kvs.item[k];
             rc = run_recalls(w, e);
         }
@@ -419,12 +414,12 @@ void cmd_eval_help(struct str *out)
                   "depths=N (places of a single thing, one row each),\n"
                   "report=N (print speed and memory every N tokens):\n");
     for (int i = 0; (t = task_at(i)); i++) str_printf(out, "  %-16s %s\n", t->name, t->about);
-    str_puts(out,
-             "The text is evicted before the questions are known, unless the question is in front "
-             "of it, too\n(--query-first, or policy locret-q), or is part of the prompt "
-             "(--protocol once): then each\nquestion has its own conversation.\n"
-             "A file (.jsonl, .json, or a path with a slash) holds documents, questions and\n"
-             "answers. Metrics of its questions:\n");
+    str_puts(
+        out,
+        "The text is evicted before the questions are known, unless the question is part of the "
+        "prompt\n(--protocol once): then each question has its own conversation.\n"
+        "A file (.jsonl, .json, or a path with a slash) holds documents, questions and\n"
+        "answers. Metrics of its questions:\n");
     for (int i = 0; metric_at(i); i++)
         str_printf(out, "  %-16s %s\n", metric_at(i)->name, metric_at(i)->about);
 }

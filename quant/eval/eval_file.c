@@ -195,11 +195,8 @@ static struct session_opts item_opts(const struct asking *a)
 static int ask(struct asking *a, struct outcome *out, struct eval_file_result *r, struct err *e)
 {
     struct session_opts o = item_opts(a);
-    const char *question = str_get(&a->item->after);
     struct session_stats st;
-    int64_t n;
-    int rc = a->f->query_first ? session_question_first(&o, a->f->engine, question, &n, e) : 0;
-    if (!rc) rc = session_open(&a->session, a->f->engine, NULL, &o, NULL, e);
+    int rc = session_open(&a->session, a->f->engine, NULL, &o, NULL, e);
     if (!rc) rc = say(a, e);
     if (!rc) {
         session_stats(a->session, &st);
@@ -282,7 +279,6 @@ static int answer_item(const struct eval_file *f, struct item *it, struct outcom
 {
     struct asking a = {.f = f, .item = it};
     int rc = f->length ? item_cut(it, f->engine->tokenizer, f->length, e) : 0;
-    if (f->query_first) item_question_first(it);
     if (!rc) rc = item_count(it, f->engine->tokenizer, &a.n_tokens, e);
     if (!rc) rc = ask(&a, out, r, e);
     if (!rc) {

@@ -24,7 +24,6 @@ enum eval_as {
 struct eval_file {
     const char *path;
     enum eval_as as;
-    bool query_first;    /* the question is repeated before the document */
     int n_items;         /* at most; 0 = all */
     int64_t compression; /* the budget is the prompt's length by this; 0 = session->plan.budget */
     int64_t length;      /* longer prompts are cut in the middle; 0 = never */

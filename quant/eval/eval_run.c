@@ -146,26 +146,20 @@ static int talk(struct run *r, struct err *e)
     return rc;
 }
 
-/* Tells all that precedes question `number`, `q`, then asks it; with query_first the first turn
- * begins with the question. */
-static int talk_until(struct run *r, int number, const struct task_step *q, struct err *e)
+/* Tells all that precedes question `number`, then asks it. */
+static int talk_until(struct run *r, int number, struct err *e)
 {
     struct session_stats st;
     struct task_step step;
-    struct str first = {0};
     int rc = 0;
-    if (r->trial->query_first) str_printf(&first, "%s\n\n", q->user);
     session_stats(r->session, &st);
     for (bool done = false; !rc && !done && task_next(r->script, st.n_tokens, &step);) {
         done = !step.assistant && number-- == 0;
-        if (first.n && step.assistant) str_puts(&first, step.user);
-        if (step.assistant) rc = feed(r, first.n ? str_get(&first) : step.user, step.assistant, e);
-        str_clear(&first);
+        if (step.assistant) rc = feed(r, step.user, step.assistant, e);
         if (done) rc = ask(r, &step, e);
         session_stats(r->session, &st);
     }
-    str_release(&first);
-    if (st.prefill_tok_s <= 0 || !evicts_once(r)) return rc;
+    if (st.prefill_tok_s <= 0) return rc;
     r->n_read += st.n_tokens;
     r->read_ns += (int64_t)(1e9 * (double)st.n_tokens / st.prefill_tok_s);
     return rc;
@@ -200,21 +194,17 @@ static void close_script(struct run *r)
 
 /* All that was told before question i, and the question, as a conversation. *asked: whether the
  * question exists. */
-static int ask_alone(struct run *r, int i, const struct task_args *args, struct session_opts o,
-                     bool *asked, struct err *e)
+static int ask_alone(struct run *r, int i, const struct task_args *args,
+                     const struct session_opts *o, bool *asked, struct err *e)
 {
     struct task_step q;
-    int64_t n_question;
     int rc = open_script(r, args, e);
     *asked = !rc && task_any_question(r->script, i, &q);
-    if (*asked && r->trial->query_first)
-        rc = session_question_first(&o, r->trial->engine, q.user, &n_question, e);
-    if (!rc) rc = open_session(r, &o, e);
-    return rc || !*asked ? rc : talk_until(r, i, &q, e);
+    if (!rc) rc = open_session(r, o, e);
+    return rc || !*asked ? rc : talk_until(r, i, e);
 }
 
-/* Where the question is part of the prompt, or in front of the text, each question has its own
- * conversation. */
+/* Where the question is part of the prompt, each question has its own conversation. */
 static int ask_one_by_one(struct run *r, const struct task_args *args, const struct session_opts *o,
                           struct err *e)
 {
@@ -222,7 +212,7 @@ static int ask_one_by_one(struct run *r, const struct task_args *args, const str
     int rc = 0;
     for (int i = 0; !rc && asked; i++) {
         close_script(r);
-        rc = ask_alone(r, i, args, *o, &asked, e);
+        rc = ask_alone(r, i, args, o, &asked, e);
     }
     return rc;
 }
@@ -245,7 +235,7 @@ static int run_script(struct run *r, int i, struct eval_result *out, struct err 
     struct session_opts o = *t->session;
     struct session_stats st;
     const struct task_args args = args_of(t, i);
-    bool alone = evicts_once(r) || t->query_first;
+    const bool alone = evicts_once(r);
     r->seed = o.sampling.seed = args.seed;
     o.private_mode = true;
     if (!o.max_tokens) o.max_tokens = t->task->n_predict;

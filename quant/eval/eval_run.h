@@ -34,7 +34,6 @@ struct eval_run {
     const struct task *task;
     const struct task_params *params;
     const struct session_opts *session; /* of this combination */
-    bool query_first;                   /* the question is in front of the text, too */
     const char *text;                   /* an essay, or the text to predict; NULL = none */
     int64_t length;                     /* tokens before the questions */
     double depth; /* of a single thing, 0 … 1; < 0 = seeds sweep from start to end */

@@ -54,24 +54,6 @@ double item_score(const struct item *it, const char *prediction)
     return metric_score(it->metric, prediction, it->answers.item, it->answers.n);
 }
 
-void item_question_first(struct item *it)
-{
-    struct str first = {0};
-    const char *question = str_get(&it->after);
-    str_puts(&first, question + strspn(question, " \n"));
-    str_puts(&first, "\n\n");
-    size_t n = first.n;
-    str_append(&first, str_get(&it->before), it->before.n);
-    str_release(&it->before);
-    it->before = first;
-    if (!it->turns.n) return;
-    struct str turn = {0};
-    str_append(&turn, str_get(&it->before), n);
-    str_puts(&turn, it->turns.item[0]);
-    free((char *)(uintptr_t)it->turns.item[0]);
-    it->turns.item[0] = turn.data;
-}
-
 /* ---- cutting --------------------------------------------------------------------------------- */
 
 static int encode(const struct tokenizer *t, const char *text, size_t n, struct tokens *out,

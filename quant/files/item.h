@@ -44,9 +44,6 @@ int item_cut(struct item *it, const struct tokenizer *t, int64_t n_tokens, struc
 /* The tokens of the prompt. */
 int item_count(const struct item *it, const struct tokenizer *t, int64_t *out, struct err *e);
 
-/* Repeats the question, all that follows the context, before the prompt. */
-void item_question_first(struct item *it);
-
 /* 0 … 1 */
 double item_score(const struct item *it, const char *prediction);
 

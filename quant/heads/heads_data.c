@@ -122,14 +122,10 @@ static int read_path(struct heads_data *d, const char *path, struct err *e)
 int heads_data_open(struct heads_data *d, const struct options *o, struct err *e)
 {
     const struct training_opts *t = &o->training;
-    *d = (struct heads_data){.name = t->text ? t->text : t->data,
-                             .plain = t->text != NULL,
-                             .query_first = o->query_first};
+    *d = (struct heads_data){.name = t->text ? t->text : t->data, .plain = t->text != NULL};
     if (!t->text == !t->data)
         return err_set(e, ERR_USAGE, "heads %s needs either --text FILE or --data FILE",
                        o->args[0]);
-    if (d->query_first && d->plain)
-        return err_set(e, ERR_USAGE, "--query-first needs rows with questions: --data FILE");
     if (t->data) return read_lines(d, e);
     int rc = read_path(d, t->text, e);
     for (int i = 1; !rc && i < o->n_args; i++) rc = read_path(d, o->args[i], e);

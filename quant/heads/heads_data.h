@@ -27,7 +27,6 @@ struct heads_data {
     int n, n_max;
     const char *name; /* the file, or the first of several */
     bool plain;       /* rows of plain text */
-    bool query_first; /* one question of a row is asked, and is in front of its document, too */
 };
 
 /* Reads the file of --data, or that of --text and further ones in o->args from args[1] on: exactly

@@ -125,7 +125,6 @@ static const char *text_at(const cJSON *v, int i)
 struct row {
     const cJSON *document, *question, *answer;
     int n_document, n_questions;
-    const char *first; /* the question in front of the document; NULL = none */
 };
 
 static int read_row(struct row *r, const cJSON *o, const struct heads_data *d, int i, struct err *e)
@@ -153,7 +152,6 @@ static int write_document(struct writer *w, const struct row *r, const char *que
     const bool talk = cJSON_IsArray(r->document);
     const char *message = text_at(r->document, 0);
     int rc;
-    if (r->first) str_printf(&text, "%s\n\n", r->first);
     str_append(&text, message, talk ? strlen(message) : n);
     if (!talk && question) str_printf(&text, "\n\n%s", question);
     rc = write(w, CHAT_USER, str_get(&text), text.n, e);
@@ -165,30 +163,29 @@ static int write_document(struct writer *w, const struct row *r, const char *que
     return rc || !talk || !question ? rc : write(w, CHAT_USER, question, strlen(question), e);
 }
 
-/* Writes the questions from `first` to `end` - 1 and their answers as long as they fit. A document
- * that leaves no room for the first one is shortened, and the row is written again. */
-static int write_answers(struct writer *w, const struct row *r, int first, int end, int n_max,
-                         struct err *e)
+/* Writes the questions and their answers as long as they fit. A document that leaves no room for
+ * the first one is shortened, and the row is written again. */
+static int write_answers(struct writer *w, const struct row *r, int n_max, struct err *e)
 {
     struct heads_sample *s = w->s;
     size_t n = strlen(text_at(r->document, 0));
-    for (int i = first; i < end; i++) {
+    for (int i = 0; i < r->n_questions; i++) {
         const char *question = text_at(r->question, i), *answer = text_at(r->answer, i);
         size_t before = s->ids.n;
-        int rc = i > first ? write(w, CHAT_USER, question, strlen(question), e)
-                           : write_document(w, r, question, n, e);
+        int rc = i > 0 ? write(w, CHAT_USER, question, strlen(question), e)
+                       : write_document(w, r, question, n, e);
         size_t from = s->ids.n;
         if (!rc) rc = write(w, CHAT_ASSISTANT, answer, strlen(answer), e);
         if (rc) return rc;
         if ((int)s->ids.n > n_max) {
             n = n * (size_t)n_max / s->ids.n * 15 / 16;
             s->ids.n = before;
-            if (i > first || cJSON_IsArray(r->document) || n < HEADS_SAMPLE_MIN) return 0;
+            if (i > 0 || cJSON_IsArray(r->document) || n < HEADS_SAMPLE_MIN) return 0;
             w->first = true;
             i--;
             continue;
         }
-        if (i == first) s->n_context = (int)from;
+        if (i == 0) s->n_context = (int)from;
         rc = ask_from(s, from, e);
         if (rc) return rc;
     }
@@ -228,10 +225,7 @@ static int read_line(struct writer *w, const struct heads_data *d, int i, bool r
     int rc = json_parse(&o, d->text.data + d->rows[i], d->rows[i + 1] - d->rows[i], d->name, e);
     if (rc) return err_prefix(e, "row %d", i + 1);
     rc = read_row(&r, o, d, i, e);
-    int first = !rc && d->query_first ? i % r.n_questions : 0;
-    r.first = !rc && d->query_first ? text_at(r.question, first) : NULL;
-    if (!rc && !repeat)
-        rc = write_answers(w, &r, first, d->query_first ? first + 1 : r.n_questions, n_max, e);
+    if (!rc && !repeat) rc = write_answers(w, &r, n_max, e);
     if (!rc && repeat) rc = write_document(w, &r, NULL, strlen(text_at(r.document, 0)), e);
     if (!rc && repeat) rc = write_repeat(w, n_max, e);
     cJSON_Delete(o);

@@ -329,11 +329,6 @@ static int choose_settings(struct train *t, struct err *e)
         .length = (int)length,
     };
     bool repeats = !strcmp(labels_of(t), "repeat") || !strcmp(labels_of(t), "logit");
-    bool asks = !strcmp(labels_of(t), "answer") || !strcmp(labels_of(t), "logit");
-    if (o->query_first && !asks)
-        return err_set(e, ERR_USAGE,
-                       "--labels %s: --query-first trains with answers; take answer or logit",
-                       labels_of(t));
     if (t->data.plain && !repeats)
         return err_set(e, ERR_USAGE,
                        "--labels %s: text has no answers; take repeat or logit, or --data",
@@ -345,11 +340,10 @@ static void name_settings(struct train *t)
 {
     const struct options *o = t->options;
     snprintf(t->settings, sizeof t->settings,
-             "%s%s %s%s steps %d batch %d hidden %d length %d rate %g seed %llu %zu %s",
-             t->engine->model_digest, t->engine->gpu ? " gpu" : "", labels_of(t),
-             o->query_first ? " query first" : "", t->steps, t->batch, t->opts.hidden,
-             t->opts.length, (double)t->rate, (unsigned long long)o->session.sampling.seed,
-             t->data.text.n, t->data.name);
+             "%s%s %s steps %d batch %d hidden %d length %d rate %g seed %llu %zu %s",
+             t->engine->model_digest, t->engine->gpu ? " gpu" : "", labels_of(t), t->steps,
+             t->batch, t->opts.hidden, t->opts.length, (double)t->rate,
+             (unsigned long long)o->session.sampling.seed, t->data.text.n, t->data.name);
 }
 
 /* Takes the GPU if the whole model and the training fit there, which --device cuda insists on. */

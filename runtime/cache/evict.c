@@ -53,7 +53,7 @@ static int least_room(const struct cache *c, const struct evict_rule *rule)
 int evict_pins_max(const struct cache *c, const struct evict_rule *rule)
 {
     const struct policy *p = rule->policy;
-    int room = least_room(c, rule), rest = room - (p && !p->query_first ? p->window : 0);
+    int room = least_room(c, rule), rest = room - (p ? p->window : 0);
     return rest < room / 2 ? (rest > 0 ? rest : 0) : room / 2;
 }
 

@@ -24,8 +24,6 @@
  *              Ada-KV.
  *   pyramidkv  beta 20; scores as snapkv (its code averages over 5).
  *   ada-…      Ada-KV's own safeguard (evict.h, even_pct); other rows that share have kvpress's.
- *   locret-q   the paper changes the heads' training only; here the question's queries score, too:
- *              half of a score (quant/eval/notes/papers.md).
  *   tova       the last query's mean over heads, one set of tokens per layer, nothing protected. */
 static const struct policy table[] = {
     {.name = "full",
@@ -46,15 +44,6 @@ static const struct policy table[] = {
      .recency = 256,
      .floor_pct = POLICY_FLOOR_PCT,
      .about = "retaining heads; all heads share one budget, near-duplicate units one score (ours)"},
-    {.name = "locret-q",
-     .scorer = POLICY_ATTENTION,
-     .sinks = 4,
-     .stabilizer_pct = 12,
-     .window = 64,
-     .query_first = true,
-     .pooling = 8,
-     .heads_pct = 50,
-     .about = "attention from a question in front, and retaining heads (after Locret-Q)"},
     {.name = "keydiff",
      .scorer = POLICY_KEYS,
      .sinks = 4,
@@ -159,7 +148,6 @@ struct policy_choice policy_choice(const char *name)
         .even = -1,
         .beta = -1,
         .recency = -1,
-        .second = -1,
     };
 }
 
@@ -184,11 +172,6 @@ bool policy_allocator_named(const char *name, enum policy_allocator *out)
             return true;
         }
     return false;
-}
-
-bool policy_uses(const struct policy *p, enum policy_scorer s)
-{
-    return p->scorer == s || (s == POLICY_CIS && p->heads_pct);
 }
 
 float policy_score(const struct policy *p, uint64_t seed, int head, int64_t position)

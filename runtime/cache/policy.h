@@ -40,9 +40,6 @@ struct policy {
     int pooling;  /* width of the maximum taken over neighbours; 0 = none */
     bool same_heads;      /* scores are averaged over a layer's heads: they keep the same tokens */
     bool near_duplicates; /* near-duplicate units share one score (score.h) */
-    /* The question is in front of the text: the window are the first queries, not the last. */
-    bool query_first;
-    int heads_pct; /* the retaining heads' part of a score from attention (score.h); 0 = none */
     /* If heads share a budget: see evict.h, in percent. */
     int floor_pct, even_pct;
     int recency; /* if heads share a budget and scores compare: see evict.h; 0 = none */
@@ -64,7 +61,6 @@ struct policy_choice {
     int allocator;            /* enum policy_allocator */
     int floor, even, beta;    /* as in struct policy */
     int recency;
-    int second; /* as heads_pct */
     int window, pooling, sinks;
     int stabilizers; /* units, instead of a part of the budget */
     int reserve;     /* units for an answer before eviction starts inside it */
@@ -79,8 +75,6 @@ struct policy_choice policy_choice(const char *name);
 /* "uniform", "pyramid", …; false for an unknown name. */
 bool policy_allocator_named(const char *name, enum policy_allocator *out);
 const char *policy_allocator_name(enum policy_allocator a);
-
-bool policy_uses(const struct policy *p, enum policy_scorer s); /* alone or with another */
 
 /* Score of the unit of (head, position) for scorers that need neither model nor attention.
  * head counts over all layers. */

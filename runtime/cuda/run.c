@@ -187,12 +187,11 @@ static bool adds_halves_faster(const struct cuda *g)
     return arch == 86 || arch == 89 || arch == 120;
 }
 
-/* The CPU reads the queries of a window, if that is not the conversation's beginning the newest
- * ones, or all of them. */
+/* The CPU reads the newest queries, those of a window. */
 static void describe_scorers(struct cuda_context *x, const struct cuda_context_opts *o)
 {
     const struct policy *p = o->policy;
-    const bool reads_heads = o->retaining && policy_uses(p, POLICY_CIS);
+    const bool reads_heads = o->retaining && p->scorer == POLICY_CIS;
     const bool window = p->scorer == POLICY_ATTENTION && p->window;
     if (reads_heads && cuda_runs_heads(o->retaining))
         x->retaining = o->retaining;
@@ -200,7 +199,7 @@ static void describe_scorers(struct cuda_context *x, const struct cuda_context_o
         x->n_head_in = o->retaining->shape.n_in;
     x->reads_hidden = x->n_head_in && retaining_reads_hidden(o->retaining->shape.form);
     if (window) x->n_queries = o->chunk;
-    if (window && !p->query_first && p->window < o->chunk) x->n_queries = p->window;
+    if (window && p->window < o->chunk) x->n_queries = p->window;
 }
 
 static struct cuda_context describe(const struct cuda *g, const struct cuda_context_opts *o)

@@ -11,7 +11,7 @@
 
 bool cis_used(const struct forward *f)
 {
-    return f->retaining && policy_uses(f->policy, POLICY_CIS);
+    return f->retaining && f->policy->scorer == POLICY_CIS;
 }
 
 void cis_plan(struct forward *f, struct arena *a)

@@ -130,7 +130,6 @@ static int change_rules(struct policy *r, const struct policy_choice *c,
     if (c->pooling >= 0) r->pooling = c->pooling;
     if (c->beta >= 0) r->beta = c->beta;
     if (c->recency >= 0) r->recency = c->recency;
-    if (c->second >= 0 && r->heads_pct) r->heads_pct = c->second;
     choose_safeguards(r, c);
     if (protocol == PLAN_STREAM) r->every = 0;
     if (c->every >= 0) r->every = c->every;
@@ -161,7 +160,7 @@ static int choose_policy(struct plan *p, const struct asked *q, struct err *e)
     int rc = change_rules(&p->rules, c, p->protocol, e);
     if (rc) return rc;
     const char *name = p->policy->name;
-    if (policy_uses(p->policy, POLICY_CIS) && !h)
+    if (p->policy->scorer == POLICY_CIS && !h)
         return err_set(e, ERR_USAGE,
                        "--policy %s needs retaining heads for this model; give them with --heads "
                        "FILE, or choose --policy %s",
@@ -203,7 +202,7 @@ static int context_of(const struct model *m, const struct plan_opts *o)
 static const struct retaining_settings *recommended(const struct plan *p, const struct asked *q)
 {
     static const struct retaining_settings nothing = {-1, -1, -1, -1};
-    return q->h && policy_uses(p->policy, POLICY_CIS) ? &q->h->settings : &nothing;
+    return q->h && p->policy->scorer == POLICY_CIS ? &q->h->settings : &nothing;
 }
 
 /* Most of the tokens of a chunk or a reserve: models with a short trained context have less. */
@@ -251,8 +250,7 @@ static int recent_units(const struct plan *p, const struct asked *q)
 }
 
 /* Protections follow from the budget; the units of observing queries are protected, because a query
- * without its unit has no position. Those of a question in front are asked behind the text, and
- * need none. */
+ * without its unit has no position. */
 static void set_protection(struct plan *p, const struct asked *q)
 {
     const struct policy_choice *c = &q->o->policy;
@@ -261,8 +259,8 @@ static void set_protection(struct plan *p, const struct asked *q)
     int window = c->window >= 0 ? c->window : p->policy->window;
     p->sinks = c->sinks >= 0 ? c->sinks : sinks >= 0 ? sinks : r->sinks;
     p->stabilizers = c->stabilizers >= 0 ? c->stabilizers : recent_units(p, q);
-    if (window > p->budget / 2 && !r->query_first) window = p->budget / 2;
-    if (window > 1 && p->stabilizers < window && !r->query_first) p->stabilizers = window;
+    if (window > p->budget / 2) window = p->budget / 2;
+    if (window > 1 && p->stabilizers < window) p->stabilizers = window;
     /* the last token of a prompt is run again to answer it again */
     if (p->protocol == PLAN_ONCE && p->stabilizers < 1) p->stabilizers = 1;
     r->window = window;

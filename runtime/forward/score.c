@@ -61,19 +61,13 @@ static struct kn_stats stats_args(const struct forward *f, const struct cache *c
 
 /* ---- observing ------------------------------------------------------------------------------- */
 
-/* The query of position p is kept in row p % window. With a question in front, the first `window`
- * queries are kept, and later ones do not replace them. */
+/* The query of position p is kept in row p % window. */
 static void remember(const struct job *j)
 {
     const int window = j->f->policy->window;
     const size_t row = (size_t)model_n_q(j->f->model);
     float *ring = cache_state(j->c, j->layer);
-    int n = j->n, first = n > window ? n - window : 0;
-    if (j->f->policy->query_first) {
-        first = 0;
-        if (n > window - j->pos) n = j->pos < window ? (int)(window - j->pos) : 0;
-    }
-    for (int t = first; t < n; t++)
+    for (int t = j->n > window ? j->n - window : 0; t < j->n; t++)
         memcpy(ring + (size_t)((j->pos + t) % window) * row, j->q + (size_t)t * j->stride,
                row * sizeof *ring);
 }
@@ -92,8 +86,7 @@ void score_observe(struct forward *f, struct cache *c, int layer, int n)
 
 /* ---- the window ------------------------------------------------------------------------------ */
 
-/* Evaluates queries of rows [row, row + n) of the ring; the first of them is in slot pos0, or would
- * be behind the units. */
+/* Evaluates queries of rows [row, row + n) of the ring; the first of them is in slot pos0. */
 static void ask(const struct job *j, int index, int row, int pos0, int n, float *out, int thread)
 {
     const struct forward *f = j->f;
@@ -135,32 +128,21 @@ static void ask(const struct job *j, int index, int row, int pos0, int n, float 
     f->kernels->attend_stats(&s);
 }
 
-/* The number of queries that window_values asks. */
-static int64_t n_asked(const struct job *j, const struct cache_head *h)
-{
-    int64_t window = j->f->policy->window;
-    int64_t n = window < j->c->n_pos ? window : j->c->n_pos;
-    return n < h->len ? n : h->len;
-}
-
 /* The newest units are protected, so the query of position p still has its unit, in slot len -
- * (n_pos - p). The queries of a question in front are asked as if it followed the text: behind the
- * newest unit, as far as there are positions. */
+ * (n_pos - p). */
 static void window_values(const struct job *j, int index, float *out, int thread)
 {
     const struct cache_head *h = &j->c->kv_heads[index];
     int window = j->f->policy->window;
-    int64_t n = n_asked(j, h);
+    int64_t n = window < j->c->n_pos ? window : j->c->n_pos;
+    if (n > h->len) n = h->len;
     memset(out, 0, (size_t)h->len * sizeof *out);
-    const bool first = j->f->policy->query_first;
-    const int64_t end = first ? n : j->c->n_pos;
-    const int n_pos = j->f->rope.n_pos, behind = h->len + (int)n < n_pos ? h->len + (int)n : n_pos;
-    const int end_slot = first ? behind : h->len;
+    const int64_t end = j->c->n_pos;
     for (int64_t p = end - n; p < end;) {
         int row = (int)(p % window), part = window - row;
         if (part > FORWARD_ATTEND_TOKENS) part = FORWARD_ATTEND_TOKENS;
         if (part > end - p) part = (int)(end - p);
-        ask(j, index, row, end_slot - (int)(end - p), part, out, thread);
+        ask(j, index, row, h->len - (int)(end - p), part, out, thread);
         p += part;
     }
 }
@@ -242,31 +224,22 @@ static void discount_duplicates(const struct job *j, int index, float *x, int th
 
 #define POOLING_MAX 63
 
-/* The maximum over a unit, the `older` >= 1 ones before it and the `newer` ones behind it. */
-static void pool_over(float *x, int n, int older, int newer)
-{
-    float before[POOLING_MAX]; /* overwritten values of the last `older` units */
-    for (int s = 0; s < n; s++) {
-        float own = x[s], max = own;
-        for (int i = 1; i <= older && i <= s; i++)
-            if (before[(s - i) % older] > max) max = before[(s - i) % older];
-        for (int i = 1; i <= newer && s + i < n; i++)
-            if (x[s + i] > max) max = x[s + i];
-        before[s % older] = own;
-        x[s] = max;
-    }
-}
-
-/* SnapKV: over neighbours on both sides, for all units except those of the window, which are kept
- * in any case. A question's queries find the beginning of a fact, which is followed by its value;
- * so there the maximum is over older units only. */
+/* SnapKV: the maximum over neighbours on both sides, for all units except those of the window,
+ * which are kept in any case. */
 static void pool_values(const struct policy *p, float *x, int len)
 {
-    const int width = p->pooling < POOLING_MAX ? p->pooling : POOLING_MAX;
-    if (p->query_first)
-        pool_over(x, len, width - 1, 0);
-    else
-        pool_over(x, has_window(p) && p->window > 1 ? len - p->window : len, width / 2, width / 2);
+    const int width = p->pooling < POOLING_MAX ? p->pooling : POOLING_MAX, half = width / 2;
+    const int n = has_window(p) && p->window > 1 ? len - p->window : len;
+    float before[POOLING_MAX]; /* overwritten values of the last `half` units */
+    for (int s = 0; s < n; s++) {
+        float own = x[s], max = own;
+        for (int i = 1; i <= half && i <= s; i++)
+            if (before[(s - i) % half] > max) max = before[(s - i) % half];
+        for (int i = 1; i <= half && s + i < n; i++)
+            if (x[s + i] > max) max = x[s + i];
+        if (half) before[s % half] = own;
+        x[s] = max;
+    }
 }
 
 /* Predictions compete with those of other heads as logarithms of the share of attention that a unit
@@ -276,21 +249,6 @@ static void calibrate(const struct forward *f, int index, float *x, int n)
 {
     float mean = f->retaining->label_mean[index], std = f->retaining->label_std[index];
     for (int s = 0; s < n; s++) x[s] = x[s] * std + mean;
-}
-
-#define SHARE_LEAST (1.0f / 1024) /* of attention; as in the labels of retaining heads */
-
-/* The queries know which units they look for, the heads which units are looked at at all. Both are
- * logarithms of a share of attention; x [len] is the sum of the former over the queries. */
-static void mix_heads(const struct job *j, int index, float *x)
-{
-    const struct retaining *r = j->f->retaining;
-    const struct cache_head *h = &j->c->kv_heads[index];
-    const bool scaled = retaining_comparable(r);
-    const float part = (float)j->f->policy->heads_pct / 100, n = (float)n_asked(j, h);
-    const float std = scaled ? r->label_std[index] : 1, mean = scaled ? r->label_mean[index] : 0;
-    for (int s = 0; s < h->len; s++)
-        x[s] = (1 - part) * logf(x[s] / n + SHARE_LEAST) + part * (h->score[s] * std + mean);
 }
 
 static void values_part(void *ctx, int index, int thread)
@@ -313,7 +271,6 @@ static void values_part(void *ctx, int index, int thread)
         if (p->near_duplicates) discount_duplicates(j, index, out, thread);
     }
     if (p->pooling > 1) pool_values(p, out, h->len);
-    if (p->heads_pct) mix_heads(j, index, out);
 }
 
 /* All heads of a layer hold the same tokens, in the same slots. */

@@ -365,7 +365,7 @@ static void drop_unscored(const struct load *job, const struct save_state *now)
     struct cache *c = job->c;
     const struct policy *p = policy_named(now->policy);
     if (c->recurrent.shape.n_layer) return; /* they are scored at once */
-    while (p && policy_uses(p, POLICY_CIS) && c->n_pos > job->s->saved_pos && newest_waits(c)) {
+    while (p && p->scorer == POLICY_CIS && c->n_pos > job->s->saved_pos && newest_waits(c)) {
         for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) c->kv_heads[i].len--;
         save_windows_drop_newest(c);
         c->n_pos--;

@@ -56,11 +56,6 @@ struct session_opts {
 };
 struct session_opts session_opts_default(void);
 
-/* For a question that the first message begins with: *n = its tokens as a message. They are the
- * window of a policy that asks it (policy.h, query_first), unless o has one. */
-int session_question_first(struct session_opts *o, const struct engine *g, const char *question,
-                           int64_t *n, struct err *e);
-
 #define SESSION_REWIND_DEFAULT (64 << 20)
 #define SESSION_ANSWER_ROOM    4096
 #define SESSION_ANSWER_MAX     32768 /* what reasoning models are given by their makers */

@@ -14,8 +14,7 @@ equal "eval: tasks, policies, lengths, compressions, depths multiply out; full h
     "$(printf '%s\n' "$out" | wc -l | tr -d ' ')"
 equal "eval: every CSV line has the header's columns" 1 \
     "$(printf '%s\n' "$out" | awk -F, '{print NF}' | sort -u | wc -l | tr -d ' ')"
-out=$("$RETAIN" eval passkey:report=400 --policy locret,locret-q --budget 256 --length 900 --seeds 1 2>&1)
-holds "eval says whether the question came first" "$out" 'locret-q +uniform +first'
+out=$("$RETAIN" eval passkey:report=400 --policy locret --budget 256 --length 900 --seeds 1 2>&1)
 holds "eval TASK:report=N" "$out" 'tokens, [0-9]+ tok/s, cache [0-9]+ bytes, process [0-9]+ bytes'
 out=$(printf 'The capital of France is Paris. %.0s' $(seq 100) |
     "$RETAIN" eval perplexity -f - --policy sink --budget 64 --kv q4,f16 --length 256 --seeds 1 --json)
@@ -92,10 +91,7 @@ equal "eval: seeds begin at 1" "$(right --seeds 1 --seed 1)" "$(right --seeds 1)
 
 out=$("$RETAIN" eval recall:facts=4 --protocol once --policy full,locret --compression 4 --length 400 --seeds 1 --csv)
 equal "eval --protocol once: each question is asked behind all of the text" "full,once,4 locret,once,4" \
-    "$(printf '%s\n' "$out" | awk -F, 'NR > 1 {print $2 "," $5 "," $17}' | paste -sd' ')"
-out=$("$RETAIN" eval recall:facts=2 --query-first --policy sink --budget 64 --length 300 --seeds 1 --csv)
-equal "eval --query-first: the question is in front" "sink,first,2" \
-    "$(printf '%s\n' "$out" | awk -F, 'NR > 1 {print $2 "," $4 "," $17}')"
+    "$(printf '%s\n' "$out" | awk -F, 'NR > 1 {print $2 "," $4 "," $16}' | paste -sd' ')"
 printf 'My locker code is 48213.' >"$T/document"
 asked() { "$RETAIN" generate --temp 0 --json "$@" | sed 's/.*"text":\("[^"]*"\).*"n_prompt":\([0-9]*\).*/\1 \2/'; }
 ask='What is my locker code?'
@@ -104,8 +100,6 @@ nl='
 '
 equal "generate -f DOC -p QUESTION: the question is below" "$(asked -p "My locker code is 48213.$nl$ask")" \
     "$(asked -f "$T/document" -p "$ask")"
-equal "generate --query-first: and above" "$(asked -p "$ask${nl}My locker code is 48213.$nl$ask")" \
-    "$(asked -f "$T/document" -p "$ask" --query-first)"
 joined=$(asked -p "My locker code is 48213.$nl$ask")
 equal "DOC | generate -p QUESTION" "$joined" "$(asked -p "$ask" <"$T/document")"
 equal "a pipe" "$joined" "$(cat "$T/document" | asked -p "$ask")"
@@ -119,9 +113,6 @@ equal "several files, in the order given" "$(asked -p "$T/document:${nl%?}My loc
 equal "-f - is standard input's place" "$(asked -p "$T/document:${nl%?}My locker code is 48213.${nl}My name is Ann.")" \
     "$(asked -f "$T/document" -f - <"$T/other")"
 holds "tokenize reads one file" "$("$RETAIN" tokenize -f "$T/document" -f "$T/other" 2>&1)" 'reads one --file'
-holds "--query-first needs a document" "$("$RETAIN" generate -p Hello --query-first 2>&1)" 'needs a document'
-holds "--query-first: a long question" "$(yes word | head -5000 >"$T/long"
-    "$RETAIN" generate -f "$T/document" -p "$(cat "$T/long")" --query-first 2>&1)" 'tokens, more than 4096'
 
 holds "plan --protocol once" "$("$RETAIN" plan --protocol once --budget 64)" '4608 slots .the context.'
 holds "plan --json" "$("$RETAIN" plan --json)" '"cache_bytes":[0-9]+.*"total_bytes":[0-9]+'

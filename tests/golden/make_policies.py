@@ -73,13 +73,9 @@ def group_mean(kv, token, units, slot=None):
 
 # ---- scores of the units of a head -----------------------------------------------------------------
 
-def window_sum(kv, window, pooling=0, question=False):
-    """Of the last queries; of the first ones, asked again behind the text, if they are a question: with
-    the maximum over older keys only."""
+def window_sum(kv, window, pooling=0):
+    """Of the last queries."""
     end = len(UNITS[kv])
-    if question:
-        s = sum(group_mean(kv, i, UNITS[kv], end + i) for i in range(window))
-        return np.array([max(s[max(0, i - pooling + 1):i + 1]) for i in range(len(s))])
     s = sum(group_mean(kv, N - window + i, UNITS[kv], end - window + i) for i in range(window))
     if pooling:
         n = len(s) - window        # of keys before the window
@@ -287,8 +283,6 @@ def main():
     stored = lambda h: np.array([STORED[h][t] for t in UNITS[h]])
     write('locret', B, 4, 2, 0, each(stored, B, 4, 2))
     shares = [stored(h) * STD[h] + MEAN[h] for h in range(KV)]     # labels were standardised
-    asked = lambda h: .5 * np.log(window_sum(h, 6, 8, True) / 6 + 1 / 1024) + .5 * shares[h]
-    write('locret-q', B, 4, 2, 6, each(asked, B, 4, 2))
     write('locret+ada', B, 4, 2, 0, share(shares, B, 4, 2, 24))
     apart = [shares[h] - near_duplicates(h) for h in range(KV)]
     assert max(near_duplicates(0)) > 0 and max(near_duplicates(1)) > 0

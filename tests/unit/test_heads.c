@@ -502,21 +502,6 @@ static void rows_are_conversations(void **state)
     text_of(g, &s, false, &text);
     assert_string_equal(str_get(&text), "<|assistant|> Rome.");
 
-    d.query_first = true; /* row i asks question i, of as many as there are */
-    assert_int_equal(heads_sample_read(&s, &d, 1, false, g, 512, &e), 0);
-    text_of(g, &s, true, &text);
-    assert_string_equal(
-        str_get(&text),
-        "<|bos|><|user|> Sure?\n\nI live in Rome now.<|end|><|assistant|> Noted, thank "
-        "you.<|end|><|user|> Sure?<|end|><|assistant|> Yes.");
-    text_of(g, &s, false, &text);
-    assert_string_equal(str_get(&text), "<|assistant|> Yes.");
-    assert_int_equal(heads_sample_read(&s, &d, 0, false, g, 512, &e), 0);
-    text_of(g, &s, true, &text);
-    assert_non_null(strstr(str_get(&text), "<|user|> Who?\n\nMy cat"));
-    assert_non_null(strstr(str_get(&text), "day.\n\nWho?<|end|>"));
-    d.query_first = false;
-
     assert_int_equal(heads_sample_read(&s, &d, 0, true, g, 512, &e), 0);
     size_t n = (size_t)s.n_context - 1; /* without BOS */
     assert_memory_equal(s.ids.ids + 1, s.ids.ids + s.ids.n - n, n * sizeof *s.ids.ids);

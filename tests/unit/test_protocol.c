@@ -197,27 +197,6 @@ static void test_context_needs_the_protocol(void **state)
     assert_non_null(strstr(e.text, "context is a key of full and of --protocol once"));
 }
 
-/* The window of a policy that asks the question in front is the question, unless it is set. */
-static void test_the_window_is_the_question_in_front(void **state)
-{
-    static const char text[] = "What is my locker code?";
-    int64_t n = 0, longer = 0;
-    struct err e;
-    (void)state;
-    struct session_opts o = options_of("locret-q", "q4", 0).session;
-    assert_int_equal(session_question_first(&o, engine, text, &n, &e), 0);
-    assert_in_range(n, 6, 16);
-    assert_int_equal(o.plan.policy.window, n);
-    o.plan.policy.window = 3;
-    assert_int_equal(session_question_first(&o, engine, text, &n, &e), 0);
-    assert_int_equal(o.plan.policy.window, 3);
-    o = options_of("snapkv", "q4", 0).session;
-    o.system = "Answer in one word.";
-    assert_int_equal(session_question_first(&o, engine, text, &longer, &e), 0);
-    assert_int_equal(o.plan.policy.window, -1);
-    assert_true(longer >= n);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -228,7 +207,6 @@ int main(void)
         cmocka_unit_test(test_regenerate),
         cmocka_unit_test(test_fed_turns_join_the_prompt),
         cmocka_unit_test(test_context_needs_the_protocol),
-        cmocka_unit_test(test_the_window_is_the_question_in_front),
     };
     return cmocka_run_group_tests(tests, engine_set_up, engine_tear_down);
 }

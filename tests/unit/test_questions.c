@@ -80,7 +80,6 @@ static void every_field_is_read(void **state)
     assert_string_equal(str_get(&it.prefix), "");
     assert_false(it.raw);
     assert_int_equal(questions_next(&q, &it, &e), 0);
-    item_question_first(&it);
     questions_close(&q);
     item_release(&it);
     unlink(path);
@@ -221,20 +220,6 @@ static void a_long_prompt_loses_its_middle(void **state)
     tokenizer_close(t);
 }
 
-static void a_question_can_be_first(void **state)
-{
-    (void)state;
-    struct item it = {0};
-    str_puts(&it.before, "Read. ");
-    str_puts(&it.after, "\n\nWho?");
-    item_strings_add(&it.turns, "Hi", 2);
-    item_strings_add(&it.turns, "Hello", 5);
-    item_question_first(&it);
-    assert_string_equal(str_get(&it.before), "Who?\n\nRead. ");
-    assert_string_equal(it.turns.item[0], "Who?\n\nHi");
-    item_release(&it);
-}
-
 /* ---- metrics --------------------------------------------------------------------------------- */
 
 enum { ANSWERS_MAX = 8 };
@@ -286,7 +271,6 @@ int main(void)
         cmocka_unit_test(a_file_that_is_missing_is_an_error),
         cmocka_unit_test(a_long_line_is_read),
         cmocka_unit_test(a_long_prompt_loses_its_middle),
-        cmocka_unit_test(a_question_can_be_first),
         cmocka_unit_test(every_metric_equals_the_program_it_is_from),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -67,6 +67,34 @@ DEVICE void quantize_four(const struct cuda_act &act, const float x[4], int toke
     if (lane == 0) scale[1] = {0.0f, 0.0f};
 }
 
+/* The Hadamard transform of a warp's 32 numbers, one per lane, with kn_hadamard's bits. */
+DEVICE float hadamard(float x)
+{
+    UNROLL
+    for (int step = 1; step < 32; step *= 2) {
+        const float y = shfl_xor_f32(x, step);
+        x = lane_id() & step ? y - x : x + y;
+    }
+    return x * 0.17677669529663687f; /* 1 / sqrt(32) */
+}
+
+/* The same of 8 lanes' 32 numbers, four per lane. */
+DEVICE void hadamard_four(float x[4])
+{
+    const float a = x[0] + x[1], b = x[0] - x[1], c = x[2] + x[3], d = x[2] - x[3];
+
+    x[0] = a + c, x[1] = b + d, x[2] = a - c, x[3] = b - d;
+    UNROLL
+    for (int i = 0; i < 4; i++) {
+        UNROLL
+        for (int step = 1; step < 8; step *= 2) {
+            const float y = shfl_xor_f32(x[i], step);
+            x[i] = lane_id() & step ? y - x[i] : x[i] + y;
+        }
+        x[i] *= 0.17677669529663687f;
+    }
+}
+
 DEVICE float silu(float x)
 {
     return x / (1.0f + exp_of(-x));

@@ -14,8 +14,9 @@
 
 /* ---- the cache's memory ---------------------------------------------------------------------- */
 
-/* Format of units: bytes as in kernels.h, KN_KV_Q4 and so on. */
-enum cuda_kv { CUDA_KV_Q4, CUDA_KV_Q8, CUDA_KV_F16 };
+/* Format of units: bytes as in kernels.h, KN_KV_Q4 and so on. Values beside keys of S4 are packed
+ * transformed (kn_hadamard), and merging the pieces of attention undoes it. */
+enum cuda_kv { CUDA_KV_Q4, CUDA_KV_Q8, CUDA_KV_F16, CUDA_KV_S4 };
 
 /* Heads, of a layer or of all layers in sequence. All take pages of one pool, so that they can
  * share a budget without moving units for another head: slot s of head h is unit pages[h * n_pages
@@ -31,6 +32,8 @@ struct cuda_cache {
     int n_head, head_dim;
     int k_bytes, v_bytes; /* of a unit */
     enum cuda_kv k_type, v_type;
+    const float *centres; /* of keys of S4: [n_head][3][head_dim], the first three numbers of
+                             struct kn_centre */
 };
 
 /* Shared memory that a block may have on sm_86, 89 and 120; others have more. Beyond 48 KB the host
@@ -453,11 +456,10 @@ struct cuda_expand {
  * t. Queries arrive unrotated. Partial softmax in base 2:
  *   m = max of logit * log2(e), l = sum 2^(logit * log2(e) - m), acc = sum 2^(...) v
  * rows: column = t * n_group + group.
- * decode: n_tok * n_group <= 8, 4-bit units; grid: n_split, n_head. The blocks share the tiles of
- * all heads evenly: a head's results are in as many rows as it has pieces, after those of the heads
- * before it, not in n_split.
- * chunk:  grid: ceil(n_tok * n_group / CUDA_ATTEND_ROWS), heads, n_split; CUDA_CHUNK_THREADS;
- * shared CUDA_CHUNK_SHARED; the units expanded before. */
+ * decode: n_tok * n_group <= 8, keys of S4, values of Q4; grid: n_split, n_head. The blocks share
+ * the tiles of all heads evenly: a head's results are in as many rows as it has pieces, after those
+ * of the heads before it, not in n_split. chunk:  grid: ceil(n_tok * n_group / CUDA_ATTEND_ROWS),
+ * heads, n_split; CUDA_CHUNK_THREADS; shared CUDA_CHUNK_SHARED; the units expanded before. */
 struct cuda_attend {
     struct cuda_cache cache;
     const float *q; /* token t, KV head h, group g: + t * q_stride + (h * n_group + g) * head_dim */
@@ -495,8 +497,9 @@ struct cuda_attend_one {
 /* m, l and acc of a split's row. */
 #define CUDA_PARTIAL_FLOATS(dim) ((dim) + 2)
 
-#define CUDA_DECODE_SHARED(dim) \
-    (4 * CUDA_TILE * ((dim) / 32 * 20) + (CUDA_TILE + 2 * CUDA_ATTEND_COLS) * ((dim)*2 + 32))
+#define CUDA_DECODE_SHARED(dim)                                                                \
+    (4 * CUDA_TILE * ((dim) / 32 * 20) + (CUDA_TILE + 2 * CUDA_ATTEND_COLS) * ((dim)*2 + 32) + \
+     (dim)*6)
 /* key_bytes: 2 for halves, 1 for int8 */
 #define CUDA_CHUNK_SHARED(dim, key_bytes) (2 * CUDA_TILE * ((dim) * ((key_bytes) + 2) + 32))
 
@@ -508,6 +511,7 @@ struct cuda_merge {
     struct cuda_act act; /* of n_head * n_group * head_dim columns */
     float *out;          /* [n_tok][n_head * n_group * head_dim] or NULL */
     const int32_t *len;  /* after attend_decode: the cache's, by which heads have their pieces */
+    int transformed;     /* the values were, beside keys of S4 */
 };
 
 /* The same attention for all other layers: head sizes that are multiples of 16, windows, capped
@@ -535,6 +539,7 @@ struct cuda_merge_any {
     const float *sinks; /* [n_head * n_group] or NULL */
     const float *gate;  /* as out, or NULL */
     float *out;         /* [n_tok][n_head * n_group * head_dim] */
+    int transformed;    /* as in cuda_merge */
 };
 
 /* ---- eviction -------------------------------------------------------------------------------- */

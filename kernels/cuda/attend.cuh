@@ -9,7 +9,7 @@
 
 enum { TILE = CUDA_TILE };
 
-/* Bytes of a 4-bit key or value: one block of {half d, half m, 16 nibble bytes} per 32 numbers. */
+/* Bytes of a 4-bit key or value: one block of two halves and 16 nibble bytes per 32 numbers. */
 template <int DIM> struct unit {
     enum { BYTES = DIM / 32 * 20, WORDS = BYTES / 4, TILE_BYTES = TILE * BYTES };
 };

@@ -91,13 +91,13 @@ DEVICE void put_keys(const struct cuda_attend_any &a, const struct work &w, int6
 
     for (int i = thread_id(); i < TILE * n; i += THREADS) {
         const int slot = slot0 + i / n, c = i % n * 4;
-        const uint8_t *unit = cache.k + (unit0 + i / n) * cache.k_bytes;
+        const int64_t place = unit0 + i / n;
         const int64_t angle = slot < w.end ? (int64_t)(slot - w.base) * half + c : c;
         float x[4] = {}, y[4] = {};
 
         if (slot < w.end) {
-            unit_numbers(x, unit, cache.k_type, c);
-            unit_numbers(y, unit, cache.k_type, c + half);
+            key_numbers(x, cache, w.head, place, slot, c);
+            key_numbers(y, cache, w.head, place, slot, c + half);
         }
         put_rotated(w.units + i / n * w.row + c * 2, x, y, a.at.cos + angle, a.at.sin + angle, 1.0f,
                     half);
@@ -380,6 +380,7 @@ KERNEL(merge_any, struct cuda_merge_any, 128, 1)
             x += a.acc[at * a.head_dim + c] * exp2_fast(a.m[at] - safe);
         }
         x = sum > 0.0f ? x / sum : 0.0f;
+        if (a.transformed) x = hadamard(x);
         a.out[to] = a.gate ? x / (1.0f + exp_of(-a.gate[to])) : x;
     }
 }

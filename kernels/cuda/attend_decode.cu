@@ -1,5 +1,5 @@
-/* Decode attention: one to eight query columns (token, group) of a KV head against its 4-bit units,
- * split over the cache. No dequantized data is written to memory.
+/* Decode attention: one to eight query columns (token, group) of a KV head against its 4-bit units
+ * (keys of S4), split over the cache. No dequantized data is written to memory.
  *
  * A block of four warps walks the tiles of 64 slots of its split. Each warp takes 16 keys of a
  * tile:
@@ -16,6 +16,10 @@
  * channels 16h + 4t + s + {0, 2} as "re" and their partners dim/2 further as "im", which are
  * exactly two nibbles of two words of a unit, so that a complex product is four operations on whole
  * registers.
+ *
+ * A key's number is 32 u (d m + n): u is the head's largest scale, m = scale (q - 8) / 32 u, n =
+ * mean / 32 u, and the query takes 32 u. A code at bits 4 to 7 of a half is 2^-20 q, a subnormal
+ * number, so that two fused multiply-adds make a number, with m's and n's constants in registers.
  *
  * While one tile is computed, cp.async copies the tile after the next.
  *
@@ -35,6 +39,8 @@ template <int DIM> struct decode {
         ROW = DIM * 2 + 32,
         RAW = 4 * unit<DIM>::TILE_BYTES, /* two stages of keys and values */
         TABLE = TILE * ROW,
+        QUERIES = 2 * COLS * ROW,
+        PAIRS = DIM * 2 /* bytes of a number of each channel, as pairs */
     };
 };
 
@@ -44,12 +50,62 @@ DEVICE int pair_offset(int h, int s, int t)
     return ((h * 2 + s) * 4 + t) * 8;
 }
 
+/* The first channel of number e of a row's pairs; the other is two further. */
+DEVICE int pair_channel(int e)
+{
+    return e / 8 * 16 + e % 4 * 4 + e / 4 % 2;
+}
+
+/* ---- centres --------------------------------------------------------------------------------- */
+
+/* Of pairs (h, s) of lane t, at 2h + s: re, im. */
+template <int DIM> struct centre {
+    u32x2 scale[DIM / 16], less[DIM / 16], mean[DIM / 16];
+};
+
+/* 32 u of a head. */
+template <int DIM> DEVICE float centre_span(const float *centre)
+{
+    float most = 0.0f;
+
+    UNROLL
+    for (int i = 0; i < DIM; i += 32) most = max_f32(most, centre[DIM + i + lane_id()]);
+    return 32.0f * warp_max(most);
+}
+
+/* Pairs of scales over u times 2^15, of means, and of the first key less the mean. */
+template <int DIM> DEVICE void fill_centre(char *to, const float *centre, float span)
+{
+    for (int i = thread_id(); i < 3 * DIM / 2; i += THREADS) {
+        const int which = i / (DIM / 2), e = i % (DIM / 2) / 2;
+        const float *x = centre + pair_channel(e) + i % 2 * (DIM / 2);
+        const float inverse = (which ? 1.0f : 0x1p20f) / span;
+        float a = x[0], b = x[2];
+
+        if (which == 0) a = x[DIM], b = x[DIM + 2];
+        if (which == 2) a = x[2 * DIM] - a, b = x[2 * DIM + 2] - b;
+        ((uint32_t *)to)[i] = h2_pack(a * inverse, b * inverse);
+    }
+}
+
+template <int DIM> DEVICE void load_centre(struct centre<DIM> *c, const char *from)
+{
+    const uint32_t eight = 0x80808080u; /* -8 times 2^-20 */
+
+    UNROLL
+    for (int i = 0; i < DIM / 16; i++) {
+        const char *at = from + pair_offset(i / 2, i % 2, lane_id() % 4);
+        c->scale[i] = *(const u32x2 *)at;
+        c->less[i] = {h2_mul(c->scale[i].x, eight), h2_mul(c->scale[i].y, eight)};
+        c->mean[i] = *(const u32x2 *)(at + decode<DIM>::PAIRS);
+    }
+}
+
 /* Rows 0 .. 63 of the RoPE table as half2 pairs of cos and sin. */
 template <int DIM> DEVICE void fill_table(char *table, const float *cosines, const float *sines)
 {
     for (int i = thread_id(); i < TILE * DIM / 4; i += THREADS) {
-        const int row = i / (DIM / 4), e = i % (DIM / 4);
-        const int channel = e / 8 * 16 + e % 4 * 4 + e / 4 % 2;
+        const int row = i / (DIM / 4), e = i % (DIM / 4), channel = pair_channel(e);
         const float *c = cosines + row * (DIM / 2) + channel;
         const float *s = sines + row * (DIM / 2) + channel;
 
@@ -58,16 +114,17 @@ template <int DIM> DEVICE void fill_table(char *table, const float *cosines, con
     }
 }
 
-/* Column `col`, rotated by its distance to the tile's first slot and scaled to base-2 logits. A
- * query before the whole tile is masked later and may have any finite value. */
+/* Column `col`, rotated by its distance to the tile's first slot and scaled to base-2 logits of
+ * keys over `span`. A query before the whole tile is masked later and may have any finite value. */
 template <int DIM>
-DEVICE void rotate_queries(char *out, const struct cuda_attend &a, int head, int pos0, int slot0)
+DEVICE void rotate_queries(char *out, const struct cuda_attend &a, int head, int pos0, int slot0,
+                           float span)
 {
-    const float scale = a.scale * LOG2E;
+    const float scale = a.scale * LOG2E * span;
 
     for (int i = thread_id(); i < COLS * DIM / 4; i += THREADS) {
         const int col = i / (DIM / 4), e = i % (DIM / 4), token = col / a.n_group;
-        const int channel = e / 8 * 16 + e % 4 * 4 + e / 4 % 2;
+        const int channel = pair_channel(e);
         u32x2 *to = (u32x2 *)(out + col * decode<DIM>::ROW + e * 8);
 
         if (token >= a.n_tok) {
@@ -89,19 +146,27 @@ DEVICE void rotate_queries(char *out, const struct cuda_attend &a, int head, int
     }
 }
 
+/* The pair of step s and half group h of a key, with its constants. */
+DEVICE uint32_t key_pair(const uint32_t *key, int h, int s, int t, uint32_t scale, uint32_t less,
+                         uint32_t mean)
+{
+    const uint32_t *block = key + h / 2 * 5;
+    const int from = 8 * s + 4 * (h & 1); /* of the code's bits */
+    const uint32_t q = from < 4 ? block[1 + t] << (4 - from) : block[1 + t] >> (from - 4);
+    const uint32_t d = permute_bytes(block[0], 0, h & 1 ? 0x3232 : 0x1010);
+
+    return h2_fma(h2_fma(q & 0x00f000f0u, scale, less), d, mean);
+}
+
 /* Pairs of channels of one key, rotated: step s of group h. */
 template <int DIM>
-DEVICE void rotated_key(const uint32_t *key, const char *table, int h, int s, int t, uint32_t *re,
-                        uint32_t *im)
+DEVICE void rotated_key(const uint32_t *key, const struct centre<DIM> &c, const char *table, int h,
+                        int s, int t, uint32_t *re, uint32_t *im)
 {
-    const int h2 = h + DIM / 32; /* the partners' half group */
-    const uint32_t *block = key + h / 2 * 5, *partner = key + h2 / 2 * 5;
-    const uint32_t x =
-        dequantize2(block[1 + t], 8 * s + 4 * (h & 1), permute_bytes(block[0], 0, 0x1010),
-                    permute_bytes(block[0], 0, 0x3232));
+    const int i = 2 * h + s;
+    const uint32_t x = key_pair(key, h, s, t, c.scale[i].x, c.less[i].x, c.mean[i].x);
     const uint32_t y =
-        dequantize2(partner[1 + t], 8 * s + 4 * (h2 & 1), permute_bytes(partner[0], 0, 0x1010),
-                    permute_bytes(partner[0], 0, 0x3232));
+        key_pair(key, h + DIM / 32, s, t, c.scale[i].y, c.less[i].y, c.mean[i].y);
     const u32x2 angle = *(const u32x2 *)(table + pair_offset(h, s, t));
 
     *re = h2_fma(x, angle.x, h2_mul(y ^ 0x80008000u, angle.y));
@@ -110,7 +175,8 @@ DEVICE void rotated_key(const uint32_t *key, const char *table, int h, int s, in
 
 /* c = base-2 logits of 16 keys (rows g, g + 8) and 8 columns (2t, 2t + 1). */
 template <int DIM>
-DEVICE void tile_logits(float c[4], const char *keys, const char *table, const char *queries)
+DEVICE void tile_logits(float c[4], const char *keys, const struct centre<DIM> &centre,
+                        const char *table, const char *queries)
 {
     const int g = lane_id() / 4, t = lane_id() % 4, row = warp_id() * 16 + g;
     const uint32_t *key = (const uint32_t *)keys + row * unit<DIM>::WORDS;
@@ -121,9 +187,24 @@ DEVICE void tile_logits(float c[4], const char *keys, const char *table, const c
     for (int h = 0; h < decode<DIM>::STEPS; h++) UNROLL
     for (int s = 0; s < 2; s++) {
         uint32_t k[4];
-        rotated_key<DIM>(key, angle, h, s, t, &k[0], &k[2]);
-        rotated_key<DIM>(key8, angle8, h, s, t, &k[1], &k[3]);
+        rotated_key<DIM>(key, centre, angle, h, s, t, &k[0], &k[2]);
+        rotated_key<DIM>(key8, centre, angle8, h, s, t, &k[1], &k[3]);
         const u32x2 q = *(const u32x2 *)(queries + g * decode<DIM>::ROW + pair_offset(h, s, t));
+        mma_f16(c, k, q.x, q.y);
+    }
+}
+
+/* c = logits of row 0 for what the key of position 0, which is not rotated, has beyond the mean. */
+template <int DIM> DEVICE void lift_first(float c[4], const char *lift, const char *queries)
+{
+    const int g = lane_id() / 4, t = lane_id() % 4;
+
+    UNROLL
+    for (int i = 0; i < DIM / 16; i++) {
+        const int at = pair_offset(i / 2, i % 2, t);
+        const u32x2 q = *(const u32x2 *)(queries + g * decode<DIM>::ROW + at);
+        const u32x2 x = *(const u32x2 *)(lift + at);
+        const uint32_t k[4] = {g ? 0 : x.x, 0, g ? 0 : x.y, 0};
         mma_f16(c, k, q.x, q.y);
     }
 }
@@ -364,33 +445,43 @@ template <int DIM> DEVICE void attend_decode(const struct cuda_attend &a, const 
     enum { TILE_BYTES = unit<DIM>::TILE_BYTES, ROW = decode<DIM>::ROW };
     char *raw = shared_memory(); /* [2 stages][keys, values][TILE_BYTES] */
     char *table = raw + decode<DIM>::RAW, *queries = table + decode<DIM>::TABLE;
+    char *constants = queries + decode<DIM>::QUERIES; /* of the centre */
     const int head = p.head, first = p.first, last = p.last;
     const int pos0 = a.cache.len[head], len = pos0 + a.n_tok;
     const int32_t *pages = a.cache.pages + head * a.cache.n_pages;
     const uint8_t *k = a.cache.k, *v = a.cache.v;
+    const float *of_head = a.cache.centres + head * 3 * DIM;
+    const float span = centre_span<DIM>(of_head);
+    struct centre<DIM> centre;
     struct softmax s = {{-INF, -INF}, {0.0f, 0.0f}};
-    float o[decode<DIM>::BLOCKS][4] = {};
+    float o[decode<DIM>::BLOCKS][4] = {}, first_key[4] = {};
 
     tile_copy(raw, k, unit<DIM>::BYTES, pages, first, len, THREADS);
     tile_copy(raw + TILE_BYTES, v, unit<DIM>::BYTES, pages, first, len, THREADS);
-    fill_table<DIM>(table, a.cos, a.sin);
-    rotate_queries<DIM>(queries, a, head, pos0, first * TILE);
     cp_async_commit();
+    fill_table<DIM>(table, a.cos, a.sin);
+    fill_centre<DIM>(constants, of_head, span);
+    rotate_queries<DIM>(queries, a, head, pos0, first * TILE, span);
+    barrier();
+    load_centre<DIM>(&centre, constants);
+    if (first == 0 && warp_id() == 0 && a.cache.pos[(int64_t)pages[0] * TILE] == 0)
+        lift_first<DIM>(first_key, constants + 2 * decode<DIM>::PAIRS, queries);
     for (int tile = first; tile < last; tile++) {
         const int stage = (tile - first) & 1;
         char *now = raw + stage * 2 * TILE_BYTES, *next = raw + (stage ^ 1) * 2 * TILE_BYTES;
-        float c[4] = {};
+        float c[4] = {first_key[0], first_key[1], 0.0f, 0.0f};
 
+        first_key[0] = first_key[1] = 0.0f;
         cp_async_wait<0>();
         barrier(); /* this tile has arrived for all, and the other stage is no longer read */
         if (tile + 1 < last) {
             tile_copy(next, k, unit<DIM>::BYTES, pages, tile + 1, len, THREADS);
             tile_copy(next + TILE_BYTES, v, unit<DIM>::BYTES, pages, tile + 1, len, THREADS);
             rotate_queries<DIM>(queries + (stage ^ 1) * COLS * ROW, a, head, pos0,
-                                (tile + 1) * TILE);
+                                (tile + 1) * TILE, span);
         }
         cp_async_commit();
-        tile_logits<DIM>(c, now, table, queries + stage * COLS * ROW);
+        tile_logits<DIM>(c, now, centre, table, queries + stage * COLS * ROW);
         mask_logits(c, a, pos0, tile * TILE);
         softmax_step<DIM>(&s, c, o);
         add_values<DIM>(o, now + TILE_BYTES, movmatrix(h2_pack(c[0], c[1])),
@@ -460,10 +551,10 @@ DEVICE void merge_row(const struct cuda_merge &a, int head, int row, int row0, i
     const int token = row / a.n_group, query = head * a.n_group + row % a.n_group;
     const int all = a.n_head * a.n_group * a.head_dim, column = query * a.head_dim + channel;
     UNROLL
-    for (int k = 0; k < 4; k++) {
-        out[k] = sum > 0.0f ? out[k] / sum : 0.0f;
-        if (a.out && used) a.out[(int64_t)token * all + column + k] = out[k];
-    }
+    for (int k = 0; k < 4; k++) out[k] = sum > 0.0f ? out[k] / sum : 0.0f;
+    if (a.transformed) hadamard_four(out);
+    UNROLL
+    for (int k = 0; k < 4 && a.out && used; k++) a.out[(int64_t)token * all + column + k] = out[k];
     quantize_four(a.act, out, token, used ? column / 32 : all / 32, all / 32);
 }
 
@@ -513,7 +604,7 @@ template <int DIM> DEVICE void attend_one(const struct cuda_attend_one &a)
     if (!last_block(&a.ticket[head], p.n, (uint32_t *)shared_memory())) return;
     const struct cuda_merge merge = {at.m,       at.l,          at.acc, at.n_split, 1,
                                      at.n_group, at.cache.n_head, DIM,    a.act,      NULL,
-                                     NULL};
+                                     NULL,       1};
     for (int row = warp_id(); row < at.n_group; row += WARPS) merge_row(merge, head, row, p.row, p.n);
 }
 

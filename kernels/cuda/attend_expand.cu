@@ -28,8 +28,7 @@ DEVICE void tile_pairs(float re[4], float im[4], const struct cuda_expand &a, in
     UNROLL
     for (int k = 0; k < 4; k++) re[k] = im[k] = 0.0f;
     if (slot < cache.len[head] + a.n_tok)
-        rotated_key(re, im, cache.k + place_of(cache, head, slot) * cache.k_bytes, cache, a.cos,
-                    a.sin, slot, *c);
+        rotated_key(re, im, cache, head, a.cos, a.sin, slot, *c);
 }
 
 DEVICE void expand_values(const struct cuda_expand &a)
@@ -75,8 +74,7 @@ KERNEL(expand_mean, struct cuda_expand, CUDA_ATTEND_THREADS, 1)
 
     for (int i = own; i < n && own < at_once; i += at_once) {
         const int slot = i * step;
-        rotated_key(re, im, cache.k + place_of(cache, head, slot) * cache.k_bytes, cache, a.cos,
-                    a.sin, slot, c);
+        rotated_key(re, im, cache, head, a.cos, a.sin, slot, c);
         UNROLL
         for (int k = 0; k < 4; k++) sum[k] += re[k], sum[4 + k] += im[k];
     }
@@ -93,7 +91,7 @@ KERNEL(expand_mean, struct cuda_expand, CUDA_ATTEND_THREADS, 1)
 }
 
 /* The run's pairs less the mean. */
-DEVICE void centre(float re[4], float im[4], const float *mean, int half, int c)
+DEVICE void take_mean(float re[4], float im[4], const float *mean, int half, int c)
 {
     UNROLL
     for (int k = 0; k < 4; k++) {
@@ -115,7 +113,7 @@ KERNEL(expand_int8, struct cuda_expand, CUDA_ATTEND_THREADS, 4)
     for (int i = thread_id(); i < TILE * dim / 8; i += THREADS) {
         tile_pairs(re, im, a, i, &key, &c);
         if (key >= n) continue;
-        centre(re, im, mean, half, c);
+        take_mean(re, im, mean, half, c);
         UNROLL
         for (int k = 0; k < 4; k++) max = max_f32(max, max_f32(abs_f32(re[k]), abs_f32(im[k])));
     }
@@ -128,7 +126,7 @@ KERNEL(expand_int8, struct cuda_expand, CUDA_ATTEND_THREADS, 4)
     for (int i = thread_id(); i < TILE * dim / 8; i += THREADS) {
         tile_pairs(re, im, a, i, &key, &c);
         const bool real = key < n;
-        if (real) centre(re, im, mean, half, c);
+        if (real) take_mean(re, im, mean, half, c);
         *(uint32_t *)(out + key * dim + c) = real ? pack_bytes(re, inverse) : 0;
         *(uint32_t *)(out + key * dim + half + c) = real ? pack_bytes(im, inverse) : 0;
     }

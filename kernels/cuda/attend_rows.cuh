@@ -102,15 +102,15 @@ DEVICE uint32_t pack_bytes(const float x[4], float inverse)
 /* ---- keys ------------------------------------------------------------------------------------ */
 
 /* Four neighbouring pairs of a key, from channel c (c < dim/2) on, rotated by its slot. */
-DEVICE void rotated_key(float re[4], float im[4], const void *unit, const struct cuda_cache &cache,
+DEVICE void rotated_key(float re[4], float im[4], const struct cuda_cache &cache, int head,
                         const float *cosines, const float *sines, int slot, int c)
 {
     const int half = cache.head_dim / 2;
-    const int64_t row = (int64_t)slot * half + c;
+    const int64_t row = (int64_t)slot * half + c, place = place_of(cache, head, slot);
     float x[4], y[4], cosine[4], sine[4];
 
-    unit_numbers(x, unit, cache.k_type, c);
-    unit_numbers(y, unit, cache.k_type, c + half);
+    key_numbers(x, cache, head, place, slot, c);
+    key_numbers(y, cache, head, place, slot, c + half);
     load_four(cosine, cosines + row);
     load_four(sine, sines + row);
     UNROLL

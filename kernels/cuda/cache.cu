@@ -58,7 +58,7 @@ DEVICE float lane_key(float x[4], const struct cuda_cache &c, int head, int slot
     UNROLL
     for (int i = 0; i < 4; i++) x[i] = 0.0f;
     if (lane < c.head_dim / 4)
-        unit_numbers(x, c.k + place_of(c, head, slot) * c.k_bytes, c.k_type, 4 * lane);
+        key_numbers(x, c, head, place_of(c, head, slot), slot, 4 * lane);
     UNROLL
     for (int i = 0; i < 4; i++) square += x[i] * x[i];
     return sqrt_of(warp_sum(square)) + 1e-20f;

@@ -2,8 +2,7 @@
 #ifndef RETAIN_KERNELS_CUDA_CACHE_CUH
 #define RETAIN_KERNELS_CUDA_CACHE_CUH
 
-#include "kernels/cuda/args.h"
-#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/act.cuh"
 
 /* The index of a head's slot in the pool. */
 DEVICE int64_t place_of(const struct cuda_cache &c, int head, int slot)
@@ -12,6 +11,16 @@ DEVICE int64_t place_of(const struct cuda_cache &c, int head, int slot)
 }
 
 /* ---- packing --------------------------------------------------------------------------------- */
+
+/* A lane's code and the two halves of its block, which lane 0 stores. */
+DEVICE void put_block(uint8_t *to, float code, uint32_t halves)
+{
+    const uint32_t q = (uint32_t)(code > 15.0f ? 15.0f : code > 0.0f ? code : 0.0f);
+    const uint32_t partner = shfl_xor_u32(q, 16);
+
+    if (lane_id() < 16) to[4 + lane_id()] = (uint8_t)(q | partner << 4);
+    if (lane_id() == 0) *(uint32_t *)to = halves;
+}
 
 /* A warp packs 32 numbers, one per lane, as kernels.kv_pack[KN_KV_Q4] does: asymmetric, both
  * constants rounded to half first. */
@@ -27,12 +36,24 @@ DEVICE void pack_group(uint8_t *to, float x)
     const uint16_t d_bits = half_saturated((max - min) / 15.0f + 0.0f); /* -0 is 0 */
     const uint16_t m_bits = half_saturated(min + 0.0f);
     const float d = half_float(d_bits), m = half_float(m_bits);
-    const float v = d > 0.0f ? round_even((x - m) / d) : 0.0f;
-    const uint32_t q = (uint32_t)(v > 15.0f ? 15.0f : v > 0.0f ? v : 0.0f);
-    const uint32_t partner = shfl_xor_u32(q, 16);
 
-    if (lane_id() < 16) to[4 + lane_id()] = (uint8_t)(q | partner << 4);
-    if (lane_id() == 0) *(uint32_t *)to = d_bits | (uint32_t)m_bits << 16;
+    put_block(to, d > 0.0f ? round_even((x - m) / d) : 0.0f, d_bits | (uint32_t)m_bits << 16);
+}
+
+/* As kv_pack[KN_KV_S4]: symmetric, a step for each half of the warp. */
+DEVICE void pack_group_s4(uint8_t *to, float x)
+{
+    float min = x, max = x;
+
+    UNROLL
+    for (int mask = 8; mask; mask >>= 1) {
+        min = min_f32(min, shfl_xor_f32(min, mask));
+        max = max_f32(max, shfl_xor_f32(max, mask));
+    }
+    const uint32_t bits = half_saturated((max >= -min ? max : min) / -8.0f + 0.0f);
+    const float d = half_float((uint16_t)bits);
+
+    put_block(to, d != 0.0f ? round_even(x / d) + 8.0f : 0.0f, bits | shfl_xor_u32(bits, 16) << 16);
 }
 
 /* As kv_pack[KN_KV_Q8]: 34 bytes, aligned to 2. */
@@ -51,6 +72,8 @@ DEVICE void pack(uint8_t *unit, float x, enum cuda_kv type, int group, int n_gro
 {
     if (type == CUDA_KV_Q4) {
         pack_group(unit + group * 20, x);
+    } else if (type == CUDA_KV_S4) {
+        pack_group_s4(unit + group * 20, x);
     } else if (type == CUDA_KV_Q8) {
         pack_group_q8(unit + group * 34, x);
         /* pads an odd number of groups to 4 bytes */
@@ -61,23 +84,35 @@ DEVICE void pack(uint8_t *unit, float x, enum cuda_kv type, int group, int n_gro
     }
 }
 
+/* Number i of a head's key less its centre, as kn_key_centre. */
+DEVICE float centred(float x, const struct cuda_cache &c, int head, bool first, int i)
+{
+    const float *mean = c.centres + head * 3 * c.head_dim, *scale = mean + c.head_dim;
+    const float far = 31.0f, less = (x - mean[i + (first ? 2 * c.head_dim : 0)]) / scale[i];
+
+    return less > far ? far : less > -far ? less : -far;
+}
+
 /* Stores a head's key and value, [head_dim] floats, in a slot, by 128 threads; score NULL: another
  * kernel stores it. */
 DEVICE void append_unit(const struct cuda_cache &c, int head, int slot, const float *k,
                         const float *v, uint32_t pos, const float *score)
 {
     const int n_group = ceil_div(c.head_dim, 32);
+    const bool s4 = c.k_type == CUDA_KV_S4;
     const int64_t at = place_of(c, head, slot);
     uint8_t *key = c.k + at * c.k_bytes, *value = c.v + at * c.v_bytes;
 
     for (int i = warp_id(); i < 2 * n_group; i += 4) {
         const bool is_value = i >= n_group;
         const int group = is_value ? i - n_group : i;
-        if (group * 32 + lane_id() >= c.head_dim) continue; /* only units of halfs end so */
+        const int own = group * 32 + lane_id();
+        if (own >= c.head_dim) continue; /* only units of halfs end so */
+        const float x = is_value ? v[own] : k[own];
         if (is_value)
-            pack(value, v[group * 32 + lane_id()], c.v_type, group, n_group);
+            pack(value, s4 ? hadamard(x) : x, c.v_type, group, n_group);
         else
-            pack(key, k[group * 32 + lane_id()], c.k_type, group, n_group);
+            pack(key, s4 ? centred(x, c, head, pos == 0, own) : x, c.k_type, group, n_group);
     }
     if (thread_id()) return;
     c.pos[at] = pos;
@@ -95,12 +130,18 @@ DEVICE void dequantize4(float x[4], uint32_t word, int shift, uint32_t scale)
     for (int i = 0; i < 4; i++) x[i] = fma_f32(d, (float)(word >> (8 * i + shift) & 15), m);
 }
 
-/* Four numbers of a unit, from channel c on, a multiple of 4. */
+/* Four numbers of a unit as stored, from channel c on, a multiple of 4. */
 DEVICE void unit_numbers(float x[4], const void *unit, enum cuda_kv type, int c)
 {
     if (type == CUDA_KV_Q4) {
         const uint32_t *words = (const uint32_t *)unit + c / 32 * 5;
         dequantize4(x, words[1 + c % 16 / 4], c % 32 / 16 * 4, words[0]);
+    } else if (type == CUDA_KV_S4) {
+        const uint32_t *words = (const uint32_t *)unit + c / 32 * 5;
+        const uint32_t q = words[1 + c % 16 / 4] >> c % 32 / 16 * 4;
+        const float d = half_float((uint16_t)(words[0] >> c % 32 / 16 * 16));
+        UNROLL
+        for (int i = 0; i < 4; i++) x[i] = d * (float)((int)(q >> 8 * i & 15) - 8);
     } else if (type == CUDA_KV_Q8) { /* blocks of 34 bytes: two of them at a time */
         const uint16_t *block = (const uint16_t *)unit + c / 32 * 17;
         const float d = half_float(block[0]);
@@ -112,6 +153,22 @@ DEVICE void unit_numbers(float x[4], const void *unit, enum cuda_kv type, int c)
         x[0] = half_float((uint16_t)q.x), x[1] = half_float((uint16_t)(q.x >> 16));
         x[2] = half_float((uint16_t)q.y), x[3] = half_float((uint16_t)(q.y >> 16));
     }
+}
+
+/* Four numbers of the key in a head's slot, which is at `place` of the pool. */
+DEVICE void key_numbers(float x[4], const struct cuda_cache &cache, int head, int64_t place,
+                        int slot, int c)
+{
+    float mean[4], scale[4];
+
+    unit_numbers(x, cache.k + place * cache.k_bytes, cache.k_type, c);
+    if (cache.k_type != CUDA_KV_S4) return;
+    const float *centre = cache.centres + head * 3 * cache.head_dim + c;
+    const bool first = slot == 0 && cache.pos[place] == 0;
+    load_four(mean, centre + (first ? 2 * cache.head_dim : 0));
+    load_four(scale, centre + cache.head_dim);
+    UNROLL
+    for (int i = 0; i < 4; i++) x[i] = fma_f32(scale[i], x[i], mean[i]);
 }
 
 #endif

@@ -37,14 +37,18 @@ static bool has_kernels(const struct cuda_context *x, const struct model_layer *
     return plain && (dim == 64 || dim == 96 || dim == 128);
 }
 
+/* Units that attend_decode reads. */
+static bool is_four_bit(const struct cuda_cache *c)
+{
+    return c->k_type == CUDA_KV_S4 && c->v_type == CUDA_KV_Q4;
+}
+
 /* The others share attend_any, and so do policies that need softmaxes' sums, and single tokens with
- * other than 4-bit units: attend_chunk's launches depend on the lengths of heads, which a graph
- * must not. */
+ * other than 4-bit units with centres: attend_chunk's launches depend on the lengths of heads,
+ * which a graph must not. */
 static bool attends_any(const struct cuda_context *x, const struct model_layer *l)
 {
-    const struct cuda_cache *c = &x->kv.all;
-    const bool one =
-        c->k_type == CUDA_KV_Q4 && c->v_type == CUDA_KV_Q4 && model_group(x->m) <= CUDA_ATTEND_COLS;
+    const bool one = is_four_bit(&x->kv.all) && model_group(x->m) <= CUDA_ATTEND_COLS;
     return !has_kernels(x, l) || ((x->n == 1 || x->tries) && !one);
 }
 
@@ -186,8 +190,7 @@ static void attend(struct cuda_context *x, const struct model_layer *l)
     const struct model *m = x->m;
     const int rows = x->n * model_group(m), size = m->head_dim / 32 - 2;
     const int blocks = cuda_parts_of(rows, CUDA_ATTEND_ROWS);
-    const struct cuda_cache *c = &x->kv.all;
-    const bool few = rows <= CUDA_ATTEND_COLS && !c->k_type && !c->v_type; /* 4-bit */
+    const bool few = rows <= CUDA_ATTEND_COLS && is_four_bit(&x->kv.all);
     const int splits = few ? x->kv.n_split : chunk_splits(x, &x->kv, blocks * m->n_kv_head);
     struct cuda_attend job = attend_job(x, l, splits);
     const struct cuda_merge merge = {x->m_part,
@@ -200,7 +203,8 @@ static void attend(struct cuda_context *x, const struct model_layer *l)
                                      m->head_dim,
                                      x->act,
                                      NULL,
-                                     few ? job.cache.len : NULL};
+                                     few ? job.cache.len : NULL,
+                                     job.cache.k_type == CUDA_KV_S4};
     if (few)
         cuda_launch(x, decode_of[size], splits, m->n_kv_head, 1, CUDA_ATTEND_THREADS,
                     CUDA_DECODE_SHARED((size_t)m->head_dim), &job);
@@ -225,10 +229,12 @@ static void attend_any(struct cuda_context *x, const struct model_layer *l)
     const int blocks = cuda_parts_of(rows, CUDA_ANY_ROWS(most));
     const int splits = chunk_splits(x, u, blocks * h.n_kv_head);
     const struct cuda_attend_any job = {attend_job(x, l, splits), h.window, x->m->attn_softcap};
-    const struct cuda_merge_any merge = {
-        x->m_part,       x->l_part,   x->acc_part, splits,   x->n,
-        heads_group(&h), h.n_kv_head, h.head_dim,  l->sinks, l->is_gated ? x->open : NULL,
-        x->att};
+    const struct cuda_merge_any merge = {x->m_part,   x->l_part,
+                                         x->acc_part, splits,
+                                         x->n,        heads_group(&h),
+                                         h.n_kv_head, h.head_dim,
+                                         l->sinks,    l->is_gated ? x->open : NULL,
+                                         x->att,      job.at.cache.k_type == CUDA_KV_S4};
     cuda_launch(x, kernels[size], blocks, h.n_kv_head, splits, CUDA_ATTEND_THREADS,
                 CUDA_ANY_SHARED(most, (size_t)h.head_dim), &job);
     LAUNCH(x, merge_any, rows, h.n_kv_head, 1, 128, 0, &merge);

@@ -32,7 +32,16 @@ static int n_pages(const struct cache_shape *s, int n_layer)
 
 static enum cuda_kv kv_of(enum kn_kv type)
 {
-    return type == KN_KV_Q4 ? CUDA_KV_Q4 : type == KN_KV_Q8 ? CUDA_KV_Q8 : CUDA_KV_F16;
+    return type == KN_KV_Q4   ? CUDA_KV_Q4
+           : type == KN_KV_S4 ? CUDA_KV_S4
+           : type == KN_KV_Q8 ? CUDA_KV_Q8
+                              : CUDA_KV_F16;
+}
+
+/* Of all heads, see struct cuda_cache. */
+static size_t centre_bytes(const struct cuda_units *u)
+{
+    return (size_t)u->n_heads * 3 * (size_t)u->all.head_dim * sizeof(float);
 }
 
 static void plan_units(struct cuda_units *u, const struct cache_shape *s, struct arena *cache)
@@ -53,6 +62,9 @@ static void plan_units(struct cuda_units *u, const struct cache_shape *s, struct
     u->all.pos = arena_take(cache, slots, sizeof *u->all.pos);
     u->all.score = arena_take(cache, slots, sizeof *u->all.score);
     u->all.pages = arena_take(cache, (size_t)u->n_heads * (size_t)per_head, sizeof *u->all.pages);
+    /* keys of Q4 may become keys of S4 once the centres are measured */
+    if (s->k_type == KN_KV_S4 || s->k_type == KN_KV_Q4)
+        u->all.centres = arena_take(cache, centre_bytes(u), 1);
 }
 
 static size_t stays_bytes(const struct cuda_context *x)
@@ -119,8 +131,18 @@ static int open_units(struct cuda_context *x, struct cuda_units *u, const struct
         u->layers[i].n_head = n_head;
         u->layers[i].len += i * n_head;
         u->layers[i].pages += (int64_t)i * n_head * u->all.n_pages;
+        if (u->all.centres) u->layers[i].centres += (size_t)(i * n_head) * 3 * (size_t)s->head_dim;
     }
     return 0;
+}
+
+/* The device's heads are the model's first, whose numbers are adjacent. */
+static int put_centres(struct cuda_context *x, const struct cuda_units *u,
+                       const struct kn_centre *centres, struct err *e)
+{
+    if (u->all.k_type != CUDA_KV_S4 || u->n_heads == 0) return 0;
+    int rc = cuda_put(x->g, u->all.centres, centres->mean, centre_bytes(u), e);
+    return rc ? rc : cuda_wait(x->g, e);
 }
 
 int cuda_cache_open(struct cuda_context *x, const struct cache_shape *s, struct err *e)
@@ -129,6 +151,8 @@ int cuda_cache_open(struct cuda_context *x, const struct cache_shape *s, struct 
     const struct cache_shape windows = cache_windows_shape(s);
     int rc = open_units(x, &x->kv, s, 0, e);
     if (!rc && x->windows.n_layer) rc = open_units(x, &x->windows, &windows, x->n_heads, e);
+    if (!rc) rc = put_centres(x, &x->kv, x->m->centres, e);
+    if (!rc) rc = put_centres(x, &x->windows, x->m->windowed.centres, e);
     if (rc || !x->retaining || !retaining_comparable(x->retaining)) return rc;
     rc = cuda_put(x->g, x->evict.std, x->retaining->label_std, n, e);
     if (!rc) rc = cuda_put(x->g, x->evict.mean, x->retaining->label_mean, n, e);

@@ -8,8 +8,10 @@
 
 #include "base/digest.h"
 #include "base/file.h"
+#include "base/pool.h"
 #include "runtime/forward/context.h"
 #include "runtime/forward/engine.h"
+#include "runtime/model/weight_cache.h"
 
 /* Prose, talk, lists, code, tables, prose about things, other languages. */
 static const char text[] =
@@ -99,15 +101,17 @@ struct sums {
     int n;
 };
 
-/* Adds the newest n units of each head of a cache with units of float32. */
+/* Adds the newest n units of each head of a cache. */
 static void add_units(struct sums *s, const struct cache *c, int n)
 {
     const struct part *p = s->part;
     const size_t dim = (size_t)p->dim;
+    float k[KN_HEAD_DIM_MAX];
     for (size_t i = 0; i < (size_t)p->n_head; i++) {
         const struct cache_head *h = &c->kv_heads[i];
         for (int slot = h->len - n; slot < h->len; slot++) {
-            const float *k = (const float *)h->k + (size_t)slot * dim;
+            kn_table("ref")->kv_unpack[c->shape.k_type](k, h->k + (size_t)slot * c->k_bytes,
+                                                        p->dim);
             if (h->pos[slot] == 0) memcpy(p->numbers + (3 * i + 2) * dim, k, dim * sizeof *k);
             for (size_t j = 0; h->pos[slot] >= UNLIKE && j < dim; j++) {
                 s->sum[i * dim + j] += (double)k[j];
@@ -150,6 +154,7 @@ static int run_text(struct context *x, const struct tokens *ids, struct sums s[2
         if (n > (int)ids->n - at) n = (int)ids->n - at;
         if (n > x->plan.chunk) n = x->plan.chunk;
         int rc = context_run(x, ids->ids + at, n, 1, e);
+        if (!rc) rc = cache_fetch(&x->cache, n, e);
         if (rc) return rc;
         add_units(&s[0], &x->cache, n);
         if (x->cache.windows) add_units(&s[1], x->cache.windows, n);
@@ -159,17 +164,40 @@ static int run_text(struct context *x, const struct tokens *ids, struct sums s[2
     return 0;
 }
 
+static struct plan_opts plan_of(const struct engine *g)
+{
+    struct plan_opts o = plan_opts_default();
+    o.policy = policy_choice("full");
+    o.policy.context = g->model->n_ctx < TOKENS_MAX ? g->model->n_ctx : TOKENS_MAX;
+    o.kv = (struct plan_kv){.given = true, .k = g->gpu ? KN_KV_F16 : KN_KV_F32};
+    o.kv.v = o.kv.k;
+    return o;
+}
+
+/* Whether the text fits on the GPU, if there is one. */
+static bool fits(struct engine *g)
+{
+    const struct plan_opts o = plan_of(g);
+    struct plan p;
+    struct err e;
+    const int n_threads = pool_n_threads(g->pool);
+    if (!g->gpu || plan_make(&p, g->model, NULL, g->gpu, &o, 1, n_threads, &e) != ERR_FIT)
+        return true;
+    if (!*g->device_notice)
+        snprintf(g->device_notice, sizeof g->device_notice,
+                 "the GPU's memory is too small to measure the model's keys: 4-bit units are less "
+                 "exact than usual");
+    return false;
+}
+
 /* With the machine's best kernels, whatever --isa says: saved units depend on the result. */
 static int measure(struct engine *g, struct part parts[2], struct err *e)
 {
     const struct kernels *asked = g->kernels;
-    struct plan_opts o = plan_opts_default();
+    const struct plan_opts o = plan_of(g);
     struct context x = {0};
     struct tokens ids = {0};
     struct sums s[2] = {0};
-    o.policy = policy_choice("full");
-    o.policy.context = g->model->n_ctx < TOKENS_MAX ? g->model->n_ctx : TOKENS_MAX;
-    o.kv = (struct plan_kv){.given = true, .k = KN_KV_F32, .v = KN_KV_F32};
     int rc = sums_init(&s[0], &parts[0]) && sums_init(&s[1], &parts[1])
                  ? 0
                  : err_set(e, ERR_FAIL, "out of memory for the centres of keys");
@@ -210,6 +238,8 @@ static bool read_file(const char *path, const char *model, void *numbers, size_t
 static void write_file(const char *path, const char *model, const void *numbers, size_t bytes)
 {
     char part[4200];
+    snprintf(part, sizeof part, "%.*s", (int)(strrchr(path, '/') - path), path);
+    weight_cache_make_folders(part);
     struct str s = {0};
     uint8_t sum[DIGEST_BYTES];
     str_append(&s, model, HEAD);
@@ -233,7 +263,7 @@ int centre_open(struct engine *g, const char *dir, bool keep, struct err *e)
     char path[4160];
     uint8_t sum[DIGEST_BYTES];
     char hex[DIGEST_HEX];
-    if (g->gpu || m->n_kv_layer == 0 || m->head_dim % KN_GROUP) return 0;
+    if (m->n_kv_layer == 0 || m->head_dim % KN_GROUP) return 0;
     if (m->n_ctx <= 4 * UNLIKE) return 0;
     if (m->windowed.n_layer && m->windowed.head_dim % KN_GROUP) return 0;
     arena_init_plan(&a, "centres");
@@ -243,10 +273,14 @@ int centre_open(struct engine *g, const char *dir, bool keep, struct err *e)
     plan_parts(parts, m, &g->centres.arena);
     snprintf(path, sizeof path, "%s/%.32s.centres", dir ? dir : "", g->model_digest);
     if (!dir || !read_file(path, g->model_digest, parts[0].numbers, bytes)) {
-        rc = measure(g, parts, e);
-        if (!rc && dir && keep) write_file(path, g->model_digest, parts[0].numbers, bytes);
+        const bool measures = fits(g);
+        if (measures) rc = measure(g, parts, e);
+        if (!measures || rc) {
+            centre_close(g);
+            return rc;
+        }
+        if (dir && keep) write_file(path, g->model_digest, parts[0].numbers, bytes);
     }
-    if (rc) return rc;
     for (int i = 0; i < 2; i++) finish(&parts[i]);
     m->centres = parts[0].centres;
     m->windowed.centres = parts[1].centres;

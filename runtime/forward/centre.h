@@ -21,7 +21,8 @@ struct centres {
 
 /* Reads or measures the centres of g->model, whose weights are loaded; a file is written if `keep`.
  * dir: the folder of packed weights, or NULL. Head sizes that are no multiple of 32 have no 4-bit
- * units, so no centres; nor does a GPU have them. */
+ * units, so no centres. A GPU measures with units of halfs: without the file its last digits, and
+ * so the digest, differ from the CPU's. */
 int centre_open(struct engine *g, const char *dir, bool keep, struct err *e);
 void centre_close(struct engine *g);
 

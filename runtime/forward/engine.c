@@ -323,18 +323,27 @@ enum engine_copy engine_check_copy(struct engine *g, const struct engine_opts *o
     return g->weight_cache.bytes ? ENGINE_COPY_SAME : ENGINE_COPY_REMOVED;
 }
 
+static int load_cpu(struct engine *g, engine_progress *progress, void *ctx, struct err *e)
+{
+    int rc = load_weights(g, progress, ctx, e);
+    return rc ? rc : load_heads(g, e);
+}
+
+/* After a failure of the GPU, which e says; rc if that is an error. */
+static int load_instead(struct engine *g, int rc, engine_progress *progress, void *ctx,
+                        struct err *e)
+{
+    if (!rc || rc == ERR_STOP || !g->gpu || !g->gpu_may_fail) return rc;
+    engine_leave_gpu(g, e);
+    if (!g->model->maps_experts) arena_release(&g->weights); /* a copy has all of them */
+    arena_release(&g->retaining_arena);
+    return load_cpu(g, progress, ctx, e);
+}
+
 int engine_load(struct engine *g, engine_progress *progress, void *ctx, struct err *e)
 {
-    int rc = g->gpu ? load_gpu(g, progress, ctx, e) : 0;
-    if (rc && rc != ERR_STOP && g->gpu_may_fail) {
-        engine_leave_gpu(g, e);
-        if (!g->model->maps_experts) arena_release(&g->weights); /* a copy has all of them */
-        arena_release(&g->retaining_arena);
-        rc = 0;
-    }
-    if (rc || g->gpu) return rc;
-    rc = load_weights(g, progress, ctx, e);
-    return rc ? rc : load_heads(g, e);
+    if (!g->gpu) return load_cpu(g, progress, ctx, e);
+    return load_instead(g, load_gpu(g, progress, ctx, e), progress, ctx, e);
 }
 
 /* The first answer's first token is over by then, mostly. */
@@ -372,10 +381,13 @@ static void start_writing(struct engine *g, const struct identity *id, const cha
 
 /* The embedded model learned with units of 4 bits and needs none. */
 static int open_centres(struct engine *g, const struct engine_opts *o, const struct identity *id,
-                        struct err *e)
+                        engine_progress *progress, void *ctx, struct err *e)
 {
     const bool keep = id->opts.registry && id->known && !o->leaves_no_copy;
-    return centre_open(g, g->model->as_f32 ? NULL : o->weight_cache_dir, keep, e);
+    const char *dir = g->model->as_f32 ? NULL : o->weight_cache_dir;
+    const bool gpu = g->gpu;
+    int rc = o->model ? load_instead(g, centre_open(g, dir, keep, e), progress, ctx, e) : 0;
+    return rc || g->gpu || !gpu ? rc : centre_open(g, dir, keep, e);
 }
 
 /* ---- the draft model ------------------------------------------------------------------------- */
@@ -420,9 +432,9 @@ int engine_open(struct engine **out, const struct engine_opts *o, const struct p
     if (!rc) rc = engine_load(g, progress, ctx, e);
     rc = finish(out, &op, rc, e);
     if (rc) return rc;
+    rc = open_centres(g, o, &op.id, progress, ctx, e);
     start_writing(g, &op.id, o->weight_cache_dir);
     start_checking(g);
-    if (o->model) rc = open_centres(g, o, &op.id, e);
     if (!rc && o->draft) rc = open_draft(g, o, progress, ctx, e);
     if (!rc) return 0;
     engine_close(g);

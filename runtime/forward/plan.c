@@ -599,8 +599,8 @@ int plan_make(struct plan *p, struct model *m, struct retaining *h, struct cuda 
                        .attention = o->attention};
     int rc = choose_policy(p, &q, e);
     if (!rc) rc = choose_kv(p, m, &o->kv, e);
-    /* keys of 4 bits are less than half as wrong with centres, which no GPU has yet */
-    if (m->centres && !gpu && !o->kv.plain && p->k_type == KN_KV_Q4) p->k_type = KN_KV_S4;
+    /* keys of 4 bits are less than half as wrong with centres */
+    if (m->centres && !o->kv.plain && p->k_type == KN_KV_Q4) p->k_type = KN_KV_S4;
     if (!rc) rc = check_gpu(p, &q, e);
     if (rc) return rc;
     choose_steps(p, &q);

@@ -436,7 +436,7 @@ static bool write_end(struct weight_cache_writer *w, int fd)
     return write_bytes(fd, w->digests, bytes) && write_bytes(fd, &w->footer, sizeof w->footer);
 }
 
-static void make_folders(char *dir)
+void weight_cache_make_folders(char *dir)
 {
     for (char *slash = strchr(dir + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
@@ -485,7 +485,7 @@ static void *write_copy(void *arg)
     struct weight_cache_writer *w = arg;
     /* of this thread: on Linux each thread has its own priority */
     setpriority(PRIO_PROCESS, 0, 10);
-    make_folders(w->dir);
+    weight_cache_make_folders(w->dir);
     remove_parts(w->dir);
     if (!make_room(w->dir, w->place, w->weights->bytes)) return NULL;
     int fd = open_part(w->part);
@@ -568,7 +568,7 @@ int weight_cache_fill_begin(struct weight_cache_writer **out, const char *dir,
     const struct arena size = {.bytes = bytes};
     struct weight_cache_writer *w = *out = writer_new(dir, model, &size);
     if (!w) return err_set(e, ERR_FAIL, "out of memory for a copy of the weights");
-    make_folders(w->dir);
+    weight_cache_make_folders(w->dir);
     remove_parts(w->dir);
     const int rc = map_part(w, a);
     if (!rc) return 0;

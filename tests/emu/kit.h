@@ -52,13 +52,36 @@ static inline void rope_free(struct kn_rope *rope)
 
 static inline enum kn_kv kn_kv_of(enum cuda_kv type)
 {
-    return type == CUDA_KV_Q4 ? KN_KV_Q4 : type == CUDA_KV_Q8 ? KN_KV_Q8 : KN_KV_F16;
+    static const enum kn_kv types[] = {KN_KV_Q4, KN_KV_Q8, KN_KV_F16, KN_KV_S4};
+    return types[type];
 }
 
 /* Slots of the pool: enough pages for `capacity` slots per head, and one unused page. */
 static inline size_t cuda_cache_slots(const struct cuda_cache *c)
 {
     return (size_t)(c->n_head * c->n_pages + 1) * CUDA_TILE;
+}
+
+/* Centres of n_head heads, with channels of very different means and scales. */
+static inline float *centres_new(int dim, int n_head)
+{
+    struct rng rng = {(uint64_t)dim};
+    float *x = take((size_t)(n_head * 3 * dim) * sizeof *x);
+
+    rng_fill(&rng, x, (size_t)(n_head * 3 * dim), 1.0f);
+    for (int i = 0; i < n_head * dim; i++) {
+        float *mean = x + i / dim * 3 * dim + i % dim, *scale = mean + dim, *first = scale + dim;
+        *scale = (fabsf(*scale) + 0.1f) * (i % 5 ? 0.3f : 1.0f);
+        if (i % 7 == 0) *mean = *mean * 8 + 4;
+        *first = *mean - 3 * *first;
+    }
+    return x;
+}
+
+static inline struct kn_centre centre_of(const struct cuda_cache *c, int head)
+{
+    const float *x = c->centres + head * 3 * c->head_dim;
+    return (struct kn_centre){.mean = x, .scale = x + c->head_dim, .first = x + 2 * c->head_dim};
 }
 
 /* Heads take pages alternately from the pool's end. All bytes are NaN, with guards around. */
@@ -71,7 +94,8 @@ static inline struct cuda_cache cuda_cache_new(int dim, int n_head, int capacity
                            .k_bytes = (int)kn_kv_bytes(kn_kv_of(k_type), dim),
                            .v_bytes = (int)kn_kv_bytes(kn_kv_of(v_type), dim),
                            .k_type = k_type,
-                           .v_type = v_type};
+                           .v_type = v_type,
+                           .centres = k_type == CUDA_KV_S4 ? centres_new(dim, n_head) : NULL};
     const size_t slots = cuda_cache_slots(&c);
     int32_t *pages = take((size_t)(n_head * c.n_pages) * sizeof *pages);
 
@@ -95,6 +119,7 @@ static inline void cuda_cache_free(struct cuda_cache *c)
     guarded_free(c->pos, slots * sizeof *c->pos);
     guarded_free(c->score, slots * sizeof *c->score);
     free((void *)c->pages);
+    free((void *)c->centres);
     free(c->len);
 }
 
@@ -113,6 +138,23 @@ static inline uint8_t *cuda_key(const struct cuda_cache *c, int head, int slot)
 static inline uint8_t *cuda_value(const struct cuda_cache *c, int head, int slot)
 {
     return c->v + cuda_place(c, head, slot) * (size_t)c->v_bytes;
+}
+
+/* Packs a head's key or value, x, into its slot; unpacks it. */
+static inline void pack_key(struct cuda_cache *c, int head, int slot, float *x)
+{
+    const struct kn_centre centre = centre_of(c, head);
+    const bool first = slot == 0 && c->pos[cuda_place(c, head, 0)] == 0;
+    if (c->k_type == CUDA_KV_S4) kn_key_centre(x, &centre, first, c->head_dim);
+    kn_table("ref")->kv_pack[kn_kv_of(c->k_type)](cuda_key(c, head, slot), x, c->head_dim);
+}
+
+static inline void unpack_key(float *x, const struct cuda_cache *c, int head, int slot)
+{
+    const struct kn_centre centre = centre_of(c, head);
+    const bool first = slot == 0 && c->pos[cuda_place(c, head, 0)] == 0;
+    kn_table("ref")->kv_unpack[kn_kv_of(c->k_type)](x, cuda_key(c, head, slot), c->head_dim);
+    if (c->k_type == CUDA_KV_S4) kn_key_restore(x, &centre, first, c->head_dim);
 }
 
 /* ---- activations ----------------------------------------------------------------------------- */

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/options/options.h"
 #include "driver.h"
@@ -28,6 +29,7 @@ static emu_driver_version_fn *driver_version;
 static emu_driver_watch_fn *driver_watch;
 static emu_driver_held_fn *driver_held;
 static void *driver_library;
+static char centres_folder[32]; /* in which both sides find the same centres */
 
 /* ---- the driver ------------------------------------------------------------------------------ */
 
@@ -36,6 +38,13 @@ static inline void find(void *to, void *library, const char *name)
     void *p = dlsym(library, name);
     if (!p) fail_msg("%s", dlerror());
     memcpy(to, &p, sizeof p);
+}
+
+static inline void remove_centres(void)
+{
+    char command[64];
+    snprintf(command, sizeof command, "rm -r %s", centres_folder);
+    if (system(command)) fail_msg("%s", command);
 }
 
 /* Loads the driver beside this program; from now on it is found by name, as NVIDIA's would be. */
@@ -50,7 +59,8 @@ static inline int load_driver(void **state)
     find(&driver_version, d, "emu_driver_version");
     find(&driver_watch, d, "emu_driver_watch");
     find(&driver_held, d, "emu_driver_held");
-    return 0;
+    snprintf(centres_folder, sizeof centres_folder, "/tmp/retain-meet-XXXXXX");
+    return mkdtemp(centres_folder) ? atexit(remove_centres) : -1;
 }
 
 /* ---- a conversation -------------------------------------------------------------------------- */
@@ -73,16 +83,24 @@ static inline struct options demo_options(const char *device, const char *policy
     o.session.plan.chunk = 32;
     o.session.plan.attention = PLAN_ATTENTION_FLOAT; /* the CPU's numbers */
     o.session.plan.policy.reserve = 32;
-    o.session.plan.kv.plain = true; /* no GPU has centres of keys */
     o.engine.threads = 1;
     o.session.sampling.seed = 1;
     return o;
 }
 
-static inline int side_open(struct side *s, const struct options *o, struct err *e)
+/* The demo model has centres here, too. */
+static inline int open_engine(struct side *s, const struct options *o, struct err *e)
 {
     *s = (struct side){0};
     int rc = engine_open(&s->engine, &o->engine, &o->session.plan, 1, NULL, NULL, e);
+    if (rc) return rc;
+    centre_close(s->engine);
+    return centre_open(s->engine, centres_folder, true, e);
+}
+
+static inline int side_open(struct side *s, const struct options *o, struct err *e)
+{
+    int rc = open_engine(s, o, e);
     return rc ? rc
               : context_open(&s->x, s->engine, &o->session.plan, o->session.sampling.seed, 1, e);
 }
@@ -92,9 +110,7 @@ static inline void side_open_plain(struct side *s, const char *device, const cha
 {
     struct err e;
     struct options o = demo_options(device, policy);
-    *s = (struct side){0};
-    if (engine_open(&s->engine, &o.engine, &o.session.plan, 1, NULL, NULL, &e))
-        fail_msg("%s", e.text);
+    if (open_engine(s, &o, &e)) fail_msg("%s", e.text);
     const struct retaining *h = s->engine->retaining;
     for (int i = 0; i < h->shape.n_layer * h->shape.n_head; i++)
         h->label_std[i] = 1, h->label_mean[i] = 0;

@@ -22,7 +22,8 @@ struct shape {
     enum cuda_kv k_type, v_type;
 };
 
-#define FOUR_BIT(...) ((struct shape){__VA_ARGS__, CUDA_KV_Q4, CUDA_KV_Q4})
+#define FOUR_BIT(...) ((struct shape){__VA_ARGS__, CUDA_KV_S4, CUDA_KV_Q4})
+#define PLAIN(...)    ((struct shape){__VA_ARGS__, CUDA_KV_Q4, CUDA_KV_Q4})
 
 struct fixture {
     struct shape shape;
@@ -45,19 +46,27 @@ static int longest(const struct shape *s)
     return n + s->n_tok;
 }
 
-/* Fills a head's units; the cache after the last one is NaN. */
-static void fill_head(struct rng *rng, const struct cuda_cache *c, int head, int len, bool keys)
+/* Random numbers; real keys and values have such channels. */
+static void fill_unit(struct rng *rng, float *x, int dim, float scale)
 {
-    const enum kn_kv type = kn_kv_of(keys ? c->k_type : c->v_type);
-    const float scale = keys ? 1.0f : 3.0f;
+    rng_fill(rng, x, (size_t)dim, scale);
+    for (int k = 0; k < dim; k += 7) x[k] += 1.5f * scale;
+}
+
+/* Fills a head's units; the cache after the last one is NaN. Even heads begin at position 0. */
+static void fill_head(struct rng *rng, struct cuda_cache *c, int head, int len)
+{
+    const struct kn_centre centre = centre_of(c, head);
     float x[KN_HEAD_DIM_MAX];
 
     for (int i = 0; i < len; i++) {
-        rng_fill(rng, x, (size_t)c->head_dim, scale);
-        for (int k = 0; k < c->head_dim; k += 7)
-            x[k] += 1.5f * scale; /* real keys have such channels */
-        kn_table("ref")->kv_pack[type](keys ? cuda_key(c, head, i) : cuda_value(c, head, i), x,
-                                       c->head_dim);
+        c->pos[cuda_place(c, head, i)] = (uint32_t)(i + head % 2);
+        fill_unit(rng, x, c->head_dim, 1.0f);
+        for (int k = 0; k < c->head_dim && c->k_type == CUDA_KV_S4; k++)
+            x[k] = (i || head % 2 ? centre.mean : centre.first)[k] + centre.scale[k] * x[k];
+        pack_key(c, head, i, x);
+        fill_unit(rng, x, c->head_dim, 3.0f);
+        kn_table("ref")->kv_pack[kn_kv_of(c->v_type)](cuda_value(c, head, i), x, c->head_dim);
     }
 }
 
@@ -74,10 +83,7 @@ static struct fixture fixture_new(const struct shape *s, uint64_t seed)
     rng_fill(&rng, f.q, (size_t)(s->n_tok * n_query * s->dim), 2.0f);
     a->cache = cuda_cache_new(s->dim, s->n_head, capacity, s->k_type, s->v_type);
     memcpy(a->cache.len, s->len, (size_t)s->n_head * sizeof *s->len);
-    for (int h = 0; h < s->n_head; h++) {
-        fill_head(&rng, &a->cache, h, s->len[h] + s->n_tok, true);
-        fill_head(&rng, &a->cache, h, s->len[h] + s->n_tok, false);
-    }
+    for (int h = 0; h < s->n_head; h++) fill_head(&rng, &a->cache, h, s->len[h] + s->n_tok);
     a->q = f.q;
     a->q_stride = f.n_out;
     a->cos = f.rope.cos;
@@ -118,14 +124,14 @@ static void rotate(double *y, const float *x, const struct kn_rope *rope, int po
 
 /* Logit of a query and a slot, and the size of its terms: pairs count with their length, which a
  * rotation does not change. */
-static double exact_logit(const struct fixture *f, const float *q, int pos, const uint8_t *key,
-                          int slot, double *size)
+static double exact_logit(const struct fixture *f, int head, const float *q, int pos, int slot,
+                          double *size)
 {
     const int dim = f->shape.dim, half = dim / 2;
     double rq[KN_HEAD_DIM_MAX], rk[KN_HEAD_DIM_MAX], dot = 0;
     float k[KN_HEAD_DIM_MAX];
 
-    kn_table("ref")->kv_unpack[kn_kv_of(f->shape.k_type)](k, key, dim);
+    unpack_key(k, &f->args.cache, head, slot);
     rotate(rq, q, &f->rope, pos);
     rotate(rk, k, &f->rope, slot);
     const double cap = (double)f->softcap;
@@ -159,6 +165,21 @@ struct wanted {
     double out[KN_HEAD_DIM_MAX], bound[KN_HEAD_DIM_MAX];
 };
 
+/* Undoes the transform of values; errors of a group add up as independent ones do. */
+static void restore(struct wanted *w, int dim)
+{
+    for (int at = 0; at < dim; at += 32) {
+        double x[32], square = 0;
+        for (int i = 0; i < 32; i++) {
+            x[i] = 0;
+            for (int j = 0; j < 32; j++)
+                x[i] += (__builtin_parity((unsigned)(i & j)) ? -1 : 1) * w->out[at + j] / sqrt(32);
+            square += w->bound[at + i] * w->bound[at + i] / 32;
+        }
+        for (int i = 0; i < 32; i++) w->out[at + i] = x[i], w->bound[at + i] = 2 * sqrt(square);
+    }
+}
+
 static void want(struct wanted *w, const struct fixture *f, int head, int row)
 {
     const struct shape *s = &f->shape;
@@ -173,7 +194,7 @@ static void want(struct wanted *w, const struct fixture *f, int head, int row)
     for (int i = first; i <= pos; i++) {
         double terms;
         logits[i] = f->is_int8 ? int8_logit(f, head, q, pos, i, &terms)
-                               : exact_logit(f, q, pos, cuda_key(c, head, i), i, &terms);
+                               : exact_logit(f, head, q, pos, i, &terms);
         max = fmax(max, logits[i]);
         size = fmax(size, terms);
     }
@@ -189,6 +210,7 @@ static void want(struct wanted *w, const struct fixture *f, int head, int row)
             w->bound[k] += fabs(term) * 0x1p-10 * (1 + 2 * size);
         }
     }
+    if (s->k_type == CUDA_KV_S4) restore(w, s->dim);
     free(logits);
 }
 
@@ -219,7 +241,8 @@ static void check_merged(struct fixture *f, bool pieces, uint64_t seed)
                            .n_group = s->n_group,
                            .n_head = s->n_head,
                            .head_dim = s->dim,
-                           .len = pieces ? f->args.cache.len : NULL};
+                           .len = pieces ? f->args.cache.len : NULL,
+                           .transformed = s->k_type == CUDA_KV_S4};
     struct wanted w;
 
     m.act = cuda_act_new(s->n_tok, f->n_out);
@@ -357,7 +380,8 @@ static void check_one(struct shape s)
                                      .n_head = s.n_head,
                                      .head_dim = dim,
                                      .act = act[0],
-                                     .len = c->len};
+                                     .len = c->len,
+                                     .transformed = 1};
     LAUNCH(kv_append, &append, 1, s.n_head, 1, 128, 0, 1);
     run_decode(&f, 2);
     LAUNCH(attend_merge, &merge, (f.n_row + 3) / 4, s.n_head, 1, 128, 0, 3);
@@ -492,8 +516,7 @@ static void check_int8_keys(const struct fixture *f, int head)
         const double d = (double)f->expand.to.k_scale[tile0 + slot / CUDA_TILE];
         float key[KN_HEAD_DIM_MAX];
         double rotated[KN_HEAD_DIM_MAX];
-        kn_table("ref")->kv_unpack[kn_kv_of(f->shape.k_type)](
-            key, slot < len ? cuda_key(&f->args.cache, head, slot) : NULL, slot < len ? dim : 0);
+        if (slot < len) unpack_key(key, &f->args.cache, head, slot);
         if (slot < len) rotate(rotated, key, &f->rope, slot);
         for (int i = 0; i < dim; i++) {
             if (slot >= len) assert_int_equal(q[i], 0);
@@ -517,8 +540,7 @@ static void check_mean(const struct fixture *f, int head)
     float key[KN_HEAD_DIM_MAX];
 
     for (int slot = 0; slot < len; slot++) {
-        kn_table("ref")->kv_unpack[kn_kv_of(f->shape.k_type)](
-            key, cuda_key(&f->args.cache, head, slot), dim);
+        unpack_key(key, &f->args.cache, head, slot);
         rotate(rotated, key, &f->rope, slot);
         for (int i = 0; i < dim; i++) sum[i] += rotated[i];
     }
@@ -575,6 +597,8 @@ static void chunk_kinds(void **state)
         check_chunk((struct shape){dims[d], 1, 2, 3, 1, {9, 62}, CUDA_KV_Q8, CUDA_KV_Q4});
     }
     check_chunk((struct shape){64, 1, 1, 3, 1, {61}, CUDA_KV_Q4, CUDA_KV_F16});
+    check_chunk((struct shape){96, 1, 2, 3, 1, {61, 5}, CUDA_KV_S4, CUDA_KV_Q8});
+    check_chunk(PLAIN(128, 2, 1, 5, 1, {70}));
 }
 
 /* ---- other heads, windows, capped logits ----------------------------------------------------- */
@@ -605,9 +629,9 @@ static void check_any_merged(struct fixture *f, const float *gate)
 {
     const struct shape *s = &f->shape;
     const size_t bytes = (size_t)(s->n_tok * f->n_out) * sizeof(float);
-    const struct cuda_merge_any m = {f->args.m, f->args.l,  f->args.acc,   s->n_split,
-                                     s->n_tok,  s->n_group, s->n_head,     s->dim,
-                                     f->sinks,  gate,       guarded(bytes)};
+    const struct cuda_merge_any m = {
+        f->args.m, f->args.l, f->args.acc, s->n_split, s->n_tok,       s->n_group,
+        s->n_head, s->dim,    f->sinks,    gate,       guarded(bytes), s->k_type == CUDA_KV_S4};
     struct wanted w;
 
     LAUNCH(merge_any, &m, f->n_row, s->n_head, 1, 128, 0, 3);
@@ -659,6 +683,7 @@ static void any_heads(void **state)
     check_any(FOUR_BIT(256, 2, 1, 20, 1, {40}), 0, 30.0f, false);
     check_any((struct shape){512, 2, 1, 3, 2, {90}, CUDA_KV_Q8, CUDA_KV_Q4}, 0, 0, true);
     check_any(FOUR_BIT(512, 8, 1, 5, 1, {30}), 0, 0, false);
+    check_any(PLAIN(64, 4, 2, 1, 2, {100, 9}), 0, 0, true);
 }
 
 static void any_windows(void **state)

@@ -152,6 +152,27 @@ static void families(void **state)
     }
 }
 
+/* The device measures the same centres, but for the rounding of its units and activations. */
+static void centres(void **state)
+{
+    struct engine *g[2];
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        struct options o = demo_options(k ? "cuda" : "cpu", "sink");
+        struct err e;
+        o.engine.model = "build/golden/families/granite.gguf";
+        if (engine_open(&g[k], &o.engine, &o.session.plan, 1, NULL, NULL, &e))
+            fail_msg("%s", e.text);
+    }
+    const struct model *m = g[0]->model;
+    const size_t n = (size_t)(m->n_kv_layer * m->n_kv_head * 3 * m->head_dim);
+    const double off = relative(g[1]->model->centres->mean, m->centres->mean, n);
+    printf("centres differ by %.1e of their size\n", off);
+    assert_true(off < 2e-2);
+    for (int k = 0; k < 2; k++) engine_close(g[k]);
+    assert_int_equal(driver_held(), 0);
+}
+
 /* The first n[i] units of head i are the same. */
 static void check_units(struct side *cpu, struct side *gpu, const int *n)
 {
@@ -588,14 +609,15 @@ static void penalties(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forward),       cmocka_unit_test(families),
-        cmocka_unit_test(batches),       cmocka_unit_test(grows),
-        cmocka_unit_test(ties),          cmocka_unit_test(alone),
-        cmocka_unit_test(does_not_fit),  cmocka_unit_test(images),
-        cmocka_unit_test(loading),       cmocka_unit_test(copies),
-        cmocka_unit_test(launches),      cmocka_unit_test(devices),
-        cmocka_unit_test(shared_memory), cmocka_unit_test(compiler_log),
-        cmocka_unit_test(stays_loaded),  cmocka_unit_test(penalties),
+        cmocka_unit_test(forward),      cmocka_unit_test(families),
+        cmocka_unit_test(centres),      cmocka_unit_test(batches),
+        cmocka_unit_test(grows),        cmocka_unit_test(ties),
+        cmocka_unit_test(alone),        cmocka_unit_test(does_not_fit),
+        cmocka_unit_test(images),       cmocka_unit_test(loading),
+        cmocka_unit_test(copies),       cmocka_unit_test(launches),
+        cmocka_unit_test(devices),      cmocka_unit_test(shared_memory),
+        cmocka_unit_test(compiler_log), cmocka_unit_test(stays_loaded),
+        cmocka_unit_test(penalties),
     };
     return cmocka_run_group_tests(tests, load_driver, NULL);
 }

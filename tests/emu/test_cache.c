@@ -71,18 +71,31 @@ static void check_copy(struct cuda_cache *c, int n_tok)
     free(score);
 }
 
-static void check_append(int dim, int n_head, int n_tok, enum cuda_kv type)
+/* Expected bytes, with what is done to keys and values before they are packed. */
+static void want_unit(uint8_t *out, const struct cuda_cache *c, int head, const float *x, int pos,
+                      bool is_value)
+{
+    const struct kn_centre centre = centre_of(c, head);
+    const enum kn_kv type = kn_kv_of(is_value ? c->v_type : c->k_type);
+    float y[KN_HEAD_DIM_MAX];
+
+    memcpy(y, x, (size_t)c->head_dim * sizeof *y);
+    if (c->k_type == CUDA_KV_S4 && is_value) kn_hadamard(y, c->head_dim);
+    if (c->k_type == CUDA_KV_S4 && !is_value) kn_key_centre(y, &centre, pos == 0, c->head_dim);
+    kn_table("ref")->kv_pack[type](out, y, c->head_dim);
+}
+
+static void check_append(int dim, int n_head, int n_tok, enum cuda_kv k_type, enum cuda_kv v_type)
 {
     struct rng rng = {(uint64_t)(dim + n_head)};
-    const int stride = n_head * dim * 2 + 3;
+    const int stride = n_head * dim * 2 + 3, pos0 = n_tok == 5 ? 0 : 1000;
     const size_t floats = (size_t)(n_tok * stride);
-    struct cuda_cache c = cuda_cache_new(dim, n_head, n_tok + 64, type, type);
-    const size_t unit = (size_t)c.k_bytes;
+    struct cuda_cache c = cuda_cache_new(dim, n_head, n_tok + 64, k_type, v_type);
     float *qkv = take(floats * sizeof *qkv), *scores = take(64 * sizeof *scores);
     uint32_t *pos = take(sizeof *pos);
-    uint8_t *want = take(unit);
+    uint8_t *want = take((size_t)(c.k_bytes + c.v_bytes));
     memcpy(c.len, (const int32_t[4]){0, 62, 9, 1}, (size_t)n_head * sizeof *c.len);
-    *pos = 1000;
+    *pos = (uint32_t)pos0;
     for (int i = 0; i < 64; i++) scores[i] = (float)i;
     const struct cuda_append job = {c, qkv, qkv + n_head * dim, stride, pos, scores, n_tok};
 
@@ -91,11 +104,11 @@ static void check_append(int dim, int n_head, int n_tok, enum cuda_kv type)
     for (int t = 0; t < n_tok; t++)
         for (int h = 0; h < n_head; h++) {
             const int slot = c.len[h] + t;
-            kn_table("ref")->kv_pack[kn_kv_of(type)](want, job.k + t * stride + h * dim, dim);
-            assert_same(cuda_key(&c, h, slot), want, unit, "key");
-            kn_table("ref")->kv_pack[kn_kv_of(type)](want, job.v + t * stride + h * dim, dim);
-            assert_same(cuda_value(&c, h, slot), want, unit, "value");
-            assert_int_equal(c.pos[cuda_place(&c, h, slot)], 1000 + t);
+            want_unit(want, &c, h, job.k + t * stride + h * dim, pos0 + t, false);
+            assert_same(cuda_key(&c, h, slot), want, (size_t)c.k_bytes, "key");
+            want_unit(want, &c, h, job.v + t * stride + h * dim, pos0 + t, true);
+            assert_same(cuda_value(&c, h, slot), want, (size_t)c.v_bytes, "value");
+            assert_int_equal(c.pos[cuda_place(&c, h, slot)], pos0 + t);
             assert_true(c.score[cuda_place(&c, h, slot)] == scores[h * n_tok + t]);
         }
     check_copy(&c, n_tok);
@@ -109,11 +122,13 @@ static void check_append(int dim, int n_head, int n_tok, enum cuda_kv type)
 static void append(void **state)
 {
     (void)state;
-    for (int type = CUDA_KV_Q4; type <= CUDA_KV_F16; type++) {
-        check_append(64, 3, 5, (enum cuda_kv)type);
-        check_append(96, 2, 1, (enum cuda_kv)type);
-        check_append(128, 4, 3, (enum cuda_kv)type);
+    for (int type = CUDA_KV_Q4; type <= CUDA_KV_S4; type++) {
+        const enum cuda_kv values = type == CUDA_KV_S4 ? CUDA_KV_Q4 : (enum cuda_kv)type;
+        check_append(64, 3, 5, (enum cuda_kv)type, values);
+        check_append(96, 2, 1, (enum cuda_kv)type, values);
+        check_append(128, 4, 3, (enum cuda_kv)type, values);
     }
+    check_append(96, 2, 5, CUDA_KV_S4, CUDA_KV_F16);
 }
 
 /* ---- values of units ------------------------------------------------------------------------- */
@@ -132,7 +147,8 @@ static void check_values(int dim, const int *len, int n_head, enum cuda_kv type)
         for (int s = 0; s < len[h]; s++) {
             rng_fill(&rng, x, (size_t)dim, 1.0f);
             x[3] += 2.0f;
-            kn_table("ref")->kv_pack[kn_kv_of(type)](cuda_key(&c, h, s), x, dim);
+            c.pos[cuda_place(&c, h, s)] = (uint32_t)(s + h);
+            pack_key(&c, h, s, x);
         }
     }
     LAUNCH(key_values, &job, n_head, 1, 1, CUDA_EVICT_THREADS, CUDA_VALUES_SHARED(dim), 5);
@@ -141,7 +157,7 @@ static void check_values(int dim, const int *len, int n_head, enum cuda_kv type)
         for (int pass = 0; pass < 2; pass++)
             for (int s = 0; s < len[h]; s++) {
                 double square = 0, dot = 0;
-                kn_table("ref")->kv_unpack[kn_kv_of(type)](x, cuda_key(&c, h, s), dim);
+                unpack_key(x, &c, h, s);
                 for (int i = 0; i < dim; i++) square += (double)x[i] * (double)x[i];
                 for (int i = 0; i < dim && !pass; i++) mean[i] += (double)x[i] / sqrt(square);
                 if (!pass) continue;
@@ -161,6 +177,7 @@ static void values(void **state)
     check_values(64, (const int[]){130, 1, 0}, 3, CUDA_KV_Q4);
     check_values(96, (const int[]){70}, 1, CUDA_KV_Q8);
     check_values(128, (const int[]){3, 66}, 2, CUDA_KV_F16);
+    check_values(64, (const int[]){7, 130}, 2, CUDA_KV_S4);
 }
 
 /* Signs by kn_key_signs, logarithms as Mitchell's: exponent plus mantissa. */
@@ -178,7 +195,9 @@ static void check_near_duplicates(int dim, const int *len, int n_head, enum cuda
         c.len[h] = len[h];
         for (int s = 0; s < len[h]; s++) { /* eight kinds of units, each with a little noise */
             x[s % 8][rng_below(&rng, dim)] += 0.3f;
-            kn_table("ref")->kv_pack[kn_kv_of(type)](cuda_key(&c, h, s), x[s % 8], dim);
+            float key[KN_HEAD_DIM_MAX];
+            memcpy(key, x[s % 8], sizeof key);
+            pack_key(&c, h, s, key);
         }
     }
     LAUNCH(near_duplicates, &job, n_head, 1, 1, CUDA_EVICT_THREADS, CUDA_NEAR_SHARED, 5);
@@ -206,6 +225,7 @@ static void finds_near_duplicates(void **state)
     check_near_duplicates(64, (const int[]){330, 1, 0}, 3, CUDA_KV_Q4);
     check_near_duplicates(96, (const int[]){270}, 1, CUDA_KV_Q8);
     check_near_duplicates(128, (const int[]){3, 366}, 2, CUDA_KV_F16);
+    check_near_duplicates(64, (const int[]){330}, 1, CUDA_KV_S4);
 }
 
 /* Whether a unit is ranked before another: a larger key, or an equal key and older. */

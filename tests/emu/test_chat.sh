@@ -29,6 +29,15 @@ printf '%s\n' "/stats" | chat "$RETAIN" --device cpu -c two >"$T/three"
 holds "from device to CPU: nothing is read again" "$(cat "$T/three" "$T/err")" ' 0 re-read'
 holds "from device to CPU: its units" "$(cat "$T/three" "$T/err")" 'kept [1-9]'
 
+# With centres of keys, which the device finds in the folder of copies if the CPU measured them.
+"${PULL:-build/tests}/make_model" chatml "$T/chatml.gguf"
+for device in cpu cuda cpu; do
+    printf '%s\n' "$first" /stats | chat gpu -m "$T/chatml.gguf" --device $device -c moves -n 8 >"$T/moves"
+    holds "centres: nothing is read again on $device" "$(cat "$T/moves" "$T/err")" ' 0 re-read'
+done
+equal "centres: one file" 1 "$(find "$T" -name '*.centres' | wc -l)"
+rm -r "$T/cache"
+
 # What was evicted on the device comes back there: the same windows and answers as on the CPU, with a
 # pinned turn, too. Queries are refused by name.
 recalls() { # DEVICE CHOOSER

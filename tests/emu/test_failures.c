@@ -106,11 +106,12 @@ static int draw(struct side *s, struct err *e)
 static int everything(const struct scene *at, int *counts, struct err *e)
 {
     const int32_t ids[CHUNK] = {0};
-    const struct options o = options_for(at, "cuda");
+    struct options o = options_for(at, "cuda");
     const struct plan_opts *plan = &o.session.plan;
     struct side s = {0};
     int64_t n_evicted;
     float *logits;
+    o.engine.weight_cache_dir = centres_folder; /* centres are known */
     int rc = engine_open(&s.engine, &o.engine, plan, 1, NULL, NULL, e);
     if (!rc) rc = context_open(&s.x, s.engine, plan, 1, N_LOGITS, e);
     for (int i = 0; !rc && i < 4; i++) rc = context_run(&s.x, ids, CHUNK, i == 3, e);
@@ -154,9 +155,14 @@ static void failures(void **state)
     (void)state;
     for (size_t s = 0; s < sizeof scenes / sizeof *scenes; s++) {
         const struct scene *at = &scenes[s];
+        const struct options o = options_for(at, "cuda");
         int n[N_CALLS], n_failed = 0;
+        struct side measures;
         struct err e;
+        driver_fail(NULL, 0, 0);
         driver_watch(NULL, NULL, at->computes);
+        if (side_open(&measures, &o, &e)) fail_msg("%s: %s", at->name, e.text);
+        side_close(&measures);
         driver_fail(NULL, 0, 0);
         if (everything(at, n, &e)) fail_msg("%s: %s", at->name, e.text);
         for (int i = 0; i < N_CALLS; i++) {

@@ -283,9 +283,9 @@ struct cuda_cache cache_of(int copy)
 {
     const int unit = (int)kn_kv_bytes(now.kv, now.shape.dim);
     const size_t half = (size_t)cache_bytes() / 2;
-    const enum cuda_kv type = now.kv == KN_KV_Q4   ? CUDA_KV_Q4
-                              : now.kv == KN_KV_Q8 ? CUDA_KV_Q8
-                                                   : CUDA_KV_F16;
+    const enum cuda_kv k_type = now.kv == KN_KV_Q4   ? CUDA_KV_S4
+                                : now.kv == KN_KV_Q8 ? CUDA_KV_Q8
+                                                     : CUDA_KV_F16;
     uint8_t *k = (uint8_t *)now.units + 2 * (size_t)copy * half;
     return (struct cuda_cache){.k = k,
                                .v = k + half,
@@ -298,8 +298,9 @@ struct cuda_cache cache_of(int copy)
                                .head_dim = now.shape.dim,
                                .k_bytes = unit,
                                .v_bytes = unit,
-                               .k_type = type,
-                               .v_type = type};
+                               .k_type = k_type,
+                               .v_type = now.kv == KN_KV_Q4 ? CUDA_KV_Q4 : k_type,
+                               .centres = floats()};
 }
 
 /* As in run.c: twice as many blocks as processors, each of at least one tile. */

@@ -431,6 +431,7 @@ static inline u32 fma_rm_f32(u32 a, u32 b, u32 c)
 }
 
 CONVERT(cvt_u16_u32, u16, u32, a)
+CONVERT(cvt_u32_u16, u32, u16, a)
 CONVERT(cvt_s16_s8, s16, u16, (s8)a)
 CONVERT(cvt_u32_u64, u32, u64, a)
 CONVERT(cvt_u64_u32, u64, u32, a)

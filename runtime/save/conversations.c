@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/nearest.h"
 #include "base/str.h"
 #include "runtime/model/identity.h"
 #include "runtime/model/weight_cache.h"
@@ -203,74 +204,28 @@ int conversations_read_cost(struct conversations *l, const char *name, const cha
 
 /* ---- by name --------------------------------------------------------------------------------- */
 
-#define N_NEAREST 3
-
-struct nearest {
-    const char *name;
-    int n;
-    struct {
-        char name[STORE_NAME_MAX];
-        int distance;
-    } best[N_NEAREST];
+struct near {
+    struct nearest to;
+    char name[STORE_NAME_MAX]; /* of the nearest one */
 };
 
-static char lower(char c)
+static int offer(void *ctx, const struct store_conversation *c)
 {
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
-/* Levenshtein distance over bytes, ignoring case. */
-static int distance(const char *a, const char *b)
-{
-    int row[STORE_NAME_MAX];
-    int n_b = (int)strnlen(b, STORE_NAME_MAX - 1);
-    for (int j = 0; j <= n_b; j++) row[j] = j;
-    for (int i = 1; a[i - 1] && i < STORE_NAME_MAX; i++) {
-        int diagonal = row[0];
-        row[0] = i;
-        for (int j = 1; j <= n_b; j++) {
-            int best = diagonal + (lower(a[i - 1]) != lower(b[j - 1]));
-            diagonal = row[j];
-            if (row[j] + 1 < best) best = row[j] + 1;
-            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            row[j] = best;
-        }
-    }
-    return row[n_b];
-}
-
-static int keep_near(void *ctx, const struct store_conversation *c)
-{
-    struct nearest *k = ctx;
-    int d = distance(k->name, c->name);
-    size_t n = strlen(k->name), most = n > strlen(c->name) ? n : strlen(c->name);
-    bool begins = n > 0 && !strncmp(c->name, k->name, n); /* "holi" matches "holiday plans" */
-    if (begins) d = 1;
-    if ((size_t)d * 2 > most + 1) return 0;
-    int at = k->n;
-    while (at > 0 && k->best[at - 1].distance > d) at--;
-    if (at == N_NEAREST) return 0;
-    if (k->n < N_NEAREST) k->n++;
-    memmove(&k->best[at + 1], &k->best[at], (size_t)(k->n - 1 - at) * sizeof k->best[0]);
-    memcpy(k->best[at].name, c->name, sizeof c->name);
-    k->best[at].distance = d;
+    struct near *k = ctx;
+    nearest_offer(&k->to, c->name);
+    if (k->to.name == c->name) k->to.name = memcpy(k->name, c->name, sizeof k->name);
     return 0;
 }
 
 static int no_such(struct conversations *l, const char *name, struct err *e)
 {
-    struct nearest k = {.name = name};
-    struct str names = {0};
-    if (l->store) store_conversation_list(l->store, keep_near, &k, NULL);
-    for (int i = 0; i < k.n; i++)
-        str_printf(&names, "%s'%s'", i == 0 ? "; did you mean " : " or ", k.best[i].name);
-    if (k.n == 0)
-        str_puts(&names,
-                 l->store ? "; `retain list` shows all" : "; nothing is saved with --private");
-    int rc = err_set(e, ERR_FAIL, "there is no conversation '%.*s'%s%s", STORE_NAME_MAX, name,
-                     str_get(&names), k.n ? "?" : "");
-    str_release(&names);
-    return rc;
+    struct near k = {.to = nearest_to(name, strlen(name))};
+    if (l->store) store_conversation_list(l->store, offer, &k, NULL);
+    if (k.to.name)
+        return err_set(e, ERR_FAIL, "there is no conversation '%.*s'; did you mean '%s'?",
+                       STORE_NAME_MAX, name, k.name);
+    return err_set(e, ERR_FAIL, "there is no conversation '%.*s'; %s", STORE_NAME_MAX, name,
+                   l->store ? "`retain list` shows all" : "nothing is saved with --private");
 }
 
 static int find(struct conversations *l, const char *name, struct store_conversation *out,

@@ -104,7 +104,7 @@ struct conversations_message {
     int64_t thought_tokens, thought_ms;
 };
 
-/* ERR_FAIL, with the most similar names, when there is no conversation `name`. */
+/* ERR_FAIL, with the most similar name, when there is no conversation `name`. */
 int conversations_messages(struct conversations *l, const char *name,
                            int (*each)(void *ctx, const struct conversations_message *m), void *ctx,
                            struct err *e);

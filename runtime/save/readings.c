@@ -4,57 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "runtime/save/messages.h"
 #include "runtime/save/save_parts.h"
 #include "store/store.h"
-
-/* ---- messages -------------------------------------------------------------------------------- */
-
-/* A conversation's messages, or those after the beginning that another one shares. */
-struct messages {
-    struct message {
-        struct store_message m;
-        char *text, *thought, *settings;
-        int32_t *tokens;
-    } * all;
-    size_t n;
-};
-
-static char *copy_bytes(const void *p, size_t n)
-{
-    char *out = memory_grow(NULL, n + 1, 1);
-    if (n) memcpy(out, p, n);
-    out[n] = 0;
-    return out;
-}
-
-static int add(void *ctx, const struct store_message *m)
-{
-    struct messages *l = ctx;
-    l->all = memory_grow(l->all, l->n + 1, sizeof *l->all);
-    struct message *k = &l->all[l->n++];
-    *k = (struct message){.m = *m, .text = copy_bytes(m->text, m->n_text)};
-    if (m->thought.text) k->thought = copy_bytes(m->thought.text, m->thought.n);
-    if (m->settings) k->settings = copy_bytes(m->settings, strlen(m->settings));
-    k->tokens = (int32_t *)(void *)copy_bytes(m->tokens, m->n_tokens * sizeof *m->tokens);
-    k->m.text = k->text;
-    k->m.thought.text = k->thought;
-    k->m.settings = k->settings;
-    k->m.tokens = k->tokens;
-    return 0;
-}
-
-static void release(struct messages *l)
-{
-    for (size_t i = 0; i < l->n; i++) {
-        free(l->all[i].text);
-        free(l->all[i].thought);
-        free(l->all[i].settings);
-        free(l->all[i].tokens);
-    }
-    free(l->all);
-    *l = (struct messages){0};
-}
 
 static bool is_beginning(const struct messages *a, const struct messages *of)
 {
@@ -134,18 +86,18 @@ static int take(struct save *s, struct save_state *st, int64_t reading, const st
 static int change(struct save *s, const char *model, struct save_state *st, struct err *e)
 {
     struct messages now = {0}, then = {0};
-    int rc = store_message_each(s->store, s->conversation, add, &now, e);
+    int rc = store_message_each(s->store, s->conversation, messages_add, &now, e);
     if (!rc) rc = set_aside(s, st, e);
     int i = rc ? -1 : find(st, model);
     if (i >= 0) {
         int64_t reading = st->readings[i].conversation;
-        rc = store_message_each(s->store, reading, add, &then, e);
+        rc = store_message_each(s->store, reading, messages_add, &then, e);
         if (!rc && is_beginning(&then, &now)) rc = take(s, st, reading, &now, then.n, e);
         if (!rc) rc = forget(s->store, st, i, e);
     }
     if (!rc) rc = save_put_state(s, s->conversation, st, e);
-    release(&now);
-    release(&then);
+    messages_release(&now);
+    messages_release(&then);
     return rc;
 }
 
@@ -182,12 +134,13 @@ int readings_cost(struct store *store, int64_t conversation, const char *model, 
     int rc = save_state_of(store, conversation, &st, &found, e);
     int i = rc ? -1 : find(&st, model);
     bool read = !rc && !strcmp(st.model, model);
-    if (!rc && !read) rc = store_message_each(store, conversation, add, &now, e);
-    if (!rc && i >= 0) rc = store_message_each(store, st.readings[i].conversation, add, &then, e);
+    if (!rc && !read) rc = store_message_each(store, conversation, messages_add, &now, e);
+    if (!rc && i >= 0)
+        rc = store_message_each(store, st.readings[i].conversation, messages_add, &then, e);
     size_t from = i >= 0 && is_beginning(&then, &now) ? then.n : 0;
     for (size_t k = from; k < now.n; k++) *out += (int64_t)now.all[k].m.n_tokens;
-    release(&now);
-    release(&then);
+    messages_release(&now);
+    messages_release(&then);
     save_state_release(&st);
     return rc;
 }

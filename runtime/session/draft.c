@@ -1,13 +1,12 @@
-/* A draft model (engine.draft): a small model with the same vocabulary proposes the next tokens,
- * its most likely ones. Its cache has a separate budget and lags behind the conversation until an
- * answer needs proposals. It changes no token of the answer (speculate.c), so it may forget: of a
- * long conversation it reads the newest tokens only. */
-#include "runtime/session/session_parts.h"
+#include "runtime/session/draft.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/system.h"
+#include "runtime/forward/context.h"
 #include "runtime/forward/engine.h"
 
 #define BEHIND_MAX 4096 /* the newest tokens that it reads */
@@ -16,14 +15,30 @@
 #define TRIES    16
 #define REST_MAX 1024
 
-static void plan_state(struct session_draft *d, struct arena *a)
+struct draft_model {
+    struct context ctx;
+    int n_vocab;                  /* of the model that answers */
+    struct tokens behind;         /* of the conversation, that it has not read */
+    int32_t ran[FORWARD_TRY_MAX]; /* [n_ran] its proposals that it has read, */
+    int n_ran, n_same;            /* of which so many became part of the conversation */
+    struct arena arena;           /* of a model with recurrent layers: */
+    float *held;                  /* their state before `ran` */
+    uint8_t *steps;               /* [n_ran] the inputs of their steps since */
+    double p[FORWARD_TRY_MAX];    /* of the last proposals */
+    double trust;                 /* proposals that were right, for each that p promises */
+    double ns;                    /* time for one proposal */
+    int n_vain, resting, n_rest;
+    bool failed; /* the answer does not need it */
+};
+
+static void plan_state(struct draft_model *d, struct arena *a)
 {
     const struct recurrent_state *r = &d->ctx.cache.recurrent;
     d->held = arena_take(a, recurrent_state_layer_bytes(r), 1);
     d->steps = arena_take(a, FORWARD_TRY_MAX, recurrent_state_step_bytes(r));
 }
 
-static int open_state(struct session_draft *d, struct err *e)
+static int open_state(struct draft_model *d, struct err *e)
 {
     struct arena a;
     if (!d->ctx.cache.recurrent.layers) return 0;
@@ -34,36 +49,38 @@ static int open_state(struct session_draft *d, struct err *e)
     return rc;
 }
 
-int session_draft_open(struct session *s, struct err *e)
+int draft_model_open(struct draft_model **out, struct engine *g, int n_vocab, struct err *e)
 {
-    struct session_draft *d = &s->draft;
-    struct engine *g = s->engine->draft;
-    if (!g || !s->speculate.on) return 0;
+    struct draft_model *d = memory_new(1, sizeof *d);
     struct plan_opts o = engine_draft_plan();
     int rc = context_open(&d->ctx, g, &o, 1, 1, e);
-    if (rc) return rc;
-    rc = open_state(d, e);
     if (rc) {
-        context_release(&d->ctx);
+        free(d);
         return rc;
     }
-    tokens_reserve(&d->behind, 2 * BEHIND_MAX);
+    *out = d;
+    d->n_vocab = n_vocab;
     d->trust = 1;
-    d->on = true;
-    return 0;
+    tokens_reserve(&d->behind, 2 * BEHIND_MAX);
+    return open_state(d, e);
 }
 
-void session_draft_close(struct session *s)
+void draft_model_close(struct draft_model *d)
 {
-    if (s->draft.on) context_release(&s->draft.ctx);
-    arena_release(&s->draft.arena);
-    tokens_release(&s->draft.behind);
+    if (!d) return;
+    context_release(&d->ctx);
+    arena_release(&d->arena);
+    tokens_release(&d->behind);
+    free(d);
 }
 
-void session_draft_forget(struct session *s)
+int64_t draft_model_bytes(const struct draft_model *d)
 {
-    struct session_draft *d = &s->draft;
-    if (!d->on) return;
+    return (int64_t)plan_total_bytes(&d->ctx.plan);
+}
+
+void draft_model_forget(struct draft_model *d)
+{
     cache_clear(&d->ctx.cache);
     d->behind.n = 0;
     d->n_ran = d->n_same = 0;
@@ -71,7 +88,7 @@ void session_draft_forget(struct session *s)
 
 /* Takes back the proposals that did not become part of the conversation. A recurrent state can't do
  * that: it goes back to the one in front of all, and repeats the steps of the others. */
-static void take_back(struct session_draft *d)
+static void take_back(struct draft_model *d)
 {
     struct recurrent_state *r = &d->ctx.cache.recurrent;
     const size_t bytes = recurrent_state_step_bytes(r);
@@ -86,11 +103,9 @@ static void take_back(struct session_draft *d)
     d->n_ran = d->n_same = 0;
 }
 
-void session_draft_add(struct session *s, int32_t id)
+void draft_model_add(struct draft_model *d, int32_t id)
 {
-    struct session_draft *d = &s->draft;
     struct tokens *b = &d->behind;
-    if (!d->on) return;
     if (d->n_same < d->n_ran && d->ran[d->n_same] == id) {
         d->n_same++;
         return;
@@ -105,7 +120,7 @@ void session_draft_add(struct session *s, int32_t id)
 
 /* ---- proposing ------------------------------------------------------------------------------- */
 
-static int run(struct session_draft *d, const int32_t *ids, int n, struct err *e)
+static int run(struct draft_model *d, const int32_t *ids, int n, struct err *e)
 {
     int64_t n_evicted;
     int rc = cache_room(&d->ctx.cache) < n ? context_evict(&d->ctx, &n_evicted, e) : 0;
@@ -113,7 +128,7 @@ static int run(struct session_draft *d, const int32_t *ids, int n, struct err *e
 }
 
 /* Reads the conversation's tokens up to the newest one. */
-static int catch_up(struct session_draft *d, struct err *e)
+static int catch_up(struct draft_model *d, struct err *e)
 {
     struct tokens *b = &d->behind;
     size_t at = b->n > BEHIND_MAX ? b->n - BEHIND_MAX : 0;
@@ -130,7 +145,7 @@ static int catch_up(struct session_draft *d, struct err *e)
 }
 
 /* Reads a proposal, which may be taken back. */
-static int run_proposal(struct session_draft *d, int32_t id, struct err *e)
+static int run_proposal(struct draft_model *d, int32_t id, struct err *e)
 {
     const struct recurrent_state *r = &d->ctx.cache.recurrent;
     const size_t bytes = recurrent_state_step_bytes(r);
@@ -157,23 +172,21 @@ static int32_t likeliest(const float *logits, int n_vocab, double *p)
     return best;
 }
 
-/* Proposes as long as each more token is worth its time. */
-static int propose(struct session *s, int32_t *out, int max, struct err *e)
+/* Proposes as long as each more token is worth its time, or all that are wanted. */
+static int propose(struct draft_model *d, const struct draft_wish *w, int32_t *out, struct err *e)
 {
-    struct session_draft *d = &s->draft;
-    const bool fixed = s->opts.plan.speculate.n > 0;
-    const int n_vocab = s->engine->model->n_vocab, own = d->ctx.engine->model->n_vocab;
-    double expected = 1, chance = 1, best = 1 / speculate_time(&s->speculate, 1), p;
+    const int own = d->ctx.engine->model->n_vocab, max = w->max;
+    double expected = 1, chance = 1, best = 1 / draft_time(w->ns, 1), p;
     int n = 0;
     while (n < max) {
         float *logits;
         int rc = context_logits(&d->ctx, &logits, e);
         if (rc) return rc;
-        int32_t id = likeliest(logits, own < n_vocab ? own : n_vocab, &p);
+        int32_t id = likeliest(logits, own < d->n_vocab ? own : d->n_vocab, &p);
         chance *= fmin(p * d->trust, 1);
         expected += chance;
-        double rate = expected / (speculate_time(&s->speculate, n + 2) + (n + 1) * d->ns);
-        if (!fixed && rate <= best) break;
+        double rate = expected / (draft_time(w->ns, n + 2) + (n + 1) * d->ns);
+        if (!w->all && rate <= best) break;
         best = rate;
         d->p[n] = p;
         out[n++] = id;
@@ -184,7 +197,7 @@ static int propose(struct session *s, int32_t *out, int max, struct err *e)
     return n;
 }
 
-static void rest_or_not(struct session_draft *d, int n)
+static void rest_or_not(struct draft_model *d, int n)
 {
     if (n) d->n_vain = d->resting = 0;
     if (n || ++d->n_vain < TRIES) return;
@@ -194,26 +207,21 @@ static void rest_or_not(struct session_draft *d, int n)
     d->n_rest = d->resting;
 }
 
-int session_draft_propose(struct session *s, int32_t *out, int max)
+int draft_model_propose(struct draft_model *d, const struct draft_wish *w, int32_t *out)
 {
-    struct session_draft *d = &s->draft;
     struct err e;
-    if (!d->on || (d->n_rest > 0 && d->n_rest--)) return 0;
+    if (d->failed || (d->n_rest > 0 && d->n_rest--)) return 0;
     int rc = catch_up(d, &e);
-    int n = rc ? rc : propose(s, out, max < FORWARD_TRY_MAX ? max : FORWARD_TRY_MAX, &e);
-    if (n < 0) { /* the answer does not need it */
-        session_draft_forget(s);
-        d->on = false;
-        context_release(&d->ctx);
-        return 0;
-    }
+    int n = rc ? rc : propose(d, w, out, &e);
+    if (n < 0) draft_model_forget(d);
+    if (n < 0) d->failed = true;
+    if (n < 0) return 0;
     rest_or_not(d, n);
     return n;
 }
 
-void session_draft_learn(struct session *s, int n_right, int n_proposed)
+void draft_model_learn(struct draft_model *d, int n_right, int n_proposed)
 {
-    struct session_draft *d = &s->draft;
     for (int i = 0; i < n_proposed && i <= n_right; i++) {
         double ratio = (i < n_right) / d->p[i];
         d->trust += (fmin(ratio, 2) - d->trust) * STEP;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/forward/engine.h"
+#include "runtime/save/messages.h"
 #include "runtime/session/session_parts.h"
 #include "runtime/token/token_text.h"
 
@@ -131,21 +132,11 @@ static bool spells_after(const struct session *s, const struct store_message *m,
 /* The first message that is not spelled by its ids, and all after it. */
 struct respell {
     struct session *s;
-    bool all;            /* the first message is not, whatever its ids are */
-    int32_t last;        /* the id before the first of them, or before the next message */
-    int64_t n_kept;      /* messages before it */
-    int64_t position;    /* of the next message */
-    struct str texts;    /* of the others, one after the other: thought, then text */
-    struct str settings; /* each with its NUL */
-    struct respelled {
-        enum store_role role;
-        size_t n_text;
-        struct store_thought thought;
-        bool has_settings;
-        int64_t created_ms;
-    } * messages;
-    size_t n, max;
-    struct err *e;
+    bool all;         /* the first message is not, whatever its ids are */
+    int32_t last;     /* the id before the first of them, or before the next message */
+    int64_t n_kept;   /* messages before it */
+    int64_t position; /* of the next message */
+    struct messages rest;
 };
 
 static void follow(struct respell *r, const struct store_message *m)
@@ -166,58 +157,27 @@ static void follow(struct respell *r, const struct store_message *m)
 static int collect(void *ctx, const struct store_message *m)
 {
     struct respell *r = ctx;
-    if (!r->all && r->n == 0 && spells_after(r->s, m, r->last)) {
-        follow(r, m);
-        r->n_kept++;
-        if (m->n_tokens) r->last = m->tokens[m->n_tokens - 1];
-        return 0;
-    }
-    if (r->n == r->max) {
-        size_t max = r->max ? 2 * r->max : 16;
-        struct respelled *p = realloc(r->messages, max * sizeof *p);
-        if (!p) return err_set(r->e, ERR_FAIL, "out of memory for a conversation");
-        r->messages = p;
-        r->max = max;
-    }
-    r->messages[r->n++] =
-        (struct respelled){m->role, m->n_text, m->thought, m->settings != NULL, m->created_ms};
-    if (m->thought.text) str_append(&r->texts, m->thought.text, m->thought.n);
-    str_append(&r->texts, m->text, m->n_text);
-    if (m->settings) str_append(&r->settings, m->settings, strlen(m->settings) + 1);
+    if (r->all || r->rest.n || !spells_after(r->s, m, r->last)) return messages_add(&r->rest, m);
+    follow(r, m);
+    r->n_kept++;
+    if (m->n_tokens) r->last = m->tokens[m->n_tokens - 1];
     return 0;
 }
 
 static int add_again(struct respell *r, struct store *store, struct err *e)
 {
-    const char *text = str_get(&r->texts), *settings = str_get(&r->settings);
     int32_t last = r->last;
     int rc = 0;
-    for (size_t i = 0; !rc && i < r->n; i++) {
-        const struct respelled *p = &r->messages[i];
-        enum chat_role role = p->role == STORE_USER ? CHAT_USER : CHAT_ASSISTANT;
+    for (size_t i = 0; !rc && i < r->rest.n; i++) {
+        struct store_message m = r->rest.all[i].m;
+        enum chat_role role = m.role == STORE_USER ? CHAT_USER : CHAT_ASSISTANT;
         struct tokens ids = {0};
-        struct store_thought thought = p->thought;
-        struct str thought_text = {0};
-        if (thought.text) {
-            str_append(&thought_text, text, thought.n);
-            thought.text = str_get(&thought_text);
-            text += thought.n;
-        }
-        if (p->role != STORE_SYSTEM && p->n_text)
-            rc = session_encode(r->s, role, text, p->n_text, last, &ids, e);
-        struct store_message m = {.role = p->role,
-                                  .text = text,
-                                  .n_text = p->n_text,
-                                  .tokens = ids.ids,
-                                  .n_tokens = ids.n,
-                                  .created_ms = p->created_ms,
-                                  .settings = p->has_settings ? settings : NULL,
-                                  .thought = thought};
+        if (m.role != STORE_SYSTEM && m.n_text)
+            rc = session_encode(r->s, role, m.text, m.n_text, last, &ids, e);
+        m.tokens = ids.ids;
+        m.n_tokens = ids.n;
         if (!rc) rc = store_message_add(store, r->s->id, &m, e);
         if (ids.n) last = ids.ids[ids.n - 1];
-        if (p->has_settings) settings += strlen(settings) + 1;
-        text += p->n_text;
-        str_release(&thought_text);
         tokens_release(&ids);
     }
     return rc;
@@ -235,10 +195,10 @@ static bool keeps_cache(const struct respell *r)
 
 int session_respell(struct session *s, struct store *store, bool all, size_t *n, struct err *e)
 {
-    struct respell r = {.s = s, .all = all, .last = -1, .e = e};
+    struct respell r = {.s = s, .all = all, .last = -1};
     session_turn_forget(s);
     int rc = store_message_each(store, s->id, collect, &r, e);
-    *n = rc ? 0 : r.n;
+    *n = rc ? 0 : r.rest.n;
     if (!rc && (*n || all)) {
         rc = store_begin(store, e);
         if (!rc) rc = store_rewind(store, s->id, r.n_kept, keeps_cache(&r) ? INT64_MAX - 1 : -1, e);
@@ -247,8 +207,6 @@ int session_respell(struct session *s, struct store *store, bool all, size_t *n,
         if (!rc) rc = store_commit(store, e);
         store_rollback(store);
     }
-    free(r.messages);
-    str_release(&r.texts);
-    str_release(&r.settings);
+    messages_release(&r.rest);
     return rc;
 }

@@ -28,7 +28,7 @@ void session_remember(struct session *s, int32_t id)
     }
     s->recent[s->n_recent++] = id;
     s->n_tokens++;
-    session_speculate_add(s, id);
+    speculate_add(s->speculate, id);
 }
 
 void session_push(struct session *s, int32_t id)
@@ -530,7 +530,8 @@ static int generate(struct session *s, const struct session_sink *k, enum sessio
         *end = SESSION_FULL;
         if (rc || !room) return rc;
         int64_t t0 = system_clock_ns();
-        rc = session_run_drawn(s, t.id, e);
+        rc = s->speculate ? speculate_run(s->speculate, t.id, &s->proposals, e)
+                          : context_run(&s->ctx, &t.id, 1, 1, e);
         if (rc) return rc;
         session_recall_ran(s, 1);
         session_drop_pending(s, 1);
@@ -544,7 +545,8 @@ int session_run_turn(struct session *s, const struct session_sink *k, enum sessi
 {
     s->turn_ns = system_clock_ns();
     s->read_ns = s->decode_ns = 0;
-    s->n_read = s->n_decoded = s->n_proposed = s->n_accepted = 0;
+    s->n_read = s->n_decoded = 0;
+    s->proposals = (struct speculate_counts){0};
     s->first_token_ms = 0;
     s->answer_ids.n = 0;
     str_clear(&s->answer);

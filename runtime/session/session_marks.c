@@ -91,13 +91,12 @@ void session_marks_pin(struct session *s)
 /* Returns the evicted units of a range, as far as there are idle slots. */
 static int bring_back(struct session *s, struct evict_pin r, struct err *e)
 {
-    struct session_recall *x = &s->recall;
+    struct archive *x = session_recall_archive(s);
     struct recall_window windows[RECALL_MAX];
     int rc = 0, n = 1, max = s->opts.recall.n_windows;
-    while (!rc && x->on && n) {
+    while (!rc && x && n) {
         int room = cache_room(&s->ctx.cache) / 2 / RECALL_SPAN;
-        n = recall_range(&x->archive, &s->ctx.cache, r.from, r.end, room < max ? room : max,
-                         windows);
+        n = recall_range(x, &s->ctx.cache, r.from, r.end, room < max ? room : max, windows);
         if (n) rc = session_recall_return(s, windows, n, e);
         if (n) r.from = windows[n - 1].pos + (uint32_t)windows[n - 1].n;
     }
@@ -138,11 +137,12 @@ static int text_of(const struct session *s, int64_t turn, struct evict_pin *out,
 static int forget(struct session *s, struct evict_pin r, const struct session_sink *k,
                   struct err *e)
 {
+    struct archive *x = session_recall_archive(s);
     int64_t n = 0;
     if (r.end > s->ctx.cache.n_pos) r.end = (uint32_t)s->ctx.cache.n_pos;
     int rc = session_save_now(s, NULL, e); /* its units must be in the log */
     if (!rc) rc = context_drop(&s->ctx, r.from, r.end, &n, e);
-    if (!rc && s->recall.on) rc = archive_forget(&s->recall.archive, r.from, r.end, e);
+    if (!rc && x) rc = archive_forget(x, r.from, r.end, e);
     if (!rc && n && k->evicted) k->evicted(k->ctx, n, s->n_tokens);
     return rc;
 }
@@ -150,8 +150,8 @@ static int forget(struct session *s, struct evict_pin r, const struct session_si
 /* Whether the cache or the archive holds any of it. */
 static bool is_here(const struct session *s, struct evict_pin r)
 {
-    return cache_holds(&s->ctx.cache, r.from, r.end) ||
-           (s->recall.on && archive_holds(&s->recall.archive, r.from, r.end));
+    const struct archive *x = session_recall_archive(s);
+    return cache_holds(&s->ctx.cache, r.from, r.end) || (x && archive_holds(x, r.from, r.end));
 }
 
 int session_marks_forget(struct session *s, const struct session_sink *k, struct err *e)

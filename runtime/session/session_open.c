@@ -327,6 +327,19 @@ static int take_room(struct session *s, struct err *e)
     return 0;
 }
 
+static bool ends_turn(const void *ctx, int32_t id)
+{
+    const struct session *s = ctx;
+    return !s->opts.ignore_end && session_turn_is_over(s, id);
+}
+
+static int open_speculation(struct session *s, struct err *e)
+{
+    const struct plan_speculate *p = &s->opts.plan.speculate;
+    const struct speculate_opts o = {&s->ctx, p->n, ends_turn, s};
+    return p->off || s->opts.read_only ? 0 : speculate_open(&s->speculate, &o, e);
+}
+
 /* Finds or creates the conversation, and allocates the memory. */
 static int begin(struct session *s, struct store *store, bool *created, struct err *e)
 {
@@ -343,8 +356,7 @@ static int begin(struct session *s, struct store *store, bool *created, struct e
     s->opts.plan.recall_pct = recall_newest_pct(s->opts.recall.chooser);
     rc = context_open(&s->ctx, s->engine, &s->opts.plan, p->seed, 1, e);
     if (!rc) rc = session_recall_open(s, e);
-    if (!rc) rc = session_speculate_open(s, e);
-    if (!rc) rc = session_draft_open(s, e);
+    if (!rc) rc = open_speculation(s, e);
     return rc ? rc : take_room(s, e);
 }
 
@@ -393,8 +405,7 @@ void session_close(struct session *s)
     save_close(s->save);
     context_release(&s->ctx);
     session_recall_close(s);
-    session_speculate_close(s);
-    session_draft_close(s);
+    speculate_close(s->speculate);
     free(s->candidates);
     free(s->system);
     free(s->kept);

@@ -3,11 +3,10 @@
 #define RETAIN_RUNTIME_SESSION_SESSION_PARTS_H
 
 #include "base/utf8.h"
-#include "base/word.h"
 #include "runtime/forward/context.h"
 #include "runtime/save/save.h"
 #include "runtime/session/session.h"
-#include "runtime/token/ngram.h"
+#include "runtime/session/speculate.h"
 #include "runtime/token/thought.h"
 #include "store/store.h"
 
@@ -15,60 +14,6 @@ struct session_message {
     enum chat_role role;
     int64_t end;        /* n_tokens after it */
     int64_t created_ms; /* Unix time */
-};
-
-struct session_recall {
-    bool on;
-    struct archive archive;
-    struct arena arena;
-    /* Tokens that are not archived yet, [n_said] from position said_from. The first n_ran were run;
-     * the next n_skip that are told are known. */
-    struct archive_token *said;
-    size_t n_said, said_max, n_ran;
-    int64_t said_from, n_skip;
-    struct word_reader reader; /* of their words */
-    void *embedding;           /* the token's that is compared (model_embedding) */
-    /* the newest tokens of the user's last message's text, and of the one before */
-    struct archive_token message[RECALL_MESSAGE], before[RECALL_MESSAGE];
-    int n_message, n_before;
-    struct archive_token newest[RECALL_ANSWER]; /* [n_newest] of the answer */
-    int n_newest;
-    /* words given to session_recall, or positions of session_recall_turn, for the next message */
-    struct archive_token wanted[RECALL_MESSAGE];
-    int n_wanted;
-    uint32_t wanted_from, wanted_end;
-    struct session_recalled last;
-    struct str text[RECALL_MAX]; /* of last.windows */
-};
-
-/* Speculation (speculate.c). Matches of a proposal's n-gram are in classes by their length. */
-#define SPECULATE_CLASSES 3
-struct session_speculate {
-    bool on;
-    struct ngram ngram;
-    struct arena arena;
-    int32_t ids[FORWARD_TRY_MAX];        /* that were tried last */
-    int n_proposed, n_right;             /* of them, so far */
-    bool drafted;                        /* by the draft model */
-    int class, limit[SPECULATE_CLASSES]; /* the most that may be proposed */
-    double rate[SPECULATE_CLASSES];      /* measured chance that the next proposal is right */
-    double ns[FORWARD_TRY_MAX + 1];      /* measured time to run n tokens at once; 0 = not yet */
-};
-
-/* Proposals by a draft model (draft.c). */
-struct session_draft {
-    bool on;
-    struct context ctx;
-    struct tokens behind;         /* of the conversation, that it has not read */
-    int32_t ran[FORWARD_TRY_MAX]; /* [n_ran] its proposals that it has read, */
-    int n_ran, n_same;            /* of which so many became part of the conversation */
-    struct arena arena;           /* of a model with recurrent layers: */
-    float *held;                  /* their state in front of `ran` */
-    uint8_t *steps;               /* [n_ran] the inputs of their steps since */
-    double p[FORWARD_TRY_MAX];    /* of the last proposals */
-    double trust;                 /* proposals that were right, for each that p promises */
-    double ns;                    /* time for one proposal */
-    int n_vain, resting, n_rest;
 };
 
 /* The newest turn. Its ids and texts have room for an answer of SESSION_ANSWER_ROOM tokens. */
@@ -89,9 +34,8 @@ struct session {
     struct save *save; /* NULL = private */
     struct session_opts opts;
     struct context ctx;
-    struct session_recall recall;
-    struct session_speculate speculate;
-    struct session_draft draft;
+    struct session_recall *recall;
+    struct speculate *speculate;      /* NULL = off */
     struct sampler_entry *candidates; /* [n_vocab] */
     struct save_state state;
     int64_t id; /* of the conversation in the store */
@@ -130,7 +74,8 @@ struct session {
     double thought_ms;
 
     int64_t turn_ns, read_ns, decode_ns; /* of the running or last turn */
-    int64_t n_read, n_decoded, n_proposed, n_accepted;
+    int64_t n_read, n_decoded;
+    struct speculate_counts proposals;
     double first_token_ms;
 };
 
@@ -227,6 +172,7 @@ bool session_keeps_all(const struct session *s); /* its policy never evicts */
 /* Call after opening the context; does nothing if recall is off. */
 int session_recall_open(struct session *s, struct err *e);
 void session_recall_close(struct session *s);
+struct archive *session_recall_archive(const struct session *s); /* NULL = recall is off */
 /* Takes a message at `position` (session_describe): n_bytes[n_ids] of its text that each token
  * stands for, 0 = none; past[n_ids]: text of the turn before that is run again. The tokens of an
  * answer follow one by one. */
@@ -261,32 +207,6 @@ void session_marks_cut(struct session *s, int64_t n_turns);
 void session_marks_pin(struct session *s);
 /* Evicts the forgotten turns; call when the cache was loaded or read again. */
 int session_marks_forget(struct session *s, const struct session_sink *k, struct err *e);
-
-/* ---- speculation (speculate.c) ---- */
-
-/* Call after opening the context; does nothing if speculation is off or impossible. */
-int session_speculate_open(struct session *s, struct err *e);
-void session_speculate_close(struct session *s);
-/* Call with each token of the conversation. */
-void session_speculate_add(struct session *s, int32_t id);
-/* The time, in ns, to run n tokens at once; as long as that is not measured: fewer. */
-double speculate_time(const struct session_speculate *p, int n);
-/* Runs the token just drawn, alone or with proposals, or finds that it was run already. */
-int session_run_drawn(struct session *s, int32_t id, struct err *e);
-
-/* ---- the draft model (draft.c) ---- */
-
-/* Call after session_speculate_open; does nothing without a draft model. */
-int session_draft_open(struct session *s, struct err *e);
-void session_draft_close(struct session *s);
-/* Call with each token of the conversation. */
-void session_draft_add(struct session *s, int32_t id);
-/* Call before the tokens of the conversation are added again. */
-void session_draft_forget(struct session *s);
-/* Writes up to `max` tokens that may follow the newest one to out; returns their number. */
-int session_draft_propose(struct session *s, int32_t *out, int max);
-/* How many of the last proposals were right. */
-void session_draft_learn(struct session *s, int n_right, int n_proposed);
 
 /* The ids that a message adds to a conversation that ends with `last`; last -1: it is the first. */
 int session_encode(const struct session *s, enum chat_role role, const char *text, size_t n,

@@ -8,7 +8,32 @@
 
 #include "base/memory.h"
 #include "base/system.h"
+#include "base/word.h"
 #include "runtime/forward/engine.h"
+
+struct session_recall {
+    bool on;
+    struct archive archive;
+    struct arena arena;
+    /* Tokens that are not archived yet, [n_said] from position said_from. The first n_ran were run;
+     * the next n_skip that are told are known. */
+    struct archive_token *said;
+    size_t n_said, said_max, n_ran;
+    int64_t said_from, n_skip;
+    struct word_reader reader; /* of their words */
+    void *embedding;           /* the token's that is compared (model_embedding) */
+    /* the newest tokens of the user's last message's text, and of the one before */
+    struct archive_token message[RECALL_MESSAGE], before[RECALL_MESSAGE];
+    int n_message, n_before;
+    struct archive_token newest[RECALL_ANSWER]; /* [n_newest] of the answer */
+    int n_newest;
+    /* words given to session_recall, or positions of session_recall_turn, for the next message */
+    struct archive_token wanted[RECALL_MESSAGE];
+    int n_wanted;
+    uint32_t wanted_from, wanted_end;
+    struct session_recalled last;
+    struct str text[RECALL_MAX]; /* of last.windows */
+};
 
 static int keep(void *ctx, struct err *e)
 {
@@ -20,15 +45,15 @@ static int keep(void *ctx, struct err *e)
 static void embed(void *ctx, int32_t id, float *out)
 {
     const struct session *s = ctx;
-    model_embedding(s->engine->model, s->engine->kernels, id, s->recall.embedding, out);
+    model_embedding(s->engine->model, s->engine->kernels, id, s->recall->embedding, out);
 }
 
 /* Takes the archive's memory from `a`, backed or only planned. */
 static void plan(struct session *s, const struct archive_opts *o, struct arena *a)
 {
-    archive_plan(&s->recall.archive, o, &s->ctx.cache.shape, a);
+    archive_plan(&s->recall->archive, o, &s->ctx.cache.shape, a);
     if (o->compare.n_embd)
-        s->recall.embedding = arena_take(a, model_embedding_bytes(s->engine->model), 1);
+        s->recall->embedding = arena_take(a, model_embedding_bytes(s->engine->model), 1);
 }
 
 static void reserve(struct session_recall *r, size_t n)
@@ -41,7 +66,7 @@ static void reserve(struct session_recall *r, size_t n)
 int session_recall_open(struct session *s, struct err *e)
 {
     const struct recall_opts *o = &s->opts.recall;
-    struct session_recall *r = &s->recall;
+    struct session_recall *r = s->recall = memory_new(1, sizeof *r);
     struct arena a;
     if (o->chooser == RECALL_OFF || s->opts.read_only || session_keeps_all(s)) return 0;
     struct archive_opts ao = {
@@ -65,9 +90,17 @@ int session_recall_open(struct session *s, struct err *e)
 
 void session_recall_close(struct session *s)
 {
-    arena_release(&s->recall.arena);
-    free(s->recall.said);
-    for (int i = 0; i < RECALL_MAX; i++) str_release(&s->recall.text[i]);
+    struct session_recall *r = s->recall;
+    if (!r) return;
+    arena_release(&r->arena);
+    free(r->said);
+    for (int i = 0; i < RECALL_MAX; i++) str_release(&r->text[i]);
+    free(r);
+}
+
+struct archive *session_recall_archive(const struct session *s)
+{
+    return s->recall->on ? &s->recall->archive : NULL;
 }
 
 /* ---- messages and tokens --------------------------------------------------------------------- */
@@ -97,7 +130,7 @@ static struct archive_token describe_token(const struct session *s, struct word_
 
 static struct archive_token tell(struct session *s, int32_t id, bool said)
 {
-    struct session_recall *r = &s->recall;
+    struct session_recall *r = s->recall;
     const struct archive_token t = describe_token(s, &r->reader, id, said);
     if (r->on && r->n_skip <= 0) {
         reserve(r, r->n_said + 1);
@@ -117,7 +150,7 @@ static int push_newest(struct archive_token *newest, int n, int max, struct arch
 
 void session_recall_token(struct session *s, int32_t id, bool said)
 {
-    struct session_recall *r = &s->recall;
+    struct session_recall *r = s->recall;
     const struct archive_token t = tell(s, id, said);
     if (said) r->n_newest = push_newest(r->newest, r->n_newest, RECALL_ANSWER, t);
 }
@@ -125,7 +158,7 @@ void session_recall_token(struct session *s, int32_t id, bool said)
 void session_recall_message(struct session *s, const struct save_message *m, int64_t position,
                             const uint16_t *n_bytes, const bool *past)
 {
-    struct session_recall *r = &s->recall;
+    struct session_recall *r = s->recall;
     tell_from(r, position);
     if (m->role != CHAT_USER) return;
     r->reader = (struct word_reader){0};
@@ -146,7 +179,7 @@ static void want_nothing(struct session_recall *r)
 
 void session_recall_forget(struct session *s)
 {
-    struct session_recall *r = &s->recall;
+    struct session_recall *r = s->recall;
     r->n_message = r->n_before = r->n_newest = r->last.n = 0;
     r->n_said = r->n_ran = 0;
     r->reader = (struct word_reader){0};
@@ -157,7 +190,7 @@ void session_recall_forget(struct session *s)
 
 void session_recall_ran(struct session *s, int n)
 {
-    struct session_recall *r = &s->recall;
+    struct session_recall *r = s->recall;
     /* Once saving has failed, units can't be archived either. */
     if (s->save && save_is_broken(s->save)) r->on = false;
     if (r->on) r->n_ran += (size_t)n;
@@ -176,7 +209,7 @@ static void drop_told(struct session_recall *r, size_t n)
 
 int session_recall_keep(struct session *s, struct err *e)
 {
-    struct session_recall *r = &s->recall;
+    struct session_recall *r = s->recall;
     const size_t n = r->n_ran;
     if (!r->on || n == 0) return 0;
     int rc = archive_add(&r->archive, &s->ctx.cache, r->said, (int)n, e);
@@ -199,7 +232,7 @@ static void found_piece(void *ctx, uint32_t pos, int n)
 
 int session_recall_loaded(struct session *s, int64_t n_run, struct err *e)
 {
-    struct session_recall *r = &s->recall;
+    struct session_recall *r = s->recall;
     if (!r->on) return 0;
     struct found f = {&r->archive, r->said, save_position(s->save)};
     archive_count(&r->archive, r->said, (int)f.n_saved);
@@ -227,7 +260,7 @@ static int64_t turn_of(const struct session *s, int64_t pos, int64_t *said_ms)
 
 static void spell(const struct session *s, int64_t first, int n, struct str *out)
 {
-    const struct archive *x = &s->recall.archive;
+    const struct archive *x = &s->recall->archive;
     str_clear(out);
     for (int i = archive_index(x, (uint32_t)first); i < x->n && x->pos[i] < first + n; i++) {
         size_t n_bytes;
@@ -257,7 +290,7 @@ static void credit(const struct session *s, struct session_window *w, struct str
 
 static void describe(struct session *s, const struct recall_window *w, int n)
 {
-    struct session_recall *r = &s->recall;
+    struct session_recall *r = s->recall;
     r->last.n = n;
     r->last.best = 0;
     for (int i = 0; i < n; i++) {
@@ -272,7 +305,7 @@ static void describe(struct session *s, const struct recall_window *w, int n)
 
 static struct recall_query query_of(const struct session *s)
 {
-    const struct session_recall *r = &s->recall;
+    const struct session_recall *r = s->recall;
     return (struct recall_query){
         .chooser = s->opts.recall.chooser,
         .text = r->message,
@@ -289,15 +322,16 @@ static struct recall_query query_of(const struct session *s)
 /* Forgets the wish before. ERR_USAGE: recall is off. */
 static int begin_wish(struct session *s, struct err *e)
 {
-    if (!s->recall.on) return err_set(e, ERR_USAGE, "recall is off: /set recall words turns it on");
-    want_nothing(&s->recall);
+    if (!s->recall->on)
+        return err_set(e, ERR_USAGE, "recall is off: /set recall words turns it on");
+    want_nothing(s->recall);
     return 0;
 }
 
 /* The text that the user's wish alone finds now. */
 static int preview(struct session *s, struct session_recalled *out)
 {
-    struct session_recall *r = &s->recall;
+    struct session_recall *r = s->recall;
     struct recall_window windows[RECALL_MAX];
     struct recall_query q = query_of(s);
     q.n = q.n_before = 0;
@@ -312,7 +346,7 @@ static int preview(struct session *s, struct session_recalled *out)
 int session_recall(struct session *s, const char *words, size_t n, struct session_recalled *out,
                    struct err *e)
 {
-    struct session_recall *r = &s->recall;
+    struct session_recall *r = s->recall;
     struct word_reader reader = {0};
     struct tokens ids = {0};
     const struct tokenizer_span span = {words, n, false};
@@ -335,8 +369,8 @@ int session_recall_turn(struct session *s, int64_t turn, struct session_recalled
     if (turn < 1 || turn > s->n_turns)
         return err_set(e, ERR_USAGE, "there is no turn %lld; the last one is %lld", (long long)turn,
                        (long long)s->n_turns);
-    s->recall.wanted_from = (uint32_t)session_turn_end(s, turn - 1);
-    s->recall.wanted_end = (uint32_t)session_turn_end(s, turn);
+    s->recall->wanted_from = (uint32_t)session_turn_end(s, turn - 1);
+    s->recall->wanted_end = (uint32_t)session_turn_end(s, turn);
     return preview(s, out);
 }
 
@@ -345,16 +379,16 @@ int session_recall_return(struct session *s, struct recall_window *w, int n, str
     struct cache *c = &s->ctx.cache;
     int rc = cache_fetch(c, cache_len_max(c), e);
     if (!rc)
-        rc = recall_return(&s->recall.archive, c, w, n, s->ctx.engine->pool,
-                           &s->recall.last.n_units, e);
+        rc = recall_return(&s->recall->archive, c, w, n, s->ctx.engine->pool,
+                           &s->recall->last.n_units, e);
     if (!rc) c->n_returns++;
-    if (!rc) c->n_returned += s->recall.last.n_units;
+    if (!rc) c->n_returned += s->recall->last.n_units;
     return rc ? rc : context_loaded(&s->ctx, e);
 }
 
 int session_recall_bring(struct session *s, int n_left, const struct session_sink *k, struct err *e)
 {
-    struct session_recall *r = &s->recall;
+    struct session_recall *r = s->recall;
     struct recall_query q = query_of(s);
     struct recall_window windows[RECALL_MAX];
     int64_t t0 = system_clock_ns();
@@ -375,7 +409,7 @@ int session_recall_bring(struct session *s, int n_left, const struct session_sin
 
 int session_recall_again(struct session *s, struct err *e)
 {
-    struct session_recall *r = &s->recall;
+    struct session_recall *r = s->recall;
     struct recall_window windows[RECALL_MAX];
     struct recall_query q = query_of(s);
     const int64_t n_units = r->last.n_units;
@@ -395,5 +429,5 @@ int session_recall_again(struct session *s, struct err *e)
 
 const struct session_recalled *session_recalled(const struct session *s)
 {
-    return &s->recall.last;
+    return &s->recall->last;
 }

@@ -15,17 +15,11 @@ static double per_second(int64_t n, int64_t ns)
     return ns > 0 ? (double)n * 1e9 / (double)ns : 0.0;
 }
 
-/* limit: the most that it may have. */
-static int64_t archive_bytes(const struct session *s, bool limit)
-{
-    const struct archive *x = &s->recall.archive;
-    return s->recall.on ? (int64_t)x->position_bytes * (limit ? x->n_max : x->n) : 0;
-}
-
 void session_stats(const struct session *s, struct session_stats *out)
 {
     const struct model *m = s->engine->model;
     const struct cache *c = &s->ctx.cache;
+    const struct archive *x = session_recall_archive(s);
     *out = (struct session_stats){
         .n_layer = m->n_kv_layer,
         .n_kv_head = m->n_kv_head,
@@ -37,9 +31,6 @@ void session_stats(const struct session *s, struct session_stats *out)
         .units_seen = c->n_pos * m->n_kv_layer * m->n_kv_head,
         .units_evicted = c->n_evicted,
         .units_returned = c->n_returned,
-        .archive_bytes = archive_bytes(s, false),
-        .archive_max_bytes = archive_bytes(s, true),
-        .archive_max_tokens = s->recall.archive.n_max,
         .unit_bytes = (int64_t)s->ctx.plan.unit_bytes,
         .weights_bytes = (int64_t)(s->ctx.plan.weights_bytes + s->ctx.plan.heads_bytes),
         .cache_bytes = (int64_t)s->ctx.plan.cache_bytes,
@@ -52,20 +43,22 @@ void session_stats(const struct session *s, struct session_stats *out)
         .decode_tok_s = per_second(s->n_decoded, s->decode_ns),
         .first_token_ms = s->first_token_ms,
         .n_decoded = s->n_decoded,
-        .n_proposed = s->n_proposed,
-        .n_accepted = s->n_accepted,
+        .n_proposed = s->proposals.n_proposed,
+        .n_accepted = s->proposals.n_accepted,
         .bytes_per_token = context_bytes_per_token(&s->ctx),
     };
+    if (x) out->archive_bytes = (int64_t)x->position_bytes * x->n;
+    if (x) out->archive_max_bytes = (int64_t)x->position_bytes * x->n_max;
+    if (x) out->archive_max_tokens = x->n_max;
     out->cache_used_bytes = out->unit_bytes * context_slots_in_use(&s->ctx);
     const struct cache *w = c->windows;
     if (w) out->cache_used_bytes += cache_units(w) * (int64_t)(w->k_bytes + w->v_bytes);
     snprintf(out->model, sizeof out->model, "%s", m->name);
     snprintf(out->weights, sizeof out->weights, "%s", m->type);
     plan_kv_text(&s->ctx.plan, out->kv);
-    if (s->draft.on) {
+    out->draft_bytes = speculate_draft_bytes(s->speculate);
+    if (out->draft_bytes)
         snprintf(out->draft, sizeof out->draft, "%s", s->engine->draft->model->name);
-        out->draft_bytes = (int64_t)plan_total_bytes(&s->draft.ctx.plan);
-    }
     snprintf(out->policy, sizeof out->policy, "%s", s->ctx.plan.policy->name);
     engine_device_name(s->engine, out->device, sizeof out->device);
     snprintf(out->gpu_bus, sizeof out->gpu_bus, "%s", engine_gpu_bus(s->engine));

@@ -182,9 +182,10 @@ void session_change_release(struct session_change *c)
 static int drop(struct session *s, int64_t from, int64_t end, const struct session_sink *k,
                 struct err *e)
 {
+    struct archive *x = session_recall_archive(s);
     int64_t n = 0;
     int rc = from < end ? context_drop(&s->ctx, from, end, &n, e) : 0;
-    if (!rc && n && s->recall.on) rc = archive_forget(&s->recall.archive, from, end, e);
+    if (!rc && n && x) rc = archive_forget(x, from, end, e);
     if (!rc && n && k->evicted) k->evicted(k->ctx, n, s->n_tokens);
     return rc;
 }

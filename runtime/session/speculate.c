@@ -1,12 +1,17 @@
-/* Speculation: the tokens that followed the same words earlier in the conversation are run together
- * with the token just drawn, because reading the weights once for several tokens takes little more
- * time than for one. Drawing is not changed: a proposal counts only when it is the token that is
- * drawn anyway. */
-#include "runtime/session/session_parts.h"
+#include "runtime/session/speculate.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/system.h"
+#include "runtime/forward/context.h"
+#include "runtime/forward/engine.h"
+#include "runtime/session/draft.h"
+#include "runtime/token/ngram.h"
+
+/* Matches of a proposal's n-gram are in classes by their length. */
+#define CLASSES 3
 
 /* Learning from the last 16 or so proposals, and from the last 8 or so runs. */
 #define RATE_STEP (1.0 / 16)
@@ -16,37 +21,65 @@
 
 /* Few proposals at first, more where many words are the same; twice as many after all were right,
  * hardly more than were right otherwise. */
-static const int first_limits[SPECULATE_CLASSES] = {2, 2, 8};
-static const double first_rates[SPECULATE_CLASSES] = {0.3, 0.6, 0.85};
+static const int first_limits[CLASSES] = {2, 2, 8};
+static const double first_rates[CLASSES] = {0.3, 0.6, 0.85};
 
-int session_speculate_open(struct session *s, struct err *e)
+struct speculate {
+    struct speculate_opts o;
+    struct draft_model *draft; /* or NULL */
+    struct ngram ngram;
+    struct arena arena;
+    int32_t ids[FORWARD_TRY_MAX];   /* that were tried last */
+    int n_proposed, n_right;        /* of them, so far */
+    bool drafted;                   /* by the draft model */
+    int class, limit[CLASSES];      /* the most that may be proposed */
+    double rate[CLASSES];           /* measured chance that the next proposal is right */
+    double ns[FORWARD_TRY_MAX + 1]; /* measured time to run n tokens at once; 0 = not yet */
+};
+
+int speculate_open(struct speculate **out, const struct speculate_opts *o, struct err *e)
 {
-    struct session_speculate *p = &s->speculate;
+    const struct engine *g = o->ctx->engine;
     struct arena a;
-    if (s->opts.plan.speculate.off || s->opts.read_only || !context_try_max(&s->ctx)) return 0;
+    *out = NULL;
+    if (!context_try_max(o->ctx)) return 0;
+    struct speculate *p = *out = memory_new(1, sizeof *p);
+    p->o = *o;
     arena_init_plan(&a, "speculation");
     ngram_plan(&p->ngram, &a);
     int rc = arena_init_sparse(&p->arena, "speculation", a.used, e);
     if (rc) return rc;
     ngram_plan(&p->ngram, &p->arena);
     memset(p->arena.base, 0, p->arena.used); /* now, not page by page in the first answers */
-    for (int i = 0; i < SPECULATE_CLASSES; i++) {
+    for (int i = 0; i < CLASSES; i++) {
         p->rate[i] = first_rates[i];
         p->limit[i] = first_limits[i];
     }
-    p->on = true;
-    return 0;
+    return g->draft ? draft_model_open(&p->draft, g->draft, g->model->n_vocab, e) : 0;
 }
 
-void session_speculate_close(struct session *s)
+void speculate_close(struct speculate *p)
 {
-    arena_release(&s->speculate.arena);
+    if (!p) return;
+    draft_model_close(p->draft);
+    arena_release(&p->arena);
+    free(p);
 }
 
-void session_speculate_add(struct session *s, int32_t id)
+int64_t speculate_draft_bytes(const struct speculate *p)
 {
-    if (s->speculate.on) ngram_add(&s->speculate.ngram, id);
-    session_draft_add(s, id);
+    return p && p->draft ? draft_model_bytes(p->draft) : 0;
+}
+
+void speculate_add(struct speculate *p, int32_t id)
+{
+    if (p) ngram_add(&p->ngram, id);
+    if (p && p->draft) draft_model_add(p->draft, id);
+}
+
+void speculate_forget(struct speculate *p)
+{
+    if (p && p->draft) draft_model_forget(p->draft);
 }
 
 /* ---- how many -------------------------------------------------------------------------------- */
@@ -57,10 +90,9 @@ static void learn(double *mean, double value, double step)
 }
 
 /* Counts what became of the last proposals. */
-static void learn_rate(struct session *s)
+static void learn_rate(struct speculate *p)
 {
-    struct session_speculate *p = &s->speculate;
-    if (p->drafted) session_draft_learn(s, p->n_right, p->n_proposed);
+    if (p->drafted) draft_model_learn(p->draft, p->n_right, p->n_proposed);
     if (p->drafted) p->n_right = p->n_proposed = 0;
     double *rate = &p->rate[p->class];
     bool wrong = p->n_right < p->n_proposed;
@@ -70,7 +102,7 @@ static void learn_rate(struct session *s)
     p->n_right = p->n_proposed = 0;
 }
 
-static void learn_time(struct session_speculate *p, int n, int64_t ns)
+static void learn_time(struct speculate *p, int n, int64_t ns)
 {
     double *mean = &p->ns[n];
     if (*mean == 0)
@@ -79,22 +111,16 @@ static void learn_time(struct session_speculate *p, int n, int64_t ns)
         learn(mean, (double)ns, TIME_STEP);
 }
 
-double speculate_time(const struct session_speculate *p, int n)
-{
-    while (n > 1 && p->ns[n] == 0) n--;
-    return p->ns[n];
-}
-
 /* The number of proposals, up to `max`, that promises the most tokens in a second. */
-static int best_number(const struct session_speculate *p, double rate, int max)
+static int best_number(const struct speculate *p, double rate, int max)
 {
-    double expected = 1, chance = 1, best = 1 / speculate_time(p, 1);
+    double expected = 1, chance = 1, best = 1 / draft_time(p->ns, 1);
     int n = 0;
     for (int i = 1; i <= max; i++) {
         chance *= rate;
         expected += chance;
-        if (expected / speculate_time(p, i + 1) <= best) continue;
-        best = expected / speculate_time(p, i + 1);
+        if (expected / draft_time(p->ns, i + 1) <= best) continue;
+        best = expected / draft_time(p->ns, i + 1);
         n = i;
     }
     return n;
@@ -106,62 +132,55 @@ static int class_of(int n_match)
 }
 
 /* Of n tokens those before one that ends the turn: it is drawn, but not run. */
-static int before_end(const struct session *s, const int32_t *ids, int n)
+static int before_end(const struct speculate *p, const int32_t *ids, int n)
 {
     for (int i = 0; i < n; i++)
-        if (!s->opts.ignore_end && session_turn_is_over(s, ids[i])) return i;
+        if (p->o.ends(p->o.ends_ctx, ids[i])) return i;
     return n;
 }
 
 /* Writes proposals for the tokens after the newest one to out. */
-static int propose(struct session *s, int32_t *out)
+static int propose(struct speculate *p, int32_t *out)
 {
-    struct session_speculate *p = &s->speculate;
-    int max = s->opts.plan.speculate.n ? s->opts.plan.speculate.n : PLAN_SPECULATE_MAX, n_match;
-    int room = cache_room(&s->ctx.cache) - 1, rows = context_try_max(&s->ctx) - 1;
+    const struct context *x = p->o.ctx;
+    int max = p->o.n ? p->o.n : PLAN_SPECULATE_MAX, n_match;
+    int room = cache_room(&x->cache) - 1, rows = context_try_max(x) - 1;
     if (max > room) max = room;
     if (max > rows) max = rows;
     p->drafted = false;
-    if (!p->on || max < 1 || p->ns[1] == 0) return 0;
-    int n = ngram_propose(&p->ngram, out, max, &n_match);
-    n = before_end(s, out, n);
+    if (max < 1 || p->ns[1] == 0) return 0;
+    int n = before_end(p, out, ngram_propose(&p->ngram, out, max, &n_match));
     p->class = n ? class_of(n_match) : 0;
-    if (p->class == 0 && s->draft.on) { /* it knows more than a few words in a row */
+    if (p->class == 0 && p->draft) { /* it knows more than a few words in a row */
+        const struct draft_wish w = {max, p->o.n > 0, p->ns};
         p->drafted = true;
-        return before_end(s, out, session_draft_propose(s, out, max));
+        return before_end(p, out, draft_model_propose(p->draft, &w, out));
     }
     if (n == 0) return 0;
     double *rate = &p->rate[p->class];
-    if (!s->opts.plan.speculate.n)
-        n = best_number(p, *rate, n < p->limit[p->class] ? n : p->limit[p->class]);
+    if (!p->o.n) n = best_number(p, *rate, n < p->limit[p->class] ? n : p->limit[p->class]);
     if (n == 0) learn(rate, first_rates[p->class], RECOVER);
     return n;
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-static bool was_tried(const struct session *s, int32_t id)
+int speculate_run(struct speculate *p, int32_t id, struct speculate_counts *counts, struct err *e)
 {
-    const struct session_speculate *p = &s->speculate;
-    return s->ctx.cache.n_tried > 0 && p->ids[1 + p->n_right] == id;
-}
-
-int session_run_drawn(struct session *s, int32_t id, struct err *e)
-{
-    struct session_speculate *p = &s->speculate;
-    if (was_tried(s, id)) {
+    struct context *x = p->o.ctx;
+    if (x->cache.n_tried > 0 && p->ids[1 + p->n_right] == id) {
         p->n_right++;
-        s->n_accepted++;
-        context_accept(&s->ctx);
+        counts->n_accepted++;
+        context_accept(x);
         return 0;
     }
-    learn_rate(s);
-    int rc, n = propose(s, p->ids + 1);
+    learn_rate(p);
+    int rc, n = propose(p, p->ids + 1);
     int64_t began_ns = system_clock_ns();
     p->ids[0] = id;
-    rc = n ? context_try(&s->ctx, p->ids, 1 + n, e) : context_run(&s->ctx, &id, 1, 1, e);
+    rc = n ? context_try(x, p->ids, 1 + n, e) : context_run(x, &id, 1, 1, e);
     p->n_proposed = n;
-    s->n_proposed += n;
+    counts->n_proposed += n;
     if (!rc) learn_time(p, 1 + n, system_clock_ns() - began_ns);
     return rc;
 }

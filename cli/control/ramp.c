@@ -5,20 +5,29 @@
 #include "cli/print/num.h"
 #include "runtime/session/session.h"
 
-const char *const ramp_words[RAMP_CLASSES] = {"gone", "few", "some", "most", "all"};
+const char *const ramp_words[RAMP_CLASSES] = {"gone", "few", "some", "many", "most", "all"};
 
 int ramp_class(int64_t kept, int64_t seen)
 {
-    if (kept <= 0 || seen <= 0) return 0;
-    int cls = 1 + (int)(4 * kept / seen);
-    return cls < RAMP_CLASSES ? cls : RAMP_CLASSES - 1;
+    return ramp_level_class(ramp_level(kept, seen));
 }
 
 int ramp_level(int64_t kept, int64_t seen)
 {
+    /* thousandths; four steps by equal factors to the upper end of each class */
+    static const int at_most[] = {3,   5,   10,  20,  30,  45,  67,  100,
+                                  141, 200, 283, 400, 503, 632, 795, 1000};
     if (kept <= 0 || seen <= 0) return 0;
-    int level = 1 + (int)(16 * kept / seen);
-    return level < RAMP_LEVELS ? level : RAMP_LEVELS - 1;
+    int level = 1;
+    while (level < RAMP_LEVEL_ALL - 1 && 1000 * kept > at_most[level - 1] * seen) level++;
+    return level;
+}
+
+int ramp_level_at(int64_t kept, int64_t seen, int64_t pos, int64_t end, int64_t lead, int64_t tail)
+{
+    int level = ramp_level(kept, seen);
+    bool touches = end > tail || pos < lead;
+    return touches && ramp_level_class(level) == RAMP_MOST ? RAMP_LEVEL_ALL : level;
 }
 
 int ramp_level_class(int level)
@@ -28,13 +37,13 @@ int ramp_level_class(int level)
 
 int ramp_class_level(int cls)
 {
-    return cls > 0 ? 4 * cls - 1 : 0;
+    return cls > 0 ? 4 * cls - 3 : 0;
 }
 
 const char *ramp_glyph(int cls, bool ascii)
 {
-    static const char *const plain[RAMP_CLASSES] = {" ", ".", ":", "=", "#"};
-    static const char *const blocks[RAMP_CLASSES] = {"·", "░", "▒", "▓", "█"};
+    static const char *const plain[RAMP_CLASSES] = {" ", ".", ":", "=", "#", "-"};
+    static const char *const blocks[RAMP_CLASSES] = {"·", "░", "▒", "▓", "█", "▁"};
     return ascii ? plain[cls] : blocks[cls];
 }
 

@@ -1,8 +1,10 @@
-/* ramp: converts a retention snapshot to cells of five classes, the same everywhere.
+/* ramp: converts a retention snapshot to cells of six classes, the same everywhere.
  *
  * A cell is a fraction: units kept / units seen, over the (layer, head, position) triples in it.
- * Five classes: 0, below 25, 50, 75 %, and 75 % or more; a cell with at least one unit is never
- * class 0. Cells consist of whole snapshot columns; a row that has no more cells than columns adds
+ * Classes grow by factors, because old text of a model with many heads keeps a few percent: 0, up
+ * to 2, 10, 40 %, and more; a cell with at least one unit is never class 0. The sixth, `all`, is
+ * for the beginning and the newest text, where no eviction has taken anything: it is drawn
+ * quietly. Cells consist of whole snapshot columns; a row that has no more cells than columns adds
  * up to the engine's counts. */
 #ifndef RETAIN_CLI_CONTROL_RAMP_H
 #define RETAIN_CLI_CONTROL_RAMP_H
@@ -15,15 +17,18 @@
 struct retention;
 struct session_stats;
 
-#define RAMP_CLASSES 5
-#define RAMP_LEVELS \
-    17 /* 0, and the share in sixteenths, rounded up: for terminals with many colours */
+enum ramp { RAMP_GONE, RAMP_FEW, RAMP_SOME, RAMP_MANY, RAMP_MOST, RAMP_ALL, RAMP_CLASSES };
+/* Level 0 is gone, four levels are a class, for terminals with many colours; the last is `all`. */
+enum { RAMP_LEVEL_ALL = 17, RAMP_LEVELS };
 
 int ramp_class(int64_t kept, int64_t seen);
 int ramp_level(int64_t kept, int64_t seen);
+/* The same of positions [pos, end), where [0, lead) and [tail, …) are untouched: those are `all`,
+ * and so is a cell on their border, which only they would make loud. */
+int ramp_level_at(int64_t kept, int64_t seen, int64_t pos, int64_t end, int64_t lead, int64_t tail);
 int ramp_level_class(int level);             /* class of a level */
 int ramp_class_level(int cls);               /* the level that stands for a class */
-const char *ramp_glyph(int cls, bool ascii); /* " .:=#" or blocks */
+const char *ramp_glyph(int cls, bool ascii); /* " .:=#-" or blocks */
 extern const char *const ramp_words[RAMP_CLASSES];
 
 /* Layers [layer, layer + n_layer) and heads [head, head + n_head) of a snapshot. */

@@ -37,7 +37,7 @@ const struct option options_table[] = {
      .value = "auto|dark|light", .help = "of the terminal; auto: ask it"},
     {ROW("contrast", 0, chat.contrast, OPTIONS_CHAT), .display = true, .help = "no grey text on the screen, apart from evicted words"},
     {ROW("colors", 0, chat.colors, OPTIONS_CHAT), .display = true, .value = "NAME=COLOR,…",
-     .help = "colours of the screen, each 0 to 255 or #rrggbb: gone, few, some, most and all of the map; dim, "
+     .help = "colours of the screen, each 0 to 255 or #rrggbb: gone, few, some, many, most and all of the map; dim, "
              "you, llm, error, code, lost, thin, returned, found, weights, cache, scratch"},
     {ROW("keys", 0, chat.keys, OPTIONS_CHAT), .display = true, .value = "KEY=NEW,…",
      .help = "put the function of a key on another one, by the names in the help: F3=F9,Alt-w=Alt-y"},

@@ -1,5 +1,6 @@
 #include "runtime/cache/retention.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -27,4 +28,24 @@ void retention_copy(struct retention *to, const struct retention *from)
     copy.heads = to->heads;
     copy.cap_heads = to->cap_heads;
     *to = copy;
+}
+
+/* Whether all units of a position, or of its column, are alive. */
+static bool is_whole(const struct retention *r, int64_t position)
+{
+    const int64_t n_heads = (int64_t)r->n_layer * r->n_head;
+    if (r->heads) return r->heads[position] == n_heads;
+    const int64_t col = position / r->col_width, first = col * r->col_width;
+    const int64_t n = r->n_pos - first < r->col_width ? r->n_pos - first : r->col_width;
+    for (int64_t i = 0; i < n_heads; i++)
+        if (r->kept[i * RETENTION_COLS + col] < n) return false;
+    return true;
+}
+
+void retention_find_whole(struct retention *r)
+{
+    r->lead = 0;
+    r->tail = r->n_pos;
+    while (r->lead < r->n_pos && r->lead < r->n_sink && is_whole(r, r->lead)) r->lead++;
+    while (r->tail > 0 && is_whole(r, r->tail - 1)) r->tail--;
 }

@@ -31,7 +31,10 @@ struct retention {
     int n_cols;               /* in use: ceil(n_pos / col_width) */
     int64_t n_evictions;      /* grows with each eviction: tells whether the picture has changed */
     int n_sink, n_stabilizer; /* always kept: the first and the newest units of each head */
-    int n_all;                /* the model's layers; 0 = all of them have units, in this order */
+    /* all units of positions [0, lead) and [tail, n_pos) are alive: protected, or newer than the
+     * last eviction */
+    int64_t lead, tail;
+    int n_all; /* the model's layers; 0 = all of them have units, in this order */
     struct retention_layer layers[RETENTION_LAYERS]; /* [n_all] */
     /* units kept: [(layer * n_head + head) * RETENTION_COLS + col]; at most col_width each */
     uint32_t *kept;
@@ -45,5 +48,6 @@ struct retention {
 /* Copies into a record of the same layers and heads, whose memory it reuses. */
 void retention_copy(struct retention *to, const struct retention *from);
 void retention_reserve(struct retention *r, int64_t n_pos); /* room in `heads` */
+void retention_find_whole(struct retention *r);             /* sets lead and tail */
 
 #endif

@@ -232,6 +232,7 @@ static void cut(const struct retention *all, int64_t n_pos, struct retention *ou
         memcpy(to, all->kept + i * RETENTION_COLS, (size_t)out->n_cols * sizeof *to);
         if (out->n_cols > 0) to[out->n_cols - 1] -= later < to[out->n_cols - 1] ? later : 0;
     }
+    retention_find_whole(out);
 }
 
 /* The end of the changes that were saved together. */

@@ -126,6 +126,7 @@ void session_retention(const struct session *s, struct retention *out)
     put_layers(s->engine->model, out);
     memcpy(out->kept, c->kept,
            (size_t)(shape->n_layer * shape->n_head) * RETENTION_COLS * sizeof *out->kept);
+    retention_find_whole(out);
 }
 
 int session_past(const struct session *s, void (*each)(void *ctx, const struct retention *r),

@@ -924,6 +924,7 @@ void session_retention(const struct session *s, struct retention *out)
             out->kept[i * RETENTION_COLS + s->heads[i].positions[k] / out->col_width]++;
     retention_reserve(out, out->n_pos);
     session_kept(s, 0, (int)out->n_pos, out->heads);
+    retention_find_whole(out);
 }
 
 void session_kept(const struct session *s, int64_t pos, int n, uint16_t *out)

@@ -49,18 +49,52 @@ static double contrast(double a, double b)
     return a > b ? (a + 0.05) / (b + 0.05) : (b + 0.05) / (a + 0.05);
 }
 
-/* Vienot, Brettel, Mollon 1999: colours as seen without green or red cones, in linear light. */
-static struct rgb without_green(struct rgb c)
+/* Colours as other eyes see them, in linear light: Machado, Oliveira, Fernandes 2009, severity 1.0;
+ * Vienot, Brettel, Mollon 1999. */
+static const struct eye {
+    const char *name;
+    double m[3][3];
+} eyes[] = {
+    {"all cones", {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}},
+    {"protan",
+     {{0.152286, 1.052583, -0.204868},
+      {0.114503, 0.786281, 0.099216},
+      {-0.003882, -0.048116, 1.051998}}},
+    {"deutan",
+     {{0.367322, 0.860646, -0.227968},
+      {0.280085, 0.672501, 0.047413},
+      {-0.011820, 0.042940, 0.968881}}},
+    {"tritan",
+     {{1.255528, -0.076749, -0.178779},
+      {-0.078411, 0.930809, 0.147602},
+      {0.004733, 0.691367, 0.303900}}},
+    {"protan, Vienot", {{0.11238, 0.88762, 0}, {0.11238, 0.88762, 0}, {0.00401, -0.00401, 1}}},
+    {"deutan, Vienot", {{0.29275, 0.70725, 0}, {0.29275, 0.70725, 0}, {-0.02234, 0.02234, 1}}},
+};
+enum { EYES = sizeof eyes / sizeof *eyes };
+
+static double clamp(double x)
 {
-    double rg = 0.29275 * c.r + 0.70725 * c.g;
-    return (struct rgb){rg, rg, -0.02234 * c.r + 0.02234 * c.g + c.b};
+    return x < 0 ? 0 : x > 1 ? 1 : x;
 }
 
-static struct rgb without_red(struct rgb c)
+static double seen_by(const struct eye *e, struct rgb c)
 {
-    double rg = 0.11238 * c.r + 0.88762 * c.g;
-    return (struct rgb){rg, rg, 0.00401 * c.r - 0.00401 * c.g + c.b};
+    double out[3];
+    for (int i = 0; i < 3; i++)
+        out[i] = clamp(e->m[i][0] * c.r + e->m[i][1] * c.g + e->m[i][2] * c.b);
+    return luminance((struct rgb){out[0], out[1], out[2]});
 }
+
+static const struct background {
+    const char *name;
+    int color;
+    bool light;
+} backgrounds[] = {
+    {"black", 0x000000, false},   {"#18181b", 0x18181b, false}, {"Solarized dark", 0x002b36, false},
+    {"Dracula", 0x282a36, false}, {"Nord", 0x2e3440, false},    {"Solarized light", 0xfdf6e3, true},
+    {"white", 0xffffff, true}};
+enum { BACKGROUNDS = sizeof backgrounds / sizeof *backgrounds };
 
 static struct cell_style style(int attr, int colors, bool light)
 {
@@ -76,61 +110,75 @@ static void test_text_can_be_read(void **state)
                                       ATTR_THIN,    ATTR_RETURNED, ATTR_FOUND};
     (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        for (int light = 0; light < 2; light++) {
-            struct cell_style l = style(texts[i], 256, light);
+        for (int k = 0; k < BACKGROUNDS; k++) {
+            const struct background *b = &backgrounds[k];
+            struct cell_style l = style(texts[i], 256, b->light);
             if (l.color < 0) continue; /* the terminal's default */
-            if (contrast(luminance(rgb_of(l.color)), light) < 4.5)
-                fail_msg("attribute %d: colour %d on %s", texts[i], l.color,
-                         light ? "white" : "black");
+            double c =
+                contrast(luminance(rgb_of(l.color)), luminance(rgb_of(COLOR_TRUE | b->color)));
+            if (c < 4.5)
+                fail_msg("attribute %d: colour %d on %s: %.2f", texts[i], l.color, b->name, c);
         }
 }
 
-static double seen_luminance(int level, struct rgb (*eye)(struct rgb), int colors, bool light)
+static double seen_luminance(int level, const struct eye *e, int colors, bool light)
 {
-    struct rgb c = rgb_of(style(ATTR_RAMP0 + level, colors, light).background);
-    return luminance(eye ? eye(c) : c);
+    return seen_by(e, rgb_of(style(ATTR_RAMP0 + level, colors, light).background));
 }
 
-static void rises(struct rgb (*eye)(struct rgb), int colors, bool light, double least)
-{
-    double before = light ? 2 : -1;
-    for (int cls = 0; cls < RAMP_CLASSES; cls++) {
-        double now = seen_luminance(ramp_class_level(cls), eye, colors, light);
-        if (light)
-            assert_true(now < before);
-        else
-            assert_true(now > before);
-        if (cls > 0 && contrast(now, before) < least)
-            fail_msg("class %d, %d colours, light %d: %.2f", cls, colors, light,
-                     contrast(now, before));
-        before = now;
-    }
-}
-
+/* From `few` to `most` every eye sees steps of at least 1.7:1. */
 static void test_ramp_rises(void **state)
 {
     static const int colors[] = {256, COLOR_TRUE};
     (void)state;
-    for (int i = 0; i < 2; i++)
-        for (int light = 0; light < 2; light++) {
-            rises(NULL, colors[i], light, 2);
-            rises(without_green, colors[i], light, 1.7);
-            rises(without_red, colors[i], light, 1.7);
-        }
+    for (int i = 0; i < 2 * EYES; i++) {
+        const struct eye *e = &eyes[i / 2];
+        int n = colors[i % 2];
+        for (int light = 0; light < 2; light++)
+            for (int cls = RAMP_FEW; cls < RAMP_MOST; cls++) {
+                double a = seen_luminance(ramp_class_level(cls), e, n, light);
+                double b = seen_luminance(ramp_class_level(cls + 1), e, n, light);
+                if ((light ? b >= a : b <= a) || contrast(a, b) < 1.7)
+                    fail_msg("%s, %d colours, light %d: %s to %s %.2f", e->name, n, light,
+                             ramp_words[cls], ramp_words[cls + 1], contrast(a, b));
+            }
+    }
 }
 
-/* With 24 bits every level has its own colour, and they are in order for every eye. */
+/* `few` is seen on the ground of the pictures, which every evicted cell paints, on any background;
+ * and beside it where the background leaves room for four steps. `all` is quieter, but seen. */
+static void test_few_is_seen(void **state)
+{
+    static const int colors[] = {256, COLOR_TRUE};
+    (void)state;
+    for (int i = 0; i < 2 * BACKGROUNDS; i++) {
+        const struct background *b = &backgrounds[i / 2];
+        int n = colors[i % 2];
+        double ground = seen_luminance(0, &eyes[0], n, b->light);
+        double few = seen_luminance(ramp_class_level(RAMP_FEW), &eyes[0], n, b->light);
+        double all = seen_luminance(RAMP_LEVEL_ALL, &eyes[0], n, b->light);
+        double beside = luminance(rgb_of(COLOR_TRUE | b->color));
+        assert_true(style(ATTR_RAMP0, n, b->light).background >= 0);
+        if (contrast(few, ground) < 3) fail_msg("%s: %.2f", b->name, contrast(few, ground));
+        bool room = contrast(beside, b->light ? 0 : 1) >= 3 * 1.7 * 1.7 * 1.7 * 1.05;
+        if (contrast(few, beside) < (room ? 3 : 2))
+            fail_msg("%s: %.2f", b->name, contrast(few, beside));
+        assert_true(contrast(all, ground) >= 1.5 && contrast(all, ground) < contrast(few, ground));
+    }
+}
+
+/* With 24 bits the levels of a class are in order for every eye, up to those of the last. */
 static void test_levels_rise(void **state)
 {
-    static struct rgb (*const eyes[])(struct rgb) = {NULL, without_green, without_red};
     (void)state;
     for (int light = 0; light < 2; light++)
-        for (int eye = 0; eye < 3; eye++)
-            for (int level = 1; level < RAMP_LEVELS; level++) {
-                double a = seen_luminance(level - 1, eyes[eye], COLOR_TRUE, light);
-                double b = seen_luminance(level, eyes[eye], COLOR_TRUE, light);
+        for (int eye = 0; eye < EYES; eye++)
+            for (int level = 1; level <= ramp_class_level(RAMP_MOST); level++) {
+                double a = seen_luminance(level - 1, &eyes[eye], COLOR_TRUE, light);
+                double b = seen_luminance(level, &eyes[eye], COLOR_TRUE, light);
                 if (light ? b >= a : b <= a)
-                    fail_msg("level %d, light %d, eye %d: %.3f then %.3f", level, light, eye, a, b);
+                    fail_msg("level %d, light %d, %s: %.3f then %.3f", level, light, eyes[eye].name,
+                             a, b);
             }
     for (int kept = 0; kept <= 1000; kept++)
         assert_int_equal(ramp_level_class(ramp_level(kept, 1000)), ramp_class(kept, 1000));
@@ -145,7 +193,7 @@ static void test_own_colors(void **state)
     assert_int_equal(look_set(&k, "few=17,dim=#0000ff", &e), 0);
     assert_int_equal(cell_style_of(ATTR_RAMP0 + ramp_class_level(1), &k).background, 17);
     assert_int_equal(cell_style_of(ATTR_DIM, &k).color, 21); /* the cube's blue */
-    assert_int_equal(cell_style_of(ATTR_RAMP0, &k).background, 234);
+    assert_int_equal(cell_style_of(ATTR_RAMP0, &k).background, 233);
     k.colors = COLOR_TRUE;
     assert_int_equal(cell_style_of(ATTR_DIM, &k).color, COLOR_TRUE | 0xff);
     k.colors = 0;
@@ -206,7 +254,7 @@ int main(void)
         cmocka_unit_test(test_text_can_be_read), cmocka_unit_test(test_ramp_rises),
         cmocka_unit_test(test_cells_are_solid),  cmocka_unit_test(test_never_by_colour_alone),
         cmocka_unit_test(test_halves),           cmocka_unit_test(test_levels_rise),
-        cmocka_unit_test(test_own_colors),
+        cmocka_unit_test(test_own_colors),       cmocka_unit_test(test_few_is_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -289,7 +289,9 @@ static void test_trace(void **state)
 static void test_trace_of_the_past(void **state)
 {
     uint16_t first[4] = {4, 4, 4, 4}, second[4] = {2, 3, 2, 3}; /* two heads, two columns of 4 */
-    struct waterfall_row rows[] = {{8, 4, 2, first}, {8, 4, 2, second}, {20, 4, 2, first}};
+    struct waterfall_row rows[] = {{.n_pos = 8, .col_width = 4, .n_cols = 2, .kept = first},
+                                   {.n_pos = 8, .col_width = 4, .n_cols = 2, .kept = second},
+                                   {.n_pos = 20, .col_width = 4, .n_cols = 2, .kept = first}};
     const struct waterfall past = {
         .rows = {rows[0], rows[1], rows[2]}, .n = 3, .n_layer = 1, .n_head = 2};
     struct session_stats st = {
@@ -433,6 +435,7 @@ static void test_words_fade(void **state)
         assert_int_equal(attr_of(&s, position), ATTR_TEXT);
         assert_int_equal(app_timeout(&s.app), -1);
         s.map->heads[position] = 0;
+        retention_find_whole(s.map);
         s.app.now_ms += 5000;
         event_of(&s, s.map, 1);
         s.app.lost_until_ms = 0;

@@ -243,8 +243,8 @@ static void change(struct grid *g)
     for (int i = below(12); i >= 0; i--) {
         int x = below(g->w), y = below(g->h), kind = below(3);
         enum attr attr = kind == 0   ? (enum attr)below(ATTR_RAMP0)
-                         : kind == 1 ? (enum attr)(ATTR_RAMP0 + below(17))
-                                     : attr_half(below(18) - 1, below(18) - 1);
+                         : kind == 1 ? (enum attr)(ATTR_RAMP0 + below(RAMP_LEVELS))
+                                     : attr_half(below(HALF_LEVELS) - 1, below(HALF_LEVELS) - 1);
         for (int n = below(6); n >= 0; n--)
             x = pane_puts(p, x, y, attr, kind == 2 ? below(2) ? "▀" : "▀▀" : texts[below(9)]);
     }

@@ -453,13 +453,14 @@ static void test_numbers_agree(void **state)
 static void test_classes(void **state)
 {
     (void)state;
-    assert_int_equal(ramp_class(0, 100), 0);
-    assert_int_equal(ramp_class(1, 1000000), 1);
-    assert_int_equal(ramp_class(24, 100), 1);
-    assert_int_equal(ramp_class(25, 100), 2);
-    assert_int_equal(ramp_class(50, 100), 3);
-    assert_int_equal(ramp_class(75, 100), 4);
-    assert_int_equal(ramp_class(100, 100), 4);
+    static const struct {
+        int64_t kept, seen;
+        enum ramp cls;
+    } shares[] = {{0, 100, RAMP_GONE},   {1, 1000000, RAMP_FEW}, {2, 100, RAMP_FEW},
+                  {21, 1000, RAMP_SOME}, {10, 100, RAMP_SOME},   {101, 1000, RAMP_MANY},
+                  {40, 100, RAMP_MANY},  {401, 1000, RAMP_MOST}, {100, 100, RAMP_MOST}};
+    for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
+        assert_int_equal(ramp_class(shares[i].kept, shares[i].seen), shares[i].cls);
 }
 
 /* Columns of 10 tokens, # = alive: ##..#...#. A jump lands at the beginning of a gap, from either
@@ -582,9 +583,9 @@ static void test_narrow(void **state)
     app_event(&s.app, "forgot 17 words of turns 1 to 3, and an end that is too long");
     assert_non_null(strstr(stage_draw(&s, 40, 24, &out), "forgot 17 words of turn...|"));
     stage_key(&s, K_F1 + 2);
-    const char *signs = "# all = most : some . few   gone ^ returned";
+    const char *signs = "# most = many : some . few   gone - all ^ returned";
     assert_non_null(strstr(stage_draw(&s, 80, 24, &out), signs));
-    signs = " #all =most :some .few  gone ^ returned |";
+    signs = " #most =many :some .few  gone ^ returned|";
     assert_non_null(strstr(stage_draw(&s, 40, 24, &out), signs));
     stage_key(&s, K_F1 + 3);
     assert_non_null(strstr(stage_draw(&s, 40, 24, &out), signs));
@@ -606,7 +607,7 @@ static void test_returned(void **state)
     app_show(&s.app, VIEW_TINT);
     s.app.tint.position = 0;
     stage_draw(&s, 80, 24, &out);
-    assert_non_null(strstr(out.data, "gone ^ returned"));
+    assert_non_null(strstr(out.data, "all ^ returned"));
     const char *turn = strstr(out.data, "\n1 ");
     assert_non_null(turn);
     turn = strstr(turn, ":returned");

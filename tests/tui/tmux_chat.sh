@@ -6,8 +6,8 @@
 # "64 of 253 kept": fewer than all
 kept_is_less() { screen | sed -n 's/.* \([0-9,]*\) of \([0-9,]*\) kept.*/\1 \2/p' | { read -r kept seen && [ "$kept" != "$seen" ]; }; }
 
-# The map has cells in the colours of few, some and most.
-map_has_gaps() { tm capture-pane -e -p -t t | grep -q '48;5;\(56\|133\|179\)m'; }
+# The map has cells in the colours of few, some and many.
+map_has_gaps() { tm capture-pane -e -p -t t | grep -q '48;5;\(94\|136\|183\)m'; }
 
 # The ribbon's numbers.
 strip_numbers() { screen | sed -n 's/^memory .* \([0-9,]* of [0-9,]* kept\).*/\1/p'; }

@@ -47,9 +47,24 @@ static const struct cell *cell_at(int x, int y)
     return &s.grid.cells[y * s.grid.w + x];
 }
 
-static void class_is(int x, int y, struct count n)
+/* Whether positions [from, end) reach into the text that no eviction has touched: all heads hold
+ * the last of them and every later one, or the first of them, a sink, and every earlier one. */
+static bool is_untouched(int64_t from, int64_t end)
 {
+    const int64_t n_pos = session_cache(s.control.parts.session)->n_pos, sinks = s.map->n_sink;
+    end = end < n_pos ? end : n_pos;
+    struct count later = in_tables(ramp_all(s.map), end - 1, n_pos);
+    struct count earlier = in_tables(ramp_all(s.map), 0, from + 1);
+    return from < n_pos &&
+           (later.kept == later.seen || (from < sinks && earlier.kept == earlier.seen));
+}
+
+/* The part's units at positions [from, end). */
+static void class_is(int x, int y, struct ramp_part part, int64_t from, int64_t end)
+{
+    struct count n = in_tables(part, from, end);
     int cls = ramp_class(n.kept, n.seen);
+    if (cls == RAMP_MOST && is_untouched(from, end)) cls = RAMP_ALL;
     if (cell_at(x, y)->attr == ATTR_SELECT || cell_at(x, y)->attr == ATTR_MARK) return;
     assert_int_equal(cell_at(x, y)->attr, ATTR_RAMP0 + ramp_class_level(cls));
     assert_int_equal(cell_at(x, y)->text[0], ramp_glyph(cls, true)[0]);
@@ -90,7 +105,7 @@ static void check_ribbon(void)
     for (int x = 0; x < n_cells; x++) {
         int col, last;
         ramp_columns(r, n_cells, x, &col, &last);
-        class_is(8 + x, y, in_tables(ramp_all(r), col * r->col_width, last * r->col_width));
+        class_is(8 + x, y, ramp_all(r), col * r->col_width, last * r->col_width);
     }
     assert_int_equal(sscanf(numbers, " %lld of %lld kept", &kept, &seen), 2);
     struct count all = in_tables(ramp_all(r), 0, INT64_MAX);
@@ -142,8 +157,7 @@ static void check_map(enum map_mode mode)
             struct ramp_part part;
             if (!part_of(mode, row, x, slices, &part)) continue;
             ramp_columns(r, drawn, x % slices, &col, &last);
-            class_is(first + x, top + stretch * row,
-                     in_tables(part, col * r->col_width, last * r->col_width));
+            class_is(first + x, top + stretch * row, part, col * r->col_width, last * r->col_width);
         }
         assert_true(n_drawn > 10);
     }
@@ -154,7 +168,6 @@ static void check_map(enum map_mode mode)
 /* Each letter that is the only one of its token has the shade of that token's units. */
 static void check_tint(void)
 {
-    static const enum attr shades[] = {ATTR_GONE, ATTR_THIN, ATTR_TEXT, ATTR_TEXT, ATTR_BOLD};
     const struct retention *r = s.map;
     int n_letters = 0;
     for (int i = 0; i < s.app.talk.n; i++) {
@@ -183,7 +196,12 @@ static void check_tint(void)
                 struct count c = in_tables(ramp_all(r), p, p + 1);
                 int attr = cell_at(6 + (int)k, y)->attr;
                 if (attr == ATTR_SELECT || attr == ATTR_RETURNED) continue;
-                assert_int_equal(attr, shades[ramp_class(c.kept, c.seen)]);
+                enum attr want = c.kept == 0                               ? ATTR_GONE
+                                 : is_untouched(p, p + 1)                  ? ATTR_TEXT
+                                 : 1000 * c.kept <= 283 * c.seen           ? ATTR_THIN
+                                 : ramp_class(c.kept, c.seen) == RAMP_MOST ? ATTR_BOLD
+                                                                           : ATTR_TEXT;
+                assert_int_equal(attr, want);
                 n_letters++;
             }
             found = 1;

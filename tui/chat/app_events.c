@@ -380,13 +380,19 @@ void app_past(struct app *a, struct waterfall *past)
     trace_clear(&a->trace); /* the next snapshot begins it with this */
 }
 
+/* Of all heads at positions [pos, end), which are kept. */
+static int level_of(const struct retention *r, int64_t pos, int64_t end, int64_t kept)
+{
+    return ramp_level_at(kept, (end - pos) * r->n_layer * r->n_head, pos, end, r->lead, r->tail);
+}
+
 int app_level(const struct app *a, int col, int col_end)
 {
     const struct retention *r = a->map;
     int64_t kept = 0, from = ramp_position(r, col), end = ramp_position(r, col_end);
     for (int c = col; c < col_end; c++) kept += a->col_kept[c];
     if (end > r->n_pos) end = r->n_pos;
-    return ramp_level(kept, (end - from) * r->n_layer * r->n_head);
+    return level_of(r, from, end, kept);
 }
 
 /* Units of all heads at positions [pos, end). */
@@ -401,7 +407,7 @@ int app_level_at(const struct app *a, int64_t pos, int64_t end)
 {
     const struct retention *r = a->map;
     if (end > r->n_pos) end = r->n_pos;
-    return ramp_level(count_kept(r, pos, end), (end - pos) * r->n_layer * r->n_head);
+    return level_of(r, pos, end, count_kept(r, pos, end));
 }
 
 int app_percent_kept(const struct app *a, int64_t pos, int64_t end)

@@ -166,12 +166,17 @@ static void sum_rows(const struct picture *p, int row, int n, int x, int col, in
     }
 }
 
-bool picture_cell(const struct picture *p, int row, int n, int x, int64_t *kept, int64_t *seen)
+int picture_level(const struct picture *p, int row, int n, int x)
 {
     int col, end;
-    if (!columns(p, x, &col, &end)) return false;
-    sum_rows(p, row, n, x, col, end, kept, seen);
-    return *seen > 0;
+    int64_t kept, seen;
+    if (!columns(p, x, &col, &end)) return -1;
+    sum_rows(p, row, n, x, col, end, &kept, &seen);
+    if (seen <= 0) return -1;
+    bool past = p->mode == MAP_HISTORY && row < past_rows(p);
+    return ramp_level_at(kept, seen, ramp_position(p->r, col), ramp_position(p->r, end),
+                         past ? p->past->rows[row].lead : p->r->lead,
+                         past ? p->past->rows[row].tail : p->r->tail);
 }
 
 void picture_row(const struct picture *p, int row, int n, int64_t *kept, int64_t *seen)

@@ -49,9 +49,9 @@ bool picture_has_window(const struct picture *p, int row);
 /* Length of the conversation in a row of MAP_HISTORY. */
 int64_t picture_length(const struct picture *p, int row);
 
-/* Units kept and seen in cell x of rows [row, row + n). false: the cell is empty. */
-bool picture_cell(const struct picture *p, int row, int n, int x, int64_t *kept, int64_t *seen);
-/* The same in all shown columns of these rows. */
+/* The ramp's level of cell x of rows [row, row + n); -1: the cell is empty. */
+int picture_level(const struct picture *p, int row, int n, int x);
+/* Units in all shown columns of these rows. */
 void picture_row(const struct picture *p, int row, int n, int64_t *kept, int64_t *seen);
 
 /* Positions [*from, *end) of cell x; and the cell of a position (in MAP_GRID: of a head). */

@@ -68,7 +68,7 @@ void waterfall_add(struct waterfall *w, const struct retention *r)
     if (w->n >= rows_max(r)) drop_every_second(w);
     int heads = r->n_layer * r->n_head;
     struct waterfall_row *row = &w->rows[w->n];
-    *row = (struct waterfall_row){r->n_pos, r->col_width, r->n_cols, NULL};
+    *row = (struct waterfall_row){r->n_pos, r->col_width, r->lead, r->tail, r->n_cols, NULL};
     row->kept = memory_grow(NULL, (size_t)heads * (size_t)r->n_cols, sizeof *row->kept);
     for (int i = 0; i < heads; i++)
         for (int c = 0; c < r->n_cols; c++) {
@@ -101,6 +101,8 @@ void waterfall_retention(const struct waterfall *w, int row, const struct retent
     uint32_t *kept = out->kept;
     retention_copy(out, later);
     out->n_pos = r->n_pos;
+    out->lead = r->lead;
+    out->tail = r->tail;
     memset(kept, 0, sizeof *kept * (size_t)w->n_layer * (size_t)w->n_head * RETENTION_COLS);
     for (int i = 0; i < w->n_layer * w->n_head; i++)
         for (int c = 0; c < r->n_cols; c++) {

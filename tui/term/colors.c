@@ -14,11 +14,11 @@ struct row {
 
 static const struct row rows[ATTR_RAMP0] = {
     [ATTR_TEXT] = {"text", 0, -1, -1, -1, false},
-    [ATTR_DIM] = {"dim", 0, 245, 242, -1, true},
+    [ATTR_DIM] = {"dim", 0, 247, 242, -1, true},
     [ATTR_BOLD] = {"bold", STYLE_BOLD, -1, -1, -1, false},
     [ATTR_TITLE] = {"title", STYLE_REVERSE, -1, -1, -1, false},
     [ATTR_YOU] = {"you", STYLE_BOLD, 81, 25, 6, false},
-    [ATTR_LLM] = {"llm", STYLE_BOLD, 114, 28, 2, false},
+    [ATTR_LLM] = {"llm", STYLE_BOLD, 114, 22, 2, false},
     [ATTR_KEY] = {"key", STYLE_BOLD, -1, -1, -1, false},
     [ATTR_SELECT] = {"select", STYLE_REVERSE, -1, -1, -1, false},
     [ATTR_ERROR] = {"error", STYLE_BOLD, 210, 124, 1, false},
@@ -26,25 +26,28 @@ static const struct row rows[ATTR_RAMP0] = {
     [ATTR_EMPHASIS] = {"emphasis", STYLE_UNDERLINE, -1, -1, -1, false},
     [ATTR_MARK] = {"mark", STYLE_UNDERLINE, -1, -1, -1, false},
     [ATTR_WEIGHTS] = {"weights", 0, 75, 25, 4, false},
-    [ATTR_CACHE] = {"cache", STYLE_BOLD, 220, 130, 3, false},
-    [ATTR_SCRATCH] = {"scratch", 0, 114, 28, 2, false},
-    [ATTR_GONE] = {"lost", 0, 243, 243, -1, true},
-    [ATTR_FADE1] = {"fade1", 0, 246, 241, -1, false},
-    [ATTR_FADE2] = {"fade2", 0, 249, 239, -1, false},
-    [ATTR_THIN] = {"thin", 0, 250, 240, -1, false},
+    [ATTR_CACHE] = {"cache", STYLE_BOLD, 220, 94, 3, false},
+    [ATTR_SCRATCH] = {"scratch", 0, 114, 22, 2, false},
+    [ATTR_GONE] = {"lost", 0, 247, 242, -1, true},
+    [ATTR_FADE1] = {"fade1", 0, 248, 240, -1, false},
+    [ATTR_FADE2] = {"fade2", 0, 250, 239, -1, false},
+    [ATTR_THIN] = {"thin", 0, 252, 238, -1, false},
     [ATTR_RETURNED] = {"returned", STYLE_BOLD | STYLE_UNDERLINE, 81, 25, 6, false},
-    [ATTR_FOUND] = {"found", STYLE_REVERSE | STYLE_BOLD, 220, 130, 3, false},
+    [ATTR_FOUND] = {"found", STYLE_REVERSE | STYLE_BOLD, 220, 94, 3, false},
 };
 
-/* The ramp's luminance rises on dark and falls on light backgrounds; neighbours differ by a
- * contrast of at least 2:1, also for users who confuse red and green by at least 1.7:1. Its cells
- * are solid: foreground and background are the same, so the glyph is in the text but not in the
- * picture. */
-enum { CLASSES = 5 };
-static const char *const class_names[CLASSES] = {"gone", "few", "some", "most", "all"};
-static const int palette[2][CLASSES] = {{234, 56, 133, 179, 230}, {255, 209, 97, 55, 16}};
-static const int true_colors[2][CLASSES] = {{0x1a1a1c, 0x4f33ae, 0xb557a5, 0xef9f50, 0xfff8d0},
-                                            {0xececee, 0xef8f47, 0xa94f95, 0x52298f, 0x060216}};
+/* The ramp's luminance rises on dark and falls on light backgrounds, from `few` to `most`;
+ * neighbours differ by a contrast of at least 1.7:1 for every kind of eye, and `few` by 3:1 from
+ * `gone`, the ground of the pictures. Themes with a dark grey background leave less than these four
+ * steps, so the ground is painted. `all` is quiet. Cells are solid: foreground and background are
+ * the same, so the glyph is in the text but not in the picture. */
+enum { CLASSES = 6, ALL = CLASSES - 1 };
+static const char *const class_names[CLASSES] = {"gone", "few", "some", "many", "most", "all"};
+static const int palette[2][CLASSES] = {{233, 94, 136, 183, 230, 239},
+                                        {231, 136, 94, 237, 16, 251}};
+static const int true_colors[2][CLASSES] = {
+    {0x121214, 0x8443c6, 0xbe73d6, 0xe8bd2e, 0xffffff, 0x4a4e58},
+    {0xfafafa, 0xd27800, 0xa44574, 0x55256f, 0x000000, 0xc4c8d0}};
 
 /* The dot in an evicted cell: it is visible where the cell is as dark as the terminal. */
 enum { ASH_ON_DARK = 240, ASH_ON_LIGHT = 248 };
@@ -89,20 +92,16 @@ static int between(int from, int to, int part, int whole)
     return mixed;
 }
 
-/* Level 4 * class - 1 stands for a class; the levels between are mixed from their neighbours. */
+/* The first level of a class stands for it; the next three are mixed towards the next class. */
 static int level_color(int level, const struct look *k)
 {
-    int cls = (level + 1) / 4, part = (level + 1) % 4;
+    int cls = (level + 3) / 4, part = (level + 3) % 4;
     const int *mixes = true_colors[k->light];
     if (level < 0 || k->colors < 256) return -1;
-    if (k->changed && k->ramp[(level + 3) / 4] != COLOR_UNSET)
-        return own_color(k->ramp[(level + 3) / 4], k);
-    if (k->colors == 256) return palette[k->light][(level + 3) / 4];
-    if (level == 0) return COLOR_TRUE | mixes[0];
-    if (cls == 0) return COLOR_TRUE | between(mixes[0], mixes[1], 8 + 3 * part, 20);
-    if (cls == CLASSES - 1)
-        return COLOR_TRUE | between(mixes[cls], k->light ? 0 : 0xffffff, part, 2);
-    return COLOR_TRUE | between(mixes[cls], mixes[cls + 1], part, 4);
+    if (k->changed && k->ramp[cls] != COLOR_UNSET) return own_color(k->ramp[cls], k);
+    if (k->colors == 256) return palette[k->light][cls];
+    bool mixed = cls > 0 && cls < ALL - 1;
+    return COLOR_TRUE | (mixed ? between(mixes[cls], mixes[cls + 1], part, 4) : mixes[cls]);
 }
 
 static struct cell_style ramp_style(int level, const struct look *k)
@@ -119,7 +118,7 @@ struct cell_style cell_style_of(int attr, const struct look *k)
         return (struct cell_style){style, color_of(attr, k), -1};
     }
     if (attr < ATTR_HALF0) return ramp_style(attr - ATTR_RAMP0, k);
-    int up = (attr - ATTR_HALF0) / 18 - 1, down = (attr - ATTR_HALF0) % 18 - 1;
+    int up = (attr - ATTR_HALF0) / HALF_LEVELS - 1, down = (attr - ATTR_HALF0) % HALF_LEVELS - 1;
     if (up < 0) return (struct cell_style){0, level_color(down, k), -1}; /* the lower half only */
     return (struct cell_style){0, level_color(up, k), level_color(down, k)};
 }
@@ -157,7 +156,7 @@ int look_set(struct look *k, const char *list, struct err *e)
             return err_set(
                 e, ERR_USAGE,
                 "colors: %.*s: expected NAME=COLOR, with a name such as gone, few, some, "
-                "most, all, dim, you, llm, code or error",
+                "many, most, all, dim, you, llm, code or error",
                 (int)n, list);
         if (!parse_color(list + n_name + 1, n - n_name - 1, place))
             return err_set(e, ERR_USAGE, "colors: %.*s: expected 0 to 255 or #rrggbb", (int)n,

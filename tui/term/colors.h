@@ -26,8 +26,8 @@ struct look {
     bool light;   /* the terminal's background */
     bool strong;  /* high contrast: no grey text */
     bool changed; /* `own` has colours */
-    /* the user's colours: of the attributes, and of the ramp's five classes; COLOR_UNSET = ours */
-    int own[ATTR_RAMP0], ramp[5];
+    /* the user's colours: of the attributes, and of the ramp's six classes; COLOR_UNSET = ours */
+    int own[ATTR_RAMP0], ramp[6];
 };
 
 struct look look_of(int colors, bool light);

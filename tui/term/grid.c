@@ -208,7 +208,7 @@ static void dump_level(int level, const char *name, struct str *out)
         str_puts(out, "-1");
     else
         str_printf(out, "%s%d", name, (level + 3) / 4);
-    if (level > 0 && level % 4 != 3) str_printf(out, ".%d", level % 4);
+    if (level > 0 && level % 4 != 1) str_printf(out, ".%d", level % 4);
 }
 
 static void dump_attrs(const struct grid *g, int y, struct str *out)
@@ -223,9 +223,9 @@ static void dump_attrs(const struct grid *g, int y, struct str *out)
         int attr = row[from].attr, half = attr - ATTR_HALF0;
         if (attr != ATTR_TEXT) str_printf(out, " %d-%d:", from, x - 1);
         if (attr >= ATTR_HALF0) {
-            dump_level(half / 18 - 1, "", out);
+            dump_level(half / HALF_LEVELS - 1, "", out);
             str_puts(out, "/");
-            dump_level(half % 18 - 1, "", out);
+            dump_level(half % HALF_LEVELS - 1, "", out);
         } else if (attr >= ATTR_RAMP0) {
             dump_level(attr - ATTR_RAMP0, "ramp", out);
         } else if (attr != ATTR_TEXT) {

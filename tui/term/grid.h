@@ -15,6 +15,8 @@
 #include "base/str.h"
 
 /* The meaning of a cell; screen.c chooses its look on this terminal. */
+enum { HALF_LEVELS = 19 }; /* of a half: none, or one of the ramp's */
+
 enum attr {
     ATTR_TEXT,
     ATTR_DIM, /* labels, rules, secondary text */
@@ -38,16 +40,16 @@ enum attr {
     ATTR_RETURNED, /* text that came back for the last message */
     ATTR_FOUND,    /* the text that was searched for */
     ATTR_RAMP0,    /* retention, levels 0 to RAMP_LEVELS - 1: see ramp.h */
-    ATTR_RAMP_LAST = ATTR_RAMP0 + 16,
+    ATTR_RAMP_LAST = ATTR_RAMP0 + 17,
     ATTR_HALF0, /* two cells stacked in one, see attr_half */
-    ATTR_HALF_LAST = ATTR_HALF0 + 18 * 18 - 1,
+    ATTR_HALF_LAST = ATTR_HALF0 + HALF_LEVELS * HALF_LEVELS - 1,
     ATTRS
 };
 
 /* Upper and lower level of a half block; -1 = nothing. */
 static inline enum attr attr_half(int up, int down)
 {
-    return (enum attr)(ATTR_HALF0 + 18 * (up + 1) + down + 1);
+    return (enum attr)(ATTR_HALF0 + HALF_LEVELS * (up + 1) + down + 1);
 }
 
 enum { CELL_POINTS = 4 };

@@ -63,7 +63,7 @@ int pane_clean(const struct app *a, struct pane p, int x, int y, enum attr attr,
     return x;
 }
 
-enum { LEGEND_COLUMNS = 34, LEGEND_RETURNED = 11 };
+enum { NARROW = 60, LEGEND_COLUMNS = 41, LEGEND_RETURNED = 11 };
 
 int bar_legend_columns(const struct app *a)
 {
@@ -73,7 +73,10 @@ int bar_legend_columns(const struct app *a)
 int bar_legend(const struct app *a, struct pane p, int x, int y)
 {
     const char *form = x + bar_legend_columns(a) <= p.w ? " %s" : "%s";
-    for (int cls = RAMP_CLASSES - 1; cls >= 0; cls--) {
+    for (int i = 0; i < RAMP_CLASSES; i++) { /* `all` last: it is no step of the ramp */
+        int cls = i < RAMP_ALL ? RAMP_MOST - i : RAMP_ALL;
+        bool returns = a->returned.n > 0 && p.w < NARROW; /* more important than `all` */
+        if (cls == RAMP_ALL && returns) break;
         x = pane_puts(p, x, y, ATTR_TEXT, " "); /* apart from a reversed title */
         pane_ramp(p, x++, y, ramp_class_level(cls));
         x = pane_printf(p, x, y, ATTR_TEXT, form, ramp_words[cls]);
@@ -131,7 +134,7 @@ static void put_progress(const struct app *a, const char *what, bool bytes, stru
                    (long long)((a->total - a->done) * spent / a->done + 999) / 1000);
 }
 
-enum { NARROW = 60, SAMPLE_MS = 500 }; /* a speed measured over less time is wrong */
+enum { SAMPLE_MS = 500 }; /* a speed measured over less time is wrong */
 
 static void put_speed(const struct app *a, bool narrow, struct str *out)
 {

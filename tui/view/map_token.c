@@ -120,7 +120,7 @@ static void draw_fates(struct app *a, struct pane p, int64_t position)
         for (int h = 0; h < r->n_head; h++) {
             bool held = !isnan(a->sight.scores[layer * r->n_head + h]);
             if (held)
-                pane_ramp(p, x + h, y, ramp_class_level(RAMP_CLASSES - 1));
+                pane_ramp(p, x + h, y, ramp_class_level(RAMP_MOST));
             else
                 pane_puts(p, x + h, y, ATTR_RAMP0, p.g->ascii ? "-" : "·");
         }

@@ -151,9 +151,8 @@ static struct fold fold_of(const struct app *a, const struct picture *p, int roo
 /* -1: nothing. */
 static int level_of(const struct picture *p, const struct fold *f, int row, int x)
 {
-    int64_t kept, seen;
     int n = row + f->each > f->n ? f->n - row : f->each;
-    return n > 0 && picture_cell(p, row, n, x, &kept, &seen) ? ramp_level(kept, seen) : -1;
+    return n > 0 ? picture_level(p, row, n, x) : -1;
 }
 
 static void put_label(struct pane p, int y, const struct picture *pic, const struct fold *f,

@@ -26,10 +26,10 @@ static bool is_returned(const struct app *a, int64_t position)
 static const enum attr shades[] = {ATTR_GONE, ATTR_FADE1, ATTR_FADE2, ATTR_THIN, ATTR_TEXT};
 enum { SHADE_THIN = 3, SHADE_KEPT = 4 };
 
+/* Text is thin where at most a quarter of the heads hold it, or a little more. */
 static int shade_of(int level)
 {
-    int cls = ramp_level_class(level);
-    return cls == 0 ? 0 : cls == 1 ? SHADE_THIN : SHADE_KEPT;
+    return level == 0 ? 0 : level < ramp_class_level(RAMP_MOST) - 1 ? SHADE_THIN : SHADE_KEPT;
 }
 
 /* On the way from the shade before the last loss to the present one. */
@@ -50,7 +50,7 @@ static enum attr attr_at(const struct app *a, struct words_look look, int64_t po
     int level = app_level_at(a, position, position + 1);
     int shade = faded(a, position, shade_of(level));
     if (shade < SHADE_KEPT) return shades[shade];
-    return ramp_level_class(level) == RAMP_CLASSES - 1 ? look.best : look.kept;
+    return ramp_level_class(level) == RAMP_MOST ? look.best : look.kept;
 }
 
 int words_put(struct app *a, struct pane p, int x, int y, struct words_look look, int index,

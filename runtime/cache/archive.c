@@ -15,6 +15,19 @@ size_t archive_position_bytes(const struct cache_shape *s)
                                                kn_kv_bytes(s->v_type, s->head_dim) + sizeof(float));
 }
 
+static void plan_compare(struct archive *x, struct arena *a)
+{
+    const struct archive_compare *o = &x->opts.compare;
+    if (o->n_embd) {
+        size_t n_embd = (size_t)o->n_embd;
+        x->centre = arena_take(a, n_embd, sizeof *x->centre);
+        x->row = arena_take(a, n_embd, sizeof *x->row);
+        x->vectors = arena_take(a, ARCHIVE_VECTORS * n_embd, sizeof *x->vectors);
+        x->seen = arena_take(a, (size_t)x->opts.n_vocab, sizeof *x->seen);
+        x->near = arena_take(a, (size_t)x->opts.n_vocab, sizeof *x->near);
+    }
+}
+
 static void set_up(struct archive *x, const struct archive_opts *o, const struct cache_shape *s)
 {
     size_t bytes = archive_position_bytes(s), n = (size_t)o->bytes / bytes;
@@ -39,6 +52,7 @@ static void plan_index(struct archive *x, struct arena *a)
     x->last_with = arena_take(a, ARCHIVE_WORDS, sizeof *x->last_with);
     x->piece = arena_take(a, ARCHIVE_PIECE, x->position_bytes);
     x->returning = arena_take(a, (size_t)x->opts.n_returning, x->position_bytes);
+    plan_compare(x, a);
 }
 
 void archive_plan(struct archive *x, const struct archive_opts *o, const struct cache_shape *s,
@@ -74,6 +88,7 @@ void archive_clear(struct archive *x)
     memset(x->n_with, 0, ARCHIVE_WORDS * sizeof *x->n_with);
     memset(x->last_with, 0, ARCHIVE_WORDS * sizeof *x->last_with);
     x->open = 0;
+    if (x->seen) memset(x->seen, 0, (size_t)x->opts.n_vocab * sizeof *x->seen);
     for (int i = x->n_max; x->units && i-- > 0;) x->free_slots[x->n_free++] = (uint32_t)i;
 }
 
@@ -92,6 +107,7 @@ void archive_count(struct archive *x, const struct archive_token *t, int n)
     for (int i = 0; i < n; i++, x->n_seen++) {
         if (!t[i].joins) count_word(x, x->open, (uint32_t)((x->n_seen - 1) / ARCHIVE_PIECE) + 1);
         x->open = t[i].word;
+        if (x->seen && t[i].word && !t[i].joins) x->seen[t[i].id] = 1;
         if (t[i].ends) x->sentence = x->n_seen + 1;
     }
 }

@@ -22,6 +22,7 @@
 
 #define ARCHIVE_PIECE    16   /* positions */
 #define ARCHIVE_BLOCK    1024 /* positions that recall.c compares as one */
+#define ARCHIVE_VECTORS  32
 #define ARCHIVE_WORDS    131072
 #define ARCHIVE_ASKS     1    /* a position is part of a question */
 #define ARCHIVE_ENDS     2    /* it ends a sentence */
@@ -38,10 +39,19 @@ struct archive_store {
     int (*drop)(void *ctx, uint32_t pos, struct err *e);
 };
 
+/* For the chooser by meaning (recall.h). */
+struct archive_compare {
+    int n_embd;                                       /* 0 = nothing is chosen by meaning */
+    void (*embed)(void *ctx, int32_t id, float *out); /* a token's input embedding, [n_embd] */
+    void *ctx;
+};
+
 struct archive_opts {
     int64_t bytes;              /* maximum size of the units */
     struct archive_store store; /* put NULL = in memory */
     int n_returning;            /* positions that may return at once */
+    int n_vocab;
+    struct archive_compare compare;
 };
 
 /* A token as recall sees it. A mark says nothing and ends a sentence. */
@@ -88,6 +98,12 @@ struct archive {
     float *weight;              /* [n_max] scratch */
     float *value;               /* [n_max] of pieces or windows, scratch */
     float *peak;                /* [n_max / ARCHIVE_BLOCK + 1] scratch */
+    /* of recall_meaning.c; NULL = not used */
+    float *centre, *row; /* [n_embd] */
+    float *vectors;      /* [ARCHIVE_VECTORS][n_embd] of the message's words */
+    uint8_t *seen;       /* [n_vocab] 1 = a token that is a whole word was counted */
+    uint16_t *near;      /* [n_vocab] scratch: the first match of a token, from 1; 0 = none */
+    bool has_centre;
 };
 
 /* Bytes of one position: of each layer and KV head the key, the value, then the score. */

@@ -1,4 +1,4 @@
-#include "runtime/cache/recall.h"
+#include "runtime/cache/recall_choosers.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -6,10 +6,10 @@
 
 #include "base/check.h"
 #include "base/pool.h"
-#include "runtime/cache/recall_words.h"
 #include "runtime/cache/returned.h"
 
-static const char *const chooser_names[] = {[RECALL_OFF] = "off", [RECALL_WORDS] = "words"};
+static const char *const chooser_names[] = {
+    [RECALL_OFF] = "off", [RECALL_WORDS] = "words", [RECALL_MEANING] = "meaning"};
 
 /* This share of a window's positions must be evicted, over all heads: the others are in the
  * cache. */

@@ -22,7 +22,7 @@ struct pool;
 #define RECALL_MESSAGE 128 /* number of tokens of a message that are searched for: the newest */
 #define RECALL_ANSWER  24  /* the same of an answer */
 
-enum recall_chooser { RECALL_OFF, RECALL_WORDS };
+enum recall_chooser { RECALL_OFF, RECALL_WORDS, RECALL_MEANING };
 
 struct recall_opts {
     enum recall_chooser chooser;
@@ -36,6 +36,7 @@ struct recall_opts {
 /* The search query. Words of `before`, the message before this one, count a third: a follow-up
  * ("And my sister's?") names its subject only there. */
 struct recall_query {
+    enum recall_chooser chooser;
     const struct archive_token *text, *before;
     const struct archive_token *wanted; /* words that the user asked to bring back */
     int n, n_before, n_wanted;
@@ -50,7 +51,7 @@ struct recall_window {
     float weight;
 };
 
-/* The chooser with this name ("off", "words"); false = unknown. */
+/* The chooser with this name ("off", "words", "meaning"); false = unknown. */
 bool recall_chooser_named(const char *name, enum recall_chooser *out);
 const char *recall_chooser_name(enum recall_chooser chooser);
 
@@ -59,11 +60,17 @@ const char *recall_chooser_name(enum recall_chooser chooser);
  * what no word finds. 0 = as without recall. */
 int recall_newest_pct(enum recall_chooser chooser);
 
-/* Chooses windows with mostly evicted units, the heaviest and the newest that are half as heavy, by
- * rare words and pairs of words of the message, statements before questions. If the message is a
- * question whose words name nothing ("Who am I?"), windows with the rarest words of their own are
- * added, up to RECALL_MAX in all. Returns the number of windows, at most `max`, or RECALL_MAX for a
- * vague question; the best first, then the newest. */
+/* Chooses windows with mostly evicted units, the heaviest and the newest that are half as heavy:
+ *
+ *   words    with rare words and pairs of words of the message, statements before questions
+ *   meaning  with these, and with words whose input embeddings are like theirs
+ *
+ * If the message is a question whose words name nothing ("Who am I?"), words adds windows with the
+ * rarest words of their own, up to
+ * RECALL_MAX in all.
+ *
+ * What the user asked to bring back is always searched for by words. Returns the number of windows,
+ * at most `max`, or RECALL_MAX for a vague question; the best first, then the newest. */
 int recall_choose(struct archive *x, const struct cache *c, const struct recall_query *q, int max,
                   struct recall_window out[RECALL_MAX]);
 

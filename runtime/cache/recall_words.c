@@ -1,4 +1,6 @@
-#include "runtime/cache/recall_words.h"
+/* The weights of windows: rare words, and rare pairs of words, of the message; with meaning, words
+ * like them. */
+#include "runtime/cache/recall_choosers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,24 +14,11 @@
 
 #define HASHES 1024
 
-/* A word of the message, or two adjacent ones. */
-struct term {
-    uint32_t word, before; /* before 0 = a single word */
-    float weight;
-    bool own;    /* of this message, not of the one before it */
-    int n_found; /* positions */
-    /* The best match in each of the newest windows: those that start at index at % RECALL_WINDOW.
-     */
-    struct {
-        int start;
-        float match;
-    } best[RECALL_WINDOW];
-};
-
 struct terms {
-    struct term of[TERMS_MAX]; /* sorted: each_found */
+    struct recall_term of[TERMS_MAX]; /* sorted: each_found */
     int n;
     uint16_t first[HASHES]; /* the first term of the words with this hash, from 1; 0 = none */
+    struct recall_near near[RECALL_NEAR];
 };
 
 /* Rarity counts with its third power. */
@@ -38,7 +27,7 @@ static float cube(float v)
     return v * v * v;
 }
 
-static void add_term(struct terms *t, const struct term *new)
+static void add_term(struct terms *t, const struct recall_term *new)
 {
     for (int i = 0; i < t->n; i++)
         if (t->of[i].word == new->word && t->of[i].before == new->before) return;
@@ -50,7 +39,8 @@ static void add_message(struct terms *t, const struct archive_token *text, int n
 {
     uint32_t last = 0; /* the word before in the same sentence */
     for (int i = 0; i < n; i++) {
-        struct term new = {.weight = weight, .own = own};
+        struct recall_term new = {.weight = weight, .own = own};
+        new.id = text[i].joins ? -1 : text[i].id;
         new.word = i + 1 < n &&text[i + 1].joins ? 0 : text[i].word;
         if (new.word) add_term(t, &new);
         new.before = last;
@@ -67,7 +57,7 @@ static uint32_t hash_of(uint32_t word)
 
 static int by_hash(const void *a, const void *b)
 {
-    const struct term *x = a, *y = b;
+    const struct recall_term *x = a, *y = b;
     uint32_t h = hash_of(x->word), k = hash_of(y->word);
     if (h != k) return h < k ? -1 : 1;
     return x->word != y->word ? (x->word > y->word) - (x->word < y->word)
@@ -81,28 +71,33 @@ static void sort_terms(struct terms *t)
     for (int i = t->n; i-- > 0;) t->first[hash_of(t->of[i].word)] = (uint16_t)(i + 1);
 }
 
-/* Calls `found` for each term at each archived position; for a pair, at that of its second word. */
-static void each_found(struct archive *x, struct terms *t,
-                       void (*found)(struct archive *x, struct term *t, int at))
+/* Calls `found` for each term at each archived position, with how well it matches; for a pair, at
+ * that of its second word. */
+static void each_found(struct archive *x, struct terms *t, bool meaning,
+                       void (*found)(struct archive *x, struct recall_term *t, int at, float match))
 {
     uint32_t last = 0; /* the word before in the same sentence */
     for (int i = 0; i < x->n; i++) {
         const uint32_t word = x->word[i];
         const int first = word ? t->first[hash_of(word)] - 1 : -1;
         for (int k = first; k >= 0 && k < t->n && hash_of(t->of[k].word) == hash_of(word); k++) {
-            struct term *o = &t->of[k];
-            if (o->word == word && (o->before == 0 || o->before == last)) found(x, o, i);
+            struct recall_term *o = &t->of[k];
+            if (o->word == word && (o->before == 0 || o->before == last)) found(x, o, i, 1);
         }
+        const bool whole = meaning && word && !(x->flags[i] & ARCHIVE_JOINS);
+        for (int k = whole ? x->near[x->id[i]] : 0; k; k = t->near[k - 1].next)
+            found(x, &t->of[t->near[k - 1].term], i, t->near[k - 1].match);
         const bool ends =
             x->flags[i] & ARCHIVE_ENDS || (i + 1 < x->n && x->pos[i + 1] != x->pos[i] + 1);
         last = ends ? 0 : word ? word : last;
     }
 }
 
-static void count_term(struct archive *x, struct term *t, int at)
+static void count_term(struct archive *x, struct recall_term *t, int at, float match)
 {
     (void)x;
     (void)at;
+    (void)match;
     t->n_found++;
 }
 
@@ -112,7 +107,7 @@ static void weigh_terms(struct terms *t, const struct archive *x)
     float most = 0;
     int n = 0;
     for (int i = 0; i < t->n; i++) {
-        struct term *k = &t->of[i];
+        struct recall_term *k = &t->of[i];
         k->weight *=
             cube(k->before ? archive_idf(x, (uint32_t)k->n_found) : archive_rarity(x, k->word));
         if (k->weight > most) most = k->weight;
@@ -149,12 +144,12 @@ static float sum_heaviest(const struct terms *t)
 
 /* Adds a term's weight to the windows that contain it in their core, once to each, as the best
  * match says; those of the message's own words to x->value, too. */
-static void weigh_term(struct archive *x, struct term *t, int at)
+static void weigh_term(struct archive *x, struct recall_term *t, int at, float match)
 {
-    const float match = x->flags[at] & ARCHIVE_ASKS ? ARCHIVE_QUESTION : 1;
     int first = at - (RECALL_LEAD + RECALL_CORE - 1), last = at - RECALL_LEAD;
     if (first < 0) first = 0;
     while (first <= last && x->pos[at] - x->pos[first] != (uint32_t)(at - first)) first++;
+    if (x->flags[at] & ARCHIVE_ASKS) match *= ARCHIVE_QUESTION;
     for (int s = first; s <= last; s++) {
         const int i = s % RECALL_WINDOW;
         const float before = t->best[i].start == s + 1 ? t->best[i].match : 0;
@@ -198,16 +193,19 @@ static float most_of(const float *weights, int n)
 float recall_weigh(struct archive *x, const struct recall_query *q)
 {
     struct terms t = {.n = 0};
+    const bool meaning = q->chooser == RECALL_MEANING && !q->n_wanted && q->from == q->end;
     add_message(&t, q->wanted, q->n_wanted, WANTED_WEIGHT, true);
     add_message(&t, q->text, q->n, 1, true);
     add_message(&t, q->before, q->n_before, BEFORE_WEIGHT, false);
     sort_terms(&t);
-    each_found(x, &t, count_term);
-    if (!shares_word(&t)) t.n = 0;
+    each_found(x, &t, false, count_term);
+    if (!meaning && !shares_word(&t)) t.n = 0;
     weigh_terms(&t, x);
     memset(x->weight, 0, (size_t)x->n * sizeof *x->weight);
     memset(x->value, 0, (size_t)x->n * sizeof *x->value);
-    each_found(x, &t, weigh_term);
+    if (meaning) recall_find_near(x, t.of, t.n, t.near);
+    each_found(x, &t, meaning, weigh_term);
+    if (meaning) recall_forget_near(x);
     const float most = most_of(x->value, x->n), sum = sum_heaviest(&t);
     if (most > 0) limit_before(x);
     weigh_passage(x, q->from, q->end);

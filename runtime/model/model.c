@@ -633,6 +633,41 @@ void model_load_item(const struct model *m, int i, struct pool *p)
         load_vector((float *)*it->vector, m, it);
 }
 
+static const struct model_load_item *embedding_item(const struct model *m)
+{
+    const struct model_load_item *it = m->items;
+    while (it->weight != &m->embedding) it++;
+    return it;
+}
+
+/* One row of the embedding in the CPU's layout. */
+static struct kn_weight embedding_row(const struct model *m)
+{
+    const enum kn_type type =
+        m->as_f32 ? KN_F32 : blocks_kernel_type(embedding_item(m)->tensor->type, false);
+    return (struct kn_weight){.type = type, .n_out = 1, .n_in = m->n_embd};
+}
+
+size_t model_embedding_bytes(const struct model *m)
+{
+    const struct kn_weight row = embedding_row(m);
+    if (!model_on_device(m, embedding_item(m))) return 0;
+    return kn_weight_bytes(row.type, 1, row.n_in);
+}
+
+void model_embedding(const struct model *m, const struct kernels *k, int32_t id, void *packed,
+                     float *out)
+{
+    struct kn_weight row = embedding_row(m);
+    if (!model_on_device(m, embedding_item(m))) {
+        k->row[m->embedding.type](out, &m->embedding, id);
+        return;
+    }
+    row.data = memset(packed, 0, kn_weight_bytes(row.type, 1, row.n_in));
+    load_range(&row, m, embedding_item(m), id, id + 1);
+    k->row[row.type](out, &row, 0);
+}
+
 int model_load(struct model *m, struct pool *p, int (*progress)(void *, int64_t, int64_t),
                void *ctx, struct err *e)
 {

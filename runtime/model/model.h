@@ -442,6 +442,13 @@ bool model_holds(const struct model *m, struct pool *p, bool all);
 void model_load_item(const struct model *m, int i, struct pool *p);
 int64_t model_item_bytes(const struct model_load_item *it);
 
+/* The input embedding of token id, [n_embd], without embed_scale: the same bits wherever the
+ * weights are. If a device has the matrix, the row is packed again from the file, in `packed`:
+ * model_embedding_bytes bytes, 0 if none are needed. After model_load. */
+void model_embedding(const struct model *m, const struct kernels *k, int32_t id, void *packed,
+                     float *out);
+size_t model_embedding_bytes(const struct model *m);
+
 /* ---- for families --------------------------------------------------------------------------- */
 
 /* Binds a matrix [n_out][n_in], or a vector of n numbers. */

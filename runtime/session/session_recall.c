@@ -21,6 +21,7 @@ struct session_recall {
     size_t n_said, said_max, n_ran;
     int64_t said_from, n_skip;
     struct word_reader reader; /* of their words */
+    void *embedding;           /* the token's that is compared (model_embedding) */
     /* the newest tokens of the user's last message's text, and of the one before */
     struct archive_token message[RECALL_MESSAGE], before[RECALL_MESSAGE];
     int n_message, n_before;
@@ -41,6 +42,20 @@ static int keep(void *ctx, struct err *e)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+static void embed(void *ctx, int32_t id, float *out)
+{
+    const struct session *s = ctx;
+    model_embedding(s->engine->model, s->engine->kernels, id, s->recall->embedding, out);
+}
+
+/* Takes the archive's memory from `a`, backed or only planned. */
+static void plan(struct session *s, const struct archive_opts *o, struct arena *a)
+{
+    archive_plan(&s->recall->archive, o, &s->ctx.cache.shape, a);
+    if (o->compare.n_embd)
+        s->recall->embedding = arena_take(a, model_embedding_bytes(s->engine->model), 1);
+}
+
 static void reserve(struct session_recall *r, size_t n)
 {
     if (n <= r->said_max) return;
@@ -57,14 +72,17 @@ int session_recall_open(struct session *s, struct err *e)
     struct archive_opts ao = {
         .bytes = o->archive_bytes,
         .n_returning = RECALL_MAX * RECALL_SPAN,
+        .n_vocab = tokenizer_n_vocab(s->engine->tokenizer),
     };
+    if (o->chooser != RECALL_WORDS)
+        ao.compare = (struct archive_compare){s->engine->model->n_embd, embed, s};
     if (!ao.bytes) ao.bytes = s->save ? RECALL_DISK_BYTES : RECALL_PRIVATE_BYTES;
     if (s->save) ao.store = save_archive(s->save, &s->ctx.cache, keep, s);
     arena_init_plan(&a, "archive");
-    archive_plan(&r->archive, &ao, &s->ctx.cache.shape, &a);
+    plan(s, &ao, &a);
     int rc = arena_init_sparse(&r->arena, "archive", a.used, e);
     if (rc) return rc;
-    archive_plan(&r->archive, &ao, &s->ctx.cache.shape, &r->arena);
+    plan(s, &ao, &r->arena);
     reserve(r, (size_t)s->ctx.plan.chunk + (size_t)s->ctx.plan.reserve);
     r->on = true;
     return 0;
@@ -289,6 +307,7 @@ static struct recall_query query_of(const struct session *s)
 {
     const struct session_recall *r = s->recall;
     return (struct recall_query){
+        .chooser = s->opts.recall.chooser,
         .text = r->message,
         .n = r->n_message,
         .before = r->before,

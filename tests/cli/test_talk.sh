@@ -81,11 +81,10 @@ filler() {
     done
 }
 changes=$(printf 'My pin code is 7394.\n%s\nMy new pin code is 3453.\n%s\nWhat is my pin code?\n/recalled\n' "$(filler)" "$(filler)")
-out=$(echo "$changes" | "$RETAIN" chat --plain --private --safe --temp 0 --budget 96 2>&1 | tail -4)
-holds "a changed fact: the answer" "$out" 'Your pin code is 3453'
-holds "a changed fact: both return, the later one last" "$out" '7394.*
+for chooser in words meaning; do
+    out=$(echo "$changes" | "$RETAIN" chat --plain --private --safe --temp 0 --budget 96 --recall $chooser 2>&1 | tail -4)
+    holds "a changed fact, $chooser: the answer" "$out" 'Your pin code is 3453'
+    holds "a changed fact, $chooser: both return, the later one last" "$out" '7394.*
 .*3453'
-for old in meaning mix queries; do
-    holds "--recall $old: a notice" "$("$RETAIN" plan --recall $old 2>&1)" "recall $old was removed; using words"
 done
 finish

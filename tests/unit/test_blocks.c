@@ -413,6 +413,38 @@ static void test_panels(void **state)
     }
 }
 
+/* An embedding is the same bits with the matrix in memory and with its rows in the file only, as
+ * where a GPU has it. */
+static void test_embedding(void **state)
+{
+    static float want[COLS], got[COLS];
+    const struct kernels *k = kn_table("auto");
+    (void)state;
+    for (size_t i = 0; i < COUNT(formats); i++) {
+        const struct format *f = &formats[i];
+        uint8_t *blocks = random_blocks(f, ROWS * COLS);
+        struct gguf_tensor t = {.type = f->type, .ne = {COLS, ROWS, 1, 1}, .data = blocks};
+        struct model there = {.n_embd = COLS, .n_items = 1}, here = there;
+        struct model_load_item item[2] = {{.weight = &there.embedding, .tensor = &t, .n_stack = 1},
+                                          {.weight = &here.embedding, .tensor = &t, .n_stack = 1}};
+        here.embedding = pack_all(f, blocks, blocks_kernel_type(f->type, false));
+        there.embedding = (struct kn_weight){
+            .type = blocks_kernel_type(f->type, true), .n_out = ROWS, .n_in = COLS};
+        there.items = &item[0];
+        here.items = &item[1];
+        assert_int_equal(model_embedding_bytes(&here), 0);
+        void *packed = malloc(model_embedding_bytes(&there));
+        for (int r = ROWS - 1; r >= 0; r--) {
+            model_embedding(&here, k, r, NULL, want);
+            model_embedding(&there, k, r, packed, got);
+            assert_memory_equal(want, got, sizeof want);
+        }
+        free((void *)here.embedding.data);
+        free(packed);
+        free(blocks);
+    }
+}
+
 static struct kn_act act_new(void)
 {
     const size_t n = TOKENS * COLS;
@@ -534,6 +566,7 @@ int main(void)
         cmocka_unit_test(test_formulas),   cmocka_unit_test(test_plain),
         cmocka_unit_test(test_panels),     cmocka_unit_test(test_products),
         cmocka_unit_test(test_pack_edges), cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_embedding),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

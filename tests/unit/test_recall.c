@@ -17,7 +17,7 @@
 #include "runtime/cache/returned.h"
 
 enum { DIM = 32, HEADS = 2, LAYERS = 2, CAPACITY = 400 };
-enum { ASK = 0, END = 1 };
+enum { ASK = 0, END = 1, VOCAB = 40, EMBD = 64 };
 
 struct fixture {
     struct arena arena, archive_arena;
@@ -26,13 +26,24 @@ struct fixture {
     int32_t ids[4096];
 };
 
+/* Random rows; that of word 20 is nearly that of word 10. */
+static float embeddings[VOCAB][EMBD];
+
+static void embed(void *ctx, int32_t id, float *out)
+{
+    (void)ctx;
+    memcpy(out, embeddings[id], sizeof *embeddings);
+}
+
 static void open_archive(struct fixture *f, int n_positions)
 {
     struct err e;
     struct arena plan;
     struct archive_opts o = {.bytes =
                                  (int64_t)archive_position_bytes(&f->cache.shape) * n_positions,
-                             .n_returning = RECALL_MAX * RECALL_SPAN};
+                             .n_returning = RECALL_MAX * RECALL_SPAN,
+                             .n_vocab = VOCAB,
+                             .compare = {.n_embd = EMBD, .embed = embed}};
     arena_init_plan(&plan, "archive");
     archive_plan(&f->archive, &o, &f->cache.shape, &plan);
     assert_int_equal(arena_init(&f->archive_arena, "archive", plan.used, &e), 0);
@@ -174,6 +185,7 @@ static void fill(struct fixture *f, int n)
 }
 
 struct query {
+    enum recall_chooser chooser;
     const int32_t *ids, *before, *wanted;
     int n, n_before, n_wanted;
     int most; /* windows for a vague question; 0 = as for others */
@@ -185,7 +197,8 @@ static int choose_by(struct fixture *f, struct query q, int max, struct recall_w
     say(q.ids, q.n, t[0]);
     say(q.before, q.n_before, t[1]);
     say(q.wanted, q.n_wanted, t[2]);
-    const struct recall_query r = {.text = t[0],
+    const struct recall_query r = {.chooser = q.chooser ? q.chooser : RECALL_WORDS,
+                                   .text = t[0],
                                    .before = t[1],
                                    .wanted = t[2],
                                    .n = q.n,
@@ -347,7 +360,8 @@ static void test_follow_up(void **state)
     fill(f, 64);
     evict_everything(f);
     assert_int_equal(choose(f, asked, 3, 4, w), 0);
-    struct query q = {.ids = asked, .n = 3, .before = before, .n_before = 3};
+    struct query q = {
+        .chooser = RECALL_WORDS, .ids = asked, .n = 3, .before = before, .n_before = 3};
     assert_true(choose_by(f, q, 4, w) >= 1);
     assert_true(covers(&w[0], 64));
     q.ids = never; /* it shares no word with what was said */
@@ -369,7 +383,8 @@ static void test_long_message_before(void **state)
     run(f, other, 8);
     fill(f, 64);
     evict_everything(f);
-    struct query q = {.ids = asked, .n = 3, .before = other, .n_before = 8};
+    struct query q = {
+        .chooser = RECALL_WORDS, .ids = asked, .n = 3, .before = other, .n_before = 8};
     assert_true(choose_by(f, q, 4, w) >= 1);
     assert_true(covers(&w[0], 64));
     q.ids = hers;
@@ -394,7 +409,7 @@ static void test_vague_question(void **state)
     }
     fill(f, 64);
     evict_everything(f);
-    struct query q = {.ids = asked, .n = 4, .most = 3};
+    struct query q = {.chooser = RECALL_WORDS, .ids = asked, .n = 4, .most = 3};
     assert_int_equal(choose(f, asked, 4, 2, w), 2);
     assert_false(covers(&w[0], 65) || covers(&w[1], 65));
     assert_true(choose_by(f, q, 2, w) >= 3);
@@ -405,6 +420,70 @@ static void test_vague_question(void **state)
     q.ids = known;
     assert_int_equal(choose_by(f, q, 2, w), 1);
     assert_true(covers(&w[0], 65));
+}
+
+/* ---- by meaning ------------------------------------------------------------------------------ */
+
+static void make_embeddings(void)
+{
+    for (uint32_t id = 0; id < VOCAB; id++)
+        for (uint32_t i = 0; i < EMBD; i++) embeddings[id][i] = (float)random_at(5, id, i) - 0.5f;
+    memcpy(embeddings[20], embeddings[10], sizeof *embeddings);
+    embeddings[20][0] += 0.02f;
+}
+
+/* The message's only rare word does not occur; a word with nearly the same embedding does. */
+static void test_meaning_finds_another_word(void **state)
+{
+    static const int32_t asked[] = {20, ASK}, other[] = {24, ASK};
+    struct query q = {.chooser = RECALL_WORDS, .ids = asked, .n = 2};
+    struct recall_window w[RECALL_MAX];
+    struct fixture *f = *state;
+    make_embeddings();
+    fill(f, 64);
+    run(f, told, 5);
+    fill(f, 128);
+    run(f, other, 2);
+    evict_everything(f);
+    assert_int_equal(choose_by(f, q, 4, w), 0);
+    q.chooser = RECALL_MEANING;
+    assert_true(choose_by(f, q, 4, w) >= 1);
+    assert_true(covers(&w[0], 64));
+    /* the wish is looked for by its words */
+    q.wanted = other;
+    q.n_wanted = 1;
+    assert_true(choose_by(f, q, 4, w) >= 1);
+    assert_true(covers(&w[0], 197));
+}
+
+/* A passage with both words comes first, then that with the word itself and that with one like it.
+ */
+static void test_meaning_joins_words(void **state)
+{
+    static const int32_t by_word[] = {24, 14, 15, 16, END}, by_meaning[] = {10, 17, 18, 19, END},
+                         by_both[] = {24, 10, 12, 13, END}, asked[] = {24, 20, ASK};
+    struct query q = {.chooser = RECALL_WORDS, .ids = asked, .n = 3};
+    struct recall_window w[RECALL_MAX];
+    struct fixture *f = *state;
+    make_embeddings();
+    fill(f, 64);
+    run(f, by_word, 5);
+    fill(f, 64);
+    run(f, by_both, 5);
+    fill(f, 64);
+    run(f, by_meaning, 5);
+    fill(f, 64);
+    evict_everything(f);
+    int n = choose_by(f, q, 4, w), n_meaning = 0;
+    for (int i = 0; i < n; i++) assert_false(covers(&w[i], 202));
+    q.chooser = RECALL_MEANING;
+    n = choose_by(f, q, 4, w);
+    assert_true(n >= 2 && covers(&w[0], 133) && covers(&w[0], 134));
+    for (int i = 0; i < n; i++) n_meaning += covers(&w[i], 202);
+    assert_int_equal(n_meaning, 1);
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < i; j++)
+            assert_true(w[i].pos + w[i].n <= w[j].pos || w[j].pos + w[j].n <= w[i].pos);
 }
 
 /* ---- forgetting ------------------------------------------------------------------------------ */
@@ -594,6 +673,8 @@ int main(void)
         SCENE(test_newest_of_equals),
         SCENE(test_windows_are_apart),
         SCENE(test_lighter_windows),
+        SCENE(test_meaning_finds_another_word),
+        SCENE(test_meaning_joins_words),
         SCENE(test_later_statement),
         cmocka_unit_test(test_newest_of_blocks),
         cmocka_unit_test(test_forgets),

@@ -103,7 +103,7 @@ static void test_a_fact_comes_back(void **state)
 {
     (void)state;
     remembers("sink", RECALL_WORDS, false);
-    remembers("sink", RECALL_WORDS, true);
+    remembers("sink", RECALL_MEANING, true);
     remembers("random", RECALL_WORDS, true);
     remembers("keydiff+global", RECALL_WORDS, true);
 }
@@ -158,13 +158,15 @@ static void test_resume_equals_never_stopped(void **state)
     resumes_policy("keydiff+global", 1);
 }
 
-/* With an archive that drops pieces: what is compared is found again. */
+/* All choosers, with an archive that drops pieces: what they compare is found again. */
 static void test_full_archive(void **state)
 {
     (void)state;
-    struct options o = small("sink", RECALL_WORDS);
-    o.session.recall.archive_bytes = 200 * 672;
-    resumes(o, N_TALK + 4);
+    for (enum recall_chooser c = RECALL_WORDS; c <= RECALL_MEANING; c++) {
+        struct options o = small("sink", c);
+        o.session.recall.archive_bytes = 200 * 672;
+        resumes(o, N_TALK + 4);
+    }
 }
 
 /* An archive that drops pieces holds the same in memory and on disk, where units are added at other
@@ -198,7 +200,7 @@ static void test_private_equals_saved(void **state)
     (void)state;
     private_equals_saved("sink", RECALL_WORDS, 200);
     private_equals_saved("keeper", RECALL_WORDS, 150);
-    private_equals_saved("sink", RECALL_WORDS, 300);
+    private_equals_saved("sink", RECALL_MEANING, 300);
 }
 
 /* An eviction inside an answer takes what returned for the message; it returns again. */
@@ -256,6 +258,7 @@ static void test_regenerate_keeps_what_came_back(void **state)
 {
     (void)state;
     regenerates(RECALL_WORDS);
+    regenerates(RECALL_MEANING);
 }
 
 /* Text that the user names comes back with the next message, even one about something else. */
@@ -505,11 +508,11 @@ static void test_newest_units(void **state)
     static const char *const policies[] = {"keeper", "keydiff+global", "locret"};
     static const int by_words[] = {19, 19, 2}, otherwise[] = {2, 6, 2};
     for (int i = 0; i < 3; i++)
-        for (enum recall_chooser c = RECALL_OFF; c <= RECALL_WORDS; c++) {
+        for (enum recall_chooser c = RECALL_OFF; c <= RECALL_MEANING; c++) {
             struct session *s = open_session(NULL, small(policies[i], c), false);
             struct retention *r = retention_new(s);
             session_retention(s, r);
-            bool words = c == RECALL_WORDS;
+            bool words = c == RECALL_WORDS || c == RECALL_MEANING;
             assert_int_equal(r->n_stabilizer, words ? by_words[i] : otherwise[i]);
             retention_free(r);
             session_close(s);

@@ -23,7 +23,7 @@ static const struct {
     {"budget", {"", "101", "102", "103", "104", "105"}},
     {"policy", {"", "sink", "keydiff", "snapkv:window=8", "keydiff+global:reserve=64", "full"}},
     {"heads", {"", "a.gguf", "b.gguf", "none", "d.gguf", "e.gguf"}},
-    {"recall", {"", "off", "words", "words", "words", "off"}},
+    {"recall", {"", "off", "words", "meaning", "words", "off"}},
     {"temp", {"", "0.1", "0.2", "0.3", "0.4", "0.5"}},
     {"template", {"", "chatml", "llama3", "gemma", "retain", "phi3"}},
     {"think", {"auto", "on", "off", "low", "high", "medium"}},

@@ -1,0 +1,47 @@
+/* recall_choosers: how recall.h weighs the windows of the archive; internal to recall*.c. */
+#ifndef RETAIN_RUNTIME_CACHE_RECALL_CHOOSERS_H
+#define RETAIN_RUNTIME_CACHE_RECALL_CHOOSERS_H
+
+#include "runtime/cache/recall.h"
+
+/* A window's words are searched at its positions [LEAD, LEAD + CORE): the value that they name
+ * usually follows them. */
+enum { RECALL_LEAD = 1, RECALL_CORE = 9 };
+
+/* A word of the message, or two adjacent ones. */
+struct recall_term {
+    uint32_t word, before; /* before 0 = a single word */
+    float weight;
+    bool own;    /* of this message, not of the one before it */
+    int n_found; /* positions */
+    int32_t id;  /* its token in the message; -1 = it has several */
+    /* The best match in each of the newest windows: those that start at index at % RECALL_WINDOW.
+     */
+    struct {
+        int start;
+        float match;
+    } best[RECALL_WINDOW];
+};
+
+/* A token whose embedding is like that of a word of the message. */
+struct recall_near {
+    uint16_t term; /* its index */
+    uint16_t next; /* of the same token, from 1; 0 = none */
+    float match;   /* 0 … 1 */
+};
+#define RECALL_NEAR 4096
+
+/* Sets x->weight[i] for windows that start at the i-th archived position, and x->value[i], the
+ * share of the message's own words. Returns the heaviest window's weight, by the message's own
+ * words, relative to the sum of the heaviest four of these: below RECALL_VAGUE they name nothing
+ * that was archived. */
+#define RECALL_VAGUE 0.25f
+float recall_weigh(struct archive *x, const struct recall_query *q);
+
+/* Finds archived tokens whose embeddings are like those of the terms' words: x->near[token] is the
+ * first in `near`. Returns their number. recall_forget_near sets x->near to 0 again. */
+int recall_find_near(struct archive *x, struct recall_term *t, int n,
+                     struct recall_near near[RECALL_NEAR]);
+void recall_forget_near(struct archive *x);
+
+#endif

@@ -4,7 +4,8 @@
  *
  *   lists      gated private gone busy broken junk, badpath badhash longer shorter huge
  *              otherhost otherport insecure: the second page of files is there
- *              many: 80,000 files in 100 pages; endless: a page without end
+ *              many: 80,000 files in 100 pages; endless: a page without end; badcommit: no commit;
+ *              hiccup: the first page ends after a part, once; torch: only files that end in .bin
  *   redirects  elsewhere circle away local moved, to the second port otherwise
  *   bytes      cut: the connection ends after a part; slow: after the first request half, then
  * silence; whole: ranges are ignored; more: bytes after the end; noetag; stuck: ten bytes, then
@@ -227,11 +228,21 @@ static void serve_endless(const struct request *r)
     for (;;) send_all(r->fd, "0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,", 32);
 }
 
+/* Whether this is the first call for the folder. */
+static bool once(void)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s/.once", folder);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    if (fd >= 0) close(fd);
+    return fd >= 0;
+}
+
 /* Two pages: every second file in each. */
 static void serve_tree(const struct request *r)
 {
     struct dirent **files;
-    struct str body = {0};
+    struct str body = {0}, head = {0};
     char next[2304] = "";
     bool second = strstr(r->path, "cursor=2") != NULL;
     int n = scandir(folder, &files, is_shown, by_name);
@@ -240,8 +251,15 @@ static void serve_tree(const struct request *r)
         str_puts(&body, "{\"type\":\"file\",\"size\":9,\"path\":\"../../evil-Q4_K_M.gguf\"},"
                         "{\"type\":\"directory\",\"size\":0,\"path\":\"sub\"}");
     for (int i = 0; i < n; i++)
-        if ((i % 2 == 1) == second) put_item(r, files[i]->d_name, &body);
+        if ((i % 2 == 1) == second && (!is(r, "torch") || strstr(files[i]->d_name, ".bin")))
+            put_item(r, files[i]->d_name, &body);
     str_puts(&body, "]");
+    if (is(r, "hiccup") && once()) {
+        str_printf(&head, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n", body.n);
+        send_all(r->fd, head.data, head.n);
+        send_all(r->fd, body.data, body.n / 2);
+        _exit(0);
+    }
     if (!second) next_page(r, 2, next, sizeof next);
     answer(r, "200 OK", next, str_get(&body));
 }
@@ -278,8 +296,10 @@ static void serve(struct request *r)
         if (!may_see(r)) return;
         if (!strcmp(file, "refs"))
             answer(r, "200 OK", "",
-                   "{\"tags\":[],\"branches\":[{\"name\":\"main\",\"targetCommit\":\"" COMMIT
-                   "\"}]}");
+                   is(r, "badcommit")
+                       ? "{\"branches\":[{\"name\":\"main\",\"targetCommit\":\"../../x\"}]}"
+                       : "{\"tags\":[],\"branches\":[{\"name\":\"main\",\"targetCommit\":\"" COMMIT
+                         "\"}]}");
         else if (is(r, "many"))
             serve_many(r);
         else if (is(r, "endless"))

@@ -64,12 +64,26 @@ for i in 1 2 3; do here normal/demo/split-q6_k-0000$i-of-00003.gguf split-q6_k-0
 equal "the first part is the result" "$models/normal/demo/split-q6_k-00001-of-00003.gguf" "$(cat "$T/out")"
 pull 0 "" hf:normal/demo:heads.bin
 here normal/demo/heads.bin heads.bin
-pull 1 "no file Q5_K_S; its models: demo-Q4_0.gguf, demo-Q5_1.gguf, odd" hf:normal/demo:Q5_K_S
+pull 1 "no file Q5_K_S; its models: demo-Q4_0.gguf, demo-Q5_1.gguf, odd-Q2_K.gguf, split-q6_k-00001-of-00003.gguf, tiny-Q8_0.gguf$" \
+    hf:normal/demo:Q5_K_S
+pull 1 "no file 4_0;" hf:normal/demo:4_0
+cp "$T/hub/tiny-Q8_0.gguf" "$T/hub/tiny-Q4_K_M.gguf"
+pull 0 "" hf:hiccup/demo
+here hiccup/demo/tiny-Q4_K_M.gguf tiny-Q4_K_M.gguf
+rm "$T/hub/tiny-Q4_K_M.gguf"
+pull 0 "" hf:torch/demo
+here torch/demo/heads.bin heads.bin
+cp "$T/hub/heads.bin" "$T/hub/more.bin"
+pull 1 "torch/demo has no GGUF file" hf:torch/demo
+rm "$T/hub/more.bin"
 pull 1 "no file none.gguf" hf:normal/demo:none.gguf
 pull 3 "odd-Q2_K.gguf: " hf:normal/demo:Q2_K
 equal "a model that cannot be run is not kept" "" "$(find "$models" -name 'odd*')"
 pull 4 "does not fit: it needs .* of memory, and 1.00 MiB may be used; .*--force" hf:moved/demo:Q4_0 --memory 1M
 pull 4 "; split-q6_k-00001-of-00003.gguf \(76.2 KiB\) would fit" hf:moved/demo:Q5_1 --memory 7M
+mv "$T/hub/split-q6_k-00003-of-00003.gguf" "$T"
+pull 4 "; tiny-Q8_0.gguf \([0-9.]+ KiB\) would fit" hf:moved/demo:Q5_1 --memory 7M
+mv "$T/split-q6_k-00003-of-00003.gguf" "$T/hub"
 pull 0 "does not fit" hf:moved/demo:Q4_0 --memory 1M --force
 here moved/demo/demo-Q4_0.gguf demo-Q4_0.gguf
 
@@ -93,6 +107,7 @@ pull 1 "gone/demo does not exist on 127.0.0.1 \(404\): Repository not found" hf:
 pull 1 "too many requests now \(429\); try again in 7 s" hf:busy/demo
 pull 1 "answers 500: oh.{1,3}\[31m no" hf:broken/demo
 pull 1 "is not JSON" hf:junk/demo
+pull 1 "names no commit of its branch main" hf:badcommit/demo
 HF_TOKEN=hf_good
 pull 0 "" hf:gated/demo:Q8_0
 here gated/demo/tiny-Q8_0.gguf tiny-Q8_0.gguf
@@ -140,7 +155,7 @@ pull 1 "sends [0-9]+ bytes, and [0-9]+ were announced" hf:longer/demo:Q4_0
 pull 1 "sends [0-9]+ bytes, and [0-9]+ were announced" hf:shorter/demo:Q4_0
 pull 3 "SHA-256 is [0-9a-f]{64}, and 00000000[0-9a-f]{56} was announced" hf:badhash/demo:Q4_0
 equal "wrong bytes are not kept" "" "$(find "$models" -name '*Q4_0*' -path '*badhash*')"
-pull 0 "" hf:badpath/demo:Q4_0
+pull 1 "no file Q4_K_M; its models: demo" hf:badpath/demo:Q4_K_M
 equal "a path outside the folder is left out" "" "$(find "$T" -name 'evil*')"
 pull 1 "needs 909 TiB more, and its disk has" hf:huge/demo:Q4_0
 (ulimit -f 1500; "$RETAIN" pull hf:full/demo:Q4_0 >"$T/out" 2>"$T/err")
@@ -184,6 +199,12 @@ plain=http://127.0.0.1:$port
 left hf:slow/demo:Q4_0 slow/demo
 mv "$models/slow" "$models/normal"
 left "$plain/slow/demo-Q4_0.gguf" 127.0.0.1
+cp -r "$models" "$T/models"
+pull 0 "" "$plain/files/demo-Q4_0.gguf"
+here 127.0.0.1/demo-Q4_0.gguf demo-Q4_0.gguf
+holds "another address: from its beginning" "$(grep -m 1 /files/demo "$T/log")" "range=(bytes=0-[0-9]*)? "
+rm -r "$models"
+mv "$T/models" "$models"
 sed -i 's|/slow/|/files/|' "$models/127.0.0.1/demo-Q4_0.gguf.part.pull"
 cp -r "$models" "$T/models"
 pull 0 "" "$plain/files/demo-Q4_0.gguf"
@@ -197,6 +218,10 @@ pull 0 "" "$plain/files/demo-Q4_0.gguf"
 cmp -s "$models/127.0.0.1/demo-Q4_0.gguf" "$T/q8.gguf" || no "another ETag: parts of two versions"
 pull 0 "" hf:normal/demo:Q4_0
 here normal/demo/demo-Q4_0.gguf demo-Q4_0.gguf
+cp "$models/normal/demo/demo-Q4_0.gguf" "$T/longer"
+printf x >>"$models/normal/demo/demo-Q4_0.gguf"
+pull 1 "is another version of the file; --force" hf:normal/demo:Q4_0
+mv "$T/longer" "$models/normal/demo/demo-Q4_0.gguf"
 cp quant/demo/retain-demo.gguf "$T/hub/demo-Q4_0.gguf"
 pull 1 "is another version of the file; --force" hf:normal/demo:Q4_0
 cmp -s "$models/normal/demo/demo-Q4_0.gguf" "$T/q8.gguf" || no "the old version does not stay"

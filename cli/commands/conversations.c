@@ -45,24 +45,15 @@ static const char *role_word(enum chat_role role)
 
 /* A stopped and continued answer is saved in parts, and shown as one. */
 struct message_printer {
-    int role;       /* role of the previous message, -1 = none */
-    char last;      /* last printed byte */
-    char *settings; /* settings of the previous answer */
+    int role;  /* role of the previous message, -1 = none */
+    char last; /* last printed byte */
 };
 
 static void print_heading(struct message_printer *mp, const struct conversations_message *m)
 {
     struct str text = {0};
-    bool known = mp->settings && m->settings && strcmp(mp->settings, m->settings) == 0;
     if (mp->role >= 0) str_puts(&text, mp->last == '\n' ? "\n" : "\n\n");
-    str_printf(&text, "## %s%s", role_word(m->role), m->partial ? " (stopped)" : "");
-    if (m->settings && !known) {
-        str_puts(&text, "  ");
-        report_cell(&text, m->settings, 0);
-        free(mp->settings);
-        mp->settings = strdup(m->settings);
-    }
-    str_puts(&text, "\n\n");
+    str_printf(&text, "## %s%s\n\n", role_word(m->role), m->partial ? " (stopped)" : "");
     report_text(text.data, text.n);
     str_release(&text);
 }
@@ -146,7 +137,6 @@ static int show_command(struct conversations *l, const struct options *o, struct
     if (o->json) return conversations_messages(l, o->args[0], print_json_message, NULL, e);
     int rc = conversations_messages(l, o->args[0], print_message, &mp, e);
     if (mp.role >= 0 && mp.last != '\n') report_text("\n", 1);
-    free(mp.settings);
     return rc;
 }
 

@@ -109,13 +109,15 @@ int64_t ramp_seen(const struct session_stats *st)
 
 void ramp_kept(const struct session_stats *st, bool narrow, struct str *out)
 {
-    char kept[NUM_MAX], seen[NUM_MAX];
-    int64_t heads = (int64_t)st->n_layer * st->n_kv_head;
+    char kept[NUM_MAX], all[NUM_MAX];
+    int64_t heads = (int64_t)st->n_layer * st->n_kv_head, seen = ramp_seen(st);
     int64_t mean = heads > 0 ? (st->units_kept + heads / 2) / heads : 0;
+    const int64_t newest = st->n_tokens == seen + 1; /* it is run with the next message */
     if (narrow)
-        str_printf(out, "%s/%s", num_count(mean, kept), num_count(ramp_seen(st), seen));
+        str_printf(out, "%s/%s", num_count(mean + newest, kept), num_count(seen + newest, all));
     else
-        str_printf(out, "%s of %s kept", num_exact(mean, kept), num_exact(ramp_seen(st), seen));
+        str_printf(out, "%s of %s kept", num_exact(mean + newest, kept),
+                   num_exact(seen + newest, all));
 }
 
 void ramp_budget(const struct session_stats *st, struct str *out)

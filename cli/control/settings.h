@@ -9,6 +9,8 @@
 
 #include "cli/options/options.h"
 
+struct session_stats;
+
 struct settings {
     struct options options, before;
     bool reopening; /* `before` is restored if the conversation cannot be opened */
@@ -30,6 +32,11 @@ int settings_parse(const struct settings *s, const char *argument, struct option
 /* Changes a setting in `options`. */
 int settings_change(struct settings *s, const struct option_fact *f, const char *value,
                     struct err *e);
+
+/* The value of a setting as it holds: what the session uses, or for the next token will use. st
+ * NULL: no session is open. */
+void settings_value(const struct settings *s, const struct session_stats *st,
+                    const struct option_fact *f, struct str *out);
 
 void settings_opened(struct settings *s);
 void settings_failed(struct settings *s);

@@ -143,12 +143,13 @@ static int run_parsed(struct plain *p, enum slash command, const char *argument,
 static void print_settings(const struct plain *p, const char *only)
 {
     struct option_fact f;
-    struct err e;
+    struct session_stats st;
+    session_stats(p->control.parts.session, &st);
     for (int i = 0; options_fact(SLASH_SET_NOW | SLASH_SET_OPEN, i, &f); i++) {
         struct str value = {0};
         if (only && strcmp(only, f.name) != 0) continue;
-        options_get(&p->settings.options, SLASH_SET_NOW | SLASH_SET_OPEN, f.name, &value, &e);
-        report_aside("  %-15s %-10s %s\n", f.name, value.n ? value.data : "default", f.help);
+        settings_value(&p->settings, &st, &f, &value);
+        report_aside("  %-15s %-10s %s\n", f.name, str_get(&value), f.help);
         str_release(&value);
     }
 }
@@ -168,6 +169,7 @@ static int set(struct plain *p, const char *argument, struct err *e)
     snprintf(again.name, sizeof again.name, "%s", p->control.name);
     rc = plain_run_request(p, &again, e);
     if (rc) settings_failed(&p->settings);
+    if (!rc) print_settings(p, f.name);
     return rc;
 }
 

@@ -16,7 +16,10 @@ enum { TURN_COLUMNS = 60 }; /* of a turn's message that /turns prints */
 
 static void put_percent_kept(int64_t kept, int64_t seen, struct str *out)
 {
-    str_printf(out, "%d %% kept\n", seen > 0 ? (int)(100 * kept / seen) : 0);
+    if (kept > 0 && 100 * kept < seen)
+        str_puts(out, "<1 % kept\n");
+    else
+        str_printf(out, "%d %% kept\n", seen > 0 ? (int)(100 * kept / seen) : 0);
 }
 
 /* Earlier lengths of the conversation, and the share that was kept then. */
@@ -115,7 +118,9 @@ static const char *put_percent(const struct tint *t, int64_t from, int64_t end, 
         for (int i = 0; i < n; i++) sum += kept[i];
     }
     if (n_pos <= 0) return "  n/a";
-    snprintf(out, NUM_MAX, "%3d %%", (int)(100 * sum / (n_pos * t->n_heads)));
+    int percent = (int)(100 * sum / (n_pos * t->n_heads));
+    if (sum > 0 && percent == 0) return " <1 %";
+    snprintf(out, NUM_MAX, "%3d %%", percent);
     return out;
 }
 

@@ -203,8 +203,9 @@ struct session_stats {
     char device[64];
     char gpu_bus[16]; /* where the GPU in use is plugged in; "" = none, or not known */
     int n_layer, n_kv_head;
-    int budget;       /* units per head on average */
-    int64_t n_tokens; /* positions so far */
+    int budget;              /* units per head on average */
+    struct session_opts now; /* the settings in force; its texts are NULL */
+    int64_t n_tokens;        /* positions so far */
     int64_t n_turns;
     int64_t n_reread; /* tokens that were replayed because no saved cache could be used */
     int64_t units_kept, units_seen; /* over all heads; seen = n_run * n_layer * n_kv_head */

@@ -24,6 +24,7 @@ void session_stats(const struct session *s, struct session_stats *out)
         .n_layer = m->n_kv_layer,
         .n_kv_head = m->n_kv_head,
         .budget = s->ctx.plan.budget,
+        .now = s->opts,
         .n_tokens = s->n_tokens,
         .n_turns = s->n_turns,
         .n_reread = s->n_reread,
@@ -50,6 +51,7 @@ void session_stats(const struct session *s, struct session_stats *out)
     if (x) out->archive_bytes = (int64_t)x->position_bytes * x->n;
     if (x) out->archive_max_bytes = (int64_t)x->position_bytes * x->n_max;
     if (x) out->archive_max_tokens = x->n_max;
+    out->now.plan.chunk = s->ctx.plan.chunk;
     out->cache_used_bytes = out->unit_bytes * context_slots_in_use(&s->ctx);
     const struct cache *w = c->windows;
     if (w) out->cache_used_bytes += cache_units(w) * (int64_t)(w->k_bytes + w->v_bytes);

@@ -64,6 +64,14 @@ holds "unreadable input" "$(cat "$T/err")" 'reading standard input: Is a directo
 printf '%s\n' '/set budget 64' '/stats' | talk --new
 holds "set: in an empty conversation" "$(cat "$T/err")" ' 64 per head'
 
+# Shown is what holds, not what was typed or not typed.
+printf '%s\n' '/set budget 99999999' /set | talk --new
+for line in 'budget +3328' 'policy +keeper' 'kv +q4' 'recall +words' 'archive +1.00 GiB' 'chunk +[1-9][0-9]*' 'temp +0' \
+    'top-k +40' 'repeat-penalty +1'; do
+    holds "set: what holds: $line" "$(cat "$T/err")" "^  $line "
+done
+equal "set: and after a change" 2 "$(grep -c '^  budget  *3328 ' "$T/err")"
+
 # /tokens counts as tokenize does: a message's text, without the template around it.
 text='Tell me about cats, <|bos|> and dogs.'
 n=$("$RETAIN" tokenize --ids --no-special -p "$text" | wc -w | tr -d ' ')

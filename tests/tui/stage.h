@@ -89,6 +89,7 @@ static inline void stage_event(void *ctx, const struct event *ev)
     if (settles) stage_snapshot(s);
     if (s->freeze_after && ev->kind == EVENT_END) return;
     app_take(&s->app, ev);
+    app_tell_changed(&s->app);
     if (ev->kind == EVENT_OPENING) stage_load(s, ev->text, ev->n_text);
     if (ev->kind == EVENT_TEXT) s->n_pieces++;
     if (ev->kind == EVENT_RENAMED) list_fill(&s->app, s->control.parts.library);

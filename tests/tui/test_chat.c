@@ -373,6 +373,36 @@ static void test_set(void **state)
     stage_release(&s);
 }
 
+/* The status line: a message and the mark of more lines do not overprint; the event line is about
+ * the open conversation; its own name opens nothing, and the command is done. */
+static void test_lines_around(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    stage_init(&s, true, false);
+    stage_list(&s);
+    stage_open(&s, "rust-notes");
+    for (int i = 0; i < 9; i++) stage_type(&s, "words 30\r");
+    assert_true(s.app.event[0]);
+    stage_draw(&s, 60, 24, &out);
+    stage_key(&s, K_PAGE_UP);
+    app_flash(&s.app, "%s", "a message that is far too long for the line of this narrow screen");
+    stage_draw(&s, 60, 24, &out);
+    const char *flash = strstr(out.data, "-- a message that is"),
+               *more = strstr(out.data, " lines more |");
+    assert_true(flash && more > flash && more < flash + 60);
+    assert_non_null(strstr(out.data, "... v "));
+    stage_type(&s, "/open rust-notes\r");
+    assert_non_null(strstr(s.app.flash, "rust-notes is open"));
+    assert_int_equal(s.app.edit.text.n, 0);
+    stage_type(&s, "/open tax-letter\r");
+    assert_string_equal(s.app.name, "tax-letter");
+    assert_string_equal(s.app.event, "");
+    str_release(&out);
+    stage_release(&s);
+}
+
 /* Settings of the memory reopen the conversation, and are undone when that fails. */
 static void test_set_memory(void **state)
 {
@@ -382,7 +412,7 @@ static void test_set_memory(void **state)
     stage_list(&s);
     stage_open(&s, "rust-notes");
     stage_type(&s, "/set budget 1024\r");
-    assert_non_null(strstr(s.app.event, "budget 1024, the conversation is reopened with it"));
+    assert_non_null(strstr(s.app.event, "budget is 128 now; 1024 was asked for"));
     stage_type(&s, "/set budget 64\r");
     assert_int_equal(s.app.o->session.plan.budget, 64);
     assert_string_equal(s.app.name, "rust-notes");
@@ -482,7 +512,7 @@ static void test_find(void **state)
     stage_type(&s, "/find failing case\r");
     assert_int_equal(s.app.view, VIEW_LIST);
     stage_draw(&s, 80, 24, &out);
-    assert_non_null(strstr(out.data, "Show me the failing"));
+    assert_non_null(strstr(out.data, "Show me the...")); /* cut at a word, and marked */
     assert_null(strstr(out.data, "tax-letter"));
     for (int i = 0; i < 12; i++) stage_key(&s, 127);
     stage_type(&s, "TAX");
@@ -1081,6 +1111,7 @@ int main(void)
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_files),
         cmocka_unit_test(test_set),
+        cmocka_unit_test(test_lines_around),
         cmocka_unit_test(test_set_memory),
         cmocka_unit_test(test_completion),
         cmocka_unit_test(test_tab),

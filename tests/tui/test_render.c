@@ -420,9 +420,9 @@ static void test_numbers_agree(void **state)
         struct session_stats *st = &s.app.stats;
         int64_t heads = (int64_t)st->n_layer * st->n_kv_head;
         st->n_tokens += i; /* the last token of an answer is not read yet */
-        snprintf(strip, sizeof strip, "%lld of %lld kept", (long long)(st->units_kept / heads),
-                 (long long)(st->units_seen / heads));
-        snprintf(title, sizeof title, "| %lld tok |", (long long)(st->units_seen / heads));
+        snprintf(strip, sizeof strip, "%lld of %lld kept", (long long)(st->units_kept / heads) + i,
+                 (long long)st->n_tokens);
+        snprintf(title, sizeof title, "| %lld tok |", (long long)st->n_tokens);
         s.app.around.grid = NULL;
         app_draw(&s.app, &s.grid, 80, 24);
         str_clear(&out);

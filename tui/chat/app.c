@@ -29,7 +29,6 @@ void app_init(struct app *a, const struct options *o, struct keymap keys, bool a
     a->talk.raw = o->chat.no_markdown;
     a->ascii = a->talk.ascii = ascii;
     a->sensors = sensor_nothing();
-    a->evict_rate = NAN;
     edit_init(&a->edit);
     edit_init(&a->list.filter);
     edit_init(&a->palette.filter);

@@ -202,6 +202,8 @@ struct app {
     bool queue_held; /* it was restored: Enter sends it */
     bool prefix;     /* Ctrl-X was pressed */
     struct question question;
+    char changed[64]; /* "NAME VALUE", as it was typed, until the conversation is open with it, */
+    bool reopened;    /* as it is now */
     struct str asked; /* the text of the request that the question is about */
     struct search search;
     struct completion completion;
@@ -219,8 +221,6 @@ struct app {
     struct held held;               /* at the last snapshot */
     struct fade fade;
     struct sensor_reading sensors;
-    double evict_rate;             /* units per head and second; NAN = not known yet */
-    int64_t rate_ms, rate_evicted; /* time and count when its measurement began */
 
     char event[256];   /* the last event, with its time of day */
     struct str events; /* earlier ones and this, a line each */
@@ -257,6 +257,9 @@ void app_place(struct app *a, enum place_kind kind, struct pane p); /* for views
 void app_take(struct app *a, const struct event *ev);
 /* Call with each new snapshot: stats, and the changes since the previous one. */
 void app_snapshot(struct app *a, const struct session_stats *st, const struct retention *map);
+/* Call after events and the snapshot that belongs to them: tells what holds after /set, which may
+ * be less than what was asked for. */
+void app_tell_changed(struct app *a);
 /* Moves the history of the conversation that was opened; an empty one changes nothing. */
 void app_past(struct app *a, struct waterfall *past);
 /* The retention level (ramp.h) of all heads together: for the snapshot's columns [col, col_end), or
@@ -273,6 +276,8 @@ int app_timeout(const struct app *a);
 
 /* The n-th turn's message; NULL when there are not that many. n_turns counts those on screen. */
 struct message *app_turn(struct app *a, int64_t turn);
+/* "chat-12": nobody gave it a name. */
+bool app_name_is_number(const char *name);
 int64_t app_turns(const struct app *a);
 
 /* The complete draft: for its file and other editors. */

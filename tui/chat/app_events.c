@@ -9,7 +9,7 @@
 #include "tui/chat/app.h"
 #include "tui/text/forgot.h"
 
-enum { LOST_MS = 1000, RATE_MS = 2000 };
+enum { LOST_MS = 1000 };
 enum { ASK_S = 2 }; /* a request that takes longer needs a question */
 
 /* The message that an answer streams into. */
@@ -172,6 +172,13 @@ void app_amend(struct app *a, const char *text, size_t n)
     app_wait(a, PHASE_ANSWERING);
 }
 
+bool app_name_is_number(const char *name)
+{
+    int n = 0;
+    sscanf(name, "chat-%*d%n", &n);
+    return n > 0 && !name[n];
+}
+
 bool app_reopens(enum slash what)
 {
     return what == SLASH_MODEL || what == SLASH_SYSTEM;
@@ -195,6 +202,7 @@ void app_take_turn_back(struct app *a)
 static void on_failed(struct app *a, const char *text, size_t n)
 {
     settings_failed(&a->settings);
+    a->changed[0] = 0;
     app_note(a, text, n);
     app_event(a, "%.*s", (int)(n < 200 ? n : 200), text);
     if (app_busy(a)) set_phase(a, PHASE_READY);
@@ -219,6 +227,7 @@ static void on_opened(struct app *a, const struct event *ev)
     struct message *m = a->talk.n > 0 ? &a->talk.messages[a->talk.n - 1] : NULL;
     if (m && m->role == CHAT_ASSISTANT) m->ended = ev->end.how;
     settings_opened(&a->settings);
+    a->reopened = true;
     set_phase(a, PHASE_READY);
     app_send_next(a);
 }
@@ -250,6 +259,8 @@ void app_take(struct app *a, const struct event *ev)
     case EVENT_LOADED: on_opening(a); break;
     case EVENT_OPENING:
         a->flash[0] = 0;
+        if (strlen(a->name) != ev->n_text || memcmp(a->name, ev->text, ev->n_text) != 0)
+            a->event[0] = 0; /* it is about another conversation */
         on_opening(a);
         break;
     case EVENT_MODEL: on_model(a, ev); break;
@@ -290,23 +301,6 @@ void app_take(struct app *a, const struct event *ev)
     case EVENT_FATAL:
     case EVENT_CLOSED: break; /* ui.c ends the screen */
     }
-}
-
-/* A mean over some seconds of a turn; between turns nothing is evicted. */
-static void measure_evictions(struct app *a)
-{
-    const struct session_stats *st = &a->stats;
-    int64_t heads = (int64_t)st->n_layer * st->n_kv_head, ms = a->now_ms - a->rate_ms;
-    if (!app_busy(a)) {
-        a->evict_rate = 0;
-    } else if (a->rate_ms && ms < RATE_MS) {
-        return;
-    } else if (a->rate_ms && heads > 0 && st->units_evicted >= a->rate_evicted) {
-        double n = (double)(st->units_evicted - a->rate_evicted) / (double)heads;
-        a->evict_rate = 1e3 * n / (double)ms;
-    }
-    a->rate_ms = app_busy(a) ? a->now_ms : 0;
-    a->rate_evicted = st->units_evicted;
 }
 
 /* Reported with the snapshot that shows it, because thousands of evictions a second cannot be
@@ -351,13 +345,32 @@ static void compare(struct app *a, const struct retention *map, int64_t n_evicte
     a->n_evictions = map->n_evictions;
 }
 
+void app_tell_changed(struct app *a)
+{
+    struct option_fact f;
+    struct str value = {0};
+    struct err ignored;
+    char *asked = strchr(a->changed, ' ');
+    if (!asked || !a->reopened) return;
+    a->reopened = false;
+    *asked++ = 0;
+    if (slash_setting(a->changed, &f, &ignored)) {
+        settings_value(&a->settings, &a->stats, &f, &value);
+        if (strcmp(str_get(&value), asked) == 0)
+            app_event(a, "%s %s: the conversation was reopened with it", f.name, asked);
+        else
+            app_event(a, "%s is %s now; %s was asked for", f.name, str_get(&value), asked);
+    }
+    a->changed[0] = 0;
+    str_release(&value);
+}
+
 void app_snapshot(struct app *a, const struct session_stats *st, const struct retention *map)
 {
     int64_t n_evicted = st->units_evicted - a->stats.units_evicted;
     a->stats = *st;
     a->have_stats = true;
     a->map = map;
-    measure_evictions(a);
     const struct sensor_part *part = a->sensors.has_gpu ? &a->sensors.gpu : &a->sensors.cpu;
     if (a->trace.n == 0) trace_past(&a->trace, &a->past, st);
     trace_add(&a->trace, st, part->celsius, part->watt);
@@ -366,9 +379,8 @@ void app_snapshot(struct app *a, const struct session_stats *st, const struct re
         thought->thought.n_tokens = st->n_tokens - thought->thought.first;
     if (m && !thought && a->phase == PHASE_ANSWERING && m->position >= 0)
         m->n_tokens = st->n_tokens - m->position;
-    if (!map) return;
-    compare(a, map, n_evicted);
-    waterfall_add(&a->past, map);
+    if (map) compare(a, map, n_evicted);
+    if (map) waterfall_add(&a->past, map);
 }
 
 void app_past(struct app *a, struct waterfall *past)

@@ -28,9 +28,8 @@ static bool send_now(struct app *a)
 static void show_setting(struct app *a, const struct option_fact *f)
 {
     struct str value = {0}, text = {0};
-    struct err e;
-    options_get(a->o, SLASH_SET_NOW | SLASH_SET_OPEN, f->name, &value, &e);
-    str_printf(&text, "%s %s: %s", f->name, value.n ? value.data : "default", f->help);
+    settings_value(&a->settings, a->have_stats ? &a->stats : NULL, f, &value);
+    str_printf(&text, "%s %s: %s", f->name, str_get(&value), f->help);
     app_note(a, text.data, text.n);
     str_release(&value);
     str_release(&text);
@@ -49,7 +48,8 @@ static bool change_setting(struct app *a, const struct option_fact *f, const cha
     if (now)
         app_event(a, "%s %s from the next token on", f->name, value);
     else
-        app_event(a, "%s %s, the conversation is reopened with it", f->name, value);
+        app_event(a, "the conversation is being reopened with another %s", f->name);
+    if (!now) snprintf(a->changed, sizeof a->changed, "%s %s", f->name, value);
     if (!now) app_run_on(a, SLASH_OPEN, a->name, "");
     return true;
 }
@@ -163,6 +163,11 @@ static bool run_request(struct app *a, enum slash command, const char *argument)
     struct err e = {0};
     bool parsed = control_parse(&r, command, argument, &facts, &e) == 0;
     if (!parsed) app_flash(a, "%s", e.text);
+    if (parsed && command == SLASH_OPEN && strcmp(r.name, a->name) == 0) {
+        app_flash(a, "%.40s is open", r.name);
+        request_release(&r);
+        return true;
+    }
     if (!parsed || !may_run(a, &r)) {
         request_release(&r);
         return false;

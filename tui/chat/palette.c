@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/attached.h"
 #include "base/memory.h"
 #include "cli/control/slash.h"
 #include "cli/print/num.h"
@@ -82,9 +81,8 @@ static void add_commands(const struct app *a, struct palette *p)
 static void put_value(const struct app *a, const struct option_fact *f, char *out, size_t n)
 {
     struct str value = {0};
-    struct err e;
-    options_get(a->o, SLASH_SET_NOW | SLASH_SET_OPEN, f->name, &value, &e);
-    put(out, n, value.n ? value.data : "default");
+    settings_value(&a->settings, a->have_stats ? &a->stats : NULL, f, &value);
+    put(out, n, str_get(&value));
     str_release(&value);
 }
 
@@ -148,13 +146,6 @@ static void add_models(const struct app *a, struct palette *p)
 }
 
 /* "turn 3", its first words, and how much of it is kept. */
-/* After the files that it begins with. */
-static const char *words_of(const struct message *m)
-{
-    size_t skip = attached_skip(str_get(&m->text), m->text.n);
-    return str_get(&m->text) + (skip < m->text.n ? skip : 0);
-}
-
 static void add_turns(const struct app *a, struct palette *p)
 {
     int turn = 0;
@@ -169,7 +160,7 @@ static void add_turns(const struct app *a, struct palette *p)
         int share = m->position >= 0 ? app_percent_kept(a, m->position, end) : -1;
         if (share >= 0) snprintf(kept, sizeof kept, "%3d %% kept", share);
         snprintf(name, sizeof name, "turn %d", ++turn);
-        put(text, sizeof text, words_of(m));
+        put(text, sizeof text, message_words(m));
         for (char *c = text; *c; c++)
             if (*c == '\n' || *c == '\t') *c = ' ';
         add(p, PALETTE_TURN, name, kept, text)->message = i;

@@ -114,6 +114,7 @@ static void take_events(struct ui *u)
         app_snapshot(&u->app, &u->box.stats, u->box.map);
         worker_sight(u->worker, &u->app.sight);
     }
+    app_tell_changed(&u->app);
     event_box_clear(&u->box.events);
     u->box.fresh = false;
     u->dirty = u->draft_dirty = true; /* a queued message may have been sent */

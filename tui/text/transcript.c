@@ -205,6 +205,12 @@ static void cut(struct message *m, int width, bool drawn, bool unfolded)
     m->changed = false;
 }
 
+const char *message_words(const struct message *m)
+{
+    size_t skip = attached_skip(str_get(&m->text), m->text.n);
+    return str_get(&m->text) + (skip < m->text.n ? skip : 0);
+}
+
 int message_lead(const struct transcript *t, int index)
 {
     return index > 0 && t->messages[index].role == CHAT_USER;

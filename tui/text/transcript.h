@@ -93,6 +93,8 @@ enum { TRANSCRIPT_LONG = 16, TRANSCRIPT_HEAD = 8 };
 /* Breaks lines that are not broken for `width` yet; returns the number of rows of all messages. A
  * message that begins a turn has an empty row before it. */
 int transcript_layout(struct transcript *t, int width);
+/* Its text after the files that it begins with; of a message without words, all of it. */
+const char *message_words(const struct message *m);
 int message_rows(const struct transcript *t, int index);
 int message_lead(const struct transcript *t, int index); /* empty rows before it: 0 or 1 */
 

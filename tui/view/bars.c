@@ -7,6 +7,8 @@
 #include "cli/print/num.h"
 #include "cli/control/ramp.h"
 #include "tui/chat/app.h"
+#include "tui/chat/pace.h"
+#include "tui/term/text.h"
 
 static const char *rule_glyph(const struct pane *p)
 {
@@ -63,6 +65,30 @@ int pane_clean(const struct app *a, struct pane p, int x, int y, enum attr attr,
     return x;
 }
 
+/* The end of the words of s[0, n) that fit into `room` columns with dots after them; a long last
+ * word is cut. */
+static size_t words_end(const char *s, size_t n, int room)
+{
+    size_t end = text_at_column(s, n, room > 0 ? room : 0), word = end;
+    while (word > 0 && s[word] != ' ') word--;
+    if (word > end / 2) end = word;
+    while (end > 0 && s[end - 1] == ' ') end--;
+    return end;
+}
+
+int pane_words(const struct app *a, struct pane p, int x, int y, enum attr attr, const char *text)
+{
+    struct str safe = {0};
+    sanitize(text, strlen(text), a->ascii, true, &safe);
+    const char *dots = a->ascii ? "..." : "…", *s = str_get(&safe);
+    bool fits = text_columns(s, safe.n) <= p.w - x;
+    size_t n = fits ? safe.n : words_end(s, safe.n, p.w - x - (a->ascii ? 3 : 1));
+    x = pane_put(p, x, y, attr, s, n);
+    if (!fits) x = pane_puts(p, x, y, attr, dots);
+    str_release(&safe);
+    return x;
+}
+
 enum { NARROW = 60, LEGEND_COLUMNS = 41, LEGEND_RETURNED = 11 };
 
 int bar_legend_columns(const struct app *a)
@@ -94,12 +120,14 @@ static void put_model(const struct app *a, struct str *out)
     const struct session_stats *st = &a->stats;
     if (a->have_stats)
         str_printf(out, "%s %s kv %s | %s tok | turn %lld", st->model, st->weights, st->kv,
-                   num_count(ramp_seen(st), tokens), (long long)st->n_turns);
+                   num_count(st->n_tokens, tokens), (long long)st->n_turns);
     else
         str_puts(out, a->phase == PHASE_LOADING ? "loading the model" : "opening");
     if (a->o->session.private_mode) str_puts(out, " | private");
     if (a->n_queue > 0) str_printf(out, " | %d queued", a->n_queue);
 }
+
+enum { TITLE_LEAST = 10 }; /* columns for the words of the first message */
 
 void bar_title(struct app *a, struct pane p, int y)
 {
@@ -110,8 +138,11 @@ void bar_title(struct app *a, struct pane p, int y)
     pane_fill(p, 0, y, p.w, ATTR_TITLE, ' ');
     struct pane left = at > 12 ? pane_sub(p, 0, 0, at - 1, p.h) : p;
     int x = pane_clean(a, left, 1, y, ATTR_TITLE, a->name[0] ? a->name : "new conversation");
+    const struct message *first = app_turn(a, 1);
     if (a->view != VIEW_CHAT)
         x = pane_printf(left, x, y, ATTR_TITLE, " > %s", view_table[a->view]->name);
+    else if (app_name_is_number(a->name) && first && left.w - x > TITLE_LEAST)
+        x = pane_words(a, left, x + 2, y, ATTR_TITLE, message_words(first));
     pane_cut(left, y, x);
     if (at > 12) pane_clean(a, p, at, y, ATTR_TITLE, str_get(&model));
     str_release(&model);
@@ -142,8 +173,11 @@ static void put_speed(const struct app *a, bool narrow, struct str *out)
     const struct session_stats *st = &a->stats;
     str_printf(out, "turn %lld", (long long)st->n_turns);
     bool early = a->phase == PHASE_ANSWERING && a->now_ms - a->since_ms < SAMPLE_MS;
+    const int pace = pace_rate(a->o);
     if (st->decode_tok_s > 0 && !early)
         str_printf(out, "  %s tok/s", num_rate(st->decode_tok_s, rate));
+    if (pace > 0 && st->decode_tok_s > pace && !early && !narrow)
+        str_printf(out, ", shown at %d", pace);
     if (st->first_token_ms > 0 && !narrow) str_printf(out, "  first %.0f ms", st->first_token_ms);
 }
 
@@ -173,15 +207,14 @@ static void put_status(const struct app *a, bool narrow, struct str *out)
 void bar_status(struct app *a, struct pane p, int y, int rows_below)
 {
     struct str s = {0};
+    char more[48] = "";
+    int n = 0;
     put_status(a, p.w < NARROW, &s);
-    bar_rule(p, y, str_get(&s));
-    if (rows_below > 0) {
-        char more[48];
-        int n =
-            snprintf(more, sizeof more, " v %d line%s more", rows_below, rows_below > 1 ? "s" : "");
-        pane_puts(p, p.w - n - 1, y, ATTR_BOLD, more);
-        pane_puts(p, p.w - 1, y, ATTR_DIM, " ");
-    }
+    if (rows_below > 0)
+        n = snprintf(more, sizeof more, " v %d line%s more ", rows_below,
+                     rows_below > 1 ? "s" : "");
+    bar_rule(pane_sub(p, 0, y, p.w - n, 1), 0, str_get(&s));
+    pane_puts(p, p.w - n, y, ATTR_BOLD, more);
     str_release(&s);
 }
 

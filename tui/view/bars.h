@@ -23,6 +23,8 @@ void pane_ramp(struct pane p, int x, int y, int level);
 void pane_half(struct pane p, int x, int y, int up, int down);
 /* Text from outside on one line, with an ellipsis where the pane ends; returns the column after it.
  */
+/* The same, cut at the end of a word if it does not fit. */
+int pane_words(const struct app *a, struct pane p, int x, int y, enum attr attr, const char *text);
 int pane_clean(const struct app *a, struct pane p, int x, int y, enum attr attr, const char *text);
 /* " # all = most : some . few   gone ", and what came back; without blanks behind the signs if
  * there is no room for them. Returns the column after it. */

@@ -70,7 +70,6 @@ int map_put_fate(struct app *a, struct pane p, int x, int y, int64_t position)
 {
     const struct retention *r = a->map;
     int n = 0, most = 0, least = 0, most_n = -1, least_n = 1 << 20;
-    double sum = 0;
     if (!in_sight(a, position)) return x;
     for (int layer = 0; layer < r->n_layer; layer++) {
         int held = held_by(a, r, layer);
@@ -78,12 +77,9 @@ int map_put_fate(struct app *a, struct pane p, int x, int y, int64_t position)
         if (held < least_n) least = layer, least_n = held;
         n += held;
     }
-    for (int i = 0; i < a->sight.n_heads; i++)
-        if (!isnan(a->sight.scores[i])) sum += (double)a->sight.scores[i];
     x = pane_printf(p, x, y, ATTR_TEXT, "kept by %d/%d heads", n, a->sight.n_heads);
     if (n == 0) return pane_puts(p, x, y, ATTR_BOLD, "  evicted");
     if (4 * n < a->sight.n_heads) x = pane_puts(p, x, y, ATTR_BOLD, "  thin");
-    x = pane_printf(p, x, y, ATTR_TEXT, "  score %.2f", sum / n);
     if (most_n == least_n || p.w < WIDE) return x;
     return pane_printf(p, x, y, ATTR_TEXT, "  L%02d %d/%d  L%02d %d/%d",
                        picture_model_layer(r, most), most_n, r->n_head,
@@ -99,7 +95,7 @@ static int put_head_fate(struct app *a, struct pane p, int x, int y, int64_t pos
     int layer = map_kv_layer(a, a->map);
     float score = a->sight.scores[layer * a->map->n_head + m->head];
     x = pane_printf(p, x, y, ATTR_TEXT, "  L%02dH%d ", picture_model_layer(a->map, layer), m->head);
-    if (!isnan(score)) return pane_printf(p, x, y, ATTR_TEXT, "score %.2f", (double)score);
+    if (!isnan(score)) return pane_puts(p, x, y, ATTR_TEXT, "kept");
     int64_t width = a->map->col_width, from = position / width * width;
     int64_t end = from + width < a->map->n_pos ? from + width : a->map->n_pos;
     int64_t lost = waterfall_first_loss(&a->past, layer, m->head, from, end);

@@ -26,33 +26,10 @@ static const char *put_number(double value, const char *unit, char out[NUM_MAX])
     return out;
 }
 
-/* Of the running or last answer: the bytes that the engine has to read, by calculation, not by
- * measurement. */
-static const char *put_bandwidth(const struct session_stats *st, char out[NUM_MAX])
-{
-    double rate = st->bytes_per_token * st->decode_tok_s;
-    if (!(rate > 0))
-        snprintf(out, NUM_MAX, "n/a");
-    else if (rate < 1e12)
-        snprintf(out, NUM_MAX, "%.1f GB/s", rate / 1e9);
-    else
-        snprintf(out, NUM_MAX, "%.2f TB/s", rate / 1e12);
-    return out;
-}
-
 static const char *put_power(const struct sensor_part *p, char out[NUM_MAX])
 {
     if (isnan(p->watt) || isnan(p->watt_max)) return put_number(p->watt, "W", out);
     snprintf(out, NUM_MAX, "%.0f/%.0fW", p->watt, p->watt_max);
-    return out;
-}
-
-static const char *put_evictions(const struct app *a, char out[NUM_MAX])
-{
-    if (!a->have_stats || isnan(a->evict_rate))
-        snprintf(out, NUM_MAX, "n/a");
-    else
-        snprintf(out, NUM_MAX, "%.0f/s", a->evict_rate);
     return out;
 }
 
@@ -66,17 +43,15 @@ static const char *put_swap(const struct app *a, char out[NUM_MAX])
 void bar_sensors(struct app *a, struct pane p, int y)
 {
     const char *name;
-    char b[6][NUM_MAX];
+    char b[4][NUM_MAX];
     const struct sensor_part *part = part_in_use(a, &name);
     const struct {
         const char *label, *value;
     } cells[] = {
         {"load ", put_number(part->load, "%", b[0])},
-        {"calc ", put_bandwidth(&a->stats, b[1])},
-        {"", put_number(part->celsius, "C", b[2])},
-        {"", put_power(part, b[3])},
-        {"evict ", put_evictions(a, b[4])},
-        {"swap ", put_swap(a, b[5])},
+        {"", put_number(part->celsius, "C", b[1])},
+        {"", put_power(part, b[2])},
+        {"swap ", put_swap(a, b[3])},
         {"throttle ", part->throttle[0] ? part->throttle : "n/a"},
     };
     int x = pane_printf(p, 0, y, ATTR_DIM, p.w < 90 ? "%s  " : "%s     ", name);
@@ -110,19 +85,19 @@ void monitor_draw_pane(struct app *a, struct pane p)
     pane_printf(p, 8, 3, ATTR_TEXT, "answer %s  reading %s tok/s", num_rate(st->decode_tok_s, b[0]),
                 num_rate(st->prefill_tok_s, b[1]));
     pane_puts(p, 0, 4, ATTR_BOLD, name[0] == 'g' ? "GPU" : "CPU");
-    x = pane_printf(p, 8, 4, ATTR_TEXT, "%s  calc %s", put_number(part->load, "%", b[0]),
-                    put_bandwidth(st, b[1]));
+    x = pane_puts(p, 8, 4, ATTR_TEXT, put_number(part->load, "%", b[0]));
     if (!isnan(part->celsius))
         x = pane_printf(p, x, 4, ATTR_TEXT, "  %s", put_number(part->celsius, "C", b[2]));
     if (!isnan(part->watt)) x = pane_printf(p, x, 4, ATTR_TEXT, "  %s", put_power(part, b[3]));
     if (!isnan(part->memory_bytes)) /* memory in use by all programs on the device */
         pane_printf(p, x, 4, ATTR_TEXT, "  mem %s", num_bytes((int64_t)part->memory_bytes, b[0]));
     pane_puts(p, 0, 5, ATTR_BOLD, "CACHE");
-    pane_printf(p, 8, 5, ATTR_TEXT, "policy %s  budget %d/head  on %.*s", st->policy, st->budget,
-                (int)strcspn(st->device, " "), st->device);
-    pane_puts(p, 0, 6, ATTR_BOLD, "EVICT");
-    pane_printf(p, 8, 6, ATTR_TEXT, "%s per head  %s units gone", put_evictions(a, b[0]),
-                num_exact(st->units_seen - st->units_kept, b[1]));
+    pane_cut(p, 5,
+             pane_printf(p, 8, 5, ATTR_TEXT, "%s, budget %d on %.*s", st->policy, st->budget,
+                         (int)strcspn(st->device, " "), st->device));
+    pane_puts(p, 0, 6, ATTR_BOLD, "EVICTED");
+    pane_printf(p, 8, 6, ATTR_TEXT, "%s of %s units",
+                num_exact(st->units_seen - st->units_kept, b[0]), num_exact(st->units_seen, b[1]));
     if (p.h < 8) return;
     int half = (p.w - 16) / 2;
     pane_puts(p, 0, 7, ATTR_DIM, "tok/s");

@@ -70,8 +70,10 @@ void bar_ribbon(struct app *a, struct pane p, int y, int rows)
 {
     struct str kept = {0}, budget = {0};
     bool narrow = p.w < NARROW;
-    ramp_kept(&a->stats, narrow, &kept);
-    ramp_budget(&a->stats, &budget);
+    const bool known = a->have_stats && a->phase != PHASE_LOADING && a->phase != PHASE_OPENING;
+    if (known) ramp_kept(&a->stats, narrow, &kept);
+    if (known) ramp_budget(&a->stats, &budget);
+    if (!known) str_puts(&kept, "n/a");
     if (rows < 2 && !narrow && budget.n) str_printf(&kept, "  %s", budget.data);
     struct pane cells = cells_of(p, y, rows, (int)kept.n);
     int numbers = cells.x - p.x + cells.w + 2;

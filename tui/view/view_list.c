@@ -85,15 +85,11 @@ static void open_view(struct app *a)
     app_act(a, ACT_LIST, "", 0);
 }
 
-/* Returns the columns it takes, or would take in a wider field. */
+/* Returns the columns it takes. */
 static int put_field(struct app *a, struct pane p, int x, int y, int w, enum attr attr,
                      const char *text)
 {
-    struct str safe = {0};
-    sanitize(text, strlen(text), a->ascii, true, &safe);
-    int columns = pane_puts(pane_sub(p, x, y, w, 1), 0, 0, attr, str_get(&safe));
-    str_release(&safe);
-    return columns;
+    return pane_words(a, pane_sub(p, x, y, w, 1), 0, 0, attr, text);
 }
 
 /* Columns that only a wide screen has. */
@@ -223,9 +219,11 @@ void list_draw_pane(struct app *a, struct pane p)
         bool open = strcmp(c->name, a->name) == 0;
         int y = 2 + 3 * i;
         pane_puts(p, 0, y, ATTR_KEY, open ? ">" : " ");
-        put_field(a, p, 2, y, p.w - 8, open ? ATTR_BOLD : ATTR_TEXT, c->name);
+        const char *called = app_name_is_number(c->name) && c->title[0] ? c->title : c->name;
+        put_field(a, p, 2, y, p.w - 8, open ? ATTR_BOLD : ATTR_TEXT, called);
         pane_printf(p, p.w - 5, y, ATTR_DIM, "%4s", num_age(a->wall_ms, c->updated_ms, age));
-        pane_printf(p, 4, y + 1, ATTR_DIM, "%lld turn%s  %s", (long long)c->n_turns,
+        int x = called == c->name ? 4 : put_field(a, p, 4, y + 1, p.w - 20, ATTR_DIM, c->name) + 6;
+        pane_printf(p, x, y + 1, ATTR_DIM, "%lld turn%s  %s", (long long)c->n_turns,
                     c->n_turns == 1 ? "" : "s", num_count(c->n_tokens, tokens));
     }
 }

@@ -229,6 +229,11 @@ void cuda_launch_together(struct cuda_context *x, enum cuda_kernel k, int grid, 
 int cuda_get_now(struct cuda_context *x, void *to, const void *from, size_t bytes);
 int cuda_put_lengths(struct cuda_context *x); /* sends the lengths of the host's cache */
 
+static inline size_t cuda_larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
 static inline int cuda_parts_of(int n, int size)
 {
     return (n + size - 1) / size;

@@ -8,11 +8,6 @@
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 bool cuda_scores_are_sent(const struct policy *p)
 {
     return p->scorer == POLICY_POSITION || p->scorer == POLICY_RANDOM;
@@ -84,9 +79,9 @@ static void plan_rows(struct cuda_context *x, struct arena *a)
 static void count_partial(const struct cuda_context *x, struct cuda_units *u,
                           const struct model_heads *h, size_t *floats)
 {
-    u->n_partial = larger((size_t)(u->n_split * CUDA_ATTEND_COLS * h->n_kv_head),
-                          (size_t)x->chunk * (size_t)h->n_head);
-    *floats = larger(*floats, u->n_partial * (size_t)h->head_dim);
+    u->n_partial = cuda_larger((size_t)(u->n_split * CUDA_ATTEND_COLS * h->n_kv_head),
+                               (size_t)x->chunk * (size_t)h->n_head);
+    *floats = cuda_larger(*floats, u->n_partial * (size_t)h->head_dim);
 }
 
 /* Whole layers while heads are of equal length; longer heads one after the other. */
@@ -96,9 +91,9 @@ static void plan_expanded(struct cuda_context *x, const struct cache_shape *s, s
     const int dim = m->head_dim;
     struct cuda_expanded_units *u = &x->expanded;
     if (dim != 64 && dim != 96 && dim != 128) return;
-    u->n_tile =
-        larger((size_t)cuda_parts_of(cache_head_max(s), CUDA_TILE),
-               (size_t)m->n_kv_head * (size_t)cuda_parts_of(cache_layer_capacity(s, 0), CUDA_TILE));
+    u->n_tile = cuda_larger((size_t)cuda_parts_of(cache_head_max(s), CUDA_TILE),
+                            (size_t)m->n_kv_head *
+                                (size_t)cuda_parts_of(cache_layer_capacity(s, 0), CUDA_TILE));
     const size_t numbers = u->n_tile * CUDA_TILE * (size_t)dim;
     u->to.k = arena_take(a, numbers, u->is_int8 ? 1 : 2);
     u->to.v = arena_take(a, numbers, 2);
@@ -111,7 +106,8 @@ static void plan_attention(struct cuda_context *x, const struct cache_shape *s, 
     const struct model *m = x->m;
     const struct model_heads h = model_heads(m, false), w = model_heads(m, true);
     /* attend_decode reads the first tile's rows, even if the cache is smaller */
-    const size_t rotations = larger((size_t)cache_head_max(s), CUDA_TILE) * (size_t)m->head_dim / 2;
+    const size_t rotations =
+        cuda_larger((size_t)cache_head_max(s), CUDA_TILE) * (size_t)m->head_dim / 2;
     size_t floats = 0;
     take_rope(&x->rope, rotations, a);
     if (model_has_no_rope(m)) take_rope(&x->still, rotations, a);
@@ -122,7 +118,7 @@ static void plan_attention(struct cuda_context *x, const struct cache_shape *s, 
                   (size_t)cache_windows_capacity(&s->windows) * (size_t)w.head_dim / 2, a);
         count_partial(x, &x->windows, &w, &floats);
     }
-    const size_t rows = larger(x->kv.n_partial, x->windows.n_partial);
+    const size_t rows = cuda_larger(x->kv.n_partial, x->windows.n_partial);
     x->m_part = arena_take(a, rows, sizeof(float));
     x->l_part = arena_take(a, rows, sizeof(float));
     x->acc_part = arena_take(a, floats, sizeof(float));
@@ -281,7 +277,7 @@ static int send_ropes(struct cuda_context *x, const struct cache_shape *s, struc
 static void plan_locked(struct cuda_context *x, struct arena *a)
 {
     const size_t n_heads = (size_t)x->n_heads, chunk = (size_t)x->chunk, f = sizeof(float);
-    const size_t scored = larger(chunk, CACHE_UNSCORED_MAX);
+    const size_t scored = cuda_larger(chunk, CACHE_UNSCORED_MAX);
     x->step_host = arena_take(a, 1, x->step_bytes);
     x->stage_host = arena_take(a, 1, x->stage_bytes);
     x->scores_host = arena_take(a, n_heads * scored, f);

@@ -1,10 +1,5 @@
 #include "runtime/cuda/parts.h"
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 /* A split model's other layers are scored on the CPU in smaller batches, and after a crash, units
  * without scores are run again, which a recurrent state does not allow. */
 bool cuda_scores_later(const struct cuda_context *x)
@@ -14,7 +9,7 @@ bool cuda_scores_later(const struct cuda_context *x)
 
 void cuda_scores_plan(struct cuda_context *x, struct arena *a)
 {
-    const size_t n_tok = larger((size_t)x->chunk, CACHE_UNSCORED_MAX);
+    const size_t n_tok = cuda_larger((size_t)x->chunk, CACHE_UNSCORED_MAX);
     x->new_scores = arena_take(a, (size_t)x->n_heads * n_tok, sizeof *x->new_scores);
     if (!x->retaining) return;
     const int parts = cuda_parts_of(x->retaining->shape.n_hidden, CUDA_MATMUL_ROWS);

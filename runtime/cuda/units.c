@@ -92,11 +92,6 @@ void cuda_cache_plan(struct cuda_context *x, const struct cache_shape *s, struct
         x->evict.key = arena_take(scratch, slots, sizeof *x->evict.key);
 }
 
-static size_t most(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 /* One token of all layers, or a chunk of one layer, with positions and scores. */
 static size_t stage_of(const struct cuda_units *u, int chunk)
 {
@@ -108,8 +103,9 @@ static size_t stage_of(const struct cuda_units *u, int chunk)
 /* Size of the stage: units, or all heads' counts or survivors. */
 size_t cuda_stage_bytes(const struct cuda_context *x)
 {
-    const size_t counts = most((size_t)x->n_heads * 256 * sizeof(uint32_t), stays_bytes(x));
-    return most(counts, most(stage_of(&x->kv, x->chunk), stage_of(&x->windows, x->chunk)));
+    const size_t counts = cuda_larger((size_t)x->n_heads * 256 * sizeof(uint32_t), stays_bytes(x));
+    return cuda_larger(counts,
+                       cuda_larger(stage_of(&x->kv, x->chunk), stage_of(&x->windows, x->chunk)));
 }
 
 static int open_units(struct cuda_context *x, struct cuda_units *u, const struct cache_shape *s,

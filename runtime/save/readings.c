@@ -6,7 +6,6 @@
 
 #include "runtime/save/messages.h"
 #include "runtime/save/save_parts.h"
-#include "store/store.h"
 
 static bool is_beginning(const struct messages *a, const struct messages *of)
 {

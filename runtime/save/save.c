@@ -9,7 +9,6 @@
 #include <cjson/cJSON.h>
 
 #include "runtime/save/save_windows.h"
-#include "store/store.h"
 
 static struct save *new_save(struct store *store, int64_t conversation, struct err *e)
 {
@@ -434,6 +433,14 @@ int save_message(struct save *s, const struct save_message *m, struct err *e)
     return end(s, rc, e);
 }
 
+int save_put_entry(struct save *s, int layer, enum store_kind kind, const void *bytes, size_t n,
+                   struct err *e)
+{
+    const struct store_segment row = {
+        .seq = s->next_seq, .layer = layer, .kind = kind, .bytes = bytes, .n_bytes = n};
+    return store_segment_put(s->store, s->conversation, &row, e);
+}
+
 /* Writes positions [saved_pos, n_pos) as a segment. */
 static int put_units(struct save *s, const struct cache *c, struct err *e)
 {
@@ -447,12 +454,7 @@ static int put_units(struct save *s, const struct cache *c, struct err *e)
     if (!rc) rc = cache_fetch(c, n, e);
     for (int i = 0; !rc && i < c->shape.n_layer; i++) {
         segment_pack(c, i, s->saved_pos, n, s->bytes);
-        struct store_segment row = {.seq = s->next_seq,
-                                    .layer = i,
-                                    .kind = STORE_UNITS,
-                                    .bytes = s->bytes,
-                                    .n_bytes = bytes};
-        rc = store_segment_put(s->store, s->conversation, &row, e);
+        rc = save_put_entry(s, i, STORE_UNITS, s->bytes, bytes, e);
         s->n_stored[i] += (int64_t)c->shape.n_head * n;
     }
     if (!rc) rc = save_windows_put(s, c, n, e);
@@ -468,17 +470,6 @@ static int put_units(struct save *s, const struct cache *c, struct err *e)
     return rc;
 }
 
-static int put_entry(struct save *s, int layer, enum store_kind kind, const struct str *bytes,
-                     struct err *e)
-{
-    struct store_segment row = {.seq = s->next_seq,
-                                .layer = layer,
-                                .kind = kind,
-                                .bytes = bytes->data,
-                                .n_bytes = bytes->n};
-    return store_segment_put(s->store, s->conversation, &row, e);
-}
-
 /* Writes the positions that one layer has lost and got back since the last save. */
 static int put_layer_changes(struct save *s, const struct cache *c, int layer, struct err *e)
 {
@@ -488,12 +479,12 @@ static int put_layer_changes(struct save *s, const struct cache *c, int layer, s
     int rc = 0;
     if (n_evicted) {
         positions_write(&s->evicted, &bytes);
-        rc = put_entry(s, layer, STORE_EVICTED, &bytes, e);
+        rc = save_put_entry(s, layer, STORE_EVICTED, bytes.data, bytes.n, e);
     }
     if (!rc && n_returned) {
         str_clear(&bytes);
         returned_write(c, layer, &s->returned, (uint32_t)s->saved_pos, &bytes);
-        rc = put_entry(s, layer, STORE_RETURNED, &bytes, e);
+        rc = save_put_entry(s, layer, STORE_RETURNED, bytes.data, bytes.n, e);
     }
     str_release(&bytes);
     s->n_evicted[layer] += n_evicted;
@@ -527,12 +518,7 @@ static int put_policy_state(struct save *s, const struct cache *c, struct err *e
     for (int i = 0; !rc && i < c->shape.n_layer; i++) {
         str_clear(&bytes);
         policy_state_write(c, i, &bytes);
-        struct store_segment row = {.seq = s->next_seq,
-                                    .layer = i,
-                                    .kind = STORE_POLICY_STATE,
-                                    .bytes = bytes.data,
-                                    .n_bytes = bytes.n};
-        rc = store_segment_put(s->store, s->conversation, &row, e);
+        rc = save_put_entry(s, i, STORE_POLICY_STATE, bytes.data, bytes.n, e);
         s->policy_state_bytes += (int64_t)bytes.n;
     }
     str_release(&bytes);

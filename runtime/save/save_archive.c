@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#include "store/store.h"
-
 static int put_piece(void *ctx, uint32_t pos, int n, const void *bytes, struct err *e)
 {
     struct save *s = ctx;

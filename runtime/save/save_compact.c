@@ -8,7 +8,6 @@
 #include "runtime/save/past_list.h"
 #include "base/memory.h"
 #include "runtime/save/save_windows.h"
-#include "store/store.h"
 
 /* Free bytes in the file that the next turns will use again. */
 #define GIVE_BACK_ABOVE ((int64_t)16 << 20)

@@ -11,8 +11,8 @@
 #include "base/memory.h"
 #include "base/pool.h"
 #include "runtime/cache/policy.h"
+#include "runtime/save/messages.h"
 #include "runtime/save/save_windows.h"
-#include "store/store.h"
 
 /* Layers at a time. Reading takes as long as three threads need to unpack. */
 #define LOAD_LAYERS 4
@@ -26,24 +26,13 @@ struct transcript_job {
     void *ctx;
 };
 
-static const enum chat_role role_of[] = {
-    [STORE_SYSTEM] = CHAT_SYSTEM, [STORE_USER] = CHAT_USER, [STORE_ASSISTANT] = CHAT_ASSISTANT};
-
 static int take_message(void *ctx, const struct store_message *m)
 {
     const struct transcript_job *j = ctx;
     for (size_t i = 0; i < m->n_tokens; i++) tokens_push(j->ids, m->tokens[i]);
     for (size_t i = 0; m->seq < 0 && i < m->n_tokens; i++)
         tokens_push(&j->s->crash_ids, m->tokens[i]);
-    struct save_message out = {
-        .role = role_of[m->role],
-        .text = m->text,
-        .n_text = m->n_text,
-        .ids = m->tokens,
-        .n_ids = m->n_tokens,
-        .thought = {m->thought.text, m->thought.n, m->thought.n_tokens, m->thought.ms},
-        .running = m->seq < 0,
-        .created_ms = m->created_ms};
+    const struct save_message out = save_message_of(m);
     j->each(j->ctx, &out);
     return 0;
 }

@@ -4,6 +4,7 @@
 
 #include "runtime/cache/returned.h"
 #include "runtime/save/save.h"
+#include "store/store.h"
 
 struct save {
     struct store *store;
@@ -47,6 +48,9 @@ struct save {
     struct tokens crash_ids; /* of an answer interrupted by a crash, until save_recover */
 };
 
+/* Writes an entry of the log with the next number. */
+int save_put_entry(struct save *s, int layer, enum store_kind kind, const void *bytes, size_t n,
+                   struct err *e);
 int save_out_of_memory(struct err *e);
 /* Makes s->bytes at least n bytes. */
 int save_reserve(struct save *s, size_t n, struct err *e);

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "runtime/save/past_list.h"
-#include "store/store.h"
 
 /* Pictures of a conversation: more than a screen has lines. */
 #define PAST_MAX 256

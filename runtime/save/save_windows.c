@@ -2,8 +2,6 @@
 
 #include <stdlib.h>
 
-#include "store/store.h"
-
 static int64_t unit_bytes(const struct cache *w)
 {
     return (int64_t)(w->k_bytes + w->v_bytes + sizeof(float)) * w->shape.n_layer * w->shape.n_head;
@@ -19,12 +17,7 @@ int save_windows_put(struct save *s, const struct cache *c, int n, struct err *e
     int rc = save_reserve(s, segment_bytes(w, n), e);
     for (int i = 0; !rc && i < w->shape.n_layer; i++) {
         segment_pack(w, i, w->n_pos - n, n, s->bytes);
-        const struct store_segment row = {.seq = s->next_seq,
-                                          .layer = c->shape.n_layer + i,
-                                          .kind = STORE_UNITS,
-                                          .bytes = s->bytes,
-                                          .n_bytes = segment_bytes(w, n)};
-        rc = store_segment_put(s->store, s->conversation, &row, e);
+        rc = save_put_entry(s, c->shape.n_layer + i, STORE_UNITS, s->bytes, segment_bytes(w, n), e);
     }
     return rc;
 }

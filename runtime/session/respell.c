@@ -63,8 +63,7 @@ static bool gave_answer(const struct session *s, const struct store_message *m)
 {
     struct str heard[2] = {{0}}, text = {0}, thought = {0};
     struct thought_reader r = {0};
-    if (m->role != STORE_ASSISTANT || !s->turn.begun) return false;
-    thought_copy(&r, &s->turn.reader);
+    if (m->role != STORE_ASSISTANT || !session_turn_reader(s, &r)) return false;
     for (size_t i = 0; i < m->n_tokens; i++) {
         size_t n;
         const char *bytes = tokenizer_bytes(s->engine->tokenizer, m->tokens[i], false, &n);
@@ -117,8 +116,8 @@ static bool spells_after(const struct session *s, const struct store_message *m,
     struct store_message rest = *m;
     struct err ignored;
     if (spells(s, m, last)) return true;
-    bool again = m->role == STORE_USER && s->turn.begun && !session_turn_change(s, &c, &ignored) &&
-                 c.again.n > 0 && c.again.n < m->n_tokens &&
+    bool again = m->role == STORE_USER && !session_turn_change(s, &c, &ignored) && c.again.n > 0 &&
+                 c.again.n < m->n_tokens &&
                  !memcmp(m->tokens, c.again.ids, c.again.n * sizeof *m->tokens);
     rest.tokens += again ? c.again.n : 0;
     rest.n_tokens -= again ? c.again.n : 0;
@@ -141,16 +140,8 @@ struct respell {
 
 static void follow(struct respell *r, const struct store_message *m)
 {
-    static const struct session_sink silent;
-    static const enum chat_role roles[] = {
-        [STORE_SYSTEM] = CHAT_SYSTEM, [STORE_USER] = CHAT_USER, [STORE_ASSISTANT] = CHAT_ASSISTANT};
-    const struct save_message message = {.role = roles[m->role],
-                                         .text = m->text,
-                                         .n_text = m->n_text,
-                                         .ids = m->tokens,
-                                         .n_ids = m->n_tokens,
-                                         .thought = {.text = m->thought.text, .n = m->thought.n}};
-    session_follow(r->s, &message, r->position, &silent);
+    const struct save_message message = save_message_of(m);
+    session_follow(r->s, &message, r->position, &session_silent);
     r->position += (int64_t)m->n_tokens;
 }
 

@@ -63,13 +63,11 @@ int64_t session_regenerate_cost(const struct session *s)
     return cost_of(&c);
 }
 
-static int check_turn(const struct session *s, int64_t turn, struct err *e)
+/* Whether the conversation can go back to `turn`, after the running answer. */
+static int prepare(struct session *s, int64_t turn, const struct session_sink *k, struct err *e)
 {
-    if (!s->save)
-        return err_set(e, ERR_USAGE, "a private conversation is not saved, so it can't go back");
-    if (turn >= 0 && turn <= s->n_turns) return 0;
-    return err_set(e, ERR_USAGE, "there is no turn %lld; %s has %lld", (long long)turn, s->name,
-                   (long long)s->n_turns);
+    int rc = session_can_rewind(s, turn, e);
+    return rc ? rc : session_finish_answer(s, k, e);
 }
 
 static void ignore_message(void *ctx, const struct save_message *m)
@@ -148,19 +146,16 @@ static int replace(struct session *s, const struct cut *c, enum chat_role role, 
 
 int session_rewind(struct session *s, int64_t turn, const struct session_sink *sink, struct err *e)
 {
-    const struct session_sink silent = {0};
-    int rc = check_turn(s, turn, e);
-    if (!rc) rc = session_check_writable(s, e);
-    if (!rc) rc = session_finish_answer(s, sink ? sink : &silent, e);
+    int rc = prepare(s, turn, sink ? sink : &session_silent, e);
     if (rc) return rc;
     struct cut c = cut_turn(s, turn);
     if (c.n_messages == s->n_messages) return 0;
-    return cut_off(s, &c, sink ? sink : &silent, e);
+    return cut_off(s, &c, sink ? sink : &session_silent, e);
 }
 
 int session_can_rewind(const struct session *s, int64_t turn, struct err *e)
 {
-    int rc = check_turn(s, turn, e);
+    int rc = session_check_turn(s, turn, 0, e);
     return rc ? rc : session_check_writable(s, e);
 }
 
@@ -213,10 +208,8 @@ static int answer_again(struct session *s, const struct cut *c, const struct ses
 int session_regenerate(struct session *s, const struct session_sink *sink, enum session_end *end,
                        struct err *e)
 {
-    int rc = check_turn(s, 0, e);
-    if (!rc) rc = session_check_writable(s, e);
+    int rc = prepare(s, 0, sink, e);
     if (!rc && s->n_turns == 0) rc = err_set(e, ERR_USAGE, "there is no answer yet to regenerate");
-    if (!rc) rc = session_finish_answer(s, sink, e);
     if (rc) return rc;
     struct cut c = cut_answer(s);
     if (c.n_messages < s->n_messages) return answer_again(s, &c, sink, end, e);
@@ -227,9 +220,7 @@ int session_regenerate(struct session *s, const struct session_sink *sink, enum 
 int session_amend(struct session *s, const char *text, size_t n, const struct session_sink *sink,
                   struct err *e)
 {
-    int rc = check_turn(s, 0, e);
-    if (!rc) rc = session_check_writable(s, e);
-    if (!rc) rc = session_finish_answer(s, sink, e);
+    int rc = prepare(s, 0, sink, e);
     if (!rc && (n == 0 || !session_last_is(s, CHAT_ASSISTANT)))
         rc = err_set(e, ERR_USAGE, n ? "there is no answer to change" : "an answer needs a text");
     if (rc) return rc;
@@ -241,10 +232,9 @@ int session_amend(struct session *s, const char *text, size_t n, const struct se
 int session_branch(struct session *s, int64_t turn, const char *name,
                    char out[CONVERSATION_NAME_MAX], struct err *e)
 {
-    const struct session_sink silent = {0};
     struct store_conversation made;
-    int rc = check_turn(s, turn, e);
-    if (!rc) rc = session_finish_answer(s, &silent, e);
+    int rc = session_check_turn(s, turn, 0, e);
+    if (!rc) rc = session_finish_answer(s, &session_silent, e);
     if (rc) return rc;
     struct cut c = cut_turn(s, turn);
     rc = save_branch(s->save, name, c.has_point ? &c.point : NULL, (int64_t)c.n_messages, &made, e);

@@ -18,6 +18,8 @@
  * must not be evicted before it is answered. */
 #define LOCAL_TOKENS 100
 
+const struct session_sink session_silent;
+
 /* ---- small things ---------------------------------------------------------------------------- */
 
 void session_remember(struct session *s, int32_t id)
@@ -109,48 +111,6 @@ uint16_t *session_align(const struct session *s, const struct save_message *m, b
     token_text_align(s->engine->tokenizer, m->ids, m->n_ids, session_before(s, m, first), m->text,
                      m->n_text, n_bytes);
     return n_bytes;
-}
-
-/* Marks the tokens among the first n that stand for this text of the turn before. */
-static bool find_past(const struct session *s, const struct save_message *m, size_t n,
-                      enum chat_role role, const struct str *text, bool *past)
-{
-    const struct save_message was = {.role = role,
-                                     .text = str_get(text),
-                                     .n_text = text->n,
-                                     .ids = m->ids,
-                                     .n_ids = n,
-                                     .thought.n = s->turn.thought.n};
-    uint16_t *n_bytes = session_align(s, &was, s->turn.position == 0);
-    bool found = false;
-    for (size_t i = 0; i < n; i++) found |= past[i] |= n_bytes[i] > 0;
-    free(n_bytes);
-    return found;
-}
-
-/* A message's tokens may begin with a part of the turn before, its answer at least. */
-static void find_turn(const struct session *s, const struct save_message *m,
-                      const uint16_t *n_bytes, bool *past)
-{
-    const struct session_turn *t = &s->turn;
-    size_t n = 0;
-    while (n < m->n_ids && !n_bytes[n]) n++;
-    if (m->role == CHAT_USER && t->begun && n < m->n_ids &&
-        find_past(s, m, n, CHAT_ASSISTANT, &t->answer, past))
-        find_past(s, m, n, CHAT_USER, &t->user, past);
-}
-
-void session_describe(struct session *s, const struct save_message *m, int64_t position,
-                      const struct session_sink *k)
-{
-    uint16_t *n_bytes = session_align(s, m, position == 0);
-    bool *past = memory_grow(NULL, m->n_ids + 1, sizeof *past);
-    memset(past, 0, m->n_ids * sizeof *past);
-    if (k->tokens && m->n_ids) k->tokens(k->ctx, position, (int)m->n_ids, n_bytes);
-    find_turn(s, m, n_bytes, past);
-    session_recall_message(s, m, position, n_bytes, past);
-    free(n_bytes);
-    free(past);
 }
 
 bool session_keeps_all(const struct session *s)
@@ -308,12 +268,12 @@ static void hold_back(struct session *s, struct str *answer, bool flush)
 static void emit_heard(struct session *s, bool flush, const struct session_sink *k)
 {
     struct str *thought = &s->heard[0], *answer = &s->heard[1];
-    bool begins = s->turn.n_thought > s->n_unthought && s->thought_ms == 0 && answer->n;
+    const int64_t n_thought = session_turn_thought(s) - s->n_unthought;
+    bool begins = n_thought > 0 && s->thought_ms == 0 && answer->n;
     emit(s, str_get(thought), thought->n, flush || begins, true, k);
     if (begins || (flush && s->thought.n && s->thought_ms == 0)) {
         s->thought_ms = (double)(system_clock_ns() - s->thought_ns) / 1e6;
-        if (s->thought.n && k->thought)
-            k->thought(k->ctx, "", 0, s->turn.n_thought - s->n_unthought, s->thought_ms);
+        if (s->thought.n && k->thought) k->thought(k->ctx, "", 0, n_thought, s->thought_ms);
     }
     if (!s->opts.raw && chat_ends_with_text(s->engine->template)) hold_back(s, answer, flush);
     emit(s, str_get(answer), answer->n, flush, false, k);
@@ -437,7 +397,7 @@ static int save_with_settings(struct session *s, struct finish *f, struct err *e
     if (s->thought.n)
         m.thought = (struct save_thought){.text = s->thought.data,
                                           .n = s->thought.n,
-                                          .n_tokens = s->turn.n_thought - s->n_unthought,
+                                          .n_tokens = session_turn_thought(s) - s->n_unthought,
                                           .ms = (int64_t)s->thought_ms};
     int rc = save_answer(s->save, &s->ctx.cache, session_state_now(s), &m, finish_evict, f, e);
     s->state.settings = NULL;
@@ -554,7 +514,7 @@ int session_run_turn(struct session *s, const struct session_sink *k, enum sessi
     s->join = s->thought_join = (struct utf8_join){0};
     str_clear(&s->held);
     s->text_ended = false;
-    s->n_unthought = s->turn.n_thought;
+    s->n_unthought = session_turn_thought(s);
     s->thought_ms = 0;
     int rc = 0;
     /* A kill between the last token that the limit allows and the end of the answer. With heads the
@@ -576,10 +536,9 @@ int session_run_turn(struct session *s, const struct session_sink *k, enum sessi
     else
         rc = generate(s, k, end, e);
     s->n_killed = 0;
-    thought_end(&s->turn.reader, &s->heard[0], &s->heard[1]);
+    session_turn_end_thought(s);
     emit_heard(s, true, k);
-    str_append(&s->turn.answer, str_get(&s->answer), s->answer.n);
-    str_append(&s->turn.thought, str_get(&s->thought), s->thought.n);
+    session_turn_said(s);
     struct err ignored;
     int rc2 = session_finish_answer(s, k, rc ? &ignored : e);
     if (!rc && !rc2 && s->save) save_compact(s->save, &s->ctx.cache);
@@ -620,16 +579,6 @@ int session_push_message(struct session *s, const struct save_message *m,
     return session_add_message(s, m->role, s->n_tokens, m->created_ms, e);
 }
 
-void session_follow(struct session *s, const struct save_message *m, int64_t position,
-                    const struct session_sink *k)
-{
-    session_describe(s, m, position, k);
-    if (m->role == CHAT_USER) session_turn_begin(s, m, position);
-    if (m->role == CHAT_ASSISTANT) session_turn_answer(s, m, &s->heard[0], &s->heard[1]);
-    str_clear(&s->heard[0]);
-    str_clear(&s->heard[1]);
-}
-
 /* What the message makes of the turn before it goes first, so that a crash in between repeats
  * it. */
 int session_take_message(struct session *s, enum chat_role role, const char *text, size_t n,
@@ -638,7 +587,7 @@ int session_take_message(struct session *s, enum chat_role role, const char *tex
     struct tokens ids = {0};
     s->n_killed = 0;
     struct session_change change = {.last = s->n_tokens ? s->recent[s->n_recent - 1] : -1};
-    int rc = role == CHAT_USER && s->turn.begun ? session_turn_change(s, &change, e) : 0;
+    int rc = role == CHAT_USER ? session_turn_change(s, &change, e) : 0;
     for (size_t i = 0; i < change.again.n; i++) tokens_push(&ids, change.again.ids[i]);
     if (!rc) rc = session_encode(s, role, text, n, change.last, &ids, e);
     if (!rc) rc = session_turn_apply(s, &change, k, e);
@@ -649,6 +598,14 @@ int session_take_message(struct session *s, enum chat_role role, const char *tex
     tokens_release(&ids);
     session_change_release(&change);
     return rc;
+}
+
+int session_check_turn(const struct session *s, int64_t turn, int64_t least, struct err *e)
+{
+    if (!s->save) return err_set(e, ERR_USAGE, "a private conversation does not keep its turns");
+    if (turn >= least && turn <= s->n_turns) return 0;
+    return err_set(e, ERR_USAGE, "there is no turn %lld; the last one is %lld", (long long)turn,
+                   (long long)s->n_turns);
 }
 
 int session_check_writable(const struct session *s, struct err *e)
@@ -697,15 +654,14 @@ bool session_can_continue(const struct session *s)
 /* As its tokens tell: the reason is not saved. */
 enum session_end session_ended(const struct session *s)
 {
-    const struct session_turn *t = &s->turn;
     const struct session_message *m = s->messages + s->n_messages;
     const int64_t limit = answer_limit(s);
     if (!session_can_continue(s)) return SESSION_TURN_END;
-    size_t n = s->answer_ids.n, n_turn = t->ids.n - t->n_prompt;
+    size_t n = s->answer_ids.n, n_turn;
+    const int32_t *ids = session_turn_ids(s, &n_turn);
     if (!n && s->n_messages > 1) n = (size_t)(m[-1].end - m[-2].end);
     if (n && (int64_t)n == limit) return SESSION_LENGTH;
-    bool looped =
-        n <= n_turn && (loops_on(s, (int64_t)n) || repetition_found(t->ids.ids + t->ids.n - n, n));
+    bool looped = n <= n_turn && (loops_on(s, (int64_t)n) || repetition_found(ids + n_turn - n, n));
     return looped ? SESSION_REPETITION : SESSION_STOPPED;
 }
 

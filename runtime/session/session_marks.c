@@ -167,17 +167,12 @@ int session_marks_forget(struct session *s, const struct session_sink *k, struct
     return rc || !n ? rc : session_save_now(s, NULL, e);
 }
 
-static const struct session_sink silent;
-
 /* ---- marking --------------------------------------------------------------------------------- */
 
 static int check(struct session *s, int64_t turn, const struct session_sink *k, struct err *e)
 {
-    if (!s->save) return err_set(e, ERR_USAGE, "a private conversation does not keep its turns");
-    if (turn < 1 || turn > s->n_turns)
-        return err_set(e, ERR_USAGE, "there is no turn %lld; the last one is %lld", (long long)turn,
-                       (long long)s->n_turns);
-    int rc = session_check_writable(s, e);
+    int rc = session_check_turn(s, turn, 1, e);
+    if (!rc) rc = session_check_writable(s, e);
     return rc ? rc : session_finish_answer(s, k, e);
 }
 
@@ -214,7 +209,7 @@ static int check_pin(const struct session *s, int64_t turn, struct err *e)
 
 int session_pin(struct session *s, int64_t turn, const struct session_sink *sink, struct err *e)
 {
-    const struct session_sink *k = sink ? sink : &silent;
+    const struct session_sink *k = sink ? sink : &session_silent;
     const struct save_state before = s->state;
     int rc = check(s, turn, k, e);
     if (rc || session_is_pinned(s, turn)) return rc;
@@ -229,7 +224,7 @@ int session_pin(struct session *s, int64_t turn, const struct session_sink *sink
 
 int session_unpin(struct session *s, int64_t turn, const struct session_sink *sink, struct err *e)
 {
-    const struct session_sink *k = sink ? sink : &silent;
+    const struct session_sink *k = sink ? sink : &session_silent;
     const struct save_state before = s->state;
     int rc = check(s, turn, k, e);
     if (!rc && !session_is_pinned(s, turn))
@@ -242,7 +237,7 @@ int session_unpin(struct session *s, int64_t turn, const struct session_sink *si
 
 int session_forget(struct session *s, int64_t turn, const struct session_sink *sink, struct err *e)
 {
-    const struct session_sink *k = sink ? sink : &silent;
+    const struct session_sink *k = sink ? sink : &session_silent;
     const struct save_state before = s->state;
     struct evict_pin r;
     int rc = check(s, turn, k, e);

@@ -1,5 +1,6 @@
 #include "runtime/session/session_parts.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -162,12 +163,11 @@ static void follow(struct count *c, const struct save_message *m)
     rest.n_text = 0;
     s->n_killed = (int64_t)m->n_ids;
     session_turn_answer(s, &rest, &s->heard[0], &s->heard[1]);
-    thought_end(&s->turn.reader, &s->heard[0], &s->heard[1]);
+    session_turn_end_thought(s);
     drop_space(s, &s->heard[1]);
     session_join_characters(&s->heard[0], &s->thought);
     session_join_characters(&s->heard[1], &s->answer);
-    str_append(&s->turn.answer, str_get(&s->answer), s->answer.n);
-    str_append(&s->turn.thought, str_get(&s->thought), s->thought.n);
+    session_turn_said(s);
     str_clear(&s->heard[0]);
     str_clear(&s->heard[1]);
 }
@@ -321,9 +321,9 @@ static int take_room(struct session *s, struct err *e)
     tokens_reserve(&s->pending, SESSION_ANSWER_ROOM);
     tokens_reserve(&s->answer_ids, SESSION_ANSWER_ROOM);
     const size_t n = (size_t)SESSION_ANSWER_ROOM * 8; /* bytes of long tokens */
-    struct str *const texts[] = {&s->answer, &s->thought, &s->turn.answer, &s->turn.thought};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) str_reserve(texts[i], n);
-    tokens_reserve(&s->turn.ids, 2 * (size_t)SESSION_ANSWER_ROOM);
+    str_reserve(&s->answer, n);
+    str_reserve(&s->thought, n);
+    session_turn_open(s);
     return 0;
 }
 
@@ -370,13 +370,12 @@ static int take_system(struct session *s, struct err *e)
 int session_open(struct session **out, struct engine *g, struct conversations *l,
                  const struct session_opts *o, const struct session_sink *sink, struct err *e)
 {
-    static const struct session_sink silent;
     struct session *s = calloc(1, sizeof *s);
     struct store *store = l && !o->private_mode ? conversations_store(l) : NULL;
     bool created;
     *out = NULL;
     if (!s) return err_set(e, ERR_FAIL, "out of memory for a conversation");
-    if (!sink) sink = &silent;
+    if (!sink) sink = &session_silent;
     s->engine = g;
     s->opts = *o;
     snprintf(s->name, sizeof s->name, "private");
@@ -417,7 +416,7 @@ void session_close(struct session *s)
     str_release(&s->held);
     str_release(&s->heard[0]);
     str_release(&s->heard[1]);
-    session_turn_release(&s->turn);
+    session_turn_release(s);
     free(s);
 }
 
@@ -429,4 +428,28 @@ const char *session_name(const struct session *s)
 const char *session_notice(const struct session *s)
 {
     return s->notice;
+}
+
+/* ---- invariants ------------------------------------------------------------------------------ */
+
+static void check_turns(const struct save_turns *t, int64_t n_turns)
+{
+    assert(t->n >= 0 && t->n <= SAVE_TURNS_MAX);
+    for (int i = 0; i < t->n; i++) assert(t->turn[i] >= 1 && t->turn[i] <= n_turns);
+}
+
+/* Each token is run or pending; messages end one after another; no unit is pinned twice. */
+void session_check(const struct session *s)
+{
+    const int64_t n_run = s->ctx.cache.n_pos;
+    assert(n_run >= 0 && s->n_tokens == n_run + (int64_t)s->pending.n);
+    assert(s->n_recent >= 0 && s->n_recent <= SAMPLER_HISTORY);
+    for (size_t i = 0; i < s->n_messages; i++) {
+        assert(s->messages[i].end <= s->n_tokens);
+        assert(i == 0 || s->messages[i - 1].end <= s->messages[i].end);
+    }
+    check_turns(&s->state.pinned, s->n_turns);
+    check_turns(&s->state.forgotten, s->n_turns);
+    for (int i = 0; i < s->ctx.n_pins; i++) assert(s->pins[i].from <= s->pins[i].end);
+    if (s->save) save_check(s->save, &s->ctx.cache);
 }

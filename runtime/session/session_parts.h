@@ -16,19 +16,6 @@ struct session_message {
     int64_t created_ms; /* Unix time */
 };
 
-/* The newest turn. Its ids and texts have room for an answer of SESSION_ANSWER_ROOM tokens. */
-struct session_turn {
-    bool begun; /* false: the conversation is empty, or begins with an answer */
-    struct str user, answer, thought;
-    struct tokens ids; /* of the message, then of the answer */
-    size_t n_prompt;   /* of them, the message's */
-    size_t n_opening;  /* before the answer's text; 0 = it has none yet */
-    int64_t n_thought; /* tokens of the thought */
-    int64_t position;  /* of the first id */
-    int32_t last;      /* the token before it, -1 = none */
-    struct thought_reader reader;
-};
-
 struct session {
     struct engine *engine;
     struct save *save; /* NULL = private */
@@ -48,7 +35,7 @@ struct session {
     char *system;     /* sent with the first user message; NULL = none */
     char *kept;       /* as in session_opts */
 
-    struct session_turn turn;
+    struct session_turn *turn;
     struct evict_pin pins[SAVE_TURNS_MAX]; /* positions of the pinned turns */
 
     struct tokens pending; /* part of the conversation, but not run yet */
@@ -79,6 +66,8 @@ struct session {
     double first_token_ms;
 };
 
+extern const struct session_sink session_silent; /* reports nothing */
+
 static inline bool session_last_is(const struct session *s, enum chat_role role)
 {
     return s->n_messages && s->messages[s->n_messages - 1].role == role;
@@ -87,6 +76,8 @@ static inline bool session_last_is(const struct session *s, enum chat_role role)
 /* Asserts the invariants between two turns; for CHECK (base/check.h). */
 void session_check(const struct session *s);
 
+/* ERR_USAGE: turns are not kept, or there is none of this number, `least` or more. */
+int session_check_turn(const struct session *s, int64_t turn, int64_t least, struct err *e);
 /* ERR_USAGE: the session is open for reading only. */
 int session_check_writable(const struct session *s, struct err *e);
 
@@ -128,10 +119,18 @@ int session_read_pending(struct session *s, bool answers, const struct session_s
 
 /* ---- the newest turn (session_turn.c) ---- */
 
-void session_turn_release(struct session_turn *t);
+void session_turn_open(struct session *s);
+void session_turn_release(struct session *s);
 void session_turn_forget(struct session *s);
-/* A user's message that begins at `position`, before it is run. */
-void session_turn_begin(struct session *s, const struct save_message *m, int64_t position);
+/* Tokens of its thought; ids of its answer, [n]. */
+int64_t session_turn_thought(const struct session *s);
+const int32_t *session_turn_ids(const struct session *s, size_t *n);
+/* Copies its reader of thoughts; false: there is no turn. */
+bool session_turn_reader(const struct session *s, struct thought_reader *out);
+/* Ends the thought, if the answer has none of its marks, for what was heard. */
+void session_turn_end_thought(struct session *s);
+/* Adds the session's answer and its thought to the turn's. */
+void session_turn_said(struct session *s);
 /* A generated token; appends the text it adds to *thought and *answer. bytes [n]: its own text. */
 void session_turn_token(struct session *s, int32_t id, const char *bytes, size_t n,
                         struct str *thought, struct str *answer);
@@ -148,6 +147,7 @@ struct session_change {
     struct tokens again;
     int32_t last; /* the last token of the conversation then, -1 = none */
 };
+/* Without a turn *out stays as it is. */
 int session_turn_change(const struct session *s, struct session_change *out, struct err *e);
 void session_change_release(struct session_change *c);
 /* Evicts them; call when the message that follows is stored, but not pending. */

@@ -364,11 +364,8 @@ int session_recall_turn(struct session *s, int64_t turn, struct session_recalled
 {
     int rc = begin_wish(s, e);
     if (rc) return rc;
-    if (!s->save)
-        return err_set(e, ERR_USAGE, "a private conversation does not keep its turns: give words");
-    if (turn < 1 || turn > s->n_turns)
-        return err_set(e, ERR_USAGE, "there is no turn %lld; the last one is %lld", (long long)turn,
-                       (long long)s->n_turns);
+    rc = session_check_turn(s, turn, 1, e);
+    if (rc) return rc;
     s->recall->wanted_from = (uint32_t)session_turn_end(s, turn - 1);
     s->recall->wanted_end = (uint32_t)session_turn_end(s, turn);
     return preview(s, out);

@@ -8,6 +8,19 @@
 #include "base/memory.h"
 #include "runtime/forward/engine.h"
 
+/* The newest turn. Its ids and texts have room for an answer of SESSION_ANSWER_ROOM tokens. */
+struct session_turn {
+    bool begun; /* false: the conversation is empty, or begins with an answer */
+    struct str user, answer, thought;
+    struct tokens ids; /* of the message, then of the answer */
+    size_t n_prompt;   /* of them, the message's */
+    size_t n_opening;  /* before the answer's text; 0 = it has none yet */
+    int64_t n_thought; /* tokens of the thought */
+    int64_t position;  /* of the first id */
+    int32_t last;      /* the token before it, -1 = none */
+    struct thought_reader reader;
+};
+
 /* ---- following ------------------------------------------------------------------------------- */
 
 static void push_ids(struct tokens *to, const int32_t *ids, size_t n)
@@ -15,23 +28,64 @@ static void push_ids(struct tokens *to, const int32_t *ids, size_t n)
     for (size_t i = 0; i < n; i++) tokens_push(to, ids[i]);
 }
 
-void session_turn_release(struct session_turn *t)
+void session_turn_open(struct session *s)
 {
+    struct session_turn *t = s->turn = memory_new(1, sizeof *t);
+    str_reserve(&t->answer, (size_t)SESSION_ANSWER_ROOM * 8); /* bytes of long tokens */
+    str_reserve(&t->thought, (size_t)SESSION_ANSWER_ROOM * 8);
+    tokens_reserve(&t->ids, 2 * (size_t)SESSION_ANSWER_ROOM);
+}
+
+void session_turn_release(struct session *s)
+{
+    struct session_turn *t = s->turn;
+    if (!t) return;
     str_release(&t->user);
     str_release(&t->answer);
     str_release(&t->thought);
     tokens_release(&t->ids);
     thought_release(&t->reader);
+    free(t);
+}
+
+int64_t session_turn_thought(const struct session *s)
+{
+    return s->turn->n_thought;
+}
+
+const int32_t *session_turn_ids(const struct session *s, size_t *n)
+{
+    const struct session_turn *t = s->turn;
+    *n = t->ids.n - t->n_prompt;
+    return t->ids.ids + t->n_prompt;
+}
+
+bool session_turn_reader(const struct session *s, struct thought_reader *out)
+{
+    if (s->turn->begun) thought_copy(out, &s->turn->reader);
+    return s->turn->begun;
+}
+
+void session_turn_end_thought(struct session *s)
+{
+    thought_end(&s->turn->reader, &s->heard[0], &s->heard[1]);
+}
+
+void session_turn_said(struct session *s)
+{
+    str_append(&s->turn->answer, str_get(&s->answer), s->answer.n);
+    str_append(&s->turn->thought, str_get(&s->thought), s->thought.n);
 }
 
 void session_turn_forget(struct session *s)
 {
-    s->turn.begun = false;
+    s->turn->begun = false;
 }
 
-void session_turn_begin(struct session *s, const struct save_message *m, int64_t position)
+/* A user's message that begins at `position`, before it is run. */
+static void begin(struct session *s, const struct save_message *m, int64_t position)
 {
-    struct session_turn *t = &s->turn;
+    struct session_turn *t = s->turn;
     bool last_known = t->ids.n && t->begun;
     t->last = position == 0 ? -1 : last_known ? t->ids.ids[t->ids.n - 1] : t->last;
     t->begun = true;
@@ -52,7 +106,7 @@ void session_turn_begin(struct session *s, const struct save_message *m, int64_t
 void session_turn_token(struct session *s, int32_t id, const char *bytes, size_t n,
                         struct str *thought, struct str *answer)
 {
-    struct session_turn *t = &s->turn;
+    struct session_turn *t = s->turn;
     bool thinks = t->reader.state == THOUGHT_RUNS;
     size_t n_answer = answer->n;
     size_t n_heard = thought->n + answer->n, n_plain;
@@ -68,7 +122,7 @@ void session_turn_token(struct session *s, int32_t id, const char *bytes, size_t
 void session_turn_answer(struct session *s, const struct save_message *m, struct str *thought,
                          struct str *answer)
 {
-    struct session_turn *t = &s->turn;
+    struct session_turn *t = s->turn;
     for (size_t i = 0; i < m->n_ids; i++) {
         size_t n;
         const char *bytes = tokenizer_bytes(s->engine->tokenizer, m->ids[i], false, &n);
@@ -78,10 +132,62 @@ void session_turn_answer(struct session *s, const struct save_message *m, struct
     str_append(&t->thought, m->thought.text ? m->thought.text : "", m->thought.n);
 }
 
+/* Marks the tokens among the first n that stand for this text of the turn before. */
+static bool find_past(const struct session *s, const struct save_message *m, size_t n,
+                      enum chat_role role, const struct str *text, bool *past)
+{
+    const struct save_message was = {.role = role,
+                                     .text = str_get(text),
+                                     .n_text = text->n,
+                                     .ids = m->ids,
+                                     .n_ids = n,
+                                     .thought.n = s->turn->thought.n};
+    uint16_t *n_bytes = session_align(s, &was, s->turn->position == 0);
+    bool found = false;
+    for (size_t i = 0; i < n; i++) found |= past[i] |= n_bytes[i] > 0;
+    free(n_bytes);
+    return found;
+}
+
+/* A message's tokens may begin with a part of the turn before, its answer at least. */
+static void find_turn(const struct session *s, const struct save_message *m,
+                      const uint16_t *n_bytes, bool *past)
+{
+    const struct session_turn *t = s->turn;
+    size_t n = 0;
+    while (n < m->n_ids && !n_bytes[n]) n++;
+    if (m->role == CHAT_USER && t->begun && n < m->n_ids &&
+        find_past(s, m, n, CHAT_ASSISTANT, &t->answer, past))
+        find_past(s, m, n, CHAT_USER, &t->user, past);
+}
+
+void session_describe(struct session *s, const struct save_message *m, int64_t position,
+                      const struct session_sink *k)
+{
+    uint16_t *n_bytes = session_align(s, m, position == 0);
+    bool *past = memory_grow(NULL, m->n_ids + 1, sizeof *past);
+    memset(past, 0, m->n_ids * sizeof *past);
+    if (k->tokens && m->n_ids) k->tokens(k->ctx, position, (int)m->n_ids, n_bytes);
+    find_turn(s, m, n_bytes, past);
+    session_recall_message(s, m, position, n_bytes, past);
+    free(n_bytes);
+    free(past);
+}
+
+void session_follow(struct session *s, const struct save_message *m, int64_t position,
+                    const struct session_sink *k)
+{
+    session_describe(s, m, position, k);
+    if (m->role == CHAT_USER) begin(s, m, position);
+    if (m->role == CHAT_ASSISTANT) session_turn_answer(s, m, &s->heard[0], &s->heard[1]);
+    str_clear(&s->heard[0]);
+    str_clear(&s->heard[1]);
+}
+
 /* Whether the newest tokens of the answer are the text that ends a turn. */
 static bool text_ended(const struct session *s)
 {
-    const struct session_turn *t = &s->turn;
+    const struct session_turn *t = s->turn;
     char text[128];
     size_t n_text = 0, from = t->ids.n > t->n_prompt + 8 ? t->ids.n - 8 : t->n_prompt;
     bool ended = false;
@@ -102,9 +208,9 @@ bool session_turn_is_over(const struct session *s, int32_t id)
 {
     if (text_ended(s)) return true;
     const struct engine *g = s->engine;
-    const struct thought_reader *r = &s->turn.reader;
+    const struct thought_reader *r = &s->turn->reader;
     if (!chat_ends(g->template, g->tokenizer, id)) return false;
-    return !(s->turn.begun && thought_closed_by(r, id));
+    return !(s->turn->begun && thought_closed_by(r, id));
 }
 
 /* ---- the template's present text ------------------------------------------------------------ */
@@ -113,7 +219,7 @@ bool session_turn_is_over(const struct session *s, int32_t id)
  * does not need. */
 static size_t ids_before_message(const struct session *s)
 {
-    const struct session_turn *t = &s->turn;
+    const struct session_turn *t = s->turn;
     struct tokens own = {0};
     struct err ignored;
     size_t n = 0;
@@ -128,7 +234,7 @@ static size_t ids_before_message(const struct session *s)
 /* next: a message follows; otherwise nothing is run again. */
 static int find_change(const struct session *s, size_t skip, struct chat_change *out, struct err *e)
 {
-    const struct session_turn *t = &s->turn;
+    const struct session_turn *t = s->turn;
     const struct engine *g = s->engine;
     struct chat_past past = {.turn = {.role = CHAT_USER,
                                       .text = str_get(&t->user),
@@ -148,11 +254,12 @@ static int find_change(const struct session *s, size_t skip, struct chat_change 
 
 int session_turn_change(const struct session *s, struct session_change *out, struct err *e)
 {
-    const struct session_turn *t = &s->turn;
+    const struct session_turn *t = s->turn;
     struct chat_change c = {0};
+    if (!t->begun) return 0;
     *out = (struct session_change){.last = -1};
     if (t->ids.n) out->last = t->ids.ids[t->ids.n - 1];
-    if (!t->begun || s->opts.raw || !t->n_opening || t->answer.n == 0) return 0;
+    if (s->opts.raw || !t->n_opening || t->answer.n == 0) return 0;
     if (s->opts.keep_thoughts && t->thought.n) return 0;
     size_t skip = ids_before_message(s);
     int rc = find_change(s, skip, &c, e);
@@ -194,8 +301,8 @@ static int drop(struct session *s, int64_t from, int64_t end, const struct sessi
  * over its budget. Tokens to be run again stay until then, without the thought. */
 int session_turn_evict(struct session *s, const struct session_sink *k, struct err *e)
 {
-    const struct session_turn *t = &s->turn;
-    struct session_change c;
+    const struct session_turn *t = s->turn;
+    struct session_change c = {0};
     int64_t n_run = s->ctx.cache.n_pos, opening = t->position + (int64_t)t->n_opening;
     int rc = session_turn_change(s, &c, e);
     int64_t prompt = t->position + (int64_t)t->n_prompt;
@@ -241,12 +348,11 @@ int session_run_until(struct session *s, int64_t end, const struct session_sink 
 int session_turn_apply(struct session *s, const struct session_change *c,
                        const struct session_sink *k, struct err *e)
 {
-    const struct session_sink silent = {0}; /* it is too late to stop */
-    int64_t turn_end = s->turn.position + (int64_t)s->turn.ids.n;
+    int64_t turn_end = s->turn->position + (int64_t)s->turn->ids.n;
     enum session_end how = SESSION_TURN_END;
     int rc = 0;
-    if (c->drops_last || c->from < c->end)
-        rc = session_run_until(s, c->drops_last ? turn_end : c->end, &silent, &how, e);
+    if (c->drops_last || c->from < c->end) /* it is too late to stop */
+        rc = session_run_until(s, c->drops_last ? turn_end : c->end, &session_silent, &how, e);
     if (!rc && how == SESSION_FULL)
         rc = err_set(e, ERR_FIT, "the context of %d units is full; choose another --policy",
                      s->ctx.plan.capacity);
@@ -301,11 +407,10 @@ static void collect(struct walk *w, const struct save_message *m)
 
 static void walk_message(void *ctx, const struct save_message *m)
 {
-    static const struct session_sink silent;
     struct walk *w = ctx;
     if (w->n_left == 0 || w->rc) return;
-    if (w->collects && m->role == CHAT_USER && w->s->turn.begun && m->n_ids) collect(w, m);
-    session_follow(w->s, m, w->position, &silent);
+    if (w->collects && m->role == CHAT_USER && m->n_ids) collect(w, m);
+    session_follow(w->s, m, w->position, &session_silent);
     w->position += (int64_t)m->n_ids;
     w->n_left--;
 }

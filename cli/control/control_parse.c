@@ -1,4 +1,5 @@
 /* Makes requests of the text after a command, and finds the part of an answer that /copy takes. */
+#include "base/fence.h"
 #include "cli/control/control.h"
 
 #include <stdio.h>
@@ -117,26 +118,15 @@ int control_parse(struct request *out, enum slash command, const char *argument,
     }
 }
 
-/* A fenced code block of a text: the wanted one, from 1, or with 0 the last: s[from, from + n). An
- * unclosed one counts too. */
+/* A code block of a text: the wanted one, from 1, or with 0 the last. */
 static bool find_code(const char *s, size_t length, int wanted, size_t *from, size_t *n)
 {
-    bool inside = false;
+    struct fence f = {0};
     int found = 0;
-    size_t start = 0;
-    for (size_t at = 0; at < length && !(wanted && found == wanted);) {
-        size_t line = strcspn(s + at, "\n"), blank = strspn(s + at, " ");
-        const char *mark = s + at + blank;
-        bool fence = strncmp(mark, "```", 3) == 0 || strncmp(mark, "~~~", 3) == 0;
-        size_t next = at + line + (at + line < length);
-        if (fence && !inside) start = next;
-        if (inside && (fence || next == length)) {
-            *from = start;
-            *n = (fence ? at : length) - start;
-            found++;
-        }
-        if (fence) inside = !inside;
-        at = next;
+    while (!(wanted && found == wanted) && fence_next(s, length, f.next, &f)) {
+        *from = f.from;
+        *n = f.end - f.from;
+        found++;
     }
     return found && (!wanted || found == wanted);
 }

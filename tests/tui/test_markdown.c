@@ -53,6 +53,91 @@ static void lay(struct page *p, const char *text, size_t n, bool ends, int width
     assert_true(p->covered <= n);
 }
 
+/* A code block as drawn, with a letter for the colour of each character: k keyword, s string, n
+ * number, c comment, . other. */
+static void take_colors(void *ctx, size_t from, size_t n, const struct span *spans, int n_spans)
+{
+    struct page *p = ctx;
+    (void)from;
+    (void)n;
+    for (int i = 0, x = 0; i < n_spans; x = spans[i].x + (int)spans[i].n, i++) {
+        int attr = spans[i].attr;
+        const char *letter = attr == ATTR_KEYWORD   ? "k"
+                             : attr == ATTR_STRING  ? "s"
+                             : attr == ATTR_NUMBER  ? "n"
+                             : attr == ATTR_COMMENT ? "c"
+                                                    : ".";
+        if (spans[i].from >= SPAN_GLYPH(SPAN_GLYPHS)) break; /* a fence */
+        for (; x < spans[i].x; x++) str_puts(&p->seen, " ");
+        for (uint32_t k = 0; k < spans[i].n; k++) str_puts(&p->seen, letter);
+    }
+    if (n_spans && spans[0].from < SPAN_GLYPH(SPAN_GLYPHS)) str_puts(&p->seen, "\n");
+}
+
+static const struct {
+    const char *text, *colors;
+} codes[] = {
+    {"```c\nint x = 0x1F; /* a\nb */ return \"q\\\"\"; // z\n```",
+     "kkk . . nnnn. cccc\ncccc kkkkkk sssss. cccc\n"},
+    {"```python\ndef f(a): # no\n  s = '''x\n#y''' + \"#\"\n```",
+     "kkk ..... cccc\n  . . ssss\nsssss . sss\n"},
+    {"```py title=\"a\"\nif 3.5: pass\n```", "kk nnn. kkkk\n"},
+    {"```bash\necho ${#x} 'a # b' # c\n```", "kkkk ..... sssssss ccc\n"},
+    {"```sql\nSELECT a FROM t -- x\n```", "kkkkkk . kkkk . cccc\n"},
+    {"```html\n<!-- a\nb --><p class=\"x\">\n```", "cccccc\nccccc.k kkkkk.sss.\n"},
+    {"```js\nlet s = `a\nb`; f('\n```", "kkk . . ss\nss. ..s\n"},
+    {"```rust\nfn f<'a>(x: &'a str) {}\n```", "kk ........ ... kkk. ..\n"},
+    {"```unheard\nint x = \"y\"\n```", "...........\n"},
+    {"```\nint x\n```", ".....\n"},
+};
+
+static void test_code(void **state)
+{
+    struct page p = {.text = NULL};
+    (void)state;
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        size_t n = strlen(codes[i].text);
+        str_clear(&p.seen);
+        markdown_block(codes[i].text, n, 0, true, 60, take_colors, &p);
+        assert_string_equal(str_get(&p.seen), codes[i].colors);
+    }
+    /* Lines that are broken keep their colours, and a line of too many runs loses only colours. */
+    static const char broken[] = "```c\nreturn \"abcdefgh\";\n```";
+    str_clear(&p.seen);
+    markdown_block(broken, sizeof broken - 1, 0, true, 10, take_colors, &p);
+    assert_string_equal(p.seen.data, "kkkkkk\nssssssssss\n.\n");
+    struct str many = {0};
+    str_puts(&many, "```c\n");
+    for (int i = 0; i < 400; i++) str_puts(&many, "1 ");
+    str_puts(&many, "\n```");
+    lay(&p, many.data, many.n, true, 2000);
+    assert_non_null(strstr(p.seen.data, "1 1 1 1 \n--"));
+    assert_int_equal(strlen(strstr(p.seen.data, "\n1 ")), 1 + 800 + 4);
+    str_release(&many);
+    str_release(&p.seen);
+}
+
+/* The number at a fence is that of /copy code N. */
+static void test_code_numbers(void **state)
+{
+    static const char text[] =
+        "```c\na\n```\n\n- list\n  ~~~sh\n  b\n  ~~~\n\n````\n```\nc\n````\n";
+    struct page p = {.text = NULL};
+    struct str answer = {0}, copied = {0};
+    struct err e;
+    (void)state;
+    lay(&p, text, sizeof text - 1, true, 60);
+    assert_non_null(strstr(p.seen.data, "-- c  /copy code 1\na\n"));
+    assert_non_null(strstr(p.seen.data, "-- sh  /copy code 2\n"));
+    assert_non_null(strstr(p.seen.data, "-- /copy code 3\n```\nc\n"));
+    str_puts(&answer, text);
+    assert_int_equal(control_copied(&answer, "code 3", &copied, &e), 0);
+    assert_string_equal(copied.data, "```\nc\n");
+    str_release(&answer);
+    str_release(&copied);
+    str_release(&p.seen);
+}
+
 static const struct {
     const char *text, *seen;
 } rows[] = {
@@ -66,10 +151,11 @@ static const struct {
     {"[**b**](u) [r][s] <http://a.b>", "[b](u) [r][s] http://a.b\n"},
     {"<b>x</b> &amp; \\*y\\*", "<b>x</b> &amp; *y*\n"},
     {"| a | bb |\n|---|---:|\n| ccc | d |", "a   | bb\n--------\nccc |  d\n"},
-    {"```c\n**x**\n\n\ty\n```\nz", "```c\n**x**\n\n\ty\n```\nz\n"},
+    {"```c\n**x**\n\n\ty\n```\nz", "-- c  /copy code 1\n**x**\n\n    y\n--\nz\n"},
     /* CommonMark 4.5: only a fence of the same character closes a block */
-    {"```\n~~~\n**a**\n~~~ ```\n**b**\n```\n**c**", "```\n~~~\n**a**\n~~~ ```\n**b**\n```\nc\n"},
-    {"~~~\na\n```\n**b**\n~~~\n**c**", "~~~\na\n```\n**b**\n~~~\nc\n"},
+    {"```\n~~~\n**a**\n~~~ ```\n**b**\n```\n**c**",
+     "-- /copy code 1\n~~~\n**a**\n~~~ ```\n**b**\n--\nc\n"},
+    {"~~~\na\n```\n**b**\n~~~\n**c**", "-- /copy code 1\na\n```\n**b**\n--\nc\n"},
     {"text\n---\nmore",
      /* a heading is not recognised afterwards */
      "text\n----------------------------------------\nmore\n"},
@@ -199,6 +285,7 @@ int main(void)
 {
     setlocale(LC_ALL, "C.UTF-8");
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_code),          cmocka_unit_test(test_code_numbers),
         cmocka_unit_test(test_marks),         cmocka_unit_test(test_wrap),
         cmocka_unit_test(test_nothing_moves), cmocka_unit_test(test_streamed_is_whole),
         cmocka_unit_test(test_hostile),

@@ -214,9 +214,9 @@ static void dump_level(int level, const char *name, struct str *out)
 static void dump_attrs(const struct grid *g, int y, struct str *out)
 {
     static const char *const names[ATTR_RAMP0] = {
-        "text",    "dim",   "bold",  "title", "you",  "llm",      "key",
-        "select",  "error", "code",  "em",    "mark", "weights",  "cache",
-        "scratch", "gone",  "fade1", "fade2", "thin", "returned", "found"};
+        "text",    "dim",     "bold",   "title",  "you",     "llm",      "key",  "select",  "error",
+        "code",    "keyword", "string", "number", "comment", "em",       "mark", "weights", "cache",
+        "scratch", "gone",    "fade1",  "fade2",  "thin",    "returned", "found"};
     const struct cell *row = &g->cells[y * g->w];
     for (int x = 0, from = 0; x <= g->w; x++) {
         if (x < g->w && row[x].attr == row[from].attr) continue;

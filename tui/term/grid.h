@@ -28,6 +28,10 @@ enum attr {
     ATTR_SELECT, /* the row or column under the cursor */
     ATTR_ERROR,
     ATTR_CODE,
+    ATTR_KEYWORD, /* parts of code */
+    ATTR_STRING,
+    ATTR_NUMBER,
+    ATTR_COMMENT,
     ATTR_EMPHASIS,
     ATTR_MARK,    /* underlined: just changed */
     ATTR_WEIGHTS, /* parts of the memory bar, and lines of graphs */

@@ -1,13 +1,16 @@
 #include "tui/text/markdown.h"
 
 #include <md4c.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fence.h"
 #include "base/memory.h"
 #include "base/str.h"
 #include "tui/term/grid.h"
 #include "tui/term/text.h"
+#include "tui/text/code.h"
 
 enum {
     BLOCK_MAX = 64 << 10, /* a longer paragraph is drawn raw: md4c would parse it for every frame */
@@ -15,6 +18,7 @@ enum {
     COLUMNS_MAX = 16,     /* of a table */
     SPANS_MAX = 256,      /* of a line */
     MARKS_MAX = 64,       /* nested open emphasis */
+    COPY_COLUMNS = 14,    /* "/copy code 999" */
 };
 
 /* A run of visible text: from byte `at` on it is text[from, …). */
@@ -485,18 +489,6 @@ static size_t blanks(const char *s, size_t at, size_t end)
     return at - from;
 }
 
-/* Length of the fence that the line consists of, 0 = none; *mark its character. */
-static size_t fence(const char *s, size_t at, size_t end, char *mark)
-{
-    at += blanks(s, at, end);
-    size_t from = at;
-    if (at == end || (s[at] != '`' && s[at] != '~')) return 0;
-    *mark = s[at];
-    while (at < end && s[at] == *mark) at++;
-    if (at - from < 3 || (*mark == '`' && memchr(s + at, '`', end - at))) return 0;
-    return at - from;
-}
-
 /* "---" or "===": a rule, never an underline that makes the line before a heading. */
 static bool is_rule(const char *s, size_t at, size_t end)
 {
@@ -508,40 +500,110 @@ static bool is_rule(const char *s, size_t at, size_t end)
     return true;
 }
 
-/* The end of the fenced block that begins at `at`; its lines are drawn raw. */
-static size_t fenced(const char *s, size_t n, size_t at, size_t length, char mark, int width,
+/* A line of a code block, whose runs become spans of each screen line that has a part of them. */
+enum { RUNS_MAX = 128 };
+struct code_runs {
+    int n;
+    struct span runs[RUNS_MAX]; /* x is not used */
+};
+
+static void take_run(void *ctx, size_t from, size_t n, uint8_t attr)
+{
+    struct code_runs *r = ctx;
+    if (r->n < RUNS_MAX) r->runs[r->n++] = (struct span){(uint32_t)from, (uint32_t)n, 0, attr};
+}
+
+/* The part of the runs, in bytes after `base`, that a screen line shows. */
+static void put_runs(const char *s, size_t base, const struct code_runs *r, size_t from, size_t n,
                      markdown_line *line, void *ctx)
 {
-    bool inside = false;
-    while (at < n) {
-        char other;
-        size_t end = line_end(s, n, at), from = at;
-        bool closes = inside && fence(s, at, end, &other) >= length && other == mark &&
-                      blanks(s, at, end) + length <= end - at && s[end - 1] == mark;
-        uint8_t attr = inside && !closes ? ATTR_CODE : ATTR_DIM;
+    struct span spans[RUNS_MAX];
+    int n_spans = 0;
+    for (int i = 0; i < r->n; i++) {
+        size_t begin = base + r->runs[i].from, end = begin + r->runs[i].n;
+        if (begin < from) begin = from;
+        if (end > from + n) end = from + n;
+        if (begin >= end) continue;
+        int x = text_columns(s + from, begin - from);
+        spans[n_spans++] =
+            (struct span){(uint32_t)begin, (uint32_t)(end - begin), (uint16_t)x, r->runs[i].attr};
+    }
+    line(ctx, from, n, spans, n_spans);
+}
+
+/* Lines of code; of a language that is not known, each is one run. */
+static void put_code(const char *s, const struct fence *f, int width, markdown_line *line,
+                     void *ctx)
+{
+    const struct language *l = code_language(s + f->name, f->n_name);
+    code_state state = NULL;
+    for (size_t at = f->from; at < f->end;) {
+        size_t end = line_end(s, f->end, at), from = at;
+        struct code_runs runs = {0};
+        if (l)
+            code_line(l, s + at, end - at, &state, take_run, &runs);
+        else
+            take_run(&runs, 0, end - at, ATTR_CODE);
+        if (runs.n == RUNS_MAX) { /* too many: the last one has the rest */
+            struct span *last = &runs.runs[RUNS_MAX - 1];
+            last->n = (uint32_t)(end - at) - last->from;
+        }
         do {
             size_t shown, taken = text_line(s + from, end - from, width, &shown);
-            struct span span = {(uint32_t)from, (uint32_t)shown, 0, attr};
-            line(ctx, from, shown, &span, shown > 0);
+            put_runs(s, at, &runs, from, shown, line, ctx);
             from += taken;
         } while (from < end);
-        at = end < n ? end + 1 : n;
-        if (closes) break;
-        inside = true;
+        at = end < f->end ? end + 1 : f->end;
     }
-    return at;
+}
+
+/* "── python  /copy code 2", where the marks are. */
+static void put_fence(const char *s, const struct fence *f, uint32_t number, int width,
+                      markdown_line *line, void *ctx)
+{
+    struct span spans[3] = {{SPAN_GLYPH(SPAN_RULE), 2, 0, ATTR_DIM}};
+    size_t end = line_end(s, f->next, f->at), shown = 0;
+    int n = 1, x = 3;
+    if (f->n_name && width > x) text_line(s + f->name, f->n_name, width - x, &shown);
+    if (shown) {
+        spans[n++] = (struct span){(uint32_t)f->name, (uint32_t)shown, (uint16_t)x, ATTR_DIM};
+        x += text_columns(s + f->name, shown) + 2;
+    }
+    if (x + COPY_COLUMNS <= width)
+        spans[n++] = (struct span){SPAN_GLYPH(SPAN_COPY), number, (uint16_t)x, ATTR_DIM};
+    line(ctx, f->at, end - f->at, spans, n);
+}
+
+static uint32_t number_of(const char *s, size_t n, size_t at)
+{
+    struct fence f = {0};
+    uint32_t number = 0;
+    do number += fence_next(s, n, f.next, &f);
+    while (f.at < at && f.next < n);
+    return number;
+}
+
+/* A code block; returns its end. */
+static size_t fenced(const char *s, size_t n, size_t at, int width, markdown_line *line, void *ctx)
+{
+    static const struct span rule = {SPAN_GLYPH(SPAN_RULE), 2, 0, ATTR_DIM};
+    struct fence f;
+    fence_next(s, n, at, &f);
+    put_fence(s, &f, number_of(s, n, at), width, line, ctx);
+    put_code(s, &f, width, line, ctx);
+    if (f.closed) line(ctx, f.end, line_end(s, f.next, f.end) - f.end, &rule, 1);
+    return f.next;
 }
 
 /* The end of the lines from `at` on that form one block: up to a blank line, a fence or a rule. */
 static size_t prose_end(const char *s, size_t n, size_t at)
 {
-    char mark;
     bool rule_first = is_rule(s, at, line_end(s, n, at));
     for (size_t next = at; next < n;) {
         size_t end = line_end(s, n, next);
         bool blank = end < n && blanks(s, next, end) == end - next;
         if (next > at &&
-            (blank || rule_first || fence(s, next, end, &mark) || is_rule(s, next, end)))
+            (blank || rule_first || fence_opens(s + next, end - next) || is_rule(s, next, end)))
             return next;
         next = end < n ? end + 1 : n;
     }
@@ -685,9 +747,8 @@ static void prose(const char *s, size_t at, size_t end, bool open, int width, ma
 size_t markdown_block(const char *s, size_t n, size_t at, bool ends, int width, markdown_line *line,
                       void *ctx)
 {
-    char mark;
-    size_t end = line_end(s, n, at), length = fence(s, at, end, &mark);
-    if (length) return fenced(s, n, at, length, mark, width, line, ctx);
+    size_t end = line_end(s, n, at);
+    if (fence_opens(s + at, end - at)) return fenced(s, n, at, width, line, ctx);
     if (blanks(s, at, end) == end - at) {
         if (end < n || ends) line(ctx, at, 0, NULL, 0);
         return end < n ? end + 1 : n;
@@ -704,6 +765,10 @@ const char *span_text(const struct span *s, const char *text, bool ascii, char g
         [SPAN_BULLET] = {"*", "•"}, [SPAN_BAR] = {"|", "│"}, [SPAN_RULE] = {"-", "─"}};
     *n = s->n;
     if (s->from <= SPAN_GLYPH(SPAN_GLYPHS)) return text + s->from;
+    if (s->from == SPAN_GLYPH(SPAN_COPY)) {
+        *n = (size_t)snprintf(glyph, 1024, "/copy code %u", s->n);
+        return glyph;
+    }
     const char *one = glyphs[UINT32_MAX - s->from][!ascii];
     size_t n_one = strlen(one);
     *n = 0;

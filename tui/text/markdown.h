@@ -11,8 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Values of span.from for glyphs that are not in the text; n = columns of a rule. */
-enum { SPAN_GLYPHS = 4, SPAN_BULLET = 0, SPAN_BAR, SPAN_RULE };
+/* Values of span.from for what is not in the text; n = columns of a rule, or the number of a code
+ * block in "/copy code N". */
+enum { SPAN_GLYPHS = 4, SPAN_BULLET = 0, SPAN_BAR, SPAN_RULE, SPAN_COPY };
 #define SPAN_GLYPH(g) (UINT32_MAX - (uint32_t)(g))
 
 struct span {

@@ -15,7 +15,6 @@
 #include "runtime/cuda/cuda.h"
 #include "runtime/forward/engine.h"
 #include "runtime/forward/plan.h"
-#include "runtime/model/tensor_report.h"
 
 /* ---- plan ------------------------------------------------------------------------------------ */
 
@@ -161,37 +160,6 @@ static cJSON *isa_array(void)
     return a;
 }
 
-static cJSON *conversion_array(const struct tensor_report *c, int n)
-{
-    cJSON *a = cJSON_CreateArray();
-    for (int i = 0; i < n; i++) {
-        cJSON *o = cJSON_CreateObject();
-        cJSON_AddStringToObject(o, "type", c[i].type);
-        cJSON_AddStringToObject(o, "layout", c[i].layout);
-        cJSON_AddNumberToObject(o, "tensor_count", c[i].n_tensors);
-        cJSON_AddNumberToObject(o, "weight_count", (double)c[i].n_weights);
-        cJSON_AddNumberToObject(o, "file_bytes", (double)c[i].file_bytes);
-        cJSON_AddNumberToObject(o, "bytes", (double)c[i].bytes);
-        cJSON_AddNumberToObject(o, "error", c[i].error);
-        cJSON_AddItemToArray(a, o);
-    }
-    return a;
-}
-
-/* One line per tensor type; the error is the relative rms error of the conversion. */
-static void conversion_lines(const struct tensor_report *c, int n)
-{
-    for (int i = 0; i < n; i++) {
-        char error[48] = "exact";
-        if (c[i].error > 0) snprintf(error, sizeof error, "error %.1e", c[i].error);
-        report_line("%s %-6s %4d matrices, %.1f MiB, as %s %.1f MiB (%.2f bits a weight), %s",
-                    i ? "        " : "weights ", c[i].type, c[i].n_tensors,
-                    (double)c[i].file_bytes / (1 << 20), c[i].layout,
-                    (double)c[i].bytes / (1 << 20),
-                    8.0 * (double)c[i].bytes / (double)c[i].n_weights, error);
-    }
-}
-
 #define GPUS_MAX 16
 
 static cJSON *device_array(const struct cuda_device *gpus, int n)
@@ -268,7 +236,7 @@ static cJSON *sampling_object(const struct sampling *s)
     return o;
 }
 
-static void info_json(const struct engine *g, const struct tensor_report *c, int n)
+static void info_json(const struct engine *g)
 {
     cJSON *o = cJSON_CreateObject();
     const struct model *m = g->model;
@@ -286,7 +254,6 @@ static void info_json(const struct engine *g, const struct tensor_report *c, int
     cJSON_AddStringToObject(o, "title", m->title);
     cJSON_AddStringToObject(o, "family", m->arch);
     cJSON_AddStringToObject(o, "weights", m->type);
-    cJSON_AddItemToObject(o, "conversions", conversion_array(c, n));
     cJSON_AddNumberToObject(o, "packed_bytes", (double)g->weight_cache.bytes);
     cJSON_AddStringToObject(o, "digest", g->model_digest);
     cJSON_AddStringToObject(o, "heads_digest", g->heads_digest);
@@ -347,8 +314,7 @@ static void sampling_line(const struct engine *g)
                 (double)s->repeat_penalty, g->sampling_source);
 }
 
-static void info_text(struct engine *g, const struct options *o, const struct tensor_report *c,
-                      int n)
+static void info_text(struct engine *g, const struct options *o)
 {
     const struct model *m = g->model;
     struct str isas = {0};
@@ -373,7 +339,6 @@ static void info_text(struct engine *g, const struct options *o, const struct te
     recurrent_line(m);
     windows_line(m);
     experts_line(m);
-    conversion_lines(c, n);
     packed_line(g, o);
     report_line("template %s", chat_template_name(g->template));
     sampling_line(g);
@@ -385,18 +350,16 @@ static void info_text(struct engine *g, const struct options *o, const struct te
 
 int cmd_info(const struct options *o)
 {
-    struct tensor_report c[TENSOR_REPORTS_MAX];
     struct engine *g;
     struct err e;
     if (engine_prepare(&g, &o->engine, &e)) return report_error(&e);
-    int n = tensor_report_list(c, g->model, &e);
-    if (n >= 0 && o->json)
-        info_json(g, c, n);
-    else if (n >= 0)
-        info_text(g, o, c, n);
-    if (n >= 0 && *g->notice) report_note("%s", g->notice);
+    if (o->json)
+        info_json(g);
+    else
+        info_text(g, o);
+    if (*g->notice) report_note("%s", g->notice);
     engine_close(g);
-    return n < 0 ? report_error(&e) : 0;
+    return 0;
 }
 
 /* ---- verify ---------------------------------------------------------------------------------- */

@@ -8,8 +8,8 @@ cd "$(dirname "$0")/.."
 retain=${RETAIN:-build/retain}
 out=${OUT:-build/measure}
 mkdir -p "$out"
-every=keeper,locret,locret+ada,locret+pyramid,keydiff,keydiff+global,snapkv
-every=$every,pyramidkv,ada-snapkv,ada-pyramid,tova,sink,random
+every=keeper,locret,locret+ada,keydiff,keydiff+global,snapkv
+every=$every,ada-snapkv,tova,sink,random
 few=keeper,locret,locret+ada,keydiff,keydiff+global,snapkv,random
 recall() { # SEEDS POLICIES ARGUMENTS…
     seeds=$1

@@ -28,7 +28,7 @@ for size in 1000:125 1000:62 1000:31; do
 done
 run recall $recall --policy full --length 1000,4000
 
-once=keeper,locret,keydiff+global,snapkv,ada-snapkv,pyramidkv,tova,random
+once=keeper,locret,keydiff+global,snapkv,ada-snapkv,tova,random
 for protocol in stream once; do
     run protocol recall --seeds 10 --policy $once,full --length 1000 --compression 4,16 --protocol $protocol
 done

@@ -23,15 +23,12 @@ static const struct key {
      offsetof(struct policy_choice, stabilizers), 0, 1 << 24},
     {"reserve", "units for an answer before eviction starts inside it",
      offsetof(struct policy_choice, reserve), 0, 1 << 24},
-    {"allocator",
-     "how heads and layers share the budget: uniform, pyramid, ada, ada-pyramid, global",
+    {"allocator", "which heads share a budget: uniform (none), ada (of a layer), global (all)",
      offsetof(struct policy_choice, allocator), 0, 0},
     {"floor", "percent of a budget that a head keeps before heads share the rest (kvpress)",
      offsetof(struct policy_choice, floor), 0, 100},
     {"even", "percent of a shared budget that is split evenly in the end (Ada-KV's alpha)",
      offsetof(struct policy_choice, even), 0, 100},
-    {"beta", "pyramid: the last layer gets one part in N of its budget",
-     offsetof(struct policy_choice, beta), 1, 1 << 20},
     {"recency", "keeper: a unit of age A scores at least log(budget / (N A)); 0 = its own score",
      offsetof(struct policy_choice, recency), 0, 1 << 20},
     {"every", "evict inside an answer every N tokens; 0 = when no room is left",
@@ -103,9 +100,7 @@ static int read_allocator(struct policy_choice *c, const char *text, struct err 
 {
     enum policy_allocator a;
     if (!policy_allocator_named(text, &a))
-        return err_set(e, ERR_USAGE,
-                       "--policy: allocator=%s: expected uniform, pyramid, ada, ada-pyramid or "
-                       "global",
+        return err_set(e, ERR_USAGE, "--policy: allocator=%s: expected uniform, ada or global",
                        text);
     c->allocator = (int)a;
     return 0;

@@ -14,26 +14,14 @@ size_t cache_unit_bytes(const struct cache_shape *s)
            sizeof(float) + sizeof(uint32_t);
 }
 
-/* The number of slots falls linearly from the first layer to the last; rounding down keeps the
- * sum. */
-int cache_layer_capacity(const struct cache_shape *s, int layer)
-{
-    int last = s->n_layer - 1;
-    if (!s->tilt || !last) return s->capacity;
-    return s->capacity - s->tilt + (int)((int64_t)2 * s->tilt * (last - layer) / last);
-}
-
 int cache_head_max(const struct cache_shape *s)
 {
-    return s->head_max ? s->head_max : cache_layer_capacity(s, 0);
+    return s->head_max ? s->head_max : s->capacity;
 }
 
 size_t cache_slots(const struct cache_shape *s)
 {
-    size_t n = 0;
-    for (int i = 0; i < s->n_layer; i++)
-        n += (size_t)s->n_head * (size_t)cache_layer_capacity(s, i);
-    return n;
+    return (size_t)(s->n_layer * s->n_head) * (size_t)s->capacity;
 }
 
 int cache_windows_capacity(const struct cache_windows *w)
@@ -108,12 +96,10 @@ static void place(struct cache *c, struct cache_head *h, size_t slot0, int capac
 void cache_clear(struct cache *c)
 {
     c->n_tried = 0;
-    size_t slot0 = 0;
+    const int capacity = c->shape.capacity;
     for (int i = 0; i < n_heads(c); i++) {
-        int capacity = cache_layer_capacity(&c->shape, i / c->shape.n_head);
-        place(c, &c->kv_heads[i], slot0, capacity);
+        place(c, &c->kv_heads[i], (size_t)i * (size_t)capacity, capacity);
         c->kv_heads[i].len = c->kv_heads[i].coming = 0;
-        slot0 += (size_t)capacity;
     }
     c->n_unscored = 0;
     memset(c->kept, 0, (size_t)n_heads(c) * RETENTION_COLS * sizeof *c->kept);
@@ -138,11 +124,8 @@ static struct region region_of(const struct cache *c, int layer)
 {
     const struct cache_shape *s = &c->shape;
     if (s->share == CACHE_MODEL) return (struct region){0, n_heads(c), 0, cache_slots(s)};
-    struct region r = {layer * s->n_head, (layer + 1) * s->n_head, 0, 0};
-    for (int i = 0; i < layer; i++)
-        r.slot0 += (size_t)s->n_head * (size_t)cache_layer_capacity(s, i);
-    r.n_slots = (size_t)s->n_head * (size_t)cache_layer_capacity(s, layer);
-    return r;
+    const size_t n = (size_t)s->n_head * (size_t)s->capacity;
+    return (struct region){layer * s->n_head, (layer + 1) * s->n_head, (size_t)layer * n, n};
 }
 
 static void move_head(struct cache *c, struct cache_head *h, size_t slot0, int capacity, bool units)

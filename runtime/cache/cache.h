@@ -40,9 +40,7 @@ struct cache_shape {
     int n_layer, n_head; /* KV heads */
     int head_dim;
     enum kn_kv k_type, v_type;
-    int capacity; /* slots per head, on average over the layers */
-    /* If the rest is 0, every head has `capacity` slots. */
-    int tilt;     /* layer 0 has `tilt` slots per head more, the last layer `tilt` less (pyramid) */
+    int capacity; /* slots per head, on average if heads share */
     int head_max; /* maximum slots of one head, if heads share */
     enum cache_share share;
     struct cache_windows {
@@ -126,8 +124,6 @@ static inline struct cache_head *cache_head(const struct cache *c, int layer, in
 int cache_len_max(const struct cache *c); /* of the longest head */
 int64_t cache_units(const struct cache *c);
 
-/* Slots per head of a layer, on average over its heads. */
-int cache_layer_capacity(const struct cache_shape *s, int layer);
 int cache_head_max(const struct cache_shape *s); /* maximum slots of one head */
 size_t cache_slots(const struct cache_shape *s);
 

@@ -34,32 +34,22 @@ static int n_heads(const struct cache *c)
     return c->shape.n_layer * c->shape.n_head;
 }
 
-int evict_layer_budget(const struct cache *c, const struct evict_rule *rule, int layer)
+/* Units of a head's budget without its sinks. */
+static int least_room(const struct evict_rule *rule)
 {
-    return rule->budget + cache_layer_capacity(&c->shape, layer) - c->shape.capacity;
+    return rule->budget > rule->sinks ? rule->budget - rule->sinks : 0;
 }
 
-/* Units of the smallest head's budget without its sinks. */
-static int least_room(const struct cache *c, const struct evict_rule *rule)
-{
-    int least = INT_MAX;
-    for (int i = 0; i < c->shape.n_layer; i++) {
-        int n = evict_layer_budget(c, rule, i) - rule->sinks;
-        least = n < least ? n : least;
-    }
-    return least > 0 ? least : 0;
-}
-
-int evict_pins_max(const struct cache *c, const struct evict_rule *rule)
+int evict_pins_max(const struct evict_rule *rule)
 {
     const struct policy *p = rule->policy;
-    int room = least_room(c, rule), rest = room - (p ? p->window : 0);
+    int room = least_room(rule), rest = room - (p ? p->window : 0);
     return rest < room / 2 ? (rest > 0 ? rest : 0) : room / 2;
 }
 
-int evict_newest(const struct cache *c, const struct evict_rule *rule)
+int evict_newest(const struct evict_rule *rule)
 {
-    int64_t room = least_room(c, rule);
+    int64_t room = least_room(rule);
     for (int i = 0; i < rule->n_pins; i++) room -= rule->pins[i].end - rule->pins[i].from;
     if (rule->n_pins == 0 || rule->stabilizers <= room) return rule->stabilizers;
     return room > 0 ? (int)room : 0;
@@ -278,7 +268,7 @@ static void compact(void *ctx, int index, int thread)
 static void evict_head(void *ctx, int index, int thread)
 {
     const struct job *j = ctx;
-    int keep = evict_layer_budget(j->c, j->rule, index / j->c->shape.n_head);
+    const int keep = j->rule->budget;
     if (j->c->kv_heads[index].len <= keep) return;
     make_keys(j, index);
     set_line(&j->c->kv_heads[index], line_of(j, index, keep));
@@ -287,9 +277,9 @@ static void evict_head(void *ctx, int index, int thread)
 
 /* ---- heads that share a budget --------------------------------------------------------------- */
 
-int evict_safe(const struct cache *c, const struct evict_rule *rule, int layer)
+int evict_safe(const struct evict_rule *rule)
 {
-    return (int)((int64_t)evict_layer_budget(c, rule, layer) * rule->floor_pct / 100);
+    return (int)((int64_t)rule->budget * rule->floor_pct / 100);
 }
 
 float evict_least(uint32_t age, float recency)
@@ -316,10 +306,9 @@ static void raise_recent(const struct job *j, int index)
 static void enter_head(void *ctx, int index, int thread)
 {
     const struct job *j = ctx;
-    int layer = index / j->c->shape.n_head, max = j->rule->head_budget_max;
+    const int max = j->rule->head_budget_max, safe = evict_safe(j->rule);
     (void)thread;
     make_keys(j, index);
-    int safe = evict_safe(j->c, j->rule, layer);
     if (safe) protect_above(j, index, line_of(j, index, safe));
     raise_recent(j, index);
     if (max && max < j->c->kv_heads[index].len) drop_below(j, index, line_of(j, index, max));
@@ -333,13 +322,13 @@ int evict_n_groups(const struct cache *c)
 struct evict_group evict_group(const struct cache *c, const struct evict_rule *rule, int layer)
 {
     bool all = c->shape.share == CACHE_MODEL;
-    int64_t budget = 0, may_stay = 0;
+    int64_t budget, may_stay = 0;
     int max = rule->head_budget_max ? rule->head_budget_max : INT_MAX;
     struct evict_group g = {.first = all ? 0 : layer * c->shape.n_head};
     g.end = all ? n_heads(c) : g.first + c->shape.n_head;
+    budget = (int64_t)(g.end - g.first) * rule->budget;
     for (int i = g.first; i < g.end; i++) {
         int len = c->kv_heads[i].len;
-        budget += evict_layer_budget(c, rule, i / c->shape.n_head);
         g.units += len;
         may_stay += len < max ? len : max;
     }
@@ -357,12 +346,9 @@ static int count_above(const struct job *j, int index, struct line l)
 }
 
 /* Whether a group has its whole budget to split: its heads' limits do not shorten it. */
-static bool is_full(const struct cache *c, const struct evict_rule *rule, struct evict_group g)
+static bool is_full(const struct evict_rule *rule, struct evict_group g)
 {
-    int64_t budget = 0;
-    for (int i = g.first; i < g.end; i++)
-        budget += evict_layer_budget(c, rule, i / c->shape.n_head);
-    return g.units > g.keep && g.keep == budget;
+    return g.units > g.keep && g.keep == (int64_t)(g.end - g.first) * rule->budget;
 }
 
 /* The exact shares are rounded so that their sum stays: each head gets the difference between two
@@ -371,11 +357,10 @@ static bool is_full(const struct cache *c, const struct evict_rule *rule, struct
 void evict_even(struct cache *c, const struct evict_rule *rule, struct evict_group g)
 {
     int64_t sum = 0, given = 0, spare = 0;
-    if (!rule->even_pct || !is_full(c, rule, g)) return;
+    if (!rule->even_pct || !is_full(rule, g)) return;
     for (int i = g.first; i < g.end; i++) {
         struct cache_head *h = &c->kv_heads[i];
-        sum += (int64_t)(100 - rule->even_pct) * h->n_stay +
-               (int64_t)rule->even_pct * evict_layer_budget(c, rule, i / c->shape.n_head);
+        sum += (int64_t)(100 - rule->even_pct) * h->n_stay + (int64_t)rule->even_pct * rule->budget;
         int64_t want = (sum + 50) / 100 - given + spare;
         given = (sum + 50) / 100;
         h->n_stay = (int)(want < h->len ? want : h->len);
@@ -423,7 +408,7 @@ bool evict_needed(const struct cache *c, const struct evict_rule *rule)
         return false;
     }
     for (int i = 0; i < n_heads(c); i++)
-        if (c->kv_heads[i].len > evict_layer_budget(c, rule, i / c->shape.n_head)) return true;
+        if (c->kv_heads[i].len > rule->budget) return true;
     return false;
 }
 
@@ -437,7 +422,7 @@ void evict_values(const struct cache *c, union evict_slot *slots)
 int64_t evict(struct cache *c, const struct evict_rule *rule, struct pool *p,
               union evict_slot *slots)
 {
-    struct job job = {c, rule, slots, evict_newest(c, rule)};
+    struct job job = {c, rule, slots, evict_newest(rule)};
     int64_t before = cache_units(c);
     c->n_tried = 0;
     if (c->shape.share == CACHE_HEAD) {

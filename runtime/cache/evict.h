@@ -49,12 +49,12 @@ struct evict_rule {
 
 #define EVICT_PINS_MAX 64
 
-/* The most positions that may be pinned: half of the smallest head's budget without its sinks, but
+/* The most positions that may be pinned: half of a head's budget without its sinks, but
  * the units of the policy's observing queries have room beside them. */
-int evict_pins_max(const struct cache *c, const struct evict_rule *rule);
+int evict_pins_max(const struct evict_rule *rule);
 
 /* How many of a head's newest units stay: the stabilizers, fewer where pins need their room. */
-int evict_newest(const struct cache *c, const struct evict_rule *rule);
+int evict_newest(const struct evict_rule *rule);
 
 /* A number per slot of the pool, at cache_head.slot0 + slot: on input the scorer's value. */
 union evict_slot {
@@ -64,9 +64,6 @@ union evict_slot {
 
 /* Whether any head, or group of heads that share, is over its budget. */
 bool evict_needed(const struct cache *c, const struct evict_rule *rule);
-
-/* Units per head of a layer that stay, averaged over its heads. */
-int evict_layer_budget(const struct cache *c, const struct evict_rule *rule, int layer);
 
 /* Heads [first, end) that share, and how many of their units stay. */
 struct evict_group {
@@ -78,7 +75,7 @@ int evict_n_groups(const struct cache *c);
 struct evict_group evict_group(const struct cache *c, const struct evict_rule *rule, int layer);
 
 /* If heads share: how many of a head's best units stay whatever the other heads have. */
-int evict_safe(const struct cache *c, const struct evict_rule *rule, int layer);
+int evict_safe(const struct evict_rule *rule);
 
 /* The least score of a unit by its age: 1 = the newest token. recency: N / budget. The logarithm is
  * Mitchell's (1962), linear between powers of two. */

@@ -22,7 +22,6 @@
  *   snapkv     the released code's LongBench setting: 32 queries, maximum over 7. They are the last
  *              ones before an eviction, in the prompt or in an answer; the mean of a group, as
  *              Ada-KV.
- *   pyramidkv  beta 20; scores as snapkv (its code averages over 5).
  *   ada-…      Ada-KV's own safeguard (evict.h, even_pct); other rows that share have kvpress's.
  *   tova       the last query's mean over heads, one set of tokens per layer, nothing protected. */
 static const struct policy table[] = {
@@ -67,12 +66,6 @@ static const struct policy table[] = {
      .window = 32,
      .pooling = 7,
      .about = "units with the most attention from the last 32 queries (SnapKV)"},
-    {.name = "pyramidkv",
-     .scorer = POLICY_ATTENTION,
-     .allocator = POLICY_PYRAMID,
-     .window = 32,
-     .pooling = 7,
-     .about = "snapkv; lower layers keep more (PyramidKV)"},
     {.name = "ada-snapkv",
      .scorer = POLICY_ATTENTION,
      .allocator = POLICY_ADA,
@@ -80,13 +73,6 @@ static const struct policy table[] = {
      .pooling = 7,
      .even_pct = 50,
      .about = "snapkv; a layer's heads share its budget (Ada-KV)"},
-    {.name = "ada-pyramid",
-     .scorer = POLICY_ATTENTION,
-     .allocator = POLICY_ADA_PYRAMID,
-     .window = 32,
-     .pooling = 7,
-     .even_pct = 50,
-     .about = "snapkv; lower layers keep more, a layer's heads share its budget (Ada-KV)"},
     {.name = "tova",
      .scorer = POLICY_ATTENTION,
      .window = 1,
@@ -98,12 +84,6 @@ static const struct policy table[] = {
      .sinks = 4,
      .stabilizer_pct = 12,
      .about = "random units: the baseline"},
-    {.name = "locret+pyramid",
-     .scorer = POLICY_CIS,
-     .allocator = POLICY_PYRAMID,
-     .sinks = 4,
-     .stabilizer_pct = 12,
-     .about = "retaining heads, lower layers keep more"},
     {.name = "locret+ada",
      .scorer = POLICY_CIS,
      .allocator = POLICY_ADA,
@@ -146,7 +126,6 @@ struct policy_choice policy_choice(const char *name)
         .every = -1,
         .floor = -1,
         .even = -1,
-        .beta = -1,
         .recency = -1,
     };
 }
@@ -157,7 +136,7 @@ const char *policy_default(bool has_heads, bool comparable)
     return "keydiff+global";
 }
 
-static const char *const allocators[] = {"uniform", "pyramid", "ada", "ada-pyramid", "global"};
+static const char *const allocators[] = {"uniform", "ada", "global"};
 
 const char *policy_allocator_name(enum policy_allocator a)
 {
@@ -181,17 +160,4 @@ float policy_score(const struct policy *p, uint64_t seed, int head, int64_t posi
     case POLICY_RANDOM: return (float)random_at(seed, (uint64_t)head + 1, (uint64_t)position);
     default: return 0.0f;
     }
-}
-
-/* PyramidKV's and Ada-KV's code: with B = budget - kept, the last layer gets B / beta, the first
- * layer 2 B - B / beta, and the others lie on a line between. If the first would get more than the
- * maximum, both ends move in. Their n, the length of the prompt, is unlimited here; `most` replaces
- * it. */
-int policy_tilt(const struct policy *p, int budget, int kept, int most)
-{
-    const enum policy_allocator a = p->allocator;
-    int b = budget - kept, tilt = b - b / (p->beta ? p->beta : POLICY_BETA);
-    if (a != POLICY_PYRAMID && a != POLICY_ADA_PYRAMID) return 0;
-    if (budget + tilt > most) tilt = most - budget;
-    return tilt > 0 ? tilt : 0;
 }

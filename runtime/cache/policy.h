@@ -19,14 +19,11 @@ enum policy_scorer {
 };
 
 enum policy_allocator {
-    POLICY_UNIFORM,     /* every head of every layer gets the same budget */
-    POLICY_PYRAMID,     /* lower layers get more (PyramidKV, arXiv 2406.02069) */
-    POLICY_ADA,         /* the heads of a layer share its budget (Ada-KV, arXiv 2407.11550) */
-    POLICY_ADA_PYRAMID, /* both */
-    POLICY_GLOBAL,      /* all heads of all layers share one budget (KVzip, arXiv 2505.23416) */
+    POLICY_UNIFORM, /* every head of every layer gets the same budget */
+    POLICY_ADA,     /* the heads of a layer share its budget (Ada-KV, arXiv 2407.11550) */
+    POLICY_GLOBAL,  /* all heads of all layers share one budget (KVzip, arXiv 2505.23416) */
 };
 
-#define POLICY_BETA      20 /* PyramidKV's and Ada-KV's code */
 #define POLICY_FLOOR_PCT 10 /* kvpress's alpha_safeguard is 20 */
 
 struct policy {
@@ -43,7 +40,6 @@ struct policy {
     /* If heads share a budget: see evict.h, in percent. */
     int floor_pct, even_pct;
     int recency; /* if heads share a budget and scores compare: see evict.h; 0 = none */
-    int beta;    /* of pyramid: the last layer gets its budget / beta; 0 = POLICY_BETA */
     /* With eviction once per prompt (PLAN_ONCE): as struct policy_choice. */
     int every;
     const char *about; /* one line for --help and docs */
@@ -59,7 +55,7 @@ const char *policy_default(bool has_heads, bool comparable);
 struct policy_choice {
     const struct policy *row; /* NULL = the plan chooses one */
     int allocator;            /* enum policy_allocator */
-    int floor, even, beta;    /* as in struct policy */
+    int floor, even;          /* as in struct policy */
     int recency;
     int window, pooling, sinks;
     int stabilizers; /* units, instead of a part of the budget */
@@ -72,17 +68,12 @@ struct policy_choice {
 /* The row of that name with nothing changed; NULL and unknown names: no row. */
 struct policy_choice policy_choice(const char *name);
 
-/* "uniform", "pyramid", …; false for an unknown name. */
+/* "uniform", "ada", "global"; false for an unknown name. */
 bool policy_allocator_named(const char *name, enum policy_allocator *out);
 const char *policy_allocator_name(enum policy_allocator a);
 
 /* Score of the unit of (head, position) for scorers that need neither model nor attention.
  * head counts over all layers. */
 float policy_score(const struct policy *p, uint64_t seed, int head, int64_t position);
-
-/* Half the difference between the first and the last layer's budget under pyramid and ada-pyramid,
- * for a mean of `budget` per head, of which `kept` are protected, and a maximum of `most` per
- * head. */
-int policy_tilt(const struct policy *p, int budget, int kept, int most);
 
 #endif

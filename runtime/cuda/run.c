@@ -92,8 +92,7 @@ static void plan_expanded(struct cuda_context *x, const struct cache_shape *s, s
     struct cuda_expanded_units *u = &x->expanded;
     if (dim != 64 && dim != 96 && dim != 128) return;
     u->n_tile = cuda_larger((size_t)cuda_parts_of(cache_head_max(s), CUDA_TILE),
-                            (size_t)m->n_kv_head *
-                                (size_t)cuda_parts_of(cache_layer_capacity(s, 0), CUDA_TILE));
+                            (size_t)m->n_kv_head * (size_t)cuda_parts_of(s->capacity, CUDA_TILE));
     const size_t numbers = u->n_tile * CUDA_TILE * (size_t)dim;
     u->to.k = arena_take(a, numbers, u->is_int8 ? 1 : 2);
     u->to.v = arena_take(a, numbers, 2);

@@ -22,9 +22,7 @@ static int pages_of(int n)
 static int n_pages(const struct cache_shape *s, int n_layer)
 {
     const size_t heads = (size_t)(n_layer * s->n_head), longest = (size_t)cache_head_max(s);
-    size_t slots = 0;
-    for (int i = 0; i < n_layer; i++)
-        slots += (size_t)s->n_head * (size_t)cache_layer_capacity(s, i);
+    size_t slots = heads * (size_t)s->capacity;
     if (s->share == CACHE_MODEL && n_layer < s->n_layer) /* other layers' heads may have fewer */
         slots = cache_slots(s) < heads * longest ? cache_slots(s) : heads * longest;
     return (int)(slots / CUDA_TILE) + (int)heads;
@@ -416,7 +414,7 @@ static void rank(struct cuda_context *x, const struct evict_rule *rule)
     struct cuda_rank job = {
         .cache = x->kv.all,
         .sinks = rule->sinks,
-        .stabilizers = evict_newest(x->cache, rule),
+        .stabilizers = evict_newest(rule),
         .pins = x->evict.pins,
         .n_pins = rule->n_pins,
         .scored = x->policy->scorer != POLICY_KEYS,
@@ -433,8 +431,7 @@ static void rank(struct cuda_context *x, const struct evict_rule *rule)
         LAUNCH(x, near_duplicates, x->n_heads, 1, 1, CUDA_EVICT_THREADS, CUDA_NEAR_SHARED, &values);
     if (shares(x)) {
         int32_t *safe = x->numbers_host;
-        for (int i = 0; i < x->n_heads; i++)
-            safe[i] = evict_safe(x->cache, rule, i / x->cache->shape.n_head);
+        for (int i = 0; i < x->n_heads; i++) safe[i] = evict_safe(rule);
         put_numbers(x, x->evict.safe, safe);
         job.safe = x->evict.safe;
         job.most = rule->head_budget_max;
@@ -557,8 +554,7 @@ int cuda_evict(struct cuda_context *x, const struct evict_rule *rule, struct poo
     if (shares(x))
         share_out(x, rule, keep);
     else
-        for (int i = 0; i < x->n_heads; i++)
-            keep[i] = evict_layer_budget(c, rule, i / c->shape.n_head);
+        for (int i = 0; i < x->n_heads; i++) keep[i] = rule->budget;
     put_numbers(x, x->evict.keep, keep);
     LAUNCH(x, cache_evict, x->n_heads, 1, 1, CUDA_EVICT_THREADS,
            CUDA_EVICT_SHARED((size_t)(x->kv.all.k_bytes + x->kv.all.v_bytes)), &job);

@@ -365,7 +365,7 @@ static struct evict_rule rule_of(const struct context *x)
 int context_pins_max(const struct context *x)
 {
     struct evict_rule rule = rule_of(x);
-    return evict_pins_max(&x->cache, &rule);
+    return evict_pins_max(&rule);
 }
 
 bool context_over_budget(const struct context *x)

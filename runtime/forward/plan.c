@@ -128,7 +128,6 @@ static int change_rules(struct policy *r, const struct policy_choice *c,
     if (c->allocator >= 0) r->allocator = (enum policy_allocator)c->allocator;
     if (c->window >= 0) r->window = c->window;
     if (c->pooling >= 0) r->pooling = c->pooling;
-    if (c->beta >= 0) r->beta = c->beta;
     if (c->recency >= 0) r->recency = c->recency;
     choose_safeguards(r, c);
     if (protocol == PLAN_STREAM) r->every = 0;
@@ -143,7 +142,7 @@ static int change_rules(struct policy *r, const struct policy_choice *c,
 
 static bool shares(const struct policy *p)
 {
-    return p->allocator != POLICY_UNIFORM && p->allocator != POLICY_PYRAMID;
+    return p->allocator != POLICY_UNIFORM;
 }
 
 static const char *default_policy(const struct asked *q)
@@ -283,11 +282,6 @@ static int check_protection(const struct plan *p, struct err *e)
 #define HEAD_BUDGETS_MAX          12
 #define HEAD_POSITIONS_MAX(n_ctx) ((n_ctx) / 3 * 2)
 
-static int tilt_of(const struct plan *p)
-{
-    return policy_tilt(&p->rules, p->budget, p->sinks + p->stabilizers, p->budget_max);
-}
-
 static void set_budget(struct plan *p, const struct asked *q, int budget)
 {
     const struct model *m = q->m;
@@ -301,8 +295,7 @@ static void set_budget(struct plan *p, const struct asked *q, int budget)
     p->capacity = p->policy->scorer == POLICY_KEEP_ALL ? budget : budget + p->chunk + p->reserve;
     int most = smaller(HEAD_BUDGETS_MAX * budget, smaller(HEAD_POSITIONS_MAX(m->n_ctx), room));
     p->budget_max = p->rules.allocator == POLICY_UNIFORM || most < budget ? budget : most;
-    if (p->protocol == PLAN_ONCE)
-        p->capacity = larger(p->capacity, context_of(m, q->o) + tilt_of(p));
+    if (p->protocol == PLAN_ONCE) p->capacity = larger(p->capacity, context_of(m, q->o));
 }
 
 /* The most units of one head while it is read. */
@@ -322,7 +315,6 @@ struct cache_shape plan_shape(const struct plan *p, const struct model *m)
         .k_type = p->k_type,
         .v_type = p->v_type,
         .capacity = p->capacity,
-        .tilt = tilt_of(p),
         .head_max = shares(&p->rules) ? longest_head(p) : 0,
         .share = a == POLICY_GLOBAL  ? CACHE_MODEL
                  : shares(&p->rules) ? CACHE_LAYER

@@ -461,7 +461,7 @@ static void check_evict(int dim, const int *len, int n_head, struct evict_rule r
     int32_t *keep = take((size_t)n_head * sizeof *keep);
     struct cuda_rank rank = {.cache = p.gpu,
                              .sinks = rule.sinks,
-                             .stabilizers = evict_newest(&p.cpu, &rule),
+                             .stabilizers = evict_newest(&rule),
                              .scored = 1,
                              .key = guarded(key_bytes),
                              .pins = (const struct cuda_pin *)(const void *)rule.pins,

@@ -191,13 +191,6 @@ GIVEN = [[round(number(77777 + 64 * i + p) * 4) / 4 + i // KV for p in range(n)]
          for i, n in enumerate(LENGTHS)]
 
 
-def pyramid(budget, kept):
-    """PyramidKV: B = budget - kept; last layer B // 20, first 2 B - B // 20, the others between."""
-    b = budget - kept
-    low, high = b // 20, 2 * b - b // 20
-    return [int(high - layer * (high - low) / (LAYERS - 1)) + kept for layer in range(LAYERS)]
-
-
 def allocate(groups, budgets, sinks, stabilizers, most):
     """groups: heads that compete; budgets: of each head, a group has their sum. A head's best fifth
     is protected from the others."""
@@ -223,11 +216,9 @@ def allocate(groups, budgets, sinks, stabilizers, most):
 
 def write_allocators():
     alone, layers = [[h] for h in range(6)], [[0, 1], [2, 3], [4, 5]]
-    flat, tilted = [8] * 6, [b for b in pyramid(8, 2) for _ in range(KV)]
-    assert tilted == [14, 14, 8, 8, 2, 2]
+    flat = [8] * 6
     for name, groups, budgets, most in (
-            ('uniform', alone, flat, 99), ('pyramid', alone, tilted, 99), ('ada', layers, flat, 99),
-            ('ada', layers, flat, 9), ('ada-pyramid', layers, tilted, 99),
+            ('uniform', alone, flat, 99), ('ada', layers, flat, 99), ('ada', layers, flat, 9),
             ('global', [sum(layers, [])], flat, 99), ('global', [sum(layers, [])], flat, 10)):
         write(name, 8, 1, 1, most, allocate(groups, budgets, 1, 1, most))
 

@@ -23,7 +23,7 @@ static const struct {
     const char *name;
     int least;
 } presses[] = {
-    {"SnapKV", 100}, {"PyramidKV", 100},    {"AdaKV-SnapKV", 100}, {"TOVA", 100},
+    {"SnapKV", 100}, {"AdaKV-SnapKV", 100}, {"TOVA", 100},
     {"KeyDiff", 70}, {"StreamingLLM", 100}, {"SnapKV-mean5", 60},
 };
 

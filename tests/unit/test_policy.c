@@ -292,31 +292,6 @@ static void test_global(void **state)
     units_release(&u);
 }
 
-/* PyramidKV: budget 128, 32 kept: B = 96, last layer 96 / 20 = 4, first 2 * 96 - 4 = 188, and 32
- * each. 220, 158 (158.7), 97 (97.3), 36: 511 of 512. When no head may have more than 150, the ends
- * move in: 150 and 106. */
-static void test_pyramid(void **state)
-{
-    (void)state;
-    static const int budgets[] = {220, 158, 97, 36};
-    struct cache_shape s = {.n_layer = 4, .n_head = 1, .capacity = 128};
-    s.tilt = policy_tilt(&(struct policy){.allocator = POLICY_PYRAMID}, 128, 32, 1000);
-    for (int i = 0; i < 4; i++) assert_int_equal(cache_layer_capacity(&s, i), budgets[i]);
-    assert_int_equal(policy_tilt(&(struct policy){.allocator = POLICY_ADA_PYRAMID}, 128, 32, 150),
-                     22);
-    assert_int_equal(policy_tilt(&(struct policy){.allocator = POLICY_ADA}, 128, 32, 1000), 0);
-    /* budget 8, tilt 6: layers of 14 and 2 units, and 8 slots for new units. */
-    static const float scores[2][8] = {{8, 7, 6, 5, 4, 3, 2, 1}, {8, 7, 6, 5, 4, 3, 2, 1}};
-    struct units u;
-    struct evict_rule rule = {.budget = 8};
-    units_init(&u, (struct cache_shape){.n_layer = 2, .n_head = 1, .capacity = 16, .tilt = 6},
-               scores[0], 8);
-    cut(&u, &rule);
-    expect(&u, 0, "11111111");
-    expect(&u, 1, "11000000");
-    units_release(&u);
-}
-
 /* Heads that share 2 x 8 units, none of which may have more than 10: a head with 20 keeps its best
  * 10, one with 2 keeps both, and the other 4 units of the budget stay unused. */
 static void test_no_head_exceeds_its_limit(void **state)
@@ -538,7 +513,6 @@ int main(void)
         cmocka_unit_test(test_sink_after_four_billion),
         cmocka_unit_test(test_ada),
         cmocka_unit_test(test_global),
-        cmocka_unit_test(test_pyramid),
         cmocka_unit_test(test_no_head_exceeds_its_limit),
         cmocka_unit_test(test_ragged_heads_come_back),
         cmocka_unit_test(test_names),

@@ -160,17 +160,15 @@ static void check_allocator(const struct expected x[LAYERS * KV], enum policy_al
                                 .k_type = KN_KV_Q4,
                                 .v_type = KN_KV_Q4,
                                 .capacity = 24 + x->budget,
-                                .tilt = policy_tilt(&(struct policy){.allocator = a}, x->budget,
-                                                    x->sinks + x->stabilizers, 1000),
-                                .share = a == POLICY_GLOBAL                           ? CACHE_MODEL
-                                         : a == POLICY_ADA || a == POLICY_ADA_PYRAMID ? CACHE_LAYER
-                                                                                      : CACHE_HEAD};
+                                .share = a == POLICY_GLOBAL ? CACHE_MODEL
+                                         : a == POLICY_ADA  ? CACHE_LAYER
+                                                            : CACHE_HEAD};
     struct evict_rule rule = {.budget = x->budget,
                               .sinks = x->sinks,
                               .stabilizers = x->stabilizers,
                               .head_budget_max = shape.share == CACHE_HEAD ? 0 : x->window,
                               .floor_pct = 20};
-    if (shape.share != CACHE_HEAD) shape.head_max = 24 + x->budget + shape.tilt;
+    if (shape.share != CACHE_HEAD) shape.head_max = 24 + x->budget;
     arena_init_plan(&plan, "cache");
     cache_plan(&c, &shape, &plan);
     assert_int_equal(arena_init(&units, "cache", plan.used, &e), 0);
@@ -194,13 +192,6 @@ static void check_allocator(const struct expected x[LAYERS * KV], enum policy_al
 
 /* ---- all lines ------------------------------------------------------------------------------- */
 
-/* Policies that combine the scorer and allocator of others; each part has a separate test. */
-static bool combined(const char *name)
-{
-    return !strcmp(name, "full") || !strcmp(name, "pyramidkv") || !strcmp(name, "ada-pyramid") ||
-           !strcmp(name, "locret+pyramid");
-}
-
 static void test_golden(void **state)
 {
     (void)state;
@@ -221,11 +212,11 @@ static void test_golden(void **state)
         strcat(strcat(seen, x[0].policy), " ");
     }
     fclose(f);
-    assert_int_equal(n_allocators, 7);
+    assert_int_equal(n_allocators, 5);
     for (int i = 0; policy_at(i); i++) {
         char word[40];
         snprintf(word, sizeof word, " %s ", policy_at(i)->name);
-        if (!combined(policy_at(i)->name) && !strstr(seen, word))
+        if (policy_at(i)->scorer != POLICY_KEEP_ALL && !strstr(seen, word))
             fail_msg("policies.txt says nothing of %s", policy_at(i)->name);
     }
 }

@@ -123,7 +123,7 @@ static int feed(struct watch *w, int n_words, uint32_t seed)
 static void test_a_thousand_evictions(void **state)
 {
     static const char *const policies[] = {"locret",  "random",     "sink",
-                                           "snapkv",  "ada-snapkv", "locret+pyramid",
+                                           "snapkv",  "ada-snapkv", "keydiff+global",
                                            "keydiff", "locret+ada", "random"};
     static const int budgets[] = {16, 40, 33, 64, 48, 90, 24, 57, 128};
     int n_evictions = 0;

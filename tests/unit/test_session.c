@@ -547,7 +547,7 @@ static void test_the_file_stays_small(void **state)
 /* Policies with state besides units, and heads of different lengths. */
 static void test_resume_policies_with_state(void **state)
 {
-    static const char *const names[] = {"ada-snapkv", "tova", "ada-pyramid", "locret+ada"};
+    static const char *const names[] = {"ada-snapkv", "tova", "locret+ada"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         resume_equals_never_stopped(options_of(names[i], "q4", 0));

@@ -25,9 +25,12 @@ int ramp_level(int64_t kept, int64_t seen)
 
 int ramp_level_at(int64_t kept, int64_t seen, int64_t pos, int64_t end, int64_t lead, int64_t tail)
 {
-    int level = ramp_level(kept, seen);
-    bool touches = end > tail || pos < lead;
-    return touches && ramp_level_class(level) == RAMP_MOST ? RAMP_LEVEL_ALL : level;
+    int64_t from = pos > lead ? pos : lead, last = end < tail ? end : tail;
+    int64_t n = last > from ? last - from : 0;
+    if (seen <= 0 || end <= pos) return 0;
+    if (n == 0) return RAMP_LEVEL_ALL;
+    int64_t untouched = seen / (end - pos) * (end - pos - n);
+    return ramp_level(kept - untouched, seen - untouched);
 }
 
 int ramp_level_class(int level)

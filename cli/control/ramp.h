@@ -23,8 +23,8 @@ enum { RAMP_LEVEL_ALL = 17, RAMP_LEVELS };
 
 int ramp_class(int64_t kept, int64_t seen);
 int ramp_level(int64_t kept, int64_t seen);
-/* The same of positions [pos, end), where [0, lead) and [tail, …) are untouched: those are `all`,
- * and so is a cell on their border, which only they would make loud. */
+/* The same of a cell of positions [pos, end), without those of [0, lead) and [tail, …), which are
+ * untouched; `all` if the cell has no others. */
 int ramp_level_at(int64_t kept, int64_t seen, int64_t pos, int64_t end, int64_t lead, int64_t tail);
 int ramp_level_class(int level);             /* class of a level */
 int ramp_class_level(int cls);               /* the level that stands for a class */

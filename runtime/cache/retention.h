@@ -25,12 +25,13 @@ struct retention_layer {
 };
 
 struct retention {
-    int n_layer, n_head;      /* layers that have units */
-    int64_t n_pos;            /* positions seen */
-    int64_t col_width;        /* positions per column */
-    int n_cols;               /* in use: ceil(n_pos / col_width) */
-    int64_t n_evictions;      /* grows with each eviction: tells whether the picture has changed */
-    int n_sink, n_stabilizer; /* always kept: the first and the newest units of each head */
+    int n_layer, n_head; /* layers that have units */
+    int64_t n_pos;       /* positions seen */
+    int64_t col_width;   /* positions per column */
+    int n_cols;          /* in use: ceil(n_pos / col_width) */
+    int64_t n_evictions; /* grows with each eviction: tells whether the picture has changed */
+    int64_t n_evicted, n_returned; /* units: of the cache since opened, of the saved past in all */
+    int n_sink, n_stabilizer;      /* always kept: the first and the newest units of each head */
     /* all units of positions [0, lead) and [tail, n_pos) are alive: protected, or newer than the
      * last eviction */
     int64_t lead, tail;

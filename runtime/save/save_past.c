@@ -200,6 +200,10 @@ static int apply(struct past *p, const struct change *k, bool add)
     for (int i = 0; i < r->n_head; i++) {
         uint32_t *kept = r->kept + (k->layer * r->n_head + i) * RETENTION_COLS;
         const struct positions_head *h = &p->list.heads[i];
+        if (add)
+            r->n_returned += (int64_t)h->n;
+        else
+            r->n_evicted += (int64_t)h->n;
         for (size_t j = 0; j < h->n; j++) {
             const int64_t col = (int64_t)h->pos[j] / r->col_width;
             if (col >= r->n_cols) continue;
@@ -297,6 +301,7 @@ int save_past(struct save *s, const struct cache *c, struct retention *now, stru
     sort_all(&p);
     for (size_t i = p.n_changes; !rc && i-- > 0;)
         rc = apply(&p, &p.changes[i], !p.changes[i].returned);
+    now->n_evicted = now->n_returned = 0; /* undoing the changes counted them as well */
     if (!rc) rc = walk(&p, out, each, ctx);
     release(&p);
     return rc;

@@ -123,6 +123,8 @@ void session_retention(const struct session *s, struct retention *out)
     out->col_width = c->col_width;
     out->n_cols = (int)((c->n_pos + c->col_width - 1) / c->col_width);
     out->n_evictions = c->n_evictions;
+    out->n_evicted = c->n_evicted;
+    out->n_returned = c->n_returned;
     out->n_sink = s->ctx.plan.sinks;
     out->n_stabilizer = s->ctx.plan.stabilizers;
     put_layers(s->engine->model, out);

@@ -77,6 +77,11 @@ static inline void stage_load(struct stage *s, const char *name, size_t n)
     if (app_load(&s->app, s->control.parts.library, copied, &e)) abort();
 }
 
+static inline void stage_add_past(void *ctx, const struct retention *r)
+{
+    waterfall_add(ctx, r);
+}
+
 /* What the worker and ui.c do with an event. */
 static inline void stage_event(void *ctx, const struct event *ev)
 {
@@ -85,6 +90,10 @@ static inline void stage_event(void *ctx, const struct event *ev)
     if (ev->kind == EVENT_OPENED) {
         retention_free(s->map);
         s->map = retention_new(s->control.parts.session);
+        struct waterfall past = {0};
+        struct err e = {0};
+        if (session_past(s->control.parts.session, stage_add_past, &past, &e)) abort();
+        app_past(&s->app, &past);
     }
     if (settles) stage_snapshot(s);
     if (s->freeze_after && ev->kind == EVENT_END) return;

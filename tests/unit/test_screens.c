@@ -1,6 +1,7 @@
 /* The screens with the real engine and the demo model: every cell of strip, map, head map,
  * waterfall and tint, and the numbers next to them, equal the engine's own tables. The pictures
  * depend on the processor; `test_screens --write FILE` writes them to a file. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +14,9 @@
 #include <cmocka.h>
 
 #include "cli/control/ramp.h"
+#include "cli/plain/session_print.h"
+#include "cli/print/num.h"
+#include "quant/eval/task_words.h"
 #include "runtime/cache/cache.h"
 #include "tests/tui/stage.h"
 #include "tui/view/bars.h"
@@ -47,24 +51,26 @@ static const struct cell *cell_at(int x, int y)
     return &s.grid.cells[y * s.grid.w + x];
 }
 
-/* Whether positions [from, end) reach into the text that no eviction has touched: all heads hold
- * the last of them and every later one, or the first of them, a sink, and every earlier one. */
-static bool is_untouched(int64_t from, int64_t end)
+/* Whether no eviction has touched a position: all heads hold it and every later one, or it is a
+ * sink, and they hold every earlier one. */
+static bool is_untouched(int64_t position)
 {
-    const int64_t n_pos = session_cache(s.control.parts.session)->n_pos, sinks = s.map->n_sink;
-    end = end < n_pos ? end : n_pos;
-    struct count later = in_tables(ramp_all(s.map), end - 1, n_pos);
-    struct count earlier = in_tables(ramp_all(s.map), 0, from + 1);
-    return from < n_pos &&
-           (later.kept == later.seen || (from < sinks && earlier.kept == earlier.seen));
+    const int64_t n_pos = session_cache(s.control.parts.session)->n_pos;
+    struct count later = in_tables(ramp_all(s.map), position, n_pos);
+    struct count earlier = in_tables(ramp_all(s.map), 0, position + 1);
+    return position < n_pos &&
+           (later.kept == later.seen || (position < s.map->n_sink && earlier.kept == earlier.seen));
 }
 
-/* The part's units at positions [from, end). */
+/* The part's units at positions [from, end), without the untouched ones at either side. */
 static void class_is(int x, int y, struct ramp_part part, int64_t from, int64_t end)
 {
+    const int64_t n_pos = session_cache(s.control.parts.session)->n_pos;
+    if (end > n_pos) end = n_pos;
+    while (from < end && is_untouched(from) && from < s.map->n_sink) from++;
+    while (from < end && is_untouched(end - 1)) end--;
     struct count n = in_tables(part, from, end);
-    int cls = ramp_class(n.kept, n.seen);
-    if (cls == RAMP_MOST && is_untouched(from, end)) cls = RAMP_ALL;
+    int cls = from < end ? ramp_class(n.kept, n.seen) : RAMP_ALL;
     if (cell_at(x, y)->attr == ATTR_SELECT || cell_at(x, y)->attr == ATTR_MARK) return;
     assert_int_equal(cell_at(x, y)->attr, ATTR_RAMP0 + ramp_class_level(cls));
     assert_int_equal(cell_at(x, y)->text[0], ramp_glyph(cls, true)[0]);
@@ -199,7 +205,7 @@ static void check_tint(void)
                 int attr = cell_at(6 + (int)k, y)->attr;
                 if (attr == ATTR_SELECT || attr == ATTR_RETURNED) continue;
                 enum attr want = c.kept == 0                               ? ATTR_GONE
-                                 : is_untouched(p, p + 1)                  ? ATTR_TEXT
+                                 : is_untouched(p)                         ? ATTR_TEXT
                                  : 1000 * c.kept <= 283 * c.seen           ? ATTR_THIN
                                  : ramp_class(c.kept, c.seen) == RAMP_MOST ? ATTR_BOLD
                                                                            : ATTR_TEXT;
@@ -318,9 +324,222 @@ static void test_screens(void **state)
     assert_int_equal(system(command), 0);
 }
 
+/* ---- a reopened conversation ----------------------------------------------------------------- */
+
+enum { LONG = 14000, MOMENTS_MAX = 2048 };
+
+/* What the tables held after each turn, which is saved then. */
+static struct moment {
+    int64_t n_tokens, kept, seen;
+} moments[MOMENTS_MAX];
+static int n_moments;
+
+static void take_moment(const struct session_stats *st)
+{
+    assert_true(n_moments < MOMENTS_MAX);
+    moments[n_moments++] = (struct moment){ramp_seen(st), st->units_kept, st->units_seen};
+}
+
+static void row_has(const char *want)
+{
+    char row[512];
+    for (int y = 0; y < s.grid.h; y++) {
+        row_text(y, row);
+        if (strstr(row, want)) return;
+    }
+    fail_msg("no row has: %s", want);
+}
+
+#define ROW_HAS(...) (snprintf(want, sizeof want, __VA_ARGS__), row_has(want))
+
+/* Header, ribbon, F2 and F8. */
+static void check_numbers(void)
+{
+    const struct session_stats *st = &s.app.stats;
+    const struct retention *r = s.map;
+    const int heads = r->n_layer * r->n_head;
+    const struct count all = in_tables(ramp_all(r), 0, INT64_MAX);
+    const int64_t each = heads * st->unit_bytes;
+    char want[256], b[4][NUM_MAX];
+    app_show(&s.app, VIEW_CHAT);
+    s.app.around.grid = NULL;
+    draw(160, 50);
+    ROW_HAS("| %s tok | turn %lld", num_count(st->n_tokens, b[0]), (long long)st->n_turns);
+    const int64_t newest = st->n_tokens - all.seen / heads; /* run with the next message */
+    assert_in_range(newest, 0, 1);
+    ROW_HAS("%s of %s kept", num_exact((all.kept + heads / 2) / heads + newest, b[0]),
+            num_exact(st->n_tokens, b[1]));
+    const struct place *p = &s.app.places[PLACE_RIBBON];
+    for (int x = 0; x < p->w; x++) {
+        int col, last;
+        ramp_columns(r, p->w, x, &col, &last);
+        class_is(p->x + x, p->y, ramp_all(r), col * r->col_width, last * r->col_width);
+    }
+    assert_true(p->w > 80);
+    app_show(&s.app, VIEW_LIST);
+    stage_run(&s);
+    draw(160, 50);
+    ROW_HAS("%s", num_count(st->n_tokens, b[0]));
+    app_show(&s.app, VIEW_DASH);
+    draw(160, 50);
+    ROW_HAS("%s tokens, %lld turn", num_exact(st->n_tokens, b[0]), (long long)st->n_turns);
+    ROW_HAS("kept %s of %s units, %s are evicted", num_exact(all.kept, b[0]),
+            num_exact(all.seen, b[1]), num_exact(all.seen - all.kept, b[2]));
+    ROW_HAS("this cache: %s taken, %s in use", num_bytes(st->cache_bytes, b[0]),
+            num_bytes(all.kept * st->unit_bytes, b[1]));
+    ROW_HAS("one that keeps everything: %s", num_bytes(all.seen * st->unit_bytes, b[0]));
+    ROW_HAS("equal at %s", num_exact((st->cache_bytes + each - 1) / each, b[0]));
+}
+
+/* F8's line of the share kept: each moment that it has is the one of the tables at that time. */
+static void check_history(void)
+{
+    int n_found = 0;
+    double most = 0;
+    for (int i = 0; i < s.app.trace.n; i++) {
+        const struct trace_sample *x = &s.app.trace.samples[i];
+        most = x->values[TRACE_KEPT] > most ? x->values[TRACE_KEPT] : most;
+        for (int k = 0; k < n_moments; k++) {
+            const struct moment *m = &moments[k];
+            if (m->n_tokens != x->n_tokens) continue;
+            double kept = 100 * (double)m->kept / (double)m->seen;
+            if (fabs(x->values[TRACE_KEPT] - kept) < 1e-9) n_found++;
+        }
+    }
+    if (n_found < 20) fail_msg("only %d of %d moments are in the graph", n_found, n_moments);
+    assert_true(most > 50); /* the beginning, not only the present */
+}
+
+static void check_stats(void)
+{
+    char want[256], b[2][NUM_MAX], path[] = "/tmp/retain-stats-XXXXXX", text[4096];
+    const struct count all = in_tables(ramp_all(s.map), 0, INT64_MAX);
+    int fd = mkstemp(path), out = dup(1), err = dup(2);
+    fflush(stdout);
+    dup2(fd, 1), dup2(fd, 2);
+    session_print_stats(s.control.parts.session);
+    fflush(stdout);
+    dup2(out, 1), dup2(err, 2);
+    ssize_t n = pread(fd, text, sizeof text - 1, 0);
+    text[n > 0 ? n : 0] = 0;
+    snprintf(want, sizeof want, "kept %s of %s units", num_exact(all.kept, b[0]),
+             num_exact(all.seen, b[1]));
+    if (!strstr(text, want)) fail_msg("%s is not in %s", want, text);
+    close(fd), close(out), close(err);
+    unlink(path);
+}
+
+/* Words without any unit now that had one before, by the tables, counted anew for each message. */
+static uint16_t *had;
+static int64_t n_had;
+static int n_told;
+
+static int count_forgotten(const uint16_t *has, int64_t n_pos)
+{
+    int n_words = 0;
+    for (int i = 0; i < s.app.talk.n; i++) {
+        const struct message *m = &s.app.talk.messages[i];
+        const char *text = str_get(&m->text);
+        for (size_t at = 0; m->position >= 0 && at < m->text.n;) {
+            size_t n = strcspn(text + at, " \n\t"), byte, end;
+            bool alive = n == 0, lost = false;
+            for (int64_t p = m->position; p < m->position + m->n_tokens && n; p++) {
+                if (transcript_find(&s.app.talk, p, &byte, &end) != i) continue;
+                if (end <= at || byte >= at + n || end == byte) continue;
+                alive = alive || p >= n_pos || has[p] > 0;
+                lost = lost || (p < n_pos && has[p] == 0 && (p >= n_had || had[p] > 0));
+            }
+            n_words += !alive && lost;
+            at += n + 1;
+        }
+    }
+    return n_words;
+}
+
+static void check_event(void)
+{
+    const int64_t n = session_cache(s.control.parts.session)->n_pos;
+    uint16_t *has = malloc(sizeof *has * (size_t)n);
+    char want[64];
+    session_kept(s.control.parts.session, 0, (int)n, has);
+    int n_words = count_forgotten(has, n);
+    if (n_words)
+        snprintf(want, sizeof want, "forgot %d word%s of turn", n_words, n_words == 1 ? "" : "s");
+    else
+        snprintf(want, sizeof want, "; no word lost its last unit");
+    if (!strstr(s.app.event, want)) fail_msg("%s is not in %s", want, s.app.event);
+    n_told += n_words > 0;
+    free(had);
+    had = has;
+    n_had = n;
+}
+
+static void feed_long(const char *path, char *name)
+{
+    static const struct session_sink silent;
+    struct session_stats st = {0};
+    struct recall *words;
+    struct err e;
+    assert_int_equal(words_open(&words, 5, 1), 0);
+    stage_begin(&s, true, path);
+    s.o.engine.model = NULL;
+    s.o.session.plan.budget = 256;
+    s.o.session.new_conversation = true;
+    stage_open(&s, NULL);
+    while (st.n_tokens < LONG) {
+        const struct words_turn *t = words_filler(words);
+        const struct chat_message m[] = {{CHAT_USER, t->user}, {CHAT_ASSISTANT, t->assistant}};
+        if (session_feed(s.control.parts.session, m, 2, &silent, &e)) fail_msg("%s", e.text);
+        session_stats(s.control.parts.session, &st);
+        take_moment(&st);
+    }
+    snprintf(name, CONVERSATION_NAME_MAX, "%s", session_name(s.control.parts.session));
+    stage_release(&s);
+    words_close(words);
+}
+
+/* A conversation of 14,000 tokens, far above the columns of the picture, is closed and opened. */
+static void test_reopened(void **state)
+{
+    static const char *const said[] = {"Tell me a story about a fox.\r", "Tell me a joke.\r",
+                                       "Tell me about cats.\r"};
+    char dir[] = "/tmp/retain-test-XXXXXX", path[64], name[CONVERSATION_NAME_MAX];
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    for (int recalls = 0; recalls < 2; recalls++) {
+        snprintf(path, sizeof path, "%s/%d.db", dir, recalls);
+        n_moments = n_told = 0;
+        feed_long(path, name);
+        stage_begin(&s, true, path);
+        s.o.engine.model = NULL;
+        s.o.session.recall.chooser = recalls ? RECALL_WORDS : RECALL_OFF;
+        stage_open(&s, name);
+        assert_string_equal(s.app.event, "");
+        assert_int_equal(s.app.stats.n_reread, 0);
+        check_numbers();
+        check_history();
+        check_stats();
+        n_had = session_cache(s.control.parts.session)->n_pos;
+        had = malloc(sizeof *had * (size_t)n_had);
+        session_kept(s.control.parts.session, 0, (int)n_had, had);
+        s.on_evicted = check_event;
+        app_show(&s.app, VIEW_CHAT);
+        for (int i = 0; i < 3; i++) stage_type(&s, said[i]);
+        assert_true(n_told > 0);
+        check_numbers();
+        check_stats();
+        stage_release(&s);
+        free(had);
+        had = NULL;
+    }
+    snprintf(path, sizeof path, "rm -r '%s'", dir);
+    assert_int_equal(system(path), 0);
+}
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_screens)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_screens),
+                                       cmocka_unit_test(test_reopened)};
     if (argc == 3 && strcmp(argv[1], "--write") == 0) dumps = fopen(argv[2], "w");
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     if (dumps) fclose(dumps);

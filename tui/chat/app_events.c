@@ -475,7 +475,8 @@ int app_load(struct app *a, struct conversations *l, const char *name, struct er
     transcript_clear(&a->talk);
     waterfall_clear(&a->past);
     trace_clear(&a->trace);
-    a->held.known = false;
+    a->held.known = a->have_stats = false; /* until it is open: n/a, not the last one's numbers */
+    a->map = NULL;
     a->fade.before.n = 0;
     a->returned.n = 0;
     memset(&a->chat, 0, sizeof a->chat);

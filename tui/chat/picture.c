@@ -173,10 +173,12 @@ int picture_level(const struct picture *p, int row, int n, int x)
     if (!columns(p, x, &col, &end)) return -1;
     sum_rows(p, row, n, x, col, end, &kept, &seen);
     if (seen <= 0) return -1;
-    bool past = p->mode == MAP_HISTORY && row < past_rows(p);
-    return ramp_level_at(kept, seen, ramp_position(p->r, col), ramp_position(p->r, end),
-                         past ? p->past->rows[row].lead : p->r->lead,
-                         past ? p->past->rows[row].tail : p->r->tail);
+    if (n == 1 && picture_has_window(p, row)) return RAMP_LEVEL_ALL; /* by the model's design */
+    const bool past = p->mode == MAP_HISTORY && row < past_rows(p);
+    const struct waterfall_row *then = past ? &p->past->rows[row] : NULL;
+    const int64_t n_pos = past ? then->n_pos : p->r->n_pos, last = ramp_position(p->r, end);
+    return ramp_level_at(kept, seen, ramp_position(p->r, col), last < n_pos ? last : n_pos,
+                         past ? then->lead : p->r->lead, past ? then->tail : p->r->tail);
 }
 
 void picture_row(const struct picture *p, int row, int n, int64_t *kept, int64_t *seen)

@@ -38,7 +38,6 @@ void trace_add(struct trace *t, const struct session_stats *st, double celsius, 
     s->values[TRACE_SPEED] = st->decode_tok_s > 0 ? st->decode_tok_s : NAN;
     s->values[TRACE_KEPT] =
         st->units_seen > 0 ? 100 * (double)st->units_kept / (double)st->units_seen : NAN;
-    s->values[TRACE_CACHE] = st->cache_bytes > 0 ? (double)st->cache_bytes : NAN;
     s->values[TRACE_WHOLE] = (double)(st->units_seen * st->unit_bytes);
     s->values[TRACE_EVICTED] = t->n > 0 ? (double)(st->units_evicted - t->evicted) : 0;
     s->values[TRACE_RETURNED] = t->n > 0 ? (double)(st->units_returned - t->returned) : 0;
@@ -58,12 +57,12 @@ void trace_past(struct trace *t, const struct waterfall *past, const struct sess
         const struct waterfall_row *row = &past->rows[i];
         struct session_stats st = {.n_tokens = row->n_pos,
                                    .units_seen = heads * row->n_pos,
+                                   .units_evicted = row->n_evicted,
+                                   .units_returned = row->n_returned,
                                    .unit_bytes = now->unit_bytes,
                                    .cache_bytes = now->cache_bytes};
         for (int64_t k = 0; k < heads * row->n_cols; k++) st.units_kept += row->kept[k];
-        st.units_evicted = st.units_seen - st.units_kept;
         trace_add(t, &st, NAN, NAN);
-        if (t->n > 0) t->samples[t->n - 1].values[TRACE_RETURNED] = NAN;
     }
     t->evicted = now->units_evicted; /* these count from the opening on */
     t->returned = now->units_returned;

@@ -13,7 +13,6 @@
 enum trace_line {
     TRACE_SPEED,   /* tok/s of the answer */
     TRACE_KEPT,    /* percent of all units */
-    TRACE_CACHE,   /* bytes of the units in the cache */
     TRACE_WHOLE,   /* bytes they would take if nothing were evicted */
     TRACE_EVICTED, /* units since the last sample */
     TRACE_RETURNED,

@@ -68,7 +68,8 @@ void waterfall_add(struct waterfall *w, const struct retention *r)
     if (w->n >= rows_max(r)) drop_every_second(w);
     int heads = r->n_layer * r->n_head;
     struct waterfall_row *row = &w->rows[w->n];
-    *row = (struct waterfall_row){r->n_pos, r->col_width, r->lead, r->tail, r->n_cols, NULL};
+    *row = (struct waterfall_row){r->n_pos,     r->col_width,  r->lead,   r->tail,
+                                  r->n_evicted, r->n_returned, r->n_cols, NULL};
     row->kept = memory_grow(NULL, (size_t)heads * (size_t)r->n_cols, sizeof *row->kept);
     for (int i = 0; i < heads; i++)
         for (int c = 0; c < r->n_cols; c++) {

@@ -14,7 +14,7 @@
 
 struct waterfall_row {
     int64_t n_pos, col_width;
-    int64_t lead, tail; /* as in retention */
+    int64_t lead, tail, n_evicted, n_returned; /* as in retention */
     int n_cols;
     uint16_t *kept; /* [n_layer * n_head][n_cols] units, as in retention */
 };

@@ -91,11 +91,11 @@ static void draw_cache(struct app *a, struct pane p)
 {
     char now[NUM_MAX], whole[NUM_MAX];
     const struct trace *t = &a->trace;
-    double most = fmax(trace_most(t, TRACE_WHOLE), trace_most(t, TRACE_CACHE));
+    const double taken = a->stats.cache_bytes > 0 ? (double)a->stats.cache_bytes : NAN;
+    double most = fmax(trace_most(t, TRACE_WHOLE), taken);
     int x = pane_puts(p, 0, 0, ATTR_BOLD, "CACHE  ");
     pane_puts(p, x, 0, ATTR_CACHE, p.g->ascii ? "#" : "█");
-    x = pane_printf(p, x + 1, 0, ATTR_TEXT, " this cache: %s taken",
-                    put_bytes(trace_last(t, TRACE_CACHE), now));
+    x = pane_printf(p, x + 1, 0, ATTR_TEXT, " this cache: %s taken", put_bytes(taken, now));
     if (p.w >= WIDE)
         x = pane_printf(p, x, 0, ATTR_TEXT, ", %s in use",
                         num_bytes(a->stats.cache_used_bytes, now));
@@ -106,7 +106,8 @@ static void draw_cache(struct app *a, struct pane p)
     pane_cut(p, 0, x);
     struct pane graph = pane_sub(p, 0, 1, p.w, p.h - 2);
     if (most > 0) draw_rise(graph, trace_last(t, TRACE_WHOLE) / most, ATTR_TEXT);
-    draw_area(t, graph, TRACE_CACHE, most, ATTR_CACHE);
+    /* taken as a whole when the conversation was opened */
+    for (int i = 0; i < graph.w; i++) put_bar(graph, i, taken, most, ATTR_CACHE);
     draw_axis(a, pane_sub(p, 0, p.h - 1, p.w, 1), t->n > 0 ? t->samples[t->n - 1].n_tokens : 0);
 }
 
@@ -119,7 +120,7 @@ struct graph {
 
 static void draw_graph(struct app *a, struct pane p, const struct graph *g)
 {
-    char now[NUM_MAX], most_text[NUM_MAX];
+    char b[2][NUM_MAX];
     double most = trace_most(&a->trace, g->line), last = trace_last(&a->trace, g->line);
     int x = pane_printf(p, 0, 0, ATTR_BOLD, "%s  ", g->title);
     if (isnan(most)) {
@@ -127,12 +128,13 @@ static void draw_graph(struct app *a, struct pane p, const struct graph *g)
         return;
     }
     if (g->bytes)
-        pane_printf(p, x, 0, ATTR_TEXT, "%s, most %s", put_bytes(last, now),
-                    put_bytes(most, most_text));
+        pane_printf(p, x, 0, ATTR_TEXT, "%s, most %s", put_bytes(last, b[0]),
+                    put_bytes(most, b[1]));
     else if (isnan(last))
-        pane_printf(p, x, 0, ATTR_TEXT, "most %.0f%s", most, g->unit);
+        pane_printf(p, x, 0, ATTR_TEXT, "most %s%s", num_exact(llround(most), b[0]), g->unit);
     else
-        pane_printf(p, x, 0, ATTR_TEXT, "%.0f%s, most %.0f%s", last, g->unit, most, g->unit);
+        pane_printf(p, x, 0, ATTR_TEXT, "%s%s, most %s%s", num_exact(llround(last), b[0]), g->unit,
+                    num_exact(llround(most), b[1]), g->unit);
     double scale = g->line == TRACE_KEPT ? 100 : most;
     draw_area(&a->trace, pane_sub(p, 0, 1, p.w, p.h - 1), g->line, scale, g->attr);
 }

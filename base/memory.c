@@ -50,3 +50,10 @@ void *memory_new(size_t n, size_t size)
 {
     return check(calloc(n, size), n, size);
 }
+
+void *memory_more(void *list, size_t n, size_t *max, size_t size)
+{
+    if (n < *max) return list;
+    *max = *max ? 2 * *max : 64;
+    return memory_grow(list, *max, size);
+}

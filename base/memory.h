@@ -13,6 +13,9 @@
 void *memory_grow(void *p, size_t n, size_t size);
 void *memory_new(size_t n, size_t size);
 
+/* A list of n elements with room for *max, twice as long if it has no room for one more. */
+void *memory_more(void *list, size_t n, size_t *max, size_t size);
+
 /* Large blocks return to the system when they are freed. By default glibc raises its limit for them
  * with each one that is freed, so that the passing buffers of a long conversation stay with the
  * process. Call it first. */

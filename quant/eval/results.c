@@ -49,10 +49,7 @@ static int take_line(struct results *r, cJSON *line, int64_t number, struct err 
         return err_set(e, ERR_FORMAT, "%s:%lld: no line of results: expected \"run\" and \"item\"",
                        r->path, (long long)number);
     }
-    if (r->n == r->max) {
-        r->max = r->max ? 2 * r->max : 256;
-        r->entries = memory_grow(r->entries, r->max, sizeof *r->entries);
-    }
+    r->entries = memory_more(r->entries, r->n, &r->max, sizeof *r->entries);
     r->entries[r->n++] = (struct entry){make_key(run, (uint64_t)item->valuedouble), line};
     return 0;
 }

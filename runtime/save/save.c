@@ -8,6 +8,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "base/memory.h"
 #include "runtime/save/save_windows.h"
 
 static struct save *new_save(struct store *store, int64_t conversation, struct err *e)
@@ -171,21 +172,14 @@ static bool find_changes(struct save *s, const struct cache *c, int layer)
     return ok;
 }
 
-int save_note_point(struct save *s, const struct save_point *p, struct err *e)
+void save_note_point(struct save *s, const struct save_point *p)
 {
-    size_t row = (size_t)s->n_layer;
-    if (s->n_points == s->points_max) {
-        size_t max = s->points_max ? 2 * s->points_max : 64;
-        struct save_point *points = realloc(s->points, max * sizeof *points);
-        if (points) s->points = points;
-        int64_t *n_evicted_at = realloc(s->n_evicted_at, max * row * sizeof *n_evicted_at);
-        if (n_evicted_at) s->n_evicted_at = n_evicted_at;
-        if (!points || !n_evicted_at) return save_out_of_memory(e);
-        s->points_max = max;
-    }
-    memcpy(s->n_evicted_at + s->n_points * row, s->n_evicted, row * sizeof *s->n_evicted);
+    const size_t row = (size_t)s->n_layer * sizeof *s->n_evicted;
+    size_t max = s->points_max;
+    s->points = memory_more(s->points, s->n_points, &s->points_max, sizeof *s->points);
+    s->n_evicted_at = memory_more(s->n_evicted_at, s->n_points, &max, row);
+    memcpy((char *)s->n_evicted_at + s->n_points * row, s->n_evicted, row);
     s->points[s->n_points++] = *p;
-    return 0;
 }
 
 bool save_point(const struct save *s, int64_t n_tokens, struct save_point *out)
@@ -558,7 +552,8 @@ static int put_point(struct save *s, const struct cache *c, struct err *e)
     if (s->broken) return 0;
     s->next_seq++;
     int rc = store_checkpoint_put(s->store, s->conversation, &row, e);
-    return rc ? rc : save_note_point(s, &p, e);
+    if (!rc) save_note_point(s, &p);
+    return rc;
 }
 
 /* Writes the newest unit of every head to the tail: a segment per layer. Units written before they

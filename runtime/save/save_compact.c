@@ -98,17 +98,11 @@ struct compaction {
     struct err *e;
 };
 
-static int list_push(struct entry_list *l, const struct store_segment *g, struct err *e)
+static int list_push(struct entry_list *l, const struct store_segment *g)
 {
-    if (l->n == l->max) {
-        size_t max = l->max ? 2 * l->max : 64;
-        struct segment *of = realloc(l->of, max * sizeof *of);
-        if (of) l->of = of;
-        struct str *bytes = realloc(l->bytes, max * sizeof *bytes);
-        if (bytes) l->bytes = bytes;
-        if (!of || !bytes) return save_out_of_memory(e);
-        l->max = max;
-    }
+    size_t max = l->max;
+    l->of = memory_more(l->of, l->n, &max, sizeof *l->of);
+    l->bytes = memory_more(l->bytes, l->n, &l->max, sizeof *l->bytes);
     struct str *copy = &l->bytes[l->n];
     *copy = (struct str){0};
     str_append(copy, g->bytes, g->n_bytes);
@@ -137,7 +131,7 @@ static int take_old(void *ctx, const struct store_segment *g)
         k->policy_state_seq = g->seq;
         return 0;
     }
-    return list_push(g->kind == STORE_RETURNED ? &k->returned : &k->added, g, k->e);
+    return list_push(g->kind == STORE_RETURNED ? &k->returned : &k->added, g);
 }
 
 static int put_merged(struct save *s, int layer, int64_t seq, enum store_kind kind,

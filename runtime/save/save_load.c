@@ -246,19 +246,6 @@ static int load_layers(struct load *job)
 
 /* ---- the log --------------------------------------------------------------------------------- */
 
-static int make_blob_room(struct load *job)
-{
-    if (job->n_blobs < job->blobs_max) return 0;
-    size_t max = job->blobs_max ? 2 * job->blobs_max : 256;
-    struct store_blob *blobs = realloc(job->blobs, max * sizeof *blobs);
-    if (blobs) job->blobs = blobs;
-    int64_t *n_evicted = realloc(job->n_evicted, max * sizeof *n_evicted);
-    if (n_evicted) job->n_evicted = n_evicted;
-    if (!blobs || !n_evicted) return save_out_of_memory(job->e);
-    job->blobs_max = max;
-    return 0;
-}
-
 /* Reads only the newest policy state of each layer. */
 static int take_blob(void *ctx, const struct store_blob *b)
 {
@@ -283,8 +270,9 @@ static int take_blob(void *ctx, const struct store_blob *b)
         job->blobs[job->policy_state] = *b;
         return 0;
     }
-    int rc = make_blob_room(job);
-    if (rc) return rc;
+    size_t max = job->blobs_max;
+    job->n_evicted = memory_more(job->n_evicted, job->n_blobs, &max, sizeof *job->n_evicted);
+    job->blobs = memory_more(job->blobs, job->n_blobs, &job->blobs_max, sizeof *job->blobs);
     if (g->kind == STORE_POLICY_STATE) job->policy_state = job->n_blobs;
     job->n_evicted[job->n_blobs] = 0;
     job->blobs[job->n_blobs++] = *b;
@@ -367,7 +355,8 @@ static int take_point(void *ctx, const struct store_checkpoint *p)
     struct save *s = job->s;
     struct save_point point = {p->seq, p->n_run};
     if (p->seq >= s->next_seq) s->next_seq = p->seq + 1;
-    return save_note_point(s, &point, job->e);
+    save_note_point(s, &point);
+    return 0;
 }
 
 static void reverse_points(struct save *s)

@@ -62,7 +62,7 @@ void save_know(struct save *s, const struct cache *c);
 /* Sets `known` for an empty log. */
 void save_know_nothing(struct save *s, const struct cache *c);
 
-int save_note_point(struct save *s, const struct save_point *p, struct err *e);
+void save_note_point(struct save *s, const struct save_point *p);
 /* Removes checkpoints that cost more than the limit allows. The newest always stays. Runs inside
  * the caller's transaction, or in a new one. */
 int save_forget_points(struct save *s, const struct cache *c, struct err *e);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "runtime/save/past_list.h"
 
 /* Pictures of a conversation: more than a screen has lines. */
@@ -43,33 +44,16 @@ struct past {
     struct err *e;
 };
 
-/* Room for one more in a list, whose address is `list`; false = out of memory. */
-static bool grow(void *list, size_t n, size_t *max, size_t bytes)
+static void add_step(struct past *p, int64_t seq, int64_t n_pos)
 {
-    void *p;
-    if (n < *max) return true;
-    memcpy(&p, list, sizeof p);
-    p = realloc(p, 2 * (*max + 32) * bytes);
-    if (!p) return false;
-    *max = 2 * (*max + 32);
-    memcpy(list, &p, sizeof p);
-    return true;
-}
-
-static int add_step(struct past *p, int64_t seq, int64_t n_pos)
-{
-    if (!grow(&p->steps, p->n_steps, &p->steps_max, sizeof *p->steps))
-        return save_out_of_memory(p->e);
+    p->steps = memory_more(p->steps, p->n_steps, &p->steps_max, sizeof *p->steps);
     p->steps[p->n_steps++] = (struct step){seq, n_pos};
-    return 0;
 }
 
-static int add_change(struct past *p, const struct change *k)
+static void add_change(struct past *p, const struct change *k)
 {
-    if (!grow(&p->changes, p->n_changes, &p->changes_max, sizeof *p->changes))
-        return save_out_of_memory(p->e);
+    p->changes = memory_more(p->changes, p->n_changes, &p->changes_max, sizeof *p->changes);
     p->changes[p->n_changes++] = *k;
-    return 0;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -105,33 +89,30 @@ static int take_entry(void *ctx, const struct store_blob *b)
     if (g->layer >= p->c->shape.n_layer || g->seq >= p->s->next_seq) return 0;
     if (g->layer != p->layer) end_layer(p);
     p->layer = g->layer;
-    if (g->kind == STORE_UNITS) return add_step(p, g->seq, positions_of(p, g->n_bytes));
-    if (g->kind == STORE_POLICY_STATE) return 0;
+    if (g->kind == STORE_UNITS) add_step(p, g->seq, positions_of(p, g->n_bytes));
+    if (g->kind == STORE_UNITS || g->kind == STORE_POLICY_STATE) return 0;
     /* returned units of merged entries are in every picture since */
     bool merged = p->n_steps > p->first && p->steps[p->n_steps - 1].seq == g->seq;
     if (g->kind == STORE_RETURNED && merged) return 0;
     p->has_past = p->has_past || g->kind == STORE_PAST;
-    if (!grow(&p->blobs, p->n_blobs, &p->blobs_max, sizeof *p->blobs))
-        return save_out_of_memory(p->e);
+    p->blobs = memory_more(p->blobs, p->n_blobs, &p->blobs_max, sizeof *p->blobs);
     p->blobs[p->n_blobs++] = *b;
     return 0;
 }
 
-static int take_merged(struct past *p, const struct store_segment *g)
+static void take_merged(struct past *p, const struct store_segment *g)
 {
     struct past_record r;
     const void *list;
     size_t at = 0;
-    int rc = 0;
     const int64_t from = past_list_from(g->bytes, g->n_bytes);
     if (from > p->from) p->from = from;
-    while (!rc && past_list_next(g->bytes, g->n_bytes, &at, &r, &list)) {
+    while (past_list_next(g->bytes, g->n_bytes, &at, &r, &list)) {
         struct change k = {r.seq, g->layer, r.kind == STORE_RETURNED, {0}};
         str_append(&k.bytes, list, r.n_bytes);
-        rc = add_change(p, &k);
-        if (!rc) rc = add_step(p, r.seq, r.n_pos);
+        add_change(p, &k);
+        add_step(p, r.seq, r.n_pos);
     }
-    return rc;
 }
 
 static int read_list(struct past *p, const struct store_blob *b)
@@ -144,12 +125,16 @@ static int read_list(struct past *p, const struct store_blob *b)
     if (rc) return rc;
     if (!store_blob_open(s->store, b, s->bytes, &g))
         return store_segment_damaged(s->store, s->conversation, &b->segment, p->e);
-    if (g.kind == STORE_PAST) return take_merged(p, &g);
+    if (g.kind == STORE_PAST) {
+        take_merged(p, &g);
+        return 0;
+    }
     if (!k.returned)
         str_append(&k.bytes, g.bytes, g.n_bytes);
     else if (!past_list_returned(&p->list, &g, &k.bytes))
         return store_segment_damaged(s->store, s->conversation, &b->segment, p->e);
-    return add_change(p, &k);
+    add_change(p, &k);
+    return 0;
 }
 
 static int read_log(struct past *p)

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "base/memory.h"
+
 static int64_t unit_bytes(const struct cache *w)
 {
     return (int64_t)(w->k_bytes + w->v_bytes + sizeof(float)) * w->shape.n_layer * w->shape.n_head;
@@ -51,13 +53,7 @@ static int take_blob(void *ctx, const struct store_blob *b)
 {
     struct load *l = ctx;
     if (b->segment.kind != STORE_UNITS || b->segment.seq < l->seq_min) return 0;
-    if (l->n_blobs == l->blobs_max) {
-        size_t max = l->blobs_max ? 2 * l->blobs_max : 64;
-        struct store_blob *p = realloc(l->blobs, max * sizeof *p);
-        if (!p) return save_out_of_memory(l->e);
-        l->blobs = p;
-        l->blobs_max = max;
-    }
+    l->blobs = memory_more(l->blobs, l->n_blobs, &l->blobs_max, sizeof *l->blobs);
     l->blobs[l->n_blobs++] = *b;
     return 0;
 }

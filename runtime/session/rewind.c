@@ -104,7 +104,6 @@ static int read_ids(const struct session *s, const struct cut *c, struct tokens 
 static int go_back(struct session *s, const struct cut *c, const struct tokens *ids,
                    const struct save_message *then, const struct session_sink *k, struct err *e)
 {
-    struct err second;
     struct save_state before = s->state;
     session_marks_cut(s, turns_in(s, c->n_messages));
     int rc = save_rewind(s->save, &s->state, c->has_point ? &c->point : NULL,
@@ -114,8 +113,8 @@ static int go_back(struct session *s, const struct cut *c, const struct tokens *
     forget_after(s, c, ids);
     rc = session_follow_stored(s, c->n_messages, e);
     if (!rc) rc = session_reload(s, k, e);
-    int rc2 = then ? session_push_message(s, then, k, rc ? &second : e) : 0;
-    return rc ? rc : rc2;
+    if (then) session_push_message(s, then, k);
+    return rc;
 }
 
 static int cut_off(struct session *s, const struct cut *c, const struct session_sink *k,

@@ -47,21 +47,13 @@ void session_drop_pending(struct session *s, size_t n)
 
 /* A private conversation cannot be rewound: only its last message is kept, so memory does not
  * grow. */
-int session_add_message(struct session *s, enum chat_role role, int64_t end, int64_t created_ms,
-                        struct err *e)
+void session_add_message(struct session *s, enum chat_role role, int64_t end, int64_t created_ms)
 {
     if (!s->save) s->n_messages = 0;
-    if (s->n_messages == s->messages_max) {
-        size_t max = s->messages_max ? 2 * s->messages_max : 64;
-        struct session_message *p = realloc(s->messages, max * sizeof *p);
-        if (!p) return err_set(e, ERR_FAIL, "out of memory for the conversation");
-        s->messages = p;
-        s->messages_max = max;
-    }
+    s->messages = memory_more(s->messages, s->n_messages, &s->messages_max, sizeof *s->messages);
     if (!created_ms) created_ms = (int64_t)time(NULL) * 1000;
     s->messages[s->n_messages++] = (struct session_message){role, end, created_ms};
     s->n_turns += role == CHAT_USER;
-    return 0;
 }
 
 void session_use_attempt(struct session *s, uint64_t attempt)
@@ -418,12 +410,13 @@ int session_finish_answer(struct session *s, const struct session_sink *k, struc
         finish_evict(&f);
     if (rc) return rc;
     s->answering = false;
-    rc = session_add_message(s, CHAT_ASSISTANT, s->n_tokens, 0, e);
-    return rc || !f.rc ? rc : err_set(e, f.rc, "%s", why.text);
+    session_add_message(s, CHAT_ASSISTANT, s->n_tokens, 0);
+    return f.rc ? err_set(e, f.rc, "%s", why.text) : 0;
 }
 
-static bool ends_turn(const struct session *s, int32_t id)
+bool session_ends_turn(const void *session, int32_t id)
 {
+    const struct session *s = session;
     return !s->opts.ignore_end && session_turn_is_over(s, id);
 }
 
@@ -475,7 +468,7 @@ static int generate(struct session *s, const struct session_sink *k, enum sessio
         rc = save_token(s, n == 0, &t, e); /* before it is run */
         if (rc && !s->answering) return rc;
         *end = SESSION_TURN_END;
-        bool over = ends_turn(s, t.id);
+        bool over = session_ends_turn(s, t.id);
         if (over) t.n = 0;
         hear(s, &t, k); /* the answer has it even if this save failed */
         report_token(s, &t, &n_told, k);
@@ -571,12 +564,12 @@ int session_encode(const struct session *s, enum chat_role role, const char *tex
     return rc || ids->n ? rc : err_set(e, ERR_USAGE, "the message is empty");
 }
 
-int session_push_message(struct session *s, const struct save_message *m,
-                         const struct session_sink *k, struct err *e)
+void session_push_message(struct session *s, const struct save_message *m,
+                          const struct session_sink *k)
 {
     session_follow(s, m, s->n_tokens, k);
     for (size_t i = 0; i < m->n_ids; i++) session_push(s, m->ids[i]);
-    return session_add_message(s, m->role, s->n_tokens, m->created_ms, e);
+    session_add_message(s, m->role, s->n_tokens, m->created_ms);
 }
 
 /* What the message makes of the turn before it goes first, so that a crash in between repeats
@@ -594,7 +587,7 @@ int session_take_message(struct session *s, enum chat_role role, const char *tex
     struct save_message m = {
         .role = role, .text = text, .n_text = n, .ids = ids.ids, .n_ids = ids.n};
     if (!rc && s->save) rc = save_message(s->save, &m, e);
-    if (!rc) rc = session_push_message(s, &m, k, e);
+    if (!rc) session_push_message(s, &m, k);
     tokens_release(&ids);
     session_change_release(&change);
     return rc;
@@ -648,7 +641,7 @@ void session_set(struct session *s, const struct session_opts *o)
 bool session_can_continue(const struct session *s)
 {
     if (s->n_tokens == 0) return false;
-    return session_last_is(s, CHAT_USER) || !ends_turn(s, s->recent[s->n_recent - 1]);
+    return session_last_is(s, CHAT_USER) || !session_ends_turn(s, s->recent[s->n_recent - 1]);
 }
 
 /* As its tokens tell: the reason is not saved. */
@@ -764,7 +757,7 @@ int session_feed_thought(struct session *s, const char *thought, const char *tex
     if (!rc && !*text) rc = err_set(e, ERR_USAGE, "an answer needs a text");
     if (!rc) rc = encode_thought(s, thought, &m, &ids, e);
     if (!rc && s->save) rc = save_message(s->save, &m, e);
-    if (!rc) rc = session_push_message(s, &m, sink, e);
+    if (!rc) session_push_message(s, &m, sink);
     tokens_release(&ids);
     return rc || evicts_once(s) ? rc : read_as_answer(s, sink, e);
 }

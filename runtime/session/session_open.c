@@ -127,8 +127,6 @@ struct count {
     struct session *s;
     const struct session_sink *sink;
     int64_t n_tokens;
-    int rc;
-    struct err *e;
 };
 
 void session_join_characters(const struct str *bytes, struct str *out)
@@ -177,7 +175,7 @@ static void count_message(void *ctx, const struct save_message *m)
     struct count *c = ctx;
     follow(c, m);
     c->n_tokens += (int64_t)m->n_ids;
-    if (!c->rc) c->rc = session_add_message(c->s, m->role, c->n_tokens, m->created_ms, c->e);
+    session_add_message(c->s, m->role, c->n_tokens, m->created_ms);
 }
 
 /* Replays the pending transcript, except its last token, which stays pending as after an answer. */
@@ -216,11 +214,10 @@ static int load(struct session *s, const struct session_sink *k, struct save_loa
                 struct err *e)
 {
     struct tokens ids = {0};
-    struct count count = {s, k, 0, 0, e};
+    struct count count = {s, k, 0};
     *out = (struct save_loaded){.usable = true};
     session_turn_forget(s);
     int rc = save_transcript(s->save, &ids, count_message, &count, e);
-    if (!rc) rc = count.rc;
     if (!rc && ids.n) rc = load_cache(s, out, e);
     if (!rc && out->n_run > (int64_t)ids.n)
         rc = err_set(e, ERR_FORMAT, "the saved cache of %s is ahead of its text; drop it", s->name);
@@ -327,16 +324,10 @@ static int take_room(struct session *s, struct err *e)
     return 0;
 }
 
-static bool ends_turn(const void *ctx, int32_t id)
-{
-    const struct session *s = ctx;
-    return !s->opts.ignore_end && session_turn_is_over(s, id);
-}
-
 static int open_speculation(struct session *s, struct err *e)
 {
     const struct plan_speculate *p = &s->opts.plan.speculate;
-    const struct speculate_opts o = {&s->ctx, p->n, ends_turn, s};
+    const struct speculate_opts o = {&s->ctx, p->n, session_ends_turn, s};
     return p->off || s->opts.read_only ? 0 : speculate_open(&s->speculate, &o, e);
 }
 

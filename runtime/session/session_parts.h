@@ -91,8 +91,9 @@ void session_push(struct session *s, int32_t id);
 void session_drop_pending(struct session *s, size_t n);
 
 /* Adds a message that ends before token `end`; created_ms 0 = now. */
-int session_add_message(struct session *s, enum chat_role role, int64_t end, int64_t created_ms,
-                        struct err *e);
+void session_add_message(struct session *s, enum chat_role role, int64_t end, int64_t created_ms);
+/* Whether a token ends the answer, in the session at `session`. */
+bool session_ends_turn(const void *session, int32_t id);
 /* The text directly before a message's text. `first`: of the conversation. */
 const char *session_before(const struct session *s, const struct save_message *m, bool first);
 /* The bytes of a message's text that each of its tokens stands for (token_text_align), to be freed.
@@ -220,8 +221,8 @@ int session_respell(struct session *s, struct store *store, bool all, size_t *n,
 int session_system_take(struct session *s, struct err *e);
 int session_system_save(struct session *s, struct store *store, struct err *e);
 /* Makes a stored message pending. */
-int session_push_message(struct session *s, const struct save_message *m,
-                         const struct session_sink *k, struct err *e);
+void session_push_message(struct session *s, const struct save_message *m,
+                          const struct session_sink *k);
 /* Encodes a message, stores it, then makes it pending: it is stored before the model sees it. */
 int session_take_message(struct session *s, enum chat_role role, const char *text, size_t n,
                          const struct session_sink *k, struct err *e);

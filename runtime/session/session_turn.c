@@ -383,10 +383,7 @@ struct walk {
 static void add_gap(struct walk *w, int64_t from, int64_t end)
 {
     if (from >= end || w->position < w->s->ctx.cache.n_pos) return;
-    if (w->n_gaps == w->gaps_max) {
-        w->gaps_max = w->gaps_max ? 2 * w->gaps_max : 64;
-        w->gaps = memory_grow(w->gaps, w->gaps_max, sizeof *w->gaps);
-    }
+    w->gaps = memory_more(w->gaps, w->n_gaps, &w->gaps_max, sizeof *w->gaps);
     w->gaps[w->n_gaps++] = (struct gap){w->position, from, end};
 }
 

@@ -6,7 +6,7 @@
  *              otherhost otherport insecure: the second page of files is there
  *              many: 80,000 files in 100 pages; endless: a page without end; badcommit: no commit;
  *              hiccup: the first page ends after a part, once; torch: only files that end in .bin
- *   redirects  elsewhere circle away local moved, to the second port otherwise
+ *   redirects  elsewhere circle away local named moved, to the second port otherwise
  *   bytes      cut: the connection ends after a part; slow: after the first request half, then
  * silence; whole: ranges are ignored; more: bytes after the end; noetag; stuck: ten bytes, then
  * 416, in turns; shifted: another range; others: as asked
@@ -275,6 +275,8 @@ static void serve_redirect(const struct request *r, const char *name)
         str_puts(&head, "Location: http://example.org/model.gguf\r\n");
     else if (is(r, "local"))
         str_puts(&head, "Location: file:///etc/passwd\r\n");
+    else if (is(r, "named"))
+        str_printf(&head, "Location: http://me@127.0.0.1:%d/files/%s\r\n", ports[0], name);
     else if (is(r, "moved"))
         str_printf(&head, "Location: /normal/demo/resolve/" COMMIT "/%s\r\n", name);
     else

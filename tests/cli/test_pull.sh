@@ -114,6 +114,7 @@ here gated/demo/tiny-Q8_0.gguf tiny-Q8_0.gguf
 holds "the token goes to the hub" "$(cat "$T/log")" "^hub /gated.*token=Bearer hf_good"
 equal "the token goes nowhere else" 0 "$(grep '^cdn' "$T/log" | grep -c 'hf_good')"
 pull 1 "127.0.0.1 sends the download to localhost, .*--allow-host localhost" hf:elsewhere/demo:Q8_0
+pull 1 "127.0.0.1 sends the download to localhost" hf:elsewhere/demo:Q8_0 --allow-host host
 equal "the other host was not contacted" 0 "$(grep -c '^cdn' "$T/log")"
 pull 0 "" hf:elsewhere/demo:Q8_0 --allow-host localhost
 equal "and gets no token" 0 "$(grep '^cdn' "$T/log" | grep -c 'hf_good')"
@@ -131,6 +132,7 @@ equal "the other host was not contacted" 0 "$(grep -c 'localhost' "$T/log")"
 unset HF_TOKEN
 pull 1 "redirects in a circle" hf:circle/demo:Q8_0
 pull 1 "127.0.0.1 leads to http://example.org/model.gguf: only https" hf:away/demo:Q8_0
+pull 1 "redirects to \"http://me@127.0.0.1:.*which is not an address" hf:named/demo:Q8_0
 pull 1 "127.0.0.1 leads to file:///etc/passwd: only https" hf:local/demo:Q8_0
 HF_ENDPOINT=http://127.0.0.1:1 pull 1 "127.0.0.1 cannot be reached" hf:normal/demo
 HF_ENDPOINT=http://example.org pull 1 "only https" hf:normal/demo

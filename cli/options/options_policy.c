@@ -27,8 +27,6 @@ static const struct key {
      offsetof(struct policy_choice, allocator), 0, 0},
     {"floor", "percent of a budget that a head keeps before heads share the rest (kvpress)",
      offsetof(struct policy_choice, floor), 0, 100},
-    {"even", "percent of a shared budget that is split evenly in the end (Ada-KV's alpha)",
-     offsetof(struct policy_choice, even), 0, 100},
     {"recency", "keeper: a unit of age A scores at least log(budget / (N A)); 0 = its own score",
      offsetof(struct policy_choice, recency), 0, 1 << 20},
     {"every", "evict inside an answer every N tokens; 0 = when no room is left",

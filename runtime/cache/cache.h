@@ -61,7 +61,6 @@ struct cache_head { /* one KV head of one layer */
     /* set by evict: units with a larger key stay, and those with an equal key up to this slot */
     int32_t stay_key;
     int stay_last;
-    int n_stay;   /* set by evict where heads share: number of units that stay */
     size_t slot0; /* its first slot in the numbering of the whole pool */
 };
 

@@ -12,7 +12,7 @@ static void check_head(const struct cache *c, int index)
 {
     const struct cache_head *h = &c->kv_heads[index];
     int64_t n_counted = 0;
-    assert(h->len >= 0 && h->len <= h->capacity && h->n_stay <= h->capacity);
+    assert(h->len >= 0 && h->len <= h->capacity);
     assert(h->pos == c->pos + h->slot0 && h->score == c->score + h->slot0);
     assert(h->len == 0 || h->pos[h->len - 1] < c->n_pos);
     for (int s = 1; s < h->len; s++) assert(h->pos[s - 1] < h->pos[s]);

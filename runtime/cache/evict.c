@@ -336,53 +336,6 @@ struct evict_group evict_group(const struct cache *c, const struct evict_rule *r
     return g;
 }
 
-static int count_above(const struct job *j, int index, struct line l)
-{
-    const struct cache_head *h = &j->c->kv_heads[index];
-    const union evict_slot *s = j->slots + h->slot0;
-    int n = 0;
-    for (int k = 0; k < h->len; k++) n += is_above(l, s[k].key, k);
-    return n;
-}
-
-/* Whether a group has its whole budget to split: its heads' limits do not shorten it. */
-static bool is_full(const struct evict_rule *rule, struct evict_group g)
-{
-    return g.units > g.keep && g.keep == (int64_t)(g.end - g.first) * rule->budget;
-}
-
-/* The exact shares are rounded so that their sum stays: each head gets the difference between two
- * rounded running sums. A head with fewer units than its share leaves the rest to the next ones,
- * then to those before it. */
-void evict_even(struct cache *c, const struct evict_rule *rule, struct evict_group g)
-{
-    int64_t sum = 0, given = 0, spare = 0;
-    if (!rule->even_pct || !is_full(rule, g)) return;
-    for (int i = g.first; i < g.end; i++) {
-        struct cache_head *h = &c->kv_heads[i];
-        sum += (int64_t)(100 - rule->even_pct) * h->n_stay + (int64_t)rule->even_pct * rule->budget;
-        int64_t want = (sum + 50) / 100 - given + spare;
-        given = (sum + 50) / 100;
-        h->n_stay = (int)(want < h->len ? want : h->len);
-        spare = want - h->n_stay;
-    }
-    for (int i = g.first; i < g.end && spare > 0; i++) {
-        struct cache_head *h = &c->kv_heads[i];
-        int64_t more = spare < h->len - h->n_stay ? spare : h->len - h->n_stay;
-        h->n_stay += (int)more;
-        spare -= more;
-    }
-}
-
-static void split_evenly(const struct job *j, struct evict_group g)
-{
-    for (int i = g.first; i < g.end; i++)
-        j->c->kv_heads[i].n_stay = count_above(j, i, line_in(&j->c->kv_heads[i]));
-    evict_even(j->c, j->rule, g);
-    for (int i = g.first; i < g.end; i++)
-        set_line(&j->c->kv_heads[i], line_of(j, i, j->c->kv_heads[i].n_stay));
-}
-
 /* Sets the lines of a group's heads: units above them stay. */
 static void choose_in_group(const struct job *j, struct evict_group g)
 {
@@ -393,7 +346,6 @@ static void choose_in_group(const struct job *j, struct evict_group g)
         int last = all ? INT_MAX : last_equal(j, i, cut.key, &cut.equal);
         set_line(&j->c->kv_heads[i], (struct line){cut.key, last});
     }
-    if (j->rule->even_pct) split_evenly(j, g);
 }
 
 /* ---- eviction -------------------------------------------------------------------------------- */

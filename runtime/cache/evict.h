@@ -5,11 +5,9 @@
  * are resolved in favour of the lower head, then of the older unit, so that a run repeats.
  * Survivors keep their order: slot order is position order.
  *
- * Heads that share a region of the pool (cache.h) share its budget: their units compete. Two
- * safeguards for heads with low scores: with floor_pct each head keeps its own best units up to
- * that part of a budget before the others compete (kvpress); with even_pct that part of the budget
- * is split evenly after the competition, a head of n winners gets (1 - α) n + α budget (Ada-KV,
- * arXiv 2407.11550, its α). No head gets more than `head_budget_max`.
+ * Heads that share a region of the pool (cache.h) share its budget: their units compete. A
+ * safeguard for heads with low scores: each head keeps its own best units, up to floor_pct of a
+ * budget, before the others compete (kvpress). No head gets more than `head_budget_max`.
  *
  * Retaining heads do not know a unit's age, but running text needs its newest units. With a recency
  * N, the unit of the a-th newest token competes with at least
@@ -38,7 +36,7 @@ struct evict_rule {
     int budget; /* units per head that stay, on average; sinks + stabilizers <= budget */
     int sinks, stabilizers;
     int head_budget_max;         /* limit of one head if heads share; 0 = none */
-    int floor_pct, even_pct;     /* if heads share */
+    int floor_pct;               /* if heads share */
     int recency;                 /* if heads share, and scores are logarithms of shares; 0 = none */
     const struct policy *policy; /* for its second scorer; NULL = none */
     uint64_t seed;
@@ -80,10 +78,6 @@ int evict_safe(const struct evict_rule *rule);
 /* The least score of a unit by its age: 1 = the newest token. recency: N / budget. The logarithm is
  * Mitchell's (1962), linear between powers of two. */
 float evict_least(uint32_t age, float recency);
-
-/* Splits even_pct of a group's budget evenly: on input each head's n_stay is the number of its
- * units among the group's best, on output the number that stays. */
-void evict_even(struct cache *c, const struct evict_rule *rule, struct evict_group g);
 
 /* Fills `slots` with the stored scores. */
 void evict_values(const struct cache *c, union evict_slot *slots);

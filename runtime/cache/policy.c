@@ -22,7 +22,7 @@
  *   snapkv     the released code's LongBench setting: 32 queries, maximum over 7. They are the last
  *              ones before an eviction, in the prompt or in an answer; the mean of a group, as
  *              Ada-KV.
- *   ada-…      Ada-KV's own safeguard (evict.h, even_pct); other rows that share have kvpress's.
+ *   ada-snapkv kvpress's safeguard (evict.h); Ada-KV's own splits half of a budget evenly.
  *   tova       the last query's mean over heads, one set of tokens per layer, nothing protected. */
 static const struct policy table[] = {
     {.name = "full",
@@ -71,7 +71,7 @@ static const struct policy table[] = {
      .allocator = POLICY_ADA,
      .window = 32,
      .pooling = 7,
-     .even_pct = 50,
+     .floor_pct = POLICY_FLOOR_PCT,
      .about = "snapkv; a layer's heads share its budget (Ada-KV)"},
     {.name = "tova",
      .scorer = POLICY_ATTENTION,
@@ -125,7 +125,6 @@ struct policy_choice policy_choice(const char *name)
         .context = -1,
         .every = -1,
         .floor = -1,
-        .even = -1,
         .recency = -1,
     };
 }

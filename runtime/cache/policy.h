@@ -38,7 +38,7 @@ struct policy {
     bool same_heads;      /* scores are averaged over a layer's heads: they keep the same tokens */
     bool near_duplicates; /* near-duplicate units share one score (score.h) */
     /* If heads share a budget: see evict.h, in percent. */
-    int floor_pct, even_pct;
+    int floor_pct;
     int recency; /* if heads share a budget and scores compare: see evict.h; 0 = none */
     /* With eviction once per prompt (PLAN_ONCE): as struct policy_choice. */
     int every;
@@ -55,7 +55,7 @@ const char *policy_default(bool has_heads, bool comparable);
 struct policy_choice {
     const struct policy *row; /* NULL = the plan chooses one */
     int allocator;            /* enum policy_allocator */
-    int floor, even;          /* as in struct policy */
+    int floor;                /* as in struct policy */
     int recency;
     int window, pooling, sinks;
     int stabilizers; /* units, instead of a part of the budget */

@@ -474,15 +474,6 @@ static void choose_equal(struct evict_group *g, const uint32_t *count, const uin
     }
 }
 
-/* As evict.c does behind the competition. */
-static void split_evenly(struct cuda_context *x, const struct evict_rule *rule, int32_t *keep)
-{
-    struct cache *c = x->cache;
-    for (int i = 0; i < x->n_heads; i++) c->kv_heads[i].n_stay = keep[i];
-    for (int i = 0; i < evict_n_groups(c); i++) evict_even(c, rule, evict_group(c, rule, i));
-    for (int i = 0; i < x->n_heads; i++) keep[i] = c->kv_heads[i].n_stay;
-}
-
 /* How many units of each head stay if heads share: the device counts digits of keys, the host
  * selects. Each head's best keep[i] units are then the group's best. */
 static void share_out(struct cuda_context *x, const struct evict_rule *rule, int32_t *keep)
@@ -502,7 +493,6 @@ static void share_out(struct cuda_context *x, const struct evict_rule *rule, int
         for (int i = 0; i < n; i++) choose_digit(&g[i], count, shift, keep, prefix);
     }
     for (int i = 0; i < n; i++) choose_equal(&g[i], count, prefix, keep);
-    split_evenly(x, rule, keep);
 }
 
 struct survivors {

@@ -353,7 +353,6 @@ static struct evict_rule rule_of(const struct context *x)
         .stabilizers = p->stabilizers,
         .head_budget_max = p->budget_max,
         .floor_pct = p->rules.floor_pct,
-        .even_pct = p->rules.even_pct,
         .recency = scores_compare(x) ? p->rules.recency : 0,
         .policy = &p->rules,
         .seed = x->forward.seed,

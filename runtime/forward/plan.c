@@ -116,9 +116,8 @@ static int choose_kv(struct plan *p, const struct model *m, const struct plan_kv
 /* A row whose heads share only by the key allocator has kvpress's floor. */
 static void choose_safeguards(struct policy *r, const struct policy_choice *c)
 {
-    if (c->allocator >= 0 && !r->even_pct) r->floor_pct = POLICY_FLOOR_PCT;
+    if (c->allocator >= 0) r->floor_pct = POLICY_FLOOR_PCT;
     if (c->floor >= 0) r->floor_pct = c->floor;
-    if (c->even >= 0) r->even_pct = c->even;
 }
 
 /* The policy's row with its changes. */

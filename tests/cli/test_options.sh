@@ -57,7 +57,7 @@ run generate --prompt Hello --max-tokens 2 --ignore-end --model $DEMO --heads $H
 run generate --file "$T/text" --raw --max-tokens 2 --budget 64 --temp 0.5 --top-k 9 --top-p 0.9 --min-p 0.1 \
     --repeat-penalty 1.1 --repeat-last 8 --repeat-limit 9 --seed 7
 run generate --prompt Hello --max-tokens 2 --temp 0 --policy full:context=128
-run generate --prompt Hello --max-tokens 2 --attention float --protocol once --policy locret:context=512,every=2,floor=9,even=9,recency=9 --budget 16
+run generate --prompt Hello --max-tokens 2 --attention float --protocol once --policy locret:context=512,every=2,floor=9,recency=9 --budget 16
 run generate --prompt Hello --max-tokens 2 --recall words --archive 64M --speculate 4
 run generate --prompt Hello --max-tokens 2 --draft $DEMO
 run models list

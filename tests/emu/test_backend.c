@@ -34,8 +34,7 @@ static void score_both(struct side *cpu, struct side *gpu, int n)
 
 static void forward(void **state)
 {
-    static const char *const policies[] = {"locret", "keeper", "locret+ada:even=50",
-                                           "keydiff+global"};
+    static const char *const policies[] = {"locret", "keeper", "locret+ada", "keydiff+global"};
     (void)state;
     for (size_t p = 0; p < sizeof policies / sizeof *policies; p++) {
         struct side cpu, gpu;

@@ -111,7 +111,7 @@ def presses(ratio, window):
         ('SnapKV-mean5', f'snapkv:{w},pool=7', snap(kernel_size=5), 'sdpa'),
         # kvpress counts the window inside what beta divides, the paper's code does not: 48 - 48 / 3 units
         # more in the first layer are 40 - 40 / 5
-        ('AdaKV-SnapKV', f'ada-snapkv:{w},pool=0,floor=20,even=0', kvpress.AdaKVPress(snap(kernel_size=1)), 'sdpa'),
+        ('AdaKV-SnapKV', f'ada-snapkv:{w},pool=0,floor=20', kvpress.AdaKVPress(snap(kernel_size=1)), 'sdpa'),
         ('TOVA', 'tova', kvpress.TOVAPress(ratio), 'sdpa'),
         ('KeyDiff', 'keydiff:sinks=0,stabilizers=0', kvpress.KeyDiffPress(ratio), 'sdpa'),
         ('StreamingLLM', 'sink', kvpress.StreamingLLMPress(ratio, n_sink=4), 'sdpa'),

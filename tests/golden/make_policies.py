@@ -168,20 +168,6 @@ def share(scores, budget, sinks, stabilizers, most, least=None):
     return [[UNITS[h][i] for i in sorted(keep[h])] for h in range(KV)]
 
 
-def share_evenly(scores, budget, stabilizers):
-    """Ada-KV's own code: of all units but the newest, the layer's best KV * (budget - stabilizers) are
-    counted per head: c. A head keeps its best round((1 - a) c + a (budget - stabilizers)), a = .5,
-    and its newest."""
-    units = sorted((-scores[h][i], h, i) for h in range(KV)
-                   for i in range(len(UNITS[h]) - stabilizers))
-    winners = [h for _, h, _ in units[:KV * (budget - stabilizers)]]
-    first = int(.5 * winners.count(0) + .5 * (budget - stabilizers) + .5)
-    keep = [first, KV * (budget - stabilizers) - first]
-    assert winners.count(0) != winners.count(1) and min(keep) > 0
-    return [survivors(UNITS[h], scores[h], keep[h] + stabilizers, 0, stabilizers) for h in range(KV)]
-
-
-
 # ---- allocators ------------------------------------------------------------------------------------
 # 3 layers of 2 heads with 8, 11, ... 23 units; scores with many ties, the lower layers' lower.
 
@@ -267,7 +253,7 @@ def write_steps():
 def main():
     global UNITS
     write('snapkv', B, 0, 8, 8, each(lambda h: window_sum(h, 8, 7), B, 0, 8))
-    write('ada-snapkv', B, 0, 8, 8, share_evenly([window_sum(h, 8, 7) for h in range(KV)], B, 8))
+    write('ada-snapkv', B, 0, 8, 8, share([window_sum(h, 8, 7) for h in range(KV)], B, 0, 8, 24))
     write('keydiff', B, 4, 2, 0, each(keydiff, B, 4, 2))
     both = share([keydiff(h) for h in range(KV)], B, 4, 5, 24)
     write('keydiff+global', B, 4, 5, 0, both)

@@ -64,7 +64,7 @@ def policies(attention, keys):
     newest, ends = set(range(N - WINDOW, N)), lambda n: set(range(4)) | set(range(N - n, N))
     window = f"window={WINDOW},stabilizers={WINDOW},sinks=0,pool=0"
     yield f"snapkv:{window}", [best(s, BUDGET, newest) for s in sums]
-    yield f"ada-snapkv:{window},floor=20,even=0", compete(sums, newest)
+    yield f"ada-snapkv:{window},floor=20", compete(sums, newest)
     yield "tova", [best(a[:, -1].mean(0), BUDGET, {N - 1})] * n_kv
     yield "keydiff", [best(s, BUDGET, ends(BUDGET * 12 // 100)) for s in diff]
     yield "keydiff+global", compete(diff, ends(BUDGET * 25 // 100))

@@ -347,9 +347,17 @@ static int mark(struct run *r, const struct request *q, struct err *e)
     } else if (q->command == SLASH_UNPIN) {
         rc = session_unpin(s, q->turn, &sink, e);
         what = "may be evicted again";
+    } else if (q->turn == 0) {
+        rc = session_unforget(s, &sink, e);
+        if (!rc) emit_text(r->ev, EVENT_NOTE, "nothing is forgotten since the last message");
+        return rc;
+    } else if (!q->agreed) {
+        int64_t n = session_turn_end(s, q->turn) - session_turn_end(s, q->turn - 1);
+        emit(r->ev, (struct event){.kind = EVENT_QUESTION, .cost = {n, q->turn, true}});
+        return 0;
     } else {
         rc = session_forget(s, q->turn, &sink, e);
-        what = "is forgotten; its text stays in the transcript";
+        what = "is forgotten; until your next message /forget undo takes that back";
     }
     if (rc) return rc;
     snprintf(text, sizeof text, "turn %lld %s", (long long)q->turn, what);

@@ -41,6 +41,7 @@ static int parse_mark(struct request *r, const char *argument, const struct cont
     const char *rest;
     if (f->private_mode)
         return err_set(e, ERR_USAGE, "a private conversation does not keep its turns");
+    if (r->command == SLASH_FORGET && strcmp(argument, "undo") == 0) return 0; /* turn 0 */
     if (!slash_turn(argument, f->n_turns, &r->turn, &rest) || rest[0] || !r->turn)
         return no_such_turn(f, e);
     return 0;

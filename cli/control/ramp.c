@@ -115,12 +115,13 @@ void ramp_kept(const struct session_stats *st, bool narrow, struct str *out)
     char kept[NUM_MAX], all[NUM_MAX];
     int64_t heads = (int64_t)st->n_layer * st->n_kv_head, seen = ramp_seen(st);
     int64_t mean = heads > 0 ? (st->units_kept + heads / 2) / heads : 0;
-    const int64_t newest = st->n_tokens == seen + 1; /* it is run with the next message */
+    const bool newest = st->n_tokens == seen + 1; /* it is run with the next message */
+    if (newest) seen++;
+    if (newest && st->units_kept == st->units_seen) mean++;
     if (narrow)
-        str_printf(out, "%s/%s", num_count(mean + newest, kept), num_count(seen + newest, all));
+        str_printf(out, "%s/%s", num_count(mean, kept), num_count(seen, all));
     else
-        str_printf(out, "%s of %s kept", num_exact(mean + newest, kept),
-                   num_exact(seen + newest, all));
+        str_printf(out, "%s of %s kept", num_exact(mean, kept), num_exact(seen, all));
 }
 
 void ramp_budget(const struct session_stats *st, struct str *out)

@@ -45,7 +45,7 @@ const struct slash_row slash_table[] = {
     {"why", SLASH_WHY, SLASH_NONE, "", "what was decided for this model and conversation, and why", SLASH_AT_SESSION, true},
     {"pin", SLASH_PIN, SLASH_TURN, "[TURN]", "keep a turn in the cache; evicted text of it comes back", SLASH_AT_SESSION, false},
     {"unpin", SLASH_UNPIN, SLASH_TURN, "[TURN]", "let a pinned turn be evicted again", SLASH_AT_SESSION, false},
-    {"forget", SLASH_FORGET, SLASH_TURN, "[TURN]", "evict a turn so that it can't come back; its text stays", SLASH_AT_SESSION, false},
+    {"forget", SLASH_FORGET, SLASH_TURN, "[TURN|undo]", "evict a turn so that it can't come back; its text stays", SLASH_AT_SESSION, false},
     {"stats", SLASH_STATS, SLASH_NONE, "", "speed, memory and cache in numbers", SLASH_AT_FRONT, false},
     {"turns", SLASH_TURNS, SLASH_NONE, "", "all turns, and how much of each is kept", SLASH_AT_FRONT, false},
     {"messages", SLASH_MESSAGES, SLASH_NONE, "", "walk through the messages, search in them", SLASH_AT_SCREEN, false},

@@ -75,6 +75,20 @@ static int reopen(struct plain *p, struct request *q, struct err *e)
     return plain_run_request(p, q, e);
 }
 
+/* /forget [TURN|undo] */
+static int forget(struct plain *p, struct request *q, struct err *e)
+{
+    char question[96], n[NUM_MAX];
+    p->question = (struct event){0};
+    int rc = plain_run_request(p, q, e);
+    if (rc || p->question.kind != EVENT_QUESTION) return rc;
+    snprintf(question, sizeof question, "forget turn %lld, %s tokens?", (long long)q->turn,
+             num_exact(p->question.cost.tokens, n));
+    if (!agreed(p, question)) return 0;
+    q->agreed = true;
+    return plain_run_request(p, q, e);
+}
+
 /* /model [NAME]: without a name it lists the models. */
 static int choose_model(struct plain *p, struct request *q, struct err *e)
 {
@@ -134,6 +148,7 @@ static int run_parsed(struct plain *p, enum slash command, const char *argument,
         case SLASH_ANSWER: rc = amend(p, &q, e); break;
         case SLASH_MODEL: rc = choose_model(p, &q, e); break;
         case SLASH_SYSTEM: rc = reopen(p, &q, e); break;
+        case SLASH_FORGET: rc = forget(p, &q, e); break;
         default: rc = plain_run_request(p, &q, e);
         }
     request_release(&q);

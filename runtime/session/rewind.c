@@ -209,6 +209,7 @@ int session_regenerate(struct session *s, const struct session_sink *sink, enum 
 {
     int rc = prepare(s, 0, sink, e);
     if (!rc && s->n_turns == 0) rc = err_set(e, ERR_USAGE, "there is no answer yet to regenerate");
+    if (!rc) rc = session_marks_settle(s, sink, e);
     if (rc) return rc;
     struct cut c = cut_answer(s);
     if (c.n_messages < s->n_messages) return answer_again(s, &c, sink, end, e);
@@ -222,6 +223,7 @@ int session_amend(struct session *s, const char *text, size_t n, const struct se
     int rc = prepare(s, 0, sink, e);
     if (!rc && (n == 0 || !session_last_is(s, CHAT_ASSISTANT)))
         rc = err_set(e, ERR_USAGE, n ? "there is no answer to change" : "an answer needs a text");
+    if (!rc) rc = session_marks_settle(s, sink, e);
     if (rc) return rc;
     struct cut c = cut_answer(s);
     rc = replace(s, &c, CHAT_ASSISTANT, text, n, sink, e);

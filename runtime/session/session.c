@@ -612,6 +612,7 @@ int session_say(struct session *s, const char *text, size_t n, const struct sess
 {
     int rc = session_check_writable(s, e);
     if (!rc) rc = session_finish_answer(s, sink, e);
+    if (!rc) rc = session_marks_settle(s, sink, e);
     if (!rc) rc = session_take_message(s, CHAT_USER, text, n, sink, e);
     if (!rc) rc = session_run_turn(s, sink, end, e);
     return rc;
@@ -665,6 +666,7 @@ int session_continue(struct session *s, const struct session_sink *sink, enum se
     if (!rc && !session_can_continue(s))
         rc = err_set(e, ERR_USAGE, "there is no interrupted answer to continue");
     if (!rc) rc = session_finish_answer(s, sink, e);
+    if (!rc) rc = session_marks_settle(s, sink, e);
     return rc ? rc : session_run_turn(s, sink, end, e);
 }
 
@@ -699,6 +701,7 @@ int session_feed(struct session *s, const struct chat_message *messages, size_t 
                  const struct session_sink *sink, struct err *e)
 {
     int rc = session_check_writable(s, e);
+    if (!rc) rc = session_marks_settle(s, sink, e);
     for (size_t i = 0; !rc && i < n; i++) {
         const struct chat_message *m = &messages[i];
         rc = session_take_message(s, m->role, m->text, strlen(m->text), sink, e);

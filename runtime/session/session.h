@@ -275,10 +275,13 @@ int session_pin(struct session *s, int64_t turn, const struct session_sink *sink
 int session_unpin(struct session *s, int64_t turn, const struct session_sink *sink, struct err *e);
 bool session_is_pinned(const struct session *s, int64_t turn);
 
-/* Evicts the turn from the cache and from the archive, so that the model can't see it again; its
- * text stays in the transcript. The first turn keeps begin marks and instructions. ERR_USAGE: the
- * model has recurrent layers, which can't forget. */
+/* Evicts the turn from the cache and from the archive before anything is run again, also after a
+ * kill, so that the model can't see it again; its text stays in the transcript. The first turn
+ * keeps begin marks and instructions. ERR_USAGE: the model has recurrent layers, which can't
+ * forget. */
 int session_forget(struct session *s, int64_t turn, const struct session_sink *sink, struct err *e);
+/* Takes back what was forgotten since the last message. ERR_USAGE: nothing was. */
+int session_unforget(struct session *s, const struct session_sink *sink, struct err *e);
 bool session_is_forgotten(const struct session *s, int64_t turn);
 
 /* The engine's own tables, for tests that compare them with the picture. */

@@ -43,6 +43,7 @@ void session_marks_cut(struct session *s, int64_t n_turns)
 {
     cut(&s->state.pinned, n_turns);
     cut(&s->state.forgotten, n_turns);
+    cut(&s->forgetting, n_turns);
 }
 
 bool session_is_pinned(const struct session *s, int64_t turn)
@@ -157,8 +158,11 @@ static bool is_here(const struct session *s, struct evict_pin r)
 int session_marks_forget(struct session *s, const struct session_sink *k, struct err *e)
 {
     int rc = 0, n = 0;
+    s->forgetting.n = 0;
     for (int i = 0; !rc && i < s->state.forgotten.n; i++) {
         struct evict_pin r;
+        take_out(&s->state.pinned, s->state.forgotten.turn[i]);
+        session_marks_pin(s);
         rc = text_of(s, s->state.forgotten.turn[i], &r, e);
         if (rc || !is_here(s, r)) continue;
         rc = forget(s, r, k, e);
@@ -212,7 +216,7 @@ int session_pin(struct session *s, int64_t turn, const struct session_sink *sink
     const struct session_sink *k = sink ? sink : &session_silent;
     const struct save_state before = s->state;
     int rc = check(s, turn, k, e);
-    if (rc || session_is_pinned(s, turn)) return rc;
+    if (rc || (session_is_pinned(s, turn) && !session_is_forgotten(s, turn))) return rc;
     rc = check_pin(s, turn, e);
     if (!rc) rc = save_hold(s->save, e);
     if (rc) return rc;
@@ -239,18 +243,36 @@ int session_forget(struct session *s, int64_t turn, const struct session_sink *s
 {
     const struct session_sink *k = sink ? sink : &session_silent;
     const struct save_state before = s->state;
-    struct evict_pin r;
     int rc = check(s, turn, k, e);
     if (rc || session_is_forgotten(s, turn)) return rc;
     if (s->ctx.cache.recurrent.shape.n_layer)
         rc = err_set(e, ERR_USAGE,
                      "the recurrent layers of this model can't forget a turn: /rewind goes back");
     if (!rc) rc = check_room(&s->state.forgotten, e);
-    if (!rc) rc = text_of(s, turn, &r, e);
     if (!rc) rc = save_hold(s->save, e);
     if (rc) return rc;
     add(&s->state.forgotten, turn);
-    take_out(&s->state.pinned, turn);
-    rc = forget(s, r, k, e);
-    return settle(s, &before, rc, e);
+    rc = settle(s, &before, 0, e);
+    if (!rc) add(&s->forgetting, turn);
+    return rc;
+}
+
+int session_unforget(struct session *s, const struct session_sink *sink, struct err *e)
+{
+    const struct session_sink *k = sink ? sink : &session_silent;
+    const struct save_state before = s->state;
+    int rc = s->forgetting.n
+                 ? check(s, s->forgetting.turn[0], k, e)
+                 : err_set(e, ERR_USAGE, "no turn was forgotten since the last message");
+    if (!rc) rc = save_hold(s->save, e);
+    if (rc) return rc;
+    for (int i = 0; i < s->forgetting.n; i++) take_out(&s->state.forgotten, s->forgetting.turn[i]);
+    rc = settle(s, &before, 0, e);
+    if (!rc) s->forgetting.n = 0;
+    return rc;
+}
+
+int session_marks_settle(struct session *s, const struct session_sink *k, struct err *e)
+{
+    return s->forgetting.n ? session_marks_forget(s, k, e) : 0;
 }

@@ -36,6 +36,7 @@ struct session {
     char *kept;       /* as in session_opts */
 
     struct session_turn *turn;
+    struct save_turns forgetting;          /* of the forgotten turns, those still in the cache */
     struct evict_pin pins[SAVE_TURNS_MAX]; /* positions of the pinned turns */
 
     struct tokens pending; /* part of the conversation, but not run yet */
@@ -208,6 +209,8 @@ void session_marks_cut(struct session *s, int64_t n_turns);
 void session_marks_pin(struct session *s);
 /* Evicts the forgotten turns; call when the cache was loaded or read again. */
 int session_marks_forget(struct session *s, const struct session_sink *k, struct err *e);
+/* The same for turns that were marked since the last message; call it before tokens are run. */
+int session_marks_settle(struct session *s, const struct session_sink *k, struct err *e);
 
 /* The ids that a message adds to a conversation that ends with `last`; last -1: it is the first. */
 int session_encode(const struct session *s, enum chat_role role, const char *text, size_t n,

@@ -8,7 +8,7 @@ G=$MODELS/gemma-3-270m-q4_k_m.gguf
 for m in "$S" "$G"; do [ -f "$m" ] || { no "$m is missing"; finish; }; done
 
 # ---- llama.cpp b11549, the same files: greedy texts with f16 units, up to the first close call
-greedy() { "$RETAIN" generate --temp 0 --kv f32 "$@" 2>/dev/null; }
+greedy() { "$RETAIN" generate --temp 0 --repeat-penalty 1 --kv f32 "$@" 2>/dev/null; }
 holds "SmolLM2: llama.cpp's greedy words" "$(greedy -m "$S" -n 12 -p 'What is the capital of France?')" "^L'Étoile, la "
 holds "Gemma: continues a text" "$(greedy -m "$G" -n 16 --raw -p 'The capital of France is')" '[a-z]+ [a-z]+'
 # The prompts and the ids of a template are those of the file's own program in jinja2.

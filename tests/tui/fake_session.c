@@ -821,6 +821,14 @@ int session_forget(struct session *s, int64_t turn, const struct session_sink *k
     return 0;
 }
 
+int session_unforget(struct session *s, const struct session_sink *k, struct err *e)
+{
+    (void)k;
+    if (!s->forgotten) return err_set(e, ERR_USAGE, "no turn was forgotten since the last message");
+    s->forgotten = 0;
+    return 0;
+}
+
 bool session_is_forgotten(const struct session *s, int64_t turn)
 {
     return s->forgotten == turn;

@@ -265,8 +265,12 @@ static void test_marks(void **state)
     assert_string_equal(run(&f, SLASH_UNPIN, ""), "failed"); /* the last turn */
     assert_string_equal(f.text, "turn 2 is not pinned");
     assert_string_equal(run(&f, SLASH_UNPIN, "1"), "note");
-    assert_string_equal(run(&f, SLASH_FORGET, "-1"), "note");
-    assert_string_equal(f.text, "turn 1 is forgotten; its text stays in the transcript");
+    assert_string_equal(run(&f, SLASH_FORGET, "-1"), "question");
+    assert_string_equal(run_agreed(&f, SLASH_FORGET, "-1", true), "note");
+    assert_string_equal(
+        f.text, "turn 1 is forgotten; until your next message /forget undo takes that back");
+    assert_string_equal(run(&f, SLASH_FORGET, "undo"), "note");
+    assert_string_equal(run(&f, SLASH_FORGET, "undo"), "failed");
     assert_string_equal(run(&f, SLASH_FORGET, "0"), "usage");
     assert_string_equal(run(&f, SLASH_FORGET, "7"), "usage");
     assert_string_equal(run(&f, SLASH_FORGET, "the fox"), "usage");

@@ -583,8 +583,16 @@ static void test_turns_are_marked_from_a_message(void **state)
     assert_true(session_is_pinned(session, 1));
     mark_first(&s, "u");
     assert_false(session_is_pinned(session, 1));
+    mark_first(&s, "F"); /* asks, and can be taken back */
+    assert_true(s.app.question.open);
+    stage_type(&s, "n");
+    assert_false(session_is_forgotten(session, 1));
     mark_first(&s, "F");
+    stage_type(&s, "y");
     assert_true(session_is_forgotten(session, 1));
+    assert_int_equal(s.app.phase, PHASE_READY);
+    stage_type(&s, "/forget undo\r");
+    assert_false(session_is_forgotten(session, 1));
     stage_release(&s);
 }
 

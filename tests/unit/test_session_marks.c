@@ -173,8 +173,8 @@ static void test_a_forgotten_turn_never_returns(void **state)
     ask(s, "What is my locker code?", &log);
     assert_non_null(strstr(str_get(&log.text), "48213"));
     if (session_forget(s, 4, NULL, &e) || session_forget(s, 2, NULL, &e)) fail_msg("%s", e.text);
-    assert_int_equal(kept_of(s, 2), 0);
     ask(s, "What is my locker code?", &log);
+    assert_int_equal(kept_of(s, 2), 0);
     assert_null(strstr(str_get(&log.text), "48213"));
     assert_int_equal(session_pin(s, 2, NULL, &e), ERR_USAGE);
     s = reopen(s, l, o);
@@ -202,6 +202,43 @@ static void test_a_forgotten_turn_never_returns(void **state)
     remove_library(dir);
 }
 
+/* Until the next message it can be taken back, with its pin; a reopening or a message ends that. */
+static void test_forgetting_can_be_taken_back(void **state)
+{
+    (void)state;
+    char *dir = temporary();
+    struct conversations *l = open_library(dir);
+    struct options o = small("sink", RECALL_WORDS);
+    struct session *s = open_session(l, o, false);
+    struct log log = {0};
+    struct err e;
+    ask(s, talk[0], &log);
+    ask(s, "Tell me a joke.", &log);
+    assert_int_equal(session_unforget(s, NULL, &e), ERR_USAGE);
+    assert_int_equal(session_pin(s, 1, NULL, &e), 0);
+    assert_int_equal(session_forget(s, 1, NULL, &e), 0);
+    assert_int_equal(session_forget(s, 2, NULL, &e), 0);
+    assert_true(session_is_forgotten(s, 1) && session_is_forgotten(s, 2));
+    assert_int_equal(session_unforget(s, NULL, &e), 0);
+    assert_false(session_is_forgotten(s, 1) || session_is_forgotten(s, 2));
+    assert_true(session_is_pinned(s, 1));
+    ask(s, "What is my locker code?", &log);
+    assert_non_null(strstr(str_get(&log.text), "48213"));
+    assert_int_equal(session_forget(s, 1, NULL, &e), 0);
+    assert_int_equal(session_forget(s, 3, NULL, &e), 0);
+    s = reopen(s, l, o); /* as after a kill: it holds */
+    assert_int_equal(kept_of(s, 3), 0);
+    assert_true(kept_of(s, 1) < 50);
+    assert_false(session_is_pinned(s, 1));
+    assert_int_equal(session_unforget(s, NULL, &e), ERR_USAGE);
+    ask(s, "What is my locker code?", &log);
+    assert_null(strstr(str_get(&log.text), "48213"));
+    session_close(s);
+    conversations_close(l);
+    str_release(&log.text);
+    remove_library(dir);
+}
+
 /* Begin marks stay when the first turn is forgotten. */
 static void test_the_opening_stays(void **state)
 {
@@ -214,9 +251,9 @@ static void test_the_opening_stays(void **state)
     uint16_t kept[1];
     ask(s, talk[0], &log);
     assert_int_equal(session_forget(s, 1, NULL, &e), 0);
+    ask(s, "What is my locker code?", &log);
     session_kept(s, 0, 1, kept);
     assert_true(kept[0] > 0 && kept_of(s, 1) < 50);
-    ask(s, "What is my locker code?", &log);
     assert_null(strstr(str_get(&log.text), "48213"));
     session_close(s);
     conversations_close(l);
@@ -231,6 +268,7 @@ int main(void)
         cmocka_unit_test(test_pins_have_a_limit),
         cmocka_unit_test(test_pins_have_a_limit_after_a_resume),
         cmocka_unit_test(test_a_forgotten_turn_never_returns),
+        cmocka_unit_test(test_forgetting_can_be_taken_back),
         cmocka_unit_test(test_the_opening_stays),
     };
     return cmocka_run_group_tests(tests, engine_set_up, engine_tear_down);

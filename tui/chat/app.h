@@ -132,7 +132,8 @@ struct list_state {
  * cancels, too, and does what it does without a question. */
 struct question {
     bool open, may_branch;
-    /* SLASH_REGENERATE, SLASH_EDIT, SLASH_REWIND, SLASH_MODEL, SLASH_SYSTEM or SLASH_DELETE */
+    /* SLASH_REGENERATE, SLASH_EDIT, SLASH_REWIND, SLASH_MODEL, SLASH_SYSTEM, SLASH_FORGET or
+     * SLASH_DELETE */
     enum slash what;
     int64_t turn, cost;
     char name[512]; /* of the model or the conversation */

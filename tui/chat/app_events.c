@@ -146,7 +146,7 @@ static bool must_ask(const struct app *a, const struct question *q)
 {
     double rate = a->stats.prefill_tok_s;
     bool loses = q->what == SLASH_EDIT || (q->what == SLASH_REWIND && app_turns(a) > q->turn);
-    return loses || q->what == SLASH_SYSTEM ||
+    return loses || q->what == SLASH_SYSTEM || q->what == SLASH_FORGET ||
            (q->cost > 0 && !(rate > 0 && (double)q->cost <= ASK_S * rate));
 }
 
@@ -194,6 +194,10 @@ void app_take_turn_back(struct app *a)
         return;
     }
     if (app_reopens(q->what)) str_append(&r.text, str_get(&a->asked), a->asked.n);
+    if (q->what == SLASH_FORGET) {
+        app_run(a, &r);
+        return;
+    }
     if (r.command == SLASH_REGENERATE) cut_after(a, app_turns(a), true);
     app_run(a, &r);
     app_wait(a, app_reopens(r.command) ? PHASE_OPENING : PHASE_READING);

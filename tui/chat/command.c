@@ -172,7 +172,8 @@ static bool run_request(struct app *a, enum slash command, const char *argument)
         request_release(&r);
         return false;
     }
-    if (command == SLASH_EDIT || command == SLASH_REWIND || command == SLASH_REGENERATE)
+    if (command == SLASH_EDIT || command == SLASH_REWIND || command == SLASH_REGENERATE ||
+        command == SLASH_FORGET)
         a->question = (struct question){.what = command, .turn = r.turn};
     if (command == SLASH_CONTINUE) app_wait(a, PHASE_ANSWERING);
     if (command == SLASH_DELETE) { /* asks first, as the list does */

@@ -274,6 +274,11 @@ static void put_question(const struct app *a, struct str *out)
         str_printf(out, "delete %s? /restore brings it back", q->name);
         return;
     }
+    if (q->what == SLASH_FORGET) {
+        str_printf(out, "forget turn %lld, %s tokens, with your next message?", (long long)q->turn,
+                   num_exact(q->cost, cost));
+        return;
+    }
     if (q->what == SLASH_MODEL)
         str_printf(out, "continue with %s: ", q->name);
     else if (q->what == SLASH_SYSTEM)

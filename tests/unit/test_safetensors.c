@@ -357,12 +357,9 @@ static void put_model(const struct folder *f, const char *family, const char *mo
     put_weights(f, "model.safetensors", &w);
 }
 
-static int run(const struct folder *f, const char *type, bool calibrated)
+static int run(const struct folder *f, const char *type)
 {
     struct options o;
-    char text[96];
-    snprintf(text, sizeof text, "%s/text", f->path);
-    if (calibrated) put_text_file(f, "text", "hello hello hello there, 12 of them; hello again");
     options_init(&o);
     o.args[0] = f->path;
     o.args[1] = f->out;
@@ -370,7 +367,6 @@ static int run(const struct folder *f, const char *type, bool calibrated)
     o.quantize.type = type;
     o.force = true;
     o.engine.threads = 1;
-    o.quantize.calibrate = calibrated ? text : NULL;
     return cmd_quantize(&o);
 }
 
@@ -408,7 +404,7 @@ static void makes_a_model_that_runs(void **state)
         struct err e;
         struct gguf_str s;
         put_model(f, families[i / 2], "");
-        assert_int_equal(run(f, i % 2 ? "q4" : "q8", i == 1), 0);
+        assert_int_equal(run(f, i % 2 ? "q4" : "q8"), 0);
         options_init(&o);
         o.engine.model = f->out;
         o.engine.threads = 1;
@@ -487,7 +483,7 @@ static void stacks_experts(void **state)
     check_stack(s, "blk.1.ffn_down_exps.weight", 2);
     check_stack(s, "blk.1.ffn_up_exps.weight", 3);
     source_close(s);
-    assert_int_equal(run(f, "q8", false), 0);
+    assert_int_equal(run(f, "q8"), 0);
     options_init(&o);
     o.engine.model = f->out;
     o.engine.heads.none = true;
@@ -524,7 +520,7 @@ static void takes_template_and_ends_of_the_folder(void **state)
         put_model(f, "LlamaForCausalLM", "");
         if (i) put_text_file(f, "chat_template.jinja", "{{ own }}!");
         if (i) put_text_file(f, "generation_config.json", "{\"eos_token_id\":[4,7]}");
-        assert_int_equal(run(f, "q8", false), 0);
+        assert_int_equal(run(f, "q8"), 0);
         assert_int_equal(gguf_open(&file, f->out, &e), 0);
         assert_true(gguf_get_str(file, "tokenizer.chat_template", &s));
         assert_int_equal(s.n, i ? 10 : 8);
@@ -545,7 +541,7 @@ static void keeps_scales(void **state)
     put_model(f, "GraniteForCausalLM",
               ",\"embedding_multiplier\":12,\"residual_multiplier\":0.22,"
               "\"attention_multiplier\":0.0625,\"logits_scaling\":8");
-    assert_int_equal(run(f, "q8", false), 0);
+    assert_int_equal(run(f, "q8"), 0);
     options_init(&o);
     o.engine.model = f->out;
     o.engine.threads = 1;
@@ -579,7 +575,7 @@ static void keeps_yarn_magnitude(void **state)
                  "\"factor\":4,\"original_max_position_embeddings\":64%s}",
                  cases[i].more);
         put_model(f, "Ministral3ForCausalLM", more);
-        assert_int_equal(run(f, "q8", false), 0);
+        assert_int_equal(run(f, "q8"), 0);
         assert_int_equal(gguf_open(&file, f->out, &e), 0);
         assert_int_equal(model_open(&m, file, false, &e), 0);
         assert_true(fabs((double)m->rope.magnitude - cases[i].magnitude) < 1e-6);
@@ -603,7 +599,7 @@ static void names_ignored_settings(void **state)
     assert_int_equal(source_open(&s, f->path, &e), 0);
     assert_string_equal(s->notice, "config.json: ignored: attn_soft_cap, sinks");
     source_close(s);
-    assert_int_equal(run(f, "q8", false), 0);
+    assert_int_equal(run(f, "q8"), 0);
     assert_int_equal(gguf_open(&file, f->out, &e), 0);
     assert_true(gguf_get_u32(file, "llama.attention.sliding_window", &window) && window == 40);
     gguf_close(file);
@@ -614,7 +610,7 @@ static void names_ignored_settings(void **state)
     assert_string_equal(s->notice, "config.json: ignored: RoPE's truncate, RoPE's speed");
     source_close(s);
     put_model(f, "Qwen2ForCausalLM", ",\"sliding_window\":40");
-    assert_int_equal(run(f, "q8", false), 0);
+    assert_int_equal(run(f, "q8"), 0);
     assert_int_equal(gguf_open(&file, f->out, &e), 0);
     assert_false(gguf_get_u32(file, "qwen2.attention.sliding_window", &window));
     gguf_close(file);
@@ -637,16 +633,16 @@ static void reads_shards(void **state)
     put_text_file(f, "model.safetensors.index.json",
                   "{\"weight_map\":{\"model.embed_tokens.weight\":\"a.safetensors\","
                   "\"model.norm.weight\":\"b.safetensors\"}}");
-    assert_int_equal(run(f, "q8", false), 0);
+    assert_int_equal(run(f, "q8"), 0);
     put_text_file(f, "model.safetensors.index.json",
                   "{\"weight_map\":{\"model.embed_tokens.weight\":\"a.safetensors\","
                   "\"model.norm.weight\":\"a.safetensors\"}}");
-    assert_int_equal(run(f, "q8", false), 3); /* it is in file b */
+    assert_int_equal(run(f, "q8"), 3); /* it is in file b */
     put_text_file(f, "model.safetensors.index.json",
                   "{\"weight_map\":{\"model.norm.weight\":\"../b.safetensors\"}}");
-    assert_int_equal(run(f, "q8", false), 3);
+    assert_int_equal(run(f, "q8"), 3);
     put_text_file(f, "model.safetensors.index.json", "{\"weight_map\":{\"x\":1}}");
-    assert_int_equal(run(f, "q8", false), 3);
+    assert_int_equal(run(f, "q8"), 3);
     snprintf(path, sizeof path, "%s/model.safetensors.index.json", f->path);
     unlink(path);
 }
@@ -683,19 +679,19 @@ static void refuses_what_it_does_not_know(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         put_model(f, cases[i].family, cases[i].more);
-        assert_int_equal(run(f, "q8", false), 3);
+        assert_int_equal(run(f, "q8"), 3);
         assert_int_equal(access(f->out, F_OK), -1);
     }
     put_model(f, "LlamaForCausalLM", "");
     put_config(f, "Qwen3ForCausalLM", ""); /* without its norms of Q and K */
-    assert_int_equal(run(f, "q8", false), 3);
+    assert_int_equal(run(f, "q8"), 3);
     put_model(f, "LlamaForCausalLM", "");
     put_tokenizer(f, "{\"type\":\"Metaspace\"}");
-    assert_int_equal(run(f, "q8", false), 3);
+    assert_int_equal(run(f, "q8"), 3);
     put_text_file(f, "tokenizer.json", "{\"model\":{\"type\":\"Unigram\"}}");
-    assert_int_equal(run(f, "q8", false), 3);
+    assert_int_equal(run(f, "q8"), 3);
     put_text_file(f, "tokenizer.json", "not JSON");
-    assert_int_equal(run(f, "q8", false), 3);
+    assert_int_equal(run(f, "q8"), 3);
 }
 
 /* Added tokens of a folder without tokenizer.json have their ids as keys: none has an id here. */
@@ -732,7 +728,7 @@ static void scales_rope(void **state)
     put_model(f, "LlamaForCausalLM",
               ",\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8.0,\"low_freq_factor\":1.0,"
               "\"high_freq_factor\":4.0,\"original_max_position_embeddings\":64}");
-    assert_int_equal(run(f, "q4", false), 0);
+    assert_int_equal(run(f, "q4"), 0);
     assert_int_equal(gguf_open(&g, f->out, &e), 0);
     const struct gguf_tensor *t = gguf_tensor_find(g, "rope_freqs.weight");
     assert_non_null(t);

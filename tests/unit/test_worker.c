@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/session/conversations.h"
+#include "runtime/save/conversations.h"
 #include "tui/chat/worker.h"
 
 enum { PATIENCE_MS = 120000 };

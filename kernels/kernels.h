@@ -407,8 +407,14 @@ struct kernels {
 
     /* Packs one key or value of head_dim numbers. Q4 is asymmetric: m = min, d = (max - min) / 15,
      * both rounded to half first, then q = round((x - m) / d) clamped to 0..15. S4: with x the
-     * number farthest from 0, the positive one of two, d = -x / 8. */
+     * number farthest from 0, the positive one of two, d is -x / 8, or x / 7 if the sum of squared
+     * errors is then smaller. */
     void (*kv_pack[KN_KV_TYPES])(void *dst, const float *x, int head_dim);
+    /* Packs transformed values as Q4, and then KN_FITS times takes the d and m with the least
+     * squared error for the codes q, and new codes. Sums, as in S4's errors, add halves: x[i] +
+     * x[i + 16], of these x[i] + x[i + 8], and so on. */
+#define KN_FITS 3
+    void (*pack_values)(void *dst, const float *x, int head_dim);
     void (*kv_unpack[KN_KV_TYPES])(float *dst, const void *src, int head_dim);
 
     void (*attend)(const struct kn_attend *job);

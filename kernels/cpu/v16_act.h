@@ -214,15 +214,30 @@ static inline void kv_pack_q4_v16(void *dst, const float *x, int head_dim)
     }
 }
 
-/* The codes of 16 numbers as floats, and their scale. */
+/* Squared error of 16 numbers with step d, whose codes are q. */
+static inline float error_s4(v16 *q, v16 x, float d)
+{
+    const v16 code = v16_round(v16_div(x, v16_set1(d)));
+    *q = v16_max(v16_set1(-8.0f), v16_min(v16_set1(7.0f), code));
+    const v16 r = v16_sub(v16_mul(v16_set1(d), *q), x);
+    return v16_sum(v16_mul(r, r));
+}
+
+/* The codes of 16 numbers, and their step. */
 static inline v16 codes_s4(v16 x, uint16_t *d)
 {
-    const float max = v16_top(x), min = v16_bottom(x);
+    const float max = v16_top(x), min = v16_bottom(x), far = max >= -min ? max : min;
+    const uint16_t b = kn_half_saturated(far / 7.0f);
+    v16 q, other;
 
-    *d = kn_half_saturated((max >= -min ? max : min) / -8.0f + 0.0f);
+    *d = kn_half_saturated(far / -8.0f + 0.0f);
     if (!(*d & 0x7fff)) return v16_zero();
-    const v16 q = v16_round(v16_div(x, v16_set1(kn_float_from_half(*d))));
-    return v16_max(v16_zero(), v16_min(v16_set1(15.0f), v16_add(q, v16_set1(8.0f))));
+    const float error = error_s4(&q, x, kn_float_from_half(*d));
+    if (error_s4(&other, x, kn_float_from_half(b)) < error) {
+        *d = b;
+        q = other;
+    }
+    return v16_add(q, v16_set1(8.0f));
 }
 
 static inline void kv_pack_s4_v16(void *dst, const float *x, int head_dim)
@@ -232,6 +247,50 @@ static inline void kv_pack_s4_v16(void *dst, const float *x, int head_dim)
     for (int g = 0; g < head_dim / KN_GROUP; g++, out++, x += KN_GROUP) {
         const v16 low = codes_s4(v16_load(x), &out->d[0]);
         v16_store_nibbles(out->q, low, codes_s4(v16_load(x + 16), &out->d[1]));
+    }
+}
+
+static inline v16 codes_q4(v16 x, float d, float m)
+{
+    if (!(d > 0.0f)) return v16_zero();
+    const v16 q = v16_round(v16_div(v16_sub(x, v16_set1(m)), v16_set1(d)));
+    return v16_max(v16_zero(), v16_min(v16_set1(15.0f), q));
+}
+
+/* As fit of ref.c; sx: the sum of both. */
+static inline bool fit(float *d, float *m, v16 a, v16 b, float sx, v16 qa, v16 qb)
+{
+    const float sq = v16_sum(v16_add(qa, qb));
+    const float sqq = v16_sum(v16_add(v16_mul(qa, qa), v16_mul(qb, qb)));
+    const float sqx = v16_sum(v16_add(v16_mul(qa, a), v16_mul(qb, b)));
+    const float det = 32.0f * sqq - sq * sq;
+    if (!(det > 0.0f)) return false;
+    const float fitted = kn_float_from_half(kn_half_saturated((32.0f * sqx - sq * sx) / det));
+    if (!(fitted > 0.0f && fitted < 65504.0f)) return false;
+    *d = fitted;
+    *m = kn_float_from_half(kn_half_saturated((sx - fitted * sq) / 32.0f + 0.0f));
+    return true;
+}
+
+static inline void pack_values_v16(void *dst, const float *x, int head_dim)
+{
+    struct kn_kv_q4 *out = dst;
+
+    for (int g = 0; g < head_dim / KN_GROUP; g++, out++, x += KN_GROUP) {
+        const v16 a = v16_load(x), b = v16_load(x + 16);
+        const float min = v16_bottom(v16_min(a, b)), max = v16_top(v16_max(a, b));
+        const float sx = v16_sum(v16_add(a, b));
+        float d = kn_float_from_half(kn_half_saturated((max - min) / 15.0f + 0.0f));
+        float m = kn_float_from_half(kn_half_saturated(min + 0.0f));
+        v16 qa = codes_q4(a, d, m), qb = codes_q4(b, d, m);
+
+        for (int i = 0; i < KN_FITS && fit(&d, &m, a, b, sx, qa, qb); i++) {
+            qa = codes_q4(a, d, m);
+            qb = codes_q4(b, d, m);
+        }
+        out->d = kn_half_from_float(d);
+        out->m = kn_half_from_float(m);
+        v16_store_nibbles(out->q, qa, qb);
     }
 }
 

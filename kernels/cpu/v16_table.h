@@ -31,6 +31,7 @@
                 [KN_KV_Q8] = kv_pack_q8_v16,   [KN_KV_Q4] = kv_pack_q4_v16,                   \
                 [KN_KV_S4] = kv_pack_s4_v16,                                                  \
             },                                                                                \
+        .pack_values = pack_values_v16,                                                       \
         .kv_unpack =                                                                          \
             {                                                                                 \
                 [KN_KV_F16] = kv_unpack_f16_v16, [KN_KV_F32] = kn_kv_unpack_f32_ref,          \

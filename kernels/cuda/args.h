@@ -18,6 +18,8 @@
  * transformed (kn_hadamard), and merging the pieces of attention undoes it. */
 enum cuda_kv { CUDA_KV_Q4, CUDA_KV_Q8, CUDA_KV_F16, CUDA_KV_S4 };
 
+#define CUDA_FITS 3 /* KN_FITS of kernels.h */
+
 /* Heads, of a layer or of all layers in sequence. All take pages of one pool, so that they can
  * share a budget without moving units for another head: slot s of head h is unit pages[h * n_pages
  * + s / 64] * 64 + s % 64 of the pool. */

@@ -15,16 +15,36 @@ DEVICE int64_t place_of(const struct cuda_cache &c, int head, int slot)
 /* A lane's code and the two halves of its block, which lane 0 stores. */
 DEVICE void put_block(uint8_t *to, float code, uint32_t halves)
 {
-    const uint32_t q = (uint32_t)(code > 15.0f ? 15.0f : code > 0.0f ? code : 0.0f);
+    const uint32_t q = (uint32_t)code;
     const uint32_t partner = shfl_xor_u32(q, 16);
 
     if (lane_id() < 16) to[4 + lane_id()] = (uint8_t)(q | partner << 4);
     if (lane_id() == 0) *(uint32_t *)to = halves;
 }
 
+/* The step and the minimum with the least squared error for the warp's codes q, as in
+ * kernels.pack_values; false: they stay. */
+DEVICE bool fit(float *d, float *m, float x, float q)
+{
+    const float sq = warp_sum(q), sqq = warp_sum(q * q), sx = warp_sum(x), sqx = warp_sum(q * x);
+    const float det = 32.0f * sqq - sq * sq;
+    const float fitted = half_float(half_saturated((32.0f * sqx - sq * sx) / det));
+
+    if (!(det > 0.0f && fitted > 0.0f && fitted < 65504.0f)) return false;
+    *d = fitted;
+    *m = half_float(half_saturated((sx - fitted * sq) / 32.0f + 0.0f));
+    return true;
+}
+
+DEVICE float code_q4(float x, float d, float m)
+{
+    const float q = d > 0.0f ? round_even((x - m) / d) : 0.0f;
+    return q > 15.0f ? 15.0f : q > 0.0f ? q : 0.0f;
+}
+
 /* A warp packs 32 numbers, one per lane, as kernels.kv_pack[KN_KV_Q4] does: asymmetric, both
- * constants rounded to half first. */
-DEVICE void pack_group(uint8_t *to, float x)
+ * constants rounded to half first; fits: as kernels.pack_values. */
+DEVICE void pack_group(uint8_t *to, float x, bool fits)
 {
     float min = x, max = x;
 
@@ -33,11 +53,25 @@ DEVICE void pack_group(uint8_t *to, float x)
         min = min_f32(min, shfl_xor_f32(min, mask));
         max = max_f32(max, shfl_xor_f32(max, mask));
     }
-    const uint16_t d_bits = half_saturated((max - min) / 15.0f + 0.0f); /* -0 is 0 */
-    const uint16_t m_bits = half_saturated(min + 0.0f);
-    const float d = half_float(d_bits), m = half_float(m_bits);
+    float d = half_float(half_saturated((max - min) / 15.0f + 0.0f)); /* -0 is 0 */
+    float m = half_float(half_saturated(min + 0.0f));
+    float q = code_q4(x, d, m);
 
-    put_block(to, d > 0.0f ? round_even((x - m) / d) : 0.0f, d_bits | (uint32_t)m_bits << 16);
+    for (int i = 0; fits && i < CUDA_FITS && fit(&d, &m, x, q); i++) q = code_q4(x, d, m);
+    put_block(to, q, half_bits(d) | (uint32_t)half_bits(m) << 16);
+}
+
+/* The sum of squared errors of the half warp's numbers with step d, in kernels.kv_pack's order. */
+DEVICE float error_s4(float x, float d, float *code)
+{
+    const float q = d != 0.0f ? round_even(x / d) : -8.0f;
+
+    *code = q > 7.0f ? 7.0f : q > -8.0f ? q : -8.0f;
+    float sum = d * *code - x;
+    sum *= sum;
+    UNROLL
+    for (int mask = 8; mask; mask >>= 1) sum += shfl_xor_f32(sum, mask);
+    return sum;
 }
 
 /* As kv_pack[KN_KV_S4]: symmetric, a step for each half of the warp. */
@@ -50,10 +84,15 @@ DEVICE void pack_group_s4(uint8_t *to, float x)
         min = min_f32(min, shfl_xor_f32(min, mask));
         max = max_f32(max, shfl_xor_f32(max, mask));
     }
-    const uint32_t bits = half_saturated((max >= -min ? max : min) / -8.0f + 0.0f);
-    const float d = half_float((uint16_t)bits);
+    const float far = max >= -min ? max : min;
+    const float a = half_float(half_saturated(far / -8.0f + 0.0f));
+    const float b = half_float(half_saturated(far / 7.0f));
+    float q, other;
+    const float error = error_s4(x, a, &q);
+    const bool better = error_s4(x, b, &other) < error && a != 0.0f;
+    const uint32_t bits = half_bits(better ? b : a);
 
-    put_block(to, d != 0.0f ? round_even(x / d) + 8.0f : 0.0f, bits | shfl_xor_u32(bits, 16) << 16);
+    put_block(to, (better ? other : q) + 8.0f, bits | shfl_xor_u32(bits, 16) << 16);
 }
 
 /* As kv_pack[KN_KV_Q8]: 34 bytes, aligned to 2. */
@@ -67,11 +106,11 @@ DEVICE void pack_group_q8(uint8_t *to, float x)
     if (lane_id() == 0) *(uint16_t *)to = d_bits;
 }
 
-/* Packs group `group` of a unit with n_group groups. */
-DEVICE void pack(uint8_t *unit, float x, enum cuda_kv type, int group, int n_group)
+/* Packs group `group` of a unit with n_group groups. fits: a value beside a key of S4. */
+DEVICE void pack(uint8_t *unit, float x, enum cuda_kv type, int group, int n_group, bool fits)
 {
     if (type == CUDA_KV_Q4) {
-        pack_group(unit + group * 20, x);
+        pack_group(unit + group * 20, x, fits);
     } else if (type == CUDA_KV_S4) {
         pack_group_s4(unit + group * 20, x);
     } else if (type == CUDA_KV_Q8) {
@@ -110,9 +149,9 @@ DEVICE void append_unit(const struct cuda_cache &c, int head, int slot, const fl
         if (own >= c.head_dim) continue; /* only units of halfs end so */
         const float x = is_value ? v[own] : k[own];
         if (is_value)
-            pack(value, s4 ? hadamard(x) : x, c.v_type, group, n_group);
+            pack(value, s4 ? hadamard(x) : x, c.v_type, group, n_group, s4);
         else
-            pack(key, s4 ? centred(x, c, head, pos == 0, own) : x, c.k_type, group, n_group);
+            pack(key, s4 ? centred(x, c, head, pos == 0, own) : x, c.k_type, group, n_group, false);
     }
     if (thread_id()) return;
     c.pos[at] = pos;

@@ -11,6 +11,8 @@
 /* The host's window on the units releases its pages above this size. */
 #define WINDOW_BYTES ((size_t)64 << 20)
 
+_Static_assert(CUDA_FITS == KN_FITS, "the device packs units as the CPU does");
+
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 static int pages_of(int n)

@@ -110,7 +110,8 @@ static void grow_queries(const struct layer_step *s, float *q, int t)
     }
 }
 
-/* Packs one unit. Keys of S4 are packed less their centre, and values beside them transformed. */
+/* Packs one unit. Keys of S4 are packed less their centre, and values beside them transformed and
+ * fitted. */
 static void pack_unit(const struct layer_step *s, int head, size_t slot, const float *k,
                       const float *v, bool first)
 {
@@ -126,7 +127,10 @@ static void pack_unit(const struct layer_step *s, int head, size_t slot, const f
         kn_hadamard(x[1], dim);
     }
     f->kernels->kv_pack[s->c->shape.k_type](h->k + slot * s->c->k_bytes, k, dim);
-    f->kernels->kv_pack[s->c->shape.v_type](h->v + slot * s->c->v_bytes, v, dim);
+    if (centred && s->c->shape.v_type == KN_KV_Q4)
+        f->kernels->pack_values(h->v + slot * s->c->v_bytes, v, dim);
+    else
+        f->kernels->kv_pack[s->c->shape.v_type](h->v + slot * s->c->v_bytes, v, dim);
 }
 
 /* Packs a few tokens' keys and values into every head of the layer; also sets scores that need no

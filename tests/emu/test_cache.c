@@ -82,7 +82,10 @@ static void want_unit(uint8_t *out, const struct cuda_cache *c, int head, const 
     memcpy(y, x, (size_t)c->head_dim * sizeof *y);
     if (c->k_type == CUDA_KV_S4 && is_value) kn_hadamard(y, c->head_dim);
     if (c->k_type == CUDA_KV_S4 && !is_value) kn_key_centre(y, &centre, pos == 0, c->head_dim);
-    kn_table("ref")->kv_pack[type](out, y, c->head_dim);
+    if (c->k_type == CUDA_KV_S4 && is_value && type == KN_KV_Q4)
+        kn_table("ref")->pack_values(out, y, c->head_dim);
+    else
+        kn_table("ref")->kv_pack[type](out, y, c->head_dim);
 }
 
 static void check_append(int dim, int n_head, int n_tok, enum cuda_kv k_type, enum cuda_kv v_type)

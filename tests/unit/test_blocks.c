@@ -424,7 +424,8 @@ static void test_embedding(void **state)
         const struct format *f = &formats[i];
         uint8_t *blocks = random_blocks(f, ROWS * COLS);
         struct gguf_tensor t = {.type = f->type, .ne = {COLS, ROWS, 1, 1}, .data = blocks};
-        struct model there = {.n_embd = COLS, .n_items = 1}, here = there;
+        struct model here = {.n_embd = COLS, .n_items = 1}, there = here;
+        there.n_device = 1;
         struct model_load_item item[2] = {{.weight = &there.embedding, .tensor = &t, .n_stack = 1},
                                           {.weight = &here.embedding, .tensor = &t, .n_stack = 1}};
         here.embedding = pack_all(f, blocks, blocks_kernel_type(f->type, false));

@@ -25,9 +25,13 @@ programs = $(1:%.c=$(B)/%)
 # Linked to every test program: its first argument chooses functions.
 FILTER := $(B)/tests/filter.o
 
-$(B)/tests/tui/test_%: $(B)/tests/tui/test_%.o $(B)/tests/tui/fake_session.o $(B)/libretain.a $(FILTER)
+$(B)/tests/tui/test_%: $(B)/tests/tui/test_%.o $(B)/tests/tui/scripted.o $(B)/libretain.a $(FILTER)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
+
+# Their answers are scripted.
+WRAPPED := sampler_draw session_say session_replace session_regenerate session_continue session_open engine_open model_list_read model_find
+$(B)/tests/tui/test_% $(B)/tests/tui_fake $(B)/tests/fuzz/fuzz_tui: private override LDFLAGS += $(WRAPPED:%=-Wl,--wrap=%)
 
 # test_sensors loads this as the driver's library.
 $(B)/tests/tui/test_sensors: | $(B)/tests/tui/fake_nvml.so
@@ -46,7 +50,7 @@ $(B)/tests/fault/%.so: tests/fault/%.c $(B)/flags
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -fPIC -shared -o $@ $< -ldl
 
-$(B)/tests/tui_fake: $(B)/tests/tui/tui_fake.o $(B)/tests/tui/fake_session.o $(B)/libretain.a
+$(B)/tests/tui_fake: $(B)/tests/tui/tui_fake.o $(B)/tests/tui/scripted.o $(B)/libretain.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
 
@@ -240,7 +244,7 @@ $(B)/tests/fuzz/make_seeds: $(B)/tests/fuzz/make_seeds.o $(B)/libretain.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
 
-$(B)/tests/fuzz/fuzz_tui: $(B)/tests/fuzz/fuzz_tui.o $(B)/tests/tui/fake_session.o $(B)/libretain.a
+$(B)/tests/fuzz/fuzz_tui: $(B)/tests/fuzz/fuzz_tui.o $(B)/tests/tui/scripted.o $(B)/libretain.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIBS)
 

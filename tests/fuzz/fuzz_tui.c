@@ -1,5 +1,5 @@
 /* fuzz: a conversation at the keyboard: keys, pastes, terminal replies, broken UTF-8, resizes and a
- * model's text, byte by byte, on the fake session. Each byte below 64 is an action of a user or a
+ * model's text, byte by byte, with scripted answers. Each byte below 64 is an action of a user or a
  * terminal; the others are typed. Checked after each: no cell holds half a character or a control
  * byte, the cursor is on the screen and between characters, and the draft is never lost. */
 #include <stddef.h>
@@ -35,7 +35,7 @@ static const char *const doings[] = {
     "/turns\r",
     "\033[<0;30;9M",
     "\030\005",
-    "/model other-1b-q4_0.gguf\r",
+    "/model qwen3\r",
     "\037",
     "\033_",
     "\033[A",

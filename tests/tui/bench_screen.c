@@ -11,7 +11,7 @@
 enum { KEYS = 300, FRAMES_MAX = 20000, SECONDS = 6 };
 
 static const char *program = "build/tests/tui_fake";
-static char home[] = "/tmp/retain-bench-XXXXXX";
+static char home[] = "/tmp/retain-bench-XXXXXX", model[64];
 
 static int by_value(const void *a, const void *b)
 {
@@ -26,25 +26,13 @@ static double quantile(double *values, int n, double q)
     return n ? values[i < n ? i : n - 1] : 0;
 }
 
-/* A long answer at a set speed, in a cache of 36 layers that evicts. */
+/* A long answer at a set speed, in a cache of 30 layers that evicts. */
 static bool begin(struct pty *p, int w, int h, const char *rate)
 {
-    char *argv[] = {(char *)program,
-                    "--fake-rate",
-                    (char *)rate,
-                    "--fake-layers",
-                    "36",
-                    "chat",
-                    "--new",
-                    "--private",
-                    "--budget",
-                    "256",
-                    "--policy",
-                    "auto:reserve=64",
-                    "--ignore-end",
-                    "--seed",
-                    "1",
-                    NULL};
+    char *argv[] = {
+        (char *)program, "--fake-rate", (char *)rate, "chat", "-m",       model,
+        "--new",         "--private",   "--budget",   "256",  "--policy", "auto:reserve=64",
+        "--ignore-end",  "--seed",      "1",          NULL};
     if (!pty_start(p, w, h, home, argv) || !pty_wait(p, 0, "ready")) return false;
     size_t from = p->bytes.n;
     pty_type(p, "a long story\r");
@@ -132,12 +120,15 @@ static void measure_cost(const char *rate, const char *keys, const char *where)
 
 int main(int argc, char **argv)
 {
-    char command[64];
+    char command[128];
     if (argc > 1) program = argv[1];
     if (!mkdtemp(home) || access(program, X_OK) != 0) {
         printf("skip: %s is missing\n", program);
         return 0;
     }
+    snprintf(model, sizeof model, "%s/model.gguf", home);
+    snprintf(command, sizeof command, "build/tests/make_model chatml %s", model);
+    if (system(command)) return 1;
     measure_echo(160, 50, "chat with the map beside it");
     measure_echo(80, 24, "chat");
     measure_frames(80, 24, "50", "", "chat");

@@ -1,17 +1,75 @@
-/* fake_stage: a stage with the fake session. */
+/* fake_stage: a stage with scripted answers. */
 #ifndef RETAIN_TESTS_TUI_FAKE_STAGE_H
 #define RETAIN_TESTS_TUI_FAKE_STAGE_H
 
-#include "tests/tui/fake_session.h"
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/tui/scripted.h"
 #include "tests/tui/stage.h"
+#include "tests/unit/make_gguf.h"
+
+#define STAGE_NOW_MS INT64_C(1767362533000)
+
+/* A folder of this process. In memory where possible: each turn is flushed to the disk. */
+static inline const char *stage_folder(void)
+{
+    static char folder[64];
+    snprintf(folder, sizeof folder, "%s/retain-stage-%d",
+             access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm", (int)getpid());
+    return folder;
+}
+
+static inline void stage_remove(void)
+{
+    char command[96];
+    snprintf(command, sizeof command, "rm -rf %s", stage_folder());
+    if (system(command)) abort();
+}
+
+/* A cache that is full after a few sentences, of a policy that computes with no floats. */
+static inline void scripted_plan(struct plan_opts *o)
+{
+    o->policy = policy_choice("random");
+    o->budget = 128;
+    o->policy.reserve = 32;
+}
+
+/* A copy of the three conversations. */
+static inline const char *stage_library(void)
+{
+    static char command[320], path[80], first[80];
+    snprintf(path, sizeof path, "%s/retain.db", stage_folder());
+    if (!first[0]) {
+        snprintf(first, sizeof first, "%s/first.db", stage_folder());
+        if (mkdir(stage_folder(), 0700)) abort();
+        atexit(stage_remove);
+        scripted_library(first, STAGE_NOW_MS);
+    }
+    snprintf(command, sizeof command, "rm -f %s*; cp %s %s", path, first, path);
+    if (system(command)) abort();
+    return path;
+}
 
 /* An app at 2026-01-02 14:02:13 UTC whose model is still loading. */
 static inline void stage_init(struct stage *s, bool ascii, bool private_mode)
 {
-    fake.now_ms = INT64_C(1767362533000);
-    fake.tok_s = fake.prefill_tok_s = 0;
-    fake_reset();
-    stage_begin(s, ascii, private_mode ? NULL : "fake");
+    scripted = (struct scripted){0};
+    stage_begin(s, ascii, private_mode ? NULL : stage_library());
+    scripted_plan(&s->o.session.plan);
+    s->o.session.sampling.seed = 1;
+    s->steady = true;
+}
+
+/* The path of a model file with this content. */
+static inline const char *stage_model(struct maker *m)
+{
+    static char path[80];
+    snprintf(path, sizeof path, "%s/model.gguf", stage_folder());
+    FILE *f = fopen(path, "wb");
+    if (!f || fwrite(m->file.data, 1, m->file.n, f) != m->file.n || fclose(f)) abort();
+    maker_release(m);
+    return path;
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* Every chat command as both front ends run it: a request in, events out, on the fake session. */
+/* Every chat command as both front ends run it: a request in, events out, with scripted answers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 #include "cli/control/control.h"
 #include "cli/control/recalled.h"
 #include "runtime/save/conversations.h"
-#include "tests/tui/fake_session.h"
+#include "tests/tui/fake_stage.h"
 
 struct fixture {
     struct control control;
@@ -64,13 +64,13 @@ static void begin(struct fixture *f, const char *name)
     struct err e = {0};
     struct events ev = events_of(f);
     *f = (struct fixture){0};
-    fake.fail_open = NULL;
-    fake_reset();
+    scripted.fail_open = NULL;
     options_init(&f->options);
+    scripted_plan(&f->options.session.plan);
     f->options.session.conversation = name;
     struct cli_session *p = &f->control.parts;
     f->control.options = f->options;
-    assert_int_equal(conversations_open(&p->library, "fake", &e), 0);
+    assert_int_equal(conversations_open(&p->library, stage_library(), &e), 0);
     assert_int_equal(
         engine_open(&p->engine, &f->options.engine, &f->options.session.plan, 1, NULL, NULL, &e),
         0);
@@ -83,7 +83,7 @@ static void end(struct fixture *f)
     control_close(&f->control);
     str_release(&f->log);
     str_release(&f->answer);
-    fake.fail_open = NULL;
+    scripted.fail_open = NULL;
 }
 
 static int64_t n_turns(const struct fixture *f)
@@ -194,7 +194,7 @@ static void test_answers(void **state)
     assert_string_equal(f.text, "kept");
     assert_true(is_saved(&f, "kept"));
     assert_string_equal(run(&f, SLASH_TOKENS, "three small words"), "note");
-    assert_string_equal(f.text, "3 tokens, 17 bytes");
+    assert_string_equal(f.text, "5 tokens, 17 bytes");
     assert_string_equal(run(&f, SLASH_TOKENS, ""), "failed");
     end(&f);
 }
@@ -204,7 +204,8 @@ static void test_recall(void **state)
     struct fixture f;
     (void)state;
     begin(&f, NULL);
-    run(&f, SLASH_SAY, "hello");
+    run(&f, SLASH_SAY, "My locker code is 48213.");
+    run(&f, SLASH_SAY, "tell me more, in words 300");
     assert_string_equal(run(&f, SLASH_RECALLED, ""), "note");
     assert_string_equal(f.text, "nothing came back for the last message");
     run(&f, SLASH_SAY, "what is my locker code?");
@@ -238,7 +239,9 @@ static void test_recall_from(void **state)
 {
     struct fixture f;
     (void)state;
-    begin(&f, NULL);
+    begin(&f, "work");
+    run(&f, SLASH_SAY, "My locker code is 40917.");
+    run(&f, SLASH_NEW, "");
     f.control.options.chat.recall_from = "all";
     assert_string_equal(run(&f, SLASH_SAY, "hello"), "begin answer end");
     assert_string_equal(run(&f, SLASH_SAY, "what is my locker code?"), "passage begin answer end");
@@ -248,7 +251,7 @@ static void test_recall_from(void **state)
     run(&f, SLASH_RECALLED, "");
     assert_null(strstr(f.text, "read before it"));
     f.control.base.chat.recall_from = "wrk";
-    assert_string_equal(run(&f, SLASH_NEW, ""), "opening opening failed opened notice");
+    assert_string_equal(run(&f, SLASH_NEW, ""), "opening opening failed opened");
     end(&f);
 }
 
@@ -258,8 +261,8 @@ static void test_marks(void **state)
     (void)state;
     begin(&f, NULL);
     assert_string_equal(run(&f, SLASH_PIN, ""), "usage"); /* no turn yet */
-    run(&f, SLASH_SAY, "hello");
-    run(&f, SLASH_SAY, "hello again");
+    run(&f, SLASH_SAY, "words 5");
+    run(&f, SLASH_SAY, "words 5 again");
     assert_string_equal(run(&f, SLASH_PIN, "1"), "note");
     assert_string_equal(f.text, "turn 1 stays in the cache; /unpin ends it");
     assert_string_equal(run(&f, SLASH_UNPIN, ""), "failed"); /* the last turn */
@@ -282,7 +285,7 @@ static void test_opening(void **state)
     struct fixture f;
     (void)state;
     begin(&f, "rust-notes");
-    assert_string_equal(run(&f, SLASH_OPEN, "tax-letter"), "opening opened notice");
+    assert_string_equal(run(&f, SLASH_OPEN, "tax-letter"), "opening opened");
     assert_string_equal(f.control.name, "tax-letter");
     assert_string_equal(run(&f, SLASH_OPEN, "no-such"), "failed");
     assert_string_equal(f.control.name, "tax-letter");
@@ -302,12 +305,13 @@ static void test_opening_fails(void **state)
     options_set(&changed, OPTIONS_MEMORY, "budget", "96", NULL);
     options_set(&changed, OPTIONS_SAMPLING, "max-tokens", "5", NULL);
     control_set(&f.control, &changed);
-    fake.fail_open = "thesis-ch3";
-    assert_string_equal(run(&f, SLASH_OPEN, "thesis-ch3"), "opening opening failed opened notice");
+    scripted.fail_open = "thesis-ch3";
+    assert_string_equal(run(&f, SLASH_OPEN, "thesis-ch3"), "opening opening failed opened");
     assert_string_equal(f.control.name, "rust-notes");
-    assert_int_equal(f.control.options.session.plan.budget, 0); /* the memory it was opened with */
-    assert_int_equal(f.control.options.session.max_tokens, 5);  /* counts from the next token on */
-    fake.fail_open = "*";
+    assert_int_equal(f.control.options.session.plan.budget,
+                     128);                                     /* the memory it was opened with */
+    assert_int_equal(f.control.options.session.max_tokens, 5); /* counts from the next token on */
+    scripted.fail_open = "*";
     assert_string_equal(run(&f, SLASH_NEW, ""), "opening opening failed fatal");
     assert_null(f.control.parts.session);
     end(&f);

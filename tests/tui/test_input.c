@@ -439,10 +439,10 @@ static void test_map_and_text_are_linked(void **state)
         if (index >= 0 && end > byte) {
             const char *text = str_get(&s.app.talk.messages[index].text) + byte;
             n_words++;
-            assert_true(byte == 0 || text[-1] == ' ' || text[-1] == '\n'); /* tokens are words */
-            snprintf(expected, sizeof expected, "token \"%.*s", (int)strcspn(text, " \n"), text);
+            snprintf(expected, sizeof expected, "token \"%.*s", (int)(end - byte), text);
+            expected[strcspn(expected, "\n")] = 0;
             assert_non_null(strstr(str_get(&out), expected));
-            assert_true(s.grid.cursor_x >= 6); /* and the cursor is on it */
+            if (strspn(text, " \n") < end - byte) assert_true(s.grid.cursor_x >= 6); /* is on it */
         }
         stage_key(&s, 'm');
         assert_int_equal(s.app.view, VIEW_MAP);

@@ -1,5 +1,5 @@
-/* The palette, the list above a typed command, /model, the graphs, and the words that fade: on the
- * fake session, without a terminal. */
+/* The palette, the list above a typed command, /model, the graphs, and the words that fade: with
+ * scripted answers, without a terminal. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -149,21 +149,21 @@ static void test_model(void **state)
     open_talk(&s, true);
     stage_type(&s, "hello\r/model\r");
     stage_draw(&s, 100, 24, &out);
-    assert_non_null(strstr(out.data, "model other-1b-q4_0 "));
+    assert_non_null(strstr(out.data, "model qwen3 "));
     assert_non_null(strstr(out.data, "it needs 41 GiB of 24 GiB"));
     stage_key(&s, '\033');
     s.app.stats.prefill_tok_s = 1; /* it takes long: it asks */
-    stage_type(&s, "/model other-1b-q4_0\r");
+    stage_type(&s, "/model qwen3\r");
     assert_true(s.app.question.open);
-    assert_non_null(strstr(stage_draw(&s, 100, 24, &out), "continue with other-1b-q4_0: replays"));
+    assert_non_null(strstr(stage_draw(&s, 100, 24, &out), "continue with qwen3: replays"));
     stage_type(&s, "y");
     assert_int_equal(s.app.phase, PHASE_READY);
     assert_string_equal(s.app.name, "rust-notes");
-    assert_string_equal(s.app.o->engine.model, "/models/other-1b-q4_0.gguf");
-    assert_string_equal(s.control.options.engine.model, "/models/other-1b-q4_0.gguf");
-    assert_true(app_is_model(&s.app, "/models/other-1b-q4_0.gguf"));
+    assert_non_null(strstr(s.app.o->engine.model, SCRIPTED_OTHER));
+    assert_non_null(strstr(s.control.options.engine.model, SCRIPTED_OTHER));
+    assert_true(app_is_model(&s.app, SCRIPTED_OTHER));
     stage_type(&s, "/set budget 64\r"); /* reopens the conversation with the same model */
-    assert_string_equal(s.control.options.engine.model, "/models/other-1b-q4_0.gguf");
+    assert_non_null(strstr(s.control.options.engine.model, SCRIPTED_OTHER));
     stage_type(&s, "/model demo\r");
     assert_null(s.app.o->engine.model);
     stage_type(&s, "/model nonsense\r");
@@ -206,16 +206,16 @@ static void test_model_fails(void **state)
     open_talk(&s, true);
     stage_type(&s, "hello\r");
     int n = s.app.talk.n;
-    fake.fail_model = "/models/other-1b-q4_0.gguf";
-    stage_type(&s, "/model other-1b-q4_0\r");
-    fake.fail_model = NULL;
+    scripted.fail_model = SCRIPTED_OTHER;
+    stage_type(&s, "/model qwen3\r");
+    scripted.fail_model = NULL;
     assert_int_equal(s.app.phase, PHASE_READY);
     assert_string_equal(s.control.options.engine.model, s.o.engine.model);
     assert_string_equal(s.app.o->engine.model, s.o.engine.model);
     assert_non_null(strstr(str_get(&s.app.events), "not a model"));
-    assert_int_equal(s.app.talk.n, n + 1); /* the notice */
+    assert_int_equal(s.app.talk.n, n);
     stage_type(&s, "and on\r");
-    assert_int_equal(s.app.talk.n, n + 3);
+    assert_int_equal(s.app.talk.n, n + 2);
     stage_release(&s);
 }
 
@@ -227,12 +227,12 @@ static void test_model_private(void **state)
     (void)state;
     stage_init(&s, true, true);
     stage_open(&s, NULL);
-    stage_type(&s, "/model other-1b-q4_0\r");
+    stage_type(&s, "/model qwen3\r");
     assert_int_equal(s.app.phase, PHASE_READY);
-    assert_string_equal(s.control.options.engine.model, "/models/other-1b-q4_0.gguf");
+    assert_non_null(strstr(s.control.options.engine.model, SCRIPTED_OTHER));
     stage_type(&s, "hello\r/model demo\r");
     assert_non_null(strstr(str_get(&s.app.events), "no other model can read it"));
-    assert_string_equal(s.control.options.engine.model, "/models/other-1b-q4_0.gguf");
+    assert_non_null(strstr(s.control.options.engine.model, SCRIPTED_OTHER));
     stage_release(&s);
 }
 
@@ -576,8 +576,9 @@ static void test_turns_are_marked_from_a_message(void **state)
 {
     struct stage s;
     (void)state;
-    open_talk(&s, true);
-    stage_type(&s, "words 60\r");
+    stage_init(&s, true, false);
+    stage_open(&s, NULL);
+    stage_type(&s, "words 20\rwords 60\r");
     const struct session *session = s.control.parts.session;
     mark_first(&s, "p");
     assert_true(session_is_pinned(session, 1));

@@ -43,17 +43,17 @@ if [ $fake = 1 ]; then
     printf '/tint\n' | $program chat --plain -c rust-notes 2>"$work/tint"
     check 'tint: every line with its share' grep -q '^[ 0-9]*%  you  What did we decide' "$work/tint"
     $program list >"$work/list"
-    check 'list: a row' grep -q '^rust-notes  *[a-z0-9]*  *2  *324 ' "$work/list"
+    check 'list: a row' grep -q '^rust-notes  *[a-z0-9]*  *2  *412 ' "$work/list"
     printf '/turns\n' | $program chat --plain -c rust-notes 2>"$work/turns"
     check 'turns: every turn with its share' grep -q '^turn 1: [0-9]* % kept: What did we decide' "$work/turns"
     check 'turns: a long message is cut' grep -q ', and why did we…$' "$work/turns"
     check 'list: json' sh -c "$program list --json | grep -q '^{\"name\":\"thesis-ch3\",.*\"n_turns\":2,'"
     $program show thesis-ch3 >"$work/show"
     check 'show: roles' grep -q '^## assistant (stopped)$' "$work/show"
-    head -c 10485760 /dev/zero | tr '\0' 'x' >"$work/big"
+    head -c 20000 /dev/zero | tr '\0' 'x' >"$work/big"
     printf '\n' >>"$work/big"
     $program --fake-rate 0 chat --plain --new --private --budget 16 <"$work/big" >"$work/two"
-    check 'pipe: a line of 10 MB' same $? 0
+    check 'pipe: a line of 20 KB' same $? 0
 
     start 80 24
     run --fake-rate 50 show thesis-ch3

@@ -1,14 +1,17 @@
-/* tui_fake: the commands of tui/ on the fake session, as a program for the scripts. Takes retain's
- * command line for chat, generate, list, show, rename and delete, preceded by options for the fake:
- * --fake-load MS --fake-rate TOK_S --fake-prefill TOK_S --fake-layers N --fake-fail TEXT. */
+/* tui_fake: the commands of tui/ with scripted answers, as a program for the scripts. Takes
+ * retain's command line for chat, generate, list, show, rename and delete, preceded by its own
+ * options:
+ * --fake-load MS --fake-rate TOK_S --fake-fail TEXT. Or: --fake-library FILE, writes the database
+ * of three conversations. */
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cli/commands/commands.h"
 #include "cli/options/options.h"
-#include "tests/tui/fake_session.h"
+#include "tests/tui/scripted.h"
 
 static const struct {
     const char *name;
@@ -21,15 +24,11 @@ static const struct {
 static int take_fake_option(const char *name, const char *value)
 {
     if (strcmp(name, "--fake-load") == 0)
-        fake.load_ms = atoi(value);
+        scripted.load_ms = atoi(value);
     else if (strcmp(name, "--fake-rate") == 0)
-        fake.tok_s = atof(value);
-    else if (strcmp(name, "--fake-prefill") == 0)
-        fake.prefill_tok_s = atof(value);
-    else if (strcmp(name, "--fake-layers") == 0)
-        fake.n_layer = atoi(value);
+        scripted.tok_s = atof(value);
     else if (strcmp(name, "--fake-fail") == 0)
-        fake.fail_load = value;
+        scripted.fail_load = value;
     else
         return 0;
     return 1;
@@ -41,10 +40,15 @@ int main(int argc, char **argv)
     struct err e = {0};
     setlocale(LC_CTYPE, "");
     options_init(&o);
-    fake.tok_s = 200;
+    scripted.tok_s = 200;
     while (argc > 2 && take_fake_option(argv[1], argv[2])) {
         argc -= 2;
         argv += 2;
+    }
+    if (argc == 3 && !strcmp(argv[1], "--fake-library")) {
+        scripted.tok_s = 0;
+        scripted_library(argv[2], (int64_t)time(NULL) * 1000);
+        return 0;
     }
     o.engine.model = "some.gguf"; /* not the demo, which is shown slowly */
     const char *name = argc > 1 && argv[1][0] != '-' ? argv[1] : "chat";

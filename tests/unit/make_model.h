@@ -323,13 +323,9 @@ static inline void model_keys(struct maker *m, const struct model_kind *k)
     if (k->chat) maker_str(m, "tokenizer.chat_template", k->chat);
 }
 
-/* False if no kind has that name. */
-static inline bool make_model(struct maker *m, const char *name)
+static inline void make_kind(struct maker *m, const struct model_kind *k)
 {
     static struct model_vocab v;
-    const struct model_kind *k = model_kinds;
-    while (k < model_kinds + N_MODEL_KINDS && strcmp(k->name, name) != 0) k++;
-    if (k == model_kinds + N_MODEL_KINDS) return false;
     memset(&v, 0, sizeof v);
     *m = (struct maker){0};
     vocab_fill(&v, k);
@@ -339,6 +335,15 @@ static inline bool make_model(struct maker *m, const char *name)
     maker_vector(m, "output_norm.weight", MODEL_EMBD, 1);
     for (int i = 0; i < k->n_layer; i++) model_layer_write(m, k, i);
     maker_end(m);
+}
+
+/* False if no kind has that name. */
+static inline bool make_model(struct maker *m, const char *name)
+{
+    const struct model_kind *k = model_kinds;
+    while (k < model_kinds + N_MODEL_KINDS && strcmp(k->name, name) != 0) k++;
+    if (k == model_kinds + N_MODEL_KINDS) return false;
+    make_kind(m, k);
     return true;
 }
 

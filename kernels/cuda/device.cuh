@@ -254,35 +254,9 @@ DEVICE float exp2_fast(float x)
     return y;
 }
 
-/* Of a number and NaN: the number. */
-DEVICE float max_f32(float a, float b)
-{
-    return fmaxf(a, b);
-}
-
-DEVICE float min_f32(float a, float b)
-{
-    return fminf(a, b);
-}
-
-DEVICE float log2_of(float x)
-{
-    return log2f(x);
-}
-
-DEVICE float exp_of(float x)
-{
-    return expf(x);
-}
-
 DEVICE float sqrt_of(float x)
 {
     return __fsqrt_rn(x);
-}
-
-DEVICE float round_even(float x)
-{
-    return rintf(x);
 }
 
 DEVICE float bits_float(uint32_t u)
@@ -585,35 +559,9 @@ DEVICE float exp2_fast(float x)
     return x < -126.0f ? 0.0f : exp2f(x);
 }
 
-/* Of a number and NaN: the number. */
-DEVICE float max_f32(float a, float b)
-{
-    return fmaxf(a, b);
-}
-
-DEVICE float min_f32(float a, float b)
-{
-    return fminf(a, b);
-}
-
-DEVICE float log2_of(float x)
-{
-    return log2f(x);
-}
-
-DEVICE float exp_of(float x)
-{
-    return expf(x);
-}
-
 DEVICE float sqrt_of(float x)
 {
     return sqrtf(x);
-}
-
-DEVICE float round_even(float x)
-{
-    return rintf(x);
 }
 
 DEVICE float bits_float(uint32_t u)
@@ -668,6 +616,32 @@ DEVICE void load_four_fresh(float x[4], const float *p)
 #endif
 
 /* ---- built from the above -------------------------------------------------------------------- */
+
+/* Of a number and NaN: the number. */
+DEVICE float max_f32(float a, float b)
+{
+    return fmaxf(a, b);
+}
+
+DEVICE float min_f32(float a, float b)
+{
+    return fminf(a, b);
+}
+
+DEVICE float log2_of(float x)
+{
+    return log2f(x);
+}
+
+DEVICE float exp_of(float x)
+{
+    return expf(x);
+}
+
+DEVICE float round_even(float x)
+{
+    return rintf(x);
+}
 
 #define INF bits_float(0x7f800000u)
 

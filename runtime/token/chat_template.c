@@ -11,12 +11,6 @@
 
 #define PLAIN "plain" /* the row for models that only continue text */
 
-const char *chat_role_name(enum chat_role role)
-{
-    static const char *const names[CHAT_ROLES] = {"system", "user", "assistant"};
-    return names[role];
-}
-
 const char *chat_template_name(const struct chat_template *c)
 {
     return c->name;

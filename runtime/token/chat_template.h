@@ -24,8 +24,6 @@ struct gguf;
 
 enum chat_role { CHAT_SYSTEM, CHAT_USER, CHAT_ASSISTANT, CHAT_ROLES };
 
-const char *chat_role_name(enum chat_role role);
-
 /* How much the model should think before it answers; AUTO: as its template decides. */
 enum chat_think {
     CHAT_THINK_AUTO,

@@ -10,6 +10,7 @@
 
 #include "base/utf8_width.h"
 #include "cli/options/options.h"
+#include "tests/tui/grid_dump.h"
 #include "tui/chat/app.h"
 #include "tui/chat/list_actions.h"
 

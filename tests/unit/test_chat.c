@@ -52,6 +52,8 @@ static const struct chat_message talk[] = {
 };
 #define N_TALK (sizeof talk / sizeof *talk)
 
+static const char *const role_names[CHAT_ROLES] = {"system", "user", "assistant"};
+
 static void render(const struct chat_template *c, const struct chat_message *messages, size_t n,
                    struct str *out)
 {
@@ -59,7 +61,7 @@ static void render(const struct chat_template *c, const struct chat_message *mes
     cJSON *all = cJSON_CreateArray();
     for (size_t i = 0; i < n; i++) {
         cJSON *o = cJSON_CreateObject();
-        cJSON_AddStringToObject(o, "role", chat_role_name(messages[i].role));
+        cJSON_AddStringToObject(o, "role", role_names[messages[i].role]);
         cJSON_AddStringToObject(o, "content", messages[i].text);
         cJSON_AddItemToArray(all, o);
     }

@@ -104,7 +104,4 @@ void pane_attr(struct pane p, int x, int y, int w, enum attr attr); /* keeps the
 void pane_cursor(struct pane p, int x, int y);
 void pane_clear(struct pane p);
 
-/* The grid as lines of text, with trailing blanks, then its attribute runs, then the cursor. */
-void grid_dump(const struct grid *g, struct str *out);
-
 #endif

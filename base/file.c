@@ -19,7 +19,7 @@ static const struct {
 } uses[] = {
     [FILE_SETTINGS] = {MIB, true},     [FILE_MESSAGE] = {16 * MIB, false},
     [FILE_RECORDS] = {16 * MIB, true}, [FILE_MODEL] = {64 * MIB, false},
-    [FILE_DATA] = {64 * MIB, false},
+    [FILE_DATA] = {64 * MIB, false},   [FILE_ATTACHED] = {16 * MIB, true},
 };
 
 size_t file_max(enum file_use use)

@@ -12,6 +12,7 @@
 
 enum file_use {
     FILE_SETTINGS, /* configuration, records of the program: regular files only */
+    FILE_ATTACHED, /* a regular file that goes into a message */
     FILE_MESSAGE,  /* a prompt, a history, a conversation's text or export */
     FILE_MODEL,    /* a file that describes a model: tokenizer.json, tokenizer.model, an index */
     FILE_RECORDS,  /* a line of JSON; the file is read twice: regular files only */

@@ -50,7 +50,7 @@ static int attach(const char *name, struct str *out, struct err *e)
 {
     struct str full = {0}, text = {0};
     put_path(&full, name);
-    int rc = file_read(str_get(&full), FILE_MESSAGE, &text, e);
+    int rc = file_read(str_get(&full), FILE_ATTACHED, &text, e);
     if (!rc && memchr(str_get(&text), 0, text.n))
         rc = err_set(e, ERR_FORMAT, "%s is not a text", name);
     if (!rc) attached_put(out, name, str_get(&text), text.n);
@@ -76,7 +76,7 @@ static bool is_file(const char *name)
     struct str full = {0};
     struct stat st;
     put_path(&full, name);
-    bool is = !stat(str_get(&full), &st) && !S_ISDIR(st.st_mode);
+    bool is = !stat(str_get(&full), &st) && S_ISREG(st.st_mode);
     str_release(&full);
     return is;
 }

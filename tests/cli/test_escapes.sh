@@ -60,7 +60,7 @@ $RETAIN chat --record "$D/no/file"
 $RETAIN chat --plain --db "$D/no/file.db"; echo PWN
 $RETAIN chat --plain --passphrase-file "$D/missing" --encrypt --db "$T/new.db"
 echo "$X" | $RETAIN chat --plain --private -n 1; echo PWN
-printf '/open %s\n/tag %s\n/set %s\n/%s\n/find %s\n' "$X" "$X" "$X" "$X" "$X" | $RETAIN chat --plain
+printf '/open %s\n/tag %s\n/set %s\n/%s\n/find %s\n/system %s\n/system\n/file ./%s\n@./%s\n' "$X" "$X" "$X" "$X" "$X" "$X" "$X" "$X" | $RETAIN chat --plain
 echo /stats | $RETAIN chat --plain --private -m "$N"
 echo /tint | $RETAIN chat --plain --continue
 echo /list | $RETAIN chat --plain --continue

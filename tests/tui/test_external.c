@@ -108,6 +108,10 @@ static void test_files_in_a_message(void **state)
     assert_string_equal(out.data, NOTES "How long?");
     str_release(&out);
     assert_int_equal(external_attach("missing How long?", &out, &e), ERR_FAIL);
+    assert_int_equal(mkfifo("pipe", 0600), 0); /* nothing waits for a writer */
+    assert_int_equal(external_attach("pipe", &out, &e), ERR_FAIL);
+    sends("@pipe", "@pipe");
+    unlink("pipe");
     for (int i = 0; i < 3; i++)
         unlink((const char *const[]){"notes.txt", "two words.md", "Makefile"}[i]);
     assert_int_equal(chdir(was), 0);

@@ -46,6 +46,8 @@ void retention_find_whole(struct retention *r)
 {
     r->lead = 0;
     r->tail = r->n_pos;
-    while (r->lead < r->n_pos && r->lead < r->n_sink && is_whole(r, r->lead)) r->lead++;
+    /* without single positions: every policy that has sinks keeps them */
+    while (r->lead < r->n_pos && r->lead < r->n_sink && (!r->heads || is_whole(r, r->lead)))
+        r->lead++;
     while (r->tail > 0 && is_whole(r, r->tail - 1)) r->tail--;
 }

@@ -368,7 +368,8 @@ static void check_numbers(void)
     ROW_HAS("| %s tok | turn %lld", num_count(st->n_tokens, b[0]), (long long)st->n_turns);
     const int64_t newest = st->n_tokens - all.seen / heads; /* run with the next message */
     assert_in_range(newest, 0, 1);
-    ROW_HAS("%s of %s kept", num_exact((all.kept + heads / 2) / heads + newest, b[0]),
+    const bool whole = all.kept == all.seen;
+    ROW_HAS("%s of %s kept", num_exact((all.kept + heads / 2) / heads + whole * newest, b[0]),
             num_exact(st->n_tokens, b[1]));
     const struct place *p = &s.app.places[PLACE_RIBBON];
     for (int x = 0; x < p->w; x++) {

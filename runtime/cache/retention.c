@@ -2,6 +2,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -13,6 +14,13 @@ void retention_reserve(struct retention *r, int64_t n_pos)
     while (cap < n_pos) cap *= 2;
     r->heads = memory_grow(r->heads, (size_t)cap, sizeof *r->heads);
     r->cap_heads = cap;
+}
+
+void retention_free(struct retention *r)
+{
+    if (r) free(r->kept);
+    if (r) free(r->heads);
+    free(r);
 }
 
 void retention_copy(struct retention *to, const struct retention *from)

@@ -48,6 +48,7 @@ struct retention {
 
 /* Copies into a record of the same layers and heads, whose memory it reuses. */
 void retention_copy(struct retention *to, const struct retention *from);
+void retention_free(struct retention *r);                   /* with its counts; NULL is fine */
 void retention_reserve(struct retention *r, int64_t n_pos); /* room in `heads` */
 void retention_find_whole(struct retention *r);             /* sets lead and tail */
 

@@ -242,7 +242,6 @@ int session_count_tokens(const struct session *s, const char *text, size_t n, in
 
 /* A retention with room for this session's shape; the caller frees it with retention_free. */
 struct retention *retention_new(const struct session *s);
-void retention_free(struct retention *r);
 /* Copies the engine's counters; call on the session's thread (in a callback, or between turns). */
 void session_retention(const struct session *s, struct retention *out);
 

@@ -77,13 +77,6 @@ struct retention *retention_new(const struct session *s)
     return NULL;
 }
 
-void retention_free(struct retention *r)
-{
-    if (r) free(r->kept);
-    if (r) free(r->heads);
-    free(r);
-}
-
 /* A model with layers of one kind needs no table. */
 static void put_layers(const struct model *m, struct retention *out)
 {

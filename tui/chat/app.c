@@ -60,8 +60,7 @@ void app_release(struct app *a)
     str_release(&a->search.query);
     str_release(&a->search.draft);
     str_release(&a->completion.line);
-    if (a->mapped.frozen) free(a->mapped.frozen->kept);
-    free(a->mapped.frozen);
+    retention_free(a->mapped.frozen);
     str_release(&a->log);
     str_release(&a->events);
     waterfall_clear(&a->past);

@@ -25,9 +25,7 @@ static const struct retention *shown(const struct app *a)
 
 static void free_copy(struct retention **r)
 {
-    if (*r) free((*r)->kept);
-    if (*r) free((*r)->heads);
-    free(*r);
+    retention_free(*r);
     *r = NULL;
 }
 

@@ -356,6 +356,7 @@ void cuda_context_close(struct cuda_context *x)
 {
     if (!x) return;
     x->g->driver.cuCtxSetCurrent(x->g->context);
+    x->g->driver.cuStreamSynchronize(x->g->stream); /* copies to memory that is released now */
     for (int i = 0; i <= CUDA_TRY_MAX; i++)
         if (x->graphs[i]) x->g->driver.cuGraphExecDestroy(x->graphs[i]);
     cuda_arena_release(x->g, &x->cache_arena);

@@ -147,13 +147,16 @@ static bool sums_init(struct sums *s, struct part *p)
     return s->sum != NULL;
 }
 
-static int run_text(struct context *x, const struct tokens *ids, struct sums s[2], struct err *e)
+static int run_text(struct context *x, const struct tokens *ids, struct sums s[2],
+                    engine_progress *progress, void *ctx, struct err *e)
 {
     for (int at = 0; at < (int)ids->n && at < x->plan.capacity;) {
         int n = x->plan.capacity - at;
         if (n > (int)ids->n - at) n = (int)ids->n - at;
         if (n > x->plan.chunk) n = x->plan.chunk;
-        int rc = context_run(x, ids->ids + at, n, 1, e);
+        int rc = progress && progress(ctx, at, -(int64_t)ids->n) ? ERR_STOP : 0;
+        if (rc) return err_set(e, rc, "stopped");
+        rc = context_run(x, ids->ids + at, n, 1, e);
         if (!rc) rc = cache_fetch(&x->cache, n, e);
         if (rc) return rc;
         add_units(&s[0], &x->cache, n);
@@ -191,7 +194,8 @@ static bool fits(struct engine *g)
 }
 
 /* With the machine's best kernels, whatever --isa says: saved units depend on the result. */
-static int measure(struct engine *g, struct part parts[2], struct err *e)
+static int measure(struct engine *g, struct part parts[2], engine_progress *progress, void *ctx,
+                   struct err *e)
 {
     const struct kernels *asked = g->kernels;
     const struct plan_opts o = plan_of(g);
@@ -204,7 +208,7 @@ static int measure(struct engine *g, struct part parts[2], struct err *e)
     g->kernels = kn_table(NULL);
     if (!rc) rc = tokenizer_encode_text(g->tokenizer, text, sizeof text - 1, false, &ids, e);
     if (!rc) rc = context_open(&x, g, &o, 1, 1, e);
-    if (!rc) rc = run_text(&x, &ids, s, e);
+    if (!rc) rc = run_text(&x, &ids, s, progress, ctx, e);
     for (int i = 0; !rc && i < 2; i++) take_means(&s[i]);
     context_release(&x);
     g->kernels = asked;
@@ -255,7 +259,8 @@ static void write_file(const char *path, const char *model, const void *numbers,
     str_release(&s);
 }
 
-int centre_open(struct engine *g, const char *dir, bool keep, struct err *e)
+int centre_open(struct engine *g, const char *dir, bool keep, engine_progress *progress, void *ctx,
+                struct err *e)
 {
     struct model *m = g->model;
     struct part parts[2];
@@ -274,7 +279,7 @@ int centre_open(struct engine *g, const char *dir, bool keep, struct err *e)
     snprintf(path, sizeof path, "%s/%.32s.centres", dir ? dir : "", g->model_digest);
     if (!dir || !read_file(path, g->model_digest, parts[0].numbers, bytes)) {
         const bool measures = fits(g);
-        if (measures) rc = measure(g, parts, e);
+        if (measures) rc = measure(g, parts, progress, ctx, e);
         if (!measures || rc) {
             centre_close(g);
             return rc;

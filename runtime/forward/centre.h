@@ -8,6 +8,7 @@
 #define RETAIN_RUNTIME_FORWARD_CENTRE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/arena.h"
 #include "base/err.h"
@@ -22,8 +23,9 @@ struct centres {
 /* Reads or measures the centres of g->model, whose weights are loaded; a file is written if `keep`.
  * dir: the folder of packed weights, or NULL. Head sizes that are no multiple of 32 have no 4-bit
  * units, so no centres. A GPU measures with units of halfs: without the file its last digits, and
- * so the digest, differ from the CPU's. */
-int centre_open(struct engine *g, const char *dir, bool keep, struct err *e);
+ * so the digest, differ from the CPU's. progress: see engine_progress. */
+int centre_open(struct engine *g, const char *dir, bool keep,
+                int (*progress)(void *, int64_t, int64_t), void *ctx, struct err *e);
 void centre_close(struct engine *g);
 
 #endif

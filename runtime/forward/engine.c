@@ -386,8 +386,9 @@ static int open_centres(struct engine *g, const struct engine_opts *o, const str
     const bool keep = id->opts.registry && id->known && !o->leaves_no_copy;
     const char *dir = g->model->as_f32 ? NULL : o->weight_cache_dir;
     const bool gpu = g->gpu;
-    int rc = o->model ? load_instead(g, centre_open(g, dir, keep, e), progress, ctx, e) : 0;
-    return rc || g->gpu || !gpu ? rc : centre_open(g, dir, keep, e);
+    int rc = o->model ? centre_open(g, dir, keep, progress, ctx, e) : 0;
+    rc = load_instead(g, rc, progress, ctx, e);
+    return rc || g->gpu || !gpu ? rc : centre_open(g, dir, keep, progress, ctx, e);
 }
 
 /* ---- the draft model ------------------------------------------------------------------------- */

@@ -87,8 +87,9 @@ struct engine {
 };
 
 /* done of total bytes were loaded; a total of 0: the GPU's driver compiles device code now, for up
- * to a minute when it has not done so before. Called from the opening thread. A non-zero return
- * cancels (ERR_STOP). NULL = no report. */
+ * to a minute when it has not done so before; below 0: done of -total tokens of the text were read
+ * with which a model's keys are measured (centre.h), the first time only. Called from the opening
+ * thread. A non-zero return cancels (ERR_STOP). NULL = no report. */
 typedef int engine_progress(void *ctx, int64_t done, int64_t total);
 #define ENGINE_COMPILING \
     "the driver compiles device code for this GPU, up to a minute the first time"

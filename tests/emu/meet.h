@@ -95,7 +95,7 @@ static inline int open_engine(struct side *s, const struct options *o, struct er
     int rc = engine_open(&s->engine, &o->engine, &o->session.plan, 1, NULL, NULL, e);
     if (rc) return rc;
     centre_close(s->engine);
-    return centre_open(s->engine, centres_folder, true, e);
+    return centre_open(s->engine, centres_folder, true, NULL, NULL, e);
 }
 
 static inline int side_open(struct side *s, const struct options *o, struct err *e)

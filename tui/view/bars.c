@@ -188,7 +188,9 @@ static void put_status(const struct app *a, bool narrow, struct str *out)
         return;
     }
     switch (a->phase) {
-    case PHASE_LOADING: put_progress(a, "loading", true, out); break;
+    case PHASE_LOADING:
+        put_progress(a, a->total < 0 ? "measuring the model's keys" : "loading", true, out);
+        break;
     case PHASE_OPENING:
         put_progress(a, a->total > 0 ? "reading again" : "opening", false, out);
         break;

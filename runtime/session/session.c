@@ -648,9 +648,9 @@ bool session_can_continue(const struct session *s)
 /* As its tokens tell: the reason is not saved. */
 enum session_end session_ended(const struct session *s)
 {
-    const struct session_message *m = s->messages + s->n_messages;
     const int64_t limit = answer_limit(s);
     if (!session_can_continue(s)) return SESSION_TURN_END;
+    const struct session_message *m = s->messages + s->n_messages;
     size_t n = s->answer_ids.n, n_turn;
     const int32_t *ids = session_turn_ids(s, &n_turn);
     if (!n && s->n_messages > 1) n = (size_t)(m[-1].end - m[-2].end);

@@ -1,7 +1,10 @@
 #include "cli/control/conversation_table.h"
 
+#include <stdio.h>
+#include <string.h>
 #include <time.h>
 
+#include "base/utf8_width.h"
 #include "cli/print/num.h"
 #include "cli/print/report.h"
 
@@ -23,6 +26,16 @@ void conversation_table_line(const struct conversation_table *p, const char *lin
         report_line("%s", line);
 }
 
+/* A name longer than the column keeps its beginning. */
+static void put_cut(struct str *line, const char *name, int columns)
+{
+    char cut[128];
+    size_t n = strlen(name), kept = utf8_fit(name, n, columns);
+    if (kept < n) kept = utf8_fit(name, n, columns - 1);
+    snprintf(cut, sizeof cut, "%.*s%s", (int)kept, name, kept < n ? "…" : "");
+    report_cell(line, cut, columns);
+}
+
 int conversation_table_row(void *ctx, const struct conversations_entry *c)
 {
     struct conversation_table *p = ctx;
@@ -36,7 +49,7 @@ int conversation_table_row(void *ctx, const struct conversations_entry *c)
     str_printf(&line, " %5s %6lld %8s %10s  ", num_age(p->now_ms, c->updated_ms, age),
                (long long)c->n_turns, num_count(c->n_tokens, tokens),
                c->cache_bytes > 0 ? num_bytes(c->cache_bytes, cache) : "-");
-    report_cell(&line, c->model, 16);
+    put_cut(&line, c->model, 16);
     str_puts(&line, "  ");
     report_cell(&line, c->tags, 0);
     if (c->tags[0]) str_puts(&line, "  ");

@@ -106,12 +106,12 @@ static void add_units(struct sums *s, const struct cache *c, int n)
 {
     const struct part *p = s->part;
     const size_t dim = (size_t)p->dim;
+    const struct kernels *ref = kn_table("ref");
     float k[KN_HEAD_DIM_MAX];
     for (size_t i = 0; i < (size_t)p->n_head; i++) {
         const struct cache_head *h = &c->kv_heads[i];
         for (int slot = h->len - n; slot < h->len; slot++) {
-            kn_table("ref")->kv_unpack[c->shape.k_type](k, h->k + (size_t)slot * c->k_bytes,
-                                                        p->dim);
+            ref->kv_unpack[c->shape.k_type](k, h->k + (size_t)slot * c->k_bytes, p->dim);
             if (h->pos[slot] == 0) memcpy(p->numbers + (3 * i + 2) * dim, k, dim * sizeof *k);
             for (size_t j = 0; h->pos[slot] >= UNLIKE && j < dim; j++) {
                 s->sum[i * dim + j] += (double)k[j];

@@ -460,7 +460,7 @@ static int measure_resident(void *ctx, int64_t done, int64_t total)
         if (mapping && sscanf(line, "Rss: %ld kB", &kib) == 1) sum += kib;
     }
     fclose(f);
-    r->kib = sum;
+    if (sum) r->kib = sum; /* 0: keys are measured, after the file was let go */
     return 0;
 }
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 COLOURS = {'locret': '#0b62c4', 'keeper': '#111111', 'keydiff+global': '#d1560b', 'keydiff': '#0a8f6c'}
-NOT_DRAWN = ('full', 'h2o', 'scissorhands', 'expected', 'sirllm', 'infinipot', 'nacl')  # in the tables only
 GREY = '#9a9a9a'
 W, H, LEFT, RIGHT, TOP, BOTTOM = 640, 360, 52, 150, 34, 46
 
@@ -90,7 +89,7 @@ def group(found, x):
     series = {}
     for r in found:
         series.setdefault(r['policy'], []).append((r[x], r['accuracy']))
-    return {p: points for p, points in series.items() if len(points) > 1 and p not in NOT_DRAWN}
+    return {p: points for p, points in series.items() if len(points) > 1 and p != 'full'}
 
 
 def pictures():

@@ -49,6 +49,17 @@ void kn_row_coded_ref(float *out, const struct kn_weight *w, int r); /* IQ4 and 
 void kn_kv_pack_f32_ref(void *dst, const float *x, int head_dim);
 void kn_kv_unpack_f32_ref(float *dst, const void *src, int head_dim);
 
+/* In the reference's table alone (ref_units.c). */
+void kn_kv_pack_f16_ref(void *dst, const float *x, int head_dim);
+void kn_kv_pack_q8_ref(void *dst, const float *x, int head_dim);
+void kn_kv_pack_q4_ref(void *dst, const float *x, int head_dim);
+void kn_kv_pack_s4_ref(void *dst, const float *x, int head_dim);
+void kn_pack_values_ref(void *dst, const float *x, int head_dim);
+void kn_kv_unpack_f16_ref(float *dst, const void *src, int head_dim);
+void kn_kv_unpack_q8_ref(float *dst, const void *src, int head_dim);
+void kn_kv_unpack_q4_ref(float *dst, const void *src, int head_dim);
+void kn_kv_unpack_s4_ref(float *dst, const void *src, int head_dim);
+
 /* `row` of all tables. */
 #define KN_ROWS                                                                                  \
     {                                                                                            \

@@ -257,7 +257,7 @@ static inline v16 codes_q4(v16 x, float d, float m)
     return v16_max(v16_zero(), v16_min(v16_set1(15.0f), q));
 }
 
-/* As fit of ref.c; sx: the sum of both. */
+/* As fit of ref_units.c; sx: the sum of both. */
 static inline bool fit(float *d, float *m, v16 a, v16 b, float sx, v16 qa, v16 qb)
 {
     const float sq = v16_sum(v16_add(qa, qb));

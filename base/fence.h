@@ -8,7 +8,7 @@
 
 struct fence {
     size_t at;           /* byte where its first line begins */
-    size_t name, n_name; /* what follows the marks of that line */
+    size_t name, n_name; /* the rest of the first line, after its marks */
     size_t from, end;    /* the lines of code */
     size_t next;         /* byte after the block */
     bool closed;         /* else it ends with the text */

@@ -90,8 +90,8 @@ enum { MANY = 1000 };
 /* A command on the open conversations. */
 typedef int saved_command(struct conversations *l, const struct options *o, struct err *e);
 
-/* When the database is missing: create one, treat it as empty, or fail; the last is for commands
- * that make room: on a full disk, they use what is kept for them. */
+/* When the database is missing: create one, treat it as empty, or fail. MISSING_ERROR_FULL fails
+ * too, and on a full disk it first releases the space that is kept for deleting. */
 enum missing { MISSING_MADE, MISSING_EMPTY, MISSING_ERROR, MISSING_ERROR_FULL };
 
 static int open_library(struct conversations **out, const struct options *o, const char *path,

@@ -392,7 +392,7 @@ static struct session_opts opening(const struct session_opts *o, const char *nam
     return to;
 }
 
-/* What the conversation keeps of the options. */
+/* Notes the settings that are saved with the conversation. */
 static void keep(struct control *c)
 {
     str_clear(&c->kept);
@@ -521,8 +521,8 @@ static int is_named(void *ctx, const struct conversations_entry *c)
     return strcmp(c->name, ctx) == 0;
 }
 
-/* Closes the session. A conversation that nothing was said in is removed with it, if nobody gave it
- * its name: then `last`, its name, becomes "", a new one. */
+/* Closes the session, and removes its conversation if it is empty and nobody named it. `last`, the
+ * conversation's name, becomes "" when it was removed. */
 static void close_session(struct control *c, char last[CONVERSATION_NAME_MAX])
 {
     struct conversations *l = c->parts.library;

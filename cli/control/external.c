@@ -205,8 +205,8 @@ static int wait_for(pid_t pid)
     }
 }
 
-/* A process of its own, which outlives this program, and removes what the editor leaves if nobody
- * else will. */
+/* The process around the editor. It outlives this program, and removes the editor's files if this
+ * program was killed. */
 static void watch_child(struct edit_folder *f, const char *path, int in, int out)
 {
     const pid_t parent = getppid(), editor = fork();

@@ -49,7 +49,8 @@ static inline struct matrix matrix_new(struct rng *rng, enum kn_type type, int n
     uint8_t *blocks = take(n * block[type]);
     void *data = take(bytes), *q = take(panels * cuda_panel_bytes(type, n_in));
     void *d = take(panels * cuda_panel_scale_bytes(type, n_in));
-    struct matrix m = {{type, n_out, n_in, data, NULL}, {q, d, n_out, n_in}};
+    struct matrix m = {{.type = type, .n_out = n_out, .n_in = n_in, .data = data},
+                       {q, d, n_out, n_in}};
 
     memset(data, 0, bytes);
     for (int r = 0; r < n_out; r++) {

@@ -48,8 +48,10 @@ static void test_bits(void **state)
     avx2->quantize(x.q, x.d, x.sum, numbers, TOKENS * COLS);
     for (int type = KN_Q4; type < KN_TYPES; type++) {
         const size_t bytes = kn_weight_bytes((enum kn_type)type, ROWS, COLS);
-        const struct kn_weight w = {(enum kn_type)type, ROWS, COLS, random_weights(&rng, bytes),
-                                    NULL};
+        const struct kn_weight w = {.type = (enum kn_type)type,
+                                    .n_out = ROWS,
+                                    .n_in = COLS,
+                                    .data = random_weights(&rng, bytes)};
 
         for (int n = 1; n <= TOKENS; n++) {
             product(one, avx2, &w, &x, n);

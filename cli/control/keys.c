@@ -55,7 +55,6 @@ const struct binding key_table[] = {
     {MAP, '+', REQ_ZOOM_IN, "+ -", "zoom", "show fewer or more positions around the cursor"},
     {MAP, '=', REQ_ZOOM_IN, NULL, NULL, NULL},
     {MAP, '-', REQ_ZOOM_OUT, NULL, NULL, NULL},
-    {MAP, 'h', REQ_HEAD, "h", NULL, "the next head under the cursor"},
     {MAP, 'z', REQ_TALL, "z", NULL, "all rows on one page, or a line for each"},
 
     {TINT, K_LEFT, REQ_LEFT, "arrows", "move", "move the cursor: tokens and lines"},

@@ -137,7 +137,6 @@ enum key_request {
     REQ_THOUGHT,
     /* map and tint */
     REQ_LAYER,
-    REQ_HEAD,
     REQ_HISTORY,
     REQ_ZOOM_IN,
     REQ_ZOOM_OUT,

@@ -291,7 +291,5 @@ const float *session_logits(const struct session *s, int *n_vocab);
 
 /* How many of the n_layer * n_kv_head heads hold each of positions [pos, pos + n): out[n]. */
 void session_kept(const struct session *s, int64_t pos, int n, uint16_t *out);
-/* The scores of a position in each head: out[n_layer * n_kv_head], NAN = evicted. */
-void session_scores(const struct session *s, int64_t pos, float *out);
 
 #endif

@@ -1,6 +1,5 @@
 #include "runtime/session/session_parts.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,15 +143,6 @@ void session_kept(const struct session *s, int64_t pos, int n, uint16_t *out)
     memset(out, 0, (size_t)n * sizeof *out);
     for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++)
         cache_count(&c->kv_heads[i], pos, n, out);
-}
-
-void session_scores(const struct session *s, int64_t pos, float *out)
-{
-    const struct cache *c = &s->ctx.cache;
-    for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) {
-        int slot = cache_find(&c->kv_heads[i], pos);
-        out[i] = slot < 0 ? NAN : c->kv_heads[i].score[slot];
-    }
 }
 
 const struct cache *session_cache(const struct session *s)

@@ -237,22 +237,9 @@ static inline void stage_type(struct stage *s, const char *text)
     }
 }
 
-/* Answers the view's question as the worker would. */
-static inline void stage_see(struct stage *s)
-{
-    struct sight *g = &s->app.sight;
-    g->position = app_focus(&s->app).position;
-    if (!s->control.parts.session || g->position < 0) return;
-    g->n_heads = s->app.stats.n_layer * s->app.stats.n_kv_head;
-    g->scores = realloc(g->scores, sizeof *g->scores * (size_t)g->n_heads);
-    session_scores(s->control.parts.session, g->position, g->scores);
-}
-
 static inline const char *stage_draw(struct stage *s, int w, int h, struct str *out)
 {
     str_clear(out);
-    app_draw(&s->app, &s->grid, w, h);
-    stage_see(s);
     app_draw(&s->app, &s->grid, w, h);
     grid_dump(&s->grid, out);
     return str_get(out);

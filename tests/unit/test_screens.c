@@ -130,18 +130,14 @@ static void check_ribbon(void)
 
 /* ---- map ------------------------------------------------------------------------------------- */
 
-/* The part that a row of the map shows; false: it is a blank between heads. */
-static bool part_of(enum map_mode mode, int row, int x, int slices, struct ramp_part *part)
+/* The part that a row of the map shows. */
+static struct ramp_part part_of(enum map_mode mode, int row)
 {
     const struct retention *r = s.map;
-    *part = ramp_all(r);
-    if (mode == MAP_LAYERS || mode == MAP_GRID) *part = (struct ramp_part){row, 1, 0, r->n_head};
-    if (mode == MAP_HEADS) *part = (struct ramp_part){0, 1, row, 1};
-    if (mode == MAP_ROWS) *part = (struct ramp_part){row / r->n_head, 1, row % r->n_head, 1};
-    if (mode != MAP_GRID) return true;
-    part->head = x / slices;
-    part->n_head = 1;
-    return part->head < r->n_head && x % slices < (slices >= 4 ? slices - 1 : slices);
+    if (mode == MAP_LAYERS) return (struct ramp_part){row, 1, 0, r->n_head};
+    if (mode == MAP_HEADS) return (struct ramp_part){0, 1, row, 1};
+    if (mode == MAP_ROWS) return (struct ramp_part){row / r->n_head, 1, row % r->n_head, 1};
+    return ramp_all(r);
 }
 
 static void check_map(enum map_mode mode)
@@ -150,23 +146,19 @@ static void check_map(enum map_mode mode)
     int rows[] = {[MAP_LAYERS] = r->n_layer,
                   [MAP_HEADS] = r->n_head,
                   [MAP_ROWS] = r->n_layer * r->n_head,
-                  [MAP_GRID] = r->n_layer,
                   [MAP_HISTORY] = 1};
-    const char *labels[] = {"01 ", "h1 ", "   h1 ", "01 ", ""};
+    const char *labels[] = {"01 ", "h1 ", "   h1 ", ""};
     int second = row_of(labels[mode]), first = 7, n_cells = s.grid.w - first - 6;
     int stretch = mode == MAP_HISTORY || second < 0 ? 1 : second - 2; /* lines of a row */
     int top = mode == MAP_HISTORY ? row_of("turn ") - 1 : 2; /* its newest row is the last */
-    int slices = mode == MAP_GRID ? n_cells / r->n_head : n_cells;
-    int drawn = mode == MAP_GRID && slices >= 4 ? slices - 1 : slices;
     assert_int_equal(s.app.mapped.mode, mode);
     for (int row = 0; row < rows[mode]; row++) {
         int n_drawn = 0;
         for (int x = 0; x < n_cells; x++, n_drawn++) {
             int col, last;
-            struct ramp_part part;
-            if (!part_of(mode, row, x, slices, &part)) continue;
-            ramp_columns(r, drawn, x % slices, &col, &last);
-            class_is(first + x, top + stretch * row, part, col * r->col_width, last * r->col_width);
+            ramp_columns(r, n_cells, x, &col, &last);
+            class_is(first + x, top + stretch * row, part_of(mode, row), col * r->col_width,
+                     last * r->col_width);
         }
         assert_true(n_drawn > 10);
     }
@@ -262,10 +254,6 @@ static void check_views(int w, int h)
     draw(w, h);
     check_map(MAP_ROWS); /* a small model: every head has its row */
     dump("map");
-    stage_key(&s, 'l');
-    draw(w, h);
-    check_map(MAP_GRID);
-    dump("heads side by side");
     stage_key(&s, 'l');
     draw(w, h);
     check_map(MAP_LAYERS);

@@ -129,7 +129,7 @@ static void test_snapshots(void **state)
     (void)state;
     set_up(&f);
     start(&f);
-    worker_focus(f.worker, &(struct focus){.position = -1, .calm = true});
+    worker_calm(f.worker, true);
     wait_for(&f, EVENT_OPENED);
     assert_non_null(f.box.map);
     assert_int_equal(f.box.stats.n_turns, 0);
@@ -146,30 +146,6 @@ static void test_snapshots(void **state)
     leave(&f);
     assert_int_equal(saved(&f).n_turns, last.n_turns);
     assert_int_equal(saved(&f).n_tokens, last.n_tokens);
-    tear_down(&f);
-}
-
-/* A view's question is answered while nothing else happens. */
-static void test_sight(void **state)
-{
-    struct fixture f;
-    struct sight sight = {0};
-    (void)state;
-    set_up(&f);
-    start(&f);
-    wait_for(&f, EVENT_OPENED);
-    say(&f, "Tell me about cats.");
-    wait_for(&f, EVENT_END);
-    worker_focus(f.worker, &(struct focus){.position = 2});
-    while (sight.position != 2) {
-        struct pollfd p = {.fd = worker_fd(f.worker), .events = POLLIN};
-        if (poll(&p, 1, PATIENCE_MS) != 1) fail_msg("no sight");
-        take(&f);
-        worker_sight(f.worker, &sight);
-    }
-    assert_int_equal(sight.n_heads, f.box.stats.n_layer * f.box.stats.n_kv_head);
-    free(sight.scores);
-    leave(&f);
     tear_down(&f);
 }
 
@@ -266,7 +242,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_snapshots),
-        cmocka_unit_test(test_sight),
         cmocka_unit_test(test_stop),
         cmocka_unit_test(test_quit),
         cmocka_unit_test(test_stop_while_opening),

@@ -64,7 +64,6 @@ void app_release(struct app *a)
     str_release(&a->log);
     str_release(&a->events);
     waterfall_clear(&a->past);
-    free(a->sight.scores);
     free(a->held.heads);
     free(a->fade.before.heads);
     memset(a, 0, sizeof *a);

@@ -218,7 +218,6 @@ struct app {
     struct waterfall past;
     struct trace trace;
     struct recalled_spans returned; /* for the last message */
-    struct sight sight;             /* the answer to app_focus */
     struct held held;               /* at the last snapshot */
     struct fade fade;
     struct sensor_reading sensors;
@@ -267,8 +266,6 @@ void app_past(struct app *a, struct waterfall *past);
  * for positions. */
 int app_level(const struct app *a, int col, int col_end);
 int app_level_at(const struct app *a, int64_t pos, int64_t pos_end);
-/* The token whose scores the view shows, if any. */
-struct focus app_focus(const struct app *a);
 /* The transcript of the conversation that is (or will be) open. */
 int app_load(struct app *a, struct conversations *l, const char *name, struct err *e);
 void app_draw(struct app *a, struct grid *g, int w, int h);

@@ -434,15 +434,6 @@ int app_percent_kept(const struct app *a, int64_t pos, int64_t end)
     return (int)(100 * count_kept(r, pos, end) / ((end - pos) * r->n_layer * r->n_head));
 }
 
-struct focus app_focus(const struct app *a)
-{
-    /* each snapshot stretches the map, and renews its numbers */
-    struct focus l = {.position = -1, .calm = a->view == VIEW_MAP};
-    if (a->view == VIEW_MAP) l.position = a->mapped.position;
-    if (a->view == VIEW_TINT) l.position = a->tint.position;
-    return l;
-}
-
 static void load_thought(struct app *a, const struct conversations_message *lm)
 {
     struct message *m = running_thought(a); /* it was stopped and continued */

@@ -14,7 +14,6 @@ enum map_mode {
     MAP_LAYERS,  /* rows = layers, all heads together */
     MAP_HEADS,   /* rows = the heads of a layer */
     MAP_ROWS,    /* rows = every head of every layer */
-    MAP_GRID,    /* rows = layers; heads side by side, each a separate picture */
     MAP_HISTORY, /* rows = all layers, or one, at earlier times, newest last */
 };
 
@@ -26,12 +25,6 @@ struct picture {
     int cells;       /* columns on the screen */
     int col, n_cols; /* the snapshot's columns that are shown */
 };
-
-/* All layers keep the same share, so it need not be shown per layer. */
-bool picture_is_flat(const struct picture *p);
-/* How much the heads of a layer agree on what to keep, 0 to 1: the overlap of two heads' units per
- * column, averaged over all pairs. -1 = only one head, or nothing kept. */
-double picture_agreement(const struct picture *p, int layer);
 
 /* Shows 1 / 2^zoom of the snapshot's columns, around a position. */
 struct picture picture_make(const struct retention *r, const struct waterfall *past,
@@ -54,14 +47,10 @@ int picture_level(const struct picture *p, int row, int n, int x);
 /* Units in all shown columns of these rows. */
 void picture_row(const struct picture *p, int row, int n, int64_t *kept, int64_t *seen);
 
-/* Positions [*from, *end) of cell x; and the cell of a position (in MAP_GRID: of a head). */
+/* Positions [*from, *end) of cell x; and the cell of a position. */
 void picture_positions(const struct picture *p, int x, int64_t *from, int64_t *end);
-int picture_x(const struct picture *p, int64_t position, int head);
+int picture_x(const struct picture *p, int64_t position);
 
 double picture_per_cell(const struct picture *p); /* positions */
-
-/* In MAP_GRID: cells of each head, and the head of cell x. */
-int picture_slices(const struct picture *p);
-int picture_head(const struct picture *p, int x);
 
 #endif

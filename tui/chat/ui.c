@@ -110,10 +110,7 @@ static void take_events(struct ui *u)
         take_event(u, &ev);
     }
     if (u->box.past) app_past(&u->app, u->box.past);
-    if (u->box.fresh) {
-        app_snapshot(&u->app, &u->box.stats, u->box.map);
-        worker_sight(u->worker, &u->app.sight);
-    }
+    if (u->box.fresh) app_snapshot(&u->app, &u->box.stats, u->box.map);
     app_tell_changed(&u->app);
     event_box_clear(&u->box.events);
     u->box.fresh = false;
@@ -194,8 +191,8 @@ static void frame(struct ui *u)
         app_draw(&u->app, &u->grid, u->screen.w, u->screen.h);
         screen_paint(&u->screen, &u->grid);
         update_desktop(u);
-        struct focus focus = app_focus(&u->app);
-        worker_focus(u->worker, &focus);
+        /* each snapshot stretches the map, and renews its numbers */
+        worker_calm(u->worker, u->app.view == VIEW_MAP);
     }
     u->frame_ms = u->app.now_ms;
     u->dirty = u->key_dirty = false;

@@ -111,15 +111,3 @@ void waterfall_retention(const struct waterfall *w, int row, const struct retent
             if (col < later->n_cols) kept[i * RETENTION_COLS + col] += r->kept[i * r->n_cols + c];
         }
 }
-
-int64_t waterfall_first_loss(const struct waterfall *w, int layer, int head, int64_t pos,
-                             int64_t pos_end)
-{
-    for (int i = 0; i < w->n; i++) {
-        int64_t kept, seen;
-        if (w->rows[i].n_pos < pos_end) continue;
-        waterfall_sum(w, i, (struct ramp_part){layer, 1, head, 1}, pos, pos_end, &kept, &seen);
-        if (kept < seen) return w->rows[i].n_pos;
-    }
-    return -1;
-}

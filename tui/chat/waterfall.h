@@ -43,9 +43,4 @@ void waterfall_sum(const struct waterfall *w, int row, struct ramp_part part, in
 void waterfall_retention(const struct waterfall *w, int row, const struct retention *later,
                          struct retention *out);
 
-/* Length of the conversation when a head was first seen without all units of the columns that
- * contain [pos, pos_end); -1 = never. */
-int64_t waterfall_first_loss(const struct waterfall *w, int layer, int head, int64_t pos,
-                             int64_t pos_end);
-
 #endif

@@ -20,7 +20,7 @@ struct worker {
     pthread_t thread;
     int fd;
     atomic_bool stop, quit;
-    atomic_bool calm;  /* as in focus */
+    atomic_bool calm;  /* as in worker_calm */
     atomic_bool woken; /* the screen was woken and has not taken events yet */
 
     pthread_mutex_t lock; /* guards the fields below */
@@ -28,10 +28,6 @@ struct worker {
     struct request *requests; /* [n_requests] waiting */
     int n_requests;
     struct worker_box box;
-    struct focus focus;
-    bool focus_changed;
-    struct sight sight;
-    bool sight_fresh;
     struct options settings; /* of worker_open, then of worker_set */
     atomic_bool have_settings;
 
@@ -106,22 +102,6 @@ static bool same_shape(const struct retention *a, const struct retention *b)
     return a && b && a->n_layer == b->n_layer && a->n_head == b->n_head;
 }
 
-/* Fills in the scores of a token. Call with the lock; does nothing unless a view asked for them. */
-static void see(struct worker *w, const struct session *s, int n_heads)
-{
-    struct sight *g = &w->sight;
-    w->focus_changed = false;
-    if (w->focus.position < 0) return;
-    if (g->n_heads != n_heads) {
-        free(g->scores);
-        g->scores = memory_grow(NULL, (size_t)n_heads, sizeof *g->scores);
-        g->n_heads = n_heads;
-    }
-    g->position = w->focus.position;
-    session_scores(s, g->position, g->scores);
-    w->sight_fresh = true;
-}
-
 static int64_t spent_ns(void)
 {
     struct timespec now;
@@ -143,7 +123,6 @@ static void snapshot(struct worker *w, int every)
     pthread_mutex_lock(&w->lock);
     w->box.stats = stats;
     w->box.fresh = true;
-    see(w, s, stats.n_layer * stats.n_kv_head);
     if (w->map && !same_shape(w->box.map, w->map)) {
         retention_free(w->box.map);
         w->box.map = retention_new(s);
@@ -216,15 +195,7 @@ static void on_event(void *ctx, const struct event *ev)
 static bool next_request(struct worker *w, struct request *out)
 {
     pthread_mutex_lock(&w->lock);
-    while (w->n_requests == 0 && !atomic_load(&w->quit)) {
-        if (w->focus_changed) {
-            pthread_mutex_unlock(&w->lock);
-            snapshot(w, 0);
-            pthread_mutex_lock(&w->lock);
-        } else {
-            pthread_cond_wait(&w->wake, &w->lock);
-        }
-    }
+    while (w->n_requests == 0 && !atomic_load(&w->quit)) pthread_cond_wait(&w->wake, &w->lock);
     bool more = !atomic_load(&w->quit);
     if (more) {
         *out = w->requests[0];
@@ -284,31 +255,9 @@ int worker_open(struct worker **out, const struct options *o, struct err *e)
     return 0;
 }
 
-void worker_focus(struct worker *w, const struct focus *focus)
+void worker_calm(struct worker *w, bool calm)
 {
-    pthread_mutex_lock(&w->lock);
-    w->focus_changed = w->focus.position != focus->position || w->focus_changed;
-    w->focus = *focus;
-    atomic_store(&w->calm, focus->calm);
-    if (w->focus_changed) pthread_cond_signal(&w->wake);
-    pthread_mutex_unlock(&w->lock);
-}
-
-void worker_sight(struct worker *w, struct sight *out)
-{
-    pthread_mutex_lock(&w->lock);
-    if (w->sight_fresh) {
-        float *scores = out->scores;
-        if (out->n_heads != w->sight.n_heads || !scores) {
-            free(scores);
-            scores = memory_grow(NULL, (size_t)w->sight.n_heads, sizeof *scores);
-        }
-        memcpy(scores, w->sight.scores, sizeof *scores * (size_t)w->sight.n_heads);
-        *out = w->sight;
-        out->scores = scores;
-    }
-    w->sight_fresh = false;
-    pthread_mutex_unlock(&w->lock);
+    atomic_store(&w->calm, calm);
 }
 
 void worker_leave(struct worker *w)
@@ -327,7 +276,6 @@ void worker_close(struct worker *w)
     for (int i = 0; i < w->n_requests; i++) request_release(&w->requests[i]);
     free(w->requests);
     worker_box_release(&w->box);
-    free(w->sight.scores);
     pthread_cond_destroy(&w->wake);
     pthread_mutex_destroy(&w->lock);
     close(w->fd);

@@ -12,18 +12,6 @@
 
 struct worker;
 
-/* What a view shows besides the snapshot. */
-struct focus {
-    int64_t position; /* the scores of its token in each head; -1 = none */
-    bool calm;        /* while only text flows, few snapshots are enough */
-};
-/* The scores. Zero-initialise; the caller frees them. */
-struct sight {
-    int64_t position;
-    int n_heads;
-    float *scores; /* [n_heads], NAN = evicted; NULL = unknown */
-};
-
 /* Everything since it was last taken. */
 struct worker_box {
     struct event_box events;
@@ -49,9 +37,8 @@ void worker_run(struct worker *w, struct request *r);
 void worker_set(struct worker *w, const struct options *o);
 void worker_stop(struct worker *w); /* stops the running turn (or loading, or replay) */
 
-/* From now on snapshots include a sight, until the focus changes. */
-void worker_focus(struct worker *w, const struct focus *focus);
-void worker_sight(struct worker *w, struct sight *out); /* the newest one, if there is a newer */
+/* While only text flows, few snapshots are enough from now on, or not. */
+void worker_calm(struct worker *w, bool calm);
 
 /* Moves all events and the newest snapshot into the box, replacing its content. */
 void worker_take(struct worker *w, struct worker_box *box);

@@ -1,5 +1,5 @@
 /* view_map: shows which units are alive: by layer and position, by head and position, every head of
- * every layer, or over time; with a cursor, and the fate of the token under it. */
+ * every layer, or over time; with a cursor, and the token under it. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,7 +106,6 @@ struct fold {
     int halves; /* cells stacked in one line: 1 or 2 */
     int top;    /* first row shown */
     int lines;
-    bool agree;  /* a row's number is the heads' agreement, not the share */
     int stretch; /* screen lines per row, if there are few rows */
 };
 
@@ -182,16 +181,6 @@ static void put_share(struct pane p, int x, int y, const struct picture *pic, co
     if (pic->mode == MAP_HISTORY) row = row + n > f->n ? f->n - 1 : row + n - 1;
     if (pic->mode == MAP_HISTORY) n = 1;
     if (row + n > f->n) n = f->n - row;
-    if (f->agree) {
-        double sum = 0;
-        int n_alike = 0;
-        for (int i = 0; i < n; i++) {
-            double alike = picture_agreement(pic, row + i);
-            if (alike >= 0) n_alike++, sum += alike;
-        }
-        if (n_alike > 0) pane_printf(p, x, y, ATTR_TEXT, "%3.0f%%", 100 * sum / n_alike);
-        return;
-    }
     if (picture_is_state(pic, row, n)) return;
     picture_row(pic, row, n, &kept, &seen);
     pane_printf(p, x, y, ATTR_TEXT, "%3d%%", seen ? (int)(100 * kept / seen) : 0);
@@ -252,19 +241,13 @@ static void draw_ruler(struct pane p, int y, const struct picture *pic)
 {
     char label[NUM_MAX];
     /* each token stretches the picture again, so few of the numbers can stay */
-    int next = 0, every = pic->mode == MAP_GRID ? picture_slices(pic) : pic->cells / 6;
-    if (pic->mode != MAP_GRID && every < 8) every = 8;
-    if (every < 4) every = 4 * every;
+    int next = 0, every = pic->cells / 6 < 8 ? 8 : pic->cells / 6;
     for (int x = 0; x < pic->cells; x += every) {
         int64_t from, end;
         if (x < next) continue;
         picture_positions(pic, x, &from, &end);
-        if (pic->mode != MAP_GRID && end <= from) return;
-        if (pic->mode == MAP_GRID && x / picture_slices(pic) >= pic->r->n_head) return;
-        if (pic->mode == MAP_GRID)
-            snprintf(label, sizeof label, "H%d", picture_head(pic, x));
-        else
-            num_count(from, label);
+        if (end <= from) return;
+        num_count(from, label);
         if (x + (int)strlen(label) > pic->cells) return;
         next = pane_puts(p, LABEL + x, y, ATTR_DIM, label) - LABEL + 1;
     }
@@ -276,27 +259,26 @@ static void draw_turns(struct app *a, struct pane p, int y, const struct picture
     const struct retention *r = pic->r;
     int turn = 0, free_x = 0;
     int64_t first = ramp_position(r, pic->col), last = ramp_position(r, pic->col + pic->n_cols);
-    if (pic->mode == MAP_GRID) return;
     pane_puts(p, 0, y, ATTR_DIM, "turn");
     struct pane ruler = pane_sub(p, LABEL, y, pic->cells, 1);
     for (int i = 0; i < a->returned.n; i++) {
         int64_t from = a->returned.spans[i].from, end = a->returned.spans[i].end;
         if (from < first || end > last || end > r->n_pos) continue;
-        for (int x = picture_x(pic, from, 0); x <= picture_x(pic, end - 1, 0); x++)
+        for (int x = picture_x(pic, from); x <= picture_x(pic, end - 1); x++)
             pane_puts(ruler, x, 0, ATTR_RETURNED, p.g->ascii ? "^" : "▲");
     }
     for (int i = 0; i < a->talk.n; i++) {
         const struct message *m = &a->talk.messages[i];
         if (m->role != CHAT_USER || m->position < 0 || ++turn == 0) continue;
         if (m->position < first || m->position >= last || m->position >= r->n_pos) continue;
-        int x = picture_x(pic, m->position, 0);
+        int x = picture_x(pic, m->position);
         if (x >= free_x) free_x = pane_printf(ruler, x, 0, ATTR_TEXT, "%d", turn) + 1;
     }
     int64_t newest = r->n_pos - r->n_stabilizer;
     if (newest < first) newest = first;
     if (r->n_sink > first) pane_puts(ruler, 0, 0, ATTR_BOLD, "S");
     if (r->n_stabilizer > 0 && newest < last)
-        pane_puts(ruler, picture_x(pic, newest, 0), 0, ATTR_BOLD, "^");
+        pane_puts(ruler, picture_x(pic, newest), 0, ATTR_BOLD, "^");
 }
 
 /* ---- the view -------------------------------------------------------------------------------- */
@@ -330,8 +312,7 @@ static void put_what(const struct picture *pic, char *out, size_t n)
     switch (pic->mode) {
     case MAP_LAYERS: snprintf(out, n, "layers, %d heads each", pic->r->n_head); break;
     case MAP_HEADS: snprintf(out, n, "heads of layer %d", pic->layer); break;
-    case MAP_ROWS:
-    case MAP_GRID: snprintf(out, n, "every head"); break;
+    case MAP_ROWS: snprintf(out, n, "every head"); break;
     case MAP_HISTORY:
         if (pic->layer < 0)
             snprintf(out, n, "waterfall, all layers");
@@ -350,9 +331,9 @@ static const char *put_state(const struct app *a, char out[NUM_MAX])
 }
 
 /* The first two lines: what is shown, the signs, and the ruler where there is room for it. */
-static void draw_title(struct app *a, struct pane p, const struct picture *pic, const char *kept)
+static void draw_title(struct app *a, struct pane p, const struct picture *pic)
 {
-    static const char *const labels[] = {"layer", "head", "layer", "layer", "token"};
+    static const char *const labels[] = {"layer", "head", "layer", "token"};
     char what[48], width[NUM_MAX], state[NUM_MAX];
     struct str safe = {0};
     put_what(pic, what, sizeof what);
@@ -371,7 +352,7 @@ static void draw_title(struct app *a, struct pane p, const struct picture *pic, 
     if (above) draw_ruler(p, 1, pic);
     if (!above && !between) return;
     pane_puts(p, 0, 1, ATTR_DIM, labels[pic->mode]);
-    pane_puts(p, LABEL + 1 + pic->cells, 1, ATTR_DIM, kept);
+    pane_puts(p, LABEL + 1 + pic->cells, 1, ATTR_DIM, "kept");
 }
 
 /* Marks the row and the cell under the cursor; in a picture of the past the newest row. */
@@ -379,7 +360,7 @@ static void mark_cursor(struct app *a, struct pane p, int y, const struct pictur
                         const struct fold *f)
 {
     const struct map_state *m = &a->mapped;
-    int row = cursor_of(a, pic), x = picture_x(pic, m->position, m->head);
+    int row = cursor_of(a, pic), x = picture_x(pic, m->position);
     int line = (row - f->top) / (f->each * f->halves);
     row = row / f->each * f->each;
     if (line < 0 || line >= f->lines) return;
@@ -409,19 +390,17 @@ static void choose_mode(struct app *a, const struct retention *r, int room)
     struct map_state *m = &a->mapped;
     bool every = r->n_layer * r->n_head <= room, states = r->n_all > r->n_layer;
     if (!m->chosen) m->mode = every && !states ? MAP_ROWS : MAP_LAYERS;
-    if (m->mode == MAP_ROWS && !every) m->mode = MAP_GRID;
 }
 
 /* Lines of the parts below the picture. */
 struct below {
-    int lens, inspector, ribbon;
+    int lens, ribbon;
 };
 
 static struct below below_of(struct pane p)
 {
-    struct below b = {.lens = p.h >= 18 ? 3 : p.h >= 12, .inspector = 1};
+    struct below b = {.lens = p.h >= 18 ? 3 : p.h >= 12};
     if (p.h >= 28) b.lens = 5;
-    if (p.h >= 40) b.inspector = 3;
     if (p.h >= 32) b.ribbon = 2;
     return b;
 }
@@ -429,11 +408,11 @@ static struct below below_of(struct pane p)
 static void draw_below(struct app *a, struct pane p, const struct picture *pic,
                        const struct below *b)
 {
-    int lens = p.h - 3 - b->inspector - b->ribbon; /* all lines that the picture leaves */
+    int lens = p.h - 4 - b->ribbon; /* all lines that the picture leaves */
     draw_turns(a, p, 0, pic);
     map_draw_lens_rule(a, pane_sub(p, 0, 1, p.w, 1), pic);
     map_draw_lens(a, pane_sub(p, 0, 2, p.w, lens), pic);
-    map_draw_token(a, pane_sub(p, 0, 2 + lens, p.w, b->inspector));
+    map_draw_token(a, pane_sub(p, 0, 2 + lens, p.w, 1));
     if (b->ribbon) bar_ribbon(a, p, p.h - 1 - b->ribbon, b->ribbon);
     bar_hints(a, p, p.h - 1);
 }
@@ -450,15 +429,14 @@ static void draw(struct app *a, struct pane p)
     }
     keep_inside(a, r);
     struct below b = below_of(p);
-    int room = p.h - 5 - b.lens - b.inspector - b.ribbon;
+    int room = p.h - 6 - b.lens - b.ribbon;
     choose_mode(a, r, room);
     struct picture pic = picture_of(a, p);
     struct fold f = fold_of(a, &pic, room);
     int end = 2 + f.lines * f.stretch; /* end of the picture */
-    f.agree = pic.mode == MAP_LAYERS && r->n_head > 1 && picture_is_flat(&pic);
     a->mapped.cells = pic.cells;
     a->mapped.each = f.each;
-    draw_title(a, p, &pic, f.agree ? "same" : "kept");
+    draw_title(a, p, &pic);
     draw_lines(p, 2, &pic, &f);
     app_place(a, PLACE_MAP, pane_sub(p, LABEL, 2, pic.cells, end - 2));
     draw_below(a, pane_sub(p, 0, end, p.w, p.h - end), &pic, &b);
@@ -475,8 +453,7 @@ static void move_cursor(struct app *a, int by)
     struct picture pic =
         picture_make(r, &a->past, m->mode, m->layer, m->cells, m->zoom, m->position);
     int64_t from, end, position = m->position;
-    int x = picture_x(&pic, position, m->head);
-    picture_positions(&pic, x, &from, &end);
+    picture_positions(&pic, picture_x(&pic, position), &from, &end);
     int64_t step = end > from ? end - from : 1;
     position = from + by * step;
     m->position = position < 0 ? 0 : position >= r->n_pos ? r->n_pos - 1 : position;
@@ -541,8 +518,7 @@ static void cycle_mode(struct app *a)
 {
     static const enum map_mode next[] = {[MAP_LAYERS] = MAP_HEADS,
                                          [MAP_HEADS] = MAP_ROWS,
-                                         [MAP_ROWS] = MAP_GRID,
-                                         [MAP_GRID] = MAP_LAYERS,
+                                         [MAP_ROWS] = MAP_LAYERS,
                                          [MAP_HISTORY] = MAP_LAYERS};
     a->mapped.mode = next[a->mapped.mode];
     a->mapped.chosen = true;
@@ -607,7 +583,6 @@ static bool request(struct app *a, enum key_request r)
     case REQ_UP: move_row(a, -1); break;
     case REQ_DOWN: move_row(a, 1); break;
     case REQ_LAYER: cycle_mode(a); break;
-    case REQ_HEAD: m->head = a->map ? (m->head + 1) % a->map->n_head : 0; break;
     case REQ_HISTORY: toggle_history(a); break;
     case REQ_ZOOM_IN: m->zoom += m->zoom < ZOOM_MAX; break;
     case REQ_ZOOM_OUT: m->zoom -= m->zoom > 0; break;
@@ -638,7 +613,6 @@ static void key(struct app *a, const struct key_event *ev)
         picture_make(r, &a->past, m->mode, m->layer, m->cells, m->zoom, m->position);
     picture_positions(&pic, ev->x - at->x, &from, &end);
     m->position = from;
-    if (m->mode == MAP_GRID) m->head = picture_head(&pic, ev->x - at->x);
 }
 
 const struct view_ops view_map = {

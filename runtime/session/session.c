@@ -317,13 +317,16 @@ static int repeat_limit(const struct session *s, int n)
     return s->opts.sampling.repeat_limit * (digit ? 2 : 1);
 }
 
-/* Chooses the next token. Vocabularies whose words begin with a space begin an answer with one; it
+/* Chooses the next token. The penalty looks at the answer alone: what the question repeats is
+ * often what must be said. Vocabularies whose words begin with a space begin an answer with one; it
  * is not part of the text. */
 static int choose_token(struct session *s, bool first, struct save_token *t, struct err *e)
 {
     const struct engine *g = s->engine;
     struct sampling how = s->opts.sampling;
+    int64_t n_answer = s->n_killed + (int64_t)s->answer_ids.n;
     how.repeat_limit = repeat_limit(s, s->n_recent);
+    if (how.repeat_last > n_answer) how.repeat_last = (int)n_answer;
     t->position = s->n_tokens;
     int rc = context_draw(&s->ctx, &how, s->recent, s->n_recent, (uint64_t)s->n_tokens,
                           s->candidates, &t->id, e);

@@ -17,7 +17,7 @@ struct sampling {
     float min_p;          /* 0 = off */
     float repeat_penalty; /* 1 = off (CTRL, arXiv 1909.05858: logits > 0 are divided, others
                              multiplied) */
-    int repeat_last;      /* number of recent tokens it looks at; at most SAMPLER_HISTORY */
+    int repeat_last;      /* how many of the last ids it looks at; at most SAMPLER_HISTORY */
     int repeat_limit; /* at most this many tokens (and at least three times) may a sequence of up
                          to SAMPLER_PERIOD tokens follow itself; 0 = off */
     uint64_t seed;

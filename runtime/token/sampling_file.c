@@ -90,6 +90,7 @@ struct sampling sampling_of_file(const struct gguf *file, char source[SAMPLING_S
     if (small && !*source) {
         s.temperature = SMALL_TEMPERATURE;
         s.repeat_penalty = SMALL_PENALTY;
+        s.repeat_last = SAMPLER_HISTORY;
     }
     put(source,
         *source ? " from the file"

@@ -990,6 +990,38 @@ static void test_policy_full_ends(void **state)
     str_release(&log.text);
 }
 
+/* An answer of one token. */
+static struct str first_word(const char *question, float penalty)
+{
+    struct log log = {0};
+    struct options o = options_of("keeper", "q4", 0);
+    o.session.sampling.temperature = 0;
+    o.session.sampling.repeat_penalty = penalty;
+    o.session.sampling.repeat_last = SAMPLER_HISTORY;
+    o.session.max_tokens = 1;
+    struct session *s = open_session(NULL, o, false);
+    struct session_sink k = sink_of(&log);
+    enum session_end end;
+    struct err e;
+    assert_int_equal(session_say(s, question, strlen(question), &k, &end, &e), 0);
+    session_close(s);
+    return log.text;
+}
+
+/* A penalty of 0.01 rewards what it sees: the answer begins as without it, because it sees nothing
+ * of the question. */
+static void test_the_penalty_spares_the_question(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_SAID; i++) {
+        struct str bare = first_word(said[i], 1), rewarded = first_word(said[i], 0.01f);
+        assert_int_equal(bare.n, rewarded.n);
+        assert_memory_equal(bare.data, rewarded.data, bare.n);
+        str_release(&bare);
+        str_release(&rewarded);
+    }
+}
+
 /* A penalty far below 1 rewards repeated tokens: some answer repeats itself endlessly, and with a
  * limit, which breaks each loop, changes from loop to loop. */
 static void circle_ends(int repeat_limit, int64_t n_most)
@@ -1058,6 +1090,7 @@ int main(void)
         cmocka_unit_test(test_crash_keeps_scores),
         cmocka_unit_test(test_the_question_is_run_after_the_last_eviction),
         cmocka_unit_test(test_policy_full_ends),
+        cmocka_unit_test(test_the_penalty_spares_the_question),
         cmocka_unit_test(test_a_circle_ends),
     };
     return cmocka_run_group_tests(tests, engine_set_up, engine_tear_down);

@@ -212,6 +212,19 @@ HOST_CC ?= cc
 DRAWN := $(patsubst tests/%.model,build/%.gguf,$(wildcard $(addprefix tests/golden/,families/*.model split/*.model data/random/*.model))) \
   $(patsubst tests/%.model,build/%/model.safetensors,$(wildcard tests/golden/checkpoints/*.model))
 
+# What a family of images and text is as text: the same tensors under another name, with the shares
+# of its rotation.
+DRAWN += $(patsubst %,build/golden/families/%.gguf,qwen2vl qwen3vl qwen3vlmoe)
+define as_text
+	@mkdir -p $(@D)
+	$(Q)sed 's/qwen[23]/&vl/' $< >$@.model && echo 'i32s $(1).rope.dimension_sections 6 5 5 0' >>$@.model
+	$(Q)build/golden/make_models $@.model $@
+endef
+build/golden/families/%vl.gguf: tests/golden/families/%.model build/golden/make_models
+	$(call as_text,$*vl)
+build/golden/families/%vlmoe.gguf: tests/golden/families/%moe.model build/golden/make_models
+	$(call as_text,$*vlmoe)
+
 build/golden/make_models: tests/golden/make_models.c
 	@mkdir -p $(@D)
 	$(call say,CC,$<)

@@ -70,7 +70,7 @@ static const struct command commands[] = {
     {"quantize", cmd_quantize, MAKE | OPTIONS_QUANTIZE, "IN OUT",
      "a model file or a safetensors folder to an int4 or int8 file"},
     {"heads", cmd_heads, MAKE | OPTIONS_MODEL | OPTIONS_HEADS, "train|...",
-     "retaining heads: train, calibrate, import FILE, info"},
+     "retaining heads: fit, train, calibrate, import FILE, info"},
     {"bench", cmd_bench, MAKE | RUN | OPTIONS_BENCH | OPTIONS_JSON | OPTIONS_LISTS, "",
      "speed by depth"},
     {NULL, NULL, 0, NULL, NULL},

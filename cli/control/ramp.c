@@ -23,14 +23,30 @@ int ramp_level(int64_t kept, int64_t seen)
     return level;
 }
 
-int ramp_level_at(int64_t kept, int64_t seen, int64_t pos, int64_t end, int64_t lead, int64_t tail)
+/* Compared with the average of old text: eight levels are a factor of two, the average is the last
+ * of `some`. */
+static int level_beside(int64_t kept, int64_t seen, const struct ramp_old *o)
 {
-    int64_t from = pos > lead ? pos : lead, last = end < tail ? end : tail;
+    static const int at_most[] = {545,  595,  648,  707,  771,  841,  917, 1000,
+                                  1091, 1189, 1297, 1414, 1542, 1682, 1834};
+    if (kept <= 0 || o->kept <= 0) return 0;
+    double share = 1000 * (double)kept * (double)o->seen, mean = (double)seen * (double)o->kept;
+    int level = 1;
+    while (level < RAMP_LEVEL_ALL - 1 && share > at_most[level - 1] * mean) level++;
+    return level;
+}
+
+int ramp_level_at(int64_t kept, int64_t seen, int64_t pos, int64_t end, const struct ramp_old *o)
+{
+    int64_t from = pos > o->lead ? pos : o->lead, last = end < o->tail ? end : o->tail;
     int64_t n = last > from ? last - from : 0;
     if (seen <= 0 || end <= pos) return 0;
     if (n == 0) return RAMP_LEVEL_ALL;
     int64_t untouched = seen / (end - pos) * (end - pos - n);
-    return ramp_level(kept - untouched, seen - untouched);
+    kept -= untouched;
+    seen -= untouched;
+    int level = ramp_level(kept, seen), beside = level_beside(kept, seen, o);
+    return beside > level ? beside : level;
 }
 
 int ramp_level_class(int level)

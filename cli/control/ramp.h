@@ -23,9 +23,18 @@ enum { RAMP_LEVEL_ALL = 17, RAMP_LEVELS };
 
 int ramp_class(int64_t kept, int64_t seen);
 int ramp_level(int64_t kept, int64_t seen);
-/* The same of a cell of positions [pos, end), without those of [0, lead) and [tail, …), which are
- * untouched; `all` if the cell has no others. */
-int ramp_level_at(int64_t kept, int64_t seen, int64_t pos, int64_t end, int64_t lead, int64_t tail);
+
+/* Old text: positions [lead, tail), of which evictions have taken units. The others are untouched.
+ */
+struct ramp_old {
+    int64_t lead, tail;
+    int64_t kept, seen; /* units of all of it, to compare a cell with; 0 = do not compare */
+};
+/* The level of a cell of positions [pos, end), without the untouched ones; `all` if it has no
+ * others. Averages over all heads differ little, so a cell is also compared with the average of old
+ * text, and has the higher of the two levels: 0.7, 1 and 1.4 times the average divide the classes.
+ */
+int ramp_level_at(int64_t kept, int64_t seen, int64_t pos, int64_t end, const struct ramp_old *o);
 int ramp_level_class(int level);             /* class of a level */
 int ramp_class_level(int cls);               /* the level that stands for a class */
 const char *ramp_glyph(int cls, bool ascii); /* " .:=#-" or blocks */

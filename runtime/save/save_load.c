@@ -412,7 +412,9 @@ static const char *mismatch(const struct save_state *saved, const struct save_st
 {
     if (saved->n_run <= 0) return "none was saved";
     if (strcmp(saved->model, now->model)) return "it was made by another model";
-    if (strcmp(saved->heads, now->heads)) return "it was scored by other retaining heads";
+    const struct policy *p = policy_named(now->policy);
+    if (p && p->scorer == POLICY_CIS && strcmp(saved->heads, now->heads))
+        return "it was scored by other retaining heads";
     if (strcmp(saved->kv, now->kv)) return "its units have another format (--kv)";
     if (strcmp(saved->policy, now->policy)) return "its units were chosen by another --policy";
     return NULL;

@@ -63,14 +63,29 @@ static bool is_untouched(int64_t position)
 }
 
 /* The part's units at positions [from, end), without the untouched ones at either side. */
-static void class_is(int x, int y, struct ramp_part part, int64_t from, int64_t end)
+static struct count in_old(struct ramp_part part, int64_t from, int64_t end)
 {
     const int64_t n_pos = session_cache(s.control.parts.session)->n_pos;
     if (end > n_pos) end = n_pos;
     while (from < end && is_untouched(from) && from < s.map->n_sink) from++;
     while (from < end && is_untouched(end - 1)) end--;
-    struct count n = in_tables(part, from, end);
-    int cls = from < end ? ramp_class(n.kept, n.seen) : RAMP_ALL;
+    return in_tables(part, from, end);
+}
+
+/* The class of n units, and of the ribbon's if compared with all old text. */
+static int class_of(struct count n, const struct count *old)
+{
+    static const double factors[] = {0.707, 1, 1.414};
+    int cls = n.seen > 0 ? ramp_class(n.kept, n.seen) : RAMP_ALL, beside = RAMP_FEW;
+    if (!old || n.kept == 0 || cls == RAMP_ALL) return cls;
+    for (int i = 0; i < 3; i++)
+        beside +=
+            (double)n.kept * (double)old->seen > factors[i] * (double)n.seen * (double)old->kept;
+    return beside > cls ? beside : cls;
+}
+
+static void class_is(int x, int y, int cls)
+{
     if (cell_at(x, y)->attr == ATTR_SELECT || cell_at(x, y)->attr == ATTR_MARK) return;
     assert_int_equal(cell_at(x, y)->attr, ATTR_RAMP0 + ramp_class_level(cls));
     assert_int_equal(cell_at(x, y)->text[0], ramp_glyph(cls, true)[0]);
@@ -108,10 +123,12 @@ static void check_ribbon(void)
     char *numbers = strstr(text, " kept");
     while (numbers > text && strncmp(numbers, "  ", 2) != 0) numbers--;
     int n_cells = (int)(numbers - text) - 8;
+    const struct count old = in_old(ramp_all(r), 0, INT64_MAX);
     for (int x = 0; x < n_cells; x++) {
         int col, last;
         ramp_columns(r, n_cells, x, &col, &last);
-        class_is(8 + x, y, ramp_all(r), col * r->col_width, last * r->col_width);
+        struct count n = in_old(ramp_all(r), col * r->col_width, last * r->col_width);
+        class_is(8 + x, y, class_of(n, &old));
     }
     assert_int_equal(sscanf(numbers, " %lld of %lld kept", &kept, &seen), 2);
     struct count all = in_tables(ramp_all(r), 0, INT64_MAX);
@@ -157,8 +174,8 @@ static void check_map(enum map_mode mode)
         for (int x = 0; x < n_cells; x++, n_drawn++) {
             int col, last;
             ramp_columns(r, n_cells, x, &col, &last);
-            class_is(first + x, top + stretch * row, part_of(mode, row), col * r->col_width,
-                     last * r->col_width);
+            struct count n = in_old(part_of(mode, row), col * r->col_width, last * r->col_width);
+            class_is(first + x, top + stretch * row, class_of(n, NULL));
         }
         assert_true(n_drawn > 10);
     }
@@ -360,10 +377,12 @@ static void check_numbers(void)
     ROW_HAS("%s of %s kept", num_exact((all.kept + heads / 2) / heads + whole * newest, b[0]),
             num_exact(st->n_tokens, b[1]));
     const struct place *p = &s.app.places[PLACE_RIBBON];
+    const struct count old = in_old(ramp_all(r), 0, INT64_MAX);
     for (int x = 0; x < p->w; x++) {
         int col, last;
         ramp_columns(r, p->w, x, &col, &last);
-        class_is(p->x + x, p->y, ramp_all(r), col * r->col_width, last * r->col_width);
+        struct count n = in_old(ramp_all(r), col * r->col_width, last * r->col_width);
+        class_is(p->x + x, p->y, class_of(n, &old));
     }
     assert_true(p->w > 80);
     app_show(&s.app, VIEW_LIST);

@@ -72,6 +72,35 @@ static void test_resume_sink(void **state)
     resume_equals_never_stopped(options_of("sink", "f16", 0.7f));
 }
 
+/* A policy without retaining heads resumes although the heads have changed: a first chat fits some.
+ */
+static void test_resume_with_other_heads(void **state)
+{
+    struct options o = options_of("sink", "q4", 0);
+    struct log log = {0};
+    struct session_stats st;
+    struct err e;
+    char *dir = temporary();
+    struct conversations *l = open_library(dir);
+    struct session *s = open_session(l, o, false);
+    struct engine *first = engine;
+    (void)state;
+    say(s, said[0], &log);
+    session_close(s);
+    o.engine.heads.none = true;
+    assert_int_equal(engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &e), 0);
+    s = open_session(l, o, true);
+    session_stats(s, &st);
+    assert_int_equal(st.n_turns, 1);
+    assert_int_equal(st.n_reread, 0);
+    session_close(s);
+    engine_close(engine);
+    engine = first;
+    conversations_close(l);
+    str_release(&log.text);
+    remove_library(dir);
+}
+
 static int take_bytes(void *ctx, const struct conversations_entry *c)
 {
     *(int64_t *)ctx = c->cache_bytes;
@@ -1067,6 +1096,7 @@ int main(void)
         cmocka_unit_test(test_resume_locret),
         cmocka_unit_test(test_resume_random_sampled),
         cmocka_unit_test(test_resume_sink),
+        cmocka_unit_test(test_resume_with_other_heads),
         cmocka_unit_test(test_twenty_random_conversations),
         cmocka_unit_test(test_answers_take_no_memory),
         cmocka_unit_test(test_rewind_locret),

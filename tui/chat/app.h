@@ -10,6 +10,7 @@
 #include "cli/control/control.h"
 #include "cli/control/keymap.h"
 #include "cli/control/model_list.h"
+#include "cli/control/ramp.h"
 #include "cli/control/settings.h"
 #include "cli/control/slash.h"
 #include "runtime/save/conversations.h"
@@ -213,6 +214,7 @@ struct app {
     struct session_stats stats;
     const struct retention *map; /* the newest snapshot, owned by the caller; NULL = none yet */
     int64_t col_kept[RETENTION_COLS], n_evictions;
+    struct ramp_old old;           /* of the map */
     bool col_lost[RETENTION_COLS]; /* whole words of it, to the last eviction: lost_until_ms */
     int64_t lost_until_ms;
     struct waterfall past;
@@ -262,8 +264,8 @@ void app_snapshot(struct app *a, const struct session_stats *st, const struct re
 void app_tell_changed(struct app *a);
 /* Moves the history of the conversation that was opened; an empty one changes nothing. */
 void app_past(struct app *a, struct waterfall *past);
-/* The retention level (ramp.h) of all heads together: for the snapshot's columns [col, col_end), or
- * for positions. */
+/* The retention level (ramp.h) of all heads together, compared with that of old text: for the
+ * snapshot's columns [col, col_end), or for positions. */
 int app_level(const struct app *a, int col, int col_end);
 int app_level_at(const struct app *a, int64_t pos, int64_t pos_end);
 /* The transcript of the conversation that is (or will be) open. */

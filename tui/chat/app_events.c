@@ -334,6 +334,18 @@ static void hold(struct held *h, const uint16_t *heads, int64_t n)
     h->known = true;
 }
 
+static struct ramp_old old_of(const struct app *a)
+{
+    const struct retention *r = a->map;
+    const int64_t n_heads = (int64_t)r->n_layer * r->n_head;
+    struct ramp_old old = {.lead = r->lead, .tail = r->tail};
+    if (old.tail <= old.lead) return old;
+    old.seen = (old.tail - old.lead) * n_heads;
+    old.kept = old.seen - r->n_pos * n_heads;
+    for (int c = 0; c < r->n_cols; c++) old.kept += a->col_kept[c];
+    return old;
+}
+
 /* n_evicted: units since the last snapshot. */
 static void compare(struct app *a, const struct retention *map, int64_t n_evicted)
 {
@@ -346,6 +358,7 @@ static void compare(struct app *a, const struct retention *map, int64_t n_evicte
     }
     hold(&a->held, map->heads, map->n_pos);
     ramp_sums(map, a->col_kept);
+    a->old = old_of(a);
     a->n_evictions = map->n_evictions;
 }
 
@@ -397,9 +410,10 @@ void app_past(struct app *a, struct waterfall *past)
 }
 
 /* Of all heads at positions [pos, end), which are kept. */
-static int level_of(const struct retention *r, int64_t pos, int64_t end, int64_t kept)
+static int level_of(const struct app *a, int64_t pos, int64_t end, int64_t kept)
 {
-    return ramp_level_at(kept, (end - pos) * r->n_layer * r->n_head, pos, end, r->lead, r->tail);
+    const int64_t seen = (end - pos) * a->map->n_layer * a->map->n_head;
+    return ramp_level_at(kept, seen, pos, end, &a->old);
 }
 
 int app_level(const struct app *a, int col, int col_end)
@@ -408,7 +422,7 @@ int app_level(const struct app *a, int col, int col_end)
     int64_t kept = 0, from = ramp_position(r, col), end = ramp_position(r, col_end);
     for (int c = col; c < col_end; c++) kept += a->col_kept[c];
     if (end > r->n_pos) end = r->n_pos;
-    return level_of(r, from, end, kept);
+    return level_of(a, from, end, kept);
 }
 
 /* Units of all heads at positions [pos, end). */
@@ -423,7 +437,7 @@ int app_level_at(const struct app *a, int64_t pos, int64_t end)
 {
     const struct retention *r = a->map;
     if (end > r->n_pos) end = r->n_pos;
-    return level_of(r, pos, end, count_kept(r, pos, end));
+    return level_of(a, pos, end, count_kept(r, pos, end));
 }
 
 int app_percent_kept(const struct app *a, int64_t pos, int64_t end)

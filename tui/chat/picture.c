@@ -144,8 +144,9 @@ int picture_level(const struct picture *p, int row, int n, int x)
     const bool past = p->mode == MAP_HISTORY && row < past_rows(p);
     const struct waterfall_row *then = past ? &p->past->rows[row] : NULL;
     const int64_t n_pos = past ? then->n_pos : p->r->n_pos, last = ramp_position(p->r, end);
-    return ramp_level_at(kept, seen, ramp_position(p->r, col), last < n_pos ? last : n_pos,
-                         past ? then->lead : p->r->lead, past ? then->tail : p->r->tail);
+    const struct ramp_old old = {past ? then->lead : p->r->lead, past ? then->tail : p->r->tail, 0,
+                                 0};
+    return ramp_level_at(kept, seen, ramp_position(p->r, col), last < n_pos ? last : n_pos, &old);
 }
 
 void picture_row(const struct picture *p, int row, int n, int64_t *kept, int64_t *seen)

@@ -1,5 +1,6 @@
 #include "tui/term/colors.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,9 +43,8 @@ static const struct row rows[ATTR_RAMP0] = {
 
 /* The ramp's luminance rises on dark and falls on light backgrounds, from `few` to `most`;
  * neighbours differ by a contrast of at least 1.7:1 for every kind of eye, and `few` by 3:1 from
- * `gone`, the ground of the pictures. Themes with a dark grey background leave less than these four
- * steps, so the ground is painted. `all` is quiet. Cells are solid: foreground and background are
- * the same, so the glyph is in the text but not in the picture. */
+ * `gone`, the ground of the pictures, and from the background. `all` is quiet. Cells are solid:
+ * foreground and background are the same, so the glyph is in the text but not in the picture. */
 enum { CLASSES = 6, ALL = CLASSES - 1 };
 static const char *const class_names[CLASSES] = {"gone", "few", "some", "many", "most", "all"};
 static const int palette[2][CLASSES] = {{233, 94, 136, 183, 230, 239},
@@ -62,6 +62,19 @@ struct look look_of(int colors, bool light)
     for (int i = 0; i < ATTR_RAMP0; i++) k.own[i] = COLOR_UNSET;
     for (int i = 0; i < CLASSES; i++) k.ramp[i] = COLOR_UNSET;
     return k;
+}
+
+void look_background(struct look *k, const double rgb[3])
+{
+    static const double seen[] = {0.299, 0.587, 0.114}, weights[] = {0.2126, 0.7152, 0.0722};
+    const double most = 0.0105; /* of a background that is 3:1 from `few`; #18181b has 0.0092 */
+    double bright = 0, luminance = 0;
+    for (int i = 0; i < 3; i++) {
+        bright += seen[i] * rgb[i];
+        luminance += weights[i] * pow(rgb[i], 2.2);
+    }
+    k->light = bright > 0.5;
+    k->painted = !k->light && luminance > most;
 }
 
 /* The user's colour; where the terminal has 256, the nearest of its 6x6x6 cube. */
@@ -115,7 +128,7 @@ static struct cell_style ramp_style(int level, const struct look *k)
     return (struct cell_style){0, ink, fill};
 }
 
-struct cell_style cell_style_of(int attr, const struct look *k)
+static struct cell_style style_of(int attr, const struct look *k)
 {
     if (attr < ATTR_RAMP0) {
         int style = rows[attr].style | (k->colors == 0 && rows[attr].dim_if_plain ? STYLE_DIM : 0);
@@ -125,6 +138,13 @@ struct cell_style cell_style_of(int attr, const struct look *k)
     int up = (attr - ATTR_HALF0) / HALF_LEVELS - 1, down = (attr - ATTR_HALF0) % HALF_LEVELS - 1;
     if (up < 0) return (struct cell_style){0, level_color(down, k), -1}; /* the lower half only */
     return (struct cell_style){0, level_color(up, k), level_color(down, k)};
+}
+
+struct cell_style cell_style_of(int attr, const struct look *k)
+{
+    struct cell_style style = style_of(attr, k);
+    if (k->painted && style.background < 0) style.background = level_color(0, k);
+    return style;
 }
 
 /* ---- the user's colours ---------------------------------------------------------------------- */

@@ -24,6 +24,7 @@ struct cell_style {
 struct look {
     int colors;   /* 0, 16, 256, or COLOR_TRUE */
     bool light;   /* the terminal's background */
+    bool painted; /* every cell has the ground of the pictures, not the terminal's background */
     bool strong;  /* high contrast: no grey text */
     bool changed; /* `own` has colours */
     /* the user's colours: of the attributes, and of the ramp's six classes; COLOR_UNSET = ours */
@@ -31,6 +32,10 @@ struct look {
 };
 
 struct look look_of(int colors, bool light);
+
+/* The terminal's background: red, green and blue, 0 to 1. A dark one that leaves too little room
+ * below white for the steps of the ramp is painted over. */
+void look_background(struct look *k, const double rgb[3]);
 
 /* "gone=240,few=#4b33ae,error=9": sets the user's colours; ERR_USAGE names the fault. Names are
  * those of the ramp's classes and of the attributes. */

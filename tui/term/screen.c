@@ -218,10 +218,8 @@ int screen_read(struct screen *s)
 }
 
 /* "rgb:RRRR/GGGG/BBBB", 1 to 4 digits each. */
-static bool is_light(const char *text)
+static bool read_color(const char *text, double rgb[3])
 {
-    double sum = 0;
-    static const double weights[] = {0.299, 0.587, 0.114};
     if (strncmp(text, "rgb:", 4) != 0) return false;
     text += 4;
     for (int i = 0; i < 3; i++) {
@@ -229,10 +227,10 @@ static bool is_light(const char *text)
         unsigned long value = strtoul(text, &end, 16);
         int digits = (int)(end - text);
         if (digits < 1 || digits > 4) return false;
-        sum += weights[i] * (double)value / (double)((1ul << 4 * digits) - 1);
+        rgb[i] = (double)value / (double)((1ul << 4 * digits) - 1);
         text = *end ? end + 1 : end;
     }
-    return sum > 0.5;
+    return true;
 }
 
 bool screen_reply(struct screen *s, const struct key_event *ev)
@@ -240,11 +238,13 @@ bool screen_reply(struct screen *s, const struct key_event *ev)
     if (ev->key == K_REPLY_SYNC) {
         s->sync = true;
     } else if (ev->key == K_REPLY_BACKGROUND) {
-        bool light = is_light(ev->text);
-        if (light != s->look.light && !s->told) {
-            s->look.light = light;
-            init_looks(s);
-        }
+        double rgb[3];
+        struct look look = s->look;
+        if (s->told || !read_color(ev->text, rgb)) return true;
+        look_background(&look, rgb);
+        bool same = look.light == s->look.light && look.painted == s->look.painted;
+        s->look = look;
+        if (!same) init_looks(s);
     } else if (ev->key == K_REPLY_STATUS) {
         s->answers = true;
         if (s->unanswered > 0) s->unanswered--;

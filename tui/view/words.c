@@ -46,11 +46,13 @@ static int faded(const struct app *a, int64_t position, int shade)
 static enum attr attr_at(const struct app *a, struct words_look look, int64_t position)
 {
     if (is_returned(a, position)) return ATTR_RETURNED;
-    if (position >= a->map->n_pos) return look.kept; /* not read yet */
-    int level = app_level_at(a, position, position + 1);
+    const struct retention *r = a->map;
+    if (position >= r->n_pos) return look.kept; /* not read yet */
+    bool untouched = position < r->lead || position >= r->tail;
+    int level = ramp_level(r->heads[position], r->n_layer * r->n_head);
     int shade = faded(a, position, shade_of(level));
     if (shade < SHADE_KEPT) return shades[shade];
-    return ramp_level_class(level) == RAMP_MOST ? look.best : look.kept;
+    return ramp_level_class(level) == RAMP_MOST && !untouched ? look.best : look.kept;
 }
 
 int words_put(struct app *a, struct pane p, int x, int y, struct words_look look, int index,

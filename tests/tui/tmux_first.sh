@@ -35,7 +35,7 @@ check 'its sentence' wait_for 'you My locker code is 48213'
 check 'the token in it' wait_for '^token "[^"]*" #[0-9]*  kept by'
 keys m
 check 'back in the map' wait_for ' live'
-keys l l
+keys l
 check 'layers' wait_for 'layers, [0-9]* heads each'
 keys w
 check 'waterfall' wait_for 'waterfall, all layers'

@@ -1,6 +1,6 @@
 /* utf8_width: characters on a screen: code points, and how many columns each takes.
  *
- * The widths are libc's, because ncurses uses them: with any other table the cursor would be in a
+ * The widths are libc's, which terminals use: with any other table the cursor would be in a
  * different column than on the terminal. They depend on LC_CTYPE, so call setlocale first. */
 #ifndef RETAIN_BASE_UTF8_WIDTH_H
 #define RETAIN_BASE_UTF8_WIDTH_H

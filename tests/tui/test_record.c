@@ -68,6 +68,8 @@ static void set_pen(struct terminal *t, const int *codes, int n)
             t->pen.style |= styles[code];
         } else if (code % 10 == 9) {
             *color = -1;
+        } else if (code % 10 < 8) {
+            *color = code % 10; /* of eight colours */
         } else if (codes[i + 1] == 5) {
             *color = codes[i + 2];
             i += 2;
@@ -257,10 +259,10 @@ static void change(struct grid *g)
 static void test_frames(void **state)
 {
     static struct terminal t;
-    static const int colors[] = {256, COLOR_TRUE};
+    static const int colors[] = {0, 16, 256, COLOR_TRUE};
     (void)state;
-    for (int run = 0; run < 40; run++) {
-        struct look look = look_of(colors[run % 2], run % 4 > 1);
+    for (int run = 0; run < 80; run++) {
+        struct look look = look_of(colors[run % 4], run % 8 > 3);
         struct ansi a = {.look = &look};
         struct grid now = {0}, before = {0};
         grid_init(&now, 1 + below(60), 1 + below(8), false);

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <termios.h>
 #include <unistd.h>
 
 #include <cjson/cJSON.h>
@@ -138,12 +137,9 @@ static int play_live(struct replay *r, struct err *e)
 {
     static const char begin[] = "\033[?1049h\033[2J\033[H";
     static const char end[] = "\033[0m\033[?25h\033[?1049l";
-    struct termios raw;
     int w, h, rc = term_open(e);
     if (rc) return rc;
-    tcgetattr(term_in(), &raw);
-    cfmakeraw(&raw);
-    tcsetattr(term_in(), TCSADRAIN, &raw);
+    term_raw();
     if (term_size(&w, &h) && (w < r->w || h < r->h)) {
         rc = err_set(e, ERR_FAIL, "%s is %d x %d, this terminal %d x %d: enlarge the terminal",
                      r->path, r->w, r->h, w, h);

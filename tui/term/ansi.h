@@ -1,6 +1,6 @@
-/* ansi: the changed cells of a grid as bytes for a terminal: cursor moves, colours, characters. For
- * recordings, and for terminals with 256 colours or more. Writes only what differs from the
- * terminal's present colours and cursor; ncurses sets both colours of every cell. */
+/* ansi: the changed cells of a grid as bytes for a terminal or a recording: cursor moves, colours,
+ * characters. Writes only what differs from the terminal's present colours and cursor; ncurses
+ * would set both colours of every cell. */
 #ifndef RETAIN_TUI_TERM_ANSI_H
 #define RETAIN_TUI_TERM_ANSI_H
 

@@ -1,5 +1,5 @@
-/* grid: the screen as data. Views draw into it, tests compare it, and only screen.c turns it into
- * ncurses calls; so no view needs a terminal.
+/* grid: the screen as data. Views draw into it, tests compare it, and only screen.c writes it to a
+ * terminal; so no view needs one.
  *
  * A cell holds one column: a character with its combining marks, or nothing when it is the right
  * half of a wide one. No cell ever holds half a wide character: a character that would be cut

@@ -29,13 +29,8 @@ enum {
 
 /* ---- looks ---------------------------------------------------------------------------------- */
 
-/* Pair i + 1 is attribute i. */
 static void init_looks(struct screen *s)
 {
-    for (int i = 0; i < ATTRS && s->look.colors > 0 && s->look.colors < 256; i++) {
-        struct cell_style l = cell_style_of(i, &s->look);
-        init_extended_pair(i + 1, l.color, l.background);
-    }
     s->ansi.look = &s->look;
     s->repaint = true;
     record_look(s->record, &s->look);
@@ -53,9 +48,8 @@ static int count_colors(const char *asked)
     const char *no = getenv("NO_COLOR");
     bool automatic = strcmp(asked, "auto") == 0;
     if (strcmp(asked, "never") == 0 || (automatic && no && no[0])) return 0;
-    if (!has_colors() || start_color() == ERR) return 0;
-    use_default_colors();
-    int n = COLORS >= 256 ? 256 : COLORS >= 8 ? 16 : 0;
+    const int has = tigetnum("colors"), n = has >= 256 ? 256 : has >= 8 ? 16 : 0;
+    if (n == 0) return 0;
     if (strcmp(asked, "16") == 0 && n == 256) return 16;
     if (strcmp(asked, "true") == 0) return COLOR_TRUE;
     bool fine = automatic && n == 256 && is_set("COLORTERM", "truecolor", "24bit");
@@ -106,26 +100,42 @@ static void ask_terminal(struct screen *s)
     if (s->polite) term_write(questions, sizeof questions - 1);
 }
 
+static int put_byte(int c)
+{
+    const char byte = (char)c;
+    term_write(&byte, 1);
+    return c;
+}
+
+static void begin_picture(struct screen *s)
+{
+    if (enter_ca_mode) tputs(enter_ca_mode, 1, put_byte);
+    s->repaint = s->clear = true;
+    screen_fit(s);
+}
+
+/* On a terminal with one screen the picture stays, with an empty line for the shell's prompt. */
+static void end_picture(const struct screen *s)
+{
+    char bytes[48];
+    int n = snprintf(bytes, sizeof bytes, "\033[m\033[?25h\033[%d;1H%s", s->h,
+                     enter_ca_mode ? "" : "\033[K");
+    term_write(bytes, (size_t)n);
+    if (exit_ca_mode) tputs(exit_ca_mode, 1, put_byte);
+}
+
 int screen_open(struct screen *s, const struct options *o, struct err *e)
 {
-    memset(s, 0, sizeof *s);
-    int rc = term_open(e);
+    *s = (struct screen){.w = 80, .h = 24};
+    int unused, rc = term_open(e);
     if (rc) return rc;
-    unsetenv("LINES"); /* if set, they would hide every resize */
-    unsetenv("COLUMNS");
-    FILE *out = fdopen(dup(term_out()), "w"), *in = fdopen(dup(term_in()), "r");
-    s->curses = out && in ? newterm(NULL, out, in) : NULL;
-    if (!s->curses) {
-        if (out) fclose(out);
-        if (in) fclose(in);
+    if (setupterm(NULL, term_out(), &unused) != OK) {
         term_close();
         return err_set(e, ERR_FAIL, "no terminal description for TERM=%s", getenv("TERM"));
     }
-    raw();
-    nonl();
-    noecho();
-    intrflush(stdscr, FALSE);
-    typeahead(-1); /* a waiting key must not interrupt a frame */
+    s->open = true;
+    term_raw();
+    begin_picture(s);
     rc = init_colors(s, o, e);
     if (rc) {
         screen_close(s);
@@ -134,8 +144,6 @@ int screen_open(struct screen *s, const struct options *o, struct err *e)
     add_terminfo_keys(&s->input);
     term_modes(true);
     ask_terminal(s);
-    s->repaint = true;
-    screen_fit(s);
     return 0;
 }
 
@@ -149,61 +157,43 @@ static void await_answers(struct screen *s)
     s->unanswered = 0;
 }
 
-static void end_picture(void)
-{
-    if (!enter_ca_mode) { /* the picture stays: an empty line for the shell's prompt */
-        move(LINES - 1, 0);
-        clrtoeol();
-        refresh();
-    }
-    endwin();
-}
-
 void screen_close(struct screen *s)
 {
-    if (!s->curses) return;
+    if (!s->open) return;
     await_answers(s);
-    end_picture();
+    end_picture(s);
     term_close();
-    delscreen(s->curses);
+    del_curterm(cur_term);
     input_release(&s->input);
     str_release(&s->ansi.bytes);
     grid_release(&s->shown);
-    s->curses = NULL;
+    s->open = false;
 }
 
 void screen_fit(struct screen *s)
 {
-    int w, h;
-    if (term_size(&w, &h) && (w != COLS || h != LINES)) {
-        resizeterm(h, w);
-        s->repaint = true;
-    }
-    s->w = COLS;
-    s->h = LINES;
+    const int w = s->w, h = s->h;
+    if (term_size(&s->w, &s->h) && (w != s->w || h != s->h)) s->repaint = true;
 }
 
 void screen_suspend(struct screen *s)
 {
     await_answers(s);
-    end_picture();
+    end_picture(s);
     term_stop();
-    screen_fit(s);
-    s->repaint = s->clear = true;
+    begin_picture(s);
 }
 
 void screen_leave(struct screen *s)
 {
-    (void)s;
-    endwin();
+    end_picture(s);
     term_lend(true);
 }
 
 void screen_return(struct screen *s)
 {
     term_lend(false);
-    screen_fit(s);
-    s->repaint = s->clear = true;
+    begin_picture(s);
 }
 
 int screen_read(struct screen *s)
@@ -283,70 +273,21 @@ static void put_question(struct screen *s, struct str *out)
 
 /* ---- painting ------------------------------------------------------------------------------- */
 
-static void paint_cell(const struct screen *s, int x, int y, const struct cell *c)
-{
-    cchar_t out;
-    int pair = s->look.colors ? c->attr + 1 : 0;
-    if (c->width == 0) return; /* drawn together with its left half */
-    struct cell_style look = cell_style_of(c->attr, &s->look);
-    attr_t attrs = (look.style & STYLE_BOLD ? A_BOLD : 0) | (look.style & STYLE_DIM ? A_DIM : 0) |
-                   (look.style & STYLE_REVERSE ? A_REVERSE : 0) |
-                   (look.style & STYLE_UNDERLINE ? A_UNDERLINE : 0);
-    setcchar(&out, c->text, attrs, 0, &pair);
-    mvadd_wch(y, x, &out);
-}
-
-/* Writes the changed cells of one row and returns their number; a wide character is always written
- * with both halves. */
-static int paint_row(const struct screen *s, const struct grid *g, int y)
-{
-    struct cell *before = &s->shown.cells[y * g->w];
-    const struct cell *now = &g->cells[y * g->w];
-    size_t bytes = sizeof *now * (size_t)g->w;
-    int n = 0;
-    if (!s->repaint && memcmp(now, before, bytes) == 0) return 0;
-    for (int x = 0; x < g->w; x++) {
-        bool same = !s->repaint && memcmp(&now[x], &before[x], sizeof now[x]) == 0;
-        if (!same && now[x].width == 0 && x > 0) paint_cell(s, x - 1, y, &now[x - 1]);
-        if (!same) paint_cell(s, x, y, &now[x]);
-        n += !same;
-    }
-    memcpy(before, now, bytes);
-    return n;
-}
-
 static const char sync_begin[] = "\033[?2026h", sync_end[] = "\033[?2026l", hide[] = "\033[?25l";
 
-/* ncurses writes the frame; it begins and ends a frame that the terminal shows at once. */
-static void paint_curses(struct screen *s, const struct grid *g)
-{
-    struct str *end = &s->ansi.bytes;
-    if (s->repaint) erase();
-    int n = 0;
-    for (int y = 0; y < g->h; y++) n += paint_row(s, g, y);
-    curs_set(g->cursor_x >= 0);
-    if (g->cursor_x >= 0) move(g->cursor_y, g->cursor_x);
-    bool sync = s->sync && n > AT_ONCE;
-    if (sync) term_write(sync_begin, sizeof sync_begin - 1);
-    refresh();
-    str_clear(end);
-    if (sync) str_puts(end, sync_end);
-    put_question(s, end);
-    term_write(str_get(end), end->n);
-}
-
-/* ncurses only prepares the terminal. */
-static void paint_ansi(struct screen *s, const struct grid *g)
+/* A frame that is written in several parts is begun and ended so that the terminal shows it at
+ * once. */
+void screen_paint(struct screen *s, const struct grid *g)
 {
     struct ansi *a = &s->ansi;
     size_t row = sizeof *g->cells * (size_t)g->w;
     int n = 0;
+    record_frame(s->record, g);
+    if (s->shown.w != g->w || s->shown.h != g->h || !s->shown.cells) s->repaint = true;
+    if (s->repaint) grid_init(&s->shown, g->w, g->h, g->ascii);
     str_clear(&a->bytes);
-    if (s->repaint) {
-        erase();
-        refresh();
-        ansi_begin(a);
-    }
+    if (s->repaint) ansi_begin(a);
+    if (s->clear) str_puts(&a->bytes, "\033[H\033[2J");
     for (int y = 0; y < g->h; y++) {
         struct cell *before = &s->shown.cells[y * g->w];
         n += ansi_row(a, g, s->repaint ? NULL : before, y);
@@ -355,6 +296,7 @@ static void paint_ansi(struct screen *s, const struct grid *g)
     bool moved = g->cursor_x != s->shown.cursor_x || g->cursor_y != s->shown.cursor_y;
     s->shown.cursor_x = g->cursor_x;
     s->shown.cursor_y = g->cursor_y;
+    s->repaint = s->clear = false;
     if (n == 0 && !moved) return;
     if (n > AT_ONCE && s->sync) {
         term_write(sync_begin, sizeof sync_begin - 1);
@@ -366,17 +308,4 @@ static void paint_ansi(struct screen *s, const struct grid *g)
     if (n > AT_ONCE && s->sync) str_puts(&a->bytes, sync_end);
     put_question(s, &a->bytes);
     term_write(str_get(&a->bytes), a->bytes.n);
-}
-
-void screen_paint(struct screen *s, const struct grid *g)
-{
-    if (s->shown.w != g->w || s->shown.h != g->h || !s->shown.cells) s->repaint = true;
-    if (s->repaint) grid_init(&s->shown, g->w, g->h, g->ascii);
-    if (s->clear) clearok(curscr, TRUE);
-    if (s->look.colors >= 256)
-        paint_ansi(s, g);
-    else
-        paint_curses(s, g);
-    s->repaint = s->clear = false;
-    record_frame(s->record, g);
 }

@@ -1,5 +1,5 @@
-/* screen: a grid to a terminal, and the terminal's bytes to keys. On terminals of few colours
- * ncurses writes the cells, else ansi.h does. Only screen.c uses ncurses. */
+/* screen: a grid to a terminal (ansi.h), and the terminal's bytes to keys. Only screen.c uses
+ * terminfo, ncurses' library of terminals. */
 #ifndef RETAIN_TUI_TERM_SCREEN_H
 #define RETAIN_TUI_TERM_SCREEN_H
 
@@ -15,18 +15,18 @@ struct record;
 
 struct screen {
     struct record *record; /* the caller sets and closes it; NULL = no recording */
-    void *curses;          /* SCREEN * */
-    struct grid shown;     /* the terminal's present contents */
-    bool repaint;          /* its contents are unknown: write every cell */
-    bool clear;            /* clear the terminal first: only on request */
-    bool sync;             /* the terminal knows mode 2026 */
-    bool told;             /* the user set the background */
-    bool polite;           /* the terminal may be asked whether it has drawn everything */
-    bool answers;          /* it has answered such a question */
-    int unanswered;        /* questions */
-    int64_t asked_ms;      /* time of the last question */
+    bool open;
+    struct grid shown; /* the terminal's present contents */
+    bool repaint;      /* its contents are unknown: write every cell */
+    bool clear;        /* clear the terminal first: only on request */
+    bool sync;         /* the terminal knows mode 2026 */
+    bool told;         /* the user set the background */
+    bool polite;       /* the terminal may be asked whether it has drawn everything */
+    bool answers;      /* it has answered such a question */
+    int unanswered;    /* questions */
+    int64_t asked_ms;  /* time of the last question */
     struct look look;
-    struct ansi ansi; /* with 256 colours or more: writes the cells instead of ncurses */
+    struct ansi ansi;
     struct input input;
     int w, h;
 };

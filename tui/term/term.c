@@ -182,10 +182,20 @@ bool term_size(int *w, int *h)
     return true;
 }
 
+void term_raw(void)
+{
+    struct termios raw = term.saved;
+    cfmakeraw(&raw);
+    tcsetattr(term.in, TCSADRAIN, &raw);
+}
+
 void term_lend(bool on)
 {
     term_modes(!on);
-    if (on) tcsetattr(term.in, TCSADRAIN, &term.saved);
+    if (on)
+        tcsetattr(term.in, TCSADRAIN, &term.saved);
+    else
+        term_raw();
 }
 
 void term_stop(void)

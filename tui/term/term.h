@@ -34,6 +34,7 @@ void term_add_modes(const char *on, const char *off);
 /* Presses of buttons and turns of the wheel are reported (modes 1000 and 1006), or not. */
 void term_mouse(bool on);
 bool term_size(int *w, int *h);
+void term_raw(void);            /* each key is a byte to be read; nothing is echoed */
 void term_lend(bool on);        /* restores the original settings for another program */
 void term_stop(void);           /* stops the process as Ctrl-Z would; returns when it continues */
 void term_log(struct str *out); /* the log's last 64 KiB */

@@ -91,21 +91,14 @@ struct options_recalls {
 
 /* ---- groups for cli, tui and quant only ---- */
 
-/* The changes that --terminal allows the chat to make to its window. */
-struct options_terminal {
-    bool title;    /* set the window's title */
-    bool progress; /* show the progress of loading and reading in its frame (OSC 9;4) */
-    enum { TERMINAL_QUIET, TERMINAL_BELL, TERMINAL_OSC9, TERMINAL_OSC777 } alert;
-};
-
 struct chat_opts {
     bool plain, no_markdown, ascii, reduced_motion, contrast, mouse;
-    const char *color, *background; /* auto, never, 16, 256, true; auto, dark, light */
-    const char *colors;             /* NAME=COLOR,… */
-    const char *keys;               /* KEY=NEW,… */
-    struct options_terminal terminal;
-    const char *record;      /* FILE */
-    const char *recall_from; /* NAME,… or all; NULL = no other conversation */
+    bool no_title, no_bell, progress; /* of the window around the terminal */
+    const char *color, *background;   /* auto, never, 16, 256, true; auto, dark, light */
+    const char *colors;               /* NAME=COLOR,… */
+    const char *keys;                 /* KEY=NEW,… */
+    const char *record;               /* FILE */
+    const char *recall_from;          /* NAME,… or all; NULL = no other conversation */
     int pace; /* tokens a second on the screen; 0 = no limit, -1 = that of the model */
 };
 

@@ -21,7 +21,6 @@ enum option_kind {
     SPECULATE,
     NUMBERS,
     FILES, /* may be given several times */
-    TERMINAL,
 };
 
 struct option {

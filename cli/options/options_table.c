@@ -12,7 +12,7 @@
                      struct engine_device: DEVICE, struct engine_heads: HEADS_FILE, \
                      struct options_policies: POLICIES, struct options_kvs: FORMATS, \
                      struct options_recalls: RECALLS, struct plan_speculate: SPECULATE, \
-                     struct options_numbers: NUMBERS, struct options_files: FILES, struct options_terminal: TERMINAL), \
+                     struct options_numbers: NUMBERS, struct options_files: FILES), \
     .offset = offsetof(struct options, field), .size = sizeof ((struct options *)0)->field
 /* clang-format on */
 
@@ -44,10 +44,11 @@ const struct option options_table[] = {
     {ROW("mouse", 0, chat.mouse, OPTIONS_CHAT), .display = true, .help = "use the mouse: wheel and clicks; also /mouse"},
     {ROW("ascii", 0, chat.ascii, OPTIONS_CHAT | OPTIONS_SCREEN | OPTIONS_REPLAY), .display = true, .help = "draw with ASCII characters only"},
     {ROW("reduced-motion", 0, chat.reduced_motion, OPTIONS_CHAT | OPTIONS_SCREEN), .display = true, .help = "no flashing on the screen"},
-    {ROW("terminal", 0, chat.terminal, OPTIONS_CHAT), .display = true, .value = "LIST",
-     .help = "signals to the window: none, or a list of title, progress (of loading and reading, OSC 9;4) "
-             "and one of bell, osc9 and osc777 (when an answer of over 10 s ends while another window has "
-             "the focus)"},
+    {ROW("no-title", 0, chat.no_title, OPTIONS_CHAT), .display = true, .help = "leave the title of the window as it is"},
+    {ROW("no-bell", 0, chat.no_bell, OPTIONS_CHAT), .display = true,
+     .help = "no bell when an answer of over 10 s ends while another window has the focus"},
+    {ROW("progress", 0, chat.progress, OPTIONS_CHAT), .display = true,
+     .help = "show the progress of loading and reading in the window's frame (OSC 9;4)"},
     {ROW("pace", 0, chat.pace, OPTIONS_CHAT | OPTIONS_SCREEN), .display = true, .max = 1e6, .value = "N",
      .help = "show at most N tokens of an answer a second on the screen; 0 = as many as there are. By default 40 "
              "with the demo model, else 0"},
@@ -258,9 +259,6 @@ void options_init(struct options *o)
 {
     *o = (struct options){
         .session = session_opts_default(),
-        .chat = {.color = "auto",
-                 .background = "auto",
-                 .pace = -1,
-                 .terminal = {.title = true, .alert = TERMINAL_BELL}},
+        .chat = {.color = "auto", .background = "auto", .pace = -1},
     };
 }

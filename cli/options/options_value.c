@@ -206,30 +206,6 @@ static int read_speculate(struct plan_speculate *out, const char *text, struct e
     return 0;
 }
 
-static const char alerts[] = ",bell,osc9,osc777"; /* in the order of the enum */
-
-static int read_terminal(struct options_terminal *out, const char *text, struct err *e)
-{
-    char word[32];
-    struct options_terminal all = {0};
-    for (int i = 0; options_list_item(text, i, word, sizeof word); i++) {
-        int alert = *word ? index_of(alerts, word) : -1;
-        if (!strcmp(word, "title"))
-            all.title = true;
-        else if (!strcmp(word, "progress"))
-            all.progress = true;
-        else if (alert > 0)
-            all.alert = alert;
-        else if (strcmp(word, "none"))
-            return err_set(e, ERR_USAGE,
-                           "--terminal %s: expected none, or a list of title, progress, bell, osc9 "
-                           "and osc777",
-                           text);
-    }
-    *out = all;
-    return 0;
-}
-
 static int read_word(const struct option *d, void *field, const char *text, struct err *e)
 {
     int i = d->choices ? index_of(d->choices, text) : 0;
@@ -277,7 +253,6 @@ static int read_value(struct options *o, const struct option *d, const char *tex
         *(struct engine_heads *)field = (struct engine_heads){none ? NULL : text, none};
         return 0;
     }
-    case TERMINAL: return read_terminal(field, text, e);
     case SPECULATE: return read_speculate(field, text, e);
     case FILES: return read_file(d, field, text, e);
     case POLICIES: rc = options_policies_read(text, field, e); break;
@@ -349,17 +324,6 @@ static void print_speculate(const struct plan_speculate *v, struct str *out)
         str_puts(out, v->off ? "off" : "auto");
 }
 
-static void print_terminal(const struct options_terminal *v, struct str *out)
-{
-    char alert[32];
-    options_list_item(alerts, v->alert, alert, sizeof alert);
-    const char *words[] = {v->title ? "title" : "", v->progress ? "progress" : "", alert};
-    size_t start = out->n;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (*words[i]) str_printf(out, "%s%s", out->n > start ? "," : "", words[i]);
-    if (out->n == start) str_puts(out, "none");
-}
-
 static void print_lists(const struct option *d, const void *field, struct str *out)
 {
     const struct options_policies *policies = field;
@@ -414,7 +378,6 @@ void option_print(const struct options *o, const struct option *d, struct str *o
     case SEED: str_printf(out, "%llu", (unsigned long long)*(const uint64_t *)field); break;
     case DEVICE: print_device(field, out); break;
     case HEADS_FILE: str_puts(out, heads->none ? "none" : heads->path ? heads->path : ""); break;
-    case TERMINAL: print_terminal(field, out); break;
     case SPECULATE: print_speculate(field, out); break;
     case FILES: break; /* never a setting */
     case POLICIES:

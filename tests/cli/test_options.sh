@@ -29,7 +29,7 @@ talk --conversation talk --system 'Be brief.' --template retain --color never --
     --contrast --mouse --keys F3=F9 --colors gone=240,few=#4b33ae --reduced-motion --no-markdown --cache-quota 1G --rewind 1M --db "$T/a.db"
 talk --new --encrypt --passphrase-file "$T/pass" --db "$T/sealed.db"
 talk --continue --passphrase-file "$T/pass" --db "$T/sealed.db"
-talk --private --no-weight-cache --terminal progress,bell
+talk --private --no-weight-cache --no-title --progress --no-bell
 talk --conversation talk --yes
 echo /stats >"$T/hello"
 talk --read-only --conversation talk

@@ -15,10 +15,11 @@ static const char *update(struct desktop *d, struct stage *s, struct str *out)
     return str_get(out);
 }
 
-static void begin(struct desktop *d, struct stage *s, int alert, bool windows)
+static void begin(struct desktop *d, struct stage *s, bool bell, bool windows)
 {
     stage_init(s, false, true);
-    s->o.chat.terminal = (struct options_terminal){true, true, alert};
+    s->o.chat.progress = true;
+    s->o.chat.no_bell = !bell;
     desktop_init(d, &s->o, windows);
 }
 
@@ -35,7 +36,7 @@ static void test_title(void **state)
     struct stage s;
     struct str out = {0};
     (void)state;
-    begin(&d, &s, TERMINAL_QUIET, true);
+    begin(&d, &s, false, true);
     assert_string_equal(update(&d, &s, &out), "\033]2;retain\007");
     strcpy(s.app.name, "rust \033]0;x\007 notes");
     assert_non_null(strstr(update(&d, &s, &out), "\033]2;retain: rust "));
@@ -55,7 +56,7 @@ static void test_progress(void **state)
     struct stage s;
     struct str out = {0};
     (void)state;
-    begin(&d, &s, TERMINAL_QUIET, true);
+    begin(&d, &s, false, true);
     update(&d, &s, &out);
     stage_progress(&s, EVENT_LOADING, 30, 200);
     assert_string_equal(update(&d, &s, &out), "\033]9;4;1;15\007");
@@ -67,12 +68,12 @@ static void test_progress(void **state)
 }
 
 /* An answer of this many milliseconds, in a window with or without the focus. */
-static const char *answer(int alert, int64_t ms, const char *focus, struct str *out)
+static const char *answer(bool bell, int64_t ms, const char *focus, struct str *out)
 {
     struct desktop d;
     struct stage s;
     struct key_event ev = {.key = focus[0] == 'I' ? K_FOCUS_IN : K_FOCUS_OUT};
-    begin(&d, &s, alert, true);
+    begin(&d, &s, bell, true);
     if (focus[0]) assert_true(desktop_key(&d, &ev));
     ev.key = 'x';
     assert_false(desktop_key(&d, &ev));
@@ -92,14 +93,12 @@ static void test_alert(void **state)
 {
     struct str out = {0};
     (void)state;
-    assert_string_equal(answer(TERMINAL_BELL, 20000, "O", &out), "\007");
-    assert_string_equal(answer(TERMINAL_BELL, 20000, "I", &out), "");
+    assert_string_equal(answer(true, 20000, "O", &out), "\007");
+    assert_string_equal(answer(true, 20000, "I", &out), "");
     /* a terminal that does not report it */
-    assert_string_equal(answer(TERMINAL_BELL, 20000, "", &out), "");
-    assert_string_equal(answer(TERMINAL_BELL, 3000, "O", &out), "");
-    assert_string_equal(answer(TERMINAL_QUIET, 20000, "O", &out), "");
-    assert_non_null(strstr(answer(TERMINAL_OSC9, 20000, "O", &out), "\033]9;retain"));
-    assert_non_null(strstr(answer(TERMINAL_OSC777, 20000, "O", &out), "\033]777;notify;retain;"));
+    assert_string_equal(answer(true, 20000, "", &out), "");
+    assert_string_equal(answer(true, 3000, "O", &out), "");
+    assert_string_equal(answer(false, 20000, "O", &out), "");
     str_release(&out);
 }
 
@@ -110,7 +109,7 @@ static void test_nothing_elsewhere(void **state)
     struct str out = {0};
     (void)state;
     for (int i = 0; i < 2; i++) { /* no window; --safe */
-        begin(&d, &s, TERMINAL_BELL, i == 1);
+        begin(&d, &s, true, i == 1);
         s.o.safe = i == 1;
         desktop_init(&d, &s.o, i == 1);
         stage_progress(&s, EVENT_LOADING, 30, 200);

@@ -356,20 +356,6 @@ static void devices(void **state)
     }
 }
 
-static void terminals(void **state)
-{
-    (void)state;
-    struct options o;
-    struct options_terminal *t = &o.chat.terminal;
-    assert_int_equal(parse(&o, CHAT, ""), 0);
-    assert_true(t->title && !t->progress && t->alert == TERMINAL_BELL);
-    assert_int_equal(parse(&o, CHAT, "--terminal none"), 0);
-    assert_true(!t->title && !t->progress && t->alert == TERMINAL_QUIET);
-    assert_int_equal(parse(&o, CHAT, "--terminal progress,osc777"), 0);
-    assert_true(!t->title && t->progress && t->alert == TERMINAL_OSC777);
-    assert_refused(CHAT, "--terminal titel", "expected none, or a list of title");
-}
-
 static void contradictions(void **state)
 {
     (void)state;
@@ -600,7 +586,6 @@ int main(void)
         cmocka_unit_test(settings_come_back),
         cmocka_unit_test(set_in_a_chat),
         cmocka_unit_test(devices),
-        cmocka_unit_test(terminals),
         cmocka_unit_test(contradictions),
         cmocka_unit_test(configuration),
         cmocka_unit_test(texts_come_back),

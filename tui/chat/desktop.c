@@ -10,13 +10,15 @@ enum { LONG_MS = 10000 }; /* after this time the user may be looking at another 
 void desktop_init(struct desktop *d, const struct options *o, bool windows)
 {
     *d = (struct desktop){.percent = -1};
-    if (windows && !o->safe) d->use = o->chat.terminal;
+    const bool may = windows && !o->safe;
+    d->title = may && !o->chat.no_title;
+    d->bell = may && !o->chat.no_bell;
+    d->progress = may && o->chat.progress;
     /* saves the title on the terminal's stack; 1004: it reports focus changes */
-    bool alerts = d->use.alert != TERMINAL_QUIET;
-    snprintf(d->on, sizeof d->on, "%s%s", d->use.title ? "\033[22;2t" : "",
-             alerts ? "\033[?1004h" : "");
-    snprintf(d->off, sizeof d->off, "%s%s%s", alerts ? "\033[?1004l" : "",
-             d->use.progress ? "\033]9;4;0\007" : "", d->use.title ? "\033[23;2t" : "");
+    snprintf(d->on, sizeof d->on, "%s%s", d->title ? "\033[22;2t" : "",
+             d->bell ? "\033[?1004h" : "");
+    snprintf(d->off, sizeof d->off, "%s%s%s", d->bell ? "\033[?1004l" : "",
+             d->progress ? "\033]9;4;0\007" : "", d->title ? "\033[23;2t" : "");
 }
 
 void desktop_release(struct desktop *d)
@@ -56,24 +58,15 @@ static void put_progress(struct desktop *d, const struct app *a, struct str *out
     d->percent = percent;
 }
 
-static void put_alert(const struct desktop *d, struct str *out)
-{
-    switch (d->use.alert) {
-    case TERMINAL_QUIET: break;
-    case TERMINAL_BELL: str_puts(out, "\007"); break;
-    case TERMINAL_OSC9: str_puts(out, "\033]9;retain: the answer is ready\007"); break;
-    case TERMINAL_OSC777: str_puts(out, "\033]777;notify;retain;the answer is ready\007"); break;
-    }
-}
-
 void desktop_update(struct desktop *d, const struct app *a, struct str *out)
 {
     bool busy = app_busy(a);
     if (busy && !d->busy) d->busy_ms = a->now_ms;
-    if (d->busy && !busy && d->away && a->now_ms - d->busy_ms >= LONG_MS) put_alert(d, out);
+    bool was_long = d->busy && !busy && a->now_ms - d->busy_ms >= LONG_MS;
+    if (was_long && d->away && d->bell) str_puts(out, "\007");
     d->busy = busy;
-    if (d->use.title) put_title(d, a, out);
-    if (d->use.progress) put_progress(d, a, out);
+    if (d->title) put_title(d, a, out);
+    if (d->progress) put_progress(d, a, out);
 }
 
 void desktop_forget(struct desktop *d)

@@ -14,7 +14,7 @@ struct app;
 struct key_event;
 
 struct desktop {
-    struct options_terminal use; /* what --terminal allows */
+    bool title, bell, progress; /* are used */
     /* another window has the focus, as far as the terminal reports it */
     bool away;
     bool busy;

@@ -22,10 +22,12 @@ programs = $(1:%.c=$(B)/%)
 
 # ---- linking -------------------------------------------------------------------------------------
 
-# Linked to every test program: its first argument chooses functions.
-FILTER := $(B)/tests/filter.o
+# Linked to every test program: main, which the programs without tests bring themselves.
+HARNESS := $(B)/tests/libtest.a
+$(HARNESS): $(B)/tests/test.o
+	$(Q)rm -f $@ && $(AR) qcs $@ $^
 
-$(B)/tests/tui/test_%: $(B)/tests/tui/test_%.o $(B)/tests/tui/scripted.o $(B)/libretain.a $(FILTER)
+$(B)/tests/tui/test_%: $(B)/tests/tui/test_%.o $(B)/tests/tui/scripted.o $(B)/libretain.a $(HARNESS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
 
@@ -102,15 +104,15 @@ $(B)/tests/emu/retain: $(B)/main.o $(B)/tests/emu/images.o $(B)/libretain.a
 
 %/test_trainer: private override LDFLAGS += -Wl,--wrap=mmap,--wrap=system_available_bytes
 EMU_BACKEND := $(addprefix $(B)/tests/emu/test_,backend failures layers policies sessions speculate trainer)
-$(EMU_BACKEND): %: %.o $(B)/tests/emu/images.o $(B)/libretain.a $(FILTER) | $(EMU_DRIVER)
+$(EMU_BACKEND): %: %.o $(B)/tests/emu/images.o $(B)/libretain.a $(HARNESS) | $(EMU_DRIVER)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN' -o $@ $^ $(LIBS) -lcmocka
 
-$(filter-out $(EMU_BACKEND),$(call programs,$(EMU))): %: %.o $(EMU_OBJ) $(B)/libretain.a $(FILTER)
+$(filter-out $(EMU_BACKEND),$(call programs,$(EMU))): %: %.o $(EMU_OBJ) $(B)/libretain.a $(HARNESS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
 
-$(B)/tests/%: $(B)/tests/%.o $(B)/libretain.a $(FILTER)
+$(B)/tests/%: $(B)/tests/%.o $(B)/libretain.a $(HARNESS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
 

@@ -7,13 +7,11 @@
 #ifndef RETAIN_TESTS_MEET_H
 #define RETAIN_TESTS_MEET_H
 
+#include "tests/test.h"
+
 #include <dlfcn.h>
 #include <limits.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "cli/options/options.h"
 #include "driver.h"

@@ -290,10 +290,9 @@ static void check_decode(struct shape s)
     fixture_free(&f);
 }
 
-static void decode_shapes(void **state)
+TEST(decode_shapes)
 {
     static const int dims[] = {64, 96, 128};
-    (void)state;
     for (int d = 0; d < COUNT(dims); d++) {
         check_decode(FOUR_BIT(dims[d], 1, 1, 1, 1, {0}));
         check_decode(FOUR_BIT(dims[d], 4, 2, 1, 3, {63, 130}));
@@ -301,40 +300,35 @@ static void decode_shapes(void **state)
     }
 }
 
-static void decode_groups(void **state)
+TEST(decode_groups)
 {
-    (void)state;
     for (int g = 1; g <= 8; g++) check_decode(FOUR_BIT(64, g, 1, 1, 2, {100 + g}));
 }
 
-static void decode_lengths(void **state)
+TEST(decode_lengths)
 {
     static const int lengths[] = {1, 15, 16, 62, 65, 127, 191};
-    (void)state;
     for (int i = 0; i < COUNT(lengths); i++) check_decode(FOUR_BIT(128, 4, 1, 1, 2, {lengths[i]}));
 }
 
-static void decode_tokens(void **state)
+TEST(decode_tokens)
 {
-    (void)state;
     check_decode(FOUR_BIT(64, 1, 1, 8, 2, {60}));
     check_decode(FOUR_BIT(96, 3, 2, 2, 2, {63, 0}));
     check_decode(FOUR_BIT(128, 2, 1, 4, 1, {0}));
 }
 
-static void decode_splits(void **state)
+TEST(decode_splits)
 {
-    (void)state;
     check_decode(FOUR_BIT(64, 4, 3, 1, 7, {200, 0, 640})); /* most splits of one are empty */
 }
 
 /* Blocks of a launch have pieces of equal size: 1, 1 and 16 tiles are 10 pieces of up to 2, not
  * three times 4. */
-static void decode_pieces(void **state)
+TEST(decode_pieces)
 {
     const struct shape s = FOUR_BIT(64, 1, 3, 1, 4, {0, 5, 1000});
     struct fixture f = fixture_new(&s, 9);
-    (void)state;
     run_decode(&f, 1);
     for (int i = 0; i < 12; i++) assert_int_equal(isnan(f.args.m[i]) != 0, i >= 10);
     check_merged(&f, true, 2);
@@ -425,9 +419,8 @@ static void check_one(struct shape s)
     fixture_free(&f);
 }
 
-static void one_token(void **state)
+TEST(one_token)
 {
-    (void)state;
     check_one(FOUR_BIT(64, 2, 2, 1, 3, {0, 130}));
     check_one(FOUR_BIT(96, 1, 3, 1, 2, {63, 64, 5}));
     check_one(FOUR_BIT(128, 8, 1, 1, 4, {200}));
@@ -576,9 +569,8 @@ static void check_chunk(struct shape s)
     check_chunk_as(s, true);
 }
 
-static void chunk_shapes(void **state)
+TEST(chunk_shapes)
 {
-    (void)state;
     check_chunk(FOUR_BIT(64, 1, 1, 1, 1, {0}));
     check_chunk(FOUR_BIT(64, 4, 2, 17, 1, {0, 50}));
     check_chunk(FOUR_BIT(96, 1, 1, 65, 1, {63}));
@@ -587,10 +579,9 @@ static void chunk_shapes(void **state)
     check_chunk(FOUR_BIT(128, 2, 1, 33, 3, {40})); /* a split that some rows do not reach */
 }
 
-static void chunk_kinds(void **state)
+TEST(chunk_kinds)
 {
     static const int dims[] = {64, 96, 128};
-    (void)state;
     for (int d = 0; d < COUNT(dims); d++) {
         check_chunk((struct shape){dims[d], 2, 1, 5, 1, {70}, CUDA_KV_Q8, CUDA_KV_Q8});
         check_chunk((struct shape){dims[d], 4, 1, 1, 2, {90}, CUDA_KV_F16, CUDA_KV_F16});
@@ -674,9 +665,8 @@ static void check_any(struct shape s, int window, float softcap, bool more)
 
 #define HALFS(...) ((struct shape){__VA_ARGS__, CUDA_KV_F16, CUDA_KV_F16})
 
-static void any_heads(void **state)
+TEST(any_heads)
 {
-    (void)state;
     check_any(HALFS(16, 2, 2, 5, 1, {0, 70}), 0, 0, false);
     check_any(HALFS(80, 4, 1, 9, 2, {100}), 0, 0, true);
     check_any(FOUR_BIT(256, 1, 2, 1, 3, {63, 200}), 0, 0, false);
@@ -686,9 +676,8 @@ static void any_heads(void **state)
     check_any(PLAIN(64, 4, 2, 1, 2, {100, 9}), 0, 0, true);
 }
 
-static void any_windows(void **state)
+TEST(any_windows)
 {
-    (void)state;
     check_any(FOUR_BIT(128, 8, 1, 1, 3, {300}), 100, 0, true); /* one token */
     check_any(FOUR_BIT(64, 1, 2, 70, 1, {0, 190}), 33, 0, false);
     check_any(FOUR_BIT(96, 2, 1, 40, 2, {127}), 64, 50.0f, true);
@@ -697,12 +686,11 @@ static void any_windows(void **state)
 }
 
 /* A window has the same bits wherever its units are. */
-static void any_places(void **state)
+TEST(any_places)
 {
     const struct shape s = HALFS(64, 2, 1, 40, 2, {150});
     struct fixture f = fixture_new(&s, 9), g = fixture_new(&s, 9);
     struct cuda_cache *c = &g.args.cache;
-    (void)state;
     f.window = g.window = 70;
     c->pages++; /* without the first page, which no window reaches */
     c->len[0] -= CUDA_TILE;
@@ -714,17 +702,4 @@ static void any_places(void **state)
     c->pages--;
     fixture_free(&f);
     fixture_free(&g);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(decode_shapes),  cmocka_unit_test(decode_groups),
-        cmocka_unit_test(decode_lengths), cmocka_unit_test(decode_tokens),
-        cmocka_unit_test(decode_splits),  cmocka_unit_test(decode_pieces),
-        cmocka_unit_test(one_token),      cmocka_unit_test(chunk_shapes),
-        cmocka_unit_test(chunk_kinds),    cmocka_unit_test(any_heads),
-        cmocka_unit_test(any_windows),    cmocka_unit_test(any_places),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

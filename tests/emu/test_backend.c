@@ -1,15 +1,6 @@
 /* The CUDA backend as the program runs it, on the emulated driver (driver.h): its arithmetic
  * compared with the CPU's, and what fits. */
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "kernels/cuda/images.h"
 #include "runtime/cuda/parts.h"
@@ -32,10 +23,9 @@ static void score_both(struct side *cpu, struct side *gpu, int n)
     }
 }
 
-static void forward(void **state)
+TEST(forward)
 {
     static const char *const policies[] = {"locret", "keeper", "locret+ada", "keydiff+global"};
-    (void)state;
     for (size_t p = 0; p < sizeof policies / sizeof *policies; p++) {
         struct side cpu, gpu;
         struct inputs in = {0};
@@ -58,7 +48,7 @@ static void forward(void **state)
 
 /* Scores do not depend on how many tokens were scored together, and the device has those of the
  * host. */
-static void batches(void **state)
+TEST(batches)
 {
     enum { ALL = 20, EACH = 4 };
     struct side all, each;
@@ -66,7 +56,6 @@ static void batches(void **state)
     struct options o = demo_options("cuda", "locret");
     int64_t n_evicted;
     float before[ALL];
-    (void)state;
     o.session.plan.budget = 16;
     if (side_open(&all, &o, &e) || side_open(&each, &o, &e)) fail_msg("%s", e.text);
     for (int i = 0; i < ALL; i++) {
@@ -102,14 +91,13 @@ static void batches(void **state)
 }
 
 /* Tokens one by one, by one graph, into a second page of units that have no separate kernel. */
-static void grows(void **state)
+TEST(grows)
 {
     struct side cpu, gpu;
     struct inputs in = {0};
     struct options o = demo_options("cpu", "sink"), g = demo_options("cuda", "sink");
     struct err e;
     int32_t ids[67];
-    (void)state;
     plan_kv_named("q8:f16", &o.session.plan.kv);
     plan_kv_named("q8:f16", &g.session.plan.kv);
     if (side_open(&cpu, &o, &e) || side_open(&gpu, &g, &e)) fail_msg("%s", e.text);
@@ -123,14 +111,13 @@ static void grows(void **state)
 }
 
 /* Layers that the demo's are not like: scales, norms of outputs and of whole rows, no rotation. */
-static void families(void **state)
+TEST(families)
 {
     static const char *const paths[] = {
         "build/golden/families/granite.gguf",  "build/golden/families/olmo2.gguf",
         "build/golden/families/smollm3.gguf",  "build/golden/families/mistral3.gguf",
         "build/golden/families/ernie4_5.gguf", "build/golden/families/seed_oss.gguf",
         "build/golden/families/glm4.gguf"};
-    (void)state;
     for (size_t p = 0; p < sizeof paths / sizeof *paths; p++) {
         struct side cpu, gpu;
         struct inputs in = {0};
@@ -152,10 +139,9 @@ static void families(void **state)
 }
 
 /* The device measures the same centres, but for the rounding of its units and activations. */
-static void centres(void **state)
+TEST(centres)
 {
     struct engine *g[2];
-    (void)state;
     for (int k = 0; k < 2; k++) {
         struct options o = demo_options(k ? "cuda" : "cpu", "sink");
         struct err e;
@@ -189,10 +175,9 @@ static void check_units(struct side *cpu, struct side *gpu, const int *n)
 
 /* Scores that are often equal, in one head and in all, and some heads with most of the best: after
  * the eviction heads need more pages than before, or fewer. */
-static void ties(void **state)
+TEST(ties)
 {
     static const char *const policies[] = {"keeper", "locret+ada"};
-    (void)state;
     for (int p = 0; p < 2; p++) {
         struct side cpu, gpu;
         int32_t ids[96];
@@ -243,7 +228,7 @@ static void open_off(struct side *s, float by)
  * the weights of its norms are off by the rounding error of what its attention multiplies: halves
  * with 11 bits, or int8 with a step of 2^-7 of the largest number, that is errors of up to 2^-8 and
  * of 2^-9 on average. */
-static void alone(void **state)
+TEST(alone)
 {
     enum { HALVES, INT8, KINDS };
     const float by[KINDS] = {0x1p-11f, 0x1p-9f};
@@ -252,7 +237,6 @@ static void alone(void **state)
     struct err e;
     int32_t ids[40];
     double gpu_sum[KINDS] = {0}, off_sum[KINDS] = {0};
-    (void)state;
     assert_int_equal(side_open(&cpu, &o, &e), 0);
     for (int k = 0; k < KINDS; k++) {
         on_gpu.session.plan.attention = k ? PLAN_ATTENTION_AUTO : PLAN_ATTENTION_FLOAT;
@@ -282,13 +266,12 @@ static void alone(void **state)
 
 /* ---- fitting, choosing ----------------------------------------------------------------------- */
 
-static void does_not_fit(void **state)
+TEST(does_not_fit)
 {
     struct options o = demo_options("cuda", "locret");
     struct side s;
     struct err e;
     int budget;
-    (void)state;
     driver_memory((size_t)6 << 20);
     o.session.plan.budget = 100000;
     assert_int_equal(side_open(&s, &o, &e), ERR_FIT);
@@ -344,13 +327,12 @@ static double heads_bytes(const struct retaining *h)
 /* Launches per token, of q, k and v, then two per layer: attention, and the products up to the next
  * one; and the embedding, the best logit. They read what is planned, without the retaining heads,
  * which read theirs once for CACHE_UNSCORED_MAX tokens. */
-static void launches(void **state)
+TEST(launches)
 {
     struct side s;
     struct options o = demo_options("cuda", "locret");
     struct err e;
     int32_t id = 1;
-    (void)state;
     if (side_open(&s, &o, &e)) fail_msg("%s", e.text);
     for (int i = 0; i < 2; i++) {
         const int n = 2 * s.engine->model->n_layer + 3;
@@ -371,14 +353,13 @@ static void launches(void **state)
 }
 
 /* An eviction copies once from the device: which units stay. */
-static void copies(void **state)
+TEST(copies)
 {
     struct side s;
     struct options o = demo_options("cuda", "locret");
     struct err e;
     const int32_t ids[32] = {0};
     int64_t n_evicted;
-    (void)state;
     if (side_open(&s, &o, &e)) fail_msg("%s", e.text);
     driver_watch(NULL, NULL, false);
     for (int i = 0; i < 2; i++) run(&s, ids, 32);
@@ -401,11 +382,10 @@ static void refuse_family(const char *path, const char *why)
     side_close(&s);
 }
 
-static void devices(void **state)
+TEST(devices)
 {
     struct cuda_device d[4];
     struct err e;
-    (void)state;
     assert_int_equal(cuda_devices(d, 4, &e), 2);
     assert_string_equal(d[0].image, "sm_89");
     assert_string_equal(d[1].image, "ptx");
@@ -465,13 +445,12 @@ static int measure_resident(void *ctx, int64_t done, int64_t total)
 }
 
 /* The file's pages are released matrix by matrix: a shared memory would hold the weights twice. */
-static void loading(void **state)
+TEST(loading)
 {
     struct options o = demo_options("cuda:1", "sink");
     struct resident r = {"families/phi3.gguf", 0};
     struct engine *g;
     struct err e;
-    (void)state;
     o.engine.model = "build/golden/families/phi3.gguf";
     /* The kernel maps pages around a fault, too, at times more than are let go. */
     for (int i = 0; i == 0 || (i < 5 && r.kib > 140); i++) {
@@ -485,7 +464,7 @@ static void loading(void **state)
 
 /* Images of a build for all GPUs, of one for some, and of one by an older compiler; Jetsons take no
  * desktop GPU's, drivers older than the compiler none but the PTX. */
-static void images(void **state)
+TEST(images)
 {
 #define MADE(sm)           \
     {                      \
@@ -507,7 +486,6 @@ static void images(void **state)
         {some, 89, 13000, "86"},  {some, 87, 13000, "ptx"},  {some, 90, 13000, "ptx"},
         {older, 87, 12060, "87"}, {older, 87, 12020, "ptx"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_string_equal(cuda_choose_image(cases[i].of, cases[i].arch, cases[i].driver)->name,
                             cases[i].name);
@@ -515,7 +493,7 @@ static void images(void **state)
 }
 
 /* Every kernel may take more shared memory than needs no permission, of the largest part of L1. */
-static void shared_memory(void **state)
+TEST(shared_memory)
 {
     struct cuda *g;
     struct err e;
@@ -524,7 +502,6 @@ static void shared_memory(void **state)
         struct cuda_score score;
     } args = {0};
     void *params[] = {&args};
-    (void)state;
     if (cuda_open(&g, 0, &e)) fail_msg("%s", e.text);
     driver_watch(NULL, NULL, false);
     const enum cuda_kernel wide[] = {CUDA_KERNEL_attend_chunk_64, CUDA_KERNEL_attend_chunk_128,
@@ -547,11 +524,10 @@ static void shared_memory(void **state)
 }
 
 /* The message includes that of the driver's compiler. */
-static void compiler_log(void **state)
+TEST(compiler_log)
 {
     struct cuda *g;
     struct err e;
-    (void)state;
     driver_fail("cuModuleLoadDataEx", 1, 218);
     assert_int_equal(cuda_open(&g, 1, &e), ERR_FAIL);
     assert_non_null(strstr(e.text, "device code ptx: ptxas: a line of the compiler"));
@@ -560,11 +536,10 @@ static void compiler_log(void **state)
 }
 
 /* The driver's library is loaded once: it is there after the last use, whoever else let it go. */
-static void stays_loaded(void **state)
+TEST(stays_loaded)
 {
     struct cuda_device d[4];
     struct err e;
-    (void)state;
     assert_int_equal(cuda_devices(d, 4, &e), 2);
     dlclose(driver_library);
     driver_library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
@@ -573,13 +548,12 @@ static void stays_loaded(void **state)
 
 /* A token that was just said is divided away, whether the GPU finds the largest logit or the
  * largest few. */
-static void penalties(void **state)
+TEST(penalties)
 {
     struct side s;
     struct options o = demo_options("cuda", "locret");
     struct err e = {0};
     int32_t ids[4] = {300, 301, 302, 303}, first, second;
-    (void)state;
     if (side_open(&s, &o, &e)) fail_msg("%s", e.text);
     struct sampler_entry *scratch = calloc((size_t)s.engine->model->n_vocab, sizeof *scratch);
     assert_non_null(scratch);
@@ -605,18 +579,4 @@ static void penalties(void **state)
     engine_close(s.engine);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forward),      cmocka_unit_test(families),
-        cmocka_unit_test(centres),      cmocka_unit_test(batches),
-        cmocka_unit_test(grows),        cmocka_unit_test(ties),
-        cmocka_unit_test(alone),        cmocka_unit_test(does_not_fit),
-        cmocka_unit_test(images),       cmocka_unit_test(loading),
-        cmocka_unit_test(copies),       cmocka_unit_test(launches),
-        cmocka_unit_test(devices),      cmocka_unit_test(shared_memory),
-        cmocka_unit_test(compiler_log), cmocka_unit_test(stays_loaded),
-        cmocka_unit_test(penalties),
-    };
-    return cmocka_run_group_tests(tests, load_driver, NULL);
-}
+AROUND_TESTS(load_driver, NULL)

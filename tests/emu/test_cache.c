@@ -122,9 +122,8 @@ static void check_append(int dim, int n_head, int n_tok, enum cuda_kv k_type, en
     free(want);
 }
 
-static void append(void **state)
+TEST(append)
 {
-    (void)state;
     for (int type = CUDA_KV_Q4; type <= CUDA_KV_S4; type++) {
         const enum cuda_kv values = type == CUDA_KV_S4 ? CUDA_KV_Q4 : (enum cuda_kv)type;
         check_append(64, 3, 5, (enum cuda_kv)type, values);
@@ -174,9 +173,8 @@ static void check_values(int dim, const int *len, int n_head, enum cuda_kv type)
     cuda_cache_free(&c);
 }
 
-static void values(void **state)
+TEST(values)
 {
-    (void)state;
     check_values(64, (const int[]){130, 1, 0}, 3, CUDA_KV_Q4);
     check_values(96, (const int[]){70}, 1, CUDA_KV_Q8);
     check_values(128, (const int[]){3, 66}, 2, CUDA_KV_F16);
@@ -222,9 +220,8 @@ static void check_near_duplicates(int dim, const int *len, int n_head, enum cuda
     cuda_cache_free(&c);
 }
 
-static void finds_near_duplicates(void **state)
+TEST(finds_near_duplicates)
 {
-    (void)state;
     check_near_duplicates(64, (const int[]){330, 1, 0}, 3, CUDA_KV_Q4);
     check_near_duplicates(96, (const int[]){270}, 1, CUDA_KV_Q8);
     check_near_duplicates(128, (const int[]){3, 366}, 2, CUDA_KV_F16);
@@ -245,7 +242,7 @@ static int place_among(const uint32_t *key, int n, int s)
 }
 
 /* Scores in the order of their keys; the protected and the best first, surplus units last. */
-static void ranks(void **state)
+TEST(ranks)
 {
     enum { LEN = 150, SAFE = 30, MOST = 90 };
     struct rng rng = {3};
@@ -255,7 +252,6 @@ static void ranks(void **state)
     int32_t safe[2] = {0, SAFE};
     struct cuda_rank job = {c, 4, 10, 1, 0, std, mean, 0, 0, NULL, 0, guarded(bytes), NULL, 0};
     uint32_t plain[LEN];
-    (void)state;
 
     for (int h = 0; h < 2; h++) {
         c.len[h] = LEN;
@@ -294,7 +290,7 @@ static void ranks(void **state)
 }
 
 /* A score is at least that of the unit's age. */
-static void ranks_by_age(void **state)
+TEST(ranks_by_age)
 {
     enum { LEN = 100, NEXT = 5000 };
     struct cuda_cache c = cuda_cache_new(64, 1, LEN, CUDA_KV_Q4, CUDA_KV_Q4);
@@ -302,7 +298,6 @@ static void ranks_by_age(void **state)
     float std = 1, mean = 0;
     struct cuda_rank job = {
         c, 0, 0, 1, 0, &std, &mean, 50.0f / 24, NEXT, NULL, 0, guarded(bytes), NULL, 0};
-    (void)state;
 
     c.len[0] = LEN;
     for (int s = 0; s < LEN; s++) {
@@ -325,14 +320,13 @@ static void ranks_by_age(void **state)
     cuda_cache_free(&c);
 }
 
-static void digits(void **state)
+TEST(digits)
 {
     struct rng rng = {9};
     struct cuda_cache c = cuda_cache_new(64, 2, 300, CUDA_KV_Q4, CUDA_KV_Q4);
     uint32_t *key = take(cuda_cache_slots(&c) * sizeof *key), prefix[2] = {0x12000000, 0x13000000};
     const size_t bytes = 2 * 256 * sizeof(uint32_t);
     struct cuda_digits job = {c, key, prefix, 16, guarded(bytes)};
-    (void)state;
 
     c.len[0] = 300, c.len[1] = 7;
     for (int h = 0; h < 2; h++)
@@ -495,9 +489,8 @@ static void check_evict(int dim, const int *len, int n_head, struct evict_rule r
 }
 
 /* Pinned positions stay, and take the room of the newest. */
-static void eviction_with_pins(void **state)
+TEST(eviction_with_pins)
 {
-    (void)state;
     const struct evict_pin pins[] = {{10, 30}, {31, 32}, {120, 150}};
     const struct evict_rule rule = {
         .budget = 100, .sinks = 4, .stabilizers = 80, .pins = pins, .n_pins = 3};
@@ -505,9 +498,8 @@ static void eviction_with_pins(void **state)
     check_evict(128, (const int[]){200, 101}, 2, rule, 3);
 }
 
-static void eviction(void **state)
+TEST(eviction)
 {
-    (void)state;
     check_evict(64, (const int[]){300, 0, 100}, 3,
                 (struct evict_rule){.budget = 100, .sinks = 4, .stabilizers = 20}, 1000);
     check_evict(64, (const int[]){400, 101}, 2,
@@ -518,19 +510,4 @@ static void eviction(void **state)
                 (struct evict_rule){.budget = 64, .sinks = 0, .stabilizers = 64}, 50);
     check_evict(128, (const int[]){70}, 1,
                 (struct evict_rule){.budget = 1, .sinks = 0, .stabilizers = 0}, 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(append),
-        cmocka_unit_test(values),
-        cmocka_unit_test(finds_near_duplicates),
-        cmocka_unit_test(ranks),
-        cmocka_unit_test(ranks_by_age),
-        cmocka_unit_test(digits),
-        cmocka_unit_test(eviction),
-        cmocka_unit_test(eviction_with_pins),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,46 +42,31 @@ static void always(kernel *run, int threads, const char *words)
     assert_int_equal(caught(run, threads, 0, NULL), 0);
 }
 
-static void divergence(void **state)
+TEST(divergence)
 {
-    (void)state;
     assert_int_equal(caught(divergent_barrier, 64, 1, "divergent barrier"), 20);
     always(divergent_warp, 32, "divergent warp");
     always(missing_lane, 32, "deadlock");
 }
 
-static void races(void **state)
+TEST(races)
 {
-    (void)state;
     always(missing_barrier, 64, NULL);
     always(missing_warp_sync, 32, NULL);
     always(missing_wait, 32, NULL); /* NaN three times in four, else the old contents: also NaN */
 }
 
-static void addresses(void **state)
+TEST(addresses)
 {
-    (void)state;
     always(misaligned, 32, "16-byte aligned");
     always(beyond_shared, 32, "beyond shared memory");
 }
 
-static void limits(void **state)
+TEST(limits)
 {
     const struct broken job = {0};
-    (void)state;
     assert_non_null(misaligned(&(struct emu_launch){{1, 1, 1}, 48, 0, 0, 0}, &job));
     assert_non_null(misaligned(&(struct emu_launch){{1, 1, 1}, 64, 0, 0, 0}, &job));
     assert_non_null(misaligned(&(struct emu_launch){{1, 1, 1}, 32, 99 * 1024 + 1, 0, 0}, &job));
     assert_non_null(misaligned(&(struct emu_launch){{1, 65536, 1}, 32, 0, 0, 0}, &job));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(divergence),
-        cmocka_unit_test(races),
-        cmocka_unit_test(addresses),
-        cmocka_unit_test(limits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -72,26 +72,15 @@ static void check_experts(enum kn_type type, bool chunk, int n_out, int n_in, in
     matrix_free(&m);
 }
 
-static void few_rows(void **state)
+TEST(few_rows)
 {
-    (void)state;
     for (int i = 0; i < COUNT(types); i++) {
         check_experts(types[i], false, 32, 96, 1);
         check_experts(types[i], false, 48, 1088, 13);
     }
 }
 
-static void many_rows(void **state)
+TEST(many_rows)
 {
-    (void)state;
     for (int i = 0; i < COUNT(types); i++) check_experts(types[i], true, 80, 160, 70);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(few_rows),
-        cmocka_unit_test(many_rows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,12 +4,6 @@
  *
  * FAILURES=all in the environment: every call, not only the first two of a kind, one in the middle
  * and the last. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "tests/emu/meet.h"
 
@@ -148,11 +142,10 @@ static void check_failure(const struct scene *at, const char *call, int nth)
 }
 
 /* Calls of all scenes together: none of the table's is unused. */
-static void failures(void **state)
+TEST(failures)
 {
     const bool all = getenv("FAILURES") && !strcmp(getenv("FAILURES"), "all");
     bool used[N_CALLS] = {0};
-    (void)state;
     for (size_t s = 0; s < sizeof scenes / sizeof *scenes; s++) {
         const struct scene *at = &scenes[s];
         const struct options o = options_for(at, "cuda");
@@ -211,9 +204,8 @@ static int run_chunk(const struct scene *at, const char *device, const char *cal
 }
 
 /* With auto, the CPU runs the model if the driver or the memory fails while it is loaded. */
-static void automatic(void **state)
+TEST(automatic)
 {
-    (void)state;
     for (int i = 0; i < 4; i++) {
         const struct scene *at = &scenes[i];
         float *want, *got;
@@ -264,7 +256,7 @@ static float *refused_run(const char *call, int nth, int error, bool after_open,
 
 /* A driver that refuses chains, records or a launch computes the same; what is refused for good is
  * told once, when the model is opened. */
-static void refusals(void **state)
+TEST(refusals)
 {
     enum { VALUE = 1, RESOURCES = 701, TOO_MANY = 720, UNSUPPORTED = 801, INVALIDATED = 901 };
     static const struct {
@@ -283,7 +275,6 @@ static void refusals(void **state)
         {"cuGraphInstantiateWithFlags", 1, RESOURCES, true, ""},
     };
     char notice[600];
-    (void)state;
     float *want = refused_run("cuInit", 99, 0, false, notice);
     assert_string_equal(notice, "");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -302,12 +293,4 @@ static void refusals(void **state)
     free(want);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(failures),
-        cmocka_unit_test(automatic),
-        cmocka_unit_test(refusals),
-    };
-    return cmocka_run_group_tests(tests, load_driver, NULL);
-}
+AROUND_TESTS(load_driver, NULL)

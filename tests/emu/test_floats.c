@@ -71,9 +71,8 @@ static void check_matrix(enum kn_type type, bool chunk, int n_out, int n_in, int
     free(row);
 }
 
-static void matrices(void **state)
+TEST(matrices)
 {
-    (void)state;
     for (int type = KN_F32; type <= KN_BF16; type++) {
         check_matrix(type, false, 1, 8, 1);
         check_matrix(type, false, 21, 264, 8);
@@ -83,13 +82,12 @@ static void matrices(void **state)
     }
 }
 
-static void embedding(void **state)
+TEST(embedding)
 {
     static embed_kernel *const rows[] = {
         [KN_F32] = embed_f32, [KN_F16] = embed_f16, [KN_BF16] = embed_bf16};
     static const int32_t ids[] = {0, 36, 17};
     struct rng rng = {11};
-    (void)state;
     for (int type = KN_F32; type <= KN_BF16; type++) {
         const struct kn_weight w = weight_new(&rng, type, 37, 1064);
         float *x = guarded(3 * 1064 * 4), want[1064];
@@ -104,12 +102,11 @@ static void embedding(void **state)
     }
 }
 
-static void scaled(void **state)
+TEST(scaled)
 {
     enum { N = 1300 };
     struct rng rng = {3};
     float *x = guarded(N * 4), was[N], by = 3.0f;
-    (void)state;
     for (int k = 0; k < 2; k++) {
         const struct cuda_scale_rows job = {x, N, k ? &by : NULL, 0.5f, k ? 0.0f : 7.0f};
         rng_fill(&rng, x, N, 30.0f);
@@ -123,13 +120,12 @@ static void scaled(void **state)
     guarded_free(x, N * 4);
 }
 
-static void inputs_of_layers(void **state)
+TEST(inputs_of_layers)
 {
     enum { N = 48, LAYERS = 3, TOKENS = 2, ALL = N * LAYERS * TOKENS };
     struct rng rng = {8};
     float *x = guarded(ALL * 4), was[ALL], own[ALL], w[N];
     const struct cuda_layer_inputs job = {x, own, w, N, LAYERS, 1e-6f, 4.0f};
-    (void)state;
     rng_fill(&rng, x, ALL, 2.0f);
     rng_fill(&rng, own, ALL, 1.0f);
     rng_fill(&rng, w, N, 1.0f);
@@ -145,15 +141,4 @@ static void inputs_of_layers(void **state)
         }
     }
     guarded_free(x, ALL * 4);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(matrices),
-        cmocka_unit_test(embedding),
-        cmocka_unit_test(scaled),
-        cmocka_unit_test(inputs_of_layers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,9 @@
  * implementation. Weights are expanded to floats, so that no rounding to int8 makes the two sides
  * drift apart. Attention on a GPU multiplies halfs: its logits may differ from the CPU's three
  * times as far as those of the CPU with units of halfs differ from those with units of floats. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "tests/test.h"
 
-#include <cmocka.h>
+#include <math.h>
 
 #include "cli/options/options.h"
 #include "quant/heads/heads_file.h"
@@ -149,22 +141,22 @@ static void check(int n_layers, const char *experts, const char *const *names, s
     } while (0)
 #define CHECK(...) CHECK_PLACED(0, "auto", __VA_ARGS__)
 
-static void head_sizes(void **state)
+TEST(head_sizes)
 {
     CHECK("llama", "qwen3", "llama-yarn");
 }
 
-static void windows(void **state)
+TEST(windows)
 {
     CHECK("exaone4", "olmo3", "gemma2", "gemma3");
 }
 
-static void layer_inputs(void **state)
+TEST(layer_inputs)
 {
     CHECK("gemma4", "gemma4-e2b");
 }
 
-static void experts(void **state)
+TEST(experts)
 {
     CHECK("qwen3moe", "qwen2moe", "olmoe", "mixtral", "granitemoe", "glm4moe", "gpt-oss",
           "gemma4-moe", "dots1");
@@ -172,25 +164,25 @@ static void experts(void **state)
 
 /* The CPU computes the experts of a GPU's layers: with a gate of shared ones, beside a dense
  * feed-forward, with biases. */
-static void experts_on_host(void **state)
+TEST(experts_on_host)
 {
     CHECK_PLACED(0, "host", "qwen2moe", "gemma4-moe", "gpt-oss");
 }
 
-static void recurrent(void **state)
+TEST(recurrent)
 {
     CHECK("qwen35", "lfm2", "granitehybrid", "falcon-h1", "qwen35moe", "lfm2moe", "qwen3next");
 }
 
 /* The first layers on the device. */
-static void split(void **state)
+TEST(split)
 {
     CHECK_PLACED(1, "auto", "gemma3", "gpt-oss", "falcon-h1");
     CHECK_PLACED(2, "auto", "gemma3", "qwen35");
 }
 
 /* Neither backend tests for the family: the list of operations is the order. */
-static void orders(void **state)
+TEST(orders)
 {
     other_order = true;
     CHECK("llama", "gemma2", "olmo2");
@@ -219,14 +211,13 @@ static void random_heads(const struct model *m, const char *path)
 }
 
 /* Heads are numbered by layers of the KV cache, which are not all layers. */
-static void heads_by_kv_layer(void **state)
+TEST(heads_by_kv_layer)
 {
     static const char *const models[] = {"build/golden/families/gemma3.gguf",
                                          "build/golden/families/qwen3next.gguf"};
     enum { N = 40, TOKENS = 44 };
     char path[] = "/tmp/retain-heads-XXXXXX";
     const int fd = mkstemp(path);
-    (void)state;
     assert_true(fd >= 0 && !close(fd));
     for (int i = 0; i < 2; i++) {
         struct side cpu, gpu;
@@ -252,20 +243,4 @@ static void heads_by_kv_layer(void **state)
         side_close(&gpu);
     }
     unlink(path);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(head_sizes),
-        cmocka_unit_test(windows),
-        cmocka_unit_test(layer_inputs),
-        cmocka_unit_test(experts),
-        cmocka_unit_test(experts_on_host),
-        cmocka_unit_test(recurrent),
-        cmocka_unit_test(split),
-        cmocka_unit_test(orders),
-        cmocka_unit_test(heads_by_kv_layer),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

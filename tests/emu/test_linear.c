@@ -81,9 +81,8 @@ static void check_matrix(enum kn_type type, bool chunk, int n_out, int n_in, int
     matrix_free(&m);
 }
 
-static void matvec_shapes(void **state)
+TEST(matvec_shapes)
 {
-    (void)state;
     for (int type = KN_Q4; type <= KN_Q6; type++) {
         check_matrix(type, false, 16, 32, 1);
         check_matrix(type, false, 1, 64, 1);
@@ -93,9 +92,8 @@ static void matvec_shapes(void **state)
     }
 }
 
-static void matmul_shapes(void **state)
+TEST(matmul_shapes)
 {
-    (void)state;
     for (int type = KN_Q4; type <= KN_Q6; type++) {
         check_matrix(type, true, 16, 32, 1);
         check_matrix(type, true, 130, 96, 70);
@@ -135,9 +133,8 @@ static void check_made(enum kn_type type, int n_out, int n_in, bool norm)
     matrix_free(&m);
 }
 
-static void made_inputs(void **state)
+TEST(made_inputs)
 {
-    (void)state;
     check_made(KN_Q4, 40, 352, true);
     check_made(KN_Q8, 17, 96, true);
     check_made(KN_Q6, 16, 576, false);
@@ -333,16 +330,14 @@ static void check_chain(int d, int ff, const enum kn_type types[5])
     layer_free(&l, d, ff);
 }
 
-static void chains(void **state)
+TEST(chains)
 {
-    (void)state;
     check_chain(96, 160, (enum kn_type[]){KN_Q4, KN_Q4, KN_Q4, KN_Q4, KN_Q4});
     check_chain(160, 96, (enum kn_type[]){KN_Q8, KN_Q5A, KN_Q6, KN_Q4A, KN_Q6});
 }
 
-static void gate_shapes(void **state)
+TEST(gate_shapes)
 {
-    (void)state;
     check_gate(KN_Q4, 96, 160, 1, CUDA_SILU);
     check_gate(KN_Q4, 64, 576, 8, CUDA_GELU);
     check_gate(KN_Q8, 32, 352, 3, CUDA_SILU_CLAMPED);
@@ -390,9 +385,8 @@ static void check_score(int n_in, int n_hidden, int n_head, int n_tok, bool late
     free(want);
 }
 
-static void score_shapes(void **state)
+TEST(score_shapes)
 {
-    (void)state;
     check_score(96, 16, 1, 1, false);
     check_score(192, 144, 3, 70, false);
     check_score(64, 300, 32, 5, true);
@@ -427,9 +421,8 @@ static void check_norm(int n, int n_tok, bool norm)
     free(want);
 }
 
-static void norms(void **state)
+TEST(norms)
 {
-    (void)state;
     check_norm(32, 1, true);
     check_norm(576, 2, true);
     check_norm(2080, 1, true);
@@ -462,10 +455,9 @@ static void check_norm_rows(int n, float *to, float *x, bool add)
     free(y);
 }
 
-static void normed_rows(void **state)
+TEST(normed_rows)
 {
     static const int lengths[] = {1, 64, 352, 1031};
-    (void)state;
     for (int i = 0; i < 4; i++) {
         const size_t bytes = (size_t)(3 * (lengths[i] + 5)) * 4;
         float *x = guarded(bytes), *y = guarded(bytes);
@@ -516,19 +508,17 @@ static void check_heads(int dim, bool norm, int n_pairs, bool values, float grow
     free(w);
 }
 
-static void heads(void **state)
+TEST(heads)
 {
-    (void)state;
     check_heads(64, true, 32, true, 0);
     check_heads(96, false, 36, false, 0.3f);
     check_heads(128, true, 40, false, 0.1f);
     check_heads(16, false, 8, true, 0);
 }
 
-static void embedding(void **state)
+TEST(embedding)
 {
     struct rng rng = {11};
-    (void)state;
     for (int type = KN_Q4; type <= KN_Q6; type++) {
         struct matrix m = matrix_new(&rng, type, 37, 352);
         int32_t *ids = take(4 * sizeof *ids);
@@ -547,16 +537,4 @@ static void embedding(void **state)
         guarded_free(x, 4 * 352 * 4);
         matrix_free(&m);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(matvec_shapes), cmocka_unit_test(matmul_shapes),
-        cmocka_unit_test(made_inputs),   cmocka_unit_test(gate_shapes),
-        cmocka_unit_test(chains),        cmocka_unit_test(score_shapes),
-        cmocka_unit_test(norms),         cmocka_unit_test(normed_rows),
-        cmocka_unit_test(heads),         cmocka_unit_test(embedding),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

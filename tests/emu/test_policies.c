@@ -1,12 +1,5 @@
 /* Every policy, and retaining heads of every form, on the emulated GPU: the units that survive are
  * the CPU's, whichever of the two computes the scores and evicts. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "quant/heads/heads_import.h"
 #include "tests/emu/meet.h"
@@ -37,9 +30,8 @@ static void compare(const struct options *on_cpu, const struct options *on_gpu, 
     assert_int_equal(driver_held(), 0);
 }
 
-static void policies(void **state)
+TEST(policies)
 {
-    (void)state;
     for (int i = 0; policy_at(i); i++) {
         const char *name = policy_at(i)->name;
         struct options cpu = demo_options("cpu", name), gpu = demo_options("cuda", name);
@@ -71,10 +63,9 @@ static int compare_first_layer(const struct options *on_cpu, const struct option
 }
 
 /* The other layers on the CPU, which evicts all of them. */
-static void split(void **state)
+TEST(split)
 {
     static const char *const names[] = {"tova", "snapkv"};
-    (void)state;
     for (int i = 0; i < 2; i++) {
         struct options cpu = demo_options("cpu", names[i]), gpu = demo_options("cuda", names[i]);
         gpu.engine.gpu_layers = 2;
@@ -84,11 +75,10 @@ static void split(void **state)
 }
 
 /* Heads of the forms that others released, which the CPU runs, and ours. */
-static void heads(void **state)
+TEST(heads)
 {
     static const char *const files[] = {"locret.safetensors", "kvzap-mlp.safetensors",
                                         "kvzap-linear.safetensors", "fast-kvzip.safetensors"};
-    (void)state;
     for (int i = 0; i < 4; i++) {
         struct options cpu = demo_options("cpu", "locret"), gpu = demo_options("cuda", "locret");
         char path[96], out[] = "/tmp/retain-heads-XXXXXX";
@@ -108,12 +98,4 @@ static void heads(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(policies),
-        cmocka_unit_test(split),
-        cmocka_unit_test(heads),
-    };
-    return cmocka_run_group_tests(tests, load_driver, NULL);
-}
+AROUND_TESTS(load_driver, NULL)

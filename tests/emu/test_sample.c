@@ -6,7 +6,7 @@
 DECLARE_KERNEL(argmax, cuda_argmax);
 DECLARE_KERNEL(top_k, cuda_top);
 
-static void largest(void **state)
+TEST(largest)
 {
     enum { N = 3000 };
     struct rng rng = {3};
@@ -14,7 +14,6 @@ static void largest(void **state)
     int32_t *id = take(3 * sizeof *id);
     const struct cuda_argmax job = {logits, N, id};
 
-    (void)state;
     rng_fill(&rng, logits, N, 1.0f);
     logits[0] = NAN;
     logits[1234] = logits[2999] = 5.0f;
@@ -62,19 +61,12 @@ static void check_top(struct rng *rng, int n, int k, int n_distinct, int part)
     free(want);
 }
 
-static void likeliest(void **state)
+TEST(likeliest)
 {
     struct rng rng = {21};
-    (void)state;
     check_top(&rng, 2048, 40, 100000, 2048);
     check_top(&rng, 3001, 40, 5, 700); /* ties */
     check_top(&rng, 1500, 256, 300, 600);
     check_top(&rng, 100, 1, 7, 60);
     check_top(&rng, 30, 29, 10, 16); /* fewer candidates than requested */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(largest), cmocka_unit_test(likeliest)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

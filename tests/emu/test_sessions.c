@@ -1,15 +1,8 @@
 /* Conversations on the emulated GPU, with all layers or some, of models whose layers have windows
  * or a recurrent state: stopped and resumed after each turn, and killed inside an answer, they
  * continue with the same text, with speculation and without. */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "runtime/cuda/cuda.h"
 #include "runtime/session/session_parts.h"
@@ -137,9 +130,8 @@ static void killed(void)
     remove_library(dir);
 }
 
-static void windows(void **state)
+TEST(windows)
 {
-    (void)state;
     engine_for("build/golden/families/gemma3.gguf", 0);
     resume("sink");
     killed();
@@ -171,9 +163,8 @@ static void same_again(void)
     free(want);
 }
 
-static void recurrent(void **state)
+TEST(recurrent)
 {
-    (void)state;
     engine_for("build/golden/families/qwen35.gguf", 0);
     same_again();
     resume("sink");
@@ -186,12 +177,11 @@ static void recurrent(void **state)
 }
 
 /* Units that no kernel evicts are evicted by the CPU. */
-static void shapes(void **state)
+TEST(shapes)
 {
     const struct cache_shape wide = {.head_dim = 256, .k_type = KN_KV_Q4, .v_type = KN_KV_Q4},
                              large = {.head_dim = 512, .k_type = KN_KV_F16, .v_type = KN_KV_F16},
                              small = {.head_dim = 16, .k_type = KN_KV_F16, .v_type = KN_KV_F16};
-    (void)state;
     assert_true(cuda_leaves_eviction(policy_named("keydiff"), &wide, NULL));
     assert_false(cuda_leaves_eviction(policy_named("sink"), &wide, NULL));
     assert_true(cuda_leaves_eviction(policy_named("sink"), &large, NULL));
@@ -200,14 +190,4 @@ static void shapes(void **state)
     engine_for("build/golden/families/exaone4.gguf", 0);
     resume("keydiff+global");
     engine_close(engine);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(windows),
-        cmocka_unit_test(recurrent),
-        cmocka_unit_test(shapes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,5 @@
 /* Speculation on the emulated GPU, and on one that has only some layers: no bit changes
  * (try_kit.h). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "tests/unit/try_kit.h"
 
@@ -24,19 +18,17 @@ static struct engine *open_gpu(const char *model, int n_layers)
     return g;
 }
 
-static void demo(void **state)
+TEST(demo)
 {
     struct engine *g = open_gpu(NULL, 0);
-    (void)state;
     compare_tries(g, "keeper", "q4", BEGIN, END);
     compare_tries(g, "random", "q8:q4", BEGIN, END);
     engine_close(g);
 }
 
-static void split(void **state)
+TEST(split)
 {
     struct engine *g = open_gpu(NULL, 2);
-    (void)state;
     compare_tries(g, "keeper", "q4", BEGIN, END);
     engine_close(g);
 }
@@ -49,22 +41,11 @@ static void family(const char *path, int n_layers)
 }
 
 /* Windows and capped logits; experts; recurrent layers. */
-static void families(void **state)
+TEST(families)
 {
-    (void)state;
     family("build/golden/families/gemma2.gguf", 0);
     family("build/golden/families/qwen3moe.gguf", 0);
     family("build/golden/families/qwen35.gguf", 0);
     family("build/golden/families/qwen35.gguf", 2);
     family("build/golden/families/falcon-h1.gguf", 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(demo),
-        cmocka_unit_test(split),
-        cmocka_unit_test(families),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

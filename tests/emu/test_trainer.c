@@ -1,17 +1,10 @@
 /* Training retaining heads on a GPU, on the emulated driver: beside the same training on the CPU,
  * whose steps test_heads compares with formulas and PyTorch. */
+#include "tests/test.h"
+
 #include <dlfcn.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/types.h>
-
-#include <cmocka.h>
 
 #include "driver.h"
 #include "cli/options/options.h"
@@ -152,27 +145,24 @@ static void compare(const char *model, const struct heads_learn_opts *o, int n_s
     side_close(&gpu);
 }
 
-static void losses(void **state)
+TEST(losses)
 {
-    (void)state;
     compare("build/golden/families/llama3.gguf", &shares, STEPS);
 }
 
 /* Sinks and windows (gpt-oss), capped logits (gemma2), Locret's label. */
-static void families(void **state)
+TEST(families)
 {
-    (void)state;
     compare("build/golden/families/gpt-oss.gguf", &shares, 2);
     compare("build/golden/families/gemma2.gguf", &logits, 2);
 }
 
 /* A state that one of them wrote continues in the other, and on the GPU to the bit. */
-static void checkpoints(void **state)
+TEST(checkpoints)
 {
     struct side gpu, again, cpu;
     struct err e;
     FILE *f = tmpfile();
-    (void)state;
     side_open(&gpu, "build/golden/families/llama3.gguf", true, &shares);
     side_open(&again, "build/golden/families/llama3.gguf", true, &shares);
     side_open(&cpu, "build/golden/families/llama3.gguf", false, &shares);
@@ -223,14 +213,13 @@ static size_t host_bytes(void)
 }
 
 /* The bytes taken are those planned, and what does not fit is refused. */
-static void memory(void **state)
+TEST(memory)
 {
     struct side s;
     struct err e;
     struct plan_opts o = heads_watch_plan(LENGTH, 0);
     struct plan plan;
     int64_t before, after;
-    (void)state;
     struct engine_opts opts = {.model = "build/golden/families/llama3.gguf",
                                .heads.none = true,
                                .threads = 1,
@@ -257,7 +246,7 @@ static void memory(void **state)
 }
 
 /* Host memory that is a byte too small is refused before the training begins. */
-static void host_too_small(void **state)
+TEST(host_too_small)
 {
     static const char model[] = "build/golden/families/llama3.gguf";
     const struct heads_learn_opts opts = {HEADS_SHARE, 16, 64};
@@ -266,7 +255,6 @@ static void host_too_small(void **state)
     struct side s;
     struct plan plan;
     struct err e;
-    (void)state;
     side_open(&s, model, true, &opts);
     if (plan_make(&plan, s.engine->model, NULL, s.engine->gpu, &o, 1, 1, &e))
         fail_msg("%s", e.text);
@@ -289,14 +277,13 @@ static void host_too_small(void **state)
 }
 
 /* Each of the first calls of a text fails once: an error, and nothing is left allocated. */
-static void failures(void **state)
+TEST(failures)
 {
     static const char *const calls[] = {"cuLaunchKernel", "cuMemcpyDtoHAsync_v2",
                                         "cuStreamSynchronize"};
     void *library = dlopen("libcuda.so.1", RTLD_NOW);
     emu_driver_fail_fn *fail_call = (emu_driver_fail_fn *)dlsym(library, "emu_driver_fail");
     emu_driver_held_fn *held = (emu_driver_held_fn *)dlsym(library, "emu_driver_held");
-    (void)state;
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         struct side s;
         struct heads_sample one = {0};
@@ -313,13 +300,4 @@ static void failures(void **state)
         assert_int_equal(held(), 0);
     }
     dlclose(library);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(losses), cmocka_unit_test(families),       cmocka_unit_test(checkpoints),
-        cmocka_unit_test(memory), cmocka_unit_test(host_too_small), cmocka_unit_test(failures),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

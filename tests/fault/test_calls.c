@@ -8,13 +8,9 @@
  * CALLS=N tries N numbers of each command and kind; CALLS=0, as in `make calls`, all of them,
  * of allocations a thousand. KILLS=N: N kills of each command, and nothing else. JOBS processes
  * share the work. */
-#include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "tests/test.h"
 
-#include <cmocka.h>
+#include <limits.h>
 
 #include <signal.h>
 #include <sys/mman.h>
@@ -344,13 +340,12 @@ static int run_scenario(const struct scenario *c)
     return n_wrong;
 }
 
-static void every_call(void **state)
+TEST(every_call)
 {
     const char *only = getenv("SCENARIO");
     int n_wrong = 0;
     char files[96];
     struct err e;
-    (void)state;
     snprintf(files, sizeof files, "%s/files", folder);
     const char *why = inspect(files, &before, &e);
     if (why) fail_msg("%s", why);
@@ -431,8 +426,4 @@ static int teardown(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_call)};
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+AROUND_TESTS(setup, teardown)

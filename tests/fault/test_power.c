@@ -5,13 +5,9 @@
  * whole, and every text that was acknowledged is there.
  *
  * CUTS=N tries N of the moments, CUTS=0 all of them, each in every way. */
-#include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "tests/test.h"
 
-#include <cmocka.h>
+#include <limits.h>
 
 #include <sys/wait.h>
 
@@ -274,7 +270,7 @@ static size_t record_end(size_t at)
     return at + sizeof r + r.n;
 }
 
-static void acknowledged_texts_survive(void **state)
+TEST(acknowledged_texts_survive)
 {
     static struct disk_file files[RECORDING_FILES];
     const char *cuts = getenv("CUTS");
@@ -282,7 +278,6 @@ static void acknowledged_texts_survive(void **state)
     struct progress p = {0};
     struct str final = {0}, texts = {0};
     char path[128];
-    (void)state;
     snprintf(path, sizeof path, "%s/files/db", folder);
     read_texts(path, &final);
     snprintf(path, sizeof path, "%s/cut/db", folder);
@@ -309,8 +304,4 @@ static void acknowledged_texts_survive(void **state)
     str_release(&texts);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(acknowledged_texts_survive)};
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+AROUND_TESTS(setup, teardown)

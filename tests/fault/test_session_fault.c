@@ -2,16 +2,11 @@
  * write or sync fails, or the n-th allocation, for every n. Each time there is one clear error
  * line; all data saved before is intact, and the conversation continues: at once, and after
  * reopening. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 #include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "cli/options/options.h"
 #include "runtime/save/conversations.h"
@@ -188,7 +183,7 @@ static bool run_with_fault(const struct fault *f, int n, const struct str *befor
     return disk.n_failed > 0;
 }
 
-static void every_operation_fails(void **state)
+TEST(every_operation_fails)
 {
     static const struct fault faults[] = {
         {"write error", WRITE, SQLITE_IOERR_WRITE, false},
@@ -276,17 +271,17 @@ static void is_replaced_whole(enum replaced change, const struct str *before)
     for (n = 1; amend_with_fault(n, change, false, before);) n++;
 }
 
-static void an_answer_is_replaced_whole(void **state)
+TEST(an_answer_is_replaced_whole)
 {
     is_replaced_whole(ANSWER, *state);
 }
 
-static void a_message_is_replaced_whole(void **state)
+TEST(a_message_is_replaced_whole)
 {
     is_replaced_whole(MESSAGE, *state);
 }
 
-static void an_answer_is_generated_again_whole(void **state)
+TEST(an_answer_is_generated_again_whole)
 {
     is_replaced_whole(AGAIN, *state);
 }
@@ -309,7 +304,7 @@ static int talk_with_refusal(int n)
     return reached ? 0 : 1;
 }
 
-static void every_allocation_fails(void **state)
+TEST(every_allocation_fails)
 {
     const struct str *before = *state;
     int n_ended = 0, n_runs = 0, rc = 0;
@@ -357,12 +352,11 @@ static int begin_meanwhile(unsigned what, void *ctx, void *statement, void *sql)
     return 0;
 }
 
-static void another_program_is_faster(void **state)
+TEST(another_program_is_faster)
 {
     struct options o = options();
     struct conversations *l, *other;
     struct session *s;
-    (void)state;
     unlink(path);
     assert_int_equal(conversations_open(&l, path, &err), 0);
     assert_int_equal(conversations_open(&other, path, &err), 0);
@@ -407,15 +401,4 @@ static int teardown(void **state)
     return system(command);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_operation_fails),
-        cmocka_unit_test(an_answer_is_replaced_whole),
-        cmocka_unit_test(a_message_is_replaced_whole),
-        cmocka_unit_test(an_answer_is_generated_again_whole),
-        cmocka_unit_test(every_allocation_fails),
-        cmocka_unit_test(another_program_is_faster),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+AROUND_TESTS(setup, teardown)

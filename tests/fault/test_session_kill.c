@@ -8,20 +8,12 @@
  * parent kills it at a random moment. Events are the session's callbacks and the statements of its
  * saves (sqlite3_trace_v2), and between them, inside statements, every 50th step of SQLite's
  * virtual machine. KILLS=200 for the long run. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "cli/options/options.h"
 #include "runtime/save/conversations.h"
@@ -264,7 +256,7 @@ static void run_child(int i)
         fail_msg("the child failed (%d)", WEXITSTATUS(status));
 }
 
-static void killed_in_the_middle(void **state)
+TEST(killed_in_the_middle)
 {
     const char *kills = getenv("KILLS");
     int n_kills = kills ? atoi(kills) : 30, n_in[PHASES] = {0};
@@ -272,7 +264,6 @@ static void killed_in_the_middle(void **state)
     struct engine *engine;
     struct conversations *l;
     struct found f = {0};
-    (void)state;
     srand(7);
     ok(engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
     for (int i = 0; i < n_kills; i++) {
@@ -405,7 +396,7 @@ static void assert_same_after_kill(enum phase phase, int n, const struct session
     remove_file(path);
 }
 
-static void goes_on_as_if_never_killed(void **state)
+TEST(goes_on_as_if_never_killed)
 {
     static const struct {
         enum phase phase;
@@ -415,7 +406,6 @@ static void goes_on_as_if_never_killed(void **state)
     struct conversations *l;
     struct str text = {0};
     char whole[112];
-    (void)state;
     snprintf(whole, sizeof whole, "%s.whole", path);
     remove_file(path);
     ok(engine_open(&once, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
@@ -449,11 +439,4 @@ static int teardown(void **state)
     return system(command);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(killed_in_the_middle),
-        cmocka_unit_test(goes_on_as_if_never_killed),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+AROUND_TESTS(setup, teardown)

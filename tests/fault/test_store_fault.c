@@ -1,20 +1,11 @@
 /* The store under a failing disk (disk.h: the n-th operation of a kind fails, for n = 1, 2, … until
  * a whole scenario passes without a failure), a process that is killed, and a power cut. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 #include <signal.h>
 #include <sqlite3.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/str.h"
 #include "store/store.h"
@@ -340,7 +331,7 @@ static bool run_with_fault(const struct fault *f, int n)
     return disk.n_failed > 0;
 }
 
-static void every_operation_fails_once(void **state)
+TEST(every_operation_fails_once)
 {
     static const struct fault faults[] = {
         {"write error", WRITE, SQLITE_IOERR_WRITE, false, false, "reading or writing"},
@@ -356,7 +347,6 @@ static void every_operation_fails_once(void **state)
         {"no locks", SHARE, SQLITE_PROTOCOL, true, false, "can't be locked"},
         {"no shared memory", SHARE, SQLITE_IOERR_SHMMAP, true, false, "reading or writing"},
     };
-    (void)state;
     learn();
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
         int n = 1;
@@ -483,12 +473,11 @@ static void finish_turn(struct store *s, int64_t id)
     ok(store_commit(s, &err));
 }
 
-static void killed_at_any_moment(void **state)
+TEST(killed_at_any_moment)
 {
     struct life l;
     struct store_conversation c;
     int64_t n_killed = 60, n_turns = 0;
-    (void)state;
     life_begin(&l);
     ok(store_open(&l.s, l.path, &err));
     ok(store_conversation_create(l.s, "life", &c, &err));
@@ -540,13 +529,12 @@ static void write_survivors(const struct disk_file *d, const char *path)
 }
 
 /* Turns survive a power cut; an unfinished answer may lose only its end. */
-static void power_cuts(void **state)
+TEST(power_cuts)
 {
     struct life l, after;
     struct store_conversation c, found;
     char wal[160];
     int n_cuts = 150;
-    (void)state;
     life_begin(&l);
     life_begin(&after);
     snprintf(wal, sizeof wal, "%s-wal", after.path);
@@ -595,12 +583,4 @@ static void power_cuts(void **state)
     life_end(&after);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_operation_fails_once),
-        cmocka_unit_test(killed_at_any_moment),
-        cmocka_unit_test(power_cuts),
-    };
-    return cmocka_run_group_tests(tests, disk_start, NULL);
-}
+AROUND_TESTS(disk_start, NULL)

@@ -13,11 +13,11 @@ $(GPU_DIR)/%.o: private override CFLAGS += -Werror
 $(GPU_DIR)/images.o: private override CFLAGS += $(CUDA_LIST)
 $(GPU_DIR)/images.o: $(B)/cuda.flags
 
-$(filter-out %/test_model,$(GPU)): $(GPU_DIR)/%: $(B)/tests/emu/%.o $(GPU_DIR)/device.o $(GPU_DIR)/images.o $(B)/libretain.a $(FILTER)
+$(filter-out %/test_model,$(GPU)): $(GPU_DIR)/%: $(B)/tests/emu/%.o $(GPU_DIR)/device.o $(GPU_DIR)/images.o $(B)/libretain.a $(HARNESS)
 	$(call say,LD,$@)
 	$(Q)$(GPU_LD) -Wl,--wrap=posix_memalign,--wrap=free $^ $(LIBS) -lcmocka
 
-$(GPU_DIR)/test_model: %: %.o $(GPU_DIR)/images.o $(B)/libretain.a $(FILTER)
+$(GPU_DIR)/test_model: %: %.o $(GPU_DIR)/images.o $(B)/libretain.a $(HARNESS)
 	$(call say,LD,$@)
 	$(Q)$(GPU_LD) $^ $(LIBS) -lcmocka
 

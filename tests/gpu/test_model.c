@@ -1,15 +1,8 @@
 /* The demo model on a GPU compared with the CPU: logits, survivors of an eviction,
  * repeatability. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/test.h"
 
-#include <cmocka.h>
+#include <math.h>
 
 #include "cli/options/options.h"
 #include "runtime/cuda/cuda.h"
@@ -66,19 +59,17 @@ static void fill(int32_t *ids, int n, const struct side *s)
 
 /* GPU and CPU logits differ by no more than rounding (quant/eval/notes/device.md), for every kind
  * of unit. */
-static void agrees(void **state)
+TEST(agrees)
 {
     struct err e;
-    (void)state;
     if (gpu_check(0, &e)) fail_msg("%s", e.text);
 }
 
 /* With the CPU's units and scores, the same units survive an eviction on the GPU. */
-static void same_survivors(void **state)
+TEST(same_survivors)
 {
     static const char *const kinds[] = {"q4", "q8", "f16", "q8:q4", "q4"};
     static const char *const policies[] = {"locret", "locret", "locret", "locret", "keeper"};
-    (void)state;
     for (int k = 0; k < 5; k++) {
         struct side cpu, gpu;
         struct err e;
@@ -111,13 +102,12 @@ static void same_survivors(void **state)
 }
 
 /* Two runs give the same bits: chunks, an eviction, tokens through the graph. */
-static void repeats(void **state)
+TEST(repeats)
 {
     struct side s[2];
     struct err e;
     int32_t ids[44];
     int64_t n_evicted;
-    (void)state;
     for (int i = 0; i < 2; i++) side_open(&s[i], "cuda", "q4", "keeper");
     fill(ids, 44, &s[0]);
     for (int i = 0; i < 2; i++) {
@@ -132,18 +122,14 @@ static void repeats(void **state)
     for (int i = 0; i < 2; i++) side_close(&s[i]);
 }
 
-int main(void)
+static int find_gpu(void **state)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(agrees),
-        cmocka_unit_test(same_survivors),
-        cmocka_unit_test(repeats),
-    };
     struct cuda_device d[1];
     struct err e;
-    if (cuda_devices(d, 1, &e) < 0) {
-        printf("skip: no GPU: %s\n0 passed, 0 failed, 1 skipped\n", e.text);
-        return 0;
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    (void)state;
+    if (cuda_devices(d, 1, &e) >= 0) return 0;
+    printf("skip: no GPU: %s\n0 passed, 0 failed, 1 skipped\n", e.text);
+    exit(0);
 }
+
+AROUND_TESTS(find_gpu, NULL)

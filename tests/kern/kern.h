@@ -3,18 +3,11 @@
 #ifndef RETAIN_TESTS_KERN_H
 #define RETAIN_TESTS_KERN_H
 
+#include "tests/test.h"
+
 #include "kernels/kernels.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
 

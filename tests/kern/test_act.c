@@ -34,11 +34,10 @@ static void check_quantize(const float *x, size_t n)
     }
 }
 
-static void test_quantize(void **state)
+TEST(test_quantize)
 {
     static const int sizes[] = {32, 64, 96, 4096};
 
-    (void)state;
     for (int i = 0; i < COUNT(sizes); i++)
         for (int s = 0; s < COUNT(scales); s++) {
             const size_t n = (size_t)sizes[i];
@@ -55,13 +54,12 @@ static void test_quantize(void **state)
 
 /* Numbers at, just below and just above k + 1/2 scales: only an exact quotient rounds them like a
  * division. */
-static void test_quantize_ties(void **state)
+TEST(test_quantize_ties)
 {
     enum { N = 64 * KN_GROUP };
     struct rng rng = {77};
     float *x = take(N * sizeof *x);
 
-    (void)state;
     for (int round = 0; round < 200; round++) {
         for (int i = 0; i < N; i++) {
             if (i % KN_GROUP == 0) {
@@ -185,11 +183,10 @@ static void check_add(const struct kernels *k, const float *a, const float *b, i
     guarded_free(y, bytes);
 }
 
-static void test_elementwise(void **state)
+TEST(test_elementwise)
 {
     static const float spread[] = {1.0f, 12.0f, 300.0f, 1e-4f, 0.0f};
 
-    (void)state;
     for (int n = 1; n <= 600; n += n < 70 ? 1 : 53)
         for (int s = 0; s < COUNT(spread); s++) {
             struct rng rng = {(uint64_t)(n * 10 + s)};
@@ -211,9 +208,8 @@ static void test_elementwise(void **state)
 }
 
 /* A broken model must not look intact. */
-static void test_nan_stays(void **state)
+TEST(test_nan_stays)
 {
-    (void)state;
     for (const char *const *isa = kn_isa_list(); *isa; isa++) {
         float x[32], ones[32];
 
@@ -224,15 +220,4 @@ static void test_nan_stays(void **state)
         kn_table(*isa)->rmsnorm(x, x, ones, 32, 1e-5f);
         assert_true(isnan(x[0]));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_quantize),
-        cmocka_unit_test(test_quantize_ties),
-        cmocka_unit_test(test_elementwise),
-        cmocka_unit_test(test_nan_stays),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -337,12 +337,11 @@ static void check_shape(const struct shape *s)
     setup_free(&u);
 }
 
-static void test_slot_counts(void **state)
+TEST(test_slot_counts)
 {
     static const int before[] = {0, 1, 14, 62, 63, 64, 65, 127, 200};
     static const int toks[] = {1, 2, 5, 33};
 
-    (void)state;
     for (int b = 0; b < COUNT(before); b++)
         for (int t = 0; t < COUNT(toks); t++) {
             const struct shape s = {.k_type = KN_KV_Q4,
@@ -355,11 +354,10 @@ static void test_slot_counts(void **state)
         }
 }
 
-static void test_groups_and_types(void **state)
+TEST(test_groups_and_types)
 {
     static const int dims[] = {32, 64, 96, 128, 160, 256, 512};
 
-    (void)state;
     for (int d = 0; d < COUNT(dims); d++)
         for (int types = 0; types < KN_KV_TYPES * KN_KV_TYPES; types++)
             for (int n_group = 1; n_group <= 8; n_group += d == 1 ? 1 : 3) {
@@ -374,9 +372,8 @@ static void test_groups_and_types(void **state)
             }
 }
 
-static void test_any_even(void **state)
+TEST(test_any_even)
 {
-    (void)state;
     for (int dim = 2; dim <= 84; dim += 2)
         for (int type = KN_KV_F16; type <= KN_KV_F32; type++) {
             const struct shape s = {.k_type = (enum kn_kv)type,
@@ -390,7 +387,7 @@ static void test_any_even(void **state)
 }
 
 /* Far positions, a later part of the cache, logits with differences of hundreds. */
-static void test_far_and_steep(void **state)
+TEST(test_far_and_steep)
 {
     const struct shape far = {.k_type = KN_KV_Q4,
                               .v_type = KN_KV_Q4,
@@ -407,13 +404,12 @@ static void test_far_and_steep(void **state)
                                 .pos0 = 200,
                                 .scale = 8.0f};
 
-    (void)state;
     check_shape(&far);
     check_shape(&steep);
 }
 
 /* Ranges of which a token sees no slot, or that end before it: parts of a split cache. */
-static void test_parts(void **state)
+TEST(test_parts)
 {
     const struct shape s = {.k_type = KN_KV_Q4,
                             .v_type = KN_KV_Q4,
@@ -423,7 +419,6 @@ static void test_parts(void **state)
                             .pos0 = 120};
     struct setup u = setup_new(&s);
 
-    (void)state;
     for (const char *const *isa = kn_isa_list(); *isa; isa++) {
         check_values(*isa, &u, 128, 140); /* the first 8 tokens see no slot */
         check_values(*isa, &u, 64, 128);
@@ -458,7 +453,7 @@ static void worst_unit(struct setup *u, int s)
 }
 
 /* Each worst unit alone in the first tile, and queries of zeros. */
-static void test_worst_units(void **state)
+TEST(test_worst_units)
 {
     const struct shape s = {.k_type = KN_KV_Q4,
                             .v_type = KN_KV_Q4,
@@ -467,7 +462,6 @@ static void test_worst_units(void **state)
                             .n_tok = 2,
                             .pos0 = 70};
 
-    (void)state;
     for (int kind = 0; kind < 8; kind++) {
         struct setup u = setup_new(&s);
 
@@ -515,7 +509,7 @@ static void check_window(struct shape s, int window, int before, int n_tok)
     setup_free(&u);
 }
 
-static void test_windows(void **state)
+TEST(test_windows)
 {
     static const struct shape shapes[] = {
         {.k_type = KN_KV_Q4, .v_type = KN_KV_Q4, .head_dim = 64, .n_group = 3},
@@ -523,7 +517,6 @@ static void test_windows(void **state)
     };
     static const int windows[] = {1, 5, 64, 100}, before[] = {0, 70, 300}, toks[] = {1, 20, 150};
 
-    (void)state;
     for (int s = 0; s < COUNT(shapes); s++)
         for (int w = 0; w < COUNT(windows); w++)
             for (int b = 0; b < COUNT(before); b++)
@@ -531,7 +524,7 @@ static void test_windows(void **state)
                     check_window(shapes[s], windows[w], before[b], toks[t]);
 }
 
-static void test_softcap(void **state)
+TEST(test_softcap)
 {
     const struct shape s = {.k_type = KN_KV_Q4,
                             .v_type = KN_KV_Q4,
@@ -542,11 +535,10 @@ static void test_softcap(void **state)
                             .scale = 3.0f,
                             .softcap = 50.0f};
 
-    (void)state;
     check_shape(&s);
 }
 
-static void test_merged_parts(void **state)
+TEST(test_merged_parts)
 {
     enum { DIM = 64, GROUP = 4 };
     const struct shape s = {.k_type = KN_KV_Q4,
@@ -557,7 +549,6 @@ static void test_merged_parts(void **state)
                             .pos0 = 299};
     struct setup u = setup_new(&s);
 
-    (void)state;
     for (const char *const *isa = kn_isa_list(); *isa; isa++) {
         float m[3][GROUP], l[3][GROUP], acc[3][GROUP][DIM], parts[GROUP * DIM], whole[GROUP * DIM];
         struct partial all = run(*isa, &u, 0, 1, 0, 300);
@@ -577,16 +568,4 @@ static void test_merged_parts(void **state)
         partial_free(&all);
     }
     setup_free(&u);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_slot_counts),  cmocka_unit_test(test_groups_and_types),
-        cmocka_unit_test(test_any_even),     cmocka_unit_test(test_far_and_steep),
-        cmocka_unit_test(test_parts),        cmocka_unit_test(test_worst_units),
-        cmocka_unit_test(test_merged_parts), cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_softcap),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

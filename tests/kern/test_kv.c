@@ -136,9 +136,8 @@ static void check(enum kn_kv type, int head_dim, const float *x)
     }
 }
 
-static void test_formula(void **state)
+TEST(test_formula)
 {
-    (void)state;
     for (int type = 0; type < KN_KV_TYPES; type++)
         for (int d = 0; d < COUNT(dims); d++)
             for (int s = 0; s < COUNT(scales); s++)
@@ -156,9 +155,8 @@ static void test_formula(void **state)
                 }
 }
 
-static void test_any_even(void **state)
+TEST(test_any_even)
 {
-    (void)state;
     for (int dim = 2; dim <= 80; dim += 2) {
         struct rng rng = {(uint64_t)dim};
         float *x = take((size_t)dim * sizeof *x);
@@ -171,12 +169,11 @@ static void test_any_even(void **state)
 }
 
 /* y[i] = sum_j (-1)^(number of common bits of i and j) x[j] / sqrt(32). */
-static void test_hadamard(void **state)
+TEST(test_hadamard)
 {
     struct rng rng = {7};
     float x[64], y[64];
 
-    (void)state;
     rng_fill(&rng, x, 64, 1.0f);
     memcpy(y, x, sizeof y);
     kn_hadamard(y, 64);
@@ -201,10 +198,9 @@ static double squared_error(const uint8_t *unit, const float *x, int n)
 
 /* Fitted values are a seventh less wrong than others of Q4, and never more, but for the rounding of
  * halves. No other step and minimum is better for their codes. */
-static void test_fit(void **state)
+TEST(test_fit)
 {
     double fitted = 0, plain = 0;
-    (void)state;
     for (int round = 0; round < 400; round++) {
         struct rng rng = {(uint64_t)round};
         uint8_t a[20], b[20];
@@ -241,10 +237,9 @@ static void test_fit(void **state)
 }
 
 /* The signs of packed keys equal the signs of the unpacked numbers. */
-static void test_signs(void **state)
+TEST(test_signs)
 {
     static const int small[] = {8, 12, 32, 64, 128};
-    (void)state;
     for (int type = 0; type < KN_KV_TYPES; type++)
         for (int d = type < KN_KV_Q8 ? 0 : 2; d < COUNT(small); d++)
             for (int round = 0; round < 50; round++) {
@@ -269,14 +264,4 @@ static void test_signs(void **state)
                 }
                 guarded_free(keys, 2 * bytes);
             }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_formula),  cmocka_unit_test(test_any_even),
-        cmocka_unit_test(test_hadamard), cmocka_unit_test(test_fit),
-        cmocka_unit_test(test_signs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -460,11 +460,10 @@ static void check_shape(enum kn_type type, int n_out, int n_in, int n_tok, enum 
     matrix_free(&m);
 }
 
-static void test_quantized(void **state)
+TEST(test_quantized)
 {
     static const int outs[] = {1, 15, 16, 17, 33, 70}, ins[] = {32, 64, 96, 288};
 
-    (void)state;
     for (int type = KN_Q4; type < KN_TYPES; type++) {
         for (int o = 0; o < COUNT(outs); o++)
             for (int i = 0; i < (type < KN_IQ4 ? COUNT(ins) : 2); i++)
@@ -481,12 +480,11 @@ static void test_quantized(void **state)
     }
 }
 
-static void test_float(void **state)
+TEST(test_float)
 {
     static const int outs[] = {1, 3, 8, 17, 35}, ins[] = {1, 7, 16, 31, 64, 100};
     static const int toks[] = {1, 2, 3, 4, 5, 9, 33};
 
-    (void)state;
     for (int type = KN_F32; type <= KN_BF16; type++) {
         for (int o = 0; o < COUNT(outs); o++)
             for (int i = 0; i < COUNT(ins); i++)
@@ -498,11 +496,10 @@ static void test_float(void **state)
     }
 }
 
-static void test_row(void **state)
+TEST(test_row)
 {
     enum { OUT = 19, IN = 768 };
 
-    (void)state;
     for (int type = 0; type < KN_TYPES; type++)
         for (int fill = 0; fill < FILLS; fill++) {
             struct rng rng = {(uint64_t)(type * 10 + fill)};
@@ -517,14 +514,4 @@ static void test_row(void **state)
                 }
             matrix_free(&m);
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_quantized),
-        cmocka_unit_test(test_float),
-        cmocka_unit_test(test_row),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

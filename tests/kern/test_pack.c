@@ -12,9 +12,8 @@ static double half_value(unsigned h)
     return sign * ldexp(1024 + fraction, exponent - 25);
 }
 
-static void test_half_values(void **state)
+TEST(test_half_values)
 {
-    (void)state;
     for (unsigned h = 0; h < 65536; h++) {
         const float x = kn_float_from_half((uint16_t)h);
         const double want = half_value(h);
@@ -31,9 +30,8 @@ static void test_half_values(void **state)
 
 /* Every midpoint between two halves is rounded to the even one, its neighbours to the nearer
  * one. */
-static void test_half_rounding(void **state)
+TEST(test_half_rounding)
 {
-    (void)state;
     for (unsigned h = 0; h < 0x7c00; h++) {
         const unsigned even = h & 1 ? h + 1 : h;
         const double below = half_value(h), above = h == 0x7bff ? 65536.0 : half_value(h + 1);
@@ -50,16 +48,14 @@ static void test_half_rounding(void **state)
     assert_int_equal(kn_half_from_float(-0.0f), 0x8000);
 }
 
-static void test_bf16(void **state)
+TEST(test_bf16)
 {
-    (void)state;
     assert_true(kn_float_from_bf16(0x3f80) == 1.0f);
     assert_true(kn_float_from_bf16(0xc040) == -3.0f);
 }
 
-static void test_bytes(void **state)
+TEST(test_bytes)
 {
-    (void)state;
     assert_int_equal(kn_weight_bytes(KN_F32, 3, 5), 60);
     assert_int_equal(kn_weight_bytes(KN_F16, 3, 5), 30);
     assert_int_equal(kn_weight_bytes(KN_BF16, 3, 5), 30);
@@ -76,7 +72,7 @@ static void test_bytes(void **state)
     assert_int_equal(kn_kv_bytes(KN_KV_Q8, 32), 36);
 }
 
-static void test_pack_q4(void **state)
+TEST(test_pack_q4)
 {
     enum { ROWS = 19, COLS = 96, GROUPS = COLS / 32, BLOCK = 18 };
     struct rng rng = {1};
@@ -84,7 +80,6 @@ static void test_pack_q4(void **state)
     const size_t bytes = kn_weight_bytes(KN_Q4, ROWS, COLS);
     struct kn_q4_panel *panels = guarded(bytes);
 
-    (void)state;
     memset(panels, 0, bytes);
     for (int r = 0; r < ROWS; r++) {
         for (int g = 0; g < GROUPS; g++)
@@ -104,7 +99,7 @@ static void test_pack_q4(void **state)
     guarded_free(panels, bytes);
 }
 
-static void test_pack_q8(void **state)
+TEST(test_pack_q8)
 {
     enum { ROWS = 17, COLS = 64, GROUPS = COLS / 32, BLOCK = 34 };
     struct rng rng = {2};
@@ -112,7 +107,6 @@ static void test_pack_q8(void **state)
     const size_t bytes = kn_weight_bytes(KN_Q8, ROWS, COLS);
     struct kn_q8_panel *panels = guarded(bytes);
 
-    (void)state;
     memset(panels, 0, bytes);
     for (int r = 0; r < ROWS; r++) {
         for (int g = 0; g < GROUPS; g++)
@@ -131,7 +125,7 @@ static void test_pack_q8(void **state)
     guarded_free(panels, bytes);
 }
 
-static void test_pack_affine(void **state)
+TEST(test_pack_affine)
 {
     enum { ROWS = 19, COLS = 96, GROUPS = COLS / 32 };
     struct rng rng = {4};
@@ -141,7 +135,6 @@ static void test_pack_affine(void **state)
     struct kn_q4a_panel *panels4 = guarded(bytes4);
     struct kn_q5a_panel *panels5 = guarded(bytes5);
 
-    (void)state;
     memset(panels4, 0, bytes4);
     memset(panels5, 0, bytes5);
     for (size_t i = 0; i < sizeof q4; i++) ((uint8_t *)q4)[i] = (uint8_t)rng_bits(&rng);
@@ -169,7 +162,7 @@ static void test_pack_affine(void **state)
     guarded_free(panels5, bytes5);
 }
 
-static void test_pack_q6(void **state)
+TEST(test_pack_q6)
 {
     enum { ROWS = 19, COLS = 96, GROUPS = COLS / 32 };
     struct rng rng = {5};
@@ -177,7 +170,6 @@ static void test_pack_q6(void **state)
     const size_t bytes = kn_weight_bytes(KN_Q6, ROWS, COLS);
     struct kn_q6_panel *panels = guarded(bytes);
 
-    (void)state;
     memset(panels, 0, bytes);
     for (int r = 0; r < ROWS; r++) {
         for (int g = 0; g < GROUPS; g++) {
@@ -201,7 +193,7 @@ static void test_pack_q6(void **state)
 }
 
 /* Parts of a softmax over numbers merge to the softmax over all of them. */
-static void test_merge(void **state)
+TEST(test_merge)
 {
     enum { PARTS = 4, ROWS = 3, DIM = 5, EACH = 7 };
     struct rng rng = {3};
@@ -209,7 +201,6 @@ static void test_merge(void **state)
     float *out = guarded(sizeof(float) * ROWS * DIM);
     double sum[ROWS] = {0}, want[ROWS][DIM] = {{0}};
 
-    (void)state;
     for (int p = 0; p < PARTS; p++)
         for (int r = 0; r < ROWS; r++) {
             float logit[EACH], v[EACH][DIM];
@@ -245,12 +236,11 @@ static void test_merge(void **state)
     guarded_free(out, sizeof(float) * ROWS * DIM);
 }
 
-static void test_table(void **state)
+TEST(test_table)
 {
     const char *const *list = kn_isa_list();
     int n = 0;
 
-    (void)state;
     for (; list[n]; n++) {
         const struct kernels *k = kn_table(list[n]);
         assert_non_null(k);
@@ -264,16 +254,4 @@ static void test_table(void **state)
     assert_ptr_equal(kn_table(NULL), kn_table(list[0]));
     assert_ptr_equal(kn_table("auto"), kn_table(list[0]));
     assert_null(kn_table("z80"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_half_values), cmocka_unit_test(test_half_rounding),
-        cmocka_unit_test(test_bf16),        cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_pack_q4),     cmocka_unit_test(test_pack_q8),
-        cmocka_unit_test(test_pack_affine), cmocka_unit_test(test_pack_q6),
-        cmocka_unit_test(test_merge),       cmocka_unit_test(test_table),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

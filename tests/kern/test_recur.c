@@ -80,9 +80,8 @@ static void check_convolve(int n, int n_taps, int n_tok, int silu)
     free(state);
 }
 
-static void test_convolve(void **state)
+TEST(test_convolve)
 {
-    (void)state;
     for (int n = 1; n <= 80; n += 13)
         for (int n_taps = 2; n_taps <= 5; n_taps++)
             for (int n_tok = 1; n_tok <= 40; n_tok += 13) check_convolve(n, n_taps, n_tok, n % 3);
@@ -176,20 +175,10 @@ static void check_recur(int key, int value, int n_tok, int delta)
     free(state);
 }
 
-static void test_recur(void **state)
+TEST(test_recur)
 {
-    (void)state;
     for (int key = 1; key <= DIM_MAX; key += 11)
         for (int value = 4; value <= DIM_MAX; value += 12)
             for (int n_tok = 1; n_tok <= 21; n_tok += 10)
                 for (int delta = 0; delta < 2; delta++) check_recur(key, value, n_tok, delta);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_convolve),
-        cmocka_unit_test(test_recur),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

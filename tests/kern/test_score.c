@@ -97,21 +97,14 @@ static void check(enum kn_type type, int n_in, int n_hidden, int n_head, int n_t
     head_free(&h);
 }
 
-static void test_score(void **state)
+TEST(test_score)
 {
     static const int hidden[] = {1, 16, 40, 128, 129, 300}, toks[] = {1, 2, 7, 16, 33, 65};
 
-    (void)state;
     for (int j = 0; j < COUNT(hidden); j++)
         for (int t = 0; t < COUNT(toks); t++) {
             check(KN_Q8, 96, hidden[j], 1 + j * 3, toks[t]);
             check(KN_F32, 96, hidden[j], 1 + j * 3, toks[t]);
             check(KN_F32, 37, hidden[j], 32, toks[t]);
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_score)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

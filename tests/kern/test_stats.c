@@ -131,11 +131,10 @@ static void check(const struct kernels *kn, const struct input *in, enum kn_stat
     }
 }
 
-static void test_statistics(void **state)
+TEST(test_statistics)
 {
     static const int dims[] = {32, 64, 96, 128}, groups[] = {1, 2, 4}, starts[] = {0, 60, 191};
     struct input in;
-    (void)state;
     for (const char *const *isa = kn_isa_list(); *isa; isa++)
         for (int i = 0; i < COUNT(dims) * COUNT(groups) * COUNT(starts); i++) {
             int pos0 = starts[i / 12];
@@ -149,11 +148,10 @@ static void test_statistics(void **state)
 }
 
 /* However slots are split into ranges, each number is the same to the bit. */
-static void test_cuts_do_not_matter(void **state)
+TEST(test_cuts_do_not_matter)
 {
     struct input in;
     float whole[SLOTS] = {0}, cut[SLOTS] = {0};
-    (void)state;
     fill(&in, 64, 2, 191, KN_KV_Q4);
     for (const char *const *isa = kn_isa_list(); *isa; isa++) {
         const struct kn_rope rope = {SLOTS, in.dim, in.cos, in.sin, NULL};
@@ -183,13 +181,4 @@ static void test_cuts_do_not_matter(void **state)
         assert_memory_equal(whole, cut, sizeof whole);
     }
     drop(&in);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_statistics),
-        cmocka_unit_test(test_cuts_do_not_matter),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,7 +34,7 @@ static void product(float *y, const struct kernels *k, const struct kn_weight *w
     k->matmul[w->type](&job);
 }
 
-static void test_bits(void **state)
+TEST(test_bits)
 {
     static float numbers[TOKENS * COLS], one[ROWS * TOKENS], other[ROWS * TOKENS];
     const struct kernels *avx2 = kn_table("avx2"), *avxvnni = vnni();
@@ -42,7 +42,6 @@ static void test_bits(void **state)
     struct kn_act x = {COLS, numbers, take(sizeof numbers), take(sizeof numbers),
                        take(sizeof numbers)};
 
-    (void)state;
     if (!avx2 || !avxvnni) skip();
     rng_fill(&rng, numbers, TOKENS * COLS, 1);
     avx2->quantize(x.q, x.d, x.sum, numbers, TOKENS * COLS);
@@ -63,10 +62,4 @@ static void test_bits(void **state)
     free(x.q);
     free(x.d);
     free(x.sum);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_bits)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

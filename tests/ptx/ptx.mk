@@ -19,11 +19,11 @@ $(PTX_DIR)/device.o: $(PTX_DIR)/device.c tests/ptx/ptx.h tests/emu/emu.h kernels
 	$(call say,CC,$<)
 	$(Q)$(CC) -std=c11 -Werror -O0 -ffp-contract=off -fPIC -I. -c -o $@ $<
 
-$(PTX_DIR)/test_ptx: $(PTX_DIR)/test_ptx.o $(B)/tests/emu/emu.o $(B)/libretain.a $(FILTER)
+$(PTX_DIR)/test_ptx: $(PTX_DIR)/test_ptx.o $(B)/tests/emu/emu.o $(B)/libretain.a $(HARNESS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
 
-$(addprefix $(PTX_DIR)/test_,attend cache experts floats linear sample): $(PTX_DIR)/%: $(B)/tests/emu/%.o $(PTX_KERNELS) $(B)/libretain.a $(FILTER)
+$(addprefix $(PTX_DIR)/test_,attend cache experts floats linear sample): $(PTX_DIR)/%: $(B)/tests/emu/%.o $(PTX_KERNELS) $(B)/libretain.a $(HARNESS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
 
@@ -31,7 +31,7 @@ $(PTX_DIR)/libcuda.so.1: $(PTX_DIR)/device.o $(EMU_PIC)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -shared -Wl,-soname,$(@F) -Wl,-Bsymbolic -o $@ $^ -lm
 
-$(addprefix $(PTX_DIR)/test_,backend layers trainer): $(PTX_DIR)/%: $(B)/tests/emu/%.o $(B)/tests/emu/images.o $(B)/libretain.a $(FILTER) | $(PTX_DIR)/libcuda.so.1
+$(addprefix $(PTX_DIR)/test_,backend layers trainer): $(PTX_DIR)/%: $(B)/tests/emu/%.o $(B)/tests/emu/images.o $(B)/libretain.a $(HARNESS) | $(PTX_DIR)/libcuda.so.1
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN' -o $@ $^ $(LIBS) -lcmocka
 

@@ -1,17 +1,11 @@
 /* The instructions of ptx.h against the PTX manual (9.7): differences from C, limits of ranges, and
  * code that must be refused. */
+#include "tests/test.h"
+
 #include "tests/ptx/ptx.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
-static void integers(void **state)
+TEST(integers)
 {
-    (void)state;
     assert_int_equal(shl_b32(1, 31), 0x80000000u);
     assert_int_equal(shl_b32(1, 32), 0);
     assert_int_equal(shl_b64(1, 64), 0);
@@ -41,10 +35,9 @@ static void integers(void **state)
     assert_int_equal(mov_b32_join(0x1234, 0xabcd), 0xabcd1234u);
 }
 
-static void floats(void **state)
+TEST(floats)
 {
     const f32 nan = 0x7fc00000, one = bits(1.0f), tiny = bits(0x1p-30f);
-    (void)state;
     assert_int_equal(setp_gt_f32(nan, one), 0);
     assert_int_equal(setp_leu_f32(nan, one), 1);
     assert_int_equal(setp_leu_f32(one, one), 1);
@@ -92,10 +85,9 @@ static __int128 whole(u16 h) /* in steps of 2^-24 */
 }
 
 /* Products and sums of halves are rounded once. */
-static void halves(void **state)
+TEST(halves)
 {
     u32 seed = 1;
-    (void)state;
     for (int i = 0; i < 300000; i++) {
         u16 v[3];
         for (int k = 0; k < 3; k++) {
@@ -154,9 +146,8 @@ static void refused(emu_body *body, u64 at, const char *place, const char *words
     if (!strstr(text, place) || !strstr(text, words)) fail_msg("said: %s", text);
 }
 
-static void addresses(void **state)
+TEST(addresses)
 {
-    (void)state;
     assert_null(said(load_words, 16));
     refused(load_words, 8, "device.ptx:12", "16-byte aligned");
     assert_null(said(load_shared, SHARED + 60));
@@ -164,15 +155,4 @@ static void addresses(void **state)
     refused(load_shared, SHARED + 2, "device.ptx:34", "4-byte aligned");
     refused(load_shared, 0, "device.ptx:34", "beyond shared memory");
     refused(load_pointer, SHARED, "device.ptx:56", "beyond shared memory");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(integers),
-        cmocka_unit_test(floats),
-        cmocka_unit_test(halves),
-        cmocka_unit_test(addresses),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,11 @@
 /* Using the keyboard in a conversation: rewinding, settings, completion, search, copies, pastes,
  * drafts. With scripted answers, without a terminal. Long on purpose: each test is a few keys on
  * the same stage, whose helpers are at the top. */
-#include <setjmp.h>
+#include "tests/test.h"
+
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
-#include <cmocka.h>
 
 #include "base/system.h"
 #include "cli/control/clipboard.h"
@@ -50,13 +44,12 @@ static const char *thinker(void)
 }
 
 /* One line tells how long; Alt-e shows the text; copies leave it out. */
-static void test_thoughts(void **state)
+TEST(test_thoughts)
 {
     static const char told[] = " tokens  Alt-e unfolds it";
     struct stage s;
     struct str out = {0};
     char name[CONVERSATION_NAME_MAX];
-    (void)state;
     stage_init(&s, true, false);
     scripted.model = thinker();
     stage_open(&s, NULL);
@@ -86,11 +79,10 @@ static void test_thoughts(void **state)
     stage_release(&s);
 }
 
-static void test_a_running_thought(void **state)
+TEST(test_a_running_thought)
 {
     struct stage s;
     struct str out = {0};
-    (void)state;
     open_talk(&s, 1);
     s.freeze_after = 1;
     stage_type(&s, "hm\r");
@@ -111,10 +103,9 @@ static void test_a_running_thought(void **state)
 
 /* ---- rewinding ------------------------------------------------------------------------------- */
 
-static void test_regenerate(void **state)
+TEST(test_regenerate)
 {
     struct stage s;
-    (void)state;
     open_talk(&s, 2);
     int64_t position = message(&s, 2)->position, n_tokens = message(&s, 2)->n_tokens;
     stage_key(&s, K_F1 + 4); /* costs nothing: no question */
@@ -128,11 +119,10 @@ static void test_regenerate(void **state)
 }
 
 /* Another answer is asked about if it takes long. */
-static void test_asks_only_if_it_is_slow(void **state)
+TEST(test_asks_only_if_it_is_slow)
 {
     struct stage s;
     struct event ev = {.kind = EVENT_QUESTION, .cost = {100, 2, true}};
-    (void)state;
     open_talk(&s, 2);
     for (int rate = 0; rate < 100; rate += 49) {
         s.app.question = (struct question){.what = SLASH_REGENERATE, .turn = 2};
@@ -149,13 +139,12 @@ static void test_asks_only_if_it_is_slow(void **state)
 }
 
 /* An interrupted answer is marked after every reopening, and continues in its message. */
-static void test_stopped_is_shown_again(void **state)
+TEST(test_stopped_is_shown_again)
 {
     struct stage s;
     struct str out = {0};
     struct event ev = {
         .kind = EVENT_OPENED, .text = "talk-1", .n_text = 6, .end = {SESSION_STOPPED, 0, true}};
-    (void)state;
     open_talk(&s, 1);
     assert_null(strstr(stage_draw(&s, 80, 24, &out), "[stopped]"));
     app_take(&s.app, &ev);
@@ -169,11 +158,10 @@ static void test_stopped_is_shown_again(void **state)
 }
 
 /* A short message does not hide the progress of what was asked next. */
-static void test_flash_ends_with_the_next_request(void **state)
+TEST(test_flash_ends_with_the_next_request)
 {
     struct stage s;
     struct str out = {0};
-    (void)state;
     open_talk(&s, 0);
     stage_type(&s, "abc");
     stage_key(&s, CTRL('c'));
@@ -193,11 +181,10 @@ static void test_flash_ends_with_the_next_request(void **state)
     stage_release(&s);
 }
 
-static void test_edit_a_turn(void **state)
+TEST(test_edit_a_turn)
 {
     struct stage s;
     struct str out = {0};
-    (void)state;
     open_talk(&s, 4);
     stage_type(&s, "a draft");
     stage_key(&s, K_F1 + 5);
@@ -232,10 +219,9 @@ static void test_edit_a_turn(void **state)
     stage_release(&s);
 }
 
-static void test_answer_is_changed(void **state)
+TEST(test_answer_is_changed)
 {
     struct stage s;
-    (void)state;
     open_talk(&s, 2);
     stage_type(&s, "code\r");
     stage_key(&s, 'a' | K_ALT);
@@ -256,10 +242,9 @@ static void test_answer_is_changed(void **state)
     stage_release(&s);
 }
 
-static void test_rewind_keeps_a_branch(void **state)
+TEST(test_rewind_keeps_a_branch)
 {
     struct stage s;
-    (void)state;
     open_talk(&s, 3);
     int n = s.app.list.n;
     stage_type(&s, "/rewind 1\rb");
@@ -276,10 +261,9 @@ static void test_rewind_keeps_a_branch(void **state)
     stage_release(&s);
 }
 
-static void test_private_cannot_go_back(void **state)
+TEST(test_private_cannot_go_back)
 {
     struct stage s;
-    (void)state;
     stage_init(&s, true, true);
     stage_open(&s, NULL);
     stage_type(&s, "one\r/edit\r");
@@ -291,12 +275,11 @@ static void test_private_cannot_go_back(void **state)
 /* ---- settings ------------------------------------------------------------------------------- */
 
 /* All numbers, at the smallest usual size. */
-static void test_numbers(void **state)
+TEST(test_numbers)
 {
     struct stage s;
     struct str out = {0};
     char kept[64];
-    (void)state;
     open_talk(&s, 3);
     stage_key(&s, K_F1 + 7);
     const struct session_stats *st = &s.app.stats;
@@ -314,13 +297,12 @@ static void test_numbers(void **state)
 
 /* /file and @PATH: one line with size and tokens stands for the file, before and after it was read,
  * until it is unfolded; a missing file is told and the message stays. Tab completes the path. */
-static void test_files(void **state)
+TEST(test_files)
 {
     char path[] = "/tmp/retain-test-XXXXXX", line[160], label[160];
     struct stage s;
     struct str out = {0};
     int64_t from, end;
-    (void)state;
     int fd = mkstemp(path);
     assert_true(fd >= 0 && write(fd, "one two three\n", 14) == 14 && close(fd) == 0);
     stage_init(&s, false, false);
@@ -360,10 +342,9 @@ static void test_files(void **state)
     stage_release(&s);
 }
 
-static void test_set(void **state)
+TEST(test_set)
 {
     struct stage s;
-    (void)state;
     open_talk(&s, 1);
     stage_type(&s, "/set temp 0.2\r");
     assert_true(s.app.o->session.sampling.temperature > 0.19f &&
@@ -388,11 +369,10 @@ static void test_set(void **state)
 
 /* The status line: a message and the mark of more lines do not overprint; the event line is about
  * the open conversation; its own name opens nothing, and the command is done. */
-static void test_lines_around(void **state)
+TEST(test_lines_around)
 {
     struct stage s;
     struct str out = {0};
-    (void)state;
     stage_init(&s, true, false);
     stage_list(&s);
     stage_open(&s, "rust-notes");
@@ -417,10 +397,9 @@ static void test_lines_around(void **state)
 }
 
 /* Settings of the memory reopen the conversation, and are undone when that fails. */
-static void test_set_memory(void **state)
+TEST(test_set_memory)
 {
     struct stage s;
-    (void)state;
     stage_init(&s, true, false);
     stage_list(&s);
     stage_open(&s, "rust-notes");
@@ -457,9 +436,8 @@ static void check_completion(const char *line, int i, const char *want)
     if (want) assert_memory_equal(out, line + from, strlen(line) - from);
 }
 
-static void test_completion(void **state)
+TEST(test_completion)
 {
-    (void)state;
     check_completion("/he", 0, "help");
     check_completion("/re", 0, "regenerate");
     check_completion("/re", 1, "rewind ");
@@ -476,10 +454,9 @@ static void test_completion(void **state)
     check_completion("", 0, NULL);
 }
 
-static void test_tab(void **state)
+TEST(test_tab)
 {
     struct stage s;
-    (void)state;
     open_talk(&s, 0);
     stage_type(&s, "/se\t");
     assert_string_equal(str_get(&s.app.edit.text), "/set ");
@@ -496,11 +473,10 @@ static void test_tab(void **state)
     stage_release(&s);
 }
 
-static void test_turns(void **state)
+TEST(test_turns)
 {
     int64_t turn;
     const char *rest;
-    (void)state;
     assert_true(slash_turn("", 5, &turn, &rest));
     assert_int_equal(turn, 5);
     assert_true(slash_turn("-1 name", 5, &turn, &rest));
@@ -515,11 +491,10 @@ static void test_turns(void **state)
 
 /* ---- the list ------------------------------------------------------------------------------- */
 
-static void test_find(void **state)
+TEST(test_find)
 {
     struct stage s;
     struct str out = {0};
-    (void)state;
     stage_init(&s, true, false);
     stage_open(&s, "rust-notes");
     stage_type(&s, "/find failing case\r");
@@ -537,10 +512,9 @@ static void test_find(void **state)
     stage_release(&s);
 }
 
-static void test_rename_and_undo(void **state)
+TEST(test_rename_and_undo)
 {
     struct stage s;
-    (void)state;
     stage_init(&s, true, false);
     stage_open(&s, "rust-notes");
     stage_key(&s, K_F1 + 1);
@@ -575,11 +549,10 @@ static void test_rename_and_undo(void **state)
 }
 
 /* The reason why an answer was cut off stays at its end, and the answer can be continued. */
-static void test_looped(void **state)
+TEST(test_looped)
 {
     struct stage s;
     struct str out = {0};
-    (void)state;
     open_talk(&s, 1);
     s.freeze_after = 1;
     stage_type(&s, "hm\r");
@@ -593,10 +566,9 @@ static void test_looped(void **state)
 }
 
 /* A message that cannot be sent stays in the input line. */
-static void test_read_only(void **state)
+TEST(test_read_only)
 {
     struct stage s;
-    (void)state;
     open_talk(&s, 1);
     s.app.settings.options.session.read_only = true;
     stage_type(&s, "hello\r");
@@ -607,11 +579,10 @@ static void test_read_only(void **state)
 
 /* A notice to the user is not hidden by the usual numbers, and a command's output is visible even
  * after scrolling up. */
-static void test_words_are_seen(void **state)
+TEST(test_words_are_seen)
 {
     struct stage s;
     struct str out = {0};
-    (void)state;
     open_talk(&s, 4);
     stage_draw(&s, 80, 12, &out);
     stage_key(&s, K_PAGE_UP);
@@ -628,11 +599,10 @@ static void test_words_are_seen(void **state)
     stage_release(&s);
 }
 
-static void test_tags(void **state)
+TEST(test_tags)
 {
     struct stage s;
     struct str out = {0};
-    (void)state;
     stage_init(&s, true, false);
     stage_open(&s, "rust-notes");
     stage_key(&s, K_F1 + 1);
@@ -670,11 +640,10 @@ static bool is_listed(const struct stage *s, const char *name)
 
 /* Rows move while a question about one of them waits for its answer: the question stays about that
  * one. */
-static void test_rows_move(void **state)
+TEST(test_rows_move)
 {
     struct stage s;
     struct err e;
-    (void)state;
     stage_init(&s, true, false);
     stage_open(&s, "rust-notes");
     stage_key(&s, K_F1 + 1);
@@ -710,10 +679,9 @@ static void test_rows_move(void **state)
 
 /* ---- copies --------------------------------------------------------------------------------- */
 
-static void test_copy(void **state)
+TEST(test_copy)
 {
     struct stage s;
-    (void)state;
     open_talk(&s, 0);
     stage_type(&s, "code\r");
     stage_key(&s, 'w' | K_ALT);
@@ -729,13 +697,12 @@ static void test_copy(void **state)
     stage_release(&s);
 }
 
-static void test_osc52(void **state)
+TEST(test_osc52)
 {
     struct str out = {0};
     static const struct {
         const char *text, *want;
     } rows[] = {{"", ""}, {"M", "TQ=="}, {"Ma", "TWE="}, {"Man", "TWFu"}, {"\xff\xfe", "//4="}};
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) { /* RFC 4648 */
         char want[64];
         str_clear(&out);
@@ -748,11 +715,10 @@ static void test_osc52(void **state)
 
 /* ---- history and pastes --------------------------------------------------------------------- */
 
-static void test_history_search(void **state)
+TEST(test_history_search)
 {
     struct stage s;
     struct str out = {0};
-    (void)state;
     open_talk(&s, 3);
     stage_type(&s, "draft");
     stage_key(&s, CTRL('r'));
@@ -778,11 +744,10 @@ static void paste(struct stage *s, const char *text, size_t n)
     app_key(&s->app, &ev);
 }
 
-static void test_long_paste(void **state)
+TEST(test_long_paste)
 {
     struct stage s;
     struct str big = {0}, full = {0};
-    (void)state;
     open_talk(&s, 0);
     for (int i = 0; i < 10000; i++) str_puts(&big, "a line with 漢字 and \033[31m more\n");
     stage_type(&s, "look: ");
@@ -817,13 +782,12 @@ static void test_long_paste(void **state)
 }
 
 /* Lines broken again after a change equal the whole text broken from the start. */
-static void test_lines_are_cut_again(void **state)
+TEST(test_lines_are_cut_again)
 {
     static const char *const pieces[] = {
         "a",  " ",         "漢", "word ", "a-long-word-that-fills-lines",
         "\n", "e\xCC\x81", "\t", "   ",   "x\n\ny"};
     unsigned seed = 11;
-    (void)state;
     for (int round = 0; round < 60; round++) {
         struct edit e, fresh;
         int a, b;
@@ -861,14 +825,13 @@ static void on_found(void *ctx, const char *text, size_t n, bool queued)
 }
 
 /* A killed program leaves its draft; a running one keeps it for itself. */
-static void test_draft(void **state)
+TEST(test_draft)
 {
     char folder[] = "/tmp/retain-draft-XXXXXX", path[64], go;
     struct found f = {{0}};
     struct draft d;
     struct stat st;
     int status, ready[2];
-    (void)state;
     assert_non_null(mkdtemp(folder));
     assert_int_equal(pipe(ready), 0);
     pid_t pid = fork();
@@ -906,13 +869,12 @@ static void test_draft(void **state)
 }
 
 /* One program has a file for each of its conversations, and takes back its own. */
-static void test_draft_of_two_talks(void **state)
+TEST(test_draft_of_two_talks)
 {
     static const char *const talks[] = {"trip", "tax", ""};
     char folder[] = "/tmp/retain-draft-XXXXXX";
     struct found f = {{0}};
     struct draft d;
-    (void)state;
     assert_non_null(mkdtemp(folder));
     for (int i = 0; i < 3; i++) {
         struct str text = {0};
@@ -928,10 +890,9 @@ static void test_draft_of_two_talks(void **state)
     str_release(&f.all);
 }
 
-static void test_draft_owner(void **state)
+TEST(test_draft_owner)
 {
     struct stage s;
-    (void)state;
     stage_init(&s, true, false);
     s.app.settings.options.session.conversation = "trip";
     assert_string_equal(app_draft_owner(&s.app), "trip"); /* while it loads */
@@ -950,10 +911,9 @@ static void test_draft_owner(void **state)
     stage_release(&s);
 }
 
-static void test_brought_back(void **state)
+TEST(test_brought_back)
 {
     struct stage s;
-    (void)state;
     stage_init(&s, true, false);
     app_bring_back(&s.app, "one", 3, true);
     app_bring_back(&s.app, "two", 3, true);
@@ -969,10 +929,9 @@ static void test_brought_back(void **state)
     stage_release(&s);
 }
 
-static void test_send_now(void **state)
+TEST(test_send_now)
 {
     struct stage s;
-    (void)state;
     open_talk(&s, 0);
     s.freeze_after = 5;
     stage_type(&s, "words 50\rnext\r");
@@ -996,11 +955,10 @@ static void draft_is(const struct stage *s, const char *text)
 
 /* With the demo model a digit writes a message on the empty screen, and is a digit anywhere else.
  */
-static void test_welcome(void **state)
+TEST(test_welcome)
 {
     struct stage s;
     struct str out = {0};
-    (void)state;
     open_talk(&s, 0);
     stage_draw(&s, 80, 24, &out);
     assert_null(strstr(str_get(&out), "toy model"));
@@ -1034,12 +992,11 @@ static bool never(void *ctx)
     return *(bool *)ctx;
 }
 
-static void test_pace(void **state)
+TEST(test_pace)
 {
     struct pace p = {0};
     struct options o;
     bool stop = false;
-    (void)state;
     options_init(&o);
     assert_int_equal(pace_rate(&o), 40); /* the demo */
     o.engine.model = "some.gguf";
@@ -1071,7 +1028,7 @@ static enum script_state play(struct stage *s, struct script *script, int ms)
 
 /* The script types, presses keys and kills in the states that its steps wait for, until it is
  * stopped. */
-static void test_script(void **state)
+TEST(test_script)
 {
     static const struct script_step steps[] = {
         {SCRIPT_SAY, "one", 0, 0},     {SCRIPT_KEY, NULL, K_F1 + 2, 1000},
@@ -1080,7 +1037,6 @@ static void test_script(void **state)
     };
     struct script script = {.steps = steps, .hurry = 1};
     struct stage s;
-    (void)state;
     open_talk(&s, 0);
     s.app.phase = PHASE_LOADING;
     assert_int_equal(play(&s, &script, 60000), SCRIPT_PLAYS);
@@ -1103,50 +1059,4 @@ static void test_script(void **state)
     assert_int_equal(script_run(&script, &s.app), SCRIPT_OVER);
     assert_int_equal(script_wait(&script, &s.app), -1);
     stage_release(&s);
-}
-
-int main(void)
-{
-    setlocale(LC_ALL, "C.UTF-8");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_welcome),
-        cmocka_unit_test(test_pace),
-        cmocka_unit_test(test_script),
-        cmocka_unit_test(test_thoughts),
-        cmocka_unit_test(test_a_running_thought),
-        cmocka_unit_test(test_regenerate),
-        cmocka_unit_test(test_asks_only_if_it_is_slow),
-        cmocka_unit_test(test_stopped_is_shown_again),
-        cmocka_unit_test(test_flash_ends_with_the_next_request),
-        cmocka_unit_test(test_edit_a_turn),
-        cmocka_unit_test(test_answer_is_changed),
-        cmocka_unit_test(test_rewind_keeps_a_branch),
-        cmocka_unit_test(test_private_cannot_go_back),
-        cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_files),
-        cmocka_unit_test(test_set),
-        cmocka_unit_test(test_lines_around),
-        cmocka_unit_test(test_set_memory),
-        cmocka_unit_test(test_completion),
-        cmocka_unit_test(test_tab),
-        cmocka_unit_test(test_turns),
-        cmocka_unit_test(test_find),
-        cmocka_unit_test(test_rename_and_undo),
-        cmocka_unit_test(test_looped),
-        cmocka_unit_test(test_read_only),
-        cmocka_unit_test(test_words_are_seen),
-        cmocka_unit_test(test_tags),
-        cmocka_unit_test(test_rows_move),
-        cmocka_unit_test(test_copy),
-        cmocka_unit_test(test_osc52),
-        cmocka_unit_test(test_history_search),
-        cmocka_unit_test(test_long_paste),
-        cmocka_unit_test(test_lines_are_cut_again),
-        cmocka_unit_test(test_draft),
-        cmocka_unit_test(test_draft_of_two_talks),
-        cmocka_unit_test(test_draft_owner),
-        cmocka_unit_test(test_brought_back),
-        cmocka_unit_test(test_send_now),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

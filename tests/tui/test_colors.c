@@ -1,12 +1,8 @@
 /* Colours: every text is readable on black and on white, the ramp rises evenly also for
  * colour-blind users, and colour is never the only sign. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
+#include "tests/test.h"
 
-#include <cmocka.h>
+#include <math.h>
 
 #include "cli/control/ramp.h"
 #include "tui/term/colors.h"
@@ -115,13 +111,12 @@ static struct look look_on(int colors, const struct background *b, double *shown
     return k;
 }
 
-static void test_text_can_be_read(void **state)
+TEST(test_text_can_be_read)
 {
     static const enum attr texts[] = {ATTR_DIM,     ATTR_YOU,      ATTR_LLM,     ATTR_KEY,
                                       ATTR_ERROR,   ATTR_CODE,     ATTR_WEIGHTS, ATTR_CACHE,
                                       ATTR_SCRATCH, ATTR_GONE,     ATTR_FADE1,   ATTR_FADE2,
                                       ATTR_THIN,    ATTR_RETURNED, ATTR_FOUND};
-    (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         for (int k = 0; k < BACKGROUNDS; k++) {
             const struct background *b = &backgrounds[k];
@@ -142,10 +137,9 @@ static double seen_luminance(int level, const struct eye *e, int colors, bool li
 }
 
 /* From `few` to `most` every eye sees steps of at least 1.7:1. */
-static void test_ramp_rises(void **state)
+TEST(test_ramp_rises)
 {
     static const int colors[] = {256, COLOR_TRUE};
-    (void)state;
     for (int i = 0; i < 2 * EYES; i++) {
         const struct eye *e = &eyes[i / 2];
         int n = colors[i % 2];
@@ -162,10 +156,9 @@ static void test_ramp_rises(void **state)
 
 /* `few` is seen beside every background and on the ground of the pictures, which every evicted cell
  * paints. `all` is quieter, but seen. */
-static void test_few_is_seen(void **state)
+TEST(test_few_is_seen)
 {
     static const int colors[] = {256, COLOR_TRUE};
-    (void)state;
     for (int i = 0; i < 2 * BACKGROUNDS; i++) {
         const struct background *b = &backgrounds[i / 2];
         double beside;
@@ -180,9 +173,8 @@ static void test_few_is_seen(void **state)
 }
 
 /* With 24 bits the levels of a class are in order for every eye, up to those of the last. */
-static void test_levels_rise(void **state)
+TEST(test_levels_rise)
 {
-    (void)state;
     for (int light = 0; light < 2; light++)
         for (int eye = 0; eye < EYES; eye++)
             for (int level = 1; level <= ramp_class_level(RAMP_MOST); level++) {
@@ -197,11 +189,10 @@ static void test_levels_rise(void **state)
 }
 
 /* The user's colours replace ours, in as many colours as the terminal has. */
-static void test_own_colors(void **state)
+TEST(test_own_colors)
 {
     struct look k = look_of(256, false);
     struct err e = {0};
-    (void)state;
     assert_int_equal(look_set(&k, "few=17,dim=#0000ff", &e), 0);
     assert_int_equal(cell_style_of(ATTR_RAMP0 + ramp_class_level(1), &k).background, 17);
     assert_int_equal(cell_style_of(ATTR_DIM, &k).color, 21); /* the cube's blue */
@@ -218,9 +209,8 @@ static void test_own_colors(void **state)
 
 /* A cell has one colour: the ink of its glyph must not thin it. Only the dot of an evicted cell is
  * visible. */
-static void test_cells_are_solid(void **state)
+TEST(test_cells_are_solid)
 {
-    (void)state;
     for (int light = 0; light < 2; light++)
         for (int attr = ATTR_RAMP0; attr <= ATTR_RAMP_LAST; attr++) {
             struct cell_style l = style(attr, 256, light);
@@ -232,9 +222,8 @@ static void test_cells_are_solid(void **state)
         }
 }
 
-static void test_never_by_colour_alone(void **state)
+TEST(test_never_by_colour_alone)
 {
-    (void)state;
     for (int a = 0; a < RAMP_CLASSES; a++)
         for (int b = 0; b < a; b++) {
             assert_string_not_equal(ramp_glyph(a, true), ramp_glyph(b, true));
@@ -248,9 +237,8 @@ static void test_never_by_colour_alone(void **state)
 }
 
 /* A half block's two colours are those of its two levels. */
-static void test_halves(void **state)
+TEST(test_halves)
 {
-    (void)state;
     for (int up = 0; up < RAMP_LEVELS; up++)
         for (int down = -1; down < RAMP_LEVELS; down++) {
             struct cell_style l = style(attr_half(up, down), COLOR_TRUE, false);
@@ -258,15 +246,4 @@ static void test_halves(void **state)
             assert_int_equal(l.color, style(ATTR_RAMP0 + up, COLOR_TRUE, false).background);
             assert_int_equal(l.background, below);
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text_can_be_read), cmocka_unit_test(test_ramp_rises),
-        cmocka_unit_test(test_cells_are_solid),  cmocka_unit_test(test_never_by_colour_alone),
-        cmocka_unit_test(test_halves),           cmocka_unit_test(test_levels_rise),
-        cmocka_unit_test(test_own_colors),       cmocka_unit_test(test_few_is_seen),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

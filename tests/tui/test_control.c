@@ -1,13 +1,6 @@
 /* Every chat command as both front ends run it: a request in, events out, with scripted answers. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/test.h"
 
 #include "cli/control/control.h"
 #include "cli/control/recalled.h"
@@ -129,10 +122,9 @@ static bool is_saved(struct fixture *f, const char *name)
     return rc == 0;
 }
 
-static void test_turns(void **state)
+TEST(test_turns)
 {
     struct fixture f;
-    (void)state;
     begin(&f, NULL);
     assert_string_equal(run(&f, SLASH_SAY, "hello"), "begin answer end");
     assert_int_equal(f.last.end.how, SESSION_TURN_END);
@@ -151,10 +143,9 @@ static void test_turns(void **state)
 }
 
 /* Nothing is lost before the user has agreed. */
-static void test_going_back(void **state)
+TEST(test_going_back)
 {
     struct fixture f;
-    (void)state;
     begin(&f, "rust-notes");
     assert_int_equal(n_turns(&f), 2);
     assert_string_equal(run(&f, SLASH_EDIT, "2"), "question");
@@ -180,10 +171,9 @@ static void test_going_back(void **state)
     end(&f);
 }
 
-static void test_answers(void **state)
+TEST(test_answers)
 {
     struct fixture f;
-    (void)state;
     begin(&f, NULL);
     assert_string_equal(run(&f, SLASH_ANSWER, "Dogs"), "usage");
     run(&f, SLASH_SAY, "hello");
@@ -199,10 +189,9 @@ static void test_answers(void **state)
     end(&f);
 }
 
-static void test_recall(void **state)
+TEST(test_recall)
 {
     struct fixture f;
-    (void)state;
     begin(&f, NULL);
     run(&f, SLASH_SAY, "My locker code is 48213.");
     run(&f, SLASH_SAY, "tell me more, in words 300");
@@ -224,21 +213,19 @@ static void test_recall(void **state)
 
 /* What other conversations say is a turn of its own before the message. */
 /* A passage of another day says which. */
-static void test_recalled_day(void **state)
+TEST(test_recalled_day)
 {
     const struct session_recalled r = {
         .n = 1, .windows = {{.text = "It is 7.", .turn = 3, .said_ms = 1715500000000, .end = 8}}};
     struct str text = {0};
-    (void)state;
     recalled_sentence(&r, &text);
     assert_string_equal(str_get(&text), "remembered turn 3 (12 May 2024): It is 7., 0.0 ms");
     str_release(&text);
 }
 
-static void test_recall_from(void **state)
+TEST(test_recall_from)
 {
     struct fixture f;
-    (void)state;
     begin(&f, "work");
     run(&f, SLASH_SAY, "My locker code is 40917.");
     run(&f, SLASH_NEW, "");
@@ -255,10 +242,9 @@ static void test_recall_from(void **state)
     end(&f);
 }
 
-static void test_marks(void **state)
+TEST(test_marks)
 {
     struct fixture f;
-    (void)state;
     begin(&f, NULL);
     assert_string_equal(run(&f, SLASH_PIN, ""), "usage"); /* no turn yet */
     run(&f, SLASH_SAY, "words 5");
@@ -280,10 +266,9 @@ static void test_marks(void **state)
     end(&f);
 }
 
-static void test_opening(void **state)
+TEST(test_opening)
 {
     struct fixture f;
-    (void)state;
     begin(&f, "rust-notes");
     assert_string_equal(run(&f, SLASH_OPEN, "tax-letter"), "opening opened");
     assert_string_equal(f.control.name, "tax-letter");
@@ -296,10 +281,9 @@ static void test_opening(void **state)
 }
 
 /* A conversation that cannot be opened leaves the user in the one before, with its settings. */
-static void test_opening_fails(void **state)
+TEST(test_opening_fails)
 {
     struct fixture f;
-    (void)state;
     begin(&f, "rust-notes");
     struct options changed = f.control.options;
     options_set(&changed, OPTIONS_MEMORY, "budget", "96", NULL);
@@ -317,10 +301,9 @@ static void test_opening_fails(void **state)
     end(&f);
 }
 
-static void test_saved(void **state)
+TEST(test_saved)
 {
     struct fixture f;
-    (void)state;
     begin(&f, "rust-notes");
     assert_string_equal(run(&f, SLASH_DELETE, "rust-notes"), "failed");
     assert_string_equal(f.text, "rust-notes is open; open another one first");
@@ -342,13 +325,12 @@ static void test_saved(void **state)
 }
 
 /* The N-th block, also an unclosed one. */
-static void test_copied_blocks(void **state)
+TEST(test_copied_blocks)
 {
     static const char *const expected[] = {"", "one\n", "~~\ntwo\n", "three"};
     struct str text = {0}, out = {0};
     struct err e;
     char what[16];
-    (void)state;
     str_puts(&text, "A\n```c\none\n```\nB\n  ~~~\n~~\ntwo\n~~~\n```\nthree");
     for (int i = 1; i <= 3; i++) {
         snprintf(what, sizeof what, "code %d", i);
@@ -363,12 +345,11 @@ static void test_copied_blocks(void **state)
     str_release(&out);
 }
 
-static void test_copied(void **state)
+TEST(test_copied)
 {
     static const char answer[] = "Two:\n\n```c\nint a;\n```\n\n~~~\nb\n~~~\n";
     struct str text = {0}, out = {0};
     struct err e;
-    (void)state;
     assert_int_equal(control_copied(NULL, "", &out, &e), ERR_FAIL);
     str_puts(&text, answer);
     assert_int_equal(control_copied(&text, "", &out, &e), 0);
@@ -379,17 +360,4 @@ static void test_copied(void **state)
     assert_int_equal(control_copied(&text, "half", &out, &e), ERR_USAGE);
     str_release(&text);
     str_release(&out);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_recall),        cmocka_unit_test(test_recall_from),
-        cmocka_unit_test(test_recalled_day),  cmocka_unit_test(test_marks),
-        cmocka_unit_test(test_turns),         cmocka_unit_test(test_going_back),
-        cmocka_unit_test(test_answers),       cmocka_unit_test(test_opening),
-        cmocka_unit_test(test_opening_fails), cmocka_unit_test(test_saved),
-        cmocka_unit_test(test_copied),        cmocka_unit_test(test_copied_blocks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

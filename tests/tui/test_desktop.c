@@ -1,9 +1,6 @@
 /* The sequences for the window around the terminal, byte by byte. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 #include "tests/tui/fake_stage.h"
 #include "tui/chat/desktop.h"
@@ -30,12 +27,11 @@ static void end(struct desktop *d, struct stage *s, struct str *out)
     str_release(out);
 }
 
-static void test_title(void **state)
+TEST(test_title)
 {
     struct desktop d;
     struct stage s;
     struct str out = {0};
-    (void)state;
     begin(&d, &s, false, true);
     assert_string_equal(update(&d, &s, &out), "\033]2;retain\007");
     strcpy(s.app.name, "rust \033]0;x\007 notes");
@@ -50,12 +46,11 @@ static void test_title(void **state)
     end(&d, &s, &out);
 }
 
-static void test_progress(void **state)
+TEST(test_progress)
 {
     struct desktop d;
     struct stage s;
     struct str out = {0};
-    (void)state;
     begin(&d, &s, false, true);
     update(&d, &s, &out);
     stage_progress(&s, EVENT_LOADING, 30, 200);
@@ -89,10 +84,9 @@ static const char *answer(bool bell, int64_t ms, const char *focus, struct str *
     return str_get(out);
 }
 
-static void test_alert(void **state)
+TEST(test_alert)
 {
     struct str out = {0};
-    (void)state;
     assert_string_equal(answer(true, 20000, "O", &out), "\007");
     assert_string_equal(answer(true, 20000, "I", &out), "");
     /* a terminal that does not report it */
@@ -102,12 +96,11 @@ static void test_alert(void **state)
     str_release(&out);
 }
 
-static void test_nothing_elsewhere(void **state)
+TEST(test_nothing_elsewhere)
 {
     struct desktop d;
     struct stage s;
     struct str out = {0};
-    (void)state;
     for (int i = 0; i < 2; i++) { /* no window; --safe */
         begin(&d, &s, true, i == 1);
         s.o.safe = i == 1;
@@ -118,15 +111,4 @@ static void test_nothing_elsewhere(void **state)
         assert_string_equal(d.off, "");
         end(&d, &s, &out);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_title),
-        cmocka_unit_test(test_progress),
-        cmocka_unit_test(test_alert),
-        cmocka_unit_test(test_nothing_elsewhere),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,24 +1,16 @@
 /* Files saved for the user: complete or not at all, and never over an existing file. */
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/test.h"
 
-#include <cmocka.h>
+#include <signal.h>
 
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "cli/control/edit_folder.h"
 #include "cli/control/external.h"
 
-static void test_save(void **state)
+TEST(test_save)
 {
     static const char text[] = "said\n";
     char path[] = "/tmp/retain-test-XXXXXX";
@@ -26,7 +18,6 @@ static void test_save(void **state)
     struct str found = {0};
     struct stat st;
     struct err e;
-    (void)state;
     assert_int_equal(close(mkstemp(path)), 0);
     assert_int_equal(external_save(path, text, sizeof text - 1, &e), ERR_FAIL);
     assert_non_null(strstr(e.text, "File exists"));
@@ -79,12 +70,11 @@ static void sends(const char *text, const char *wanted)
 
 #define NOTES "```notes.txt\nalpha\n```\n\n"
 
-static void test_files_in_a_message(void **state)
+TEST(test_files_in_a_message)
 {
     char was[512];
     struct str out = {0};
     struct err e;
-    (void)state;
     assert_non_null(mkdtemp(folder));
     assert_non_null(getcwd(was, sizeof was));
     assert_int_equal(chdir(folder), 0);
@@ -119,12 +109,11 @@ static void test_files_in_a_message(void **state)
 }
 
 /* A killed program's message is removed at the next start; one that is being edited is not. */
-static void test_edit_folders(void **state)
+TEST(test_edit_folders)
 {
     char base[] = "/tmp/retain-test-XXXXXX", command[96], made[160] = "";
     struct str text = {0};
     struct err e;
-    (void)state;
     assert_non_null(mkdtemp(base));
     setenv("XDG_STATE_HOME", base, 1);
     edit_folders_clean(); /* there is no folder yet, and none is made */
@@ -158,14 +147,4 @@ static void test_edit_folders(void **state)
     snprintf(command, sizeof command, "rmdir '%s/retain' '%s'", base, base);
     assert_int_equal(system(command), 0); /* nothing is in them */
     str_release(&text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_save),
-        cmocka_unit_test(test_files_in_a_message),
-        cmocka_unit_test(test_edit_folders),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

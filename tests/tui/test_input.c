@@ -1,14 +1,8 @@
 /* The message editor, its history, and the decoding of keys: no terminal. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/test.h"
+
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
-#include <cmocka.h>
 
 #include "cli/control/slash.h"
 #include "tests/tui/fake_stage.h"
@@ -29,10 +23,9 @@ static void assert_edit(const struct edit *e, const char *before, const char *af
     assert_string_equal(str_get(&e->text) + strlen(before), after);
 }
 
-static void test_moves(void **state)
+TEST(test_moves)
 {
     struct edit e;
-    (void)state;
     edit_init(&e);
     put(&e, "one two\nthree");
     assert_edit(&e, "one two\nthree", "");
@@ -58,10 +51,9 @@ static void test_moves(void **state)
     edit_release(&e);
 }
 
-static void test_characters(void **state)
+TEST(test_characters)
 {
     struct edit e;
-    (void)state;
     edit_init(&e);
     put(&e, "漢e\xCC\x81🙂");
     edit_move(&e, EDIT_LEFT);
@@ -82,10 +74,9 @@ static void test_characters(void **state)
     edit_release(&e);
 }
 
-static void test_kill_and_yank(void **state)
+TEST(test_kill_and_yank)
 {
     struct edit e;
-    (void)state;
     edit_init(&e);
     put(&e, "one two three");
     edit_kill(&e, EDIT_WORD_LEFT);
@@ -104,10 +95,9 @@ static void test_kill_and_yank(void **state)
     edit_release(&e);
 }
 
-static void test_undo(void **state)
+TEST(test_undo)
 {
     struct edit e;
-    (void)state;
     edit_init(&e);
     for (const char *c = "one two"; *c; c++) edit_insert(&e, c, 1);
     edit_kill(&e, EDIT_WORD_LEFT);
@@ -132,10 +122,9 @@ static void test_undo(void **state)
 }
 
 /* The cursor returns to its place before the change, not to the end of the restored text. */
-static void test_undo_moves_the_cursor_back(void **state)
+TEST(test_undo_moves_the_cursor_back)
 {
     struct edit e;
-    (void)state;
     edit_init(&e);
     put(&e, "one two three");
     edit_move(&e, EDIT_WORD_LEFT);
@@ -151,10 +140,9 @@ static void test_undo_moves_the_cursor_back(void **state)
 }
 
 /* Random edits: undoing all gives the empty text, redoing all gives the text again. */
-static void test_undo_random(void **state)
+TEST(test_undo_random)
 {
     unsigned seed = 7;
-    (void)state;
     for (int round = 0; round < 50; round++) {
         struct edit e;
         int n = 0;
@@ -184,12 +172,11 @@ static void test_undo_random(void **state)
     }
 }
 
-static void test_paste(void **state)
+TEST(test_paste)
 {
     struct edit e;
     struct timespec from, to;
     struct str big = {0};
-    (void)state;
     edit_init(&e);
     put(&e, "a\r\nb\rc\033[31m");
     assert_edit(&e, "a\nb\nc\033[31m", "");
@@ -211,13 +198,12 @@ static void test_paste(void **state)
 
 /* ---- history -------------------------------------------------------------------------------- */
 
-static void test_history(void **state)
+TEST(test_history)
 {
     char path[] = "/tmp/retain-history-XXXXXX";
     struct history h;
     struct str draft = {0};
     struct stat st;
-    (void)state;
     close(mkstemp(path));
     unlink(path);
     history_init(&h, path);
@@ -287,9 +273,8 @@ static const struct {
 };
 
 /* Each sequence alone, byte by byte, and followed by a letter. */
-static void test_sequences(void **state)
+TEST(test_sequences)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof sequences / sizeof sequences[0]; i++) {
         struct input in = {0};
         struct key_event ev;
@@ -312,7 +297,7 @@ static void test_sequences(void **state)
 }
 
 /* Three arrows at once come from a wheel, and so do all others in the same input. */
-static void test_wheel(void **state)
+TEST(test_wheel)
 {
     static const struct {
         const char *bytes;
@@ -326,7 +311,6 @@ static void test_wheel(void **state)
         {"\033[A\033[A\033[A\033[B", {K_WHEEL_UP, K_WHEEL_UP, K_WHEEL_UP, K_DOWN}},
         {"\033[C\033[C\033[C", {K_RIGHT, K_RIGHT, K_RIGHT}},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct input in = {0};
         struct key_event ev;
@@ -340,11 +324,10 @@ static void test_wheel(void **state)
     }
 }
 
-static void test_escape_alone(void **state)
+TEST(test_escape_alone)
 {
     struct input in = {0};
     struct key_event ev;
-    (void)state;
     input_feed(&in, "\033", 1);
     assert_false(input_next(&in, false, &ev));
     assert_true(input_waiting(&in));
@@ -362,11 +345,10 @@ static void test_escape_alone(void **state)
     input_release(&in);
 }
 
-static void test_paste_is_one_event(void **state)
+TEST(test_paste_is_one_event)
 {
     static const char bytes[] = "\033[200~two\rlines \033[A \033[201 x\033[201~q";
     struct key_event ev;
-    (void)state;
     for (size_t step = 1; step < sizeof bytes; step++) {
         struct input in = {0};
         int n = 0;
@@ -396,10 +378,9 @@ static void test_paste_is_one_event(void **state)
     input_release(&in);
 }
 
-static void test_random_input(void **state)
+TEST(test_random_input)
 {
     unsigned seed = 3;
-    (void)state;
     struct input in = {0};
     struct key_event ev;
     for (int i = 0; i < 200000; i++) {
@@ -416,12 +397,11 @@ static void test_random_input(void **state)
 
 /* Every key is listed in the help. */
 /* From every place of the map to its word in the text and back, with keys only. */
-static void test_map_and_text_are_linked(void **state)
+TEST(test_map_and_text_are_linked)
 {
     struct stage s;
     struct str out = {0};
     int n_words = 0;
-    (void)state;
     stage_init(&s, true, true);
     stage_open(&s, NULL);
     stage_type(&s, "what is a unit?\r");
@@ -454,10 +434,9 @@ static void test_map_and_text_are_linked(void **state)
 }
 
 /* n and N stop at text that was evicted from all heads. */
-static void test_runs_of_gone_text(void **state)
+TEST(test_runs_of_gone_text)
 {
     struct stage s;
-    (void)state;
     stage_init(&s, true, true);
     stage_open(&s, NULL);
     stage_type(&s, "tell me more, in words 900\r");
@@ -481,10 +460,9 @@ static void test_runs_of_gone_text(void **state)
     stage_release(&s);
 }
 
-static void test_every_key_is_documented(void **state)
+TEST(test_every_key_is_documented)
 {
     const char *group = "";
-    (void)state;
     for (const struct binding *b = key_table; b->views; b++) {
         bool told = b->label && b->help;
         if (told) group = b->label;
@@ -498,9 +476,8 @@ static void test_every_key_is_documented(void **state)
 }
 
 /* Each part of a label is the name of its row's key, or of an alias of it. */
-static void test_keys_have_names(void **state)
+TEST(test_keys_have_names)
 {
-    (void)state;
     for (const struct binding *b = key_table; b->views; b++) {
         bool found = !b->label || !strcmp(b->label, "arrows");
         for (const char *at = b->label; at && !found; at = strchr(at, ' '), at = at ? at + 1 : NULL)
@@ -522,14 +499,13 @@ static const char *label_of(const struct keymap *m, enum view view, enum key_req
     return "";
 }
 
-static void test_keys_can_be_moved(void **state)
+TEST(test_keys_can_be_moved)
 {
     static const char *const wrong[] = {"F3",           "F3=",       "F3=F13",        "Nope=F9",
                                         "F9=F11",       "F3=x",      "Alt-w=Space",   "F3=F4",
                                         "F3=F9,F3=F11", "F3=F9,=F9", "Alt-w=F9,F3=F9"};
     struct keymap m = {0};
     struct err e;
-    (void)state;
     assert_int_equal(keymap_open(&m, "F3=F4,F4=F3,Alt-w=Alt-y,n=j,N=k", &e), 0);
     assert_int_equal(keymap_request(&m, VIEW_CHAT, K_F1 + 3), REQ_MAP);
     assert_int_equal(keymap_request(&m, VIEW_LIST, K_F1 + 2), REQ_TINT);
@@ -548,11 +524,10 @@ static void test_keys_can_be_moved(void **state)
     }
 }
 
-static void test_slash(void **state)
+TEST(test_slash)
 {
     const char *rest;
     size_t n;
-    (void)state;
     assert_int_equal(slash_parse("hello /map", 10, &rest, &n), SLASH_SAY);
     assert_int_equal(slash_parse("/map", 4, &rest, &n), SLASH_MAP);
     assert_int_equal(slash_parse("/mapp", 5, &rest, &n), SLASH_UNKNOWN);
@@ -573,10 +548,9 @@ static void test_slash(void **state)
 
 /* ---- the chat's keys ------------------------------------------------------------------------ */
 
-static void test_queue(void **state)
+TEST(test_queue)
 {
     struct stage s;
-    (void)state;
     stage_init(&s, true, true);
     stage_type(&s, "one\rtwo\r"); /* the model is not loaded yet */
     assert_int_equal(s.app.n_queue, 2);
@@ -591,10 +565,9 @@ static void test_queue(void **state)
     stage_release(&s);
 }
 
-static void test_stop_and_continue(void **state)
+TEST(test_stop_and_continue)
 {
     struct stage s;
-    (void)state;
     stage_init(&s, true, true);
     stage_open(&s, NULL);
     s.stop_after = 5;
@@ -611,10 +584,9 @@ static void test_stop_and_continue(void **state)
     stage_release(&s);
 }
 
-static void test_commands_stay_here(void **state)
+TEST(test_commands_stay_here)
 {
     struct stage s;
-    (void)state;
     stage_init(&s, true, true);
     stage_open(&s, NULL);
     stage_type(&s, "/hlep\r");
@@ -631,10 +603,9 @@ static void test_commands_stay_here(void **state)
     stage_release(&s);
 }
 
-static void test_interrupt_never_quits_at_once(void **state)
+TEST(test_interrupt_never_quits_at_once)
 {
     struct stage s;
-    (void)state;
     stage_init(&s, true, true);
     stage_open(&s, NULL);
     stage_type(&s, "a draft");
@@ -650,10 +621,9 @@ static void test_interrupt_never_quits_at_once(void **state)
     stage_release(&s);
 }
 
-static void test_list_keys(void **state)
+TEST(test_list_keys)
 {
     struct stage s;
-    (void)state;
     stage_init(&s, true, false);
     stage_open(&s, "rust-notes");
     stage_key(&s, K_F1 + 1);
@@ -672,13 +642,12 @@ static void test_list_keys(void **state)
 }
 
 /* Mode 1006: presses of the first button and the wheel; a broken report is dropped. */
-static void test_mouse(void **state)
+TEST(test_mouse)
 {
     struct input in = {0};
     struct key_event ev;
     static const char *const dropped[] = {"\033[<0;5;7m", "\033[<2;5;7M", "\033[<0;5M",
                                           "\033[<0;0;7M", "\033[<;;M",    "\033[<0;5;7;9M"};
-    (void)state;
     input_feed(&in, "\033[<0;5;7M", 9);
     assert_true(input_next(&in, false, &ev));
     assert_int_equal(ev.key, K_CLICK);
@@ -697,37 +666,4 @@ static void test_mouse(void **state)
     assert_true(input_next(&in, false, &ev));
     assert_int_equal(ev.key, 'x');
     input_release(&in);
-}
-
-int main(void)
-{
-    setlocale(LC_ALL, "C.UTF-8");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mouse),
-        cmocka_unit_test(test_moves),
-        cmocka_unit_test(test_characters),
-        cmocka_unit_test(test_kill_and_yank),
-        cmocka_unit_test(test_undo),
-        cmocka_unit_test(test_undo_moves_the_cursor_back),
-        cmocka_unit_test(test_undo_random),
-        cmocka_unit_test(test_paste),
-        cmocka_unit_test(test_history),
-        cmocka_unit_test(test_sequences),
-        cmocka_unit_test(test_wheel),
-        cmocka_unit_test(test_escape_alone),
-        cmocka_unit_test(test_paste_is_one_event),
-        cmocka_unit_test(test_random_input),
-        cmocka_unit_test(test_map_and_text_are_linked),
-        cmocka_unit_test(test_runs_of_gone_text),
-        cmocka_unit_test(test_every_key_is_documented),
-        cmocka_unit_test(test_keys_have_names),
-        cmocka_unit_test(test_keys_can_be_moved),
-        cmocka_unit_test(test_slash),
-        cmocka_unit_test(test_queue),
-        cmocka_unit_test(test_stop_and_continue),
-        cmocka_unit_test(test_commands_stay_here),
-        cmocka_unit_test(test_interrupt_never_quits_at_once),
-        cmocka_unit_test(test_list_keys),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

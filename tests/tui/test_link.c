@@ -1,14 +1,8 @@
 /* Slow and silent terminals: frames wait for a terminal that lags behind, a key's echo is never far
  * away, and a terminal that never answers is still drawn on. Runs tui_fake. */
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/test.h"
 
-#include <cmocka.h>
+#include <signal.h>
 
 #include "tests/tui/pty.h"
 
@@ -44,10 +38,9 @@ static int frames_since(const struct pty *p, size_t from)
 
 /* The link is blocked for a while and then passes a hundred bytes at a time. All changes meanwhile
  * are one frame; the echo comes with one of the next frames, not after all changes. */
-static void test_slow_link(void **state)
+TEST(test_slow_link)
 {
     struct pty p;
-    (void)state;
     assert_true(start(&p, false));
     for (int round = 0; round < 5; round++) {
         struct timespec stuck = {0, 200000000}; /* a hundred tokens */
@@ -62,10 +55,9 @@ static void test_slow_link(void **state)
     pty_stop(&p);
 }
 
-static void test_silent_terminal(void **state)
+TEST(test_silent_terminal)
 {
     struct pty p;
-    (void)state;
     assert_true(start(&p, true));
     size_t from = p.bytes.n;
     pty_type(&p, "Z");
@@ -92,11 +84,4 @@ static int teardown(void **state)
     return system(command);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_slow_link),
-        cmocka_unit_test(test_silent_terminal),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+AROUND_TESTS(setup, teardown)

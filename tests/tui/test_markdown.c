@@ -1,12 +1,7 @@
 /* Markdown as drawn: how marks look, that no line above the last moves while text streams in, and
  * that hostile input stays inside the screen. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
+
+#include "tests/test.h"
 
 #include "tests/tui/fake_stage.h"
 #include "tui/text/markdown.h"
@@ -91,10 +86,9 @@ static const struct {
     {"```\nint x\n```", ".....\n"},
 };
 
-static void test_code(void **state)
+TEST(test_code)
 {
     struct page p = {.text = NULL};
-    (void)state;
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
         size_t n = strlen(codes[i].text);
         str_clear(&p.seen);
@@ -118,14 +112,13 @@ static void test_code(void **state)
 }
 
 /* The number at a fence is that of /copy code N. */
-static void test_code_numbers(void **state)
+TEST(test_code_numbers)
 {
     static const char text[] =
         "```c\na\n```\n\n- list\n  ~~~sh\n  b\n  ~~~\n\n````\n```\nc\n````\n";
     struct page p = {.text = NULL};
     struct str answer = {0}, copied = {0};
     struct err e;
-    (void)state;
     lay(&p, text, sizeof text - 1, true, 60);
     assert_non_null(strstr(p.seen.data, "-- c  /copy code 1\na\n"));
     assert_non_null(strstr(p.seen.data, "-- sh  /copy code 2\n"));
@@ -164,10 +157,9 @@ static const struct {
     {"    four blanks", "    four blanks\n"},
 };
 
-static void test_marks(void **state)
+TEST(test_marks)
 {
     static struct page p;
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         lay(&p, rows[i].text, strlen(rows[i].text), true, 40);
         assert_string_equal(str_get(&p.seen), rows[i].seen);
@@ -175,13 +167,12 @@ static void test_marks(void **state)
     str_release(&p.seen);
 }
 
-static void test_wrap(void **state)
+TEST(test_wrap)
 {
     static struct page p;
     static const char text[] =
         "- an item of **many words** that goes on\n\n| much | too | wide |\n|--|--|--|\n"
         "| for | the | screen |";
-    (void)state;
     lay(&p, text, sizeof text - 1, true, 20);
     assert_string_equal(str_get(&p.seen),
                         "* an item of many\n  words that goes on\n\n"
@@ -203,10 +194,9 @@ static const char document[] =
     "Last __words__ with 漢字 and e\xCC\x81, 2 * 3 * 4 and snake_case_names.\n";
 
 /* While text streams in, only its last line (and the lines after it) is drawn again. */
-static void test_nothing_moves(void **state)
+TEST(test_nothing_moves)
 {
     static struct page before, now;
-    (void)state;
     for (int width = 24; width <= 60; width += 9) {
         before.n = 0;
         for (size_t n = 1; n < sizeof document; n++) {
@@ -228,10 +218,9 @@ static void test_nothing_moves(void **state)
 }
 
 /* The same through the transcript, which lays out only the lines that can still change. */
-static void test_streamed_is_whole(void **state)
+TEST(test_streamed_is_whole)
 {
     struct transcript a = {0}, b = {0};
-    (void)state;
     struct message *streamed = transcript_add(&a, CHAT_ASSISTANT, "", 0);
     for (size_t n = 0; n + 1 < sizeof document; n++) {
         transcript_append(streamed, document + n, 1);
@@ -256,14 +245,13 @@ static void test_streamed_is_whole(void **state)
 }
 
 /* Nested and repeated marks: bounded work, and every displayed byte is one of the text. */
-static void test_hostile(void **state)
+TEST(test_hostile)
 {
     static struct page p;
     static const char *const pieces[] = {">",  "- ",   "*",  "**",   "_",     "`",    "[",
                                          "](", "|",    "\n", "1. ",  "x",     "~~",   "<a>",
                                          "![", "&#0;", "\\", "    ", "```\n", "---\n"};
     unsigned seed = 5;
-    (void)state;
     for (int round = 0; round < 300; round++) {
         struct str text = {0};
         for (int i = 0; i < 200; i++) {
@@ -279,16 +267,4 @@ static void test_hostile(void **state)
     lay(&p, deep.data, deep.n, true, 80);
     str_release(&deep);
     str_release(&p.seen);
-}
-
-int main(void)
-{
-    setlocale(LC_ALL, "C.UTF-8");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_code),          cmocka_unit_test(test_code_numbers),
-        cmocka_unit_test(test_marks),         cmocka_unit_test(test_wrap),
-        cmocka_unit_test(test_nothing_moves), cmocka_unit_test(test_streamed_is_whole),
-        cmocka_unit_test(test_hostile),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,8 @@
 /* The palette, the list above a typed command, /model, the graphs, and the words that fade: with
  * scripted answers, without a terminal. */
+#include "tests/test.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-#include <cmocka.h>
 
 #include "cli/control/ramp.h"
 #include "tests/tui/fake_stage.h"
@@ -22,11 +18,10 @@ static void open_talk(struct stage *s, bool ascii)
 
 /* ---- palette --------------------------------------------------------------------------------- */
 
-static void test_finds_everything(void **state)
+TEST(test_finds_everything)
 {
     struct stage s;
     struct str out = {0};
-    (void)state;
     open_talk(&s, true);
     stage_type(&s, "a draft");
     stage_key(&s, CTRL('p'));
@@ -71,11 +66,10 @@ static void test_finds_everything(void **state)
     stage_release(&s);
 }
 
-static void test_turns(void **state)
+TEST(test_turns)
 {
     struct stage s;
     struct str out = {0};
-    (void)state;
     open_talk(&s, true);
     for (int i = 0; i < 12; i++) stage_type(&s, "words 60\r");
     stage_key(&s, 't' | K_ALT);
@@ -92,11 +86,10 @@ static void test_turns(void **state)
 }
 
 /* Typing a command lists what it may become; the arrows choose, Esc hides the list. */
-static void test_list_above_a_command(void **state)
+TEST(test_list_above_a_command)
 {
     struct stage s;
     struct str out = {0};
-    (void)state;
     open_talk(&s, true);
     stage_type(&s, "/re");
     stage_draw(&s, 80, 24, &out);
@@ -123,11 +116,10 @@ static void test_list_above_a_command(void **state)
     stage_release(&s);
 }
 
-static void test_settings(void **state)
+TEST(test_settings)
 {
     struct stage s;
     struct str out = {0};
-    (void)state;
     open_talk(&s, true);
     int n = s.app.talk.n;
     stage_key(&s, K_F1 + 6);
@@ -141,11 +133,10 @@ static void test_settings(void **state)
 
 /* ---- /model ---------------------------------------------------------------------------------- */
 
-static void test_model(void **state)
+TEST(test_model)
 {
     struct stage s;
     struct str out = {0};
-    (void)state;
     open_talk(&s, true);
     stage_type(&s, "hello\r/model\r");
     stage_draw(&s, 100, 24, &out);
@@ -173,11 +164,10 @@ static void test_model(void **state)
 }
 
 /* It asks however fast the model reads, and sends the whole text. */
-static void test_system(void **state)
+TEST(test_system)
 {
     struct stage s;
     struct str out = {0};
-    (void)state;
     open_talk(&s, true);
     stage_type(&s, "hello\r/system\r");
     assert_non_null(strstr(stage_draw(&s, 100, 24, &out), "no system text; /system TEXT sets one"));
@@ -199,10 +189,9 @@ static void test_system(void **state)
 }
 
 /* A model that cannot be opened leaves the old one and its conversation. */
-static void test_model_fails(void **state)
+TEST(test_model_fails)
 {
     struct stage s;
-    (void)state;
     open_talk(&s, true);
     stage_type(&s, "hello\r");
     int n = s.app.talk.n;
@@ -221,10 +210,9 @@ static void test_model_fails(void **state)
 
 /* A private conversation cannot be read again by another model; before its first message it can
  * change. */
-static void test_model_private(void **state)
+TEST(test_model_private)
 {
     struct stage s;
-    (void)state;
     stage_init(&s, true, true);
     stage_open(&s, NULL);
     stage_type(&s, "/model qwen3\r");
@@ -238,11 +226,10 @@ static void test_model_private(void **state)
 
 /* ---- graphs ---------------------------------------------------------------------------------- */
 
-static void test_graphs(void **state)
+TEST(test_graphs)
 {
     struct stage s;
     struct str out = {0};
-    (void)state;
     stage_init(&s, true, false);
     stage_key(&s, K_F1 + 7);
     assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "no numbers before the model is loaded"));
@@ -259,11 +246,10 @@ static void test_graphs(void **state)
 }
 
 /* Sums stay sums when samples are joined, and a rewind begins again. */
-static void test_trace(void **state)
+TEST(test_trace)
 {
     struct trace t = {0};
     struct session_stats st = {.unit_bytes = 10, .cache_bytes = 50};
-    (void)state;
     for (int i = 0; i < 3 * TRACE_MAX; i++) {
         st.n_tokens = i;
         st.units_evicted = 2 * i;
@@ -286,7 +272,7 @@ static void test_trace(void **state)
 
 /* A reopened conversation shows what led to it, exactly, also where recalled units raised the share
  * again. */
-static void test_trace_of_the_past(void **state)
+TEST(test_trace_of_the_past)
 {
     uint16_t first[] = {4, 4, 4, 4}, second[] = {2, 3, 0, 2, 3, 1}; /* [2 heads][columns of 4] */
     uint16_t third[] = {2, 3, 2, 2, 2, 3, 3, 2}, later[10] = {0};
@@ -313,7 +299,6 @@ static void test_trace_of_the_past(void **state)
     struct session_stats st = {
         .n_tokens = 16, .units_seen = 32, .units_kept = 8, .unit_bytes = 10, .cache_bytes = 240};
     struct trace t = {0};
-    (void)state;
     trace_past(&t, &past, &st);
     trace_add(&t, &st, NAN, NAN);
     assert_int_equal(t.n, 4);
@@ -345,7 +330,7 @@ static struct message *put_words(struct transcript *t, const char *const pieces[
 }
 
 /* A word of several tokens is forgotten with its last unit, whatever its column still has. */
-static void test_forgot_sentence(void **state)
+TEST(test_forgot_sentence)
 {
     static const char *const pieces[] = {"One", " fox", " named", " An", "na", " ran", ".", ""};
     uint16_t before[8], heads[8];
@@ -353,7 +338,6 @@ static void test_forgot_sentence(void **state)
     struct transcript t = {0};
     struct str out = {0};
     bool lost[RETENTION_COLS] = {false};
-    (void)state;
     put_words(&t, pieces, 8);
     for (int i = 0; i < 8; i++) before[i] = heads[i] = 1;
     assert_int_equal(forgot_sentence(&t, &now, before, 8, lost, &out), 0);
@@ -399,7 +383,7 @@ static const char *event_of(struct stage *s, struct retention *r, int64_t n_evic
 
 /* The event of an eviction says that no word was lost only when each is still in some head: also
  * where a column has many positions. */
-static void test_no_word_is_lost(void **state)
+TEST(test_no_word_is_lost)
 {
     static const char *const pieces[] = {"a", " fox", " ran"};
     for (int width = 1; width <= 4; width *= 4) {
@@ -413,7 +397,6 @@ static void test_no_word_is_lost(void **state)
                               .kept = kept,
                               .heads = heads};
         struct stage s;
-        (void)state;
         stage_init(&s, false, true);
         put_words(&s.app.talk, pieces, 3);
         event_of(&s, &r, 0);
@@ -441,11 +424,10 @@ static enum attr attr_of(struct stage *s, int64_t position)
 }
 
 /* A word that no head holds any more turns grey in steps; with reduced motion at once. */
-static void test_words_fade(void **state)
+TEST(test_words_fade)
 {
     static const enum attr steps[] = {ATTR_TEXT, ATTR_THIN, ATTR_FADE2, ATTR_FADE1, ATTR_GONE};
     struct stage s;
-    (void)state;
     for (int reduced = 0; reduced < 2; reduced++) {
         stage_init(&s, true, false);
         stage_open(&s, NULL);
@@ -476,11 +458,10 @@ static void test_words_fade(void **state)
 }
 
 /* The waterfall has a row for each eviction, newest last; playing shows the rows one by one. */
-static void test_play(void **state)
+TEST(test_play)
 {
     struct stage s;
     struct str out = {0};
-    (void)state;
     stage_init(&s, true, false);
     stage_open(&s, NULL);
     for (int i = 0; i < 8; i++) stage_type(&s, "words 60\r");
@@ -520,11 +501,10 @@ static void test_play(void **state)
 
 /* ---- messages, mouse ------------------------------------------------------------------------- */
 
-static void test_search_and_walk(void **state)
+TEST(test_search_and_walk)
 {
     struct stage s;
     struct str out = {0};
-    (void)state;
     open_talk(&s, true);
     for (int i = 0; i < 12; i++) stage_type(&s, "words 60\r");
     stage_draw(&s, 80, 24, &out);
@@ -572,10 +552,9 @@ static void mark_first(struct stage *s, const char *key)
     assert_int_equal(s->app.view, VIEW_CHAT);
 }
 
-static void test_turns_are_marked_from_a_message(void **state)
+TEST(test_turns_are_marked_from_a_message)
 {
     struct stage s;
-    (void)state;
     stage_init(&s, true, false);
     stage_open(&s, NULL);
     stage_type(&s, "words 20\rwords 60\r");
@@ -597,10 +576,9 @@ static void test_turns_are_marked_from_a_message(void **state)
     stage_release(&s);
 }
 
-static void test_a_question_mark_asks_for_help(void **state)
+TEST(test_a_question_mark_asks_for_help)
 {
     struct stage s;
-    (void)state;
     open_talk(&s, true);
     stage_type(&s, "what?");
     assert_int_equal(s.app.view, VIEW_CHAT);
@@ -611,11 +589,10 @@ static void test_a_question_mark_asks_for_help(void **state)
     stage_release(&s);
 }
 
-static void test_clicks(void **state)
+TEST(test_clicks)
 {
     struct stage s;
     struct str out = {0};
-    (void)state;
     open_talk(&s, true);
     for (int i = 0; i < 3; i++) stage_type(&s, "words 60\r");
     stage_draw(&s, 80, 24, &out);
@@ -644,11 +621,10 @@ static void test_clicks(void **state)
 }
 
 /* A long message is shown by its first lines, after sending, too. */
-static void test_long_messages_fold(void **state)
+TEST(test_long_messages_fold)
 {
     struct stage s;
     struct str text = {0}, out = {0};
-    (void)state;
     open_talk(&s, true);
     for (int i = 0; i < 200; i++) str_printf(&text, "line %d\n", i);
     struct key_event ev = {.key = K_PASTE, .text = text.data, .n = text.n};
@@ -668,11 +644,10 @@ static void test_long_messages_fold(void **state)
     stage_release(&s);
 }
 
-static void test_events_are_kept(void **state)
+TEST(test_events_are_kept)
 {
     struct stage s;
     struct str out = {0};
-    (void)state;
     open_talk(&s, true);
     stage_type(&s, "/set temp 0.5\r/set temp 0.6\r/log\r");
     stage_draw(&s, 80, 24, &out);
@@ -687,11 +662,10 @@ static void test_events_are_kept(void **state)
 }
 
 /* An error that is longer than the line is read whole, and the line stays for correction. */
-static void test_long_errors(void **state)
+TEST(test_long_errors)
 {
     struct stage s;
     struct str out = {0};
-    (void)state;
     open_talk(&s, true);
     stage_type(&s, "/set policy foo\r");
     stage_draw(&s, 80, 40, &out);
@@ -702,11 +676,10 @@ static void test_long_errors(void **state)
 }
 
 /* Help wraps its lines on a narrow screen. */
-static void test_help_wraps(void **state)
+TEST(test_help_wraps)
 {
     struct stage s;
     struct str out = {0};
-    (void)state;
     open_talk(&s, true);
     app_show(&s.app, VIEW_HELP);
     stage_draw(&s, 40, 200, &out);
@@ -714,34 +687,4 @@ static void test_help_wraps(void **state)
     assert_non_null(strstr(out.data, "              the cache; also /map"));
     str_release(&out);
     stage_release(&s);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_finds_everything),
-        cmocka_unit_test(test_turns),
-        cmocka_unit_test(test_list_above_a_command),
-        cmocka_unit_test(test_settings),
-        cmocka_unit_test(test_model),
-        cmocka_unit_test(test_system),
-        cmocka_unit_test(test_model_fails),
-        cmocka_unit_test(test_model_private),
-        cmocka_unit_test(test_graphs),
-        cmocka_unit_test(test_trace),
-        cmocka_unit_test(test_trace_of_the_past),
-        cmocka_unit_test(test_forgot_sentence),
-        cmocka_unit_test(test_no_word_is_lost),
-        cmocka_unit_test(test_words_fade),
-        cmocka_unit_test(test_play),
-        cmocka_unit_test(test_search_and_walk),
-        cmocka_unit_test(test_turns_are_marked_from_a_message),
-        cmocka_unit_test(test_a_question_mark_asks_for_help),
-        cmocka_unit_test(test_clicks),
-        cmocka_unit_test(test_long_messages_fold),
-        cmocka_unit_test(test_events_are_kept),
-        cmocka_unit_test(test_long_errors),
-        cmocka_unit_test(test_help_wraps),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

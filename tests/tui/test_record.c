@@ -1,16 +1,10 @@
 /* Recordings, and the bytes that draw a screen: reading them back gives the screen, cell by cell,
  * with its colours; every line of a recording is a valid asciicast line. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/test.h"
+
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cjson/cJSON.h>
-#include <cmocka.h>
 
 #include "base/file.h"
 #include "base/random.h"
@@ -186,7 +180,7 @@ static void play(const char *path, struct terminal *t, int *n_inputs)
     fclose(f);
 }
 
-static void test_what_was_seen(void **state)
+TEST(test_what_was_seen)
 {
     static const struct {
         int w, h;
@@ -199,7 +193,6 @@ static void test_what_was_seen(void **state)
     struct str out = {0};
     struct err e;
     int n_inputs = 0, fd = mkstemp(path);
-    (void)state;
     assert_true(fd >= 0);
     close(fd);
     stage_init(&s, false, false);
@@ -256,11 +249,10 @@ static void change(struct grid *g)
 }
 
 /* Whatever changes, the terminal shows the grid, and its cursor is in place. */
-static void test_frames(void **state)
+TEST(test_frames)
 {
     static struct terminal t;
     static const int colors[] = {0, 16, 256, COLOR_TRUE};
-    (void)state;
     for (int run = 0; run < 80; run++) {
         struct look look = look_of(colors[run % 4], run % 8 > 3);
         struct ansi a = {.look = &look};
@@ -288,12 +280,11 @@ static void test_frames(void **state)
 }
 
 /* Terminals disagree about the width of some characters: behind one, moves say the column. */
-static void test_moves_behind_wide_characters(void **state)
+TEST(test_moves_behind_wide_characters)
 {
     struct look look = look_of(256, false);
     struct ansi a = {.look = &look};
     struct grid now = {0}, before = {0};
-    (void)state;
     grid_init(&now, 60, 1, false);
     grid_init(&before, 60, 1, false);
     pane_puts(grid_pane(&now), 0, 0, ATTR_TEXT, "a");
@@ -378,14 +369,13 @@ static void still_shows(const struct str *svg, const struct grid *g)
     }
 }
 
-static void test_pictures(void **state)
+TEST(test_pictures)
 {
     char path[] = "/tmp/retain-test-XXXXXX";
     struct stage s;
     struct record *r;
     struct str out = {0}, still = {0};
     struct err e;
-    (void)state;
     assert_int_equal(close(mkstemp(path)), 0);
     stage_init(&s, false, false);
     s.app.halves = true;
@@ -410,11 +400,10 @@ static void test_pictures(void **state)
 }
 
 /* Colours stay until they are changed. */
-static void test_picture_colors(void **state)
+TEST(test_picture_colors)
 {
     struct str out = {0};
     struct svg *s = svg_new(10, 1, false);
-    (void)state;
     svg_feed(s, "\033[38;2;1;2;3mA\033[2C\033[48;2;4;5;6mB\033[39mC\033[7mD\033[mE");
     svg_write(s, &out);
     static const char *const parts[] = {
@@ -428,7 +417,7 @@ static void test_picture_colors(void **state)
 }
 
 /* A recording of others draws no more than its cells, wherever it moves the cursor. */
-static void test_hostile_pictures(void **state)
+TEST(test_hostile_pictures)
 {
     static const char *const texts[] = {"\033[999999999;999999999Hx",
                                         "\033[0;0Hx\033[-3;-4Hy",
@@ -443,7 +432,6 @@ static void test_hostile_pictures(void **state)
                                         "\xcc\x81\xcc\x81\xcc\x81"};
     struct str out = {0};
     struct svg *s = svg_new(10, 3, false);
-    (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) svg_feed(s, texts[i]);
     svg_resize(s, 1, 1);
     svg_feed(s, "]]></svg>");
@@ -455,14 +443,13 @@ static void test_hostile_pictures(void **state)
 }
 
 /* Typed bytes arrive in pieces of any size, and need not be UTF-8. */
-static void test_typed(void **state)
+TEST(test_typed)
 {
     char path[] = "/tmp/retain-test-XXXXXX";
     struct stage s;
     struct str out = {0}, found = {0}, typed = {0};
     struct record *r;
     struct err e;
-    (void)state;
     assert_int_equal(close(mkstemp(path)), 0);
     stage_init(&s, false, false);
     stage_open(&s, NULL);
@@ -497,7 +484,7 @@ static void test_typed(void **state)
 }
 
 /* The file is as private as the conversation in it, and an incomplete one is reported as such. */
-static void test_files(void **state)
+TEST(test_files)
 {
     char path[] = "/tmp/retain-test-XXXXXX";
     struct stage s;
@@ -506,7 +493,6 @@ static void test_files(void **state)
     struct record *r;
     struct err e;
     mode_t before = umask(0);
-    (void)state;
     assert_true(close(mkstemp(path)) == 0);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(record_open(&r, path, &e), 0);
@@ -536,9 +522,8 @@ static void assert_clean(const char *text, const char *expected)
 }
 
 /* From an untrusted recording only moves, colours and clears reach the terminal. */
-static void test_strangers(void **state)
+TEST(test_strangers)
 {
-    (void)state;
     assert_clean("\033[0m\033[2J\033[3;4Hab\033[0;1;38;5;7mc\033[?25l\033[1;1H\033[?25h",
                  "\033[0m\033[2J\033[3;4Hab\033[0;1;38;5;7mc\033[?25l\033[1;1H\033[?25h");
     assert_clean("\033]52;c;eA==\a", "^[]52;c;eA==^G");
@@ -547,12 +532,11 @@ static void test_strangers(void **state)
     assert_clean("\033P+q\033c\xC2\x9B\x31m\r\n\033", "^[P+q^[c<U+009B>1m^M^J^[");
 }
 
-static void test_errors(void **state)
+TEST(test_errors)
 {
     struct record *r;
     struct err e;
     struct options o;
-    (void)state;
     assert_true(record_open(&r, "/no/such/folder/file", &e) != 0);
     assert_null(r);
     assert_non_null(strstr(e.text, "/no/such/folder/file"));
@@ -562,21 +546,4 @@ static void test_errors(void **state)
     assert_int_equal(cmd_replay(&o), 1);
     o.args[0] = "README.md";
     assert_int_equal(cmd_replay(&o), 3);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_was_seen),
-        cmocka_unit_test(test_frames),
-        cmocka_unit_test(test_moves_behind_wide_characters),
-        cmocka_unit_test(test_typed),
-        cmocka_unit_test(test_files),
-        cmocka_unit_test(test_strangers),
-        cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_pictures),
-        cmocka_unit_test(test_picture_colors),
-        cmocka_unit_test(test_hostile_pictures),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

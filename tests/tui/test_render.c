@@ -1,18 +1,13 @@
 /* Every view at five sizes, compared with saved pictures. `test_render --update` writes them again:
  * review the difference before you commit it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "tests/test.h"
+
 #include <ctype.h>
-#include <stdio.h>
-#include <cmocka.h>
 
 #include "cli/print/num.h"
 #include "cli/control/ramp.h"
 #include "tests/tui/fake_stage.h"
 #include "tests/unit/make_model.h"
-
-static bool update;
 
 static const struct {
     int w, h;
@@ -53,6 +48,7 @@ static void compare(const char *name, int w, int h, const char *text)
     char path[256], *saved = NULL;
     size_t cap = 0;
     snprintf(path, sizeof path, "tests/tui/golden/%s_%dx%d.txt", name, w, h);
+    const bool update = test_argc > 1 && strcmp(test_argv[1], "--update") == 0;
     FILE *f = fopen(path, update ? "w" : "r");
     if (!f) fail_msg("cannot open %s", path);
     if (update) {
@@ -95,10 +91,9 @@ static void talk(struct stage *s)
     stage_list(s);
 }
 
-static void test_chat(void **state)
+TEST(test_chat)
 {
     struct stage s;
-    (void)state;
     stage_init(&s, true, false);
     talk(&s);
     stage_type(&s, "and what was");
@@ -109,11 +104,10 @@ static void test_chat(void **state)
     stage_release(&s);
 }
 
-static void test_chat_blocks(void **state)
+TEST(test_chat_blocks)
 {
     struct stage s;
     struct str out = {0};
-    (void)state;
     stage_init(&s, false, false);
     stage_open(&s, NULL);
     stage_type(&s, "unicode please\r");
@@ -126,10 +120,9 @@ static void test_chat_blocks(void **state)
     stage_release(&s);
 }
 
-static void test_loading(void **state)
+TEST(test_loading)
 {
     struct stage s;
-    (void)state;
     stage_init(&s, true, false);
     stage_list(&s);
     stage_progress(&s, EVENT_LOADING, 0, INT64_C(2200000000));
@@ -140,11 +133,10 @@ static void test_loading(void **state)
     stage_release(&s);
 }
 
-static void test_answering(void **state)
+TEST(test_answering)
 {
     struct stage s;
     struct str out = {0};
-    (void)state;
     stage_init(&s, true, false);
     stage_open(&s, NULL);
     stage_type(&s, "what is a unit?\r");
@@ -156,10 +148,9 @@ static void test_answering(void **state)
     stage_release(&s);
 }
 
-static void test_map(void **state)
+TEST(test_map)
 {
     struct stage s;
-    (void)state;
     stage_init(&s, true, false);
     talk(&s);
     stage_key(&s, K_F1 + 2);
@@ -177,11 +168,10 @@ static void with_layers(int n_layer)
     scripted.model = stage_model(&m);
 }
 
-static void test_map_layer(void **state)
+TEST(test_map_layer)
 {
     struct stage s;
     struct str out = {0};
-    (void)state;
     stage_init(&s, true, false);
     with_layers(36);
     talk(&s);
@@ -195,11 +185,10 @@ static void test_map_layer(void **state)
     stage_release(&s);
 }
 
-static void test_map_modes(void **state)
+TEST(test_map_modes)
 {
     struct stage s;
     struct str out = {0};
-    (void)state;
     stage_init(&s, true, false);
     talk(&s);
     stage_type(&s, "go on in words 400\r");
@@ -216,12 +205,11 @@ static void test_map_modes(void **state)
 }
 
 /* Layers with a state, and layers with a window, are shown as what they are. */
-static void test_map_kinds(void **state)
+TEST(test_map_kinds)
 {
     static const char *const models[] = {"qwen35", "gemma3"};
     struct stage s;
     char path[64], name[32];
-    (void)state;
     for (int i = 0; i < 2; i++) {
         stage_init(&s, true, false);
         snprintf(path, sizeof path, "build/golden/families/%s.gguf", models[i]);
@@ -238,10 +226,9 @@ static void test_map_kinds(void **state)
 }
 
 /* 80 layers are folded. */
-static void test_map80(void **state)
+TEST(test_map80)
 {
     struct stage s;
-    (void)state;
     stage_init(&s, false, false);
     with_layers(80);
     s.app.halves = true;
@@ -253,11 +240,10 @@ static void test_map80(void **state)
 }
 
 /* Two layers in one line, in two colours. */
-static void test_map_halves(void **state)
+TEST(test_map_halves)
 {
     struct stage s;
     struct str out = {0};
-    (void)state;
     stage_init(&s, false, false);
     with_layers(36);
     s.app.halves = true;
@@ -270,10 +256,9 @@ static void test_map_halves(void **state)
     stage_release(&s);
 }
 
-static void test_tint(void **state)
+TEST(test_tint)
 {
     struct stage s;
-    (void)state;
     stage_init(&s, true, false);
     talk(&s);
     stage_key(&s, K_F1 + 3);
@@ -282,10 +267,9 @@ static void test_tint(void **state)
     stage_release(&s);
 }
 
-static void test_list(void **state)
+TEST(test_list)
 {
     struct stage s;
-    (void)state;
     stage_init(&s, true, false);
     talk(&s);
     stage_key(&s, K_F1 + 1);
@@ -294,10 +278,9 @@ static void test_list(void **state)
     stage_release(&s);
 }
 
-static void test_help(void **state)
+TEST(test_help)
 {
     struct stage s;
-    (void)state;
     stage_init(&s, true, false);
     talk(&s);
     stage_key(&s, K_F1);
@@ -305,12 +288,11 @@ static void test_help(void **state)
     stage_release(&s);
 }
 
-static void test_hints(void **state)
+TEST(test_hints)
 {
     static const int widths[] = {40, 80, 160};
     struct stage s;
     struct str out = {0}, hints = {0};
-    (void)state;
     stage_init(&s, true, false);
     talk(&s);
     for (int view = 0; view < VIEWS; view++)
@@ -344,10 +326,9 @@ static void check_grid(const struct grid *g)
     assert_true(g->cursor_x < g->w && g->cursor_y < g->h);
 }
 
-static void test_every_size(void **state)
+TEST(test_every_size)
 {
     struct stage s;
-    (void)state;
     for (int ascii = 0; ascii < 2; ascii++) {
         stage_init(&s, ascii != 0, false);
         talk(&s);
@@ -368,10 +349,9 @@ static void test_every_size(void **state)
 }
 
 /* The strip's cells and the map's rows add up to the engine's counts. */
-static void test_sums(void **state)
+TEST(test_sums)
 {
     struct stage s;
-    (void)state;
     stage_init(&s, true, false);
     talk(&s);
     const struct retention *r = s.map;
@@ -392,9 +372,8 @@ static void test_sums(void **state)
 }
 
 /* A row of any width shows all columns in order, and its last cell the last one. */
-static void test_stretch(void **state)
+TEST(test_stretch)
 {
-    (void)state;
     for (int n = 1; n <= RETENTION_COLS; n += 7)
         for (int width = 1; width < 2 * RETENTION_COLS; width += 5) {
             int from, end, before = 0;
@@ -413,12 +392,11 @@ static void test_stretch(void **state)
 }
 
 /* The header, the strip and the counters say the same; unknown is n/a, never 0. */
-static void test_numbers_agree(void **state)
+TEST(test_numbers_agree)
 {
     struct stage s;
     struct str out = {0};
     char b[NUM_MAX], strip[64], title[64];
-    (void)state;
     stage_init(&s, true, false);
     talk(&s);
     for (int i = 0; i < 2; i++) {
@@ -455,9 +433,8 @@ static void test_numbers_agree(void **state)
     stage_release(&s);
 }
 
-static void test_classes(void **state)
+TEST(test_classes)
 {
-    (void)state;
     static const struct {
         int64_t kept, seen;
         enum ramp cls;
@@ -470,7 +447,7 @@ static void test_classes(void **state)
 
 /* Columns of 10 tokens, # = alive: ##..#...#. A jump lands at the beginning of a gap, from either
  * side. */
-static void test_jumps_to_the_beginning_of_gaps(void **state)
+TEST(test_jumps_to_the_beginning_of_gaps)
 {
     enum { NONE = -1 };
     static const int64_t kept[] = {4, 4, 0, 0, 4, 0, 0, 0, 4};
@@ -480,7 +457,6 @@ static void test_jumps_to_the_beginning_of_gaps(void **state)
                  {45, 20, 50},  {55, 20, NONE}, {85, 50, NONE}};
     struct retention r = {.n_layer = 1, .n_head = 1, .col_width = 10, .n_cols = 9, .n_pos = 90};
     struct app a = {.map = &r};
-    (void)state;
     for (int i = 0; i < 9; i++) a.col_kept[i] = kept[i];
     for (size_t i = 0; i < sizeof jumps / sizeof *jumps; i++) {
         assert_int_equal(map_next_gone(&a, jumps[i].from, false), jumps[i].before);
@@ -489,11 +465,10 @@ static void test_jumps_to_the_beginning_of_gaps(void **state)
 }
 
 /* How many heads hold the token under the cursor. */
-static void test_fates(void **state)
+TEST(test_fates)
 {
     struct stage s;
     struct str out = {0};
-    (void)state;
     stage_init(&s, true, false);
     talk(&s);
     app_show(&s.app, VIEW_MAP);
@@ -514,11 +489,10 @@ static void test_fates(void **state)
 }
 
 /* A column that just lost units keeps its colour. */
-static void test_losses(void **state)
+TEST(test_losses)
 {
     struct stage s;
     struct str out = {0};
-    (void)state;
     stage_init(&s, false, false);
     talk(&s);
     s.app.halves = true;
@@ -534,11 +508,10 @@ static void test_losses(void **state)
 }
 
 /* The numbers of short turns do not run together. */
-static void test_turn_numbers(void **state)
+TEST(test_turn_numbers)
 {
     struct stage s;
     struct str out = {0};
-    (void)state;
     stage_init(&s, true, false);
     stage_open(&s, NULL);
     for (int i = 0; i < 30; i++) stage_type(&s, "words 2\r");
@@ -554,11 +527,10 @@ static void test_turn_numbers(void **state)
 }
 
 /* Help begins with the keys of the view it is opened in, and returns there. */
-static void test_help_of_a_view(void **state)
+TEST(test_help_of_a_view)
 {
     struct stage s;
     struct str out = {0};
-    (void)state;
     stage_init(&s, true, false);
     talk(&s);
     app_show(&s.app, VIEW_MAP);
@@ -579,11 +551,10 @@ static void test_help_of_a_view(void **state)
 
 /* Where 40 columns have no room for everything, all signs are explained, and text that is cut ends
  * with an ellipsis. */
-static void test_narrow(void **state)
+TEST(test_narrow)
 {
     struct stage s;
     struct str out = {0};
-    (void)state;
     stage_init(&s, true, false);
     talk(&s);
     s.app.returned = (struct recalled_spans){.n = 1, .spans = {{3, 5}}};
@@ -601,12 +572,11 @@ static void test_narrow(void **state)
 }
 
 /* Text that came back for a message is told apart until the next message. */
-static void test_returned(void **state)
+TEST(test_returned)
 {
     struct stage s;
     struct str out = {0};
     struct event ev = {.kind = EVENT_RECALLED, .text = "remembered turn 1", .n_text = 17};
-    (void)state;
     stage_init(&s, true, false);
     talk(&s);
     ev.recalled = (struct recalled_spans){.n = 1, .spans = {{0, 6}}};
@@ -629,12 +599,11 @@ static void test_returned(void **state)
 
 /* A turn with text of other conversations stands before the message, and every token of it is in
  * its place. */
-static void test_passage(void **state)
+TEST(test_passage)
 {
     static const char *const texts[] = {"From \"work\": My locker code is 40917.", "Noted.",
                                         "what is my locker code?"};
     struct stage s;
-    (void)state;
     stage_init(&s, true, false);
     s.o.chat.recall_from = "all";
     stage_open(&s, NULL);
@@ -651,11 +620,10 @@ static void test_passage(void **state)
 }
 
 /* The page of the text has no blank end while there is text before it. */
-static void test_tint_is_full(void **state)
+TEST(test_tint_is_full)
 {
     struct stage s;
     struct str out = {0};
-    (void)state;
     stage_init(&s, true, false);
     stage_open(&s, NULL);
     for (int i = 0; i < 10; i++) stage_type(&s, "words 60\r");
@@ -670,11 +638,10 @@ static void test_tint_is_full(void **state)
 }
 
 /* New text does not move a view that is scrolled up; resizing keeps its first line. */
-static void test_scroll_is_held(void **state)
+TEST(test_scroll_is_held)
 {
     struct stage s;
     struct str before = {0}, after = {0};
-    (void)state;
     stage_init(&s, true, true);
     stage_open(&s, NULL);
     stage_type(&s, "words 900\r");
@@ -729,16 +696,15 @@ static int leaps(int rows, int ms)
     return n;
 }
 
-static void test_fast_text_leaps(void **state)
+TEST(test_fast_text_leaps)
 {
-    (void)state;
     assert_in_range(leaps(300, 1000), 290, 300);
     assert_in_range(leaps(300, 200), 60, 125); /* twice a second */
     assert_in_range(leaps(300, 25), 60, 100);  /* by half a page */
 }
 
 /* The parts left on the screen while an answer streams equal those of a whole frame. */
-static void test_parts_make_the_whole(void **state)
+TEST(test_parts_make_the_whole)
 {
     static const struct {
         int w, h;
@@ -746,7 +712,6 @@ static void test_parts_make_the_whole(void **state)
     struct stage s;
     struct grid whole = {0};
     struct str parts = {0}, out = {0};
-    (void)state;
     stage_init(&s, false, false);
     stage_open(&s, NULL);
     stage_type(&s, "tell me more, in words 300\r");
@@ -772,43 +737,4 @@ static void test_parts_make_the_whole(void **state)
     str_release(&parts);
     str_release(&out);
     stage_release(&s);
-}
-
-int main(int argc, char **argv)
-{
-    update = argc > 1 && strcmp(argv[1], "--update") == 0;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chat),
-        cmocka_unit_test(test_chat_blocks),
-        cmocka_unit_test(test_loading),
-        cmocka_unit_test(test_answering),
-        cmocka_unit_test(test_map),
-        cmocka_unit_test(test_map_layer),
-        cmocka_unit_test(test_map_modes),
-        cmocka_unit_test(test_map_halves),
-        cmocka_unit_test(test_map_kinds),
-        cmocka_unit_test(test_map80),
-        cmocka_unit_test(test_hints),
-        cmocka_unit_test(test_jumps_to_the_beginning_of_gaps),
-        cmocka_unit_test(test_tint),
-        cmocka_unit_test(test_list),
-        cmocka_unit_test(test_help),
-        cmocka_unit_test(test_every_size),
-        cmocka_unit_test(test_sums),
-        cmocka_unit_test(test_classes),
-        cmocka_unit_test(test_stretch),
-        cmocka_unit_test(test_numbers_agree),
-        cmocka_unit_test(test_fates),
-        cmocka_unit_test(test_narrow),
-        cmocka_unit_test(test_returned),
-        cmocka_unit_test(test_passage),
-        cmocka_unit_test(test_help_of_a_view),
-        cmocka_unit_test(test_tint_is_full),
-        cmocka_unit_test(test_turn_numbers),
-        cmocka_unit_test(test_losses),
-        cmocka_unit_test(test_scroll_is_held),
-        cmocka_unit_test(test_fast_text_leaps),
-        cmocka_unit_test(test_parts_make_the_whole),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,6 @@
 /* Attacks on a terminal, and text that must stay unchanged. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-#include <locale.h>
-#include <cmocka.h>
+
+#include "tests/test.h"
 
 #include "base/utf8_width.h"
 #include "cli/print/sanitize.h"
@@ -66,9 +61,8 @@ static void assert_clean(const struct str *s, bool ascii)
     }
 }
 
-static void test_attacks(void **state)
+TEST(test_attacks)
 {
-    (void)state;
     for (int i = 0; i < N_ATTACKS; i++)
         for (int mode = 0; mode < 4; mode++) {
             struct str out = {0};
@@ -80,10 +74,9 @@ static void test_attacks(void **state)
 }
 
 /* Splitting a stream anywhere changes nothing. */
-static void test_pieces(void **state)
+TEST(test_pieces)
 {
     struct str all = {0};
-    (void)state;
     for (int i = 0; i < N_ATTACKS; i++) str_puts(&all, attacks[i]);
     str_puts(&all, "a\r\nb 漢字 🙂 e\xCC\x81");
     struct str whole = {0};
@@ -101,10 +94,9 @@ static void test_pieces(void **state)
     str_release(&all);
 }
 
-static void test_random_bytes(void **state)
+TEST(test_random_bytes)
 {
     unsigned seed = 1;
-    (void)state;
     for (int round = 0; round < 2000; round++) {
         char bytes[64];
         struct str out = {0};
@@ -116,12 +108,11 @@ static void test_random_bytes(void **state)
     }
 }
 
-static void test_text_is_kept(void **state)
+TEST(test_text_is_kept)
 {
     static const char text[] =
         "Plain, tab\tnewline\n漢字かな 🙂 עברית ไทย e\xCC\x81 €";
     struct str out = {0};
-    (void)state;
     sanitize(text, sizeof text - 1, false, false, &out);
     assert_string_equal(str_get(&out), text);
     str_clear(&out);
@@ -152,9 +143,8 @@ static void assert_lines(const char *text, int width, const char *expected)
     str_release(&out);
 }
 
-static void test_lines(void **state)
+TEST(test_lines)
 {
-    (void)state;
     assert_lines("hello big world", 10, "hello big/world/");
     assert_lines("hello\n\nworld\n", 10, "hello//world/");
     assert_lines("abcdefghijklm", 5, "abcde/fghij/klm/");
@@ -167,15 +157,4 @@ static void test_lines(void **state)
                  1, "e\xCC\x81/e\xCC\x81/");
     assert_int_equal(text_columns("a\tb", 3), 5);
     assert_int_equal(text_at_column("日本", 6, 3), 3);
-}
-
-int main(void)
-{
-    setlocale(LC_ALL, "C.UTF-8");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_attacks),      cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_random_bytes), cmocka_unit_test(test_text_is_kept),
-        cmocka_unit_test(test_lines),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

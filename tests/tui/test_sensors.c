@@ -1,17 +1,10 @@
 /* Sensors against recorded trees of /proc and /sys, made here, and an NVML with given values:
  * values where they exist, n/a where not, and never a 0 that was not measured. */
+#include "tests/test.h"
+
 #include <math.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "tests/tui/fake_stage.h"
 #include "tui/term/sensors_linux.h"
@@ -53,11 +46,10 @@ static int remove_tree(void **state)
 
 /* ---- processor ------------------------------------------------------------------------------- */
 
-static void test_cpu(void **state)
+TEST_WITH(test_cpu, make_tree, remove_tree)
 {
     struct sensors_cpu p;
     struct sensor_reading r = sensor_nothing();
-    (void)state;
     put("proc/stat", "cpu  100 0 100 700 100 0 0 0 0 0\ncpu0 1 2 3 4\n");
     put("proc/meminfo", "MemTotal: 100 kB\nSwapTotal:  2048 kB\nSwapFree:   1024 kB\n");
     put("sys/class/thermal/thermal_zone0/type", "acpitz\n");
@@ -82,12 +74,11 @@ static void test_cpu(void **state)
     assert_string_equal(r.cpu.throttle, "thermal");
 }
 
-static void test_nothing_is_known(void **state)
+TEST_WITH(test_nothing_is_known, make_tree, remove_tree)
 {
     struct sensors_cpu p;
     struct sensors_jetson board;
     struct sensor_reading r = sensor_nothing();
-    (void)state;
     sensors_cpu_open(&p, root);
     sensors_cpu_read(&p, &r.cpu, &r.swap_bytes);
     sensors_cpu_read(&p, &r.cpu, &r.swap_bytes);
@@ -125,11 +116,10 @@ static void put_board(void)
 }
 
 /* AGX Orin: rails of two monitors add up. */
-static void test_jetson_rails(void **state)
+TEST_WITH(test_jetson_rails, make_tree, remove_tree)
 {
     struct sensors_jetson p;
     struct sensor_part out = sensor_nothing().gpu;
-    (void)state;
     put_board();
     put("sys/devices/platform/bus@0/17000000.gpu/load", "913\n");
     put_monitor("sys/class/hwmon/hwmon1", 1, "VDD_GPU_SOC\n", "19800\n", "1000\n");
@@ -153,12 +143,11 @@ static void test_jetson_rails(void **state)
 }
 
 /* The board's rails and its hottest part are graphs of the conversation. */
-static void test_jetson_in_the_graphs(void **state)
+TEST_WITH(test_jetson_in_the_graphs, make_tree, remove_tree)
 {
     struct sensors_jetson p;
     struct stage s;
     struct str out = {0};
-    (void)state;
     put_board();
     put("sys/devices/platform/bus@0/17000000.gpu/load", "500\n");
     put_monitor("sys/class/hwmon/hwmon1", 1, "VDD_GPU_SOC\n", "20000\n", "1000\n");
@@ -181,11 +170,10 @@ static void test_jetson_in_the_graphs(void **state)
 }
 
 /* Orin NX and Nano: VDD_IN is the power of the whole board. */
-static void test_jetson_total(void **state)
+TEST_WITH(test_jetson_total, make_tree, remove_tree)
 {
     struct sensors_jetson p;
     struct sensor_part out = sensor_nothing().gpu;
-    (void)state;
     put_board();
     put("sys/devices/platform/gpu.0/load", "7\n");
     put_monitor("sys/class/hwmon/hwmon1", 1, "VDD_IN\n", "5000\n", "1600\n");
@@ -199,11 +187,10 @@ static void test_jetson_total(void **state)
 
 /* Without the file of the load, as on some kernels: the other values are shown, and the load is not
  * 0. */
-static void test_jetson_without_load(void **state)
+TEST_WITH(test_jetson_without_load, make_tree, remove_tree)
 {
     struct sensors_jetson p;
     struct sensor_part out = sensor_nothing().gpu;
-    (void)state;
     put_board();
     put_monitor("sys/class/hwmon/hwmon0", 1, "VDD_GPU\n", "5000\n", "1000\n");
     assert_true(sensors_jetson_open(&p, root));
@@ -224,11 +211,10 @@ static const char *nvml_path(const char *which)
     return path;
 }
 
-static void test_nvml(void **state)
+TEST(test_nvml)
 {
     struct sensors_nvml p;
     struct sensor_part out = sensor_nothing().gpu;
-    (void)state;
     assert_true(sensors_nvml_open(&p, nvml_path("fake_nvml.so")));
     sensors_nvml_read(&p, &out);
     NEAR(out.load, 91);
@@ -248,11 +234,10 @@ static void test_nvml(void **state)
 }
 
 /* A driver that supports almost nothing. */
-static void test_nvml_poor(void **state)
+TEST(test_nvml_poor)
 {
     struct sensors_nvml p;
     struct sensor_part out = sensor_nothing().gpu;
-    (void)state;
     setenv("FAKE_NVML", "poor", 1);
     assert_true(sensors_nvml_open(&p, nvml_path("fake_nvml.so")));
     sensors_nvml_read(&p, &out);
@@ -272,10 +257,9 @@ static bool wait_for_change(struct sensors *s)
     return poll(&fd, 1, 30000) == 1;
 }
 
-static void test_threads(void **state)
+TEST_WITH(test_threads, make_tree, remove_tree)
 {
     struct sensor_reading r;
-    (void)state;
     put("proc/meminfo", "SwapTotal:  2048 kB\nSwapFree:   2048 kB\n");
     struct sensors *s = sensors_open(root, nvml_path("fake_nvml.so"));
     do {
@@ -298,11 +282,10 @@ static void test_threads(void **state)
 
 /* A pipe without a writer, in place of a sensor: the screen continues, that field is unknown, and
  * leaving does not wait. */
-static void test_a_sensor_that_hangs(void **state)
+TEST_WITH(test_a_sensor_that_hangs, make_tree, remove_tree)
 {
     char path[128];
     struct sensor_reading r;
-    (void)state;
     put("proc/meminfo", "SwapTotal:  2048 kB\nSwapFree:   1024 kB\n");
     put_monitor("sys/class/hwmon/hwmon0", 1, "VDD_GPU\n", "5000\n", "1000\n");
     snprintf(path, sizeof path, "%s/sys/class/hwmon/hwmon0/curr1_input", root);
@@ -334,10 +317,9 @@ static void line_is(struct stage *s, int w, const char *expected)
     str_release(&out);
 }
 
-static void test_line(void **state)
+TEST(test_line)
 {
     struct stage s;
-    (void)state;
     stage_init(&s, true, true);
     line_is(&s, 80, "cpu  load n/a  swap n/a  throttle n/a");
     stage_open(&s, NULL);
@@ -351,23 +333,4 @@ static void test_line(void **state)
     line_is(&s, 80, "gpu  load 91%  71C  298/450W  swap 0  throttle none");
     line_is(&s, 28, "gpu  load 91%  71C  298/450W");
     stage_release(&s);
-}
-
-int main(void)
-{
-#define TREE(f) cmocka_unit_test_setup_teardown(f, make_tree, remove_tree)
-    const struct CMUnitTest tests[] = {
-        TREE(test_cpu),
-        TREE(test_nothing_is_known),
-        TREE(test_jetson_rails),
-        TREE(test_jetson_in_the_graphs),
-        TREE(test_jetson_total),
-        TREE(test_jetson_without_load),
-        cmocka_unit_test(test_nvml),
-        cmocka_unit_test(test_nvml_poor),
-        TREE(test_threads),
-        TREE(test_a_sensor_that_hangs),
-        cmocka_unit_test(test_line),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
 #ifndef RETAIN_TESTS_ENGINE_KIT_H
 #define RETAIN_TESTS_ENGINE_KIT_H
 
-#include <stdio.h>
+#include "tests/test.h"
 
 #include "cli/options/options.h"
 #include "runtime/forward/engine.h"

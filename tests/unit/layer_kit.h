@@ -3,14 +3,9 @@
 #ifndef RETAIN_TESTS_LAYER_KIT_H
 #define RETAIN_TESTS_LAYER_KIT_H
 
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
+#include "tests/test.h"
 
-#include <cmocka.h>
+#include <math.h>
 
 #include "base/pool.h"
 #include "runtime/cache/evict.h"

@@ -1,16 +1,10 @@
 /* make real: ids, logits and perplexity of the two real models against llama.cpp's
  * (tests/golden/make_real.py). MODELS is their folder. */
+#include "tests/test.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <cjson/cJSON.h>
-#include <cmocka.h>
 
 #include "base/file.h"
 #include "cli/options/options.h"
@@ -157,28 +151,32 @@ static void compare(int i, double limit)
     engine_close(g);
 }
 
-static void test_smollm2(void **state)
+TEST(test_smollm2)
 {
-    (void)state;
     compare(0, EXACT);
 }
 
-static void test_gemma(void **state)
+TEST(test_gemma)
 {
-    (void)state;
     compare(1, TABLE);
 }
 
-int main(void)
+static int read_golden(void **state)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_smollm2),
-                                       cmocka_unit_test(test_gemma)};
     struct str text = {0};
     struct err e;
+    (void)state;
     if (file_read("tests/golden/real.json", FILE_DATA, &text, &e)) return 1;
     golden = cJSON_Parse(str_get(&text));
-    int rc = golden ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
-    cJSON_Delete(golden);
     str_release(&text);
-    return rc;
+    return golden ? 0 : 1;
 }
+
+static int delete_golden(void **state)
+{
+    (void)state;
+    cJSON_Delete(golden);
+    return 0;
+}
+
+AROUND_TESTS(read_golden, delete_golden)

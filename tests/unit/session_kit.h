@@ -3,9 +3,7 @@
 #ifndef RETAIN_TESTS_SESSION_KIT_H
 #define RETAIN_TESTS_SESSION_KIT_H
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/test.h"
 
 #include "cli/options/options.h"
 #include "cli/options/options_policy.h"

@@ -2,18 +2,9 @@
 #ifndef RETAIN_TESTS_STORE_KIT_H
 #define RETAIN_TESTS_STORE_KIT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 #include <sqlite3.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "base/str.h"
@@ -273,7 +264,5 @@ static inline void say_things_to_find(struct fixture *f)
     say(f, b, STORE_USER, "何時に郵便局が開きますか");
     say(f, b, STORE_ASSISTANT, "An oven, two tulip vases and C++ books.");
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 #endif

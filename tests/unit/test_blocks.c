@@ -1,14 +1,9 @@
 /* Weight types: bit for bit against vectors made with ggml (data/golden), against formulas in
  * double written here number by number, and through panels and products of every instruction
  * set. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include "tests/test.h"
 
-#include <cmocka.h>
+#include <math.h>
 
 #include "runtime/model/blocks.h"
 #include "runtime/model/gguf.h"
@@ -261,14 +256,13 @@ static void check_packed(uint32_t type, const uint8_t *blocks, const float *want
 }
 
 /* Random blocks of every type, with NaN and infinite scales: tests/golden/make_blocks.py. */
-static void test_golden_types(void **state)
+TEST(test_golden_types)
 {
     size_t bytes;
     int n_types = 0;
     const char *path = getenv("BLOCKS");
     uint8_t *all = read_all(path ? path : "tests/golden/blocks.bin", &bytes);
 
-    (void)state;
     for (size_t at = 0; at < bytes; n_types++) {
         int32_t head[3];
         memcpy(head, all + at, sizeof head);
@@ -293,9 +287,8 @@ static void test_golden_types(void **state)
     free(all);
 }
 
-static void test_golden(void **state)
+TEST(test_golden)
 {
-    (void)state;
     check_golden(GGUF_T_F16, "f16", "ref");
     check_golden(GGUF_T_BF16, "bf16", "ref");
     for (size_t i = 0; i < COUNT(formats); i++) {
@@ -306,12 +299,11 @@ static void test_golden(void **state)
 }
 
 /* A float product and a float difference: three roundings at most. */
-static void test_formulas(void **state)
+TEST(test_formulas)
 {
     enum { N = 64 * 256 };
     static float got[N];
 
-    (void)state;
     for (size_t i = 0; i < COUNT(formats); i++) {
         random_state = i;
         uint8_t *blocks = random_blocks(&formats[i], N);
@@ -326,13 +318,12 @@ static void test_formulas(void **state)
     }
 }
 
-static void test_plain(void **state)
+TEST(test_plain)
 {
     static const uint16_t bf16[3] = {0x3f80, 0xc000, 0x8000}, half[3] = {0x3c00, 0xc000, 0x0001};
     static const float want[3] = {1.0f, -2.0f, -0.0f};
     float got[3];
 
-    (void)state;
     blocks_to_float(got, GGUF_T_BF16, bf16, 3);
     assert_memory_equal(got, want, sizeof got);
     blocks_to_float(got, GGUF_T_F32, want, 3);
@@ -382,11 +373,10 @@ static double panel_tolerance(const struct format *f, enum kn_type type, const u
     return 0.505 * max / 127 * (1 + 0x1p-10);
 }
 
-static void test_panels(void **state)
+TEST(test_panels)
 {
     static float want[ROWS * COLS], got[COLS];
 
-    (void)state;
     for (size_t i = 0; i < 2 * COUNT(formats); i++) {
         const struct format *f = &formats[i / 2];
         random_state = 100 + i;
@@ -415,11 +405,10 @@ static void test_panels(void **state)
 
 /* An embedding is the same bits with the matrix in memory and with its rows in the file only, as
  * where a GPU has it. */
-static void test_embedding(void **state)
+TEST(test_embedding)
 {
     static float want[COLS], got[COLS];
     const struct kernels *k = kn_table("auto");
-    (void)state;
     for (size_t i = 0; i < COUNT(formats); i++) {
         const struct format *f = &formats[i];
         uint8_t *blocks = random_blocks(f, ROWS * COLS);
@@ -492,11 +481,10 @@ static void check_product(const struct format *f, enum kn_type type, const uint8
         }
 }
 
-static void test_products(void **state)
+TEST(test_products)
 {
     static float y[TOKENS * ROWS];
 
-    (void)state;
     for (size_t i = 0; i < 2 * COUNT(formats); i++) {
         const struct format *f = &formats[i / 2];
         random_state = 200 + i;
@@ -517,11 +505,10 @@ static void test_products(void **state)
 }
 
 /* --weights f32 keeps the numbers of blocks_to_float; invalid scales stay finite in panels. */
-static void test_pack_edges(void **state)
+TEST(test_pack_edges)
 {
     static float want[ROWS * COLS], got[COLS];
 
-    (void)state;
     for (size_t i = 0; i < 2 * COUNT(formats); i++) {
         const struct format *f = &formats[i / 2];
         const struct gguf_tensor_type *t = gguf_tensor_type(f->type);
@@ -545,29 +532,16 @@ static void test_pack_edges(void **state)
 }
 
 /* What a model occupies in memory is what its file has, within 5 %. */
-static void test_memory(void **state)
+TEST(test_memory)
 {
     enum { N_OUT = 64, N_IN = 4096 };
     static const uint32_t types[] = {GGUF_T_Q4_0,   GGUF_T_Q4_1,  GGUF_T_Q4_K,  GGUF_T_IQ4_NL,
                                      GGUF_T_IQ4_XS, GGUF_T_MXFP4, GGUF_T_NVFP4, GGUF_T_Q3_K,
                                      GGUF_T_Q2_K,   GGUF_T_Q8_0};
-    (void)state;
     for (size_t i = 0; i < COUNT(types); i++) {
         const struct gguf_tensor_type *t = gguf_tensor_type(types[i]);
         const double file = (double)N_OUT * N_IN / t->block * t->block_bytes;
         const size_t memory = kn_weight_bytes(blocks_kernel_type(types[i], false), N_OUT, N_IN);
         if ((double)memory > 1.05 * file) fail_msg("%s", t->name);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden),     cmocka_unit_test(test_golden_types),
-        cmocka_unit_test(test_formulas),   cmocka_unit_test(test_plain),
-        cmocka_unit_test(test_panels),     cmocka_unit_test(test_products),
-        cmocka_unit_test(test_pack_edges), cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_embedding),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

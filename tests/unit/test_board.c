@@ -1,13 +1,6 @@
 /* board: the files of a Jetson, written by hand as its kernel and nvpmodel write them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 #include "base/board.h"
 
@@ -21,10 +14,9 @@ static void put(const char *path, const char *text)
     assert_int_equal(system(command), 0);
 }
 
-static void describes(void **state)
+TEST(describes)
 {
     char line[120];
-    (void)state;
     assert_false(board_describe(root, line, sizeof line));
     put("sys/class/devfreq/17000000.gpu/cur_freq", "306000000\\n");
     put("sys/class/devfreq/17000000.gpu/max_freq", "1300500000\\n");
@@ -55,10 +47,4 @@ static int remove_root(void **state)
     return system(command);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(describes),
-    };
-    return cmocka_run_group_tests(tests, make_root, remove_root);
-}
+AROUND_TESTS(make_root, remove_root)

@@ -1,12 +1,7 @@
 /* The centres of a model's keys: measured, kept in a file, measured again if that is damaged. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "tests/test.h"
 
-#include <cmocka.h>
+#include <sys/stat.h>
 
 #include "cli/options/options.h"
 #include "runtime/forward/context.h"
@@ -58,11 +53,10 @@ static void check_head(const struct kn_centre *c, int dim)
     }
 }
 
-static void test_every_head_has_one(void **state)
+TEST(test_every_head_has_one)
 {
     struct engine *g = open_engine();
     const struct model *m = g->model;
-    (void)state;
     assert_int_equal(strlen(g->centres.digest), 8);
     for (int i = 0; i < m->n_kv_layer * m->n_kv_head; i++) check_head(&m->centres[i], m->head_dim);
     for (int i = 0; i < m->windowed.n_layer * m->windowed.n_kv_head; i++)
@@ -99,11 +93,10 @@ static off_t size_of(const char *file)
     return stat(file, &st) ? -1 : st.st_size;
 }
 
-static void test_file(void **state)
+TEST(test_file)
 {
     struct engine *g = open_engine();
     char first[9], file[128], now[9];
-    (void)state;
     memcpy(first, g->centres.digest, 9);
     snprintf(file, sizeof file, "%s/%.32s.centres", folder, g->model_digest);
     assert_int_equal(size_of(file), -1);
@@ -130,13 +123,12 @@ static void test_file(void **state)
 }
 
 /* 4-bit keys of a model with centres are of S4, whichever way they are asked for; --kv is told. */
-static void test_plan(void **state)
+TEST(test_plan)
 {
     struct engine *g = open_engine();
     struct plan_opts o = plan_opts_default();
     struct context x;
     char text[16];
-    (void)state;
     for (int given = 0; given < 2; given++) {
         o.kv = (struct plan_kv){.given = given, .k = KN_KV_Q4, .v = KN_KV_Q8};
         if (context_open(&x, g, &o, 1, 1, &e)) fail_msg("%s", e.text);
@@ -148,12 +140,4 @@ static void test_plan(void **state)
     engine_close(g);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_head_has_one),
-        cmocka_unit_test(test_file),
-        cmocka_unit_test(test_plan),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+AROUND_TESTS(set_up, tear_down)

@@ -1,17 +1,9 @@
 /* `retain quantize` of checkpoints with recurrent layers, windows or experts: tensors and settings
  * are those of the same models as GGUF (tests/golden/make_recurrent.py, make_windows.py,
  * make_families.py, make_folders.py), which test_families runs. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "tests/test.h"
 
-#include <cmocka.h>
+#include <math.h>
 
 #include "quant/convert/convert_vocab.h"
 #include "quant/convert/json.h"
@@ -104,9 +96,8 @@ static void same_model(const char *name)
     source_close(file);
 }
 
-static void test_same_models(void **state)
+TEST(test_same_models)
 {
-    (void)state;
     same_model("qwen35");
     same_model("lfm2");
     same_model("granitehybrid");
@@ -128,9 +119,8 @@ static void test_same_models(void **state)
 }
 
 /* gpt-oss: codes in order and exponents apart; every second row from the second on. */
-static void test_mxfp4_of_two_tensors(void **state)
+TEST(test_mxfp4_of_two_tensors)
 {
-    (void)state;
     static const double values[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
     enum { EXPERTS = 2, ROWS = 3, IN = 64 };
     uint8_t codes[EXPERTS * 2 * ROWS * IN / 2], exponents[EXPERTS * 2 * ROWS * IN / 32];
@@ -162,9 +152,8 @@ static void test_mxfp4_of_two_tensors(void **state)
 }
 
 /* Gemma 4's tokenizer.json: blanks are U+2581, bytes are tokens. */
-static void test_ranked_vocabulary(void **state)
+TEST(test_ranked_vocabulary)
 {
-    (void)state;
     static const char text[] =
         "{\"normalizer\":{\"type\":\"Replace\",\"content\":\"\xE2\x96\x81\"},\"model\":{"
         "\"type\":\"BPE\",\"byte_fallback\":true,\"vocab\":{\"<unk>\":0,\"<0x41>\":1,\"a\":2},"
@@ -180,12 +169,4 @@ static void test_ranked_vocabulary(void **state)
     gguf_keys_release(&k);
     gguf_keys_release(&want);
     cJSON_Delete(o);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_models),
-                                       cmocka_unit_test(test_mxfp4_of_two_tensors),
-                                       cmocka_unit_test(test_ranked_vocabulary)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

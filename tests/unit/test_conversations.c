@@ -1,15 +1,6 @@
 /* conversations: saved conversations as the screens see them, and nothing saved in private mode. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "tests/test.h"
 
 #include "base/str.h"
 #include "runtime/save/conversations.h"
@@ -93,7 +84,7 @@ static int stop(void *ctx, const struct conversations_entry *c)
     return 5;
 }
 
-static void lists_and_messages(void **state)
+TEST_WITH(lists_and_messages, setup, teardown)
 {
     struct fixture *f = *state;
     struct str s = {0};
@@ -111,7 +102,7 @@ static void lists_and_messages(void **state)
     assert_int_equal(conversations_list(f->l, stop, NULL, &err), 5);
 }
 
-static void by_name(void **state)
+TEST_WITH(by_name, setup, teardown)
 {
     struct fixture *f = *state;
     struct str s = {0};
@@ -138,7 +129,7 @@ static int note_tags(void *ctx, const struct conversations_entry *c)
     return 0;
 }
 
-static void tags(void **state)
+TEST_WITH(tags, setup, teardown)
 {
     struct fixture *f = *state;
     struct str s = {0};
@@ -156,7 +147,7 @@ static void tags(void **state)
     str_release(&s);
 }
 
-static void not_while_it_is_open_elsewhere(void **state)
+TEST_WITH(not_while_it_is_open_elsewhere, setup, teardown)
 {
     struct fixture *f = *state;
     struct store *other;
@@ -168,9 +159,8 @@ static void not_while_it_is_open_elsewhere(void **state)
     ok(conversations_delete(f->l, "shared", &err));
 }
 
-static void private_mode_has_nothing(void **state)
+TEST(private_mode_has_nothing)
 {
-    (void)state;
     struct conversations *l;
     struct str s = {0};
     ok(conversations_open(&l, NULL, &err));
@@ -188,8 +178,6 @@ static void private_mode_has_nothing(void **state)
     assert_null(l);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 /* ---- passages -------------------------------------------------------------------------------- */
 
 static const char *passage(struct fixture *f, const char *from, const char *message)
@@ -200,7 +188,7 @@ static const char *passage(struct fixture *f, const char *from, const char *mess
     return str_get(&out);
 }
 
-static void passages_in_other_conversations(void **state)
+TEST_WITH(passages_in_other_conversations, setup, teardown)
 {
     struct fixture *f = *state;
     int64_t work = begin_named(f->l, "work"), home = begin_named(f->l, "home");
@@ -227,7 +215,7 @@ static void passages_in_other_conversations(void **state)
 }
 
 /* Neither its own words nor those of a deleted conversation. */
-static void passages_of_others_only(void **state)
+TEST_WITH(passages_of_others_only, setup, teardown)
 {
     struct fixture *f = *state;
     const char code[] = "My locker code is 40917.", asked[] = "My locker code?";
@@ -245,7 +233,7 @@ static void passages_of_others_only(void **state)
     assert_string_equal(passage(f, "all", "My hat size?"), "");
 }
 
-static void passages_refused(void **state)
+TEST_WITH(passages_refused, setup, teardown)
 {
     struct fixture *f = *state;
     struct conversations *none;
@@ -256,19 +244,4 @@ static void passages_refused(void **state)
     ok(conversations_open(&none, NULL, &err));
     refused(passages_check(none, "all", &err), ERR_USAGE, "a private chat reads no other");
     conversations_close(none);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(lists_and_messages),
-        TEST(by_name),
-        TEST(tags),
-        TEST(not_while_it_is_open_elsewhere),
-        TEST(passages_in_other_conversations),
-        TEST(passages_of_others_only),
-        TEST(passages_refused),
-        cmocka_unit_test(private_mode_has_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,8 @@
 /* The shipped model against its PyTorch reference in float32 (quant/demo/golden.json): the ids of a
  * rendered conversation, the five largest logits and 32 greedy ids. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
+#include "tests/test.h"
 
-#include <cmocka.h>
+#include <math.h>
 
 #include <cjson/cJSON.h>
 
@@ -98,9 +92,8 @@ static cJSON *read_golden(void)
     return all;
 }
 
-static void test_golden(void **state)
+TEST(test_golden)
 {
-    (void)state;
     struct options o;
     struct engine *g;
     struct err e;
@@ -142,11 +135,10 @@ static void answer(struct tokens *out, const char *isa, const cJSON *golden)
     tokens_release(&ids);
 }
 
-static void test_instruction_sets(void **state)
+TEST(test_instruction_sets)
 {
     const cJSON *golden;
     cJSON *all = read_golden();
-    (void)state;
     cJSON_ArrayForEach(golden, all)
     {
         struct tokens ref = {0};
@@ -162,11 +154,4 @@ static void test_instruction_sets(void **state)
         tokens_release(&ref);
     }
     cJSON_Delete(all);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden),
-                                       cmocka_unit_test(test_instruction_sets)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

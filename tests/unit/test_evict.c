@@ -1,13 +1,7 @@
 /* Eviction on hand-made scores: the survivors were derived by hand from the rule in evict.h. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/test.h"
 
-#include <cmocka.h>
+#include <math.h>
 
 #include "base/pool.h"
 #include "base/random.h"
@@ -90,9 +84,8 @@ static void expect(const struct cache *c, const struct cache_head *h, const uint
     }
 }
 
-static void test_highest_scores_stay_in_order(void **state)
+TEST(test_highest_scores_stay_in_order)
 {
-    (void)state;
     struct fixture f;
     const float scores[] = {5, 1, 9, -3, 7, 2, 8, 0};
     setup(&f, 2, 3);
@@ -105,9 +98,8 @@ static void test_highest_scores_stay_in_order(void **state)
     teardown(&f);
 }
 
-static void test_protected_units_count_inside_the_budget(void **state)
+TEST(test_protected_units_count_inside_the_budget)
 {
-    (void)state;
     struct fixture f;
     const float scores[] = {-9, 1, 9, 8, 7, 2, -8, -7};
     setup(&f, 1, 1);
@@ -119,9 +111,8 @@ static void test_protected_units_count_inside_the_budget(void **state)
     teardown(&f);
 }
 
-static void test_ties_keep_the_older(void **state)
+TEST(test_ties_keep_the_older)
 {
-    (void)state;
     struct fixture f;
     const float scores[] = {1, 1, 1, 2, 1, 1};
     setup(&f, 1, 1);
@@ -132,9 +123,8 @@ static void test_ties_keep_the_older(void **state)
     teardown(&f);
 }
 
-static void test_nan_and_infinity(void **state)
+TEST(test_nan_and_infinity)
 {
-    (void)state;
     struct fixture f;
     const float scores[] = {NAN, INFINITY, -INFINITY, -NAN, 0, -1};
     setup(&f, 1, 1);
@@ -197,17 +187,15 @@ static void check_many(int kind, int budget)
     teardown(&f);
 }
 
-static void test_many_units_as_sorted(void **state)
+TEST(test_many_units_as_sorted)
 {
     static const int budgets[] = {4, 5, 37, 300, 899};
-    (void)state;
     for (int kind = 0; kind < 7; kind++)
         for (int i = 0; i < 5; i++) check_many(kind, budgets[i]);
 }
 
-static void test_heads_of_different_length(void **state)
+TEST(test_heads_of_different_length)
 {
-    (void)state;
     struct fixture f;
     setup(&f, 1, 3);
     struct cache_head *h = f.cache.kv_heads;
@@ -233,9 +221,8 @@ static void check_counters(const struct cache *c)
     }
 }
 
-static void test_counters_after_1000_evictions(void **state)
+TEST(test_counters_after_1000_evictions)
 {
-    (void)state;
     struct fixture f;
     setup(&f, 2, 2);
     struct cache *c = &f.cache;
@@ -264,9 +251,8 @@ static void test_counters_after_1000_evictions(void **state)
     teardown(&f);
 }
 
-static void test_segments_bring_survivors_back(void **state)
+TEST(test_segments_bring_survivors_back)
 {
-    (void)state;
     struct fixture a, b;
     float scores[30];
     setup(&a, 1, 2);
@@ -316,19 +302,4 @@ static void test_segments_bring_survivors_back(void **state)
     free(bytes);
     teardown(&a);
     teardown(&b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_highest_scores_stay_in_order),
-        cmocka_unit_test(test_protected_units_count_inside_the_budget),
-        cmocka_unit_test(test_ties_keep_the_older),
-        cmocka_unit_test(test_nan_and_infinity),
-        cmocka_unit_test(test_many_units_as_sorted),
-        cmocka_unit_test(test_heads_of_different_length),
-        cmocka_unit_test(test_counters_after_1000_evictions),
-        cmocka_unit_test(test_segments_bring_survivors_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,7 @@
 /* What the papers prove of their rules, on random scores: Ada-KV's Theorem 3.1 and Locret's
  * Appendix N. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 #include "base/arena.h"
 #include "base/pool.h"
@@ -105,9 +99,8 @@ static double kept_weight(enum cache_share share, int run, int floor)
 /* Ada-KV, Theorem 3.1: for any scores, heads that share their budget keep at least as much weight
  * as heads with equal budgets; so the bound of the L1 eviction loss, 2 C times the evicted weight,
  * is not larger. kvpress's safeguard lies between the two. */
-static void test_sharing_keeps_more_weight(void **state)
+TEST(test_sharing_keeps_more_weight)
 {
-    (void)state;
     const double eps = 1e-6;
     int n_more = 0;
     for (int run = 0; run < RUNS; run++) {
@@ -147,10 +140,9 @@ static void check_chunks(enum cache_share share, int run, int chunk)
 
 /* Locret, Appendix N: with scores that do not change and the best b kept, evicting after each chunk
  * leaves the units that evicting once at the end leaves, for any size of chunks. */
-static void test_chunks_keep_the_same_units(void **state)
+TEST(test_chunks_keep_the_same_units)
 {
     static const int chunks[] = {1, 7, 24, 50};
-    (void)state;
     for (int run = 0; run < RUNS / 10; run++)
         for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++) {
             check_chunks(CACHE_HEAD, run, chunks[i]);
@@ -172,11 +164,4 @@ static int teardown(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sharing_keeps_more_weight),
-        cmocka_unit_test(test_chunks_keep_the_same_units),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+AROUND_TESTS(setup, teardown)

@@ -1,16 +1,9 @@
 /* Every family against logits of an independent implementation (tests/golden/make_families.py,
  * make_recurrent.py): the same 300 tokens in chunks of 1, 7 and 128, with float weights. Logits
  * have a standard deviation of about 1; the error is the largest difference in units of it. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/test.h"
 
-#include <cmocka.h>
+#include <math.h>
 
 #include "cli/options/options.h"
 #include "runtime/forward/context.h"
@@ -167,9 +160,8 @@ static void compare_file(const struct row *r, const char *kv, double rms_max)
 /* phi3 is Q8_0 and gets int8 activations, which alone change its logits by 3.5 % (the reference
  * with rounded activations): random weights are very sensitive. 4-bit units change llama's by 9
  * %. */
-static void test_file_weights(void **state)
+TEST(test_file_weights)
 {
-    (void)state;
     compare_file(&(struct row){"phi3", "phi3-long", 512}, "f16", 0.06);
     compare_file(&(struct row){"qwen3moe", "qwen3moe", 512}, "f16", 0.06);
     compare_file(&(struct row){"llama", "llama", 512}, "f16", 5e-4);
@@ -190,7 +182,7 @@ static void count_matmul(const struct kn_matmul *job)
 }
 
 /* One token reads the experts that it is routed to and no others: the bytes that bench reports. */
-static void test_bytes_read(void **state)
+TEST(test_bytes_read)
 {
     const struct row r = {"qwen3moe", "qwen3moe", 512};
     struct options o;
@@ -199,7 +191,6 @@ static void test_bytes_read(void **state)
     struct err e;
     char path[128];
     const int32_t id = 7;
-    (void)state;
     set_options(&o, &r, path, 8);
     if (engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
     if (context_open(&x, g, &o.session.plan, 0, 1, &e)) fail_msg("%s", e.text);
@@ -217,13 +208,12 @@ static void test_bytes_read(void **state)
 }
 
 /* Greedy text of models with experts is that of a dense evaluation, which computes all experts. */
-static void test_greedy(void **state)
+TEST(test_greedy)
 {
     enum { PROMPT = 8, N = 40 };
     char name[32], path[128];
     int n_models = 0;
     FILE *f = fopen("tests/golden/greedy.txt", "r");
-    (void)state;
     assert_non_null(f);
     for (; fscanf(f, "%31s", name) == 1; n_models++) {
         const struct row r = {name, name, 512};
@@ -255,9 +245,8 @@ static void test_greedy(void **state)
 }
 
 /* A window that the file names is not applied; a plan that exceeds it has a notice. */
-static void test_window(void **state)
+TEST(test_window)
 {
-    (void)state;
     for (int context = 96; context <= 512; context += 416) {
         struct options o;
         struct engine *g;
@@ -318,9 +307,8 @@ static void refuse_without_attention(void)
 #undef LIST
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     refuse_without_attention();
     refuse("llama", "llama", "lemur");
     expect_said("\"lemur\"");
@@ -395,17 +383,8 @@ static struct row rows[] = {
     {"gpt-oss", "gpt-oss", 512},
 };
 
-int main(void)
+__attribute__((constructor)) static void add_families(void)
 {
-    enum { N_FAMILIES = sizeof rows / sizeof *rows };
-    struct CMUnitTest tests[N_FAMILIES + 6] = {
-        [N_FAMILIES] = cmocka_unit_test(test_file_weights),
-        cmocka_unit_test(test_greedy),
-        cmocka_unit_test(test_window),
-        cmocka_unit_test(test_bytes_read),
-        cmocka_unit_test(test_refusals),
-    };
-    for (int i = 0; i < N_FAMILIES; i++)
-        tests[i] = (struct CMUnitTest){rows[i].golden, test_family, NULL, NULL, &rows[i]};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        test_add(__LINE__, rows[i].golden, test_family, NULL, NULL, &rows[i]);
 }

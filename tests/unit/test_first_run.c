@@ -1,16 +1,7 @@
 /* first_run: the first chat with a model keeps a budget, later ones find it; nothing is written for
  * the demo, in private mode, or where the user chose. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "tests/test.h"
 
 #include "base/file.h"
 #include "cli/control/first_run.h"
@@ -40,9 +31,8 @@ static bool has_settings(void)
     return there;
 }
 
-static void stays_silent_where_the_user_chose(void **state)
+TEST(stays_silent_where_the_user_chose)
 {
-    (void)state;
     struct str note = {0};
     struct options o[4] = {fresh(), fresh(), fresh(), fresh()};
     o[0].engine.model = NULL;
@@ -59,9 +49,8 @@ static void stays_silent_where_the_user_chose(void **state)
 }
 
 /* 3,328 units are the demo's default, and more do not fit its trained positions. */
-static void keeps_what_it_proposes(void **state)
+TEST(keeps_what_it_proposes)
 {
-    (void)state;
     struct str note = {0}, path = {0}, text = {0};
     struct options o = fresh(), read;
     o.engine.heads.path = "some heads.gguf";
@@ -109,11 +98,4 @@ static int tear_down(void **state)
     return system(command);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stays_silent_where_the_user_chose),
-        cmocka_unit_test(keeps_what_it_proposes),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+AROUND_TESTS(set_up, tear_down)

@@ -1,19 +1,11 @@
 /* Flat: a conversation far beyond the budget takes no more memory than one that just filled it, not
  * even for a list of its messages, and a fact told at its start is still known. On the demo model,
  * with the text of `eval recall`. */
+#include "tests/test.h"
+
 #include <malloc.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/memory.h"
 #include "base/str.h"
@@ -43,9 +35,8 @@ static void take_text(void *ctx, const char *utf8, size_t n)
     str_append(ctx, utf8, n);
 }
 
-static void test_memory_is_flat_and_the_fact_is_known(void **state)
+TEST(test_memory_is_flat_and_the_fact_is_known)
 {
-    (void)state;
     struct options o;
     struct engine *g;
     struct session *s;
@@ -121,9 +112,8 @@ static void *look(void *ctx)
     return NULL;
 }
 
-static void test_a_longer_string_and_a_deeper_call_find_resident_pages(void **state)
+TEST(test_a_longer_string_and_a_deeper_call_find_resident_pages)
 {
-    (void)state;
     struct residence r = {0};
     pthread_t t;
     assert_int_equal(pthread_create(&t, NULL, look, &r), 0);
@@ -136,20 +126,12 @@ static void test_a_longer_string_and_a_deeper_call_find_resident_pages(void **st
 }
 
 /* Without malloc's caches per thread, which count freed blocks of each size as used. */
-static void run_uncached(char **argv)
+static int run_uncached(void **state)
 {
-    if (getenv("GLIBC_TUNABLES")) return;
+    (void)state;
+    if (getenv("GLIBC_TUNABLES")) return 0;
     setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0", 1);
-    execv("/proc/self/exe", argv);
+    return execv("/proc/self/exe", test_argv);
 }
 
-int main(int argc, char **argv)
-{
-    (void)argc;
-    run_uncached(argv);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_memory_is_flat_and_the_fact_is_known),
-        cmocka_unit_test(test_a_longer_string_and_a_deeper_call_find_resident_pages),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+AROUND_TESTS(run_uncached, NULL)

@@ -1,14 +1,9 @@
 /* The whole forward pass against logits of another program: llama.cpp's where RETAIN_TEST_DATA is,
  * else NumPy's in double precision (tests/golden/make_data.py). Tightly in float, and within the
  * error of quantized activations in int8. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include "tests/test.h"
 
-#include <cmocka.h>
+#include <math.h>
 
 #include "base/file.h"
 #include "cli/options/options.h"
@@ -97,61 +92,53 @@ static void compare(const char *model, const char *golden, const char *weights, 
 }
 
 /* Weights and cache in float32, like the other program. */
-static void test_f16_as_f32(void **state)
+TEST(test_f16_as_f32)
 {
-    (void)state;
     compare("small-f16", "small-f16-as-f32", "f32", "f32", 96, 1e-4, 0.98);
     compare("small-f16", "small-f16-as-f32", "f32", "f32", 7, 1e-4, 0.98);
     compare("small-f16", "small-f16-as-f32", "f32", "f32", 1, 1e-4, 0.98);
 }
 
-static void test_q4_0_as_f32(void **state)
+TEST(test_q4_0_as_f32)
 {
-    (void)state;
     compare("small-q4_0", "small-q4_0-as-f32", "f32", "f32", 32, 1e-4, 0.98);
 }
 
-static void test_q8_0_as_f32(void **state)
+TEST(test_q8_0_as_f32)
 {
-    (void)state;
     compare("small-q8_0", "small-q8_0-as-f32", "f32", "f32", 32, 1e-4, 0.98);
 }
 
-static void test_q4_k_m_as_f32(void **state)
+TEST(test_q4_k_m_as_f32)
 {
-    (void)state;
     compare("small-q4_k_m", "small-q4_k_m-as-f32", "f32", "f32", 32, 1e-4, 0.98);
 }
 
-static void test_f16(void **state)
+TEST(test_f16)
 {
-    (void)state;
     compare("small-f16", "small-f16-as-f32", NULL, "f16", 32, 6e-4, 0.98);
 }
 
-static void test_q4_0(void **state)
+TEST(test_q4_0)
 {
-    (void)state;
     compare("small-q4_0", "small-q4_0-as-f32", NULL, "f16", 32, 0.006, 0.95);
     compare("small-q4_0", "small-q4_0-as-f32", NULL, "f16", 1, 0.006, 0.95);
 }
 
-static void test_q8_0(void **state)
+TEST(test_q8_0)
 {
-    (void)state;
     compare("small-q8_0", "small-q8_0-as-f32", NULL, "f16", 32, 0.006, 0.95);
 }
 
 /* Q4_K and Q6_K, with an embedding in Q6_K. */
-static void test_q4_k_m(void **state)
+TEST(test_q4_k_m)
 {
-    (void)state;
     compare("small-q4_k_m", "small-q4_k_m-as-f32", NULL, "f16", 32, 0.006, 0.95);
     compare("small-q4_k_m", "small-q4_k_m-as-f32", NULL, "f16", 1, 0.006, 0.95);
 }
 
 /* Tokens scored in batches get the same scores as in a chunk, to the bit. */
-static void test_scores_in_batches(void **state)
+TEST(test_scores_in_batches)
 {
     enum { N = 37 };
     struct options o;
@@ -159,7 +146,6 @@ static void test_scores_in_batches(void **state)
     struct context chunk, single;
     struct err e = {0};
     int32_t ids[N];
-    (void)state;
     options_init(&o);
     o.session.plan.policy = policy_choice("locret");
     o.session.plan.budget = 64;
@@ -180,20 +166,4 @@ static void test_scores_in_batches(void **state)
     context_release(&chunk);
     context_release(&single);
     engine_close(g);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_f16_as_f32),
-        cmocka_unit_test(test_q4_0_as_f32),
-        cmocka_unit_test(test_q8_0_as_f32),
-        cmocka_unit_test(test_q4_k_m_as_f32),
-        cmocka_unit_test(test_f16),
-        cmocka_unit_test(test_q4_0),
-        cmocka_unit_test(test_q8_0),
-        cmocka_unit_test(test_q4_k_m),
-        cmocka_unit_test(test_scores_in_batches),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

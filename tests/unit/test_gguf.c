@@ -1,14 +1,8 @@
 /* gguf: finds everything in a file, and answers every damaged file with an error line only. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 #include <dirent.h>
-#include <stdio.h>
-#include <unistd.h>
 
 #include "tests/unit/data.h"
 #include "tests/unit/make_gguf.h"
@@ -45,9 +39,8 @@ static void make_sample(struct maker *m)
     maker_end(m);
 }
 
-static void finds_metadata(void **state)
+TEST(finds_metadata)
 {
-    (void)state;
     struct maker m;
     struct gguf *g;
     struct err e;
@@ -87,9 +80,8 @@ static void finds_metadata(void **state)
     maker_release(&m);
 }
 
-static void finds_tensors(void **state)
+TEST(finds_tensors)
 {
-    (void)state;
     struct maker m;
     struct gguf *g;
     struct err e;
@@ -139,9 +131,8 @@ static int open_copy(const char *bytes, size_t n, struct err *e)
     return rc;
 }
 
-static void refuses_every_cut(void **state)
+TEST(refuses_every_cut)
 {
-    (void)state;
     struct maker m;
     struct err e;
     make_sample(&m);
@@ -155,9 +146,8 @@ static void refuses_every_cut(void **state)
     maker_release(&m);
 }
 
-static void survives_every_wrong_byte(void **state)
+TEST(survives_every_wrong_byte)
 {
-    (void)state;
     static const unsigned char masks[] = {0x01, 0x02, 0x10, 0x80, 0xFF};
     struct maker m;
     struct err e;
@@ -182,9 +172,8 @@ static void expect(struct maker *m, const char *says)
     maker_release(m);
 }
 
-static void says_what_is_wrong(void **state)
+TEST(says_what_is_wrong)
 {
-    (void)state;
     int64_t row[] = {33, 2}, none[] = {32, 0}, huge[] = {INT64_MAX / 2, 8}, ok[] = {32};
     struct maker m = {0};
     str_puts(&m.file, "# A text\n");
@@ -223,9 +212,8 @@ static void says_what_is_wrong(void **state)
     expect(&m, "tensor 'new??[31m' has unknown type 77; known are F32 F16 Q4_0");
 }
 
-static void says_what_cannot_be_opened(void **state)
+TEST(says_what_cannot_be_opened)
 {
-    (void)state;
     struct gguf *g;
     struct err e;
     char name[] = "/tmp/retain_gguf_XXXXXX";
@@ -251,9 +239,8 @@ static void says_what_cannot_be_opened(void **state)
     gguf_close(NULL);
 }
 
-static void judges_the_malformed_set(void **state)
+TEST(judges_the_malformed_set)
 {
-    (void)state;
     char folder[1024], path[2048];
     if (!data_path(folder, sizeof folder, "malformed")) skip();
     DIR *d = opendir(folder);
@@ -273,15 +260,4 @@ static void judges_the_malformed_set(void **state)
     }
     closedir(d);
     assert_true(n > 30);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finds_metadata),           cmocka_unit_test(finds_tensors),
-        cmocka_unit_test(refuses_every_cut),        cmocka_unit_test(survives_every_wrong_byte),
-        cmocka_unit_test(says_what_is_wrong),       cmocka_unit_test(says_what_cannot_be_opened),
-        cmocka_unit_test(judges_the_malformed_set),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,9 @@
 /* gguf, split models: the parts that the gguf package wrote (tests/golden/make_split.py) are the
  * model that they were made of. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/digest.h"
 #include "base/file.h"
@@ -48,9 +40,8 @@ static void expect(const char *path, const char *message)
     if (!strstr(e.text, message)) fail_msg("\"%s\" lacks \"%s\"", e.text, message);
 }
 
-static void has_every_tensor_of_its_parts(void **state)
+TEST(has_every_tensor_of_its_parts)
 {
-    (void)state;
     struct gguf *whole, *split;
     struct err e;
     assert_int_equal(gguf_open(&whole, WHOLE, &e), 0);
@@ -73,9 +64,8 @@ static void has_every_tensor_of_its_parts(void **state)
     gguf_close(split);
 }
 
-static void has_the_bytes_of_its_parts(void **state)
+TEST(has_the_bytes_of_its_parts)
 {
-    (void)state;
     struct gguf *split;
     struct err e;
     size_t n;
@@ -95,9 +85,8 @@ static void has_the_bytes_of_its_parts(void **state)
     gguf_close(split);
 }
 
-static void needs_all_parts_in_order(void **state)
+TEST(needs_all_parts_in_order)
 {
-    (void)state;
     struct gguf *g;
     struct err e;
     char first[128];
@@ -115,9 +104,8 @@ static void needs_all_parts_in_order(void **state)
     expect(copy(1, "other.gguf"), "must end in -00001-of-00003.gguf");
 }
 
-static void is_one_file_to_the_register(void **state)
+TEST(is_one_file_to_the_register)
 {
-    (void)state;
     struct file_identity before, after;
     char first[128];
     snprintf(first, sizeof first, "%s", copy(1, "i-00001-of-00003.gguf"));
@@ -132,9 +120,8 @@ static void is_one_file_to_the_register(void **state)
 }
 
 /* Before a download: descriptions of all tensors, data of none. */
-static void opens_the_starts_of_files(void **state)
+TEST(opens_the_starts_of_files)
 {
-    (void)state;
     struct gguf *whole, *g;
     struct err e;
     struct str part[3] = {0};
@@ -171,14 +158,4 @@ static int remove_folder(void **state)
     return system(command);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(has_every_tensor_of_its_parts),
-        cmocka_unit_test(has_the_bytes_of_its_parts),
-        cmocka_unit_test(needs_all_parts_in_order),
-        cmocka_unit_test(is_one_file_to_the_register),
-        cmocka_unit_test(opens_the_starts_of_files),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+AROUND_TESTS(make_folder, remove_folder)

@@ -1,16 +1,8 @@
 /* heads in training: gradient and steps against PyTorch in float64 (tests/golden/make_heads.py) and
  * finite differences, labels against their definition in double, rows of text. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "tests/test.h"
 
-#include <cmocka.h>
+#include <math.h>
 
 #include <cjson/cJSON.h>
 
@@ -140,9 +132,8 @@ static double gradient(const struct golden *g, struct trainer *t)
     return heads_net_gradient(&t->net, &g->rows, &terms, &t->work);
 }
 
-static void equals_pytorch(void **state)
+TEST(equals_pytorch)
 {
-    (void)state;
     for (const char *const *isa = kn_isa_list(); *isa; isa++) {
         struct golden g;
         struct trainer t;
@@ -165,9 +156,8 @@ static void equals_pytorch(void **state)
 }
 
 /* Central differences of the loss, in a few directions of each matrix. */
-static void equals_differences(void **state)
+TEST(equals_differences)
 {
-    (void)state;
     const float h = 1.0f / 256;
     struct golden g;
     struct trainer t;
@@ -189,9 +179,8 @@ static void equals_differences(void **state)
 }
 
 /* The gradients of two texts add up to that of both. */
-static void texts_add_up(void **state)
+TEST(texts_add_up)
 {
-    (void)state;
     struct golden g;
     struct trainer t;
     golden_open(&g, &t, NULL, 2);
@@ -216,9 +205,8 @@ static void texts_add_up(void **state)
     golden_close(&g, &t);
 }
 
-static void threads_do_not_matter(void **state)
+TEST(threads_do_not_matter)
 {
-    (void)state;
     struct golden g[2];
     struct trainer t[2];
     for (int i = 0; i < 2; i++) {
@@ -286,9 +274,8 @@ static double logit(const struct model *m, const float *x, int q, int t, int s)
 
 /* The whole text gets labels, so that the queries of asking tokens are among the rows: a unit that
  * no later token asks for has the label of a share of 0. */
-static void labels_are_their_definition(void **state)
+TEST(labels_are_their_definition)
 {
-    (void)state;
     enum { N = 40, CONTEXT = 30 };
     struct engine *g = open_demo();
     const struct model *m = g->model;
@@ -339,9 +326,8 @@ static void labels_are_their_definition(void **state)
 
 /* ---- use of the heads ------------------------------------------------------------------------ */
 
-static void shares_compete_as_shares(void **state)
+TEST(shares_compete_as_shares)
 {
-    (void)state;
     struct engine *g = open_demo();
     struct context c;
     struct options o;
@@ -369,9 +355,8 @@ static void shares_compete_as_shares(void **state)
     engine_close(g);
 }
 
-static void the_best_policy_is_the_default(void **state)
+TEST(the_best_policy_is_the_default)
 {
-    (void)state;
     struct engine *g = open_demo();
     struct plan p;
     struct options o;
@@ -396,9 +381,8 @@ static void the_best_policy_is_the_default(void **state)
     engine_close(g);
 }
 
-static void a_head_takes_up_to_two_thirds_of_the_positions(void **state)
+TEST(a_head_takes_up_to_two_thirds_of_the_positions)
 {
-    (void)state;
     struct engine *g = open_demo();
     struct plan p;
     struct options o;
@@ -415,9 +399,8 @@ static void a_head_takes_up_to_two_thirds_of_the_positions(void **state)
     engine_close(g);
 }
 
-static void memory_picks_the_budget(void **state)
+TEST(memory_picks_the_budget)
 {
-    (void)state;
     struct engine *g = open_demo();
     struct plan p;
     struct options o;
@@ -466,9 +449,8 @@ static void text_of(const struct engine *g, const struct heads_sample *s, bool a
     }
 }
 
-static void rows_are_conversations(void **state)
+TEST(rows_are_conversations)
 {
-    (void)state;
     char path[] = "/tmp/retain-rows-XXXXXX";
     close(mkstemp(path));
     put(path, "{\"document\": \"My cat is called Milo. She sleeps in the kitchen all day.\", "
@@ -520,9 +502,8 @@ static void rows_are_conversations(void **state)
 }
 
 /* Tokens of a name or number, and only these, get their largest label. */
-static void names_and_numbers_share_a_label(void **state)
+TEST(names_and_numbers_share_a_label)
 {
-    (void)state;
     char path[] = "/tmp/retain-rows-XXXXXX";
     close(mkstemp(path));
     put(path, "{\"document\": \"Milorad Petrovic's neighbours remember 48213, or Zzyzx.\", "
@@ -558,9 +539,8 @@ static void names_and_numbers_share_a_label(void **state)
 }
 
 /* A document that is too long is cut; the question stays. */
-static void long_documents_are_cut(void **state)
+TEST(long_documents_are_cut)
 {
-    (void)state;
     char path[] = "/tmp/retain-rows-XXXXXX";
     struct str row = {0};
     close(mkstemp(path));
@@ -630,9 +610,8 @@ static void text_close(struct text_case *c)
     engine_close(c->engine);
 }
 
-static void folders_are_cut_into_rows(void **state)
+TEST(folders_are_cut_into_rows)
 {
-    (void)state;
     struct text_case c;
     struct err e;
     struct heads_data *d = &c.data;
@@ -661,9 +640,8 @@ static void folders_are_cut_into_rows(void **state)
     text_close(&c);
 }
 
-static void text_is_repeated_in_the_chat_format(void **state)
+TEST(text_is_repeated_in_the_chat_format)
 {
-    (void)state;
     struct text_case c;
     struct err e;
     char path[64];
@@ -686,9 +664,8 @@ static void text_is_repeated_in_the_chat_format(void **state)
 }
 
 /* A model file without a chat template: no format is put around the text. */
-static void text_of_base_models_is_raw(void **state)
+TEST(text_of_base_models_is_raw)
 {
-    (void)state;
     struct text_case c;
     struct err e;
     text_open(&c);
@@ -714,9 +691,8 @@ static void text_of_base_models_is_raw(void **state)
     text_close(&c);
 }
 
-static void bad_text_is_named(void **state)
+TEST(bad_text_is_named)
 {
-    (void)state;
     struct text_case c;
     struct err e;
     char path[64];
@@ -753,9 +729,8 @@ static double score_of(const struct retaining *h, const float *w, int head, cons
 
 /* Over the rows that were read, residuals have the mean 0 and do not depend on the score: that
  * defines the line of least squares. */
-static void calibration_is_least_squares(void **state)
+TEST(calibration_is_least_squares)
 {
-    (void)state;
     enum { TOKENS = 512 };
     char out[] = "/tmp/retain-calibrated-XXXXXX";
     struct engine *g = open_demo();
@@ -814,28 +789,4 @@ static void calibration_is_least_squares(void **state)
     retaining_close(made);
     engine_close(g);
     unlink(out);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equals_pytorch),
-        cmocka_unit_test(equals_differences),
-        cmocka_unit_test(texts_add_up),
-        cmocka_unit_test(threads_do_not_matter),
-        cmocka_unit_test(labels_are_their_definition),
-        cmocka_unit_test(shares_compete_as_shares),
-        cmocka_unit_test(the_best_policy_is_the_default),
-        cmocka_unit_test(a_head_takes_up_to_two_thirds_of_the_positions),
-        cmocka_unit_test(memory_picks_the_budget),
-        cmocka_unit_test(rows_are_conversations),
-        cmocka_unit_test(names_and_numbers_share_a_label),
-        cmocka_unit_test(long_documents_are_cut),
-        cmocka_unit_test(folders_are_cut_into_rows),
-        cmocka_unit_test(text_is_repeated_in_the_chat_format),
-        cmocka_unit_test(text_of_base_models_is_raw),
-        cmocka_unit_test(bad_text_is_named),
-        cmocka_unit_test(calibration_is_least_squares),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

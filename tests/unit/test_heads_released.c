@@ -1,17 +1,9 @@
 /* Retaining heads that others released: files of their names and shapes
  * (tests/golden/make_released.py) are imported, and score as their formulas do in PyTorch; the plan
  * takes the settings of their authors; the CPU runs the forms that a GPU does not have. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "tests/test.h"
 
-#include <cmocka.h>
+#include <math.h>
 
 #include <cjson/cJSON.h>
 
@@ -87,11 +79,10 @@ static void scores_of(const struct engine *g, int layer, float *out)
     free(x);
 }
 
-static void scores_equal_pytorch(void **state)
+TEST(scores_equal_pytorch)
 {
     struct str text = {0};
     struct err e;
-    (void)state;
     if (file_read(RELEASED "scores.json", FILE_DATA, &text, &e)) fail_msg("%s", e.text);
     cJSON *json = cJSON_Parse(str_get(&text));
     for (int i = 0; i < N_FILES; i++)
@@ -145,10 +136,9 @@ static double expected_score(const struct engine *g, int head, int32_t id)
 }
 
 /* Tokens of a chunk, and tokens that are run one by one and scored later. */
-static void hidden_states_are_normed_inputs(void **state)
+TEST(hidden_states_are_normed_inputs)
 {
     enum { CHUNK = 70, ALL = 110 };
-    (void)state;
     struct engine *g = import("kvzap-linear.safetensors", NULL);
     struct context c;
     struct err e;
@@ -182,9 +172,8 @@ static void plan_of(struct plan *p, struct engine *g, const struct plan_opts *o)
     if (plan_make(p, g->model, g->retaining, NULL, o, 1, 1, &e)) fail_msg("%s", e.text);
 }
 
-static void authors_settings_are_the_default(void **state)
+TEST(authors_settings_are_the_default)
 {
-    (void)state;
     struct engine *g = import("locret.safetensors", NULL);
     struct plan p;
     struct plan_opts o = plan_opts_default();
@@ -223,23 +212,11 @@ static void authors_settings_are_the_default(void **state)
     engine_close(g);
 }
 
-static void the_cpu_runs_other_forms_for_a_gpu(void **state)
+TEST(the_cpu_runs_other_forms_for_a_gpu)
 {
-    (void)state;
     for (int i = 0; i < N_FILES; i++) {
         struct engine *g = import(files[i], NULL);
         if (i) assert_false(cuda_runs_heads(g->retaining));
         engine_close(g);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scores_equal_pytorch),
-        cmocka_unit_test(hidden_states_are_normed_inputs),
-        cmocka_unit_test(authors_settings_are_the_default),
-        cmocka_unit_test(the_cpu_runs_other_forms_for_a_gpu),
-    };
-    return cmocka_run_group_tests_name("heads_released", tests, NULL, NULL);
 }

@@ -1,13 +1,8 @@
 /* A training's rows and learning rate: rows held back are never trained on, every other row is read
  * once per pass; the rate is Locret's. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include "tests/test.h"
 
-#include <cmocka.h>
+#include <math.h>
 
 #include "quant/heads/heads_schedule.h"
 
@@ -48,12 +43,11 @@ static int read_passes(struct fixture *f, int passes)
 }
 
 /* A tenth, at most 32, at least one. */
-static void held_back_rows_are_never_trained_on(void **state)
+TEST(held_back_rows_are_never_trained_on)
 {
     static const struct {
         int rows, held;
     } cases[] = {{2, 1}, {9, 1}, {10, 1}, {25, 2}, {100, 10}, {319, 31}, {320, 32}, {400, 32}};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (uint64_t seed = 1; seed <= 5; seed++) {
             struct fixture f;
@@ -65,11 +59,10 @@ static void held_back_rows_are_never_trained_on(void **state)
 }
 
 /* A resumed training asks first for a row in the middle of a pass. */
-static void rows_depend_on_seed_and_step_only(void **state)
+TEST(rows_depend_on_seed_and_step_only)
 {
     struct fixture a, b, c;
     int differ = 0, turned = 0;
-    (void)state;
     begin(&a, 50, 7);
     begin(&b, 50, 7);
     begin(&c, 50, 8);
@@ -93,9 +86,8 @@ static void near(float x, double expected)
 }
 
 /* 3000 steps: a straight line up to step 2000, then one down to the last step. */
-static void rate_rises_over_two_thirds(void **state)
+TEST(rate_rises_over_two_thirds)
 {
-    (void)state;
     near(heads_schedule_rate(0.5f, 1, 3000), 0.5 / 2000);
     near(heads_schedule_rate(0.5f, 1000, 3000), 0.25);
     near(heads_schedule_rate(0.5f, 2000, 3000), 0.5);
@@ -103,14 +95,4 @@ static void rate_rises_over_two_thirds(void **state)
     near(heads_schedule_rate(0.5f, 2501, 3000), 0.25);
     near(heads_schedule_rate(0.5f, 3000, 3000), 0.5 / 1000);
     near(heads_schedule_rate(0.5f, 1, 1), 0.5);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(held_back_rows_are_never_trained_on),
-        cmocka_unit_test(rows_depend_on_seed_and_step_only),
-        cmocka_unit_test(rate_rises_over_two_thirds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,8 @@
 /* The measuring instruments of `retain eval`: the judgement of an answer, and the spread. Expected
  * values by hand. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "tests/test.h"
 
-#include <cmocka.h>
+#include <math.h>
 
 #include "quant/eval/judge.h"
 #include "quant/eval/task.h"
@@ -24,9 +20,8 @@ static void check(const char *answer, const char *value, bool right)
         fail_msg("\"%s\" %s \"%s\"", value, right ? "is in" : "is not in", answer);
 }
 
-static void values_are_whole_words(void **state)
+TEST(values_are_whole_words)
 {
-    (void)state;
     check("It is 48213.", "48213", true);
     check("48213", "48213", true);
     check("(48213)", "48213", true);
@@ -42,9 +37,8 @@ static void values_are_whole_words(void **state)
     check("Bob lives in New Yorkshire", "New York", false);
 }
 
-static void several_values_count_by_their_share(void **state)
+TEST(several_values_count_by_their_share)
 {
-    (void)state;
     assert_true(judge("red and blue", "red", "blue") == 1);
     assert_true(judge("red and green", "red", "blue") == 0.5);
     assert_true(judge("redblue", "red", "blue") == 0);
@@ -59,22 +53,11 @@ static void check_spread(const double *x, int n, double mean, double spread)
 }
 
 /* The deviation of a sample: the squared distances from the mean, divided by n - 1. */
-static void spread_is_a_samples(void **state)
+TEST(spread_is_a_samples)
 {
-    (void)state;
     check_spread((const double[]){0, 1}, 2, 0.5, sqrt(0.5));
     check_spread((const double[]){2, 4, 4, 4, 5, 5, 7, 9}, 8, 5, sqrt(32.0 / 7));
     check_spread((const double[]){0.25, 0.25, 0.25}, 3, 0.25, 0);
     check_spread((const double[]){0.7}, 1, 0.7, 0);
     check_spread((const double[]){1e6 + 1, 1e6 + 2, 1e6 + 3}, 3, 1e6 + 2, 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_are_whole_words),
-        cmocka_unit_test(several_values_count_by_their_share),
-        cmocka_unit_test(spread_is_a_samples),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

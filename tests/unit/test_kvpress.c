@@ -1,15 +1,8 @@
 /* The units that survive --protocol once against those that NVIDIA's kvpress keeps of the same
  * prompt, with the same weights (tests/golden/make_kvpress.py), and, in models with windows,
  * against the policies' formulas in double precision (make_survivors.py). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 #include "cli/options/options_policy.h"
 #include "runtime/forward/context.h"
@@ -82,7 +75,7 @@ static int n_common(const struct line *l, const struct cache_head *h)
     return n;
 }
 
-static void test_survivors(void **state)
+TEST(test_survivors)
 {
     struct engine_opts o = {.model = "build/golden/families/llama.gguf",
                             .heads = {.none = true},
@@ -90,7 +83,6 @@ static void test_survivors(void **state)
     struct engine *g;
     struct err e;
     FILE *f = fopen("tests/golden/kvpress.txt", "r");
-    (void)state;
     assert_non_null(f);
     if (engine_open(&g, &o, NULL, 0, NULL, NULL, &e)) fail_msg("%s", e.text);
     for (size_t i = 0; i < sizeof presses / sizeof *presses; i++) {
@@ -135,14 +127,13 @@ static void check_windows(const struct cache *c)
 }
 
 /* The global layers keep exactly the units of the formulas. */
-static void test_layers_without_windows(void **state)
+TEST(test_layers_without_windows)
 {
     struct engine *g = NULL;
     struct context x = {0};
     struct line l, last = {0};
     FILE *f = fopen("tests/golden/windows.txt", "r");
     int n = 0;
-    (void)state;
     assert_non_null(f);
     for (; read_line(f, &l); n++) {
         const bool other = strcmp(l.name, last.name) != 0;
@@ -161,11 +152,4 @@ static void test_layers_without_windows(void **state)
     context_release(&x);
     engine_close(g);
     fclose(f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_survivors),
-                                       cmocka_unit_test(test_layers_without_windows)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,8 @@
 /* While a model is loaded, its file's pages and the weights made of them are never both in memory:
  * a board with little more memory than the file has bytes can load it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
+#include "tests/test.h"
 
-#include <cmocka.h>
+#include <sys/stat.h>
 
 #include "cli/options/options.h"
 #include "runtime/forward/engine.h"
@@ -39,14 +33,13 @@ static int on_progress(void *ctx, int64_t done, int64_t total)
     return 0;
 }
 
-static void test_the_file_leaves_memory_as_it_is_packed(void **state)
+TEST(test_the_file_leaves_memory_as_it_is_packed)
 {
     struct options o;
     struct engine *g;
     struct stat file;
     struct err e;
     long most = 0;
-    (void)state;
     assert_int_equal(stat(MODEL, &file), 0);
     options_init(&o);
     o.engine.model = MODEL;
@@ -56,12 +49,4 @@ static void test_the_file_leaves_memory_as_it_is_packed(void **state)
     engine_close(g);
     assert_true(most > 0); /* it was seen */
     assert_true(most * 1024 < file.st_size / 3);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_file_leaves_memory_as_it_is_packed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

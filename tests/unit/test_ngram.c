@@ -1,12 +1,7 @@
 /* Proposals by n-grams: the newest place where the longest match occurred, within a bounded past.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 #include "runtime/token/ngram.h"
 
@@ -50,7 +45,7 @@ static void expect(const struct ngram *g, int max, const char *letters, int n_ma
     if (n) assert_int_equal(match, n_match);
 }
 
-static void test_the_newest_place_is_proposed(void **state)
+TEST_WITH(test_the_newest_place_is_proposed, set_up, tear_down)
 {
     struct ngram *g = &((struct fixture *)*state)->g;
     expect(g, 4, "", 0);
@@ -65,7 +60,7 @@ static void test_the_newest_place_is_proposed(void **state)
     expect(g, 4, "", 0);
 }
 
-static void test_a_longer_match_is_preferred(void **state)
+TEST_WITH(test_a_longer_match_is_preferred, set_up, tear_down)
 {
     struct ngram *g = &((struct fixture *)*state)->g;
     add(g, "the red box is small, my box is old; the red box is");
@@ -73,14 +68,14 @@ static void test_a_longer_match_is_preferred(void **state)
 }
 
 /* What runs on repeats itself: the tokens between are all that is known. */
-static void test_a_loop_proposes_its_period(void **state)
+TEST_WITH(test_a_loop_proposes_its_period, set_up, tear_down)
 {
     struct ngram *g = &((struct fixture *)*state)->g;
     add(g, "no no no");
     expect(g, 8, " no", 5);
 }
 
-static void test_the_past_is_bounded(void **state)
+TEST_WITH(test_the_past_is_bounded, set_up, tear_down)
 {
     struct ngram *g = &((struct fixture *)*state)->g;
     add(g, "abcdefghijXY");
@@ -92,23 +87,11 @@ static void test_the_past_is_bounded(void **state)
     expect(g, 2, "-a", 10);
 }
 
-static void test_text_that_left_is_not_proposed(void **state)
+TEST_WITH(test_text_that_left_is_not_proposed, set_up, tear_down)
 {
     struct ngram *g = &((struct fixture *)*state)->g;
     add(g, "abcdefghijXY");
     for (int32_t i = 0; i < NGRAM_TOKENS; i++) ngram_add(g, 1000 + i);
     add(g, "abcdefghij");
     expect(g, 2, "", 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_the_newest_place_is_proposed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_longer_match_is_preferred, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_loop_proposes_its_period, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_the_past_is_bounded, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_text_that_left_is_not_proposed, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,10 @@
 /* A file system that has no locks (NFS without its lock service) is told as that, not as another
  * program that holds one: SQLite calls both busy. */
+#include "tests/test.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "store/store.h"
 
@@ -51,12 +43,11 @@ int fcntl64(int fd, int command, ...)
     return control(fd, command, argument);
 }
 
-static void locks_that_fail_are_named(void **state)
+TEST(locks_that_fail_are_named)
 {
     char folder[] = "/tmp/retain-locks-XXXXXX", path[64], command[64];
     struct store *s;
     struct err e = {0};
-    (void)state;
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/retain.db", folder);
     if (store_open(&s, path, &e)) fail_msg("%s", e.text);
@@ -68,10 +59,4 @@ static void locks_that_fail_are_named(void **state)
     assert_null(strstr(e.text, "another program"));
     snprintf(command, sizeof command, "rm -r %s", folder);
     assert_int_equal(system(command), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(locks_that_fail_are_named)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

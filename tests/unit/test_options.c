@@ -1,14 +1,6 @@
 /* options: the command line, the configuration file and --help, all from one table. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-
-#include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
+#include "tests/test.h"
 
 #include "cli/options/options.h"
 #include "cli/options/options_policy.h"
@@ -43,9 +35,8 @@ static void assert_refused(unsigned groups, const char *line, const char *said)
         fail_msg("'%s': %d \"%s\", expected \"%s\"", line, rc, err.text, said);
 }
 
-static void values_of_every_kind(void **state)
+TEST(values_of_every_kind)
 {
-    (void)state;
     struct options o;
     assert_int_equal(
         parse(&o, CHAT,
@@ -69,9 +60,8 @@ static void values_of_every_kind(void **state)
     assert_string_equal(o.args[0], "extra");
 }
 
-static void defaults(void **state)
+TEST(defaults)
 {
-    (void)state;
     struct options o;
     assert_int_equal(parse(&o, CHAT, ""), 0);
     assert_null(o.engine.model);
@@ -84,9 +74,8 @@ static void defaults(void **state)
     assert_true(o.session.sampling.temperature == SAMPLING_UNSET);
 }
 
-static void short_forms(void **state)
+TEST(short_forms)
 {
-    (void)state;
     struct options o;
     assert_int_equal(parse(&o, GENERATE, "-n5 -mx.gguf -f -"), 0);
     assert_int_equal(o.session.max_tokens, 5);
@@ -102,9 +91,8 @@ static void short_forms(void **state)
     assert_refused(GENERATE, "-model x", "did you mean --model?");
 }
 
-static void dashes_end_options(void **state)
+TEST(dashes_end_options)
 {
-    (void)state;
     struct options o;
     assert_int_equal(parse(&o, CHAT, "--plain -- --new -m"), 0);
     assert_false(o.session.new_conversation);
@@ -113,9 +101,8 @@ static void dashes_end_options(void **state)
     assert_string_equal(o.args[1], "-m");
 }
 
-static void misspelt_options_are_guessed(void **state)
+TEST(misspelt_options_are_guessed)
 {
-    (void)state;
     assert_refused(CHAT, "--buget 5", "unknown option --buget; did you mean --budget?");
     assert_refused(CHAT, "--tmep 0", "did you mean --temp?");
     assert_refused(CHAT, "--temperature=0", "did you mean --temp?");
@@ -124,9 +111,8 @@ static void misspelt_options_are_guessed(void **state)
     assert_refused(CHAT, "--xylophone", "unknown option --xylophone; --help lists all");
 }
 
-static void options_of_other_commands(void **state)
+TEST(options_of_other_commands)
 {
-    (void)state;
     assert_refused(CHAT, "--seeds 3", "--seeds does not apply to this command");
     assert_refused(CHAT, "--seeds 3", "eval");
     assert_refused(OPTIONS_STORE, "--temp 0", "chat and generate");
@@ -134,9 +120,8 @@ static void options_of_other_commands(void **state)
     assert_int_equal(parse(&o, OPTIONS_STORE, "--help"), 0); /* every command takes it */
 }
 
-static void missing_values(void **state)
+TEST(missing_values)
 {
-    (void)state;
     assert_refused(CHAT, "--model", "--model needs a value: --model FILE");
     assert_refused(CHAT, "-m --plain", "--model needs a value");
     struct options o;
@@ -147,9 +132,8 @@ static void missing_values(void **state)
     assert_string_equal(o.text.prompt, "-5");
 }
 
-static void numbers_out_of_range(void **state)
+TEST(numbers_out_of_range)
 {
-    (void)state;
     assert_refused(CHAT, "--threads 5000",
                    "--threads 5000: expected a whole number from 0 to 1024");
     assert_refused(CHAT, "--threads -1", "-1");
@@ -174,9 +158,8 @@ static void numbers_out_of_range(void **state)
 
 #define LISTS (EVAL | OPTIONS_LISTS)
 
-static void policies_with_keys(void **state)
+TEST(policies_with_keys)
 {
-    (void)state;
     struct options o;
     assert_int_equal(parse(&o, CHAT, "--policy snapkv:window=64,sinks=4,allocator=ada"), 0);
     const struct policy_choice *c = &o.session.plan.policy;
@@ -204,9 +187,8 @@ static void policies_with_keys(void **state)
 }
 
 /* An item with '=' but no ':' belongs to the policy before it. */
-static void values_of_a_key_multiply(void **state)
+TEST(values_of_a_key_multiply)
 {
-    (void)state;
     struct options o;
     struct str text = {0};
     assert_int_equal(
@@ -229,9 +211,8 @@ static void values_of_a_key_multiply(void **state)
     str_release(&text);
 }
 
-static void lists_of_values(void **state)
+TEST(lists_of_values)
 {
-    (void)state;
     struct options o;
     struct str text = {0};
     assert_int_equal(
@@ -261,9 +242,8 @@ static void lists_of_values(void **state)
 }
 
 /* A list of one more than fits is refused. */
-static void lists_have_an_end(void **state)
+TEST(lists_have_an_end)
 {
-    (void)state;
     static const struct {
         const char *option, *value, *said;
     } cases[] = {{"--kv", "q4", "--kv: more than 32 formats"},
@@ -286,9 +266,8 @@ static void lists_have_an_end(void **state)
 }
 
 /* A pair of formats is printed as a pair, and a number that is not set as nothing. */
-static void settings_come_back(void **state)
+TEST(settings_come_back)
 {
-    (void)state;
     struct options o;
     struct str text = {0};
     assert_int_equal(parse(&o, CHAT, "--kv q8:q4"), 0);
@@ -303,9 +282,8 @@ static void settings_come_back(void **state)
 }
 
 /* Each policy and key that can be given is printed as it can be given again. */
-static void policies_come_back(void **state)
+TEST(policies_come_back)
 {
-    (void)state;
     struct options_policy_key key;
     for (int i = 0; policy_at(i); i++)
         for (int k = 0; options_policy_key(k, &key); k++) {
@@ -323,9 +301,8 @@ static void policies_come_back(void **state)
         }
 }
 
-static void set_in_a_chat(void **state)
+TEST(set_in_a_chat)
 {
-    (void)state;
     struct options o;
     options_init(&o);
     assert_int_equal(options_set(&o, OPTIONS_MEMORY, "policy", "snapkv:window=64", &err), 0);
@@ -336,9 +313,8 @@ static void set_in_a_chat(void **state)
     assert_int_equal(options_set(&o, OPTIONS_MEMORY, "policy", "locret,keeper", &err), ERR_USAGE);
 }
 
-static void devices(void **state)
+TEST(devices)
 {
-    (void)state;
     struct options o;
     assert_int_equal(parse(&o, CHAT, "--device cpu"), 0);
     assert_int_equal(o.engine.device.kind, ENGINE_DEVICE_CPU);
@@ -356,9 +332,8 @@ static void devices(void **state)
     }
 }
 
-static void contradictions(void **state)
+TEST(contradictions)
 {
-    (void)state;
     assert_refused(CHAT, "--new --continue", "--new and --continue");
     assert_refused(CHAT, "-c work --continue", "--conversation and --continue");
     assert_refused(CHAT, "-c work --private", "--private and --conversation");
@@ -366,9 +341,8 @@ static void contradictions(void **state)
     assert_refused(CHAT, "--private --read-only", "--private and --read-only");
 }
 
-static void configuration(void **state)
+TEST(configuration)
 {
-    (void)state;
     struct options o;
     char text[] = "\xef\xbb\xbf# defaults\r\n"
                   "\n"
@@ -412,7 +386,7 @@ static void assert_comes_back(const char *value)
 }
 
 /* Any text that is set is printed unchanged. */
-static void texts_come_back(void **state)
+TEST(texts_come_back)
 {
     static const char *const values[] = {
         "",          " ",        "#",     "a # b",  "a#b",        "\"",     "\"a\"",
@@ -422,7 +396,6 @@ static void texts_come_back(void **state)
     };
     static const char letters[] = "ab \"\"\\\\\n\n##=\t\rn\x1b\xc3";
     uint32_t random = 1;
-    (void)state;
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) assert_comes_back(values[i]);
     for (int i = 0; i < 5000; i++) {
         char value[12];
@@ -453,9 +426,8 @@ static void assert_config_refused(const char *line, const char *said)
         fail_msg("'%s': %d \"%s\", expected \"%s\"", line, rc, err.text, said);
 }
 
-static void configuration_errors(void **state)
+TEST(configuration_errors)
 {
-    (void)state;
     assert_config_refused("nonsense", "expected key = value");
     assert_config_refused("thread = 2", "unknown key 'thread'; did you mean threads?");
     assert_config_refused("xylophone = 2", "unknown key 'xylophone'");
@@ -470,12 +442,11 @@ static void configuration_errors(void **state)
 }
 
 /* What --print-config prints is read back as the very same numbers. */
-static void numbers_come_back(void **state)
+TEST(numbers_come_back)
 {
     static const char *const values[] = {
         "0.8",         "0.333333333",      "0.00001",           "0.1", "0.95", "0.7500001", "1",
         "0.000000001", ".000000000000015", "0.0000000000123456"};
-    (void)state;
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         struct options o, again;
         char line[256];
@@ -492,9 +463,8 @@ static void numbers_come_back(void **state)
     }
 }
 
-static void help_fits_80_columns(void **state)
+TEST(help_fits_80_columns)
 {
-    (void)state;
     static const unsigned groups[] = {CHAT, GENERATE, EVAL, OPTIONS_STORE, ~0U};
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
         struct str s = {0};
@@ -515,9 +485,8 @@ static void help_fits_80_columns(void **state)
     str_release(&s);
 }
 
-static void sizes(void **state)
+TEST(sizes)
 {
-    (void)state;
     static const struct {
         const char *text;
         int64_t bytes; /* -1 = none */
@@ -547,9 +516,8 @@ static void sizes(void **state)
     }
 }
 
-static void lists(void **state)
+TEST(lists)
 {
-    (void)state;
     char item[8];
     assert_true(options_list_item("a, bc ,d", 0, item, sizeof item));
     assert_string_equal(item, "a");
@@ -565,35 +533,4 @@ static void lists(void **state)
     assert_string_equal(item, "");
     assert_true(options_list_item("0123456789", 0, item, sizeof item));
     assert_string_equal(item, "0123456");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_of_every_kind),
-        cmocka_unit_test(values_of_a_key_multiply),
-        cmocka_unit_test(defaults),
-        cmocka_unit_test(short_forms),
-        cmocka_unit_test(dashes_end_options),
-        cmocka_unit_test(misspelt_options_are_guessed),
-        cmocka_unit_test(options_of_other_commands),
-        cmocka_unit_test(missing_values),
-        cmocka_unit_test(numbers_out_of_range),
-        cmocka_unit_test(policies_with_keys),
-        cmocka_unit_test(lists_of_values),
-        cmocka_unit_test(policies_come_back),
-        cmocka_unit_test(lists_have_an_end),
-        cmocka_unit_test(settings_come_back),
-        cmocka_unit_test(set_in_a_chat),
-        cmocka_unit_test(devices),
-        cmocka_unit_test(contradictions),
-        cmocka_unit_test(configuration),
-        cmocka_unit_test(texts_come_back),
-        cmocka_unit_test(configuration_errors),
-        cmocka_unit_test(numbers_come_back),
-        cmocka_unit_test(help_fits_80_columns),
-        cmocka_unit_test(sizes),
-        cmocka_unit_test(lists),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

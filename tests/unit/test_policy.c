@@ -1,17 +1,7 @@
 /* Every scorer and allocator on hand-made units: expected results were derived from the papers'
  * formulas, in double precision and written as directly as in the papers. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/random.h"
 #include "cli/options/options.h"
@@ -108,9 +98,8 @@ static void column_sums(const struct layer *l, int first, double want[KV][N])
 }
 
 /* SnapKV: the last w queries, then of keys [0, n - w) the maximum over 7 neighbours. */
-static void test_snapkv(void **state)
+TEST(test_snapkv)
 {
-    (void)state;
     enum { W = 8 };
     struct layer *l = layer_of("snapkv", W);
     double sums[KV][N], want[KV][N];
@@ -124,9 +113,8 @@ static void test_snapkv(void **state)
 }
 
 /* TOVA: the last query, mean over the layer's heads; no protected units. */
-static void test_tova(void **state)
+TEST(test_tova)
 {
-    (void)state;
     struct layer *l = layer_of("tova", 1);
     double sums[KV][N], want[KV][N];
     column_sums(l, N - 1, sums);
@@ -135,9 +123,8 @@ static void test_tova(void **state)
 }
 
 /* KeyDiff: -cos(k, mean of k / |k|). */
-static void test_keydiff(void **state)
+TEST(test_keydiff)
 {
-    (void)state;
     struct layer *l = layer_of("keydiff", 0);
     double want[KV][N];
     for (int i = 0; i < KV; i++) {
@@ -161,9 +148,8 @@ static void test_keydiff(void **state)
 
 /* StreamingLLM: the newest stay, also in a conversation so long that floats cannot distinguish
  * neighbouring positions. */
-static void test_sink_after_four_billion(void **state)
+TEST(test_sink_after_four_billion)
 {
-    (void)state;
     static const uint32_t LATE = 4000000001u;
     struct layer *l = layer_of("sink", 0);
     struct evict_rule rule = {.budget = 16, .sinks = 4};
@@ -244,9 +230,8 @@ static void expect(const struct units *u, int head, const char *alive)
 /* Ada-KV: 2 heads x budget 5 = 10 units for the layer. Each keeps its best (5 / 5 = 1); of the
  * others the best 8 of both heads: all of head 0, and one of the equal ones of head 1, the second
  * oldest, since the oldest is its safeguard. */
-static void test_ada(void **state)
+TEST(test_ada)
 {
-    (void)state;
     static const float scores[2][8] = {{9, 8, 7, 6, 5, 4, 3, 2}, {1, 1, 1, 1, 1, 1, 1, 1}};
     struct units u;
     struct evict_rule rule = {.budget = 5, .floor_pct = 20};
@@ -273,9 +258,8 @@ static void test_ada(void **state)
 }
 
 /* One budget for 2 layers x 2 heads x 3 = 12 units; ties go to the lower head, then the older. */
-static void test_global(void **state)
+TEST(test_global)
 {
-    (void)state;
     static const float scores[4][6] = {
         {9, 9, 9, 9, 0, 0}, {5, 1, 5, 1, 5, 1}, {5, 5, 5, 5, 5, 5}, {-1, -2, -3, -4, -5, -6}};
     struct units u;
@@ -294,9 +278,8 @@ static void test_global(void **state)
 
 /* Heads that share 2 x 8 units, none of which may have more than 10: a head with 20 keeps its best
  * 10, one with 2 keeps both, and the other 4 units of the budget stay unused. */
-static void test_no_head_exceeds_its_limit(void **state)
+TEST(test_no_head_exceeds_its_limit)
 {
-    (void)state;
     enum { MANY = 20, FEW = 2, MAX = 10 };
     static const enum cache_share shares[] = {CACHE_LAYER, CACHE_MODEL};
     float scores[2 * MANY];
@@ -323,9 +306,8 @@ static void test_no_head_exceeds_its_limit(void **state)
 
 /* Heads of 12, 2 and 1 units, to which 6 are added: 18 are more than a head's even part of the
  * region, 12. Two segments and a list of evicted positions restore them. */
-static void test_ragged_heads_come_back(void **state)
+TEST(test_ragged_heads_come_back)
 {
-    (void)state;
     float scores[3][12];
     struct units a, b;
     struct cache_shape s = {.n_layer = 1,
@@ -391,9 +373,8 @@ static void test_ragged_heads_come_back(void **state)
 }
 
 /* The table and its list of names agree. */
-static void test_names(void **state)
+TEST(test_names)
 {
-    (void)state;
     char list[512] = "";
     for (int i = 0; policy_at(i); i++) {
         size_t n = strlen(list);
@@ -421,9 +402,8 @@ static bool is_resident(const struct arena *a)
 }
 
 /* Every row runs, evicts and stays within its bytes, in a plan made as for a chat. */
-static void test_every_row_runs(void **state)
+TEST(test_every_row_runs)
 {
-    (void)state;
     int32_t ids[32];
     for (int i = 1; policy_at(i); i++) {
         struct options o;
@@ -458,7 +438,7 @@ static void test_every_row_runs(void **state)
 
 /* With the defaults a cache of 256 units takes no more bytes than 1,000 tokens would take if all of
  * them were kept, and the plan is what is resident, to the page. */
-static void test_a_small_budget_takes_little(void **state)
+TEST(test_a_small_budget_takes_little)
 {
     static const struct {
         int budget, reserve;
@@ -468,7 +448,6 @@ static void test_a_small_budget_takes_little(void **state)
     struct err e;
     int64_t evicted;
     int32_t ids[256];
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         options_init(&o);
         o.session.plan.budget = rows[i].budget;
@@ -504,20 +483,4 @@ static int teardown(void **state)
     return engine_tear_down(state);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_snapkv),
-        cmocka_unit_test(test_tova),
-        cmocka_unit_test(test_keydiff),
-        cmocka_unit_test(test_sink_after_four_billion),
-        cmocka_unit_test(test_ada),
-        cmocka_unit_test(test_global),
-        cmocka_unit_test(test_no_head_exceeds_its_limit),
-        cmocka_unit_test(test_ragged_heads_come_back),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_every_row_runs),
-        cmocka_unit_test(test_a_small_budget_takes_little),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+AROUND_TESTS(setup, teardown)

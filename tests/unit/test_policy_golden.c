@@ -2,15 +2,6 @@
  * computed by an independent implementation (make_policies.py), with heads of different lengths and
  * with ties. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/unit/layer_kit.h"
 
@@ -191,9 +182,8 @@ static void check_allocator(const struct expected x[LAYERS * KV], enum policy_al
 
 /* ---- all lines ------------------------------------------------------------------------------- */
 
-static void test_golden(void **state)
+TEST(test_golden)
 {
-    (void)state;
     FILE *f = fopen("tests/golden/policies.txt", "r");
     struct expected x[LAYERS * KV];
     enum policy_allocator a;
@@ -234,8 +224,4 @@ static int teardown(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden)};
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+AROUND_TESTS(setup, teardown)

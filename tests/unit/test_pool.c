@@ -1,19 +1,10 @@
 /* pool: every part runs once, on a thread number in range, under any load. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/pool.h"
 
@@ -62,21 +53,18 @@ static void check_pool(int n_threads, int n_jobs, int work)
     pool_close(p);
 }
 
-static void many_tiny_jobs(void **state)
+TEST(many_tiny_jobs)
 {
-    (void)state;
     check_pool(2, 100000, 0);
 }
 
-static void sizes_and_threads(void **state)
+TEST(sizes_and_threads)
 {
-    (void)state;
     for (int n = 1; n <= 9; n += 2) check_pool(n, 2000, 20);
 }
 
-static void more_threads_than_cores(void **state)
+TEST(more_threads_than_cores)
 {
-    (void)state;
     check_pool(48, 1500, 5);
 }
 
@@ -95,9 +83,8 @@ static void count_span(void *ctx, int begin, int end, int thread)
     for (int i = begin; i < end; i++) count_part(&s->count, i, thread);
 }
 
-static void spans_cover_all_parts_once(void **state)
+TEST(spans_cover_all_parts_once)
 {
-    (void)state;
     for (int n_threads = 1; n_threads <= 7; n_threads += 3) {
         struct pool *p;
         struct spans *s = calloc(1, sizeof *s);
@@ -148,9 +135,8 @@ static int one_frame(struct pool *p, int n_parts, atomic_int *bad)
     return done;
 }
 
-static void late_workers_touch_nothing(void **state)
+TEST(late_workers_touch_nothing)
 {
-    (void)state;
     struct pool *p;
     atomic_int bad = 0;
     assert_int_equal(pool_open(&p, 4, NULL), 0);
@@ -172,9 +158,8 @@ static void *burn(void *stop)
 }
 
 /* With as many foreign busy threads as cores each job may cost a few time slices, but not more. */
-static void foreign_busy_threads(void **state)
+TEST(foreign_busy_threads)
 {
-    (void)state;
     atomic_bool stop = false;
     pthread_t id[8];
     struct pool *p;
@@ -192,9 +177,8 @@ static void foreign_busy_threads(void **state)
     assert_true(b.tv_sec - a.tv_sec < 20);
 }
 
-static void open_and_close(void **state)
+TEST(open_and_close)
 {
-    (void)state;
     struct err e;
     struct pool *p;
     for (int i = 0; i < 100; i++) {
@@ -221,9 +205,8 @@ static void describe(const char *folder, const char *name, const char *text)
 }
 
 /* Eight CPUs: 0 with 4, and 1 with 5, share a core. */
-static void physical_cores(void **state)
+TEST(physical_cores)
 {
-    (void)state;
     char folder[] = "/tmp/test_pool.XXXXXX", name[64], command[64];
     cpu_set_t all, some;
     assert_non_null(mkdtemp(folder));
@@ -247,19 +230,4 @@ static void physical_cores(void **state)
     assert_int_equal(pool_cores(folder, &some), 2); /* only slow ones may be used */
     snprintf(command, sizeof command, "rm -r %s", folder);
     assert_int_equal(system(command), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(open_and_close),
-        cmocka_unit_test(physical_cores),
-        cmocka_unit_test(many_tiny_jobs),
-        cmocka_unit_test(sizes_and_threads),
-        cmocka_unit_test(more_threads_than_cores),
-        cmocka_unit_test(spans_cover_all_parts_once),
-        cmocka_unit_test(late_workers_touch_nothing),
-        cmocka_unit_test(foreign_busy_threads),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

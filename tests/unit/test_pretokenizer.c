@@ -1,14 +1,7 @@
 /* pretokenizer: where every kind splits a text. Each case is a list of pieces; the text is all of
  * them joined. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-
-#include <stdlib.h>
-#include <string.h>
+#include "tests/test.h"
 
 #include "base/str.h"
 #include "runtime/token/pretokenizer.h"
@@ -84,9 +77,8 @@ static void put_piece(void *ctx, const char *text, size_t n)
     str_puts(ctx, "\x1f");
 }
 
-static void cuts_where_it_should(void **state)
+TEST(cuts_where_it_should)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof splits / sizeof *splits; i++) {
         struct str text = {0}, expected = {0}, got = {0};
         struct pretokenizer *p = open_named(splits[i].name);
@@ -114,11 +106,10 @@ static void count_bytes(void *ctx, const char *text, size_t n)
 }
 
 /* A page of the same character must not fail or take very long. */
-static void takes_long_runs(void **state)
+TEST(takes_long_runs)
 {
     static const char *const units[] = {"a", "A", " ", "\n", "!", "7", "\xE4\xB8\xAD", "\xCC\x81"};
     enum { TIMES = 20000 };
-    (void)state;
     for (size_t i = 0; i < sizeof splits / sizeof *splits; i++) {
         struct pretokenizer *p = open_named(splits[i].name);
         for (size_t u = 0; u < sizeof units / sizeof *units; u++) {
@@ -135,7 +126,7 @@ static void takes_long_runs(void **state)
     }
 }
 
-static void whole_pieces_and_bos(void **state)
+TEST(whole_pieces_and_bos)
 {
     static const struct {
         const char *name;
@@ -145,7 +136,6 @@ static void whole_pieces_and_bos(void **state)
         {"qwen35", false, false},  {"falcon", false, false},      {"glm4", true, false},
         {"phi-2", false, false},   {"chatglm-bpe", false, false},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct pretokenizer *p = open_named(rows[i].name);
         assert_int_equal(pretokenizer_takes_whole(p), rows[i].takes_whole);
@@ -154,26 +144,14 @@ static void whole_pieces_and_bos(void **state)
     }
 }
 
-static void refuses_unknown_names(void **state)
+TEST(refuses_unknown_names)
 {
     static const char name[] = "gpt";
     struct pretokenizer *p;
     struct err e;
-    (void)state;
     assert_int_equal(pretokenizer_open(&p, name, strlen(name), &e), ERR_FORMAT);
     assert_non_null(strstr(e.text, "'gpt'"));
     assert_non_null(strstr(e.text, "deepseek-v3"));
     assert_non_null(strstr(e.text, "default"));
     assert_null(p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cuts_where_it_should),
-        cmocka_unit_test(takes_long_runs),
-        cmocka_unit_test(whole_pieces_and_bos),
-        cmocka_unit_test(refuses_unknown_names),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

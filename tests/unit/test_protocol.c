@@ -1,11 +1,5 @@
 /* --protocol once: a prompt is read whole, units are evicted once behind it, then the answer is
  * generated. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "runtime/session/session_parts.h"
 #include "tests/unit/session_kit.h"
@@ -66,11 +60,10 @@ static struct beginning begin(struct options o)
 
 /* The first token is drawn from the logits of the whole prompt, to the bit those of policy full;
  * before it, units were evicted exactly once, down to the budget. */
-static void test_one_eviction_behind_the_prompt(void **state)
+TEST(test_one_eviction_behind_the_prompt)
 {
     static const char *const names[] = {"snapkv", "locret", "random", "keydiff+global"};
     struct options full = options_of("full", "q4", 0);
-    (void)state;
     full.session.plan.policy.context = 512;
     const struct beginning all = begin(full);
     assert_true(all.len > 64);
@@ -88,10 +81,9 @@ static void test_one_eviction_behind_the_prompt(void **state)
 }
 
 /* Policies of one unit per step hold the budget, and the newest unit, after each token. */
-static void test_one_unit_per_step(void **state)
+TEST(test_one_unit_per_step)
 {
     static const char *const names[] = {"tova", "sink"};
-    (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct options o = once_of(names[i]);
         const struct beginning b = begin(o);
@@ -104,9 +96,8 @@ static void test_one_unit_per_step(void **state)
 }
 
 /* A prompt that is longer than the context is evicted in between: nothing is lost. */
-static void test_a_prompt_longer_than_the_context(void **state)
+TEST(test_a_prompt_longer_than_the_context)
 {
-    (void)state;
     struct options o = once_of("locret");
     o.session.plan.policy.context = 16;
     const struct beginning b = begin(o);
@@ -114,9 +105,8 @@ static void test_a_prompt_longer_than_the_context(void **state)
 }
 
 /* Closing and opening the conversation changes no bit. */
-static void test_resume(void **state)
+TEST(test_resume)
 {
-    (void)state;
     struct options o = once_of("snapkv");
     struct log a = {0}, b = {0};
     char *dir_x = temporary(), *dir_y = temporary();
@@ -142,10 +132,9 @@ static void test_resume(void **state)
 }
 
 /* The last token of the prompt stays, under policies that protect no unit, too: it is run again. */
-static void test_regenerate(void **state)
+TEST(test_regenerate)
 {
     static const char *const names[] = {"tova", "keydiff"};
-    (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct options o = once_of(names[i]);
         struct log log = {0};
@@ -167,9 +156,8 @@ static void test_regenerate(void **state)
 }
 
 /* Turns that are fed become part of the next prompt. */
-static void test_fed_turns_join_the_prompt(void **state)
+TEST(test_fed_turns_join_the_prompt)
 {
-    (void)state;
     struct options o = once_of("snapkv");
     struct session *s = open_session(NULL, o, false);
     const struct chat_message m[] = {{CHAT_USER, "My locker code is 48213."},
@@ -186,9 +174,8 @@ static void test_fed_turns_join_the_prompt(void **state)
 }
 
 /* The context is a key of full, and of this protocol only. */
-static void test_context_needs_the_protocol(void **state)
+TEST(test_context_needs_the_protocol)
 {
-    (void)state;
     struct options o = once_of("snapkv");
     struct session *s;
     struct err e;
@@ -197,16 +184,4 @@ static void test_context_needs_the_protocol(void **state)
     assert_non_null(strstr(e.text, "context is a key of full and of --protocol once"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_eviction_behind_the_prompt),
-        cmocka_unit_test(test_one_unit_per_step),
-        cmocka_unit_test(test_a_prompt_longer_than_the_context),
-        cmocka_unit_test(test_resume),
-        cmocka_unit_test(test_regenerate),
-        cmocka_unit_test(test_fed_turns_join_the_prompt),
-        cmocka_unit_test(test_context_needs_the_protocol),
-    };
-    return cmocka_run_group_tests(tests, engine_set_up, engine_tear_down);
-}
+AROUND_TESTS(engine_set_up, engine_tear_down)

@@ -1,19 +1,13 @@
 /* quantize: blocks equal those of the format's reference encoder, searched ones are never worse,
  * and a written file opens. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 #include <math.h>
 #include <sodium.h>
-#include <stdio.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "cli/commands/commands.h"
@@ -46,9 +40,8 @@ static void fill(float *x, size_t n, uint32_t seed, float scale)
 
 /* ---- encoders -------------------------------------------------------------------------------- */
 
-static void equals_reference(void **state)
+TEST(equals_reference)
 {
-    (void)state;
     static const struct {
         const char *file;
         void (*encode)(void *blocks, const float *x, size_t n);
@@ -74,9 +67,8 @@ static void equals_reference(void **state)
 }
 
 /* One block against the rule, written out in doubles. */
-static void q8_0_is_the_rule(void **state)
+TEST(q8_0_is_the_rule)
 {
-    (void)state;
     float x[32], back[32];
     uint8_t block[ENCODE_Q8_0_BYTES];
     fill(x, 32, 7, 0.1f);
@@ -104,9 +96,8 @@ static double error_of(const uint8_t *block, const float *x)
     return sum;
 }
 
-static void search_is_never_worse(void **state)
+TEST(search_is_never_worse)
 {
-    (void)state;
     static float x[N];
     static uint8_t plain[N / 32 * 18], searched[N / 32 * 18];
     static const float scales[] = {1, 1e-3f, 1e-6f, 1e-30f, 3000};
@@ -130,9 +121,8 @@ static void search_is_never_worse(void **state)
 }
 
 /* A block that int4 holds exactly stays exact. */
-static void search_keeps_what_is_exact(void **state)
+TEST(search_keeps_what_is_exact)
 {
-    (void)state;
     float x[32], back[32];
     uint8_t block[ENCODE_Q4_0_BYTES];
     for (int i = 0; i < 32; i++) x[i] = 0.25f * (float)(i % 16 - 8);
@@ -145,9 +135,8 @@ static void search_keeps_what_is_exact(void **state)
     for (int i = 0; i < 32; i++) assert_true(back[i] == 0);
 }
 
-static void finds_what_cannot_be_stored(void **state)
+TEST(finds_what_cannot_be_stored)
 {
-    (void)state;
     float x[64] = {0};
     assert_int_equal(encode_check(x, 64), 64);
     x[40] = NAN;
@@ -254,7 +243,7 @@ static void check_digests(const struct gguf *g)
     }
 }
 
-static void round_trip(void **state)
+TEST_WITH(round_trip, make_folder, remove_folder)
 {
     const struct folder *f = *state;
     for (int eight = 0; eight < 2; eight++) {
@@ -293,7 +282,7 @@ static void round_trip(void **state)
     }
 }
 
-static void never_overwrites(void **state)
+TEST_WITH(never_overwrites, make_folder, remove_folder)
 {
     const struct folder *f = *state;
     struct str text = {0}, after = {0};
@@ -314,7 +303,7 @@ static void never_overwrites(void **state)
     str_release(&after);
 }
 
-static void refuses_what_is_no_model(void **state)
+TEST_WITH(refuses_what_is_no_model, make_folder, remove_folder)
 {
     const struct folder *f = *state;
     struct str text = {0};
@@ -330,9 +319,8 @@ static void refuses_what_is_no_model(void **state)
     str_release(&text);
 }
 
-static void names_what_cannot_be_written(void **state)
+TEST(names_what_cannot_be_written)
 {
-    (void)state;
     struct gguf_writer *w = NULL;
     struct err e;
     assert_int_equal(gguf_write_open(&w, "/dev/null", true, &e), ERR_USAGE);
@@ -342,7 +330,7 @@ static void names_what_cannot_be_written(void **state)
 }
 
 /* A limit on the size of files simulates a full disk. */
-static void leaves_nothing_on_a_full_disk(void **state)
+TEST_WITH(leaves_nothing_on_a_full_disk, make_folder, remove_folder)
 {
     const struct folder *f = *state;
     struct rlimit old, small;
@@ -359,7 +347,7 @@ static void leaves_nothing_on_a_full_disk(void **state)
     assert_int_equal(access(f->tmp, F_OK), -1);
 }
 
-static void one_writer_at_a_time(void **state)
+TEST_WITH(one_writer_at_a_time, make_folder, remove_folder)
 {
     const struct folder *f = *state;
     struct gguf_writer *a, *b;
@@ -373,9 +361,8 @@ static void one_writer_at_a_time(void **state)
 }
 
 /* Rows of a head in rotate-half order are written as neighbouring pairs. */
-static void pairs_rows(void **state)
+TEST(pairs_rows)
 {
-    (void)state;
     float data[8 * 2], row[2], bias[8];
     for (int i = 0; i < 16; i++) data[i] = (float)i;
     struct source_tensor t = {
@@ -389,23 +376,4 @@ static void pairs_rows(void **state)
         .type = GGUF_T_F32, .n_dims = 1, .ne = {8, 1, 1, 1}, .data = data, .pair_heads = 2};
     source_row_floats(&v, 0, bias);
     for (int r = 0; r < 8; r++) assert_true(bias[r] == data[from[r]]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equals_reference),
-        cmocka_unit_test(q8_0_is_the_rule),
-        cmocka_unit_test(search_is_never_worse),
-        cmocka_unit_test(search_keeps_what_is_exact),
-        cmocka_unit_test(finds_what_cannot_be_stored),
-        cmocka_unit_test(pairs_rows),
-        cmocka_unit_test_setup_teardown(round_trip, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(never_overwrites, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(refuses_what_is_no_model, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(one_writer_at_a_time, make_folder, remove_folder),
-        cmocka_unit_test(names_what_cannot_be_written),
-        cmocka_unit_test_setup_teardown(leaves_nothing_on_a_full_disk, make_folder, remove_folder),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,10 @@
 /* Files of questions: every field is read, what is wrong is named with its line, and metrics score
  * as the benchmarks' own programs do. */
+#include "tests/test.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include <cjson/cJSON.h>
-#include <cmocka.h>
 
 #include "base/file.h"
 #include "quant/files/questions.h"
@@ -46,9 +39,8 @@ static const char *write_text(const char *name, const char *text)
     "\"system\": \"Be brief.\", \"metric\": \"f1\", \"max_tokens\": 5, \"raw\": true, \"more\": " \
     "{}}"
 
-static void every_field_is_read(void **state)
+TEST(every_field_is_read)
 {
-    (void)state;
     struct questions q;
     struct item it = {0};
     struct err e;
@@ -104,9 +96,8 @@ static void refuse(const char *name, const char *text, const char *message)
     unlink(path);
 }
 
-static void wrong_lines_are_named(void **state)
+TEST(wrong_lines_are_named)
 {
-    (void)state;
     refuse("a.jsonl", "", "there is no JSON object");
     refuse("a.jsonl", "\n\n", "there is no JSON object");
     refuse("a.jsonl", GOOD GOOD "{\"context\": \"c\", \"ques\n" GOOD, "a.jsonl:3: expected a JSON");
@@ -119,9 +110,8 @@ static void wrong_lines_are_named(void **state)
 
 #define Q "{\"context\": \"c\", \"question\": \"q\", "
 
-static void wrong_fields_are_named(void **state)
+TEST(wrong_fields_are_named)
 {
-    (void)state;
     static const char *const rows[][2] = {
         {"{\"question\": \"q\", \"answers\": \"a\"}", "no field \"context\""},
         {"{\"context\": {}, \"question\": \"q\", \"answers\": \"a\"}",
@@ -149,9 +139,8 @@ static void wrong_fields_are_named(void **state)
     }
 }
 
-static void a_file_that_is_missing_is_an_error(void **state)
+TEST(a_file_that_is_missing_is_an_error)
 {
-    (void)state;
     struct questions f;
     struct err e;
     assert_true(questions_open(&f, "/nowhere/x.jsonl", &e) < 0);
@@ -159,9 +148,8 @@ static void a_file_that_is_missing_is_an_error(void **state)
     assert_true(questions_open(&f, "/tmp", &e) < 0);
 }
 
-static void a_long_line_is_read(void **state)
+TEST(a_long_line_is_read)
 {
-    (void)state;
     struct str text = {0};
     struct questions f;
     struct item item = {0};
@@ -194,9 +182,8 @@ static struct tokenizer *open_tokenizer(void)
     return t;
 }
 
-static void a_long_prompt_loses_its_middle(void **state)
+TEST(a_long_prompt_loses_its_middle)
 {
-    (void)state;
     struct tokenizer *t = open_tokenizer();
     struct item it = {0};
     struct err e;
@@ -242,9 +229,8 @@ static int compare_pair(const cJSON *pair)
     return n_wrong;
 }
 
-static void every_metric_equals_the_program_it_is_from(void **state)
+TEST(every_metric_equals_the_program_it_is_from)
 {
-    (void)state;
     struct str text = {0}, names = {0};
     struct err e;
     int n_wrong = 0;
@@ -261,19 +247,16 @@ static void every_metric_equals_the_program_it_is_from(void **state)
     str_release(&names);
 }
 
-int main(void)
+static int make_folder(void **state)
 {
-    if (!mkdtemp(folder)) return 1;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_field_is_read),
-        cmocka_unit_test(wrong_lines_are_named),
-        cmocka_unit_test(wrong_fields_are_named),
-        cmocka_unit_test(a_file_that_is_missing_is_an_error),
-        cmocka_unit_test(a_long_line_is_read),
-        cmocka_unit_test(a_long_prompt_loses_its_middle),
-        cmocka_unit_test(every_metric_equals_the_program_it_is_from),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    rmdir(folder);
-    return failed;
+    (void)state;
+    return mkdtemp(folder) ? 0 : -1;
 }
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    return rmdir(folder);
+}
+
+AROUND_TESTS(make_folder, remove_folder)

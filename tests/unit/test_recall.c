@@ -1,15 +1,9 @@
 /* Archive, choice and return of units, on a vocabulary of ten words and units whose bytes depend on
  * their position. The right windows were derived by hand from the rules in archive.h and
  * recall.h. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/test.h"
 
-#include <cmocka.h>
+#include <math.h>
 
 #include "base/pool.h"
 #include "base/random.h"
@@ -77,6 +71,7 @@ static void tear_down(struct fixture *f)
     arena_release(&f->archive_arena);
 }
 
+/* Before and after a test with an archive of 1,000 positions. */
 static int begin(void **state)
 {
     static struct fixture f;
@@ -93,9 +88,6 @@ static int end(void **state)
 
 /* "my code is 7." */
 static const int32_t told[] = {10, 11, 12, 13, END};
-
-/* A test with an archive of 1,000 positions. */
-#define SCENE(test) cmocka_unit_test_setup_teardown(test, begin, end)
 
 static float score_of(int head, uint32_t pos)
 {
@@ -222,7 +214,7 @@ static bool covers(const struct recall_window *w, uint32_t pos)
 /* ---- choosing -------------------------------------------------------------------------------- */
 
 /* "my code is 7" among filler; asked for the code. */
-static void test_finds_the_statement(void **state)
+TEST_WITH(test_finds_the_statement, begin, end)
 {
     static const int32_t asked[] = {30, 10, 11, ASK};
     struct recall_window w[RECALL_MAX];
@@ -250,7 +242,7 @@ static void tell_two(struct fixture *f, const int32_t *first, int n_first, const
 }
 
 /* An earlier question has the same words, and is newer; the statement comes first. */
-static void test_statements_before_questions(void **state)
+TEST_WITH(test_statements_before_questions, begin, end)
 {
     static const int32_t asked[] = {20, 10, 11, ASK};
     struct recall_window w[RECALL_MAX];
@@ -261,7 +253,7 @@ static void test_statements_before_questions(void **state)
 }
 
 /* Told twice with other values: the newest comes first. */
-static void test_newest_of_equals(void **state)
+TEST_WITH(test_newest_of_equals, begin, end)
 {
     static const int32_t old[] = {10, 11, 12, 13, END}, new[] = {10, 11, 12, 14, END};
     static const int32_t asked[] = {10, 11, ASK};
@@ -274,7 +266,7 @@ static void test_newest_of_equals(void **state)
 }
 
 /* "My new pin is 8." lacks the pair "my pin" of the old statement, which was made five times. */
-static void test_later_statement(void **state)
+TEST_WITH(test_later_statement, begin, end)
 {
     static const int32_t old[] = {10, 11, 12, 13, END}, later[] = {10, 20, 11, 12, 14, END};
     static const int32_t asked[] = {10, 11, ASK};
@@ -293,12 +285,11 @@ static void test_later_statement(void **state)
 }
 
 /* The same in a later block of the archive's index. */
-static void test_newest_of_blocks(void **state)
+TEST(test_newest_of_blocks)
 {
     static const int32_t asked[] = {10, 11, ASK};
     struct recall_window w[RECALL_MAX];
     struct fixture f;
-    (void)state;
     set_up(&f, CACHE_HEAD, 3000);
     for (int i = 0; i < 2; i++) {
         run(&f, told, 5);
@@ -313,7 +304,7 @@ static void test_newest_of_blocks(void **state)
 }
 
 /* Windows do not overlap, however often they match, and are no more than requested. */
-static void test_windows_are_apart(void **state)
+TEST_WITH(test_windows_are_apart, begin, end)
 {
     int32_t rare[200];
     struct recall_window w[RECALL_MAX];
@@ -331,7 +322,7 @@ static void test_windows_are_apart(void **state)
 
 /* Nine words of equal rarity. The window with all of them returns and the one with eight (0.89 of
  * its weight), not those with four (0.44). */
-static void test_lighter_windows(void **state)
+TEST_WITH(test_lighter_windows, begin, end)
 {
     static const int32_t asked[] = {10, 12, 14, 16, 18, 11, 13, 15, 17};
     struct recall_window w[RECALL_MAX];
@@ -350,7 +341,7 @@ static void test_lighter_windows(void **state)
 }
 
 /* A follow-up without the noun takes it from the previous message. */
-static void test_follow_up(void **state)
+TEST_WITH(test_follow_up, begin, end)
 {
     static const int32_t before[] = {10, 11, ASK}, asked[] = {30, 25, ASK}, never[] = {25, ASK};
     struct recall_window w[RECALL_MAX];
@@ -371,7 +362,7 @@ static void test_follow_up(void **state)
 
 /* The message before is long and full of rare words; they do not hide what the question names. A
  * question that names nothing takes them all the same. */
-static void test_long_message_before(void **state)
+TEST_WITH(test_long_message_before, begin, end)
 {
     static const int32_t other[] = {14, 15, 16, 17, 18, 19, 20, END}, asked[] = {10, 11, ASK},
                          hers[] = {30, 25, 26, ASK};
@@ -395,7 +386,7 @@ static void test_long_message_before(void **state)
 
 /* A question whose only known word is one of small talk's: the small talk comes first, as for any
  * message, then the windows with the rarest words of their own. Other messages get no more. */
-static void test_vague_question(void **state)
+TEST_WITH(test_vague_question, begin, end)
 {
     static const int32_t said[] = {28, 13, END}, chat[] = {28, 21, END},
                          asked[] = {28, 24, 25, ASK}, known[] = {28, 13, ASK};
@@ -433,7 +424,7 @@ static void make_embeddings(void)
 }
 
 /* The message's only rare word does not occur; a word with nearly the same embedding does. */
-static void test_meaning_finds_another_word(void **state)
+TEST_WITH(test_meaning_finds_another_word, begin, end)
 {
     static const int32_t asked[] = {20, ASK}, other[] = {24, ASK};
     struct query q = {.chooser = RECALL_WORDS, .ids = asked, .n = 2};
@@ -458,7 +449,7 @@ static void test_meaning_finds_another_word(void **state)
 
 /* A passage with both words comes first, then that with the word itself and that with one like it.
  */
-static void test_meaning_joins_words(void **state)
+TEST_WITH(test_meaning_joins_words, begin, end)
 {
     static const int32_t by_word[] = {24, 14, 15, 16, END}, by_meaning[] = {10, 17, 18, 19, END},
                          by_both[] = {24, 10, 12, 13, END}, asked[] = {24, 20, ASK};
@@ -497,7 +488,7 @@ static int index_of(const struct archive *x, uint32_t pos)
 }
 
 /* Forgotten positions are not found; those beside them, in the same pieces, are unchanged. */
-static void test_forgets(void **state)
+TEST(test_forgets)
 {
     static const int32_t asked[] = {30, 10, 11, ASK};
     static const struct {
@@ -505,7 +496,6 @@ static void test_forgets(void **state)
     } gaps[] = {{100, 104}, {90, 140}, {104, 105}, {96, 112}, {0, 105}, {500, 600}};
     struct recall_window w[RECALL_MAX];
     uint8_t *unit = malloc(4096);
-    (void)state;
     for (size_t i = 0; i < sizeof gaps / sizeof *gaps; i++) {
         struct fixture f;
         struct err e;
@@ -557,9 +547,8 @@ static void drops_positions(enum cache_share share)
     tear_down(&f);
 }
 
-static void test_drops_positions(void **state)
+TEST(test_drops_positions)
 {
-    (void)state;
     drops_positions(CACHE_HEAD);
     drops_positions(CACHE_LAYER);
     drops_positions(CACHE_MODEL);
@@ -599,9 +588,8 @@ static void return_to(enum cache_share share)
     tear_down(&f);
 }
 
-static void test_units_return_whole(void **state)
+TEST(test_units_return_whole)
 {
-    (void)state;
     return_to(CACHE_HEAD);
     return_to(CACHE_LAYER);
     return_to(CACHE_MODEL);
@@ -611,12 +599,11 @@ static void test_units_return_whole(void **state)
 
 /* Fifty rare statements in ten archives' worth of filler, evicted from the cache: all of them are
  * kept, and the archive never exceeds its limit. */
-static void test_full_archive_keeps_what_is_rare(void **state)
+TEST(test_full_archive_keeps_what_is_rare)
 {
     int32_t said[] = {0, 0, 0, 0, END};
     int n_told = 0;
     struct fixture f;
-    (void)state;
     set_up(&f, CACHE_HEAD, 320);
     for (int round = 0; round < 20; round++) {
         fill(&f, 150);
@@ -643,12 +630,11 @@ static void test_full_archive_keeps_what_is_rare(void **state)
 }
 
 /* Of equally rare words a full archive keeps those of statements rather than those of questions. */
-static void test_full_archive_prefers_statements(void **state)
+TEST(test_full_archive_prefers_statements)
 {
     int32_t said[] = {0, 0, 0, 0, END};
     struct fixture f;
     int n_ends = 0, n_asks = 0;
-    (void)state;
     set_up(&f, CACHE_HEAD, 320);
     for (int round = 0; round < 80; round++) {
         fill(&f, 20);
@@ -663,28 +649,4 @@ static void test_full_archive_prefers_statements(void **state)
     }
     assert_true(n_ends > 2 * n_asks);
     tear_down(&f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SCENE(test_finds_the_statement),
-        SCENE(test_statements_before_questions),
-        SCENE(test_newest_of_equals),
-        SCENE(test_windows_are_apart),
-        SCENE(test_lighter_windows),
-        SCENE(test_meaning_finds_another_word),
-        SCENE(test_meaning_joins_words),
-        SCENE(test_later_statement),
-        cmocka_unit_test(test_newest_of_blocks),
-        cmocka_unit_test(test_forgets),
-        cmocka_unit_test(test_drops_positions),
-        SCENE(test_follow_up),
-        SCENE(test_long_message_before),
-        SCENE(test_vague_question),
-        cmocka_unit_test(test_units_return_whole),
-        cmocka_unit_test(test_full_archive_keeps_what_is_rare),
-        cmocka_unit_test(test_full_archive_prefers_statements),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

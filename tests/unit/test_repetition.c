@@ -1,10 +1,6 @@
 /* runtime/session/repetition: detection of answers that repeat themselves. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 #include "runtime/session/repetition.h"
 
@@ -19,10 +15,9 @@ static void make(int32_t *ids, int n, int piece, int wrong)
 }
 
 /* Any period ends the answer once its phrases were written three times before. */
-static void test_pieces(void **state)
+TEST(test_pieces)
 {
     int32_t ids[N];
-    (void)state;
     for (int piece = REPETITION_SHORT + 1; piece <= REPETITION_BEFORE / 3; piece++) {
         int end = 300 + 2 * piece + REPETITION_TOKENS;
         make(ids, 300, piece, 0);
@@ -35,11 +30,10 @@ static void test_pieces(void **state)
 }
 
 /* Sentences in any order, as "I am you. I am your being." again and again. */
-static void test_sentences_in_any_order(void **state)
+TEST(test_sentences_in_any_order)
 {
     int32_t ids[N];
     uint32_t r = 1;
-    (void)state;
     for (int i = 0; i < N; i++)
         ids[i] = i; /* 300 tokens of an answer, then three sentences of ten */
     for (int i = 300; i < N; i++) {
@@ -52,10 +46,9 @@ static void test_sentences_in_any_order(void **state)
 
 /* A period of one to eight tokens: sixteen of them and 32 tokens end the answer, one fewer does
  * not, and neither does a loop with a difference in it. */
-static void test_short_periods(void **state)
+TEST(test_short_periods)
 {
     int32_t ids[N];
-    (void)state;
     for (int piece = 1; piece <= 8; piece++) {
         int end = 300 + 32 + 15 * piece;
         make(ids, 300, piece, 0);
@@ -66,10 +59,9 @@ static void test_short_periods(void **state)
     }
 }
 
-static void test_no_tokens_before(void **state)
+TEST(test_no_tokens_before)
 {
     int32_t ids[N] = {0};
-    (void)state;
     assert_false(repetition_found(ids, 0));
     assert_false(repetition_found(ids, 47)); /* no earlier tokens to repeat */
     assert_true(repetition_found(ids, 48));
@@ -77,22 +69,11 @@ static void test_no_tokens_before(void **state)
 
 /* A table of rows of twelve tokens, of which one in six is new: a name or a number. One in a
  * hundred is chance. */
-static void test_tables_are_none(void **state)
+TEST(test_tables_are_none)
 {
     int32_t ids[N];
-    (void)state;
     for (int i = 0; i < N; i++) ids[i] = i % 6 == 0 ? 100 + i : i % 12;
     assert_false(repetition_found(ids, N));
     make(ids, 300, 7, 100);
     assert_true(repetition_found(ids, N));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pieces),           cmocka_unit_test(test_short_periods),
-        cmocka_unit_test(test_no_tokens_before), cmocka_unit_test(test_sentences_in_any_order),
-        cmocka_unit_test(test_tables_are_none),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

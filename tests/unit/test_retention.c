@@ -1,15 +1,5 @@
 /* The inputs of the screens against the engine's own tables: the picture of retained units after
  * each of 1,000 evictions, and the bytes of the text for each token. Run on the demo model. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "cli/options/options.h"
 #include "runtime/cache/cache.h"
@@ -111,14 +101,13 @@ static int feed(struct watch *w, int n_words, uint32_t seed)
     return rc;
 }
 
-static void test_a_thousand_evictions(void **state)
+TEST(test_a_thousand_evictions)
 {
     static const char *const policies[] = {"locret",  "random",     "sink",
                                            "snapkv",  "ada-snapkv", "keydiff+global",
                                            "keydiff", "locret+ada", "random"};
     static const int budgets[] = {16, 40, 33, 64, 48, 90, 24, 57, 128};
     int n_evictions = 0;
-    (void)state;
     for (int i = 0; i < 9; i++) {
         struct watch w = {0};
         struct options o;
@@ -187,7 +176,7 @@ static int compare_message(void *ctx, const struct conversations_message *m)
     return 0;
 }
 
-static void test_tokens_spell_the_text(void **state)
+TEST(test_tokens_spell_the_text)
 {
     static const char *const said[] = {
         "My locker code is 48213.", "  漢字 and 🙂, with spaces around \n",
@@ -201,7 +190,6 @@ static void test_tokens_spell_the_text(void **state)
     struct session *s;
     struct options o;
     struct err e;
-    (void)state;
     assert_non_null(mkdtemp(dir));
     snprintf(path, sizeof path, "%s/retain.db", dir);
     options_init(&o);
@@ -245,14 +233,13 @@ static void test_tokens_spell_the_text(void **state)
 }
 
 /* White space before the text that tokens of its own spell belongs to these. */
-static void test_leading_white_space(void **state)
+TEST(test_leading_white_space)
 {
     static const char *const pieces[] = {" ", " ", "two"};
     const struct tokenizer *t = engine->tokenizer;
     struct tokens ids = {0};
     uint16_t n_bytes[8];
     struct err e;
-    (void)state;
     for (int i = 0; i < 3; i++)
         if (tokenizer_encode_text(t, pieces[i], strlen(pieces[i]), true, &ids, &e))
             fail_msg("%s", e.text);
@@ -263,12 +250,4 @@ static void test_leading_white_space(void **state)
     tokens_release(&ids);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_thousand_evictions),
-        cmocka_unit_test(test_leading_white_space),
-        cmocka_unit_test(test_tokens_spell_the_text),
-    };
-    return cmocka_run_group_tests(tests, engine_set_up, engine_tear_down);
-}
+AROUND_TESTS(engine_set_up, engine_tear_down)

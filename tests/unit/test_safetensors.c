@@ -1,17 +1,11 @@
 /* safetensors and the folder around it: a folder written here becomes a model that runs; other
  * headers are refused by name. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 #include <dirent.h>
 #include <math.h>
-#include <stdio.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "cli/commands/commands.h"
 #include "cli/options/options.h"
@@ -53,9 +47,8 @@ static int open_header(const char *header, uint64_t n_header, size_t n_data, str
 #define T(type, shape, offsets) \
     "{\"dtype\":\"" type "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
 
-static void opens_good_headers(void **state)
+TEST(opens_good_headers)
 {
-    (void)state;
     struct err e;
     assert_int_equal(open_header("{\"a\":" T("F32", "[2,3]", "[0,24]") "}", 0, 24, &e), 0);
     assert_int_equal(
@@ -65,9 +58,8 @@ static void opens_good_headers(void **state)
         0);
 }
 
-static void refuses_hostile_headers(void **state)
+TEST(refuses_hostile_headers)
 {
-    (void)state;
     static const struct {
         const char *header;
         uint64_t n_header;
@@ -116,9 +108,8 @@ static void refuses_hostile_headers(void **state)
     }
 }
 
-static void refuses_what_would_not_fit(void **state)
+TEST(refuses_what_would_not_fit)
 {
-    (void)state;
     struct str deep = {0};
     struct err e;
     for (int i = 0; i < 100000; i++) str_puts(&deep, "[");
@@ -131,9 +122,8 @@ static void refuses_what_would_not_fit(void **state)
 }
 
 /* Every truncated file is refused, and no byte after its end is read. */
-static void refuses_cut_files(void **state)
+TEST(refuses_cut_files)
 {
-    (void)state;
     static const char header[] = "{\"a\":" T("F32", "[2,3]", "[0,24]") "}";
     struct str file = {0};
     struct safetensors *s;
@@ -385,7 +375,7 @@ static void check_tokenizer(const struct engine *g)
     tokens_release(&ids);
 }
 
-static void makes_a_model_that_runs(void **state)
+TEST_WITH(makes_a_model_that_runs, make_folder, remove_folder)
 {
     const struct folder *f = *state;
     static const char *const families[] = {"LlamaForCausalLM",
@@ -468,7 +458,7 @@ static void check_stack(const struct source *s, const char *gguf, int w)
     }
 }
 
-static void stacks_experts(void **state)
+TEST_WITH(stacks_experts, make_folder, remove_folder)
 {
     const char *more = ",\"num_local_experts\":3,\"num_experts_per_tok\":2";
     const struct folder *f = *state;
@@ -509,7 +499,7 @@ static void stacks_experts(void **state)
 }
 
 /* The template's own file counts first, as in transformers; the ends are those of all files. */
-static void takes_template_and_ends_of_the_folder(void **state)
+TEST_WITH(takes_template_and_ends_of_the_folder, make_folder, remove_folder)
 {
     const struct folder *f = *state;
     for (int i = 0; i < 2; i++) {
@@ -532,7 +522,7 @@ static void takes_template_and_ends_of_the_folder(void **state)
 }
 
 /* Granite's four scales, under the names that GGUF has for them. */
-static void keeps_scales(void **state)
+TEST_WITH(keeps_scales, make_folder, remove_folder)
 {
     const struct folder *f = *state;
     struct options o;
@@ -554,7 +544,7 @@ static void keeps_scales(void **state)
 }
 
 /* The scale that a model sets for YaRN, and the scale of distant queries. */
-static void keeps_yarn_magnitude(void **state)
+TEST_WITH(keeps_yarn_magnitude, make_folder, remove_folder)
 {
     static const struct {
         const char *more;
@@ -586,7 +576,7 @@ static void keeps_yarn_magnitude(void **state)
 }
 
 /* A window is kept for the runtime's notice; settings without influence are named. */
-static void names_ignored_settings(void **state)
+TEST_WITH(names_ignored_settings, make_folder, remove_folder)
 {
     const struct folder *f = *state;
     struct source *s;
@@ -617,7 +607,7 @@ static void names_ignored_settings(void **state)
 }
 
 /* Shards give the same model as one file. */
-static void reads_shards(void **state)
+TEST_WITH(reads_shards, make_folder, remove_folder)
 {
     const struct folder *f = *state;
     struct weights a = {.seed = 3}, b = {.seed = 4};
@@ -659,7 +649,7 @@ static void put_piece(struct str *s, const char *text, float score, char type)
     str_append(s, &type, 1);
 }
 
-static void refuses_what_it_does_not_know(void **state)
+TEST_WITH(refuses_what_it_does_not_know, make_folder, remove_folder)
 {
     const struct folder *f = *state;
     static const struct {
@@ -695,7 +685,7 @@ static void refuses_what_it_does_not_know(void **state)
 }
 
 /* Added tokens of a folder without tokenizer.json have their ids as keys: none has an id here. */
-static void refuses_added_tokens_without_ids(void **state)
+TEST_WITH(refuses_added_tokens_without_ids, make_folder, remove_folder)
 {
     static const char *const lists[] = {"[{\"content\":\"x\"}]", "{\"\":{\"content\":\"x\"}}",
                                         "{\"1x\":{\"content\":\"x\"}}", "{\"1\":7}"};
@@ -720,7 +710,7 @@ static void refuses_added_tokens_without_ids(void **state)
 }
 
 /* Llama 3.1: divisors of the frequencies, by the formula in its reference code. */
-static void scales_rope(void **state)
+TEST_WITH(scales_rope, make_folder, remove_folder)
 {
     const struct folder *f = *state;
     struct gguf *g;
@@ -746,9 +736,8 @@ static void scales_rope(void **state)
 
 /* ---- SentencePiece --------------------------------------------------------------------------- */
 
-static void reads_sentencepiece(void **state)
+TEST(reads_sentencepiece)
 {
-    (void)state;
     struct str model = {0};
     struct gguf_keys k = {0};
     struct err e;
@@ -769,28 +758,4 @@ static void reads_sentencepiece(void **state)
         free(copy);
     }
     str_release(&model);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(opens_good_headers),
-        cmocka_unit_test(refuses_hostile_headers),
-        cmocka_unit_test(refuses_what_would_not_fit),
-        cmocka_unit_test(refuses_cut_files),
-        cmocka_unit_test(reads_sentencepiece),
-        cmocka_unit_test_setup_teardown(makes_a_model_that_runs, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(keeps_scales, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(reads_shards, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(stacks_experts, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(takes_template_and_ends_of_the_folder, make_folder,
-                                        remove_folder),
-        cmocka_unit_test_setup_teardown(names_ignored_settings, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(keeps_yarn_magnitude, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(refuses_what_it_does_not_know, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(refuses_added_tokens_without_ids, make_folder,
-                                        remove_folder),
-        cmocka_unit_test_setup_teardown(scales_rope, make_folder, remove_folder),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

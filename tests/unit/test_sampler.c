@@ -1,15 +1,8 @@
 /* sampler: the chain's numbers (from llama.cpp's test-sampling), order, repeatability. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 #include <math.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/random.h"
 #include "make_gguf.h"
@@ -34,9 +27,8 @@ static void check(struct sampling s, int n, const float *p, int n_expected, cons
 
 static const float tenths[] = {.1f, .2f, .3f, .4f};
 
-static void top_k_keeps_the_largest(void **state)
+TEST(top_k_keeps_the_largest)
 {
-    (void)state;
     struct sampling s = plain();
     s.top_k = 1;
     check(s, 4, tenths, 1, (float[]){1});
@@ -50,9 +42,8 @@ static void top_k_keeps_the_largest(void **state)
     check(s, 4, tenths, 4, (float[]){.4f, .3f, .2f, .1f});
 }
 
-static void top_p_keeps_the_share(void **state)
+TEST(top_p_keeps_the_share)
 {
-    (void)state;
     struct sampling s = plain();
     s.top_p = 0;
     check(s, 4, tenths, 1, (float[]){1});
@@ -64,9 +55,8 @@ static void top_p_keeps_the_share(void **state)
     check(s, 4, tenths, 4, (float[]){.4f, .3f, .2f, .1f});
 }
 
-static void min_p_drops_the_unlikely(void **state)
+TEST(min_p_drops_the_unlikely)
 {
-    (void)state;
     struct sampling s = plain();
     s.min_p = .24f;
     check(s, 4, tenths, 4, (float[]){.4f, .3f, .2f, .1f});
@@ -82,9 +72,8 @@ static void min_p_drops_the_unlikely(void **state)
 
 /* top-p's share refers to the candidates after top-k, and min-p drops none before top-p has
  * counted. */
-static void stages_keep_their_order(void **state)
+TEST(stages_keep_their_order)
 {
-    (void)state;
     struct sampling s = plain();
     s.top_k = 3;
     s.top_p = .75f; /* of .9: .4/.9 + .3/.9 = .7778 */
@@ -101,9 +90,8 @@ static void stages_keep_their_order(void **state)
     check(s, 4, tenths, 2, (float[]){.16f / .25f, .09f / .25f});
 }
 
-static void penalty_divides_or_multiplies_once(void **state)
+TEST(penalty_divides_or_multiplies_once)
 {
-    (void)state;
     struct sampling s = plain();
     struct sampler_entry out[4];
     float logits[] = {2, -2, 2, 1};
@@ -137,10 +125,9 @@ static int forbidden(int limit, int period, int n, int32_t ids[SAMPLER_PERIOD])
     return sampler_forbidden(&s, recent, 1 + n, ids);
 }
 
-static void limit_breaks_loops_of_three(void **state)
+TEST(limit_breaks_loops_of_three)
 {
     int32_t ids[SAMPLER_PERIOD];
-    (void)state;
     for (int period = 1; period <= SAMPLER_PERIOD + 1; period++) {
         int least = 3 * period > 6 ? 3 * period : 6;
         assert_int_equal(forbidden(6, period, least - 1, ids), 0);
@@ -155,12 +142,11 @@ static void limit_breaks_loops_of_three(void **state)
 }
 
 /* Two periods may forbid two tokens; ids outside the vocabulary are ignored. */
-static void limit_takes_the_next_best(void **state)
+TEST(limit_takes_the_next_best)
 {
     struct sampling s = {.repeat_limit = 3, .repeat_penalty = 1, .top_p = 1};
     struct sampler_entry out[3];
     const int32_t three[] = {0, 0, 0};
-    (void)state;
     for (int n = 2; n <= 3; n++) {
         float logits[] = {5, 4, 3};
         assert_int_equal(sampler_draw(&s, logits, 3, three, n, 0, out), n == 3);
@@ -175,9 +161,8 @@ static void limit_takes_the_next_best(void **state)
     sampler_candidates(&s, logits, 3, unknown, 3, out);
 }
 
-static void greedy_takes_the_first_of_the_largest(void **state)
+TEST(greedy_takes_the_first_of_the_largest)
 {
-    (void)state;
     struct sampling s = sampling_default();
     struct sampler_entry out[6];
     float logits[] = {NAN, 1, 3, 3, -INFINITY, 2};
@@ -188,9 +173,8 @@ static void greedy_takes_the_first_of_the_largest(void **state)
     assert_int_equal(sampler_draw(&s, logits, 6, NULL, 0, 5, out), 2);
 }
 
-static void survives_what_is_no_number(void **state)
+TEST(survives_what_is_no_number)
 {
-    (void)state;
     struct sampling s = sampling_default();
     struct sampler_entry out[4];
     for (int k = 0; k < 2; k++) {
@@ -204,9 +188,8 @@ static void survives_what_is_no_number(void **state)
     }
 }
 
-static void same_position_same_draw(void **state)
+TEST(same_position_same_draw)
 {
-    (void)state;
     struct sampling s = sampling_default();
     struct sampler_entry out[N_MAX];
     int changed_by_seed = 0, changed_by_position = 0;
@@ -227,9 +210,8 @@ static void same_position_same_draw(void **state)
     assert_true(changed_by_seed > 100 && changed_by_position > 100);
 }
 
-static void draws_follow_the_probabilities(void **state)
+TEST(draws_follow_the_probabilities)
 {
-    (void)state;
     enum { DRAWS = 10000 };
     struct sampling s = plain();
     struct sampler_entry out[4];
@@ -255,9 +237,8 @@ static int by_logit(const void *a, const void *b)
 }
 
 /* A large vocabulary with ties: selection gives the same result as sorting. */
-static void selection_equals_sorting(void **state)
+TEST(selection_equals_sorting)
 {
-    (void)state;
     enum { N = 5000 };
     float *logits = malloc(N * sizeof *logits);
     struct sampler_entry *out = malloc(N * sizeof *out), *all = malloc(N * sizeof *all);
@@ -277,9 +258,8 @@ static void selection_equals_sorting(void **state)
     free(all);
 }
 
-static void random_numbers_are_fixed(void **state)
+TEST(random_numbers_are_fixed)
 {
-    (void)state;
     double sum = 0;
     for (uint64_t i = 0; i < 10000; i++) {
         double u = random_at(42, 1, i);
@@ -311,9 +291,8 @@ static void put_f32(struct maker *m, const char *key, float v)
 }
 
 /* llama.cpp's keys, some as the integers that converters write. */
-static void files_bring_settings(void **state)
+TEST(files_bring_settings)
 {
-    (void)state;
     struct maker m = {0};
     char source[SAMPLING_SOURCE_MAX];
     const int32_t below = -1;
@@ -335,9 +314,8 @@ static void files_bring_settings(void **state)
                                 "file; not supported: mirostat");
 }
 
-static void settings_suit_the_size(void **state)
+TEST(settings_suit_the_size)
 {
-    (void)state;
     char source[SAMPLING_SOURCE_MAX];
     struct maker small = {0}, own = {0};
     struct sampling of_small = of_file(&small, source);
@@ -346,26 +324,4 @@ static void settings_suit_the_size(void **state)
     struct sampling s = of_file(&own, source);
     assert_true(s.temperature == sampling_default().temperature && s.top_k == 20);
     assert_string_equal(source, "top-k from the file");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(top_k_keeps_the_largest),
-        cmocka_unit_test(top_p_keeps_the_share),
-        cmocka_unit_test(min_p_drops_the_unlikely),
-        cmocka_unit_test(stages_keep_their_order),
-        cmocka_unit_test(penalty_divides_or_multiplies_once),
-        cmocka_unit_test(limit_breaks_loops_of_three),
-        cmocka_unit_test(limit_takes_the_next_best),
-        cmocka_unit_test(greedy_takes_the_first_of_the_largest),
-        cmocka_unit_test(survives_what_is_no_number),
-        cmocka_unit_test(same_position_same_draw),
-        cmocka_unit_test(draws_follow_the_probabilities),
-        cmocka_unit_test(selection_equals_sorting),
-        cmocka_unit_test(random_numbers_are_fixed),
-        cmocka_unit_test(files_bring_settings),
-        cmocka_unit_test(settings_suit_the_size),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

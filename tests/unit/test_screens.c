@@ -1,17 +1,9 @@
 /* The screens with the real engine and the demo model: every cell of strip, map, head map,
  * waterfall and tint, and the numbers next to them, equal the engine's own tables. The pictures
  * depend on the processor; `test_screens --write FILE` writes them to a file. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "tests/test.h"
 
-#include <cmocka.h>
+#include <math.h>
 
 #include "cli/control/ramp.h"
 #include "cli/plain/session_print.h"
@@ -298,7 +290,7 @@ static void check_views(int w, int h)
     app_show(&s.app, VIEW_CHAT);
 }
 
-static void test_screens(void **state)
+TEST(test_screens)
 {
     static const char *const said[] = {
         "My locker code is 48213.\r",
@@ -309,7 +301,6 @@ static void test_screens(void **state)
         "What is my locker code?\r",
     };
     char dir[] = "/tmp/retain-test-XXXXXX", path[64], command[64];
-    (void)state;
     assert_non_null(mkdtemp(dir));
     snprintf(path, sizeof path, "%s/retain.db", dir);
     stage_begin(&s, true, path);
@@ -508,12 +499,11 @@ static void feed_long(const char *path, char *name)
 }
 
 /* A conversation of 14,000 tokens, far above the columns of the picture, is closed and opened. */
-static void test_reopened(void **state)
+TEST(test_reopened)
 {
     static const char *const said[] = {"Tell me a story about a fox.\r", "Tell me a joke.\r",
                                        "Tell me about cats.\r"};
     char dir[] = "/tmp/retain-test-XXXXXX", path[64], name[CONVERSATION_NAME_MAX];
-    (void)state;
     assert_non_null(mkdtemp(dir));
     for (int recalls = 0; recalls < 2; recalls++) {
         snprintf(path, sizeof path, "%s/%d.db", dir, recalls);
@@ -545,12 +535,17 @@ static void test_reopened(void **state)
     assert_int_equal(system(path), 0);
 }
 
-int main(int argc, char **argv)
+static int open_dumps(void **state)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_screens),
-                                       cmocka_unit_test(test_reopened)};
-    if (argc == 3 && strcmp(argv[1], "--write") == 0) dumps = fopen(argv[2], "w");
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    if (dumps) fclose(dumps);
-    return failed;
+    (void)state;
+    if (test_argc == 3 && strcmp(test_argv[1], "--write") == 0) dumps = fopen(test_argv[2], "w");
+    return 0;
 }
+
+static int close_dumps(void **state)
+{
+    (void)state;
+    return dumps ? fclose(dumps) : 0;
+}
+
+AROUND_TESTS(open_dumps, close_dumps)

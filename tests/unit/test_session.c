@@ -4,17 +4,8 @@
  * the top. */
 #include <malloc.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include <cmocka.h>
 #include <sqlite3.h>
 
 #include "runtime/save/conversations.h"
@@ -54,27 +45,24 @@ static void resume_equals_never_stopped(struct options o)
     remove_library(dir_b);
 }
 
-static void test_resume_locret(void **state)
+TEST(test_resume_locret)
 {
-    (void)state;
     resume_equals_never_stopped(options_of("locret", "q4", 0));
 }
 
-static void test_resume_random_sampled(void **state)
+TEST(test_resume_random_sampled)
 {
-    (void)state;
     resume_equals_never_stopped(options_of("random", "q8:q4", 1.0f));
 }
 
-static void test_resume_sink(void **state)
+TEST(test_resume_sink)
 {
-    (void)state;
     resume_equals_never_stopped(options_of("sink", "f16", 0.7f));
 }
 
 /* A policy without retaining heads resumes although the heads have changed: a first chat fits some.
  */
-static void test_resume_with_other_heads(void **state)
+TEST(test_resume_with_other_heads)
 {
     struct options o = options_of("sink", "q4", 0);
     struct log log = {0};
@@ -84,7 +72,6 @@ static void test_resume_with_other_heads(void **state)
     struct conversations *l = open_library(dir);
     struct session *s = open_session(l, o, false);
     struct engine *first = engine;
-    (void)state;
     say(s, said[0], &log);
     session_close(s);
     o.engine.heads.none = true;
@@ -165,9 +152,8 @@ static void random_turn(struct session *s, int turn, int choice, struct log *l)
     }
 }
 
-static void test_twenty_random_conversations(void **state)
+TEST(test_twenty_random_conversations)
 {
-    (void)state;
     int64_t n_evicted = 0;
     for (int i = 0; i < 20; i++) {
         struct log once = {0}, often = {0};
@@ -207,9 +193,8 @@ static void test_twenty_random_conversations(void **state)
 }
 
 /* The ids and the text of an answer have their memory when the session is opened. */
-static void test_answers_take_no_memory(void **state)
+TEST(test_answers_take_no_memory)
 {
-    (void)state;
     struct log log = {0};
     struct options o = options_of("sink", "q4", 0);
     o.session.max_tokens = 300;
@@ -291,33 +276,29 @@ static void rewind_is_exact(struct options o)
     remove_library(dir);
 }
 
-static void test_rewind_locret(void **state)
+TEST(test_rewind_locret)
 {
-    (void)state;
     rewind_is_exact(options_of("locret", "q4", 0));
 }
 
-static void test_rewind_random_sampled(void **state)
+TEST(test_rewind_random_sampled)
 {
-    (void)state;
     rewind_is_exact(options_of("random", "q8", 0.9f));
 }
 
 /* Policies with state besides units: it is kept for every turn. */
-static void test_rewind_policies_with_memory(void **state)
+TEST(test_rewind_policies_with_memory)
 {
     static const char *const names[] = {"ada-snapkv", "tova"};
-    (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         rewind_is_exact(options_of(names[i], "q4", 0));
 }
 
 /* Regenerating an answer without randomness gives the same one, whatever state the policy has;
  * later turns are as if there had been one answer. */
-static void test_regenerate_policies_with_memory(void **state)
+TEST(test_regenerate_policies_with_memory)
 {
     static const char *const names[] = {"locret", "snapkv", "tova"};
-    (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct options o = options_of(names[i], "q8", 0);
         char *dir = temporary();
@@ -355,9 +336,8 @@ static void test_regenerate_policies_with_memory(void **state)
 
 /* Units evicted long ago and removed from the log must be recomputed: the cost is reported, and it
  * works. */
-static void test_rewind_beyond_the_log(void **state)
+TEST(test_rewind_beyond_the_log)
 {
-    (void)state;
     struct options o = options_of("sink", "q4", 0);
     char *dir = temporary();
     struct conversations *l = open_library(dir);
@@ -390,9 +370,8 @@ static void test_rewind_beyond_the_log(void **state)
     remove_library(dir);
 }
 
-static void test_regenerate(void **state)
+TEST(test_regenerate)
 {
-    (void)state;
     struct options o = options_of("locret", "q4", 4.0f);
     char *dir = temporary();
     struct conversations *l = open_library(dir);
@@ -428,9 +407,8 @@ static void test_regenerate(void **state)
     remove_library(dir);
 }
 
-static void test_branch(void **state)
+TEST(test_branch)
 {
-    (void)state;
     struct options o = options_of("locret", "q4", 0);
     char *dir = temporary(), name[128];
     struct conversations *l = open_library(dir);
@@ -463,9 +441,8 @@ static void test_branch(void **state)
 
 /* Open in another process: reported; it can be viewed, and branched off, while the other process
  * continues. */
-static void test_read_only(void **state)
+TEST(test_read_only)
 {
-    (void)state;
     struct options o = options_of("locret", "q4", 0);
     char *dir = temporary(), name[128];
     struct conversations *a = open_library(dir), *b = open_library(dir);
@@ -511,9 +488,8 @@ static void test_read_only(void **state)
 }
 
 /* Switching between conversations takes no more memory than one of them, and replays nothing. */
-static void test_switching(void **state)
+TEST(test_switching)
 {
-    (void)state;
     struct options o = options_of("snapkv", "q4", 0);
     char *dir = temporary();
     struct conversations *l = open_library(dir);
@@ -538,9 +514,8 @@ static void test_switching(void **state)
 }
 
 /* A conversation that never ends does not grow on disk without limit. */
-static void test_the_file_stays_small(void **state)
+TEST(test_the_file_stays_small)
 {
-    (void)state;
     struct options o = options_of("random", "q4", 0.8f);
     char *dir = temporary();
     struct conversations *l = open_library(dir);
@@ -574,26 +549,23 @@ static void test_the_file_stays_small(void **state)
 }
 
 /* Policies with state besides units, and heads of different lengths. */
-static void test_resume_policies_with_state(void **state)
+TEST(test_resume_policies_with_state)
 {
     static const char *const names[] = {"ada-snapkv", "tova", "locret+ada"};
-    (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         resume_equals_never_stopped(options_of(names[i], "q4", 0));
 }
 
-static void test_resume_one_budget_for_all(void **state)
+TEST(test_resume_one_budget_for_all)
 {
     struct options o = options_of("snapkv", "q8:q4", 0.8f);
-    (void)state;
     o.session.plan.policy.allocator = POLICY_GLOBAL;
     resume_equals_never_stopped(o);
 }
 
 /* first_budget counts for a new conversation, unless a budget is given; then the saved one does. */
-static void test_first_budget(void **state)
+TEST(test_first_budget)
 {
-    (void)state;
     struct options o = options_of("keeper", "q4", 0);
     struct log log = {0};
     char *dir = temporary();
@@ -618,9 +590,8 @@ static void test_first_budget(void **state)
 }
 
 /* Stopping and continuing gives the same text as an answer that was never stopped. */
-static void test_stop_and_continue(void **state)
+TEST(test_stop_and_continue)
 {
-    (void)state;
     struct log whole = {0}, parts = {.stop_after = 5};
     struct options o = options_of("locret", "q4", 0);
     char *dir = temporary();
@@ -649,9 +620,8 @@ static void test_stop_and_continue(void **state)
 }
 
 /* Another KV format: the saved cache is not used, and the user is told why. */
-static void test_other_format_is_replayed(void **state)
+TEST(test_other_format_is_replayed)
 {
-    (void)state;
     struct log log = {0};
     char *dir = temporary();
     struct conversations *l = open_library(dir);
@@ -696,9 +666,8 @@ static void forge_n_run(struct conversations *l, const char *n_run)
 }
 
 /* Any damage of the saved cache: the text is replayed, and the user is told why. */
-static void test_damaged_caches_are_replayed(void **state)
+TEST(test_damaged_caches_are_replayed)
 {
-    (void)state;
     static const struct {
         /* or a number: the positions that the state claims to be in the cache */
         const char *sql, *why;
@@ -751,9 +720,8 @@ static void test_damaged_caches_are_replayed(void **state)
 
 /* Databases of version 2 kept a policy's state for the newest checkpoint only. Rewinding to an
  * older one replays its turns. */
-static void test_no_rewind_without_the_policys_state(void **state)
+TEST(test_no_rewind_without_the_policys_state)
 {
-    (void)state;
     struct options o = options_of("snapkv", "q4", 0);
     char *dir = temporary(), path[128];
     struct conversations *l = open_library(dir);
@@ -862,9 +830,8 @@ static void forge_tail(const char *dir, uint32_t pos)
 }
 
 /* They are checked like all other units. */
-static void test_forged_answer(void **state)
+TEST(test_forged_answer)
 {
-    (void)state;
     static const uint32_t positions[] = {0, 1000, UINT32_MAX - 1};
     struct options o = options_of("sink", "q4", 0);
     o.session.max_tokens = CRASH_AFTER + 1;
@@ -888,9 +855,8 @@ static void test_forged_answer(void **state)
 /* Generated tokens are scored in batches. Tokens that a crash left without a score are run again
  * with the next message, so that every unit has a score; the others keep the scores of an
  * uninterrupted run. */
-static void test_crash_keeps_scores(void **state)
+TEST(test_crash_keeps_scores)
 {
-    (void)state;
     struct options o = options_of("locret", "q4", 0);
     struct log log = {0}, rest = {0};
     struct session_sink k = sink_of(&rest);
@@ -994,17 +960,15 @@ static void ends_of_prompts_follow_evictions(int chunk, int local)
 }
 
 /* Locret's n_loc = 100; half a chunk if chunks are small. */
-static void test_the_question_is_run_after_the_last_eviction(void **state)
+TEST(test_the_question_is_run_after_the_last_eviction)
 {
-    (void)state;
     ends_of_prompts_follow_evictions(256, 100);
     ends_of_prompts_follow_evictions(64, 32);
 }
 
 /* A full cache without eviction ends with a message, not with a random answer. */
-static void test_policy_full_ends(void **state)
+TEST(test_policy_full_ends)
 {
-    (void)state;
     struct log log = {0};
     struct options o = options_of("full", "q4", 0);
     o.session.plan.policy.context = 96;
@@ -1039,9 +1003,8 @@ static struct str first_word(const char *question, float penalty)
 
 /* A penalty of 0.01 rewards what it sees: the answer begins as without it, because it sees nothing
  * of the question. */
-static void test_the_penalty_spares_the_question(void **state)
+TEST(test_the_penalty_spares_the_question)
 {
-    (void)state;
     for (int i = 0; i < N_SAID; i++) {
         struct str bare = first_word(said[i], 1), rewarded = first_word(said[i], 0.01f);
         assert_int_equal(bare.n, rewarded.n);
@@ -1083,45 +1046,10 @@ static void circle_ends(int repeat_limit, int64_t n_most)
     str_release(&log.text);
 }
 
-static void test_a_circle_ends(void **state)
+TEST(test_a_circle_ends)
 {
-    (void)state;
     circle_ends(0, 5000);
     circle_ends(3, SAMPLER_HISTORY);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_resume_locret),
-        cmocka_unit_test(test_resume_random_sampled),
-        cmocka_unit_test(test_resume_sink),
-        cmocka_unit_test(test_resume_with_other_heads),
-        cmocka_unit_test(test_twenty_random_conversations),
-        cmocka_unit_test(test_answers_take_no_memory),
-        cmocka_unit_test(test_rewind_locret),
-        cmocka_unit_test(test_rewind_random_sampled),
-        cmocka_unit_test(test_rewind_beyond_the_log),
-        cmocka_unit_test(test_rewind_policies_with_memory),
-        cmocka_unit_test(test_regenerate),
-        cmocka_unit_test(test_regenerate_policies_with_memory),
-        cmocka_unit_test(test_branch),
-        cmocka_unit_test(test_read_only),
-        cmocka_unit_test(test_switching),
-        cmocka_unit_test(test_the_file_stays_small),
-        cmocka_unit_test(test_resume_policies_with_state),
-        cmocka_unit_test(test_resume_one_budget_for_all),
-        cmocka_unit_test(test_first_budget),
-        cmocka_unit_test(test_stop_and_continue),
-        cmocka_unit_test(test_other_format_is_replayed),
-        cmocka_unit_test(test_damaged_caches_are_replayed),
-        cmocka_unit_test(test_no_rewind_without_the_policys_state),
-        cmocka_unit_test(test_forged_answer),
-        cmocka_unit_test(test_crash_keeps_scores),
-        cmocka_unit_test(test_the_question_is_run_after_the_last_eviction),
-        cmocka_unit_test(test_policy_full_ends),
-        cmocka_unit_test(test_the_penalty_spares_the_question),
-        cmocka_unit_test(test_a_circle_ends),
-    };
-    return cmocka_run_group_tests(tests, engine_set_up, engine_tear_down);
-}
+AROUND_TESTS(engine_set_up, engine_tear_down)

@@ -1,11 +1,5 @@
 /* Answers that are no UTF-8: their text has other bytes than their ids, since what is no character
  * is replaced. A resumed conversation keeps the ids, and its cache. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "tests/unit/session_kit.h"
 
@@ -34,10 +28,9 @@ static struct options raw_options(uint64_t seed)
     return o;
 }
 
-static void ids_are_kept(void **state)
+TEST(ids_are_kept)
 {
     int n_replaced = 0;
-    (void)state;
     for (uint64_t seed = 60; seed < 80; seed++) {
         struct log log = {0};
         struct session_stats st;
@@ -59,8 +52,4 @@ static void ids_are_kept(void **state)
     assert_true(n_replaced > 10);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(ids_are_kept)};
-    return cmocka_run_group_tests(tests, random_model, engine_tear_down);
-}
+AROUND_TESTS(random_model, engine_tear_down)

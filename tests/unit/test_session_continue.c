@@ -2,15 +2,8 @@
  * the conversation has the same text and the same units as one that was never killed. With
  * retaining heads the newest units, which had no score yet when the kill came, are run again
  * together (save_load.c): an eviction among them must come after the same token. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "tests/unit/session_kit.h"
 
@@ -101,11 +94,10 @@ static void same_as_never_killed(const char *policy, int n)
     str_release(&expected);
 }
 
-static void goes_on_as_if_never_killed(void **state)
+TEST(goes_on_as_if_never_killed)
 {
     static const char *const policies[] = {"sink",   "random", "keydiff+global", "full",
                                            "locret", "keeper", RECALLS};
-    (void)state;
     for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
         for (int n = 1 + (int)i; n < ANSWER; n += i < 4 ? 7 : 3)
             same_as_never_killed(policies[i], n);
@@ -124,8 +116,4 @@ static int one_thread(void **state)
     return engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &e);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(goes_on_as_if_never_killed)};
-    return cmocka_run_group_tests(tests, one_thread, engine_tear_down);
-}
+AROUND_TESTS(one_thread, engine_tear_down)

@@ -1,11 +1,6 @@
 /* A conversation whose last messages another program removed says so when it is opened; one that
  * was rewound, or whose last message was saved before a crash, does not. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <sqlite3.h>
 
 #include "tests/unit/session_kit.h"
@@ -54,9 +49,8 @@ static void notes(struct conversations *l, const char *expected)
     session_close(s);
 }
 
-static void misses_what_was_removed(void **state)
+TEST(misses_what_was_removed)
 {
-    (void)state;
     struct log log = {0};
     struct err e;
     char *dir = temporary();
@@ -85,8 +79,4 @@ static void misses_what_was_removed(void **state)
     str_release(&log.text);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(misses_what_was_removed)};
-    return cmocka_run_group_tests(tests, engine_set_up, engine_tear_down);
-}
+AROUND_TESTS(engine_set_up, engine_tear_down)

@@ -1,11 +1,4 @@
 /* Turns that the user pinned or forgot, with the demo model. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
 
 #include "runtime/session/session_parts.h"
 #include "tests/unit/session_kit.h"
@@ -93,17 +86,15 @@ static void stays(const char *policy)
     remove_library(dir);
 }
 
-static void test_a_pinned_turn_stays(void **state)
+TEST(test_a_pinned_turn_stays)
 {
-    (void)state;
     stays("sink");
     stays("random");
     stays("keeper");
 }
 
-static void test_pins_have_a_limit(void **state)
+TEST(test_pins_have_a_limit)
 {
-    (void)state;
     char *dir = temporary();
     struct conversations *l = open_library(dir);
     struct session *s = open_session(l, small("sink", RECALL_WORDS), false);
@@ -130,9 +121,8 @@ static void test_pins_have_a_limit(void **state)
 
 /* The limit holds as well when a conversation is resumed with a smaller budget: turns beyond it are
  * not protected. */
-static void test_pins_have_a_limit_after_a_resume(void **state)
+TEST(test_pins_have_a_limit_after_a_resume)
 {
-    (void)state;
     char *dir = temporary();
     struct conversations *l = open_library(dir);
     struct options o = small("sink", RECALL_WORDS);
@@ -158,9 +148,8 @@ static void test_pins_have_a_limit_after_a_resume(void **state)
 
 /* A forgotten turn is not recalled: not now, not when the conversation is resumed, read again or
  * goes back to a moment when the turn was still in the cache. */
-static void test_a_forgotten_turn_never_returns(void **state)
+TEST(test_a_forgotten_turn_never_returns)
 {
-    (void)state;
     char *dir = temporary(), name[CONVERSATION_NAME_MAX];
     struct conversations *l = open_library(dir);
     struct options o = small("sink", RECALL_WORDS);
@@ -203,9 +192,8 @@ static void test_a_forgotten_turn_never_returns(void **state)
 }
 
 /* Until the next message it can be taken back, with its pin; a reopening or a message ends that. */
-static void test_forgetting_can_be_taken_back(void **state)
+TEST(test_forgetting_can_be_taken_back)
 {
-    (void)state;
     char *dir = temporary();
     struct conversations *l = open_library(dir);
     struct options o = small("sink", RECALL_WORDS);
@@ -240,9 +228,8 @@ static void test_forgetting_can_be_taken_back(void **state)
 }
 
 /* Begin marks stay when the first turn is forgotten. */
-static void test_the_opening_stays(void **state)
+TEST(test_the_opening_stays)
 {
-    (void)state;
     char *dir = temporary();
     struct conversations *l = open_library(dir);
     struct session *s = open_session(l, small("sink", RECALL_OFF), false);
@@ -261,15 +248,4 @@ static void test_the_opening_stays(void **state)
     remove_library(dir);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_pinned_turn_stays),
-        cmocka_unit_test(test_pins_have_a_limit),
-        cmocka_unit_test(test_pins_have_a_limit_after_a_resume),
-        cmocka_unit_test(test_a_forgotten_turn_never_returns),
-        cmocka_unit_test(test_forgetting_can_be_taken_back),
-        cmocka_unit_test(test_the_opening_stays),
-    };
-    return cmocka_run_group_tests(tests, engine_set_up, engine_tear_down);
-}
+AROUND_TESTS(engine_set_up, engine_tear_down)

@@ -1,11 +1,5 @@
 /* The history of a saved conversation: the pictures that its log gives after a resume are those
  * that were seen while it ran. Run on the demo model. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "runtime/cache/segment.h"
 #include "runtime/save/past_list.h"
@@ -164,9 +158,8 @@ static void check_policy(struct conversations *l, const char *policy, bool recal
     str_release(&log.text);
 }
 
-static void test_the_past_is_as_it_was_seen(void **state)
+TEST(test_the_past_is_as_it_was_seen)
 {
-    (void)state;
     char *dir = temporary();
     struct conversations *l = open_library(dir);
     check_policy(l, "keeper", true);
@@ -175,9 +168,8 @@ static void test_the_past_is_as_it_was_seen(void **state)
 }
 
 /* Merged entries leave their lists. */
-static void test_a_compacted_past(void **state)
+TEST(test_a_compacted_past)
 {
-    (void)state;
     char *dir = temporary();
     struct conversations *l = open_library(dir);
     struct options o = options_of("random", "q8", 0);
@@ -202,9 +194,8 @@ static void test_a_compacted_past(void **state)
 }
 
 /* The oldest lists are dropped first, and the rest says where it begins. */
-static void test_lists_have_a_limit(void **state)
+TEST(test_lists_have_a_limit)
 {
-    (void)state;
     struct cache c = {.shape = {.n_head = 2}};
     struct past_list p;
     struct past_record r;
@@ -238,9 +229,8 @@ static int ask(void *ctx, bool fresh, char *out, struct err *e)
 }
 
 /* A seal makes segments longer than their positions. */
-static void test_an_encrypted_past(void **state)
+TEST(test_an_encrypted_past)
 {
-    (void)state;
     char *dir = temporary(), path[128];
     const struct conversations_key key = {.ask = ask, .encrypt = true};
     struct conversations *l;
@@ -252,10 +242,4 @@ static void test_an_encrypted_past(void **state)
     remove_library(dir);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_past_is_as_it_was_seen), cmocka_unit_test(test_a_compacted_past),
-        cmocka_unit_test(test_lists_have_a_limit), cmocka_unit_test(test_an_encrypted_past)};
-    return cmocka_run_group_tests(tests, engine_set_up, engine_tear_down);
-}
+AROUND_TESTS(engine_set_up, engine_tear_down)

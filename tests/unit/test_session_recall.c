@@ -1,13 +1,7 @@
 /* Recall in conversations with the demo model: evicted units come back for the message that
  * needs them, and a conversation that is closed and resumed continues as if it had stayed open. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 
 #include <cjson/cJSON.h>
-#include <cmocka.h>
 #include <sqlite3.h>
 
 #include "base/file.h"
@@ -99,9 +93,8 @@ static void remembers(const char *policy, enum recall_chooser chooser, bool save
     remove_library(dir);
 }
 
-static void test_a_fact_comes_back(void **state)
+TEST(test_a_fact_comes_back)
 {
-    (void)state;
     remembers("sink", RECALL_WORDS, false);
     remembers("sink", RECALL_MEANING, true);
     remembers("random", RECALL_WORDS, true);
@@ -147,9 +140,8 @@ static void resumes_policy(const char *policy, int64_t rewind)
     resumes(o, 3 * N_TALK);
 }
 
-static void test_resume_equals_never_stopped(void **state)
+TEST(test_resume_equals_never_stopped)
 {
-    (void)state;
     resumes_policy("sink", 64 << 20);
     resumes_policy("keeper", 64 << 20);
     resumes_policy("snapkv", 64 << 20);
@@ -159,9 +151,8 @@ static void test_resume_equals_never_stopped(void **state)
 }
 
 /* All choosers, with an archive that drops pieces: what they compare is found again. */
-static void test_full_archive(void **state)
+TEST(test_full_archive)
 {
-    (void)state;
     for (enum recall_chooser c = RECALL_WORDS; c <= RECALL_MEANING; c++) {
         struct options o = small("sink", c);
         o.session.recall.archive_bytes = 200 * 672;
@@ -195,18 +186,16 @@ static void private_equals_saved(const char *policy, enum recall_chooser chooser
     remove_library(dir);
 }
 
-static void test_private_equals_saved(void **state)
+TEST(test_private_equals_saved)
 {
-    (void)state;
     private_equals_saved("sink", RECALL_WORDS, 200);
     private_equals_saved("keeper", RECALL_WORDS, 150);
     private_equals_saved("sink", RECALL_MEANING, 300);
 }
 
 /* An eviction inside an answer takes what returned for the message; it returns again. */
-static void test_recall_inside_an_answer(void **state)
+TEST(test_recall_inside_an_answer)
 {
-    (void)state;
     struct options o = small("sink", RECALL_WORDS);
     o.session.plan.policy.every = 4;
     resumes(o, N_TALK + 4);
@@ -254,17 +243,15 @@ static void regenerates(enum recall_chooser chooser)
     remove_library(dir);
 }
 
-static void test_regenerate_keeps_what_came_back(void **state)
+TEST(test_regenerate_keeps_what_came_back)
 {
-    (void)state;
     regenerates(RECALL_WORDS);
     regenerates(RECALL_MEANING);
 }
 
 /* Text that the user names comes back with the next message, even one about something else. */
-static void test_by_hand(void **state)
+TEST(test_by_hand)
 {
-    (void)state;
     char *dir = temporary();
     struct conversations *l = open_library(dir);
     struct session *s = open_session(l, small("sink", RECALL_WORDS), false);
@@ -302,9 +289,8 @@ static void test_by_hand(void **state)
 }
 
 /* The same units return, to the bit, for any number of threads. */
-static void test_threads(void **state)
+TEST(test_threads)
 {
-    (void)state;
     struct engine *shared = engine;
     struct engine *engines[3];
     struct session *sessions[3];
@@ -372,14 +358,13 @@ static void encrypted(enum recall_chooser chooser)
     }
 }
 
-static void test_encrypted(void **state)
+TEST(test_encrypted)
 {
-    (void)state;
     encrypted(RECALL_WORDS);
 }
 
 /* With a damaged or missing archive, only the units that it held are lost. */
-static void test_damaged_archive(void **state)
+TEST(test_damaged_archive)
 {
     static const char *const damage[] = {
         "UPDATE blob SET bytes = substr(bytes, 1, 50) || x'00' || substr(bytes, 52) WHERE id IN "
@@ -389,7 +374,6 @@ static void test_damaged_archive(void **state)
         "UPDATE segment SET layer = layer + 7 WHERE kind = 3 AND layer % 16 = 0",
         "DELETE FROM segment WHERE kind = 3",
     };
-    (void)state;
     for (size_t i = 0; i < sizeof damage / sizeof *damage; i++) {
         char *dir = temporary(), path[128];
         struct conversations *l = open_library(dir);
@@ -470,7 +454,7 @@ static void sees_no_marks(struct chat_template *t)
     str_release(&h.log.text);
 }
 
-static void test_marks_are_not_said(void **state)
+TEST(test_marks_are_not_said)
 {
     static const char *const rows[] = {"chatml", "llama3", "llama2", "mistral",
                                        "phi3",   "zephyr", "retain"};
@@ -478,7 +462,6 @@ static void test_marks_are_not_said(void **state)
     struct str text = {0};
     struct chat_template *t;
     struct err e;
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         assert_int_equal(chat_template_named(&t, rows[i], engine->tokenizer, &e), 0);
         sees_no_marks(t);
@@ -502,9 +485,8 @@ static void test_marks_are_not_said(void **state)
 
 /* With a chooser that finds facts, the newest units may take nearly the whole budget; otherwise
  * they have the share that the policy gives them without recall. */
-static void test_newest_units(void **state)
+TEST(test_newest_units)
 {
-    (void)state;
     static const char *const policies[] = {"keeper", "keydiff+global", "locret"};
     static const int by_words[] = {19, 19, 2}, otherwise[] = {2, 6, 2};
     for (int i = 0; i < 3; i++)
@@ -519,21 +501,4 @@ static void test_newest_units(void **state)
         }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_fact_comes_back),
-        cmocka_unit_test(test_newest_units),
-        cmocka_unit_test(test_marks_are_not_said),
-        cmocka_unit_test(test_resume_equals_never_stopped),
-        cmocka_unit_test(test_full_archive),
-        cmocka_unit_test(test_private_equals_saved),
-        cmocka_unit_test(test_recall_inside_an_answer),
-        cmocka_unit_test(test_regenerate_keeps_what_came_back),
-        cmocka_unit_test(test_by_hand),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_encrypted),
-        cmocka_unit_test(test_damaged_archive),
-    };
-    return cmocka_run_group_tests(tests, engine_set_up, engine_tear_down);
-}
+AROUND_TESTS(engine_set_up, engine_tear_down)

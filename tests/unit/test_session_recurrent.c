@@ -1,14 +1,7 @@
 /* Conversations with a model that has recurrent layers: a state takes each token once and forgets
  * nothing, so every way back must find it saved. Run on a tiny random model. */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "runtime/save/save_parts.h"
 #include "runtime/session/session_parts.h"
@@ -116,15 +109,14 @@ static void resume_equals_never_stopped(const char *policy)
     remove_library(dir);
 }
 
-static void test_resume(void **state)
+TEST(test_resume)
 {
     static const char *const policies[] = {"sink", "keydiff+global", "snapkv"};
-    (void)state;
     for (size_t i = 0; i < sizeof policies / sizeof *policies; i++)
         resume_equals_never_stopped(policies[i]);
 }
 
-static void test_regenerate(void **state)
+TEST(test_regenerate)
 {
     struct options o = options_for("keydiff+global");
     char *dir = temporary();
@@ -134,7 +126,6 @@ static void test_regenerate(void **state)
     struct session_sink k = sink_of(&again);
     enum session_end end;
     struct err e;
-    (void)state;
     for (int turn = 0; turn < N_SAID; turn++) {
         str_clear(&once.text);
         say(x, said[turn], &once);
@@ -155,7 +146,7 @@ static void test_regenerate(void **state)
 }
 
 /* Both continue as a conversation that never had the later turns. */
-static void test_rewind_and_branch(void **state)
+TEST(test_rewind_and_branch)
 {
     struct options o = options_for("sink");
     char *dir = temporary(), name[CONVERSATION_NAME_MAX];
@@ -163,7 +154,6 @@ static void test_rewind_and_branch(void **state)
     struct log log = {0}, rewound = {0}, plain = {0};
     struct session *x = open_session(NULL, o, false), *y = open_session(l, o, false);
     struct err e;
-    (void)state;
     for (int i = 0; i < N_SAID; i++) say(y, said[i], &log);
     for (int i = 0; i < 5; i++) say(x, said[i], &log);
     if (session_branch(y, 5, "fork", name, &e)) fail_msg("%s", e.text);
@@ -248,10 +238,9 @@ static void run_victim(const char *dir, struct options o, const char *last, stru
 }
 
 /* In the middle of an answer, before, at and after an eviction inside it: nothing is read again. */
-static void test_kill_in_answer(void **state)
+TEST(test_kill_in_answer)
 {
     static const int moments[] = {1, 2, 9, 24, 25, 29};
-    (void)state;
     for (size_t i = 0; i < sizeof moments / sizeof *moments; i++) {
         struct options o = options_for(i % 2 ? "sink" : "keydiff+global");
         char *dir = temporary(), notes[160];
@@ -319,9 +308,8 @@ static void kill_in_prompt(const char *policy)
     remove_library(dir);
 }
 
-static void test_kill_in_prompt(void **state)
+TEST(test_kill_in_prompt)
 {
-    (void)state;
     kill_in_prompt("full");
     kill_in_prompt("sink");
 }
@@ -329,7 +317,7 @@ static void test_kill_in_prompt(void **state)
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
 /* After many tokens the state has the size it was planned with, and is still finite. */
-static void test_constant_size(void **state)
+TEST(test_constant_size)
 {
     enum { N = 100000, CHUNK = 128 };
     struct options o = options_for("sink");
@@ -338,7 +326,6 @@ static void test_constant_size(void **state)
     int32_t ids[CHUNK];
     int64_t n_evicted;
     double sum = 0;
-    (void)state;
     o.session.plan.chunk = CHUNK;
     if (context_open(&x, engine, &o.session.plan, 1, 1, &e)) fail_msg("%s", e.text);
     const size_t bytes = x.state_arena.used, planned = x.plan.state_bytes;
@@ -357,12 +344,11 @@ static void test_constant_size(void **state)
 }
 
 /* A thousand tokens one by one and in chunks leave the same state and logits. */
-static void test_chunks_of_recurrent_layers(void **state)
+TEST(test_chunks_of_recurrent_layers)
 {
     enum { N = 1000 };
     static const char *const names[] = {"qwen35",    "lfm2",      "granitehybrid",
                                         "falcon-h1", "qwen3next", "nemotron_h"};
-    (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct options o = options_for("full:context=1000");
         struct context x[2];
@@ -397,14 +383,13 @@ static void test_chunks_of_recurrent_layers(void **state)
 
 /* The model as its own draft: both keep all units, so it is right to the end of each answer, and
  * the state must forget the proposals behind it. */
-static void test_draft(void **state)
+TEST(test_draft)
 {
     struct options o = options_for("full:context=512");
     struct engine *alone = engine, *drafted;
     struct log with = {0}, without = {0};
     struct session_stats st;
     struct err e;
-    (void)state;
     o.engine.model = o.engine.draft = model_path;
     o.engine.threads = 1;
     o.session.plan.speculate.n = 5;
@@ -432,17 +417,4 @@ static void test_draft(void **state)
     str_release(&without.text);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_resume),
-        cmocka_unit_test(test_regenerate),
-        cmocka_unit_test(test_rewind_and_branch),
-        cmocka_unit_test(test_kill_in_answer),
-        cmocka_unit_test(test_kill_in_prompt),
-        cmocka_unit_test(test_constant_size),
-        cmocka_unit_test(test_chunks_of_recurrent_layers),
-        cmocka_unit_test(test_draft),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+AROUND_TESTS(set_up, tear_down)

@@ -1,12 +1,5 @@
 /* Another system text for a conversation that has begun: it is read as if it had begun with that
  * text. With the demo model. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
 
 #include "tests/unit/session_kit.h"
 
@@ -98,9 +91,8 @@ static void same_as_begun_with(const char *before, const char *after)
     leave(&p);
 }
 
-static void test_it_is_read_as_if_it_had_begun_so(void **state)
+TEST(test_it_is_read_as_if_it_had_begun_so)
 {
-    (void)state;
     same_as_begun_with(NULL, KING);
     same_as_begun_with(KING, SHORT);
     same_as_begun_with(SHORT, "Be quick."); /* as long: the ids alone would not show it */
@@ -108,13 +100,12 @@ static void test_it_is_read_as_if_it_had_begun_so(void **state)
 }
 
 /* Nobody said it, so recall finds what was said and not the system text. */
-static void test_recall_does_not_find_it(void **state)
+TEST(test_recall_does_not_find_it)
 {
     struct place p = place_of(48);
     struct session *s;
     struct session_recalled found;
     struct err e;
-    (void)state;
     open_talk(&s, &p, "talk", NULL, false);
     feed(s);
     session_close(s);
@@ -129,13 +120,12 @@ static void test_recall_does_not_find_it(void **state)
     leave(&p);
 }
 
-static void test_a_conversation_without_messages(void **state)
+TEST(test_a_conversation_without_messages)
 {
     struct place p = place_of(512);
     struct session *s;
     int64_t cost;
     struct err e;
-    (void)state;
     open_talk(&s, &p, "empty", KING, false);
     assert_int_equal(session_system_cost(s, SHORT, &cost, &e), 0);
     assert_int_equal(cost, 0);
@@ -150,13 +140,12 @@ static void test_a_conversation_without_messages(void **state)
 }
 
 /* Nothing is kept to read it again. */
-static void test_private_conversations_keep_theirs(void **state)
+TEST(test_private_conversations_keep_theirs)
 {
     struct place p = place_of(512);
     struct session *s;
     int64_t cost;
     struct err e;
-    (void)state;
     p.o.session.private_mode = true;
     open_talk(&s, &p, NULL, KING, false);
     feed(s);
@@ -165,13 +154,4 @@ static void test_private_conversations_keep_theirs(void **state)
     leave(&p);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_it_is_read_as_if_it_had_begun_so),
-        cmocka_unit_test(test_recall_does_not_find_it),
-        cmocka_unit_test(test_a_conversation_without_messages),
-        cmocka_unit_test(test_private_conversations_keep_theirs),
-    };
-    return cmocka_run_group_tests(tests, engine_set_up, engine_tear_down);
-}
+AROUND_TESTS(engine_set_up, engine_tear_down)

@@ -2,14 +2,7 @@
  * from the answer and stored beside it, its units are evicted when the turn is over, and the cache
  * holds the tokens that the template writes for the history, also after resuming, replaying and
  * going back. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include <cjson/cJSON.h>
 
@@ -236,10 +229,9 @@ static void check_cache(const struct fixture *f, const struct session *s, int n,
 
 /* ---- hearing --------------------------------------------------------------------------------- */
 
-static void tells_thoughts_from_answers(void **state)
+TEST(tells_thoughts_from_answers)
 {
     static const char *const templates[] = {THINKS, OPENS};
-    (void)state;
     for (int i = 0; i < 2; i++) {
         struct fixture f;
         struct heard h = {0};
@@ -277,7 +269,7 @@ static int is_stored(void *ctx, const struct conversations_message *m)
     return 0;
 }
 
-static void keeps_thoughts_in_the_transcript(void **state)
+TEST(keeps_thoughts_in_the_transcript)
 {
     struct fixture f;
     struct heard h = {0};
@@ -285,7 +277,6 @@ static void keeps_thoughts_in_the_transcript(void **state)
     struct err e;
     char path[160];
     int n = 0;
-    (void)state;
     set_up(&f, THINKS, 2000);
     struct session *s = start(&f, "deep");
     hear(s, "Hello", &h);
@@ -315,7 +306,7 @@ static void keeps_thoughts_in_the_transcript(void **state)
 
 /* ---- the cache ------------------------------------------------------------------------------- */
 
-static void holds_what_the_template_writes(void **state)
+TEST(holds_what_the_template_writes)
 {
     static const struct {
         const char *source, *system;
@@ -326,7 +317,6 @@ static void holds_what_the_template_writes(void **state)
         {OPENS, NULL, CHAT_THINK_OFF, false},        {KEEPS, "Be kind.", CHAT_THINK_AUTO, true},
         {MOVES, "Be kind.", CHAT_THINK_AUTO, false}, {ENDS, NULL, CHAT_THINK_AUTO, false},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         struct fixture f;
         struct heard h = {0};
@@ -361,10 +351,9 @@ static bool any_thought_left(const struct fixture *f, const struct session *s)
     return found;
 }
 
-static void evicts_the_thought_when_the_turn_is_over(void **state)
+TEST(evicts_the_thought_when_the_turn_is_over)
 {
     static const char *const templates[] = {THINKS, OPENS, KEEPS};
-    (void)state;
     for (int i = 0; i < 3; i++)
         for (int keep = 0; keep < 2; keep++) {
             struct fixture f;
@@ -387,14 +376,13 @@ static void evicts_the_thought_when_the_turn_is_over(void **state)
 }
 
 /* A thought that is read, not generated. */
-static void feeds_a_thought(void **state)
+TEST(feeds_a_thought)
 {
     const struct session_sink silent = {0};
     const struct chat_message user = {CHAT_USER, messages[0]};
     struct fixture f;
     struct heard h = {0};
     struct err e;
-    (void)state;
     set_up(&f, THINKS, 2000);
     struct session *s = start(&f, "fed");
     assert_int_equal(session_feed(s, &user, 1, &silent, &e), 0);
@@ -413,10 +401,9 @@ static void feeds_a_thought(void **state)
 
 /* ---- again ----------------------------------------------------------------------------------- */
 
-static void resumes_to_the_bit(void **state)
+TEST(resumes_to_the_bit)
 {
     static const char *const templates[] = {THINKS, KEEPS, MOVES};
-    (void)state;
     for (int i = 0; i < 3; i++)
         for (int budget = 64; budget <= 3000; budget += 2936) {
             struct fixture f;
@@ -442,14 +429,13 @@ static void resumes_to_the_bit(void **state)
         }
 }
 
-static void goes_back(void **state)
+TEST(goes_back)
 {
     struct fixture f;
     struct heard h = {0};
     struct log log = {0};
     struct err e;
     enum session_end end;
-    (void)state;
     set_up(&f, MOVES, 3000);
     f.opts.system = "Be kind.";
     struct session *a = start(&f, "a"), *b = start(&f, "b");
@@ -481,12 +467,11 @@ static int count_thoughts(void *ctx, const struct conversations_message *m)
     return 0;
 }
 
-static void continues_a_thought(void **state)
+TEST(continues_a_thought)
 {
     struct fixture f;
     struct heard h = {.stop_after = 9}, stored = {0};
     struct err e;
-    (void)state;
     set_up(&f, THINKS, 2000);
     struct session *s = start(&f, "halves");
     assert_int_equal(hear(s, messages[0], &h), SESSION_STOPPED);
@@ -512,13 +497,12 @@ static void continues_a_thought(void **state)
     tear_down(&f);
 }
 
-static void recovers_a_thought(void **state)
+TEST(recovers_a_thought)
 {
     struct fixture f;
     struct heard h = {.die = true}, stored = {0};
     struct err e;
     int status;
-    (void)state;
     set_up(&f, THINKS, 2000);
     pid_t child = fork();
     if (child == 0) {
@@ -548,13 +532,12 @@ static void recovers_a_thought(void **state)
 
 /* Without a template or its marks the model is led by lines with roles, and its turn ends where it
  * begins the user's; that line is evicted. The same after reopening. */
-static void test_base_model(void **state)
+TEST(test_base_model)
 {
     struct fixture f;
     struct heard h = {0};
     struct session_stats st;
     uint16_t kept[8];
-    (void)state;
     set_up(&f, NULL, 256);
     assert_true(engine->is_base);
     struct session *s = start(&f, "talk");
@@ -578,7 +561,7 @@ static void test_base_model(void **state)
 }
 
 /* A line that may become a role is held back, and told when it does not. */
-static void test_stops(void **state)
+TEST(test_stops)
 {
     static const struct {
         const char *text;
@@ -588,28 +571,9 @@ static void test_stops(void **state)
                 {"Yes.\nUs", 4, false},        {"Yes.\n\n", 4, false},
                 {"Yes. User: x", 12, false},   {"Yes.\nUsers:", 11, false},
                 {"A\nB\nAssistant:", 3, true}, {"", 0, false}};
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         bool ended;
         assert_int_equal(chat_stop(rows[i].text, strlen(rows[i].text), &ended), rows[i].n);
         assert_int_equal(ended, rows[i].ended);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tells_thoughts_from_answers),
-        cmocka_unit_test(keeps_thoughts_in_the_transcript),
-        cmocka_unit_test(holds_what_the_template_writes),
-        cmocka_unit_test(evicts_the_thought_when_the_turn_is_over),
-        cmocka_unit_test(feeds_a_thought),
-        cmocka_unit_test(resumes_to_the_bit),
-        cmocka_unit_test(goes_back),
-        cmocka_unit_test(continues_a_thought),
-        cmocka_unit_test(recovers_a_thought),
-        cmocka_unit_test(test_base_model),
-        cmocka_unit_test(test_stops),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

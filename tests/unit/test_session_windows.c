@@ -1,14 +1,7 @@
 /* Conversations with a model in which two of three layers have windows of 40 units: stopped,
  * resumed, rewound, branched and killed, they continue to the bit. Run on a tiny random model. */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "runtime/session/session_parts.h"
 #include "tests/unit/session_kit.h"
@@ -110,16 +103,15 @@ static int64_t resume_equals_never_stopped(struct options o)
     return once.n_evicted;
 }
 
-static void test_twenty_conversations(void **state)
+TEST(test_twenty_conversations)
 {
     int64_t n_evicted = 0;
-    (void)state;
     for (int i = 0; i < 20; i++) n_evicted += resume_equals_never_stopped(random_options(i));
     assert_true(n_evicted > 300);
 }
 
 /* Both continue as a conversation that never had the later turns. */
-static void test_rewind_and_branch(void **state)
+TEST(test_rewind_and_branch)
 {
     struct options o = options_for("sink", "q4");
     char *dir = temporary(), name[CONVERSATION_NAME_MAX];
@@ -127,7 +119,6 @@ static void test_rewind_and_branch(void **state)
     struct log log = {0}, rewound = {0}, plain = {0};
     struct session *x = open_session(NULL, o, false), *y = open_session(l, o, false);
     struct err e;
-    (void)state;
     for (int i = 0; i < N_SAID; i++) say(y, said[i], &log);
     for (int i = 0; i < 3; i++) say(x, said[i], &log);
     if (session_branch(y, 3, "fork", name, &e)) fail_msg("%s", e.text);
@@ -179,9 +170,8 @@ static void run_victim(const char *dir, struct options o, int n_left)
 }
 
 /* In the middle of a long answer: windows have passed the question. */
-static void test_kill(void **state)
+TEST(test_kill)
 {
-    (void)state;
     for (int n_left = 3; n_left < 260; n_left += 80) {
         struct options o = options_for("full", "f16");
         char *dir = temporary();
@@ -218,7 +208,7 @@ static void test_kill(void **state)
 
 /* The cache takes the planned bytes, and never more, however long the conversation; windows hold
  * consecutive units. */
-static void test_planned_bytes(void **state)
+TEST(test_planned_bytes)
 {
     enum { N = 20000, CHUNK = 100 };
     struct options o = options_for("sink", "q4");
@@ -226,7 +216,6 @@ static void test_planned_bytes(void **state)
     struct err e;
     int32_t ids[CHUNK];
     int64_t n_evicted;
-    (void)state;
     o.session.plan.chunk = CHUNK;
     o.session.plan.policy.reserve = CHUNK;
     if (context_open(&x, engine, &o.session.plan, 1, 1, &e)) fail_msg("%s", e.text);
@@ -247,7 +236,7 @@ static void test_planned_bytes(void **state)
 }
 
 /* A text that is only looked at has the logits of one that is run, and changes none after it. */
-static void test_look(void **state)
+TEST(test_look)
 {
     enum { TOLD = 120, LOOKED = 60, ROWS = 3 };
     struct options o = options_for("full", "q4");
@@ -256,7 +245,6 @@ static void test_look(void **state)
     const int n_vocab = engine->model->n_vocab;
     int32_t ids[TOLD + LOOKED];
     o.session.plan.chunk = TOLD;
-    (void)state;
     for (int i = 0; i < TOLD + LOOKED; i++) ids[i] = 5 + i * 7 % 200;
     assert_int_equal(context_open(&looks, engine, &o.session.plan, 1, ROWS, &e), 0);
     assert_int_equal(context_open(&runs, engine, &o.session.plan, 1, ROWS, &e), 0);
@@ -275,14 +263,4 @@ static void test_look(void **state)
     context_release(&runs);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_look),
-        cmocka_unit_test(test_twenty_conversations),
-        cmocka_unit_test(test_rewind_and_branch),
-        cmocka_unit_test(test_kill),
-        cmocka_unit_test(test_planned_bytes),
-    };
-    return cmocka_run_group_tests(tests, set_up, engine_tear_down);
-}
+AROUND_TESTS(set_up, engine_tear_down)

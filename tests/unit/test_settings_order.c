@@ -2,15 +2,8 @@
  * it ran with), the model's own settings, the
  * configuration file, in this order, whichever of them are there and in whatever order they are
  * read. The rule is docs/DESIGN.md's, "The way of a setting". */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <string.h>
+#include "tests/test.h"
 
 #include "cli/options/options.h"
 
@@ -61,9 +54,8 @@ static void check(const struct options *o, int layer, int i, int subset)
 }
 
 /* All subsets of the layers, read upwards and downwards. */
-static void a_later_layer_counts(void **state)
+TEST(a_later_layer_counts)
 {
-    (void)state;
     for (int i = 0; i < N; i++)
         for (int subset = 0; subset < 32; subset++)
             for (int down = 0; down < 2; down++) {
@@ -83,9 +75,8 @@ static void a_later_layer_counts(void **state)
 
 /* What was given, now or when the conversation was opened before, is kept with it; values of the
  * model and of the configuration file are not, nor is what concerns one start only. */
-static void a_conversation_keeps_what_was_given(void **state)
+TEST(a_conversation_keeps_what_was_given)
 {
-    (void)state;
     struct options o;
     struct str kept = {0};
     struct err e;
@@ -107,9 +98,8 @@ static void a_conversation_keeps_what_was_given(void **state)
 }
 
 /* /set in a chat changes a copy; what it gave goes to others that have other layers. */
-static void given_values_are_copied(void **state)
+TEST(given_values_are_copied)
 {
-    (void)state;
     struct options o, front;
     struct err e;
     char model[] = "budget = 700\n";
@@ -123,14 +113,4 @@ static void given_values_are_copied(void **state)
     assert_int_equal(options_set(&front, OPTIONS_MEMORY, "budget", "96", &e), 0);
     options_give(&o, &front);
     assert_int_equal(o.session.plan.budget, 96);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_later_layer_counts),
-        cmocka_unit_test(a_conversation_keeps_what_was_given),
-        cmocka_unit_test(given_values_are_copied),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,21 +1,13 @@
 /* Speculation changes no bit (try_kit.h), of tokens and of whole conversations; draft models.
  * TALKS=200 for the long run. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/random.h"
 #include "tests/unit/try_kit.h"
 
 enum { BEGIN = 1000, END = 1060 }; /* attention over one split, then over two */
 
-static void test_tokens_tried_are_as_tokens_run_alone(void **state)
+TEST(test_tokens_tried_are_as_tokens_run_alone)
 {
-    (void)state;
     compare_tries(engine, "keeper", "q4", BEGIN, END);
     compare_tries(engine, "keydiff+global", "q8:q4", BEGIN, END);
     compare_tries(engine, "sink", "f16", BEGIN, END);
@@ -25,11 +17,10 @@ static void test_tokens_tried_are_as_tokens_run_alone(void **state)
 
 /* Layers with windows, sinks, caps, other numbers of heads; recurrent layers of each kind, also
  * beside attention (falcon-h1) and experts. */
-static void test_models_with_other_layers(void **state)
+TEST(test_models_with_other_layers)
 {
     static const char *const models[] = {"gemma2", "gemma3",        "olmo3",    "qwen35moe",
                                          "lfm2",   "granitehybrid", "falcon-h1"};
-    (void)state;
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         struct options o = options_of("sink", "f16", 0);
         struct engine *g;
@@ -44,10 +35,9 @@ static void test_models_with_other_layers(void **state)
     }
 }
 
-static void test_policies_that_watch_each_token_cannot_try(void **state)
+TEST(test_policies_that_watch_each_token_cannot_try)
 {
     static const char *const names[] = {"snapkv", "tova"};
-    (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct options o = options_of(names[i], "q4", 0);
         struct context x;
@@ -150,12 +140,11 @@ static void take_turn(struct talk *t, int turn)
     }
 }
 
-static void test_conversations_are_the_same_with_and_without(void **state)
+TEST(test_conversations_are_the_same_with_and_without)
 {
     const char *talks = getenv("TALKS");
     const uint64_t n_talks = talks ? strtoull(talks, NULL, 10) : 24;
     int64_t n_accepted = 0;
-    (void)state;
     for (uint64_t seed = 1; seed <= n_talks; seed++) {
         struct talk with, without;
         open_talk(&with, seed, true);
@@ -188,12 +177,11 @@ static int open_drafted(struct engine **out, const char *draft, struct err *e)
 
 /* The demo as its own draft: without heads and with another cache, so not all of its proposals are
  * right, and fewer are at a temperature: none of them changes the answer. */
-static void test_a_draft_changes_no_token(void **state)
+TEST(test_a_draft_changes_no_token)
 {
     struct engine *alone = engine, *drafted;
     struct err e;
     int64_t n_accepted[2] = {0}, n_proposed[2] = {0};
-    (void)state;
     if (open_drafted(&drafted, DEMO, &e)) fail_msg("%s", e.text);
     for (uint64_t seed = 1; seed <= 8; seed++) {
         struct talk with, without;
@@ -225,7 +213,7 @@ static void test_a_draft_changes_no_token(void **state)
 
 /* Where nothing is evicted the demo as its own draft has the same cache: it is right to the end of
  * each answer. */
-static void test_a_draft_that_reads_the_same_is_right(void **state)
+TEST(test_a_draft_that_reads_the_same_is_right)
 {
     struct engine *alone = engine;
     struct options o = options_of("full:context=2000", "q4", 0);
@@ -233,7 +221,6 @@ static void test_a_draft_that_reads_the_same_is_right(void **state)
     struct log log = {0};
     struct err e;
     int64_t n_accepted = 0, n_proposed = 0;
-    (void)state;
     o.session.plan.speculate.n = 4;
     if (open_drafted(&engine, DEMO, &e)) fail_msg("%s", e.text);
     struct session *s = open_session(NULL, o, false);
@@ -251,11 +238,10 @@ static void test_a_draft_that_reads_the_same_is_right(void **state)
     assert_true(2 * n_accepted > n_proposed); /* most others follow the end of an answer */
 }
 
-static void test_drafts_that_cannot_be_are_named(void **state)
+TEST(test_drafts_that_cannot_be_are_named)
 {
     struct engine *g;
     struct err e;
-    (void)state;
     assert_int_equal(open_drafted(&g, "build/golden/families/qwen3.gguf", &e), ERR_USAGE);
     assert_null(g);
     assert_non_null(strstr(e.text, "vocabularies differ"));
@@ -263,16 +249,4 @@ static void test_drafts_that_cannot_be_are_named(void **state)
     assert_null(g);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tokens_tried_are_as_tokens_run_alone),
-        cmocka_unit_test(test_models_with_other_layers),
-        cmocka_unit_test(test_conversations_are_the_same_with_and_without),
-        cmocka_unit_test(test_policies_that_watch_each_token_cannot_try),
-        cmocka_unit_test(test_a_draft_changes_no_token),
-        cmocka_unit_test(test_a_draft_that_reads_the_same_is_right),
-        cmocka_unit_test(test_drafts_that_cannot_be_are_named),
-    };
-    return cmocka_run_group_tests(tests, engine_set_up, engine_tear_down);
-}
+AROUND_TESTS(engine_set_up, engine_tear_down)

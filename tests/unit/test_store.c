@@ -13,7 +13,7 @@
 
 /* ---- conversations --------------------------------------------------------------------------- */
 
-static void conversations_come_and_go(void **state)
+TEST_WITH(conversations_come_and_go, setup, teardown)
 {
     struct fixture *f = *state;
     struct store_conversation c;
@@ -43,7 +43,7 @@ static void conversations_come_and_go(void **state)
     assert_true(begin_named(f, "trip") > id); /* an id is not used twice */
 }
 
-static void what_is_empty_is_forgotten(void **state)
+TEST_WITH(what_is_empty_is_forgotten, setup, teardown)
 {
     struct fixture *f = *state;
     struct store_conversation c;
@@ -60,7 +60,7 @@ static void what_is_empty_is_forgotten(void **state)
     ok(store_check(f->s, &err));
 }
 
-static void bad_names(void **state)
+TEST_WITH(bad_names, setup, teardown)
 {
     struct fixture *f = *state;
     struct store_conversation c;
@@ -92,7 +92,7 @@ static int stop_at_second(void *ctx, const struct store_conversation *c)
     return ++*(int *)ctx == 2 ? 77 : 0;
 }
 
-static void list_is_newest_first(void **state)
+TEST_WITH(list_is_newest_first, setup, teardown)
 {
     struct fixture *f = *state;
     struct store_conversation c;
@@ -114,7 +114,7 @@ static void list_is_newest_first(void **state)
 
 /* The clock was set back, or another one was ahead: the conversation spoken in last is still the
  * newest. */
-static void clocks_jump(void **state)
+TEST_WITH(clocks_jump, setup, teardown)
 {
     struct fixture *f = *state;
     struct store_conversation c;
@@ -144,7 +144,7 @@ static void assert_title(struct fixture *f, const char *said, const char *expect
     assert_string_equal(look(f, c.name).title, expected);
 }
 
-static void titles(void **state)
+TEST_WITH(titles, setup, teardown)
 {
     struct fixture *f = *state;
     assert_title(f, "hello", "hello");
@@ -167,7 +167,7 @@ static void titles(void **state)
     assert_title(f, text, strcat(expected, "…"));
 }
 
-static void counters_follow(void **state)
+TEST_WITH(counters_follow, setup, teardown)
 {
     struct fixture *f = *state;
     int64_t id = begin_named(f, "n");
@@ -202,7 +202,7 @@ static int count_conversation(void *ctx, const struct store_conversation *c)
     return 0;
 }
 
-static void ten_thousand_conversations(void **state)
+TEST_WITH(ten_thousand_conversations, setup, teardown)
 {
     struct fixture *f = *state;
     struct store_conversation c;
@@ -224,7 +224,7 @@ static void ten_thousand_conversations(void **state)
 
 /* ---- transcript ------------------------------------------------------------------------------ */
 
-static void messages_round_trip(void **state)
+TEST_WITH(messages_round_trip, setup, teardown)
 {
     struct fixture *f = *state;
     int64_t id = begin_named(f, "m"), other = begin_named(f, "o");
@@ -259,7 +259,7 @@ static int is_thoughtful(void *ctx, const struct store_message *m)
     return 0;
 }
 
-static void thoughts_round_trip(void **state)
+TEST_WITH(thoughts_round_trip, setup, teardown)
 {
     static const char *const changes[] = {
         "UPDATE message SET thought = 'hmm' WHERE thought NOT NULL",
@@ -299,7 +299,7 @@ static int walk_again(void *ctx, const struct store_message *m)
     return 0;
 }
 
-static void walks_nest(void **state)
+TEST_WITH(walks_nest, setup, teardown)
 {
     struct fixture *f = *state;
     int64_t id = begin_named(f, "m");
@@ -309,7 +309,7 @@ static void walks_nest(void **state)
     ok(store_message_each(f->s, id, walk_again, f, &err));
 }
 
-static void large_message(void **state)
+TEST_WITH(large_message, setup, teardown)
 {
     struct fixture *f = *state;
     int64_t id = begin_named(f, "m");
@@ -331,7 +331,7 @@ static void large_message(void **state)
     free(tokens);
 }
 
-static void the_tail_is_the_running_answer(void **state)
+TEST_WITH(the_tail_is_the_running_answer, setup, teardown)
 {
     struct fixture *f = *state;
     int64_t id = begin_named(f, "t");
@@ -354,7 +354,7 @@ static void the_tail_is_the_running_answer(void **state)
     assert_messages(f, id, "0/1/q/1/-2/2147483647;1/2/日/1/-2/2147483647;");
 }
 
-static void state_is_kept(void **state)
+TEST_WITH(state_is_kept, setup, teardown)
 {
     struct fixture *f = *state;
     int64_t id = begin_named(f, "s");
@@ -373,7 +373,7 @@ static void state_is_kept(void **state)
 
 /* ---- cache ----------------------------------------------------------------------------------- */
 
-static void segments_round_trip(void **state)
+TEST_WITH(segments_round_trip, setup, teardown)
 {
     struct fixture *f = *state;
     int64_t n, id = begin_named(f, "g"), other = begin_named(f, "o");
@@ -405,7 +405,7 @@ static void segments_round_trip(void **state)
 }
 
 /* A dropped cache leaves free space in the file, which is returned to the disk 4 MiB at a time. */
-static void space_is_given_back_in_parts(void **state)
+TEST_WITH(space_is_given_back_in_parts, setup, teardown)
 {
     enum { MIB = 256 }; /* pages */
     struct fixture *f = *state;
@@ -430,7 +430,7 @@ static void space_is_given_back_in_parts(void **state)
     ok(store_check(f->s, &err));
 }
 
-static void going_back(void **state)
+TEST_WITH(going_back, setup, teardown)
 {
     struct fixture *f = *state;
     int64_t id = begin_two_turns(f, "b");
@@ -456,7 +456,7 @@ static void going_back(void **state)
     ok(store_check(f->s, &err));
 }
 
-static void branches_share_their_cache(void **state)
+TEST_WITH(branches_share_their_cache, setup, teardown)
 {
     struct fixture *f = *state;
     struct store_conversation c;
@@ -483,7 +483,7 @@ static void branches_share_their_cache(void **state)
 }
 
 /* A conversation with its cache is copied to another file and back. */
-static void copies_into_another_file(void **state)
+TEST_WITH(copies_into_another_file, setup, teardown)
 {
     struct fixture *f = *state;
     struct store_conversation c;
@@ -510,7 +510,7 @@ static void copies_into_another_file(void **state)
     store_close(g.s);
 }
 
-static void caches_within_a_limit(void **state)
+TEST_WITH(caches_within_a_limit, setup, teardown)
 {
     struct fixture *f = *state;
     struct store_conversation c;
@@ -536,7 +536,7 @@ static void caches_within_a_limit(void **state)
 }
 
 /* A policy's state is kept as long as a checkpoint needs it. */
-static void memory_goes_with_its_checkpoints(void **state)
+TEST_WITH(memory_goes_with_its_checkpoints, setup, teardown)
 {
     struct fixture *f = *state;
     int64_t id = begin_named(f, "m");
@@ -556,7 +556,7 @@ static void memory_goes_with_its_checkpoints(void **state)
 
 /* ---- deleting and searching ------------------------------------------------------------------ */
 
-static void deleting_can_be_undone(void **state)
+TEST_WITH(deleting_can_be_undone, setup, teardown)
 {
     struct fixture *f = *state;
     struct store_conversation c;
@@ -589,7 +589,7 @@ static void deleting_can_be_undone(void **state)
 }
 
 /* What was deleted is purged after 30 days of use, not when the clock leaps. */
-static void a_leap_of_the_clock_purges_nothing(void **state)
+TEST_WITH(a_leap_of_the_clock_purges_nothing, setup, teardown)
 {
     const int64_t day = 86400000, keep = 30 * day;
     struct fixture *f = *state;
@@ -608,7 +608,7 @@ static void a_leap_of_the_clock_purges_nothing(void **state)
     assert_int_equal(n, 1);
 }
 
-static void searching(void **state)
+TEST_WITH(searching, setup, teardown)
 {
     struct fixture *f = *state;
     say_things_to_find(f);
@@ -668,7 +668,7 @@ static void assert_tagged(struct fixture *f, const char *tag, const char *expect
     str_release(&s);
 }
 
-static void tags(void **state)
+TEST_WITH(tags, setup, teardown)
 {
     struct fixture *f = *state;
     struct store_conversation c;
@@ -701,7 +701,7 @@ static void tags(void **state)
 
 /* ---- models ---------------------------------------------------------------------------------- */
 
-static void models(void **state)
+TEST_WITH(models, setup, teardown)
 {
     struct fixture *f = *state;
     struct file_identity m = {.path = "/m/a.gguf", .size = 5LL << 40, .mtime_ns = 123, .inode = 9},
@@ -726,9 +726,8 @@ static void models(void **state)
     assert_true(!kept && n_kept == 0);
 }
 
-static void digests(void **state)
+TEST_WITH(digests, setup, teardown)
 {
-    (void)state;
     uint8_t d[DIGEST_BYTES];
     char hex[DIGEST_HEX];
     digest_make(d, "abc", 3); /* printf abc | b2sum -l 256 */
@@ -741,7 +740,7 @@ static void digests(void **state)
 
 /* ---- transactions ---------------------------------------------------------------------------- */
 
-static void transactions(void **state)
+TEST_WITH(transactions, setup, teardown)
 {
     struct fixture *f = *state;
     int64_t id = begin_named(f, "t");
@@ -767,7 +766,7 @@ static void transactions(void **state)
 
 /* ---- other processes ------------------------------------------------------------------------- */
 
-static void one_writer_per_conversation(void **state)
+TEST_WITH(one_writer_per_conversation, setup, teardown)
 {
     struct fixture *f = *state;
     int64_t a = begin_named(f, "holiday"), b = begin_named(f, "work");
@@ -811,7 +810,7 @@ static void one_writer_per_conversation(void **state)
     }
 }
 
-static void two_programs_share_a_file(void **state)
+TEST_WITH(two_programs_share_a_file, setup, teardown)
 {
     struct fixture *f = *state;
     int64_t a = begin_named(f, "a");
@@ -858,7 +857,7 @@ static bool is_readable(const struct fixture *f, const char *word)
 }
 
 /* Short ones lie in a page with others, long ones in pages of their own that become free. */
-static void removed_words_are_unreadable(void **state)
+TEST_WITH(removed_words_are_unreadable, setup, teardown)
 {
     struct fixture *f = *state;
     struct str large = {0};
@@ -884,7 +883,7 @@ static void removed_words_are_unreadable(void **state)
 
 /* A hundred branches of a long text are hardly larger than the text. It is found in each of them,
  * and stays until the last one removes it. */
-static void branches_share_messages(void **state)
+TEST_WITH(branches_share_messages, setup, teardown)
 {
     struct fixture *f = *state;
     struct store_conversation c;
@@ -927,7 +926,7 @@ static void branches_share_messages(void **state)
 }
 
 /* A branch does not hide that a message is missing. */
-static void damaged_ones_are_not_branched(void **state)
+TEST_WITH(damaged_ones_are_not_branched, setup, teardown)
 {
     static const char *const damage[] = {
         "DELETE FROM message WHERE id = 1", "DELETE FROM transcript WHERE seq = 1",
@@ -961,7 +960,7 @@ static int write_meanwhile(void *ctx, const struct store_message *m)
 
 /* Messages that another program adds while they are read are not reported as damage, neither
  * within a walk nor between two walks of one reading. */
-static void a_reader_sees_one_state(void **state)
+TEST_WITH(a_reader_sees_one_state, setup, teardown)
 {
     struct fixture *f = *state;
     struct intruder k = {.id = begin_named(f, "a")};
@@ -991,7 +990,7 @@ static int stop_at_third(void *ctx, int64_t done, int64_t total)
     return done == 3;
 }
 
-static void checking_reports_its_progress(void **state)
+TEST_WITH(checking_reports_its_progress, setup, teardown)
 {
     struct fixture *f = *state;
     const char *const names[] = {"a", "b", "c", "d", "e"};
@@ -1004,7 +1003,7 @@ static void checking_reports_its_progress(void **state)
     ok(store_check(f->s, &err));
 }
 
-static void a_token_is_cheap(void **state)
+TEST_WITH(a_token_is_cheap, setup, teardown)
 {
     struct fixture *f = *state;
     static char units[36864]; /* an 8B model's: 32 layers, 8 heads, 140 bytes each */
@@ -1033,47 +1032,4 @@ static void a_token_is_cheap(void **state)
     t = now_us();
     reopen(f);
     print_message("closing and opening the file: %lld us\n", (long long)(now_us() - t));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(conversations_come_and_go),
-        TEST(what_is_empty_is_forgotten),
-        TEST(bad_names),
-        TEST(list_is_newest_first),
-        TEST(clocks_jump),
-        TEST(titles),
-        TEST(counters_follow),
-        TEST(ten_thousand_conversations),
-        TEST(messages_round_trip),
-        TEST(thoughts_round_trip),
-        TEST(walks_nest),
-        TEST(large_message),
-        TEST(the_tail_is_the_running_answer),
-        TEST(state_is_kept),
-        TEST(segments_round_trip),
-        TEST(space_is_given_back_in_parts),
-        TEST(going_back),
-        TEST(branches_share_their_cache),
-        TEST(copies_into_another_file),
-        TEST(caches_within_a_limit),
-        TEST(memory_goes_with_its_checkpoints),
-        TEST(deleting_can_be_undone),
-        TEST(a_leap_of_the_clock_purges_nothing),
-        TEST(searching),
-        TEST(tags),
-        TEST(models),
-        TEST(digests),
-        TEST(transactions),
-        TEST(one_writer_per_conversation),
-        TEST(two_programs_share_a_file),
-        TEST(a_reader_sees_one_state),
-        TEST(removed_words_are_unreadable),
-        TEST(branches_share_messages),
-        TEST(damaged_ones_are_not_branched),
-        TEST(checking_reports_its_progress),
-        TEST(a_token_is_cheap),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,7 +24,7 @@ static void open_older(struct fixture *f, int version)
     reopen(f);
 }
 
-static void version_1_is_brought_up_to_date(void **state)
+TEST_WITH(version_1_is_brought_up_to_date, setup, teardown)
 {
     struct fixture *f = *state;
     open_older(f, 1);
@@ -45,7 +45,7 @@ static void version_1_is_brought_up_to_date(void **state)
     assert_int_equal(look(f, "chat-1").n_turns, 2);
 }
 
-static void version_2_is_brought_up_to_date(void **state)
+TEST_WITH(version_2_is_brought_up_to_date, setup, teardown)
 {
     struct fixture *f = *state;
     open_older(f, 2);
@@ -68,7 +68,7 @@ static void version_2_is_brought_up_to_date(void **state)
     refused(store_check(f->s, &err), ERR_FORMAT, "segment 0 of layer 1");
 }
 
-static void version_3_is_brought_up_to_date(void **state)
+TEST_WITH(version_3_is_brought_up_to_date, setup, teardown)
 {
     struct fixture *f = *state;
     struct file_identity m;
@@ -91,7 +91,7 @@ static void version_3_is_brought_up_to_date(void **state)
     ok(store_check(f->s, &err));
 }
 
-static void version_4_is_brought_up_to_date(void **state)
+TEST_WITH(version_4_is_brought_up_to_date, setup, teardown)
 {
     struct fixture *f = *state;
     struct file_identity m;
@@ -129,7 +129,7 @@ static int note_settings(void *ctx, const struct store_message *m)
 }
 
 /* Its branches held copies of messages; they stay separate. */
-static void version_6_is_brought_up_to_date(void **state)
+TEST_WITH(version_6_is_brought_up_to_date, setup, teardown)
 {
     struct fixture *f = *state;
     open_older(f, 6);
@@ -152,7 +152,7 @@ static void version_6_is_brought_up_to_date(void **state)
 
 /* Older messages have no settings; where they exist, the digest covers them. */
 /* It is brought up to date in a temporary copy, whose journal is in memory. */
-static void a_damaged_older_source(void **state)
+TEST_WITH(a_damaged_older_source, setup, teardown)
 {
     struct fixture *f = *state;
     char path[96], page[4096];
@@ -182,7 +182,7 @@ static void a_damaged_older_source(void **state)
     str_release(&sql);
 }
 
-static void settings_of_an_answer(void **state)
+TEST_WITH(settings_of_an_answer, setup, teardown)
 {
     struct fixture *f = *state;
     struct str s = {0};
@@ -219,7 +219,7 @@ static void write_file(const char *path, const void *bytes, size_t n)
     fclose(file);
 }
 
-static void files_that_are_not_ours(void **state)
+TEST_WITH(files_that_are_not_ours, setup, teardown)
 {
     struct fixture *f = *state;
     char path[192], deep[256], text[8192];
@@ -247,7 +247,7 @@ static void files_that_are_not_ours(void **state)
     store_close(s);
 }
 
-static void newer_and_mutilated_schema(void **state)
+TEST_WITH(newer_and_mutilated_schema, setup, teardown)
 {
     struct fixture *f = *state;
     begin_named(f, "a");
@@ -265,7 +265,7 @@ static void newer_and_mutilated_schema(void **state)
 
 /* Objects that are not in retain's schema are refused before one of them runs. An endless view
  * would hang the test. */
-static void foreign_objects_are_refused(void **state)
+TEST_WITH(foreign_objects_are_refused, setup, teardown)
 {
     static const struct {
         const char *sql, *said;
@@ -328,7 +328,7 @@ static void assert_alone(const char *folder)
 
 /* An older file is read without a change of its bytes or a new file next to it, even if neither the
  * file nor its folder can be written. */
-static void a_source_is_only_read(void **state)
+TEST_WITH(a_source_is_only_read, setup, teardown)
 {
     static const struct {
         int version;
@@ -368,7 +368,7 @@ static void a_source_is_only_read(void **state)
 }
 
 /* If another program has the file open, its newest messages are read, too. */
-static void a_source_in_use(void **state)
+TEST_WITH(a_source_in_use, setup, teardown)
 {
     struct fixture *f = *state;
     struct store *source;
@@ -386,7 +386,7 @@ static void a_source_in_use(void **state)
 }
 
 /* A chat may hold the lock of writers while another command starts and reads. */
-static void reading_waits_for_no_writer(void **state)
+TEST_WITH(reading_waits_for_no_writer, setup, teardown)
 {
     struct fixture *f = *state;
     struct store *reader;
@@ -403,7 +403,7 @@ static void reading_waits_for_no_writer(void **state)
     str_release(&s);
 }
 
-static void modes_of_files(void **state)
+TEST_WITH(modes_of_files, setup, teardown)
 {
     struct fixture *f = *state;
     struct stat st;
@@ -423,7 +423,7 @@ static void modes_of_files(void **state)
 }
 
 /* As a user restricted by permissions; tests may run as root. */
-static void what_may_not_be_written(void **state)
+TEST_WITH(what_may_not_be_written, setup, teardown)
 {
     struct fixture *f = *state;
     char folder[192], inside[256];
@@ -483,7 +483,7 @@ static int read_everything(const char *path)
     return rc;
 }
 
-static void torn_files(void **state)
+TEST_WITH(torn_files, setup, teardown)
 {
     struct fixture *f = *state;
     char path[192], *bytes;
@@ -534,7 +534,7 @@ static int note_left(void *ctx, const struct store_message *m)
 }
 
 /* Every kind of row, changed without its digest: detected, and intact rows stay readable. */
-static void rows_that_were_tampered_with(void **state)
+TEST_WITH(rows_that_were_tampered_with, setup, teardown)
 {
     struct fixture *f = *state;
     static const struct {
@@ -621,7 +621,7 @@ static void rows_that_were_tampered_with(void **state)
 }
 
 /* Removing messages merges the search index, which adds levels to the record of its structure. */
-static void the_search_index_stays_readable(void **state)
+TEST_WITH(the_search_index_stays_readable, setup, teardown)
 {
     struct fixture *f = *state;
     int64_t id = begin_named(f, "long");
@@ -644,29 +644,4 @@ static void the_search_index_stays_readable(void **state)
     ok(store_check(f->s, &err));
     assert_int_equal(count_hits(f, "roses"), 1);
     assert_int_equal(count_hits(f, "tulips"), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(version_1_is_brought_up_to_date),
-        TEST(version_2_is_brought_up_to_date),
-        TEST(version_3_is_brought_up_to_date),
-        TEST(version_4_is_brought_up_to_date),
-        TEST(version_6_is_brought_up_to_date),
-        TEST(a_damaged_older_source),
-        TEST(settings_of_an_answer),
-        TEST(files_that_are_not_ours),
-        TEST(newer_and_mutilated_schema),
-        TEST(reading_waits_for_no_writer),
-        TEST(modes_of_files),
-        TEST(foreign_objects_are_refused),
-        TEST(a_source_is_only_read),
-        TEST(a_source_in_use),
-        TEST(what_may_not_be_written),
-        TEST(torn_files),
-        TEST(rows_that_were_tampered_with),
-        TEST(the_search_index_stays_readable),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,7 +61,7 @@ static int is_mousse(void *ctx, const struct store_message *m)
     return 0;
 }
 
-static void encrypted(void **state)
+TEST_WITH(encrypted, setup, teardown)
 {
     int n_tagged = 0;
     struct fixture *f = *state;
@@ -148,7 +148,7 @@ static void encrypted(void **state)
 
 /* A branch holds messages that were written for another conversation; without the key nobody can
  * put a message where it was not said. */
-static void messages_cannot_be_moved(void **state)
+TEST_WITH(messages_cannot_be_moved, setup, teardown)
 {
     static const char *const moves[] = {
         "UPDATE transcript SET message = 1 WHERE conversation = 2",
@@ -180,7 +180,7 @@ static void messages_cannot_be_moved(void **state)
 }
 
 /* A database with conversations is never encrypted without the user's knowledge. */
-static void not_encrypted_afterwards(void **state)
+TEST_WITH(not_encrypted_afterwards, setup, teardown)
 {
     struct fixture *f = *state;
     struct person p = {.passphrase = "x"};
@@ -194,7 +194,7 @@ static void not_encrypted_afterwards(void **state)
 /* Made by another implementation of the same construction (tests/golden/make_sealed.py): Argon2id
  * by the reference, XChaCha20-Poly1305 from its draft. */
 /* A foreign file must not ask for minutes and all memory. */
-static void hard_passphrases_are_refused(void **state)
+TEST_WITH(hard_passphrases_are_refused, setup, teardown)
 {
     static const char *const harder[] = {"ops = 5", "memory = 1073741825", "ops = -1"};
     char sql[96];
@@ -217,7 +217,7 @@ static void hard_passphrases_are_refused(void **state)
     f->s = NULL;
 }
 
-static void made_by_others(void **state)
+TEST_WITH(made_by_others, setup, teardown)
 {
     struct fixture *f = *state;
     struct person p = {.passphrase = "correct horse"};
@@ -243,9 +243,8 @@ static void made_by_others(void **state)
 
 /* The primitives of sealing, against the vectors of the construction's draft
  * (draft-irtf-cfrg-xchacha-03, A.3.1). */
-static void vectors(void **state)
+TEST_WITH(vectors, setup, teardown)
 {
-    (void)state;
     static const char plain[] =
         "Ladies and Gentlemen of the class of '99: If I could offer you only "
         "one tip for the future, sunscreen would be it.";
@@ -260,17 +259,4 @@ static void vectors(void **state)
                                                ad, sizeof ad, NULL, nonce, key);
     assert_memory_equal(out + sizeof plain - 1, tag, sizeof tag);
     assert_int_equal(out[0], 0xbd);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(encrypted),
-        TEST(messages_cannot_be_moved),
-        TEST(not_encrypted_afterwards),
-        TEST(hard_passphrases_are_refused),
-        TEST(made_by_others),
-        TEST(vectors),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,5 @@
 /* A conversation that another program has open can't be opened. The previous one is reopened, and
  * settings changed meanwhile stay. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "cli/control/control.h"
 #include "runtime/save/conversations.h"
@@ -49,7 +39,7 @@ static void run(struct control *c, enum slash command, const char *name, const c
     request_release(&r);
 }
 
-static void settings_survive_a_failed_switch(void **state)
+TEST(settings_survive_a_failed_switch)
 {
     char dir[] = "/tmp/retain-switch-XXXXXX", path[64], command[64];
     struct conversations *other;
@@ -59,7 +49,6 @@ static void settings_survive_a_failed_switch(void **state)
     struct seen seen = {0};
     struct events events = {&seen, take, never};
     struct control c = {.parts.engine = engine};
-    (void)state;
     assert_non_null(mkdtemp(dir));
     snprintf(path, sizeof path, "%s/retain.db", dir);
     options_init(&o);
@@ -95,8 +84,4 @@ static void settings_survive_a_failed_switch(void **state)
     assert_int_equal(system(command), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(settings_survive_a_failed_switch)};
-    return cmocka_run_group_tests(tests, engine_set_up, engine_tear_down);
-}
+AROUND_TESTS(engine_set_up, engine_tear_down)

@@ -1,13 +1,7 @@
 /* Limits of memory, from stand-ins of /proc/self/cgroup and /sys/fs/cgroup. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
+#include "tests/test.h"
 
-#include <cmocka.h>
+#include <sys/stat.h>
 
 #include "base/system.h"
 
@@ -38,9 +32,8 @@ static struct system_group of(const char *groups)
     return system_group_read(path, root);
 }
 
-static void limits(void **state)
+TEST(limits)
 {
-    (void)state;
     struct system_group g;
     assert_non_null(mkdtemp(root));
     folder("memory");
@@ -71,10 +64,4 @@ static void limits(void **state)
     char remove[64];
     snprintf(remove, sizeof remove, "rm -r %s", root);
     assert_int_equal(system(remove), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(limits)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,7 @@
 /* The tasks of `retain eval`, as text: every question asks for a fact that was told, in the right
  * place, and a seed always gives the same text. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 #include "quant/eval/task.h"
 
@@ -83,9 +76,8 @@ static struct task_args args_of(const struct task *t, uint64_t seed)
     return a;
 }
 
-static void test_what_is_asked_was_told(void **state)
+TEST(test_what_is_asked_was_told)
 {
-    (void)state;
     const struct task *t;
     for (int i = 0; (t = task_at(i)); i++)
         for (uint64_t seed = 1; t->write && seed <= 10; seed++) {
@@ -98,9 +90,8 @@ static void test_what_is_asked_was_told(void **state)
         }
 }
 
-static void test_seeds(void **state)
+TEST(test_seeds)
 {
-    (void)state;
     const struct task *t;
     for (int i = 0; (t = task_at(i)); i++) {
         if (!t->write) continue;
@@ -118,9 +109,8 @@ static void test_seeds(void **state)
 }
 
 /* The needle is in the requested place, within the turn around it (a sixteenth). */
-static void test_depth(void **state)
+TEST(test_depth)
 {
-    (void)state;
     static const char *const tasks[] = {"passkey", "niah"};
     for (int i = 0; i < 2; i++)
         for (int d = 0; d <= 4; d++) {
@@ -137,9 +127,8 @@ static void test_depth(void **state)
 }
 
 /* Ten facts at ten depths: one in each tenth. */
-static void test_spread(void **state)
+TEST(test_spread)
 {
-    (void)state;
     const struct task *t = task_named("passkey");
     struct task_args a = {.seed = 1, .length = LENGTH, .n_facts = 10};
     struct task_run *s = task_open(t, &a);
@@ -158,9 +147,8 @@ static void test_spread(void **state)
 }
 
 /* No two of the most codes have one name. */
-static void test_many_codes(void **state)
+TEST(test_many_codes)
 {
-    (void)state;
     struct task_args a = {.seed = 1, .length = 8 * LENGTH, .n_facts = 64};
     struct task_run *s = task_open(task_named("passkey"), &a);
     assert_int_equal(s->n_questions, 64);
@@ -172,9 +160,8 @@ static void test_many_codes(void **state)
 
 /* Asked before the change: the old value; at the end: the new one, and the old one for unchanged
  * facts. */
-static void test_updates(void **state)
+TEST(test_updates)
 {
-    (void)state;
     struct task_args a = args_of(task_named("updates"), 4);
     struct task_run *s = task_open(task_named("updates"), &a);
     assert_int_equal(s->n_early, 8);
@@ -190,9 +177,8 @@ static void test_updates(void **state)
     task_close(s);
 }
 
-static void test_essay(void **state)
+TEST(test_essay)
 {
-    (void)state;
     struct task_args a = args_of(task_named("niah"), 2);
     struct play p;
     a.essay = "It was a dark night.\nNobody was there! Or was there?";
@@ -210,9 +196,8 @@ static void test_essay(void **state)
 
 /* The first conversation: a question has its place, what is told even depths, and replies that the
  * file does not have a default. */
-static void test_talk(void **state)
+TEST(test_talk)
 {
-    (void)state;
     struct task_args a = args_of(task_named("talk"), 1);
     struct task_run *s = task_open(task_named("talk"), &a);
     struct task_step step;
@@ -245,9 +230,8 @@ static void test_talk(void **state)
     task_close(s);
 }
 
-static void test_talk_is_checked(void **state)
+TEST(test_talk_is_checked)
 {
-    (void)state;
     static const struct {
         const char *text, *says;
     } bad[] = {
@@ -266,20 +250,4 @@ static void test_talk_is_checked(void **state)
         assert_int_equal(task_talk_check(bad[i].text, &e), ERR_USAGE);
         if (!strstr(e.text, bad[i].says)) fail_msg("%s: %s", bad[i].text, e.text);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_asked_was_told),
-        cmocka_unit_test(test_seeds),
-        cmocka_unit_test(test_depth),
-        cmocka_unit_test(test_spread),
-        cmocka_unit_test(test_many_codes),
-        cmocka_unit_test(test_updates),
-        cmocka_unit_test(test_essay),
-        cmocka_unit_test(test_talk),
-        cmocka_unit_test(test_talk_is_checked),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,9 @@
 /* Chat templates: equal to jinja2's output (tests/golden/make_templates.py), text from messages
  * stays marked, and a hostile template is refused quickly. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 #include <cjson/cJSON.h>
-#include <string.h>
 #include <time.h>
 
 #include "runtime/template/template.h"
@@ -66,9 +61,8 @@ static bool agrees(const cJSON *golden, const char *source, const cJSON *variabl
     return same;
 }
 
-static void renders_as_jinja_does(void **state)
+TEST(renders_as_jinja_does)
 {
-    (void)state;
     cJSON *o = read_json("tests/golden/templates.json");
     const cJSON *variables = cJSON_GetObjectItem(o, "variables"), *k;
     int n = 0, n_wrong = 0;
@@ -95,9 +89,8 @@ static const char *source_of(const cJSON *public, const char *name)
 }
 
 /* The public templates, or the stand-ins where they are missing. */
-static void renders_templates_as_jinja_does(void **state)
+TEST(renders_templates_as_jinja_does)
 {
-    (void)state;
     char path[512];
     assert_non_null(data_path(path, sizeof path, "templates/chat_templates.json"));
     cJSON *public = read_json(path), *o = read_json("tests/golden/templates.json");
@@ -141,9 +134,8 @@ static void check_marks(const char *source, const char *expected)
     template_prompt_release(&got);
 }
 
-static void marks_what_a_message_said(void **state)
+TEST(marks_what_a_message_said)
 {
-    (void)state;
     check_marks("<s>{{ messages[0].content }}<e>", "<s>[a<|im_end|>Z]<e>");
     check_marks("<s>{{ '<u>' + messages[0].content + '<e>' }}", "<s><u>[a<|im_end|>Z]<e>");
     check_marks("{{ messages[0]['role'] }}:{{ messages[0]['content'][1:-1] }}",
@@ -169,9 +161,8 @@ static void marks_what_a_message_said(void **state)
 
 /* ---- messages and variables ------------------------------------------------------------------ */
 
-static void knows_the_usual_variables(void **state)
+TEST(knows_the_usual_variables)
 {
-    (void)state;
     struct template_message m[] = {{.role = "system", .text = "S", .n = 1},
                                    {.role = "user", .text = "U\0V", .n = 3}};
     cJSON *variables = cJSON_Parse("{\"enable_thinking\": false, \"n\": 1.5}");
@@ -191,9 +182,8 @@ static void knows_the_usual_variables(void **state)
     cJSON_Delete(variables);
 }
 
-static void refuses_in_its_own_words(void **state)
+TEST(refuses_in_its_own_words)
 {
-    (void)state;
     struct template_input in = {0};
     struct template_prompt got;
     struct err e;
@@ -266,15 +256,14 @@ static void check_hostile(const char *source)
     if (is_fast() && ms > 100) fail_msg("%.60s: %.0f ms", source, ms);
 }
 
-static void refuses_hostile_templates_soon(void **state)
+TEST(refuses_hostile_templates_soon)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof hostile / sizeof *hostile; i++) check_hostile(hostile[i]);
 }
 
 /* What jinja2 refuses: a list of another length than its names, brackets that do not match, and the
  * name of the loop's own facts. */
-static void refuses_what_jinja_does(void **state)
+TEST(refuses_what_jinja_does)
 {
     static const char *const wrong[] = {
         "{% for a, b in [[1, 2, 3]] %}{{ a }}{% endfor %}",
@@ -285,7 +274,6 @@ static void refuses_what_jinja_does(void **state)
         "{{ {1: 2) }}",
         "{% for loop in [1] %}{{ loop }}{% endfor %}",
     };
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) check_hostile(wrong[i]);
 }
 
@@ -301,9 +289,8 @@ static void check_repeated(const char *begin, const char *what, int n, const cha
     free(source);
 }
 
-static void refuses_deep_sources(void **state)
+TEST(refuses_deep_sources)
 {
-    (void)state;
     check_repeated("{{ ", "(", 100000, "");
     check_repeated("{{ ", "-", 100000, "1 }}");
     check_repeated("{{ ", "not ", 100000, "1 }}");
@@ -314,9 +301,8 @@ static void refuses_deep_sources(void **state)
     check_repeated("{{ ", "1 if 0 else ", 50000, "2 }}");
 }
 
-static void long_conversations_have_room(void **state)
+TEST(long_conversations_have_room)
 {
-    (void)state;
     enum { N = 20000 };
     struct template_message *m = calloc(N, sizeof *m);
     struct template_prompt got;
@@ -332,20 +318,4 @@ static void long_conversations_have_room(void **state)
     assert_int_equal(got.n, N / 2 * (8 + 20) + N / 2 * 20);
     template_prompt_release(&got);
     free(m);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(renders_as_jinja_does),
-        cmocka_unit_test(renders_templates_as_jinja_does),
-        cmocka_unit_test(marks_what_a_message_said),
-        cmocka_unit_test(knows_the_usual_variables),
-        cmocka_unit_test(refuses_in_its_own_words),
-        cmocka_unit_test(refuses_hostile_templates_soon),
-        cmocka_unit_test(refuses_what_jinja_does),
-        cmocka_unit_test(refuses_deep_sources),
-        cmocka_unit_test(long_conversations_have_room),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,7 @@
 /* Thoughts are told from answers, however their tokens divide the marks; the same characters in
  * other tokens are text. Expected texts are written by hand. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 #include "runtime/token/thought.h"
 #include "runtime/token/tokenizer.h"
@@ -119,9 +115,8 @@ static void tell(const struct tokenizer *t, const struct example *x)
     str_release(&answer);
 }
 
-static void tells_thoughts_from_answers(void **state)
+TEST(tells_thoughts_from_answers)
 {
-    (void)state;
     for (int n_marks = 0; n_marks <= N_MARKS; n_marks += N_MARKS) {
         struct tokenizer *t = open_marks(n_marks);
         for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) tell(t, &examples[i]);
@@ -130,9 +125,8 @@ static void tells_thoughts_from_answers(void **state)
 }
 
 /* The vocabulary has the marks as tokens, and the model writes the characters in others. */
-static void characters_are_no_marks(void **state)
+TEST(characters_are_no_marks)
 {
-    (void)state;
     struct tokenizer *t = open_marks(N_MARKS);
     struct thought_reader r = {0};
     struct tokens ids = {0};
@@ -160,10 +154,9 @@ static void characters_are_no_marks(void **state)
 }
 
 /* Text is passed on as soon as it cannot be part of a mark. */
-static void holds_little_back(void **state)
+TEST(holds_little_back)
 {
     static const char generated[] = "<think>one </thin two</think>";
-    (void)state;
     struct tokenizer *t = open_marks(0);
     struct thought_reader r = {0};
     struct tokens ids = {0};
@@ -184,14 +177,4 @@ static void holds_little_back(void **state)
     str_release(&thought);
     str_release(&answer);
     tokenizer_close(t);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tells_thoughts_from_answers),
-        cmocka_unit_test(characters_are_no_marks),
-        cmocka_unit_test(holds_little_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

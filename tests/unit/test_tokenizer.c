@@ -1,11 +1,7 @@
 /* tokenizer: llama.cpp's own vectors, lossless on any bytes, and no way from typed text to a
  * special token. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 #include "base/file.h"
 #include "base/random.h"
@@ -129,6 +125,11 @@ static int run_vectors(const struct tokenizer *t, const char *name)
     return n;
 }
 
+static const char *const vocabularies[] = {
+    "ggml-vocab-llama-spm.gguf", "ggml-vocab-phi-3.gguf", "ggml-vocab-gpt-2.gguf",
+    "ggml-vocab-llama-bpe.gguf", "ggml-vocab-qwen2.gguf",
+};
+
 static void passes_vectors(void **state)
 {
     const char *name = *state;
@@ -140,9 +141,8 @@ static void passes_vectors(void **state)
 
 /* ---- small vocabularies ---------------------------------------------------------------------- */
 
-static void merges_by_rank(void **state)
+TEST(merges_by_rank)
 {
-    (void)state;
     struct tokenizer *t = open_bpe("gpt-2");
     expect(t, "", false, true, 0, NULL);
     expect(t, "hello", false, true, IDS(BPE_HELLO - 1));
@@ -161,9 +161,8 @@ static void merges_by_rank(void **state)
     tokenizer_close(t);
 }
 
-static void takes_whole_pieces(void **state)
+TEST(takes_whole_pieces)
 {
-    (void)state;
     struct tokenizer *t = open_bpe("llama-bpe");
     expect(t, " hello", false, true, IDS(BPE_HELLO));
     expect(t, "123", false, true, IDS(272, BPE_BYTES + '3'));
@@ -176,9 +175,8 @@ static void takes_whole_pieces(void **state)
     tokenizer_close(t);
 }
 
-static void merges_by_score(void **state)
+TEST(merges_by_score)
 {
-    (void)state;
     struct tokenizer *t = open_spm();
     expect(t, "", false, true, 0, NULL);
     expect(t, "abc", false, false, IDS(SPM_A, SPM_BC));
@@ -199,10 +197,9 @@ static void merges_by_score(void **state)
 }
 
 /* A text that is a token, but no merge gives it, is not joined. */
-static void merges_by_listed_rank(void **state)
+TEST(merges_by_listed_rank)
 {
     struct maker m;
-    (void)state;
     make_spm_merges(&m);
     struct tokenizer *t = open_made(&m);
     expect(t, "abc", false, false, IDS(SPM_AB, SPM_C));
@@ -211,9 +208,8 @@ static void merges_by_listed_rank(void **state)
     tokenizer_close(t);
 }
 
-static void finds_marks_only_where_trusted(void **state)
+TEST(finds_marks_only_where_trusted)
 {
-    (void)state;
     struct tokenizer *t = open_bpe("gpt-2");
     expect(t, "<|user|>hello<|end|>", true, true, IDS(BPE_USER, BPE_HELLO - 1, BPE_END));
     expect(t, "<|end|><|end|><|end|>", true, true, IDS(BPE_ENDS, BPE_END)); /* longest first */
@@ -242,9 +238,8 @@ static void finds_marks_only_where_trusted(void **state)
     tokenizer_close(t);
 }
 
-static void reads_spans_as_one_text(void **state)
+TEST(reads_spans_as_one_text)
 {
-    (void)state;
     struct tokenizer *t = open_bpe("gpt-2");
     struct err e;
     struct tokens out = {0};
@@ -261,9 +256,8 @@ static void reads_spans_as_one_text(void **state)
     tokenizer_close(t);
 }
 
-static void gives_bytes(void **state)
+TEST(gives_bytes)
 {
-    (void)state;
     struct tokenizer *t = open_bpe("gpt-2");
     size_t n;
     assert_memory_equal(tokenizer_bytes(t, BPE_HELLO, false, &n), " hello", 6);
@@ -344,9 +338,8 @@ static void check_round_trip(const struct tokenizer *t, const struct str *text)
     tokens_release(&ids);
 }
 
-static void loses_nothing(void **state)
+TEST(loses_nothing)
 {
-    (void)state;
     struct str text = mixed_text(1 << 20);
     static const char *const pres[] = {"gpt-2",  "llama-bpe", "qwen2",
                                        "smollm", "tekken",    "default"};
@@ -374,10 +367,18 @@ static void loses_nothing_with(void **state)
     tokenizer_close(t);
 }
 
-/* A page without a border: the time must not grow with the square of its length. */
-static void takes_long_words(void **state)
+__attribute__((constructor)) static void add_vocabularies(void)
 {
-    (void)state;
+    for (size_t i = 0; i < sizeof vocabularies / sizeof *vocabularies; i++) {
+        test_add(__LINE__, vocabularies[i], passes_vectors, NULL, NULL, (void *)vocabularies[i]);
+        test_add(__LINE__, vocabularies[i], loses_nothing_with, NULL, NULL,
+                 (void *)vocabularies[i]);
+    }
+}
+
+/* A page without a border: the time must not grow with the square of its length. */
+TEST(takes_long_words)
+{
     struct str text = {0};
     for (int i = 0; i < 1 << 20; i++) str_append(&text, i % 3 ? "a" : "b", 1);
     struct tokenizer *bpe = open_bpe("gpt-2"), *spm = open_spm();
@@ -410,9 +411,8 @@ static void check_join(const char *in, const char *expected)
 }
 
 #define R "\xEF\xBF\xBD"
-static void joins_characters(void **state)
+TEST(joins_characters)
 {
-    (void)state;
     check_join("", "");
     check_join("h\xC3\xA9\xE4\xB8\xAD\xF0\x9F\x98\x80!", "h\xC3\xA9\xE4\xB8\xAD\xF0\x9F\x98\x80!");
     check_join("\xF0\x9F\x98", R);
@@ -430,9 +430,8 @@ static void joins_characters(void **state)
     assert_int_equal(utf8_join(&j, "\xAD", 1, false, out), 3);
 }
 
-static void shows_names(void **state)
+TEST(shows_names)
 {
-    (void)state;
     static const char bytes[] = "\033]2;\a\r\n\177 \xC2\x9B \xE2\x80\xAE \0 \xFF\xE4 \xE4\xB8\xAD.";
     assert_string_equal(utf8_show(bytes, sizeof bytes - 1).text, "?]2;???? ? ? ? ?? \xE4\xB8\xAD.");
     char many[300];
@@ -463,9 +462,8 @@ static void refuse(struct maker *m, const char *says)
     maker_release(m);
 }
 
-static void refuses_bad_files(void **state)
+TEST(refuses_bad_files)
 {
-    (void)state;
     static const struct word two[] = {{"a", 1, 0}, {"b", 1, 0}};
     struct maker m = {0};
     refuse(&m, "no vocabulary");
@@ -499,9 +497,8 @@ static void refuses_bad_files(void **state)
 
 /* Strange but readable: ids out of range, an empty text, equal texts, a merge to a text that is not
  * a token. */
-static void lives_with_odd_files(void **state)
+TEST(lives_with_odd_files)
 {
-    (void)state;
     static const struct word odd[] = {{"", 1, 0}, {"a", 1, 0}, {"a", 1, 0}, {"b", 77, 0}};
     struct maker m = {0};
     maker_str(&m, "tokenizer.ggml.model", "gpt2");
@@ -543,51 +540,11 @@ static void survive_wrong_bytes(struct maker *m, uint64_t stream)
     maker_release(m);
 }
 
-static void survives_damaged_vocabularies(void **state)
+TEST(survives_damaged_vocabularies)
 {
-    (void)state;
     struct maker m;
     make_bpe(&m, "gpt-2");
     survive_wrong_bytes(&m, 0);
     make_spm(&m);
     survive_wrong_bytes(&m, 1);
-}
-
-int main(void)
-{
-#define VECTORS(name)                                                    \
-    {                                                                    \
-        "passes_vectors " name, passes_vectors, NULL, NULL, (void *)name \
-    }
-#define LOSES(name)                                                              \
-    {                                                                            \
-        "loses_nothing_with " name, loses_nothing_with, NULL, NULL, (void *)name \
-    }
-    const struct CMUnitTest tests[] = {
-        VECTORS("ggml-vocab-llama-spm.gguf"),
-        VECTORS("ggml-vocab-phi-3.gguf"),
-        VECTORS("ggml-vocab-gpt-2.gguf"),
-        VECTORS("ggml-vocab-llama-bpe.gguf"),
-        VECTORS("ggml-vocab-qwen2.gguf"),
-        LOSES("ggml-vocab-llama-spm.gguf"),
-        LOSES("ggml-vocab-phi-3.gguf"),
-        LOSES("ggml-vocab-gpt-2.gguf"),
-        LOSES("ggml-vocab-llama-bpe.gguf"),
-        LOSES("ggml-vocab-qwen2.gguf"),
-        cmocka_unit_test(merges_by_rank),
-        cmocka_unit_test(takes_whole_pieces),
-        cmocka_unit_test(merges_by_score),
-        cmocka_unit_test(merges_by_listed_rank),
-        cmocka_unit_test(finds_marks_only_where_trusted),
-        cmocka_unit_test(reads_spans_as_one_text),
-        cmocka_unit_test(gives_bytes),
-        cmocka_unit_test(loses_nothing),
-        cmocka_unit_test(takes_long_words),
-        cmocka_unit_test(joins_characters),
-        cmocka_unit_test(shows_names),
-        cmocka_unit_test(refuses_bad_files),
-        cmocka_unit_test(lives_with_odd_files),
-        cmocka_unit_test(survives_damaged_vocabularies),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

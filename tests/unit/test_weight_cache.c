@@ -1,20 +1,12 @@
 /* Copies of the packed weights: a mapped copy equals the packed model file, and other files in the
  * folder are never trusted. */
+#include "tests/test.h"
+
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "cli/options/options.h"
 #include "runtime/forward/engine.h"
@@ -124,7 +116,7 @@ static void same_weights(const struct engine *a, const struct engine *b)
 
 /* ---- mapping --------------------------------------------------------------------------------- */
 
-static void test_maps_what_was_packed(void **state)
+TEST_WITH(test_maps_what_was_packed, set_up, tear_down)
 {
     static const char *const files[] = {
         MODEL,
@@ -132,7 +124,6 @@ static void test_maps_what_was_packed(void **state)
         "build/golden/families/phi3-partial.gguf",
         "build/golden/families/qwen3.gguf",
     };
-    (void)state;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         copy_file(files[i], model);
         struct engine *packed = open_engine(model, dir);
@@ -149,10 +140,9 @@ static void test_maps_what_was_packed(void **state)
 }
 
 /* A whole file is read for its digest if something is compared with it: a registry, heads. */
-static void test_digest_that_nobody_wants(void **state)
+TEST_WITH(test_digest_that_nobody_wants, set_up, tear_down)
 {
     static const enum identity_verify verify[] = {IDENTITY_VERIFY_SAMPLE, IDENTITY_VERIFY_FULL};
-    (void)state;
     copy_file(MODEL, model);
     for (int i = 0; i < 2; i++) {
         struct options o;
@@ -173,9 +163,8 @@ static void test_digest_that_nobody_wants(void **state)
 }
 
 /* A process that maps a copy keeps it, whatever happens to the file. */
-static void test_removed_while_mapped(void **state)
+TEST_WITH(test_removed_while_mapped, set_up, tear_down)
 {
-    (void)state;
     copy_file(MODEL, model);
     struct engine *packed = open_engine(model, dir);
     struct weight_cache p = write_copy(packed, model);
@@ -202,9 +191,8 @@ static void refused(const struct engine *packed, const struct weight_cache *p)
     assert_int_not_equal(access(p->path, F_OK), 0);
 }
 
-static void test_damaged(void **state)
+TEST_WITH(test_damaged, set_up, tear_down)
 {
-    (void)state;
     copy_file(MODEL, model);
     struct engine *packed = open_engine(model, dir);
     struct weight_cache p = write_copy(packed, model);
@@ -226,9 +214,8 @@ static void test_damaged(void **state)
 }
 
 /* Vectors are compared at each start. */
-static void test_other_weights(void **state)
+TEST_WITH(test_other_weights, set_up, tear_down)
 {
-    (void)state;
     copy_file(MODEL, model);
     struct engine *packed = open_engine(model, dir);
     const struct model_layer *layer = &packed->model->layers[0];
@@ -252,9 +239,8 @@ static int64_t checked(const struct weight_cache *p, const struct engine *mapped
 }
 
 /* One byte of any page is found while the copy is in use, and the copy is removed. */
-static void test_damaged_page_is_found(void **state)
+TEST_WITH(test_damaged_page_is_found, set_up, tear_down)
 {
-    (void)state;
     bool whole;
     uint32_t random = 1;
     copy_file(MODEL, model);
@@ -274,9 +260,8 @@ static void test_damaged_page_is_found(void **state)
     engine_close(packed);
 }
 
-static void test_every_byte_is_checked(void **state)
+TEST_WITH(test_every_byte_is_checked, set_up, tear_down)
 {
-    (void)state;
     struct options o;
     struct engine *g;
     struct err e;
@@ -299,9 +284,8 @@ static void test_every_byte_is_checked(void **state)
 
 /* Experts stay in a copy that is made for them: the same weights, of which no more is in memory. A
  * private chat uses the copy, but makes none. */
-static void test_experts_in_file(void **state)
+TEST_WITH(test_experts_in_file, set_up, tear_down)
 {
-    (void)state;
     struct options o;
     struct engine *g, *other;
     struct err e;
@@ -325,9 +309,8 @@ static void test_experts_in_file(void **state)
     engine_close(other);
 }
 
-static void test_torn(void **state)
+TEST_WITH(test_torn, set_up, tear_down)
 {
-    (void)state;
     copy_file(MODEL, model);
     struct engine *packed = open_engine(model, dir);
     struct weight_cache p = write_copy(packed, model), none;
@@ -345,9 +328,8 @@ static void test_torn(void **state)
     engine_close(packed);
 }
 
-static void test_another_model(void **state)
+TEST_WITH(test_another_model, set_up, tear_down)
 {
-    (void)state;
     struct weight_cache none;
     copy_file(MODEL, model);
     struct engine *packed = open_engine(model, dir);
@@ -407,9 +389,8 @@ static int n_files(void)
 }
 
 /* An abandoned writer leaves nothing; two at once leave one copy. */
-static void test_writers(void **state)
+TEST_WITH(test_writers, set_up, tear_down)
 {
-    (void)state;
     int n = 0;
     copy_file(MODEL, model);
     struct engine *g = open_engine(model, dir);
@@ -428,9 +409,8 @@ static void test_writers(void **state)
 }
 
 /* A file that is being written belongs to its writer; one without a writer was left by a crash. */
-static void test_parts(void **state)
+TEST_WITH(test_parts, set_up, tear_down)
 {
-    (void)state;
     char path[128], other[128], mine[4200];
     copy_file(MODEL, model);
     struct engine *g = open_engine(model, dir);
@@ -509,9 +489,8 @@ static off_t free_bytes(void)
 
 /* Three copies take more than a quarter of the free space, two do not: the oldest is removed.
  * Retried when another program fills or clears the disk. */
-static void test_oldest_first(void **state)
+TEST_WITH(test_oldest_first, set_up, tear_down)
 {
-    (void)state;
     off_t before, after;
     copy_file(MODEL, model);
     struct engine *g = open_engine(model, dir);
@@ -530,9 +509,8 @@ static void test_oldest_first(void **state)
     engine_close(g);
 }
 
-static void test_room(void **state)
+TEST_WITH(test_room, set_up, tear_down)
 {
-    (void)state;
     struct err e;
     char path[128];
     assert_int_equal(weight_cache_room(dir, (size_t)free_bytes() / 8, &e), 0);
@@ -545,25 +523,4 @@ static void test_room(void **state)
     struct file_identity m = identity(model);
     weight_cache_write_end(weight_cache_write_begin(path, &m, &g->weights));
     engine_close(g);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_maps_what_was_packed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_digest_that_nobody_wants, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_removed_while_mapped, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_damaged, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_other_weights, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_damaged_page_is_found, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_every_byte_is_checked, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_experts_in_file, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_torn, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_another_model, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_writers, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_parts, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_oldest_first, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_room, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,6 @@
 /* The words of texts, read at once and in the pieces that tokens are. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 #include "base/word.h"
 
@@ -30,12 +25,11 @@ static void splits(const char *text, const char *const *wants, size_t n)
     assert_int_equal(i, n);
 }
 
-static void test_splits(void **state)
+TEST(test_splits)
 {
     static const char *const wants[] = {
         "i",    "am",    "ann",         "don",          "they",
         "have", "62370", "caf\xc3\xa9", "\xe4\xbd\xa0", "\xe5\xa5\xbd"};
-    (void)state;
     splits("I'm Ann's; don't: they\xe2\x80\x99ve 62370-CAF\xc3\x89 (\xe4\xbd\xa0\xe5\xa5\xbd)\xff",
            wants, sizeof wants / sizeof *wants);
     splits(" .,'\xf0", NULL, 0);
@@ -43,7 +37,7 @@ static void test_splits(void **state)
 }
 
 /* Tokens cut words and characters anywhere; the last piece of a word has the whole word. */
-static void test_reads_pieces(void **state)
+TEST(test_reads_pieces)
 {
     static const struct {
         const char *bytes, *word; /* so far */
@@ -59,19 +53,9 @@ static void test_reads_pieces(void **state)
                   {" 12", "12", false},
                   {"7", "127", true}};
     struct word_reader r = {0};
-    (void)state;
     for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
         const struct word_piece p = word_read(&r, pieces[i].bytes, strlen(pieces[i].bytes));
         assert_int_equal(p.word, pieces[i].word ? word_of(pieces[i].word) : 0);
         assert_int_equal(p.joins, pieces[i].joins);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_splits),
-        cmocka_unit_test(test_reads_pieces),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

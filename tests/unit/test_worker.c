@@ -2,17 +2,10 @@
  * never lost, the state at an end is published before its event, and quitting or stopping waits
  * neither for an answer nor for a conversation that is read. Nothing here depends on the speed of
  * either thread. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "runtime/save/conversations.h"
 #include "tui/chat/worker.h"
@@ -123,10 +116,9 @@ static struct conversations_entry saved(const struct fixture *f)
 }
 
 /* While text flows, snapshots are rare; the last one is of the finished turn. */
-static void test_snapshots(void **state)
+TEST(test_snapshots)
 {
     struct fixture f;
-    (void)state;
     set_up(&f);
     start(&f);
     worker_calm(f.worker, true);
@@ -161,10 +153,9 @@ static void endless(struct fixture *f)
     wait_for(f, EVENT_TEXT);
 }
 
-static void test_stop(void **state)
+TEST(test_stop)
 {
     struct fixture f;
-    (void)state;
     set_up(&f);
     endless(&f);
     worker_stop(f.worker);
@@ -179,10 +170,9 @@ static void test_stop(void **state)
     tear_down(&f);
 }
 
-static void test_quit(void **state)
+TEST(test_quit)
 {
     struct fixture f;
-    (void)state;
     set_up(&f);
     endless(&f);
     say(&f, "A request that waits is not run.");
@@ -231,20 +221,8 @@ static void check_opening(void (*stop)(struct worker *w))
     tear_down(&f);
 }
 
-static void test_stop_while_opening(void **state)
+TEST(test_stop_while_opening)
 {
-    (void)state;
     check_opening(worker_stop);
     check_opening(worker_leave);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_snapshots),
-        cmocka_unit_test(test_stop),
-        cmocka_unit_test(test_quit),
-        cmocka_unit_test(test_stop_while_opening),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

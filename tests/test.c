@@ -1,0 +1,48 @@
+#include "tests/test.h"
+
+#include <locale.h>
+
+int test_argc;
+char **test_argv;
+
+static struct {
+    int line;
+    struct CMUnitTest test;
+} added[256];
+static struct CMUnitTest tests[256];
+static size_t n_added;
+static CMFixtureFunction before_all, after_all;
+
+void test_add(int line, const char *name, CMUnitTestFunction run, CMFixtureFunction before,
+              CMFixtureFunction after, void *initial)
+{
+    assert_true(n_added < sizeof added / sizeof *added);
+    added[n_added].line = line;
+    added[n_added++].test = (struct CMUnitTest){name, run, before, after, initial};
+}
+
+void test_around(CMFixtureFunction before, CMFixtureFunction after)
+{
+    before_all = before;
+    after_all = after;
+}
+
+static int by_line(const void *a, const void *b)
+{
+    return *(const int *)a - *(const int *)b;
+}
+
+int main(int argc, char **argv)
+{
+    char pattern[128];
+    test_argc = argc;
+    test_argv = argv;
+    setlocale(LC_ALL, "C.UTF-8");
+    if (argc > 1 && argv[1][0] != '-') {
+        snprintf(pattern, sizeof pattern, "*%s*", argv[1]);
+        cmocka_set_test_filter(pattern);
+    }
+    qsort(added, n_added, sizeof *added, by_line);
+    for (size_t i = 0; i < n_added; i++) tests[i] = added[i].test;
+    return _cmocka_run_group_tests("tests", tests, n_added, before_all, after_all);
+}

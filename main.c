@@ -198,7 +198,8 @@ static int read_config(struct options *o, struct str *text, struct err *e)
         str_printf(&path, "%s/.config/retain/config", home);
     if (path.n && !access(str_get(&path), F_OK))
         rc = file_read(str_get(&path), FILE_SETTINGS, text, &cause);
-    if (!rc && text->n) rc = options_parse_config(o, text->data, str_get(&path), &cause);
+    if (!rc && text->n)
+        rc = options_parse_layer(o, OPTIONS_CONFIG, text->data, str_get(&path), &cause);
     if (rc) err_set(e, rc, "%s (--safe starts without this file)", cause.text);
     str_release(&path);
     return rc;

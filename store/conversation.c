@@ -210,14 +210,8 @@ int store_conversation_find(struct store *s, const char *name, struct store_conv
 
 int store_conversation_count(struct store *s, int64_t *n, struct err *e)
 {
-    static const char doing[] = "counting the conversations";
-    sqlite3_stmt *q;
-    int rc =
-        db_prepare(s, "SELECT count(*) FROM conversation WHERE deleted_ms IS NULL", &q, doing, e);
-    if (!rc) rc = db_step(s, q, doing, e);
-    if (rc > 0) *n = sqlite3_column_int64(q, 0);
-    sqlite3_finalize(q);
-    return rc < 0 ? rc : 0;
+    return db_number(s, "SELECT count(*) FROM conversation WHERE deleted_ms IS NULL", 0, n,
+                     "counting the conversations", e);
 }
 
 int store_conversation_latest(struct store *s, struct store_conversation *out, struct err *e)

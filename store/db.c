@@ -305,6 +305,19 @@ int db_run(struct store *s, sqlite3_stmt *q, const char *doing, struct err *e)
     return rc < 0 ? rc : 0;
 }
 
+int db_number(struct store *s, const char *sql, int64_t key, int64_t *n, const char *doing,
+              struct err *e)
+{
+    sqlite3_stmt *q;
+    int rc = db_prepare(s, sql, &q, doing, e);
+    if (rc) return rc;
+    if (sqlite3_bind_parameter_count(q)) sqlite3_bind_int64(q, 1, key);
+    rc = db_step(s, q, doing, e);
+    if (rc > 0) *n = sqlite3_column_int64(q, 0);
+    sqlite3_finalize(q);
+    return rc < 0 ? rc : 0;
+}
+
 int db_bind_blob(sqlite3_stmt *q, int i, const void *bytes, size_t n)
 {
     return sqlite3_bind_blob64(q, i, n ? bytes : "", n, SQLITE_STATIC);

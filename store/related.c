@@ -22,13 +22,7 @@ int store_word_count(struct store *s, const char *word, int64_t *n, struct err *
 
 int store_message_total(struct store *s, int64_t *n, struct err *e)
 {
-    sqlite3_stmt *q;
-    int rc = db_prepare(s, "SELECT coalesce(max(id), 0) FROM message", &q, searching, e);
-    if (rc) return rc;
-    rc = db_step(s, q, searching, e);
-    if (rc > 0) *n = sqlite3_column_int64(q, 0);
-    sqlite3_finalize(q);
-    return rc < 0 ? rc : 0;
+    return db_number(s, "SELECT coalesce(max(id), 0) FROM message", 0, n, searching, e);
 }
 
 static int related(sqlite3_stmt *q, int (*each)(void *ctx, const struct store_related *m),

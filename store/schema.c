@@ -123,27 +123,15 @@ static const char opening[] = "opening the saved conversations";
 
 #define VERSION ((int)(sizeof migrations / sizeof migrations[0]))
 
-static int query_int(struct store *s, const char *sql, int *out, struct err *e)
-{
-    sqlite3_stmt *q;
-    int rc = db_prepare(s, sql, &q, opening, e);
-    if (!rc) rc = db_step(s, q, opening, e);
-    if (rc > 0) {
-        *out = sqlite3_column_int(q, 0);
-        rc = 0;
-    }
-    sqlite3_finalize(q);
-    return rc;
-}
-
 /* The file is ours, or new and empty. */
 static int check_owner(struct store *s, int *version, struct err *e)
 {
-    int id, n_tables = 0;
-    int rc = query_int(s, "PRAGMA application_id", &id, e);
-    if (!rc) rc = query_int(s, "PRAGMA user_version", version, e);
-    if (!rc) rc = query_int(s, "SELECT count(*) FROM sqlite_master", &n_tables, e);
+    int64_t id = 0, found = 0, n_tables = 0;
+    int rc = db_number(s, "PRAGMA application_id", 0, &id, opening, e);
+    if (!rc) rc = db_number(s, "PRAGMA user_version", 0, &found, opening, e);
+    if (!rc) rc = db_number(s, "SELECT count(*) FROM sqlite_master", 0, &n_tables, opening, e);
     if (rc) return rc;
+    *version = (int)found;
     if (id != APPLICATION_ID && (id != 0 || n_tables > 0 || *version != 0))
         return err_set(e, ERR_FORMAT,
                        "%s is a database of another program (application id 0x%08x); choose "

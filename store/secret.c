@@ -211,28 +211,18 @@ static int make_key(struct store *s, const struct store_key *k, struct err *e)
     return rc;
 }
 
-static int is_empty(struct store *s, bool *out, struct err *e)
-{
-    sqlite3_stmt *q;
-    int rc = db_prepare(s, "SELECT NOT EXISTS (SELECT 1 FROM conversation)", &q, opening, e);
-    if (!rc) rc = db_step(s, q, opening, e);
-    *out = rc > 0 && sqlite3_column_int(q, 0);
-    sqlite3_finalize(q);
-    return rc < 0 ? rc : 0;
-}
-
 int db_secret_open(struct store *s, const struct store_key *k, struct err *e)
 {
     struct secret found;
-    bool empty = false;
+    int64_t any = 0;
     int rc = read_secret(s, &found, e);
     if (rc < 0) return rc;
     if (rc == 1 && !k)
         return err_set(e, ERR_FAIL, "%s is encrypted, and no passphrase was given", s->shown);
     if (rc == 1) return unlock(s, k, &found, e);
     if (!k || !k->encrypt) return 0;
-    rc = is_empty(s, &empty, e);
-    if (!rc && !empty)
+    rc = db_number(s, "SELECT EXISTS (SELECT 1 FROM conversation)", 0, &any, opening, e);
+    if (!rc && any)
         rc = err_set(e, ERR_FAIL,
                      "%s holds conversations that are not encrypted; export them, and import them "
                      "into a new one: --encrypt --db FILE",

@@ -563,13 +563,9 @@ static int rebuild_search(struct store *s, struct err *e)
 
 static int64_t free_pages(struct store *s)
 {
-    sqlite3_stmt *q;
     struct err ignored;
     int64_t n = -1;
-    if (!db_prepare(s, "PRAGMA freelist_count", &q, compacting, &ignored) &&
-        db_step(s, q, compacting, &ignored) > 0)
-        n = sqlite3_column_int64(q, 0);
-    sqlite3_finalize(q);
+    db_number(s, "PRAGMA freelist_count", 0, &n, compacting, &ignored);
     return n;
 }
 
@@ -601,18 +597,13 @@ int store_compact(struct store *s, struct err *e)
 
 void store_give_back(struct store *s, int64_t above)
 {
-    static const char doing[] = "making the file smaller";
     char some[64];
     int64_t n = 0;
     struct err ignored;
-    sqlite3_stmt *q;
-    int rc = db_prepare(s,
-                        "SELECT freelist_count - max(?1 / page_size, (?1 > 0) * page_count / 4) "
-                        "FROM pragma_freelist_count, pragma_page_size, pragma_page_count",
-                        &q, doing, &ignored);
-    if (!rc) sqlite3_bind_int64(q, 1, above);
-    if (!rc && db_step(s, q, doing, &ignored) > 0) n = sqlite3_column_int64(q, 0);
-    sqlite3_finalize(q);
+    db_number(s,
+              "SELECT freelist_count - max(?1 / page_size, (?1 > 0) * page_count / 4) "
+              "FROM pragma_freelist_count, pragma_page_size, pragma_page_count",
+              above, &n, "making the file smaller", &ignored);
     if (n <= 0) return;
     snprintf(some, sizeof some, "PRAGMA incremental_vacuum(%lld)",
              (long long)(n < GIVE_BACK_PAGES ? n : GIVE_BACK_PAGES));

@@ -307,19 +307,9 @@ static bool open_message(struct walk *w, struct store_message *m)
 
 int store_message_count(struct store *s, int64_t conversation, int64_t *n, struct err *e)
 {
-    static const char doing[] = "counting messages";
-    sqlite3_stmt *q;
     *n = 0;
-    int rc = db_prepare(s,
-                        "SELECT coalesce(max(seq) + 1, 0) FROM transcript "
-                        "WHERE conversation = ?1",
-                        &q, doing, e);
-    if (rc) return rc;
-    sqlite3_bind_int64(q, 1, conversation);
-    rc = db_step(s, q, doing, e);
-    if (rc > 0) *n = sqlite3_column_int64(q, 0);
-    sqlite3_finalize(q);
-    return rc < 0 ? rc : 0;
+    return db_number(s, "SELECT coalesce(max(seq) + 1, 0) FROM transcript WHERE conversation = ?1",
+                     conversation, n, "counting messages", e);
 }
 
 /* Passes a message marked as damaged in place of message `seq`. A missing message gets the role of

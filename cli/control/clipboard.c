@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sodium.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "cli/control/external.h"
 #include "cli/options/paths.h"
 #include "cli/print/terminal.h"
@@ -18,19 +20,11 @@ enum { OSC52_BASE64_MAX = 74994 };
 
 void clipboard_osc52(const char *text, size_t n, struct str *out)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const unsigned char *s = (const unsigned char *)text;
-    str_puts(out, "\033]52;c;");
-    for (size_t i = 0; i < n; i += 3) {
-        unsigned long three = (unsigned long)s[i] << 16;
-        if (i + 1 < n) three |= (unsigned long)s[i + 1] << 8;
-        if (i + 2 < n) three |= s[i + 2];
-        char four[4] = {digits[three >> 18], digits[three >> 12 & 63],
-                        i + 1 < n ? digits[three >> 6 & 63] : '=',
-                        i + 2 < n ? digits[three & 63] : '='};
-        str_append(out, four, 4);
-    }
-    str_puts(out, "\007");
+    const size_t max = sodium_base64_ENCODED_LEN(n, sodium_base64_VARIANT_ORIGINAL);
+    char *code = memory_grow(NULL, max, 1);
+    sodium_bin2base64(code, max, (const unsigned char *)text, n, sodium_base64_VARIANT_ORIGINAL);
+    str_printf(out, "\033]52;c;%s\007", code);
+    free(code);
 }
 
 /* `tmux load-buffer -w -` sets the terminal's clipboard too (tmux 3.2). */

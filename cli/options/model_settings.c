@@ -54,7 +54,7 @@ void model_settings_read(const char *model, int *budget, char **heads)
     options_init(&o);
     if (!model_settings_path(model, &path, NULL) && !access(str_get(&path), F_OK) &&
         !file_read(str_get(&path), FILE_SETTINGS, &text, NULL) && text.n &&
-        !options_parse_config(&o, text.data, str_get(&path), NULL)) {
+        !options_parse_layer(&o, OPTIONS_CONFIG, text.data, str_get(&path), NULL)) {
         *budget = o.session.plan.budget;
         *heads = o.engine.heads.path ? strdup(o.engine.heads.path) : NULL;
     }

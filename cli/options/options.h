@@ -197,8 +197,6 @@ int options_parse(struct options *o, unsigned groups, int argc, char *const *arg
  * Of a conversation's lines, which may come from elsewhere, wrong ones are left out. */
 int options_parse_layer(struct options *o, enum options_layer layer, char *text, const char *file,
                         struct err *e);
-/* The configuration file's. */
-int options_parse_config(struct options *o, char *text, const char *file, struct err *e);
 
 enum options_layer options_from(const struct options *o, const char *name);
 /* Sets it to its default. */

@@ -287,11 +287,6 @@ int options_parse_layer(struct options *o, enum options_layer layer, char *text,
     return 0;
 }
 
-int options_parse_config(struct options *o, char *text, const char *file, struct err *e)
-{
-    return options_parse_layer(o, OPTIONS_CONFIG, text, file, e);
-}
-
 bool options_safe(int argc, char *const *argv)
 {
     for (int i = 0; i < argc && strcmp(argv[i], "--"); i++)

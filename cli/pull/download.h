@@ -36,7 +36,6 @@ struct download {
     char etag[256];                       /* of the server's file; "" = none */
     crypto_hash_sha256_state hash;        /* of the first `done` bytes */
     bool complete;                        /* the file was there before */
-    int result;                           /* of a write */
 };
 
 /* ERR_FAIL when the disk of the file has no room for so many bytes. */

@@ -39,13 +39,10 @@ const char *http_host(const struct http *h); /* of the home address */
 
 struct http_answer {
     long status;
-    int64_t length;        /* of the body; -1 = not told */
-    int64_t from, total;   /* Content-Range: the first byte and the size of the file; -1 = none */
-    int retry_after_s;     /* -1 = not told */
-    char etag[256];        /* as sent; "" = none, or a weak one */
-    char linked_etag[256]; /* the hub's: SHA-256 of the file, in quotes */
-    int64_t linked_size;   /* the hub's; -1 = none */
-    char commit[64];
+    int64_t length;      /* of the body; -1 = not told */
+    int64_t from, total; /* Content-Range: the first byte and the size of the file; -1 = none */
+    int retry_after_s;   /* -1 = not told */
+    char etag[256];      /* as sent; "" = none, or a weak one */
     char error_code[64]; /* the hub's: "GatedRepo" */
     char next[2048];     /* the next page of a list; "" = this is the last */
     char host[256];      /* that answered */

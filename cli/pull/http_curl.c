@@ -242,9 +242,6 @@ static void keep_header(struct transfer *t, const char *name, const char *value)
     struct http_answer *a = t->answer;
     long long from, total;
     if (!strcasecmp(name, "etag") && *value == '"') keep_text(a->etag, sizeof a->etag, value);
-    if (!strcasecmp(name, "x-linked-etag")) keep_text(a->linked_etag, sizeof a->linked_etag, value);
-    if (!strcasecmp(name, "x-linked-size")) a->linked_size = strtoll(value, NULL, 10);
-    if (!strcasecmp(name, "x-repo-commit")) keep_text(a->commit, sizeof a->commit, value);
     if (!strcasecmp(name, "x-error-code")) keep_text(a->error_code, sizeof a->error_code, value);
     if (!strcasecmp(name, "x-error-message")) keep_text(a->error, sizeof a->error, value);
     if (!strcasecmp(name, "content-length")) a->length = strtoll(value, NULL, 10);
@@ -413,7 +410,7 @@ int http_get(struct http *h, const struct http_request *r, struct http_answer *a
     struct transfer t = {.http = h, .request = r, .answer = a, .err = e};
     struct origin to;
     char url[URL_BYTES], next[URL_BYTES];
-    *a = (struct http_answer){.linked_size = -1};
+    *a = (struct http_answer){0};
     CURLUcode why = split(h, NULL, r->url, url, &to);
     if (why) return not_split(why, NULL, r->url, e);
     int rc = check_rules(h, &to, url, e);

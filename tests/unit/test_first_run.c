@@ -61,7 +61,7 @@ TEST(keeps_what_it_proposes)
     assert_int_equal(file_read(str_get(&path), FILE_DATA, &text, NULL), 0);
     assert_non_null(strstr(str_get(&text), "# " MODEL "\n"));
     options_init(&read);
-    assert_int_equal(options_parse_config(&read, text.data, "settings", NULL), 0);
+    assert_int_equal(options_parse_layer(&read, OPTIONS_CONFIG, text.data, "settings", NULL), 0);
     assert_int_equal(read.session.plan.budget, 3328);
     assert_string_equal(read.engine.heads.path, "some heads.gguf");
     int budget;

@@ -355,7 +355,7 @@ TEST(configuration)
                   "policy = snapkv:window=9,sinks=2\n"
                   "budget = 77";
     options_init(&o);
-    assert_int_equal(options_parse_config(&o, text, "config", &err), 0);
+    assert_int_equal(options_parse_layer(&o, OPTIONS_CONFIG, text, "config", &err), 0);
     assert_string_equal(o.engine.model, "/models/my model.gguf");
     assert_int_equal(o.engine.threads, 2);
     assert_string_equal(o.session.system, "answer # briefly ");
@@ -378,7 +378,7 @@ static void assert_comes_back(const char *value)
     o.session.system = value;
     options_print_config(&o, &config);
     options_init(&again);
-    if (options_parse_config(&again, config.data, "config", &err))
+    if (options_parse_layer(&again, OPTIONS_CONFIG, config.data, "config", &err))
         fail_msg("%s:\n%s", err.text, config.data);
     assert_non_null(again.session.system);
     assert_string_equal(again.session.system, value);
@@ -421,7 +421,7 @@ static void assert_config_refused(const char *line, const char *said)
     char text[256];
     snprintf(text, sizeof text, "# one\n%s\nthreads = 1\n", line);
     options_init(&o);
-    int rc = options_parse_config(&o, text, "/home/c", &err);
+    int rc = options_parse_layer(&o, OPTIONS_CONFIG, text, "/home/c", &err);
     if (rc != ERR_USAGE || strncmp(err.text, "/home/c:2: ", 11) || !strstr(err.text, said))
         fail_msg("'%s': %d \"%s\", expected \"%s\"", line, rc, err.text, said);
 }
@@ -456,7 +456,8 @@ TEST(numbers_come_back)
         assert_int_equal(parse(&o, CHAT, line), 0);
         options_print_config(&o, &config);
         options_init(&again);
-        if (options_parse_config(&again, config.data, "config", &err)) fail_msg("%s", err.text);
+        if (options_parse_layer(&again, OPTIONS_CONFIG, config.data, "config", &err))
+            fail_msg("%s", err.text);
         assert_memory_equal(&again.session.sampling, &o.session.sampling,
                             sizeof o.session.sampling);
         str_release(&config);

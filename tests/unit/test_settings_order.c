@@ -84,7 +84,7 @@ TEST(a_conversation_keeps_what_was_given)
     char saved[] = "temp = 0.2\npolicy = sink\nno-such = 1\nthreads = 7\nbudget = lots\nkv = q8\n";
     char *argv[] = {(char[]){"--think=off"}, (char[]){"--kv=f16"}, (char[]){"--seed=4"}};
     options_init(&o);
-    assert_int_equal(options_parse_config(&o, config, "config", &e), 0);
+    assert_int_equal(options_parse_layer(&o, OPTIONS_CONFIG, config, "config", &e), 0);
     assert_int_equal(options_parse(&o, CHAT, 3, argv, &e), 0);
     assert_int_equal(options_parse_layer(&o, OPTIONS_CONVERSATION, saved, "talk", &e), 0);
     assert_int_equal(options_parse_layer(&o, OPTIONS_OF_MODEL, model, "model", &e), 0);

@@ -10,6 +10,7 @@
 #include "cli/control/secret.h"
 #include "cli/options/options.h"
 #include "cli/print/report.h"
+#include "tui/chat/script.h"
 #include "tui/chat/ui.h"
 
 static int is_dumb(void)
@@ -32,7 +33,7 @@ int cmd_chat(const struct options *o)
     resume_demo(&mine);
     /* while the terminal is still in its normal mode */
     if (secret_prepare(&mine, &e)) return report_error(&e);
-    if (!ui_run(&mine, &status)) status = plain_run(&mine);
+    if (!ui_run(&mine, &(struct script){0}, &status)) status = plain_run(&mine);
     secret_wipe(&mine);
     return status;
 }

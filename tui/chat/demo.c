@@ -127,7 +127,7 @@ static int play(const struct options *o, bool screen, const struct script_step *
     struct err e = {0};
     int status = 0;
     struct script script = {.steps = steps, .hurry = o->chat.pace ? 1 : HURRY};
-    if (screen && ui_play(o, &script, &status)) return status;
+    if (screen && ui_run(o, &script, &status)) return status;
     return tell(o, steps, &e) ? report_error(&e) : 0;
 }
 

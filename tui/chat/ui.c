@@ -307,12 +307,7 @@ static void print_log(const struct str *log)
     if (log->n) report_aside("%s%s", str_get(log), log->data[log->n - 1] == '\n' ? "" : "\n");
 }
 
-bool ui_run(const struct options *o, int *status)
-{
-    return ui_play(o, &(struct script){0}, status);
-}
-
-bool ui_play(const struct options *o, const struct script *script, int *status)
+bool ui_run(const struct options *o, const struct script *script, int *status)
 {
     struct ui u = {.o = o, .dirty = true, .script = *script};
     struct str path = {0};

@@ -8,11 +8,9 @@
 struct options;
 struct script;
 
-/* The exit status in *status; false: this terminal cannot show a screen, nothing was done. */
-bool ui_run(const struct options *o, int *status);
-
-/* The same, while the script types until the user presses a key. Nothing typed is remembered. Its
+/* The exit status in *status; false: this terminal cannot show a screen, nothing was done. A script
+ * with steps types until the user presses a key; then nothing typed is remembered, and its
  * SCRIPT_KILL kills the process. */
-bool ui_play(const struct options *o, const struct script *script, int *status);
+bool ui_run(const struct options *o, const struct script *script, int *status);
 
 #endif

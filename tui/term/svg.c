@@ -44,7 +44,7 @@ static void clear(struct svg *s)
     s->x = s->y = 0;
 }
 
-static void fit(struct svg *s, int w, int h)
+void svg_resize(struct svg *s, int w, int h)
 {
     s->w = w;
     s->h = h;
@@ -57,7 +57,7 @@ struct svg *svg_new(int w, int h, bool light)
     struct svg *s = memory_new(1, sizeof *s);
     s->light = light;
     s->style = plain;
-    fit(s, w, h);
+    svg_resize(s, w, h);
     return s;
 }
 
@@ -286,11 +286,6 @@ static void put_row(const struct svg *s, int y, struct str *out)
 }
 
 /* ---- the picture ----------------------------------------------------------------------------- */
-
-void svg_resize(struct svg *s, int w, int h)
-{
-    fit(s, w, h);
-}
 
 void svg_feed(struct svg *s, const char *text)
 {

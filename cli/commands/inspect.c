@@ -152,35 +152,7 @@ int cmd_plan(const struct options *o)
 
 /* ---- info ------------------------------------------------------------------------------------ */
 
-static cJSON *isa_array(void)
-{
-    cJSON *a = cJSON_CreateArray();
-    for (const char *const *isa = kn_isa_list(); *isa; isa++)
-        cJSON_AddItemToArray(a, cJSON_CreateString(*isa));
-    return a;
-}
-
 #define GPUS_MAX 16
-
-static cJSON *device_array(const struct cuda_device *gpus, int n)
-{
-    cJSON *a = cJSON_CreateArray();
-    char name[32];
-    cJSON_AddItemToArray(a, cJSON_CreateString("cpu"));
-    for (int i = 0; i < n; i++) {
-        snprintf(name, sizeof name, "cuda:%d", gpus[i].ordinal);
-        cJSON_AddItemToArray(a, cJSON_CreateString(name));
-    }
-    return a;
-}
-
-static cJSON *image_array(void)
-{
-    cJSON *a = cJSON_CreateArray();
-    for (int i = 0; cuda_image_name(i); i++)
-        cJSON_AddItemToArray(a, cJSON_CreateString(cuda_image_name(i)));
-    return a;
-}
 
 /* GPUs and the device code that each would run, or why there are none. */
 static void gpu_lines(void)
@@ -222,44 +194,6 @@ static void packed_line(struct engine *g, const struct options *o)
     else
         report_line("packed   no copy yet; a saved chat keeps one of %.1f MiB",
                     (double)a.used / (1 << 20));
-}
-
-static cJSON *sampling_object(const struct sampling *s)
-{
-    cJSON *o = cJSON_CreateObject();
-    cJSON_AddNumberToObject(o, "temp", (double)s->temperature);
-    cJSON_AddNumberToObject(o, "top_k", s->top_k);
-    cJSON_AddNumberToObject(o, "top_p", (double)s->top_p);
-    cJSON_AddNumberToObject(o, "min_p", (double)s->min_p);
-    cJSON_AddNumberToObject(o, "repeat_penalty", (double)s->repeat_penalty);
-    cJSON_AddNumberToObject(o, "repeat_last", s->repeat_last);
-    return o;
-}
-
-static void info_json(const struct engine *g)
-{
-    cJSON *o = cJSON_CreateObject();
-    const struct model *m = g->model;
-    struct cuda_device gpus[GPUS_MAX];
-    cJSON_AddStringToObject(o, "version", RETAIN_VERSION);
-    struct err e;
-    int n_gpus = cuda_devices(gpus, GPUS_MAX, &e);
-    cJSON_AddItemToObject(o, "devices", device_array(gpus, n_gpus));
-    if (n_gpus < 0) cJSON_AddStringToObject(o, "why_no_gpu", e.text);
-    cJSON_AddItemToObject(o, "isa", isa_array());
-    cJSON_AddItemToObject(o, "cubins", image_array());
-    cJSON_AddNumberToObject(o, "threads", pool_n_threads(g->pool));
-    cJSON_AddNumberToObject(o, "memory_bytes", (double)system_memory_bytes());
-    cJSON_AddStringToObject(o, "model", m->name);
-    cJSON_AddStringToObject(o, "title", m->title);
-    cJSON_AddStringToObject(o, "family", m->arch);
-    cJSON_AddStringToObject(o, "weights", m->type);
-    cJSON_AddNumberToObject(o, "packed_bytes", (double)g->weight_cache.bytes);
-    cJSON_AddStringToObject(o, "digest", g->model_digest);
-    cJSON_AddStringToObject(o, "heads_digest", g->heads_digest);
-    cJSON_AddStringToObject(o, "template", chat_template_name(g->template));
-    cJSON_AddItemToObject(o, "sampling", sampling_object(&g->sampling));
-    report_json(o);
 }
 
 static void recurrent_line(const struct model *m)
@@ -353,10 +287,7 @@ int cmd_info(const struct options *o)
     struct engine *g;
     struct err e;
     if (engine_prepare(&g, &o->engine, &e)) return report_error(&e);
-    if (o->json)
-        info_json(g);
-    else
-        info_text(g, o);
+    info_text(g, o);
     if (*g->notice) report_note("%s", g->notice);
     engine_close(g);
     return 0;

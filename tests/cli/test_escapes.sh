@@ -112,7 +112,6 @@ $RETAIN plan -m "$N"
 $RETAIN plan -m "$N" --json
 $RETAIN info -m "$D/bad.gguf"
 $RETAIN info -m "$N"
-$RETAIN info -m "$N" --json
 $RETAIN verify -m "$D/bad.gguf"
 $RETAIN verify -m "$M"
 $RETAIN tokenize -p "$X"; echo PWN

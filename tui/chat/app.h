@@ -116,7 +116,8 @@ enum list_mode { LIST_BROWSE, LIST_FIND, LIST_RENAME, LIST_TAG, LIST_DELETE, LIS
 
 struct list_state {
     struct conversations_entry *rows;
-    int n, cap;
+    int n;
+    size_t cap;
     int *shown; /* [n_shown] indices of the rows that pass the filter */
     int n_shown, cap_shown;
     struct list_hit *hits; /* results of the full-text search for the filter */

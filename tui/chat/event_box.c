@@ -28,10 +28,7 @@ void event_box_add(struct event_box *b, const struct event *ev)
     struct boxed_event *last = b->n ? &b->rows[b->n - 1] : NULL;
     size_t n_before = last && joins(&last->event, ev->kind) ? last->event.n_text : 0;
     if (!last || !joins(&last->event, ev->kind)) {
-        if (b->n == b->cap) {
-            b->cap = b->cap ? 2 * b->cap : 64;
-            b->rows = memory_grow(b->rows, (size_t)b->cap, sizeof *b->rows);
-        }
+        b->rows = memory_more(b->rows, (size_t)b->n, &b->cap, sizeof *b->rows);
         last = &b->rows[b->n++];
         last->text = b->text.n;
     }

@@ -9,7 +9,8 @@ struct boxed_event; /* an event whose text is an offset */
 /* Zero-initialise. */
 struct event_box {
     struct boxed_event *rows;
-    int n, cap;
+    int n;
+    size_t cap;
     struct str text;
 };
 void event_box_release(struct event_box *b);

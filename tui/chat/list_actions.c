@@ -12,10 +12,7 @@ enum { HITS_MAX = 200 };
 static int add_entry(void *ctx, const struct conversations_entry *c)
 {
     struct list_state *l = ctx;
-    if (l->n == l->cap) {
-        l->cap = l->cap ? 2 * l->cap : 64;
-        l->rows = memory_grow(l->rows, (size_t)l->cap, sizeof *l->rows);
-    }
+    l->rows = memory_more(l->rows, (size_t)l->n, &l->cap, sizeof *l->rows);
     l->rows[l->n++] = *c;
     return 0;
 }

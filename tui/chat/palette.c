@@ -27,10 +27,7 @@ static void put(char *out, size_t n, const char *text)
 static struct palette_item *add(struct palette *p, int does, const char *name, const char *key,
                                 const char *text)
 {
-    if (p->n == p->cap) {
-        p->cap = p->cap ? 2 * p->cap : 128;
-        p->items = memory_grow(p->items, (size_t)p->cap, sizeof *p->items);
-    }
+    p->items = memory_more(p->items, (size_t)p->n, &p->cap, sizeof *p->items);
     struct palette_item *item = &p->items[p->n++];
     *item = (struct palette_item){.does = does};
     put(item->name, sizeof item->name, name);

@@ -26,7 +26,8 @@ struct palette {
     enum view of; /* the view it lies on */
     struct edit filter;
     struct palette_item *items;
-    int n, cap;
+    int n;
+    size_t cap;
     int *shown; /* [n_shown] items that pass the filter */
     int n_shown, selected, top, page;
     bool fresh; /* to be filled */

@@ -31,10 +31,7 @@ static void changes_release(struct edit_changes *c)
 
 static void changes_push(struct edit_changes *c, struct edit_change change)
 {
-    if (c->n == c->cap) {
-        c->cap = c->cap ? 2 * c->cap : 32;
-        c->rows = memory_grow(c->rows, (size_t)c->cap, sizeof *c->rows);
-    }
+    c->rows = memory_more(c->rows, (size_t)c->n, &c->cap, sizeof *c->rows);
     c->rows[c->n++] = change;
 }
 
@@ -82,10 +79,7 @@ static int line_of(const struct edit_wrap *w, size_t at)
 
 static void push_start(struct edit_wrap *w, size_t at)
 {
-    if (w->n == w->cap) {
-        w->cap = w->cap ? 2 * w->cap : 64;
-        w->starts = memory_grow(w->starts, (size_t)w->cap, sizeof *w->starts);
-    }
+    w->starts = memory_more(w->starts, (size_t)w->n, &w->cap, sizeof *w->starts);
     w->starts[w->n++] = at;
 }
 

@@ -35,7 +35,8 @@ struct edit_change {
 
 struct edit_changes {
     struct edit_change *rows;
-    int n, cap;
+    int n;
+    size_t cap;
 };
 
 /* "[paste 1: 10,000 lines, 412 KiB]" in the text, and the text that it represents. */
@@ -46,7 +47,8 @@ struct edit_fold {
 /* Beginnings of screen lines for a width of `width` columns; 0 = not computed. */
 struct edit_wrap {
     size_t *starts;
-    int n, cap, width;
+    int n, width;
+    size_t cap;
 };
 
 struct edit {

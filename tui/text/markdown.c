@@ -31,7 +31,8 @@ struct seg {
 struct leaf {
     struct str seen;
     struct seg *segs;
-    int n_segs, cap_segs;
+    int n_segs;
+    size_t cap_segs;
 };
 
 struct container {
@@ -59,7 +60,8 @@ struct md {
     int depth, ignored;
     struct leaf leaf;
     struct table_cell *cells; /* of the current table; NULL = none */
-    int n_cells, cap_cells, row, column;
+    int n_cells, row, column;
+    size_t cap_cells;
     size_t table_at;
     markdown_line *line;
     void *ctx;
@@ -100,10 +102,7 @@ static void see(struct md *m, size_t at, size_t n, enum attr attr)
     struct leaf *l = &m->leaf;
     if (at + n > m->n_ours) n = m->n_ours > at ? m->n_ours - at : 0;
     if (n == 0) return;
-    if (l->n_segs == l->cap_segs) {
-        l->cap_segs = l->cap_segs ? 2 * l->cap_segs : 16;
-        l->segs = memory_grow(l->segs, (size_t)l->cap_segs, sizeof *l->segs);
-    }
+    l->segs = memory_more(l->segs, (size_t)l->n_segs, &l->cap_segs, sizeof *l->segs);
     l->segs[l->n_segs++] = (struct seg){l->seen.n, origin(m, at), n, (uint8_t)attr};
     str_append(&l->seen, m->source + at, n);
 }
@@ -182,10 +181,7 @@ static void flush(struct md *m)
 
 static void add_cell(struct md *m, int align)
 {
-    if (m->n_cells == m->cap_cells) {
-        m->cap_cells = m->cap_cells ? 2 * m->cap_cells : 32;
-        m->cells = memory_grow(m->cells, (size_t)m->cap_cells, sizeof *m->cells);
-    }
+    m->cells = memory_more(m->cells, (size_t)m->n_cells, &m->cap_cells, sizeof *m->cells);
     m->cells[m->n_cells++] = (struct table_cell){m->leaf, m->row, m->column++, align};
     memset(&m->leaf, 0, sizeof m->leaf);
 }
@@ -253,7 +249,8 @@ static void end_table(struct md *m)
     for (int i = 0; i < n; i++) leaf_release(&cells[i].leaf);
     free(cells);
     m->cells = NULL;
-    m->n_cells = m->cap_cells = 0;
+    m->n_cells = 0;
+    m->cap_cells = 0;
     size_t end = m->at; /* the end of the last cell; its line continues */
     while (end < m->n_source && m->source[end] != '\n') end++;
     if (!fits) raw_lines(m, m->table_at, end);
@@ -332,8 +329,7 @@ static int enter_block(MD_BLOCKTYPE type, void *detail, void *ctx)
         if (m->at > 0 && m->source[m->at - 1] != '\n' && !m->after_mark)
             while (m->table_at < m->n_source && m->source[m->table_at++] != '\n') continue;
         m->row = 0;
-        m->cap_cells = 32;
-        m->cells = memory_grow(NULL, (size_t)m->cap_cells, sizeof *m->cells);
+        m->cells = memory_more(NULL, 0, &m->cap_cells, sizeof *m->cells);
         break;
     case MD_BLOCK_TR: m->column = 0; break;
     default: break;
@@ -700,11 +696,9 @@ static void copy_block(struct md *m, const char *s, size_t at, size_t end, struc
     while (at < end) {
         size_t skip = 0, next = line_end(s, end, at);
         while (skip < indent && at + skip < next && s[at + skip] == ' ') skip++;
-        if ((size_t)m->n_lines == cap) {
-            cap = cap ? 2 * cap : 16;
-            m->starts = memory_grow(m->starts, cap, sizeof *m->starts);
-            m->origins = memory_grow(m->origins, cap, sizeof *m->origins);
-        }
+        size_t same = cap;
+        m->starts = memory_more(m->starts, (size_t)m->n_lines, &same, sizeof *m->starts);
+        m->origins = memory_more(m->origins, (size_t)m->n_lines, &cap, sizeof *m->origins);
         m->starts[m->n_lines] = source->n;
         m->origins[m->n_lines++] = at + skip;
         next += next < end;

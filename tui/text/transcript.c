@@ -31,10 +31,7 @@ void transcript_clear(struct transcript *t)
 
 struct message *transcript_add(struct transcript *t, int role, const char *text, size_t n)
 {
-    if (t->n == t->cap) {
-        t->cap = t->cap ? 2 * t->cap : 64;
-        t->messages = memory_grow(t->messages, (size_t)t->cap, sizeof *t->messages);
-    }
+    t->messages = memory_more(t->messages, (size_t)t->n, &t->cap, sizeof *t->messages);
     struct message *m = &t->messages[t->n++];
     *m = (struct message){.role = role, .gate = {.ascii = t->ascii}, .position = -1};
     transcript_append(m, text, n);
@@ -59,10 +56,7 @@ static void note_shift(struct message *m)
 {
     int32_t delta = (int32_t)((int64_t)m->text.n - (int64_t)m->raw.n);
     if (delta == (m->n_shifts > 0 ? m->shifts[m->n_shifts - 1].delta : 0)) return;
-    if (m->n_shifts == m->cap_shifts) {
-        m->cap_shifts = m->cap_shifts ? 2 * m->cap_shifts : 8;
-        m->shifts = memory_grow(m->shifts, (size_t)m->cap_shifts, sizeof *m->shifts);
-    }
+    m->shifts = memory_more(m->shifts, (size_t)m->n_shifts, &m->cap_shifts, sizeof *m->shifts);
     m->shifts[m->n_shifts++] = (struct shift){(uint32_t)m->raw.n, delta};
 }
 
@@ -87,10 +81,7 @@ void transcript_close(struct message *m)
 
 static void push_line(struct message *m, size_t from, size_t n)
 {
-    if (m->n_lines == m->cap_lines) {
-        m->cap_lines = m->cap_lines ? 2 * m->cap_lines : 8;
-        m->lines = memory_grow(m->lines, (size_t)m->cap_lines, sizeof *m->lines);
-    }
+    m->lines = memory_more(m->lines, (size_t)m->n_lines, &m->cap_lines, sizeof *m->lines);
     m->lines[m->n_lines++] = (struct line){(uint32_t)from, (uint32_t)n, 0, 0, false};
 }
 
@@ -301,10 +292,7 @@ static void find_ends(const struct transcript *t, struct message *m)
     while (m->n_ends < m->n_tokens && m->position + m->n_ends < t->n_pieces) {
         size_t raw = m->raw_end + t->pieces[m->position + m->n_ends];
         if (raw > m->raw.n) break;
-        if (m->n_ends == m->cap_ends) {
-            m->cap_ends = m->cap_ends ? 2 * m->cap_ends : 32;
-            m->ends = memory_grow(m->ends, (size_t)m->cap_ends, sizeof *m->ends);
-        }
+        m->ends = memory_more(m->ends, (size_t)m->n_ends, &m->cap_ends, sizeof *m->ends);
         m->ends[m->n_ends++] = clean_byte(m, raw);
         m->raw_end = raw;
     }

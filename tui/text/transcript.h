@@ -39,9 +39,11 @@ struct message {
     struct str text; /* as it is drawn */
     struct sanitizer gate;
     struct shift *shifts;
-    int n_shifts, cap_shifts;
+    int n_shifts;
+    size_t cap_shifts;
     uint32_t *ends; /* ends of its tokens in the text, as far as known */
-    int n_ends, cap_ends;
+    int n_ends;
+    size_t cap_ends;
     size_t raw_end;             /* end of the last of them, in the original; 0: unknown */
     int64_t position, n_tokens; /* in the conversation; n_tokens 0 = not known yet */
     int ended;                  /* an answer, enum session_end: SESSION_TURN_END = it is complete */
@@ -53,7 +55,8 @@ struct message {
         double ms;
     } thought; /* of TRANSCRIPT_THOUGHT */
     struct line *lines;
-    int n_lines, cap_lines;
+    int n_lines;
+    size_t cap_lines;
     struct span *spans;
     int n_spans, cap_spans;
     /* Markdown that will not change before byte `at` */
@@ -72,7 +75,8 @@ struct message {
 
 struct transcript {
     struct message *messages;
-    int n, cap;
+    int n;
+    size_t cap;
     bool ascii;
     /* bytes of its message for the token of each position (session_sink.tokens) */
     uint16_t *pieces;

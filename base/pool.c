@@ -18,6 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/system.h"
+
 /* How a job ends safely
  *
  * A job's parts are split evenly into one share per thread: a word that holds the share's begin,
@@ -112,13 +114,6 @@ static inline void cpu_relax(void)
 #endif
 }
 
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 static void futex_wait(_Atomic uint32_t *word, uint32_t seen)
 {
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
@@ -140,7 +135,7 @@ static bool spin_while(_Atomic uint32_t *word, uint32_t seen, int64_t spin_ns)
             if (atomic_load_explicit(word, memory_order_acquire) != seen) return true;
             cpu_relax();
         }
-        int64_t now = now_ns();
+        int64_t now = system_clock_ns();
         if (end == 0) end = now + spin_ns;
         if (now >= end) return false;
     }
@@ -172,7 +167,7 @@ static uint32_t take(_Atomic uint64_t *left, bool front, uint32_t *first)
 static void held_up(struct worker *w, int64_t since_ns)
 {
     struct rusage u;
-    int64_t now = now_ns();
+    int64_t now = system_clock_ns();
     if (!w->pool->spin_ns || now - since_ns < HELD_UP_NS || getrusage(RUSAGE_THREAD, &u)) return;
     if (u.ru_nivcsw == w->n_taken_off) return;
     w->n_taken_off = u.ru_nivcsw;
@@ -184,11 +179,11 @@ static void held_up(struct worker *w, int64_t since_ns)
 /* On a crowded core: yields it for a while when it is time. */
 static void make_way(struct worker *w)
 {
-    int64_t now = now_ns();
+    int64_t now = system_clock_ns();
     if (now - w->running_ns < RUN_NS) return;
     if (now > w->crowded_ns) w->crowded_ns = 0;
     nanosleep(&(struct timespec){0, REST_NS}, NULL);
-    w->running_ns = now_ns();
+    w->running_ns = system_clock_ns();
 }
 
 /* Moves from the caller's core to another one that this thread may use. */
@@ -245,7 +240,7 @@ static void wait_done(struct pool *p)
         if (left == 0) return;
         /* Each part that ends restarts the spin time. */
         if (spin_while(&p->n_undone, left, spin_ns)) continue;
-        atomic_store(&p->caller_asleep, now_ns());
+        atomic_store(&p->caller_asleep, system_clock_ns());
         while ((left = atomic_load(&p->n_undone)) != 0) futex_wait(&p->n_undone, left);
         atomic_store(&p->caller_asleep, 0);
     }
@@ -315,69 +310,6 @@ static int affinity_cpus(void)
     }
     long n = sysconf(_SC_NPROCESSORS_ONLN);
     return n > 0 && n < INT_MAX ? (int)n : 1;
-}
-
-/* The first `n` integers of a file; false when it is missing or holds something else ("max"). */
-static bool read_numbers(const char *path, long long *out, int n)
-{
-    FILE *f = fopen(path, "re");
-    if (!f) return false;
-    bool ok = true;
-    for (int i = 0; ok && i < n; i++) ok = fscanf(f, "%lld", &out[i]) == 1;
-    fclose(f);
-    return ok;
-}
-
-/* Cores a control group grants, 0 = no limit. v2: cpu.max "QUOTA PERIOD"; v1: two files. */
-static long long group_quota(const char *mount, const char *group)
-{
-    char path[4352];
-    long long v[2];
-    snprintf(path, sizeof path, "%s%s/cpu.max", mount, group);
-    if (!read_numbers(path, v, 2)) {
-        snprintf(path, sizeof path, "%s%s/cpu.cfs_quota_us", mount, group);
-        if (!read_numbers(path, &v[0], 1)) return 0;
-        snprintf(path, sizeof path, "%s%s/cpu.cfs_period_us", mount, group);
-        if (!read_numbers(path, &v[1], 1)) return 0;
-    }
-    if (v[0] <= 0 || v[1] <= 0) return 0;
-    return v[0] / v[1] + (v[0] % v[1] != 0);
-}
-
-/* The tightest quota of the group and its ancestors. A host path that is not mounted here (cgroup
- * v1 in a container) is skipped, and the root of its mount applies. */
-static int group_cpus(int n_cpus, const char *mount, char *group)
-{
-    for (;;) {
-        if (!strcmp(group, "/")) *group = 0;
-        long long n = group_quota(mount, group);
-        if (n > 0 && n < n_cpus) n_cpus = (int)n;
-        char *slash = strrchr(group, '/');
-        if (!slash) return n_cpus;
-        *slash = 0;
-    }
-}
-
-/* Cores this process may use. */
-static int usable_cpus(void)
-{
-    int n_cpus = affinity_cpus();
-    FILE *f = fopen("/proc/self/cgroup", "re");
-    if (!f) return n_cpus;
-    char line[4096];
-    while (fgets(line, sizeof line, f)) { /* "0::/path" or "4:cpu,cpuacct:/path" */
-        line[strcspn(line, "\n")] = 0;
-        char *controllers = strchr(line, ':');
-        char *group = controllers ? strchr(++controllers, ':') : NULL;
-        if (!group) continue;
-        *group++ = 0;
-        if (!*controllers)
-            n_cpus = group_cpus(n_cpus, "/sys/fs/cgroup", group);
-        else if (!strcmp(controllers, "cpu") || !strcmp(controllers, "cpu,cpuacct"))
-            n_cpus = group_cpus(n_cpus, "/sys/fs/cgroup/cpu", group);
-    }
-    fclose(f);
-    return n_cpus;
 }
 
 /* Reads "0-3,8", as sysfs writes sets of CPUs; false if there is no such file. */
@@ -456,7 +388,9 @@ int pool_open(struct pool **out, int n_threads, struct err *e)
     if (n_threads < 0 || n_threads > THREADS_MAX)
         return err_set(e, ERR_USAGE, "--threads %d: expected 1 to %d, or 0 for one per core",
                        n_threads, THREADS_MAX);
-    int n_cpus = usable_cpus();
+    const int64_t granted = system_group_cpus();
+    int n_cpus = affinity_cpus();
+    if (granted > 0 && granted < n_cpus) n_cpus = (int)granted;
     if (n_threads == 0) n_threads = default_threads(n_cpus);
 
     struct pool *p = aligned_alloc(LINE, sizeof *p);

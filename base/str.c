@@ -65,3 +65,9 @@ const char *str_get(const struct str *s)
 {
     return s->data ? s->data : "";
 }
+
+bool str_ends(const char *text, const char *end)
+{
+    const size_t n = strlen(text), n_end = strlen(end);
+    return n > n_end && !strcmp(text + n - n_end, end);
+}

@@ -3,6 +3,7 @@
 #define RETAIN_BASE_STR_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Zero-initialise. `data` is NUL-terminated whenever it is not NULL; `n` does not count the NUL.
@@ -23,5 +24,7 @@ void str_printf(struct str *s, const char *fmt, ...)
 void str_vprintf(struct str *s, const char *fmt, va_list ap)
     __attribute__((format(printf, 2, 0), nonnull(2)));
 const char *str_get(const struct str *s); /* never NULL */
+
+bool str_ends(const char *text, const char *end); /* text is longer than its end */
 
 #endif

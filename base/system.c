@@ -73,37 +73,64 @@ static void narrow(struct system_group *to, const char *root, const char *group,
     to->left_bytes = smaller_known(to->left_bytes, used < limit ? limit - used : 0);
 }
 
+/* The same of its cores: a quota of time in each period. Version 2: "QUOTA PERIOD" or "max PERIOD".
+ */
+static void narrow_cpus(struct system_group *to, const char *root, const char *group, bool second)
+{
+    char path[4400];
+    long long quota = -1, period = -1;
+    snprintf(path, sizeof path, "%s%s%s/%s", root, second ? "" : "/cpu", group,
+             second ? "cpu.max" : "cpu.cfs_quota_us");
+    FILE *f = fopen(path, "re");
+    if (f && fscanf(f, "%lld %lld", &quota, &period) < 1) quota = -1;
+    if (f) fclose(f);
+    snprintf(path, sizeof path, "%s/cpu%s/cpu.cfs_period_us", root, group);
+    if (!second) period = read_number(path);
+    if (quota <= 0 || period <= 0) return;
+    to->n_cpus = smaller_known(to->n_cpus, quota / period + (quota % period != 0));
+}
+
 struct system_group system_group_read(const char *groups, const char *root)
 {
-    struct system_group out = {-1, -1};
+    struct system_group out = {-1, -1, -1};
     char line[4200];
     FILE *f = fopen(groups, "re");
-    while (f && fgets(line, sizeof line, f)) {
-        const bool second = !strncmp(line, "0::", 3);
-        char *group = second ? line + 2 : strstr(line, ":memory:");
+    while (f && fgets(line, sizeof line, f)) { /* "0::/path" or "4:cpu,cpuacct:/path" */
+        char *of = strchr(line, ':'), *group = of ? strchr(++of, ':') : NULL;
         if (!group) continue;
-        group += second ? 1 : 8;
+        *group++ = 0;
         group[strcspn(group, "\n")] = 0;
+        const bool second = !*of, memory = second || !strcmp(of, "memory");
+        const bool cpu = second || !strcmp(of, "cpu") || !strcmp(of, "cpu,cpuacct");
         /* the group and its ancestors; a path of the host that is not mounted here has no files */
         for (char *end = group + strlen(group); end; end = strrchr(group, '/')) {
             *end = 0;
-            narrow(&out, root, group, !second);
+            if (memory) narrow(&out, root, group, !second);
+            if (cpu) narrow_cpus(&out, root, group, second);
         }
     }
     if (f) fclose(f);
     return out;
 }
 
+static struct system_group own_group(void)
+{
+    return system_group_read("/proc/self/cgroup", "/sys/fs/cgroup");
+}
+
 int64_t system_memory_bytes(void)
 {
-    const struct system_group g = system_group_read("/proc/self/cgroup", "/sys/fs/cgroup");
-    return smaller_known(proc_kb("/proc/meminfo", "MemTotal:"), g.limit_bytes);
+    return smaller_known(proc_kb("/proc/meminfo", "MemTotal:"), own_group().limit_bytes);
 }
 
 int64_t system_available_bytes(void)
 {
-    const struct system_group g = system_group_read("/proc/self/cgroup", "/sys/fs/cgroup");
-    return smaller_known(proc_kb("/proc/meminfo", "MemAvailable:"), g.left_bytes);
+    return smaller_known(proc_kb("/proc/meminfo", "MemAvailable:"), own_group().left_bytes);
+}
+
+int64_t system_group_cpus(void)
+{
+    return own_group().n_cpus;
 }
 
 int64_t system_process_bytes(void)

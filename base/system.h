@@ -8,13 +8,14 @@
 int64_t system_memory_bytes(void);    /* of the machine, or of the cgroup when that has less */
 int64_t system_available_bytes(void); /* could be allocated without swapping */
 
-/* The tightest limit of the process's control group and of those around it, version 1 or 2, and
- * how much of it is free; cached files count as free. `groups` is /proc/self/cgroup, `root`
+/* The tightest limits of the process's control group and of those around it, version 1 or 2, and
+ * how much memory is free; cached files count as free. `groups` is /proc/self/cgroup, `root`
  * /sys/fs/cgroup, or stand-ins of both. */
 struct system_group {
-    int64_t limit_bytes, left_bytes; /* -1: no limit */
+    int64_t limit_bytes, left_bytes, n_cpus; /* -1: no limit */
 };
 struct system_group system_group_read(const char *groups, const char *root);
+int64_t system_group_cpus(void); /* that of this process */
 
 int64_t system_process_bytes(void); /* resident now */
 int64_t system_process_peak_bytes(void);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/system.h"
 #include "store/db.h"
 
 static void copy_column(sqlite3_stmt *q, int i, char *out)
@@ -172,7 +173,7 @@ static int add(struct store *s, const char *name, struct store_conversation *out
     char key[STORE_NAME_MAX];
     db_name_key(s, name, key);
     db_bind_text(q, 1, key, strlen(key));
-    sqlite3_bind_int64(q, 2, db_now_ms());
+    sqlite3_bind_int64(q, 2, system_unix_ms());
     rc = db_run(s, q, doing, e);
     if (rc && sqlite3_extended_errcode(s->db) == SQLITE_CONSTRAINT_UNIQUE) return taken(name, e);
     if (rc) return rc;
@@ -310,7 +311,7 @@ int store_conversation_delete(struct store *s, int64_t id, struct err *e)
     int rc = db_enter(s, &own, doing, e);
     if (rc) return rc;
     sqlite3_bind_int64(q, 1, id);
-    sqlite3_bind_int64(q, 2, db_now_ms());
+    sqlite3_bind_int64(q, 2, system_unix_ms());
     rc = run_on_one(s, q, id, doing, e);
     return db_leave(s, own, rc, doing, e);
 }
@@ -345,7 +346,7 @@ static int next_to_purge(struct store *s, sqlite3_stmt *q, int64_t keep_ms, int6
                          const char *doing, struct err *e)
 {
     sqlite3_bind_int64(q, 1, keep_ms);
-    sqlite3_bind_int64(q, 2, db_now_ms() - DAY_MS);
+    sqlite3_bind_int64(q, 2, system_unix_ms() - DAY_MS);
     int rc = db_step(s, q, doing, e);
     *id = rc > 0 ? sqlite3_column_int64(q, 0) : 0;
     db_reset(q);

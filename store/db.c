@@ -376,13 +376,6 @@ int db_leave(struct store *s, bool own, int rc, const char *doing, struct err *e
     return rc;
 }
 
-int64_t db_now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 /* ---- digests --------------------------------------------------------------------------------- */
 
 static void put_le64(uint8_t *out, uint64_t v)

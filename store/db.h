@@ -145,8 +145,6 @@ void db_end_removing(struct store *s);
  * the search index keeps words until its parts are merged, and the log keeps old pages. */
 int db_commit(struct store *s, const char *doing, struct err *e);
 
-int64_t db_now_ms(void);
-
 /* ---- row digests (db.c) ---------------------------------------------------------------------- */
 
 /* What a row's digest covers. The table and the key are included, so that a row in the wrong place

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/system.h"
 #include "store/db.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
@@ -182,7 +183,7 @@ int store_message_add(struct store *s, int64_t conversation, struct store_messag
     rc = count_messages(s, conversation, true, &counts, doing, e);
     if (!rc) {
         m->seq = counts.n_messages;
-        if (now) m->created_ms = db_now_ms();
+        if (now) m->created_ms = system_unix_ms();
         rc = insert_message(s, conversation, m, doing, e);
     }
     int64_t id = sqlite3_last_insert_rowid(s->db);

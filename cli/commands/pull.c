@@ -36,12 +36,6 @@ static int add_to_register(const struct options *o, const char *path, struct err
     return rc;
 }
 
-static bool is_model(const char *path)
-{
-    size_t n = strlen(path);
-    return n > 5 && !strcmp(path + n - 5, ".gguf");
-}
-
 static void tell_name(const struct options *o, const char *path)
 {
     struct model_list l;
@@ -59,9 +53,9 @@ static int pull_one(const struct options *o, const char *address, struct err *e)
     struct pulled p = {0};
     int rc = pull_get(o, address, false, &p, e);
     const char *path = str_get(&p.path);
-    if (!rc && p.fresh && is_model(path)) rc = add_to_register(o, path, e);
+    if (!rc && p.fresh && str_ends(path, ".gguf")) rc = add_to_register(o, path, e);
     if (!rc) report_line("%s", path);
-    if (!rc && is_model(path)) tell_name(o, path);
+    if (!rc && str_ends(path, ".gguf")) tell_name(o, path);
     str_release(&p.path);
     return rc;
 }

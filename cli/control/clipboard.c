@@ -41,16 +41,10 @@ static int to_tmux(const char *text, size_t n)
         _exit(127);
     }
     close(ends[0]);
-    while (pid > 0 && n > 0) {
-        ssize_t written = write(ends[1], text, n);
-        if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) break;
-        text += written;
-        n -= (size_t)written;
-    }
+    bool whole = pid > 0 && external_write(ends[1], text, n) == 0;
     close(ends[1]);
     while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
-    return pid > 0 && n == 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -1;
+    return whole && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -1;
 }
 
 /* false: there is no terminal. */

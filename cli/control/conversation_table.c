@@ -2,20 +2,15 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/system.h"
 #include "base/utf8_width.h"
 #include "cli/print/num.h"
 #include "cli/print/report.h"
 
 struct conversation_table conversation_table_begin(bool aside)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (struct conversation_table){
-        .now_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000,
-        .aside = aside,
-    };
+    return (struct conversation_table){.now_ms = system_unix_ms(), .aside = aside};
 }
 
 void conversation_table_line(const struct conversation_table *p, const char *line)

@@ -52,12 +52,6 @@ static int add_registered(void *ctx, const struct conversations_model *m)
     return 0;
 }
 
-static bool ends_in(const char *name, const char *tail)
-{
-    size_t n = strlen(name), n_tail = strlen(tail);
-    return n >= n_tail && !strcmp(name + n - n_tail, tail);
-}
-
 /* Whether it is a part of a model, but not the first. */
 static bool is_later_part(const char *name)
 {
@@ -91,7 +85,7 @@ static void add_folder(struct model_list *l, const char *folder, int deep)
         if (stat(str_get(&path), &st)) continue;
         if (S_ISDIR(st.st_mode) && deep < FOLDERS_DEEP)
             add_folder(l, str_get(&path), deep + 1);
-        else if (S_ISREG(st.st_mode) && ends_in(f->d_name, ".gguf") && !is_later_part(f->d_name))
+        else if (S_ISREG(st.st_mode) && str_ends(f->d_name, ".gguf") && !is_later_part(f->d_name))
             add_pulled(l, str_get(&path));
     }
     if (d) closedir(d);

@@ -245,8 +245,7 @@ static const struct hub_file *only_torch_file(const struct hub_list *l)
 {
     const struct hub_file *f = NULL;
     for (int i = 0; i < l->n; i++) {
-        size_t n = strlen(l->files[i].path);
-        if (n < 4 || strcmp(l->files[i].path + n - 4, ".bin") != 0) continue;
+        if (!str_ends(l->files[i].path, ".bin")) continue;
         if (f) return NULL;
         f = &l->files[i];
     }

@@ -251,12 +251,6 @@ static int on_progress(void *ctx, int64_t unused, int64_t unused_total)
 
 /* ---- the plan -------------------------------------------------------------------------------- */
 
-static bool is_gguf(const char *path)
-{
-    size_t n = strlen(path);
-    return n > 5 && !strcmp(path + n - 5, ".gguf");
-}
-
 /* Maps the bytes of a part that are here. */
 static int map_start(struct part *part, struct gguf_start *out, struct err *e)
 {
@@ -418,7 +412,7 @@ static int transfer(struct pull *p, bool ask, struct err *e)
 {
     struct ahead a;
     int rc = check_disk(p, e);
-    bool model = is_gguf(str_get(&p->parts[0].path));
+    bool model = str_ends(str_get(&p->parts[0].path), ".gguf");
     if (!rc && model) rc = look_ahead(p, &a, e);
     report_status_end();
     if (!rc && model) rc = tell_plan(p, &a, e);

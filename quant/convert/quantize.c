@@ -32,17 +32,11 @@ enum { FILE_TYPE_Q4_0 = 2, FILE_TYPE_Q8_0 = 7, QUANTIZATION_VERSION = 2 };
 
 /* ---- which type ------------------------------------------------------------------------------ */
 
-static bool ends_with(const char *name, const char *end)
-{
-    size_t n = strlen(name), m = strlen(end);
-    return n >= m && !strcmp(name + n - m, end);
-}
-
 static bool is_matrix(const struct source_tensor *t)
 {
-    return t->n_dims >= 2 && ends_with(t->name, ".weight") && !ends_with(t->name, "_norm.weight") &&
-           !ends_with(t->name, "ffn_gate_inp.weight") && !ends_with(t->name, "conv1d.weight") &&
-           !ends_with(t->name, "shortconv.conv.weight");
+    return t->n_dims >= 2 && str_ends(t->name, ".weight") && !str_ends(t->name, "_norm.weight") &&
+           !str_ends(t->name, "ffn_gate_inp.weight") && !str_ends(t->name, "conv1d.weight") &&
+           !str_ends(t->name, "shortconv.conv.weight");
 }
 
 static bool has_output(const struct source *s)

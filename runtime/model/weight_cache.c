@@ -123,12 +123,6 @@ static bool join(char out[4096], const char *dir, const char *name)
     return n > 0 && n < 4096;
 }
 
-static bool ends_with(const char *name, const char *end)
-{
-    size_t n = strlen(name), n_end = strlen(end);
-    return n > n_end && !strcmp(name + n - n_end, end);
-}
-
 /* One model file has one copy: DIR/NAME-16 digits of its path.packed */
 static bool place_of(char out[4096], const char *dir, const char *model)
 {
@@ -161,7 +155,7 @@ int weight_cache_list(const char *dir, int (*each)(void *ctx, const struct weigh
     if (!d) return 0;
     for (struct dirent *entry; !rc && (entry = readdir(d));) {
         struct weight_cache p = {0};
-        if (!ends_with(entry->d_name, SUFFIX) || !join(p.path, dir, entry->d_name)) continue;
+        if (!str_ends(entry->d_name, SUFFIX) || !join(p.path, dir, entry->d_name)) continue;
         int fd = open_copy(&p, NULL);
         if (fd < 0) continue;
         close(fd);
@@ -475,7 +469,7 @@ static void remove_parts(const char *dir)
     if (!d) return;
     for (struct dirent *entry; (entry = readdir(d));) {
         char path[4096];
-        if (ends_with(entry->d_name, PART) && join(path, dir, entry->d_name)) remove_part(path);
+        if (str_ends(entry->d_name, PART) && join(path, dir, entry->d_name)) remove_part(path);
     }
     closedir(d);
 }

@@ -61,6 +61,18 @@ TEST(limits)
     put("memory.current", "100\n");
     g = of("0::/u\n");
     assert_true(g.limit_bytes == 400 && g.left_bytes == 0);
+    assert_true(g.n_cpus == -1);
+    put("u/cpu.max", "max 100000\n");
+    put("cpu.max", "150000 100000\n");
+    assert_true(of("0::/u\n").n_cpus == 2);
+    folder("cpu");
+    folder("cpu/a");
+    put("cpu/cpu.cfs_quota_us", "-1\n");
+    put("cpu/cpu.cfs_period_us", "100000\n");
+    put("cpu/a/cpu.cfs_quota_us", "300000\n");
+    put("cpu/a/cpu.cfs_period_us", "100000\n");
+    g = of("5:cpu,cpuacct:/a\n4:memory:/a\n");
+    assert_true(g.n_cpus == 3 && g.limit_bytes == 700);
     char remove[64];
     snprintf(remove, sizeof remove, "rm -r %s", root);
     assert_int_equal(system(remove), 0);

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/system.h"
 #include "base/utf8_width.h"
 #include "cli/control/model_list.h"
 #include "cli/control/secret.h"
@@ -34,17 +34,10 @@ enum {
     DRAFT_MS = 500,   /* a draft is on the disk after this */
 };
 
-static int64_t clock_ms(clockid_t id)
-{
-    struct timespec now;
-    clock_gettime(id, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static void set_clock(struct ui *u)
 {
-    u->app.now_ms = clock_ms(CLOCK_MONOTONIC);
-    u->app.wall_ms = clock_ms(CLOCK_REALTIME);
+    u->app.now_ms = system_clock_ns() / 1000000;
+    u->app.wall_ms = system_unix_ms();
 }
 
 /* ---- library -------------------------------------------------------------------------------- */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/system.h"
 #include "tui/chat/pace.h"
 
 enum { SNAPSHOT_MS = 250, CALM_MS = 1500 };
@@ -38,13 +39,6 @@ struct worker {
     struct pace pace;
     int pace_rate;
 };
-
-static int64_t clock_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* ---- events --------------------------------------------------------------------------------- */
 
@@ -114,7 +108,7 @@ static int64_t spent_ns(void)
 static void snapshot(struct worker *w, int every)
 {
     struct session *s = w->control.parts.session;
-    int64_t ms = clock_ms(), since = ms - w->snapshot_ms, before = spent_ns();
+    int64_t ms = system_clock_ns() / 1000000, since = ms - w->snapshot_ms, before = spent_ns();
     if (!s || since < every || (every && since < w->cost_ns / 10000)) return;
     w->snapshot_ms = ms;
     struct session_stats stats;

@@ -39,7 +39,12 @@ void nearest_offer(struct nearest *to, const char *name)
     if (n > BYTES_MAX || n_name > BYTES_MAX) return;
     int edits = distance(to->word, n, name, n_name);
     if (shorter >= 3 && edits > 1 && !memcmp(to->word, name, shorter)) edits = 1;
-    if (edits >= (int)n || edits >= to->edits) return;
-    to->name = name;
-    to->edits = edits;
+    if (edits >= (int)n || edits > to->edits - !to->name) return;
+    if (edits < to->edits) {
+        to->name = name;
+        to->other = NULL;
+        to->edits = edits;
+    } else if (!to->other) {
+        to->other = name;
+    }
 }

@@ -90,6 +90,22 @@ static bool is_path(const char *name)
     return strspn(name, allowed) == n && n > 1 && strpbrk(name, "./") && name[n - 1] != '.';
 }
 
+/* Whether s[0, n), after an @, is a decorator: a function or class follows in one of the next
+ * lines, which are decorators as well. */
+static bool is_decorator(const char *s, size_t n)
+{
+    static const char *const words[] = {"def ", "class ", "async "};
+    const char *end = s + n, *at = memchr(s, '\n', n);
+    while (at && at < end) {
+        at += strspn(at, " \t\n");
+        if (*at != '@') break;
+        at = memchr(at, '\n', (size_t)(end - at));
+    }
+    for (size_t i = 0; at && i < sizeof words / sizeof *words; i++)
+        if (!strncmp(at, words[i], strlen(words[i]))) return true;
+    return false;
+}
+
 /* Whether the message has the file already, as one that is sent again has. */
 static bool has_file(const char *s, size_t n, const char *name)
 {
@@ -116,7 +132,7 @@ static int mention(const char *s, size_t n, const struct str *message, struct st
         bool has = has_file(str_get(message), message->n, name.data) ||
                    has_file(str_get(out), out->n, name.data);
         if (!has) rc = attach(name.data, out, e);
-    } else if (is_path(str_get(&name))) {
+    } else if (is_path(str_get(&name)) && !is_decorator(s, n)) {
         rc = err_set(e, ERR_FAIL, "there is no file %.200s; @@ sends an @", name.data);
     }
     str_release(&name);

@@ -206,14 +206,15 @@ int conversations_read_cost(struct conversations *l, const char *name, const cha
 
 struct near {
     struct nearest to;
-    char name[STORE_NAME_MAX]; /* of the nearest one */
+    char names[2][STORE_NAME_MAX]; /* of the nearest ones */
 };
 
 static int offer(void *ctx, const struct store_conversation *c)
 {
     struct near *k = ctx;
     nearest_offer(&k->to, c->name);
-    if (k->to.name == c->name) k->to.name = memcpy(k->name, c->name, sizeof k->name);
+    if (k->to.name == c->name) k->to.name = memcpy(k->names[0], c->name, STORE_NAME_MAX);
+    if (k->to.other == c->name) k->to.other = memcpy(k->names[1], c->name, STORE_NAME_MAX);
     return 0;
 }
 
@@ -222,8 +223,9 @@ static int no_such(struct conversations *l, const char *name, struct err *e)
     struct near k = {.to = nearest_to(name, strlen(name))};
     if (l->store) store_conversation_list(l->store, offer, &k, NULL);
     if (k.to.name)
-        return err_set(e, ERR_FAIL, "there is no conversation '%.*s'; did you mean '%s'?",
-                       STORE_NAME_MAX, name, k.name);
+        return err_set(e, ERR_FAIL, "there is no conversation '%.*s'; did you mean '%s'%s%s%s?",
+                       STORE_NAME_MAX, name, k.to.name, k.to.other ? " or '" : "",
+                       k.to.other ? k.to.other : "", k.to.other ? "'" : "");
     return err_set(e, ERR_FAIL, "there is no conversation '%.*s'; %s", STORE_NAME_MAX, name,
                    l->store ? "`retain list` shows all" : "nothing is saved with --private");
 }

@@ -92,6 +92,9 @@ TEST(test_files_in_a_message)
     sends("me@notes.txt @anna @ @@notes.txt", "me@notes.txt @anna @ @notes.txt");
     sends("```\n@notes.txt\n```", "```\n@notes.txt\n```");
     sends("@app.route('/')", "@app.route('/')");
+    sends("Why?\n@pytest.fixture\ndef x():", "Why?\n@pytest.fixture\ndef x():");
+    sends("@a.b\n  @functools.cache\n  async def x()", "@a.b\n  @functools.cache\n  async def x()");
+    sends("@missing.txt\nWhat defines class?", NULL);
     sends("What is in @missing.txt?", NULL);
     sends("What is in @sub/missing", NULL);
     assert_int_equal(external_attach("notes.txt How long?", &out, &e), 0);

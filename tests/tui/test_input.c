@@ -593,7 +593,16 @@ TEST(test_commands_stay_here)
     assert_int_equal(s.app.talk.n, 0);
     assert_string_equal(str_get(&s.app.edit.text), "/hlep"); /* returned for correction */
     assert_non_null(strstr(s.app.flash, "/help"));
+    stage_type(&s, "/open\r"); /* other text replaces it, a space continues it */
+    assert_string_equal(str_get(&s.app.edit.text), "/open");
+    stage_type(&s, " x");
+    assert_string_equal(str_get(&s.app.edit.text), "/open x");
+    stage_type(&s, "\r");
     stage_key(&s, CTRL('u'));
+    stage_type(&s, "/hlep\r");
+    stage_key(&s, K_LEFT); /* it is corrected */
+    stage_type(&s, "x\r");
+    assert_string_equal(str_get(&s.app.edit.text), "/hlexp");
     stage_type(&s, "//x\r");
     assert_string_equal(str_get(&s.app.talk.messages[0].text), "/x");
     stage_type(&s, "fail\r");

@@ -111,7 +111,7 @@ TEST_WITH(by_name, setup, teardown)
     begin_named(f->l, "chat-1");
     begin_named(f->l, "chat-2");
     refused(conversations_messages(f->l, "chat-3", note_message, &s, &err), ERR_FAIL,
-            "there is no conversation 'chat-3'; did you mean 'chat-2'?");
+            "there is no conversation 'chat-3'; did you mean 'chat-2' or 'chat-1'?");
     refused(conversations_rename(f->l, "holi", "x", &err), ERR_FAIL,
             "did you mean 'holiday plans'?");
     refused(conversations_delete(f->l, "Tax", &err), ERR_FAIL, "did you mean 'tax'?");

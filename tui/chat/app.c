@@ -231,6 +231,13 @@ static bool post_message(struct app *a, const char *text, size_t n)
     return sent;
 }
 
+/* The line stays for correction: a space continues it, other text replaces it. */
+static void refuse(struct app *a, const struct str *line)
+{
+    edit_set(&a->edit, line->data, line->n);
+    a->refused = true;
+}
+
 /* The line leaves the editor first, because a command may put another text into it. */
 static void run_line(struct app *a, enum slash command, const struct str *line,
                      const char *argument, size_t n)
@@ -240,7 +247,7 @@ static void run_line(struct app *a, enum slash command, const struct str *line,
     if (command_run(a, command, argument, n))
         history_add(&a->history, line->data, line->n);
     else
-        edit_set(&a->edit, line->data, line->n); /* for correction */
+        refuse(a, line);
 }
 
 void app_send(struct app *a)
@@ -256,6 +263,7 @@ void app_send(struct app *a)
         app_send_next(a);
     } else if (command == SLASH_UNKNOWN) {
         app_flash(a, "%s", slash_advice(text.data, text.n, (char[SLASH_ADVICE_MAX]){0}));
+        refuse(a, &text);
     } else if (command != SLASH_SAY) {
         run_line(a, command, &text, rest, n_rest);
     } else if (post_message(a, rest, n_rest)) {
@@ -447,6 +455,8 @@ static bool is_prefix(struct app *a, const struct key_event *ev)
 void app_key(struct app *a, const struct key_event *ev)
 {
     const struct view_ops *view = view_table[a->view];
+    const bool refused = a->refused;
+    a->refused = false;
     if (ev->key == K_CLICK) {
         click(a, ev);
         return;
@@ -459,6 +469,7 @@ void app_key(struct app *a, const struct key_event *ev)
     a->prefix = false;
     if (two && r == REQ_NONE) return;
     if (r != REQ_NONE && (view->request(a, r) || request_everywhere(a, r))) return;
+    if (refused && a->view == VIEW_CHAT && ev->key != ' ') app_put_draft_away(a);
     if (view->key) view->key(a, ev);
 }
 

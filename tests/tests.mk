@@ -250,7 +250,8 @@ one test test-cli test-tui test-emu real calls: $(DRAWN)
 # reach the kernels, whose instrumentation would take clang half an hour.
 FUZZ_SECONDS ?= 60
 ifdef FUZZ
-$(B)/kernels/cpu/%.o: CFLAGS += -fno-sanitize=all -O1
+$(B)/kernels/%.o: CFLAGS += -fno-sanitize=all -O1 \
+  -fno-sanitize-coverage=edge,trace-cmp,indirect-calls,inline-8bit-counters,pc-table
 endif
 fuzz:
 	@$(MAKE) CC=clang SAN=1 FUZZ=1 fuzz-run

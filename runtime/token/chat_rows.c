@@ -167,7 +167,7 @@ int chat_template_named(struct chat_template **out, const char *name, const stru
 static bool fits(const struct row *r, const char *source, size_t n)
 {
     for (size_t i = 0; i < sizeof r->signs / sizeof *r->signs && r->signs[i]; i++)
-        if (!memmem(source, n, r->signs[i], strlen(r->signs[i]))) return false;
+        if (n == 0 || !memmem(source, n, r->signs[i], strlen(r->signs[i]))) return false;
     return true;
 }
 

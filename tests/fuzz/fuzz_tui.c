@@ -160,8 +160,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     struct input in = {0};
     if (n < 2 || n > 4096) return 0;
     stage_init(&s, bytes[0] & 1, bytes[0] & 2);
-    s.o.session.max_tokens = 60;
-    s.app.settings.options.session.max_tokens = 60;
+    scripted.model = SCRIPTED_OTHER; /* so small that the time is spent on the screen */
+    s.o.session.max_tokens = 20;
+    s.app.settings.options.session.max_tokens = 20;
     stage_list(&s);
     if (bytes[0] & 4) stage_open(&s, NULL);
     int w = 80, h = 24;

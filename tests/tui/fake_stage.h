@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "tests/tui/scripted.h"
 #include "tests/tui/stage.h"
 #include "tests/unit/make_gguf.h"
@@ -35,19 +36,24 @@ static inline void scripted_plan(struct plan_opts *o)
     o->policy.reserve = 32;
 }
 
-/* A copy of the three conversations. */
+/* A copy of the three conversations. No child makes it: fork takes long in a large process. */
 static inline const char *stage_library(void)
 {
-    static char command[320], path[80], first[80];
+    static char path[80], beside[96];
+    static struct str first;
     snprintf(path, sizeof path, "%s/retain.db", stage_folder());
-    if (!first[0]) {
-        snprintf(first, sizeof first, "%s/first.db", stage_folder());
+    if (!first.n) {
         if (mkdir(stage_folder(), 0700)) abort();
         atexit(stage_remove);
-        scripted_library(first, STAGE_NOW_MS);
+        scripted_library(path, STAGE_NOW_MS);
+        if (file_read(path, FILE_MESSAGE, &first, NULL)) abort();
     }
-    snprintf(command, sizeof command, "rm -f %s*; cp %s %s", path, first, path);
-    if (system(command)) abort();
+    for (int i = 0; i < 3; i++) {
+        snprintf(beside, sizeof beside, "%s%s", path, (const char *const[]){"", "-wal", "-shm"}[i]);
+        unlink(beside);
+    }
+    FILE *f = fopen(path, "wb");
+    if (!f || fwrite(first.data, 1, first.n, f) != first.n || fclose(f)) abort();
     return path;
 }
 

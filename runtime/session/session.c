@@ -112,7 +112,8 @@ bool session_keeps_all(const struct session *s)
 
 /* ---- eviction -------------------------------------------------------------------------------- */
 
-static int evict_now(struct session *s, const struct session_sink *k, struct err *e)
+/* What returns for an answer is back before the eviction is told: it was not lost. */
+static int evict_now(struct session *s, bool answers, const struct session_sink *k, struct err *e)
 {
     int64_t n_evicted = 0;
     int rc = 0;
@@ -121,6 +122,7 @@ static int evict_now(struct session *s, const struct session_sink *k, struct err
         rc = session_recall_keep(s, e);
     }
     if (!rc) rc = context_evict(&s->ctx, &n_evicted, e);
+    if (!rc && answers) rc = session_recall_again(s, e);
     if (!rc && n_evicted && k->evicted) k->evicted(k->ctx, n_evicted, s->n_tokens);
     return rc;
 }
@@ -135,8 +137,7 @@ static bool evicts_once(const struct session *s)
 static int evict_saved(struct session *s, bool answers, const struct session_sink *k, struct err *e)
 {
     int rc = s->save ? session_save_now(s, NULL, e) : 0;
-    if (!rc) rc = evict_now(s, k, e);
-    if (!rc && answers) rc = session_recall_again(s, e);
+    if (!rc) rc = evict_now(s, answers, k, e);
     return rc || !s->save ? rc : session_save_now(s, NULL, e);
 }
 
@@ -184,7 +185,7 @@ static int make_room_to_read(struct session *s, int n, const struct session_sink
 {
     const bool room = cache_room(&s->ctx.cache) >= n;
     if (!continues_answer(s))
-        return room && (evicts_once(s) || s->n_killed) ? 0 : evict_now(s, k, e);
+        return room && (evicts_once(s) || s->n_killed) ? 0 : evict_now(s, false, k, e);
     const bool due = is_due(s) && s->pending.n == 1 && s->n_tail > 0;
     return (room && !due) || session_keeps_all(s) ? 0 : evict_saved(s, true, k, e);
 }
@@ -356,7 +357,7 @@ static void finish_evict(void *ctx)
     if (!f->s->save) f->rc = session_recall_keep(f->s, f->e);
     bool over = session_turn_is_over(f->s, f->s->recent[f->s->n_recent - 1]);
     if (!f->rc && over) f->rc = session_turn_evict(f->s, f->sink, f->e);
-    if (!f->rc) f->rc = evict_now(f->s, f->sink, f->e);
+    if (!f->rc) f->rc = evict_now(f->s, false, f->sink, f->e);
 }
 
 /* The answer's settings as command-line options that generate it again. */
@@ -680,7 +681,7 @@ int session_read_taken(struct session *s, const struct session_sink *sink, struc
     int rc = session_read_pending(s, false, sink, &end, e);
     tokens_push(&s->pending, last);
     if (!rc && s->save) rc = session_save_now(s, NULL, e);
-    if (!rc) rc = evict_now(s, sink, e);
+    if (!rc) rc = evict_now(s, false, sink, e);
     if (!rc && s->save) rc = session_save_now(s, NULL, e);
     if (!rc && end == SESSION_FULL)
         rc = err_set(e, ERR_FIT, "the context of %d units is full; choose another --policy",
@@ -750,7 +751,7 @@ static int read_as_answer(struct session *s, const struct session_sink *k, struc
     if (!s->save) context_score(&s->ctx);
     if (!rc && !s->save) rc = session_recall_keep(s, e);
     if (!rc) rc = session_turn_evict(s, k, e);
-    if (!rc) rc = evict_now(s, k, e);
+    if (!rc) rc = evict_now(s, false, k, e);
     return rc || !s->save ? rc : session_save_now(s, NULL, e);
 }
 

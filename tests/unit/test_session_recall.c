@@ -32,7 +32,33 @@ struct heard {
     struct log log;
     int n_windows;
     bool code; /* a returned window holds the locker code */
+    const struct session *session;
+    int64_t n_returned; /* units, when an eviction was told inside an answer; -1 = none since */
 };
+
+static int64_t units_returned(const struct session *s)
+{
+    struct session_stats st;
+    session_stats(s, &st);
+    return st.units_returned;
+}
+
+static void on_told(void *ctx, int64_t n, int64_t n_tokens)
+{
+    struct heard *h = ctx;
+    (void)n;
+    (void)n_tokens;
+    h->n_returned = h->log.text.n > 0 ? units_returned(h->session) : -1;
+}
+
+/* Nothing returns between an eviction inside an answer and the next text. */
+static void on_piece(void *ctx, const char *utf8, size_t n)
+{
+    struct heard *h = ctx;
+    on_text(ctx, utf8, n);
+    if (h->n_returned >= 0) assert_int_equal(h->n_returned, units_returned(h->session));
+    h->n_returned = -1;
+}
 
 static void on_recalled(void *ctx, const struct session_recalled *r)
 {
@@ -51,6 +77,10 @@ static void ask(struct session *s, const char *text, struct heard *h)
     enum session_end end;
     struct err e;
     k.recalled = on_recalled;
+    k.evicted = on_told;
+    k.text = on_piece;
+    h->n_returned = -1;
+    h->session = s;
     h->n_windows = 0;
     h->code = false;
     h->log.text.n = 0;
@@ -193,7 +223,8 @@ TEST(test_private_equals_saved)
     private_equals_saved("sink", RECALL_MEANING, 300);
 }
 
-/* An eviction inside an answer takes what returned for the message; it returns again. */
+/* An eviction inside an answer takes what returned for the message; it returns again, and is back
+ * when the eviction is told. */
 TEST(test_recall_inside_an_answer)
 {
     struct options o = small("sink", RECALL_WORDS);

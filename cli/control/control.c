@@ -449,7 +449,7 @@ static void propose(struct run *r)
     first_run(&r->c->options, r->c->parts.engine, &note);
     if (note.n) emit_text(r->ev, EVENT_NOTICE, str_get(&note));
     str_clear(&note);
-    fit_begin(&r->c->fit, &r->c->options, r->c->parts.engine, &note);
+    fit_tell(&r->c->options, r->c->parts.engine, &note);
     if (note.n) emit_text(r->ev, EVENT_NOTICE, str_get(&note));
     str_release(&note);
 }
@@ -866,21 +866,61 @@ static int on_session(struct run *r, const struct request *q, struct err *e)
     }
 }
 
-/* Says once that the model's heads are there. */
-static void look_at_fit(struct run *r)
+/* ---- fitted heads ---------------------------------------------------------------------------- */
+
+static void pass_failure(void *ctx, const struct event *ev)
 {
-    if (!fit_done(&r->c->fit)) return;
-    r->c->fitted = true;
-    emit_text(r->ev, EVENT_NOTICE,
-              "this model has retaining heads now: the next conversation that is opened uses them");
+    const struct events *out = ctx;
+    if (ev->kind == EVENT_FAILED || ev->kind == EVENT_FATAL) out->event(out->ctx, ev);
 }
+
+static bool go_on(void *ctx)
+{
+    (void)ctx;
+    return false;
+}
+
+bool control_waits(const struct control *c)
+{
+    return c->fit.pid > 0;
+}
+
+/* Not before the first frame or, in plain lines, the first answer, which wait for nothing; not
+ * without a terminal, because a script's text must not depend on the time that a fit takes. */
+static void begin_fit(struct control *c, const struct events *ev)
+{
+    struct str note = {0};
+    if (!c->interactive || !c->parts.session || (c->plain && !c->answered)) return;
+    fit_begin(&c->fit, &c->options, c->parts.engine, &note);
+    if (note.n) emit_text(ev, EVENT_NOTICE, str_get(&note));
+    str_release(&note);
+}
+
+/* Opens the conversation again with heads that were fitted meanwhile: they score its units where
+ * they are, so nothing is read, and nothing changes on the screen. */
+int control_idle(struct control *c, const struct events *ev)
+{
+    const struct events quiet = {(void *)(uintptr_t)ev, pass_failure, go_on};
+    struct run r = {.c = c, .ev = &quiet};
+    begin_fit(c, ev);
+    if (c->edited || !fit_done(&c->fit)) return 0;
+    c->fitted = true;
+    bool now = !c->parts.engine->gpu;
+    int rc = now ? change(&r, c->name, NULL) : 0;
+    if (rc) return rc;
+    emit_text(ev, EVENT_NOTICE,
+              now ? "retaining heads are ready: they choose what this conversation keeps"
+                  : "retaining heads are ready: the next conversation that is opened uses them");
+    return 0;
+}
+
+/* ---- one request ----------------------------------------------------------------------------- */
 
 int control_run(struct control *c, const struct request *q, const struct events *ev)
 {
     struct run r = {.c = c, .ev = ev};
     struct err e = {0};
     int rc;
-    look_at_fit(&r);
     if (q->command == SLASH_NEW) return switch_to(&r, "");
     if (q->command == SLASH_MODEL) return run_model(&r, q);
     if (q->command == SLASH_SYSTEM) return run_system(&r, q);
@@ -893,5 +933,6 @@ int control_run(struct control *c, const struct request *q, const struct events 
         rc = on_session(&r, q, &e);
     }
     if (rc) emit_error(ev, EVENT_FAILED, &e);
+    if (q->command == SLASH_SAY) c->answered = true;
     return replace_damaged(&r);
 }

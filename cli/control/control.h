@@ -151,7 +151,8 @@ struct chosen {
 struct control {
     bool interactive; /* the first chat with a model may propose a budget (first_run.h) */
     struct cli_session parts;
-    struct fit fit;         /* of the open model's heads; interactive only */
+    bool plain, answered;   /* heads are fitted after the first answer, not at opening */
+    struct fit fit;         /* of the open model's heads */
     bool fitted;            /* the open engine has none, but the next one will */
     struct options base;    /* of no model and no conversation; changed by control_set */
     struct options options; /* with their layers (resume.h) */
@@ -176,6 +177,11 @@ int control_begin(struct control *c, const struct events *ev, struct err *e);
 /* Runs one request. A failure is an EVENT_FAILED and leaves the conversation unchanged. Returns 0,
  * or ERR_* after EVENT_FATAL. */
 int control_run(struct control *c, const struct request *r, const struct events *ev);
+
+/* Call between requests, and now and then while control_waits: begins to fit heads to a model that
+ * has none, and takes them when they are there. Returns as control_run. */
+int control_idle(struct control *c, const struct events *ev);
+bool control_waits(const struct control *c);
 
 /* Sampling settings apply from the next token on, the others when a conversation is opened. Call on
  * the session's thread; events.stop is a good place. The texts that `o` points to must stay

@@ -18,6 +18,14 @@ static bool wanted(const struct options *o, const struct engine *g)
            !o->session.private_mode && (!p || p->scorer == POLICY_CIS) && g->model->n_kv_layer > 0;
 }
 
+void fit_tell(const struct options *o, const struct engine *g, struct str *note)
+{
+    if (!o->session.private_mode || !o->engine.heads_dir || !o->engine.model) return;
+    str_puts(note, g->retaining ? "private: the retaining heads that were fitted to this model "
+                                  "choose what is kept"
+                                : "private: no retaining heads are fitted");
+}
+
 /* The child: silent, at a low priority, and ended with its parent. */
 static void run_child(const char *model)
 {
@@ -31,14 +39,14 @@ static void run_child(const char *model)
 
 void fit_begin(struct fit *f, const struct options *o, const struct engine *g, struct str *note)
 {
-    if (f->pid || !wanted(o, g)) return;
+    if (f->tried || !wanted(o, g)) return;
+    f->tried = true;
     f->pid = fork();
     if (f->pid == 0) run_child(o->engine.model);
     if (f->pid < 0) f->pid = 0;
     if (f->pid)
-        str_puts(note, "retaining heads are being fitted to this model, once, in the "
-                       "background: later conversations choose with them what to keep (--heads "
-                       "none: without)");
+        str_puts(note, "retaining heads are being fitted to this model, once, in the background; "
+                       "they will choose what this conversation keeps (--heads none: without)");
 }
 
 bool fit_done(struct fit *f)
@@ -51,6 +59,7 @@ bool fit_done(struct fit *f)
 
 void fit_stop(struct fit *f)
 {
+    f->tried = false;
     if (!f->pid) return;
     kill(f->pid, SIGKILL);
     waitpid(f->pid, NULL, 0);

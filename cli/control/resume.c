@@ -13,6 +13,7 @@
 #include "cli/options/paths.h"
 #include "cli/print/num.h"
 #include "cli/print/report.h"
+#include "runtime/cache/policy.h"
 #include "runtime/forward/engine.h"
 #include "runtime/model/demo.h"
 #include "runtime/model/model.h"
@@ -218,6 +219,9 @@ int resume_options(struct options *o, struct conversations *l, const char *name,
     if (!same) tell_change(o, l, &from, &r->change);
     if (found > 0 && !rc) add_conversation(o, &from, same, r);
     if (!rc) rc = add_model(o, r, e);
+    if (options_from(o, "policy") == OPTIONS_RAN &&
+        !strcmp(from.policy, policy_default(false, false)))
+        o->session.plan.policy.row = NULL; /* the session takes it, or that of newer heads */
     if (options_from(o, "memory") > options_from(o, "budget")) options_unset(o, "budget");
     free(from.kept);
     return rc;

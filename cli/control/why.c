@@ -33,9 +33,9 @@ void why_lines(const struct options *o, const struct cli_session *parts, struct 
     session_stats(parts->session, &st);
     memory_line(o, &st, out);
     str_printf(out, "policy: %s, %s (--policy)\n", st.policy,
-               g->retaining ? "with retaining heads"
-                            : "as there are no retaining heads; they remember more: retain heads "
-                              "fit makes them in about a minute, --heads FILE uses them");
+               st.scored ? "with retaining heads"
+                         : "as there are no retaining heads; they remember more: retain heads "
+                           "fit makes them in about a minute, --heads FILE uses them");
     str_printf(out, "sampling: temp %g, top-k %d, top-p %g, min-p %g, %s (/set)\n",
                (double)g->sampling.temperature, g->sampling.top_k, (double)g->sampling.top_p,
                (double)g->sampling.min_p, g->sampling_source);

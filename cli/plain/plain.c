@@ -113,6 +113,15 @@ int plain_run_request(struct plain *p, const struct request *q, struct err *e)
     return e->code;
 }
 
+/* Heads are fitted and taken between lines. */
+static int idle(struct plain *p, struct err *e)
+{
+    struct events events = {p, on_event, on_stop};
+    int rc = control_idle(&p->control, &events);
+    if (rc) *e = p->error;
+    return rc;
+}
+
 /* ---- turns ----------------------------------------------------------------------------------- */
 
 #define CONTINUES "; /continue continues it"
@@ -142,6 +151,8 @@ int plain_answer(struct plain *p, const struct request *q, struct err *e)
     if (!rc) rc = answer_check(&p->answer, e);
     if (rc) return rc;
     note_end(p);
+    rc = idle(p, e);
+    if (rc) return rc;
     if (p->stopped && !p->interactive) return err_set(e, ERR_STOP, "interrupted");
     report_clear_interrupt();
     return 0;
@@ -211,6 +222,8 @@ static bool run_line(struct plain *p, const struct str *line, int *rc, struct er
     struct str argument = {0};
     bool said;
     if (command == SLASH_QUIT) return false;
+    *rc = idle(p, e);
+    if (*rc) return false;
     if (command == SLASH_UNKNOWN || slash_place(command) == SLASH_AT_SCREEN) {
         advise(line);
         return true;
@@ -274,6 +287,7 @@ int plain_run(const struct options *o)
     settings_init(&p.settings, o);
     p.interactive = p.in.interactive = isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
     p.control.interactive = p.interactive;
+    p.control.plain = true;
     answer_init(&p.answer, STDOUT_FILENO);
     report_catch_interrupts();
     int rc = control_open(&p.control, o, &events, &e);

@@ -213,8 +213,8 @@ void session_print_stats(const struct session *s)
     struct session_stats st;
     char a[NUM_MAX], b[NUM_MAX], c[NUM_MAX], d[NUM_MAX], e[NUM_MAX];
     session_stats(s, &st);
-    report_aside("model   %s  weights %s  kv %s  policy %s  on %s\n", st.model, st.weights, st.kv,
-                 st.policy, st.device);
+    report_aside("model   %s  weights %s  kv %s  policy %s%s  on %s\n", st.model, st.weights, st.kv,
+                 st.policy, st.scored ? " with retaining heads" : "", st.device);
     report_aside("chat    %s tokens  %lld turn%s  %s re-read\n", num_exact(st.n_tokens, a),
                  (long long)st.n_turns, st.n_turns == 1 ? "" : "s", num_exact(st.n_reread, b));
     report_aside("cache   kept %s of %s units (%s)  evicted %s since opened  %lld per head\n",

@@ -51,6 +51,7 @@ static void describe(const struct heads_file *h, struct gguf_keys *k)
         gguf_keys_u32(k, "retain.heads.rank", (uint32_t)s->n_rank);
         gguf_keys_u32(k, "retain.heads.base_count", (uint32_t)s->n_base);
     }
+    if (h->n_unit) gguf_keys_u32(k, "retain.heads.unit_length", (uint32_t)h->n_unit);
     describe_settings(h, k);
     if (h->label) gguf_keys_str(k, "retain.heads.label", h->label);
     if (!h->mean) return;

@@ -15,6 +15,7 @@ struct heads_file {
     const char *author;        /* NULL = trained by retain */
     struct retaining_shape shape;
     struct retaining_settings settings;
+    int n_unit;              /* as in struct retaining */
     const char *label;       /* "logit" or "share"; NULL = not known */
     const float *mean, *std; /* [n_layer][n_head]; NULL = not known */
     /* Reads row r of a part. */

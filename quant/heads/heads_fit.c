@@ -221,6 +221,7 @@ static int write_heads(struct fit *f, char hex[65], struct err *e)
         .shape = {RETAINING_SILU, m->n_kv_layer, model_n_qkv(m), SIDES * m->n_kv_head, m->n_kv_head,
                   0, 0},
         .settings = {-1, -1, -1, -1},
+        .n_unit = f->n_in,
         .label = "share",
         .mean = f->mean,
         .std = f->std,

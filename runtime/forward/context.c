@@ -344,6 +344,16 @@ static bool scores_compare(const struct context *x)
     return x->plan.policy->scorer == POLICY_CIS && h && retaining_comparable(h);
 }
 
+bool context_can_adopt(const struct context *x)
+{
+    return scores_compare(x) && x->engine->retaining->n_unit && !x->gpu;
+}
+
+void context_adopt(struct context *x, int64_t from)
+{
+    score_adopt(&x->forward, &x->cache, from);
+}
+
 static struct evict_rule rule_of(const struct context *x)
 {
     const struct plan *p = &x->plan;

@@ -84,6 +84,12 @@ int context_run_again(struct context *x, int32_t id, struct err *e);
  * for models with recurrent layers. */
 int context_look(struct context *x, const int32_t *ids, int n, int n_logits, struct err *e);
 
+/* Whether heads can score units that were read without them, from the cache: heads in closed form
+ * (retaining.n_unit), on the CPU. What scores a unit depends on its position alone: those before
+ * `from` are scored so, now and when they return. */
+bool context_can_adopt(const struct context *x);
+void context_adopt(struct context *x, int64_t from);
+
 /* Scores the newest units that have no score yet (cis_score): call before saving them. */
 void context_score(struct context *x);
 

@@ -49,6 +49,7 @@ struct forward {
     const struct retaining *retaining; /* NULL = no CIS */
     const struct kernels *kernels;
     struct pool *pool;
+    int64_t heads_from; /* units of earlier positions were read without heads; 0 = none */
     const struct policy *policy;
     uint64_t seed;
     int chunk, n_logits, n_threads;

@@ -186,6 +186,42 @@ static void key_values(const struct job *j, int index, float *out)
     }
 }
 
+/* ---- units that were read without heads -------------------------------------------------------
+ */
+
+/* The score that heads in closed form give a unit's key and value as they are stored. */
+static float unit_score(const struct job *j, int index, int s)
+{
+    const struct cache *c = j->c;
+    const struct cache_head *h = &c->kv_heads[index];
+    const int dim = c->shape.head_dim;
+    const float *w = j->f->retaining->unit + (size_t)index * (size_t)j->f->retaining->n_unit;
+    float k[KN_HEAD_DIM_MAX], v[KN_HEAD_DIM_MAX], sum = 0;
+    unpack_key(j, index, s, k);
+    j->f->kernels->kv_unpack[c->shape.v_type](v, h->v + (size_t)s * c->v_bytes, dim);
+    if (c->shape.k_type == KN_KV_S4) kn_hadamard(v, dim);
+    for (int i = 0; i < dim; i++) sum += w[i] * k[i];
+    for (int i = 0; i < dim; i++) sum += w[dim + i] * v[i];
+    return sum;
+}
+
+/* They are the first ones; scores that they were saved with, or returned with, are replaced. */
+static void adopt_part(void *ctx, int index, int thread)
+{
+    const struct job *j = ctx;
+    const struct cache_head *h = &j->c->kv_heads[index];
+    (void)thread;
+    for (int s = 0; s < h->len && h->pos[s] < j->f->heads_from; s++)
+        h->score[s] = unit_score(j, index, s);
+}
+
+void score_adopt(struct forward *f, struct cache *c, int64_t from)
+{
+    struct job j = {.f = f, .c = c};
+    f->heads_from = from;
+    if (from > 0) pool_run(f->pool, c->shape.n_layer * c->shape.n_head, adopt_part, &j);
+}
+
 /* ---- near-duplicates ------------------------------------------------------------------------- */
 
 enum { SIGN_TABLES = 2, SIGN_CELLS = 256 };
@@ -257,6 +293,7 @@ static void values_part(void *ctx, int index, int thread)
     const struct policy *p = j->f->policy;
     const struct cache_head *h = &j->c->kv_heads[index];
     float *out = &j->f->slots[h->slot0].value;
+    if (j->f->heads_from > 0) adopt_part(ctx, index, thread);
     if (has_window(p))
         window_values(j, index, out, thread);
     else if (p->scorer == POLICY_KEYS)

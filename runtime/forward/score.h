@@ -41,6 +41,10 @@ void score_observe(struct forward *f, struct cache *c, int layer, int n);
 void score_queries(struct forward *f, struct cache *c, int layer, const float *q, size_t stride,
                    int64_t pos, int n);
 
+/* Units before position `from` (0: none) were read without heads, which score them now, from the
+ * cache, and again when they are compared: a returned unit has no score (context_can_adopt). */
+void score_adopt(struct forward *f, struct cache *c, int64_t from);
+
 /* Fills f->slots with the values by which units are compared. */
 void score_values(struct forward *f, struct cache *c);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/digest.h"
+#include "base/memory.h"
 #include "base/str.h"
 #include "runtime/model/blocks.h"
 
@@ -181,6 +182,11 @@ static int read_header(struct retaining *h, struct err *e)
     if (!rc) rc = get(g, "retain.heads.head_count_kv", 4096, &shape->n_head, e);
     if (!rc && shape->form == RETAINING_GATE) rc = read_gate(h, e);
     read_settings(h);
+    uint32_t n;
+    if (!rc && shape->form == RETAINING_SILU && shape->n_hidden == 2 * shape->n_head &&
+        gguf_get_u32(g, "retain.heads.unit_length", &n) && n % 2 == 0 &&
+        n <= (uint32_t)(shape->n_in / shape->n_head))
+        h->n_unit = (int)n;
     return rc;
 }
 
@@ -317,6 +323,9 @@ int retaining_check(const struct retaining *h, const struct model *m, const char
 
 void retaining_plan(struct retaining *h, struct arena *a)
 {
+    const size_t n_heads = (size_t)h->shape.n_layer * (size_t)h->shape.n_head;
+    float *unit = arena_take(a, n_heads * (size_t)h->n_unit, sizeof *unit);
+    if (a->base) h->unit = unit;
     for (int i = 0; i < h->shape.n_layer; i++) {
         struct retaining_layer *l = &h->layers[i];
         void *w1 = arena_take(a, 1, kn_weight_bytes(l->w1.type, l->w1.n_out, l->w1.n_in));
@@ -331,8 +340,33 @@ void retaining_plan(struct retaining *h, struct arena *a)
     }
 }
 
+/* A row of W1 has all heads' queries, keys, and values. */
+static void load_unit(const struct retaining *h, int layer, int head, const float *row)
+{
+    const int dim = h->n_unit / 2, n_kv = h->shape.n_head * dim;
+    float *out = h->unit + (size_t)(layer * h->shape.n_head + head) * (size_t)h->n_unit;
+    const float *k = row + h->shape.n_in - 2 * n_kv + head * dim;
+    memcpy(out, k, (size_t)dim * sizeof *out);
+    memcpy(out + dim, k + n_kv, (size_t)dim * sizeof *out);
+}
+
+static void load_units(const struct retaining *h)
+{
+    float *row = memory_grow(NULL, (size_t)h->shape.n_in, sizeof *row);
+    for (int i = 0; i < h->shape.n_layer * h->shape.n_head; i++) {
+        const int layer = i / h->shape.n_head, head = i % h->shape.n_head;
+        const struct gguf_tensor *t = h->tensors[layer][RETAINING_W1];
+        const size_t bytes = t->bytes / (size_t)h->shape.n_hidden;
+        blocks_to_float(row, t->type, (const char *)t->data + (size_t)(2 * head) * bytes,
+                        (size_t)h->shape.n_in);
+        load_unit(h, layer, head, row);
+    }
+    free(row);
+}
+
 void retaining_load(struct retaining *h)
 {
+    if (h->n_unit) load_units(h);
     for (int i = 0; i < h->shape.n_layer; i++) {
         struct retaining_layer *l = &h->layers[i];
         const struct gguf_tensor *t = h->tensors[i][RETAINING_W1];

@@ -20,6 +20,8 @@
  * softmax weight that a query will give the unit (and a little noise), as a logarithm, or the
  * largest logit; optional retain.heads.label_mean, .label_std [layer][kv]  label = score * std +
  * mean; optional retain.heads.{budget, stabilizers, sinks, chunk}  recommended settings; optional
+ *   retain.heads.unit_length   2 * head size: each head is linear in its unit's own key and value,
+ *     with the numbers that W1's row 2 * head has for them; optional
  *   blk.N.retain_1.weight [hidden][input]  Q8_0 or float; N counts layers with attention
  *   blk.N.retain_2.weight [kv][hidden], and retain_1.bias, retain_2.bias, retain_norm.weight,
  *   retain_base.weight if the form has them (retaining_part_shape): float */
@@ -67,6 +69,9 @@ struct retaining {
     char model_key[65];
     bool label_is_share;
     float *label_mean, *label_std; /* [n_layer * n_head]; NULL = not in the file */
+    int n_unit;                    /* numbers of a unit's key and value that a score is linear in;
+                                    * 0 = scores need more */
+    float *unit;                   /* [n_layer * n_head][n_unit], after retaining_load */
     struct retaining_layer *layers;
     const struct gguf_tensor *(*tensors)[RETAINING_PARTS]; /* [n_layer]; NULL as in a layer */
 };

@@ -76,6 +76,7 @@ static int take(struct save *s, struct save_state *st, int64_t reading, const st
     memcpy(st->model, then.model, sizeof st->model);
     memcpy(st->model_name, then.model_name, sizeof st->model_name);
     memcpy(st->heads, then.heads, sizeof st->heads);
+    st->heads_from = then.heads_from;
     memcpy(st->kv, then.kv, sizeof st->kv);
     memcpy(st->policy, then.policy, sizeof st->policy);
     save_state_release(&then);

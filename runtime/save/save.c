@@ -229,6 +229,7 @@ static char *state_text(const struct save_state *now, int64_t n_messages)
     snprintf(number, sizeof number, "%llu", (unsigned long long)now->seed);
     cJSON_AddStringToObject(o, "seed", number); /* a double cannot hold it exactly */
     cJSON_AddNumberToObject(o, "attempt", (double)now->attempt);
+    if (now->heads_from) cJSON_AddNumberToObject(o, "heads_from", (double)now->heads_from);
     cJSON_AddNumberToObject(o, "n_run", (double)now->n_run);
     cJSON_AddNumberToObject(o, "n_units", (double)now->n_units);
     cJSON_AddNumberToObject(o, "n_messages", (double)n_messages);
@@ -344,6 +345,7 @@ int save_state(struct save *s, struct save_state *out, bool *found, struct err *
     out->seed = strtoull(seed, NULL, 10);
     out->budget = (int)get_int(o, "budget");
     out->attempt = (uint64_t)get_int(o, "attempt");
+    out->heads_from = get_int(o, "heads_from");
     out->n_run = get_int(o, "n_run");
     out->n_lost = get_int(o, "n_messages") - n_messages;
     if (out->n_lost < 0) out->n_lost = 0; /* it was saved before the last message */

@@ -65,6 +65,9 @@ struct save_state {
     uint64_t seed;
     /* number of discarded answers: changes the random numbers of the next one */
     uint64_t attempt;
+    /* units of earlier positions were read without heads, which score them from the cache */
+    int64_t heads_from;
+    bool can_adopt;  /* heads can (context_can_adopt); of the running program, not saved */
     int64_t n_run;   /* positions in the cache */
     int64_t n_units; /* live units, without those of the tail; -1 = not known */
     int64_t n_lost;  /* read only: messages at the end that were there when it was saved */
@@ -135,9 +138,11 @@ struct save_point {
 };
 
 struct save_loaded {
-    bool usable;    /* the saved cache was loaded; else the cache is empty */
-    int64_t n_run;  /* positions in it */
-    struct str why; /* why it is not usable; the caller releases it */
+    bool usable;        /* the saved cache was loaded; else the cache is empty */
+    int64_t n_run;      /* positions in it */
+    int64_t heads_from; /* as in struct save_state */
+    bool adopted;       /* heads score it from now on: save the state before anything is run */
+    struct str why;     /* why it is not usable; the caller releases it */
 };
 
 /* Loads the cache; blobs are verified on the pool's threads. A cache that cannot be used is no

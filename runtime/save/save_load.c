@@ -407,15 +407,23 @@ static int load_log(struct load *job, const struct save_state *saved, const stru
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
+/* Whether heads take over a cache that was evicted by what its keys say. */
+static bool adopts(const struct save_state *saved, const struct save_state *now)
+{
+    const struct policy *was = policy_named(saved->policy);
+    return now->can_adopt && was && was->scorer == POLICY_KEYS;
+}
+
 /* The reason why a saved cache cannot be used, or NULL. */
 static const char *mismatch(const struct save_state *saved, const struct save_state *now)
 {
     if (saved->n_run <= 0) return "none was saved";
     if (strcmp(saved->model, now->model)) return "it was made by another model";
+    if (strcmp(saved->kv, now->kv)) return "its units have another format (--kv)";
+    if (adopts(saved, now)) return NULL;
     const struct policy *p = policy_named(now->policy);
     if (p && p->scorer == POLICY_CIS && strcmp(saved->heads, now->heads))
         return "it was scored by other retaining heads";
-    if (strcmp(saved->kv, now->kv)) return "its units have another format (--kv)";
     if (strcmp(saved->policy, now->policy)) return "its units were chosen by another --policy";
     return NULL;
 }
@@ -473,6 +481,8 @@ int save_load(struct save *s, struct cache *c, struct pool *pool, const struct s
     }
     cache_imported(c, c->n_pos);
     out->n_run = c->n_pos;
+    out->adopted = adopts(&saved, now);
+    out->heads_from = out->adopted ? c->n_pos : saved.heads_from;
     out->usable = true;
     return 0;
 }

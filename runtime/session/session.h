@@ -200,6 +200,7 @@ struct session_stats {
     char weights[16]; /* "q4", "q8", … */
     char kv[16];      /* "q4", "q8:q4", … */
     char policy[32];
+    bool scored; /* by retaining heads */
     char device[64];
     char gpu_bus[16]; /* where the GPU in use is plugged in; "" = none, or not known */
     int n_layer, n_kv_head;

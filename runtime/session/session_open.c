@@ -61,6 +61,15 @@ static int find_conversation(struct session *s, struct store *store, bool *creat
                         : save_open(&s->save, store, c.id, o->rewind, e);
 }
 
+/* The policy of a resumed conversation, NULL = the default: if nobody chose it, heads that the
+ * model has got since then replace it (context_can_adopt). */
+static const struct policy *adopt_policy(const struct engine *g, const char *saved)
+{
+    const struct retaining *h = g->retaining;
+    const bool better = h && h->n_unit && retaining_comparable(h) && !g->gpu;
+    return better && !strcmp(saved, policy_default(false, false)) ? NULL : policy_named(saved);
+}
+
 /* Settings that a resumed conversation keeps unless the user chooses others. */
 static int adopt_settings(struct session *s, struct err *e)
 {
@@ -82,7 +91,7 @@ static int adopt_settings(struct session *s, struct err *e)
     /* of another model, they would be its own */
     bool same = !strcmp(saved.model, s->engine->model_digest);
     s->other_model = !same;
-    if (same && !p->policy.row) p->policy.row = policy_named(saved.policy);
+    if (same && !p->policy.row) p->policy.row = adopt_policy(s->engine, saved.policy);
     if (same && *saved.policy && !policy_named(saved.policy)) {
         char text[160];
         snprintf(text, sizeof text,
@@ -110,7 +119,9 @@ static void describe(struct session *s)
     struct save_state *st = &s->state;
     snprintf(st->model, sizeof st->model, "%s", s->engine->model_digest);
     snprintf(st->model_name, sizeof st->model_name, "%s", s->engine->model->name);
-    snprintf(st->heads, sizeof st->heads, "%s", s->engine->heads_digest);
+    const bool scored = s->ctx.plan.policy->scorer == POLICY_CIS;
+    snprintf(st->heads, sizeof st->heads, "%s", scored ? s->engine->heads_digest : "");
+    st->can_adopt = context_can_adopt(&s->ctx);
     plan_kv_text(&s->ctx.plan, st->kv);
     if (s->ctx.plan.k_type == KN_KV_S4) /* "q4:q8/1a2b3c4d" */
         snprintf(strchr(st->kv, '\0'), 10, "/%s", s->engine->centres.digest);
@@ -198,6 +209,8 @@ static int replay(struct session *s, const struct session_sink *k, struct err *e
 static int load_cache(struct session *s, struct save_loaded *out, struct err *e)
 {
     int rc = save_load(s->save, &s->ctx.cache, s->engine->pool, &s->state, out, e);
+    s->state.heads_from = rc ? 0 : out->heads_from;
+    context_adopt(&s->ctx, s->state.heads_from);
     return !rc && out->usable ? context_loaded(&s->ctx, e) : rc;
 }
 
@@ -262,6 +275,7 @@ static int resume(struct session *s, struct store *store, const struct session_s
     s->n_tail = rc ? 0 : loaded.n_run - save_position(s->save);
     if (!rc)
         rc = save_recover(s->save, &s->ctx.cache, session_state_now(s), &s->answer, &s->thought, e);
+    if (!rc && loaded.adopted) rc = session_save_now(s, NULL, e);
     if (!rc && !loaded.usable) {
         char text[512];
         snprintf(text, sizeof text,

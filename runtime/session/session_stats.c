@@ -20,6 +20,7 @@ void session_stats(const struct session *s, struct session_stats *out)
     const struct cache *c = &s->ctx.cache;
     const struct archive *x = session_recall_archive(s);
     *out = (struct session_stats){
+        .scored = s->ctx.plan.policy->scorer == POLICY_CIS,
         .n_layer = m->n_kv_layer,
         .n_kv_head = m->n_kv_head,
         .budget = s->ctx.plan.budget,

@@ -15,7 +15,7 @@
 #include "base/system.h"
 #include "tui/chat/pace.h"
 
-enum { SNAPSHOT_MS = 250, CALM_MS = 1500 };
+enum { IDLE_MS = 300, SNAPSHOT_MS = 250, CALM_MS = 1500 };
 
 struct worker {
     pthread_t thread;
@@ -171,7 +171,8 @@ static void on_event(void *ctx, const struct event *ev)
     struct worker *w = ctx;
     bool generates = ev->kind == EVENT_TEXT || ev->kind == EVENT_THOUGHT;
     bool flows = generates || ev->kind == EVENT_READING || ev->kind == EVENT_EVICTED;
-    bool settles = ev->kind == EVENT_OPENED || ev->kind == EVENT_END || ev->kind == EVENT_FAILED;
+    bool settles = ev->kind == EVENT_OPENED || ev->kind == EVENT_END || ev->kind == EVENT_FAILED ||
+                   ev->kind == EVENT_NOTICE; /* heads may have been taken */
     if (ev->kind == EVENT_OPENING) atomic_store(&w->stop, false);
     if (ev->kind == EVENT_OPENED) {
         retention_free(w->map);
@@ -185,11 +186,32 @@ static void on_event(void *ctx, const struct event *ev)
     if (generates) pace_wait(&w->pace, w->pace_rate, on_stop, w);
 }
 
+/* Waits for the screen, but not long while heads are being fitted; call with the lock. */
+static void wait_for_screen(struct worker *w)
+{
+    struct timespec until;
+    if (w->n_requests || atomic_load(&w->quit)) return;
+    if (!control_waits(&w->control)) {
+        pthread_cond_wait(&w->wake, &w->lock);
+        return;
+    }
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += IDLE_MS * 1000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&w->wake, &w->lock, &until);
+}
+
 /* The next request; false when the thread must end. */
-static bool next_request(struct worker *w, struct request *out)
+static bool next_request(struct worker *w, const struct events *events, struct request *out)
 {
     pthread_mutex_lock(&w->lock);
-    while (w->n_requests == 0 && !atomic_load(&w->quit)) pthread_cond_wait(&w->wake, &w->lock);
+    while (w->n_requests == 0 && !atomic_load(&w->quit)) {
+        pthread_mutex_unlock(&w->lock);
+        if (control_idle(&w->control, events)) return false;
+        pthread_mutex_lock(&w->lock);
+        wait_for_screen(w);
+    }
     bool more = !atomic_load(&w->quit);
     if (more) {
         *out = w->requests[0];
@@ -212,7 +234,7 @@ static void *run(void *ctx)
     w->pace_rate = pace_rate(&o);
     w->control.interactive = true;
     int rc = control_open(&w->control, &o, &events, &e);
-    while (!rc && next_request(w, &r)) {
+    while (!rc && next_request(w, &events, &r)) {
         take_settings(w);
         rc = control_run(&w->control, &r, &events);
         request_release(&r);

@@ -4,6 +4,7 @@
 
 int test_argc;
 char **test_argv;
+struct err err;
 
 static struct {
     int line;
@@ -25,6 +26,20 @@ void test_around(CMFixtureFunction before, CMFixtureFunction after)
 {
     before_all = before;
     after_all = after;
+}
+
+void test_ok(int rc, const char *file, int line)
+{
+    if (rc == 0) return;
+    print_error("%d: %s\n", rc, err.text);
+    _fail(file, line);
+}
+
+void test_refused(int rc, int code, const char *words, const char *file, int line)
+{
+    if (rc == code && strstr(err.text, words) && !strchr(err.text, '\n')) return;
+    print_error("%d \"%s\", expected %d \"%s\"\n", rc, err.text, code, words);
+    _fail(file, line);
 }
 
 static int by_line(const void *a, const void *b)

@@ -22,6 +22,8 @@
 
 #include <cmocka.h>
 
+#include "base/err.h"
+
 /* main's arguments. An argument without a hyphen chooses the tests whose names contain it. */
 extern int test_argc;
 extern char **test_argv;
@@ -47,5 +49,17 @@ void test_around(CMFixtureFunction before, CMFixtureFunction after);
     {                                                     \
         test_around(before, after);                       \
     }
+
+/* What the last call said that failed. */
+extern struct err err;
+
+/* The call returned 0. */
+#define ok(call) test_ok(call, __FILE__, __LINE__)
+void test_ok(int rc, const char *file, int line);
+
+/* The call returned this code, and its error is one line with these words. */
+#define refused(call, code, words) \
+    (err.text[0] = 0, test_refused(call, code, words, __FILE__, __LINE__))
+void test_refused(int rc, int code, const char *words, const char *file, int line);
 
 #endif

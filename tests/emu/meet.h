@@ -71,10 +71,9 @@ struct side {
 static inline struct options demo_options(const char *device, const char *policy)
 {
     struct options o;
-    struct err e;
     options_init(&o);
-    if (options_set(&o, OPTIONS_MODEL, "device", device, &e)) fail_msg("%s", e.text);
-    if (options_set(&o, OPTIONS_MEMORY, "policy", policy, &e)) fail_msg("%s", e.text);
+    ok(options_set(&o, OPTIONS_MODEL, "device", device, &err));
+    ok(options_set(&o, OPTIONS_MEMORY, "policy", policy, &err));
     o.session.plan.budget = 44;
     o.session.plan.policy.sinks = 2;
     o.session.plan.policy.stabilizers = 8;
@@ -106,14 +105,12 @@ static inline int side_open(struct side *s, const struct options *o, struct err 
 /* The same, with scores that can compete across heads without calibration. */
 static inline void side_open_plain(struct side *s, const char *device, const char *policy)
 {
-    struct err e;
     struct options o = demo_options(device, policy);
-    if (open_engine(s, &o, &e)) fail_msg("%s", e.text);
+    ok(open_engine(s, &o, &err));
     const struct retaining *h = s->engine->retaining;
     for (int i = 0; i < h->shape.n_layer * h->shape.n_head; i++)
         h->label_std[i] = 1, h->label_mean[i] = 0;
-    if (context_open(&s->x, s->engine, &o.session.plan, o.session.sampling.seed, 1, &e))
-        fail_msg("%s", e.text);
+    ok(context_open(&s->x, s->engine, &o.session.plan, o.session.sampling.seed, 1, &err));
 }
 
 static inline void side_close(struct side *s)
@@ -124,9 +121,8 @@ static inline void side_close(struct side *s)
 
 static inline void open_both(struct side *cpu, struct side *gpu, const char *policy)
 {
-    struct err e;
     struct options o = demo_options("cpu", policy), p = demo_options("cuda", policy);
-    if (side_open(cpu, &o, &e) || side_open(gpu, &p, &e)) fail_msg("%s", e.text);
+    if (side_open(cpu, &o, &err) || side_open(gpu, &p, &err)) fail_msg("%s", err.text);
 }
 
 static inline double relative(const float *got, const float *want, size_t n)
@@ -142,16 +138,15 @@ static inline double relative(const float *got, const float *want, size_t n)
 /* The distance of the logits, relative to their size. */
 static inline double distance(struct side *a, struct side *b)
 {
-    struct err e;
     float *want, *got;
-    if (context_logits(&a->x, &want, &e) || context_logits(&b->x, &got, &e)) fail_msg("%s", e.text);
+    if (context_logits(&a->x, &want, &err) || context_logits(&b->x, &got, &err))
+        fail_msg("%s", err.text);
     return relative(got, want, (size_t)a->engine->model->n_vocab);
 }
 
 static inline void run(struct side *s, const int32_t *ids, int n)
 {
-    struct err e;
-    if (context_run(&s->x, ids, n, 1, &e)) fail_msg("%s", e.text);
+    ok(context_run(&s->x, ids, n, 1, &err));
 }
 
 /* ---- inputs of matrices ---------------------------------------------------------------------- */
@@ -299,11 +294,10 @@ static inline void step(struct side *cpu, struct side *gpu, struct inputs *in, c
  * are never that close. */
 static inline void evict_both(struct side *cpu, struct side *gpu)
 {
-    struct err e;
     int64_t n_evicted[2];
     const struct cache *a = &cpu->x.cache, *b = &gpu->x.cache;
-    assert_int_equal(context_evict(&cpu->x, &n_evicted[0], &e), 0);
-    if (context_evict(&gpu->x, &n_evicted[1], &e)) fail_msg("%s", e.text);
+    ok(context_evict(&cpu->x, &n_evicted[0], &err));
+    ok(context_evict(&gpu->x, &n_evicted[1], &err));
     assert_true(n_evicted[0] > 0);
     assert_int_equal(n_evicted[0], n_evicted[1]);
     for (int i = 0; i < a->shape.n_layer * a->shape.n_head; i++) {
@@ -318,12 +312,11 @@ static inline void evict_both(struct side *cpu, struct side *gpu)
  * heads are the same, of the head with the fewest. */
 static inline int evict_first_layer(struct side *cpu, struct side *gpu)
 {
-    struct err e;
     int64_t n_evicted;
     const struct cache *a = &cpu->x.cache, *b = &gpu->x.cache;
     int least = INT_MAX;
-    assert_int_equal(context_evict(&cpu->x, &n_evicted, &e), 0);
-    if (context_evict(&gpu->x, &n_evicted, &e)) fail_msg("%s", e.text);
+    ok(context_evict(&cpu->x, &n_evicted, &err));
+    ok(context_evict(&gpu->x, &n_evicted, &err));
     for (int i = 0; i < a->shape.n_head; i++) {
         int n = 0;
         for (int s = 0; s < a->kv_heads[i].len; s++)

@@ -52,12 +52,11 @@ TEST(batches)
 {
     enum { ALL = 20, EACH = 4 };
     struct side all, each;
-    struct err e;
     struct options o = demo_options("cuda", "locret");
     int64_t n_evicted;
     float before[ALL];
     o.session.plan.budget = 16;
-    if (side_open(&all, &o, &e) || side_open(&each, &o, &e)) fail_msg("%s", e.text);
+    if (side_open(&all, &o, &err) || side_open(&each, &o, &err)) fail_msg("%s", err.text);
     for (int i = 0; i < ALL; i++) {
         const int32_t id = (i * 37 + 11) % all.engine->model->n_vocab;
         run(&all, &id, 1);
@@ -72,7 +71,7 @@ TEST(batches)
         assert_memory_equal(h[i].score, each.x.cache.kv_heads[i].score, EACH * sizeof(float));
     memcpy(before, h->score, sizeof before);
     assert_true(before[0] != 0.0f && before[ALL - 1] != 0.0f);
-    if (context_evict(&all.x, &n_evicted, &e)) fail_msg("%s", e.text);
+    ok(context_evict(&all.x, &n_evicted, &err));
     assert_true(n_evicted > 0);
     for (int i = 0; i < h->len; i++) assert_true(h->score[i] == before[h->pos[i]]);
     side_close(&each);
@@ -96,11 +95,10 @@ TEST(grows)
     struct side cpu, gpu;
     struct inputs in = {0};
     struct options o = demo_options("cpu", "sink"), g = demo_options("cuda", "sink");
-    struct err e;
     int32_t ids[67];
     plan_kv_named("q8:f16", &o.session.plan.kv);
     plan_kv_named("q8:f16", &g.session.plan.kv);
-    if (side_open(&cpu, &o, &e) || side_open(&gpu, &g, &e)) fail_msg("%s", e.text);
+    if (side_open(&cpu, &o, &err) || side_open(&gpu, &g, &err)) fail_msg("%s", err.text);
     meet_begin(&in, &cpu, &gpu);
     for (int i = 0; i < 67; i++) ids[i] = (i * 37 + 11) % in.model->n_vocab;
     for (int at = 0, n = 32; at < 67; at += n, n = at < 63 ? 31 : 1)
@@ -122,10 +120,9 @@ TEST(families)
         struct side cpu, gpu;
         struct inputs in = {0};
         struct options o = demo_options("cpu", "sink"), g = demo_options("cuda", "sink");
-        struct err e;
         int32_t ids[40];
         o.engine.model = g.engine.model = paths[p];
-        if (side_open(&cpu, &o, &e) || side_open(&gpu, &g, &e)) fail_msg("%s", e.text);
+        if (side_open(&cpu, &o, &err) || side_open(&gpu, &g, &err)) fail_msg("%s", err.text);
         meet_begin(&in, &cpu, &gpu);
         for (int i = 0; i < 40; i++) ids[i] = (i * 37 + 11) % in.model->n_vocab;
         step(&cpu, &gpu, &in, ids, 32, "a chunk");
@@ -144,10 +141,8 @@ TEST(centres)
     struct engine *g[2];
     for (int k = 0; k < 2; k++) {
         struct options o = demo_options(k ? "cuda" : "cpu", "sink");
-        struct err e;
         o.engine.model = "build/golden/families/granite.gguf";
-        if (engine_open(&g[k], &o.engine, &o.session.plan, 1, NULL, NULL, &e))
-            fail_msg("%s", e.text);
+        ok(engine_open(&g[k], &o.engine, &o.session.plan, 1, NULL, NULL, &err));
     }
     const struct model *m = g[0]->model;
     const size_t n = (size_t)(m->n_kv_layer * m->n_kv_head * 3 * m->head_dim);
@@ -161,9 +156,8 @@ TEST(centres)
 /* The first n[i] units of head i are the same. */
 static void check_units(struct side *cpu, struct side *gpu, const int *n)
 {
-    struct err e;
     const struct cache *a = &cpu->x.cache, *b = &gpu->x.cache;
-    if (cache_fetch(b, cache_len_max(b), &e)) fail_msg("%s", e.text);
+    ok(cache_fetch(b, cache_len_max(b), &err));
     for (int i = 0; i < a->shape.n_layer * a->shape.n_head; i++) {
         const struct cache_head *want = &a->kv_heads[i], *got = &b->kv_heads[i];
         assert_int_equal(got->len, want->len);
@@ -190,13 +184,12 @@ TEST(ties)
         const int n_heads = c->shape.n_layer * c->shape.n_head;
         assert_true(n_heads <= 64);
         for (int times = 0; times < 2; times++) {
-            struct err e;
             context_score(&cpu.x);
             for (int i = 0; i < n_heads; i++)
                 for (int s = 0; s < c->kv_heads[i].len; s++)
                     c->kv_heads[i].score[s] = (float)((i + s * 7) % 3 + (i % 3 == times ? 2 : 0));
             copy_cache(&gpu.x.cache, c);
-            if (context_loaded(&gpu.x, &e)) fail_msg("%s", e.text);
+            ok(context_loaded(&gpu.x, &err));
             evict_both(&cpu, &gpu);
             for (int i = 0; i < n_heads; i++) kept[i] = c->kv_heads[i].len;
             check_units(&cpu, &gpu, kept);
@@ -216,8 +209,7 @@ TEST(ties)
 static void open_off(struct side *s, float by)
 {
     const struct options o = demo_options("cpu", "full");
-    struct err e;
-    assert_int_equal(side_open(s, &o, &e), 0);
+    ok(side_open(s, &o, &err));
     const struct model *m = s->engine->model;
     for (int l = 0; l < m->n_layer; l++)
         for (int i = 0; i < m->n_embd; i++)
@@ -234,13 +226,12 @@ TEST(alone)
     const float by[KINDS] = {0x1p-11f, 0x1p-9f};
     struct side cpu, gpu[KINDS], off[KINDS];
     struct options o = demo_options("cpu", "full"), on_gpu = demo_options("cuda", "full");
-    struct err e;
     int32_t ids[40];
     double gpu_sum[KINDS] = {0}, off_sum[KINDS] = {0};
-    assert_int_equal(side_open(&cpu, &o, &e), 0);
+    ok(side_open(&cpu, &o, &err));
     for (int k = 0; k < KINDS; k++) {
         on_gpu.session.plan.attention = k ? PLAN_ATTENTION_AUTO : PLAN_ATTENTION_FLOAT;
-        if (side_open(&gpu[k], &on_gpu, &e)) fail_msg("%s", e.text);
+        ok(side_open(&gpu[k], &on_gpu, &err));
         open_off(&off[k], by[k]);
     }
     for (int i = 0; i < 40; i++) ids[i] = (i * 37 + 11) % cpu.engine->model->n_vocab;
@@ -270,20 +261,19 @@ TEST(does_not_fit)
 {
     struct options o = demo_options("cuda", "locret");
     struct side s;
-    struct err e;
     int budget;
     driver_memory((size_t)6 << 20);
     o.session.plan.budget = 100000;
-    assert_int_equal(side_open(&s, &o, &e), ERR_FIT);
-    const char *advice = strstr(e.text, "--budget ");
+    assert_int_equal(side_open(&s, &o, &err), ERR_FIT);
+    const char *advice = strstr(err.text, "--budget ");
     assert_non_null(advice);
     assert_int_equal(sscanf(advice, "--budget %d would fit", &budget), 1);
     side_close(&s);
     o.session.plan.budget = budget;
-    if (side_open(&s, &o, &e)) fail_msg("--budget %d: %s", budget, e.text);
+    if (side_open(&s, &o, &err)) fail_msg("--budget %d: %s", budget, err.text);
     side_close(&s);
     driver_memory((size_t)1 << 20);
-    assert_int_equal(side_open(&s, &o, &e), ERR_FIT);
+    assert_int_equal(side_open(&s, &o, &err), ERR_FIT);
     side_close(&s);
     driver_memory((size_t)1 << 30);
     assert_int_equal(driver_held(), 0);
@@ -331,9 +321,8 @@ TEST(launches)
 {
     struct side s;
     struct options o = demo_options("cuda", "locret");
-    struct err e;
     int32_t id = 1;
-    if (side_open(&s, &o, &e)) fail_msg("%s", e.text);
+    ok(side_open(&s, &o, &err));
     for (int i = 0; i < 2; i++) {
         const int n = 2 * s.engine->model->n_layer + 3;
         const double planned =
@@ -357,14 +346,13 @@ TEST(copies)
 {
     struct side s;
     struct options o = demo_options("cuda", "locret");
-    struct err e;
     const int32_t ids[32] = {0};
     int64_t n_evicted;
-    if (side_open(&s, &o, &e)) fail_msg("%s", e.text);
+    ok(side_open(&s, &o, &err));
     driver_watch(NULL, NULL, false);
     for (int i = 0; i < 2; i++) run(&s, ids, 32);
     driver_fail(NULL, 0, 0);
-    if (context_evict(&s.x, &n_evicted, &e)) fail_msg("%s", e.text);
+    ok(context_evict(&s.x, &n_evicted, &err));
     assert_int_equal(driver_calls("cuMemcpyDtoHAsync"), 1);
     driver_watch(NULL, NULL, true);
     side_close(&s);
@@ -374,38 +362,36 @@ static void refuse_family(const char *path, const char *why)
 {
     struct options o = demo_options("cuda", "keydiff+global");
     struct side s;
-    struct err e;
     o.engine.model = path;
     memset(&o.engine.heads, 0, sizeof o.engine.heads);
-    assert_int_equal(side_open(&s, &o, &e), ERR_USAGE);
-    if (!strstr(e.text, why)) fail_msg("%s", e.text);
+    assert_int_equal(side_open(&s, &o, &err), ERR_USAGE);
+    if (!strstr(err.text, why)) fail_msg("%s", err.text);
     side_close(&s);
 }
 
 TEST(devices)
 {
     struct cuda_device d[4];
-    struct err e;
-    assert_int_equal(cuda_devices(d, 4, &e), 2);
+    assert_int_equal(cuda_devices(d, 4, &err), 2);
     assert_string_equal(d[0].image, "sm_89");
     assert_string_equal(d[1].image, "ptx");
     assert_true(d[1].integrated);
     assert_string_equal(d[0].bus, "0000:02:00.0");
     driver_version(12060);
-    assert_int_equal(cuda_devices(d, 4, &e), 2);
+    assert_int_equal(cuda_devices(d, 4, &err), 2);
     assert_string_equal(d[0].image, "ptx");
     driver_version(13000);
 
     struct side s;
     struct options o = demo_options("cuda:2", "locret");
-    assert_int_equal(side_open(&s, &o, &e), ERR_USAGE);
+    assert_int_equal(side_open(&s, &o, &err), ERR_USAGE);
     side_close(&s);
     o = demo_options("cuda", "snapkv"); /* unsupported settings are refused, or left to the CPU */
     o.session.plan.kv = (struct plan_kv){.given = true, .k = KN_KV_F32, .v = KN_KV_F32};
-    assert_int_equal(side_open(&s, &o, &e), ERR_USAGE);
+    assert_int_equal(side_open(&s, &o, &err), ERR_USAGE);
     side_close(&s);
     o.engine.device.kind = ENGINE_DEVICE_AUTO;
-    if (side_open(&s, &o, &e)) fail_msg("%s", e.text);
+    ok(side_open(&s, &o, &err));
     assert_null(s.engine->gpu);
     assert_non_null(strstr(s.engine->device_notice, "not f32"));
     side_close(&s);
@@ -415,7 +401,7 @@ TEST(devices)
                   "layers with squared ReLU, which run on the CPU only");
     refuse_family("build/golden/families/nvfp4.gguf", "factors, which run on the CPU only");
     o = demo_options("auto", "locret");
-    if (side_open(&s, &o, &e)) fail_msg("%s", e.text);
+    ok(side_open(&s, &o, &err));
     assert_non_null(s.engine->gpu);
     side_close(&s);
     assert_int_equal(driver_held(), 0);
@@ -450,12 +436,10 @@ TEST(loading)
     struct options o = demo_options("cuda:1", "sink");
     struct resident r = {"families/phi3.gguf", 0};
     struct engine *g;
-    struct err e;
     o.engine.model = "build/golden/families/phi3.gguf";
     /* The kernel maps pages around a fault, too, at times more than are let go. */
     for (int i = 0; i == 0 || (i < 5 && r.kib > 140); i++) {
-        if (engine_open(&g, &o.engine, &o.session.plan, 1, measure_resident, &r, &e))
-            fail_msg("%s", e.text);
+        ok(engine_open(&g, &o.engine, &o.session.plan, 1, measure_resident, &r, &err));
         engine_close(g);
         printf("%ld of 476 KiB are resident\n", r.kib);
     }
@@ -496,23 +480,21 @@ TEST(images)
 TEST(shared_memory)
 {
     struct cuda *g;
-    struct err e;
     union {
         struct cuda_attend attend;
         struct cuda_score score;
     } args = {0};
     void *params[] = {&args};
-    if (cuda_open(&g, 0, &e)) fail_msg("%s", e.text);
+    ok(cuda_open(&g, 0, &err));
     driver_watch(NULL, NULL, false);
     const enum cuda_kernel wide[] = {CUDA_KERNEL_attend_chunk_64, CUDA_KERNEL_attend_chunk_128,
                                      CUDA_KERNEL_score_q8};
     for (int i = 0; i < 3; i++) {
         const size_t most = CUDA_CHUNK_SHARED(128, 2);
-        if (CUDA_DO(g, &e, cuLaunchKernel, g->kernels[wide[i]], 1, 1, 1, 128, 1, 1, (unsigned)most,
-                    g->stream, params, NULL))
-            fail_msg("%s", e.text);
+        ok(CUDA_DO(g, &err, cuLaunchKernel, g->kernels[wide[i]], 1, 1, 1, 128, 1, 1, (unsigned)most,
+                   g->stream, params, NULL));
     }
-    if (cuda_wait(g, &e)) fail_msg("%s", e.text);
+    ok(cuda_wait(g, &err));
     int (*get)(int *, int, struct CUfunc_st *);
     find(&get, driver_library, "cuFuncGetAttribute");
     for (int i = 0, value; i < CUDA_N_KERNELS; i++) {
@@ -527,10 +509,8 @@ TEST(shared_memory)
 TEST(compiler_log)
 {
     struct cuda *g;
-    struct err e;
     driver_fail("cuModuleLoadDataEx", 1, 218);
-    assert_int_equal(cuda_open(&g, 1, &e), ERR_FAIL);
-    assert_non_null(strstr(e.text, "device code ptx: ptxas: a line of the compiler"));
+    refused(cuda_open(&g, 1, &err), ERR_FAIL, "device code ptx: ptxas: a line of the compiler");
     driver_fail(NULL, 0, 0);
     assert_int_equal(driver_held(), 0);
 }
@@ -539,8 +519,7 @@ TEST(compiler_log)
 TEST(stays_loaded)
 {
     struct cuda_device d[4];
-    struct err e;
-    assert_int_equal(cuda_devices(d, 4, &e), 2);
+    assert_int_equal(cuda_devices(d, 4, &err), 2);
     dlclose(driver_library);
     driver_library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
     assert_non_null(driver_library);

@@ -362,7 +362,6 @@ struct pair { /* the same cache on both sides */
 
 static struct pair pair_new(int dim, int n_head, int capacity)
 {
-    struct err e;
     struct arena plan;
     struct pair p;
     const struct cache_shape shape = {.n_layer = 1,
@@ -374,7 +373,7 @@ static struct pair pair_new(int dim, int n_head, int capacity)
 
     arena_init_plan(&plan, "cache");
     cache_plan(&p.cpu, &shape, &plan);
-    assert_int_equal(arena_init(&p.arena, "cache", plan.used, &e), 0);
+    ok(arena_init(&p.arena, "cache", plan.used, &err));
     cache_plan(&p.cpu, &shape, &p.arena);
     p.gpu = cuda_cache_new(dim, n_head, capacity, CUDA_KV_Q4, CUDA_KV_Q4);
     return p;
@@ -450,7 +449,6 @@ static void check_evict(int dim, const int *len, int n_head, struct evict_rule r
     struct rng rng = {(uint64_t)(dim + len[0] + n_distinct)};
     struct pair p = pair_new(dim, n_head, 400);
     struct pool *pool;
-    struct err e;
     union evict_slot *slots = take(cache_slots(&p.cpu.shape) * sizeof *slots);
     const size_t stays_bytes = (size_t)(n_head * 2 * p.gpu.n_pages) * 4;
     const size_t key_bytes = cuda_cache_slots(&p.gpu) * 4;
@@ -472,7 +470,7 @@ static void check_evict(int dim, const int *len, int n_head, struct evict_rule r
     LAUNCH(cache_rank, &rank, n_head, 1, 1, CUDA_EVICT_THREADS, CUDA_RANK_SHARED, 1);
     LAUNCH(cache_evict, &job, n_head, 1, 1, CUDA_EVICT_THREADS,
            CUDA_EVICT_SHARED(2 * p.cpu.k_bytes), 1);
-    assert_int_equal(pool_open(&pool, 1, &e), 0);
+    ok(pool_open(&pool, 1, &err));
     evict_values(&p.cpu, slots);
     evict(&p.cpu, &rule, pool, slots);
     check_same(&p);

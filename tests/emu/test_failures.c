@@ -131,13 +131,12 @@ static void check_failure(const struct scene *at, const char *call, int nth)
 {
     const bool full = allocates(call);
     const bool early = !strcmp(call, "cuInit") || !strcmp(call, "cuDeviceGetCount");
-    struct err e;
     driver_fail(call, nth, full ? OUT_OF_MEMORY : ILLEGAL_ADDRESS);
-    if (everything(at, NULL, &e) != (full ? ERR_FIT : ERR_FAIL))
+    if (everything(at, NULL, &err) != (full ? ERR_FIT : ERR_FAIL))
         fail_msg("%s: %s %d went unnoticed", at->name, call, nth);
-    if (!strstr(e.text, call) || (!early && !strstr(e.text, "cuda:0")) ||
-        (full && !strstr(e.text, "--device cpu")))
-        fail_msg("%s: %s %d: said: %s", at->name, call, nth, e.text);
+    if (!strstr(err.text, call) || (!early && !strstr(err.text, "cuda:0")) ||
+        (full && !strstr(err.text, "--device cpu")))
+        fail_msg("%s: %s %d: said: %s", at->name, call, nth, err.text);
     if (driver_held()) fail_msg("%s: %s %d left %d things", at->name, call, nth, driver_held());
 }
 
@@ -151,13 +150,12 @@ TEST(failures)
         const struct options o = options_for(at, "cuda");
         int n[N_CALLS], n_failed = 0;
         struct side measures;
-        struct err e;
         driver_fail(NULL, 0, 0);
         driver_watch(NULL, NULL, at->computes);
-        if (side_open(&measures, &o, &e)) fail_msg("%s: %s", at->name, e.text);
+        if (side_open(&measures, &o, &err)) fail_msg("%s: %s", at->name, err.text);
         side_close(&measures);
         driver_fail(NULL, 0, 0);
-        if (everything(at, n, &e)) fail_msg("%s: %s", at->name, e.text);
+        if (everything(at, n, &err)) fail_msg("%s: %s", at->name, err.text);
         for (int i = 0; i < N_CALLS; i++) {
             used[i] |= n[i] > 0;
             for (int nth = 1; nth <= n[i]; nth++) {
@@ -184,15 +182,14 @@ static int run_chunk(const struct scene *at, const char *device, const char *cal
     const struct options o = options_for(at, device);
     const struct plan_opts *plan = &o.session.plan;
     struct side s = {0};
-    struct err e;
     float *logits;
     driver_fail(nth ? call : NULL, nth, OUT_OF_MEMORY);
-    int rc = engine_open(&s.engine, &o.engine, plan, 1, NULL, NULL, &e);
+    int rc = engine_open(&s.engine, &o.engine, plan, 1, NULL, NULL, &err);
     const int n = driver_calls(call);
-    if (!rc) rc = context_open(&s.x, s.engine, plan, 1, 1, &e);
-    if (!rc) rc = context_run(&s.x, ids, CHUNK, 1, &e);
-    if (!rc) rc = context_logits(&s.x, &logits, &e);
-    if (rc) fail_msg("%s: %s %d: %s", at->name, call, nth, e.text);
+    if (!rc) rc = context_open(&s.x, s.engine, plan, 1, 1, &err);
+    if (!rc) rc = context_run(&s.x, ids, CHUNK, 1, &err);
+    if (!rc) rc = context_logits(&s.x, &logits, &err);
+    if (rc) fail_msg("%s: %s %d: %s", at->name, call, nth, err.text);
     if (nth && (!strstr(s.engine->device_notice, "the GPU is not used: ") ||
                 !strstr(s.engine->device_notice, call)))
         fail_msg("%s: %s %d: said: %s", at->name, call, nth, s.engine->device_notice);
@@ -235,16 +232,15 @@ static float *refused_run(const char *call, int nth, int error, bool after_open,
     const struct options o = options_for(&scenes[0], "cuda");
     const struct plan_opts *plan = &o.session.plan;
     struct side s = {0};
-    struct err e;
     float *logits;
     driver_fail(after_open ? NULL : call, nth, error);
-    int rc = engine_open(&s.engine, &o.engine, plan, 1, NULL, NULL, &e);
+    int rc = engine_open(&s.engine, &o.engine, plan, 1, NULL, NULL, &err);
     if (after_open) driver_fail(call, nth, error);
-    if (!rc) rc = context_open(&s.x, s.engine, plan, 1, 1, &e);
-    if (!rc) rc = context_run(&s.x, ids, CHUNK, 1, &e);
-    for (int i = 0; !rc && i < 2; i++) rc = context_run(&s.x, ids + i, 1, 1, &e);
-    if (!rc) rc = context_logits(&s.x, &logits, &e);
-    if (rc) fail_msg("%s %d refused: %s", call, nth, e.text);
+    if (!rc) rc = context_open(&s.x, s.engine, plan, 1, 1, &err);
+    if (!rc) rc = context_run(&s.x, ids, CHUNK, 1, &err);
+    for (int i = 0; !rc && i < 2; i++) rc = context_run(&s.x, ids + i, 1, 1, &err);
+    if (!rc) rc = context_logits(&s.x, &logits, &err);
+    if (rc) fail_msg("%s %d refused: %s", call, nth, err.text);
     const size_t bytes = (size_t)s.engine->model->n_vocab * sizeof *logits;
     float *out = memcpy(malloc(bytes), logits, bytes);
     snprintf(notice, 600, "%s", s.engine->device_notice);

@@ -37,12 +37,11 @@ static void side_open(struct side *s, const char *model, const char *device, int
                       const char *experts, enum kn_kv units)
 {
     struct options o;
-    struct err e;
     *s = (struct side){0};
     options_init(&o);
-    if (options_set(&o, OPTIONS_MODEL, "device", device, &e) ||
-        options_set(&o, OPTIONS_MODEL, "experts", experts, &e))
-        fail_msg("%s", e.text);
+    if (options_set(&o, OPTIONS_MODEL, "device", device, &err) ||
+        options_set(&o, OPTIONS_MODEL, "experts", experts, &err))
+        fail_msg("%s", err.text);
     o.engine.model = model;
     o.engine.gpu_layers = n_layers;
     o.engine.threads = 1;
@@ -55,10 +54,10 @@ static void side_open(struct side *s, const char *model, const char *device, int
         o.session.plan.policy.context = 192;
     o.session.plan.chunk = 64;
     o.session.plan.kv = (struct plan_kv){.given = true, .k = units, .v = units};
-    int rc = engine_open(&s->engine, &o.engine, &o.session.plan, 1, NULL, NULL, &e);
+    int rc = engine_open(&s->engine, &o.engine, &o.session.plan, 1, NULL, NULL, &err);
     if (!rc && other_order) reorder(s->engine->model);
-    if (rc || context_open(&s->x, s->engine, &o.session.plan, 1, 8, &e))
-        fail_msg("%s on %s: %s", model, device, e.text);
+    if (rc || context_open(&s->x, s->engine, &o.session.plan, 1, 8, &err))
+        fail_msg("%s on %s: %s", model, device, err.text);
 }
 
 static void side_close(struct side *s)
@@ -69,10 +68,9 @@ static void side_close(struct side *s)
 
 static const float *run(struct side *s, const int32_t *ids, int n, int rows)
 {
-    struct err e;
     float *logits;
-    if (context_run(&s->x, ids, n, rows, &e) || context_logits(&s->x, &logits, &e))
-        fail_msg("%s", e.text);
+    if (context_run(&s->x, ids, n, rows, &err) || context_logits(&s->x, &logits, &err))
+        fail_msg("%s", err.text);
     return logits;
 }
 
@@ -203,11 +201,10 @@ static void random_heads(const struct model *m, const char *path)
 {
     struct heads_file h = {.model = m, .row = random_row, .settings = {-1, -1, -1, -1}};
     char hex[65];
-    struct err e;
     h.shape = (struct retaining_shape){RETAINING_SILU, m->n_kv_layer, model_n_qkv(m), 32,
                                        m->n_kv_head,   .n_rank = 0};
     h.ctx = &h.shape;
-    if (heads_file_write(&h, path, true, hex, &e)) fail_msg("%s", e.text);
+    ok(heads_file_write(&h, path, true, hex, &err));
 }
 
 /* Heads are numbered by layers of the KV cache, which are not all layers. */

@@ -11,11 +11,10 @@ static void compare(const struct options *on_cpu, const struct options *on_gpu, 
 {
     struct side cpu, gpu;
     struct inputs in = {0};
-    struct err e;
     int32_t ids[17];
     const char *name = on_cpu->session.plan.policy.row->name;
-    if (side_open(&cpu, on_cpu, &e) || side_open(&gpu, on_gpu, &e))
-        fail_msg("%s: %s", name, e.text);
+    if (side_open(&cpu, on_cpu, &err) || side_open(&gpu, on_gpu, &err))
+        fail_msg("%s: %s", name, err.text);
     assert_non_null(gpu.engine->gpu);
     meet_begin(&in, &cpu, &gpu);
     for (int i = 0; i < 17; i++) ids[i] = (i * 37 + 11) % in.model->n_vocab;
@@ -46,9 +45,8 @@ TEST(policies)
 static int compare_first_layer(const struct options *on_cpu, const struct options *on_gpu)
 {
     struct side cpu, gpu;
-    struct err e;
     int32_t ids[64];
-    if (side_open(&cpu, on_cpu, &e) || side_open(&gpu, on_gpu, &e)) fail_msg("%s", e.text);
+    if (side_open(&cpu, on_cpu, &err) || side_open(&gpu, on_gpu, &err)) fail_msg("%s", err.text);
     for (int i = 0; i < 64; i++) ids[i] = (i * 37 + 11) % cpu.engine->model->n_vocab;
     for (int at = 0, n; at < 62; at += n) {
         n = at < 31 ? 31 : at < 60 ? 29 : 1;

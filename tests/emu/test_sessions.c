@@ -12,14 +12,13 @@
 static void engine_for(const char *model, int n_layers)
 {
     struct options o;
-    struct err e;
     options_init(&o);
-    if (options_set(&o, OPTIONS_MODEL, "device", "cuda", &e)) fail_msg("%s", e.text);
+    ok(options_set(&o, OPTIONS_MODEL, "device", "cuda", &err));
     o.engine.model = model;
     o.engine.gpu_layers = n_layers;
     o.engine.threads = 1; /* a forked child has no other threads */
     o.session.plan.policy = policy_choice("sink");
-    if (engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
+    ok(engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
     assert_non_null(engine->gpu);
 }
 
@@ -41,10 +40,9 @@ static void same(const struct session *x, const struct session *y)
     assert_int_equal(cache_units(session_cache(x)), cache_units(session_cache(y)));
     const struct recurrent_state *a = &session_cache(x)->recurrent,
                                  *b = &session_cache(y)->recurrent;
-    struct err e;
     if (!a->shape.n_layer) return;
-    if (cache_fetch_state(session_cache(x), &e) || cache_fetch_state(session_cache(y), &e))
-        fail_msg("%s", e.text);
+    if (cache_fetch_state(session_cache(x), &err) || cache_fetch_state(session_cache(y), &err))
+        fail_msg("%s", err.text);
     assert_memory_equal(a->layers, b->layers, recurrent_state_layer_bytes(a));
     assert_memory_equal(a->hidden, b->hidden, (size_t)a->shape.n_hidden * 4);
 }
@@ -88,12 +86,11 @@ static void run_victim(const char *dir, struct options o, int n_left)
 {
     struct session_sink k = {.ctx = &n_left, .tokens = on_tokens};
     enum session_end end;
-    struct err e;
     int status;
     pid_t child = fork();
     if (child == 0) {
         struct session *s = open_session(open_library(dir), o, false);
-        session_say(s, said[0], strlen(said[0]), &k, &end, &e);
+        session_say(s, said[0], strlen(said[0]), &k, &end, &err);
         _exit(1);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -149,15 +146,14 @@ static void same_again(void)
     const size_t bytes = (size_t)engine->model->n_vocab * sizeof(float);
     struct options o = options_for("sink");
     struct context x;
-    struct err e;
     const int32_t id = 5;
     float *got, *want = malloc(bytes);
-    if (context_open(&x, engine, &o.session.plan, 1, 1, &e)) fail_msg("%s", e.text);
-    assert_int_equal(context_run(&x, &id, 1, 1, &e), 0);
-    assert_int_equal(context_logits(&x, &got, &e), 0);
+    ok(context_open(&x, engine, &o.session.plan, 1, 1, &err));
+    ok(context_run(&x, &id, 1, 1, &err));
+    ok(context_logits(&x, &got, &err));
     memcpy(want, got, bytes);
-    assert_int_equal(context_run_again(&x, id, &e), 0);
-    assert_int_equal(context_logits(&x, &got, &e), 0);
+    ok(context_run_again(&x, id, &err));
+    ok(context_logits(&x, &got, &err));
     assert_memory_equal(got, want, bytes);
     context_release(&x);
     free(want);

@@ -9,12 +9,11 @@ static struct engine *open_gpu(const char *model, int n_layers)
 {
     struct options o = options_of("sink", "f16", 0);
     struct engine *g;
-    struct err e;
-    if (options_set(&o, OPTIONS_MODEL, "device", "cuda", &e)) fail_msg("%s", e.text);
+    ok(options_set(&o, OPTIONS_MODEL, "device", "cuda", &err));
     o.engine.model = model;
     o.engine.threads = 1;
     o.engine.gpu_layers = n_layers;
-    if (engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
+    ok(engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
     return g;
 }
 

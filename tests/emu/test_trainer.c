@@ -28,12 +28,11 @@ static void side_open(struct side *s, const char *model, bool gpu, const struct 
 {
     struct engine_opts opts = {.model = model, .heads.none = true, .threads = 1};
     struct plan_opts plan = heads_watch_plan(LENGTH, 0);
-    struct err e;
     opts.device.kind = gpu ? ENGINE_DEVICE_CUDA : ENGINE_DEVICE_CPU;
     opts.weights = ENGINE_WEIGHTS_F32; /* no rounding to int8 makes the sides drift apart */
-    if (engine_open(&s->engine, &opts, &plan, 1, NULL, NULL, &e) ||
-        heads_learn_open(&s->learn, s->engine, o, 7, &e))
-        fail_msg("%s", e.text);
+    if (engine_open(&s->engine, &opts, &plan, 1, NULL, NULL, &err) ||
+        heads_learn_open(&s->learn, s->engine, o, 7, &err))
+        fail_msg("%s", err.text);
 }
 
 static void side_close(struct side *s)
@@ -60,12 +59,11 @@ static void text(struct heads_sample *s, int seed, int n_vocab)
 static void measure(struct side *s, int n)
 {
     struct heads_sample text_of = {0};
-    struct err e;
     for (int i = 0; i < n; i++) {
         text(&text_of, 100 + i, s->engine->model->n_vocab);
-        if (heads_learn_measure(&s->learn, &text_of, &e)) fail_msg("%s", e.text);
+        ok(heads_learn_measure(&s->learn, &text_of, &err));
     }
-    if (heads_learn_scale(&s->learn, &e)) fail_msg("%s", e.text);
+    ok(heads_learn_scale(&s->learn, &err));
     heads_sample_release(&text_of);
 }
 
@@ -74,7 +72,6 @@ static double step(struct side *s, int i)
 {
     const int n = i % 5 ? 1 : 2;
     struct heads_sample texts[2];
-    struct err e;
     double loss = 0;
     int rc = 0, rows = 0;
     memset(texts, 0, sizeof texts);
@@ -83,9 +80,9 @@ static double step(struct side *s, int i)
         rows += texts[k].n_context;
     }
     for (int k = 0; !rc && k < n; k++)
-        rc = heads_learn_add(&s->learn, &texts[k], rows, n, &loss, &e);
-    if (!rc) rc = heads_learn_step(&s->learn, .01f, i + 1, &e);
-    if (rc) fail_msg("%s", e.text);
+        rc = heads_learn_add(&s->learn, &texts[k], rows, n, &loss, &err);
+    if (!rc) rc = heads_learn_step(&s->learn, .01f, i + 1, &err);
+    if (rc) fail_msg("%s", err.text);
     for (int k = 0; k < n; k++) heads_sample_release(&texts[k]);
     return loss;
 }
@@ -93,10 +90,9 @@ static double step(struct side *s, int i)
 static double found(struct side *s)
 {
     struct heads_sample one = {0};
-    struct err e;
     double share;
     text(&one, 50, s->engine->model->n_vocab);
-    if (heads_learn_found(&s->learn, &one, &share, &e)) fail_msg("%s", e.text);
+    ok(heads_learn_found(&s->learn, &one, &share, &err));
     heads_sample_release(&one);
     return share;
 }
@@ -105,12 +101,11 @@ static double found(struct side *s)
 static double distance(struct side *cpu, struct side *gpu)
 {
     double diff = 0, size = 0;
-    struct err e;
     for (int i = 0; i < cpu->engine->model->n_kv_layer; i++) {
         const float *a, *b;
-        if (heads_learn_weights(&cpu->learn, i, &a, &e) ||
-            heads_learn_weights(&gpu->learn, i, &b, &e))
-            fail_msg("%s", e.text);
+        if (heads_learn_weights(&cpu->learn, i, &a, &err) ||
+            heads_learn_weights(&gpu->learn, i, &b, &err))
+            fail_msg("%s", err.text);
         for (size_t k = 0; k < cpu->learn.nets[0].n; k++) {
             diff += ((double)a[k] - (double)b[k]) * ((double)a[k] - (double)b[k]);
             size += (double)a[k] * (double)a[k];
@@ -161,18 +156,17 @@ TEST(families)
 TEST(checkpoints)
 {
     struct side gpu, again, cpu;
-    struct err e;
     FILE *f = tmpfile();
     side_open(&gpu, "build/golden/families/llama3.gguf", true, &shares);
     side_open(&again, "build/golden/families/llama3.gguf", true, &shares);
     side_open(&cpu, "build/golden/families/llama3.gguf", false, &shares);
     measure(&gpu, 1);
     for (int i = 0; i < 3; i++) step(&gpu, i);
-    if (heads_learn_transfer(&gpu.learn, f, true, &e)) fail_msg("%s", e.text);
+    ok(heads_learn_transfer(&gpu.learn, f, true, &err));
     rewind(f);
-    if (heads_learn_transfer(&again.learn, f, false, &e)) fail_msg("%s", e.text);
+    ok(heads_learn_transfer(&again.learn, f, false, &err));
     rewind(f);
-    if (heads_learn_transfer(&cpu.learn, f, false, &e)) fail_msg("%s", e.text);
+    ok(heads_learn_transfer(&cpu.learn, f, false, &err));
     const double loss = step(&gpu, 3);
     assert_true(step(&again, 3) == loss);
     assert_true(distance(&gpu, &again) == 0);
@@ -216,7 +210,6 @@ static size_t host_bytes(void)
 TEST(memory)
 {
     struct side s;
-    struct err e;
     struct plan_opts o = heads_watch_plan(LENGTH, 0);
     struct plan plan;
     int64_t before, after;
@@ -224,13 +217,13 @@ TEST(memory)
                                .heads.none = true,
                                .threads = 1,
                                .device.kind = ENGINE_DEVICE_CUDA};
-    if (engine_open(&s.engine, &opts, &o, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
+    ok(engine_open(&s.engine, &opts, &o, 1, NULL, NULL, &err));
     const size_t host = host_bytes();
-    if (cuda_free_bytes(s.engine->gpu, &before, &e) ||
-        plan_make(&plan, s.engine->model, NULL, s.engine->gpu, &o, 1, 1, &e) ||
-        heads_learn_open(&s.learn, s.engine, &shares, 7, &e) ||
-        cuda_free_bytes(s.engine->gpu, &after, &e))
-        fail_msg("%s", e.text);
+    if (cuda_free_bytes(s.engine->gpu, &before, &err) ||
+        plan_make(&plan, s.engine->model, NULL, s.engine->gpu, &o, 1, 1, &err) ||
+        heads_learn_open(&s.learn, s.engine, &shares, 7, &err) ||
+        cuda_free_bytes(s.engine->gpu, &after, &err))
+        fail_msg("%s", err.text);
     const size_t training = heads_learn_device_bytes(s.engine, &shares);
     assert_int_equal(before - after, plan.cache_bytes + plan.scratch_bytes + training);
     measure(&s, 1);
@@ -241,7 +234,7 @@ TEST(memory)
                                               LENGTH * sizeof(int32_t)); /* asked: calloc */
     side_close(&s);
     o.besides = (int64_t)1 << 30;
-    assert_int_equal(engine_open(&s.engine, &opts, &o, 1, NULL, NULL, &e), ERR_FIT);
+    assert_int_equal(engine_open(&s.engine, &opts, &o, 1, NULL, NULL, &err), ERR_FIT);
     engine_close(s.engine);
 }
 
@@ -254,10 +247,8 @@ TEST(host_too_small)
     struct options command;
     struct side s;
     struct plan plan;
-    struct err e;
     side_open(&s, model, true, &opts);
-    if (plan_make(&plan, s.engine->model, NULL, s.engine->gpu, &o, 1, 1, &e))
-        fail_msg("%s", e.text);
+    ok(plan_make(&plan, s.engine->model, NULL, s.engine->gpu, &o, 1, 1, &err));
     const size_t needs = context_host_bytes(s.engine, &plan) + heads_learn_bytes(s.engine, &opts);
     side_close(&s);
     options_init(&command);
@@ -287,13 +278,12 @@ TEST(failures)
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         struct side s;
         struct heads_sample one = {0};
-        struct err e;
         double loss = 0;
         side_open(&s, "build/golden/families/llama3.gguf", true, &shares);
         text(&one, 1, s.engine->model->n_vocab);
         measure(&s, 1);
         fail_call(calls[i], 1, 700);
-        assert_int_not_equal(heads_learn_add(&s.learn, &one, one.n_context, 1, &loss, &e), 0);
+        assert_int_not_equal(heads_learn_add(&s.learn, &one, one.n_context, 1, &loss, &err), 0);
         fail_call(NULL, 0, 0);
         heads_sample_release(&one);
         side_close(&s);

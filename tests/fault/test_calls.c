@@ -185,9 +185,8 @@ static const char *bad_line(const char *dir)
     static char last[400];
     char path[128];
     struct str text = {0};
-    struct err e;
     snprintf(path, sizeof path, "%s/err", dir);
-    if (file_read(path, FILE_DATA, &text, &e)) return "no standard error";
+    if (file_read(path, FILE_DATA, &text, &err)) return "no standard error";
     while (text.n && text.data[text.n - 1] == '\n') text.data[--text.n] = 0;
     const char *line = strrchr(str_get(&text), '\n');
     snprintf(last, sizeof last, "%s", line ? line + 1 : str_get(&text));
@@ -201,10 +200,9 @@ static bool same_file(const char *dir, const char *name)
 {
     char a[128], b[128];
     struct str x = {0}, y = {0};
-    struct err e;
     snprintf(a, sizeof a, "%s/%s", dir, name);
     snprintf(b, sizeof b, "%s/done/%s", folder, name);
-    bool same = !file_read(a, FILE_DATA, &x, &e) && !file_read(b, FILE_DATA, &y, &e) &&
+    bool same = !file_read(a, FILE_DATA, &x, &err) && !file_read(b, FILE_DATA, &y, &err) &&
                 x.n == y.n && !memcmp(str_get(&x), str_get(&y), x.n);
     str_release(&x);
     str_release(&y);
@@ -313,12 +311,11 @@ static long count(const struct scenario *c, enum action action)
 {
     char done[96];
     struct failing f;
-    struct err e;
     snprintf(done, sizeof done, "%s/done", folder);
     shell("rm -rf %s; cp -r %s/files %s", done, folder, done);
     int status = run(done, c, action, 0, &f);
     if (status) fail_msg("%s: status %x: %s", c->name, status, bad_line(done));
-    const char *why = inspect(done, &after, &e);
+    const char *why = inspect(done, &after, &err);
     if (why) fail_msg("%s: %s", c->name, why);
     return f.n_calls;
 }
@@ -345,9 +342,8 @@ TEST(every_call)
     const char *only = getenv("SCENARIO");
     int n_wrong = 0;
     char files[96];
-    struct err e;
     snprintf(files, sizeof files, "%s/files", folder);
-    const char *why = inspect(files, &before, &e);
+    const char *why = inspect(files, &before, &err);
     if (why) fail_msg("%s", why);
     for (int i = 0; i < N_SCENARIOS; i++) {
         bool pulls = !strncmp(scenarios[i].args, "pull", 4);

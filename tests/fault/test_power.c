@@ -69,9 +69,8 @@ static void run(const char *arguments, const char *input)
 static void read_file(const char *name, struct str *out)
 {
     char path[128];
-    struct err e;
     snprintf(path, sizeof path, "%s/files/%s", folder, name);
-    if (file_read(path, FILE_DATA, out, &e)) fail_msg("%s", e.text);
+    ok(file_read(path, FILE_DATA, out, &err));
 }
 
 static int setup(void **state)

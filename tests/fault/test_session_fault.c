@@ -15,7 +15,6 @@
 #include "tests/fault/disk.h"
 
 static struct engine *engine;
-static struct err err;
 static char folder[64], path[96], original[96];
 
 /* ---- memory that fails ----------------------------------------------------------------------- */
@@ -31,24 +30,24 @@ void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *p, size_t n);
 
-static bool refused(void)
+static bool is_refused(void)
 {
     return allocations > 0 && --allocations == 0;
 }
 
 void *malloc(size_t n)
 {
-    return refused() ? NULL : __libc_malloc(n);
+    return is_refused() ? NULL : __libc_malloc(n);
 }
 
 void *calloc(size_t n, size_t size)
 {
-    return refused() ? NULL : __libc_calloc(n, size);
+    return is_refused() ? NULL : __libc_calloc(n, size);
 }
 
 void *realloc(void *p, size_t n)
 {
-    return refused() ? NULL : __libc_realloc(p, n);
+    return is_refused() ? NULL : __libc_realloc(p, n);
 }
 #endif
 
@@ -119,7 +118,7 @@ static int note_message(void *ctx, const struct conversations_message *m)
 static void read_text(struct conversations *l, struct str *out)
 {
     str_clear(out);
-    assert_int_equal(conversations_messages(l, "life", note_message, out, &err), 0);
+    ok(conversations_messages(l, "life", note_message, out, &err));
 }
 
 static void assert_clear(const char *what, int n)
@@ -347,8 +346,8 @@ static int begin_meanwhile(unsigned what, void *ctx, void *statement, void *sql)
     (void)statement;
     if (!l || strcmp(sql, "BEGIN IMMEDIATE") != 0) return 0;
     faster = NULL;
-    assert_int_equal(store_conversation_create(conversations_store(l), "life", &c, &err), 0);
-    assert_int_equal(store_lock(conversations_store(l), c.id, &err), 0);
+    ok(store_conversation_create(conversations_store(l), "life", &c, &err));
+    ok(store_lock(conversations_store(l), c.id, &err));
     return 0;
 }
 
@@ -358,14 +357,14 @@ TEST(another_program_is_faster)
     struct conversations *l, *other;
     struct session *s;
     unlink(path);
-    assert_int_equal(conversations_open(&l, path, &err), 0);
-    assert_int_equal(conversations_open(&other, path, &err), 0);
+    ok(conversations_open(&l, path, &err));
+    ok(conversations_open(&other, path, &err));
     faster = other;
     sqlite3_trace_v2(conversations_store(l)->db, SQLITE_TRACE_STMT, begin_meanwhile, NULL);
-    assert_int_equal(session_open(&s, engine, l, &o.session, NULL, &err), ERR_FAIL);
-    assert_non_null(strstr(err.text, "'life' is open in another retain"));
+    refused(session_open(&s, engine, l, &o.session, NULL, &err), ERR_FAIL,
+            "'life' is open in another retain");
     conversations_close(other);
-    assert_int_equal(session_open(&s, engine, l, &o.session, NULL, &err), 0);
+    ok(session_open(&s, engine, l, &o.session, NULL, &err));
     session_close(s);
     conversations_close(l);
 }

@@ -40,13 +40,7 @@ struct shared {
 static struct shared *shared;
 static struct session *talking; /* the child's */
 
-static struct err err;
 static char folder[64], path[96];
-
-static void ok(int rc)
-{
-    if (rc < 0) fail_msg("%d: %s", rc, err.text);
-}
 
 /* ---- the child ------------------------------------------------------------------------------- */
 

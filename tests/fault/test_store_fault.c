@@ -13,13 +13,6 @@
 
 /* ---- contents of a file ---------------------------------------------------------------------- */
 
-static struct err err;
-
-static void ok(int rc)
-{
-    if (rc < 0) fail_msg("%d: %s", rc, err.text);
-}
-
 static int note_message(void *ctx, const struct store_message *m)
 {
     str_printf(ctx, "message %lld %d %s", (long long)m->seq, (int)m->role, m->text);
@@ -447,7 +440,7 @@ static int64_t assert_whole(struct store *s, int64_t id)
     int64_t n_segments = 0;
     ok(store_check(s, &err));
     ok(store_message_each(s, id, check_message, &f, &err));
-    assert_int_equal(store_segment_each(s, id, -1, count_segment, &n_segments, &err), 0);
+    ok(store_segment_each(s, id, -1, count_segment, &n_segments, &err));
     assert_false(f.wrong);
     assert_int_equal(n_segments, f.n_answers);
     assert_true(f.n_questions == f.n_answers || f.n_questions == f.n_answers + 1);

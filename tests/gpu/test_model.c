@@ -19,9 +19,8 @@ struct side {
 static void side_open(struct side *s, const char *device, const char *kv, const char *policy)
 {
     struct options o;
-    struct err e;
     options_init(&o);
-    if (options_set(&o, OPTIONS_MODEL, "device", device, &e)) fail_msg("%s", e.text);
+    ok(options_set(&o, OPTIONS_MODEL, "device", device, &err));
     plan_kv_named(kv, &o.session.plan.kv);
     o.session.plan.policy = policy_choice(policy);
     o.session.plan.budget = 16;
@@ -31,10 +30,8 @@ static void side_open(struct side *s, const char *device, const char *kv, const 
     o.session.plan.policy.reserve = 16;
     o.engine.threads = 1;
     o.session.sampling.seed = 1;
-    if (engine_open(&s->engine, &o.engine, &o.session.plan, 1, NULL, NULL, &e))
-        fail_msg("%s", e.text);
-    if (context_open(&s->x, s->engine, &o.session.plan, o.session.sampling.seed, 1, &e))
-        fail_msg("%s", e.text);
+    ok(engine_open(&s->engine, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
+    ok(context_open(&s->x, s->engine, &o.session.plan, o.session.sampling.seed, 1, &err));
 }
 
 static void side_close(struct side *s)
@@ -45,10 +42,9 @@ static void side_close(struct side *s)
 
 static float *run(struct side *s, const int32_t *ids, int n)
 {
-    struct err e;
     float *logits;
-    if (context_run(&s->x, ids, n, 1, &e) || context_logits(&s->x, &logits, &e))
-        fail_msg("%s", e.text);
+    if (context_run(&s->x, ids, n, 1, &err) || context_logits(&s->x, &logits, &err))
+        fail_msg("%s", err.text);
     return logits;
 }
 
@@ -61,8 +57,7 @@ static void fill(int32_t *ids, int n, const struct side *s)
  * of unit. */
 TEST(agrees)
 {
-    struct err e;
-    if (gpu_check(0, &e)) fail_msg("%s", e.text);
+    ok(gpu_check(0, &err));
 }
 
 /* With the CPU's units and scores, the same units survive an eviction on the GPU. */
@@ -72,7 +67,6 @@ TEST(same_survivors)
     static const char *const policies[] = {"locret", "locret", "locret", "locret", "keeper"};
     for (int k = 0; k < 5; k++) {
         struct side cpu, gpu;
-        struct err e;
         int32_t ids[40];
         int64_t n_evicted[2];
         side_open(&cpu, "cpu", kinds[k], policies[k]);
@@ -82,9 +76,9 @@ TEST(same_survivors)
         run(&cpu, ids + 24, 16);
         struct cache *a = &cpu.x.cache, *b = &gpu.x.cache;
         copy_cache(b, a);
-        if (context_loaded(&gpu.x, &e) || context_evict(&cpu.x, &n_evicted[0], &e) ||
-            context_evict(&gpu.x, &n_evicted[1], &e) || cache_fetch(b, cache_len_max(b), &e))
-            fail_msg("%s", e.text);
+        if (context_loaded(&gpu.x, &err) || context_evict(&cpu.x, &n_evicted[0], &err) ||
+            context_evict(&gpu.x, &n_evicted[1], &err) || cache_fetch(b, cache_len_max(b), &err))
+            fail_msg("%s", err.text);
         assert_true(n_evicted[0] > 0);
         assert_int_equal(n_evicted[0], n_evicted[1]);
         for (int i = 0; i < a->shape.n_layer * a->shape.n_head; i++) {
@@ -105,7 +99,6 @@ TEST(same_survivors)
 TEST(repeats)
 {
     struct side s[2];
-    struct err e;
     int32_t ids[44];
     int64_t n_evicted;
     for (int i = 0; i < 2; i++) side_open(&s[i], "cuda", "q4", "keeper");
@@ -113,7 +106,7 @@ TEST(repeats)
     for (int i = 0; i < 2; i++) {
         run(&s[i], ids, 24);
         run(&s[i], ids + 24, 16);
-        if (context_evict(&s[i].x, &n_evicted, &e)) fail_msg("%s", e.text);
+        ok(context_evict(&s[i].x, &n_evicted, &err));
     }
     for (int t = 40; t < 44; t++) {
         const float *a = run(&s[0], ids + t, 1), *b = run(&s[1], ids + t, 1);
@@ -125,10 +118,9 @@ TEST(repeats)
 static int find_gpu(void **state)
 {
     struct cuda_device d[1];
-    struct err e;
     (void)state;
-    if (cuda_devices(d, 1, &e) >= 0) return 0;
-    printf("skip: no GPU: %s\n0 passed, 0 failed, 1 skipped\n", e.text);
+    if (cuda_devices(d, 1, &err) >= 0) return 0;
+    printf("skip: no GPU: %s\n0 passed, 0 failed, 1 skipped\n", err.text);
     exit(0);
 }
 

@@ -139,7 +139,7 @@ static const char *said(emu_body *body, u64 at)
     return emu_run(&launch, body, &at);
 }
 
-static void refused(emu_body *body, u64 at, const char *place, const char *words)
+static void stops(emu_body *body, u64 at, const char *place, const char *words)
 {
     const char *text = said(body, at);
     assert_non_null(text);
@@ -149,10 +149,10 @@ static void refused(emu_body *body, u64 at, const char *place, const char *words
 TEST(addresses)
 {
     assert_null(said(load_words, 16));
-    refused(load_words, 8, "device.ptx:12", "16-byte aligned");
+    stops(load_words, 8, "device.ptx:12", "16-byte aligned");
     assert_null(said(load_shared, SHARED + 60));
-    refused(load_shared, SHARED + 64, "device.ptx:34", "beyond shared memory");
-    refused(load_shared, SHARED + 2, "device.ptx:34", "4-byte aligned");
-    refused(load_shared, 0, "device.ptx:34", "beyond shared memory");
-    refused(load_pointer, SHARED, "device.ptx:56", "beyond shared memory");
+    stops(load_shared, SHARED + 64, "device.ptx:34", "beyond shared memory");
+    stops(load_shared, SHARED + 2, "device.ptx:34", "4-byte aligned");
+    stops(load_shared, 0, "device.ptx:34", "beyond shared memory");
+    stops(load_pointer, SHARED, "device.ptx:56", "beyond shared memory");
 }

@@ -116,8 +116,7 @@ static const char *run(struct fixture *f, enum slash command, const char *argume
 static bool is_saved(struct fixture *f, const char *name)
 {
     struct str text = {0};
-    struct err e;
-    int rc = conversations_export(f->control.parts.library, name, true, &text, NULL, &e);
+    int rc = conversations_export(f->control.parts.library, name, true, &text, NULL, &err);
     str_release(&text);
     return rc == 0;
 }
@@ -329,18 +328,17 @@ TEST(test_copied_blocks)
 {
     static const char *const expected[] = {"", "one\n", "~~\ntwo\n", "three"};
     struct str text = {0}, out = {0};
-    struct err e;
     char what[16];
     str_puts(&text, "A\n```c\none\n```\nB\n  ~~~\n~~\ntwo\n~~~\n```\nthree");
     for (int i = 1; i <= 3; i++) {
         snprintf(what, sizeof what, "code %d", i);
         str_clear(&out);
-        assert_int_equal(control_copied(&text, what, &out, &e), 0);
+        ok(control_copied(&text, what, &out, &err));
         assert_string_equal(str_get(&out), expected[i]);
     }
-    assert_int_equal(control_copied(&text, "code 4", &out, &e), ERR_FAIL);
-    assert_int_equal(control_copied(&text, "code 0", &out, &e), ERR_USAGE);
-    assert_int_equal(control_copied(&text, "code 1x", &out, &e), ERR_USAGE);
+    assert_int_equal(control_copied(&text, "code 4", &out, &err), ERR_FAIL);
+    assert_int_equal(control_copied(&text, "code 0", &out, &err), ERR_USAGE);
+    assert_int_equal(control_copied(&text, "code 1x", &out, &err), ERR_USAGE);
     str_release(&text);
     str_release(&out);
 }
@@ -349,15 +347,14 @@ TEST(test_copied)
 {
     static const char answer[] = "Two:\n\n```c\nint a;\n```\n\n~~~\nb\n~~~\n";
     struct str text = {0}, out = {0};
-    struct err e;
-    assert_int_equal(control_copied(NULL, "", &out, &e), ERR_FAIL);
+    assert_int_equal(control_copied(NULL, "", &out, &err), ERR_FAIL);
     str_puts(&text, answer);
-    assert_int_equal(control_copied(&text, "", &out, &e), 0);
+    ok(control_copied(&text, "", &out, &err));
     assert_string_equal(out.data, answer);
     str_clear(&out);
-    assert_int_equal(control_copied(&text, "code", &out, &e), 0);
+    ok(control_copied(&text, "code", &out, &err));
     assert_string_equal(out.data, "b\n");
-    assert_int_equal(control_copied(&text, "half", &out, &e), ERR_USAGE);
+    assert_int_equal(control_copied(&text, "half", &out, &err), ERR_USAGE);
     str_release(&text);
     str_release(&out);
 }

@@ -17,10 +17,8 @@ TEST(test_save)
     struct rlimit before, cut;
     struct str found = {0};
     struct stat st;
-    struct err e;
     assert_int_equal(close(mkstemp(path)), 0);
-    assert_int_equal(external_save(path, text, sizeof text - 1, &e), ERR_FAIL);
-    assert_non_null(strstr(e.text, "File exists"));
+    refused(external_save(path, text, sizeof text - 1, &err), ERR_FAIL, "File exists");
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_size, 0);
     assert_int_equal(unlink(path), 0);
@@ -29,16 +27,16 @@ TEST(test_save)
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     cut = (struct rlimit){3, before.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &cut), 0);
-    int rc = external_save(path, text, sizeof text - 1, &e);
+    int rc = external_save(path, text, sizeof text - 1, &err);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     assert_int_equal(rc, ERR_FAIL);
-    assert_non_null(strstr(e.text, "File too large"));
+    assert_non_null(strstr(err.text, "File too large"));
     assert_int_equal(access(path, F_OK), -1);
 
-    assert_int_equal(external_save(path, text, sizeof text - 1, &e), 0);
+    ok(external_save(path, text, sizeof text - 1, &err));
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
-    assert_int_equal(file_read(path, FILE_DATA, &found, &e), 0);
+    ok(file_read(path, FILE_DATA, &found, &err));
     assert_string_equal(found.data, text);
     str_release(&found);
     unlink(path);
@@ -60,11 +58,10 @@ static void put_file(const char *name, const char *text)
 static void sends(const char *text, const char *wanted)
 {
     struct str out = {0};
-    struct err e;
-    int rc = external_message(text, strlen(text), &out, &e);
+    int rc = external_message(text, strlen(text), &out, &err);
     if (!rc && wanted) assert_string_equal(str_get(&out), wanted);
     assert_int_equal(rc != 0, wanted == NULL);
-    if (rc) assert_true(out.n == 0 && strstr(e.text, "there is no file"));
+    if (rc) assert_true(out.n == 0 && strstr(err.text, "there is no file"));
     str_release(&out);
 }
 
@@ -74,7 +71,6 @@ TEST(test_files_in_a_message)
 {
     char was[512];
     struct str out = {0};
-    struct err e;
     assert_non_null(mkdtemp(folder));
     assert_non_null(getcwd(was, sizeof was));
     assert_int_equal(chdir(folder), 0);
@@ -97,12 +93,12 @@ TEST(test_files_in_a_message)
     sends("@missing.txt\nWhat defines class?", NULL);
     sends("What is in @missing.txt?", NULL);
     sends("What is in @sub/missing", NULL);
-    assert_int_equal(external_attach("notes.txt How long?", &out, &e), 0);
+    ok(external_attach("notes.txt How long?", &out, &err));
     assert_string_equal(out.data, NOTES "How long?");
     str_release(&out);
-    assert_int_equal(external_attach("missing How long?", &out, &e), ERR_FAIL);
+    assert_int_equal(external_attach("missing How long?", &out, &err), ERR_FAIL);
     assert_int_equal(mkfifo("pipe", 0600), 0); /* nothing waits for a writer */
-    assert_int_equal(external_attach("pipe", &out, &e), ERR_FAIL);
+    assert_int_equal(external_attach("pipe", &out, &err), ERR_FAIL);
     sends("@pipe", "@pipe");
     unlink("pipe");
     for (int i = 0; i < 3; i++)
@@ -116,7 +112,6 @@ TEST(test_edit_folders)
 {
     char base[] = "/tmp/retain-test-XXXXXX", command[96], made[160] = "";
     struct str text = {0};
-    struct err e;
     assert_non_null(mkdtemp(base));
     setenv("XDG_STATE_HOME", base, 1);
     edit_folders_clean(); /* there is no folder yet, and none is made */
@@ -131,7 +126,7 @@ TEST(test_edit_folders)
     assert_non_null(left);
     fclose(left);
     struct edit_folder used;
-    assert_int_equal(edit_folder_make(&used, false, &e), 0);
+    ok(edit_folder_make(&used, false, &err));
     edit_folders_clean();
     snprintf(made, sizeof made, "%s/retain/edit-left", base);
     assert_int_equal(access(made, F_OK), -1);
@@ -140,12 +135,12 @@ TEST(test_edit_folders)
 
     setenv("VISUAL", "f() { echo changed >\"$1\"; cp \"$1\" \"$1~\"; }; f", 1);
     str_puts(&text, "a message");
-    if (external_edit(&text, false, -1, -1, &e)) fail_msg("%s", e.text);
+    ok(external_edit(&text, false, -1, -1, &err));
     assert_string_equal(str_get(&text), "changed");
     /* A secret one is in memory meanwhile: neither the text nor a backup was below the folder. */
     setenv("XDG_RUNTIME_DIR", base, 1);
     setenv("VISUAL", "f() { ls \"$XDG_STATE_HOME/retain\" >\"$1\"; }; f", 1);
-    if (external_edit(&text, true, -1, -1, &e)) fail_msg("%s", e.text);
+    ok(external_edit(&text, true, -1, -1, &err));
     assert_string_equal(str_get(&text), "");
     snprintf(command, sizeof command, "rmdir '%s/retain' '%s'", base, base);
     assert_int_equal(system(command), 0); /* nothing is in them */

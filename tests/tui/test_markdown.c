@@ -118,13 +118,12 @@ TEST(test_code_numbers)
         "```c\na\n```\n\n- list\n  ~~~sh\n  b\n  ~~~\n\n````\n```\nc\n````\n";
     struct page p = {.text = NULL};
     struct str answer = {0}, copied = {0};
-    struct err e;
     lay(&p, text, sizeof text - 1, true, 60);
     assert_non_null(strstr(p.seen.data, "-- c  /copy code 1\na\n"));
     assert_non_null(strstr(p.seen.data, "-- sh  /copy code 2\n"));
     assert_non_null(strstr(p.seen.data, "-- /copy code 3\n```\nc\n"));
     str_puts(&answer, text);
-    assert_int_equal(control_copied(&answer, "code 3", &copied, &e), 0);
+    ok(control_copied(&answer, "code 3", &copied, &err));
     assert_string_equal(copied.data, "```\nc\n");
     str_release(&answer);
     str_release(&copied);

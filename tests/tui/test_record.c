@@ -191,14 +191,13 @@ TEST(test_what_was_seen)
     struct stage s;
     struct record *r;
     struct str out = {0};
-    struct err e;
     int n_inputs = 0, fd = mkstemp(path);
     assert_true(fd >= 0);
     close(fd);
     stage_init(&s, false, false);
     s.app.halves = true;
     stage_open(&s, NULL);
-    assert_int_equal(record_open(&r, path, &e), 0);
+    ok(record_open(&r, path, &err));
     record_input(r, "early", 5); /* before the first frame there is no recording */
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         stage_type(&s, i % 2 ? "unicode \"quoted\" \\ 漢字\r" : "evil\r");
@@ -213,8 +212,8 @@ TEST(test_what_was_seen)
         shows(&t, &s.grid, &look);
         assert_int_equal(n_inputs, i + 1);
     }
-    assert_int_equal(record_close(r, &e), 0);
-    assert_int_equal(record_close(NULL, &e), 0);
+    ok(record_close(r, &err));
+    ok(record_close(NULL, &err));
     record_frame(NULL, &s.grid);
     unlink(path);
     str_release(&out);
@@ -375,19 +374,18 @@ TEST(test_pictures)
     struct stage s;
     struct record *r;
     struct str out = {0}, still = {0};
-    struct err e;
     assert_int_equal(close(mkstemp(path)), 0);
     stage_init(&s, false, false);
     s.app.halves = true;
     stage_open(&s, NULL);
-    assert_int_equal(record_open(&r, path, &e), 0);
+    ok(record_open(&r, path, &err));
     for (int i = 0; i < 6; i++) {
         stage_type(&s, i % 2 ? "a <b> & \"c\" 漢字\r" : "unicode\r");
         if (i == 4) stage_key(&s, K_F1 + 2);
         stage_draw(&s, i < 3 ? 80 : 100, 24, &out);
         record_frame(r, &s.grid);
     }
-    assert_int_equal(record_close(r, &e), 0);
+    ok(record_close(r, &err));
     struct svg *one = svg_new(80, 24, false);
     feed_svg(one, path);
     svg_write(one, &still);
@@ -449,12 +447,11 @@ TEST(test_typed)
     struct stage s;
     struct str out = {0}, found = {0}, typed = {0};
     struct record *r;
-    struct err e;
     assert_int_equal(close(mkstemp(path)), 0);
     stage_init(&s, false, false);
     stage_open(&s, NULL);
     stage_draw(&s, 80, 24, &out);
-    assert_int_equal(record_open(&r, path, &e), 0);
+    ok(record_open(&r, path, &err));
     record_frame(r, &s.grid);
     record_input(r, "a\xe6", 2);
     record_input(r,
@@ -464,8 +461,8 @@ TEST(test_typed)
     record_input(r, "c", 1);
     for (int i = 0; i < 100; i++) str_puts(&typed, "\xe6\xbc\xa2");
     record_input(r, typed.data, typed.n);
-    assert_int_equal(record_close(r, &e), 0);
-    assert_int_equal(file_read(path, FILE_DATA, &found, &e), 0);
+    ok(record_close(r, &err));
+    ok(file_read(path, FILE_DATA, &found, &err));
     assert_non_null(strstr(found.data, "\"i\", \"a\"]\n"));
     assert_non_null(strstr(found.data, "\"i\", \"漢\xef\xbf\xbd"
                                        "b\"]\n"));
@@ -491,24 +488,24 @@ TEST(test_files)
     struct str out = {0};
     struct stat st;
     struct record *r;
-    struct err e;
     mode_t before = umask(0);
     assert_true(close(mkstemp(path)) == 0);
     assert_int_equal(unlink(path), 0);
-    assert_int_equal(record_open(&r, path, &e), 0);
+    ok(record_open(&r, path, &err));
     umask(before);
-    assert_int_equal(record_close(r, &e), 0);
+    ok(record_close(r, &err));
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
     unlink(path);
     stage_init(&s, false, false);
     stage_open(&s, NULL);
     stage_draw(&s, 80, 24, &out);
-    assert_int_equal(record_open(&r, "/dev/full", &e), 0);
+    ok(record_open(&r, "/dev/full", &err));
     record_frame(r, &s.grid);
     record_input(r, "x", 1);
-    assert_int_equal(record_close(r, &e), ERR_FAIL);
-    assert_string_equal(e.text, "the recording /dev/full is not complete: No space left on device");
+    assert_int_equal(record_close(r, &err), ERR_FAIL);
+    assert_string_equal(err.text,
+                        "the recording /dev/full is not complete: No space left on device");
     str_release(&out);
     stage_release(&s);
 }
@@ -535,11 +532,10 @@ TEST(test_strangers)
 TEST(test_errors)
 {
     struct record *r;
-    struct err e;
     struct options o;
-    assert_true(record_open(&r, "/no/such/folder/file", &e) != 0);
+    assert_true(record_open(&r, "/no/such/folder/file", &err) != 0);
     assert_null(r);
-    assert_non_null(strstr(e.text, "/no/such/folder/file"));
+    assert_non_null(strstr(err.text, "/no/such/folder/file"));
     options_init(&o);
     assert_int_equal(cmd_replay(&o), 2);
     o.args[o.n_args++] = "/no/such/file";

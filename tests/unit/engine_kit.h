@@ -12,11 +12,10 @@ static struct engine *engine;
 static inline int engine_set_up(void **state)
 {
     struct options o;
-    struct err e;
     (void)state;
     options_init(&o);
-    if (engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &e) == 0) return 0;
-    printf("%s\n", e.text);
+    if (engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &err) == 0) return 0;
+    printf("%s\n", err.text);
     return -1;
 }
 

@@ -34,7 +34,6 @@ static inline struct layer *layer_new(const char *policy, int window, enum cache
 {
     struct layer *l = calloc(1, sizeof *l);
     struct arena plan;
-    struct err e;
     l->policy = *policy_named(policy);
     l->policy.window = window;
     for (int i = 0; i < HALF; i++) l->freq[i] = (float)pow(10000, -(double)i / HALF);
@@ -70,11 +69,11 @@ static inline struct layer *layer_new(const char *policy, int window, enum cache
                              .n_threads = 2};
     arena_init_plan(&plan, "scratch");
     forward_plan(&l->f, &o, &plan);
-    assert_int_equal(arena_init(&l->scratch, "scratch", plan.used, &e), 0);
+    ok(arena_init(&l->scratch, "scratch", plan.used, &err));
     forward_plan(&l->f, &o, &l->scratch);
     arena_init_plan(&plan, "cache");
     cache_plan(&l->c, &shape, &plan);
-    assert_int_equal(arena_init(&l->units, "cache", plan.used, &e), 0);
+    ok(arena_init(&l->units, "cache", plan.used, &err));
     cache_plan(&l->c, &shape, &l->units);
     return l;
 }

@@ -40,7 +40,6 @@ static struct engine *open_engine(const char *file, bool exact, struct options *
 {
     char path[512];
     struct engine *g;
-    struct err e;
     options_init(o);
     snprintf(path, sizeof path, "%s/%s", getenv("MODELS"), file);
     o->engine.model = path;
@@ -48,16 +47,14 @@ static struct engine *open_engine(const char *file, bool exact, struct options *
     o->session.plan.policy = policy_choice("full");
     o->session.plan.policy.context = CONTEXT;
     o->session.plan.chunk = CHUNK;
-    if (engine_open(&g, &o->engine, &o->session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
+    ok(engine_open(&g, &o->engine, &o->session.plan, 1, NULL, NULL, &err));
     return g;
 }
 
 static void encode(const struct engine *g, const char *text, struct tokens *ids)
 {
-    struct err e;
     if (tokenizer_add_bos(g->tokenizer)) tokens_push(ids, tokenizer_bos(g->tokenizer));
-    if (tokenizer_encode_text(g->tokenizer, text, strlen(text), true, ids, &e))
-        fail_msg("%s", e.text);
+    ok(tokenizer_encode_text(g->tokenizer, text, strlen(text), true, ids, &err));
 }
 
 static void same_ids(const struct engine *g, const cJSON *m)
@@ -96,16 +93,15 @@ static double likelihood(struct engine *g, const struct options *o, const char *
     struct plan_opts plan = o->session.plan;
     struct context x;
     struct tokens ids = {0};
-    struct err e;
     double sum = 0, worst = 0;
     const int n_vocab = g->model->n_vocab;
     int next = 0;
     if (kv) plan_kv_named(kv, &plan.kv);
     encode(g, cJSON_GetObjectItem(golden, "prose")->valuestring, &ids);
-    if (context_open(&x, g, &plan, 1, CHUNK, &e)) fail_msg("%s", e.text);
+    ok(context_open(&x, g, &plan, 1, CHUNK, &err));
     for (int at = 0; at < (int)ids.n; at += CHUNK) {
         int n = (int)ids.n - at < CHUNK ? (int)ids.n - at : CHUNK;
-        if (context_run(&x, ids.ids + at, n, n, &e)) fail_msg("%s", e.text);
+        ok(context_run(&x, ids.ids + at, n, n, &err));
         for (int t = 0; t < n; t++) {
             const float *row = x.forward.logits + (size_t)t * (size_t)n_vocab;
             double all = log_sum(row, n_vocab);
@@ -164,9 +160,8 @@ TEST(test_gemma)
 static int read_golden(void **state)
 {
     struct str text = {0};
-    struct err e;
     (void)state;
-    if (file_read("tests/golden/real.json", FILE_DATA, &text, &e)) return 1;
+    if (file_read("tests/golden/real.json", FILE_DATA, &text, &err)) return 1;
     golden = cJSON_Parse(str_get(&text));
     str_release(&text);
     return golden ? 0 : 1;

@@ -80,9 +80,8 @@ static inline struct conversations *open_library(const char *dir)
 {
     char path[128];
     struct conversations *l;
-    struct err e;
     snprintf(path, sizeof path, "%s/retain.db", dir);
-    if (conversations_open(&l, path, &e)) fail_msg("%s", e.text);
+    ok(conversations_open(&l, path, &err));
     return l;
 }
 
@@ -98,9 +97,8 @@ static inline struct options options_of(const char *policy, const char *kv, floa
 {
     struct options o;
     struct options_policies read;
-    struct err e;
     options_init(&o);
-    if (options_policies_read(policy, &read, &e)) fail_msg("%s", e.text);
+    ok(options_policies_read(policy, &read, &err));
     o.session.plan.policy = read.item[0];
     plan_kv_named(kv, &o.session.plan.kv);
     o.session.plan.budget = 48;
@@ -115,10 +113,9 @@ static inline struct options options_of(const char *policy, const char *kv, floa
 static inline struct session *open_session(struct conversations *l, struct options o, bool again)
 {
     struct session *s;
-    struct err e;
     o.session.continue_latest = again;
     o.session.new_conversation = !again;
-    if (session_open(&s, engine, l, &o.session, NULL, &e)) fail_msg("%s", e.text);
+    ok(session_open(&s, engine, l, &o.session, NULL, &err));
     return s;
 }
 
@@ -126,9 +123,8 @@ static inline void say(struct session *s, const char *text, struct log *l)
 {
     struct session_sink k = sink_of(l);
     enum session_end end;
-    struct err e;
     l->session = s;
-    if (session_say(s, text, strlen(text), &k, &end, &e)) fail_msg("%s", e.text);
+    ok(session_say(s, text, strlen(text), &k, &end, &err));
     str_puts(&l->text, "\n");
     hash_logits(l);
     l->session = NULL;

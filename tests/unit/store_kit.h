@@ -16,22 +16,7 @@ struct fixture {
     struct store *s;
 };
 
-static struct err err;
-
 /* ---- helpers --------------------------------------------------------------------------------- */
-
-static inline void ok(int rc)
-{
-    if (rc < 0) fail_msg("%d: %s", rc, err.text);
-}
-
-static inline void refused(int rc, int code, const char *said)
-{
-    if (rc != code || !strstr(err.text, said))
-        fail_msg("%d \"%s\", expected %d \"%s\"", rc, err.text, code, said);
-    assert_null(strchr(err.text, '\n'));
-    memset(&err, 0, sizeof err);
-}
 
 static inline int setup(void **state)
 {

@@ -9,7 +9,6 @@
 #include "tests/unit/make_model.h"
 
 static char folder[32], path[64];
-static struct err e;
 
 static int set_up(void **state)
 {
@@ -41,7 +40,7 @@ static struct engine *open_engine(void)
     o.engine.model = path;
     o.engine.device.kind = ENGINE_DEVICE_CPU;
     o.engine.threads = 2;
-    if (engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
+    ok(engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
     return g;
 }
 
@@ -82,7 +81,7 @@ static bool again(struct engine *g, char out[9])
 {
     int n = 0;
     centre_close(g);
-    if (centre_open(g, folder, true, count_measuring, &n, &e)) fail_msg("%s", e.text);
+    ok(centre_open(g, folder, true, count_measuring, &n, &err));
     memcpy(out, g->centres.digest, 9);
     return n > 0;
 }
@@ -101,7 +100,7 @@ TEST(test_file)
     snprintf(file, sizeof file, "%s/%.32s.centres", folder, g->model_digest);
     assert_int_equal(size_of(file), -1);
     centre_close(g);
-    assert_int_equal(centre_open(g, folder, true, stop, NULL, &e), ERR_STOP);
+    assert_int_equal(centre_open(g, folder, true, stop, NULL, &err), ERR_STOP);
     assert_int_equal(size_of(file), -1);
     assert_true(again(g, now)); /* writes it */
     assert_string_equal(now, first);
@@ -131,7 +130,7 @@ TEST(test_plan)
     char text[16];
     for (int given = 0; given < 2; given++) {
         o.kv = (struct plan_kv){.given = given, .k = KN_KV_Q4, .v = KN_KV_Q8};
-        if (context_open(&x, g, &o, 1, 1, &e)) fail_msg("%s", e.text);
+        ok(context_open(&x, g, &o, 1, 1, &err));
         plan_kv_text(&x.plan, text);
         assert_int_equal(x.plan.k_type, KN_KV_S4);
         assert_string_equal(text, given ? "q4:q8" : "q4");

@@ -13,9 +13,8 @@ static struct tokenizer *open_file(const char *path)
 {
     struct gguf *g;
     struct tokenizer *t;
-    struct err e;
-    if (gguf_open(&g, path, &e)) fail_msg("%s", e.text);
-    assert_int_equal(tokenizer_open(&t, g, &e), 0);
+    ok(gguf_open(&g, path, &err));
+    ok(tokenizer_open(&t, g, &err));
     gguf_close(g);
     return t;
 }
@@ -25,11 +24,10 @@ static struct tokenizer *open_bpe(void)
     struct maker m;
     struct gguf *g;
     struct tokenizer *t;
-    struct err e;
     make_bpe(&m, "gpt-2");
     maker_end(&m);
-    assert_int_equal(gguf_open_bytes(&g, m.file.data, m.file.n, "made", &e), 0);
-    assert_int_equal(tokenizer_open(&t, g, &e), 0);
+    ok(gguf_open_bytes(&g, m.file.data, m.file.n, "made", &err));
+    ok(tokenizer_open(&t, g, &err));
     gguf_close(g);
     maker_release(&m);
     return t;
@@ -53,7 +51,6 @@ static const char *const role_names[CHAT_ROLES] = {"system", "user", "assistant"
 static void render(const struct chat_template *c, const struct chat_message *messages, size_t n,
                    struct str *out)
 {
-    struct err e;
     cJSON *all = cJSON_CreateArray();
     for (size_t i = 0; i < n; i++) {
         cJSON *o = cJSON_CreateObject();
@@ -61,15 +58,14 @@ static void render(const struct chat_template *c, const struct chat_message *mes
         cJSON_AddStringToObject(o, "content", messages[i].text);
         cJSON_AddItemToArray(all, o);
     }
-    if (chat_render_json(c, NULL, all, NULL, true, out, NULL, &e)) fail_msg("%s", e.text);
+    ok(chat_render_json(c, NULL, all, NULL, true, out, NULL, &err));
     cJSON_Delete(all);
 }
 
 static struct chat_template *named(const char *name, const struct tokenizer *t)
 {
     struct chat_template *c;
-    struct err e;
-    if (chat_template_named(&c, name, t, &e)) fail_msg("%s", e.text);
+    ok(chat_template_named(&c, name, t, &err));
     return c;
 }
 
@@ -174,7 +170,6 @@ TEST(names_all_rows)
 {
     struct tokenizer *t = open_bpe();
     struct chat_template *c;
-    struct err e;
     char names[1024];
     int n = 0;
     snprintf(names, sizeof names, "%s", chat_template_names());
@@ -184,7 +179,7 @@ TEST(names_all_rows)
         chat_template_close(c);
     }
     assert_true(n > 20);
-    assert_int_equal(chat_template_named(&c, "jinja", t, &e), ERR_USAGE);
+    assert_int_equal(chat_template_named(&c, "jinja", t, &err), ERR_USAGE);
     tokenizer_close(t);
 }
 
@@ -213,9 +208,8 @@ TEST(recognizes_templates)
 static void encode(const struct chat_template *c, const struct tokenizer *t, struct chat_turn turn,
                    struct tokens *out)
 {
-    struct err e;
     turn.last = out->n ? out->ids[out->n - 1] : -1;
-    if (chat_encode(c, t, &turn, out, &e)) fail_msg("%s", e.text);
+    ok(chat_encode(c, t, &turn, out, &err));
 }
 
 /* An answer with the end that the model may generate: the next message would close it with the
@@ -224,9 +218,8 @@ static void end_answer(const struct chat_template *c, const struct tokenizer *t,
 {
     struct chat_turn next = {.role = CHAT_USER, .text = "x", .n = 1, .last = -1};
     struct tokens close = {0};
-    struct err e;
     size_t n = 0;
-    assert_int_equal(chat_encode(c, t, &next, &close, &e), 0);
+    ok(chat_encode(c, t, &next, &close, &err));
     while (n < close.n && !chat_ends(c, t, close.ids[n])) n++;
     for (size_t k = 0; n < close.n && k <= n; k++) tokens_push(out, close.ids[k]);
     tokens_release(&close);
@@ -310,9 +303,8 @@ static void check_ids(const char *vocab, const char *name)
     render(c, plain, 6, &text);
     struct tokenizer_span span = {text.data, text.n, true};
     struct tokens expected = {0};
-    struct err e;
     if (tokenizer_add_bos(t)) tokens_push(&expected, tokenizer_bos(t));
-    assert_int_equal(tokenizer_encode(t, &span, 1, true, &expected, &e), 0);
+    ok(tokenizer_encode(t, &span, 1, true, &expected, &err));
     for (int model_ended = 0; model_ended < 2; model_ended++) {
         struct tokens got = encode_turns(c, t, plain, 6, model_ended);
         assert_int_equal(got.n, expected.n);

@@ -53,10 +53,9 @@ static struct tokenizer *open_bytes(struct maker *m)
 {
     struct gguf *g;
     struct tokenizer *t;
-    struct err e;
     maker_end(m);
-    assert_int_equal(gguf_open_bytes(&g, m->file.data, m->file.n, "made", &e), 0);
-    assert_int_equal(tokenizer_open(&t, g, &e), 0);
+    ok(gguf_open_bytes(&g, m->file.data, m->file.n, "made", &err));
+    ok(tokenizer_open(&t, g, &err));
     gguf_close(g);
     maker_release(m);
     return t;
@@ -72,15 +71,13 @@ static struct tokenizer *open_bpe(void)
 static struct chat_template *open_template(const char *source, const struct tokenizer *t)
 {
     struct chat_template *c;
-    struct err e;
-    if (chat_template_open(&c, source, strlen(source), t, &e)) fail_msg("%s", e.text);
+    ok(chat_template_open(&c, source, strlen(source), t, &err));
     return c;
 }
 
 static void encode(const struct chat_template *c, const struct tokenizer *t, enum chat_role role,
                    const char *text, const char *system, struct tokens *out)
 {
-    struct err e;
     int32_t last = out->n ? out->ids[out->n - 1] : -1;
     struct chat_turn turn = {.role = role,
                              .text = text,
@@ -88,7 +85,7 @@ static void encode(const struct chat_template *c, const struct tokenizer *t, enu
                              .system = system,
                              .first = out->n == 0,
                              .last = last};
-    if (chat_encode(c, t, &turn, out, &e)) fail_msg("%s", e.text);
+    ok(chat_encode(c, t, &turn, out, &err));
 }
 
 /* ---- turn by turn and all at once ------------------------------------------------------------ */
@@ -155,10 +152,9 @@ static void run(struct live *l, const struct tokens *ids)
 static int32_t rewrite(struct live *l)
 {
     struct chat_change change = {0};
-    struct err e;
     l->past.ids = l->ids.ids + l->begin;
     l->past.n_ids = l->ids.n - l->begin;
-    if (chat_rewrite(l->c, l->t, &l->past, &change, &e)) fail_msg("%s", e.text);
+    ok(chat_rewrite(l->c, l->t, &l->past, &change, &err));
     memset(l->in.data + l->begin + change.from, 0, change.n);
     int32_t last = l->ids.ids[l->ids.n - 1 - change.end];
     if (change.end) l->in.data[l->ids.n - 1] = 0;
@@ -172,7 +168,6 @@ static void say_turn(struct live *l, const char *text)
 {
     int32_t last = l->ids.n ? rewrite(l) : -1;
     struct tokens ids = {0};
-    struct err e;
     l->past = (struct chat_past){.turn = {.role = CHAT_USER,
                                           .text = text,
                                           .n = strlen(text),
@@ -180,7 +175,7 @@ static void say_turn(struct live *l, const char *text)
                                           .first = last < 0,
                                           .last = last}};
     l->begin = l->ids.n;
-    if (chat_encode(l->c, l->t, &l->past.turn, &ids, &e)) fail_msg("%s", e.text);
+    ok(chat_encode(l->c, l->t, &l->past.turn, &ids, &err));
     run(l, &ids);
     tokens_release(&ids);
 }
@@ -192,10 +187,9 @@ static void answer(struct live *l, const char *text, const char *thought, int32_
     struct tokenizer_span spans[] = {{thought, thought ? strlen(thought) : 0, true},
                                      {text, strlen(text), false}};
     struct tokens ids = {0};
-    struct err e;
-    if (thought) assert_int_equal(tokenizer_encode(l->t, spans, 1, false, &ids, &e), 0);
-    int rc = thought ? tokenizer_encode(l->t, spans + 1, 1, false, &ids, &e)
-                     : chat_encode(l->c, l->t, &turn, &ids, &e);
+    if (thought) ok(tokenizer_encode(l->t, spans, 1, false, &ids, &err));
+    int rc = thought ? tokenizer_encode(l->t, spans + 1, 1, false, &ids, &err)
+                     : chat_encode(l->c, l->t, &turn, &ids, &err);
     assert_int_equal(rc, 0);
     if (end >= 0) tokens_push(&ids, end);
     run(l, &ids);
@@ -238,8 +232,7 @@ static void check_talk(const struct chat_template *c, const struct tokenizer *t,
 {
     struct tokens whole = {0}, turns = encode_turns(c, t, talk, thought, end);
     struct str text = {0};
-    struct err e;
-    if (chat_render_json(c, t, talk, NULL, true, &text, &whole, &e)) fail_msg("%s", e.text);
+    ok(chat_render_json(c, t, talk, NULL, true, &text, &whole, &err));
     size_t same = 0;
     while (same < whole.n && same < turns.n && whole.ids[same] == turns.ids[same]) same++;
     if (same != whole.n || same != turns.n)
@@ -294,10 +287,9 @@ static struct tokenizer *open_vocabulary(const char *name)
     char path[2048];
     struct gguf *g;
     struct tokenizer *t;
-    struct err e;
     if (!data_path(path, sizeof path, name)) return NULL;
-    if (gguf_open(&g, path, &e)) fail_msg("%s", e.text);
-    assert_int_equal(tokenizer_open(&t, g, &e), 0);
+    ok(gguf_open(&g, path, &err));
+    ok(tokenizer_open(&t, g, &err));
     gguf_close(g);
     return t;
 }
@@ -369,13 +361,12 @@ TEST(names_templates_that_write_other_turns)
         struct gguf *g;
         struct tokenizer *t;
         struct chat_choice choice;
-        struct err e;
         make_bpe_plain(&m, "gpt-2");
         maker_str(&m, "tokenizer.chat_template", sources[i]);
         maker_end(&m);
-        assert_int_equal(gguf_open_bytes(&g, m.file.data, m.file.n, "made", &e), 0);
-        assert_int_equal(tokenizer_open(&t, g, &e), 0);
-        assert_int_equal(chat_choose(&choice, NULL, NULL, g, t, &e), 0);
+        ok(gguf_open_bytes(&g, m.file.data, m.file.n, "made", &err));
+        ok(tokenizer_open(&t, g, &err));
+        ok(chat_choose(&choice, NULL, NULL, g, t, &err));
         assert_int_equal(strstr(choice.notice, "numbers its turns") != NULL, i == 1);
         assert_int_equal(strstr(choice.notice, "changes the text of past answers") != NULL, i > 1);
         chat_template_close(choice.template);
@@ -548,10 +539,9 @@ TEST(knows_how_to_ask_for_thinking)
 static void refuse(const struct tokenizer *t, const char *source, const char *why)
 {
     struct chat_template *c;
-    struct err e;
-    assert_true(chat_template_open(&c, source, strlen(source), t, &e) < 0);
+    assert_true(chat_template_open(&c, source, strlen(source), t, &err) < 0);
     assert_null(c);
-    if (!strstr(e.text, why)) fail_msg("%s", e.text);
+    if (!strstr(err.text, why)) fail_msg("%s", err.text);
 }
 
 TEST(refuses_what_cannot_be_a_chat)

@@ -75,13 +75,12 @@ static void same_model(const char *name)
 {
     char path[128];
     struct source *folder, *file;
-    struct err e;
     size_t n_layers = 0;
     snprintf(path, sizeof path, "build/golden/checkpoints/%s", name);
-    if (source_open(&folder, path, &e)) fail_msg("%s", e.text);
+    ok(source_open(&folder, path, &err));
     assert_string_equal(folder->notice, "");
     snprintf(path, sizeof path, "build/golden/families/%s.gguf", name);
-    if (source_open(&file, path, &e)) fail_msg("%s", e.text);
+    ok(source_open(&file, path, &err));
     for (size_t i = 0; i < file->n_tensors; i++) {
         const struct source_tensor *t = &file->tensors[i];
         if (!strcmp(name, "qwen35") && !strncmp(t->name, "blk.4.", 6)) continue; /* drafts tokens */
@@ -160,9 +159,8 @@ TEST(test_ranked_vocabulary)
         "\"merges\":[]}}";
     const int32_t types[] = {2, 6, 1, 5};
     struct gguf_keys k = {0}, want = {0};
-    struct err e;
     cJSON *o = cJSON_Parse(text);
-    if (convert_vocab_bpe(&k, o, 4, "it", &e)) fail_msg("%s", e.text);
+    ok(convert_vocab_bpe(&k, o, 4, "it", &err));
     gguf_keys_str(&want, "tokenizer.ggml.model", "gemma4");
     assert_non_null(memmem(k.bytes.data, k.bytes.n, want.bytes.data, want.bytes.n));
     assert_non_null(memmem(k.bytes.data, k.bytes.n, types, sizeof types));

@@ -12,19 +12,6 @@ struct fixture {
     struct conversations *l;
 };
 
-static struct err err;
-
-static void ok(int rc)
-{
-    if (rc < 0) fail_msg("%d: %s", rc, err.text);
-}
-
-static void refused(int rc, int code, const char *said)
-{
-    if (rc != code || !strstr(err.text, said))
-        fail_msg("%d \"%s\", expected %d \"%s\"", rc, err.text, code, said);
-}
-
 static int64_t begin_named(struct conversations *l, const char *name)
 {
     struct store_conversation c;
@@ -165,7 +152,7 @@ TEST(private_mode_has_nothing)
     struct str s = {0};
     ok(conversations_open(&l, NULL, &err));
     assert_null(conversations_store(l));
-    assert_int_equal(conversations_list(l, note_entry, &s, &err), 0);
+    ok(conversations_list(l, note_entry, &s, &err));
     assert_int_equal(s.n, 0);
     refused(conversations_messages(l, "private", note_message, &s, &err), ERR_USAGE,
             "a private conversation does not keep its turns");

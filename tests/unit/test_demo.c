@@ -26,7 +26,6 @@ static enum chat_role role_of(const char *name)
 /* Renders and encodes message by message, as a session does. */
 static void encode(const struct engine *g, const cJSON *messages, struct tokens *ids)
 {
-    struct err e;
     const cJSON *m;
     bool first = true;
     cJSON_ArrayForEach(m, messages)
@@ -38,7 +37,7 @@ static void encode(const struct engine *g, const cJSON *messages, struct tokens 
                                  .n = strlen(text),
                                  .first = first,
                                  .last = ids->n ? ids->ids[ids->n - 1] : -1};
-        assert_int_equal(chat_encode(g->template, g->tokenizer, &turn, ids, &e), 0);
+        ok(chat_encode(g->template, g->tokenizer, &turn, ids, &err));
         first = false;
     }
 }
@@ -55,15 +54,13 @@ static void check(struct engine *g, const struct options *o, const cJSON *golden
 {
     struct tokens ids = {0};
     struct context x;
-    struct err e;
     const cJSON *expected;
     encode(g, get(golden, "messages"), &ids);
     assert_int_equal(ids.n, cJSON_GetArraySize(get(golden, "ids")));
     for (size_t i = 0; i < ids.n; i++)
         assert_int_equal(ids.ids[i], cJSON_GetArrayItem(get(golden, "ids"), (int)i)->valueint);
 
-    if (context_open(&x, g, &o->session.plan, o->session.sampling.seed, 1, &e))
-        fail_msg("%s", e.text);
+    ok(context_open(&x, g, &o->session.plan, o->session.sampling.seed, 1, &err));
     forward_run(&x.forward, &x.cache, ids.ids, (int)ids.n, 1);
     cJSON_ArrayForEach(expected, get(golden, "top5"))
     {
@@ -84,8 +81,7 @@ static void check(struct engine *g, const struct options *o, const cJSON *golden
 static cJSON *read_golden(void)
 {
     struct str text = {0};
-    struct err e;
-    if (file_read("quant/demo/golden.json", FILE_DATA, &text, &e)) fail_msg("%s", e.text);
+    ok(file_read("quant/demo/golden.json", FILE_DATA, &text, &err));
     cJSON *all = cJSON_Parse(str_get(&text));
     assert_true(cJSON_GetArraySize(all) > 0);
     str_release(&text);
@@ -96,13 +92,12 @@ TEST(test_golden)
 {
     struct options o;
     struct engine *g;
-    struct err e;
     const cJSON *golden;
     options_init(&o);
     o.engine.weights = ENGINE_WEIGHTS_F32;
     plan_kv_named("f32", &o.session.plan.kv);
     o.session.plan.policy = policy_choice("full");
-    if (engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
+    ok(engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
     cJSON *all = read_golden();
     cJSON_ArrayForEach(golden, all) check(g, &o, golden);
     cJSON_Delete(all);
@@ -117,12 +112,10 @@ static void answer(struct tokens *out, const char *isa, const cJSON *golden)
     struct options o;
     struct engine *g;
     struct context x;
-    struct err e;
     options_init(&o);
     o.engine.isa = isa;
-    if (engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
-    if (context_open(&x, g, &o.session.plan, o.session.sampling.seed, 1, &e))
-        fail_msg("%s", e.text);
+    ok(engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
+    ok(context_open(&x, g, &o.session.plan, o.session.sampling.seed, 1, &err));
     encode(g, get(golden, "messages"), &ids);
     forward_run(&x.forward, &x.cache, ids.ids, (int)ids.n, 1);
     do {

@@ -20,7 +20,6 @@ struct fixture {
 
 static void setup_for(struct fixture *f, int n_layer, int n_head, int capacity)
 {
-    struct err e;
     struct cache_shape shape = {.n_layer = n_layer,
                                 .n_head = n_head,
                                 .head_dim = DIM,
@@ -30,10 +29,10 @@ static void setup_for(struct fixture *f, int n_layer, int n_head, int capacity)
     struct arena plan;
     arena_init_plan(&plan, "cache");
     cache_plan(&f->cache, &shape, &plan);
-    assert_int_equal(arena_init(&f->arena, "cache", plan.used, &e), 0);
+    ok(arena_init(&f->arena, "cache", plan.used, &err));
     cache_plan(&f->cache, &shape, &f->arena);
     assert_int_equal(f->arena.used, plan.used);
-    assert_int_equal(pool_open(&f->pool, 2, &e), 0);
+    ok(pool_open(&f->pool, 2, &err));
     f->slots = calloc(cache_slots(&shape), sizeof *f->slots);
 }
 

@@ -22,7 +22,6 @@ struct units {
 static void units_open(struct units *u, enum cache_share share)
 {
     struct arena plan;
-    struct err e;
     const struct cache_shape shape = {.n_layer = 1,
                                       .n_head = HEADS,
                                       .head_dim = DIM,
@@ -33,7 +32,7 @@ static void units_open(struct units *u, enum cache_share share)
                                       .share = share};
     arena_init_plan(&plan, "units");
     cache_plan(&u->c, &shape, &plan);
-    assert_int_equal(arena_init(&u->memory, "units", plan.used, &e), 0);
+    ok(arena_init(&u->memory, "units", plan.used, &err));
     cache_plan(&u->c, &shape, &u->memory);
     u->slots = calloc(cache_slots(&shape), sizeof *u->slots);
     assert_non_null(u->slots);
@@ -152,9 +151,8 @@ TEST(test_chunks_keep_the_same_units)
 
 static int setup(void **state)
 {
-    struct err e;
     (void)state;
-    return pool_open(&pool, 1, &e);
+    return pool_open(&pool, 1, &err);
 }
 
 static int teardown(void **state)

@@ -188,12 +188,11 @@ TEST(test_bytes_read)
     struct options o;
     struct engine *g;
     struct context x;
-    struct err e;
     char path[128];
     const int32_t id = 7;
     set_options(&o, &r, path, 8);
-    if (engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
-    if (context_open(&x, g, &o.session.plan, 0, 1, &e)) fail_msg("%s", e.text);
+    ok(engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
+    ok(context_open(&x, g, &o.session.plan, 0, 1, &err));
     struct kernels counted = *g->kernels;
     uncounted = g->kernels;
     for (int i = 0; i < KN_TYPES; i++) counted.matmul[i] = count_matmul;
@@ -221,13 +220,12 @@ TEST(test_greedy)
         struct options o;
         struct engine *g;
         struct context x;
-        struct err e;
         for (int i = 0; i < N; i++) assert_int_equal(fscanf(f, "%d", &want[i]), 1);
         set_options(&o, &r, path, PROMPT);
         o.engine.weights = ENGINE_WEIGHTS_F32;
         plan_kv_named("f32", &o.session.plan.kv);
-        if (engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
-        if (context_open(&x, g, &o.session.plan, 0, 1, &e)) fail_msg("%s", e.text);
+        ok(engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
+        ok(context_open(&x, g, &o.session.plan, 0, 1, &err));
         memcpy(got, want, PROMPT * sizeof *got);
         for (int at = 0, n = PROMPT; at + n < N; at += n, n = 1) {
             int32_t best = 0;
@@ -251,11 +249,10 @@ TEST(test_window)
         struct options o;
         struct engine *g;
         struct context x;
-        struct err e;
         char path[128];
         set_options(&o, &(struct row){"qwen2", "qwen2", context}, path, 32);
-        if (engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
-        if (context_open(&x, g, &o.session.plan, 0, 1, &e)) fail_msg("%s", e.text);
+        ok(engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
+        ok(context_open(&x, g, &o.session.plan, 0, 1, &err));
         assert_int_equal(strstr(x.plan.notice, "last 100 positions") != NULL, context == 512);
         context_release(&x);
         engine_close(g);

@@ -83,10 +83,9 @@ static int set_up(void **state)
 {
     (void)state;
     struct options o = fresh();
-    struct err e;
     if (!mkdtemp(folder) || setenv("XDG_CONFIG_HOME", folder, 1)) return -1;
     o.engine.heads.none = true;
-    return engine_prepare(&engine, &o.engine, &e);
+    return engine_prepare(&engine, &o.engine, &err);
 }
 
 static int tear_down(void **state)

@@ -18,8 +18,7 @@ static void feed(struct session *s, const struct words_turn *t)
 {
     const struct chat_message m[] = {{CHAT_USER, t->user}, {CHAT_ASSISTANT, t->assistant}};
     const struct session_sink silent = {0};
-    struct err e;
-    if (session_feed(s, m, 2, &silent, &e)) fail_msg("%s", e.text);
+    ok(session_feed(s, m, 2, &silent, &err));
 }
 
 static struct session_stats grow_to(struct session *s, struct recall *r, int64_t n_tokens)
@@ -41,15 +40,14 @@ TEST(test_memory_is_flat_and_the_fact_is_known)
     struct engine *g;
     struct session *s;
     struct recall *r;
-    struct err e;
     options_init(&o);
     o.session.plan.policy = policy_choice("locret");
     o.session.plan.budget = 256;
     o.session.private_mode = true;
     o.session.recall.archive_bytes = 1 << 20; /* full long before the first measurement */
     o.session.sampling.temperature = 0;
-    if (engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
-    if (session_open(&s, g, NULL, &o.session, NULL, &e)) fail_msg("%s", e.text);
+    ok(engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
+    ok(session_open(&s, g, NULL, &o.session, NULL, &err));
     assert_int_equal(words_open(&r, 1, 1), 0);
     feed(s, words_fact(r, 0));
 
@@ -73,7 +71,7 @@ TEST(test_memory_is_flat_and_the_fact_is_known)
     struct session_sink k = {.ctx = &text, .text = take_text};
     enum session_end end;
     words_question(r, 0, &question, &answer, &value);
-    assert_int_equal(session_say(s, question, strlen(question), &k, &end, &e), 0);
+    ok(session_say(s, question, strlen(question), &k, &end, &err));
     printf("%s -> %s (%s)\n", question, str_get(&text), value);
     assert_non_null(strstr(str_get(&text), value));
     str_release(&text);

@@ -39,12 +39,11 @@ static void trainer_init(struct trainer *t, int n, int n_in, int n_hidden, int n
                          const char *isa, int n_threads)
 {
     struct arena a;
-    struct err e;
     arena_init_plan(&a, "test");
     plan(t, n, n_in, n_hidden, n_head, &a);
-    assert_int_equal(arena_init(&t->arena, "test", a.used, &e), 0);
+    ok(arena_init(&t->arena, "test", a.used, &err));
     plan(t, n, n_in, n_hidden, n_head, &t->arena);
-    assert_int_equal(pool_open(&t->pool, n_threads, &e), 0);
+    ok(pool_open(&t->pool, n_threads, &err));
     t->work.kernels = kn_table(isa);
     t->work.pool = t->pool;
     assert_non_null(t->work.kernels);
@@ -84,8 +83,7 @@ static void fill(float *out, const cJSON *numbers)
 static void golden_open(struct golden *g, struct trainer *t, const char *isa, int n_threads)
 {
     struct str text = {0};
-    struct err e;
-    if (file_read("tests/golden/heads.json", FILE_DATA, &text, &e)) fail_msg("%s", e.text);
+    ok(file_read("tests/golden/heads.json", FILE_DATA, &text, &err));
     g->json = cJSON_Parse(str_get(&text));
     str_release(&text);
     assert_non_null(g->json);
@@ -224,9 +222,8 @@ static struct engine *open_demo(void)
 {
     struct options o;
     struct engine *g;
-    struct err e;
     options_init(&o);
-    if (engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
+    ok(engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
     return g;
 }
 
@@ -288,8 +285,7 @@ TEST(labels_are_their_definition)
     for (int kind = HEADS_LOGIT; kind <= HEADS_SHARE; kind++) {
         struct heads_watch w;
         struct kept all = {.n_in = model_n_qkv(m), .n_head = m->n_kv_head}, k = all;
-        struct err e;
-        assert_int_equal(heads_watch_open(&w, g, kind, N, &e), 0);
+        ok(heads_watch_open(&w, g, kind, N, &err));
         s.n_context = N;
         heads_watch_run(&w, &s, keep, &all);
         s.n_context = CONTEXT;
@@ -331,15 +327,13 @@ TEST(shares_compete_as_shares)
     struct engine *g = open_demo();
     struct context c;
     struct options o;
-    struct err e;
     int32_t ids[60];
     for (int i = 0; i < 60; i++) ids[i] = 300 + i;
     options_init(&o);
     o.session.plan.policy = policy_choice("locret");
     o.session.plan.policy.allocator = POLICY_GLOBAL;
     o.session.plan.budget = 64;
-    if (context_open(&c, g, &o.session.plan, o.session.sampling.seed, 1, &e))
-        fail_msg("%s", e.text);
+    ok(context_open(&c, g, &o.session.plan, o.session.sampling.seed, 1, &err));
     forward_run(&c.forward, &c.cache, ids, 60, 1);
     score_values(&c.forward, &c.cache);
     for (int h = 0; h < g->model->n_layer * g->model->n_kv_head; h++) {
@@ -360,24 +354,22 @@ TEST(the_best_policy_is_the_default)
     struct engine *g = open_demo();
     struct plan p;
     struct options o;
-    struct err e;
     options_init(&o);
-    assert_int_equal(plan_make(&p, g->model, g->retaining, NULL, &o.session.plan, 1, 1, &e), 0);
+    ok(plan_make(&p, g->model, g->retaining, NULL, &o.session.plan, 1, 1, &err));
     assert_string_equal(p.policy->name, "keeper");
     /* A budget beyond the positions that the model knows would make it worse. */
     o.session.plan.budget = 4096;
-    assert_int_equal(plan_make(&p, g->model, g->retaining, NULL, &o.session.plan, 1, 1, &e), 0);
+    ok(plan_make(&p, g->model, g->retaining, NULL, &o.session.plan, 1, 1, &err));
     assert_int_equal(p.budget, g->model->n_ctx - p.chunk - p.reserve);
     assert_non_null(strstr(p.notice, "4608 positions"));
     assert_int_equal(p.budget_max, p.budget);
     o.session.plan.budget = 0;
     g->retaining->label_is_share = false;
-    assert_int_equal(plan_make(&p, g->model, g->retaining, NULL, &o.session.plan, 1, 1, &e), 0);
+    ok(plan_make(&p, g->model, g->retaining, NULL, &o.session.plan, 1, 1, &err));
     assert_string_equal(p.policy->name, "locret");
     o.session.plan.policy = policy_choice("keeper");
-    assert_int_equal(plan_make(&p, g->model, g->retaining, NULL, &o.session.plan, 1, 1, &e),
-                     ERR_USAGE);
-    assert_non_null(strstr(e.text, "heads train"));
+    refused(plan_make(&p, g->model, g->retaining, NULL, &o.session.plan, 1, 1, &err), ERR_USAGE,
+            "heads train");
     engine_close(g);
 }
 
@@ -386,14 +378,13 @@ TEST(a_head_takes_up_to_two_thirds_of_the_positions)
     struct engine *g = open_demo();
     struct plan p;
     struct options o;
-    struct err e;
     options_init(&o);
     const struct {
         int budget, most;
     } heads[] = {{128, 1536}, {512, 3072}, {3072, 3072}, {3200, 3200}};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
         o.session.plan.budget = heads[i].budget; /* twelve of it, within two thirds of 4,608 */
-        assert_int_equal(plan_make(&p, g->model, g->retaining, NULL, &o.session.plan, 1, 1, &e), 0);
+        ok(plan_make(&p, g->model, g->retaining, NULL, &o.session.plan, 1, 1, &err));
         assert_int_equal(p.budget_max, heads[i].most);
     }
     engine_close(g);
@@ -404,20 +395,19 @@ TEST(memory_picks_the_budget)
     struct engine *g = open_demo();
     struct plan p;
     struct options o;
-    struct err e;
     options_init(&o);
     g->model->n_ctx = 1 << 17;
-    assert_int_equal(plan_make(&p, g->model, g->retaining, NULL, &o.session.plan, 1, 1, &e), 0);
+    ok(plan_make(&p, g->model, g->retaining, NULL, &o.session.plan, 1, 1, &err));
     assert_int_equal(p.budget, 8192);
     o.session.plan.memory = 64 << 20;
-    assert_int_equal(plan_make(&p, g->model, g->retaining, NULL, &o.session.plan, 1, 1, &e), 0);
+    ok(plan_make(&p, g->model, g->retaining, NULL, &o.session.plan, 1, 1, &err));
     assert_true(p.budget > 8192);
     o.session.plan.budget = p.budget + 1; /* one more does not fit */
-    assert_int_equal(plan_make(&p, g->model, g->retaining, NULL, &o.session.plan, 1, 1, &e),
+    assert_int_equal(plan_make(&p, g->model, g->retaining, NULL, &o.session.plan, 1, 1, &err),
                      ERR_FIT);
     o.session.plan.budget = 0;
     o.session.plan.memory = 1LL << 40;
-    assert_int_equal(plan_make(&p, g->model, g->retaining, NULL, &o.session.plan, 1, 1, &e), 0);
+    ok(plan_make(&p, g->model, g->retaining, NULL, &o.session.plan, 1, 1, &err));
     assert_int_equal(p.budget, g->model->n_ctx - p.chunk - p.reserve);
     engine_close(g);
 }
@@ -463,10 +453,9 @@ TEST(rows_are_conversations)
     struct heads_data d;
     struct heads_sample s = {0};
     struct str text = {0};
-    struct err e;
-    assert_int_equal(open_rows(&d, path, &e), 0);
+    ok(open_rows(&d, path, &err));
     assert_int_equal(d.n, 4);
-    assert_int_equal(heads_sample_read(&s, &d, 0, false, g, 512, &e), 0);
+    ok(heads_sample_read(&s, &d, 0, false, g, 512, &err));
     text_of(g, &s, true, &text);
     assert_string_equal(str_get(&text),
                         "<|bos|><|user|> My cat is called Milo. She sleeps in the kitchen all "
@@ -476,24 +465,22 @@ TEST(rows_are_conversations)
     assert_int_equal(s.asks[s.n_context - 1], 1);
     assert_int_equal(s.asks[s.n_context - 2], 0);
 
-    assert_int_equal(heads_sample_read(&s, &d, 1, false, g, 512, &e), 0);
+    ok(heads_sample_read(&s, &d, 1, false, g, 512, &err));
     text_of(g, &s, false, &text);
     assert_string_equal(str_get(&text), "<|assistant|> Rome.<|assistant|> Yes.");
     size_t whole = s.ids.n;
-    assert_int_equal(heads_sample_read(&s, &d, 1, false, g, (int)whole - 1, &e), 0);
+    ok(heads_sample_read(&s, &d, 1, false, g, (int)whole - 1, &err));
     text_of(g, &s, false, &text);
     assert_string_equal(str_get(&text), "<|assistant|> Rome.");
 
-    assert_int_equal(heads_sample_read(&s, &d, 0, true, g, 512, &e), 0);
+    ok(heads_sample_read(&s, &d, 0, true, g, 512, &err));
     size_t n = (size_t)s.n_context - 1; /* without BOS */
     assert_memory_equal(s.ids.ids + 1, s.ids.ids + s.ids.n - n, n * sizeof *s.ids.ids);
     assert_int_equal(s.asks[s.ids.n - n], 1);
     assert_int_equal(s.asks[s.ids.n - n - 2], 0);
 
-    assert_int_equal(heads_sample_read(&s, &d, 2, false, g, 512, &e), ERR_FORMAT);
-    assert_non_null(strstr(e.text, "row 3"));
-    assert_int_equal(heads_sample_read(&s, &d, 3, false, g, 512, &e), ERR_FORMAT);
-    assert_non_null(strstr(e.text, "row 4"));
+    refused(heads_sample_read(&s, &d, 2, false, g, 512, &err), ERR_FORMAT, "row 3");
+    refused(heads_sample_read(&s, &d, 3, false, g, 512, &err), ERR_FORMAT, "row 4");
     heads_data_close(&d);
     heads_sample_release(&s);
     str_release(&text);
@@ -512,10 +499,9 @@ TEST(names_and_numbers_share_a_label)
     struct heads_data d;
     struct heads_sample s = {0};
     struct str names = {0};
-    struct err e;
     float label[2 * 512];
-    assert_int_equal(open_rows(&d, path, &e), 0);
-    assert_int_equal(heads_sample_read(&s, &d, 0, false, g, 512, &e), 0);
+    ok(open_rows(&d, path, &err));
+    ok(heads_sample_read(&s, &d, 0, false, g, 512, &err));
     for (int i = 0; i < 2 * s.n_context; i++) label[i] = (float)(i * 37 % 101);
     heads_sample_join(&s, 2, label);
     for (int t = 0, end; t < s.n_context; t = end) {
@@ -553,9 +539,8 @@ TEST(long_documents_are_cut)
     struct engine *g = open_demo();
     struct heads_data d;
     struct heads_sample s = {0};
-    struct err e;
-    assert_int_equal(open_rows(&d, path, &e), 0);
-    assert_int_equal(heads_sample_read(&s, &d, 1, false, g, 256, &e), 0);
+    ok(open_rows(&d, path, &err));
+    ok(heads_sample_read(&s, &d, 1, false, g, 256, &err));
     assert_in_range(s.ids.n, 150, 256);
     str_clear(&row);
     text_of(g, &s, true, &row);
@@ -613,16 +598,15 @@ static void text_close(struct text_case *c)
 TEST(folders_are_cut_into_rows)
 {
     struct text_case c;
-    struct err e;
     struct heads_data *d = &c.data;
     text_open(&c);
     struct options o = {.training.text = c.folder, .args = {"train"}, .n_args = 1};
-    assert_int_equal(heads_data_open(d, &o, &e), 0);
+    ok(heads_data_open(d, &o, &err));
     assert_int_equal(d->n, 2);
     assert_memory_equal(d->text.data, "The a.txt", 9);
     size_t half = d->rows[1], n = d->text.n;
     assert_memory_equal(d->text.data + half, "The b.txt", 9);
-    assert_int_equal(heads_data_cut(d, c.engine->tokenizer, 100, &e), 0);
+    ok(heads_data_cut(d, c.engine->tokenizer, 100, &err));
     assert_in_range(d->n, 8, 30);
     assert_int_equal(d->rows[0], 0);
     assert_int_equal(d->rows[d->n], n);
@@ -631,7 +615,7 @@ TEST(folders_are_cut_into_rows)
         struct tokens ids = {0};
         struct tokenizer_span row = {d->text.data + d->rows[i], d->rows[i + 1] - d->rows[i], false};
         if (i) assert_non_null(strchr(" \n", row.text[-1]));
-        assert_int_equal(tokenizer_encode(c.engine->tokenizer, &row, 1, false, &ids, &e), 0);
+        ok(tokenizer_encode(c.engine->tokenizer, &row, 1, false, &ids, &err));
         assert_in_range(ids.n, 60, 130);
         found = found || d->rows[i] == half; /* no row is of two files */
         tokens_release(&ids);
@@ -643,15 +627,14 @@ TEST(folders_are_cut_into_rows)
 TEST(text_is_repeated_in_the_chat_format)
 {
     struct text_case c;
-    struct err e;
     char path[64];
     text_open(&c);
     snprintf(path, sizeof path, "%s/b.txt", c.folder);
     struct options o = {.training.text = path, .args = {"train", path}, .n_args = 2};
-    assert_int_equal(heads_data_open(&c.data, &o, &e), 0);
-    assert_int_equal(heads_data_cut(&c.data, c.engine->tokenizer, 100, &e), 0);
+    ok(heads_data_open(&c.data, &o, &err));
+    ok(heads_data_cut(&c.data, c.engine->tokenizer, 100, &err));
     struct heads_sample *s = &c.sample;
-    assert_int_equal(heads_sample_read(s, &c.data, 0, false, c.engine, 512, &e), 0);
+    ok(heads_sample_read(s, &c.data, 0, false, c.engine, 512, &err));
     text_of(c.engine, s, true, &c.text);
     assert_non_null(strstr(str_get(&c.text), "<|bos|><|user|> The b.txt garden \xc3\xa9 0."));
     assert_non_null(strstr(str_get(&c.text), "<|end|><|user|> Repeat the previous context exactly."
@@ -667,16 +650,15 @@ TEST(text_is_repeated_in_the_chat_format)
 TEST(text_of_base_models_is_raw)
 {
     struct text_case c;
-    struct err e;
     text_open(&c);
     struct options o = {.training.text = c.folder, .args = {"train"}, .n_args = 1};
-    assert_int_equal(heads_data_open(&c.data, &o, &e), 0);
-    assert_int_equal(heads_data_cut(&c.data, c.engine->tokenizer, 100, &e), 0);
+    ok(heads_data_open(&c.data, &o, &err));
+    ok(heads_data_cut(&c.data, c.engine->tokenizer, 100, &err));
     struct gguf *file = c.engine->model->file, *other;
     struct heads_sample *s = &c.sample;
-    assert_int_equal(gguf_open(&other, "quant/demo/retain-demo-heads.gguf", &e), 0);
+    ok(gguf_open(&other, "quant/demo/retain-demo-heads.gguf", &err));
     c.engine->model->file = other;
-    assert_int_equal(heads_sample_read(s, &c.data, 0, false, c.engine, 512, &e), 0);
+    ok(heads_sample_read(s, &c.data, 0, false, c.engine, 512, &err));
     c.engine->model->file = file;
     gguf_close(other);
     text_of(c.engine, s, true, &c.text);
@@ -694,21 +676,19 @@ TEST(text_of_base_models_is_raw)
 TEST(bad_text_is_named)
 {
     struct text_case c;
-    struct err e;
     char path[64];
     text_open(&c);
     snprintf(path, sizeof path, "%s/d.bin", c.folder);
     struct options o = {.training.text = path, .args = {"train"}, .n_args = 1};
-    assert_int_equal(heads_data_open(&c.data, &o, &e), ERR_FORMAT);
-    assert_non_null(strstr(e.text, "d.bin is empty or no text"));
+    refused(heads_data_open(&c.data, &o, &err), ERR_FORMAT, "d.bin is empty or no text");
     heads_data_close(&c.data);
     snprintf(path, sizeof path, "%s/a.txt", c.folder);
-    assert_int_equal(heads_data_open(&c.data, &o, &e), 0);
-    assert_int_equal(heads_data_cut(&c.data, c.engine->tokenizer, 100000, &e), ERR_FORMAT);
-    assert_non_null(strstr(e.text, "smaller --length"));
+    ok(heads_data_open(&c.data, &o, &err));
+    refused(heads_data_cut(&c.data, c.engine->tokenizer, 100000, &err), ERR_FORMAT,
+            "smaller --length");
     heads_data_close(&c.data);
     o.training.data = path;
-    assert_int_equal(heads_data_open(&c.data, &o, &e), ERR_USAGE);
+    assert_int_equal(heads_data_open(&c.data, &o, &err), ERR_USAGE);
     text_close(&c);
 }
 
@@ -739,7 +719,6 @@ TEST(calibration_is_least_squares)
     struct heads_sample sample = {0};
     struct gguf *file;
     struct retaining *made;
-    struct err e;
     struct options o;
     options_init(&o);
     o.args[0] = "calibrate";
@@ -749,17 +728,17 @@ TEST(calibration_is_least_squares)
     o.force = true;
     close(mkstemp(out));
     assert_int_equal(heads_calibrate(&o), 0);
-    assert_int_equal(gguf_open(&file, out, &e), 0);
-    assert_int_equal(retaining_open(&made, file, &e), 0);
+    ok(gguf_open(&file, out, &err));
+    ok(retaining_open(&made, file, &err));
     assert_true(retaining_comparable(made));
 
-    assert_int_equal(heads_data_open(&d, &o, &e), 0);
-    assert_int_equal(heads_data_cut(&d, g->tokenizer, heads_sample_half(TOKENS), &e), 0);
+    ok(heads_data_open(&d, &o, &err));
+    ok(heads_data_cut(&d, g->tokenizer, heads_sample_half(TOKENS), &err));
     const struct retaining_shape *shape = &made->shape;
     struct kept k = {.n_in = shape->n_in, .n_head = shape->n_head};
-    assert_int_equal(heads_watch_open(&w, g, HEADS_SHARE, TOKENS, &e), 0);
+    ok(heads_watch_open(&w, g, HEADS_SHARE, TOKENS, &err));
     for (int i = 0; i < d.n; i++) {
-        assert_int_equal(heads_sample_read(&sample, &d, i, true, g, TOKENS, &e), 0);
+        ok(heads_sample_read(&sample, &d, i, true, g, TOKENS, &err));
         if (sample.ids.n) heads_watch_run(&w, &sample, keep, &k);
     }
     for (int layer = 0; layer < shape->n_layer; layer += 3) {

@@ -33,7 +33,6 @@ static struct engine *import(const char *name, const char *isa)
     char path[96], out[] = "/tmp/retain-released-XXXXXX";
     struct options o;
     struct engine *g;
-    struct err e;
     snprintf(path, sizeof path, RELEASED "%s", name);
     close(mkstemp(out));
     options_init(&o);
@@ -46,7 +45,7 @@ static struct engine *import(const char *name, const char *isa)
     o.n_args = 2;
     assert_int_equal(heads_import(&o), 0);
     o.engine.heads.path = out;
-    if (engine_open(&g, &o.engine, NULL, 0, NULL, NULL, &e)) fail_msg("%s", e.text);
+    ok(engine_open(&g, &o.engine, NULL, 0, NULL, NULL, &err));
     unlink(out);
     return g;
 }
@@ -82,8 +81,7 @@ static void scores_of(const struct engine *g, int layer, float *out)
 TEST(scores_equal_pytorch)
 {
     struct str text = {0};
-    struct err e;
-    if (file_read(RELEASED "scores.json", FILE_DATA, &text, &e)) fail_msg("%s", e.text);
+    ok(file_read(RELEASED "scores.json", FILE_DATA, &text, &err));
     cJSON *json = cJSON_Parse(str_get(&text));
     for (int i = 0; i < N_FILES; i++)
         for (const char *const *isa = kn_isa_list(); *isa; isa++) {
@@ -141,13 +139,12 @@ TEST(hidden_states_are_normed_inputs)
     enum { CHUNK = 70, ALL = 110 };
     struct engine *g = import("kvzap-linear.safetensors", NULL);
     struct context c;
-    struct err e;
     struct plan_opts o = plan_opts_default();
     int32_t ids[ALL];
     o.policy = policy_choice("keeper");
     o.budget = 128;
     o.chunk = CHUNK;
-    if (context_open(&c, g, &o, 0, 1, &e)) fail_msg("%s", e.text);
+    ok(context_open(&c, g, &o, 0, 1, &err));
     for (int i = 0; i < ALL; i++) ids[i] = 3 + i * 29 % 250;
     forward_run(&c.forward, &c.cache, ids, CHUNK, 1);
     for (int i = CHUNK; i < ALL; i++) forward_run(&c.forward, &c.cache, ids + i, 1, 1);
@@ -168,8 +165,7 @@ TEST(hidden_states_are_normed_inputs)
 
 static void plan_of(struct plan *p, struct engine *g, const struct plan_opts *o)
 {
-    struct err e;
-    if (plan_make(p, g->model, g->retaining, NULL, o, 1, 1, &e)) fail_msg("%s", e.text);
+    ok(plan_make(p, g->model, g->retaining, NULL, o, 1, 1, &err));
 }
 
 TEST(authors_settings_are_the_default)

@@ -17,11 +17,10 @@ struct fixture {
 static void begin(struct fixture *f, int n_rows, uint64_t seed)
 {
     struct arena plan;
-    struct err e;
     memset(f, 0, sizeof *f);
     arena_init_plan(&plan, "test");
     heads_schedule_plan(&f->s, n_rows, &plan);
-    assert_int_equal(arena_init(&f->arena, "test", plan.used, &e), 0);
+    ok(arena_init(&f->arena, "test", plan.used, &err));
     heads_schedule_plan(&f->s, n_rows, &f->arena);
     heads_schedule_init(&f->s, seed);
 }

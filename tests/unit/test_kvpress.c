@@ -50,8 +50,7 @@ static void run(struct context *x, struct engine *g, const struct line *l)
     struct plan_opts o = plan_opts_default();
     int32_t ids[N];
     int64_t n_evicted;
-    struct err e;
-    assert_int_equal(options_policies_read(l->policy, &policies, &e), 0);
+    ok(options_policies_read(l->policy, &policies, &err));
     o.policy = policies.item[0];
     o.policy.context = N;
     o.protocol = PLAN_ONCE;
@@ -61,9 +60,9 @@ static void run(struct context *x, struct engine *g, const struct line *l)
     for (int i = 0; i < N; i++)
         ids[i] =
             (int32_t)(((uint32_t)i * 2654435761u + 12345) / 65536 % (uint32_t)g->model->n_vocab);
-    if (context_open(x, g, &o, 1, 1, &e)) fail_msg("%s: %s", l->policy, e.text);
-    for (int i = 0; i < N; i += 64) assert_int_equal(context_run(x, ids + i, 64, 0, &e), 0);
-    assert_int_equal(context_evict(x, &n_evicted, &e), 0);
+    if (context_open(x, g, &o, 1, 1, &err)) fail_msg("%s: %s", l->policy, err.text);
+    for (int i = 0; i < N; i += 64) ok(context_run(x, ids + i, 64, 0, &err));
+    ok(context_evict(x, &n_evicted, &err));
     assert_true(n_evicted > 0);
 }
 
@@ -81,10 +80,9 @@ TEST(test_survivors)
                             .heads = {.none = true},
                             .weights = ENGINE_WEIGHTS_F32};
     struct engine *g;
-    struct err e;
     FILE *f = fopen("tests/golden/kvpress.txt", "r");
     assert_non_null(f);
-    if (engine_open(&g, &o, NULL, 0, NULL, NULL, &e)) fail_msg("%s", e.text);
+    ok(engine_open(&g, &o, NULL, 0, NULL, NULL, &err));
     for (size_t i = 0; i < sizeof presses / sizeof *presses; i++) {
         struct context x = {0};
         struct line l;
@@ -111,9 +109,8 @@ static void open_model(struct engine **g, const char *name)
 {
     char path[64];
     struct engine_opts o = {.model = path, .heads = {.none = true}, .weights = ENGINE_WEIGHTS_F32};
-    struct err e;
     snprintf(path, sizeof path, "build/golden/families/%s.gguf", name);
-    if (engine_open(g, &o, NULL, 0, NULL, NULL, &e)) fail_msg("%s", e.text);
+    ok(engine_open(g, &o, NULL, 0, NULL, NULL, &err));
 }
 
 /* Layers with windows have nothing evicted: the newest units, one behind the other. */

@@ -38,14 +38,12 @@ TEST(test_the_file_leaves_memory_as_it_is_packed)
     struct options o;
     struct engine *g;
     struct stat file;
-    struct err e;
     long most = 0;
     assert_int_equal(stat(MODEL, &file), 0);
     options_init(&o);
     o.engine.model = MODEL;
     o.engine.device.kind = ENGINE_DEVICE_CPU;
-    if (engine_open(&g, &o.engine, &o.session.plan, 1, on_progress, &most, &e))
-        fail_msg("%s", e.text);
+    ok(engine_open(&g, &o.engine, &o.session.plan, 1, on_progress, &most, &err));
     engine_close(g);
     assert_true(most > 0); /* it was seen */
     assert_true(most * 1024 < file.st_size / 3);

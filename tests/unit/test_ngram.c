@@ -13,10 +13,9 @@ struct fixture {
 static int set_up(void **state)
 {
     struct fixture *f = calloc(1, sizeof *f);
-    struct err e;
     arena_init_plan(&f->a, "test");
     ngram_plan(&f->g, &f->a);
-    assert_int_equal(arena_init(&f->a, "test", f->a.used, &e), 0);
+    ok(arena_init(&f->a, "test", f->a.used, &err));
     ngram_plan(&f->g, &f->a);
     *state = f;
     return 0;

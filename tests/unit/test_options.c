@@ -11,8 +11,6 @@
      OPTIONS_JSON)
 #define EVAL (OPTIONS_MODEL | OPTIONS_MEMORY | OPTIONS_EVAL | OPTIONS_JSON)
 
-static struct err err;
-
 /* Splits at blanks and parses. `line` is valid until the next call. */
 static int parse(struct options *o, unsigned groups, const char *line)
 {
@@ -195,7 +193,7 @@ TEST(values_of_a_key_multiply)
         parse(&o, EVAL | OPTIONS_LISTS,
               "--policy snapkv:window=8/16,sinks=0/4,keeper,locret:stabilizers=0/64/256"),
         0);
-    assert_int_equal(options_get(&o, EVAL | OPTIONS_LISTS, "policy", &text, &err), 0);
+    ok(options_get(&o, EVAL | OPTIONS_LISTS, "policy", &text, &err));
     assert_string_equal(
         text.data, "snapkv:window=8,sinks=0,snapkv:window=16,sinks=0,snapkv:window=8,sinks=4,"
                    "snapkv:window=16,sinks=4,keeper,locret:stabilizers=0,locret:stabilizers=64,"
@@ -230,7 +228,7 @@ TEST(lists_of_values)
     assert_int_equal(o.sweep.kvs.n, 2);
     assert_int_equal(o.sweep.kvs.item[1].k, KN_KV_Q8);
     assert_int_equal(o.session.plan.budget, 64); /* the first of each */
-    assert_int_equal(options_get(&o, EVAL, "policy", &text, &err), 0);
+    ok(options_get(&o, EVAL, "policy", &text, &err));
     assert_string_equal(text.data, "snapkv:window=64,sinks=4,keeper,sink:reserve=8");
     str_release(&text);
     assert_refused(CHAT, "--policy locret,keeper", "--policy: expected one value");
@@ -271,7 +269,7 @@ TEST(settings_come_back)
     struct options o;
     struct str text = {0};
     assert_int_equal(parse(&o, CHAT, "--kv q8:q4"), 0);
-    assert_int_equal(options_get(&o, CHAT, "kv", &text, &err), 0);
+    ok(options_get(&o, CHAT, "kv", &text, &err));
     assert_string_equal(text.data, "q8:q4");
     str_clear(&text);
     options_print_config(&o, &text);
@@ -295,7 +293,7 @@ TEST(policies_come_back)
             snprintf(given, sizeof given, "%s:%s=%s", name, key.name, word ? "global" : "7");
             snprintf(line, sizeof line, "--policy %s", given);
             assert_int_equal(parse(&o, CHAT, line), 0);
-            assert_int_equal(options_get(&o, CHAT, "policy", &text, &err), 0);
+            ok(options_get(&o, CHAT, "policy", &text, &err));
             assert_string_equal(text.data, given);
             str_release(&text);
         }
@@ -305,9 +303,9 @@ TEST(set_in_a_chat)
 {
     struct options o;
     options_init(&o);
-    assert_int_equal(options_set(&o, OPTIONS_MEMORY, "policy", "snapkv:window=64", &err), 0);
+    ok(options_set(&o, OPTIONS_MEMORY, "policy", "snapkv:window=64", &err));
     assert_int_equal(o.session.plan.policy.window, 64);
-    assert_int_equal(options_set(&o, OPTIONS_MEMORY, "budget", "96", &err), 0);
+    ok(options_set(&o, OPTIONS_MEMORY, "budget", "96", &err));
     assert_int_equal(o.session.plan.budget, 96);
     assert_ptr_equal(o.session.plan.policy.row, policy_named("snapkv"));
     assert_int_equal(options_set(&o, OPTIONS_MEMORY, "policy", "locret,keeper", &err), ERR_USAGE);
@@ -355,7 +353,7 @@ TEST(configuration)
                   "policy = snapkv:window=9,sinks=2\n"
                   "budget = 77";
     options_init(&o);
-    assert_int_equal(options_parse_layer(&o, OPTIONS_CONFIG, text, "config", &err), 0);
+    ok(options_parse_layer(&o, OPTIONS_CONFIG, text, "config", &err));
     assert_string_equal(o.engine.model, "/models/my model.gguf");
     assert_int_equal(o.engine.threads, 2);
     assert_string_equal(o.session.system, "answer # briefly ");
@@ -365,7 +363,7 @@ TEST(configuration)
     assert_int_equal(o.session.plan.budget, 77);
     assert_true(o.session.continue_latest);
     char *argv[] = {"--new", "--threads", "1"}; /* the command line is right */
-    assert_int_equal(options_parse(&o, CHAT, 3, argv, &err), 0);
+    ok(options_parse(&o, CHAT, 3, argv, &err));
     assert_false(o.session.continue_latest);
     assert_int_equal(o.engine.threads, 1);
 }
@@ -456,8 +454,7 @@ TEST(numbers_come_back)
         assert_int_equal(parse(&o, CHAT, line), 0);
         options_print_config(&o, &config);
         options_init(&again);
-        if (options_parse_layer(&again, OPTIONS_CONFIG, config.data, "config", &err))
-            fail_msg("%s", err.text);
+        ok(options_parse_layer(&again, OPTIONS_CONFIG, config.data, "config", &err));
         assert_memory_equal(&again.session.sampling, &o.session.sampling,
                             sizeof o.session.sampling);
         str_release(&config);

@@ -178,13 +178,12 @@ struct units {
 static void units_init(struct units *u, struct cache_shape s, const float *scores, int n)
 {
     struct arena plan;
-    struct err e;
     s.head_dim = DIM;
     s.k_type = s.v_type = KN_KV_Q4;
     if (!s.capacity) s.capacity = 16;
     arena_init_plan(&plan, "cache");
     cache_plan(&u->c, &s, &plan);
-    assert_int_equal(arena_init(&u->arena, "cache", plan.used, &e), 0);
+    ok(arena_init(&u->arena, "cache", plan.used, &err));
     cache_plan(&u->c, &s, &u->arena);
     u->slots = calloc(cache_slots(&s), sizeof *u->slots);
     for (int i = 0; scores && i < s.n_layer * s.n_head; i++)
@@ -408,24 +407,23 @@ TEST(test_every_row_runs)
     for (int i = 1; policy_at(i); i++) {
         struct options o;
         struct context x;
-        struct err e;
         int64_t evicted;
         options_init(&o);
         o.session.plan.policy = policy_choice(policy_at(i)->name);
         o.session.plan.budget = 64;
         o.session.plan.chunk = 32;
         o.session.plan.policy.reserve = 8;
-        if (context_open(&x, engine, &o.session.plan, o.session.sampling.seed, 1, &e))
-            fail_msg("%s: %s", policy_at(i)->name, e.text);
+        if (context_open(&x, engine, &o.session.plan, o.session.sampling.seed, 1, &err))
+            fail_msg("%s: %s", policy_at(i)->name, err.text);
         for (int round = 0; round < 12; round++) {
             for (int t = 0; t < 32; t++)
                 ids[t] =
                     (int32_t)(random_at(3, 1, (uint64_t)(round * 32 + t)) * engine->model->n_vocab);
-            assert_int_equal(context_evict(&x, &evicted, &e), 0);
+            ok(context_evict(&x, &evicted, &err));
             assert_true(cache_room(&x.cache) >= 32 + 8);
             forward_run(&x.forward, &x.cache, ids, 32, 0);
         }
-        assert_int_equal(context_evict(&x, &evicted, &e), 0);
+        ok(context_evict(&x, &evicted, &err));
         int n_heads = x.cache.shape.n_layer * x.cache.shape.n_head;
         int64_t units = cache_units(&x.cache);
         assert_true(units <= 64 * n_heads && units > 60 * n_heads);
@@ -445,18 +443,17 @@ TEST(test_a_small_budget_takes_little)
     } rows[] = {{96, 256}, {256, 256}, {700, 700}, {2000, 1024}};
     struct options o;
     struct context x;
-    struct err e;
     int64_t evicted;
     int32_t ids[256];
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         options_init(&o);
         o.session.plan.budget = rows[i].budget;
-        if (context_open(&x, engine, &o.session.plan, 1, 1, &e)) fail_msg("%s", e.text);
+        ok(context_open(&x, engine, &o.session.plan, 1, 1, &err));
         assert_int_equal(x.plan.reserve, rows[i].reserve);
         for (int t = 0; t < 256; t++)
             ids[t] = (int32_t)(random_at(3, 1, (uint64_t)t) * engine->model->n_vocab);
         for (int n = 0; n < 1000; n += 250) {
-            assert_int_equal(context_evict(&x, &evicted, &e), 0);
+            ok(context_evict(&x, &evicted, &err));
             forward_run(&x.forward, &x.cache, ids, 250, 0);
         }
         const int n_heads = x.cache.shape.n_layer * x.cache.shape.n_head;
@@ -470,10 +467,9 @@ TEST(test_a_small_budget_takes_little)
 
 static int setup(void **state)
 {
-    struct err e;
     if (engine_set_up(state)) return -1;
-    if (pool_open(&pool, 2, &e) == 0) return 0;
-    printf("%s\n", e.text);
+    if (pool_open(&pool, 2, &err) == 0) return 0;
+    printf("%s\n", err.text);
     return -1;
 }
 

@@ -143,7 +143,6 @@ static void check_allocator(const struct expected x[LAYERS * KV], enum policy_al
 {
     struct arena plan, units;
     struct cache c;
-    struct err e;
     struct cache_shape shape = {.n_layer = LAYERS,
                                 .n_head = KV,
                                 .head_dim = DIM,
@@ -161,7 +160,7 @@ static void check_allocator(const struct expected x[LAYERS * KV], enum policy_al
     if (shape.share != CACHE_HEAD) shape.head_max = 24 + x->budget;
     arena_init_plan(&plan, "cache");
     cache_plan(&c, &shape, &plan);
-    assert_int_equal(arena_init(&units, "cache", plan.used, &e), 0);
+    ok(arena_init(&units, "cache", plan.used, &err));
     cache_plan(&c, &shape, &units);
     union evict_slot *slots = calloc(cache_slots(&shape), sizeof *slots);
     for (int i = 0; i < LAYERS * KV; i++) {
@@ -212,9 +211,8 @@ TEST(test_golden)
 
 static int setup(void **state)
 {
-    struct err e;
     (void)state;
-    return pool_open(&pool, 2, &e);
+    return pool_open(&pool, 2, &err);
 }
 
 static int teardown(void **state)

@@ -66,8 +66,7 @@ static const struct split {
 static struct pretokenizer *open_named(const char *name)
 {
     struct pretokenizer *p;
-    struct err e;
-    if (pretokenizer_open(&p, name, strlen(name), &e)) fail_msg("%s", e.text);
+    ok(pretokenizer_open(&p, name, strlen(name), &err));
     return p;
 }
 
@@ -82,13 +81,11 @@ TEST(cuts_where_it_should)
     for (size_t i = 0; i < sizeof splits / sizeof *splits; i++) {
         struct str text = {0}, expected = {0}, got = {0};
         struct pretokenizer *p = open_named(splits[i].name);
-        struct err e;
         for (const char *const *piece = splits[i].pieces; *piece; piece++) {
             str_puts(&text, *piece);
             put_piece(&expected, *piece, strlen(*piece));
         }
-        if (pretokenizer_split(p, str_get(&text), text.n, put_piece, &got, &e))
-            fail_msg("%s", e.text);
+        ok(pretokenizer_split(p, str_get(&text), text.n, put_piece, &got, &err));
         if (strcmp(str_get(&got), str_get(&expected)))
             fail_msg("%s, case %zu: '%s' instead of '%s'", splits[i].name, i, str_get(&got),
                      str_get(&expected));
@@ -114,11 +111,10 @@ TEST(takes_long_runs)
         struct pretokenizer *p = open_named(splits[i].name);
         for (size_t u = 0; u < sizeof units / sizeof *units; u++) {
             struct str text = {0};
-            struct err e;
             size_t n = 0;
             for (int k = 0; k < TIMES; k++) str_puts(&text, units[u]);
-            if (pretokenizer_split(p, str_get(&text), text.n, count_bytes, &n, &e))
-                fail_msg("%s, unit %zu: %s", splits[i].name, u, e.text);
+            if (pretokenizer_split(p, str_get(&text), text.n, count_bytes, &n, &err))
+                fail_msg("%s, unit %zu: %s", splits[i].name, u, err.text);
             assert_int_equal(n, text.n);
             str_release(&text);
         }
@@ -148,10 +144,8 @@ TEST(refuses_unknown_names)
 {
     static const char name[] = "gpt";
     struct pretokenizer *p;
-    struct err e;
-    assert_int_equal(pretokenizer_open(&p, name, strlen(name), &e), ERR_FORMAT);
-    assert_non_null(strstr(e.text, "'gpt'"));
-    assert_non_null(strstr(e.text, "deepseek-v3"));
-    assert_non_null(strstr(e.text, "default"));
+    refused(pretokenizer_open(&p, name, strlen(name), &err), ERR_FORMAT, "'gpt'");
+    assert_non_null(strstr(err.text, "deepseek-v3"));
+    assert_non_null(strstr(err.text, "default"));
     assert_null(p);
 }

@@ -50,9 +50,8 @@ static struct beginning begin(struct options o)
     struct session_sink k = {.ctx = &b, .text = on_begin_text, .evicted = on_begin_evicted};
     struct session *s = open_session(NULL, o, false);
     enum session_end end;
-    struct err e;
     b.log.session = s;
-    if (session_say(s, question, strlen(question), &k, &end, &e)) fail_msg("%s", e.text);
+    ok(session_say(s, question, strlen(question), &k, &end, &err));
     str_release(&b.log.text);
     session_close(s);
     return b;
@@ -141,13 +140,12 @@ TEST(test_regenerate)
         char *dir = temporary();
         struct conversations *l = open_library(dir);
         enum session_end end;
-        struct err e;
         o.session.plan.policy.stabilizers = 0;
         struct session *s = open_session(l, o, false);
         const struct session_sink k = sink_of(&log);
         say(s, question, &log);
         log.session = s;
-        if (session_regenerate(s, &k, &end, &e)) fail_msg("%s: %s", names[i], e.text);
+        if (session_regenerate(s, &k, &end, &err)) fail_msg("%s: %s", names[i], err.text);
         session_close(s);
         conversations_close(l);
         remove_library(dir);
@@ -164,8 +162,7 @@ TEST(test_fed_turns_join_the_prompt)
                                      {CHAT_ASSISTANT, "Okay, I will remember that."}};
     struct session_sink silent = {0};
     struct log log = {0};
-    struct err e;
-    assert_int_equal(session_feed(s, m, 2, &silent, &e), 0);
+    ok(session_feed(s, m, 2, &silent, &err));
     assert_int_equal(session_cache(s)->n_pos, 0);
     say(s, "What is my locker code?", &log);
     assert_non_null(strstr(str_get(&log.text), "48213"));
@@ -178,10 +175,9 @@ TEST(test_context_needs_the_protocol)
 {
     struct options o = once_of("snapkv");
     struct session *s;
-    struct err e;
     o.session.plan.protocol = PLAN_STREAM;
-    assert_int_equal(session_open(&s, engine, NULL, &o.session, NULL, &e), ERR_USAGE);
-    assert_non_null(strstr(e.text, "context is a key of full and of --protocol once"));
+    refused(session_open(&s, engine, NULL, &o.session, NULL, &err), ERR_USAGE,
+            "context is a key of full and of --protocol once");
 }
 
 AROUND_TESTS(engine_set_up, engine_tear_down)

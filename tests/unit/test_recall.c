@@ -31,7 +31,6 @@ static void embed(void *ctx, int32_t id, float *out)
 
 static void open_archive(struct fixture *f, int n_positions)
 {
-    struct err e;
     struct arena plan;
     struct archive_opts o = {.bytes =
                                  (int64_t)archive_position_bytes(&f->cache.shape) * n_positions,
@@ -40,14 +39,13 @@ static void open_archive(struct fixture *f, int n_positions)
                              .compare = {.n_embd = EMBD, .embed = embed}};
     arena_init_plan(&plan, "archive");
     archive_plan(&f->archive, &o, &f->cache.shape, &plan);
-    assert_int_equal(arena_init(&f->archive_arena, "archive", plan.used, &e), 0);
+    ok(arena_init(&f->archive_arena, "archive", plan.used, &err));
     archive_plan(&f->archive, &o, &f->cache.shape, &f->archive_arena);
     assert_int_equal(f->archive_arena.used, plan.used);
 }
 
 static void set_up(struct fixture *f, enum cache_share share, int n_positions)
 {
-    struct err e;
     struct cache_shape shape = {.n_layer = LAYERS,
                                 .n_head = HEADS,
                                 .head_dim = DIM,
@@ -60,7 +58,7 @@ static void set_up(struct fixture *f, enum cache_share share, int n_positions)
     *f = (struct fixture){0};
     arena_init_plan(&plan, "cache");
     cache_plan(&f->cache, &shape, &plan);
-    assert_int_equal(arena_init(&f->arena, "cache", plan.used, &e), 0);
+    ok(arena_init(&f->arena, "cache", plan.used, &err));
     cache_plan(&f->cache, &shape, &f->arena);
     open_archive(f, n_positions);
 }
@@ -107,7 +105,6 @@ static void say(const int32_t *ids, int n, struct archive_token *out)
 /* Appends the tokens without checking the cache's capacity. */
 static void run_tokens(struct fixture *f, const struct archive_token *t, int n)
 {
-    struct err e;
     cache_layout(&f->cache, true);
     for (int i = 0; i < LAYERS * HEADS; i++) {
         struct cache_head *h = &f->cache.kv_heads[i];
@@ -123,7 +120,7 @@ static void run_tokens(struct fixture *f, const struct archive_token *t, int n)
     }
     for (int k = 0; k < n; k++) f->ids[f->cache.n_pos + k] = t[k].id;
     cache_appended(&f->cache, n);
-    assert_int_equal(archive_add(&f->archive, &f->cache, t, n, &e), 0);
+    ok(archive_add(&f->archive, &f->cache, t, n, &err));
 }
 
 static void run(struct fixture *f, const int32_t *ids, int n)
@@ -498,20 +495,19 @@ TEST(test_forgets)
     uint8_t *unit = malloc(4096);
     for (size_t i = 0; i < sizeof gaps / sizeof *gaps; i++) {
         struct fixture f;
-        struct err e;
         set_up(&f, CACHE_HEAD, 1000);
         fill(&f, 100);
         run(&f, told, 5);
         fill(&f, 100);
         assert_true(f.archive.position_bytes <= 4096);
-        assert_int_equal(archive_forget(&f.archive, gaps[i].from, gaps[i].end, &e), 0);
+        ok(archive_forget(&f.archive, gaps[i].from, gaps[i].end, &err));
         evict_everything(&f);
         for (uint32_t pos = 0; pos < 205; pos++) {
             int index = index_of(&f.archive, pos);
             assert_int_equal(index < 0, pos >= gaps[i].from && pos < gaps[i].end);
             if (index < 0) continue;
             assert_int_equal(f.archive.id[index], f.ids[pos]);
-            assert_int_equal(archive_get(&f.archive, index, 1, unit, &e), 1);
+            assert_int_equal(archive_get(&f.archive, index, 1, unit, &err), 1);
             assert_int_equal(unit[0], (uint8_t)(pos * 3));
         }
         int n = choose(&f, asked, 4, 4, w);
@@ -563,8 +559,7 @@ static void return_to(enum cache_share share)
     struct fixture f;
     struct pool *pool;
     int64_t n_units, lacking = 0;
-    struct err e;
-    assert_int_equal(pool_open(&pool, 2, &e), 0);
+    ok(pool_open(&pool, 2, &err));
     set_up(&f, share, 1000);
     fill(&f, 100);
     for (int i = 0; i < LAYERS * HEADS; i++) {
@@ -575,7 +570,7 @@ static void return_to(enum cache_share share)
         evict_all_but(&f, i, keeps);
     }
     cache_layout(&f.cache, true);
-    assert_int_equal(recall_return(&f.archive, &f.cache, w, 2, pool, &n_units, &e), 0);
+    ok(recall_return(&f.archive, &f.cache, w, 2, pool, &n_units, &err));
     pool_close(pool);
     assert_int_equal(n_units, lacking);
     assert_int_equal(w[0].pos, 8);
@@ -621,8 +616,7 @@ TEST(test_full_archive_keeps_what_is_rare)
     for (int i = 1; i < f.archive.n; i++) assert_true(f.archive.pos[i] > f.archive.pos[i - 1]);
     for (int i = 0; i < f.archive.n; i++) {
         uint8_t units[LAYERS * HEADS * 512];
-        struct err e;
-        assert_int_equal(archive_get(&f.archive, i, 1, units, &e), 1);
+        assert_int_equal(archive_get(&f.archive, i, 1, units, &err), 1);
         assert_int_equal(units[0], (uint8_t)(f.archive.pos[i] * 3));
         assert_int_equal(f.archive.id[i], f.ids[f.archive.pos[i]]);
     }

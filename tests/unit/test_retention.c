@@ -89,14 +89,13 @@ static int feed(struct watch *w, int n_words, uint32_t seed)
     static const char *const words[] = {"cat ", "dog ", "fox ", "sea ", "code ", "story "};
     struct str text = {0};
     struct session_sink k = {.ctx = w, .evicted = on_evicted, .progress = on_progress};
-    struct err e;
     for (int i = 0; i < n_words; i++) {
         seed = seed * 1664525u + 1013904223u;
         str_puts(&text, words[seed >> 16 & 3]);
     }
     struct chat_message m = {CHAT_USER, str_get(&text)};
-    int rc = session_feed(w->s, &m, 1, &k, &e);
-    if (rc) fail_msg("%s", e.text);
+    int rc = session_feed(w->s, &m, 1, &k, &err);
+    if (rc) fail_msg("%s", err.text);
     str_release(&text);
     return rc;
 }
@@ -111,7 +110,6 @@ TEST(test_a_thousand_evictions)
     for (int i = 0; i < 9; i++) {
         struct watch w = {0};
         struct options o;
-        struct err e;
         options_init(&o);
         o.session.private_mode = true;
         o.session.plan.policy = policy_choice(policies[i]);
@@ -119,7 +117,7 @@ TEST(test_a_thousand_evictions)
         o.session.plan.chunk = 3 + 2 * i;
         o.session.plan.policy.reserve = i;
         o.session.sampling.seed = 7 + (uint64_t)i;
-        if (session_open(&w.s, engine, NULL, &o.session, NULL, &e)) fail_msg("%s", e.text);
+        ok(session_open(&w.s, engine, NULL, &o.session, NULL, &err));
         w.map = retention_new(w.s);
         /* longer than RETENTION_COLS, so that columns grow wider than a position */
         while (w.n_evictions < 115) feed(&w, 20 + 31 * w.n_evictions % 200, (uint32_t)i);
@@ -189,7 +187,6 @@ TEST(test_tokens_spell_the_text)
     struct conversations *l;
     struct session *s;
     struct options o;
-    struct err e;
     assert_non_null(mkdtemp(dir));
     snprintf(path, sizeof path, "%s/retain.db", dir);
     options_init(&o);
@@ -199,15 +196,15 @@ TEST(test_tokens_spell_the_text)
     o.session.new_conversation = true;
     o.session.system = "You are asked: What is my locker code?";
     o.session.sampling.temperature = 0;
-    if (conversations_open(&l, path, &e)) fail_msg("%s", e.text);
-    if (session_open(&s, engine, l, &o.session, &k, &e)) fail_msg("%s", e.text);
+    ok(conversations_open(&l, path, &err));
+    ok(session_open(&s, engine, l, &o.session, &k, &err));
     for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
         enum session_end end;
         struct session_stats st;
         session_stats(s, &st);
         assert_int_equal(st.n_tokens, live.n);
         str_clear(&live.answer);
-        if (session_say(s, said[i], strlen(said[i]), &k, &end, &e)) fail_msg("%s", e.text);
+        ok(session_say(s, said[i], strlen(said[i]), &k, &end, &err));
         session_stats(s, &st);
         assert_int_equal(st.n_tokens, live.n);
         /* the answer's tokens come last */
@@ -216,13 +213,13 @@ TEST(test_tokens_spell_the_text)
         assert_int_equal(n, live.answer.n);
     }
     struct compare compare = {&live, 0};
-    assert_int_equal(conversations_messages(l, session_name(s), compare_message, &compare, &e), 0);
+    ok(conversations_messages(l, session_name(s), compare_message, &compare, &err));
     assert_int_equal(compare.n, 2 * sizeof said / sizeof *said);
     session_close(s);
     o.session.new_conversation = false;
     o.session.continue_latest = true;
     k.ctx = &again;
-    if (session_open(&s, engine, l, &o.session, &k, &e)) fail_msg("%s", e.text);
+    ok(session_open(&s, engine, l, &o.session, &k, &err));
     assert_int_equal(again.n, live.n);
     assert_memory_equal(again.bytes, live.bytes, sizeof *live.bytes * (size_t)live.n);
     session_close(s);
@@ -239,10 +236,8 @@ TEST(test_leading_white_space)
     const struct tokenizer *t = engine->tokenizer;
     struct tokens ids = {0};
     uint16_t n_bytes[8];
-    struct err e;
     for (int i = 0; i < 3; i++)
-        if (tokenizer_encode_text(t, pieces[i], strlen(pieces[i]), true, &ids, &e))
-            fail_msg("%s", e.text);
+        ok(tokenizer_encode_text(t, pieces[i], strlen(pieces[i]), true, &ids, &err));
     assert_in_range(ids.n, 3, 8);
     assert_true(token_text_align(t, ids.ids, ids.n, " ", " two", 4, n_bytes));
     assert_int_equal(n_bytes[0], 0); /* the template's */

@@ -276,9 +276,8 @@ TEST(random_numbers_are_fixed)
 static struct sampling of_file(struct maker *m, char source[SAMPLING_SOURCE_MAX])
 {
     struct gguf *file;
-    struct err e;
     maker_end(m);
-    assert_int_equal(gguf_open_bytes(&file, m->file.data, m->file.n, "a model", &e), 0);
+    ok(gguf_open_bytes(&file, m->file.data, m->file.n, "a model", &err));
     struct sampling s = sampling_of_file(file, source);
     gguf_close(file);
     maker_release(m);

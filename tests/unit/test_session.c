@@ -67,7 +67,6 @@ TEST(test_resume_with_other_heads)
     struct options o = options_of("sink", "q4", 0);
     struct log log = {0};
     struct session_stats st;
-    struct err e;
     char *dir = temporary();
     struct conversations *l = open_library(dir);
     struct session *s = open_session(l, o, false);
@@ -75,7 +74,7 @@ TEST(test_resume_with_other_heads)
     say(s, said[0], &log);
     session_close(s);
     o.engine.heads.none = true;
-    assert_int_equal(engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &e), 0);
+    ok(engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
     s = open_session(l, o, true);
     session_stats(s, &st);
     assert_int_equal(st.n_turns, 1);
@@ -98,8 +97,7 @@ static int take_bytes(void *ctx, const struct conversations_entry *c)
 static int64_t cache_bytes(struct conversations *l)
 {
     int64_t bytes = -1;
-    struct err e;
-    assert_int_equal(conversations_list(l, take_bytes, &bytes, &e), 0);
+    ok(conversations_list(l, take_bytes, &bytes, &err));
     return bytes;
 }
 
@@ -140,12 +138,11 @@ static void random_turn(struct session *s, int turn, int choice, struct log *l)
 {
     struct session_sink k = sink_of(l);
     enum session_end end;
-    struct err e;
     l->n_pieces = 0;
     l->stop_after = choice == 0 ? 3 : 0;
     if (choice == 1 && session_can_continue(s)) {
         l->session = s;
-        if (session_continue(s, &k, &end, &e)) fail_msg("%s", e.text);
+        ok(session_continue(s, &k, &end, &err));
         l->session = NULL;
     } else {
         say(s, said[turn % N_SAID], l);
@@ -233,8 +230,7 @@ static int64_t turns(const struct session *s)
 
 static void rewind_to(struct session *s, int64_t turn)
 {
-    struct err e;
-    if (session_rewind(s, turn, NULL, &e)) fail_msg("%s", e.text);
+    ok(session_rewind(s, turn, NULL, &err));
     assert_int_equal(turns(s), turn);
 }
 
@@ -307,14 +303,13 @@ TEST(test_regenerate_policies_with_memory)
         struct session *x = open_session(NULL, o, false), *y = open_session(l, o, false);
         struct session_sink k = sink_of(&again);
         enum session_end end;
-        struct err e;
         for (int turn = 0; turn < N_SAID; turn++) {
             str_clear(&once.text);
             str_clear(&again.text);
             say(x, said[turn], &once);
             say(y, said[turn], &again);
             str_clear(&again.text);
-            if (session_regenerate(y, &k, &end, &e)) fail_msg("%s", e.text);
+            ok(session_regenerate(y, &k, &end, &err));
             str_puts(&again.text, "\n");
             assert_string_equal(str_get(&again.text), str_get(&once.text));
             assert_int_equal(reread(y), 0);
@@ -359,11 +354,10 @@ TEST(test_rewind_beyond_the_log)
     s = open_session(l, o, true);
     assert_int_equal(reread(s), 0);
     assert_int_equal(turns(s), 4);
-    struct err e;
-    assert_int_equal(session_rewind(s, 5, NULL, &e), ERR_USAGE);
+    assert_int_equal(session_rewind(s, 5, NULL, &err), ERR_USAGE);
     session_close(s);
     s = open_session(NULL, o, false);
-    assert_int_equal(session_rewind(s, 0, NULL, &e), ERR_USAGE);
+    assert_int_equal(session_rewind(s, 0, NULL, &err), ERR_USAGE);
     session_close(s);
     conversations_close(l);
     str_release(&log.text);
@@ -379,15 +373,14 @@ TEST(test_regenerate)
     struct session *s = open_session(l, o, false);
     struct session_sink k = sink_of(&log);
     enum session_end end;
-    struct err e;
-    assert_int_equal(session_regenerate(s, &k, &end, &e), ERR_USAGE);
+    assert_int_equal(session_regenerate(s, &k, &end, &err), ERR_USAGE);
     for (int i = 0; i < 4; i++) say(s, said[i], &log);
     say(s, said[2], &first);
     first.text.data[--first.text.n] = 0;
     int n_other = 0; /* chance may draw the same answer again, but not always */
     for (int i = 0; i < 6; i++) {
         str_clear(&log.text);
-        if (session_regenerate(s, &k, &end, &e)) fail_msg("%s", e.text);
+        ok(session_regenerate(s, &k, &end, &err));
         n_other += strcmp(str_get(&log.text), str_get(&first.text)) != 0;
         assert_int_equal(reread(s), 0);
         assert_int_equal(turns(s), 5);
@@ -414,15 +407,14 @@ TEST(test_branch)
     struct conversations *l = open_library(dir);
     struct log log = {0};
     struct session *x = open_session(NULL, o, false), *s = open_session(l, o, false), *b;
-    struct err e;
     for (int i = 0; i < 3; i++) say(x, said[i], &log);
     for (int i = 0; i < N_SAID; i++) say(s, said[i], &log);
-    if (session_branch(s, 3, "twig", name, &e)) fail_msg("%s", e.text);
+    ok(session_branch(s, 3, "twig", name, &err));
     assert_string_equal(name, "twig");
-    assert_int_equal(session_branch(s, 3, "twig", name, &e), ERR_USAGE);
+    assert_int_equal(session_branch(s, 3, "twig", name, &err), ERR_USAGE);
     say(s, said[0], &log); /* the trunk continues unchanged */
     o.session.conversation = "twig";
-    if (session_open(&b, engine, l, &o.session, NULL, &e)) fail_msg("%s", e.text);
+    ok(session_open(&b, engine, l, &o.session, NULL, &err));
     assert_int_equal(reread(b), 0);
     assert_int_equal(turns(b), 3);
     same_cache(x, b);
@@ -433,7 +425,7 @@ TEST(test_branch)
     session_close(x);
     session_close(s);
     session_close(b);
-    assert_int_equal(conversations_check(l, &e), 0);
+    ok(conversations_check(l, &err));
     conversations_close(l);
     str_release(&log.text);
     remove_library(dir);
@@ -450,36 +442,35 @@ TEST(test_read_only)
     struct session *s = open_session(a, o, false), *v;
     struct session_sink k = sink_of(&log);
     enum session_end end;
-    struct err e;
     o.session.continue_latest = true;
     for (int i = 0; i < 4; i++) say(s, said[i], &log);
-    assert_int_equal(session_open(&v, engine, b, &o.session, NULL, &e), ERR_FAIL);
-    assert_non_null(strstr(e.text, "is open in another retain"));
-    assert_non_null(strstr(e.text, "--read-only"));
+    refused(session_open(&v, engine, b, &o.session, NULL, &err), ERR_FAIL,
+            "is open in another retain");
+    assert_non_null(strstr(err.text, "--read-only"));
     o.session.read_only = true;
-    if (session_open(&v, engine, b, &o.session, NULL, &e)) fail_msg("%s", e.text);
+    ok(session_open(&v, engine, b, &o.session, NULL, &err));
     assert_non_null(strstr(session_notice(v), "reading only"));
     assert_int_equal(turns(v), 4);
     assert_int_equal(reread(v), 0);
     same_cache(s, v);
-    assert_int_equal(session_say(v, "x", 1, &k, &end, &e), ERR_USAGE);
-    assert_int_equal(session_continue(v, &k, &end, &e), ERR_USAGE);
-    assert_int_equal(session_regenerate(v, &k, &end, &e), ERR_USAGE);
-    assert_int_equal(session_rewind(v, 1, NULL, &e), ERR_USAGE);
+    assert_int_equal(session_say(v, "x", 1, &k, &end, &err), ERR_USAGE);
+    assert_int_equal(session_continue(v, &k, &end, &err), ERR_USAGE);
+    assert_int_equal(session_regenerate(v, &k, &end, &err), ERR_USAGE);
+    assert_int_equal(session_rewind(v, 1, NULL, &err), ERR_USAGE);
     say(s, said[4], &log); /* the other process continues */
     assert_int_equal(turns(v), 4);
-    if (session_branch(v, 3, "twig", name, &e)) fail_msg("%s", e.text);
+    ok(session_branch(v, 3, "twig", name, &err));
     session_close(v);
     o.session.read_only = false;
     o.session.continue_latest = false;
     o.session.conversation = "twig";
-    if (session_open(&v, engine, b, &o.session, NULL, &e)) fail_msg("%s", e.text);
+    ok(session_open(&v, engine, b, &o.session, NULL, &err));
     assert_int_equal(turns(v), 3);
     assert_int_equal(reread(v), 0);
     session_close(v);
     o.session.conversation = "nobody";
     o.session.read_only = true;
-    assert_int_equal(session_open(&v, engine, b, &o.session, NULL, &e), ERR_USAGE);
+    assert_int_equal(session_open(&v, engine, b, &o.session, NULL, &err), ERR_USAGE);
     session_close(s);
     conversations_close(a);
     conversations_close(b);
@@ -497,9 +488,8 @@ TEST(test_switching)
     size_t used[2] = {0};
     for (int i = 0; i < 24; i++) {
         struct session *s;
-        struct err e;
         o.session.conversation = i % 2 ? "work" : "garden";
-        if (session_open(&s, engine, l, &o.session, NULL, &e)) fail_msg("%s", e.text);
+        ok(session_open(&s, engine, l, &o.session, NULL, &err));
         assert_int_equal(reread(s), 0);
         assert_int_equal(turns(s), i / 2 < 4 ? i / 2 : 4);
         if (i < 8) say(s, said[i], &log);
@@ -599,17 +589,16 @@ TEST(test_stop_and_continue)
     struct session *s = open_session(NULL, o, false);
     struct session_sink k = sink_of(&parts);
     enum session_end end;
-    struct err e;
     say(s, said[2], &whole);
     session_close(s);
     s = open_session(l, o, false);
-    assert_int_equal(session_say(s, said[2], strlen(said[2]), &k, &end, &e), 0);
+    ok(session_say(s, said[2], strlen(said[2]), &k, &end, &err));
     assert_int_equal(end, SESSION_STOPPED);
     assert_true(session_can_continue(s));
     session_close(s);
     s = open_session(l, o, true);
     parts.stop_after = 0;
-    if (session_continue(s, &k, &end, &e)) fail_msg("%s", e.text);
+    ok(session_continue(s, &k, &end, &err));
     /* The second part may be longer: each answer has its own limit of tokens. */
     assert_memory_equal(whole.text.data, parts.text.data, whole.text.n - 1);
     session_close(s);
@@ -652,15 +641,14 @@ static void forge_n_run(struct conversations *l, const char *n_run)
     struct store *store = conversations_store(l);
     struct store_conversation c;
     struct str forged = {0};
-    struct err e;
     char *text, *end;
-    assert_int_equal(store_conversation_latest(store, &c, &e), 1);
-    assert_int_equal(store_state_get(store, c.id, &text, &e), 0);
+    assert_int_equal(store_conversation_latest(store, &c, &err), 1);
+    ok(store_state_get(store, c.id, &text, &err));
     char *number = strstr(text, "\"n_run\":") + strlen("\"n_run\":");
     strtoll(number, &end, 10);
     str_append(&forged, text, (size_t)(number - text));
     str_printf(&forged, "%s%s", n_run, end);
-    assert_int_equal(store_state_put(store, c.id, forged.data, &e), 0);
+    ok(store_state_put(store, c.id, forged.data, &err));
     free(text);
     str_release(&forged);
 }
@@ -774,11 +762,10 @@ static void crash(const char *dir, struct options o)
     if (child == 0) {
         struct session_sink k = {.ctx = &left, .tokens = on_token};
         enum session_end end;
-        struct err e;
         o.engine.threads = 1; /* the engine's other threads were not forked */
-        if (engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) _exit(1);
+        if (engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &err)) _exit(1);
         struct session *s = open_session(open_library(dir), o, false);
-        session_say(s, said[2], strlen(said[2]), &k, &end, &e);
+        session_say(s, said[2], strlen(said[2]), &k, &end, &err);
         _exit(2);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -815,14 +802,13 @@ static void forge_tail(const char *dir, uint32_t pos)
     struct store *store = conversations_store(l);
     struct store_conversation c;
     struct tail tail = {.n = 0};
-    struct err e;
-    assert_int_equal(store_conversation_latest(store, &c, &e), 1);
-    assert_int_equal(store_tail_each(store, c.id, keep_row, &tail, &e), 0);
-    assert_int_equal(store_tail_clear(store, c.id, &e), 0);
+    assert_int_equal(store_conversation_latest(store, &c, &err), 1);
+    ok(store_tail_each(store, c.id, keep_row, &tail, &err));
+    ok(store_tail_clear(store, c.id, &err));
     for (int i = 0; i < tail.n; i++) {
         struct store_tail *row = &tail.rows[i];
         if (row->n_units) memcpy((char *)(uintptr_t)row->units + 4, &pos, sizeof pos);
-        assert_int_equal(store_tail_add(store, c.id, row, &e), 0);
+        ok(store_tail_add(store, c.id, row, &err));
         free((void *)(uintptr_t)row->text);
         free((void *)(uintptr_t)row->units);
     }
@@ -861,7 +847,6 @@ TEST(test_crash_keeps_scores)
     struct log log = {0}, rest = {0};
     struct session_sink k = sink_of(&rest);
     enum session_end end;
-    struct err e;
     char *dir = temporary();
     o.session.plan.budget = 200;
     o.session.plan.policy.reserve = 64;
@@ -882,7 +867,7 @@ TEST(test_crash_keeps_scores)
     for (int i = 0; i < a->shape.n_layer * a->shape.n_head; i++)
         assert_memory_equal(a->kv_heads[i].score, b->kv_heads[i].score,
                             (size_t)a->n_pos * sizeof *a->kv_heads[i].score);
-    if (session_continue(cut, &k, &end, &e)) fail_msg("%s", e.text);
+    ok(session_continue(cut, &k, &end, &err));
     assert_int_equal(a->n_pos, b->n_pos);
     for (int i = 0; i < a->shape.n_layer * a->shape.n_head; i++)
         for (int64_t p = 0; p < a->n_pos; p++) {
@@ -946,10 +931,9 @@ static void ends_of_prompts_follow_evictions(int chunk, int local)
                                  .evicted = on_reading_evicted,
                                  .tokens = on_reading_tokens};
         enum session_end end;
-        struct err e;
         str_clear(&text);
         for (int i = 0; i < n; i++) str_puts(&text, " the");
-        if (session_say(s, str_get(&text), text.n, &k, &end, &e)) fail_msg("%s", e.text);
+        ok(session_say(s, str_get(&text), text.n, &k, &end, &err));
         assert_int_equal(r.done, r.total);
         assert_in_range(r.total, n, n + 16);
         if (r.evicted_at > 0 && r.total - r.evicted_at < least) least = r.total - r.evicted_at;
@@ -975,9 +959,8 @@ TEST(test_policy_full_ends)
     struct session *s = open_session(NULL, o, false);
     struct session_sink k = sink_of(&log);
     enum session_end end = SESSION_TURN_END;
-    struct err e;
     for (int i = 0; i < N_SAID && end != SESSION_FULL; i++)
-        assert_int_equal(session_say(s, said[i], strlen(said[i]), &k, &end, &e), 0);
+        ok(session_say(s, said[i], strlen(said[i]), &k, &end, &err));
     assert_int_equal(end, SESSION_FULL);
     session_close(s);
     str_release(&log.text);
@@ -995,8 +978,7 @@ static struct str first_word(const char *question, float penalty)
     struct session *s = open_session(NULL, o, false);
     struct session_sink k = sink_of(&log);
     enum session_end end;
-    struct err e;
-    assert_int_equal(session_say(s, question, strlen(question), &k, &end, &e), 0);
+    ok(session_say(s, question, strlen(question), &k, &end, &err));
     session_close(s);
     return log.text;
 }
@@ -1028,9 +1010,8 @@ static void circle_ends(int repeat_limit, int64_t n_most)
     struct session_sink k = sink_of(&log);
     enum session_end end = SESSION_TURN_END;
     struct session_stats st;
-    struct err e;
     for (int i = 0; i < N_SAID && end == SESSION_TURN_END; i++)
-        assert_int_equal(session_say(s, said[i], strlen(said[i]), &k, &end, &e), 0);
+        ok(session_say(s, said[i], strlen(said[i]), &k, &end, &err));
     assert_int_equal(end, SESSION_REPETITION);
     session_stats(s, &st);
     assert_in_range(st.n_decoded, 1, n_most);
@@ -1039,7 +1020,7 @@ static void circle_ends(int repeat_limit, int64_t n_most)
     o.session.max_tokens = 1000;
     o.session.ignore_end = true;
     session_set(s, &o.session);
-    assert_int_equal(session_continue(s, &k, &end, &e), 0);
+    ok(session_continue(s, &k, &end, &err));
     assert_int_equal(end, SESSION_LENGTH);
     assert_int_equal(session_ended(s), SESSION_LENGTH);
     session_close(s);

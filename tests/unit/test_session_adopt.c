@@ -2,13 +2,6 @@
  * units that are there get the scores that the formula says, and from then on the conversation
  * resumes to the bit. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "quant/heads/heads_file.h"
 #include "runtime/session/session_parts.h"
@@ -124,14 +117,13 @@ static void scores_as_the_formula(const struct session *s, int64_t end)
     assert_true(n > 0);
 }
 
-static void adopts(void **state)
+TEST(adopts)
 {
     struct log once = {0}, often = {0};
     char *dir_a = temporary(), *dir_b = temporary();
     struct conversations *a = open_library(dir_a), *b;
     struct session *x = open_with(engine, a, "keydiff+global", false), *y;
     struct session_stats st;
-    (void)state;
     for (int i = 0; i < 3; i++) say(x, said[i], &once);
     assert_true(once.n_evicted > 0);
     session_close(x);
@@ -178,14 +170,13 @@ static void adopts(void **state)
 }
 
 /* A policy that the user chose stays, and so do heads that need more than a unit. */
-static void leaves_the_rest(void **state)
+TEST(leaves_the_rest)
 {
     struct log l = {0};
     char *dir = temporary();
     struct conversations *a = open_library(dir);
     struct session *s = open_with(engine, a, "keydiff+global", false);
     struct session_stats st;
-    (void)state;
     say(s, said[0], &l);
     session_close(s);
     s = open_with(engine, a, NULL, true);
@@ -203,8 +194,4 @@ static void leaves_the_rest(void **state)
     remove_library(dir);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(adopts), cmocka_unit_test(leaves_the_rest)};
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+AROUND_TESTS(set_up, tear_down)

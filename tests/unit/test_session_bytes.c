@@ -6,13 +6,12 @@
 static int random_model(void **state)
 {
     struct options o;
-    struct err e;
     (void)state;
     options_init(&o);
     o.engine.model = "build/golden/families/qwen3.gguf";
     o.engine.threads = 1;
-    if (engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &e) == 0) return 0;
-    printf("%s\n", e.text);
+    if (engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &err) == 0) return 0;
+    printf("%s\n", err.text);
     return -1;
 }
 

@@ -44,10 +44,9 @@ static void killed_after(const char *dir, const char *policy, int n)
         struct session *s = open_session(l, continue_options(policy), false);
         struct session_sink k = {.tokens = die};
         enum session_end end;
-        struct err e;
         say(s, said[0], &log);
         n_left = n;
-        session_say(s, said[1], strlen(said[1]), &k, &end, &e);
+        session_say(s, said[1], strlen(said[1]), &k, &end, &err);
         _exit(1);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -66,7 +65,6 @@ static void same_as_never_killed(const char *policy, int n)
     struct str text = {0}, expected = {0};
     struct session_stats st;
     enum session_end end;
-    struct err e;
     char *dirs[] = {temporary(), temporary()};
     struct conversations *whole = open_library(dirs[0]);
     struct session *x = open_session(whole, continue_options(policy), false);
@@ -75,14 +73,14 @@ static void same_as_never_killed(const char *policy, int n)
     struct conversations *killed = open_library(dirs[1]);
     struct session *y = open_session(killed, continue_options(policy), true);
     struct session_sink k = sink_of(&log);
-    assert_int_equal(session_continue(y, &k, &end, &e), 0);
+    ok(session_continue(y, &k, &end, &err));
     assert_int_equal(end, SESSION_LENGTH);
     say(y, said[2], &log);
     session_stats(y, &st);
     assert_int_equal(st.n_reread, 0);
     same_cache(x, y);
-    assert_int_equal(conversations_messages(whole, "chat-1", add_text, &expected, &e), 0);
-    assert_int_equal(conversations_messages(killed, "chat-1", add_text, &text, &e), 0);
+    ok(conversations_messages(whole, "chat-1", add_text, &expected, &err));
+    ok(conversations_messages(killed, "chat-1", add_text, &text, &err));
     assert_string_equal(str_get(&text), str_get(&expected));
     session_close(x);
     session_close(y);
@@ -109,11 +107,10 @@ TEST(goes_on_as_if_never_killed)
 static int one_thread(void **state)
 {
     struct options o;
-    struct err e;
     (void)state;
     options_init(&o);
     o.engine.threads = 1; /* a forked child has no other threads */
-    return engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &e);
+    return engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &err);
 }
 
 AROUND_TESTS(one_thread, engine_tear_down)

@@ -24,9 +24,8 @@ static void ask(struct session *s, const char *text, struct log *log)
 {
     struct session_sink k = sink_of(log);
     enum session_end end;
-    struct err e;
     log->text.n = 0;
-    if (session_say(s, text, strlen(text), &k, &end, &e)) fail_msg("%s", e.text);
+    ok(session_say(s, text, strlen(text), &k, &end, &err));
 }
 
 /* The share of a turn's units that is in the cache, in percent. */
@@ -62,11 +61,10 @@ static void stays(const char *policy)
     struct session *s = open_session(l, o, false);
     struct session_stats st;
     struct log log = {0};
-    struct err e;
     ask(s, talk[0], &log);
     talk_on(s, N_TALK, &log);
     assert_true(kept_of(s, 1) < 100);
-    if (session_pin(s, 1, NULL, &e)) fail_msg("%s", e.text);
+    ok(session_pin(s, 1, NULL, &err));
     assert_int_equal(kept_of(s, 1), 100); /* it came back */
     talk_on(s, N_TALK, &log);
     assert_int_equal(kept_of(s, 1), 100);
@@ -76,8 +74,8 @@ static void stays(const char *policy)
     assert_true(session_is_pinned(s, 1) && !session_is_pinned(s, 2));
     talk_on(s, N_TALK, &log);
     assert_int_equal(kept_of(s, 1), 100);
-    assert_int_equal(session_unpin(s, 1, NULL, &e), 0);
-    assert_int_equal(session_unpin(s, 1, NULL, &e), ERR_USAGE);
+    ok(session_unpin(s, 1, NULL, &err));
+    assert_int_equal(session_unpin(s, 1, NULL, &err), ERR_USAGE);
     talk_on(s, N_TALK, &log);
     assert_true(kept_of(s, 1) < 100);
     session_close(s);
@@ -99,20 +97,19 @@ TEST(test_pins_have_a_limit)
     struct conversations *l = open_library(dir);
     struct session *s = open_session(l, small("sink", RECALL_WORDS), false);
     struct log log = {0};
-    struct err e;
     int rc = 0, n = 0;
     talk_on(s, N_TALK, &log);
-    for (int turn = 1; turn <= N_TALK && !rc; turn++, n++) rc = session_pin(s, turn, NULL, &e);
+    for (int turn = 1; turn <= N_TALK && !rc; turn++, n++) rc = session_pin(s, turn, NULL, &err);
     assert_int_equal(rc, ERR_FIT);
-    assert_non_null(strstr(e.text, "budget of 160 units"));
+    assert_non_null(strstr(err.text, "budget of 160 units"));
     assert_false(session_is_pinned(s, n));
-    assert_int_equal(session_pin(s, 0, NULL, &e), ERR_USAGE);
-    assert_int_equal(session_pin(s, N_TALK + 1, NULL, &e), ERR_USAGE);
+    assert_int_equal(session_pin(s, 0, NULL, &err), ERR_USAGE);
+    assert_int_equal(session_pin(s, N_TALK + 1, NULL, &err), ERR_USAGE);
     session_close(s);
     s = open_session(NULL, small("sink", RECALL_WORDS), false);
     ask(s, talk[0], &log);
-    assert_int_equal(session_pin(s, 1, NULL, &e), ERR_USAGE);
-    assert_int_equal(session_forget(s, 1, NULL, &e), ERR_USAGE);
+    assert_int_equal(session_pin(s, 1, NULL, &err), ERR_USAGE);
+    assert_int_equal(session_forget(s, 1, NULL, &err), ERR_USAGE);
     session_close(s);
     conversations_close(l);
     str_release(&log.text);
@@ -127,12 +124,10 @@ TEST(test_pins_have_a_limit_after_a_resume)
     struct conversations *l = open_library(dir);
     struct options o = small("sink", RECALL_WORDS);
     struct log log = {0};
-    struct err e;
     o.session.plan.budget = 640;
     struct session *s = open_session(l, o, false);
     talk_on(s, N_TALK, &log);
-    for (int turn = 1; turn <= N_TALK; turn++)
-        if (session_pin(s, turn, NULL, &e)) fail_msg("%s", e.text);
+    for (int turn = 1; turn <= N_TALK; turn++) ok(session_pin(s, turn, NULL, &err));
     o.session.plan.budget = 64;
     s = reopen(s, l, o);
     int64_t n = 0;
@@ -155,35 +150,35 @@ TEST(test_a_forgotten_turn_never_returns)
     struct options o = small("sink", RECALL_WORDS);
     struct session *s = open_session(l, o, false);
     struct log log = {0};
-    struct err e;
     ask(s, "How are you?", &log);
     ask(s, talk[0], &log);
     ask(s, "Tell me a joke.", &log);
     ask(s, "What is my locker code?", &log);
     assert_non_null(strstr(str_get(&log.text), "48213"));
-    if (session_forget(s, 4, NULL, &e) || session_forget(s, 2, NULL, &e)) fail_msg("%s", e.text);
+    if (session_forget(s, 4, NULL, &err) || session_forget(s, 2, NULL, &err))
+        fail_msg("%s", err.text);
     ask(s, "What is my locker code?", &log);
     assert_int_equal(kept_of(s, 2), 0);
     assert_null(strstr(str_get(&log.text), "48213"));
-    assert_int_equal(session_pin(s, 2, NULL, &e), ERR_USAGE);
+    assert_int_equal(session_pin(s, 2, NULL, &err), ERR_USAGE);
     s = reopen(s, l, o);
     assert_true(session_is_forgotten(s, 2) && session_is_forgotten(s, 4));
-    assert_int_equal(session_rewind(s, 3, NULL, &e), 0);
+    ok(session_rewind(s, 3, NULL, &err));
     assert_false(session_is_forgotten(s, 4));
     assert_int_equal(kept_of(s, 2), 0);
-    assert_int_equal(session_branch(s, 2, NULL, name, &e), 0);
+    ok(session_branch(s, 2, NULL, name, &err));
     ask(s, "What is my locker code?", &log);
     assert_null(strstr(str_get(&log.text), "48213"));
     session_close(s);
     o.session.conversation = name;
-    if (session_open(&s, engine, l, &o.session, NULL, &e)) fail_msg("%s", e.text);
+    ok(session_open(&s, engine, l, &o.session, NULL, &err));
     assert_int_equal(kept_of(s, 2), 0);
     ask(s, "What is my locker code?", &log);
     assert_null(strstr(str_get(&log.text), "48213"));
     session_close(s);
     /* another cache: the text is read again */
     plan_kv_named("q8", &o.session.plan.kv);
-    if (session_open(&s, engine, l, &o.session, NULL, &e)) fail_msg("%s", e.text);
+    ok(session_open(&s, engine, l, &o.session, NULL, &err));
     assert_int_equal(kept_of(s, 2), 0);
     session_close(s);
     conversations_close(l);
@@ -199,26 +194,25 @@ TEST(test_forgetting_can_be_taken_back)
     struct options o = small("sink", RECALL_WORDS);
     struct session *s = open_session(l, o, false);
     struct log log = {0};
-    struct err e;
     ask(s, talk[0], &log);
     ask(s, "Tell me a joke.", &log);
-    assert_int_equal(session_unforget(s, NULL, &e), ERR_USAGE);
-    assert_int_equal(session_pin(s, 1, NULL, &e), 0);
-    assert_int_equal(session_forget(s, 1, NULL, &e), 0);
-    assert_int_equal(session_forget(s, 2, NULL, &e), 0);
+    assert_int_equal(session_unforget(s, NULL, &err), ERR_USAGE);
+    ok(session_pin(s, 1, NULL, &err));
+    ok(session_forget(s, 1, NULL, &err));
+    ok(session_forget(s, 2, NULL, &err));
     assert_true(session_is_forgotten(s, 1) && session_is_forgotten(s, 2));
-    assert_int_equal(session_unforget(s, NULL, &e), 0);
+    ok(session_unforget(s, NULL, &err));
     assert_false(session_is_forgotten(s, 1) || session_is_forgotten(s, 2));
     assert_true(session_is_pinned(s, 1));
     ask(s, "What is my locker code?", &log);
     assert_non_null(strstr(str_get(&log.text), "48213"));
-    assert_int_equal(session_forget(s, 1, NULL, &e), 0);
-    assert_int_equal(session_forget(s, 3, NULL, &e), 0);
+    ok(session_forget(s, 1, NULL, &err));
+    ok(session_forget(s, 3, NULL, &err));
     s = reopen(s, l, o); /* as after a kill: it holds */
     assert_int_equal(kept_of(s, 3), 0);
     assert_true(kept_of(s, 1) < 50);
     assert_false(session_is_pinned(s, 1));
-    assert_int_equal(session_unforget(s, NULL, &e), ERR_USAGE);
+    assert_int_equal(session_unforget(s, NULL, &err), ERR_USAGE);
     ask(s, "What is my locker code?", &log);
     assert_null(strstr(str_get(&log.text), "48213"));
     session_close(s);
@@ -234,10 +228,9 @@ TEST(test_the_opening_stays)
     struct conversations *l = open_library(dir);
     struct session *s = open_session(l, small("sink", RECALL_OFF), false);
     struct log log = {0};
-    struct err e;
     uint16_t kept[1];
     ask(s, talk[0], &log);
-    assert_int_equal(session_forget(s, 1, NULL, &e), 0);
+    ok(session_forget(s, 1, NULL, &err));
     ask(s, "What is my locker code?", &log);
     session_kept(s, 0, 1, kept);
     assert_true(kept[0] > 0 && kept_of(s, 1) < 50);

@@ -40,9 +40,8 @@ static void look(struct pictures *p, const struct session *s)
 
 static void read_past(struct pictures *p, const struct session *s)
 {
-    struct err e;
     p->s = s;
-    if (session_past(s, keep, p, &e)) fail_msg("%s", e.text);
+    ok(session_past(s, keep, p, &err));
 }
 
 /* Units in a wide column: col_width doubles as the conversation grows. */
@@ -81,9 +80,8 @@ static void check(const struct pictures *seen, const struct pictures *past)
 static void goes_back(struct session *s, struct pictures *seen, struct log *log)
 {
     char name[128];
-    struct err e;
-    if (session_branch(s, 3, "twig", name, &e)) fail_msg("%s", e.text);
-    if (session_rewind(s, 3, NULL, &e)) fail_msg("%s", e.text);
+    ok(session_branch(s, 3, "twig", name, &err));
+    ok(session_rewind(s, 3, NULL, &err));
     while (seen->n > 3) retention_free(seen->rows[--seen->n]);
     for (int i = 6; i < N_SAID; i++) {
         say(s, said[i], log);
@@ -94,9 +92,8 @@ static void goes_back(struct session *s, struct pictures *seen, struct log *log)
 static struct session *reopen(struct conversations *l, struct options o, const char *name)
 {
     struct session *s;
-    struct err e;
     o.session.conversation = name;
-    if (session_open(&s, engine, l, &o.session, NULL, &e)) fail_msg("%s", e.text);
+    ok(session_open(&s, engine, l, &o.session, NULL, &err));
     return s;
 }
 
@@ -117,9 +114,8 @@ static int count_entry(void *ctx, const struct store_segment *g)
 static void count_compacted(struct store *store, struct compacted *n)
 {
     struct store_conversation c;
-    struct err e;
-    assert_int_equal(store_conversation_latest(store, &c, &e), 1);
-    if (store_segment_each(store, c.id, -1, count_entry, n, &e)) fail_msg("%s", e.text);
+    assert_int_equal(store_conversation_latest(store, &c, &err), 1);
+    ok(store_segment_each(store, c.id, -1, count_entry, n, &err));
 }
 
 /* The past of a conversation has the first n pictures that were seen. */
@@ -234,9 +230,8 @@ TEST(test_an_encrypted_past)
     char *dir = temporary(), path[128];
     const struct conversations_key key = {.ask = ask, .encrypt = true};
     struct conversations *l;
-    struct err e;
     snprintf(path, sizeof path, "%s/sealed.db", dir);
-    if (conversations_open_key(&l, path, &key, &e)) fail_msg("%s", e.text);
+    ok(conversations_open_key(&l, path, &key, &err));
     check_policy(l, "random", false);
     conversations_close(l);
     remove_library(dir);

@@ -75,7 +75,6 @@ static void ask(struct session *s, const char *text, struct heard *h)
 {
     struct session_sink k = sink_of(&h->log);
     enum session_end end;
-    struct err e;
     k.recalled = on_recalled;
     k.evicted = on_told;
     k.text = on_piece;
@@ -84,7 +83,7 @@ static void ask(struct session *s, const char *text, struct heard *h)
     h->n_windows = 0;
     h->code = false;
     h->log.text.n = 0;
-    if (session_say(s, text, strlen(text), &k, &end, &e)) fail_msg("%s", e.text);
+    ok(session_say(s, text, strlen(text), &k, &end, &err));
 }
 
 /* No other turn has more of a window's positions than the one it is credited to. */
@@ -247,23 +246,22 @@ static void regenerates(enum recall_chooser chooser)
     struct heard h = {0};
     struct session_stats st;
     enum session_end end;
-    struct err e;
     for (int i = 0; i <= ASKED; i++) ask(s, talk[i], &h);
     struct str before = {0};
     str_puts(&before, str_get(&h.log.text));
     h.log.text.n = 0;
     struct session_sink k = sink_of(&h.log);
-    assert_int_equal(session_regenerate(s, &k, &end, &e), 0);
+    ok(session_regenerate(s, &k, &end, &err));
     assert_string_equal(str_get(&h.log.text), str_get(&before));
     session_stats(s, &st);
     assert_int_equal(st.n_reread, 0);
     /* a branch from before the question: the question is asked there, too */
     char name[128];
-    assert_int_equal(session_branch(s, ASKED, NULL, name, &e), 0);
+    ok(session_branch(s, ASKED, NULL, name, &err));
     session_close(s);
     struct options o = small("sink", chooser);
     o.session.conversation = name;
-    if (session_open(&s, engine, l, &o.session, NULL, &e)) fail_msg("%s", e.text);
+    ok(session_open(&s, engine, l, &o.session, NULL, &err));
     ask(s, talk[ASKED], &h);
     assert_true(h.code);
     assert_string_equal(str_get(&h.log.text), str_get(&before));
@@ -288,31 +286,30 @@ TEST(test_by_hand)
     struct session *s = open_session(l, small("sink", RECALL_WORDS), false);
     struct session_recalled found;
     struct heard h = {0};
-    struct err e;
     for (int i = 0; i < ASKED; i++) ask(s, talk[i], &h);
     for (int i = 0; i < 4; i++) { /* some windows begin at the end of the turn before */
         static const char *const about[] = {"48213 story fox", "remember that story", "joke king",
                                             "Rex joke"};
-        assert_int_equal(session_recall(s, about[i], strlen(about[i]), &found, &e), 0);
+        ok(session_recall(s, about[i], strlen(about[i]), &found, &err));
         for (int j = 0; j < found.n; j++) credits_its_turn(s, &found.windows[j]);
     }
-    assert_int_equal(session_recall(s, "locker code", 11, &found, &e), 0);
+    ok(session_recall(s, "locker code", 11, &found, &err));
     assert_true(found.n >= 1 && strstr(found.windows[found.best].text, "48213"));
     assert_int_equal(session_recalled(s)->n, 0);
     ask(s, "How are you?", &h);
     assert_true(h.code);
     ask(s, "How are you?", &h);
     assert_false(h.code);
-    assert_int_equal(session_recall_turn(s, 1, &found, &e), 0);
+    ok(session_recall_turn(s, 1, &found, &err));
     assert_true(found.n >= 1 && strstr(found.windows[found.best].text, "48213"));
     for (int i = 0; i < found.n; i++) assert_int_equal(found.windows[i].turn, 1);
     ask(s, "How are you?", &h);
     assert_true(h.code);
-    assert_int_equal(session_recall_turn(s, 0, &found, &e), ERR_USAGE);
-    assert_int_equal(session_recall_turn(s, 100, &found, &e), ERR_USAGE);
+    assert_int_equal(session_recall_turn(s, 0, &found, &err), ERR_USAGE);
+    assert_int_equal(session_recall_turn(s, 100, &found, &err), ERR_USAGE);
     session_close(s);
     s = open_session(l, small("sink", RECALL_OFF), false);
-    assert_int_equal(session_recall(s, "locker code", 11, &found, &e), ERR_USAGE);
+    assert_int_equal(session_recall(s, "locker code", 11, &found, &err), ERR_USAGE);
     session_close(s);
     conversations_close(l);
     str_release(&h.log.text);
@@ -328,10 +325,8 @@ TEST(test_threads)
     struct heard heard[3] = {0};
     for (int i = 0; i < 3; i++) {
         struct options o = small("keeper", RECALL_WORDS);
-        struct err e;
         o.engine.threads = 1 << i;
-        if (engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &e))
-            fail_msg("%s", e.text);
+        ok(engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
         engines[i] = engine;
         struct session *s = sessions[i] = open_session(NULL, o, false);
         heard[i].log.session = s;
@@ -365,13 +360,12 @@ static void encrypted(enum recall_chooser chooser)
     struct heard heard[2] = {0};
     for (int i = 0; i < 2; i++) {
         struct conversations *l;
-        struct err e;
         snprintf(path, sizeof path, "%s/retain.db", dir[i]);
         for (int k = 0; k <= ASKED; k++) {
             if (k == 0 || k == ASKED) {
-                int rc = i ? conversations_open_key(&l, path, &key, &e)
-                           : conversations_open(&l, path, &e);
-                if (rc) fail_msg("%s", e.text);
+                int rc = i ? conversations_open_key(&l, path, &key, &err)
+                           : conversations_open(&l, path, &err);
+                if (rc) fail_msg("%s", err.text);
             }
             struct session *s = open_session(l, small("sink", chooser), k > 0);
             ask(s, talk[k], &heard[i]);
@@ -446,8 +440,7 @@ static void feed(struct session *s)
         {CHAT_USER, "We had soup and some bread."}, {CHAT_ASSISTANT, "That sounds tasty."},
     };
     const struct session_sink silent = {0};
-    struct err e;
-    if (session_feed(s, told, sizeof told / sizeof *told, &silent, &e)) fail_msg("%s", e.text);
+    ok(session_feed(s, told, sizeof told / sizeof *told, &silent, &err));
 }
 
 static void no_marks(const struct session_recalled *r)
@@ -492,20 +485,19 @@ TEST(test_marks_are_not_said)
     char path[2048];
     struct str text = {0};
     struct chat_template *t;
-    struct err e;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        assert_int_equal(chat_template_named(&t, rows[i], engine->tokenizer, &e), 0);
+        ok(chat_template_named(&t, rows[i], engine->tokenizer, &err));
         sees_no_marks(t);
     }
     const char *file = data_path(path, sizeof path, "templates/chat_templates.json");
-    assert_int_equal(file_read(file, FILE_DATA, &text, &e), 0);
+    ok(file_read(file, FILE_DATA, &text, &err));
     cJSON *json = cJSON_Parse(str_get(&text));
     const cJSON *k;
     int n = 0;
     cJSON_ArrayForEach(k, cJSON_GetObjectItem(json, "cases"))
     {
         const char *source = cJSON_GetObjectItem(k, "template")->valuestring;
-        if (chat_template_open(&t, source, strlen(source), engine->tokenizer, &e)) continue;
+        if (chat_template_open(&t, source, strlen(source), engine->tokenizer, &err)) continue;
         sees_no_marks(t);
         n++;
     }

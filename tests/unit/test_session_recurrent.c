@@ -30,7 +30,6 @@ static int set_up(void **state)
 {
     static char bytes[1 << 18];
     struct options o;
-    struct err e;
     (void)state;
     FILE *in = fopen("build/golden/families/qwen35.gguf", "rb");
     int fd = mkstemp(model_path);
@@ -42,8 +41,8 @@ static int set_up(void **state)
     options_init(&o);
     o.engine.model = model_path;
     o.engine.threads = 1; /* a forked child has no other threads */
-    if (engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &e) == 0) return 0;
-    printf("%s\n", e.text);
+    if (engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &err) == 0) return 0;
+    printf("%s\n", err.text);
     return -1;
 }
 
@@ -125,13 +124,12 @@ TEST(test_regenerate)
     struct session *x = open_session(NULL, o, false), *y = open_session(l, o, false);
     struct session_sink k = sink_of(&again);
     enum session_end end;
-    struct err e;
     for (int turn = 0; turn < N_SAID; turn++) {
         str_clear(&once.text);
         say(x, said[turn], &once);
         say(y, said[turn], &again);
         str_clear(&again.text);
-        if (session_regenerate(y, &k, &end, &e)) fail_msg("%s", e.text);
+        ok(session_regenerate(y, &k, &end, &err));
         str_puts(&again.text, "\n");
         assert_string_equal(str_get(&again.text), str_get(&once.text));
         assert_int_equal(reread(y), 0);
@@ -153,17 +151,16 @@ TEST(test_rewind_and_branch)
     struct conversations *l = open_library(dir);
     struct log log = {0}, rewound = {0}, plain = {0};
     struct session *x = open_session(NULL, o, false), *y = open_session(l, o, false);
-    struct err e;
     for (int i = 0; i < N_SAID; i++) say(y, said[i], &log);
     for (int i = 0; i < 5; i++) say(x, said[i], &log);
-    if (session_branch(y, 5, "fork", name, &e)) fail_msg("%s", e.text);
+    ok(session_branch(y, 5, "fork", name, &err));
     assert_int_equal(session_rewind_cost(y, 5), 0);
-    if (session_rewind(y, 5, NULL, &e)) fail_msg("%s", e.text);
+    ok(session_rewind(y, 5, NULL, &err));
     assert_int_equal(reread(y), 0);
     same(x, y);
     session_close(y);
     o.session.conversation = "fork";
-    if (session_open(&y, engine, l, &o.session, NULL, &e)) fail_msg("%s", e.text);
+    ok(session_open(&y, engine, l, &o.session, NULL, &err));
     assert_int_equal(reread(y), 0);
     same(x, y);
     say(x, said[6], &plain);
@@ -224,13 +221,12 @@ static void run_victim(const char *dir, struct options o, const char *last, stru
     struct session_sink k = {.ctx = &v, .tokens = on_tokens, .progress = on_progress};
     struct log log = {0};
     enum session_end end;
-    struct err e;
     int status;
     pid_t child = fork();
     if (child == 0) {
         v.session = open_session(open_library(dir), o, false);
         say(v.session, said[0], &log);
-        session_say(v.session, last, strlen(last), &k, &end, &e);
+        session_say(v.session, last, strlen(last), &k, &end, &err);
         _exit(1);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -279,7 +275,6 @@ static void kill_in_prompt(const char *policy)
     struct log once = {0}, again = {0};
     struct session_sink k = sink_of(&again);
     enum session_end end;
-    struct err e;
     if (!strcmp(policy, "full")) o.session.plan.policy.context = 512;
     snprintf(notes, sizeof notes, "%s/notes", dir);
     run_victim(dir, o, long_message,
@@ -293,7 +288,7 @@ static void kill_in_prompt(const char *policy)
     struct session *s = open_session(l, o, true);
     assert_int_equal(reread(s), 0);
     assert_true(s->ctx.cache.n_pos >= before && s->ctx.cache.n_pos <= before + 16);
-    if (session_continue(s, &k, &end, &e)) fail_msg("%s", e.text);
+    ok(session_continue(s, &k, &end, &err));
     str_puts(&again.text, "\n");
     assert_string_equal(str_get(&again.text), str_get(&once.text));
     session_close(s);
@@ -322,17 +317,16 @@ TEST(test_constant_size)
     enum { N = 100000, CHUNK = 128 };
     struct options o = options_for("sink");
     struct context x;
-    struct err e;
     int32_t ids[CHUNK];
     int64_t n_evicted;
     double sum = 0;
     o.session.plan.chunk = CHUNK;
-    if (context_open(&x, engine, &o.session.plan, 1, 1, &e)) fail_msg("%s", e.text);
+    ok(context_open(&x, engine, &o.session.plan, 1, 1, &err));
     const size_t bytes = x.state_arena.used, planned = x.plan.state_bytes;
     for (int i = 0; i < CHUNK; i++) ids[i] = 3 + i * 7 % 290;
     for (int64_t n = 0; n < N; n += CHUNK) {
-        assert_int_equal(context_evict(&x, &n_evicted, &e), 0);
-        assert_int_equal(context_run(&x, ids, CHUNK, 1, &e), 0);
+        ok(context_evict(&x, &n_evicted, &err));
+        ok(context_run(&x, ids, CHUNK, 1, &err));
     }
     assert_true(x.cache.n_pos >= N);
     assert_int_equal(x.state_arena.used, bytes);
@@ -353,7 +347,6 @@ TEST(test_chunks_of_recurrent_layers)
         struct options o = options_for("full:context=1000");
         struct context x[2];
         struct engine *g;
-        struct err e;
         char path[64];
         int32_t ids[N];
         snprintf(path, sizeof path, "build/golden/families/%s.gguf", names[i]);
@@ -361,14 +354,14 @@ TEST(test_chunks_of_recurrent_layers)
         o.session.plan.budget = 0;
         o.session.plan.chunk = 128;
         plan_kv_named("f32", &o.session.plan.kv);
-        if (engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
+        ok(engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
         for (int n = 0; n < N; n++) ids[n] = 3 + (n * 7919 + n / 5 * 31) % 290;
         for (int k = 0; k < 2; k++) {
             const int step = k ? 128 : 1;
-            if (context_open(&x[k], g, &o.session.plan, 1, 1, &e)) fail_msg("%s", e.text);
+            ok(context_open(&x[k], g, &o.session.plan, 1, 1, &err));
             for (int at = 0; at < N; at += step) {
                 const int n = at + step > N ? N - at : step;
-                assert_int_equal(context_run(&x[k], ids + at, n, 1, &e), 0);
+                ok(context_run(&x[k], ids + at, n, 1, &err));
             }
         }
         const struct recurrent_state *r = &x[0].cache.recurrent;
@@ -389,13 +382,11 @@ TEST(test_draft)
     struct engine *alone = engine, *drafted;
     struct log with = {0}, without = {0};
     struct session_stats st;
-    struct err e;
     o.engine.model = o.engine.draft = model_path;
     o.engine.threads = 1;
     o.session.plan.speculate.n = 5;
     o.session.sampling.repeat_penalty = 1; /* a draft proposes without one */
-    if (engine_open(&drafted, &o.engine, &o.session.plan, 1, NULL, NULL, &e))
-        fail_msg("%s", e.text);
+    ok(engine_open(&drafted, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
     struct session *y = open_session(NULL, o, false);
     engine = drafted;
     struct session *x = open_session(NULL, o, false);

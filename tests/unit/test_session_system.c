@@ -39,18 +39,16 @@ static void open_talk(struct session **s, struct place *p, const char *name, con
                       bool replace)
 {
     struct session_opts o = p->o.session;
-    struct err e;
     o.conversation = name;
     o.system = system;
     o.replace_system = replace;
-    if (session_open(s, engine, p->l, &o, NULL, &e)) fail_msg("%s", e.text);
+    ok(session_open(s, engine, p->l, &o, NULL, &err));
 }
 
 static void feed(struct session *s)
 {
     static const struct session_sink silent;
-    struct err e;
-    if (session_feed(s, turns, N_TURNS, &silent, &e)) fail_msg("%s", e.text);
+    ok(session_feed(s, turns, N_TURNS, &silent, &err));
 }
 
 /* A talk that has another system text now, or lost it, is the talk that began so. */
@@ -61,12 +59,11 @@ static void same_as_begun_with(const char *before, const char *after)
     struct session_stats a, b;
     struct log x = {0}, y = {0};
     int64_t cost;
-    struct err e;
     open_talk(&begun, &p, "begun", after, false);
     feed(begun);
     open_talk(&s, &p, "talk", before, false);
     feed(s);
-    if (session_system_cost(s, after, &cost, &e)) fail_msg("%s", e.text);
+    ok(session_system_cost(s, after, &cost, &err));
     session_close(s);
     open_talk(&s, &p, "talk", after, true);
     assert_string_equal(session_notice(s), "");
@@ -105,16 +102,15 @@ TEST(test_recall_does_not_find_it)
     struct place p = place_of(48);
     struct session *s;
     struct session_recalled found;
-    struct err e;
     open_talk(&s, &p, "talk", NULL, false);
     feed(s);
     session_close(s);
     open_talk(&s, &p, "talk", KING, true);
     feed(s); /* evicts what was there */
-    if (session_recall(s, "code 48213", 10, &found, &e)) fail_msg("%s", e.text);
+    ok(session_recall(s, "code 48213", 10, &found, &err));
     assert_true(found.n > 0);
     for (int i = 0; i < found.n; i++) assert_null(strstr(found.windows[i].text, "Zanzibar"));
-    int rc = session_recall(s, "Zanzibar", 8, &found, &e);
+    int rc = session_recall(s, "Zanzibar", 8, &found, &err);
     assert_true(rc == 0 && found.n == 0);
     session_close(s);
     leave(&p);
@@ -125,9 +121,8 @@ TEST(test_a_conversation_without_messages)
     struct place p = place_of(512);
     struct session *s;
     int64_t cost;
-    struct err e;
     open_talk(&s, &p, "empty", KING, false);
-    assert_int_equal(session_system_cost(s, SHORT, &cost, &e), 0);
+    ok(session_system_cost(s, SHORT, &cost, &err));
     assert_int_equal(cost, 0);
     session_close(s);
     open_talk(&s, &p, "empty", SHORT, true);
@@ -145,11 +140,10 @@ TEST(test_private_conversations_keep_theirs)
     struct place p = place_of(512);
     struct session *s;
     int64_t cost;
-    struct err e;
     p.o.session.private_mode = true;
     open_talk(&s, &p, NULL, KING, false);
     feed(s);
-    assert_int_equal(session_system_cost(s, SHORT, &cost, &e), ERR_USAGE);
+    assert_int_equal(session_system_cost(s, SHORT, &cost, &err), ERR_USAGE);
     session_close(s);
     leave(&p);
 }

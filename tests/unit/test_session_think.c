@@ -74,10 +74,9 @@ static enum session_end hear(struct session *s, const char *text, struct heard *
     struct session_sink k = {
         .ctx = h, .text = on_answer, .thought = on_thought, .stop = on_stop_thinking};
     enum session_end end;
-    struct err e;
-    int rc =
-        text ? session_say(s, text, strlen(text), &k, &end, &e) : session_continue(s, &k, &end, &e);
-    if (rc) fail_msg("%s", e.text);
+    int rc = text ? session_say(s, text, strlen(text), &k, &end, &err)
+                  : session_continue(s, &k, &end, &err);
+    if (rc) fail_msg("%s", err.text);
     return end;
 }
 
@@ -94,7 +93,6 @@ static void set_up(struct fixture *f, const char *chat_template, int budget)
     char path[128];
     struct options o;
     struct maker m;
-    struct err e;
     f->dir = temporary();
     snprintf(path, sizeof path, "%s/thinker.gguf", f->dir);
     make_thinker(&m, chat_template);
@@ -110,7 +108,7 @@ static void set_up(struct fixture *f, const char *chat_template, int budget)
     o.session.plan.policy = policy_choice("sink");
     o.session.sampling.temperature = 0;
     o.session.sampling.seed = 5;
-    if (engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
+    ok(engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
     f->library = open_library(f->dir);
     f->opts = o.session;
 }
@@ -126,10 +124,9 @@ static struct session *start(struct fixture *f, const char *name)
 {
     struct session_opts o = f->opts;
     struct session *s;
-    struct err e;
     o.conversation = name;
     o.private_mode = name == NULL;
-    if (session_open(&s, engine, f->library, &o, NULL, &e)) fail_msg("%s", e.text);
+    ok(session_open(&s, engine, f->library, &o, NULL, &err));
     return s;
 }
 
@@ -153,16 +150,14 @@ static struct tokens rendered(const struct session_opts *o, const char *const *m
 {
     cJSON *all = cJSON_CreateArray(), *variables = cJSON_CreateObject();
     struct tokens ids = {0};
-    struct err e;
     if (o->system) add(all, "system", o->system, false);
     for (int i = 0; i <= n; i++) {
         add(all, "user", messages[i], false);
         if (i < n) add(all, "assistant", THINKER_ANSWER, thought);
     }
     chat_think_variables(engine->template, o->think, variables);
-    if (chat_render_json(engine->template, engine->tokenizer, all, variables, false, NULL, &ids,
-                         &e))
-        fail_msg("%s", e.text);
+    ok(chat_render_json(engine->template, engine->tokenizer, all, variables, false, NULL, &ids,
+                        &err));
     cJSON_Delete(variables);
     cJSON_Delete(all);
     return ids;
@@ -181,9 +176,8 @@ static struct tokens cached(const struct fixture *f, const struct session *s)
     struct store *store = conversations_store(f->library);
     struct store_conversation found;
     struct tokens all = {0}, out = {0};
-    struct err e;
-    assert_int_equal(store_conversation_find(store, session_name(s), &found, &e), 1);
-    assert_int_equal(store_message_each(store, found.id, take_ids, &all, &e), 0);
+    assert_int_equal(store_conversation_find(store, session_name(s), &found, &err), 1);
+    ok(store_message_each(store, found.id, take_ids, &all, &err));
     for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) {
         const struct cache_head *h = &c->kv_heads[i];
         assert_int_equal(h->len, c->kv_heads[0].len);
@@ -274,17 +268,16 @@ TEST(keeps_thoughts_in_the_transcript)
     struct fixture f;
     struct heard h = {0};
     struct str json = {0}, markdown = {0};
-    struct err e;
     char path[160];
     int n = 0;
     set_up(&f, THINKS, 2000);
     struct session *s = start(&f, "deep");
     hear(s, "Hello", &h);
     session_close(s);
-    assert_int_equal(conversations_messages(f.library, "deep", is_stored, &n, &e), 0);
+    ok(conversations_messages(f.library, "deep", is_stored, &n, &err));
     assert_int_equal(n, 1);
-    assert_int_equal(conversations_export(f.library, "deep", false, &json, NULL, &e), 0);
-    assert_int_equal(conversations_export(f.library, "deep", true, &markdown, NULL, &e), 0);
+    ok(conversations_export(f.library, "deep", false, &json, NULL, &err));
+    ok(conversations_export(f.library, "deep", true, &markdown, NULL, &err));
     assert_non_null(strstr(json.data, "\"thought\":{\"text\":\"hm0 hm1 "));
     *strstr(markdown.data, "<!-- ") = 0; /* the same JSON as a comment */
     assert_null(strstr(markdown.data, "hm"));
@@ -292,8 +285,8 @@ TEST(keeps_thoughts_in_the_transcript)
     FILE *file = fopen(path, "wb");
     fwrite(json.data, 1, json.n, file);
     fclose(file);
-    assert_int_equal(conversations_import(f.library, path, "again", NULL, NULL, &e), 0);
-    assert_int_equal(conversations_messages(f.library, "again", is_stored, &n, &e), 0);
+    ok(conversations_import(f.library, path, "again", NULL, NULL, &err));
+    ok(conversations_messages(f.library, "again", is_stored, &n, &err));
     assert_int_equal(n, 2);
     s = start(&f, "again"); /* its ids spell its text and its thought */
     assert_null(strstr(session_notice(s), "did not spell"));
@@ -332,8 +325,7 @@ TEST(holds_what_the_template_writes)
         }
         session_close(s);
         f.opts.new_conversation = false;
-        struct err e;
-        assert_int_equal(conversations_drop_cache(f.library, "one", &e), 0);
+        ok(conversations_drop_cache(f.library, "one", &err));
         s = start(&f, "one"); /* replayed */
         check_cache(&f, s, 4, all[i].thought);
         session_close(s);
@@ -382,12 +374,11 @@ TEST(feeds_a_thought)
     const struct chat_message user = {CHAT_USER, messages[0]};
     struct fixture f;
     struct heard h = {0};
-    struct err e;
     set_up(&f, THINKS, 2000);
     struct session *s = start(&f, "fed");
-    assert_int_equal(session_feed(s, &user, 1, &silent, &e), 0);
-    assert_int_equal(session_feed_thought(s, "hm0 hm1 hm2", THINKER_ANSWER, &silent, &e), 0);
-    assert_int_equal(session_feed_thought(s, "x", "", &silent, &e), ERR_USAGE);
+    ok(session_feed(s, &user, 1, &silent, &err));
+    ok(session_feed_thought(s, "hm0 hm1 hm2", THINKER_ANSWER, &silent, &err));
+    assert_int_equal(session_feed_thought(s, "x", "", &silent, &err), ERR_USAGE);
     hear(s, messages[1], &h);
     check_cache(&f, s, 1, false);
     session_close(s);
@@ -434,18 +425,17 @@ TEST(goes_back)
     struct fixture f;
     struct heard h = {0};
     struct log log = {0};
-    struct err e;
     enum session_end end;
     set_up(&f, MOVES, 3000);
     f.opts.system = "Be kind.";
     struct session *a = start(&f, "a"), *b = start(&f, "b");
     for (int n = 0; n < 3; n++) say(a, messages[n], &log);
     for (int n = 0; n < 3; n++) say(b, messages[n == 2 ? 4 : n], &log);
-    assert_int_equal(session_rewind(b, 2, NULL, &e), 0);
+    ok(session_rewind(b, 2, NULL, &err));
     say(b, messages[2], &log);
     check_cache(&f, b, 2, false);
     struct session_sink k = {.ctx = &h, .text = on_answer, .thought = on_thought};
-    assert_int_equal(session_regenerate(b, &k, &end, &e), 0);
+    ok(session_regenerate(b, &k, &end, &err));
     assert_string_equal(str_get(&h.text), THINKER_ANSWER);
     same_cache(a, b);
     session_close(a);
@@ -471,7 +461,6 @@ TEST(continues_a_thought)
 {
     struct fixture f;
     struct heard h = {.stop_after = 9}, stored = {0};
-    struct err e;
     set_up(&f, THINKS, 2000);
     struct session *s = start(&f, "halves");
     assert_int_equal(hear(s, messages[0], &h), SESSION_STOPPED);
@@ -487,7 +476,7 @@ TEST(continues_a_thought)
     release(&h);
     hear(s, messages[1], &h);
     check_cache(&f, s, 1, false);
-    assert_int_equal(conversations_messages(f.library, "halves", count_thoughts, &stored, &e), 0);
+    ok(conversations_messages(f.library, "halves", count_thoughts, &stored, &err));
     assert_int_equal(stored.n_ends, 3);
     assert_string_equal(stored.text.data, THINKER_ANSWER THINKER_ANSWER);
     assert_null(strstr(stored.thought.data, "think"));
@@ -501,7 +490,6 @@ TEST(recovers_a_thought)
 {
     struct fixture f;
     struct heard h = {.die = true}, stored = {0};
-    struct err e;
     int status;
     set_up(&f, THINKS, 2000);
     pid_t child = fork();
@@ -513,7 +501,7 @@ TEST(recovers_a_thought)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(WEXITSTATUS(status), 7);
     struct session *s = start(&f, "crash");
-    assert_int_equal(conversations_messages(f.library, "crash", count_thoughts, &stored, &e), 0);
+    ok(conversations_messages(f.library, "crash", count_thoughts, &stored, &err));
     assert_int_equal(stored.text.n, 0);
     assert_memory_equal(stored.thought.data, THINKER_THOUGHT, strlen(THINKER_THOUGHT));
     h.die = false;

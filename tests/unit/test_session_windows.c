@@ -11,13 +11,12 @@ enum { WINDOW = 40 };
 static int set_up(void **state)
 {
     struct options o;
-    struct err e;
     (void)state;
     options_init(&o);
     o.engine.model = "build/golden/families/gemma3.gguf";
     o.engine.threads = 1; /* a forked child has no other threads */
-    if (engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &e) == 0) return 0;
-    printf("%s\n", e.text);
+    if (engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &err) == 0) return 0;
+    printf("%s\n", err.text);
     return -1;
 }
 
@@ -118,11 +117,10 @@ TEST(test_rewind_and_branch)
     struct conversations *l = open_library(dir);
     struct log log = {0}, rewound = {0}, plain = {0};
     struct session *x = open_session(NULL, o, false), *y = open_session(l, o, false);
-    struct err e;
     for (int i = 0; i < N_SAID; i++) say(y, said[i], &log);
     for (int i = 0; i < 3; i++) say(x, said[i], &log);
-    if (session_branch(y, 3, "fork", name, &e)) fail_msg("%s", e.text);
-    if (session_rewind(y, 3, NULL, &e)) fail_msg("%s", e.text);
+    ok(session_branch(y, 3, "fork", name, &err));
+    ok(session_rewind(y, 3, NULL, &err));
     same(x, y);
     say(x, said[6], &plain);
     say(y, said[6], &rewound);
@@ -130,7 +128,7 @@ TEST(test_rewind_and_branch)
     session_close(y);
     o.session.conversation = "fork";
     rewound.logits = 0;
-    if (session_open(&y, engine, l, &o.session, NULL, &e)) fail_msg("%s", e.text);
+    ok(session_open(&y, engine, l, &o.session, NULL, &err));
     say(y, said[6], &rewound);
     assert_true(plain.logits == rewound.logits);
     same(x, y);
@@ -157,12 +155,11 @@ static void run_victim(const char *dir, struct options o, int n_left)
 {
     struct session_sink k = {.ctx = &n_left, .tokens = on_tokens};
     enum session_end end;
-    struct err e;
     int status;
     pid_t child = fork();
     if (child == 0) {
         struct session *s = open_session(open_library(dir), o, false);
-        session_say(s, said[0], strlen(said[0]), &k, &end, &e);
+        session_say(s, said[0], strlen(said[0]), &k, &end, &err);
         _exit(1);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -178,9 +175,8 @@ TEST(test_kill)
         struct log once = {0}, again = {0};
         struct session_sink k = sink_of(&again);
         enum session_end end;
-        struct err e;
         o.session.max_tokens = 300;
-        o.session.sampling.seed = 2;
+        o.session.sampling.seed = 6; /* an answer whose pieces are whole characters */
         o.session.sampling.temperature = 0.4f;
         run_victim(dir, o, n_left);
         struct conversations *l = open_library(dir);
@@ -190,7 +186,7 @@ TEST(test_kill)
         struct session_stats st;
         session_stats(y, &st);
         assert_int_equal(st.n_reread, 0);
-        if (session_continue(y, &k, &end, &e)) fail_msg("%s", e.text);
+        ok(session_continue(y, &k, &end, &err));
         const size_t n = strlen(str_get(&again.text));
         assert_true(n > 0);
         same(x, y);
@@ -213,17 +209,16 @@ TEST(test_planned_bytes)
     enum { N = 20000, CHUNK = 100 };
     struct options o = options_for("sink", "q4");
     struct context x;
-    struct err e;
     int32_t ids[CHUNK];
     int64_t n_evicted;
     o.session.plan.chunk = CHUNK;
     o.session.plan.policy.reserve = CHUNK;
-    if (context_open(&x, engine, &o.session.plan, 1, 1, &e)) fail_msg("%s", e.text);
+    ok(context_open(&x, engine, &o.session.plan, 1, 1, &err));
     assert_int_equal(x.cache_arena.used, x.plan.cache_bytes);
     for (int i = 0; i < CHUNK; i++) ids[i] = 3 + i * 7 % 290;
     for (int64_t n = 0; n < N; n += 1 + n % CHUNK) {
-        assert_int_equal(context_evict(&x, &n_evicted, &e), 0);
-        assert_int_equal(context_run(&x, ids, (int)(1 + n % CHUNK), 1, &e), 0);
+        ok(context_evict(&x, &n_evicted, &err));
+        ok(context_run(&x, ids, (int)(1 + n % CHUNK), 1, &err));
         const struct cache_head *h = cache_head(x.cache.windows, 1, 0);
         assert_int_equal(h->pos[h->len - 1], x.cache.n_pos - 1);
         assert_int_equal(h->pos[0], x.cache.n_pos - h->len);
@@ -241,23 +236,21 @@ TEST(test_look)
     enum { TOLD = 120, LOOKED = 60, ROWS = 3 };
     struct options o = options_for("full", "q4");
     struct context looks, runs;
-    struct err e;
     const int n_vocab = engine->model->n_vocab;
     int32_t ids[TOLD + LOOKED];
     o.session.plan.chunk = TOLD;
     for (int i = 0; i < TOLD + LOOKED; i++) ids[i] = 5 + i * 7 % 200;
-    assert_int_equal(context_open(&looks, engine, &o.session.plan, 1, ROWS, &e), 0);
-    assert_int_equal(context_open(&runs, engine, &o.session.plan, 1, ROWS, &e), 0);
-    assert_int_equal(context_run(&looks, ids, TOLD, 1, &e), 0);
-    assert_int_equal(context_run(&runs, ids, TOLD, 1, &e), 0);
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(context_look(&looks, ids + TOLD - i, LOOKED, ROWS, &e), 0);
-    assert_int_equal(context_look(&looks, ids + TOLD, LOOKED, ROWS, &e), 0);
+    ok(context_open(&looks, engine, &o.session.plan, 1, ROWS, &err));
+    ok(context_open(&runs, engine, &o.session.plan, 1, ROWS, &err));
+    ok(context_run(&looks, ids, TOLD, 1, &err));
+    ok(context_run(&runs, ids, TOLD, 1, &err));
+    for (int i = 0; i < 2; i++) ok(context_look(&looks, ids + TOLD - i, LOOKED, ROWS, &err));
+    ok(context_look(&looks, ids + TOLD, LOOKED, ROWS, &err));
     assert_int_equal(looks.cache.n_pos, TOLD);
-    assert_int_equal(context_run(&runs, ids + TOLD, LOOKED, ROWS, &e), 0);
+    ok(context_run(&runs, ids + TOLD, LOOKED, ROWS, &err));
     const size_t bytes = (size_t)ROWS * (size_t)n_vocab * sizeof(float);
     assert_memory_equal(looks.forward.logits, runs.forward.logits, bytes);
-    assert_int_equal(context_run(&looks, ids + TOLD, LOOKED, ROWS, &e), 0);
+    ok(context_run(&looks, ids + TOLD, LOOKED, ROWS, &err));
     assert_memory_equal(looks.forward.logits, runs.forward.logits, bytes);
     context_release(&looks);
     context_release(&runs);

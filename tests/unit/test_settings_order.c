@@ -26,25 +26,23 @@ enum { N = sizeof settings / sizeof *settings };
 
 static void read_layer(struct options *o, int layer, int i, char text[64])
 {
-    struct err e;
     const char *value = settings[i].value[layer];
     int rc;
     if (layer == OPTIONS_GIVEN) {
         char *argv[] = {text};
         snprintf(text, 64, "--%s=%s", settings[i].name, value);
-        rc = options_parse(o, CHAT, 1, argv, &e);
+        rc = options_parse(o, CHAT, 1, argv, &err);
     } else {
         snprintf(text, 64, "%s = %s\n", settings[i].name, value);
-        rc = options_parse_layer(o, (enum options_layer)layer, text, "settings", &e);
+        rc = options_parse_layer(o, (enum options_layer)layer, text, "settings", &err);
     }
-    if (rc) fail_msg("%s in layer %d: %s", settings[i].name, layer, e.text);
+    if (rc) fail_msg("%s in layer %d: %s", settings[i].name, layer, err.text);
 }
 
 static void check(const struct options *o, int layer, int i, int subset)
 {
     struct str value = {0};
-    struct err e;
-    if (options_get(o, CHAT, settings[i].name, &value, &e)) fail_msg("%s", e.text);
+    ok(options_get(o, CHAT, settings[i].name, &value, &err));
     bool unset = layer == OPTIONS_DEFAULT && i != 6;
     if (!unset && strcmp(str_get(&value), settings[i].value[layer]) != 0)
         fail_msg("%s with layers %x is %s, expected %s", settings[i].name, (unsigned)subset,
@@ -79,15 +77,14 @@ TEST(a_conversation_keeps_what_was_given)
 {
     struct options o;
     struct str kept = {0};
-    struct err e;
     char config[] = "temp = 0.9\ntop-k = 3\nthreads = 2\n", model[] = "budget = 700\nmin-p = 0.5\n";
     char saved[] = "temp = 0.2\npolicy = sink\nno-such = 1\nthreads = 7\nbudget = lots\nkv = q8\n";
     char *argv[] = {(char[]){"--think=off"}, (char[]){"--kv=f16"}, (char[]){"--seed=4"}};
     options_init(&o);
-    assert_int_equal(options_parse_layer(&o, OPTIONS_CONFIG, config, "config", &e), 0);
-    assert_int_equal(options_parse(&o, CHAT, 3, argv, &e), 0);
-    assert_int_equal(options_parse_layer(&o, OPTIONS_CONVERSATION, saved, "talk", &e), 0);
-    assert_int_equal(options_parse_layer(&o, OPTIONS_OF_MODEL, model, "model", &e), 0);
+    ok(options_parse_layer(&o, OPTIONS_CONFIG, config, "config", &err));
+    ok(options_parse(&o, CHAT, 3, argv, &err));
+    ok(options_parse_layer(&o, OPTIONS_CONVERSATION, saved, "talk", &err));
+    ok(options_parse_layer(&o, OPTIONS_OF_MODEL, model, "model", &err));
     assert_int_equal(o.engine.threads, 2);
     assert_int_equal(o.session.plan.budget, 700);
     options_print_kept(&o, &kept);
@@ -101,16 +98,15 @@ TEST(a_conversation_keeps_what_was_given)
 TEST(given_values_are_copied)
 {
     struct options o, front;
-    struct err e;
     char model[] = "budget = 700\n";
     options_init(&o);
     front = o;
-    assert_int_equal(options_set(&front, OPTIONS_SAMPLING, "temp", "0.7", &e), 0);
-    assert_int_equal(options_parse_layer(&o, OPTIONS_OF_MODEL, model, "model", &e), 0);
+    ok(options_set(&front, OPTIONS_SAMPLING, "temp", "0.7", &err));
+    ok(options_parse_layer(&o, OPTIONS_OF_MODEL, model, "model", &err));
     options_give(&o, &front);
     assert_true(o.session.sampling.temperature == 0.7f);
     assert_int_equal(o.session.plan.budget, 700);
-    assert_int_equal(options_set(&front, OPTIONS_MEMORY, "budget", "96", &e), 0);
+    ok(options_set(&front, OPTIONS_MEMORY, "budget", "96", &err));
     options_give(&o, &front);
     assert_int_equal(o.session.plan.budget, 96);
 }

@@ -24,11 +24,10 @@ TEST(test_models_with_other_layers)
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         struct options o = options_of("sink", "f16", 0);
         struct engine *g;
-        struct err e;
         char path[64];
         snprintf(path, sizeof path, "build/golden/families/%s.gguf", models[i]);
         o.engine.model = path;
-        if (engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
+        ok(engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
         compare_tries(g, "sink", "f16", BEGIN, END);
         compare_tries(g, "keydiff+global", "f32", BEGIN, END);
         engine_close(g);
@@ -41,8 +40,7 @@ TEST(test_policies_that_watch_each_token_cannot_try)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct options o = options_of(names[i], "q4", 0);
         struct context x;
-        struct err e;
-        assert_int_equal(context_open(&x, engine, &o.session.plan, 1, 1, &e), 0);
+        ok(context_open(&x, engine, &o.session.plan, 1, 1, &err));
         assert_int_equal(context_try_max(&x), 0);
         context_release(&x);
     }
@@ -108,10 +106,9 @@ static void reopen(struct talk *t)
 static void branch(struct talk *t, int n_back)
 {
     struct session_stats st;
-    struct err e;
     session_stats(t->s, &st);
     int64_t turn = st.n_turns > n_back ? st.n_turns - n_back : 1;
-    if (session_branch(t->s, turn, NULL, t->branch, &e)) fail_msg("%s", e.text);
+    ok(session_branch(t->s, turn, NULL, t->branch, &err));
     t->o.session.conversation = t->branch;
     reopen(t);
     session_stats(t->s, &st);
@@ -134,9 +131,8 @@ static void take_turn(struct talk *t, int turn)
     if (t->l && r % 7 == 2) {
         struct session_sink k = sink_of(&t->log);
         enum session_end end;
-        struct err e;
         t->log.stop_after = 0;
-        if (session_regenerate(t->s, &k, &end, &e)) fail_msg("%s", e.text);
+        ok(session_regenerate(t->s, &k, &end, &err));
     }
 }
 
@@ -180,9 +176,8 @@ static int open_drafted(struct engine **out, const char *draft, struct err *e)
 TEST(test_a_draft_changes_no_token)
 {
     struct engine *alone = engine, *drafted;
-    struct err e;
     int64_t n_accepted[2] = {0}, n_proposed[2] = {0};
-    if (open_drafted(&drafted, DEMO, &e)) fail_msg("%s", e.text);
+    ok(open_drafted(&drafted, DEMO, &err));
     for (uint64_t seed = 1; seed <= 8; seed++) {
         struct talk with, without;
         engine = drafted;
@@ -219,10 +214,9 @@ TEST(test_a_draft_that_reads_the_same_is_right)
     struct options o = options_of("full:context=2000", "q4", 0);
     struct session_stats st;
     struct log log = {0};
-    struct err e;
     int64_t n_accepted = 0, n_proposed = 0;
     o.session.plan.speculate.n = 4;
-    if (open_drafted(&engine, DEMO, &e)) fail_msg("%s", e.text);
+    ok(open_drafted(&engine, DEMO, &err));
     struct session *s = open_session(NULL, o, false);
     for (int i = 0; i < N_REPEATED; i++) {
         say(s, repeated[i], &log);
@@ -241,11 +235,10 @@ TEST(test_a_draft_that_reads_the_same_is_right)
 TEST(test_drafts_that_cannot_be_are_named)
 {
     struct engine *g;
-    struct err e;
-    assert_int_equal(open_drafted(&g, "build/golden/families/qwen3.gguf", &e), ERR_USAGE);
+    assert_int_equal(open_drafted(&g, "build/golden/families/qwen3.gguf", &err), ERR_USAGE);
     assert_null(g);
-    assert_non_null(strstr(e.text, "vocabularies differ"));
-    assert_int_not_equal(open_drafted(&g, "tests/no-such.gguf", &e), 0);
+    assert_non_null(strstr(err.text, "vocabularies differ"));
+    assert_int_not_equal(open_drafted(&g, "tests/no-such.gguf", &err), 0);
     assert_null(g);
 }
 

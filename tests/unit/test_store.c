@@ -17,7 +17,7 @@ TEST_WITH(conversations_come_and_go, setup, teardown)
 {
     struct fixture *f = *state;
     struct store_conversation c;
-    assert_int_equal(store_conversation_latest(f->s, &c, &err), 0);
+    ok(store_conversation_latest(f->s, &c, &err));
     ok(store_conversation_create(f->s, NULL, &c, &err));
     assert_string_equal(c.name, "chat-1");
     assert_true(c.created_ms > 1600000000000);
@@ -31,14 +31,14 @@ TEST_WITH(conversations_come_and_go, setup, teardown)
     assert_string_equal(c.name, "chat-42");
     int64_t id = begin_named(f, "Ferien im Süden 日本");
     assert_int_equal(look(f, "Ferien im Süden 日本").id, id);
-    assert_int_equal(store_conversation_find(f->s, "ferien", &c, &err), 0);
+    ok(store_conversation_find(f->s, "ferien", &c, &err));
     ok(store_conversation_rename(f->s, id, "trip", &err));
     ok(store_conversation_rename(f->s, id, "trip", &err)); /* renaming to its own name is allowed */
     refused(store_conversation_rename(f->s, id, "chat-1", &err), ERR_USAGE, "'chat-1' already");
     refused(store_conversation_create(f->s, "trip", &c, &err), ERR_USAGE, "'trip' already");
     refused(store_conversation_rename(f->s, 999, "z", &err), ERR_FAIL, "number 999");
     ok(store_conversation_delete(f->s, id, &err));
-    assert_int_equal(store_conversation_find(f->s, "trip", &c, &err), 0);
+    ok(store_conversation_find(f->s, "trip", &c, &err));
     refused(store_conversation_delete(f->s, id, &err), ERR_FAIL, "deleted in another");
     assert_true(begin_named(f, "trip") > id); /* an id is not used twice */
 }
@@ -52,7 +52,7 @@ TEST_WITH(what_is_empty_is_forgotten, setup, teardown)
     ok(store_conversation_forget(f->s, empty, "as it was called before", &err));
     assert_int_equal(store_conversation_find(f->s, "empty", &c, &err), 1);
     ok(store_conversation_forget(f->s, empty, "empty", &err));
-    assert_int_equal(store_conversation_find(f->s, "empty", &c, &err), 0);
+    ok(store_conversation_find(f->s, "empty", &c, &err));
     refused(store_conversation_restore(f->s, "empty", NULL, &err), ERR_FAIL, "no deleted");
     ok(store_conversation_forget(f->s, empty, "empty", &err)); /* already removed */
     ok(store_conversation_forget(f->s, full, "full", &err));
@@ -565,7 +565,7 @@ TEST_WITH(deleting_can_be_undone, setup, teardown)
     ok(store_conversation_delete(f->s, id, &err));
     ok(store_conversation_list(f->s, note_name, &s, &err));
     assert_string_equal(str_get(&s), "");
-    assert_int_equal(store_conversation_latest(f->s, &c, &err), 0);
+    ok(store_conversation_latest(f->s, &c, &err));
     assert_int_equal(count_hits(f, "question"), 0);
     int64_t second = begin_named(f, "trip");
     assert_true(second > id);
@@ -691,7 +691,7 @@ TEST_WITH(tags, setup, teardown)
     ok(store_conversation_delete(f->s, c.id, &err));
     assert_tagged(f, "work", "b;a;");
     assert_int_equal(store_tag_remove(f->s, a, "work", &err), 1);
-    assert_int_equal(store_tag_remove(f->s, a, "work", &err), 0);
+    ok(store_tag_remove(f->s, a, "work", &err));
     assert_tagged(f, "work", "b;");
     reopen(f);
     assert_tags(f, a, "später;");
@@ -707,7 +707,7 @@ TEST_WITH(models, setup, teardown)
     struct file_identity m = {.path = "/m/a.gguf", .size = 5LL << 40, .mtime_ns = 123, .inode = 9},
                          k;
     digest_make(m.digest, "abc", 3);
-    assert_int_equal(store_model_find(f->s, m.path, &k, &err), 0);
+    ok(store_model_find(f->s, m.path, &k, &err));
     uint8_t parts[2 * DIGEST_BYTES] = {1, 2, 3}, *kept;
     size_t n_kept;
     ok(store_model_put(f->s, &m, parts, 2, &err));

@@ -18,7 +18,7 @@ static void open_older(struct fixture *f, int version)
     store_close(f->s);
     f->s = NULL;
     snprintf(f->path, sizeof f->path, "%s/old.db", f->folder);
-    if (file_read(path, FILE_DATA, &sql, &err)) fail_msg("%s", err.text);
+    ok(file_read(path, FILE_DATA, &sql, &err));
     tamper(f, sql.data);
     str_release(&sql);
     reopen(f);
@@ -161,7 +161,7 @@ TEST_WITH(a_damaged_older_source, setup, teardown)
     sqlite3 *db;
     sqlite3_stmt *q;
     snprintf(path, sizeof path, "%s/old.db", f->folder);
-    if (file_read("tests/golden/store-v6.sql", FILE_DATA, &sql, &err)) fail_msg("%s", err.text);
+    ok(file_read("tests/golden/store-v6.sql", FILE_DATA, &sql, &err));
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, sql.data, NULL, NULL, NULL), SQLITE_OK);
     assert_int_equal(sqlite3_prepare_v2(db,

@@ -45,7 +45,6 @@ TEST(settings_survive_a_failed_switch)
     struct conversations *other;
     struct session *held;
     struct options o;
-    struct err e;
     struct seen seen = {0};
     struct events events = {&seen, take, never};
     struct control c = {.parts.engine = engine};
@@ -56,16 +55,16 @@ TEST(settings_survive_a_failed_switch)
     o.session.sampling.seed = 1;
     o.session.max_tokens = 5;
     o.session.conversation = "busy";
-    assert_int_equal(conversations_open(&other, path, &e), 0);
-    if (session_open(&held, engine, other, &o.session, NULL, &e)) fail_msg("%s", e.text);
+    ok(conversations_open(&other, path, &err));
+    ok(session_open(&held, engine, other, &o.session, NULL, &err));
 
     o.session.conversation = "mine";
     c.options = o;
-    assert_int_equal(conversations_open(&c.parts.library, path, &e), 0);
-    if (control_begin(&c, &events, &e)) fail_msg("%s", e.text);
+    ok(conversations_open(&c.parts.library, path, &err));
+    ok(control_begin(&c, &events, &err));
     run(&c, SLASH_SAY, "", "Tell me a story.", &seen);
-    assert_int_equal(options_set(&o, OPTIONS_SAMPLING, "max-tokens", "3", &e), 0);
-    assert_int_equal(options_set(&o, OPTIONS_SAMPLING, "temp", "0.25", &e), 0);
+    ok(options_set(&o, OPTIONS_SAMPLING, "max-tokens", "3", &err));
+    ok(options_set(&o, OPTIONS_SAMPLING, "temp", "0.25", &err));
     control_set(&c, &o);
     assert_int_equal(seen.n_failed, 0);
     run(&c, SLASH_OPEN, "busy", "", &seen);

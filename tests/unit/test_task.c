@@ -244,10 +244,9 @@ TEST(test_talk_is_checked)
         {"== a\n\n> after its end\n", "line 3"},
         {"== a\nwords\n", "line 2"},
     };
-    struct err e;
-    assert_int_equal(task_talk_check(talks, &e), 0);
+    ok(task_talk_check(talks, &err));
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        assert_int_equal(task_talk_check(bad[i].text, &e), ERR_USAGE);
-        if (!strstr(e.text, bad[i].says)) fail_msg("%s: %s", bad[i].text, e.text);
+        assert_int_equal(task_talk_check(bad[i].text, &err), ERR_USAGE);
+        if (!strstr(err.text, bad[i].says)) fail_msg("%s: %s", bad[i].text, err.text);
     }
 }

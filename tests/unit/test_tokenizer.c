@@ -13,11 +13,10 @@ static struct tokenizer *open_made(struct maker *m)
 {
     struct gguf *g;
     struct tokenizer *t;
-    struct err e;
     maker_end(m);
-    assert_int_equal(gguf_open_bytes(&g, m->file.data, m->file.n, "made", &e), 0);
-    int rc = tokenizer_open(&t, g, &e);
-    if (rc) fail_msg("%s", e.text);
+    ok(gguf_open_bytes(&g, m->file.data, m->file.n, "made", &err));
+    int rc = tokenizer_open(&t, g, &err);
+    if (rc) fail_msg("%s", err.text);
     gguf_close(g); /* not needed from here on */
     maker_release(m);
     return t;
@@ -43,12 +42,11 @@ static struct tokenizer *open_data(const char *name)
     char path[2048], file[128];
     struct gguf *g;
     struct tokenizer *t;
-    struct err e;
     snprintf(file, sizeof file, "vocabs/%s", name);
     if (!data_path(path, sizeof path, file)) return NULL;
-    if (gguf_open(&g, path, &e)) fail_msg("%s", e.text);
-    int rc = tokenizer_open(&t, g, &e);
-    if (rc) fail_msg("%s", e.text);
+    ok(gguf_open(&g, path, &err));
+    int rc = tokenizer_open(&t, g, &err);
+    if (rc) fail_msg("%s", err.text);
     gguf_close(g);
     return t;
 }
@@ -58,9 +56,8 @@ static struct tokens encode(const struct tokenizer *t, const char *text, size_t 
 {
     struct tokenizer_span span = {.text = text, .n = n, .trusted = trusted};
     struct tokens out = {0};
-    struct err e;
-    int rc = tokenizer_encode(t, &span, 1, prefix, &out, &e);
-    if (rc) fail_msg("%s", e.text);
+    int rc = tokenizer_encode(t, &span, 1, prefix, &out, &err);
+    if (rc) fail_msg("%s", err.text);
     return out;
 }
 
@@ -95,9 +92,8 @@ static struct str slurp(const char *name, const char *suffix)
 {
     char path[2048], file[128];
     struct str s = {0};
-    struct err e;
     snprintf(file, sizeof file, "vocabs/%s%s", name, suffix);
-    if (!data_path(path, sizeof path, file) || file_read(path, FILE_DATA, &s, &e))
+    if (!data_path(path, sizeof path, file) || file_read(path, FILE_DATA, &s, &err))
         fail_msg("no %s", file);
     return s;
 }
@@ -241,16 +237,15 @@ TEST(finds_marks_only_where_trusted)
 TEST(reads_spans_as_one_text)
 {
     struct tokenizer *t = open_bpe("gpt-2");
-    struct err e;
     struct tokens out = {0};
     struct tokenizer_span joined[] = {{"<|user|> ", 9, true}, {"hello", 5, false}};
-    assert_int_equal(tokenizer_encode(t, joined, 2, true, &out, &e), 0);
+    ok(tokenizer_encode(t, joined, 2, true, &out, &err));
     assert_int_equal(out.n, 2);
     assert_int_equal(out.ids[1], BPE_HELLO);
     /* a mark must not cross a border */
     struct tokenizer_span split[] = {{"<|e", 3, true}, {"nd|>", 4, true}};
     out.n = 0;
-    assert_int_equal(tokenizer_encode(t, split, 2, true, &out, &e), 0);
+    ok(tokenizer_encode(t, split, 2, true, &out, &err));
     assert_true(out.n > 1);
     tokens_release(&out);
     tokenizer_close(t);
@@ -451,13 +446,12 @@ static void refuse(struct maker *m, const char *says)
 {
     struct gguf *g;
     struct tokenizer *t;
-    struct err e;
     maker_end(m);
-    assert_int_equal(gguf_open_bytes(&g, m->file.data, m->file.n, "made", &e), 0);
-    assert_int_equal(tokenizer_open(&t, g, &e), ERR_FORMAT);
+    ok(gguf_open_bytes(&g, m->file.data, m->file.n, "made", &err));
+    assert_int_equal(tokenizer_open(&t, g, &err), ERR_FORMAT);
     assert_null(t);
-    if (!strstr(e.text, says)) fail_msg("'%s' lacks '%s'", e.text, says);
-    if (!strstr(e.text, "made")) fail_msg("'%s' does not name the file", e.text);
+    if (!strstr(err.text, says)) fail_msg("'%s' lacks '%s'", err.text, says);
+    if (!strstr(err.text, "made")) fail_msg("'%s' does not name the file", err.text);
     gguf_close(g);
     maker_release(m);
 }

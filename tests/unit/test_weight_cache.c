@@ -45,7 +45,6 @@ static struct engine *open_engine(const char *path, const char *packed)
 {
     struct options o;
     struct engine *g;
-    struct err e;
     options_init(&o);
     o.engine.model = path;
     o.engine.weight_cache_dir = packed;
@@ -53,7 +52,7 @@ static struct engine *open_engine(const char *path, const char *packed)
     o.engine.device.kind = ENGINE_DEVICE_CPU;
     o.engine.verify = IDENTITY_VERIFY_OFF;
     o.engine.threads = 2;
-    if (engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
+    ok(engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
     return g;
 }
 
@@ -147,16 +146,15 @@ TEST_WITH(test_digest_that_nobody_wants, set_up, tear_down)
     for (int i = 0; i < 2; i++) {
         struct options o;
         struct engine *g;
-        struct err e;
         options_init(&o);
         o.engine.model = model;
         o.engine.heads.none = true;
         o.engine.device.kind = ENGINE_DEVICE_CPU;
         o.engine.verify = verify[i];
-        if (engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
+        ok(engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
         assert_int_equal(!strncmp(g->model_digest, "unread-", 7), i == 0);
         engine_close(g);
-        if (engine_prepare(&g, &o.engine, &e)) fail_msg("%s", e.text);
+        ok(engine_prepare(&g, &o.engine, &err));
         assert_int_equal(strlen(g->model_digest), 64);
         engine_close(g);
     }
@@ -182,7 +180,7 @@ TEST_WITH(test_removed_while_mapped, set_up, tear_down)
 /* ---- refused copies -------------------------------------------------------------------------- */
 
 /* Loads with the present copy: it must be refused and removed. */
-static void refused(const struct engine *packed, const struct weight_cache *p)
+static void refuses(const struct engine *packed, const struct weight_cache *p)
 {
     struct engine *g = open_engine(model, dir);
     assert_int_equal(g->weight_cache.bytes, 0);
@@ -221,7 +219,7 @@ TEST_WITH(test_other_weights, set_up, tear_down)
     const struct model_layer *layer = &packed->model->layers[0];
     struct weight_cache p = write_copy(packed, model);
     flip(p.path, (const char *)layer->attn_norm - packed->weights.base);
-    refused(packed, &p);
+    refuses(packed, &p);
     engine_close(packed);
 }
 
@@ -264,7 +262,6 @@ TEST_WITH(test_every_byte_is_checked, set_up, tear_down)
 {
     struct options o;
     struct engine *g;
-    struct err e;
     copy_file(MODEL, model);
     struct engine *packed = open_engine(model, dir);
     struct weight_cache p = write_copy(packed, model);
@@ -272,7 +269,7 @@ TEST_WITH(test_every_byte_is_checked, set_up, tear_down)
     o.engine.model = model;
     o.engine.weight_cache_dir = dir;
     o.engine.heads.none = true;
-    assert_int_equal(engine_prepare(&g, &o.engine, &e), 0);
+    ok(engine_prepare(&g, &o.engine, &err));
     assert_int_equal(engine_check_copy(g, &o.engine), ENGINE_COPY_SAME);
     const struct kn_weight *down = &packed->model->layers[packed->model->n_layer - 1].down;
     flip(p.path, (const char *)down->data - packed->weights.base + 1001);
@@ -288,7 +285,6 @@ TEST_WITH(test_experts_in_file, set_up, tear_down)
 {
     struct options o;
     struct engine *g, *other;
-    struct err e;
     copy_file("build/golden/families/qwen3moe.gguf", model);
     other = open_engine(model, NULL);
     options_init(&o);
@@ -296,11 +292,11 @@ TEST_WITH(test_experts_in_file, set_up, tear_down)
     o.engine.weight_cache_dir = dir;
     o.engine.experts = ENGINE_EXPERTS_FILE;
     o.engine.leaves_no_copy = true;
-    assert_int_equal(engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e), ERR_USAGE);
-    assert_non_null(strstr(e.text, "a private chat does not write"));
+    refused(engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &err), ERR_USAGE,
+            "a private chat does not write");
     for (int i = 0; i < 2; i++) {
         o.engine.leaves_no_copy = i > 0;
-        if (engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
+        ok(engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
         assert_int_equal(g->weights.bytes, other->weights.bytes);
         assert_memory_equal(g->weights.base, other->weights.base, g->weights.bytes);
         assert_int_equal(g->weight_cache.bytes, g->weights.bytes);
@@ -356,12 +352,11 @@ TEST_WITH(test_another_model, set_up, tear_down)
     assert_true(weight_cache_find(&none, dir, &m));
     struct options o;
     struct engine *g;
-    struct err e;
     options_init(&o);
     o.engine.model = model;
     o.engine.weight_cache_dir = dir;
     o.engine.heads.none = true;
-    assert_int_equal(engine_prepare(&g, &o.engine, &e), 0);
+    ok(engine_prepare(&g, &o.engine, &err));
     assert_int_equal(engine_check_copy(g, &o.engine), ENGINE_COPY_REMOVED);
     engine_close(g);
     engine_close(packed);
@@ -511,14 +506,13 @@ TEST_WITH(test_oldest_first, set_up, tear_down)
 
 TEST_WITH(test_room, set_up, tear_down)
 {
-    struct err e;
     char path[128];
-    assert_int_equal(weight_cache_room(dir, (size_t)free_bytes() / 8, &e), 0);
-    assert_int_equal(weight_cache_room(dir, (size_t)free_bytes() / 2, &e), ERR_FAIL);
+    ok(weight_cache_room(dir, (size_t)free_bytes() / 8, &err));
+    assert_int_equal(weight_cache_room(dir, (size_t)free_bytes() / 2, &err), ERR_FAIL);
     /* an impossible folder: nothing is written, and nothing fails */
     copy_file(MODEL, model);
     snprintf(path, sizeof path, "%s/below", model);
-    assert_int_equal(weight_cache_room(path, 1, &e), ERR_FAIL);
+    assert_int_equal(weight_cache_room(path, 1, &err), ERR_FAIL);
     struct engine *g = open_engine(model, path);
     struct file_identity m = identity(model);
     weight_cache_write_end(weight_cache_write_begin(path, &m, &g->weights));

@@ -36,9 +36,8 @@ static void set_up(struct fixture *f)
 
 static void start(struct fixture *f)
 {
-    struct err e;
     memset(f->n_seen, 0, sizeof f->n_seen);
-    if (worker_open(&f->worker, &f->options, &e)) fail_msg("%s", e.text);
+    ok(worker_open(&f->worker, &f->options, &err));
 }
 
 static void leave(struct fixture *f)
@@ -108,9 +107,8 @@ static struct conversations_entry saved(const struct fixture *f)
 {
     struct conversations_entry out = {.n_tokens = -1};
     struct conversations *l;
-    struct err e;
-    assert_int_equal(conversations_open(&l, f->db, &e), 0);
-    assert_int_equal(conversations_list(l, find_talk, &out, &e), 0);
+    ok(conversations_open(&l, f->db, &err));
+    ok(conversations_list(l, find_talk, &out, &err));
     conversations_close(l);
     return out;
 }
@@ -190,7 +188,6 @@ static void save_long_talk(struct fixture *f)
 {
     struct conversations *l;
     struct str text = {0};
-    struct err e;
     for (int i = 0; i < 300; i++) str_puts(&text, "The cat sat on the mat and saw a fox. ");
     f->options.session.max_tokens = 1;
     start(f);
@@ -199,8 +196,8 @@ static void save_long_talk(struct fixture *f)
     wait_for(f, EVENT_END);
     leave(f);
     str_release(&text);
-    assert_int_equal(conversations_open(&l, f->db, &e), 0);
-    assert_int_equal(conversations_drop_cache(l, "talk", &e), 0);
+    ok(conversations_open(&l, f->db, &err));
+    ok(conversations_drop_cache(l, "talk", &err));
     conversations_close(l);
 }
 

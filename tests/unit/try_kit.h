@@ -15,8 +15,7 @@ static inline int32_t id_at(const struct engine *g, int i)
 static inline void make_room(struct context *x, int n)
 {
     int64_t n_evicted;
-    struct err e;
-    if (cache_room(&x->cache) < n) assert_int_equal(context_evict(x, &n_evicted, &e), 0);
+    if (cache_room(&x->cache) < n) ok(context_evict(x, &n_evicted, &err));
 }
 
 /* A cache with the first `begin` tokens. */
@@ -25,23 +24,21 @@ static inline void open_context(struct context *x, struct engine *g, const char 
 {
     struct options o = options_of(policy, kv, 0);
     int32_t ids[20];
-    struct err e;
     o.session.plan.budget = 2000;
     o.session.plan.chunk = 20;
-    if (context_open(x, g, &o.session.plan, 1, FORWARD_TRY_MAX, &e)) fail_msg("%s", e.text);
+    ok(context_open(x, g, &o.session.plan, 1, FORWARD_TRY_MAX, &err));
     for (int at = 0; at < begin; at += 20) {
         for (int i = 0; i < 20; i++) ids[i] = id_at(g, at + i);
         make_room(x, 20);
-        assert_int_equal(context_run(x, ids, 20, 1, &e), 0);
+        ok(context_run(x, ids, 20, 1, &err));
     }
 }
 
 static inline void same_logits(struct context *a, struct context *b)
 {
     float *x, *y;
-    struct err e;
-    assert_int_equal(context_logits(a, &x, &e), 0);
-    assert_int_equal(context_logits(b, &y, &e), 0);
+    ok(context_logits(a, &x, &err));
+    ok(context_logits(b, &y, &err));
     assert_memory_equal(x, y, (size_t)a->engine->model->n_vocab * sizeof *x);
 }
 
@@ -50,8 +47,7 @@ static inline void try_tokens(struct context *x, int at, int n, int n_right)
 {
     int32_t ids[FORWARD_TRY_MAX];
     for (int i = 0; i < n; i++) ids[i] = i < n_right ? id_at(x->engine, at + i) : 2;
-    struct err e;
-    if (context_try(x, ids, n, &e)) fail_msg("%s", e.text);
+    ok(context_try(x, ids, n, &err));
 }
 
 static inline void same_state(const struct recurrent_state *a, const struct recurrent_state *b)
@@ -67,7 +63,6 @@ static inline void compare_tries(struct engine *g, const char *policy, const cha
                                  int end)
 {
     struct context alone, tried;
-    struct err e;
     open_context(&alone, g, policy, kv, begin);
     open_context(&tried, g, policy, kv, begin);
     const int most = context_try_max(&tried);
@@ -80,20 +75,20 @@ static inline void compare_tries(struct engine *g, const char *policy, const cha
         for (int i = 0; i < n_right; i++, at++) {
             int32_t id = id_at(g, at);
             if (i > 0) context_accept(&tried);
-            if (n == 1) assert_int_equal(context_run(&tried, &id, 1, 1, &e), 0);
-            assert_int_equal(context_run(&alone, &id, 1, 1, &e), 0);
+            if (n == 1) ok(context_run(&tried, &id, 1, 1, &err));
+            ok(context_run(&alone, &id, 1, 1, &err));
             same_logits(&alone, &tried);
             assert_int_equal(alone.cache.n_pos, tried.cache.n_pos);
         }
     }
     context_score(&alone);
     context_score(&tried);
-    if (cache_fetch(&alone.cache, cache_len_max(&alone.cache), &e) ||
-        cache_fetch(&tried.cache, cache_len_max(&tried.cache), &e))
-        fail_msg("%s", e.text);
-    if (cache_fetch(&alone.cache, 1, &e) || cache_fetch(&tried.cache, 1, &e) ||
-        cache_fetch_state(&alone.cache, &e) || cache_fetch_state(&tried.cache, &e))
-        fail_msg("%s", e.text);
+    if (cache_fetch(&alone.cache, cache_len_max(&alone.cache), &err) ||
+        cache_fetch(&tried.cache, cache_len_max(&tried.cache), &err))
+        fail_msg("%s", err.text);
+    if (cache_fetch(&alone.cache, 1, &err) || cache_fetch(&tried.cache, 1, &err) ||
+        cache_fetch_state(&alone.cache, &err) || cache_fetch_state(&tried.cache, &err))
+        fail_msg("%s", err.text);
     same_units(&alone.cache, &tried.cache);
     same_state(&alone.cache.recurrent, &tried.cache.recurrent);
     context_release(&alone);

@@ -1,4 +1,4 @@
-# make gpu: one file, build/gpu.tar.xz, of all that the run on a GPU starts (run.sh, again.sh), with all
+# make gpu: one file, build/gpu.tar.gz, of all that the run on a GPU starts (run.sh, again.sh), with all
 # libraries but libc. make gpu-folder: the folder in it, without the variants of kernels, which take nvcc
 # a minute and a half.
 
@@ -51,9 +51,9 @@ GPU_SCRIPTS := $(if $(CUBINS),$(if $(EMU),$(if $(GPU),tests/gpu/test_run.sh)))
 
 .PHONY: gpu gpu-folder
 gpu: gpu-folder $(GPU_VARIANTS)
-	$(call say,XZ,$(B)/gpu.tar.xz)
-	$(Q)tar -C $(B)/tests -c --exclude='*.[od]' --owner=0 --group=0 gpu | xz -T0 -6 >$(B)/gpu.tar.xz
-	@ls -l $(B)/gpu.tar.xz
+	$(call say,GZIP,$(B)/gpu.tar.gz)
+	$(Q)tar -C $(B)/tests -c --exclude='*.[od]' --owner=0 --group=0 gpu | gzip -9n >$(B)/gpu.tar.gz
+	@ls -l $(B)/gpu.tar.gz
 gpu-folder: $(GPU_PROGRAMS) $(if $(CUBINS),$(GPU_DIR)/rate.ptx)
 	@mkdir -p $(GPU_DIR)/lib $(GPU_DIR)/images
 	@$(foreach s,$(SM),cp $(CU)/sm_$(s).cubin $(GPU_DIR)/images/sm_$(s);) { cat $(CU)/device.ptx; printf '\0'; } >$(GPU_DIR)/images/ptx

@@ -23,16 +23,15 @@
 
 enum {
     RUN = OPTIONS_MODEL | OPTIONS_MEMORY,
-    READ = RUN | OPTIONS_PROTOCOL,
     MAKE = OPTIONS_MAKING,
 };
 
 static const struct command commands[] = {
-    {"chat", cmd_chat, READ | OPTIONS_SAMPLING | OPTIONS_STORE | OPTIONS_CHAT, "",
+    {"chat", cmd_chat, RUN | OPTIONS_SAMPLING | OPTIONS_STORE | OPTIONS_CHAT, "",
      "chat with a model (the default command)"},
     {"demo", cmd_demo, OPTIONS_SCREEN, "", "watch the demo model in a chat; any key takes over"},
     {"generate", cmd_generate,
-     READ | OPTIONS_SAMPLING | OPTIONS_GENERATE | OPTIONS_TEXT | OPTIONS_JSON, "",
+     RUN | OPTIONS_SAMPLING | OPTIONS_GENERATE | OPTIONS_TEXT | OPTIONS_JSON, "",
      "one prompt in, one answer out"},
     {"list", cmd_list, OPTIONS_STORE | OPTIONS_JSON | OPTIONS_LIST, "", "saved conversations"},
     {"show", cmd_show, OPTIONS_STORE | OPTIONS_JSON, "NAME", "the text of a conversation"},
@@ -51,7 +50,7 @@ static const struct command commands[] = {
      "model files: list, add, default, verify, unpack, remove"},
     {"pull", cmd_pull, OPTIONS_PULL | OPTIONS_MEMORY | OPTIONS_STORE, "ADDRESS...",
      "download a model: hf:OWNER/REPO[:Q4_K_M], https://…"},
-    {"plan", cmd_plan, READ | OPTIONS_JSON, "", "show the memory a model would need"},
+    {"plan", cmd_plan, RUN | OPTIONS_JSON, "", "show the memory a model would need"},
     {"check", cmd_check, MAKE | OPTIONS_STORE, "", "verify every checksum of the database"},
     {"replay", cmd_replay, MAKE | OPTIONS_REPLAY, "FILE", "replay a recorded chat (chat --record)"},
     {"info", cmd_info, MAKE | OPTIONS_MODEL, "", "devices, instruction sets, a model's facts"},
@@ -64,7 +63,7 @@ static const struct command commands[] = {
     {"perplexity", cmd_perplexity, MAKE | RUN | OPTIONS_EVAL | OPTIONS_TEXT | OPTIONS_JSON, "",
      "how well a model predicts a text"},
     {"eval", cmd_eval,
-     MAKE | READ | OPTIONS_SAMPLING | OPTIONS_EVAL | OPTIONS_TEXT | OPTIONS_JSON | OPTIONS_LISTS,
+     MAKE | RUN | OPTIONS_SAMPLING | OPTIONS_EVAL | OPTIONS_TEXT | OPTIONS_JSON | OPTIONS_LISTS,
      "TASK...", "measure how much a policy remembers"},
     {"quantize", cmd_quantize, MAKE | OPTIONS_QUANTIZE, "IN OUT",
      "a model file or a safetensors folder to an int4 or int8 file"},

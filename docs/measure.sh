@@ -8,9 +8,8 @@ cd "$(dirname "$0")/.."
 retain=${RETAIN:-build/retain}
 out=${OUT:-build/measure}
 mkdir -p "$out"
-every=keeper,locret,locret+ada,keydiff,keydiff+global,snapkv
-every=$every,ada-snapkv,tova,sink,random
-few=keeper,locret,locret+ada,keydiff,keydiff+global,snapkv,random
+every=keeper,locret,keydiff,keydiff+global,sink,random
+few=keeper,locret,keydiff,keydiff+global,random
 recall() { # SEEDS POLICIES ARGUMENTS…
     seeds=$1
     policies=$(echo "$2" | sed 's/,/:reserve=256,/g'):reserve=256

@@ -74,15 +74,6 @@ def recall():
     return table(head, body) + (f'\n\nWith everything kept: {full}.' if full else '')
 
 
-def protocol():
-    rows = tables['protocol']
-    cells = [('stream', 250), ('stream', 62), ('once', 250), ('once', 62)]
-    head = ['recall, 1,000 tokens, % right'] + [f'`{p}`, {b} units' for p, b in cells]
-    return table(head, [[f'`{p}`'] + [percent(rows, policy=p, protocol=k, budget=b) for k, b in cells]
-                        for p in policies(rows) if p != 'full']
-                 + [['`full`'] + [percent(rows, policy='full', protocol=k) for k, _ in cells]])
-
-
 def talk():
     rows = tables['talk']
     n = rows[0]['question_count']
@@ -121,7 +112,7 @@ def million():
 
 
 page = PAGE.read_text(encoding='utf-8')
-for name, make in (('recall', recall), ('protocol', protocol), ('talk', talk), ('text', text), ('fillers', fillers),
+for name, make in (('recall', recall), ('talk', talk), ('text', text), ('fillers', fillers),
                    ('million', million)):
     if name in tables or name == 'fillers' and 'chat' in tables:
         page = re.sub(rf'(<!-- {name} -->\n).*?(<!-- end -->)', lambda m: m.group(1) + make() + '\n' + m.group(2), page, flags=re.S)

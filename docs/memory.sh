@@ -20,18 +20,13 @@ run() { # TABLE ARGUMENTS…
 }
 rm -f "$out/rows.new"
 
-policies=keeper,locret,keydiff+global,keydiff,snapkv,random,sink
-few=keeper,locret,keydiff+global,snapkv,random
+policies=keeper,locret,keydiff+global,keydiff,random,sink
+few=keeper,locret,keydiff+global,random
 recall="recall --seeds 30"
 for size in 1000:125 1000:62 1000:31; do
     run recall $recall --policy "$(echo $policies | sed 's/,/:reserve=256,/g'):reserve=256" --length "${size%:*}" --budget "${size#*:}"
 done
 run recall $recall --policy full --length 1000,4000
-
-once=keeper,locret,keydiff+global,snapkv,ada-snapkv,tova,random
-for protocol in stream once; do
-    run protocol recall --seeds 10 --policy $once,full --length 1000 --compression 4,16 --protocol $protocol
-done
 
 talk="talk -f quant/eval/talk/heldout.txt --seeds 24 --length 2000"
 run talk $talk --policy $few --budget 31,125 --recall off,words

@@ -298,35 +298,6 @@ struct kn_attend {
     bool first;                     /* slot 0 has the key of position 0 */
 };
 
-/* The attention that observing queries give each slot, from the logarithm of each softmax's sum: a
- * second pass over the keys, without values. With p(t, g, s) = e^(logit(t, g, s) - lse[t][g]), 0
- * for slots that are invisible to t, and p(t, s) its mean over the group, slots [slot0, slot1) get
- *
- *   SUM   out[s] += sum_t p(t, s)
- *   MAX   out[s] = max(out[s], max over t and g of p(t, g, s))
- *
- * Each out[s] is a sum in the order of t, whatever the range. Fields as in kn_attend, except that
- * slot0 may be any slot. There is no window: its layers have no scores. */
-enum kn_stat { KN_STAT_SUM, KN_STAT_MAX };
-
-struct kn_stats {
-    enum kn_stat stat;
-    enum kn_kv k_type;
-    int head_dim, n_group;
-    const void *k;
-    int slot0, slot1;
-    int n_tok, pos0;
-    const float *q;
-    size_t q_stride;
-    const struct kn_rope *rope;
-    float scale, softcap;
-    const float *lse; /* token t, group g: lse[t * lse_stride + g] */
-    size_t lse_stride;
-    float *out; /* [slot], from slot 0; any alignment */
-    const struct kn_centre *centre;
-    bool first;
-};
-
 /* Retaining head (Locret, arXiv 2410.01805, eq. 3): out[t][h] = sum_j w2[h][j] * silu(W1[j] .
  * x[t]), x = [q, k, v] of the token before RoPE. The hidden layer is never written to memory. */
 struct kn_score {
@@ -418,7 +389,6 @@ struct kernels {
     void (*kv_unpack[KN_KV_TYPES])(float *dst, const void *src, int head_dim);
 
     void (*attend)(const struct kn_attend *job);
-    void (*attend_stats)(const struct kn_stats *job);
 
     void (*convolve)(const struct kn_convolve *job);
     void (*recur)(const struct kn_recur *job);

@@ -84,29 +84,12 @@ static void print_json(struct generate *g, const struct session *s, enum session
     cJSON_Delete(j);
 }
 
-#define TEMPLATE_ROOM 64 /* tokens that a chat template adds to a message */
-
-static int count_tokens(const struct engine *g, const char *text, int64_t *n, struct err *e)
-{
-    struct tokens ids = {0};
-    int rc = tokenizer_encode_text(g->tokenizer, text, strlen(text), true, &ids, e);
-    *n = (int64_t)ids.n;
-    tokens_release(&ids);
-    return rc;
-}
-
-/* With eviction once per prompt, the context is that of the prompt and its answer. */
-static int open_session(struct generate *g, struct cli_session *talk, const struct str *prompt,
+static int open_session(struct generate *g, struct cli_session *talk,
                         const struct session_sink *sink, struct err *e)
 {
     struct session_opts s = g->o->session;
-    struct policy_choice *c = &s.plan.policy;
-    int64_t n_prompt = 0;
-    bool sized = s.plan.protocol == PLAN_ONCE && c->context < 0;
     int rc = cli_session_load(talk, g->o, false, cli_session_progress, NULL, e);
     if (!rc && talk->engine->is_base) s.raw = true;
-    if (!rc && sized) rc = count_tokens(talk->engine, str_get(prompt), &n_prompt, e);
-    if (sized) c->context = (int)n_prompt + TEMPLATE_ROOM + (s.max_tokens ? s.max_tokens : 1024);
     if (!rc) rc = session_open(&talk->session, talk->engine, NULL, &s, sink, e);
     if (rc) cli_session_close(talk);
     return rc;
@@ -119,7 +102,7 @@ static int generate_run(struct generate *g, const struct str *prompt, struct err
     struct cli_session talk;
     char why[256];
     enum session_end end = SESSION_TURN_END;
-    int rc = open_session(g, &talk, prompt, &sink, e);
+    int rc = open_session(g, &talk, &sink, e);
     if (rc) return rc;
     if (*talk.engine->device_notice) report_note("%s", talk.engine->device_notice);
     rc = session_say(talk.session, str_get(prompt), prompt->n, &sink, &end, e);

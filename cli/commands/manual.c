@@ -79,8 +79,9 @@ static void put_display(struct str *out)
 static void put_policy_keys(struct str *out)
 {
     struct options_policy_key key;
-    str_puts(out, ".SH KEYS OF A POLICY\n\\fB\\-\\-policy snapkv:window=64,sinks=4\\fR changes "
-                  "these of a policy; \\fBauto:\\fR changes them of the default one.\n");
+    str_puts(out,
+             ".SH KEYS OF A POLICY\n\\fB\\-\\-policy keydiff:sinks=4,stabilizers=64\\fR changes "
+             "these of a policy; \\fBauto:\\fR changes them of the default one.\n");
     for (int i = 0; options_policy_key(i, &key); i++) item(out, key.name, NULL, key.help);
 }
 

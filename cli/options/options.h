@@ -43,9 +43,8 @@ enum option_group {
     OPTIONS_PULL = 1 << 20,
     OPTIONS_SCREEN = 1 << 21, /* how the screen is drawn */
     OPTIONS_REPLAY = 1 << 23,
-    OPTIONS_PROTOCOL = 1 << 22, /* commands that read prompts */
-    OPTIONS_LISTS = 1 << 18,    /* takes lists where other commands take one value */
-    OPTIONS_MAKING = 1 << 24,   /* for measuring and making: retain --help has only its name */
+    OPTIONS_LISTS = 1 << 18,  /* takes lists where other commands take one value */
+    OPTIONS_MAKING = 1 << 24, /* for measuring and making: retain --help has only its name */
 };
 
 #define OPTIONS_ON_SCREEN (OPTIONS_CHAT | OPTIONS_SCREEN)

@@ -13,7 +13,6 @@ static const struct {
 } group_names[] = {
     {OPTIONS_MODEL, "commands that open a model"},
     {OPTIONS_MEMORY, "commands that run a model"},
-    {OPTIONS_PROTOCOL, "chat, generate, eval, plan"},
     {OPTIONS_SAMPLING, "chat and generate"},
     {OPTIONS_STORE, "commands on saved conversations"},
     {OPTIONS_CHAT, "chat"},

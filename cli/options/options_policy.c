@@ -13,10 +13,6 @@ static const struct key {
     size_t offset; /* offset of an int in struct policy_choice */
     int min, max;  /* max 0: the allocator, a word */
 } keys[] = {
-    {"window", "newest queries whose attention counts; 0 = all",
-     offsetof(struct policy_choice, window), 0, 1 << 20},
-    {"pool", "a unit gets the largest score among N neighbours; 0 = its own",
-     offsetof(struct policy_choice, pooling), 0, 63},
     {"sinks", "first units that are always kept", offsetof(struct policy_choice, sinks), 0,
      1 << 24},
     {"stabilizers", "newest units that are always kept",
@@ -29,10 +25,7 @@ static const struct key {
      offsetof(struct policy_choice, floor), 0, 100},
     {"recency", "keeper: a unit of age A scores at least log(budget / (N A)); 0 = its own score",
      offsetof(struct policy_choice, recency), 0, 1 << 20},
-    {"every", "evict inside an answer every N tokens; 0 = when no room is left",
-     offsetof(struct policy_choice, every), 0, 1 << 20},
-    {"context",
-     "units of policy full, or of a prompt with --protocol once; the model's context by default",
+    {"context", "units of policy full; the model's context by default",
      offsetof(struct policy_choice, context), 1, PLAN_BUDGET_MAX},
 };
 
@@ -104,7 +97,7 @@ static int read_allocator(struct policy_choice *c, const char *text, struct err 
     return 0;
 }
 
-/* "window=64" */
+/* "sinks=4" */
 static int read_key(struct policy_choice *c, const char *text, size_t n, struct err *e)
 {
     char name[WORD_MAX], value[WORD_MAX];
@@ -133,7 +126,7 @@ static int read_policy(struct policy_choice *c, const char *text, size_t n, stru
     return c->row || !strcmp(name, AUTO) ? 0 : unknown_policy(name, e);
 }
 
-/* "window=16/64" changes a policy and its variants so far, from `first` on: each value makes a
+/* "sinks=0/4" changes a policy and its variants so far, from `first` on: each value makes a
  * variant of each. */
 static int read_values(struct options_policies *out, int first, const char *text, size_t n,
                        struct err *e)

@@ -157,10 +157,6 @@ const struct option options_table[] = {
     {ROW("policy", 0, sweep.policies, OPTIONS_MEMORY), .kept = true, .value = "NAME",
      .help = "which units are kept when a head is full; NAME:key=N,key=N changes the policy's keys (man retain "
              "explains them); eval and bench take a list, and lists of a key's values: NAME:stabilizers=0/64"},
-    {ROW("protocol", 0, session.plan.protocol, OPTIONS_PROTOCOL), .rare = true, .choices = "stream,once",
-     .value = "stream|once",
-     .help = "stream (default): evict before each chunk of a prompt; once: read the whole prompt, question "
-             "included, evict once, then answer, as in most papers"},
     {ROW("attention", 0, session.plan.attention, OPTIONS_MEMORY), .rare = true, .choices = "auto,float", .value = "auto|float",
      .help = "a prompt's attention on a GPU: auto (default) multiplies int8 queries and keys on GeForce, where "
              "that is twice as fast; float: halves with float sums everywhere"},

@@ -9,7 +9,6 @@
 #include "kernels/cpu/v16_act.h"
 #include "kernels/cpu/v16_attend.h"
 #include "kernels/cpu/v16_attend_fixed.h"
-#include "kernels/cpu/v16_stats.h"
 #include "kernels/cpu/v16_matmul.h"
 
 enum {

@@ -3,7 +3,6 @@
 #include "kernels/cpu/v16_neon.h"
 #include "kernels/cpu/v16_act.h"
 #include "kernels/cpu/v16_attend.h"
-#include "kernels/cpu/v16_stats.h"
 #include "kernels/cpu/v16_matmul.h"
 
 enum {

@@ -673,40 +673,6 @@ void kn_attend_ref(const struct kn_attend *job)
     for (int t = 0; t < job->n_tok; t++) attend_token(job, t);
 }
 
-static float share(const struct kn_stats *job, const float *k, int t, int g)
-{
-    float q[KN_HEAD_DIM_MAX], dot = 0.0f;
-
-    rotate_row(q, job->q + (size_t)t * job->q_stride + (size_t)(g * job->head_dim), job->rope,
-               job->pos0 + t);
-    for (int i = 0; i < job->head_dim; i++) dot += q[i] * k[i];
-    return expf(capped(dot * job->scale, job->softcap) -
-                job->lse[(size_t)t * job->lse_stride + (size_t)g]);
-}
-
-static void attend_stats_ref(const struct kn_stats *job)
-{
-    float k[KN_HEAD_DIM_MAX];
-
-    assert(job->head_dim <= KN_HEAD_DIM_MAX);
-    for (int s = job->slot0; s < job->slot1; s++) {
-        unpack_key(k, job->k_type, job->k, s, job->head_dim, job->centre, job->first);
-        rotate_row(k, k, job->rope, s);
-        for (int t = s > job->pos0 ? s - job->pos0 : 0; t < job->n_tok; t++) {
-            float mean = 0.0f, max = job->stat == KN_STAT_MAX ? job->out[s] : 0.0f;
-
-            for (int g = 0; g < job->n_group; g++) {
-                const float p = share(job, k, t, g);
-                mean += p;
-                max = p > max ? p : max;
-            }
-            mean /= (float)job->n_group;
-            if (job->stat == KN_STAT_SUM) job->out[s] += mean;
-            if (job->stat == KN_STAT_MAX) job->out[s] = max;
-        }
-    }
-}
-
 /* ---- recurrent layers ------------------------------------------------------------------------ */
 
 static void convolve_ref(const struct kn_convolve *job)
@@ -795,7 +761,6 @@ const struct kernels kn_ref = {
             [KN_KV_S4] = kn_kv_unpack_s4_ref,
         },
     .attend = kn_attend_ref,
-    .attend_stats = attend_stats_ref,
     .convolve = convolve_ref,
     .recur = recur_ref,
 };

@@ -38,8 +38,7 @@
                 [KN_KV_Q8] = kv_unpack_q8_v16,   [KN_KV_Q4] = kv_unpack_q4_v16,               \
                 [KN_KV_S4] = kv_unpack_s4_v16,                                                \
             },                                                                                \
-        .attend = attend_kernel, .attend_stats = attend_stats_v16, .convolve = convolve_v16,  \
-        .recur = recur_v16,                                                                   \
+        .attend = attend_kernel, .convolve = convolve_v16, .recur = recur_v16,                \
     }
 
 #endif

@@ -77,11 +77,6 @@ static void print_answer(void *ctx, const struct eval_answer *a)
     str_release(&policy);
 }
 
-static bool evicts_once(const struct sweep *w)
-{
-    return w->one.plan.protocol == PLAN_ONCE;
-}
-
 /* The columns that follow from the settings, and the cost. policy: spelt, which must outlive the
  * row, as cost must. */
 static struct eval_row start_row(const struct sweep *w, const char *policy,
@@ -93,7 +88,6 @@ static struct eval_row start_row(const struct sweep *w, const char *policy,
         .allocator = c->allocator >= 0 ? policy_allocator_name((enum policy_allocator)c->allocator)
                      : c->row          ? policy_allocator_name(c->row->allocator)
                                        : "-",
-        .protocol = evicts_once(w) ? "once" : "stream",
         .recall = recall_chooser_name(w->one.recall.chooser),
         .kv = cost->kv,
         .depth = -1,
@@ -179,7 +173,6 @@ static cJSON *describe_run(const struct sweep *w)
     cJSON_AddStringToObject(o, "model", g->model_digest);
     cJSON_AddStringToObject(o, "heads", g->heads_digest);
     cJSON_AddStringToObject(o, "policy", str_get(&policy));
-    cJSON_AddStringToObject(o, "protocol", evicts_once(w) ? "once" : "stream");
     cJSON_AddStringToObject(o, "keys", p->kv.given ? plan_kv_name(p->kv.k) : "");
     cJSON_AddStringToObject(o, "values", p->kv.given ? plan_kv_name(p->kv.v) : "");
     cJSON_AddStringToObject(o, "recall", recall_chooser_name(w->one.recall.chooser));
@@ -266,7 +259,7 @@ static int run_sizes(struct sweep *w, struct err *e)
     int64_t context = w->trial.length + ANSWER_ROOM;
     int rc = 0;
     w->context = c->context;
-    if (w->context < 0 && (!w->file.path || w->plans) && (all || evicts_once(w)))
+    if (w->context < 0 && (!w->file.path || w->plans) && all)
         c->context = context < PLAN_BUDGET_MAX ? (int)context : PLAN_BUDGET_MAX;
     if (all) rc = run_depths(w, e);
     for (int i = 0; !rc && !all && i < parts->n; i++) rc = run_compression(w, parts->item[i], e);
@@ -414,12 +407,9 @@ void cmd_eval_help(struct str *out)
                   "depths=N (places of a single thing, one row each),\n"
                   "report=N (print speed and memory every N tokens):\n");
     for (int i = 0; (t = task_at(i)); i++) str_printf(out, "  %-16s %s\n", t->name, t->about);
-    str_puts(
-        out,
-        "The text is evicted before the questions are known, unless the question is part of the "
-        "prompt\n(--protocol once): then each question has its own conversation.\n"
-        "A file (.jsonl, .json, or a path with a slash) holds documents, questions and\n"
-        "answers. Metrics of its questions:\n");
+    str_puts(out, "The text is evicted before the questions are known.\n"
+                  "A file (.jsonl, .json, or a path with a slash) holds documents, questions and\n"
+                  "answers. Metrics of its questions:\n");
     for (int i = 0; metric_at(i); i++)
         str_printf(out, "  %-16s %s\n", metric_at(i)->name, metric_at(i)->about);
 }

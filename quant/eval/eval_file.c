@@ -165,7 +165,7 @@ static int say(struct asking *a, struct err *e)
 
 static bool keeps_prompt(const struct plan_opts *p)
 {
-    return p->protocol == PLAN_ONCE || (p->policy.row && p->policy.row->scorer == POLICY_KEEP_ALL);
+    return p->policy.row && p->policy.row->scorer == POLICY_KEEP_ALL;
 }
 
 static struct session_opts item_opts(const struct asking *a)

@@ -62,11 +62,6 @@ static void muse(struct run *r)
     }
 }
 
-static bool evicts_once(const struct run *r)
-{
-    return r->trial->session->plan.protocol == PLAN_ONCE;
-}
-
 static int feed(struct run *r, const char *user, const char *assistant, struct err *e)
 {
     const struct session_sink k = {.stop = stop};
@@ -76,7 +71,7 @@ static int feed(struct run *r, const char *user, const char *assistant, struct e
     int rc = session_feed(r->session, m, r->musing ? 1 : 2, &k, e);
     if (!rc && r->musing)
         rc = session_feed_thought(r->session, str_get(&r->thought), assistant, &k, e);
-    if (!evicts_once(r)) r->read_ns += system_clock_ns() - t0;
+    r->read_ns += system_clock_ns() - t0;
     return rc;
 }
 
@@ -146,25 +141,6 @@ static int talk(struct run *r, struct err *e)
     return rc;
 }
 
-/* Tells all that precedes question `number`, then asks it. */
-static int talk_until(struct run *r, int number, struct err *e)
-{
-    struct session_stats st;
-    struct task_step step;
-    int rc = 0;
-    session_stats(r->session, &st);
-    for (bool done = false; !rc && !done && task_next(r->script, st.n_tokens, &step);) {
-        done = !step.assistant && number-- == 0;
-        if (step.assistant) rc = feed(r, step.user, step.assistant, e);
-        if (done) rc = ask(r, &step, e);
-        session_stats(r->session, &st);
-    }
-    if (st.prefill_tok_s <= 0) return rc;
-    r->n_read += st.n_tokens;
-    r->read_ns += (int64_t)(1e9 * (double)st.n_tokens / st.prefill_tok_s);
-    return rc;
-}
-
 static int open_script(struct run *r, const struct task_args *args, struct err *e)
 {
     const struct eval_run *t = r->trial;
@@ -177,11 +153,6 @@ static int open_script(struct run *r, const struct task_args *args, struct err *
     return rc;
 }
 
-static int open_session(struct run *r, const struct session_opts *o, struct err *e)
-{
-    return session_open(&r->session, r->trial->engine, NULL, o, NULL, e);
-}
-
 static void close_script(struct run *r)
 {
     session_close(r->session);
@@ -190,31 +161,6 @@ static void close_script(struct run *r)
     r->session = NULL;
     r->script = NULL;
     r->musing = NULL;
-}
-
-/* All that was told before question i, and the question, as a conversation. *asked: whether the
- * question exists. */
-static int ask_alone(struct run *r, int i, const struct task_args *args,
-                     const struct session_opts *o, bool *asked, struct err *e)
-{
-    struct task_step q;
-    int rc = open_script(r, args, e);
-    *asked = !rc && task_any_question(r->script, i, &q);
-    if (!rc) rc = open_session(r, o, e);
-    return rc || !*asked ? rc : talk_until(r, i, e);
-}
-
-/* Where the question is part of the prompt, each question has its own conversation. */
-static int ask_one_by_one(struct run *r, const struct task_args *args, const struct session_opts *o,
-                          struct err *e)
-{
-    bool asked = true;
-    int rc = 0;
-    for (int i = 0; !rc && asked; i++) {
-        close_script(r);
-        rc = ask_alone(r, i, args, o, &asked, e);
-    }
-    return rc;
 }
 
 /* i: of the seeds, from 0 */
@@ -235,13 +181,12 @@ static int run_script(struct run *r, int i, struct eval_result *out, struct err 
     struct session_opts o = *t->session;
     struct session_stats st;
     const struct task_args args = args_of(t, i);
-    const bool alone = evicts_once(r);
     r->seed = o.sampling.seed = args.seed;
     o.private_mode = true;
     if (!o.max_tokens) o.max_tokens = t->task->n_predict;
-    int rc = alone ? ask_one_by_one(r, &args, &o, e) : open_script(r, &args, e);
-    if (!rc && !alone) rc = open_session(r, &o, e);
-    if (!rc && !alone) rc = talk(r, e);
+    int rc = open_script(r, &args, e);
+    if (!rc) rc = session_open(&r->session, t->engine, NULL, &o, NULL, e);
+    if (!rc) rc = talk(r, e);
     if (rc) return rc;
     session_stats(r->session, &st);
     out->cost.cache_bytes = st.cache_bytes;
@@ -276,9 +221,6 @@ static int run_forced(struct run *r, int i, struct eval_result *out, struct err 
     const struct task_args args = args_of(t, i);
     struct context x = {0};
     r->seed = args.seed;
-    if (evicts_once(r))
-        return err_set(e, ERR_USAGE, "eval %s asks after evicting; it has no --protocol once",
-                       t->task->name);
     int rc = open_script(r, &args, e);
     if (!rc) rc = context_open(&x, t->engine, &t->session->plan, args.seed, TEXT_LOGIT_ROWS, e);
     if (!rc) rc = forced_run(&x, r->script, take_forced, r, e);
@@ -295,10 +237,6 @@ static int encode_part(const struct eval_run *t, int i, struct tokens *ids, size
 {
     size_t length = (size_t)t->length;
     *first = (size_t)i * length;
-    if (t->session->plan.protocol == PLAN_ONCE)
-        return err_set(e, ERR_USAGE,
-                       "eval %s reads a text as a stream; --protocol once needs a question",
-                       t->task->name);
     if (!t->text) return err_set(e, ERR_USAGE, "eval %s needs a text: give -f FILE", t->task->name);
     int rc = tokenizer_encode_text(t->engine->tokenizer, t->text, strlen(t->text), false, ids, e);
     if (!rc && *first + length > ids->n)

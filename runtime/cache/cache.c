@@ -62,7 +62,6 @@ void cache_plan(struct cache *c, const struct cache_shape *shape, struct arena *
     c->v = arena_take(a, slots, c->v_bytes);
     c->score = arena_take(a, slots, sizeof(float));
     c->pos = arena_take(a, slots, sizeof(uint32_t));
-    c->state = arena_take(a, (size_t)shape->n_layer * (size_t)shape->n_state, sizeof(float));
     plan_windows(c, a);
     if (c->kv_heads) cache_clear(c);
 }
@@ -103,8 +102,6 @@ void cache_clear(struct cache *c)
     }
     c->n_unscored = 0;
     memset(c->kept, 0, (size_t)n_heads(c) * RETENTION_COLS * sizeof *c->kept);
-    if (c->shape.n_state)
-        memset(c->state, 0, (size_t)(c->shape.n_layer * c->shape.n_state) * sizeof *c->state);
     recurrent_state_clear(&c->recurrent);
     c->n_pos = 0;
     c->n_loads++;

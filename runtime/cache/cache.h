@@ -48,7 +48,6 @@ struct cache_shape {
         int n_head, head_dim;
         int n_units, chunk; /* a window; the most that is appended at once */
     } windows;
-    int n_state; /* floats of policy state per layer */
 };
 
 struct cache_head { /* one KV head of one layer */
@@ -83,7 +82,6 @@ struct cache {
     uint8_t *k, *v;              /* the pool: [slots], heads side by side */
     float *score;
     uint32_t *pos;
-    float *state; /* [n_layer][n_state] */
     struct recurrent_state recurrent;
     int64_t n_pos;         /* positions seen */
     int n_unscored;        /* the newest n (<= CACHE_UNSCORED_MAX) get scores later, see cis.h */
@@ -141,11 +139,6 @@ int64_t cache_windows_first(const struct cache_windows *w, int64_t n_pos);
 /* Gives every head of a shared region its part of the free slots; units move, their order stays.
  * Without `units` their keys and values are not moved: they are in device memory. */
 void cache_layout(struct cache *c, bool units);
-
-static inline float *cache_state(const struct cache *c, int layer)
-{
-    return c->state + (size_t)layer * (size_t)c->shape.n_state;
-}
 
 /* Call after n units were appended to every head (positions n_pos … n_pos + n - 1): counts them and
  * advances n_pos. */

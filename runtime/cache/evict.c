@@ -42,9 +42,7 @@ static int least_room(const struct evict_rule *rule)
 
 int evict_pins_max(const struct evict_rule *rule)
 {
-    const struct policy *p = rule->policy;
-    int room = least_room(rule), rest = room - (p ? p->window : 0);
-    return rest < room / 2 ? (rest > 0 ? rest : 0) : room / 2;
+    return least_room(rule) / 2;
 }
 
 int evict_newest(const struct evict_rule *rule)

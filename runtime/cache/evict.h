@@ -35,11 +35,9 @@ struct evict_pin {
 struct evict_rule {
     int budget; /* units per head that stay, on average; sinks + stabilizers <= budget */
     int sinks, stabilizers;
-    int head_budget_max;         /* limit of one head if heads share; 0 = none */
-    int floor_pct;               /* if heads share */
-    int recency;                 /* if heads share, and scores are logarithms of shares; 0 = none */
-    const struct policy *policy; /* for its second scorer; NULL = none */
-    uint64_t seed;
+    int head_budget_max; /* limit of one head if heads share; 0 = none */
+    int floor_pct;       /* if heads share */
+    int recency;         /* if heads share, and scores are logarithms of shares; 0 = none */
     /* [n_pins], at most EVICT_PINS_MAX; their units stay like sinks: not more than fit */
     const struct evict_pin *pins;
     int n_pins;
@@ -47,8 +45,7 @@ struct evict_rule {
 
 #define EVICT_PINS_MAX 64
 
-/* The most positions that may be pinned: half of a head's budget without its sinks, but
- * the units of the policy's observing queries have room beside them. */
+/* The most positions that may be pinned: half of a head's budget without its sinks. */
 int evict_pins_max(const struct evict_rule *rule);
 
 /* How many of a head's newest units stay: the stabilizers, fewer where pins need their room. */

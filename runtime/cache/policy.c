@@ -12,18 +12,9 @@
  * (quant/eval/notes/keeper.md). KeyDiff has none because it evicts once, after the whole prompt; if
  * eviction happens between chunks, the newest units must be protected.
  *
- * With PLAN_ONCE units are evicted when the papers evict them: after the whole prompt, then with
- * each token by the policies that drop one unit per step (every). With PLAN_STREAM a chunk is
- * evicted at once, independent of the paper.
- *
  * Differences between papers and their code, and between a prompt and a conversation:
  *   keydiff+global  a quarter recent: an eighth costs a tenth of perplexity on running text, a half
- *              forgets (quant/eval/notes).
- *   snapkv     the released code's LongBench setting: 32 queries, maximum over 7. They are the last
- *              ones before an eviction, in the prompt or in an answer; the mean of a group, as
- *              Ada-KV.
- *   ada-snapkv kvpress's safeguard (evict.h); Ada-KV's own splits half of a budget evenly.
- *   tova       the last query's mean over heads, one set of tokens per layer, nothing protected. */
+ *              forgets (quant/eval/notes). */
 static const struct policy table[] = {
     {.name = "full",
      .scorer = POLICY_KEEP_ALL,
@@ -59,38 +50,12 @@ static const struct policy table[] = {
     {.name = "sink",
      .scorer = POLICY_POSITION,
      .sinks = 4,
-     .every = 1,
      .about = "first and newest units (StreamingLLM)"},
-    {.name = "snapkv",
-     .scorer = POLICY_ATTENTION,
-     .window = 32,
-     .pooling = 7,
-     .about = "units with the most attention from the last 32 queries (SnapKV)"},
-    {.name = "ada-snapkv",
-     .scorer = POLICY_ATTENTION,
-     .allocator = POLICY_ADA,
-     .window = 32,
-     .pooling = 7,
-     .floor_pct = POLICY_FLOOR_PCT,
-     .about = "snapkv; a layer's heads share its budget (Ada-KV)"},
-    {.name = "tova",
-     .scorer = POLICY_ATTENTION,
-     .window = 1,
-     .same_heads = true,
-     .every = 1,
-     .about = "units with the most attention from the last query (TOVA)"},
     {.name = "random",
      .scorer = POLICY_RANDOM,
      .sinks = 4,
      .stabilizer_pct = 12,
      .about = "random units: the baseline"},
-    {.name = "locret+ada",
-     .scorer = POLICY_CIS,
-     .allocator = POLICY_ADA,
-     .sinks = 4,
-     .stabilizer_pct = 12,
-     .floor_pct = POLICY_FLOOR_PCT,
-     .about = "retaining heads, a layer's heads share its budget"},
 };
 
 enum { N_POLICIES = sizeof table / sizeof *table };
@@ -117,13 +82,10 @@ struct policy_choice policy_choice(const char *name)
     return (struct policy_choice){
         .row = name ? policy_named(name) : NULL,
         .allocator = -1,
-        .window = -1,
-        .pooling = -1,
         .sinks = -1,
         .stabilizers = -1,
         .reserve = -1,
         .context = -1,
-        .every = -1,
         .floor = -1,
         .recency = -1,
     };

@@ -10,12 +10,11 @@
 #include "base/str.h"
 
 enum policy_scorer {
-    POLICY_KEEP_ALL,  /* no scores: nothing is ever evicted */
-    POLICY_CIS,       /* causal importance score, predicted by a retaining head (Locret) */
-    POLICY_POSITION,  /* the newer the better (StreamingLLM, arXiv 2309.17453) */
-    POLICY_RANDOM,    /* a hash of (seed, head, position): the baseline */
-    POLICY_ATTENTION, /* attention from the last `window` queries */
-    POLICY_KEYS,      /* distance from the average key (KeyDiff, arXiv 2504.15364) */
+    POLICY_KEEP_ALL, /* no scores: nothing is ever evicted */
+    POLICY_CIS,      /* causal importance score, predicted by a retaining head (Locret) */
+    POLICY_POSITION, /* the newer the better (StreamingLLM, arXiv 2309.17453) */
+    POLICY_RANDOM,   /* a hash of (seed, head, position): the baseline */
+    POLICY_KEYS,     /* distance from the average key (KeyDiff, arXiv 2504.15364) */
 };
 
 enum policy_allocator {
@@ -33,15 +32,10 @@ struct policy {
     int sinks;          /* first units of the conversation, always kept */
     int stabilizer_pct; /* newest units, always kept, in percent of the budget */
     bool recalls; /* more of the newest where evicted units can come back (plan_opts.recall_pct) */
-    int window;   /* number of observing queries: those of the newest units, which are kept */
-    int pooling;  /* width of the maximum taken over neighbours; 0 = none */
-    bool same_heads;      /* scores are averaged over a layer's heads: they keep the same tokens */
     bool near_duplicates; /* near-duplicate units share one score (score.h) */
     /* If heads share a budget: see evict.h, in percent. */
     int floor_pct;
-    int recency; /* if heads share a budget and scores compare: see evict.h; 0 = none */
-    /* With eviction once per prompt (PLAN_ONCE): as struct policy_choice. */
-    int every;
+    int recency;       /* if heads share a budget and scores compare: see evict.h; 0 = none */
     const char *about; /* one line for --help and docs */
 };
 
@@ -57,12 +51,10 @@ struct policy_choice {
     int allocator;            /* enum policy_allocator */
     int floor;                /* as in struct policy */
     int recency;
-    int window, pooling, sinks;
+    int sinks;
     int stabilizers; /* units, instead of a part of the budget */
     int reserve;     /* units for an answer before eviction starts inside it */
-    int context;     /* units of policy full, and those that a prompt may fill with PLAN_ONCE */
-    int every;       /* units are evicted inside an answer every so many tokens; 0 = when no room
-                      * is left */
+    int context;     /* units of policy full */
 };
 
 /* The row of that name with nothing changed; NULL and unknown names: no row. */

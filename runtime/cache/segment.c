@@ -143,7 +143,7 @@ uint32_t segment_position(const struct segment *g, const struct segment_part *p,
 
 bool policy_state_needed(const struct cache *c)
 {
-    return c->shape.n_state > 0 || c->recurrent.shape.n_layer > 0;
+    return c->recurrent.shape.n_layer > 0;
 }
 
 /* The recurrent state that is saved with a layer of the KV cache: some layers of it, as many as
@@ -170,10 +170,8 @@ static struct recurrent_part recurrent_part(const struct cache *c, int layer)
 
 void policy_state_write(const struct cache *c, int layer, struct str *out)
 {
-    struct policy_state_header h = {SEGMENT_POLICY_STATE, (uint32_t)c->n_pos,
-                                    (uint32_t)c->shape.n_state};
+    struct policy_state_header h = {SEGMENT_POLICY_STATE, (uint32_t)c->n_pos, 0};
     str_append(out, &h, sizeof h);
-    if (h.n_state) str_append(out, cache_state(c, layer), h.n_state * sizeof(float));
     const struct recurrent_part r = recurrent_part(c, layer);
     if (r.n_layers) str_append(out, r.layers, r.n_layers * sizeof(float));
     if (r.n_hidden) str_append(out, r.hidden, r.n_hidden * sizeof(float));
@@ -201,8 +199,9 @@ bool policy_state_read(struct cache *c, int layer, const void *bytes, size_t n, 
     memcpy(&h, p, sizeof h);
     p += sizeof h;
     n -= sizeof h;
-    if (h.n_state != (uint32_t)c->shape.n_state || h.n_pos != end) return false;
-    if (h.n_state && !take_floats(cache_state(c, layer), h.n_state, &p, &n)) return false;
+    if (h.n_pos != end || h.n_state > n / sizeof(float)) return false;
+    p += h.n_state * sizeof(float);
+    n -= h.n_state * sizeof(float);
     const struct recurrent_part r = recurrent_part(c, layer);
     return take_floats(r.layers, r.n_layers, &p, &n) && take_floats(r.hidden, r.n_hidden, &p, &n) &&
            n == 0;

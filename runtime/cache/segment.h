@@ -6,10 +6,9 @@
  *
  *   segment   struct segment_header; per head: if sparse, n_units (u32) and their positions (u32
  *             each, ascending); keys, values, scores
- *   state     struct policy_state_header; the policy's state (score.h), then, if scores change,
- *             the number of units (u32) of each head and their scores; then a part of the recurrent
- *             state (recurrent_state.h), whose layers are spread evenly over those of the KV cache,
- *             and in layer 0 its hidden row
+ *   state     struct policy_state_header; the floats of a policy that was removed; a part of the
+ *             recurrent state (recurrent_state.h), whose layers are spread evenly over those of the
+ *             KV cache, and in layer 0 its hidden row
  *   evicted   SEGMENT_EVICTED; per head the number and the distances of positions, as varints
  *
  * If a later segment begins before an earlier one ends, the later one is valid from there: the
@@ -70,10 +69,10 @@ uint32_t segment_position(const struct segment *g, const struct segment_part *p,
 struct policy_state_header {
     uint32_t form;    /* SEGMENT_POLICY_STATE */
     uint32_t n_pos;   /* positions that were in the cache */
-    uint32_t n_state; /* floats */
+    uint32_t n_state; /* floats of policies that were removed in 0.2.0; 0 is written */
 };
 
-/* Whether there is state besides the units: the policy's, or that of recurrent layers. */
+/* Whether there is state besides the units: that of recurrent layers. */
 bool policy_state_needed(const struct cache *c);
 void policy_state_write(const struct cache *c, int layer, struct str *out);
 bool policy_state_is(const void *bytes, size_t n);

@@ -80,7 +80,7 @@ int cuda_supports(const struct cuda_choice *c, struct err *e);
 bool cuda_runs_heads(const struct retaining *h);
 
 /* Whether the CPU evicts for this policy with these heads (or NULL), or units of this shape: they
- * are copied there and back. Such a policy may observe queries (cuda_queries). */
+ * are copied there and back. */
 bool cuda_leaves_eviction(const struct policy *p, const struct cache_shape *s,
                           const struct retaining *h);
 
@@ -153,11 +153,8 @@ void cuda_accept(struct cuda_context *x, int i);
  * run alone. */
 int cuda_run_rows(struct cuda_context *x, float *rows, int n, bool tries, struct err *e);
 
-/* The newest queries of the last run in a layer of the cache, [n][n_q], if the policy observes
- * them; *n: their number. Of a split model, in the device's layers. */
-const float *cuda_queries(const struct cuda_context *x, int layer, int *n);
 /* All rows of the last run that the retaining heads of a layer read, [n][n_in]; NULL: the device
- * has scored them. */
+ * has scored them. Of a split model, in the device's layers. */
 const float *cuda_head_inputs(const struct cuda_context *x, int layer);
 int cuda_n_layer(const struct cuda_context *x); /* layers of the cache on the device */
 

@@ -240,16 +240,6 @@ static void attend_any(struct cuda_context *x, const struct model_layer *l)
     LAUNCH(x, merge_any, rows, h.n_kv_head, 1, 128, 0, &merge);
 }
 
-/* Keeps the newest queries for a policy that observes them. */
-static void keep_queries(struct cuda_context *x, const struct model_layer *l)
-{
-    const int n = cuda_kept_queries(x), stride = model_n_qkv(x->m);
-    const struct cuda_copy_rows job = {
-        x->qkv + (size_t)(x->n - n) * (size_t)stride, stride, model_n_q(x->m),
-        x->queries + (size_t)(l->kv_layer * n) * (size_t)model_n_q(x->m)};
-    if (n) LAUNCH(x, copy_rows, n, 1, 1, 256, 0, &job);
-}
-
 /* Keeps the step's inputs of retaining heads that the CPU runs. */
 static void keep_head_in(struct cuda_context *x, const struct model_layer *l, const float *from,
                          int stride)
@@ -265,7 +255,6 @@ static void keep_head_in(struct cuda_context *x, const struct model_layer *l, co
 static void observe(struct cuda_context *x, const struct model_layer *l)
 {
     const struct model_heads h = heads_of(x, l);
-    keep_queries(x, l);
     if (x->n_head_in && !x->reads_hidden) keep_head_in(x, l, x->qkv, heads_n_qkv(&h));
     if (x->watch) x->watch(x->watch_ctx, l, rope_of(x, l));
     if (!x->retaining) return;

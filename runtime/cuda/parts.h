@@ -144,7 +144,6 @@ struct cuda_context {
     uint64_t seed;
     int chunk, n_logits, n_layer;
     int n_recurrent;    /* recurrent layers, like n_layer those on the device */
-    int n_queries;      /* the most that are remembered of a step; 0 = none */
     int n_head_in;      /* numbers that the CPU's retaining heads read of a token; 0 = none */
     bool reads_hidden;  /* these are the normed input of attention, not q, k and v */
     int n_heads, n_len; /* heads of `kv`; of both caches */
@@ -167,7 +166,6 @@ struct cuda_context {
     float *open;         /* [n_q] gates of attention */
     float *layer_inputs; /* [n_layer * n] of each token */
     float *layer_own;    /* the same, of the tokens alone */
-    float *queries;      /* [kv.n_layer][kept][n_q] of the newest tokens, for the policy */
     float *head_in;      /* [kv.n_layer][n][n_head_in] */
     float *added;        /* what half a layer adds, before its norm; NULL where layers have none */
     float *new_scores;   /* [n_layer * n_kv_head][n] of the step, or of those scored later */
@@ -200,7 +198,7 @@ struct cuda_context {
 
     /* page-locked host memory */
     void *locked;
-    float *queries_host, *head_in_host;
+    float *head_in_host;
     float *rows_host; /* [chunk][n_embd] the stream before and after the device's layers; NULL = it
                          has all */
     struct cuda_step *step_host;
@@ -237,12 +235,6 @@ static inline size_t cuda_larger(size_t a, size_t b)
 static inline int cuda_parts_of(int n, int size)
 {
     return (n + size - 1) / size;
-}
-
-/* How many queries of the step are remembered. */
-static inline int cuda_kept_queries(const struct cuda_context *x)
-{
-    return x->n < x->n_queries ? x->n : x->n_queries;
 }
 
 #define LAUNCH(x, name, grid_x, grid_y, grid_z, threads, shared, args) \

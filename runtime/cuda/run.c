@@ -124,22 +124,9 @@ static void plan_attention(struct cuda_context *x, const struct cache_shape *s, 
 }
 
 /* Of n tokens. */
-static size_t queries_floats(const struct cuda_context *x, int n)
-{
-    return (size_t)(x->kv.n_layer * n) * (size_t)model_n_q(x->m);
-}
-
 static size_t head_in_floats(const struct cuda_context *x, int n)
 {
     return (size_t)(x->kv.n_layer * n) * (size_t)x->n_head_in;
-}
-
-/* What the scorers of some policies need. */
-static void plan_scorers(struct cuda_context *x, struct arena *a)
-{
-    const size_t f = sizeof(float);
-    if (x->n_queries) x->queries = arena_take(a, queries_floats(x, x->n_queries), f);
-    if (x->n_head_in) x->head_in = arena_take(a, head_in_floats(x, x->chunk), f);
 }
 
 static void plan_scratch(struct cuda_context *x, const struct cache_shape *s, struct arena *a)
@@ -155,7 +142,7 @@ static void plan_scratch(struct cuda_context *x, const struct cache_shape *s, st
     cuda_experts_plan(x, a);
     if (x->n_logits) x->logits = arena_take(a, (size_t)x->n_logits * (size_t)m->n_vocab, f);
     cuda_scores_plan(x, a);
-    plan_scorers(x, a);
+    if (x->n_head_in) x->head_in = arena_take(a, head_in_floats(x, x->chunk), f);
     x->tickets = arena_take(a, (size_t)m->n_kv_head + 1, sizeof *x->tickets);
     x->best = arena_take(a, CUDA_TRY_MAX, sizeof *x->best);
     const size_t tops = 1 + (size_t)cuda_parts_of(m->n_vocab, CUDA_TOP_PART);
@@ -182,19 +169,14 @@ static bool adds_halves_faster(const struct cuda *g)
     return arch == 86 || arch == 89 || arch == 120;
 }
 
-/* The CPU reads the newest queries, those of a window. */
 static void describe_scorers(struct cuda_context *x, const struct cuda_context_opts *o)
 {
-    const struct policy *p = o->policy;
-    const bool reads_heads = o->retaining && p->scorer == POLICY_CIS;
-    const bool window = p->scorer == POLICY_ATTENTION && p->window;
+    const bool reads_heads = o->retaining && o->policy->scorer == POLICY_CIS;
     if (reads_heads && cuda_runs_heads(o->retaining))
         x->retaining = o->retaining;
     else if (reads_heads)
         x->n_head_in = o->retaining->shape.n_in;
     x->reads_hidden = x->n_head_in && retaining_reads_hidden(o->retaining->shape.form);
-    if (window) x->n_queries = o->chunk;
-    if (window && p->window < o->chunk) x->n_queries = p->window;
 }
 
 static struct cuda_context describe(const struct cuda *g, const struct cuda_context_opts *o)
@@ -281,7 +263,6 @@ static void plan_locked(struct cuda_context *x, struct arena *a)
     x->stage_host = arena_take(a, 1, x->stage_bytes);
     x->scores_host = arena_take(a, n_heads * scored, f);
     x->numbers_host = arena_take(a, 3 * n_heads, sizeof *x->numbers_host);
-    x->queries_host = arena_take(a, queries_floats(x, x->n_queries), f);
     x->head_in_host = arena_take(a, head_in_floats(x, x->chunk), f);
     if (model_is_split(x->m)) x->rows_host = arena_take(a, chunk * (size_t)x->m->n_embd, f);
     cuda_experts_plan_host(x, a);
@@ -484,9 +465,6 @@ static void run_step(struct cuda_context *x)
     if (x->rows) cuda_run_logits(x);
     cuda_end_chain(x);
     if (x->rows_host && !x->rc) x->rc = cuda_get(x->g, x->rows_host, x->x, rows_bytes(x), x->e);
-    if (x->n_queries && !x->rc)
-        x->rc = cuda_get(x->g, x->queries_host, x->queries,
-                         queries_floats(x, cuda_kept_queries(x)) * sizeof(float), x->e);
     if (x->n_head_in && !x->rc)
         x->rc = cuda_get(x->g, x->head_in_host, x->head_in, head_in_floats(x, x->n) * sizeof(float),
                          x->e);
@@ -626,12 +604,6 @@ int cuda_try(struct cuda_context *x, const int32_t *ids, int n, struct err *e)
     if (!rc) rc = run(x, ids, n, n, true);
     if (!rc) cache_take_back(x->cache, n);
     return rc;
-}
-
-const float *cuda_queries(const struct cuda_context *x, int layer, int *n)
-{
-    *n = cuda_kept_queries(x);
-    return x->queries_host + (size_t)(layer * *n) * (size_t)model_n_q(x->m);
 }
 
 const float *cuda_head_inputs(const struct cuda_context *x, int layer)

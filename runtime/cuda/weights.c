@@ -99,20 +99,11 @@ bool cuda_runs_heads(const struct retaining *h)
     return h->shape.form == RETAINING_SILU && h->layers[0].w1.type == KN_Q8;
 }
 
-/* Scores that the device has, or computes from its units. */
-static bool scores_known(const struct policy *p, const struct retaining *h)
-{
-    switch (p->scorer) {
-    case POLICY_CIS: return !h || cuda_runs_heads(h);
-    case POLICY_ATTENTION: return false;
-    default: return true;
-    }
-}
-
 bool cuda_leaves_eviction(const struct policy *p, const struct cache_shape *s,
                           const struct retaining *h)
 {
-    return !scores_known(p, h) || p->same_heads || p->pooling > 1 || !shape_known(p, s);
+    const bool scored = p->scorer != POLICY_CIS || !h || cuda_runs_heads(h);
+    return !scored || !shape_known(p, s);
 }
 
 int cuda_supports(const struct cuda_choice *c, struct err *e)

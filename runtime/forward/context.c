@@ -199,15 +199,8 @@ void context_release(struct context *x)
  * its head the last one's unit is. */
 static void score_run(struct context *x, int n, int behind)
 {
-    const struct model *m = x->engine->model;
     const int n_layer = x->gpu ? cuda_n_layer(x->gpu) : 0;
     const float *inputs = n_layer ? cuda_head_inputs(x->gpu, 0) : NULL;
-    for (int i = 0, n_queries; i < n_layer; i++) {
-        const float *q = cuda_queries(x->gpu, i, &n_queries);
-        if (n_queries)
-            score_queries(&x->forward, &x->cache, i, q, (size_t)model_n_q(m),
-                          x->cache.n_pos - n_queries, n_queries);
-    }
     if (!inputs) return;
     const struct cis_given given = {
         .n_layer = n_layer,
@@ -243,9 +236,8 @@ int context_look(struct context *x, const int32_t *ids, int n, int n_logits, str
 
 int context_try_max(const struct context *x)
 {
-    const struct model *m = x->engine->model;
     const int most = x->gpu ? CUDA_TRY_MAX : FORWARD_TRY_MAX;
-    if (!score_can_try(&x->plan.rules, m) || x->plan.n_logits < 2) return 0;
+    if (x->plan.n_logits < 2) return 0;
     return x->plan.n_logits < most ? x->plan.n_logits : most;
 }
 
@@ -364,8 +356,6 @@ static struct evict_rule rule_of(const struct context *x)
         .head_budget_max = p->budget_max,
         .floor_pct = p->rules.floor_pct,
         .recency = scores_compare(x) ? p->rules.recency : 0,
-        .policy = &p->rules,
-        .seed = x->forward.seed,
         .pins = x->pins,
         .n_pins = x->n_pins,
     };

@@ -170,7 +170,6 @@ static void run_attend(struct layer_step *s)
     const struct model_layer *l = s->layer;
     attend_run(s);
     int64_t began_ns = cis_clock(f);
-    if (!l->is_windowed && !l->shares_kv && !f->looks) score_observe(f, s->c, s->index, s->n);
     cis_clock_add(f, began_ns, f->n_threads);
     if (l->is_gated) pool_run(f->pool, linear_parts(s->n, LINEAR_TOKENS), open_part, s);
 }
@@ -290,7 +289,7 @@ int forward_run(struct forward *f, struct cache *c, const int32_t *ids, int n, i
 
 int forward_try(struct forward *f, struct cache *c, const int32_t *ids, int n)
 {
-    assert(n > 1 && n <= f->n_logits && score_can_try(f->policy, f->model));
+    assert(n > 1 && n <= f->n_logits);
     int rc = run_layers(f, c, ids, n, true);
     if (rc) return rc;
     cache_take_back(c, n);

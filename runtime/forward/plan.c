@@ -113,30 +113,14 @@ static int choose_kv(struct plan *p, const struct model *m, const struct plan_kv
                    text, m->name, odd, KN_GROUP);
 }
 
-/* A row whose heads share only by the key allocator has kvpress's floor. */
-static void choose_safeguards(struct policy *r, const struct policy_choice *c)
-{
-    if (c->allocator >= 0) r->floor_pct = POLICY_FLOOR_PCT;
-    if (c->floor >= 0) r->floor_pct = c->floor;
-}
-
-/* The policy's row with its changes. */
-static int change_rules(struct policy *r, const struct policy_choice *c,
-                        enum plan_protocol protocol, struct err *e)
+/* The policy's row with its changes. A row whose heads share only by the key allocator has
+ * kvpress's floor. */
+static void change_rules(struct policy *r, const struct policy_choice *c)
 {
     if (c->allocator >= 0) r->allocator = (enum policy_allocator)c->allocator;
-    if (c->window >= 0) r->window = c->window;
-    if (c->pooling >= 0) r->pooling = c->pooling;
     if (c->recency >= 0) r->recency = c->recency;
-    choose_safeguards(r, c);
-    if (protocol == PLAN_STREAM) r->every = 0;
-    if (c->every >= 0) r->every = c->every;
-    if (r->same_heads && r->allocator != POLICY_UNIFORM)
-        return err_set(
-            e, ERR_USAGE,
-            "--policy %s keeps the same tokens in all heads; it only works with allocator=uniform",
-            r->name);
-    return 0;
+    if (c->allocator >= 0) r->floor_pct = POLICY_FLOOR_PCT;
+    if (c->floor >= 0) r->floor_pct = c->floor;
 }
 
 static bool shares(const struct policy *p)
@@ -155,17 +139,15 @@ static int choose_policy(struct plan *p, const struct asked *q, struct err *e)
     const struct policy_choice *c = &q->o->policy;
     p->policy = c->row ? c->row : policy_named(default_policy(q));
     p->rules = *p->policy;
-    int rc = change_rules(&p->rules, c, p->protocol, e);
-    if (rc) return rc;
+    change_rules(&p->rules, c);
     const char *name = p->policy->name;
     if (p->policy->scorer == POLICY_CIS && !h)
         return err_set(e, ERR_USAGE,
                        "--policy %s needs retaining heads for this model; give them with --heads "
                        "FILE, or choose --policy %s",
                        name, policy_default(false, false));
-    if (c->context >= 0 && p->protocol == PLAN_STREAM && p->policy->scorer != POLICY_KEEP_ALL)
-        return err_set(e, ERR_USAGE,
-                       "--policy: context is a key of full and of --protocol once; use --budget");
+    if (c->context >= 0 && p->policy->scorer != POLICY_KEEP_ALL)
+        return err_set(e, ERR_USAGE, "--policy: context is a key of full; use --budget");
     bool compares = p->policy->scorer == POLICY_CIS && p->policy->allocator == POLICY_GLOBAL;
     if (compares && !retaining_comparable(h))
         return err_set(e, ERR_USAGE,
@@ -247,21 +229,13 @@ static int recent_units(const struct plan *p, const struct asked *q)
     return larger(more, n);
 }
 
-/* Protections follow from the budget; the units of observing queries are protected, because a query
- * without its unit has no position. */
+/* Protections follow from the budget. */
 static void set_protection(struct plan *p, const struct asked *q)
 {
     const struct policy_choice *c = &q->o->policy;
-    struct policy *r = &p->rules;
     const int sinks = recommended(p, q)->sinks;
-    int window = c->window >= 0 ? c->window : p->policy->window;
-    p->sinks = c->sinks >= 0 ? c->sinks : sinks >= 0 ? sinks : r->sinks;
+    p->sinks = c->sinks >= 0 ? c->sinks : sinks >= 0 ? sinks : p->rules.sinks;
     p->stabilizers = c->stabilizers >= 0 ? c->stabilizers : recent_units(p, q);
-    if (window > p->budget / 2) window = p->budget / 2;
-    if (window > 1 && p->stabilizers < window) p->stabilizers = window;
-    /* the last token of a prompt is run again to answer it again */
-    if (p->protocol == PLAN_ONCE && p->stabilizers < 1) p->stabilizers = 1;
-    r->window = window;
 }
 
 static int check_protection(const struct plan *p, struct err *e)
@@ -294,7 +268,6 @@ static void set_budget(struct plan *p, const struct asked *q, int budget)
     p->capacity = p->policy->scorer == POLICY_KEEP_ALL ? budget : budget + p->chunk + p->reserve;
     int most = smaller(HEAD_BUDGETS_MAX * budget, smaller(HEAD_POSITIONS_MAX(m->n_ctx), room));
     p->budget_max = p->rules.allocator == POLICY_UNIFORM || most < budget ? budget : most;
-    if (p->protocol == PLAN_ONCE) p->capacity = larger(p->capacity, context_of(m, q->o));
 }
 
 /* The most units of one head while it is read. */
@@ -323,7 +296,6 @@ struct cache_shape plan_shape(const struct plan *p, const struct model *m)
                     .head_dim = m->windowed.head_dim,
                     .n_units = m->windowed.n_units,
                     .chunk = p->chunk},
-        .n_state = score_state_floats(&p->rules, m),
     };
 }
 
@@ -568,12 +540,12 @@ static int check_host(struct plan *p, const struct asked *q, struct err *e)
 }
 
 /* Rows of logits that speculation needs. */
-static int rows_to_try(const struct plan *p, const struct asked *q)
+static int rows_to_try(const struct asked *q)
 {
     const struct plan_speculate *s = &q->o->speculate;
     const bool on_gpu = q->gpu || q->first;
     const int most = on_gpu ? CUDA_TRY_MAX - 1 : PLAN_SPECULATE_MAX;
-    if (s->off || !score_can_try(&p->rules, q->m)) return 1;
+    if (s->off) return 1;
     if (on_gpu && q->m->recurrent.n_layer) return 1;
     return 1 + (s->n ? smaller(s->n, most) : most);
 }
@@ -584,10 +556,7 @@ int plan_make(struct plan *p, struct model *m, struct retaining *h, struct cuda 
     const bool split = model_is_split(m);
     const struct asked q = {m, h, split ? NULL : gpu, split ? gpu : NULL, o};
     int64_t limit;
-    *p = (struct plan){.n_logits = n_logits,
-                       .n_threads = n_threads,
-                       .protocol = o->protocol,
-                       .attention = o->attention};
+    *p = (struct plan){.n_logits = n_logits, .n_threads = n_threads, .attention = o->attention};
     int rc = choose_policy(p, &q, e);
     if (!rc) rc = choose_kv(p, m, &o->kv, e);
     /* keys of 4 bits are less than half as wrong with centres */
@@ -595,7 +564,7 @@ int plan_make(struct plan *p, struct model *m, struct retaining *h, struct cuda 
     if (!rc) rc = check_gpu(p, &q, e);
     if (rc) return rc;
     choose_steps(p, &q);
-    if (p->n_logits < rows_to_try(p, &q)) p->n_logits = rows_to_try(p, &q);
+    if (p->n_logits < rows_to_try(&q)) p->n_logits = rows_to_try(&q);
     p->n_logits = smaller(p->n_logits, p->chunk);
     count_weights(p, &q);
     rc = limit_of(p, &q, &limit, e);

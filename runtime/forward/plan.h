@@ -25,14 +25,6 @@ struct plan_speculate {
 };
 #define PLAN_SPECULATE_MAX 15
 
-/* When units are evicted while a prompt is read. */
-enum plan_protocol {
-    PLAN_STREAM, /* before each chunk: a prompt of any length fits */
-    /* once, after the whole prompt, as in the papers of SnapKV, Ada-KV, NaCl and others; the cache
-     * has room for all of it (policy_choice.context) */
-    PLAN_ONCE,
-};
-
 /* How a GPU computes the attention of a chunk of a prompt (kernels/cuda/attend_chunk.cu). */
 enum plan_attention {
     PLAN_ATTENTION_AUTO, /* int8 keys and queries where the GPU adds halves faster than floats */
@@ -41,7 +33,6 @@ enum plan_attention {
 
 struct plan_opts {
     struct policy_choice policy;
-    enum plan_protocol protocol;
     enum plan_attention attention;
     struct plan_kv kv;
     int budget;     /* units per head; 0 = the plan chooses, fewer if memory is short */
@@ -61,12 +52,10 @@ struct plan {
     const struct policy *policy; /* the row of the table */
     struct policy rules;         /* the row with changes by the options, numbers resolved */
     int budget;                  /* units per head that survive an eviction */
-    enum plan_protocol protocol;
     enum plan_attention attention;
-    int chunk;   /* tokens per prefill step */
-    int reserve; /* units that an answer may use before eviction starts inside it */
-    /* slots per head: budget + chunk + reserve; the context of policy full and of PLAN_ONCE */
-    int capacity;
+    int chunk;      /* tokens per prefill step */
+    int reserve;    /* units that an answer may use before eviction starts inside it */
+    int capacity;   /* slots per head: budget + chunk + reserve; the context of policy full */
     int budget_max; /* maximum of one head, if heads or layers have different budgets */
     int sinks, stabilizers;
     enum kn_kv k_type, v_type;

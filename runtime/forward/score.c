@@ -9,143 +9,10 @@
 #include "runtime/forward/attend.h"
 #include "runtime/forward/forward.h"
 
-/* ---- state ----------------------------------------------------------------------------------- */
-
-static bool has_window(const struct policy *p)
-{
-    return p->scorer == POLICY_ATTENTION && p->window > 0;
-}
-
-int score_state_floats(const struct policy *p, const struct model *m)
-{
-    return has_window(p) ? p->window * model_n_q(m) : 0;
-}
-
-bool score_can_try(const struct policy *p, const struct model *m)
-{
-    return score_state_floats(p, m) == 0;
-}
-
 struct job {
     struct forward *f;
     struct cache *c;
-    int layer, n;   /* observing */
-    const float *q; /* [n] queries at distances of `stride`, from position pos on */
-    size_t stride;
-    int64_t pos;
 };
-
-static const float *query(const struct forward *f, int t)
-{
-    const struct model *m = f->model;
-    return f->qkv + (size_t)t * (size_t)model_n_qkv(m);
-}
-
-static struct kn_stats stats_args(const struct forward *f, const struct cache *c, int index)
-{
-    const struct model *m = f->model;
-    const bool centred = c->shape.k_type == KN_KV_S4;
-    return (struct kn_stats){
-        .centre = centred ? &m->centres[index] : NULL,
-        .first = c->kv_heads[index].pos[0] == 0,
-        .stat = KN_STAT_SUM,
-        .k_type = c->shape.k_type,
-        .head_dim = m->head_dim,
-        .n_group = model_group(m),
-        .k = c->kv_heads[index].k,
-        .rope = forward_rope(f, f->model->kv_layers[index / c->shape.n_head]),
-        .scale = m->attn_scale,
-        .softcap = m->attn_softcap,
-    };
-}
-
-/* ---- observing ------------------------------------------------------------------------------- */
-
-/* The query of position p is kept in row p % window. */
-static void remember(const struct job *j)
-{
-    const int window = j->f->policy->window;
-    const size_t row = (size_t)model_n_q(j->f->model);
-    float *ring = cache_state(j->c, j->layer);
-    for (int t = j->n > window ? j->n - window : 0; t < j->n; t++)
-        memcpy(ring + (size_t)((j->pos + t) % window) * row, j->q + (size_t)t * j->stride,
-               row * sizeof *ring);
-}
-
-void score_queries(struct forward *f, struct cache *c, int layer, const float *q, size_t stride,
-                   int64_t pos, int n)
-{
-    struct job j = {.f = f, .c = c, .layer = layer, .n = n, .q = q, .stride = stride, .pos = pos};
-    if (has_window(f->policy)) remember(&j);
-}
-
-void score_observe(struct forward *f, struct cache *c, int layer, int n)
-{
-    score_queries(f, c, layer, query(f, 0), (size_t)model_n_qkv(f->model), c->n_pos, n);
-}
-
-/* ---- the window ------------------------------------------------------------------------------ */
-
-/* Evaluates queries of rows [row, row + n) of the ring; the first of them is in slot pos0. */
-static void ask(const struct job *j, int index, int row, int pos0, int n, float *out, int thread)
-{
-    const struct forward *f = j->f;
-    const struct cache *c = j->c;
-    struct kn_stats s = stats_args(f, c, index);
-    size_t rows = (size_t)n * (size_t)s.n_group;
-    float *lse = attend_partial(f, thread), *l = lse + rows;
-    s.q_stride = (size_t)model_n_q(f->model);
-    s.q = cache_state(c, index / c->shape.n_head) + (size_t)row * s.q_stride +
-          index % c->shape.n_head * s.n_group * s.head_dim;
-    s.n_tok = n;
-    s.pos0 = pos0;
-    s.slot1 = pos0 + n < c->kv_heads[index].len ? pos0 + n : c->kv_heads[index].len;
-    struct kn_attend a = {
-        .k_type = s.k_type,
-        .v_type = c->shape.v_type,
-        .head_dim = s.head_dim,
-        .n_group = s.n_group,
-        .k = s.k,
-        .v = c->kv_heads[index].v,
-        .slot1 = s.slot1,
-        .n_tok = n,
-        .pos0 = pos0,
-        .q = s.q,
-        .q_stride = s.q_stride,
-        .rope = s.rope,
-        .scale = s.scale,
-        .m = lse,
-        .l = l,
-        .acc = l + rows,
-        .centre = s.centre,
-        .first = s.first,
-    };
-    f->kernels->attend(&a);
-    for (size_t i = 0; i < rows; i++) lse[i] += logf(l[i]);
-    s.lse = lse;
-    s.lse_stride = (size_t)s.n_group;
-    s.out = out;
-    f->kernels->attend_stats(&s);
-}
-
-/* The newest units are protected, so the query of position p still has its unit, in slot len -
- * (n_pos - p). */
-static void window_values(const struct job *j, int index, float *out, int thread)
-{
-    const struct cache_head *h = &j->c->kv_heads[index];
-    int window = j->f->policy->window;
-    int64_t n = window < j->c->n_pos ? window : j->c->n_pos;
-    if (n > h->len) n = h->len;
-    memset(out, 0, (size_t)h->len * sizeof *out);
-    const int64_t end = j->c->n_pos;
-    for (int64_t p = end - n; p < end;) {
-        int row = (int)(p % window), part = window - row;
-        if (part > FORWARD_ATTEND_TOKENS) part = FORWARD_ATTEND_TOKENS;
-        if (part > end - p) part = (int)(end - p);
-        ask(j, index, row, h->len - (int)(end - p), part, out, thread);
-        p += part;
-    }
-}
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
@@ -258,26 +125,6 @@ static void discount_duplicates(const struct job *j, int index, float *x, int th
 
 /* ---- all scorers ----------------------------------------------------------------------------- */
 
-#define POOLING_MAX 63
-
-/* SnapKV: the maximum over neighbours on both sides, for all units except those of the window,
- * which are kept in any case. */
-static void pool_values(const struct policy *p, float *x, int len)
-{
-    const int width = p->pooling < POOLING_MAX ? p->pooling : POOLING_MAX, half = width / 2;
-    const int n = has_window(p) && p->window > 1 ? len - p->window : len;
-    float before[POOLING_MAX]; /* overwritten values of the last `half` units */
-    for (int s = 0; s < n; s++) {
-        float own = x[s], max = own;
-        for (int i = 1; i <= half && i <= s; i++)
-            if (before[(s - i) % half] > max) max = before[(s - i) % half];
-        for (int i = 1; i <= half && s + i < n; i++)
-            if (x[s + i] > max) max = x[s + i];
-        if (half) before[s % half] = own;
-        x[s] = max;
-    }
-}
-
 /* Predictions compete with those of other heads as logarithms of the share of attention that a unit
  * will get: heads predict labels that were standardised head by head. Labels of another kind are
  * not comparable between heads, and compete standardised. */
@@ -294,9 +141,7 @@ static void values_part(void *ctx, int index, int thread)
     const struct cache_head *h = &j->c->kv_heads[index];
     float *out = &j->f->slots[h->slot0].value;
     if (j->f->heads_from > 0) adopt_part(ctx, index, thread);
-    if (has_window(p))
-        window_values(j, index, out, thread);
-    else if (p->scorer == POLICY_KEYS)
+    if (p->scorer == POLICY_KEYS)
         key_values(j, index, out);
     else if (p->scorer == POLICY_POSITION) /* ages: floats cannot hold positions beyond 2^24 */
         for (int s = 0; s < h->len; s++) out[s] = (float)((int64_t)h->pos[s] - j->c->n_pos);
@@ -307,27 +152,10 @@ static void values_part(void *ctx, int index, int thread)
         calibrate(j->f, index, out, h->len);
         if (p->near_duplicates) discount_duplicates(j, index, out, thread);
     }
-    if (p->pooling > 1) pool_values(p, out, h->len);
-}
-
-/* All heads of a layer hold the same tokens, in the same slots. */
-static void average_heads(const struct job *j)
-{
-    const struct cache *c = j->c;
-    for (int l = 0; l < c->shape.n_layer; l++)
-        for (int s = 0; s < cache_head(c, l, 0)->len; s++) {
-            float sum = 0;
-            for (int i = 0; i < c->shape.n_head; i++)
-                sum += j->f->slots[cache_head(c, l, i)->slot0 + (size_t)s].value;
-            for (int i = 0; i < c->shape.n_head; i++)
-                j->f->slots[cache_head(c, l, i)->slot0 + (size_t)s].value =
-                    sum / (float)c->shape.n_head;
-        }
 }
 
 void score_values(struct forward *f, struct cache *c)
 {
     struct job j = {.f = f, .c = c};
     pool_run(f->pool, c->shape.n_layer * c->shape.n_head, values_part, &j);
-    if (f->policy->same_heads) average_heads(&j);
 }

@@ -127,36 +127,24 @@ static int evict_now(struct session *s, bool answers, const struct session_sink 
     return rc;
 }
 
-static bool evicts_once(const struct session *s)
-{
-    return s->ctx.plan.protocol == PLAN_ONCE;
-}
-
 /* Evicts units that may not be saved yet: they are saved first, because segments are complete.
  * What returns for an answer is saved with it, so that a kill leaves both or neither. */
-static int evict_saved(struct session *s, bool answers, const struct session_sink *k, struct err *e)
+static int evict_saved(struct session *s, const struct session_sink *k, struct err *e)
 {
     int rc = s->save ? session_save_now(s, NULL, e) : 0;
-    if (!rc) rc = evict_now(s, answers, k, e);
+    if (!rc) rc = evict_now(s, true, k, e);
     return rc || !s->save ? rc : session_save_now(s, NULL, e);
 }
 
-/* Whether the policy evicts before the answer's newest token is run. */
-static bool is_due(const struct session *s)
-{
-    const int64_t every = s->ctx.plan.rules.every;
-    return every && (s->n_killed + (int64_t)s->answer_ids.n) % every == 0;
-}
-
 /* Makes room for one generated token. Evicting inside an answer makes it run on, so eviction waits
- * until the reserve is used up, unless the policy evicts every few tokens. */
+ * until the reserve is used up. */
 static int make_room_to_answer(struct session *s, const struct session_sink *k, bool *ok,
                                struct err *e)
 {
     *ok = cache_room(&s->ctx.cache) > 0;
-    if ((*ok && !is_due(s)) || session_keeps_all(s)) return 0;
+    if (*ok || session_keeps_all(s)) return 0;
     *ok = true;
-    return evict_saved(s, true, k, e);
+    return evict_saved(s, k, e);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -173,7 +161,6 @@ static int next_chunk(const struct session *s)
 {
     int chunk = s->ctx.plan.chunk, left = (int)s->pending.n, room = cache_room(&s->ctx.cache);
     int local = LOCAL_TOKENS < chunk / 2 ? LOCAL_TOKENS : chunk / 2;
-    if (continues_answer(s) && is_due(s) && left > 1) left--;
     if (s->n_killed && room > 0 && room < left && room <= chunk) return room;
     if (left <= chunk) return left;
     return left - chunk < local ? left - local : chunk;
@@ -184,10 +171,8 @@ static int next_chunk(const struct session *s)
 static int make_room_to_read(struct session *s, int n, const struct session_sink *k, struct err *e)
 {
     const bool room = cache_room(&s->ctx.cache) >= n;
-    if (!continues_answer(s))
-        return room && (evicts_once(s) || s->n_killed) ? 0 : evict_now(s, false, k, e);
-    const bool due = is_due(s) && s->pending.n == 1 && s->n_tail > 0;
-    return (room && !due) || session_keeps_all(s) ? 0 : evict_saved(s, true, k, e);
+    if (!continues_answer(s)) return room && s->n_killed ? 0 : evict_now(s, false, k, e);
+    return room || session_keeps_all(s) ? 0 : evict_saved(s, k, e);
 }
 
 int session_read_pending(struct session *s, bool answers, const struct session_sink *k,
@@ -375,7 +360,6 @@ static void spell_settings(const struct session *s, struct str *out)
     str_printf(out, " --repeat-last %d --repeat-limit %d --seed %llu --max-tokens %d",
                p->repeat_last, p->repeat_limit, (unsigned long long)p->seed, s->opts.max_tokens);
     if (s->opts.ignore_end) str_puts(out, " --ignore-end");
-    if (evicts_once(s)) str_puts(out, " --protocol once");
     str_printf(out, " --policy %s --budget %d", s->state.policy, s->state.budget);
 }
 
@@ -525,8 +509,6 @@ int session_run_turn(struct session *s, const struct session_sink *k, enum sessi
         rc = context_run_again(&s->ctx, s->recent[s->n_recent - 1], e);
     else
         rc = session_read_pending(s, session_last_is(s, CHAT_USER), k, end, e);
-    if (!rc && *end == SESSION_TURN_END && evicts_once(s) && !s->n_killed)
-        rc = evict_saved(s, false, k, e);
     if (rc || *end != SESSION_TURN_END) return rc;
     if (whole)
         *end = SESSION_LENGTH;
@@ -710,7 +692,7 @@ int session_feed(struct session *s, const struct chat_message *messages, size_t 
         const struct chat_message *m = &messages[i];
         rc = session_take_message(s, m->role, m->text, strlen(m->text), sink, e);
     }
-    return rc || evicts_once(s) ? rc : session_read_taken(s, sink, e);
+    return rc ? rc : session_read_taken(s, sink, e);
 }
 
 /* The ids of an answer with the thought before it. */
@@ -766,5 +748,5 @@ int session_feed_thought(struct session *s, const char *thought, const char *tex
     if (!rc && s->save) rc = save_message(s->save, &m, e);
     if (!rc) session_push_message(s, &m, sink);
     tokens_release(&ids);
-    return rc || evicts_once(s) ? rc : read_as_answer(s, sink, e);
+    return rc ? rc : read_as_answer(s, sink, e);
 }

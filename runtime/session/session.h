@@ -136,8 +136,7 @@ enum session_end session_ended(const struct session *s);
  * session to be reopened. */
 void session_set(struct session *s, const struct session_opts *o);
 
-/* Adds turns from elsewhere (evaluation, import): they are stored and run, nothing is generated.
- * With PLAN_ONCE they are run as part of the next message's prompt. */
+/* Adds turns from elsewhere (evaluation, import): they are stored and run, nothing is generated. */
 int session_feed(struct session *s, const struct chat_message *messages, size_t n,
                  const struct session_sink *sink, struct err *e);
 

@@ -410,8 +410,7 @@ int session_recall_again(struct session *s, struct err *e)
     struct recall_window windows[RECALL_MAX];
     struct recall_query q = query_of(s);
     const int64_t n_units = r->last.n_units;
-    /* A policy that evicts at every token would evict them with the next one. */
-    if (!r->on || s->ctx.plan.rules.every == 1) return 0;
+    if (!r->on) return 0;
     q.room = (cache_room(&s->ctx.cache) - 1) / 2;
     q.before = q.text;
     q.n_before = q.n;

@@ -89,9 +89,6 @@ sum=$(for seed in 5 6 7; do right --seeds 1 --seed $seed; done | awk '{n += $1} 
 equal "eval --seed is the first of --seeds" "$sum" "$(right --seeds 3 --seed 5)"
 equal "eval: seeds begin at 1" "$(right --seeds 1 --seed 1)" "$(right --seeds 1)"
 
-out=$("$RETAIN" eval recall:facts=4 --protocol once --policy full,locret --compression 4 --length 400 --seeds 1 --csv)
-equal "eval --protocol once: each question is asked behind all of the text" "full,once,4 locret,once,4" \
-    "$(printf '%s\n' "$out" | awk -F, 'NR > 1 {print $2 "," $4 "," $16}' | paste -sd' ')"
 printf 'My locker code is 48213.' >"$T/document"
 asked() { "$RETAIN" generate --temp 0 --json "$@" | sed 's/.*"text":\("[^"]*"\).*"n_prompt":\([0-9]*\).*/\1 \2/'; }
 ask='What is my locker code?'
@@ -114,7 +111,6 @@ equal "-f - is standard input's place" "$(asked -p "$T/document:${nl%?}My locker
     "$(asked -f "$T/document" -f - <"$T/other")"
 holds "tokenize reads one file" "$("$RETAIN" tokenize -f "$T/document" -f "$T/other" 2>&1)" 'reads one --file'
 
-holds "plan --protocol once" "$("$RETAIN" plan --protocol once --budget 64)" '4608 slots .the context.'
 holds "plan --json" "$("$RETAIN" plan --json)" '"cache_bytes":[0-9]+.*"total_bytes":[0-9]+'
 out=$("$RETAIN" plan --json --archive 64M) # 100,000 positions of 672 bytes, at least 33 bytes each
 line_is 1 'index_bytes > 99864 * 33 && index_bytes < 99864 * 33 + 1500000'
@@ -138,6 +134,4 @@ done
 a=$("$RETAIN" generate -p 'Tell me a story about a fox.' --temp 0 --threads 1)
 b=$("$RETAIN" generate -p 'Tell me a story about a fox.' --temp 0 --threads 2)
 equal "same text with any number of threads" "$a" "$b"
-equal "plan: no head is longer than the prompt, with --protocol once" "" \
-    "$("$RETAIN" plan --protocol once --policy keeper --budget 64 2>&1 >/dev/null)"
 finish

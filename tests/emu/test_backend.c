@@ -25,7 +25,8 @@ static void score_both(struct side *cpu, struct side *gpu, int n)
 
 TEST(forward)
 {
-    static const char *const policies[] = {"locret", "keeper", "locret+ada", "keydiff+global"};
+    static const char *const policies[] = {"locret", "keeper", "locret:allocator=ada",
+                                           "keydiff+global"};
     for (size_t p = 0; p < sizeof policies / sizeof *policies; p++) {
         struct side cpu, gpu;
         struct inputs in = {0};
@@ -171,7 +172,7 @@ static void check_units(struct side *cpu, struct side *gpu, const int *n)
  * the eviction heads need more pages than before, or fewer. */
 TEST(ties)
 {
-    static const char *const policies[] = {"keeper", "locret+ada"};
+    static const char *const policies[] = {"keeper", "locret:allocator=ada"};
     for (int p = 0; p < 2; p++) {
         struct side cpu, gpu;
         int32_t ids[96];
@@ -386,7 +387,7 @@ TEST(devices)
     struct options o = demo_options("cuda:2", "locret");
     assert_int_equal(side_open(&s, &o, &err), ERR_USAGE);
     side_close(&s);
-    o = demo_options("cuda", "snapkv"); /* unsupported settings are refused, or left to the CPU */
+    o = demo_options("cuda", "keydiff"); /* unsupported settings are refused, or left to the CPU */
     o.session.plan.kv = (struct plan_kv){.given = true, .k = KN_KV_F32, .v = KN_KV_F32};
     assert_int_equal(side_open(&s, &o, &err), ERR_USAGE);
     side_close(&s);

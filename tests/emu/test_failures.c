@@ -48,7 +48,7 @@ static const struct scene {
 } scenes[] = {
     {.name = "all layers", .policy = "keeper"},
     {.name = "two layers", .policy = "keeper", .gpu_layers = 2},
-    {.name = "the CPU evicts", .policy = "snapkv"},
+    {.name = "the CPU evicts", .model = "build/golden/families/exaone4.gguf", .policy = "keydiff"},
     {.name = "experts on the host",
      .model = "build/golden/families/qwen3moe.gguf",
      .policy = "keydiff",

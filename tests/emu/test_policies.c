@@ -63,7 +63,7 @@ static int compare_first_layer(const struct options *on_cpu, const struct option
 /* The other layers on the CPU, which evicts all of them. */
 TEST(split)
 {
-    static const char *const names[] = {"tova", "snapkv"};
+    static const char *const names[] = {"keydiff", "sink"};
     for (int i = 0; i < 2; i++) {
         struct options cpu = demo_options("cpu", names[i]), gpu = demo_options("cuda", names[i]);
         gpu.engine.gpu_layers = 2;

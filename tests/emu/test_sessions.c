@@ -182,7 +182,6 @@ TEST(shapes)
     assert_false(cuda_leaves_eviction(policy_named("sink"), &wide, NULL));
     assert_true(cuda_leaves_eviction(policy_named("sink"), &large, NULL));
     assert_true(cuda_leaves_eviction(policy_named("keeper"), &small, NULL));
-    assert_true(cuda_leaves_eviction(policy_named("snapkv"), &wide, NULL));
     engine_for("build/golden/families/exaone4.gguf", 0);
     resume("keydiff+global");
     engine_close(engine);

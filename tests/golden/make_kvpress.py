@@ -2,7 +2,7 @@
 """Writes kvpress.txt: which cache units NVIDIA's kvpress keeps of a prompt that is read whole.
 
 The tiny Llama of families/llama.model runs in PyTorch in double precision; kvpress compresses its
-cache behind the prompt, as retain does with --protocol once. Nothing here is shared with the C code.
+cache after the prompt, as test_kvpress.c evicts once. Nothing here is shared with the C code.
 A line holds: kvpress's name, the policy that test_kvpress.c compares, the budget, the layer, the
 head, and the positions that stay. Needs torch, transformers, gguf and kvpress 0.5.5.
 
@@ -23,7 +23,7 @@ sys.modules['datasets'].load_dataset = None
 import kvpress  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
-N, BUDGET, WINDOW = 192, 48, 8
+N, BUDGET = 192, 48
 
 
 def tensors_of(path):
@@ -32,7 +32,7 @@ def tensors_of(path):
     return facts, {t.name: gguf.dequantize(t.data, t.tensor_type) for t in reader.tensors}
 
 
-def load(path, dtype=torch.float64, attention='sdpa'):
+def load(path, dtype=torch.float64):
     """A Llama from a GGUF file. Rows of q and k are in the order of llama.cpp, pair by pair."""
     facts, tensors = tensors_of(path)
     fact = lambda name: facts['llama.' + name]
@@ -46,7 +46,7 @@ def load(path, dtype=torch.float64, attention='sdpa'):
         rope_parameters={'rope_type': 'default', 'rope_theta': fact('rope.freq_base')},
         max_position_embeddings=fact('context_length'), tie_word_embeddings='output.weight' not in tensors,
         attention_bias='blk.0.attn_q.bias' in tensors, mlp_bias='blk.0.ffn_gate.bias' in tensors,
-        attn_implementation=attention)
+        attn_implementation='sdpa')
 
     def halves(x, n):
         return x.reshape(n, dim // 2, 2, *x.shape[1:]).swapaxes(1, 2).reshape(x.shape)
@@ -78,56 +78,39 @@ def load(path, dtype=torch.float64, attention='sdpa'):
 
 
 def kept(model, press, ids):
-    """Positions that stay, [layer][head]. Presses that drop units are recognised by their keys; those
-    that share a layer's budget mask units instead."""
+    """Positions that stay, [layer][head], recognised by their keys."""
     full, cache = transformers.DynamicCache(), transformers.DynamicCache()
     with torch.no_grad():
         model(ids, past_key_values=full)
         with press(model):
             model(ids, past_key_values=cache, cache_position=torch.arange(ids.shape[1]))
     out = []
-    for layer, module in zip(range(len(full.layers)), (x.self_attn for x in model.model.layers)):
+    for layer in range(len(full.layers)):
         all_keys, keys = full.layers[layer].keys[0], cache.layers[layer].keys[0]
-        masked = getattr(module, 'masked_key_indices', None)
         for head in range(len(all_keys)):
-            if masked is not None:
-                gone = set(masked[2][masked[1] == head].tolist())
-                out.append([p for p in range(ids.shape[1]) if p not in gone])
-                continue
             rows = {tuple(k.tolist()): p for p, k in enumerate(all_keys[head])}
             assert len(rows) == ids.shape[1]
             nearest = torch.cdist(keys[head], all_keys[head]).argmin(1)
             out.append(sorted(nearest.tolist()))
-        module.masked_key_indices = None
     return out
 
 
-def presses(ratio, window):
-    """kvpress's name, retain's policy with its keys, the press, its attention."""
-    snap = lambda **kw: kvpress.SnapKVPress(ratio, window_size=window, **kw)
-    w = f'window={window},stabilizers={window},sinks=0'
+def presses(ratio):
+    """kvpress's name, retain's policy with its keys, the press."""
     return [
-        ('SnapKV', f'snapkv:{w},pool=0', snap(kernel_size=1), 'sdpa'),
-        ('SnapKV-mean5', f'snapkv:{w},pool=7', snap(kernel_size=5), 'sdpa'),
-        # kvpress counts the window inside what beta divides, the paper's code does not: 48 - 48 / 3 units
-        # more in the first layer are 40 - 40 / 5
-        ('AdaKV-SnapKV', f'ada-snapkv:{w},pool=0,floor=20', kvpress.AdaKVPress(snap(kernel_size=1)), 'sdpa'),
-        ('TOVA', 'tova', kvpress.TOVAPress(ratio), 'sdpa'),
-        ('KeyDiff', 'keydiff:sinks=0,stabilizers=0', kvpress.KeyDiffPress(ratio), 'sdpa'),
-        ('StreamingLLM', 'sink', kvpress.StreamingLLMPress(ratio, n_sink=4), 'sdpa'),
+        ('KeyDiff', 'keydiff:sinks=0,stabilizers=0', kvpress.KeyDiffPress(ratio)),
+        ('StreamingLLM', 'sink', kvpress.StreamingLLMPress(ratio, n_sink=4)),
     ]
 
 
 def main():
     path = HERE.parent.parent / 'build/golden/families/llama.gguf'
-    models = {a: load(path, attention=a) for a in ('sdpa', 'eager')}
-    vocab = models['sdpa'].config.vocab_size
+    model = load(path)
+    vocab, heads = model.config.vocab_size, model.config.num_key_value_heads
     ids = torch.tensor([[(i * 2654435761 + 12345) % 2**32 // 65536 % vocab for i in range(N)]])
     lines = ['# kvpress 0.5.5: name, policy, budget, layer, head, positions that stay; see make_kvpress.py',
              f'# {N} tokens: (i * 2654435761 + 12345) mod 2^32 / 65536 mod {vocab}']
-    for name, policy, press, attention in presses(1 - BUDGET / N, WINDOW):
-        model = models[attention]
-        heads = model.config.num_key_value_heads
+    for name, policy, press in presses(1 - BUDGET / N):
         for i, positions in enumerate(kept(model, press, ids)):
             lines.append(f'{name} {policy} {BUDGET} {i // heads} {i % heads} '
                          + ' '.join(map(str, positions)))

@@ -4,8 +4,7 @@
 A separate implementation in double precision, directly from the papers' formulas (and, where a
 released code differs, from the one that runtime/cache/policy.c says it follows); it shares nothing with the C
 code. One attention layer with 2 KV heads of 2 query heads each. 24 tokens were read, of which the
-heads kept different ones (10 and 17), then 24 more. Budgets, protections and windows are given with
-each line. Policies whose papers drop one unit per token also run token by token. Needs NumPy.
+heads kept different ones (10 and 17), then 24 more. Budgets and protections are given with each line. Policies whose papers drop one unit per token also run token by token. Needs NumPy.
 
     tests/golden/make_policies.py        overwrites tests/golden/policies.txt
 """
@@ -13,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-DIM, HALF, KV, GROUP, OLD, N = 32, 16, 2, 2, 24, 48
-HEADS, SCALE, BASE = KV * GROUP, 0.5, 10000.0
+DIM, KV, GROUP, OLD, N = 32, 2, 2, 24, 48
+HEADS = KV * GROUP
 MEAN, STD = (0.25, -0.5), (0.5, 2.0)   # of retaining heads' labels
 M64 = (1 << 64) - 1
 
@@ -38,57 +37,15 @@ def random_at(seed, stream, index):
 
 # q of 4 heads, k of 2, v of 2; a little off zero, so that keys have a mean
 QKV = np.array([number(i) for i in range(N * 8 * DIM)]).reshape(N, 8, DIM) + 0.25
-Q, K, V = QKV[:, :HEADS], QKV[:, HEADS:HEADS + KV], QKV[:, HEADS + KV:]
+K = QKV[:, HEADS:HEADS + KV]
 STORED = np.array([[number(99991 + h * N + t) for t in range(N)] for h in range(KV)])
 STORED = np.round(STORED * 8) / 8          # many ties
 # what the heads kept of the first 24 tokens
 KEPT = [[t for t in range(OLD) if t % 5 in (0, 2)], [t for t in range(OLD) if t % 7 not in (1, 5)]]
 UNITS = [kept + list(range(OLD, N)) for kept in KEPT]
-FREQ = BASE ** -(np.arange(HALF) / HALF)
-
-
-def rotate(x, pos):
-    c, s = np.cos(pos * FREQ), np.sin(pos * FREQ)
-    return np.concatenate([x[:HALF] * c - x[HALF:] * s, x[HALF:] * c + x[:HALF] * s])
-
-
-def attention(head, token, units, slot):
-    """Softmax of the query of `token`, which is at `slot`, over the units up to itself. Keys are
-    rotated by their slot."""
-    q = rotate(Q[token, head], slot)
-    keys = np.array([rotate(K[t, head // GROUP], s) for s, t in enumerate(units[:slot + 1])])
-    e = np.exp(keys @ q * SCALE)
-    return e / e.sum()
-
-
-def group_mean(kv, token, units, slot=None):
-    """The mean attention of a KV head's query heads, with zeros for invisible units. slot: of the
-    query, if it is not its unit's."""
-    out = np.zeros(len(units))
-    slot = units.index(token) if slot is None else slot
-    for head in range(kv * GROUP, (kv + 1) * GROUP):
-        out[:slot + 1] += attention(head, token, units, slot) / GROUP
-    return out
 
 
 # ---- scores of the units of a head -----------------------------------------------------------------
-
-def window_sum(kv, window, pooling=0):
-    """Of the last queries."""
-    end = len(UNITS[kv])
-    s = sum(group_mean(kv, N - window + i, UNITS[kv], end - window + i) for i in range(window))
-    if pooling:
-        n = len(s) - window        # of keys before the window
-        s = np.array([max(s[max(0, i - pooling // 2):min(n, i + pooling // 2 + 1)]) if i < n else s[i]
-                      for i in range(len(s))])
-    return s
-
-
-def tova(kv):
-    """The last query, averaged over the layer's query heads. Heads of different length hold different
-    tokens, so this row is for equal ones: see EQUAL."""
-    return sum(group_mean(h, N - 1, EQUAL) for h in range(KV)) / KV
-
 
 def keydiff(kv):
     k = np.array([K[t, kv] for t in UNITS[kv]])
@@ -209,15 +166,15 @@ def write_allocators():
         write(name, 8, 1, 1, most, allocate(groups, budgets, 1, 1, most))
 
 
-SEED, EQUAL = 7, list(range(N))
+SEED = 7
 B = 20
 RECENCY = 1    # instead of 50, so that age decides among these few units
 LINES = []
 
 
-def write(policy, budget, sinks, stabilizers, window, heads):
+def write(policy, budget, sinks, stabilizers, most, heads):
     for h, alive in enumerate(heads):
-        LINES.append(f'{policy} {budget} {sinks} {stabilizers} {window} {h} '
+        LINES.append(f'{policy} {budget} {sinks} {stabilizers} {most} {h} '
                      + ' '.join(map(str, alive)))
 
 
@@ -240,27 +197,17 @@ def step_by_step(budget, sinks, stabilizers, scores):
     return units
 
 
-def last_query(units, t):
-    mean = sum(group_mean(h, t, units[h]) for h in range(KV)) / KV
-    return [mean, mean]
-
-
 def write_steps():
-    write('tova/1', B, 0, 0, 1, step_by_step(B, 0, 0, last_query))
     write('sink/1', B, 4, 0, 0, step_by_step(B, 4, 0, lambda units, t: [np.array(u, float) for u in units]))
 
 
 def main():
-    global UNITS
-    write('snapkv', B, 0, 8, 8, each(lambda h: window_sum(h, 8, 7), B, 0, 8))
-    write('ada-snapkv', B, 0, 8, 8, share([window_sum(h, 8, 7) for h in range(KV)], B, 0, 8, 24))
     write('keydiff', B, 4, 2, 0, each(keydiff, B, 4, 2))
     both = share([keydiff(h) for h in range(KV)], B, 4, 5, 24)
     write('keydiff+global', B, 4, 5, 0, both)
     stored = lambda h: np.array([STORED[h][t] for t in UNITS[h]])
     write('locret', B, 4, 2, 0, each(stored, B, 4, 2))
     shares = [stored(h) * STD[h] + MEAN[h] for h in range(KV)]     # labels were standardised
-    write('locret+ada', B, 4, 2, 0, share(shares, B, 4, 2, 24))
     apart = [shares[h] - near_duplicates(h) for h in range(KV)]
     assert max(near_duplicates(0)) > 0 and max(near_duplicates(1)) > 0
     write('keeper', B, 4, 3, 0, share(apart, B, 4, 3, 24, [least(h, B) for h in range(KV)]))
@@ -268,13 +215,11 @@ def main():
     write('sink', B, 4, 0, 0, each(lambda h: np.array(UNITS[h], float), B, 4, 0))
     write('random', B, 4, 2, 0, each(
         lambda h: np.array([random_at(SEED, h + 1, t) for t in UNITS[h]]), B, 4, 2))
-    UNITS = [EQUAL, EQUAL]
-    write('tova', B, 0, 0, 1, each(tova, B, 0, 0))
     write_steps()
     write_allocators()
-    text = ('# policy budget sinks stabilizers window head: positions that survive; '
+    text = ('# policy budget sinks stabilizers most head: positions that survive; '
             'see make_policies.py\n'
-            '# NAME/1: a unit is evicted after each token; allocators: most units of a head instead of a window\n' + '\n'.join(LINES) + '\n')
+            '# NAME/1: a unit is evicted after each token; most: units of a head, of allocators\n' + '\n'.join(LINES) + '\n')
     Path(__file__).with_name('policies.txt').write_text(text)
 
 

@@ -56,16 +56,10 @@ def compete(scores, safe):
 def policies(attention, keys):
     """Sums over the query heads of a group. Of layers that share units, the one that made them."""
     n_kv = keys.shape[1]
-    a = attention.reshape(n_kv, -1, N, N).mean(1)
-    sums = [(x[-WINDOW:]).sum(0) for x in a]
     unit = keys / np.linalg.norm(keys, axis=2, keepdims=True)
     mean = unit.mean(0)
     diff = [-(unit[:, h] @ mean[h]) / np.linalg.norm(mean[h]) for h in range(n_kv)]
     newest, ends = set(range(N - WINDOW, N)), lambda n: set(range(4)) | set(range(N - n, N))
-    window = f"window={WINDOW},stabilizers={WINDOW},sinks=0,pool=0"
-    yield f"snapkv:{window}", [best(s, BUDGET, newest) for s in sums]
-    yield f"ada-snapkv:{window},floor=20", compete(sums, newest)
-    yield "tova", [best(a[:, -1].mean(0), BUDGET, {N - 1})] * n_kv
     yield "keydiff", [best(s, BUDGET, ends(BUDGET * 12 // 100)) for s in diff]
     yield "keydiff+global", compete(diff, ends(BUDGET * 25 // 100))
     yield "sink", [sorted(ends(BUDGET - 4))] * n_kv

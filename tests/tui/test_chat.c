@@ -446,7 +446,7 @@ TEST(test_completion)
     check_completion("/open r", 1, "rust-book");
     check_completion("/open r", 2, NULL);
     check_completion("/set te", 0, "temp ");
-    check_completion("/set policy sn", 0, "snapkv");
+    check_completion("/set policy ra", 0, "random");
     check_completion("/set budget ", 0, NULL);
     check_completion("/copy c", 0, "code");
     check_completion("//he", 0, NULL);

@@ -24,18 +24,16 @@ struct layer {
     struct arena scratch, units;
     float freq[HALF];
     struct model_layer layer;
-    float qkv[N][ROW];     /* q of 4 heads, k of 2, v of 2 */
-    double p[HEADS][N][N]; /* attention of query t to slot s */
+    float qkv[N][ROW]; /* q of 4 heads, k of 2, v of 2 */
 };
 
 /* An empty cache under this policy, and the inputs of one chunk of N tokens. */
-static inline struct layer *layer_new(const char *policy, int window, enum cache_share share,
-                                      uint64_t seed, struct pool *pool)
+static inline struct layer *layer_new(const char *policy, enum cache_share share, uint64_t seed,
+                                      struct pool *pool)
 {
     struct layer *l = calloc(1, sizeof *l);
     struct arena plan;
     l->policy = *policy_named(policy);
-    l->policy.window = window;
     for (int i = 0; i < HALF; i++) l->freq[i] = (float)pow(10000, -(double)i / HALF);
     l->model = (struct model){.n_layer = 1,
                               .n_head = HEADS,
@@ -56,8 +54,7 @@ static inline struct layer *layer_new(const char *policy, int window, enum cache
                                 .v_type = KN_KV_F32,
                                 .capacity = N,
                                 .head_max = share == CACHE_HEAD ? 0 : N,
-                                .share = share,
-                                .n_state = score_state_floats(&l->policy, &l->model)};
+                                .share = share};
     struct forward_opts o = {.model = &l->model,
                              .kernels = kn_table(NULL),
                              .pool = pool,
@@ -83,16 +80,6 @@ static inline void layer_free(struct layer *l)
     arena_release(&l->scratch);
     arena_release(&l->units);
     free(l);
-}
-
-/* RoPE of x [DIM] at a position. */
-static inline void layer_rotate(const struct layer *l, double *out, const float *x, double pos)
-{
-    for (int i = 0; i < HALF; i++) {
-        double c = cos(pos * (double)l->freq[i]), s = sin(pos * (double)l->freq[i]);
-        out[i] = (double)x[i] * c - (double)x[i + HALF] * s;
-        out[i + HALF] = (double)x[i + HALF] * c + (double)x[i] * s;
-    }
 }
 
 /* Appends token t's unit to a KV head. */

@@ -159,28 +159,28 @@ TEST(numbers_out_of_range)
 TEST(policies_with_keys)
 {
     struct options o;
-    assert_int_equal(parse(&o, CHAT, "--policy snapkv:window=64,sinks=4,allocator=ada"), 0);
+    assert_int_equal(parse(&o, CHAT, "--policy keydiff:stabilizers=64,sinks=4,allocator=ada"), 0);
     const struct policy_choice *c = &o.session.plan.policy;
-    assert_ptr_equal(c->row, policy_named("snapkv"));
-    assert_int_equal(c->window, 64);
+    assert_ptr_equal(c->row, policy_named("keydiff"));
+    assert_int_equal(c->stabilizers, 64);
     assert_int_equal(c->sinks, 4);
     assert_int_equal(c->allocator, POLICY_ADA);
-    assert_int_equal(c->stabilizers, -1);
-    assert_int_equal(parse(&o, CHAT, "--policy auto:reserve=16,pool=3,stabilizers=0"), 0);
+    assert_int_equal(c->floor, -1);
+    assert_int_equal(parse(&o, CHAT, "--policy auto:reserve=16,floor=3,stabilizers=0"), 0);
     assert_null(c->row);
     assert_int_equal(c->reserve, 16);
-    assert_int_equal(c->pooling, 3);
+    assert_int_equal(c->floor, 3);
     assert_int_equal(c->stabilizers, 0);
-    assert_refused(CHAT, "--policy snapvk", "--policy snapvk is not known; did you mean snapkv");
+    assert_refused(CHAT, "--policy keydfif", "--policy keydfif is not known; did you mean keydiff");
     assert_refused(CHAT, "--policy foo", "--policy foo is not known; known are");
     assert_refused(CHAT, "--policy nobody", "known are: full, locret");
-    assert_refused(CHAT, "--policy snapkv:windwo=3", "no key windwo; did you mean window?");
-    assert_refused(CHAT, "--policy snapkv:qqqqqqqqqq=3", "no key qqqqqqqqqq");
-    assert_refused(CHAT, "--policy snapkv:window=-1", "window=-1: expected a whole number");
-    assert_refused(CHAT, "--policy snapkv:pool=64",
-                   "pool=64: expected a whole number from 0 to 63");
-    assert_refused(CHAT, "--policy snapkv:allocator=even", "allocator=even: expected uniform");
-    assert_refused(CHAT, "--policy snapkv:window", "expected key=value");
+    assert_refused(CHAT, "--policy keydiff:sniks=3", "no key sniks; did you mean sinks?");
+    assert_refused(CHAT, "--policy keydiff:qqqqqqqqqq=3", "no key qqqqqqqqqq");
+    assert_refused(CHAT, "--policy keydiff:sinks=-1", "sinks=-1: expected a whole number");
+    assert_refused(CHAT, "--policy keydiff:floor=101",
+                   "floor=101: expected a whole number from 0 to 100");
+    assert_refused(CHAT, "--policy keydiff:allocator=even", "allocator=even: expected uniform");
+    assert_refused(CHAT, "--policy keydiff:sinks", "expected key=value");
     assert_refused(CHAT, "--policy=", "expected a policy's name");
 }
 
@@ -191,12 +191,12 @@ TEST(values_of_a_key_multiply)
     struct str text = {0};
     assert_int_equal(
         parse(&o, EVAL | OPTIONS_LISTS,
-              "--policy snapkv:window=8/16,sinks=0/4,keeper,locret:stabilizers=0/64/256"),
+              "--policy keydiff:reserve=8/16,sinks=0/4,keeper,locret:stabilizers=0/64/256"),
         0);
     ok(options_get(&o, EVAL | OPTIONS_LISTS, "policy", &text, &err));
     assert_string_equal(
-        text.data, "snapkv:window=8,sinks=0,snapkv:window=16,sinks=0,snapkv:window=8,sinks=4,"
-                   "snapkv:window=16,sinks=4,keeper,locret:stabilizers=0,locret:stabilizers=64,"
+        text.data, "keydiff:sinks=0,reserve=8,keydiff:sinks=0,reserve=16,keydiff:sinks=4,reserve=8,"
+                   "keydiff:sinks=4,reserve=16,keeper,locret:stabilizers=0,locret:stabilizers=64,"
                    "locret:stabilizers=256");
     assert_int_equal(parse(&o, EVAL | OPTIONS_LISTS, "--policy keeper:allocator=global/uniform"),
                      0);
@@ -204,7 +204,7 @@ TEST(values_of_a_key_multiply)
     assert_int_equal(parse(&o, CHAT, "--policy locret:sinks=0/4"), ERR_USAGE);
     assert_int_equal(parse(&o, EVAL | OPTIONS_LISTS, "--policy locret:sinks=0/"), ERR_USAGE);
     assert_int_equal(
-        parse(&o, EVAL | OPTIONS_LISTS, "--policy sink:window=1/2/3/4/5/6,pool=1/2/3/4/5/6"),
+        parse(&o, EVAL | OPTIONS_LISTS, "--policy sink:reserve=1/2/3/4/5/6,floor=1/2/3/4/5/6"),
         ERR_USAGE);
     str_release(&text);
 }
@@ -215,7 +215,7 @@ TEST(lists_of_values)
     struct str text = {0};
     assert_int_equal(
         parse(&o, LISTS,
-              "--policy snapkv:window=64,sinks=4,keeper,sink:reserve=8 --budget 64,128 "
+              "--policy keydiff:sinks=4,stabilizers=64,keeper,sink:reserve=8 --budget 64,128 "
               "--kv q4,q8:q4 --length 300"),
         0);
     assert_int_equal(o.sweep.policies.n, 3);
@@ -229,7 +229,7 @@ TEST(lists_of_values)
     assert_int_equal(o.sweep.kvs.item[1].k, KN_KV_Q8);
     assert_int_equal(o.session.plan.budget, 64); /* the first of each */
     ok(options_get(&o, EVAL, "policy", &text, &err));
-    assert_string_equal(text.data, "snapkv:window=64,sinks=4,keeper,sink:reserve=8");
+    assert_string_equal(text.data, "keydiff:sinks=4,stabilizers=64,keeper,sink:reserve=8");
     str_release(&text);
     assert_refused(CHAT, "--policy locret,keeper", "--policy: expected one value");
     assert_refused(CHAT, "--budget 64,128", "--budget: expected one value");
@@ -303,11 +303,11 @@ TEST(set_in_a_chat)
 {
     struct options o;
     options_init(&o);
-    ok(options_set(&o, OPTIONS_MEMORY, "policy", "snapkv:window=64", &err));
-    assert_int_equal(o.session.plan.policy.window, 64);
+    ok(options_set(&o, OPTIONS_MEMORY, "policy", "keydiff:reserve=64", &err));
+    assert_int_equal(o.session.plan.policy.reserve, 64);
     ok(options_set(&o, OPTIONS_MEMORY, "budget", "96", &err));
     assert_int_equal(o.session.plan.budget, 96);
-    assert_ptr_equal(o.session.plan.policy.row, policy_named("snapkv"));
+    assert_ptr_equal(o.session.plan.policy.row, policy_named("keydiff"));
     assert_int_equal(options_set(&o, OPTIONS_MEMORY, "policy", "locret,keeper", &err), ERR_USAGE);
 }
 
@@ -350,7 +350,7 @@ TEST(configuration)
                   "system = \"answer # briefly \"  # quoted\n"
                   "temp = 0\n"
                   "memory=1.5G\n"
-                  "policy = snapkv:window=9,sinks=2\n"
+                  "policy = keydiff:reserve=9,sinks=2\n"
                   "budget = 77";
     options_init(&o);
     ok(options_parse_layer(&o, OPTIONS_CONFIG, text, "config", &err));

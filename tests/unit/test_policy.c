@@ -16,34 +16,14 @@ static struct pool *pool;
 
 /* ---- a layer by hand ------------------------------------------------------------------------- */
 
-static void attention(struct layer *l)
-{
-    double q[DIM], k[DIM];
-    for (int h = 0; h < HEADS; h++)
-        for (int t = 0; t < N; t++) {
-            double sum = 0;
-            layer_rotate(l, q, l->qkv[t] + h * DIM, t);
-            for (int s = 0; s <= t; s++) {
-                double dot = 0;
-                layer_rotate(l, k, l->qkv[s] + (HEADS + h / GROUP) * DIM, s);
-                for (int i = 0; i < DIM; i++) dot += q[i] * k[i];
-                sum += l->p[h][t][s] = exp(dot * (double)l->model.attn_scale);
-            }
-            for (int s = 0; s <= t; s++) l->p[h][t][s] /= sum;
-        }
-}
-
 /* N tokens have been run through the layer under this policy. */
-static struct layer *layer_of(const char *policy, int window)
+static struct layer *layer_of(const char *policy)
 {
-    struct layer *l = layer_new(policy, window, CACHE_HEAD, 0, pool);
+    struct layer *l = layer_new(policy, CACHE_HEAD, 0, pool);
     for (int i = 0; i < N * ROW; i++)
         l->qkv[i / ROW][i % ROW] = 0.3f + 2 * (float)random_at(5, 1, (uint64_t)i) - 1;
-    memcpy(l->f.qkv, l->qkv, sizeof l->qkv);
-    attention(l);
     for (int i = 0; i < KV; i++)
         for (int t = 0; t < N; t++) layer_append(l, i, t, 0);
-    score_observe(&l->f, &l->c, 0, N);
     cache_appended(&l->c, N);
     return l;
 }
@@ -88,44 +68,10 @@ static void check(struct layer *l, const double want[KV][N], int stabilizers)
 
 /* ---- scorers --------------------------------------------------------------------------------- */
 
-/* Sum over queries from `first` on of the group's mean attention. */
-static void column_sums(const struct layer *l, int first, double want[KV][N])
-{
-    memset(want, 0, sizeof(double) * KV * N);
-    for (int h = 0; h < HEADS; h++)
-        for (int t = first; t < N; t++)
-            for (int s = 0; s <= t; s++) want[h / GROUP][s] += l->p[h][t][s] / GROUP;
-}
-
-/* SnapKV: the last w queries, then of keys [0, n - w) the maximum over 7 neighbours. */
-TEST(test_snapkv)
-{
-    enum { W = 8 };
-    struct layer *l = layer_of("snapkv", W);
-    double sums[KV][N], want[KV][N];
-    column_sums(l, N - W, sums);
-    memcpy(want, sums, sizeof want);
-    for (int i = 0; i < KV; i++)
-        for (int s = 0; s < N - W; s++)
-            for (int o = s - 3; o <= s + 3; o++)
-                if (o >= 0 && o < N - W) want[i][s] = fmax(want[i][s], sums[i][o]);
-    check(l, want, W);
-}
-
-/* TOVA: the last query, mean over the layer's heads; no protected units. */
-TEST(test_tova)
-{
-    struct layer *l = layer_of("tova", 1);
-    double sums[KV][N], want[KV][N];
-    column_sums(l, N - 1, sums);
-    for (int s = 0; s < N; s++) want[0][s] = want[1][s] = (sums[0][s] + sums[1][s]) / 2;
-    check(l, want, 0);
-}
-
 /* KeyDiff: -cos(k, mean of k / |k|). */
 TEST(test_keydiff)
 {
-    struct layer *l = layer_of("keydiff", 0);
+    struct layer *l = layer_of("keydiff");
     double want[KV][N];
     for (int i = 0; i < KV; i++) {
         double mean[DIM] = {0}, norm[N], mean_norm = 0;
@@ -151,7 +97,7 @@ TEST(test_keydiff)
 TEST(test_sink_after_four_billion)
 {
     static const uint32_t LATE = 4000000001u;
-    struct layer *l = layer_of("sink", 0);
+    struct layer *l = layer_of("sink");
     struct evict_rule rule = {.budget = 16, .sinks = 4};
     for (int i = 0; i < KV; i++)
         for (uint32_t s = 4; s < N; s++) l->c.kv_heads[i].pos[s] = LATE + s;
@@ -309,16 +255,11 @@ TEST(test_ragged_heads_come_back)
 {
     float scores[3][12];
     struct units a, b;
-    struct cache_shape s = {.n_layer = 1,
-                            .n_head = 3,
-                            .capacity = 12,
-                            .head_max = 24,
-                            .share = CACHE_LAYER,
-                            .n_state = 2};
+    struct cache_shape s = {
+        .n_layer = 1, .n_head = 3, .capacity = 12, .head_max = 24, .share = CACHE_LAYER};
     struct evict_rule rule = {.budget = 5, .floor_pct = 20};
     struct segment g[2];
     struct positions evicted;
-    struct str memory = {0};
     for (int i = 0; i < 36; i++) scores[i / 12][i % 12] = (float)((i / 12 ? 0 : 100) + i % 12);
     units_init(&a, s, scores[0], 12);
     units_init(&b, s, NULL, 0);
@@ -339,23 +280,16 @@ TEST(test_ragged_heads_come_back)
     }
     cache_appended(&a.c, 6);
     segment_pack(&a.c, 0, 12, 6, bytes2);
-    cache_state(&a.c, 0)[1] = 7;
-    policy_state_write(&a.c, 0, &memory);
     assert_true(positions_init(&evicted, 3));
     for (uint32_t p = 0; p < 10; p++) assert_true(positions_push(&evicted, 1, p));
     for (uint32_t p = 0; p < 11; p++) assert_true(positions_push(&evicted, 2, p));
     assert_true(segment_open(&g[0], bytes, n) && segment_open(&g[1], bytes2, n2));
     assert_true(segments_load(&b.c, 0, g, 2, &evicted, 18));
     assert_false(segments_load(&b.c, 0, g + 1, 1, NULL, 18)); /* 51 units for 36 slots */
-    assert_true(policy_state_read(&b.c, 0, memory.data, memory.n, 18));
-    assert_false(policy_state_read(&b.c, 0, memory.data, memory.n - 4, 18));
-    assert_false(policy_state_read(&b.c, 0, memory.data, memory.n, 16));
     positions_release(&evicted);
-    str_release(&memory);
     cache_imported(&b.c, 18);
     assert_int_equal(cache_room(&a.c), cache_room(&b.c));
     assert_int_equal(cache_room(&a.c), 1);
-    assert_float_equal(cache_state(&b.c, 0)[1], 7, 0);
     for (int i = 0; i < 3; i++) {
         const struct cache_head *x = &a.c.kv_heads[i], *y = &b.c.kv_heads[i];
         assert_int_equal(x->len, y->len);

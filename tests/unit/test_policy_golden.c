@@ -19,7 +19,7 @@ static float number(uint32_t i)
 struct expected {
     char policy[32];
     bool steps; /* NAME/1: a unit is evicted after each token */
-    int budget, sinks, stabilizers, window, head;
+    int budget, sinks, stabilizers, most, head;
     uint32_t pos[MANY];
     int n;
 };
@@ -32,7 +32,7 @@ static bool read_line(FILE *f, struct expected *x)
         if (!fgets(line, sizeof line, f)) return false;
     } while (*line == '#');
     assert_int_equal(sscanf(line, "%31s %d %d %d %d %d%n", x->policy, &x->budget, &x->sinks,
-                            &x->stabilizers, &x->window, &x->head, &used),
+                            &x->stabilizers, &x->most, &x->head, &used),
                      6);
     char *slash = strchr(x->policy, '/');
     x->steps = slash != NULL;
@@ -61,8 +61,6 @@ static void run(struct layer *l, int first, int n)
             if (l->policy.scorer == POLICY_RANDOM) score = policy_score(&l->policy, SEED, i, t);
             layer_append(l, i, t, score);
         }
-    memcpy(l->f.qkv, l->qkv[first], (size_t)n * sizeof l->qkv[0]);
-    score_observe(&l->f, &l->c, 0, n);
     cache_appended(&l->c, n);
 }
 
@@ -90,10 +88,8 @@ static struct layer *layer_of(const struct expected *x)
     static float mean[] = {0.25f, -0.5f}, std[] = {0.5f, 2.0f};
     /* this layer is the whole model */
     enum policy_allocator a = policy_named(x->policy)->allocator;
-    enum cache_share share = a == POLICY_GLOBAL ? CACHE_MODEL
-                             : a == POLICY_ADA  ? CACHE_LAYER
-                                                : CACHE_HEAD;
-    struct layer *l = layer_new(x->policy, x->window, share, SEED, pool);
+    enum cache_share share = a == POLICY_GLOBAL ? CACHE_MODEL : CACHE_HEAD;
+    struct layer *l = layer_new(x->policy, share, SEED, pool);
     l->heads = (struct retaining){.label_is_share = true, .label_mean = mean, .label_std = std};
     l->f.retaining = &l->heads;
     for (int i = 0; i < N * ROW; i++) l->qkv[i / ROW][i % ROW] = number((uint32_t)i) + 0.25f;
@@ -111,7 +107,7 @@ static void read_text(struct layer *l, const struct evict_rule *rule, bool steps
     }
     if (steps) return;
     run(l, 0, OLD);
-    if (!l->policy.same_heads) drop_some(l);
+    drop_some(l);
     cache_layout(&l->c, true);
     run(l, OLD, N - OLD);
     score_values(&l->f, &l->c);
@@ -127,9 +123,7 @@ static void check_policy(const struct expected x[KV])
                               .stabilizers = x->stabilizers,
                               .head_budget_max = 24, /* if heads share, as in the script */
                               .floor_pct = l->policy.floor_pct,
-                              .recency = l->policy.recency ? 1 : 0, /* as in the script */
-                              .policy = &l->policy,
-                              .seed = SEED};
+                              .recency = l->policy.recency ? 1 : 0}; /* as in the script */
     read_text(l, &rule, x->steps);
     for (int i = 0; i < KV; i++) check_head(&l->c, &x[i]);
     layer_free(l);
@@ -155,7 +149,7 @@ static void check_allocator(const struct expected x[LAYERS * KV], enum policy_al
     struct evict_rule rule = {.budget = x->budget,
                               .sinks = x->sinks,
                               .stabilizers = x->stabilizers,
-                              .head_budget_max = shape.share == CACHE_HEAD ? 0 : x->window,
+                              .head_budget_max = shape.share == CACHE_HEAD ? 0 : x->most,
                               .floor_pct = 20};
     if (shape.share != CACHE_HEAD) shape.head_max = 24 + x->budget;
     arena_init_plan(&plan, "cache");

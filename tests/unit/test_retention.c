@@ -102,9 +102,8 @@ static int feed(struct watch *w, int n_words, uint32_t seed)
 
 TEST(test_a_thousand_evictions)
 {
-    static const char *const policies[] = {"locret",  "random",     "sink",
-                                           "snapkv",  "ada-snapkv", "keydiff+global",
-                                           "keydiff", "locret+ada", "random"};
+    static const char *const policies[] = {"locret",         "random", "sink", "keeper", "keydiff",
+                                           "keydiff+global", "locret", "sink", "random"};
     static const int budgets[] = {16, 40, 33, 64, 48, 90, 24, 57, 128};
     int n_evictions = 0;
     for (int i = 0; i < 9; i++) {

@@ -118,8 +118,8 @@ static const char *one_of(const char *const *list, int n)
 
 static void random_options(struct options *o)
 {
-    static const char *const policies[] = {"full", "sink",       "random", "locret",
-                                           "tova", "ada-snapkv", "snapkv"};
+    static const char *const policies[] = {"full",    "sink",   "random",        "locret",
+                                           "keydiff", "keeper", "keydiff+global"};
     static const char *const kvs[] = {"q4", "q8", "f16", "f32", "q8:q4", "f16:q8"};
     static const float temperatures[] = {0, 0.7f, 1.3f};
     *o = options_of(one_of(policies, 7), one_of(kvs, 6), temperatures[random_below(3)]);
@@ -282,19 +282,11 @@ TEST(test_rewind_random_sampled)
     rewind_is_exact(options_of("random", "q8", 0.9f));
 }
 
-/* Policies with state besides units: it is kept for every turn. */
-TEST(test_rewind_policies_with_memory)
+/* Regenerating an answer without randomness gives the same one; later turns are as if there had
+ * been one answer. */
+TEST(test_regenerate_gives_the_same)
 {
-    static const char *const names[] = {"ada-snapkv", "tova"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        rewind_is_exact(options_of(names[i], "q4", 0));
-}
-
-/* Regenerating an answer without randomness gives the same one, whatever state the policy has;
- * later turns are as if there had been one answer. */
-TEST(test_regenerate_policies_with_memory)
-{
-    static const char *const names[] = {"locret", "snapkv", "tova"};
+    static const char *const names[] = {"locret", "keydiff+global"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct options o = options_of(names[i], "q8", 0);
         char *dir = temporary();
@@ -481,7 +473,7 @@ TEST(test_read_only)
 /* Switching between conversations takes no more memory than one of them, and replays nothing. */
 TEST(test_switching)
 {
-    struct options o = options_of("snapkv", "q4", 0);
+    struct options o = options_of("keydiff", "q4", 0);
     char *dir = temporary();
     struct conversations *l = open_library(dir);
     struct log log = {0};
@@ -538,17 +530,17 @@ TEST(test_the_file_stays_small)
     remove_library(dir);
 }
 
-/* Policies with state besides units, and heads of different lengths. */
-TEST(test_resume_policies_with_state)
+/* Heads of different lengths, which share the budget of a layer. */
+TEST(test_resume_shared_layers)
 {
-    static const char *const names[] = {"ada-snapkv", "tova", "locret+ada"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        resume_equals_never_stopped(options_of(names[i], "q4", 0));
+    struct options o = options_of("locret", "q4", 0);
+    o.session.plan.policy.allocator = POLICY_ADA;
+    resume_equals_never_stopped(o);
 }
 
 TEST(test_resume_one_budget_for_all)
 {
-    struct options o = options_of("snapkv", "q8:q4", 0.8f);
+    struct options o = options_of("keydiff", "q8:q4", 0.8f);
     o.session.plan.policy.allocator = POLICY_GLOBAL;
     resume_equals_never_stopped(o);
 }
@@ -704,41 +696,6 @@ TEST(test_damaged_caches_are_replayed)
         str_release(&log.text);
         remove_library(dir);
     }
-}
-
-/* Databases of version 2 kept a policy's state for the newest checkpoint only. Rewinding to an
- * older one replays its turns. */
-TEST(test_no_rewind_without_the_policys_state)
-{
-    struct options o = options_of("snapkv", "q4", 0);
-    char *dir = temporary(), path[128];
-    struct conversations *l = open_library(dir);
-    struct session *s = open_session(l, o, false);
-    struct log log = {0};
-    sqlite3 *db;
-    for (int turn = 0; turn < 5; turn++) say(s, said[turn], &log);
-    assert_int_equal(session_rewind_cost(s, 3), 0);
-    session_close(s);
-    snprintf(path, sizeof path, "%s/retain.db", dir);
-    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db,
-                                  "DELETE FROM segment WHERE kind = 2 AND seq < "
-                                  "(SELECT max(seq) FROM segment WHERE kind = 2)",
-                                  NULL, NULL, NULL),
-                     SQLITE_OK);
-    assert_true(sqlite3_changes(db) > 0);
-    sqlite3_close(db);
-    s = open_session(l, o, true);
-    assert_int_equal(reread(s), 0);
-    int64_t cost = session_rewind_cost(s, 3);
-    assert_true(cost > 50);
-    rewind_to(s, 3);
-    assert_int_equal(reread(s), cost);
-    say(s, said[5], &log);
-    session_close(s);
-    conversations_close(l);
-    str_release(&log.text);
-    remove_library(dir);
 }
 
 /* ---- scores of a crashed answer -------------------------------------------------------------- */

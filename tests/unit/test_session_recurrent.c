@@ -3,6 +3,8 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <sqlite3.h>
+
 #include "runtime/save/save_parts.h"
 #include "runtime/session/session_parts.h"
 #include "tests/unit/session_kit.h"
@@ -110,7 +112,7 @@ static void resume_equals_never_stopped(const char *policy)
 
 TEST(test_resume)
 {
-    static const char *const policies[] = {"sink", "keydiff+global", "snapkv"};
+    static const char *const policies[] = {"sink", "keydiff+global"};
     for (size_t i = 0; i < sizeof policies / sizeof *policies; i++)
         resume_equals_never_stopped(policies[i]);
 }
@@ -172,6 +174,41 @@ TEST(test_rewind_and_branch)
     str_release(&log.text);
     str_release(&rewound.text);
     str_release(&plain.text);
+    remove_library(dir);
+}
+
+/* Where only the newest state is left, rewinding to an older checkpoint replays its turns. */
+TEST(test_no_rewind_without_a_state)
+{
+    struct options o = options_for("sink");
+    char *dir = temporary(), path[128];
+    struct conversations *l = open_library(dir);
+    struct session *s = open_session(l, o, false);
+    struct log log = {0};
+    struct err e;
+    sqlite3 *db;
+    for (int turn = 0; turn < 5; turn++) say(s, said[turn], &log);
+    assert_int_equal(session_rewind_cost(s, 3), 0);
+    session_close(s);
+    snprintf(path, sizeof path, "%s/retain.db", dir);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db,
+                                  "DELETE FROM segment WHERE kind = 2 AND seq < "
+                                  "(SELECT max(seq) FROM segment WHERE kind = 2)",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    assert_true(sqlite3_changes(db) > 0);
+    sqlite3_close(db);
+    s = open_session(l, o, true);
+    assert_int_equal(reread(s), 0);
+    int64_t cost = session_rewind_cost(s, 3);
+    assert_true(cost > 50);
+    if (session_rewind(s, 3, NULL, &e)) fail_msg("%s", e.text);
+    assert_int_equal(reread(s), cost);
+    say(s, said[5], &log);
+    session_close(s);
+    conversations_close(l);
+    str_release(&log.text);
     remove_library(dir);
 }
 

@@ -14,7 +14,7 @@ static const struct {
     const char *name, *value[6];
 } settings[] = {
     {"budget", {"", "101", "102", "103", "104", "105"}},
-    {"policy", {"", "sink", "keydiff", "snapkv:window=8", "keydiff+global:reserve=64", "full"}},
+    {"policy", {"", "sink", "keydiff", "keydiff:sinks=8", "keydiff+global:reserve=64", "full"}},
     {"heads", {"", "a.gguf", "b.gguf", "none", "d.gguf", "e.gguf"}},
     {"recall", {"", "off", "words", "meaning", "words", "off"}},
     {"temp", {"", "0.1", "0.2", "0.3", "0.4", "0.5"}},

@@ -34,18 +34,6 @@ TEST(test_models_with_other_layers)
     }
 }
 
-TEST(test_policies_that_watch_each_token_cannot_try)
-{
-    static const char *const names[] = {"snapkv", "tova"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        struct options o = options_of(names[i], "q4", 0);
-        struct context x;
-        ok(context_open(&x, engine, &o.session.plan, 1, 1, &err));
-        assert_int_equal(context_try_max(&x), 0);
-        context_release(&x);
-    }
-}
-
 /* ---- conversations --------------------------------------------------------------------------- */
 
 static const char *const repeated[] = {

@@ -29,12 +29,11 @@ static int64_t archive_bytes(const struct plan *p, const struct recall_opts *o)
 static size_t index_bytes(const struct plan *p, const struct model *m, const struct recall_opts *o)
 {
     const struct cache_shape shape = plan_shape(p, m);
-    const bool meaning = o->chooser == RECALL_MEANING;
     const struct archive_opts archive = {
         .bytes = archive_bytes(p, o),
         .n_returning = RECALL_MAX * RECALL_SPAN,
         .n_vocab = m->n_vocab,
-        .compare.n_embd = meaning ? m->n_embd : 0,
+        .compare.n_embd = m->n_embd,
     };
     return archive.bytes ? archive_index_bytes(&archive, &shape) : 0;
 }

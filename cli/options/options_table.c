@@ -164,9 +164,9 @@ const struct option options_table[] = {
      .help = "trained retaining heads; none = without"},
     {ROW("kv", 0, sweep.kvs, OPTIONS_MEMORY), .kept = true, .value = "FORMAT",
      .help = "cache format: q4, q8, f16, f32, or keys and values separately, for example q8:q4"},
-    {ROW("recall", 0, sweep.recalls, OPTIONS_MEMORY), .kept = true, .value = "off|words|meaning",
-     .help = "words (default): bring back evicted units whose words occur in the message; meaning: whose "
-             "words have similar embeddings, too; eval takes a list, by default off"},
+    {ROW("recall", 0, sweep.recalls, OPTIONS_MEMORY), .kept = true, .value = "off|words",
+     .help = "words (default): bring back evicted units whose words, or words like them, occur in the "
+             "message; eval takes a list, by default off"},
     {ROW("recall-from", 0, chat.recall_from, OPTIONS_CHAT), .value = "NAME,…",
      .help = "before each message, read sentences about it from these conversations (all: from every one)"},
     {ROW("archive", 0, session.recall.archive_bytes, OPTIONS_MEMORY), .rare = true, .max = 1e15, .value = "SIZE",

@@ -157,11 +157,11 @@ static int read_recalls(struct options_recalls *out, const char *text, struct er
     for (int i = 0; options_list_item(text, i, item, sizeof item); i++) {
         if (i == OPTIONS_LIST_MAX)
             return err_set(e, ERR_USAGE, "--recall: more than %d choosers", OPTIONS_LIST_MAX);
-        const bool queries = !strcmp(item, "queries"), mix = !strcmp(item, "mix"); /* until 0.1.0 */
-        if (queries || mix)
-            report_note("--recall %s was removed; using %s", item, queries ? "words" : "meaning");
-        if (!recall_chooser_named(queries ? "words" : mix ? "meaning" : item, &all.item[all.n++]))
-            return err_set(e, ERR_USAGE, "--recall %s: expected off, words or meaning", item);
+        const bool removed = !strcmp(item, "queries") || !strcmp(item, "mix") || /* 0.1.0 */
+                             !strcmp(item, "meaning");
+        if (removed) report_note("--recall %s was removed; using words", item);
+        if (!recall_chooser_named(removed ? "words" : item, &all.item[all.n++]))
+            return err_set(e, ERR_USAGE, "--recall %s: expected off or words", item);
     }
     *out = all;
     return 0;

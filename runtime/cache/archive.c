@@ -21,10 +21,11 @@ static void plan_compare(struct archive *x, struct arena *a)
     if (o->n_embd) {
         size_t n_embd = (size_t)o->n_embd;
         x->centre = arena_take(a, n_embd, sizeof *x->centre);
+        x->common = arena_take(a, n_embd, sizeof *x->common);
         x->row = arena_take(a, n_embd, sizeof *x->row);
         x->vectors = arena_take(a, ARCHIVE_VECTORS * n_embd, sizeof *x->vectors);
         x->seen = arena_take(a, (size_t)x->opts.n_vocab, sizeof *x->seen);
-        x->near = arena_take(a, (size_t)x->opts.n_vocab, sizeof *x->near);
+        x->match = arena_take(a, (size_t)x->opts.n_vocab, ARCHIVE_VECTORS);
     }
 }
 
@@ -336,7 +337,8 @@ static void add_piece(struct archive *x, uint32_t pos, int n, const struct archi
         x->id[x->n] = t[i].id;
         x->word[x->n] = t[i].word;
         x->flags[x->n] =
-            (uint8_t)((t[i].ends ? ARCHIVE_ENDS : 0) | (t[i].joins ? ARCHIVE_JOINS : 0));
+            (uint8_t)((t[i].ends ? ARCHIVE_ENDS : 0) | (t[i].joins ? ARCHIVE_JOINS : 0) |
+                      (t[i].answer ? ARCHIVE_ANSWER : 0));
         x->weight[x->n] = x->value[x->n] = 0; /* no page fault in the first search */
         if (x->slot) x->slot[x->n] = x->free_slots[--x->n_free];
         x->n++;

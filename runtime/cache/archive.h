@@ -22,11 +22,12 @@
 
 #define ARCHIVE_PIECE    16   /* positions */
 #define ARCHIVE_BLOCK    1024 /* positions that recall.c compares as one */
-#define ARCHIVE_VECTORS  32
+#define ARCHIVE_VECTORS  8    /* words of a message that are compared by meaning */
 #define ARCHIVE_WORDS    131072
 #define ARCHIVE_ASKS     1    /* a position is part of a question */
 #define ARCHIVE_ENDS     2    /* it ends a sentence */
 #define ARCHIVE_JOINS    4    /* its word begins in a token before it */
+#define ARCHIVE_ANSWER   8    /* the model said it */
 #define ARCHIVE_QUESTION 0.2f /* weight of a word in a question, relative to one in a statement */
 
 /* The storage of a saved conversation's pieces: n positions from `pos` on, archive_position_bytes
@@ -39,7 +40,7 @@ struct archive_store {
     int (*drop)(void *ctx, uint32_t pos, struct err *e);
 };
 
-/* For the chooser by meaning (recall.h). */
+/* For recall by meaning (recall.h). */
 struct archive_compare {
     int n_embd;                                       /* 0 = nothing is chosen by meaning */
     void (*embed)(void *ctx, int32_t id, float *out); /* a token's input embedding, [n_embd] */
@@ -61,6 +62,7 @@ struct archive_token {
     bool joins;    /* the word of the token before is a part of it */
     bool asks;     /* the token ends a question */
     bool ends;     /* it ends any sentence */
+    bool answer;   /* the model said it */
 };
 
 struct archive_piece {
@@ -99,11 +101,11 @@ struct archive {
     float *value;               /* [n_max] of pieces or windows, scratch */
     float *peak;                /* [n_max / ARCHIVE_BLOCK + 1] scratch */
     /* of recall_meaning.c; NULL = not used */
-    float *centre, *row; /* [n_embd] */
-    float *vectors;      /* [ARCHIVE_VECTORS][n_embd] of the message's words */
-    uint8_t *seen;       /* [n_vocab] 1 = a token that is a whole word was counted */
-    uint16_t *near;      /* [n_vocab] scratch: the first match of a token, from 1; 0 = none */
-    bool has_centre;
+    float *centre, *common, *row; /* [n_embd] */
+    float *vectors;               /* [n_embd][ARCHIVE_VECTORS] of the message's words */
+    uint8_t *seen;                /* [n_vocab] 1 = a token that begins a word was counted */
+    uint8_t *match; /* [n_vocab][ARCHIVE_VECTORS] cosine * 255 of seen tokens, scratch */
+    bool has_common;
 };
 
 /* Bytes of one position: of each layer and KV head the key, the value, then the score. */

@@ -8,8 +8,7 @@
 #include "base/pool.h"
 #include "runtime/cache/returned.h"
 
-static const char *const chooser_names[] = {
-    [RECALL_OFF] = "off", [RECALL_WORDS] = "words", [RECALL_MEANING] = "meaning"};
+static const char *const chooser_names[] = {[RECALL_OFF] = "off", [RECALL_WORDS] = "words"};
 
 /* This share of a window's positions must be evicted, over all heads: the others are in the
  * cache. */
@@ -144,54 +143,29 @@ static int pick(struct archive *x, const struct cache *c, float least, int n, in
     return n;
 }
 
-static bool is_vague(const struct recall_query *q, float share)
+/* Whether to compare meanings: only a question that names nothing that was archived. */
+static bool is_vague(const struct archive *x, const struct recall_query *q, float share)
 {
-    if (!q->more || share >= RECALL_VAGUE || q->n_wanted || q->from < q->end) return false;
+    if (!q->more || share >= RECALL_VAGUE || !x->opts.compare.n_embd) return false;
+    if (q->n_wanted || q->from < q->end) return false;
     for (int i = 0; i < q->n; i++)
         if (q->text[i].asks) return true;
     return false;
 }
 
-/* The rarity of the rarest word that a window states. */
-static float rarest(const struct archive *x, int start)
-{
-    int end = start + RECALL_LEAD + RECALL_CORE;
-    float most = 0;
-    for (int i = start + RECALL_LEAD; i < end && i < x->n && !(x->flags[i] & ARCHIVE_ASKS); i++) {
-        float idf = archive_rarity(x, x->word[i]);
-        most = idf > most ? idf : most;
-    }
-    return most;
-}
-
-#define TIE 0.001f /* less than two rarities differ */
-
-/* Ranks the windows that share any word with the message by their rarest words, on ties by the
- * weight of the shared ones: small talk, which has the most words in common with a vague question,
- * repeats itself. */
-static void rank_by_rarity(struct archive *x)
-{
-    float most = 0;
-    for (int i = 0; i < x->n; i++) most = x->value[i] > most ? x->value[i] : most;
-    for (int i = 0; i < x->n; i++) {
-        const bool open = x->weight[i] > 0 && x->value[i] > 0; /* not chosen before */
-        x->weight[i] = open ? rarest(x, i) + TIE * x->value[i] / most : 0;
-    }
-}
-
 int recall_choose(struct archive *x, const struct cache *c, const struct recall_query *q, int max,
                   struct recall_window out[RECALL_MAX])
 {
-    int room = q->room;
+    int room = q->room, n;
     if (x->n == 0 || max < 1) return 0;
-    const float share = recall_weigh(x, q);
+    if (is_vague(x, q, recall_weigh(x, q))) {
+        recall_weigh_meaning(x, q);
+        find_peaks(x);
+        return pick(x, c, 0, 0, max, &room, out);
+    }
     find_peaks(x);
-    int n = pick(x, c, 0, 0, 1, &room, out);
-    if (n) n = pick(x, c, LEAST * out[0].weight, n, max, &room, out);
-    if (!is_vague(q, share)) return n;
-    rank_by_rarity(x);
-    find_peaks(x);
-    return pick(x, c, 0, n, RECALL_MAX, &room, out);
+    n = pick(x, c, 0, 0, 1, &room, out);
+    return n ? pick(x, c, LEAST * out[0].weight, n, max, &room, out) : 0;
 }
 
 int recall_range(const struct archive *x, const struct cache *c, uint32_t from, uint32_t end,

@@ -22,7 +22,7 @@ struct pool;
 #define RECALL_MESSAGE 128 /* number of tokens of a message that are searched for: the newest */
 #define RECALL_ANSWER  24  /* the same of an answer */
 
-enum recall_chooser { RECALL_OFF, RECALL_WORDS, RECALL_MEANING };
+enum recall_chooser { RECALL_OFF, RECALL_WORDS };
 
 struct recall_opts {
     enum recall_chooser chooser;
@@ -36,12 +36,11 @@ struct recall_opts {
 /* The search query. Words of `before`, the message before this one, count a third: a follow-up
  * ("And my sister's?") names its subject only there. */
 struct recall_query {
-    enum recall_chooser chooser;
     const struct archive_token *text, *before;
     const struct archive_token *wanted; /* words that the user asked to bring back */
     int n, n_before, n_wanted;
     int room;           /* positions that may return in all */
-    bool more;          /* a vague question may have more windows (recall_choose) */
+    bool more;          /* a vague question is compared by meaning (recall_choose) */
     uint32_t from, end; /* positions that the user asked to bring back; none if equal */
 };
 
@@ -60,17 +59,14 @@ const char *recall_chooser_name(enum recall_chooser chooser);
  * what no word finds. 0 = as without recall. */
 int recall_newest_pct(enum recall_chooser chooser);
 
-/* Chooses windows with mostly evicted units, the heaviest and the newest that are half as heavy:
+/* Chooses windows with mostly evicted units: the one with the rarest words and pairs of words of
+ * the message, statements before questions, and the newest that are half as heavy. If the message
+ * is a vague question, whose words name nothing ("Who is my manager?" after "My boss is Irene."),
+ * the sentences whose words are most like its own.
  *
- *   words    with rare words and pairs of words of the message, statements before questions
- *   meaning  with these, and with words whose input embeddings are like theirs
- *
- * If the message is a question whose words name nothing ("Who am I?"), words adds windows with the
- * rarest words of their own, up to
- * RECALL_MAX in all.
- *
- * What the user asked to bring back is always searched for by words. Returns the number of windows,
- * at most `max`, or RECALL_MAX for a vague question; the best first, then the newest. */
+ * What the user asked to bring back is always searched for by words, and a message without a word
+ * in common with the archive finds nothing. Returns the number of windows, at most `max`, the best
+ * first. */
 int recall_choose(struct archive *x, const struct cache *c, const struct recall_query *q, int max,
                   struct recall_window out[RECALL_MAX]);
 

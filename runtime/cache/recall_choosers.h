@@ -14,7 +14,6 @@ struct recall_term {
     float weight;
     bool own;    /* of this message, not of the one before it */
     int n_found; /* positions */
-    int32_t id;  /* its token in the message; -1 = it has several */
     /* The best match in each of the newest windows: those that start at index at % RECALL_WINDOW.
      */
     struct {
@@ -23,25 +22,14 @@ struct recall_term {
     } best[RECALL_WINDOW];
 };
 
-/* A token whose embedding is like that of a word of the message. */
-struct recall_near {
-    uint16_t term; /* its index */
-    uint16_t next; /* of the same token, from 1; 0 = none */
-    float match;   /* 0 … 1 */
-};
-#define RECALL_NEAR 4096
-
 /* Sets x->weight[i] for windows that start at the i-th archived position, and x->value[i], the
  * share of the message's own words. Returns the heaviest window's weight, by the message's own
  * words, relative to the sum of the heaviest four of these: below RECALL_VAGUE they name nothing
  * that was archived. */
-#define RECALL_VAGUE 0.25f
+#define RECALL_VAGUE 0.4f
 float recall_weigh(struct archive *x, const struct recall_query *q);
 
-/* Finds archived tokens whose embeddings are like those of the terms' words: x->near[token] is the
- * first in `near`. Returns their number. recall_forget_near sets x->near to 0 again. */
-int recall_find_near(struct archive *x, struct recall_term *t, int n,
-                     struct recall_near near[RECALL_NEAR]);
-void recall_forget_near(struct archive *x);
+/* Sets x->weight[i] for sentences that start at the i-th archived position, by meaning. */
+void recall_weigh_meaning(struct archive *x, const struct recall_query *q);
 
 #endif

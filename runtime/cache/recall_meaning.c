@@ -1,45 +1,34 @@
-/* By meaning: for each word of the message, the archived words whose input embeddings are like its
- * own, as late interaction compares texts (ColBERT, arXiv 2004.12832). Embeddings are centred and
- * of length 1. Only tokens that are whole words are compared: pieces of words mean nothing alone.
- * Nothing is kept for a window, and the choice depends on the tokens alone. */
+/* By meaning: a question whose words name nothing that was archived ("Who is my manager?" after "My
+ * boss is Irene.") is compared with each archived sentence. Each word of the question takes the
+ * sentence's word whose input embedding is most like its own (late interaction, ColBERT, arXiv
+ * 2004.12832). The sum, weighted by rarity, is divided by the number of words: a long sentence has
+ * something like everything.
+ *
+ * Embeddings are centred, without their first principal component, which tells how common a token
+ * is ("All-but-the-Top", arXiv 1702.01417), and of length 1. Only tokens that are whole words are
+ * compared: pieces of words mean nothing alone. Nothing is kept for a sentence, and the choice
+ * depends on the tokens alone. */
 #include <math.h>
 #include <string.h>
 
 #include "runtime/cache/recall_choosers.h"
 
-#define CENTRE_ROWS 1024  /* rows of the vocabulary whose mean is the centre */
-#define LEAST_NEAR  0.35f /* cosine */
+#define SAMPLE_ROWS 1024  /* of the vocabulary, for centre and component */
+#define ITERATIONS  8     /* of the power method */
+#define LEAST_WORDS 8     /* shorter sentences count as long as this */
+#define ANSWER      0.5f  /* weight of what the model said, relative to the user */
+#define COMMON_IDS  300   /* ids of a vocabulary come in order of frequency: Zipf's law from here */
+#define RAREST_ID   60000 /* stands for the id of a word of several tokens */
 
-static void normalize(float *v, int n)
-{
-    float sum = 0;
-    for (int i = 0; i < n; i++) sum += v[i] * v[i];
-    const float scale = sum > 0 ? 1 / sqrtf(sum) : 0;
-    for (int i = 0; i < n; i++) v[i] *= scale;
-}
+enum { N_WORDS = ARCHIVE_VECTORS };
 
-/* The embedding of a token, centred and of length 1. */
-static void embed(const struct archive *x, int32_t id, float *out)
-{
-    const struct archive_compare *o = &x->opts.compare;
-    o->embed(o->ctx, id, out);
-    for (int i = 0; i < o->n_embd; i++) out[i] -= x->centre[i];
-    normalize(out, o->n_embd);
-}
+struct meant {
+    uint32_t word;
+    int32_t id; /* -1 = several tokens: compared as a word only */
+    float weight;
+};
 
-static void find_centre(struct archive *x)
-{
-    const struct archive_compare *o = &x->opts.compare;
-    const int n = o->n_embd, step = x->opts.n_vocab / CENTRE_ROWS + 1;
-    int n_rows = 0;
-    memset(x->centre, 0, (size_t)n * sizeof *x->centre);
-    for (int id = 0; id < x->opts.n_vocab; id += step, n_rows++) {
-        o->embed(o->ctx, id, x->row);
-        for (int i = 0; i < n; i++) x->centre[i] += x->row[i];
-    }
-    for (int i = 0; i < n; i++) x->centre[i] /= (float)n_rows;
-    x->has_centre = true;
-}
+/* ---- embeddings ------------------------------------------------------------------------------ */
 
 static float product(const float *a, const float *b, int n)
 {
@@ -48,31 +37,158 @@ static float product(const float *a, const float *b, int n)
     return sum;
 }
 
-int recall_find_near(struct archive *x, struct recall_term *t, int n,
-                     struct recall_near near[RECALL_NEAR])
+static void normalize(float *v, int n)
 {
-    const int n_embd = x->opts.compare.n_embd;
-    int term[ARCHIVE_VECTORS], n_terms = 0, n_near = 0;
-    if (!x->has_centre) find_centre(x);
-    for (int i = 0; i < n && n_terms < ARCHIVE_VECTORS; i++) {
-        if (t[i].before || t[i].id < 0) continue;
-        embed(x, t[i].id, x->vectors + n_terms * n_embd);
-        term[n_terms++] = i;
-    }
-    for (int32_t id = 0; id < x->opts.n_vocab; id++) {
-        if (!x->seen[id]) continue;
-        embed(x, id, x->row);
-        for (int k = 0; k < n_terms && n_near < RECALL_NEAR; k++) {
-            const float match = product(x->row, x->vectors + k * n_embd, n_embd);
-            if (match < LEAST_NEAR) continue;
-            near[n_near] = (struct recall_near){(uint16_t)term[k], x->near[id], match};
-            x->near[id] = (uint16_t)++n_near;
-        }
-    }
-    return n_near;
+    const float sum = product(v, v, n), scale = sum > 0 ? 1 / sqrtf(sum) : 0;
+    for (int i = 0; i < n; i++) v[i] *= scale;
 }
 
-void recall_forget_near(struct archive *x)
+/* x->row = the token's embedding, centred and of length 1. */
+static void read_row(const struct archive *x, int32_t id)
 {
-    memset(x->near, 0, (size_t)x->opts.n_vocab * sizeof *x->near);
+    const struct archive_compare *o = &x->opts.compare;
+    o->embed(o->ctx, id, x->row);
+    for (int i = 0; i < o->n_embd; i++) x->row[i] -= x->centre[i];
+    normalize(x->row, o->n_embd);
+}
+
+static void embed(const struct archive *x, int32_t id)
+{
+    const int n = x->opts.compare.n_embd;
+    read_row(x, id);
+    const float common = product(x->row, x->common, n);
+    for (int i = 0; i < n; i++) x->row[i] -= common * x->common[i];
+    normalize(x->row, n);
+}
+
+static void find_centre(struct archive *x)
+{
+    const struct archive_compare *o = &x->opts.compare;
+    const int n = o->n_embd, step = x->opts.n_vocab / SAMPLE_ROWS + 1;
+    int n_rows = 0;
+    memset(x->centre, 0, (size_t)n * sizeof *x->centre);
+    for (int id = 0; id < x->opts.n_vocab; id += step, n_rows++) {
+        o->embed(o->ctx, id, x->row);
+        for (int i = 0; i < n; i++) x->centre[i] += x->row[i];
+    }
+    for (int i = 0; i < n; i++) x->centre[i] /= (float)n_rows;
+}
+
+/* The first principal component of the sampled rows. */
+static void find_common(struct archive *x)
+{
+    const int n = x->opts.compare.n_embd, step = x->opts.n_vocab / SAMPLE_ROWS + 1;
+    for (int i = 0; i < n; i++) x->common[i] = x->row[i];
+    for (int t = 0; t < ITERATIONS; t++) {
+        float *next = x->vectors;
+        memset(next, 0, (size_t)n * sizeof *next);
+        for (int id = 0; id < x->opts.n_vocab; id += step) {
+            read_row(x, id);
+            const float p = product(x->row, x->common, n);
+            for (int i = 0; i < n; i++) next[i] += p * x->row[i];
+        }
+        normalize(next, n);
+        memcpy(x->common, next, (size_t)n * sizeof *next);
+    }
+}
+
+/* ---- words of the question ------------------------------------------------------------------- */
+
+/* The rarity of a word in the conversation and in the language; the fourth power counts. */
+static float weight_of(const struct archive *x, uint32_t word, int32_t id)
+{
+    const float language = logf(1 + (float)(id < 0 ? RAREST_ID : id) / COMMON_IDS);
+    const float rarity = (archive_rarity(x, word) + language) / 2;
+    return rarity * rarity * rarity * rarity;
+}
+
+/* The heaviest words, once each; returns their number. */
+static int list_words(const struct archive *x, const struct recall_query *q,
+                      struct meant out[N_WORDS])
+{
+    int n = 0;
+    for (int i = 0; i < q->n; i++) {
+        const struct archive_token *t = &q->text[i];
+        const bool goes_on = i + 1 < q->n && q->text[i + 1].joins;
+        struct meant new = {t->word, t->joins ? -1 : t->id, 0};
+        for (int k = 0; k < n; k++)
+            if (out[k].word == new.word) new.word = 0;
+        if (!new.word || goes_on) continue;
+        new.weight = weight_of(x, new.word, new.id);
+        int at = n < N_WORDS ? n++ : N_WORDS;
+        for (; at > 0 && out[at - 1].weight < new.weight; at--)
+            if (at < N_WORDS) out[at] = out[at - 1];
+        if (at < N_WORDS) out[at] = new;
+    }
+    return n;
+}
+
+/* Sets x->match[id][k] for each token of the archive that is a whole word and each word k. */
+static void match_tokens(struct archive *x, const struct meant *w, int n)
+{
+    const int n_embd = x->opts.compare.n_embd;
+    memset(x->vectors, 0, (size_t)n_embd * N_WORDS * sizeof *x->vectors);
+    for (int k = 0; k < n; k++) {
+        if (w[k].id < 0) continue;
+        embed(x, w[k].id);
+        for (int i = 0; i < n_embd; i++) x->vectors[i * N_WORDS + k] = x->row[i];
+    }
+    for (int32_t id = 0; id < x->opts.n_vocab; id++) {
+        float sum[N_WORDS] = {0};
+        if (!x->seen[id]) continue;
+        embed(x, id);
+        for (int i = 0; i < n_embd; i++)
+            for (int k = 0; k < N_WORDS; k++) sum[k] += x->row[i] * x->vectors[i * N_WORDS + k];
+        for (int k = 0; k < N_WORDS; k++)
+            x->match[id * N_WORDS + k] = (uint8_t)(sum[k] > 0 ? 255 * fminf(sum[k], 1) : 0);
+    }
+}
+
+/* ---- sentences ------------------------------------------------------------------------------- */
+
+/* The end of the sentence, or of its first RECALL_SPAN positions. */
+static int sentence_end(const struct archive *x, int from)
+{
+    int i = from + 1;
+    while (i < x->n && i < from + RECALL_SPAN && !(x->flags[i - 1] & ARCHIVE_ENDS) &&
+           x->pos[i] == x->pos[i - 1] + 1)
+        i++;
+    return i;
+}
+
+static float weigh_sentence(const struct archive *x, int from, int end, const struct meant *w,
+                            int n)
+{
+    uint8_t best[N_WORDS] = {0};
+    int n_words = 0;
+    float sum = 0;
+    for (int i = from; i < end; i++) {
+        if (!x->word[i]) continue;
+        const bool whole = !(x->flags[i] & ARCHIVE_JOINS);
+        n_words++;
+        for (int k = 0; k < n; k++) {
+            const uint8_t like = whole ? x->match[x->id[i] * N_WORDS + k] : 0;
+            const uint8_t m = x->word[i] == w[k].word ? 255 : like;
+            best[k] = m > best[k] ? m : best[k];
+        }
+    }
+    for (int k = 0; k < n; k++) sum += w[k].weight * (float)best[k];
+    if (x->flags[from] & ARCHIVE_ASKS) sum *= ARCHIVE_QUESTION;
+    if (x->flags[from] & ARCHIVE_ANSWER) sum *= ANSWER;
+    return sum / (float)(n_words > LEAST_WORDS ? n_words : LEAST_WORDS);
+}
+
+void recall_weigh_meaning(struct archive *x, const struct recall_query *q)
+{
+    struct meant w[N_WORDS];
+    if (!x->has_common) find_centre(x);
+    if (!x->has_common) find_common(x);
+    x->has_common = true;
+    const int n = list_words(x, q, w);
+    match_tokens(x, w, n);
+    memset(x->weight, 0, (size_t)x->n * sizeof *x->weight);
+    for (int i = 0, end; i < x->n; i = end) {
+        end = sentence_end(x, i);
+        x->weight[i] = weigh_sentence(x, i, end, w, n);
+    }
 }

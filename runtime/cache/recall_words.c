@@ -1,5 +1,4 @@
-/* The weights of windows: rare words, and rare pairs of words, of the message; with meaning, words
- * like them. */
+/* The weights of windows: rare words, and rare pairs of words, of the message. */
 #include "runtime/cache/recall_choosers.h"
 
 #include <stdlib.h>
@@ -18,7 +17,6 @@ struct terms {
     struct recall_term of[TERMS_MAX]; /* sorted: each_found */
     int n;
     uint16_t first[HASHES]; /* the first term of the words with this hash, from 1; 0 = none */
-    struct recall_near near[RECALL_NEAR];
 };
 
 /* Rarity counts with its third power. */
@@ -40,7 +38,6 @@ static void add_message(struct terms *t, const struct archive_token *text, int n
     uint32_t last = 0; /* the word before in the same sentence */
     for (int i = 0; i < n; i++) {
         struct recall_term new = {.weight = weight, .own = own};
-        new.id = text[i].joins ? -1 : text[i].id;
         new.word = i + 1 < n &&text[i + 1].joins ? 0 : text[i].word;
         if (new.word) add_term(t, &new);
         new.before = last;
@@ -71,10 +68,9 @@ static void sort_terms(struct terms *t)
     for (int i = t->n; i-- > 0;) t->first[hash_of(t->of[i].word)] = (uint16_t)(i + 1);
 }
 
-/* Calls `found` for each term at each archived position, with how well it matches; for a pair, at
- * that of its second word. */
-static void each_found(struct archive *x, struct terms *t, bool meaning,
-                       void (*found)(struct archive *x, struct recall_term *t, int at, float match))
+/* Calls `found` for each term at each archived position; for a pair, at that of its second word. */
+static void each_found(struct archive *x, struct terms *t,
+                       void (*found)(struct archive *x, struct recall_term *t, int at))
 {
     uint32_t last = 0; /* the word before in the same sentence */
     for (int i = 0; i < x->n; i++) {
@@ -82,22 +78,18 @@ static void each_found(struct archive *x, struct terms *t, bool meaning,
         const int first = word ? t->first[hash_of(word)] - 1 : -1;
         for (int k = first; k >= 0 && k < t->n && hash_of(t->of[k].word) == hash_of(word); k++) {
             struct recall_term *o = &t->of[k];
-            if (o->word == word && (o->before == 0 || o->before == last)) found(x, o, i, 1);
+            if (o->word == word && (o->before == 0 || o->before == last)) found(x, o, i);
         }
-        const bool whole = meaning && word && !(x->flags[i] & ARCHIVE_JOINS);
-        for (int k = whole ? x->near[x->id[i]] : 0; k; k = t->near[k - 1].next)
-            found(x, &t->of[t->near[k - 1].term], i, t->near[k - 1].match);
         const bool ends =
             x->flags[i] & ARCHIVE_ENDS || (i + 1 < x->n && x->pos[i + 1] != x->pos[i] + 1);
         last = ends ? 0 : word ? word : last;
     }
 }
 
-static void count_term(struct archive *x, struct recall_term *t, int at, float match)
+static void count_term(struct archive *x, struct recall_term *t, int at)
 {
     (void)x;
     (void)at;
-    (void)match;
     t->n_found++;
 }
 
@@ -144,12 +136,12 @@ static float sum_heaviest(const struct terms *t)
 
 /* Adds a term's weight to the windows that contain it in their core, once to each, as the best
  * match says; those of the message's own words to x->value, too. */
-static void weigh_term(struct archive *x, struct recall_term *t, int at, float match)
+static void weigh_term(struct archive *x, struct recall_term *t, int at)
 {
     int first = at - (RECALL_LEAD + RECALL_CORE - 1), last = at - RECALL_LEAD;
     if (first < 0) first = 0;
     while (first <= last && x->pos[at] - x->pos[first] != (uint32_t)(at - first)) first++;
-    if (x->flags[at] & ARCHIVE_ASKS) match *= ARCHIVE_QUESTION;
+    const float match = x->flags[at] & ARCHIVE_ASKS ? ARCHIVE_QUESTION : 1;
     for (int s = first; s <= last; s++) {
         const int i = s % RECALL_WINDOW;
         const float before = t->best[i].start == s + 1 ? t->best[i].match : 0;
@@ -193,19 +185,16 @@ static float most_of(const float *weights, int n)
 float recall_weigh(struct archive *x, const struct recall_query *q)
 {
     struct terms t = {.n = 0};
-    const bool meaning = q->chooser == RECALL_MEANING && !q->n_wanted && q->from == q->end;
     add_message(&t, q->wanted, q->n_wanted, WANTED_WEIGHT, true);
     add_message(&t, q->text, q->n, 1, true);
     add_message(&t, q->before, q->n_before, BEFORE_WEIGHT, false);
     sort_terms(&t);
-    each_found(x, &t, false, count_term);
-    if (!meaning && !shares_word(&t)) t.n = 0;
+    each_found(x, &t, count_term);
+    if (!shares_word(&t)) t.n = 0;
     weigh_terms(&t, x);
     memset(x->weight, 0, (size_t)x->n * sizeof *x->weight);
     memset(x->value, 0, (size_t)x->n * sizeof *x->value);
-    if (meaning) recall_find_near(x, t.of, t.n, t.near);
-    each_found(x, &t, meaning, weigh_term);
-    if (meaning) recall_forget_near(x);
+    each_found(x, &t, weigh_term);
     const float most = most_of(x->value, x->n), sum = sum_heaviest(&t);
     if (most > 0) limit_before(x);
     weigh_passage(x, q->from, q->end);

@@ -52,8 +52,7 @@ static void embed(void *ctx, int32_t id, float *out)
 static void plan(struct session *s, const struct archive_opts *o, struct arena *a)
 {
     archive_plan(&s->recall->archive, o, &s->ctx.cache.shape, a);
-    if (o->compare.n_embd)
-        s->recall->embedding = arena_take(a, model_embedding_bytes(s->engine->model), 1);
+    s->recall->embedding = arena_take(a, model_embedding_bytes(s->engine->model), 1);
 }
 
 static void reserve(struct session_recall *r, size_t n)
@@ -73,9 +72,8 @@ int session_recall_open(struct session *s, struct err *e)
         .bytes = o->archive_bytes,
         .n_returning = RECALL_MAX * RECALL_SPAN,
         .n_vocab = tokenizer_n_vocab(s->engine->tokenizer),
+        .compare = {s->engine->model->n_embd, embed, s},
     };
-    if (o->chooser != RECALL_WORDS)
-        ao.compare = (struct archive_compare){s->engine->model->n_embd, embed, s};
     if (!ao.bytes) ao.bytes = s->save ? RECALL_DISK_BYTES : RECALL_PRIVATE_BYTES;
     if (s->save) ao.store = save_archive(s->save, &s->ctx.cache, keep, s);
     arena_init_plan(&a, "archive");
@@ -123,15 +121,19 @@ static struct archive_token describe_token(const struct session *s, struct word_
     if (!said) return (struct archive_token){.id = -1, .ends = true};
     const struct word_piece piece = word_read(r, bytes, n);
     const bool asks = memchr(bytes, '?', n);
-    return (struct archive_token){id, piece.word, piece.joins, asks,
-                                  asks || memchr(bytes, '.', n) || memchr(bytes, '!', n) ||
-                                      memchr(bytes, '\n', n)};
+    return (struct archive_token){.id = id,
+                                  .word = piece.word,
+                                  .joins = piece.joins,
+                                  .asks = asks,
+                                  .ends = asks || memchr(bytes, '.', n) || memchr(bytes, '!', n) ||
+                                          memchr(bytes, '\n', n)};
 }
 
-static struct archive_token tell(struct session *s, int32_t id, bool said)
+static struct archive_token tell(struct session *s, int32_t id, bool said, bool answer)
 {
     struct session_recall *r = s->recall;
-    const struct archive_token t = describe_token(s, &r->reader, id, said);
+    struct archive_token t = describe_token(s, &r->reader, id, said);
+    t.answer = answer;
     if (r->on && r->n_skip <= 0) {
         reserve(r, r->n_said + 1);
         r->said[r->n_said++] = t;
@@ -151,7 +153,7 @@ static int push_newest(struct archive_token *newest, int n, int max, struct arch
 void session_recall_token(struct session *s, int32_t id, bool said)
 {
     struct session_recall *r = s->recall;
-    const struct archive_token t = tell(s, id, said);
+    const struct archive_token t = tell(s, id, said, true);
     if (said) r->n_newest = push_newest(r->newest, r->n_newest, RECALL_ANSWER, t);
 }
 
@@ -166,7 +168,7 @@ void session_recall_message(struct session *s, const struct save_message *m, int
     r->n_before = position ? r->n_message : 0;
     r->n_message = r->n_newest = 0;
     for (size_t i = 0; i < m->n_ids; i++) {
-        const struct archive_token t = tell(s, m->ids[i], n_bytes[i] || past[i]);
+        const struct archive_token t = tell(s, m->ids[i], n_bytes[i] || past[i], false);
         if (n_bytes[i]) r->n_message = push_newest(r->message, r->n_message, RECALL_MESSAGE, t);
     }
 }
@@ -307,7 +309,6 @@ static struct recall_query query_of(const struct session *s)
 {
     const struct session_recall *r = s->recall;
     return (struct recall_query){
-        .chooser = s->opts.recall.chooser,
         .text = r->message,
         .n = r->n_message,
         .before = r->before,

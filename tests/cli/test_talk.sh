@@ -89,10 +89,8 @@ filler() {
     done
 }
 changes=$(printf 'My pin code is 7394.\n%s\nMy new pin code is 3453.\n%s\nWhat is my pin code?\n/recalled\n' "$(filler)" "$(filler)")
-for chooser in words meaning; do
-    out=$(echo "$changes" | "$RETAIN" chat --plain --private --safe --temp 0 --budget 96 --recall $chooser 2>&1 | tail -4)
-    holds "a changed fact, $chooser: the answer" "$out" 'Your pin code is 3453'
-    holds "a changed fact, $chooser: both return, the later one last" "$out" '7394.*
+out=$(echo "$changes" | "$RETAIN" chat --plain --private --safe --temp 0 --budget 96 2>&1 | tail -4)
+holds "a changed fact: the answer" "$out" 'Your pin code is 3453'
+holds "a changed fact: both return, the later one last" "$out" '7394.*
 .*3453'
-done
 finish

@@ -52,13 +52,13 @@ holds "recall: on the device" "$(cat "$T/cuda")" 'My locker code is 48213'
 holds "recall: a pinned turn" "$(cat "$T/cuda")" 'turns +pinned 1'
 equal "recall: as on the CPU" "$(cat "$T/cpu")" "$(cat "$T/cuda")"
 by_meaning() { # DEVICE : the device has the embeddings
-    printf '%s\n' "$first" 'Tell me about cats.' "$second" /recalled |
-        gpu chat --plain --private --temp 0 --budget 24 --chunk 32 --device "$1" -n 4 --recall meaning \
+    printf '%s\n' "$first" 'Tell me about cats.' 'Which digits open my cupboard?' /recalled |
+        gpu chat --plain --private --temp 0 --budget 24 --chunk 32 --device "$1" -n 4 \
             --policy sink:reserve=48 2>&1 | grep -A3 'came back for'
 }
 by_meaning cuda >"$T/cuda"
-holds "recall meaning: on the device" "$(cat "$T/cuda")" 'My locker code is 48213'
-equal "recall meaning: as on the CPU" "$(by_meaning cpu)" "$(cat "$T/cuda")"
+holds "recall by meaning: on the device" "$(cat "$T/cuda")" 'My locker code is 48213'
+equal "recall by meaning: as on the CPU" "$(by_meaning cpu)" "$(cat "$T/cuda")"
 
 holds "info: devices" "$(gpu info)" 'cuda:1 \(Emulated Orin, sm_87, 3 SMs, 1\.0 GiB, shared'
 holds "info: device code" "$(gpu info)" '^gpu code sm_89 ptx$'

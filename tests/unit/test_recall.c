@@ -174,10 +174,9 @@ static void fill(struct fixture *f, int n)
 }
 
 struct query {
-    enum recall_chooser chooser;
     const int32_t *ids, *before, *wanted;
     int n, n_before, n_wanted;
-    int most; /* windows for a vague question; 0 = as for others */
+    bool more;
 };
 
 static int choose_by(struct fixture *f, struct query q, int max, struct recall_window *w)
@@ -186,15 +185,14 @@ static int choose_by(struct fixture *f, struct query q, int max, struct recall_w
     say(q.ids, q.n, t[0]);
     say(q.before, q.n_before, t[1]);
     say(q.wanted, q.n_wanted, t[2]);
-    const struct recall_query r = {.chooser = q.chooser ? q.chooser : RECALL_WORDS,
-                                   .text = t[0],
+    const struct recall_query r = {.text = t[0],
                                    .before = t[1],
                                    .wanted = t[2],
                                    .n = q.n,
                                    .n_before = q.n_before,
                                    .n_wanted = q.n_wanted,
-                                   .more = q.most > 0,
-                                   .room = (q.most ? q.most : RECALL_MAX) * RECALL_SPAN};
+                                   .more = q.more,
+                                   .room = RECALL_MAX * RECALL_SPAN};
     return recall_choose(&f->archive, &f->cache, &r, max, w);
 }
 
@@ -348,8 +346,7 @@ TEST_WITH(test_follow_up, begin, end)
     fill(f, 64);
     evict_everything(f);
     assert_int_equal(choose(f, asked, 3, 4, w), 0);
-    struct query q = {
-        .chooser = RECALL_WORDS, .ids = asked, .n = 3, .before = before, .n_before = 3};
+    struct query q = {.ids = asked, .n = 3, .before = before, .n_before = 3};
     assert_true(choose_by(f, q, 4, w) >= 1);
     assert_true(covers(&w[0], 64));
     q.ids = never; /* it shares no word with what was said */
@@ -371,43 +368,13 @@ TEST_WITH(test_long_message_before, begin, end)
     run(f, other, 8);
     fill(f, 64);
     evict_everything(f);
-    struct query q = {
-        .chooser = RECALL_WORDS, .ids = asked, .n = 3, .before = other, .n_before = 8};
+    struct query q = {.ids = asked, .n = 3, .before = other, .n_before = 8};
     assert_true(choose_by(f, q, 4, w) >= 1);
     assert_true(covers(&w[0], 64));
     q.ids = hers;
     q.n = 4;
     assert_true(choose_by(f, q, 4, w) >= 1);
     assert_true(covers(&w[0], 133));
-}
-
-/* A question whose only known word is one of small talk's: the small talk comes first, as for any
- * message, then the windows with the rarest words of their own. Other messages get no more. */
-TEST_WITH(test_vague_question, begin, end)
-{
-    static const int32_t said[] = {28, 13, END}, chat[] = {28, 21, END},
-                         asked[] = {28, 24, 25, ASK}, known[] = {28, 13, ASK};
-    struct recall_window w[RECALL_MAX];
-    struct fixture *f = *state;
-    fill(f, 64);
-    run(f, said, 3);
-    for (int i = 0; i < 6; i++) {
-        fill(f, 30);
-        run(f, chat, 3);
-    }
-    fill(f, 64);
-    evict_everything(f);
-    struct query q = {.chooser = RECALL_WORDS, .ids = asked, .n = 4, .most = 3};
-    assert_int_equal(choose(f, asked, 4, 2, w), 2);
-    assert_false(covers(&w[0], 65) || covers(&w[1], 65));
-    assert_true(choose_by(f, q, 2, w) >= 3);
-    assert_false(covers(&w[0], 65) || covers(&w[1], 65));
-    assert_true(covers(&w[2], 65));
-    q.n = 3; /* no question */
-    assert_int_equal(choose_by(f, q, 2, w), 2);
-    q.ids = known;
-    assert_int_equal(choose_by(f, q, 2, w), 1);
-    assert_true(covers(&w[0], 65));
 }
 
 /* ---- by meaning ------------------------------------------------------------------------------ */
@@ -420,23 +387,35 @@ static void make_embeddings(void)
     embeddings[20][0] += 0.02f;
 }
 
-/* The message's only rare word does not occur; a word with nearly the same embedding does. */
+/* The question's only rare word does not occur; a word with nearly the same embedding does: in what
+ * the user said, later in what the model said. */
 TEST_WITH(test_meaning_finds_another_word, begin, end)
 {
-    static const int32_t asked[] = {20, ASK}, other[] = {24, ASK};
-    struct query q = {.chooser = RECALL_WORDS, .ids = asked, .n = 2};
+    static const int32_t asked[] = {30, 20, ASK}, other[] = {24, ASK}, end[] = {END};
+    struct query q = {.ids = asked, .n = 3, .more = true};
+    struct archive_token answer[5];
     struct recall_window w[RECALL_MAX];
     struct fixture *f = *state;
     make_embeddings();
-    fill(f, 64);
+    fill(f, 63);
+    run(f, end, 1);
     run(f, told, 5);
-    fill(f, 128);
+    fill(f, 63);
+    run(f, end, 1);
+    say(told, 5, answer);
+    for (int i = 0; i < 5; i++) answer[i].answer = true;
+    run_tokens(f, answer, 5);
+    fill(f, 59);
     run(f, other, 2);
     evict_everything(f);
+    assert_int_equal(choose_by(f, q, 4, w), 4);
+    assert_true(covers(&w[0], 64) && covers(&w[1], 133));
+    q.n = 2; /* no question */
+    for (int i = choose_by(f, q, 4, w); i-- > 0;) assert_false(covers(&w[i], 64));
+    q.n = 3;
+    q.ids = &asked[1]; /* no word in common */
+    q.n = 2;
     assert_int_equal(choose_by(f, q, 4, w), 0);
-    q.chooser = RECALL_MEANING;
-    assert_true(choose_by(f, q, 4, w) >= 1);
-    assert_true(covers(&w[0], 64));
     /* the wish is looked for by its words */
     q.wanted = other;
     q.n_wanted = 1;
@@ -444,15 +423,16 @@ TEST_WITH(test_meaning_finds_another_word, begin, end)
     assert_true(covers(&w[0], 197));
 }
 
-/* A passage with both words comes first, then that with the word itself and that with one like it.
+/* A passage with both words comes first, then one with the word itself and one with a word like it.
  */
 TEST_WITH(test_meaning_joins_words, begin, end)
 {
     static const int32_t by_word[] = {24, 14, 15, 16, END}, by_meaning[] = {10, 17, 18, 19, END},
                          by_both[] = {24, 10, 12, 13, END}, asked[] = {24, 20, ASK};
-    struct query q = {.chooser = RECALL_WORDS, .ids = asked, .n = 3};
+    struct query q = {.ids = asked, .n = 3, .more = true};
     struct recall_window w[RECALL_MAX];
     struct fixture *f = *state;
+    bool word = false, meaning = false;
     make_embeddings();
     fill(f, 64);
     run(f, by_word, 5);
@@ -462,16 +442,11 @@ TEST_WITH(test_meaning_joins_words, begin, end)
     run(f, by_meaning, 5);
     fill(f, 64);
     evict_everything(f);
-    int n = choose_by(f, q, 4, w), n_meaning = 0;
-    for (int i = 0; i < n; i++) assert_false(covers(&w[i], 202));
-    q.chooser = RECALL_MEANING;
-    n = choose_by(f, q, 4, w);
-    assert_true(n >= 2 && covers(&w[0], 133) && covers(&w[0], 134));
-    for (int i = 0; i < n; i++) n_meaning += covers(&w[i], 202);
-    assert_int_equal(n_meaning, 1);
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j < i; j++)
-            assert_true(w[i].pos + w[i].n <= w[j].pos || w[j].pos + w[j].n <= w[i].pos);
+    const int n = choose_by(f, q, 3, w);
+    assert_int_equal(n, 3);
+    assert_true(covers(&w[0], 133) && covers(&w[0], 134));
+    for (int i = 1; i < n; i++) word |= covers(&w[i], 64), meaning |= covers(&w[i], 202);
+    assert_true(word && meaning);
 }
 
 /* ---- forgetting ------------------------------------------------------------------------------ */

@@ -125,7 +125,7 @@ static void remembers(const char *policy, enum recall_chooser chooser, bool save
 TEST(test_a_fact_comes_back)
 {
     remembers("sink", RECALL_WORDS, false);
-    remembers("sink", RECALL_MEANING, true);
+    remembers("sink", RECALL_WORDS, true);
     remembers("random", RECALL_WORDS, true);
     remembers("keydiff+global", RECALL_WORDS, true);
 }
@@ -178,14 +178,12 @@ TEST(test_resume_equals_never_stopped)
     resumes_policy("keydiff+global", 1);
 }
 
-/* All choosers, with an archive that drops pieces: what they compare is found again. */
+/* An archive that drops pieces: what is compared is found again. */
 TEST(test_full_archive)
 {
-    for (enum recall_chooser c = RECALL_WORDS; c <= RECALL_MEANING; c++) {
-        struct options o = small("sink", c);
-        o.session.recall.archive_bytes = 200 * 672;
-        resumes(o, N_TALK + 4);
-    }
+    struct options o = small("sink", RECALL_WORDS);
+    o.session.recall.archive_bytes = 200 * 672;
+    resumes(o, N_TALK + 4);
 }
 
 /* An archive that drops pieces holds the same in memory and on disk, where units are added at other
@@ -218,7 +216,7 @@ TEST(test_private_equals_saved)
 {
     private_equals_saved("sink", RECALL_WORDS, 200);
     private_equals_saved("keeper", RECALL_WORDS, 150);
-    private_equals_saved("sink", RECALL_MEANING, 300);
+    private_equals_saved("sink", RECALL_WORDS, 300);
 }
 
 /* An eviction inside an answer takes what returned for the message; it returns again, and is back
@@ -279,7 +277,6 @@ static void regenerates(enum recall_chooser chooser)
 TEST(test_regenerate_keeps_what_came_back)
 {
     regenerates(RECALL_WORDS);
-    regenerates(RECALL_MEANING);
 }
 
 /* Text that the user names comes back with the next message, even one about something else. */
@@ -517,11 +514,11 @@ TEST(test_newest_units)
     static const char *const policies[] = {"keeper", "keydiff+global", "locret"};
     static const int by_words[] = {19, 19, 2}, otherwise[] = {2, 6, 2};
     for (int i = 0; i < 3; i++)
-        for (enum recall_chooser c = RECALL_OFF; c <= RECALL_MEANING; c++) {
+        for (enum recall_chooser c = RECALL_OFF; c <= RECALL_WORDS; c++) {
             struct session *s = open_session(NULL, small(policies[i], c), false);
             struct retention *r = retention_new(s);
             session_retention(s, r);
-            bool words = c == RECALL_WORDS || c == RECALL_MEANING;
+            const bool words = c == RECALL_WORDS;
             assert_int_equal(r->n_stabilizer, words ? by_words[i] : otherwise[i]);
             retention_free(r);
             session_close(s);

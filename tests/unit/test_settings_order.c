@@ -16,7 +16,7 @@ static const struct {
     {"budget", {"", "101", "102", "103", "104", "105"}},
     {"policy", {"", "sink", "keydiff", "keydiff:sinks=8", "keydiff+global:reserve=64", "full"}},
     {"heads", {"", "a.gguf", "b.gguf", "none", "d.gguf", "e.gguf"}},
-    {"recall", {"", "off", "words", "meaning", "words", "off"}},
+    {"recall", {"", "off", "words", "off", "words", "off"}},
     {"temp", {"", "0.1", "0.2", "0.3", "0.4", "0.5"}},
     {"template", {"", "chatml", "llama3", "gemma", "retain", "phi3"}},
     {"think", {"auto", "on", "off", "low", "high", "medium"}},

@@ -532,12 +532,11 @@ TEST(penalties)
 {
     struct side s;
     struct options o = demo_options("cuda", "locret");
-    struct err e = {0};
     int32_t ids[4] = {300, 301, 302, 303}, first, second;
-    if (side_open(&s, &o, &e)) fail_msg("%s", e.text);
+    ok(side_open(&s, &o, &err));
     struct sampler_entry *scratch = calloc((size_t)s.engine->model->n_vocab, sizeof *scratch);
     assert_non_null(scratch);
-    assert_int_equal(context_run(&s.x, ids, 4, 1, &e), 0);
+    ok(context_run(&s.x, ids, 4, 1, &err));
     for (int k = 0; k < 2; k++) {
         struct sampling how = {.temperature = k ? 1e-6f : 0,
                                .top_k = 4,
@@ -545,13 +544,13 @@ TEST(penalties)
                                .repeat_penalty = 1,
                                .repeat_last = 8,
                                .seed = 1};
-        assert_int_equal(context_draw(&s.x, &how, NULL, 0, 0, scratch, &first, &e), 0);
+        ok(context_draw(&s.x, &how, NULL, 0, 0, scratch, &first, &err));
         const int32_t thrice[] = {first, first, first};
         how.repeat_limit = 3; /* the sorted candidates of the device do not know of it */
-        assert_int_equal(context_draw(&s.x, &how, thrice, 3, 0, scratch, &second, &e), 0);
+        ok(context_draw(&s.x, &how, thrice, 3, 0, scratch, &second, &err));
         assert_int_not_equal(first, second);
         how.repeat_penalty = 1e6f;
-        assert_int_equal(context_draw(&s.x, &how, &first, 1, 0, scratch, &second, &e), 0);
+        ok(context_draw(&s.x, &how, &first, 1, 0, scratch, &second, &err));
         assert_int_not_equal(first, second);
     }
     free(scratch);

@@ -229,13 +229,12 @@ static void read_texts(const char *path, struct str *out)
 {
     struct store *s;
     struct store_conversation c;
-    struct err e = {0};
-    int rc = store_open(&s, path, &e);
-    if (!rc) rc = store_check(s, &e);
-    if (!rc) rc = store_conversation_find(s, "kept", &c, &e);
-    if (rc > 0) rc = store_message_each(s, c.id, add_message, out, &e);
+    int rc = store_open(&s, path, &err);
+    if (!rc) rc = store_check(s, &err);
+    if (!rc) rc = store_conversation_find(s, "kept", &c, &err);
+    if (rc > 0) rc = store_message_each(s, c.id, add_message, out, &err);
     store_close(s);
-    if (rc) fail_msg("%s", e.text);
+    if (rc) fail_msg("%s", err.text);
 }
 
 static bool holds(int step, const char *text)

@@ -69,7 +69,7 @@ def make_blocks():
 
 # ---- models -------------------------------------------------------------------------------------
 
-N_POS, N_ROWS, N_VOCAB, EPS, BASE = 64, 24, 320, 1e-5, 10000.0  # rows: of the last tokens
+N_POS, N_ROWS, N_VOCAB, EPS, BASE = 64, 12, 320, 1e-5, 10000.0  # rows: of the last tokens
 
 
 def rms_norm(x, weight):

@@ -324,11 +324,12 @@ def golden_ids():
 
 
 def write_golden(path, ids, logits):
-    """int32: tokens, rows, numbers of a row; ids; positions of the rows; then the rows as float32:
-    of every third token of the vocabulary."""
-    rows = logits[POSITIONS, ::3].float().contiguous()
-    head = [N_TOKENS, *rows.shape, *ids.tolist(), *POSITIONS]
-    path.write_bytes(struct.pack(f"<{len(head)}i", *head) + rows.numpy().tobytes())
+    """The rows of POSITIONS as float32, of every sixth token of the vocabulary. Next to them, in the
+    file ids, as int32: the tokens and the positions, which are the same for all models."""
+    rows = logits[POSITIONS, ::6].float().contiguous()
+    path.write_bytes(rows.numpy().tobytes())
+    head = [*ids.tolist(), *POSITIONS]
+    path.with_name("ids").write_bytes(struct.pack(f"<{len(head)}i", *head))
     return rows
 
 

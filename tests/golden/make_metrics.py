@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes metrics.json: 500 predictions with answers, and what the benchmarks' own programs score them with.
+"""Writes metrics.json: 250 predictions with answers, and what the benchmarks' own programs score them with.
 tests/unit/test_questions.c compares quant/files/metric.h with it.
 
     make_metrics.py FOLDER
@@ -130,7 +130,7 @@ def pair(kind, i):
 
 KINDS = "text text text number choice class paragraph letter series truth".split()
 pairs = []
-for i in range(500):
+for i in range(250):
     p = pair(KINDS[i % len(KINDS)], i)
     scores = [round(score(p), 7) for score in metrics.values()]
     pairs.append([p["prediction"], p["answers"], [int(s) if s == int(s) else s for s in scores]])

@@ -192,8 +192,7 @@ TEST(test_levels_rise)
 TEST(test_own_colors)
 {
     struct look k = look_of(256, false);
-    struct err e = {0};
-    assert_int_equal(look_set(&k, "few=17,dim=#0000ff", &e), 0);
+    ok(look_set(&k, "few=17,dim=#0000ff", &err));
     assert_int_equal(cell_style_of(ATTR_RAMP0 + ramp_class_level(1), &k).background, 17);
     assert_int_equal(cell_style_of(ATTR_DIM, &k).color, 21); /* the cube's blue */
     assert_int_equal(cell_style_of(ATTR_RAMP0, &k).background, 233);
@@ -204,7 +203,7 @@ TEST(test_own_colors)
     static const char *const wrong[] = {"few",        "fewer=3", "few=256", "few=-1",
                                         "few=#12345", "few=",    "few=1x"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        assert_int_equal(look_set(&k, wrong[i], &e), ERR_USAGE);
+        assert_int_equal(look_set(&k, wrong[i], &err), ERR_USAGE);
 }
 
 /* A cell has one colour: the ink of its glyph must not thin it. Only the dot of an evicted cell is

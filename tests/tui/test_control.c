@@ -54,7 +54,6 @@ static struct events events_of(struct fixture *f)
 
 static void begin(struct fixture *f, const char *name)
 {
-    struct err e = {0};
     struct events ev = events_of(f);
     *f = (struct fixture){0};
     scripted.fail_open = NULL;
@@ -63,11 +62,11 @@ static void begin(struct fixture *f, const char *name)
     f->options.session.conversation = name;
     struct cli_session *p = &f->control.parts;
     f->control.options = f->options;
-    assert_int_equal(conversations_open(&p->library, stage_library(), &e), 0);
+    ok(conversations_open(&p->library, stage_library(), &err));
     assert_int_equal(
-        engine_open(&p->engine, &f->options.engine, &f->options.session.plan, 1, NULL, NULL, &e),
+        engine_open(&p->engine, &f->options.engine, &f->options.session.plan, 1, NULL, NULL, &err),
         0);
-    assert_int_equal(control_begin(&f->control, &ev, &e), 0);
+    ok(control_begin(&f->control, &ev, &err));
     str_clear(&f->log);
 }
 
@@ -93,13 +92,12 @@ static const char *run_agreed(struct fixture *f, enum slash command, const char 
     struct control_facts facts = {n_turns(f), false, n_turns(f) > 0, f->control.name, ""};
     struct events ev = events_of(f);
     struct request r = {0};
-    struct err e = {0};
     str_clear(&f->log);
     str_clear(&f->answer);
     f->n_pieces = 0;
-    if (control_parse(&r, command, argument, &facts, &e)) {
+    if (control_parse(&r, command, argument, &facts, &err)) {
         str_puts(&f->log, "usage");
-        snprintf(f->text, sizeof f->text, "%s", e.text);
+        snprintf(f->text, sizeof f->text, "%s", err.text);
     } else {
         r.agreed = agreed;
         control_run(&f->control, &r, &ev);

@@ -47,16 +47,15 @@ TEST(locks_that_fail_are_named)
 {
     char folder[] = "/tmp/retain-locks-XXXXXX", path[64], command[64];
     struct store *s;
-    struct err e = {0};
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/retain.db", folder);
-    if (store_open(&s, path, &e)) fail_msg("%s", e.text);
+    ok(store_open(&s, path, &err));
     store_close(s);
     no_locks = true;
-    assert_int_equal(store_open(&s, path, &e), ERR_FAIL);
+    assert_int_equal(store_open(&s, path, &err), ERR_FAIL);
     no_locks = false;
-    assert_non_null(strstr(e.text, "its file system may have no locks"));
-    assert_null(strstr(e.text, "another program"));
+    assert_non_null(strstr(err.text, "its file system may have no locks"));
+    assert_null(strstr(err.text, "another program"));
     snprintf(command, sizeof command, "rm -r %s", folder);
     assert_int_equal(system(command), 0);
 }

@@ -98,12 +98,11 @@ TEST(refuses_hostile_headers)
         {"{\"\\u001b[2Ja\":{}}", 0, 4, "'?[2Ja'"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct err e = {0};
-        int rc = open_header(cases[i].header, cases[i].n_header, cases[i].n_data, &e);
-        if (rc != ERR_FORMAT || !strstr(e.text, cases[i].says))
-            print_error("%s: %d, %s\n", cases[i].header, rc, e.text);
+        int rc = open_header(cases[i].header, cases[i].n_header, cases[i].n_data, &err);
+        if (rc != ERR_FORMAT || !strstr(err.text, cases[i].says))
+            print_error("%s: %d, %s\n", cases[i].header, rc, err.text);
         assert_int_equal(rc, ERR_FORMAT);
-        assert_non_null(strstr(e.text, cases[i].says));
+        assert_non_null(strstr(err.text, cases[i].says));
     }
 }
 

@@ -36,7 +36,6 @@ static int write_row(void *ctx, int layer, enum retaining_part part, int r, floa
 static int set_up(void **state)
 {
     struct options o;
-    struct err e;
     char hex[65];
     int rc = engine_set_up(state);
     if (rc) return rc;
@@ -58,10 +57,10 @@ static int set_up(void **state)
     close(mkstemp(heads_path));
     options_init(&o);
     o.engine.heads.path = heads_path;
-    if (!heads_file_write(&h, heads_path, true, hex, &e) &&
-        !engine_open(&with_heads, &o.engine, &o.session.plan, 1, NULL, NULL, &e))
+    if (!heads_file_write(&h, heads_path, true, hex, &err) &&
+        !engine_open(&with_heads, &o.engine, &o.session.plan, 1, NULL, NULL, &err))
         return 0;
-    printf("%s\n", e.text);
+    printf("%s\n", err.text);
     return -1;
 }
 

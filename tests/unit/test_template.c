@@ -50,13 +50,12 @@ static bool agrees(const cJSON *golden, const char *source, const cJSON *variabl
 {
     struct template_input in = {.variables = variables, .now = now};
     struct template_prompt got = {0};
-    struct err e = {0};
     const cJSON *expected = cJSON_GetObjectItem(golden, "expected");
-    int rc = render(source, &in, &got, &e);
+    int rc = render(source, &in, &got, &err);
     bool same = expected ? !rc && !strcmp(got.text, expected->valuestring) : rc != 0;
     if (!same)
         print_error("%s\n expected: %s\n got:      %s\n", source,
-                    expected ? expected->valuestring : "a fault", rc ? e.text : got.text);
+                    expected ? expected->valuestring : "a fault", rc ? err.text : got.text);
     template_prompt_release(&got);
     return same;
 }

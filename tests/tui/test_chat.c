@@ -404,8 +404,9 @@ TEST(test_set_memory)
     stage_list(&s);
     stage_open(&s, "rust-notes");
     stage_type(&s, "/set budget 1024\r");
-    assert_non_null(strstr(s.app.event, "budget is 128 now; 1024 was asked for"));
+    assert_non_null(strstr(s.app.event, "budget 1024: the conversation was reopened with it"));
     stage_type(&s, "/set budget 64\r");
+    assert_non_null(strstr(s.app.event, "budget 64: the conversation was reopened with it"));
     assert_int_equal(s.app.o->session.plan.budget, 64);
     assert_string_equal(s.app.name, "rust-notes");
     assert_int_equal(s.app.phase, PHASE_READY);

@@ -368,8 +368,9 @@ void app_tell_changed(struct app *a)
     struct str value = {0};
     struct err ignored;
     char *asked = strchr(a->changed, ' ');
-    if (!asked || !a->reopened) return;
-    a->reopened = false;
+    const bool reopened = a->reopened;
+    a->reopened = false; /* also after an opening that no setting asked for */
+    if (!asked || !reopened) return;
     *asked++ = 0;
     if (slash_setting(a->changed, &f, &ignored)) {
         settings_value(&a->settings, &a->stats, &f, &value);

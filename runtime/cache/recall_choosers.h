@@ -14,12 +14,10 @@ struct recall_term {
     float weight;
     bool own;    /* of this message, not of the one before it */
     int n_found; /* positions */
-    /* The best match in each of the newest windows: those that start at index at % RECALL_WINDOW.
-     */
     struct {
-        int start;
-        float match;
-    } best[RECALL_WINDOW];
+        int start; /* from 1 */
+        float weight;
+    } best[RECALL_WINDOW]; /* in the newest windows, which start at index at % RECALL_WINDOW */
 };
 
 /* Sets x->weight[i] for windows that start at the i-th archived position, and x->value[i], the

@@ -28,6 +28,12 @@ struct meant {
     float weight;
 };
 
+struct question {
+    struct meant words[N_WORDS]; /* [n] the heaviest first */
+    int n;
+    bool has[256]; /* a word with these last bits */
+};
+
 /* ---- embeddings ------------------------------------------------------------------------------ */
 
 static float product(const float *a, const float *b, int n)
@@ -102,35 +108,36 @@ static float weight_of(const struct archive *x, uint32_t word, int32_t id)
     return rarity * rarity * rarity * rarity;
 }
 
-/* The heaviest words, once each; returns their number. */
-static int list_words(const struct archive *x, const struct recall_query *q,
-                      struct meant out[N_WORDS])
+/* Lists the heaviest words, once each. */
+static void list_words(const struct archive *x, const struct recall_query *q, struct question *out)
 {
+    struct meant *w = out->words;
     int n = 0;
     for (int i = 0; i < q->n; i++) {
         const struct archive_token *t = &q->text[i];
         const bool goes_on = i + 1 < q->n && q->text[i + 1].joins;
         struct meant new = {t->word, t->joins ? -1 : t->id, 0};
         for (int k = 0; k < n; k++)
-            if (out[k].word == new.word) new.word = 0;
+            if (w[k].word == new.word) new.word = 0;
         if (!new.word || goes_on) continue;
         new.weight = weight_of(x, new.word, new.id);
         int at = n < N_WORDS ? n++ : N_WORDS;
-        for (; at > 0 && out[at - 1].weight < new.weight; at--)
-            if (at < N_WORDS) out[at] = out[at - 1];
-        if (at < N_WORDS) out[at] = new;
+        for (; at > 0 && w[at - 1].weight < new.weight; at--)
+            if (at < N_WORDS) w[at] = w[at - 1];
+        if (at < N_WORDS) w[at] = new;
     }
-    return n;
+    out->n = n;
+    for (int k = 0; k < n; k++) out->has[w[k].word % 256] = true;
 }
 
 /* Sets x->match[id][k] for each token of the archive that is a whole word and each word k. */
-static void match_tokens(struct archive *x, const struct meant *w, int n)
+static void match_tokens(struct archive *x, const struct question *q)
 {
     const int n_embd = x->opts.compare.n_embd;
     memset(x->vectors, 0, (size_t)n_embd * N_WORDS * sizeof *x->vectors);
-    for (int k = 0; k < n; k++) {
-        if (w[k].id < 0) continue;
-        embed(x, w[k].id);
+    for (int k = 0; k < q->n; k++) {
+        if (q->words[k].id < 0) continue;
+        embed(x, q->words[k].id);
         for (int i = 0; i < n_embd; i++) x->vectors[i * N_WORDS + k] = x->row[i];
     }
     for (int32_t id = 0; id < x->opts.n_vocab; id++) {
@@ -156,23 +163,21 @@ static int sentence_end(const struct archive *x, int from)
     return i;
 }
 
-static float weigh_sentence(const struct archive *x, int from, int end, const struct meant *w,
-                            int n)
+static float weigh_sentence(const struct archive *x, int from, int end, const struct question *q)
 {
     uint8_t best[N_WORDS] = {0};
     int n_words = 0;
     float sum = 0;
     for (int i = from; i < end; i++) {
         if (!x->word[i]) continue;
-        const bool whole = !(x->flags[i] & ARCHIVE_JOINS);
         n_words++;
-        for (int k = 0; k < n; k++) {
-            const uint8_t like = whole ? x->match[x->id[i] * N_WORDS + k] : 0;
-            const uint8_t m = x->word[i] == w[k].word ? 255 : like;
-            best[k] = m > best[k] ? m : best[k];
-        }
+        for (int k = 0; q->has[x->word[i] % 256] && k < q->n; k++)
+            if (x->word[i] == q->words[k].word) best[k] = 255;
+        if (x->flags[i] & ARCHIVE_JOINS) continue;
+        const uint8_t *like = x->match + x->id[i] * N_WORDS;
+        for (int k = 0; k < N_WORDS; k++) best[k] = like[k] > best[k] ? like[k] : best[k];
     }
-    for (int k = 0; k < n; k++) sum += w[k].weight * (float)best[k];
+    for (int k = 0; k < q->n; k++) sum += q->words[k].weight * (float)best[k];
     if (x->flags[from] & ARCHIVE_ASKS) sum *= ARCHIVE_QUESTION;
     if (x->flags[from] & ARCHIVE_ANSWER) sum *= ANSWER;
     return sum / (float)(n_words > LEAST_WORDS ? n_words : LEAST_WORDS);
@@ -180,15 +185,15 @@ static float weigh_sentence(const struct archive *x, int from, int end, const st
 
 void recall_weigh_meaning(struct archive *x, const struct recall_query *q)
 {
-    struct meant w[N_WORDS];
+    struct question words = {.n = 0};
     if (!x->has_common) find_centre(x);
     if (!x->has_common) find_common(x);
     x->has_common = true;
-    const int n = list_words(x, q, w);
-    match_tokens(x, w, n);
+    list_words(x, q, &words);
+    match_tokens(x, &words);
     memset(x->weight, 0, (size_t)x->n * sizeof *x->weight);
     for (int i = 0, end; i < x->n; i = end) {
         end = sentence_end(x, i);
-        x->weight[i] = weigh_sentence(x, i, end, w, n);
+        x->weight[i] = weigh_sentence(x, i, end, &words);
     }
 }

@@ -68,21 +68,28 @@ static void sort_terms(struct terms *t)
     for (int i = t->n; i-- > 0;) t->first[hash_of(t->of[i].word)] = (uint16_t)(i + 1);
 }
 
+/* The word before the one at a position, in the same sentence; 0 = none. */
+static uint32_t word_before(const struct archive *x, int at)
+{
+    for (int i = at - 1; i >= 0; i--) {
+        if (x->flags[i] & ARCHIVE_ENDS || x->pos[i] + 1 != x->pos[i + 1]) return 0;
+        if (x->word[i]) return x->word[i];
+    }
+    return 0;
+}
+
 /* Calls `found` for each term at each archived position; for a pair, at that of its second word. */
 static void each_found(struct archive *x, struct terms *t,
                        void (*found)(struct archive *x, struct recall_term *t, int at))
 {
-    uint32_t last = 0; /* the word before in the same sentence */
     for (int i = 0; i < x->n; i++) {
         const uint32_t word = x->word[i];
-        const int first = word ? t->first[hash_of(word)] - 1 : -1;
-        for (int k = first; k >= 0 && k < t->n && hash_of(t->of[k].word) == hash_of(word); k++) {
+        const int first = t->first[hash_of(word)] - 1;
+        if (first < 0) continue; /* nearly always */
+        for (int k = first; k < t->n && hash_of(t->of[k].word) == hash_of(word); k++) {
             struct recall_term *o = &t->of[k];
-            if (o->word == word && (o->before == 0 || o->before == last)) found(x, o, i);
+            if (o->word == word && (!o->before || o->before == word_before(x, i))) found(x, o, i);
         }
-        const bool ends =
-            x->flags[i] & ARCHIVE_ENDS || (i + 1 < x->n && x->pos[i + 1] != x->pos[i] + 1);
-        last = ends ? 0 : word ? word : last;
     }
 }
 
@@ -134,22 +141,22 @@ static float sum_heaviest(const struct terms *t)
     return sum;
 }
 
-/* Adds a term's weight to the windows that contain it in their core, once to each, as the best
- * match says; those of the message's own words to x->value, too. */
+/* Adds a term's weight to the windows that contain it in their core, once to each, the most that a
+ * statement or a question gives; of the message's own words to x->value, too. */
 static void weigh_term(struct archive *x, struct recall_term *t, int at)
 {
+    const float weight = t->weight * (x->flags[at] & ARCHIVE_ASKS ? ARCHIVE_QUESTION : 1);
     int first = at - (RECALL_LEAD + RECALL_CORE - 1), last = at - RECALL_LEAD;
     if (first < 0) first = 0;
     while (first <= last && x->pos[at] - x->pos[first] != (uint32_t)(at - first)) first++;
-    const float match = x->flags[at] & ARCHIVE_ASKS ? ARCHIVE_QUESTION : 1;
     for (int s = first; s <= last; s++) {
         const int i = s % RECALL_WINDOW;
-        const float before = t->best[i].start == s + 1 ? t->best[i].match : 0;
-        if (match <= before) continue;
+        const float before = t->best[i].start == s + 1 ? t->best[i].weight : 0;
+        if (weight <= before) continue;
         t->best[i].start = s + 1;
-        t->best[i].match = match;
-        x->weight[s] += (match - before) * t->weight;
-        if (t->own) x->value[s] += (match - before) * t->weight;
+        t->best[i].weight = weight;
+        x->weight[s] += weight - before;
+        if (t->own) x->value[s] += weight - before;
     }
 }
 
@@ -177,9 +184,15 @@ static void weigh_passage(struct archive *x, uint32_t from, uint32_t end)
 /* The largest of n weights, at least 0. */
 static float most_of(const float *weights, int n)
 {
-    float most = 0;
-    for (int i = 0; i < n; i++) most = weights[i] > most ? weights[i] : most;
-    return most;
+    enum { LANES = 8 }; /* so that the compiler compares several at once */
+    float most[LANES] = {0};
+    int i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int k = 0; k < LANES; k++)
+            most[k] = weights[i + k] > most[k] ? weights[i + k] : most[k];
+    for (; i < n; i++) most[0] = weights[i] > most[0] ? weights[i] : most[0];
+    for (int k = 1; k < LANES; k++) most[0] = most[k] > most[0] ? most[k] : most[0];
+    return most[0];
 }
 
 float recall_weigh(struct archive *x, const struct recall_query *q)
@@ -196,7 +209,7 @@ float recall_weigh(struct archive *x, const struct recall_query *q)
     memset(x->value, 0, (size_t)x->n * sizeof *x->value);
     each_found(x, &t, weigh_term);
     const float most = most_of(x->value, x->n), sum = sum_heaviest(&t);
-    if (most > 0) limit_before(x);
+    if (most > 0 && q->n_before) limit_before(x);
     weigh_passage(x, q->from, q->end);
     return sum > 0 ? most / sum : 1;
 }

@@ -43,7 +43,7 @@ struct plan_opts heads_watch_plan(int n_text, int64_t memory)
     o.policy.context = n_text;
     o.chunk = n_text;
     o.speculate.off = true;
-    o.kv.plain = true; /* the heads of notes/heads.md were fitted with such units */
+    o.kv.plain = true; /* labels of other units are no better (notes/heads.md) */
     o.memory = memory;
     return o;
 }

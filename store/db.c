@@ -11,6 +11,10 @@
 #include "base/str.h"
 #include "base/system.h"
 
+#define DB_BLOCKS                                                                               \
+    "g.conversation = ?1 AND g.layer BETWEEN ?2 AND ?3 AND g.kind IN (0 + 3 * ?4, 6 + 3 * ?4) " \
+    "AND g.seq <= ?5"
+
 static const char *const statements[DB_STATEMENTS] = {
     [DB_MODEL_FIND] = "SELECT size, mtime_ns, inode, digest FROM model WHERE path = ?1",
     [DB_MODEL_PARTS] = "SELECT parts FROM model WHERE path = ?1",
@@ -49,8 +53,8 @@ static const char *const statements[DB_STATEMENTS] = {
     [DB_CONVERSATION_CACHE] = "UPDATE conversation SET cache_bytes = max(0, cache_bytes + ?2) "
                               "WHERE id = ?1",
     [DB_CACHE_RECOUNT] = "UPDATE conversation SET cache_bytes = coalesce((SELECT "
-                         "sum(length(b.bytes)) FROM segment AS g JOIN blob AS b ON b.id = g.blob "
-                         "WHERE g.conversation = ?1 AND g.kind <> 1), 0) WHERE id = ?1",
+                         "sum(length(bytes)) FROM blob WHERE id IN (SELECT blob FROM segment "
+                         "WHERE conversation = ?1 AND kind NOT IN (1, 4))), 0) WHERE id = ?1",
     [DB_STATE_GET] = "SELECT text, digest FROM state WHERE conversation = ?1",
     [DB_STATE_PUT] = "INSERT INTO state (conversation, text, digest) VALUES (?1, ?2, ?3) "
                      "ON CONFLICT (conversation) DO UPDATE SET text = ?2, digest = ?3",
@@ -67,18 +71,36 @@ static const char *const statements[DB_STATEMENTS] = {
                         "coalesce(sum(length(m.tokens)), 0) FROM transcript AS t "
                         "LEFT JOIN message AS m ON m.id = t.message WHERE t.conversation = ?1",
     [DB_TAIL_ADD] = "INSERT INTO tail (conversation, position, token, text, digest, units_digest, "
-                    "units) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                    "units, blob) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     [DB_TAIL_CLEAR] = "DELETE FROM tail WHERE conversation = ?1",
-    [DB_TAIL_DROP_UNITS] = "UPDATE tail SET units = NULL, units_digest = NULL "
+    [DB_TAIL_DROP_BLOBS] = "DELETE FROM blob WHERE id IN (SELECT blob FROM tail AS t WHERE "
+                           "conversation = ?1 AND NOT EXISTS (SELECT 1 FROM segment WHERE "
+                           "blob = t.blob))",
+    [DB_TAIL_DROP_UNITS] = "UPDATE tail SET units = NULL, units_digest = NULL, blob = NULL "
                            "WHERE conversation = ?1",
+    [DB_TAIL_BYTES] = "SELECT coalesce(sum(length(b.bytes)), 0) FROM tail AS t JOIN blob AS b "
+                      "ON b.id = t.blob WHERE conversation = ?1 AND position BETWEEN ?2 AND ?3",
+    [DB_TAIL_KEEP] = "INSERT INTO segment (conversation, layer, seq, kind, origin, blob) "
+                     "SELECT ?1, position - 1, ?4, 0, ?1, blob FROM tail WHERE conversation = ?1 "
+                     "AND position BETWEEN ?2 AND ?3 AND blob IS NOT NULL",
     [DB_BLOB_ADD] = "INSERT INTO blob (digest, bytes) VALUES (?1, ?2)",
     [DB_SEGMENT_ADD] = "INSERT INTO segment (conversation, layer, seq, kind, origin, blob) "
                        "VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     [DB_SEGMENT_DELETE] = "DELETE FROM segment WHERE conversation = ?1 AND (?2 < 0 OR layer = ?2) "
-                          "AND seq BETWEEN ?3 AND ?4 AND (?2 < 0 OR kind <> 3)",
-    [DB_PIECE_BYTES] = "SELECT length(b.bytes) FROM segment AS g JOIN blob AS b ON b.id = g.blob "
-                       "WHERE g.conversation = ?1 AND g.layer = ?2 AND g.kind = 3",
-    [DB_PIECE_DROP] = "DELETE FROM segment WHERE conversation = ?1 AND layer = ?2 AND kind = 3",
+                          "AND seq BETWEEN ?3 AND ?4 AND (?2 < 0 OR kind NOT IN (0, 3, 6, 9))",
+    [DB_PIECE_KEEP] = "INSERT INTO segment (conversation, layer, seq, kind, origin, blob) "
+                      "SELECT conversation, layer, seq, kind + 3, origin, blob FROM segment WHERE "
+                      "conversation = ?1 AND layer BETWEEN ?2 AND ?3 AND kind IN (0, 6)",
+    [DB_PIECE_RETURN] = "INSERT OR IGNORE INTO segment (conversation, layer, seq, kind, origin, "
+                        "blob) SELECT conversation, layer, ?4, kind - 3, origin, blob FROM segment "
+                        "WHERE conversation = ?1 AND layer BETWEEN ?2 AND ?3 AND kind IN (3, 9)",
+    /* The rows of the archive in a range, or those of the log; bytes that the other one refers to
+     * stay. */
+    [DB_BLOCKS_BYTES] = "SELECT coalesce(sum(length(b.bytes)), 0) FROM segment AS g JOIN blob AS b "
+                        "ON b.id = g.blob WHERE " DB_BLOCKS " AND NOT EXISTS (SELECT 1 FROM "
+                        "segment AS o WHERE o.blob = g.blob AND o.conversation = ?1 AND "
+                        "(o.kind IN (0, 6)) = ?4)",
+    [DB_BLOCKS_DROP] = "DELETE FROM segment AS g WHERE " DB_BLOCKS,
     [DB_SEGMENT_SHARE] = "INSERT INTO segment (conversation, layer, seq, kind, origin, blob) "
                          "SELECT ?2, layer, seq, kind, origin, blob FROM segment "
                          "WHERE conversation = ?1 AND seq <= ?3",
@@ -90,6 +112,13 @@ static const char *const statements[DB_STATEMENTS] = {
     [DB_MEMORY_FORGET] = "DELETE FROM segment WHERE conversation = ?1 AND kind = 2 AND seq < "
                          "(SELECT max(seq) FROM segment WHERE conversation = ?1 AND kind = 2 AND "
                          "seq <= ?2)",
+    [DB_BASE_FORGET] = "DELETE FROM segment AS g WHERE conversation = ?1 AND kind = 5 AND seq < "
+                       "(SELECT max(seq) FROM segment WHERE conversation = ?1 AND layer = g.layer "
+                       "AND kind = 5 AND seq <= ?2)",
+    [DB_LISTS_SEQ] = "SELECT seq FROM segment WHERE conversation = ?1 AND layer = 0 AND kind = 1 "
+                     "AND seq < ?2 ORDER BY seq DESC LIMIT 1 OFFSET ?3",
+    [DB_LISTS_FORGET] = "DELETE FROM segment WHERE conversation = ?1 AND layer = 0 AND "
+                        "kind IN (1, 4, 8) AND seq <= ?2",
     [DB_CHECKPOINT_CUT] = "DELETE FROM checkpoint WHERE conversation = ?1 AND seq > ?2",
     [DB_CHECKPOINT_SHARE] = "INSERT INTO checkpoint (conversation, seq, n_run, digest) "
                             "SELECT ?2, seq, n_run, digest FROM checkpoint "

@@ -47,16 +47,24 @@ enum db_statement {
     DB_MESSAGE_SUMS,
     DB_TAIL_ADD,
     DB_TAIL_CLEAR,
+    DB_TAIL_DROP_BLOBS,
     DB_TAIL_DROP_UNITS,
+    DB_TAIL_BYTES,
+    DB_TAIL_KEEP,
     DB_BLOB_ADD,
     DB_SEGMENT_ADD,
     DB_SEGMENT_DELETE,
-    DB_PIECE_BYTES,
-    DB_PIECE_DROP,
+    DB_PIECE_KEEP,
+    DB_PIECE_RETURN,
+    DB_BLOCKS_BYTES,
+    DB_BLOCKS_DROP,
     DB_SEGMENT_SHARE,
     DB_CHECKPOINT_PUT,
     DB_CHECKPOINT_FORGET,
     DB_MEMORY_FORGET,
+    DB_BASE_FORGET,
+    DB_LISTS_SEQ,
+    DB_LISTS_FORGET,
     DB_CHECKPOINT_CUT,
     DB_CHECKPOINT_SHARE,
     DB_TAG_ADD,
@@ -75,6 +83,7 @@ struct store {
     sqlite3 *db;
     char *path;
     const char *shown;   /* points into path: its end, short enough for an error line */
+    int64_t page_bytes;  /* of the file */
     int lock_fd;         /* of "FILE.lock"; -1 until the first store_lock */
     int64_t held[16];    /* conversations that this store has locked; 0 = none */
     bool in_transaction; /* between store_begin and store_commit or store_rollback */
@@ -196,6 +205,15 @@ size_t db_sealed_extra(const struct store *s); /* bytes that sealing adds */
 
 /* The value that a name is looked up by: the name itself, or its keyed hash. */
 void db_name_key(const struct store *s, const char *name, char out[STORE_NAME_MAX]);
+
+/* ---- blobs (segment.c) ----------------------------------------------------------------------- */
+
+/* Stores the bytes of an entry; their row is sqlite3_last_insert_rowid. */
+int db_blob_put(struct store *s, int64_t conversation, const struct store_segment *g,
+                int64_t *stored_bytes, const char *doing, struct err *e);
+/* Reads the bytes of an entry from columns i (digest) and i + 1 of q; false = they are damaged. */
+bool db_blob_column(struct store *s, sqlite3_stmt *q, int i, int64_t conversation,
+                    const struct store_segment *g, struct str *buffer, struct db_part *out);
 
 /* ---- search (search.c) ----------------------------------------------------------------------- */
 

@@ -2,7 +2,8 @@
  *
  * Digests come before the large column, so that reading them never follows an overflow chain. The
  * saved cache is never rewritten: `segment` is a log of units added and units evicted. The bytes
- * are in `blob`, so that branches of a conversation share them; a trigger counts the references.
+ * are in `blob`, so that the archive and branches of a conversation share them; triggers count the
+ * references.
  * In the same way `transcript` lists the messages of a conversation, and branches share them.
  * Nothing newer than SQLite 3.31 is used (Ubuntu 20.04, JetPack 5). */
 #include "store/db.h"
@@ -117,9 +118,26 @@ static const char *const migrations[] = {
     " WHERE NOT EXISTS (SELECT 1 FROM secret);"
     "INSERT INTO search (rowid, text) SELECT -id, name FROM conversation"
     " WHERE NOT EXISTS (SELECT 1 FROM secret);",
+    /* to version 8: units are stored once, for log and archive, and tail.blob for a running answer
+     * (saved caches are dropped: the text is replayed once) */
+    "DROP TRIGGER segment_gone; DELETE FROM segment; DROP TABLE blob; DELETE FROM checkpoint;"
+    "CREATE TABLE blob (id INTEGER PRIMARY KEY, digest BLOB NOT NULL, bytes BLOB NOT NULL);"
+    "CREATE TRIGGER segment_gone AFTER DELETE ON segment"
+    " WHEN NOT EXISTS (SELECT 1 FROM segment WHERE blob = old.blob)"
+    " BEGIN DELETE FROM blob WHERE id = old.blob; END;"
+    "UPDATE tail SET units = NULL, units_digest = NULL;"
+    "UPDATE conversation SET cache_bytes = 0;"
+    "ALTER TABLE tail ADD COLUMN blob INTEGER;"
+    "CREATE TRIGGER tail_gone AFTER DELETE ON tail WHEN old.blob IS NOT NULL"
+    " AND NOT EXISTS (SELECT 1 FROM segment WHERE blob = old.blob)"
+    " BEGIN DELETE FROM blob WHERE id = old.blob; END;"
+    "CREATE INDEX segment_base ON segment (conversation, layer, seq) WHERE kind = 5;",
 };
 
 static const char opening[] = "opening the saved conversations";
+
+/* Each token of an answer writes parts of some pages: small pages are less to write. */
+#define NEW_FILE "PRAGMA page_size = 1024; PRAGMA auto_vacuum = INCREMENTAL"
 
 #define VERSION ((int)(sizeof migrations / sizeof migrations[0]))
 
@@ -253,10 +271,10 @@ int db_schema_open(struct store *s, struct err *e)
     int rc = check_owner(s, &version, e);
     if (!rc) rc = check_objects(s, version, e);
     /* Only a file without tables takes it. On others SQLite would write, and wait for writers. */
-    if (!rc && version == 0) rc = db_exec(s, "PRAGMA auto_vacuum = INCREMENTAL", opening, e);
+    if (!rc && version == 0) rc = db_exec(s, NEW_FILE, opening, e);
     if (!rc) rc = use_wal(s, e);
     if (!rc && version < VERSION) rc = migrate(s, e);
-    return rc;
+    return rc ? rc : db_number(s, "PRAGMA page_size", 0, &s->page_bytes, opening, e);
 }
 
 /* Replaces the connection by one to a private temporary copy, which SQLite deletes. */

@@ -1,5 +1,6 @@
-/* The saved cache: per layer a log of units added and units evicted. Entries never change; their
- * bytes are stored separately, so that branches of a conversation share them. */
+/* The saved cache: a log of units added and units evicted, and the archive, which keeps units of
+ * the log. Entries never change; their bytes are stored separately, so that the two, and branches
+ * of a conversation, share them. */
 #include "store/store.h"
 
 #include <stdlib.h>
@@ -8,21 +9,34 @@
 #include "store/db.h"
 
 static const char reading[] = "reading the saved cache";
+static const char saving[] = "saving the cache";
+
+static bool is_archived(enum store_kind kind)
+{
+    return kind == STORE_PIECE || kind == STORE_PIECE_SCORES;
+}
+
+static enum store_kind kind_in_log(enum store_kind kind)
+{
+    return is_archived(kind) ? kind - STORE_ARCHIVED : kind;
+}
 
 /* Fields that digest and sealing cover. `origin` is the conversation that the bytes were written
- * for. */
+ * for. A block has several rows with different numbers. */
 static struct db_row blob_row(int64_t origin, const struct store_segment *g)
 {
+    enum store_kind kind = kind_in_log(g->kind);
+    bool block = kind == STORE_UNITS || kind == STORE_SCORES;
     return (struct db_row){.table = "segment",
-                           .key = {origin, g->layer, g->seq, g->kind},
+                           .key = {origin, g->layer, block ? 0 : g->seq, kind},
                            .bytes = g->bytes,
                            .n_bytes = g->n_bytes};
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static int put_blob(struct store *s, int64_t conversation, const struct store_segment *g,
-                    int64_t *stored_bytes, const char *doing, struct err *e)
+int db_blob_put(struct store *s, int64_t conversation, const struct store_segment *g,
+                int64_t *stored_bytes, const char *doing, struct err *e)
 {
     sqlite3_stmt *q = s->statements[DB_BLOB_ADD];
     uint8_t digest[DB_SUM_BYTES];
@@ -37,6 +51,15 @@ static int put_blob(struct store *s, int64_t conversation, const struct store_se
     int rc = db_error(s, doing, e); /* exceeds SQLite's limit */
     db_reset(q);
     return rc;
+}
+
+static int add_bytes(struct store *s, int64_t conversation, int64_t n, const char *doing,
+                     struct err *e)
+{
+    sqlite3_stmt *q = s->statements[DB_CONVERSATION_CACHE];
+    sqlite3_bind_int64(q, 1, conversation);
+    sqlite3_bind_int64(q, 2, n);
+    return db_run(s, q, doing, e);
 }
 
 static int put_entry(struct store *s, int64_t conversation, const struct store_segment *g,
@@ -55,20 +78,54 @@ static int put_entry(struct store *s, int64_t conversation, const struct store_s
 int store_segment_put(struct store *s, int64_t conversation, const struct store_segment *g,
                       struct err *e)
 {
-    static const char doing[] = "saving the cache";
-    sqlite3_stmt *q = s->statements[DB_CONVERSATION_CACHE];
     int64_t stored_bytes = 0;
     bool own;
-    int rc = db_enter(s, &own, doing, e);
+    int rc = db_enter(s, &own, saving, e);
     if (rc) return rc;
-    rc = put_blob(s, conversation, g, &stored_bytes, doing, e);
-    if (!rc) rc = put_entry(s, conversation, g, doing, e);
-    if (!rc && g->kind != STORE_EVICTED) {
-        sqlite3_bind_int64(q, 1, conversation);
-        sqlite3_bind_int64(q, 2, stored_bytes);
-        rc = db_run(s, q, doing, e);
+    rc = db_blob_put(s, conversation, g, &stored_bytes, saving, e);
+    if (!rc) rc = put_entry(s, conversation, g, saving, e);
+    if (!rc && g->kind != STORE_EVICTED && g->kind != STORE_RETURNED)
+        rc = add_bytes(s, conversation, stored_bytes, saving, e);
+    return db_leave(s, own, rc, saving, e);
+}
+
+/* Binds a range of positions. */
+static sqlite3_stmt *of_range(struct store *s, enum db_statement which, int64_t conversation,
+                              int64_t first, int64_t last)
+{
+    sqlite3_stmt *q = s->statements[which];
+    sqlite3_bind_int64(q, 1, conversation);
+    sqlite3_bind_int64(q, 2, first);
+    sqlite3_bind_int64(q, 3, last);
+    return q;
+}
+
+/* The number that a bound statement gives. */
+static int get_number(struct store *s, sqlite3_stmt *q, int64_t *out, const char *doing,
+                      struct err *e)
+{
+    int rc = db_step(s, q, doing, e);
+    *out = rc > 0 ? sqlite3_column_int64(q, 0) : 0;
+    if (rc > 0) db_reset(q);
+    return rc < 0 ? rc : 0;
+}
+
+int store_tail_keep(struct store *s, int64_t conversation, int64_t from, int64_t end, int64_t seq,
+                    struct err *e)
+{
+    int64_t bytes;
+    bool own;
+    int rc = db_enter(s, &own, saving, e);
+    if (rc) return rc;
+    /* each row has the units of the position before it */
+    rc = get_number(s, of_range(s, DB_TAIL_BYTES, conversation, from + 1, end), &bytes, saving, e);
+    if (!rc) {
+        sqlite3_stmt *q = of_range(s, DB_TAIL_KEEP, conversation, from + 1, end);
+        sqlite3_bind_int64(q, 4, seq);
+        rc = db_run(s, q, saving, e);
     }
-    return db_leave(s, own, rc, doing, e);
+    if (!rc) rc = add_bytes(s, conversation, bytes, saving, e);
+    return db_leave(s, own, rc, saving, e);
 }
 
 static int recount(struct store *s, int64_t conversation, const char *doing, struct err *e)
@@ -106,12 +163,13 @@ int store_cache_drop(struct store *s, int64_t conversation, struct err *e)
 {
     static const char doing[] = "dropping the saved cache";
     sqlite3_stmt *const drops[] = {s->statements[DB_CHECKPOINT_CUT],
+                                   s->statements[DB_TAIL_DROP_BLOBS],
                                    s->statements[DB_TAIL_DROP_UNITS]};
     bool own;
     int rc = db_enter(s, &own, doing, e);
     if (rc) return rc;
     rc = remove_entries(s, conversation, -1, INT64_MIN, INT64_MAX, doing, e);
-    for (int i = 0; !rc && i < 2; i++) {
+    for (int i = 0; !rc && i < 3; i++) {
         sqlite3_bind_int64(drops[i], 1, conversation);
         if (i == 0) sqlite3_bind_int64(drops[i], 2, INT64_MIN);
         rc = db_run(s, drops[i], doing, e);
@@ -160,29 +218,35 @@ int store_segment_damaged(struct store *s, int64_t conversation, const struct st
                    name, s->shown, (long long)g->seq, g->layer);
 }
 
-/* Files of version 2 have a BLAKE2b of all bytes. */
-static bool digest_is_right(const struct store_blob *b, const struct db_row *row)
-{
-    uint8_t digest[DIGEST_BYTES];
-    if (b->n_digest == DIGEST_BYTES)
-        db_digest(digest, row);
-    else
-        db_sum(digest, row);
-    return !memcmp(digest, b->digest, b->n_digest);
-}
-
 bool store_blob_open(const struct store *s, const struct store_blob *b, void *bytes,
                      struct store_segment *out)
 {
     struct db_part opened;
+    uint8_t digest[DB_SUM_BYTES];
     *out = b->segment;
     out->bytes = bytes;
     struct db_row row = blob_row(b->origin, out);
-    if (!digest_is_right(b, &row)) return false;
+    db_sum(digest, &row);
+    if (memcmp(digest, b->digest, sizeof digest)) return false;
     if (!db_unseal(s, &row, 0, bytes, out->n_bytes, &opened)) return false;
     out->bytes = opened.p;
     out->n_bytes = opened.n;
     return true;
+}
+
+bool db_blob_column(struct store *s, sqlite3_stmt *q, int i, int64_t conversation,
+                    const struct store_segment *g, struct str *buffer, struct db_part *out)
+{
+    struct store_segment stored = *g;
+    uint8_t digest[DB_SUM_BYTES];
+    const void *expected = sqlite3_column_blob(q, i);
+    const int n = sqlite3_column_bytes(q, i);
+    stored.bytes = sqlite3_column_blob(q, i + 1);
+    stored.n_bytes = (size_t)sqlite3_column_bytes(q, i + 1);
+    const struct db_row row = blob_row(conversation, &stored);
+    db_sum(digest, &row);
+    return expected && n == DB_SUM_BYTES && !memcmp(digest, expected, sizeof digest) &&
+           db_open(s, &row, 0, stored.bytes, stored.n_bytes, buffer, out);
 }
 
 static int walk_blob(struct store *s, int64_t conversation, sqlite3_stmt *q, struct store_blob *b,
@@ -195,30 +259,28 @@ static int walk_blob(struct store *s, int64_t conversation, sqlite3_stmt *q, str
                              .origin = sqlite3_column_int64(q, 3),
                              .id = sqlite3_column_int64(q, 4)};
     const void *digest = sqlite3_column_blob(q, 5);
-    b->n_digest = (size_t)sqlite3_column_bytes(q, 5);
-    if (!digest || (b->n_digest != DB_SUM_BYTES && b->n_digest != DIGEST_BYTES))
+    if (!digest || sqlite3_column_bytes(q, 5) != DB_SUM_BYTES)
         return store_segment_damaged(s, conversation, &b->segment, e);
-    memcpy(b->digest, digest, b->n_digest);
+    memcpy(b->digest, digest, DB_SUM_BYTES);
     return 0;
 }
 
-static int each_blob(struct store *s, int64_t conversation, int layer, bool pieces,
+static int each_blob(struct store *s, int64_t conversation, int first, int last, bool archived,
                      int (*each)(void *ctx, const struct store_blob *b), void *ctx, struct err *e)
 {
     struct store_blob b;
     sqlite3_stmt *q;
-    int rc =
-        db_prepare(s,
-                   "SELECT g.layer, g.seq, g.kind, g.origin, g.blob, b.digest, "
-                   "length(b.bytes) FROM segment AS g LEFT JOIN blob AS b ON b.id = g.blob "
-                   "WHERE g.conversation = ?1 AND g.layer BETWEEN ?2 AND ?3 AND (g.kind = 3) = ?4 "
-                   "ORDER BY g.layer, g.seq, g.kind",
-                   &q, reading, e);
+    int rc = db_prepare(s,
+                        "SELECT g.layer, g.seq, g.kind, g.origin, g.blob, b.digest, "
+                        "length(b.bytes) FROM segment AS g LEFT JOIN blob AS b ON b.id = g.blob "
+                        "WHERE g.conversation = ?1 AND g.layer BETWEEN ?2 AND ?3 AND "
+                        "(g.kind IN (3, 9)) = ?4 ORDER BY g.layer, g.seq, g.kind",
+                        &q, reading, e);
     if (rc) return rc;
     sqlite3_bind_int64(q, 1, conversation);
-    sqlite3_bind_int(q, 2, layer < 0 ? INT32_MIN : layer);
-    sqlite3_bind_int(q, 3, layer < 0 ? INT32_MAX : layer);
-    sqlite3_bind_int(q, 4, pieces);
+    sqlite3_bind_int(q, 2, first);
+    sqlite3_bind_int(q, 3, last);
+    sqlite3_bind_int(q, 4, archived);
     while ((rc = db_step(s, q, reading, e)) > 0) {
         rc = walk_blob(s, conversation, q, &b, e);
         if (!rc) rc = each(ctx, &b);
@@ -231,7 +293,8 @@ static int each_blob(struct store *s, int64_t conversation, int layer, bool piec
 int store_blob_each(struct store *s, int64_t conversation, int layer,
                     int (*each)(void *ctx, const struct store_blob *b), void *ctx, struct err *e)
 {
-    return each_blob(s, conversation, layer, layer == STORE_PIECES, each, ctx, e);
+    const int first = layer < 0 ? INT32_MIN : layer, last = layer < 0 ? INT32_MAX : layer;
+    return each_blob(s, conversation, first, last, layer == STORE_PIECES, each, ctx, e);
 }
 
 int store_blob_read(struct store *s, int64_t conversation, const struct store_blob *b, void *out,
@@ -299,40 +362,59 @@ int store_segment_each(struct store *s, int64_t conversation, int layer,
 
 /* ---- the archive ----------------------------------------------------------------------------- */
 
-int store_piece_get(struct store *s, int64_t conversation, uint32_t pos,
-                    int (*each)(void *ctx, const struct store_segment *g), void *ctx, struct err *e)
+int store_piece_keep(struct store *s, int64_t conversation, uint32_t pos, int n, struct err *e)
+{
+    return db_run(s, of_range(s, DB_PIECE_KEEP, conversation, pos, (int64_t)pos + n - 1), saving,
+                  e);
+}
+
+int store_piece_return(struct store *s, int64_t conversation, uint32_t pos, int n, int64_t seq,
+                       struct err *e)
+{
+    sqlite3_stmt *q = of_range(s, DB_PIECE_RETURN, conversation, pos, (int64_t)pos + n - 1);
+    sqlite3_bind_int64(q, 4, seq);
+    return db_run(s, q, saving, e);
+}
+
+int store_piece_each(struct store *s, int64_t conversation, uint32_t pos, int n,
+                     int (*each)(void *ctx, const struct store_segment *g), void *ctx,
+                     struct err *e)
 {
     struct walk w = {.s = s, .conversation = conversation, .each = each, .ctx = ctx, .e = e};
-    int rc = each_blob(s, conversation, (int)pos, true, open_blob, &w, e);
+    int rc = each_blob(s, conversation, (int)pos, (int)pos + n - 1, true, open_blob, &w, e);
     free(w.bytes);
     return rc;
 }
 
-int store_piece_drop(struct store *s, int64_t conversation, uint32_t pos, struct err *e)
+/* Removes blocks of the log, or pieces of the archive, in a range of positions. */
+static int drop_blocks(struct store *s, int64_t conversation, int64_t first, int64_t last,
+                       int64_t seq, bool archived, const char *doing, struct err *e)
 {
-    static const char doing[] = "making room in the archive";
-    sqlite3_stmt *size = s->statements[DB_PIECE_BYTES], *drop = s->statements[DB_PIECE_DROP];
-    sqlite3_stmt *q = s->statements[DB_CONVERSATION_CACHE];
     int64_t bytes = 0;
     bool own;
     int rc = db_enter(s, &own, doing, e);
     if (rc) return rc;
-    sqlite3_bind_int64(size, 1, conversation);
-    sqlite3_bind_int64(size, 2, pos);
-    rc = db_step(s, size, doing, e);
-    if (rc > 0) bytes = sqlite3_column_int64(size, 0);
-    db_reset(size);
-    if (rc >= 0) {
-        sqlite3_bind_int64(drop, 1, conversation);
-        sqlite3_bind_int64(drop, 2, pos);
-        rc = db_run(s, drop, doing, e);
+    for (int i = 0; !rc && i < 2; i++) {
+        sqlite3_stmt *q =
+            of_range(s, i ? DB_BLOCKS_DROP : DB_BLOCKS_BYTES, conversation, first, last);
+        sqlite3_bind_int(q, 4, archived);
+        sqlite3_bind_int64(q, 5, seq);
+        rc = i ? db_run(s, q, doing, e) : get_number(s, q, &bytes, doing, e);
     }
-    if (!rc) {
-        sqlite3_bind_int64(q, 1, conversation);
-        sqlite3_bind_int64(q, 2, -bytes);
-        rc = db_run(s, q, doing, e);
-    }
+    if (!rc && bytes) rc = add_bytes(s, conversation, -bytes, doing, e);
     return db_leave(s, own, rc, doing, e);
+}
+
+int store_piece_drop(struct store *s, int64_t conversation, uint32_t pos, int n, struct err *e)
+{
+    return drop_blocks(s, conversation, pos, (int64_t)pos + n - 1, INT64_MAX, true,
+                       "making room in the archive", e);
+}
+
+int store_block_drop(struct store *s, int64_t conversation, int64_t end, int64_t seq, struct err *e)
+{
+    return drop_blocks(s, conversation, 0, end - 1, seq, false,
+                       "removing dead parts of the saved cache", e);
 }
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */
@@ -392,19 +474,40 @@ int store_checkpoint_each(struct store *s, int64_t conversation,
     return rc;
 }
 
+int store_lists_forget(struct store *s, int64_t conversation, int64_t seq, int n, struct err *e)
+{
+    static const char doing[] = "forgetting old lists of evicted units";
+    sqlite3_stmt *q = of_range(s, DB_LISTS_SEQ, conversation, seq, n);
+    struct store_segment mark = {.kind = STORE_PAST, .bytes = ""};
+    bool own;
+    int rc = db_enter(s, &own, doing, e);
+    if (rc) return rc;
+    rc = get_number(s, q, &mark.seq, doing, e);
+    if (!rc && mark.seq) {
+        q = s->statements[DB_LISTS_FORGET];
+        sqlite3_bind_int64(q, 1, conversation);
+        sqlite3_bind_int64(q, 2, mark.seq);
+        rc = db_run(s, q, doing, e);
+        if (!rc) rc = store_segment_put(s, conversation, &mark, e);
+    }
+    return db_leave(s, own, rc, doing, e);
+}
+
 int store_checkpoint_forget(struct store *s, int64_t conversation, int64_t seq, struct err *e)
 {
     static const char doing[] = "forgetting old checkpoints";
     sqlite3_stmt *const forget[] = {s->statements[DB_CHECKPOINT_FORGET],
-                                    s->statements[DB_MEMORY_FORGET]};
+                                    s->statements[DB_BASE_FORGET], s->statements[DB_MEMORY_FORGET]};
+    int n_changed = 0;
     bool own;
     int rc = db_enter(s, &own, doing, e);
     if (rc) return rc;
-    for (int i = 0; !rc && i < 2; i++) {
+    for (int i = 0; !rc && i < 3; i++) {
         sqlite3_bind_int64(forget[i], 1, conversation);
         sqlite3_bind_int64(forget[i], 2, seq);
         rc = db_run(s, forget[i], doing, e);
+        if (i > 0) n_changed += sqlite3_changes(s->db);
     }
-    if (!rc && sqlite3_changes(s->db) > 0) rc = recount(s, conversation, doing, e);
+    if (!rc && n_changed > 0) rc = recount(s, conversation, doing, e);
     return db_leave(s, own, rc, doing, e);
 }

@@ -27,9 +27,9 @@
 #include "base/check.h"
 #include "store/db.h"
 
-#define CHECKPOINT_PAGES     1000  /* 4 MB: after a turn */
-#define CHECKPOINT_PAGES_MAX 16000 /* 64 MB: at any time */
-#define SHOWN_MAX            200   /* bytes of a path in an error line */
+#define CHECKPOINT_BYTES     (1 << 20)  /* after a turn, so that each turn writes its part */
+#define CHECKPOINT_BYTES_MAX (64 << 20) /* at any time */
+#define SHOWN_MAX            200        /* bytes of a path in an error line */
 
 static const char opening[] = "opening the saved conversations";
 
@@ -89,7 +89,8 @@ static int make_file(struct store *s, struct err *e)
 static int after_commit(void *ctx, sqlite3 *db, const char *name, int n_pages)
 {
     const struct store *s = ctx;
-    if (n_pages >= (s->in_transaction ? CHECKPOINT_PAGES : CHECKPOINT_PAGES_MAX))
+    const int64_t bytes = (int64_t)n_pages * s->page_bytes;
+    if (bytes >= (s->in_transaction ? CHECKPOINT_BYTES : CHECKPOINT_BYTES_MAX))
         sqlite3_wal_checkpoint_v2(db, name, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
     return SQLITE_OK;
 }
@@ -593,7 +594,7 @@ int store_compact(struct store *s, struct err *e)
 /* A small part per call, because the user waits for it. Each page that is given back moves another
  * one, which is written twice, so as many free pages stay as the next turns will fill: a quarter.
  */
-#define GIVE_BACK_PAGES 1024
+#define GIVE_BACK_BYTES (4 << 20)
 
 void store_give_back(struct store *s, int64_t above)
 {
@@ -605,8 +606,9 @@ void store_give_back(struct store *s, int64_t above)
               "FROM pragma_freelist_count, pragma_page_size, pragma_page_count",
               above, &n, "making the file smaller", &ignored);
     if (n <= 0) return;
-    snprintf(some, sizeof some, "PRAGMA incremental_vacuum(%lld)",
-             (long long)(n < GIVE_BACK_PAGES ? n : GIVE_BACK_PAGES));
+    snprintf(
+        some, sizeof some, "PRAGMA incremental_vacuum(%lld)",
+        (long long)(n * s->page_bytes < GIVE_BACK_BYTES ? n : GIVE_BACK_BYTES / s->page_bytes));
     sqlite3_exec(s->db, some, NULL, NULL, NULL);
 }
 

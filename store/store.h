@@ -235,8 +235,10 @@ struct store_tail {
     const void *text; /* bytes the token adds to the text (may be part of a character) */
     size_t n_text;
     const void *units; /* cache units of the token BEFORE this one (running it produced this one);
-                        * n_units = 0 when a segment already has them */
+                        * n_units = 0 when the log already has them */
     size_t n_units;
+    const void *rest; /* saved with them, and only as long as the answer runs */
+    size_t n_rest;
 };
 
 int store_tail_add(struct store *s, int64_t conversation, const struct store_tail *t,
@@ -244,6 +246,9 @@ int store_tail_add(struct store *s, int64_t conversation, const struct store_tai
 int store_tail_each(struct store *s, int64_t conversation,
                     int (*each)(void *ctx, const struct store_tail *t), void *ctx, struct err *e);
 int store_tail_clear(struct store *s, int64_t conversation, struct err *e);
+/* The units of positions [from, end) become entries of the log, as they are. */
+int store_tail_keep(struct store *s, int64_t conversation, int64_t from, int64_t end, int64_t seq,
+                    struct err *e);
 
 /* ---- search ---------------------------------------------------------------------------------- */
 
@@ -279,19 +284,27 @@ int store_related_each(struct store *s, const struct str *words, int max,
 
 /* ---- the saved cache ------------------------------------------------------------------------ */
 
+/* The log's units are in blocks of a few positions. The archive keeps blocks, too: it has a second
+ * row for the same bytes, whose kind is STORE_ARCHIVED more, and which goes when the archive drops
+ * it, while the log's row goes when no checkpoint needs it. */
 enum store_kind {
-    STORE_UNITS,        /* units added */
-    STORE_EVICTED,      /* units evicted */
+    STORE_UNITS,        /* a block of units */
+    STORE_EVICTED,      /* positions evicted */
     STORE_POLICY_STATE, /* the policy's state at that moment */
-    STORE_PIECE,        /* of the archive: units of a few positions, including evicted ones */
-    STORE_RETURNED,     /* evicted units that returned */
-    STORE_PAST,         /* positions of entries that compaction removed */
+    STORE_PIECE,        /* of the archive: a block, */
+    STORE_RETURNED,     /* positions that returned */
+    STORE_BASE,         /* a layer's units of old positions, so that their blocks are not read */
+    STORE_SCORES,       /* of blocks that have none */
+    STORE_WINDOWS,      /* units of a layer with a window */
+    STORE_PAST,         /* older lists of positions were removed */
+    STORE_PIECE_SCORES, /* and its scores */
 };
+#define STORE_ARCHIVED 3
 
-/* One entry of a layer's log, or of the archive. */
+/* One entry of the log, or of the archive. */
 struct store_segment {
     int64_t seq; /* ascending within a conversation, chosen by the caller */
-    int layer;   /* STORE_PIECE: the first position instead */
+    int layer;   /* blocks and scores: the first position instead */
     enum store_kind kind;
     const void *bytes; /* opaque; verified against its digest when read */
     size_t n_bytes;
@@ -300,8 +313,8 @@ struct store_segment {
 
 int store_segment_put(struct store *s, int64_t conversation, const struct store_segment *g,
                       struct err *e);
-/* Removes a layer's entries with seq_min <= seq <= seq_max; layer -1 = all layers and the archive.
- * Bytes that a branch shares are kept. */
+/* Removes a layer's entries with seq_min <= seq <= seq_max, without blocks; layer -1 = all entries
+ * and the archive. Bytes that a branch shares are kept. */
 int store_segment_delete(struct store *s, int64_t conversation, int layer, int64_t seq_min,
                          int64_t seq_max, struct err *e);
 /* By layer, then seq; layer -1 = all, without the archive. A blob whose checksum is wrong:
@@ -314,8 +327,7 @@ int store_segment_each(struct store *s, int64_t conversation, int layer,
 struct store_blob {
     struct store_segment segment; /* .bytes NULL, .n_bytes as on disk */
     int64_t id, origin;           /* origin: the conversation that the bytes were written for */
-    uint8_t digest[DIGEST_BYTES];
-    size_t n_digest;
+    uint8_t digest[24];
 };
 /* 1. Lists the blobs. */
 int store_blob_each(struct store *s, int64_t conversation, int layer,
@@ -333,11 +345,19 @@ bool store_blob_open(const struct store *s, const struct store_blob *b, void *by
 int store_segment_damaged(struct store *s, int64_t conversation, const struct store_segment *g,
                           struct err *e);
 
-/* Passes the archive's piece that begins at `pos` to the callback, if there is one. */
-int store_piece_get(struct store *s, int64_t conversation, uint32_t pos,
-                    int (*each)(void *ctx, const struct store_segment *g), void *ctx,
-                    struct err *e);
-int store_piece_drop(struct store *s, int64_t conversation, uint32_t pos, struct err *e);
+/* Adds the log's blocks in [pos, pos + n) to the archive, and back: as entries of the log with
+ * number seq, for units that returned. */
+int store_piece_keep(struct store *s, int64_t conversation, uint32_t pos, int n, struct err *e);
+int store_piece_return(struct store *s, int64_t conversation, uint32_t pos, int n, int64_t seq,
+                       struct err *e);
+/* Passes the archive's pieces that begin in [pos, pos + n) to the callback, and their scores. */
+int store_piece_each(struct store *s, int64_t conversation, uint32_t pos, int n,
+                     int (*each)(void *ctx, const struct store_segment *g), void *ctx,
+                     struct err *e);
+int store_piece_drop(struct store *s, int64_t conversation, uint32_t pos, int n, struct err *e);
+/* Removes the log's blocks before position `end` with a number up to seq. */
+int store_block_drop(struct store *s, int64_t conversation, int64_t end, int64_t seq,
+                     struct err *e);
 
 /* Drops the log, the checkpoints and the tail's units; keeps the text. */
 int store_cache_drop(struct store *s, int64_t conversation, struct err *e);
@@ -357,8 +377,11 @@ int store_checkpoint_put(struct store *s, int64_t conversation, const struct sto
 int store_checkpoint_each(struct store *s, int64_t conversation,
                           int (*each)(void *ctx, const struct store_checkpoint *c), void *ctx,
                           struct err *e);
-/* Deletes the checkpoints before seq, and the policy states kept only for them. */
+/* Deletes the checkpoints before seq, and the policy states and bases kept only for them. */
 int store_checkpoint_forget(struct store *s, int64_t conversation, int64_t seq, struct err *e);
+/* Deletes lists of positions before seq, except the newest n; STORE_PAST then has the number of the
+ * last one that was deleted. */
+int store_lists_forget(struct store *s, int64_t conversation, int64_t seq, int n, struct err *e);
 
 /* How many messages the conversation's rows are, whatever its own counter says. */
 int store_message_count(struct store *s, int64_t conversation, int64_t *n, struct err *e);

@@ -474,9 +474,18 @@ int store_message_rescue(struct store *s, int64_t conversation,
 
 /* ---- the running answer ---------------------------------------------------------------------- */
 
-static struct db_row tail_units_row(int64_t conversation, int64_t position)
+static struct db_row tail_rest_row(int64_t conversation, int64_t position)
 {
     return (struct db_row){.table = "tail units", .key = {conversation, position}};
+}
+
+/* The units as the entry of the log that they become (store_tail_keep). */
+static struct store_segment tail_units(const struct store_tail *t)
+{
+    return (struct store_segment){.layer = (int)(t->position - 1),
+                                  .kind = STORE_UNITS,
+                                  .bytes = t->units,
+                                  .n_bytes = t->n_units};
 }
 
 static void bind_tail_text(struct store *s, sqlite3_stmt *q, int64_t conversation,
@@ -500,68 +509,85 @@ static void bind_tail_text(struct store *s, sqlite3_stmt *q, int64_t conversatio
     db_bind_blob(q, 5, digest, DIGEST_BYTES);
 }
 
-int store_tail_add(struct store *s, int64_t conversation, const struct store_tail *t, struct err *e)
+static int add_tail(struct store *s, int64_t conversation, const struct store_tail *t,
+                    const char *doing, struct err *e)
 {
-    static const char doing[] = "saving the answer";
     sqlite3_stmt *q = s->statements[DB_TAIL_ADD];
-    uint8_t digest[DIGEST_BYTES], units_digest[DIGEST_BYTES];
-    if (s->in_transaction && sqlite3_get_autocommit(s->db))
-        return err_set(e, ERR_FAIL, "%s: an earlier error undid this turn's changes", doing);
+    uint8_t digest[DIGEST_BYTES], rest_digest[DIGEST_BYTES];
+    const struct store_segment units = tail_units(t);
+    int64_t stored_bytes;
+    int rc = t->n_units ? db_blob_put(s, conversation, &units, &stored_bytes, doing, e) : 0;
+    if (rc) return rc;
+    if (t->n_units) sqlite3_bind_int64(q, 8, sqlite3_last_insert_rowid(s->db));
     sqlite3_bind_int64(q, 1, conversation);
     sqlite3_bind_int64(q, 2, t->position);
     bind_tail_text(s, q, conversation, t, digest);
-    if (t->n_units) {
-        struct db_row row = tail_units_row(conversation, t->position);
-        struct db_part units = db_seal(s, &row, 1, t->units, t->n_units);
-        row.bytes = units.p;
-        row.n_bytes = units.n;
-        db_digest(units_digest, &row);
-        db_bind_blob(q, 6, units_digest, sizeof units_digest);
-        db_bind_blob(q, 7, units.p, units.n);
+    if (t->n_rest) {
+        struct db_row row = tail_rest_row(conversation, t->position);
+        struct db_part rest = db_seal(s, &row, 1, t->rest, t->n_rest);
+        row.bytes = rest.p;
+        row.n_bytes = rest.n;
+        db_digest(rest_digest, &row);
+        db_bind_blob(q, 6, rest_digest, sizeof rest_digest);
+        db_bind_blob(q, 7, rest.p, rest.n);
     }
     return db_run(s, q, doing, e);
 }
 
-/* Columns units_digest and units, if there are any. */
-static bool read_tail_units(struct store *s, sqlite3_stmt *q, int64_t conversation,
-                            struct str *buffer, struct store_tail *t)
+int store_tail_add(struct store *s, int64_t conversation, const struct store_tail *t, struct err *e)
 {
-    struct db_row row = tail_units_row(conversation, t->position);
-    struct db_part units;
+    static const char doing[] = "saving the answer";
+    bool own;
+    int rc = db_enter(s, &own, doing, e);
+    return rc ? rc : db_leave(s, own, add_tail(s, conversation, t, doing, e), doing, e);
+}
+
+/* Columns units_digest, units (the rest), then digest and bytes of the units' blob. */
+static bool read_tail_units(struct store *s, sqlite3_stmt *q, int64_t conversation,
+                            struct str buffers[2], struct store_tail *t)
+{
+    struct db_row row = tail_rest_row(conversation, t->position);
+    const struct store_segment g = tail_units(t);
+    struct db_part units = {0}, rest = {0};
     row.bytes = sqlite3_column_blob(q, 5);
     row.n_bytes = (size_t)sqlite3_column_bytes(q, 5);
-    if (row.n_bytes == 0) return true;
-    if (!db_digest_matches(q, 4, &row) ||
-        !db_open(s, &row, 1, row.bytes, row.n_bytes, buffer, &units))
+    if (row.n_bytes > 0 && (!db_digest_matches(q, 4, &row) ||
+                            !db_open(s, &row, 1, row.bytes, row.n_bytes, &buffers[0], &rest)))
+        return false;
+    if (sqlite3_column_bytes(q, 7) > 0 &&
+        !db_blob_column(s, q, 6, conversation, &g, &buffers[1], &units))
         return false;
     t->units = units.p;
     t->n_units = units.n;
+    t->rest = rest.p;
+    t->n_rest = rest.n;
     return true;
 }
 
 int store_tail_each(struct store *s, int64_t conversation,
                     int (*each)(void *ctx, const struct store_tail *t), void *ctx, struct err *e)
 {
-    struct str text = {0}, units = {0};
+    struct str text = {0}, units[2] = {{0}};
     struct store_tail t;
     sqlite3_stmt *q;
     int rc = db_prepare(s,
-                        "SELECT position, token, text, digest, units_digest, units FROM tail "
-                        "WHERE conversation = ?1 ORDER BY position",
+                        "SELECT t.position, t.token, t.text, t.digest, t.units_digest, t.units, "
+                        "b.digest, b.bytes FROM tail AS t LEFT JOIN blob AS b ON b.id = t.blob "
+                        "WHERE t.conversation = ?1 ORDER BY t.position",
                         &q, reading, e);
     if (rc) return rc;
     sqlite3_bind_int64(q, 1, conversation);
     while ((rc = db_step(s, q, reading, e)) > 0) {
         rc = read_tail(s, q, conversation, &text, &t, e);
         if (rc) break;
-        rc = read_tail_units(s, q, conversation, &units, &t)
+        rc = read_tail_units(s, q, conversation, units, &t)
                  ? each(ctx, &t)
                  : damaged(s, "the saved cache at position", t.position, conversation, e);
         if (rc) break;
     }
     sqlite3_finalize(q);
     str_release(&text);
-    str_release(&units);
+    for (int i = 0; i < 2; i++) str_release(&units[i]);
     return rc;
 }
 

@@ -184,7 +184,7 @@ static int drop_piece(struct archive *x, struct archive_piece *p, struct err *e)
 {
     for (uint32_t i = p->first; x->units && i < p->first + p->n; i++)
         x->free_slots[x->n_free++] = x->slot[i];
-    return x->units ? 0 : x->opts.store.drop(x->opts.store.ctx, p->pos, e);
+    return x->units ? 0 : x->opts.store.drop(x->opts.store.ctx, p->pos, p->n, e);
 }
 
 static void keep_piece(struct archive *x, const struct archive_piece *p)
@@ -249,7 +249,7 @@ static int store_cut(struct archive *x, const struct archive_piece *p, int head,
     const struct archive_store *s = &x->opts.store;
     size_t skip = (size_t)(p->n - tail) * x->position_bytes;
     int found = head + tail ? s->get(s->ctx, p->pos, p->n, x->piece, e) : 1;
-    int rc = found < 0 ? found : s->drop(s->ctx, p->pos, e);
+    int rc = found < 0 ? found : s->drop(s->ctx, p->pos, p->n, e);
     if (!rc && found && head) rc = s->put(s->ctx, p->pos, head, x->piece, e);
     if (!rc && found && tail)
         rc = s->put(s->ctx, p->pos + p->n - (uint32_t)tail, tail, x->piece + skip, e);
@@ -361,21 +361,18 @@ static void add_index(struct archive *x, uint32_t pos, int n, const struct archi
 int archive_add(struct archive *x, const struct cache *c, const struct archive_token *t, int n,
                 struct err *e)
 {
-    int rc = n > 0 ? cache_fetch(c, n, e) : 0;
+    int rc = n > 0 && x->units ? cache_fetch(c, n, e) : 0;
     for (int i = 0, part; !rc && i < n; i += part) {
         uint32_t pos = (uint32_t)(c->n_pos - n + i);
         part = ARCHIVE_PIECE - (int)(pos % ARCHIVE_PIECE);
         if (part > n - i) part = n - i;
         rc = make_room(x, pos % ARCHIVE_PIECE ? part : ARCHIVE_PIECE, e);
         if (rc) break;
-        for (int j = 0; j < part; j++)
-            copy_position(c, n - i - j, x->piece + (size_t)j * x->position_bytes);
-        if (!x->units) rc = x->opts.store.put(x->opts.store.ctx, pos, part, x->piece, e);
+        if (!x->units) rc = x->opts.store.keep(x->opts.store.ctx, pos, part, e);
         if (rc) break;
         add_index(x, pos, part, t + i);
         for (int j = 0; x->units && j < part; j++)
-            memcpy(x->units + x->slot[x->n - part + j] * x->position_bytes,
-                   x->piece + (size_t)j * x->position_bytes, x->position_bytes);
+            copy_position(c, n - i - j, x->units + x->slot[x->n - part + j] * x->position_bytes);
     }
     CHECK(archive_check(x));
     return rc;

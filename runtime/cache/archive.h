@@ -1,12 +1,12 @@
 /* archive: the cache units of past positions, kept after their eviction so that recall (recall.h)
  * can return them. Outside the cache's budget, with a separate limit in bytes.
  *
- * Units are copied when they are new, before any eviction: all heads of all layers of a position,
- * in pieces of at most ARCHIVE_PIECE positions. A private conversation keeps them in memory, a
- * saved one in `struct archive_store`. The index (position, token, word) is in memory for both,
- * with counters of words: the number of stretches of ARCHIVE_PIECE positions that contain one. A
- * full archive drops the stretches with the least information: those of the most common words, on
- * ties the older.
+ * Units are kept when they are new, before any eviction: all heads of all layers of a position, in
+ * pieces of at most ARCHIVE_PIECE positions. A private conversation copies them in memory; a saved
+ * one has them in its log, whose bytes `struct archive_store` keeps. The index (position, token,
+ * word) is in memory for both, with counters of words: the number of stretches of ARCHIVE_PIECE
+ * positions that contain one. A full archive drops the stretches with the least information: those
+ * of the most common words, on ties the older.
  *
  * The contents depend on the tokens alone, not on when they were added. So a resumed conversation,
  * or a private one, recalls the same units as one that was saved and never stopped. */
@@ -34,10 +34,11 @@
  * each. Not called for archives in memory. */
 struct archive_store {
     void *ctx;
+    int (*keep)(void *ctx, uint32_t pos, int n, struct err *e); /* a piece of the log */
     int (*put)(void *ctx, uint32_t pos, int n, const void *bytes, struct err *e);
     /* Reads into out[ARCHIVE_PIECE positions]. 1 = read; 0 = it is damaged or missing. */
     int (*get)(void *ctx, uint32_t pos, int n, void *out, struct err *e);
-    int (*drop)(void *ctx, uint32_t pos, struct err *e);
+    int (*drop)(void *ctx, uint32_t pos, int n, struct err *e);
 };
 
 /* For recall by meaning (recall.h). */

@@ -171,7 +171,7 @@ void cache_layout(struct cache *c, bool units)
     }
 }
 
-bool cache_make_room(struct cache *c, int layer)
+static bool make_room(struct cache *c, int layer)
 {
     struct region r = region_of(c, layer);
     bool ok = true, possible = c->shape.share != CACHE_HEAD;
@@ -180,8 +180,14 @@ bool cache_make_room(struct cache *c, int layer)
         ok = ok && h->coming <= h->capacity - h->len;
         possible = possible && h->len + h->coming <= cache_head_max(&c->shape);
     }
-    if (!ok && possible) ok = lay_out(c, &r, true);
-    for (int i = 0; i < c->shape.n_head; i++) cache_head(c, layer, i)->coming = 0;
+    return ok || (possible && lay_out(c, &r, true));
+}
+
+bool cache_make_room(struct cache *c)
+{
+    bool ok = true;
+    for (int i = 0; ok && i < c->shape.n_layer; i++) ok = make_room(c, i);
+    for (int i = 0; i < n_heads(c); i++) c->kv_heads[i].coming = 0;
     return ok;
 }
 

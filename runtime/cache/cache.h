@@ -169,9 +169,8 @@ int cache_slot(const struct cache_head *h, uint32_t pos);
 /* The slot that holds a position, -1 = none. */
 int cache_find(const struct cache_head *h, int64_t pos);
 
-/* Makes room for `coming` units of each head of a layer, and sets `coming` to 0; false when there
- * is no room. Changes no other layer unless all share. */
-bool cache_make_room(struct cache *c, int layer);
+/* Makes room for `coming` units of each head, and sets `coming` to 0; false when there is none. */
+bool cache_make_room(struct cache *c);
 
 /* A unit outside the pool. */
 struct cache_unit {

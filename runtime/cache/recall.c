@@ -6,7 +6,6 @@
 
 #include "base/check.h"
 #include "base/pool.h"
-#include "runtime/cache/returned.h"
 
 static const char *const chooser_names[] = {[RECALL_OFF] = "off", [RECALL_WORDS] = "words"};
 
@@ -198,11 +197,9 @@ static void make_room(struct cache *c, const struct recall_window *w, int n)
         for (int k = 0; k < n; k++)
             for (int j = 0; j < w[k].n; j++) h->coming += cache_find(h, w[k].pos + j) < 0;
     }
-    for (int i = 0; i < c->shape.n_layer; i++) {
-        bool ok = cache_make_room(c, i);
-        assert(ok);
-        (void)ok;
-    }
+    bool ok = cache_make_room(c);
+    assert(ok);
+    (void)ok;
 }
 
 /* Reads units; returns the positions that could be read, ascending; their units are in
@@ -243,8 +240,6 @@ static void return_to_head(void *ctx, int i, int thread)
     cache_insert(r->c, i, units, r->n_pos);
     cache_recount(r->c, i);
 }
-
-_Static_assert(RETURNED_MAX >= RECALL_MAX * RECALL_SPAN, "all can be saved");
 
 int recall_return(struct archive *x, struct cache *c, struct recall_window *windows, int n,
                   struct pool *p, int64_t *n_units, struct err *e)

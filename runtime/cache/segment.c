@@ -13,23 +13,25 @@ static uint32_t get_u32(const uint8_t *p)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-size_t segment_bytes(const struct cache *c, int n)
-{
-    return sizeof(struct segment_header) +
-           (size_t)c->shape.n_head * (size_t)n * (c->k_bytes + c->v_bytes + sizeof(float));
-}
-
-static struct segment_header header_of(const struct cache *c, int64_t pos, int n)
+static struct segment_header header_of(const struct cache *c, enum segment_form form, int n_heads,
+                                       int64_t pos, int n)
 {
     return (struct segment_header){
-        .form = SEGMENT_DENSE,
+        .form = form,
         .pos = (uint32_t)pos,
         .n = (uint32_t)n,
-        .n_head = (uint16_t)c->shape.n_head,
+        .n_head = (uint16_t)n_heads,
         .head_dim = (uint16_t)c->shape.head_dim,
         .k_type = (uint16_t)c->shape.k_type,
         .v_type = (uint16_t)c->shape.v_type,
     };
+}
+
+size_t segment_bytes(const struct cache *c, enum segment_form form, int n_heads, int n)
+{
+    size_t unit = form == SEGMENT_SCORES ? 0 : c->k_bytes + c->v_bytes;
+    if (form != SEGMENT_BARE) unit += sizeof(float);
+    return sizeof(struct segment_header) + (size_t)n_heads * (size_t)n * unit;
 }
 
 static uint8_t *put(uint8_t *out, const void *src, size_t n)
@@ -38,26 +40,50 @@ static uint8_t *put(uint8_t *out, const void *src, size_t n)
     return out + n;
 }
 
-void segment_pack(const struct cache *c, int layer, int64_t pos, int n, uint8_t *out)
+void segment_pack(const struct cache *c, enum segment_form form, int head, int n_heads, int64_t pos,
+                  int n, uint8_t *out)
 {
-    struct segment_header header = header_of(c, pos, n);
+    struct segment_header header = header_of(c, form, n_heads, pos, n);
+    const size_t count = (size_t)n;
     out = put(out, &header, sizeof header);
+    for (int i = head; i < head + n_heads; i++) {
+        const struct cache_head *h = &c->kv_heads[i];
+        const size_t s = (size_t)(h->len - (int)(c->n_pos - pos));
+        assert(h->len >= c->n_pos - pos && (n == 0 || h->pos[s] == (uint32_t)pos));
+        if (form != SEGMENT_SCORES) {
+            out = put(out, h->k + s * c->k_bytes, count * c->k_bytes);
+            out = put(out, h->v + s * c->v_bytes, count * c->v_bytes);
+        }
+        if (form != SEGMENT_BARE) out = put(out, h->score + s, count * sizeof(float));
+    }
+}
+
+void segment_pack_below(const struct cache *c, int layer, uint32_t end, struct str *out)
+{
+    struct segment_header header = header_of(c, SEGMENT_SPARSE, c->shape.n_head, 0, (int)end);
+    str_append(out, &header, sizeof header);
     for (int i = 0; i < c->shape.n_head; i++) {
         const struct cache_head *h = cache_head(c, layer, i);
-        size_t s = (size_t)(h->len - n);
-        assert(h->len >= n && (n == 0 || h->pos[s] == (uint32_t)pos));
-        out = put(out, h->k + s * c->k_bytes, (size_t)n * c->k_bytes);
-        out = put(out, h->v + s * c->v_bytes, (size_t)n * c->v_bytes);
-        out = put(out, h->score + s, (size_t)n * sizeof(float));
+        const uint32_t n_units = (uint32_t)cache_slot(h, end);
+        str_append(out, &n_units, sizeof n_units);
+        str_append(out, h->pos, n_units * sizeof *h->pos);
+        str_append(out, h->k, n_units * c->k_bytes);
+        str_append(out, h->v, n_units * c->v_bytes);
+        str_append(out, h->score, n_units * sizeof *h->score);
     }
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
+static size_t unit_bytes(const struct segment *g)
+{
+    return g->k_bytes + g->v_bytes + g->score_bytes;
+}
+
 /* Bytes of one head's part that begins at p; 0 = it exceeds `left`. */
 static size_t part_bytes(const struct segment *g, const uint8_t *p, size_t left, uint32_t *n)
 {
-    size_t unit = g->k_bytes + g->v_bytes + sizeof(float), head = 0;
+    size_t unit = unit_bytes(g), head = 0;
     *n = g->header.n;
     if (g->header.form == SEGMENT_SPARSE) {
         if (left < sizeof *n) return 0;
@@ -87,45 +113,64 @@ static struct segment_part part_at(const struct segment *g, const uint8_t *p, ui
         part.pos = p + sizeof n;
         p += sizeof n + n * sizeof(uint32_t);
     }
-    part.k = p;
-    part.v = part.k + n * g->k_bytes;
-    part.score = part.v + n * g->v_bytes;
+    if (g->k_bytes) part.k = p;
+    if (g->k_bytes) part.v = p + n * g->k_bytes;
+    if (g->score_bytes) part.score = p + n * (g->k_bytes + g->v_bytes);
     return part;
+}
+
+/* The bytes of one unit follow from the header. */
+static bool header_is_right(struct segment *g)
+{
+    const struct segment_header *h = &g->header;
+    const bool units = h->form == SEGMENT_DENSE || h->form == SEGMENT_SPARSE;
+    if (!units && h->form != SEGMENT_BARE && h->form != SEGMENT_SCORES) return false;
+    if (h->n > (uint32_t)INT32_MAX || h->pos > UINT32_MAX - h->n || h->n_head == 0 ||
+        h->head_dim == 0 || h->k_type >= KN_KV_TYPES || h->v_type >= KN_KV_TYPES)
+        return false;
+    if (h->form != SEGMENT_SCORES) {
+        g->k_bytes = kn_kv_bytes((enum kn_kv)h->k_type, h->head_dim);
+        g->v_bytes = kn_kv_bytes((enum kn_kv)h->v_type, h->head_dim);
+    }
+    if (h->form != SEGMENT_BARE) g->score_bytes = sizeof(float);
+    return true;
 }
 
 bool segment_open(struct segment *g, const void *bytes, size_t n)
 {
     const uint8_t *p = bytes;
-    struct segment_header *h = &g->header;
     *g = (struct segment){.bytes = bytes, .n_bytes = n};
-    if (n < sizeof *h) return false;
-    memcpy(h, bytes, sizeof *h);
-    if (h->form != SEGMENT_DENSE && h->form != SEGMENT_SPARSE) return false;
-    if (h->n > (uint32_t)INT32_MAX || h->pos > UINT32_MAX - h->n || h->n_head == 0 ||
-        h->head_dim == 0 || h->k_type >= KN_KV_TYPES || h->v_type >= KN_KV_TYPES)
-        return false;
-    g->k_bytes = kn_kv_bytes((enum kn_kv)h->k_type, h->head_dim);
-    g->v_bytes = kn_kv_bytes((enum kn_kv)h->v_type, h->head_dim);
-    g->end = h->pos + h->n;
-    p += sizeof *h;
-    n -= sizeof *h;
-    for (int i = 0; i < h->n_head; i++) {
+    if (n < sizeof g->header) return false;
+    memcpy(&g->header, bytes, sizeof g->header);
+    if (!header_is_right(g)) return false;
+    p += sizeof g->header;
+    n -= sizeof g->header;
+    for (int i = 0; i < g->header.n_head; i++) {
         uint32_t n_units;
         size_t used = part_bytes(g, p, n, &n_units);
         struct segment_part part = part_at(g, p, n_units);
-        if ((used == 0 && h->n > 0) || (part.pos && !positions_rise(g, &part))) return false;
-        g->n_units += n_units;
+        if ((used == 0 && g->header.n > 0) || (part.pos && !positions_rise(g, &part))) return false;
         p += used;
         n -= used;
     }
     return n == 0;
 }
 
+bool segment_fits(const struct segment *g, const struct cache *c, int n_heads)
+{
+    const struct segment_header *h = &g->header;
+    struct segment_header expected =
+        header_of(c, (enum segment_form)h->form, n_heads, h->pos, (int)h->n);
+    return !memcmp(&expected, h, sizeof expected);
+}
+
 struct segment_part segment_part(const struct segment *g, int head)
 {
     const uint8_t *p = g->bytes + sizeof g->header;
     size_t left = g->n_bytes - sizeof g->header;
-    uint32_t n;
+    uint32_t n = g->header.n;
+    if (g->header.form != SEGMENT_SPARSE)
+        return part_at(g, p + (size_t)head * n * unit_bytes(g), n);
     for (int i = 0;; i++) {
         size_t used = part_bytes(g, p, left, &n);
         if (i == head) return part_at(g, p, n);
@@ -137,6 +182,14 @@ struct segment_part segment_part(const struct segment *g, int head)
 uint32_t segment_position(const struct segment *g, const struct segment_part *p, uint32_t i)
 {
     return p->pos ? get_u32(p->pos + i * sizeof(uint32_t)) : g->header.pos + i;
+}
+
+struct cache_unit segment_unit(const struct segment *g, const struct segment_part *p, uint32_t i)
+{
+    struct cache_unit u = {
+        .pos = segment_position(g, p, i), .k = p->k + i * g->k_bytes, .v = p->v + i * g->v_bytes};
+    if (p->score) memcpy(&u.score, p->score + i * sizeof u.score, sizeof u.score);
+    return u;
 }
 
 /* ---- the policy's state ---------------------------------------------------------------------- */
@@ -207,7 +260,8 @@ bool policy_state_read(struct cache *c, int layer, const void *bytes, size_t n, 
            n == 0;
 }
 
-/* ---- evicted positions ----------------------------------------------------------------------- */
+/* ---- positions ---------------------------------------------------------------------------------
+ */
 
 bool positions_init(struct positions *g, int n_head)
 {
@@ -262,6 +316,20 @@ int64_t positions_count(const struct positions *g)
     return n;
 }
 
+size_t positions_times(const struct positions_head *h, uint32_t pos)
+{
+    size_t low = 0, high = h->n, n = 0;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (h->pos[mid] < pos)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    for (; low + n < h->n && h->pos[low + n] == pos;) n++;
+    return n;
+}
+
 static void put_varint(struct str *out, uint32_t v)
 {
     uint8_t bytes[5];
@@ -273,7 +341,7 @@ static void put_varint(struct str *out, uint32_t v)
 
 void positions_write(const struct positions *g, struct str *out)
 {
-    put_varint(out, SEGMENT_EVICTED);
+    put_varint(out, SEGMENT_POSITIONS);
     for (int i = 0; i < g->n_head; i++) {
         const struct positions_head *h = &g->heads[i];
         uint32_t last = 0;
@@ -298,139 +366,120 @@ static bool get_varint(const uint8_t **p, const uint8_t *end, uint32_t *out)
     return false;
 }
 
-bool positions_read(struct positions *g, const void *bytes, size_t n)
+bool positions_read(struct positions *g, const bool *taken, const void *bytes, size_t n)
 {
     const uint8_t *p = bytes, *end = p + n;
     uint32_t form, count, distance;
-    if (!get_varint(&p, end, &form) || form != SEGMENT_EVICTED) return false;
+    if (!get_varint(&p, end, &form) || form != SEGMENT_POSITIONS) return false;
     for (int i = 0; i < g->n_head; i++) {
         uint32_t pos = 0;
         if (!get_varint(&p, end, &count)) return false;
         for (; count > 0; count--) {
             if (!get_varint(&p, end, &distance)) return false;
             pos += distance;
-            if (!positions_push(g, i, pos)) return false;
+            if ((!taken || taken[i]) && !positions_push(g, i, pos)) return false;
         }
     }
     return p == end;
 }
 
-/* ---- a layer's log --------------------------------------------------------------------------- */
+/* ---- loading --------------------------------------------------------------------------------- */
 
-bool segments_join(struct segment *g, size_t n, int64_t *end)
+/* Appends a head's units of a segment at positions in [from, end) that are not evicted; only counts
+ * them if there is no cache. -1 = there is no room. */
+static int64_t append(struct cache *c, struct cache_head *h, const struct segment *g, int part,
+                      const struct positions_head *evicted, uint32_t from, uint32_t end)
 {
-    int64_t at = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (g[i].header.pos > at) return false;
-        for (size_t j = i; j-- > 0 && g[j].end > g[i].header.pos;) g[j].end = g[i].header.pos;
-        at = (int64_t)g[i].header.pos + g[i].header.n;
+    const struct segment_part p = segment_part(g, part);
+    int64_t n = 0;
+    uint32_t i = 0;
+    while (i < p.n && segment_position(g, &p, i) < from) i++;
+    for (; i < p.n && segment_position(g, &p, i) < end; i++) {
+        const struct cache_unit u = segment_unit(g, &p, i);
+        if (positions_times(evicted, u.pos)) continue;
+        n++;
+        if (!c) continue;
+        if (h->len == h->capacity) return -1;
+        const size_t s = (size_t)h->len++;
+        memcpy(h->k + s * c->k_bytes, u.k, c->k_bytes);
+        memcpy(h->v + s * c->v_bytes, u.v, c->v_bytes);
+        h->score[s] = u.score;
+        h->pos[s] = u.pos;
     }
-    *end = at;
+    return n;
+}
+
+/* The number of different positions of a sorted list in [from, end). */
+static int64_t count_between(const struct positions_head *h, uint32_t from, uint32_t end)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < h->n; i++)
+        n += h->pos[i] >= from && h->pos[i] < end && (i == 0 || h->pos[i] != h->pos[i - 1]);
+    return n;
+}
+
+bool segment_expect(struct cache *c, int layer, const struct segment *base,
+                    const struct positions *evicted, uint32_t end)
+{
+    const uint32_t from = base && base->header.n < end ? base->header.n : base ? end : 0;
+    bool fits = true;
+    for (int i = 0; i < c->shape.n_head; i++) {
+        const struct positions_head *e = &evicted->heads[layer * c->shape.n_head + i];
+        int64_t n = base ? append(NULL, NULL, base, i, e, 0, end) : 0;
+        n += (int64_t)(end - from) - count_between(e, from, end);
+        fits = fits && n <= cache_head_max(&c->shape);
+        if (fits) cache_head(c, layer, i)->coming = (int)n;
+    }
+    return fits;
+}
+
+bool segment_load_base(struct cache *c, int layer, const struct segment *base,
+                       const struct positions *evicted, uint32_t end)
+{
+    for (int i = 0; i < c->shape.n_head; i++) {
+        const struct positions_head *e = &evicted->heads[layer * c->shape.n_head + i];
+        if (append(c, cache_head(c, layer, i), base, i, e, 0, end) < 0) return false;
+    }
+    return true;
+}
+
+bool segment_load_block(struct cache *c, const struct segment *block, const uint32_t *from,
+                        const struct positions *evicted, uint32_t end)
+{
+    for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++)
+        if (append(c, &c->kv_heads[i], block, i, &evicted->heads[i], from[i / c->shape.n_head],
+                   end) < 0)
+            return false;
     return true;
 }
 
-/* Walks the live units of one head over all segments. */
-struct alive {
-    const struct segment *g;
-    size_t n, at;
-    const struct positions_head *evicted;
-    size_t evicted_at;
-    int head;
-    uint32_t end, i;
-    struct segment_part part;
-};
-
-static struct alive alive_begin(const struct segment *g, size_t n, const struct positions *evicted,
-                                int head, uint32_t end)
+bool segment_load_returned(struct cache *c, const struct segment *block,
+                           const struct positions *returned)
 {
-    struct alive a = {.g = g,
-                      .n = n,
-                      .evicted = evicted ? &evicted->heads[head] : NULL,
-                      .head = head,
-                      .end = end};
-    if (n > 0) a.part = segment_part(g, head);
-    return a;
-}
-
-static bool is_evicted(struct alive *a, uint32_t pos)
-{
-    const struct positions_head *h = a->evicted;
-    if (!h) return false;
-    while (a->evicted_at < h->n && h->pos[a->evicted_at] < pos) a->evicted_at++;
-    return a->evicted_at < h->n && h->pos[a->evicted_at] == pos;
-}
-
-/* The number of adjacent live units from index i on, at position pos. */
-static uint32_t run_length(struct alive *a, uint32_t i, uint32_t pos)
-{
-    const struct segment *g = &a->g[a->at];
-    uint32_t end = a->end < g->end ? a->end : g->end, n = 1;
-    if (a->part.pos) {
-        for (; i + n < a->part.n; n++) {
-            uint32_t next = segment_position(g, &a->part, i + n);
-            if (next >= end || is_evicted(a, next)) break;
-        }
-        return n;
-    }
-    if (a->evicted && a->evicted_at < a->evicted->n && a->evicted->pos[a->evicted_at] < end)
-        end = a->evicted->pos[a->evicted_at];
-    n = a->part.n - i;
-    return n < end - pos ? n : end - pos;
-}
-
-/* The next units: *n of them from index *i of a->part of segment a->at on. false = no more. */
-static bool alive_next(struct alive *a, uint32_t *i, uint32_t *n)
-{
-    while (a->at < a->n) {
-        while (a->i < a->part.n) {
-            uint32_t pos = segment_position(&a->g[a->at], &a->part, a->i);
-            if (pos >= a->end) return false;
-            if (pos >= a->g[a->at].end) break;
-            *i = a->i++;
-            if (is_evicted(a, pos)) continue;
-            *n = run_length(a, *i, pos);
-            a->i = *i + *n;
-            return true;
-        }
-        if (a->at + 1 == a->n) return false;
-        a->i = 0;
-        a->part = segment_part(&a->g[++a->at], a->head);
-    }
-    return false;
-}
-
-static bool same_shape(const struct cache *c, const struct segment *g)
-{
-    struct segment_header expected = header_of(c, g->header.pos, (int)g->header.n);
-    expected.form = g->header.form;
-    return !memcmp(&expected, &g->header, sizeof expected);
-}
-
-bool segments_load(struct cache *c, int layer, const struct segment *g, size_t n,
-                   const struct positions *evicted, uint32_t end)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!same_shape(c, &g[i])) return false;
-    uint32_t i, m;
-    for (int head = 0; head < c->shape.n_head; head++) {
-        struct alive a = alive_begin(g, n, evicted, head, end);
-        while (alive_next(&a, &i, &m)) cache_head(c, layer, head)->coming += (int)m;
-    }
-    if (!cache_make_room(c, layer)) return false;
-    for (int head = 0; head < c->shape.n_head; head++) {
-        struct cache_head *h = cache_head(c, layer, head);
-        struct alive a = alive_begin(g, n, evicted, head, end);
-        while (alive_next(&a, &i, &m)) {
-            size_t s = (size_t)h->len;
-            memcpy(h->k + s * c->k_bytes, a.part.k + i * c->k_bytes, m * c->k_bytes);
-            memcpy(h->v + s * c->v_bytes, a.part.v + i * c->v_bytes, m * c->v_bytes);
-            memcpy(h->score + s, a.part.score + i * sizeof(float), m * sizeof(float));
-            for (uint32_t j = 0; j < m; j++)
-                h->pos[s + j] = segment_position(&a.g[a.at], &a.part, i + j);
-            h->len += (int)m;
+    for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) {
+        const struct cache_head *h = &c->kv_heads[i];
+        const struct positions_head *r = &returned->heads[i];
+        const struct segment_part p = segment_part(block, i);
+        for (uint32_t k = 0; k < p.n; k++) {
+            struct cache_unit u = segment_unit(block, &p, k);
+            if (!positions_times(r, u.pos)) continue;
+            if (h->len == h->capacity) return false;
+            cache_insert(c, i, &u, 1);
         }
     }
     return true;
+}
+
+void segment_load_scores(struct cache *c, const struct segment *scores)
+{
+    const int64_t end = (int64_t)scores->header.pos + scores->header.n;
+    for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) {
+        struct cache_head *h = &c->kv_heads[i];
+        const struct segment_part p = segment_part(scores, i);
+        for (int s = cache_slot(h, scores->header.pos); s < h->len && h->pos[s] < end; s++)
+            memcpy(&h->score[s], p.score + (h->pos[s] - scores->header.pos) * sizeof *h->score,
+                   sizeof *h->score);
+    }
 }
 
 /* Removes the units of a head from `pos` on, and all if those before it end earlier. */
@@ -443,59 +492,16 @@ static void cut_head(struct cache_head *h, uint32_t pos)
 bool segment_load_newest(struct cache *c, int layer, const struct segment *g, uint32_t from,
                          uint32_t end)
 {
-    if (!same_shape(c, g) || g->header.form != SEGMENT_DENSE) return false;
+    const uint32_t g_end = g->header.pos + g->header.n;
+    if (!segment_fits(g, c, c->shape.n_head) || g->header.form != SEGMENT_DENSE) return false;
     if (g->header.pos >= end) return true;
     if (from < g->header.pos) from = g->header.pos;
-    if (end > g->end) end = g->end;
+    if (end > g_end) end = g_end;
     for (int head = 0; head < c->shape.n_head; head++) {
         struct cache_head *h = cache_head(c, layer, head);
-        const struct segment_part part = segment_part(g, head);
+        const struct positions_head none = {0};
         cut_head(h, g->header.pos);
-        const size_t n = end > from ? end - from : 0, at = from - g->header.pos;
-        const size_t to = (size_t)h->len;
-        if (n > (size_t)(h->capacity - h->len)) return false;
-        memcpy(h->k + to * c->k_bytes, part.k + at * c->k_bytes, n * c->k_bytes);
-        memcpy(h->v + to * c->v_bytes, part.v + at * c->v_bytes, n * c->v_bytes);
-        memcpy(h->score + to, part.score + at * sizeof(float), n * sizeof(float));
-        for (size_t i = 0; i < n; i++) h->pos[to + i] = from + (uint32_t)i;
-        h->len += (int)n;
+        if (append(c, h, g, head, &none, from, end) < 0) return false;
     }
     return true;
-}
-
-/* Writes one head: the number of units and their positions first, then the other arrays. */
-static uint32_t merge_head(const struct segment *g, size_t n, const struct positions *evicted,
-                           int head, struct str *out)
-{
-    struct str parts[4] = {{0}}; /* positions, keys, values, scores */
-    struct alive a = alive_begin(g, n, evicted, head, UINT32_MAX);
-    uint32_t i, m, n_units = 0;
-    for (; alive_next(&a, &i, &m); n_units += m) {
-        const struct segment *from = &a.g[a.at];
-        for (uint32_t j = 0; j < m; j++) {
-            uint32_t pos = segment_position(from, &a.part, i + j);
-            str_append(&parts[0], &pos, sizeof pos);
-        }
-        str_append(&parts[1], a.part.k + i * from->k_bytes, m * from->k_bytes);
-        str_append(&parts[2], a.part.v + i * from->v_bytes, m * from->v_bytes);
-        str_append(&parts[3], a.part.score + i * sizeof(float), m * sizeof(float));
-    }
-    str_append(out, &n_units, sizeof n_units);
-    for (int j = 0; j < 4; j++) {
-        str_append(out, str_get(&parts[j]), parts[j].n);
-        str_release(&parts[j]);
-    }
-    return n_units;
-}
-
-int64_t segments_merge(const struct segment *g, size_t n, const struct positions *evicted,
-                       struct str *out)
-{
-    struct segment_header h = g[0].header;
-    int64_t n_units = 0;
-    h.form = SEGMENT_SPARSE;
-    h.n = g[n - 1].header.pos + g[n - 1].header.n - h.pos;
-    str_append(out, &h, sizeof h);
-    for (int i = 0; i < h.n_head; i++) n_units += merge_head(g, n, evicted, i, out);
-    return n_units;
 }

@@ -1,18 +1,16 @@
 /* segment: cache units as bytes, for the saved cache. Defines the data that is opaque to the store.
  *
- * A layer is saved as a log. A segment holds units of positions [pos, pos + n) of all KV heads: all
- * of them (dense, as written) or some (sparse, after compaction). The units evicted since then are
- * a list of positions per head. Evicting units rewrites nothing.
+ * A cache is saved as a log. A segment holds units of positions [pos, pos + n) of some KV heads:
+ * all of them, or, if it is sparse, some. The units evicted since then, or returned, are a list of
+ * positions per head. Evicting units rewrites nothing.
  *
  *   segment   struct segment_header; per head: if sparse, n_units (u32) and their positions (u32
- *             each, ascending); keys, values, scores
- *   state     struct policy_state_header; the floats of a policy that was removed; a part of the
+ *             each, ascending); keys, values (not in SEGMENT_SCORES), scores (not in SEGMENT_BARE)
+ *   state     struct policy_state_header; a part of the
  *             recurrent state (recurrent_state.h), whose layers are spread evenly over those of the
  *             KV cache, and in layer 0 its hidden row
- *   evicted   SEGMENT_EVICTED; per head the number and the distances of positions, as varints
- *
- * If a later segment begins before an earlier one ends, the later one is valid from there: the
- * conversation was rewound to that position. */
+ *   evicted   SEGMENT_POSITIONS; per head the number and the distances of positions, as varints
+ */
 #ifndef RETAIN_RUNTIME_CACHE_SEGMENT_H
 #define RETAIN_RUNTIME_CACHE_SEGMENT_H
 
@@ -23,8 +21,14 @@
 #include "base/str.h"
 #include "runtime/cache/cache.h"
 
-enum segment_form { SEGMENT_DENSE = 1, SEGMENT_SPARSE = 2, SEGMENT_POLICY_STATE = 4 };
-#define SEGMENT_EVICTED 3 /* first byte of a list of evicted positions */
+enum segment_form {
+    SEGMENT_DENSE = 1,
+    SEGMENT_SPARSE = 2,
+    SEGMENT_POLICY_STATE = 4,
+    SEGMENT_BARE = 5,  /* dense, without scores, */
+    SEGMENT_SCORES = 6 /* and the scores */
+};
+#define SEGMENT_POSITIONS 3 /* first byte of a list of positions */
 
 struct segment_header {
     uint32_t form;
@@ -36,33 +40,38 @@ _Static_assert(sizeof(struct segment_header) == 20, "segments are read back as w
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Bytes of a dense segment of n positions. */
-size_t segment_bytes(const struct cache *c, int n);
-/* Packs one layer's newest n units of every head; they must be those of [pos, pos + n). */
-void segment_pack(const struct cache *c, int layer, int64_t pos, int n, uint8_t *out);
+/* Bytes of a segment of n positions that is not sparse. */
+size_t segment_bytes(const struct cache *c, enum segment_form form, int n_heads, int n);
+/* Packs positions [pos, pos + n) of all layers' heads [head, head + n_heads), which hold all of
+ * them and everything newer. */
+void segment_pack(const struct cache *c, enum segment_form form, int head, int n_heads, int64_t pos,
+                  int n, uint8_t *out);
+/* Appends a sparse segment of one layer's units below position `end`. */
+void segment_pack_below(const struct cache *c, int layer, uint32_t end, struct str *out);
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
 /* One head's part of a segment: arrays inside its bytes, unaligned. */
 struct segment_part {
     uint32_t n;
-    const uint8_t *pos; /* u32 each; NULL = header.pos, header.pos + 1, … */
-    const uint8_t *k, *v, *score;
+    const uint8_t *pos;           /* u32 each; NULL = header.pos, header.pos + 1, … */
+    const uint8_t *k, *v, *score; /* NULL = not in this form */
 };
 
 struct segment {
     struct segment_header header;
-    size_t k_bytes, v_bytes; /* of one unit */
-    uint32_t end;            /* units at positions from here on are ignored */
-    int64_t n_units;         /* over all heads */
+    size_t k_bytes, v_bytes, score_bytes; /* of one unit; 0 = not in this form */
     const uint8_t *bytes;
     size_t n_bytes;
 };
 
 /* Fully checks bytes from a disk; false = not a segment of KV units. */
 bool segment_open(struct segment *g, const void *bytes, size_t n);
+/* Whether it is of n_heads heads of this cache. */
+bool segment_fits(const struct segment *g, const struct cache *c, int n_heads);
 struct segment_part segment_part(const struct segment *g, int head);
 uint32_t segment_position(const struct segment *g, const struct segment_part *p, uint32_t i);
+struct cache_unit segment_unit(const struct segment *g, const struct segment_part *p, uint32_t i);
 
 /* ---- state besides the units ----------------------------------------------------------------- */
 
@@ -100,31 +109,37 @@ void positions_clear(struct positions *g);
 bool positions_push(struct positions *g, int head, uint32_t pos);
 void positions_sort(struct positions *g);
 int64_t positions_count(const struct positions *g);
+/* How often a sorted list has a position. */
+size_t positions_times(const struct positions_head *h, uint32_t pos);
 /* Appends the bytes of a sorted list. */
 void positions_write(const struct positions *g, struct str *out);
-/* Adds the positions in `bytes`; false = they are invalid, or out of memory. */
-bool positions_read(struct positions *g, const void *bytes, size_t n);
+/* Adds the positions in `bytes` of those heads that are taken, NULL = all; false = they are
+ * invalid, or out of memory. */
+bool positions_read(struct positions *g, const bool *taken, const void *bytes, size_t n);
 
-/* ---- a layer's log --------------------------------------------------------------------------- */
+/* ---- loading --------------------------------------------------------------------------------- */
 
-/* Whether n segments, in the order of their saves, cover [0, *end) without a gap. Sets their
- * `end`. */
-bool segments_join(struct segment *g, size_t n, int64_t *end);
-
-/* Appends to one layer of the cache all units that are neither evicted (sorted) nor at `end` or
- * later. false when shapes differ or the units do not fit. Call cache_imported when all layers are
- * loaded. */
-bool segments_load(struct cache *c, int layer, const struct segment *g, size_t n,
-                   const struct positions *evicted, uint32_t end);
+/* Sets `coming` of a layer's heads to what the next two functions add: the units of its base, a
+ * sparse segment of positions [0, header.n) (or NULL), and of all positions from there to `end`,
+ * without the evicted ones (of all heads, sorted). false = more than a head can have. */
+bool segment_expect(struct cache *c, int layer, const struct segment *base,
+                    const struct positions *evicted, uint32_t end);
+bool segment_load_base(struct cache *c, int layer, const struct segment *base,
+                       const struct positions *evicted, uint32_t end);
+/* Appends units of a segment of all heads, those below `end` and at each layer's from[] or later.
+ */
+bool segment_load_block(struct cache *c, const struct segment *block, const uint32_t *from,
+                        const struct positions *evicted, uint32_t end);
+/* Adds the block's units at these positions (of all heads, sorted), which returned. */
+bool segment_load_returned(struct cache *c, const struct segment *block,
+                           const struct positions *returned);
+/* Gives units that the cache holds their scores. */
+void segment_load_scores(struct cache *c, const struct segment *scores);
 
 /* For layers with windows: appends the units of a dense segment at positions in [from, end) after
  * those before its first position; if those end earlier, the layer's units are dropped first. false
  * when shapes differ or the units do not fit. */
 bool segment_load_newest(struct cache *c, int layer, const struct segment *g, uint32_t from,
                          uint32_t end);
-
-/* Merges the remaining units into one sparse segment (evicted: sorted); returns their number. */
-int64_t segments_merge(const struct segment *g, size_t n, const struct positions *evicted,
-                       struct str *out);
 
 #endif

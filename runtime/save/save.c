@@ -56,11 +56,10 @@ void save_close(struct save *s)
     positions_release(&s->evicted);
     positions_release(&s->returned);
     free(s->points);
-    free(s->n_evicted_at);
     free(s->known);
     free(s->n_known);
-    free(s->n_stored);
-    free(s->n_evicted);
+    for (int i = 0; s->bases && i < s->n_layer; i++) free(s->bases[i].of);
+    free(s->bases);
     free(s->bytes);
     tokens_release(&s->crash_ids);
     free(s);
@@ -94,26 +93,40 @@ static int n_heads(const struct cache *c)
 
 /* ---- contents of the log --------------------------------------------------------------------- */
 
+int save_get_entry(struct save *s, const struct store_blob *b, struct store_segment *out,
+                   struct err *e)
+{
+    int rc = save_reserve(s, b->segment.n_bytes, e);
+    if (!rc) rc = store_blob_read(s->store, s->conversation, b, s->bytes, e);
+    if (rc || store_blob_open(s->store, b, s->bytes, out)) return rc;
+    return store_segment_damaged(s->store, s->conversation, &b->segment, e);
+}
+
+/* Encryption adds fewer bytes than a position has, and a block without scores has one position. */
+int save_block_positions(const struct cache_shape *s, const struct store_segment *g)
+{
+    const size_t head = sizeof(struct segment_header), all = g->n_bytes;
+    const size_t n = all > head ? (all - head) / archive_position_bytes(s) : 0;
+    return n < 1 ? 1 : n > ARCHIVE_PIECE ? ARCHIVE_PIECE : (int)n;
+}
+
 int save_make_known(struct save *s, const struct cache *c, struct err *e)
 {
     size_t n = (size_t)n_heads(c);
     if (s->known) return 0;
-    s->n_known = calloc(n, sizeof *s->n_known);
     s->n_layer = c->shape.n_layer;
-    s->n_stored = calloc((size_t)s->n_layer, sizeof *s->n_stored);
-    s->n_evicted = calloc((size_t)s->n_layer, sizeof *s->n_evicted);
+    s->n_known = calloc(n, sizeof *s->n_known);
+    s->bases = calloc((size_t)s->n_layer, sizeof *s->bases);
     s->known = calloc(n * (size_t)cache_head_max(&c->shape), sizeof *s->known);
-    if (s->n_known && s->n_stored && s->n_evicted && s->known &&
-        positions_init(&s->evicted, c->shape.n_head) &&
-        positions_init(&s->returned, c->shape.n_head))
+    if (s->n_known && s->bases && s->known && positions_init(&s->evicted, (int)n) &&
+        positions_init(&s->returned, (int)n))
         return 0;
     free(s->known);
     free(s->n_known);
-    free(s->n_stored);
-    free(s->n_evicted);
+    free(s->bases);
     s->known = NULL;
     s->n_known = NULL;
-    s->n_stored = s->n_evicted = NULL;
+    s->bases = NULL;
     return save_out_of_memory(e);
 }
 
@@ -138,25 +151,24 @@ void save_know(struct save *s, const struct cache *c)
 void save_know_nothing(struct save *s, const struct cache *c)
 {
     s->n_points = 0;
-    s->saved_pos = 0;
+    s->saved_pos = s->tail_end = 0;
     s->policy_state_seq = s->policy_state_pos = 0;
     if (!s->known) return;
-    memset(s->n_evicted, 0, (size_t)s->n_layer * sizeof *s->n_evicted);
     memset(s->n_known, 0, (size_t)n_heads(c) * sizeof *s->n_known);
-    memset(s->n_stored, 0, (size_t)c->shape.n_layer * sizeof *s->n_stored);
+    for (int i = 0; i < s->n_layer; i++) s->bases[i].n = 0;
 }
 
-/* Finds the positions that one layer of the cache has lost, into s->evicted, and those that
- * returned, into s->returned. */
-static bool find_changes(struct save *s, const struct cache *c, int layer)
+/* Finds the positions that the cache has lost, into s->evicted, and those that returned, into
+ * s->returned. */
+static bool find_changes(struct save *s, const struct cache *c)
 {
     bool ok = true;
     positions_clear(&s->evicted);
     positions_clear(&s->returned);
-    for (int i = 0; i < c->shape.n_head; i++) {
-        const struct cache_head *h = cache_head(c, layer, i);
-        const int index = layer * c->shape.n_head + i, n_known = s->n_known[index];
-        const uint32_t *known = known_of(s, c, index);
+    for (int i = 0; i < n_heads(c); i++) {
+        const struct cache_head *h = &c->kv_heads[i];
+        const int n_known = s->n_known[i];
+        const uint32_t *known = known_of(s, c, i);
         for (int k = 0, j = 0; ok && (k < n_known || j < h->len);) {
             /* newer ones are not in the log yet */
             bool in = j < h->len && h->pos[j] < s->saved_pos;
@@ -174,11 +186,7 @@ static bool find_changes(struct save *s, const struct cache *c, int layer)
 
 void save_note_point(struct save *s, const struct save_point *p)
 {
-    const size_t row = (size_t)s->n_layer * sizeof *s->n_evicted;
-    size_t max = s->points_max;
     s->points = memory_more(s->points, s->n_points, &s->points_max, sizeof *s->points);
-    s->n_evicted_at = memory_more(s->n_evicted_at, s->n_points, &max, row);
-    memcpy((char *)s->n_evicted_at + s->n_points * row, s->n_evicted, row);
     s->points[s->n_points++] = *p;
 }
 
@@ -437,7 +445,27 @@ int save_put_entry(struct save *s, int layer, enum store_kind kind, const void *
     return store_segment_put(s->store, s->conversation, &row, e);
 }
 
-/* Writes positions [saved_pos, n_pos) as a segment. */
+/* Writes positions [saved_pos, n_pos): those in the tail only need their scores. */
+static int put_blocks(struct save *s, const struct cache *c, struct err *e)
+{
+    int rc = 0, n;
+    for (int64_t pos = s->saved_pos; !rc && pos < c->n_pos; pos += n) {
+        const bool in_tail = pos < s->tail_end;
+        const int64_t end = in_tail ? s->tail_end : c->n_pos;
+        const enum segment_form form = in_tail ? SEGMENT_SCORES : SEGMENT_DENSE;
+        n = ARCHIVE_PIECE - (int)(pos % ARCHIVE_PIECE);
+        if (n > end - pos) n = (int)(end - pos);
+        const size_t bytes = segment_bytes(c, form, n_heads(c), n);
+        rc = save_reserve(s, bytes, e);
+        if (rc) return rc;
+        segment_pack(c, form, 0, n_heads(c), pos, n, s->bytes);
+        rc = save_put_entry(s, (int)pos, in_tail ? STORE_SCORES : STORE_UNITS, s->bytes, bytes, e);
+    }
+    if (rc || s->tail_end <= s->saved_pos) return rc;
+    return store_tail_keep(s->store, s->conversation, s->saved_pos, s->tail_end, s->next_seq, e);
+}
+
+/* Writes positions [saved_pos, n_pos) to the log. */
 static int put_units(struct save *s, const struct cache *c, struct err *e)
 {
     int n = (int)(c->n_pos - s->saved_pos);
@@ -445,14 +473,8 @@ static int put_units(struct save *s, const struct cache *c, struct err *e)
     s->n_unscored = 0;
     if (s->broken) return store_cache_drop(s->store, s->conversation, e);
     if (n <= 0) return 0;
-    size_t bytes = segment_bytes(c, n);
-    int rc = save_reserve(s, bytes, e);
-    if (!rc) rc = cache_fetch(c, n, e);
-    for (int i = 0; !rc && i < c->shape.n_layer; i++) {
-        segment_pack(c, i, s->saved_pos, n, s->bytes);
-        rc = save_put_entry(s, i, STORE_UNITS, s->bytes, bytes, e);
-        s->n_stored[i] += (int64_t)c->shape.n_head * n;
-    }
+    int rc = cache_fetch(c, n, e);
+    if (!rc) rc = put_blocks(s, c, e);
     if (!rc) rc = save_windows_put(s, c, n, e);
     /* The new units are known from now on, so that they can be evicted in the same save. */
     for (int i = 0; i < n_heads(c); i++) {
@@ -461,40 +483,51 @@ static int put_units(struct save *s, const struct cache *c, struct err *e)
                (size_t)n * sizeof *h->pos);
         s->n_known[i] += n;
     }
-    s->saved_pos = c->n_pos;
+    s->saved_pos = s->tail_end = c->n_pos;
     s->next_seq++;
     return rc;
 }
 
-/* Writes the positions that one layer has lost and got back since the last save. */
-static int put_layer_changes(struct save *s, const struct cache *c, int layer, struct err *e)
+static int put_list(struct save *s, enum store_kind kind, const struct positions *list,
+                    struct err *e)
 {
     struct str bytes = {0};
-    if (!find_changes(s, c, layer)) return save_out_of_memory(e);
-    int64_t n_evicted = positions_count(&s->evicted), n_returned = positions_count(&s->returned);
-    int rc = 0;
-    if (n_evicted) {
-        positions_write(&s->evicted, &bytes);
-        rc = save_put_entry(s, layer, STORE_EVICTED, bytes.data, bytes.n, e);
-    }
-    if (!rc && n_returned) {
-        str_clear(&bytes);
-        returned_write(c, layer, &s->returned, (uint32_t)s->saved_pos, &bytes);
-        rc = save_put_entry(s, layer, STORE_RETURNED, bytes.data, bytes.n, e);
-    }
+    if (positions_count(list) == 0) return 0;
+    positions_write(list, &bytes);
+    int rc = save_put_entry(s, 0, kind, bytes.data, bytes.n, e);
     str_release(&bytes);
-    s->n_evicted[layer] += n_evicted;
-    s->n_stored[layer] += n_returned;
+    return rc;
+}
+
+/* The archive may drop the blocks of units that returned: the log refers to them again. */
+static int return_blocks(struct save *s, struct err *e)
+{
+    struct positions pieces;
+    int rc = positions_init(&pieces, 1) ? 0 : save_out_of_memory(e);
+    for (int i = 0; i < s->returned.n_head; i++) {
+        const struct positions_head *h = &s->returned.heads[i];
+        for (size_t j = 0; !rc && j < h->n; j++)
+            if (!positions_push(&pieces, 0, h->pos[j] / ARCHIVE_PIECE)) rc = save_out_of_memory(e);
+    }
+    if (!rc) positions_sort(&pieces);
+    for (size_t i = 0; !rc && i < pieces.heads[0].n; i++) {
+        const uint32_t piece = pieces.heads[0].pos[i];
+        if (i > 0 && piece == pieces.heads[0].pos[i - 1]) continue;
+        rc = store_piece_return(s->store, s->conversation, piece * ARCHIVE_PIECE, ARCHIVE_PIECE,
+                                s->next_seq, e);
+    }
+    positions_release(&pieces);
     return rc;
 }
 
 /* Writes all positions evicted or returned since the last save. */
 static int put_changes(struct save *s, const struct cache *c, struct err *e)
 {
-    bool returned = c->n_returns != s->n_returns;
-    if (s->broken || (c->n_evictions == s->n_evictions && !returned)) return 0;
-    int rc = returned ? cache_fetch(c, cache_len_max(c), e) : 0;
-    for (int i = 0; !rc && i < c->shape.n_layer; i++) rc = put_layer_changes(s, c, i, e);
+    if (s->broken || (c->n_evictions == s->n_evictions && c->n_returns == s->n_returns)) return 0;
+    if (!find_changes(s, c)) return save_out_of_memory(e);
+    int rc = put_list(s, STORE_EVICTED, &s->evicted, e);
+    if (!rc) rc = put_list(s, STORE_RETURNED, &s->returned, e);
+    if (!rc) rc = return_blocks(s, e);
     if (rc) return rc;
     save_know(s, c);
     s->next_seq++;
@@ -543,7 +576,9 @@ static int put_log(struct save *s, const struct cache *c, void (*after)(void *ct
 static int put_all(struct save *s, const struct cache *c, void (*after)(void *ctx), void *ctx,
                    struct err *e)
 {
+    const int64_t written = (c->n_pos - s->saved_pos) * (int64_t)archive_position_bytes(&c->shape);
     int rc = put_log(s, c, after, ctx, e);
+    if (!rc && !s->broken) rc = save_put_bases(s, c, written, e);
     return rc ? rc : put_policy_state(s, c, e);
 }
 
@@ -558,32 +593,36 @@ static int put_point(struct save *s, const struct cache *c, struct err *e)
     return rc;
 }
 
-/* Writes the newest unit of every head to the tail: a segment per layer. Units written before they
- * had scores, up to this one, get them from the first one written afterwards: after its segments,
- * head by head. Units that a crash left without scores have 0 (save_load.c). Last come the inputs
- * of the token's recurrent steps. */
+/* Writes the newest unit of every head to the tail: a block without scores, which becomes a part of
+ * the log. The rest of the row serves a crash: the newest units of windows; then, head by head, the
+ * scores of this unit and of those written before they had theirs, unless it has none yet, either
+ * (units that a crash left without scores have 0, save_load.c); last the inputs of the token's
+ * recurrent steps. */
 static int put_tail_units(struct save *s, const struct cache *c, struct store_tail *row,
                           struct err *e)
 {
-    size_t one = segment_bytes(c, 1), n_layer = (size_t)c->shape.n_layer;
-    int late = c->n_unscored || !s->n_unscored ? 0 : s->n_unscored + 1;
-    size_t late_bytes = (size_t)late * sizeof(float);
-    size_t units = n_layer * one + save_windows_tail_bytes(c);
-    size_t step_bytes = recurrent_state_step_bytes(&c->recurrent);
-    size_t bytes = units + (size_t)n_heads(c) * late_bytes + step_bytes;
-    int rc = save_reserve(s, bytes, e);
+    const size_t units = segment_bytes(c, SEGMENT_BARE, n_heads(c), 1);
+    const size_t late = c->n_unscored ? 0 : (size_t)s->n_unscored + 1;
+    const size_t late_bytes = late * sizeof(float), windows = save_windows_tail_bytes(c);
+    const size_t step_bytes = recurrent_state_step_bytes(&c->recurrent);
+    const size_t rest = windows + (size_t)n_heads(c) * late_bytes + step_bytes;
+    int rc = save_reserve(s, units + rest, e);
     if (!rc) rc = cache_fetch(c, 1, e);
     if (rc) return rc;
-    for (int i = 0; i < c->shape.n_layer; i++)
-        segment_pack(c, i, c->n_pos - 1, 1, s->bytes + (size_t)i * one);
-    save_windows_put_tail(c, s->bytes + n_layer * one);
-    for (int i = 0; late && i < n_heads(c); i++)
-        memcpy(s->bytes + units + (size_t)i * late_bytes,
-               c->kv_heads[i].score + c->kv_heads[i].len - late, late_bytes);
-    if (step_bytes) memcpy(s->bytes + (bytes - step_bytes), c->recurrent.step, step_bytes);
+    uint8_t *out = s->bytes + units;
+    segment_pack(c, SEGMENT_BARE, 0, n_heads(c), c->n_pos - 1, 1, s->bytes);
+    save_windows_put_tail(c, out);
+    out += windows;
+    for (int i = 0; late && i < n_heads(c); i++, out += late_bytes)
+        memcpy(out, c->kv_heads[i].score + (c->kv_heads[i].len - (int)late), late_bytes);
+    if (step_bytes) memcpy(out, c->recurrent.step, step_bytes);
     s->n_unscored = c->n_unscored ? s->n_unscored + 1 : 0;
+    assert(s->tail_end == c->n_pos - 1);
+    s->tail_end = c->n_pos;
     row->units = s->bytes;
-    row->n_units = bytes;
+    row->n_units = units;
+    row->rest = s->bytes + units;
+    row->n_rest = rest;
     return 0;
 }
 
@@ -637,11 +676,11 @@ int save_answer(struct save *s, const struct cache *c, const struct save_state *
 {
     int rc = store_begin(s->store, e);
     if (!rc) rc = put_message(s, m, now->settings, e);
-    if (!rc) rc = store_tail_clear(s->store, s->conversation, e);
     if (!rc)
         rc = put_all(s, c, after, ctx, e);
     else if (after)
         after(ctx);
+    if (!rc) rc = store_tail_clear(s->store, s->conversation, e);
     if (!rc) rc = put_point(s, c, e);
     if (!rc) rc = put_state(s, c, now, e);
     return end(s, rc, e);

@@ -1,9 +1,11 @@
 /* save: saves one conversation and loads it again. Defines the contents of segments and when they
  * are written; the store keeps bytes.
  *
- * The cache is saved as a log (segment.h): units added, positions evicted. So the cost of a save
- * depends on the units added and evicted, not on the size of the cache. While an answer runs, each
- * token is written together with the units of the token before it.
+ * The cache is saved as a log (segment.h): blocks of units added, lists of positions evicted and
+ * returned. So the cost of a save depends on the units added and evicted, not on the size of the
+ * cache. While an answer runs, each token is written together with the units of the token before
+ * it, as a block that becomes a part of the log. The archive keeps blocks of the log, so that each
+ * unit is stored once.
  *
  * The log can also be read up to an earlier entry: this is how a conversation is rewound or
  * branched without a replay. Checkpoints name the possible entries: one per chunk of a prompt, one
@@ -11,13 +13,13 @@
  * written completely for each checkpoint. While an answer runs, each token brings the inputs of its
  * recurrent steps, which loading repeats. A recurrent state may be large: inside a prompt it is
  * written once per SAVE_STATE_BYTES of it for each token read, and a crash there loses the units
- * since. Units that no checkpoint needs are dead; when a layer has more dead units than live
- * ones, it is written again without them (compaction), a few layers per turn.
+ * since. Most units of old blocks are dead: a layer whose blocks hold many of them gets a base, a
+ * copy of its live units of old positions, and loading reads only the blocks after it.
  *
  *   save.c          state, contents of the log, writing
  *   save_load.c     transcript and cache, back into memory
  *   save_past.c     the pictures of the cache before the present one
- *   save_compact.c  removes dead units */
+ *   save_compact.c  bases; removes what no checkpoint needs */
 #ifndef RETAIN_RUNTIME_SAVE_SAVE_H
 #define RETAIN_RUNTIME_SAVE_SAVE_H
 
@@ -32,7 +34,6 @@
 #include "runtime/token/chat_template.h"
 #include "runtime/token/tokenizer.h"
 
-struct pool;
 struct save;
 struct store;
 struct store_conversation;
@@ -145,14 +146,13 @@ struct save_loaded {
     struct str why;     /* why it is not usable; the caller releases it */
 };
 
-/* Loads the cache; blobs are verified on the pool's threads. A cache that cannot be used is no
- * error: errors are the database's. */
-int save_load(struct save *s, struct cache *c, struct pool *pool, const struct save_state *now,
+/* Loads the cache. A cache that cannot be used is no error: errors are the database's. */
+int save_load(struct save *s, struct cache *c, const struct save_state *now,
               struct save_loaded *out, struct err *e);
 
 /* Call after save_load: passes the pictures that the log led through, oldest first, the present one
  * last, at most some hundreds; none if nothing was loaded. They reach back to the beginning, or as
- * far as the lists that save_compact leaves of merged entries. now: the present picture, used up;
+ * far as the newest SAVE_LISTS lists of evicted units. now: the present picture, used up;
  * out: room for one of the same shape. */
 int save_past(struct save *s, const struct cache *c, struct retention *now, struct retention *out,
               void (*each)(void *ctx, const struct retention *r), void *ctx, struct err *e);
@@ -179,6 +179,9 @@ int64_t save_position(const struct save *s);
 /* Call after loading: passes the existing pieces, by position. */
 int save_archive_each(struct save *s, void (*each)(void *ctx, uint32_t pos, int n), void *ctx,
                       struct err *e);
+
+/* lists of evicted units that are kept for save_past */
+#define SAVE_LISTS 1024
 
 /* bytes of a recurrent state for each token of a prompt: more slow reading down */
 #define SAVE_STATE_BYTES ((int64_t)64 << 10)
@@ -224,8 +227,8 @@ int save_branch(struct save *s, const char *name, const struct save_point *point
 /* Deletes the saved cache because it is no longer valid. */
 int save_drop(struct save *s, struct err *e);
 
-/* Removes old checkpoints and writes layers with mostly dead units again: a few per call, each in a
- * separate transaction. Failures are ignored; compaction is retried after the next turn. */
+/* Removes old checkpoints and what only they need. Failures are ignored; it is retried after the
+ * next turn. */
 void save_compact(struct save *s, const struct cache *c);
 
 /* Ends the answer: text and ids become a message, units a segment. `after` runs inside the

@@ -1,57 +1,162 @@
-/* Removes dead parts of a saved cache: first checkpoints that keep too much, then layers in which
- * most units are needed by no checkpoint. */
+/* Bases, and the removal of what no checkpoint needs. */
 #include "runtime/save/save_parts.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "runtime/save/past_list.h"
 #include "base/memory.h"
 #include "runtime/save/save_windows.h"
 
 /* Free bytes in the file that the next turns will use again. */
 #define GIVE_BACK_ABOVE ((int64_t)16 << 20)
-/* The lists that remain of merged entries are at most this part of the merged units, or of the
- * bytes kept for rewinding. */
-#define PAST_SHARE 8
-/* Limit of the layers' size per call. */
-#define COMPACT_BYTES_MAX ((int64_t)32 << 20)
-
-static size_t unit_bytes(const struct cache *c)
-{
-    return c->k_bytes + c->v_bytes + sizeof(float) + sizeof(uint32_t);
-}
+/* A base spares loading at least this many times the units that it has. */
+#define BASE_GAIN 8
 
 static int64_t larger(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
 
-/* Units evicted after a checkpoint. */
-static int64_t evicted_since(const struct save *s, size_t point)
+/* ---- bases ----------------------------------------------------------------------------------- */
+
+void save_note_base(struct save *s, int layer, int64_t seq, uint32_t end)
+{
+    struct save_bases *b = &s->bases[layer];
+    b->of = memory_more(b->of, b->n, &b->max, sizeof *b->of);
+    b->of[b->n++] = (struct save_base){seq, end};
+}
+
+/* Units of a layer at positions below `end`. */
+static int64_t units_below(const struct cache *c, int layer, uint32_t end)
 {
     int64_t n = 0;
-    for (int i = 0; i < s->n_layer; i++)
-        n += s->n_evicted[i] - s->n_evicted_at[point * (size_t)s->n_layer + (size_t)i];
+    for (int i = 0; i < c->shape.n_head; i++) n += cache_slot(cache_head(c, layer, i), end);
     return n;
 }
 
-/* Bytes kept for a checkpoint and those after it: units evicted since, and the policy's state at
- * each. */
+/* The position from which on at least half of a layer's units are alive: the first of a piece. */
+static uint32_t dense_from(const struct cache *c, int layer)
+{
+    uint32_t from = (uint32_t)c->n_pos;
+    int64_t alive = units_below(c, layer, from);
+    while (from > 0) {
+        const uint32_t first = (from - 1) / ARCHIVE_PIECE * ARCHIVE_PIECE;
+        const int64_t below = units_below(c, layer, first);
+        if (2 * (alive - below) < (int64_t)(from - first) * c->shape.n_head) break;
+        alive = below;
+        from = first;
+    }
+    return from / ARCHIVE_PIECE * ARCHIVE_PIECE;
+}
+
+/* Where the layer's next base ends, 0 = it needs none. */
+static uint32_t base_end(const struct save *s, const struct cache *c, int layer)
+{
+    const struct save_bases *b = &s->bases[layer];
+    const int64_t n_head = c->shape.n_head, from = b->n ? b->of[b->n - 1].end : 0;
+    const int64_t alive = units_below(c, layer, (uint32_t)c->n_pos);
+    if ((c->n_pos - from) * n_head < 2 * alive) return 0;
+    const uint32_t end = dense_from(c, layer);
+    const int64_t gain = (end - from) * n_head;
+    return gain >= alive && gain >= BASE_GAIN * units_below(c, layer, end) ? end : 0;
+}
+
+/* Lists the positions from `end` on that a layer's heads have evicted in s->evicted. */
+static bool list_dead(struct save *s, const struct cache *c, int layer, uint32_t end)
+{
+    bool ok = true;
+    positions_clear(&s->evicted);
+    for (int i = layer * c->shape.n_head; i < (layer + 1) * c->shape.n_head; i++) {
+        const struct cache_head *h = &c->kv_heads[i];
+        int slot = cache_slot(h, end);
+        for (uint32_t pos = end; ok && pos < c->n_pos; pos++) {
+            if (slot < h->len && h->pos[slot] == pos)
+                slot++;
+            else
+                ok = positions_push(&s->evicted, i, pos);
+        }
+    }
+    return ok;
+}
+
+/* The units, after the number of bytes (u32) of the list of later positions that are dead, and the
+ * list. */
+static int put_base(struct save *s, const struct cache *c, int layer, uint32_t end, struct err *e)
+{
+    struct str bytes = {0};
+    uint32_t n_list = 0;
+    if (!list_dead(s, c, layer, end)) return save_out_of_memory(e);
+    str_append(&bytes, &n_list, sizeof n_list);
+    positions_write(&s->evicted, &bytes);
+    n_list = (uint32_t)(bytes.n - sizeof n_list);
+    memcpy(bytes.data, &n_list, sizeof n_list);
+    segment_pack_below(c, layer, end, &bytes);
+    int rc = save_put_entry(s, layer, STORE_BASE, bytes.data, bytes.n, e);
+    if (!rc) save_note_base(s, layer, s->next_seq, end);
+    str_release(&bytes);
+    return rc;
+}
+
+int save_put_bases(struct save *s, const struct cache *c, int64_t written, struct err *e)
+{
+    const int n_layer = c->shape.n_layer, first = s->next_base;
+    bool fetched = false, waits = false;
+    int rc = 0;
+    s->base_credit += written / 4;
+    for (int i = 0; !rc && !waits && i < n_layer; i++) {
+        const int layer = (first + i) % n_layer;
+        const uint32_t end = base_end(s, c, layer);
+        const int64_t bytes =
+            units_below(c, layer, end) * (int64_t)(cache_unit_bytes(&c->shape) + sizeof(uint32_t));
+        waits = end && bytes > s->base_credit;
+        s->next_base = layer;
+        if (!end || waits) continue;
+        if (!fetched) rc = cache_fetch(c, cache_len_max(c), e);
+        fetched = true;
+        if (!rc) rc = put_base(s, c, layer, end, e);
+        s->base_credit -= bytes;
+    }
+    if (fetched) s->next_seq++;
+    if (!waits) s->base_credit = 0;
+    return rc;
+}
+
+/* ---- forgetting ------------------------------------------------------------------------------ */
+
+/* Bytes kept for a checkpoint and those after it: units evicted since, which are about as many as
+ * those added, and the policy's state at each. */
 static int64_t bytes_since(const struct save *s, const struct cache *c, size_t point)
 {
-    return evicted_since(s, point) * (int64_t)unit_bytes(c) +
+    return (c->n_pos - s->points[point].n_run) * (int64_t)archive_position_bytes(&c->shape) +
            (int64_t)(s->n_points - 1 - point) * s->policy_state_bytes +
            save_windows_bytes_since(c, s->points[point].n_run);
+}
+
+/* Removes blocks and lists that are older than the bases that the oldest checkpoint needs. */
+static int forget_blocks(struct save *s, struct err *e)
+{
+    struct save_base oldest = {INT64_MAX, UINT32_MAX};
+    for (int i = 0; i < s->n_layer; i++) {
+        struct save_bases *b = &s->bases[i];
+        size_t n = 0;
+        while (n + 1 < b->n && b->of[n + 1].seq <= s->points[0].seq) n++;
+        if (n) memmove(b->of, b->of + n, (b->n - n) * sizeof *b->of);
+        b->n -= n;
+        if (b->n == 0 || b->of[0].seq > s->points[0].seq) return 0;
+        if (b->of[0].seq < oldest.seq) oldest.seq = b->of[0].seq;
+        if (b->of[0].end < oldest.end) oldest.end = b->of[0].end;
+    }
+    int rc = store_block_drop(s->store, s->conversation, oldest.end, oldest.seq, e);
+    return rc ? rc : store_lists_forget(s->store, s->conversation, oldest.seq, SAVE_LISTS, e);
 }
 
 int save_forget_points(struct save *s, const struct cache *c, struct err *e)
 {
     /* however large a state is: those of the last turn stay, so that its answer can be regenerated
      */
-    const int64_t alive = cache_units(c) * (int64_t)unit_bytes(c) + save_windows_bytes(c);
-    const int64_t limit = larger(alive, s->rewind_bytes) + 2 * s->policy_state_bytes;
-    size_t n = 0, row = (size_t)s->n_layer;
+    const int64_t alive = cache_units(c) * (int64_t)cache_unit_bytes(&c->shape);
+    const int64_t limit =
+        larger(alive + save_windows_bytes(c), s->rewind_bytes) + 2 * s->policy_state_bytes;
+    size_t n = 0;
     if (s->n_points < 2 || bytes_since(s, c, 0) <= limit) return 0;
     /* Frees more than the excess, so that not every save has to search. */
     while (n + 1 < s->n_points && bytes_since(s, c, n) > limit / 4 * 3) n++;
@@ -60,146 +165,12 @@ int save_forget_points(struct save *s, const struct cache *c, struct err *e)
     if (rc) return rc;
     s->n_points -= n;
     memmove(s->points, s->points + n, s->n_points * sizeof *s->points);
-    memmove(s->n_evicted_at, s->n_evicted_at + n * row,
-            s->n_points * row * sizeof *s->n_evicted_at);
-    return 0;
-}
-
-/* Number of units of a layer that are not needed; 0 if they are fewer than the live ones, or if
- * those of all layers are less than half of the bytes kept for rewinding. */
-static int64_t dead_units(const struct save *s, const struct cache *c, int layer)
-{
-    int64_t alive = 0;
-    for (int i = 0; i < c->shape.n_head; i++) alive += cache_head(c, layer, i)->len;
-    int64_t kept =
-        s->n_evicted[layer] - s->n_evicted_at[layer]; /* the oldest checkpoint needs them */
-    int64_t dead = s->n_stored[layer] - alive - kept;
-    int64_t limit = larger(alive, s->rewind_bytes / 2 / s->n_layer / (int64_t)unit_bytes(c));
-    return dead > limit ? dead : 0;
-}
-
-static size_t past_bytes_max(const struct save *s, size_t merged_bytes)
-{
-    return (size_t)larger((int64_t)merged_bytes, s->rewind_bytes / s->n_layer) / PAST_SHARE;
-}
-
-struct compaction {
-    int64_t horizon;    /* log entries up to here are merged */
-    struct entry_list { /* of the layer: units added; units that returned */
-        struct segment *of;
-        struct str *bytes; /* [n] theirs */
-        size_t n, max;
-    } added, returned;
-    struct positions evicted;
-    struct past_list past;   /* the lists of the merged entries */
-    struct str policy_state; /* the newest state up to there is kept */
-    enum store_kind policy_state_kind;
-    int64_t policy_state_seq;
-    struct err *e;
-};
-
-static int list_push(struct entry_list *l, const struct store_segment *g)
-{
-    size_t max = l->max;
-    l->of = memory_more(l->of, l->n, &max, sizeof *l->of);
-    l->bytes = memory_more(l->bytes, l->n, &l->max, sizeof *l->bytes);
-    struct str *copy = &l->bytes[l->n];
-    *copy = (struct str){0};
-    str_append(copy, g->bytes, g->n_bytes);
-    return segment_open(&l->of[l->n++], copy->data, copy->n) ? 0 : ERR_FORMAT;
-}
-
-static void list_release(struct entry_list *l)
-{
-    for (size_t i = 0; i < l->n; i++) str_release(&l->bytes[i]);
-    free(l->of);
-    free(l->bytes);
-}
-
-static int take_old(void *ctx, const struct store_segment *g)
-{
-    struct compaction *k = ctx;
-    if (g->seq > k->horizon) return 0;
-    if (!past_list_take(&k->past, g)) return ERR_FORMAT;
-    if (g->kind == STORE_PAST) return 0;
-    if (g->kind == STORE_EVICTED)
-        return positions_read(&k->evicted, g->bytes, g->n_bytes) ? 0 : ERR_FORMAT;
-    if (policy_state_is(g->bytes, g->n_bytes)) {
-        str_clear(&k->policy_state);
-        str_append(&k->policy_state, g->bytes, g->n_bytes);
-        k->policy_state_kind = g->kind;
-        k->policy_state_seq = g->seq;
-        return 0;
-    }
-    return list_push(g->kind == STORE_RETURNED ? &k->returned : &k->added, g);
-}
-
-static int put_merged(struct save *s, int layer, int64_t seq, enum store_kind kind,
-                      const struct str *bytes, struct err *e)
-{
-    struct store_segment row = {
-        .seq = seq, .layer = layer, .kind = kind, .bytes = bytes->data, .n_bytes = bytes->n};
-    return bytes->n ? store_segment_put(s->store, s->conversation, &row, e) : 0;
-}
-
-/* Merges the live units of all entries: *n_units fewer than before. */
-static int merge(struct compaction *k, struct str *added, struct str *returned, int64_t *n_units)
-{
-    int64_t end_pos, n_back = 0;
-    if (k->added.n == 0 || !segments_join(k->added.of, k->added.n, &end_pos)) return ERR_FORMAT;
-    positions_sort(&k->evicted);
-    *n_units = -segments_merge(k->added.of, k->added.n, &k->evicted, added);
-    if (k->returned.n)
-        n_back = returned_merge(k->added.of, k->added.n, k->returned.of, k->returned.n, &k->evicted,
-                                returned);
-    *n_units -= n_back;
-    for (size_t i = 0; i < k->added.n; i++) *n_units += k->added.of[i].n_units;
-    for (size_t i = 0; i < k->returned.n; i++) *n_units += k->returned.of[i].n_units;
-    return n_back < 0 ? save_out_of_memory(k->e) : 0;
-}
-
-/* Merges one layer's entries up to the horizon into one sparse segment, and one of the returned
- * units, in one transaction. */
-static int compact_layer(struct save *s, const struct cache *c, int layer, struct err *e)
-{
-    struct compaction k = {.horizon = s->points[0].seq, .e = e};
-    struct str added = {0}, returned = {0};
-    int64_t n_dead = 0;
-    bool ok = positions_init(&k.evicted, c->shape.n_head) && past_list_init(&k.past, c);
-    int rc = ok ? 0 : save_out_of_memory(e);
-    if (!rc) rc = store_begin(s->store, e);
-    if (!rc) rc = store_segment_each(s->store, s->conversation, layer, take_old, &k, e);
-    if (!rc) rc = merge(&k, &added, &returned, &n_dead);
-    if (!rc) rc = store_segment_delete(s->store, s->conversation, layer, 0, k.horizon, e);
-    if (!rc) rc = put_merged(s, layer, k.horizon, STORE_UNITS, &added, e);
-    if (!rc) rc = put_merged(s, layer, k.horizon, STORE_RETURNED, &returned, e);
-    past_list_limit(&k.past, past_bytes_max(s, added.n));
-    if (!rc) rc = put_merged(s, layer, k.horizon, STORE_PAST, &k.past.bytes, e);
-    if (!rc) rc = put_merged(s, layer, k.policy_state_seq, k.policy_state_kind, &k.policy_state, e);
-    if (!rc) rc = store_commit(s->store, e);
-    store_rollback(s->store);
-    if (!rc) s->n_stored[layer] -= n_dead;
-    list_release(&k.added);
-    list_release(&k.returned);
-    positions_release(&k.evicted);
-    past_list_release(&k.past);
-    str_release(&k.policy_state);
-    str_release(&added);
-    str_release(&returned);
-    return rc;
+    return forget_blocks(s, e);
 }
 
 void save_compact(struct save *s, const struct cache *c)
 {
     struct err ignored;
-    int64_t bytes = 0;
     if (s->broken || s->n_points == 0 || save_forget_points(s, c, &ignored)) return;
-    for (int i = 0; i < c->shape.n_layer && bytes < COMPACT_BYTES_MAX; i++) {
-        int64_t dead = dead_units(s, c, i);
-        if (dead == 0) continue;
-        bytes += (s->n_stored[i] - dead) * (int64_t)unit_bytes(c);
-        if (compact_layer(s, c, i, &ignored)) return;
-    }
-    if (bytes) memory_return_free();
     store_give_back(s->store, GIVE_BACK_ABOVE);
 }

@@ -1,21 +1,15 @@
-/* Loads a saved conversation: the transcript, then the cache.
- *
- * Reading the file and unpacking units run in parallel: while some of the pool's threads verify and
- * unpack a few layers, one reads the next few. */
+/* Loads a saved conversation: the transcript, then the cache. Of each layer the newest base is
+ * read, the lists of evicted and returned positions since, then the blocks of units after it, and
+ * the earlier blocks of units that returned. */
 #include "runtime/save/save_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/memory.h"
-#include "base/pool.h"
 #include "runtime/cache/policy.h"
 #include "runtime/save/messages.h"
 #include "runtime/save/save_windows.h"
-
-/* Layers at a time. Reading takes as long as three threads need to unpack. */
-#define LOAD_LAYERS 4
 
 /* ---- transcript ------------------------------------------------------------------------------ */
 
@@ -45,239 +39,328 @@ int save_transcript(struct save *s, struct tokens *ids,
     return store_message_each(s->store, s->conversation, take_message, &job, e);
 }
 
-/* ---- one layer ------------------------------------------------------------------------------- */
+/* ---- entries --------------------------------------------------------------------------------- */
 
-struct layer {
-    int index;
-    size_t first, n;    /* its entries: job->blobs[first …] */
-    struct arena bytes; /* their bytes, concatenated */
-    struct positions evicted;
-    int64_t end;              /* positions that it covers */
-    int64_t n_units;          /* stored */
-    int64_t policy_state_seq; /* where version 2 put the policy state; 0 = nowhere */
-    const struct store_segment *damaged;
-    bool fits;
+struct block {
+    struct store_blob blob;
+    uint32_t pos;
+    int n; /* positions, about */
 };
 
-struct batch {
-    struct layer layers[LOAD_LAYERS];
-    int n;
+struct blocks {
+    struct block *of; /* by position and age */
+    size_t n, max;
+};
+
+struct layer {
+    struct store_blob base, state; /* the newest ones; .id 0 = none */
+    struct str base_bytes;
+    struct segment base_units;
 };
 
 struct load {
     struct save *s;
     struct cache *c;
-    struct pool *pool;
-    uint32_t end;             /* positions from here on are ignored */
-    struct store_blob *blobs; /* by layer and age */
-    int64_t *n_evicted;       /* [n_blobs] positions that each says are evicted */
-    size_t n_blobs, blobs_max;
-    size_t policy_state; /* index of the layer's newest policy state; SIZE_MAX = none yet */
-    size_t n_read;       /* blobs */
-    struct batch batches[2], *reading, *checking;
-    int read_rc;        /* result of the batch that was read */
-    int64_t end_of_all; /* positions covered by every layer */
-    int64_t last_seq;   /* of the newest checkpoint, if entries after it have no recurrent state */
-    bool left_out;      /* such entries */
-    int n_loaded;
+    uint32_t end; /* positions from here on are ignored */
+    struct layer *layers;
+    uint32_t *from; /* [n_layer] blocks before this position are in the base */
+    struct blocks units, scores;
+    struct store_blob *lists; /* evicted and returned positions, by age */
+    size_t n_lists, lists_max;
+    /* of all heads, since their bases; `again` are those of `returned` that are alive */
+    struct positions evicted, returned, again;
+    struct positions pieces;  /* one list: stretches of positions that `again` is in */
+    int64_t n_bare, n_scored; /* positions of blocks without scores that were read; of scores */
+    int64_t last_seq; /* of the newest checkpoint, if entries after it have no recurrent state */
+    bool left_out;    /* such entries */
     const char *reason;
     struct err *e;
 };
 
-/* A layer's entries while they are opened: segments from the front, returned units from the end. */
-struct entries {
-    struct segment *of; /* [max] */
-    size_t max, n, n_back;
-    struct store_segment policy_state; /* the policy's newest state */
-};
+static const char does_not_fit[] = "it does not fit this model, budget or policy";
+static const char is_incomplete[] = "parts of it are missing";
 
-/* Takes one entry of the log. */
-static bool take_entry(struct layer *l, const struct store_segment *g, struct entries *t)
+/* Fills job->reason; for functions that return 0, 1 with a reason, or an error. */
+static int give_up(struct load *job, const char *reason)
 {
-    if (g->kind == STORE_EVICTED) return positions_read(&l->evicted, g->bytes, g->n_bytes);
-    if (policy_state_is(g->bytes, g->n_bytes)) {
-        if (g->kind == STORE_UNITS) l->policy_state_seq = g->seq;
-        t->policy_state = *g;
-        return true;
-    }
-    size_t at = g->kind == STORE_RETURNED ? t->max - ++t->n_back : t->n++;
-    if (!segment_open(&t->of[at], g->bytes, g->n_bytes)) return false;
-    l->n_units += t->of[at].n_units;
-    return true;
+    job->reason = reason;
+    return 1;
 }
 
-static bool fill_layer(const struct load *job, struct layer *l, const struct entries *t)
+static void push_block(const struct load *job, struct blocks *l, const struct store_blob *b)
 {
-    const struct segment *back = t->of + (t->max - t->n_back);
-    positions_sort(&l->evicted);
-    return segments_join(t->of, t->n, &l->end) &&
-           segments_load(job->c, l->index, t->of, t->n, &l->evicted, job->end) &&
-           (!t->n_back ||
-            returned_load(job->c, l->index, t->of, t->n, back, t->n_back, &l->evicted, job->end)) &&
-           (!policy_state_needed(job->c) ||
-            policy_state_read(job->c, l->index, t->policy_state.bytes, t->policy_state.n_bytes,
-                              job->end));
+    l->of = memory_more(l->of, l->n, &l->max, sizeof *l->of);
+    l->of[l->n++] = (struct block){*b, (uint32_t)b->segment.layer,
+                                   save_block_positions(&job->c->shape, &b->segment)};
 }
 
-/* Verifies a layer's entries, opens them, fills the cache's layer. */
-static void load_layer(const struct load *job, struct layer *l)
-{
-    struct entries t = {.of = malloc(l->n * sizeof *t.of), .max = l->n};
-    struct store_segment g;
-    uint8_t *bytes = (uint8_t *)l->bytes.base;
-    l->fits = t.of != NULL;
-    for (size_t i = l->first; i < l->first + l->n && l->fits; i++) {
-        const struct store_blob *b = &job->blobs[i];
-        int64_t before = positions_count(&l->evicted);
-        if (!store_blob_open(job->s->store, b, bytes, &g)) {
-            l->damaged = &b->segment;
-            break;
-        }
-        l->fits = take_entry(l, &g, &t);
-        job->n_evicted[i] = positions_count(&l->evicted) - before;
-        bytes += b->segment.n_bytes;
-    }
-    if (l->fits && !l->damaged) l->fits = fill_layer(job, l, &t);
-    free(t.of);
-}
-
-/* Counts the units that each checkpoint had lost: those evicted by the entries before it. */
-static void count_evicted(const struct load *job, const struct layer *l)
+static int take_layers(struct load *job, const struct store_blob *b)
 {
     struct save *s = job->s;
-    for (size_t i = l->first; i < l->first + l->n; i++) {
-        if (job->n_evicted[i] == 0) continue;
-        s->n_evicted[l->index] += job->n_evicted[i];
-        for (size_t j = 0; j < s->n_points; j++)
-            if (s->points[j].seq >= job->blobs[i].segment.seq)
-                s->n_evicted_at[j * (size_t)s->n_layer + (size_t)l->index] += job->n_evicted[i];
+    const struct store_segment *g = &b->segment;
+    struct layer *l = &job->layers[g->layer];
+    switch (g->kind) {
+    case STORE_BASE:
+        l->base = *b;
+        save_note_base(s, g->layer, g->seq, 0);
+        break;
+    case STORE_POLICY_STATE:
+        if (s->policy_state_seq == 0) s->policy_state_seq = g->seq;
+        l->state = *b;
+        break;
+    case STORE_EVICTED:
+    case STORE_RETURNED:
+        job->lists = memory_more(job->lists, job->n_lists, &job->lists_max, sizeof *job->lists);
+        job->lists[job->n_lists++] = *b;
+        break;
+    default: break; /* save_windows_load and save_past read the others */
     }
-}
-
-/* ---- a few layers ---------------------------------------------------------------------------- */
-
-/* Reads the layer whose entries begin at job->n_read into l. */
-static int read_layer(struct load *job, struct layer *l)
-{
-    size_t n_bytes = 0, end = job->n_read;
-    int rc = 0;
-    l->first = job->n_read;
-    l->index = job->blobs[l->first].segment.layer;
-    for (; end < job->n_blobs && job->blobs[end].segment.layer == l->index; end++)
-        n_bytes += job->blobs[end].segment.n_bytes;
-    l->n = end - l->first;
-    if (n_bytes > l->bytes.bytes) {
-        arena_release(&l->bytes);
-        rc = arena_init_sparse(&l->bytes, "loading", n_bytes, job->e);
-    }
-    uint8_t *out = (uint8_t *)l->bytes.base;
-    for (; !rc && job->n_read < end; job->n_read++) {
-        const struct store_blob *b = &job->blobs[job->n_read];
-        rc = store_blob_read(job->s->store, job->s->conversation, b, out, job->e);
-        out += b->segment.n_bytes;
-    }
-    return rc;
-}
-
-static void read_batch(struct load *job)
-{
-    struct batch *b = job->reading;
-    /* If all heads share one budget, loading a layer moves the units of others. */
-    int n_max = job->c->shape.share == CACHE_MODEL ? 1 : pool_n_threads(job->pool);
-    if (n_max > LOAD_LAYERS) n_max = LOAD_LAYERS;
-    job->read_rc = 0;
-    for (b->n = 0; b->n < n_max && job->n_read < job->n_blobs && job->read_rc == 0; b->n++) {
-        struct layer *l = &b->layers[b->n];
-        positions_clear(&l->evicted);
-        l->n_units = l->end = l->policy_state_seq = 0;
-        l->damaged = NULL;
-        job->read_rc = read_layer(job, l);
-    }
-}
-
-static void load_part(void *ctx, int part, int thread)
-{
-    struct load *job = ctx;
-    (void)thread;
-    if (part == 0)
-        read_batch(job);
-    else
-        load_layer(job, &job->checking->layers[part - 1]);
-}
-
-/* Adds the result of a layer to the state of the log. */
-static int finish_layer(struct load *job, const struct layer *l)
-{
-    struct save *s = job->s;
-    if (l->damaged) return store_segment_damaged(s->store, s->conversation, l->damaged, job->e);
-    if (!l->fits) job->reason = "it does not fit this model, budget or policy";
-    if (l->fits && job->n_loaded > 0 && l->end != job->end_of_all)
-        job->reason = "parts of it are missing";
-    if (job->reason) return 1;
-    job->end_of_all = l->end;
-    job->n_loaded++;
-    s->n_stored[l->index] = l->n_units;
-    if (l->policy_state_seq) s->policy_state_seq = l->policy_state_seq;
-    if (policy_state_needed(job->c)) job->c->recurrent.changed = true;
-    count_evicted(job, l);
     return 0;
 }
 
-static void swap_batches(struct load *job)
-{
-    struct batch *b = job->reading;
-    job->reading = job->checking;
-    job->checking = b;
-}
-
-static int load_layers(struct load *job)
-{
-    int rc = 0;
-    read_batch(job);
-    while (!rc && job->reading->n > 0 && job->read_rc == 0) {
-        swap_batches(job);
-        pool_run(job->pool, job->checking->n + 1, load_part, job);
-        for (int i = 0; !rc && i < job->checking->n; i++)
-            rc = finish_layer(job, &job->checking->layers[i]);
-    }
-    store_blob_done(job->s->store);
-    return rc ? rc : job->read_rc;
-}
-
-/* ---- the log --------------------------------------------------------------------------------- */
-
-/* Reads only the newest policy state of each layer. */
 static int take_blob(void *ctx, const struct store_blob *b)
 {
     struct load *job = ctx;
-    struct save *s = job->s;
     const struct store_segment *g = &b->segment;
-    if (g->layer < 0 || g->layer >= job->c->shape.n_layer + job->c->shape.windows.n_layer) {
-        job->reason = "it does not fit this model or budget";
-        return 1;
-    }
-    if (g->seq >= s->next_seq) s->next_seq = g->seq + 1;
+    const int n_layer = job->c->shape.n_layer + job->c->shape.windows.n_layer;
+    if (g->seq >= job->s->next_seq) job->s->next_seq = g->seq + 1;
     if (g->seq > job->last_seq) {
         job->left_out = true;
         return 0;
     }
-    if (g->layer >= job->c->shape.n_layer) return 0; /* save_windows_load reads it */
-    if (g->kind == STORE_PAST) return 0;             /* save_past reads it */
-    if (job->n_blobs == 0 || job->blobs[job->n_blobs - 1].segment.layer != g->layer)
-        job->policy_state = SIZE_MAX;
-    if (g->kind == STORE_POLICY_STATE && s->policy_state_seq == 0) s->policy_state_seq = g->seq;
-    if (g->kind == STORE_POLICY_STATE && job->policy_state != SIZE_MAX) {
-        job->blobs[job->policy_state] = *b;
+    if (g->layer < 0) return give_up(job, does_not_fit);
+    if (g->kind == STORE_UNITS || g->kind == STORE_SCORES) {
+        push_block(job, g->kind == STORE_UNITS ? &job->units : &job->scores, b);
         return 0;
     }
-    size_t max = job->blobs_max;
-    job->n_evicted = memory_more(job->n_evicted, job->n_blobs, &max, sizeof *job->n_evicted);
-    job->blobs = memory_more(job->blobs, job->n_blobs, &job->blobs_max, sizeof *job->blobs);
-    if (g->kind == STORE_POLICY_STATE) job->policy_state = job->n_blobs;
-    job->n_evicted[job->n_blobs] = 0;
-    job->blobs[job->n_blobs++] = *b;
+    if (g->layer >= n_layer) return give_up(job, does_not_fit);
+    return g->layer < job->c->shape.n_layer ? take_layers(job, b) : 0;
+}
+
+/* ---- bases and lists ------------------------------------------------------------------------- */
+
+static int read_base(struct load *job, int layer)
+{
+    struct layer *l = &job->layers[layer];
+    struct save_bases *known = &job->s->bases[layer];
+    struct store_segment row;
+    if (!l->base.id) return 0;
+    int rc = save_get_entry(job->s, &l->base, &row, job->e);
+    if (rc) return rc;
+    uint32_t n_list;
+    if (row.n_bytes <= sizeof n_list) return give_up(job, does_not_fit);
+    memcpy(&n_list, row.bytes, sizeof n_list);
+    if (n_list >= row.n_bytes - sizeof n_list) return give_up(job, does_not_fit);
+    const uint8_t *list = (const uint8_t *)row.bytes + sizeof n_list;
+    str_append(&l->base_bytes, list + n_list, row.n_bytes - sizeof n_list - n_list);
+    struct segment *g = &l->base_units;
+    if (!positions_read(&job->evicted, NULL, list, n_list) ||
+        !segment_open(g, l->base_bytes.data, l->base_bytes.n) ||
+        !segment_fits(g, job->c, job->c->shape.n_head) || g->header.form != SEGMENT_SPARSE ||
+        g->header.pos || g->header.n > job->end || g->header.n % ARCHIVE_PIECE)
+        return give_up(job, does_not_fit);
+    job->from[layer] = known->of[known->n - 1].end = g->header.n;
     return 0;
 }
+
+/* Reads a list into the heads whose bases are older. */
+static int read_list(struct load *job, const struct store_blob *b, bool *taken)
+{
+    const int n_head = job->c->shape.n_head, n_heads = job->evicted.n_head;
+    struct positions *to = b->segment.kind == STORE_EVICTED ? &job->evicted : &job->returned;
+    struct store_segment row;
+    bool any = false;
+    for (int i = 0; i < n_heads; i++) {
+        const struct layer *l = &job->layers[i / n_head];
+        taken[i] = !l->base.id || b->segment.seq > l->base.segment.seq;
+        any = any || taken[i];
+    }
+    if (!any) return 0;
+    int rc = save_get_entry(job->s, b, &row, job->e);
+    if (rc) return rc;
+    return positions_read(to, taken, row.bytes, row.n_bytes) ? 0 : give_up(job, does_not_fit);
+}
+
+static bool in_base(const struct segment *base, int head, uint32_t pos)
+{
+    const struct segment_part p = segment_part(base, head);
+    uint32_t i = 0;
+    while (i < p.n && segment_position(base, &p, i) < pos) i++;
+    return i < p.n && segment_position(base, &p, i) == pos;
+}
+
+/* Of one head's returned positions those that are alive: added and returned more often than they
+ * were evicted. */
+static bool find_again(struct load *job, int index)
+{
+    const int layer = index / job->c->shape.n_head, head = index % job->c->shape.n_head;
+    const struct layer *l = &job->layers[layer];
+    const struct positions_head *r = &job->returned.heads[index];
+    bool ok = true;
+    for (size_t i = 0, n; ok && i < r->n; i += n) {
+        const uint32_t pos = r->pos[i];
+        for (n = 1; i + n < r->n && r->pos[i + n] == pos;) n++;
+        size_t came =
+            n + (pos >= job->from[layer] || (l->base.id && in_base(&l->base_units, head, pos)));
+        if (pos < job->end && came > positions_times(&job->evicted.heads[index], pos))
+            ok = positions_push(&job->again, index, pos) &&
+                 positions_push(&job->pieces, 0, pos / ARCHIVE_PIECE);
+    }
+    return ok;
+}
+
+static int read_lists(struct load *job)
+{
+    const int n_heads = job->evicted.n_head;
+    bool *taken = memory_new((size_t)n_heads, sizeof *taken);
+    int rc = 0;
+    for (int i = 0; !rc && i < job->c->shape.n_layer; i++) rc = read_base(job, i);
+    for (size_t i = 0; !rc && i < job->n_lists; i++) rc = read_list(job, &job->lists[i], taken);
+    free(taken);
+    positions_sort(&job->evicted);
+    positions_sort(&job->returned);
+    for (int i = 0; !rc && i < n_heads; i++)
+        if (!find_again(job, i)) rc = save_out_of_memory(job->e);
+    positions_sort(&job->pieces);
+    return rc;
+}
+
+/* ---- units ----------------------------------------------------------------------------------- */
+
+/* Reads a segment of all heads. */
+static int read_block(struct load *job, const struct block *b, struct segment *out)
+{
+    struct store_segment row;
+    int rc = save_get_entry(job->s, &b->blob, &row, job->e);
+    if (rc) return rc;
+    const bool scores = row.kind == STORE_SCORES;
+    if (!segment_open(out, row.bytes, row.n_bytes) ||
+        !segment_fits(out, job->c, job->evicted.n_head) || out->header.form == SEGMENT_SPARSE ||
+        (out->header.form == SEGMENT_SCORES) != scores || out->header.pos != b->pos)
+        return give_up(job, does_not_fit);
+    if (out->header.form == SEGMENT_BARE) job->n_bare += out->header.n;
+    if (out->header.form == SEGMENT_SCORES) job->n_scored += out->header.n;
+    return 0;
+}
+
+/* Whether a unit that returned may be in the block. */
+static bool has_returned(const struct load *job, const struct block *b)
+{
+    return positions_times(&job->pieces.heads[0], b->pos / ARCHIVE_PIECE) > 0;
+}
+
+/* The same block may be there again, for a unit that returned. */
+static bool is_again(const struct blocks *l, size_t i)
+{
+    return i > 0 && l->of[i - 1].pos == l->of[i].pos;
+}
+
+/* Appends the units of the blocks from `first` on. */
+static int load_blocks(struct load *job, uint32_t first)
+{
+    const struct blocks *l = &job->units;
+    uint32_t at = first;
+    for (size_t i = 0; i < l->n; i++) {
+        struct segment g;
+        if (l->of[i].pos < first || l->of[i].pos >= job->end || is_again(l, i)) continue;
+        int rc = read_block(job, &l->of[i], &g);
+        if (rc) return rc;
+        if (g.header.pos != at) return give_up(job, is_incomplete);
+        if (!segment_load_block(job->c, &g, job->from, &job->evicted, job->end))
+            return give_up(job, does_not_fit);
+        at += g.header.n;
+    }
+    return at < job->end ? give_up(job, is_incomplete) : 0;
+}
+
+static int make_room(struct load *job)
+{
+    struct cache *c = job->c;
+    for (int i = 0; i < job->again.n_head; i++) c->kv_heads[i].coming = (int)job->again.heads[i].n;
+    return cache_make_room(c) ? 0 : give_up(job, does_not_fit);
+}
+
+static int load_returned(struct load *job, uint32_t first)
+{
+    const struct blocks *l = &job->units;
+    int rc = make_room(job);
+    for (size_t i = 0; !rc && i < l->n; i++) {
+        struct segment g;
+        if (is_again(l, i) || !has_returned(job, &l->of[i])) continue;
+        const int64_t n_bare = job->n_bare;
+        rc = read_block(job, &l->of[i], &g);
+        if (l->of[i].pos >= first) job->n_bare = n_bare; /* it was read before */
+        if (!rc && !segment_load_returned(job->c, &g, &job->again)) rc = give_up(job, does_not_fit);
+    }
+    return rc;
+}
+
+/* Each block without scores has them elsewhere. */
+static int load_scores(struct load *job, uint32_t first)
+{
+    int rc = 0;
+    for (size_t i = 0; !rc && i < job->scores.n; i++) {
+        const struct block *b = &job->scores.of[i];
+        struct segment g;
+        if (is_again(&job->scores, i) || (b->pos < first && !has_returned(job, b))) continue;
+        rc = read_block(job, b, &g);
+        if (!rc) segment_load_scores(job->c, &g);
+    }
+    return rc || job->n_scored == job->n_bare ? rc : give_up(job, is_incomplete);
+}
+
+static const struct segment *base_of(const struct load *job, int layer)
+{
+    return job->layers[layer].base.id ? &job->layers[layer].base_units : NULL;
+}
+
+static int load_bases(struct load *job)
+{
+    struct cache *c = job->c;
+    bool ok = true;
+    for (int i = 0; ok && i < c->shape.n_layer; i++)
+        ok = segment_expect(c, i, base_of(job, i), &job->evicted, job->end);
+    ok = ok && cache_make_room(c);
+    for (int i = 0; ok && i < c->shape.n_layer; i++)
+        ok = !base_of(job, i) || segment_load_base(c, i, base_of(job, i), &job->evicted, job->end);
+    return ok ? 0 : give_up(job, does_not_fit);
+}
+
+static int load_states(struct load *job)
+{
+    struct store_segment row;
+    int rc = 0;
+    if (!policy_state_needed(job->c)) return 0;
+    for (int i = 0; !rc && i < job->c->shape.n_layer; i++) {
+        const struct store_blob *b = &job->layers[i].state;
+        if (!b->id) return give_up(job, does_not_fit);
+        rc = save_get_entry(job->s, b, &row, job->e);
+        if (!rc && !policy_state_read(job->c, i, row.bytes, row.n_bytes, job->end))
+            rc = give_up(job, does_not_fit);
+    }
+    job->c->recurrent.changed = true;
+    return rc;
+}
+
+static int load_units(struct load *job)
+{
+    const struct block *last = job->units.n ? &job->units.of[job->units.n - 1] : NULL;
+    if (!last) return give_up(job, "none was saved");
+    if ((int64_t)last->pos + last->n < job->end) return give_up(job, is_incomplete);
+    int rc = read_lists(job);
+    uint32_t first = UINT32_MAX;
+    for (int i = 0; i < job->c->shape.n_layer; i++)
+        if (job->from[i] < first) first = job->from[i];
+    if (!rc) rc = load_bases(job);
+    if (!rc) rc = load_blocks(job, first);
+    if (!rc) rc = load_returned(job, first);
+    if (!rc) rc = load_scores(job, first);
+    if (!rc) rc = load_states(job);
+    store_blob_done(job->s->store);
+    return rc;
+}
+
+/* ---- the tail -------------------------------------------------------------------------------- */
 
 /* Reads scores of every head's newest units, which were written without. */
 static bool take_scores(struct cache *c, const uint8_t *scores, size_t bytes)
@@ -293,34 +376,38 @@ static bool take_scores(struct cache *c, const uint8_t *scores, size_t bytes)
     return true;
 }
 
-/* Whether the segment has one unit per head, at position n_pos: heads are in position order and
- * have none beyond n_pos. */
-static bool is_newest(const struct cache *c, const struct segment *g)
+static bool room_for_one(struct cache *c)
 {
-    return g->header.form == SEGMENT_DENSE && g->header.n == 1 && g->header.pos == c->n_pos;
+    for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) c->kv_heads[i].coming = 1;
+    return cache_make_room(c);
 }
 
-/* Reads units of position n_pos, one small segment per layer, as save_answer_token wrote them. */
+/* Appends a block of one position, n_pos. */
+static bool take_newest(struct cache *c, const struct store_tail *t, const uint32_t *from,
+                        const struct positions *none)
+{
+    struct segment g;
+    return segment_open(&g, t->units, t->n_units) &&
+           segment_fits(&g, c, c->shape.n_layer * c->shape.n_head) &&
+           g.header.form == SEGMENT_BARE && g.header.n == 1 && g.header.pos == c->n_pos &&
+           room_for_one(c) && segment_load_block(c, &g, from, none, UINT32_MAX);
+}
+
+/* Reads units of position n_pos, as save_answer_token wrote them. */
 static int take_tail(void *ctx, const struct store_tail *t)
 {
     struct load *job = ctx;
     struct cache *c = job->c;
-    size_t one = segment_bytes(c, 1), own = one * (size_t)c->shape.n_layer;
-    size_t all = own + save_windows_tail_bytes(c);
+    const size_t windows = save_windows_tail_bytes(c);
     const size_t step = recurrent_state_step_bytes(&c->recurrent);
+    const uint8_t *rest = t->rest;
     if (!t->n_units || t->position - 1 != c->n_pos) return 0; /* already in the log */
-    if (t->n_units < all + step) return 1;
-    for (int i = 0; i < c->shape.n_layer; i++) {
-        struct segment g;
-        if (!segment_open(&g, (const uint8_t *)t->units + (size_t)i * one, one) ||
-            !is_newest(c, &g) || !segments_load(c, i, &g, 1, NULL, UINT32_MAX))
-            return 1;
-    }
-    if (!save_windows_take_tail(c, (const uint8_t *)t->units + own) ||
-        !take_scores(c, (const uint8_t *)t->units + all, t->n_units - all - step))
+    if (t->n_rest < windows + step || !take_newest(c, t, job->from, &job->again)) return 1;
+    if (!save_windows_take_tail(c, rest) ||
+        !take_scores(c, rest + windows, t->n_rest - windows - step))
         return 1;
     if (step) {
-        memcpy(c->recurrent.step, (const uint8_t *)t->units + (t->n_units - step), step);
+        memcpy(c->recurrent.step, rest + (t->n_rest - step), step);
         c->recurrent.repeat(c->recurrent.repeat_ctx);
     }
     c->n_pos++;
@@ -380,18 +467,12 @@ static int load_log(struct load *job, const struct save_state *saved, const stru
     job->last_seq =
         c->recurrent.shape.n_layer && s->n_points ? s->points[s->n_points - 1].seq : INT64_MAX;
     rc = store_blob_each(s->store, s->conversation, -1, take_blob, job, job->e);
-    if (!rc) rc = load_layers(job);
+    if (!rc) rc = load_units(job);
     if (rc) return rc;
-    if (job->n_loaded == 0)
-        job->reason = "none was saved";
-    else if (job->n_loaded != c->shape.n_layer || job->end_of_all < n_run ||
-             (saved->n_units >= 0 && cache_units(c) != saved->n_units))
-        job->reason = "parts of it are missing";
-    if (job->reason) return 1;
+    if (saved->n_units >= 0 && cache_units(c) != saved->n_units) return give_up(job, is_incomplete);
     bool complete;
     rc = save_windows_load(s, c, n_run, &complete, job->e);
-    if (!rc && !complete) job->reason = "parts of it are missing";
-    if (rc || job->reason) return rc ? rc : 1;
+    if (rc || !complete) return rc ? rc : give_up(job, is_incomplete);
     s->saved_pos = c->n_pos = s->policy_state_pos = n_run;
     if (job->left_out && !s->reads_only) {
         rc = store_segment_delete(s->store, s->conversation, -1, job->last_seq + 1, INT64_MAX,
@@ -399,9 +480,11 @@ static int load_log(struct load *job, const struct save_state *saved, const stru
         if (rc) return rc;
     }
     save_know(s, c);
+    positions_clear(&job->again);
     rc = store_tail_each(s->store, s->conversation, take_tail, job, job->e);
-    if (rc > 0) job->reason = "it does not fit this model or budget";
+    if (rc > 0) job->reason = does_not_fit;
     if (!rc) drop_unscored(job, now);
+    s->tail_end = c->n_pos;
     return rc;
 }
 
@@ -430,33 +513,36 @@ static const char *mismatch(const struct save_state *saved, const struct save_st
 
 static int load_init(struct load *job)
 {
-    job->reading = &job->batches[0];
-    job->checking = &job->batches[1];
+    const int n_layer = job->c->shape.n_layer, n_heads = n_layer * job->c->shape.n_head;
     int rc = save_make_known(job->s, job->c, job->e);
-    for (int i = 0; !rc && i < 2 * LOAD_LAYERS; i++) {
-        struct layer *l = &job->batches[i / LOAD_LAYERS].layers[i % LOAD_LAYERS];
-        if (!positions_init(&l->evicted, job->c->shape.n_head)) rc = save_out_of_memory(job->e);
-    }
+    job->layers = memory_new((size_t)n_layer, sizeof *job->layers);
+    job->from = memory_new((size_t)n_layer, sizeof *job->from);
+    if (!positions_init(&job->evicted, n_heads) || !positions_init(&job->returned, n_heads) ||
+        !positions_init(&job->again, n_heads) || !positions_init(&job->pieces, 1))
+        return save_out_of_memory(job->e);
     return rc;
 }
 
 static void load_release(struct load *job)
 {
-    for (int i = 0; i < 2 * LOAD_LAYERS; i++) {
-        struct layer *l = &job->batches[i / LOAD_LAYERS].layers[i % LOAD_LAYERS];
-        positions_release(&l->evicted);
-        arena_release(&l->bytes);
-    }
-    free(job->blobs);
-    free(job->n_evicted);
+    for (int i = 0; i < job->c->shape.n_layer; i++) str_release(&job->layers[i].base_bytes);
+    positions_release(&job->evicted);
+    positions_release(&job->returned);
+    positions_release(&job->again);
+    positions_release(&job->pieces);
+    free(job->layers);
+    free(job->from);
+    free(job->units.of);
+    free(job->scores.of);
+    free(job->lists);
     memory_return_free();
 }
 
-int save_load(struct save *s, struct cache *c, struct pool *pool, const struct save_state *now,
+int save_load(struct save *s, struct cache *c, const struct save_state *now,
               struct save_loaded *out, struct err *e)
 {
     struct save_state saved;
-    struct load job = {.s = s, .c = c, .pool = pool, .e = e};
+    struct load job = {.s = s, .c = c, .e = e};
     bool found;
     *out = (struct save_loaded){0};
     int rc = save_state(s, &saved, &found, e);

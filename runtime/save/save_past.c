@@ -1,21 +1,19 @@
-/* The pictures that a saved cache once gave: its log, read backwards. The entry of a units segment
- * says how far the conversation had been read, a list of positions which units were evicted or
- * returned. Segments of units are not read: their sizes tell their positions. */
+/* The pictures that a saved cache once gave: its log, read backwards. A block of units says how far
+ * the conversation had been read, a list of positions which units were evicted or returned. Blocks
+ * are not read: their sizes tell their positions. */
 #include "runtime/save/save_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
-#include "runtime/save/past_list.h"
 
 /* Pictures of a conversation: more than a screen has lines. */
 #define PAST_MAX 256
 
-/* A list of units that one layer lost or got back. */
+/* A list of units that the cache lost or got back. */
 struct change {
     int64_t seq;
-    int layer;
     bool returned;
     struct str bytes; /* as positions_write writes it */
 };
@@ -28,112 +26,56 @@ struct step {
 struct past {
     struct save *s;
     const struct cache *c;
-    struct store_blob *blobs; /* those to be read: lists */
+    struct store_blob *blobs; /* lists */
     size_t n_blobs, blobs_max;
     struct change *changes;
     size_t n_changes, changes_max;
     struct step *steps;
     size_t n_steps, steps_max;
     int64_t from; /* sequence number: earlier pictures are not known */
-    /* the layer that is being read: its steps have only their own positions so far */
-    int layer;
-    size_t first;  /* of its steps */
-    bool has_past; /* lists of its merged entries */
     struct positions list;
     struct retention *at; /* the picture: columns of the present one, also those not read yet */
     struct err *e;
 };
 
-static void add_step(struct past *p, int64_t seq, int64_t n_pos)
-{
-    p->steps = memory_more(p->steps, p->n_steps, &p->steps_max, sizeof *p->steps);
-    p->steps[p->n_steps++] = (struct step){seq, n_pos};
-}
-
-static void add_change(struct past *p, const struct change *k)
-{
-    p->changes = memory_more(p->changes, p->n_changes, &p->changes_max, sizeof *p->changes);
-    p->changes[p->n_changes++] = *k;
-}
-
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Positions of a dense segment. The seal of an encrypted one is shorter than a position's units. */
-static int64_t positions_of(const struct past *p, size_t n_bytes)
+/* The block of a unit that returned is there again: it does not end later. */
+static void take_block(struct past *p, const struct store_segment *g)
 {
-    const size_t none = segment_bytes(p->c, 0), one = segment_bytes(p->c, 1) - none;
-    return n_bytes > none ? (int64_t)((n_bytes - none) / one) : 0;
-}
-
-/* The positions of one layer's segments become the conversation's length after each. A first
- * segment whose size is not that of all positions up to there was merged. */
-static void end_layer(struct past *p)
-{
-    int64_t end = p->s->saved_pos;
-    for (size_t i = p->n_steps; i-- > p->first;) {
-        const int64_t n = p->steps[i].n_pos;
-        p->steps[i].n_pos = end;
-        end -= n;
+    const int64_t end = g->layer + (int64_t)save_block_positions(&p->c->shape, g);
+    struct step *last = p->n_steps ? &p->steps[p->n_steps - 1] : NULL;
+    if (last && last->seq == g->seq) {
+        last->n_pos = end;
+        return;
     }
-    bool merged = end != 0 && !p->has_past && p->first < p->n_steps;
-    if (merged && p->steps[p->first].seq > p->from) p->from = p->steps[p->first].seq;
-    p->first = p->n_steps;
-    p->has_past = false;
+    p->steps = memory_more(p->steps, p->n_steps, &p->steps_max, sizeof *p->steps);
+    p->steps[p->n_steps++] = (struct step){g->seq, end};
 }
 
-/* Entries of layers with windows, and those written after this save was loaded, are left out. */
+/* Entries written after this save was loaded are left out. */
 static int take_entry(void *ctx, const struct store_blob *b)
 {
     struct past *p = ctx;
     const struct store_segment *g = &b->segment;
-    if (g->layer >= p->c->shape.n_layer || g->seq >= p->s->next_seq) return 0;
-    if (g->layer != p->layer) end_layer(p);
-    p->layer = g->layer;
-    if (g->kind == STORE_UNITS) add_step(p, g->seq, positions_of(p, g->n_bytes));
-    if (g->kind == STORE_UNITS || g->kind == STORE_POLICY_STATE) return 0;
-    /* returned units of merged entries are in every picture since */
-    bool merged = p->n_steps > p->first && p->steps[p->n_steps - 1].seq == g->seq;
-    if (g->kind == STORE_RETURNED && merged) return 0;
-    p->has_past = p->has_past || g->kind == STORE_PAST;
+    if (g->seq >= p->s->next_seq) return 0;
+    if (g->kind == STORE_UNITS || g->kind == STORE_PIECE) take_block(p, g);
+    if (g->kind == STORE_PAST && g->seq > p->from) p->from = g->seq;
+    if (g->kind != STORE_EVICTED && g->kind != STORE_RETURNED) return 0;
     p->blobs = memory_more(p->blobs, p->n_blobs, &p->blobs_max, sizeof *p->blobs);
     p->blobs[p->n_blobs++] = *b;
     return 0;
 }
 
-static void take_merged(struct past *p, const struct store_segment *g)
-{
-    struct past_record r;
-    const void *list;
-    size_t at = 0;
-    const int64_t from = past_list_from(g->bytes, g->n_bytes);
-    if (from > p->from) p->from = from;
-    while (past_list_next(g->bytes, g->n_bytes, &at, &r, &list)) {
-        struct change k = {r.seq, g->layer, r.kind == STORE_RETURNED, {0}};
-        str_append(&k.bytes, list, r.n_bytes);
-        add_change(p, &k);
-        add_step(p, r.seq, r.n_pos);
-    }
-}
-
 static int read_list(struct past *p, const struct store_blob *b)
 {
     struct store_segment g;
-    struct save *s = p->s;
-    struct change k = {b->segment.seq, b->segment.layer, b->segment.kind == STORE_RETURNED, {0}};
-    int rc = save_reserve(s, b->segment.n_bytes, p->e);
-    if (!rc) rc = store_blob_read(s->store, s->conversation, b, s->bytes, p->e);
+    struct change k = {b->segment.seq, b->segment.kind == STORE_RETURNED, {0}};
+    int rc = save_get_entry(p->s, b, &g, p->e);
     if (rc) return rc;
-    if (!store_blob_open(s->store, b, s->bytes, &g))
-        return store_segment_damaged(s->store, s->conversation, &b->segment, p->e);
-    if (g.kind == STORE_PAST) {
-        take_merged(p, &g);
-        return 0;
-    }
-    if (!k.returned)
-        str_append(&k.bytes, g.bytes, g.n_bytes);
-    else if (!past_list_returned(&p->list, &g, &k.bytes))
-        return store_segment_damaged(s->store, s->conversation, &b->segment, p->e);
-    add_change(p, &k);
+    str_append(&k.bytes, g.bytes, g.n_bytes);
+    p->changes = memory_more(p->changes, p->n_changes, &p->changes_max, sizeof *p->changes);
+    p->changes[p->n_changes++] = k;
     return 0;
 }
 
@@ -141,7 +83,7 @@ static int read_log(struct past *p)
 {
     struct save *s = p->s;
     int rc = store_blob_each(s->store, s->conversation, -1, take_entry, p, p->e);
-    end_layer(p);
+    if (!rc) rc = store_blob_each(s->store, s->conversation, STORE_PIECES, take_entry, p, p->e);
     for (size_t i = 0; !rc && i < p->n_blobs; i++) rc = read_list(p, &p->blobs[i]);
     store_blob_done(s->store);
     return rc;
@@ -168,8 +110,12 @@ static void sort_all(struct past *p)
     size_t n = 0;
     if (p->n_changes) qsort(p->changes, p->n_changes, sizeof *p->changes, compare_changes);
     if (p->n_steps) qsort(p->steps, p->n_steps, sizeof *p->steps, compare_steps);
-    for (size_t i = 0; i < p->n_steps; i++)
+    int64_t end = 0;
+    for (size_t i = 0; i < p->n_steps; i++) {
+        if (p->steps[i].n_pos > end) end = p->steps[i].n_pos;
         if (n == 0 || p->steps[n - 1].seq != p->steps[i].seq) p->steps[n++] = p->steps[i];
+        p->steps[n - 1].n_pos = end;
+    }
     p->n_steps = n;
 }
 
@@ -180,10 +126,10 @@ static int apply(struct past *p, const struct change *k, bool add)
 {
     struct retention *r = p->at;
     positions_clear(&p->list);
-    if (!positions_read(&p->list, str_get(&k->bytes), k->bytes.n))
+    if (!positions_read(&p->list, NULL, str_get(&k->bytes), k->bytes.n))
         return err_set(p->e, ERR_FORMAT, "a list of evicted units is damaged");
-    for (int i = 0; i < r->n_head; i++) {
-        uint32_t *kept = r->kept + (k->layer * r->n_head + i) * RETENTION_COLS;
+    for (int i = 0; i < r->n_layer * r->n_head; i++) {
+        uint32_t *kept = r->kept + i * RETENTION_COLS;
         const struct positions_head *h = &p->list.heads[i];
         if (add)
             r->n_returned += (int64_t)h->n;
@@ -277,7 +223,8 @@ int save_past(struct save *s, const struct cache *c, struct retention *now, stru
 {
     struct past p = {.s = s, .c = c, .at = now, .from = -1, .e = e};
     if (s->broken || s->saved_pos == 0) return 0;
-    int rc = positions_init(&p.list, c->shape.n_head) ? 0 : save_out_of_memory(e);
+    int rc =
+        positions_init(&p.list, c->shape.n_layer * c->shape.n_head) ? 0 : save_out_of_memory(e);
     if (!rc) rc = store_begin_reading(s->store, e);
     if (!rc) {
         rc = read_log(&p);

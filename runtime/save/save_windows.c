@@ -11,30 +11,40 @@ static int64_t unit_bytes(const struct cache *w)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+static void pack(const struct cache *w, int layer, int n, uint8_t *out)
+{
+    segment_pack(w, SEGMENT_DENSE, layer * w->shape.n_head, w->shape.n_head, w->n_pos - n, n, out);
+}
+
 int save_windows_put(struct save *s, const struct cache *c, int n, struct err *e)
 {
     const struct cache *w = c->windows;
     if (!w) return 0;
     if (n > w->kv_heads[0].len) n = w->kv_heads[0].len;
-    int rc = save_reserve(s, segment_bytes(w, n), e);
+    const size_t bytes = segment_bytes(w, SEGMENT_DENSE, w->shape.n_head, n);
+    int rc = save_reserve(s, bytes, e);
     for (int i = 0; !rc && i < w->shape.n_layer; i++) {
-        segment_pack(w, i, w->n_pos - n, n, s->bytes);
-        rc = save_put_entry(s, c->shape.n_layer + i, STORE_UNITS, s->bytes, segment_bytes(w, n), e);
+        pack(w, i, n, s->bytes);
+        rc = save_put_entry(s, c->shape.n_layer + i, STORE_WINDOWS, s->bytes, bytes, e);
     }
     return rc;
+}
+
+static size_t one_bytes(const struct cache *w)
+{
+    return segment_bytes(w, SEGMENT_DENSE, w->shape.n_head, 1);
 }
 
 size_t save_windows_tail_bytes(const struct cache *c)
 {
     const struct cache *w = c->windows;
-    return w ? (size_t)w->shape.n_layer * segment_bytes(w, 1) : 0;
+    return w ? (size_t)w->shape.n_layer * one_bytes(w) : 0;
 }
 
 void save_windows_put_tail(const struct cache *c, uint8_t *out)
 {
     const struct cache *w = c->windows;
-    for (int i = 0; w && i < w->shape.n_layer; i++, out += segment_bytes(w, 1))
-        segment_pack(w, i, w->n_pos - 1, 1, out);
+    for (int i = 0; w && i < w->shape.n_layer; i++, out += one_bytes(w)) pack(w, i, 1, out);
 }
 
 /* ---- loading --------------------------------------------------------------------------------- */
@@ -52,7 +62,7 @@ struct load {
 static int take_blob(void *ctx, const struct store_blob *b)
 {
     struct load *l = ctx;
-    if (b->segment.kind != STORE_UNITS || b->segment.seq < l->seq_min) return 0;
+    if (b->segment.kind != STORE_WINDOWS || b->segment.seq < l->seq_min) return 0;
     l->blobs = memory_more(l->blobs, l->n_blobs, &l->blobs_max, sizeof *l->blobs);
     l->blobs[l->n_blobs++] = *b;
     return 0;
@@ -71,11 +81,8 @@ static int load_entry(struct load *l, int layer, const struct store_blob *b, boo
 {
     struct store_segment row;
     struct segment g;
-    int rc = save_reserve(l->s, b->segment.n_bytes, l->e);
-    if (!rc) rc = store_blob_read(l->s->store, l->s->conversation, b, l->s->bytes, l->e);
+    int rc = save_get_entry(l->s, b, &row, l->e);
     if (rc) return rc;
-    if (!store_blob_open(l->s->store, b, l->s->bytes, &row))
-        return store_segment_damaged(l->s->store, l->s->conversation, &b->segment, l->e);
     *ok = segment_open(&g, row.bytes, row.n_bytes) &&
           segment_load_newest(l->c->windows, layer, &g, (uint32_t)l->from, (uint32_t)l->end);
     return 0;
@@ -115,7 +122,7 @@ bool save_windows_take_tail(struct cache *c, const uint8_t *bytes)
 {
     struct cache *w = c->windows;
     if (!w) return true;
-    const size_t one = segment_bytes(w, 1);
+    const size_t one = one_bytes(w);
     cache_windows_make_room(c, 1);
     for (int i = 0; i < w->shape.n_layer; i++, bytes += one) {
         struct segment g;

@@ -208,7 +208,7 @@ static int replay(struct session *s, const struct session_sink *k, struct err *e
 /* As save_load; then sends the loaded units to the device, if there is one. */
 static int load_cache(struct session *s, struct save_loaded *out, struct err *e)
 {
-    int rc = save_load(s->save, &s->ctx.cache, s->engine->pool, &s->state, out, e);
+    int rc = save_load(s->save, &s->ctx.cache, &s->state, out, e);
     s->state.heads_from = rc ? 0 : out->heads_from;
     context_adopt(&s->ctx, s->state.heads_from);
     return !rc && out->usable ? context_loaded(&s->ctx, e) : rc;

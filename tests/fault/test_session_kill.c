@@ -99,7 +99,7 @@ static int on_statement(unsigned what, void *ctx, void *statement, void *text)
     if (!strcmp(sql, "BEGIN IMMEDIATE")) {
         shared->before = shared->phase;
         event(SAVING);
-    } else if (saves && !strncmp(sql, "SELECT g.layer", 14)) {
+    } else if (saves && !strncmp(sql, "DELETE FROM checkpoint", 22)) {
         event(COMPACTING);
     } else if (saves) {
         event(shared->phase);

@@ -96,7 +96,7 @@ static int say(struct life *l, enum store_role role, const char *text)
 
 static int keep(struct life *l, int layer, int64_t seq, enum store_kind kind, size_t n_bytes)
 {
-    static uint8_t bytes[50000];
+    static uint8_t bytes[12500];
     struct store_segment g = {
         .seq = seq, .layer = layer, .kind = kind, .bytes = bytes, .n_bytes = n_bytes};
     return store_segment_put(l->s, l->id, &g, &err);
@@ -125,6 +125,8 @@ static int step_ask(struct life *l)
 static int step_token(struct life *l)
 {
     struct store_tail t = {.text = "word ", .n_text = 5, .units = l->path, .n_units = 100};
+    t.rest = l->path;
+    t.n_rest = 50;
     struct str seen = {0};
     int rc = store_tail_each(l->s, l->id, note_tail, &seen, &err);
     for (size_t i = 0; i < seen.n; i++) t.position += seen.data[i] == '\n';
@@ -137,9 +139,14 @@ static int close_turn(struct life *l, int64_t seq)
 {
     int rc = store_begin(l->s, &err);
     if (rc == 0) rc = say(l, STORE_ASSISTANT, "word word ");
-    if (rc == 0) rc = keep(l, 0, seq, STORE_UNITS, 3000);
-    if (rc == 0) rc = keep(l, 1, seq, STORE_UNITS, 50000);
+    if (rc == 0) rc = keep(l, 0, seq, STORE_WINDOWS, 800);
+    if (rc == 0) rc = keep(l, 1, seq, STORE_BASE, 12500);
+    if (rc == 0) rc = store_tail_keep(l->s, l->id, 0, 16, seq, &err);
     if (rc == 0) rc = store_tail_clear(l->s, l->id, &err);
+    if (rc == 0 && seq == 0) rc = store_piece_keep(l->s, l->id, 0, 16, &err);
+    if (rc == 0 && seq > 0) rc = store_piece_return(l->s, l->id, 0, 16, 9, &err);
+    if (rc == 0 && seq > 0) rc = store_piece_drop(l->s, l->id, 0, 16, &err);
+    if (rc == 0 && seq > 0) rc = store_block_drop(l->s, l->id, 16, 0, &err);
     if (rc == 0 && seq > 0) rc = store_segment_delete(l->s, l->id, 0, 0, 0, &err);
     if (rc == 0 && seq > 0) rc = keep(l, 1, seq, STORE_EVICTED, 300);
     struct store_checkpoint point = {seq, 10 * seq};

@@ -161,11 +161,11 @@ static int forge_entry(struct store *store, const struct saved *from, struct inp
     uint32_t moved = take(in, 1);
     if (moved == 1) row.seq = (int64_t)take(in, 4);
     if (moved == 2) row.layer = (int)take(in, 1) - 2;
-    if (moved == 3) row.kind = (enum store_kind)(take(in, 1) % 5);
+    if (moved == 3) row.kind = (enum store_kind)(take(in, 1) % 10);
     row.bytes = str_get(&bytes);
     row.n_bytes = bytes.n;
     int rc = x->row.kind == STORE_PIECE
-                 ? store_piece_drop(store, 1, (uint32_t)x->row.layer, e)
+                 ? store_piece_drop(store, 1, (uint32_t)x->row.layer, 1, e)
                  : store_segment_delete(store, 1, x->row.layer, x->row.seq, x->row.seq, e);
     if (!rc && moved != 4) rc = store_segment_put(store, 1, &row, e);
     str_release(&bytes);

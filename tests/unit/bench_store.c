@@ -240,7 +240,7 @@ static void bench_load(struct store *s, int64_t id, struct bench_cache *b,
         struct save_loaded loaded;
         ok(save_open(&save, s, id, 64 << 20, &err));
         double t = now_ms();
-        int rc = save_load(save, &b->cache, b->pool, state, &loaded, &err);
+        int rc = save_load(save, &b->cache, state, &loaded, &err);
         t = now_ms() - t;
         ok(rc);
         if (!loaded.usable || cache_units(&b->cache) != units) {

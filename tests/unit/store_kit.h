@@ -111,7 +111,11 @@ static inline void assert_segments(struct fixture *f, int64_t id, const char *ex
 
 static inline void keep(struct fixture *f, int64_t id, int layer, int64_t seq, const char *bytes)
 {
-    struct store_segment g = {.seq = seq, .layer = layer, .bytes = bytes, .n_bytes = strlen(bytes)};
+    struct store_segment g = {.seq = seq,
+                              .layer = layer,
+                              .kind = STORE_WINDOWS,
+                              .bytes = bytes,
+                              .n_bytes = strlen(bytes)};
     if (*bytes == '-') {
         g.kind = STORE_EVICTED;
         g.bytes = bytes + 1;

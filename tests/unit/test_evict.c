@@ -258,11 +258,11 @@ TEST(test_segments_bring_survivors_back)
     setup(&b, 1, 2);
     for (int p = 0; p < 30; p++) scores[p] = (float)random_at(3, 1, (uint64_t)p);
     fill(&a, scores, 30);
-    size_t n = segment_bytes(&a.cache, 30);
+    size_t n = segment_bytes(&a.cache, SEGMENT_DENSE, 2, 30);
     uint8_t *bytes = malloc(n);
     struct segment g;
     struct positions evicted;
-    segment_pack(&a.cache, 0, 0, 30, bytes);
+    segment_pack(&a.cache, SEGMENT_DENSE, 0, 2, 0, 30, bytes);
     struct evict_rule rule = {.budget = 11, .stabilizers = 3};
     cut(&a, &rule);
     assert_true(positions_init(&evicted, 2));
@@ -276,7 +276,8 @@ TEST(test_segments_bring_survivors_back)
         }
     assert_int_equal(positions_count(&evicted), 2 * 19);
     assert_true(segment_open(&g, bytes, n));
-    assert_true(segments_load(&b.cache, 0, &g, 1, &evicted, UINT32_MAX));
+    assert_true(segment_expect(&b.cache, 0, NULL, &evicted, 30) && cache_make_room(&b.cache));
+    assert_true(segment_load_block(&b.cache, &g, (const uint32_t[]){0}, &evicted, 30));
     cache_imported(&b.cache, 30);
     for (int i = 0; i < 2; i++) {
         const struct cache_head *x = &a.cache.kv_heads[i], *y = &b.cache.kv_heads[i];

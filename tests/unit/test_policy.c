@@ -263,9 +263,10 @@ TEST(test_ragged_heads_come_back)
     for (int i = 0; i < 36; i++) scores[i / 12][i % 12] = (float)((i / 12 ? 0 : 100) + i % 12);
     units_init(&a, s, scores[0], 12);
     units_init(&b, s, NULL, 0);
-    size_t n = segment_bytes(&a.c, 12), n2 = segment_bytes(&a.c, 6);
+    size_t n = segment_bytes(&a.c, SEGMENT_DENSE, 3, 12);
+    size_t n2 = segment_bytes(&a.c, SEGMENT_DENSE, 3, 6);
     uint8_t *bytes = malloc(n), *bytes2 = malloc(n2);
-    segment_pack(&a.c, 0, 0, 12, bytes);
+    segment_pack(&a.c, SEGMENT_DENSE, 0, 3, 0, 12, bytes);
     cut(&a, &rule);
     expect(&a, 0, "111111111111");
     expect(&a, 1, "000000000011");
@@ -279,13 +280,17 @@ TEST(test_ragged_heads_come_back)
         h->pos[slot] = (uint32_t)(12 + i % 6);
     }
     cache_appended(&a.c, 6);
-    segment_pack(&a.c, 0, 12, 6, bytes2);
+    segment_pack(&a.c, SEGMENT_DENSE, 0, 3, 12, 6, bytes2);
     assert_true(positions_init(&evicted, 3));
     for (uint32_t p = 0; p < 10; p++) assert_true(positions_push(&evicted, 1, p));
     for (uint32_t p = 0; p < 11; p++) assert_true(positions_push(&evicted, 2, p));
     assert_true(segment_open(&g[0], bytes, n) && segment_open(&g[1], bytes2, n2));
-    assert_true(segments_load(&b.c, 0, g, 2, &evicted, 18));
-    assert_false(segments_load(&b.c, 0, g + 1, 1, NULL, 18)); /* 51 units for 36 slots */
+    assert_true(segment_expect(&b.c, 0, NULL, &evicted, 18) && cache_make_room(&b.c));
+    for (int i = 0; i < 2; i++)
+        assert_true(segment_load_block(&b.c, &g[i], (const uint32_t[]){0}, &evicted, 18));
+    positions_clear(&evicted);
+    assert_true(segment_expect(&b.c, 0, NULL, &evicted, 18));
+    assert_false(cache_make_room(&b.c)); /* 87 units for 36 slots */
     positions_release(&evicted);
     cache_imported(&b.c, 18);
     assert_int_equal(cache_room(&a.c), cache_room(&b.c));

@@ -8,7 +8,6 @@
 #include "base/pool.h"
 #include "base/random.h"
 #include "runtime/cache/recall.h"
-#include "runtime/cache/returned.h"
 
 enum { DIM = 32, HEADS = 2, LAYERS = 2, CAPACITY = 400 };
 enum { ASK = 0, END = 1, VOCAB = 40, EMBD = 64 };

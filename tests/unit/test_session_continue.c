@@ -9,7 +9,7 @@
 
 enum { ANSWER = 30 };
 /* passages return at each eviction inside an answer */
-#define RECALLS "random:every=8,reserve=64"
+#define RECALLS "random:reserve=64"
 
 static struct options continue_options(const char *policy)
 {

@@ -383,12 +383,12 @@ TEST_WITH(segments_round_trip, setup, teardown)
     keep(f, id, 0, 7, "-A6");
     keep(f, other, 0, 5, "other");
     keep(f, id, 10, 5, "");
-    assert_segments(f, id, "0/5/A5;0/7/A7;0/7/-A6;1/5/B5;10/5/;");
+    assert_segments(f, id, "0/5/A5;0/7/-A6;0/7/A7;1/5/B5;10/5/;");
     reopen(f);
     ok(store_segment_delete(f->s, id, 0, 0, 5, &err));
-    assert_segments(f, id, "0/7/A7;0/7/-A6;1/5/B5;10/5/;");
+    assert_segments(f, id, "0/7/-A6;0/7/A7;1/5/B5;10/5/;");
     ok(store_check(f->s, &err));
-    struct store_segment g = {.seq = 7, .bytes = "x", .n_bytes = 1};
+    struct store_segment g = {.seq = 7, .kind = STORE_WINDOWS, .bytes = "x", .n_bytes = 1};
     refused(store_segment_put(f->s, id, &g, &err), ERR_FAIL, "already saved");
     g.seq = 8;
     refused(store_segment_put(f->s, 99, &g, &err), ERR_FAIL, "deleted in another");
@@ -407,22 +407,22 @@ TEST_WITH(segments_round_trip, setup, teardown)
 /* A dropped cache leaves free space in the file, which is returned to the disk 4 MiB at a time. */
 TEST_WITH(space_is_given_back_in_parts, setup, teardown)
 {
-    enum { MIB = 256 }; /* pages */
+    enum { PAGE = 1024, MIB = 1024 }; /* pages */
     struct fixture *f = *state;
     int64_t id = begin_named(f, "g");
-    char *mib = calloc(1, (MIB * 4096) + 1);
+    char *mib = calloc(1, (MIB * PAGE) + 1);
     assert_non_null(mib);
-    memset(mib, 'u', MIB * 4096);
+    memset(mib, 'u', MIB * PAGE);
     for (int i = 0; i < 10; i++) keep(f, id, 0, i, mib);
     free(mib);
     int64_t full = query_number(f, "PRAGMA page_count");
     ok(store_cache_drop(f->s, id, &err));
     assert_in_range(full - query_number(f, "PRAGMA page_count"), 4 * MIB,
-                    4 * MIB + 3); /* and their pointer map */
+                    4 * MIB + 4 * MIB / 200); /* and their pointer map */
     assert_in_range(query_number(f, "PRAGMA freelist_count"), 6 * MIB, 7 * MIB);
-    store_give_back(f->s, 5 * MIB * 4096);
+    store_give_back(f->s, 5 * MIB * PAGE);
     assert_int_equal(query_number(f, "PRAGMA freelist_count"), 5 * MIB);
-    store_give_back(f->s, 5 * MIB * 4096);
+    store_give_back(f->s, 5 * MIB * PAGE);
     assert_int_equal(query_number(f, "PRAGMA freelist_count"), 5 * MIB);
     store_give_back(f->s, 0);
     store_give_back(f->s, 0);
@@ -899,7 +899,7 @@ TEST_WITH(branches_share_messages, setup, teardown)
         ok(store_conversation_copy(f->s, id, 2, -1, f->s, NULL, &c, &err));
         id = c.id; /* a branch of the branch */
     }
-    assert_true(query_number(f, "PRAGMA page_count") < before + 30);
+    assert_true(query_number(f, "PRAGMA page_count") < before + 120);
     assert_int_equal(count_rows(f, "message"), 3);
     assert_string_equal(c.title, "a first question");
     assert_int_equal(c.n_turns, 1);

@@ -53,9 +53,9 @@ TEST_WITH(version_2_is_brought_up_to_date, setup, teardown)
     char *text;
     assert_messages(f, c.id,
                     "0/1/How are you?/1/-2/2147483647;1/2/I am fine./1/-2/2147483647;-1/2/And/7;");
-    assert_segments(f, c.id, "0/0/units of turn one;0/1/--some;1/0/other units;");
-    assert_checkpoints(f, c.id, "2/5;");
-    assert_tail(f, c.id, "6/7/And/u;");
+    assert_segments(f, c.id, "");
+    assert_checkpoints(f, c.id, "");
+    assert_tail(f, c.id, "6/7/And/;");
     ok(store_state_get(f->s, c.id, &text, &err));
     assert_string_equal(text, "{\"policy\":\"locret\"}");
     free(text);
@@ -64,8 +64,8 @@ TEST_WITH(version_2_is_brought_up_to_date, setup, teardown)
     ok(store_tag_add(f->s, c.id, "old", &err));
     keep(f, c.id, 0, 3, "new units");
     ok(store_check(f->s, &err));
-    tamper(f, "UPDATE blob SET bytes = x'7a' WHERE id = 2"); /* its checksum is the old one */
-    refused(store_check(f->s, &err), ERR_FORMAT, "segment 0 of layer 1");
+    tamper(f, "UPDATE blob SET bytes = x'7a'");
+    refused(store_check(f->s, &err), ERR_FORMAT, "segment 3 of layer 0");
 }
 
 TEST_WITH(version_3_is_brought_up_to_date, setup, teardown)
@@ -108,9 +108,9 @@ TEST_WITH(version_4_is_brought_up_to_date, setup, teardown)
     free(parts);
     struct store_conversation c = look(f, "talk");
     assert_messages(f, c.id, "0/1/Hello/1/-2/2147483647;1/2/Hi there./4/5;-1/2/And/7;");
-    assert_segments(f, c.id, "0/0/units;");
-    assert_checkpoints(f, c.id, "0/5;");
-    assert_tail(f, c.id, "5/7/And/u;");
+    assert_segments(f, c.id, "");
+    assert_checkpoints(f, c.id, "");
+    assert_tail(f, c.id, "5/7/And/;");
     ok(store_state_get(f->s, c.id, &text, &err));
     assert_string_equal(text, "{\"policy\":\"keeper\"}");
     free(text);
@@ -253,13 +253,13 @@ TEST_WITH(newer_and_mutilated_schema, setup, teardown)
     begin_named(f, "a");
     store_close(f->s);
     f->s = NULL;
-    tamper(f, "PRAGMA user_version = 8; UPDATE conversation SET n_turns = 0;");
-    open_refused(f->path, ERR_FORMAT, "newer retain (its version is 8, this one knows 7)");
+    tamper(f, "PRAGMA user_version = 9; UPDATE conversation SET n_turns = 0;");
+    open_refused(f->path, ERR_FORMAT, "newer retain (its version is 9, this one knows 8)");
     tamper(f, "PRAGMA user_version = -1; UPDATE conversation SET n_turns = 0;");
-    open_refused(f->path, ERR_FORMAT, "its version is -1, expected 1 to 7");
+    open_refused(f->path, ERR_FORMAT, "its version is -1, expected 1 to 8");
     tamper(f, "PRAGMA user_version = 0; UPDATE conversation SET n_turns = 0;");
-    open_refused(f->path, ERR_FORMAT, "its version is 0, expected 1 to 7");
-    tamper(f, "PRAGMA user_version = 7; UPDATE conversation SET n_turns = 0; DROP TABLE tail;");
+    open_refused(f->path, ERR_FORMAT, "its version is 0, expected 1 to 8");
+    tamper(f, "PRAGMA user_version = 8; UPDATE conversation SET n_turns = 0; DROP TABLE tail;");
     open_refused(f->path, ERR_FORMAT, "is damaged: no such table: tail");
 }
 
@@ -492,6 +492,7 @@ TEST_WITH(torn_files, setup, teardown)
     keep(f, id, 0, 0, "units");
     keep(f, id, 0, 1, "-some");
     point(f, id, 1, 2);
+    const int n_free = (int)query_number(f, "PRAGMA freelist_count"); /* pages with nothing */
     store_close(f->s);
     f->s = NULL;
     struct stat st;
@@ -502,15 +503,16 @@ TEST_WITH(torn_files, setup, teardown)
     assert_int_equal(fread(bytes, 1, n, file), n);
     fclose(file);
     snprintf(path, sizeof path, "%s/torn.db", f->folder);
-    size_t n_used = n; /* zeros at the end are not a loss */
+    enum { PAGE = 1024 };
+    size_t n_used = n; /* the end of the last page is not a loss */
     while (n_used > 0 && !bytes[n_used - 1]) n_used--;
+    n_used = (n_used - 1) / PAGE * PAGE;
     for (size_t cut = 2; cut < n_used; cut += 1531) {
         write_file(path, bytes, cut);
         int rc = read_everything(path);
         if (rc != ERR_FORMAT && rc != ERR_FAIL) fail_msg("cut at %zu: %d %s", cut, rc, err.text);
         assert_true(strlen(err.text) > 20);
     }
-    enum { PAGE = 4096 };
     int n_found = 0, n_pages = (int)(n / PAGE);
     for (int page = 0; page < n_pages; page++) {
         char saved[PAGE];
@@ -520,7 +522,7 @@ TEST_WITH(torn_files, setup, teardown)
         n_found += read_everything(path) < 0;
         memcpy(bytes + page * PAGE, saved, PAGE);
     }
-    assert_int_equal(n_found, n_pages);
+    assert_in_range(n_found, n_pages - n_free, n_pages);
     write_file(path, bytes, n);
     assert_int_equal(read_everything(path), 0);
     free(bytes);

@@ -234,7 +234,7 @@ TEST_WITH(made_by_others, setup, teardown)
     int64_t id = look(f, "treasure").id;
     assert_string_equal(look(f, "treasure").title, "Where is it?");
     assert_messages(f, id, "0/1/Where is it?/5/6;1/2/Under the oak./7;");
-    assert_segments(f, id, "0/4/units;");
+    assert_segments(f, id, ""); /* units of an older version are read again */
     ok(store_state_get(f->s, id, &text, &err));
     assert_string_equal(text, "opaque words");
     free(text);

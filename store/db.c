@@ -88,6 +88,9 @@ static const char *const statements[DB_STATEMENTS] = {
                        "VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     [DB_SEGMENT_DELETE] = "DELETE FROM segment WHERE conversation = ?1 AND (?2 < 0 OR layer = ?2) "
                           "AND seq BETWEEN ?3 AND ?4 AND (?2 < 0 OR kind NOT IN (0, 3, 6, 9))",
+    [DB_PIECE_LINK] = "INSERT INTO segment (conversation, layer, seq, kind, origin, blob) "
+                      "SELECT conversation, layer, seq, ?4, origin, blob FROM segment WHERE "
+                      "conversation = ?1 AND layer = ?2 AND seq = ?3 AND kind = ?4 - 3",
     [DB_PIECE_KEEP] = "INSERT INTO segment (conversation, layer, seq, kind, origin, blob) "
                       "SELECT conversation, layer, seq, kind + 3, origin, blob FROM segment WHERE "
                       "conversation = ?1 AND layer BETWEEN ?2 AND ?3 AND kind IN (0, 6)",

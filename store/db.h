@@ -54,6 +54,7 @@ enum db_statement {
     DB_BLOB_ADD,
     DB_SEGMENT_ADD,
     DB_SEGMENT_DELETE,
+    DB_PIECE_LINK,
     DB_PIECE_KEEP,
     DB_PIECE_RETURN,
     DB_BLOCKS_BYTES,
@@ -211,6 +212,9 @@ void db_name_key(const struct store *s, const char *name, char out[STORE_NAME_MA
 /* Stores the bytes of an entry; their row is sqlite3_last_insert_rowid. */
 int db_blob_put(struct store *s, int64_t conversation, const struct store_segment *g,
                 int64_t *stored_bytes, const char *doing, struct err *e);
+/* Adds a piece to a copy of its conversation, whose log may have its bytes. */
+int db_piece_copy(struct store *s, int64_t conversation, const struct store_segment *g,
+                  struct err *e);
 /* Reads the bytes of an entry from columns i (digest) and i + 1 of q; false = they are damaged. */
 bool db_blob_column(struct store *s, sqlite3_stmt *q, int i, int64_t conversation,
                     const struct store_segment *g, struct str *buffer, struct db_part *out);

@@ -89,6 +89,18 @@ int store_segment_put(struct store *s, int64_t conversation, const struct store_
     return db_leave(s, own, rc, saving, e);
 }
 
+int db_piece_copy(struct store *s, int64_t conversation, const struct store_segment *g,
+                  struct err *e)
+{
+    sqlite3_stmt *q = s->statements[DB_PIECE_LINK];
+    sqlite3_bind_int64(q, 1, conversation);
+    sqlite3_bind_int(q, 2, g->layer);
+    sqlite3_bind_int64(q, 3, g->seq);
+    sqlite3_bind_int(q, 4, g->kind);
+    int rc = db_run(s, q, saving, e);
+    return rc || sqlite3_changes(s->db) > 0 ? rc : store_segment_put(s, conversation, g, e);
+}
+
 /* Binds a range of positions. */
 static sqlite3_stmt *of_range(struct store *s, enum db_statement which, int64_t conversation,
                               int64_t first, int64_t last)

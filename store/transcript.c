@@ -688,6 +688,12 @@ static int copy_segment(void *ctx, const struct store_segment *g)
     return g->seq > c->seq ? 0 : store_segment_put(c->to, c->made->id, g, c->e);
 }
 
+static int copy_piece(void *ctx, const struct store_segment *g)
+{
+    struct copy *c = ctx;
+    return g->seq > c->seq ? 0 : db_piece_copy(c->to, c->made->id, g, c->e);
+}
+
 static int copy_checkpoint(void *ctx, const struct store_checkpoint *p)
 {
     struct copy *c = ctx;
@@ -770,7 +776,7 @@ static int copy_cache(struct copy *c, int64_t id)
 {
     if (c->from == c->to) return share_cache(c, id);
     int rc = store_segment_each(c->from, id, -1, copy_segment, c, c->e);
-    if (!rc) rc = store_segment_each(c->from, id, STORE_PIECES, copy_segment, c, c->e);
+    if (!rc) rc = store_segment_each(c->from, id, STORE_PIECES, copy_piece, c, c->e);
     return rc ? rc : store_checkpoint_each(c->from, id, copy_checkpoint, c, c->e);
 }
 

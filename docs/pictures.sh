@@ -23,15 +23,15 @@ picture() {
     wait_for "$2" || { screen; exit 1; }
     sleep 0.5 # a frame is recorded after it is shown
     cp "$home/talk.cast" "$home/$1.cast"
-    XDG_CONFIG_HOME=$home "$program" replay "$home/$1.cast" --svg "docs/$1$suffix.svg"
-    ls -l "docs/$1$suffix.svg"
+    XDG_CONFIG_HOME=$home "$program" replay "$home/$1.cast" --svg "docs/$1.svg"
+    ls -l "docs/$1.svg"
 }
 
 talk() {
     turn=0
     mkdir -p "$home/retain"
-    printf 'color = true\nbackground = %s\nreduced-motion = yes\npace = 0\n' "$background" >"$home/retain/config"
-    keys "clear; $program chat -c locker$suffix --budget 64 --policy locret:reserve=64 --seed 4 --record $home/talk.cast; echo \"rc=\$?\"" Enter
+    printf 'color = true\nbackground = dark\nreduced-motion = yes\npace = 0\n' >"$home/retain/config"
+    keys "clear; $program chat -c locker --budget 64 --policy locret:reserve=64 --seed 4 --record $home/talk.cast; echo \"rc=\$?\"" Enter
     wait_for 'ready' || { screen; exit 1; }
     say 'My locker code is 48213.'
     say 'Tell me about cats.'
@@ -42,7 +42,6 @@ talk() {
     say 'What is my locker code?'
 }
 
-background=dark suffix=''
 start 120 40
 talk
 picture chat 'locker code is'
@@ -64,16 +63,4 @@ picture palette 'set budget'
 keys Escape
 wait_for '^> '
 keys F10
-wait_for '^rc='
-
-background=light suffix=-light
-start 120 40
-talk
-picture chat 'locker code is'
-resize 100 30
-keys F3
-wait_for 'live  1 column'
-keys ] ] Right Right
-picture map 'kept by'
-keys q F10
 wait_for '^rc='

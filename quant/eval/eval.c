@@ -403,9 +403,7 @@ void cmd_eval_help(struct str *out)
 {
     const struct task *t;
     str_puts(out, "Tasks; TASK:key=value sets facts=N (things to remember),\n"
-                  "thoughts=N (words that the model thinks before each answer it reads),\n"
-                  "depths=N (places of a single thing, one row each),\n"
-                  "report=N (print speed and memory every N tokens):\n");
+                  "depths=N (places of a single thing, one row each):\n");
     for (int i = 0; (t = task_at(i)); i++) str_printf(out, "  %-16s %s\n", t->name, t->about);
     str_puts(out, "The text is evicted before the questions are known.\n"
                   "A file (.jsonl, .json, or a path with a slash) holds documents, questions and\n"

@@ -13,7 +13,6 @@
 #include "quant/eval/results.h"
 #include "quant/eval/task.h"
 #include "quant/eval/task_params.h"
-#include "quant/eval/task_words.h"
 #include "runtime/cache/policy.h"
 #include "runtime/forward/context.h"
 #include "runtime/forward/engine.h"
@@ -24,8 +23,6 @@ struct run {
     const struct eval_run *trial;
     struct session *session;
     struct task_run *script;
-    struct recall *musing; /* of small talk for thoughts; NULL = answers are not thought about */
-    struct str thought;
     uint64_t seed;
     struct str answer;
     double right;
@@ -33,7 +30,6 @@ struct run {
     double nats; /* of the values after given words */
     /* tokens and time of the text and of the answers */
     int64_t n_read, read_ns, n_decoded, decode_ns;
-    int64_t reported, reported_ns; /* tokens and clock at the last report */
 };
 
 static void take_text(void *ctx, const char *utf8, size_t n)
@@ -50,27 +46,12 @@ static bool stop(void *ctx)
 
 /* ---- talking --------------------------------------------------------------------------------- */
 
-/* The next thought: small talk of about so many words. */
-static void muse(struct run *r)
-{
-    str_clear(&r->thought);
-    for (int n = 0; r->musing && n < r->trial->params->n_thought;) {
-        const struct words_turn *t = words_filler(r->musing);
-        size_t from = r->thought.n;
-        str_printf(&r->thought, "%s%s %s", from ? " " : "", t->user, t->assistant);
-        for (size_t i = from; i < r->thought.n; i++) n += r->thought.data[i] == ' ';
-    }
-}
-
 static int feed(struct run *r, const char *user, const char *assistant, struct err *e)
 {
     const struct session_sink k = {.stop = stop};
     struct chat_message m[] = {{CHAT_USER, user}, {CHAT_ASSISTANT, assistant}};
     int64_t t0 = system_clock_ns();
-    muse(r);
-    int rc = session_feed(r->session, m, r->musing ? 1 : 2, &k, e);
-    if (!rc && r->musing)
-        rc = session_feed_thought(r->session, str_get(&r->thought), assistant, &k, e);
+    int rc = session_feed(r->session, m, 2, &k, e);
     r->read_ns += system_clock_ns() - t0;
     return rc;
 }
@@ -110,33 +91,16 @@ static int ask(struct run *r, const struct task_step *q, struct err *e)
     return 0;
 }
 
-/* Prints a line each time this many more tokens were read, for runs that take hours. */
-static void report_progress(struct run *r)
-{
-    struct session_stats st;
-    int64_t every = r->trial->params->report_every, now = system_clock_ns();
-    session_stats(r->session, &st);
-    if (!every || st.n_tokens / every == r->reported / every) return;
-    report_note("%lld tokens, %.0f tok/s, cache %lld bytes, process %lld bytes",
-                (long long)st.n_tokens,
-                (double)(st.n_tokens - r->reported) * 1e9 / (double)(now - r->reported_ns),
-                (long long)st.cache_bytes, (long long)st.process_bytes);
-    r->reported = st.n_tokens;
-    r->reported_ns = now;
-}
-
 static int talk(struct run *r, struct err *e)
 {
     struct session_stats st;
     struct task_step step;
     int rc = 0;
-    r->reported_ns = system_clock_ns();
     for (session_stats(r->session, &st); !rc && task_next(r->script, st.n_tokens, &step);) {
         rc = step.assistant ? feed(r, step.user, step.assistant, e) : ask(r, &step, e);
         int64_t before = st.n_tokens;
         session_stats(r->session, &st);
         if (step.assistant) r->n_read += st.n_tokens - before;
-        report_progress(r);
     }
     return rc;
 }
@@ -145,22 +109,15 @@ static int open_script(struct run *r, const struct task_args *args, struct err *
 {
     const struct eval_run *t = r->trial;
     r->script = task_open(t->task, args);
-    int rc = r->script ? 0 : err_set(e, ERR_FAIL, "out of memory for the task");
-    if (!rc && t->params->n_thought)
-        rc = words_open(&r->musing, args->seed + 1000000, 1)
-                 ? err_set(e, ERR_FAIL, "out of memory for the task")
-                 : 0;
-    return rc;
+    return r->script ? 0 : err_set(e, ERR_FAIL, "out of memory for the task");
 }
 
 static void close_script(struct run *r)
 {
     session_close(r->session);
     task_close(r->script);
-    words_close(r->musing);
     r->session = NULL;
     r->script = NULL;
-    r->musing = NULL;
 }
 
 /* i: of the seeds, from 0 */
@@ -342,7 +299,6 @@ static int run_seed(const struct eval_run *t, int i, struct seed_result *s, stru
              : t->task->write ? run_script(&r, i, out, e)
                               : predict(&r, i, &s->nats, out, e);
     close_script(&r);
-    str_release(&r.thought);
     str_release(&r.answer);
     s->right = r.right;
     s->n_asked = (double)r.n_asked;

@@ -11,9 +11,6 @@ static const struct task table[] = {
      .about = "facts told at the start of a conversation, small talk or -f FILE, questions"},
     {"scatter", 10, 0, 64, task_write_scatter,
      .about = "facts told at even depths of a repetitive text"},
-    {"updates", 8, 0, 64, task_write_updates,
-     .about =
-         "the same; asked at a third of the text, half of them changed at two thirds, asked again"},
     {"passkey", 1, 0, 32, task_write_passkey,
      .about =
          "a number in a repetitive text (InfiniteBench); with facts=N that many, at even depths"},

@@ -130,7 +130,6 @@ void task_fill_small_talk(struct task_run *s, struct task_step *out);
 
 void task_write_recall(struct task_run *s);
 void task_write_scatter(struct task_run *s);
-void task_write_updates(struct task_run *s);
 void task_write_talk(struct task_run *s);
 void task_write_told(struct task_run *s);
 void task_write_told_heldout(struct task_run *s);

@@ -1,4 +1,4 @@
-/* Conversations: recall and updates. */
+/* Conversations: facts told at the start, or at even depths. */
 #include "quant/eval/task.h"
 #include "quant/eval/task_words.h"
 
@@ -36,14 +36,4 @@ void task_write_scatter(struct task_run *s)
         tell(s, task_depth(s, i), words_fact(s->recall, i));
         ask(s, task_ask(s), i);
     }
-}
-
-void task_write_updates(struct task_run *s)
-{
-    s->filler = task_fill_small_talk;
-    if (s->args.n_facts > TASK_QUESTIONS_MAX / 2) s->args.n_facts = TASK_QUESTIONS_MAX / 2;
-    for (int i = 0; i < s->args.n_facts; i++) tell(s, 0, words_fact(s->recall, i));
-    for (int i = 0; i < s->args.n_facts; i++) ask(s, task_ask_early(s, 1 / 3.0), i);
-    for (int i = 0; i < s->args.n_facts; i += 2) tell(s, 2 / 3.0, words_update(s->recall, i));
-    for (int i = 0; i < s->args.n_facts; i++) ask(s, task_ask(s), i);
 }

@@ -19,23 +19,19 @@ static int read_key(char *text, struct task_params *out, struct err *e)
     char *value = strchr(text, '=');
     if (!value) return err_set(e, ERR_USAGE, "\"%s\": expected key=value after the task", text);
     *value++ = 0;
-    if (!strcmp(text, "report"))
-        return read_number(text, value, (int64_t)1e15, &out->report_every, e);
     const struct {
         const char *key;
         int64_t max;
         int *out;
     } numbers[] = {{"facts", 64, &out->n_facts},
-                   {"depths", 1000, &out->n_depths},
-                   {"thoughts", 100000, &out->n_thought}};
+                   {"depths", 1000, &out->n_depths}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         if (strcmp(text, numbers[i].key)) continue;
         int rc = read_number(text, value, numbers[i].max, &n, e);
         *numbers[i].out = (int)n;
         return rc;
     }
-    return err_set(e, ERR_USAGE, "a task has no key %s; known are: facts, depths, thoughts, report",
-                   text);
+    return err_set(e, ERR_USAGE, "a task has no key %s; known are: facts, depths", text);
 }
 
 int task_params_read(const char *text, struct task_params *out, struct err *e)

@@ -12,8 +12,6 @@ struct task_params {
     char name[32]; /* name of the task */
     int n_facts;   /* facts to remember */
     int n_depths;  /* places of a single fact, from the beginning to the end; one row for each */
-    int n_thought; /* words that an answer of the text is thought for; 0 = none */
-    int64_t report_every; /* tokens between two reports of speed and memory */
 };
 
 /* ERR_USAGE names an unknown key; whether the task exists is not checked. */

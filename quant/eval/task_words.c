@@ -369,22 +369,6 @@ static void fact_make(struct recall *self, int i)
     f->turn.assistant = PICK(self, acknowledge);
 }
 
-const struct words_turn *words_update(struct recall *self, int i)
-{
-    struct fact *f = &self->facts[i];
-    const struct fact_kind *kind = &kinds[f->kind];
-    const struct owner *owner = &owners[f->owner];
-    const char *noun = kind->noun ? kind->noun : "";
-    char before[VALUE_MAX], form[LINE_MAX];
-    memcpy(before, f->value, sizeof before);
-    while (!strcmp(f->value, before)) value_make(self, kind->value, f->value);
-    snprintf(form, sizeof form, "Actually, %s", kind->noun ? "$o $n is now $v." : kind->tell);
-    expand(f->tell, form, owner, noun, f->value);
-    expand(f->answer, kind->noun ? "$Y $n is $v." : kind->answer, owner, noun, f->value);
-    f->turn.assistant = "Okay, I have updated that.";
-    return &f->turn;
-}
-
 int words_open(struct recall **out, uint64_t seed, int n_facts)
 {
     *out = NULL;

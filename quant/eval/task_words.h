@@ -28,7 +28,6 @@ const struct words_turn *words_fact(const struct recall *self, int i);
 
 /* Changes fact i: the turn that tells its new value, which is valid from now on; the turn is valid
  * until words_close. */
-const struct words_turn *words_update(struct recall *self, int i);
 
 /* The next turn of filler, without limit; valid until the next call. */
 const struct words_turn *words_filler(struct recall *self);

@@ -140,10 +140,6 @@ void session_set(struct session *s, const struct session_opts *o);
 int session_feed(struct session *s, const struct chat_message *messages, size_t n,
                  const struct session_sink *sink, struct err *e);
 
-/* The same for one answer, after a thought. */
-int session_feed_thought(struct session *s, const char *thought, const char *text,
-                         const struct session_sink *sink, struct err *e);
-
 /* ---- going back ------------------------------------------------------------------------------
  *
  * Turns count from 1; turn 0 is the beginning. The turns after it are permanently deleted: branch

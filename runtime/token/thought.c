@@ -62,18 +62,6 @@ const struct thought_format *thought_format_find(const char *source, size_t n,
     return NULL;
 }
 
-const struct thought_format *thought_format_default(void)
-{
-    return &formats[N_FORMATS - 1];
-}
-
-void thought_marks(const struct thought_format *f, struct str *opening, struct str *closing)
-{
-    str_puts(opening, f->open[0]);
-    str_puts(closing, f->close);
-    if (f->between) str_printf(closing, "%s%s", f->between, f->say);
-}
-
 const char *thought_before_answer(const struct thought_format *f)
 {
     return f->between ? f->say : f->close;

@@ -21,12 +21,6 @@ struct tokenizer;
 const struct thought_format *thought_format_find(const char *source, size_t n,
                                                  const struct tokenizer *t);
 
-/* For a model without marks: <think>. */
-const struct thought_format *thought_format_default(void);
-
-/* Appends the text that the model writes before a thought, and between it and the answer. */
-void thought_marks(const struct thought_format *f, struct str *opening, struct str *closing);
-
 /* The mark directly before the text of an answer that follows a thought. */
 const char *thought_before_answer(const struct thought_format *f);
 

@@ -14,8 +14,6 @@ equal "eval: tasks, policies, lengths, compressions, depths multiply out; full h
     "$(printf '%s\n' "$out" | wc -l | tr -d ' ')"
 equal "eval: every CSV line has the header's columns" 1 \
     "$(printf '%s\n' "$out" | awk -F, '{print NF}' | sort -u | wc -l | tr -d ' ')"
-out=$("$RETAIN" eval passkey:report=400 --policy locret --budget 256 --length 900 --seeds 1 2>&1)
-holds "eval TASK:report=N" "$out" 'tokens, [0-9]+ tok/s, cache [0-9]+ bytes, process [0-9]+ bytes'
 out=$(printf 'The capital of France is Paris. %.0s' $(seq 100) |
     "$RETAIN" eval perplexity -f - --policy sink --budget 64 --kv q4,f16 --length 256 --seeds 1 --json)
 equal "eval perplexity, by cache format" 2 "$(printf '%s\n' "$out" | grep -c '"perplexity":[0-9]')"
@@ -73,7 +71,7 @@ check "bench: room for proposals after the last token" "$RETAIN" bench --json --
     --decode 400 --repeat 1
 for wrong in "bench --depth -5" "bench --depth 64,x" "bench --repeat 100" "eval recall --seeds 1,2" \
     "eval recall --length 1e3" "eval recall --budget 0" "eval recall:fact=1" "eval recall:facts=65" \
-    "eval niah:report=0" "eval recall --policy sink:window" "plan --budget 64,128"; do
+    "eval niah:depths=0" "eval recall --policy sink:window" "plan --budget 64,128"; do
     # shellcheck disable=SC2086 # a command and its options
     timeout 60 "$RETAIN" $wrong >"$T/out" 2>&1
     equal "$wrong: exit status" 2 $?

@@ -73,7 +73,7 @@ echo '{"context": "c", "question": "q", "answers": ["a"]}' >"$T/questions.jsonl"
 run perplexity --file "$T/text" --length 64
 run eval recall:facts=1 --length 300 --compression 2 --seeds 1 --csv --answers
 run eval "$T/questions.jsonl" --policy sink --budget 64 --raw --as prompt --items 1 --results "$T/results"
-run eval niah:depths=2,report=100 --length 300 --budget 64 --seeds 1
+run eval niah:depths=2 --length 300 --budget 64 --seeds 1
 run bench --prefill 8 --decode 2 --repeat 1 --depth 16
 run quantize $DEMO "$T/q4.gguf" --type q4
 run quantize $DEMO "$T/q4.gguf" --force

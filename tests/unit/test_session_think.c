@@ -367,29 +367,6 @@ TEST(evicts_the_thought_when_the_turn_is_over)
         }
 }
 
-/* A thought that is read, not generated. */
-TEST(feeds_a_thought)
-{
-    const struct session_sink silent = {0};
-    const struct chat_message user = {CHAT_USER, messages[0]};
-    struct fixture f;
-    struct heard h = {0};
-    set_up(&f, THINKS, 2000);
-    struct session *s = start(&f, "fed");
-    ok(session_feed(s, &user, 1, &silent, &err));
-    ok(session_feed_thought(s, "hm0 hm1 hm2", THINKER_ANSWER, &silent, &err));
-    assert_int_equal(session_feed_thought(s, "x", "", &silent, &err), ERR_USAGE);
-    hear(s, messages[1], &h);
-    check_cache(&f, s, 1, false);
-    session_close(s);
-    s = start(&f, "fed"); /* its ids spell its text and its thought */
-    assert_null(strstr(session_notice(s), "did not spell"));
-    check_cache(&f, s, 1, false);
-    session_close(s);
-    release(&h);
-    tear_down(&f);
-}
-
 /* ---- again ----------------------------------------------------------------------------------- */
 
 TEST(resumes_to_the_bit)

@@ -158,25 +158,6 @@ TEST(test_many_codes)
     task_close(s);
 }
 
-/* Asked before the change: the old value; at the end: the new one, and the old one for unchanged
- * facts. */
-TEST(test_updates)
-{
-    struct task_args a = args_of(task_named("updates"), 4);
-    struct task_run *s = task_open(task_named("updates"), &a);
-    assert_int_equal(s->n_early, 8);
-    assert_int_equal(s->n_questions, 16);
-    for (int i = 0; i < 8; i++) {
-        const struct task_question *before = &s->questions[i], *after = &s->questions[8 + i];
-        assert_string_equal(str_get(&before->text), str_get(&after->text));
-        if (i % 2)
-            assert_string_equal(before->list[0], after->list[0]);
-        else
-            assert_string_not_equal(before->list[0], after->list[0]);
-    }
-    task_close(s);
-}
-
 TEST(test_essay)
 {
     struct task_args a = args_of(task_named("niah"), 2);

@@ -23,8 +23,7 @@ static int read_key(char *text, struct task_params *out, struct err *e)
         const char *key;
         int64_t max;
         int *out;
-    } numbers[] = {{"facts", 64, &out->n_facts},
-                   {"depths", 1000, &out->n_depths}};
+    } numbers[] = {{"facts", 64, &out->n_facts}, {"depths", 1000, &out->n_depths}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         if (strcmp(text, numbers[i].key)) continue;
         int rc = read_number(text, value, numbers[i].max, &n, e);

@@ -125,7 +125,10 @@ float archive_rarity(const struct archive *x, uint32_t word)
     return word ? archive_idf(x, x->n_with[word % ARCHIVE_WORDS]) : 0;
 }
 
-int archive_n_in_stretch(const struct archive *x, int i)
+/* The number of pieces, from the i-th on, in the same stretch of ARCHIVE_PIECE positions: several
+ * if the units were added at several times. They are dropped together, so that nothing
+ * depends on those times. */
+static int n_in_stretch(const struct archive *x, int i)
 {
     int n = 1;
     while (i + n < x->n_pieces &&
@@ -206,7 +209,7 @@ static int value_stretches(struct archive *x)
 {
     int n_stretches = 0;
     for (int i = 0, n; i < x->n_pieces; i += n) {
-        n = archive_n_in_stretch(x, i);
+        n = n_in_stretch(x, i);
         x->value[i] = x->weight[n_stretches++] = value_of(x, &x->pieces[i], n);
         for (int j = 1; j < n; j++) x->value[i + j] = x->value[i];
     }

@@ -130,11 +130,6 @@ void archive_count(struct archive *x, const struct archive_token *t, int n);
 int archive_add(struct archive *x, const struct cache *c, const struct archive_token *t, int n,
                 struct err *e);
 
-/* The number of pieces, from the i-th on, in the same stretch of ARCHIVE_PIECE positions: several
- * if the units were added at several times. They are dropped together, so that nothing
- * depends on those times. */
-int archive_n_in_stretch(const struct archive *x, int i);
-
 bool archive_holds(const struct archive *x, int64_t from, int64_t end);
 
 /* The first index at or after a position. */

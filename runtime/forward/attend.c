@@ -28,11 +28,6 @@ static size_t partial_floats(const struct model *m, int tokens)
     return a > b ? a : b;
 }
 
-float *attend_partial(const struct forward *f, int thread)
-{
-    return f->partial + (size_t)thread * partial_floats(f->model, ATTEND_TOKENS);
-}
-
 static bool norms_values(const struct model *m)
 {
     for (int i = 0; i < m->n_layer; i++)
@@ -254,7 +249,7 @@ static void attend_block(const struct attend_job *j, int head, int block, int th
     int t0 = block * ATTEND_TOKENS, n = s->n - t0 < ATTEND_TOKENS ? s->n - t0 : ATTEND_TOKENS;
     size_t rows = (size_t)n * (size_t)a.n_group;
     const float *sinks = sinks_of(s, head, a.n_group);
-    float *base = attend_partial(f, thread);
+    float *base = f->partial + (size_t)thread * partial_floats(f->model, ATTEND_TOKENS);
     a.n_tok = n;
     a.pos0 = slot_of_first(s, head) + t0;
     a.slot0 = 0;

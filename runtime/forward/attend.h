@@ -30,9 +30,6 @@ struct layer_step {
 /* Takes the memory of partial softmaxes; `longest`: the capacity of the largest head. */
 void attend_plan(struct forward *f, int longest, struct arena *a);
 
-/* Scratch of one thread for FORWARD_ATTEND_TOKENS queries: m, l and acc. */
-float *attend_partial(const struct forward *f, int thread);
-
 /* Finishes q and k of f->qkv (norms), packs k and v after the units of every head, and computes the
  * attention output in f->att. The new units count as the heads' from then on. */
 void attend_run(struct layer_step *s);

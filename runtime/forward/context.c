@@ -90,7 +90,8 @@ static int open_gpu(struct context *x, const struct forward_opts *fo, struct err
     return cuda_context_open(&x->gpu, x->engine->gpu, &o, &x->cache, e);
 }
 
-bool context_on_gpu(const struct context *x)
+/* Whether a GPU computes all layers; it may have only the first ones (model_place). */
+static bool on_gpu(const struct context *x)
 {
     return x->gpu && x->forward.first_layer == 0;
 }
@@ -141,7 +142,7 @@ static void repeat_step(void *ctx)
 {
     struct context *x = ctx;
     if (x->gpu) cuda_repeat(x->gpu);
-    if (!context_on_gpu(x)) recurrent_repeat(&x->forward, &x->cache);
+    if (!on_gpu(x)) recurrent_repeat(&x->forward, &x->cache);
 }
 
 int context_open(struct context *x, struct engine *g, const struct plan_opts *o, uint64_t seed,
@@ -217,8 +218,8 @@ int context_run(struct context *x, const int32_t *ids, int n, int n_logits, stru
     x->row = 0;
     x->e = e;
     x->tries = false;
-    int rc = context_on_gpu(x) ? cuda_run(x->gpu, ids, n, n_logits, e)
-                               : forward_run(&x->forward, &x->cache, ids, n, n_logits);
+    int rc = on_gpu(x) ? cuda_run(x->gpu, ids, n, n_logits, e)
+                       : forward_run(&x->forward, &x->cache, ids, n, n_logits);
     if (!rc) score_run(x, n, 0);
     return rc;
 }
@@ -247,8 +248,7 @@ int context_try(struct context *x, const int32_t *ids, int n, struct err *e)
     assert(n > 1 && n <= context_try_max(x));
     x->e = e;
     x->tries = true;
-    rc = context_on_gpu(x) ? cuda_try(x->gpu, ids, n, e)
-                           : forward_try(&x->forward, &x->cache, ids, n);
+    rc = on_gpu(x) ? cuda_try(x->gpu, ids, n, e) : forward_try(&x->forward, &x->cache, ids, n);
     if (rc) return rc;
     score_run(x, n, n);
     x->row = -1;
@@ -259,7 +259,7 @@ int context_try(struct context *x, const int32_t *ids, int n, struct err *e)
 void context_accept(struct context *x)
 {
     x->row++;
-    if (context_on_gpu(x))
+    if (on_gpu(x))
         cache_accept(&x->cache);
     else
         forward_accept(&x->forward, &x->cache, x->row);
@@ -269,7 +269,7 @@ void context_accept(struct context *x)
 int context_logits(struct context *x, float **out, struct err *e)
 {
     *out = x->forward.logits + (size_t)x->row * (size_t)x->engine->model->n_vocab;
-    return context_on_gpu(x) ? cuda_logits(x->gpu, x->row, x->forward.logits, e) : 0;
+    return on_gpu(x) ? cuda_logits(x->gpu, x->row, x->forward.logits, e) : 0;
 }
 
 int context_draw(struct context *x, const struct sampling *s, const int32_t *recent, int n_recent,
@@ -277,8 +277,8 @@ int context_draw(struct context *x, const struct sampling *s, const int32_t *rec
 {
     float *logits;
     int32_t forbidden[SAMPLER_PERIOD];
-    bool on_gpu = context_on_gpu(x) && !sampler_forbidden(s, recent, n_recent, forbidden);
-    int n = 0, rc = on_gpu ? cuda_candidates(x->gpu, x->row, s, scratch, &n, e) : 0;
+    bool there = on_gpu(x) && !sampler_forbidden(s, recent, n_recent, forbidden);
+    int n = 0, rc = there ? cuda_candidates(x->gpu, x->row, s, scratch, &n, e) : 0;
     if (!rc && n) *id = sampler_draw_sorted(s, scratch, n, position);
     if (rc || n) return rc;
     rc = context_logits(x, &logits, e);
@@ -294,7 +294,7 @@ int context_run_again(struct context *x, int32_t id, struct err *e)
     x->row = 0;
     if (c->recurrent.hidden) { /* the state must not see the token twice */
         c->n_tried = 0;
-        if (context_on_gpu(x)) return cuda_run_again(x->gpu, e);
+        if (on_gpu(x)) return cuda_run_again(x->gpu, e);
         forward_output(&x->forward, c->recurrent.hidden, 1, x->forward.logits);
         return 0;
     }
@@ -326,7 +326,7 @@ int context_run_again(struct context *x, int32_t id, struct err *e)
 
 void context_score(struct context *x)
 {
-    context_on_gpu(x) ? cuda_score(x->gpu) : cis_score(&x->forward, &x->cache);
+    on_gpu(x) ? cuda_score(x->gpu) : cis_score(&x->forward, &x->cache);
 }
 
 /* Whether scores are logarithms of shares of attention in every head. */
@@ -393,8 +393,7 @@ int context_evict(struct context *x, int64_t *n_evicted, struct err *e)
     if (!context_over_budget(x)) return 0;
     use_all(x);
     context_score(x);
-    if (context_on_gpu(x) &&
-        !cuda_leaves_eviction(&x->plan.rules, &x->cache.shape, x->engine->retaining))
+    if (on_gpu(x) && !cuda_leaves_eviction(&x->plan.rules, &x->cache.shape, x->engine->retaining))
         return cuda_evict(x->gpu, &rule, x->engine->pool, n_evicted, e);
     /* a split model's heads may share one budget: all are evicted here */
     int rc = cache_fetch(&x->cache, cache_len_max(&x->cache), e);
@@ -421,7 +420,7 @@ int context_loaded(struct context *x, struct err *e)
 
 int64_t context_slots_in_use(const struct context *x)
 {
-    return context_on_gpu(x) ? cuda_slots_in_use(x->gpu) : cache_units(&x->cache);
+    return on_gpu(x) ? cuda_slots_in_use(x->gpu) : cache_units(&x->cache);
 }
 
 /* The part of an item's matrix that a token reads: of the experts, those it is routed to. */
@@ -468,7 +467,7 @@ double context_bytes_per_token(const struct context *x)
     const struct model *m = x->engine->model;
     double bytes = matrix_bytes(m, true) + matrix_bytes(m, false);
     const struct retaining *h = x->engine->retaining;
-    int batch = context_on_gpu(x) ? CACHE_UNSCORED_MAX : FORWARD_SCORE_BATCH;
+    int batch = on_gpu(x) ? CACHE_UNSCORED_MAX : FORWARD_SCORE_BATCH;
     for (int i = 0; h && i < h->shape.n_layer; i++)
         bytes +=
             (double)kn_weight_bytes(h->layers[i].w1.type, h->shape.n_hidden, h->shape.n_in) / batch;

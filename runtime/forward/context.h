@@ -29,9 +29,6 @@ struct context { /* must not move while it is open: forward points into the plan
     bool used;                /* all memory is resident: since the first eviction */
 };
 
-/* Whether a GPU computes all layers; it may have only the first ones (model_place). */
-bool context_on_gpu(const struct context *x);
-
 /* Plans by `o` and takes the memory; nothing is run. seed: of policies that draw (random).
  * n_logits as in plan_make. */
 int context_open(struct context *x, struct engine *g, const struct plan_opts *o, uint64_t seed,

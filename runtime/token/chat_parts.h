@@ -26,7 +26,6 @@ struct chat_parts {
     struct template_prompt prompt; /* the memory that a program's spans point into */
 };
 void chat_parts_add(struct chat_parts *p, const char *text, size_t n, bool trusted);
-void chat_parts_release(struct chat_parts *p);
 
 int chat_program_parts(const struct chat_template *c, const struct chat_turn *m,
                        struct chat_parts *p, struct err *e);

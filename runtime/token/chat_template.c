@@ -119,7 +119,7 @@ void chat_parts_add(struct chat_parts *p, const char *text, size_t n, bool trust
     p->spans[p->n++] = (struct tokenizer_span){.text = text, .n = n, .trusted = trusted};
 }
 
-void chat_parts_release(struct chat_parts *p)
+static void parts_release(struct chat_parts *p)
 {
     free(p->spans);
     template_prompt_release(&p->prompt);
@@ -200,7 +200,7 @@ int chat_encode(const struct chat_template *c, const struct tokenizer *t,
     struct chat_parts p = {0};
     int rc = chat_program_parts(c, turn, &p, e);
     if (!rc) rc = encode_parts(c, t, turn, &p, out, e);
-    chat_parts_release(&p);
+    parts_release(&p);
     return rc;
 }
 
@@ -334,7 +334,7 @@ int chat_rewrite(const struct chat_template *c, const struct tokenizer *t,
     if (!rc && p.n) rc = encode_parts(c, t, &past->turn, &p, &now, e);
     if (!rc && now.n) compare(t, past, ended, &now, out);
     tokens_release(&now);
-    chat_parts_release(&p);
+    parts_release(&p);
     return rc;
 }
 
@@ -362,6 +362,6 @@ int chat_render_json(const struct chat_template *c, const struct tokenizer *t,
     if (!rc && ids) rc = tokenizer_encode(t, p.spans, p.n, true, &found, e);
     if (!rc && ids) push_ids(t, &found, 0, true, ids);
     tokens_release(&found);
-    chat_parts_release(&p);
+    parts_release(&p);
     return rc;
 }

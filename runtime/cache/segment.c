@@ -192,7 +192,7 @@ struct cache_unit segment_unit(const struct segment *g, const struct segment_par
     return u;
 }
 
-/* ---- the policy's state ---------------------------------------------------------------------- */
+/* ---- recurrent layers ------------------------------------------------------------------------ */
 
 bool policy_state_needed(const struct cache *c)
 {

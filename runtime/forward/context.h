@@ -60,8 +60,7 @@ int context_run(struct context *x, const int32_t *ids, int n, int n_logits, stru
 /* Speculation: runs ids[0] and n - 1 proposals (2 … context_try_max in all) at once. ids[0] is part
  * of the cache then; context_accept adds the next one as if it had just been run alone, to the bit:
  * its units, then its logits, which context_draw and context_logits use. Proposals that are not
- * accepted are forgotten with the next run. context_try_max: 0 without room for more logits, and
- * for policies and models that need each token run by itself (score_can_try). */
+ * accepted are forgotten with the next run. context_try_max: 0 without room for more logits. */
 int context_try_max(const struct context *x);
 int context_try(struct context *x, const int32_t *ids, int n, struct err *e);
 void context_accept(struct context *x);
@@ -73,8 +72,7 @@ int context_logits(struct context *x, float **out, struct err *e);
 int context_draw(struct context *x, const struct sampling *s, const int32_t *recent, int n_recent,
                  uint64_t position, struct sampler_entry *scratch, int32_t *id, struct err *e);
 
-/* Runs the newest token, `id`, again for its logits only: units, scores and the policy's state stay
- * unchanged. */
+/* Runs the newest token, `id`, again for its logits only: units and scores stay unchanged. */
 int context_run_again(struct context *x, int32_t id, struct err *e);
 
 /* The logits of a text that may follow (forward_look), in x->forward.logits: ERR_USAGE on a GPU and

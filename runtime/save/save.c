@@ -196,7 +196,7 @@ bool save_point(const struct save *s, int64_t n_tokens, struct save_point *out)
     for (size_t i = 0; i < s->n_points && !s->broken; i++) {
         const struct save_point *p = &s->points[i];
         if (p->n_run > n_tokens || (found && p->n_run < out->n_run)) continue;
-        if (p->seq < s->policy_state_seq) continue; /* its policy state is not kept */
+        if (p->seq < s->policy_state_seq) continue; /* its state is not kept */
         *out = *p;
         found = true;
     }
@@ -534,9 +534,7 @@ static int put_changes(struct save *s, const struct cache *c, struct err *e)
     return 0;
 }
 
-/* Writes the policy's and the recurrent state for the checkpoint that follows. The policy's is not
- * written while an answer runs: a crash loses the observations of the tokens since then, which only
- * later evictions would have used. */
+/* Writes the recurrent state for the checkpoint that follows. */
 static int put_policy_state(struct save *s, const struct cache *c, struct err *e)
 {
     struct str bytes = {0};

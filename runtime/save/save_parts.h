@@ -32,8 +32,8 @@ struct save {
     int64_t base_credit;       /* bytes that they may take */
     struct save_point *points; /* oldest first */
     size_t n_points, points_max;
-    /* The log holds the policy's state from this entry on; earlier checkpoints cannot be restored.
-     * 0 = the policy has no state, or all of it is there. */
+    /* The log holds the recurrent state from this entry on; earlier checkpoints cannot be restored.
+     * 0 = there is no state, or all of it is there. */
     int64_t policy_state_seq;
     int64_t policy_state_bytes; /* size of the newest state, all layers */
     int64_t policy_state_pos;   /* positions run when it was written */

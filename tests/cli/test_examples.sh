@@ -103,7 +103,7 @@ unsuitable() {
     docs/plot.py*) echo 'draws the pictures of docs/ again' ;;
     *llama-bench*) echo 'needs llama.cpp' ;;
     *' -m smol'* | *' smol') echo 'needs the model of the page' ;;
-    *gpu/run.sh* | *gpu/again.sh* | *gpu.tar.xz*) echo 'needs a card; tests/gpu/test_run.sh tries them' ;;
+    *gpu/run.sh* | *gpu/again.sh* | *gpu.tar.gz*) echo 'needs a card; tests/gpu/test_run.sh tries them' ;;
     esac
 }
 missing() {

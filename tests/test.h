@@ -23,6 +23,7 @@
 #include <cmocka.h>
 
 #include "base/err.h"
+#include "base/str.h"
 
 /* main's arguments. An argument without a hyphen chooses the tests whose names contain it. */
 extern int test_argc;
@@ -49,6 +50,9 @@ void test_around(CMFixtureFunction before, CMFixtureFunction after);
     {                                                     \
         test_around(before, after);                       \
     }
+
+/* Released at the end of its block. */
+#define AUTO_STR __attribute__((cleanup(str_release))) struct str
 
 /* What the last call said that failed. */
 extern struct err err;

@@ -50,13 +50,13 @@ static void same(const struct session *x, const struct session *y)
 static void resume(const char *policy)
 {
     struct options o = options_for(policy);
-    struct log once = {0}, often = {0};
-    char *dir = temporary();
-    struct conversations *l = open_library(dir);
+    AUTO_LOG once = {0}, often = {0};
+    AUTO_FOLDER *dir = temporary();
+    AUTO_LIBRARY *l = open_library(dir);
     o.session.plan.speculate.off = true;
-    struct session *x = open_session(NULL, o, false);
+    AUTO_SESSION *x = open_session(NULL, o, false);
     o.session.plan.speculate = (struct plan_speculate){.n = 4};
-    struct session *y = open_session(l, o, false);
+    AUTO_SESSION *y = open_session(l, o, false);
     for (int i = 0; i < 4; i++) {
         say(x, said[i], &once);
         say(y, said[i], &often);
@@ -66,12 +66,6 @@ static void resume(const char *policy)
     }
     assert_string_equal(str_get(&once.text), str_get(&often.text));
     assert_true(once.n_evicted > 0);
-    session_close(x);
-    session_close(y);
-    conversations_close(l);
-    str_release(&once.text);
-    str_release(&often.text);
-    remove_library(dir);
 }
 
 static void on_tokens(void *ctx, int64_t position, int n, const uint16_t *n_bytes)
@@ -103,10 +97,10 @@ static void killed(void)
 {
     enum { TOKENS = 9 };
     struct options o = options_for("sink");
-    struct log once = {0}, again = {0};
-    char *dir = temporary();
+    AUTO_LOG once = {0}, again = {0};
+    AUTO_FOLDER *dir = temporary();
     run_victim(dir, o, TOKENS);
-    struct conversations *l = open_library(dir);
+    AUTO_LIBRARY *l = open_library(dir);
     struct session *y = open_session(l, o, true), *x;
     struct session_stats st;
     session_stats(y, &st);
@@ -121,10 +115,6 @@ static void killed(void)
     assert_memory_equal(str_get(&again.text), str_get(&once.text), once.text.n - 1);
     session_close(x);
     session_close(y);
-    conversations_close(l);
-    str_release(&once.text);
-    str_release(&again.text);
-    remove_library(dir);
 }
 
 TEST(windows)

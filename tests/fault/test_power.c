@@ -79,7 +79,7 @@ static int setup(void **state)
         "chat --plain --db db --threads 1 --temp 0 --seed 1 -n 6 --budget 48";
     char *here = realpath("/proc/self/exe", NULL), *slash = here ? strrchr(here, '/') : NULL;
     const char *retain = getenv("RETAIN");
-    struct str input = {0};
+    AUTO_STR input = {0};
     char words[160];
     (void)state;
     if (!slash || !retain || !realpath(retain, program)) return -1;
@@ -98,7 +98,6 @@ static int setup(void **state)
     run("delete spare --db db", "");
     read_file("db", &whole[1]);
     read_file("record", &record);
-    str_release(&input);
     return 0;
 }
 
@@ -182,7 +181,7 @@ static void cut(const struct disk_file files[RECORDING_FILES], enum way way, uin
 {
     for (int i = 0; i < RECORDING_FILES; i++) {
         char path[128];
-        struct str s = {0};
+        AUTO_STR s = {0};
         str_append(&s, str_get(&files[i].synced), files[i].synced.n);
         for (int j = 0; j < files[i].n_waiting; j++)
             if (survives(way, i, files[i].waiting[j], seed))
@@ -191,7 +190,6 @@ static void cut(const struct disk_file files[RECORDING_FILES], enum way way, uin
         unlink(path);
         FILE *f = s.n ? fopen(path, "wb") : NULL;
         if (s.n && (!f || fwrite(s.data, 1, s.n, f) != s.n || fclose(f))) abort();
-        str_release(&s);
     }
 }
 
@@ -274,7 +272,7 @@ TEST(acknowledged_texts_survive)
     const char *cuts = getenv("CUTS");
     int n_cuts = cuts ? atoi(cuts) : 40, n_records = 0, n = 0, n_tried = 0;
     struct progress p = {0};
-    struct str final = {0}, texts = {0};
+    AUTO_STR final = {0}, texts = {0};
     char path[128];
     snprintf(path, sizeof path, "%s/files/db", folder);
     read_texts(path, &final);
@@ -298,8 +296,6 @@ TEST(acknowledged_texts_survive)
     print_message("%d records, %d cuts\n", n_records, n_tried);
     assert_int_equal(p.n_done, STEPS);
     for (int i = 0; i < RECORDING_FILES; i++) str_release(&files[i].synced);
-    str_release(&final);
-    str_release(&texts);
 }
 
 AROUND_TESTS(setup, teardown)

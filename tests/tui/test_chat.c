@@ -48,7 +48,7 @@ TEST(test_thoughts)
 {
     static const char told[] = " tokens  Alt-e unfolds it";
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     char name[CONVERSATION_NAME_MAX];
     stage_init(&s, true, false);
     scripted.model = thinker();
@@ -75,14 +75,13 @@ TEST(test_thoughts)
     }
     stage_key(&s, K_F1 + 3); /* the folded thought is not in the way */
     assert_null(strstr(stage_draw(&s, 80, 24, &out), "Let me see."));
-    str_release(&out);
     stage_release(&s);
 }
 
 TEST(test_a_running_thought)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     open_talk(&s, 1);
     s.freeze_after = 1;
     stage_type(&s, "hm\r");
@@ -97,7 +96,6 @@ TEST(test_a_running_thought)
     stage_text(&s, EVENT_TEXT, "It is so.");
     assert_string_equal(str_get(&message(&s, s.app.talk.n - 1)->text), "It is so.");
     assert_int_equal(message(&s, s.app.talk.n - 2)->role, TRANSCRIPT_THOUGHT);
-    str_release(&out);
     stage_release(&s);
 }
 
@@ -142,7 +140,7 @@ TEST(test_asks_only_if_it_is_slow)
 TEST(test_stopped_is_shown_again)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     struct event ev = {
         .kind = EVENT_OPENED, .text = "talk-1", .n_text = 6, .end = {SESSION_STOPPED, 0, true}};
     open_talk(&s, 1);
@@ -153,7 +151,6 @@ TEST(test_stopped_is_shown_again)
     ev.end.how = SESSION_TURN_END;
     app_take(&s.app, &ev);
     assert_null(strstr(stage_draw(&s, 80, 24, &out), "[stopped]"));
-    str_release(&out);
     stage_release(&s);
 }
 
@@ -161,7 +158,7 @@ TEST(test_stopped_is_shown_again)
 TEST(test_flash_ends_with_the_next_request)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     open_talk(&s, 0);
     stage_type(&s, "abc");
     stage_key(&s, CTRL('c'));
@@ -177,14 +174,13 @@ TEST(test_flash_ends_with_the_next_request)
     stage_key(&s, CTRL('u'));
     stage_type(&s, "/raw\r");
     assert_null(strstr(stage_draw(&s, 80, 24, &out), "did you mean"));
-    str_release(&out);
     stage_release(&s);
 }
 
 TEST(test_edit_a_turn)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     open_talk(&s, 4);
     stage_type(&s, "a draft");
     stage_key(&s, K_F1 + 5);
@@ -215,7 +211,6 @@ TEST(test_edit_a_turn)
     assert_int_equal(message(&s, 2)->position, message(&s, 1)->position + message(&s, 1)->n_tokens);
     stage_type(&s, "/edit 9\r");
     assert_non_null(strstr(s.app.flash, "no such turn"));
-    str_release(&out);
     stage_release(&s);
 }
 
@@ -278,7 +273,7 @@ TEST(test_private_cannot_go_back)
 TEST(test_numbers)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     char kept[64];
     open_talk(&s, 3);
     stage_key(&s, K_F1 + 7);
@@ -291,7 +286,6 @@ TEST(test_numbers)
         if (*c != ',') *to++ = *c;
     *to = 0;
     assert_non_null(strstr(out.data, kept));
-    str_release(&out);
     stage_release(&s);
 }
 
@@ -301,7 +295,7 @@ TEST(test_files)
 {
     char path[] = "/tmp/retain-test-XXXXXX", line[160], label[160];
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     int64_t from, end;
     int fd = mkstemp(path);
     assert_true(fd >= 0 && write(fd, "one two three\n", 14) == 14 && close(fd) == 0);
@@ -338,7 +332,6 @@ TEST(test_files)
     assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "tests/tui/test_chat.c"));
     stage_key(&s, '\t');
     assert_string_equal(str_get(&s.app.edit.text), "look at @tests/tui/test_chat.c");
-    str_release(&out);
     stage_release(&s);
 }
 
@@ -372,7 +365,7 @@ TEST(test_set)
 TEST(test_lines_around)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     stage_init(&s, true, false);
     stage_list(&s);
     stage_open(&s, "rust-notes");
@@ -392,7 +385,6 @@ TEST(test_lines_around)
     stage_type(&s, "/open tax-letter\r");
     assert_string_equal(s.app.name, "tax-letter");
     assert_string_equal(s.app.event, "");
-    str_release(&out);
     stage_release(&s);
 }
 
@@ -495,7 +487,7 @@ TEST(test_turns)
 TEST(test_find)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     stage_init(&s, true, false);
     stage_open(&s, "rust-notes");
     stage_type(&s, "/find failing case\r");
@@ -509,7 +501,6 @@ TEST(test_find)
     assert_int_equal(s.app.list.n_shown, 1);
     stage_key(&s, '\r'); /* the only one is opened */
     assert_string_equal(s.app.name, "tax-letter");
-    str_release(&out);
     stage_release(&s);
 }
 
@@ -553,7 +544,7 @@ TEST(test_rename_and_undo)
 TEST(test_looped)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     open_talk(&s, 1);
     s.freeze_after = 1;
     stage_type(&s, "hm\r");
@@ -562,7 +553,6 @@ TEST(test_looped)
     stage_end(&s, SESSION_REPETITION);
     assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "very [looped]"));
     assert_true(s.app.can_continue);
-    str_release(&out);
     stage_release(&s);
 }
 
@@ -583,7 +573,7 @@ TEST(test_read_only)
 TEST(test_words_are_seen)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     open_talk(&s, 4);
     stage_draw(&s, 80, 12, &out);
     stage_key(&s, K_PAGE_UP);
@@ -596,14 +586,13 @@ TEST(test_words_are_seen)
     stage_draw(&s, 80, 12, &out);
     stage_type(&s, "/tokens a b\r");
     assert_non_null(strstr(stage_draw(&s, 80, 12, &out), "*** 2 tokens"));
-    str_release(&out);
     stage_release(&s);
 }
 
 TEST(test_tags)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     stage_init(&s, true, false);
     stage_open(&s, "rust-notes");
     stage_key(&s, K_F1 + 1);
@@ -628,7 +617,6 @@ TEST(test_tags)
     assert_string_equal(s.asked, "thesis-ch3\n-trip ");
     stage_type(&s, "q/tag work -trip\r");
     assert_string_equal(s.asked, "rust-notes\nwork -trip");
-    str_release(&out);
     stage_release(&s);
 }
 
@@ -699,7 +687,7 @@ TEST(test_copy)
 
 TEST(test_osc52)
 {
-    struct str out = {0};
+    AUTO_STR out = {0};
     static const struct {
         const char *text, *want;
     } rows[] = {{"", ""}, {"M", "TQ=="}, {"Ma", "TWE="}, {"Man", "TWFu"}, {"\xff\xfe", "//4="}};
@@ -710,7 +698,6 @@ TEST(test_osc52)
         snprintf(want, sizeof want, "\033]52;c;%s\007", rows[i].want);
         assert_string_equal(out.data, want);
     }
-    str_release(&out);
 }
 
 /* ---- history and pastes --------------------------------------------------------------------- */
@@ -718,7 +705,7 @@ TEST(test_osc52)
 TEST(test_history_search)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     open_talk(&s, 3);
     stage_type(&s, "draft");
     stage_key(&s, CTRL('r'));
@@ -734,7 +721,6 @@ TEST(test_history_search)
     stage_key(&s, CTRL('r'));
     stage_type(&s, "sec\r!");
     assert_string_equal(str_get(&s.app.edit.text), "second!");
-    str_release(&out);
     stage_release(&s);
 }
 
@@ -747,7 +733,7 @@ static void paste(struct stage *s, const char *text, size_t n)
 TEST(test_long_paste)
 {
     struct stage s;
-    struct str big = {0}, full = {0};
+    AUTO_STR big = {0}, full = {0};
     open_talk(&s, 0);
     for (int i = 0; i < 10000; i++) str_puts(&big, "a line with 漢字 and \033[31m more\n");
     stage_type(&s, "look: ");
@@ -776,8 +762,6 @@ TEST(test_long_paste)
     str_clear(&full);
     app_draft(&s.app, &full);
     assert_int_equal(full.n, 16 + big.n);
-    str_release(&full);
-    str_release(&big);
     stage_release(&s);
 }
 
@@ -877,12 +861,11 @@ TEST(test_draft_of_two_talks)
     struct draft d;
     assert_non_null(mkdtemp(folder));
     for (int i = 0; i < 3; i++) {
-        struct str text = {0};
+        AUTO_STR text = {0};
         str_printf(&text, "for %s", talks[i]);
         draft_open(&d, folder);
         draft_save(&d, talks[i], 1, NULL, 0, &text);
         draft_close(&d, true);
-        str_release(&text);
     }
     for (int i = 0; i < 3; i++) draft_adopt(folder, talks[i], on_found, &f);
     assert_string_equal(str_get(&f.all), "draft(for trip)draft(for tax)draft(for )");
@@ -958,7 +941,7 @@ static void draft_is(const struct stage *s, const char *text)
 TEST(test_welcome)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     open_talk(&s, 0);
     stage_draw(&s, 80, 24, &out);
     assert_null(strstr(str_get(&out), "toy model"));
@@ -983,7 +966,6 @@ TEST(test_welcome)
     assert_int_equal(s.app.talk.n, 2);
     stage_type(&s, "1");
     draft_is(&s, "1");
-    str_release(&out);
     stage_release(&s);
 }
 

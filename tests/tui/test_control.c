@@ -113,9 +113,8 @@ static const char *run(struct fixture *f, enum slash command, const char *argume
 
 static bool is_saved(struct fixture *f, const char *name)
 {
-    struct str text = {0};
+    AUTO_STR text = {0};
     int rc = conversations_export(f->control.parts.library, name, true, &text, NULL, &err);
-    str_release(&text);
     return rc == 0;
 }
 
@@ -214,10 +213,9 @@ TEST(test_recalled_day)
 {
     const struct session_recalled r = {
         .n = 1, .windows = {{.text = "It is 7.", .turn = 3, .said_ms = 1715500000000, .end = 8}}};
-    struct str text = {0};
+    AUTO_STR text = {0};
     recalled_sentence(&r, &text);
     assert_string_equal(str_get(&text), "remembered turn 3 (12 May 2024): It is 7., 0.0 ms");
-    str_release(&text);
 }
 
 TEST(test_recall_from)
@@ -325,7 +323,7 @@ TEST(test_saved)
 TEST(test_copied_blocks)
 {
     static const char *const expected[] = {"", "one\n", "~~\ntwo\n", "three"};
-    struct str text = {0}, out = {0};
+    AUTO_STR text = {0}, out = {0};
     char what[16];
     str_puts(&text, "A\n```c\none\n```\nB\n  ~~~\n~~\ntwo\n~~~\n```\nthree");
     for (int i = 1; i <= 3; i++) {
@@ -337,14 +335,12 @@ TEST(test_copied_blocks)
     assert_int_equal(control_copied(&text, "code 4", &out, &err), ERR_FAIL);
     assert_int_equal(control_copied(&text, "code 0", &out, &err), ERR_USAGE);
     assert_int_equal(control_copied(&text, "code 1x", &out, &err), ERR_USAGE);
-    str_release(&text);
-    str_release(&out);
 }
 
 TEST(test_copied)
 {
     static const char answer[] = "Two:\n\n```c\nint a;\n```\n\n~~~\nb\n~~~\n";
-    struct str text = {0}, out = {0};
+    AUTO_STR text = {0}, out = {0};
     assert_int_equal(control_copied(NULL, "", &out, &err), ERR_FAIL);
     str_puts(&text, answer);
     ok(control_copied(&text, "", &out, &err));
@@ -353,6 +349,4 @@ TEST(test_copied)
     ok(control_copied(&text, "code", &out, &err));
     assert_string_equal(out.data, "b\n");
     assert_int_equal(control_copied(&text, "half", &out, &err), ERR_USAGE);
-    str_release(&text);
-    str_release(&out);
 }

@@ -86,14 +86,13 @@ static const char *answer(bool bell, int64_t ms, const char *focus, struct str *
 
 TEST(test_alert)
 {
-    struct str out = {0};
+    AUTO_STR out = {0};
     assert_string_equal(answer(true, 20000, "O", &out), "\007");
     assert_string_equal(answer(true, 20000, "I", &out), "");
     /* a terminal that does not report it */
     assert_string_equal(answer(true, 20000, "", &out), "");
     assert_string_equal(answer(true, 3000, "O", &out), "");
     assert_string_equal(answer(false, 20000, "O", &out), "");
-    str_release(&out);
 }
 
 TEST(test_nothing_elsewhere)

@@ -15,7 +15,7 @@ TEST(test_save)
     static const char text[] = "said\n";
     char path[] = "/tmp/retain-test-XXXXXX";
     struct rlimit before, cut;
-    struct str found = {0};
+    AUTO_STR found = {0};
     struct stat st;
     assert_int_equal(close(mkstemp(path)), 0);
     refused(external_save(path, text, sizeof text - 1, &err), ERR_FAIL, "File exists");
@@ -38,7 +38,6 @@ TEST(test_save)
     assert_int_equal(st.st_mode & 0777, 0600);
     ok(file_read(path, FILE_DATA, &found, &err));
     assert_string_equal(found.data, text);
-    str_release(&found);
     unlink(path);
 }
 
@@ -57,12 +56,11 @@ static void put_file(const char *name, const char *text)
 /* What is sent for `text` in the folder; NULL: the error. */
 static void sends(const char *text, const char *wanted)
 {
-    struct str out = {0};
+    AUTO_STR out = {0};
     int rc = external_message(text, strlen(text), &out, &err);
     if (!rc && wanted) assert_string_equal(str_get(&out), wanted);
     assert_int_equal(rc != 0, wanted == NULL);
     if (rc) assert_true(out.n == 0 && strstr(err.text, "there is no file"));
-    str_release(&out);
 }
 
 #define NOTES "```notes.txt\nalpha\n```\n\n"
@@ -111,7 +109,7 @@ TEST(test_files_in_a_message)
 TEST(test_edit_folders)
 {
     char base[] = "/tmp/retain-test-XXXXXX", command[96], made[160] = "";
-    struct str text = {0};
+    AUTO_STR text = {0};
     assert_non_null(mkdtemp(base));
     setenv("XDG_STATE_HOME", base, 1);
     edit_folders_clean(); /* there is no folder yet, and none is made */
@@ -144,5 +142,4 @@ TEST(test_edit_folders)
     assert_string_equal(str_get(&text), "");
     snprintf(command, sizeof command, "rmdir '%s/retain' '%s'", base, base);
     assert_int_equal(system(command), 0); /* nothing is in them */
-    str_release(&text);
 }

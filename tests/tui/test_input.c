@@ -176,7 +176,7 @@ TEST(test_paste)
 {
     struct edit e;
     struct timespec from, to;
-    struct str big = {0};
+    AUTO_STR big = {0};
     edit_init(&e);
     put(&e, "a\r\nb\rc\033[31m");
     assert_edit(&e, "a\nb\nc\033[31m", "");
@@ -192,7 +192,6 @@ TEST(test_paste)
     print_message("a paste of %zu bytes took %.1f ms\n", big.n, ms);
     edit_undo(&e);
     assert_edit(&e, "", "");
-    str_release(&big);
     edit_release(&e);
 }
 
@@ -202,7 +201,7 @@ TEST(test_history)
 {
     char path[] = "/tmp/retain-history-XXXXXX";
     struct history h;
-    struct str draft = {0};
+    AUTO_STR draft = {0};
     struct stat st;
     close(mkstemp(path));
     unlink(path);
@@ -236,7 +235,6 @@ TEST(test_history)
     history_add(&h, "x", 1);
     assert_int_equal(h.n, 1);
     history_release(&h);
-    str_release(&draft);
 }
 
 /* ---- keys ----------------------------------------------------------------------------------- */
@@ -400,7 +398,7 @@ TEST(test_random_input)
 TEST(test_map_and_text_are_linked)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     int n_words = 0;
     stage_init(&s, true, true);
     stage_open(&s, NULL);
@@ -429,7 +427,6 @@ TEST(test_map_and_text_are_linked)
         assert_int_equal(s.app.mapped.position, position);
     }
     assert_true(n_words > 200);
-    str_release(&out);
     stage_release(&s);
 }
 

@@ -100,14 +100,13 @@ TEST(test_code)
     str_clear(&p.seen);
     markdown_block(broken, sizeof broken - 1, 0, true, 10, take_colors, &p);
     assert_string_equal(p.seen.data, "kkkkkk\nssssssssss\n.\n");
-    struct str many = {0};
+    AUTO_STR many = {0};
     str_puts(&many, "```c\n");
     for (int i = 0; i < 400; i++) str_puts(&many, "1 ");
     str_puts(&many, "\n```");
     lay(&p, many.data, many.n, true, 2000);
     assert_non_null(strstr(p.seen.data, "1 1 1 1 \n--"));
     assert_int_equal(strlen(strstr(p.seen.data, "\n1 ")), 1 + 800 + 4);
-    str_release(&many);
     str_release(&p.seen);
 }
 
@@ -117,7 +116,7 @@ TEST(test_code_numbers)
     static const char text[] =
         "```c\na\n```\n\n- list\n  ~~~sh\n  b\n  ~~~\n\n````\n```\nc\n````\n";
     struct page p = {.text = NULL};
-    struct str answer = {0}, copied = {0};
+    AUTO_STR answer = {0}, copied = {0};
     lay(&p, text, sizeof text - 1, true, 60);
     assert_non_null(strstr(p.seen.data, "-- c  /copy code 1\na\n"));
     assert_non_null(strstr(p.seen.data, "-- sh  /copy code 2\n"));
@@ -125,8 +124,6 @@ TEST(test_code_numbers)
     str_puts(&answer, text);
     ok(control_copied(&answer, "code 3", &copied, &err));
     assert_string_equal(copied.data, "```\nc\n");
-    str_release(&answer);
-    str_release(&copied);
     str_release(&p.seen);
 }
 
@@ -252,18 +249,16 @@ TEST(test_hostile)
                                          "![", "&#0;", "\\", "    ", "```\n", "---\n"};
     unsigned seed = 5;
     for (int round = 0; round < 300; round++) {
-        struct str text = {0};
+        AUTO_STR text = {0};
         for (int i = 0; i < 200; i++) {
             seed = seed * 1103515245u + 12345u;
             str_puts(&text, pieces[(seed >> 16) % (round % 2 ? 20 : 9)]);
         }
         lay(&p, text.data, text.n, round % 3 == 0, 1 + round % 70);
-        str_release(&text);
     }
-    struct str deep = {0};
+    AUTO_STR deep = {0};
     for (int i = 0; i < 5000; i++) str_puts(&deep, i % 2 ? "> " : "- ");
     str_puts(&deep, "x");
     lay(&p, deep.data, deep.n, true, 80);
-    str_release(&deep);
     str_release(&p.seen);
 }

@@ -21,7 +21,7 @@ static void open_talk(struct stage *s, bool ascii)
 TEST(test_finds_everything)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     open_talk(&s, true);
     stage_type(&s, "a draft");
     stage_key(&s, CTRL('p'));
@@ -62,14 +62,13 @@ TEST(test_finds_everything)
     stage_key(&s, '\r'); /* nothing happens */
     stage_key(&s, '\033');
     assert_int_equal(s.app.view, VIEW_MAP);
-    str_release(&out);
     stage_release(&s);
 }
 
 TEST(test_turns)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     open_talk(&s, true);
     for (int i = 0; i < 12; i++) stage_type(&s, "words 60\r");
     stage_key(&s, 't' | K_ALT);
@@ -81,7 +80,6 @@ TEST(test_turns)
     stage_key(&s, '\r');
     assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "you Show me the failing case"));
     assert_true(s.app.chat.held);
-    str_release(&out);
     stage_release(&s);
 }
 
@@ -89,7 +87,7 @@ TEST(test_turns)
 TEST(test_list_above_a_command)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     open_talk(&s, true);
     stage_type(&s, "/re");
     stage_draw(&s, 80, 24, &out);
@@ -112,14 +110,13 @@ TEST(test_list_above_a_command)
     stage_key(&s, CTRL('u'));
     stage_type(&s, "//re"); /* text that begins with a slash */
     assert_null(strstr(stage_draw(&s, 80, 24, &out), "regenerate"));
-    str_release(&out);
     stage_release(&s);
 }
 
 TEST(test_settings)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     open_talk(&s, true);
     int n = s.app.talk.n;
     stage_key(&s, K_F1 + 6);
@@ -127,7 +124,6 @@ TEST(test_settings)
     assert_non_null(strstr(out.data, "set budget"));
     assert_null(strstr(out.data, "eval"));
     assert_int_equal(s.app.talk.n, n); /* nothing is printed into the conversation */
-    str_release(&out);
     stage_release(&s);
 }
 
@@ -136,7 +132,7 @@ TEST(test_settings)
 TEST(test_model)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     open_talk(&s, true);
     stage_type(&s, "hello\r/model\r");
     stage_draw(&s, 100, 24, &out);
@@ -159,7 +155,6 @@ TEST(test_model)
     assert_null(s.app.o->engine.model);
     stage_type(&s, "/model nonsense\r");
     assert_non_null(strstr(str_get(&s.app.events), "no model nonsense"));
-    str_release(&out);
     stage_release(&s);
 }
 
@@ -167,7 +162,7 @@ TEST(test_model)
 TEST(test_system)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     open_talk(&s, true);
     stage_type(&s, "hello\r/system\r");
     assert_non_null(strstr(stage_draw(&s, 100, 24, &out), "no system text; /system TEXT sets one"));
@@ -184,7 +179,6 @@ TEST(test_system)
     assert_string_equal(session_system(s.control.parts.session),
                         "Answer like a king, in one sentence.");
     assert_non_null(strstr(stage_draw(&s, 100, 24, &out), "system text: Answer like a king"));
-    str_release(&out);
     stage_release(&s);
 }
 
@@ -229,7 +223,7 @@ TEST(test_model_private)
 TEST(test_graphs)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     stage_init(&s, true, false);
     stage_key(&s, K_F1 + 7);
     assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "no numbers before the model is loaded"));
@@ -241,7 +235,6 @@ TEST(test_graphs)
     assert_non_null(strstr(out.data, "this cache: 164 MiB"));
     assert_non_null(strstr(out.data, "one that keeps everything: "));
     assert_non_null(strstr(out.data, "first token 31 ms"));
-    str_release(&out);
     stage_release(&s);
 }
 
@@ -316,7 +309,7 @@ TEST(test_trace_of_the_past)
 
 static struct message *put_words(struct transcript *t, const char *const pieces[], int n)
 {
-    struct str text = {0};
+    AUTO_STR text = {0};
     for (int i = 0; i < n; i++) {
         str_puts(&text, pieces[i]);
         transcript_piece(t, i, (uint16_t)strlen(pieces[i]));
@@ -325,7 +318,6 @@ static struct message *put_words(struct transcript *t, const char *const pieces[
     transcript_close(m);
     m->position = 0;
     m->n_tokens = n;
-    str_release(&text);
     return m;
 }
 
@@ -461,7 +453,7 @@ TEST(test_words_fade)
 TEST(test_play)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     stage_init(&s, true, false);
     stage_open(&s, NULL);
     for (int i = 0; i < 8; i++) stage_type(&s, "words 60\r");
@@ -495,7 +487,6 @@ TEST(test_play)
     assert_true(s.app.mapped.frozen->n_pos < s.map->n_pos);
     stage_type(&s, "p");
     assert_non_null(strstr(stage_draw(&s, 80, 40, &out), " live"));
-    str_release(&out);
     stage_release(&s);
 }
 
@@ -504,7 +495,7 @@ TEST(test_play)
 TEST(test_search_and_walk)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     open_talk(&s, true);
     for (int i = 0; i < 12; i++) stage_type(&s, "words 60\r");
     stage_draw(&s, 80, 24, &out);
@@ -540,7 +531,6 @@ TEST(test_search_and_walk)
     assert_int_equal(s.app.view, VIEW_CHAT);
     assert_true(s.app.question.open);
     assert_int_equal(s.app.question.turn, 14);
-    str_release(&out);
     stage_release(&s);
 }
 
@@ -592,7 +582,7 @@ TEST(test_a_question_mark_asks_for_help)
 TEST(test_clicks)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     open_talk(&s, true);
     for (int i = 0; i < 3; i++) stage_type(&s, "words 60\r");
     stage_draw(&s, 80, 24, &out);
@@ -616,7 +606,6 @@ TEST(test_clicks)
     ev.y = 0; /* outside */
     app_key(&s.app, &ev);
     assert_int_equal(s.app.list.selected, 1);
-    str_release(&out);
     stage_release(&s);
 }
 
@@ -624,7 +613,7 @@ TEST(test_clicks)
 TEST(test_long_messages_fold)
 {
     struct stage s;
-    struct str text = {0}, out = {0};
+    AUTO_STR text = {0}, out = {0};
     open_talk(&s, true);
     for (int i = 0; i < 200; i++) str_printf(&text, "line %d\n", i);
     struct key_event ev = {.key = K_PASTE, .text = text.data, .n = text.n};
@@ -639,15 +628,13 @@ TEST(test_long_messages_fold)
     assert_non_null(strstr(out.data, "line 199"));
     stage_key(&s, 'o' | K_ALT);
     assert_non_null(strstr(stage_draw(&s, 60, 40, &out), "... 192 more lines"));
-    str_release(&text);
-    str_release(&out);
     stage_release(&s);
 }
 
 TEST(test_events_are_kept)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     open_talk(&s, true);
     stage_type(&s, "/set temp 0.5\r/set temp 0.6\r/log\r");
     stage_draw(&s, 80, 24, &out);
@@ -657,7 +644,6 @@ TEST(test_events_are_kept)
     assert_true(s.app.events.n < 70000);
     assert_non_null(strstr(s.app.events.data, "event 4999"));
     assert_int_equal(s.app.events.data[2], ':'); /* whole lines */
-    str_release(&out);
     stage_release(&s);
 }
 
@@ -665,13 +651,12 @@ TEST(test_events_are_kept)
 TEST(test_long_errors)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     open_talk(&s, true);
     stage_type(&s, "/set policy foo\r");
     stage_draw(&s, 80, 40, &out);
     assert_non_null(strstr(out.data, "random")); /* the end of the list of policies */
     assert_string_equal(str_get(&s.app.edit.text), "/set policy foo");
-    str_release(&out);
     stage_release(&s);
 }
 
@@ -679,12 +664,11 @@ TEST(test_long_errors)
 TEST(test_help_wraps)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     open_talk(&s, true);
     app_show(&s.app, VIEW_HELP);
     stage_draw(&s, 40, 200, &out);
     assert_non_null(strstr(out.data, "which tokens are still in"));
     assert_non_null(strstr(out.data, "              the cache; also /map"));
-    str_release(&out);
     stage_release(&s);
 }

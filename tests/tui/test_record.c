@@ -166,11 +166,10 @@ static void play(const char *path, struct terminal *t, int *n_inputs)
         char kind = cJSON_GetArrayItem(event, 1)->valuestring[0];
         const char *text = cJSON_GetArrayItem(event, 2)->valuestring;
         if (kind == 'o') {
-            struct str clean = {0};
+            AUTO_STR clean = {0};
             record_clean(text, false, &clean);
             assert_string_equal(str_get(&clean), text);
             feed(t, text);
-            str_release(&clean);
         }
         if (kind == 'i') ++*n_inputs;
         if (kind == 'r' && sscanf(text, "%dx%d", &w, &h) == 2) clear(t, w, h);
@@ -190,7 +189,7 @@ TEST(test_what_was_seen)
     struct look look = look_of(256, false);
     struct stage s;
     struct record *r;
-    struct str out = {0};
+    AUTO_STR out = {0};
     int n_inputs = 0, fd = mkstemp(path);
     assert_true(fd >= 0);
     close(fd);
@@ -216,7 +215,6 @@ TEST(test_what_was_seen)
     ok(record_close(NULL, &err));
     record_frame(NULL, &s.grid);
     unlink(path);
-    str_release(&out);
     stage_release(&s);
 }
 
@@ -373,7 +371,7 @@ TEST(test_pictures)
     char path[] = "/tmp/retain-test-XXXXXX";
     struct stage s;
     struct record *r;
-    struct str out = {0}, still = {0};
+    AUTO_STR out = {0}, still = {0};
     assert_int_equal(close(mkstemp(path)), 0);
     stage_init(&s, false, false);
     s.app.halves = true;
@@ -392,15 +390,13 @@ TEST(test_pictures)
     still_shows(&still, &s.grid);
     svg_free(one);
     unlink(path);
-    str_release(&out);
-    str_release(&still);
     stage_release(&s);
 }
 
 /* Colours stay until they are changed. */
 TEST(test_picture_colors)
 {
-    struct str out = {0};
+    AUTO_STR out = {0};
     struct svg *s = svg_new(10, 1, false);
     svg_feed(s, "\033[38;2;1;2;3mA\033[2C\033[48;2;4;5;6mB\033[39mC\033[7mD\033[mE");
     svg_write(s, &out);
@@ -411,7 +407,6 @@ TEST(test_picture_colors)
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         assert_non_null(strstr(out.data, parts[i]));
     svg_free(s);
-    str_release(&out);
 }
 
 /* A recording of others draws no more than its cells, wherever it moves the cursor. */
@@ -428,7 +423,7 @@ TEST(test_hostile_pictures)
                                         "a\xcc\x81\xcc\x81\xcc\x81\xcc\x81\xcc\x81\xcc\x81\xcc\x81"
                                         "\xcc\x81\xcc\x81\xcc\x81\xcc\x81\xcc\x81\xcc\x81"
                                         "\xcc\x81\xcc\x81\xcc\x81"};
-    struct str out = {0};
+    AUTO_STR out = {0};
     struct svg *s = svg_new(10, 3, false);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) svg_feed(s, texts[i]);
     svg_resize(s, 1, 1);
@@ -437,7 +432,6 @@ TEST(test_hostile_pictures)
     assert_non_null(strstr(out.data, "</g></svg>\n"));
     assert_null(strstr(out.data, "]]></svg>"));
     svg_free(s);
-    str_release(&out);
 }
 
 /* Typed bytes arrive in pieces of any size, and need not be UTF-8. */
@@ -445,7 +439,7 @@ TEST(test_typed)
 {
     char path[] = "/tmp/retain-test-XXXXXX";
     struct stage s;
-    struct str out = {0}, found = {0}, typed = {0};
+    AUTO_STR out = {0}, found = {0}, typed = {0};
     struct record *r;
     assert_int_equal(close(mkstemp(path)), 0);
     stage_init(&s, false, false);
@@ -474,9 +468,6 @@ TEST(test_typed)
         at += (size_t)length;
     }
     unlink(path);
-    str_release(&out);
-    str_release(&found);
-    str_release(&typed);
     stage_release(&s);
 }
 
@@ -485,7 +476,7 @@ TEST(test_files)
 {
     char path[] = "/tmp/retain-test-XXXXXX";
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     struct stat st;
     struct record *r;
     mode_t before = umask(0);
@@ -506,16 +497,14 @@ TEST(test_files)
     assert_int_equal(record_close(r, &err), ERR_FAIL);
     assert_string_equal(err.text,
                         "the recording /dev/full is not complete: No space left on device");
-    str_release(&out);
     stage_release(&s);
 }
 
 static void assert_clean(const char *text, const char *expected)
 {
-    struct str out = {0};
+    AUTO_STR out = {0};
     record_clean(text, true, &out);
     assert_string_equal(str_get(&out), expected);
-    str_release(&out);
 }
 
 /* From an untrusted recording only moves, colours and clears reach the terminal. */

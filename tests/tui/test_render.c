@@ -69,11 +69,10 @@ static void compare(const char *name, int w, int h, const char *text)
 /* Without the hint bar, which test_hints has alone: otherwise every picture changes with it. */
 static void compare_view(struct stage *s, const char *name, int w, int h)
 {
-    struct str out = {0};
+    AUTO_STR out = {0};
     stage_draw(s, w, h, &out);
     cut_hints(&out, h);
     compare(name, w, h, str_get(&out));
-    str_release(&out);
 }
 
 static void compare_all(struct stage *s, const char *name)
@@ -107,7 +106,7 @@ TEST(test_chat)
 TEST(test_chat_blocks)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     stage_init(&s, false, false);
     stage_open(&s, NULL);
     stage_type(&s, "unicode please\r");
@@ -116,7 +115,6 @@ TEST(test_chat_blocks)
     s.app.now_ms += 60000;
     compare_view(&s, "chat_blocks", 80, 24);
     compare_view(&s, "chat_blocks", 38, 24);
-    str_release(&out);
     stage_release(&s);
 }
 
@@ -136,7 +134,7 @@ TEST(test_loading)
 TEST(test_answering)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     stage_init(&s, true, false);
     stage_open(&s, NULL);
     stage_type(&s, "what is a unit?\r");
@@ -144,7 +142,6 @@ TEST(test_answering)
     stage_type(&s, "tell me more, in words 150\r");
     stage_type(&s, "a question that waits\r");
     compare_view(&s, "answering", 80, 24);
-    str_release(&out);
     stage_release(&s);
 }
 
@@ -171,7 +168,7 @@ static void with_layers(int n_layer)
 TEST(test_map_layer)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     stage_init(&s, true, false);
     with_layers(36);
     talk(&s);
@@ -181,14 +178,13 @@ TEST(test_map_layer)
     stage_key(&s, K_DOWN);
     stage_key(&s, 'l');
     compare_view(&s, "map36_layer", 80, 24);
-    str_release(&out);
     stage_release(&s);
 }
 
 TEST(test_map_modes)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     stage_init(&s, true, false);
     talk(&s);
     stage_type(&s, "go on in words 400\r");
@@ -200,7 +196,6 @@ TEST(test_map_modes)
     compare_view(&s, "map_waterfall", 80, 24);
     stage_type(&s, "w++z");
     compare_view(&s, "map_zoom", 80, 24);
-    str_release(&out);
     stage_release(&s);
 }
 
@@ -242,7 +237,7 @@ TEST(test_map80)
 TEST(test_map_halves)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     stage_init(&s, false, false);
     with_layers(36);
     s.app.halves = true;
@@ -251,7 +246,6 @@ TEST(test_map_halves)
     compare_view(&s, "map36_halves", 80, 24);
     stage_type(&s, "w");
     compare_view(&s, "map36_waterfall_halves", 80, 24);
-    str_release(&out);
     stage_release(&s);
 }
 
@@ -291,7 +285,7 @@ TEST(test_hints)
 {
     static const int widths[] = {40, 80, 160};
     struct stage s;
-    struct str out = {0}, hints = {0};
+    AUTO_STR out = {0}, hints = {0};
     stage_init(&s, true, false);
     talk(&s);
     for (int view = 0; view < VIEWS; view++)
@@ -304,8 +298,6 @@ TEST(test_hints)
             str_append(&hints, attributes, strcspn(attributes, "\n") + 1);
         }
     compare("hints", 160, 24, str_get(&hints));
-    str_release(&hints);
-    str_release(&out);
     stage_release(&s);
 }
 
@@ -394,7 +386,7 @@ TEST(test_stretch)
 TEST(test_numbers_agree)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     char b[NUM_MAX], strip[64], title[64];
     stage_init(&s, true, false);
     talk(&s);
@@ -428,7 +420,6 @@ TEST(test_numbers_agree)
     assert_string_equal(num_count(INT64_MAX, b), "9223372036854.78M");
     assert_string_equal(num_age(1795434960326, 1795434960326 - 5 * 60000, b), "5m");
     assert_string_equal(num_age(1795434960326, INT64_MIN, b), "292471265y");
-    str_release(&out);
     stage_release(&s);
 }
 
@@ -467,7 +458,7 @@ TEST(test_jumps_to_the_beginning_of_gaps)
 TEST(test_fates)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     stage_init(&s, true, false);
     talk(&s);
     app_show(&s.app, VIEW_MAP);
@@ -483,7 +474,6 @@ TEST(test_fates)
         assert_non_null(strstr(stage_draw(&s, 160, 50, &out), fate));
     }
     assert_int_equal(s.map->heads[0], n_heads); /* a sink */
-    str_release(&out);
     stage_release(&s);
 }
 
@@ -491,7 +481,7 @@ TEST(test_fates)
 TEST(test_losses)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     stage_init(&s, false, false);
     talk(&s);
     s.app.halves = true;
@@ -502,7 +492,6 @@ TEST(test_losses)
     assert_non_null(ribbon);
     assert_memory_equal(ribbon + strlen("memory  "), "▀▀▀▀", strlen("▀▀▀▀"));
     assert_null(strstr(out.data, ":mark"));
-    str_release(&out);
     stage_release(&s);
 }
 
@@ -510,7 +499,7 @@ TEST(test_losses)
 TEST(test_turn_numbers)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     stage_init(&s, true, false);
     stage_open(&s, NULL);
     for (int i = 0; i < 30; i++) stage_type(&s, "words 2\r");
@@ -521,7 +510,6 @@ TEST(test_turn_numbers)
     for (const char *c = turns + strlen("\nturn   S"); *c != '\n'; c++)
         assert_true(!isdigit((unsigned char)c[0]) || !isdigit((unsigned char)c[1]) ||
                     !isdigit((unsigned char)c[2]));
-    str_release(&out);
     stage_release(&s);
 }
 
@@ -529,7 +517,7 @@ TEST(test_turn_numbers)
 TEST(test_help_of_a_view)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     stage_init(&s, true, false);
     talk(&s);
     app_show(&s.app, VIEW_MAP);
@@ -544,7 +532,6 @@ TEST(test_help_of_a_view)
     stage_key(&s, K_F1);
     stage_draw(&s, 80, 24, &out);
     assert_non_null(line_of(&out, "  Everywhere", 0));
-    str_release(&out);
     stage_release(&s);
 }
 
@@ -553,7 +540,7 @@ TEST(test_help_of_a_view)
 TEST(test_narrow)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     stage_init(&s, true, false);
     talk(&s);
     s.app.returned = (struct recalled_spans){.n = 1, .spans = {{3, 5}}};
@@ -566,7 +553,6 @@ TEST(test_narrow)
     assert_non_null(strstr(stage_draw(&s, 40, 24, &out), signs));
     stage_key(&s, K_F1 + 3);
     assert_non_null(strstr(stage_draw(&s, 40, 24, &out), signs));
-    str_release(&out);
     stage_release(&s);
 }
 
@@ -574,7 +560,7 @@ TEST(test_narrow)
 TEST(test_returned)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     struct event ev = {.kind = EVENT_RECALLED, .text = "remembered turn 1", .n_text = 17};
     stage_init(&s, true, false);
     talk(&s);
@@ -592,7 +578,6 @@ TEST(test_returned)
     stage_type(&s, "next\r");
     app_show(&s.app, VIEW_TINT);
     assert_null(strstr(stage_draw(&s, 80, 24, &out), "returned"));
-    str_release(&out);
     stage_release(&s);
 }
 
@@ -622,7 +607,7 @@ TEST(test_passage)
 TEST(test_tint_is_full)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     stage_init(&s, true, false);
     stage_open(&s, NULL);
     for (int i = 0; i < 10; i++) stage_type(&s, "words 60\r");
@@ -632,7 +617,6 @@ TEST(test_tint_is_full)
         const char *line = line_of(&out, NULL, y);
         assert_true(strspn(line, " ") < 80);
     }
-    str_release(&out);
     stage_release(&s);
 }
 
@@ -640,7 +624,7 @@ TEST(test_tint_is_full)
 TEST(test_scroll_is_held)
 {
     struct stage s;
-    struct str before = {0}, after = {0};
+    AUTO_STR before = {0}, after = {0};
     stage_init(&s, true, true);
     stage_open(&s, NULL);
     stage_type(&s, "words 900\r");
@@ -665,8 +649,6 @@ TEST(test_scroll_is_held)
     stage_key(&s, K_END);
     app_draw(&s.app, &s.grid, 80, 24);
     assert_false(s.app.chat.held);
-    str_release(&before);
-    str_release(&after);
     stage_release(&s);
 }
 
@@ -675,7 +657,7 @@ TEST(test_scroll_is_held)
 static int leaps(int rows, int ms)
 {
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     int n = 0, top = -1;
     stage_init(&s, true, true);
     stage_open(&s, NULL);
@@ -690,7 +672,6 @@ static int leaps(int rows, int ms)
         n += s.app.chat.top_row != top;
         top = s.app.chat.top_row;
     }
-    str_release(&out);
     stage_release(&s);
     return n;
 }
@@ -710,7 +691,7 @@ TEST(test_parts_make_the_whole)
     } at[] = {{160, 50}, {80, 24}, {120, 30}, {80, 14}, {40, 12}};
     struct stage s;
     struct grid whole = {0};
-    struct str parts = {0}, out = {0};
+    AUTO_STR parts = {0}, out = {0};
     stage_init(&s, false, false);
     stage_open(&s, NULL);
     stage_type(&s, "tell me more, in words 300\r");
@@ -733,7 +714,5 @@ TEST(test_parts_make_the_whole)
         assert_string_equal(str_get(&parts), str_get(&out));
     }
     grid_release(&whole);
-    str_release(&parts);
-    str_release(&out);
     stage_release(&s);
 }

@@ -65,33 +65,29 @@ TEST(test_attacks)
 {
     for (int i = 0; i < N_ATTACKS; i++)
         for (int mode = 0; mode < 4; mode++) {
-            struct str out = {0};
+            AUTO_STR out = {0};
             sanitize(attacks[i], strlen(attacks[i]), mode & 1, mode & 2, &out);
             assert_clean(&out, mode & 1);
             assert_true(out.n > 0);
-            str_release(&out);
         }
 }
 
 /* Splitting a stream anywhere changes nothing. */
 TEST(test_pieces)
 {
-    struct str all = {0};
+    AUTO_STR all = {0};
     for (int i = 0; i < N_ATTACKS; i++) str_puts(&all, attacks[i]);
     str_puts(&all, "a\r\nb 漢字 🙂 e\xCC\x81");
-    struct str whole = {0};
+    AUTO_STR whole = {0};
     sanitize(all.data, all.n, false, false, &whole);
     for (size_t step = 1; step < 9; step++) {
         struct sanitizer z = {0};
-        struct str out = {0};
+        AUTO_STR out = {0};
         for (size_t at = 0; at < all.n; at += step)
             sanitize_feed(&z, all.data + at, all.n - at < step ? all.n - at : step, &out);
         sanitize_end(&z, &out);
         assert_string_equal(str_get(&out), str_get(&whole));
-        str_release(&out);
     }
-    str_release(&whole);
-    str_release(&all);
 }
 
 TEST(test_random_bytes)
@@ -99,12 +95,11 @@ TEST(test_random_bytes)
     unsigned seed = 1;
     for (int round = 0; round < 2000; round++) {
         char bytes[64];
-        struct str out = {0};
+        AUTO_STR out = {0};
         for (size_t i = 0; i < sizeof bytes; i++)
             bytes[i] = (char)((seed = seed * 1103515245u + 12345u) >> 16);
         sanitize(bytes, sizeof bytes, round & 1, round & 2, &out);
         assert_clean(&out, round & 1);
-        str_release(&out);
     }
 }
 
@@ -112,7 +107,7 @@ TEST(test_text_is_kept)
 {
     static const char text[] =
         "Plain, tab\tnewline\n漢字かな 🙂 עברית ไทย e\xCC\x81 €";
-    struct str out = {0};
+    AUTO_STR out = {0};
     sanitize(text, sizeof text - 1, false, false, &out);
     assert_string_equal(str_get(&out), text);
     str_clear(&out);
@@ -122,14 +117,13 @@ TEST(test_text_is_kept)
     str_clear(&out);
     sanitize("a\033[0m\xC3\xA9\n", 8, true, true, &out);
     assert_string_equal(str_get(&out), "a^[[0m?^J");
-    str_release(&out);
 }
 
 /* ---- breaking into lines --------------------------------------------------------------------- */
 
 static void assert_lines(const char *text, int width, const char *expected)
 {
-    struct str out = {0};
+    AUTO_STR out = {0};
     size_t n = strlen(text), shown;
     while (n > 0) {
         size_t taken = text_line(text, n, width, &shown);
@@ -140,7 +134,6 @@ static void assert_lines(const char *text, int width, const char *expected)
         n -= taken;
     }
     assert_string_equal(str_get(&out), expected);
-    str_release(&out);
 }
 
 TEST(test_lines)

@@ -147,7 +147,7 @@ TEST_WITH(test_jetson_in_the_graphs, make_tree, remove_tree)
 {
     struct sensors_jetson p;
     struct stage s;
-    struct str out = {0};
+    AUTO_STR out = {0};
     put_board();
     put("sys/devices/platform/bus@0/17000000.gpu/load", "500\n");
     put_monitor("sys/class/hwmon/hwmon1", 1, "VDD_GPU_SOC\n", "20000\n", "1000\n");
@@ -165,7 +165,6 @@ TEST_WITH(test_jetson_in_the_graphs, make_tree, remove_tree)
     stage_draw(&s, 160, 50, &out);
     assert_non_null(strstr(out.data, "TEMPERATURE  55 C, most 62 C"));
     assert_non_null(strstr(out.data, "POWER  20 W, most 30 W"));
-    str_release(&out);
     stage_release(&s);
 }
 
@@ -306,7 +305,7 @@ TEST_WITH(test_a_sensor_that_hangs, make_tree, remove_tree)
 
 static void line_is(struct stage *s, int w, const char *expected)
 {
-    struct str out = {0};
+    AUTO_STR out = {0};
     grid_init(&s->grid, w, 1, true);
     bar_sensors(&s->app, grid_pane(&s->grid), 0);
     grid_dump(&s->grid, &out);
@@ -314,7 +313,6 @@ static void line_is(struct stage *s, int w, const char *expected)
     while (end > from && end[-1] == ' ') end--;
     *end = 0;
     assert_string_equal(from, expected);
-    str_release(&out);
 }
 
 TEST(test_line)

@@ -32,6 +32,40 @@ struct log {
     uint64_t logits;
 };
 
+static inline void log_end(struct log *l)
+{
+    str_release(&l->text);
+}
+
+static inline void session_end_of(struct session **s)
+{
+    session_close(*s);
+}
+
+static inline void library_end(struct conversations **l)
+{
+    conversations_close(*l);
+}
+
+static inline void remove_library(char *dir)
+{
+    char command[160];
+    snprintf(command, sizeof command, "rm -r '%s'", dir);
+    assert_int_equal(system(command), 0);
+    free(dir);
+}
+
+static inline void folder_end(char **dir)
+{
+    remove_library(*dir);
+}
+
+/* Ended with their block, the last one first. */
+#define AUTO_LOG     __attribute__((cleanup(log_end))) struct log
+#define AUTO_SESSION __attribute__((cleanup(session_end_of))) struct session
+#define AUTO_LIBRARY __attribute__((cleanup(library_end))) struct conversations
+#define AUTO_FOLDER  __attribute__((cleanup(folder_end))) char
+
 static inline void hash_logits(struct log *l)
 {
     int n_vocab;
@@ -83,14 +117,6 @@ static inline struct conversations *open_library(const char *dir)
     snprintf(path, sizeof path, "%s/retain.db", dir);
     ok(conversations_open(&l, path, &err));
     return l;
-}
-
-static inline void remove_library(char *dir)
-{
-    char command[160];
-    snprintf(command, sizeof command, "rm -r '%s'", dir);
-    assert_int_equal(system(command), 0);
-    free(dir);
 }
 
 static inline struct options options_of(const char *policy, const char *kv, float temperature)

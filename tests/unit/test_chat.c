@@ -116,12 +116,11 @@ TEST(renders_the_templates)
 
 static void check_render(const char *name, const char *expected)
 {
-    struct str got = {0};
+    AUTO_STR got = {0};
     struct tokenizer *t = open_bpe();
     struct chat_template *c = named(name, t);
     render(c, talk, 4, &got);
     assert_string_equal(str_get(&got), expected);
-    str_release(&got);
     chat_template_close(c);
     tokenizer_close(t);
 }
@@ -155,13 +154,12 @@ TEST(mistral_v3_strips_answers)
 {
     static const struct chat_message turns[] = {
         {CHAT_USER, "  Hello "}, {CHAT_ASSISTANT, "   I am an assistant   "}, {CHAT_USER, "Bye"}};
-    struct str got = {0};
+    AUTO_STR got = {0};
     struct tokenizer *t = open_bpe();
     struct chat_template *c = named("mistral-v3", t);
     render(c, turns, 3, &got);
     assert_string_equal(str_get(&got),
                         "[INST]   Hello [/INST] I am an assistant</s>[INST] Bye[/INST]");
-    str_release(&got);
     chat_template_close(c);
     tokenizer_close(t);
 }
@@ -299,7 +297,7 @@ static void check_ids(const char *vocab, const char *name)
     if (!data_path(path, sizeof path, file)) skip();
     struct tokenizer *t = open_file(path);
     struct chat_template *c = named(name, t);
-    struct str text = {0};
+    AUTO_STR text = {0};
     render(c, plain, 6, &text);
     struct tokenizer_span span = {text.data, text.n, true};
     struct tokens expected = {0};
@@ -312,7 +310,6 @@ static void check_ids(const char *vocab, const char *name)
         tokens_release(&got);
     }
     tokens_release(&expected);
-    str_release(&text);
     chat_template_close(c);
     tokenizer_close(t);
 }

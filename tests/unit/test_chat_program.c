@@ -231,7 +231,7 @@ static void check_talk(const struct chat_template *c, const struct tokenizer *t,
                        const char *thought, int32_t end)
 {
     struct tokens whole = {0}, turns = encode_turns(c, t, talk, thought, end);
-    struct str text = {0};
+    AUTO_STR text = {0};
     ok(chat_render_json(c, t, talk, NULL, true, &text, &whole, &err));
     size_t same = 0;
     while (same < whole.n && same < turns.n && whole.ids[same] == turns.ids[same]) same++;
@@ -239,7 +239,6 @@ static void check_talk(const struct chat_template *c, const struct tokenizer *t,
         fail_msg("%zu of %zu and %zu ids are equal:\n%s", same, whole.n, turns.n, str_get(&text));
     tokens_release(&whole);
     tokens_release(&turns);
-    str_release(&text);
 }
 
 /* end: the token that ends the model's answers; with and without. thought: see answer(). */
@@ -297,14 +296,13 @@ static struct tokenizer *open_vocabulary(const char *name)
 static cJSON *read_public(void)
 {
     char path[2048], buffer[4096];
-    struct str s = {0};
+    AUTO_STR s = {0};
     assert_non_null(data_path(path, sizeof path, "templates/chat_templates.json"));
     FILE *f = fopen(path, "rb");
     assert_non_null(f);
     for (size_t n; (n = fread(buffer, 1, sizeof buffer, f)) > 0;) str_append(&s, buffer, n);
     fclose(f);
     cJSON *json = cJSON_Parse(str_get(&s));
-    str_release(&s);
     return json;
 }
 

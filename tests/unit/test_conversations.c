@@ -92,7 +92,7 @@ TEST_WITH(lists_and_messages, setup, teardown)
 TEST_WITH(by_name, setup, teardown)
 {
     struct fixture *f = *state;
-    struct str s = {0};
+    AUTO_STR s = {0};
     begin_named(f->l, "holiday plans");
     begin_named(f->l, "tax");
     begin_named(f->l, "chat-1");
@@ -107,7 +107,6 @@ TEST_WITH(by_name, setup, teardown)
     ok(conversations_rename(f->l, "tax", "money", &err));
     ok(conversations_delete(f->l, "money", &err));
     refused(conversations_delete(f->l, "money", &err), ERR_FAIL, "no conversation 'money'");
-    str_release(&s);
 }
 
 static int note_tags(void *ctx, const struct conversations_entry *c)
@@ -119,7 +118,7 @@ static int note_tags(void *ctx, const struct conversations_entry *c)
 TEST_WITH(tags, setup, teardown)
 {
     struct fixture *f = *state;
-    struct str s = {0};
+    AUTO_STR s = {0};
     begin_named(f->l, "trip");
     ok(conversations_retag(f->l, "trip", " work, #rome  late", &err));
     ok(conversations_list(f->l, note_tags, &s, &err));
@@ -131,7 +130,6 @@ TEST_WITH(tags, setup, teardown)
     refused(conversations_retag(f->l, "trip", "-rome", &err), ERR_FAIL, "no tag #rome");
     refused(conversations_retag(f->l, "tripp", "x", &err), ERR_FAIL, "did you mean 'trip'?");
     ok(conversations_retag(f->l, "trip", " , ", &err));
-    str_release(&s);
 }
 
 TEST_WITH(not_while_it_is_open_elsewhere, setup, teardown)

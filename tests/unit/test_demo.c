@@ -80,11 +80,10 @@ static void check(struct engine *g, const struct options *o, const cJSON *golden
 
 static cJSON *read_golden(void)
 {
-    struct str text = {0};
+    AUTO_STR text = {0};
     ok(file_read("quant/demo/golden.json", FILE_DATA, &text, &err));
     cJSON *all = cJSON_Parse(str_get(&text));
     assert_true(cJSON_GetArraySize(all) > 0);
-    str_release(&text);
     return all;
 }
 

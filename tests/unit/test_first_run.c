@@ -24,10 +24,9 @@ static struct options fresh(void)
 
 static bool has_settings(void)
 {
-    struct str path = {0};
+    AUTO_STR path = {0};
     assert_int_equal(model_settings_path(MODEL, &path, NULL), 0);
     bool there = access(str_get(&path), F_OK) == 0;
-    str_release(&path);
     return there;
 }
 

@@ -38,7 +38,7 @@ static void compare(const char *model, const char *golden, const char *weights, 
 {
     char path[512], file[128];
     int32_t ids[POS_MAX];
-    struct str bytes = {0};
+    AUTO_STR bytes = {0};
     struct options o;
     struct engine *g;
     struct context x;
@@ -86,7 +86,6 @@ static void compare(const char *model, const char *golden, const char *weights, 
     assert_true(share >= argmax_min);
     context_release(&x);
     engine_close(g);
-    str_release(&bytes);
 }
 
 /* Weights and cache in float32, like the other program. */

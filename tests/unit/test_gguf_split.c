@@ -19,7 +19,7 @@ static const char *copy(int from, const char *name)
 {
     static char path[128];
     char source[128];
-    struct str bytes = {0};
+    AUTO_STR bytes = {0};
     snprintf(source, sizeof source, PARTS "-%05d-of-00003.gguf", from);
     assert_int_equal(file_read(source, FILE_DATA, &bytes, NULL), 0);
     snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -27,7 +27,6 @@ static const char *copy(int from, const char *name)
     assert_non_null(f);
     assert_int_equal(fwrite(bytes.data, 1, bytes.n, f), bytes.n);
     fclose(f);
-    str_release(&bytes);
     return path;
 }
 
@@ -71,12 +70,11 @@ TEST(has_the_bytes_of_its_parts)
     size_t at = 0;
     for (int i = 1; i <= 3; i++) {
         char path[128];
-        struct str part = {0};
+        AUTO_STR part = {0};
         snprintf(path, sizeof path, PARTS "-%05d-of-00003.gguf", i);
         ok(file_read(path, FILE_DATA, &part, &err));
         assert_memory_equal(bytes + at, part.data, part.n);
         for (at += part.n; at % (64 << 10); at++) assert_int_equal(bytes[at], 0);
-        str_release(&part);
     }
     assert_int_equal(at, n);
     gguf_close(split);

@@ -452,7 +452,7 @@ TEST(rows_are_conversations)
     struct engine *g = open_demo();
     struct heads_data d;
     struct heads_sample s = {0};
-    struct str text = {0};
+    AUTO_STR text = {0};
     ok(open_rows(&d, path, &err));
     assert_int_equal(d.n, 4);
     ok(heads_sample_read(&s, &d, 0, false, g, 512, &err));
@@ -483,7 +483,6 @@ TEST(rows_are_conversations)
     refused(heads_sample_read(&s, &d, 3, false, g, 512, &err), ERR_FORMAT, "row 4");
     heads_data_close(&d);
     heads_sample_release(&s);
-    str_release(&text);
     engine_close(g);
     unlink(path);
 }
@@ -498,7 +497,7 @@ TEST(names_and_numbers_share_a_label)
     struct engine *g = open_demo();
     struct heads_data d;
     struct heads_sample s = {0};
-    struct str names = {0};
+    AUTO_STR names = {0};
     float label[2 * 512];
     ok(open_rows(&d, path, &err));
     ok(heads_sample_read(&s, &d, 0, false, g, 512, &err));
@@ -519,7 +518,6 @@ TEST(names_and_numbers_share_a_label)
     assert_string_equal(str_get(&names), " Milorad Petrovic 48213 Zzyzx");
     heads_data_close(&d);
     heads_sample_release(&s);
-    str_release(&names);
     engine_close(g);
     unlink(path);
 }
@@ -528,7 +526,7 @@ TEST(names_and_numbers_share_a_label)
 TEST(long_documents_are_cut)
 {
     char path[] = "/tmp/retain-rows-XXXXXX";
-    struct str row = {0};
+    AUTO_STR row = {0};
     close(mkstemp(path));
     for (int i = 0; i < 2; i++) {
         str_puts(&row, "{\"document\": \"");
@@ -547,7 +545,6 @@ TEST(long_documents_are_cut)
     assert_non_null(strstr(str_get(&row), "\n\nWhat was it?<|end|><|assistant|> Old."));
     heads_data_close(&d);
     heads_sample_release(&s);
-    str_release(&row);
     engine_close(g);
     unlink(path);
 }

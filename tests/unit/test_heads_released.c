@@ -80,7 +80,7 @@ static void scores_of(const struct engine *g, int layer, float *out)
 
 TEST(scores_equal_pytorch)
 {
-    struct str text = {0};
+    AUTO_STR text = {0};
     ok(file_read(RELEASED "scores.json", FILE_DATA, &text, &err));
     cJSON *json = cJSON_Parse(str_get(&text));
     for (int i = 0; i < N_FILES; i++)
@@ -101,7 +101,6 @@ TEST(scores_equal_pytorch)
             engine_close(g);
         }
     cJSON_Delete(json);
-    str_release(&text);
 }
 
 /* ---- the input ------------------------------------------------------------------------------- */

@@ -188,7 +188,7 @@ TEST(policies_with_keys)
 TEST(values_of_a_key_multiply)
 {
     struct options o;
-    struct str text = {0};
+    AUTO_STR text = {0};
     assert_int_equal(
         parse(&o, EVAL | OPTIONS_LISTS,
               "--policy keydiff:reserve=8/16,sinks=0/4,keeper,locret:stabilizers=0/64/256"),
@@ -206,7 +206,6 @@ TEST(values_of_a_key_multiply)
     assert_int_equal(
         parse(&o, EVAL | OPTIONS_LISTS, "--policy sink:reserve=1/2/3/4/5/6,floor=1/2/3/4/5/6"),
         ERR_USAGE);
-    str_release(&text);
 }
 
 TEST(lists_of_values)
@@ -267,7 +266,7 @@ TEST(lists_have_an_end)
 TEST(settings_come_back)
 {
     struct options o;
-    struct str text = {0};
+    AUTO_STR text = {0};
     assert_int_equal(parse(&o, CHAT, "--kv q8:q4"), 0);
     ok(options_get(&o, CHAT, "kv", &text, &err));
     assert_string_equal(text.data, "q8:q4");
@@ -276,7 +275,6 @@ TEST(settings_come_back)
     assert_non_null(strstr(text.data, "\nkv = q8:q4\n"));
     assert_non_null(strstr(text.data, "\n# budget = \n"));
     assert_non_null(strstr(text.data, "\n# memory = \n"));
-    str_release(&text);
 }
 
 /* Each policy and key that can be given is printed as it can be given again. */
@@ -286,7 +284,7 @@ TEST(policies_come_back)
     for (int i = 0; policy_at(i); i++)
         for (int k = 0; options_policy_key(k, &key); k++) {
             struct options o;
-            struct str text = {0};
+            AUTO_STR text = {0};
             char line[160], given[128];
             bool word = !strcmp(key.name, "allocator"), full = !strcmp(key.name, "context");
             const char *name = full ? "full" : policy_at(i)->name;
@@ -295,7 +293,6 @@ TEST(policies_come_back)
             assert_int_equal(parse(&o, CHAT, line), 0);
             ok(options_get(&o, CHAT, "policy", &text, &err));
             assert_string_equal(text.data, given);
-            str_release(&text);
         }
 }
 
@@ -371,7 +368,7 @@ TEST(configuration)
 static void assert_comes_back(const char *value)
 {
     struct options o, again;
-    struct str config = {0};
+    AUTO_STR config = {0};
     options_init(&o);
     o.session.system = value;
     options_print_config(&o, &config);
@@ -380,7 +377,6 @@ static void assert_comes_back(const char *value)
         fail_msg("%s:\n%s", err.text, config.data);
     assert_non_null(again.session.system);
     assert_string_equal(again.session.system, value);
-    str_release(&config);
 }
 
 /* Any text that is set is printed unchanged. */
@@ -406,11 +402,10 @@ TEST(texts_come_back)
         assert_comes_back(value);
     }
     struct options o;
-    struct str config = {0};
+    AUTO_STR config = {0};
     options_init(&o);
     options_print_config(&o, &config);
     assert_non_null(strstr(config.data, "\n# system = \n"));
-    str_release(&config);
 }
 
 static void assert_config_refused(const char *line, const char *said)
@@ -448,7 +443,7 @@ TEST(numbers_come_back)
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         struct options o, again;
         char line[256];
-        struct str config = {0};
+        AUTO_STR config = {0};
         snprintf(line, sizeof line, "--temp %s --min-p %s --top-p %s", values[i], values[i],
                  values[i]);
         assert_int_equal(parse(&o, CHAT, line), 0);
@@ -457,7 +452,6 @@ TEST(numbers_come_back)
         ok(options_parse_layer(&again, OPTIONS_CONFIG, config.data, "config", &err));
         assert_memory_equal(&again.session.sampling, &o.session.sampling,
                             sizeof o.session.sampling);
-        str_release(&config);
     }
 }
 
@@ -465,7 +459,7 @@ TEST(help_fits_80_columns)
 {
     static const unsigned groups[] = {CHAT, GENERATE, EVAL, OPTIONS_STORE, ~0U};
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
-        struct str s = {0};
+        AUTO_STR s = {0};
         options_help(groups[i], &s);
         for (const char *p = str_get(&s); *p;) {
             size_t n = strcspn(p, "\n"), wide = 0;
@@ -474,13 +468,11 @@ TEST(help_fits_80_columns)
             p += n + 1;
         }
         assert_non_null(strstr(str_get(&s), "-h, --help"));
-        str_release(&s);
     }
-    struct str s = {0};
+    AUTO_STR s = {0};
     options_help(OPTIONS_STORE, &s);
     assert_non_null(strstr(str_get(&s), "      --db FILE             where"));
     assert_null(strstr(str_get(&s), "--model"));
-    str_release(&s);
 }
 
 TEST(sizes)

@@ -79,7 +79,7 @@ static void put_piece(void *ctx, const char *text, size_t n)
 TEST(cuts_where_it_should)
 {
     for (size_t i = 0; i < sizeof splits / sizeof *splits; i++) {
-        struct str text = {0}, expected = {0}, got = {0};
+        AUTO_STR text = {0}, expected = {0}, got = {0};
         struct pretokenizer *p = open_named(splits[i].name);
         for (const char *const *piece = splits[i].pieces; *piece; piece++) {
             str_puts(&text, *piece);
@@ -90,9 +90,6 @@ TEST(cuts_where_it_should)
             fail_msg("%s, case %zu: '%s' instead of '%s'", splits[i].name, i, str_get(&got),
                      str_get(&expected));
         pretokenizer_close(p);
-        str_release(&text);
-        str_release(&expected);
-        str_release(&got);
     }
 }
 
@@ -110,13 +107,12 @@ TEST(takes_long_runs)
     for (size_t i = 0; i < sizeof splits / sizeof *splits; i++) {
         struct pretokenizer *p = open_named(splits[i].name);
         for (size_t u = 0; u < sizeof units / sizeof *units; u++) {
-            struct str text = {0};
+            AUTO_STR text = {0};
             size_t n = 0;
             for (int k = 0; k < TIMES; k++) str_puts(&text, units[u]);
             if (pretokenizer_split(p, str_get(&text), text.n, count_bytes, &n, &err))
                 fail_msg("%s, unit %zu: %s", splits[i].name, u, err.text);
             assert_int_equal(n, text.n);
-            str_release(&text);
         }
         pretokenizer_close(p);
     }

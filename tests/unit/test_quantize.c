@@ -49,7 +49,7 @@ TEST(equals_reference)
                  {"golden/q4_0.ref.q", encode_q4_0_plain},
                  {"golden/f16.ref.q", encode_f16}};
     char path[512];
-    struct str input = {0}, expected = {0};
+    AUTO_STR input = {0}, expected = {0};
     if (!data_path(path, sizeof path, "golden/input.f32")) skip();
     ok(file_read(path, FILE_DATA, &input, &err));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -61,8 +61,6 @@ TEST(equals_reference)
         assert_memory_equal(blocks, expected.data, expected.n);
         free(blocks);
     }
-    str_release(&input);
-    str_release(&expected);
 }
 
 /* One block against the rule, written out in doubles. */
@@ -283,7 +281,7 @@ TEST_WITH(round_trip, make_folder, remove_folder)
 TEST_WITH(never_overwrites, make_folder, remove_folder)
 {
     const struct folder *f = *state;
-    struct str text = {0}, after = {0};
+    AUTO_STR text = {0}, after = {0};
     write_input(f, 0);
     str_puts(&text, "precious");
     write_bytes(f->out, &text);
@@ -296,14 +294,12 @@ TEST_WITH(never_overwrites, make_folder, remove_folder)
     ok(file_read(f->out, FILE_DATA, &after, &err));
     assert_string_equal(after.data, "precious");
     assert_int_equal(access(f->tmp, F_OK), -1);
-    str_release(&text);
-    str_release(&after);
 }
 
 TEST_WITH(refuses_what_is_no_model, make_folder, remove_folder)
 {
     const struct folder *f = *state;
-    struct str text = {0};
+    AUTO_STR text = {0};
     str_puts(&text, "GGUF, or so");
     write_bytes(f->in, &text);
     assert_int_equal(run(f, NULL, false), 3);
@@ -313,7 +309,6 @@ TEST_WITH(refuses_what_is_no_model, make_folder, remove_folder)
     assert_int_equal(run(f, NULL, true), 2); /* a folder is never replaced */
     assert_int_equal(rmdir(f->out), 0);
     assert_int_equal(access(f->tmp, F_OK), -1);
-    str_release(&text);
 }
 
 TEST(names_what_cannot_be_written)

@@ -147,7 +147,7 @@ TEST(a_file_that_is_missing_is_an_error)
 
 TEST(a_long_line_is_read)
 {
-    struct str text = {0};
+    AUTO_STR text = {0};
     struct questions f;
     struct item item = {0};
     str_puts(&text, "{\"question\": \"q\", \"answers\": [\"a\"], \"context\": \"");
@@ -162,7 +162,6 @@ TEST(a_long_line_is_read)
     questions_close(&f);
     item_release(&item);
     unlink(path);
-    str_release(&text);
 }
 
 /* ---- cutting --------------------------------------------------------------------------------- */
@@ -226,7 +225,7 @@ static int compare_pair(const cJSON *pair)
 
 TEST(every_metric_equals_the_program_it_is_from)
 {
-    struct str text = {0}, names = {0};
+    AUTO_STR text = {0}, names = {0};
     int n_wrong = 0;
     ok(file_read("tests/golden/metrics.json", FILE_DATA, &text, &err));
     cJSON *all = cJSON_Parse(str_get(&text));
@@ -237,8 +236,6 @@ TEST(every_metric_equals_the_program_it_is_from)
     cJSON_ArrayForEach(pair, pairs) n_wrong += compare_pair(pair);
     assert_int_equal(n_wrong, 0);
     cJSON_Delete(all);
-    str_release(&text);
-    str_release(&names);
 }
 
 static int make_folder(void **state)

@@ -87,7 +87,7 @@ static void on_progress(void *ctx, int64_t done, int64_t total)
 static int feed(struct watch *w, int n_words, uint32_t seed)
 {
     static const char *const words[] = {"cat ", "dog ", "fox ", "sea ", "code ", "story "};
-    struct str text = {0};
+    AUTO_STR text = {0};
     struct session_sink k = {.ctx = w, .evicted = on_evicted, .progress = on_progress};
     for (int i = 0; i < n_words; i++) {
         seed = seed * 1664525u + 1013904223u;
@@ -96,7 +96,6 @@ static int feed(struct watch *w, int n_words, uint32_t seed)
     struct chat_message m = {CHAT_USER, str_get(&text)};
     int rc = session_feed(w->s, &m, 1, &k, &err);
     if (rc) fail_msg("%s", err.text);
-    str_release(&text);
     return rc;
 }
 

@@ -24,7 +24,7 @@
 static int open_header(const char *header, uint64_t n_header, size_t n_data, struct err *e)
 {
     struct safetensors *s;
-    struct str file = {0};
+    AUTO_STR file = {0};
     put_u64(&file, n_header ? n_header : strlen(header));
     str_puts(&file, header);
     for (size_t i = 0; i < n_data; i++) str_append(&file, "", 1);
@@ -40,7 +40,6 @@ static int open_header(const char *header, uint64_t n_header, size_t n_data, str
     }
     safetensors_close(rc ? NULL : s);
     free(copy);
-    str_release(&file);
     return rc;
 }
 
@@ -108,21 +107,20 @@ TEST(refuses_hostile_headers)
 
 TEST(refuses_what_would_not_fit)
 {
-    struct str deep = {0};
+    AUTO_STR deep = {0};
     for (int i = 0; i < 100000; i++) str_puts(&deep, "[");
     assert_int_equal(open_header(str_get(&deep), 0, 0, &err), ERR_FORMAT);
     str_clear(&deep);
     str_puts(&deep, "{\"a\":[0");
     for (int i = 0; i < 9000000; i++) str_append(&deep, ",0", i < 8999990 ? 2 : 0);
     assert_int_equal(open_header(str_get(&deep), 0, 0, &err), ERR_FORMAT);
-    str_release(&deep);
 }
 
 /* Every truncated file is refused, and no byte after its end is read. */
 TEST(refuses_cut_files)
 {
     static const char header[] = "{\"a\":" T("F32", "[2,3]", "[0,24]") "}";
-    struct str file = {0};
+    AUTO_STR file = {0};
     struct safetensors *s;
     put_u64(&file, strlen(header));
     str_puts(&file, header);
@@ -137,7 +135,6 @@ TEST(refuses_cut_files)
         free(end);
         free(copy);
     }
-    str_release(&file);
 }
 
 /* ---- a folder -------------------------------------------------------------------------------- */
@@ -215,12 +212,11 @@ static void add_weight(struct weights *w, const char *name, int n_out, int n_in)
 
 static void put_weights(const struct folder *f, const char *name, struct weights *w)
 {
-    struct str file = {0};
+    AUTO_STR file = {0};
     put_u64(&file, w->header.n + 2);
     str_printf(&file, "{%s}", str_get(&w->header));
     str_append(&file, str_get(&w->data), w->data.n);
     put_file(f, name, file.data, file.n);
-    str_release(&file);
     str_release(&w->header);
     str_release(&w->data);
 }
@@ -275,7 +271,7 @@ static void add_layer(struct weights *w, int i, const char *family)
 
 static void put_config(const struct folder *f, const char *family, const char *more)
 {
-    struct str text = {0};
+    AUTO_STR text = {0};
     const bool part = *prefix_of(family);
     str_printf(&text,
                "{\"architectures\":[\"%s\"],%s\"hidden_size\":%d,\"intermediate_size\":%d,"
@@ -285,13 +281,12 @@ static void put_config(const struct folder *f, const char *family, const char *m
                family, part ? "\"text_config\":{" : "", N_EMBD, N_FF, N_HEAD, N_WORD, more,
                part ? ",\"eos_token_id\":[4,6]}" : "");
     put_text_file(f, "config.json", str_get(&text));
-    str_release(&text);
 }
 
 /* The vocabulary of make_vocab.h: marks, bytes, "hello". */
 static void put_tokenizer(const struct folder *f, const char *pre_tokenizer)
 {
-    struct str text = {0};
+    AUTO_STR text = {0};
     char byte[3];
     static const char *const joined[] = {"he", "ll", "hell", "hello", "\xC4\xA0hello", "ab", "12"};
     str_puts(&text, "{\"added_tokens\":[{\"id\":0,\"content\":\"<s>\",\"special\":true}");
@@ -315,7 +310,6 @@ static void put_tokenizer(const struct folder *f, const char *pre_tokenizer)
     put_text_file(f, "tokenizer_config.json",
                   "{\"bos_token\":\"<s>\",\"eos_token\":{\"content\":\"<|4|>\"},"
                   "\"chat_template\":[{\"name\":\"default\",\"template\":\"{{ hi }}\"}]}");
-    str_release(&text);
 }
 
 #define LLAMA3                                                                                \
@@ -675,7 +669,7 @@ TEST_WITH(refuses_added_tokens_without_ids, make_folder, remove_folder)
     static const char *const lists[] = {"[{\"content\":\"x\"}]", "{\"\":{\"content\":\"x\"}}",
                                         "{\"1x\":{\"content\":\"x\"}}", "{\"1\":7}"};
     const struct folder *f = *state;
-    struct str model = {0}, config = {0};
+    AUTO_STR model = {0}, config = {0};
     put_piece(&model, "<unk>", 0, 2);
     put_piece(&model, "<s>", 0, 3);
     str_append(&model, "\x12\x02\x18\x02", 4); /* trainer: BPE */
@@ -688,8 +682,6 @@ TEST_WITH(refuses_added_tokens_without_ids, make_folder, remove_folder)
         refused(convert_vocab(&k, f->path, NULL, 5, &err), ERR_FORMAT, "has no id from 0 to 4");
         gguf_keys_release(&k);
     }
-    str_release(&model);
-    str_release(&config);
 }
 
 /* Llama 3.1: divisors of the frequencies, by the formula in its reference code. */
@@ -720,7 +712,7 @@ TEST_WITH(scales_rope, make_folder, remove_folder)
 
 TEST(reads_sentencepiece)
 {
-    struct str model = {0};
+    AUTO_STR model = {0};
     struct gguf_keys k = {0};
     put_piece(&model, "<unk>", 0, 2);
     put_piece(&model, "<s>", 0, 3);
@@ -738,5 +730,4 @@ TEST(reads_sentencepiece)
         gguf_keys_release(&k);
         free(copy);
     }
-    str_release(&model);
 }

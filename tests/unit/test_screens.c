@@ -247,9 +247,8 @@ static void dump(const char *name)
 
 static void draw(int w, int h)
 {
-    struct str out = {0};
+    AUTO_STR out = {0};
     stage_draw(&s, w, h, &out);
-    str_release(&out);
 }
 
 static void check_views(int w, int h)

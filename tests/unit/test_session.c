@@ -15,10 +15,10 @@
 
 static void resume_equals_never_stopped(struct options o)
 {
-    struct log once = {0}, often = {0};
-    char *dir_a = temporary(), *dir_b = temporary();
-    struct conversations *a = open_library(dir_a), *b = open_library(dir_b);
-    struct session *x = open_session(a, o, false), *y = open_session(b, o, false);
+    AUTO_LOG once = {0}, often = {0};
+    AUTO_FOLDER *dir_a = temporary(), *dir_b = temporary();
+    AUTO_LIBRARY *a = open_library(dir_a), *b = open_library(dir_b);
+    AUTO_SESSION *x = open_session(a, o, false), *y = open_session(b, o, false);
     struct session_stats st;
     for (int i = 0; i < N_SAID; i++) {
         say(x, said[i], &once);
@@ -35,14 +35,6 @@ static void resume_equals_never_stopped(struct options o)
     }
     assert_string_equal(str_get(&once.text), str_get(&often.text));
     assert_true(once.n_evicted > 0);
-    session_close(x);
-    session_close(y);
-    conversations_close(a);
-    conversations_close(b);
-    str_release(&once.text);
-    str_release(&often.text);
-    remove_library(dir_a);
-    remove_library(dir_b);
 }
 
 TEST(test_resume_locret)
@@ -65,10 +57,10 @@ TEST(test_resume_sink)
 TEST(test_resume_with_other_heads)
 {
     struct options o = options_of("sink", "q4", 0);
-    struct log log = {0};
+    AUTO_LOG log = {0};
     struct session_stats st;
-    char *dir = temporary();
-    struct conversations *l = open_library(dir);
+    AUTO_FOLDER *dir = temporary();
+    AUTO_LIBRARY *l = open_library(dir);
     struct session *s = open_session(l, o, false);
     struct engine *first = engine;
     say(s, said[0], &log);
@@ -82,9 +74,6 @@ TEST(test_resume_with_other_heads)
     session_close(s);
     engine_close(engine);
     engine = first;
-    conversations_close(l);
-    str_release(&log.text);
-    remove_library(dir);
 }
 
 static int take_bytes(void *ctx, const struct conversations_entry *c)
@@ -153,13 +142,13 @@ TEST(test_twenty_random_conversations)
 {
     int64_t n_evicted = 0;
     for (int i = 0; i < 20; i++) {
-        struct log once = {0}, often = {0};
+        AUTO_LOG once = {0}, often = {0};
         struct options o;
         random_state = (uint64_t)i + 1;
         random_options(&o);
-        char *dir = temporary();
-        struct conversations *l = open_library(dir);
-        struct session *x = open_session(NULL, o, false), *y = open_session(l, o, false);
+        AUTO_FOLDER *dir = temporary();
+        AUTO_LIBRARY *l = open_library(dir);
+        AUTO_SESSION *x = open_session(NULL, o, false), *y = open_session(l, o, false);
         for (int turn = 0; turn < 6; turn++) {
             struct session_stats st;
             int choice = random_below(4);
@@ -179,12 +168,6 @@ TEST(test_twenty_random_conversations)
             same_cache(x, y);
         }
         n_evicted += once.n_evicted;
-        session_close(x);
-        session_close(y);
-        conversations_close(l);
-        str_release(&once.text);
-        str_release(&often.text);
-        remove_library(dir);
     }
     if (n_evicted < 2000) fail_msg("only %lld units were evicted", (long long)n_evicted);
 }
@@ -192,11 +175,11 @@ TEST(test_twenty_random_conversations)
 /* The ids and the text of an answer have their memory when the session is opened. */
 TEST(test_answers_take_no_memory)
 {
-    struct log log = {0};
+    AUTO_LOG log = {0};
     struct options o = options_of("sink", "q4", 0);
     o.session.max_tokens = 300;
     o.session.ignore_end = true;
-    struct session *s = open_session(NULL, o, false);
+    AUTO_SESSION *s = open_session(NULL, o, false);
     struct tokens pending = s->pending, ids = s->answer_ids;
     struct str answer = s->answer;
     assert_true(pending.cap >= SESSION_ANSWER_ROOM && ids.cap >= SESSION_ANSWER_ROOM);
@@ -208,8 +191,6 @@ TEST(test_answers_take_no_memory)
         assert_ptr_equal(s->answer_ids.ids, ids.ids);
         assert_ptr_equal(s->answer.data, answer.data);
     }
-    session_close(s);
-    str_release(&log.text);
 }
 
 /* ---- going back ------------------------------------------------------------------------------ */
@@ -238,10 +219,10 @@ static void rewind_to(struct session *s, int64_t turn)
  * closing, for each k, with evictions in between. */
 static void rewind_is_exact(struct options o)
 {
-    char *dir = temporary();
-    struct conversations *l = open_library(dir);
-    struct session *y = open_session(l, o, false);
-    struct log all = {0};
+    AUTO_FOLDER *dir = temporary();
+    AUTO_LIBRARY *l = open_library(dir);
+    AUTO_SESSION *y = open_session(l, o, false);
+    AUTO_LOG all = {0};
     for (int i = 0; i < N_SAID; i++) say(y, said[i], &all);
     assert_true(all.n_evicted > 0);
     for (int64_t k = N_SAID - 1; k >= 0; k--) {
@@ -266,10 +247,6 @@ static void rewind_is_exact(struct options o)
         str_release(&b.text);
         rewind_to(y, k);
     }
-    session_close(y);
-    conversations_close(l);
-    str_release(&all.text);
-    remove_library(dir);
 }
 
 TEST(test_rewind_locret)
@@ -289,10 +266,10 @@ TEST(test_regenerate_gives_the_same)
     static const char *const names[] = {"locret", "keydiff+global"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct options o = options_of(names[i], "q8", 0);
-        char *dir = temporary();
-        struct conversations *l = open_library(dir);
-        struct log once = {0}, again = {0};
-        struct session *x = open_session(NULL, o, false), *y = open_session(l, o, false);
+        AUTO_FOLDER *dir = temporary();
+        AUTO_LIBRARY *l = open_library(dir);
+        AUTO_LOG once = {0}, again = {0};
+        AUTO_SESSION *x = open_session(NULL, o, false), *y = open_session(l, o, false);
         struct session_sink k = sink_of(&again);
         enum session_end end;
         for (int turn = 0; turn < N_SAID; turn++) {
@@ -312,12 +289,6 @@ TEST(test_regenerate_gives_the_same)
             }
         }
         assert_true(once.n_evicted > 0);
-        session_close(x);
-        session_close(y);
-        conversations_close(l);
-        str_release(&once.text);
-        str_release(&again.text);
-        remove_library(dir);
     }
 }
 
@@ -326,13 +297,13 @@ TEST(test_regenerate_gives_the_same)
 TEST(test_rewind_beyond_the_log)
 {
     struct options o = options_of("sink", "q4", 0);
-    char *dir = temporary();
-    struct conversations *l = open_library(dir);
-    struct log log = {0};
+    AUTO_FOLDER *dir = temporary();
+    AUTO_LIBRARY *l = open_library(dir);
+    AUTO_LOG log = {0};
     o.session.rewind = 1;
     o.session.plan.budget = 20;
     o.session.plan.policy.reserve = 8;
-    struct session *s = open_session(l, o, false);
+    AUTO_SESSION *s = open_session(l, o, false);
     struct session_stats st;
     for (int i = 0; i < 30; i++) say(s, said[i % N_SAID], &log);
     int64_t cost = session_rewind_cost(s, 3);
@@ -350,19 +321,15 @@ TEST(test_rewind_beyond_the_log)
     session_close(s);
     s = open_session(NULL, o, false);
     assert_int_equal(session_rewind(s, 0, NULL, &err), ERR_USAGE);
-    session_close(s);
-    conversations_close(l);
-    str_release(&log.text);
-    remove_library(dir);
 }
 
 TEST(test_regenerate)
 {
     struct options o = options_of("locret", "q4", 4.0f);
-    char *dir = temporary();
-    struct conversations *l = open_library(dir);
-    struct log first = {0}, log = {0};
-    struct session *s = open_session(l, o, false);
+    AUTO_FOLDER *dir = temporary();
+    AUTO_LIBRARY *l = open_library(dir);
+    AUTO_LOG first = {0}, log = {0};
+    AUTO_SESSION *s = open_session(l, o, false);
     struct session_sink k = sink_of(&log);
     enum session_end end;
     assert_int_equal(session_regenerate(s, &k, &end, &err), ERR_USAGE);
@@ -385,11 +352,6 @@ TEST(test_regenerate)
     /* A discarded answer is deleted, but the conversation continues as before. */
     rewind_to(s, 2);
     assert_int_equal(reread(s), 0);
-    session_close(s);
-    conversations_close(l);
-    str_release(&first.text);
-    str_release(&log.text);
-    remove_library(dir);
 }
 
 TEST(test_branch)
@@ -397,7 +359,7 @@ TEST(test_branch)
     struct options o = options_of("locret", "q4", 0);
     char *dir = temporary(), name[128];
     struct conversations *l = open_library(dir);
-    struct log log = {0};
+    AUTO_LOG log = {0};
     struct session *x = open_session(NULL, o, false), *s = open_session(l, o, false), *b;
     for (int i = 0; i < 3; i++) say(x, said[i], &log);
     for (int i = 0; i < N_SAID; i++) say(s, said[i], &log);
@@ -419,7 +381,6 @@ TEST(test_branch)
     session_close(b);
     ok(conversations_check(l, &err));
     conversations_close(l);
-    str_release(&log.text);
     remove_library(dir);
 }
 
@@ -430,7 +391,7 @@ TEST(test_read_only)
     struct options o = options_of("locret", "q4", 0);
     char *dir = temporary(), name[128];
     struct conversations *a = open_library(dir), *b = open_library(dir);
-    struct log log = {0};
+    AUTO_LOG log = {0};
     struct session *s = open_session(a, o, false), *v;
     struct session_sink k = sink_of(&log);
     enum session_end end;
@@ -466,7 +427,6 @@ TEST(test_read_only)
     session_close(s);
     conversations_close(a);
     conversations_close(b);
-    str_release(&log.text);
     remove_library(dir);
 }
 
@@ -474,9 +434,9 @@ TEST(test_read_only)
 TEST(test_switching)
 {
     struct options o = options_of("keydiff", "q4", 0);
-    char *dir = temporary();
-    struct conversations *l = open_library(dir);
-    struct log log = {0};
+    AUTO_FOLDER *dir = temporary();
+    AUTO_LIBRARY *l = open_library(dir);
+    AUTO_LOG log = {0};
     size_t used[2] = {0};
     for (int i = 0; i < 24; i++) {
         struct session *s;
@@ -490,24 +450,21 @@ TEST(test_switching)
     }
     /* apart from the text in `log`, nothing stays allocated */
     assert_true(used[1] <= used[0] + 16384);
-    conversations_close(l);
-    str_release(&log.text);
-    remove_library(dir);
 }
 
 /* A conversation that never ends does not grow on disk without limit. */
 TEST(test_the_file_stays_small)
 {
     struct options o = options_of("random", "q4", 0.8f);
-    char *dir = temporary();
-    struct conversations *l = open_library(dir);
-    struct log log = {0};
+    AUTO_FOLDER *dir = temporary();
+    AUTO_LIBRARY *l = open_library(dir);
+    AUTO_LOG log = {0};
     o.session.plan.budget = 24;
     o.session.plan.policy.reserve = 8;
     o.session.max_tokens = 12;
     o.session.rewind = 1;
     o.session.recall.archive_bytes = 1; /* the fewest positions possible */
-    struct session *s = open_session(l, o, false), *x = open_session(NULL, o, false);
+    AUTO_SESSION *s = open_session(l, o, false), *x = open_session(NULL, o, false);
     int64_t bytes[2] = {0};
     struct session_stats st;
     for (int i = 0; i < 160; i++) { /* the maximum in turns 20 to 79, and 100 to 159 */
@@ -524,11 +481,6 @@ TEST(test_the_file_stays_small)
     s = open_session(l, o, true);
     assert_int_equal(reread(s), 0);
     same_cache(x, s);
-    session_close(x);
-    session_close(s);
-    conversations_close(l);
-    str_release(&log.text);
-    remove_library(dir);
 }
 
 /* Heads of different lengths, which share the budget of a layer. */
@@ -550,9 +502,9 @@ TEST(test_resume_one_budget_for_all)
 TEST(test_first_budget)
 {
     struct options o = options_of("keeper", "q4", 0);
-    struct log log = {0};
-    char *dir = temporary();
-    struct conversations *l = open_library(dir);
+    AUTO_LOG log = {0};
+    AUTO_FOLDER *dir = temporary();
+    AUTO_LIBRARY *l = open_library(dir);
     static const struct {
         int given, first, expected;
         bool again;
@@ -560,16 +512,12 @@ TEST(test_first_budget)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         o.session.plan.budget = rows[i].given;
         o.session.first_budget = rows[i].first;
-        struct session *s = open_session(l, o, rows[i].again);
+        AUTO_SESSION *s = open_session(l, o, rows[i].again);
         struct session_stats st;
         session_stats(s, &st);
         assert_int_equal(st.budget, rows[i].expected);
         say(s, said[0], &log); /* an empty one would not be saved */
-        session_close(s);
     }
-    conversations_close(l);
-    remove_library(dir);
-    str_release(&log.text);
 }
 
 /* Stopping and continuing gives the same text as an answer that was never stopped. */
@@ -577,9 +525,9 @@ TEST(test_stop_and_continue)
 {
     struct log whole = {0}, parts = {.stop_after = 5};
     struct options o = options_of("locret", "q4", 0);
-    char *dir = temporary();
-    struct conversations *l = open_library(dir);
-    struct session *s = open_session(NULL, o, false);
+    AUTO_FOLDER *dir = temporary();
+    AUTO_LIBRARY *l = open_library(dir);
+    AUTO_SESSION *s = open_session(NULL, o, false);
     struct session_sink k = sink_of(&parts);
     enum session_end end;
     say(s, said[2], &whole);
@@ -594,20 +542,17 @@ TEST(test_stop_and_continue)
     ok(session_continue(s, &k, &end, &err));
     /* The second part may be longer: each answer has its own limit of tokens. */
     assert_memory_equal(whole.text.data, parts.text.data, whole.text.n - 1);
-    session_close(s);
-    conversations_close(l);
     str_release(&whole.text);
     str_release(&parts.text);
-    remove_library(dir);
 }
 
 /* Another KV format: the saved cache is not used, and the user is told why. */
 TEST(test_other_format_is_replayed)
 {
-    struct log log = {0};
-    char *dir = temporary();
-    struct conversations *l = open_library(dir);
-    struct session *s = open_session(l, options_of("sink", "q4", 0), false);
+    AUTO_LOG log = {0};
+    AUTO_FOLDER *dir = temporary();
+    AUTO_LIBRARY *l = open_library(dir);
+    AUTO_SESSION *s = open_session(l, options_of("sink", "q4", 0), false);
     struct session_stats st;
     say(s, said[0], &log);
     say(s, said[1], &log);
@@ -622,10 +567,6 @@ TEST(test_other_format_is_replayed)
     s = open_session(l, options_of("sink", "q8", 0), true);
     session_stats(s, &st);
     assert_int_equal(st.n_reread, 0);
-    session_close(s);
-    conversations_close(l);
-    str_release(&log.text);
-    remove_library(dir);
 }
 
 /* A state with impossible facts about the cache, under a correct checksum. */
@@ -633,7 +574,7 @@ static void forge_n_run(struct conversations *l, const char *n_run)
 {
     struct store *store = conversations_store(l);
     struct store_conversation c;
-    struct str forged = {0};
+    AUTO_STR forged = {0};
     char *text, *end;
     assert_int_equal(store_conversation_latest(store, &c, &err), 1);
     ok(store_state_get(store, c.id, &text, &err));
@@ -643,7 +584,6 @@ static void forge_n_run(struct conversations *l, const char *n_run)
     str_printf(&forged, "%s%s", n_run, end);
     ok(store_state_put(store, c.id, forged.data, &err));
     free(text);
-    str_release(&forged);
 }
 
 /* Any damage of the saved cache: the text is replayed, and the user is told why. */
@@ -677,7 +617,7 @@ TEST(test_damaged_caches_are_replayed)
         char *dir = temporary(), path[128];
         struct conversations *l = open_library(dir);
         struct session *s = open_session(l, o, false);
-        struct log log = {0};
+        AUTO_LOG log = {0};
         sqlite3 *db;
         for (int turn = 0; turn < 5; turn++) say(s, said[turn], &log);
         assert_true(log.n_evicted > 0);
@@ -699,7 +639,6 @@ TEST(test_damaged_caches_are_replayed)
         assert_int_equal(reread(s), 0);
         session_close(s);
         conversations_close(l);
-        str_release(&log.text);
         remove_library(dir);
     }
 }
@@ -761,7 +700,7 @@ static int keep_row(void *ctx, const struct store_tail *t)
 /* Units of the running answer that claim position `pos`, under correct checksums. */
 static void forge_tail(const char *dir, uint32_t pos)
 {
-    struct conversations *l = open_library(dir);
+    AUTO_LIBRARY *l = open_library(dir);
     struct store *store = conversations_store(l);
     struct store_conversation c;
     struct tail tail = {.n = 0};
@@ -775,7 +714,6 @@ static void forge_tail(const char *dir, uint32_t pos)
         free((void *)(uintptr_t)row->text);
         free((void *)(uintptr_t)row->units);
     }
-    conversations_close(l);
 }
 
 /* They are checked like all other units. */
@@ -786,18 +724,14 @@ TEST(test_forged_answer)
     o.session.max_tokens = CRASH_AFTER + 1;
     o.session.ignore_end = true;
     for (size_t i = 0; i < sizeof positions / sizeof *positions; i++) {
-        char *dir = temporary();
-        struct log log = {0};
+        AUTO_FOLDER *dir = temporary();
+        AUTO_LOG log = {0};
         crash(dir, o);
         forge_tail(dir, positions[i]);
-        struct conversations *l = open_library(dir);
-        struct session *s = open_session(l, o, true);
+        AUTO_LIBRARY *l = open_library(dir);
+        AUTO_SESSION *s = open_session(l, o, true);
         assert_non_null(strstr(session_notice(s), "does not fit"));
         say(s, said[5], &log);
-        session_close(s);
-        conversations_close(l);
-        str_release(&log.text);
-        remove_library(dir);
     }
 }
 
@@ -807,20 +741,20 @@ TEST(test_forged_answer)
 TEST(test_crash_keeps_scores)
 {
     struct options o = options_of("locret", "q4", 0);
-    struct log log = {0}, rest = {0};
+    AUTO_LOG log = {0}, rest = {0};
     struct session_sink k = sink_of(&rest);
     enum session_end end;
-    char *dir = temporary();
+    AUTO_FOLDER *dir = temporary();
     o.session.plan.budget = 200;
     o.session.plan.policy.reserve = 64;
     o.session.max_tokens = CRASH_AFTER + 1;
     o.session.ignore_end = true;
     crash(dir, o);
-    struct conversations *l = open_library(dir);
+    AUTO_LIBRARY *l = open_library(dir);
     o.session.max_tokens = 1;
-    struct session *cut = open_session(l, o, true);
+    AUTO_SESSION *cut = open_session(l, o, true);
     o.session.max_tokens = CRASH_AFTER + 1;
-    struct session *whole = open_session(NULL, o, false);
+    AUTO_SESSION *whole = open_session(NULL, o, false);
     struct session_stats st;
     session_stats(cut, &st);
     assert_int_equal(st.n_reread, 0);
@@ -837,12 +771,6 @@ TEST(test_crash_keeps_scores)
             assert_true(a->kv_heads[i].score[p] != 0);
             assert_true(fabsf(a->kv_heads[i].score[p] - b->kv_heads[i].score[p]) < 0.1f);
         }
-    session_close(cut);
-    session_close(whole);
-    conversations_close(l);
-    str_release(&log.text);
-    str_release(&rest.text);
-    remove_library(dir);
 }
 
 /* ---- the end of a prompt --------------------------------------------------------------------- */
@@ -884,8 +812,8 @@ static void ends_of_prompts_follow_evictions(int chunk, int local)
     struct options o = options_of("locret", "q4", 0);
     o.session.plan.chunk = chunk;
     o.session.max_tokens = 1;
-    struct session *s = open_session(NULL, o, false);
-    struct str text = {0};
+    AUTO_SESSION *s = open_session(NULL, o, false);
+    AUTO_STR text = {0};
     int64_t least = INT64_MAX; /* tokens between the last eviction and the answer */
     for (int n = chunk; n < 2 * chunk + local; n += local / 4 + 1) {
         struct reading r = {.evicted_at = -1};
@@ -902,8 +830,6 @@ static void ends_of_prompts_follow_evictions(int chunk, int local)
         if (r.evicted_at > 0 && r.total - r.evicted_at < least) least = r.total - r.evicted_at;
     }
     if (least != local) fail_msg("%d tokens after an eviction, not %d", (int)least, local);
-    str_release(&text);
-    session_close(s);
 }
 
 /* Locret's n_loc = 100; half a chunk if chunks are small. */
@@ -916,17 +842,15 @@ TEST(test_the_question_is_run_after_the_last_eviction)
 /* A full cache without eviction ends with a message, not with a random answer. */
 TEST(test_policy_full_ends)
 {
-    struct log log = {0};
+    AUTO_LOG log = {0};
     struct options o = options_of("full", "q4", 0);
     o.session.plan.policy.context = 96;
-    struct session *s = open_session(NULL, o, false);
+    AUTO_SESSION *s = open_session(NULL, o, false);
     struct session_sink k = sink_of(&log);
     enum session_end end = SESSION_TURN_END;
     for (int i = 0; i < N_SAID && end != SESSION_FULL; i++)
         ok(session_say(s, said[i], strlen(said[i]), &k, &end, &err));
     assert_int_equal(end, SESSION_FULL);
-    session_close(s);
-    str_release(&log.text);
 }
 
 /* An answer of one token. */
@@ -938,11 +862,10 @@ static struct str first_word(const char *question, float penalty)
     o.session.sampling.repeat_penalty = penalty;
     o.session.sampling.repeat_last = SAMPLER_HISTORY;
     o.session.max_tokens = 1;
-    struct session *s = open_session(NULL, o, false);
+    AUTO_SESSION *s = open_session(NULL, o, false);
     struct session_sink k = sink_of(&log);
     enum session_end end;
     ok(session_say(s, question, strlen(question), &k, &end, &err));
-    session_close(s);
     return log.text;
 }
 
@@ -963,13 +886,13 @@ TEST(test_the_penalty_spares_the_question)
  * limit, which breaks each loop, changes from loop to loop. */
 static void circle_ends(int repeat_limit, int64_t n_most)
 {
-    struct log log = {0};
+    AUTO_LOG log = {0};
     struct options o = options_of("keeper", "q4", 0);
     o.session.sampling.repeat_penalty = 0.01f;
     o.session.sampling.repeat_last = 4;
     o.session.sampling.repeat_limit = repeat_limit;
     o.session.max_tokens = 5000;
-    struct session *s = open_session(NULL, o, false);
+    AUTO_SESSION *s = open_session(NULL, o, false);
     struct session_sink k = sink_of(&log);
     enum session_end end = SESSION_TURN_END;
     struct session_stats st;
@@ -986,8 +909,6 @@ static void circle_ends(int repeat_limit, int64_t n_most)
     ok(session_continue(s, &k, &end, &err));
     assert_int_equal(end, SESSION_LENGTH);
     assert_int_equal(session_ended(s), SESSION_LENGTH);
-    session_close(s);
-    str_release(&log.text);
 }
 
 TEST(test_a_circle_ends)

@@ -118,8 +118,8 @@ static void scores_as_the_formula(const struct session *s, int64_t end)
 
 TEST(adopts)
 {
-    struct log once = {0}, often = {0};
-    char *dir_a = temporary(), *dir_b = temporary();
+    AUTO_LOG once = {0}, often = {0};
+    AUTO_FOLDER *dir_a = temporary(), *dir_b = temporary();
     struct conversations *a = open_library(dir_a), *b;
     struct session *x = open_with(engine, a, "keydiff+global", false), *y;
     struct session_stats st;
@@ -162,19 +162,15 @@ TEST(adopts)
     session_close(y);
     conversations_close(a);
     conversations_close(b);
-    str_release(&once.text);
-    str_release(&often.text);
-    remove_library(dir_a);
-    remove_library(dir_b);
 }
 
 /* A policy that the user chose stays, and so do heads that need more than a unit. */
 TEST(leaves_the_rest)
 {
-    struct log l = {0};
-    char *dir = temporary();
-    struct conversations *a = open_library(dir);
-    struct session *s = open_with(engine, a, "keydiff+global", false);
+    AUTO_LOG l = {0};
+    AUTO_FOLDER *dir = temporary();
+    AUTO_LIBRARY *a = open_library(dir);
+    AUTO_SESSION *s = open_with(engine, a, "keydiff+global", false);
     struct session_stats st;
     say(s, said[0], &l);
     session_close(s);
@@ -187,10 +183,6 @@ TEST(leaves_the_rest)
     session_stats(s, &st);
     assert_string_equal(st.policy, "keydiff+global");
     assert_int_equal(st.n_reread, 0);
-    session_close(s);
-    conversations_close(a);
-    str_release(&l.text);
-    remove_library(dir);
 }
 
 AROUND_TESTS(set_up, tear_down)

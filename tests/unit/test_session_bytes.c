@@ -31,7 +31,7 @@ TEST(ids_are_kept)
 {
     int n_replaced = 0;
     for (uint64_t seed = 60; seed < 80; seed++) {
-        struct log log = {0};
+        AUTO_LOG log = {0};
         struct session_stats st;
         char *dir = temporary();
         struct conversations *l = open_library(dir);
@@ -46,7 +46,6 @@ TEST(ids_are_kept)
         conversations_close(l);
         remove_library(dir);
         n_replaced += strstr(log.text.data, "\xef\xbf\xbd") != NULL;
-        str_release(&log.text);
     }
     assert_true(n_replaced > 10);
 }

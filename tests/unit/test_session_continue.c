@@ -61,8 +61,8 @@ static int add_text(void *ctx, const struct conversations_message *m)
 
 static void same_as_never_killed(const char *policy, int n)
 {
-    struct log log = {0};
-    struct str text = {0}, expected = {0};
+    AUTO_LOG log = {0};
+    AUTO_STR text = {0}, expected = {0};
     struct session_stats st;
     enum session_end end;
     char *dirs[] = {temporary(), temporary()};
@@ -87,9 +87,6 @@ static void same_as_never_killed(const char *policy, int n)
     conversations_close(whole);
     conversations_close(killed);
     for (int i = 0; i < 2; i++) remove_library(dirs[i]);
-    str_release(&log.text);
-    str_release(&text);
-    str_release(&expected);
 }
 
 TEST(goes_on_as_if_never_killed)

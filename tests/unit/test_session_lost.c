@@ -41,18 +41,17 @@ static struct conversations *open_encrypted(const char *dir)
 
 static void notes(struct conversations *l, const char *expected)
 {
-    struct session *s = open_session(l, options_of("sink", "q4", 0), true);
+    AUTO_SESSION *s = open_session(l, options_of("sink", "q4", 0), true);
     const char *notice = session_notice(s);
     if (expected ? !strstr(notice, expected) : strstr(notice, "missing") != NULL)
         fail_msg("\"%s\"", notice);
-    session_close(s);
 }
 
 TEST(misses_what_was_removed)
 {
-    struct log log = {0};
-    char *dir = temporary();
-    struct conversations *l = open_encrypted(dir);
+    AUTO_LOG log = {0};
+    AUTO_FOLDER *dir = temporary();
+    AUTO_LIBRARY *l = open_encrypted(dir);
     struct session *s = open_session(l, options_of("sink", "q4", 0), false);
     for (int i = 0; i < 3; i++) say(s, said[i], &log);
     session_close(s);
@@ -72,9 +71,6 @@ TEST(misses_what_was_removed)
     session_close(s);
     notes(l, NULL);
     ok(conversations_check(l, &err));
-    conversations_close(l);
-    remove_library(dir);
-    str_release(&log.text);
 }
 
 AROUND_TESTS(engine_set_up, engine_tear_down)

@@ -55,12 +55,12 @@ static struct session *reopen(struct session *s, struct conversations *l, struct
 
 static void stays(const char *policy)
 {
-    char *dir = temporary();
-    struct conversations *l = open_library(dir);
+    AUTO_FOLDER *dir = temporary();
+    AUTO_LIBRARY *l = open_library(dir);
     struct options o = small(policy, RECALL_WORDS);
-    struct session *s = open_session(l, o, false);
+    AUTO_SESSION *s = open_session(l, o, false);
     struct session_stats st;
-    struct log log = {0};
+    AUTO_LOG log = {0};
     ask(s, talk[0], &log);
     talk_on(s, N_TALK, &log);
     assert_true(kept_of(s, 1) < 100);
@@ -78,10 +78,6 @@ static void stays(const char *policy)
     assert_int_equal(session_unpin(s, 1, NULL, &err), ERR_USAGE);
     talk_on(s, N_TALK, &log);
     assert_true(kept_of(s, 1) < 100);
-    session_close(s);
-    conversations_close(l);
-    str_release(&log.text);
-    remove_library(dir);
 }
 
 TEST(test_a_pinned_turn_stays)
@@ -93,10 +89,10 @@ TEST(test_a_pinned_turn_stays)
 
 TEST(test_pins_have_a_limit)
 {
-    char *dir = temporary();
-    struct conversations *l = open_library(dir);
-    struct session *s = open_session(l, small("sink", RECALL_WORDS), false);
-    struct log log = {0};
+    AUTO_FOLDER *dir = temporary();
+    AUTO_LIBRARY *l = open_library(dir);
+    AUTO_SESSION *s = open_session(l, small("sink", RECALL_WORDS), false);
+    AUTO_LOG log = {0};
     int rc = 0, n = 0;
     talk_on(s, N_TALK, &log);
     for (int turn = 1; turn <= N_TALK && !rc; turn++, n++) rc = session_pin(s, turn, NULL, &err);
@@ -110,22 +106,18 @@ TEST(test_pins_have_a_limit)
     ask(s, talk[0], &log);
     assert_int_equal(session_pin(s, 1, NULL, &err), ERR_USAGE);
     assert_int_equal(session_forget(s, 1, NULL, &err), ERR_USAGE);
-    session_close(s);
-    conversations_close(l);
-    str_release(&log.text);
-    remove_library(dir);
 }
 
 /* The limit holds as well when a conversation is resumed with a smaller budget: turns beyond it are
  * not protected. */
 TEST(test_pins_have_a_limit_after_a_resume)
 {
-    char *dir = temporary();
-    struct conversations *l = open_library(dir);
+    AUTO_FOLDER *dir = temporary();
+    AUTO_LIBRARY *l = open_library(dir);
     struct options o = small("sink", RECALL_WORDS);
-    struct log log = {0};
+    AUTO_LOG log = {0};
     o.session.plan.budget = 640;
-    struct session *s = open_session(l, o, false);
+    AUTO_SESSION *s = open_session(l, o, false);
     talk_on(s, N_TALK, &log);
     for (int turn = 1; turn <= N_TALK; turn++) ok(session_pin(s, turn, NULL, &err));
     o.session.plan.budget = 64;
@@ -135,10 +127,6 @@ TEST(test_pins_have_a_limit_after_a_resume)
     assert_true(s->ctx.n_pins < N_TALK);
     assert_true(n <= context_pins_max(&s->ctx));
     ask(s, talk[0], &log); /* evicts */
-    session_close(s);
-    conversations_close(l);
-    str_release(&log.text);
-    remove_library(dir);
 }
 
 /* A forgotten turn is not recalled: not now, not when the conversation is resumed, read again or
@@ -149,7 +137,7 @@ TEST(test_a_forgotten_turn_never_returns)
     struct conversations *l = open_library(dir);
     struct options o = small("sink", RECALL_WORDS);
     struct session *s = open_session(l, o, false);
-    struct log log = {0};
+    AUTO_LOG log = {0};
     ask(s, "How are you?", &log);
     ask(s, talk[0], &log);
     ask(s, "Tell me a joke.", &log);
@@ -182,18 +170,17 @@ TEST(test_a_forgotten_turn_never_returns)
     assert_int_equal(kept_of(s, 2), 0);
     session_close(s);
     conversations_close(l);
-    str_release(&log.text);
     remove_library(dir);
 }
 
 /* Until the next message it can be taken back, with its pin; a reopening or a message ends that. */
 TEST(test_forgetting_can_be_taken_back)
 {
-    char *dir = temporary();
-    struct conversations *l = open_library(dir);
+    AUTO_FOLDER *dir = temporary();
+    AUTO_LIBRARY *l = open_library(dir);
     struct options o = small("sink", RECALL_WORDS);
-    struct session *s = open_session(l, o, false);
-    struct log log = {0};
+    AUTO_SESSION *s = open_session(l, o, false);
+    AUTO_LOG log = {0};
     ask(s, talk[0], &log);
     ask(s, "Tell me a joke.", &log);
     assert_int_equal(session_unforget(s, NULL, &err), ERR_USAGE);
@@ -215,19 +202,15 @@ TEST(test_forgetting_can_be_taken_back)
     assert_int_equal(session_unforget(s, NULL, &err), ERR_USAGE);
     ask(s, "What is my locker code?", &log);
     assert_null(strstr(str_get(&log.text), "48213"));
-    session_close(s);
-    conversations_close(l);
-    str_release(&log.text);
-    remove_library(dir);
 }
 
 /* Begin marks stay when the first turn is forgotten. */
 TEST(test_the_opening_stays)
 {
-    char *dir = temporary();
-    struct conversations *l = open_library(dir);
-    struct session *s = open_session(l, small("sink", RECALL_OFF), false);
-    struct log log = {0};
+    AUTO_FOLDER *dir = temporary();
+    AUTO_LIBRARY *l = open_library(dir);
+    AUTO_SESSION *s = open_session(l, small("sink", RECALL_OFF), false);
+    AUTO_LOG log = {0};
     uint16_t kept[1];
     ask(s, talk[0], &log);
     ok(session_forget(s, 1, NULL, &err));
@@ -235,10 +218,6 @@ TEST(test_the_opening_stays)
     session_kept(s, 0, 1, kept);
     assert_true(kept[0] > 0 && kept_of(s, 1) < 50);
     assert_null(strstr(str_get(&log.text), "48213"));
-    session_close(s);
-    conversations_close(l);
-    str_release(&log.text);
-    remove_library(dir);
 }
 
 AROUND_TESTS(engine_set_up, engine_tear_down)

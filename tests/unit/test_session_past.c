@@ -127,7 +127,7 @@ static void check_past(struct conversations *l, struct options o, const char *na
 static void check_policy(struct conversations *l, const char *policy, bool recalls)
 {
     struct options o = options_of(policy, "q8", 0);
-    struct log log = {0};
+    AUTO_LOG log = {0};
     struct pictures seen = {0};
     if (!recalls) o.session.recall.chooser = RECALL_OFF;
     struct session *s = reopen(l, o, policy);
@@ -144,25 +144,22 @@ static void check_policy(struct conversations *l, const char *policy, bool recal
     check_past(l, o, policy, &seen, seen.n);
     check_past(l, o, "twig", &seen, 3);
     clear(&seen);
-    str_release(&log.text);
 }
 
 TEST(test_the_past_is_as_it_was_seen)
 {
-    char *dir = temporary();
-    struct conversations *l = open_library(dir);
+    AUTO_FOLDER *dir = temporary();
+    AUTO_LIBRARY *l = open_library(dir);
     check_policy(l, "keeper", true);
-    conversations_close(l);
-    remove_library(dir);
 }
 
 /* Lists stay when the units before a base go. */
 TEST(test_a_compacted_past)
 {
-    char *dir = temporary();
-    struct conversations *l = open_library(dir);
+    AUTO_FOLDER *dir = temporary();
+    AUTO_LIBRARY *l = open_library(dir);
     struct options o = options_of("random", "q8", 0);
-    struct log log = {0};
+    AUTO_LOG log = {0};
     struct pictures seen = {0};
     o.session.rewind = 1;
     struct session *s = reopen(l, o, "small");
@@ -174,9 +171,6 @@ TEST(test_a_compacted_past)
     assert_true(n_bases(conversations_store(l)) > 0);
     check_past(l, o, "small", &seen, seen.n);
     clear(&seen);
-    str_release(&log.text);
-    conversations_close(l);
-    remove_library(dir);
 }
 
 static int ask(void *ctx, bool fresh, char *out, struct err *e)

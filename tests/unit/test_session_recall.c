@@ -104,10 +104,10 @@ static void credits_its_turn(const struct session *s, const struct session_windo
 
 static void remembers(const char *policy, enum recall_chooser chooser, bool saved)
 {
-    char *dir = temporary();
-    struct conversations *l = saved ? open_library(dir) : NULL;
+    AUTO_FOLDER *dir = temporary();
+    AUTO_LIBRARY *l = saved ? open_library(dir) : NULL;
     for (int on = 0; on < 2; on++) {
-        struct session *s = open_session(l, small(policy, on ? chooser : RECALL_OFF), false);
+        AUTO_SESSION *s = open_session(l, small(policy, on ? chooser : RECALL_OFF), false);
         struct heard h = {0};
         for (int i = 0; i <= ASKED; i++) ask(s, talk[i], &h);
         assert_int_equal(h.code, on);
@@ -115,11 +115,8 @@ static void remembers(const char *policy, enum recall_chooser chooser, bool save
         assert_true(known || !on);
         assert_true(!known || on || strcmp(policy, "sink"));
         if (on && saved) assert_int_equal(session_recalled(s)->windows[0].turn, 1);
-        session_close(s);
         str_release(&h.log.text);
     }
-    conversations_close(l);
-    remove_library(dir);
 }
 
 TEST(test_a_fact_comes_back)
@@ -133,9 +130,9 @@ TEST(test_a_fact_comes_back)
 /* y is closed and opened after every turn; returned units are in its log. */
 static void resumes(struct options o, int n_turns)
 {
-    char *dir_a = temporary(), *dir_b = temporary();
-    struct conversations *a = open_library(dir_a), *b = open_library(dir_b);
-    struct session *x = open_session(a, o, false), *y = open_session(b, o, false);
+    AUTO_FOLDER *dir_a = temporary(), *dir_b = temporary();
+    AUTO_LIBRARY *a = open_library(dir_a), *b = open_library(dir_b);
+    AUTO_SESSION *x = open_session(a, o, false), *y = open_session(b, o, false);
     struct heard once = {0}, often = {0};
     for (int i = 0; i < n_turns; i++) {
         struct session_stats st;
@@ -152,14 +149,8 @@ static void resumes(struct options o, int n_turns)
         same_cache(x, y);
     }
     assert_true(session_cache(x)->n_returns > 2);
-    session_close(x);
-    session_close(y);
-    conversations_close(a);
-    conversations_close(b);
     str_release(&once.log.text);
     str_release(&often.log.text);
-    remove_library(dir_a);
-    remove_library(dir_b);
 }
 
 static void resumes_policy(const char *policy, int64_t rewind)
@@ -190,11 +181,11 @@ TEST(test_full_archive)
  * times. */
 static void private_equals_saved(const char *policy, enum recall_chooser chooser, int n_positions)
 {
-    char *dir = temporary();
-    struct conversations *l = open_library(dir);
+    AUTO_FOLDER *dir = temporary();
+    AUTO_LIBRARY *l = open_library(dir);
     struct options o = small(policy, chooser);
     o.session.recall.archive_bytes = n_positions * 672;
-    struct session *x = open_session(NULL, o, false), *y = open_session(l, o, false);
+    AUTO_SESSION *x = open_session(NULL, o, false), *y = open_session(l, o, false);
     struct heard private = {0}, saved = {0};
     for (int i = 0; i < 2 * N_TALK; i++) {
         ask(x, talk[i % N_TALK], &private);
@@ -204,12 +195,8 @@ static void private_equals_saved(const char *policy, enum recall_chooser chooser
         same_cache(x, y);
     }
     assert_true(session_cache(x)->n_returns > 2);
-    session_close(x);
-    session_close(y);
-    conversations_close(l);
     str_release(&private.log.text);
     str_release(&saved.log.text);
-    remove_library(dir);
 }
 
 TEST(test_private_equals_saved)
@@ -226,7 +213,7 @@ TEST(test_recall_inside_an_answer)
     struct options o = small("sink", RECALL_WORDS);
     o.session.plan.policy.reserve = 16;
     resumes(o, N_TALK + 4);
-    struct session *s = open_session(NULL, o, false);
+    AUTO_SESSION *s = open_session(NULL, o, false);
     struct heard h = {0};
     int n_returned = 0;
     for (int i = 0; i <= ASKED; i++) {
@@ -235,21 +222,20 @@ TEST(test_recall_inside_an_answer)
     }
     assert_true(session_cache(s)->n_returns > n_returned);
     assert_true(strstr(str_get(&h.log.text), "48213"));
-    session_close(s);
     str_release(&h.log.text);
 }
 
 /* Another answer is drawn from the same cache, with the same returned units. */
 static void regenerates(enum recall_chooser chooser)
 {
-    char *dir = temporary();
-    struct conversations *l = open_library(dir);
-    struct session *s = open_session(l, small("sink", chooser), false);
+    AUTO_FOLDER *dir = temporary();
+    AUTO_LIBRARY *l = open_library(dir);
+    AUTO_SESSION *s = open_session(l, small("sink", chooser), false);
     struct heard h = {0};
     struct session_stats st;
     enum session_end end;
     for (int i = 0; i <= ASKED; i++) ask(s, talk[i], &h);
-    struct str before = {0};
+    AUTO_STR before = {0};
     str_puts(&before, str_get(&h.log.text));
     h.log.text.n = 0;
     struct session_sink k = sink_of(&h.log);
@@ -267,11 +253,7 @@ static void regenerates(enum recall_chooser chooser)
     ask(s, talk[ASKED], &h);
     assert_true(h.code);
     assert_string_equal(str_get(&h.log.text), str_get(&before));
-    session_close(s);
-    conversations_close(l);
-    str_release(&before);
     str_release(&h.log.text);
-    remove_library(dir);
 }
 
 TEST(test_regenerate_keeps_what_came_back)
@@ -282,9 +264,9 @@ TEST(test_regenerate_keeps_what_came_back)
 /* Text that the user names comes back with the next message, even one about something else. */
 TEST(test_by_hand)
 {
-    char *dir = temporary();
-    struct conversations *l = open_library(dir);
-    struct session *s = open_session(l, small("sink", RECALL_WORDS), false);
+    AUTO_FOLDER *dir = temporary();
+    AUTO_LIBRARY *l = open_library(dir);
+    AUTO_SESSION *s = open_session(l, small("sink", RECALL_WORDS), false);
     struct session_recalled found;
     struct heard h = {0};
     for (int i = 0; i < ASKED; i++) ask(s, talk[i], &h);
@@ -311,10 +293,7 @@ TEST(test_by_hand)
     session_close(s);
     s = open_session(l, small("sink", RECALL_OFF), false);
     assert_int_equal(session_recall(s, "locker code", 11, &found, &err), ERR_USAGE);
-    session_close(s);
-    conversations_close(l);
     str_release(&h.log.text);
-    remove_library(dir);
 }
 
 /* The same units return, to the bit, for any number of threads. */
@@ -490,7 +469,7 @@ TEST(test_marks_are_not_said)
     static const char *const rows[] = {"chatml", "llama3", "llama2", "mistral",
                                        "phi3",   "zephyr", "retain"};
     char path[2048];
-    struct str text = {0};
+    AUTO_STR text = {0};
     struct chat_template *t;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         ok(chat_template_named(&t, rows[i], engine->tokenizer, &err));
@@ -510,7 +489,6 @@ TEST(test_marks_are_not_said)
     }
     assert_true(n >= 6);
     cJSON_Delete(json);
-    str_release(&text);
 }
 
 /* With a chooser that finds facts, the newest units may take nearly the whole budget; otherwise
@@ -521,13 +499,12 @@ TEST(test_newest_units)
     static const int by_words[] = {19, 19, 2}, otherwise[] = {2, 6, 2};
     for (int i = 0; i < 3; i++)
         for (enum recall_chooser c = RECALL_OFF; c <= RECALL_WORDS; c++) {
-            struct session *s = open_session(NULL, small(policies[i], c), false);
+            AUTO_SESSION *s = open_session(NULL, small(policies[i], c), false);
             struct retention *r = retention_new(s);
             session_retention(s, r);
             const bool words = c == RECALL_WORDS;
             assert_int_equal(r->n_stabilizer, words ? by_words[i] : otherwise[i]);
             retention_free(r);
-            session_close(s);
         }
 }
 

@@ -87,10 +87,10 @@ static void same(const struct session *x, const struct session *y)
 static void resume_equals_never_stopped(const char *policy)
 {
     struct options o = options_for(policy);
-    struct log once = {0}, often = {0};
-    char *dir = temporary();
-    struct conversations *l = open_library(dir);
-    struct session *x = open_session(NULL, o, false), *y = open_session(l, o, false);
+    AUTO_LOG once = {0}, often = {0};
+    AUTO_FOLDER *dir = temporary();
+    AUTO_LIBRARY *l = open_library(dir);
+    AUTO_SESSION *x = open_session(NULL, o, false), *y = open_session(l, o, false);
     for (int i = 0; i < N_SAID; i++) {
         say(x, said[i], &once);
         say(y, said[i], &often);
@@ -102,12 +102,6 @@ static void resume_equals_never_stopped(const char *policy)
     }
     assert_string_equal(str_get(&once.text), str_get(&often.text));
     assert_true(once.n_evicted > 0);
-    session_close(x);
-    session_close(y);
-    conversations_close(l);
-    str_release(&once.text);
-    str_release(&often.text);
-    remove_library(dir);
 }
 
 TEST(test_resume)
@@ -120,10 +114,10 @@ TEST(test_resume)
 TEST(test_regenerate)
 {
     struct options o = options_for("keydiff+global");
-    char *dir = temporary();
-    struct conversations *l = open_library(dir);
-    struct log once = {0}, again = {0};
-    struct session *x = open_session(NULL, o, false), *y = open_session(l, o, false);
+    AUTO_FOLDER *dir = temporary();
+    AUTO_LIBRARY *l = open_library(dir);
+    AUTO_LOG once = {0}, again = {0};
+    AUTO_SESSION *x = open_session(NULL, o, false), *y = open_session(l, o, false);
     struct session_sink k = sink_of(&again);
     enum session_end end;
     for (int turn = 0; turn < N_SAID; turn++) {
@@ -137,12 +131,6 @@ TEST(test_regenerate)
         assert_int_equal(reread(y), 0);
         same(x, y);
     }
-    session_close(x);
-    session_close(y);
-    conversations_close(l);
-    str_release(&once.text);
-    str_release(&again.text);
-    remove_library(dir);
 }
 
 /* Both continue as a conversation that never had the later turns. */
@@ -151,7 +139,7 @@ TEST(test_rewind_and_branch)
     struct options o = options_for("sink");
     char *dir = temporary(), name[CONVERSATION_NAME_MAX];
     struct conversations *l = open_library(dir);
-    struct log log = {0}, rewound = {0}, plain = {0};
+    AUTO_LOG log = {0}, rewound = {0}, plain = {0};
     struct session *x = open_session(NULL, o, false), *y = open_session(l, o, false);
     for (int i = 0; i < N_SAID; i++) say(y, said[i], &log);
     for (int i = 0; i < 5; i++) say(x, said[i], &log);
@@ -171,9 +159,6 @@ TEST(test_rewind_and_branch)
     session_close(x);
     session_close(y);
     conversations_close(l);
-    str_release(&log.text);
-    str_release(&rewound.text);
-    str_release(&plain.text);
     remove_library(dir);
 }
 
@@ -184,7 +169,7 @@ TEST(test_no_rewind_without_a_state)
     char *dir = temporary(), path[128];
     struct conversations *l = open_library(dir);
     struct session *s = open_session(l, o, false);
-    struct log log = {0};
+    AUTO_LOG log = {0};
     sqlite3 *db;
     for (int turn = 0; turn < 5; turn++) say(s, said[turn], &log);
     assert_int_equal(session_rewind_cost(s, 3), 0);
@@ -207,7 +192,6 @@ TEST(test_no_rewind_without_a_state)
     say(s, said[5], &log);
     session_close(s);
     conversations_close(l);
-    str_release(&log.text);
     remove_library(dir);
 }
 
@@ -308,7 +292,7 @@ static void kill_in_prompt(const char *policy)
 {
     struct options o = options_for(policy);
     char *dir = temporary(), notes[160];
-    struct log once = {0}, again = {0};
+    AUTO_LOG once = {0}, again = {0};
     struct session_sink k = sink_of(&again);
     enum session_end end;
     if (!strcmp(policy, "full")) o.session.plan.policy.context = 512;
@@ -334,8 +318,6 @@ static void kill_in_prompt(const char *policy)
     session_close(x);
     session_close(s);
     conversations_close(l);
-    str_release(&once.text);
-    str_release(&again.text);
     remove_library(dir);
 }
 
@@ -416,7 +398,7 @@ TEST(test_draft)
 {
     struct options o = options_for("full:context=512");
     struct engine *alone = engine, *drafted;
-    struct log with = {0}, without = {0};
+    AUTO_LOG with = {0}, without = {0};
     struct session_stats st;
     o.engine.model = o.engine.draft = model_path;
     o.engine.threads = 1;
@@ -440,8 +422,6 @@ TEST(test_draft)
     session_close(x);
     session_close(y);
     engine_close(drafted);
-    str_release(&with.text);
-    str_release(&without.text);
 }
 
 AROUND_TESTS(set_up, tear_down)

@@ -57,7 +57,7 @@ static void same_as_begun_with(const char *before, const char *after)
     struct place p = place_of(512);
     struct session *s, *begun;
     struct session_stats a, b;
-    struct log x = {0}, y = {0};
+    AUTO_LOG x = {0}, y = {0};
     int64_t cost;
     open_talk(&begun, &p, "begun", after, false);
     feed(begun);
@@ -83,8 +83,6 @@ static void same_as_begun_with(const char *before, const char *after)
     assert_true(x.logits == y.logits);
     session_close(s);
     session_close(begun);
-    str_release(&x.text);
-    str_release(&y.text);
     leave(&p);
 }
 

@@ -135,13 +135,12 @@ static struct session *start(struct fixture *f, const char *name)
 static void add(cJSON *all, const char *role, const char *text, bool thought)
 {
     cJSON *o = cJSON_CreateObject();
-    struct str hm = {0};
+    AUTO_STR hm = {0};
     for (int i = 0; i < N_HM; i++) str_printf(&hm, "%shm%d", i ? " " : "", i);
     cJSON_AddStringToObject(o, "role", role);
     cJSON_AddStringToObject(o, "content", text);
     if (thought) cJSON_AddStringToObject(o, "reasoning_content", str_get(&hm));
     cJSON_AddItemToArray(all, o);
-    str_release(&hm);
 }
 
 /* The ids of n turns with these messages, and of one more message. */
@@ -375,7 +374,7 @@ TEST(resumes_to_the_bit)
     for (int i = 0; i < 3; i++)
         for (int budget = 64; budget <= 3000; budget += 2936) {
             struct fixture f;
-            struct log one = {0}, other = {0};
+            AUTO_LOG one = {0}, other = {0};
             set_up(&f, templates[i], budget);
             f.opts.system = "Be kind.";
             struct session *a = start(&f, "whole"), *b = NULL;
@@ -391,8 +390,6 @@ TEST(resumes_to_the_bit)
             same_cache(a, b);
             session_close(a);
             session_close(b);
-            str_release(&one.text);
-            str_release(&other.text);
             tear_down(&f);
         }
 }
@@ -401,7 +398,7 @@ TEST(goes_back)
 {
     struct fixture f;
     struct heard h = {0};
-    struct log log = {0};
+    AUTO_LOG log = {0};
     enum session_end end;
     set_up(&f, MOVES, 3000);
     f.opts.system = "Be kind.";
@@ -418,7 +415,6 @@ TEST(goes_back)
     session_close(a);
     session_close(b);
     release(&h);
-    str_release(&log.text);
     tear_down(&f);
 }
 

@@ -80,9 +80,9 @@ static struct options random_options(int i)
 static int64_t resume_equals_never_stopped(struct options o)
 {
     struct log once = {0}, often = {0};
-    char *dir = temporary();
-    struct conversations *l = open_library(dir);
-    struct session *x = open_session(NULL, o, false), *y = open_session(l, o, false);
+    AUTO_FOLDER *dir = temporary();
+    AUTO_LIBRARY *l = open_library(dir);
+    AUTO_SESSION *x = open_session(NULL, o, false), *y = open_session(l, o, false);
     for (int i = 0; i < 5; i++) {
         say(x, said[i], &once);
         say(y, said[i], &often);
@@ -92,12 +92,8 @@ static int64_t resume_equals_never_stopped(struct options o)
         assert_true(once.logits == often.logits);
     }
     assert_string_equal(str_get(&once.text), str_get(&often.text));
-    session_close(x);
-    session_close(y);
-    conversations_close(l);
     str_release(&once.text);
     str_release(&often.text);
-    remove_library(dir);
     return once.n_evicted;
 }
 
@@ -114,7 +110,7 @@ TEST(test_rewind_and_branch)
     struct options o = options_for("sink", "q4");
     char *dir = temporary(), name[CONVERSATION_NAME_MAX];
     struct conversations *l = open_library(dir);
-    struct log log = {0}, rewound = {0}, plain = {0};
+    AUTO_LOG log = {0}, rewound = {0}, plain = {0};
     struct session *x = open_session(NULL, o, false), *y = open_session(l, o, false);
     for (int i = 0; i < N_SAID; i++) say(y, said[i], &log);
     for (int i = 0; i < 3; i++) say(x, said[i], &log);
@@ -134,9 +130,6 @@ TEST(test_rewind_and_branch)
     session_close(x);
     session_close(y);
     conversations_close(l);
-    str_release(&log.text);
-    str_release(&rewound.text);
-    str_release(&plain.text);
     remove_library(dir);
 }
 
@@ -170,17 +163,17 @@ TEST(test_kill)
 {
     for (int n_left = 3; n_left < 260; n_left += 80) {
         struct options o = options_for("full", "f16");
-        char *dir = temporary();
-        struct log once = {0}, again = {0};
+        AUTO_FOLDER *dir = temporary();
+        AUTO_LOG once = {0}, again = {0};
         struct session_sink k = sink_of(&again);
         enum session_end end;
         o.session.max_tokens = 300;
         o.session.sampling.seed = 6; /* an answer whose pieces are whole characters */
         o.session.sampling.temperature = 0.4f;
         run_victim(dir, o, n_left);
-        struct conversations *l = open_library(dir);
-        struct session *x = open_session(NULL, o, false);
-        struct session *y = open_session(l, o, true);
+        AUTO_LIBRARY *l = open_library(dir);
+        AUTO_SESSION *x = open_session(NULL, o, false);
+        AUTO_SESSION *y = open_session(l, o, true);
         say(x, said[0], &once);
         struct session_stats st;
         session_stats(y, &st);
@@ -190,12 +183,6 @@ TEST(test_kill)
         assert_true(n > 0);
         same(x, y);
         assert_non_null(strstr(str_get(&once.text), str_get(&again.text)));
-        session_close(x);
-        session_close(y);
-        conversations_close(l);
-        str_release(&once.text);
-        str_release(&again.text);
-        remove_library(dir);
     }
 }
 

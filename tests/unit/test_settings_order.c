@@ -41,14 +41,13 @@ static void read_layer(struct options *o, int layer, int i, char text[64])
 
 static void check(const struct options *o, int layer, int i, int subset)
 {
-    struct str value = {0};
+    AUTO_STR value = {0};
     ok(options_get(o, CHAT, settings[i].name, &value, &err));
     bool unset = layer == OPTIONS_DEFAULT && i != 6;
     if (!unset && strcmp(str_get(&value), settings[i].value[layer]) != 0)
         fail_msg("%s with layers %x is %s, expected %s", settings[i].name, (unsigned)subset,
                  str_get(&value), settings[i].value[layer]);
     assert_int_equal(options_from(o, settings[i].name), layer);
-    str_release(&value);
 }
 
 /* All subsets of the layers, read upwards and downwards. */
@@ -76,7 +75,7 @@ TEST(a_later_layer_counts)
 TEST(a_conversation_keeps_what_was_given)
 {
     struct options o;
-    struct str kept = {0};
+    AUTO_STR kept = {0};
     char config[] = "temp = 0.9\ntop-k = 3\nthreads = 2\n", model[] = "budget = 700\nmin-p = 0.5\n";
     char saved[] = "temp = 0.2\npolicy = sink\nno-such = 1\nthreads = 7\nbudget = lots\nkv = q8\n";
     char *argv[] = {(char[]){"--think=off"}, (char[]){"--kv=f16"}, (char[]){"--seed=4"}};
@@ -91,7 +90,6 @@ TEST(a_conversation_keeps_what_was_given)
     assert_string_equal(str_get(&kept), "policy = sink\nkv = f16\ntemp = 0.2\nthink = off\n");
     options_unset(&o, "policy");
     assert_null(o.session.plan.policy.row);
-    str_release(&kept);
 }
 
 /* /set in a chat changes a copy; what it gave goes to others that have other layers. */

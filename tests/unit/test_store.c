@@ -322,11 +322,10 @@ TEST_WITH(large_message, setup, teardown)
     struct store_message m = {
         .role = STORE_USER, .text = text, .n_text = n, .tokens = tokens, .n_tokens = n_tokens};
     ok(store_message_add(f->s, id, &m, &err));
-    struct str s = {0};
+    AUTO_STR s = {0};
     ok(store_message_each(f->s, id, note_message, &s, &err));
     assert_memory_equal(s.data + 4, text, n);
     assert_non_null(strstr(s.data + 4 + n, "/1048575;"));
-    str_release(&s);
     free(text);
     free(tokens);
 }
@@ -560,7 +559,7 @@ TEST_WITH(deleting_can_be_undone, setup, teardown)
 {
     struct fixture *f = *state;
     struct store_conversation c;
-    struct str s = {0};
+    AUTO_STR s = {0};
     int64_t n, id = begin_two_turns(f, "trip");
     ok(store_conversation_delete(f->s, id, &err));
     ok(store_conversation_list(f->s, note_name, &s, &err));
@@ -585,7 +584,6 @@ TEST_WITH(deleting_can_be_undone, setup, teardown)
     refused(store_conversation_restore(f->s, "trip again", NULL, &err), ERR_FAIL, "any more");
     assert_int_equal(count_rows(f, "message"), 0);
     assert_int_equal(count_rows(f, "search"), 0);
-    str_release(&s);
 }
 
 /* What was deleted is purged after 30 days of use, not when the clock leaps. */
@@ -648,10 +646,9 @@ static int note_tag(void *ctx, const char *tag)
 
 static void assert_tags(struct fixture *f, int64_t id, const char *expected)
 {
-    struct str s = {0};
+    AUTO_STR s = {0};
     ok(store_tag_each(f->s, id, note_tag, &s, &err));
     assert_string_equal(str_get(&s), expected);
-    str_release(&s);
 }
 
 static int note_tagged(void *ctx, const struct store_conversation *c)
@@ -662,10 +659,9 @@ static int note_tagged(void *ctx, const struct store_conversation *c)
 
 static void assert_tagged(struct fixture *f, const char *tag, const char *expected)
 {
-    struct str s = {0};
+    AUTO_STR s = {0};
     ok(store_tagged_each(f->s, tag, note_tagged, &s, &err));
     assert_string_equal(str_get(&s), expected);
-    str_release(&s);
 }
 
 TEST_WITH(tags, setup, teardown)
@@ -846,12 +842,10 @@ static bool is_readable(const struct fixture *f, const char *word)
     static const char *const ends[] = {"", "-wal"};
     bool found = false;
     for (int i = 0; i < 2; i++) {
-        struct str path = {0}, bytes = {0};
+        AUTO_STR path = {0}, bytes = {0};
         str_printf(&path, "%s%s", f->path, ends[i]);
         ok(file_read(path.data, FILE_DATA, &bytes, &err));
         found = found || memmem(str_get(&bytes), bytes.n, word, strlen(word));
-        str_release(&path);
-        str_release(&bytes);
     }
     return found;
 }
@@ -860,7 +854,7 @@ static bool is_readable(const struct fixture *f, const char *word)
 TEST_WITH(removed_words_are_unreadable, setup, teardown)
 {
     struct fixture *f = *state;
-    struct str large = {0};
+    AUTO_STR large = {0};
     int64_t n, id = begin_named(f, "kept");
     for (int i = 0; i < 3000; i++) str_puts(&large, "xylophone zebra ");
     for (int i = 0; i < 2; i++) {
@@ -878,7 +872,6 @@ TEST_WITH(removed_words_are_unreadable, setup, teardown)
         assert_false(is_readable(f, "xylophone"));
         assert_false(is_readable(f, "zebra"));
     }
-    str_release(&large);
 }
 
 /* A hundred branches of a long text are hardly larger than the text. It is found in each of them,
@@ -887,7 +880,7 @@ TEST_WITH(branches_share_messages, setup, teardown)
 {
     struct fixture *f = *state;
     struct store_conversation c;
-    struct str large = {0};
+    AUTO_STR large = {0};
     int64_t n, id = begin_named(f, "trunk");
     str_puts(&large, "quince "); /* snippets of many matches take long */
     for (int i = 0; i < 6000; i++) str_puts(&large, "xylophone zebra ");
@@ -922,7 +915,6 @@ TEST_WITH(branches_share_messages, setup, teardown)
     assert_int_equal(count_hits(f, "quince"), 0);
     assert_int_equal(count_rows(f, "message"), 1);
     ok(store_check(f->s, &err));
-    str_release(&large);
 }
 
 /* A branch does not hide that a message is missing. */

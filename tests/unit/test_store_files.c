@@ -156,7 +156,7 @@ TEST_WITH(a_damaged_older_source, setup, teardown)
 {
     struct fixture *f = *state;
     char path[96], page[4096];
-    struct str sql = {0};
+    AUTO_STR sql = {0};
     struct store *from;
     sqlite3 *db;
     sqlite3_stmt *q;
@@ -179,13 +179,12 @@ TEST_WITH(a_damaged_older_source, setup, teardown)
     assert_true(file && !fseek(file, at, SEEK_SET) && fwrite(page, sizeof page, 1, file) == 1);
     fclose(file);
     refused(store_open_source(&from, path, NULL, &err), ERR_FORMAT, "is damaged");
-    str_release(&sql);
 }
 
 TEST_WITH(settings_of_an_answer, setup, teardown)
 {
     struct fixture *f = *state;
-    struct str s = {0};
+    AUTO_STR s = {0};
     open_older(f, 4);
     ok(store_tail_clear(f->s, look(f, "talk").id, &err));
     struct store_conversation c = look(f, "talk");
@@ -199,7 +198,6 @@ TEST_WITH(settings_of_an_answer, setup, teardown)
     refused(store_check(f->s, &err), ERR_FORMAT, "message 2");
     tamper(f, "UPDATE message SET settings = NULL WHERE id = 3");
     refused(store_check(f->s, &err), ERR_FORMAT, "message 2");
-    str_release(&s);
 }
 
 /* ---- foreign and damaged files --------------------------------------------------------------- */
@@ -286,7 +284,7 @@ TEST_WITH(foreign_objects_are_refused, setup, teardown)
     struct fixture *f = *state;
     struct store *source;
     bool fresh;
-    struct str good = {0};
+    AUTO_STR good = {0};
     begin_named(f, "a");
     store_close(f->s);
     f->s = NULL;
@@ -307,16 +305,14 @@ TEST_WITH(foreign_objects_are_refused, setup, teardown)
     write_file(f->path, good.data, good.n);
     tamper(f, "ANALYZE; UPDATE conversation SET n_turns = 0"); /* SQLite's own tables are allowed */
     reopen(f);
-    str_release(&good);
 }
 
 static void assert_same_file(const char *path, const struct str *before)
 {
-    struct str now = {0};
+    AUTO_STR now = {0};
     ok(file_read(path, FILE_DATA, &now, &err));
     assert_int_equal(now.n, before->n);
     assert_memory_equal(now.data, before->data, now.n);
-    str_release(&now);
 }
 
 static void assert_alone(const char *folder)
@@ -340,7 +336,7 @@ TEST_WITH(a_source_is_only_read, setup, teardown)
     assert_int_equal(mkdir(folder, 0755), 0);
     snprintf(f->path, sizeof f->path, "%s/old.db", folder);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct str sql = {0}, before = {0};
+        AUTO_STR sql = {0}, before = {0};
         struct store_conversation made;
         struct store *source;
         char path[64];
@@ -361,8 +357,6 @@ TEST_WITH(a_source_is_only_read, setup, teardown)
         assert_alone(folder);
         chmod(folder, 0755);
         unlink(f->path);
-        str_release(&sql);
-        str_release(&before);
     }
     ok(store_check(own.s, &err));
 }
@@ -390,7 +384,7 @@ TEST_WITH(reading_waits_for_no_writer, setup, teardown)
 {
     struct fixture *f = *state;
     struct store *reader;
-    struct str s = {0};
+    AUTO_STR s = {0};
     int64_t id = begin_named(f, "a");
     say(f, id, STORE_USER, "a question");
     ok(store_begin(f->s, &err));
@@ -400,7 +394,6 @@ TEST_WITH(reading_waits_for_no_writer, setup, teardown)
     assert_null(strstr(str_get(&s), "an answer"));
     store_close(reader);
     ok(store_commit(f->s, &err));
-    str_release(&s);
 }
 
 TEST_WITH(modes_of_files, setup, teardown)
@@ -594,7 +587,7 @@ TEST_WITH(rows_that_were_tampered_with, setup, teardown)
         struct str s = {0};
         int rc = store_message_each(f->s, id, note_message, &s, &err);
         assert_int_equal(rc, cases[i].messages ? ERR_FORMAT : 0);
-        if (rc) refused(rc, ERR_FORMAT, cases[i].said);
+        if (rc) assert_non_null(strstr(err.text, cases[i].said));
         int64_t n_damaged = 0;
         str_clear(&s);
         ok(store_message_rescue(f->s, id, note_left, &s, &n_damaged, &err));

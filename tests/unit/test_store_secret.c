@@ -137,13 +137,12 @@ TEST_WITH(encrypted, setup, teardown)
            "AS o WHERE o.id = message.id + 1) "
            "WHERE id IN (SELECT min(message) FROM transcript GROUP BY conversation "
            "HAVING count(*) > 1)");
-    struct str s = {0};
+    AUTO_STR s = {0};
     refused(store_message_each(f->s, id, note_message, &s, &err), ERR_FORMAT, "message 0");
     int64_t n_damaged = 0, n_bytes = 0;
     ok(store_message_rescue(f->s, id, count_damaged, &n_bytes, &n_damaged, &err));
     assert_int_equal(n_damaged, 1); /* the second has its own text again */
     assert_int_equal(n_bytes, 0);   /* sealed, so no text is readable */
-    str_release(&s);
 }
 
 /* A branch holds messages that were written for another conversation; without the key nobody can
@@ -161,7 +160,7 @@ TEST_WITH(messages_cannot_be_moved, setup, teardown)
     struct person p = {.passphrase = "correct horse"};
     struct store_key key = {ask, &p, true};
     struct store_conversation c;
-    struct str s = {0};
+    AUTO_STR s = {0};
     store_close(f->s);
     f->s = NULL;
     snprintf(f->path, sizeof f->path, "%s/sealed.db", f->folder);
@@ -176,7 +175,6 @@ TEST_WITH(messages_cannot_be_moved, setup, teardown)
         tamper(f, moves[i]);
         refused(store_message_each(f->s, i + 2, note_message, &s, &err), ERR_FORMAT, "message 0");
     }
-    str_release(&s);
 }
 
 /* A database with conversations is never encrypted without the user's knowledge. */

@@ -93,7 +93,7 @@ static void tell(const struct tokenizer *t, const struct example *x)
     const struct thought_format *f = thought_format_find(x->source, strlen(x->source), t);
     struct thought_reader r = {0};
     struct tokens prompt = {0}, ids = {0};
-    struct str thought = {0}, answer = {0};
+    AUTO_STR thought = {0}, answer = {0};
     encode(t, x->prompt, true, &prompt);
     encode(t, x->generated, true, &ids);
     thought_begin(&r, f, t, prompt.ids, prompt.n);
@@ -109,8 +109,6 @@ static void tell(const struct tokenizer *t, const struct example *x)
     thought_release(&r);
     tokens_release(&prompt);
     tokens_release(&ids);
-    str_release(&thought);
-    str_release(&answer);
 }
 
 TEST(tells_thoughts_from_answers)
@@ -128,7 +126,7 @@ TEST(characters_are_no_marks)
     struct tokenizer *t = open_marks(N_MARKS);
     struct thought_reader r = {0};
     struct tokens ids = {0};
-    struct str thought = {0}, answer = {0};
+    AUTO_STR thought = {0}, answer = {0};
     const struct thought_format *f = thought_format_find(NULL, 0, t);
     assert_non_null(f);
     f = thought_format_find(THINK, strlen(THINK), t);
@@ -146,8 +144,6 @@ TEST(characters_are_no_marks)
     assert_string_equal(str_get(&answer), "c");
     thought_release(&r);
     tokens_release(&ids);
-    str_release(&thought);
-    str_release(&answer);
     tokenizer_close(t);
 }
 
@@ -158,7 +154,7 @@ TEST(holds_little_back)
     struct tokenizer *t = open_marks(0);
     struct thought_reader r = {0};
     struct tokens ids = {0};
-    struct str thought = {0}, answer = {0};
+    AUTO_STR thought = {0}, answer = {0};
     thought_begin(&r, thought_format_find(THINK, strlen(THINK), t), t, NULL, 0);
     encode(t, generated, true, &ids);
     for (size_t i = 0; i < ids.n; i++) {
@@ -172,7 +168,5 @@ TEST(holds_little_back)
     assert_int_equal(r.state, THOUGHT_OVER);
     thought_release(&r);
     tokens_release(&ids);
-    str_release(&thought);
-    str_release(&answer);
     tokenizer_close(t);
 }

@@ -106,14 +106,13 @@ static int run_vectors(const struct tokenizer *t, const char *name)
     int n = 0;
     for (const char *end; (end = strstr(text, border)); text = end + strlen(border), n++) {
         struct tokens ids = encode(t, text, (size_t)(end - text), false, true);
-        struct str got = {0};
+        AUTO_STR got = {0};
         for (size_t i = 0; i < ids.n; i++) str_printf(&got, " %d", ids.ids[i]);
         size_t length = strcspn(line, "\n");
         if (got.n != length || memcmp(str_get(&got), line, length))
             fail_msg("%s, case %d '%.*s': got%s, expected%.*s", name, n, (int)(end - text), text,
                      str_get(&got), (int)length, line);
         line += length + (line[length] == '\n');
-        str_release(&got);
         tokens_release(&ids);
     }
     str_release(&in);
@@ -374,7 +373,7 @@ __attribute__((constructor)) static void add_vocabularies(void)
 /* A page without a border: the time must not grow with the square of its length. */
 TEST(takes_long_words)
 {
-    struct str text = {0};
+    AUTO_STR text = {0};
     for (int i = 0; i < 1 << 20; i++) str_append(&text, i % 3 ? "a" : "b", 1);
     struct tokenizer *bpe = open_bpe("gpt-2"), *spm = open_spm();
     check_round_trip(bpe, &text);
@@ -384,7 +383,6 @@ TEST(takes_long_words)
     check_round_trip(spm, &text);
     tokenizer_close(bpe);
     tokenizer_close(spm);
-    str_release(&text);
 }
 
 /* ---- streaming ------------------------------------------------------------------------------- */

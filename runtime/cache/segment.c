@@ -316,9 +316,10 @@ int64_t positions_count(const struct positions *g)
     return n;
 }
 
-size_t positions_times(const struct positions_head *h, uint32_t pos)
+/* The index of the first position that is not smaller. */
+static size_t first_from(const struct positions_head *h, uint32_t pos)
 {
-    size_t low = 0, high = h->n, n = 0;
+    size_t low = 0, high = h->n;
     while (low < high) {
         size_t mid = low + (high - low) / 2;
         if (h->pos[mid] < pos)
@@ -326,7 +327,14 @@ size_t positions_times(const struct positions_head *h, uint32_t pos)
         else
             high = mid;
     }
-    for (; low + n < h->n && h->pos[low + n] == pos;) n++;
+    return low;
+}
+
+size_t positions_times(const struct positions_head *h, uint32_t pos)
+{
+    const size_t first = first_from(h, pos);
+    size_t n = 0;
+    while (first + n < h->n && h->pos[first + n] == pos) n++;
     return n;
 }
 
@@ -385,6 +393,18 @@ bool positions_read(struct positions *g, const bool *taken, const void *bytes, s
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
+/* The number of adjacent units from index i on, below position `end`, that are not evicted. */
+static uint32_t run_length(const struct segment *g, const struct segment_part *p, uint32_t i,
+                           const struct positions_head *evicted, uint32_t end)
+{
+    const uint32_t pos = segment_position(g, p, i);
+    const size_t at = first_from(evicted, pos);
+    const uint32_t next = at < evicted->n ? evicted->pos[at] : UINT32_MAX;
+    if (p->pos) return next != pos;
+    if (end > next) end = next;
+    return p->n - i < end - pos ? p->n - i : end - pos;
+}
+
 /* Appends a head's units of a segment at positions in [from, end) that are not evicted; only counts
  * them if there is no cache. -1 = there is no room. */
 static int64_t append(struct cache *c, struct cache_head *h, const struct segment *g, int part,
@@ -392,19 +412,22 @@ static int64_t append(struct cache *c, struct cache_head *h, const struct segmen
 {
     const struct segment_part p = segment_part(g, part);
     int64_t n = 0;
-    uint32_t i = 0;
+    uint32_t i = 0, m;
     while (i < p.n && segment_position(g, &p, i) < from) i++;
-    for (; i < p.n && segment_position(g, &p, i) < end; i++) {
-        const struct cache_unit u = segment_unit(g, &p, i);
-        if (positions_times(evicted, u.pos)) continue;
-        n++;
-        if (!c) continue;
-        if (h->len == h->capacity) return -1;
-        const size_t s = (size_t)h->len++;
-        memcpy(h->k + s * c->k_bytes, u.k, c->k_bytes);
-        memcpy(h->v + s * c->v_bytes, u.v, c->v_bytes);
-        h->score[s] = u.score;
-        h->pos[s] = u.pos;
+    for (; i < p.n && segment_position(g, &p, i) < end; i += m ? m : 1) {
+        m = run_length(g, &p, i, evicted, end);
+        n += m;
+        if (!c || m == 0) continue;
+        if ((int64_t)m > h->capacity - h->len) return -1;
+        const size_t s = (size_t)h->len;
+        memcpy(h->k + s * c->k_bytes, p.k + i * g->k_bytes, m * c->k_bytes);
+        memcpy(h->v + s * c->v_bytes, p.v + i * g->v_bytes, m * c->v_bytes);
+        if (p.score)
+            memcpy(h->score + s, p.score + i * sizeof *h->score, m * sizeof *h->score);
+        else
+            memset(h->score + s, 0, m * sizeof *h->score);
+        for (uint32_t j = 0; j < m; j++) h->pos[s + j] = segment_position(g, &p, i + j);
+        h->len += (int)m;
     }
     return n;
 }

@@ -6,9 +6,8 @@
  *
  *   segment   struct segment_header; per head: if sparse, n_units (u32) and their positions (u32
  *             each, ascending); keys, values (not in SEGMENT_SCORES), scores (not in SEGMENT_BARE)
- *   state     struct policy_state_header; a part of the
- *             recurrent state (recurrent_state.h), whose layers are spread evenly over those of the
- *             KV cache, and in layer 0 its hidden row
+ *   state     struct policy_state_header; a part of the recurrent state (recurrent_state.h), whose
+ *             layers are spread evenly over those of the KV cache, and in layer 0 its hidden row
  *   evicted   SEGMENT_POSITIONS; per head the number and the distances of positions, as varints
  */
 #ifndef RETAIN_RUNTIME_CACHE_SEGMENT_H

@@ -464,6 +464,17 @@ static bool asks_twice(const struct options *o)
     return has;
 }
 
+/* Such a task runs the model without a conversation, so nothing returns. */
+static int check_recall(const struct options *o, struct err *e)
+{
+    for (int i = 0; i < o->sweep.recalls.n; i++)
+        if (o->sweep.recalls.item[i] != RECALL_OFF && asks_twice(o))
+            return err_set(e, ERR_USAGE,
+                           "--recall: the tasks told and told-heldout ask without a "
+                           "conversation, so nothing can return; use recall or talk");
+    return 0;
+}
+
 int cmd_eval(const struct options *o)
 {
     struct engine *g = NULL;
@@ -475,6 +486,7 @@ int cmd_eval(const struct options *o)
     struct engine_opts engine = o->engine;
     int64_t n_tokens;
     int rc = check_tasks(o, &n_tokens, &e);
+    if (!rc) rc = check_recall(o, &e);
     if (!rc) rc = collect_plans(o, n_tokens, &plans, &e);
     if (!rc && engine.device.kind == ENGINE_DEVICE_AUTO && asks_twice(o))
         engine.device.kind = ENGINE_DEVICE_CPU;

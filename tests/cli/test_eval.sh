@@ -23,6 +23,8 @@ out=$("$RETAIN" eval talk -f "$T/talks" --policy sink --budget 64 --length 400 -
 equal "eval --answers: a line per question" 2 "$(printf '%s\n' "$out" | grep -c '"question":"What is my door code?"')"
 holds "eval --answers says what was expected" "$out" '"recall":"words".*"values":\["4417"\],"recalled":\[.*\],"recall_ms":[0-9.]*,"right":[01]'
 out=$("$RETAIN" eval told:facts=2 --policy full,sink --budget 64 --length 300 --seeds 1 --answers)
+holds "eval told: no recall" "$("$RETAIN" eval told --recall off,words 2>&1; echo $?)" 'nothing can return.*
+2$'
 equal "eval told: nats of each value" 4 "$(printf '%s\n' "$out" | grep -c '"nats":[0-9]')"
 "$RETAIN" eval talk >/dev/null 2>&1
 equal "eval talk without a file is a usage error" 2 $?

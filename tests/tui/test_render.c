@@ -181,6 +181,28 @@ TEST(test_map_layer)
     stage_release(&s);
 }
 
+/* A number of a turn below the map is whole or left out: they rise at every width. */
+TEST(test_turn_numbers_are_whole)
+{
+    struct stage s;
+    struct str out = {0};
+    stage_init(&s, true, true);
+    stage_open(&s, NULL);
+    for (int i = 0; i < 12; i++) stage_type(&s, "words 3\r");
+    app_show(&s.app, VIEW_MAP);
+    for (int w = 40; w < 120; w++) {
+        const char *row = strstr(stage_draw(&s, w, 24, &out), "\nturn ");
+        assert_non_null(row);
+        const char *end = row + 1 + strcspn(row + 1, "\n");
+        for (long turn = 0, next; (row += strcspn(row, "0123456789")) < end; turn = next) {
+            next = strtol(row, (char **)&row, 10);
+            if (next <= turn || next > 12) fail_msg("%d columns: %ld after %ld", w, next, turn);
+        }
+    }
+    str_release(&out);
+    stage_release(&s);
+}
+
 TEST(test_map_modes)
 {
     struct stage s;

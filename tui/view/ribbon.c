@@ -49,8 +49,8 @@ static void draw_marks(struct app *a, struct pane p)
         const struct message *m = &a->talk.messages[i];
         if (m->role != CHAT_USER || ++turn == 0) continue;
         if (m->position < 0 || m->position >= a->map->n_pos) continue;
-        int x = cell_of(a, p, m->position);
-        if (x >= free_x) free_x = pane_printf(p, x, 0, ATTR_DIM, "%d", turn) + 1;
+        int x = cell_of(a, p, m->position), n = snprintf(NULL, 0, "%d", turn);
+        if (x >= free_x && x + n <= p.w) free_x = pane_printf(p, x, 0, ATTR_DIM, "%d", turn) + 1;
     }
 }
 

@@ -267,18 +267,20 @@ static void draw_turns(struct app *a, struct pane p, int y, const struct picture
         for (int x = picture_x(pic, from); x <= picture_x(pic, end - 1); x++)
             pane_puts(ruler, x, 0, ATTR_RETURNED, p.g->ascii ? "^" : "▲");
     }
+    int64_t newest = r->n_pos - r->n_stabilizer;
+    if (newest < first) newest = first;
+    const int mark = r->n_stabilizer > 0 && newest < last ? picture_x(pic, newest) : -1;
     for (int i = 0; i < a->talk.n; i++) {
         const struct message *m = &a->talk.messages[i];
         if (m->role != CHAT_USER || m->position < 0 || ++turn == 0) continue;
         if (m->position < first || m->position >= last || m->position >= r->n_pos) continue;
-        int x = picture_x(pic, m->position);
-        if (x >= free_x) free_x = pane_printf(ruler, x, 0, ATTR_TEXT, "%d", turn) + 1;
+        int x = picture_x(pic, m->position), n = snprintf(NULL, 0, "%d", turn);
+        if (x <= mark && mark < x + n) continue; /* half a number is another one */
+        if (x >= free_x && x + n <= ruler.w)
+            free_x = pane_printf(ruler, x, 0, ATTR_TEXT, "%d", turn) + 1;
     }
-    int64_t newest = r->n_pos - r->n_stabilizer;
-    if (newest < first) newest = first;
     if (r->n_sink > first) pane_puts(ruler, 0, 0, ATTR_BOLD, "S");
-    if (r->n_stabilizer > 0 && newest < last)
-        pane_puts(ruler, picture_x(pic, newest), 0, ATTR_BOLD, "^");
+    if (mark >= 0) pane_puts(ruler, mark, 0, ATTR_BOLD, "^");
 }
 
 /* ---- the view -------------------------------------------------------------------------------- */

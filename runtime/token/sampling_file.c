@@ -10,7 +10,8 @@
 #define PREFIX "general.sampling."
 
 /* A small model is sure of few words: at the usual temperature it draws the others too often, and
- * at a lower one it repeats itself without a penalty. */
+ * at a lower one it repeats itself without a penalty that reaches back to its last list. With
+ * SmolLM2-135M 60 of 60 answers to a question without an answer end, 55 with the last 64 tokens. */
 #define SMALL_WEIGHTS     1000000000
 #define SMALL_TEMPERATURE 0.3f
 #define SMALL_PENALTY     1.1f

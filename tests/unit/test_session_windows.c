@@ -168,7 +168,7 @@ TEST(test_kill)
         struct session_sink k = sink_of(&again);
         enum session_end end;
         o.session.max_tokens = 300;
-        o.session.sampling.seed = 6; /* an answer whose pieces are whole characters */
+        o.session.sampling.seed = 2;
         o.session.sampling.temperature = 0.4f;
         run_victim(dir, o, n_left);
         AUTO_LIBRARY *l = open_library(dir);
@@ -179,10 +179,11 @@ TEST(test_kill)
         session_stats(y, &st);
         assert_int_equal(st.n_reread, 0);
         ok(session_continue(y, &k, &end, &err));
-        const size_t n = strlen(str_get(&again.text));
-        assert_true(n > 0);
+        const size_t cut = 4; /* the kill may have cut a character; and a text may hold a NUL */
+        assert_true(again.text.n > cut);
         same(x, y);
-        assert_non_null(strstr(str_get(&once.text), str_get(&again.text)));
+        assert_non_null(
+            memmem(once.text.data, once.text.n, again.text.data + cut, again.text.n - cut));
     }
 }
 

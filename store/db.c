@@ -111,7 +111,7 @@ static const char *const statements[DB_STATEMENTS] = {
                           "VALUES (?1, ?2, ?3, ?4) ON CONFLICT (conversation, seq) "
                           "DO UPDATE SET n_run = ?3, digest = ?4",
     [DB_CHECKPOINT_FORGET] = "DELETE FROM checkpoint WHERE conversation = ?1 AND seq < ?2",
-    /* The policy's state is needed from the oldest checkpoint on. */
+    /* The recurrent state is needed from the oldest checkpoint on. */
     [DB_MEMORY_FORGET] = "DELETE FROM segment WHERE conversation = ?1 AND kind = 2 AND seq < "
                          "(SELECT max(seq) FROM segment WHERE conversation = ?1 AND kind = 2 AND "
                          "seq <= ?2)",

@@ -290,7 +290,7 @@ int store_related_each(struct store *s, const struct str *words, int max,
 enum store_kind {
     STORE_UNITS,        /* a block of units */
     STORE_EVICTED,      /* positions evicted */
-    STORE_POLICY_STATE, /* the policy's state at that moment */
+    STORE_STATE,        /* of recurrent layers, at that moment */
     STORE_PIECE,        /* of the archive: a block, */
     STORE_RETURNED,     /* positions that returned */
     STORE_BASE,         /* a layer's units of old positions, so that their blocks are not read */
@@ -377,7 +377,7 @@ int store_checkpoint_put(struct store *s, int64_t conversation, const struct sto
 int store_checkpoint_each(struct store *s, int64_t conversation,
                           int (*each)(void *ctx, const struct store_checkpoint *c), void *ctx,
                           struct err *e);
-/* Deletes the checkpoints before seq, and the policy states and bases kept only for them. */
+/* Deletes the checkpoints before seq, and the states and bases kept only for them. */
 int store_checkpoint_forget(struct store *s, int64_t conversation, int64_t seq, struct err *e);
 /* Deletes lists of positions before seq, except the newest n; STORE_PAST then has the number of the
  * last one that was deleted. */

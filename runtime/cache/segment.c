@@ -194,7 +194,7 @@ struct cache_unit segment_unit(const struct segment *g, const struct segment_par
 
 /* ---- recurrent layers ------------------------------------------------------------------------ */
 
-bool policy_state_needed(const struct cache *c)
+bool segment_state_needed(const struct cache *c)
 {
     return c->recurrent.shape.n_layer > 0;
 }
@@ -221,18 +221,18 @@ static struct recurrent_part recurrent_part(const struct cache *c, int layer)
     return p;
 }
 
-void policy_state_write(const struct cache *c, int layer, struct str *out)
+void segment_state_write(const struct cache *c, int layer, struct str *out)
 {
-    struct policy_state_header h = {SEGMENT_POLICY_STATE, (uint32_t)c->n_pos, 0};
+    struct state_header h = {SEGMENT_STATE, (uint32_t)c->n_pos, 0};
     str_append(out, &h, sizeof h);
     const struct recurrent_part r = recurrent_part(c, layer);
     if (r.n_layers) str_append(out, r.layers, r.n_layers * sizeof(float));
     if (r.n_hidden) str_append(out, r.hidden, r.n_hidden * sizeof(float));
 }
 
-bool policy_state_is(const void *bytes, size_t n)
+bool segment_state_is(const void *bytes, size_t n)
 {
-    return n >= sizeof(struct policy_state_header) && get_u32(bytes) == SEGMENT_POLICY_STATE;
+    return n >= sizeof(struct state_header) && get_u32(bytes) == SEGMENT_STATE;
 }
 
 static bool take_floats(float *out, size_t n, const uint8_t **p, size_t *left)
@@ -244,11 +244,11 @@ static bool take_floats(float *out, size_t n, const uint8_t **p, size_t *left)
     return true;
 }
 
-bool policy_state_read(struct cache *c, int layer, const void *bytes, size_t n, uint32_t end)
+bool segment_state_read(struct cache *c, int layer, const void *bytes, size_t n, uint32_t end)
 {
-    struct policy_state_header h;
+    struct state_header h;
     const uint8_t *p = bytes;
-    if (!policy_state_is(bytes, n)) return false;
+    if (!segment_state_is(bytes, n)) return false;
     memcpy(&h, p, sizeof h);
     p += sizeof h;
     n -= sizeof h;

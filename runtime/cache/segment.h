@@ -6,7 +6,7 @@
  *
  *   segment   struct segment_header; per head: if sparse, n_units (u32) and their positions (u32
  *             each, ascending); keys, values (not in SEGMENT_SCORES), scores (not in SEGMENT_BARE)
- *   state     struct policy_state_header; a part of the recurrent state (recurrent_state.h), whose
+ *   state     struct state_header; a part of the recurrent state (recurrent_state.h), whose
  *             layers are spread evenly over those of the KV cache, and in layer 0 its hidden row
  *   evicted   SEGMENT_POSITIONS; per head the number and the distances of positions, as varints
  */
@@ -23,7 +23,7 @@
 enum segment_form {
     SEGMENT_DENSE = 1,
     SEGMENT_SPARSE = 2,
-    SEGMENT_POLICY_STATE = 4,
+    SEGMENT_STATE = 4,
     SEGMENT_BARE = 5,  /* dense, without scores, */
     SEGMENT_SCORES = 6 /* and the scores */
 };
@@ -74,20 +74,20 @@ struct cache_unit segment_unit(const struct segment *g, const struct segment_par
 
 /* ---- state besides the units ----------------------------------------------------------------- */
 
-struct policy_state_header {
-    uint32_t form;    /* SEGMENT_POLICY_STATE */
+struct state_header {
+    uint32_t form;    /* SEGMENT_STATE */
     uint32_t n_pos;   /* positions that were in the cache */
     uint32_t n_state; /* floats of policies that were removed in 0.2.0; 0 is written */
 };
 
 /* Whether there is state besides the units: that of recurrent layers. */
-bool policy_state_needed(const struct cache *c);
-void policy_state_write(const struct cache *c, int layer, struct str *out);
-bool policy_state_is(const void *bytes, size_t n);
+bool segment_state_needed(const struct cache *c);
+void segment_state_write(const struct cache *c, int layer, struct str *out);
+bool segment_state_is(const void *bytes, size_t n);
 /* Reads the state into a layer that holds the same units as when it was written, of positions below
  * `end`. false when it does not fit. Layers may be read in parallel; the caller sets
  * cache.recurrent.changed afterwards. */
-bool policy_state_read(struct cache *c, int layer, const void *bytes, size_t n, uint32_t end);
+bool segment_state_read(struct cache *c, int layer, const void *bytes, size_t n, uint32_t end);
 
 /* ---- positions ------------------------------------------------------------------------------- */
 

@@ -302,7 +302,7 @@ int context_run_again(struct context *x, int32_t id, struct err *e)
     struct str *memory = calloc((size_t)c->shape.n_layer, sizeof *memory);
     float *scores = malloc((size_t)n_heads * sizeof *scores);
     if (!memory || !scores) rc = err_set(e, ERR_FAIL, "out of memory for running a token again");
-    for (int i = 0; !rc && i < c->shape.n_layer; i++) policy_state_write(c, i, &memory[i]);
+    for (int i = 0; !rc && i < c->shape.n_layer; i++) segment_state_write(c, i, &memory[i]);
     if (!rc) {
         context_score(x);
         for (int i = 0; i < n_heads; i++) scores[i] = c->kv_heads[i].score[c->kv_heads[i].len - 1];
@@ -313,7 +313,7 @@ int context_run_again(struct context *x, int32_t id, struct err *e)
     for (int i = 0; !rc && i < n_heads; i++)
         c->kv_heads[i].score[c->kv_heads[i].len - 1] = scores[i];
     for (int i = 0; memory && i < c->shape.n_layer; i++) {
-        bool fits = rc || policy_state_read(c, i, memory[i].data, memory[i].n, (uint32_t)c->n_pos);
+        bool fits = rc || segment_state_read(c, i, memory[i].data, memory[i].n, (uint32_t)c->n_pos);
         assert(fits);
         (void)fits;
         str_release(&memory[i]);

@@ -152,7 +152,7 @@ void save_know_nothing(struct save *s, const struct cache *c)
 {
     s->n_points = 0;
     s->saved_pos = s->tail_end = 0;
-    s->policy_state_seq = s->policy_state_pos = 0;
+    s->state_seq = s->state_pos = 0;
     if (!s->known) return;
     memset(s->n_known, 0, (size_t)n_heads(c) * sizeof *s->n_known);
     for (int i = 0; i < s->n_layer; i++) s->bases[i].n = 0;
@@ -196,7 +196,7 @@ bool save_point(const struct save *s, int64_t n_tokens, struct save_point *out)
     for (size_t i = 0; i < s->n_points && !s->broken; i++) {
         const struct save_point *p = &s->points[i];
         if (p->n_run > n_tokens || (found && p->n_run < out->n_run)) continue;
-        if (p->seq < s->policy_state_seq) continue; /* its state is not kept */
+        if (p->seq < s->state_seq) continue; /* its state is not kept */
         *out = *p;
         found = true;
     }
@@ -535,22 +535,22 @@ static int put_changes(struct save *s, const struct cache *c, struct err *e)
 }
 
 /* Writes the recurrent state for the checkpoint that follows. */
-static int put_policy_state(struct save *s, const struct cache *c, struct err *e)
+static int put_recurrent(struct save *s, const struct cache *c, struct err *e)
 {
     struct str bytes = {0};
     int rc = 0;
-    if (s->broken || !policy_state_needed(c)) return 0;
-    s->policy_state_bytes = 0;
+    if (s->broken || !segment_state_needed(c)) return 0;
+    s->state_bytes = 0;
     rc = cache_fetch_state(c, e);
     for (int i = 0; !rc && i < c->shape.n_layer; i++) {
         str_clear(&bytes);
-        policy_state_write(c, i, &bytes);
-        rc = save_put_entry(s, i, STORE_POLICY_STATE, bytes.data, bytes.n, e);
-        s->policy_state_bytes += (int64_t)bytes.n;
+        segment_state_write(c, i, &bytes);
+        rc = save_put_entry(s, i, STORE_STATE, bytes.data, bytes.n, e);
+        s->state_bytes += (int64_t)bytes.n;
     }
     str_release(&bytes);
-    if (s->policy_state_seq == 0) s->policy_state_seq = s->next_seq;
-    s->policy_state_pos = c->n_pos;
+    if (s->state_seq == 0) s->state_seq = s->next_seq;
+    s->state_pos = c->n_pos;
     s->next_seq++;
     return rc;
 }
@@ -577,7 +577,7 @@ static int put_all(struct save *s, const struct cache *c, void (*after)(void *ct
     const int64_t written = (c->n_pos - s->saved_pos) * (int64_t)archive_position_bytes(&c->shape);
     int rc = put_log(s, c, after, ctx, e);
     if (!rc && !s->broken) rc = save_put_bases(s, c, written, e);
-    return rc ? rc : put_policy_state(s, c, e);
+    return rc ? rc : put_recurrent(s, c, e);
 }
 
 static int put_point(struct save *s, const struct cache *c, struct err *e)
@@ -650,7 +650,7 @@ int save_units(struct save *s, const struct cache *c, const struct save_state *n
 static bool state_due(const struct save *s, const struct cache *c)
 {
     size_t bytes = c->recurrent.shape.n_layer ? recurrent_state_bytes(&c->recurrent) : 0;
-    return (int64_t)bytes <= SAVE_STATE_BYTES * (c->n_pos - s->policy_state_pos);
+    return (int64_t)bytes <= SAVE_STATE_BYTES * (c->n_pos - s->state_pos);
 }
 
 int save_chunk(struct save *s, const struct cache *c, const struct save_state *now, struct err *e)

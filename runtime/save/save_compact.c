@@ -123,11 +123,11 @@ int save_put_bases(struct save *s, const struct cache *c, int64_t written, struc
 /* ---- forgetting ------------------------------------------------------------------------------ */
 
 /* Bytes kept for a checkpoint and those after it: units evicted since, which are about as many as
- * those added, and the policy's state at each. */
+ * those added, and the recurrent state at each. */
 static int64_t bytes_since(const struct save *s, const struct cache *c, size_t point)
 {
     return (c->n_pos - s->points[point].n_run) * (int64_t)archive_position_bytes(&c->shape) +
-           (int64_t)(s->n_points - 1 - point) * s->policy_state_bytes +
+           (int64_t)(s->n_points - 1 - point) * s->state_bytes +
            save_windows_bytes_since(c, s->points[point].n_run);
 }
 
@@ -155,7 +155,7 @@ int save_forget_points(struct save *s, const struct cache *c, struct err *e)
      */
     const int64_t alive = cache_units(c) * (int64_t)cache_unit_bytes(&c->shape);
     const int64_t limit =
-        larger(alive + save_windows_bytes(c), s->rewind_bytes) + 2 * s->policy_state_bytes;
+        larger(alive + save_windows_bytes(c), s->rewind_bytes) + 2 * s->state_bytes;
     size_t n = 0;
     if (s->n_points < 2 || bytes_since(s, c, 0) <= limit) return 0;
     /* Frees more than the excess, so that not every save has to search. */

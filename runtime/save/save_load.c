@@ -104,8 +104,8 @@ static int take_layers(struct load *job, const struct store_blob *b)
         l->base = *b;
         save_note_base(s, g->layer, g->seq, 0);
         break;
-    case STORE_POLICY_STATE:
-        if (s->policy_state_seq == 0) s->policy_state_seq = g->seq;
+    case STORE_STATE:
+        if (s->state_seq == 0) s->state_seq = g->seq;
         l->state = *b;
         break;
     case STORE_EVICTED:
@@ -330,12 +330,12 @@ static int load_states(struct load *job)
 {
     struct store_segment row;
     int rc = 0;
-    if (!policy_state_needed(job->c)) return 0;
+    if (!segment_state_needed(job->c)) return 0;
     for (int i = 0; !rc && i < job->c->shape.n_layer; i++) {
         const struct store_blob *b = &job->layers[i].state;
         if (!b->id) return give_up(job, does_not_fit);
         rc = save_get_entry(job->s, b, &row, job->e);
-        if (!rc && !policy_state_read(job->c, i, row.bytes, row.n_bytes, job->end))
+        if (!rc && !segment_state_read(job->c, i, row.bytes, row.n_bytes, job->end))
             rc = give_up(job, does_not_fit);
     }
     job->c->recurrent.changed = true;
@@ -473,7 +473,7 @@ static int load_log(struct load *job, const struct save_state *saved, const stru
     bool complete;
     rc = save_windows_load(s, c, n_run, &complete, job->e);
     if (rc || !complete) return rc ? rc : give_up(job, is_incomplete);
-    s->saved_pos = c->n_pos = s->policy_state_pos = n_run;
+    s->saved_pos = c->n_pos = s->state_pos = n_run;
     if (job->left_out && !s->reads_only) {
         rc = store_segment_delete(s->store, s->conversation, -1, job->last_seq + 1, INT64_MAX,
                                   job->e);

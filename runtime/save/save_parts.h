@@ -34,9 +34,9 @@ struct save {
     size_t n_points, points_max;
     /* The log holds the recurrent state from this entry on; earlier checkpoints cannot be restored.
      * 0 = there is no state, or all of it is there. */
-    int64_t policy_state_seq;
-    int64_t policy_state_bytes; /* size of the newest state, all layers */
-    int64_t policy_state_pos;   /* positions run when it was written */
+    int64_t state_seq;
+    int64_t state_bytes; /* size of the newest state, all layers */
+    int64_t state_pos;   /* positions run when it was written */
 
     /* Units alive according to the log: [n_layer * n_head][slots] positions. Units of the cache
      * that are not in it are new, units in it alone were evicted. */

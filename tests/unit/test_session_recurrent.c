@@ -231,7 +231,7 @@ static void on_progress(void *ctx, int64_t done, int64_t total)
     (void)done;
     (void)total;
     if (!v->in_prompt) return;
-    v->session->save->policy_state_pos = INT32_MAX; /* none is due */
+    v->session->save->state_pos = INT32_MAX; /* none is due */
     if (--v->n_left == 0) kill_myself(v);
 }
 

@@ -534,14 +534,13 @@ TEST_WITH(caches_within_a_limit, setup, teardown)
     ok(store_conversation_copy(f->s, old, INT64_MAX, -1, f->s, NULL, &c, &err));
 }
 
-/* A policy's state is kept as long as a checkpoint needs it. */
+/* The recurrent state is kept as long as a checkpoint needs it. */
 TEST_WITH(memory_goes_with_its_checkpoints, setup, teardown)
 {
     struct fixture *f = *state;
     int64_t id = begin_named(f, "m");
     for (int64_t seq = 0; seq < 9; seq += 3) {
-        struct store_segment g = {
-            .seq = seq + 1, .kind = STORE_POLICY_STATE, .bytes = "m", .n_bytes = 1};
+        struct store_segment g = {.seq = seq + 1, .kind = STORE_STATE, .bytes = "m", .n_bytes = 1};
         keep(f, id, 0, seq, "units");
         ok(store_segment_put(f->s, id, &g, &err));
         point(f, id, seq + 2, seq);

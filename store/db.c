@@ -173,7 +173,7 @@ static int cannot_open(const struct store *s, const char *doing, int system, str
 {
     int why = open_error(s, system);
     bool files = why == EMFILE || why == ENFILE;
-    return err_set(e, ERR_FAIL, "%s: %s can't be opened: %s; %s", doing, s->shown,
+    return err_set(e, ERR_FAIL, "%s: %s cannot be opened: %s; %s", doing, s->shown,
                    why ? strerror(why) : sqlite3_errmsg(s->db),
                    files ? "raise the limit on open files (ulimit -n)"
                          : "allow writing to its folder, choose another with --db FILE, or save "
@@ -183,7 +183,7 @@ static int cannot_open(const struct store *s, const char *doing, int system, str
 static int no_locks(const struct store *s, const char *doing, struct err *e)
 {
     return err_set(e, ERR_FAIL,
-                   "%s: %s can't be locked; its file system may have no locks, as some network "
+                   "%s: %s cannot be locked; its file system may have no locks, as some network "
                    "file systems; choose a file on a local disk with --db FILE",
                    doing, s->shown);
 }
@@ -245,7 +245,7 @@ int db_error(struct store *s, const char *doing, struct err *e)
     case SQLITE_READONLY:
     case SQLITE_PERM:
         return err_set(e, ERR_FAIL,
-                       "%s: %s can't be written; allow writing to it and to its folder, or choose "
+                       "%s: %s cannot be written; allow writing to it and to its folder, or choose "
                        "another with --db FILE",
                        doing, s->shown);
     case SQLITE_CANTOPEN: return cannot_open(s, doing, system, e);

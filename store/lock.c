@@ -36,8 +36,8 @@ static int open_lock_file(struct store *s, struct err *e)
     if (s->lock_fd >= 0) return 0;
     s->lock_fd = open_beside(s->path, O_CREAT);
     if (s->lock_fd < 0)
-        return err_set(e, ERR_FAIL, "can't make %s.lock: %s; allow writing to its folder", s->shown,
-                       strerror(errno));
+        return err_set(e, ERR_FAIL, "cannot make %s.lock: %s; allow writing to its folder",
+                       s->shown, strerror(errno));
     if (!fstat(s->lock_fd, &st) && st.st_size < RESERVE)
         (void)posix_fallocate(s->lock_fd, 0, RESERVE); /* without room there is no reserve */
     return 0;
@@ -94,7 +94,7 @@ int store_lock(struct store *s, int64_t conversation, struct err *e)
                        "conversation '%s' is open in another retain; close it there, view it with "
                        "--read-only, or start a new one with --new",
                        name);
-    return err_set(e, ERR_FAIL, "conversation '%s' can't be locked in %s.lock: %s%s", name,
+    return err_set(e, ERR_FAIL, "conversation '%s' cannot be locked in %s.lock: %s%s", name,
                    s->shown, strerror(why),
                    why == ENOLCK || why == ENOSYS || why == EOPNOTSUPP
                        ? "; choose a file on a local disk with --db FILE"

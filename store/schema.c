@@ -260,7 +260,7 @@ static int use_wal(struct store *s, struct err *e)
         rc = 0;
         if (!mode || strcmp(mode, "wal"))
             rc = err_set(e, ERR_FAIL,
-                         "%s is on a file system that can't share memory between programs; choose "
+                         "%s is on a file system that cannot share memory between programs; choose "
                          "another with --db FILE",
                          s->shown);
     }
@@ -292,7 +292,7 @@ static int copy_to_temporary(struct store *s, struct err *e)
     sqlite3_backup_finish(b);
     if (code != SQLITE_OK || !b) {
         int rc = err_set(e, ERR_FAIL,
-                         "can't copy %s, which an older retain made, to a temporary file: %s",
+                         "cannot copy %s, which an older retain made, to a temporary file: %s",
                          s->shown, copy ? sqlite3_errmsg(copy) : "out of memory");
         sqlite3_close(copy);
         return rc;

@@ -120,11 +120,12 @@ static int read_secret(struct store *s, struct secret *out, struct err *e)
         out->ops = (uint64_t)sqlite3_column_int64(q, 1);
         out->memory = (uint64_t)sqlite3_column_int64(q, 2);
         if (out->ops > OPS_MAX || out->memory > MEMORY_MAX) {
-            rc = err_set(e, ERR_FORMAT,
-                         "%s: its passphrase takes %llu passes over %llu MiB, and at most %d over "
-                         "%llu are taken",
-                         s->shown, (unsigned long long)out->ops,
-                         (unsigned long long)(out->memory >> 20), OPS_MAX, MEMORY_MAX >> 20);
+            rc =
+                err_set(e, ERR_FORMAT,
+                        "%s: deriving its key takes %llu passes over %llu MiB, and the limit is %d "
+                        "over %llu",
+                        s->shown, (unsigned long long)out->ops,
+                        (unsigned long long)(out->memory >> 20), OPS_MAX, MEMORY_MAX >> 20);
         } else if (salt && sqlite3_column_bytes(q, 0) == SALT_BYTES && key &&
                    sqlite3_column_bytes(q, 3) == sizeof out->key) {
             memcpy(out->salt, salt, sizeof out->salt);

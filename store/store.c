@@ -47,7 +47,7 @@ static int make_folders(struct store *s, struct err *e)
             if (stat(s->path, &st) == 0) why = EEXIST;
             if (why != EEXIST) {
                 err_set(e, ERR_FAIL,
-                        "can't make the folder %.*s for saved conversations: %s; choose another "
+                        "cannot make the folder %.*s for saved conversations: %s; choose another "
                         "file with --db FILE, or save nothing with --private",
                         SHOWN_MAX, s->path, strerror(why));
                 *p = '/';
@@ -79,7 +79,7 @@ static int make_file(struct store *s, struct err *e)
                        S_ISDIR(st.st_mode) ? "a folder" : "not a regular file");
     }
     return err_set(e, ERR_FAIL,
-                   "can't make %s for saved conversations: %s; choose another file with "
+                   "cannot make %s for saved conversations: %s; choose another file with "
                    "--db FILE, or save nothing with --private",
                    s->shown, strerror(why));
 }
@@ -106,7 +106,7 @@ static int connect(struct store *s, struct err *e)
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     if (sqlite3_db_readonly(s->db, "main") == 1)
         return err_set(e, ERR_FAIL,
-                       "%s can't be written: %s; allow writing to it, or choose another with "
+                       "%s cannot be written: %s; allow writing to it, or choose another with "
                        "--db FILE",
                        s->shown, strerror(EACCES));
     sqlite3_wal_hook(s->db, after_commit, s);
@@ -133,7 +133,7 @@ static int new_store(struct store **out, const char *path, struct err *e)
     s->path = strdup(path);
     if (!s->path || sodium_init() < 0)
         return err_set(e, ERR_FAIL, "%s: %s", opening,
-                       s->path ? "libsodium can't start" : "out of memory");
+                       s->path ? "libsodium cannot start" : "out of memory");
     size_t n = strlen(path);
     s->shown = n > SHOWN_MAX ? s->path + n - SHOWN_MAX : s->path;
     return n ? 0 : err_set(e, ERR_USAGE, "--db: the name of the file is empty");

@@ -122,8 +122,8 @@ static void plan_text(const struct plan *p, const struct model *m, const struct 
                  "on disk, at most, for each conversation: recall reaches %s tokens back",
                  num_exact(archive_tokens(p, m, recall), number));
         plan_line("archive", (size_t)archive_bytes(p, recall), what);
-        plan_line("index", index, "of the archive, in memory, when it is full");
-        plan_line("at most", plan_total_bytes(p) + index, "total and index");
+        plan_line("index", index, "in memory, when the archive is full");
+        plan_line("at most", plan_total_bytes(p) + index, "in memory: total and index");
     }
     if (*p->notice) report_note("%s", p->notice);
 }

@@ -227,8 +227,8 @@ static int set_default(struct models *k, const char *path, struct err *e)
         rc = check(k, path, k->options->engine.verify, e);
         real = rc ? NULL : realpath(path, NULL);
         if (real && strpbrk(real, "\"\n"))
-            rc = err_set(e, ERR_USAGE, "%s: a path with a quote or a line end can't be the default",
-                         real);
+            rc = err_set(e, ERR_USAGE,
+                         "%s: a path with a quote or a line end cannot be the default", real);
     }
     if (!rc) rc = path_config(&file, e);
     if (!rc && access(str_get(&file), F_OK) == 0)

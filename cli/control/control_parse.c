@@ -26,7 +26,7 @@ static int parse_turn(struct request *r, const char *argument, const struct cont
 {
     const char *rest;
     if (f->private_mode)
-        return err_set(e, ERR_USAGE, "a private conversation is not saved, so it can't go back");
+        return err_set(e, ERR_USAGE, "a private conversation is not saved, so it cannot go back");
     if (r->command == SLASH_REGENERATE) argument = "";
     if (!slash_turn(argument, f->n_turns, &r->turn, &rest) || rest[0]) return no_such_turn(f, e);
     if (r->command != SLASH_REWIND && !r->turn) return no_such_turn(f, e);
@@ -65,7 +65,7 @@ static int parse_answer(struct request *r, const char *argument, const struct co
     if (!f->has_answer) return err_set(e, ERR_FAIL, "there is no answer to change");
     if (f->private_mode)
         return err_set(e, ERR_USAGE,
-                       "a private conversation is not saved, so its answers can't be changed");
+                       "a private conversation is not saved, so its answers cannot be changed");
     str_puts(&r->text, argument);
     return 0;
 }

@@ -233,7 +233,8 @@ static int several(const struct model_list *l, const char *name, int best, struc
             str_printf(&names, "%s%s", names.n ? ", " : "", l->rows[i].name);
     int rc =
         best ? err_set(e, ERR_USAGE, "%s is the beginning of several: %s", name, str_get(&names))
-             : err_set(e, ERR_USAGE, "no model %s; known are %s; retain pull ADDRESS downloads one",
+             : err_set(e, ERR_USAGE,
+                       "there is no model %s; known are: %s; retain pull ADDRESS downloads one",
                        name, str_get(&names));
     str_release(&names);
     return rc;

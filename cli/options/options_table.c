@@ -95,7 +95,7 @@ const struct option options_table[] = {
 
     {.name = "Model"},
     {ROW("model", 'm', engine.model, OPTIONS_MODEL), .value = "FILE",
-     .help = "a GGUF file, or the address of one (retain pull); `retain models default` sets it permanently"},
+     .help = "a GGUF file, a name that `retain models` lists, or an address (retain pull); `retain models default` sets it permanently"},
     {ROW("allow-host", 0, pull.allow_host, OPTIONS_MODEL | OPTIONS_PULL), .rare = true, .value = "HOST,…",
      .help = "other hosts to which a download may be redirected, with the hosts below them"},
     {ROW("accept-model", 0, engine.accept_model, OPTIONS_MODEL), .rare = true, .cli_only = true,
@@ -113,11 +113,11 @@ const struct option options_table[] = {
      .help = "as stored, or expanded to float32, exactly (slow)"},
     {ROW("device", 0, engine.device, OPTIONS_MODEL), .value = "NAME", .help = "auto, cpu, cuda or cuda:N"},
     {ROW("gpu-layers", 0, engine.gpu_layers, OPTIONS_MODEL), .max = MODEL_LAYERS_MAX, .value = "N",
-     .help = "the first N layers and their units are on the GPU, the others on the CPU; 0: all, or with "
+     .help = "the first N layers and their units are on the GPU, the others on the CPU; 0 = all, or with "
              "--device auto as many as fit"},
     {ROW("experts", 0, engine.experts, OPTIONS_MODEL), .choices = "auto,host,file", .value = "auto|host|file",
-     .help = "a model's experts; auto: on the GPU as far as they fit, the others in memory; host: all in memory, computed "
-             "by the CPU; file: read from the packed weights on disk"},
+     .help = "where a model's experts are. auto: on the GPU as far as they fit, the others in memory; host: all in memory, computed "
+             "by the CPU; file: on disk, read from the packed weights"},
     {ROW("threads", 0, engine.threads, OPTIONS_MODEL | OPTIONS_QUANTIZE), .max = 1024, .value = "N",
      .help = "processor threads; 0 = one per physical core, only fast ones of hybrid processors"},
     {ROW("isa", 0, engine.isa, OPTIONS_MODEL | OPTIONS_QUANTIZE), .rare = true, .value = "NAME",
@@ -153,30 +153,29 @@ const struct option options_table[] = {
     {ROW("memory", 0, session.plan.memory, OPTIONS_MEMORY | OPTIONS_HEADS), .min = 1, .max = 1e15, .value = "SIZE",
      .help = "maximum memory, for example 6G or 512M; the budget is the largest that fits"},
     {ROW("budget", 0, sweep.budgets, OPTIONS_MEMORY), .kept = true, .min = PLAN_BUDGET_MIN, .max = PLAN_BUDGET_MAX,
-     .value = "N", .help = "cache units per head; eval and bench take a list"},
+     .value = "N", .help = "cache units per head"},
     {ROW("policy", 0, sweep.policies, OPTIONS_MEMORY), .kept = true, .value = "NAME",
      .help = "which units are kept when a head is full; NAME:key=N,key=N changes the policy's keys (man retain "
-             "explains them); eval and bench take a list, and lists of a key's values: NAME:stabilizers=0/64"},
+             "explains them)"},
     {ROW("attention", 0, session.plan.attention, OPTIONS_MEMORY), .rare = true, .choices = "auto,float", .value = "auto|float",
      .help = "a prompt's attention on a GPU: auto (default) multiplies int8 queries and keys on GeForce, where "
              "that is twice as fast; float: halves with float sums everywhere"},
     {ROW("heads", 0, engine.heads, OPTIONS_MODEL), .kept = true, .value = "FILE",
-     .help = "trained retaining heads; none = without"},
+     .help = "retaining heads from this file; none = without heads"},
     {ROW("kv", 0, sweep.kvs, OPTIONS_MEMORY), .kept = true, .value = "FORMAT",
      .help = "cache format: q4, q8, f16, f32, or keys and values separately, for example q8:q4"},
     {ROW("recall", 0, sweep.recalls, OPTIONS_MEMORY), .kept = true, .value = "off|words",
-     .help = "words (default): bring back evicted units whose words, or words like them, occur in the "
-             "message; eval takes a list, by default off"},
+     .help = "words (default; eval: off): bring back evicted units whose words, or words like them, occur in the message"},
     {ROW("recall-from", 0, chat.recall_from, OPTIONS_CHAT), .value = "NAME,…",
      .help = "before each message, read sentences about it from these conversations (all: from every one)"},
     {ROW("archive", 0, session.recall.archive_bytes, OPTIONS_MEMORY), .rare = true, .max = 1e15, .value = "SIZE",
      .help = "size of each conversation's archive of evicted units, for recall; default: 1G on disk, "
              "64M in memory if nothing is saved"},
     {ROW("speculate", 0, session.plan.speculate, OPTIONS_MEMORY), .value = "auto|off|N",
-     .help = "run up to N tokens that followed the same words before together with the next one; the "
-             "text stays the same. auto (default): as many as are faster"},
+     .help = "propose up to N tokens that followed the same words earlier, and run them with the next token; the "
+             "text stays the same. auto (default): as many as make it faster"},
     {ROW("draft", 0, engine.draft, OPTIONS_CHAT | OPTIONS_GENERATE), .value = "FILE",
-     .help = "a smaller model with the same vocabulary, which proposes tokens to --speculate"},
+     .help = "a smaller model with the same vocabulary, which proposes the tokens of --speculate"},
     {ROW("chunk", 0, session.plan.chunk, OPTIONS_MEMORY), .rare = true, .max = 65536, .value = "N",
      .help = "tokens per prefill step; 0 = the default"},
 
@@ -194,12 +193,12 @@ const struct option options_table[] = {
     {ROW("repeat-last", 0, session.sampling.repeat_last, OPTIONS_SAMPLING), .kept = true, .max = SAMPLER_HISTORY, .value = "N",
      .help = "how many of the answer's last tokens --repeat-penalty sees"},
     {ROW("repeat-limit", 0, session.sampling.repeat_limit, OPTIONS_SAMPLING), .kept = true, .max = SAMPLER_HISTORY, .value = "N",
-     .help = "break loops: a phrase of up to 16 tokens that was written three times in a row, in N tokens or more, is not "
-     "written a fourth time; for numbers twice N; an answer ends at the fourth such loop; 0 = off. Default: 3 with "
+     .help = "break loops: a phrase of at most 16 tokens is not written a fourth time in a row if the three times have "
+     "N tokens or more (2 N if it is a number); the fourth such loop ends the answer; 0 = off. Default: 3 with "
      "the demo model, otherwise 0"},
     {ROW("seed", 0, session.sampling.seed,
          OPTIONS_SAMPLING | OPTIONS_EVAL | OPTIONS_BENCH | OPTIONS_HEADS), .value = "N",
-     .help = "the same N gives the same text; eval: the first N"},
+     .help = "the same N gives the same text; eval: the N of the first run"},
     {ROW("max-tokens", 'n', session.max_tokens, OPTIONS_SAMPLING), .max = 1e9, .value = "N",
      .help = "maximum tokens per answer; 0 = until it ends, at most 32,768"},
     {ROW("think", 0, session.think, OPTIONS_SAMPLING | OPTIONS_TEMPLATE), .kept = true, .choices = "auto,on,off,low,medium,high",

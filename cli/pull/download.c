@@ -286,7 +286,7 @@ int download_run(struct download *d, int64_t n, struct err *e)
         if (ended || has_enough(d, n)) break;
         if (tries > TRIES_MAX)
             return rc ? ERR_FAIL
-                      : err_set(e, ERR_FAIL, "%s: the server ends after %lld of %lld bytes",
+                      : err_set(e, ERR_FAIL, "%s: the server stopped after %lld of %lld bytes",
                                 d->opts.address, (long long)d->done, (long long)d->size);
         rc = wait_for_try(d, tries, e);
         if (rc) return rc;

@@ -217,7 +217,7 @@ int gguf_write_tensor(struct gguf_writer *w, const char *name, uint32_t type, in
     for (int i = 0; i < n_dims; i++) fits = fits && ne[i] > 0 && size_mul(n, (size_t)ne[i], &n);
     fits = fits && size_mul(n / (size_t)t->block, (size_t)t->block_bytes, &bytes);
     if (!fits || bytes > INT64_MAX / 2)
-        return err_set(e, ERR_FORMAT, "tensor %s has a shape that %s can't have", name, t->name);
+        return err_set(e, ERR_FORMAT, "tensor %s has a shape that %s cannot have", name, t->name);
     if (w->n_tensors == w->cap) {
         size_t cap = w->cap ? 2 * w->cap : 256;
         struct tensor *p = reallocarray(w->tensors, cap, sizeof *p);

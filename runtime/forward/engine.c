@@ -416,7 +416,7 @@ static int open_draft(struct engine *g, const struct engine_opts *o, engine_prog
     int rc = engine_open(&g->draft, &draft, &plan, 1, progress, ctx, e);
     if (rc || tokenizer_agrees(g->tokenizer, g->draft->tokenizer)) return rc;
     return err_set(e, ERR_USAGE,
-                   "%s can't be the draft model of %s: their vocabularies differ; take a smaller "
+                   "%s cannot be the draft model of %s: their vocabularies differ; take a smaller "
                    "model of the same family",
                    g->draft->model->name, g->model->name);
 }

@@ -240,7 +240,8 @@ static int measure(const struct gguf *g, struct gguf_tensor *t, struct err *e)
     size_t n = 1;
     for (int i = 0; i < 4; i++) {
         if (t->ne[i] <= 0)
-            return err_set(e, ERR_FORMAT, "%s: tensor '%s' has %" PRId64 " as dimension %d",
+            return err_set(e, ERR_FORMAT,
+                           "%s: tensor '%s' has %" PRId64 " as dimension %d, expected 1 or more",
                            g->name, gguf_show(t->name).text, t->ne[i], i);
         if (!size_mul(n, (size_t)t->ne[i], &n) || n > INT64_MAX)
             return err_set(e, ERR_FORMAT, "%s: tensor '%s' is larger than any memory", g->name,

@@ -112,8 +112,8 @@ int model_bind_matrix(struct model *m, struct kn_weight *w, const struct model_s
     const enum kn_type type = m->as_f32 ? KN_F32 : blocks_kernel_type(t->type, false);
     if (n_stack > 1 && kn_is_quantized(type) && n_out / n_stack % KN_PANEL)
         return err_set(e, ERR_FORMAT,
-                       "%s: experts with %d rows in %s cannot be run, multiples of "
-                       "%d can",
+                       "%s: experts with %d rows in %s cannot be run, only with a multiple "
+                       "of %d",
                        gguf_name(m->file), n_out / n_stack, s->name, KN_PANEL);
     *w = (struct kn_weight){.type = type, .n_out = n_out, .n_in = n_in};
     return add_item(m,

@@ -114,7 +114,8 @@ static int scale_llama3(struct rope *r, const struct source *s, struct err *e)
     if (!rc) rc = get_count(s, "scaling.original_context_length", 1, &orig, e);
     if (rc || gguf_tensor_find(s->file, "rope_freqs.weight")) return rc ? rc : scale_none(r, s, e);
     if (high <= low)
-        return err_set(e, ERR_FORMAT, "%s: rope.scaling: high_freq_factor %g is not above %g",
+        return err_set(e, ERR_FORMAT,
+                       "%s: rope.scaling: high_freq_factor %g is not above low_freq_factor %g",
                        gguf_name(s->file), (double)high, (double)low);
     for (int i = 0; i < s->half; i++) {
         double f = plain(s, i), waves = orig * f / (2 * M_PI);
@@ -147,7 +148,7 @@ static int scale_yarn(struct rope *r, const struct source *s, struct err *e)
     if (!rc) rc = get(s, "scaling.yarn_attn_factor", &own, e);
     if (rc) return rc;
     if (share != 1.0f)
-        return err_set(e, ERR_FORMAT, "%s: %s.rope.scaling.yarn_ext_factor is %g, only 1 is known",
+        return err_set(e, ERR_FORMAT, "%s: %s.rope.scaling.yarn_ext_factor is %g, expected 1",
                        gguf_name(s->file), s->arch, (double)share);
     double low = yarn_pair(s, r->n_ctx_orig, fast), high = yarn_pair(s, r->n_ctx_orig, slow);
     const bool rounds = strcmp(s->arch, "gpt-oss") != 0;

@@ -247,7 +247,7 @@ int session_forget(struct session *s, int64_t turn, const struct session_sink *s
     if (rc || session_is_forgotten(s, turn)) return rc;
     if (s->ctx.cache.recurrent.shape.n_layer)
         rc = err_set(e, ERR_USAGE,
-                     "the recurrent layers of this model can't forget a turn: /rewind goes back");
+                     "the recurrent layers of this model cannot forget a turn: /rewind goes back");
     if (!rc) rc = check_room(&s->state.forgotten, e);
     if (!rc) rc = save_hold(s->save, e);
     if (rc) return rc;

@@ -45,7 +45,9 @@ static int find_conversation(struct session *s, struct store *store, bool *creat
         return err_set(e, ERR_FAIL, "there is no conversation to continue yet");
     if (!found && o->read_only)
         return err_set(e, ERR_USAGE,
-                       "--read-only needs a saved conversation: -c NAME or --continue");
+                       o->conversation ? "there is no conversation '%s'; `retain list` shows all"
+                                       : "--read-only needs -c NAME or --continue",
+                       o->conversation);
     int rc = found ? 0 : store_conversation_create(store, o->conversation, &c, e);
     if (rc == ERR_USAGE && o->conversation &&
         !o->new_conversation) { /* another retain was faster */
@@ -315,7 +317,7 @@ static int view(struct session *s, struct store *store, const struct session_sin
     notice(s, "open for reading only: you cannot send messages; branch it to continue");
     if (!rc && !loaded.usable) {
         char text[512];
-        snprintf(text, sizeof text, "the cache can't be shown: %s", str_get(&loaded.why));
+        snprintf(text, sizeof text, "the cache cannot be shown: %s", str_get(&loaded.why));
         notice(s, text);
     }
     str_release(&loaded.why);

@@ -41,7 +41,7 @@ int session_system_cost(struct session *s, const char *system, int64_t *out, str
     if (s->n_tokens == 0) return 0;
     if (!s->save)
         return err_set(e, ERR_USAGE,
-                       "a private conversation is not saved, so it can't be read "
+                       "a private conversation is not saved, so it cannot be read "
                        "again with another system text");
     int rc = session_check_writable(s, e);
     if (rc) return rc;

@@ -50,7 +50,7 @@ holds "/file: not a text" "$out" 'binary is not a text'
 # Nothing can be saved: the line says how to go on.
 out=$(say 'Hello!' | XDG_DATA_HOME=/proc/none "$RETAIN" chat --plain 2>&1)
 equal "no folder for conversations: exit status" 1 $?
-holds "no folder for conversations: what to do" "$out" "can't make .*--db FILE, or save nothing with --private"
+holds "no folder for conversations: what to do" "$out" "cannot make .*--db FILE, or save nothing with --private"
 
 # A 10 MB line is one message; a clear error when it cannot be read at once.
 out=$(say '//literally a slash' | "$RETAIN" chat --plain --new --private --seed 1 2>&1)

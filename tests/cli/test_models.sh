@@ -208,7 +208,7 @@ for name in llama3 LLAMA3 lla llama3-00001-of-00003.gguf; do
     holds "name $name" "$(name_of $name)" '^llama3, policy'
 done
 holds "name of a folder's file" "$(name_of someone/tiny:llama3-00001-of-00003.gguf)" '^llama3, policy'
-holds "a name that nothing has" "$(name_of nothing)" 'no model nothing; known are demo, .*llama3; retain pull ADDRESS'
+holds "a name that nothing has" "$(name_of nothing)" 'no model nothing; known are: demo, .*llama3; retain pull ADDRESS'
 cp build/golden/families/llama3.gguf "$pulled/llama3-small.gguf"
 holds "one that is the beginning of another" "$(name_of llama3)" '^llama3, policy'
 holds "the beginning of several" "$(name_of llam)" 'llam is the beginning of several: llama3, llama3-small'

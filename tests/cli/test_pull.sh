@@ -143,7 +143,7 @@ forget
 
 # ---- bytes
 pull 1 "127.0.0.1 sends other bytes than were asked for" hf:shifted/demo:Q8_0
-pull 1 "the server ends after [0-9]+ of" hf:stuck/demo:Q8_0
+pull 1 "the server stopped after [0-9]+ of" hf:stuck/demo:Q8_0
 equal "a range that is refused is no progress" 6 "$(grep -c '^cdn.*range=bytes=[01]' "$T/log")"
 pull 0 "" "http://127.1:$port/files/tiny-Q8_0.gguf"
 here 127.1/tiny-Q8_0.gguf tiny-Q8_0.gguf

@@ -346,7 +346,7 @@ TEST(every_operation_fails_once)
         {"truncate error", TRUNCATE, SQLITE_IOERR_TRUNCATE, true, false, "reading or writing", 1,
          1},
         {"open error", OPEN, SQLITE_CANTOPEN, true, false, "opened", 1, 1},
-        {"no locks", SHARE, SQLITE_PROTOCOL, true, false, "can't be locked", 1, 1},
+        {"no locks", SHARE, SQLITE_PROTOCOL, true, false, "cannot be locked", 1, 1},
         {"no shared memory", SHARE, SQLITE_IOERR_SHMMAP, true, false, "reading or writing", 1, 1},
     };
     learn();

@@ -229,7 +229,7 @@ TEST_WITH(files_that_are_not_ours, setup, teardown)
     write_file(path, text, sizeof text);
     open_refused(path, ERR_FORMAT, "is not a retain database");
     snprintf(deep, sizeof deep, "%s/below/db", path);
-    open_refused(deep, ERR_FAIL, "can't make the folder");
+    open_refused(deep, ERR_FAIL, "cannot make the folder");
     write_file(path, "short", 5);
     open_refused(path, ERR_FORMAT, "is not a retain database");
     unlink(path);
@@ -373,7 +373,7 @@ TEST_WITH(a_source_in_use, setup, teardown)
     assert_messages(&g, id, "0/1/written, but only to the log/1/-2/2147483647;");
     say(f, id, STORE_USER, "not locked");
     struct store_message m = {.role = STORE_USER, .text = "x", .n_text = 1};
-    refused(store_message_add(source, id, &m, &err), ERR_FAIL, "can't be written");
+    refused(store_message_add(source, id, &m, &err), ERR_FAIL, "cannot be written");
     store_close(source);
     assert_true(store_is_file(f->s, f->path));
     assert_false(store_is_file(f->s, f->folder));
@@ -441,7 +441,7 @@ TEST_WITH(what_may_not_be_written, setup, teardown)
         if (store_open(&s, f->path, &err) != ERR_FAIL || !strstr(err.text, "allow writing")) rc = 1;
         if (rc) fprintf(stderr, "read-only folder: %s\n", err.text);
         err.text[0] = 0;
-        if (store_open(&s, inside, &err) != ERR_FAIL || !strstr(err.text, "can't make")) rc |= 2;
+        if (store_open(&s, inside, &err) != ERR_FAIL || !strstr(err.text, "cannot make")) rc |= 2;
         if (rc & 2) fprintf(stderr, "new file in a read-only folder: %s\n", err.text);
         _exit(rc);
     }
@@ -456,7 +456,7 @@ TEST_WITH(what_may_not_be_written, setup, teardown)
         if (root && (setgid(65534) || setuid(65534))) _exit(0);
         err.text[0] = 0;
         int rc = store_open(&s, f->path, &err);
-        bool good = rc == ERR_FAIL && strstr(err.text, "can't be written");
+        bool good = rc == ERR_FAIL && strstr(err.text, "cannot be written");
         if (!good) fprintf(stderr, "read-only file: %d %s\n", rc, err.text);
         _exit(!good);
     }

@@ -350,11 +350,19 @@ int pool_cores(const char *devices, const cpu_set_t *may_use)
     return n;
 }
 
-/* The threads that 0 stands for: at most `n_cpus`, which a container may limit. */
-static int default_threads(int n_cpus)
+/* A container may limit them. */
+static int usable_cpus(void)
+{
+    const int64_t granted = system_group_cpus();
+    int n = affinity_cpus();
+    return granted > 0 && granted < n ? (int)granted : n;
+}
+
+int pool_threads(int n_threads)
 {
     cpu_set_t may_use;
-    int n = n_cpus < THREADS_MAX ? n_cpus : THREADS_MAX;
+    if (n_threads) return n_threads;
+    int n_cpus = usable_cpus(), n = n_cpus < THREADS_MAX ? n_cpus : THREADS_MAX;
     if (sched_getaffinity(0, sizeof may_use, &may_use)) return n;
     int cores = pool_cores("/sys/devices", &may_use);
     return cores > 0 && cores < n ? cores : n;
@@ -388,10 +396,7 @@ int pool_open(struct pool **out, int n_threads, struct err *e)
     if (n_threads < 0 || n_threads > THREADS_MAX)
         return err_set(e, ERR_USAGE, "--threads %d: expected 1 to %d, or 0 for one per core",
                        n_threads, THREADS_MAX);
-    const int64_t granted = system_group_cpus();
-    int n_cpus = affinity_cpus();
-    if (granted > 0 && granted < n_cpus) n_cpus = (int)granted;
-    if (n_threads == 0) n_threads = default_threads(n_cpus);
+    n_threads = pool_threads(n_threads);
 
     struct pool *p = aligned_alloc(LINE, sizeof *p);
     if (!p) return err_set(e, ERR_FIT, "out of memory for a pool of %d threads", n_threads);
@@ -399,7 +404,7 @@ int pool_open(struct pool **out, int n_threads, struct err *e)
     p->n_threads = n_threads;
     p->caller_cpu = -1;
     /* With more threads than cores, a spinning thread blocks the thread that it waits for. */
-    p->spin_ns = n_threads <= n_cpus ? SPIN_NS : 0;
+    p->spin_ns = n_threads <= usable_cpus() ? SPIN_NS : 0;
     if (n_threads > 1) {
         p->shares = aligned_alloc(LINE, (size_t)n_threads * sizeof *p->shares);
         p->workers = calloc((size_t)n_threads - 1, sizeof *p->workers);

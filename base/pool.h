@@ -21,6 +21,9 @@ void pool_close(struct pool *p);
 
 int pool_n_threads(const struct pool *p);
 
+/* The threads of a pool that is opened with n_threads. */
+int pool_threads(int n_threads);
+
 /* Physical cores among the CPUs that may be used, on a hybrid processor of Intel those that are
  * performance cores. devices: the folder that describes them, usually /sys/devices. */
 int pool_cores(const char *devices, const cpu_set_t *may_use);

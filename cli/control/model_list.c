@@ -11,6 +11,7 @@
 
 #include "base/digest.h"
 #include "base/memory.h"
+#include "base/pool.h"
 #include "cli/options/model_settings.h"
 #include "cli/options/options.h"
 #include "cli/options/paths.h"
@@ -106,9 +107,7 @@ static void describe(struct model_row *r, struct model *m)
 static int make_plan(struct model_row *r, struct model *m, const struct options *o, struct err *e)
 {
     struct plan p;
-    long n_cores = sysconf(_SC_NPROCESSORS_ONLN);
-    int n_threads = o->engine.threads ? o->engine.threads : n_cores > 0 ? (int)n_cores : 1;
-    int rc = plan_make(&p, m, NULL, NULL, &o->session.plan, 1, n_threads, e);
+    int rc = plan_make(&p, m, NULL, NULL, &o->session.plan, 1, pool_threads(o->engine.threads), e);
     if (rc) return rc;
     r->budget = p.budget;
     r->plan_bytes = (int64_t)plan_total_bytes(&p);

@@ -1,17 +1,11 @@
 #include "cli/pull/ahead.h"
 
 #include <stdio.h>
-#include <unistd.h>
 
+#include "base/pool.h"
 #include "base/system.h"
 #include "cli/options/options.h"
 #include "runtime/forward/plan.h"
-
-static int n_threads(const struct options *o)
-{
-    long n = sysconf(_SC_NPROCESSORS_ONLN);
-    return o->engine.threads ? o->engine.threads : n > 0 ? (int)n : 1;
-}
 
 /* The largest file of the same shape that leaves memory for the smallest useful cache. */
 #define SMALL_BUDGET 2048
@@ -23,7 +17,7 @@ static void fit_smaller(struct ahead *out, struct model *m, int64_t file_bytes,
     struct plan p;
     any.memory = INT64_MAX / 2;
     any.budget = SMALL_BUDGET;
-    if (plan_make(&p, m, NULL, NULL, &any, 1, n_threads(o), NULL)) return;
+    if (plan_make(&p, m, NULL, NULL, &any, 1, pool_threads(o->engine.threads), NULL)) return;
     out->plan_bytes = (int64_t)plan_total_bytes(&p);
     int64_t room = out->limit_bytes - (out->plan_bytes - (int64_t)p.weights_bytes);
     double packed = (double)p.weights_bytes / (double)file_bytes;
@@ -36,7 +30,7 @@ static int plan_for(struct ahead *out, struct model *m, int64_t file_bytes, cons
     struct plan p;
     const struct plan_opts *po = &o->session.plan;
     out->limit_bytes = po->memory ? po->memory : system_available_bytes();
-    int rc = plan_make(&p, m, NULL, NULL, po, 1, n_threads(o), e);
+    int rc = plan_make(&p, m, NULL, NULL, po, 1, pool_threads(o->engine.threads), e);
     if (!rc) {
         out->budget = p.budget;
         out->plan_bytes = (int64_t)plan_total_bytes(&p);

@@ -12,6 +12,7 @@
 #include "tui/chat/picture.h"
 #include "tui/view/bars.h"
 #include "tui/view/map_token.h"
+#include "tui/view/words.h"
 
 enum { LABEL = MAP_LABEL, BAR = 5 }; /* columns left and right of the picture */
 enum { ZOOM_MAX = 8, STRETCH_MAX = 8, PLAY_MS = 6000 };
@@ -482,18 +483,6 @@ static void move_row(struct app *a, int by)
     *row = to < first ? first : to > last ? last : to;
 }
 
-static void move_turn(struct app *a, bool after)
-{
-    int64_t best = -1;
-    for (int i = 0; i < a->talk.n; i++) {
-        const struct message *m = &a->talk.messages[i];
-        if (m->role != CHAT_USER || m->position < 0) continue;
-        if (after ? m->position > a->mapped.position && best < 0 : m->position < a->mapped.position)
-            best = m->position;
-    }
-    if (best >= 0) a->mapped.position = best;
-}
-
 int64_t map_next_gone(const struct app *a, int64_t position, bool after)
 {
     const struct retention *r = a->map;
@@ -507,13 +496,32 @@ int64_t map_next_gone(const struct app *a, int64_t position, bool after)
     return ramp_position(r, col);
 }
 
-static void jump_to_gone(struct app *a, bool after)
+static void jump_to_turn(struct app *a, bool after, int64_t *position)
 {
-    int64_t position = map_next_gone(a, a->mapped.position, after);
-    if (position < 0)
-        app_flash(a, "no column is evicted in all heads %s here", after ? "after" : "before");
+    int64_t best = -1;
+    for (int i = 0; i < a->talk.n; i++) {
+        const struct message *m = &a->talk.messages[i];
+        if (m->role != CHAT_USER || !words_have_place(m)) continue;
+        int64_t start = transcript_position(&a->talk, i, 0);
+        if (after ? start > *position && best < 0 : start < *position) best = start;
+    }
+    if (best >= 0) *position = best;
+}
+
+bool map_jump(struct app *a, enum key_request r, int64_t *position)
+{
+    bool after = r == REQ_TURN_AFTER || r == REQ_GONE_AFTER;
+    if (r == REQ_TURN_BEFORE || r == REQ_TURN_AFTER) {
+        jump_to_turn(a, after, position);
+        return true;
+    }
+    if (r != REQ_GONE_BEFORE && r != REQ_GONE_AFTER) return false;
+    int64_t gone = map_next_gone(a, *position, after);
+    if (gone >= 0)
+        *position = gone;
     else
-        a->mapped.position = position;
+        app_flash(a, "nothing is evicted in all heads %s here", after ? "after" : "before");
+    return true;
 }
 
 static void cycle_mode(struct app *a)
@@ -589,14 +597,10 @@ static bool request(struct app *a, enum key_request r)
     case REQ_ZOOM_IN: m->zoom += m->zoom < ZOOM_MAX; break;
     case REQ_ZOOM_OUT: m->zoom -= m->zoom > 0; break;
     case REQ_TALL: m->tall = !m->tall; break;
-    case REQ_TURN_BEFORE: move_turn(a, false); break;
-    case REQ_TURN_AFTER: move_turn(a, true); break;
-    case REQ_GONE_AFTER: jump_to_gone(a, true); break;
-    case REQ_GONE_BEFORE: jump_to_gone(a, false); break;
     case REQ_PAUSE: toggle_pause(a); break;
     case REQ_PLAY: toggle_play(a); break;
     case REQ_OPEN: open_text(a); break;
-    default: return false;
+    default: return map_jump(a, r, &m->position);
     }
     return true;
 }

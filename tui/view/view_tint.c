@@ -120,27 +120,6 @@ static void move_line(struct app *a, bool after, int lines)
     }
 }
 
-static void move_turn(struct app *a, bool after)
-{
-    int64_t best = -1;
-    for (int i = 0; i < a->talk.n; i++) {
-        const struct message *m = &a->talk.messages[i];
-        if (m->role != CHAT_USER || !words_have_place(m)) continue;
-        int64_t start = transcript_position(&a->talk, i, 0);
-        if (after ? start > a->tint.position && best < 0 : start < a->tint.position) best = start;
-    }
-    if (best >= 0) a->tint.position = best;
-}
-
-static void jump_to_gone(struct app *a, bool after)
-{
-    int64_t position = map_next_gone(a, a->tint.position, after);
-    if (position < 0)
-        app_flash(a, "nothing is evicted in all heads %s here", after ? "after" : "before");
-    else
-        a->tint.position = position;
-}
-
 /* Starts at the cursor's last place, else at the chat's scroll position. */
 static void open(struct app *a)
 {
@@ -181,13 +160,9 @@ static bool request(struct app *a, enum key_request r)
         if (a->map) a->tint.position = a->map->n_pos;
         move_token(a, -1);
         break;
-    case REQ_TURN_BEFORE: move_turn(a, false); break;
-    case REQ_TURN_AFTER: move_turn(a, true); break;
-    case REQ_GONE_AFTER: jump_to_gone(a, true); break;
-    case REQ_GONE_BEFORE: jump_to_gone(a, false); break;
     case REQ_OPEN:
     case REQ_MAP: open_map(a); break;
-    default: return false;
+    default: return map_jump(a, r, &a->tint.position);
     }
     return true;
 }

@@ -123,7 +123,7 @@ static int read_secret(struct store *s, struct secret *out, struct err *e)
             rc =
                 err_set(e, ERR_FORMAT,
                         "%s: deriving its key takes %llu passes over %llu MiB, and the limit is %d "
-                        "over %llu",
+                        "passes over %llu MiB",
                         s->shown, (unsigned long long)out->ops,
                         (unsigned long long)(out->memory >> 20), OPS_MAX, MEMORY_MAX >> 20);
         } else if (salt && sqlite3_column_bytes(q, 0) == SALT_BYTES && key &&

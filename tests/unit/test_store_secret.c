@@ -210,7 +210,7 @@ TEST_WITH(hard_passphrases_are_refused, setup, teardown)
         assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
         sqlite3_close(db);
         refused(store_open_key(&f->s, f->path, &key, &err), ERR_FORMAT,
-                "at most 4 over 1024 are taken");
+                "the limit is 4 passes over 1024 MiB");
     }
     f->s = NULL;
 }

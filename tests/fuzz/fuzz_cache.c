@@ -18,7 +18,7 @@
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
-static const char *const policies[] = {"keydiff+global", "locret", "sink", "full"};
+static const char *const policies[] = {"keydiff+global", "random", "sink", "full"};
 enum { POLICIES = sizeof policies / sizeof *policies, ENTRIES_MAX = 256 };
 
 /* An entry of the log or of the archive. */

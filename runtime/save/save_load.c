@@ -79,6 +79,7 @@ struct load {
 
 static const char does_not_fit[] = "it does not fit this model, budget or policy";
 static const char is_incomplete[] = "parts of it are missing";
+static const char is_out_of_order[] = "its checkpoints are out of order";
 
 /* Fills job->reason; for functions that return 0, 1 with a reason, or an error. */
 static int give_up(struct load *job, const char *reason)
@@ -455,6 +456,15 @@ static void reverse_points(struct save *s)
     }
 }
 
+/* Whether later checkpoints have later positions, up to n_run. */
+static bool points_rise(const struct save *s, int64_t n_run)
+{
+    int64_t at = 0;
+    for (size_t i = 0; i < s->n_points; at = s->points[i++].n_run)
+        if (s->points[i].n_run < at) return false;
+    return at <= n_run;
+}
+
 /* Loads log and tail into the cache. 0, or 1 with job->reason, or an error. */
 static int load_log(struct load *job, const struct save_state *saved, const struct save_state *now)
 {
@@ -464,6 +474,7 @@ static int load_log(struct load *job, const struct save_state *saved, const stru
     int rc = store_checkpoint_each(s->store, s->conversation, take_point, job, job->e);
     if (rc) return rc;
     reverse_points(s);
+    if (!points_rise(s, n_run)) return give_up(job, is_out_of_order);
     job->last_seq =
         c->recurrent.shape.n_layer && s->n_points ? s->points[s->n_points - 1].seq : INT64_MAX;
     rc = store_blob_each(s->store, s->conversation, -1, take_blob, job, job->e);

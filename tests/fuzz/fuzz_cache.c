@@ -191,12 +191,15 @@ static int forge_tail(struct store *store, const struct saved *from, struct inpu
     struct str units = {0};
     str_append(&units, x->bytes.data, x->bytes.n);
     change(in, &units);
+    const size_t cut = take(in, 2) % (units.n + 1);
     struct store_tail row = {.position = take(in, 1),
                              .token = (int32_t)take(in, 1),
                              .text = "x",
                              .n_text = 1,
                              .units = str_get(&units),
-                             .n_units = units.n};
+                             .n_units = units.n - cut,
+                             .rest = str_get(&units) + units.n - cut,
+                             .n_rest = cut};
     int rc = store_tail_add(store, 1, &row, e);
     str_release(&units);
     return rc;

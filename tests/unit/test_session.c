@@ -586,11 +586,21 @@ static void forge_n_run(struct conversations *l, const char *n_run)
     free(text);
 }
 
+/* A checkpoint of a position that was never reached, under a correct checksum. */
+static void forge_point(struct conversations *l)
+{
+    struct store *store = conversations_store(l);
+    struct store_conversation c;
+    const struct store_checkpoint point = {.seq = 1, .n_run = 1000000};
+    assert_int_equal(store_conversation_latest(store, &c, &err), 1);
+    ok(store_checkpoint_put(store, c.id, &point, &err));
+}
+
 /* Any damage of the saved cache: the text is replayed, and the user is told why. */
 TEST(test_damaged_caches_are_replayed)
 {
     static const struct {
-        /* or a number: the positions that the state claims to be in the cache */
+        /* or a number, the positions that the state claims to be in the cache; or "point" */
         const char *sql, *why;
     } cases[] = {
         {"UPDATE blob SET bytes = substr(bytes, 1, 50) || x'00' || substr(bytes, 52) WHERE id = "
@@ -608,6 +618,7 @@ TEST(test_damaged_caches_are_replayed)
         {"DELETE FROM segment WHERE kind = 1", "could not be used"},
         {"DELETE FROM segment", "none was saved"},
         {"UPDATE checkpoint SET n_run = n_run + 1", "checkpoint"},
+        {"point", "its checkpoints are out of order"},
         {"-5", "none was saved"},
         {"1e300", "none was saved"},
         {"4294967295", "parts of it are missing"},
@@ -626,6 +637,8 @@ TEST(test_damaged_caches_are_replayed)
         assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
         if (strchr(cases[i].sql, ' '))
             assert_int_equal(sqlite3_exec(db, cases[i].sql, NULL, NULL, NULL), SQLITE_OK);
+        else if (!strcmp(cases[i].sql, "point"))
+            forge_point(l);
         else
             forge_n_run(l, cases[i].sql);
         sqlite3_close(db);

@@ -307,6 +307,10 @@ int retaining_check(const struct retaining *h, const struct model *m, const char
             "%s: these heads are for %d layers, input %d, %d KV heads; %s has %d, %d, %d",
             gguf_name(h->file), s->n_layer, s->n_in, s->n_head, m->name, m->n_kv_layer, n_in,
             m->n_kv_head);
+    if (h->n_unit && h->n_unit != 2 * m->head_dim)
+        return err_set(e, ERR_FORMAT,
+                       "%s: retain.heads.unit_length is %d, expected %d, twice the head size of %s",
+                       gguf_name(h->file), h->n_unit, 2 * m->head_dim, m->name);
     if (s->form == RETAINING_GATE && retaining_group(s) != model_group(m))
         return err_set(e, ERR_FORMAT,
                        "%s: these gates have %d query heads for each KV head; %s has %d",

@@ -1,30 +1,34 @@
 /* retaining: trained retaining heads. Per layer a small network that reads a token and predicts for
  * each KV head how much attention later tokens will give the unit: its causal importance score
- * (CIS; Locret, arXiv 2410.01805). Networks have one of a few forms, each with a name in the file:
+ * (CIS; Locret, arXiv 2410.01805). A network has one of these forms, named in the file:
  *
  *   silu    W2 silu(W1 x), x = [q, k, v] before RoPE, in rotate-half order (Locret, and ours)
  *   gelu    W2 gelu(W1 x + b1) + b2, x = the normed input of attention (KVzap, arXiv 2601.07891)
  *   linear  W1 x + b1, the same x
- *   gate    log mean_g 1 / (1 + sum_s e^(base_s . q_g / sqrt(R) - k . q_g / sqrt(R) - b_g)), q_g
- * and k = RMSNorms (epsilon 1e-6) of R rows each of W1 x + b1, the same x; the logarithm of the
- * gate of Fast KVzip (arXiv 2601.17668), so that it means the same as other labels
+ *   gate    log mean_g 1 / (1 + sum_s e^(base_s . q_g / sqrt(R) - k . q_g / sqrt(R) - b_g)),
+ *           q_g and k = RMSNorms (epsilon 1e-6) of R rows each of W1 x + b1, the same x: the
+ *           logarithm of the gate of Fast KVzip (arXiv 2601.17668), a logarithm like other labels
  *
- * Kept in a separate GGUF file, bound to one model by its digest:
- *   general.type = "retaining-heads"
- *   general.author             who trained them; optional
+ * The networks are in a GGUF file of their own, which names its model. Keys, "?" = optional:
+ *
+ *   general.type               "retaining-heads"
+ *   general.author ?           who trained them
  *   retain.heads.base_digest   hex BLAKE2b-256 of the model file, and
- *   retain.heads.model_key     retaining_key of the model: one of them is enough
- *   retain.heads.{block_count, input_length, hidden_length, head_count_kv}; hidden_length: rows of
- * W1 retain.heads.activation    the form retain.heads.{rank, base_count} of a gate: R, and the
- * number of base_s retain.heads.label = "share" or "logit": the training target, either the largest
- * softmax weight that a query will give the unit (and a little noise), as a logarithm, or the
- * largest logit; optional retain.heads.label_mean, .label_std [layer][kv]  label = score * std +
- * mean; optional retain.heads.{budget, stabilizers, sinks, chunk}  recommended settings; optional
- *   retain.heads.unit_length   2 * head size: each head is linear in its unit's own key and value,
- *     with the numbers that W1's row 2 * head has for them; optional
- *   blk.N.retain_1.weight [hidden][input]  Q8_0 or float; N counts layers with attention
- *   blk.N.retain_2.weight [kv][hidden], and retain_1.bias, retain_2.bias, retain_norm.weight,
- *   retain_base.weight if the form has them (retaining_part_shape): float */
+ *   retain.heads.model_key     retaining_key of the model: one of the two is enough
+ *   retain.heads.block_count, .input_length, .hidden_length (rows of W1), .head_count_kv
+ *   retain.heads.activation    the form
+ *   retain.heads.rank, .base_count   of a gate: R, and the number of base_s
+ *   retain.heads.label ?       what the heads were trained to predict. "share": the logarithm of
+ *                              the largest softmax weight that a query will give the unit (plus
+ *                              a small constant); "logit": the largest logit
+ *   retain.heads.label_mean, .label_std ?   [layer][kv]: label = score * std + mean
+ *   retain.heads.budget, .stabilizers, .sinks, .chunk ?   recommended settings
+ *   retain.heads.unit_length ? 2 * head size: each head is linear in its unit's own key and value,
+ *                              with the numbers that W1's row 2 * head has for them
+ *
+ * Tensors: blk.N.retain_1.weight [hidden][input], Q8_0 or float, where N counts layers with
+ * attention; blk.N.retain_2.weight [kv][hidden], and retain_1.bias, retain_2.bias,
+ * retain_norm.weight, retain_base.weight if the form has them (retaining_part_shape): float. */
 #ifndef RETAIN_RUNTIME_MODEL_RETAINING_H
 #define RETAIN_RUNTIME_MODEL_RETAINING_H
 
@@ -69,9 +73,8 @@ struct retaining {
     char model_key[65];
     bool label_is_share;
     float *label_mean, *label_std; /* [n_layer * n_head]; NULL = not in the file */
-    int n_unit;                    /* numbers of a unit's key and value that a score is linear in;
-                                    * 0 = scores need more */
-    float *unit;                   /* [n_layer * n_head][n_unit], after retaining_load */
+    int n_unit;  /* 2 * head size: a score is `unit` . [key, value]; 0 = it needs more than these */
+    float *unit; /* [n_layer * n_head][n_unit], after retaining_load */
     struct retaining_layer *layers;
     const struct gguf_tensor *(*tensors)[RETAINING_PARTS]; /* [n_layer]; NULL as in a layer */
 };

@@ -33,12 +33,9 @@ static int write_row(void *ctx, int layer, enum retaining_part part, int r, floa
     return 0;
 }
 
-static int set_up(void **state)
+static int write_heads(const char *path, int n_unit)
 {
-    struct options o;
     char hex[65];
-    int rc = engine_set_up(state);
-    if (rc) return rc;
     struct model *m = engine->model;
     float mean[64] = {0}, std[64];
     for (int i = 0; i < 64; i++) std[i] = 1;
@@ -47,18 +44,31 @@ static int set_up(void **state)
         .shape = {RETAINING_SILU, m->n_kv_layer, model_n_qkv(m), 2 * m->n_kv_head, m->n_kv_head, 0,
                   0},
         .settings = {-1, -1, -1, -1},
-        .n_unit = 2 * m->head_dim,
+        .n_unit = n_unit,
         .label = "share",
         .mean = mean,
         .std = std,
         .row = write_row,
         .ctx = m,
     };
-    close(mkstemp(heads_path));
+    return heads_file_write(&h, path, true, hex, &err);
+}
+
+static int open_heads(struct engine **out, const char *path)
+{
+    struct options o;
     options_init(&o);
-    o.engine.heads.path = heads_path;
-    if (!heads_file_write(&h, heads_path, true, hex, &err) &&
-        !engine_open(&with_heads, &o.engine, &o.session.plan, 1, NULL, NULL, &err))
+    o.engine.heads.path = path;
+    return engine_open(out, &o.engine, &o.session.plan, 1, NULL, NULL, &err);
+}
+
+static int set_up(void **state)
+{
+    int rc = engine_set_up(state);
+    if (rc) return rc;
+    close(mkstemp(heads_path));
+    if (!write_heads(heads_path, 2 * engine->model->head_dim) &&
+        !open_heads(&with_heads, heads_path))
         return 0;
     printf("%s\n", err.text);
     return -1;
@@ -183,6 +193,21 @@ TEST(leaves_the_rest)
     session_stats(s, &st);
     assert_string_equal(st.policy, "keydiff+global");
     assert_int_equal(st.n_reread, 0);
+}
+
+/* A file that lies about the size of a unit would be read beyond its end. */
+TEST(refuses_another_size)
+{
+    char path[] = "/tmp/retain-heads-XXXXXX";
+    struct engine *g = NULL;
+    const int sizes[] = {2, 2 * engine->model->head_dim - 2};
+    close(mkstemp(path));
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(write_heads(path, sizes[i]), 0);
+        assert_int_equal(open_heads(&g, path), ERR_FORMAT);
+        assert_non_null(strstr(err.text, "unit_length"));
+    }
+    unlink(path);
 }
 
 AROUND_TESTS(set_up, tear_down)

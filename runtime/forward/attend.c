@@ -8,7 +8,7 @@
 #include "runtime/forward/forward_parts.h"
 #include "runtime/forward/linear.h"
 
-#define ATTEND_TOKENS FORWARD_ATTEND_TOKENS
+#define ATTEND_TOKENS 32 /* queries that share one pass over the keys of a head */
 /* Slots per part when few tokens attend: fixed, so that the order of the sum does not depend on the
  * number of threads, and is the same for one token and several. */
 #define ATTEND_SPLIT 1024

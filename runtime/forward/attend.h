@@ -1,7 +1,7 @@
 /* attend: appends a chunk's units to the cache and computes the attention of its queries.
  *
  * One token attends in parts of ATTEND_SPLIT slots, whose softmaxes are merged; many tokens attend
- * in blocks of FORWARD_ATTEND_TOKENS, each block to all slots it sees. Retaining heads (cis.h)
+ * in blocks of ATTEND_TOKENS, each block to all slots it sees. Retaining heads (cis.h)
  * score the chunk in the same parallel job, since both read the projections and are independent. */
 #ifndef RETAIN_RUNTIME_FORWARD_ATTEND_H
 #define RETAIN_RUNTIME_FORWARD_ATTEND_H

@@ -48,14 +48,15 @@ static float *scratch_of(const struct forward *f, int thread)
     return f->score_scratch + (size_t)thread * cis_net_floats(f->retaining);
 }
 
-int64_t cis_clock(const struct forward *f)
+/* For f->score_ns: the time when scoring began, and the time since then. */
+static int64_t clock_begin(const struct forward *f)
 {
     return f->score_ns ? system_clock_ns() : 0;
 }
 
-void cis_clock_add(const struct forward *f, int64_t began_ns, int n_threads)
+static void clock_add(const struct forward *f, int64_t began_ns)
 {
-    if (f->score_ns) *f->score_ns += (system_clock_ns() - began_ns) * n_threads;
+    if (f->score_ns) *f->score_ns += system_clock_ns() - began_ns;
 }
 
 /* Keeps an input of a layer's head as its ith. */
@@ -72,9 +73,9 @@ static void keep_row(const struct forward *f, int layer, int i, const float *x)
 /* Keeps the input of a generated token, to score it later. */
 static void keep_input(const struct layer_step *s)
 {
-    int64_t began_ns = cis_clock(s->f);
+    int64_t began_ns = clock_begin(s->f);
     keep_row(s->f, s->index, s->c->n_unscored, input_of(s));
-    cis_clock_add(s->f, began_ns, 1);
+    clock_add(s->f, began_ns);
 }
 
 static void score_block(const struct layer_step *s, int block, int thread)
@@ -83,7 +84,7 @@ static void score_block(const struct layer_step *s, int block, int thread)
     const struct retaining_layer *l = &f->retaining->layers[s->index];
     const float *in = input_of(s);
     int t0 = block * CIS_NET_TOKENS, n = s->n - t0 < CIS_NET_TOKENS ? s->n - t0 : CIS_NET_TOKENS;
-    int64_t began_ns = cis_clock(f);
+    int64_t began_ns = clock_begin(f);
     for (int t = t0; kn_is_quantized(l->w1.type) && t < t0 + n; t++)
         linear_quantize(f, &f->act_score, in, t);
     size_t at = (size_t)t0 * (size_t)f->act_score.n_in, g = at / KN_GROUP;
@@ -91,7 +92,7 @@ static void score_block(const struct layer_step *s, int block, int thread)
                        f->act_score.sum + g};
     cis_net_score(f->retaining, s->index, f->kernels, &x, n, scratch_of(f, thread),
                   f->scores + (size_t)t0 * (size_t)f->retaining->shape.n_head);
-    cis_clock_add(f, began_ns, 1);
+    clock_add(f, began_ns);
 }
 
 int cis_parts(const struct forward *f, int n)
@@ -144,9 +145,9 @@ static void score_kept(const struct score_job *j, int layer, int n, int ahead, i
 static void score_layer(void *ctx, int part, int thread)
 {
     const struct score_job *j = ctx;
-    int64_t began_ns = cis_clock(j->f);
+    int64_t began_ns = clock_begin(j->f);
     score_kept(j, j->first + part, j->c->n_unscored, -j->c->n_unscored, thread);
-    cis_clock_add(j->f, began_ns, 1);
+    clock_add(j->f, began_ns);
 }
 
 static void score_given(void *ctx, int layer, int thread)

@@ -42,9 +42,4 @@ struct cis_given {
 };
 void cis_score_given(struct forward *f, struct cache *c, const struct cis_given *g);
 
-/* For f->score_ns: the time when scoring began, and the total time of n_threads threads that began
- * together. */
-int64_t cis_clock(const struct forward *f);
-void cis_clock_add(const struct forward *f, int64_t began_ns, int n_threads);
-
 #endif

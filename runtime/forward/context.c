@@ -6,7 +6,6 @@
 
 #include "base/memory.h"
 #include "base/pool.h"
-#include "runtime/cache/segment.h"
 #include "runtime/cuda/cuda.h"
 #include "runtime/forward/cis.h"
 #include "runtime/forward/engine.h"
@@ -298,28 +297,16 @@ int context_run_again(struct context *x, int32_t id, struct err *e)
         forward_output(&x->forward, c->recurrent.hidden, 1, x->forward.logits);
         return 0;
     }
-    int n_heads = c->shape.n_layer * c->shape.n_head, rc = 0;
-    struct str *memory = calloc((size_t)c->shape.n_layer, sizeof *memory);
+    int rc, n_heads = c->shape.n_layer * c->shape.n_head;
     float *scores = malloc((size_t)n_heads * sizeof *scores);
-    if (!memory || !scores) rc = err_set(e, ERR_FAIL, "out of memory for running a token again");
-    for (int i = 0; !rc && i < c->shape.n_layer; i++) segment_state_write(c, i, &memory[i]);
-    if (!rc) {
-        context_score(x);
-        for (int i = 0; i < n_heads; i++) scores[i] = c->kv_heads[i].score[c->kv_heads[i].len - 1];
-        cache_remove_newest(c);
-        rc = context_run(x, &id, 1, 1, e);
-        context_score(x);
-    }
+    if (!scores) return err_set(e, ERR_FAIL, "out of memory for running a token again");
+    context_score(x);
+    for (int i = 0; i < n_heads; i++) scores[i] = c->kv_heads[i].score[c->kv_heads[i].len - 1];
+    cache_remove_newest(c);
+    rc = context_run(x, &id, 1, 1, e);
+    context_score(x);
     for (int i = 0; !rc && i < n_heads; i++)
         c->kv_heads[i].score[c->kv_heads[i].len - 1] = scores[i];
-    for (int i = 0; memory && i < c->shape.n_layer; i++) {
-        bool fits = rc || segment_state_read(c, i, memory[i].data, memory[i].n, (uint32_t)c->n_pos);
-        assert(fits);
-        (void)fits;
-        str_release(&memory[i]);
-    }
-    c->recurrent.changed = true;
-    free(memory);
     free(scores);
     return rc;
 }

@@ -79,9 +79,9 @@ int context_run_again(struct context *x, int32_t id, struct err *e);
  * for models with recurrent layers. */
 int context_look(struct context *x, const int32_t *ids, int n, int n_logits, struct err *e);
 
-/* Whether heads can score units that were read without them, from the cache: heads in closed form
- * (retaining.n_unit), on the CPU. What scores a unit depends on its position alone: those before
- * `from` are scored so, now and when they return. */
+/* Whether the heads can score units that were read without heads. Heads in closed form can, on the
+ * CPU: they need only the unit's key and value (retaining.n_unit). context_adopt scores all units
+ * before position `from` so, now and whenever units are compared. */
 bool context_can_adopt(const struct context *x);
 void context_adopt(struct context *x, int64_t from);
 

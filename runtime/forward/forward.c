@@ -166,12 +166,8 @@ static void open_part(void *ctx, int part, int thread)
 
 static void run_attend(struct layer_step *s)
 {
-    struct forward *f = s->f;
-    const struct model_layer *l = s->layer;
     attend_run(s);
-    int64_t began_ns = cis_clock(f);
-    cis_clock_add(f, began_ns, f->n_threads);
-    if (l->is_gated) pool_run(f->pool, linear_parts(s->n, LINEAR_TOKENS), open_part, s);
+    if (s->layer->is_gated) pool_run(s->f->pool, linear_parts(s->n, LINEAR_TOKENS), open_part, s);
 }
 
 static void run_gate(struct layer_step *s)

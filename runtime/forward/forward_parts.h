@@ -11,9 +11,8 @@
 struct pool;
 union evict_slot;
 
-#define FORWARD_ATTEND_TOKENS 32 /* queries that share one pass over the keys of a head */
-#define FORWARD_SCORE_BATCH   16 /* generated tokens that are scored together */
-#define FORWARD_TRY_MAX       16 /* tokens that forward_try runs at most */
+#define FORWARD_SCORE_BATCH 16 /* generated tokens that are scored together */
+#define FORWARD_TRY_MAX     16 /* tokens that forward_try runs at most */
 
 /* Scratch of a layer's recurrent part, [chunk] rows each. */
 struct recurrent_rows {

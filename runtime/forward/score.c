@@ -1,12 +1,10 @@
 #include "runtime/forward/score.h"
 
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/pool.h"
 #include "runtime/cache/evict.h"
-#include "runtime/forward/attend.h"
 #include "runtime/forward/forward.h"
 
 struct job {
@@ -53,8 +51,7 @@ static void key_values(const struct job *j, int index, float *out)
     }
 }
 
-/* ---- units that were read without heads -------------------------------------------------------
- */
+/* ---- units read without heads ---------------------------------------------------------------- */
 
 /* The score that heads in closed form give a unit's key and value as they are stored. */
 static float unit_score(const struct job *j, int index, int s)
@@ -72,7 +69,8 @@ static float unit_score(const struct job *j, int index, int s)
     return sum;
 }
 
-/* They are the first ones; scores that they were saved with, or returned with, are replaced. */
+/* They are a head's first units. A score that such a unit was saved or returned with is replaced.
+ */
 static void adopt_part(void *ctx, int index, int thread)
 {
     const struct job *j = ctx;

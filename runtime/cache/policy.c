@@ -10,11 +10,9 @@
  * measurable cost and protect against a head that did not.
  * Stabilizers: Locret keeps 2500 of 6000 (42 %) or of 16384 (15 %); here an eighth
  * (quant/eval/notes/keeper.md). KeyDiff has none because it evicts once, after the whole prompt; if
- * eviction happens between chunks, the newest units must be protected.
- *
- * Differences between papers and their code, and between a prompt and a conversation:
- *   keydiff+global  a quarter recent: an eighth costs a tenth of perplexity on running text, a half
- *              forgets (quant/eval/notes). */
+ * eviction happens between chunks, the newest units must be protected. For keydiff+global these are
+ * a quarter of the budget: with an eighth the perplexity of running text is a tenth higher, with a
+ * half facts are forgotten (quant/eval/notes). */
 static const struct policy table[] = {
     {.name = "full",
      .scorer = POLICY_KEEP_ALL,

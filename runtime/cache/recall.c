@@ -12,8 +12,8 @@ static const char *const chooser_names[] = {[RECALL_OFF] = "off", [RECALL_WORDS]
 /* This share of a window's positions must be evicted, over all heads: the others are in the
  * cache. */
 #define EVICTED_SHARE 0.4f
-/* Relative to the best window's weight: a later statement in other words ("My new pin code is
- * 3453.") has at least half of it, and lighter windows only distract. */
+/* Windows with less than this share of the best window's weight only distract. A later statement in
+ * other words ("My new pin code is 3453.") has at least half of it. */
 #define LEAST 0.5f
 
 bool recall_chooser_named(const char *name, enum recall_chooser *out)
@@ -122,9 +122,9 @@ static int newest(const struct archive *x, float least)
     return -1;
 }
 
-/* Adds windows that do not overlap to the n of before: the heaviest, or with `least` the newest of
- * at least this weight, because what was said later about the same thing wins. Returns their
- * number. */
+/* Adds windows that do not overlap to out[n]. With `least` 0 it takes the heaviest first, otherwise
+ * the newest of at least this weight: what was said last about a thing is right. Returns the new
+ * number of windows. */
 static int pick(struct archive *x, const struct cache *c, float least, int n, int max, int *room,
                 struct recall_window *out)
 {
@@ -142,7 +142,7 @@ static int pick(struct archive *x, const struct cache *c, float least, int n, in
     return n;
 }
 
-/* Whether to compare meanings: only a question that names nothing that was archived. */
+/* Whether to compare by meaning. share: returned by recall_weigh. */
 static bool is_vague(const struct archive *x, const struct recall_query *q, float share)
 {
     if (!q->more || share >= RECALL_VAGUE || !x->opts.compare.n_embd) return false;

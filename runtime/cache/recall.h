@@ -18,9 +18,9 @@ struct pool;
 
 #define RECALL_WINDOW  16  /* positions that are searched as one */
 #define RECALL_SPAN    24  /* positions of a window with the rest of its sentence, at most */
-#define RECALL_MAX     16  /* windows */
-#define RECALL_MESSAGE 128 /* number of tokens of a message that are searched for: the newest */
-#define RECALL_ANSWER  24  /* the same of an answer */
+#define RECALL_MAX     16  /* windows that return at once, at most */
+#define RECALL_MESSAGE 128 /* the newest tokens of a message that are searched for, at most */
+#define RECALL_ANSWER  24  /* the newest tokens of an answer that are searched for, at most */
 
 enum recall_chooser { RECALL_OFF, RECALL_WORDS };
 
@@ -40,7 +40,7 @@ struct recall_query {
     const struct archive_token *wanted; /* words that the user asked to bring back */
     int n, n_before, n_wanted;
     int room;           /* positions that may return in all */
-    bool more;          /* a vague question is compared by meaning (recall_choose) */
+    bool more;          /* compare by meaning if it is a vague question (recall_choose) */
     uint32_t from, end; /* positions that the user asked to bring back; none if equal */
 };
 
@@ -54,19 +54,22 @@ struct recall_window {
 bool recall_chooser_named(const char *name, enum recall_chooser *out);
 const char *recall_chooser_name(enum recall_chooser chooser);
 
-/* The newest units, in percent of the budget, with this chooser (plan_opts.recall_pct): facts can
- * return, the thread of the conversation cannot. The rest is for what heads value, which answers
- * what no word finds. 0 = as without recall. */
+/* The newest units that are protected with this chooser, in percent of the budget
+ * (plan_opts.recall_pct); 0 = as many as without recall. Recall returns facts, but not the thread
+ * of a conversation, so more of the newest text stays. The heads choose the rest of the budget:
+ * what they value answers questions whose words find nothing. */
 int recall_newest_pct(enum recall_chooser chooser);
 
-/* Chooses windows with mostly evicted units: the one with the rarest words and pairs of words of
- * the message, statements before questions, and the newest that are half as heavy. If the message
- * is a vague question, whose words name nothing ("Who is my manager?" after "My boss is Irene."),
- * the sentences whose words are most like its own.
+/* Chooses windows whose units are mostly evicted. The weight of a window is the rarity of the words
+ * and pairs of words that it shares with the message; a question weighs less than a statement. The
+ * heaviest window is chosen first, then the newest ones with at least half of its weight. A message
+ * that shares no word with the archive chooses none.
  *
- * What the user asked to bring back is always searched for by words, and a message without a word
- * in common with the archive finds nothing. Returns the number of windows, at most `max`, the best
- * first. */
+ * A question is vague if no window has much of the weight of its words ("Who is my manager?" after
+ * "My boss is Irene."). It chooses the sentences whose words are most like its own in meaning
+ * (recall_meaning.c). What the user asked to bring back is searched for by words alone.
+ *
+ * Returns the number of windows, at most `max`, in the order of choice. */
 int recall_choose(struct archive *x, const struct cache *c, const struct recall_query *q, int max,
                   struct recall_window out[RECALL_MAX]);
 

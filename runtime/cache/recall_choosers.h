@@ -14,20 +14,23 @@ struct recall_term {
     float weight;
     bool own;    /* of this message, not of the one before it */
     int n_found; /* positions */
+    /* What it has added so far to the window that starts at index i: in best[i % RECALL_WINDOW], if
+     * `start` is i + 1. Only the newest windows are needed. */
     struct {
-        int start; /* from 1 */
+        int start;
         float weight;
-    } best[RECALL_WINDOW]; /* in the newest windows, which start at index at % RECALL_WINDOW */
+    } best[RECALL_WINDOW];
 };
 
-/* Sets x->weight[i] for windows that start at the i-th archived position, and x->value[i], the
- * share of the message's own words. Returns the heaviest window's weight, by the message's own
- * words, relative to the sum of the heaviest four of these: below RECALL_VAGUE they name nothing
- * that was archived. */
+/* Sets x->weight[i], the weight of the window that starts at the i-th archived position, and
+ * x->value[i], the part of it that the message's own words have. Returns the largest x->value[i],
+ * divided by the sum of the weights of the message's four heaviest terms. Below RECALL_VAGUE the
+ * message is vague: its words name nothing that was archived. */
 #define RECALL_VAGUE 0.4f
 float recall_weigh(struct archive *x, const struct recall_query *q);
 
-/* Sets x->weight[i] for sentences that start at the i-th archived position, by meaning. */
+/* Sets x->weight[i], by meaning, where a sentence starts at the i-th archived position; 0
+ * elsewhere. Needs x->opts.compare. */
 void recall_weigh_meaning(struct archive *x, const struct recall_query *q);
 
 #endif

@@ -1,37 +1,51 @@
-/* By meaning: a question whose words name nothing that was archived ("Who is my manager?" after "My
- * boss is Irene.") is compared with each archived sentence. Each word of the question takes the
- * sentence's word whose input embedding is most like its own (late interaction, ColBERT, arXiv
- * 2004.12832). The sum, weighted by rarity, is divided by the number of words: a long sentence has
- * something like everything.
+/* Recall by meaning, for vague questions (recall_choose): each archived sentence is compared with
+ * the question. The weight of a sentence s for a question q is
  *
- * Embeddings are centred, without their first principal component, which tells how common a token
- * is ("All-but-the-Top", arXiv 1702.01417), and of length 1. Only tokens that are whole words are
- * compared: pieces of words mean nothing alone. Nothing is kept for a sentence, and the choice
- * depends on the tokens alone. */
+ *   sum over words w of q:  r(w)^4  max over words v of s:  like(w, v)
+ *   ------------------------------------------------------------------  f(s)
+ *                    max(number of words of s, 8)
+ *
+ *   like(w, v)  255 if the words are the same, else 255 max(0, e(w) . e(v)), rounded down
+ *   e(w)        the input embedding of a word that is one token, minus the centre, minus its part
+ *               along the first principal component, scaled to length 1
+ *   r(w)        (archive_rarity + log(1 + id / 300)) / 2: the rarity in the conversation and in the
+ *               language. The ids of a vocabulary come in order of frequency (Zipf's law)
+ *   f(s)        0.2 if s is a question, times 0.5 if the model said it
+ *
+ * Taking the best v for each w is late interaction (ColBERT, arXiv 2004.12832). The division keeps
+ * long sentences, in which every word finds something similar, from winning. The first principal
+ * component tells how common a token is and not what it means ("All-but-the-Top", arXiv
+ * 1702.01417). It is found by 8 steps of the power method on at most 1,024 rows of the vocabulary,
+ * and the centre is the mean of these rows.
+ *
+ * q has its 8 heaviest words at most (ARCHIVE_VECTORS). A sentence has 24 positions at most
+ * (RECALL_SPAN); a longer one is compared in parts. A word of several tokens is only ever the same
+ * or different, because a piece of a word means nothing alone. Nothing is kept for a sentence, and
+ * the choice depends on the tokens alone. */
 #include <math.h>
 #include <string.h>
 
 #include "runtime/cache/recall_choosers.h"
 
-#define SAMPLE_ROWS 1024  /* of the vocabulary, for centre and component */
+#define SAMPLE_ROWS 1024  /* at most, of the vocabulary, for centre and component */
 #define ITERATIONS  8     /* of the power method */
-#define LEAST_WORDS 8     /* shorter sentences count as long as this */
+#define LEAST_WORDS 8     /* a shorter sentence is divided by this number */
 #define ANSWER      0.5f  /* weight of what the model said, relative to the user */
-#define COMMON_IDS  300   /* ids of a vocabulary come in order of frequency: Zipf's law from here */
-#define RAREST_ID   60000 /* stands for the id of a word of several tokens */
+#define COMMON_IDS  300   /* ids of the most common words */
+#define RAREST_ID   60000 /* taken as the id of a word of several tokens */
 
 enum { N_WORDS = ARCHIVE_VECTORS };
 
 struct meant {
     uint32_t word;
-    int32_t id; /* -1 = several tokens: compared as a word only */
-    float weight;
+    int32_t id;   /* -1 = a word of several tokens, which has no embedding */
+    float weight; /* r(w)^4 */
 };
 
 struct question {
     struct meant words[N_WORDS]; /* [n] the heaviest first */
     int n;
-    bool has[256]; /* a word with these last bits */
+    bool has[256]; /* whether a word has these last 8 bits: most words of the archive are none */
 };
 
 /* ---- embeddings ------------------------------------------------------------------------------ */
@@ -58,6 +72,7 @@ static void read_row(const struct archive *x, int32_t id)
     normalize(x->row, o->n_embd);
 }
 
+/* x->row = e(id): the same without the first principal component. */
 static void embed(const struct archive *x, int32_t id)
 {
     const int n = x->opts.compare.n_embd;
@@ -67,6 +82,7 @@ static void embed(const struct archive *x, int32_t id)
     normalize(x->row, n);
 }
 
+/* The mean of the sampled rows. */
 static void find_centre(struct archive *x)
 {
     const struct archive_compare *o = &x->opts.compare;
@@ -100,7 +116,7 @@ static void find_common(struct archive *x)
 
 /* ---- words of the question ------------------------------------------------------------------- */
 
-/* The rarity of a word in the conversation and in the language; the fourth power counts. */
+/* r(w)^4 */
 static float weight_of(const struct archive *x, uint32_t word, int32_t id)
 {
     const float language = logf(1 + (float)(id < 0 ? RAREST_ID : id) / COMMON_IDS);
@@ -130,7 +146,7 @@ static void list_words(const struct archive *x, const struct recall_query *q, st
     for (int k = 0; k < n; k++) out->has[w[k].word % 256] = true;
 }
 
-/* Sets x->match[id][k] for each token of the archive that is a whole word and each word k. */
+/* Sets x->match[id][k] = 255 max(0, e(id) . e(k)) for each token that was seen and each word k. */
 static void match_tokens(struct archive *x, const struct question *q)
 {
     const int n_embd = x->opts.compare.n_embd;

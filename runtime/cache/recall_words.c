@@ -141,8 +141,9 @@ static float sum_heaviest(const struct terms *t)
     return sum;
 }
 
-/* Adds a term's weight to the windows that contain it in their core, once to each, the most that a
- * statement or a question gives; of the message's own words to x->value, too. */
+/* Adds a term that was found at `at` to the windows that have it in their core. A term counts once
+ * in each window, with its full weight if any statement has it, otherwise as in a question. The
+ * message's own terms are added to x->value, too. */
 static void weigh_term(struct archive *x, struct recall_term *t, int at)
 {
     const float weight = t->weight * (x->flags[at] & ARCHIVE_ASKS ? ARCHIVE_QUESTION : 1);
@@ -160,8 +161,8 @@ static void weigh_term(struct archive *x, struct recall_term *t, int at)
     }
 }
 
-/* A window has no more weight from the message before than from this one, if any window has some
- * from this one: a long text before a question has many rare words. */
+/* Limits what a window has from the message before to what it has from this one. A long text before
+ * a question has many rare words. Not called if no window has anything from this message. */
 static void limit_before(struct archive *x)
 {
     for (int i = 0; i < x->n; i++)

@@ -521,8 +521,9 @@ static int is_named(void *ctx, const struct conversations_entry *c)
     return strcmp(c->name, ctx) == 0;
 }
 
-/* Closes the session, and removes its conversation if it is empty and nobody named it. `last`, the
- * conversation's name, becomes "" when it was removed. */
+/* Closes the session. session_close removes its conversation if it is empty and has no name from
+ * the user. `last` is the conversation's name; it becomes "" if there is no such conversation now.
+ */
 static void close_session(struct control *c, char last[CONVERSATION_NAME_MAX])
 {
     struct conversations *l = c->parts.library;
@@ -544,8 +545,8 @@ static void close_for(struct control *c, const char *model)
     c->fitted = false;
 }
 
-/* The options that the previous conversation was opened with; sampling settings, which do not need
- * an opening, stay as they are now. */
+/* Restores the options that the previous conversation was opened with, except the sampling
+ * settings, which apply without an opening. */
 static void take_back_memory(struct control *c)
 {
     const struct options now = c->base;
@@ -693,11 +694,12 @@ static int keep_name(void *ctx, const struct conversations_entry *c)
     return 0;
 }
 
-/* Removes what was computed with the model; the texts stay, and are read again. */
+/* Removes the saved caches of the conversations with this model. Their texts stay, and opening one
+ * reads its text again. */
 static void drop_caches(struct conversations *l, const char *model)
 {
     struct damaged d = {.model = model};
-    struct err ignored; /* one that another program has open: it looks at its own copy */
+    struct err ignored; /* another program has the conversation open, and checks its own copy */
     if (l) conversations_list(l, keep_name, &d, &ignored);
     for (size_t at = 0; at < d.names.n; at += strlen(d.names.data + at) + 1)
         conversations_drop_cache(l, d.names.data + at, &ignored);
@@ -885,8 +887,9 @@ bool control_waits(const struct control *c)
     return c->fit.pid > 0;
 }
 
-/* Not before the first frame or, in plain lines, the first answer, which wait for nothing; not
- * without a terminal, because a script's text must not depend on the time that a fit takes. */
+/* Begins to fit heads after the first frame or, in plain lines, after the first answer, so that
+ * neither waits. Without a terminal it fits none: the output of a script must not depend on the
+ * time that a fit takes. */
 static void begin_fit(struct control *c, const struct events *ev)
 {
     struct str note = {0};
@@ -896,8 +899,9 @@ static void begin_fit(struct control *c, const struct events *ev)
     str_release(&note);
 }
 
-/* Opens the conversation again with heads that were fitted meanwhile: they score its units where
- * they are, so nothing is read, and nothing changes on the screen. */
+/* When the heads are fitted, opens the conversation again with them, without a change on the
+ * screen. The heads score the units that are in the cache, so no text is read again. On a GPU they
+ * cannot, and wait for the next conversation. */
 int control_idle(struct control *c, const struct events *ev)
 {
     const struct events quiet = {(void *)(uintptr_t)ev, pass_failure, go_on};

@@ -149,11 +149,13 @@ struct chosen {
 
 /* Zero-initialise. A control without a session runs only the commands on saved conversations. */
 struct control {
-    bool interactive; /* the first chat with a model may propose a budget (first_run.h) */
+    bool interactive; /* the first chat with a model may propose a budget (first_run.h), and heads
+                       * may be fitted */
     struct cli_session parts;
-    bool plain, answered;   /* heads are fitted after the first answer, not at opening */
-    struct fit fit;         /* of the open model's heads */
-    bool fitted;            /* the open engine has none, but the next one will */
+    bool plain;             /* plain lines: heads are fitted after the first answer */
+    bool answered;          /* there was an answer, or a failure */
+    struct fit fit;         /* of heads to the open model */
+    bool fitted;            /* the open engine has no heads, but the next one will */
     struct options base;    /* of no model and no conversation; changed by control_set */
     struct options options; /* with their layers (resume.h) */
     struct options opened, opened_base; /* those of the open conversation */
@@ -178,9 +180,10 @@ int control_begin(struct control *c, const struct events *ev, struct err *e);
  * or ERR_* after EVENT_FATAL. */
 int control_run(struct control *c, const struct request *r, const struct events *ev);
 
-/* Call between requests, and now and then while control_waits: begins to fit heads to a model that
- * has none, and takes them when they are there. Returns as control_run. */
+/* Begins to fit heads to a model that has none, and adopts them when they are ready. Call between
+ * requests, and a few times a second while control_waits. Returns as control_run. */
 int control_idle(struct control *c, const struct events *ev);
+/* Whether heads are being fitted. */
 bool control_waits(const struct control *c);
 
 /* Sampling settings apply from the next token on, the others when a conversation is opened. Call on

@@ -90,8 +90,8 @@ static bool is_path(const char *name)
     return strspn(name, allowed) == n && n > 1 && strpbrk(name, "./") && name[n - 1] != '.';
 }
 
-/* Whether s[0, n), after an @, is a decorator: a function or class follows in one of the next
- * lines, which are decorators as well. */
+/* Whether s[0, n), which follows an @, is a decorator: the next line that is no decorator begins a
+ * function or a class. */
 static bool is_decorator(const char *s, size_t n)
 {
     static const char *const words[] = {"def ", "class ", "async "};
@@ -106,7 +106,7 @@ static bool is_decorator(const char *s, size_t n)
     return false;
 }
 
-/* Whether the message has the file already, as one that is sent again has. */
+/* Whether the message contains the file already. A message that is sent again does. */
 static bool has_file(const char *s, size_t n, const char *name)
 {
     struct attached file;

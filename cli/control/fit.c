@@ -21,12 +21,11 @@ static bool wanted(const struct options *o, const struct engine *g)
 void fit_tell(const struct options *o, const struct engine *g, struct str *note)
 {
     if (!o->session.private_mode || !o->engine.heads_dir || !o->engine.model) return;
-    str_puts(note, g->retaining ? "private: the retaining heads that were fitted to this model "
-                                  "choose what is kept"
+    str_puts(note, g->retaining ? "private: this chat uses heads that were fitted to this model"
                                 : "private: no retaining heads are fitted");
 }
 
-/* The child: silent, at a low priority, and ended with its parent. */
+/* The child prints nothing, has a low priority, and dies with its parent. */
 static void run_child(const char *model)
 {
     const int null = open("/dev/null", O_RDWR);

@@ -23,8 +23,8 @@ int ramp_level(int64_t kept, int64_t seen)
     return level;
 }
 
-/* Compared with the average of old text: eight levels are a factor of two, the average is the last
- * of `some`. */
+/* The level of a share relative to the average share of old text, in thousandths: eight levels are
+ * a factor of two, and the average itself is the last level of `some`. */
 static int level_beside(int64_t kept, int64_t seen, const struct ramp_old *o)
 {
     static const int at_most[] = {545,  595,  648,  707,  771,  841,  917, 1000,

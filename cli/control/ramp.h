@@ -24,16 +24,15 @@ enum { RAMP_LEVEL_ALL = 17, RAMP_LEVELS };
 int ramp_class(int64_t kept, int64_t seen);
 int ramp_level(int64_t kept, int64_t seen);
 
-/* Old text: positions [lead, tail), of which evictions have taken units. The others are untouched.
- */
+/* Old text: evictions have taken units of positions [lead, tail), and of no others. */
 struct ramp_old {
     int64_t lead, tail;
-    int64_t kept, seen; /* units of all of it, to compare a cell with; 0 = do not compare */
+    int64_t kept, seen; /* units of all old text, to compare a cell with; 0 = do not compare */
 };
-/* The level of a cell of positions [pos, end), without the untouched ones; `all` if it has no
- * others. Averages over all heads differ little, so a cell is also compared with the average of old
- * text, and has the higher of the two levels: 0.7, 1 and 1.4 times the average divide the classes.
- */
+/* The level of a cell of positions [pos, end). Only its old text counts; a cell without old text is
+ * `all`. Summed over all heads, most cells keep a similar share, so a cell is also compared with
+ * the average of old text, and has the higher of the two levels. 0.7, 1 and 1.4 times the average
+ * separate the classes few, some, many and most. */
 int ramp_level_at(int64_t kept, int64_t seen, int64_t pos, int64_t end, const struct ramp_old *o);
 int ramp_level_class(int level);             /* class of a level */
 int ramp_class_level(int cls);               /* the level that stands for a class */

@@ -350,7 +350,7 @@ int pool_cores(const char *devices, const cpu_set_t *may_use)
     return n;
 }
 
-/* A container may limit them. */
+/* CPUs that this process may use: by its affinity, and by the limit of its container. */
 static int usable_cpus(void)
 {
     const int64_t granted = system_group_cpus();

@@ -21,7 +21,7 @@ void pool_close(struct pool *p);
 
 int pool_n_threads(const struct pool *p);
 
-/* The threads of a pool that is opened with n_threads. */
+/* The number of threads of a pool that is opened with n_threads, which may be 0. */
 int pool_threads(int n_threads);
 
 /* Physical cores among the CPUs that may be used, on a hybrid processor of Intel those that are

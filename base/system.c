@@ -73,8 +73,8 @@ static void narrow(struct system_group *to, const char *root, const char *group,
     to->left_bytes = smaller_known(to->left_bytes, used < limit ? limit - used : 0);
 }
 
-/* The same of its cores: a quota of time in each period. Version 2: "QUOTA PERIOD" or "max PERIOD".
- */
+/* Lowers to->n_cpus to the group's limit: a quota of processor time in each period, rounded up to
+ * whole cores. Version 2 has both in one file, "QUOTA PERIOD" or "max PERIOD". */
 static void narrow_cpus(struct system_group *to, const char *root, const char *group, bool second)
 {
     char path[4400];

@@ -12,10 +12,11 @@ int64_t system_available_bytes(void); /* could be allocated without swapping */
  * how much memory is free; cached files count as free. `groups` is /proc/self/cgroup, `root`
  * /sys/fs/cgroup, or stand-ins of both. */
 struct system_group {
-    int64_t limit_bytes, left_bytes, n_cpus; /* -1: no limit */
+    int64_t limit_bytes, left_bytes; /* -1 = no limit */
+    int64_t n_cpus;                  /* cores; -1 = no limit */
 };
 struct system_group system_group_read(const char *groups, const char *root);
-int64_t system_group_cpus(void); /* that of this process */
+int64_t system_group_cpus(void); /* n_cpus of this process */
 
 int64_t system_process_bytes(void); /* resident now */
 int64_t system_process_peak_bytes(void);

@@ -26,9 +26,6 @@ void words_close(struct recall *self);
 /* The turn that tells fact i; valid until words_close. */
 const struct words_turn *words_fact(const struct recall *self, int i);
 
-/* Changes fact i: the turn that tells its new value, which is valid from now on; the turn is valid
- * until words_close. */
-
 /* The next turn of filler, without limit; valid until the next call. */
 const struct words_turn *words_filler(struct recall *self);
 

@@ -204,7 +204,7 @@ struct app {
     int n_queue;
     bool queue_held; /* it was restored: Enter sends it */
     bool prefix;     /* Ctrl-X was pressed */
-    bool refused;    /* the last key sent a command that was refused, and is in the editor */
+    bool refused;    /* the last key sent a command that was refused; it is in the editor again */
     struct question question;
     char changed[64]; /* "NAME VALUE", as it was typed, until the conversation is open with it, */
     bool reopened;    /* as it is now */

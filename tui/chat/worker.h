@@ -37,7 +37,7 @@ void worker_run(struct worker *w, struct request *r);
 void worker_set(struct worker *w, const struct options *o);
 void worker_stop(struct worker *w); /* stops the running turn (or loading, or replay) */
 
-/* While only text flows, few snapshots are enough from now on, or not. */
+/* calm: from now on, few snapshots are enough while only text flows. */
 void worker_calm(struct worker *w, bool calm);
 
 /* Moves all events and the newest snapshot into the box, replacing its content. */

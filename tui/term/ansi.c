@@ -20,7 +20,7 @@ static void put_color(struct ansi *a, int base, int color)
     if (color < 0) {
         put_code(a, base + 9);
     } else if (a->look->colors < 256) {
-        put_code(a, color < 8 ? base + color : base + 9); /* the user's may be one of 256 */
+        put_code(a, color < 8 ? base + color : base + 9); /* the user may have chosen one of 256 */
     } else if (color & COLOR_TRUE) {
         put_code(a, base + 8);
         str_printf(&a->bytes, ";2;%d;%d;%d", color >> 16 & 255, color >> 8 & 255, color & 255);

@@ -276,7 +276,7 @@ static void draw_turns(struct app *a, struct pane p, int y, const struct picture
         if (m->role != CHAT_USER || m->position < 0 || ++turn == 0) continue;
         if (m->position < first || m->position >= last || m->position >= r->n_pos) continue;
         int x = picture_x(pic, m->position), n = snprintf(NULL, 0, "%d", turn);
-        if (x <= mark && mark < x + n) continue; /* half a number is another one */
+        if (x <= mark && mark < x + n) continue; /* the mark would hide a digit */
         if (x >= free_x && x + n <= ruler.w)
             free_x = pane_printf(ruler, x, 0, ATTR_TEXT, "%d", turn) + 1;
     }

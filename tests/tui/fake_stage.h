@@ -78,4 +78,20 @@ static inline const char *stage_model(struct maker *m)
     return path;
 }
 
+/* A conversation of up to four turns. */
+static inline void stage_talk(struct stage *s, int turns)
+{
+    static const char *const texts[] = {"first\r", "second\r", "third\r", "fourth\r"};
+    stage_init(s, true, false);
+    stage_list(s);
+    stage_open(s, NULL);
+    for (int i = 0; i < turns; i++) stage_type(s, texts[i]);
+}
+
+static inline const struct message *stage_message(const struct stage *s, int i)
+{
+    assert_true(i < s->app.talk.n);
+    return &s->app.talk.messages[i];
+}
+
 #endif

@@ -1,35 +1,14 @@
-/* Using the keyboard in a conversation: rewinding, settings, completion, search, copies, pastes,
- * drafts. With scripted answers, without a terminal. Long on purpose: each test is a few keys on
- * the same stage, whose helpers are at the top. */
+/* Using the keyboard in a conversation: thoughts, rewinding, settings, completion, the list,
+ * copies, the demo. With scripted answers, without a terminal. test_drafts.c has the message line.
+ */
 #include "tests/test.h"
-
-#include <signal.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 
 #include "base/system.h"
 #include "cli/control/clipboard.h"
 #include "tests/tui/fake_stage.h"
 #include "tests/unit/make_thinker.h"
-#include "tui/text/draft.h"
 #include "tui/chat/pace.h"
 #include "tui/chat/script.h"
-#include "tui/term/text.h"
-
-static void open_talk(struct stage *s, int turns)
-{
-    static const char *const texts[] = {"first\r", "second\r", "third\r", "fourth\r"};
-    stage_init(s, true, false);
-    stage_list(s);
-    stage_open(s, NULL);
-    for (int i = 0; i < turns; i++) stage_type(s, texts[i]);
-}
-
-static const struct message *message(const struct stage *s, int i)
-{
-    assert_true(i < s->app.talk.n);
-    return &s->app.talk.messages[i];
-}
 
 /* ---- thoughts -------------------------------------------------------------------------------- */
 
@@ -67,9 +46,9 @@ TEST(test_thoughts)
         stage_type(&s, "/copy all\r");
         assert_null(strstr(str_get(&s.copied), "Let me see."));
         assert_non_null(strstr(str_get(&s.copied), "\n## assistant\n\nThe cache keeps"));
-        assert_int_equal(message(&s, 4)->role, CHAT_ASSISTANT);
-        assert_int_equal(message(&s, 4)->position,
-                         message(&s, 2)->position + message(&s, 2)->n_tokens);
+        assert_int_equal(stage_message(&s, 4)->role, CHAT_ASSISTANT);
+        assert_int_equal(stage_message(&s, 4)->position,
+                         stage_message(&s, 2)->position + stage_message(&s, 2)->n_tokens);
         snprintf(name, sizeof name, "%s", s.app.name);
         stage_load(&s, name, strlen(name));
     }
@@ -82,7 +61,7 @@ TEST(test_a_running_thought)
 {
     struct stage s;
     AUTO_STR out = {0};
-    open_talk(&s, 1);
+    stage_talk(&s, 1);
     s.freeze_after = 1;
     stage_type(&s, "hm\r");
     stage_text(&s, EVENT_THOUGHT, "Well, ");
@@ -94,8 +73,8 @@ TEST(test_a_running_thought)
     struct event answer = {.kind = EVENT_ANSWER};
     app_take(&s.app, &answer);
     stage_text(&s, EVENT_TEXT, "It is so.");
-    assert_string_equal(str_get(&message(&s, s.app.talk.n - 1)->text), "It is so.");
-    assert_int_equal(message(&s, s.app.talk.n - 2)->role, TRANSCRIPT_THOUGHT);
+    assert_string_equal(str_get(&stage_message(&s, s.app.talk.n - 1)->text), "It is so.");
+    assert_int_equal(stage_message(&s, s.app.talk.n - 2)->role, TRANSCRIPT_THOUGHT);
     stage_release(&s);
 }
 
@@ -104,14 +83,14 @@ TEST(test_a_running_thought)
 TEST(test_regenerate)
 {
     struct stage s;
-    open_talk(&s, 2);
-    int64_t position = message(&s, 2)->position, n_tokens = message(&s, 2)->n_tokens;
+    stage_talk(&s, 2);
+    int64_t position = stage_message(&s, 2)->position, n_tokens = stage_message(&s, 2)->n_tokens;
     stage_key(&s, K_F1 + 4); /* costs nothing: no question */
     assert_int_equal(s.app.talk.n, 4);
-    assert_string_equal(str_get(&message(&s, 3)->text), "Another answer.");
-    assert_int_equal(message(&s, 2)->position, position);
-    assert_int_equal(message(&s, 2)->n_tokens, n_tokens);
-    assert_int_equal(message(&s, 3)->position, position + n_tokens);
+    assert_string_equal(str_get(&stage_message(&s, 3)->text), "Another answer.");
+    assert_int_equal(stage_message(&s, 2)->position, position);
+    assert_int_equal(stage_message(&s, 2)->n_tokens, n_tokens);
+    assert_int_equal(stage_message(&s, 3)->position, position + n_tokens);
     assert_int_equal(s.app.phase, PHASE_READY);
     stage_release(&s);
 }
@@ -121,7 +100,7 @@ TEST(test_asks_only_if_it_is_slow)
 {
     struct stage s;
     struct event ev = {.kind = EVENT_QUESTION, .cost = {100, 2, true}};
-    open_talk(&s, 2);
+    stage_talk(&s, 2);
     for (int rate = 0; rate < 100; rate += 49) {
         s.app.question = (struct question){.what = SLASH_REGENERATE, .turn = 2};
         s.app.stats.prefill_tok_s = rate;
@@ -143,7 +122,7 @@ TEST(test_stopped_is_shown_again)
     AUTO_STR out = {0};
     struct event ev = {
         .kind = EVENT_OPENED, .text = "talk-1", .n_text = 6, .end = {SESSION_STOPPED, 0, true}};
-    open_talk(&s, 1);
+    stage_talk(&s, 1);
     assert_null(strstr(stage_draw(&s, 80, 24, &out), "[stopped]"));
     app_take(&s.app, &ev);
     assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "[stopped]"));
@@ -159,7 +138,7 @@ TEST(test_flash_ends_with_the_next_request)
 {
     struct stage s;
     AUTO_STR out = {0};
-    open_talk(&s, 0);
+    stage_talk(&s, 0);
     stage_type(&s, "abc");
     stage_key(&s, CTRL('c'));
     assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "stashed"));
@@ -181,7 +160,7 @@ TEST(test_edit_a_turn)
 {
     struct stage s;
     AUTO_STR out = {0};
-    open_talk(&s, 4);
+    stage_talk(&s, 4);
     stage_type(&s, "a draft");
     stage_key(&s, K_F1 + 5);
     assert_true(s.app.question.open);
@@ -207,8 +186,9 @@ TEST(test_edit_a_turn)
     assert_string_equal(str_get(&s.app.edit.text), "second");
     stage_type(&s, " thoughts\r");
     assert_int_equal(s.app.talk.n, 4);
-    assert_string_equal(str_get(&message(&s, 2)->raw), "second thoughts");
-    assert_int_equal(message(&s, 2)->position, message(&s, 1)->position + message(&s, 1)->n_tokens);
+    assert_string_equal(str_get(&stage_message(&s, 2)->raw), "second thoughts");
+    assert_int_equal(stage_message(&s, 2)->position,
+                     stage_message(&s, 1)->position + stage_message(&s, 1)->n_tokens);
     stage_type(&s, "/edit 9\r");
     assert_non_null(strstr(s.app.flash, "no such turn"));
     stage_release(&s);
@@ -217,7 +197,7 @@ TEST(test_edit_a_turn)
 TEST(test_answer_is_changed)
 {
     struct stage s;
-    open_talk(&s, 2);
+    stage_talk(&s, 2);
     stage_type(&s, "code\r");
     stage_key(&s, 'a' | K_ALT);
     assert_memory_equal(str_get(&s.app.edit.text), "/answer Here it is:\n\n```c\n", 26);
@@ -227,20 +207,21 @@ TEST(test_answer_is_changed)
     stage_key(&s, '\n');
     stage_type(&s, "not yours\r");
     assert_int_equal(s.app.talk.n, 6);
-    assert_string_equal(str_get(&message(&s, 5)->raw), "Mine,\nnot yours");
-    assert_int_equal(message(&s, 5)->position, message(&s, 4)->position + message(&s, 4)->n_tokens);
-    assert_int_equal(message(&s, 5)->n_tokens, 8);
+    assert_string_equal(str_get(&stage_message(&s, 5)->raw), "Mine,\nnot yours");
+    assert_int_equal(stage_message(&s, 5)->position,
+                     stage_message(&s, 4)->position + stage_message(&s, 4)->n_tokens);
+    assert_int_equal(stage_message(&s, 5)->n_tokens, 8);
     assert_true(s.app.can_continue);
     stage_type(&s, "/continue\r");
     assert_int_equal(s.app.talk.n, 6);
-    assert_memory_equal(str_get(&message(&s, 5)->raw), "Mine,\nnot yoursThe cache keeps", 30);
+    assert_memory_equal(str_get(&stage_message(&s, 5)->raw), "Mine,\nnot yoursThe cache keeps", 30);
     stage_release(&s);
 }
 
 TEST(test_rewind_keeps_a_branch)
 {
     struct stage s;
-    open_talk(&s, 3);
+    stage_talk(&s, 3);
     int n = s.app.list.n;
     stage_type(&s, "/rewind 1\rb");
     assert_int_equal(s.app.talk.n, 2);
@@ -275,7 +256,7 @@ TEST(test_numbers)
     struct stage s;
     AUTO_STR out = {0};
     char kept[64];
-    open_talk(&s, 3);
+    stage_talk(&s, 3);
     stage_key(&s, K_F1 + 7);
     const struct session_stats *st = &s.app.stats;
     stage_draw(&s, 80, 24, &out);
@@ -306,7 +287,7 @@ TEST(test_files)
     stage_open(&s, "");
     stage_run(&s);
     stage_draw(&s, 80, 24, &out);
-    const struct message *m = message(&s, 0);
+    const struct message *m = stage_message(&s, 0);
     assert_true(m->lines[0].file && m->n_lines == 2 && m->n_tokens > 0);
     transcript_positions(&s.app.talk, 0, m->lines[0].from, m->lines[0].n, &from, &end);
     snprintf(label, sizeof label, "you %s \xc2\xb7 14 B \xc2\xb7 %d tokens  Alt-o unfolds it", path,
@@ -319,7 +300,7 @@ TEST(test_files)
     stage_key(&s, 'o' | K_ALT);
     snprintf(line, sizeof line, "/file %s how long?\r", path);
     stage_type(&s, line);
-    m = message(&s, s.app.talk.n - 2);
+    m = stage_message(&s, s.app.talk.n - 2);
     assert_true(m->role == CHAT_USER && strstr(m->raw.data, "one two three\n```\n\nhow long?"));
     unlink(path);
     int n = s.app.talk.n;
@@ -338,13 +319,13 @@ TEST(test_files)
 TEST(test_set)
 {
     struct stage s;
-    open_talk(&s, 1);
+    stage_talk(&s, 1);
     stage_type(&s, "/set temp 0.2\r");
     assert_true(s.app.o->session.sampling.temperature > 0.19f &&
                 s.app.o->session.sampling.temperature < 0.21f);
     stage_type(&s, "/set max-tokens 3\r");
     stage_type(&s, "words 9\r");
-    assert_int_equal(message(&s, s.app.talk.n - 1)->n_tokens, 3);
+    assert_int_equal(stage_message(&s, s.app.talk.n - 1)->n_tokens, 3);
     stage_type(&s, "/set temp warm\r");
     assert_non_null(strstr(s.app.flash, "expected a number"));
     assert_string_equal(str_get(&s.app.edit.text), "/set temp warm"); /* returned for correction */
@@ -356,7 +337,7 @@ TEST(test_set)
     assert_non_null(strstr(s.app.flash, "no setting prompt"));
     stage_key(&s, CTRL('u'));
     stage_type(&s, "/set temp\r");
-    assert_non_null(strstr(str_get(&message(&s, s.app.talk.n - 1)->text), "temp 0.2: "));
+    assert_non_null(strstr(str_get(&stage_message(&s, s.app.talk.n - 1)->text), "temp 0.2: "));
     stage_release(&s);
 }
 
@@ -450,7 +431,7 @@ TEST(test_completion)
 TEST(test_tab)
 {
     struct stage s;
-    open_talk(&s, 0);
+    stage_talk(&s, 0);
     stage_type(&s, "/se\t");
     assert_string_equal(str_get(&s.app.edit.text), "/set ");
     stage_type(&s, "pol\t");
@@ -545,7 +526,7 @@ TEST(test_looped)
 {
     struct stage s;
     AUTO_STR out = {0};
-    open_talk(&s, 1);
+    stage_talk(&s, 1);
     s.freeze_after = 1;
     stage_type(&s, "hm\r");
     app_take(&s.app, &(struct event){.kind = EVENT_ANSWER});
@@ -560,7 +541,7 @@ TEST(test_looped)
 TEST(test_read_only)
 {
     struct stage s;
-    open_talk(&s, 1);
+    stage_talk(&s, 1);
     s.app.settings.options.session.read_only = true;
     stage_type(&s, "hello\r");
     assert_string_equal(str_get(&s.app.edit.text), "hello");
@@ -574,7 +555,7 @@ TEST(test_words_are_seen)
 {
     struct stage s;
     AUTO_STR out = {0};
-    open_talk(&s, 4);
+    stage_talk(&s, 4);
     stage_draw(&s, 80, 12, &out);
     stage_key(&s, K_PAGE_UP);
     stage_draw(&s, 80, 12, &out);
@@ -670,7 +651,7 @@ TEST(test_rows_move)
 TEST(test_copy)
 {
     struct stage s;
-    open_talk(&s, 0);
+    stage_talk(&s, 0);
     stage_type(&s, "code\r");
     stage_key(&s, 'w' | K_ALT);
     assert_memory_equal(str_get(&s.copied), "Here it is:\n\n```c\nint main(void)\n{\n\treturn 0;\n",
@@ -700,236 +681,7 @@ TEST(test_osc52)
     }
 }
 
-/* ---- history and pastes --------------------------------------------------------------------- */
-
-TEST(test_history_search)
-{
-    struct stage s;
-    AUTO_STR out = {0};
-    open_talk(&s, 3);
-    stage_type(&s, "draft");
-    stage_key(&s, CTRL('r'));
-    stage_type(&s, "ir");
-    assert_string_equal(str_get(&s.app.edit.text), "third");
-    assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "earlier message: ir"));
-    stage_key(&s, CTRL('r'));
-    assert_string_equal(str_get(&s.app.edit.text), "first");
-    stage_key(&s, CTRL('r'));
-    assert_true(s.app.search.failed);
-    stage_key(&s, '\033');
-    assert_string_equal(str_get(&s.app.edit.text), "draft");
-    stage_key(&s, CTRL('r'));
-    stage_type(&s, "sec\r!");
-    assert_string_equal(str_get(&s.app.edit.text), "second!");
-    stage_release(&s);
-}
-
-static void paste(struct stage *s, const char *text, size_t n)
-{
-    struct key_event ev = {.key = K_PASTE, .text = text, .n = n};
-    app_key(&s->app, &ev);
-}
-
-TEST(test_long_paste)
-{
-    struct stage s;
-    AUTO_STR big = {0}, full = {0};
-    open_talk(&s, 0);
-    for (int i = 0; i < 10000; i++) str_puts(&big, "a line with 漢字 and \033[31m more\n");
-    stage_type(&s, "look: ");
-    paste(&s, "short\r\ntext", 11);
-    paste(&s, big.data, big.n);
-    assert_string_equal(str_get(&s.app.edit.text),
-                        "look: short\ntext[paste 1: 10,000 lines, 332 KiB]");
-    stage_type(&s, " why?");
-    app_draft(&s.app, &full);
-    assert_int_equal(full.n, 16 + big.n + 5);
-    for (int i = 0; i < 5; i++) stage_key(&s, 127);
-    stage_key(&s, 127); /* the label is erased as a whole */
-    assert_string_equal(str_get(&s.app.edit.text), "look: short\ntext");
-    stage_key(&s, CTRL('_'));
-    stage_key(&s, 'o' | K_ALT);
-    assert_int_equal(s.app.edit.text.n, 16 + big.n);
-    stage_key(&s, CTRL('_'));
-    assert_string_equal(str_get(&s.app.edit.text),
-                        "look: short\ntext[paste 1: 10,000 lines, 332 KiB]");
-    s.stop_after = -1; /* the model need not read it */
-    stage_key(&s, '\r');
-    assert_int_equal(message(&s, 0)->raw.n, 16 + big.n); /* one message */
-    assert_int_equal(s.app.talk.n, 1);
-    stage_key(&s, K_UP); /* and returns as one */
-    assert_true(s.app.edit.text.n < 100);
-    str_clear(&full);
-    app_draft(&s.app, &full);
-    assert_int_equal(full.n, 16 + big.n);
-    stage_release(&s);
-}
-
-/* Lines broken again after a change equal the whole text broken from the start. */
-TEST(test_lines_are_cut_again)
-{
-    static const char *const pieces[] = {
-        "a",  " ",         "漢", "word ", "a-long-word-that-fills-lines",
-        "\n", "e\xCC\x81", "\t", "   ",   "x\n\ny"};
-    unsigned seed = 11;
-    for (int round = 0; round < 60; round++) {
-        struct edit e, fresh;
-        int a, b;
-        edit_init(&e);
-        e.width = 2 + round % 15;
-        for (int i = 0; i < 150; i++) {
-            seed = seed * 1103515245u + 12345u;
-            unsigned r = seed >> 16;
-            if (r % 3 == 0) edit_move(&e, (enum edit_move)(r / 3 % 10));
-            if (r % 3 == 1) edit_erase(&e, (enum edit_move)(r / 3 % 4));
-            if (r % 3 == 2) edit_insert(&e, pieces[r / 3 % 10], strlen(pieces[r / 3 % 10]));
-            if (r % 17 == 0) edit_undo(&e);
-            edit_init(&fresh);
-            edit_insert(&fresh, str_get(&e.text), e.text.n);
-            int n = edit_lines(&e, e.width, &a, &b);
-            assert_int_equal(n, edit_lines(&fresh, e.width, &a, &b));
-            for (int k = 0; k < n; k++)
-                assert_int_equal(edit_line_start(&e, k), edit_line_start(&fresh, k));
-            edit_release(&fresh);
-        }
-        edit_release(&e);
-    }
-}
-
-/* ---- drafts --------------------------------------------------------------------------------- */
-
-struct found {
-    struct str all;
-};
-
-static void on_found(void *ctx, const char *text, size_t n, bool queued)
-{
-    struct found *f = ctx;
-    str_printf(&f->all, "%s(%.*s)", queued ? "queued" : "draft", (int)n, text);
-}
-
-/* A killed program leaves its draft; a running one keeps it for itself. */
-TEST(test_draft)
-{
-    char folder[] = "/tmp/retain-draft-XXXXXX", path[64], go;
-    struct found f = {{0}};
-    struct draft d;
-    struct stat st;
-    int status, ready[2];
-    assert_non_null(mkdtemp(folder));
-    assert_int_equal(pipe(ready), 0);
-    pid_t pid = fork();
-    if (pid == 0) {
-        struct str queue[2] = {{0}, {0}}, text = {0};
-        draft_open(&d, folder);
-        str_puts(&queue[0], "one");
-        str_puts(&queue[1], "two\nlines");
-        str_puts(&text, "being written");
-        draft_save(&d, "trip", 1, queue, 2, &text);
-        if (write(ready[1], "x", 1) != 1) _exit(1);
-        for (;;) pause();
-    }
-    assert_int_equal(read(ready[0], &go, 1), 1);
-    snprintf(path, sizeof path, "%s/draft-%ld-0", folder, (long)pid);
-    assert_int_equal(stat(path, &st), 0);
-    assert_int_equal(st.st_mode & 0777, 0600);
-    draft_adopt(folder, "trip", on_found, &f);
-    assert_int_equal(f.all.n, 0);
-    kill(pid, SIGKILL);
-    waitpid(pid, &status, 0);
-    draft_adopt(folder, "tax", on_found, &f); /* of another conversation */
-    draft_adopt(folder, "", on_found, &f);    /* of a new one */
-    assert_int_equal(f.all.n, 0);
-    draft_adopt(folder, "trip", on_found, &f);
-    assert_string_equal(str_get(&f.all), "queued(one)queued(two\nlines)draft(being written)");
-    str_clear(&f.all);
-    draft_adopt(folder, "trip", on_found, &f); /* given only once */
-    assert_int_equal(f.all.n, 0);
-    assert_int_equal(rmdir(folder), 0);
-    draft_open(&d, NULL); /* private */
-    draft_save(&d, "trip", 1, NULL, 0, &f.all);
-    draft_close(&d, true);
-    str_release(&f.all);
-}
-
-/* One program has a file for each of its conversations, and takes back its own. */
-TEST(test_draft_of_two_talks)
-{
-    static const char *const talks[] = {"trip", "tax", ""};
-    char folder[] = "/tmp/retain-draft-XXXXXX";
-    struct found f = {{0}};
-    struct draft d;
-    assert_non_null(mkdtemp(folder));
-    for (int i = 0; i < 3; i++) {
-        AUTO_STR text = {0};
-        str_printf(&text, "for %s", talks[i]);
-        draft_open(&d, folder);
-        draft_save(&d, talks[i], 1, NULL, 0, &text);
-        draft_close(&d, true);
-    }
-    for (int i = 0; i < 3; i++) draft_adopt(folder, talks[i], on_found, &f);
-    assert_string_equal(str_get(&f.all), "draft(for trip)draft(for tax)draft(for )");
-    assert_int_equal(rmdir(folder), 0);
-    str_release(&f.all);
-}
-
-TEST(test_draft_owner)
-{
-    struct stage s;
-    stage_init(&s, true, false);
-    s.app.settings.options.session.conversation = "trip";
-    assert_string_equal(app_draft_owner(&s.app), "trip"); /* while it loads */
-    s.app.settings.options.session.conversation = NULL;
-    stage_open(&s, NULL);
-    assert_string_equal(app_draft_owner(&s.app), ""); /* the program named it */
-    s.app.settings.options.session.conversation = s.app.name;
-    assert_string_equal(app_draft_owner(&s.app), s.app.name);
-    s.app.settings.options.session.conversation = NULL;
-    stage_type(&s, "first\r");
-    assert_string_equal(app_draft_owner(&s.app), s.app.name);
-    stage_type(&s, "half a thought");
-    assert_true(app_clear_draft(&s.app));
-    assert_int_equal(s.app.edit.text.n, 0);
-    assert_false(app_clear_draft(&s.app));
-    stage_release(&s);
-}
-
-TEST(test_brought_back)
-{
-    struct stage s;
-    stage_init(&s, true, false);
-    app_bring_back(&s.app, "one", 3, true);
-    app_bring_back(&s.app, "two", 3, true);
-    app_bring_back(&s.app, "being written", 13, false);
-    stage_open(&s, NULL);
-    assert_int_equal(s.app.talk.n, 0); /* nothing is sent without the user */
-    assert_int_equal(s.app.n_queue, 2);
-    assert_string_equal(str_get(&s.app.edit.text), "being written");
-    stage_key(&s, CTRL('u'));
-    stage_key(&s, '\r');
-    assert_int_equal(s.app.talk.n, 4);
-    assert_string_equal(str_get(&message(&s, 2)->raw), "two");
-    stage_release(&s);
-}
-
-TEST(test_send_now)
-{
-    struct stage s;
-    open_talk(&s, 0);
-    s.freeze_after = 5;
-    stage_type(&s, "words 50\rnext\r");
-    s.freeze_after = 0;
-    assert_int_equal(s.app.n_queue, 1);
-    stage_key(&s, 's' | K_ALT);
-    stage_end(&s, SESSION_STOPPED);
-    stage_run(&s);
-    assert_int_equal(s.app.n_queue, 0);
-    assert_string_equal(str_get(&message(&s, 2)->raw), "next");
-    stage_release(&s);
-}
-
-/* ---- the demo ----------------------------------------------------------------------------------
- */
+/* ---- the demo -------------------------------------------------------------------------------- */
 
 static void draft_is(const struct stage *s, const char *text)
 {
@@ -942,7 +694,7 @@ TEST(test_welcome)
 {
     struct stage s;
     AUTO_STR out = {0};
-    open_talk(&s, 0);
+    stage_talk(&s, 0);
     stage_draw(&s, 80, 24, &out);
     assert_null(strstr(str_get(&out), "toy model"));
     stage_type(&s, "1");
@@ -1019,7 +771,7 @@ TEST(test_script)
     };
     struct script script = {.steps = steps, .hurry = 1};
     struct stage s;
-    open_talk(&s, 0);
+    stage_talk(&s, 0);
     s.app.phase = PHASE_LOADING;
     assert_int_equal(play(&s, &script, 60000), SCRIPT_PLAYS);
     assert_int_equal(script_wait(&script, &s.app), -1);

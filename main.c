@@ -240,7 +240,7 @@ static int parse(struct options *o, struct texts *t, const struct line *l, struc
     return rc ? rc : check_names(l->command, o, e);
 }
 
-/* Only commands that run a conversation's model take its settings and those of the model. */
+/* Only commands that run the model of a conversation take the settings of either. */
 static int read_options(struct options *o, struct texts *t, const struct line *l, struct err *e)
 {
     const unsigned groups = l->command->groups;

@@ -24,8 +24,8 @@ int pool_n_threads(const struct pool *p);
 /* The number of threads of a pool that is opened with n_threads, which may be 0. */
 int pool_threads(int n_threads);
 
-/* Physical cores among the CPUs that may be used, on a hybrid processor of Intel those that are
- * performance cores. devices: the folder that describes them, usually /sys/devices. */
+/* The number of physical cores among the CPUs that may be used. On a hybrid processor of Intel only
+ * performance cores count. devices: the folder that describes the CPUs, usually /sys/devices. */
 int pool_cores(const char *devices, const cpu_set_t *may_use);
 
 /* Runs fn(ctx, part, thread) for every part in [0, n_parts) and returns when all are done.

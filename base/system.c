@@ -19,7 +19,7 @@ static int64_t number_behind(const char *path, const char *key)
     return kb;
 }
 
-/* The same of a "key:   123 kB" file of /proc, in bytes. */
+/* The bytes after a key in a file of /proc with lines "key:   123 kB"; -1 = it is not there. */
 static int64_t proc_kb(const char *path, const char *key)
 {
     int64_t kb = number_behind(path, key);
@@ -54,7 +54,7 @@ static const struct {
      "total_active_file ", "total_inactive_file "},
 };
 
-/* One group's numbers narrow those of `to`. Cached pages of files can be taken back. */
+/* Lowers the limits in *to to the limits of one group. Cached pages of files count as free. */
 static void narrow(struct system_group *to, const char *root, const char *group, int v)
 {
     enum { UNLIMITED_BITS = 60 }; /* version 1 has a number just below 2^63 for no limit */

@@ -459,8 +459,8 @@ static bool same_file(const char *a, const char *b)
     return a && b ? !strcmp(a, b) : a == b;
 }
 
-/* Options for a conversation and a model: "" = the demo, NULL = the conversation's own, or the one
- * that is open. */
+/* Sets out->options for a conversation and a model: "" = the demo, NULL = the conversation's model,
+ * or the open model for a new conversation. */
 static int choose(struct control *c, const char *name, const char *model, struct chosen *out,
                   struct err *e)
 {
@@ -471,7 +471,7 @@ static int choose(struct control *c, const char *name, const char *model, struct
     out->file = file ? strdup(file) : NULL;
     o->engine.model = out->file;
     if (!same_file(out->file, c->base.engine.model)) {
-        o->engine.draft = NULL; /* chosen for the other model, as these are */
+        o->engine.draft = NULL; /* draft, heads and template were chosen for the other model */
         options_unset(o, "heads");
         options_unset(o, "template");
     }
@@ -484,8 +484,8 @@ static int choose(struct control *c, const char *name, const char *model, struct
     return rc;
 }
 
-/* The system text of /system; that of a conversation in which nothing was said yet is not saved, so
- * it is handed on. */
+/* Sets the system text of /system. An empty conversation has not saved its system text, so it is
+ * passed on here. */
 static void choose_system(struct run *r, bool again, struct chosen *out)
 {
     const struct session *s = r->c->parts.session;

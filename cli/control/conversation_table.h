@@ -20,7 +20,7 @@ void conversation_table_line(const struct conversation_table *p, const char *lin
 /* ctx: a conversation_table. A line for one conversation, after a heading before the first. */
 int conversation_table_row(void *ctx, const struct conversations_entry *c);
 
-/* All of them, to stderr. */
+/* Prints all conversations to stderr. */
 int conversation_table_print(struct conversations *l, struct err *e);
 
 #endif

@@ -17,10 +17,10 @@ struct edit_folder {
 /* After an error nothing need be removed. in_memory: in $XDG_RUNTIME_DIR or /dev/shm, which no disk
  * keeps. */
 int edit_folder_make(struct edit_folder *f, bool in_memory, struct err *e);
-/* With its files. */
+/* Removes the folder with its files. */
 void edit_folder_remove(struct edit_folder *f);
 
-/* Removes those that no program uses; failures are ignored. */
+/* Removes the folders that no running program has locked; failures are ignored. */
 void edit_folders_clean(void);
 
 #endif

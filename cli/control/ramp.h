@@ -63,7 +63,7 @@ int64_t ramp_position(const struct retention *r, int col); /* first position of 
 void ramp_kept(const struct session_stats *st, bool narrow, struct str *out);
 /* "budget 64"; before the first eviction "forgets from 3,328". */
 void ramp_budget(const struct session_stats *st, struct str *out);
-/* Tokens that were run through the model: those that a head has seen. */
+/* The number of tokens that were run through the model, so that every head has seen them. */
 int64_t ramp_seen(const struct session_stats *st);
 
 #endif

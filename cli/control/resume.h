@@ -28,14 +28,14 @@ struct resume {
 };
 void resume_release(struct resume *r);
 
-/* Adds to `o`, which has the command line and the configuration file, the layers of its model and
- * of a conversation; name NULL: the latest one. own_model: the conversation's model replaces the
- * one of o. l NULL: a new conversation. ERR_FAIL: its model is not here. */
+/* Adds the settings of a conversation and of its model to `o`, which has the command line and the
+ * configuration file. name NULL = the latest conversation, l NULL = a new one. own_model: the
+ * conversation's model replaces the model of `o`. ERR_FAIL: there is no file of that model here. */
 int resume_options(struct options *o, struct conversations *l, const char *name, bool own_model,
                    struct resume *r, struct err *e);
 
-/* The same with the conversation that the command line names, if it does, and its model, unless
- * that is on the command line, too: then it asks before another model reads the text again. */
+/* The same for the conversation that the command line opens: a named one, the latest, or a new one.
+ * If the command line has another model than it, asks before that model reads the text again. */
 int resume_begin(struct options *o, struct resume *r, struct err *e);
 
 /* Tokens of a conversation that a model (NULL = the demo) would read; n_tokens: all of them. */

@@ -9,8 +9,8 @@
 struct conversations;
 struct options;
 
-/* Opens the conversations at `path` (NULL = private), asking for a passphrase if the file is or is
- * to be encrypted. Not while curses has the terminal: see secret_prepare. */
+/* Opens the conversations at `path` (NULL = private). Asks for a passphrase if the file is
+ * encrypted or will be. Not while a screen has the terminal: see secret_prepare. */
 int secret_open_library(struct conversations **out, const struct options *o, const char *path,
                         struct err *e);
 

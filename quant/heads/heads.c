@@ -11,7 +11,7 @@
 #include "quant/heads/heads_train.h"
 #include "runtime/forward/engine.h"
 
-/* "settings budget 16384, sinks 0": those that a chat takes unless told otherwise. */
+/* "settings budget 16384, sinks 0": the settings that a chat takes unless the user gives others. */
 static void print_settings(const struct retaining_settings *s)
 {
     const struct {

@@ -26,7 +26,7 @@ struct heads_learn {
     struct heads_watch watch;   /* on the CPU */
     struct heads_device device; /* on a GPU */
     enum heads_label kind;
-    struct heads_net *nets; /* [n_layer]; on a GPU one, whose weights are those of `layer` */
+    struct heads_net *nets; /* [n_layer]; on a GPU one, with the weights of `layer` */
     int layer;
     struct heads_work work; /* on the CPU */
     float *mean, *std;      /* [n_layer * n_kv_head] mean and deviation of the labels */
@@ -50,7 +50,7 @@ struct heads_learn_opts {
 size_t heads_learn_bytes(const struct engine *g, const struct heads_learn_opts *o);
 size_t heads_learn_device_bytes(const struct engine *g, const struct heads_learn_opts *o);
 
-/* Weights are those of the seed. */
+/* The first weights follow from the seed. */
 int heads_learn_open(struct heads_learn *l, struct engine *g, const struct heads_learn_opts *o,
                      uint64_t seed, struct err *e);
 void heads_learn_close(struct heads_learn *l);

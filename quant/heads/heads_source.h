@@ -39,7 +39,7 @@ struct heads_tensors {
     struct safetensors *safetensors;
 };
 
-/* The source whose tensors a file has. ERR_FORMAT: it has those of none. */
+/* The source whose tensors a file has. ERR_FORMAT: it has the tensors of no known source. */
 const struct heads_source *heads_source_of(const struct heads_tensors *t, struct err *e);
 
 /* The shape of the heads, from the tensors of the first layer and the model. */

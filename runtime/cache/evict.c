@@ -149,7 +149,8 @@ static struct cut cut_keys(const struct job *j, int first, int end, int64_t n)
     return (struct cut){low, n - above, from_low - above};
 }
 
-/* Units with a larger key are above the line, and those with an equal key up to a slot. */
+/* Units with a larger key are above the line. Of the units with an equal key, those up to a slot.
+ */
 struct line {
     int32_t key;
     int last;
@@ -288,7 +289,7 @@ float evict_least(uint32_t age, float recency)
     return -(float)(bits - 0x3f800000) * (0.693147181f / (1 << 23));
 }
 
-/* Raises keys to those of the units' ages. */
+/* Raises each unit's key to the least key of its age (evict_least). */
 static void raise_recent(const struct job *j, int index)
 {
     const struct cache_head *h = &j->c->kv_heads[index];

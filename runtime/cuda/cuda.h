@@ -158,8 +158,7 @@ int cuda_run_rows(struct cuda_context *x, float *rows, int n, bool tries, struct
 const float *cuda_head_inputs(const struct cuda_context *x, int layer);
 int cuda_n_layer(const struct cuda_context *x); /* layers of the cache on the device */
 
-/* Logits of the last run, [n_logits][n_vocab]; of tried tokens only those of token `row`, in their
- * place. */
+/* Logits of the last run, [n_logits][n_vocab]. After cuda_try only this row of `out` is written. */
 int cuda_logits(struct cuda_context *x, int row, float *out, struct err *e);
 
 /* The first step of sampler_draw on row `row` of the last run's logits: the sorted candidates that

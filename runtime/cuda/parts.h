@@ -355,7 +355,7 @@ int cuda_fetch(void *ctx, int n, struct err *e); /* as in struct cache_source */
 int cuda_fetch_state(void *ctx, struct err *e);
 
 /* Call before appending n tokens, or sending units of the host's cache: assigns pages to every
- * head, and drops those that no window reaches any more. */
+ * head, and drops the pages that no window reaches any more. */
 int cuda_cache_room(struct cuda_context *x, int n);
 
 #endif

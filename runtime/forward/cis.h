@@ -34,7 +34,8 @@ void cis_write(const struct layer_step *s);
 void cis_score(struct forward *f, struct cache *c);
 
 /* Inputs of n units, which another device computed: [n][n_in] for each of the first n_layer layers.
- * The units end `behind` slots after those of their heads. */
+ * The last unit's slot is len + behind - 1 in each head: 0 = it counts as the head's, n = none of
+ * the n units does yet. */
 struct cis_given {
     int n_layer, n, behind;
     const float *rows;

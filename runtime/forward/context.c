@@ -195,8 +195,7 @@ void context_release(struct context *x)
     x->gpu = NULL;
 }
 
-/* The CPU's part of scoring n tokens that the GPU has run; behind: how many slots after those of
- * its head the last one's unit is. */
+/* The CPU's part of scoring n tokens that the GPU has run; behind as in cis_given. */
 static void score_run(struct context *x, int n, int behind)
 {
     const int n_layer = x->gpu ? cuda_n_layer(x->gpu) : 0;

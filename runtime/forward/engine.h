@@ -26,8 +26,8 @@ struct engine_device {
     int ordinal; /* of the CUDA device */
 };
 
-/* The value of --experts: where the experts of a model are. AUTO: on the GPU those of as many
- * layers as fit there, the others in host memory; without a GPU in memory. HOST: in host memory.
+/* The value of --experts: where the experts of a model are. AUTO: on the GPU for as many layers as
+ * fit there, and in host memory for the others; without a GPU in memory. HOST: in host memory.
  * FILE: in the file of packed weights, whose pages are read when they are used. */
 enum engine_experts { ENGINE_EXPERTS_AUTO, ENGINE_EXPERTS_HOST, ENGINE_EXPERTS_FILE };
 

@@ -29,7 +29,7 @@ static void announce_compiling(int ordinal, engine_progress *progress, void *ctx
         progress(ctx, 0, 0);
 }
 
-/* The layers on the device whose experts are there, too. */
+/* The number of layers whose experts may be on the device. */
 static int experts_of(const struct engine_opts *o)
 {
     return o->experts == ENGINE_EXPERTS_AUTO ? MODEL_WHOLE : 0;
@@ -100,7 +100,8 @@ static int place_experts(const struct placing *p, int n, struct err *e)
     return rc;
 }
 
-/* Places the model on the device: all of it, the layers asked for, or with auto those that fit. */
+/* Places the model on the device: all of it, the layers that the user asked for, or with auto as
+ * many layers as fit. */
 static int place(const struct placing *p, struct err *e)
 {
     struct engine *g = p->g;

@@ -63,7 +63,7 @@ struct plan {
     int n_threads;
     char notice[256]; /* a message about a choice, or "" */
     /* the cost in bytes */
-    size_t windows_bytes; /* of cache_bytes those of layers with windows */
+    size_t windows_bytes; /* the part of cache_bytes for layers with windows */
     size_t weights_bytes, heads_bytes, cache_bytes, scratch_bytes;
     size_t state_bytes; /* of recurrent layers; constant */
     /* of a split model (model_place): the device's layers, and bytes of its memory, in addition to

@@ -123,9 +123,9 @@ static void discount_duplicates(const struct job *j, int index, float *x, int th
 
 /* ---- all scorers ----------------------------------------------------------------------------- */
 
-/* Predictions compete with those of other heads as logarithms of the share of attention that a unit
- * will get: heads predict labels that were standardised head by head. Labels of another kind are
- * not comparable between heads, and compete standardised. */
+/* A retaining head predicts a label that was standardised for each KV head. If the labels are
+ * logarithms of the share of attention that a unit will get, units of different heads compare after
+ * this is undone. Other labels are not comparable, and stay as they are. */
 static void calibrate(const struct forward *f, int index, float *x, int n)
 {
     float mean = f->retaining->label_mean[index], std = f->retaining->label_std[index];

@@ -7,12 +7,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/arena.h"
 #include "base/pool.h"
 #include "base/system.h"
 #include "runtime/cache/evict.h"
 #include "runtime/save/save.h"
 #include "store/store.h"
+#include "tests/unit/cache_kit.h"
 
 static struct err err;
 static char folder[64] = "/tmp/retain_bench_XXXXXX", path[128];
@@ -157,12 +157,8 @@ struct bench_cache {
 static void cache_open(struct bench_cache *b, int capacity, struct pool *pool)
 {
     struct cache_shape shape = shape_1b;
-    struct arena plan;
     shape.capacity = capacity;
-    arena_init_plan(&plan, "cache");
-    cache_plan(&b->cache, &shape, &plan);
-    ok(arena_init(&b->arena, "cache", plan.used, &err));
-    cache_plan(&b->cache, &shape, &b->arena);
+    ok(cache_kit_open(&b->cache, &b->arena, &shape, &err));
     b->pool = pool;
     b->slots = malloc(cache_slots(&shape) * sizeof *b->slots);
     if (!b->slots) exit(1);
@@ -172,21 +168,6 @@ static void cache_close(struct bench_cache *b)
 {
     arena_release(&b->arena);
     free(b->slots);
-}
-
-static void append(struct cache *c, int n)
-{
-    for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) {
-        struct cache_head *h = &c->kv_heads[i];
-        for (int t = 0; t < n; t++, h->len++) {
-            uint32_t pos = (uint32_t)(c->n_pos + t), x = (pos * 2654435761u + (uint32_t)i) * 40503u;
-            h->pos[h->len] = pos;
-            h->score[h->len] = (float)(x >> 8);
-            memset(h->k + (size_t)h->len * c->k_bytes, (int)(x >> 16), c->k_bytes);
-            memset(h->v + (size_t)h->len * c->v_bytes, (int)(x >> 24), c->v_bytes);
-        }
-    }
-    cache_appended(c, n);
 }
 
 static int64_t file_bytes(const char *suffix)
@@ -273,7 +254,7 @@ static void bench_save(int n_units, struct pool *pool)
     ok(save_open(&save, s, c.id, 64 << 20, &err));
     double fill = now_ms();
     while (b.cache.n_pos < n_units) {
-        append(&b.cache, CHUNK);
+        cache_kit_append(&b.cache, CHUNK);
         state.n_run = b.cache.n_pos;
         ok(save_units(save, &b.cache, &state, NULL, &err));
     }
@@ -282,7 +263,7 @@ static void bench_save(int n_units, struct pool *pool)
     double ms = 0, worst = 0, compact = 0;
     int64_t before = cache_bytes(s);
     for (int i = 0; i < TURNS; i++) {
-        append(&b.cache, TURN);
+        cache_kit_append(&b.cache, TURN);
         state.n_run = b.cache.n_pos;
         turn.evict_ms = 0;
         double t = now_ms();

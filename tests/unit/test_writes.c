@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "base/arena.h"
 #include "base/pool.h"
 #include "runtime/cache/evict.h"
 #include "runtime/save/save.h"
+#include "tests/unit/cache_kit.h"
 #include "tests/unit/store_kit.h"
 
 enum { BUDGET = 1024, NEWEST = 820, CHUNK = 512, TOKENS = 10000, RETURNING = 96 };
@@ -54,10 +54,7 @@ static void take_memory(struct talk *t)
                                 .v_type = KN_KV_Q4,
                                 .capacity = BUDGET + 2 * CHUNK};
     struct arena plan;
-    arena_init_plan(&plan, "cache");
-    cache_plan(&t->cache, &shape, &plan);
-    ok(arena_init(&t->arena, "cache", plan.used, &err));
-    cache_plan(&t->cache, &shape, &t->arena);
+    ok(cache_kit_open(&t->cache, &t->arena, &shape, &err));
     ok(pool_open(&t->pool, 1, &err));
     t->slots = malloc(cache_slots(&shape) * sizeof *t->slots);
     t->ids = calloc(TOKENS + 2 * CHUNK, sizeof *t->ids);
@@ -69,21 +66,6 @@ static void take_memory(struct talk *t)
     archive_plan(&t->archive, &o, &shape, &plan);
     ok(arena_init_sparse(&t->archive_arena, "archive", plan.used, &err));
     archive_plan(&t->archive, &o, &shape, &t->archive_arena);
-}
-
-static void append(struct cache *c, int n)
-{
-    for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) {
-        struct cache_head *h = &c->kv_heads[i];
-        for (int t = 0; t < n; t++, h->len++) {
-            uint32_t pos = (uint32_t)(c->n_pos + t), x = (pos * 2654435761u + (uint32_t)i) * 40503u;
-            h->pos[h->len] = pos;
-            h->score[h->len] = (float)(x >> 8);
-            memset(h->k + (size_t)h->len * c->k_bytes, (int)(x >> 16), c->k_bytes);
-            memset(h->v + (size_t)h->len * c->v_bytes, (int)(x >> 24), c->v_bytes);
-        }
-    }
-    cache_appended(c, n);
 }
 
 static void evict_turn(void *ctx)
@@ -123,13 +105,13 @@ static void turn(struct talk *t, unsigned i, int n_read, int n_answer)
     m.n_ids = (size_t)n_read;
     ok(save_message(t->save, &m, &err));
     recall(t, i);
-    append(&t->cache, n_read);
+    cache_kit_append(&t->cache, n_read);
     for (int k = 0; k < n_answer; k++) {
         const struct save_token token = {t->cache.n_pos, 7, " word", 5};
         t->state.n_run = t->cache.n_pos;
         ok(k ? save_answer_token(t->save, &t->cache, &token, &err)
              : save_units(t->save, &t->cache, &t->state, &token, &err));
-        append(&t->cache, 1);
+        cache_kit_append(&t->cache, 1);
     }
     m.role = CHAT_ASSISTANT;
     m.n_ids = (size_t)n_answer;

@@ -407,15 +407,7 @@ bool archive_found(struct archive *x, uint32_t pos, int n, const struct archive_
 
 int archive_index(const struct archive *x, uint32_t pos)
 {
-    int low = 0, high = x->n;
-    while (low < high) {
-        int mid = low + (high - low) / 2;
-        if (x->pos[mid] < pos)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
+    return (int)cache_first_from(x->pos, (size_t)x->n, pos);
 }
 
 static const struct archive_piece *piece_of(const struct archive *x, int index)

@@ -344,17 +344,22 @@ void cache_windows_make_room(struct cache *c, int n)
     assert(cache_room(w) >= n);
 }
 
+size_t cache_first_from(const uint32_t *pos, size_t n, uint32_t from)
+{
+    size_t low = 0, high = n;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (pos[mid] < from)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
 int cache_slot(const struct cache_head *h, uint32_t pos)
 {
-    int lo = 0, hi = h->len;
-    while (lo < hi) {
-        int mid = lo + (hi - lo) / 2;
-        if (h->pos[mid] < pos)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+    return (int)cache_first_from(h->pos, (size_t)h->len, pos);
 }
 
 void cache_count(const struct cache_head *h, int64_t pos, int n, uint16_t *out)

@@ -163,6 +163,9 @@ void cache_recount(struct cache *c, int index);
 /* Adds 1 to out[p - pos] for every position p in [pos, pos + n) that the head holds. */
 void cache_count(const struct cache_head *h, int64_t pos, int n, uint16_t *out);
 
+/* The index of the first of n ascending positions that is at least `from`; n if there is none. */
+size_t cache_first_from(const uint32_t *pos, size_t n, uint32_t from);
+
 /* The first slot whose position is at least `pos`; len if there is none. */
 int cache_slot(const struct cache_head *h, uint32_t pos);
 

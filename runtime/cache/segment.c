@@ -184,7 +184,7 @@ uint32_t segment_position(const struct segment *g, const struct segment_part *p,
     return p->pos ? get_u32(p->pos + i * sizeof(uint32_t)) : g->header.pos + i;
 }
 
-struct cache_unit segment_unit(const struct segment *g, const struct segment_part *p, uint32_t i)
+static struct cache_unit unit_at(const struct segment *g, const struct segment_part *p, uint32_t i)
 {
     struct cache_unit u = {
         .pos = segment_position(g, p, i), .k = p->k + i * g->k_bytes, .v = p->v + i * g->v_bytes};
@@ -230,11 +230,6 @@ void segment_state_write(const struct cache *c, int layer, struct str *out)
     if (r.n_hidden) str_append(out, r.hidden, r.n_hidden * sizeof(float));
 }
 
-bool segment_state_is(const void *bytes, size_t n)
-{
-    return n >= sizeof(struct state_header) && get_u32(bytes) == SEGMENT_STATE;
-}
-
 static bool take_floats(float *out, size_t n, const uint8_t **p, size_t *left)
 {
     if (*left / sizeof(float) < n) return false;
@@ -248,11 +243,11 @@ bool segment_state_read(struct cache *c, int layer, const void *bytes, size_t n,
 {
     struct state_header h;
     const uint8_t *p = bytes;
-    if (!segment_state_is(bytes, n)) return false;
+    if (n < sizeof h) return false;
     memcpy(&h, p, sizeof h);
     p += sizeof h;
     n -= sizeof h;
-    if (h.n_pos != end || h.n_state > n / sizeof(float)) return false;
+    if (h.form != SEGMENT_STATE || h.n_pos != end || h.n_state > n / sizeof(float)) return false;
     p += h.n_state * sizeof(float);
     n -= h.n_state * sizeof(float);
     const struct recurrent_part r = recurrent_part(c, layer);
@@ -316,23 +311,9 @@ int64_t positions_count(const struct positions *g)
     return n;
 }
 
-/* The index of the first position that is not smaller. */
-static size_t first_from(const struct positions_head *h, uint32_t pos)
-{
-    size_t low = 0, high = h->n;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (h->pos[mid] < pos)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
-}
-
 size_t positions_times(const struct positions_head *h, uint32_t pos)
 {
-    const size_t first = first_from(h, pos);
+    const size_t first = cache_first_from(h->pos, h->n, pos);
     size_t n = 0;
     while (first + n < h->n && h->pos[first + n] == pos) n++;
     return n;
@@ -398,7 +379,7 @@ static uint32_t run_length(const struct segment *g, const struct segment_part *p
                            const struct positions_head *evicted, uint32_t end)
 {
     const uint32_t pos = segment_position(g, p, i);
-    const size_t at = first_from(evicted, pos);
+    const size_t at = cache_first_from(evicted->pos, evicted->n, pos);
     const uint32_t next = at < evicted->n ? evicted->pos[at] : UINT32_MAX;
     if (p->pos) return next != pos;
     if (end > next) end = next;
@@ -484,7 +465,7 @@ bool segment_load_returned(struct cache *c, const struct segment *block,
         const struct positions_head *r = &returned->heads[i];
         const struct segment_part p = segment_part(block, i);
         for (uint32_t k = 0; k < p.n; k++) {
-            struct cache_unit u = segment_unit(block, &p, k);
+            struct cache_unit u = unit_at(block, &p, k);
             if (!positions_times(r, u.pos)) continue;
             if (h->len == h->capacity) return false;
             cache_insert(c, i, &u, 1);

@@ -1,14 +1,14 @@
 /* segment: cache units as bytes, for the saved cache. Defines the data that is opaque to the store.
  *
- * A cache is saved as a log. A segment holds units of positions [pos, pos + n) of some KV heads:
- * all of them, or, if it is sparse, some. The units evicted since then, or returned, are a list of
- * positions per head. Evicting units rewrites nothing.
+ * A cache is saved as a log. A segment holds units of some KV heads at positions [pos, pos + n): of
+ * each position, or, if it is sparse, of some. The units evicted since then, or returned, are a
+ * list of positions per head. Evicting units rewrites nothing.
  *
  *   segment   struct segment_header; per head: if sparse, n_units (u32) and their positions (u32
  *             each, ascending); keys, values (not in SEGMENT_SCORES), scores (not in SEGMENT_BARE)
  *   state     struct state_header; a part of the recurrent state (recurrent_state.h), whose
  *             layers are spread evenly over those of the KV cache, and in layer 0 its hidden row
- *   evicted   SEGMENT_POSITIONS; per head the number and the distances of positions, as varints
+ *   positions SEGMENT_POSITIONS; per head the number and the distances of positions, as varints
  */
 #ifndef RETAIN_RUNTIME_CACHE_SEGMENT_H
 #define RETAIN_RUNTIME_CACHE_SEGMENT_H
@@ -70,7 +70,6 @@ bool segment_open(struct segment *g, const void *bytes, size_t n);
 bool segment_fits(const struct segment *g, const struct cache *c, int n_heads);
 struct segment_part segment_part(const struct segment *g, int head);
 uint32_t segment_position(const struct segment *g, const struct segment_part *p, uint32_t i);
-struct cache_unit segment_unit(const struct segment *g, const struct segment_part *p, uint32_t i);
 
 /* ---- state besides the units ----------------------------------------------------------------- */
 
@@ -83,7 +82,6 @@ struct state_header {
 /* Whether there is state besides the units: that of recurrent layers. */
 bool segment_state_needed(const struct cache *c);
 void segment_state_write(const struct cache *c, int layer, struct str *out);
-bool segment_state_is(const void *bytes, size_t n);
 /* Reads the state into a layer that holds the same units as when it was written, of positions below
  * `end`. false when it does not fit. Layers may be read in parallel; the caller sets
  * cache.recurrent.changed afterwards. */

@@ -112,9 +112,9 @@ static const char *const statements[DB_STATEMENTS] = {
                           "DO UPDATE SET n_run = ?3, digest = ?4",
     [DB_CHECKPOINT_FORGET] = "DELETE FROM checkpoint WHERE conversation = ?1 AND seq < ?2",
     /* The recurrent state is needed from the oldest checkpoint on. */
-    [DB_MEMORY_FORGET] = "DELETE FROM segment WHERE conversation = ?1 AND kind = 2 AND seq < "
-                         "(SELECT max(seq) FROM segment WHERE conversation = ?1 AND kind = 2 AND "
-                         "seq <= ?2)",
+    [DB_STATE_FORGET] = "DELETE FROM segment WHERE conversation = ?1 AND kind = 2 AND seq < "
+                        "(SELECT max(seq) FROM segment WHERE conversation = ?1 AND kind = 2 AND "
+                        "seq <= ?2)",
     [DB_BASE_FORGET] = "DELETE FROM segment AS g WHERE conversation = ?1 AND kind = 5 AND seq < "
                        "(SELECT max(seq) FROM segment WHERE conversation = ?1 AND layer = g.layer "
                        "AND kind = 5 AND seq <= ?2)",

@@ -509,7 +509,7 @@ int store_checkpoint_forget(struct store *s, int64_t conversation, int64_t seq, 
 {
     static const char doing[] = "forgetting old checkpoints";
     sqlite3_stmt *const forget[] = {s->statements[DB_CHECKPOINT_FORGET],
-                                    s->statements[DB_BASE_FORGET], s->statements[DB_MEMORY_FORGET]};
+                                    s->statements[DB_BASE_FORGET], s->statements[DB_STATE_FORGET]};
     int n_changed = 0;
     bool own;
     int rc = db_enter(s, &own, doing, e);

@@ -5,6 +5,8 @@
 
 #include "tests/test.h"
 
+#include <sqlite3.h>
+
 #include "cli/options/options.h"
 #include "cli/options/options_policy.h"
 #include "runtime/cache/cache.h"
@@ -117,6 +119,18 @@ static inline struct conversations *open_library(const char *dir)
     snprintf(path, sizeof path, "%s/retain.db", dir);
     ok(conversations_open(&l, path, &err));
     return l;
+}
+
+/* Changes the file of a library without the store. */
+static inline void change_library(const char *dir, const char *sql)
+{
+    char path[128];
+    sqlite3 *db;
+    snprintf(path, sizeof path, "%s/retain.db", dir);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    assert_true(sqlite3_changes(db) > 0);
+    sqlite3_close(db);
 }
 
 static inline struct options options_of(const char *policy, const char *kv, float temperature)

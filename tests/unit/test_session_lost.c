@@ -1,23 +1,17 @@
 /* A conversation whose last messages another program removed says so when it is opened; one that
  * was rewound, or whose last message was saved before a crash, does not. */
 
-#include <sqlite3.h>
-
 #include "tests/unit/session_kit.h"
 
 /* As a program without the key can: rows and counters, but no sealed state. */
 static void remove_messages(const char *dir, int n_kept)
 {
-    char path[256], sql[200];
-    sqlite3 *db;
-    snprintf(path, sizeof path, "%s/retain.db", dir);
+    char sql[200];
     snprintf(sql, sizeof sql,
              "DELETE FROM transcript WHERE seq >= %d; UPDATE conversation SET n_messages = %d, "
              "n_turns = %d",
              n_kept, n_kept, n_kept / 2);
-    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
-    sqlite3_close(db);
+    change_library(dir, sql);
 }
 
 static int tell(void *ctx, bool fresh, char *out, struct err *e)

@@ -2,7 +2,6 @@
  * needs them, and a conversation that is closed and resumed continues as if it had stayed open. */
 
 #include <cjson/cJSON.h>
-#include <sqlite3.h>
 
 #include "base/file.h"
 #include "tests/unit/data.h"
@@ -385,21 +384,16 @@ TEST(test_damaged_archive)
         "DELETE FROM segment WHERE kind = 3",
     };
     for (size_t i = 0; i < sizeof damage / sizeof *damage; i++) {
-        char *dir = temporary(), path[128];
+        char *dir = temporary();
         struct conversations *l = open_library(dir);
         struct options o = small("sink", RECALL_WORDS);
         o.session.rewind = 1; /* so that the log lets go of blocks */
         struct session *s = open_session(l, o, false);
         struct heard h = {0};
         struct session_stats st;
-        sqlite3 *db;
         for (int k = 0; k < ASKED; k++) ask(s, talk[k], &h);
         session_close(s);
-        snprintf(path, sizeof path, "%s/retain.db", dir);
-        assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-        assert_int_equal(sqlite3_exec(db, damage[i], NULL, NULL, NULL), SQLITE_OK);
-        assert_true(sqlite3_changes(db) > 0);
-        sqlite3_close(db);
+        change_library(dir, damage[i]);
         s = open_session(l, o, true);
         session_stats(s, &st);
         assert_int_equal(st.n_reread, 0);

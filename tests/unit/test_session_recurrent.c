@@ -3,8 +3,6 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include <sqlite3.h>
-
 #include "runtime/save/save_parts.h"
 #include "runtime/session/session_parts.h"
 #include "tests/unit/session_kit.h"
@@ -166,23 +164,15 @@ TEST(test_rewind_and_branch)
 TEST(test_no_rewind_without_a_state)
 {
     struct options o = options_for("sink");
-    char *dir = temporary(), path[128];
+    char *dir = temporary();
     struct conversations *l = open_library(dir);
     struct session *s = open_session(l, o, false);
     AUTO_LOG log = {0};
-    sqlite3 *db;
     for (int turn = 0; turn < 5; turn++) say(s, said[turn], &log);
     assert_int_equal(session_rewind_cost(s, 3), 0);
     session_close(s);
-    snprintf(path, sizeof path, "%s/retain.db", dir);
-    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db,
-                                  "DELETE FROM segment WHERE kind = 2 AND seq < "
-                                  "(SELECT max(seq) FROM segment WHERE kind = 2)",
-                                  NULL, NULL, NULL),
-                     SQLITE_OK);
-    assert_true(sqlite3_changes(db) > 0);
-    sqlite3_close(db);
+    change_library(dir, "DELETE FROM segment WHERE kind = 2 AND seq < "
+                        "(SELECT max(seq) FROM segment WHERE kind = 2)");
     s = open_session(l, o, true);
     assert_int_equal(reread(s), 0);
     int64_t cost = session_rewind_cost(s, 3);

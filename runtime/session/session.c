@@ -198,7 +198,6 @@ int session_read_pending(struct session *s, bool answers, const struct session_s
         s->n_read += n;
         session_recall_ran(s, n);
         session_drop_pending(s, (size_t)n);
-        s->n_tail += n;
         done += n;
         if (k->progress) k->progress(k->ctx, done, total);
         if (!last && s->save) rc = save_read_chunk(s, e);

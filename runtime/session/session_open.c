@@ -274,7 +274,6 @@ static int resume(struct session *s, struct store *store, const struct session_s
     if (!rc) rc = respell(s, store, e);
     if (!rc) rc = load(s, k, &loaded, e);
     if (!rc && !loaded.usable) rc = save_drop(s->save, e);
-    s->n_tail = rc ? 0 : loaded.n_run - save_position(s->save);
     if (!rc)
         rc = save_recover(s->save, &s->ctx.cache, session_state_now(s), &s->answer, &s->thought, e);
     if (!rc && loaded.adopted) rc = session_save_now(s, NULL, e);

@@ -57,7 +57,6 @@ struct session {
     bool text_ended;     /* such a text ended it */
     int64_t thought_ns;  /* time of its first token; 0 = none yet */
     int64_t n_killed;    /* tokens of an answer that a kill interrupted, until it is continued */
-    int64_t n_tail;      /* then: of them, run since all heads were saved for the last time */
     int64_t n_unthought; /* tokens of the turn's thought before this answer continued it */
     double thought_ms;
 

@@ -9,15 +9,17 @@
  *
  * The log can also be read up to an earlier entry: this is how a conversation is rewound or
  * branched without a replay. Checkpoints name the possible entries: one per chunk of a prompt, one
- * at the end of each answer. State besides units, the policy's and that of recurrent layers, is
- * written completely for each checkpoint. While an answer runs, each token brings the inputs of its
- * recurrent steps, which loading repeats. A recurrent state may be large: inside a prompt it is
- * written once per SAVE_STATE_BYTES of it for each token read, and a crash there loses the units
- * since. Most units of old blocks are dead: a layer whose blocks hold many of them gets a base, a
- * copy of its live units of old positions, and loading reads only the blocks after it.
+ * at the end of each answer. The recurrent state is written completely for each checkpoint. While
+ * an answer runs, each token brings the inputs of its recurrent steps, which loading repeats. A
+ * recurrent state may be large: inside a prompt of n tokens at most n times SAVE_STATE_BYTES of it
+ * are written, and a crash there loses the units since. Most units of old blocks are dead: a layer
+ * whose blocks hold many dead units gets a base, a copy of its live units of old positions, and
+ * loading reads only the blocks after it.
  *
  *   save.c          state, contents of the log, writing
  *   save_load.c     transcript and cache, back into memory
+ *   save_archive.c  the archive's pieces, which are blocks of the log
+ *   save_windows.c  units of layers with windows
  *   save_past.c     the pictures of the cache before the present one
  *   save_compact.c  bases; removes what no checkpoint needs */
 #ifndef RETAIN_RUNTIME_SAVE_SAVE_H
@@ -38,8 +40,6 @@ struct save;
 struct store;
 struct store_conversation;
 
-/* The identity that a saved cache is valid for, and the settings of the conversation. All strings
- * NUL-terminated. */
 #define SAVE_TURNS_MAX 64
 
 /* Numbers of turns, from 1, ascending. */
@@ -56,6 +56,8 @@ struct save_reading {
     int64_t conversation;
 };
 
+/* The identity that a saved cache is valid for, and the settings of the conversation. All strings
+ * NUL-terminated. */
 struct save_state {
     char model[65], heads[65]; /* digests, hex */
     char model_name[96];       /* for people */

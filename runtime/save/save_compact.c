@@ -1,4 +1,5 @@
-/* Bases, and the removal of what no checkpoint needs. */
+/* Keeps loading short and the file small: writes bases, copies of a layer's live units of old
+ * positions; removes old checkpoints, then the blocks and lists that no checkpoint needs. */
 #include "runtime/save/save_parts.h"
 
 #include <string.h>

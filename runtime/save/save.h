@@ -146,6 +146,7 @@ struct save_loaded {
     int64_t heads_from; /* as in struct save_state */
     bool adopted;       /* heads score it from now on: save the state before anything is run */
     struct str why;     /* why it is not usable; the caller releases it */
+    bool other_policy;  /* that is why: it was saved with another one that can be chosen */
 };
 
 /* Loads the cache. A cache that cannot be used is no error: errors are the database's. */

@@ -80,6 +80,7 @@ struct load {
 static const char does_not_fit[] = "it does not fit this model, budget or policy";
 static const char is_incomplete[] = "parts of it are missing";
 static const char is_out_of_order[] = "its checkpoints are out of order";
+static const char other_policy[] = "its units were chosen by another --policy";
 
 /* Fills job->reason; for functions that return 0, 1 with a reason, or an error. */
 static int give_up(struct load *job, const char *reason)
@@ -516,9 +517,9 @@ static const char *mismatch(const struct save_state *saved, const struct save_st
     if (strcmp(saved->kv, now->kv)) return "its units have another format (--kv)";
     if (adopts(saved, now)) return NULL;
     const struct policy *p = policy_named(now->policy);
+    if (strcmp(saved->policy, now->policy)) return other_policy;
     if (p && p->scorer == POLICY_CIS && strcmp(saved->heads, now->heads))
         return "it was scored by other retaining heads";
-    if (strcmp(saved->policy, now->policy)) return "its units were chosen by another --policy";
     return NULL;
 }
 
@@ -572,6 +573,7 @@ int save_load(struct save *s, struct cache *c, const struct save_state *now,
     if (rc < 0 && rc != ERR_FORMAT) return rc;
     if (job.reason) {
         str_puts(&out->why, job.reason);
+        out->other_policy = job.reason == other_policy && policy_named(saved.policy);
         cache_clear(c);
         save_know_nothing(s, c);
         return 0;

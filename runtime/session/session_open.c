@@ -265,6 +265,20 @@ static int respell(struct session *s, struct store *store, struct err *e)
     return 0;
 }
 
+/* Another policy was asked for, so a cache that it did not choose is no fault. */
+static void tell_replay(struct session *s, const struct save_loaded *l)
+{
+    char text[512];
+    if (l->other_policy)
+        snprintf(text, sizeof text, "%s continues with policy %s: replaying %lld tokens", s->name,
+                 s->ctx.plan.policy->name, (long long)s->n_tokens);
+    else
+        snprintf(text, sizeof text,
+                 "the saved cache of %s could not be used: %s; replaying %lld tokens", s->name,
+                 str_get(&l->why), (long long)s->n_tokens);
+    notice(s, text);
+}
+
 /* Resumes a saved conversation. */
 static int resume(struct session *s, struct store *store, const struct session_sink *k,
                   struct err *e)
@@ -278,11 +292,7 @@ static int resume(struct session *s, struct store *store, const struct session_s
         rc = save_recover(s->save, &s->ctx.cache, session_state_now(s), &s->answer, &s->thought, e);
     if (!rc && loaded.adopted) rc = session_save_now(s, NULL, e);
     if (!rc && !loaded.usable) {
-        char text[512];
-        snprintf(text, sizeof text,
-                 "the saved cache of %s could not be used: %s; replaying %lld tokens", s->name,
-                 str_get(&loaded.why), (long long)s->n_tokens);
-        if (!s->other_model && !s->opts.replace_system) notice(s, text);
+        if (!s->other_model && !s->opts.replace_system) tell_replay(s, &loaded);
         rc = replay(s, k, e);
     }
     /* a branch begins with an older state of the cache */

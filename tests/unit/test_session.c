@@ -544,6 +544,31 @@ TEST(test_stop_and_continue)
     str_release(&parts.text);
 }
 
+/* Another policy: the text is replayed, which the user asked for, so no fault is reported. */
+TEST(test_another_policy_is_told_as_a_change)
+{
+    AUTO_LOG log = {0};
+    AUTO_FOLDER *dir = temporary();
+    AUTO_LIBRARY *l = open_library(dir);
+    AUTO_SESSION *s = open_session(l, options_of("sink", "q4", 0), false);
+    struct session_stats st;
+    say(s, said[0], &log);
+    session_close(s);
+    const char *const policies[] = {"random", "keeper"}; /* without heads, and with them */
+    for (int i = 0; i < 2; i++) {
+        char expected[64];
+        s = open_session(l, options_of(policies[i], "q4", 0), true);
+        session_stats(s, &st);
+        assert_true(st.n_reread > 0);
+        snprintf(expected, sizeof expected, "continues with policy %s: replaying", policies[i]);
+        assert_non_null(strstr(session_notice(s), expected));
+        assert_null(strstr(session_notice(s), "could not be used"));
+        session_close(s);
+    }
+    s = open_session(l, options_of("keeper", "q4", 0), true);
+    assert_string_equal(session_notice(s), "");
+}
+
 /* Another KV format: the saved cache is not used, and the user is told why. */
 TEST(test_other_format_is_replayed)
 {

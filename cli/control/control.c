@@ -427,8 +427,7 @@ static int begin(struct run *r, const char *name, struct err *e)
     return 0;
 }
 
-/* ---- another model ----------------------------------------------------------------------------
- */
+/* ---- another model --------------------------------------------------------------------------- */
 
 static int load(struct run *r, struct err *e)
 {
@@ -678,8 +677,7 @@ static int run_system(struct run *r, const struct request *q)
     return rc;
 }
 
-/* ---- damaged weights -------------------------------------------------------------------------
- */
+/* ---- damaged weights ------------------------------------------------------------------------- */
 
 /* Names of conversations that were last open with the model, each with its NUL. */
 struct damaged {
@@ -726,8 +724,7 @@ static int replace_damaged(struct run *r)
     return change(r, c->name, NULL);
 }
 
-/* ---- opening by name --------------------------------------------------------------------------
- */
+/* ---- opening by name ------------------------------------------------------------------------- */
 
 static int open_named(struct run *r, const char *name)
 {

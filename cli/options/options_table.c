@@ -205,7 +205,7 @@ const struct option options_table[] = {
      .value = "HOW", .help = "whether the model thinks before it answers: on, off, low, medium, high or auto (its template "
      "decides)"},
     {ROW("keep-thoughts", 0, session.keep_thoughts, OPTIONS_SAMPLING | OPTIONS_EVAL), .rare = true,
-     .help = "evict the units of finished thoughts as those of other text, not when the answer is over"},
+     .help = "keep the units of finished thoughts until they are evicted like other units (default: until the answer is over)"},
     {ROW("ignore-end", 0, session.ignore_end, OPTIONS_SAMPLING), .rare = true,
      .help = "continue when the model ends its answer or repeats itself"},
 

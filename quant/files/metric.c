@@ -9,8 +9,7 @@
 #include "base/memory.h"
 #include "base/utf8.h"
 
-/* ---- text, as Python's str and re see it ------------------------------------------------------
- */
+/* ---- text, as Python's str and re see it ----------------------------------------------------- */
 
 /* The character at *s, which moves past it; U+FFFD for a byte that is not UTF-8. */
 static uint32_t next(const char **s)

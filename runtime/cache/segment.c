@@ -255,8 +255,7 @@ bool segment_state_read(struct cache *c, int layer, const void *bytes, size_t n,
            n == 0;
 }
 
-/* ---- positions ---------------------------------------------------------------------------------
- */
+/* ---- positions ------------------------------------------------------------------------------- */
 
 bool positions_init(struct positions *g, int n_head)
 {

@@ -390,8 +390,7 @@ void model_close(struct model *m);
 /* The name of a model file: without folder, ".gguf" and "-00001-of-00003". false: it is none. */
 bool model_stem(const char *path, char *out, size_t bytes);
 
-/* ---- where weights are (place.c) --------------------------------------------------------------
- */
+/* ---- where weights are (place.c) ------------------------------------------------------------- */
 
 /* Says which weights are on a device: those of the first n layers, of all that there is with
  * MODEL_WHOLE, or none with 0; but the experts of only the first n_experts of these layers: the CPU

@@ -124,8 +124,7 @@ static void add_work(struct work *to, const char *name, const void *args, int gr
     }
 }
 
-/* ---- between the program and the driver -------------------------------------------------------
- */
+/* ---- between the program and the driver ------------------------------------------------------ */
 
 /* Notes a launch; false: it is left out. */
 static bool launches(struct CUfunc_st *f, unsigned grid_y, void **args)

@@ -22,6 +22,7 @@ struct stage {
     struct retention *map;
     bool quit;
     struct str copied; /* to the clipboard */
+    struct str drawn;  /* the last picture */
     char asked[256];   /* the last request: name, newline, text */
     int stop_after;    /* pieces of text; 0 = never */
     int n_pieces;
@@ -57,8 +58,12 @@ static inline void stage_release(struct stage *s)
     retention_free(s->map);
     grid_release(&s->grid);
     str_release(&s->copied);
+    str_release(&s->drawn);
     app_release(&s->app);
 }
+
+/* Released at the end of its block. */
+#define AUTO_STAGE __attribute__((cleanup(stage_release))) struct stage
 
 static inline void stage_steady(struct session_stats *st)
 {
@@ -237,12 +242,18 @@ static inline void stage_type(struct stage *s, const char *text)
     }
 }
 
-static inline const char *stage_draw(struct stage *s, int w, int h, struct str *out)
+static inline const char *stage_draw(struct stage *s, int w, int h)
 {
-    str_clear(out);
+    str_clear(&s->drawn);
     app_draw(&s->app, &s->grid, w, h);
-    grid_dump(&s->grid, out);
-    return str_get(out);
+    grid_dump(&s->grid, &s->drawn);
+    return str_get(&s->drawn);
 }
+
+/* The screen has this text, has it not; the last picture, which is not drawn again. */
+#define shows(s, text)     assert_non_null(strstr(stage_draw(s, 80, 24), text))
+#define hides(s, text)     assert_null(strstr(stage_draw(s, 80, 24), text))
+#define shows_too(s, text) assert_non_null(strstr(str_get(&(s)->drawn), text))
+#define hides_too(s, text) assert_null(strstr(str_get(&(s)->drawn), text))
 
 #endif

@@ -13,14 +13,13 @@
 
 TEST(test_history_search)
 {
-    struct stage s;
-    AUTO_STR out = {0};
+    AUTO_STAGE s;
     stage_talk(&s, 3);
     stage_type(&s, "draft");
     stage_key(&s, CTRL('r'));
     stage_type(&s, "ir");
     assert_string_equal(str_get(&s.app.edit.text), "third");
-    assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "earlier message: ir"));
+    shows(&s, "earlier message: ir");
     stage_key(&s, CTRL('r'));
     assert_string_equal(str_get(&s.app.edit.text), "first");
     stage_key(&s, CTRL('r'));
@@ -30,7 +29,6 @@ TEST(test_history_search)
     stage_key(&s, CTRL('r'));
     stage_type(&s, "sec\r!");
     assert_string_equal(str_get(&s.app.edit.text), "second!");
-    stage_release(&s);
 }
 
 static void paste(struct stage *s, const char *text, size_t n)
@@ -41,7 +39,7 @@ static void paste(struct stage *s, const char *text, size_t n)
 
 TEST(test_long_paste)
 {
-    struct stage s;
+    AUTO_STAGE s;
     AUTO_STR big = {0}, full = {0};
     stage_talk(&s, 0);
     for (int i = 0; i < 10000; i++) str_puts(&big, "a line with 漢字 and \033[31m more\n");
@@ -71,7 +69,6 @@ TEST(test_long_paste)
     str_clear(&full);
     app_draft(&s.app, &full);
     assert_int_equal(full.n, 16 + big.n);
-    stage_release(&s);
 }
 
 /* Lines broken again after a change equal the whole text broken from the start. */
@@ -184,7 +181,7 @@ TEST(test_draft_of_two_talks)
 
 TEST(test_draft_owner)
 {
-    struct stage s;
+    AUTO_STAGE s;
     stage_init(&s, true, false);
     s.app.settings.options.session.conversation = "trip";
     assert_string_equal(app_draft_owner(&s.app), "trip"); /* while it loads */
@@ -200,12 +197,11 @@ TEST(test_draft_owner)
     assert_true(app_clear_draft(&s.app));
     assert_int_equal(s.app.edit.text.n, 0);
     assert_false(app_clear_draft(&s.app));
-    stage_release(&s);
 }
 
 TEST(test_brought_back)
 {
-    struct stage s;
+    AUTO_STAGE s;
     stage_init(&s, true, false);
     app_bring_back(&s.app, "one", 3, true);
     app_bring_back(&s.app, "two", 3, true);
@@ -218,12 +214,11 @@ TEST(test_brought_back)
     stage_key(&s, '\r');
     assert_int_equal(s.app.talk.n, 4);
     assert_string_equal(str_get(&stage_message(&s, 2)->raw), "two");
-    stage_release(&s);
 }
 
 TEST(test_send_now)
 {
-    struct stage s;
+    AUTO_STAGE s;
     stage_talk(&s, 0);
     s.freeze_after = 5;
     stage_type(&s, "words 50\rnext\r");
@@ -234,5 +229,4 @@ TEST(test_send_now)
     stage_run(&s);
     assert_int_equal(s.app.n_queue, 0);
     assert_string_equal(str_get(&stage_message(&s, 2)->raw), "next");
-    stage_release(&s);
 }

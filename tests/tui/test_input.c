@@ -397,8 +397,7 @@ TEST(test_random_input)
 /* From every place of the map to its word in the text and back, with keys only. */
 TEST(test_map_and_text_are_linked)
 {
-    struct stage s;
-    AUTO_STR out = {0};
+    AUTO_STAGE s;
     int n_words = 0;
     stage_init(&s, true, true);
     stage_open(&s, NULL);
@@ -411,7 +410,7 @@ TEST(test_map_and_text_are_linked)
         s.app.mapped.position = position;
         stage_key(&s, '\r');
         assert_int_equal(s.app.view, VIEW_TINT);
-        stage_draw(&s, 80, 24, &out);
+        stage_draw(&s, 80, 24);
         assert_int_equal(s.app.tint.position, position);
         int index = transcript_find(&s.app.talk, position, &byte, &end);
         if (index >= 0 && end > byte) {
@@ -419,7 +418,7 @@ TEST(test_map_and_text_are_linked)
             n_words++;
             snprintf(expected, sizeof expected, "token \"%.*s", (int)(end - byte), text);
             expected[strcspn(expected, "\n")] = 0;
-            assert_non_null(strstr(str_get(&out), expected));
+            assert_non_null(strstr(str_get(&s.drawn), expected));
             if (strspn(text, " \n") < end - byte) assert_true(s.grid.cursor_x >= 6); /* is on it */
         }
         stage_key(&s, 'm');
@@ -427,13 +426,12 @@ TEST(test_map_and_text_are_linked)
         assert_int_equal(s.app.mapped.position, position);
     }
     assert_true(n_words > 200);
-    stage_release(&s);
 }
 
 /* n and N stop at text that was evicted from all heads. */
 TEST(test_runs_of_gone_text)
 {
-    struct stage s;
+    AUTO_STAGE s;
     stage_init(&s, true, true);
     stage_open(&s, NULL);
     stage_type(&s, "tell me more, in words 900\r");
@@ -454,7 +452,6 @@ TEST(test_runs_of_gone_text)
         assert_true(s.app.mapped.position < before);
         before = s.app.mapped.position;
     }
-    stage_release(&s);
 }
 
 TEST(test_every_key_is_documented)
@@ -546,7 +543,7 @@ TEST(test_slash)
 
 TEST(test_queue)
 {
-    struct stage s;
+    AUTO_STAGE s;
     stage_init(&s, true, true);
     stage_type(&s, "one\rtwo\r"); /* the model is not loaded yet */
     assert_int_equal(s.app.n_queue, 2);
@@ -558,12 +555,11 @@ TEST(test_queue)
     assert_int_equal(s.app.n_queue, 0);
     assert_int_equal(s.app.talk.n, 4);
     assert_string_equal(str_get(&s.app.talk.messages[2].text), "two!");
-    stage_release(&s);
 }
 
 TEST(test_stop_and_continue)
 {
-    struct stage s;
+    AUTO_STAGE s;
     stage_init(&s, true, true);
     stage_open(&s, NULL);
     s.stop_after = 5;
@@ -577,12 +573,11 @@ TEST(test_stop_and_continue)
     assert_true(s.app.talk.messages[1].text.n > n);
     assert_int_equal(s.app.talk.messages[1].ended, SESSION_TURN_END);
     assert_false(s.app.can_continue);
-    stage_release(&s);
 }
 
 TEST(test_commands_stay_here)
 {
-    struct stage s;
+    AUTO_STAGE s;
     stage_init(&s, true, true);
     stage_open(&s, NULL);
     stage_type(&s, "/hlep\r");
@@ -605,12 +600,11 @@ TEST(test_commands_stay_here)
     assert_int_equal(s.app.phase, PHASE_READY);
     stage_type(&s, "/quit\r");
     assert_true(s.quit);
-    stage_release(&s);
 }
 
 TEST(test_interrupt_never_quits_at_once)
 {
-    struct stage s;
+    AUTO_STAGE s;
     stage_init(&s, true, true);
     stage_open(&s, NULL);
     stage_type(&s, "a draft");
@@ -623,12 +617,11 @@ TEST(test_interrupt_never_quits_at_once)
     assert_false(s.quit);
     stage_key(&s, CTRL('c'));
     assert_true(s.quit);
-    stage_release(&s);
 }
 
 TEST(test_list_keys)
 {
-    struct stage s;
+    AUTO_STAGE s;
     stage_init(&s, true, false);
     stage_open(&s, "rust-notes");
     stage_key(&s, K_F1 + 1);
@@ -643,7 +636,6 @@ TEST(test_list_keys)
     stage_key(&s, '\r');
     assert_int_equal(s.app.view, VIEW_CHAT);
     assert_string_equal(s.app.name, "tax-letter");
-    stage_release(&s);
 }
 
 /* Mode 1006: presses of the first button and the wheel; a broken report is dropped. */

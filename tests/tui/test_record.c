@@ -129,7 +129,7 @@ static struct shown looks_like(struct shown c)
     return c;
 }
 
-static void shows(const struct terminal *t, const struct grid *g, const struct look *look)
+static void agrees(const struct terminal *t, const struct grid *g, const struct look *look)
 {
     assert_int_equal(t->w, g->w);
     assert_int_equal(t->h, g->h);
@@ -187,9 +187,8 @@ TEST(test_what_was_seen)
     static struct terminal t;
     char path[] = "/tmp/retain-test-XXXXXX";
     struct look look = look_of(256, false);
-    struct stage s;
+    AUTO_STAGE s;
     struct record *r;
-    AUTO_STR out = {0};
     int n_inputs = 0, fd = mkstemp(path);
     assert_true(fd >= 0);
     close(fd);
@@ -202,20 +201,19 @@ TEST(test_what_was_seen)
         stage_type(&s, i % 2 ? "unicode \"quoted\" \\ 漢字\r" : "evil\r");
         if (i == 2) stage_key(&s, K_F1 + 2);
         if (i == 4) stage_key(&s, K_F1 + 3);
-        stage_draw(&s, sizes[i].w, sizes[i].h, &out);
+        stage_draw(&s, sizes[i].w, sizes[i].h);
         record_frame(r, &s.grid);
         record_frame(r, &s.grid); /* nothing new: no event */
         record_input(r, "\033[A\"\\\177", 6);
         n_inputs = 0;
         play(path, &t, &n_inputs);
-        shows(&t, &s.grid, &look);
+        agrees(&t, &s.grid, &look);
         assert_int_equal(n_inputs, i + 1);
     }
     ok(record_close(r, &err));
     ok(record_close(NULL, &err));
     record_frame(NULL, &s.grid);
     unlink(path);
-    stage_release(&s);
 }
 
 /* ---- the bytes of a frame -------------------------------------------------------------------- */
@@ -265,7 +263,7 @@ TEST(test_frames)
             ansi_cursor(&a, &now);
             feed(&t, str_get(&a.bytes));
             str_clear(&a.bytes);
-            shows(&t, &now, &look);
+            agrees(&t, &now, &look);
             assert_int_equal(a.visible, now.cursor_x >= 0);
             if (a.visible) assert_true(t.x == now.cursor_x && t.y == now.cursor_y);
             memcpy(before.cells, now.cells, sizeof *now.cells * (size_t)(now.w * now.h));
@@ -369,9 +367,9 @@ static void still_shows(const struct str *svg, const struct grid *g)
 TEST(test_pictures)
 {
     char path[] = "/tmp/retain-test-XXXXXX";
-    struct stage s;
+    AUTO_STAGE s;
     struct record *r;
-    AUTO_STR out = {0}, still = {0};
+    AUTO_STR still = {0};
     assert_int_equal(close(mkstemp(path)), 0);
     stage_init(&s, false, false);
     s.app.halves = true;
@@ -380,7 +378,7 @@ TEST(test_pictures)
     for (int i = 0; i < 6; i++) {
         stage_type(&s, i % 2 ? "a <b> & \"c\" 漢字\r" : "unicode\r");
         if (i == 4) stage_key(&s, K_F1 + 2);
-        stage_draw(&s, i < 3 ? 80 : 100, 24, &out);
+        stage_draw(&s, i < 3 ? 80 : 100, 24);
         record_frame(r, &s.grid);
     }
     ok(record_close(r, &err));
@@ -390,7 +388,6 @@ TEST(test_pictures)
     still_shows(&still, &s.grid);
     svg_free(one);
     unlink(path);
-    stage_release(&s);
 }
 
 /* Colours stay until they are changed. */
@@ -438,13 +435,13 @@ TEST(test_hostile_pictures)
 TEST(test_typed)
 {
     char path[] = "/tmp/retain-test-XXXXXX";
-    struct stage s;
+    AUTO_STAGE s;
     AUTO_STR out = {0}, found = {0}, typed = {0};
     struct record *r;
     assert_int_equal(close(mkstemp(path)), 0);
     stage_init(&s, false, false);
     stage_open(&s, NULL);
-    stage_draw(&s, 80, 24, &out);
+    stage_draw(&s, 80, 24);
     ok(record_open(&r, path, &err));
     record_frame(r, &s.grid);
     record_input(r, "a\xe6", 2);
@@ -468,15 +465,13 @@ TEST(test_typed)
         at += (size_t)length;
     }
     unlink(path);
-    stage_release(&s);
 }
 
 /* The file is as private as the conversation in it, and an incomplete one is reported as such. */
 TEST(test_files)
 {
     char path[] = "/tmp/retain-test-XXXXXX";
-    struct stage s;
-    AUTO_STR out = {0};
+    AUTO_STAGE s;
     struct stat st;
     struct record *r;
     mode_t before = umask(0);
@@ -490,14 +485,13 @@ TEST(test_files)
     unlink(path);
     stage_init(&s, false, false);
     stage_open(&s, NULL);
-    stage_draw(&s, 80, 24, &out);
+    stage_draw(&s, 80, 24);
     ok(record_open(&r, "/dev/full", &err));
     record_frame(r, &s.grid);
     record_input(r, "x", 1);
     assert_int_equal(record_close(r, &err), ERR_FAIL);
     assert_string_equal(err.text,
                         "the recording /dev/full is not complete: No space left on device");
-    stage_release(&s);
 }
 
 static void assert_clean(const char *text, const char *expected)

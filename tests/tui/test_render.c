@@ -69,10 +69,9 @@ static void compare(const char *name, int w, int h, const char *text)
 /* Without the hint bar, which test_hints has alone: otherwise every picture changes with it. */
 static void compare_view(struct stage *s, const char *name, int w, int h)
 {
-    AUTO_STR out = {0};
-    stage_draw(s, w, h, &out);
-    cut_hints(&out, h);
-    compare(name, w, h, str_get(&out));
+    stage_draw(s, w, h);
+    cut_hints(&s->drawn, h);
+    compare(name, w, h, str_get(&s->drawn));
 }
 
 static void compare_all(struct stage *s, const char *name)
@@ -80,9 +79,11 @@ static void compare_all(struct stage *s, const char *name)
     for (int i = 0; i < N_SIZES; i++) compare_view(s, name, sizes[i].w, sizes[i].h);
 }
 
-/* Two turns; the second fills the cache. */
-static void talk(struct stage *s)
+/* Two turns; the second fills the cache. model: NULL = the demo. */
+static void talk(struct stage *s, bool ascii, const char *model)
 {
+    stage_init(s, ascii, false);
+    scripted.model = model;
     stage_list(s);
     stage_open(s, NULL);
     stage_type(s, "what is a unit?\r");
@@ -92,21 +93,18 @@ static void talk(struct stage *s)
 
 TEST(test_chat)
 {
-    struct stage s;
-    stage_init(&s, true, false);
-    talk(&s);
+    AUTO_STAGE s;
+    talk(&s, true, NULL);
     stage_type(&s, "and what was");
     stage_key(&s, '\n');
     stage_type(&s, "the commit");
     s.app.now_ms += 60000;
     compare_all(&s, "chat");
-    stage_release(&s);
 }
 
 TEST(test_chat_blocks)
 {
-    struct stage s;
-    AUTO_STR out = {0};
+    AUTO_STAGE s;
     stage_init(&s, false, false);
     stage_open(&s, NULL);
     stage_type(&s, "unicode please\r");
@@ -115,12 +113,11 @@ TEST(test_chat_blocks)
     s.app.now_ms += 60000;
     compare_view(&s, "chat_blocks", 80, 24);
     compare_view(&s, "chat_blocks", 38, 24);
-    stage_release(&s);
 }
 
 TEST(test_loading)
 {
-    struct stage s;
+    AUTO_STAGE s;
     stage_init(&s, true, false);
     stage_list(&s);
     stage_progress(&s, EVENT_LOADING, 0, INT64_C(2200000000));
@@ -128,13 +125,11 @@ TEST(test_loading)
     stage_progress(&s, EVENT_LOADING, INT64_C(880000000), INT64_C(2200000000));
     stage_type(&s, "first question\rsecond question\r");
     compare_all(&s, "loading");
-    stage_release(&s);
 }
 
 TEST(test_answering)
 {
-    struct stage s;
-    AUTO_STR out = {0};
+    AUTO_STAGE s;
     stage_init(&s, true, false);
     stage_open(&s, NULL);
     stage_type(&s, "what is a unit?\r");
@@ -142,56 +137,59 @@ TEST(test_answering)
     stage_type(&s, "tell me more, in words 150\r");
     stage_type(&s, "a question that waits\r");
     compare_view(&s, "answering", 80, 24);
-    stage_release(&s);
 }
 
-TEST(test_map)
+TEST(test_views)
 {
-    struct stage s;
-    stage_init(&s, true, false);
-    talk(&s);
-    stage_key(&s, K_F1 + 2);
-    compare_all(&s, "map");
-    stage_release(&s);
+    static const struct {
+        const char *name;
+        uint32_t keys[2];
+    } views[] = {{"map", {K_F1 + 2}},
+                 {"tint", {K_F1 + 3, K_UP}},
+                 {"list", {K_F1 + 1, K_DOWN}},
+                 {"help", {K_F1}}};
+    for (size_t i = 0; i < sizeof views / sizeof *views; i++) {
+        AUTO_STAGE s;
+        talk(&s, true, NULL);
+        stage_key(&s, views[i].keys[0]);
+        if (views[i].keys[1]) stage_key(&s, views[i].keys[1]);
+        compare_all(&s, views[i].name);
+    }
 }
 
 /* A model of so many layers with 8 KV heads each. */
-static void with_layers(int n_layer)
+static const char *with_layers(int n_layer)
 {
     struct model_kind k = model_kinds[1];
     struct maker m;
     k.n_layer = n_layer;
     make_kind(&m, &k);
-    scripted.model = stage_model(&m);
+    stage_library(); /* makes the folder */
+    return stage_model(&m);
 }
 
 TEST(test_map_layer)
 {
-    struct stage s;
-    AUTO_STR out = {0};
-    stage_init(&s, true, false);
-    with_layers(36);
-    talk(&s);
+    AUTO_STAGE s;
+    talk(&s, true, with_layers(36));
     stage_key(&s, K_F1 + 2);
     compare_view(&s, "map36", 80, 24);
     for (int i = 0; i < 20; i++) stage_key(&s, K_RIGHT);
     stage_key(&s, K_DOWN);
     stage_key(&s, 'l');
     compare_view(&s, "map36_layer", 80, 24);
-    stage_release(&s);
 }
 
 /* A number of a turn below the map is whole or left out: they rise at every width. */
 TEST(test_turn_numbers_are_whole)
 {
-    struct stage s;
-    struct str out = {0};
+    AUTO_STAGE s;
     stage_init(&s, true, true);
     stage_open(&s, NULL);
     for (int i = 0; i < 12; i++) stage_type(&s, "words 3\r");
     app_show(&s.app, VIEW_MAP);
     for (int w = 40; w < 120; w++) {
-        const char *row = strstr(stage_draw(&s, w, 24, &out), "\nturn ");
+        const char *row = strstr(stage_draw(&s, w, 24), "\nturn ");
         assert_non_null(row);
         const char *end = row + 1 + strcspn(row + 1, "\n");
         for (long turn = 0, next; (row += strcspn(row, "0123456789")) < end; turn = next) {
@@ -199,16 +197,12 @@ TEST(test_turn_numbers_are_whole)
             if (next <= turn || next > 12) fail_msg("%d columns: %ld after %ld", w, next, turn);
         }
     }
-    str_release(&out);
-    stage_release(&s);
 }
 
 TEST(test_map_modes)
 {
-    struct stage s;
-    AUTO_STR out = {0};
-    stage_init(&s, true, false);
-    talk(&s);
+    AUTO_STAGE s;
+    talk(&s, true, NULL);
     stage_type(&s, "go on in words 400\r");
     stage_key(&s, K_F1 + 2);
     for (int i = 0; i < 12; i++) stage_key(&s, K_RIGHT);
@@ -218,7 +212,6 @@ TEST(test_map_modes)
     compare_view(&s, "map_waterfall", 80, 24);
     stage_type(&s, "w++z");
     compare_view(&s, "map_zoom", 80, 24);
-    stage_release(&s);
 }
 
 /* Layers with a state, and layers with a window, are shown as what they are. */
@@ -228,10 +221,8 @@ TEST(test_map_kinds)
     struct stage s;
     char path[64], name[32];
     for (int i = 0; i < 2; i++) {
-        stage_init(&s, true, false);
         snprintf(path, sizeof path, "build/golden/families/%s.gguf", models[i]);
-        scripted.model = path;
-        talk(&s);
+        talk(&s, true, path);
         stage_key(&s, K_F1 + 2);
         snprintf(name, sizeof name, "map_%s", models[i]);
         compare_view(&s, name, 80, 24);
@@ -245,82 +236,41 @@ TEST(test_map_kinds)
 /* 80 layers are folded. */
 TEST(test_map80)
 {
-    struct stage s;
-    stage_init(&s, false, false);
-    with_layers(80);
+    AUTO_STAGE s;
+    talk(&s, false, with_layers(80));
     s.app.halves = true;
-    talk(&s);
     stage_key(&s, K_F1 + 2);
     compare_view(&s, "map80_halves", 80, 24);
-    stage_release(&s);
 }
 
 /* Two layers in one line, in two colours. */
 TEST(test_map_halves)
 {
-    struct stage s;
-    AUTO_STR out = {0};
-    stage_init(&s, false, false);
-    with_layers(36);
+    AUTO_STAGE s;
+    talk(&s, false, with_layers(36));
     s.app.halves = true;
-    talk(&s);
     stage_key(&s, K_F1 + 2);
     compare_view(&s, "map36_halves", 80, 24);
     stage_type(&s, "w");
     compare_view(&s, "map36_waterfall_halves", 80, 24);
-    stage_release(&s);
-}
-
-TEST(test_tint)
-{
-    struct stage s;
-    stage_init(&s, true, false);
-    talk(&s);
-    stage_key(&s, K_F1 + 3);
-    stage_key(&s, K_UP);
-    compare_all(&s, "tint");
-    stage_release(&s);
-}
-
-TEST(test_list)
-{
-    struct stage s;
-    stage_init(&s, true, false);
-    talk(&s);
-    stage_key(&s, K_F1 + 1);
-    stage_key(&s, K_DOWN);
-    compare_all(&s, "list");
-    stage_release(&s);
-}
-
-TEST(test_help)
-{
-    struct stage s;
-    stage_init(&s, true, false);
-    talk(&s);
-    stage_key(&s, K_F1);
-    compare_all(&s, "help");
-    stage_release(&s);
 }
 
 TEST(test_hints)
 {
     static const int widths[] = {40, 80, 160};
-    struct stage s;
-    AUTO_STR out = {0}, hints = {0};
-    stage_init(&s, true, false);
-    talk(&s);
+    AUTO_STAGE s;
+    AUTO_STR hints = {0};
+    talk(&s, true, NULL);
     for (int view = 0; view < VIEWS; view++)
         for (int i = 0; i < 3; i++) {
             app_show(&s.app, (enum view)view);
             stage_run(&s);
-            stage_draw(&s, widths[i], 24, &out);
-            str_printf(&hints, "%.*s\n", widths[i] + 1, line_of(&out, NULL, 24));
-            const char *attributes = line_of(&out, "23 ", 0);
+            stage_draw(&s, widths[i], 24);
+            str_printf(&hints, "%.*s\n", widths[i] + 1, line_of(&s.drawn, NULL, 24));
+            const char *attributes = line_of(&s.drawn, "23 ", 0);
             str_append(&hints, attributes, strcspn(attributes, "\n") + 1);
         }
     compare("hints", 160, 24, str_get(&hints));
-    stage_release(&s);
 }
 
 /* ---- properties ----------------------------------------------------------------------------- */
@@ -343,8 +293,7 @@ TEST(test_every_size)
 {
     struct stage s;
     for (int ascii = 0; ascii < 2; ascii++) {
-        stage_init(&s, ascii != 0, false);
-        talk(&s);
+        talk(&s, ascii != 0, NULL);
         stage_type(&s, "unicode\revil\r");
         stage_type(&s, "漢字 and more 漢字\n\tx");
         stage_key(&s, '\n');
@@ -364,9 +313,8 @@ TEST(test_every_size)
 /* The strip's cells and the map's rows add up to the engine's counts. */
 TEST(test_sums)
 {
-    struct stage s;
-    stage_init(&s, true, false);
-    talk(&s);
+    AUTO_STAGE s;
+    talk(&s, true, NULL);
     const struct retention *r = s.map;
     for (int width = 1; width <= RETENTION_COLS && width <= r->n_cols; width += 3) {
         int64_t kept = 0, seen = 0;
@@ -381,7 +329,6 @@ TEST(test_sums)
         assert_int_equal(kept, s.app.stats.units_kept);
         assert_int_equal(seen, s.app.stats.units_seen);
     }
-    stage_release(&s);
 }
 
 /* A row of any width shows all columns in order, and its last cell the last one. */
@@ -407,11 +354,9 @@ TEST(test_stretch)
 /* The header, the strip and the counters say the same; unknown is n/a, never 0. */
 TEST(test_numbers_agree)
 {
-    struct stage s;
-    AUTO_STR out = {0};
+    AUTO_STAGE s;
     char b[NUM_MAX], strip[64], title[64];
-    stage_init(&s, true, false);
-    talk(&s);
+    talk(&s, true, NULL);
     for (int i = 0; i < 2; i++) {
         struct session_stats *st = &s.app.stats;
         int64_t heads = (int64_t)st->n_layer * st->n_kv_head;
@@ -420,29 +365,22 @@ TEST(test_numbers_agree)
                  (long long)st->n_tokens);
         snprintf(title, sizeof title, "| %lld tok |", (long long)st->n_tokens);
         s.app.around.grid = NULL;
-        app_draw(&s.app, &s.grid, 80, 24);
-        str_clear(&out);
-        grid_dump(&s.grid, &out);
-        assert_non_null(strstr(out.data, strip));
-        assert_non_null(strstr(out.data, title));
-        assert_non_null(strstr(out.data, "budget 128"));
+        shows(&s, strip);
+        shows_too(&s, title);
+        shows_too(&s, "budget 128");
     }
     s.app.stats.decode_tok_s = s.app.stats.prefill_tok_s = s.app.stats.first_token_ms = 0;
     s.app.stats.weights_bytes = s.app.stats.cache_bytes = s.app.stats.scratch_bytes = 1 << 20;
     stage_type(&s, "/stats\r");
-    app_draw(&s.app, &s.grid, 160, 50);
-    str_clear(&out);
-    grid_dump(&s.grid, &out);
-    assert_non_null(strstr(out.data, "first token n/a"));
-    assert_null(strstr(out.data, "[w")); /* 3 MiB of 24 GiB are less than a column */
-    assert_null(strstr(out.data, "[."));
+    assert_non_null(strstr(stage_draw(&s, 160, 50), "first token n/a"));
+    hides_too(&s, "[w"); /* 3 MiB of 24 GiB are less than a column */
+    hides_too(&s, "[.");
     assert_string_equal(num_count(1175, b), "1.2k");
     assert_string_equal(num_count(999949, b), "999.9k");
     assert_string_equal(num_count(999999, b), "1.00M");
     assert_string_equal(num_count(INT64_MAX, b), "9223372036854.78M");
     assert_string_equal(num_age(1795434960326, 1795434960326 - 5 * 60000, b), "5m");
     assert_string_equal(num_age(1795434960326, INT64_MIN, b), "292471265y");
-    stage_release(&s);
 }
 
 TEST(test_classes)
@@ -479,10 +417,8 @@ TEST(test_jumps_to_the_beginning_of_gaps)
 /* How many heads hold the token under the cursor. */
 TEST(test_fates)
 {
-    struct stage s;
-    AUTO_STR out = {0};
-    stage_init(&s, true, false);
-    talk(&s);
+    AUTO_STAGE s;
+    talk(&s, true, NULL);
     app_show(&s.app, VIEW_MAP);
     const int n_heads = s.map->n_layer * s.map->n_head;
     for (int64_t at = 0; at < s.map->n_pos; at++) {
@@ -493,114 +429,98 @@ TEST(test_fates)
                  n == 0            ? "  evicted"
                  : 4 * n < n_heads ? "  thin"
                                    : "");
-        assert_non_null(strstr(stage_draw(&s, 160, 50, &out), fate));
+        assert_non_null(strstr(stage_draw(&s, 160, 50), fate));
     }
     assert_int_equal(s.map->heads[0], n_heads); /* a sink */
-    stage_release(&s);
 }
 
 /* A column that just lost units keeps its colour. */
 TEST(test_losses)
 {
-    struct stage s;
-    AUTO_STR out = {0};
-    stage_init(&s, false, false);
-    talk(&s);
+    AUTO_STAGE s;
+    talk(&s, false, NULL);
     s.app.halves = true;
     s.app.lost_until_ms = s.app.now_ms + 1;
     memset(s.app.col_lost, 1, sizeof s.app.col_lost);
-    stage_draw(&s, 80, 24, &out);
-    const char *ribbon = strstr(out.data, "memory  ");
+    stage_draw(&s, 80, 24);
+    const char *ribbon = strstr(s.drawn.data, "memory  ");
     assert_non_null(ribbon);
     assert_memory_equal(ribbon + strlen("memory  "), "▀▀▀▀", strlen("▀▀▀▀"));
-    assert_null(strstr(out.data, ":mark"));
-    stage_release(&s);
+    hides_too(&s, ":mark");
 }
 
 /* The numbers of short turns do not run together. */
 TEST(test_turn_numbers)
 {
-    struct stage s;
-    AUTO_STR out = {0};
+    AUTO_STAGE s;
     stage_init(&s, true, false);
     stage_open(&s, NULL);
     for (int i = 0; i < 30; i++) stage_type(&s, "words 2\r");
     app_show(&s.app, VIEW_MAP);
-    stage_draw(&s, 80, 24, &out);
-    const char *turns = strstr(out.data, "\nturn ");
+    stage_draw(&s, 80, 24);
+    const char *turns = strstr(s.drawn.data, "\nturn ");
     assert_non_null(turns);
     for (const char *c = turns + strlen("\nturn   S"); *c != '\n'; c++)
         assert_true(!isdigit((unsigned char)c[0]) || !isdigit((unsigned char)c[1]) ||
                     !isdigit((unsigned char)c[2]));
-    stage_release(&s);
 }
 
 /* Help begins with the keys of the view it is opened in, and returns there. */
 TEST(test_help_of_a_view)
 {
-    struct stage s;
-    AUTO_STR out = {0};
-    stage_init(&s, true, false);
-    talk(&s);
+    AUTO_STAGE s;
+    talk(&s, true, NULL);
     app_show(&s.app, VIEW_MAP);
     stage_key(&s, K_F1);
-    stage_draw(&s, 80, 24, &out);
-    assert_non_null(line_of(&out, "  Map (F3)", 0));
-    assert_ptr_equal(line_of(&out, "  Map (F3)", 0), line_of(&out, NULL, 2));
+    stage_draw(&s, 80, 24);
+    assert_non_null(line_of(&s.drawn, "  Map (F3)", 0));
+    assert_ptr_equal(line_of(&s.drawn, "  Map (F3)", 0), line_of(&s.drawn, NULL, 2));
     stage_key(&s, 'q');
     assert_int_equal(s.app.view, VIEW_MAP);
     stage_key(&s, 'q');
     assert_int_equal(s.app.view, VIEW_CHAT);
     stage_key(&s, K_F1);
-    stage_draw(&s, 80, 24, &out);
-    assert_non_null(line_of(&out, "  Everywhere", 0));
-    stage_release(&s);
+    stage_draw(&s, 80, 24);
+    assert_non_null(line_of(&s.drawn, "  Everywhere", 0));
 }
 
 /* Where 40 columns have no room for everything, all signs are explained, and text that is cut ends
  * with an ellipsis. */
 TEST(test_narrow)
 {
-    struct stage s;
-    AUTO_STR out = {0};
-    stage_init(&s, true, false);
-    talk(&s);
+    AUTO_STAGE s;
+    talk(&s, true, NULL);
     s.app.returned = (struct recalled_spans){.n = 1, .spans = {{3, 5}}};
     app_event(&s.app, "forgot 17 words of turns 1 to 3, and an end that is too long");
-    assert_non_null(strstr(stage_draw(&s, 40, 24, &out), "forgot 17 words of turn...|"));
+    assert_non_null(strstr(stage_draw(&s, 40, 24), "forgot 17 words of turn...|"));
     stage_key(&s, K_F1 + 2);
     const char *signs = "# most = many : some . few   gone - all ^ returned";
-    assert_non_null(strstr(stage_draw(&s, 80, 24, &out), signs));
+    shows(&s, signs);
     signs = " #most =many :some .few  gone ^ returned|";
-    assert_non_null(strstr(stage_draw(&s, 40, 24, &out), signs));
+    assert_non_null(strstr(stage_draw(&s, 40, 24), signs));
     stage_key(&s, K_F1 + 3);
-    assert_non_null(strstr(stage_draw(&s, 40, 24, &out), signs));
-    stage_release(&s);
+    assert_non_null(strstr(stage_draw(&s, 40, 24), signs));
 }
 
 /* Text that came back for a message is told apart until the next message. */
 TEST(test_returned)
 {
-    struct stage s;
-    AUTO_STR out = {0};
+    AUTO_STAGE s;
     struct event ev = {.kind = EVENT_RECALLED, .text = "remembered turn 1", .n_text = 17};
-    stage_init(&s, true, false);
-    talk(&s);
+    talk(&s, true, NULL);
     ev.recalled = (struct recalled_spans){.n = 1, .spans = {{0, 6}}};
     app_take(&s.app, &ev);
     app_show(&s.app, VIEW_TINT);
     s.app.tint.position = 0;
-    stage_draw(&s, 80, 24, &out);
-    assert_non_null(strstr(out.data, "all ^ returned"));
-    const char *turn = strstr(out.data, "\n1 ");
+    shows(&s, "all ^ returned");
+    const char *turn = strstr(s.drawn.data, "\n1 ");
     assert_non_null(turn);
     turn = strstr(turn, ":returned");
     assert_non_null(turn);
     app_show(&s.app, VIEW_CHAT);
     stage_type(&s, "next\r");
     app_show(&s.app, VIEW_TINT);
-    assert_null(strstr(stage_draw(&s, 80, 24, &out), "returned"));
-    stage_release(&s);
+    hides(&s, "returned");
 }
 
 /* A turn with text of other conversations stands before the message, and every token of it is in
@@ -609,7 +529,7 @@ TEST(test_passage)
 {
     static const char *const texts[] = {"From \"work\": My locker code is 40917.", "Noted.",
                                         "what is my locker code?"};
-    struct stage s;
+    AUTO_STAGE s;
     stage_init(&s, true, false);
     s.o.chat.recall_from = "all";
     stage_open(&s, NULL);
@@ -622,35 +542,31 @@ TEST(test_passage)
         assert_true(m[i].n_tokens > 0);
         assert_int_equal(m[i].position + m[i].n_tokens, m[i + 1].position);
     }
-    stage_release(&s);
 }
 
 /* The page of the text has no blank end while there is text before it. */
 TEST(test_tint_is_full)
 {
-    struct stage s;
-    AUTO_STR out = {0};
+    AUTO_STAGE s;
     stage_init(&s, true, false);
     stage_open(&s, NULL);
     for (int i = 0; i < 10; i++) stage_type(&s, "words 60\r");
     app_show(&s.app, VIEW_TINT);
-    stage_draw(&s, 80, 24, &out);
+    stage_draw(&s, 80, 24);
     for (int y = 1; y < 21; y++) {
-        const char *line = line_of(&out, NULL, y);
+        const char *line = line_of(&s.drawn, NULL, y);
         assert_true(strspn(line, " ") < 80);
     }
-    stage_release(&s);
 }
 
 /* New text does not move a view that is scrolled up; resizing keeps its first line. */
 TEST(test_scroll_is_held)
 {
-    struct stage s;
-    AUTO_STR before = {0}, after = {0};
+    AUTO_STAGE s;
     stage_init(&s, true, true);
     stage_open(&s, NULL);
     stage_type(&s, "words 900\r");
-    stage_draw(&s, 80, 24, &before);
+    stage_draw(&s, 80, 24);
     stage_key(&s, K_PAGE_UP);
     stage_key(&s, K_PAGE_UP);
     app_draw(&s.app, &s.grid, 80, 24);
@@ -671,7 +587,6 @@ TEST(test_scroll_is_held)
     stage_key(&s, K_END);
     app_draw(&s.app, &s.grid, 80, 24);
     assert_false(s.app.chat.held);
-    stage_release(&s);
 }
 
 /* How often the text moves while `rows` of it arrive, one per `ms`; its end is always on the
@@ -679,7 +594,6 @@ TEST(test_scroll_is_held)
 static int leaps(int rows, int ms)
 {
     struct stage s;
-    AUTO_STR out = {0};
     int n = 0, top = -1;
     stage_init(&s, true, true);
     stage_open(&s, NULL);
@@ -690,7 +604,7 @@ static int leaps(int rows, int ms)
         snprintf(line, sizeof line, "\n\nline%04d", i); /* a paragraph: two rows */
         s.app.now_ms += ms;
         stage_text(&s, EVENT_TEXT, line);
-        assert_non_null(strstr(stage_draw(&s, 80, 24, &out), line + 2));
+        shows(&s, line + 2);
         n += s.app.chat.top_row != top;
         top = s.app.chat.top_row;
     }
@@ -711,7 +625,7 @@ TEST(test_parts_make_the_whole)
     static const struct {
         int w, h;
     } at[] = {{160, 50}, {80, 24}, {120, 30}, {80, 14}, {40, 12}};
-    struct stage s;
+    AUTO_STAGE s;
     struct grid whole = {0};
     AUTO_STR parts = {0}, out = {0};
     stage_init(&s, false, false);
@@ -736,5 +650,4 @@ TEST(test_parts_make_the_whole)
         assert_string_equal(str_get(&parts), str_get(&out));
     }
     grid_release(&whole);
-    stage_release(&s);
 }

@@ -146,8 +146,7 @@ TEST_WITH(test_jetson_rails, make_tree, remove_tree)
 TEST_WITH(test_jetson_in_the_graphs, make_tree, remove_tree)
 {
     struct sensors_jetson p;
-    struct stage s;
-    AUTO_STR out = {0};
+    AUTO_STAGE s;
     put_board();
     put("sys/devices/platform/bus@0/17000000.gpu/load", "500\n");
     put_monitor("sys/class/hwmon/hwmon1", 1, "VDD_GPU_SOC\n", "20000\n", "1000\n");
@@ -162,10 +161,9 @@ TEST_WITH(test_jetson_in_the_graphs, make_tree, remove_tree)
         stage_type(&s, "words 50\r");
     }
     stage_key(&s, K_F1 + 7);
-    stage_draw(&s, 160, 50, &out);
-    assert_non_null(strstr(out.data, "TEMPERATURE  55 C, most 62 C"));
-    assert_non_null(strstr(out.data, "POWER  20 W, most 30 W"));
-    stage_release(&s);
+    stage_draw(&s, 160, 50);
+    shows_too(&s, "TEMPERATURE  55 C, most 62 C");
+    shows_too(&s, "POWER  20 W, most 30 W");
 }
 
 /* Orin NX and Nano: VDD_IN is the power of the whole board. */
@@ -317,7 +315,7 @@ static void line_is(struct stage *s, int w, const char *expected)
 
 TEST(test_line)
 {
-    struct stage s;
+    AUTO_STAGE s;
     stage_init(&s, true, true);
     line_is(&s, 80, "cpu  load n/a  swap n/a  throttle n/a");
     stage_open(&s, NULL);
@@ -330,5 +328,4 @@ TEST(test_line)
     snprintf(s.app.stats.device, sizeof s.app.stats.device, "cuda:0");
     line_is(&s, 80, "gpu  load 91%  71C  298/450W  swap 0  throttle none");
     line_is(&s, 28, "gpu  load 91%  71C  298/450W");
-    stage_release(&s);
 }

@@ -174,8 +174,7 @@ TEST(test_file_weights)
     compare_file(&(struct row){"nvfp4", "nvfp4", 512}, "f16", 0.06);
 }
 
-/* ---- bytes that a token reads -----------------------------------------------------------------
- */
+/* ---- bytes that a token reads ---------------------------------------------------------------- */
 
 static _Atomic int64_t bytes_read;
 static const struct kernels *uncounted;

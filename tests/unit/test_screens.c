@@ -247,8 +247,7 @@ static void dump(const char *name)
 
 static void draw(int w, int h)
 {
-    AUTO_STR out = {0};
-    stage_draw(&s, w, h, &out);
+    stage_draw(&s, w, h);
 }
 
 static void check_views(int w, int h)

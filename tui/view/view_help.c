@@ -121,8 +121,7 @@ static void open(struct app *a)
 
 const struct view_ops view_help = {.name = "help", .open = open, .draw = draw, .request = request};
 
-/* ---- log: events, and what libraries and drivers wrote to stdout and stderr -------------------
- */
+/* ---- log: events, and what libraries and drivers wrote to stdout and stderr ------------------ */
 
 static void log_open(struct app *a)
 {

@@ -21,8 +21,7 @@ int words_put(struct app *a, struct pane p, int x, int y, struct words_look look
 
 bool words_have_place(const struct message *m); /* the positions of its tokens are known */
 
-/* ---- screen lines of plain text ---------------------------------------------------------------
- */
+/* ---- screen lines of plain text -------------------------------------------------------------- */
 
 /* A screen line: bytes of a message. */
 struct words_line {

@@ -23,7 +23,7 @@
 #include "tui/term/term.h"
 
 enum {
-    FRAME_MS = 30, /* 33 frames a second: at reading speed each token has its own */
+    FRAME_MS = 33, /* 30 frames a second: at reading speed each token has its own */
     SLOW_FRAME_MS =
         200,          /* when the answer's text is not visible, only snapshots change the picture */
     KEY_FRAME_MS = 8, /* but a key's echo waits no longer than this */

@@ -131,6 +131,7 @@ int ansi_row(struct ansi *a, const struct grid *g, const struct cell *before, in
     const struct cell *now = &g->cells[y * g->w];
     char bytes[4 * CELL_POINTS];
     int n = 0;
+    if (before && memcmp(now, before, sizeof *now * (size_t)g->w) == 0) return 0;
     for (int x = 0; x < g->w; x++) {
         if (now[x].width == 0 || (before && memcmp(&now[x], &before[x], sizeof now[x]) == 0))
             continue;

@@ -60,9 +60,8 @@ static struct cell *cell_at(struct pane p, int x, int y)
 }
 
 /* Call before a cell is overwritten: if it is half of a wide character, blanks the other half. */
-static void clear_halves(struct pane p, int x, int y)
+static void clear_halves(struct pane p, int x, struct cell *c)
 {
-    struct cell *c = cell_at(p, x, y);
     int column = p.x + x;
     if (c->width == 0 && column > 0) {
         c[-1] = blank;
@@ -76,12 +75,12 @@ static void set_cell(struct pane p, int x, int y, enum attr attr, uint32_t cp, i
     struct cell *c = cell_at(p, x, y);
     if (!c) return;
     bool cut = width == 2 && !cell_at(p, x + 1, y);
-    clear_halves(p, x, y);
+    if (c->width != 1) clear_halves(p, x, c);
     *c = (struct cell){.text = {cut ? L' ' : (wchar_t)cp},
                        .attr = (uint16_t)attr,
                        .width = (uint8_t)(cut ? 1 : width)};
     if (width != 2 || cut) return;
-    clear_halves(p, x + 1, y);
+    clear_halves(p, x + 1, c + 1);
     c[1] = (struct cell){.width = 0, .attr = (uint16_t)attr};
 }
 
@@ -183,8 +182,9 @@ void pane_cursor(struct pane p, int x, int y)
 void pane_clear(struct pane p)
 {
     for (int y = 0; y < p.h && p.w > 0; y++) {
-        clear_halves(p, 0, y); /* of characters that cross its edges */
-        clear_halves(p, p.w - 1, y);
-        for (int x = 0; x < p.w; x++) *cell_at(p, x, y) = blank;
+        struct cell *row = cell_at(p, 0, y);
+        clear_halves(p, 0, row); /* of characters that cross its edges */
+        clear_halves(p, p.w - 1, row + p.w - 1);
+        for (int x = 0; x < p.w; x++) row[x] = blank;
     }
 }

@@ -303,6 +303,21 @@ static size_t token_start(const struct message *m, int i)
     return i > 0 ? m->ends[i - 1] : 0;
 }
 
+/* The bytes of token n of a message; its ends are found. */
+static void token_bytes(const struct message *m, int64_t n, size_t *byte, size_t *end)
+{
+    if (m->raw_end > 0 && n >= m->n_ends) {
+        *byte = *end = m->text.n;
+    } else if (m->raw_end > 0) {
+        *byte = token_start(m, (int)n);
+        *end = m->ends[n];
+    } else {
+        double per_token = (double)m->text.n / (double)m->n_tokens;
+        *byte = (size_t)((double)n * per_token);
+        *end = (size_t)((double)(n + 1) * per_token);
+    }
+}
+
 int transcript_find(struct transcript *t, int64_t position, size_t *byte, size_t *end)
 {
     for (int i = 0; i < t->n; i++) {
@@ -310,19 +325,19 @@ int transcript_find(struct transcript *t, int64_t position, size_t *byte, size_t
         int64_t n = position - m->position;
         if (m->position < 0 || n < 0 || n >= m->n_tokens) continue;
         find_ends(t, m);
-        if (m->raw_end > 0 && n >= m->n_ends) {
-            *byte = *end = m->text.n;
-        } else if (m->raw_end > 0) {
-            *byte = token_start(m, (int)n);
-            *end = m->ends[n];
-        } else {
-            double per_token = (double)m->text.n / (double)m->n_tokens;
-            *byte = (size_t)((double)n * per_token);
-            *end = (size_t)((double)(n + 1) * per_token);
-        }
+        token_bytes(m, n, byte, end);
         return i;
     }
     return -1;
+}
+
+size_t transcript_token_end(struct transcript *t, int index, int64_t position)
+{
+    struct message *m = &t->messages[index];
+    size_t from, end;
+    find_ends(t, m);
+    token_bytes(m, position - m->position, &from, &end);
+    return end;
 }
 
 int64_t transcript_position(struct transcript *t, int index, size_t byte)

@@ -116,6 +116,9 @@ void transcript_piece(struct transcript *t, int64_t position, uint16_t n_bytes);
 int transcript_find(struct transcript *t, int64_t position, size_t *byte, size_t *end);
 /* The position of the token that a byte of a message belongs to. */
 int64_t transcript_position(struct transcript *t, int index, size_t byte);
+/* The byte of message `index` at which the token at `position` ends; positions of the message's
+ * tokens only. After the last known token: the end of its text. */
+size_t transcript_token_end(struct transcript *t, int index, int64_t position);
 /* Positions [*from, *end) of the bytes [byte, byte + n). */
 void transcript_positions(struct transcript *t, int index, size_t byte, size_t n, int64_t *from,
                           int64_t *end);

@@ -62,13 +62,12 @@ int words_put(struct app *a, struct pane p, int x, int y, struct words_look look
     const char *s = str_get(&m->text);
     size_t end = from + n, at = from;
     if (!words_have_place(m) || !a->map) return pane_put(p, x, y, look.kept, s + from, n);
-    while (at < end) {
-        size_t byte, next;
-        int64_t position = transcript_position(&a->talk, index, at);
-        int found = transcript_find(&a->talk, position, &byte, &next);
-        if (found != index || next <= at) next = utf8_after(s, m->text.n, at);
+    int64_t position = transcript_position(&a->talk, index, at);
+    for (; at < end; position++) {
+        size_t next = transcript_token_end(&a->talk, index, position);
         while (next < end && ((unsigned char)s[next] & 0xC0) == 0x80) next++; /* whole characters */
         if (next > end) next = end;
+        if (next <= at) continue; /* shares its character with the token before */
         x = pane_put(p, x, y, attr_at(a, look, position), s + at, next - at);
         at = next;
     }

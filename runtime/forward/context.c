@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "base/memory.h"
@@ -16,8 +17,10 @@
 static int open_cpu(struct context *x, const struct forward_opts *fo, struct err *e)
 {
     int rc = arena_init(&x->scratch, "scratch", x->plan.scratch_bytes, e);
-    if (!rc) forward_plan(&x->forward, fo, &x->scratch);
-    return rc;
+    if (rc) return rc;
+    forward_plan(&x->forward, fo, &x->scratch);
+    mtp_plan(&x->mtp, fo, &x->scratch);
+    return 0;
 }
 
 /* A GPU needs only room for its logits here. */
@@ -163,6 +166,7 @@ int context_open(struct context *x, struct engine *g, const struct plan_opts *o,
         .chunk = p->chunk,
         .n_logits = p->n_logits,
         .n_threads = p->n_threads,
+        .proposes = p->proposes,
     };
     struct arena a;
     arena_init_plan(&a, "cache");
@@ -218,8 +222,10 @@ int context_run(struct context *x, const int32_t *ids, int n, int n_logits, stru
     x->tries = false;
     int rc = on_gpu(x) ? cuda_run(x->gpu, ids, n, n_logits, e)
                        : forward_run(&x->forward, &x->cache, ids, n, n_logits);
-    if (!rc) score_run(x, n, 0);
-    return rc;
+    if (rc) return rc;
+    score_run(x, n, 0);
+    if (mtp_is_open(&x->mtp)) mtp_ran(&x->mtp, &x->cache, ids, x->forward.x, n);
+    return 0;
 }
 
 int context_look(struct context *x, const int32_t *ids, int n, int n_logits, struct err *e)
@@ -249,6 +255,7 @@ int context_try(struct context *x, const int32_t *ids, int n, struct err *e)
     rc = on_gpu(x) ? cuda_try(x->gpu, ids, n, e) : forward_try(&x->forward, &x->cache, ids, n);
     if (rc) return rc;
     score_run(x, n, n);
+    memcpy(x->tried, ids, (size_t)n * sizeof *ids);
     x->row = -1;
     context_accept(x);
     return 0;
@@ -262,6 +269,9 @@ void context_accept(struct context *x)
     else
         forward_accept(&x->forward, &x->cache, x->row);
     if (x->gpu) cuda_accept(x->gpu, x->row);
+    if (mtp_is_open(&x->mtp))
+        mtp_ran(&x->mtp, &x->cache, x->tried + x->row,
+                x->forward.x + (size_t)x->row * (size_t)x->engine->model->n_embd, 1);
 }
 
 int context_logits(struct context *x, float **out, struct err *e)
@@ -434,7 +444,7 @@ static int64_t units_in_windows(const struct context *x)
 static double matrix_bytes(const struct model *m, bool on_device)
 {
     double bytes = 0;
-    for (int i = 0; i < m->n_items; i++) {
+    for (int i = 0; i < model_n_read(m); i++) {
         const struct model_load_item *it = &m->items[i];
         const struct kn_weight *w = it->weight;
         if (w && reads_all(m, w) && model_on_device(m, it) == on_device)
@@ -468,7 +478,7 @@ double context_operations_per_token(const struct context *x)
     const struct model *m = x->engine->model;
     const struct retaining *h = x->engine->retaining;
     double n = 0;
-    for (int i = 0; i < m->n_items; i++) {
+    for (int i = 0; i < model_n_read(m); i++) {
         const struct kn_weight *w = m->items[i].weight;
         if (w && reads_all(m, w)) n += share_read(m, &m->items[i]) * 2.0 * w->n_out * w->n_in;
     }

@@ -7,6 +7,7 @@
 #include "runtime/cache/cache.h"
 #include "runtime/cache/evict.h"
 #include "runtime/forward/forward.h"
+#include "runtime/forward/mtp.h"
 #include "runtime/forward/plan.h"
 #include "runtime/token/sampler.h"
 
@@ -20,8 +21,10 @@ struct context { /* must not move while it is open: forward points into the plan
     struct cache cache;
     struct forward forward; /* used on the CPU; with a device only its logits and their sizes */
     struct forward experts; /* of a GPU's layers, if they are in host memory (experts_sum) */
-    int row;                /* of the logits that are current: context_accept */
-    const struct evict_pin *pins; /* [n_pins] never evicted (evict.h) */
+    struct mtp mtp;         /* what it proposes, session/draft.h runs with context_try */
+    int32_t tried[FORWARD_TRY_MAX]; /* the tokens of the last context_try */
+    int row;                        /* of the logits that are current: context_accept */
+    const struct evict_pin *pins;   /* [n_pins] never evicted (evict.h) */
     int n_pins;
     struct cuda_context *gpu; /* NULL = the CPU computes */
     struct err *e;            /* of the run in progress, */

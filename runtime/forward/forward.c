@@ -248,7 +248,7 @@ static int run_layers(struct forward *f, struct cache *c, const int32_t *ids, in
     if (f->model->is_centred) centre(&(struct layer_step){.f = f, .n = n});
     if (f->layer_inputs) layer_inputs_run(f, ids, n);
     cache_windows_make_room(c, n);
-    int rc = f->first_layer ? f->run_first(f->run_first_ctx, f->x, n) : 0;
+    int rc = f->run_first ? f->run_first(f->run_first_ctx, f->x, n) : 0;
     for (int i = f->first_layer; !rc && i < f->model->n_layer; i++) {
         const struct model_layer *l = &f->model->layers[i];
         struct cache *units = l->is_windowed ? c->windows : c;

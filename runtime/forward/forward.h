@@ -11,7 +11,7 @@
  *
  *   forward.c  a chunk, a layer, logits       linear.h  products with matrices
  *   attend.h   units and attention            cis.h     scores of retaining heads
- *   score.h    all other scores */
+ *   score.h    all other scores            mtp.h     the layer that proposes tokens */
 #ifndef RETAIN_RUNTIME_FORWARD_FORWARD_H
 #define RETAIN_RUNTIME_FORWARD_FORWARD_H
 
@@ -28,6 +28,7 @@ struct forward_opts {
     int chunk;    /* maximum tokens per forward_run */
     int n_logits; /* maximum rows of logits */
     int n_threads;
+    bool proposes; /* the MTP layer runs beside it: mtp.h */
 };
 
 /* Takes the scratch memory from `a`, backed or only planned; fills the rotary table when backed. */

@@ -53,7 +53,8 @@ struct forward {
     uint64_t seed;
     int chunk, n_logits, n_threads;
     /* Layers below first_layer are computed elsewhere: run_first runs n rows x of the residual
-     * stream through them, in place, and appends their units; it returns 0 or an error code. */
+     * stream through them, in place, and appends their units; it returns 0 or an error code. NULL:
+     * there are none. */
     int first_layer;
     int (*run_first)(void *ctx, float *x, int n);
     void *run_first_ctx;

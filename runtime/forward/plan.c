@@ -9,6 +9,7 @@
 #include "runtime/cuda/cuda.h"
 #include "runtime/forward/experts.h"
 #include "runtime/forward/forward.h"
+#include "runtime/forward/mtp.h"
 #include "runtime/forward/recurrent.h"
 #include "runtime/forward/score.h"
 
@@ -323,6 +324,7 @@ static void count(struct plan *p, const struct asked *q)
 {
     struct arena a;
     struct forward forward;
+    struct mtp mtp;
     struct cache_shape shape = plan_shape(p, q->m);
     p->state_bytes = state_bytes(q->m);
     p->unit_bytes = cache_unit_bytes(&shape);
@@ -347,9 +349,11 @@ static void count(struct plan *p, const struct asked *q)
                               .shape = &shape,
                               .chunk = p->chunk,
                               .n_logits = p->n_logits,
-                              .n_threads = p->n_threads};
+                              .n_threads = p->n_threads,
+                              .proposes = p->proposes};
     arena_init_plan(&a, "scratch");
     forward_plan(&forward, &fo, &a);
+    mtp_plan(&mtp, &fo, &a);
     p->scratch_bytes = a.used;
 }
 
@@ -566,6 +570,7 @@ int plan_make(struct plan *p, struct model *m, struct retaining *h, struct cuda 
     choose_steps(p, &q);
     if (p->n_logits < rows_to_try(&q)) p->n_logits = rows_to_try(&q);
     p->n_logits = smaller(p->n_logits, p->chunk);
+    p->proposes = m->mtp.layer && !gpu && !o->speculate.off && p->n_logits > 1;
     count_weights(p, &q);
     rc = limit_of(p, &q, &limit, e);
     if (rc) return rc;

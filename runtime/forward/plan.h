@@ -61,6 +61,7 @@ struct plan {
     enum kn_kv k_type, v_type;
     int n_logits; /* rows */
     int n_threads;
+    bool proposes;    /* the model's MTP layer runs */
     char notice[256]; /* a message about a choice, or "" */
     /* the cost in bytes */
     size_t windows_bytes; /* the part of cache_bytes for layers with windows */

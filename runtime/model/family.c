@@ -224,7 +224,7 @@ static int bind_experts(struct model *m, int layer, struct err *e)
 static int dense_n_ff(const struct model *m, int layer)
 {
     struct gguf_array layers;
-    bool listed = model_get_layers(m, "feed_forward_length", &layers);
+    bool listed = model_get_layers(m, "feed_forward_length", &layers) && (size_t)layer < layers.n;
     return listed ? gguf_array_i32(&layers, (size_t)layer) : m->n_ff;
 }
 
@@ -326,6 +326,45 @@ static void number_layers(struct model *m)
     }
 }
 
+/* What the MTP layer has beside the parts of a layer; files may leave out those that it shares with
+ * the model. */
+static int bind_mtp_ends(struct model *m, struct err *e)
+{
+    struct model_mtp *p = &m->mtp;
+    const int i = m->n_layer, n = m->n_embd;
+    const struct part project = {&p->project, NULL, "nextn.eh_proj", n, 2 * n, .row0 = 0};
+    const struct part shared[] = {
+        {&p->embedding, NULL, "nextn.embed_tokens", m->n_vocab, n, .row0 = 0},
+        {&p->output, NULL, "nextn.shared_head_head", m->n_vocab, n, .row0 = 0},
+    };
+    char name[NAME_MAX_BYTES];
+    int rc = bind_part(m, i, &project, e);
+    if (!rc) rc = bind_vector(m, i, &p->embedding_norm, "nextn.enorm.weight", n, false, e);
+    if (!rc) rc = bind_vector(m, i, &p->hidden_norm, "nextn.hnorm.weight", n, false, e);
+    for (int k = 0; !rc && k < 2; k++)
+        if (layer_has(m, name, i, shared[k].tensor, "weight")) rc = bind_part(m, i, &shared[k], e);
+    if (!rc && layer_has(m, name, i, "nextn.shared_head_norm", "weight"))
+        rc = bind_vector(m, i, &p->output_norm, "nextn.shared_head_norm.weight", n, false, e);
+    return rc;
+}
+
+/* Files may have been written without it. */
+static int bind_mtp(struct model *m, struct err *e)
+{
+    char name[NAME_MAX_BYTES];
+    const int i = m->n_layer;
+    if (!m->family->mtp || !m->n_draft || !layer_has(m, name, i, "nextn.eh_proj", "weight"))
+        return 0;
+    m->mtp = (struct model_mtp){.layer = &m->layers[i], .item0 = m->n_items};
+    m->layers[i].state_layer = -1;
+    int rc = bind_mtp_ends(m, e);
+    if (!rc) rc = bind_mixer(m, i, e);
+    if (!rc) rc = bind_feed_forward(m, i, e);
+    if (!rc) rc = bind_qk_norms(m, i, e);
+    m->mtp.item_end = m->n_items;
+    return rc;
+}
+
 int family_bind_layers(struct model *m, struct err *e)
 {
     /* LFM2's name for the output's norm is another */
@@ -354,7 +393,7 @@ int family_bind_layers(struct model *m, struct err *e)
         rc = model_bind_vector(m, &m->output_bias, &bias, m->n_vocab, e);
     /* last: weight caches depend on this order of items */
     for (int i = 0; !rc && i < m->n_layer; i++) rc = bind_qk_norms(m, i, e);
-    return rc;
+    return rc ? rc : bind_mtp(m, e);
 }
 
 int family_get_scale(const struct model *m, const char *suffix, float *out, struct err *e)
@@ -425,13 +464,13 @@ int family_layers(struct model *m, struct err *e)
 {
     struct model_experts x = m->family->layer.experts;
     int n_dense = 0, rc = 0;
-    for (int i = 0; i < m->n_layer; i++) m->layers[i] = m->family->layer;
+    for (int i = 0; i <= m->n_layer; i++) m->layers[i] = m->family->layer;
     if (m->family->windows) rc = windows_read(m, e);
     if (rc || !m->family->experts) return rc;
     rc = get_optional(m, "leading_dense_block_count", 0, m->n_layer, &n_dense, e);
     if (!rc) rc = read_experts(m, &x, e);
     if (!rc) rc = check_groups(m, &x, e);
-    for (int i = 0; !rc && i < m->n_layer; i++) m->layers[i].experts = x;
+    for (int i = 0; !rc && i <= m->n_layer; i++) m->layers[i].experts = x;
     for (int i = 0; !rc && i < n_dense; i++) m->layers[i].experts.n = 0;
     return rc;
 }

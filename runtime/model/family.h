@@ -8,9 +8,9 @@
 
 #include "runtime/model/model.h"
 
-/* Sets all layers as the family's row says; of a family with experts, all layers but the leading
- * dense ones get those that the file's metadata describe. The row says what files leave out:
- * sigmoid, normalized. */
+/* Sets all layers, and the MTP layer after them, as the family's row says; of a family with
+ * experts, all layers but the leading dense ones get those that the file's metadata describe. The
+ * row says what files leave out: sigmoid, normalized. */
 int family_layers(struct model *m, struct err *e);
 
 /* Binds embedding, layers and output, after family_layers and changes to single layers. */

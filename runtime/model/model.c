@@ -488,7 +488,7 @@ int model_open(struct model **out, struct gguf *file, bool as_f32, struct err *e
     if (!rc) rc = read_rope(m, e);
     if (rc) goto fail;
     rc = ERR_FAIL;
-    m->layers = calloc((size_t)m->n_layer, sizeof *m->layers);
+    m->layers = calloc((size_t)m->n_layer + 1, sizeof *m->layers);
     if (!m->layers) {
         err_set(e, rc, "out of memory for a model's description");
         goto fail;

@@ -233,6 +233,22 @@ struct model_layer_inputs {
     const float *norm;           /* [n] */
 };
 
+/* The MTP layer (multi-token prediction, arXiv 2412.19437, section 2.2) proposes the token after
+ * the next. For token t with embedding e, and h, the model's output_norm(x) of the token before t:
+ *
+ *   x = project [norm(e) * embedding_norm, norm(h) * hidden_norm], then the layer, which attends to
+ *       earlier x; output_norm(x) and `output` give the logits of the token after t
+ *
+ * forward/mtp.h runs it, on the CPU. */
+struct model_mtp {
+    struct model_layer *layer; /* NULL = there is none */
+    struct kn_weight project;  /* [n_embd][2 n_embd] */
+    const float *embedding_norm, *hidden_norm;
+    struct kn_weight embedding, output; /* n_out 0: those of the model */
+    const float *output_norm;           /* NULL: that of the model */
+    int item0, item_end;                /* its items, the last ones */
+};
+
 struct model {
     struct gguf *file;
     const struct model_family *family;
@@ -242,7 +258,7 @@ struct model {
     char title[96]; /* that the file gives itself */
     char type[16];  /* the file's own, or that of most bytes: "Q4_K_M" */
     int n_vocab, n_embd, n_layer, n_head, n_kv_head, head_dim, n_ff;
-    int n_draft; /* blocks of the file after the layers, for drafting tokens; not run */
+    int n_draft; /* blocks of the file after the layers, for proposing tokens: see mtp */
     int n_ctx;   /* positions that it was trained on, and that this program computes */
     int window;  /* positions that a token attended to in training; not applied */
     float norm_eps;
@@ -262,8 +278,9 @@ struct model {
     bool tied;                  /* the output matrix is the embedding */
     bool has_factors;           /* some matrices have factors (kn_weight) */
     const float *output_norm;
-    const float *output_bias; /* or NULL */
-    struct model_layer *layers;
+    const float *output_bias;   /* or NULL */
+    struct model_layer *layers; /* [n_layer + 1]: the last is that of mtp */
+    struct model_mtp mtp;
     /* of 4-bit keys [n_kv_layer][n_kv_head], once forward/centre.h has them; or NULL */
     const struct kn_centre *centres;
     int n_kv_layer; /* layers of the KV cache: those with attention to all units, in their order */
@@ -291,6 +308,7 @@ struct model_family {
     const char *arch;
     bool rope_pairs; /* in its files, the two rows of a rotated pair are adjacent */
     bool experts;    /* its layers have experts if the file says how many */
+    bool mtp;        /* the first block after its layers is an MTP layer */
     const struct model_windows *windows; /* NULL = windows are not applied */
     struct model_layer layer;            /* set in every layer before its tensors are bound */
     int (*bind)(struct model *m, struct err *e);
@@ -367,6 +385,12 @@ static inline const struct model_experts *model_experts_of(const struct model *m
     return NULL;
 }
 
+/* The number of items that every token reads: all but those of the MTP layer. */
+static inline int model_n_read(const struct model *m)
+{
+    return m->mtp.layer ? m->mtp.item0 : m->n_items;
+}
+
 /* Whether a layer does not rotate its queries and keys. */
 static inline bool model_has_no_rope(const struct model *m)
 {
@@ -395,8 +419,8 @@ bool model_stem(const char *path, char *out, size_t bytes);
 /* Says which weights are on a device: those of the first n layers, of all that there is with
  * MODEL_WHOLE, or none with 0; but the experts of only the first n_experts of these layers: the CPU
  * computes with the others, in host memory. Chooses the layouts: those that a GPU computes, or the
- * CPU's, as after model_open. The other functions leave out weights on a device. Before model_plan.
- */
+ * CPU's, as after model_open. The other functions leave out weights on a device. With a device the
+ * MTP layer is not loaded. Before model_plan. */
 #define MODEL_WHOLE (MODEL_LAYERS_MAX + 1)
 void model_place(struct model *m, int n, int n_experts);
 bool model_on_device(const struct model *m, const struct model_load_item *it);

@@ -36,22 +36,25 @@ static void add_feed_forward(struct model_layer *l)
     add_output(l, MODEL_GATE, &l->down, &l->down_bias, &l->ffn_post_norm);
 }
 
+static void list_layer(const struct model *m, struct model_layer *l)
+{
+    l->n_ops = 0;
+    if (l->is_recurrent) add(l, MODEL_RECUR);
+    if (!l->no_attention) add(l, MODEL_QKV);
+    if (!l->no_attention) add(l, MODEL_ATTEND);
+    if (!l->is_parallel) add_mixers(l);
+    add_feed_forward(l);
+    if (l->is_parallel) add_mixers(l);
+    if (m->layer_inputs.n) add(l, MODEL_INPUT);
+    if (m->layer_inputs.n) add_output(l, MODEL_GATE, &l->input_out, NULL, &l->input_norm);
+    if (l->is_scaled) add(l, MODEL_SCALE);
+    if (m->is_centred) add(l, MODEL_CENTRE);
+}
+
 void model_list_ops(struct model *m)
 {
-    for (int i = 0; i < m->n_layer; i++) {
-        struct model_layer *l = &m->layers[i];
-        l->n_ops = 0;
-        if (l->is_recurrent) add(l, MODEL_RECUR);
-        if (!l->no_attention) add(l, MODEL_QKV);
-        if (!l->no_attention) add(l, MODEL_ATTEND);
-        if (!l->is_parallel) add_mixers(l);
-        add_feed_forward(l);
-        if (l->is_parallel) add_mixers(l);
-        if (m->layer_inputs.n) add(l, MODEL_INPUT);
-        if (m->layer_inputs.n) add_output(l, MODEL_GATE, &l->input_out, NULL, &l->input_norm);
-        if (l->is_scaled) add(l, MODEL_SCALE);
-        if (m->is_centred) add(l, MODEL_CENTRE);
-    }
+    for (int i = 0; i < m->n_layer; i++) list_layer(m, &m->layers[i]);
+    if (m->mtp.layer) list_layer(m, m->mtp.layer);
 }
 
 const char *model_op_name(enum model_op_kind kind)

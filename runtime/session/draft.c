@@ -14,19 +14,28 @@
 /* After so many answers' tokens without a proposal it rests, each time twice as long. */
 #define TRIES    16
 #define REST_MAX 1024
+/* The text may have changed meanwhile: it is trusted enough to be tried. */
+#define TRUST_AFTER_REST 0.4
+/* An MTP layer learned to propose one token; it is asked for more as long as they save time. */
+#define MTP_STEPS 3
+/* Tokens less likely than e^-20 times the likeliest do not change its probability. */
+#define SMALL 20.0f
 
 struct draft_model {
+    struct mtp *mtp;             /* of the context that answers; NULL = ctx is used */
+    const struct cache *answers; /* of that context */
+    int32_t newest;              /* token of the conversation */
     struct context ctx;
-    int n_vocab;                  /* of the model that answers */
-    struct tokens behind;         /* of the conversation, that it has not read */
-    int32_t ran[FORWARD_TRY_MAX]; /* [n_ran] its proposals that it has read, */
-    int n_ran, n_same;            /* of which so many became part of the conversation */
-    struct arena arena;           /* of a model with recurrent layers: */
-    float *held;                  /* their state before `ran` */
-    uint8_t *steps;               /* [n_ran] the inputs of their steps since */
-    double p[FORWARD_TRY_MAX];    /* of the last proposals */
-    double trust;                 /* proposals that were right, for each that p promises */
-    double ns;                    /* time for one proposal */
+    int n_vocab;                   /* of the model that answers */
+    struct tokens behind;          /* of the conversation, that it has not read */
+    int32_t ran[FORWARD_TRY_MAX];  /* [n_ran] its proposals that it has read, */
+    int n_ran, n_same;             /* of which so many became part of the conversation */
+    struct arena arena;            /* of a model with recurrent layers: */
+    float *held;                   /* their state before `ran` */
+    uint8_t *steps;                /* [n_ran] the inputs of their steps since */
+    double p[FORWARD_TRY_MAX];     /* of the last proposals */
+    double trust[FORWARD_TRY_MAX]; /* of each: how often it was right, for each that p promises */
+    double ns;                     /* time for one proposal */
     int n_vain, resting, n_rest;
     bool failed; /* the answer does not need it */
 };
@@ -49,18 +58,24 @@ static int open_state(struct draft_model *d, struct err *e)
     return rc;
 }
 
-int draft_model_open(struct draft_model **out, struct engine *g, int n_vocab, struct err *e)
+int draft_model_open(struct draft_model **out, struct context *answers, struct err *e)
 {
+    struct engine *g = answers->engine->draft;
+    *out = NULL;
+    if (!g && !mtp_is_open(&answers->mtp)) return 0;
     struct draft_model *d = memory_new(1, sizeof *d);
     struct plan_opts o = engine_draft_plan();
-    int rc = context_open(&d->ctx, g, &o, 1, 1, e);
+    d->n_vocab = answers->engine->model->n_vocab;
+    d->answers = &answers->cache;
+    for (int i = 0; i < FORWARD_TRY_MAX; i++) d->trust[i] = 1;
+    if (!g) d->mtp = &answers->mtp;
+    int rc = g ? context_open(&d->ctx, g, &o, 1, 1, e) : 0;
     if (rc) {
         free(d);
         return rc;
     }
     *out = d;
-    d->n_vocab = n_vocab;
-    d->trust = 1;
+    if (!g) return 0;
     tokens_reserve(&d->behind, 2 * BEHIND_MAX);
     return open_state(d, e);
 }
@@ -81,6 +96,7 @@ int64_t draft_model_bytes(const struct draft_model *d)
 
 void draft_model_forget(struct draft_model *d)
 {
+    if (d->mtp) return; /* it notices */
     cache_clear(&d->ctx.cache);
     d->behind.n = 0;
     d->n_ran = d->n_same = 0;
@@ -106,6 +122,8 @@ static void take_back(struct draft_model *d)
 void draft_model_add(struct draft_model *d, int32_t id)
 {
     struct tokens *b = &d->behind;
+    d->newest = id;
+    if (d->mtp) return;
     if (d->n_same < d->n_ran && d->ran[d->n_same] == id) {
         d->n_same++;
         return;
@@ -149,15 +167,33 @@ static int run_proposal(struct draft_model *d, int32_t id, struct err *e)
 {
     const struct recurrent_state *r = &d->ctx.cache.recurrent;
     const size_t bytes = recurrent_state_step_bytes(r);
-    int64_t t0 = system_clock_ns();
     if (d->held && d->n_ran == 0) memcpy(d->held, r->layers, recurrent_state_layer_bytes(r));
     int rc = run(d, &id, 1, e);
     if (rc) return rc;
     if (d->held) memcpy(d->steps + (size_t)d->n_ran * bytes, r->step, bytes);
-    double ns = (double)(system_clock_ns() - t0);
-    d->ns = d->ns > 0 ? d->ns + (ns - d->ns) * STEP : ns;
     d->ran[d->n_ran++] = id;
     return 0;
+}
+
+/* The logits after the newest token, or after one more, a proposal. NULL: there are none. */
+static int read_next(struct draft_model *d, const int32_t *proposal, const float **logits,
+                     struct err *e)
+{
+    const int64_t t0 = system_clock_ns();
+    float *own;
+    int rc = 0;
+    if (d->mtp) {
+        *logits = proposal ? mtp_read_proposal(d->mtp, *proposal)
+                           : mtp_read(d->mtp, d->answers, d->newest);
+    } else {
+        rc = proposal ? run_proposal(d, *proposal, e) : catch_up(d, e);
+        if (!rc) rc = context_logits(&d->ctx, &own, e);
+        if (!rc) *logits = own;
+    }
+    const double ns = (double)(system_clock_ns() - t0);
+    const bool few = proposal || (d->mtp && d->mtp->n_newest <= FORWARD_TRY_MAX);
+    if (few) d->ns = d->ns > 0 ? d->ns + (ns - d->ns) * STEP : ns;
+    return rc;
 }
 
 /* The most likely next token of the first n_vocab, and its probability. */
@@ -167,7 +203,8 @@ static int32_t likeliest(const float *logits, int n_vocab, double *p)
     double sum = 0;
     for (int i = 1; i < n_vocab; i++)
         if (logits[i] > logits[best]) best = i;
-    for (int i = 0; i < n_vocab; i++) sum += exp((double)(logits[i] - logits[best]));
+    for (int i = 0; i < n_vocab; i++)
+        if (logits[i] > logits[best] - SMALL) sum += exp((double)(logits[i] - logits[best]));
     *p = 1 / sum;
     return best;
 }
@@ -175,24 +212,23 @@ static int32_t likeliest(const float *logits, int n_vocab, double *p)
 /* Proposes as long as each more token is worth its time, or all that are wanted. */
 static int propose(struct draft_model *d, const struct draft_wish *w, int32_t *out, struct err *e)
 {
-    const int own = d->ctx.engine->model->n_vocab, max = w->max;
+    const int own = d->mtp ? d->n_vocab : d->ctx.engine->model->n_vocab;
+    const int max = d->mtp && !w->all && w->max > MTP_STEPS ? MTP_STEPS : w->max;
     double expected = 1, chance = 1, best = 1 / draft_time(w->ns, 1), p;
     int n = 0;
     while (n < max) {
-        float *logits;
-        int rc = context_logits(&d->ctx, &logits, e);
+        const float *logits = NULL;
+        int rc = read_next(d, n ? &out[n - 1] : NULL, &logits, e);
         if (rc) return rc;
+        if (!logits) break;
         int32_t id = likeliest(logits, own < d->n_vocab ? own : d->n_vocab, &p);
-        chance *= fmin(p * d->trust, 1);
+        chance *= fmin(p * d->trust[n], 1);
         expected += chance;
         double rate = expected / (draft_time(w->ns, n + 2) + (n + 1) * d->ns);
         if (!w->all && rate <= best) break;
         best = rate;
         d->p[n] = p;
         out[n++] = id;
-        if (n == max) break;
-        rc = run_proposal(d, id, e);
-        if (rc) return rc;
     }
     return n;
 }
@@ -205,14 +241,14 @@ static void rest_or_not(struct draft_model *d, int n)
     d->resting = d->resting ? 2 * d->resting : TRIES;
     if (d->resting > REST_MAX) d->resting = REST_MAX;
     d->n_rest = d->resting;
+    for (int i = 0; i < FORWARD_TRY_MAX; i++) d->trust[i] = fmax(d->trust[i], TRUST_AFTER_REST);
 }
 
 int draft_model_propose(struct draft_model *d, const struct draft_wish *w, int32_t *out)
 {
     struct err e;
     if (d->failed || (d->n_rest > 0 && d->n_rest--)) return 0;
-    int rc = catch_up(d, &e);
-    int n = rc ? rc : propose(d, w, out, &e);
+    int n = propose(d, w, out, &e);
     if (n < 0) draft_model_forget(d);
     if (n < 0) d->failed = true;
     if (n < 0) return 0;
@@ -224,7 +260,6 @@ void draft_model_learn(struct draft_model *d, int n_right, int n_proposed)
 {
     for (int i = 0; i < n_proposed && i <= n_right; i++) {
         double ratio = (i < n_right) / d->p[i];
-        d->trust += (fmin(ratio, 2) - d->trust) * STEP;
+        d->trust[i] = fmax(d->trust[i] + (fmin(ratio, 2) - d->trust[i]) * STEP, 0.05);
     }
-    if (d->trust < 0.05) d->trust = 0.05;
 }

@@ -1,7 +1,7 @@
-/* draft: a small model with the same vocabulary (engine.draft) proposes the next tokens, its most
- * likely ones. Its cache has a separate budget and lags behind the conversation until an answer
- * needs proposals. It changes no token of the answer (speculate.h), so it may forget: of a long
- * conversation it reads the newest tokens only. */
+/* draft: a small model with the same vocabulary (engine.draft), or else the model's MTP layer
+ * (forward/mtp.h), proposes the next tokens, its most likely ones. Its cache is separate and lags
+ * behind the conversation until an answer needs proposals. It changes no token of the answer
+ * (speculate.h), so it may forget: of a long conversation it reads the newest tokens only. */
 #ifndef RETAIN_RUNTIME_SESSION_DRAFT_H
 #define RETAIN_RUNTIME_SESSION_DRAFT_H
 
@@ -10,13 +10,15 @@
 
 #include "base/err.h"
 
+struct context;
 struct draft_model;
-struct engine;
 
-/* n_vocab: of the model that answers. After an error *out, unless NULL, must be closed. */
-int draft_model_open(struct draft_model **out, struct engine *g, int n_vocab, struct err *e);
+/* answers: the context that answers. *out NULL: it has neither. After an error *out, unless NULL,
+ * must be closed. */
+int draft_model_open(struct draft_model **out, struct context *answers, struct err *e);
 void draft_model_close(struct draft_model *d);
-int64_t draft_model_bytes(const struct draft_model *d); /* weights, cache and scratch */
+/* Weights, cache and scratch beside the plan of the context that answers. */
+int64_t draft_model_bytes(const struct draft_model *d);
 
 /* Call with each token of the conversation. */
 void draft_model_add(struct draft_model *d, int32_t id);
@@ -29,8 +31,8 @@ struct draft_wish {
     const double *ns; /* as in draft_time */
 };
 
-/* Writes up to `max` tokens that may follow the newest one to out, `all` or as long as they save
- * time; returns their number. After a failure it proposes nothing any more. */
+/* Writes up to `max` tokens that may follow the newest one, which was not run yet, to out, `all` or
+ * as long as they save time; returns their number. After a failure it proposes nothing any more. */
 int draft_model_propose(struct draft_model *d, const struct draft_wish *w, int32_t *out);
 /* How many of the last proposals were right. */
 void draft_model_learn(struct draft_model *d, int n_right, int n_proposed);

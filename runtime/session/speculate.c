@@ -39,7 +39,6 @@ struct speculate {
 
 int speculate_open(struct speculate **out, const struct speculate_opts *o, struct err *e)
 {
-    const struct engine *g = o->ctx->engine;
     struct arena a;
     *out = NULL;
     if (!context_try_max(o->ctx)) return 0;
@@ -55,7 +54,7 @@ int speculate_open(struct speculate **out, const struct speculate_opts *o, struc
         p->rate[i] = first_rates[i];
         p->limit[i] = first_limits[i];
     }
-    return g->draft ? draft_model_open(&p->draft, g->draft, g->model->n_vocab, e) : 0;
+    return draft_model_open(&p->draft, o->ctx, e);
 }
 
 void speculate_close(struct speculate *p)
@@ -153,8 +152,11 @@ static int propose(struct speculate *p, int32_t *out)
     p->class = n ? class_of(n_match) : 0;
     if (p->class == 0 && p->draft) { /* it knows more than a few words in a row */
         const struct draft_wish w = {max, p->o.n > 0, p->ns};
-        p->drafted = true;
-        return before_end(p, out, draft_model_propose(p->draft, &w, out));
+        int32_t ids[FORWARD_TRY_MAX];
+        const int n_drafted = draft_model_propose(p->draft, &w, ids);
+        p->drafted = n_drafted > 0;
+        if (p->drafted) memcpy(out, ids, (size_t)n_drafted * sizeof *ids);
+        if (p->drafted) return before_end(p, ids, n_drafted);
     }
     if (n == 0) return 0;
     double *rate = &p->rate[p->class];

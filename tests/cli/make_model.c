@@ -5,7 +5,7 @@ int main(int argc, char **argv)
 {
     struct maker m = {0};
     if (argc != 3 || !make_model(&m, argv[1])) {
-        fprintf(stderr, "usage: make_model chatml|llama3|gemma|base FILE\n");
+        fprintf(stderr, "usage: make_model chatml|llama3|gemma|base|mtp FILE\n");
         return 2;
     }
     FILE *f = fopen(argv[2], "wb");

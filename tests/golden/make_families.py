@@ -259,23 +259,58 @@ def expert_feed_forward(c, l, h):
     return out
 
 
-def run(c, w, ids, long=False):
+def layer(c, l, x, turn=1, long=False):
     freq, factor = frequencies(c, long)
-    angles = torch.arange(len(ids), dtype=torch.float64)[:, None] * freq
-    embed, residual, divisor = c.scales
-    x = w["embed"][ids] * embed
-    rotated = angles
+    angles = torch.arange(len(x), dtype=torch.float64)[:, None] * freq * turn
+
+    def norm(x, name):
+        return rms(x, l[name], c.eps) if name in l else x
+
+    added = attention(c, l, norm(x, "attn_norm"), angles, factor)
+    x = x + c.scales[1] * norm(added, "post_attention_norm")
+    return x + c.scales[1] * norm(expert_feed_forward(c, l, norm(x, "ffn_norm")), "post_ffw_norm")
+
+
+def hidden(c, w, ids, long=False):
+    x = w["embed"][ids] * c.scales[0]
     for i, l in enumerate(w["layers"]):
-        angles = rotated if not c.no_rope or (i + 1) % c.no_rope else 0 * rotated
+        x = layer(c, l, x, 1 if not c.no_rope or (i + 1) % c.no_rope else 0, long)
+    return rms(x, w["norm"], c.eps)
 
-        def norm(x, name):
-            return rms(x, l[name], c.eps) if name in l else x
 
-        added = attention(c, l, norm(x, "attn_norm"), angles, factor)
-        x = x + residual * norm(added, "post_attention_norm")
-        x = x + residual * norm(expert_feed_forward(c, l, norm(x, "ffn_norm")),
-                                "post_ffw_norm")
-    return rms(x, w["norm"], c.eps) @ w["output"].T / divisor
+def run(c, w, ids, long=False):
+    return hidden(c, w, ids, long) @ w["output"].T / c.scales[2]
+
+
+def mtp(ids, h, combine, layer, head):
+    """Logits of the MTP layer after each token of POSITIONS but the first, and after one more token.
+    combine(ids, h): what the layer reads of tokens and the rows h before them; head(x): a row h of
+    the layer's, and its logits."""
+    x, rows = combine(ids[1:], h[:-1]), []
+    h, first = head(layer(x))
+    for p in POSITIONS[1:]:
+        after = combine(ids[[(p + 1) % N_TOKENS]], h[[p - 1]])
+        rows += [first[p - 1], head(layer(torch.cat([x[:p], after]))[-1])[1]]
+    return torch.stack(rows)
+
+
+def make_mtp(c, w, d, ids):
+    at, n = f"blk.{c.n_layer}.nextn.", c.n_embd
+    enorm, hnorm, norm = (d.draw(f"{at}{name}.weight", "F32", (n,), 0.1, 1)
+                          for name in ("enorm", "hnorm", "shared_head_norm"))
+    project = d.draw(at + "eh_proj.weight", c.store, (n, 2 * n), 1 / math.sqrt(n))
+    embed, output = (d.draw(f"{at}{name}.weight", c.store, (N_VOCAB, n), 1 / math.sqrt(n))
+                     for name in ("embed_tokens", "shared_head_head"))
+    l = Layer(c, d, c.n_layer).all(c.n_layer)
+
+    def combine(ids, h):
+        return torch.cat([rms(embed[ids], enorm, c.eps), rms(h, hnorm, c.eps)], 1) @ project.T
+
+    def head(x):
+        h = rms(x, norm, c.eps)
+        return h, h @ output.T
+
+    return mtp(ids, hidden(c, w, ids), combine, lambda x: layer(c, l, x), head)
 
 
 # ---- files -------------------------------------------------------------------------------------
@@ -284,7 +319,7 @@ def metadata(c, name):
     a = c.arch
     m = {"general.architecture": a, "general.name": name, "general.alignment": 32,
          f"{a}.context_length": c.n_ctx, f"{a}.embedding_length": c.n_embd,
-         f"{a}.block_count": c.n_layer, f"{a}.feed_forward_length": c.n_ff,
+         f"{a}.block_count": c.n_layer + c.write.get("nextn_predict_layers", 0), f"{a}.feed_forward_length": c.n_ff,
          f"{a}.attention.head_count": c.n_head, f"{a}.attention.head_count_kv": c.n_kv,
          f"{a}.attention.layer_norm_rms_epsilon": c.eps, f"{a}.rope.freq_base": c.base,
          f"{a}.rope.dimension_count": c.n_rot}
@@ -331,6 +366,11 @@ def write_golden(path, ids, logits):
     head = [*ids.tolist(), *POSITIONS]
     path.with_name("ids").write_bytes(struct.pack(f"<{len(head)}i", *head))
     return rows
+
+
+def write_mtp(path, rows):
+    path.write_bytes(rows[:, ::6].float().contiguous().numpy().tobytes())
+    print(f"{path.name}: standard deviation {rows.std():.2f}")
 
 
 def greedy(c, w, ids, n=32):
@@ -439,7 +479,8 @@ def models():
         "glm4moe", n_kv=1, n_rot=16, qkv_bias=True, qk_norm="head", n_ff=64,
         ffn_norm="post_attention_norm", experts=dict(
             n=8, used=3, ff=16, dense=1, shared=32, sigmoid=True, normalized=True, scale=1.7,
-            choice_bias=True, groups=4, groups_used=2), **halves), [("glm4moe", False)]
+            choice_bias=True, groups=4, groups_used=2), write={"nextn_predict_layers": 1},
+        **halves), [("glm4moe", False)]
     yield "dots1", Config(
         "dots1", n_kv=1, qk_norm="head", n_ff=64, tied=False, eps=1e-6, experts=dict(
             n=6, used=2, ff=16, dense=1, shared=32, sigmoid=True, normalized=True, scale=2.5,
@@ -464,6 +505,8 @@ def main():
         w, d = make_weights(c)
         if c.experts:
             answers.append(f"{name} {' '.join(map(str, greedy(c, w, ids[:8])))}")
+        if "nextn_predict_layers" in c.write:
+            write_mtp(folder / f"{name}.mtp", make_mtp(c, w, d, ids))
         write_recipe(folder / f"{name}.model", metadata(c, name), [*d.tensors(), *constants(c)])
         for golden, long in goldens:
             rows = write_golden(folder / f"{golden}.logits", ids, run(c, w, ids, long))

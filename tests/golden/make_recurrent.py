@@ -17,7 +17,8 @@ from pathlib import Path
 
 import torch
 from drawn import Drawn, write_recipe
-from make_families import N_VOCAB, golden_ids, halves, rms, rotate, route, write_golden
+from make_families import (N_VOCAB, golden_ids, halves, mtp, rms, rotate, route, write_golden,
+                           write_mtp)
 from torch.nn.functional import silu, softplus
 
 STORE = "F16"  # type of matrices in the file
@@ -45,7 +46,7 @@ class Model:
     scales: tuple = (1.0, 1.0, 1.0)  # embedding, residual, divisor of logits
     attention: float = 0  # scale of attention; 0 = 1 / sqrt(head_dim)
     no_rope: bool = False
-    n_draft: int = 0  # blocks after the layers that draft tokens, which are not run
+    n_draft: int = 0  # MTP layers, which propose tokens
     experts: dict = field(default_factory=dict)  # as in make_families.py
 
     @property
@@ -199,27 +200,50 @@ def squared(m, w, at, x):
 LAYERS = {"f": squared, "d": delta_layer, "s": scan_layer, "c": convolution_layer, "b": scan_layer}
 
 
-def run(m, w, ids):
-    embed, residual, divisor = m.scales
-    table = w.matrix("token_embd", N_VOCAB, m.n_embd)
+def layer(m, w, i, kind, x):
+    at, residual = f"blk.{i}", m.scales[1]
     second = "post_attention_norm" if m.family == "qwen35" else "ffn_norm"
-    x = table[ids] * embed
+    h = rms(x, w.vector(f"{at}.attn_norm", m.n_embd, 1, 0.1), m.eps)
+    added = attention(m, w, at, h, m.family == "qwen35") if kind in "ab" else 0
+    if kind != "a":
+        added = added + LAYERS[kind](m, w, at, h)
+    x = x + residual * added
+    if m.arch == "nemotron_h":
+        return x
+    suffix = "" if m.arch == "falcon-h1" else ".weight"
+    h = rms(x, w.vector(f"{at}.{second}", m.n_embd, 1, 0.1, suffix), m.eps)
+    dense = not m.experts or i < m.experts.get("dense", 0)
+    y = feed_forward(m, w, at, h, m.n_ff) if dense else mixture(m, w, at, h)
+    return x + residual * y
+
+
+def hidden(m, w, ids):
+    x = w.matrix("token_embd", N_VOCAB, m.n_embd)[ids] * m.scales[0]
     for i, kind in enumerate(m.kinds):
-        at = f"blk.{i}"
-        h = rms(x, w.vector(f"{at}.attn_norm", m.n_embd, 1, 0.1), m.eps)
-        added = attention(m, w, at, h, m.family == "qwen35") if kind in "ab" else 0
-        if kind != "a":
-            added = added + LAYERS[kind](m, w, at, h)
-        x = x + residual * added
-        if m.arch == "nemotron_h":
-            continue
-        suffix = "" if m.arch == "falcon-h1" else ".weight"
-        h = rms(x, w.vector(f"{at}.{second}", m.n_embd, 1, 0.1, suffix), m.eps)
-        dense = not m.experts or i < m.experts.get("dense", 0)
-        y = feed_forward(m, w, at, h, m.n_ff) if dense else mixture(m, w, at, h)
-        x = x + residual * y
+        x = layer(m, w, i, kind, x)
     last = "token_embd_norm" if m.family == "lfm2" else "output_norm"
-    return rms(x, w.vector(last, m.n_embd, 1, 0.1), m.eps) @ table.T / divisor
+    return rms(x, w.vector(last, m.n_embd, 1, 0.1), m.eps)
+
+
+def run(m, w, ids):
+    return hidden(m, w, ids) @ w.matrix("token_embd", N_VOCAB, m.n_embd).T / m.scales[2]
+
+
+def make_mtp(m, w, ids):
+    """The embedding and the output are the model's; the dense model has a norm of its own."""
+    n, table, h = len(m.kinds), w.matrix("token_embd", N_VOCAB, m.n_embd), hidden(m, w, ids)
+    enorm, hnorm = (w.vector(f"blk.{n}.nextn.{name}", m.n_embd, 1, 0.1) for name in ("enorm", "hnorm"))
+    project = w.matrix(f"blk.{n}.nextn.eh_proj", m.n_embd, 2 * m.n_embd)
+    norm = w.vector("output_norm" if m.experts else f"blk.{n}.nextn.shared_head_norm", m.n_embd, 1, 0.1)
+
+    def combine(ids, h):
+        return torch.cat([rms(table[ids], enorm, m.eps), rms(h, hnorm, m.eps)], 1) @ project.T
+
+    def head(x):
+        h = rms(x, norm, m.eps)
+        return h, h @ table.T
+
+    return mtp(ids, h, combine, lambda x: layer(m, w, n, "a", x), head)
 
 
 # ---- files -------------------------------------------------------------------------------------
@@ -494,7 +518,7 @@ def main():
     for name, m in {
             "qwen35": Model("qwen35", "ddad", n_rot=8, n_key=2, n_value=4, n_draft=1),
             "lfm2": Model("lfm2", "cac", n_taps=3, head_dim=16, n_rot=16, base=1000000.0, eps=1e-5),
-            "qwen35moe": Model("qwen35moe", "da", n_rot=8, n_key=2, n_value=4, experts=dict(
+            "qwen35moe": Model("qwen35moe", "da", n_rot=8, n_key=2, n_value=4, n_draft=1, experts=dict(
                 n=5, used=2, ff=16, shared=24, normalized=True)),
             "lfm2moe": Model("lfm2moe", "ca", n_taps=3, head_dim=16, n_rot=16, eps=1e-5,
                              experts=dict(n=6, used=2, ff=16, dense=1, sigmoid=True, normalized=True,
@@ -509,9 +533,8 @@ def main():
             "nemotron_h": Model("nemotron_h", "sfaf", n_kv=2, head_dim=16, n_rot=16, n_key=2,
                                 n_value=4, value_dim=8, eps=1e-5, no_rope=True)}.items():
         w = Weights()
-        for i in range(len(m.kinds), len(m.kinds) + m.n_draft):
-            w.vector(f"blk.{i}.attn_norm", m.n_embd, 1, 0.1)
-            w.matrix(f"blk.{i}.nextn.eh_proj", m.n_embd, 2 * m.n_embd)
+        if m.n_draft:
+            write_mtp(folder / f"{name}.mtp", make_mtp(m, w, ids))
         rows = write_golden(folder / f"{name}.logits", ids, run(m, w, ids))
         write_recipe(folder / f"{name}.model", metadata(m, name), w.tensors())
         lines = w.views(lambda drawn: checkpoint(m, {

@@ -6,7 +6,9 @@
  *   chatml  SmolLM2: family llama, 30 layers, 3 KV heads, the largest vocabulary
  *   llama3  Llama 3: family llama, 16 layers, 8 KV heads, the smallest vocabulary
  *   gemma   Gemma 3: family gemma3, 18 layers of 1 KV head, 15 of them with windows
- *   base    the same without a template and without marks */
+ *   base    the same without a template and without marks
+ *   mtp     GLM-4.5 without experts: family glm4moe, 2 layers and an MTP layer, which proposes a
+ * word that may follow the newest token */
 #ifndef RETAIN_TESTS_MAKE_MODEL_H
 #define RETAIN_TESTS_MAKE_MODEL_H
 
@@ -75,6 +77,18 @@ static const struct model_kind model_kinds[] = {
      .n_kv = 1,
      .n_words = 80,
      .marks = {"<pad>", "<bos>", "<unk>", "<eos>"}},
+    {.name = "mtp",
+     .arch = "glm4moe",
+     .title = "Random GLM",
+     .pre = "smollm",
+     .chat =
+         "{% for message in messages %}{{ '<|' + message['role'] + '|>\n' + message['content'] }}"
+         "{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}",
+     .n_layer = 2,
+     .n_head = 2,
+     .n_kv = 1,
+     .n_words = 96,
+     .marks = {"<|endoftext|>", "<|assistant|>", "<|user|>"}},
 };
 #define N_MODEL_KINDS (sizeof model_kinds / sizeof *model_kinds)
 
@@ -293,12 +307,36 @@ static inline void model_layer_write(struct maker *m, const struct model_kind *k
     }
 }
 
+static inline bool model_has_mtp(const struct model_kind *k)
+{
+    return !strcmp(k->name, "mtp");
+}
+
+/* The layer reads the normed embedding; the rest of its input has a small part. */
+static inline void model_mtp_write(struct maker *m, const struct model_kind *k)
+{
+    static const char *const norms[] = {"enorm", "hnorm", "shared_head_norm"};
+    static float project[MODEL_EMBD][2 * MODEL_EMBD];
+    char name[64];
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(name, sizeof name, "blk.%d.nextn.%s.weight", k->n_layer, norms[i]);
+        maker_vector(m, name, MODEL_EMBD, 1);
+    }
+    for (uint64_t i = 0; i < MODEL_EMBD; i++)
+        for (uint64_t j = 0; j < 2 * MODEL_EMBD; j++)
+            project[i][j] = (i == j) + (float)(0.02 * (random_at(4, i, j) - 0.5));
+    snprintf(name, sizeof name, "blk.%d.nextn.eh_proj.weight", k->n_layer);
+    maker_data(m, name, GGUF_T_F32, 2 * MODEL_EMBD, MODEL_EMBD);
+    str_append(&m->data, project, sizeof project);
+    model_layer_write(m, k, k->n_layer);
+}
+
 static inline void model_keys(struct maker *m, const struct model_kind *k)
 {
     const struct {
         const char *key;
         int value;
-    } numbers[] = {{"block_count", k->n_layer},
+    } numbers[] = {{"block_count", k->n_layer + model_has_mtp(k)},
                    {"context_length", 8192},
                    {"embedding_length", MODEL_EMBD},
                    {"feed_forward_length", MODEL_FF},
@@ -307,7 +345,8 @@ static inline void model_keys(struct maker *m, const struct model_kind *k)
                    {"attention.key_length", MODEL_DIM},
                    {"attention.value_length", MODEL_DIM},
                    {"rope.dimension_count", MODEL_DIM},
-                   {"attention.sliding_window", 64}}; /* the last one is Gemma's alone */
+                   {model_has_mtp(k) ? "nextn_predict_layers" : "attention.sliding_window",
+                    model_has_mtp(k) ? 1 : 64}}; /* the last one is not Llama's */
     const size_t n = sizeof numbers / sizeof *numbers - !strcmp(k->arch, "llama");
     const float eps = 1e-5f;
     char key[64];
@@ -334,6 +373,7 @@ static inline void make_kind(struct maker *m, const struct model_kind *k)
     model_words_write(m, &v, k);
     maker_vector(m, "output_norm.weight", MODEL_EMBD, 1);
     for (int i = 0; i < k->n_layer; i++) model_layer_write(m, k, i);
+    if (model_has_mtp(k)) model_mtp_write(m, k);
     maker_end(m);
 }
 

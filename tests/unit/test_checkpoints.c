@@ -34,11 +34,11 @@ static void same_tensor(const struct source_tensor *want, const struct source_te
     }
 }
 
-/* What the files say in another way: layers that draft tokens; which layers have windows; widths
+/* What the files say in another way: MTP layers; which layers have windows; widths
  * of experts; that weights are divided by their sum, as always in GLM. */
 static bool says_otherwise(struct gguf_str key)
 {
-    static const char *const keys[] = {"qwen35.block_count",
+    static const char *const keys[] = {".block_count",
                                        ".full_attention_interval",
                                        ".nextn_predict_layers",
                                        "gemma3.attention.sliding_window_pattern",
@@ -71,6 +71,21 @@ static void same_settings(const struct source *file, const struct source *folder
     }
 }
 
+/* Whether a tensor belongs to the block after the layers. */
+static bool is_mtp(const struct source *file, const char *name)
+{
+    char key[64], block[16];
+    uint32_t n = 0, n_mtp = 0;
+    struct gguf_str arch;
+    gguf_get_str(file->gguf, "general.architecture", &arch);
+    snprintf(key, sizeof key, "%.*s.block_count", (int)arch.n, arch.data);
+    gguf_get_u32(file->gguf, key, &n);
+    snprintf(key, sizeof key, "%.*s.nextn_predict_layers", (int)arch.n, arch.data);
+    gguf_get_u32(file->gguf, key, &n_mtp);
+    snprintf(block, sizeof block, "blk.%u.", n - 1);
+    return n_mtp && !strncmp(name, block, strlen(block));
+}
+
 static void same_model(const char *name)
 {
     char path[128];
@@ -83,7 +98,7 @@ static void same_model(const char *name)
     ok(source_open(&file, path, &err));
     for (size_t i = 0; i < file->n_tensors; i++) {
         const struct source_tensor *t = &file->tensors[i];
-        if (!strcmp(name, "qwen35") && !strncmp(t->name, "blk.4.", 6)) continue; /* drafts tokens */
+        if (is_mtp(file, t->name)) continue;
         same_tensor(t, find(folder, t->name));
         n_layers++;
     }

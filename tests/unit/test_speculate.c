@@ -2,6 +2,7 @@
  * TALKS=200 for the long run. */
 
 #include "base/random.h"
+#include "tests/unit/make_model.h"
 #include "tests/unit/try_kit.h"
 
 enum { BEGIN = 1000, END = 1060 }; /* attention over one split, then over two */
@@ -61,7 +62,8 @@ struct talk {
 
 static void open_talk(struct talk *t, uint64_t seed, bool speculate)
 {
-    static const char *const policies[] = {"keeper", "keydiff+global", "sink", "locret"};
+    const char *policies[] = {"keeper", "keydiff+global", "sink", "locret"};
+    if (!engine->retaining) policies[0] = policies[3] = "random";
     *t =
         (struct talk){.o = options_of(policies[seed % 4], "q4", seed % 2 ? 0.7f : 0), .seed = seed};
     t->o.session.sampling.seed = 1 + seed;
@@ -69,7 +71,7 @@ static void open_talk(struct talk *t, uint64_t seed, bool speculate)
     t->o.session.plan.speculate.n = seed % 3 == 0 ? 5 : PLAN_SPECULATE_MAX;
     t->o.session.ignore_end = seed % 5 == 0;
     if (seed % 7 == 2) t->o.session.recall.chooser = RECALL_OFF;
-    if (seed % 8 != 3) {
+    if (engine->retaining ? seed % 8 != 3 : seed % 5 == 1) {
         t->dir = temporary();
         t->l = open_library(t->dir);
     }
@@ -124,28 +126,79 @@ static void take_turn(struct talk *t, int turn)
     }
 }
 
-TEST(test_conversations_are_the_same_with_and_without)
+struct counts {
+    int64_t n_proposed, n_accepted;
+};
+
+/* The same conversation with speculation, by the engine `proposes`, and without, by `engine`. */
+static void compare_talk(uint64_t seed, int n_turns, struct engine *proposes, struct counts *counts)
+{
+    struct engine *alone = engine;
+    struct session_stats st;
+    struct talk with, without;
+    engine = proposes;
+    open_talk(&with, seed, true);
+    engine = alone;
+    open_talk(&without, seed, false);
+    for (int i = 0; i < n_turns; i++) {
+        engine = proposes; /* a conversation may be opened again */
+        take_turn(&with, i);
+        engine = alone;
+        take_turn(&without, i);
+        assert_string_equal(str_get(&with.log.text), str_get(&without.log.text));
+        assert_true(with.log.logits == without.log.logits);
+        same_cache(with.s, without.s);
+        session_stats(with.s, &st);
+        assert_int_equal(*st.draft != 0, proposes->draft != NULL);
+        counts->n_proposed += st.n_proposed;
+        counts->n_accepted += st.n_accepted;
+    }
+    assert_int_equal(without.n_accepted, 0);
+    close_talk(&with);
+    close_talk(&without);
+}
+
+static uint64_t n_talks(uint64_t usual)
 {
     const char *talks = getenv("TALKS");
-    const uint64_t n_talks = talks ? strtoull(talks, NULL, 10) : 24;
-    int64_t n_accepted = 0;
-    for (uint64_t seed = 1; seed <= n_talks; seed++) {
-        struct talk with, without;
-        open_talk(&with, seed, true);
-        open_talk(&without, seed, false);
-        for (int i = 0; i < N_TURNS; i++) {
-            take_turn(&with, i);
-            take_turn(&without, i);
-            assert_string_equal(str_get(&with.log.text), str_get(&without.log.text));
-            assert_true(with.log.logits == without.log.logits);
-            same_cache(with.s, without.s);
-        }
-        assert_int_equal(without.n_accepted, 0);
-        n_accepted += with.n_accepted;
-        close_talk(&with);
-        close_talk(&without);
-    }
-    assert_true(n_accepted > 20 * (int64_t)n_talks);
+    return talks ? strtoull(talks, NULL, 10) : usual;
+}
+
+TEST(test_conversations_are_the_same_with_and_without)
+{
+    const uint64_t n = n_talks(24);
+    struct counts c = {0};
+    for (uint64_t seed = 1; seed <= n; seed++) compare_talk(seed, N_TURNS, engine, &c);
+    assert_true(c.n_accepted > 20 * (int64_t)n);
+}
+
+/* A model whose MTP layer proposes a word that may follow the newest one: greedy answers often have
+ * it, drawn ones sometimes. */
+TEST(test_an_mtp_layer_changes_no_token)
+{
+    struct engine *demo = engine;
+    struct counts c[2] = {0};
+    char path[] = "/tmp/retain-test-mtp.XXXXXX";
+    struct maker m;
+    assert_true(make_model(&m, "mtp"));
+    FILE *f = fdopen(mkstemp(path), "wb");
+    assert_int_equal(fwrite(m.file.data, 1, m.file.n, f), m.file.n);
+    assert_int_equal(fclose(f), 0);
+    maker_release(&m);
+    struct options o = options_of("sink", "q4", 0);
+    o.engine.model = path;
+    ok(engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
+    assert_non_null(engine->model->mtp.layer);
+    const uint64_t n = n_talks(200);
+    for (uint64_t seed = 1; seed <= n; seed++) compare_talk(seed, 4, engine, &c[seed % 2]);
+    for (int i = 0; i < 2; i++)
+        printf("%s: %lld of %lld proposals right\n", i ? "drawn" : "greedy",
+               (long long)c[i].n_accepted, (long long)c[i].n_proposed);
+    engine_close(engine);
+    engine = demo;
+    unlink(path);
+    assert_true(c[0].n_accepted > 10 * (int64_t)n && c[1].n_accepted > 2 * (int64_t)n);
+    assert_true(c[0].n_proposed > c[0].n_accepted && c[1].n_proposed > c[1].n_accepted);
 }
 
 /* ---- draft models ---------------------------------------------------------------------------- */
@@ -163,35 +216,12 @@ static int open_drafted(struct engine **out, const char *draft, struct err *e)
  * right, and fewer are at a temperature: none of them changes the answer. */
 TEST(test_a_draft_changes_no_token)
 {
-    struct engine *alone = engine, *drafted;
-    int64_t n_accepted[2] = {0}, n_proposed[2] = {0};
+    struct engine *drafted;
+    struct counts c[2] = {0};
     ok(open_drafted(&drafted, DEMO, &err));
-    for (uint64_t seed = 1; seed <= 8; seed++) {
-        struct talk with, without;
-        engine = drafted;
-        open_talk(&with, seed, true);
-        engine = alone;
-        open_talk(&without, seed, false);
-        for (int i = 0; i < N_TURNS; i++) {
-            struct session_stats st;
-            engine = drafted; /* a conversation may be opened again */
-            take_turn(&with, i);
-            engine = alone;
-            take_turn(&without, i);
-            assert_string_equal(str_get(&with.log.text), str_get(&without.log.text));
-            assert_true(with.log.logits == without.log.logits);
-            same_cache(with.s, without.s);
-            session_stats(with.s, &st);
-            assert_string_not_equal(st.draft, "");
-            n_accepted[seed % 2] += st.n_accepted;
-            n_proposed[seed % 2] += st.n_proposed;
-        }
-        close_talk(&with);
-        close_talk(&without);
-    }
+    for (uint64_t seed = 1; seed <= 8; seed++) compare_talk(seed, N_TURNS, drafted, &c[seed % 2]);
     engine_close(drafted);
-    assert_true(n_proposed[0] > 200 && n_proposed[1] > 200);
-    assert_true(n_accepted[0] > 0 && n_accepted[1] > 0);
+    for (int i = 0; i < 2; i++) assert_true(c[i].n_proposed > 200 && c[i].n_accepted > 0);
 }
 
 /* Where nothing is evicted the demo as its own draft has the same cache: it is right to the end of

@@ -8,13 +8,14 @@ static int bind_glm(struct model *m, struct err *e)
 {
     int rc = family_layers(m, e);
     if (!rc && gguf_tensor_find(m->file, "blk.0.attn_q_norm.weight"))
-        for (int i = 0; i < m->n_layer; i++) m->layers[i].qk_norm = MODEL_QK_NORM_HEAD;
+        for (int i = 0; i <= m->n_layer; i++) m->layers[i].qk_norm = MODEL_QK_NORM_HEAD;
     return rc ? rc : family_bind_layers(m, e);
 }
 
 const struct model_family family_glm4moe = {
     .arch = "glm4moe",
     .experts = true,
+    .mtp = true,
     .layer = {.experts = {.sigmoid = true, .normalized = true}},
     .bind = bind_glm,
 };

@@ -21,6 +21,7 @@ static int choose_layers(struct model *m, struct err *e)
     int rc = gguf_get_u32(m->file, key, &v)
                  ? model_get_int(m, "full_attention_interval", 1, MODEL_LAYERS_MAX, &step, e)
                  : 0;
+    m->layers[m->n_layer].is_gated = true; /* of the MTP layer */
     for (int i = 0; !rc && i < m->n_layer; i++) {
         struct model_layer *l = &m->layers[i];
         l->is_recurrent = listed ? gguf_array_i32(&list, (size_t)i) != 0 : (i + 1) % step != 0;
@@ -41,6 +42,7 @@ static int bind(struct model *m, struct err *e)
 
 const struct model_family family_qwen35 = {
     .arch = "qwen35",
+    .mtp = true,
     .layer = {.qk_norm = MODEL_QK_NORM_HEAD},
     .bind = bind,
 };
@@ -48,6 +50,7 @@ const struct model_family family_qwen35 = {
 const struct model_family family_qwen35moe = {
     .arch = "qwen35moe",
     .experts = true,
+    .mtp = true,
     .layer = {.qk_norm = MODEL_QK_NORM_HEAD, .experts = {.normalized = true}},
     .bind = bind,
 };
@@ -55,6 +58,7 @@ const struct model_family family_qwen35moe = {
 const struct model_family family_qwen3next = {
     .arch = "qwen3next",
     .experts = true,
+    .mtp = true,
     .layer = {.qk_norm = MODEL_QK_NORM_HEAD, .experts = {.normalized = true}},
     .bind = bind,
 };

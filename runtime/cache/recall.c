@@ -152,19 +152,34 @@ static bool is_vague(const struct archive *x, const struct recall_query *q, floa
     return false;
 }
 
+/* Adds the passage that withdraws what the first of n windows says. Returns the new number. */
+static int add_withdrawal(struct archive *x, const struct cache *c, int n, int max, int *room,
+                          struct recall_window *out)
+{
+    if (n == 0 || n == max) return n;
+    const int at = recall_withdrawal(x, archive_index(x, out[0].pos), out[0].n);
+    if (at < 0) return n;
+    const struct recall_window w = {x->pos[at], window_length(x, at), out[0].weight};
+    for (int i = 0; i < n; i++)
+        if (w.pos < out[i].pos + (uint32_t)out[i].n && out[i].pos < w.pos + (uint32_t)w.n) return n;
+    if (w.n > *room || evicted_share(c, w.pos, w.n) < EVICTED_SHARE) return n;
+    *room -= w.n;
+    exclude(x, at >= RECALL_SPAN ? at - RECALL_SPAN + 1 : 0, at + w.n);
+    out[n] = w;
+    return n + 1;
+}
+
 int recall_choose(struct archive *x, const struct cache *c, const struct recall_query *q, int max,
                   struct recall_window out[RECALL_MAX])
 {
     int room = q->room, n;
     if (x->n == 0 || max < 1) return 0;
-    if (is_vague(x, q, recall_weigh(x, q))) {
-        recall_weigh_meaning(x, q);
-        find_peaks(x);
-        return pick(x, c, 0, 0, max, &room, out);
-    }
+    const bool vague = is_vague(x, q, recall_weigh(x, q));
+    if (vague) recall_weigh_meaning(x, q);
     find_peaks(x);
-    n = pick(x, c, 0, 0, 1, &room, out);
-    return n ? pick(x, c, LEAST * out[0].weight, n, max, &room, out) : 0;
+    n = pick(x, c, 0, 0, vague ? max : 1, &room, out);
+    n = add_withdrawal(x, c, n, max, &room, out);
+    return n && !vague ? pick(x, c, LEAST * out[0].weight, n, max, &room, out) : n;
 }
 
 int recall_range(const struct archive *x, const struct cache *c, uint32_t from, uint32_t end,

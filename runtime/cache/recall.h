@@ -62,8 +62,9 @@ int recall_newest_pct(enum recall_chooser chooser);
 
 /* Chooses windows whose units are mostly evicted. The weight of a window is the rarity of the words
  * and pairs of words that it shares with the message; a question weighs less than a statement. The
- * heaviest window is chosen first, then the newest ones with at least half of its weight. A message
- * that shares no word with the archive chooses none.
+ * heaviest window is chosen first, then the passage that withdraws what it says
+ * (recall_withdrawn.c), then the newest ones with at least half of its weight. A message that
+ * shares no word with the archive chooses none.
  *
  * A question is vague if no window has much of the weight of its words ("Who is my manager?" after
  * "My boss is Irene."). It chooses the sentences whose words are most like its own in meaning

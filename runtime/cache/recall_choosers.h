@@ -33,4 +33,11 @@ float recall_weigh(struct archive *x, const struct recall_query *q);
  * elsewhere. Needs x->opts.compare. */
 void recall_weigh_meaning(struct archive *x, const struct recall_query *q);
 
+/* The end of the sentence that starts at index `from`, or of its first RECALL_SPAN positions. */
+int recall_sentence_end(const struct archive *x, int from);
+
+/* The index at which a sentence starts that withdraws what the n positions from index `at` on say
+ * (recall_withdrawn.c); -1 = none. */
+int recall_withdrawal(const struct archive *x, int at, int n);
+
 #endif

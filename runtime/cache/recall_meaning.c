@@ -169,8 +169,7 @@ static void match_tokens(struct archive *x, const struct question *q)
 
 /* ---- sentences ------------------------------------------------------------------------------- */
 
-/* The end of the sentence, or of its first RECALL_SPAN positions. */
-static int sentence_end(const struct archive *x, int from)
+int recall_sentence_end(const struct archive *x, int from)
 {
     int i = from + 1;
     while (i < x->n && i < from + RECALL_SPAN && !(x->flags[i - 1] & ARCHIVE_ENDS) &&
@@ -209,7 +208,7 @@ void recall_weigh_meaning(struct archive *x, const struct recall_query *q)
     match_tokens(x, &words);
     memset(x->weight, 0, (size_t)x->n * sizeof *x->weight);
     for (int i = 0, end; i < x->n; i = end) {
-        end = sentence_end(x, i);
+        end = recall_sentence_end(x, i);
         x->weight[i] = weigh_sentence(x, i, end, &words);
     }
 }

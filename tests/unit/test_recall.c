@@ -7,6 +7,7 @@
 
 #include "base/pool.h"
 #include "base/random.h"
+#include "base/word.h"
 #include "runtime/cache/recall.h"
 
 enum { DIM = 32, HEADS = 2, LAYERS = 2, CAPACITY = 400 };
@@ -312,6 +313,78 @@ TEST_WITH(test_windows_are_apart, begin, end)
     for (int i = 0; i < n; i++)
         for (int j = 0; j < i; j++)
             assert_true(w[i].pos + w[i].n <= w[j].pos || w[j].pos + w[j].n <= w[i].pos);
+}
+
+/* Tokens whose ids are words, then a statement that begins with one or two real words. */
+static void run_statement(struct fixture *f, const char *first, const char *second, int32_t object,
+                          int32_t value, bool answer)
+{
+    const int32_t ids[] = {21, 22, object, value, END};
+    const char *const real[] = {first, second};
+    struct archive_token t[5];
+    say(ids, 5, t);
+    for (int i = 0; i < 2; i++) {
+        struct word_reader r = {0};
+        t[i].word = real[i] ? word_read(&r, real[i], strlen(real[i])).word : 0;
+    }
+    for (int i = 0; i < 5; i++) t[i].answer = answer;
+    run_tokens(f, t, 5);
+}
+
+/* What a later statement, at position 133, adds to the passage at 64 that was asked for. */
+static bool comes_along(const char *first, const char *second, int32_t object, bool answer)
+{
+    static const int32_t asked[] = {10, 11, ASK}, end[] = {END};
+    struct recall_window w[RECALL_MAX];
+    struct fixture f;
+    set_up(&f, CACHE_HEAD, 1000);
+    fill(&f, 64);
+    run(&f, told, 5);
+    fill(&f, 63);
+    run(&f, end, 1);
+    run_statement(&f, first, second, object, 14, answer);
+    fill(&f, 64);
+    evict_everything(&f);
+    const int n = choose(&f, asked, 3, 4, w);
+    assert_true(n >= 1 && covers(&w[0], 64));
+    const bool along = n == 2 && covers(&w[1], 133) && covers(&w[1], 136);
+    assert_true(along || n == 1);
+    tear_down(&f);
+    return along;
+}
+
+/* "My code is 7." … "It is no longer 7, it is 8." shares only the value with what it withdraws. */
+TEST(test_withdrawal_comes_along)
+{
+    assert_true(comes_along("no", "longer", 13, false));
+    assert_true(comes_along("cancel", NULL, 13, false));
+    assert_false(comes_along("the", "longer", 13, false));
+    assert_false(comes_along("no", "other", 13, false));
+    assert_false(comes_along("no", "longer", 13, true));  /* the model said it */
+    assert_false(comes_along("no", "longer", 15, false)); /* something else is withdrawn */
+}
+
+/* "My code is 7." "Scrap that, 8." names nothing, and follows at once. */
+TEST_WITH(test_withdrawal_of_the_sentence_before, begin, end)
+{
+    static const int32_t asked[] = {10, 11, ASK}, next[] = {24, END};
+    struct recall_window w[RECALL_MAX];
+    struct fixture *f = *state;
+    fill(f, 64);
+    run(f, told, 5);
+    for (int i = 0; i < 10; i++) run(f, next, 2);
+    run_statement(f, "scrap", NULL, 30, 14, false); /* too late */
+    fill(f, 40);
+    run(f, told, 5);
+    fill(f, 20);
+    run(f, next, 2);
+    run_statement(f, "scrap", NULL, 30, 14, false);
+    fill(f, 40);
+    evict_everything(f);
+    assert_int_equal(choose(f, asked, 3, 4, w), 3);
+    assert_true(covers(&w[0], 134) && covers(&w[1], 161) && covers(&w[2], 64));
+    assert_int_equal(choose(f, asked, 3, 2, w), 2); /* before the older statement */
+    assert_true(covers(&w[1], 161));
 }
 
 /* Nine words of equal rarity. The window with all of them returns and the one with eight (0.89 of

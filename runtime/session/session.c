@@ -480,6 +480,16 @@ static int generate(struct session *s, const struct session_sink *k, enum sessio
     }
 }
 
+/* Reads and saves what is pending; its last token is run with the next message. */
+static int read_all_but_last(struct session *s, const struct session_sink *k, enum session_end *end,
+                             struct err *e)
+{
+    int32_t last = s->pending.ids[--s->pending.n];
+    int rc = session_read_pending(s, false, k, end, e);
+    tokens_push(&s->pending, last);
+    return !rc && s->save ? session_save_now(s, NULL, e) : rc;
+}
+
 int session_run_turn(struct session *s, const struct session_sink *k, enum session_end *end,
                      struct err *e)
 {
@@ -497,13 +507,12 @@ int session_run_turn(struct session *s, const struct session_sink *k, enum sessi
     s->n_unthought = session_turn_thought(s);
     s->thought_ms = 0;
     int rc = 0;
-    /* A kill between the last token that the limit allows and the end of the answer. With heads the
-     * newest tokens have no scores yet and are run again, so that the answer goes on. */
-    const bool whole = s->n_killed && s->n_killed == s->opts.max_tokens && s->pending.n == 1;
+    /* A kill between the last token that the limit allows and the end of the answer. */
+    const bool whole = s->n_killed && s->n_killed == s->opts.max_tokens && s->pending.n > 0;
     *end = SESSION_TURN_END;
     /* After rewinding to the end of a prompt the cache is complete, but there are no logits. */
     if (whole)
-        rc = 0; /* that token is run with the next message */
+        rc = read_all_but_last(s, k, end, e);
     else if (s->pending.n == 0)
         rc = context_run_again(&s->ctx, s->recent[s->n_recent - 1], e);
     else
@@ -658,10 +667,7 @@ int session_continue(struct session *s, const struct session_sink *sink, enum se
 int session_read_taken(struct session *s, const struct session_sink *sink, struct err *e)
 {
     enum session_end end;
-    int32_t last = s->pending.ids[--s->pending.n];
-    int rc = session_read_pending(s, false, sink, &end, e);
-    tokens_push(&s->pending, last);
-    if (!rc && s->save) rc = session_save_now(s, NULL, e);
+    int rc = read_all_but_last(s, sink, &end, e);
     if (!rc) rc = evict_now(s, false, sink, e);
     if (!rc && s->save) rc = session_save_now(s, NULL, e);
     if (!rc && end == SESSION_FULL)

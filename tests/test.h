@@ -51,8 +51,38 @@ void test_around(CMFixtureFunction before, CMFixtureFunction after);
         test_around(before, after);                       \
     }
 
-/* Released at the end of its block. */
-#define AUTO_STR __attribute__((cleanup(str_release))) struct str
+/* Released or closed at the end of their block, the last one first. */
+#define AUTO_STR     __attribute__((cleanup(str_release))) struct str
+#define AUTO_TOKENS  __attribute__((cleanup(tokens_release))) struct tokens
+#define AUTO_CONTEXT __attribute__((cleanup(context_release))) struct context
+#define AUTO_MAKER   __attribute__((cleanup(maker_release))) struct maker
+#define AUTO_SAMPLE  __attribute__((cleanup(heads_sample_release))) struct heads_sample
+#define AUTO_PROMPT  __attribute__((cleanup(template_prompt_release))) struct template_prompt
+
+#define CLOSED(noun)                                \
+    struct noun;                                    \
+    void noun##_close(struct noun *);               \
+    static inline void noun##_end(struct noun **of) \
+    {                                               \
+        noun##_close(*of);                          \
+    }
+CLOSED(engine)
+CLOSED(session)
+CLOSED(conversations)
+CLOSED(store)
+CLOSED(gguf)
+CLOSED(tokenizer)
+CLOSED(chat_template)
+CLOSED(pool)
+
+#define AUTO_ENGINE    __attribute__((cleanup(engine_end))) struct engine
+#define AUTO_SESSION   __attribute__((cleanup(session_end))) struct session
+#define AUTO_LIBRARY   __attribute__((cleanup(conversations_end))) struct conversations
+#define AUTO_STORE     __attribute__((cleanup(store_end))) struct store
+#define AUTO_GGUF      __attribute__((cleanup(gguf_end))) struct gguf
+#define AUTO_TOKENIZER __attribute__((cleanup(tokenizer_end))) struct tokenizer
+#define AUTO_TEMPLATE  __attribute__((cleanup(chat_template_end))) struct chat_template
+#define AUTO_POOL      __attribute__((cleanup(pool_end))) struct pool
 
 /* What the last call said that failed. */
 extern struct err err;

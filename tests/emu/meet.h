@@ -119,6 +119,8 @@ static inline void side_close(struct side *s)
     engine_close(s->engine);
 }
 
+#define AUTO_SIDE __attribute__((cleanup(side_close))) struct side
+
 static inline void open_both(struct side *cpu, struct side *gpu, const char *policy)
 {
     struct options o = demo_options("cpu", policy), p = demo_options("cuda", policy);

@@ -93,7 +93,7 @@ TEST(batches)
 /* Tokens one by one, by one graph, into a second page of units that have no separate kernel. */
 TEST(grows)
 {
-    struct side cpu, gpu;
+    AUTO_SIDE cpu, gpu;
     struct inputs in = {0};
     struct options o = demo_options("cpu", "sink"), g = demo_options("cuda", "sink");
     int32_t ids[67];
@@ -105,8 +105,6 @@ TEST(grows)
     for (int at = 0, n = 32; at < 67; at += n, n = at < 63 ? 31 : 1)
         step(&cpu, &gpu, &in, ids + at, n, "units of q8 and halfs");
     meet_end();
-    side_close(&cpu);
-    side_close(&gpu);
 }
 
 /* Layers that the demo's are not like: scales, norms of outputs and of whole rows, no rotation. */
@@ -174,7 +172,7 @@ TEST(ties)
 {
     static const char *const policies[] = {"keeper", "locret:allocator=ada"};
     for (int p = 0; p < 2; p++) {
-        struct side cpu, gpu;
+        AUTO_SIDE cpu, gpu;
         int32_t ids[96];
         int kept[64];
         side_open_plain(&cpu, "cpu", policies[p]);
@@ -200,8 +198,6 @@ TEST(ties)
             }
             check_units(&cpu, &gpu, kept);
         }
-        side_close(&cpu);
-        side_close(&gpu);
     }
     assert_int_equal(driver_held(), 0);
 }
@@ -320,7 +316,7 @@ static double heads_bytes(const struct retaining *h)
  * which read theirs once for CACHE_UNSCORED_MAX tokens. */
 TEST(launches)
 {
-    struct side s;
+    AUTO_SIDE s;
     struct options o = demo_options("cuda", "locret");
     int32_t id = 1;
     ok(side_open(&s, &o, &err));
@@ -339,13 +335,12 @@ TEST(launches)
         assert_int_equal(driver_calls("cuGraphLaunch"), 1);
     }
     meet_end();
-    side_close(&s);
 }
 
 /* An eviction copies once from the device: which units stay. */
 TEST(copies)
 {
-    struct side s;
+    AUTO_SIDE s;
     struct options o = demo_options("cuda", "locret");
     const int32_t ids[32] = {0};
     int64_t n_evicted;
@@ -356,18 +351,16 @@ TEST(copies)
     ok(context_evict(&s.x, &n_evicted, &err));
     assert_int_equal(driver_calls("cuMemcpyDtoHAsync"), 1);
     driver_watch(NULL, NULL, true);
-    side_close(&s);
 }
 
 static void refuse_family(const char *path, const char *why)
 {
     struct options o = demo_options("cuda", "keydiff+global");
-    struct side s;
+    AUTO_SIDE s;
     o.engine.model = path;
     memset(&o.engine.heads, 0, sizeof o.engine.heads);
     assert_int_equal(side_open(&s, &o, &err), ERR_USAGE);
     if (!strstr(err.text, why)) fail_msg("%s", err.text);
-    side_close(&s);
 }
 
 TEST(devices)

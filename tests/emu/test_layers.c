@@ -66,6 +66,8 @@ static void side_close(struct side *s)
     engine_close(s->engine);
 }
 
+#define AUTO_SIDE __attribute__((cleanup(side_close))) struct side
+
 static const float *run(struct side *s, const int32_t *ids, int n, int rows)
 {
     float *logits;
@@ -96,7 +98,7 @@ static void compare(const char *model, int n_layers, const char *experts, double
                     double *allowed)
 {
     static const int steps[] = {64, 13, 1, 1, 33, 5, 1, 1, 1, 30};
-    struct side cpu, gpu, wide;
+    AUTO_SIDE cpu, gpu, wide;
     int32_t ids[N_TOKENS];
     int at = 0;
     *off = *allowed = 0;
@@ -113,9 +115,6 @@ static void compare(const char *model, int n_layers, const char *experts, double
         *allowed = larger(3 * distance(run(&wide, ids + at, steps[i], rows), want, n), *allowed);
     }
     assert_int_equal(at, N_TOKENS);
-    side_close(&cpu);
-    side_close(&gpu);
-    side_close(&wide);
 }
 
 static void check(int n_layers, const char *experts, const char *const *names, size_t n)
@@ -217,7 +216,7 @@ TEST(heads_by_kv_layer)
     const int fd = mkstemp(path);
     assert_true(fd >= 0 && !close(fd));
     for (int i = 0; i < 2; i++) {
-        struct side cpu, gpu;
+        AUTO_SIDE cpu, gpu;
         int32_t ids[TOKENS];
         side_open(&cpu, models[i], "cpu", 0, "auto", KN_KV_F16);
         random_heads(cpu.engine->model, path);
@@ -236,8 +235,6 @@ TEST(heads_by_kv_layer)
             assert_true(want[0] != want[1]);
             assert_true(distance(gpu.x.cache.kv_heads[k].score, want, TOKENS) < 0.05);
         }
-        side_close(&cpu);
-        side_close(&gpu);
     }
     unlink(path);
 }

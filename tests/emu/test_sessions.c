@@ -33,9 +33,7 @@ static struct options options_for(const char *policy)
 
 static void same(const struct session *x, const struct session *y)
 {
-    struct session_stats st;
-    session_stats(y, &st);
-    assert_int_equal(st.n_reread, 0);
+    assert_int_equal(reread(y), 0);
     assert_int_equal(session_cache(x)->n_pos, session_cache(y)->n_pos);
     assert_int_equal(cache_units(session_cache(x)), cache_units(session_cache(y)));
     const struct recurrent_state *a = &session_cache(x)->recurrent,
@@ -51,8 +49,7 @@ static void resume(const char *policy)
 {
     struct options o = options_for(policy);
     AUTO_LOG once = {0}, often = {0};
-    AUTO_FOLDER *dir = temporary();
-    AUTO_LIBRARY *l = open_library(dir);
+    NEW_LIBRARY(l);
     o.session.plan.speculate.off = true;
     AUTO_SESSION *x = open_session(NULL, o, false);
     o.session.plan.speculate = (struct plan_speculate){.n = 4};
@@ -60,8 +57,7 @@ static void resume(const char *policy)
     for (int i = 0; i < 4; i++) {
         say(x, said[i], &once);
         say(y, said[i], &often);
-        session_close(y);
-        y = open_session(l, o, true);
+        reopen(&y, l, o);
         same(x, y);
     }
     assert_string_equal(str_get(&once.text), str_get(&often.text));
@@ -101,10 +97,8 @@ static void killed(void)
     AUTO_FOLDER *dir = temporary();
     run_victim(dir, o, TOKENS);
     AUTO_LIBRARY *l = open_library(dir);
-    struct session *y = open_session(l, o, true), *x;
-    struct session_stats st;
-    session_stats(y, &st);
-    assert_int_equal(st.n_reread, 0);
+    AUTO_SESSION *y = open_session(l, o, true), *x;
+    assert_int_equal(reread(y), 0);
     o.session.max_tokens = TOKENS;
     x = open_session(NULL, o, false);
     say(x, said[0], &once);
@@ -113,8 +107,6 @@ static void killed(void)
     say(x, said[1], &once);
     say(y, said[1], &again);
     assert_memory_equal(str_get(&again.text), str_get(&once.text), once.text.n - 1);
-    session_close(x);
-    session_close(y);
 }
 
 TEST(windows)
@@ -135,7 +127,7 @@ static void same_again(void)
 {
     const size_t bytes = (size_t)engine->model->n_vocab * sizeof(float);
     struct options o = options_for("sink");
-    struct context x;
+    AUTO_CONTEXT x;
     const int32_t id = 5;
     float *got, *want = malloc(bytes);
     ok(context_open(&x, engine, &o.session.plan, 1, 1, &err));
@@ -145,7 +137,6 @@ static void same_again(void)
     ok(context_run_again(&x, id, &err));
     ok(context_logits(&x, &got, &err));
     assert_memory_equal(got, want, bytes);
-    context_release(&x);
     free(want);
 }
 

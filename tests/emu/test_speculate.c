@@ -19,24 +19,21 @@ static struct engine *open_gpu(const char *model, int n_layers)
 
 TEST(demo)
 {
-    struct engine *g = open_gpu(NULL, 0);
+    AUTO_ENGINE *g = open_gpu(NULL, 0);
     compare_tries(g, "keeper", "q4", BEGIN, END);
     compare_tries(g, "random", "q8:q4", BEGIN, END);
-    engine_close(g);
 }
 
 TEST(split)
 {
-    struct engine *g = open_gpu(NULL, 2);
+    AUTO_ENGINE *g = open_gpu(NULL, 2);
     compare_tries(g, "keeper", "q4", BEGIN, END);
-    engine_close(g);
 }
 
 static void family(const char *path, int n_layers)
 {
-    struct engine *g = open_gpu(path, n_layers);
+    AUTO_ENGINE *g = open_gpu(path, n_layers);
     compare_tries(g, "sink", "f16", BEGIN, END);
-    engine_close(g);
 }
 
 /* Windows and capped logits; experts; recurrent layers. */

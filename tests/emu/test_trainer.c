@@ -41,6 +41,8 @@ static void side_close(struct side *s)
     engine_close(s->engine);
 }
 
+#define AUTO_SIDE __attribute__((cleanup(side_close))) struct side
+
 /* A text of random words, which repeats its context. Nobody asks inside it. Of every other one two
  * tokens in three are names. */
 static void text(struct heads_sample *s, int seed, int n_vocab)
@@ -58,13 +60,12 @@ static void text(struct heads_sample *s, int seed, int n_vocab)
 
 static void measure(struct side *s, int n)
 {
-    struct heads_sample text_of = {0};
+    AUTO_SAMPLE text_of = {0};
     for (int i = 0; i < n; i++) {
         text(&text_of, 100 + i, s->engine->model->n_vocab);
         ok(heads_learn_measure(&s->learn, &text_of, &err));
     }
     ok(heads_learn_scale(&s->learn, &err));
-    heads_sample_release(&text_of);
 }
 
 /* Every fifth step has two texts. */
@@ -116,7 +117,7 @@ static double distance(struct side *cpu, struct side *gpu)
 
 static void compare(const char *model, const struct heads_learn_opts *o, int n_steps)
 {
-    struct side cpu, gpu;
+    AUTO_SIDE cpu, gpu;
     double worst = 0;
     side_open(&cpu, model, false, o);
     side_open(&gpu, model, true, o);
@@ -136,8 +137,6 @@ static void compare(const char *model, const struct heads_learn_opts *o, int n_s
     assert_true(worst < 2e-3); /* 4e-3 with the smoothing term the wrong way */
     assert_true(distance(&cpu, &gpu) < 0.03);
     assert_true(fabs(found(&cpu) - found(&gpu)) < 0.1);
-    side_close(&cpu);
-    side_close(&gpu);
 }
 
 TEST(losses)
@@ -155,7 +154,7 @@ TEST(families)
 /* A state that one of them wrote continues in the other, and on the GPU to the bit. */
 TEST(checkpoints)
 {
-    struct side gpu, again, cpu;
+    AUTO_SIDE gpu, again, cpu;
     FILE *f = tmpfile();
     side_open(&gpu, "build/golden/families/llama3.gguf", true, &shares);
     side_open(&again, "build/golden/families/llama3.gguf", true, &shares);
@@ -172,9 +171,6 @@ TEST(checkpoints)
     assert_true(distance(&gpu, &again) == 0);
     assert_true(fabs(step(&cpu, 3) / loss - 1) < 0.01);
     fclose(f);
-    side_close(&gpu);
-    side_close(&again);
-    side_close(&cpu);
 }
 
 /* Linked in place of the C library's and the system's: arenas are counted, and a test sets how much

@@ -252,7 +252,7 @@ static char *expected[N_STEPS + 1];
 static void learn(void)
 {
     struct life l;
-    struct str s = {0};
+    AUTO_STR s = {0};
     life_begin(&l);
     expected[0] = strdup("");
     for (int i = 0; i < N_STEPS; i++) {
@@ -265,7 +265,6 @@ static void learn(void)
     assert_non_null(strstr(expected[11], "segment 1 1 1 300\n"));
     assert_non_null(strstr(expected[N_STEPS], "conversation again"));
     assert_null(strstr(expected[N_STEPS], "message 3"));
-    str_release(&s);
     life_end(&l);
 }
 
@@ -291,7 +290,7 @@ static void assert_clear(const struct fault *f, int n, int step)
  * not at all. */
 static void assert_nothing_lost(struct life *l, const struct fault *f, int n, int step)
 {
-    struct store *s;
+    AUTO_STORE *s;
     AUTO_STR now = {0};
     ok(store_open(&s, l->path, &err));
     ok(store_check(s, &err));
@@ -299,7 +298,6 @@ static void assert_nothing_lost(struct life *l, const struct fault *f, int n, in
     if (strcmp(str_get(&now), expected[step]) && strcmp(str_get(&now), expected[step + 1]))
         fail_msg("%s %d, step %d: expected\n%s\nor\n%s\nfound\n%s", f->name, n, step,
                  expected[step], expected[step + 1], str_get(&now));
-    store_close(s);
 }
 
 /* Runs the scenario with the n-th operation failing; false when it was never reached. */

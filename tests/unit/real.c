@@ -62,11 +62,10 @@ static void same_ids(const struct engine *g, const cJSON *m)
     const cJSON *texts = cJSON_GetObjectItem(golden, "texts"), *all = cJSON_GetObjectItem(m, "ids");
     for (int i = 0; i < cJSON_GetArraySize(texts); i++) {
         const cJSON *want = cJSON_GetArrayItem(all, i);
-        struct tokens ids = {0};
+        AUTO_TOKENS ids = {0};
         encode(g, cJSON_GetArrayItem(texts, i)->valuestring, &ids);
         assert_int_equal(ids.n, cJSON_GetArraySize(want));
         for (size_t k = 0; k < ids.n; k++) assert_int_equal(ids.ids[k], number(want, (int)k));
-        tokens_release(&ids);
     }
 }
 
@@ -134,7 +133,7 @@ static void compare(int i, double limit)
     const double exact = cJSON_GetObjectItem(m, "nll_f32")->valuedouble;
     struct options o;
     printf("%s\n", file);
-    struct engine *g = open_engine(file, true, &o);
+    AUTO_ENGINE *g = open_engine(file, true, &o);
     same_ids(g, m);
     is_near("float weights", likelihood(g, &o, "f32", cJSON_GetObjectItem(m, "top"), limit), exact,
             limit);
@@ -144,7 +143,6 @@ static void compare(int i, double limit)
            exp(cJSON_GetObjectItem(m, "nll")->valuedouble));
     is_near("the file's weights", likelihood(g, &o, "f32", NULL, 0), exact, ROUNDED);
     is_near("and 4-bit units", likelihood(g, &o, NULL, NULL, 0), exact, UNITS);
-    engine_close(g);
 }
 
 TEST(test_smollm2)

@@ -39,16 +39,6 @@ static inline void log_end(struct log *l)
     str_release(&l->text);
 }
 
-static inline void session_end_of(struct session **s)
-{
-    session_close(*s);
-}
-
-static inline void library_end(struct conversations **l)
-{
-    conversations_close(*l);
-}
-
 static inline void remove_library(char *dir)
 {
     char command[160];
@@ -63,10 +53,8 @@ static inline void folder_end(char **dir)
 }
 
 /* Ended with their block, the last one first. */
-#define AUTO_LOG     __attribute__((cleanup(log_end))) struct log
-#define AUTO_SESSION __attribute__((cleanup(session_end_of))) struct session
-#define AUTO_LIBRARY __attribute__((cleanup(library_end))) struct conversations
-#define AUTO_FOLDER  __attribute__((cleanup(folder_end))) char
+#define AUTO_LOG    __attribute__((cleanup(log_end))) struct log
+#define AUTO_FOLDER __attribute__((cleanup(folder_end))) char
 
 static inline void hash_logits(struct log *l)
 {
@@ -121,6 +109,11 @@ static inline struct conversations *open_library(const char *dir)
     return l;
 }
 
+/* A library in a folder of its own. */
+#define NEW_LIBRARY(l)               \
+    AUTO_FOLDER *l##_ = temporary(); \
+    AUTO_LIBRARY *l = open_library(l##_)
+
 /* Changes the file of a library without the store. */
 static inline void change_library(const char *dir, const char *sql)
 {
@@ -157,6 +150,21 @@ static inline struct session *open_session(struct conversations *l, struct optio
     o.session.new_conversation = !again;
     ok(session_open(&s, engine, l, &o.session, NULL, &err));
     return s;
+}
+
+/* As after the program ended and began again. */
+static inline void reopen(struct session **s, struct conversations *l, struct options o)
+{
+    session_close(*s);
+    *s = open_session(l, o, true);
+}
+
+/* Tokens that were run a second time. */
+static inline int64_t reread(const struct session *s)
+{
+    struct session_stats st;
+    session_stats(s, &st);
+    return st.n_reread;
 }
 
 static inline void say(struct session *s, const char *text, struct log *l)

@@ -54,13 +54,12 @@ static void check_head(const struct kn_centre *c, int dim)
 
 TEST(test_every_head_has_one)
 {
-    struct engine *g = open_engine();
+    AUTO_ENGINE *g = open_engine();
     const struct model *m = g->model;
     assert_int_equal(strlen(g->centres.digest), 8);
     for (int i = 0; i < m->n_kv_layer * m->n_kv_head; i++) check_head(&m->centres[i], m->head_dim);
     for (int i = 0; i < m->windowed.n_layer * m->windowed.n_kv_head; i++)
         check_head(&m->windowed.centres[i], m->windowed.head_dim);
-    engine_close(g);
 }
 
 static int count_measuring(void *ctx, int64_t done, int64_t total)
@@ -94,7 +93,7 @@ static off_t size_of(const char *file)
 
 TEST(test_file)
 {
-    struct engine *g = open_engine();
+    AUTO_ENGINE *g = open_engine();
     char first[9], file[128], now[9];
     memcpy(first, g->centres.digest, 9);
     snprintf(file, sizeof file, "%s/%.32s.centres", folder, g->model_digest);
@@ -118,13 +117,12 @@ TEST(test_file)
     again(g, now);
     assert_string_equal(now, first);
     assert_int_equal(size_of(file), size);
-    engine_close(g);
 }
 
 /* 4-bit keys of a model with centres are of S4, whichever way they are asked for; --kv is told. */
 TEST(test_plan)
 {
-    struct engine *g = open_engine();
+    AUTO_ENGINE *g = open_engine();
     struct plan_opts o = plan_opts_default();
     struct context x;
     char text[16];
@@ -136,7 +134,6 @@ TEST(test_plan)
         assert_string_equal(text, given ? "q4:q8" : "q4");
         context_release(&x);
     }
-    engine_close(g);
 }
 
 AROUND_TESTS(set_up, tear_down)

@@ -221,12 +221,11 @@ TEST_WITH(passages_of_others_only, setup, teardown)
 TEST_WITH(passages_refused, setup, teardown)
 {
     struct fixture *f = *state;
-    struct conversations *none;
+    AUTO_LIBRARY *none;
     begin_named(f->l, "work");
     ok(passages_check(f->l, "all", &err));
     ok(passages_check(f->l, "work", &err));
     refused(passages_check(f->l, "work,wrk", &err), ERR_FAIL, "no conversation wrk");
     ok(conversations_open(&none, NULL, &err));
     refused(passages_check(none, "all", &err), ERR_USAGE, "a private chat reads no other");
-    conversations_close(none);
 }

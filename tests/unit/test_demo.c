@@ -52,8 +52,8 @@ static int argmax(const float *x, int n)
 
 static void check(struct engine *g, const struct options *o, const cJSON *golden)
 {
-    struct tokens ids = {0};
-    struct context x;
+    AUTO_TOKENS ids = {0};
+    AUTO_CONTEXT x;
     const cJSON *expected;
     encode(g, get(golden, "messages"), &ids);
     assert_int_equal(ids.n, cJSON_GetArraySize(get(golden, "ids")));
@@ -74,8 +74,6 @@ static void check(struct engine *g, const struct options *o, const cJSON *golden
         assert_int_equal(id, expected->valueint);
         forward_run(&x.forward, &x.cache, &id, 1, 1);
     }
-    context_release(&x);
-    tokens_release(&ids);
 }
 
 static cJSON *read_golden(void)
@@ -90,7 +88,7 @@ static cJSON *read_golden(void)
 TEST(test_golden)
 {
     struct options o;
-    struct engine *g;
+    AUTO_ENGINE *g;
     const cJSON *golden;
     options_init(&o);
     o.engine.weights = ENGINE_WEIGHTS_F32;
@@ -100,17 +98,16 @@ TEST(test_golden)
     cJSON *all = read_golden();
     cJSON_ArrayForEach(golden, all) check(g, &o, golden);
     cJSON_Delete(all);
-    engine_close(g);
 }
 
 /* The greedy answer to a conversation, up to its end token, in the shipped configuration: int4
  * weights and a 4-bit cache. */
 static void answer(struct tokens *out, const char *isa, const cJSON *golden)
 {
-    struct tokens ids = {0};
+    AUTO_TOKENS ids = {0};
     struct options o;
-    struct engine *g;
-    struct context x;
+    AUTO_ENGINE *g;
+    AUTO_CONTEXT x;
     options_init(&o);
     o.engine.isa = isa;
     ok(engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
@@ -122,9 +119,6 @@ static void answer(struct tokens *out, const char *isa, const cJSON *golden)
         tokens_push(out, id);
         forward_run(&x.forward, &x.cache, &id, 1, 1);
     } while (out->n < 64 && !tokenizer_is_end(g->tokenizer, out->ids[out->n - 1]));
-    context_release(&x);
-    engine_close(g);
-    tokens_release(&ids);
 }
 
 TEST(test_instruction_sets)
@@ -133,17 +127,15 @@ TEST(test_instruction_sets)
     cJSON *all = read_golden();
     cJSON_ArrayForEach(golden, all)
     {
-        struct tokens ref = {0};
+        AUTO_TOKENS ref = {0};
         answer(&ref, "ref", golden);
         assert_true(ref.n > 1 && ref.n < 64);
         for (const char *const *isa = kn_isa_list(); *isa; isa++) {
-            struct tokens other = {0};
+            AUTO_TOKENS other = {0};
             answer(&other, *isa, golden);
             if (other.n != ref.n || memcmp(ref.ids, other.ids, ref.n * sizeof *ref.ids))
                 fail_msg("%s says something else than ref", *isa);
-            tokens_release(&other);
         }
-        tokens_release(&ref);
     }
     cJSON_Delete(all);
 }

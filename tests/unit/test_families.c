@@ -143,16 +143,14 @@ static void compare_file(const struct row *r, const char *kv, double rms_max)
     read_golden(&golden, r->golden);
     for (int i = 0; i < 3; i++) {
         struct options o;
-        struct engine *g;
-        struct context x;
+        AUTO_ENGINE *g;
+        AUTO_CONTEXT x;
         set_options(&o, r, path, chunks[i]);
         plan_kv_named(kv, &o.session.plan.kv);
         o.engine.threads = 1 + i;
         ok(engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
         ok(context_open(&x, g, &o.session.plan, o.session.sampling.seed, chunks[i], &err));
         run(&x, &golden, chunks[i], got[i]);
-        context_release(&x);
-        engine_close(g);
     }
     struct error error = error_of(got[0], &golden);
     printf("%s, weights as in the file, kv %s: error %.1e, at most %.1e\n", r->golden, kv,
@@ -190,8 +188,8 @@ TEST(test_bytes_read)
 {
     const struct row r = {"qwen3moe", "qwen3moe", 512};
     struct options o;
-    struct engine *g;
-    struct context x;
+    AUTO_ENGINE *g;
+    AUTO_CONTEXT x;
     char path[128];
     const int32_t id = 7;
     set_options(&o, &r, path, 8);
@@ -206,8 +204,6 @@ TEST(test_bytes_read)
     forward_run(&x.forward, &x.cache, &id, 1, 1);
     printf("read %lld bytes of weights, expected %.0f\n", (long long)bytes_read, want);
     assert_true(fabs((double)bytes_read - want) <= 0.01 * want);
-    context_release(&x);
-    engine_close(g);
 }
 
 /* Greedy text of models with experts is that of a dense evaluation, which computes all experts. */
@@ -222,8 +218,8 @@ TEST(test_greedy)
         const struct row r = {name, name, 512};
         int32_t want[N], got[N];
         struct options o;
-        struct engine *g;
-        struct context x;
+        AUTO_ENGINE *g;
+        AUTO_CONTEXT x;
         for (int i = 0; i < N; i++) assert_int_equal(fscanf(f, "%d", &want[i]), 1);
         set_options(&o, &r, path, PROMPT);
         o.engine.weights = ENGINE_WEIGHTS_F32;
@@ -239,8 +235,6 @@ TEST(test_greedy)
             got[at + n] = best;
         }
         if (memcmp(got, want, sizeof want) != 0) fail_msg("%s", name);
-        context_release(&x);
-        engine_close(g);
     }
     assert_int_equal(n_models, 8);
     fclose(f);
@@ -251,15 +245,13 @@ TEST(test_window)
 {
     for (int context = 96; context <= 512; context += 416) {
         struct options o;
-        struct engine *g;
-        struct context x;
+        AUTO_ENGINE *g;
+        AUTO_CONTEXT x;
         char path[128];
         set_options(&o, &(struct row){"qwen2", "qwen2", context}, path, 32);
         ok(engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
         ok(context_open(&x, g, &o.session.plan, 0, 1, &err));
         assert_int_equal(strstr(x.plan.notice, "last 100 positions") != NULL, context == 512);
-        context_release(&x);
-        engine_close(g);
     }
 }
 

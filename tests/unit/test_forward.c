@@ -40,8 +40,8 @@ static void compare(const char *model, const char *golden, const char *weights, 
     int32_t ids[POS_MAX];
     AUTO_STR bytes = {0};
     struct options o;
-    struct engine *g;
-    struct context x;
+    AUTO_ENGINE *g;
+    AUTO_CONTEXT x;
     snprintf(file, sizeof file, "golden/logits/%s.tokens.txt", golden);
     if (!data_path(path, sizeof path, file)) skip();
     int n_pos = read_ids(path, ids, POS_MAX);
@@ -84,8 +84,6 @@ static void compare(const char *model, const char *golden, const char *weights, 
            weights ? weights : "file", chunk, rms, 100 * share);
     assert_true(rms <= rms_max);
     assert_true(share >= argmax_min);
-    context_release(&x);
-    engine_close(g);
 }
 
 /* Weights and cache in float32, like the other program. */
@@ -139,8 +137,8 @@ TEST(test_scores_in_batches)
 {
     enum { N = 37 };
     struct options o;
-    struct engine *g;
-    struct context chunk, single;
+    AUTO_ENGINE *g;
+    AUTO_CONTEXT chunk, single;
     int32_t ids[N];
     options_init(&o);
     o.session.plan.policy = policy_choice("locret");
@@ -157,7 +155,4 @@ TEST(test_scores_in_batches)
     for (int i = 0; i < chunk.cache.shape.n_layer * chunk.cache.shape.n_head; i++)
         assert_memory_equal(chunk.cache.kv_heads[i].score, single.cache.kv_heads[i].score,
                             N * sizeof *chunk.cache.kv_heads[i].score);
-    context_release(&chunk);
-    context_release(&single);
-    engine_close(g);
 }

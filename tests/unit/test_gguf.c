@@ -41,8 +41,8 @@ static void make_sample(struct maker *m)
 
 TEST(finds_metadata)
 {
-    struct maker m;
-    struct gguf *g;
+    AUTO_MAKER m;
+    AUTO_GGUF *g;
     struct gguf_str s;
     struct gguf_array a;
     uint32_t u;
@@ -75,14 +75,12 @@ TEST(finds_metadata)
     assert_true(gguf_get_array(g, "f32s", &a));
     assert_true(gguf_array_f32(&a, 1) == -4);
     assert_true(gguf_get_array(g, "none", &a) && a.n == 0);
-    gguf_close(g);
-    maker_release(&m);
 }
 
 TEST(finds_tensors)
 {
-    struct maker m;
-    struct gguf *g;
+    AUTO_MAKER m;
+    AUTO_GGUF *g;
     make_sample(&m);
     ok(gguf_open_bytes(&g, m.file.data, m.file.n, "sample", &err));
     assert_int_equal(gguf_n_tensors(g), 2);
@@ -99,8 +97,6 @@ TEST(finds_tensors)
     assert_null(gguf_tensor_at(g, 2));
     gguf_forget_data(g); /* the caller's memory must not be released */
     assert_int_equal(*(const char *)t->data, 'x');
-    gguf_close(g);
-    maker_release(&m);
 }
 
 /* Opens a copy that ends at a page's end, and reads all of it. */
@@ -131,7 +127,7 @@ static int open_copy(const char *bytes, size_t n, struct err *e)
 
 TEST(refuses_every_cut)
 {
-    struct maker m;
+    AUTO_MAKER m;
     make_sample(&m);
     size_t described = 24 + m.keys.n + m.tensors.n;
     for (size_t n = 0; n < m.file.n; n++) {
@@ -140,13 +136,12 @@ TEST(refuses_every_cut)
         assert_int_equal(rc, header_only ? 0 : ERR_FORMAT);
     }
     ok(open_copy(m.file.data, m.file.n, &err));
-    maker_release(&m);
 }
 
 TEST(survives_every_wrong_byte)
 {
     static const unsigned char masks[] = {0x01, 0x02, 0x10, 0x80, 0xFF};
-    struct maker m;
+    AUTO_MAKER m;
     make_sample(&m);
     for (size_t i = 0; i < m.data_at; i++)
         for (size_t k = 0; k < sizeof masks; k++) {
@@ -156,7 +151,6 @@ TEST(survives_every_wrong_byte)
             if (rc) assert_non_null(strstr(err.text, "copy: "));
             m.file.data[i] = (char)(m.file.data[i] ^ masks[k]);
         }
-    maker_release(&m);
 }
 
 static void expect(struct maker *m, const char *says)

@@ -40,7 +40,7 @@ static void expect(const char *path, const char *message)
 
 TEST(has_every_tensor_of_its_parts)
 {
-    struct gguf *whole, *split;
+    AUTO_GGUF *whole, *split;
     ok(gguf_open(&whole, WHOLE, &err));
     ok(gguf_open(&split, PARTS "-00001-of-00003.gguf", &err));
     assert_int_equal(gguf_n_tensors(split), gguf_n_tensors(whole));
@@ -57,13 +57,11 @@ TEST(has_every_tensor_of_its_parts)
         gguf_forget(split, b->data, b->bytes, true);
         assert_memory_equal(a->data, b->data, a->bytes);
     }
-    gguf_close(whole);
-    gguf_close(split);
 }
 
 TEST(has_the_bytes_of_its_parts)
 {
-    struct gguf *split;
+    AUTO_GGUF *split;
     size_t n;
     ok(gguf_open(&split, PARTS "-00001-of-00003.gguf", &err));
     const char *bytes = gguf_bytes(split, &n);
@@ -77,7 +75,6 @@ TEST(has_the_bytes_of_its_parts)
         for (at += part.n; at % (64 << 10); at++) assert_int_equal(bytes[at], 0);
     }
     assert_int_equal(at, n);
-    gguf_close(split);
 }
 
 TEST(needs_all_parts_in_order)

@@ -324,8 +324,8 @@ TEST(labels_are_their_definition)
 
 TEST(shares_compete_as_shares)
 {
-    struct engine *g = open_demo();
-    struct context c;
+    AUTO_ENGINE *g = open_demo();
+    AUTO_CONTEXT c;
     struct options o;
     int32_t ids[60];
     for (int i = 0; i < 60; i++) ids[i] = 300 + i;
@@ -345,13 +345,11 @@ TEST(shares_compete_as_shares)
                         1e-4);
         }
     }
-    context_release(&c);
-    engine_close(g);
 }
 
 TEST(the_best_policy_is_the_default)
 {
-    struct engine *g = open_demo();
+    AUTO_ENGINE *g = open_demo();
     struct plan p;
     struct options o;
     options_init(&o);
@@ -370,12 +368,11 @@ TEST(the_best_policy_is_the_default)
     o.session.plan.policy = policy_choice("keeper");
     refused(plan_make(&p, g->model, g->retaining, NULL, &o.session.plan, 1, 1, &err), ERR_USAGE,
             "heads train");
-    engine_close(g);
 }
 
 TEST(a_head_takes_up_to_two_thirds_of_the_positions)
 {
-    struct engine *g = open_demo();
+    AUTO_ENGINE *g = open_demo();
     struct plan p;
     struct options o;
     options_init(&o);
@@ -387,12 +384,11 @@ TEST(a_head_takes_up_to_two_thirds_of_the_positions)
         ok(plan_make(&p, g->model, g->retaining, NULL, &o.session.plan, 1, 1, &err));
         assert_int_equal(p.budget_max, heads[i].most);
     }
-    engine_close(g);
 }
 
 TEST(memory_picks_the_budget)
 {
-    struct engine *g = open_demo();
+    AUTO_ENGINE *g = open_demo();
     struct plan p;
     struct options o;
     options_init(&o);
@@ -409,7 +405,6 @@ TEST(memory_picks_the_budget)
     o.session.plan.memory = 1LL << 40;
     ok(plan_make(&p, g->model, g->retaining, NULL, &o.session.plan, 1, 1, &err));
     assert_int_equal(p.budget, g->model->n_ctx - p.chunk - p.reserve);
-    engine_close(g);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -451,7 +446,7 @@ TEST(rows_are_conversations)
               "{\"document\": ");
     struct engine *g = open_demo();
     struct heads_data d;
-    struct heads_sample s = {0};
+    AUTO_SAMPLE s = {0};
     AUTO_STR text = {0};
     ok(open_rows(&d, path, &err));
     assert_int_equal(d.n, 4);
@@ -482,7 +477,6 @@ TEST(rows_are_conversations)
     refused(heads_sample_read(&s, &d, 2, false, g, 512, &err), ERR_FORMAT, "row 3");
     refused(heads_sample_read(&s, &d, 3, false, g, 512, &err), ERR_FORMAT, "row 4");
     heads_data_close(&d);
-    heads_sample_release(&s);
     engine_close(g);
     unlink(path);
 }
@@ -496,7 +490,7 @@ TEST(names_and_numbers_share_a_label)
               "\"question\": \"Who?\", \"answer\": \"Milorad.\"}\n{}\n");
     struct engine *g = open_demo();
     struct heads_data d;
-    struct heads_sample s = {0};
+    AUTO_SAMPLE s = {0};
     AUTO_STR names = {0};
     float label[2 * 512];
     ok(open_rows(&d, path, &err));
@@ -517,7 +511,6 @@ TEST(names_and_numbers_share_a_label)
     }
     assert_string_equal(str_get(&names), " Milorad Petrovic 48213 Zzyzx");
     heads_data_close(&d);
-    heads_sample_release(&s);
     engine_close(g);
     unlink(path);
 }
@@ -536,7 +529,7 @@ TEST(long_documents_are_cut)
     put(path, str_get(&row));
     struct engine *g = open_demo();
     struct heads_data d;
-    struct heads_sample s = {0};
+    AUTO_SAMPLE s = {0};
     ok(open_rows(&d, path, &err));
     ok(heads_sample_read(&s, &d, 1, false, g, 256, &err));
     assert_in_range(s.ids.n, 150, 256);
@@ -544,7 +537,6 @@ TEST(long_documents_are_cut)
     text_of(g, &s, true, &row);
     assert_non_null(strstr(str_get(&row), "\n\nWhat was it?<|end|><|assistant|> Old."));
     heads_data_close(&d);
-    heads_sample_release(&s);
     engine_close(g);
     unlink(path);
 }
@@ -609,13 +601,12 @@ TEST(folders_are_cut_into_rows)
     assert_int_equal(d->rows[d->n], n);
     bool found = false;
     for (int i = 0; i < d->n; i++) {
-        struct tokens ids = {0};
+        AUTO_TOKENS ids = {0};
         struct tokenizer_span row = {d->text.data + d->rows[i], d->rows[i + 1] - d->rows[i], false};
         if (i) assert_non_null(strchr(" \n", row.text[-1]));
         ok(tokenizer_encode(c.engine->tokenizer, &row, 1, false, &ids, &err));
         assert_in_range(ids.n, 60, 130);
         found = found || d->rows[i] == half; /* no row is of two files */
-        tokens_release(&ids);
     }
     assert_true(found);
     text_close(&c);
@@ -713,7 +704,7 @@ TEST(calibration_is_least_squares)
     struct engine *g = open_demo();
     struct heads_data d;
     struct heads_watch w;
-    struct heads_sample sample = {0};
+    AUTO_SAMPLE sample = {0};
     struct gguf *file;
     struct retaining *made;
     struct options o;
@@ -760,7 +751,6 @@ TEST(calibration_is_least_squares)
     }
     kept_release(&k);
     heads_watch_close(&w);
-    heads_sample_release(&sample);
     heads_data_close(&d);
     retaining_close(made);
     engine_close(g);

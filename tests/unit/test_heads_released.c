@@ -85,7 +85,7 @@ TEST(scores_equal_pytorch)
     cJSON *json = cJSON_Parse(str_get(&text));
     for (int i = 0; i < N_FILES; i++)
         for (const char *const *isa = kn_isa_list(); *isa; isa++) {
-            struct engine *g = import(files[i], *isa);
+            AUTO_ENGINE *g = import(files[i], *isa);
             const cJSON *v = cJSON_GetObjectItemCaseSensitive(json, files[i])->child;
             assert_string_equal(retaining_form_name(g->retaining->shape.form), forms[i]);
             for (int layer = 0; layer < g->retaining->shape.n_layer; layer++) {
@@ -98,7 +98,6 @@ TEST(scores_equal_pytorch)
                                  (double)out[k], v->valuedouble);
             }
             assert_null(v);
-            engine_close(g);
         }
     cJSON_Delete(json);
 }
@@ -136,8 +135,8 @@ static double expected_score(const struct engine *g, int head, int32_t id)
 TEST(hidden_states_are_normed_inputs)
 {
     enum { CHUNK = 70, ALL = 110 };
-    struct engine *g = import("kvzap-linear.safetensors", NULL);
-    struct context c;
+    AUTO_ENGINE *g = import("kvzap-linear.safetensors", NULL);
+    AUTO_CONTEXT c;
     struct plan_opts o = plan_opts_default();
     int32_t ids[ALL];
     o.policy = policy_choice("keeper");
@@ -156,8 +155,6 @@ TEST(hidden_states_are_normed_inputs)
             if (!(fabs(got - expected) < 1e-3))
                 fail_msg("token %d: %.6g, expected %.6g", t, got, expected);
         }
-    context_release(&c);
-    engine_close(g);
 }
 
 /* ---- use ------------------------------------------------------------------------------------- */
@@ -169,7 +166,7 @@ static void plan_of(struct plan *p, struct engine *g, const struct plan_opts *o)
 
 TEST(authors_settings_are_the_default)
 {
-    struct engine *g = import("locret.safetensors", NULL);
+    AUTO_ENGINE *g = import("locret.safetensors", NULL);
     struct plan p;
     struct plan_opts o = plan_opts_default();
     g->model->n_ctx = 1 << 17;
@@ -204,14 +201,12 @@ TEST(authors_settings_are_the_default)
     plan_of(&p, g, &o);
     assert_string_equal(p.policy->name, "keeper");
     assert_int_equal(p.stabilizers, 50);
-    engine_close(g);
 }
 
 TEST(the_cpu_runs_other_forms_for_a_gpu)
 {
     for (int i = 0; i < N_FILES; i++) {
-        struct engine *g = import(files[i], NULL);
+        AUTO_ENGINE *g = import(files[i], NULL);
         if (i) assert_false(cuda_runs_heads(g->retaining));
-        engine_close(g);
     }
 }

@@ -77,7 +77,7 @@ TEST(test_survivors)
     struct engine_opts o = {.model = "build/golden/families/llama.gguf",
                             .heads = {.none = true},
                             .weights = ENGINE_WEIGHTS_F32};
-    struct engine *g;
+    AUTO_ENGINE *g;
     FILE *f = fopen("tests/golden/kvpress.txt", "r");
     assert_non_null(f);
     ok(engine_open(&g, &o, NULL, 0, NULL, NULL, &err));
@@ -97,7 +97,6 @@ TEST(test_survivors)
         print_message("%s: %d of %d units\n", presses[i].name, common, n);
         if (100 * common < presses[i].least * n) fail_msg("%s", presses[i].name);
     }
-    engine_close(g);
     fclose(f);
 }
 
@@ -124,8 +123,8 @@ static void check_windows(const struct cache *c)
 /* The global layers keep exactly the units of the formulas. */
 TEST(test_layers_without_windows)
 {
-    struct engine *g = NULL;
-    struct context x = {0};
+    AUTO_ENGINE *g = NULL;
+    AUTO_CONTEXT x = {0};
     struct line l, last = {0};
     FILE *f = fopen("tests/golden/windows.txt", "r");
     int n = 0;
@@ -144,7 +143,5 @@ TEST(test_layers_without_windows)
         check_windows(x.cache.windows);
     }
     assert_int_equal(n, 12);
-    context_release(&x);
-    engine_close(g);
     fclose(f);
 }

@@ -345,7 +345,7 @@ TEST(test_every_row_runs)
     int32_t ids[32];
     for (int i = 1; policy_at(i); i++) {
         struct options o;
-        struct context x;
+        AUTO_CONTEXT x;
         int64_t evicted;
         options_init(&o);
         o.session.plan.policy = policy_choice(policy_at(i)->name);
@@ -369,7 +369,6 @@ TEST(test_every_row_runs)
         assert_int_equal(x.cache_arena.used, x.plan.cache_bytes);
         assert_true(x.cache.kv_heads[0].len >= 4 + 7); /* sinks and stabilizers */
         assert_true(is_resident(&x.cache_arena) && is_resident(&x.scratch)); /* it can't grow */
-        context_release(&x);
     }
 }
 

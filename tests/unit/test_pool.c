@@ -34,7 +34,7 @@ static void count_part(void *ctx, int part, int thread)
 
 static void check_pool(int n_threads, int n_jobs, int work)
 {
-    struct pool *p;
+    AUTO_POOL *p;
     ok(pool_open(&p, n_threads, &err));
     struct count *c = calloc(1, sizeof *c);
     int expected[PARTS_MAX] = {0};
@@ -49,7 +49,6 @@ static void check_pool(int n_threads, int n_jobs, int work)
     assert_memory_equal(c->runs, expected, sizeof expected);
     assert_int_equal(atomic_load(&c->bad_thread), 0);
     free(c);
-    pool_close(p);
 }
 
 TEST(many_tiny_jobs)
@@ -85,7 +84,7 @@ static void count_span(void *ctx, int begin, int end, int thread)
 TEST(spans_cover_all_parts_once)
 {
     for (int n_threads = 1; n_threads <= 7; n_threads += 3) {
-        struct pool *p;
+        AUTO_POOL *p;
         struct spans *s = calloc(1, sizeof *s);
         int expected[PARTS_MAX] = {0};
         assert_int_equal(pool_open(&p, n_threads, NULL), 0);
@@ -103,7 +102,6 @@ TEST(spans_cover_all_parts_once)
         assert_int_equal(atomic_load(&s->bad), 0);
         assert_int_equal(atomic_load(&s->count.bad_thread), 0);
         free(s);
-        pool_close(p);
     }
 }
 
@@ -136,7 +134,7 @@ static int one_frame(struct pool *p, int n_parts, atomic_int *bad)
 
 TEST(late_workers_touch_nothing)
 {
-    struct pool *p;
+    AUTO_POOL *p;
     atomic_int bad = 0;
     assert_int_equal(pool_open(&p, 4, NULL), 0);
     for (int j = 0; j < 20000; j++) {
@@ -146,7 +144,6 @@ TEST(late_workers_touch_nothing)
         if (j % 2000 == 0) usleep(1000);
     }
     assert_int_equal(atomic_load(&bad), 0);
-    pool_close(p);
 }
 
 static void *burn(void *stop)

@@ -185,7 +185,7 @@ static void write_bytes(const char *path, const struct str *s)
 /* Not a model that runs: every kind of tensor that quantize treats separately. */
 static void write_input(const struct folder *f, float bad)
 {
-    struct maker m = {0};
+    AUTO_MAKER m = {0};
     float x[64 * 6];
     fill(x, 64 * 6, 5, 0.2f);
     x[64] += bad;
@@ -206,7 +206,6 @@ static void write_input(const struct folder *f, float bad)
     memcpy(data + 1280, x, 1536);
     memcpy(data + 1280 + 1536, x, 120);
     write_bytes(f->in, &m.file);
-    maker_release(&m);
 }
 
 static int run(const struct folder *f, const char *type, bool force)

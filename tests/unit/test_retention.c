@@ -232,7 +232,7 @@ TEST(test_leading_white_space)
 {
     static const char *const pieces[] = {" ", " ", "two"};
     const struct tokenizer *t = engine->tokenizer;
-    struct tokens ids = {0};
+    AUTO_TOKENS ids = {0};
     uint16_t n_bytes[8];
     for (int i = 0; i < 3; i++)
         ok(tokenizer_encode_text(t, pieces[i], strlen(pieces[i]), true, &ids, &err));
@@ -240,7 +240,6 @@ TEST(test_leading_white_space)
     assert_true(token_text_align(t, ids.ids, ids.n, " ", " two", 4, n_bytes));
     assert_int_equal(n_bytes[0], 0); /* the template's */
     assert_int_equal(n_bytes[1], 1);
-    tokens_release(&ids);
 }
 
 AROUND_TESTS(engine_set_up, engine_tear_down)

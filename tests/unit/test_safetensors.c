@@ -352,7 +352,7 @@ static int run(const struct folder *f, const char *type)
 
 static void check_tokenizer(const struct engine *g)
 {
-    struct tokens ids = {0};
+    AUTO_TOKENS ids = {0};
     struct tokenizer_span span = {"<s> hello", 9, true};
     ok(tokenizer_encode(g->tokenizer, &span, 1, true, &ids, &err));
     assert_int_equal(ids.n, 2);
@@ -361,7 +361,6 @@ static void check_tokenizer(const struct engine *g)
     assert_int_equal(tokenizer_bos(g->tokenizer), 0);
     assert_int_equal(tokenizer_eos(g->tokenizer), 4);
     assert_true(tokenizer_add_bos(g->tokenizer));
-    tokens_release(&ids);
 }
 
 TEST_WITH(makes_a_model_that_runs, make_folder, remove_folder)
@@ -379,7 +378,7 @@ TEST_WITH(makes_a_model_that_runs, make_folder, remove_folder)
                                            "Qwen3ForCausalLM"};
     for (int i = 0; i < 20; i++) {
         struct options o;
-        struct engine *g;
+        AUTO_ENGINE *g;
         struct gguf_str s;
         put_model(f, families[i / 2], "");
         assert_int_equal(run(f, i % 2 ? "q4" : "q8"), 0);
@@ -394,7 +393,6 @@ TEST_WITH(makes_a_model_that_runs, make_folder, remove_folder)
         check_tokenizer(g);
         assert_true(gguf_get_str(g->model->file, "tokenizer.chat_template", &s) && s.n == 8);
         assert_true(gguf_get_str(g->model->file, "tokenizer.ggml.pre", &s) && s.n == 9);
-        engine_close(g);
     }
 }
 
@@ -486,7 +484,7 @@ TEST_WITH(takes_template_and_ends_of_the_folder, make_folder, remove_folder)
 {
     const struct folder *f = *state;
     for (int i = 0; i < 2; i++) {
-        struct gguf *file;
+        AUTO_GGUF *file;
         struct gguf_str s;
         uint32_t eos, eot;
         put_model(f, "LlamaForCausalLM", "");
@@ -499,7 +497,6 @@ TEST_WITH(takes_template_and_ends_of_the_folder, make_folder, remove_folder)
         assert_true(gguf_get_u32(file, "tokenizer.ggml.eos_token_id", &eos) && eos == 4);
         assert_true(gguf_get_u32(file, "tokenizer.ggml.eot_token_id", &eot));
         assert_int_equal(eot, i ? 7 : 6);
-        gguf_close(file);
     }
 }
 
@@ -508,7 +505,7 @@ TEST_WITH(keeps_scales, make_folder, remove_folder)
 {
     const struct folder *f = *state;
     struct options o;
-    struct engine *g;
+    AUTO_ENGINE *g;
     put_model(f, "GraniteForCausalLM",
               ",\"embedding_multiplier\":12,\"residual_multiplier\":0.22,"
               "\"attention_multiplier\":0.0625,\"logits_scaling\":8");
@@ -521,7 +518,6 @@ TEST_WITH(keeps_scales, make_folder, remove_folder)
     const struct model *m = g->model;
     assert_true(m->embed_scale == 12.0f && m->residual_scale == 0.22f);
     assert_true(m->attn_scale == 0.0625f && m->logit_scale == 0.125f);
-    engine_close(g);
 }
 
 /* The scale that a model sets for YaRN, and the scale of distant queries. */
@@ -560,7 +556,7 @@ TEST_WITH(names_ignored_settings, make_folder, remove_folder)
 {
     const struct folder *f = *state;
     struct source *s;
-    struct gguf *file;
+    AUTO_GGUF *file;
     uint32_t window;
     put_model(f, "MistralForCausalLM",
               ",\"sliding_window\":40,\"attn_soft_cap\":50,\"layer_types\":[\"full_attention\"],"
@@ -582,7 +578,6 @@ TEST_WITH(names_ignored_settings, make_folder, remove_folder)
     assert_int_equal(run(f, "q8"), 0);
     ok(gguf_open(&file, f->out, &err));
     assert_false(gguf_get_u32(file, "qwen2.attention.sliding_window", &window));
-    gguf_close(file);
 }
 
 /* Shards give the same model as one file. */
@@ -688,7 +683,7 @@ TEST_WITH(refuses_added_tokens_without_ids, make_folder, remove_folder)
 TEST_WITH(scales_rope, make_folder, remove_folder)
 {
     const struct folder *f = *state;
-    struct gguf *g;
+    AUTO_GGUF *g;
     put_model(f, "LlamaForCausalLM",
               ",\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8.0,\"low_freq_factor\":1.0,"
               "\"high_freq_factor\":4.0,\"original_max_position_embeddings\":64}");
@@ -705,7 +700,6 @@ TEST_WITH(scales_rope, make_folder, remove_folder)
         double want = wave < 16 ? 1 : wave > 64 ? 8 : 1 / ((1 - smooth) / 8 + smooth);
         assert_true(fabs(got - want) < 1e-5 * want);
     }
-    gguf_close(g);
 }
 
 /* ---- SentencePiece --------------------------------------------------------------------------- */

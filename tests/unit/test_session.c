@@ -57,8 +57,7 @@ TEST(test_resume_with_other_heads)
     struct options o = options_of("sink", "q4", 0);
     AUTO_LOG log = {0};
     struct session_stats st;
-    AUTO_FOLDER *dir = temporary();
-    AUTO_LIBRARY *l = open_library(dir);
+    NEW_LIBRARY(l);
     struct session *s = open_session(l, o, false);
     struct engine *first = engine;
     say(s, said[0], &log);
@@ -144,18 +143,14 @@ TEST(test_twenty_random_conversations)
         struct options o;
         random_state = (uint64_t)i + 1;
         random_options(&o);
-        AUTO_FOLDER *dir = temporary();
-        AUTO_LIBRARY *l = open_library(dir);
+        NEW_LIBRARY(l);
         AUTO_SESSION *x = open_session(NULL, o, false), *y = open_session(l, o, false);
         for (int turn = 0; turn < 6; turn++) {
-            struct session_stats st;
             int choice = random_below(4);
             random_turn(x, turn, choice, &once);
             random_turn(y, turn, choice, &often);
-            session_close(y);
-            y = open_session(l, o, true);
-            session_stats(y, &st);
-            assert_int_equal(st.n_reread, 0);
+            reopen(&y, l, o);
+            assert_int_equal(reread(y), 0);
             if (strcmp(str_get(&once.text), str_get(&often.text)))
                 fail_msg("conversation %d, turn %d (%s): \"%s\", not \"%s\"", i, turn,
                          o.session.plan.policy.row->name, str_get(&often.text),
@@ -193,13 +188,6 @@ TEST(test_answers_take_no_memory)
 
 /* ---- going back ------------------------------------------------------------------------------ */
 
-static int64_t reread(const struct session *s)
-{
-    struct session_stats st;
-    session_stats(s, &st);
-    return st.n_reread;
-}
-
 static int64_t turns(const struct session *s)
 {
     struct session_stats st;
@@ -217,8 +205,7 @@ static void rewind_to(struct session *s, int64_t turn)
  * closing, for each k, with evictions in between. */
 static void rewind_is_exact(struct options o)
 {
-    AUTO_FOLDER *dir = temporary();
-    AUTO_LIBRARY *l = open_library(dir);
+    NEW_LIBRARY(l);
     AUTO_SESSION *y = open_session(l, o, false);
     AUTO_LOG all = {0};
     for (int i = 0; i < N_SAID; i++) say(y, said[i], &all);
@@ -236,8 +223,7 @@ static void rewind_is_exact(struct options o)
         say(y, "Tell me about dogs.", &b);
         assert_string_equal(str_get(&a.text), str_get(&b.text));
         same_cache(x, y);
-        session_close(y);
-        y = open_session(l, o, true);
+        reopen(&y, l, o);
         assert_int_equal(reread(y), 0);
         same_cache(x, y);
         session_close(x);
@@ -264,8 +250,7 @@ TEST(test_regenerate_gives_the_same)
     static const char *const names[] = {"locret", "keydiff+global"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct options o = options_of(names[i], "q8", 0);
-        AUTO_FOLDER *dir = temporary();
-        AUTO_LIBRARY *l = open_library(dir);
+        NEW_LIBRARY(l);
         AUTO_LOG once = {0}, again = {0};
         AUTO_SESSION *x = open_session(NULL, o, false), *y = open_session(l, o, false);
         struct session_sink k = sink_of(&again);
@@ -281,8 +266,7 @@ TEST(test_regenerate_gives_the_same)
             assert_string_equal(str_get(&again.text), str_get(&once.text));
             assert_int_equal(reread(y), 0);
             if (turn == N_SAID / 2) {
-                session_close(y);
-                y = open_session(l, o, true);
+                reopen(&y, l, o);
                 assert_int_equal(reread(y), 0);
             }
         }
@@ -295,8 +279,7 @@ TEST(test_regenerate_gives_the_same)
 TEST(test_rewind_beyond_the_log)
 {
     struct options o = options_of("sink", "q4", 0);
-    AUTO_FOLDER *dir = temporary();
-    AUTO_LIBRARY *l = open_library(dir);
+    NEW_LIBRARY(l);
     AUTO_LOG log = {0};
     o.session.rewind = 1;
     o.session.plan.budget = 20;
@@ -311,8 +294,7 @@ TEST(test_rewind_beyond_the_log)
     assert_int_equal(st.n_reread, cost);
     assert_int_equal(st.n_tokens, cost + 1);
     say(s, said[0], &log);
-    session_close(s);
-    s = open_session(l, o, true);
+    reopen(&s, l, o);
     assert_int_equal(reread(s), 0);
     assert_int_equal(turns(s), 4);
     assert_int_equal(session_rewind(s, 5, NULL, &err), ERR_USAGE);
@@ -324,8 +306,7 @@ TEST(test_rewind_beyond_the_log)
 TEST(test_regenerate)
 {
     struct options o = options_of("locret", "q4", 4.0f);
-    AUTO_FOLDER *dir = temporary();
-    AUTO_LIBRARY *l = open_library(dir);
+    NEW_LIBRARY(l);
     AUTO_LOG first = {0}, log = {0};
     AUTO_SESSION *s = open_session(l, o, false);
     struct session_sink k = sink_of(&log);
@@ -341,8 +322,7 @@ TEST(test_regenerate)
         n_other += strcmp(str_get(&log.text), str_get(&first.text)) != 0;
         assert_int_equal(reread(s), 0);
         assert_int_equal(turns(s), 5);
-        session_close(s);
-        s = open_session(l, o, true);
+        reopen(&s, l, o);
         assert_int_equal(reread(s), 0);
         assert_int_equal(turns(s), 5);
     }
@@ -432,8 +412,7 @@ TEST(test_read_only)
 TEST(test_switching)
 {
     struct options o = options_of("keydiff", "q4", 0);
-    AUTO_FOLDER *dir = temporary();
-    AUTO_LIBRARY *l = open_library(dir);
+    NEW_LIBRARY(l);
     AUTO_LOG log = {0};
     size_t used[2] = {0};
     for (int i = 0; i < 24; i++) {
@@ -454,8 +433,7 @@ TEST(test_switching)
 TEST(test_the_file_stays_small)
 {
     struct options o = options_of("random", "q4", 0.8f);
-    AUTO_FOLDER *dir = temporary();
-    AUTO_LIBRARY *l = open_library(dir);
+    NEW_LIBRARY(l);
     AUTO_LOG log = {0};
     o.session.plan.budget = 24;
     o.session.plan.policy.reserve = 8;
@@ -475,8 +453,7 @@ TEST(test_the_file_stays_small)
     assert_true(bytes[1] <= bytes[0] + bytes[0] / 4);
     /* a base waits for eight times as many dead units, twice: the oldest checkpoint has another */
     assert_true(bytes[1] < 16 * st.units_kept * st.unit_bytes);
-    session_close(s);
-    s = open_session(l, o, true);
+    reopen(&s, l, o);
     assert_int_equal(reread(s), 0);
     same_cache(x, s);
 }
@@ -501,8 +478,7 @@ TEST(test_first_budget)
 {
     struct options o = options_of("keeper", "q4", 0);
     AUTO_LOG log = {0};
-    AUTO_FOLDER *dir = temporary();
-    AUTO_LIBRARY *l = open_library(dir);
+    NEW_LIBRARY(l);
     static const struct {
         int given, first, expected;
         bool again;
@@ -523,8 +499,7 @@ TEST(test_stop_and_continue)
 {
     struct log whole = {0}, parts = {.stop_after = 5};
     struct options o = options_of("locret", "q4", 0);
-    AUTO_FOLDER *dir = temporary();
-    AUTO_LIBRARY *l = open_library(dir);
+    NEW_LIBRARY(l);
     AUTO_SESSION *s = open_session(NULL, o, false);
     struct session_sink k = sink_of(&parts);
     enum session_end end;
@@ -534,8 +509,7 @@ TEST(test_stop_and_continue)
     ok(session_say(s, said[2], strlen(said[2]), &k, &end, &err));
     assert_int_equal(end, SESSION_STOPPED);
     assert_true(session_can_continue(s));
-    session_close(s);
-    s = open_session(l, o, true);
+    reopen(&s, l, o);
     parts.stop_after = 0;
     ok(session_continue(s, &k, &end, &err));
     /* The second part may be longer: each answer has its own limit of tokens. */
@@ -548,8 +522,7 @@ TEST(test_stop_and_continue)
 TEST(test_another_policy_is_told_as_a_change)
 {
     AUTO_LOG log = {0};
-    AUTO_FOLDER *dir = temporary();
-    AUTO_LIBRARY *l = open_library(dir);
+    NEW_LIBRARY(l);
     AUTO_SESSION *s = open_session(l, options_of("sink", "q4", 0), false);
     struct session_stats st;
     say(s, said[0], &log);
@@ -573,8 +546,7 @@ TEST(test_another_policy_is_told_as_a_change)
 TEST(test_other_format_is_replayed)
 {
     AUTO_LOG log = {0};
-    AUTO_FOLDER *dir = temporary();
-    AUTO_LIBRARY *l = open_library(dir);
+    NEW_LIBRARY(l);
     AUTO_SESSION *s = open_session(l, options_of("sink", "q4", 0), false);
     struct session_stats st;
     say(s, said[0], &log);
@@ -666,8 +638,7 @@ TEST(test_damaged_caches_are_replayed)
         if (!strstr(session_notice(s), cases[i].why))
             fail_msg("\"%s\" does not say \"%s\"", session_notice(s), cases[i].why);
         say(s, said[5], &log);
-        session_close(s);
-        s = open_session(l, o, true);
+        reopen(&s, l, o);
         assert_int_equal(reread(s), 0);
         session_close(s);
         conversations_close(l);
@@ -787,9 +758,7 @@ TEST(test_crash_keeps_scores)
     AUTO_SESSION *cut = open_session(l, o, true);
     o.session.max_tokens = CRASH_AFTER + 1;
     AUTO_SESSION *whole = open_session(NULL, o, false);
-    struct session_stats st;
-    session_stats(cut, &st);
-    assert_int_equal(st.n_reread, 0);
+    assert_int_equal(reread(cut), 0);
     say(whole, said[2], &log);
     const struct cache *a = session_cache(cut), *b = session_cache(whole);
     assert_in_range(b->n_pos - a->n_pos, 1, 16);
@@ -906,11 +875,9 @@ static struct str first_word(const char *question, float penalty)
 TEST(test_the_penalty_spares_the_question)
 {
     for (int i = 0; i < N_SAID; i++) {
-        struct str bare = first_word(said[i], 1), rewarded = first_word(said[i], 0.01f);
+        AUTO_STR bare = first_word(said[i], 1), rewarded = first_word(said[i], 0.01f);
         assert_int_equal(bare.n, rewarded.n);
         assert_memory_equal(bare.data, rewarded.data, bare.n);
-        str_release(&bare);
-        str_release(&rewarded);
     }
 }
 

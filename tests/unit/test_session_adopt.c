@@ -130,8 +130,8 @@ TEST(adopts)
 {
     AUTO_LOG once = {0}, often = {0};
     AUTO_FOLDER *dir_a = temporary(), *dir_b = temporary();
-    struct conversations *a = open_library(dir_a), *b;
-    struct session *x = open_with(engine, a, "keydiff+global", false), *y;
+    AUTO_LIBRARY *a = open_library(dir_a), *b;
+    AUTO_SESSION *x = open_with(engine, a, "keydiff+global", false), *y;
     struct session_stats st;
     for (int i = 0; i < 3; i++) say(x, said[i], &once);
     assert_true(once.n_evicted > 0);
@@ -168,10 +168,6 @@ TEST(adopts)
     assert_true(once.n_evicted > 0);
     assert_true(once.logits == often.logits);
     assert_string_equal(str_get(&once.text), str_get(&often.text));
-    session_close(x);
-    session_close(y);
-    conversations_close(a);
-    conversations_close(b);
 }
 
 /* A policy that the user chose stays, and so do heads that need more than a unit. */

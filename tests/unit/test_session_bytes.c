@@ -32,7 +32,6 @@ TEST(ids_are_kept)
     int n_replaced = 0;
     for (uint64_t seed = 60; seed < 80; seed++) {
         AUTO_LOG log = {0};
-        struct session_stats st;
         char *dir = temporary();
         struct conversations *l = open_library(dir);
         struct session *s = open_session(l, raw_options(seed), false);
@@ -40,8 +39,7 @@ TEST(ids_are_kept)
         session_close(s);
         s = open_session(l, raw_options(seed), true);
         assert_null(strstr(session_notice(s), "spell"));
-        session_stats(s, &st);
-        assert_int_equal(st.n_reread, 0);
+        assert_int_equal(reread(s), 0);
         session_close(s);
         conversations_close(l);
         remove_library(dir);

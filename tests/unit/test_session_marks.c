@@ -47,19 +47,11 @@ static void talk_on(struct session *s, int n, struct log *log)
     for (int i = 1; i <= n; i++) ask(s, talk[i % N_TALK], log);
 }
 
-static struct session *reopen(struct session *s, struct conversations *l, struct options o)
-{
-    session_close(s);
-    return open_session(l, o, true);
-}
-
 static void stays(const char *policy)
 {
-    AUTO_FOLDER *dir = temporary();
-    AUTO_LIBRARY *l = open_library(dir);
+    NEW_LIBRARY(l);
     struct options o = small(policy, RECALL_WORDS);
     AUTO_SESSION *s = open_session(l, o, false);
-    struct session_stats st;
     AUTO_LOG log = {0};
     ask(s, talk[0], &log);
     talk_on(s, N_TALK, &log);
@@ -68,9 +60,8 @@ static void stays(const char *policy)
     assert_int_equal(kept_of(s, 1), 100); /* it came back */
     talk_on(s, N_TALK, &log);
     assert_int_equal(kept_of(s, 1), 100);
-    s = reopen(s, l, o);
-    session_stats(s, &st);
-    assert_int_equal(st.n_reread, 0);
+    reopen(&s, l, o);
+    assert_int_equal(reread(s), 0);
     assert_true(session_is_pinned(s, 1) && !session_is_pinned(s, 2));
     talk_on(s, N_TALK, &log);
     assert_int_equal(kept_of(s, 1), 100);
@@ -89,8 +80,7 @@ TEST(test_a_pinned_turn_stays)
 
 TEST(test_pins_have_a_limit)
 {
-    AUTO_FOLDER *dir = temporary();
-    AUTO_LIBRARY *l = open_library(dir);
+    NEW_LIBRARY(l);
     AUTO_SESSION *s = open_session(l, small("sink", RECALL_WORDS), false);
     AUTO_LOG log = {0};
     int rc = 0, n = 0;
@@ -112,8 +102,7 @@ TEST(test_pins_have_a_limit)
  * not protected. */
 TEST(test_pins_have_a_limit_after_a_resume)
 {
-    AUTO_FOLDER *dir = temporary();
-    AUTO_LIBRARY *l = open_library(dir);
+    NEW_LIBRARY(l);
     struct options o = small("sink", RECALL_WORDS);
     AUTO_LOG log = {0};
     o.session.plan.budget = 640;
@@ -121,7 +110,7 @@ TEST(test_pins_have_a_limit_after_a_resume)
     talk_on(s, N_TALK, &log);
     for (int turn = 1; turn <= N_TALK; turn++) ok(session_pin(s, turn, NULL, &err));
     o.session.plan.budget = 64;
-    s = reopen(s, l, o);
+    reopen(&s, l, o);
     int64_t n = 0;
     for (int i = 0; i < s->ctx.n_pins; i++) n += s->ctx.pins[i].end - s->ctx.pins[i].from;
     assert_true(s->ctx.n_pins < N_TALK);
@@ -149,7 +138,7 @@ TEST(test_a_forgotten_turn_never_returns)
     assert_int_equal(kept_of(s, 2), 0);
     assert_null(strstr(str_get(&log.text), "48213"));
     assert_int_equal(session_pin(s, 2, NULL, &err), ERR_USAGE);
-    s = reopen(s, l, o);
+    reopen(&s, l, o);
     assert_true(session_is_forgotten(s, 2) && session_is_forgotten(s, 4));
     ok(session_rewind(s, 3, NULL, &err));
     assert_false(session_is_forgotten(s, 4));
@@ -176,8 +165,7 @@ TEST(test_a_forgotten_turn_never_returns)
 /* Until the next message it can be taken back, with its pin; a reopening or a message ends that. */
 TEST(test_forgetting_can_be_taken_back)
 {
-    AUTO_FOLDER *dir = temporary();
-    AUTO_LIBRARY *l = open_library(dir);
+    NEW_LIBRARY(l);
     struct options o = small("sink", RECALL_WORDS);
     AUTO_SESSION *s = open_session(l, o, false);
     AUTO_LOG log = {0};
@@ -195,7 +183,7 @@ TEST(test_forgetting_can_be_taken_back)
     assert_non_null(strstr(str_get(&log.text), "48213"));
     ok(session_forget(s, 1, NULL, &err));
     ok(session_forget(s, 3, NULL, &err));
-    s = reopen(s, l, o); /* as after a kill: it holds */
+    reopen(&s, l, o); /* as after a kill: it holds */
     assert_int_equal(kept_of(s, 3), 0);
     assert_true(kept_of(s, 1) < 50);
     assert_false(session_is_pinned(s, 1));
@@ -207,8 +195,7 @@ TEST(test_forgetting_can_be_taken_back)
 /* Begin marks stay when the first turn is forgotten. */
 TEST(test_the_opening_stays)
 {
-    AUTO_FOLDER *dir = temporary();
-    AUTO_LIBRARY *l = open_library(dir);
+    NEW_LIBRARY(l);
     AUTO_SESSION *s = open_session(l, small("sink", RECALL_OFF), false);
     AUTO_LOG log = {0};
     uint16_t kept[1];

@@ -88,7 +88,7 @@ static void goes_back(struct session *s, struct pictures *seen, struct log *log)
     }
 }
 
-static struct session *reopen(struct conversations *l, struct options o, const char *name)
+static struct session *open_named(struct conversations *l, struct options o, const char *name)
 {
     struct session *s;
     o.session.conversation = name;
@@ -116,12 +116,11 @@ static void check_past(struct conversations *l, struct options o, const char *na
                        const struct pictures *seen, int n)
 {
     struct pictures past = {0}, first = *seen;
-    struct session *s = reopen(l, o, name);
+    AUTO_SESSION *s = open_named(l, o, name);
     read_past(&past, s);
     first.n = n;
     check(&first, &past);
     clear(&past);
-    session_close(s);
 }
 
 static void check_policy(struct conversations *l, const char *policy, bool recalls)
@@ -130,7 +129,7 @@ static void check_policy(struct conversations *l, const char *policy, bool recal
     AUTO_LOG log = {0};
     struct pictures seen = {0};
     if (!recalls) o.session.recall.chooser = RECALL_OFF;
-    struct session *s = reopen(l, o, policy);
+    struct session *s = open_named(l, o, policy);
     for (int i = 0; i < 6; i++) {
         say(s, said[i], &log);
         look(&seen, s);
@@ -138,7 +137,7 @@ static void check_policy(struct conversations *l, const char *policy, bool recal
     assert_true(log.n_evicted > 0);
     session_close(s);
     check_past(l, o, policy, &seen, seen.n);
-    s = reopen(l, o, policy);
+    s = open_named(l, o, policy);
     goes_back(s, &seen, &log);
     session_close(s);
     check_past(l, o, policy, &seen, seen.n);
@@ -148,21 +147,19 @@ static void check_policy(struct conversations *l, const char *policy, bool recal
 
 TEST(test_the_past_is_as_it_was_seen)
 {
-    AUTO_FOLDER *dir = temporary();
-    AUTO_LIBRARY *l = open_library(dir);
+    NEW_LIBRARY(l);
     check_policy(l, "keeper", true);
 }
 
 /* Lists stay when the units before a base go. */
 TEST(test_a_compacted_past)
 {
-    AUTO_FOLDER *dir = temporary();
-    AUTO_LIBRARY *l = open_library(dir);
+    NEW_LIBRARY(l);
     struct options o = options_of("random", "q8", 0);
     AUTO_LOG log = {0};
     struct pictures seen = {0};
     o.session.rewind = 1;
-    struct session *s = reopen(l, o, "small");
+    struct session *s = open_named(l, o, "small");
     for (int i = 0; i < 2 * N_SAID; i++) {
         say(s, said[i % N_SAID], &log);
         look(&seen, s);

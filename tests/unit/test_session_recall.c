@@ -134,7 +134,6 @@ static void resumes(struct options o, int n_turns)
     AUTO_SESSION *x = open_session(a, o, false), *y = open_session(b, o, false);
     struct heard once = {0}, often = {0};
     for (int i = 0; i < n_turns; i++) {
-        struct session_stats st;
         ask(x, talk[i % N_TALK], &once);
         ask(y, talk[i % N_TALK], &often);
         assert_string_equal(str_get(&once.log.text), str_get(&often.log.text));
@@ -143,8 +142,7 @@ static void resumes(struct options o, int n_turns)
         conversations_close(b);
         b = open_library(dir_b);
         y = open_session(b, o, true);
-        session_stats(y, &st);
-        assert_int_equal(st.n_reread, 0);
+        assert_int_equal(reread(y), 0);
         same_cache(x, y);
     }
     assert_true(session_cache(x)->n_returns > 2);
@@ -180,8 +178,7 @@ TEST(test_full_archive)
  * times. */
 static void private_equals_saved(const char *policy, enum recall_chooser chooser, int n_positions)
 {
-    AUTO_FOLDER *dir = temporary();
-    AUTO_LIBRARY *l = open_library(dir);
+    NEW_LIBRARY(l);
     struct options o = small(policy, chooser);
     o.session.recall.archive_bytes = n_positions * 672;
     AUTO_SESSION *x = open_session(NULL, o, false), *y = open_session(l, o, false);
@@ -227,11 +224,9 @@ TEST(test_recall_inside_an_answer)
 /* Another answer is drawn from the same cache, with the same returned units. */
 static void regenerates(enum recall_chooser chooser)
 {
-    AUTO_FOLDER *dir = temporary();
-    AUTO_LIBRARY *l = open_library(dir);
+    NEW_LIBRARY(l);
     AUTO_SESSION *s = open_session(l, small("sink", chooser), false);
     struct heard h = {0};
-    struct session_stats st;
     enum session_end end;
     for (int i = 0; i <= ASKED; i++) ask(s, talk[i], &h);
     AUTO_STR before = {0};
@@ -240,8 +235,7 @@ static void regenerates(enum recall_chooser chooser)
     struct session_sink k = sink_of(&h.log);
     ok(session_regenerate(s, &k, &end, &err));
     assert_string_equal(str_get(&h.log.text), str_get(&before));
-    session_stats(s, &st);
-    assert_int_equal(st.n_reread, 0);
+    assert_int_equal(reread(s), 0);
     /* a branch from before the question: the question is asked there, too */
     char name[128];
     ok(session_branch(s, ASKED, NULL, name, &err));
@@ -263,8 +257,7 @@ TEST(test_regenerate_keeps_what_came_back)
 /* Text that the user names comes back with the next message, even one about something else. */
 TEST(test_by_hand)
 {
-    AUTO_FOLDER *dir = temporary();
-    AUTO_LIBRARY *l = open_library(dir);
+    NEW_LIBRARY(l);
     AUTO_SESSION *s = open_session(l, small("sink", RECALL_WORDS), false);
     struct session_recalled found;
     struct heard h = {0};
@@ -390,18 +383,14 @@ TEST(test_damaged_archive)
         o.session.rewind = 1; /* so that the log lets go of blocks */
         struct session *s = open_session(l, o, false);
         struct heard h = {0};
-        struct session_stats st;
         for (int k = 0; k < ASKED; k++) ask(s, talk[k], &h);
         session_close(s);
         change_library(dir, damage[i]);
         s = open_session(l, o, true);
-        session_stats(s, &st);
-        assert_int_equal(st.n_reread, 0);
+        assert_int_equal(reread(s), 0);
         for (int k = ASKED; k < N_TALK; k++) ask(s, talk[k], &h);
-        session_close(s);
-        s = open_session(l, o, true);
-        session_stats(s, &st);
-        assert_int_equal(st.n_reread, 0);
+        reopen(&s, l, o);
+        assert_int_equal(reread(s), 0);
         session_close(s);
         conversations_close(l);
         str_release(&h.log.text);

@@ -61,13 +61,6 @@ static struct options options_for(const char *policy)
     return o;
 }
 
-static int64_t reread(const struct session *s)
-{
-    struct session_stats st;
-    session_stats(s, &st);
-    return st.n_reread;
-}
-
 static const struct recurrent_state *state_of(const struct session *s)
 {
     return &session_cache(s)->recurrent;
@@ -86,14 +79,12 @@ static void resume_equals_never_stopped(const char *policy)
 {
     struct options o = options_for(policy);
     AUTO_LOG once = {0}, often = {0};
-    AUTO_FOLDER *dir = temporary();
-    AUTO_LIBRARY *l = open_library(dir);
+    NEW_LIBRARY(l);
     AUTO_SESSION *x = open_session(NULL, o, false), *y = open_session(l, o, false);
     for (int i = 0; i < N_SAID; i++) {
         say(x, said[i], &once);
         say(y, said[i], &often);
-        session_close(y);
-        y = open_session(l, o, true);
+        reopen(&y, l, o);
         assert_int_equal(reread(y), 0);
         same(x, y);
         assert_true(once.logits == often.logits);
@@ -112,8 +103,7 @@ TEST(test_resume)
 TEST(test_regenerate)
 {
     struct options o = options_for("keydiff+global");
-    AUTO_FOLDER *dir = temporary();
-    AUTO_LIBRARY *l = open_library(dir);
+    NEW_LIBRARY(l);
     AUTO_LOG once = {0}, again = {0};
     AUTO_SESSION *x = open_session(NULL, o, false), *y = open_session(l, o, false);
     struct session_sink k = sink_of(&again);
@@ -301,8 +291,7 @@ static void kill_in_prompt(const char *policy)
     ok(session_continue(s, &k, &end, &err));
     str_puts(&again.text, "\n");
     assert_string_equal(str_get(&again.text), str_get(&once.text));
-    session_close(s);
-    s = open_session(l, o, true);
+    reopen(&s, l, o);
     assert_int_equal(reread(s), 0);
     same(x, s);
     session_close(x);
@@ -324,7 +313,7 @@ TEST(test_constant_size)
 {
     enum { N = 100000, CHUNK = 128 };
     struct options o = options_for("sink");
-    struct context x;
+    AUTO_CONTEXT x;
     int32_t ids[CHUNK];
     int64_t n_evicted;
     double sum = 0;
@@ -342,7 +331,6 @@ TEST(test_constant_size)
     for (size_t i = 0; i < bytes / sizeof(float) / 2; i++)
         sum += (double)x.cache.recurrent.layers[i];
     assert_true(sum - sum == 0);
-    context_release(&x);
 }
 
 /* A thousand tokens one by one and in chunks leave the same state and logits. */

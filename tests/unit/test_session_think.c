@@ -210,14 +210,10 @@ static struct str spelled(const struct tokens *ids)
 /* After turn n the cache begins with what the template writes up to messages[n]. */
 static void check_cache(const struct fixture *f, const struct session *s, int n, bool thought)
 {
-    struct tokens have = cached(f, s), want = rendered(&f->opts, messages, n, thought);
-    struct str a = spelled(&have), b = spelled(&want);
+    AUTO_TOKENS have = cached(f, s), want = rendered(&f->opts, messages, n, thought);
+    AUTO_STR a = spelled(&have), b = spelled(&want);
     if (a.n < b.n || memcmp(a.data, b.data, b.n))
         fail_msg("turn %d:\n%s\n---\n%s", n, a.data, b.data);
-    tokens_release(&have);
-    tokens_release(&want);
-    str_release(&a);
-    str_release(&b);
 }
 
 /* ---- hearing --------------------------------------------------------------------------------- */

@@ -80,14 +80,12 @@ static struct options random_options(int i)
 static int64_t resume_equals_never_stopped(struct options o)
 {
     struct log once = {0}, often = {0};
-    AUTO_FOLDER *dir = temporary();
-    AUTO_LIBRARY *l = open_library(dir);
+    NEW_LIBRARY(l);
     AUTO_SESSION *x = open_session(NULL, o, false), *y = open_session(l, o, false);
     for (int i = 0; i < 5; i++) {
         say(x, said[i], &once);
         say(y, said[i], &often);
-        session_close(y);
-        y = open_session(l, o, true);
+        reopen(&y, l, o);
         same(x, y);
         assert_true(once.logits == often.logits);
     }
@@ -175,9 +173,7 @@ TEST(test_kill)
         AUTO_SESSION *x = open_session(NULL, o, false);
         AUTO_SESSION *y = open_session(l, o, true);
         say(x, said[0], &once);
-        struct session_stats st;
-        session_stats(y, &st);
-        assert_int_equal(st.n_reread, 0);
+        assert_int_equal(reread(y), 0);
         ok(session_continue(y, &k, &end, &err));
         const size_t cut = 4; /* the kill may have cut a character; and a text may hold a NUL */
         assert_true(again.text.n > cut);
@@ -195,7 +191,7 @@ TEST(test_planned_bytes)
 {
     enum { N = 20000, CHUNK = 100 };
     struct options o = options_for("sink", "q4");
-    struct context x;
+    AUTO_CONTEXT x;
     int32_t ids[CHUNK];
     int64_t n_evicted;
     o.session.plan.chunk = CHUNK;
@@ -214,7 +210,6 @@ TEST(test_planned_bytes)
     }
     assert_int_equal(x.cache_arena.used, x.plan.cache_bytes);
     assert_int_equal(x.cache.windows->n_evicted, 0);
-    context_release(&x);
 }
 
 /* A text that is only looked at has the logits of one that is run, and changes none after it. */
@@ -222,7 +217,7 @@ TEST(test_look)
 {
     enum { TOLD = 120, LOOKED = 60, ROWS = 3 };
     struct options o = options_for("full", "q4");
-    struct context looks, runs;
+    AUTO_CONTEXT looks, runs;
     const int n_vocab = engine->model->n_vocab;
     int32_t ids[TOLD + LOOKED];
     o.session.plan.chunk = TOLD;
@@ -239,8 +234,6 @@ TEST(test_look)
     assert_memory_equal(looks.forward.logits, runs.forward.logits, bytes);
     ok(context_run(&looks, ids + TOLD, LOOKED, ROWS, &err));
     assert_memory_equal(looks.forward.logits, runs.forward.logits, bytes);
-    context_release(&looks);
-    context_release(&runs);
 }
 
 AROUND_TESTS(set_up, engine_tear_down)

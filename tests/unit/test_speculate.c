@@ -24,14 +24,13 @@ TEST(test_models_with_other_layers)
                                          "lfm2",   "granitehybrid", "falcon-h1"};
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         struct options o = options_of("sink", "f16", 0);
-        struct engine *g;
+        AUTO_ENGINE *g;
         char path[64];
         snprintf(path, sizeof path, "build/golden/families/%s.gguf", models[i]);
         o.engine.model = path;
         ok(engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
         compare_tries(g, "sink", "f16", BEGIN, END);
         compare_tries(g, "keydiff+global", "f32", BEGIN, END);
-        engine_close(g);
     }
 }
 
@@ -86,12 +85,6 @@ static void close_talk(struct talk *t)
     str_release(&t->log.text);
 }
 
-static void reopen(struct talk *t)
-{
-    session_close(t->s);
-    t->s = open_session(t->l, t->o, true);
-}
-
 /* The conversation goes on in a branch of up to three turns ago. */
 static void branch(struct talk *t, int n_back)
 {
@@ -100,7 +93,7 @@ static void branch(struct talk *t, int n_back)
     int64_t turn = st.n_turns > n_back ? st.n_turns - n_back : 1;
     ok(session_branch(t->s, turn, NULL, t->branch, &err));
     t->o.session.conversation = t->branch;
-    reopen(t);
+    reopen(&t->s, t->l, t->o);
     session_stats(t->s, &st);
     assert_int_equal(st.n_turns, turn);
 }
@@ -111,7 +104,7 @@ static void take_turn(struct talk *t, int turn)
 {
     uint64_t r = (uint64_t)(random_at(t->seed, 0, (uint64_t)turn) * 1e9);
     struct session_stats st;
-    if (t->l && turn && r % 5 == 0) reopen(t);
+    if (t->l && turn && r % 5 == 0) reopen(&t->s, t->l, t->o);
     if (t->l && turn && r % 6 == 1) branch(t, (int)(r >> 4) % 4);
     t->log.n_pieces = 0;
     t->log.stop_after = r % 4 == 1 ? 1 + (int)(r >> 8) % 12 : 0;

@@ -628,7 +628,7 @@ TEST_WITH(two_programs_share_a_file, setup, teardown)
 {
     struct fixture *f = *state;
     int64_t a = begin_named(f, "a");
-    struct store *second;
+    AUTO_STORE *second;
     ok(store_open(&second, f->path, &err));
     struct fixture g = {.s = second};
     int64_t b = begin_named(&g, "b");
@@ -645,7 +645,6 @@ TEST_WITH(two_programs_share_a_file, setup, teardown)
     ok(store_conversation_delete(f->s, b, &err));
     struct store_message m = {.role = STORE_USER, .text = "late", .n_text = 4};
     refused(store_message_add(second, b, &m, &err), ERR_FAIL, "deleted in another");
-    store_close(second);
 }
 
 struct intruder {

@@ -240,9 +240,8 @@ TEST_WITH(files_that_are_not_ours, setup, teardown)
     tamper(&g, "PRAGMA application_id = 1234; INSERT INTO t VALUES (1);");
     open_refused(g.path, ERR_FORMAT, "application id 0x000004d2");
     write_file(path, "", 0); /* an empty file becomes ours */
-    struct store *s;
+    AUTO_STORE *s;
     ok(store_open(&s, path, &err));
-    store_close(s);
 }
 
 TEST_WITH(newer_and_mutilated_schema, setup, teardown)

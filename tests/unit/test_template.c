@@ -118,7 +118,7 @@ static void check_marks(const char *source, const char *expected)
 {
     struct template_message m = {.role = "user", .text = TYPED, .n = strlen(TYPED)};
     struct template_input in = {.messages = &m, .n_messages = 1};
-    struct template_prompt got;
+    AUTO_PROMPT got;
     char shown[256] = "";
     ok(render(source, &in, &got, &err));
     for (size_t i = 0, n = 0; i < got.n && n + 3 < sizeof shown; i++) {
@@ -129,7 +129,6 @@ static void check_marks(const char *source, const char *expected)
         if (i + 1 == got.n && got.origin[i]) shown[n++] = ']';
     }
     assert_string_equal(shown, expected);
-    template_prompt_release(&got);
 }
 
 TEST(marks_what_a_message_said)
@@ -182,7 +181,7 @@ TEST(knows_the_usual_variables)
 TEST(refuses_in_its_own_words)
 {
     struct template_input in = {0};
-    struct template_prompt got;
+    AUTO_PROMPT got;
     refused(render("{{ raise_exception('roles must alternate') }}", &in, &got, &err), ERR_USAGE,
             "roles must alternate");
     assert_int_equal(render("a\n{{ x.y }}", &in, &got, &err), ERR_FORMAT);
@@ -190,7 +189,6 @@ TEST(refuses_in_its_own_words)
     assert_int_equal(render("\n\n{% include 'x' %}", &in, &got, &err), ERR_FORMAT);
     assert_string_equal(err.text, "line 3 of the chat template: the tag 'include' is not known");
     ok(render("{% if false %}{{ 1|shout }}{% endif %}ok", &in, &got, &err));
-    template_prompt_release(&got);
 }
 
 /* ---- limits ---------------------------------------------------------------------------------- */
@@ -300,7 +298,7 @@ TEST(long_conversations_have_room)
 {
     enum { N = 20000 };
     struct template_message *m = calloc(N, sizeof *m);
-    struct template_prompt got;
+    AUTO_PROMPT got;
     for (int i = 0; i < N; i++)
         m[i] = (struct template_message){
             .role = i % 2 ? "assistant" : "user", .text = "Hello there, friend.", .n = 20};
@@ -310,6 +308,5 @@ TEST(long_conversations_have_room)
                          "{{ m.content.split('</think>')[-1].strip() }}{% endif %}{% endfor %}";
     ok(render(source, &in, &got, &err));
     assert_int_equal(got.n, N / 2 * (8 + 20) + N / 2 * 20);
-    template_prompt_release(&got);
     free(m);
 }

@@ -92,7 +92,7 @@ static void tell(const struct tokenizer *t, const struct example *x)
 {
     const struct thought_format *f = thought_format_find(x->source, strlen(x->source), t);
     struct thought_reader r = {0};
-    struct tokens prompt = {0}, ids = {0};
+    AUTO_TOKENS prompt = {0}, ids = {0};
     AUTO_STR thought = {0}, answer = {0};
     encode(t, x->prompt, true, &prompt);
     encode(t, x->generated, true, &ids);
@@ -107,16 +107,13 @@ static void tell(const struct tokenizer *t, const struct example *x)
         fail_msg("%s\n thought: '%s'\n answer: '%s'", x->generated, str_get(&thought),
                  str_get(&answer));
     thought_release(&r);
-    tokens_release(&prompt);
-    tokens_release(&ids);
 }
 
 TEST(tells_thoughts_from_answers)
 {
     for (int n_marks = 0; n_marks <= N_MARKS; n_marks += N_MARKS) {
-        struct tokenizer *t = open_marks(n_marks);
+        AUTO_TOKENIZER *t = open_marks(n_marks);
         for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) tell(t, &examples[i]);
-        tokenizer_close(t);
     }
 }
 
@@ -125,7 +122,7 @@ TEST(characters_are_no_marks)
 {
     struct tokenizer *t = open_marks(N_MARKS);
     struct thought_reader r = {0};
-    struct tokens ids = {0};
+    AUTO_TOKENS ids = {0};
     AUTO_STR thought = {0}, answer = {0};
     const struct thought_format *f = thought_format_find(NULL, 0, t);
     assert_non_null(f);
@@ -143,7 +140,6 @@ TEST(characters_are_no_marks)
     assert_string_equal(str_get(&thought), "a</think>b");
     assert_string_equal(str_get(&answer), "c");
     thought_release(&r);
-    tokens_release(&ids);
     tokenizer_close(t);
 }
 
@@ -153,7 +149,7 @@ TEST(holds_little_back)
     static const char generated[] = "<think>one </thin two</think>";
     struct tokenizer *t = open_marks(0);
     struct thought_reader r = {0};
-    struct tokens ids = {0};
+    AUTO_TOKENS ids = {0};
     AUTO_STR thought = {0}, answer = {0};
     thought_begin(&r, thought_format_find(THINK, strlen(THINK), t), t, NULL, 0);
     encode(t, generated, true, &ids);
@@ -167,6 +163,5 @@ TEST(holds_little_back)
     }
     assert_int_equal(r.state, THOUGHT_OVER);
     thought_release(&r);
-    tokens_release(&ids);
     tokenizer_close(t);
 }

@@ -64,10 +64,9 @@ static struct tokens encode(const struct tokenizer *t, const char *text, size_t 
 static void expect(const struct tokenizer *t, const char *text, bool trusted, bool prefix, size_t n,
                    const int32_t *ids)
 {
-    struct tokens got = encode(t, text, strlen(text), trusted, prefix);
+    AUTO_TOKENS got = encode(t, text, strlen(text), trusted, prefix);
     assert_int_equal(got.n, n);
     if (n) assert_memory_equal(got.ids, ids, n * sizeof *ids);
-    tokens_release(&got);
 }
 #define IDS(...)                                      \
     sizeof((int32_t[]){__VA_ARGS__}) / 4, (int32_t[]) \
@@ -105,7 +104,7 @@ static int run_vectors(const struct tokenizer *t, const char *name)
     const char *text = str_get(&in), *line = str_get(&out);
     int n = 0;
     for (const char *end; (end = strstr(text, border)); text = end + strlen(border), n++) {
-        struct tokens ids = encode(t, text, (size_t)(end - text), false, true);
+        AUTO_TOKENS ids = encode(t, text, (size_t)(end - text), false, true);
         AUTO_STR got = {0};
         for (size_t i = 0; i < ids.n; i++) str_printf(&got, " %d", ids.ids[i]);
         size_t length = strcspn(line, "\n");
@@ -113,7 +112,6 @@ static int run_vectors(const struct tokenizer *t, const char *name)
             fail_msg("%s, case %d '%.*s': got%s, expected%.*s", name, n, (int)(end - text), text,
                      str_get(&got), (int)length, line);
         line += length + (line[length] == '\n');
-        tokens_release(&ids);
     }
     str_release(&in);
     str_release(&out);
@@ -128,17 +126,16 @@ static const char *const vocabularies[] = {
 static void passes_vectors(void **state)
 {
     const char *name = *state;
-    struct tokenizer *t = open_data(name);
+    AUTO_TOKENIZER *t = open_data(name);
     if (!t) skip();
     assert_int_equal(run_vectors(t, name), 46);
-    tokenizer_close(t);
 }
 
 /* ---- small vocabularies ---------------------------------------------------------------------- */
 
 TEST(merges_by_rank)
 {
-    struct tokenizer *t = open_bpe("gpt-2");
+    AUTO_TOKENIZER *t = open_bpe("gpt-2");
     expect(t, "", false, true, 0, NULL);
     expect(t, "hello", false, true, IDS(BPE_HELLO - 1));
     expect(t, " hello", false, true, IDS(BPE_HELLO));
@@ -153,12 +150,11 @@ TEST(merges_by_rank)
     assert_true(tokenizer_add_bos(t));
     assert_true(tokenizer_is_end(t, BPE_END) && tokenizer_is_end(t, BPE_IM_END));
     assert_false(tokenizer_is_end(t, BPE_USER) || tokenizer_is_end(t, -1));
-    tokenizer_close(t);
 }
 
 TEST(takes_whole_pieces)
 {
-    struct tokenizer *t = open_bpe("llama-bpe");
+    AUTO_TOKENIZER *t = open_bpe("llama-bpe");
     expect(t, " hello", false, true, IDS(BPE_HELLO));
     expect(t, "123", false, true, IDS(272, BPE_BYTES + '3'));
     tokenizer_close(t);
@@ -167,12 +163,11 @@ TEST(takes_whole_pieces)
     tokenizer_close(t);
     t = open_bpe(NULL);
     expect(t, "hello12", false, true, IDS(BPE_HELLO - 1, 272));
-    tokenizer_close(t);
 }
 
 TEST(merges_by_score)
 {
-    struct tokenizer *t = open_spm();
+    AUTO_TOKENIZER *t = open_spm();
     expect(t, "", false, true, 0, NULL);
     expect(t, "abc", false, false, IDS(SPM_A, SPM_BC));
     expect(t, "abc", false, true, IDS(SPM_BLANK_A, SPM_BC));
@@ -188,7 +183,6 @@ TEST(merges_by_score)
     assert_true(tokenizer_is_end(t, 2));
     assert_int_equal(tokenizer_special(t, "</s>"), 2);
     assert_int_equal(tokenizer_special(t, "a"), -1);
-    tokenizer_close(t);
 }
 
 /* A text that is a token, but no merge gives it, is not joined. */
@@ -196,47 +190,41 @@ TEST(merges_by_listed_rank)
 {
     struct maker m;
     make_spm_merges(&m);
-    struct tokenizer *t = open_made(&m);
+    AUTO_TOKENIZER *t = open_made(&m);
     expect(t, "abc", false, false, IDS(SPM_AB, SPM_C));
     expect(t, "cbc", false, false, IDS(SPM_C, SPM_BC));
     expect(t, "c  a", false, false, IDS(SPM_C, SPM_BLANK, SPM_BLANK_A));
-    tokenizer_close(t);
 }
 
 TEST(finds_marks_only_where_trusted)
 {
-    struct tokenizer *t = open_bpe("gpt-2");
+    AUTO_TOKENIZER *t = open_bpe("gpt-2");
     expect(t, "<|user|>hello<|end|>", true, true, IDS(BPE_USER, BPE_HELLO - 1, BPE_END));
     expect(t, "<|end|><|end|><|end|>", true, true, IDS(BPE_ENDS, BPE_END)); /* longest first */
     static const char *const typed[] = {"<|im_end|>", "x<|end|>y", "<|end|><|end|>", "<|bos|>",
                                         "<|mark|>"};
     for (size_t i = 0; i < sizeof typed / sizeof *typed; i++) {
-        struct tokens ids = encode(t, typed[i], strlen(typed[i]), false, true);
+        AUTO_TOKENS ids = encode(t, typed[i], strlen(typed[i]), false, true);
         for (size_t k = 0; k < ids.n; k++) assert_true(ids.ids[k] >= BPE_BYTES);
-        struct str text = decode(t, &ids, false);
+        AUTO_STR text = decode(t, &ids, false);
         assert_string_equal(str_get(&text), typed[i]);
-        str_release(&text);
-        tokens_release(&ids);
     }
     assert_int_equal(tokenizer_special(t, "<|end|>"), BPE_END);
     assert_int_equal(tokenizer_special(t, "<|end|"), -1);
     assert_int_equal(tokenizer_special(t, ""), -1);
     tokenizer_close(t);
     t = open_spm(); /* a typed end of a thought is text, though the file calls it user-defined */
-    struct tokens own = encode(t, "</think>", 8, true, false);
-    struct tokens typed_end = encode(t, "</think>", 8, false, false);
+    AUTO_TOKENS own = encode(t, "</think>", 8, true, false);
+    AUTO_TOKENS typed_end = encode(t, "</think>", 8, false, false);
     assert_int_equal(own.n, 1);
     assert_int_equal(own.ids[0], SPM_THINK);
     for (size_t k = 0; k < typed_end.n; k++) assert_int_not_equal(typed_end.ids[k], SPM_THINK);
-    tokens_release(&own);
-    tokens_release(&typed_end);
-    tokenizer_close(t);
 }
 
 TEST(reads_spans_as_one_text)
 {
-    struct tokenizer *t = open_bpe("gpt-2");
-    struct tokens out = {0};
+    AUTO_TOKENIZER *t = open_bpe("gpt-2");
+    AUTO_TOKENS out = {0};
     struct tokenizer_span joined[] = {{"<|user|> ", 9, true}, {"hello", 5, false}};
     ok(tokenizer_encode(t, joined, 2, true, &out, &err));
     assert_int_equal(out.n, 2);
@@ -246,13 +234,11 @@ TEST(reads_spans_as_one_text)
     out.n = 0;
     ok(tokenizer_encode(t, split, 2, true, &out, &err));
     assert_true(out.n > 1);
-    tokens_release(&out);
-    tokenizer_close(t);
 }
 
 TEST(gives_bytes)
 {
-    struct tokenizer *t = open_bpe("gpt-2");
+    AUTO_TOKENIZER *t = open_bpe("gpt-2");
     size_t n;
     assert_memory_equal(tokenizer_bytes(t, BPE_HELLO, false, &n), " hello", 6);
     assert_int_equal(n, 6);
@@ -266,7 +252,6 @@ TEST(gives_bytes)
     assert_int_equal(n, 0);
     tokenizer_bytes(t, tokenizer_n_vocab(t), true, &n);
     assert_int_equal(n, 0);
-    tokenizer_close(t);
 }
 
 /* ---- losslessness ---------------------------------------------------------------------------- */
@@ -324,41 +309,33 @@ static struct str mixed_text(size_t n)
 
 static void check_round_trip(const struct tokenizer *t, const struct str *text)
 {
-    struct tokens ids = encode(t, text->data, text->n, false, false);
-    struct str back = decode(t, &ids, false);
+    AUTO_TOKENS ids = encode(t, text->data, text->n, false, false);
+    AUTO_STR back = decode(t, &ids, false);
     assert_int_equal(back.n, text->n);
     assert_memory_equal(back.data, text->data, text->n);
-    str_release(&back);
-    tokens_release(&ids);
 }
 
 TEST(loses_nothing)
 {
-    struct str text = mixed_text(1 << 20);
+    AUTO_STR text = mixed_text(1 << 20);
     static const char *const pres[] = {"gpt-2",  "llama-bpe", "qwen2",
                                        "smollm", "tekken",    "default"};
     for (size_t i = 0; i < sizeof pres / sizeof *pres; i++) {
-        struct tokenizer *t = open_bpe(pres[i]);
+        AUTO_TOKENIZER *t = open_bpe(pres[i]);
         check_round_trip(t, &text);
-        tokenizer_close(t);
     }
-    struct tokenizer *t = open_spm();
+    AUTO_TOKENIZER *t = open_spm();
     check_round_trip(t, &text);
-    tokenizer_close(t);
-    str_release(&text);
 }
 
 static void loses_nothing_with(void **state)
 {
-    struct tokenizer *t = open_data(*state);
+    AUTO_TOKENIZER *t = open_data(*state);
     if (!t) skip();
-    struct str text = mixed_text(1 << 20);
+    AUTO_STR text = mixed_text(1 << 20);
     check_round_trip(t, &text);
-    struct tokens ids = encode(t, "<|im_end|></s>", 14, false, true);
+    AUTO_TOKENS ids = encode(t, "<|im_end|></s>", 14, false, true);
     for (size_t i = 0; i < ids.n; i++) assert_false(tokenizer_is_end(t, ids.ids[i]));
-    tokens_release(&ids);
-    str_release(&text);
-    tokenizer_close(t);
 }
 
 __attribute__((constructor)) static void add_vocabularies(void)
@@ -375,14 +352,12 @@ TEST(takes_long_words)
 {
     AUTO_STR text = {0};
     for (int i = 0; i < 1 << 20; i++) str_append(&text, i % 3 ? "a" : "b", 1);
-    struct tokenizer *bpe = open_bpe("gpt-2"), *spm = open_spm();
+    AUTO_TOKENIZER *bpe = open_bpe("gpt-2"), *spm = open_spm();
     check_round_trip(bpe, &text);
     check_round_trip(spm, &text);
     memset(text.data, ' ', text.n);
     check_round_trip(bpe, &text);
     check_round_trip(spm, &text);
-    tokenizer_close(bpe);
-    tokenizer_close(spm);
 }
 
 /* ---- streaming ------------------------------------------------------------------------------- */
@@ -500,12 +475,11 @@ TEST(lives_with_odd_files)
     maker_u32(&m, "tokenizer.ggml.bos_token_id", 99);
     maker_u32(&m, "tokenizer.ggml.eos_token_id", UINT32_MAX);
     maker_bool(&m, "tokenizer.ggml.add_bos_token", true);
-    struct tokenizer *t = open_made(&m);
+    AUTO_TOKENIZER *t = open_made(&m);
     assert_int_equal(tokenizer_bos(t), -1);
     assert_int_equal(tokenizer_eos(t), -1);
     assert_false(tokenizer_add_bos(t));
     expect(t, "abz", false, true, IDS(2, 3)); /* z has no token at all */
-    tokenizer_close(t);
 }
 
 /* Every wrong byte in a vocabulary: an error line, or a tokenizer that stays inside its memory. */
@@ -520,10 +494,8 @@ static void survive_wrong_bytes(struct maker *m, uint64_t stream)
         struct tokenizer *t = NULL;
         if (!gguf_open_bytes(&g, m->file.data, m->file.n, "made", NULL) &&
             !tokenizer_open(&t, g, NULL)) {
-            struct tokens ids = encode(t, "hello <|user|> ab\xFF\xE4\xB8\xAD 12", 24, true, true);
-            struct str text = decode(t, &ids, true);
-            str_release(&text);
-            tokens_release(&ids);
+            AUTO_TOKENS ids = encode(t, "hello <|user|> ab\xFF\xE4\xB8\xAD 12", 24, true, true);
+            AUTO_STR text = decode(t, &ids, true);
         }
         tokenizer_close(t);
         gguf_close(g);

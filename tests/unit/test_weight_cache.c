@@ -125,16 +125,14 @@ TEST_WITH(test_maps_what_was_packed, set_up, tear_down)
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         copy_file(files[i], model);
-        struct engine *packed = open_engine(model, dir);
+        AUTO_ENGINE *packed = open_engine(model, dir);
         assert_int_equal(packed->weight_cache.bytes, 0);
         write_copy(packed, model);
-        struct engine *mapped = open_engine(model, dir);
+        AUTO_ENGINE *mapped = open_engine(model, dir);
         assert_int_equal(mapped->weight_cache.bytes, mapped->weights.bytes);
         same_weights(packed, mapped);
         assert_string_equal(mapped->model_digest, "070707070707070707070707070707070707070707070707"
                                                   "0707070707070707");
-        engine_close(mapped);
-        engine_close(packed);
     }
 }
 
@@ -145,7 +143,7 @@ TEST_WITH(test_digest_that_nobody_wants, set_up, tear_down)
     copy_file(MODEL, model);
     for (int i = 0; i < 2; i++) {
         struct options o;
-        struct engine *g;
+        AUTO_ENGINE *g;
         options_init(&o);
         o.engine.model = model;
         o.engine.heads.none = true;
@@ -156,7 +154,6 @@ TEST_WITH(test_digest_that_nobody_wants, set_up, tear_down)
         engine_close(g);
         ok(engine_prepare(&g, &o.engine, &err));
         assert_int_equal(strlen(g->model_digest), 64);
-        engine_close(g);
     }
 }
 
@@ -164,17 +161,14 @@ TEST_WITH(test_digest_that_nobody_wants, set_up, tear_down)
 TEST_WITH(test_removed_while_mapped, set_up, tear_down)
 {
     copy_file(MODEL, model);
-    struct engine *packed = open_engine(model, dir);
+    AUTO_ENGINE *packed = open_engine(model, dir);
     struct weight_cache p = write_copy(packed, model);
-    struct engine *mapped = open_engine(model, dir);
+    AUTO_ENGINE *mapped = open_engine(model, dir);
     weight_cache_remove(&p);
     same_weights(packed, mapped);
-    struct engine *again = open_engine(model, dir);
+    AUTO_ENGINE *again = open_engine(model, dir);
     assert_int_equal(again->weight_cache.bytes, 0);
     same_weights(packed, again);
-    engine_close(again);
-    engine_close(mapped);
-    engine_close(packed);
 }
 
 /* ---- refused copies -------------------------------------------------------------------------- */
@@ -192,7 +186,7 @@ static void refuses(const struct engine *packed, const struct weight_cache *p)
 TEST_WITH(test_damaged, set_up, tear_down)
 {
     copy_file(MODEL, model);
-    struct engine *packed = open_engine(model, dir);
+    AUTO_ENGINE *packed = open_engine(model, dir);
     struct weight_cache p = write_copy(packed, model);
     const off_t bytes = (off_t)p.bytes;
     struct stat st;
@@ -205,22 +199,19 @@ TEST_WITH(test_damaged, set_up, tear_down)
         assert_false(weight_cache_find(&none, dir, &m));
         flip(p.path, at);
     }
-    struct engine *mapped = open_engine(model, dir);
+    AUTO_ENGINE *mapped = open_engine(model, dir);
     assert_int_equal(mapped->weight_cache.bytes, p.bytes);
-    engine_close(mapped);
-    engine_close(packed);
 }
 
 /* Vectors are compared at each start. */
 TEST_WITH(test_other_weights, set_up, tear_down)
 {
     copy_file(MODEL, model);
-    struct engine *packed = open_engine(model, dir);
+    AUTO_ENGINE *packed = open_engine(model, dir);
     const struct model_layer *layer = &packed->model->layers[0];
     struct weight_cache p = write_copy(packed, model);
     flip(p.path, (const char *)layer->attn_norm - packed->weights.base);
     refuses(packed, &p);
-    engine_close(packed);
 }
 
 /* Waits for the end of a check of the copy; its result. */
@@ -242,10 +233,10 @@ TEST_WITH(test_damaged_page_is_found, set_up, tear_down)
     bool whole;
     uint32_t random = 1;
     copy_file(MODEL, model);
-    struct engine *packed = open_engine(model, dir);
+    AUTO_ENGINE *packed = open_engine(model, dir);
     for (int i = 0; i < 20; i++) {
         struct weight_cache p = write_copy(packed, model);
-        struct engine *mapped = open_engine(model, dir);
+        AUTO_ENGINE *mapped = open_engine(model, dir);
         random = random * 1664525 + 1013904223;
         const size_t at = i ? random % p.bytes : p.bytes - 1;
         assert_int_equal(checked(&p, mapped, &whole), -1);
@@ -253,17 +244,15 @@ TEST_WITH(test_damaged_page_is_found, set_up, tear_down)
         flip(p.path, (off_t)at);
         assert_int_equal(checked(&p, mapped, &whole), at >> 20 << 20);
         assert_int_not_equal(access(p.path, F_OK), 0);
-        engine_close(mapped);
     }
-    engine_close(packed);
 }
 
 TEST_WITH(test_every_byte_is_checked, set_up, tear_down)
 {
     struct options o;
-    struct engine *g;
+    AUTO_ENGINE *g;
     copy_file(MODEL, model);
-    struct engine *packed = open_engine(model, dir);
+    AUTO_ENGINE *packed = open_engine(model, dir);
     struct weight_cache p = write_copy(packed, model);
     options_init(&o);
     o.engine.model = model;
@@ -275,8 +264,6 @@ TEST_WITH(test_every_byte_is_checked, set_up, tear_down)
     flip(p.path, (const char *)down->data - packed->weights.base + 1001);
     assert_int_equal(engine_check_copy(g, &o.engine), ENGINE_COPY_REMOVED);
     assert_int_equal(engine_check_copy(g, &o.engine), ENGINE_COPY_NONE);
-    engine_close(g);
-    engine_close(packed);
 }
 
 /* Experts stay in a copy that is made for them: the same weights, of which no more is in memory. A
@@ -308,7 +295,7 @@ TEST_WITH(test_experts_in_file, set_up, tear_down)
 TEST_WITH(test_torn, set_up, tear_down)
 {
     copy_file(MODEL, model);
-    struct engine *packed = open_engine(model, dir);
+    AUTO_ENGINE *packed = open_engine(model, dir);
     struct weight_cache p = write_copy(packed, model), none;
     struct file_identity m = identity(model);
     struct stat st;
@@ -321,14 +308,13 @@ TEST_WITH(test_torn, set_up, tear_down)
     }
     /* a new one replaces it */
     write_copy(packed, model);
-    engine_close(packed);
 }
 
 TEST_WITH(test_another_model, set_up, tear_down)
 {
     struct weight_cache none;
     copy_file(MODEL, model);
-    struct engine *packed = open_engine(model, dir);
+    AUTO_ENGINE *packed = open_engine(model, dir);
     struct weight_cache p = write_copy(packed, model);
     struct file_identity m = identity(model), other = m;
     other.mtime_ns++;
@@ -351,15 +337,13 @@ TEST_WITH(test_another_model, set_up, tear_down)
     assert_int_equal(utimensat(AT_FDCWD, model, times, 0), 0);
     assert_true(weight_cache_find(&none, dir, &m));
     struct options o;
-    struct engine *g;
+    AUTO_ENGINE *g;
     options_init(&o);
     o.engine.model = model;
     o.engine.weight_cache_dir = dir;
     o.engine.heads.none = true;
     ok(engine_prepare(&g, &o.engine, &err));
     assert_int_equal(engine_check_copy(g, &o.engine), ENGINE_COPY_REMOVED);
-    engine_close(g);
-    engine_close(packed);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -388,7 +372,7 @@ TEST_WITH(test_writers, set_up, tear_down)
 {
     int n = 0;
     copy_file(MODEL, model);
-    struct engine *g = open_engine(model, dir);
+    AUTO_ENGINE *g = open_engine(model, dir);
     struct file_identity m = identity(model);
     weight_cache_write_end(weight_cache_write_begin(dir, &m, &g->weights));
     weight_cache_list(dir, count, &n);
@@ -400,7 +384,6 @@ TEST_WITH(test_writers, set_up, tear_down)
     weight_cache_write_end(b);
     wait_for_copy(&m);
     assert_int_equal(n_files(), 1);
-    engine_close(g);
 }
 
 /* A file that is being written belongs to its writer; one without a writer was left by a crash. */
@@ -408,7 +391,7 @@ TEST_WITH(test_parts, set_up, tear_down)
 {
     char path[128], other[128], mine[4200];
     copy_file(MODEL, model);
-    struct engine *g = open_engine(model, dir);
+    AUTO_ENGINE *g = open_engine(model, dir);
     struct file_identity m = identity(model);
     struct weight_cache p = write_copy(g, model);
     snprintf(path, sizeof path, "%s/dead.packed.part", dir);
@@ -439,7 +422,6 @@ TEST_WITH(test_parts, set_up, tear_down)
     write_copy(g, model);
     assert_int_not_equal(access(mine, F_OK), 0);
     close(held);
-    engine_close(g);
 }
 
 /* A copy with this size of weights (none of them on disk) that was last used at this time. Only
@@ -488,7 +470,7 @@ TEST_WITH(test_oldest_first, set_up, tear_down)
 {
     off_t before, after;
     copy_file(MODEL, model);
-    struct engine *g = open_engine(model, dir);
+    AUTO_ENGINE *g = open_engine(model, dir);
     do {
         struct weight_cache p = write_copy(g, model);
         before = free_bytes();
@@ -501,7 +483,6 @@ TEST_WITH(test_oldest_first, set_up, tear_down)
     } while (after < before - before / 20 || after > before + before / 20);
     assert_true(there("newest") && there("middle"));
     assert_false(there("oldest"));
-    engine_close(g);
 }
 
 TEST_WITH(test_room, set_up, tear_down)

@@ -186,7 +186,7 @@ TEST(test_quit)
 /* A conversation of thousands of tokens without a saved cache is read when it is opened. */
 static void save_long_talk(struct fixture *f)
 {
-    struct conversations *l;
+    AUTO_LIBRARY *l;
     struct str text = {0};
     for (int i = 0; i < 300; i++) str_puts(&text, "The cat sat on the mat and saw a fox. ");
     f->options.session.max_tokens = 1;
@@ -198,7 +198,6 @@ static void save_long_talk(struct fixture *f)
     str_release(&text);
     ok(conversations_open(&l, f->db, &err));
     ok(conversations_drop_cache(l, "talk", &err));
-    conversations_close(l);
 }
 
 static void check_opening(void (*stop)(struct worker *w))

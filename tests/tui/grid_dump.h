@@ -1,4 +1,5 @@
-/* A grid as lines of text, with trailing blanks, then its attribute runs, then the cursor. */
+/* A grid as lines of text, with trailing blanks, then its attribute runs (= for those of the row
+ * before), then the cursor. */
 #ifndef RETAIN_TESTS_TUI_GRID_DUMP_H
 #define RETAIN_TESTS_TUI_GRID_DUMP_H
 
@@ -38,7 +39,9 @@ static inline void dump_attrs(const struct grid *g, int y, struct str *out)
     for (int x = 0, from = 0; x <= g->w; x++) {
         if (x < g->w && row[x].attr == row[from].attr) continue;
         int attr = row[from].attr, half = attr - ATTR_HALF0;
-        if (attr != ATTR_TEXT) str_printf(out, " %d-%d:", from, x - 1);
+        if (attr != ATTR_TEXT) str_printf(out, " %d", from);
+        if (attr != ATTR_TEXT && x - 1 > from) str_printf(out, "-%d", x - 1);
+        if (attr != ATTR_TEXT) str_puts(out, ":");
         if (attr >= ATTR_HALF0) {
             dump_level(half / HALF_LEVELS - 1, "", out);
             str_puts(out, "/");
@@ -52,13 +55,28 @@ static inline void dump_attrs(const struct grid *g, int y, struct str *out)
     }
 }
 
+/* As in the row before, which has any. */
+static inline bool same_attrs(const struct grid *g, int y)
+{
+    const struct cell *row = &g->cells[y * g->w], *before = row - g->w;
+    bool any = false;
+    for (int x = 0; x < g->w; x++) {
+        if (row[x].attr != before[x].attr) return false;
+        any = any || row[x].attr != ATTR_TEXT;
+    }
+    return any;
+}
+
 static inline void grid_dump(const struct grid *g, struct str *out)
 {
     str_printf(out, "%dx%d\n", g->w, g->h);
     for (int y = 0; y < g->h; y++) dump_text(g, y, out);
     for (int y = 0; y < g->h; y++) {
         str_printf(out, "%d", y);
-        dump_attrs(g, y, out);
+        if (y > 0 && same_attrs(g, y))
+            str_puts(out, " =");
+        else
+            dump_attrs(g, y, out);
         str_puts(out, "\n");
     }
     str_printf(out, "cursor %d,%d\n", g->cursor_x, g->cursor_y);

@@ -356,7 +356,7 @@ static void still_shows(const struct str *svg, const struct grid *g)
     uint32_t row[W_MAX];
     char begin[64];
     for (int y = 0; y < g->h; y++) {
-        snprintf(begin, sizeof begin, "<g transform=\"translate(0 %g)\">", 15.0 * y);
+        snprintf(begin, sizeof begin, "<g transform=\"translate(0 %g)\">", 15.0 * y + 11);
         const char *at = strstr(svg->data, begin);
         for (int x = 0; x < W_MAX; x++) row[x] = ' ';
         if (at) read_row(at, strstr(at, "</g>"), row);
@@ -399,8 +399,8 @@ TEST(test_picture_colors)
     svg_write(s, &out);
     static const char *const parts[] = {
         "fill=\"#010203\" textLength=\"7.2\">A<", "fill=\"#010203\" textLength=\"7.2\">B<",
-        "fill=\"#d6d8dd\" textLength=\"7.2\">C<", "fill=\"#040506\" textLength=\"7.2\">D<",
-        "fill=\"#d6d8dd\" textLength=\"7.2\">E<", "stroke=\"#040506\" d=\"M21.6 7.5h14.4\""};
+        "x=\"28.8\" textLength=\"7.2\">C<",       "fill=\"#040506\" textLength=\"7.2\">D<",
+        "x=\"43.2\" textLength=\"7.2\">E<",       "stroke=\"#040506\" d=\"M3 0.5h2"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         assert_non_null(strstr(out.data, parts[i]));
     svg_free(s);

@@ -38,7 +38,9 @@ static void cut_hints(struct str *picture, int h)
     if (!attributes || !cells) return;
     /* Hints begin with a blank; a message's prompt begins at once. */
     const char *first = attributes + strlen(label);
-    if (strncmp(first, "1-", 2) || strncmp(first + strcspn(first, ":\n"), ":key", 4)) return;
+    if (first[0] != '1' || !strchr("-:", first[1]) ||
+        strncmp(first + strcspn(first, ":\n"), ":key", 4))
+        return;
     cut(picture, attributes, strchr(attributes, '\n') + 1);
     cut(picture, cells, strchr(cells, '\n') + 1);
 }

@@ -166,19 +166,20 @@ static void put(struct svg *s, const char *text, int n, uint32_t cp)
     s->x += width;
 }
 
-/* ---- one row --------------------------------------------------------------------------------- */
+/* ---- fills and texts --------------------------------------------------------------------------
+ */
 
 /* Eighths of a cell that a block fills from below; its upper half is -4; a full one in shades has
  * less than all of its colour. 0 = no block. */
-static int block_of(const char *text, double *opacity)
+static int block_of(const char *text, int *tenths)
 {
     static const char *const eighths[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
     static const char *const shades[] = {"▓", "▒", "░"};
-    *opacity = 1;
+    *tenths = 10;
     for (int i = 0; i < 8; i++)
         if (!strcmp(text, eighths[i])) return i + 1;
     for (int i = 0; i < 3; i++)
-        if (!strcmp(text, shades[i])) return *opacity = .9 - .1 * i, 8;
+        if (!strcmp(text, shades[i])) return *tenths = 9 - i, 8;
     return strcmp(text, "▀") ? 0 : -4;
 }
 
@@ -195,23 +196,31 @@ static bool same_style(const struct svg_style *a, const struct svg_style *b)
            a->dim == b->dim && a->underline == b->underline;
 }
 
-/* A line `high` units thick, its top at `top`. */
-static void put_line(int color, double opacity, double top, double high, double x, double w,
-                     struct str *out)
+/* A run of cells of one colour: a background or a block. In cells, from the upper left corner. */
+struct svg_fill {
+    int x, y, w;
+    int color, eighths; /* of a cell's height; of its upper half: -4 */
+    int tenths;         /* of its opacity */
+};
+
+static int by_style(const void *a, const void *b)
 {
-    str_printf(out, "<path stroke=\"#%06x\"", (unsigned)color);
-    if (high != cell_h) str_printf(out, " stroke-width=\"%.4g\"", high);
-    if (opacity < 1) str_printf(out, " stroke-opacity=\"%.1g\"", opacity);
-    str_printf(out, " d=\"M%.5g %.4gh%.5g\"/>", x, top + high / 2, w);
+    const struct svg_fill *x = a, *y = b;
+    bool x_part = x->eighths != 8, y_part = y->eighths != 8;
+    if (x_part != y_part) return x_part - y_part; /* backgrounds are drawn first */
+    if (x->color != y->color) return x->color < y->color ? -1 : 1;
+    if (x->eighths != y->eighths) return x->eighths - y->eighths;
+    if (x->tenths != y->tenths) return x->tenths - y->tenths;
+    return x->y != y->y ? x->y - y->y : x->x - y->x;
 }
 
-/* Backgrounds and blocks. */
-static void put_fills(const struct svg *s, const struct svg_cell *row, struct str *out)
+static size_t row_fills(const struct svg *s, int y, struct svg_fill *fills)
 {
+    const struct svg_cell *row = &s->cells[y * s->w];
+    size_t n = 0;
     for (int x = 0, end; x < s->w; x = end) {
         const struct svg_cell *c = &row[x];
-        double opacity, ignored;
-        int block = block_of(c->text, &opacity);
+        int tenths, ignored, block = block_of(c->text, &tenths);
         for (end = x + 1; end < s->w; end++) {
             const struct svg_cell *o = &row[end];
             bool alike =
@@ -219,14 +228,35 @@ static void put_fills(const struct svg *s, const struct svg_cell *row, struct st
                       : !block_of(o->text, &ignored) && o->style.background == c->style.background;
             if (!alike) break;
         }
-        double left = x * cell_w, w = (end - x) * cell_w;
-        double high = cell_h * (block < 0 ? -block : block) / 8;
-        if (c->style.background != UNSET && high < cell_h)
-            put_line(c->style.background, 1, 0, cell_h, left, w, out);
+        if (c->style.background != UNSET && block < 8)
+            fills[n++] = (struct svg_fill){x, y, end - x, c->style.background, 8, 10};
         if (block)
-            put_line(text_color(s, &c->style), opacity, block < 0 ? 0 : cell_h - high, high, left,
-                     w, out);
+            fills[n++] = (struct svg_fill){x, y, end - x, text_color(s, &c->style), block, tenths};
     }
+    return n;
+}
+
+/* Backgrounds and blocks: a path for all of a style, in cells. */
+static void put_fills(const struct svg *s, struct str *out)
+{
+    struct svg_fill *fills = memory_new((size_t)(s->w * s->h), 2 * sizeof *fills), *f = fills;
+    size_t n = 0;
+    for (int y = 0; y < s->h; y++) n += row_fills(s, y, fills + n);
+    qsort(fills, n, sizeof *fills, by_style);
+    for (; n > 0; n--, f++) {
+        const double high = abs(f->eighths) / 8.0;
+        if (f == fills || f[-1].color != f->color || f[-1].eighths != f->eighths ||
+            f[-1].tenths != f->tenths) {
+            str_printf(out, "%s<path stroke=\"#%06x\"", f == fills ? "" : "\"/>\n",
+                       (unsigned)f->color);
+            if (high < 1) str_printf(out, " stroke-width=\"%g\"", high);
+            if (f->tenths < 10) str_printf(out, " stroke-opacity=\".%d\"", f->tenths);
+            str_puts(out, " d=\"");
+        }
+        str_printf(out, "M%d %gh%d", f->x, f->y + (f->eighths < 0 ? high / 2 : 1 - high / 2), f->w);
+    }
+    if (f > fills) str_puts(out, "\"/>\n");
+    free(fills);
 }
 
 static void put_escaped(struct str *out, const char *text)
@@ -245,8 +275,8 @@ static void put_escaped(struct str *out, const char *text)
 
 static bool is_blank(const struct svg_cell *c)
 {
-    double opacity;
-    return !strcmp(c->text, " ") || block_of(c->text, &opacity);
+    int tenths;
+    return !strcmp(c->text, " ") || block_of(c->text, &tenths);
 }
 
 /* A text for each run of a style; blanks belong to any. */
@@ -264,8 +294,9 @@ static void put_texts(const struct svg *s, const struct svg_cell *row, struct st
             if (row[end].text[0] && !same_style(&row[end].style, k)) break;
             last = end;
         }
-        str_printf(out, "<text x=\"%.4g\" y=\"%.4g\" fill=\"#%06x\"", x * cell_w, baseline,
-                   (unsigned)text_color(s, k));
+        str_printf(out, "<text x=\"%.4g\"", x * cell_w);
+        if (text_color(s, k) != text_of[s->light])
+            str_printf(out, " fill=\"#%06x\"", (unsigned)text_color(s, k));
         if (k->bold) str_puts(out, " font-weight=\"bold\"");
         if (k->underline) str_puts(out, " text-decoration=\"underline\"");
         str_printf(out, " textLength=\"%.5g\">", (last + 1 - x) * cell_w);
@@ -277,12 +308,11 @@ static void put_texts(const struct svg *s, const struct svg_cell *row, struct st
 
 static void put_row(const struct svg *s, int y, struct str *out)
 {
-    const struct svg_cell *row = &s->cells[y * s->w];
-    put_fills(s, row, out);
-    put_texts(s, row, out);
+    put_texts(s, &s->cells[y * s->w], out);
     if (s->cursor && y == s->y && s->x < s->w)
-        str_printf(out, "<path stroke=\"#%06x\" stroke-opacity=\".6\" d=\"M%.5g %.4gh%.4g\"/>",
-                   (unsigned)text_of[s->light], s->x * cell_w, cell_h / 2, cell_w);
+        str_printf(out,
+                   "<rect fill-opacity=\".6\" x=\"%.5g\" y=\"%g\" width=\"%g\" height=\"%g\"/>",
+                   s->x * cell_w, -baseline, cell_w, cell_h);
 }
 
 /* ---- the picture ----------------------------------------------------------------------------- */
@@ -311,11 +341,14 @@ void svg_write(const struct svg *s, struct str *out)
                "width=\"%.6g\" height=\"%.6g\" font-family=\"ui-monospace,Menlo,Consolas,DejaVu "
                "Sans Mono,monospace\" font-size=\"12\" xml:space=\"preserve\">\n"
                "<rect width=\"100%%\" height=\"100%%\" rx=\"6\" fill=\"#%06x\"/>\n"
-               "<g transform=\"translate(%.4g %.4g)\" shape-rendering=\"crispEdges\" "
-               "stroke-width=\"%.4g\">\n",
-               w, h, w, h, (unsigned)ground_of[s->light], margin, margin, cell_h);
+               "<g transform=\"translate(%.4g %.4g)\" fill=\"#%06x\">\n"
+               "<g transform=\"scale(%.4g %.4g)\" shape-rendering=\"crispEdges\">\n",
+               w, h, w, h, (unsigned)ground_of[s->light], margin, margin,
+               (unsigned)text_of[s->light], cell_w, cell_h);
+    put_fills(s, out);
+    str_puts(out, "</g>\n");
     for (int y = 0; y < s->h; y++) {
-        str_printf(out, "<g transform=\"translate(0 %.4g)\">", y * cell_h);
+        str_printf(out, "<g transform=\"translate(0 %.4g)\">", y * cell_h + baseline);
         put_row(s, y, out);
         str_puts(out, "</g>\n");
     }

@@ -167,8 +167,8 @@ EMU_PROGRAM := $(if $(EMU),$(B)/tests/emu/retain $(EMU_DRIVER))
 FAKE := $(if $(TMUX),$(B)/tests/tui_fake)
 one: $(if $(filter tests/emu/% tests/gpu/%,$(ONE_SCRIPTS)),$(EMU_PROGRAM)) $(if $(filter tests/gpu/%,$(ONE_SCRIPTS)),gpu-folder)
 
-test: all $(PROGRAMS) $(PTX_PROGRAMS) $(FAKE) $(if $(CROSS),,$(PULL)) $(EMU_PROGRAM) $(GPU) $(if $(GPU_SCRIPTS),gpu-folder)
-	@$(run_tests) $(EMU_SCRIPTS) $(PTX_PROGRAMS) $(PROGRAMS) $(GPU) $(SCRIPTS) $(PTX_SCRIPTS) $(GPU_SCRIPTS) $(TMUX)
+test: all $(PROGRAMS) $(PTX_PROGRAMS) $(FAKE) $(if $(CROSS),,$(PULL)) $(EMU_PROGRAM) $(GPU_TESTS) $(if $(GPU_SCRIPTS),gpu-folder)
+	@$(run_tests) $(EMU_SCRIPTS) $(PTX_PROGRAMS) $(PROGRAMS) $(GPU_TESTS) $(SCRIPTS) $(PTX_SCRIPTS) $(GPU_SCRIPTS) $(TMUX)
 test-unit: $(call programs,$(UNIT))
 	@$(run_tests) $^
 test-kern: $(call programs,$(KERN))

@@ -39,7 +39,7 @@ refused 'two statements in a line' 'one.ptx:11: syntax' '	mov.u32 	%r1, 0; mov.u
 refused 'a call' 'one.ptx:11: (syntax|operand)' '	call.uni (retval0), f, (param0);'
 
 if [ -z "${PTX:-}" ]; then
-    skip 'nvcc is missing: the PTX does not run'
+    skip 'nvcc is missing: neither the PTX nor the tests for a GPU run'
 else
     # ptx.awk makes the C compiler check each kernel's struct against the list; no other kernel
     # exists.

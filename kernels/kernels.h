@@ -199,7 +199,7 @@ struct kn_act {
 /* ---- cache units ---------------------------------------------------------------------------- */
 
 #define KN_TILE         64  /* slots of an attention tile; each call begins at a multiple of it */
-#define KN_HEAD_DIM_MAX 512 /* attention keeps a tile of keys and values on the stack */
+#define KN_HEAD_DIM_MAX 576 /* attention keeps a tile of keys and values on the stack */
 
 enum kn_kv {
     KN_KV_F16,
@@ -210,6 +210,8 @@ enum kn_kv {
     KN_KV_S4,  /* keys less their centre, per 32: half d[2], nibbles as in Q4; x = d[i / 16] *
                   (q - 8)  (20 bytes) */
     KN_KV_TYPES,
+    KN_KV_KEY = 15, /* of values that are the keys: no bytes, and no kernels (struct model_latent)
+                     */
 };
 
 /* Bytes of one key or value of head_dim numbers, a multiple of 4 (Q8 with an odd number of groups

@@ -63,6 +63,7 @@ size_t kn_kv_bytes(enum kn_kv type, int head_dim)
     case KN_KV_Q8: return (groups * 34 + 3) & ~(size_t)3;
     case KN_KV_Q4:
     case KN_KV_S4: return groups * 20;
+    case KN_KV_KEY:
     case KN_KV_TYPES: break;
     }
     return 0;

@@ -126,7 +126,8 @@ static bool header_is_right(struct segment *g)
     const bool units = h->form == SEGMENT_DENSE || h->form == SEGMENT_SPARSE;
     if (!units && h->form != SEGMENT_BARE && h->form != SEGMENT_SCORES) return false;
     if (h->n > (uint32_t)INT32_MAX || h->pos > UINT32_MAX - h->n || h->n_head == 0 ||
-        h->head_dim == 0 || h->k_type >= KN_KV_TYPES || h->v_type >= KN_KV_TYPES)
+        h->head_dim == 0 || h->k_type >= KN_KV_TYPES ||
+        (h->v_type >= KN_KV_TYPES && h->v_type != KN_KV_KEY))
         return false;
     if (h->form != SEGMENT_SCORES) {
         g->k_bytes = kn_kv_bytes((enum kn_kv)h->k_type, h->head_dim);

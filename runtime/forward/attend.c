@@ -122,6 +122,7 @@ static void pack_unit(const struct layer_step *s, int head, size_t slot, const f
         kn_hadamard(x[1], dim);
     }
     f->kernels->kv_pack[s->c->shape.k_type](h->k + slot * s->c->k_bytes, k, dim);
+    if (s->c->shape.v_type == KN_KV_KEY) return;
     if (centred && s->c->shape.v_type == KN_KV_Q4)
         f->kernels->pack_values(h->v + slot * s->c->v_bytes, v, dim);
     else
@@ -174,16 +175,17 @@ static struct kn_attend attend_args(const struct layer_step *s, int head)
     const struct model_heads a = model_heads(f->model, s->layer->is_windowed);
     const struct cache_head *h = cache_head(s->c, s->index, head);
     int group = heads_group(&a);
-    const bool centred = s->c->shape.k_type == KN_KV_S4;
+    const struct cache_shape *c = &s->c->shape;
+    const bool centred = c->k_type == KN_KV_S4, one = c->v_type == KN_KV_KEY;
     return (struct kn_attend){
         .centre = centred ? forward_centre(f, s->layer, head) : NULL,
         .first = h->pos[0] == 0,
-        .k_type = s->c->shape.k_type,
-        .v_type = s->c->shape.v_type,
+        .k_type = c->k_type,
+        .v_type = one ? c->k_type : c->v_type,
         .head_dim = a.head_dim,
         .n_group = group,
         .k = h->k,
-        .v = h->v,
+        .v = one ? h->k : h->v,
         .q = f->qkv + (size_t)(head * group * a.head_dim),
         .q_stride = (size_t)(heads_n_qkv(&a)),
         .rope = forward_rope(f, s->layer),

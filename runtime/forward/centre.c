@@ -269,7 +269,7 @@ int centre_open(struct engine *g, const char *dir, bool keep, engine_progress *p
     uint8_t sum[DIGEST_BYTES];
     char hex[DIGEST_HEX];
     if (m->n_kv_layer == 0 || m->head_dim % KN_GROUP) return 0;
-    if (m->n_ctx <= 4 * UNLIKE) return 0;
+    if (m->n_ctx <= 4 * UNLIKE || m->latent.rank) return 0; /* values have none */
     if (m->windowed.n_layer && m->windowed.head_dim % KN_GROUP) return 0;
     arena_init_plan(&a, "centres");
     size_t bytes = plan_parts(parts, m, &a);

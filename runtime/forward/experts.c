@@ -67,7 +67,7 @@ static float worth(const struct model_experts *x, const float *s, int e)
     return x->choice_bias ? s[e] + x->choice_bias[e] : s[e];
 }
 
-/* The sum of the two largest numbers of a group. */
+/* The sum of the two largest numbers of a group; of probabilities the largest (DeepSeek V2). */
 static float group_worth(const struct model_experts *x, const float *s, int group)
 {
     const int size = x->n / x->n_groups;
@@ -77,7 +77,7 @@ static float group_worth(const struct model_experts *x, const float *s, int grou
         second = v > first ? first : v > second ? v : second;
         first = v > first ? v : first;
     }
-    return first + second;
+    return x->sigmoid ? first + second : first;
 }
 
 /* The first of the largest numbers that are not closed; numbers that are not comparable count as

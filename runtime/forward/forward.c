@@ -8,6 +8,7 @@
 #include "runtime/forward/attend.h"
 #include "runtime/forward/cis.h"
 #include "runtime/forward/experts.h"
+#include "runtime/forward/latent.h"
 #include "runtime/forward/layer_inputs.h"
 #include "runtime/forward/linear.h"
 #include "runtime/forward/recurrent.h"
@@ -55,6 +56,7 @@ static void plan_rows(struct forward *f, struct arena *a)
     if (model_has_gates(m)) f->open = arena_take(a, chunk * (size_t)n.q, sizeof(float));
     if (m->recurrent.n_layer) recurrent_plan(f, a);
     if (m->layer_inputs.n) layer_inputs_plan(f, a);
+    if (m->latent.rank) latent_plan(f, a);
     linear_plan(&f->act, n.in, chunk, a);
     experts_plan(f, a);
 }
@@ -118,7 +120,12 @@ static void add_rows(const struct layer_step *s, const float *norm)
 /* What an operation computed for MODEL_ADD. */
 static const float *result_of(const struct forward *f, enum model_op_kind kind)
 {
-    return kind == MODEL_ATTEND ? f->att : kind == MODEL_RECUR ? f->recurrent.y : f->gate;
+    switch (kind) {
+    case MODEL_ATTEND: return f->att;
+    case MODEL_VALUES: return f->latent.q;
+    case MODEL_RECUR: return f->recurrent.y;
+    default: return f->gate;
+    }
 }
 
 static void add_output(struct layer_step *s)
@@ -208,10 +215,10 @@ static void centre(struct layer_step *s)
 }
 
 static void (*const run_op[MODEL_N_OPS])(struct layer_step *) = {
-    [MODEL_RECUR] = recurrent_run,     [MODEL_QKV] = run_qkv,    [MODEL_ATTEND] = run_attend,
-    [MODEL_GATE] = run_gate,           [MODEL_RELU2] = run_gate, [MODEL_EXPERTS] = run_experts,
-    [MODEL_INPUT] = layer_inputs_join, [MODEL_ADD] = add_output, [MODEL_SCALE] = scale,
-    [MODEL_CENTRE] = centre,
+    [MODEL_RECUR] = recurrent_run,     [MODEL_QKV] = run_qkv,       [MODEL_ATTEND] = run_attend,
+    [MODEL_GATE] = run_gate,           [MODEL_RELU2] = run_gate,    [MODEL_EXPERTS] = run_experts,
+    [MODEL_INPUT] = layer_inputs_join, [MODEL_ADD] = add_output,    [MODEL_SCALE] = scale,
+    [MODEL_CENTRE] = centre,           [MODEL_LATENT] = latent_run, [MODEL_VALUES] = latent_values,
 };
 
 /* ---- a chunk --------------------------------------------------------------------------------- */

@@ -27,6 +27,15 @@ struct recurrent_rows {
     int n_try;
 };
 
+/* Scratch of latent.c. */
+struct latent_rows {
+    float *down;       /* [chunk][q_rank] */
+    float *q;          /* [chunk][n_head * query], then the outputs [chunk][n_head * n_value] */
+    float *kv;         /* [chunk][rank + n_rot] */
+    float *in, *out;   /* of each thread: a block of tokens in one head */
+    struct kn_act act; /* of `in` */
+};
+
 /* Scratch of experts.c; rows = chunk * n_used. */
 struct experts {
     float *logits;   /* [chunk][n] of the router */
@@ -82,6 +91,7 @@ struct forward {
     float *scores;        /* [n_kv_head] */
     float *score_scratch; /* [n_threads] of cis_net.h */
     struct recurrent_rows recurrent;
+    struct latent_rows latent;
     struct experts experts;
     struct kn_act act, act_score;
     struct kn_act *unscored; /* [n_layer] of FORWARD_SCORE_BATCH rows: like act_score */

@@ -59,7 +59,8 @@ const char *plan_kv_name(enum kn_kv type)
 
 void plan_kv_text(const struct plan *p, char out[16])
 {
-    const char *k = plan_kv_name(p->k_type), *v = plan_kv_name(p->v_type);
+    const char *k = plan_kv_name(p->k_type);
+    const char *v = p->v_type == KN_KV_KEY ? k : plan_kv_name(p->v_type);
     snprintf(out, 16, strcmp(k, v) ? "%s:%s" : "%s", k, v);
 }
 
@@ -106,6 +107,9 @@ static int choose_kv(struct plan *p, const struct model *m, const struct plan_kv
     }
     p->k_type = kv->k;
     p->v_type = kv->v;
+    if (m->latent.rank && kv->k != kv->v)
+        return err_set(e, ERR_USAGE, "--kv %s:%s: %s has keys that are its values: one format fits",
+                       plan_kv_name(kv->k), plan_kv_name(kv->v), m->name);
     if (!odd || (!in_groups(p->k_type) && !in_groups(p->v_type))) return 0;
     char text[16];
     plan_kv_text(p, text);
@@ -563,6 +567,7 @@ int plan_make(struct plan *p, struct model *m, struct retaining *h, struct cuda 
     *p = (struct plan){.n_logits = n_logits, .n_threads = n_threads, .attention = o->attention};
     int rc = choose_policy(p, &q, e);
     if (!rc) rc = choose_kv(p, m, &o->kv, e);
+    if (m->latent.rank) p->v_type = KN_KV_KEY;
     /* keys of 4 bits are less than half as wrong with centres */
     if (m->centres && !o->kv.plain && p->k_type == KN_KV_Q4) p->k_type = KN_KV_S4;
     if (!rc) rc = check_gpu(p, &q, e);

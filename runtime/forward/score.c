@@ -62,7 +62,10 @@ static float unit_score(const struct job *j, int index, int s)
     const float *w = j->f->retaining->unit + (size_t)index * (size_t)j->f->retaining->n_unit;
     float k[KN_HEAD_DIM_MAX], v[KN_HEAD_DIM_MAX], sum = 0;
     unpack_key(j, index, s, k);
-    j->f->kernels->kv_unpack[c->shape.v_type](v, h->v + (size_t)s * c->v_bytes, dim);
+    if (c->shape.v_type == KN_KV_KEY)
+        memcpy(v, k, sizeof v);
+    else
+        j->f->kernels->kv_unpack[c->shape.v_type](v, h->v + (size_t)s * c->v_bytes, dim);
     if (c->shape.k_type == KN_KV_S4) kn_hadamard(v, dim);
     for (int i = 0; i < dim; i++) sum += w[i] * k[i];
     for (int i = 0; i < dim; i++) sum += w[dim + i] * v[i];

@@ -45,7 +45,7 @@ static int bind_part(struct model *m, int layer, const struct part *p, struct er
                                    .rotated = p->rotated,
                                    .windowed = m->layers[layer].is_windowed,
                                    .n_stack = p->n_stack};
-    bool bias = layer_has(m, name, layer, p->tensor, "bias");
+    bool bias = p->bias && layer_has(m, name, layer, p->tensor, "bias");
     int rc = bias ? model_bind_vector(m, p->bias, &s, p->n_out, e) : 0;
     layer_has(m, name, layer, p->tensor, "weight");
     if (!rc) rc = model_bind_matrix(m, p->w, &s, p->n_out, p->n_in, e);
@@ -152,6 +152,30 @@ static int bind_attention(struct model *m, int layer, struct err *e)
     return rc ? rc : bind_part(m, layer, &out, e);
 }
 
+static int bind_latent(struct model *m, int layer, struct err *e)
+{
+    struct model_layer *l = &m->layers[layer];
+    const struct model_latent *s = &m->latent;
+    const int n = m->n_head, embd = m->n_embd, q = n * model_latent_query(m);
+    const struct part down[] = {
+        {&l->latent.down, NULL, "attn_q_a", s->q_rank, embd, .row0 = 0},
+        {&l->q, NULL, "attn_q_b", q, s->q_rank, .row0 = 0},
+    };
+    const struct part whole = {&l->q, NULL, "attn_q", q, embd, .row0 = 0};
+    const struct part parts[] = {
+        {&l->k, NULL, "attn_kv_a_mqa", s->rank + m->rope.n_rot, embd, .row0 = 0},
+        {&l->latent.up, NULL, "attn_k_b", n * s->rank, s->n_plain, .n_stack = n},
+        {&l->latent.value, NULL, "attn_v_b", n * s->n_value, s->rank, .n_stack = n},
+        {&l->o, &l->o_bias, "attn_output", embd, n * s->n_value, .row0 = 0},
+    };
+    int rc = s->q_rank ? bind_parts(m, layer, down, 2, e) : bind_part(m, layer, &whole, e);
+    if (!rc && s->q_rank)
+        rc = bind_vector(m, layer, &l->latent.q_norm, "attn_q_a_norm.weight", s->q_rank, false, e);
+    if (!rc)
+        rc = bind_vector(m, layer, &l->latent.kv_norm, "attn_kv_a_norm.weight", s->rank, false, e);
+    return rc ? rc : bind_parts(m, layer, parts, 4, e);
+}
+
 /* Binds the first half of a layer. */
 static int bind_mixer(struct model *m, int layer, struct err *e)
 {
@@ -159,7 +183,8 @@ static int bind_mixer(struct model *m, int layer, struct err *e)
     if (l->no_attention && !l->is_recurrent) return 0;
     int rc = bind_norms(m, layer, "attn_norm.weight", &l->attn_norm, "post_attention_norm.weight",
                         &l->attn_post_norm, e);
-    if (!rc && !l->no_attention) rc = bind_attention(m, layer, e);
+    if (!rc && !l->no_attention)
+        rc = m->latent.rank ? bind_latent(m, layer, e) : bind_attention(m, layer, e);
     if (!rc && l->is_recurrent) rc = recurrent_bind(m, layer, e);
     return rc;
 }

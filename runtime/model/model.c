@@ -14,14 +14,15 @@
 #include "runtime/model/blocks.h"
 
 static const struct model_family *const families[] = {
-    &family_llama,    &family_phi3,      &family_qwen2,         &family_qwen3,
-    &family_minicpm,  &family_granite,   &family_olmo2,         &family_smollm3,
-    &family_mistral3, &family_ernie4_5,  &family_seed_oss,      &family_glm4,
-    &family_qwen35,   &family_lfm2,      &family_granitehybrid, &family_granitemoe,
-    &family_olmoe,    &family_qwen2moe,  &family_qwen3moe,      &family_gemma2,
-    &family_gemma3,   &family_gemma4,    &family_gpt_oss,       &family_exaone4,
-    &family_lfm2moe,  &family_qwen35moe, &family_qwen3next,     &family_falcon_h1,
-    &family_glm4moe,  &family_dots1,     &family_cohere2,       &family_nemotron_h,
+    &family_llama,     &family_phi3,      &family_qwen2,         &family_qwen3,
+    &family_minicpm,   &family_granite,   &family_olmo2,         &family_smollm3,
+    &family_mistral3,  &family_ernie4_5,  &family_seed_oss,      &family_glm4,
+    &family_qwen35,    &family_lfm2,      &family_granitehybrid, &family_granitemoe,
+    &family_olmoe,     &family_qwen2moe,  &family_qwen3moe,      &family_gemma2,
+    &family_gemma3,    &family_gemma4,    &family_gpt_oss,       &family_exaone4,
+    &family_lfm2moe,   &family_qwen35moe, &family_qwen3next,     &family_falcon_h1,
+    &family_glm4moe,   &family_dots1,     &family_cohere2,       &family_nemotron_h,
+    &family_deepseek2,
 };
 
 /* ---- metadata -------------------------------------------------------------------------------- */
@@ -188,7 +189,8 @@ static const char *nearest_family(struct gguf_str arch)
         {"nemotron_h_moe", "nemotron_h"}, {"nemotron", "nemotron_h"},
         {"mamba2", "granitehybrid"},      {"exaone-moe", "exaone4"},
         {"ernie4_5-moe", "ernie4_5"},     {"phimoe", "phi3"},
-        {"minicpm3", "minicpm"},          {"mistral4", "mistral3"},
+        {"minicpm3", "minicpm"},          {"mistral4", "deepseek2"},
+        {"deepseek32", "deepseek2"},      {"glm-dsa", "deepseek2"},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (named(arch, table[i][0])) return table[i][1];
@@ -252,7 +254,46 @@ static void set_name(struct model *m)
     snprintf(m->name, sizeof m->name, "%s", file ? stem : m->title);
 }
 
-static int read_head_dim(struct model *m, struct err *e)
+/* The first of two names of a number that the file has. */
+static int get_either(const struct model *m, const char *suffix, const char *other, int max,
+                      int *out, struct err *e)
+{
+    char key[128];
+    uint32_t v;
+    key_of(key, sizeof key, m, suffix);
+    return model_get_int(m, gguf_get_u32(m->file, key, &v) ? suffix : other, 1, max, out, e);
+}
+
+/* Files with matrices of each head give the size of their products another name. */
+static int read_latent(struct model *m, struct err *e)
+{
+    struct model_latent *s = &m->latent;
+    const int big = 1 << 16;
+    char key[128];
+    uint32_t v;
+    int n_rot = 0, query = 0;
+    int rc = model_get_int(m, "attention.kv_lora_rank", 2, KN_HEAD_DIM_MAX, &s->rank, e);
+    key_of(key, sizeof key, m, "attention.q_lora_rank");
+    if (!rc && gguf_get_u32(m->file, key, &v))
+        rc = model_get_int(m, "attention.q_lora_rank", 0, big, &s->q_rank, e);
+    if (!rc) rc = model_get_int(m, "rope.dimension_count", 2, KN_HEAD_DIM_MAX, &n_rot, e);
+    if (!rc) rc = get_either(m, "attention.key_length_mla", "attention.key_length", big, &query, e);
+    if (!rc)
+        rc = get_either(m, "attention.value_length_mla", "attention.value_length", big, &s->n_value,
+                        e);
+    if (rc) return rc;
+    m->n_kv_head = 1;
+    m->head_dim = s->rank + n_rot;
+    s->n_plain = query - n_rot;
+    if (s->rank % 2 || n_rot % 2 || s->n_plain < 1)
+        return err_set(e, ERR_FORMAT,
+                       "%s: latent rows of %d numbers, %d rotated and queries of %d do not fit "
+                       "together",
+                       gguf_name(m->file), s->rank, n_rot, query);
+    return 0;
+}
+
+static int read_lengths(struct model *m, struct err *e)
 {
     char key[128];
     uint32_t k, v;
@@ -267,6 +308,13 @@ static int read_head_dim(struct model *m, struct err *e)
         return err_set(e, ERR_FORMAT,
                        "%s: models with keys of %d numbers and values of %u are not supported",
                        gguf_name(m->file), m->head_dim, v);
+    return 0;
+}
+
+static int read_head_dim(struct model *m, struct err *e)
+{
+    int rc = m->family->latent ? read_latent(m, e) : read_lengths(m, e);
+    if (rc) return rc;
     if (m->n_head % m->n_kv_head || m->head_dim % 2 || m->head_dim < 2)
         return err_set(e, ERR_FORMAT, "%s: %d heads, %d KV heads, head size %d do not fit together",
                        gguf_name(m->file), m->n_head, m->n_kv_head, m->head_dim);

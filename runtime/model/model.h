@@ -43,7 +43,8 @@ enum model_activation {
  *
  *   s      = softmax or sigmoid(router h + router_bias)
  *   chosen = the n_used largest s + choice_bias; with groups, only of the n_groups_used groups of
- *            consecutive experts whose two largest have the largest sums
+ *            consecutive experts whose two largest (with softmax: whose largest) have the largest
+ *            sums
  *   w      = scale * s of the chosen, divided by their sum if normalized, * weight_scale
  *   y      = sum of w expert(h) over the chosen, in the order of w
  *
@@ -109,6 +110,30 @@ struct model_recurrent {
     const float *norm;                 /* [head_dim], or of all heads (SCAN); NULL = none */
 };
 
+/* Latent attention (MLA, arXiv 2405.04434), in its absorbed form: all query heads attend to one KV
+ * head. The key of a token is its latent row c and the rotated part p, and is the value, too:
+ *
+ *   [c | p]      = matrix k of h, c normed with kv_norm
+ *   [x | p] ...  = q h, or q (norm(down h) * q_norm), of each query head
+ *   query        = [up x | p], up of the head
+ *   output       = value (the part of attention's result that weighs c), value of the head
+ *
+ * A query or key of rank + n_rot numbers is in the kernels' order: half of p, half of c, the other
+ * halves. Per-head matrices are stacked. */
+struct model_latent {
+    int rank;    /* of c; 0: attention has keys and values */
+    int q_rank;  /* rows of `down`; 0: there is none */
+    int n_plain; /* of x */
+    int n_value; /* of a head's output */
+};
+
+struct model_latent_part {
+    struct kn_weight down;         /* [q_rank][n_embd] */
+    struct kn_weight up;           /* [n_head * rank][n_plain] */
+    struct kn_weight value;        /* [n_head * n_value][rank] */
+    const float *q_norm, *kv_norm; /* [q_rank], [rank] */
+};
+
 /* What a layer does to the residual stream x, which begins as embed_scale * embedding. model_open
  * lists the operations of each layer (ops.c); forward/forward.c and cuda/layer.c run the list, each
  * with a table of one function per operation, and never test for the family. A norm or bias whose
@@ -123,12 +148,14 @@ enum model_op_kind {
      * q       = q * (1 + query_growth ln(1 + floor(slot / n_ctx_orig)))
      *           (retaining heads score q, k, v) */
     MODEL_QKV,
+    MODEL_LATENT, /* q and k of struct model_latent */
     /* k and v are appended to the cache
      * a       = softmax(attn_scale * rotated q . rotated k) v; q and k as they are if no_rope. With
      *           attn_softcap c, logits are c tanh(logit / c). With sinks, a logit per head more is
      *           in the denominator. If is_windowed, over the newest n_window units only
      * a       = a * sigmoid(attn_gate h) */
     MODEL_ATTEND,
+    MODEL_VALUES, /* a = the output of struct model_latent */
     /* h = norm(x) * ffn_norm; g = silu(gate h + gate_bias) * (up h + up_bias), or with GELU */
     MODEL_GATE,
     MODEL_RELU2, /* g = relu(gate h + gate_bias)^2 */
@@ -144,8 +171,8 @@ enum model_op_kind {
 
 struct model_op {
     enum model_op_kind kind;
-    /* of MODEL_ADD: MODEL_RECUR, MODEL_ATTEND or MODEL_GATE, whose result is y; the matrix; its
-     * bias and norm, if any */
+    /* of MODEL_ADD: MODEL_RECUR, MODEL_ATTEND, MODEL_VALUES or MODEL_GATE, whose result is y; the
+     * matrix; its bias and norm, if any */
     enum model_op_kind from;
     const struct kn_weight *w;
     const float *const *bias, *const *norm;
@@ -177,10 +204,11 @@ struct model_layer {
     const float *ffn_norm, *ffn_post_norm;
     const float *q_norm, *k_norm; /* [head_dim], or of a row as q and k */
     struct kn_weight q, k, v;     /* [n_head * head_dim], [n_kv_head * head_dim] x n_embd */
-    struct kn_weight attn_gate;   /* as q, if attention is gated */
-    struct kn_weight o;           /* [n_embd][n_head * head_dim] */
-    struct kn_weight gate, up;    /* [n_ff][n_embd]; n_out 0: only experts */
-    struct kn_weight down;        /* [n_embd][n_ff] */
+    struct model_latent_part latent;
+    struct kn_weight attn_gate; /* as q, if attention is gated */
+    struct kn_weight o;         /* [n_embd][n_head * head_dim] */
+    struct kn_weight gate, up;  /* [n_ff][n_embd]; n_out 0: only experts */
+    struct kn_weight down;      /* [n_embd][n_ff] */
     enum model_activation activation;
     struct model_experts experts;
     const float *q_bias, *k_bias, *v_bias, *o_bias, *gate_bias, *up_bias, *down_bias;
@@ -287,6 +315,7 @@ struct model {
     const struct model_layer *kv_layers[MODEL_LAYERS_MAX];
     struct model_windowed windowed;
     struct model_layer_inputs layer_inputs;
+    struct model_latent latent;
     struct model_recurrent_shape recurrent;
     struct model_load_item *items;
     int n_items, items_max;
@@ -309,6 +338,7 @@ struct model_family {
     bool rope_pairs; /* in its files, the two rows of a rotated pair are adjacent */
     bool experts;    /* its layers have experts if the file says how many */
     bool mtp;        /* the first block after its layers is an MTP layer */
+    bool latent;     /* its attention is that of struct model_latent */
     const struct model_windows *windows; /* NULL = windows are not applied */
     struct model_layer layer;            /* set in every layer before its tensors are bound */
     int (*bind)(struct model *m, struct err *e);
@@ -363,6 +393,12 @@ static inline int model_n_qkv(const struct model *m)
 static inline int model_group(const struct model *m)
 {
     return m->n_head / m->n_kv_head;
+}
+
+/* Numbers of a latent query before it is absorbed. */
+static inline int model_latent_query(const struct model *m)
+{
+    return m->latent.n_plain + m->rope.n_rot;
 }
 
 /* The widest rows between the matrices of a layer: queries, queries with keys and values, gates; of
@@ -490,11 +526,11 @@ bool model_get_float(const struct model *m, const char *suffix, float *out);
 /* An array with one element per layer; false when it is missing or has another length. */
 bool model_get_layers(const struct model *m, const char *suffix, struct gguf_array *out);
 
-extern const struct model_family family_dots1, family_ernie4_5, family_glm4, family_glm4moe,
-    family_granite, family_granitehybrid, family_granitemoe, family_lfm2, family_lfm2moe,
-    family_llama, family_minicpm, family_mistral3, family_olmo2, family_olmoe, family_phi3,
-    family_qwen2, family_qwen2moe, family_qwen3, family_qwen35, family_qwen35moe, family_qwen3moe,
-    family_qwen3next, family_seed_oss, family_smollm3;
+extern const struct model_family family_deepseek2, family_dots1, family_ernie4_5, family_glm4,
+    family_glm4moe, family_granite, family_granitehybrid, family_granitemoe, family_lfm2,
+    family_lfm2moe, family_llama, family_minicpm, family_mistral3, family_olmo2, family_olmoe,
+    family_phi3, family_qwen2, family_qwen2moe, family_qwen3, family_qwen35, family_qwen35moe,
+    family_qwen3moe, family_qwen3next, family_seed_oss, family_smollm3;
 extern const struct model_family family_cohere2, family_exaone4, family_falcon_h1, family_gemma2,
     family_gemma3, family_gemma4, family_gpt_oss, family_nemotron_h;
 

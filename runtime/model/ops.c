@@ -21,7 +21,8 @@ static void add_output(struct model_layer *l, enum model_op_kind from, const str
 /* Adds what attention and the recurrent part computed: both have read the same x. */
 static void add_mixers(struct model_layer *l)
 {
-    if (!l->no_attention) add_output(l, MODEL_ATTEND, &l->o, &l->o_bias, &l->attn_post_norm);
+    const enum model_op_kind from = l->latent.value.n_out ? MODEL_VALUES : MODEL_ATTEND;
+    if (!l->no_attention) add_output(l, from, &l->o, &l->o_bias, &l->attn_post_norm);
     if (l->is_recurrent) add_output(l, MODEL_RECUR, &l->recurrent.out, NULL, &l->attn_post_norm);
 }
 
@@ -40,8 +41,9 @@ static void list_layer(const struct model *m, struct model_layer *l)
 {
     l->n_ops = 0;
     if (l->is_recurrent) add(l, MODEL_RECUR);
-    if (!l->no_attention) add(l, MODEL_QKV);
+    if (!l->no_attention) add(l, m->latent.rank ? MODEL_LATENT : MODEL_QKV);
     if (!l->no_attention) add(l, MODEL_ATTEND);
+    if (!l->no_attention && m->latent.rank) add(l, MODEL_VALUES);
     if (!l->is_parallel) add_mixers(l);
     add_feed_forward(l);
     if (l->is_parallel) add_mixers(l);
@@ -60,11 +62,12 @@ void model_list_ops(struct model *m)
 const char *model_op_name(enum model_op_kind kind)
 {
     static const char *const names[MODEL_N_OPS] = {
-        [MODEL_RECUR] = "recurrent parts",  [MODEL_QKV] = "queries, keys and values",
-        [MODEL_ATTEND] = "attention",       [MODEL_GATE] = "gated feed-forwards",
-        [MODEL_RELU2] = "squared ReLU",     [MODEL_EXPERTS] = "experts",
-        [MODEL_INPUT] = "inputs of layers", [MODEL_ADD] = "sums",
-        [MODEL_SCALE] = "scaled outputs",   [MODEL_CENTRE] = "LayerNorm"};
+        [MODEL_RECUR] = "recurrent parts",   [MODEL_QKV] = "queries, keys and values",
+        [MODEL_ATTEND] = "attention",        [MODEL_GATE] = "gated feed-forwards",
+        [MODEL_RELU2] = "squared ReLU",      [MODEL_EXPERTS] = "experts",
+        [MODEL_INPUT] = "inputs of layers",  [MODEL_ADD] = "sums",
+        [MODEL_SCALE] = "scaled outputs",    [MODEL_CENTRE] = "LayerNorm",
+        [MODEL_LATENT] = "latent attention", [MODEL_VALUES] = "latent attention"};
     return names[kind];
 }
 
@@ -80,5 +83,6 @@ struct model_widths model_widths(const struct model *m)
                              larger(heads_n_qkv(&h), heads_n_qkv(&w)), m->layer_inputs.n, 0};
     for (int i = 0; i < m->n_layer; i++) n.ff = larger(n.ff, m->layers[i].gate.n_out);
     n.in = larger(larger(n.ff, m->n_embd), larger(n.q, recurrent_n_out(&m->recurrent)));
+    n.in = larger(n.in, m->latent.q_rank);
     return n;
 }

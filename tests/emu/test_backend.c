@@ -393,6 +393,8 @@ TEST(devices)
                   "layers with LayerNorm, which run on the CPU only");
     refuse_family("build/golden/families/nemotron_h.gguf",
                   "layers with squared ReLU, which run on the CPU only");
+    refuse_family("build/golden/families/deepseek3.gguf",
+                  "layers with latent attention, which run on the CPU only");
     refuse_family("build/golden/families/nvfp4.gguf", "factors, which run on the CPU only");
     o = demo_options("auto", "locret");
     ok(side_open(&s, &o, &err));

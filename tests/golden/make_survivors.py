@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes windows.txt: the units that policies keep in layers without windows, by the formulas of
-docs/policies.md from attention and keys of Hugging Face's implementation in double precision.
+"""Writes windows.txt: the units that policies keep in layers without windows and of latent rows, by the formulas of
+docs/policies.md from keys of Hugging Face's implementation in double precision.
 
 192 tokens, then one eviction. A line for each head: model, policy, budget, layer, head, positions
 that stay. Needs PyTorch, NumPy and transformers 5.
@@ -11,14 +11,15 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import make_latent
 from make_families import N_VOCAB
 from make_windows import load, models
 
 N, BUDGET, WINDOW = 192, 48, 8
 
 
-def observe(model, ids):
-    """Of each layer: attention [query head][query][key]; keys before RoPE [token][KV head][number]."""
+def keys_of(model, ids):
+    """Of each layer the keys before RoPE, [token][KV head][number]."""
     keys, hooks = {}, []
     for i, layer in enumerate(model.model.layers):
         a = layer.self_attn
@@ -27,10 +28,24 @@ def observe(model, ids):
             hooks.append(part.register_forward_hook(
                 lambda _m, _x, y, i=i, d=a.head_dim: keys.__setitem__(i, y.reshape(N, -1, d).numpy())))
     with torch.no_grad():
-        out = model(ids, use_cache=False, output_attentions=True)
+        model(ids, use_cache=False)
     for h in hooks:
         h.remove()
-    return [a[0].numpy() for a in out.attentions], keys
+    return keys
+
+
+def latent_rows(model, ids):
+    """Of each layer the keys of the one KV head: normed latent rows with their rotated parts."""
+    parts, rank = {}, model.config.kv_lora_rank
+    for i, layer in enumerate(model.model.layers):
+        a = layer.self_attn
+        a.kv_a_proj_with_mqa.register_forward_hook(
+            lambda _m, _x, y, i=i: parts.__setitem__((i, "rotated"), y[..., rank:]))
+        a.kv_a_layernorm.register_forward_hook(lambda _m, _x, y, i=i: parts.__setitem__((i, "row"), y))
+    with torch.no_grad():
+        model(ids, use_cache=False)
+    return [torch.cat([parts[i, "row"], parts[i, "rotated"]], -1).reshape(N, 1, -1).numpy()
+            for i in range(len(model.model.layers))]
 
 
 def best(scores, n, safe):
@@ -53,8 +68,7 @@ def compete(scores, safe):
     return [sorted(k) for k in keep]
 
 
-def policies(attention, keys):
-    """Sums over the query heads of a group. Of layers that share units, the one that made them."""
+def policies(keys):
     n_kv = keys.shape[1]
     unit = keys / np.linalg.norm(keys, axis=2, keepdims=True)
     mean = unit.mean(0)
@@ -65,6 +79,12 @@ def policies(attention, keys):
     yield "sink", [sorted(ends(BUDGET - 4))] * n_kv
 
 
+def rows(name, layer, keys):
+    for policy, heads in policies(keys):
+        for h, positions in enumerate(heads):
+            yield f"{name} {policy} {BUDGET} {layer} {h} " + " ".join(map(str, positions))
+
+
 def main():
     torch.set_num_threads(1)
     ids = torch.tensor([[(i * 2654435761 + 12345) % 2**32 // 65536 % N_VOCAB for i in range(N)]])
@@ -72,11 +92,13 @@ def main():
     for m in models():
         if m.name not in ("gemma3", "gemma4-e2b", "gpt-oss"):
             continue
-        attention, keys = observe(load(m)[0], ids)
-        layer = m.config["layer_types"].index("full_attention")
-        for policy, heads in policies(attention[layer], keys[layer]):
-            for h, positions in enumerate(heads):
-                lines.append(f"{m.name} {policy} {BUDGET} {layer} {h} " + " ".join(map(str, positions)))
+        keys, layer = keys_of(load(m)[0], ids), m.config["layer_types"].index("full_attention")
+        lines += rows(m.name, layer, keys[layer])
+    for name, kind, config in make_latent.models():
+        if name == "glm47flash":
+            keys = latent_rows(make_latent.load(kind, config)[0], ids)[1]
+            # its two layers would compete
+            lines += [row for row in rows(name, 1, keys) if "global" not in row]
     (Path(__file__).parent / "windows.txt").write_text("\n".join(lines) + "\n")
 
 

@@ -356,7 +356,7 @@ TEST(test_slot_counts)
 
 TEST(test_groups_and_types)
 {
-    static const int dims[] = {32, 64, 96, 128, 160, 256, 512};
+    static const int dims[] = {32, 64, 96, 128, 160, 256, 512, 576};
 
     for (int d = 0; d < COUNT(dims); d++)
         for (int types = 0; types < KN_KV_TYPES * KN_KV_TYPES; types++)

@@ -20,8 +20,8 @@ TEST(test_tokens_tried_are_as_tokens_run_alone)
  * beside attention (falcon-h1) and experts. */
 TEST(test_models_with_other_layers)
 {
-    static const char *const models[] = {"gemma2", "gemma3",        "olmo3",    "qwen35moe",
-                                         "lfm2",   "granitehybrid", "falcon-h1"};
+    static const char *const models[] = {"gemma2", "gemma3",        "olmo3",     "qwen35moe",
+                                         "lfm2",   "granitehybrid", "falcon-h1", "deepseek3"};
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         struct options o = options_of("sink", "f16", 0);
         AUTO_ENGINE *g;

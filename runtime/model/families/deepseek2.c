@@ -1,0 +1,28 @@
+/* Family "deepseek2" (arXiv 2405.04434, 2412.19437): latent attention; dense layers first, then
+ * layers with experts and shared ones. The files of DeepSeek V2 to V3.1, Kimi K2, GLM-4.7-Flash and
+ * others, which differ in the numbers of their metadata. */
+#include <math.h>
+
+#include "runtime/model/family.h"
+
+/* YaRN's magnitude is part of the products' scale and applies to all numbers of a head, not to the
+ * rotated ones only. The file has a tenth of the configuration's mscale_all_dim. */
+static int set_scale(struct model *m, struct err *e)
+{
+    float factor = 1.0f, share = 0.0f;
+    int rc = family_get_scale(m, "rope.scaling.factor", &factor, e);
+    if (!rc) rc = family_get_scale(m, "rope.scaling.yarn_log_multiplier", &share, e);
+    const float grown = factor > 1.0f ? 1.0f + share * logf(factor) : 1.0f;
+    m->rope.magnitude = 1.0f;
+    m->attn_scale = grown * grown / sqrtf((float)model_latent_query(m));
+    return rc;
+}
+
+static int bind(struct model *m, struct err *e)
+{
+    int rc = set_scale(m, e);
+    return rc ? rc : family_bind(m, e);
+}
+
+const struct model_family family_deepseek2 = {
+    .arch = "deepseek2", .rope_pairs = true, .experts = true, .latent = true, .bind = bind};

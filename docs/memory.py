@@ -66,9 +66,6 @@ def recall():
         if p == 'full':
             continue
         body.append([f'`{p}`'] + [percent(rows, policy=p, length=n, budget=b) for n, b in sizes])
-        if p == 'locret' and 'label' in tables:
-            body.append(["`locret`, heads trained for Locret's label"] +
-                        [percent(tables['label'], length=n, budget=b) for n, b in sizes])
     full = ', '.join(f"{percent(rows, policy='full', length=n)} after {n:,} tokens" for n in (1000, 4000)
                      if any(r['policy'] == 'full' and r['length'] == n for r in rows))
     return table(head, body) + (f'\n\nWith everything kept: {full}.' if full else '')

@@ -54,15 +54,6 @@ if [ -n "$novel" ] && [ -n "$chat" ]; then
 fi
 run recall $recall --policy "$(echo $few | sed 's/,/:reserve=256,/g'):reserve=256" --length 8192 --budget 128
 run recall recall --seeds 10 --policy "$(echo $few | sed 's/,/:reserve=256,/g'):reserve=256" --length 32768 --budget 256
-# The same heads' network, trained on the same rows for Locret's own label.
-if [ ! -s "$out/logit.gguf" ]; then
-    [ -s "$out/heads.jsonl" ] || python3 quant/demo/heads_data.py >"$out/heads.jsonl"
-    "$retain" heads train --data "$out/heads.jsonl" --labels logit --out "$out/logit.gguf" --hidden 128 --steps 150 --batch 4 \
-        --rate .002 --threads 1
-fi
-for size in 1000:125 1000:62 1000:31 8192:128 32768:256; do
-    run label $recall --heads "$out/logit.gguf" --policy locret:reserve=256 --length "${size%:*}" --budget "${size#*:}"
-done
 run million passkey:facts=10 --seeds 10 --length 1000000 --policy keeper --budget 256
 mv "$out/rows.new" "$out/rows.csv"
 docs/memory.py "$out/rows.csv"

@@ -125,7 +125,6 @@ struct quantize_opts {
 
 struct training_opts {
     const char *data, *text, *out;
-    const char *labels; /* answer, repeat, both, logit; NULL = heads_train chooses */
     int steps, batch, hidden;
     float rate;
 };

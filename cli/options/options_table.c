@@ -138,9 +138,6 @@ const struct option options_table[] = {
              "arguments; import: also calibrate"},
     {ROW("out", 0, training.out, OPTIONS_HEADS), .cli_only = true, .value = "FILE",
      .help = "the file to write"},
-    {ROW("labels", 0, training.labels, OPTIONS_HEADS), .choices = "answer,repeat,both,logit", .value = "KIND",
-     .help = "training target: the share of attention from answers, from a repetition of the document, or "
-             "both in turn; logit: Locret's logit; text has repetitions only"},
     {ROW("steps", 0, training.steps, OPTIONS_HEADS), .min = 1, .max = 1e7, .value = "N",
      .help = "training steps; calibrate: rows to read"},
     {ROW("batch", 0, training.batch, OPTIONS_HEADS), .min = 1, .max = 1024, .value = "N",

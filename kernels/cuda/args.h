@@ -621,7 +621,7 @@ struct cuda_train_rotate {
 };
 
 /* Logits become scaled and capped ones; base: the logarithm of their softmax's sum, with a sink's
- * if there are any, or 0. grid: rows; 256 threads, shared CUDA_TRAIN_SHARED. */
+ * if there are any. grid: rows; 256 threads, shared CUDA_TRAIN_SHARED. */
 #define CUDA_TRAIN_SHARED 64
 struct cuda_train_rows {
     float *logits; /* row r at + r * stride: of slots up to the row's token */
@@ -630,7 +630,6 @@ struct cuda_train_rows {
     int n_group;
     const float *sinks;   /* [n_group] or NULL */
     float scale, softcap; /* softcap 0 = none */
-    int share;            /* 0: base is 0 */
     float *base;          /* [rows] */
 };
 
@@ -660,13 +659,13 @@ struct cuda_train_silu {
     float *y;
 };
 
-/* Loss and slopes of scores, as heads_net.h: labels less mean, by std. grid: ceil(n * n_head /
+/* Loss and slopes of scores, as heads_net.h: labels less mean. grid: ceil(n * n_head /
  * 256); 256 threads, shared CUDA_TRAIN_SHARED. */
 struct cuda_train_loss {
     const float *score, *label; /* [n][n_head] */
-    const float *mean, *std;    /* [n_head] */
+    const float *mean;          /* [n_head] */
     int n, n_head;
-    float fit, smooth;
+    float weight; /* of a term of the loss */
     float *slope; /* [n][n_head] */
     float *loss;  /* of each block */
 };
@@ -690,7 +689,9 @@ struct cuda_train_transpose {
 /* AdamW. grid: ceil(n / 256); 256 threads. */
 struct cuda_train_step {
     float *weight, *gradient, *first, *second; /* [n] */
-    int64_t n;
+    const float *pace;                         /* [n_in] factor of the rate in each column */
+    int64_t n, n_first; /* of W1: the first n_first numbers, in rows of n_in */
+    int n_in;
     float rate, clip, unbias1, unbias2;
 };
 

@@ -51,7 +51,7 @@ KERNEL(train_rows, struct cuda_train_rows, 256, 1)
     for (int s = thread_id(); s <= last; s += 256) sum += exp_of(logit[s] - max);
     sum = block_sum(sum, shared + 8);
     if (thread_id() == 0)
-        a.base[row] = a.share ? max + LN2 * log2_of(sum + exp_of(sink - max)) : 0.0f;
+        a.base[row] = max + LN2 * log2_of(sum + exp_of(sink - max));
 }
 
 /* A thread per slot: the largest of the rows' logits, less the row's base. */
@@ -90,18 +90,10 @@ KERNEL(train_loss, struct cuda_train_loss, 256, 1)
     float loss = 0.0f;
 
     if (i < a.n * a.n_head) {
-        const float score = a.score[i];
-        const float off = score - (a.label[i] - a.mean[h]) / a.std[h];
+        const float off = a.score[i] - (a.label[i] - a.mean[h]);
         const float size = abs_f32(off);
-        float slope = a.fit * (size < 1.0f ? off : off < 0.0f ? -1.0f : 1.0f);
-        loss = a.fit * (size < 1.0f ? 0.5f * off * off : size - 0.5f);
-        if (i >= a.n_head) slope += 2.0f * a.smooth * (score - a.score[i - a.n_head]);
-        if (i + a.n_head < a.n * a.n_head) {
-            const float jump = a.score[i + a.n_head] - score;
-            slope -= 2.0f * a.smooth * jump;
-            loss += a.smooth * jump * jump;
-        }
-        a.slope[i] = slope;
+        a.slope[i] = a.weight * (size < 1.0f ? off : off < 0.0f ? -1.0f : 1.0f);
+        loss = a.weight * (size < 1.0f ? 0.5f * off * off : size - 0.5f);
     }
     loss = block_sum(loss, (float *)shared_memory());
     if (thread_id() == 0) a.loss[block_x()] = loss;
@@ -147,7 +139,8 @@ KERNEL(train_step, struct cuda_train_step, 256, 1)
     const float first = 0.9f * a.first[i] + 0.1f * g;
     const float second = 0.95f * a.second[i] + 0.05f * g * g;
     const float root = sqrt_of(second / a.unbias2) + 1e-8f;
-    a.weight[i] -= a.rate * (0.01f * a.weight[i] + first / a.unbias1 / root);
+    const float pace = i < a.n_first ? a.pace[i % a.n_in] : 1.0f;
+    a.weight[i] -= a.rate * (0.01f * a.weight[i] + pace * first / a.unbias1 / root);
     a.first[i] = first;
     a.second[i] = second;
     a.gradient[i] = 0.0f;

@@ -1,10 +1,10 @@
-"""The demo model's retaining heads trained in PyTorch: a readable twin of `retain heads train --labels
-answer` with the same rows in the same order, the same labels, schedule and validation.
+"""Retaining heads trained in PyTorch from random weights, as the shipped heads were: with the rows in the
+order of `retain heads train`, which begins with heads in closed form since 24 November 2026.
 
     heads.py --model retain-demo.gguf --data rows.jsonl [--length 4096 --steps 200 --batch 4 --rate .002]
              [--out heads.pt]
 
-The shipped heads come from the C trainer; this file is its reference, and evaluate.py reads its output.
+The shipped heads come from the C trainer; evaluate.py reads this file's output.
 The model is computed in bfloat16, the heads in float32."""
 import argparse
 import json

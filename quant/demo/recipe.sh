@@ -35,7 +35,7 @@ step export $with --out "$out"
 model="-m $out/retain-demo.gguf" heads="$out/retain-demo-heads.gguf"
 [ -f "$out/heads.jsonl" ] || step heads_data >"$out/heads.jsonl"
 echo "== heads"
-[ -f "$heads" ] || "$retain" heads train $model --data "$out/heads.jsonl" --out "$heads" --labels answer \
+[ -f "$heads" ] || "$retain" heads train $model --data "$out/heads.jsonl" --out "$heads" \
     --hidden 128 --steps 200 --batch 4 --rate .002
 {
     step evaluate $with --policy full --length 900 --budget 0

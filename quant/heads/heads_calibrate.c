@@ -205,7 +205,7 @@ static int begin(struct calibration *c, struct err *e)
     if (!rc) rc = open_heads(c, e);
     if (!rc) rc = heads_data_cut(&c->data, c->engine->tokenizer, heads_sample_half(c->length), e);
     if (!rc) rc = take_memory(c, e);
-    if (!rc) rc = heads_watch_open(&c->watch, c->engine, HEADS_SHARE, c->length, e);
+    if (!rc) rc = heads_watch_open(&c->watch, c->engine, c->length, e);
     if (!rc) c->watch.reads_hidden = retaining_reads_hidden(c->engine->retaining->shape.form);
     return rc;
 }

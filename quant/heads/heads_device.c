@@ -6,29 +6,24 @@
 #include "quant/heads/heads_sample.h"
 #include "runtime/forward/engine.h"
 
-static struct cuda_trainer_opts opts_of(const struct engine *g, enum heads_label kind, int hidden,
-                                        int n_text)
+static struct cuda_trainer_opts opts_of(const struct engine *g, int hidden, int n_text)
 {
-    return (struct cuda_trainer_opts){.model = g->model,
-                                      .n_text = n_text,
-                                      .n_hidden = hidden,
-                                      .share = kind == HEADS_SHARE,
-                                      .noise = HEADS_SHARE_NOISE};
+    return (struct cuda_trainer_opts){
+        .model = g->model, .n_text = n_text, .n_hidden = hidden, .noise = HEADS_SHARE_NOISE};
 }
 
-struct cuda_trainer_bytes heads_device_plan(const struct engine *g, enum heads_label kind,
-                                            int hidden, int n_text)
+struct cuda_trainer_bytes heads_device_plan(const struct engine *g, int hidden, int n_text)
 {
-    const struct cuda_trainer_opts o = opts_of(g, kind, hidden, n_text);
+    const struct cuda_trainer_opts o = opts_of(g, hidden, n_text);
     struct cuda_trainer_bytes bytes = cuda_trainer_plan(&o);
     bytes.host += (size_t)n_text * sizeof(int32_t);
     return bytes;
 }
 
-int heads_device_open(struct heads_device *d, struct engine *g, enum heads_label kind, int hidden,
-                      int n_text, struct err *e)
+int heads_device_open(struct heads_device *d, struct engine *g, int hidden, int n_text,
+                      struct err *e)
 {
-    const struct cuda_trainer_opts o = opts_of(g, kind, hidden, n_text);
+    const struct cuda_trainer_opts o = opts_of(g, hidden, n_text);
     const struct plan_opts plan = heads_watch_plan(n_text, 0);
     *d = (struct heads_device){.asked = calloc((size_t)n_text, sizeof *d->asked)};
     if (!d->asked) return err_set(e, ERR_FAIL, "out of memory for a text");
@@ -45,8 +40,7 @@ void heads_device_close(struct heads_device *d)
 
 static struct cuda_trainer_text text_of(struct heads_device *d, const struct heads_sample *s)
 {
-    struct cuda_trainer_text text = {s->ids.ids, (int)s->ids.n, s->n_context, d->asked,
-                                     0,          d->change,     d->change_ctx};
+    struct cuda_trainer_text text = {s->ids.ids, (int)s->ids.n, s->n_context, d->asked, 0};
     assert(text.n <= d->context.plan.chunk);
     for (int t = 0; t < text.n; t++)
         if (s->asks[t]) d->asked[text.n_asked++] = t;
@@ -54,16 +48,16 @@ static struct cuda_trainer_text text_of(struct heads_device *d, const struct hea
     return text;
 }
 
-int heads_device_watch(struct heads_device *d, const struct heads_sample *s, bool scores,
+int heads_device_watch(struct heads_device *d, const struct heads_sample *s,
                        cuda_trainer_visit *visit, void *ctx, struct err *e)
 {
     const struct cuda_trainer_text text = text_of(d, s);
-    return cuda_trainer_watch(d->trainer, &text, scores, visit, ctx, e);
+    return cuda_trainer_watch(d->trainer, &text, visit, ctx, e);
 }
 
-int heads_device_add(struct heads_device *d, const struct heads_sample *s,
-                     const struct heads_terms *terms, double *loss, struct err *e)
+int heads_device_add(struct heads_device *d, const struct heads_sample *s, float weight,
+                     double *loss, struct err *e)
 {
     const struct cuda_trainer_text text = text_of(d, s);
-    return cuda_trainer_add(d->trainer, &text, terms->fit, terms->smooth, loss, e);
+    return cuda_trainer_add(d->trainer, &text, weight, loss, e);
 }

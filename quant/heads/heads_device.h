@@ -9,26 +9,23 @@
 struct heads_device {
     struct context context;
     struct cuda_trainer *trainer;
-    int32_t *asked;                          /* [n_text] */
-    void (*change)(void *ctx, float *label); /* as in struct cuda_trainer_text; set by the caller */
-    void *change_ctx;
+    int32_t *asked; /* [n_text] */
 };
 
 /* Bytes besides the model and the context of heads_watch_plan. */
-struct cuda_trainer_bytes heads_device_plan(const struct engine *g, enum heads_label kind,
-                                            int hidden, int n_text);
+struct cuda_trainer_bytes heads_device_plan(const struct engine *g, int hidden, int n_text);
 
 /* For texts of at most n_text tokens; the engine has a GPU. */
-int heads_device_open(struct heads_device *d, struct engine *g, enum heads_label kind, int hidden,
-                      int n_text, struct err *e);
+int heads_device_open(struct heads_device *d, struct engine *g, int hidden, int n_text,
+                      struct err *e);
 void heads_device_close(struct heads_device *d);
 
-/* Runs a text; visit gets labels, and scores if they are asked for. */
-int heads_device_watch(struct heads_device *d, const struct heads_sample *s, bool scores,
+/* Runs a text; visit gets labels and scores. */
+int heads_device_watch(struct heads_device *d, const struct heads_sample *s,
                        cuda_trainer_visit *visit, void *ctx, struct err *e);
 
 /* Runs a text and adds the gradients and its part of the loss. */
-int heads_device_add(struct heads_device *d, const struct heads_sample *s,
-                     const struct heads_terms *terms, double *loss, struct err *e);
+int heads_device_add(struct heads_device *d, const struct heads_sample *s, float weight,
+                     double *loss, struct err *e);
 
 #endif

@@ -10,38 +10,34 @@
 #include "cli/options/options.h"
 #include "cli/options/paths.h"
 #include "cli/print/report.h"
+#include "quant/convert/encode.h"
 #include "quant/heads/heads_data.h"
-#include "quant/heads/heads_file.h"
 #include "quant/heads/heads_sample.h"
 #include "quant/heads/heads_text.h"
 #include "quant/heads/heads_watch.h"
 #include "runtime/forward/engine.h"
 
-#define LENGTH 1600 /* tokens of a text and its repetition at most, unless --length is given */
+#define LENGTH 1600 /* tokens of a text and its questions at most, unless --length is given */
 #define ROWS   16   /* rows that are read at most, unless --steps is given */
 #define SINKS  4    /* the first units get attention whatever they say, and are kept anyway */
 #define RIDGE  0.03 /* added to the variance of each standardised input */
-#define SIDES  2    /* rows of W1 for each head */
-/* A share below this is of no use: which units have a large share counts, not which have a tiny one
- * (quant/eval/notes/heads.md). */
-#define SHARE_MIN (1.0 / 128)
 
 struct fit {
-    const struct options *options;
+    struct heads_linear *out;
     struct engine *engine;
-    struct heads_data data;
+    struct heads_data woven;
     struct heads_sample sample;
     struct heads_watch watch;
     struct arena arena;
-    struct str out; /* the file */
-    int length, n_rows;
-    int n_in;        /* numbers of a unit: its key and its value */
     int64_t n_units; /* of each head */
     /* Sums of products of a unit's numbers, followed by 1 and the label, of each head: the lower
-     * triangle, [n_layer * n_kv_head][n_sums(n_in + 2)]. */
+     * triangle, [n_layer * n_kv_head][n_sums(n_unit + 2)]. */
     double *sums;
-    float *weight;     /* [n_layer * n_kv_head][n_in], the result */
-    float *mean, *std; /* [n_layer * n_kv_head] score * std + mean = label */
+    double *squares;     /* [n_layer][n_qkv] sums of squares of q, k and v */
+    int64_t done, total; /* layers of rows */
+    heads_fit_show *show;
+    void *show_ctx;
+    int stopped;
 };
 
 static size_t n_sums(int n)
@@ -69,15 +65,13 @@ static void unit_of(const struct job *j, int head, int t, double *out)
         out[dim + i] = (double)v[i];
     }
     out[2 * dim] = 1;
-    const double share =
-        exp((double)j->rows->label[t * m->n_kv_head + head]) - (double)HEADS_SHARE_NOISE;
-    out[2 * dim + 1] = log(fmax(share, 0) + SHARE_MIN);
+    out[2 * dim + 1] = (double)j->rows->label[t * m->n_kv_head + head];
 }
 
 static void add_head(void *ctx, int head, int thread)
 {
     const struct job *j = ctx;
-    const int n = j->f->n_in + 2, index = j->layer * j->f->engine->model->n_kv_head + head;
+    const int n = j->f->out->n_unit + 2, index = j->layer * j->f->engine->model->n_kv_head + head;
     double *sums = j->f->sums + (size_t)index * n_sums(n), u[2 * KN_HEAD_DIM_MAX + 2];
     (void)thread;
     for (int t = SINKS; t < j->rows->n; t++) {
@@ -88,28 +82,51 @@ static void add_head(void *ctx, int head, int thread)
     }
 }
 
+static void add_squares(void *ctx, int begin, int end, int thread)
+{
+    const struct job *j = ctx;
+    const size_t n = (size_t)model_n_qkv(j->f->engine->model);
+    double *sums = j->f->squares + (size_t)j->layer * n;
+    (void)thread;
+    for (int t = SINKS; t < j->rows->n; t++)
+        for (int i = begin; i < end; i++) {
+            const double x = (double)j->rows->x[(size_t)t * n + (size_t)i];
+            sums[i] += x * x;
+        }
+}
+
 static void add_layer(void *ctx, int layer, struct heads_rows *rows)
 {
     struct fit *f = ctx;
     struct job j = {f, rows, layer};
-    pool_run(f->engine->pool, f->engine->model->n_kv_head, add_head, &j);
+    const struct model *m = f->engine->model;
+    pool_run(f->engine->pool, m->n_kv_head, add_head, &j);
+    pool_run_spans(f->engine->pool, model_n_qkv(m), ENCODE_BLOCK, add_squares, &j);
     if (layer == 0) f->n_units += rows->n - SINKS;
+    if (f->show(f->show_ctx, ++f->done, f->total)) f->stopped = 1;
 }
 
-static int read_rows(struct fit *f, struct err *e)
+static int read_row(struct fit *f, const struct heads_data *d, int row, int length, struct err *e)
 {
-    struct report_bar p = report_bar("fitting heads");
-    const int n = f->data.n < f->n_rows ? f->data.n : f->n_rows;
+    int rc = d->plain ? heads_text_weave(&f->woven, d, row, length, false, 0, e) : 0;
+    return rc ? rc
+              : heads_sample_read(&f->sample, d->plain ? &f->woven : d, d->plain ? 0 : row, false,
+                                  f->engine, length, e);
+}
+
+static int read_rows(struct fit *f, const struct heads_data *d, int length, int n_rows,
+                     struct err *e)
+{
+    const int n = d->n < n_rows ? d->n : n_rows;
     int rc = 0;
-    for (int i = 0; !rc && i < n; i++) {
-        const int row = (int)((int64_t)i * f->data.n / n);
-        rc = heads_sample_read(&f->sample, &f->data, row, f->data.plain, f->engine, f->length, e);
+    f->total = (int64_t)n * f->engine->model->n_kv_layer;
+    for (int i = 0; !rc && !f->stopped && i < n; i++) {
+        rc = read_row(f, d, (int)((int64_t)i * d->n / n), length, e);
         if (!rc && f->sample.ids.n) heads_watch_run(&f->watch, &f->sample, add_layer, f);
-        if (!rc && report_bar_show(&p, i + 1, n)) rc = err_set(e, ERR_STOP, "fit was interrupted");
     }
-    report_bar_end(&p);
+    if (!rc && f->stopped) rc = err_set(e, ERR_STOP, "fit was interrupted");
     if (!rc && f->n_units < 2)
-        rc = err_set(e, ERR_FORMAT, "%s: no row is long enough to fit heads to", f->data.name);
+        rc = err_set(e, ERR_FORMAT, "%s: no row is long enough to fit heads to", d->name);
     return rc;
 }
 
@@ -169,7 +186,7 @@ static void solve(double *a, int n, double *b)
 static void solve_head(void *ctx, int index, int thread)
 {
     struct fit *f = ctx;
-    const int n = f->n_in;
+    const int n = f->out->n_unit;
     double scale[2 * KN_HEAD_DIM_MAX], *sums = f->sums + (size_t)index * n_sums(n + 2);
     double *label = row_of(sums, n + 1), *ones = row_of(sums, n);
     const double units = (double)f->n_units;
@@ -179,82 +196,79 @@ static void solve_head(void *ctx, int index, int thread)
     factor(sums, n);
     solve(sums, n, label);
     for (int i = 0; i < n; i++) {
-        f->weight[index * n + i] = (float)(label[i] * scale[i]);
+        f->out->weight[index * n + i] = (float)(label[i] * scale[i]);
         mean -= label[i] * scale[i] * ones[i] / units;
     }
-    f->mean[index] = (float)mean;
-    f->std[index] = 1;
+    f->out->mean[index] = (float)mean;
 }
 
-/* ---- the result ------------------------------------------------------------------------------ */
-
-/* Rows w and -w of W1 for each head, with zeros where it has other heads' numbers; W2 joins them.
- */
-static int weight_row(void *ctx, int layer, enum retaining_part part, int r, float *out,
-                      struct err *e)
+static void finish(struct fit *f)
 {
-    const struct fit *f = ctx;
     const struct model *m = f->engine->model;
-    const int dim = m->head_dim, head = r / SIDES;
-    const float *w = f->weight + (layer * m->n_kv_head + head) * f->n_in;
-    const float side = r % SIDES ? -1 : 1;
-    (void)e;
-    memset(out, 0,
-           (size_t)(part == RETAINING_W2 ? SIDES * m->n_kv_head : model_n_qkv(m)) * sizeof *out);
-    if (part == RETAINING_W2) {
-        out[SIDES * r] = 1;
-        out[SIDES * r + 1] = -1;
-        return 0;
-    }
-    for (int i = 0; i < dim; i++) {
-        out[(m->n_head + head) * dim + i] = side * w[i];
-        out[(m->n_head + m->n_kv_head + head) * dim + i] = side * w[dim + i];
-    }
-    return 0;
+    pool_run(f->engine->pool, m->n_kv_layer * m->n_kv_head, solve_head, f);
+    for (int i = 0; i < m->n_kv_layer * model_n_qkv(m); i++)
+        f->out->size[i] = (float)sqrt(f->squares[i] / (double)f->n_units);
 }
 
-static int write_heads(struct fit *f, char hex[65], struct err *e)
-{
-    const struct model *m = f->engine->model;
-    struct heads_file file = {
-        .model = m,
-        .shape = {RETAINING_SILU, m->n_kv_layer, model_n_qkv(m), SIDES * m->n_kv_head, m->n_kv_head,
-                  0, 0},
-        .settings = {-1, -1, -1, -1},
-        .n_unit = f->n_in,
-        .label = "share",
-        .mean = f->mean,
-        .std = f->std,
-        .row = weight_row,
-        .ctx = f,
-    };
-    return heads_file_write(&file, str_get(&f->out), f->options->force, hex, e);
-}
+/* ---- fitting to texts ------------------------------------------------------------------------ */
 
-/* ---- opening and closing --------------------------------------------------------------------- */
-
-static void plan(struct fit *f, struct arena *a)
+static void plan(struct fit *f, const struct model *m, struct arena *a)
 {
-    const struct model *m = f->engine->model;
-    const size_t n = (size_t)m->n_kv_layer * (size_t)m->n_kv_head;
-    f->sums = arena_take(a, n * n_sums(f->n_in + 2), sizeof *f->sums);
-    f->weight = arena_take(a, n * (size_t)f->n_in, sizeof *f->weight);
-    f->mean = arena_take(a, n, sizeof *f->mean);
-    f->std = arena_take(a, n, sizeof *f->std);
+    const size_t layers = (size_t)m->n_kv_layer, n = layers * (size_t)m->n_kv_head;
+    f->sums = arena_take(a, n * n_sums(2 * m->head_dim + 2), sizeof *f->sums);
+    f->squares = arena_take(a, layers * (size_t)model_n_qkv(m), sizeof *f->squares);
 }
 
 static int take_memory(struct fit *f, struct err *e)
 {
     struct arena a;
     arena_init_plan(&a, "fit");
-    plan(f, &a);
+    plan(f, f->engine->model, &a);
     int rc = arena_init(&f->arena, "fit", a.used, e);
-    if (!rc) plan(f, &f->arena);
+    if (!rc) plan(f, f->engine->model, &f->arena);
     return rc;
 }
 
+int heads_fit_rows(struct heads_linear *out, struct engine *g, const struct heads_data *d,
+                   int length, int n_rows, heads_fit_show *show, void *ctx, struct err *e)
+{
+    struct fit f = {.out = out, .engine = g, .show = show, .show_ctx = ctx};
+    int rc = take_memory(&f, e);
+    if (!rc) rc = heads_watch_open(&f.watch, g, length, e);
+    if (!rc) rc = read_rows(&f, d, length, n_rows, e);
+    if (!rc) finish(&f);
+    heads_watch_close(&f.watch);
+    heads_sample_release(&f.sample);
+    heads_data_close(&f.woven);
+    arena_release(&f.arena);
+    return rc;
+}
+
+int heads_fit_built_in(struct heads_linear *out, struct engine *g, heads_fit_show *show, void *ctx,
+                       struct err *e)
+{
+    struct heads_data d;
+    const int n_ctx = g->model->n_ctx;
+    int rc = heads_text_open(&d, e);
+    if (!rc) rc = heads_fit_rows(out, g, &d, n_ctx < LENGTH ? n_ctx : LENGTH, ROWS, show, ctx, e);
+    heads_data_close(&d);
+    return rc;
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+struct command {
+    const struct options *options;
+    struct engine *engine;
+    struct heads_data data;
+    struct heads_linear fitted;
+    struct arena arena;
+    struct str out; /* the file */
+    int length;
+};
+
 /* --out, or the file that chats with the model look for. */
-static int name_file(struct fit *f, struct err *e)
+static int name_file(struct command *f, struct err *e)
 {
     const struct options *o = f->options;
     char key[65], name[sizeof key + 16];
@@ -270,7 +284,7 @@ static int name_file(struct fit *f, struct err *e)
     return rc;
 }
 
-static int open_model(struct fit *f, struct err *e)
+static int open_model(struct command *f, struct err *e)
 {
     const struct options *o = f->options;
     struct engine_opts alone = o->engine;
@@ -286,26 +300,30 @@ static int open_model(struct fit *f, struct err *e)
         return err_set(e, ERR_USAGE, "--length %lld: expected a number of tokens from 64 to %d",
                        (long long)length, n_ctx);
     f->length = (int)length;
-    f->n_rows = o->training.steps ? o->training.steps : ROWS;
-    f->n_in = 2 * f->engine->model->head_dim;
     return name_file(f, e);
 }
 
-static int begin(struct fit *f, struct err *e)
+static int take_heads(struct command *f, struct err *e)
+{
+    struct arena a;
+    arena_init_plan(&a, "heads");
+    heads_linear_plan(&f->fitted, f->engine->model, &a);
+    int rc = arena_init(&f->arena, "heads", a.used, e);
+    if (!rc) heads_linear_plan(&f->fitted, f->engine->model, &f->arena);
+    return rc;
+}
+
+static int begin(struct command *f, struct err *e)
 {
     int rc = f->options->training.text ? heads_data_open(&f->data, f->options, e)
                                        : heads_text_open(&f->data, e);
     if (!rc) rc = open_model(f, e);
-    if (!rc) rc = heads_data_cut(&f->data, f->engine->tokenizer, heads_sample_half(f->length), e);
-    if (!rc) rc = take_memory(f, e);
-    if (!rc) rc = heads_watch_open(&f->watch, f->engine, HEADS_SHARE, f->length, e);
-    return rc;
+    if (!rc) rc = heads_data_cut(&f->data, f->engine->tokenizer, heads_text_tokens(f->length), e);
+    return rc ? rc : take_heads(f, e);
 }
 
-static void end(struct fit *f)
+static void end(struct command *f)
 {
-    heads_watch_close(&f->watch);
-    heads_sample_release(&f->sample);
     heads_data_close(&f->data);
     arena_release(&f->arena);
     engine_close(f->engine);
@@ -314,17 +332,17 @@ static void end(struct fit *f)
 
 int heads_fit(const struct options *o)
 {
-    struct fit f = {.options = o};
+    struct command f = {.options = o};
+    struct report_bar p = report_bar("fitting heads");
     struct err e;
     char hex[65];
     report_catch_interrupt();
     int rc = begin(&f, &e);
-    if (!rc) rc = read_rows(&f, &e);
-    if (!rc) {
-        const struct model *m = f.engine->model;
-        pool_run(f.engine->pool, m->n_kv_layer * m->n_kv_head, solve_head, &f);
-        rc = write_heads(&f, hex, &e);
-    }
+    if (!rc)
+        rc = heads_fit_rows(&f.fitted, f.engine, &f.data, f.length,
+                            o->training.steps ? o->training.steps : ROWS, report_bar_show, &p, &e);
+    report_bar_end(&p);
+    if (!rc) rc = heads_linear_write(&f.fitted, str_get(&f.out), o->force, hex, &e);
     if (!rc) report_line("%s  %s", hex, str_get(&f.out));
     end(&f);
     return rc ? report_error(&e) : 0;

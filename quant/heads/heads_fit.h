@@ -1,18 +1,31 @@
 /* heads_fit: `retain heads fit`: retaining heads for a model in a minute, in closed form.
  *
- * Some texts are run through the model and repeated (heads_watch), and for each layer and KV head
- * ridge regression finds the linear function of a unit's own key and value that is nearest to the
- * label: the logarithm of the largest share of attention that the repetition gives the unit. The
- * label means the same in every head, so the heads' scores do, too, and policy keeper runs.
+ * Some texts with questions (heads_text) are run through the model (heads_watch), and for each
+ * layer and KV head ridge regression finds the linear function of a unit's own key and value that
+ * is nearest to the label: the logarithm of the largest share of attention that the answers give
+ * the unit. The label means the same in every head, so the heads' scores do, too, and policy keeper
+ * runs.
  *
- * The result is a file of the form silu with two rows of W1 for each KV head, w and -w, and W2 = 1,
- * -1: silu(z) - silu(-z) = z. So every kernel and GPU that runs trained heads runs these. */
+ * The result is one linear function per KV head (heads_linear.h). */
 #ifndef RETAIN_QUANT_HEADS_HEADS_FIT_H
 #define RETAIN_QUANT_HEADS_HEADS_FIT_H
 
-#include <stdbool.h>
+#include "quant/heads/heads_data.h"
+#include "quant/heads/heads_linear.h"
 
+struct engine;
 struct options;
+
+/* Told after each layer of each row; anything but 0 stops the fit (ERR_STOP). */
+typedef int heads_fit_show(void *ctx, int64_t done, int64_t total);
+
+/* Fits heads to at most n_rows rows of `length` tokens each. The engine has no GPU. */
+int heads_fit_rows(struct heads_linear *out, struct engine *g, const struct heads_data *d,
+                   int length, int n_rows, heads_fit_show *show, void *ctx, struct err *e);
+
+/* The heads that the command fits when no text is given. */
+int heads_fit_built_in(struct heads_linear *out, struct engine *g, heads_fit_show *show, void *ctx,
+                       struct err *e);
 
 /* Returns an exit status, like all commands. */
 int heads_fit(const struct options *o);

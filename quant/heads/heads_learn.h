@@ -1,21 +1,21 @@
 /* heads_learn: one text of a training of retaining heads: it runs the text through the
- * model (heads_watch) and, layer by layer while it runs, measures the labels, adds to the
- * gradients, or compares scores with labels. Nothing of a layer is kept once the next one runs.
- * If the engine has a GPU, the nets are in its memory and everything but statistics is computed
- * there (heads_device).
+ * model (heads_watch) and, layer by layer while it runs, adds to the gradients or compares scores
+ * with labels. No weight of a layer is read once the next one runs. If the engine has a GPU, the
+ * nets are in its memory and everything but comparisons is computed there (heads_device).
  *
  * This is the one place where labels, loss and steps meet; heads_train decides which rows are read
  * when.
  *
- * Shares of a name or number count as one (heads_sample_join). Labels are standardised per layer
- * and KV head with mean and deviation over the first rows: the ranking of a head's units is
- * unchanged, and recall of the demo model at 128 units rose from .71 to .90. */
+ * A net begins as heads in closed form (heads_linear): its first rows are theirs, the other rows
+ * have weights of 0 in W2. A score + the closed form's mean is the label. Steps in a column of W1
+ * are in proportion to the size of its 32 inputs, which W1's blocks of Q8_0 hold. */
 #ifndef RETAIN_QUANT_HEADS_HEADS_LEARN_H
 #define RETAIN_QUANT_HEADS_HEADS_LEARN_H
 
 #include <stdio.h>
 
 #include "quant/heads/heads_device.h"
+#include "quant/heads/heads_linear.h"
 #include "quant/heads/heads_net.h"
 #include "quant/heads/heads_watch.h"
 
@@ -25,23 +25,23 @@ struct heads_learn {
     struct engine *engine;
     struct heads_watch watch;   /* on the CPU */
     struct heads_device device; /* on a GPU */
-    enum heads_label kind;
+    struct heads_linear start;
     struct heads_net *nets; /* [n_layer]; on a GPU one, with the weights of `layer` */
     int layer;
     struct heads_work work; /* on the CPU */
-    float *mean, *std;      /* [n_layer * n_kv_head] mean and deviation of the labels */
-    double *sums;           /* [n_layer * n_kv_head][2] sums of the labels and of their squares */
-    int64_t n_sums;         /* of so many tokens */
-    void *ranks;            /* scratch of heads_learn_found */
+    float *pace;            /* [n_layer][n_in] as in struct heads_net */
+    struct ranked *ranks;   /* scratch of heads_learn_found */
+    int n_ranks;
+    void (*tick)(void *ctx); /* told after each layer of each text */
+    void *tick_ctx;
     struct arena arena;
     /* of the text that runs */
-    struct heads_terms terms;
+    float weight; /* of a term of the loss */
     const struct heads_sample *sample;
-    double loss, found;
+    double loss;
 };
 
 struct heads_learn_opts {
-    enum heads_label kind;
     int hidden, length; /* of the nets; tokens of a text at most */
 };
 
@@ -50,26 +50,23 @@ struct heads_learn_opts {
 size_t heads_learn_bytes(const struct engine *g, const struct heads_learn_opts *o);
 size_t heads_learn_device_bytes(const struct engine *g, const struct heads_learn_opts *o);
 
-/* The first weights follow from the seed. */
 int heads_learn_open(struct heads_learn *l, struct engine *g, const struct heads_learn_opts *o,
-                     uint64_t seed, struct err *e);
+                     struct err *e);
+/* The first weights: those of the closed form, and others by the seed. */
+int heads_learn_start(struct heads_learn *l, const struct heads_linear *from, uint64_t seed,
+                      struct err *e);
 void heads_learn_close(struct heads_learn *l);
 
 /* The errors of the following are the GPU's. */
 
-/* Mean and deviation of the labels: adds a text; then computes them. */
-int heads_learn_measure(struct heads_learn *l, const struct heads_sample *s, struct err *e);
-int heads_learn_scale(struct heads_learn *l, struct err *e);
-
 /* One step: adds the gradients of each text of a batch, and its part of the loss to *loss; then
- * changes the weights. n_rows: tokens with labels in the batch; n_texts: its texts; step: from 1.
- */
-int heads_learn_add(struct heads_learn *l, const struct heads_sample *s, int n_rows, int n_texts,
-                    double *loss, struct err *e);
+ * changes the weights. n_rows: tokens with labels in the batch; step: from 1. */
+int heads_learn_add(struct heads_learn *l, const struct heads_sample *s, int n_rows, double *loss,
+                    struct err *e);
 int heads_learn_step(struct heads_learn *l, float rate, int step, struct err *e);
 
-/* The share of a text's units with the best tenth of labels that also have the best tenth of
- * scores, averaged over heads and layers. */
+/* The share of a text's units with the best tenth of labels, of all heads and layers, that also
+ * have the best tenth of scores. */
 int heads_learn_found(struct heads_learn *l, const struct heads_sample *s, double *share,
                       struct err *e);
 

@@ -47,12 +47,18 @@ static float normal(uint64_t seed, int stream, uint64_t i)
     return (float)(sqrt(-2 * log(u)) * cos(2 * 3.14159265358979323846 * v));
 }
 
+static float pace_of(const struct heads_net *net, size_t i)
+{
+    const size_t n_in = (size_t)net->n_in;
+    return net->pace && i < (size_t)net->n_hidden * n_in ? net->pace[i % n_in] : 1;
+}
+
 void heads_net_init(struct heads_net *net, uint64_t seed, int stream)
 {
-    size_t n1 = (size_t)net->n_hidden * (size_t)net->n_in;
-    float d1 = 1 / sqrtf((float)net->n_in), d2 = 0.1f / sqrtf((float)net->n_hidden);
+    const size_t n_in = (size_t)net->n_in, n1 = (size_t)net->n_hidden * n_in;
+    const float deviation = 1 / sqrtf((float)net->n_in);
     for (size_t i = 0; i < net->n; i++)
-        net->weights[i] = normal(seed, stream, i) * (i < n1 ? d1 : d2);
+        net->weights[i] = i < n1 ? normal(seed, stream, i) * deviation * pace_of(net, i) : 0.0f;
 }
 
 /* ---- forward --------------------------------------------------------------------------------- */
@@ -121,26 +127,18 @@ void heads_net_score(const struct heads_net *net, const struct heads_rows *rows,
 /* ---- backward -------------------------------------------------------------------------------- */
 
 /* The rows' part of the loss, and its derivative with respect to each score. */
-static double compare(const struct job *j, const struct heads_terms *terms)
+static double compare(const struct job *j, float weight)
 {
     const struct heads_rows *r = j->rows;
-    int n_head = j->net->n_head, n = r->n * n_head;
+    const int n = r->n * j->net->n_head;
     float *s = j->w->score, *d = j->w->d_score;
-    double close = 0, jump = 0;
+    double loss = 0;
     for (int i = 0; i < n; i++) {
         float e = s[i] - r->label[i], size = fabsf(e);
-        close += size < 1 ? 0.5 * e * e : size - 0.5;
-        d[i] = terms->fit * (size < 1 ? e : copysignf(1, e));
+        loss += size < 1 ? 0.5 * e * e : size - 0.5;
+        d[i] = weight * (size < 1 ? e : copysignf(1, e));
     }
-    for (int t = 0; t + 1 < r->n; t++)
-        for (int h = 0; r->next[t] && h < n_head; h++) {
-            int i = t * n_head + h;
-            float e = s[i + n_head] - s[i];
-            jump += e * e;
-            d[i] -= 2 * terms->smooth * e;
-            d[i + n_head] += 2 * terms->smooth * e;
-        }
-    return (double)terms->fit * close + (double)terms->smooth * jump;
+    return (double)weight * loss;
 }
 
 /* dz = (d_score · W2) * silu'(z), and x, both transposed so that tokens are columns. */
@@ -194,12 +192,12 @@ static void second_part(void *ctx, int h, int thread)
     }
 }
 
-double heads_net_gradient(struct heads_net *net, const struct heads_rows *rows,
-                          const struct heads_terms *terms, struct heads_work *w)
+double heads_net_gradient(struct heads_net *net, const struct heads_rows *rows, float weight,
+                          struct heads_work *w)
 {
     struct job j = {net, rows, w};
     heads_net_score(net, rows, w);
-    double loss = compare(&j, terms);
+    double loss = compare(&j, weight);
     pool_run(w->pool, parts_of((size_t)rows->n, ROWS_PER_PART), turn_part, &j);
     pool_run(w->pool, parts_of((size_t)net->n_in, HEADS_NET_COLUMNS), first_part, &j);
     pool_run(w->pool, net->n_head, second_part, &j);
@@ -225,7 +223,8 @@ static void step_part(void *ctx, int part, int thread)
         net->first[i] = beta1 * net->first[i] + (1 - beta1) * g;
         net->second[i] = beta2 * net->second[i] + (1 - beta2) * g * g;
         float root = sqrtf(net->second[i] / s->unbias2) + epsilon;
-        net->weights[i] -= s->rate * (decay * net->weights[i] + net->first[i] / s->unbias1 / root);
+        net->weights[i] -= s->rate * (decay * net->weights[i] +
+                                      pace_of(net, i) * net->first[i] / s->unbias1 / root);
         net->gradient[i] = 0;
     }
 }

@@ -1,7 +1,5 @@
 #include "quant/heads/heads_sample.h"
 
-#include <ctype.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,56 +13,6 @@ void heads_sample_release(struct heads_sample *s)
 {
     tokens_release(&s->ids);
     free(s->asks);
-    free(s->joins);
-}
-
-/* ---- names and numbers ----------------------------------------------------------------------- */
-
-static bool any(const char *s, size_t n, int (*is)(int))
-{
-    for (size_t i = 0; i < n; i++)
-        if (is((unsigned char)s[i])) return true;
-    return false;
-}
-
-/* The end of the word that starts at token t: tokens that start with an ASCII letter or digit, not
- * with a space, continue it. *named: it has a digit, or its first token a capital letter. */
-static int word_end(const struct heads_sample *s, const struct tokenizer *tokenizer, int t,
-                    bool *named)
-{
-    size_t n;
-    const char *text = tokenizer_bytes(tokenizer, s->ids.ids[t], false, &n);
-    *named = any(text, n, isupper) || any(text, n, isdigit);
-    if (n == 0) return t + 1; /* a control token */
-    for (t++; t < s->n_context; t++) {
-        text = tokenizer_bytes(tokenizer, s->ids.ids[t], false, &n);
-        if (n == 0 || !isalnum((unsigned char)*text)) break;
-        *named = *named || any(text, n, isdigit);
-    }
-    return t;
-}
-
-static int find_joins(struct heads_sample *s, const struct tokenizer *tokenizer, struct err *e)
-{
-    uint8_t *joins = realloc(s->joins, (size_t)s->n_context);
-    if (!joins) return err_set(e, ERR_FAIL, "out of memory for a row");
-    s->joins = joins;
-    for (int t = 0; t < s->n_context;) {
-        bool named;
-        const int end = word_end(s, tokenizer, t, &named);
-        joins[t++] = 0;
-        while (t < end) joins[t++] = named;
-    }
-    return 0;
-}
-
-void heads_sample_join(const struct heads_sample *s, int n_head, float *label)
-{
-    if (!s->joins) return;
-    for (int i = n_head; i < s->n_context * n_head; i++)
-        if (s->joins[i / n_head]) label[i] = fmaxf(label[i], label[i - n_head]);
-    for (int i = (s->n_context - 1) * n_head - 1; i >= 0; i--)
-        if (s->joins[i / n_head + 1]) label[i] = label[i + n_head];
 }
 
 /* ---- a row ----------------------------------------------------------------------------------- */
@@ -241,5 +189,5 @@ int heads_sample_read(struct heads_sample *s, const struct heads_data *d, int i,
     if (s->asks) memset(s->asks, 0, s->asks_max);
     int rc = d->plain ? read_text(&w, d, i, n_max, e) : read_line(&w, d, i, repeat, n_max, e);
     if (!rc && s->n_context < HEADS_SAMPLE_MIN) s->ids.n = 0;
-    return rc || !s->ids.n ? rc : find_joins(s, g->tokenizer, e);
+    return rc;
 }

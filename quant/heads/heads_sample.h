@@ -7,8 +7,7 @@
  *   context  the tokens before the first answer, which get labels
  *   asks     the tokens whose queries define the labels: those of the answers, and each token that
  *            an answer follows (answer), or of a repetition of the context appended to it (repeat;
- *            KVzip, arXiv 2505.23416), which is all that plain text has
- *   joins    the tokens that continue a name or number, which is of use only as a whole */
+ *            KVzip, arXiv 2505.23416), which is all that plain text has */
 #ifndef RETAIN_QUANT_HEADS_HEADS_SAMPLE_H
 #define RETAIN_QUANT_HEADS_HEADS_SAMPLE_H
 
@@ -26,12 +25,8 @@ struct heads_sample {
     uint8_t *asks; /* [ids.n] */
     size_t asks_max;
     int n_context;
-    uint8_t *joins; /* [n_context]; NULL = none */
 };
 void heads_sample_release(struct heads_sample *s);
-
-/* Gives all tokens of a name or number the largest of their labels. label [n_context][n_head] */
-void heads_sample_join(const struct heads_sample *s, int n_head, float *label);
 
 /* The tokens of a context that fits twice into n_max, with a prompt between. */
 static inline int heads_sample_half(int n_max)

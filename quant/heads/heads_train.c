@@ -1,5 +1,6 @@
 #include "quant/heads/heads_train.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,23 +13,21 @@
 #include "cli/print/report.h"
 #include "quant/heads/heads_data.h"
 #include "quant/heads/heads_file.h"
+#include "quant/heads/heads_fit.h"
 #include "quant/heads/heads_learn.h"
 #include "quant/heads/heads_sample.h"
 #include "quant/heads/heads_schedule.h"
+#include "quant/heads/heads_text.h"
 #include "runtime/forward/engine.h"
 
-/* Locret's defaults: steps of one row of at most this many tokens, the rate. */
-#define STEPS  3000
-#define LENGTH 10240
-#define HIDDEN 1024
-#define RATE   5e-4f
+/* SmolLM2 reads STEPS rows of LENGTH tokens in 15 minutes of one core. */
+#define STEPS  256
+#define LENGTH 1600
+#define HIDDEN 128
+#define RATE   1e-3f
 
-/* Reading a row costs as much as training on it: the labels' mean and deviation come from a tenth
- * as many rows as are trained on, all validations together read another tenth. */
-#define SHARE         10
-#define STATISTICS    64 /* rows at most */
-#define VALIDATIONS   10 /* per run at most, of VALID_MIN rows at least */
-#define VALID_MIN     4
+#define SHARE         20   /* each of two validations reads one row in so many */
+#define FIT_TOKENS    9000 /* about: for the time that is left */
 #define CHECKPOINT_NS 60000000000
 #define SHOW_NS       200000000   /* on a terminal */
 #define FIRST_LINE_NS 5000000000  /* without one: a line after so long, */
@@ -37,7 +36,7 @@
 struct train {
     const struct options *options;
     struct engine *engine;
-    struct heads_data data;
+    struct heads_data data, woven;
     struct heads_learn learn;
     struct heads_learn_opts opts;
     struct heads_sample *samples; /* [batch] */
@@ -47,50 +46,16 @@ struct train {
     float rate;
     int step;           /* done */
     double loss;        /* of the last step */
+    double found;       /* by the closed form in the rows held back */
     char settings[512]; /* settings that must be equal for a run to continue; a long path is cut */
     char checkpoint[4096];
     int64_t saved_ns, shown_ns;
-    int64_t opened_ns; /* when the first row was read */
-    int64_t began_ns;  /* and the step then */
-    int began_step;
+    /* tokens that are read in all, were read, and had been when the clock started */
+    double total, done, began;
+    int64_t began_ns;
 };
 
-/* ---- rows ------------------------------------------------------------------------------------ */
-
-static const char *labels_of(const struct train *t)
-{
-    const struct training_opts *o = &t->options->training;
-    if (o->labels) return o->labels;
-    return t->data.plain ? "repeat" : "answer";
-}
-
-static bool repeats(const struct train *t, int64_t i)
-{
-    return !strcmp(labels_of(t), "repeat") || (!strcmp(labels_of(t), "both") && i % 2);
-}
-
-/* ids.n is 0 for a row that is too short. */
-static int read_row(struct train *t, struct heads_sample *s, int row, bool repeat, struct err *e)
-{
-    return heads_sample_read(s, &t->data, row, repeat, t->engine, t->opts.length, e);
-}
-
-static int at_most(int64_t n, int most)
-{
-    return n < most ? (int)n : most;
-}
-
-/* Rows that training reads, a tenth of them, but VALID_MIN at least. */
-static int64_t tenth(const struct train *t)
-{
-    const int64_t n = (int64_t)t->steps * t->batch / SHARE;
-    return n > VALID_MIN ? n : VALID_MIN;
-}
-
-static int n_validations(const struct train *t)
-{
-    return at_most(tenth(t) / VALID_MIN, VALIDATIONS);
-}
+/* ---- progress -------------------------------------------------------------------------------- */
 
 /* Whether the state of the training is to be told now: often on a terminal, else each minute. */
 static bool is_time(struct train *t)
@@ -98,7 +63,7 @@ static bool is_time(struct train *t)
     const int64_t now = system_clock_ns();
     const bool shown = t->shown_ns > 0;
     const int64_t wait = isatty(STDERR_FILENO) ? SHOW_NS : shown ? LINE_NS : FIRST_LINE_NS;
-    if (now - (shown ? t->shown_ns : t->opened_ns) < wait) return false;
+    if (now - (shown ? t->shown_ns : t->began_ns) < wait) return false;
     t->shown_ns = now;
     return true;
 }
@@ -111,24 +76,79 @@ static void tell(const char *text)
         report_note("%s", text);
 }
 
-/* Mean and deviation of the labels, over the first training rows. */
-static int find_scale(struct train *t, struct err *e)
+/* "about 3 min left", from the tokens read since the clock started. */
+static const char *time_left(const struct train *t, char out[32])
 {
-    struct heads_sample *s = t->samples;
-    const int n = at_most(at_most(tenth(t), STATISTICS), t->data.n - t->schedule.n_valid);
-    char text[80];
-    for (int i = 0; i < n; i++) {
-        snprintf(text, sizeof text, "training: measuring the labels, row %d of %d", i + 1, n);
-        if (is_time(t)) tell(text);
-        int rc = read_row(t, s, heads_schedule_row(&t->schedule, i), repeats(t, i), e);
-        if (rc) return rc;
-        if (s->ids.n) rc = heads_learn_measure(&t->learn, s, e);
-        if (rc) return rc;
-        if (report_interrupted()) return err_set(e, ERR_STOP, "interrupted before the first step");
+    const double s = (double)(system_clock_ns() - t->began_ns) / 1e9;
+    const double left = s / (t->done - t->began) * fmax(t->total - t->done, 0);
+    if (left < 90)
+        snprintf(out, 32, "about %.0f s left", left);
+    else if (left < 5400)
+        snprintf(out, 32, "about %.0f min left", left / 60);
+    else
+        snprintf(out, 32, "about %.1f h left", left / 3600);
+    return out;
+}
+
+static void show(struct train *t)
+{
+    char left[32], text[128];
+    if (!is_time(t) || t->done <= t->began) return;
+    if (t->loss > 0)
+        snprintf(text, sizeof text, "training: step %d of %d, loss %.4f, %s", t->step, t->steps,
+                 t->loss, time_left(t, left));
+    else
+        snprintf(text, sizeof text, "training: step %d of %d, %s", t->step, t->steps,
+                 time_left(t, left));
+    tell(text);
+}
+
+/* A layer of a row was read. */
+static void on_layer(void *ctx)
+{
+    struct train *t = ctx;
+    t->done += (double)t->opts.length / t->engine->model->n_kv_layer;
+    show(t);
+}
+
+static int on_fit(void *ctx, int64_t done, int64_t total)
+{
+    struct train *t = ctx;
+    char left[32], text[96];
+    t->done = (double)FIT_TOKENS * (double)done / (double)total;
+    if (is_time(t)) {
+        snprintf(text, sizeof text, "training: fitting the heads to begin with, %s",
+                 time_left(t, left));
+        tell(text);
     }
-    if (t->learn.n_sums == 0)
-        return err_set(e, ERR_FORMAT, "%s: no row is long enough to train on", t->data.name);
-    return heads_learn_scale(&t->learn, e);
+    return report_interrupted();
+}
+
+static void start_clock(struct train *t)
+{
+    t->began_ns = system_clock_ns();
+    t->shown_ns = 0;
+    t->began = t->done;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+/* turn: how often the row was read before. ids.n is 0 for a row that is too short. */
+static int read_row(struct train *t, struct heads_sample *s, int row, int64_t turn, bool held_back,
+                    struct err *e)
+{
+    const struct engine *g = t->engine;
+    if (!t->data.plain) return heads_sample_read(s, &t->data, row, false, g, t->opts.length, e);
+    int rc =
+        heads_text_weave(&t->woven, &t->data, row, t->opts.length, held_back, (uint64_t)turn, e);
+    return rc ? rc : heads_sample_read(s, &t->woven, 0, false, g, t->opts.length, e);
+}
+
+/* Rows of a validation. */
+static int n_validated(const struct train *t)
+{
+    const int64_t n = (int64_t)t->steps * t->batch / SHARE;
+    return n < 1 ? 1 : n < t->schedule.n_valid ? (int)n : t->schedule.n_valid;
 }
 
 /* The share of the best tenth found in the rows held back. */
@@ -137,14 +157,15 @@ static int validate(struct train *t, double *out, struct err *e)
     struct heads_sample *s = t->samples;
     int n = 0, rc = 0;
     double sum = 0;
-    const int n_rows = at_most(tenth(t) / n_validations(t), t->schedule.n_valid);
-    for (int i = 0; !rc && i < n_rows; i++) {
-        rc = read_row(t, s, t->schedule.order[i], repeats(t, i), e);
+    for (int i = 0; !rc && i < n_validated(t); i++) {
+        rc = read_row(t, s, t->schedule.order[i], 0, true, e);
         if (rc || !s->ids.n) continue;
         double share;
         rc = heads_learn_found(&t->learn, s, &share, e);
         sum += share;
         n++;
+        if (!rc && report_interrupted() && t->step == 0)
+            rc = err_set(e, ERR_STOP, "interrupted before the first step");
     }
     *out = n ? sum / n : 0;
     return rc;
@@ -158,7 +179,8 @@ static int save(struct train *t, struct err *e)
     snprintf(tmp, sizeof tmp, "%s.tmp", t->checkpoint);
     FILE *f = fopen(tmp, "wb");
     bool ok = f && fwrite(t->settings, sizeof t->settings, 1, f) == 1 &&
-              fwrite(&t->step, sizeof t->step, 1, f) == 1;
+              fwrite(&t->step, sizeof t->step, 1, f) == 1 &&
+              fwrite(&t->found, sizeof t->found, 1, f) == 1;
     int rc = ok ? heads_learn_transfer(&t->learn, f, true, e) : 0;
     ok = ok && !rc && fflush(f) == 0 && fsync(fileno(f)) == 0;
     if (f && fclose(f)) ok = false;
@@ -186,6 +208,7 @@ static int resume(struct train *t, bool *found, struct err *e)
                      "or remove that file",
                      t->checkpoint);
     else if (fread(&t->step, sizeof t->step, 1, f) != 1 ||
+             fread(&t->found, sizeof t->found, 1, f) != 1 ||
              (rc = heads_learn_transfer(&t->learn, f, false, e)) == ERR_FORMAT || t->step < 0 ||
              t->step > t->steps || (!rc && fgetc(f) != EOF))
         rc = err_set(e, ERR_FORMAT, "%s is damaged; remove it to start again", t->checkpoint);
@@ -198,81 +221,39 @@ static int resume(struct train *t, bool *found, struct err *e)
 
 static int take_step(struct train *t, struct err *e)
 {
-    int n_rows = 0, n_texts = 0;
+    const int n_trained = t->schedule.n_rows - t->schedule.n_valid;
+    int n_rows = 0;
     for (int i = 0; i < t->batch; i++) {
         int64_t at = (int64_t)t->step * t->batch + i;
         struct heads_sample *s = &t->samples[i];
-        int rc = read_row(t, s, heads_schedule_row(&t->schedule, at), repeats(t, at), e);
+        int rc = read_row(t, s, heads_schedule_row(&t->schedule, at), at / n_trained, false, e);
         if (rc) return rc;
         n_rows += s->ids.n ? s->n_context : 0;
-        n_texts += s->ids.n > 0;
     }
     t->step++;
-    t->loss = 0;
-    if (!n_texts) return 0;
+    double loss = 0;
+    if (!n_rows) return 0;
     int rc = 0;
     for (int i = 0; !rc && i < t->batch; i++)
-        if (t->samples[i].ids.n)
-            rc = heads_learn_add(&t->learn, &t->samples[i], n_rows, n_texts, &t->loss, e);
+        if (t->samples[i].ids.n) rc = heads_learn_add(&t->learn, &t->samples[i], n_rows, &loss, e);
+    t->loss = loss;
     const float rate = heads_schedule_rate(t->rate, t->step, t->steps);
     return rc ? rc : heads_learn_step(&t->learn, rate, t->step, e);
 }
 
-/* "about 3 min", from the steps since the command began. */
-static const char *time_left(const struct train *t, char out[32])
+static int run(struct train *t, struct err *e)
 {
-    double s = (double)(system_clock_ns() - t->began_ns) / 1e9;
-    double left = s / (t->step - t->began_step) * (t->steps - t->step);
-    if (left < 90)
-        snprintf(out, 32, "about %.0f s", left);
-    else if (left < 5400)
-        snprintf(out, 32, "about %.0f min", left / 60);
-    else
-        snprintf(out, 32, "about %.1f h", left / 3600);
-    return out;
-}
-
-static void show(struct train *t)
-{
-    char left[32], text[128];
-    if (!is_time(t)) return;
-    snprintf(text, sizeof text, "training: step %d of %d, loss %.4f, %s left", t->step, t->steps,
-             t->loss, time_left(t, left));
-    tell(text);
-}
-
-static int report_validation(struct train *t, double *share, struct err *e)
-{
-    char left[32];
-    int rc = validate(t, share, e);
-    report_status_end();
-    if (rc) return rc;
-    if (t->step == t->steps || t->step == t->began_step)
-        report_note("step %d of %d: loss %.4f, %.1f %% of the best tenth found", t->step, t->steps,
-                    t->loss, 100 * *share);
-    else
-        report_note("step %d of %d: loss %.4f, %.1f %% of the best tenth found, %s left", t->step,
-                    t->steps, t->loss, 100 * *share, time_left(t, left));
-    return 0;
-}
-
-static int run(struct train *t, double *share, struct err *e)
-{
-    int every = (t->steps + n_validations(t) - 1) / n_validations(t), rc = 0;
-    t->saved_ns = t->began_ns = system_clock_ns();
-    t->began_step = t->step;
+    int rc = 0;
     while (!rc && t->step < t->steps) {
         rc = take_step(t, e);
-        if (!rc) show(t);
-        bool stopped = report_interrupted();
-        if (!rc && t->step % every == 0 && t->step < t->steps) rc = report_validation(t, share, e);
+        const bool stopped = report_interrupted();
         if (!rc && (stopped || system_clock_ns() - t->saved_ns > CHECKPOINT_NS)) rc = save(t, e);
         if (!rc && stopped)
             rc = err_set(e, ERR_STOP,
                          "interrupted after step %d; %s is kept, and the same command continues",
                          t->step, t->checkpoint);
     }
-    return rc ? rc : report_validation(t, share, e);
+    return rc;
 }
 
 /* ---- the result ------------------------------------------------------------------------------ */
@@ -291,22 +272,37 @@ static int weight_row(void *ctx, int layer, enum retaining_part part, int r, flo
     return rc;
 }
 
-static int write_heads(struct train *t, char hex[65], struct err *e)
+static int write_trained(struct train *t, char hex[65], struct err *e)
 {
     const struct model *m = t->engine->model;
     struct heads_file f = {
         .model = m,
-        .base_digest = t->engine->model_digest,
         .shape = {RETAINING_SILU, m->n_kv_layer, model_n_qkv(m), t->opts.hidden, m->n_kv_head, 0,
                   0},
         .settings = {-1, -1, -1, -1},
-        .label = t->opts.kind == HEADS_SHARE ? "share" : "logit",
-        .mean = t->learn.mean,
-        .std = t->learn.std,
+        .label = "share",
+        .mean = t->learn.start.mean,
+        .std = t->learn.start.std,
         .row = weight_row,
         .ctx = t,
     };
     return heads_file_write(&f, t->options->training.out, t->options->force, hex, e);
+}
+
+/* Writes the trained heads if they find more than the closed form does, else the closed form. */
+static int write_better(struct train *t, char hex[65], struct err *e)
+{
+    double found;
+    int rc = validate(t, &found, e);
+    report_status_end();
+    if (rc) return rc;
+    const bool better = found > t->found;
+    report_note("in %d rows held back, fitted heads find %.1f %% of the best tenth of the units, "
+                "trained heads %.1f %%: %s",
+                n_validated(t), 100 * t->found, 100 * found,
+                better ? "the trained heads are kept" : "the fitted heads are kept");
+    if (better) return write_trained(t, hex, e);
+    return heads_linear_write(&t->learn.start, t->options->training.out, t->options->force, hex, e);
 }
 
 /* ---- opening and closing --------------------------------------------------------------------- */
@@ -318,21 +314,21 @@ static int choose_settings(struct train *t, struct err *e)
     t->steps = o->training.steps ? o->training.steps : STEPS;
     t->batch = o->training.batch ? o->training.batch : 1;
     t->rate = o->training.rate > 0 ? o->training.rate : RATE;
+    const int linear = HEADS_LINEAR_SIDES * m->n_kv_head;
     int64_t length = m->n_ctx < LENGTH ? m->n_ctx : LENGTH;
     if (o->sweep.lengths.n) length = o->sweep.lengths.item[0];
     if (length < 64 || length > m->n_ctx)
         return err_set(e, ERR_USAGE, "--length %lld: expected a number of tokens from 64 to %d",
                        (long long)length, m->n_ctx);
     t->opts = (struct heads_learn_opts){
-        .kind = !strcmp(labels_of(t), "logit") ? HEADS_LOGIT : HEADS_SHARE,
-        .hidden = o->training.hidden ? o->training.hidden : HIDDEN,
+        .hidden = o->training.hidden    ? o->training.hidden
+                  : 2 * linear > HIDDEN ? 2 * linear
+                                        : HIDDEN,
         .length = (int)length,
     };
-    bool repeats = !strcmp(labels_of(t), "repeat") || !strcmp(labels_of(t), "logit");
-    if (t->data.plain && !repeats)
-        return err_set(e, ERR_USAGE,
-                       "--labels %s: text has no answers; take repeat or logit, or --data",
-                       labels_of(t));
+    if (t->opts.hidden < linear)
+        return err_set(e, ERR_USAGE, "--hidden %d: this model needs %d or more", t->opts.hidden,
+                       linear);
     return 0;
 }
 
@@ -340,9 +336,9 @@ static void name_settings(struct train *t)
 {
     const struct options *o = t->options;
     snprintf(t->settings, sizeof t->settings,
-             "%s%s %s steps %d batch %d hidden %d length %d rate %g seed %llu %zu %s",
-             t->engine->model_digest, t->engine->gpu ? " gpu" : "", labels_of(t), t->steps,
-             t->batch, t->opts.hidden, t->opts.length, (double)t->rate,
+             "%s%s steps %d batch %d hidden %d length %d rate %g seed %llu %zu %s",
+             t->engine->model_digest, t->engine->gpu ? " gpu" : "", t->steps, t->batch,
+             t->opts.hidden, t->opts.length, (double)t->rate,
              (unsigned long long)o->session.sampling.seed, t->data.text.n, t->data.name);
 }
 
@@ -424,31 +420,70 @@ static int prepare(struct train *t, struct engine_opts *alone, struct err *e)
     if (!rc) rc = choose_device(t, alone, e);
     if (!rc) rc = check_memory(t, e);
     if (!rc)
-        rc = heads_data_cut(&t->data, t->engine->tokenizer, heads_sample_half(t->opts.length), e);
+        rc = heads_data_cut(&t->data, t->engine->tokenizer, heads_text_tokens(t->opts.length), e);
     return rc;
+}
+
+/* On the CPU, whose keys and values can be watched. */
+static int fit(struct train *t, struct heads_linear *out, const struct engine_opts *alone,
+               struct err *e)
+{
+    struct engine *own = NULL;
+    struct engine_opts on_cpu = *alone;
+    on_cpu.device.kind = ENGINE_DEVICE_CPU;
+    on_cpu.gpu_layers = 0;
+    int rc = t->engine->gpu ? engine_open(&own, &on_cpu, NULL, 0, NULL, NULL, e) : 0;
+    if (!rc) rc = heads_fit_built_in(out, own ? own : t->engine, on_fit, t, e);
+    engine_close(own);
+    return rc;
+}
+
+/* The heads in closed form, and what they find. */
+static int start(struct train *t, const struct engine_opts *alone, struct err *e)
+{
+    struct heads_linear fitted;
+    struct arena plan, memory;
+    arena_init_plan(&plan, "heads");
+    heads_linear_plan(&fitted, t->engine->model, &plan);
+    int rc = arena_init(&memory, "heads", plan.used, e);
+    if (rc) return rc;
+    heads_linear_plan(&fitted, t->engine->model, &memory);
+    rc = fit(t, &fitted, alone, e);
+    if (!rc) rc = heads_learn_start(&t->learn, &fitted, t->options->session.sampling.seed, e);
+    arena_release(&memory);
+    if (!rc) rc = validate(t, &t->found, e);
+    return rc ? rc : save(t, e);
 }
 
 static int begin(struct train *t, struct err *e)
 {
     const struct options *o = t->options;
-    const uint64_t seed = o->session.sampling.seed;
     bool found = false;
     struct engine_opts alone = o->engine;
     alone.heads = (struct engine_heads){.none = true};
-    alone.verify = IDENTITY_VERIFY_FULL; /* the heads will be bound to the file's digest */
+    alone.verify = IDENTITY_VERIFY_FULL; /* a checkpoint belongs to the file's digest */
     int rc = prepare(t, &alone, e);
     if (!rc) rc = engine_load(t->engine, NULL, NULL, e);
     if (!rc) rc = take_memory(t, e);
-    if (!rc) rc = heads_learn_open(&t->learn, t->engine, &t->opts, seed, e);
+    if (!rc) rc = heads_learn_open(&t->learn, t->engine, &t->opts, e);
     if (rc) return rc;
+    t->learn.tick = on_layer;
+    t->learn.tick_ctx = t;
     name_settings(t);
-    t->opened_ns = system_clock_ns();
     if (!isatty(STDERR_FILENO))
         report_note("training: %d steps of %d rows of at most %d tokens", t->steps, t->batch,
                     t->opts.length);
-    heads_schedule_init(&t->schedule, seed);
+    heads_schedule_init(&t->schedule, o->session.sampling.seed);
+    const double rows = (double)t->steps * t->batch + 2 * n_validated(t);
+    t->total = FIT_TOKENS + rows * t->opts.length;
+    start_clock(t);
     rc = resume(t, &found, e);
-    return rc || found ? rc : find_scale(t, e);
+    if (!rc && !found) rc = start(t, &alone, e);
+    if (rc || !found) return rc;
+    t->done =
+        t->total - (double)t->opts.length * ((t->steps - t->step) * t->batch + n_validated(t));
+    start_clock(t);
+    return 0;
 }
 
 static void end(struct train *t)
@@ -456,6 +491,7 @@ static void end(struct train *t)
     heads_learn_close(&t->learn);
     for (int i = 0; t->samples && i < t->batch; i++) heads_sample_release(&t->samples[i]);
     free(t->samples);
+    heads_data_close(&t->woven);
     heads_data_close(&t->data);
     arena_release(&t->arena);
     engine_close(t->engine);
@@ -466,7 +502,6 @@ int heads_train(const struct options *o)
     struct train t = {.options = o};
     struct err e;
     char hex[65];
-    double share = 0;
     int rc = 0;
     if (!o->training.out)
         rc = err_set(&e, ERR_USAGE, "heads train needs --text FILE or --data FILE, and --out FILE");
@@ -476,8 +511,8 @@ int heads_train(const struct options *o)
         snprintf(t.checkpoint, sizeof t.checkpoint, "%s.part", o->training.out);
     report_catch_interrupt();
     if (!rc) rc = begin(&t, &e);
-    if (!rc) rc = run(&t, &share, &e);
-    if (!rc) rc = write_heads(&t, hex, &e);
+    if (!rc) rc = run(&t, &e);
+    if (!rc) rc = write_better(&t, hex, &e);
     if (!rc) {
         unlink(t.checkpoint);
         report_line("%s  %s", hex, o->training.out);

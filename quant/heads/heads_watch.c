@@ -19,7 +19,6 @@ static void plan(struct heads_watch *w, const struct engine *g, struct arena *a)
     size_t n = (size_t)w->n_text, heads = (size_t)m->n_kv_head, dim = (size_t)m->head_dim;
     size_t rows = (size_t)pool_n_threads(g->pool) * (size_t)(ASK_TOKENS * model_group(m));
     w->label = arena_take(a, n * heads, sizeof(float));
-    w->next = arena_take(a, n, 1);
     w->asked = arena_take(a, n, sizeof *w->asked);
     w->keys = arena_take(a, heads * n * dim, sizeof(float));
     w->slices = arena_take(a, heads * SLICES * n, sizeof(float));
@@ -48,10 +47,9 @@ struct plan_opts heads_watch_plan(int n_text, int64_t memory)
     return o;
 }
 
-int heads_watch_open(struct heads_watch *w, struct engine *g, enum heads_label kind, int n_text,
-                     struct err *e)
+int heads_watch_open(struct heads_watch *w, struct engine *g, int n_text, struct err *e)
 {
-    *w = (struct heads_watch){.engine = g, .kind = kind, .n_text = n_text};
+    *w = (struct heads_watch){.engine = g, .n_text = n_text};
     struct plan_opts o = heads_watch_plan(n_text, 0);
     int rc = context_open(&w->context, g, &o, 0, 1, e);
     if (!rc) rc = arena_init(&w->arena, "labels", heads_watch_bytes(g, n_text), e);
@@ -106,17 +104,15 @@ static void take(const struct job *j, float *label, float *logits, const float *
 {
     const struct model *m = j->w->engine->model;
     const float cap = m->attn_softcap;
-    float sum = 0, max = sink ? *sink : -INFINITY, base = 0;
+    float sum = 0, max = sink ? *sink : -INFINITY;
     for (int s = 0; s <= p; s++) {
         logits[s] *= m->attn_scale;
         if (cap > 0.0f) logits[s] = cap * tanhf(logits[s] / cap);
     }
-    if (j->w->kind == HEADS_SHARE) {
-        for (int s = 0; s <= p; s++) max = fmaxf(max, logits[s]);
-        for (int s = 0; s <= p; s++) sum += expf(logits[s] - max);
-        if (sink) sum += expf(*sink - max);
-        base = max + logf(sum);
-    }
+    for (int s = 0; s <= p; s++) max = fmaxf(max, logits[s]);
+    for (int s = 0; s <= p; s++) sum += expf(logits[s] - max);
+    if (sink) sum += expf(*sink - max);
+    const float base = max + logf(sum);
     for (int s = 0; s < j->n_context && s <= p; s++) label[s] = fmaxf(label[s], logits[s] - base);
 }
 
@@ -165,7 +161,7 @@ static void join_slices(const struct job *j)
         const float *slice = w->slices + (size_t)(i % n_head * SLICES) * (size_t)w->n_text;
         float y = -INFINITY;
         for (int k = 0; k < SLICES; k++) y = fmaxf(y, slice[k * w->n_text + i / n_head]);
-        w->label[i] = w->kind == HEADS_SHARE ? logf(expf(y) + HEADS_SHARE_NOISE) : y;
+        w->label[i] = logf(expf(y) + HEADS_SHARE_NOISE);
     }
 }
 
@@ -186,7 +182,7 @@ static void watch(void *ctx, const struct kn_weight *weight, const float *x, int
     pool_run(w->engine->pool, m->n_kv_head * SLICES, slice_part, &j);
     join_slices(&j);
     const float *hidden = m->kv_layers[j.layer]->attn_norm ? f->norm : f->x;
-    struct heads_rows rows = {j.n_context, w->reads_hidden ? hidden : f->qkv, w->label, w->next};
+    struct heads_rows rows = {j.n_context, w->reads_hidden ? hidden : f->qkv, w->label};
     w->visit(w->visit_ctx, j.layer, &rows);
 }
 
@@ -201,8 +197,6 @@ void heads_watch_run(struct heads_watch *w, const struct heads_sample *s, heads_
     w->n_asked = 0;
     for (int t = 0; t < (int)s->ids.n; t++)
         if (s->asks[t]) w->asked[w->n_asked++] = t;
-    memset(w->next, 1, (size_t)s->n_context);
-    w->next[s->n_context - 1] = 0;
     c->forward.watch = watch;
     c->forward.watch_ctx = w;
     cache_clear(&c->cache);

@@ -3,11 +3,10 @@
  *
  *   x      [n][n_in]       q, k, v of each token of the context, as a head will read them, or the
  *                          normed input of attention
- *   label  [n][n_kv_head]  how much attention later queries give the token's unit: the maximum
- *                          over the asking tokens and the query heads of the group of
- *                            LOGIT  the scaled logit q · k (Locret's CIS)
- *                            SHARE  the softmax's weight (KVzip's score) + HEADS_SHARE_NOISE,
- *                                   as a logarithm: it means the same in every head and layer
+ *   label  [n][n_kv_head]  how much attention later queries give the token's unit: the logarithm
+ *                          of the largest weight (KVzip's score) in the softmax of an asking token
+ *                          and a query head of the group, + HEADS_SHARE_NOISE. It means the same
+ *                          in every head and layer
  *
  * A text is one chunk, so that a layer has all its tokens at once: memory grows with the tokens of
  * one text, but not with tokens times layers, except for the quantized cache. */
@@ -21,12 +20,9 @@
 
 struct heads_sample;
 
-enum heads_label { HEADS_LOGIT, HEADS_SHARE };
-
-/* The weight that any unit may get by chance. Without it, a unit that few questions need, but with
- * their full weight, would be labelled with the mean of 0 and of logarithms like -15: less than a
- * unit that all questions give a little weight. */
-#define HEADS_SHARE_NOISE (1.0f / 1024)
+/* A share below this is of no use: which units have a large share counts, not which have a tiny one
+ * (quant/eval/notes/heads.md). */
+#define HEADS_SHARE_NOISE (1.0f / 128)
 
 /* Gets a layer's rows, which it may change; they are valid until it returns. */
 typedef void heads_visit(void *ctx, int layer, struct heads_rows *rows);
@@ -35,11 +31,9 @@ struct heads_watch {
     struct engine *engine;
     struct context context;
     struct arena arena;
-    enum heads_label kind;
     bool reads_hidden; /* x is the normed input of attention; false after heads_watch_open */
     int n_text;        /* tokens of a text at most */
     float *label;      /* [n_text][n_kv_head] of one layer */
-    uint8_t *next;     /* [n_text] as in struct heads_rows */
     int *asked;        /* [n_text] the tokens that ask */
     float *keys;       /* [n_kv_head][n_text][head_dim], rotated */
     float *slices;     /* [n_kv_head][slices][n_text]: labels from some of the asking tokens */
@@ -57,8 +51,7 @@ struct plan_opts heads_watch_plan(int n_text, int64_t memory);
 size_t heads_watch_bytes(const struct engine *g, int n_text);
 
 /* For texts of at most n_text tokens. */
-int heads_watch_open(struct heads_watch *w, struct engine *g, enum heads_label kind, int n_text,
-                     struct err *e);
+int heads_watch_open(struct heads_watch *w, struct engine *g, int n_text, struct err *e);
 void heads_watch_close(struct heads_watch *w);
 
 /* Runs a text, and visits each layer of the cache. */

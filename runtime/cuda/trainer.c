@@ -21,7 +21,8 @@ struct cuda_trainer {
     int64_t n; /* numbers of a net */
     struct arena arena, host;
     /* in device memory */
-    float *mean, *std;            /* [n_kv_layer * n_head] */
+    float *mean;                  /* [n_kv_layer * n_head] */
+    float *pace;                  /* [n_kv_layer][n_in] */
     int32_t *asked;               /* [n_text] */
     float *keys;                  /* [n_text][head_dim] of a KV head, rotated */
     float *queries;               /* [ROWS][head_dim] */
@@ -39,8 +40,7 @@ struct cuda_trainer {
     float *label_host, *score_host, *loss_host;
     /* of the text that runs */
     const struct cuda_trainer_text *text;
-    float fit, smooth;
-    bool scores;
+    float weight; /* of a term of the loss */
     cuda_trainer_visit *visit;
     void *visit_ctx;
 };
@@ -82,7 +82,7 @@ static void plan(struct cuda_trainer *t, struct arena *a)
         if (t->nets) t->nets[i] = net;
     }
     t->mean = arena_take(a, layers * n_head, f);
-    t->std = arena_take(a, layers * n_head, f);
+    t->pace = arena_take(a, layers * (size_t)t->n_in, f);
     t->asked = arena_take(a, n_text, sizeof *t->asked);
     t->keys = arena_take(a, n_text * dim, f);
     t->queries = arena_take(a, ROWS * dim, f);
@@ -121,6 +121,7 @@ int cuda_trainer_open(struct cuda_trainer **out, struct cuda_context *x,
     int rc = arena_init(&t->host, "training", bytes.host, e);
     if (!rc) rc = cuda_begin(x, e);
     if (!rc) rc = cuda_arena_init(x->g, &t->arena, "training", bytes.device, e);
+    if (!rc) rc = cuda_wait(x->g, e); /* until it is zero: the trainer may be closed unused */
     if (rc) {
         cuda_trainer_close(t);
         return rc;
@@ -168,11 +169,11 @@ int cuda_trainer_get(struct cuda_trainer *t, int layer, enum cuda_trainer_part p
     return cuda_get_now(t->x, to, part_of(t, layer, part), (size_t)t->n * sizeof *to);
 }
 
-int cuda_trainer_scale(struct cuda_trainer *t, const float *mean, const float *std, struct err *e)
+int cuda_trainer_scale(struct cuda_trainer *t, const float *mean, const float *pace, struct err *e)
 {
-    const size_t bytes = (size_t)(t->m->n_kv_layer * t->n_head) * sizeof *mean;
-    int rc = send(t, t->mean, mean, bytes, e);
-    return rc ? rc : send(t, t->std, std, bytes, e);
+    const size_t layers = (size_t)t->m->n_kv_layer;
+    int rc = send(t, t->mean, mean, layers * (size_t)t->n_head * sizeof *mean, e);
+    return rc ? rc : send(t, t->pace, pace, layers * (size_t)t->n_in * sizeof *pace, e);
 }
 
 /* ---- labels ---------------------------------------------------------------------------------- */
@@ -205,8 +206,8 @@ static void ask(struct cuda_trainer *t, const struct model_layer *l, const struc
     rotate(t, rope, t->x->qkv + h * group * dim, token, group, n_row, t->queries);
     multiply(t, t->keys, seen, dim, t->queries, dim, n_row, false, t->logits, t->o.n_text);
     const struct cuda_train_rows rows = {
-        t->logits,     t->o.n_text,     token,      group,  l->sinks ? l->sinks + h * group : NULL,
-        m->attn_scale, m->attn_softcap, t->o.share, t->base};
+        t->logits,     t->o.n_text,     token,  group, l->sinks ? l->sinks + h * group : NULL,
+        m->attn_scale, m->attn_softcap, t->base};
     LAUNCH(t->x, train_rows, n_row, 1, 1, 256, CUDA_TRAIN_SHARED, &rows);
     const struct cuda_train_columns columns = {t->logits, t->o.n_text,        token,     group,
                                                n_row,     t->text->n_context, t->n_head, t->base,
@@ -226,16 +227,7 @@ static void label(struct cuda_trainer *t, const struct model_layer *l, const str
             ask(t, l, rope, h, at, left < most ? left : most);
         }
     }
-    if (t->o.share) LAUNCH(t->x, train_shares, cuda_parts_of(n, 256), 1, 1, 256, 0, &shares);
-}
-
-static void change(struct cuda_trainer *t)
-{
-    struct cuda_context *x = t->x;
-    const size_t bytes = (size_t)(t->text->n_context * t->n_head) * sizeof(float);
-    if (!t->text->change || cuda_get_now(x, t->label_host, t->label, bytes)) return;
-    t->text->change(t->text->change_ctx, t->label_host);
-    x->rc = cuda_put(x->g, t->label, t->label_host, bytes, x->e);
+    LAUNCH(t->x, train_shares, cuda_parts_of(n, 256), 1, 1, 256, 0, &shares);
 }
 
 /* ---- the net --------------------------------------------------------------------------------- */
@@ -267,16 +259,9 @@ static void add(struct cuda_trainer *t, int layer)
     const struct net *net = &t->nets[layer];
     const int n = t->text->n_context, n_pad = padded(n), n_hidden = t->o.n_hidden;
     const int64_t w2 = (int64_t)n_hidden * t->n_in;
-    const struct cuda_train_loss loss = {t->score,
-                                         t->label,
-                                         t->mean + layer * t->n_head,
-                                         t->std + layer * t->n_head,
-                                         n,
-                                         t->n_head,
-                                         t->fit,
-                                         t->smooth,
-                                         t->slope,
-                                         t->loss + layer * t->n_loss};
+    const struct cuda_train_loss loss = {
+        t->score,  t->label, t->mean + layer * t->n_head, n, t->n_head,
+        t->weight, t->slope, t->loss + layer * t->n_loss};
     LAUNCH(t->x, train_loss, cuda_parts_of(n * t->n_head, 256), 1, 1, 256, CUDA_TRAIN_SHARED,
            &loss);
     transpose(t, CUDA_TRANSPOSE_COPY, t->x->qkv, t->n_in, NULL, t->x_t);
@@ -291,9 +276,9 @@ static void add(struct cuda_trainer *t, int layer)
 static void show(struct cuda_trainer *t, int layer)
 {
     const size_t bytes = (size_t)(t->text->n_context * t->n_head) * sizeof(float);
-    if (t->scores && cuda_get_now(t->x, t->score_host, t->score, bytes)) return;
+    if (cuda_get_now(t->x, t->score_host, t->score, bytes)) return;
     if (cuda_get_now(t->x, t->label_host, t->label, bytes)) return;
-    t->visit(t->visit_ctx, layer, t->label_host, t->scores ? t->score_host : NULL);
+    t->visit(t->visit_ctx, layer, t->label_host, t->score_host);
 }
 
 /* ---- a text ---------------------------------------------------------------------------------- */
@@ -304,8 +289,7 @@ static void watch(void *ctx, const struct model_layer *l, const struct cuda_rope
     struct cuda_trainer *t = ctx;
     const int layer = l->kv_layer;
     label(t, l, rope);
-    change(t);
-    if (t->scores) score(t, &t->nets[layer]);
+    score(t, &t->nets[layer]);
     if (t->visit)
         show(t, layer);
     else
@@ -325,22 +309,19 @@ static int run(struct cuda_trainer *t, const struct cuda_trainer_text *text, str
     return rc;
 }
 
-int cuda_trainer_watch(struct cuda_trainer *t, const struct cuda_trainer_text *text, bool scores,
+int cuda_trainer_watch(struct cuda_trainer *t, const struct cuda_trainer_text *text,
                        cuda_trainer_visit *visit, void *ctx, struct err *e)
 {
-    t->scores = scores;
     t->visit = visit;
     t->visit_ctx = ctx;
     return run(t, text, e);
 }
 
-int cuda_trainer_add(struct cuda_trainer *t, const struct cuda_trainer_text *text, float fit,
-                     float smooth, double *loss, struct err *e)
+int cuda_trainer_add(struct cuda_trainer *t, const struct cuda_trainer_text *text, float weight,
+                     double *loss, struct err *e)
 {
     const int used = cuda_parts_of(text->n_context * t->n_head, 256), layers = t->m->n_kv_layer;
-    t->fit = fit;
-    t->smooth = smooth;
-    t->scores = true;
+    t->weight = weight;
     t->visit = NULL;
     *loss = 0;
     int rc = run(t, text, e);
@@ -361,7 +342,10 @@ int cuda_trainer_step(struct cuda_trainer *t, float rate, float clip, int step, 
                                             net->gradient,
                                             net->first,
                                             net->second,
+                                            t->pace + (int64_t)i * t->n_in,
                                             t->n,
+                                            (int64_t)t->o.n_hidden * t->n_in,
+                                            t->n_in,
                                             rate,
                                             clip,
                                             (float)(1 - pow(0.9, step)),

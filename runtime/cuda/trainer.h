@@ -21,8 +21,7 @@ struct cuda_trainer_opts {
     const struct model *model;
     int n_text;   /* tokens of a text at most */
     int n_hidden; /* of a net: W1 [n_hidden][n_in], W2 [n_head][n_hidden]; a multiple of 8 */
-    bool share;   /* labels are logarithms of (softmax weight + noise), else scaled logits */
-    float noise;
+    float noise;  /* labels are logarithms of (softmax weight + noise) */
 };
 
 /* Bytes besides the model and its context: of the device, and of the host. */
@@ -45,31 +44,29 @@ int cuda_trainer_put(struct cuda_trainer *t, int layer, enum cuda_trainer_part p
 int cuda_trainer_get(struct cuda_trainer *t, int layer, enum cuda_trainer_part part, float *to,
                      struct err *e);
 
-/* Mean and deviation of the labels, [n_layer * n_kv_head]. */
-int cuda_trainer_scale(struct cuda_trainer *t, const float *mean, const float *std, struct err *e);
+/* The labels' means, [n_layer * n_kv_head], which scores are added to; and the factor of the rate
+ * in each column of W1, [n_layer][n_in]. */
+int cuda_trainer_scale(struct cuda_trainer *t, const float *mean, const float *pace, struct err *e);
 
 struct cuda_trainer_text {
     const int32_t *ids;   /* [n] */
     int n, n_context;     /* the first n_context tokens get labels */
     const int32_t *asked; /* [n_asked] the tokens that ask, ascending */
     int n_asked;
-    /* changes the labels of a layer, [n_context][n_kv_head], on the host; NULL = they stay */
-    void (*change)(void *ctx, float *label);
-    void *change_ctx;
 };
 
-/* Gets labels and scores of a layer, [n_context][n_kv_head], before they are scaled; valid until it
- * returns. score: NULL unless asked for. */
+/* Gets labels and scores of a layer, [n_context][n_kv_head], before the means are taken off; valid
+ * until it returns. */
 typedef void cuda_trainer_visit(void *ctx, int layer, const float *label, const float *score);
 
 /* Runs a text and visits each layer of the cache, which must be empty. */
-int cuda_trainer_watch(struct cuda_trainer *t, const struct cuda_trainer_text *text, bool scores,
+int cuda_trainer_watch(struct cuda_trainer *t, const struct cuda_trainer_text *text,
                        cuda_trainer_visit *visit, void *ctx, struct err *e);
 
-/* Runs a text and adds the gradients of its loss, of which *loss is the sum. fit, smooth: struct
- * heads_terms. */
-int cuda_trainer_add(struct cuda_trainer *t, const struct cuda_trainer_text *text, float fit,
-                     float smooth, double *loss, struct err *e);
+/* Runs a text and adds the gradients of its loss, of which *loss is the sum (heads_net_gradient).
+ */
+int cuda_trainer_add(struct cuda_trainer *t, const struct cuda_trainer_text *text, float weight,
+                     double *loss, struct err *e);
 
 /* One step of AdamW for all nets (heads_net_step). */
 int cuda_trainer_step(struct cuda_trainer *t, float rate, float clip, int step, struct err *e);

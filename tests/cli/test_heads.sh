@@ -22,21 +22,21 @@ for seed in 1 2 3 4 5 6 7 8 9; do
     "$RETAIN" heads train --data "$T/two" --length 128 --hidden 4 --steps 1 --seed $seed --out "$T/two$seed.gguf" \
         >"$T/out" 2>&1 && break
 done
-holds "the share is not of rows that are trained on" "$(cat "$T/out")" ' 0\.0 % of the best tenth found'
+holds "the share is not of rows that are trained on" "$(cat "$T/out")" 'fitted heads find 0\.0 %'
 
 check "train" train --steps 12 --out "$T/a.gguf" --threads 1
 check "train again" train --steps 12 --out "$T/b.gguf" --threads 2
 check "the same seed, the same file" cmp "$T/a.gguf" "$T/b.gguf"
 check "another seed" train --steps 12 --out "$T/c.gguf" --seed 2
 if cmp -s "$T/a.gguf" "$T/c.gguf"; then no "the seed does not matter"; else ok; fi
-for labels in repeat both logit; do
-    check "labels $labels" train --steps 2 --labels $labels --out "$T/$labels.gguf"
-done
-holds "comparable scores" "$("$RETAIN" heads info --heads "$T/both.gguf")" 'policy keeper'
-holds "scores of one head" "$("$RETAIN" heads info --heads "$T/logit.gguf")" 'policy locret'
+holds "comparable scores" "$("$RETAIN" heads info --heads "$T/a.gguf")" 'policy keeper'
+# A training that does not beat the heads it began with writes these, and says so.
+train --steps 1 --rate .000000001 --out "$T/kept.gguf" >"$T/out" 2>&1
+holds "not better" "$(cat "$T/out")" 'the fitted heads are kept'
+"$RETAIN" heads fit --out "$T/fit.gguf" --threads 1 >"$T/out" || no "heads fit fails"
+check "the fitted heads are the file" cmp "$T/kept.gguf" "$T/fit.gguf"
 
 # Heads in closed form: the same file whatever the threads; other files of the model take them.
-"$RETAIN" heads fit --out "$T/fit.gguf" --threads 1 >"$T/out" || no "heads fit fails"
 "$RETAIN" heads fit --out "$T/fit2.gguf" --threads 2 >"$T/out"
 check "fit: the same text, the same file" cmp "$T/fit.gguf" "$T/fit2.gguf"
 right=$("$RETAIN" eval recall --heads "$T/fit.gguf" --policy keeper --length 1000 --budget 62 --seeds 2 --json |
@@ -51,32 +51,19 @@ holds "takes them" "$("$RETAIN" heads info -m "$T/q8.gguf")" 'policy keeper'
 holds "another model does not" "$("$RETAIN" heads info -m build/golden/families/gemma2.gguf 2>&1)" 'has no heads'
 "$RETAIN" heads fit -m $model >"$T/out" 2>&1
 equal "fit: the file is there" 2 $?
-check "fit: --force and a text" "$RETAIN" heads fit -m $model --force --text docs/heads.md --length 200 --steps 2
+check "fit: --force and a text" "$RETAIN" heads fit -m $model --force --text docs/heads.md --length 400 --steps 2
 
-# A training that is interrupted anywhere resumes and ends with the same file.
+# A training that is killed continues from its checkpoint, which is there before the first step; the
+# settings must be equal. tests/unit/test_heads_train.c stops between steps.
 many="--steps 1000 --seed 3"
-train $many --out "$T/whole.gguf" >/dev/null 2>&1 &
-deep=$T/$(printf 'deep%.0s' $(seq 60))/$(printf 'deep%.0s' $(seq 60))
-mkdir -p "$deep"
-cp "$rows" "$deep/rows"
-rows=$deep/rows # a path longer than all settings
-"$RETAIN" heads train --data "$rows" --length 128 --hidden 16 --rate .01 $many \
-    --out "$T/parts.gguf" >"$T/first" 2>&1 &
+train $many --out "$T/parts.gguf" >"$T/first" 2>&1 &
 pid=$!
-wait_for 60 grep -q 'step 100' "$T/first"
-kill -INT $pid
-wait $pid
-equal "interrupted: exit status" 130 $?
-check "a checkpoint is left" test -s "$T/parts.gguf.part"
+wait_for 60 test -s "$T/parts.gguf.part"
+kill -KILL $pid 2>/dev/null
+wait $pid 2>/dev/null
 train --steps 1000 --seed 4 --out "$T/parts.gguf" >"$T/out" 2>&1
 equal "other settings: exit status" 2 $?
-train $many --out "$T/parts.gguf" >"$T/second" 2>&1
-equal "resumed: exit status" 0 $?
-holds "it says so" "$(cat "$T/second")" 'continuing after step [0-9]+ of 1000'
-wait
-check "interrupted and not, the same file" cmp "$T/whole.gguf" "$T/parts.gguf"
-if [ -e "$T/parts.gguf.part" ]; then no "the checkpoint stays"; else ok; fi
-rows=$T/rows
+rm "$T/parts.gguf.part"
 
 train --steps 2 --out "$T/a.gguf" >"$T/out" 2>&1
 equal "OUT is there: exit status" 2 $?
@@ -96,9 +83,6 @@ check "text" text --text "$T/texts" --out "$T/text.gguf" --threads 1
 check "text, files" text --text "$T/texts/a.txt" "$T/texts/b.txt" --out "$T/files.gguf" --threads 2
 check "text: the same file" cmp "$T/text.gguf" "$T/files.gguf"
 holds "text: comparable scores" "$("$RETAIN" heads info --heads "$T/text.gguf")" 'policy keeper'
-check "text, logit" text --text "$T/texts" --labels logit --out "$T/text-logit.gguf"
-text --text "$T/texts" --labels both --out "$T/x.gguf" >"$T/out" 2>&1
-equal "text has no answers: exit status" 2 $?
 text --text "$T/texts" --data "$T/good" --out "$T/x.gguf" >"$T/out" 2>&1
 equal "text and data: exit status" 2 $?
 text --text "$RETAIN" --out "$T/x.gguf" >"$T/out" 2>&1

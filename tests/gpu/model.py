@@ -153,15 +153,15 @@ for name in DEVICES:
 FLOAT = 2.0
 # layers, width, feed-forward, query heads, KV heads, numbers of a head
 MODELS = {"1B": (16, 2048, 8192, 32, 8, 64), "3B": (28, 3072, 8192, 24, 8, 128), "8B": (32, 4096, 14336, 32, 8, 128)}
-# steps, rows of a step, tokens of a row, with labels, that ask, hidden numbers
-RECIPES = {"short": (60, 2, 1280, 624, 624, 128), "Locret's": (3000, 1, 10240, 9984, 256, 1024)}
-OTHER_ROWS = 64 + 10 * 32  # of the labels' scale, and ten validations
+# the defaults: steps, rows of a step, tokens of a row, with labels, that ask, hidden numbers
+STEPS, BATCH, ROW, CONTEXT, ASKED, HIDDEN = 256, 1, 1600, 1150, 170, 128
+OTHER_ROWS = 2 * 12  # two validations
 
 
-def training(device, model, recipe):
+def training(device, model):
     sms, ghz, rate, share, gap, _ = DEVICES[device]
     layers, width, ff, heads, kv, dim = MODELS[model]
-    steps, batch, n, context, asked, hidden = RECIPES[recipe]
+    steps, batch, n, context, asked, hidden = STEPS, BATCH, ROW, CONTEXT, ASKED, HIDDEN
     warps, memory, floats = 4 * sms * ghz * 1e9, rate * 1e9 * share * LOW["memory"], 128 * sms * ghz * 1e9 * LOW["issue"] / FLOAT
     inputs = (heads + 2 * kv) * dim
     matrices = 2 * n * layers * (width * (inputs + heads * dim) + 3 * width * ff)
@@ -180,7 +180,5 @@ def training(device, model, recipe):
     return steps * (batch * (row + gradient) + step) + OTHER_ROWS * row
 
 
-for recipe in RECIPES:
-    for device in ("RTX 4090", "AGX Orin"):
-        print(f"training, {recipe:8} recipe, {device}: " + ", ".join(
-            f"{model} {training(device, model, recipe) / 60:.1f} min" for model in MODELS))
+for device in ("RTX 4090", "AGX Orin"):
+    print(f"training, {device}: " + ", ".join(f"{model} {training(device, model) / 60:.1f} min" for model in MODELS))

@@ -13,6 +13,7 @@
 #include "quant/heads/heads_calibrate.h"
 #include "quant/heads/heads_net.h"
 #include "quant/heads/heads_sample.h"
+#include "quant/heads/heads_text.h"
 #include "quant/heads/heads_watch.h"
 #include "runtime/cache/evict.h"
 #include "runtime/forward/context.h"
@@ -59,7 +60,6 @@ struct golden {
     cJSON *json;
     struct heads_rows rows;
     float *x, *label;
-    uint8_t *next;
 };
 
 static const cJSON *get(const struct golden *g, const char *key)
@@ -91,11 +91,9 @@ static void golden_open(struct golden *g, struct trainer *t, const char *isa, in
     trainer_init(t, n, n_in, (int)number(g, "n_hidden"), n_head, isa, n_threads);
     g->x = aligned_alloc(64, (size_t)(n * n_in) * sizeof *g->x);
     g->label = calloc((size_t)(n * n_head), sizeof *g->label);
-    g->next = calloc((size_t)n, 1);
     fill(g->x, get(g, "x"));
     fill(g->label, get(g, "label"));
-    for (int i = 0; i < n; i++) g->next[i] = cJSON_GetArrayItem(get(g, "next"), i)->valueint != 0;
-    g->rows = (struct heads_rows){n, g->x, g->label, g->next};
+    g->rows = (struct heads_rows){n, g->x, g->label};
     fill(t->net.weights, get(g, "w1"));
     fill(heads_net_w2(&t->net), get(g, "w2"));
 }
@@ -105,7 +103,6 @@ static void golden_close(struct golden *g, struct trainer *t)
     cJSON_Delete(g->json);
     free(g->x);
     free(g->label);
-    free(g->next);
     trainer_release(t);
 }
 
@@ -122,12 +119,8 @@ static void near(const float *x, const cJSON *expected, double tolerance)
 
 static double gradient(const struct golden *g, struct trainer *t)
 {
-    int n_head = t->net.n_head, n_next = 0;
-    for (int i = 0; i + 1 < g->rows.n; i++) n_next += g->next[i];
-    struct heads_terms terms = {(float)number(g, "fit") / (float)(g->rows.n * n_head),
-                                (float)number(g, "smooth") / (float)(n_next * n_head)};
     memset(t->net.gradient, 0, t->net.n * sizeof(float));
-    return heads_net_gradient(&t->net, &g->rows, &terms, &t->work);
+    return heads_net_gradient(&t->net, &g->rows, (float)number(g, "weight"), &t->work);
 }
 
 TEST(equals_pytorch)
@@ -182,18 +175,15 @@ TEST(texts_add_up)
     struct golden g;
     struct trainer t;
     golden_open(&g, &t, NULL, 2);
-    struct heads_terms terms = {0.25f, 0.5f};
-    int n = 30; /* the first text */
-    assert_int_equal(g.next[n - 1], 0);
-    double whole = heads_net_gradient(&t.net, &g.rows, &terms, &t.work);
+    const int n = 30; /* the first text */
+    double whole = heads_net_gradient(&t.net, &g.rows, 0.25f, &t.work);
     float *expected = malloc(t.net.n * sizeof *expected);
     memcpy(expected, t.net.gradient, t.net.n * sizeof *expected);
     memset(t.net.gradient, 0, t.net.n * sizeof *expected);
-    struct heads_rows first = {n, g.x, g.label, g.next};
-    struct heads_rows rest = {g.rows.n - n, g.x + n * t.net.n_in, g.label + n * t.net.n_head,
-                              g.next + n};
-    double parts = heads_net_gradient(&t.net, &first, &terms, &t.work);
-    parts += heads_net_gradient(&t.net, &rest, &terms, &t.work);
+    struct heads_rows first = {n, g.x, g.label};
+    struct heads_rows rest = {g.rows.n - n, g.x + n * t.net.n_in, g.label + n * t.net.n_head};
+    double parts = heads_net_gradient(&t.net, &first, 0.25f, &t.work);
+    parts += heads_net_gradient(&t.net, &rest, 0.25f, &t.work);
     assert_true(fabs(whole - parts) < 1e-6 * fabs(whole));
     for (size_t i = 0; i < t.net.n; i++)
         assert_true(fabsf(t.net.gradient[i] - expected[i]) < 1e-4f);
@@ -213,6 +203,28 @@ TEST(threads_do_not_matter)
         heads_net_step(&t[i].net, 0.01f, 0.5f, 1, t[i].pool);
     }
     assert_memory_equal(t[0].net.weights, t[1].net.weights, t[0].net.n * sizeof(float));
+    for (int i = 0; i < 2; i++) golden_close(&g[i], &t[i]);
+}
+
+/* Steps are those of inputs that were divided by their size: with x in other units and weights to
+ * match, W1 moves in these units. */
+TEST(steps_do_not_depend_on_the_units_of_inputs)
+{
+    struct golden g[2];
+    struct trainer t[2];
+    float pace[64];
+    for (int i = 0; i < 2; i++) golden_open(&g[i], &t[i], NULL, 1);
+    const int n_in = t[1].net.n_in, n1 = t[1].net.n_hidden * n_in;
+    for (int i = 0; i < n_in; i++) pace[i] = i % 3 ? 1 : 0.25f;
+    for (int i = 0; i < g[1].rows.n * n_in; i++) g[1].x[i] /= pace[i % n_in];
+    for (int i = 0; i < n1; i++) t[1].net.weights[i] *= pace[i % n_in];
+    t[1].net.pace = pace;
+    for (int i = 0; i < 2; i++) {
+        gradient(&g[i], &t[i]);
+        heads_net_step(&t[i].net, 0.01f, 1e9f, 1, t[i].pool);
+    }
+    for (int i = 0; i < n1; i++)
+        assert_true(fabsf(t[1].net.weights[i] / pace[i % n_in] - t[0].net.weights[i]) < 2e-5f);
     for (int i = 0; i < 2; i++) golden_close(&g[i], &t[i]);
 }
 
@@ -282,40 +294,36 @@ TEST(labels_are_their_definition)
     s.asks = asks;
     for (int i = 0; i < N; i++) tokens_push(&s.ids, 300 + 37 * i % 1000);
     for (int t = CONTEXT; t < N; t += 3) asks[t] = 1;
-    for (int kind = HEADS_LOGIT; kind <= HEADS_SHARE; kind++) {
-        struct heads_watch w;
-        struct kept all = {.n_in = model_n_qkv(m), .n_head = m->n_kv_head}, k = all;
-        ok(heads_watch_open(&w, g, kind, N, &err));
-        s.n_context = N;
-        heads_watch_run(&w, &s, keep, &all);
-        s.n_context = CONTEXT;
-        heads_watch_run(&w, &s, keep, &k);
-        for (int layer = 0; layer < m->n_kv_layer; layer++)
-            for (int h = 0; h < m->n_kv_head; h++)
-                for (int at = 0; at < CONTEXT; at += 7) {
-                    double best = -1e30;
-                    const float *x = all.x[layer];
-                    for (int i = 0; i < group * N; i++) {
-                        int t = i / group, q = h * group + i % group;
-                        double sum = 0;
-                        if (!asks[t]) continue;
-                        for (int p = 0; p <= t; p++) sum += exp(logit(m, x, q, t, p));
-                        best = fmax(best,
-                                    logit(m, x, q, t, at) - (kind == HEADS_SHARE ? log(sum) : 0));
-                    }
-                    if (kind == HEADS_SHARE) best = log(exp(best) + 1.0 / 1024);
-                    double got = (double)k.label[layer][at * m->n_kv_head + h];
-                    assert_true(fabs(got - best) < 1e-3);
+    struct heads_watch w;
+    struct kept all = {.n_in = model_n_qkv(m), .n_head = m->n_kv_head}, k = all;
+    ok(heads_watch_open(&w, g, N, &err));
+    s.n_context = N;
+    heads_watch_run(&w, &s, keep, &all);
+    s.n_context = CONTEXT;
+    heads_watch_run(&w, &s, keep, &k);
+    for (int layer = 0; layer < m->n_kv_layer; layer++)
+        for (int h = 0; h < m->n_kv_head; h++)
+            for (int at = 0; at < CONTEXT; at += 7) {
+                double best = 0;
+                const float *x = all.x[layer];
+                for (int i = 0; i < group * N; i++) {
+                    int t = i / group, q = h * group + i % group;
+                    double sum = 0;
+                    if (!asks[t]) continue;
+                    for (int p = 0; p <= t; p++) sum += exp(logit(m, x, q, t, p));
+                    best = fmax(best, exp(logit(m, x, q, t, at)) / sum);
                 }
-        /* The same text again gives the same rows. */
-        heads_watch_run(&w, &s, keep, &k);
-        assert_int_equal(k.n[1], 2 * CONTEXT);
-        assert_memory_equal(k.label[1], k.label[1] + CONTEXT * m->n_kv_head,
-                            (size_t)(CONTEXT * m->n_kv_head) * sizeof(float));
-        kept_release(&all);
-        kept_release(&k);
-        heads_watch_close(&w);
-    }
+                double got = (double)k.label[layer][at * m->n_kv_head + h];
+                assert_true(fabs(got - log(best + 1.0 / 128)) < 1e-3);
+            }
+    /* The same text again gives the same rows. */
+    heads_watch_run(&w, &s, keep, &k);
+    assert_int_equal(k.n[1], 2 * CONTEXT);
+    assert_memory_equal(k.label[1], k.label[1] + CONTEXT * m->n_kv_head,
+                        (size_t)(CONTEXT * m->n_kv_head) * sizeof(float));
+    kept_release(&all);
+    kept_release(&k);
+    heads_watch_close(&w);
     tokens_release(&s.ids);
     engine_close(g);
 }
@@ -481,40 +489,6 @@ TEST(rows_are_conversations)
     unlink(path);
 }
 
-/* Tokens of a name or number, and only these, get their largest label. */
-TEST(names_and_numbers_share_a_label)
-{
-    char path[] = "/tmp/retain-rows-XXXXXX";
-    close(mkstemp(path));
-    put(path, "{\"document\": \"Milorad Petrovic's neighbours remember 48213, or Zzyzx.\", "
-              "\"question\": \"Who?\", \"answer\": \"Milorad.\"}\n{}\n");
-    struct engine *g = open_demo();
-    struct heads_data d;
-    AUTO_SAMPLE s = {0};
-    AUTO_STR names = {0};
-    float label[2 * 512];
-    ok(open_rows(&d, path, &err));
-    ok(heads_sample_read(&s, &d, 0, false, g, 512, &err));
-    for (int i = 0; i < 2 * s.n_context; i++) label[i] = (float)(i * 37 % 101);
-    heads_sample_join(&s, 2, label);
-    for (int t = 0, end; t < s.n_context; t = end) {
-        float best[2] = {0};
-        for (end = t + 1; end < s.n_context && s.joins[end];) end++;
-        for (int i = 2 * t; i < 2 * end; i++)
-            best[i % 2] = fmaxf(best[i % 2], (float)(i * 37 % 101));
-        for (int i = 2 * t; i < 2 * end; i++) assert_true(label[i] == best[i % 2]);
-        for (int i = t; end > t + 1 && i < end; i++) {
-            size_t n;
-            const char *bytes = tokenizer_bytes(g->tokenizer, s.ids.ids[i], true, &n);
-            str_append(&names, bytes, n);
-        }
-    }
-    assert_string_equal(str_get(&names), " Milorad Petrovic 48213 Zzyzx");
-    heads_data_close(&d);
-    engine_close(g);
-    unlink(path);
-}
-
 /* A document that is too long is cut; the question stays. */
 TEST(long_documents_are_cut)
 {
@@ -661,6 +635,47 @@ TEST(text_of_base_models_is_raw)
     text_close(&c);
 }
 
+/* Facts between sentences of a text, each with a question and an answer that has the told value. */
+TEST(facts_are_told_in_a_text)
+{
+    struct text_case c;
+    struct heads_data woven = {0};
+    AUTO_STR first = {0};
+    text_open(&c);
+    struct options o = {.training.text = c.folder, .args = {"train"}, .n_args = 1};
+    ok(heads_data_open(&c.data, &o, &err));
+    ok(heads_data_cut(&c.data, c.engine->tokenizer, heads_text_tokens(512), &err));
+    for (int i = 0; i < 12; i++) {
+        const bool held_back = i % 2;
+        ok(heads_text_weave(&woven, &c.data, 1, 512, held_back, (uint64_t)i / 4, &err));
+        assert_int_equal(woven.n, 1);
+        cJSON *row = cJSON_Parse(str_get(&woven.text));
+        const char *text = cJSON_GetStringValue(cJSON_GetObjectItem(row, "document"));
+        const cJSON *answers = cJSON_GetObjectItem(row, "answer");
+        assert_int_equal(cJSON_GetArraySize(answers), 4);
+        for (int k = 0; k < 4; k++) {
+            const char *answer = cJSON_GetStringValue(cJSON_GetArrayItem(answers, k));
+            const char *last = strrchr(answer, ' ');
+            assert_non_null(strstr(text, last)); /* the end of an answer was told */
+            if (held_back && strstr(str_get(&first), answer)) fail_msg("told twice: %s", answer);
+            if (!held_back) str_printf(&first, "%s\n", answer);
+        }
+        assert_non_null(strstr(text, "garden \xc3\xa9 "));
+        assert_null(strstr(text, "garden My"));
+        cJSON_Delete(row);
+    }
+    /* The same seed tells the same. */
+    ok(heads_text_weave(&woven, &c.data, 1, 512, false, 2, &err));
+    str_clear(&first);
+    str_puts(&first, str_get(&woven.text));
+    ok(heads_text_weave(&woven, &c.data, 1, 512, false, 2, &err));
+    assert_string_equal(str_get(&first), str_get(&woven.text));
+    ok(heads_text_weave(&woven, &c.data, 1, 512, false, 3, &err));
+    assert_string_not_equal(str_get(&first), str_get(&woven.text));
+    heads_data_close(&woven);
+    text_close(&c);
+}
+
 TEST(bad_text_is_named)
 {
     struct text_case c;
@@ -724,7 +739,7 @@ TEST(calibration_is_least_squares)
     ok(heads_data_cut(&d, g->tokenizer, heads_sample_half(TOKENS), &err));
     const struct retaining_shape *shape = &made->shape;
     struct kept k = {.n_in = shape->n_in, .n_head = shape->n_head};
-    ok(heads_watch_open(&w, g, HEADS_SHARE, TOKENS, &err));
+    ok(heads_watch_open(&w, g, TOKENS, &err));
     for (int i = 0; i < d.n; i++) {
         ok(heads_sample_read(&sample, &d, i, true, g, TOKENS, &err));
         if (sample.ids.n) heads_watch_run(&w, &sample, keep, &k);

@@ -1,0 +1,72 @@
+/* heads train, stopped anywhere and continued, writes the file of a training that was not stopped.
+ * Stops are counted, not timed: the machine's speed does not matter. */
+#include "tests/test.h"
+
+#include <unistd.h>
+
+#include "base/file.h"
+#include "cli/options/options.h"
+#include "quant/heads/heads_train.h"
+
+enum { STEPS = 6, ALL_CALLS = -1, INTERRUPTED = 130 };
+
+/* Linked in place of the program's: the n-th question whether the user stopped is answered yes. */
+bool __wrap_report_interrupted(void);
+
+static int n_calls, stop_at;
+
+bool __wrap_report_interrupted(void)
+{
+    return ++n_calls == stop_at;
+}
+
+static int train(const char *out, int stop)
+{
+    struct options o;
+    options_init(&o);
+    o.engine.threads = 1;
+    o.training.text = "README.md";
+    o.training.out = out;
+    o.training.steps = STEPS;
+    o.training.batch = 2;
+    o.training.hidden = 8;
+    o.training.rate = 0.01f;
+    o.sweep.lengths = (struct options_numbers){{128}, 1};
+    n_calls = 0;
+    stop_at = stop;
+    return heads_train(&o);
+}
+
+static void equal_files(const char *a, const char *b)
+{
+    AUTO_STR x = {0};
+    AUTO_STR y = {0};
+    ok(file_read(a, FILE_DATA, &x, &err));
+    ok(file_read(b, FILE_DATA, &y, &err));
+    assert_int_equal(x.n, y.n);
+    assert_memory_equal(x.data, y.data, x.n);
+}
+
+TEST(stopped_and_continued)
+{
+    char whole[] = "/tmp/retain-whole-XXXXXX", parts[] = "/tmp/retain-parts-XXXXXX", part[64];
+    close(mkstemp(whole));
+    close(mkstemp(parts));
+    unlink(whole);
+    unlink(parts);
+    snprintf(part, sizeof part, "%s.part", parts);
+    assert_int_equal(train(whole, ALL_CALLS), 0);
+    const int first_step = n_calls - STEPS - 1; /* one row held back is read last */
+
+    assert_int_equal(train(parts, 5), INTERRUPTED); /* while heads are fitted */
+    assert_int_not_equal(access(part, F_OK), 0);
+    assert_int_equal(train(parts, first_step + 2), INTERRUPTED);
+    ok(access(part, F_OK));
+    assert_int_equal(train(parts, 3), INTERRUPTED); /* after 5 steps */
+    assert_int_equal(train(parts, ALL_CALLS), 0);
+    assert_int_equal(n_calls, 1 + 1); /* a step, and the row held back */
+    equal_files(whole, parts);
+    assert_int_not_equal(access(part, F_OK), 0);
+    unlink(whole);
+    unlink(parts);
+}

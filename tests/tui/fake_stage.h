@@ -67,6 +67,13 @@ static inline void stage_init(struct stage *s, bool ascii, bool private_mode)
     s->steady = true;
 }
 
+/* With a model, and a conversation opened: `name`, or a new one for NULL. */
+static inline void stage_start(struct stage *s, bool private_mode, const char *name)
+{
+    stage_init(s, true, private_mode);
+    stage_open(s, name);
+}
+
 /* The path of a model file with this content. */
 static inline const char *stage_model(struct maker *m)
 {

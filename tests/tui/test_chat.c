@@ -223,8 +223,7 @@ TEST(test_rewind_keeps_a_branch)
 TEST(test_private_cannot_go_back)
 {
     AUTO_STAGE s;
-    stage_init(&s, true, true);
-    stage_open(&s, NULL);
+    stage_start(&s, true, NULL);
     stage_type(&s, "one\r/edit\r");
     assert_int_equal(s.app.talk.n, 2);
     assert_non_null(strstr(s.app.flash, "private"));
@@ -441,8 +440,7 @@ TEST(test_turns)
 TEST(test_find)
 {
     AUTO_STAGE s;
-    stage_init(&s, true, false);
-    stage_open(&s, "rust-notes");
+    stage_start(&s, false, "rust-notes");
     stage_type(&s, "/find failing case\r");
     assert_int_equal(s.app.view, VIEW_LIST);
     shows(&s, "Show me the..."); /* cut at a word, and marked */
@@ -458,8 +456,7 @@ TEST(test_find)
 TEST(test_rename_and_undo)
 {
     AUTO_STAGE s;
-    stage_init(&s, true, false);
-    stage_open(&s, "rust-notes");
+    stage_start(&s, false, "rust-notes");
     stage_key(&s, K_F1 + 1);
     stage_key(&s, K_DOWN);
     stage_type(&s, "r");
@@ -537,8 +534,7 @@ TEST(test_words_are_seen)
 TEST(test_tags)
 {
     AUTO_STAGE s;
-    stage_init(&s, true, false);
-    stage_open(&s, "rust-notes");
+    stage_start(&s, false, "rust-notes");
     stage_key(&s, K_F1 + 1);
     stage_key(&s, K_DOWN);
     stage_type(&s, "tsecond #trip\r");
@@ -575,8 +571,7 @@ static bool is_listed(const struct stage *s, const char *name)
 TEST(test_rows_move)
 {
     AUTO_STAGE s;
-    stage_init(&s, true, false);
-    stage_open(&s, "rust-notes");
+    stage_start(&s, false, "rust-notes");
     stage_key(&s, K_F1 + 1);
     stage_key(&s, K_DOWN);
     assert_string_equal(s.app.list.rows[1].name, "thesis-ch3");

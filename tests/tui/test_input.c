@@ -399,8 +399,7 @@ TEST(test_map_and_text_are_linked)
 {
     AUTO_STAGE s;
     int n_words = 0;
-    stage_init(&s, true, true);
-    stage_open(&s, NULL);
+    stage_start(&s, true, NULL);
     stage_type(&s, "what is a unit?\r");
     stage_type(&s, "tell me more, in words 150\r");
     stage_key(&s, K_F1 + 2);
@@ -432,8 +431,7 @@ TEST(test_map_and_text_are_linked)
 TEST(test_runs_of_gone_text)
 {
     AUTO_STAGE s;
-    stage_init(&s, true, true);
-    stage_open(&s, NULL);
+    stage_start(&s, true, NULL);
     stage_type(&s, "tell me more, in words 900\r");
     stage_key(&s, K_F1 + 2);
     int64_t before = -1;
@@ -560,8 +558,7 @@ TEST(test_queue)
 TEST(test_stop_and_continue)
 {
     AUTO_STAGE s;
-    stage_init(&s, true, true);
-    stage_open(&s, NULL);
+    stage_start(&s, true, NULL);
     s.stop_after = 5;
     stage_type(&s, "words 50\r");
     assert_true(s.app.can_continue);
@@ -578,8 +575,7 @@ TEST(test_stop_and_continue)
 TEST(test_commands_stay_here)
 {
     AUTO_STAGE s;
-    stage_init(&s, true, true);
-    stage_open(&s, NULL);
+    stage_start(&s, true, NULL);
     stage_type(&s, "/hlep\r");
     assert_int_equal(s.app.talk.n, 0);
     assert_string_equal(str_get(&s.app.edit.text), "/hlep"); /* returned for correction */
@@ -605,8 +601,7 @@ TEST(test_commands_stay_here)
 TEST(test_interrupt_never_quits_at_once)
 {
     AUTO_STAGE s;
-    stage_init(&s, true, true);
-    stage_open(&s, NULL);
+    stage_start(&s, true, NULL);
     stage_type(&s, "a draft");
     stage_key(&s, CTRL('c'));
     assert_int_equal(s.app.edit.text.n, 0);
@@ -622,8 +617,7 @@ TEST(test_interrupt_never_quits_at_once)
 TEST(test_list_keys)
 {
     AUTO_STAGE s;
-    stage_init(&s, true, false);
-    stage_open(&s, "rust-notes");
+    stage_start(&s, false, "rust-notes");
     stage_key(&s, K_F1 + 1);
     assert_int_equal(s.app.list.n, 3);
     stage_type(&s, "d"); /* rust-notes is open */

@@ -191,8 +191,7 @@ TEST(test_model_fails)
 TEST(test_model_private)
 {
     AUTO_STAGE s;
-    stage_init(&s, true, true);
-    stage_open(&s, NULL);
+    stage_start(&s, true, NULL);
     stage_type(&s, "/model qwen3\r");
     assert_int_equal(s.app.phase, PHASE_READY);
     assert_non_null(strstr(s.control.options.engine.model, SCRIPTED_OTHER));
@@ -401,8 +400,7 @@ TEST(test_words_fade)
     static const enum attr steps[] = {ATTR_TEXT, ATTR_THIN, ATTR_FADE2, ATTR_FADE1, ATTR_GONE};
     struct stage s;
     for (int reduced = 0; reduced < 2; reduced++) {
-        stage_init(&s, true, false);
-        stage_open(&s, NULL);
+        stage_start(&s, false, NULL);
         s.app.settings.options.chat.reduced_motion = reduced;
         stage_type(&s, "one two three four\r");
         const struct message *m = &s.app.talk.messages[0];
@@ -433,8 +431,7 @@ TEST(test_words_fade)
 TEST(test_play)
 {
     AUTO_STAGE s;
-    stage_init(&s, true, false);
-    stage_open(&s, NULL);
+    stage_start(&s, false, NULL);
     for (int i = 0; i < 8; i++) stage_type(&s, "words 60\r");
     assert_true(s.app.past.n >= 8);
     for (int i = 1; i < s.app.past.n; i++)
@@ -520,8 +517,7 @@ static void mark_first(struct stage *s, const char *key)
 TEST(test_turns_are_marked_from_a_message)
 {
     AUTO_STAGE s;
-    stage_init(&s, true, false);
-    stage_open(&s, NULL);
+    stage_start(&s, false, NULL);
     stage_type(&s, "words 20\rwords 60\r");
     const struct session *session = s.control.parts.session;
     mark_first(&s, "p");

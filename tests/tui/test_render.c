@@ -132,8 +132,7 @@ TEST(test_loading)
 TEST(test_answering)
 {
     AUTO_STAGE s;
-    stage_init(&s, true, false);
-    stage_open(&s, NULL);
+    stage_start(&s, false, NULL);
     stage_type(&s, "what is a unit?\r");
     s.freeze_after = 40;
     stage_type(&s, "tell me more, in words 150\r");
@@ -186,8 +185,7 @@ TEST(test_map_layer)
 TEST(test_turn_numbers_are_whole)
 {
     AUTO_STAGE s;
-    stage_init(&s, true, true);
-    stage_open(&s, NULL);
+    stage_start(&s, true, NULL);
     for (int i = 0; i < 12; i++) stage_type(&s, "words 3\r");
     app_show(&s.app, VIEW_MAP);
     for (int w = 40; w < 120; w++) {
@@ -455,8 +453,7 @@ TEST(test_losses)
 TEST(test_turn_numbers)
 {
     AUTO_STAGE s;
-    stage_init(&s, true, false);
-    stage_open(&s, NULL);
+    stage_start(&s, false, NULL);
     for (int i = 0; i < 30; i++) stage_type(&s, "words 2\r");
     app_show(&s.app, VIEW_MAP);
     stage_draw(&s, 80, 24);
@@ -550,8 +547,7 @@ TEST(test_passage)
 TEST(test_tint_is_full)
 {
     AUTO_STAGE s;
-    stage_init(&s, true, false);
-    stage_open(&s, NULL);
+    stage_start(&s, false, NULL);
     for (int i = 0; i < 10; i++) stage_type(&s, "words 60\r");
     app_show(&s.app, VIEW_TINT);
     stage_draw(&s, 80, 24);
@@ -565,8 +561,7 @@ TEST(test_tint_is_full)
 TEST(test_scroll_is_held)
 {
     AUTO_STAGE s;
-    stage_init(&s, true, true);
-    stage_open(&s, NULL);
+    stage_start(&s, true, NULL);
     stage_type(&s, "words 900\r");
     stage_draw(&s, 80, 24);
     stage_key(&s, K_PAGE_UP);
@@ -597,8 +592,7 @@ static int leaps(int rows, int ms)
 {
     struct stage s;
     int n = 0, top = -1;
-    stage_init(&s, true, true);
-    stage_open(&s, NULL);
+    stage_start(&s, true, NULL);
     s.freeze_after = 1;
     stage_type(&s, "words 900\r");
     for (int i = 0; i < rows; i++) {

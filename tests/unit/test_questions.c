@@ -8,8 +8,7 @@
 
 #include "base/file.h"
 #include "quant/files/questions.h"
-#include "runtime/model/gguf.h"
-#include "runtime/token/tokenizer.h"
+#include "tests/unit/tokenizer_kit.h"
 
 static char folder[] = "/tmp/retain_questions_XXXXXX";
 
@@ -166,19 +165,9 @@ TEST(a_long_line_is_read)
 
 /* ---- cutting --------------------------------------------------------------------------------- */
 
-static struct tokenizer *open_tokenizer(void)
-{
-    struct gguf *g;
-    struct tokenizer *t;
-    ok(gguf_open(&g, "quant/demo/retain-demo.gguf", &err));
-    ok(tokenizer_open(&t, g, &err));
-    gguf_close(g);
-    return t;
-}
-
 TEST(a_long_prompt_loses_its_middle)
 {
-    struct tokenizer *t = open_tokenizer();
+    struct tokenizer *t = open_file("quant/demo/retain-demo.gguf");
     struct item it = {0};
     int64_t n;
     str_puts(&it.before, "Read this. ");

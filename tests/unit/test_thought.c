@@ -4,8 +4,7 @@
 #include "tests/test.h"
 
 #include "runtime/token/thought.h"
-#include "runtime/token/tokenizer.h"
-#include "tests/unit/make_vocab.h"
+#include "tests/unit/tokenizer_kit.h"
 
 /* Marks that are tokens of the vocabulary: 3 control tokens, 4 user-defined ones. */
 static const struct word marks[] = {
@@ -22,8 +21,6 @@ static struct tokenizer *open_marks(int n_marks)
     static struct word words[N_MARKS + 256];
     static char bytes[256][3];
     struct maker m = {0};
-    struct tokenizer *t;
-    struct gguf *g;
     memcpy(words, marks, (size_t)n_marks * sizeof *marks);
     for (int b = 0; b < 256; b++) {
         write_byte(b, bytes[b]);
@@ -34,12 +31,7 @@ static struct tokenizer *open_marks(int n_marks)
     maker_words(&m, words, (size_t)n_marks + 256);
     maker_array(&m, "tokenizer.ggml.merges", GGUF_STRING, 1);
     put_text(&m.keys, "t h", 3);
-    maker_end(&m);
-    ok(gguf_open_bytes(&g, m.file.data, m.file.n, "made", &err));
-    ok(tokenizer_open(&t, g, &err));
-    gguf_close(g);
-    maker_release(&m);
-    return t;
+    return open_made(&m);
 }
 
 static void encode(const struct tokenizer *t, const char *text, bool trusted, struct tokens *ids)

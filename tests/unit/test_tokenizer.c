@@ -5,50 +5,13 @@
 
 #include "base/file.h"
 #include "base/random.h"
-#include "runtime/token/tokenizer.h"
-#include "tests/unit/data.h"
-#include "tests/unit/make_vocab.h"
-
-static struct tokenizer *open_made(struct maker *m)
-{
-    struct gguf *g;
-    struct tokenizer *t;
-    maker_end(m);
-    ok(gguf_open_bytes(&g, m->file.data, m->file.n, "made", &err));
-    int rc = tokenizer_open(&t, g, &err);
-    if (rc) fail_msg("%s", err.text);
-    gguf_close(g); /* not needed from here on */
-    maker_release(m);
-    return t;
-}
-
-static struct tokenizer *open_bpe(const char *pre)
-{
-    struct maker m;
-    make_bpe(&m, pre);
-    return open_made(&m);
-}
+#include "tests/unit/tokenizer_kit.h"
 
 static struct tokenizer *open_spm(void)
 {
     struct maker m;
     make_spm(&m);
     return open_made(&m);
-}
-
-/* A vocabulary of the test data, or NULL. */
-static struct tokenizer *open_data(const char *name)
-{
-    char path[2048], file[128];
-    struct gguf *g;
-    struct tokenizer *t;
-    snprintf(file, sizeof file, "vocabs/%s", name);
-    if (!data_path(path, sizeof path, file)) return NULL;
-    ok(gguf_open(&g, path, &err));
-    int rc = tokenizer_open(&t, g, &err);
-    if (rc) fail_msg("%s", err.text);
-    gguf_close(g);
-    return t;
 }
 
 static struct tokens encode(const struct tokenizer *t, const char *text, size_t n, bool trusted,
@@ -73,17 +36,6 @@ static void expect(const struct tokenizer *t, const char *text, bool trusted, bo
     {                                                 \
         __VA_ARGS__                                   \
     }
-
-static struct str decode(const struct tokenizer *t, const struct tokens *ids, bool special)
-{
-    struct str out = {0};
-    for (size_t i = 0; i < ids->n; i++) {
-        size_t n;
-        const char *bytes = tokenizer_bytes(t, ids->ids[i], special, &n);
-        str_append(&out, bytes, n);
-    }
-    return out;
-}
 
 /* ---- vectors --------------------------------------------------------------------------------- */
 
@@ -123,10 +75,17 @@ static const char *const vocabularies[] = {
     "ggml-vocab-llama-bpe.gguf", "ggml-vocab-qwen2.gguf",
 };
 
+static struct tokenizer *open_vocabulary(const char *name)
+{
+    char file[128];
+    snprintf(file, sizeof file, "vocabs/%s", name);
+    return open_data(file);
+}
+
 static void passes_vectors(void **state)
 {
     const char *name = *state;
-    AUTO_TOKENIZER *t = open_data(name);
+    AUTO_TOKENIZER *t = open_vocabulary(name);
     if (!t) skip();
     assert_int_equal(run_vectors(t, name), 46);
 }
@@ -206,7 +165,7 @@ TEST(finds_marks_only_where_trusted)
     for (size_t i = 0; i < sizeof typed / sizeof *typed; i++) {
         AUTO_TOKENS ids = encode(t, typed[i], strlen(typed[i]), false, true);
         for (size_t k = 0; k < ids.n; k++) assert_true(ids.ids[k] >= BPE_BYTES);
-        AUTO_STR text = decode(t, &ids, false);
+        AUTO_STR text = spell(t, &ids, false);
         assert_string_equal(str_get(&text), typed[i]);
     }
     assert_int_equal(tokenizer_special(t, "<|end|>"), BPE_END);
@@ -310,7 +269,7 @@ static struct str mixed_text(size_t n)
 static void check_round_trip(const struct tokenizer *t, const struct str *text)
 {
     AUTO_TOKENS ids = encode(t, text->data, text->n, false, false);
-    AUTO_STR back = decode(t, &ids, false);
+    AUTO_STR back = spell(t, &ids, false);
     assert_int_equal(back.n, text->n);
     assert_memory_equal(back.data, text->data, text->n);
 }
@@ -330,7 +289,7 @@ TEST(loses_nothing)
 
 static void loses_nothing_with(void **state)
 {
-    AUTO_TOKENIZER *t = open_data(*state);
+    AUTO_TOKENIZER *t = open_vocabulary(*state);
     if (!t) skip();
     AUTO_STR text = mixed_text(1 << 20);
     check_round_trip(t, &text);
@@ -495,7 +454,7 @@ static void survive_wrong_bytes(struct maker *m, uint64_t stream)
         if (!gguf_open_bytes(&g, m->file.data, m->file.n, "made", NULL) &&
             !tokenizer_open(&t, g, NULL)) {
             AUTO_TOKENS ids = encode(t, "hello <|user|> ab\xFF\xE4\xB8\xAD 12", 24, true, true);
-            AUTO_STR text = decode(t, &ids, true);
+            AUTO_STR text = spell(t, &ids, true);
         }
         tokenizer_close(t);
         gguf_close(g);

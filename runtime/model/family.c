@@ -22,9 +22,11 @@ struct part {
     const float **bias;
     const char *tensor;
     int n_out, n_in;
-    int row0, n_rows; /* as in struct model_source */
+    int row0, n_rows; /* as in struct model_source, like the next */
     bool rotated;
     int n_stack;
+    bool per_head, transposed;
+    int group, step;
 };
 
 /* NVFP4 has a factor for each matrix. The router's is a norm; those of ffn_down_exps are weights of
@@ -44,7 +46,11 @@ static int bind_part(struct model *m, int layer, const struct part *p, struct er
                                    .n_rows = p->n_rows,
                                    .rotated = p->rotated,
                                    .windowed = m->layers[layer].is_windowed,
-                                   .n_stack = p->n_stack};
+                                   .n_stack = p->n_stack,
+                                   .per_head = p->per_head,
+                                   .transposed = p->transposed,
+                                   .group = p->group,
+                                   .step = p->step};
     bool bias = p->bias && layer_has(m, name, layer, p->tensor, "bias");
     int rc = bias ? model_bind_vector(m, p->bias, &s, p->n_out, e) : 0;
     layer_has(m, name, layer, p->tensor, "weight");
@@ -152,6 +158,32 @@ static int bind_attention(struct model *m, int layer, struct err *e)
     return rc ? rc : bind_part(m, layer, &out, e);
 }
 
+/* The matrices of each head. Files before April 2025 have one of both, in which the rows of a
+ * head's keys and of its values alternate. */
+static int bind_latent_heads(struct model *m, int layer, struct err *e)
+{
+    struct model_latent_part *l = &m->layers[layer].latent;
+    const struct model_latent *s = &m->latent;
+    const int n = m->n_head, plain = s->n_plain, value = s->n_value, both = plain + value;
+    const struct part parts[] = {
+        {&l->up, NULL, "attn_k_b", n * s->rank, plain, .n_stack = n, .per_head = true},
+        {&l->value, NULL, "attn_v_b", n * value, s->rank, .n_stack = n, .per_head = true},
+    };
+    const struct part joined[] = {
+        {&l->up, NULL, "attn_kv_b", n * s->rank, plain, 0, n * both, .n_stack = n, .step = both,
+         .per_head = true, .transposed = true},
+        {&l->value, NULL, "attn_kv_b", n * value, s->rank, plain, n * both, .group = value,
+         .step = both},
+    };
+    char name[NAME_MAX_BYTES];
+    const bool one = layer_has(m, name, layer, "attn_kv_b", "weight");
+    int rc = bind_parts(m, layer, one ? joined : parts, 2, e);
+    if (rc || !kn_is_quantized(l->value.type) || value % KN_PANEL == 0) return rc;
+    return err_set(e, ERR_FORMAT,
+                   "%s: heads with values of %d numbers cannot be run, only of a multiple of %d",
+                   gguf_name(m->file), value, KN_PANEL);
+}
+
 static int bind_latent(struct model *m, int layer, struct err *e)
 {
     struct model_layer *l = &m->layers[layer];
@@ -164,8 +196,6 @@ static int bind_latent(struct model *m, int layer, struct err *e)
     const struct part whole = {&l->q, NULL, "attn_q", q, embd, .row0 = 0};
     const struct part parts[] = {
         {&l->k, NULL, "attn_kv_a_mqa", s->rank + m->rope.n_rot, embd, .row0 = 0},
-        {&l->latent.up, NULL, "attn_k_b", n * s->rank, s->n_plain, .n_stack = n},
-        {&l->latent.value, NULL, "attn_v_b", n * s->n_value, s->rank, .n_stack = n},
         {&l->o, &l->o_bias, "attn_output", embd, n * s->n_value, .row0 = 0},
     };
     int rc = s->q_rank ? bind_parts(m, layer, down, 2, e) : bind_part(m, layer, &whole, e);
@@ -173,7 +203,8 @@ static int bind_latent(struct model *m, int layer, struct err *e)
         rc = bind_vector(m, layer, &l->latent.q_norm, "attn_q_a_norm.weight", s->q_rank, false, e);
     if (!rc)
         rc = bind_vector(m, layer, &l->latent.kv_norm, "attn_kv_a_norm.weight", s->rank, false, e);
-    return rc ? rc : bind_parts(m, layer, parts, 4, e);
+    if (!rc) rc = bind_parts(m, layer, parts, 2, e);
+    return rc ? rc : bind_latent_heads(m, layer, e);
 }
 
 /* Binds the first half of a layer. */
@@ -429,6 +460,18 @@ int family_get_scale(const struct model *m, const char *suffix, float *out, stru
         return err_set(e, ERR_FORMAT, "%s: %s.%s is %g, expected a number above 0",
                        gguf_name(m->file), m->arch, suffix, (double)v);
     *out = v;
+    return 0;
+}
+
+int family_get_growth(struct model *m, struct err *e)
+{
+    float growth;
+    if (!model_get_float(m, "attention.temperature_scale", &growth)) return 0;
+    if (!isfinite(growth) || growth < 0.0f)
+        return err_set(e, ERR_FORMAT,
+                       "%s: %s.attention.temperature_scale is %g, expected 0 or more",
+                       gguf_name(m->file), m->arch, (double)growth);
+    m->query_growth = growth;
     return 0;
 }
 

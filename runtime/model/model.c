@@ -22,7 +22,7 @@ static const struct model_family *const families[] = {
     &family_gemma3,    &family_gemma4,    &family_gpt_oss,       &family_exaone4,
     &family_lfm2moe,   &family_qwen35moe, &family_qwen3next,     &family_falcon_h1,
     &family_glm4moe,   &family_dots1,     &family_cohere2,       &family_nemotron_h,
-    &family_deepseek2,
+    &family_deepseek2, &family_minicpm3,
 };
 
 /* ---- metadata -------------------------------------------------------------------------------- */
@@ -101,7 +101,9 @@ int model_bind_matrix(struct model *m, struct kn_weight *w, const struct model_s
 {
     const struct gguf_tensor *t;
     const int n_stack = s->n_stack ? s->n_stack : 1;
-    int rc = find(m, s->name, n_in, s->n_rows ? s->n_rows : n_out / n_stack, n_stack, &t, e);
+    const int per = n_out / n_stack;
+    int rc = s->transposed ? find(m, s->name, per, s->n_rows, 1, &t, e)
+                           : find(m, s->name, n_in, s->n_rows ? s->n_rows : per, n_stack, &t, e);
     if (rc) return rc;
     if (!blocks_readable(t->type)) {
         const struct gguf_tensor_type *known = gguf_tensor_type(t->type);
@@ -110,12 +112,14 @@ int model_bind_matrix(struct model *m, struct kn_weight *w, const struct model_s
                        "use a file in Q4_K_M, Q4_0, Q5_K_M, Q6_K, Q8_0 or F16",
                        gguf_name(m->file), s->name, known ? known->name : "?");
     }
-    const enum kn_type type = m->as_f32 ? KN_F32 : blocks_kernel_type(t->type, false);
-    if (n_stack > 1 && kn_is_quantized(type) && n_out / n_stack % KN_PANEL)
+    const enum kn_type type = m->as_f32       ? KN_F32
+                              : s->transposed ? KN_F16
+                                              : blocks_kernel_type(t->type, false);
+    if (n_stack > 1 && kn_is_quantized(type) && per % KN_PANEL)
         return err_set(e, ERR_FORMAT,
-                       "%s: experts with %d rows in %s cannot be run, only with a multiple "
-                       "of %d",
-                       gguf_name(m->file), n_out / n_stack, s->name, KN_PANEL);
+                       "%s: experts or heads with %d rows in %s cannot be run, only with a "
+                       "multiple of %d",
+                       gguf_name(m->file), per, s->name, KN_PANEL);
     *w = (struct kn_weight){.type = type, .n_out = n_out, .n_in = n_in};
     return add_item(m,
                     (struct model_load_item){.weight = w,
@@ -123,9 +127,10 @@ int model_bind_matrix(struct model *m, struct kn_weight *w, const struct model_s
                                              .row0 = s->row0,
                                              .rotated = s->rotated,
                                              .windowed = s->windowed,
-                                             .n_stack = n_stack,
+                                             .n_stack = s->per_head ? 1 : n_stack,
                                              .group = s->group,
-                                             .step = s->step},
+                                             .step = s->step,
+                                             .n_transposed = s->transposed ? n_stack : 0},
                     e);
 }
 
@@ -189,7 +194,6 @@ static const char *nearest_family(struct gguf_str arch)
         {"nemotron_h_moe", "nemotron_h"}, {"nemotron", "nemotron_h"},
         {"mamba2", "granitehybrid"},      {"exaone-moe", "exaone4"},
         {"ernie4_5-moe", "ernie4_5"},     {"phimoe", "phi3"},
-        {"minicpm3", "minicpm"},          {"mistral4", "deepseek2"},
         {"deepseek32", "deepseek2"},      {"glm-dsa", "deepseek2"},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
@@ -206,6 +210,7 @@ static const struct {
     {"qwen2vl", &family_qwen2},
     {"qwen3vl", &family_qwen3},
     {"qwen3vlmoe", &family_qwen3moe},
+    {"mistral4", &family_deepseek2},
 };
 
 static const struct model_family *find_family(const struct gguf *file, struct err *e)
@@ -278,14 +283,16 @@ static int read_latent(struct model *m, struct err *e)
         rc = model_get_int(m, "attention.q_lora_rank", 0, big, &s->q_rank, e);
     if (!rc) rc = model_get_int(m, "rope.dimension_count", 2, KN_HEAD_DIM_MAX, &n_rot, e);
     if (!rc) rc = get_either(m, "attention.key_length_mla", "attention.key_length", big, &query, e);
-    if (!rc)
+    s->n_value = m->n_embd / m->n_head;
+    key_of(key, sizeof key, m, "attention.value_length"); /* MiniCPM 3 has none */
+    if (!rc && gguf_get_u32(m->file, key, &v))
         rc = get_either(m, "attention.value_length_mla", "attention.value_length", big, &s->n_value,
                         e);
     if (rc) return rc;
     m->n_kv_head = 1;
     m->head_dim = s->rank + n_rot;
     s->n_plain = query - n_rot;
-    if (s->rank % 2 || n_rot % 2 || s->n_plain < 1)
+    if (s->rank % 2 || n_rot % 2 || s->n_plain < 1 || s->n_value < 1)
         return err_set(e, ERR_FORMAT,
                        "%s: latent rows of %d numbers, %d rotated and queries of %d do not fit "
                        "together",
@@ -429,7 +436,8 @@ static int read_hparams(struct model *m, struct err *e)
 static int read_rope(struct model *m, struct err *e)
 {
     int rc = rope_init(&m->rope, m->file, m->arch, m->head_dim, m->n_ctx, e);
-    m->attn_scale = m->rope.magnitude * m->rope.magnitude / sqrtf((float)m->head_dim);
+    const int n = m->latent.rank ? model_latent_query(m) : m->head_dim;
+    m->attn_scale = m->rope.magnitude * m->rope.magnitude / sqrtf((float)n);
     return rc;
 }
 
@@ -619,12 +627,48 @@ struct load_job {
     const struct model_load_item *it;
 };
 
+/* Rows [r0, end) of a matrix of a stack, at most ROWS_PER_PART: columns of the file's. */
+static void load_columns(const struct kn_weight *w, const struct model_load_item *it, int per,
+                         int r0, int end, int to)
+{
+    const struct gguf_tensor_type *type = gguf_tensor_type(it->tensor->type);
+    const size_t row_bytes = (size_t)per / (size_t)type->block * (size_t)type->block_bytes;
+    const size_t n_in = (size_t)w->n_in, row0 = (size_t)(r0 / per * it->step + it->row0);
+    float from[KN_HEAD_DIM_MAX], *x = (float *)w->data + (size_t)to * n_in;
+    uint16_t *half = (uint16_t *)w->data + (size_t)to * n_in;
+    for (size_t i = 0; i < n_in; i++) {
+        blocks_to_float(from, type->id, (const char *)it->tensor->data + (row0 + i) * row_bytes,
+                        (size_t)per);
+        for (size_t r = 0; r < (size_t)(end - r0); r++) {
+            const float v = from[(size_t)(r0 % per) + r];
+            if (w->type == KN_F32)
+                x[r * n_in + i] = v;
+            else
+                half[r * n_in + i] = kn_half_from_float(v);
+        }
+    }
+}
+
+static void load_transposed(const struct kn_weight *w, const struct model_load_item *it, int r0,
+                            int end)
+{
+    const int per = it->weight->n_out / it->n_transposed;
+    for (int r = r0, stop; r < end; r = stop) {
+        stop = (r / per + 1) * per < end ? (r / per + 1) * per : end;
+        load_columns(w, it, per, r, stop, r - r0);
+    }
+}
+
 /* Loads rows [r0, end) of the item's matrix as rows 0, 1, … of w. */
 static void load_range(const struct kn_weight *w, const struct model *m,
                        const struct model_load_item *it, int r0, int end)
 {
     const struct gguf_tensor_type *type = gguf_tensor_type(it->tensor->type);
     size_t row_bytes = (size_t)w->n_in / (size_t)type->block * (size_t)type->block_bytes;
+    if (it->n_transposed) {
+        load_transposed(w, it, r0, end);
+        return;
+    }
     for (int r = r0; r < end; r++) {
         size_t row = (size_t)source_row(m, it, r);
         const char *src = (const char *)it->tensor->data + row * row_bytes;
@@ -636,6 +680,7 @@ static void load_range(const struct kn_weight *w, const struct model *m,
 static void forget_range(const struct load_job *job, int r0, int end)
 {
     const struct gguf_tensor *t = job->it->tensor;
+    if (job->it->n_transposed) return; /* other parts read the same rows */
     int64_t first = source_row(job->m, job->it, r0), n = end - r0;
     size_t row_bytes = t->bytes / (size_t)(t->ne[1] * t->ne[2]);
     if (source_row(job->m, job->it, end - 1) - first != n - 1) return; /* in another order */
@@ -668,6 +713,7 @@ int64_t model_item_bytes(const struct model_load_item *it)
 {
     int64_t rows = it->weight ? it->weight->n_out : it->n;
     const int64_t *ne = it->tensor->ne;
+    if (it->n_transposed) rows = (int64_t)it->n_transposed * it->weight->n_in;
     return (int64_t)it->tensor->bytes / (it->weight ? ne[1] * ne[2] : ne[0] * ne[1]) * rows;
 }
 

@@ -226,7 +226,9 @@ struct model_source {
     bool rotated;     /* rows of rotated heads, which must be put into the kernels' order */
     bool windowed;    /* of a layer with a window */
     int n_stack;      /* a tensor of so many matrices, one after another; 0: it is one */
-    int group, step;  /* groups of `group` rows, each `step` rows after the last; 0: one group */
+    bool per_head;    /* these are of heads, not of experts */
+    bool transposed; /* matrix i of n_stack is rows row0 + i * step on of a plain one, transposed */
+    int group, step; /* groups of `group` rows, each `step` rows after the last; 0: one group */
 };
 
 /* One matrix or vector to be loaded from the file. */
@@ -237,8 +239,9 @@ struct model_load_item {
     int row0, n; /* rows of the tensor; numbers of a vector */
     bool rotated, windowed;
     int n_stack;     /* matrices, or vectors, that are stacked: one per expert; else 1 */
-    int group, step; /* as in model_source */
-    bool by_column;  /* a vector that is a table in the file: column after column */
+    int group, step; /* as in model_source, like the next */
+    int n_transposed;
+    bool by_column; /* a vector that is a table in the file: column after column */
 };
 
 /* The layers that attend to the newest n_units units, with the token's own. They keep exactly
@@ -528,9 +531,9 @@ bool model_get_layers(const struct model *m, const char *suffix, struct gguf_arr
 
 extern const struct model_family family_deepseek2, family_dots1, family_ernie4_5, family_glm4,
     family_glm4moe, family_granite, family_granitehybrid, family_granitemoe, family_lfm2,
-    family_lfm2moe, family_llama, family_minicpm, family_mistral3, family_olmo2, family_olmoe,
-    family_phi3, family_qwen2, family_qwen2moe, family_qwen3, family_qwen35, family_qwen35moe,
-    family_qwen3moe, family_qwen3next, family_seed_oss, family_smollm3;
+    family_lfm2moe, family_llama, family_minicpm, family_minicpm3, family_mistral3, family_olmo2,
+    family_olmoe, family_phi3, family_qwen2, family_qwen2moe, family_qwen3, family_qwen35,
+    family_qwen35moe, family_qwen3moe, family_qwen3next, family_seed_oss, family_smollm3;
 extern const struct model_family family_cohere2, family_exaone4, family_falcon_h1, family_gemma2,
     family_gemma3, family_gemma4, family_gpt_oss, family_nemotron_h;
 

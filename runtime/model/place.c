@@ -25,7 +25,7 @@ void model_place(struct model *m, int n, int n_experts)
     if (m->mtp.layer) m->n_items = n > 0 ? m->mtp.item0 : m->mtp.item_end;
     for (int i = 0; i < m->n_items && !m->as_f32; i++) {
         const struct model_load_item *it = &m->items[i];
-        if (it->weight)
+        if (it->weight && !it->n_transposed)
             it->weight->type = blocks_kernel_type(it->tensor->type, model_on_device(m, it));
     }
 }

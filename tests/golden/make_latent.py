@@ -22,9 +22,12 @@ NAMES = {"self_attn.q_proj": "attn_q", "self_attn.q_a_proj": "attn_q_a", "self_a
          "mlp.shared_experts.down_proj": "ffn_down_shexp", "mlp.gate": "ffn_gate_inp"}
 WHOLE = {"model.embed_tokens.weight": "token_embd.weight", "model.norm.weight": "output_norm.weight",
          "lm_head.weight": "output.weight"}
+SHORT, LONG = [1.0, 1.1, 1.3, 1.6], [1.2, 2.0, 3.5, 6.0]  # MiniCPM 3's factors
 
 
-def layer_tensors(at, rest, x, c):
+def layer_tensors(at, rest, x, c, joined):
+    if rest == "self_attn.kv_b_proj.weight" and joined:
+        return {at + "attn_kv_b.weight": x}
     if rest == "self_attn.kv_b_proj.weight":
         heads = x.reshape(c.num_attention_heads, -1, c.kv_lora_rank)
         k, v = heads.split([c.qk_nope_head_dim, c.v_head_dim], 1)
@@ -39,12 +42,13 @@ def layer_tensors(at, rest, x, c):
     return {at + (other[rest] if rest in other else f"{NAMES[stem]}.{suffix}"): x}
 
 
-def tensors_of(state, c):
-    out = {}
+def tensors_of(state, c, joined):
+    out = {"rope_factors_long.weight": torch.tensor(LONG), "rope_factors_short.weight":
+           torch.tensor(SHORT)} if c.rope_parameters["rope_type"] == "longrope" else {}
     for key, x in state.items():
         _, _, tail = key.partition("layers.")
         i, _, rest = tail.partition(".")
-        out |= {WHOLE[key]: x} if key in WHOLE else layer_tensors(f"blk.{i}.", rest, x, c)
+        out |= {WHOLE[key]: x} if key in WHOLE else layer_tensors(f"blk.{i}.", rest, x, c, joined)
     return {k: (x, "F16" if x.ndim > 1 else "F32") for k, x in out.items()}
 
 
@@ -63,26 +67,34 @@ def randomize(model):
     return d
 
 
-def metadata(name, c, sigmoid):
-    a, rope = "deepseek2", c.rope_parameters
+def metadata(name, arch, c, joined, sigmoid):
+    a, rope = arch, c.rope_parameters
     rows = {"context_length": c.max_position_embeddings, "embedding_length": c.hidden_size,
             "block_count": c.num_hidden_layers, "feed_forward_length": c.intermediate_size,
             "attention.head_count": c.num_attention_heads, "attention.head_count_kv": 1,
             "attention.layer_norm_rms_epsilon": c.rms_norm_eps,
             "attention.kv_lora_rank": c.kv_lora_rank,
-            "attention.key_length": c.kv_lora_rank + c.qk_rope_head_dim,
-            "attention.value_length": c.kv_lora_rank,
-            "attention.key_length_mla": c.qk_nope_head_dim + c.qk_rope_head_dim,
-            "attention.value_length_mla": c.v_head_dim, "rope.dimension_count": c.qk_rope_head_dim,
-            "rope.freq_base": float(rope["rope_theta"]), "leading_dense_block_count": 1,
-            "expert_count": c.n_routed_experts, "expert_used_count": c.num_experts_per_tok,
-            "expert_feed_forward_length": c.moe_intermediate_size,
-            "expert_shared_count": c.n_shared_experts,
-            "expert_weights_scale": float(c.routed_scaling_factor),
-            "expert_weights_norm": bool(c.norm_topk_prob)}
+            "rope.dimension_count": c.qk_rope_head_dim, "rope.freq_base": float(rope["rope_theta"])}
+    query, value = c.qk_nope_head_dim + c.qk_rope_head_dim, c.v_head_dim
+    if joined:
+        rows |= {"attention.head_count_kv": c.num_attention_heads, "attention.key_length": query}
+        rows |= {"attention.value_length": value} if a == "deepseek2" else {}
+    else:
+        rows |= {"attention.key_length": c.kv_lora_rank + c.qk_rope_head_dim,
+                 "attention.value_length": c.kv_lora_rank, "attention.key_length_mla": query,
+                 "attention.value_length_mla": value}
+    if a != "minicpm3":
+        rows |= {"leading_dense_block_count": getattr(c, "first_k_dense_replace", 1),
+                 "expert_count": c.n_routed_experts, "expert_used_count": c.num_experts_per_tok,
+                 "expert_feed_forward_length": c.moe_intermediate_size,
+                 "expert_shared_count": c.n_shared_experts,
+                 "expert_weights_scale": float(c.routed_scaling_factor),
+                 "expert_weights_norm": bool(c.norm_topk_prob)}
     if c.q_lora_rank:
         rows["attention.q_lora_rank"] = c.q_lora_rank
-    if c.n_group:
+    if "llama_4_scaling_beta" in rope:
+        rows["attention.temperature_scale"] = rope["llama_4_scaling_beta"]
+    if getattr(c, "n_group", None):
         rows |= {"expert_group_count": c.n_group, "expert_group_used_count": c.topk_group}
     if sigmoid:
         rows["expert_gating_func"] = 2
@@ -125,6 +137,17 @@ def models():
     yield "glm47flash", "Glm4MoeLite", (
         shape(30, 44, 2, 3, 40, 6, 14, 18, q_lora_rank=22, rope_parameters=plain) |
         experts(6, 2, 20, 1, 1.8, rms_norm_eps=1e-5))
+    yield "mistral4", "Mistral4", (
+        shape(32, 40, 2, 2, 32, 16, 16, 16, q_lora_rank=24, first_k_dense_replace=0,
+              rope_parameters=yarn | {"mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1,
+                                      "original_max_position_embeddings": 64}) |
+        experts(6, 2, 16, 1, 1.0, norm_topk_prob=True))
+    yield "minicpm3", "MiniCPM3", (
+        shape(32, 48, 2, 2, 24, 8, 10, 16, q_lora_rank=20, rms_norm_eps=1e-5, scale_emb=12,
+              scale_depth=1.4, dim_model_base=256,
+              rope_parameters={"rope_type": "longrope", "rope_theta": 10000.0, "factor": 1.0,
+                               "short_factor": SHORT, "long_factor": LONG,
+                               "original_max_position_embeddings": 512}))
 
 
 def load(kind, config):
@@ -144,8 +167,13 @@ def main():
         model, d, c = load(kind, config)
         with torch.no_grad():
             logits = model(golden_ids()[None], use_cache=False).logits[0]
-        write_recipe(folder / f"{name}.model", metadata(name, c, kind != "DeepseekV2"),
-                     d.views(lambda drawn: tensors_of(drawn, c)))
+        arch = name if name in ("mistral4", "minicpm3") else "deepseek2"
+        # one matrix for keys and values, as in older files
+        for joined in {"minicpm3": (True,), "deepseek2": (False, True)}.get(name, (False,)):
+            stem = "deepseek2-joined" if joined and name == "deepseek2" else name
+            write_recipe(folder / f"{stem}.model",
+                         metadata(name, arch, c, joined, kind in ("DeepseekV3", "Glm4MoeLite")),
+                         d.views(lambda drawn: tensors_of(drawn, c, joined)))
         rows = write_golden(folder / f"{name}.logits", golden_ids(), logits)
         print(f"{name}: standard deviation of logits {rows.std():.2f}")
 

@@ -122,6 +122,7 @@ TEST_WITH(test_maps_what_was_packed, set_up, tear_down)
         "build/golden/families/llama.gguf",
         "build/golden/families/phi3-partial.gguf",
         "build/golden/families/qwen3.gguf",
+        "build/golden/families/deepseek2-joined.gguf",
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         copy_file(files[i], model);

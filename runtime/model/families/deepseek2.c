@@ -1,6 +1,7 @@
 /* Family "deepseek2" (arXiv 2405.04434, 2412.19437): latent attention; dense layers first, then
  * layers with experts and shared ones. The files of DeepSeek V2 to V3.1, Kimi K2, GLM-4.7-Flash and
- * others, which differ in the numbers of their metadata. */
+ * others, which differ in the numbers of their metadata; "mistral4" (Mistral Small 4), whose
+ * queries grow. */
 #include <math.h>
 
 #include "runtime/model/family.h"
@@ -21,6 +22,7 @@ static int set_scale(struct model *m, struct err *e)
 static int bind(struct model *m, struct err *e)
 {
     int rc = set_scale(m, e);
+    if (!rc) rc = family_get_growth(m, e);
     return rc ? rc : family_bind(m, e);
 }
 

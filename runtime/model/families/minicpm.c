@@ -1,6 +1,7 @@
-/* Family "minicpm" (arXiv 2404.06395): a Llama with three scales, which keep widths and depths
- * comparable: of the embeddings, of each layer's output, of the logits. Files of early 2024 don't
- * contain them; for MiniCPM-1B and 2B, the only models at that time, they follow from the shape. */
+/* Families "minicpm" (arXiv 2404.06395), a Llama, and "minicpm3", with latent attention: three
+ * scales keep widths and depths comparable: of the embeddings, of each layer's output, of the
+ * logits. Files of early 2024 and MiniCPM 3 don't contain them; for MiniCPM-1B and 2B, the only
+ * models at that time, and MiniCPM3-4B they follow from the shape. */
 #include <math.h>
 
 #include "runtime/model/family.h"
@@ -22,3 +23,4 @@ static int bind(struct model *m, struct err *e)
 }
 
 const struct model_family family_minicpm = {.arch = "minicpm", .rope_pairs = true, .bind = bind};
+const struct model_family family_minicpm3 = {.arch = "minicpm3", .latent = true, .bind = bind};

@@ -31,6 +31,7 @@ static size_t index_bytes(const struct plan *p, const struct model *m, const str
     const struct cache_shape shape = plan_shape(p, m);
     const struct archive_opts archive = {
         .bytes = archive_bytes(p, o),
+        .n_text = RECALL_TEXT,
         .n_returning = RECALL_MAX * RECALL_SPAN,
         .n_vocab = m->n_vocab,
         .compare.n_embd = m->n_embd,
@@ -118,11 +119,16 @@ static void plan_text(const struct plan *p, const struct model *m, const struct 
                   "of experts in the packed copy on disk, read when they are used");
     if (archive_bytes(p, recall)) {
         const size_t index = index_bytes(p, m, recall);
+        const int64_t tokens = archive_tokens(p, m, recall);
         snprintf(what, sizeof what,
-                 "on disk, at most, for each conversation: recall reaches %s tokens back",
-                 num_exact(archive_tokens(p, m, recall), number));
+                 "on disk, at most, for each conversation: recall reaches %s tokens back word for "
+                 "word",
+                 num_exact(tokens, number));
         plan_line("archive", (size_t)archive_bytes(p, recall), what);
-        plan_line("index", index, "in memory, when the archive is full");
+        snprintf(what, sizeof what,
+                 "in memory, when full: %s tokens are found and read again as text",
+                 num_exact(tokens > RECALL_TEXT ? tokens : RECALL_TEXT, number));
+        plan_line("index", index, what);
         plan_line("at most", plan_total_bytes(p) + index, "in memory: total and index");
     }
     if (*p->notice) report_note("%s", p->notice);

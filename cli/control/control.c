@@ -162,15 +162,17 @@ static int replace(struct run *r, const struct request *q, const struct session_
     return rc;
 }
 
-/* --recall-from: before the message, the session reads sentences about it as a turn. */
+/* Before the message, the session reads sentences about it as a turn: those of its own that left
+ * the archive, and with --recall-from those of other conversations. */
 static int read_passage(struct run *r, const struct request *q, const struct session_sink *sink,
                         struct err *e)
 {
     struct control *c = r->c;
     const char *from = c->options.chat.recall_from;
     str_clear(&c->passage);
-    if (!from) return 0;
-    int rc = passages_find(c->parts.library, from, c->name, str_get(&q->text), q->text.n,
+    int rc = session_recall_text(c->parts.session, str_get(&q->text), q->text.n, &c->passage, e);
+    if (!rc && from)
+        rc = passages_find(c->parts.library, from, c->name, str_get(&q->text), q->text.n,
                            &c->passage, e);
     if (rc || !c->passage.n) return rc;
     const struct chat_message turn[] = {{CHAT_USER, c->passage.data},
@@ -385,6 +387,7 @@ static int count_tokens(struct run *r, const struct request *q, struct err *e)
 static struct session_opts opening(const struct session_opts *o, const char *name)
 {
     struct session_opts to = *o;
+    to.recall.n_text = RECALL_TEXT;
     if (!name) return to;
     to.continue_latest = false;
     to.new_conversation = name[0] == 0;

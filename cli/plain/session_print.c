@@ -222,9 +222,12 @@ void session_print_stats(const struct session *s)
                  num_share(st.units_kept, st.units_seen, c), num_exact(st.units_evicted, d),
                  (long long)st.budget);
     if (st.archive_max_bytes)
-        report_aside("recall  archive %s of %s  reaches %s tokens back  %s units came back\n",
-                     num_bytes(st.archive_bytes, a), num_bytes(st.archive_max_bytes, b),
-                     num_exact(st.archive_max_tokens, d), num_exact(st.units_returned, c));
+        report_aside(
+            "recall  archive %s of %s  reaches %s tokens back, %s as text  %s units came back\n",
+            num_bytes(st.archive_bytes, a), num_bytes(st.archive_max_bytes, b),
+            num_exact(st.archive_max_tokens, d),
+            num_exact(st.archive_max_tokens > RECALL_TEXT ? st.archive_max_tokens : RECALL_TEXT, e),
+            num_exact(st.units_returned, c));
     print_marks(s, st.n_turns);
     report_aside("mem     weights %s  cache %s taken, %s in use  scratch %s  process %s\n",
                  num_bytes(st.weights_bytes, a), num_bytes(st.cache_bytes, b),

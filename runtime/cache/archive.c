@@ -8,6 +8,8 @@
 /* When full, it drops at least this share of its positions at once, so that values are rarely
  * computed. */
 #define DROP_SHARE 16
+/* The text of this share of n_text is dropped at once. */
+#define TEXT_SHARE 16
 
 size_t archive_position_bytes(const struct cache_shape *s)
 {
@@ -34,18 +36,20 @@ static void set_up(struct archive *x, const struct archive_opts *o, const struct
     size_t bytes = archive_position_bytes(s), n = (size_t)o->bytes / bytes;
     *x = (struct archive){.opts = *o, .shape = *s, .position_bytes = bytes};
     if (n < 2 * ARCHIVE_PIECE) n = 2 * ARCHIVE_PIECE;
-    if (n > INT32_MAX / 2) n = INT32_MAX / 2;
+    if (n > INT32_MAX / 4) n = INT32_MAX / 4;
     x->n_max = (int)n;
+    if (x->n_max >= o->n_text) x->opts.n_text = 0;
+    x->n_index = x->n_max + x->opts.n_text + x->opts.n_text / TEXT_SHARE;
 }
 
 static void plan_index(struct archive *x, struct arena *a)
 {
-    const size_t n = (size_t)x->n_max;
+    const size_t n = (size_t)x->n_index;
     x->pos = arena_take(a, n, sizeof *x->pos);
     x->id = arena_take(a, n, sizeof *x->id);
     x->word = arena_take(a, n, sizeof *x->word);
     x->flags = arena_take(a, n, sizeof *x->flags);
-    x->pieces = arena_take(a, n, sizeof *x->pieces);
+    x->pieces = arena_take(a, (size_t)x->n_max, sizeof *x->pieces);
     x->weight = arena_take(a, n, sizeof *x->weight);
     x->value = arena_take(a, n, sizeof *x->value);
     x->peak = arena_take(a, n / ARCHIVE_BLOCK + 1, sizeof *x->peak);
@@ -63,7 +67,7 @@ void archive_plan(struct archive *x, const struct archive_opts *o, const struct 
     const size_t n = (size_t)x->n_max;
     plan_index(x, a);
     if (!o->store.put) {
-        x->slot = arena_take(a, n, sizeof *x->slot);
+        x->slot = arena_take(a, (size_t)x->n_index, sizeof *x->slot);
         x->free_slots = arena_take(a, n, sizeof *x->free_slots);
         x->units = arena_take(a, n, x->position_bytes);
     }
@@ -83,9 +87,8 @@ size_t archive_index_bytes(const struct archive_opts *o, const struct cache_shap
 
 void archive_clear(struct archive *x)
 {
-    x->n = x->n_pieces = x->n_free = 0;
-    x->n_seen = 0;
-    x->sentence = 0;
+    x->n = x->n_units = x->n_pieces = x->n_free = 0;
+    x->n_seen = x->sentence = x->text_from = 0;
     memset(x->n_with, 0, ARCHIVE_WORDS * sizeof *x->n_with);
     memset(x->last_with, 0, ARCHIVE_WORDS * sizeof *x->last_with);
     x->open = 0;
@@ -183,24 +186,59 @@ static float nth_smallest(float *v, int count, int n)
     return v[n];
 }
 
-static int drop_piece(struct archive *x, struct archive_piece *p, struct err *e)
+static void free_slots(struct archive *x, uint32_t first, int n)
 {
-    for (uint32_t i = p->first; x->units && i < p->first + p->n; i++)
+    x->n_units -= n;
+    for (uint32_t i = first; x->units && i < first + (uint32_t)n; i++)
         x->free_slots[x->n_free++] = x->slot[i];
-    return x->units ? 0 : x->opts.store.drop(x->opts.store.ctx, p->pos, p->n, e);
 }
 
-static void keep_piece(struct archive *x, const struct archive_piece *p)
+/* Drops the units of a piece; its text stays. */
+static int drop_piece(struct archive *x, const struct archive_piece *p, struct err *e)
 {
-    size_t to = (size_t)x->n, from = p->first, n = p->n;
-    memmove(x->pos + to, x->pos + from, n * sizeof *x->pos);
-    memmove(x->id + to, x->id + from, n * sizeof *x->id);
-    memmove(x->word + to, x->word + from, n * sizeof *x->word);
-    memmove(x->flags + to, x->flags + from, n * sizeof *x->flags);
-    if (x->slot) memmove(x->slot + to, x->slot + from, n * sizeof *x->slot);
-    x->pieces[x->n_pieces] = *p;
-    x->pieces[x->n_pieces++].first = (uint32_t)to;
-    x->n += p->n;
+    int rc = x->units ? 0 : x->opts.store.drop(x->opts.store.ctx, p->pos, p->n, e);
+    if (rc) return rc;
+    free_slots(x, p->first, p->n);
+    for (uint32_t i = p->first; i < p->first + p->n; i++) x->flags[i] |= ARCHIVE_TEXT;
+    return 0;
+}
+
+/* Moves n positions of the index. */
+static void move_index(struct archive *x, int to, int from, int n)
+{
+    const size_t count = (size_t)n;
+    memmove(x->pos + to, x->pos + from, count * sizeof *x->pos);
+    memmove(x->id + to, x->id + from, count * sizeof *x->id);
+    memmove(x->word + to, x->word + from, count * sizeof *x->word);
+    memmove(x->flags + to, x->flags + from, count * sizeof *x->flags);
+    if (x->slot) memmove(x->slot + to, x->slot + from, count * sizeof *x->slot);
+}
+
+/* After the index was moved. */
+static void find_pieces(struct archive *x)
+{
+    for (int i = 0; i < x->n_pieces; i++)
+        x->pieces[i].first = (uint32_t)archive_index(x, x->pieces[i].pos);
+}
+
+/* The first position whose text is kept without units, when there are n positions. It moves in
+ * steps that depend on the positions alone. */
+static int64_t text_from(const struct archive *x, int64_t n)
+{
+    const int64_t step = x->opts.n_text / TEXT_SHARE + 1;
+    return n / ARCHIVE_PIECE * ARCHIVE_PIECE / step * step - x->opts.n_text;
+}
+
+/* Drops the text without units that is too old, or of a thought. */
+static void drop_text(struct archive *x)
+{
+    int n = 0;
+    for (int i = 0; i < x->n; i++) {
+        const bool drops = x->pos[i] < x->text_from || x->flags[i] & ARCHIVE_THOUGHT;
+        if (!(x->flags[i] & ARCHIVE_TEXT) || !drops) move_index(x, n++, i, 1);
+    }
+    x->n = n;
+    find_pieces(x);
 }
 
 /* Computes the value of each stretch, for all of its pieces. Returns the number of stretches; their
@@ -216,33 +254,45 @@ static int value_stretches(struct archive *x)
     return n_stretches;
 }
 
-/* Drops the least valuable stretches until `n` positions are free. */
-static int make_room(struct archive *x, int n, struct err *e)
+/* Drops the units of the least valuable stretches until those of `n` positions fit. */
+static int drop_units(struct archive *x, int n, struct err *e)
 {
     int n_pieces = x->n_pieces, share = x->n_max / DROP_SHARE, rc = 0;
-    int over = x->n + (n > share ? n : share) - x->n_max;
-    if (x->n + n <= x->n_max) return 0;
+    int over = x->n_units + (n > share ? n : share) - x->n_max;
+    if (x->n_units + n <= x->n_max) return 0;
     /* A full archive never grows: the number of pieces changes with their sizes, and the last slots
      * are rarely used. */
     if (!x->used) arena_use_all(x->memory);
     x->used = true;
     int n_stretches = value_stretches(x);
     /* stretches differ in size: take the share of them that on average holds enough positions */
-    int n_least = (int)((int64_t)over * n_stretches / x->n);
+    int n_least = (int)((int64_t)over * n_stretches / x->n_units);
     float limit =
         nth_smallest(x->weight, n_stretches, n_least < n_stretches ? n_least : n_stretches - 1);
     bool drops = false;
     int64_t stretch = -1;
-    x->n = x->n_pieces = 0;
+    x->n_pieces = 0;
     for (int i = 0; i < n_pieces; i++) {
-        struct archive_piece p = x->pieces[i];
+        const struct archive_piece p = x->pieces[i];
         if (p.pos / ARCHIVE_PIECE != stretch) drops = over > 0 && x->value[i] <= limit;
         stretch = p.pos / ARCHIVE_PIECE;
         if (drops && !rc) rc = drop_piece(x, &p, e);
         if (drops && !rc) over -= p.n;
-        if (!drops || rc) keep_piece(x, &p);
+        if (!drops || rc) x->pieces[x->n_pieces++] = p;
     }
-    return rc ? rc : over > 0 ? make_room(x, n, e) : 0;
+    return rc ? rc : over > 0 ? drop_units(x, n, e) : 0;
+}
+
+/* For n positions from `pos` on. */
+static int make_room(struct archive *x, uint32_t pos, int n, struct err *e)
+{
+    const int n_units = x->n_units;
+    const int64_t from = text_from(x, pos);
+    int rc = drop_units(x, n, e);
+    if (x->n_units == n_units && from <= x->text_from) return rc;
+    if (from > x->text_from) x->text_from = from;
+    drop_text(x);
+    return rc;
 }
 
 /* Stores the first `head` and the last `tail` positions of a piece in its place. */
@@ -264,43 +314,49 @@ static int within(int64_t n, int most)
     return n < 0 ? 0 : n > most ? most : (int)n;
 }
 
-static int cut_piece(struct archive *x, struct archive_piece *p, int64_t from, int64_t end,
+static void add_cut(struct archive *x, uint32_t pos, int n)
+{
+    if (n) x->pieces[x->n_pieces++] = (struct archive_piece){pos, (uint16_t)n, 0};
+}
+
+/* Its index is removed later. */
+static int cut_piece(struct archive *x, const struct archive_piece *p, int64_t from, int64_t end,
                      struct err *e)
 {
-    int head = within(from - p->pos, p->n), tail = within((int64_t)p->pos + p->n - end, p->n);
+    const int head = within(from - p->pos, p->n), tail = within((int64_t)p->pos + p->n - end, p->n);
     int rc = x->units ? 0 : store_cut(x, p, head, tail, e);
-    for (int i = head; x->units && i < p->n - tail; i++)
-        x->free_slots[x->n_free++] = x->slot[p->first + (uint32_t)i];
-    struct archive_piece first = {p->pos, (uint16_t)head, p->first};
-    struct archive_piece last = {p->pos + p->n - (uint32_t)tail, (uint16_t)tail,
-                                 p->first + p->n - (uint32_t)tail};
-    if (!rc && head) keep_piece(x, &first);
-    if (!rc && tail) keep_piece(x, &last);
-    return rc;
+    if (rc) return rc;
+    free_slots(x, p->first + (uint32_t)head, p->n - tail - head);
+    add_cut(x, p->pos, head);
+    add_cut(x, p->pos + p->n - (uint32_t)tail, tail);
+    return 0;
 }
 
 bool archive_holds(const struct archive *x, int64_t from, int64_t end)
 {
-    for (int i = 0; i < x->n_pieces; i++)
-        if (x->pieces[i].pos < end && x->pieces[i].pos + (int64_t)x->pieces[i].n > from)
-            return true;
-    return false;
+    const int i = archive_index(x, (uint32_t)from);
+    return i < x->n && x->pos[i] < end;
 }
 
 int archive_forget(struct archive *x, int64_t from, int64_t end, struct err *e)
 {
     int n_pieces = x->n_pieces, rc = 0;
-    struct archive_piece next = x->n ? x->pieces[0] : (struct archive_piece){0};
-    x->n = x->n_pieces = 0;
+    struct archive_piece next = n_pieces ? x->pieces[0] : (struct archive_piece){0};
+    x->n_pieces = 0;
     for (int i = 0; i < n_pieces; i++) {
-        struct archive_piece p = next; /* a piece that is cut in two is written over the next */
+        const struct archive_piece p = next; /* one that is cut in two is written over the next */
+        const bool cuts = !rc && p.pos < end && p.pos + (int64_t)p.n > from;
         if (i + 1 < n_pieces) next = x->pieces[i + 1];
-        bool cuts = !rc && p.pos < end && p.pos + (int64_t)p.n > from;
         if (cuts) rc = cut_piece(x, &p, from, end, e);
-        if (!cuts) keep_piece(x, &p);
+        if (!cuts || rc) x->pieces[x->n_pieces++] = p;
     }
+    if (rc) return rc;
+    const int first = archive_index(x, (uint32_t)from), last = archive_index(x, (uint32_t)end);
+    move_index(x, first, last, x->n - last);
+    x->n -= last - first;
+    find_pieces(x);
     CHECK(archive_check(x));
-    return rc;
+    return 0;
 }
 
 /* ---- adding ---------------------------------------------------------------------------------- */
@@ -331,9 +387,10 @@ static void join_word(struct archive *x, uint32_t pos, const struct archive_toke
     if (t->joins && x->n && x->pos[x->n - 1] + 1 == pos) x->word[x->n - 1] = 0;
 }
 
-static void add_piece(struct archive *x, uint32_t pos, int n, const struct archive_token *t)
+/* Adds positions to the index. flags: ARCHIVE_TEXT, or 0 if their units are added. */
+static void add_tokens(struct archive *x, uint32_t pos, int n, const struct archive_token *t,
+                       int flags)
 {
-    x->pieces[x->n_pieces++] = (struct archive_piece){pos, (uint16_t)n, (uint32_t)x->n};
     for (int i = 0; i < n; i++) {
         join_word(x, pos + (uint32_t)i, &t[i]);
         x->pos[x->n] = pos + (uint32_t)i;
@@ -341,11 +398,18 @@ static void add_piece(struct archive *x, uint32_t pos, int n, const struct archi
         x->word[x->n] = t[i].word;
         x->flags[x->n] =
             (uint8_t)((t[i].ends ? ARCHIVE_ENDS : 0) | (t[i].joins ? ARCHIVE_JOINS : 0) |
-                      (t[i].answer ? ARCHIVE_ANSWER : 0));
+                      (t[i].answer ? ARCHIVE_ANSWER : 0) | (t[i].thought ? ARCHIVE_THOUGHT : 0) |
+                      flags);
         x->weight[x->n] = x->value[x->n] = 0; /* no page fault in the first search */
-        if (x->slot) x->slot[x->n] = x->free_slots[--x->n_free];
+        if (x->slot && !flags) x->slot[x->n] = x->free_slots[--x->n_free];
         x->n++;
     }
+}
+
+static void add_piece(struct archive *x, uint32_t pos, int n)
+{
+    x->pieces[x->n_pieces++] = (struct archive_piece){pos, (uint16_t)n, (uint32_t)x->n};
+    x->n_units += n;
 }
 
 /* Adds positions that are not counted yet. */
@@ -353,7 +417,8 @@ static void add_index(struct archive *x, uint32_t pos, int n, const struct archi
 {
     int64_t sentence = x->sentence;
     int first = x->n;
-    add_piece(x, pos, n, t);
+    add_piece(x, pos, n);
+    add_tokens(x, pos, n, t, 0);
     for (int i = 0; i < n; i++) {
         if (t[i].asks) mark_question(x, first + i, sentence);
         if (t[i].ends) sentence = (int64_t)pos + i + 1;
@@ -369,7 +434,7 @@ int archive_add(struct archive *x, const struct cache *c, const struct archive_t
         uint32_t pos = (uint32_t)(c->n_pos - n + i);
         part = ARCHIVE_PIECE - (int)(pos % ARCHIVE_PIECE);
         if (part > n - i) part = n - i;
-        rc = make_room(x, pos % ARCHIVE_PIECE ? part : ARCHIVE_PIECE, e);
+        rc = make_room(x, pos, pos % ARCHIVE_PIECE ? part : ARCHIVE_PIECE, e);
         if (rc) break;
         if (!x->units) rc = x->opts.store.keep(x->opts.store.ctx, pos, part, e);
         if (rc) break;
@@ -388,17 +453,37 @@ static bool asks_at(const struct archive_token *t, int64_t n, int64_t at)
     return at < n && t[at].asks;
 }
 
-bool archive_found(struct archive *x, uint32_t pos, int n, const struct archive_token *t,
-                   int64_t n_tokens)
+/* Adds n positions of a conversation of n_tokens that is resumed. */
+static void found_tokens(struct archive *x, uint32_t pos, int n, const struct archive_token *t,
+                         int64_t n_tokens, int flags)
 {
-    bool follows = x->n == 0 || pos > x->pos[x->n - 1];
-    int first = x->n;
-    if (!follows || n < 1 || n > ARCHIVE_PIECE || x->n + n > x->n_max) return false;
-    if ((int64_t)pos + n > n_tokens) return false;
-    add_piece(x, pos, n, t + pos);
+    const int first = x->n;
+    add_tokens(x, pos, n, t + pos, flags);
     for (int i = 0; i < n; i++)
         if (asks_at(t, n_tokens, (int64_t)pos + i)) x->flags[first + i] |= ARCHIVE_ASKS;
     if ((int64_t)pos + n < n_tokens && t[pos + (uint32_t)n].joins) x->word[x->n - 1] = 0;
+}
+
+/* Adds the text between the last position and `end`, without thoughts. */
+static void found_text(struct archive *x, int64_t end, const struct archive_token *t,
+                       int64_t n_tokens)
+{
+    const int64_t next = x->n ? (int64_t)x->pos[x->n - 1] + 1 : 0;
+    x->text_from = text_from(x, n_tokens > 0 ? n_tokens - 1 : 0);
+    for (int64_t i = next > x->text_from ? next : x->text_from; x->opts.n_text && i < end; i++)
+        if (!t[i].thought) found_tokens(x, (uint32_t)i, 1, t, n_tokens, ARCHIVE_TEXT);
+}
+
+bool archive_found(struct archive *x, uint32_t pos, int n, const struct archive_token *t,
+                   int64_t n_tokens)
+{
+    const bool follows = x->n == 0 || pos > x->pos[x->n - 1];
+    if (!follows || n < 0 || n > ARCHIVE_PIECE || x->n_units + n > x->n_max) return false;
+    if ((int64_t)pos + n > n_tokens) return false;
+    found_text(x, n ? pos : n_tokens, t, n_tokens);
+    if (n == 0) return true;
+    add_piece(x, pos, n);
+    found_tokens(x, pos, n, t, n_tokens, 0);
     CHECK(archive_check(x));
     return true;
 }
@@ -425,6 +510,8 @@ static const struct archive_piece *piece_of(const struct archive *x, int index)
 
 int archive_get(struct archive *x, int index, int n, uint8_t *out, struct err *e)
 {
+    for (int i = index; i < index + n; i++)
+        if (x->flags[i] & ARCHIVE_TEXT) return 0;
     for (int i = index, part; i < index + n; i += part, out += (size_t)part * x->position_bytes) {
         const struct archive_piece *p = piece_of(x, i);
         int skip = i - (int)p->first;

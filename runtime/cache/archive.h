@@ -5,8 +5,9 @@
  * pieces of at most ARCHIVE_PIECE positions. A private conversation copies them in memory; a saved
  * one has them in its log, whose bytes `struct archive_store` keeps. The index (position, token,
  * word) is in memory for both, with counters of words: the number of stretches of ARCHIVE_PIECE
- * positions that contain one. A full archive drops the stretches with the least information: those
- * of the most common words, on ties the older.
+ * positions that contain one. A full archive drops the units of the stretches with the least
+ * information: those of the most common words, on ties the older. Their index stays for the newest
+ * n_text positions (ARCHIVE_TEXT), so that they are found and can be read again as text.
  *
  * The contents depend on the tokens alone, not on when they were added. So a resumed conversation,
  * or a private one, recalls the same units as one that was saved and never stopped. */
@@ -28,6 +29,8 @@
 #define ARCHIVE_ENDS     2    /* it ends a sentence */
 #define ARCHIVE_JOINS    4    /* its word begins in a token before it */
 #define ARCHIVE_ANSWER   8    /* the model said it */
+#define ARCHIVE_TEXT     16   /* its units were dropped */
+#define ARCHIVE_THOUGHT  32   /* of a thought: without units it is not kept */
 #define ARCHIVE_QUESTION 0.2f /* weight of a word in a question, relative to one in a statement */
 
 /* The storage of a saved conversation's pieces: n positions from `pos` on, archive_position_bytes
@@ -50,6 +53,8 @@ struct archive_compare {
 
 struct archive_opts {
     int64_t bytes;              /* maximum size of the units */
+    int n_text;                 /* newest positions in the index, with units or without; 0 = as many
+                                   as have units */
     struct archive_store store; /* put NULL = in memory */
     int n_returning;            /* positions that may return at once */
     int n_vocab;
@@ -64,6 +69,7 @@ struct archive_token {
     bool asks;     /* the token ends a question */
     bool ends;     /* it ends any sentence */
     bool answer;   /* the model said it */
+    bool thought;  /* in a thought */
 };
 
 struct archive_piece {
@@ -76,8 +82,10 @@ struct archive {
     struct archive_opts opts;
     struct cache_shape shape;
     size_t position_bytes;
-    int n_max;                    /* positions */
-    int n;                        /* positions kept */
+    int n_max;                    /* positions with units */
+    int n_units;                  /* positions with units, now */
+    int n_index;                  /* positions in the index, at most */
+    int n;                        /* positions in the index */
     uint32_t *pos;                /* [n] ascending */
     int32_t *id;                  /* [n] -1 = a mark, which nobody said */
     uint32_t *word;               /* [n] the word that ends here, 0 = none */
@@ -93,14 +101,15 @@ struct archive {
     /* Of the words with the same last bits: the number of stretches of positions that contain one,
      * and the newest such stretch, counted from 1. [ARCHIVE_WORDS] */
     uint32_t *n_with, *last_with;
-    uint32_t open;    /* the newest word, which the next token may continue: not counted yet */
-    int64_t n_seen;   /* positions counted */
-    int64_t sentence; /* first position of the sentence that they end in */
+    uint32_t open;     /* the newest word, which the next token may continue: not counted yet */
+    int64_t n_seen;    /* positions counted */
+    int64_t text_from; /* the first position that may be kept without units */
+    int64_t sentence;  /* first position of the sentence that they end in */
     const struct arena *memory; /* that holds all of this; outlives the archive */
     bool used;                  /* all of the memory is resident */
-    float *weight;              /* [n_max] scratch */
-    float *value;               /* [n_max] of pieces or windows, scratch */
-    float *peak;                /* [n_max / ARCHIVE_BLOCK + 1] scratch */
+    float *weight;              /* [n_index] scratch */
+    float *value;               /* [n_index] of pieces or windows, scratch */
+    float *peak;                /* [n_index / ARCHIVE_BLOCK + 1] scratch */
     /* of recall_meaning.c; NULL = not used */
     float *centre, *common, *row; /* [n_embd] */
     float *vectors;               /* [n_embd][ARCHIVE_VECTORS] of the message's words */
@@ -130,6 +139,7 @@ void archive_count(struct archive *x, const struct archive_token *t, int n);
 int archive_add(struct archive *x, const struct cache *c, const struct archive_token *t, int n,
                 struct err *e);
 
+/* Whether the index has any of these positions. */
 bool archive_holds(const struct archive *x, int64_t from, int64_t end);
 
 /* The first index at or after a position. */
@@ -139,7 +149,8 @@ int archive_index(const struct archive *x, uint32_t pos);
 int archive_forget(struct archive *x, int64_t from, int64_t end, struct err *e);
 
 /* Call after resuming: the store has this piece; pieces come in order. t: all n_tokens, which must
- * be counted already. false = it does not fit. */
+ * be counted already. The units of the positions before it were dropped. n 0: those of the
+ * positions from `pos` on, too. false = it does not fit. */
 bool archive_found(struct archive *x, uint32_t pos, int n, const struct archive_token *t,
                    int64_t n_tokens);
 

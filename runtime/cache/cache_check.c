@@ -47,17 +47,21 @@ void cache_check(const struct cache *c)
  */
 void archive_check(const struct archive *x)
 {
-    int n = 0;
-    assert(x->n >= 0 && x->n <= x->n_max && x->n_pieces >= 0 && x->n_pieces <= x->n);
-    assert(x->n_free >= 0 && x->n_free <= x->n_max);
-    assert(!x->units || x->n + x->n_free == x->n_max);
+    int n = 0, k = 0;
+    assert(x->n_units >= 0 && x->n_units <= x->n_max && x->n >= x->n_units && x->n <= x->n_index);
+    assert(x->n_pieces >= 0 && x->n_pieces <= x->n_units);
+    assert(!x->units || x->n_units + x->n_free == x->n_max);
     for (int i = 0; i < x->n_pieces; i++) {
         const struct archive_piece *p = &x->pieces[i];
-        assert(p->n > 0 && p->n <= ARCHIVE_PIECE && p->first == (uint32_t)n);
-        for (int k = 0; k < p->n; k++) assert(x->pos[n + k] == p->pos + (uint32_t)k);
+        assert(p->n > 0 && p->n <= ARCHIVE_PIECE && p->first >= (uint32_t)k);
+        for (; k < (int)p->first; k++) assert(x->flags[k] & ARCHIVE_TEXT);
+        for (; k < (int)p->first + p->n; k++) {
+            assert(!(x->flags[k] & ARCHIVE_TEXT) && x->pos[k] == p->pos + (uint32_t)k - p->first);
+            assert(!x->units || x->slot[k] < (uint32_t)x->n_max);
+        }
         assert(i == 0 || p[-1].pos + p[-1].n <= p->pos);
         n += p->n;
     }
-    assert(n == x->n);
-    for (int i = 0; x->units && i < x->n; i++) assert(x->slot[i] < (uint32_t)x->n_max);
+    assert(n == x->n_units);
+    for (; k < x->n; k++) assert(x->flags[k] & ARCHIVE_TEXT);
 }

@@ -56,6 +56,26 @@ static int window_length(const struct archive *x, int at)
     return x->flags[at + n - 1] & ARCHIVE_ENDS ? n : word;
 }
 
+static bool has_units(const struct archive *x, int at)
+{
+    return !(x->flags[at] & ARCHIVE_TEXT);
+}
+
+/* The window that starts at an index. If some of its units were dropped, those left are a window if
+ * they have the words that are searched and end a sentence. */
+static struct recall_window window_at(const struct archive *x, int at, float weight)
+{
+    const int n = window_length(x, at);
+    int from = 0, end;
+    bool ends = false;
+    while (from < n && !has_units(x, at + from)) from++;
+    for (end = from; end < n && has_units(x, at + end); end++)
+        ends |= (x->flags[at + end] & ARCHIVE_ENDS) != 0;
+    if (from <= RECALL_LEAD && (ends || end == n))
+        return (struct recall_window){x->pos[at + from], end - from, weight, false};
+    return (struct recall_window){x->pos[at], n, weight, true};
+}
+
 /* The share of a window's units that is evicted. */
 static float evicted_share(const struct cache *c, uint32_t pos, int n)
 {
@@ -125,12 +145,12 @@ static int newest(const struct archive *x, float least)
 /* Adds windows that do not overlap to out[n]. With `least` 0 it takes the heaviest first, otherwise
  * the newest of at least this weight: what was said last about a thing is right. Returns the new
  * number of windows. */
-static int pick(struct archive *x, const struct cache *c, float least, int n, int max, int *room,
-                struct recall_window *out)
+static int pick(struct archive *x, const struct cache *c, float least, int n, int max, bool texts,
+                int *room, struct recall_window *out)
 {
     for (int at; n < max && (at = least > 0 ? newest(x, least) : heaviest(x)) >= 0;) {
-        struct recall_window w = {x->pos[at], window_length(x, at), x->weight[at]};
-        if (evicted_share(c, w.pos, w.n) >= EVICTED_SHARE) {
+        const struct recall_window w = window_at(x, at, x->weight[at]);
+        if ((texts || !w.text) && evicted_share(c, w.pos, w.n) >= EVICTED_SHARE) {
             if (w.n > *room) break;
             *room -= w.n;
             out[n++] = w;
@@ -142,27 +162,30 @@ static int pick(struct archive *x, const struct cache *c, float least, int n, in
     return n;
 }
 
-/* Whether to compare by meaning. share: returned by recall_weigh. */
-static bool is_vague(const struct archive *x, const struct recall_query *q, float share)
+/* Whether the user asked to bring something back. */
+static bool wishes(const struct recall_query *q)
 {
-    if (!q->more || share >= RECALL_VAGUE || !x->opts.compare.n_embd) return false;
-    if (q->n_wanted || q->from < q->end) return false;
+    return q->n_wanted || q->from < q->end;
+}
+
+static bool asks(const struct recall_query *q)
+{
     for (int i = 0; i < q->n; i++)
         if (q->text[i].asks) return true;
     return false;
 }
 
 /* Adds the passage that withdraws what the first of n windows says. Returns the new number. */
-static int add_withdrawal(struct archive *x, const struct cache *c, int n, int max, int *room,
-                          struct recall_window *out)
+static int add_withdrawal(struct archive *x, const struct cache *c, int n, int max, bool texts,
+                          int *room, struct recall_window *out)
 {
     if (n == 0 || n == max) return n;
     const int at = recall_withdrawal(x, archive_index(x, out[0].pos), out[0].n);
     if (at < 0) return n;
-    const struct recall_window w = {x->pos[at], window_length(x, at), out[0].weight};
+    const struct recall_window w = window_at(x, at, out[0].weight);
     for (int i = 0; i < n; i++)
         if (w.pos < out[i].pos + (uint32_t)out[i].n && out[i].pos < w.pos + (uint32_t)w.n) return n;
-    if (w.n > *room || evicted_share(c, w.pos, w.n) < EVICTED_SHARE) return n;
+    if (w.n > *room || (w.text && !texts) || evicted_share(c, w.pos, w.n) < EVICTED_SHARE) return n;
     *room -= w.n;
     exclude(x, at >= RECALL_SPAN ? at - RECALL_SPAN + 1 : 0, at + w.n);
     out[n] = w;
@@ -174,12 +197,14 @@ int recall_choose(struct archive *x, const struct cache *c, const struct recall_
 {
     int room = q->room, n;
     if (x->n == 0 || max < 1) return 0;
-    const bool vague = is_vague(x, q, recall_weigh(x, q));
+    const bool unnamed = recall_weigh(x, q) < RECALL_VAGUE && !wishes(q) && asks(q);
+    const bool vague = unnamed && q->more && x->opts.compare.n_embd;
+    if (q->texts && (unnamed || (!asks(q) && !wishes(q)))) return 0;
     if (vague) recall_weigh_meaning(x, q);
     find_peaks(x);
-    n = pick(x, c, 0, 0, vague ? max : 1, &room, out);
-    n = add_withdrawal(x, c, n, max, &room, out);
-    return n && !vague ? pick(x, c, LEAST * out[0].weight, n, max, &room, out) : n;
+    n = pick(x, c, 0, 0, vague ? max : 1, q->texts, &room, out);
+    n = add_withdrawal(x, c, n, max, q->texts, &room, out);
+    return n && !vague ? pick(x, c, LEAST * out[0].weight, n, max, q->texts, &room, out) : n;
 }
 
 int recall_range(const struct archive *x, const struct cache *c, uint32_t from, uint32_t end,
@@ -187,10 +212,11 @@ int recall_range(const struct archive *x, const struct cache *c, uint32_t from, 
 {
     int n = 0, at = archive_index(x, from), length;
     for (; n < max && at < x->n && x->pos[at] < end; at += length) {
+        struct recall_window w = window_at(x, at, 0);
         length = window_length(x, at);
-        if (x->pos[at] + (uint32_t)length > end) length = (int)(end - x->pos[at]);
-        if (evicted_share(c, x->pos[at], length) > 0)
-            out[n++] = (struct recall_window){x->pos[at], length, 0};
+        if (w.pos >= end) break;
+        if (w.pos + (uint32_t)w.n > end) w.n = (int)(end - w.pos);
+        if (!w.text && evicted_share(c, w.pos, w.n) > 0) out[n++] = w;
     }
     return n;
 }
@@ -201,6 +227,11 @@ static int by_pos(const void *a, const void *b)
 {
     const struct recall_window *x = a, *y = b;
     return (x->pos > y->pos) - (x->pos < y->pos);
+}
+
+void recall_sort(struct recall_window *windows, int n)
+{
+    qsort(windows, (size_t)n, sizeof *windows, by_pos);
 }
 
 /* Makes room in every head for the units that it lacks. */
@@ -261,7 +292,7 @@ int recall_return(struct archive *x, struct cache *c, struct recall_window *wind
 {
     uint32_t pos[RECALL_MAX * RECALL_SPAN];
     *n_units = 0;
-    qsort(windows, (size_t)n, sizeof *windows, by_pos);
+    recall_sort(windows, n);
     int n_pos = read_units(x, windows, n, pos, e);
     if (n_pos < 0) return n_pos;
     make_room(c, windows, n);

@@ -28,8 +28,10 @@ struct recall_opts {
     enum recall_chooser chooser;
     int n_windows;         /* returned for one message, at most RECALL_MAX */
     int64_t archive_bytes; /* of units; 0 = RECALL_DISK_BYTES, in memory RECALL_PRIVATE_BYTES */
+    int n_text;            /* newest positions that are found even without units */
 };
 #define RECALL_WINDOWS_DEFAULT 4
+#define RECALL_TEXT            (1 << 20) /* n_text in a chat */
 #define RECALL_DISK_BYTES      ((int64_t)1 << 30)
 #define RECALL_PRIVATE_BYTES   ((int64_t)64 << 20)
 
@@ -41,6 +43,7 @@ struct recall_query {
     int n, n_before, n_wanted;
     int room;           /* positions that may return in all */
     bool more;          /* compare by meaning if it is a vague question (recall_choose) */
+    bool texts;         /* choose windows without units, too, for a question that names something */
     uint32_t from, end; /* positions that the user asked to bring back; none if equal */
 };
 
@@ -48,6 +51,7 @@ struct recall_window {
     uint32_t pos; /* positions [pos, pos + n) */
     int n;
     float weight;
+    bool text; /* units of it were dropped: it can only be read again */
 };
 
 /* The chooser with this name ("off", "words", "meaning"); false = unknown. */
@@ -74,8 +78,10 @@ int recall_newest_pct(enum recall_chooser chooser);
 int recall_choose(struct archive *x, const struct cache *c, const struct recall_query *q, int max,
                   struct recall_window out[RECALL_MAX]);
 
-/* Windows of archived positions in [from, end), in order, of which any unit is evicted. Returns
- * their number, at most `max`. */
+void recall_sort(struct recall_window *windows, int n); /* by position */
+
+/* Windows with units in [from, end), in order, of which any is evicted. Returns their number, at
+ * most `max`. */
 int recall_range(const struct archive *x, const struct cache *c, uint32_t from, uint32_t end,
                  int max, struct recall_window out[RECALL_MAX]);
 

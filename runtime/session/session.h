@@ -255,6 +255,10 @@ int session_recall(struct session *s, const char *words, size_t n, struct sessio
  * the conversation is private and keeps no list of its turns. */
 int session_recall_turn(struct session *s, int64_t turn, struct session_recalled *out,
                         struct err *e);
+/* Appends the sentences that a message [n] is about whose units were dropped from the archive: they
+ * can only be read again, as a turn before it. Nothing if there are none. */
+int session_recall_text(struct session *s, const char *message, size_t n, struct str *out,
+                        struct err *e);
 /* The text that came back for the last message, valid until the next one; n = 0: none. */
 const struct session_recalled *session_recalled(const struct session *s);
 

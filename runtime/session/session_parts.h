@@ -180,7 +180,7 @@ struct archive *session_recall_archive(const struct session *s); /* NULL = recal
 void session_recall_message(struct session *s, const struct save_message *m, int64_t position,
                             const uint16_t *n_bytes, const bool *past);
 /* Takes a token of an answer; said: it is text, not a mark. */
-void session_recall_token(struct session *s, int32_t id, bool said);
+void session_recall_token(struct session *s, int32_t id, bool said, bool thought);
 /* Forgets all messages and the archive; call before a conversation is loaded again. */
 void session_recall_forget(struct session *s);
 /* Call after save_load; the first n_run tokens of the conversation are in the cache. */

@@ -5,11 +5,14 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/memory.h"
 #include "base/system.h"
 #include "base/word.h"
 #include "runtime/forward/engine.h"
+
+#define SENTENCES_MAX 96 /* positions of a passage that is read again */
 
 struct session_recall {
     bool on;
@@ -70,6 +73,7 @@ int session_recall_open(struct session *s, struct err *e)
     if (o->chooser == RECALL_OFF || s->opts.read_only || session_keeps_all(s)) return 0;
     struct archive_opts ao = {
         .bytes = o->archive_bytes,
+        .n_text = o->n_text,
         .n_returning = RECALL_MAX * RECALL_SPAN,
         .n_vocab = tokenizer_n_vocab(s->engine->tokenizer),
         .compare = {s->engine->model->n_embd, embed, s},
@@ -129,11 +133,13 @@ static struct archive_token describe_token(const struct session *s, struct word_
                                           memchr(bytes, '\n', n)};
 }
 
-static struct archive_token tell(struct session *s, int32_t id, bool said, bool answer)
+static struct archive_token tell(struct session *s, int32_t id, bool said, bool answer,
+                                 bool thought)
 {
     struct session_recall *r = s->recall;
     struct archive_token t = describe_token(s, &r->reader, id, said);
     t.answer = answer;
+    t.thought = thought;
     if (r->on && r->n_skip <= 0) {
         reserve(r, r->n_said + 1);
         r->said[r->n_said++] = t;
@@ -150,10 +156,10 @@ static int push_newest(struct archive_token *newest, int n, int max, struct arch
     return n + 1;
 }
 
-void session_recall_token(struct session *s, int32_t id, bool said)
+void session_recall_token(struct session *s, int32_t id, bool said, bool thought)
 {
     struct session_recall *r = s->recall;
-    const struct archive_token t = tell(s, id, said, true);
+    const struct archive_token t = tell(s, id, said, true, thought);
     if (said) r->n_newest = push_newest(r->newest, r->n_newest, RECALL_ANSWER, t);
 }
 
@@ -168,7 +174,7 @@ void session_recall_message(struct session *s, const struct save_message *m, int
     r->n_before = position ? r->n_message : 0;
     r->n_message = r->n_newest = 0;
     for (size_t i = 0; i < m->n_ids; i++) {
-        const struct archive_token t = tell(s, m->ids[i], n_bytes[i] || past[i], false);
+        const struct archive_token t = tell(s, m->ids[i], n_bytes[i] || past[i], false, false);
         if (n_bytes[i]) r->n_message = push_newest(r->message, r->n_message, RECALL_MESSAGE, t);
     }
 }
@@ -239,6 +245,7 @@ int session_recall_loaded(struct session *s, int64_t n_run, struct err *e)
     struct found f = {&r->archive, r->said, save_position(s->save)};
     archive_count(&r->archive, r->said, (int)f.n_saved);
     int rc = save_archive_each(s->save, found_piece, &f, e);
+    archive_found(f.archive, (uint32_t)f.n_saved, 0, r->said, f.n_saved);
     drop_told(r, (size_t)f.n_saved);
     session_recall_ran(s, (int)(n_run - f.n_saved));
     return rc;
@@ -344,19 +351,27 @@ static int preview(struct session *s, struct session_recalled *out)
     return 0;
 }
 
+/* The newest tokens of a text, of which there are *n_out. */
+static int read_words(const struct session *s, const char *text, size_t n,
+                      struct archive_token out[RECALL_MESSAGE], int *n_out, struct err *e)
+{
+    struct word_reader reader = {0};
+    struct tokens ids = {0};
+    const struct tokenizer_span span = {text, n, false};
+    int rc = tokenizer_encode(s->engine->tokenizer, &span, 1, true, &ids, e);
+    for (size_t i = 0; !rc && i < ids.n; i++)
+        *n_out =
+            push_newest(out, *n_out, RECALL_MESSAGE, describe_token(s, &reader, ids.ids[i], true));
+    tokens_release(&ids);
+    return rc;
+}
+
 int session_recall(struct session *s, const char *words, size_t n, struct session_recalled *out,
                    struct err *e)
 {
     struct session_recall *r = s->recall;
-    struct word_reader reader = {0};
-    struct tokens ids = {0};
-    const struct tokenizer_span span = {words, n, false};
     int rc = begin_wish(s, e);
-    if (!rc) rc = tokenizer_encode(s->engine->tokenizer, &span, 1, true, &ids, e);
-    for (size_t i = 0; !rc && i < ids.n; i++)
-        r->n_wanted = push_newest(r->wanted, r->n_wanted, RECALL_MESSAGE,
-                                  describe_token(s, &reader, ids.ids[i], true));
-    tokens_release(&ids);
+    if (!rc) rc = read_words(s, words, n, r->wanted, &r->n_wanted, e);
     return rc ? rc : preview(s, out);
 }
 
@@ -370,6 +385,106 @@ int session_recall_turn(struct session *s, int64_t turn, struct session_recalled
     s->recall->wanted_from = (uint32_t)session_turn_end(s, turn - 1);
     s->recall->wanted_end = (uint32_t)session_turn_end(s, turn);
     return preview(s, out);
+}
+
+/* ---- reading again --------------------------------------------------------------------------- */
+
+/* Whether the i-th position continues what the one before it says. */
+static bool goes_on(const struct archive *x, int i)
+{
+    const int speaker = ARCHIVE_ANSWER | ARCHIVE_ASKS;
+    return i > 0 && i < x->n && x->id[i] >= 0 && x->pos[i - 1] + 1 == x->pos[i] &&
+           !((x->flags[i] ^ x->flags[i - 1]) & speaker);
+}
+
+/* The sentences [*from, *end) of one speaker that a window has, without questions. */
+static void whole_sentences(const struct archive *x, const struct recall_window *w, int *from,
+                            int *end)
+{
+    const int first = archive_index(x, w->pos), last = first + w->n;
+    int i = first, k;
+    while (i < last && (x->id[i] < 0 || x->flags[i] & ARCHIVE_ASKS)) i++;
+    *from = *end = i;
+    if (i == last) return;
+    for (k = i + 1; k < i + SENTENCES_MAX && goes_on(x, k); k++)
+        if (k >= last && x->flags[k - 1] & ARCHIVE_ENDS) break;
+    for (; i > k - SENTENCES_MAX && goes_on(x, i); i--)
+        if (x->flags[i - 1] & ARCHIVE_ENDS) break;
+    *from = i;
+    *end = k;
+}
+
+static const char earlier[] = "Earlier", *const said_by[] = {" I said: ", " you said: "};
+
+/* Whether the words of [from, end) were said again, in a passage with units. */
+static bool said_again(const struct archive *x, int from, int end)
+{
+    while (from < end && !x->word[from]) from++;
+    for (int at = end; at < x->n; at++) {
+        int i = from, k = at;
+        if (x->word[at] != x->word[from] || x->flags[at] & ARCHIVE_TEXT) continue;
+        for (;;) {
+            while (i < end && !x->word[i]) i++;
+            while (k < x->n && !x->word[k]) k++;
+            if (i == end || k == x->n || x->word[i] != x->word[k]) break;
+            i++;
+            k++;
+        }
+        if (i == end) return true;
+    }
+    return false;
+}
+
+/* `Earlier (2026-05-03) I said: …`, unless it is there. A sentence that was read again before keeps
+ * only what it said first. The next message evicts a turn that was forgotten just now. */
+static void put_sentences(const struct session *s, int from, int end, struct str *out)
+{
+    const struct archive *x = &s->recall->archive;
+    struct str text = {0};
+    int64_t said_ms;
+    if (session_is_forgotten(s, turn_of(s, x->pos[from], &said_ms))) return;
+    spell(s, x->pos[from], (int)(x->pos[end - 1] - x->pos[from]) + 1, &text);
+    const time_t said = (time_t)(said_ms / 1000);
+    struct tm day;
+    char when[32] = "";
+    if (said && localtime_r(&said, &day)) strftime(when, sizeof when, " (%Y-%m-%d)", &day);
+    const char *first = str_get(&text), *again = strstr(first, said_by[0]);
+    if (strstr(first, earlier) && again) first = again + strlen(said_by[0]);
+    first += strspn(first, " \n");
+    if (*first && !strstr(str_get(out), first))
+        str_printf(out, "%s%s%s%s%s", out->n ? "\n" : "", earlier, when,
+                   said_by[x->flags[from] & ARCHIVE_ANSWER ? 1 : 0], first);
+    str_release(&text);
+}
+
+int session_recall_text(struct session *s, const char *message, size_t n, struct str *out,
+                        struct err *e)
+{
+    const struct archive *x = &s->recall->archive;
+    struct recall_window w[RECALL_MAX];
+    struct archive_token text[RECALL_MESSAGE];
+    struct recall_query q = query_of(s);
+    int end = 0;
+    if (!s->recall->on || x->n == x->n_units) return 0;
+    q.before = q.text;
+    q.n_before = q.n;
+    q.text = text;
+    q.n = 0;
+    q.room = RECALL_MAX * RECALL_SPAN;
+    q.texts = true;
+    int rc = read_words(s, message, n, text, &q.n, e);
+    if (rc) return rc;
+    const int n_found =
+        recall_choose(&s->recall->archive, &s->ctx.cache, &q, s->opts.recall.n_windows, w);
+    recall_sort(w, n_found);
+    for (int i = 0, from; i < n_found; i++) {
+        const int before = end;
+        if (!w[i].text) continue;
+        whole_sentences(x, &w[i], &from, &end);
+        if (from < before) from = before;
+        if (from < end && !said_again(x, from, end)) put_sentences(s, from, end, out);
+    }
+    return 0;
 }
 
 int session_recall_return(struct session *s, struct recall_window *w, int n, struct err *e)

@@ -48,7 +48,7 @@ void session_stats(const struct session *s, struct session_stats *out)
         .n_accepted = s->proposals.n_accepted,
         .bytes_per_token = context_bytes_per_token(&s->ctx),
     };
-    if (x) out->archive_bytes = (int64_t)x->position_bytes * x->n;
+    if (x) out->archive_bytes = (int64_t)x->position_bytes * x->n_units;
     if (x) out->archive_max_bytes = (int64_t)x->position_bytes * x->n_max;
     if (x) out->archive_max_tokens = x->n_max;
     out->now.plan.chunk = s->ctx.plan.chunk;

@@ -113,7 +113,8 @@ void session_turn_token(struct session *s, int32_t id, const char *bytes, size_t
     thought_take(&t->reader, id, bytes, n, thought, answer);
     tokenizer_bytes(s->engine->tokenizer, id, false, &n_plain);
     session_recall_token(
-        s, id, n_plain && (thought->n + answer->n > n_heard || t->reader.state == THOUGHT_ANSWER));
+        s, id, n_plain && (thought->n + answer->n > n_heard || t->reader.state == THOUGHT_ANSWER),
+        thinks);
     if (answer->n > n_answer && !t->n_opening) t->n_opening = t->ids.n;
     t->n_thought += thinks;
     tokens_push(&t->ids, id);

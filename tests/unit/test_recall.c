@@ -29,11 +29,12 @@ static void embed(void *ctx, int32_t id, float *out)
     memcpy(out, embeddings[id], sizeof *embeddings);
 }
 
-static void open_archive(struct fixture *f, int n_positions)
+static void open_archive(struct fixture *f, int n_positions, int n_text)
 {
     struct arena plan;
     struct archive_opts o = {.bytes =
                                  (int64_t)archive_position_bytes(&f->cache.shape) * n_positions,
+                             .n_text = n_text,
                              .n_returning = RECALL_MAX * RECALL_SPAN,
                              .n_vocab = VOCAB,
                              .compare = {.n_embd = EMBD, .embed = embed}};
@@ -44,7 +45,7 @@ static void open_archive(struct fixture *f, int n_positions)
     assert_int_equal(f->archive_arena.used, plan.used);
 }
 
-static void set_up(struct fixture *f, enum cache_share share, int n_positions)
+static void set_up_with(struct fixture *f, enum cache_share share, int n_positions, int n_text)
 {
     struct cache_shape shape = {.n_layer = LAYERS,
                                 .n_head = HEADS,
@@ -60,7 +61,12 @@ static void set_up(struct fixture *f, enum cache_share share, int n_positions)
     cache_plan(&f->cache, &shape, &plan);
     ok(arena_init(&f->arena, "cache", plan.used, &err));
     cache_plan(&f->cache, &shape, &f->arena);
-    open_archive(f, n_positions);
+    open_archive(f, n_positions, n_text);
+}
+
+static void set_up(struct fixture *f, enum cache_share share, int n_positions)
+{
+    set_up_with(f, share, n_positions, 0);
 }
 
 static void tear_down(struct fixture *f)
@@ -176,7 +182,7 @@ static void fill(struct fixture *f, int n)
 struct query {
     const int32_t *ids, *before, *wanted;
     int n, n_before, n_wanted;
-    bool more;
+    bool more, texts;
 };
 
 static int choose_by(struct fixture *f, struct query q, int max, struct recall_window *w)
@@ -192,6 +198,7 @@ static int choose_by(struct fixture *f, struct query q, int max, struct recall_w
                                    .n_before = q.n_before,
                                    .n_wanted = q.n_wanted,
                                    .more = q.more,
+                                   .texts = q.texts,
                                    .room = RECALL_MAX * RECALL_SPAN};
     return recall_choose(&f->archive, &f->cache, &r, max, w);
 }
@@ -602,7 +609,7 @@ TEST(test_drops_positions)
 /* Heads lost different positions; every head gets its missing units back, complete and in order. */
 static void return_to(enum cache_share share)
 {
-    struct recall_window w[] = {{40, 16, 1}, {8, 16, 2}};
+    struct recall_window w[] = {{40, 16, 1, false}, {8, 16, 2, false}};
     struct fixture f;
     struct pool *pool;
     int64_t n_units, lacking = 0;
@@ -667,6 +674,50 @@ TEST(test_full_archive_keeps_what_is_rare)
         assert_int_equal(units[0], (uint8_t)(f.archive.pos[i] * 3));
         assert_int_equal(f.archive.id[i], f.ids[f.archive.pos[i]]);
     }
+    tear_down(&f);
+}
+
+/* Eight facts that an archive of 64 positions cannot hold: all are found in the index, the older
+ * ones without units, until they are older than the text that stays. */
+TEST(test_text_without_units)
+{
+    struct fixture f;
+    struct recall_window w[RECALL_MAX];
+    const int n_text = 480;
+    int n_texts = 0, n_lost = 0;
+    set_up_with(&f, CACHE_HEAD, 64, n_text);
+    for (int32_t i = 0; i < 8; i++) {
+        const int32_t fact[] = {2 + 3 * i, 3 + 3 * i, 4 + 3 * i, END};
+        run(&f, fact, 4);
+        for (int k = 0; k < 4; k++) fill(&f, 24);
+        evict_everything(&f);
+    }
+    assert_true(f.archive.n_units <= 64 && f.archive.n <= 64 + n_text + n_text / 16);
+    for (int32_t i = 0; i < 8; i++) {
+        const int32_t asked[] = {2 + 3 * i, 3 + 3 * i, ASK};
+        const uint32_t pos = 100 * (uint32_t)i;
+        struct query q = {.ids = asked, .n = 3, .texts = true};
+        uint8_t units[LAYERS * HEADS * 512];
+        if (choose_by(&f, q, 4, w) < 1) {
+            assert_true(pos < 800 - n_text);
+            n_lost++;
+            continue;
+        }
+        assert_true(covers(&w[0], pos) && covers(&w[0], pos + 2));
+        const int n_before = n_texts;
+        n_texts += w[0].text;
+        q.texts = false;
+        assert_int_equal(choose_by(&f, q, 4, w), n_texts == n_before);
+        if (!w[0].text) continue;
+        assert_int_equal(archive_get(&f.archive, archive_index(&f.archive, pos), 1, units, &err),
+                         0);
+        q.texts = true;
+        q.n = 2; /* it asks nothing */
+        assert_int_equal(choose_by(&f, q, 4, w), 0);
+        ok(archive_forget(&f.archive, pos, pos + 4, &err));
+        assert_false(archive_holds(&f.archive, pos, pos + 4));
+    }
+    assert_true(n_texts >= 2 && n_lost >= 1);
     tear_down(&f);
 }
 

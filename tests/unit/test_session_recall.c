@@ -126,9 +126,24 @@ TEST(test_a_fact_comes_back)
     remembers("keydiff+global", RECALL_WORDS, true);
 }
 
-/* y is closed and opened after every turn; returned units are in its log. */
-static void resumes(struct options o, int n_turns)
+/* Both conversations would read the same text again for a question; whether there is any. */
+static bool same_passages(struct session *x, struct session *y, const char *question)
 {
+    struct str a = {0}, b = {0};
+    ok(session_recall_text(x, question, strlen(question), &a, &err));
+    ok(session_recall_text(y, question, strlen(question), &b, &err));
+    assert_string_equal(str_get(&a), str_get(&b));
+    const bool found = a.n > 0;
+    str_release(&a);
+    str_release(&b);
+    return found;
+}
+
+/* y is closed and opened after every turn; returned units are in its log. Returns after how many
+ * turns a fact would be read again as text. */
+static int resumes(struct options o, int n_turns)
+{
+    int n_texts = 0;
     AUTO_FOLDER *dir_a = temporary(), *dir_b = temporary();
     AUTO_LIBRARY *a = open_library(dir_a), *b = open_library(dir_b);
     AUTO_SESSION *x = open_session(a, o, false), *y = open_session(b, o, false);
@@ -144,10 +159,12 @@ static void resumes(struct options o, int n_turns)
         y = open_session(b, o, true);
         assert_int_equal(reread(y), 0);
         same_cache(x, y);
+        n_texts += same_passages(x, y, "What is my sister's dog called?");
     }
     assert_true(session_cache(x)->n_returns > 2);
     str_release(&once.log.text);
     str_release(&often.log.text);
+    return n_texts;
 }
 
 static void resumes_policy(const char *policy, int64_t rewind)
@@ -171,7 +188,47 @@ TEST(test_full_archive)
 {
     struct options o = small("sink", RECALL_WORDS);
     o.session.recall.archive_bytes = 200 * 672;
-    resumes(o, N_TALK + 4);
+    assert_int_equal(resumes(o, N_TALK + 4), 0);
+    /* text stays: for good, or until it is too old */
+    o.session.recall.archive_bytes = 64 * 672;
+    o.session.recall.n_text = 1 << 20;
+    const int n_kept = resumes(o, N_TALK + 4);
+    o.session.recall.n_text = 160;
+    const int n_short = resumes(o, N_TALK + 4);
+    assert_true(n_short > 0 && n_short < n_kept);
+}
+
+/* A fact whose units left the archive is read again as whole sentences, once; not for a message
+ * that does not ask; not after its turn was forgotten, even after a resume. */
+TEST(test_reads_again_what_left_the_archive)
+{
+    static const char asked[] = "What is my sister's dog called?";
+    AUTO_FOLDER *dir = temporary();
+    AUTO_LIBRARY *l = open_library(dir);
+    struct options o = small("sink", RECALL_WORDS);
+    o.session.recall.archive_bytes = 64 * 672;
+    o.session.recall.n_text = 1 << 20;
+    AUTO_SESSION *s = open_session(l, o, false);
+    struct heard h = {0};
+    struct str text = {0};
+    for (int i = 0; i < 2 * N_TALK; i++) ask(s, talk[i % N_TALK], &h);
+    ok(session_recall_text(s, "Tell me about my sister's dog.", 30, &text, &err));
+    assert_int_equal(text.n, 0);
+    ok(session_recall_text(s, asked, sizeof asked - 1, &text, &err));
+    const char *found = strstr(str_get(&text), " I said: My sister's dog is called Rex.");
+    assert_true(found && !strncmp(str_get(&text), "Earlier (2", 10));
+    assert_null(strstr(strstr(found, "Rex") + 1, "Rex"));
+    ok(session_forget(s, 4, NULL, &err));
+    ok(session_forget(s, 4 + N_TALK, NULL, &err));
+    for (int i = 0; i < 2; i++) {
+        str_clear(&text);
+        ok(session_recall_text(s, asked, sizeof asked - 1, &text, &err));
+        assert_null(strstr(str_get(&text), "called Rex"));
+        session_close(s);
+        s = open_session(l, o, true);
+    }
+    str_release(&text);
+    str_release(&h.log.text);
 }
 
 /* An archive that drops pieces holds the same in memory and on disk, where units are added at other

@@ -48,13 +48,6 @@ static struct cuda_trainer_text text_of(struct heads_device *d, const struct hea
     return text;
 }
 
-int heads_device_watch(struct heads_device *d, const struct heads_sample *s,
-                       cuda_trainer_visit *visit, void *ctx, struct err *e)
-{
-    const struct cuda_trainer_text text = text_of(d, s);
-    return cuda_trainer_watch(d->trainer, &text, visit, ctx, e);
-}
-
 int heads_device_add(struct heads_device *d, const struct heads_sample *s, float weight,
                      double *loss, struct err *e)
 {

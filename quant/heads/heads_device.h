@@ -20,10 +20,6 @@ int heads_device_open(struct heads_device *d, struct engine *g, int hidden, int 
                       struct err *e);
 void heads_device_close(struct heads_device *d);
 
-/* Runs a text; visit gets labels and scores. */
-int heads_device_watch(struct heads_device *d, const struct heads_sample *s,
-                       cuda_trainer_visit *visit, void *ctx, struct err *e);
-
 /* Runs a text and adds the gradients and its part of the loss. */
 int heads_device_add(struct heads_device *d, const struct heads_sample *s, float weight,
                      double *loss, struct err *e);

@@ -9,13 +9,7 @@
 #include "quant/heads/heads_sample.h"
 #include "runtime/forward/engine.h"
 
-#define CLIP      0.5f
-#define TOP_SHARE 10 /* found: the best tenth */
-
-struct ranked {
-    float value;
-    int row;
-};
+#define CLIP 0.5f
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
@@ -41,10 +35,8 @@ static void plan(struct heads_learn *l, const struct engine *g, const struct hea
                  struct arena *a)
 {
     const struct model *m = g->model;
-    const size_t n = (size_t)m->n_kv_layer * (size_t)m->n_kv_head;
     plan_nets(l, g, o, a);
     heads_linear_plan(&l->start, m, a);
-    l->ranks = arena_take(a, 2 * n * (size_t)o->length, sizeof *l->ranks);
 }
 
 size_t heads_learn_bytes(const struct engine *g, const struct heads_learn_opts *o)
@@ -195,82 +187,6 @@ int heads_learn_step(struct heads_learn *l, float rate, int step, struct err *e)
     for (int i = 0; i < l->engine->model->n_kv_layer; i++)
         heads_net_step(&l->nets[i], rate, CLIP, step, l->engine->pool);
     return 0;
-}
-
-/* ---- the share found ------------------------------------------------------------------------- */
-
-static int by_value(const void *a, const void *b)
-{
-    const struct ranked *x = a, *y = b;
-    if (x->value != y->value) return x->value < y->value ? 1 : -1;
-    return x->row - y->row;
-}
-
-static int by_row(const void *a, const void *b)
-{
-    return ((const struct ranked *)a)->row - ((const struct ranked *)b)->row;
-}
-
-/* Puts the best tenth first, sorted by row. Returns their number. */
-static int best(struct ranked *x, int n)
-{
-    const int top = (n + TOP_SHARE - 1) / TOP_SHARE;
-    qsort(x, (size_t)n, sizeof *x, by_value);
-    qsort(x, (size_t)top, sizeof *x, by_row);
-    return top;
-}
-
-/* The overlap of the best scores and the best labels. */
-static double overlap(struct ranked *a, struct ranked *b, int n)
-{
-    const int top = best(a, n);
-    int both = 0;
-    best(b, n);
-    for (int i = 0, k = 0; i < top && k < top;) {
-        both += a[i].row == b[k].row;
-        if (a[i].row == b[k].row)
-            i++, k++;
-        else if (a[i].row < b[k].row)
-            i++;
-        else
-            k++;
-    }
-    return (double)both / top;
-}
-
-static void find(void *ctx, int layer, const float *label, const float *score)
-{
-    struct heads_learn *l = ctx;
-    const struct model *m = l->engine->model;
-    const int n = l->sample->n_context * m->n_kv_head;
-    struct ranked *scores = l->ranks, *labels = l->ranks + m->n_kv_layer * n;
-    for (int i = 0; i < n; i++, l->n_ranks++) {
-        const float mean = l->start.mean[layer * m->n_kv_head + i % m->n_kv_head];
-        scores[l->n_ranks] = (struct ranked){score[i] + mean, l->n_ranks};
-        labels[l->n_ranks] = (struct ranked){label[i], l->n_ranks};
-    }
-    tick(l);
-}
-
-static void find_layer(void *ctx, int layer, struct heads_rows *rows)
-{
-    struct heads_learn *l = ctx;
-    heads_net_score(&l->nets[layer], rows, &l->work);
-    find(l, layer, rows->label, l->work.score);
-}
-
-int heads_learn_found(struct heads_learn *l, const struct heads_sample *s, double *share,
-                      struct err *e)
-{
-    int rc = 0;
-    l->sample = s;
-    l->n_ranks = 0;
-    if (on_gpu(l))
-        rc = heads_device_watch(&l->device, s, find, l, e);
-    else
-        heads_watch_run(&l->watch, s, find_layer, l);
-    *share = rc ? 0 : overlap(l->ranks, l->ranks + l->n_ranks, l->n_ranks);
-    return rc;
 }
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */

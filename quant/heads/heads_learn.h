@@ -1,7 +1,6 @@
 /* heads_learn: one text of a training of retaining heads: it runs the text through the
- * model (heads_watch) and, layer by layer while it runs, adds to the gradients or compares scores
- * with labels. No weight of a layer is read once the next one runs. If the engine has a GPU, the
- * nets are in its memory and everything but comparisons is computed there (heads_device).
+ * model (heads_watch) and, layer by layer while it runs, adds to the gradients. If the engine
+ * has a GPU, the nets are in its memory and everything is computed there (heads_device).
  *
  * This is the one place where labels, loss and steps meet; heads_train decides which rows are read
  * when.
@@ -28,10 +27,8 @@ struct heads_learn {
     struct heads_linear start;
     struct heads_net *nets; /* [n_layer]; on a GPU one, with the weights of `layer` */
     int layer;
-    struct heads_work work; /* on the CPU */
-    float *pace;            /* [n_layer][n_in] as in struct heads_net */
-    struct ranked *ranks;   /* scratch of heads_learn_found */
-    int n_ranks;
+    struct heads_work work;  /* on the CPU */
+    float *pace;             /* [n_layer][n_in] as in struct heads_net */
     void (*tick)(void *ctx); /* told after each layer of each text */
     void *tick_ctx;
     struct arena arena;
@@ -64,11 +61,6 @@ void heads_learn_close(struct heads_learn *l);
 int heads_learn_add(struct heads_learn *l, const struct heads_sample *s, int n_rows, double *loss,
                     struct err *e);
 int heads_learn_step(struct heads_learn *l, float rate, int step, struct err *e);
-
-/* The share of a text's units with the best tenth of labels, of all heads and layers, that also
- * have the best tenth of scores. */
-int heads_learn_found(struct heads_learn *l, const struct heads_sample *s, double *share,
-                      struct err *e);
 
 /* W1 and W2 of a layer (struct heads_net), valid until the next call of any function. */
 int heads_learn_weights(struct heads_learn *l, int layer, const float **out, struct err *e);

@@ -14,6 +14,7 @@
 #include "quant/heads/heads_data.h"
 #include "quant/heads/heads_file.h"
 #include "quant/heads/heads_fit.h"
+#include "quant/heads/heads_judge.h"
 #include "quant/heads/heads_learn.h"
 #include "quant/heads/heads_sample.h"
 #include "quant/heads/heads_schedule.h"
@@ -26,7 +27,7 @@
 #define HIDDEN 128
 #define RATE   1e-3f
 
-#define SHARE         20   /* each of two validations reads one row in so many */
+#define SHARE         20   /* each of two comparisons reads one row in so many */
 #define FIT_TOKENS    9000 /* about: for the time that is left */
 #define CHECKPOINT_NS 60000000000
 #define SHOW_NS       200000000   /* on a terminal */
@@ -46,7 +47,6 @@ struct train {
     float rate;
     int step;           /* done */
     double loss;        /* of the last step */
-    double found;       /* by the closed form in the rows held back */
     char settings[512]; /* settings that must be equal for a run to continue; a long path is cut */
     char checkpoint[4096];
     int64_t saved_ns, shown_ns;
@@ -94,7 +94,10 @@ static void show(struct train *t)
 {
     char left[32], text[128];
     if (!is_time(t) || t->done <= t->began) return;
-    if (t->loss > 0)
+    if (t->step == t->steps)
+        snprintf(text, sizeof text, "training: comparing heads in rows held back, %s",
+                 time_left(t, left));
+    else if (t->loss > 0)
         snprintf(text, sizeof text, "training: step %d of %d, loss %.4f, %s", t->step, t->steps,
                  t->loss, time_left(t, left));
     else
@@ -144,31 +147,11 @@ static int read_row(struct train *t, struct heads_sample *s, int row, int64_t tu
     return rc ? rc : heads_sample_read(s, &t->woven, 0, false, g, t->opts.length, e);
 }
 
-/* Rows of a validation. */
-static int n_validated(const struct train *t)
+/* Rows that are read with fitted and with trained heads. */
+static int n_judged(const struct train *t)
 {
     const int64_t n = (int64_t)t->steps * t->batch / SHARE;
     return n < 1 ? 1 : n < t->schedule.n_valid ? (int)n : t->schedule.n_valid;
-}
-
-/* The share of the best tenth found in the rows held back. */
-static int validate(struct train *t, double *out, struct err *e)
-{
-    struct heads_sample *s = t->samples;
-    int n = 0, rc = 0;
-    double sum = 0;
-    for (int i = 0; !rc && i < n_validated(t); i++) {
-        rc = read_row(t, s, t->schedule.order[i], 0, true, e);
-        if (rc || !s->ids.n) continue;
-        double share;
-        rc = heads_learn_found(&t->learn, s, &share, e);
-        sum += share;
-        n++;
-        if (!rc && report_interrupted() && t->step == 0)
-            rc = err_set(e, ERR_STOP, "interrupted before the first step");
-    }
-    *out = n ? sum / n : 0;
-    return rc;
 }
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */
@@ -179,8 +162,7 @@ static int save(struct train *t, struct err *e)
     snprintf(tmp, sizeof tmp, "%s.tmp", t->checkpoint);
     FILE *f = fopen(tmp, "wb");
     bool ok = f && fwrite(t->settings, sizeof t->settings, 1, f) == 1 &&
-              fwrite(&t->step, sizeof t->step, 1, f) == 1 &&
-              fwrite(&t->found, sizeof t->found, 1, f) == 1;
+              fwrite(&t->step, sizeof t->step, 1, f) == 1;
     int rc = ok ? heads_learn_transfer(&t->learn, f, true, e) : 0;
     ok = ok && !rc && fflush(f) == 0 && fsync(fileno(f)) == 0;
     if (f && fclose(f)) ok = false;
@@ -208,7 +190,6 @@ static int resume(struct train *t, bool *found, struct err *e)
                      "or remove that file",
                      t->checkpoint);
     else if (fread(&t->step, sizeof t->step, 1, f) != 1 ||
-             fread(&t->found, sizeof t->found, 1, f) != 1 ||
              (rc = heads_learn_transfer(&t->learn, f, false, e)) == ERR_FORMAT || t->step < 0 ||
              t->step > t->steps || (!rc && fgetc(f) != EOF))
         rc = err_set(e, ERR_FORMAT, "%s is damaged; remove it to start again", t->checkpoint);
@@ -243,6 +224,7 @@ static int take_step(struct train *t, struct err *e)
 
 static int run(struct train *t, struct err *e)
 {
+    const int first = t->step;
     int rc = 0;
     while (!rc && t->step < t->steps) {
         rc = take_step(t, e);
@@ -253,10 +235,20 @@ static int run(struct train *t, struct err *e)
                          "interrupted after step %d; %s is kept, and the same command continues",
                          t->step, t->checkpoint);
     }
-    return rc;
+    if (!rc && t->step > first && t->loss <= 0)
+        rc = err_set(e, ERR_FORMAT, "%s: no row is long enough to train on", t->data.name);
+    return rc ? rc : save(t, e);
 }
 
 /* ---- the result ------------------------------------------------------------------------------ */
+
+static void release(struct train *t)
+{
+    heads_learn_close(&t->learn);
+    t->learn = (struct heads_learn){0};
+    engine_close(t->engine);
+    t->engine = NULL;
+}
 
 static int weight_row(void *ctx, int layer, enum retaining_part part, int r, float *out,
                       struct err *e)
@@ -272,7 +264,7 @@ static int weight_row(void *ctx, int layer, enum retaining_part part, int r, flo
     return rc;
 }
 
-static int write_trained(struct train *t, char hex[65], struct err *e)
+static int write_trained(struct train *t, const char *path, char hex[65], struct err *e)
 {
     const struct model *m = t->engine->model;
     struct heads_file f = {
@@ -286,23 +278,81 @@ static int write_trained(struct train *t, char hex[65], struct err *e)
         .row = weight_row,
         .ctx = t,
     };
-    return heads_file_write(&f, t->options->training.out, t->options->force, hex, e);
+    return heads_file_write(&f, path, true, hex, e);
 }
 
-/* Writes the trained heads if they find more than the closed form does, else the closed form. */
-static int write_better(struct train *t, char hex[65], struct err *e)
+/* Answers of the rows held back, after these heads evicted. */
+static int judge_rows(struct train *t, struct heads_judged *out, struct err *e)
 {
-    double found;
-    int rc = validate(t, &found, e);
+    const struct plan_opts o = heads_judge_plan(t->opts.length);
+    struct context x;
+    int rc = context_open(&x, t->engine, &o, 0, HEADS_JUDGE_LOGITS, e);
+    for (int i = 0; !rc && i < n_judged(t); i++) {
+        struct heads_sample *s = t->samples;
+        rc = read_row(t, s, t->schedule.order[i], 0, true, e);
+        if (!rc && s->ids.n) rc = heads_judge_row(&x, s, out, e);
+        t->done += t->opts.length;
+        show(t);
+        if (!rc && report_interrupted())
+            rc = err_set(e, ERR_STOP, "interrupted; %s is kept, and the same command continues",
+                         t->checkpoint);
+    }
+    context_release(&x);
+    return rc;
+}
+
+static int judge(struct train *t, const char *heads, struct heads_judged *out, struct err *e)
+{
+    struct engine_opts with = t->options->engine;
+    const struct plan_opts o = heads_judge_plan(t->opts.length);
+    *out = (struct heads_judged){0};
+    with.heads = (struct engine_heads){.path = heads};
+    int rc = engine_open(&t->engine, &with, &o, 1, NULL, NULL, e);
+    if (!rc) rc = judge_rows(t, out, e);
+    engine_close(t->engine);
+    t->engine = NULL;
+    return rc;
+}
+
+static int compare(struct train *t, const char *fitted, const char *trained, bool *better,
+                   struct err *e)
+{
+    struct heads_judged f, h;
+    int rc = judge(t, fitted, &f, e);
+    if (!rc) rc = judge(t, trained, &h, e);
     report_status_end();
     if (rc) return rc;
-    const bool better = found > t->found;
-    report_note("in %d rows held back, fitted heads find %.1f %% of the best tenth of the units, "
-                "trained heads %.1f %%: %s",
-                n_validated(t), 100 * t->found, 100 * found,
-                better ? "the trained heads are kept" : "the fitted heads are kept");
-    if (better) return write_trained(t, hex, e);
-    return heads_linear_write(&t->learn.start, t->options->training.out, t->options->force, hex, e);
+    *better = h.nats < f.nats;
+    const char *which = *better ? "trained" : "fitted";
+    if (f.n == 0)
+        report_note("no row held back is long enough to compare: the fitted heads are written");
+    else
+        report_note("answers in %d rows held back, after a twelfth of the units was kept: %.3f "
+                    "nats a token with fitted heads, %.3f with trained heads; the %s heads are "
+                    "written",
+                    n_judged(t), f.nats / (double)f.n, h.nats / (double)h.n, which);
+    return 0;
+}
+
+/* Writes the trained heads if they keep more of the answers than the closed form does, else the
+ * closed form. The weights of the training are released: the model is opened again. */
+static int write_better(struct train *t, char hex[65], struct err *e)
+{
+    const char *out = t->options->training.out;
+    char fitted[sizeof t->checkpoint], trained[sizeof fitted], hex_trained[65];
+    bool better = false;
+    snprintf(fitted, sizeof fitted, "%s.fitted", out);
+    snprintf(trained, sizeof trained, "%s.trained", out);
+    int rc = heads_linear_write(&t->learn.start, fitted, true, hex, e);
+    if (!rc) rc = write_trained(t, trained, hex_trained, e);
+    release(t);
+    if (!rc) rc = compare(t, fitted, trained, &better, e);
+    if (!rc && better) memcpy(hex, hex_trained, sizeof hex_trained);
+    if (!rc && rename(better ? trained : fitted, out))
+        rc = err_set(e, ERR_FAIL, "%s cannot be written: %m", out);
+    unlink(fitted);
+    unlink(trained);
+    return rc;
 }
 
 /* ---- opening and closing --------------------------------------------------------------------- */
@@ -451,7 +501,6 @@ static int start(struct train *t, const struct engine_opts *alone, struct err *e
     rc = fit(t, &fitted, alone, e);
     if (!rc) rc = heads_learn_start(&t->learn, &fitted, t->options->session.sampling.seed, e);
     arena_release(&memory);
-    if (!rc) rc = validate(t, &t->found, e);
     return rc ? rc : save(t, e);
 }
 
@@ -474,27 +523,26 @@ static int begin(struct train *t, struct err *e)
         report_note("training: %d steps of %d rows of at most %d tokens", t->steps, t->batch,
                     t->opts.length);
     heads_schedule_init(&t->schedule, o->session.sampling.seed);
-    const double rows = (double)t->steps * t->batch + 2 * n_validated(t);
+    const double rows = (double)t->steps * t->batch + 2 * n_judged(t);
     t->total = FIT_TOKENS + rows * t->opts.length;
     start_clock(t);
     rc = resume(t, &found, e);
     if (!rc && !found) rc = start(t, &alone, e);
     if (rc || !found) return rc;
-    t->done =
-        t->total - (double)t->opts.length * ((t->steps - t->step) * t->batch + n_validated(t));
+    const double left = (double)(t->steps - t->step) * t->batch + 2 * n_judged(t);
+    t->done = t->total - left * t->opts.length;
     start_clock(t);
     return 0;
 }
 
 static void end(struct train *t)
 {
-    heads_learn_close(&t->learn);
+    release(t);
     for (int i = 0; t->samples && i < t->batch; i++) heads_sample_release(&t->samples[i]);
     free(t->samples);
     heads_data_close(&t->woven);
     heads_data_close(&t->data);
     arena_release(&t->arena);
-    engine_close(t->engine);
 }
 
 int heads_train(const struct options *o)

@@ -37,12 +37,10 @@ struct cuda_trainer {
     int n_loss;
     /* on the host */
     struct net *nets; /* [n_kv_layer], in device memory */
-    float *label_host, *score_host, *loss_host;
+    float *loss_host;
     /* of the text that runs */
     const struct cuda_trainer_text *text;
     float weight; /* of a term of the loss */
-    cuda_trainer_visit *visit;
-    void *visit_ctx;
 };
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -63,10 +61,8 @@ static struct cuda_trainer describe(const struct cuda_trainer_opts *o)
 
 static void plan_host(struct cuda_trainer *t, struct arena *a)
 {
-    const size_t layers = (size_t)t->m->n_kv_layer, rows = (size_t)(t->o.n_text * t->n_head);
+    const size_t layers = (size_t)t->m->n_kv_layer;
     t->nets = arena_take(a, layers, sizeof *t->nets);
-    t->label_host = arena_take(a, rows, sizeof *t->label_host);
-    t->score_host = arena_take(a, rows, sizeof *t->score_host);
     t->loss_host = arena_take(a, layers * (size_t)t->n_loss, sizeof *t->loss_host);
 }
 
@@ -273,14 +269,6 @@ static void add(struct cuda_trainer *t, int layer)
              n_hidden);
 }
 
-static void show(struct cuda_trainer *t, int layer)
-{
-    const size_t bytes = (size_t)(t->text->n_context * t->n_head) * sizeof(float);
-    if (cuda_get_now(t->x, t->score_host, t->score, bytes)) return;
-    if (cuda_get_now(t->x, t->label_host, t->label, bytes)) return;
-    t->visit(t->visit_ctx, layer, t->label_host, t->score_host);
-}
-
 /* ---- a text ---------------------------------------------------------------------------------- */
 
 /* q, k and v of a layer are in x->qkv, before RoPE, as attention and heads read them. */
@@ -290,10 +278,7 @@ static void watch(void *ctx, const struct model_layer *l, const struct cuda_rope
     const int layer = l->kv_layer;
     label(t, l, rope);
     score(t, &t->nets[layer]);
-    if (t->visit)
-        show(t, layer);
-    else
-        add(t, layer);
+    add(t, layer);
 }
 
 static int run(struct cuda_trainer *t, const struct cuda_trainer_text *text, struct err *e)
@@ -309,20 +294,11 @@ static int run(struct cuda_trainer *t, const struct cuda_trainer_text *text, str
     return rc;
 }
 
-int cuda_trainer_watch(struct cuda_trainer *t, const struct cuda_trainer_text *text,
-                       cuda_trainer_visit *visit, void *ctx, struct err *e)
-{
-    t->visit = visit;
-    t->visit_ctx = ctx;
-    return run(t, text, e);
-}
-
 int cuda_trainer_add(struct cuda_trainer *t, const struct cuda_trainer_text *text, float weight,
                      double *loss, struct err *e)
 {
     const int used = cuda_parts_of(text->n_context * t->n_head, 256), layers = t->m->n_kv_layer;
     t->weight = weight;
-    t->visit = NULL;
     *loss = 0;
     int rc = run(t, text, e);
     if (!rc)

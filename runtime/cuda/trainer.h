@@ -1,7 +1,7 @@
 /* trainer: trains retaining heads on the device: while a text runs through the model, q, k and v of
  * each layer give the labels, and these the gradient of the layer's net (quant/heads has the
  * formulas, and the same on the CPU). Nothing of a layer is kept once the next one runs, and only
- * numbers per token and KV head, or a layer's weights, come to the host.
+ * the loss and a layer's weights come to the host.
  *
  * Products are those of float matrices (floats.cu); every sum has a fixed order. */
 #ifndef RETAIN_RUNTIME_CUDA_TRAINER_H
@@ -54,14 +54,6 @@ struct cuda_trainer_text {
     const int32_t *asked; /* [n_asked] the tokens that ask, ascending */
     int n_asked;
 };
-
-/* Gets labels and scores of a layer, [n_context][n_kv_head], before the means are taken off; valid
- * until it returns. */
-typedef void cuda_trainer_visit(void *ctx, int layer, const float *label, const float *score);
-
-/* Runs a text and visits each layer of the cache, which must be empty. */
-int cuda_trainer_watch(struct cuda_trainer *t, const struct cuda_trainer_text *text,
-                       cuda_trainer_visit *visit, void *ctx, struct err *e);
 
 /* Runs a text and adds the gradients of its loss, of which *loss is the sum (heads_net_gradient).
  */

@@ -15,14 +15,14 @@ done >"$T/rows"
 rows=$T/rows
 train() { "$RETAIN" heads train --data "$rows" --length 128 --hidden 16 --rate .01 "$@"; }
 
-# The share is of rows that are held back: of these two rows one is too short for a share, and training
-# succeeds only with the other one.
+# Heads are compared in rows that are held back: of these two rows one is too short, and training succeeds
+# only with the other one.
 { row cat Milo; printf '{"document": ["a", "b"], "question": ["c"], "answer": ["d"]}\n'; } >"$T/two"
 for seed in 1 2 3 4 5 6 7 8 9; do
     "$RETAIN" heads train --data "$T/two" --length 128 --hidden 4 --steps 1 --seed $seed --out "$T/two$seed.gguf" \
         >"$T/out" 2>&1 && break
 done
-holds "the share is not of rows that are trained on" "$(cat "$T/out")" 'fitted heads find 0\.0 %'
+holds "the comparison is not of rows that are trained on" "$(cat "$T/out")" 'no row held back is long enough'
 
 check "train" train --steps 12 --out "$T/a.gguf" --threads 1
 check "train again" train --steps 12 --out "$T/b.gguf" --threads 2
@@ -32,7 +32,7 @@ if cmp -s "$T/a.gguf" "$T/c.gguf"; then no "the seed does not matter"; else ok; 
 holds "comparable scores" "$("$RETAIN" heads info --heads "$T/a.gguf")" 'policy keeper'
 # A training that does not beat the heads it began with writes these, and says so.
 train --steps 1 --rate .000000001 --out "$T/kept.gguf" >"$T/out" 2>&1
-holds "not better" "$(cat "$T/out")" 'the fitted heads are kept'
+holds "not better" "$(cat "$T/out")" 'the fitted heads are written'
 "$RETAIN" heads fit --out "$T/fit.gguf" --threads 1 >"$T/out" || no "heads fit fails"
 check "the fitted heads are the file" cmp "$T/kept.gguf" "$T/fit.gguf"
 

@@ -91,16 +91,6 @@ static double step(struct side *s, int i)
     return loss;
 }
 
-static double found(struct side *s)
-{
-    struct heads_sample one = {0};
-    double share;
-    text(&one, 50, s->engine->model->n_vocab);
-    ok(heads_learn_found(&s->learn, &one, &share, &err));
-    heads_sample_release(&one);
-    return share;
-}
-
 /* Of all nets, relative to the size of the CPU's. */
 static double distance(struct side *cpu, struct side *gpu)
 {
@@ -131,11 +121,10 @@ static void compare(const char *model, int n_steps)
         const double want = step(&cpu, i);
         worst = fmax(worst, fabs(step(&gpu, i) / want - 1));
     }
-    printf("%s: losses of %d steps differ by at most %.1e, weights by %.1e, found %.3f and %.3f\n",
-           model, n_steps, worst, distance(&cpu, &gpu), found(&cpu), found(&gpu));
+    printf("%s: losses of %d steps differ by at most %.1e, weights by %.1e\n", model, n_steps,
+           worst, distance(&cpu, &gpu));
     assert_true(worst < 2e-3);
     assert_true(distance(&cpu, &gpu) < 0.03);
-    assert_true(fabs(found(&cpu) - found(&gpu)) < 0.1);
 }
 
 TEST(losses)
@@ -223,7 +212,6 @@ TEST(memory)
     assert_int_equal(before - after, plan.cache_bytes + plan.scratch_bytes + training);
     begin(&s);
     step(&s, 0);
-    found(&s);
     assert_int_equal(host_bytes() - host, context_host_bytes(s.engine, &plan) +
                                               heads_learn_bytes(s.engine, &usual) -
                                               LENGTH * sizeof(int32_t)); /* asked: calloc */

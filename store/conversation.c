@@ -36,7 +36,8 @@ static void open_label(struct store *s, sqlite3_stmt *q, struct store_conversati
     str_release(&buffer);
 }
 
-void db_conversation_read(struct store *s, sqlite3_stmt *q, struct store_conversation *c)
+/* Fills c from a row of DB_CONVERSATION_COLUMNS, with its name and title. */
+static void read_row(struct store *s, sqlite3_stmt *q, struct store_conversation *c)
 {
     *c = (struct store_conversation){.id = sqlite3_column_int64(q, 0)};
     if (s->key) {
@@ -61,7 +62,7 @@ static int read_one(struct store *s, sqlite3_stmt *q, struct store_conversation 
 {
     int rc = db_step(s, q, doing, e);
     if (rc > 0) {
-        db_conversation_read(s, q, out);
+        read_row(s, q, out);
         db_reset(q);
     }
     return rc;
@@ -228,7 +229,7 @@ int db_conversation_walk(struct store *s, sqlite3_stmt *q,
     struct store_conversation c;
     int rc;
     while ((rc = db_step(s, q, doing, e)) > 0) {
-        db_conversation_read(s, q, &c);
+        read_row(s, q, &c);
         rc = each(ctx, &c);
         if (rc) break;
     }

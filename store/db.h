@@ -251,8 +251,6 @@ int db_message_cut(struct store *s, int64_t conversation, int64_t n_messages, co
 #define DB_CONVERSATION_COLUMNS                                                        \
     "SELECT id, name, title, created_ms, updated_ms, n_turns, n_tokens, cache_bytes, " \
     "deleted_ms, EXISTS (SELECT 1 FROM tag WHERE conversation = id) FROM conversation "
-/* Fills c from a row of DB_CONVERSATION_COLUMNS, with its name and title. */
-void db_conversation_read(struct store *s, sqlite3_stmt *q, struct store_conversation *c);
 int db_conversation_by_id(struct store *s, int64_t id, struct store_conversation *out,
                           const char *doing, struct err *e);
 /* Walks all rows of such a statement; the callback is as in store_conversation_list. */

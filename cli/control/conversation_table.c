@@ -13,7 +13,7 @@ struct conversation_table conversation_table_begin(bool aside)
     return (struct conversation_table){.now_ms = system_unix_ms(), .aside = aside};
 }
 
-void conversation_table_line(const struct conversation_table *p, const char *line)
+static void put_line(const struct conversation_table *p, const char *line)
 {
     if (p->aside)
         report_aside("%s\n", line);
@@ -37,7 +37,7 @@ int conversation_table_row(void *ctx, const struct conversations_entry *c)
     struct str line = {0};
     char age[NUM_MAX], tokens[NUM_MAX], cache[NUM_MAX];
     if (p->n++ == 0)
-        conversation_table_line(
+        put_line(
             p,
             "NAME                       AGE  TURNS   TOKENS      CACHE  MODEL             TITLE");
     report_cell(&line, c->name, 24);
@@ -49,7 +49,7 @@ int conversation_table_row(void *ctx, const struct conversations_entry *c)
     report_cell(&line, c->tags, 0);
     if (c->tags[0]) str_puts(&line, "  ");
     report_cell(&line, c->title, 0);
-    conversation_table_line(p, line.data);
+    put_line(p, line.data);
     str_release(&line);
     return 0;
 }
@@ -58,6 +58,6 @@ int conversation_table_print(struct conversations *l, struct err *e)
 {
     struct conversation_table p = conversation_table_begin(true);
     int rc = conversations_list(l, conversation_table_row, &p, e);
-    if (!rc && p.n == 0) conversation_table_line(&p, "no saved conversations");
+    if (!rc && p.n == 0) put_line(&p, "no saved conversations");
     return rc;
 }

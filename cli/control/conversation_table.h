@@ -15,7 +15,6 @@ struct conversation_table {
 };
 
 struct conversation_table conversation_table_begin(bool aside);
-void conversation_table_line(const struct conversation_table *p, const char *line);
 
 /* ctx: a conversation_table. A line for one conversation, after a heading before the first. */
 int conversation_table_row(void *ctx, const struct conversations_entry *c);

@@ -117,10 +117,16 @@ static int from_terminal(bool fresh, char out[CONVERSATIONS_PASSPHRASE_MAX], str
     return rc;
 }
 
+/* No core file of this process, and no debugger of this user, sees its memory from now on. */
+static void hide_memory(void)
+{
+    prctl(PR_SET_DUMPABLE, 0);
+}
+
 static int ask(void *ctx, bool fresh, char *out, struct err *e)
 {
     const struct options *o = ctx;
-    secret_hide_memory();
+    hide_memory();
     if (o->store.passphrase) {
         memcpy(out, o->store.passphrase, CONVERSATIONS_PASSPHRASE_MAX);
         return 0;
@@ -134,16 +140,11 @@ bool secret_talk(const struct options *o, const struct conversations *l)
     return o->session.private_mode || conversations_is_encrypted(l);
 }
 
-void secret_hide_memory(void)
-{
-    prctl(PR_SET_DUMPABLE, 0);
-}
-
 int secret_open_library(struct conversations **out, const struct options *o, const char *path,
                         struct err *e)
 {
     struct conversations_key key = {ask, (void *)(uintptr_t)o, o->store.encrypt};
-    if (o->session.private_mode) secret_hide_memory();
+    if (o->session.private_mode) hide_memory();
     return conversations_open_key(out, path, &key, e);
 }
 

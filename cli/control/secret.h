@@ -20,8 +20,6 @@ int secret_open_reading(struct conversations **out, const struct options *o, con
 
 /* Whether the talk leaves no text on a disk: it is private, or the conversations are encrypted. */
 bool secret_talk(const struct options *o, const struct conversations *l);
-/* No core file of this process, and no debugger of this user, sees its memory from now on. */
-void secret_hide_memory(void);
 
 /* Call before a screen is opened: asks now if a passphrase will be needed, and sets
  * o->store.passphrase. The caller ends with secret_wipe. */

@@ -50,7 +50,7 @@ static const struct option *find_letter(char letter)
 }
 
 /* NULL when no name is similar enough. */
-const char *option_nearest(unsigned groups, const char *name, size_t n)
+static const char *option_nearest(unsigned groups, const char *name, size_t n)
 {
     struct nearest near = nearest_to(name, n);
     for (const struct option *d = options_table; d < options_table + options_table_n; d++)

@@ -46,15 +46,11 @@ extern const size_t options_table_n;
  * was given. ERR_USAGE names the expected values. */
 int option_read(struct options *o, enum options_layer layer, const struct option *d,
                 const char *text, struct err *e);
-/* Commands that take one value read it from the plan: copies it there from the lists. */
-void option_take_first(struct options *o);
 /* Appends the value in the form of option_read; nothing when it is not set. */
 void option_print(const struct options *o, const struct option *d, struct str *out);
 
 const struct option *option_named(const char *name, size_t n);
 /* As option_named, but only for settings; the error names the most similar one. */
 const struct option *option_setting(unsigned groups, const char *name, struct err *e);
-/* NULL when no name of `groups` is similar. */
-const char *option_nearest(unsigned groups, const char *name, size_t n);
 
 #endif

@@ -225,7 +225,8 @@ static int read_flag(const struct option *d, bool *field, const char *text, stru
     return err_set(e, ERR_USAGE, "--%s=%s: expected yes or no", d->name, text);
 }
 
-void option_take_first(struct options *o)
+/* Commands that take one value read it from the plan: copies it there from the lists. */
+static void take_first(struct options *o)
 {
     const struct sweep_opts *s = &o->sweep;
     struct plan_opts *p = &o->session.plan;
@@ -261,7 +262,7 @@ static int read_value(struct options *o, const struct option *d, const char *tex
     case NUMBERS: rc = read_numbers(d, field, text, e); break;
     default: return read_number(d, field, text, e);
     }
-    if (!rc) option_take_first(o);
+    if (!rc) take_first(o);
     return rc;
 }
 
@@ -296,14 +297,14 @@ void options_unset(struct options *o, const char *name)
     struct options fresh;
     options_init(&fresh);
     copy(o, &fresh, (size_t)(option_named(name, strlen(name)) - options_table));
-    option_take_first(o);
+    take_first(o);
 }
 
 void options_give(struct options *o, const struct options *given)
 {
     for (size_t i = 0; i < options_table_n; i++)
         if (given->from[i] == OPTIONS_GIVEN) copy(o, given, i);
-    option_take_first(o);
+    take_first(o);
 }
 
 /* ---- printing -------------------------------------------------------------------------------- */

@@ -203,7 +203,9 @@ static bool is_model(const char *path)
            !strcasestr(name, "imatrix") && no == 1;
 }
 
-bool hub_has_quant(const char *path, const char *quant)
+/* Whether the quantization ("Q4_K_M") is part of the file's name: "x-Q4_K_M.gguf",
+ * "q4_k_m/x-00001-of-00002.gguf". */
+static bool has_quant(const char *path, const char *quant)
 {
     size_t n = strlen(quant);
     for (const char *at = path; (at = strcasestr(at, quant)); at++) {
@@ -217,8 +219,7 @@ bool hub_has_quant(const char *path, const char *quant)
 static const struct hub_file *with_quant(const struct hub_list *l, const char *quant)
 {
     for (int i = 0; i < l->n; i++)
-        if (is_model(l->files[i].path) && hub_has_quant(l->files[i].path, quant))
-            return &l->files[i];
+        if (is_model(l->files[i].path) && has_quant(l->files[i].path, quant)) return &l->files[i];
     return NULL;
 }
 

@@ -44,9 +44,6 @@ const struct hub_file *hub_largest(const struct hub_list *l, int64_t bytes_max, 
 void hub_list_sort(struct hub_list *l);
 const struct hub_file *hub_find(const struct hub_list *l, const char *path);
 
-/* Whether the quantization ("Q4_K_M") is part of the file's name: "x-Q4_K_M.gguf",
- * "q4_k_m/x-00001-of-00002.gguf". */
-bool hub_has_quant(const char *path, const char *quant);
 
 /* The error of an answer that is not a success, one line with what to do. `what`: the repository or
  * address. */

@@ -43,14 +43,9 @@ const struct task *task_named(const char *name)
 
 /* ---- chance ---------------------------------------------------------------------------------- */
 
-double task_uniform(struct task_run *s)
-{
-    return random_at(s->args.seed, 77, s->n_random++);
-}
-
 size_t task_below(struct task_run *s, size_t n)
 {
-    return (size_t)(task_uniform(s) * (double)n);
+    return (size_t)(random_at(s->args.seed, 77, s->n_random++) * (double)n);
 }
 
 void task_digits(struct task_run *s, int n, struct str *out)
@@ -221,7 +216,7 @@ struct task_run *task_open(const struct task *t, const struct task_args *args)
     }
     if (args->essay) { /* each seed starts at a different sentence */
         size_t n = strlen(args->essay);
-        s->essay_at = n ? (size_t)(task_uniform(s) * (double)n) : 0;
+        s->essay_at = n ? task_below(s, n) : 0;
         s->essay_at += strcspn(args->essay + s->essay_at, ".");
         s->essay_at += args->essay[s->essay_at] == '.';
     }

@@ -98,8 +98,7 @@ struct task_run {
     int last; /* used by families: the last word, the last line */
 };
 
-size_t task_below(struct task_run *s, size_t n); /* 0 … n - 1 */
-double task_uniform(struct task_run *s);         /* [0, 1) */
+size_t task_below(struct task_run *s, size_t n); /* 0 … n - 1, at random */
 void task_digits(struct task_run *s, int n, struct str *out);
 void task_word(struct task_run *s, struct str *out); /* a made-up word of six letters */
 

@@ -281,7 +281,9 @@ int evict_safe(const struct evict_rule *rule)
     return (int)((int64_t)rule->budget * rule->floor_pct / 100);
 }
 
-float evict_least(uint32_t age, float recency)
+/* The least score of a unit by its age: 1 = the newest token. recency: N / budget. The logarithm is
+ * Mitchell's (1962), linear between powers of two. */
+static float least_score(uint32_t age, float recency)
 {
     float x = (float)age * recency;
     int32_t bits; /* 2^23 log2 x, and 127 */
@@ -296,7 +298,7 @@ static void raise_recent(const struct job *j, int index)
     const float recency = (float)j->rule->recency / (float)j->rule->budget;
     union evict_slot *s = j->slots + h->slot0;
     for (int k = 0; j->rule->recency && k < h->len; k++) {
-        int32_t least = key_of(evict_least((uint32_t)j->c->n_pos - h->pos[k], recency));
+        int32_t least = key_of(least_score((uint32_t)j->c->n_pos - h->pos[k], recency));
         s[k].key = s[k].key > least ? s[k].key : least;
     }
 }

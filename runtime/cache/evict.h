@@ -72,9 +72,6 @@ struct evict_group evict_group(const struct cache *c, const struct evict_rule *r
 /* If heads share: how many of a head's best units stay whatever the other heads have. */
 int evict_safe(const struct evict_rule *rule);
 
-/* The least score of a unit by its age: 1 = the newest token. recency: N / budget. The logarithm is
- * Mitchell's (1962), linear between powers of two. */
-float evict_least(uint32_t age, float recency);
 
 /* Fills `slots` with the stored scores. */
 void evict_values(const struct cache *c, union evict_slot *slots);

@@ -154,9 +154,6 @@ void session_change_release(struct session_change *c);
 /* Evicts them; call when the message that follows is stored, but not pending. */
 int session_turn_apply(struct session *s, const struct session_change *c,
                        const struct session_sink *k, struct err *e);
-/* Runs the pending tokens before position `end`. */
-int session_run_until(struct session *s, int64_t end, const struct session_sink *k,
-                      enum session_end *how, struct err *e);
 /* Follows the first n_messages that are stored. */
 int session_follow_stored(struct session *s, size_t n_messages, struct err *e);
 /* Runs the pending tokens of the stored turns, except the last one, and evicts what each turn made

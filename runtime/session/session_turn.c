@@ -331,8 +331,9 @@ static int drop_between(struct session *s, int64_t from, int64_t end, const stru
     return rc ? rc : drop(s, from, end, k, e);
 }
 
-int session_run_until(struct session *s, int64_t end, const struct session_sink *k,
-                      enum session_end *how, struct err *e)
+/* Runs the pending tokens before position `end`. */
+static int run_until(struct session *s, int64_t end, const struct session_sink *k,
+                     enum session_end *how, struct err *e)
 {
     struct tokens rest = {0};
     int64_t n = end - s->ctx.cache.n_pos;
@@ -353,7 +354,7 @@ int session_turn_apply(struct session *s, const struct session_change *c,
     enum session_end how = SESSION_TURN_END;
     int rc = 0;
     if (c->drops_last || c->from < c->end) /* it is too late to stop */
-        rc = session_run_until(s, c->drops_last ? turn_end : c->end, &session_silent, &how, e);
+        rc = run_until(s, c->drops_last ? turn_end : c->end, &session_silent, &how, e);
     if (!rc && how == SESSION_FULL)
         rc = err_set(e, ERR_FIT, "the context of %d units is full; choose another --policy",
                      s->ctx.plan.capacity);
@@ -435,12 +436,12 @@ int session_run_stored(struct session *s, const struct session_sink *k, enum ses
     int rc = walk_stored(&w);
     *how = SESSION_TURN_END;
     for (size_t i = 0; !rc && *how == SESSION_TURN_END && i < w.n_gaps; i++) {
-        rc = session_run_until(s, w.gaps[i].at, k, how, e);
+        rc = run_until(s, w.gaps[i].at, k, how, e);
         if (!rc && *how == SESSION_TURN_END)
             rc = drop_between(s, w.gaps[i].from, w.gaps[i].end, k, e);
     }
     free(w.gaps);
-    if (!rc && *how == SESSION_TURN_END) rc = session_run_until(s, s->n_tokens - 1, k, how, e);
+    if (!rc && *how == SESSION_TURN_END) rc = run_until(s, s->n_tokens - 1, k, how, e);
     if (!rc) rc = session_save_now(s, NULL, e);
     int64_t before = s->ctx.cache.n_evictions;
     bool over = session_turn_is_over(s, s->recent[s->n_recent - 1]);

@@ -207,7 +207,7 @@ int message_lead(const struct transcript *t, int index)
     return index > 0 && t->messages[index].role == CHAT_USER;
 }
 
-int message_rows(const struct transcript *t, int index)
+static int message_rows(const struct transcript *t, int index)
 {
     return message_lead(t, index) + t->messages[index].n_lines;
 }

@@ -99,7 +99,6 @@ enum { TRANSCRIPT_LONG = 16, TRANSCRIPT_HEAD = 8 };
 int transcript_layout(struct transcript *t, int width);
 /* Its text after the files that it begins with; of a message without words, all of it. */
 const char *message_words(const struct message *m);
-int message_rows(const struct transcript *t, int index);
 int message_lead(const struct transcript *t, int index); /* empty rows before it: 0 or 1 */
 
 /* Row of the line that contains a message's byte, and the reverse. */

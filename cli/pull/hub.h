@@ -44,7 +44,6 @@ const struct hub_file *hub_largest(const struct hub_list *l, int64_t bytes_max, 
 void hub_list_sort(struct hub_list *l);
 const struct hub_file *hub_find(const struct hub_list *l, const char *path);
 
-
 /* The error of an answer that is not a success, one line with what to do. `what`: the repository or
  * address. */
 int hub_refused(const struct http_answer *a, const char *what, bool has_token, struct err *e);

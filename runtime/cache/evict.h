@@ -72,7 +72,6 @@ struct evict_group evict_group(const struct cache *c, const struct evict_rule *r
 /* If heads share: how many of a head's best units stay whatever the other heads have. */
 int evict_safe(const struct evict_rule *rule);
 
-
 /* Fills `slots` with the stored scores. */
 void evict_values(const struct cache *c, union evict_slot *slots);
 

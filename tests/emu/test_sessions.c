@@ -1,8 +1,6 @@
 /* Conversations on the emulated GPU, with all layers or some, of models whose layers have windows
  * or a recurrent state: stopped and resumed after each turn, and killed inside an answer, they
  * continue with the same text, with speculation and without. */
-#include <signal.h>
-#include <sys/wait.h>
 
 #include "runtime/cuda/cuda.h"
 #include "runtime/session/session_parts.h"
@@ -64,29 +62,6 @@ static void resume(const char *policy)
     assert_true(once.n_evicted > 0);
 }
 
-static void on_tokens(void *ctx, int64_t position, int n, const uint16_t *n_bytes)
-{
-    int *left = ctx;
-    (void)position;
-    (void)n_bytes;
-    if (n == 1 && --*left == 0) kill(getpid(), SIGKILL);
-}
-
-static void run_victim(const char *dir, struct options o, int n_left)
-{
-    struct session_sink k = {.ctx = &n_left, .tokens = on_tokens};
-    enum session_end end;
-    int status;
-    pid_t child = fork();
-    if (child == 0) {
-        struct session *s = open_session(open_library(dir), o, false);
-        session_say(s, said[0], strlen(said[0]), &k, &end, &err);
-        _exit(1);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-}
-
 /* The killed answer is saved up to its last token; the next turn is that of a conversation that was
  * stopped there. */
 static void killed(void)
@@ -95,7 +70,7 @@ static void killed(void)
     struct options o = options_for("sink");
     AUTO_LOG once = {0}, again = {0};
     AUTO_FOLDER *dir = temporary();
-    run_victim(dir, o, TOKENS);
+    run_victim(dir, o, 0, TOKENS);
     AUTO_LIBRARY *l = open_library(dir);
     AUTO_SESSION *y = open_session(l, o, true), *x;
     assert_int_equal(reread(y), 0);

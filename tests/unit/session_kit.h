@@ -5,6 +5,9 @@
 
 #include "tests/test.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+
 #include <sqlite3.h>
 
 #include "cli/options/options.h"
@@ -181,6 +184,37 @@ static inline void say(struct session *s, const char *text, struct log *l)
 static inline void same_cache(const struct session *x, const struct session *y)
 {
     same_units(session_cache(x), session_cache(y));
+}
+
+/* ---- a kill ---------------------------------------------------------------------------------- */
+
+static int tokens_left;
+
+static inline void kill_at_token(void *ctx, int64_t position, int n, const uint16_t *n_bytes)
+{
+    (void)ctx;
+    (void)position;
+    (void)n_bytes;
+    if (n == 1 && --tokens_left == 0) kill(getpid(), SIGKILL);
+}
+
+/* A new conversation of n_turns in `dir` whose process is killed at a token of its next answer. */
+static inline void run_victim(const char *dir, struct options o, int n_turns, int token)
+{
+    const struct session_sink k = {.tokens = kill_at_token};
+    enum session_end end;
+    struct log log = {0};
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        struct session *s = open_session(open_library(dir), o, false);
+        for (int i = 0; i < n_turns; i++) say(s, said[i], &log);
+        tokens_left = token;
+        session_say(s, said[n_turns], strlen(said[n_turns]), &k, &end, &err);
+        _exit(1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
 #endif

@@ -335,8 +335,8 @@ TEST(test_regenerate)
 TEST(test_branch)
 {
     struct options o = options_of("locret", "q4", 0);
-    char *dir = temporary(), name[128];
-    struct conversations *l = open_library(dir);
+    NEW_LIBRARY(l);
+    char name[128];
     AUTO_LOG log = {0};
     struct session *x = open_session(NULL, o, false), *s = open_session(l, o, false), *b;
     for (int i = 0; i < 3; i++) say(x, said[i], &log);
@@ -358,8 +358,6 @@ TEST(test_branch)
     session_close(s);
     session_close(b);
     ok(conversations_check(l, &err));
-    conversations_close(l);
-    remove_library(dir);
 }
 
 /* Open in another process: reported; it can be viewed, and branched off, while the other process
@@ -367,8 +365,9 @@ TEST(test_branch)
 TEST(test_read_only)
 {
     struct options o = options_of("locret", "q4", 0);
-    char *dir = temporary(), name[128];
-    struct conversations *a = open_library(dir), *b = open_library(dir);
+    AUTO_FOLDER *dir = temporary();
+    char name[128];
+    AUTO_LIBRARY *a = open_library(dir), *b = open_library(dir);
     AUTO_LOG log = {0};
     struct session *s = open_session(a, o, false), *v;
     struct session_sink k = sink_of(&log);
@@ -403,9 +402,6 @@ TEST(test_read_only)
     o.session.read_only = true;
     assert_int_equal(session_open(&v, engine, b, &o.session, NULL, &err), ERR_USAGE);
     session_close(s);
-    conversations_close(a);
-    conversations_close(b);
-    remove_library(dir);
 }
 
 /* Switching between conversations takes no more memory than one of them, and replays nothing. */
@@ -620,9 +616,9 @@ TEST(test_damaged_caches_are_replayed)
     };
     struct options o = options_of("sink", "q4", 0);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char *dir = temporary();
-        struct conversations *l = open_library(dir);
-        struct session *s = open_session(l, o, false);
+        AUTO_FOLDER *dir = temporary();
+        AUTO_LIBRARY *l = open_library(dir);
+        AUTO_SESSION *s = open_session(l, o, false);
         AUTO_LOG log = {0};
         for (int turn = 0; turn < 5; turn++) say(s, said[turn], &log);
         assert_true(log.n_evicted > 0);
@@ -640,9 +636,6 @@ TEST(test_damaged_caches_are_replayed)
         say(s, said[5], &log);
         reopen(&s, l, o);
         assert_int_equal(reread(s), 0);
-        session_close(s);
-        conversations_close(l);
-        remove_library(dir);
     }
 }
 

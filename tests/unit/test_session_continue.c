@@ -3,8 +3,6 @@
  * retaining heads the newest units, which had no score yet when the kill came, are run again
  * together (save_load.c): an eviction among them must come after the same token. */
 
-#include <sys/wait.h>
-
 #include "tests/unit/session_kit.h"
 
 enum { ANSWER = 30 };
@@ -23,36 +21,6 @@ static struct options continue_options(const char *policy)
     return o;
 }
 
-static int n_left; /* tokens until the kill */
-
-static void die(void *ctx, int64_t position, int n, const uint16_t *n_bytes)
-{
-    (void)ctx;
-    (void)position;
-    (void)n_bytes;
-    if (n == 1 && --n_left == 0) _exit(0); /* nothing is closed */
-}
-
-/* The second turn ends after n tokens of its answer. */
-static void killed_after(const char *dir, const char *policy, int n)
-{
-    int status;
-    pid_t child = fork();
-    if (child == 0) {
-        struct log log = {0};
-        struct conversations *l = open_library(dir);
-        struct session *s = open_session(l, continue_options(policy), false);
-        struct session_sink k = {.tokens = die};
-        enum session_end end;
-        say(s, said[0], &log);
-        n_left = n;
-        session_say(s, said[1], strlen(said[1]), &k, &end, &err);
-        _exit(1);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
-}
-
 static int add_text(void *ctx, const struct conversations_message *m)
 {
     str_append(ctx, m->text, m->n_text);
@@ -68,7 +36,7 @@ static void same_as_never_killed(const char *policy, int n)
     struct conversations *whole = open_library(dirs[0]);
     struct session *x = open_session(whole, continue_options(policy), false);
     for (int i = 0; i < 3; i++) say(x, said[i], &log);
-    killed_after(dirs[1], policy, n);
+    run_victim(dirs[1], continue_options(policy), 1, n); /* in its second answer */
     struct conversations *killed = open_library(dirs[1]);
     struct session *y = open_session(killed, continue_options(policy), true);
     struct session_sink k = sink_of(&log);

@@ -122,10 +122,10 @@ TEST(test_pins_have_a_limit_after_a_resume)
  * goes back to a moment when the turn was still in the cache. */
 TEST(test_a_forgotten_turn_never_returns)
 {
-    char *dir = temporary(), name[CONVERSATION_NAME_MAX];
-    struct conversations *l = open_library(dir);
+    NEW_LIBRARY(l);
+    char name[CONVERSATION_NAME_MAX];
     struct options o = small("sink", RECALL_WORDS);
-    struct session *s = open_session(l, o, false);
+    AUTO_SESSION *s = open_session(l, o, false);
     AUTO_LOG log = {0};
     ask(s, "How are you?", &log);
     ask(s, talk[0], &log);
@@ -157,9 +157,6 @@ TEST(test_a_forgotten_turn_never_returns)
     plan_kv_named("q8", &o.session.plan.kv);
     ok(session_open(&s, engine, l, &o.session, NULL, &err));
     assert_int_equal(kept_of(s, 2), 0);
-    session_close(s);
-    conversations_close(l);
-    remove_library(dir);
 }
 
 /* Until the next message it can be taken back, with its pin; a reopening or a message ends that. */

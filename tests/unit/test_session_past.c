@@ -180,14 +180,13 @@ static int ask(void *ctx, bool fresh, char *out, struct err *e)
 /* A seal makes segments longer than their positions. */
 TEST(test_an_encrypted_past)
 {
-    char *dir = temporary(), path[128];
+    AUTO_FOLDER *dir = temporary();
+    char path[128];
     const struct conversations_key key = {.ask = ask, .encrypt = true};
-    struct conversations *l;
+    AUTO_LIBRARY *l;
     snprintf(path, sizeof path, "%s/sealed.db", dir);
     ok(conversations_open_key(&l, path, &key, &err));
     check_policy(l, "random", false);
-    conversations_close(l);
-    remove_library(dir);
 }
 
 AROUND_TESTS(engine_set_up, engine_tear_down)

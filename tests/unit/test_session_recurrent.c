@@ -125,10 +125,10 @@ TEST(test_regenerate)
 TEST(test_rewind_and_branch)
 {
     struct options o = options_for("sink");
-    char *dir = temporary(), name[CONVERSATION_NAME_MAX];
-    struct conversations *l = open_library(dir);
+    NEW_LIBRARY(l);
+    char name[CONVERSATION_NAME_MAX];
     AUTO_LOG log = {0}, rewound = {0}, plain = {0};
-    struct session *x = open_session(NULL, o, false), *y = open_session(l, o, false);
+    AUTO_SESSION *x = open_session(NULL, o, false), *y = open_session(l, o, false);
     for (int i = 0; i < N_SAID; i++) say(y, said[i], &log);
     for (int i = 0; i < 5; i++) say(x, said[i], &log);
     ok(session_branch(y, 5, "fork", name, &err));
@@ -144,19 +144,15 @@ TEST(test_rewind_and_branch)
     say(x, said[6], &plain);
     say(y, said[6], &rewound);
     assert_true(plain.logits == rewound.logits);
-    session_close(x);
-    session_close(y);
-    conversations_close(l);
-    remove_library(dir);
 }
 
 /* Where only the newest state is left, rewinding to an older checkpoint replays its turns. */
 TEST(test_no_rewind_without_a_state)
 {
     struct options o = options_for("sink");
-    char *dir = temporary();
-    struct conversations *l = open_library(dir);
-    struct session *s = open_session(l, o, false);
+    AUTO_FOLDER *dir = temporary();
+    AUTO_LIBRARY *l = open_library(dir);
+    AUTO_SESSION *s = open_session(l, o, false);
     AUTO_LOG log = {0};
     for (int turn = 0; turn < 5; turn++) say(s, said[turn], &log);
     assert_int_equal(session_rewind_cost(s, 3), 0);
@@ -170,9 +166,6 @@ TEST(test_no_rewind_without_a_state)
     ok(session_rewind(s, 3, NULL, &err));
     assert_int_equal(reread(s), cost);
     say(s, said[5], &log);
-    session_close(s);
-    conversations_close(l);
-    remove_library(dir);
 }
 
 /* ---- after a kill ---------------------------------------------------------------------------- */
@@ -216,7 +209,7 @@ static void on_progress(void *ctx, int64_t done, int64_t total)
 }
 
 /* A child says two messages and is killed in the second turn. */
-static void run_victim(const char *dir, struct options o, const char *last, struct victim v)
+static void run_watched(const char *dir, struct options o, const char *last, struct victim v)
 {
     struct session_sink k = {.ctx = &v, .tokens = on_tokens, .progress = on_progress};
     struct log log = {0};
@@ -239,11 +232,12 @@ TEST(test_kill_in_answer)
     static const int moments[] = {1, 2, 9, 24, 25, 29};
     for (size_t i = 0; i < sizeof moments / sizeof *moments; i++) {
         struct options o = options_for(i % 2 ? "sink" : "keydiff+global");
-        char *dir = temporary(), notes[160];
+        AUTO_FOLDER *dir = temporary();
+        char notes[160];
         snprintf(notes, sizeof notes, "%s/notes", dir);
-        run_victim(dir, o, said[1], (struct victim){.n_left = moments[i], .notes = notes});
-        struct conversations *l = open_library(dir);
-        struct session *s = open_session(l, o, true);
+        run_watched(dir, o, said[1], (struct victim){.n_left = moments[i], .notes = notes});
+        AUTO_LIBRARY *l = open_library(dir);
+        AUTO_SESSION *s = open_session(l, o, true);
         float *layers = malloc(recurrent_state_layer_bytes(state_of(s)));
         int64_t n_pos;
         FILE *f = fopen(notes, "rb");
@@ -256,9 +250,6 @@ TEST(test_kill_in_answer)
         assert_int_equal(s->pending.n, 1);
         assert_memory_equal(state_of(s)->layers, layers, recurrent_state_layer_bytes(state_of(s)));
         free(layers);
-        session_close(s);
-        conversations_close(l);
-        remove_library(dir);
     }
 }
 
@@ -271,14 +262,15 @@ static const char *const long_message =
 static void kill_in_prompt(const char *policy)
 {
     struct options o = options_for(policy);
-    char *dir = temporary(), notes[160];
+    char *dir = temporary();
+    char notes[160];
     AUTO_LOG once = {0}, again = {0};
     struct session_sink k = sink_of(&again);
     enum session_end end;
     if (!strcmp(policy, "full")) o.session.plan.policy.context = 512;
     snprintf(notes, sizeof notes, "%s/notes", dir);
-    run_victim(dir, o, long_message,
-               (struct victim){.n_left = 5, .in_prompt = true, .notes = notes});
+    run_watched(dir, o, long_message,
+                (struct victim){.n_left = 5, .in_prompt = true, .notes = notes});
     struct session *x = open_session(NULL, o, false);
     say(x, said[0], &once);
     int64_t before = x->ctx.cache.n_pos;

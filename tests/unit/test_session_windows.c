@@ -1,8 +1,6 @@
 /* Conversations with a model in which two of three layers have windows of 40 units, and with one
  * whose values are its keys: stopped, resumed, rewound, branched and killed, they continue to the
  * bit. Run on tiny random models. */
-#include <signal.h>
-#include <sys/wait.h>
 
 #include "runtime/session/session_parts.h"
 #include "tests/unit/session_kit.h"
@@ -116,10 +114,10 @@ TEST(test_twenty_conversations)
 TEST(test_rewind_and_branch)
 {
     struct options o = options_for("sink", "q4");
-    char *dir = temporary(), name[CONVERSATION_NAME_MAX];
-    struct conversations *l = open_library(dir);
+    NEW_LIBRARY(l);
+    char name[CONVERSATION_NAME_MAX];
     AUTO_LOG log = {0}, rewound = {0}, plain = {0};
-    struct session *x = open_session(NULL, o, false), *y = open_session(l, o, false);
+    AUTO_SESSION *x = open_session(NULL, o, false), *y = open_session(l, o, false);
     for (int i = 0; i < N_SAID; i++) say(y, said[i], &log);
     for (int i = 0; i < 3; i++) say(x, said[i], &log);
     ok(session_branch(y, 3, "fork", name, &err));
@@ -135,36 +133,9 @@ TEST(test_rewind_and_branch)
     say(y, said[6], &rewound);
     assert_true(plain.logits == rewound.logits);
     same(x, y);
-    session_close(x);
-    session_close(y);
-    conversations_close(l);
-    remove_library(dir);
 }
 
 /* ---- after a kill ---------------------------------------------------------------------------- */
-
-static void on_tokens(void *ctx, int64_t position, int n, const uint16_t *n_bytes)
-{
-    int *left = ctx;
-    (void)position;
-    (void)n_bytes;
-    if (n == 1 && --*left == 0) kill(getpid(), SIGKILL);
-}
-
-static void run_victim(const char *dir, struct options o, int n_left)
-{
-    struct session_sink k = {.ctx = &n_left, .tokens = on_tokens};
-    enum session_end end;
-    int status;
-    pid_t child = fork();
-    if (child == 0) {
-        struct session *s = open_session(open_library(dir), o, false);
-        session_say(s, said[0], strlen(said[0]), &k, &end, &err);
-        _exit(1);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-}
 
 /* In the middle of a long answer: windows have passed the question. */
 static void kill_and_continue(void)
@@ -178,7 +149,7 @@ static void kill_and_continue(void)
         o.session.max_tokens = 300;
         o.session.sampling.seed = 2;
         o.session.sampling.temperature = 0.4f;
-        run_victim(dir, o, n_left);
+        run_victim(dir, o, 0, n_left);
         AUTO_LIBRARY *l = open_library(dir);
         AUTO_SESSION *x = open_session(NULL, o, false);
         AUTO_SESSION *y = open_session(l, o, true);

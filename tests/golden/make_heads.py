@@ -6,6 +6,7 @@ PyTorch, float64. Prints tests/golden/heads.json.
 import json
 import sys
 
+import numpy
 import torch
 import torch.nn.functional as F
 
@@ -42,5 +43,5 @@ for step in range(STEPS):
     torch.nn.utils.clip_grad_value_([w1, w2], CLIP)
     adam.step()
 out |= {'steps': STEPS, 'w1_after': w1.flatten().tolist(), 'w2_after': w2.flatten().tolist()}
-print(json.dumps({k: [float(f'{v:.9g}') for v in a] if isinstance(a, list) else a
-                  for k, a in out.items()}))
+print(json.dumps({k: [float(str(numpy.float32(v))) for v in a] if isinstance(a, list) else a
+                  for k, a in out.items()}, separators=(',', ':')))

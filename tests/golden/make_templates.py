@@ -277,7 +277,7 @@ def main():
     stand = here / "data/templates/chat_templates.json"
     stand.parent.mkdir(exist_ok=True)
     stand.write_text(json.dumps(own, indent=1, ensure_ascii=False) + "\n")
-    (here / "templates.json").write_text(json.dumps(out, indent=1, ensure_ascii=False) + "\n")
+    (here / "templates.json").write_text(json.dumps(out, indent=0, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ static inline void dump_text(const struct grid *g, int y, struct str *out)
     str_puts(out, "|\n");
 }
 
-/* A level of the ramp: "ramp3" for the one that stands for class 3, else "ramp3.1". */
+/* A level of the ramp: "r3" for the one that stands for class 3, else "r3.1". */
 static inline void dump_level(int level, const char *name, struct str *out)
 {
     if (level < 0)
@@ -47,7 +47,7 @@ static inline void dump_attrs(const struct grid *g, int y, struct str *out)
             str_puts(out, "/");
             dump_level(half % HALF_LEVELS - 1, "", out);
         } else if (attr >= ATTR_RAMP0) {
-            dump_level(attr - ATTR_RAMP0, "ramp", out);
+            dump_level(attr - ATTR_RAMP0, "r", out);
         } else if (attr != ATTR_TEXT) {
             str_puts(out, names[attr]);
         }

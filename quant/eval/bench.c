@@ -282,6 +282,13 @@ static int time_once(struct point *p, int64_t depth, int n, int chunk, struct ti
 #define AHEAD_RIGHT     0.7
 #define AHEAD_PROPOSALS 3
 
+/* What the proposals themselves cost, if an MTP layer makes them. */
+static void read_mtp(struct context *x, const int32_t *ids, int proposals)
+{
+    if (!mtp_is_open(&x->mtp) || !mtp_read(&x->mtp, &x->cache, ids[0])) return;
+    for (int i = 1; i < proposals; i++) mtp_read_proposal(&x->mtp, ids[i]);
+}
+
 /* Runs n tokens, with proposals; which of them are right is drawn, the same way each time. */
 static int run_ahead(struct point *p, int n, double *seconds, struct err *e)
 {
@@ -293,6 +300,7 @@ static int run_ahead(struct point *p, int n, double *seconds, struct err *e)
         rc = cache_room(&x->cache) <= proposals ? context_evict(x, &n_evicted, e) : 0;
         if (rc) return rc;
         fill_ids(p->ids, 1 + proposals, x->engine->model->n_vocab, x->cache.n_pos);
+        read_mtp(x, p->ids, proposals);
         rc = context_try(x, p->ids, 1 + proposals, e);
         if (rc) return rc;
         for (int i = 0; i < proposals; i++, at++) {
@@ -469,8 +477,9 @@ static void print_row(struct point *p, struct shown s, int n)
     if (s.ratio) print_ratio("prefill", prefill);
     if (s.ratio) print_ratio("decode", decode);
     if (p->ahead.v[0] > 0)
-        report_line("%9s decode: %.2fx with speculation, if %.0f %% of %d proposals are right", "",
-                    median(p->ahead.v, n), 100 * AHEAD_RIGHT, AHEAD_PROPOSALS);
+        report_line("%9s decode: %.2fx with speculation, if %.0f %% of %d proposals%s are right",
+                    "", median(p->ahead.v, n), 100 * AHEAD_RIGHT, AHEAD_PROPOSALS,
+                    mtp_is_open(&p->x.mtp) ? " of the MTP layer" : "");
 }
 
 struct bench {

@@ -34,7 +34,8 @@ void mtp_plan(struct mtp *p, const struct forward_opts *o, struct arena *a)
                                       .n_head = p->model.n_kv_head,
                                       .head_dim = p->model.head_dim,
                                       .k_type = KN_KV_F32,
-                                      .v_type = KN_KV_F32,
+                                      .v_type =
+                                          o->shape->v_type == KN_KV_KEY ? KN_KV_KEY : KN_KV_F32,
                                       .capacity = 2 * MTP_WINDOW};
     const struct forward_opts own = {.model = &p->model,
                                      .kernels = o->kernels,

@@ -190,9 +190,8 @@ static int read_next(struct draft_model *d, const int32_t *proposal, const float
         if (!rc) rc = context_logits(&d->ctx, &own, e);
         if (!rc) *logits = own;
     }
-    const double ns = (double)(system_clock_ns() - t0);
     const bool few = proposal || (d->mtp && d->mtp->n_newest <= FORWARD_TRY_MAX);
-    if (few) d->ns = d->ns > 0 ? d->ns + (ns - d->ns) * STEP : ns;
+    if (few) draft_learn_time(&d->ns, system_clock_ns() - t0);
     return rc;
 }
 

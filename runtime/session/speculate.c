@@ -13,9 +13,8 @@
 /* Matches of a proposal's n-gram are in classes by their length. */
 #define CLASSES 3
 
-/* Learning from the last 16 or so proposals, and from the last 8 or so runs. */
+/* Learning from the last 16 or so proposals. */
 #define RATE_STEP (1.0 / 16)
-#define TIME_STEP (1.0 / 8)
 /* Rates recover while nothing is proposed, so that proposals are tried again now and then. */
 #define RECOVER (1.0 / 512)
 
@@ -101,15 +100,6 @@ static void learn_rate(struct speculate *p)
     p->n_right = p->n_proposed = 0;
 }
 
-static void learn_time(struct speculate *p, int n, int64_t ns)
-{
-    double *mean = &p->ns[n];
-    if (*mean == 0)
-        *mean = (double)ns;
-    else
-        learn(mean, (double)ns, TIME_STEP);
-}
-
 /* The number of proposals, up to `max`, that promises the most tokens in a second. */
 static int best_number(const struct speculate *p, double rate, int max)
 {
@@ -183,6 +173,6 @@ int speculate_run(struct speculate *p, int32_t id, struct speculate_counts *coun
     rc = n ? context_try(x, p->ids, 1 + n, e) : context_run(x, &id, 1, 1, e);
     p->n_proposed = n;
     counts->n_proposed += n;
-    if (!rc) learn_time(p, 1 + n, system_clock_ns() - began_ns);
+    if (!rc) draft_learn_time(&p->ns[1 + n], system_clock_ns() - began_ns);
     return rc;
 }

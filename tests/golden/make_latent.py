@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 import transformers
 from drawn import Drawn, write_recipe
-from make_families import N_VOCAB, golden_ids, write_golden
+from make_families import N_VOCAB, golden_ids, mtp, rms, write_golden, write_mtp
 
 NAMES = {"self_attn.q_proj": "attn_q", "self_attn.q_a_proj": "attn_q_a", "self_attn.q_b_proj": "attn_q_b",
          "self_attn.q_a_layernorm": "attn_q_a_norm", "self_attn.kv_a_proj_with_mqa": "attn_kv_a_mqa",
@@ -46,6 +46,9 @@ def tensors_of(state, c, joined):
     out = {"rope_factors_long.weight": torch.tensor(LONG), "rope_factors_short.weight":
            torch.tensor(SHORT)} if c.rope_parameters["rope_type"] == "longrope" else {}
     for key, x in state.items():
+        if key.startswith("blk."):
+            out[key] = x
+            continue
         _, _, tail = key.partition("layers.")
         i, _, rest = tail.partition(".")
         out |= {WHOLE[key]: x} if key in WHOLE else layer_tensors(f"blk.{i}.", rest, x, c, joined)
@@ -160,19 +163,44 @@ def load(kind, config):
     return model, randomize(model), c
 
 
+def make_mtp(model, layer, d, c):
+    """The rows of `layer`, the last one, which is not run; embedding, output and norm are the model's."""
+    at, n, ids, own = f"blk.{c.num_hidden_layers - 1}.nextn.", c.hidden_size, golden_ids(), model.model
+    enorm, hnorm = (d.draw(f"{at}{name}.weight", "F32", (n,), 0.1, 1) for name in ("enorm", "hnorm"))
+    project = d.draw(at + "eh_proj.weight", "F16", (n, 2 * n), 1 / n ** 0.5)
+    hidden = own(ids[None], use_cache=False).last_hidden_state[0]
+    own.layers = torch.nn.ModuleList([layer])
+
+    def combine(ids, h):
+        e = rms(own.embed_tokens.weight[ids], enorm, c.rms_norm_eps)
+        return torch.cat([e, rms(h, hnorm, c.rms_norm_eps)], 1) @ project.T
+
+    def run(x):
+        return own(inputs_embeds=x[None], use_cache=False).last_hidden_state[0]
+
+    return mtp(ids, hidden, combine, run, lambda h: (h, h @ model.lm_head.weight.T))
+
+
 def main():
     torch.set_num_threads(1)
     folder = Path(__file__).parent / "families"
     for name, kind, config in models():
-        model, d, c = load(kind, config)
+        has_mtp = name == "glm47flash"
+        model, d, c = load(kind, config | {"num_hidden_layers": config["num_hidden_layers"] + has_mtp})
+        last = model.model.layers[-1]
+        if has_mtp:
+            model.model.layers = model.model.layers[:-1]
         with torch.no_grad():
             logits = model(golden_ids()[None], use_cache=False).logits[0]
+            if has_mtp:
+                write_mtp(folder / f"{name}.mtp", make_mtp(model, last, d, c))
         arch = name if name in ("mistral4", "minicpm3") else "deepseek2"
+        more = {"deepseek2.nextn_predict_layers": 1} if has_mtp else {}
         # one matrix for keys and values, as in older files
         for joined in {"minicpm3": (True,), "deepseek2": (False, True)}.get(name, (False,)):
             stem = "deepseek2-joined" if joined and name == "deepseek2" else name
-            write_recipe(folder / f"{stem}.model",
-                         metadata(name, arch, c, joined, kind in ("DeepseekV3", "Glm4MoeLite")),
+            keys = metadata(name, arch, c, joined, kind in ("DeepseekV3", "Glm4MoeLite"))
+            write_recipe(folder / f"{stem}.model", keys | more,
                          d.views(lambda drawn: tensors_of(drawn, c, joined)))
         rows = write_golden(folder / f"{name}.logits", golden_ids(), logits)
         print(f"{name}: standard deviation of logits {rows.std():.2f}")

@@ -27,4 +27,10 @@ static int bind(struct model *m, struct err *e)
 }
 
 const struct model_family family_deepseek2 = {
-    .arch = "deepseek2", .rope_pairs = true, .experts = true, .latent = true, .bind = bind};
+    .arch = "deepseek2",
+    .rope_pairs = true,
+    .experts = true,
+    .mtp = true,
+    .latent = true,
+    .bind = bind,
+};

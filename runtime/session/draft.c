@@ -12,10 +12,8 @@
 #define BEHIND_MAX 4096 /* the newest tokens that it reads */
 #define STEP       (1.0 / 16)
 /* After so many answers' tokens without a proposal it rests, each time twice as long. */
-#define TRIES    16
+#define TRIES    8
 #define REST_MAX 1024
-/* The text may have changed meanwhile: it is trusted enough to be tried. */
-#define TRUST_AFTER_REST 0.4
 /* An MTP layer learned to propose one token; it is asked for more as long as they save time. */
 #define MTP_STEPS 3
 /* Tokens less likely than e^-20 times the likeliest do not change its probability. */
@@ -26,16 +24,18 @@ struct draft_model {
     const struct cache *answers; /* of that context */
     int32_t newest;              /* token of the conversation */
     struct context ctx;
-    int n_vocab;                   /* of the model that answers */
-    struct tokens behind;          /* of the conversation, that it has not read */
-    int32_t ran[FORWARD_TRY_MAX];  /* [n_ran] its proposals that it has read, */
-    int n_ran, n_same;             /* of which so many became part of the conversation */
-    struct arena arena;            /* of a model with recurrent layers: */
-    float *held;                   /* their state before `ran` */
-    uint8_t *steps;                /* [n_ran] the inputs of their steps since */
-    double p[FORWARD_TRY_MAX];     /* of the last proposals */
-    double trust[FORWARD_TRY_MAX]; /* of each: how often it was right, for each that p promises */
-    double ns;                     /* time for one proposal */
+    int n_vocab;                    /* of the model that answers */
+    struct tokens behind;           /* of the conversation, that it has not read */
+    int32_t ran[FORWARD_TRY_MAX];   /* [n_ran] its proposals that it has read, */
+    int n_ran, n_same;              /* of which so many became part of the conversation */
+    struct arena arena;             /* of a model with recurrent layers: */
+    float *held;                    /* their state before `ran` */
+    uint8_t *steps;                 /* [n_ran] the inputs of their steps since */
+    double p[FORWARD_TRY_MAX];      /* of the last proposals */
+    double trust[FORWARD_TRY_MAX];  /* of each: how often it was right, for each that p promises */
+    int n_learned[FORWARD_TRY_MAX]; /* since the last rest */
+    int32_t guess;                  /* the proposal that did not pay, to learn from; -1 = none */
+    double ns;                      /* time for one proposal */
     int n_vain, resting, n_rest;
     bool failed; /* the answer does not need it */
 };
@@ -69,6 +69,7 @@ int draft_model_open(struct draft_model **out, struct context *answers, struct e
     d->answers = &answers->cache;
     for (int i = 0; i < FORWARD_TRY_MAX; i++) d->trust[i] = 1;
     if (!g) d->mtp = &answers->mtp;
+    d->guess = -1;
     int rc = g ? context_open(&d->ctx, g, &o, 1, 1, e) : 0;
     if (rc) {
         free(d);
@@ -96,6 +97,7 @@ int64_t draft_model_bytes(const struct draft_model *d)
 
 void draft_model_forget(struct draft_model *d)
 {
+    d->guess = -1;
     if (d->mtp) return; /* it notices */
     cache_clear(&d->ctx.cache);
     d->behind.n = 0;
@@ -119,10 +121,20 @@ static void take_back(struct draft_model *d)
     d->n_ran = d->n_same = 0;
 }
 
+/* Proposal i was right, or not. The first ones since a rest count most. */
+static void learn_trust(struct draft_model *d, int i, bool right)
+{
+    const double step = fmax(STEP, 1.0 / (++d->n_learned[i] + 1));
+    const double ratio = fmin(right / d->p[i], 2);
+    d->trust[i] = fmax(d->trust[i] + (ratio - d->trust[i]) * step, 0.05);
+}
+
 void draft_model_add(struct draft_model *d, int32_t id)
 {
     struct tokens *b = &d->behind;
     d->newest = id;
+    if (d->guess >= 0) learn_trust(d, 0, id == d->guess);
+    d->guess = -1;
     if (d->mtp) return;
     if (d->n_same < d->n_ran && d->ran[d->n_same] == id) {
         d->n_same++;
@@ -208,27 +220,58 @@ static int32_t likeliest(const float *logits, int n_vocab, double *p)
     return best;
 }
 
-/* Proposes as long as each more token is worth its time, or all that are wanted. */
+/* n proposals, of which `expected` - 1 will be right, and the last one by `chance`. */
+struct outlook {
+    double expected, chance;
+    int n;
+};
+
+static void add_proposal(struct outlook *o, double right)
+{
+    o->chance *= right;
+    o->expected += o->chance;
+    o->n++;
+}
+
+/* Tokens in a nanosecond. */
+static double rate_of(const struct draft_model *d, const struct draft_wish *w, struct outlook o)
+{
+    return o.expected / (draft_time(w->ns, o.n + 1) + o.n * d->ns);
+}
+
+/* Whether up to `max` proposals, all others as likely to be right as the last one, have a better
+ * rate: two tokens may cost much more than one, and four no more than two. */
+static bool may_pay(const struct draft_model *d, const struct draft_wish *w, struct outlook o,
+                    double right, int max, double best)
+{
+    while (o.n < max) {
+        add_proposal(&o, right);
+        if (rate_of(d, w, o) > best) return true;
+    }
+    return false;
+}
+
+/* Proposes all tokens that are wanted, or as many as promise the most tokens in a second. */
 static int propose(struct draft_model *d, const struct draft_wish *w, int32_t *out, struct err *e)
 {
     const int own = d->mtp ? d->n_vocab : d->ctx.engine->model->n_vocab;
     const int max = d->mtp && !w->all && w->max > MTP_STEPS ? MTP_STEPS : w->max;
-    double expected = 1, chance = 1, best = 1 / draft_time(w->ns, 1), p;
+    struct outlook o = {1, 1, 0};
+    double best = rate_of(d, w, o), right = 1;
     int n = 0;
-    while (n < max) {
+    while (o.n < max && (w->all || may_pay(d, w, o, right, max, best))) {
         const float *logits = NULL;
-        int rc = read_next(d, n ? &out[n - 1] : NULL, &logits, e);
+        int rc = read_next(d, o.n ? &out[o.n - 1] : NULL, &logits, e);
         if (rc) return rc;
         if (!logits) break;
-        int32_t id = likeliest(logits, own < d->n_vocab ? own : d->n_vocab, &p);
-        chance *= fmin(p * d->trust[n], 1);
-        expected += chance;
-        double rate = expected / (draft_time(w->ns, n + 2) + (n + 1) * d->ns);
-        if (!w->all && rate <= best) break;
-        best = rate;
-        d->p[n] = p;
-        out[n++] = id;
+        out[o.n] = likeliest(logits, own < d->n_vocab ? own : d->n_vocab, &d->p[o.n]);
+        right = fmin(d->p[o.n] * d->trust[o.n], 1);
+        add_proposal(&o, right);
+        if (!w->all && rate_of(d, w, o) <= best) continue;
+        best = rate_of(d, w, o);
+        n = o.n;
     }
+    if (o.n > 0 && n == 0) d->guess = out[0];
     return n;
 }
 
@@ -240,7 +283,7 @@ static void rest_or_not(struct draft_model *d, int n)
     d->resting = d->resting ? 2 * d->resting : TRIES;
     if (d->resting > REST_MAX) d->resting = REST_MAX;
     d->n_rest = d->resting;
-    for (int i = 0; i < FORWARD_TRY_MAX; i++) d->trust[i] = fmax(d->trust[i], TRUST_AFTER_REST);
+    memset(d->n_learned, 0, sizeof d->n_learned); /* the text may be another then */
 }
 
 int draft_model_propose(struct draft_model *d, const struct draft_wish *w, int32_t *out)
@@ -257,8 +300,5 @@ int draft_model_propose(struct draft_model *d, const struct draft_wish *w, int32
 
 void draft_model_learn(struct draft_model *d, int n_right, int n_proposed)
 {
-    for (int i = 0; i < n_proposed && i <= n_right; i++) {
-        double ratio = (i < n_right) / d->p[i];
-        d->trust[i] = fmax(d->trust[i] + (fmin(ratio, 2) - d->trust[i]) * STEP, 0.05);
-    }
+    for (int i = 0; i < n_proposed && i <= n_right; i++) learn_trust(d, i, i < n_right);
 }

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "runtime/forward/context.h"
+#include "runtime/session/draft.h"
 #include "tests/unit/session_kit.h"
 
 enum { N_TOKENS = 300, N_ROWS = 16, N_VOCAB = 300, STEP = 6, N_KEPT = N_VOCAB / STEP };
@@ -166,6 +167,45 @@ TEST(test_it_is_planned)
     ok(context_open(&x, g, &o.session.plan, 1, 1, &err));
     assert_false(mtp_is_open(&x.mtp));
     assert_true(x.plan.scratch_bytes < with);
+    context_release(&x);
+    engine_close(g);
+}
+
+/* The probability of the likeliest token. */
+static double likeliest(const float *logits)
+{
+    double best = logits[0], sum = 0;
+    for (int i = 0; i < N_VOCAB; i++) best = fmax(best, (double)logits[i]);
+    for (int i = 0; i < N_VOCAB; i++) sum += exp((double)logits[i] - best);
+    return 1 / sum;
+}
+
+/* Where two tokens cost too much for one proposal, and four no more, several are made; none where
+ * even right ones do not pay. */
+TEST(test_as_many_proposals_as_pay)
+{
+    struct options o = options_of("full:context=512", "f32", 0);
+    struct draft_model *d;
+    struct context x;
+    struct engine *g;
+    double ns[FORWARD_TRY_MAX + 1] = {0, 1e12};
+    struct draft_wish wish = {.max = 8, .ns = ns};
+    int32_t out[FORWARD_TRY_MAX];
+    o.engine.model = "build/golden/families/glm4moe.gguf";
+    ok(engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
+    ok(context_open(&x, g, &o.session.plan, 1, 2, &err));
+    ok(draft_model_open(&d, &x, &err));
+    run_tokens(&x, 0, 20);
+    draft_model_add(d, 5);
+    const double p = likeliest(mtp_read(&x.mtp, &x.cache, 5));
+    ns[2] = ns[3] = ns[4] = (1 + 1.001 * p) * 1e12;
+    const int n = draft_model_propose(d, &wish, out);
+    assert_true(n == 2 || n == 3);
+    ns[2] = ns[3] = ns[4] = 5e12;
+    assert_int_equal(draft_model_propose(d, &wish, out), 0);
+    wish = (struct draft_wish){.max = 5, .all = true, .ns = ns};
+    assert_int_equal(draft_model_propose(d, &wish, out), 5);
+    draft_model_close(d);
     context_release(&x);
     engine_close(g);
 }

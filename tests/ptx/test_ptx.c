@@ -22,6 +22,8 @@ TEST(integers)
     assert_int_equal(mad_lo_s32(0x10000, 0x10000, 7), 7);
     assert_int_equal(div_s32(-7, 2), -3);
     assert_int_equal(rem_s32(-7, 2), -1);
+    assert_int_equal(rem_u32(0xffffffffu, 4), 3);
+    assert_true(rem_s64(-(1ll << 40) - 1, 4) == -1);
     assert_int_equal(min_s32(-1, 1), -1);
     assert_int_equal(bfi_b32(0xff, 0x12345678u, 8, 4), 0x12345f78u);
     assert_int_equal(bfi_b32(0xff, 0x12345678u, 32, 4), 0x12345678u);

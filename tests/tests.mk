@@ -139,6 +139,7 @@ SCRIPTS := $(sort $(wildcard tests/cross/test_*.sh))
 PROGRAM := $(B)/run/retain
 test test-cli: $(PROGRAM) $(B)/retain here
 export HOST_RETAIN := build/retain
+export OBJDUMP
 endif
 
 $(B)/run/retain:

@@ -42,4 +42,6 @@ for cpu in $others; do
     holds "$cpu: the reason" "$(cat "$T/out")" 'needs a processor with .*; this one has no [a-z0-9]+: take the build'
 done
 
+check "guards" env OBJDUMP="$OBJDUMP" tests/check_hardening.sh "${RETAIN%/run/retain}/retain"
+
 finish

@@ -31,7 +31,8 @@
  *   v16i_add_words v16i_sub_words
  *   v16i_mul_words(a, b)                     (a b + 2^14) / 2^15, rounded down
  *   v16i_dot_words(sum, a, b)                sum + the two products of each dword's words
- *   v16i_top_nibbles(x, left)                of each word << left, 2^12 (bits 12 to 15 minus 8)
+ *   v16i_top_nibbles(x, left)                of each word << left, the signed bits 12 to 15, 2^12
+ *   v16i_xor
  *   v16i_low_nibbles(x, right)               bits right to right + 3 of each word
  *   v16_store_words(p, x)                    rounded to words; of each four the middle two swapped
  *   v16i_load_quads(a, b, c, d)              dword i = byte i of each

@@ -144,10 +144,12 @@ static inline void scale_s4(struct fixed_scale *out, const v16i *unit, int n_gro
 {
     const v16 one = v16_set1(0x1p13f);
 
-    for (int i = 0; i < 2 * n_group; i++) {
-        const v16i d = v16i_round(v16_mul(v16i_half(unit[i / 2 * 5], i % 2 ? 16 : 0), one));
-        out[i].d = v16i_words(d, d);
-    }
+    for (int g = 0; g < n_group; g++)
+#pragma GCC unroll 2
+        for (unsigned high = 0; high < 2; high++) {
+            const v16i d = v16i_round(v16_mul(v16i_half(unit[5 * g], 16 * high), one));
+            out[2 * g + (int)high].d = v16i_words(d, d);
+        }
 }
 
 /* (q - 8) 2^12 of two numbers, to words over S or, with a centre, over its unit; i: the dword of
@@ -160,29 +162,37 @@ V16_INLINE v16i number_words(v16i q, struct fixed_scale s, const struct kn_centr
                           v16i_set1(centre->mean_words[i]));
 }
 
-/* 16 numbers x of a head and their partners y, in the low (0) or high (1) nibbles of four dwords,
- * for 16 slots: dequantized and rotated. at, partner: their first dwords in a centre's tables. */
-V16_INLINE void rotate_numbers(uint32_t *out, int at, int partner, const v16i *x4, int x_high,
-                               const v16i *y4, int y_high, struct fixed_scale x,
-                               struct fixed_scale y, const uint32_t *cos, const uint32_t *sin,
-                               const struct kn_centre *centre)
-{
-    uint32_t *other = out + partner * KN_TILE;
+/* 16 slots of a tile whose keys are dequantized and rotated. */
+struct fixed_keys {
+    uint32_t *k;                 /* [pair][KN_TILE] */
+    const uint32_t *cos;         /* as k, of half as many pairs; sin: after them */
+    int n_step;                  /* 16 numbers each, and their partners */
+    v16i unit[5 * FIXED_GROUPS]; /* columns of dwords; every fifth is a group's d and m */
+    struct fixed_scale s[2 * FIXED_GROUPS]; /* by steps if there is a centre, else by groups */
+};
 
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++)
+/* The 16 numbers x of step i and their partners y, in low (0) or high (1) nibbles. */
+V16_INLINE void rotate_step(const struct fixed_keys *keys, const struct kn_centre *centre, int i,
+                            int x_high, int y_high)
+{
+    const int j = i + keys->n_step, apart = keys->n_step * 8;
+    const v16i *x4 = keys->unit + i / 2 * 5 + 1, *y4 = keys->unit + j / 2 * 5 + 1;
+    const struct fixed_scale x = keys->s[centre ? i : i / 2], y = keys->s[centre ? j : j / 2];
+    uint32_t *out = keys->k + i * 8 * KN_TILE, *other = out + apart * KN_TILE;
+    const uint32_t *cos = keys->cos + i * 8 * KN_TILE, *sin = cos + apart * KN_TILE;
+
+    for (int at = 8 * i, end = at + 8; at < end; x4++, y4++)
 #pragma GCC unroll 2
-        for (unsigned odd = 0; odd < 2; odd++) {
+        for (unsigned odd = 0; odd < 2; odd++, at++) {
             const unsigned left = 12 - 8 * odd;
-            const v16i a = v16i_top_nibbles(x4[i], left - 4 * (unsigned)x_high);
-            const v16i b = v16i_top_nibbles(y4[i], left - 4 * (unsigned)y_high);
+            const v16i a = v16i_top_nibbles(v16i_load(x4), left - 4 * (unsigned)x_high);
+            const v16i b = v16i_top_nibbles(v16i_load(y4), left - 4 * (unsigned)y_high);
             const v16i u = number_words(a, x, centre, at);
-            const v16i v = number_words(b, y, centre, at + partner);
+            const v16i v = number_words(b, y, centre, at + apart);
             const v16i c = v16i_load(cos), s = v16i_load(sin);
 
             v16i_store(out, v16i_sub_words(v16i_mul_words(u, c), v16i_mul_words(v, s)));
             v16i_store(other, v16i_add_words(v16i_mul_words(v, c), v16i_mul_words(u, s)));
-            at++;
             out += KN_TILE;
             other += KN_TILE;
             cos += KN_TILE;
@@ -190,42 +200,53 @@ V16_INLINE void rotate_numbers(uint32_t *out, int at, int partner, const v16i *x
         }
 }
 
+/* crossed: the number of steps is odd, so that partners are in the other nibbles. */
+V16_INLINE void rotate_steps(const struct fixed_keys *keys, const struct kn_centre *centre,
+                             int crossed)
+{
+    for (int i = 0; i < keys->n_step; i += 2) {
+        rotate_step(keys, centre, i, 0, crossed);
+        if (i + 1 < keys->n_step) rotate_step(keys, centre, i + 1, 1, !crossed);
+    }
+}
+
+/* 16 units; their nibbles are flipped, so that they are numbers of -8 to 7. */
+V16_INLINE void load_units(struct fixed_keys *keys, const uint8_t *units, size_t stride)
+{
+    const int n_dword = 5 * keys->n_step;
+
+    for (int i = 0; i < n_dword; i += 4) { /* the last four may overlap */
+        const int first = i + 4 <= n_dword ? i : n_dword - 4;
+        v16_load_columns(keys->unit + first, units + 4 * first, stride);
+    }
+    for (v16i *group = keys->unit; group < keys->unit + n_dword; group += 5)
+#pragma GCC unroll 4
+        for (int i = 1; i < 5; i++) group[i] = v16i_xor(group[i], v16i_set1(0x88888888));
+}
+
 V16_INLINE void expand_keys_of(struct fixed_tile *tile, const uint8_t *units,
                                const uint32_t *places, const struct kn_centre *centre, int head_dim)
 {
-    const int n_group = head_dim / KN_GROUP, n_step = head_dim / 32, n_dword = 5 * n_group;
-    const int partner = head_dim / 4;
+    const int n_group = head_dim / KN_GROUP;
     const size_t stride = kn_kv_bytes(KN_KV_Q4, head_dim);
+    struct fixed_keys keys;
 
+    keys.k = tile->k;
+    keys.cos = places;
+    keys.n_step = n_group;
     for (int at = 0; at < KN_TILE; at += 16, units += 16 * stride) {
-        struct fixed_scale s[2 * FIXED_GROUPS]; /* by steps if there is a centre, else by groups */
-        v16i unit[5 * FIXED_GROUPS];
-
         fetch_units(units, stride, 16);
-        for (int i = 0; i < n_dword; i += 4) { /* the last four may overlap */
-            const int first = i + 4 <= n_dword ? i : n_dword - 4;
-            v16_load_columns(unit + first, units + 4 * first, stride);
-        }
+        load_units(&keys, units, stride);
         if (centre)
-            scale_s4(s, unit, n_group);
+            scale_s4(keys.s, keys.unit, n_group);
         else
-            scale_keys(s, tile->k_scale + at, unit, n_group);
-        for (int i = 0; i < n_step; i++) {
-            const int j = i + n_step, x_high = i % 2, y_high = j % 2;
-            const v16i *x = unit + i / 2 * 5 + 1, *y = unit + j / 2 * 5 + 1;
-            const struct fixed_scale dx = s[centre ? i : i / 2], dy = s[centre ? j : j / 2];
-            uint32_t *out = tile->k + i * 8 * KN_TILE + at;
-            const uint32_t *cos = places + i * 8 * KN_TILE + at, *sin = cos + partner * KN_TILE;
-
-            if (x_high && y_high)
-                rotate_numbers(out, 8 * i, partner, x, 1, y, 1, dx, dy, cos, sin, centre);
-            else if (x_high)
-                rotate_numbers(out, 8 * i, partner, x, 1, y, 0, dx, dy, cos, sin, centre);
-            else if (y_high)
-                rotate_numbers(out, 8 * i, partner, x, 0, y, 1, dx, dy, cos, sin, centre);
-            else
-                rotate_numbers(out, 8 * i, partner, x, 0, y, 0, dx, dy, cos, sin, centre);
-        }
+            scale_keys(keys.s, tile->k_scale + at, keys.unit, n_group);
+        if (n_group % 2)
+            rotate_steps(&keys, centre, 1);
+        else
+            rotate_steps(&keys, centre, 0);
+        keys.k += 16;
+        keys.cos += 16;
     }
 }
 
@@ -368,7 +389,7 @@ static inline void rotate_query_fixed(uint32_t *out, const struct fixed_tile *ti
 V16_INLINE void fixed_logits_tile(int R, float *p, const uint32_t *q, const uint32_t *k,
                                   const float *k_scale, int n_pair)
 {
-    v16i sum[V16_FIXED_ROWS * V16_FIXED_SLOTS];
+    v16i sum[4 * V16_FIXED_SLOTS];
 
 #pragma GCC unroll 16
     for (int i = 0; i < R * V16_FIXED_SLOTS; i++) sum[i] = v16i_set1(0);
@@ -394,21 +415,26 @@ V16_INLINE void fixed_logits_tile(int R, float *p, const uint32_t *q, const uint
                                                         v16_load(k_scale + 16 * w)));
 }
 
-V16_APART void fixed_logits(struct fixed_tile *tile, int n_row, int n_slot, int dim)
+V16_INLINE void fixed_logits_rows(int R, struct fixed_tile *tile, int r, int n_slot, int dim)
 {
     const int n_pair = dim / 2;
 
-    for (int s = 0; s < n_slot; s += 16 * V16_FIXED_SLOTS) {
-        const uint32_t *k = tile->k + s;
-        const float *scale = tile->k_scale + s;
-        int r = 0;
+    for (int s = 0; s < n_slot; s += 16 * V16_FIXED_SLOTS)
+        fixed_logits_tile(R, tile->p + r * KN_TILE + s, tile->q + r * n_pair, tile->k + s,
+                          tile->k_scale + s, n_pair);
+}
 
-        for (; r + V16_FIXED_ROWS <= n_row; r += V16_FIXED_ROWS)
-            fixed_logits_tile(V16_FIXED_ROWS, tile->p + r * KN_TILE + s, tile->q + r * n_pair, k,
-                              scale, n_pair);
-        for (; r < n_row; r++)
-            fixed_logits_tile(1, tile->p + r * KN_TILE + s, tile->q + r * n_pair, k, scale, n_pair);
-    }
+V16_APART void fixed_logits(struct fixed_tile *tile, int n_row, int n_slot, int dim)
+{
+    int r = 0;
+
+    for (; r + 4 <= n_row; r += 4) fixed_logits_rows(4, tile, r, n_slot, dim);
+    if (n_row - r == 3)
+        fixed_logits_rows(3, tile, r, n_slot, dim);
+    else if (n_row - r == 2)
+        fixed_logits_rows(2, tile, r, n_slot, dim);
+    else if (n_row - r == 1)
+        fixed_logits_rows(1, tile, r, n_slot, dim);
 }
 
 /* ---- softmax -------------------------------------------------------------------------------- */
@@ -502,58 +528,60 @@ V16_APART void fixed_softmax(struct fixed_tile *tile, const struct kn_attend *jo
 
 /* ---- P V ------------------------------------------------------------------------------------ */
 
-/* R rows, N groups of numbers from group g on: acc[r * dim + ..] = acc * keep + sum of p v. */
-V16_INLINE void fixed_values_tile(int R, int N, const struct fixed_tile *tile, float *acc, int r0,
-                                  int g, int dim)
+/* R rows, 16 W numbers from d on: acc[r * dim + ..] = acc * keep + sum of p v. */
+V16_INLINE void fixed_values_tile(int R, int W, const struct fixed_tile *tile, float *acc, int r0,
+                                  int d, int dim)
 {
-    const uint32_t *v = tile->v + g * KN_GROUP;
-    v16i sum[V16_FIXED_ROWS * V16_FIXED_GROUPS * 2];
+    const uint32_t *v = tile->v + d;
+    const int g = d / KN_GROUP;
+    v16i sum[4 * 4];
 
 #pragma GCC unroll 16
-    for (int i = 0; i < 2 * R * N; i++) sum[i] = v16i_set1(0);
+    for (int i = 0; i < R * W; i++) sum[i] = v16i_set1(0);
     for (int pair = 0; pair < FIXED_PAIRS; pair++, v += dim) {
-        v16i x[2 * V16_FIXED_GROUPS];
+        v16i x[4];
 
 #pragma GCC unroll 4
-        for (int w = 0; w < 2 * N; w++) x[w] = v16i_load(v + 16 * w);
+        for (int w = 0; w < W; w++) x[w] = v16i_load(v + 16 * w);
 #pragma GCC unroll 4
         for (int r = 0; r < R; r++)
-#pragma GCC unroll 2
-            for (int n = 0; n < N; n++) {
-                const v16i y = v16i_set1(tile->w[g + n][(r0 + r) * FIXED_PAIRS + pair]);
-                v16i *at = sum + (r * N + n) * 2;
-                at[0] = v16i_dot_words(at[0], x[2 * n], y);
-                at[1] = v16i_dot_words(at[1], x[2 * n + 1], y);
+#pragma GCC unroll 4
+            for (int w = 0; w < W; w++) {
+                const uint32_t *y = &tile->w[g + w / 2][(r0 + r) * FIXED_PAIRS + pair];
+                sum[r * W + w] = v16i_dot_words(sum[r * W + w], x[w], v16i_set1(*y));
             }
     }
 #pragma GCC unroll 4
     for (int r = 0; r < R; r++)
 #pragma GCC unroll 4
-        for (int w = 0; w < 2 * N; w++) {
+        for (int w = 0; w < W; w++) {
             const float *grow = tile->grow[r0 + r] + 2 * (g + w / 2);
-            float *at = acc + (r0 + r) * dim + g * KN_GROUP + 16 * w;
+            float *at = acc + (r0 + r) * dim + d + 16 * w;
             const v16 kept = v16_fma(v16_load(at), v16_set1(tile->keep[r0 + r]), v16_set1(grow[1]));
-            v16_store(at, v16_fma(v16_from_ints(sum[r * N * 2 + w]), v16_set1(grow[0]), kept));
+            v16_store(at, v16_fma(v16_from_ints(sum[r * W + w]), v16_set1(grow[0]), kept));
         }
 }
 
 V16_INLINE void fixed_values_rows(int R, const struct fixed_tile *tile, float *acc, int r, int dim)
 {
-    const int n_group = dim / KN_GROUP;
-    int g = 0;
+    int d = 0;
 
-    for (; g + V16_FIXED_GROUPS <= n_group; g += V16_FIXED_GROUPS)
-        fixed_values_tile(R, V16_FIXED_GROUPS, tile, acc, r, g, dim);
-    for (; g < n_group; g++) fixed_values_tile(R, 1, tile, acc, r, g, dim);
+    for (; d + 16 * V16_FIXED_WIDE <= dim; d += 16 * V16_FIXED_WIDE)
+        fixed_values_tile(R, V16_FIXED_WIDE, tile, acc, r, d, dim);
+    for (; d < dim; d += KN_GROUP) fixed_values_tile(R, 2, tile, acc, r, d, dim);
 }
 
 V16_APART void fixed_values(const struct fixed_tile *tile, float *acc, int n_row, int dim)
 {
     int r = 0;
 
-    for (; r + V16_FIXED_ROWS <= n_row; r += V16_FIXED_ROWS)
-        fixed_values_rows(V16_FIXED_ROWS, tile, acc, r, dim);
-    for (; r < n_row; r++) fixed_values_rows(1, tile, acc, r, dim);
+    for (; r + 4 <= n_row; r += 4) fixed_values_rows(4, tile, acc, r, dim);
+    if (n_row - r == 3)
+        fixed_values_rows(3, tile, acc, r, dim);
+    else if (n_row - r == 2)
+        fixed_values_rows(2, tile, acc, r, dim);
+    else if (n_row - r == 1)
+        fixed_values_rows(1, tile, acc, r, dim);
 }
 
 /* ---- all tiles ------------------------------------------------------------------------------ */

@@ -22,9 +22,8 @@ enum {
     V16_QK_ROWS = 2, /* rows of the register tile of Q K^T, two v16s wide */
     V16_PV_WIDE = 1, /* v16s of head_dim in the register tile of P V */
     /* the same in words */
-    V16_FIXED_ROWS = 2,
-    V16_FIXED_SLOTS = 2,
-    V16_FIXED_GROUPS = 1,
+    V16_FIXED_SLOTS = 1, /* v16s of slots, by up to 4 rows */
+    V16_FIXED_WIDE = 1,  /* v16s of head_dim */
 };
 
 static inline v16 v16_pair(__m256 a, __m256 b)
@@ -422,15 +421,23 @@ static inline v16i v16i_mul_words(v16i x, v16i y)
 
 static inline v16i v16i_dot_words(v16i sum, v16i x, v16i y)
 {
-    return v16i_pair(_mm256_add_epi32(sum.a, _mm256_madd_epi16(x.a, y.a)),
-                     _mm256_add_epi32(sum.b, _mm256_madd_epi16(x.b, y.b)));
+    v16i z = v16i_pair(_mm256_add_epi32(sum.a, _mm256_madd_epi16(x.a, y.a)),
+                       _mm256_add_epi32(sum.b, _mm256_madd_epi16(x.b, y.b)));
+#ifndef __clang__
+    __asm__("" : "+x"(z.a), "+x"(z.b)); /* gcc 12 would copy every sum of a loop back and forth */
+#endif
+    return z;
+}
+
+static inline v16i v16i_xor(v16i x, v16i y)
+{
+    return v16i_pair(_mm256_xor_si256(x.a, y.a), _mm256_xor_si256(x.b, y.b));
 }
 
 static inline __m256i v8_top_nibbles(__m256i x, unsigned left)
 {
-    const __m256i high =
-        _mm256_and_si256(_mm256_slli_epi16(x, (int)left), _mm256_set1_epi16((short)0xf000));
-    return _mm256_xor_si256(high, _mm256_set1_epi16((short)0x8000));
+    const __m256i moved = left ? _mm256_slli_epi16(x, (int)left) : x;
+    return left == 12 ? moved : _mm256_and_si256(moved, _mm256_set1_epi16((short)0xf000));
 }
 
 static inline v16i v16i_top_nibbles(v16i x, unsigned left)
@@ -463,13 +470,24 @@ static inline v16i v16i_load_quads(const uint8_t *a, const uint8_t *b, const uin
                      _mm256_set_m128i(_mm_unpackhi_epi16(st1, uv1), _mm_unpacklo_epi16(st1, uv1)));
 }
 
+static inline int v8_dword(const uint8_t *p)
+{
+    int x;
+    memcpy(&x, p, sizeof x);
+    return x;
+}
+
+static inline __m256i v8_load_strided(const uint8_t *p, size_t n)
+{
+    return _mm256_setr_epi32(v8_dword(p), v8_dword(p + n), v8_dword(p + 2 * n), v8_dword(p + 3 * n),
+                             v8_dword(p + 4 * n), v8_dword(p + 5 * n), v8_dword(p + 6 * n),
+                             v8_dword(p + 7 * n));
+}
+
+/* Some processors gather a dword at a time in microcode. */
 static inline v16i v16i_load_strided(const uint8_t *base, size_t stride)
 {
-    const __m256i row = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    const __m256i at = _mm256_mullo_epi32(row, _mm256_set1_epi32((int)stride));
-    const int *a = (const int *)(const void *)base;
-    const int *b = (const int *)(const void *)(base + 8 * stride);
-    return v16i_pair(_mm256_i32gather_epi32(a, at, 1), _mm256_i32gather_epi32(b, at, 1));
+    return v16i_pair(v8_load_strided(base, stride), v8_load_strided(base + 8 * stride, stride));
 }
 
 static inline __m128 v8_sum4(__m256 a, __m256 b, __m256 c, __m256 d)

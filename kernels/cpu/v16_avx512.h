@@ -16,9 +16,8 @@ enum {
     V16_QK_ROWS = 8, /* rows of the register tile of Q K^T, two v16s wide */
     V16_PV_WIDE = 4, /* v16s of head_dim in the register tile of P V, 4 rows high */
     /* the same in words */
-    V16_FIXED_ROWS = 4,
-    V16_FIXED_SLOTS = 4,
-    V16_FIXED_GROUPS = 2,
+    V16_FIXED_SLOTS = 4, /* v16s of slots, by up to 4 rows */
+    V16_FIXED_WIDE = 4,  /* v16s of head_dim */
 };
 
 static inline v16 v16_zero(void)
@@ -321,11 +320,15 @@ static inline v16i v16i_dot_words(v16i sum, v16i a, v16i b)
     return sum;
 }
 
+static inline v16i v16i_xor(v16i x, v16i y)
+{
+    return _mm512_xor_si512(x, y);
+}
+
 static inline v16i v16i_top_nibbles(v16i x, unsigned left)
 {
     const __m512i moved = left ? _mm512_slli_epi16(x, left) : x;
-    const __m512i mask = _mm512_set1_epi16((short)0xf000), flip = _mm512_set1_epi16((short)0x8000);
-    return _mm512_ternarylogic_epi32(moved, mask, flip, 0x6a); /* (x & mask) ^ flip */
+    return left == 12 ? moved : _mm512_and_si512(moved, _mm512_set1_epi16((short)0xf000));
 }
 
 static inline v16i v16i_low_nibbles(v16i x, unsigned right)

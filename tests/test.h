@@ -59,6 +59,12 @@ void test_around(CMFixtureFunction before, CMFixtureFunction after);
 #define AUTO_SAMPLE  __attribute__((cleanup(heads_sample_release))) struct heads_sample
 #define AUTO_PROMPT  __attribute__((cleanup(template_prompt_release))) struct template_prompt
 
+static inline void free_end(void *of)
+{
+    free(*(void **)of);
+}
+#define AUTO_FREE __attribute__((cleanup(free_end)))
+
 #define CLOSED(noun)                                \
     struct noun;                                    \
     void noun##_close(struct noun *);               \

@@ -42,13 +42,12 @@ TEST(test_quantize)
         for (int s = 0; s < COUNT(scales); s++) {
             const size_t n = (size_t)sizes[i];
             struct rng rng = {(uint64_t)(i * 10 + s)};
-            float *x = take(n * sizeof *x);
+            AUTO_FREE float *x = take(n * sizeof *x);
 
             rng_fill(&rng, x, n, scales[s]);
             memset(x, 0, 7 * sizeof *x);
             if (i == 3) memset(x + 64, 0, KN_GROUP * sizeof *x); /* a group of zeros */
             check_quantize(x, n);
-            free(x);
         }
 }
 
@@ -58,7 +57,7 @@ TEST(test_quantize_ties)
 {
     enum { N = 64 * KN_GROUP };
     struct rng rng = {77};
-    float *x = take(N * sizeof *x);
+    AUTO_FREE float *x = take(N * sizeof *x);
 
     for (int round = 0; round < 200; round++) {
         for (int i = 0; i < N; i++) {
@@ -73,7 +72,6 @@ TEST(test_quantize_ties)
         }
         check_quantize(x, N);
     }
-    free(x);
 }
 
 static void check_rmsnorm(const struct kernels *k, const float *x, const float *w, int n)
@@ -190,7 +188,7 @@ TEST(test_elementwise)
     for (int n = 1; n <= 600; n += n < 70 ? 1 : 53)
         for (int s = 0; s < COUNT(spread); s++) {
             struct rng rng = {(uint64_t)(n * 10 + s)};
-            float *a = take((size_t)n * sizeof *a), *b = take((size_t)n * sizeof *b);
+            AUTO_FREE float *a = take((size_t)n * sizeof *a), *b = take((size_t)n * sizeof *b);
 
             rng_fill(&rng, a, (size_t)n, spread[s]);
             rng_fill(&rng, b, (size_t)n, 2.0f);
@@ -202,8 +200,6 @@ TEST(test_elementwise)
                 check_sigmoid_mul(kn_table(*isa), a, b, n);
                 check_add(kn_table(*isa), a, b, n);
             }
-            free(a);
-            free(b);
         }
 }
 

@@ -143,7 +143,7 @@ TEST(test_formula)
             for (int s = 0; s < COUNT(scales); s++)
                 for (int round = 0; round < 20; round++) {
                     struct rng rng = {(uint64_t)(((type * 10 + d) * 10 + s) * 100 + round)};
-                    float *x = take((size_t)dims[d] * sizeof *x);
+                    AUTO_FREE float *x = take((size_t)dims[d] * sizeof *x);
 
                     rng_fill(&rng, x, (size_t)dims[d], scales[s]);
                     for (int i = 0; round % 4 == 1 && i < dims[d]; i++)
@@ -151,7 +151,6 @@ TEST(test_formula)
                     for (int i = 0; round % 4 == 2 && i < dims[d]; i++) x[i] = x[0]; /* all equal */
                     if (round % 4 == 3) x[dims[d] / 2] *= 50; /* one outlier */
                     check((enum kn_kv)type, dims[d], x);
-                    free(x);
                 }
 }
 
@@ -159,12 +158,11 @@ TEST(test_any_even)
 {
     for (int dim = 2; dim <= 80; dim += 2) {
         struct rng rng = {(uint64_t)dim};
-        float *x = take((size_t)dim * sizeof *x);
+        AUTO_FREE float *x = take((size_t)dim * sizeof *x);
 
         rng_fill(&rng, x, (size_t)dim, 100.0f);
         check(KN_KV_F16, dim, x);
         check(KN_KV_F32, dim, x);
-        free(x);
     }
 }
 

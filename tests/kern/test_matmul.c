@@ -24,7 +24,7 @@ static uint16_t scale_half(struct rng *rng, enum fill fill)
 static void fill_q4(struct rng *rng, struct matrix *m, enum fill fill)
 {
     const int n_in = m->w.n_in, n_group = n_in / KN_GROUP;
-    uint8_t *blocks = take((size_t)n_group * 18);
+    AUTO_FREE uint8_t *blocks = take((size_t)n_group * 18);
 
     for (int r = 0; r < m->w.n_out; r++) {
         for (int g = 0; g < n_group; g++) {
@@ -44,13 +44,12 @@ static void fill_q4(struct rng *rng, struct matrix *m, enum fill fill)
         }
         kn_pack_q4((struct kn_q4_panel *)m->w.data, r, n_in, blocks);
     }
-    free(blocks);
 }
 
 static void fill_q8(struct rng *rng, struct matrix *m, enum fill fill)
 {
     const int n_in = m->w.n_in, n_group = n_in / KN_GROUP;
-    uint8_t *blocks = take((size_t)n_group * 34);
+    AUTO_FREE uint8_t *blocks = take((size_t)n_group * 34);
 
     for (int r = 0; r < m->w.n_out; r++) {
         for (int g = 0; g < n_group; g++) {
@@ -67,7 +66,6 @@ static void fill_q8(struct rng *rng, struct matrix *m, enum fill fill)
         }
         kn_pack_q8((struct kn_q8_panel *)m->w.data, r, n_in, blocks);
     }
-    free(blocks);
 }
 
 /* Q4A: half d, half m, nibbles[16]; Q5A: half d, half m, fifth bits[4], nibbles[16] */
@@ -75,7 +73,7 @@ static void fill_affine(struct rng *rng, struct matrix *m, enum fill fill)
 {
     const int five = m->w.type == KN_Q5A, bytes = five ? 24 : 20, qs = bytes - 16;
     const int n_in = m->w.n_in, n_group = n_in / KN_GROUP;
-    uint8_t *blocks = take((size_t)(n_group * bytes));
+    AUTO_FREE uint8_t *blocks = take((size_t)(n_group * bytes));
 
     for (int r = 0; r < m->w.n_out; r++) {
         for (int g = 0; g < n_group; g++) {
@@ -103,13 +101,12 @@ static void fill_affine(struct rng *rng, struct matrix *m, enum fill fill)
         else
             kn_pack_q4a((struct kn_q4a_panel *)m->w.data, r, n_in, blocks);
     }
-    free(blocks);
 }
 
 static void fill_q6(struct rng *rng, struct matrix *m, enum fill fill)
 {
     const int n_in = m->w.n_in, n_group = n_in / KN_GROUP;
-    struct kn_q6_block *blocks = take((size_t)n_group * sizeof *blocks);
+    AUTO_FREE struct kn_q6_block *blocks = take((size_t)n_group * sizeof *blocks);
 
     for (int r = 0; r < m->w.n_out; r++) {
         for (int g = 0; g < n_group; g++) {
@@ -125,7 +122,6 @@ static void fill_q6(struct rng *rng, struct matrix *m, enum fill fill)
         }
         kn_pack_q6((struct kn_q6_panel *)m->w.data, r, n_in, blocks);
     }
-    free(blocks);
 }
 
 /* Blocks of the types after Q6, with the weights that they hold. */
@@ -197,7 +193,7 @@ static double e4m3(int d)
 static void fill_nv4(const struct blocks *b, struct matrix *m, int r, size_t at)
 {
     const int n = m->w.n_in / 32;
-    struct kn_nv4_block *blocks = take((size_t)n * sizeof *blocks);
+    AUTO_FREE struct kn_nv4_block *blocks = take((size_t)n * sizeof *blocks);
 
     for (int g = 0; g < n; g++) {
         struct kn_nv4_block *p = &blocks[g];
@@ -208,7 +204,6 @@ static void fill_nv4(const struct blocks *b, struct matrix *m, int r, size_t at)
             add_value(m, at++, e4m3(p->d[k / 16]) * kn_values_e2m1[nibble_of(p->qs, k)], 0);
     }
     kn_pack_nv4((struct kn_nv4_panel *)m->w.data, r, m->w.n_in, blocks);
-    free(blocks);
 }
 
 /* 4-bit codes: the values as the formats say, and what they are divided by */
@@ -220,7 +215,7 @@ static void fill_iq4s(const struct blocks *b, struct matrix *m, int r, size_t at
     const int8_t *values = m->w.type == KN_IQ3X ? xxs : m->w.type == KN_IQ3S ? s : kn_values_iq4;
     const double unit = m->w.type == KN_IQ3X ? 0.25 : 1;
     const int n = m->w.n_in / KN_SUPER;
-    struct kn_iq4s_block *blocks = take((size_t)n * sizeof *blocks);
+    AUTO_FREE struct kn_iq4s_block *blocks = take((size_t)n * sizeof *blocks);
 
     for (struct kn_iq4s_block *p = blocks; p < blocks + n; p++) {
         p->d = scale_half(b->rng, b->fill);
@@ -234,13 +229,12 @@ static void fill_iq4s(const struct blocks *b, struct matrix *m, int r, size_t at
                       0);
     }
     kn_pack_iq4s((struct kn_iq4s_panel *)m->w.data, r, m->w.n_in, blocks);
-    free(blocks);
 }
 
 static void fill_q4s(const struct blocks *b, struct matrix *m, int r, size_t at)
 {
     const int n = m->w.n_in / KN_SUPER;
-    struct kn_q4s_block *blocks = take((size_t)n * sizeof *blocks);
+    AUTO_FREE struct kn_q4s_block *blocks = take((size_t)n * sizeof *blocks);
 
     for (struct kn_q4s_block *p = blocks; p < blocks + n; p++) {
         p->d = scale_half(b->rng, b->fill);
@@ -254,7 +248,6 @@ static void fill_q4s(const struct blocks *b, struct matrix *m, int r, size_t at)
                       half_value(p->m) * p->min[k / 32]);
     }
     kn_pack_q4s((struct kn_q4s_panel *)m->w.data, r, m->w.n_in, blocks);
-    free(blocks);
 }
 
 /* integers of 3 bits, or codes: 8, 25, 43 and their negatives, or -1, 0, 1 plus or minus 1/8, eight
@@ -267,7 +260,7 @@ static void fill_q3s(const struct blocks *b, struct matrix *m, int r, size_t at)
     const int8_t *values = m->w.type == KN_IQ2 ? iq2 : m->w.type == KN_IQ1 ? iq1 : linear;
     const double unit = m->w.type == KN_Q3S ? 1 : 0.125;
     const int n = m->w.n_in / KN_SUPER;
-    struct kn_q3s_block *blocks = take((size_t)n * sizeof *blocks);
+    AUTO_FREE struct kn_q3s_block *blocks = take((size_t)n * sizeof *blocks);
 
     for (struct kn_q3s_block *p = blocks; p < blocks + n; p++) {
         p->d = scale_half(b->rng, b->fill);
@@ -278,13 +271,12 @@ static void fill_q3s(const struct blocks *b, struct matrix *m, int r, size_t at)
             add_value(m, at++, half_value(p->d) * p->scale[k / 16] * unit * values[p->q[k]], 0);
     }
     kn_pack_q3s((struct kn_q3s_panel *)m->w.data, r, m->w.n_in, blocks);
-    free(blocks);
 }
 
 static void fill_q2s(const struct blocks *b, struct matrix *m, int r, size_t at)
 {
     const int n = m->w.n_in / KN_SUPER;
-    struct kn_q2s_block *blocks = take((size_t)n * sizeof *blocks);
+    AUTO_FREE struct kn_q2s_block *blocks = take((size_t)n * sizeof *blocks);
 
     for (struct kn_q2s_block *p = blocks; p < blocks + n; p++) {
         p->d = scale_half(b->rng, b->fill);
@@ -296,7 +288,6 @@ static void fill_q2s(const struct blocks *b, struct matrix *m, int r, size_t at)
                       half_value(p->m) * (p->scale[k / 16] >> 4));
     }
     kn_pack_q2s((struct kn_q2s_panel *)m->w.data, r, m->w.n_in, blocks);
-    free(blocks);
 }
 
 static void fill_coded(struct rng *rng, struct matrix *m, enum fill fill)

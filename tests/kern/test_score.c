@@ -20,7 +20,7 @@ static struct head head_new(struct rng *rng, enum kn_type type, int n_in, int n_
     if (type == KN_F32) {
         rng_fill(rng, data, n, 0.5f);
     } else {
-        uint8_t *blocks = take((size_t)n_in / 32 * 34);
+        AUTO_FREE uint8_t *blocks = take((size_t)n_in / 32 * 34);
         for (int r = 0; r < n_hidden; r++) {
             for (int i = 0; i < n_in / 32 * 34; i++) blocks[i] = (uint8_t)rng_bits(rng);
             for (int g = 0; g < n_in / 32; g++) {
@@ -29,7 +29,6 @@ static struct head head_new(struct rng *rng, enum kn_type type, int n_in, int n_
             }
             kn_pack_q8(data, r, n_in, blocks);
         }
-        free(blocks);
     }
     for (int r = 0; r < n_hidden; r++)
         kn_table("ref")->row[type](h.w1_float + (size_t)r * (size_t)n_in, &h.w1, r);

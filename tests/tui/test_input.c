@@ -162,12 +162,11 @@ TEST(test_undo_random)
                 edit_erase(&e, (enum edit_move)(r / 5 % 8));
             assert_true(e.cursor <= e.text.n);
         }
-        char *text = strdup(str_get(&e.text));
+        AUTO_FREE char *text = strdup(str_get(&e.text));
         while (edit_undo(&e)) n++;
         assert_int_equal(e.text.n, 0);
         for (int i = 0; i < n; i++) assert_true(edit_redo(&e));
         assert_string_equal(str_get(&e.text), text);
-        free(text);
         edit_release(&e);
     }
 }

@@ -147,7 +147,7 @@ static void agrees(const struct terminal *t, const struct grid *g, const struct 
 /* Plays a file; the grids are those it was made from, one per "o" event. */
 static void play(const char *path, struct terminal *t, int *n_inputs)
 {
-    char *line = NULL;
+    AUTO_FREE char *line = NULL;
     size_t cap = 0;
     int w, h;
     FILE *f = fopen(path, "r");
@@ -175,7 +175,6 @@ static void play(const char *path, struct terminal *t, int *n_inputs)
         if (kind == 'r' && sscanf(text, "%dx%d", &w, &h) == 2) clear(t, w, h);
         cJSON_Delete(event);
     }
-    free(line);
     fclose(f);
 }
 
@@ -297,7 +296,7 @@ TEST(test_moves_behind_wide_characters)
 
 static void feed_svg(struct svg *s, const char *path)
 {
-    char *line = NULL;
+    AUTO_FREE char *line = NULL;
     size_t cap = 0;
     int w, h;
     FILE *f = fopen(path, "r");
@@ -311,7 +310,6 @@ static void feed_svg(struct svg *s, const char *path)
             svg_resize(s, w, h);
         cJSON_Delete(event);
     }
-    free(line);
     fclose(f);
 }
 

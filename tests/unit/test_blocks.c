@@ -218,11 +218,11 @@ static void check_golden(uint32_t type, const char *name, const char *kind)
 
     snprintf(file, sizeof file, "golden/%s.%s.q", name, kind);
     if (!data_path(path, sizeof path, file)) skip();
-    uint8_t *blocks = read_all(path, &bytes);
+    AUTO_FREE uint8_t *blocks = read_all(path, &bytes);
     snprintf(file, sizeof file, "golden/%s.%s.f32", name, kind);
-    float *want = read_all(data_path(path, sizeof path, file), &want_bytes);
+    AUTO_FREE float *want = read_all(data_path(path, sizeof path, file), &want_bytes);
     const size_t n = want_bytes / sizeof *want;
-    float *got = malloc(want_bytes);
+    AUTO_FREE float *got = malloc(want_bytes);
     assert_non_null(got);
     assert_int_equal(bytes, n / (size_t)t->block * (size_t)t->block_bytes);
     assert_true(blocks_readable(type));
@@ -231,17 +231,14 @@ static void check_golden(uint32_t type, const char *name, const char *kind)
         if (memcmp(&got[i], &want[i], sizeof *got))
             fail_msg("%s.%s: number %zu is %.9g, ggml says %.9g", name, kind, i, (double)got[i],
                      (double)want[i]);
-    free(blocks);
-    free(want);
-    free(got);
 }
 
 /* A row in a layout after Q6 holds the numbers themselves, but for scales below 2^-126. */
 static void check_packed(uint32_t type, const uint8_t *blocks, const float *want, size_t n)
 {
     struct kn_weight w = {.type = blocks_kernel_type(type, false), .n_out = 1, .n_in = (int)n};
-    void *data = calloc(1, kn_weight_bytes(w.type, 1, w.n_in));
-    float *got = malloc(n * sizeof *got);
+    AUTO_FREE void *data = calloc(1, kn_weight_bytes(w.type, 1, w.n_in));
+    AUTO_FREE float *got = malloc(n * sizeof *got);
 
     assert_true(data && got);
     w.data = data;
@@ -251,8 +248,6 @@ static void check_packed(uint32_t type, const uint8_t *blocks, const float *want
         if (isfinite(want[i]) && !(fabsf(got[i] - want[i]) < 0x1p-122f))
             fail_msg("type %d: packed number %zu is %.9g, gguf-py says %.9g", (int)type, i,
                      (double)got[i], (double)want[i]);
-    free(data);
-    free(got);
 }
 
 /* Random blocks of every type, with NaN and infinite scales: tests/golden/make_blocks.py. */
@@ -261,7 +256,7 @@ TEST(test_golden_types)
     size_t bytes;
     int n_types = 0;
     const char *path = getenv("BLOCKS");
-    uint8_t *all = read_all(path ? path : "tests/golden/blocks.bin", &bytes);
+    AUTO_FREE uint8_t *all = read_all(path ? path : "tests/golden/blocks.bin", &bytes);
 
     for (size_t at = 0; at < bytes; n_types++) {
         int32_t head[3];
@@ -284,7 +279,6 @@ TEST(test_golden_types)
         at += sizeof head + (size_t)head[2] + 4 * n;
     }
     assert_int_equal(n_types, 23);
-    free(all);
 }
 
 TEST(test_golden)
@@ -306,7 +300,7 @@ TEST(test_formulas)
 
     for (size_t i = 0; i < COUNT(formats); i++) {
         random_state = i;
-        uint8_t *blocks = random_blocks(&formats[i], N);
+        AUTO_FREE uint8_t *blocks = random_blocks(&formats[i], N);
         blocks_to_float(got, formats[i].type, blocks, N);
         for (size_t k = 0; k < N; k++) {
             const struct parts p = part_at(&formats[i], blocks, k);
@@ -314,7 +308,6 @@ TEST(test_formulas)
             if (!(off <= 0x3p-24 * (fabs(p.d * p.q) + fabs(p.m))))
                 fail_msg("%s: number %zu is off by %g", formats[i].file, k, off);
         }
-        free(blocks);
     }
 }
 
@@ -380,7 +373,7 @@ TEST(test_panels)
     for (size_t i = 0; i < 2 * COUNT(formats); i++) {
         const struct format *f = &formats[i / 2];
         random_state = 100 + i;
-        uint8_t *blocks = random_blocks(f, ROWS * COLS);
+        AUTO_FREE uint8_t *blocks = random_blocks(f, ROWS * COLS);
         struct kn_weight w = pack_all(f, blocks, blocks_kernel_type(f->type, i % 2));
         double sum = 0, off2 = 0;
 
@@ -399,7 +392,6 @@ TEST(test_panels)
         }
         printf("%-7s relative rms error %.2e\n", f->file, sqrt(off2 / sum));
         free((void *)w.data);
-        free(blocks);
     }
 }
 
@@ -411,7 +403,7 @@ TEST(test_embedding)
     const struct kernels *k = kn_table("auto");
     for (size_t i = 0; i < COUNT(formats); i++) {
         const struct format *f = &formats[i];
-        uint8_t *blocks = random_blocks(f, ROWS * COLS);
+        AUTO_FREE uint8_t *blocks = random_blocks(f, ROWS * COLS);
         struct gguf_tensor t = {.type = f->type, .ne = {COLS, ROWS, 1, 1}, .data = blocks};
         struct model here = {.n_embd = COLS, .n_items = 1}, there = here;
         there.n_device = 1;
@@ -423,15 +415,13 @@ TEST(test_embedding)
         there.items = &item[0];
         here.items = &item[1];
         assert_int_equal(model_embedding_bytes(&here), 0);
-        void *packed = malloc(model_embedding_bytes(&there));
+        AUTO_FREE void *packed = malloc(model_embedding_bytes(&there));
         for (int r = ROWS - 1; r >= 0; r--) {
             model_embedding(&here, k, r, NULL, want);
             model_embedding(&there, k, r, packed, got);
             assert_memory_equal(want, got, sizeof want);
         }
         free((void *)here.embedding.data);
-        free(packed);
-        free(blocks);
     }
 }
 
@@ -488,7 +478,7 @@ TEST(test_products)
     for (size_t i = 0; i < 2 * COUNT(formats); i++) {
         const struct format *f = &formats[i / 2];
         random_state = 200 + i;
-        uint8_t *blocks = random_blocks(f, ROWS * COLS);
+        AUTO_FREE uint8_t *blocks = random_blocks(f, ROWS * COLS);
         struct kn_weight w = pack_all(f, blocks, blocks_kernel_type(f->type, i % 2));
         struct kn_act x = act_new();
 
@@ -500,7 +490,6 @@ TEST(test_products)
         }
         act_free(&x);
         free((void *)w.data);
-        free(blocks);
     }
 }
 
@@ -513,7 +502,7 @@ TEST(test_pack_edges)
         const struct format *f = &formats[i / 2];
         const struct gguf_tensor_type *t = gguf_tensor_type(f->type);
         random_state = 300 + i;
-        uint8_t *blocks = random_blocks(f, ROWS * COLS);
+        AUTO_FREE uint8_t *blocks = random_blocks(f, ROWS * COLS);
         struct kn_weight w = pack_all(f, blocks, KN_F32);
         blocks_to_float(want, f->type, blocks, ROWS * COLS);
         assert_memory_equal(w.data, want, sizeof want);
@@ -527,7 +516,6 @@ TEST(test_pack_edges)
             for (int k = 0; k < COLS; k++) assert_true(isfinite(got[k]));
         }
         free((void *)w.data);
-        free(blocks);
     }
 }
 

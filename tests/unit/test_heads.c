@@ -154,7 +154,7 @@ TEST(equals_differences)
     struct trainer t;
     golden_open(&g, &t, NULL, 1);
     gradient(&g, &t);
-    float *expected = malloc(t.net.n * sizeof *expected);
+    AUTO_FREE float *expected = malloc(t.net.n * sizeof *expected);
     memcpy(expected, t.net.gradient, t.net.n * sizeof *expected);
     for (size_t i = 0; i < t.net.n; i += 7) {
         float w = t.net.weights[i];
@@ -165,7 +165,6 @@ TEST(equals_differences)
         t.net.weights[i] = w;
         assert_true(fabs((up - down) / (2 * (double)h) - (double)expected[i]) < 2e-4);
     }
-    free(expected);
     golden_close(&g, &t);
 }
 
@@ -177,7 +176,7 @@ TEST(texts_add_up)
     golden_open(&g, &t, NULL, 2);
     const int n = 30; /* the first text */
     double whole = heads_net_gradient(&t.net, &g.rows, 0.25f, &t.work);
-    float *expected = malloc(t.net.n * sizeof *expected);
+    AUTO_FREE float *expected = malloc(t.net.n * sizeof *expected);
     memcpy(expected, t.net.gradient, t.net.n * sizeof *expected);
     memset(t.net.gradient, 0, t.net.n * sizeof *expected);
     struct heads_rows first = {n, g.x, g.label};
@@ -189,7 +188,6 @@ TEST(texts_add_up)
         assert_true(fabsf(t.net.gradient[i] - expected[i]) < 1e-4f);
     heads_net_step(&t.net, 0.01f, 0.5f, 1, t.pool);
     for (size_t i = 0; i < t.net.n; i++) assert_true(t.net.gradient[i] == 0.0f);
-    free(expected);
     golden_close(&g, &t);
 }
 

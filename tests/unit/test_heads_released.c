@@ -61,8 +61,8 @@ static void scores_of(const struct engine *g, int layer, float *out)
     const struct retaining *h = g->retaining;
     const int n_in = h->shape.n_in;
     size_t n = (size_t)(ROWS * n_in), groups = n / KN_GROUP;
-    float *x = aligned_alloc(64, n * sizeof *x);
-    float *scratch = calloc(cis_net_floats(h) + 1, sizeof *scratch);
+    AUTO_FREE float *x = aligned_alloc(64, n * sizeof *x);
+    AUTO_FREE float *scratch = calloc(cis_net_floats(h) + 1, sizeof *scratch);
     struct kn_act act = {n_in, x, malloc(n), malloc(groups * 4), malloc(groups * 4)};
     for (int i = 0; i < ROWS * n_in; i++) x[i] = on_grid(i % n_in, i / n_in);
     for (int t = 0; t < ROWS; t++) {
@@ -74,8 +74,6 @@ static void scores_of(const struct engine *g, int layer, float *out)
     free(act.q);
     free(act.d);
     free(act.sum);
-    free(scratch);
-    free(x);
 }
 
 TEST(scores_equal_pytorch)

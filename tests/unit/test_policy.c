@@ -265,7 +265,7 @@ TEST(test_ragged_heads_come_back)
     units_init(&b, s, NULL, 0);
     size_t n = segment_bytes(&a.c, SEGMENT_DENSE, 3, 12);
     size_t n2 = segment_bytes(&a.c, SEGMENT_DENSE, 3, 6);
-    uint8_t *bytes = malloc(n), *bytes2 = malloc(n2);
+    AUTO_FREE uint8_t *bytes = malloc(n), *bytes2 = malloc(n2);
     segment_pack(&a.c, SEGMENT_DENSE, 0, 3, 0, 12, bytes);
     cut(&a, &rule);
     expect(&a, 0, "111111111111");
@@ -304,8 +304,6 @@ TEST(test_ragged_heads_come_back)
         assert_memory_equal(x->score, y->score, (size_t)x->len * sizeof(float));
         assert_memory_equal(x->pos, y->pos, (size_t)x->len * sizeof(uint32_t));
     }
-    free(bytes);
-    free(bytes2);
     units_release(&a);
     units_release(&b);
 }

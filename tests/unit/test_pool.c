@@ -36,7 +36,7 @@ static void check_pool(int n_threads, int n_jobs, int work)
 {
     AUTO_POOL *p;
     ok(pool_open(&p, n_threads, &err));
-    struct count *c = calloc(1, sizeof *c);
+    AUTO_FREE struct count *c = calloc(1, sizeof *c);
     int expected[PARTS_MAX] = {0};
     c->n_threads = pool_n_threads(p);
     c->work = work;
@@ -48,7 +48,6 @@ static void check_pool(int n_threads, int n_jobs, int work)
     }
     assert_memory_equal(c->runs, expected, sizeof expected);
     assert_int_equal(atomic_load(&c->bad_thread), 0);
-    free(c);
 }
 
 TEST(many_tiny_jobs)
@@ -85,7 +84,7 @@ TEST(spans_cover_all_parts_once)
 {
     for (int n_threads = 1; n_threads <= 7; n_threads += 3) {
         AUTO_POOL *p;
-        struct spans *s = calloc(1, sizeof *s);
+        AUTO_FREE struct spans *s = calloc(1, sizeof *s);
         int expected[PARTS_MAX] = {0};
         assert_int_equal(pool_open(&p, n_threads, NULL), 0);
         s->count.n_threads = n_threads;
@@ -101,7 +100,6 @@ TEST(spans_cover_all_parts_once)
         assert_memory_equal(s->count.runs, expected, sizeof expected);
         assert_int_equal(atomic_load(&s->bad), 0);
         assert_int_equal(atomic_load(&s->count.bad_thread), 0);
-        free(s);
     }
 }
 

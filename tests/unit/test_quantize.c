@@ -56,10 +56,9 @@ TEST(equals_reference)
         if (!data_path(path, sizeof path, cases[i].file)) continue;
         str_clear(&expected);
         ok(file_read(path, FILE_DATA, &expected, &err));
-        char *blocks = malloc(expected.n);
+        AUTO_FREE char *blocks = malloc(expected.n);
         cases[i].encode(blocks, (const float *)(void *)input.data, input.n / sizeof(float));
         assert_memory_equal(blocks, expected.data, expected.n);
-        free(blocks);
     }
 }
 

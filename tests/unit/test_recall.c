@@ -546,7 +546,7 @@ TEST(test_forgets)
         int64_t from, end;
     } gaps[] = {{100, 104}, {90, 140}, {104, 105}, {96, 112}, {0, 105}, {500, 600}};
     struct recall_window w[RECALL_MAX];
-    uint8_t *unit = malloc(4096);
+    AUTO_FREE uint8_t *unit = malloc(4096);
     for (size_t i = 0; i < sizeof gaps / sizeof *gaps; i++) {
         struct fixture f;
         set_up(&f, CACHE_HEAD, 1000);
@@ -569,7 +569,6 @@ TEST(test_forgets)
         fill(&f, 20); /* its slots are used again */
         tear_down(&f);
     }
-    free(unit);
 }
 
 /* All units of the positions leave every head; the others keep their order, bytes and counters. */

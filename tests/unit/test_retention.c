@@ -56,15 +56,14 @@ static void check_positions(const struct watch *w)
 {
     const struct cache *c = session_cache(w->s);
     int n_heads = c->shape.n_layer * c->shape.n_head, n = (int)c->n_pos;
-    uint16_t *kept = malloc(sizeof *kept * (size_t)n), *again = calloc((size_t)n, sizeof *again);
+    AUTO_FREE uint16_t *kept = malloc(sizeof *kept * (size_t)n),
+                       *again = calloc((size_t)n, sizeof *again);
     session_kept(w->s, 0, n, kept);
     session_retention(w->s, w->map);
     for (int i = 0; i < n_heads; i++)
         for (int k = 0; k < c->kv_heads[i].len; k++) again[c->kv_heads[i].pos[k]]++;
     assert_memory_equal(kept, again, sizeof *kept * (size_t)n);
     assert_memory_equal(w->map->heads, again, sizeof *again * (size_t)n);
-    free(kept);
-    free(again);
 }
 
 static void on_evicted(void *ctx, int64_t n, int64_t n_tokens)

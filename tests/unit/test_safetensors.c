@@ -126,14 +126,12 @@ TEST(refuses_cut_files)
     str_puts(&file, header);
     for (int i = 0; i < 24; i++) str_append(&file, "x", 1);
     for (size_t n = 0; n < file.n; n++) {
-        char *copy = malloc(n + 1);
+        AUTO_FREE char *copy = malloc(n + 1);
         memcpy(copy, file.data, n);
-        char *end = malloc(n ? n : 1);
+        AUTO_FREE char *end = malloc(n ? n : 1);
         memcpy(end, copy, n);
         assert_int_equal(safetensors_open_bytes(&s, end, n, "cut", &err), ERR_FORMAT);
         assert_null(s);
-        free(end);
-        free(copy);
     }
 }
 
@@ -718,10 +716,9 @@ TEST(reads_sentencepiece)
     gguf_keys_release(&k);
     assert_int_equal(convert_vocab_spm(&k, model.data, model.n, NULL, 2, "m", &err), ERR_FORMAT);
     for (size_t n = 0; n < model.n; n++) { /* truncated anywhere: refused, or a shorter list */
-        char *copy = malloc(n ? n : 1);
+        AUTO_FREE char *copy = malloc(n ? n : 1);
         memcpy(copy, model.data, n);
         convert_vocab_spm(&k, copy, n, NULL, 5, "m", &err);
         gguf_keys_release(&k);
-        free(copy);
     }
 }

@@ -240,8 +240,8 @@ static int by_logit(const void *a, const void *b)
 TEST(selection_equals_sorting)
 {
     enum { N = 5000 };
-    float *logits = malloc(N * sizeof *logits);
-    struct sampler_entry *out = malloc(N * sizeof *out), *all = malloc(N * sizeof *all);
+    AUTO_FREE float *logits = malloc(N * sizeof *logits);
+    AUTO_FREE struct sampler_entry *out = malloc(N * sizeof *out), *all = malloc(N * sizeof *all);
     struct sampling s = plain();
     for (int k = 1; k < 300; k += 37) {
         for (int i = 0; i < N; i++) {
@@ -253,9 +253,6 @@ TEST(selection_equals_sorting)
         assert_int_equal(sampler_candidates(&s, logits, N, NULL, 0, out), k);
         for (int i = 0; i < k; i++) assert_int_equal(out[i].id, all[i].id);
     }
-    free(logits);
-    free(out);
-    free(all);
 }
 
 TEST(random_numbers_are_fixed)

@@ -238,7 +238,7 @@ TEST(test_kill_in_answer)
         run_watched(dir, o, said[1], (struct victim){.n_left = moments[i], .notes = notes});
         AUTO_LIBRARY *l = open_library(dir);
         AUTO_SESSION *s = open_session(l, o, true);
-        float *layers = malloc(recurrent_state_layer_bytes(state_of(s)));
+        AUTO_FREE float *layers = malloc(recurrent_state_layer_bytes(state_of(s)));
         int64_t n_pos;
         FILE *f = fopen(notes, "rb");
         assert_non_null(f);
@@ -249,7 +249,6 @@ TEST(test_kill_in_answer)
         assert_int_equal(s->ctx.cache.n_pos, n_pos);
         assert_int_equal(s->pending.n, 1);
         assert_memory_equal(state_of(s)->layers, layers, recurrent_state_layer_bytes(state_of(s)));
-        free(layers);
     }
 }
 

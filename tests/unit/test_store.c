@@ -315,8 +315,8 @@ TEST_WITH(large_message, setup, teardown)
     struct fixture *f = *state;
     int64_t id = begin_named(f, "m");
     size_t n = 3 << 20, n_tokens = 1 << 20;
-    char *text = malloc(n + 1);
-    int32_t *tokens = malloc(n_tokens * sizeof *tokens);
+    AUTO_FREE char *text = malloc(n + 1);
+    AUTO_FREE int32_t *tokens = malloc(n_tokens * sizeof *tokens);
     for (size_t i = 0; i < n; i++) text[i] = (char)('a' + i % 26);
     text[n] = 0;
     for (size_t i = 0; i < n_tokens; i++) tokens[i] = (int32_t)i;
@@ -327,8 +327,6 @@ TEST_WITH(large_message, setup, teardown)
     ok(store_message_each(f->s, id, note_message, &s, &err));
     assert_memory_equal(s.data + 4, text, n);
     assert_non_null(strstr(s.data + 4 + n, "/1048575;"));
-    free(text);
-    free(tokens);
 }
 
 TEST_WITH(the_tail_is_the_running_answer, setup, teardown)

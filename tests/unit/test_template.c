@@ -297,7 +297,7 @@ TEST(refuses_deep_sources)
 TEST(long_conversations_have_room)
 {
     enum { N = 20000 };
-    struct template_message *m = calloc(N, sizeof *m);
+    AUTO_FREE struct template_message *m = calloc(N, sizeof *m);
     AUTO_PROMPT got;
     for (int i = 0; i < N; i++)
         m[i] = (struct template_message){
@@ -308,5 +308,4 @@ TEST(long_conversations_have_room)
                          "{{ m.content.split('</think>')[-1].strip() }}{% endif %}{% endfor %}";
     ok(render(source, &in, &got, &err));
     assert_int_equal(got.n, N / 2 * (8 + 20) + N / 2 * 20);
-    free(m);
 }

@@ -438,7 +438,7 @@ static void make_copy(const struct weight_cache *like, const char *name, off_t b
     assert_int_equal(pread(fd, footer, FOOTER, st.st_size - FOOTER), FOOTER);
     close(fd);
     const size_t n = ((size_t)bytes + (1 << 20) - 1) / (1 << 20) * DIGEST_BYTES;
-    uint8_t *digests = calloc(n, 1);
+    AUTO_FREE uint8_t *digests = calloc(n, 1);
     memcpy(footer + BYTES, &bytes, sizeof bytes);
     digest_make(footer + END, digests, n);
     digest_make(footer + END + DIGEST_BYTES, footer, END + DIGEST_BYTES);
@@ -448,7 +448,6 @@ static void make_copy(const struct weight_cache *like, const char *name, off_t b
     assert_int_equal(pwrite(fd, footer, FOOTER, bytes + (off_t)n), FOOTER);
     assert_int_equal(futimens(fd, (struct timespec[2]){{used, 0}, {used, 0}}), 0);
     close(fd);
-    free(digests);
 }
 
 static bool there(const char *name)

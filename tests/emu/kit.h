@@ -112,12 +112,10 @@ static inline struct cuda_cache cuda_cache_new(int dim, int n_head, int capacity
 
 static inline void cuda_cache_free(struct cuda_cache *c)
 {
-    const size_t slots = cuda_cache_slots(c);
-
-    guarded_free(c->k, slots * (size_t)c->k_bytes);
-    guarded_free(c->v, slots * (size_t)c->v_bytes);
-    guarded_free(c->pos, slots * sizeof *c->pos);
-    guarded_free(c->score, slots * sizeof *c->score);
+    guarded_free(c->k);
+    guarded_free(c->v);
+    guarded_free(c->pos);
+    guarded_free(c->score);
     free((void *)c->pages);
     free((void *)c->centres);
     free(c->len);
@@ -167,11 +165,10 @@ static inline struct cuda_act cuda_act_new(int n_tok, int n)
                              guarded(blocks * 2 * sizeof(struct cuda_scale))};
 }
 
-static inline void cuda_act_free(struct cuda_act *act, int n_tok, int n)
+static inline void cuda_act_free(struct cuda_act *act)
 {
-    const size_t blocks = (size_t)n_tok * (size_t)((n + CUDA_BLOCK - 1) / CUDA_BLOCK);
-    guarded_free(act->q, blocks * CUDA_BLOCK);
-    guarded_free(act->scale, blocks * 2 * sizeof(struct cuda_scale));
+    guarded_free(act->q);
+    guarded_free(act->scale);
 }
 
 /* Byte of column c of token t. */

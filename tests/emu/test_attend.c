@@ -102,9 +102,9 @@ static struct fixture fixture_new(const struct shape *s, uint64_t seed)
 static void fixture_free(struct fixture *f)
 {
     struct cuda_attend *a = &f->args;
-    guarded_free(a->m, f->partial_floats * sizeof(float));
-    guarded_free(a->l, f->partial_floats * sizeof(float));
-    guarded_free(a->acc, f->partial_floats * (size_t)f->shape.dim * sizeof(float));
+    guarded_free(a->m);
+    guarded_free(a->l);
+    guarded_free(a->acc);
     cuda_cache_free(&a->cache);
     free(f->q);
     rope_free(&f->rope);
@@ -266,9 +266,9 @@ static void check_merged(struct fixture *f, bool pieces, uint64_t seed)
     const size_t n = (size_t)(s->n_tok * ((f->n_out + 63) / 64));
     assert_same(m.act.q, same.q, n * 64, "quantized attention");
     assert_same(m.act.scale, same.scale, n * 16, "scales of attention");
-    cuda_act_free(&same, s->n_tok, f->n_out);
-    cuda_act_free(&m.act, s->n_tok, f->n_out);
-    guarded_free(m.out, out_bytes);
+    cuda_act_free(&same);
+    cuda_act_free(&m.act);
+    guarded_free(m.out);
     free(act.q);
     free(act.d);
     free(act.sum);
@@ -407,10 +407,10 @@ static void check_one(struct shape s)
             assert_true(c->score[cuda_place(c, h, s.len[h])] == score[h]);
         }
     }
-    cuda_act_free(&act[0], 1, f.n_out);
-    cuda_act_free(&act[1], 1, f.n_out);
-    cuda_act_free(&kept[0], 3, n_in);
-    cuda_act_free(&kept[1], 3, n_in);
+    cuda_act_free(&act[0]);
+    cuda_act_free(&act[1]);
+    cuda_act_free(&kept[0]);
+    cuda_act_free(&kept[1]);
     free(kv);
     free(score);
     free(pos);
@@ -444,13 +444,10 @@ static void expanded_new(struct fixture *f, bool is_int8)
 static void expanded_free(struct fixture *f)
 {
     const struct cuda_expanded *to = &f->expand.to;
-    const size_t tiles = (size_t)(f->shape.n_head * to->n_tile);
-    const size_t numbers = tiles * CUDA_TILE * (size_t)f->shape.dim;
-
-    guarded_free(to->k, numbers * 2);
-    guarded_free(to->v, numbers * 2);
-    guarded_free(to->k_scale, tiles * 4);
-    guarded_free(f->expand.mean, (size_t)(f->shape.n_head * f->shape.dim) * 4);
+    guarded_free(to->k);
+    guarded_free(to->v);
+    guarded_free(to->k_scale);
+    guarded_free(f->expand.mean);
 }
 
 static void launch_chunk(struct fixture *f, const struct cuda_attend *at, int n_heads,
@@ -636,7 +633,7 @@ static void check_any_merged(struct fixture *f, const float *gate)
                 assert_near((double)m.out[at + c], w.out[c] * open, w.bound[c], "attention");
             }
         }
-    guarded_free(m.out, bytes);
+    guarded_free(m.out);
 }
 
 static void check_any(struct shape s, int window, float softcap, bool more)

@@ -66,7 +66,7 @@ static void check_copy(struct cuda_cache *c, int n_tok)
     LAUNCH(cache_copy, &job, c->n_head, 1, 1, 256, 0, 2);
     assert_same(c->k, k, pool * (size_t)c->k_bytes, "keys");
     assert_same(c->score, score, pool * sizeof *score, "scores");
-    guarded_free(job.stage, bytes);
+    guarded_free(job.stage);
     free(k);
     free(score);
 }
@@ -169,7 +169,7 @@ static void check_values(int dim, const int *len, int n_head, enum cuda_kv type)
                             -dot / sqrt(square * mean_square), 1e-5, "value of a key");
             }
     }
-    guarded_free(job.value, bytes);
+    guarded_free(job.value);
     cuda_cache_free(&c);
 }
 
@@ -216,7 +216,7 @@ static void check_near_duplicates(int dim, const int *len, int n_head, enum cuda
             assert_near((double)job.value[cuda_place(&c, h, s)], want, 1e-5, "near-duplicates");
         }
     }
-    guarded_free(job.value, bytes);
+    guarded_free(job.value);
     cuda_cache_free(&c);
 }
 
@@ -285,7 +285,7 @@ TEST(ranks)
             assert_true(got == (place < SAFE ? UINT32_MAX : place < MOST ? plain[s] : 0));
         }
     }
-    guarded_free(job.key, bytes);
+    guarded_free(job.key);
     cuda_cache_free(&c);
 }
 
@@ -316,7 +316,7 @@ TEST(ranks_by_age)
         memcpy(&got, &bits, sizeof got);
         assert_near((double)got, fmax((double)score, least), 1e-5, "score by age");
     }
-    guarded_free(job.key, bytes);
+    guarded_free(job.key);
     cuda_cache_free(&c);
 }
 
@@ -347,7 +347,7 @@ TEST(digits)
             assert_int_equal(job.count[i], want);
         }
     }
-    guarded_free(job.count, bytes);
+    guarded_free(job.count);
     free(key);
     cuda_cache_free(&c);
 }
@@ -478,8 +478,8 @@ static void check_evict(int dim, const int *len, int n_head, struct evict_rule r
         check_stays(stays + (size_t)(h * 2 * p.gpu.n_pages), pos + (size_t)(h * 400), len[h],
                     &p.cpu.kv_heads[h]);
     pool_close(pool);
-    guarded_free(stays, stays_bytes);
-    guarded_free(rank.key, key_bytes);
+    guarded_free(stays);
+    guarded_free(rank.key);
     free(slots);
     free(pos);
     free(keep);

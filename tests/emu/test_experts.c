@@ -60,14 +60,14 @@ static void check_experts(enum kn_type type, bool chunk, int n_out, int n_in, in
                             (double)(want[r] + bias[e * n_out + r]), 1e-4 * n_in / 32, "expert");
         }
     }
-    guarded_free(y, bytes);
+    guarded_free(y);
     free(chosen);
     free(place);
     free(from);
     free(list);
     free(bias);
     free(want);
-    cuda_act_free(&act, rows, n_in);
+    cuda_act_free(&act);
     act_free(&x);
     matrix_free(&m);
 }

@@ -64,7 +64,7 @@ static void check_matrix(enum kn_type type, bool chunk, int n_out, int n_in, int
             assert_near((double)y[t * stride + r], sum, size * 0x1p-20, "float matrix");
         }
     }
-    guarded_free(y, bytes);
+    guarded_free(y);
     free((void *)w.data);
     free(x);
     free(bias);
@@ -97,7 +97,7 @@ TEST(embedding)
             kn_table("ref")->row[type](want, &w, ids[t]);
             for (int c = 0; c < 1064; c++) assert_true(x[t * 1064 + c] == 2.0f * want[c]);
         }
-        guarded_free(x, 3 * 1064 * 4);
+        guarded_free(x);
         free((void *)w.data);
     }
 }
@@ -117,7 +117,7 @@ TEST(scaled)
             assert_near((double)x[i], want, 1e-5 * fabs(want) + 2e-6, "scaled");
         }
     }
-    guarded_free(x, N * 4);
+    guarded_free(x);
 }
 
 TEST(inputs_of_layers)
@@ -140,5 +140,5 @@ TEST(inputs_of_layers)
             assert_near((double)x[at], (normed + 4 * (double)own[at]) * sqrt(0.5), 1e-5, "input");
         }
     }
-    guarded_free(x, ALL * 4);
+    guarded_free(x);
 }

@@ -72,11 +72,11 @@ static void check_matrix(enum kn_type type, bool chunk, int n_out, int n_in, int
             assert_near((double)y[at], (double)(again[at] + (again[at] + bias[r]) * 0.5f), size,
                         "bias, scale and add");
         }
-    guarded_free(y, bytes);
-    guarded_free(again, bytes);
+    guarded_free(y);
+    guarded_free(again);
     free(want);
     free(bias);
-    cuda_act_free(&act, n_tok, n_in);
+    cuda_act_free(&act);
     act_free(&x);
     matrix_free(&m);
 }
@@ -111,7 +111,7 @@ static void check_made(enum kn_type type, int n_out, int n_in, bool norm)
     struct rng rng = {(uint64_t)(n_out + n_in)};
     struct matrix m = matrix_new(&rng, type, n_out, n_in);
     float *x = take((size_t)n_in * 4), *w = take((size_t)n_in * 4);
-    float *y = guarded((size_t)n_out * 4), *want = guarded((size_t)n_out * 4);
+    AUTO_GUARDED float *y = guarded((size_t)n_out * 4), *want = guarded((size_t)n_out * 4);
     struct cuda_act act = cuda_act_new(1, n_in);
     const struct cuda_norm first = {x, n_in, norm ? w : NULL, n_in, 1e-5f, act, NULL, NULL};
     const struct cuda_matvec then = {m.gpu, act, 1, NULL, 1.0f, 0, want, n_out, {0}};
@@ -125,9 +125,7 @@ static void check_made(enum kn_type type, int n_out, int n_in, bool norm)
     LAUNCH(few[type], &then, panels, 1, 1, 256, CUDA_MATVEC_SHARED, 2);
     LAUNCH(few[type], &both, panels, 1, 1, 256, CUDA_MATVEC_SHARED_MADE(n_in), 3);
     assert_same(y, want, (size_t)n_out * 4, "made");
-    cuda_act_free(&act, 1, n_in);
-    guarded_free(y, (size_t)n_out * 4);
-    guarded_free(want, (size_t)n_out * 4);
+    cuda_act_free(&act);
     free(x);
     free(w);
     matrix_free(&m);
@@ -151,7 +149,7 @@ static void same_act(const struct cuda_act *got, const float *x, int n_tok, int 
     struct cuda_act want = cuda_act_from(&act, n_tok);
     assert_same(got->q, want.q, blocks * 64, what);
     assert_same(got->scale, want.scale, blocks * 2 * sizeof(struct cuda_scale), what);
-    cuda_act_free(&want, n_tok, n);
+    cuda_act_free(&want);
     free(act.q);
     free(act.d);
     free(act.sum);
@@ -199,12 +197,12 @@ static void check_gate(enum kn_type type, int n_out, int n_in, int n_tok, enum c
     for (int t = 0; t < n_tok; t++) mul[f](g + t * n_out, g + t * n_out, u + t * n_out, n_out);
     for (size_t i = 0; i < n; i++)
         assert_near((double)rows[i], (double)g[i], 1e-5 + 1e-5 * fabs((double)g[i]), "gated");
-    guarded_free(rows, n * sizeof *rows);
+    guarded_free(rows);
     near_act(&job.act, g, n_tok, n_out);
     near_act(&two.act, g, n_tok, n_out);
-    cuda_act_free(&two.act, n_tok, n_out);
-    cuda_act_free(&job.act, n_tok, n_out);
-    cuda_act_free(&job.x, n_tok, n_in);
+    cuda_act_free(&two.act);
+    cuda_act_free(&job.act);
+    cuda_act_free(&job.x);
     free(g);
     free(u);
     free(bias);
@@ -244,14 +242,14 @@ static struct layer layer_new(int d, int ff, const enum kn_type types[5])
     return l;
 }
 
-static void layer_free(struct layer *l, int d, int ff)
+static void layer_free(struct layer *l)
 {
     struct matrix *all[] = {&l->o, &l->gate, &l->up, &l->down, &l->q, &l->k};
     for (int i = 0; i < 6; i++) matrix_free(all[i]);
-    cuda_act_free(&l->in, 1, d);
-    cuda_act_free(&l->wide, 1, ff);
-    guarded_free(l->x, (size_t)d * 4);
-    guarded_free(l->qkv, (size_t)(d + 32) * 4);
+    cuda_act_free(&l->in);
+    cuda_act_free(&l->wide);
+    guarded_free(l->x);
+    guarded_free(l->qkv);
     free(l->w);
 }
 
@@ -298,7 +296,7 @@ static void check_chain(int d, int ff, const enum kn_type types[5])
 
     *ended = 0;
     rng_fill(&rng, x0, (size_t)d, 1.0f);
-    cuda_act_free(&l.in, 1, d);
+    cuda_act_free(&l.in);
     l.in = cuda_act_from(&in, 1);
     chain_steps(&l, d, types, ended);
     memcpy(l.x, x0, bytes);
@@ -327,7 +325,7 @@ static void check_chain(int d, int ff, const enum kn_type types[5])
     free(x1);
     free(qkv);
     free(ended);
-    layer_free(&l, d, ff);
+    layer_free(&l);
 }
 
 TEST(chains)
@@ -376,9 +374,9 @@ static void check_score(int n_in, int n_hidden, int n_head, int n_tok, bool late
             assert_true(copy[h * n_tok + t] == got);
         }
     free(copy);
-    guarded_free(job.part, part_bytes);
+    guarded_free(job.part);
     cuda_cache_free(&c);
-    cuda_act_free(&job.x, n_tok, n_in);
+    cuda_act_free(&job.x);
     act_free(&x);
     matrix_free(&w1);
     free(w2);
@@ -414,8 +412,8 @@ static void check_norm(int n, int n_tok, bool norm)
                         "norm");
     }
     same_act(&job.act, job.y, n_tok, n, "quantized norm");
-    cuda_act_free(&job.act, n_tok, n);
-    guarded_free(job.y, floats * 4);
+    cuda_act_free(&job.act);
+    guarded_free(job.y);
     free(x);
     free(w);
     free(want);
@@ -460,11 +458,9 @@ TEST(normed_rows)
     static const int lengths[] = {1, 64, 352, 1031};
     for (int i = 0; i < 4; i++) {
         const size_t bytes = (size_t)(3 * (lengths[i] + 5)) * 4;
-        float *x = guarded(bytes), *y = guarded(bytes);
+        AUTO_GUARDED float *x = guarded(bytes), *y = guarded(bytes);
         check_norm_rows(lengths[i], x, x, false);
         check_norm_rows(lengths[i], y, x, true);
-        guarded_free(x, bytes);
-        guarded_free(y, bytes);
     }
 }
 
@@ -502,7 +498,7 @@ static void check_heads(int dim, bool norm, int n_pairs, bool values, float grow
         }
     for (int i = 0; i < TOKENS * stride; i++)
         assert_near((double)x[i], (double)want[i], 5e-7 * fabs((double)want[i]), "head");
-    guarded_free(x, bytes);
+    guarded_free(x);
     free(want);
     free(ones);
     free(w);
@@ -534,7 +530,7 @@ TEST(embedding)
             assert_same(x + t * 352, want, sizeof want, "row");
         }
         free(ids);
-        guarded_free(x, 4 * 352 * 4);
+        guarded_free(x);
         matrix_free(&m);
     }
 }

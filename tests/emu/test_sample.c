@@ -36,7 +36,7 @@ static void check_top(struct rng *rng, int n, int k, int n_distinct, int part)
     int32_t *id = guarded((size_t)k * 4), *n_out = take(sizeof *n_out);
     const int parts = (n + part - 1) / part;
     const size_t part_bytes = (size_t)(parts * k) * 4;
-    float *part_logit = guarded(part_bytes);
+    AUTO_GUARDED float *part_logit = guarded(part_bytes);
     int32_t *part_id = guarded(part_bytes), *part_n = take((size_t)parts * 4);
     const struct cuda_top each = {logits, n, k, part_id, part_logit, part_n, part, NULL};
     const struct cuda_top all = {part_logit, parts * k, k, id, logit, n_out, parts * k, part_id};
@@ -51,10 +51,9 @@ static void check_top(struct rng *rng, int n, int k, int n_distinct, int part)
         assert_int_equal(id[i], want[i].id);
         assert_true(logit[i] == logits[id[i]]);
     }
-    guarded_free(id, (size_t)k * 4);
-    guarded_free(logit, (size_t)k * 4);
-    guarded_free(part_id, part_bytes);
-    guarded_free(part_logit, part_bytes);
+    guarded_free(id);
+    guarded_free(logit);
+    guarded_free(part_id);
     free(part_n);
     free(n_out);
     free(logits);

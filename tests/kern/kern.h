@@ -57,21 +57,32 @@ enum { GUARD = 64, GUARD_BYTE = 0xa5 };
 /* Output: all ones (not a number), with guard bytes on both sides. */
 static inline void *guarded(size_t bytes)
 {
-    uint8_t *p = take(bytes + 2 * GUARD);
-    memset(p, GUARD_BYTE, bytes + 2 * GUARD);
-    memset(p + GUARD, 0xff, bytes);
-    return p + GUARD;
+    uint8_t *p = take(bytes + 3 * GUARD);
+    memset(p, GUARD_BYTE, bytes + 3 * GUARD);
+    memset(p + 2 * GUARD, 0xff, bytes);
+    memcpy(p, &bytes, sizeof bytes);
+    return p + 2 * GUARD;
 }
 
-static inline void guarded_free(void *p, size_t bytes)
+static inline void guarded_free(void *p)
 {
-    const uint8_t *before = (uint8_t *)p - GUARD, *after = (uint8_t *)p + bytes;
+    uint8_t *before = (uint8_t *)p - GUARD;
+    size_t bytes;
+    memcpy(&bytes, before - GUARD, sizeof bytes);
+    const uint8_t *after = (uint8_t *)p + bytes;
     for (int i = 0; i < GUARD; i++) {
         if (before[i] != GUARD_BYTE) fail_msg("wrote %d bytes before the buffer", GUARD - i);
         if (after[i] != GUARD_BYTE) fail_msg("wrote %d bytes past the buffer", i);
     }
-    free((uint8_t *)p - GUARD);
+    free(before - GUARD);
 }
+
+static inline void guarded_end(void *of)
+{
+    guarded_free(*(void **)of);
+}
+
+#define AUTO_GUARDED __attribute__((cleanup(guarded_end)))
 
 /* ---- comparisons ---------------------------------------------------------------------------- */
 

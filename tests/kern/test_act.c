@@ -9,9 +9,9 @@ static void check_quantize(const float *x, size_t n)
     const size_t groups = n / KN_GROUP;
 
     for (const char *const *isa = kn_isa_list(); *isa; isa++) {
-        int8_t *q = guarded(n);
-        float *d = guarded(groups * sizeof *d);
-        int32_t *sum = guarded(groups * sizeof *sum);
+        AUTO_GUARDED int8_t *q = guarded(n);
+        AUTO_GUARDED float *d = guarded(groups * sizeof *d);
+        AUTO_GUARDED int32_t *sum = guarded(groups * sizeof *sum);
 
         kn_table(*isa)->quantize(q, d, sum, x, (int)n);
         for (size_t g = 0; g < groups; g++) {
@@ -28,9 +28,6 @@ static void check_quantize(const float *x, size_t n)
             }
             assert_int_equal(sum[g], total);
         }
-        guarded_free(q, n);
-        guarded_free(d, groups * sizeof *d);
-        guarded_free(sum, groups * sizeof *sum);
     }
 }
 
@@ -77,7 +74,7 @@ TEST(test_quantize_ties)
 static void check_rmsnorm(const struct kernels *k, const float *x, const float *w, int n)
 {
     const size_t bytes = (size_t)n * sizeof(float);
-    float *y = guarded(bytes);
+    AUTO_GUARDED float *y = guarded(bytes);
     double sum = 0;
 
     for (int i = 0; i < n; i++) sum += (double)x[i] * (double)x[i];
@@ -86,18 +83,16 @@ static void check_rmsnorm(const struct kernels *k, const float *x, const float *
         const double want = (double)x[i] / sqrt(sum / n + 1e-5) * (double)w[i];
         assert_near((double)y[i], want, 2e-6 * fabs(want) + 1e-40, "rmsnorm");
     }
-    float *in_place = guarded(bytes);
+    AUTO_GUARDED float *in_place = guarded(bytes);
     memcpy(in_place, x, bytes);
     k->rmsnorm(in_place, in_place, w, n, 1e-5f);
     assert_same(in_place, y, bytes, "rmsnorm in place");
-    guarded_free(in_place, bytes);
-    guarded_free(y, bytes);
 }
 
 static void check_silu_mul(const struct kernels *k, const float *gate, const float *up, int n)
 {
     const size_t bytes = (size_t)n * sizeof(float);
-    float *y = guarded(bytes);
+    AUTO_GUARDED float *y = guarded(bytes);
 
     k->silu_mul(y, gate, up, n);
     for (int i = 0; i < n; i++) {
@@ -105,19 +100,17 @@ static void check_silu_mul(const struct kernels *k, const float *gate, const flo
         /* the vector exponential ends at e^88: no accuracy is promised below 1e-35 */
         assert_near((double)y[i], want, 1e-6 * fabs(want) + 1e-35 * fabs((double)up[i]), "silu");
     }
-    float *in_place = guarded(bytes);
+    AUTO_GUARDED float *in_place = guarded(bytes);
     memcpy(in_place, gate, bytes);
     k->silu_mul(in_place, in_place, up, n);
     assert_same(in_place, y, bytes, "silu_mul in place");
-    guarded_free(in_place, bytes);
-    guarded_free(y, bytes);
 }
 
 static void check_silu_clamped_mul(const struct kernels *k, const float *gate, const float *up,
                                    int n)
 {
     const size_t bytes = (size_t)n * sizeof(float);
-    float *y = guarded(bytes);
+    AUTO_GUARDED float *y = guarded(bytes);
 
     k->silu_clamped_mul(y, gate, up, n);
     for (int i = 0; i < n; i++) {
@@ -128,17 +121,15 @@ static void check_silu_clamped_mul(const struct kernels *k, const float *gate, c
     }
     memcpy(y, gate, bytes);
     k->silu_clamped_mul(y, y, up, n);
-    float *apart = guarded(bytes);
+    AUTO_GUARDED float *apart = guarded(bytes);
     k->silu_clamped_mul(apart, gate, up, n);
     assert_same(apart, y, bytes, "silu_clamped_mul in place");
-    guarded_free(apart, bytes);
-    guarded_free(y, bytes);
 }
 
 static void check_gelu_mul(const struct kernels *k, const float *gate, const float *up, int n)
 {
     const size_t bytes = (size_t)n * sizeof(float);
-    float *y = guarded(bytes);
+    AUTO_GUARDED float *y = guarded(bytes);
 
     k->gelu_mul(y, gate, up, n);
     for (int i = 0; i < n; i++) {
@@ -149,36 +140,32 @@ static void check_gelu_mul(const struct kernels *k, const float *gate, const flo
     memcpy(y, gate, bytes);
     k->gelu_mul(y, y, up, n);
     for (int i = 0; i < n; i++) assert_true(!isnan(y[i]));
-    guarded_free(y, bytes);
 }
 
 static void check_sigmoid_mul(const struct kernels *k, const float *gate, const float *x, int n)
 {
     const size_t bytes = (size_t)n * sizeof(float);
-    float *y = guarded(bytes);
+    AUTO_GUARDED float *y = guarded(bytes);
 
     k->sigmoid_mul(y, gate, x, n);
     for (int i = 0; i < n; i++) {
         const double want = (double)x[i] / (1 + exp(-(double)gate[i]));
         assert_near((double)y[i], want, 1e-6 * fabs(want) + 1e-35 * fabs((double)x[i]), "sigmoid");
     }
-    float *in_place = guarded(bytes);
+    AUTO_GUARDED float *in_place = guarded(bytes);
     memcpy(in_place, x, bytes);
     k->sigmoid_mul(in_place, gate, in_place, n);
     assert_same(in_place, y, bytes, "sigmoid_mul in place");
-    guarded_free(in_place, bytes);
-    guarded_free(y, bytes);
 }
 
 static void check_add(const struct kernels *k, const float *a, const float *b, int n)
 {
     const size_t bytes = (size_t)n * sizeof(float);
-    float *y = guarded(bytes);
+    AUTO_GUARDED float *y = guarded(bytes);
 
     memcpy(y, a, bytes);
     k->add(y, b, n);
     for (int i = 0; i < n; i++) assert_true(y[i] == a[i] + b[i]);
-    guarded_free(y, bytes);
 }
 
 TEST(test_elementwise)

@@ -156,9 +156,9 @@ static struct partial run(const char *isa, const struct setup *u, int t0, int n_
 
 static void partial_free(struct partial *p)
 {
-    guarded_free(p->m, p->rows * sizeof(float));
-    guarded_free(p->l, p->rows * sizeof(float));
-    guarded_free(p->acc, p->rows * (size_t)p->dim * sizeof(float));
+    guarded_free(p->m);
+    guarded_free(p->l);
+    guarded_free(p->acc);
 }
 
 /* ---- in double ------------------------------------------------------------------------------ */

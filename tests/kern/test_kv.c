@@ -121,8 +121,8 @@ static void check(enum kn_kv type, int head_dim, const float *x)
     if (type == KN_KV_Q4) want_q4(want, x, head_dim);
     if (type == KN_KV_S4) want_s4(want, x, head_dim);
     for (const char *const *isa = kn_isa_list(); *isa; isa++) {
-        uint8_t *unit = guarded(bytes);
-        float *back = guarded(n * sizeof *back);
+        AUTO_GUARDED uint8_t *unit = guarded(bytes);
+        AUTO_GUARDED float *back = guarded(n * sizeof *back);
 
         kn_table(*isa)->kv_pack[type](unit, x, head_dim);
         assert_same(unit, want, bytes, *isa);
@@ -131,8 +131,6 @@ static void check(enum kn_kv type, int head_dim, const float *x)
             const double exact = unpacked(type, unit, i);
             assert_near((double)back[i], exact, fabs(exact) * 1e-7, *isa);
         }
-        guarded_free(unit, bytes);
-        guarded_free(back, n * sizeof *back);
     }
 }
 
@@ -244,7 +242,7 @@ TEST(test_signs)
                 const int dim = small[d], half = dim < 32 ? dim / 2 : 16;
                 const size_t bytes = kn_kv_bytes(type, dim);
                 struct rng rng = {(uint64_t)((type * 10 + d) * 100 + round)};
-                uint8_t *keys = guarded(2 * bytes);
+                AUTO_GUARDED uint8_t *keys = guarded(2 * bytes);
                 uint16_t got[2];
                 float x[KN_HEAD_DIM_MAX];
 
@@ -260,6 +258,5 @@ TEST(test_signs)
                     for (int i = 0; i < 16; i++) want |= (a[i % half] >= b[i % half]) * 1u << i;
                     assert_int_equal(got[k], want);
                 }
-                guarded_free(keys, 2 * bytes);
             }
 }

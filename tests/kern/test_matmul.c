@@ -398,7 +398,7 @@ static void check_cuts(const struct kernels *k, const struct kn_matmul *whole, c
 {
     const int n_out = whole->w->n_out, n_tok = whole->n_tok;
     const size_t bytes = (size_t)n_tok * whole->y_stride * sizeof(float);
-    float *y = guarded(bytes);
+    AUTO_GUARDED float *y = guarded(bytes);
 
     for (int t = 0; t < n_tok; t++)
         for (int r = 0; r < n_out;) {
@@ -415,7 +415,6 @@ static void check_cuts(const struct kernels *k, const struct kn_matmul *whole, c
             r += step;
         }
     assert_same(y, want, bytes, "rows and tokens cut apart");
-    guarded_free(y, bytes);
 }
 
 /* n_in: of types with super-groups, eight times as many columns. */
@@ -445,7 +444,7 @@ static void check_shape(enum kn_type type, int n_out, int n_in, int n_tok, enum 
             for (int i = n_out; i < (int)stride; i++)
                 assert_memory_equal(&y[(size_t)t * stride + (size_t)i], &untouched, 4);
         check_cuts(k, &job, y);
-        guarded_free(y, bytes);
+        guarded_free(y);
     }
     act_free(&x);
     matrix_free(&m);
@@ -498,10 +497,9 @@ TEST(test_row)
 
             for (const char *const *isa = kn_isa_list(); *isa; isa++)
                 for (int r = 0; r < OUT; r++) {
-                    float *out = guarded(IN * sizeof *out);
+                    AUTO_GUARDED float *out = guarded(IN * sizeof *out);
                     kn_table(*isa)->row[type](out, &m.w, r);
                     for (int k = 0; k < IN; k++) assert_true(out[k] == (float)m.value[r * IN + k]);
-                    guarded_free(out, IN * sizeof *out);
                 }
             matrix_free(&m);
         }

@@ -78,7 +78,7 @@ TEST(test_pack_q4)
     struct rng rng = {1};
     uint8_t blocks[ROWS][GROUPS][BLOCK];
     const size_t bytes = kn_weight_bytes(KN_Q4, ROWS, COLS);
-    struct kn_q4_panel *panels = guarded(bytes);
+    AUTO_GUARDED struct kn_q4_panel *panels = guarded(bytes);
 
     memset(panels, 0, bytes);
     for (int r = 0; r < ROWS; r++) {
@@ -96,7 +96,6 @@ TEST(test_pack_q4)
             assert_int_equal(got, block ? block[2 + j % 16] >> shift & 15 : 0);
             assert_int_equal(p->d[r % 16], block ? block[0] | block[1] << 8 : 0);
         }
-    guarded_free(panels, bytes);
 }
 
 TEST(test_pack_q8)
@@ -105,7 +104,7 @@ TEST(test_pack_q8)
     struct rng rng = {2};
     uint8_t blocks[ROWS][GROUPS][BLOCK];
     const size_t bytes = kn_weight_bytes(KN_Q8, ROWS, COLS);
-    struct kn_q8_panel *panels = guarded(bytes);
+    AUTO_GUARDED struct kn_q8_panel *panels = guarded(bytes);
 
     memset(panels, 0, bytes);
     for (int r = 0; r < ROWS; r++) {
@@ -122,7 +121,6 @@ TEST(test_pack_q8)
             assert_int_equal(p->qs[j / 4][r % 16][j % 4] - 128, (int8_t)block[2 + j]);
             assert_int_equal(p->d[r % 16], block[0] | block[1] << 8);
         }
-    guarded_free(panels, bytes);
 }
 
 TEST(test_pack_affine)
@@ -132,8 +130,8 @@ TEST(test_pack_affine)
     uint8_t q4[ROWS][GROUPS][20], q5[ROWS][GROUPS][24];
     const size_t bytes4 = kn_weight_bytes(KN_Q4A, ROWS, COLS);
     const size_t bytes5 = kn_weight_bytes(KN_Q5A, ROWS, COLS);
-    struct kn_q4a_panel *panels4 = guarded(bytes4);
-    struct kn_q5a_panel *panels5 = guarded(bytes5);
+    AUTO_GUARDED struct kn_q4a_panel *panels4 = guarded(bytes4);
+    AUTO_GUARDED struct kn_q5a_panel *panels5 = guarded(bytes5);
 
     memset(panels4, 0, bytes4);
     memset(panels5, 0, bytes5);
@@ -158,8 +156,6 @@ TEST(test_pack_affine)
                              q[8 + j % 16] >> shift & 15);
             assert_int_equal(b->qh[lane][j % 4] >> j / 4 & 1, q[4 + j / 8] >> j % 8 & 1);
         }
-    guarded_free(panels4, bytes4);
-    guarded_free(panels5, bytes5);
 }
 
 TEST(test_pack_q6)
@@ -168,7 +164,7 @@ TEST(test_pack_q6)
     struct rng rng = {5};
     struct kn_q6_block blocks[ROWS][GROUPS];
     const size_t bytes = kn_weight_bytes(KN_Q6, ROWS, COLS);
-    struct kn_q6_panel *panels = guarded(bytes);
+    AUTO_GUARDED struct kn_q6_panel *panels = guarded(bytes);
 
     memset(panels, 0, bytes);
     for (int r = 0; r < ROWS; r++) {
@@ -189,7 +185,6 @@ TEST(test_pack_q6)
             assert_int_equal(low | high << 4, block->q[k % 32]);
             assert_int_equal(p->d[h][r % 16], block->d[h]);
         }
-    guarded_free(panels, bytes);
 }
 
 /* Parts of a softmax over numbers merge to the softmax over all of them. */
@@ -198,7 +193,7 @@ TEST(test_merge)
     enum { PARTS = 4, ROWS = 3, DIM = 5, EACH = 7 };
     struct rng rng = {3};
     float m[PARTS][ROWS], l[PARTS][ROWS], acc[PARTS][ROWS][DIM];
-    float *out = guarded(sizeof(float) * ROWS * DIM);
+    AUTO_GUARDED float *out = guarded(sizeof(float) * ROWS * DIM);
     double sum[ROWS] = {0}, want[ROWS][DIM] = {{0}};
 
     for (int p = 0; p < PARTS; p++)
@@ -233,7 +228,6 @@ TEST(test_merge)
                 assert_near(out[r * DIM + d], r == 2 ? 0 : want[r][d] / all, 2e-6, "merge");
             }
     }
-    guarded_free(out, sizeof(float) * ROWS * DIM);
 }
 
 TEST(test_table)

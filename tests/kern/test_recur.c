@@ -45,8 +45,8 @@ static void check_convolve(int n, int n_taps, int n_tok, int silu)
     fill(&rng, &x, x_n, 2);
     fill(&rng, &state, s_n, 2);
     for (const char *const *isa = kn_isa_list(); *isa; isa++) {
-        float *y = guarded(x_n * sizeof *y), *s = guarded(s_n * sizeof *s);
-        float *one = guarded(x_n * sizeof *y), *s1 = guarded(s_n * sizeof *s);
+        AUTO_GUARDED float *y = guarded(x_n * sizeof *y), *s = guarded(s_n * sizeof *s);
+        AUTO_GUARDED float *one = guarded(x_n * sizeof *y), *s1 = guarded(s_n * sizeof *s);
         struct kn_convolve j = {n, n_taps, n_tok, 0, n, silu, taps, n % 2 ? bias : NULL, state, x};
 
         want_convolved(want, want_state, &j);
@@ -69,10 +69,6 @@ static void check_convolve(int n, int n_taps, int n_tok, int silu)
         }
         assert_same(one, y, x_n * sizeof *y, "convolve one by one");
         assert_same(s1, s, s_n * sizeof *s, "convolve's state one by one");
-        guarded_free(y, x_n * sizeof *y);
-        guarded_free(one, x_n * sizeof *y);
-        guarded_free(s, s_n * sizeof *s);
-        guarded_free(s1, s_n * sizeof *s);
     }
     free(taps);
     free(bias);
@@ -142,8 +138,8 @@ static void check_recur(int key, int value, int n_tok, int delta)
                          .y_stride = (size_t)value};
     want_recurred(want, want_state, &j);
     for (const char *const *isa = kn_isa_list(); *isa; isa++) {
-        float *y = guarded(y_n * sizeof *y), *s = guarded(s_n * sizeof *s);
-        float *one = guarded(y_n * sizeof *y), *s1 = guarded(s_n * sizeof *s);
+        AUTO_GUARDED float *y = guarded(y_n * sizeof *y), *s = guarded(s_n * sizeof *s);
+        AUTO_GUARDED float *one = guarded(y_n * sizeof *y), *s1 = guarded(s_n * sizeof *s);
 
         memcpy(s, state, s_n * sizeof *s);
         memcpy(s1, state, s_n * sizeof *s);
@@ -165,10 +161,6 @@ static void check_recur(int key, int value, int n_tok, int delta)
         }
         assert_same(one, y, y_n * sizeof *y, "recur one by one");
         assert_same(s1, s, s_n * sizeof *s, "recur's state one by one");
-        guarded_free(y, y_n * sizeof *y);
-        guarded_free(one, y_n * sizeof *y);
-        guarded_free(s, s_n * sizeof *s);
-        guarded_free(s1, s_n * sizeof *s);
     }
     free(x);
     free(rates);

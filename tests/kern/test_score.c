@@ -74,7 +74,7 @@ static void check(enum kn_type type, int n_in, int n_hidden, int n_head, int n_t
     const size_t bytes = (size_t)n_tok * (size_t)n_head * sizeof(float);
 
     for (const char *const *isa = kn_isa_list(); *isa; isa++) {
-        float *out = guarded(bytes), *single = guarded(bytes);
+        AUTO_GUARDED float *out = guarded(bytes), *single = guarded(bytes);
         const struct kn_score job = {&h.w1, h.w2, &x, n_tok, n_head, out};
 
         kn_table(*isa)->score(&job);
@@ -89,8 +89,6 @@ static void check(enum kn_type type, int n_in, int n_hidden, int n_head, int n_t
                 assert_near((double)out[t * n_head + i], want[i], 4e-6 * (mag[i] + 1), *isa);
         }
         assert_same(out, single, bytes, "tokens one by one");
-        guarded_free(out, bytes);
-        guarded_free(single, bytes);
     }
     act_free(&x);
     head_free(&h);

@@ -380,8 +380,10 @@ TEST_WITH(test_withdrawal_of_the_sentence_before, begin, end)
     fill(f, 64);
     run(f, told, 5);
     for (int i = 0; i < 10; i++) run(f, next, 2);
-    run_statement(f, "scrap", NULL, 30, 14, false); /* too late */
+    run_statement(f, "scrap", NULL, 30, 14, false);
     fill(f, 40);
+    evict_everything(f);
+    assert_int_equal(choose(f, asked, 3, 4, w), 1); /* it came too late */
     run(f, told, 5);
     fill(f, 20);
     run(f, next, 2);

@@ -36,7 +36,7 @@ model="-m $out/retain-demo.gguf" heads="$out/retain-demo-heads.gguf"
 [ -f "$out/heads.jsonl" ] || step heads_data >"$out/heads.jsonl"
 echo "== heads"
 [ -f "$heads" ] || "$retain" heads train $model --data "$out/heads.jsonl" --out "$heads" \
-    --hidden 128 --steps 200 --batch 4 --rate .002
+    --length 4608 --hidden 128 --steps 200 --batch 4 --rate .002
 {
     step evaluate $with --policy full --length 900 --budget 0
     "$retain" eval recall $model --heads "$heads" --policy keeper,locret,sink,random --budget 64,256 \

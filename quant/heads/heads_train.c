@@ -236,7 +236,9 @@ static int run(struct train *t, struct err *e)
                          t->step, t->checkpoint);
     }
     if (!rc && t->step > first && t->loss <= 0)
-        rc = err_set(e, ERR_FORMAT, "%s: no row is long enough to train on", t->data.name);
+        rc = err_set(e, ERR_FORMAT,
+                     "%s: no row of at most %d tokens can be trained on; try a larger --length",
+                     t->data.name, t->opts.length);
     return rc ? rc : save(t, e);
 }
 

@@ -133,9 +133,9 @@ static void norm_part(void *ctx, int part, int thread)
     const int end = (part + 1) * LINEAR_TOKENS, q_rank = m->latent.q_rank;
     (void)thread;
     for (int t = part * LINEAR_TOKENS; t < end && t < s->n; t++) {
-        float *down = f->latent.down + (size_t)t * (size_t)q_rank;
+        float *down = q_rank ? f->latent.down + (size_t)t * (size_t)q_rank : NULL;
         float *kv = f->latent.kv + (size_t)t * (size_t)m->head_dim;
-        if (q_rank) f->kernels->rmsnorm(down, down, l->q_norm, q_rank, NORM_EPS);
+        if (down) f->kernels->rmsnorm(down, down, l->q_norm, q_rank, NORM_EPS);
         f->kernels->rmsnorm(kv, kv, l->kv_norm, m->latent.rank, NORM_EPS);
         join_row(m, f->qkv + (size_t)t * (size_t)model_n_qkv(m) + (size_t)model_n_q(m), kv,
                  kv + m->latent.rank);

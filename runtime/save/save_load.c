@@ -402,7 +402,7 @@ static int take_tail(void *ctx, const struct store_tail *t)
     struct cache *c = job->c;
     const size_t windows = save_windows_tail_bytes(c);
     const size_t step = recurrent_state_step_bytes(&c->recurrent);
-    const uint8_t *rest = t->rest;
+    const uint8_t *rest = t->n_rest ? t->rest : (const uint8_t *)"";
     if (!t->n_units || t->position - 1 != c->n_pos) return 0; /* already in the log */
     if (t->n_rest < windows + step || !take_newest(c, t, job->from, &job->again)) return 1;
     if (!save_windows_take_tail(c, rest) ||

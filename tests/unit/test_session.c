@@ -690,6 +690,7 @@ static int keep_row(void *ctx, const struct store_tail *t)
     *row = *t;
     row->text = copy_of(t->text, t->n_text);
     row->units = t->n_units ? copy_of(t->units, t->n_units) : NULL;
+    row->rest = t->n_rest ? copy_of(t->rest, t->n_rest) : NULL;
     return 0;
 }
 
@@ -709,6 +710,7 @@ static void forge_tail(const char *dir, uint32_t pos)
         ok(store_tail_add(store, c.id, row, &err));
         free((void *)(uintptr_t)row->text);
         free((void *)(uintptr_t)row->units);
+        free((void *)(uintptr_t)row->rest);
     }
 }
 

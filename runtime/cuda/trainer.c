@@ -131,7 +131,9 @@ int cuda_trainer_open(struct cuda_trainer **out, struct cuda_context *x,
 void cuda_trainer_close(struct cuda_trainer *t)
 {
     if (!t) return;
+    struct err ignored;
     t->x->g->driver.cuCtxSetCurrent(t->x->g->context);
+    cuda_wait(t->x->g, &ignored); /* for the last step */
     cuda_arena_release(t->x->g, &t->arena);
     arena_release(&t->host);
     free(t);

@@ -210,8 +210,7 @@ enum kn_kv {
     KN_KV_S4,  /* keys less their centre, per 32: half d[2], nibbles as in Q4; x = d[i / 16] *
                   (q - 8)  (20 bytes) */
     KN_KV_TYPES,
-    KN_KV_KEY = 15, /* of values that are the keys: no bytes, and no kernels (struct model_latent)
-                     */
+    KN_KV_KEY = 15, /* of values that are the keys (struct model_latent): no bytes, no kernels */
 };
 
 /* Bytes of one key or value of head_dim numbers, a multiple of 4 (Q8 with an odd number of groups
@@ -367,8 +366,8 @@ struct kernels {
     void (*rmsnorm)(float *y, const float *x, const float *w, int n, float eps);
     /* y = silu(gate) * up; y may be gate or up. */
     void (*silu_mul)(float *y, const float *gate, const float *up, int n);
-    /* y = g sigmoid(1.702 g) (u + 1), g = min(gate, 7), u = up in -7..7 (gpt-oss); y may be gate.
-     */
+    /* y = g sigmoid(1.702 g) (u + 1), g = min(gate, 7), u = up in -7..7 (gpt-oss); y may
+     * be gate. */
     void (*silu_clamped_mul)(float *y, const float *gate, const float *up, int n);
     /* y = gelu(gate) * up, gelu(x) = x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))); y may be
      * gate. */

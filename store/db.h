@@ -129,8 +129,8 @@ int db_prepare(struct store *s, const char *sql, sqlite3_stmt **out, const char 
 int db_step(struct store *s, sqlite3_stmt *q, const char *doing, struct err *e);
 /* Steps a statement that gives no rows; releases bound pointers. */
 int db_run(struct store *s, sqlite3_stmt *q, const char *doing, struct err *e);
-/* The number in the first row of a query, whose ?1 is `key` if it has one; without a row *n stays.
- */
+/* The number in the first row of a query, whose ?1 is `key` if it has one; without a row *n
+ * stays. */
 int db_number(struct store *s, const char *sql, int64_t key, int64_t *n, const char *doing,
               struct err *e);
 void db_reset(sqlite3_stmt *q);

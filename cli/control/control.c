@@ -162,8 +162,8 @@ static int replace(struct run *r, const struct request *q, const struct session_
     return rc;
 }
 
-/* Before the message, the session reads sentences about it as a turn: those of its own that left
- * the archive, and with --recall-from those of other conversations. */
+/* The session reads sentences about the message as a turn before it: its own sentences whose units
+ * left the archive, and with --recall-from sentences of other conversations. */
 static int read_passage(struct run *r, const struct request *q, const struct session_sink *sink,
                         struct err *e)
 {

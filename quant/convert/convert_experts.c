@@ -138,8 +138,8 @@ void convert_experts_keys(struct converter *c)
     if (c->experts.normalized != usual) gguf_keys_bool(&c->s->keys, key, c->experts.normalized);
 }
 
-/* Adds a tensor of the folder as a stack in GGUF's order; `rows` are the folder's for each expert.
- */
+/* Adds a tensor of the folder as a stack in GGUF's order; `rows` are the folder's for each
+ * expert. */
 static int add_stack(struct converter *c, const struct convert_row *r, const char *gguf,
                      const struct safetensors_tensor *t, struct err *e)
 {

@@ -123,8 +123,8 @@ enum dim {
 /* The layers that have a tensor: DENSE, SPARSE: those without and with experts, of families that
  * have no other feed-forward in the latter. */
 enum layers { NO_LAYER, LAYERS, ATTENTION, RECURRENT, FEED_FORWARD, DENSE, SPARSE };
-/* The part of a tensor that is meant; of MIXED rows the heads' queries, keys and values, or gates.
- */
+/* The part of a tensor that is meant; of MIXED rows the heads' queries, keys and values, or
+ * gates. */
 enum half { WHOLE, FIRST, SECOND, QUERIES_KEYS_VALUES, GATES };
 /* One tensor with a matrix or vector for each expert. Its rows may be the first or second half of
  * the folder's, or its columns, and of these every second, from the first or the second on. */

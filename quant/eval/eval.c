@@ -425,8 +425,8 @@ static int check_task(const char *text, const struct str *names, struct err *e)
 
 enum { BYTES_PER_TOKEN = 3 }; /* fewer than texts have, so that memory is not underestimated */
 
-/* Each file is read to its end before the model is loaded. *n_tokens: of the longest prompt, about.
- */
+/* Each file is read to its end before the model is loaded. *n_tokens: of the longest prompt,
+ * about. */
 static int check_tasks(const struct options *o, int64_t *n_tokens, struct err *e)
 {
     struct str names = {0};

@@ -104,8 +104,8 @@ void cache_plan(struct cache *c, const struct cache_shape *shape, struct arena *
 
 /* Call before reading the newest n units; does nothing if they are in host memory. */
 int cache_fetch(const struct cache *c, int n, struct err *e);
-/* Call before reading the recurrent state; cache_fetch of one unit is enough for its newest step.
- */
+/* Call before reading the recurrent state; cache_fetch of one unit is enough for its
+ * newest step. */
 int cache_fetch_state(const struct cache *c, struct err *e);
 
 /* Removes all units. */

@@ -6,8 +6,8 @@
 #include "runtime/cache/cache.h"
 #include "runtime/cache/segment.h"
 
-/* Units are in position order, none is newer than the positions seen, and all of them are counted.
- */
+/* Units are in position order, none is newer than the positions seen, and all of them are
+ * counted. */
 static void check_head(const struct cache *c, int index)
 {
     const struct cache_head *h = &c->kv_heads[index];
@@ -43,8 +43,8 @@ void cache_check(const struct cache *c)
     cache_check(c->windows);
 }
 
-/* Pieces are ordered, do not overlap, and cover the positions; a slot is free or of one position.
- */
+/* Pieces are ordered, do not overlap, and cover the positions; a slot is free or of one
+ * position. */
 void archive_check(const struct archive *x)
 {
     int n = 0, k = 0;

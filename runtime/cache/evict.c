@@ -149,8 +149,8 @@ static struct cut cut_keys(const struct job *j, int first, int end, int64_t n)
     return (struct cut){low, n - above, from_low - above};
 }
 
-/* Units with a larger key are above the line. Of the units with an equal key, those up to a slot.
- */
+/* Units with a larger key are above the line. Of the units with an equal key, those up to
+ * a slot. */
 struct line {
     int32_t key;
     int last;

@@ -161,8 +161,8 @@ static void weigh_term(struct archive *x, struct recall_term *t, int at)
     }
 }
 
-/* Limits what a window has from the message before to what it has from this one. A long text before
- * a question has many rare words. Not called if no window has anything from this message. */
+/* Words of the message before add at most as much weight as words of this one: a long text before a
+ * question has many rare words. Not called if no window has a word of this message. */
 static void limit_before(struct archive *x)
 {
     for (int i = 0; i < x->n; i++)

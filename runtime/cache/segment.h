@@ -123,8 +123,8 @@ bool segment_expect(struct cache *c, int layer, const struct segment *base,
                     const struct positions *evicted, uint32_t end);
 bool segment_load_base(struct cache *c, int layer, const struct segment *base,
                        const struct positions *evicted, uint32_t end);
-/* Appends units of a segment of all heads, those below `end` and at each layer's from[] or later.
- */
+/* Appends units of a segment of all heads, those below `end` and at each layer's from[] or
+ * later. */
 bool segment_load_block(struct cache *c, const struct segment *block, const uint32_t *from,
                         const struct positions *evicted, uint32_t end);
 /* Adds the block's units at these positions (of all heads, sorted), which returned. */

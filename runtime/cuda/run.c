@@ -492,8 +492,8 @@ static void record_step(struct cuda_context *x, struct CUgraphExec_st **out)
     if (graph) g->driver.cuGraphDestroy(graph);
 }
 
-/* With chains; without them if the driver refuses a launch that it took when the device was opened.
- */
+/* With chains; without them if the driver refuses a launch that it took when the device was
+ * opened. */
 static void record(struct cuda_context *x, struct CUgraphExec_st **out)
 {
     record_step(x, out);

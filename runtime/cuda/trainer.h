@@ -55,8 +55,8 @@ struct cuda_trainer_text {
     int n_asked;
 };
 
-/* Runs a text and adds the gradients of its loss, of which *loss is the sum (heads_net_gradient).
- */
+/* Runs a text and adds the gradients of its loss, of which *loss is the sum
+ * (heads_net_gradient). */
 int cuda_trainer_add(struct cuda_trainer *t, const struct cuda_trainer_text *text, float weight,
                      double *loss, struct err *e);
 

@@ -59,8 +59,8 @@ void attend_plan(struct forward *f, int longest, struct arena *a)
 
 /* ---- units ----------------------------------------------------------------------------------- */
 
-/* The slot of the chunk's first unit in a head. The layer whose units are shared has counted them.
- */
+/* The slot of the chunk's first unit in a head. The layer whose units are shared has
+ * counted them. */
 static int slot_of_first(const struct layer_step *s, int head)
 {
     return cache_head(s->c, s->index, head)->len - (s->layer->shares_kv ? s->n : 0);

@@ -233,8 +233,8 @@ static void step(struct layer_step *s)
     if (h->kind != MODEL_CONVOLUTION) pool_run(f->pool, h->n_head * blocks, recur_part, s);
 }
 
-/* The inputs of a token's step, in the order of `step` of the state: copied out of row t, or back.
- */
+/* The inputs of a token's step, in the order of `step` of the state: copied out of row t,
+ * or back. */
 static void copy_step(const struct layer_step *s, int t, float *kept, bool back)
 {
     const struct model_recurrent_shape *h = &s->f->model->recurrent;

@@ -72,8 +72,8 @@ static float unit_score(const struct job *j, int index, int s)
     return sum;
 }
 
-/* They are a head's first units. A score that such a unit was saved or returned with is replaced.
- */
+/* They are a head's first units. A score that such a unit was saved or returned with is
+ * replaced. */
 static void adopt_part(void *ctx, int index, int thread)
 {
     const struct job *j = ctx;

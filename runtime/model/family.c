@@ -382,8 +382,8 @@ static void number_layers(struct model *m)
     }
 }
 
-/* What the MTP layer has beside the parts of a layer; files may leave out those that it shares with
- * the model. */
+/* The tensors of the MTP layer that other layers lack. A file may leave out its embedding, output
+ * and norm: it uses the model's then. */
 static int bind_mtp_ends(struct model *m, struct err *e)
 {
     struct model_mtp *p = &m->mtp;

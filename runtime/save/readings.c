@@ -36,8 +36,8 @@ static int forget(struct store *store, struct save_state *st, int i, struct err 
     return rc;
 }
 
-/* The conversation as it is, for the model that has read it; nothing is kept of a running answer.
- */
+/* The conversation as it is, for the model that has read it; nothing is kept of a running
+ * answer. */
 static int set_aside(struct save *s, struct save_state *st, struct err *e)
 {
     struct store_conversation copy;

@@ -209,8 +209,8 @@ struct save_token {
  * `first` is not NULL, writes the answer's first token. */
 int save_units(struct save *s, const struct cache *c, const struct save_state *now,
                const struct save_token *first, struct err *e);
-/* The same inside a prompt: no checkpoint as long as a large recurrent state need not be written.
- */
+/* The same inside a prompt: no checkpoint as long as a large recurrent state need not be
+ * written. */
 int save_chunk(struct save *s, const struct cache *c, const struct save_state *now, struct err *e);
 
 /* Writes one more token, and the units of the one before. */

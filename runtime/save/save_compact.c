@@ -152,8 +152,8 @@ static int forget_blocks(struct save *s, struct err *e)
 
 int save_forget_points(struct save *s, const struct cache *c, struct err *e)
 {
-    /* however large a state is: those of the last turn stay, so that its answer can be regenerated
-     */
+    /* however large a state is: those of the last turn stay, so that its answer can be
+     * regenerated */
     const int64_t alive = cache_units(c) * (int64_t)cache_unit_bytes(&c->shape);
     const int64_t limit =
         larger(alive + save_windows_bytes(c), s->rewind_bytes) + 2 * s->state_bytes;

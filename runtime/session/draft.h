@@ -37,8 +37,8 @@ int draft_model_propose(struct draft_model *d, const struct draft_wish *w, int32
 /* How many of the last proposals were right. */
 void draft_model_learn(struct draft_model *d, int n_right, int n_proposed);
 
-/* Learns a time: other programs only make a run longer, so shorter ones count more. 0 = none yet.
- */
+/* Learns a time: other programs only make a run longer, so shorter ones count more. 0 =
+ * none yet. */
 static inline void draft_learn_time(double *time, int64_t ns)
 {
     const double d = (double)ns - *time;

@@ -80,8 +80,8 @@ static bool read_named(const char *name, struct str *out)
     return true;
 }
 
-/* Of the file, whose bytes are in `file`. Large ones are hashed once: the hash is kept beside them.
- */
+/* Of the file, whose bytes are in `file`. Large ones are hashed once: the hash is kept
+ * beside them. */
 #define LARGE ((size_t)64 << 20)
 
 static void sha256_of(const char *name, const struct str *file, char hex[65])
@@ -189,8 +189,8 @@ static void put_item(const struct request *r, const char *name, struct str *out)
     str_release(&file);
 }
 
-/* Without the hashes that are kept beside large files, which would move the others between pages.
- */
+/* Without the hashes that are kept beside large files, which would move the others between
+ * pages. */
 static int is_shown(const struct dirent *d)
 {
     return d->d_name[0] != '.';

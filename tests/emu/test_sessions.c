@@ -96,8 +96,8 @@ TEST(windows)
     engine_close(engine);
 }
 
-/* The newest token's logits, computed again from its kept row, as when a conversation is resumed.
- */
+/* The newest token's logits, computed again from its kept row, as when a conversation is
+ * resumed. */
 static void same_again(void)
 {
     const size_t bytes = (size_t)engine->model->n_vocab * sizeof(float);

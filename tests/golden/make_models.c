@@ -136,8 +136,8 @@ static void put_number(double v)
     tensor.n++;
 }
 
-/* A block of random bits with scales from 16 to 31 steps; NVFP4's four scales are from 1 to 3.75.
- */
+/* A block of random bits with scales from 16 to 31 steps; NVFP4's four scales are from 1
+ * to 3.75. */
 static void put_block(uint64_t name, uint64_t at, double step)
 {
     const struct type *t = tensor.type;

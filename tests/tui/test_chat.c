@@ -643,8 +643,8 @@ static void draft_is(const struct stage *s, const char *text)
     assert_string_equal(str_get(&s->app.edit.text), text);
 }
 
-/* With the demo model a digit writes a message on the empty screen, and is a digit anywhere else.
- */
+/* With the demo model a digit writes a message on the empty screen, and is a digit
+ * anywhere else. */
 TEST(test_welcome)
 {
     AUTO_STAGE s;

@@ -504,8 +504,8 @@ TEST_WITH(test_meaning_finds_another_word, begin, end)
     assert_true(covers(&w[0], 197));
 }
 
-/* A passage with both words comes first, then one with the word itself and one with a word like it.
- */
+/* A passage with both words comes first, then one with the word itself and one with a word
+ * like it. */
 TEST_WITH(test_meaning_joins_words, begin, end)
 {
     static const int32_t by_word[] = {24, 14, 15, 16, END}, by_meaning[] = {10, 17, 18, 19, END},

@@ -115,8 +115,8 @@ TEST(penalty_divides_or_multiplies_once)
     assert_int_equal(five[4].id, 0);
 }
 
-/* ids: a token 99, then the given period, over n tokens; the tokens that are forbidden behind it.
- */
+/* ids: a token 99, then the given period, over n tokens; the tokens that are forbidden
+ * behind it. */
 static int forbidden(int limit, int period, int n, int32_t ids[SAMPLER_PERIOD])
 {
     int32_t recent[SAMPLER_HISTORY] = {99};

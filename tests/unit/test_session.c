@@ -50,8 +50,8 @@ TEST(test_resume_sink)
     resume_equals_never_stopped(options_of("sink", "f16", 0.7f));
 }
 
-/* A policy without retaining heads resumes although the heads have changed: a first chat fits some.
- */
+/* A policy without retaining heads resumes although the heads have changed: a first chat
+ * fits some. */
 TEST(test_resume_with_other_heads)
 {
     struct options o = options_of("sink", "q4", 0);

@@ -190,8 +190,8 @@ static struct tokens cached(const struct fixture *f, const struct session *s)
 static const char *const messages[] = {"Hello there", "a </think> b <|end|>", "[INST] c", "d",
                                        "last"};
 
-/* The text, with each mark as one byte: the model may divide a text otherwise than the tokenizer.
- */
+/* The text, with each mark as one byte: the model may divide a text otherwise than the
+ * tokenizer. */
 static struct str spelled(const struct tokens *ids)
 {
     struct str out = {0};

@@ -37,8 +37,8 @@ int map_put_fate(struct app *a, struct pane p, int x, int y, int64_t position);
 int map_timeout(const struct app *a);
 /* The beginning of the next run of columns that are evicted from all heads; -1 = none. */
 int64_t map_next_gone(const struct app *a, int64_t position, bool after);
-/* Moves a cursor to the turn or the evicted columns before or after it; false: r asks for another.
- */
+/* Moves a cursor to the turn or the evicted columns before or after it; false: r asks for
+ * another. */
 bool map_jump(struct app *a, enum key_request r, int64_t *position);
 void monitor_draw_pane(struct app *a, struct pane p);
 void list_draw_pane(struct app *a, struct pane p);

@@ -95,8 +95,8 @@ int pane_puts(struct pane p, int x, int y, enum attr attr, const char *text);
 int pane_printf(struct pane p, int x, int y, enum attr attr, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* Marks a line whose text would end at column `end`: if that is outside, it ends with an ellipsis.
- */
+/* Marks a line whose text would end at column `end`: if that is outside, it ends with an
+ * ellipsis. */
 void pane_cut(struct pane p, int y, int end);
 
 void pane_fill(struct pane p, int x, int y, int w, enum attr attr, char c);

@@ -166,8 +166,7 @@ static void put(struct svg *s, const char *text, int n, uint32_t cp)
     s->x += width;
 }
 
-/* ---- fills and texts --------------------------------------------------------------------------
- */
+/* ---- fills and texts ------------------------------------------------------------------------- */
 
 /* Eighths of a cell that a block fills from below; its upper half is -4; a full one in shades has
  * less than all of its colour. 0 = no block. */

@@ -15,8 +15,8 @@ const struct language *code_language(const char *name, size_t n);
 /* The end of a comment or string that the next line continues; NULL = none. Begins as NULL. */
 typedef const char *code_state;
 
-/* A run of s[from, from + n) without blanks around it; attr: enum attr. In order, no two overlap.
- */
+/* A run of s[from, from + n) without blanks around it; attr: enum attr. In order, no two
+ * overlap. */
 typedef void code_run(void *ctx, size_t from, size_t n, uint8_t attr);
 
 /* Runs over a line s [n] without its end. */

@@ -21,8 +21,8 @@ void bar_sensors(struct app *a, struct pane p, int y); /* load, temperature, pow
 /* A ramp cell, and one with two levels, upper and lower; -1 = nothing. */
 void pane_ramp(struct pane p, int x, int y, int level);
 void pane_half(struct pane p, int x, int y, int up, int down);
-/* Text from outside on one line, with an ellipsis where the pane ends; returns the column after it.
- */
+/* Text from outside on one line, with an ellipsis where the pane ends; returns the column
+ * after it. */
 /* The same, cut at the end of a word if it does not fit. */
 int pane_words(const struct app *a, struct pane p, int x, int y, enum attr attr, const char *text);
 int pane_clean(const struct app *a, struct pane p, int x, int y, enum attr attr, const char *text);

@@ -589,8 +589,8 @@ static bool search_key(struct app *a, const struct key_event *ev)
 
 /* ---- Tab ------------------------------------------------------------------------------------ */
 
-/* The next completion of the typed text, or the one before; past the ends, the typed text itself.
- */
+/* The next completion of the typed text, or the one before; past the ends, the typed text
+ * itself. */
 static void complete(struct app *a, int by)
 {
     struct completion *c = &a->completion;

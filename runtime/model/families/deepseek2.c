@@ -1,6 +1,6 @@
 /* Family "deepseek2" (arXiv 2405.04434, 2412.19437): latent attention; dense layers first, then
- * layers with experts and shared ones. The files of DeepSeek V2 to V3.1, Kimi K2, GLM-4.7-Flash and
- * others, which differ in the numbers of their metadata; "mistral4" (Mistral Small 4), whose
+ * layers with experts and shared ones. The files of DeepSeek V2 to V3.1, GLM-4.7-Flash and others,
+ * which differ in the numbers of their metadata; "mistral4" (Mistral Small 4), whose
  * queries grow. */
 #include <math.h>
 

@@ -11,19 +11,18 @@
 #include "quant/eval/perplexity.h"
 #include "runtime/forward/context.h"
 #include "runtime/forward/engine.h"
+#include "runtime/token/sampler.h"
 
 /* ---- perplexity ------------------------------------------------------------------------------ */
 
 void text_count(struct text_tally *t, const float *logits, int n, int32_t id)
 {
-    double max = logits[0], sum = 0;
-    for (int i = 1; i < n; i++)
-        if (logits[i] > max) max = logits[i];
-    for (int i = 0; i < n; i++) sum += exp(logits[i] - max);
-    double nats = max + log(sum) - logits[id];
+    const double nats = sampler_nats(logits, n, id);
+    bool right = true;
+    for (int i = 0; i < n; i++) right &= logits[i] <= logits[id];
     t->nats += nats;
     t->nats_squared += nats * nats;
-    t->n_right += logits[id] >= (float)max;
+    t->n_right += right;
     t->n++;
 }
 

@@ -1,9 +1,8 @@
 #include "quant/heads/heads_judge.h"
 
-#include <math.h>
-
 #include "runtime/forward/context.h"
 #include "runtime/forward/engine.h"
+#include "runtime/token/sampler.h"
 
 #define KEPT 16 /* a unit for so many tokens of a row, of which the text is three quarters */
 
@@ -14,14 +13,6 @@ struct plan_opts heads_judge_plan(int n_max)
     o.budget = n_max / KEPT > PLAN_BUDGET_MIN ? n_max / KEPT : PLAN_BUDGET_MIN;
     o.speculate.off = true;
     return o;
-}
-
-static double nats_of(const float *logits, int n, int32_t id)
-{
-    double max = (double)logits[0], sum = 0;
-    for (int i = 1; i < n; i++) max = fmax(max, (double)logits[i]);
-    for (int i = 0; i < n; i++) sum += exp((double)logits[i] - max);
-    return max + log(sum) - (double)logits[id];
 }
 
 /* Adds the tokens that follow the asking ones of n tokens from `at` on, of which the last n_logits
@@ -35,7 +26,7 @@ static int add_answers(struct context *x, const struct heads_sample *s, size_t a
     for (int i = 0; !rc && i < n_logits; i++) {
         const size_t t = at + (size_t)(n - n_logits + i);
         if (!s->asks[t] || t + 1 == s->ids.n) continue;
-        sum->nats += nats_of(logits + (size_t)i * (size_t)n_vocab, n_vocab, s->ids.ids[t + 1]);
+        sum->nats += sampler_nats(logits + (size_t)i * (size_t)n_vocab, n_vocab, s->ids.ids[t + 1]);
         sum->n++;
     }
     return rc;

@@ -253,3 +253,12 @@ int32_t sampler_draw_sorted(const struct sampling *s, struct sampler_entry *sort
     n = cut(s, sum, sorted, n);
     return draw(s, sorted, n, position);
 }
+
+double sampler_nats(const float *logits, int n, int32_t id)
+{
+    double max = logits[0], sum = 0;
+    for (int i = 1; i < n; i++)
+        if (logits[i] > max) max = logits[i];
+    for (int i = 0; i < n; i++) sum += exp(logits[i] - max);
+    return max + log(sum) - logits[id];
+}

@@ -12,21 +12,38 @@
 
 #define DECLARE_KERNEL(name, args) const char *name(const struct emu_launch *, const struct args *)
 
+/* A GPU reaches neither the stack nor the program's own data: what kernels read and write is in
+ * buffers of `take` and `guarded`, which tests/gpu sends to the device. Says which 8 bytes of a
+ * kernel's arguments point elsewhere, or -1. */
+static inline int on_host(const void *args, size_t bytes)
+{
+    extern char __executable_start[], _end[];
+    extern void *__libc_stack_end;
+    for (size_t i = 0; i < bytes / 8; i++) {
+        uintptr_t at;
+        memcpy(&at, (const char *)args + 8 * i, 8);
+        if (at >= (uintptr_t)__executable_start && at < (uintptr_t)_end) return (int)i;
+        if ((uintptr_t)__libc_stack_end - at < (uintptr_t)64 << 20) return (int)i;
+    }
+    return -1;
+}
+
 /* Launches a kernel; on error fails the test with the emulator's message. */
-#define LAUNCH(name, args, x, y, z, n_threads, shared, order)                   \
-    do {                                                                        \
-        const struct emu_launch at_ = {{x, y, z}, n_threads, shared, order, 0}; \
-        const char *wrong_ = name(&at_, args);                                  \
-        if (wrong_) fail_msg("%s: %s", #name, wrong_);                          \
+#define LAUNCH_AT(name, args, ...)                                                                \
+    do {                                                                                          \
+        const struct emu_launch at_ = {__VA_ARGS__};                                              \
+        const int word_ = on_host(args, sizeof *(args));                                          \
+        if (word_ >= 0) fail_msg("%s: word %d of the arguments is a host address", #name, word_); \
+        const char *wrong_ = name(&at_, args);                                                    \
+        if (wrong_) fail_msg("%s: %s", #name, wrong_);                                            \
     } while (0)
 
+#define LAUNCH(name, args, x, y, z, n_threads, shared, order) \
+    LAUNCH_AT(name, args, {x, y, z}, n_threads, shared, order, 0)
+
 /* The same of a cooperative launch of x blocks. */
-#define LAUNCH_TOGETHER(name, args, x, n_threads, shared, order)                \
-    do {                                                                        \
-        const struct emu_launch at_ = {{x, 1, 1}, n_threads, shared, order, 1}; \
-        const char *wrong_ = name(&at_, args);                                  \
-        if (wrong_) fail_msg("%s: %s", #name, wrong_);                          \
-    } while (0)
+#define LAUNCH_TOGETHER(name, args, x, n_threads, shared, order) \
+    LAUNCH_AT(name, args, {x, 1, 1}, n_threads, shared, order, 1)
 
 /* Angles of theta 10000, as runtime/model/rope.c makes them. */
 static inline struct kn_rope rope_new(int n_pos, int head_dim)

@@ -355,7 +355,7 @@ static void check_one(struct shape s)
     struct cuda_cache *c = &f.args.cache;
     const int n_in = 3 * n_kv;
     const size_t in_blocks = (size_t)((n_in + 63) / 64);
-    const int32_t row = 2;
+    int32_t *row = take_copy(&(const int32_t){2}, sizeof *row);
     struct cuda_act act[2] = {cuda_act_new(1, f.n_out), cuda_act_new(1, f.n_out)};
     struct cuda_act kept[2] = {cuda_act_new(3, n_in), cuda_act_new(3, n_in)};
     const size_t bytes = cuda_cache_slots(c) * (size_t)c->k_bytes;
@@ -381,10 +381,10 @@ static void check_one(struct shape s)
     LAUNCH(attend_merge, &merge, (f.n_row + 3) / 4, s.n_head, 1, 128, 0, 3);
     memcpy(units, c->k, bytes);
     memcpy(units + bytes, c->v, bytes);
-    const struct cuda_norm keep = {kv, n_in, NULL, n_in, 0.0f, kept[0], NULL, &row};
+    const struct cuda_norm keep = {kv, n_in, NULL, n_in, 0.0f, kept[0], NULL, row};
     LAUNCH(norm_quantize, &keep, 1, 1, 1, 256, 32, 4);
     const struct cuda_attend_one job = {f.args, kv,     kv + n_kv, pos,
-                                        score,  ticket, act[1],    {kv, n_in, kept[1], &row}};
+                                        score,  ticket, act[1],    {kv, n_in, kept[1], row}};
     for (uint64_t seed = 4; seed < 6; seed++) {
         const size_t shared = CUDA_DECODE_SHARED((size_t)dim);
         for (int h = 0; h < s.n_head; h++) { /* the new unit is not yet present */
@@ -414,6 +414,7 @@ static void check_one(struct shape s)
     free(kv);
     free(score);
     free(pos);
+    free(row);
     free(ticket);
     free(units);
     fixture_free(&f);
@@ -642,7 +643,7 @@ static void check_any(struct shape s, int window, float softcap, bool more)
     const size_t bytes = f.partial_floats * (size_t)s.dim * sizeof(float);
     void *first = take(bytes);
     struct rng rng = {5};
-    float *gate = take((size_t)(s.n_tok * f.n_out) * 4), sinks[64];
+    float *gate = take((size_t)(s.n_tok * f.n_out) * 4), *sinks = take(64 * 4);
 
     rng_fill(&rng, gate, (size_t)(s.n_tok * f.n_out), 2.0f);
     rng_fill(&rng, sinks, 64, 4.0f);
@@ -657,6 +658,7 @@ static void check_any(struct shape s, int window, float softcap, bool more)
     check_any_merged(&f, more ? gate : NULL);
     free(first);
     free(gate);
+    free(sinks);
     fixture_free(&f);
 }
 

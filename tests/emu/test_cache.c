@@ -248,8 +248,9 @@ TEST(ranks)
     struct rng rng = {3};
     struct cuda_cache c = cuda_cache_new(64, 2, LEN, CUDA_KV_Q4, CUDA_KV_Q4);
     const size_t bytes = cuda_cache_slots(&c) * sizeof(uint32_t);
-    float std[2] = {1.5f, -0.5f}, mean[2] = {-3.0f, 0.25f};
-    int32_t safe[2] = {0, SAFE};
+    float *std = take_copy((const float[]){1.5f, -0.5f}, 8);
+    float *mean = take_copy((const float[]){-3.0f, 0.25f}, 8);
+    int32_t *safe = take_copy((const int32_t[]){0, SAFE}, 8);
     struct cuda_rank job = {c, 4, 10, 1, 0, std, mean, 0, 0, NULL, 0, guarded(bytes), NULL, 0};
     uint32_t plain[LEN];
 
@@ -285,6 +286,9 @@ TEST(ranks)
             assert_true(got == (place < SAFE ? UINT32_MAX : place < MOST ? plain[s] : 0));
         }
     }
+    free(std);
+    free(mean);
+    free(safe);
     guarded_free(job.key);
     cuda_cache_free(&c);
 }
@@ -295,9 +299,9 @@ TEST(ranks_by_age)
     enum { LEN = 100, NEXT = 5000 };
     struct cuda_cache c = cuda_cache_new(64, 1, LEN, CUDA_KV_Q4, CUDA_KV_Q4);
     const size_t bytes = cuda_cache_slots(&c) * sizeof(uint32_t);
-    float std = 1, mean = 0;
+    float *scale = take_copy((const float[]){1, 0}, 8);
     struct cuda_rank job = {
-        c, 0, 0, 1, 0, &std, &mean, 50.0f / 24, NEXT, NULL, 0, guarded(bytes), NULL, 0};
+        c, 0, 0, 1, 0, scale, scale + 1, 50.0f / 24, NEXT, NULL, 0, guarded(bytes), NULL, 0};
 
     c.len[0] = LEN;
     for (int s = 0; s < LEN; s++) {
@@ -316,6 +320,7 @@ TEST(ranks_by_age)
         memcpy(&got, &bits, sizeof got);
         assert_near((double)got, fmax((double)score, least), 1e-5, "score by age");
     }
+    free(scale);
     guarded_free(job.key);
     cuda_cache_free(&c);
 }
@@ -324,7 +329,8 @@ TEST(digits)
 {
     struct rng rng = {9};
     struct cuda_cache c = cuda_cache_new(64, 2, 300, CUDA_KV_Q4, CUDA_KV_Q4);
-    uint32_t *key = take(cuda_cache_slots(&c) * sizeof *key), prefix[2] = {0x12000000, 0x13000000};
+    uint32_t *key = take(cuda_cache_slots(&c) * sizeof *key);
+    uint32_t *prefix = take_copy((const uint32_t[]){0x12000000, 0x13000000}, 8);
     const size_t bytes = 2 * 256 * sizeof(uint32_t);
     struct cuda_digits job = {c, key, prefix, 16, guarded(bytes)};
 
@@ -348,6 +354,7 @@ TEST(digits)
         }
     }
     guarded_free(job.count);
+    free(prefix);
     free(key);
     cuda_cache_free(&c);
 }
@@ -454,12 +461,13 @@ static void check_evict(int dim, const int *len, int n_head, struct evict_rule r
     const size_t key_bytes = cuda_cache_slots(&p.gpu) * 4;
     uint32_t *stays = guarded(stays_bytes), *pos = take(cuda_cache_slots(&p.gpu) * sizeof *pos);
     int32_t *keep = take((size_t)n_head * sizeof *keep);
+    struct cuda_pin *pins = take_copy(rule.pins, (size_t)rule.n_pins * sizeof *pins);
     struct cuda_rank rank = {.cache = p.gpu,
                              .sinks = rule.sinks,
                              .stabilizers = evict_newest(&rule),
                              .scored = 1,
                              .key = guarded(key_bytes),
-                             .pins = (const struct cuda_pin *)(const void *)rule.pins,
+                             .pins = pins,
                              .n_pins = rule.n_pins};
 
     pair_fill(&p, &rng, len, n_distinct);
@@ -482,6 +490,7 @@ static void check_evict(int dim, const int *len, int n_head, struct evict_rule r
     guarded_free(rank.key);
     free(slots);
     free(pos);
+    free(pins);
     free(keep);
     pair_free(&p);
 }

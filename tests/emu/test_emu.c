@@ -62,6 +62,16 @@ TEST(addresses)
     always(beyond_shared, 32, "beyond shared memory");
 }
 
+TEST(host_addresses)
+{
+    static float in[1];
+    float out[1], *buffer = take(sizeof *buffer);
+    assert_int_equal(on_host(&(struct broken){0, buffer, out}, sizeof(struct broken)), 2);
+    assert_int_equal(on_host(&(struct broken){0, in, buffer}, sizeof(struct broken)), 1);
+    assert_int_equal(on_host(&(struct broken){0, buffer, buffer}, sizeof(struct broken)), -1);
+    free(buffer);
+}
+
 TEST(limits)
 {
     const struct broken job = {0};

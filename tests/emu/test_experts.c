@@ -31,18 +31,18 @@ static void check_experts(enum kn_type type, bool chunk, int n_out, int n_in, in
     const size_t bytes = (size_t)(rows * n_out) * sizeof(float);
     struct kn_act x = act_new(&rng, rows, n_in, 2.0f);
     struct cuda_act act = cuda_act_from(&x, rows);
-    int32_t *chosen = take((size_t)rows * 4), *place = take((size_t)rows * 4), n_tiles;
-    int32_t *from = take((size_t)rows * 4);
+    int32_t *chosen = take((size_t)rows * 4), *place = take((size_t)rows * 4);
+    int32_t *from = take((size_t)rows * 4), *n_tiles = take(4);
     struct cuda_expert_rows *list = take((size_t)tiles * sizeof *list);
     float *bias = take((size_t)(EXPERTS * n_out) * 4), *y = guarded(bytes);
     float *want = take((size_t)n_out * 4);
-    const struct cuda_sort sort = {chosen, rows, USED, EXPERTS, tile, place, from, list, &n_tiles};
-    struct cuda_expert job = {m.gpu, n_out, bias, act, NULL, from, list, &n_tiles, y};
+    const struct cuda_sort sort = {chosen, rows, USED, EXPERTS, tile, place, from, list, n_tiles};
+    struct cuda_expert job = {m.gpu, n_out, bias, act, NULL, from, list, n_tiles, y};
 
     rng_fill(&rng, bias, (size_t)(EXPERTS * n_out), 1.0f);
     for (int i = 0; i < rows; i++) chosen[i] = i % 2 ? (i % 4 == 1 ? 2 : 1) : i % 4 == 0 ? 0 : 2;
     LAUNCH(experts_sort, &sort, 1, 1, 1, 256, CUDA_SORT_SHARED(EXPERTS), 1);
-    assert_true(n_tiles <= tiles);
+    assert_true(*n_tiles <= tiles);
     for (int sorted = 0; sorted < 2; sorted++) {
         if (sorted) job.from = NULL;
         if (chunk)
@@ -64,6 +64,7 @@ static void check_experts(enum kn_type type, bool chunk, int n_out, int n_in, in
     free(chosen);
     free(place);
     free(from);
+    free(n_tiles);
     free(list);
     free(bias);
     free(want);

@@ -86,7 +86,7 @@ TEST(embedding)
 {
     static embed_kernel *const rows[] = {
         [KN_F32] = embed_f32, [KN_F16] = embed_f16, [KN_BF16] = embed_bf16};
-    static const int32_t ids[] = {0, 36, 17};
+    int32_t *ids = take_copy((const int32_t[]){0, 36, 17}, 3 * sizeof *ids);
     struct rng rng = {11};
     for (int type = KN_F32; type <= KN_BF16; type++) {
         const struct kn_weight w = weight_new(&rng, type, 37, 1064);
@@ -100,15 +100,16 @@ TEST(embedding)
         guarded_free(x);
         free((void *)w.data);
     }
+    free(ids);
 }
 
 TEST(scaled)
 {
     enum { N = 1300 };
     struct rng rng = {3};
-    float *x = guarded(N * 4), was[N], by = 3.0f;
+    float *x = guarded(N * 4), *by = take_copy(&(const float){3.0f}, 4), was[N];
     for (int k = 0; k < 2; k++) {
-        const struct cuda_scale_rows job = {x, N, k ? &by : NULL, 0.5f, k ? 0.0f : 7.0f};
+        const struct cuda_scale_rows job = {x, N, k ? by : NULL, 0.5f, k ? 0.0f : 7.0f};
         rng_fill(&rng, x, N, 30.0f);
         memcpy(was, x, sizeof was);
         LAUNCH(scale_rows, &job, 2, 1, 1, 256, 0, 1);
@@ -118,13 +119,14 @@ TEST(scaled)
         }
     }
     guarded_free(x);
+    free(by);
 }
 
 TEST(inputs_of_layers)
 {
     enum { N = 48, LAYERS = 3, TOKENS = 2, ALL = N * LAYERS * TOKENS };
     struct rng rng = {8};
-    float *x = guarded(ALL * 4), was[ALL], own[ALL], w[N];
+    float *x = guarded(ALL * 4), *own = take(ALL * 4), *w = take(N * 4), was[ALL];
     const struct cuda_layer_inputs job = {x, own, w, N, LAYERS, 1e-6f, 4.0f};
     rng_fill(&rng, x, ALL, 2.0f);
     rng_fill(&rng, own, ALL, 1.0f);
@@ -141,4 +143,6 @@ TEST(inputs_of_layers)
         }
     }
     guarded_free(x);
+    free(own);
+    free(w);
 }

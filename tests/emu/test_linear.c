@@ -468,11 +468,11 @@ TEST(normed_rows)
 static void check_heads(int dim, bool norm, int n_pairs, bool values, float growth)
 {
     enum { TOKENS = 2, HEADS = 4, KV = 2 };
-    static const int32_t len[KV] = {9, 20};
     struct rng rng = {(uint64_t)(dim + n_pairs)};
     const int stride = (HEADS + 2 * KV) * dim + 3, half = dim / 2;
     const size_t bytes = (size_t)(TOKENS * stride) * 4;
     float *x = guarded(bytes), *want = take(bytes), *w = take((size_t)dim * 8);
+    int32_t *len = take_copy((const int32_t[KV]){9, 20}, KV * sizeof *len);
     const struct cuda_heads job = {
         x,     stride,  HEADS, KV,     dim, norm ? w : NULL, norm ? w + dim : NULL,
         1e-5f, n_pairs, 0.75f, growth, 10,  HEADS / KV,      len};
@@ -501,6 +501,7 @@ static void check_heads(int dim, bool norm, int n_pairs, bool values, float grow
     guarded_free(x);
     free(want);
     free(ones);
+    free(len);
     free(w);
 }
 
@@ -517,10 +518,9 @@ TEST(embedding)
     struct rng rng = {11};
     for (int type = KN_Q4; type <= KN_Q6; type++) {
         struct matrix m = matrix_new(&rng, type, 37, 352);
-        int32_t *ids = take(4 * sizeof *ids);
+        int32_t *ids = take_copy((const int32_t[]){0, 36, 17, 8}, 4 * sizeof *ids);
         float *x = guarded(4 * 352 * 4), want[352];
         const struct cuda_embed job = {m.gpu, ids, 1.0f, x};
-        memcpy(ids, (const int32_t[]){0, 36, 17, 8}, 4 * sizeof *ids);
 
         static const char *(*const rows[KN_TYPES])(const struct emu_launch *,
                                                    const struct cuda_embed *) = BY_TYPE(embed);

@@ -52,6 +52,13 @@ static inline void *take(size_t bytes)
     return p;
 }
 
+static inline void *take_copy(const void *from, size_t bytes)
+{
+    void *p = take(bytes);
+    if (bytes) memcpy(p, from, bytes);
+    return p;
+}
+
 enum { GUARD = 64, GUARD_BYTE = 0xa5 };
 
 /* Output: all ones (not a number), with guard bytes on both sides. */

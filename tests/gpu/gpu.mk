@@ -59,6 +59,6 @@ gpu: gpu-folder $(GPU_VARIANTS)
 gpu-folder: $(GPU_PROGRAMS) $(if $(CUBINS),$(GPU_DIR)/rate.ptx)
 	@mkdir -p $(GPU_DIR)/lib $(GPU_DIR)/images
 	@$(foreach s,$(SM),cp $(CU)/sm_$(s).cubin $(GPU_DIR)/images/sm_$(s);) { cat $(CU)/device.ptx; printf '\0'; } >$(GPU_DIR)/images/ptx
-	@cp $(addprefix tests/gpu/,run.sh again.sh resume.sh steps.sh ceilings.py) kernels/cuda/report.txt $(GPU_DIR)
+	@cp $(addprefix tests/gpu/,run.sh again.sh resume.sh counters.sh steps.sh ceilings.py) kernels/cuda/report.txt $(GPU_DIR)
 	@ldd $(GPU_PROGRAMS) | awk '$$3 ~ /^\// && !index($$3, "/$(GPU_DIR)/") && $$1 !~ /^(libc|libm|libpthread|libdl)\.so/ { print $$3 }' | \
 	  sort -u | xargs -I{} cp -L {} $(GPU_DIR)/lib

@@ -36,11 +36,7 @@ else
     row 'ceilings of torch' 'skip: python3 is not installed'
 fi
 if command -v ncu >/dev/null; then
-    # The clocks are the owner's: they stay as they are. Ninety launches reach attention over 16,384 units.
-    step 'counters' 120 ncu --clock-control none \
-        --section SpeedOfLight --section MemoryWorkloadAnalysis --section Occupancy \
-        --kernel-name 'regex:chain|matvec_gate_q4|matmul_q4|attend_(one|int8|chunk)_128' --launch-count 90 \
-        "$here/speed" 1 counters
+    step 'counters' 120 "$here/counters.sh" "$here/speed"
 else
     row 'counters' 'skip: ncu is not installed'
 fi

@@ -100,14 +100,14 @@ sanitize() {
     if ! command -v compute-sanitizer >/dev/null; then row 'compute-sanitizer' 'skip: not installed'; return; fi
     for tool; do
         for t in sample cache linear attend experts floats; do
-            step "$tool $t" 120 compute-sanitizer --tool "$tool" --error-exitcode 3 "$here/test_$t"
+            step "$tool $t" 120 compute-sanitizer --tool "$tool" --print-limit 5 --error-exitcode 3 "$here/test_$t"
         done
     done
 }
 
 # Prints the tables of times and writes them to FOLDER/table.txt; the exit status.
 finish() {
-    awk '/^(kernel  *model|gap of|left out)/ || / tokens\/s$/ { shown = 1 }
+    awk '/^(kernel  *(model|launches)|gap of|left out)/ || / tokens\/s$/ { shown = 1 }
          /^(====|$)/ { if (shown) print ""; shown = 0 }
          shown' "$log" | tee "$out/table.txt"
     ! grep -q FAILED "$rows"

@@ -2,7 +2,8 @@
 # Writes the files of a version with that version's program, for tests/cli/test_release.sh:
 # tests/golden/make_release.sh PROGRAM ARCHIVE.tar.xz. Written once by each version; 0.1.0 ran the
 # script that its commit f3ba712 has, with a random model and heads of its own. --isa ref: the same
-# answers on every processor.
+# answers on every processor. In the archives of database versions before 8 the bytes of the blobs are
+# zeros (UPDATE blob SET bytes = zeroblob(length(bytes))): the migration drops them unread.
 set -eu
 program=$(realpath "$1")
 T=$(mktemp -d)

@@ -5,6 +5,13 @@
 #include "base/utf8.h"
 #include "runtime/template/eval.h"
 
+const struct builtin *builtin_find(const struct builtin *table, size_t n, struct text name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (text_is(name, table[i].name)) return &table[i];
+    return NULL;
+}
+
 /* Index of a name in "a b c"; -1 = not found. n = 0: the number of names. */
 static int find_param(const char *params, struct text name)
 {
@@ -39,7 +46,7 @@ static void bind(struct call *c, const struct builtin *b, const struct args *arg
 struct value builtin_call(struct run *r, const struct builtin *b, struct value self,
                           const struct args *args)
 {
-    struct call c = {.run = r, .heap = &r->heap, .self = self, .args = args};
+    struct call c = {.run = r, .heap = &r->heap, .self = self, .args = args, .how = b->how};
     heap_enter(c.heap);
     if (strcmp(b->params, "*") != 0) bind(&c, b, args);
     struct value v = b->call(&c);

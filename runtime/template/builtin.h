@@ -30,6 +30,7 @@ struct call {
     struct value self; /* the input of a filter or test, or the object of a method */
     struct value p[BUILTIN_PARAMS];
     const struct args *args; /* all arguments, for functions that take any */
+    int how;                 /* of the row */
 };
 
 struct builtin {
@@ -37,7 +38,11 @@ struct builtin {
     struct value (*call)(struct call *c);
     const char *params; /* names, separated by blanks; "*": any number, none is bound */
     int n_required;
+    int how; /* for functions that serve several rows */
 };
+/* The row of a table [n] with this name; NULL: unknown. */
+const struct builtin *builtin_find(const struct builtin *table, size_t n, struct text name);
+#define BUILTIN_FIND(table, name) builtin_find(table, sizeof(table) / sizeof *(table), name)
 
 /* NULL: unknown. */
 const struct builtin *filter_named(struct text name);
@@ -58,7 +63,10 @@ struct value builtin_attribute(struct call *c, struct value v, struct value path
 struct list *builtin_sort(struct call *c, const struct list *items, struct value attribute,
                           bool fold_case, bool reverse);
 
-/* Methods of str that a filter shares. */
+/* Filters that are also methods of str; how: enum text_case, STRIP_LEFT | STRIP_RIGHT. */
+enum { STRIP_LEFT = 1, STRIP_RIGHT = 2 };
+struct value builtin_case(struct call *c);
+struct value builtin_strip(struct call *c);
 struct text text_escape(struct heap *h, struct text t);
 /* "%s", "%d", "%r", "%f" with a precision, and "%%", of the arguments in args. */
 struct value text_format(struct call *c, struct text format);

@@ -13,24 +13,9 @@ static struct text self_text(struct call *c)
     return value_str(c->heap, c->self);
 }
 
-static struct value to_case(struct call *c, enum text_case to)
+struct value builtin_case(struct call *c)
 {
-    return value_text(text_to_case(c->heap, self_text(c), to));
-}
-
-static struct value filter_upper(struct call *c)
-{
-    return to_case(c, TEXT_UPPER);
-}
-
-static struct value filter_lower(struct call *c)
-{
-    return to_case(c, TEXT_LOWER);
-}
-
-static struct value filter_capitalize(struct call *c)
-{
-    return to_case(c, TEXT_CAPITALIZE);
+    return value_text(text_to_case(c->heap, self_text(c), (enum text_case)c->how));
 }
 
 /* Words end at blanks and at - ( { [ <; only their first letters become capitals. */
@@ -50,11 +35,11 @@ static struct value filter_title(struct call *c)
     return value_text(builder_end(&b));
 }
 
-static struct value filter_trim(struct call *c)
+struct value builtin_strip(struct call *c)
 {
     struct text chars = builtin_given(c->p[0]) ? builtin_text(c, c->p[0]) : text_of("");
-    return value_text(
-        text_strip(c->heap, self_text(c), builtin_given(c->p[0]) ? &chars : NULL, true, true));
+    return value_text(text_strip(c->heap, self_text(c), builtin_given(c->p[0]) ? &chars : NULL,
+                                 c->how & STRIP_LEFT, c->how & STRIP_RIGHT));
 }
 
 static struct value filter_replace(struct call *c)
@@ -286,31 +271,30 @@ struct value text_format(struct call *c, struct text format)
 }
 
 static const struct builtin table[] = {
-    {"abs", filter_abs, "", 0},
-    {"attr", filter_attr, "name", 1},
-    {"capitalize", filter_capitalize, "", 0},
-    {"d", filter_default, "default_value boolean", 0},
-    {"default", filter_default, "default_value boolean", 0},
-    {"e", filter_escape, "", 0},
-    {"escape", filter_escape, "", 0},
-    {"float", filter_float, "default", 0},
-    {"format", filter_format, "*", 0},
-    {"indent", filter_indent, "width first blank", 0},
-    {"int", filter_int, "default base", 0},
-    {"lower", filter_lower, "", 0},
-    {"replace", filter_replace, "old new count", 2},
-    {"round", filter_round, "precision method", 0},
-    {"safe", filter_safe, "", 0},
-    {"string", filter_string, "", 0},
-    {"title", filter_title, "", 0},
-    {"tojson", filter_tojson, "ensure_ascii indent separators sort_keys", 0},
-    {"trim", filter_trim, "chars", 0},
-    {"upper", filter_upper, "", 0},
+    {"abs", filter_abs, "", 0, 0},
+    {"attr", filter_attr, "name", 1, 0},
+    {"capitalize", builtin_case, "", 0, TEXT_CAPITALIZE},
+    {"d", filter_default, "default_value boolean", 0, 0},
+    {"default", filter_default, "default_value boolean", 0, 0},
+    {"e", filter_escape, "", 0, 0},
+    {"escape", filter_escape, "", 0, 0},
+    {"float", filter_float, "default", 0, 0},
+    {"format", filter_format, "*", 0, 0},
+    {"indent", filter_indent, "width first blank", 0, 0},
+    {"int", filter_int, "default base", 0, 0},
+    {"lower", builtin_case, "", 0, TEXT_LOWER},
+    {"replace", filter_replace, "old new count", 2, 0},
+    {"round", filter_round, "precision method", 0, 0},
+    {"safe", filter_safe, "", 0, 0},
+    {"string", filter_string, "", 0, 0},
+    {"title", filter_title, "", 0, 0},
+    {"tojson", filter_tojson, "ensure_ascii indent separators sort_keys", 0, 0},
+    {"trim", builtin_strip, "chars", 0, STRIP_LEFT | STRIP_RIGHT},
+    {"upper", builtin_case, "", 0, TEXT_UPPER},
 };
 
 const struct builtin *filter_named(struct text name)
 {
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (text_is(name, table[i].name)) return &table[i];
-    return filter_list_named(name);
+    const struct builtin *b = BUILTIN_FIND(table, name);
+    return b ? b : filter_list_named(name);
 }

@@ -22,29 +22,20 @@ static struct value filter_length(struct call *c)
     heap_fail(c->heap, ERR_FORMAT, "a %s has no length", value_type_name(v));
 }
 
-static struct value filter_first(struct call *c)
+/* how: the last item. */
+static struct value filter_end(struct call *c)
 {
     const struct list *items = self_items(c);
-    return items->n > 0 ? items->items[0] : value_undefined(text_of("first item"));
-}
-
-static struct value filter_last(struct call *c)
-{
-    const struct list *items = self_items(c);
-    return items->n > 0 ? items->items[items->n - 1] : value_undefined(text_of("last item"));
-}
-
-static struct list *copy(struct call *c, enum list_type type)
-{
-    const struct list *items = self_items(c);
-    struct list *all = list_make(c->heap, type);
-    for (size_t i = 0; i < items->n; i++) list_push(c->heap, all, items->items[i]);
-    return all;
+    if (items->n == 0) return value_undefined(text_of(c->how ? "last item" : "first item"));
+    return items->items[c->how ? items->n - 1 : 0];
 }
 
 static struct value filter_list(struct call *c)
 {
-    return value_list(copy(c, LIST));
+    const struct list *items = self_items(c);
+    struct list *all = list_make(c->heap, LIST);
+    for (size_t i = 0; i < items->n; i++) list_push(c->heap, all, items->items[i]);
+    return value_list(all);
 }
 
 static struct value filter_reverse(struct call *c)
@@ -89,20 +80,11 @@ static struct value filter_sort(struct call *c)
         builtin_sort(c, self_items(c), c->p[2], !value_truth(c->p[1]), value_truth(c->p[0])));
 }
 
-static struct value extreme(struct call *c, bool last)
+/* how: the largest item, not the smallest. */
+static struct value filter_extreme(struct call *c)
 {
-    struct list *sorted = builtin_sort(c, self_items(c), c->p[1], !value_truth(c->p[0]), last);
+    struct list *sorted = builtin_sort(c, self_items(c), c->p[1], !value_truth(c->p[0]), c->how);
     return sorted->n > 0 ? sorted->items[0] : value_undefined(text_of("item"));
-}
-
-static struct value filter_min(struct call *c)
-{
-    return extreme(c, false);
-}
-
-static struct value filter_max(struct call *c)
-{
-    return extreme(c, true);
 }
 
 static struct value filter_sum(struct call *c)
@@ -208,8 +190,11 @@ static struct value filter_map(struct call *c)
 }
 
 /* Items whose value (or attribute, the first argument) passes the test, or fails it. */
-static struct value choose(struct call *c, bool by_attribute, bool wanted)
+enum { PASSES = 1, BY_ATTRIBUTE = 2 };
+
+static struct value filter_choose(struct call *c)
 {
+    bool by_attribute = c->how & BY_ATTRIBUTE, wanted = c->how & PASSES;
     size_t at = by_attribute;
     if (by_attribute && c->args->n == 0)
         heap_fail(c->heap, ERR_FORMAT, "an attribute's name is needed");
@@ -226,51 +211,29 @@ static struct value choose(struct call *c, bool by_attribute, bool wanted)
     return value_list(all);
 }
 
-static struct value filter_select(struct call *c)
-{
-    return choose(c, false, true);
-}
-
-static struct value filter_reject(struct call *c)
-{
-    return choose(c, false, false);
-}
-
-static struct value filter_selectattr(struct call *c)
-{
-    return choose(c, true, true);
-}
-
-static struct value filter_rejectattr(struct call *c)
-{
-    return choose(c, true, false);
-}
-
 static const struct builtin table[] = {
-    {"count", filter_length, "", 0},
-    {"dictsort", filter_dictsort, "case_sensitive by reverse", 0},
-    {"first", filter_first, "", 0},
-    {"items", filter_items, "", 0},
-    {"join", filter_join, "d attribute", 0},
-    {"last", filter_last, "", 0},
-    {"length", filter_length, "", 0},
-    {"list", filter_list, "", 0},
-    {"map", filter_map, "*", 0},
-    {"max", filter_max, "case_sensitive attribute", 0},
-    {"min", filter_min, "case_sensitive attribute", 0},
-    {"reject", filter_reject, "*", 0},
-    {"rejectattr", filter_rejectattr, "*", 0},
-    {"reverse", filter_reverse, "", 0},
-    {"select", filter_select, "*", 0},
-    {"selectattr", filter_selectattr, "*", 0},
-    {"sort", filter_sort, "reverse case_sensitive attribute", 0},
-    {"sum", filter_sum, "attribute start", 0},
-    {"unique", filter_unique, "case_sensitive attribute", 0},
+    {"count", filter_length, "", 0, 0},
+    {"dictsort", filter_dictsort, "case_sensitive by reverse", 0, 0},
+    {"first", filter_end, "", 0, false},
+    {"items", filter_items, "", 0, 0},
+    {"join", filter_join, "d attribute", 0, 0},
+    {"last", filter_end, "", 0, true},
+    {"length", filter_length, "", 0, 0},
+    {"list", filter_list, "", 0, 0},
+    {"map", filter_map, "*", 0, 0},
+    {"max", filter_extreme, "case_sensitive attribute", 0, true},
+    {"min", filter_extreme, "case_sensitive attribute", 0, false},
+    {"reject", filter_choose, "*", 0, 0},
+    {"rejectattr", filter_choose, "*", 0, BY_ATTRIBUTE},
+    {"reverse", filter_reverse, "", 0, 0},
+    {"select", filter_choose, "*", 0, PASSES},
+    {"selectattr", filter_choose, "*", 0, BY_ATTRIBUTE | PASSES},
+    {"sort", filter_sort, "reverse case_sensitive attribute", 0, 0},
+    {"sum", filter_sum, "attribute start", 0, 0},
+    {"unique", filter_unique, "case_sensitive attribute", 0, 0},
 };
 
 const struct builtin *filter_list_named(struct text name)
 {
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (text_is(name, table[i].name)) return &table[i];
-    return NULL;
+    return BUILTIN_FIND(table, name);
 }

@@ -23,31 +23,16 @@ static struct value global_range(struct call *c)
     return value_list(list);
 }
 
-/* dict(mapping, key=value, …) */
-static struct dict *collect(struct call *c)
+/* dict(mapping, key=value, …), and namespace likewise: how. */
+static struct value global_dict(struct call *c)
 {
     struct dict *d = dict_make(c->heap);
     if (c->args->n > 1 || (c->args->n == 1 && c->args->at[0].kind != VALUE_DICT))
         heap_fail(c->heap, ERR_FORMAT, "a dict is made of one dict and of keywords");
-    for (size_t k = 0; k < c->args->n; k++) {
-        const struct dict *from = c->args->at[k].as.dict;
-        for (size_t i = 0; i < from->n; i++)
-            dict_set(c->heap, d, from->pairs[i].key, from->pairs[i].value);
-    }
+    if (c->args->n) dict_add(c->heap, d, c->args->at[0].as.dict);
     for (size_t i = 0; i < c->args->n_keywords; i++)
         dict_set(c->heap, d, value_text(c->args->keywords[i].name), c->args->keywords[i].value);
-    return d;
-}
-
-static struct value global_dict(struct call *c)
-{
-    return value_dict(collect(c));
-}
-
-static struct value global_namespace(struct call *c)
-{
-    struct dict *d = collect(c);
-    d->is_namespace = true;
+    d->is_namespace = c->how;
     return value_dict(d);
 }
 
@@ -77,16 +62,14 @@ static struct value global_strftime(struct call *c)
 }
 
 static const struct builtin table[] = {
-    {"dict", global_dict, "*", 0},
-    {"namespace", global_namespace, "*", 0},
-    {"raise_exception", global_raise, "message", 1},
-    {"range", global_range, "start stop step", 1},
-    {"strftime_now", global_strftime, "format", 1},
+    {"dict", global_dict, "*", 0, false},
+    {"namespace", global_dict, "*", 0, true},
+    {"raise_exception", global_raise, "message", 1, 0},
+    {"range", global_range, "start stop step", 1, 0},
+    {"strftime_now", global_strftime, "format", 1, 0},
 };
 
 const struct builtin *global_named(struct text name)
 {
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (text_is(name, table[i].name)) return &table[i];
-    return NULL;
+    return BUILTIN_FIND(table, name);
 }

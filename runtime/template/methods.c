@@ -11,53 +11,6 @@ static struct text self(struct call *c)
     return c->self.as.text;
 }
 
-static struct value strip(struct call *c, bool left, bool right)
-{
-    struct text chars = builtin_given(c->p[0]) ? builtin_text(c, c->p[0]) : text_of("");
-    return value_text(
-        text_strip(c->heap, self(c), builtin_given(c->p[0]) ? &chars : NULL, left, right));
-}
-
-static struct value method_strip(struct call *c)
-{
-    return strip(c, true, true);
-}
-
-static struct value method_lstrip(struct call *c)
-{
-    return strip(c, true, false);
-}
-
-static struct value method_rstrip(struct call *c)
-{
-    return strip(c, false, true);
-}
-
-static struct value to_case(struct call *c, enum text_case to)
-{
-    return value_text(text_to_case(c->heap, self(c), to));
-}
-
-static struct value method_upper(struct call *c)
-{
-    return to_case(c, TEXT_UPPER);
-}
-
-static struct value method_lower(struct call *c)
-{
-    return to_case(c, TEXT_LOWER);
-}
-
-static struct value method_title(struct call *c)
-{
-    return to_case(c, TEXT_TITLE);
-}
-
-static struct value method_capitalize(struct call *c)
-{
-    return to_case(c, TEXT_CAPITALIZE);
-}
-
 /* ---- splitting and joining ------------------------------------------------------------------- */
 
 static struct value split_blanks(struct call *c, int64_t limit)
@@ -118,8 +71,10 @@ static struct value method_rsplit(struct call *c)
     return value_list(parts);
 }
 
-static struct value partition(struct call *c, bool last)
+/* how: at the last separator. */
+static struct value method_partition(struct call *c)
 {
+    bool last = c->how;
     struct text t = self(c), between = separator(c), nothing = text_of("");
     size_t hit = last ? text_find_last(c->heap, t, between) : text_find(t, between, 0);
     struct list *three = list_make(c->heap, TUPLE);
@@ -131,16 +86,6 @@ static struct value partition(struct call *c, bool last)
     list_push(c->heap, three, value_text(found ? between : nothing));
     list_push(c->heap, three, value_text(tail));
     return value_list(three);
-}
-
-static struct value method_partition(struct call *c)
-{
-    return partition(c, false);
-}
-
-static struct value method_rpartition(struct call *c)
-{
-    return partition(c, true);
 }
 
 /* The length of the line end at byte `at`, 0 = none. */
@@ -204,26 +149,16 @@ static bool touches(struct call *c, struct value what, bool end)
     return part.n <= t.n && text_equal(part, text_slice(t, end ? t.n - part.n : 0, part.n));
 }
 
-static struct value method_startswith(struct call *c)
+/* how: the end of the text, not its beginning; also of the next. */
+static struct value method_touches(struct call *c)
 {
-    return value_bool(touches(c, c->p[0], false));
+    return value_bool(touches(c, c->p[0], c->how));
 }
 
-static struct value method_endswith(struct call *c)
+static struct value method_remove(struct call *c)
 {
-    return value_bool(touches(c, c->p[0], true));
-}
-
-static struct value method_removeprefix(struct call *c)
-{
-    size_t n = touches(c, c->p[0], false) ? builtin_text(c, c->p[0]).n : 0;
-    return value_text(text_slice(self(c), n, self(c).n - n));
-}
-
-static struct value method_removesuffix(struct call *c)
-{
-    size_t n = touches(c, c->p[0], true) ? builtin_text(c, c->p[0]).n : 0;
-    return value_text(text_slice(self(c), 0, self(c).n - n));
+    size_t n = touches(c, c->p[0], c->how) ? builtin_text(c, c->p[0]).n : 0;
+    return value_text(text_slice(self(c), c->how ? 0 : n, self(c).n - n));
 }
 
 static struct value method_replace(struct call *c)
@@ -283,57 +218,29 @@ static bool is_digit(uint32_t u)
     return utf8proc_category((utf8proc_int32_t)u) == UTF8PROC_CATEGORY_ND;
 }
 
-static bool is_alnum(uint32_t u)
-{
-    return is_alpha(u) || is_digit(u);
-}
+/* how: the kinds of which all characters are. */
+enum { ALPHA = 1, DIGIT = 2, SPACE = 4 };
 
-static struct value all_are(struct call *c, bool (*is)(uint32_t))
+static struct value method_all_are(struct call *c)
 {
     struct text t = self(c);
     uint32_t u;
     heap_step(c->heap, t.n / 8);
     for (size_t at = 0; at < t.n;) {
         at += text_char(t, at, &u);
-        if (!is(u)) return value_bool(false);
+        if (!((c->how & ALPHA && is_alpha(u)) || (c->how & DIGIT && is_digit(u)) ||
+              (c->how & SPACE && text_is_blank(u))))
+            return value_bool(false);
     }
     return value_bool(t.n > 0);
 }
 
-static struct value method_isalpha(struct call *c)
-{
-    return all_are(c, is_alpha);
-}
-
-static struct value method_isdigit(struct call *c)
-{
-    return all_are(c, is_digit);
-}
-
-static struct value method_isalnum(struct call *c)
-{
-    return all_are(c, is_alnum);
-}
-
-static struct value method_isspace(struct call *c)
-{
-    return all_are(c, text_is_blank);
-}
-
-static struct value cased(struct call *c, const char *test)
+/* Also the test `is upper`. */
+static struct value method_is_case(struct call *c)
 {
     struct args none = {0};
+    const char *test = c->how == TEXT_UPPER ? "upper" : "lower";
     return builtin_call(c->run, test_named(text_of(test)), c->self, &none);
-}
-
-static struct value method_isupper(struct call *c)
-{
-    return cased(c, "upper");
-}
-
-static struct value method_islower(struct call *c)
-{
-    return cased(c, "lower");
 }
 
 /* ---- str.format ------------------------------------------------------------------------------ */
@@ -379,45 +286,38 @@ static struct value method_format(struct call *c)
 }
 
 static const struct builtin table[] = {
-    {"capitalize", method_capitalize, "", 0},
-    {"count", method_count, "sub", 1},
-    {"endswith", method_endswith, "suffix", 1},
-    {"find", method_find, "sub start", 1},
-    {"format", method_format, "*", 0},
-    {"index", method_index, "sub start", 1},
-    {"isalnum", method_isalnum, "", 0},
-    {"isalpha", method_isalpha, "", 0},
-    {"isdigit", method_isdigit, "", 0},
-    {"islower", method_islower, "", 0},
-    {"isspace", method_isspace, "", 0},
-    {"isupper", method_isupper, "", 0},
-    {"join", method_join, "iterable", 1},
-    {"lower", method_lower, "", 0},
-    {"lstrip", method_lstrip, "chars", 0},
-    {"partition", method_partition, "sep", 1},
-    {"removeprefix", method_removeprefix, "prefix", 1},
-    {"removesuffix", method_removesuffix, "suffix", 1},
-    {"replace", method_replace, "old new count", 2},
-    {"rfind", method_rfind, "sub", 1},
-    {"rpartition", method_rpartition, "sep", 1},
-    {"rsplit", method_rsplit, "sep maxsplit", 0},
-    {"rstrip", method_rstrip, "chars", 0},
-    {"split", method_split, "sep maxsplit", 0},
-    {"splitlines", method_splitlines, "", 0},
-    {"startswith", method_startswith, "prefix", 1},
-    {"strip", method_strip, "chars", 0},
-    {"title", method_title, "", 0},
-    {"upper", method_upper, "", 0},
+    {"capitalize", builtin_case, "", 0, TEXT_CAPITALIZE},
+    {"count", method_count, "sub", 1, 0},
+    {"endswith", method_touches, "suffix", 1, true},
+    {"find", method_find, "sub start", 1, 0},
+    {"format", method_format, "*", 0, 0},
+    {"index", method_index, "sub start", 1, 0},
+    {"isalnum", method_all_are, "", 0, ALPHA | DIGIT},
+    {"isalpha", method_all_are, "", 0, ALPHA},
+    {"isdigit", method_all_are, "", 0, DIGIT},
+    {"islower", method_is_case, "", 0, TEXT_LOWER},
+    {"isspace", method_all_are, "", 0, SPACE},
+    {"isupper", method_is_case, "", 0, TEXT_UPPER},
+    {"join", method_join, "iterable", 1, 0},
+    {"lower", builtin_case, "", 0, TEXT_LOWER},
+    {"lstrip", builtin_strip, "chars", 0, STRIP_LEFT},
+    {"partition", method_partition, "sep", 1, false},
+    {"removeprefix", method_remove, "prefix", 1, false},
+    {"removesuffix", method_remove, "suffix", 1, true},
+    {"replace", method_replace, "old new count", 2, 0},
+    {"rfind", method_rfind, "sub", 1, 0},
+    {"rpartition", method_partition, "sep", 1, true},
+    {"rsplit", method_rsplit, "sep maxsplit", 0, 0},
+    {"rstrip", builtin_strip, "chars", 0, STRIP_RIGHT},
+    {"split", method_split, "sep maxsplit", 0, 0},
+    {"splitlines", method_splitlines, "", 0, 0},
+    {"startswith", method_touches, "prefix", 1, false},
+    {"strip", builtin_strip, "chars", 0, STRIP_LEFT | STRIP_RIGHT},
+    {"title", builtin_case, "", 0, TEXT_TITLE},
+    {"upper", builtin_case, "", 0, TEXT_UPPER},
 };
-
-static const struct builtin *text_method(struct text name)
-{
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (text_is(name, table[i].name)) return &table[i];
-    return NULL;
-}
 
 const struct builtin *method_named(struct value object, struct text name)
 {
-    return object.kind == VALUE_TEXT ? text_method(name) : method_list_named(object, name);
+    return object.kind == VALUE_TEXT ? BUILTIN_FIND(table, name) : method_list_named(object, name);
 }

@@ -78,9 +78,11 @@ static struct value list_count(struct call *c)
 
 /* ---- dict ------------------------------------------------------------------------------------ */
 
-static struct value dict_view(struct call *c, enum list_type type)
+/* keys, values and items; how: enum list_type. */
+static struct value dict_view(struct call *c)
 {
     const struct dict *d = c->self.as.dict;
+    enum list_type type = (enum list_type)c->how;
     struct list *list = list_make(c->heap, type);
     for (size_t i = 0; i < d->n; i++) {
         struct value v = type == DICT_KEYS ? d->pairs[i].key : d->pairs[i].value;
@@ -95,21 +97,6 @@ static struct value dict_view(struct call *c, enum list_type type)
     return value_list(list);
 }
 
-static struct value dict_items(struct call *c)
-{
-    return dict_view(c, DICT_ITEMS);
-}
-
-static struct value dict_keys(struct call *c)
-{
-    return dict_view(c, DICT_KEYS);
-}
-
-static struct value dict_values(struct call *c)
-{
-    return dict_view(c, DICT_VALUES);
-}
-
 static struct value dict_get(struct call *c)
 {
     const struct value *found = dict_find(c->heap, c->self.as.dict, c->p[0]);
@@ -119,8 +106,7 @@ static struct value dict_get(struct call *c)
 static struct value dict_copy(struct call *c)
 {
     struct dict *made = dict_make(c->heap);
-    const struct dict *d = c->self.as.dict;
-    for (size_t i = 0; i < d->n; i++) dict_set(c->heap, made, d->pairs[i].key, d->pairs[i].value);
+    dict_add(c->heap, made, c->self.as.dict);
     return value_dict(made);
 }
 
@@ -128,9 +114,7 @@ static struct value dict_update(struct call *c)
 {
     if (c->p[0].kind != VALUE_DICT)
         heap_fail(c->heap, ERR_FORMAT, "update needs a dict, not a %s", value_type_name(c->p[0]));
-    const struct dict *d = c->p[0].as.dict;
-    for (size_t i = 0, n = d->n; i < n; i++)
-        dict_set(c->heap, c->self.as.dict, d->pairs[i].key, d->pairs[i].value);
+    dict_add(c->heap, c->self.as.dict, c->p[0].as.dict);
     return value_none();
 }
 
@@ -155,36 +139,32 @@ static struct value loop_cycle(struct call *c)
 
 /* The first two are also methods of a tuple. */
 static const struct builtin of_list[] = {
-    {"count", list_count, "value", 1},        {"index", list_index, "value", 1},
-    {"append", list_append, "item", 1},       {"extend", list_extend, "iterable", 1},
-    {"insert", list_insert, "index item", 2}, {"pop", list_pop, "index", 0},
+    {"count", list_count, "value", 1, 0},        {"index", list_index, "value", 1, 0},
+    {"append", list_append, "item", 1, 0},       {"extend", list_extend, "iterable", 1, 0},
+    {"insert", list_insert, "index item", 2, 0}, {"pop", list_pop, "index", 0, 0},
 };
 
 static const struct builtin of_dict[] = {
-    {"copy", dict_copy, "", 0},          {"get", dict_get, "key default", 1},
-    {"items", dict_items, "", 0},        {"keys", dict_keys, "", 0},
-    {"pop", dict_pop, "key default", 1}, {"update", dict_update, "other", 1},
-    {"values", dict_values, "", 0},
+    {"copy", dict_copy, "", 0, 0},
+    {"get", dict_get, "key default", 1, 0},
+    {"items", dict_view, "", 0, DICT_ITEMS},
+    {"keys", dict_view, "", 0, DICT_KEYS},
+    {"pop", dict_pop, "key default", 1, 0},
+    {"update", dict_update, "other", 1, 0},
+    {"values", dict_view, "", 0, DICT_VALUES},
 };
 
 static const struct builtin of_loop[] = {
-    {"cycle", loop_cycle, "*", 0},
+    {"cycle", loop_cycle, "*", 0, 0},
 };
-
-static const struct builtin *find(const struct builtin *table, size_t n, struct text name)
-{
-    for (size_t i = 0; i < n; i++)
-        if (text_is(name, table[i].name)) return &table[i];
-    return NULL;
-}
-
-#define FIND(table, name) find(table, sizeof table / sizeof *table, name)
 
 const struct builtin *method_list_named(struct value object, struct text name)
 {
-    if (object.kind == VALUE_LIST && object.as.list->type == LIST) return FIND(of_list, name);
-    if (object.kind == VALUE_LIST && object.as.list->type == TUPLE) return find(of_list, 2, name);
-    if (object.kind == VALUE_DICT) return FIND(of_dict, name);
-    if (object.kind == VALUE_LOOP) return FIND(of_loop, name);
+    if (object.kind == VALUE_LIST && object.as.list->type == LIST)
+        return BUILTIN_FIND(of_list, name);
+    if (object.kind == VALUE_LIST && object.as.list->type == TUPLE)
+        return builtin_find(of_list, 2, name);
+    if (object.kind == VALUE_DICT) return BUILTIN_FIND(of_dict, name);
+    if (object.kind == VALUE_LOOP) return BUILTIN_FIND(of_loop, name);
     return NULL;
 }

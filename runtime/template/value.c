@@ -107,6 +107,12 @@ void dict_set(struct heap *h, struct dict *d, struct value key, struct value val
     d->pairs[d->n++] = (struct pair){key, value};
 }
 
+void dict_add(struct heap *h, struct dict *d, const struct dict *more)
+{
+    for (size_t i = 0, n = more->n; i < n; i++)
+        dict_set(h, d, more->pairs[i].key, more->pairs[i].value);
+}
+
 void dict_remove(struct dict *d, const struct value *found)
 {
     for (size_t i = 0; i < d->n; i++)

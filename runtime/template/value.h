@@ -89,6 +89,7 @@ struct dict *dict_make(struct heap *h);
 const struct value *dict_find(struct heap *h, const struct dict *d, struct value key); /* or NULL */
 const struct value *dict_find_text(const struct dict *d, struct text key);
 void dict_set(struct heap *h, struct dict *d, struct value key, struct value value);
+void dict_add(struct heap *h, struct dict *d, const struct dict *more); /* all pairs of `more` */
 void dict_remove(struct dict *d, const struct value *found); /* found: the result of dict_find */
 
 bool value_is_number(struct value v);  /* bool, int or float */

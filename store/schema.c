@@ -13,45 +13,32 @@
 #define APPLICATION_ID 0x5265746e /* "Retn" */
 
 static const char *const migrations[] = {
-    /* to version 1 */
+    /* to version 5, of 0.1.0 */
     "CREATE TABLE model ("
     " path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,"
-    " inode INTEGER NOT NULL, digest BLOB NOT NULL) WITHOUT ROWID;"
+    " inode INTEGER NOT NULL, digest BLOB NOT NULL, parts BLOB) WITHOUT ROWID;"
     /* AUTOINCREMENT: an id is used in lock bytes and digests and must not be reused. */
     "CREATE TABLE conversation ("
     " id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE,"
     " title TEXT NOT NULL DEFAULT '', created_ms INTEGER NOT NULL, updated_ms INTEGER NOT NULL,"
     " n_messages INTEGER NOT NULL DEFAULT 0, n_turns INTEGER NOT NULL DEFAULT 0,"
-    " n_tokens INTEGER NOT NULL DEFAULT 0, cache_bytes INTEGER NOT NULL DEFAULT 0);"
+    " n_tokens INTEGER NOT NULL DEFAULT 0, cache_bytes INTEGER NOT NULL DEFAULT 0,"
+    " deleted_ms INTEGER);"
     "CREATE INDEX conversation_updated ON conversation (updated_ms, id);"
     "CREATE TABLE state ("
     " conversation INTEGER PRIMARY KEY REFERENCES conversation ON DELETE CASCADE,"
     " text TEXT NOT NULL, digest BLOB NOT NULL);"
+    /* settings: of an answer; NULL = not known */
     "CREATE TABLE message ("
     " conversation INTEGER NOT NULL REFERENCES conversation ON DELETE CASCADE,"
     " seq INTEGER NOT NULL, role INTEGER NOT NULL, created_ms INTEGER NOT NULL,"
-    " digest BLOB NOT NULL, text TEXT NOT NULL, tokens BLOB NOT NULL,"
+    " digest BLOB NOT NULL, text TEXT NOT NULL, tokens BLOB NOT NULL, settings TEXT,"
     " PRIMARY KEY (conversation, seq));"
     "CREATE TABLE tail ("
     " conversation INTEGER NOT NULL REFERENCES conversation ON DELETE CASCADE,"
     " position INTEGER NOT NULL, token INTEGER NOT NULL, text BLOB NOT NULL,"
     " digest BLOB NOT NULL, units_digest BLOB, units BLOB,"
     " PRIMARY KEY (conversation, position)) WITHOUT ROWID;"
-    "CREATE TABLE segment ("
-    " conversation INTEGER NOT NULL REFERENCES conversation ON DELETE CASCADE,"
-    " layer INTEGER NOT NULL, seq INTEGER NOT NULL, digest BLOB NOT NULL, units BLOB NOT NULL,"
-    " PRIMARY KEY (conversation, layer, seq)) WITHOUT ROWID;"
-    /* One row for each segment; a NULL bitmap means that all units are alive. */
-    "CREATE TABLE retained ("
-    " conversation INTEGER NOT NULL REFERENCES conversation ON DELETE CASCADE,"
-    " layer INTEGER NOT NULL, seq INTEGER NOT NULL, digest BLOB NOT NULL, bitmap BLOB,"
-    " PRIMARY KEY (conversation, layer, seq)) WITHOUT ROWID;",
-    /* to version 2: a log instead of bitmaps (saved caches are dropped: the text is replayed once),
-     * checkpoints, deletion that can be undone, full-text search, a key */
-    "DROP TABLE retained; DROP TABLE segment;"
-    "UPDATE tail SET units = NULL, units_digest = NULL;"
-    "UPDATE conversation SET cache_bytes = 0;"
-    "ALTER TABLE conversation ADD COLUMN deleted_ms INTEGER;"
     "CREATE TABLE blob (id INTEGER PRIMARY KEY, digest BLOB NOT NULL, bytes BLOB NOT NULL);"
     "CREATE TABLE segment ("
     " conversation INTEGER NOT NULL REFERENCES conversation ON DELETE CASCADE,"
@@ -68,22 +55,15 @@ static const char *const migrations[] = {
     " digest BLOB NOT NULL, PRIMARY KEY (conversation, seq)) WITHOUT ROWID;"
     "CREATE TABLE secret (id INTEGER PRIMARY KEY CHECK (id = 1), salt BLOB NOT NULL,"
     " ops INTEGER NOT NULL, memory INTEGER NOT NULL, key BLOB NOT NULL);"
-    /* rowid: conversation << 32 | seq of the message; all ones for the conversation's name */
     "CREATE VIRTUAL TABLE search USING fts5"
     " (text, columnsize = 0, tokenize = 'unicode61 remove_diacritics 2');"
-    "INSERT INTO search (rowid, text) SELECT conversation << 32 | seq, text FROM message;"
-    "INSERT INTO search (rowid, text) SELECT id << 32 | 4294967295, name FROM conversation;",
-    /* to version 3: tags; the policy's state is kept for every checkpoint (kind 2) */
+    /* the policy's state is kept for every checkpoint (kind 2) */
     "CREATE TABLE tag ("
     " conversation INTEGER NOT NULL REFERENCES conversation ON DELETE CASCADE,"
     " name TEXT NOT NULL, label BLOB NOT NULL, digest BLOB NOT NULL,"
     " PRIMARY KEY (conversation, name)) WITHOUT ROWID;"
     "CREATE INDEX tag_name ON tag (name);"
     "CREATE INDEX segment_memory ON segment (conversation, seq) WHERE kind = 2;",
-    /* to version 4: model files are compared part by part, by many threads */
-    "ALTER TABLE model ADD COLUMN parts BLOB;",
-    /* to version 5: the sampling settings of an answer; NULL = not known */
-    "ALTER TABLE message ADD COLUMN settings TEXT;",
     /* to version 6: the thought before an answer; NULL = none */
     "ALTER TABLE message ADD COLUMN thought TEXT;"
     "ALTER TABLE message ADD COLUMN thought_tokens INTEGER;"
@@ -142,7 +122,15 @@ static const char opening[] = "opening the saved conversations";
 /* Each token of an answer writes parts of some pages: small pages are less to write. */
 #define NEW_FILE "PRAGMA page_size = 1024; PRAGMA auto_vacuum = INCREMENTAL"
 
-#define VERSION ((int)(sizeof migrations / sizeof migrations[0]))
+/* The first migration makes a file of version OLDEST; no release wrote an older one. */
+#define OLDEST  5
+#define VERSION (OLDEST - 1 + (int)(sizeof migrations / sizeof migrations[0]))
+
+/* The migrations that a file of this version, 0 = empty, already has. */
+static int n_done(int version)
+{
+    return version ? version - OLDEST + 1 : 0;
+}
 
 /* The file is ours, or new and empty. */
 static int check_owner(struct store *s, int *version, struct err *e)
@@ -158,11 +146,11 @@ static int check_owner(struct store *s, int *version, struct err *e)
                        "%s is a database of another program (application id 0x%08x); choose "
                        "another with --db FILE",
                        s->shown, (unsigned)id);
-    if (*version < 0 || (*version == 0 && n_tables > 0))
+    if (*version == 0 ? n_tables > 0 : *version < OLDEST)
         return err_set(e, ERR_FORMAT,
-                       "%s is damaged: its version is %d, expected 1 to %d; choose another "
+                       "%s is damaged: its version is %d, expected %d to %d; choose another "
                        "with --db FILE",
-                       s->shown, *version, VERSION);
+                       s->shown, *version, OLDEST, VERSION);
     if (*version > VERSION)
         return err_set(e, ERR_FORMAT,
                        "%s was made by a newer retain (its version is %d, this one knows %d); "
@@ -212,7 +200,7 @@ static int check_objects(struct store *s, int version, struct err *e)
     int rc = db_prepare(s, "SELECT type, name, tbl_name, rootpage, sql FROM sqlite_master", &file,
                         opening, e);
     int code = sqlite3_open_v2(":memory:", &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
-    for (int i = 0; code == SQLITE_OK && i < version; i++)
+    for (int i = 0; code == SQLITE_OK && i < n_done(version); i++)
         code = sqlite3_exec(db, migrations[i], NULL, NULL, NULL);
     if (code == SQLITE_OK) code = sqlite3_prepare_v2(db, SAME_OBJECT, -1, &ours, NULL);
     if (!rc && code != SQLITE_OK)
@@ -230,13 +218,14 @@ static int migrate(struct store *s, struct err *e)
 {
     static const char doing[] = "preparing the saved conversations";
     bool own;
-    int version;
+    int version = 0;
     int rc = db_enter(s, &own, doing, e);
     if (rc) return rc;
     /* Words in replaced tables must not stay readable in free pages. */
     rc = db_exec(s, "PRAGMA secure_delete = ON", doing, e);
     if (!rc) rc = check_owner(s, &version, e); /* again: another process may have migrated it */
-    for (int i = version; !rc && i < VERSION; i++) rc = db_exec(s, migrations[i], doing, e);
+    for (int i = n_done(version); !rc && i < n_done(VERSION); i++)
+        rc = db_exec(s, migrations[i], doing, e);
     if (!rc) {
         char sql[128];
         sqlite3_snprintf(sizeof sql, sql, "PRAGMA application_id = %d; PRAGMA user_version = %d",

@@ -149,12 +149,12 @@ holds "import of an escaped NUL" "$(cat "$T/err")" 'a NUL character in a text'
 
 # The source of an import stays as it is.
 sqlite3() { python3 -c 'import sqlite3, sys; sqlite3.connect(sys.argv[1]).executescript(open(sys.argv[2]).read())' "$@"; }
-if command -v python3 >/dev/null && sqlite3 "$T/v1.db" tests/golden/store-v1.sql 2>/dev/null; then
-    chmod 444 "$T/v1.db"
-    before=$(cksum <"$T/v1.db")
-    check "import of an older database" "$RETAIN" import "$T/v1.db" --db "$T/new.db"
-    equal "import of an older database: its bytes" "$before" "$(cksum <"$T/v1.db")"
-    equal "import of an older database: nothing beside it" "$T/v1.db" "$(ls "$T"/v1.db*)"
+if command -v python3 >/dev/null && sqlite3 "$T/old.db" tests/golden/store-v5.sql 2>/dev/null; then
+    chmod 444 "$T/old.db"
+    before=$(cksum <"$T/old.db")
+    check "import of an older database" "$RETAIN" import "$T/old.db" --db "$T/new.db"
+    equal "import of an older database: its bytes" "$before" "$(cksum <"$T/old.db")"
+    equal "import of an older database: nothing beside it" "$T/old.db" "$(ls "$T"/old.db*)"
 else skip "no sqlite3 module of Python"; fi
 "$RETAIN" import "$T/other-one.db" again --db "$T/other-one.db" 2>"$T/err"
 equal "import of the database in use: exit status" 2 $?

@@ -101,7 +101,7 @@ def main():
         keys = [1, seq, role, 1000 + seq]
         text = seal(key, "message", keys, 0, text)
         ids = seal(key, "message", keys, 1, struct.pack("<%di" % len(ids), *ids))
-        rows.append("INSERT INTO message VALUES (1, %d, %d, %d, %s, %s, %s);" % (
+        rows.append("INSERT INTO message VALUES (1, %d, %d, %d, %s, %s, %s, NULL);" % (
             seq, role, 1000 + seq, hexed(digest("message", keys, text, ids)), hexed(text), hexed(ids)))
     state = seal(key, "state", [1], 0, b"opaque words")
     rows.append("INSERT INTO state VALUES (1, %s, %s);" % (hexed(state),
@@ -110,7 +110,7 @@ def main():
     rows.append("INSERT INTO blob VALUES (1, %s, %s);" % (
         hexed(digest("segment", [1, 0, 4, 0], units)), hexed(units)))
     rows.append("INSERT INTO segment VALUES (1, 0, 4, 0, 1, 1);")
-    with open(os.path.join(HERE, "store-v2.sql")) as f:
+    with open(os.path.join(HERE, "store-v5.sql")) as f:
         schema = [line.rstrip("\n") for line in f if not line.startswith(("INSERT", "--"))]
     with open(os.path.join(HERE, "store-sealed.sql"), "w") as f:
         f.write("-- Written by make_sealed.py.\n" + "\n".join(schema + rows) + "\n")

@@ -24,81 +24,14 @@ static void open_older(struct fixture *f, int version)
     reopen(f);
 }
 
-TEST_WITH(version_1_is_brought_up_to_date, setup, teardown)
-{
-    struct fixture *f = *state;
-    open_older(f, 1);
-    struct store_conversation c = look(f, "chat-1");
-    assert_string_equal(c.title, "How are you?");
-    assert_int_equal(c.n_turns, 1);
-    assert_int_equal(c.cache_bytes, 0);
-    struct str s = {0};
-    ok(store_message_each(f->s, c.id, note_message, &s, &err));
-    assert_non_null(strstr(str_get(&s), "How are you?"));
-    str_release(&s);
-    assert_segments(f, c.id, "");
-    assert_int_equal(count_hits(f, "how are you"), 1);
-    assert_int_equal(count_hits(f, "chat-1"), 1);
-    ok(store_check(f->s, &err));
-    say(f, c.id, STORE_USER, "and now?");
-    reopen(f);
-    assert_int_equal(look(f, "chat-1").n_turns, 2);
-}
-
-TEST_WITH(version_2_is_brought_up_to_date, setup, teardown)
-{
-    struct fixture *f = *state;
-    open_older(f, 2);
-    struct store_conversation c = look(f, "old talk");
-    char *text;
-    assert_messages(f, c.id,
-                    "0/1/How are you?/1/-2/2147483647;1/2/I am fine./1/-2/2147483647;-1/2/And/7;");
-    assert_segments(f, c.id, "");
-    assert_checkpoints(f, c.id, "");
-    assert_tail(f, c.id, "6/7/And/;");
-    ok(store_state_get(f->s, c.id, &text, &err));
-    assert_string_equal(text, "{\"policy\":\"locret\"}");
-    free(text);
-    assert_int_equal(count_hits(f, "fine"), 1);
-    assert_false(c.has_tags);
-    ok(store_tag_add(f->s, c.id, "old", &err));
-    keep(f, c.id, 0, 3, "new units");
-    ok(store_check(f->s, &err));
-    tamper(f, "UPDATE blob SET bytes = x'7a'");
-    refused(store_check(f->s, &err), ERR_FORMAT, "segment 3 of layer 0");
-}
-
-TEST_WITH(version_3_is_brought_up_to_date, setup, teardown)
-{
-    struct fixture *f = *state;
-    struct file_identity m;
-    uint8_t *parts, part[DIGEST_BYTES] = {1, 2, 3};
-    size_t n_parts;
-    open_older(f, 3);
-    assert_int_equal(store_model_find(f->s, "/m/demo.gguf", &m, &err), 1);
-    assert_int_equal(m.size, 2432288);
-    ok(store_model_parts(f->s, m.path, &parts, &n_parts, &err));
-    assert_null(parts);
-    ok(store_model_put(f->s, &m, part, 1, &err));
-    ok(store_model_parts(f->s, m.path, &parts, &n_parts, &err));
-    assert_int_equal(n_parts, 1);
-    assert_memory_equal(parts, part, sizeof part);
-    free(parts);
-    struct store_conversation c = look(f, "talk");
-    assert_int_equal(c.n_turns, 1);
-    assert_true(c.has_tags);
-    assert_int_equal(count_hits(f, "hello"), 2);
-    ok(store_check(f->s, &err));
-}
-
-TEST_WITH(version_4_is_brought_up_to_date, setup, teardown)
+TEST_WITH(version_5_is_brought_up_to_date, setup, teardown)
 {
     struct fixture *f = *state;
     struct file_identity m;
     uint8_t *parts, expected[2][DIGEST_BYTES];
     size_t n_parts;
     char *text;
-    open_older(f, 4);
+    open_older(f, 5);
     memset(expected[0], 1, sizeof expected[0]);
     memset(expected[1], 2, sizeof expected[1]);
     assert_int_equal(store_model_find(f->s, "/m/demo.gguf", &m, &err), 1);
@@ -116,6 +49,8 @@ TEST_WITH(version_4_is_brought_up_to_date, setup, teardown)
     free(text);
     assert_true(c.has_tags);
     assert_int_equal(count_hits(f, "there"), 1);
+    assert_int_equal(count_hits(f, "talk"), 1);
+    keep(f, c.id, 0, 3, "new units");
     ok(store_check(f->s, &err));
     say(f, c.id, STORE_USER, "and now?");
     reopen(f);
@@ -185,7 +120,7 @@ TEST_WITH(settings_of_an_answer, setup, teardown)
 {
     struct fixture *f = *state;
     AUTO_STR s = {0};
-    open_older(f, 4);
+    open_older(f, 5);
     ok(store_tail_clear(f->s, look(f, "talk").id, &err));
     struct store_conversation c = look(f, "talk");
     struct store_message m = {
@@ -252,10 +187,10 @@ TEST_WITH(newer_and_mutilated_schema, setup, teardown)
     f->s = NULL;
     tamper(f, "PRAGMA user_version = 9; UPDATE conversation SET n_turns = 0;");
     open_refused(f->path, ERR_FORMAT, "newer retain (its version is 9, this one knows 8)");
-    tamper(f, "PRAGMA user_version = -1; UPDATE conversation SET n_turns = 0;");
-    open_refused(f->path, ERR_FORMAT, "its version is -1, expected 1 to 8");
+    tamper(f, "PRAGMA user_version = 4; UPDATE conversation SET n_turns = 0;");
+    open_refused(f->path, ERR_FORMAT, "its version is 4, expected 5 to 8");
     tamper(f, "PRAGMA user_version = 0; UPDATE conversation SET n_turns = 0;");
-    open_refused(f->path, ERR_FORMAT, "its version is 0, expected 1 to 8");
+    open_refused(f->path, ERR_FORMAT, "its version is 0, expected 5 to 8");
     tamper(f, "PRAGMA user_version = 8; UPDATE conversation SET n_turns = 0; DROP TABLE tail;");
     open_refused(f->path, ERR_FORMAT, "is damaged: no such table: tail");
 }
@@ -328,7 +263,7 @@ TEST_WITH(a_source_is_only_read, setup, teardown)
     static const struct {
         int version;
         const char *name;
-    } cases[] = {{1, "chat-1"}, {2, "old talk"}, {3, "talk"}, {4, "talk"}};
+    } cases[] = {{5, "talk"}, {6, "talk"}};
     struct fixture *f = *state, own = *f;
     char folder[96];
     snprintf(folder, sizeof folder, "%s/a#b%%20?", f->folder);
@@ -350,7 +285,7 @@ TEST_WITH(a_source_is_only_read, setup, teardown)
         int64_t id = look(&g, cases[i].name).id;
         snprintf(path, sizeof path, "from %d", cases[i].version);
         ok(store_conversation_copy(source, id, INT64_MAX, INT64_MAX, own.s, path, &made, &err));
-        assert_int_equal(made.n_turns, 1);
+        assert_true(made.n_turns > 0);
         store_close(source);
         assert_same_file(f->path, &before);
         assert_alone(folder);

@@ -2,7 +2,6 @@
 
 #include <glob.h>
 #include <stdio.h>
-#include <string.h>
 
 /* The number of the mode that is set: "pmode:0002". */
 static bool mode_number(const char *root, int *out)

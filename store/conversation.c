@@ -2,7 +2,6 @@
 #include "store/store.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/system.h"

@@ -7,7 +7,6 @@
 #include "store/store.h"
 
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "store/db.h"

@@ -3,7 +3,6 @@
  * where every command and the user can find it. */
 #include <cjson/cJSON.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +16,6 @@
 #include "cli/options/paths.h"
 #include "cli/print/num.h"
 #include "cli/print/report.h"
-#include "cli/pull/address.h"
 #include "runtime/forward/engine.h"
 #include "runtime/model/weight_cache.h"
 #include "runtime/save/conversations.h"

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "base/pool.h"
-#include "base/system.h"
 #include "cli/options/model_settings.h"
 #include "cli/options/options.h"
 #include "cli/print/num.h"

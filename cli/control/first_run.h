@@ -7,8 +7,6 @@
 #ifndef RETAIN_CLI_CONTROL_FIRST_RUN_H
 #define RETAIN_CLI_CONTROL_FIRST_RUN_H
 
-#include <stdbool.h>
-
 #include "base/str.h"
 
 struct engine;

@@ -3,7 +3,6 @@
 #ifndef RETAIN_CLI_CONTROL_KEYS_H
 #define RETAIN_CLI_CONTROL_KEYS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,6 +1,5 @@
 #include "cli/options/options_parts.h"
 
-#include <assert.h>
 #include <ctype.h>
 #include <string.h>
 

@@ -10,7 +10,6 @@
 #define RETAIN_CLI_PULL_ADDRESS_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 #include "base/err.h"
 

@@ -15,9 +15,7 @@
 #ifndef RETAIN_QUANT_CONVERT_ENCODE_H
 #define RETAIN_QUANT_CONVERT_ENCODE_H
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #define ENCODE_BLOCK      32
 #define ENCODE_Q4_0_BYTES 18

@@ -16,7 +16,6 @@
 #include "base/random.h"
 #include "base/system.h"
 #include "cli/commands/commands.h"
-#include "cli/commands/input.h"
 #include "cli/options/options.h"
 #include "cli/print/report.h"
 #include "quant/eval/plans.h"

@@ -2,7 +2,6 @@
  * budgets or compressions, lengths and cache formats are lists; every combination gives one row. */
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/commands/commands.h"

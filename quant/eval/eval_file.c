@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/system.h"
 #include "cli/print/report.h"
 #include "quant/eval/results.h"
 #include "quant/files/questions.h"

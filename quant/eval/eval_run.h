@@ -3,7 +3,6 @@
 #ifndef RETAIN_QUANT_EVAL_EVAL_RUN_H
 #define RETAIN_QUANT_EVAL_EVAL_RUN_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"

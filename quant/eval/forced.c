@@ -1,6 +1,5 @@
 #include "quant/eval/forced.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "cli/print/report.h"

@@ -1,7 +1,6 @@
 /* Computes how well ids are predicted, and the command that prints it. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/commands/commands.h"

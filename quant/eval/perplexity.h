@@ -3,7 +3,6 @@
 #ifndef RETAIN_QUANT_EVAL_PERPLEXITY_H
 #define RETAIN_QUANT_EVAL_PERPLEXITY_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

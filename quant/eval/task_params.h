@@ -2,9 +2,6 @@
 #ifndef RETAIN_QUANT_EVAL_TASK_PARAMS_H
 #define RETAIN_QUANT_EVAL_TASK_PARAMS_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/err.h"
 
 /* 0 = the task's own */

@@ -11,7 +11,6 @@
  * conversation; after the last one the first follows again. Told messages have even depths, with
  * small talk, or the lines with ~ in turn, between them; a question before the last told message is
  * asked at its place, the others at the end. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "quant/eval/task.h"

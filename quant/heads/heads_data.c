@@ -1,7 +1,6 @@
 #include "quant/heads/heads_data.h"
 
 #include <dirent.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -1,7 +1,6 @@
 #include "quant/heads/heads_learn.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/pool.h"

@@ -1,7 +1,6 @@
 /* Invariants of the cache and its archive. */
 #include <assert.h>
 
-#include "base/check.h"
 #include "runtime/cache/archive.h"
 #include "runtime/cache/cache.h"
 #include "runtime/cache/segment.h"

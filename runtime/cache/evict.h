@@ -19,7 +19,6 @@
 #ifndef RETAIN_RUNTIME_CACHE_EVICT_H
 #define RETAIN_RUNTIME_CACHE_EVICT_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "runtime/cache/cache.h"

@@ -9,7 +9,6 @@
  *
  * The list is English. Where other languages withdraw with the words of the question, the rule of
  * the newest windows (recall_choose) finds the withdrawal. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/word.h"

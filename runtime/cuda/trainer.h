@@ -7,7 +7,6 @@
 #ifndef RETAIN_RUNTIME_CUDA_TRAINER_H
 #define RETAIN_RUNTIME_CUDA_TRAINER_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

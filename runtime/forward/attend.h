@@ -7,7 +7,6 @@
 #define RETAIN_RUNTIME_FORWARD_ATTEND_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 struct arena;
 struct cache;

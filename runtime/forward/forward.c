@@ -12,7 +12,6 @@
 #include "runtime/forward/layer_inputs.h"
 #include "runtime/forward/linear.h"
 #include "runtime/forward/recurrent.h"
-#include "runtime/forward/score.h"
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 

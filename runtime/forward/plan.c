@@ -1,8 +1,6 @@
 #include "runtime/forward/plan.h"
 
-#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/system.h"
@@ -11,7 +9,6 @@
 #include "runtime/forward/forward.h"
 #include "runtime/forward/mtp.h"
 #include "runtime/forward/recurrent.h"
-#include "runtime/forward/score.h"
 
 /* weights are read once per chunk; larger chunks gain little on a CPU */
 #define CHUNK_DEFAULT 256

@@ -3,8 +3,6 @@
 #ifndef RETAIN_RUNTIME_MODEL_DEMO_H
 #define RETAIN_RUNTIME_MODEL_DEMO_H
 
-#include <stddef.h>
-
 extern const unsigned char demo_model[], demo_model_end[];
 extern const unsigned char demo_heads[], demo_heads_end[];
 

@@ -9,7 +9,6 @@
 #include <strings.h>
 
 #include "base/pool.h"
-#include "base/size.h"
 #include "base/system.h"
 #include "runtime/model/blocks.h"
 

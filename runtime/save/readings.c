@@ -1,7 +1,6 @@
 #include "runtime/save/readings.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/save/messages.h"

@@ -1,8 +1,6 @@
 #include "runtime/save/transfer.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -12,7 +12,6 @@
 #ifndef RETAIN_RUNTIME_SAVE_TRANSFER_H
 #define RETAIN_RUNTIME_SAVE_TRANSFER_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/forward/engine.h"
-
 _Static_assert(SAVE_TURNS_MAX <= EVICT_PINS_MAX, "each pinned turn is a range of evict.h");
 
 /* ---- lists of turns -------------------------------------------------------------------------- */

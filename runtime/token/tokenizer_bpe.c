@@ -4,7 +4,6 @@
  * pairs of ids, and the written form is needed only while loading. */
 #include "runtime/token/tokenizer_parts.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/utf8.h"

@@ -6,7 +6,6 @@
 
 #include "base/nearest.h"
 #include "cli/control/external.h"
-#include "cli/print/num.h"
 #include "tui/chat/app.h"
 
 /* ---- the queue ------------------------------------------------------------------------------- */

@@ -1,7 +1,6 @@
 #include "tui/chat/list_actions.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"

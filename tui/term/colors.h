@@ -7,7 +7,6 @@
 #define RETAIN_TUI_TERM_COLORS_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "base/err.h"
 #include "tui/term/grid.h"

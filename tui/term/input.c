@@ -1,6 +1,5 @@
 #include "tui/term/input.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/utf8_width.h"

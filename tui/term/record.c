@@ -9,7 +9,6 @@
 
 #include "base/system.h"
 #include "base/utf8.h"
-#include "base/utf8_width.h"
 #include "cli/print/sanitize.h"
 #include "tui/term/ansi.h"
 

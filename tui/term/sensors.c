@@ -1,6 +1,5 @@
 #include "tui/term/sensors.h"
 
-#include <errno.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>

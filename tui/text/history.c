@@ -1,6 +1,5 @@
 #include "tui/text/history.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "cli/control/ramp.h"
-#include "cli/print/num.h"
 #include "tui/chat/app.h"
 #include "tui/view/bars.h"
 

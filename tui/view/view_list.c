@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/utf8_width.h"
 #include "cli/options/options.h"
 #include "cli/print/num.h"
 #include "tui/chat/app.h"

@@ -2,7 +2,6 @@
  * every layer, or over time; with a cursor, and the token under it. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/utf8_width.h"
 #include "cli/print/sanitize.h"
 #include "tui/chat/app.h"
 #include "tui/view/bars.h"

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/utf8_width.h"
 #include "tui/chat/app.h"
 #include "tui/chat/command.h"
 

@@ -1,11 +1,8 @@
 /* view_tint: the transcript, shaded by how much of it is still in the cache. The gutter shows it
  * with glyphs, readable without colours; each token shows its own share. The cursor is
  * on a token and leads to the same place in the map. */
-#include <stdlib.h>
 #include <string.h>
 
-#include "cli/print/num.h"
-#include "cli/control/ramp.h"
 #include "tui/chat/app.h"
 #include "tui/term/text.h"
 #include "tui/view/bars.h"

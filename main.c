@@ -33,25 +33,25 @@ static const struct command commands[] = {
     {"generate", cmd_generate,
      RUN | OPTIONS_SAMPLING | OPTIONS_GENERATE | OPTIONS_TEXT | OPTIONS_JSON, "",
      "one prompt in, one answer out"},
-    {"list", cmd_list, OPTIONS_STORE | OPTIONS_JSON | OPTIONS_LIST, "", "saved conversations"},
-    {"show", cmd_show, OPTIONS_STORE | OPTIONS_JSON, "NAME", "the text of a conversation"},
-    {"rename", cmd_rename, OPTIONS_STORE, "NAME NEW", "rename a conversation"},
-    {"tag", cmd_tag, OPTIONS_STORE | OPTIONS_TAG, "NAME TAG...", "add tags to a conversation"},
-    {"delete", cmd_delete, OPTIONS_STORE | OPTIONS_DELETE, "NAME...", "delete conversations"},
-    {"restore", cmd_restore, OPTIONS_STORE, "NAME [NEW]", "restore a deleted conversation"},
-    {"search", cmd_search, OPTIONS_STORE | OPTIONS_JSON | OPTIONS_FIND, "TEXT...",
+    {"list", cmd_saved, OPTIONS_STORE | OPTIONS_JSON | OPTIONS_LIST, "", "saved conversations"},
+    {"show", cmd_saved, OPTIONS_STORE | OPTIONS_JSON, "NAME", "the text of a conversation"},
+    {"rename", cmd_saved, OPTIONS_STORE, "NAME NEW", "rename a conversation"},
+    {"tag", cmd_saved, OPTIONS_STORE | OPTIONS_TAG, "NAME TAG...", "add tags to a conversation"},
+    {"delete", cmd_saved, OPTIONS_STORE | OPTIONS_DELETE, "NAME...", "delete conversations"},
+    {"restore", cmd_saved, OPTIONS_STORE, "NAME [NEW]", "restore a deleted conversation"},
+    {"search", cmd_saved, OPTIONS_STORE | OPTIONS_JSON | OPTIONS_FIND, "TEXT...",
      "search in all messages"},
-    {"export", cmd_export, OPTIONS_STORE | OPTIONS_JSON | OPTIONS_EXPORT, "NAME...",
+    {"export", cmd_saved, OPTIONS_STORE | OPTIONS_JSON | OPTIONS_EXPORT, "NAME...",
      "export conversations as text, or with their cache"},
-    {"import", cmd_import, OPTIONS_STORE, "FILE [NEW]", "import exported conversations"},
-    {"compact", cmd_compact, OPTIONS_STORE, "",
+    {"import", cmd_saved, OPTIONS_STORE, "FILE [NEW]", "import exported conversations"},
+    {"compact", cmd_saved, OPTIONS_STORE, "",
      "shrink the database and purge deleted conversations"},
     {"models", cmd_models, OPTIONS_MODEL | OPTIONS_STORE | OPTIONS_JSON, "list|...",
      "model files: list, add, default, verify, unpack, remove"},
     {"pull", cmd_pull, OPTIONS_PULL | OPTIONS_MEMORY | OPTIONS_STORE, "ADDRESS...",
      "download a model: hf:OWNER/REPO[:Q4_K_M], https://…"},
     {"plan", cmd_plan, RUN | OPTIONS_JSON, "", "show the memory a model would need"},
-    {"check", cmd_check, MAKE | OPTIONS_STORE, "", "verify every checksum of the database"},
+    {"check", cmd_saved, MAKE | OPTIONS_STORE, "", "verify every checksum of the database"},
     {"replay", cmd_replay, MAKE | OPTIONS_REPLAY, "FILE", "replay a recorded chat (chat --record)"},
     {"info", cmd_info, MAKE | OPTIONS_MODEL, "", "devices, instruction sets, a model's facts"},
     {"verify", cmd_verify, MAKE | OPTIONS_MODEL, "",
@@ -235,6 +235,7 @@ struct line {
 static int parse(struct options *o, struct texts *t, const struct line *l, struct err *e)
 {
     options_init(o);
+    o->command = l->command->name;
     int rc = l->safe ? 0 : read_config(o, &t->config, e);
     if (!rc) rc = options_parse(o, l->command->groups, l->argc, l->argv, e);
     return rc ? rc : check_names(l->command, o, e);

@@ -9,17 +9,8 @@ struct str;
 
 /* cli */
 int cmd_generate(const struct options *o); /* one prompt, one answer */
-int cmd_list(const struct options *o);
-int cmd_show(const struct options *o);
-int cmd_rename(const struct options *o);  /* NAME NEW */
-int cmd_tag(const struct options *o);     /* NAME TAG… */
-int cmd_delete(const struct options *o);  /* NAME… */
-int cmd_restore(const struct options *o); /* NAME [NEW] */
-int cmd_search(const struct options *o);  /* TEXT… */
-int cmd_export(const struct options *o);  /* NAME… */
-int cmd_import(const struct options *o);  /* FILE [NEW] */
-int cmd_check(const struct options *o);
-int cmd_compact(const struct options *o);
+/* list, show, rename, tag, delete, restore, search, export, import, check, compact: o->command */
+int cmd_saved(const struct options *o);
 int cmd_models(const struct options *o); /* list|add|default|verify|unpack */
 int cmd_pull(const struct options *o);   /* ADDRESS… */
 int cmd_plan(const struct options *o);

@@ -104,23 +104,6 @@ static int open_library(struct conversations **out, const struct options *o, con
     return secret_open_reading(out, o, path, e);
 }
 
-static int run(const struct options *o, int n_min, int n_max, const char *usage,
-               enum missing missing, saved_command *command)
-{
-    struct str path = {0};
-    struct conversations *l = NULL;
-    struct err e = {0};
-    int rc = 0;
-    if (o->n_args < n_min || o->n_args > n_max)
-        rc = err_set(&e, ERR_USAGE, "usage: retain %s", usage);
-    if (!rc) rc = path_database(o, &path, &e);
-    if (!rc) rc = open_library(&l, o, path.data, missing, &e);
-    if (!rc) rc = command(l, o, &e);
-    conversations_close(l);
-    str_release(&path);
-    return rc ? report_error(&e) : 0;
-}
-
 static int list_command(struct conversations *l, const struct options *o, struct err *e)
 {
     struct conversation_table p = conversation_table_begin(false);
@@ -300,58 +283,41 @@ static int compact_command(struct conversations *l, const struct options *o, str
     return rc;
 }
 
-int cmd_list(const struct options *o)
-{
-    return run(o, 0, 0, "list [--json]", MISSING_EMPTY, list_command);
-}
+static const struct saved_row {
+    const char *name, *args; /* the arguments, for a usage error */
+    int n_min, n_max;        /* of them */
+    enum missing missing;
+    saved_command *run;
+} rows[] = {
+    {"list", "[--json]", 0, 0, MISSING_EMPTY, list_command},
+    {"show", "NAME [--json]", 1, 1, MISSING_ERROR, show_command},
+    {"tag", "NAME TAG... [--remove]", 2, MANY, MISSING_ERROR, tag_command},
+    {"rename", "NAME NEW-NAME", 2, 2, MISSING_ERROR, rename_command},
+    {"delete", "[--cache-only] NAME…", 1, MANY, MISSING_ERROR_FULL, delete_command},
+    {"restore", "NAME [NEW-NAME]", 1, 2, MISSING_ERROR, restore_command},
+    {"search", "TEXT… [--json]", 1, MANY, MISSING_EMPTY, search_command},
+    {"export", "NAME… [--json|--markdown|--with-cache FILE]", 1, MANY, MISSING_ERROR,
+     export_command},
+    {"import", "FILE [NEW-NAME]", 1, 2, MISSING_MADE, import_command},
+    {"check", "", 0, 0, MISSING_ERROR, check_command},
+    {"compact", "", 0, 0, MISSING_ERROR_FULL, compact_command},
+};
 
-int cmd_show(const struct options *o)
+int cmd_saved(const struct options *o)
 {
-    return run(o, 1, 1, "show NAME [--json]", MISSING_ERROR, show_command);
-}
-
-int cmd_tag(const struct options *o)
-{
-    return run(o, 2, MANY, "tag NAME TAG... [--remove]", MISSING_ERROR, tag_command);
-}
-
-int cmd_rename(const struct options *o)
-{
-    return run(o, 2, 2, "rename NAME NEW-NAME", MISSING_ERROR, rename_command);
-}
-
-int cmd_delete(const struct options *o)
-{
-    return run(o, 1, MANY, "delete [--cache-only] NAME…", MISSING_ERROR_FULL, delete_command);
-}
-
-int cmd_restore(const struct options *o)
-{
-    return run(o, 1, 2, "restore NAME [NEW-NAME]", MISSING_ERROR, restore_command);
-}
-
-int cmd_search(const struct options *o)
-{
-    return run(o, 1, MANY, "search TEXT… [--json]", MISSING_EMPTY, search_command);
-}
-
-int cmd_export(const struct options *o)
-{
-    return run(o, 1, MANY, "export NAME… [--json|--markdown|--with-cache FILE]", MISSING_ERROR,
-               export_command);
-}
-
-int cmd_import(const struct options *o)
-{
-    return run(o, 1, 2, "import FILE [NEW-NAME]", MISSING_MADE, import_command);
-}
-
-int cmd_check(const struct options *o)
-{
-    return run(o, 0, 0, "check", MISSING_ERROR, check_command);
-}
-
-int cmd_compact(const struct options *o)
-{
-    return run(o, 0, 0, "compact", MISSING_ERROR_FULL, compact_command);
+    struct str path = {0};
+    struct conversations *l = NULL;
+    struct err e = {0};
+    int rc = 0;
+    const struct saved_row *row = rows;
+    while (strcmp(row->name, o->command) != 0) row++;
+    if (o->n_args < row->n_min || o->n_args > row->n_max)
+        rc = err_set(&e, ERR_USAGE, "usage: retain %s%s%s", row->name, *row->args ? " " : "",
+                     row->args);
+    if (!rc) rc = path_database(o, &path, &e);
+    if (!rc) rc = open_library(&l, o, path.data, row->missing, &e);
+    if (!rc) rc = row->run(l, o, &e);
+    conversations_close(l);
+    str_release(&path);
+    return rc ? report_error(&e) : 0;
 }

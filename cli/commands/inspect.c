@@ -127,7 +127,7 @@ static void plan_text(const struct plan *p, const struct model *m, const struct 
         plan_line("archive", (size_t)archive_bytes(p, recall), what);
         snprintf(what, sizeof what,
                  "in memory, when full: %s tokens are found and read again as text",
-                 num_exact(tokens > RECALL_TEXT ? tokens : RECALL_TEXT, number));
+                 num_exact(recall_text_reach(tokens), number));
         plan_line("index", index, what);
         plan_line("at most", plan_total_bytes(p) + index, "in memory: total and index");
     }

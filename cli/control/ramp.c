@@ -7,11 +7,6 @@
 
 const char *const ramp_words[RAMP_CLASSES] = {"gone", "few", "some", "many", "most", "all"};
 
-int ramp_class(int64_t kept, int64_t seen)
-{
-    return ramp_level_class(ramp_level(kept, seen));
-}
-
 int ramp_level(int64_t kept, int64_t seen)
 {
     /* thousandths; four steps by equal factors to the upper end of each class */

@@ -22,7 +22,6 @@ enum ramp { RAMP_GONE, RAMP_FEW, RAMP_SOME, RAMP_MANY, RAMP_MOST, RAMP_ALL, RAMP
  * colours. */
 enum { RAMP_LEVEL_ALL = 17, RAMP_LEVELS };
 
-int ramp_class(int64_t kept, int64_t seen);
 int ramp_level(int64_t kept, int64_t seen);
 
 /* Old text: evictions have taken units of positions [lead, tail), and of no others. */

@@ -175,6 +175,7 @@ struct options {
     bool help;
     bool safe; /* the configuration file is not read */
     bool print_config;
+    const char *command; /* its name; NULL in a chat's own options */
     /* file names, tasks, conversation names */
     const char *args[24];
     int n_args;

@@ -226,7 +226,7 @@ void session_print_stats(const struct session *s)
             "recall  archive %s of %s  reaches %s tokens back, %s as text  %s units came back\n",
             num_bytes(st.archive_bytes, a), num_bytes(st.archive_max_bytes, b),
             num_exact(st.archive_max_tokens, d),
-            num_exact(st.archive_max_tokens > RECALL_TEXT ? st.archive_max_tokens : RECALL_TEXT, e),
+            num_exact(recall_text_reach(st.archive_max_tokens), e),
             num_exact(st.units_returned, c));
     print_marks(s, st.n_turns);
     report_aside("mem     weights %s  cache %s taken, %s in use  scratch %s  process %s\n",

@@ -32,8 +32,13 @@ struct recall_opts {
 };
 #define RECALL_WINDOWS_DEFAULT 4
 #define RECALL_TEXT            (1 << 20) /* n_text in a chat */
-#define RECALL_DISK_BYTES      ((int64_t)1 << 30)
-#define RECALL_PRIVATE_BYTES   ((int64_t)64 << 20)
+/* So many positions back a chat finds text, of an archive that holds the units of n. */
+static inline int64_t recall_text_reach(int64_t n)
+{
+    return n > RECALL_TEXT ? n : RECALL_TEXT;
+}
+#define RECALL_DISK_BYTES    ((int64_t)1 << 30)
+#define RECALL_PRIVATE_BYTES ((int64_t)64 << 20)
 
 /* The search query. Words of `before`, the message before this one, count a third: a follow-up
  * ("And my sister's?") names its subject only there. */

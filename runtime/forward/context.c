@@ -334,7 +334,7 @@ static bool scores_compare(const struct context *x)
 
 bool context_can_adopt(const struct context *x)
 {
-    return scores_compare(x) && x->engine->retaining->n_unit && !x->gpu;
+    return scores_compare(x) && retaining_can_adopt(x->engine->retaining, x->gpu);
 }
 
 void context_adopt(struct context *x, int64_t from)

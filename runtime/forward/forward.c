@@ -305,9 +305,7 @@ int forward_look(struct forward *f, struct cache *c, const int32_t *ids, int n, 
     const size_t n_embd = (size_t)f->model->n_embd;
     assert(n_logits <= f->n_logits && n_logits <= n && !f->model->recurrent.n_layer);
     cache_windows_make_room(c, f->chunk);
-    f->looks = true;
     int rc = run_layers(f, c, ids, n, true);
-    f->looks = false;
     if (rc) return rc;
     cache_take_back(c, n);
     cache_take_back(c, 0); /* none of them is added */

@@ -73,7 +73,6 @@ struct forward {
     /* Gets the input of every matrix, x[n_tok][w->n_in], for calibration; NULL = not used. */
     void (*watch)(void *ctx, const struct kn_weight *w, const float *x, int n_tok);
     void *watch_ctx;
-    bool looks; /* the tokens leave cache and policy as they were */
     /* adds up the time that scoring takes in all threads; NULL = not counted */
     _Atomic int64_t *score_ns;
     /* scratch, [chunk] rows each */

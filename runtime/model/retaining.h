@@ -111,6 +111,12 @@ static inline bool retaining_comparable(const struct retaining *h)
     return h->label_is_share && h->label_mean && h->label_std;
 }
 
+/* Whether they can score units that were read without heads (context_can_adopt). */
+static inline bool retaining_can_adopt(const struct retaining *h, bool on_gpu)
+{
+    return h && h->n_unit && retaining_comparable(h) && !on_gpu;
+}
+
 void retaining_plan(struct retaining *h, struct arena *a); /* as model_plan */
 void retaining_load(struct retaining *h); /* after retaining_plan on a backed arena */
 

@@ -67,9 +67,9 @@ static int find_conversation(struct session *s, struct store *store, bool *creat
  * model has got since then replace it (context_can_adopt). */
 static const struct policy *adopt_policy(const struct engine *g, const char *saved)
 {
-    const struct retaining *h = g->retaining;
-    const bool better = h && h->n_unit && retaining_comparable(h) && !g->gpu;
-    return better && !strcmp(saved, policy_default(false, false)) ? NULL : policy_named(saved);
+    return retaining_can_adopt(g->retaining, g->gpu) && !strcmp(saved, policy_default(false, false))
+               ? NULL
+               : policy_named(saved);
 }
 
 /* Settings that a resumed conversation keeps unless the user chooses others. */

@@ -184,8 +184,6 @@ TEST(test_levels_rise)
                     fail_msg("level %d, light %d, %s: %.3f then %.3f", level, light, eyes[eye].name,
                              a, b);
             }
-    for (int kept = 0; kept <= 1000; kept++)
-        assert_int_equal(ramp_level_class(ramp_level(kept, 1000)), ramp_class(kept, 1000));
 }
 
 /* The user's colours replace ours, in as many colours as the terminal has. */

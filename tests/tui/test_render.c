@@ -392,7 +392,8 @@ TEST(test_classes)
                   {21, 1000, RAMP_SOME}, {10, 100, RAMP_SOME},   {101, 1000, RAMP_MANY},
                   {40, 100, RAMP_MANY},  {401, 1000, RAMP_MOST}, {100, 100, RAMP_MOST}};
     for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
-        assert_int_equal(ramp_class(shares[i].kept, shares[i].seen), shares[i].cls);
+        assert_int_equal(ramp_level_class(ramp_level(shares[i].kept, shares[i].seen)),
+                         shares[i].cls);
 }
 
 /* Columns of 10 tokens, # = alive: ##..#...#. A jump lands at the beginning of a gap, from either

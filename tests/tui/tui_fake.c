@@ -17,8 +17,8 @@ static const struct {
     const char *name;
     int (*run)(const struct options *o);
 } commands[] = {
-    {"chat", cmd_chat}, {"generate", cmd_generate}, {"list", cmd_list},     {"replay", cmd_replay},
-    {"show", cmd_show}, {"rename", cmd_rename},     {"delete", cmd_delete},
+    {"chat", cmd_chat},  {"generate", cmd_generate}, {"list", cmd_saved},   {"replay", cmd_replay},
+    {"show", cmd_saved}, {"rename", cmd_saved},      {"delete", cmd_saved},
 };
 
 static int take_fake_option(const char *name, const char *value)
@@ -51,7 +51,7 @@ int main(int argc, char **argv)
         return 0;
     }
     o.engine.model = "some.gguf"; /* not the demo, which is shown slowly */
-    const char *name = argc > 1 && argv[1][0] != '-' ? argv[1] : "chat";
+    const char *name = o.command = argc > 1 && argv[1][0] != '-' ? argv[1] : "chat";
     int skip = argc > 1 && argv[1][0] != '-' ? 2 : 1;
     if (options_parse(&o, ~0u, argc - skip, argv + skip, &e)) {
         fprintf(stderr, "retain: %s\n", e.text);

@@ -68,7 +68,8 @@ static struct count in_old(struct ramp_part part, int64_t from, int64_t end)
 static int class_of(struct count n, const struct count *old)
 {
     static const double factors[] = {0.707, 1, 1.414};
-    int cls = n.seen > 0 ? ramp_class(n.kept, n.seen) : RAMP_ALL, beside = RAMP_FEW;
+    int cls = n.seen > 0 ? ramp_level_class(ramp_level(n.kept, n.seen)) : RAMP_ALL,
+        beside = RAMP_FEW;
     if (!old || n.kept == 0 || cls == RAMP_ALL) return cls;
     for (int i = 0; i < 3; i++)
         beside +=
@@ -206,11 +207,12 @@ static void check_tint(void)
                 struct count c = in_tables(ramp_all(r), p, p + 1);
                 int attr = cell_at(6 + (int)k, y)->attr;
                 if (attr == ATTR_SELECT || attr == ATTR_RETURNED) continue;
-                enum attr want = c.kept == 0                               ? ATTR_GONE
-                                 : is_untouched(p)                         ? ATTR_TEXT
-                                 : 1000 * c.kept <= 283 * c.seen           ? ATTR_THIN
-                                 : ramp_class(c.kept, c.seen) == RAMP_MOST ? ATTR_BOLD
-                                                                           : ATTR_TEXT;
+                enum attr want = c.kept == 0                     ? ATTR_GONE
+                                 : is_untouched(p)               ? ATTR_TEXT
+                                 : 1000 * c.kept <= 283 * c.seen ? ATTR_THIN
+                                 : ramp_level_class(ramp_level(c.kept, c.seen)) == RAMP_MOST
+                                     ? ATTR_BOLD
+                                     : ATTR_TEXT;
                 assert_int_equal(attr, want);
                 n_letters++;
             }

@@ -33,7 +33,7 @@ struct sensors { /* freed by the last user: a hanging thread keeps it */
 
 struct sensor_reading sensor_nothing(void)
 {
-    static const struct sensor_part nothing = {NAN, NAN, NAN, NAN, NAN, NAN, ""};
+    static const struct sensor_part nothing = {NAN, NAN, NAN, NAN, NAN, ""};
     return (struct sensor_reading){nothing, nothing, false, NAN};
 }
 

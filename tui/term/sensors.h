@@ -16,7 +16,7 @@ struct sensor_part {
     double celsius; /* of the hottest part */
     double watt, watt_max;
     /* the device's own memory; NAN = it shares the machine's */
-    double memory_bytes, memory_max_bytes;
+    double memory_bytes;
     char throttle[24]; /* "none", a reason, or "" = not known */
 };
 

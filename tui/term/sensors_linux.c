@@ -363,10 +363,7 @@ void sensors_nvml_read(struct sensors_nvml *p, struct sensor_part *out)
     unsigned celsius, milliwatt;
     unsigned long long reasons;
     if (p->utilization && p->utilization(p->device, &use) == 0) out->load = use.gpu;
-    if (p->memory && p->memory(p->device, &memory) == 0) {
-        out->memory_bytes = (double)memory.used;
-        out->memory_max_bytes = (double)memory.total;
-    }
+    if (p->memory && p->memory(p->device, &memory) == 0) out->memory_bytes = (double)memory.used;
     if (p->temperature && p->temperature(p->device, 0, &celsius) == 0) out->celsius = celsius;
     if (p->power && p->power(p->device, &milliwatt) == 0) out->watt = milliwatt / 1e3;
     if (p->power_limit && p->power_limit(p->device, &milliwatt) == 0)

@@ -3,7 +3,11 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/embed.h"
 #include "runtime/model/grids.h"
+
+EMBED(grids, "runtime/model/grids.bin");
+_Static_assert(sizeof(struct grids) == 9216, "the bytes of grids.bin");
 
 static uint16_t read_u16(const uint8_t *p)
 {
@@ -63,7 +67,7 @@ void codes_read_iq2_xxs(struct codes *out, const uint8_t *p)
         const uint32_t more = read_u32(q + 4);
         out->scale[2 * g] = out->scale[2 * g + 1] = (uint8_t)(2 * (more >> 28) + 1);
         for (int l = 0; l < 4; l++)
-            put_eight(out->code + 32 * g + 8 * l, grid_iq2_xxs[q[l]],
+            put_eight(out->code + 32 * g + 8 * l, grids.iq2_xxs[q[l]],
                       eight_signs(more >> 7 * l & 127));
     }
 }
@@ -81,7 +85,7 @@ void codes_read_iq2_xs(struct codes *out, const uint8_t *p)
     read_scales(out->scale, p + 66);
     for (int i = 0; i < 32; i++) {
         const uint16_t q = read_u16(p + 2 + 2 * i);
-        put_eight(out->code + 8 * i, grid_iq2_xs[q & 511], eight_signs(q >> 9));
+        put_eight(out->code + 8 * i, grids.iq2_xs[q & 511], eight_signs(q >> 9));
     }
 }
 
@@ -93,7 +97,7 @@ void codes_read_iq2_s(struct codes *out, const uint8_t *p)
     read_scales(out->scale, p + 74);
     for (int i = 0; i < 32; i++) {
         const int high = p[66 + i / 4] >> i % 4 * 2 & 3;
-        put_eight(out->code + 8 * i, grid_iq2_s[p[2 + i] | high << 8], p[34 + i]);
+        put_eight(out->code + 8 * i, grids.iq2_s[p[2 + i] | high << 8], p[34 + i]);
     }
 }
 
@@ -109,7 +113,7 @@ void codes_read_iq3_xxs(struct codes *out, const uint8_t *p)
         out->scale[2 * g] = out->scale[2 * g + 1] = (uint8_t)(2 * (more >> 28) + 1);
         for (int i = 0; i < 8; i++) {
             const int signs = eight_signs(more >> 7 * (i / 2) & 127) >> 4 * (i % 2);
-            put_four(out->code + 32 * g + 4 * i, grid_iq3_xxs[p[2 + 8 * g + i]], signs);
+            put_four(out->code + 32 * g + 4 * i, grids.iq3_xxs[p[2 + 8 * g + i]], signs);
         }
     }
 }
@@ -124,7 +128,7 @@ void codes_read_iq3_s(struct codes *out, const uint8_t *p)
             (uint8_t)(2 * (p[106 + g / 2] >> g % 2 * 4 & 15) + 1);
     for (int i = 0; i < 64; i++) {
         const int high = p[66 + i / 8] >> i % 8 & 1;
-        put_odd(out->code + 4 * i, grid_iq3_s[p[2 + i] | high << 8], p[74 + i / 2] >> 4 * (i % 2));
+        put_odd(out->code + 4 * i, grids.iq3_s[p[2 + i] | high << 8], p[74 + i / 2] >> 4 * (i % 2));
     }
 }
 
@@ -140,7 +144,7 @@ void codes_read_iq1_s(struct codes *out, const uint8_t *p)
         out->scale[2 * g] = out->scale[2 * g + 1] = (uint8_t)(2 * (more >> 12 & 7) + 1);
         for (int l = 0; l < 4; l++)
             put_thirds(out->code + 32 * g + 8 * l,
-                       grid_iq1_s[p[2 + 4 * g + l] | (more >> 3 * l & 7) << 8], more >> 15);
+                       grids.iq1_s[p[2 + 4 * g + l] | (more >> 3 * l & 7) << 8], more >> 15);
     }
 }
 
@@ -156,7 +160,7 @@ void codes_read_iq1_m(struct codes *out, const uint8_t *p)
         out->scale[i] = (uint8_t)(2 * (read_u16(p + 48 + i / 4 * 2) >> i % 4 * 3 & 7) + 1);
     for (int i = 0; i < 32; i++) {
         const int more = p[32 + i / 2] >> i % 2 * 4 & 15;
-        put_thirds(out->code + 8 * i, grid_iq1_s[p[i] | (more & 7) << 8], more >> 3);
+        put_thirds(out->code + 8 * i, grids.iq1_s[p[i] | (more & 7) << 8], more >> 3);
     }
 }
 

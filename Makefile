@@ -154,6 +154,8 @@ $(B)/runtime/cache/evict.o $(B)/runtime/forward/score.o: private CFLAGS += -O3
 
 $(B)/runtime/model/demo.o: $(DEMO)
 $(B)/runtime/model/codes.o: runtime/model/grids.bin
+$(B)/runtime/forward/centre.o: runtime/forward/centre.txt
+$(B)/quant/heads/heads_text.o: quant/heads/passages.txt
 
 # Device code: PTX of each file, joined and lowered for CUDA 12 drivers, then a cubin per target.
 # Not in a build folder, because it is the same for all flags.

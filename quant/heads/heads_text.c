@@ -4,88 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/embed.h"
 #include "base/random.h"
 
 /* clang-format off */
 /* Lewis Carroll, Alice's Adventures in Wonderland (1865); Arthur Conan Doyle, A Scandal in Bohemia
- * (1891); small talk; all sorts of things. */
-static const char *const passages[] = {
-    "Down, down, down. Would the fall never come to an end! \"I wonder how many miles I've "
-    "fallen by this time?\" she said aloud. \"I must be getting somewhere near the centre of "
-    "the earth. Let me see: that would be four thousand miles down, I think - \" (for, you see,"
-    " Alice had learnt several things of this sort in her lessons in the schoolroom, and though"
-    " this was not a very good opportunity for showing off her knowledge, as there was no one "
-    "to listen to her, still it was good practice to say it over) \" - yes, that's about the "
-    "right distance - but then I wonder what Latitude or Longitude I've got to?\" (Alice had no"
-    " idea what Latitude was, or Longitude either, but thought they were nice grand words to "
-    "say.) Presently she began again. \"I wonder if I shall fall right through the earth! How "
-    "funny it'll seem to come out among the people that walk with their heads downward! The "
-    "Antipathies, I think - \" (she was rather glad there was no one listening, this time, as "
-    "it didn't sound at all the right word) \" - but I shall have to ask them what the name of "
-    "the country is, you know. Please, Ma'am, is this New Zealand or Australia?\" (and she "
-    "tried to curtsey as she spoke - fancy curtseying as you're falling through the air! Do you"
-    " think you could manage it?) \"And what an ignorant little girl she'll think me for "
-    "asking! No, it'll never do to ask: perhaps I shall see it written up somewhere.\" Down, "
-    "down, down. There was nothing else to do, so Alice soon began talking again. \"Dinah'll "
-    "miss me very much tonight, I should think!\" (Dinah was the cat.) \"I hope they'll "
-    "remember her saucer of milk at teatime. Dinah my dear! I wish you were down here with me! "
-    "There are no mice in the air, I'm afraid, but you might catch a bat, and that's very like "
-    "a mouse, you know. But do cats eat bats, I wonder?\" And here Alice began to get rather "
-    "sleepy, and went on saying to herself, in a dreamy sort of way, \"Do cats eat bats? Do "
-    "cats eat bats?\" and sometimes, \"Do bats eat cats?\" for, you see, as she couldn't answer"
-    " either question, it didn't much matter which way she put it.",
-
-    "To Sherlock Holmes she is always the woman. I have seldom heard him mention her under any "
-    "other name. In his eyes she eclipses and predominates the whole of her sex. It was not "
-    "that he felt any emotion akin to love for Irene Adler. All emotions, and that one "
-    "particularly, were abhorrent to his cold, precise but admirably balanced mind. He was, I "
-    "take it, the most perfect reasoning and observing machine that the world has seen, but as "
-    "a lover he would have placed himself in a false position. He never spoke of the softer "
-    "passions, save with a gibe and a sneer. They were admirable things for the observer - "
-    "excellent for drawing the veil from men's motives and actions. But for the trained "
-    "reasoner to admit such intrusions into his own delicate and finely adjusted temperament "
-    "was to introduce a distracting factor which might throw a doubt upon all his mental "
-    "results. Grit in a sensitive instrument, or a crack in one of his own high-power lenses, "
-    "would not be more disturbing than a strong emotion in a nature such as his. And yet there "
-    "was but one woman to him, and that woman was the late Irene Adler, of dubious and "
-    "questionable memory. I had seen little of Holmes lately. My marriage had drifted us away "
-    "from each other. My own complete happiness, and the home-centred interests which rise up "
-    "around the man who first finds himself master of his own establishment, were sufficient to"
-    " absorb all my attention, while Holmes, who loathed every form of society with his whole "
-    "Bohemian soul, remained in our lodgings in Baker Street, buried among his old books, and "
-    "alternating from week to week between cocaine and ambition, the drowsiness of the drug, "
-    "and the fierce energy of his own keen nature. He was still, as ever, deeply attracted by "
-    "the study of crime, and occupied his immense faculties and extraordinary powers of "
-    "observation in following out those clues, and clearing up those mysteries which had been "
-    "abandoned as hopeless by the official police.",
-
-    "Good morning! How are you today? I am fine, thank you, only a little tired. Did you sleep "
-    "badly? The rain on the roof kept me awake. It should stop in the evening. That would be "
-    "nice. Shall we go for a walk after lunch? Gladly, if my shoes are dry by then. We could "
-    "take the path along the canal. The ducks will be glad to see us. You always bring them too"
-    " much bread. They never complain. Have you finished the report? Almost, I only have to "
-    "check two tables. Then let me know when I can read it. You are very kind. What did you "
-    "think of the film? The beginning was slow, but I liked the music. I fell asleep before the"
-    " end. That is what you always say. It is the seats, they are too soft. Next time we will "
-    "sit in the first row. There is still some soup in the kitchen. I will warm it up later. Do"
-    " not forget to turn off the light. When did I ever forget it? Last week, and the week "
-    "before. It must have been somebody else. Of course, it was probably the cat. She is clever"
-    " enough for that. I wish she would learn to close the door. One thing after another.",
-
-    "The first step is to open the box and to check that nothing is missing. Place the base on "
-    "a flat surface. Connect the two cables and wait until the lamp is green. If the lamp stays"
-    " red, unplug the device and start again. Water boils at a lower temperature in the "
-    "mountains, because the pressure of the air is lower there. This is why pasta takes longer "
-    "to cook. Most plants grow towards the light. Their leaves turn during the day, and in the "
-    "evening they turn back. A good map shows not only the roads, but also where they end. The "
-    "committee thanked everybody who had helped and closed the meeting. It was agreed that the "
-    "matter should be discussed again in the spring. Several members asked for more time. In "
-    "the evening the fishermen came back and hung their nets between the houses. The price of "
-    "bread had risen twice during the winter. Nobody knew exactly why the mill had stopped. "
-    "Some said that the river was too low, others that the miller had grown too old. Sort the "
-    "list, remove the lines that occur twice and save the file under a new name. The program "
-    "prints the number of lines that it has read. An empty line ends the input.",
-};
+ * (1891); small talk; all sorts of things. A line each. */
+EMBED(heads_passages, "quant/heads/passages.txt");
+extern const char heads_passages[];
+enum { N_PASSAGES = 4 };
 
 /* What is told between the sentences of the passages, is asked at their end, and is answered; and
  * the part that has another value in other texts. */
@@ -141,7 +68,7 @@ static const char *const facts[][4] = {
 };
 /* clang-format on */
 
-enum { N_PASSAGES = sizeof passages / sizeof *passages, N_FACTS = sizeof facts / sizeof *facts };
+enum { N_FACTS = sizeof facts / sizeof *facts };
 
 #define OWN_VALUE 3
 
@@ -219,15 +146,18 @@ int heads_text_open(struct heads_data *d, struct err *e)
 {
     int rc = 0;
     *d = (struct heads_data){.name = "the built-in text"};
+    const char *text = heads_passages;
     for (int row = 0; !rc && row < TURNS * N_PASSAGES; row++) {
-        const char *text = passages[row % N_PASSAGES];
+        if (row % N_PASSAGES == 0) text = heads_passages;
+        const size_t n = strcspn(text, "\n");
         struct telling t = {.n = 0};
         for (int k = (row + row / N_PASSAGES) % N_PASSAGES; k < N_FACTS; k += N_PASSAGES) {
             str_puts(&t.values[t.n], facts[k][OWN_VALUE]);
             t.kinds[t.n++] = k;
         }
-        rc = add_row(d, text, strlen(text), &t, e);
+        rc = add_row(d, text, n, &t, e);
         telling_release(&t);
+        text += n + 1;
     }
     return rc;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/digest.h"
+#include "base/embed.h"
 #include "base/file.h"
 #include "base/pool.h"
 #include "runtime/forward/context.h"
@@ -14,36 +15,8 @@
 #include "runtime/model/weight_cache.h"
 
 /* Prose, talk, lists, code, tables, prose about things, other languages. */
-static const char text[] =
-    "The rain had stopped before dawn, and the street below the window shone like a strip of tin. "
-    "Margaret put the letter back into its envelope, walked twice around the table and said aloud, "
-    "\"No, I will not go.\" Nobody answered. Her brother was still asleep, the clock in the hall "
-    "ticked, and somewhere a door was closed with great care.\n"
-    "User: Hi! Can you help me plan a birthday party for my daughter? She turns seven on "
-    "Saturday.\n"
-    "Assistant: Of course! Here are three ideas:\n"
-    "1. A treasure hunt in the garden, with a map and small prizes.\n"
-    "2. A baking afternoon: each child decorates four cupcakes.\n"
-    "3. A puppet show; you need a blanket, two chairs and some old socks.\n"
-    "User: The second one sounds great. How much flour do I need for 12 children?\n"
-    "Assistant: About 600 g of flour, 300 g of butter, 450 g of sugar and 9 eggs.\n"
-    "def mean(values):\n"
-    "    \"\"\"Return the arithmetic mean of a list.\"\"\"\n"
-    "    total = 0.0\n"
-    "    for x in values:\n"
-    "        total += x\n"
-    "    return total / len(values) if values else None\n\n"
-    "int main(int argc, char **argv) { printf(\"%d\\n\", argc - 1); return 0; }\n"
-    "{\"name\": \"Smith\", \"age\": 42, \"tags\": [\"a\", \"b\"], \"city\": \"Paris\"}\n"
-    "| year | sales | growth |\n|------|-------|--------|\n"
-    "| 2019 | 1,204 | 3.5 %  |\n| 2020 | 1,311 | 8.9 %  |\n"
-    "Photosynthesis converts light energy into chemical energy. In plants it takes place in the "
-    "chloroplasts, where chlorophyll absorbs mostly red and blue light; water is split, oxygen is "
-    "released, and carbon dioxide is fixed into sugar (6 CO2 + 6 H2O -> C6H12O6 + 6 O2).\n"
-    "Le train pour Lyon part à huit heures. Der Hund schläft unter dem Tisch. El niño come una "
-    "manzana roja. 今天天气很好。Привет, как дела?\n"
-    "The court held that the contract, dated 14 March 1998, was void because neither party had "
-    "signed it. See https://www.example.org/cases/1123?page=2 for details.\n";
+EMBED(centre_text, "runtime/forward/centre.txt");
+extern const char centre_text[], centre_text_end[];
 
 /* Tokens that are run, fewer if the model was trained on fewer; units of the first few positions
  * are unlike all others and no part of means. */
@@ -206,7 +179,9 @@ static int measure(struct engine *g, struct part parts[2], engine_progress *prog
                  ? 0
                  : err_set(e, ERR_FAIL, "out of memory for the centres of keys");
     g->kernels = kn_table(NULL);
-    if (!rc) rc = tokenizer_encode_text(g->tokenizer, text, sizeof text - 1, false, &ids, e);
+    if (!rc)
+        rc = tokenizer_encode_text(g->tokenizer, centre_text,
+                                   (size_t)(centre_text_end - centre_text), false, &ids, e);
     if (!rc) rc = context_open(&x, g, &o, 1, 1, e);
     if (!rc) rc = run_text(&x, &ids, s, progress, ctx, e);
     for (int i = 0; !rc && i < 2; i++) take_means(&s[i]);

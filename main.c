@@ -18,7 +18,6 @@
 #include "cli/print/report.h"
 #include "cli/print/target.h"
 #include "cli/pull/pull.h"
-#include "quant/heads/heads_first_use.h"
 #include "facts.h" /* made by the Makefile */
 
 enum {
@@ -114,15 +113,10 @@ static int command_help(const struct command *c)
     return print(&text);
 }
 
-static void manual_text(struct str *out)
-{
-    manual_print(commands, out);
-}
-
 static int manual(void)
 {
     struct str text = {0};
-    manual_text(&text);
+    manual_print(commands, &text);
     return print(&text);
 }
 
@@ -268,7 +262,7 @@ static int run(int argc, char **argv)
 {
     struct options o;
     static struct texts texts; /* large */
-    struct str packed = {0}, heads = {0}, fitted = {0};
+    struct str packed = {0}, fitted = {0};
     struct err e = {0};
     int n_used;
     if (argc == 2 && asks_help(argv[1])) return help();
@@ -286,15 +280,12 @@ static int run(int argc, char **argv)
         texts.base.engine.weight_cache_dir = o.engine.weight_cache_dir = packed.data;
     if (!rc && !path_state_find("heads", &fitted, NULL))
         texts.base.engine.heads_dir = o.engine.heads_dir = fitted.data;
-    if (!rc && c->run == cmd_chat && !o.help && !o.print_config)
-        heads_first_use(&o, manual_text, &heads);
     int status = rc               ? report_error(&e)
                  : o.help         ? command_help(c)
                  : o.print_config ? print_config(&o)
                                   : c->run(&o);
     texts_release(&texts);
     str_release(&packed);
-    str_release(&heads);
     str_release(&fitted);
     return status;
 }

@@ -218,30 +218,25 @@ static void end(struct calibration *c)
     engine_close(c->engine);
 }
 
-int heads_calibrate_file(const struct options *o, char hex[65], struct err *e)
+int heads_calibrate(const struct options *o)
 {
     struct calibration c = {.options = o};
+    struct err e;
+    char hex[65];
     int rc = 0;
     if (!o->training.out)
-        rc = err_set(e, ERR_USAGE, "heads calibrate needs --text FILE and --out FILE");
+        rc = err_set(&e, ERR_USAGE, "heads calibrate needs --text FILE and --out FILE");
     else if (!o->force && access(o->training.out, F_OK) == 0)
-        rc = err_set(e, ERR_USAGE, "%s already exists; --force replaces it", o->training.out);
+        rc = err_set(&e, ERR_USAGE, "%s already exists; --force replaces it", o->training.out);
     report_catch_interrupt();
-    if (!rc) rc = begin(&c, e);
-    if (!rc) rc = measure(&c, e);
+    if (!rc) rc = begin(&c, &e);
+    if (!rc) rc = measure(&c, &e);
     for (int i = 0;
          !rc && i < c.engine->retaining->shape.n_layer * c.engine->retaining->shape.n_head; i++)
         fit(&c.sums[i], &c.mean[i], &c.std[i]);
-    if (!rc) rc = write_heads(&c, hex, e);
+    if (!rc) rc = write_heads(&c, hex, &e);
     end(&c);
-    return rc;
-}
-
-int heads_calibrate(const struct options *o)
-{
-    struct err e;
-    char hex[65];
-    if (heads_calibrate_file(o, hex, &e)) return report_error(&e);
+    if (rc) return report_error(&e);
     report_line("%s  %s", hex, o->training.out);
     return 0;
 }

@@ -13,15 +13,9 @@
 #ifndef RETAIN_QUANT_HEADS_HEADS_CALIBRATE_H
 #define RETAIN_QUANT_HEADS_HEADS_CALIBRATE_H
 
-#include "base/err.h"
-
 struct options;
 
 /* Returns an exit status, like all commands. */
 int heads_calibrate(const struct options *o);
-
-/* The same without its line: the digest of the file that was written, in hex. ERR_STOP when
- * interrupted. */
-int heads_calibrate_file(const struct options *o, char hex[65], struct err *e);
 
 #endif

@@ -173,6 +173,6 @@ int heads_import(const struct options *o)
     report_line("%s  %s", hex, o->training.out);
     if (!compares)
         report_note("these scores compare within a head only; with --text FILE import calibrates "
-                    "them, so that policy keeper runs, and otherwise their first chat does");
+                    "them, so that policy keeper runs, and heads calibrate does it later");
     return 0;
 }

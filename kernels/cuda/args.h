@@ -163,10 +163,14 @@ struct cuda_input {
 
 /* y = scale * (W x + bias), added to y when `add`. 1 to 8 tokens.
  * grid: ceil(n_out / 16). shared: CUDA_MATVEC_SHARED, or _MADE(n_in) if the input is to be
- * computed. */
+ * computed; of more than one token CUDA_MATVEC_SUMS. */
 #define CUDA_MATVEC_THREADS 256
 #define CUDA_MATVEC_TOKENS  8
-#define CUDA_MATVEC_SHARED  4096
+#define CUDA_MATVEC_SUMS    4096
+#ifndef CUDA_MATVEC_RING
+#define CUDA_MATVEC_RING 73728 /* weights that are being read, of one token */
+#endif
+#define CUDA_MATVEC_SHARED  (CUDA_MATVEC_SUMS + CUDA_MATVEC_RING)
 #define CUDA_MATVEC_SHARED_MADE(n_in) \
     (CUDA_MATVEC_SHARED + (size_t)(((n_in) + CUDA_BLOCK - 1) / CUDA_BLOCK) * (CUDA_BLOCK + 16))
 struct cuda_matvec {

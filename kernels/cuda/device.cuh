@@ -25,6 +25,7 @@ struct alignas(8) u32x2 {
 
 #define DEVICE static __device__ __forceinline__
 #define UNROLL _Pragma("unroll")
+#define ROLL   _Pragma("unroll 1") /* for loops that run once: their code would be read but once */
 /* min_blocks: blocks that an SM must be able to hold, which limits the registers. */
 #define KERNEL(name, args, n_threads, min_blocks)                       \
     extern "C" __global__ void __launch_bounds__(n_threads, min_blocks) \
@@ -286,7 +287,12 @@ DEVICE uint32_t atomic_next(uint32_t *p)
     return atomicAdd(p, 1u);
 }
 
-/* This thread's earlier writes become visible before its later ones. */
+/* *p = (*p + 1) % n, after this thread's earlier reads and writes and what it knows of others'. */
+DEVICE void count_release(uint32_t *p, uint32_t n)
+{
+    asm volatile("red.release.gpu.global.inc.u32 [%0], %1;" ::"l"(p), "r"(n - 1) : "memory");
+}
+
 /* Orders this thread's reads and writes for all blocks; __threadfence() would order them in one
  * sequence for all threads (fence.sc), which a count needs not. */
 DEVICE void memory_fence()
@@ -294,12 +300,21 @@ DEVICE void memory_fence()
     asm volatile("fence.acq_rel.gpu;" ::: "memory");
 }
 
-/* Reads a number for which this thread waits until other blocks have changed it; a fence must
- * follow the last one. An acquire at every poll would empty the L1 of the multiprocessor. */
+/* Reads a number for which this thread waits until other blocks have changed it. load_acquire must
+ * follow: at every poll it would empty the L1 of the multiprocessor. */
 DEVICE uint32_t load_changing(const uint32_t *p)
 {
     uint32_t x;
     asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(x) : "l"(p) : "memory");
+    return x;
+}
+
+/* Reads after it see what was written before the number was. A fence would also wait for the loads
+ * that are in flight. */
+DEVICE uint32_t load_acquire(const uint32_t *p)
+{
+    uint32_t x;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(x) : "l"(p) : "memory");
     return x;
 }
 
@@ -328,6 +343,7 @@ DEVICE void load_four_fresh(float x[4], const float *p)
 
 #define DEVICE static inline
 #define UNROLL
+#define ROLL
 #define KERNEL(name, args, n_threads, min_blocks)                                  \
     static void name##_body(const args &a);                                        \
     static void name##_thread(const void *a)                                       \
@@ -593,6 +609,11 @@ DEVICE uint32_t atomic_next(uint32_t *p)
     return (*p)++;
 }
 
+DEVICE void count_release(uint32_t *p, uint32_t n)
+{
+    *p = (*p + 1) % n;
+}
+
 DEVICE void memory_fence()
 {
 }
@@ -600,6 +621,11 @@ DEVICE void memory_fence()
 DEVICE uint32_t load_changing(const uint32_t *p, HERE)
 {
     emu_poll(PLACE);
+    return *p;
+}
+
+DEVICE uint32_t load_acquire(const uint32_t *p)
+{
     return *p;
 }
 

@@ -40,7 +40,7 @@ static void run_matrix(enum kn_type type, bool chunk, const struct cuda_matvec *
     if (chunk)
         LAUNCH(many[type], job, x, y, 1, 128, CUDA_MATMUL_SHARED, seed);
     else
-        LAUNCH(few[type], job, x, y, 1, 256, 4096, seed);
+        LAUNCH(few[type], job, x, y, 1, 256, CUDA_MATVEC_SHARED, seed);
 }
 
 static void check_matrix(enum kn_type type, bool chunk, int n_out, int n_in, int n_tok)
@@ -182,7 +182,7 @@ static void check_gate(enum kn_type type, int n_out, int n_in, int n_tok, enum c
     rng_fill(&rng, bias, (size_t)n_out, 1.0f);
     static const char *(*const gates[KN_TYPES])(
         const struct emu_launch *, const struct cuda_matvec_gate *) = BY_TYPE(matvec_gate);
-    LAUNCH(gates[type], &job, n_out / 32, 1, 1, 256, 4096, 5);
+    LAUNCH(gates[type], &job, n_out / 32, 1, 1, 256, CUDA_MATVEC_SHARED, 5);
     const struct kernels *ref = kn_table("ref");
     ref->matmul[type](&(struct kn_matmul){&gate.cpu, &x, n_tok, 0, n_out, g, (size_t)n_out});
     ref->matmul[type](&(struct kn_matmul){&up.cpu, &x, n_tok, 0, n_out, u, (size_t)n_out});

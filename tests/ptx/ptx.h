@@ -177,6 +177,11 @@ static inline u32 ld_relaxed_gpu_global_u32(u64 at)
     return ld_changing_global_u32(at);
 }
 
+static inline u32 ld_acquire_gpu_global_u32(u64 at)
+{
+    return ld_changing_global_u32(at);
+}
+
 LOAD(ld_shared, shared, u16)
 LOAD(ld_shared, shared, u32)
 LOAD(ld_shared, shared, f32)
@@ -184,6 +189,7 @@ LOAD2(ld_shared_v2_u32, shared)
 LOAD4(ld_shared_v4_u32, shared)
 LOAD4(ld_shared_v4_f32, shared)
 LOAD(ld_local, local, u32)
+LOAD2(ld_v2_u32, generic)
 LOAD4(ld_v4_u32, generic)
 STORE(st_global_u8, global, u8)
 STORE(st_global_u16, global, u16)
@@ -210,6 +216,15 @@ STORE(st_local_u32, local, u32)
     }
 ATOMIC_ADD(atom_global_add_u32, global)
 ATOMIC_ADD(atom_shared_add_u32, shared)
+
+static inline void red_release_gpu_global_inc_u32(u64 at, u32 last)
+{
+    u32 x;
+    char *p = in_global(at, 4);
+    memcpy(&x, p, 4);
+    x = x >= last ? 0 : x + 1;
+    memcpy(p, &x, 4);
+}
 
 /* ---- one operation of one type --------------------------------------------------------------- */
 
@@ -311,6 +326,7 @@ BINARY(xor_b32, u32, a ^ b)
 BINARY(or_b64, u64, a | b)
 BINARY(and_pred, bool, a &&b)
 BINARY(or_pred, bool, a || b)
+BINARY(xor_pred, bool, a != b)
 UNARY(not_b32, u32, ~a)
 UNARY(not_pred, bool, !a)
 UNARY(popc_b32, u32, __builtin_popcount(a))

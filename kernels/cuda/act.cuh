@@ -141,6 +141,11 @@ DEVICE void load_four(float x[4], const float *p)
     x[3] = bits_float(v.w);
 }
 
+DEVICE void store_four(float *p, float x, float y, float z, float w)
+{
+    *(u32x4 *)p = {float_bits(x), float_bits(y), float_bits(z), float_bits(w)};
+}
+
 /* rmsnorm(x) * w (w NULL: x unchanged), quantized as row `token` of act, and written to y unless
  * NULL, by 256 threads. A thread takes four columns of every 1024. */
 DEVICE void norm_token(const float *x, const float *w, int n, float eps, const struct cuda_act &act,

@@ -499,9 +499,8 @@ struct cuda_attend_one {
 /* m, l and acc of a split's row. */
 #define CUDA_PARTIAL_FLOATS(dim) ((dim) + 2)
 
-#define CUDA_DECODE_SHARED(dim)                                                                \
-    (4 * CUDA_TILE * ((dim) / 32 * 20) + (CUDA_TILE + 2 * CUDA_ATTEND_COLS) * ((dim)*2 + 32) + \
-     (dim)*6)
+#define CUDA_DECODE_SHARED(dim) \
+    ((4 * CUDA_TILE + 2) * ((dim) / 32 * 20) + 2 * CUDA_ATTEND_COLS * ((dim)*2 + 32))
 /* key_bytes: 2 for halves, 1 for int8 */
 #define CUDA_CHUNK_SHARED(dim, key_bytes) (2 * CUDA_TILE * ((dim) * ((key_bytes) + 2) + 32))
 

@@ -5,10 +5,14 @@
 KERNEL(kv_append, struct cuda_append, 128, 1)
 {
     const int token = block_x(), head = block_y();
-    const int64_t at = token * a.stride + (int64_t)head * a.cache.head_dim;
+    const int64_t from = token * a.stride + (int64_t)head * a.cache.head_dim;
+    const int64_t at = place_of(a.cache, head, a.cache.len[head] + token);
+    const uint32_t pos = *a.pos + (uint32_t)token;
 
-    append_unit(a.cache, head, a.cache.len[head] + token, a.k + at, a.v + at,
-                *a.pos + (uint32_t)token, a.score ? a.score + head * a.n_tok + token : NULL);
+    pack_unit(a.cache, head, a.cache.k + at * a.cache.k_bytes, a.cache.v + at * a.cache.v_bytes,
+              a.k + from, a.v + from, pos == 0);
+    if (thread_id() == 0)
+        mark_unit(a.cache, at, pos, a.score ? a.score + head * a.n_tok + token : NULL);
 }
 
 /* Copies words of a head's units (keys, values or one word each) to or from the stage. */

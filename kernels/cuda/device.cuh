@@ -680,6 +680,11 @@ DEVICE float shfl_xor_f32(float x, int mask)
     return bits_float(shfl_xor_u32(float_bits(x), mask));
 }
 
+DEVICE float shfl_f32(float x, int lane)
+{
+    return bits_float(shfl_u32(float_bits(x), lane));
+}
+
 /* Over the 32 lanes, in the order of a butterfly. */
 DEVICE float warp_max(float x)
 {
@@ -702,19 +707,33 @@ DEVICE int32_t warp_sum_int(int32_t x)
     return x;
 }
 
+/* The sum over this lane and those before it. */
+DEVICE int32_t warp_sums_int(int32_t x)
+{
+    UNROLL
+    for (int step = 1; step < 32; step *= 2) {
+        const int32_t y = (int32_t)shfl_u32((uint32_t)x, max_int(lane_id() - step, 0));
+        if (lane_id() >= step) x += y;
+    }
+    return x;
+}
+
 /* Called by all threads of a block after they wrote their part of a result: true in the last of n
  * blocks. The ticket is then 0 again, and load_fresh reads the other blocks' parts. shared: 4
  * bytes. */
 DEVICE bool last_block(uint32_t *ticket, int n, uint32_t *shared)
 {
-    memory_fence();
     barrier();
-    if (thread_id() == 0) *shared = atomic_next(ticket);
+    if (thread_id() == 0) { /* its fences order what the block's threads wrote before the barrier */
+        memory_fence();
+        *shared = (int)atomic_next(ticket) == n - 1;
+        if (*shared) {
+            memory_fence(); /* reads happen after the tickets of all other blocks */
+            *ticket = 0;
+        }
+    }
     barrier();
-    const bool last = (int)*shared == n - 1;
-    if (last) memory_fence(); /* the following reads happen after the tickets of all other blocks */
-    if (last && thread_id() == 0) *ticket = 0;
-    return last;
+    return *shared;
 }
 
 /* Scales that overflow a half saturate, as on the CPU. */

@@ -19,7 +19,8 @@
  *
  * A key's number is 32 u (d m + n): u is the head's largest scale, m = scale (q - 8) / 32 u, n =
  * mean / 32 u, and the query takes 32 u. A code at bits 4 to 7 of a half is 2^-20 q, a subnormal
- * number, so that two fused multiply-adds make a number, with m's and n's constants in registers.
+ * number, so that two fused multiply-adds make a number, with m's and n's constants in registers. At
+ * bits 0 to 3 it is 2^-24 q, and d takes the 16 that m lacks.
  *
  * While one tile is computed, cp.async copies the next one, and the angles of its query are loaded.
  * A launch of few tiles takes as long as its loads one after the other, so whatever does not depend
@@ -31,6 +32,8 @@
 #include "kernels/cuda/act.cuh"
 #include "kernels/cuda/attend.cuh"
 #include "kernels/cuda/cache.cuh"
+
+#define SIXTEEN 0x4c004c00u /* as halves */
 
 enum { COLS = CUDA_ATTEND_COLS, THREADS = CUDA_ATTEND_THREADS, WARPS = THREADS / 32 };
 
@@ -73,7 +76,7 @@ DEVICE void load_pairs(uint32_t *pairs, const float *row, int h, float by)
 /* ---- constants of a lane --------------------------------------------------------------------- */
 
 /* Pairs of steps (h, s) of lane t, at 2h + s. Of a head: scales over u times 2^15, the same times
- * -8, and means. */
+ * code 8, and means. */
 template <int DIM> struct centre {
     uint32_t re_scale[DIM / 16], im_scale[DIM / 16], re_less[DIM / 16], im_less[DIM / 16];
     uint32_t re_mean[DIM / 16], im_mean[DIM / 16];
@@ -82,7 +85,7 @@ template <int DIM> struct centre {
 
 template <int DIM> DEVICE void load_centre(struct centre<DIM> *c, const float *from)
 {
-    const uint32_t eight = 0x80808080u; /* -8 times 2^-20 */
+    const uint32_t eight = 0x80808080u, eighth = 0x80088008u; /* -8 times 2^-20, times 2^-24 */
     float most = 0.0f;
 
     UNROLL
@@ -98,8 +101,8 @@ template <int DIM> DEVICE void load_centre(struct centre<DIM> *c, const float *f
     }
     UNROLL
     for (int i = 0; i < DIM / 16; i++) {
-        c->re_less[i] = h2_mul(c->re_scale[i], eight);
-        c->im_less[i] = h2_mul(c->im_scale[i], eight);
+        c->re_less[i] = h2_mul(c->re_scale[i], i & 2 ? eight : eighth);
+        c->im_less[i] = h2_mul(c->im_scale[i], (i + DIM / 16) & 2 ? eight : eighth);
     }
 }
 
@@ -121,79 +124,85 @@ template <int DIM> DEVICE void load_angles(struct angles<DIM> *a, const float *c
 
 /* ---- queries --------------------------------------------------------------------------------- */
 
-/* A thread's pairs of the columns, not rotated, scaled to base-2 logits of keys over the span; and
- * their angles for a tile. */
+/* A thread's pairs of the columns, not rotated, scaled to base-2 logits of keys over the span. */
 template <int DIM> struct query {
-    float re[decode<DIM>::PAIRS][2], im[decode<DIM>::PAIRS][2];
+    enum { N = decode<DIM>::PAIRS };
+    float re[N][2], im[N][2];
+    int slot[N]; /* of the token; -1: the column has none */
 };
 
-/* Whether pair k of this thread belongs to a column with a token; *e: its number in the row. */
-template <int DIM> DEVICE bool own_pair(int k, const struct cuda_attend &a, int *col, int *e)
+struct turn { /* angles of a pair for a tile */
+    float cos[2], sin[2];
+};
+
+DEVICE void load_two(float x[2], const float *row)
+{
+    x[0] = row[0], x[1] = row[2];
+}
+
+/* Where pair k of this thread is in a row of channels, and in the columns. */
+template <int DIM> DEVICE int own_channel(int k)
+{
+    return pair_channel((k * THREADS + thread_id()) % (DIM / 4));
+}
+
+template <int DIM> DEVICE char *own_place(char *columns, int k)
 {
     const int i = k * THREADS + thread_id();
-
-    *col = i / (DIM / 4), *e = i % (DIM / 4);
-    return *col < a.n_tok * a.n_group;
+    return columns + i / (DIM / 4) * decode<DIM>::ROW + i % (DIM / 4) * 8;
 }
 
 /* Columns without a token become zero, in both stages. */
 template <int DIM>
-DEVICE void load_query(struct query<DIM> *q, char *queries, const struct cuda_attend &a, int head,
-                       float span)
+DEVICE void load_query(struct query<DIM> *q, char *columns, const struct cuda_attend &a, int head,
+                       int pos0)
 {
-    const float scale = a.scale * LOG2E * span;
-
     UNROLL
     for (int k = 0; k < decode<DIM>::PAIRS; k++) {
-        int col, e;
-        if (own_pair<DIM>(k, a, &col, &e)) {
-            const float *x = a.q + col / a.n_group * a.q_stride + pair_channel(e) +
-                             (int64_t)(head * a.n_group + col % a.n_group) * DIM;
-            UNROLL
-            for (int j = 0; j < 2; j++) {
-                q->re[k][j] = x[2 * j] * scale;
-                q->im[k][j] = x[2 * j + DIM / 2] * scale;
-            }
+        const int col = (k * THREADS + thread_id()) / (DIM / 4), token = col / a.n_group;
+        const float *x = a.q + token * a.q_stride + own_channel<DIM>(k) +
+                         (int64_t)(head * a.n_group + col % a.n_group) * DIM;
+
+        q->slot[k] = token < a.n_tok ? pos0 + token : -1;
+        if (token < a.n_tok) {
+            load_two(q->re[k], x);
+            load_two(q->im[k], x + DIM / 2);
         } else if (col < COLS) {
-            char *to = queries + col * decode<DIM>::ROW + e * 8;
+            char *to = own_place<DIM>(columns, k);
             *(u32x2 *)to = *(u32x2 *)(to + COLS * decode<DIM>::ROW) = {0, 0};
         }
     }
 }
 
-/* The angles of a thread's pairs for the tile that begins with slot0. A query before the whole tile
- * is masked later and may have any finite value. */
+/* For the tile that begins with slot0. A query before the whole tile is masked later and may have
+ * any finite value. */
 template <int DIM>
-DEVICE void load_turn(struct query<DIM> *turn, const struct cuda_attend &a, int pos0, int slot0)
+DEVICE void load_turn(struct turn *turn, const struct query<DIM> &q, const struct cuda_attend &a,
+                      int slot0)
 {
     UNROLL
     for (int k = 0; k < decode<DIM>::PAIRS; k++) {
-        int col, e;
-        if (!own_pair<DIM>(k, a, &col, &e)) continue;
-        const int distance = max_int(pos0 + col / a.n_group - slot0, 0);
-        const int64_t at = (int64_t)distance * (DIM / 2) + pair_channel(e);
-        UNROLL
-        for (int j = 0; j < 2; j++)
-            turn->re[k][j] = a.cos[at + 2 * j], turn->im[k][j] = a.sin[at + 2 * j];
+        const int at = max_int(q.slot[k] - slot0, 0) * (DIM / 2) + own_channel<DIM>(k);
+        if (q.slot[k] < 0) continue;
+        load_two(turn[k].cos, a.cos + at);
+        load_two(turn[k].sin, a.sin + at);
     }
 }
 
 template <int DIM>
-DEVICE void put_query(char *out, const struct query<DIM> &q, const struct query<DIM> &turn,
-                      const struct cuda_attend &a)
+DEVICE void put_query(char *columns, const struct query<DIM> &q, const struct turn *turn, float scale)
 {
     UNROLL
     for (int k = 0; k < decode<DIM>::PAIRS; k++) {
         float re[2], im[2];
-        int col, e;
-        if (!own_pair<DIM>(k, a, &col, &e)) continue;
+        if (q.slot[k] < 0) continue;
         UNROLL
         for (int j = 0; j < 2; j++) {
-            re[j] = q.re[k][j] * turn.re[k][j] - q.im[k][j] * turn.im[k][j];
-            im[j] = q.im[k][j] * turn.re[k][j] + q.re[k][j] * turn.im[k][j];
+            const float x = q.re[k][j] * scale, y = q.im[k][j] * scale;
+            re[j] = x * turn[k].cos[j] - y * turn[k].sin[j];
+            im[j] = y * turn[k].cos[j] + x * turn[k].sin[j];
         }
-        *(u32x2 *)(out + col * decode<DIM>::ROW + e * 8) = {h2_pack(re[0], re[1]),
-                                                            h2_pack(im[0], im[1])};
+        *(u32x2 *)own_place<DIM>(columns, k) = {h2_pack(re[0], re[1]), h2_pack(im[0], im[1])};
     }
 }
 
@@ -204,11 +213,10 @@ DEVICE uint32_t key_pair(const uint32_t *key, int h, int s, int t, uint32_t scal
                          uint32_t mean)
 {
     const uint32_t *block = key + h / 2 * 5;
-    const int from = 8 * s + 4 * (h & 1); /* of the code's bits */
-    const uint32_t q = from < 4 ? block[1 + t] << (4 - from) : block[1 + t] >> (from - 4);
+    const uint32_t q = (block[1 + t] >> 8 * s) & (h & 1 ? 0x00f000f0u : 0x000f000fu);
     const uint32_t d = permute_bytes(block[0], 0, h & 1 ? 0x3232 : 0x1010);
 
-    return h2_fma(h2_fma(q & 0x00f000f0u, scale, less), d, mean);
+    return h2_fma(h2_fma(q, scale, less), h & 1 ? d : h2_mul(d, SIXTEEN), mean);
 }
 
 /* Pairs of channels of the warp's key g + 8k, rotated: step s of group h. */
@@ -222,7 +230,7 @@ DEVICE void rotated_key(const uint32_t *key, const struct centre<DIM> &c,
     const uint32_t y =
         key_pair(key, h + DIM / 32, s, t, c.im_scale[i], c.im_less[i], c.im_mean[i]);
 
-    *re = h2_fma(x, a.cos[k][i], h2_mul(y ^ 0x80008000u, a.sin[k][i]));
+    *re = h2_fma(x, a.cos[k][i], h2_mul(h2_neg(y), a.sin[k][i]));
     *im = h2_fma(y, a.cos[k][i], h2_mul(x, a.sin[k][i]));
 }
 
@@ -251,6 +259,7 @@ template <int DIM>
 DEVICE void lift_first(float c[4], const float *centre, float span, const char *queries)
 {
     const int g = lane_id() / 4, t = lane_id() % 4;
+    const float inverse = 1.0f / span;
 
     UNROLL
     for (int i = 0; i < DIM / 16; i++) {
@@ -261,7 +270,7 @@ DEVICE void lift_first(float c[4], const float *centre, float span, const char *
         for (int part = 0; part < 2 && g == 0; part++) {
             const float *mean = centre + i / 2 * 16 + 4 * t + i % 2 + part * (DIM / 2);
             const float *first = mean + 2 * DIM;
-            k[2 * part] = h2_pack((first[0] - mean[0]) / span, (first[2] - mean[2]) / span);
+            k[2 * part] = h2_pack((first[0] - mean[0]) * inverse, (first[2] - mean[2]) * inverse);
         }
         mma_f16(c, k, q.x, q.y);
     }
@@ -287,13 +296,19 @@ DEVICE void load_values(struct values *v, const uint32_t *rows, int n_words, int
     }
 }
 
-/* Rows g: byte `byte` of the word's half, low nibble; rows g + 8: the high nibble. */
+/* Rows g: byte `byte` of the word's half, low nibble; rows g + 8: the high nibble. A code at bits 0
+ * to 3 is the end of a half from 1024 on, at bits 4 to 7 of one from 64 on. */
 DEVICE void value_fragment(uint32_t a[4], const struct values *v, const uint32_t half[2], int byte)
 {
+    const uint32_t from_1024 = 0x64006400u, from_64 = 0x54005400u;
+
     UNROLL
     for (int i = 0; i < 2; i++) {
-        a[2 * i] = dequantize2(half[i], 8 * byte, v->d[i], v->m[i]);
-        a[2 * i + 1] = dequantize2(half[i], 8 * byte + 4, v->d[i], v->m[i]);
+        const uint32_t q = half[i] >> 8 * byte;
+        const uint32_t low = h2_sub((q & 0x000f000fu) | from_1024, from_1024);
+        const uint32_t high = h2_sub((q & 0x00f000f0u) | from_64, from_64);
+        a[2 * i] = h2_fma(low, v->d[i], v->m[i]);
+        a[2 * i + 1] = h2_fma(high, v->d[i], v->m[i]);
     }
 }
 
@@ -376,16 +391,24 @@ template <int DIM> DEVICE void softmax_step(struct softmax *s, float c[4], float
     }
 }
 
-/* Column c of the tile sees slots up to its own. */
-DEVICE void mask_logits(float c[4], const struct cuda_attend &a, int pos0, int slot0)
+/* The last slots that columns 2t and 2t + 1 see. */
+DEVICE void last_slots(int last[2], const struct cuda_attend &a, int pos0)
 {
-    const int g = lane_id() / 4, t = lane_id() % 4, slot = slot0 + warp_id() * 16 + g;
+    UNROLL
+    for (int k = 0; k < 2; k++) {
+        const int token = (2 * (lane_id() % 4) + k) / a.n_group;
+        last[k] = token < a.n_tok ? pos0 + token : -1;
+    }
+}
+
+DEVICE void mask_logits(float c[4], const int last[2], int slot0)
+{
+    const int slot = slot0 + warp_id() * 16 + lane_id() / 4;
 
     UNROLL
     for (int k = 0; k < 2; k++) {
-        const int token = (2 * t + k) / a.n_group, last = token < a.n_tok ? pos0 + token : -1;
-        if (slot > last) c[k] = -INF;
-        if (slot + 8 > last) c[k + 2] = -INF;
+        if (slot > last[k]) c[k] = -INF;
+        if (slot + 8 > last[k]) c[k + 2] = -INF;
     }
 }
 
@@ -527,14 +550,21 @@ template <int DIM> DEVICE struct parts<DIM> parts_of()
     return {raw, raw + decode<DIM>::RAW, raw + decode<DIM>::RAW + decode<DIM>::QUERIES};
 }
 
-/* Starts copying a tile's keys and values to a stage; slots from `end` on become zero. */
+/* Starts copying a tile's keys and values to a stage; slots from `end` on become zero, which is a
+ * unit of zeros. */
 template <int DIM>
 DEVICE void copy_stage(const struct cuda_attend &a, char *stage, int head, int tile, int end)
 {
-    const int32_t *pages = a.cache.pages + head * a.cache.n_pages;
+    enum { BYTES = unit<DIM>::TILE_BYTES };
+    const int64_t page = a.cache.pages[head * a.cache.n_pages + tile];
+    const int used = min_int(end - tile * TILE, TILE) * unit<DIM>::BYTES;
 
-    tile_copy(stage, a.cache.k, unit<DIM>::BYTES, pages, tile, end, THREADS);
-    tile_copy(stage + unit<DIM>::TILE_BYTES, a.cache.v, unit<DIM>::BYTES, pages, tile, end, THREADS);
+    UNROLL
+    for (int first = 0; first < 2 * BYTES; first += THREADS * 16) {
+        const int to = first + thread_id() * 16, at = to < BYTES ? to : to - BYTES;
+        const uint8_t *from = (to < BYTES ? a.cache.k : a.cache.v) + page * BYTES + at;
+        if (to < 2 * BYTES) cp_async16(stage + to, from, max_int(0, min_int(used - at, 16)));
+    }
     cp_async_commit();
 }
 
@@ -560,14 +590,18 @@ DEVICE void attend_decode(const struct cuda_attend &a, const struct piece &p,
     const int pos0 = a.cache.len[p.head], end = pos0 + a.n_tok - packs;
     const float *of_head = a.cache.centres + p.head * 3 * DIM;
     struct centre<DIM> centre;
-    struct query<DIM> query, turn;
+    struct query<DIM> query;
+    struct turn turn[decode<DIM>::PAIRS];
     struct softmax s = {{-INF, -INF}, {0.0f, 0.0f}};
     float o[decode<DIM>::BLOCKS][4] = {}, first_key[4] = {};
+    int last[2];
 
-    load_turn<DIM>(&turn, a, pos0, p.first * TILE);
+    load_query<DIM>(&query, parts.queries, a, p.head, pos0);
+    load_turn<DIM>(turn, query, a, p.first * TILE);
     load_centre<DIM>(&centre, of_head);
-    load_query<DIM>(&query, parts.queries, a, p.head, centre.span);
-    put_query<DIM>(parts.queries, query, turn, a);
+    last_slots(last, a, pos0);
+    const float scale = a.scale * LOG2E * centre.span;
+    put_query<DIM>(parts.queries, query, turn, scale);
     if (p.first == 0) barrier();
     if (p.first == 0 && warp_id() == 0 && a.cache.pos[place_of(a.cache, p.head, 0)] == 0)
         lift_first<DIM>(first_key, of_head, centre.span, parts.queries);
@@ -581,17 +615,17 @@ DEVICE void attend_decode(const struct cuda_attend &a, const struct piece &p,
         barrier(); /* this tile has arrived for all, and the other stage is no longer read */
         if (tile + 1 < p.last) {
             copy_stage<DIM>(a, parts.raw + (stage ^ 1) * STAGE, p.head, tile + 1, end);
-            load_turn<DIM>(&turn, a, pos0, (tile + 1) * TILE);
+            load_turn<DIM>(turn, query, a, (tile + 1) * TILE);
         } else if (packs) {
             put_fresh<DIM>(now, parts.fresh, end);
         }
         tile_logits<DIM>(c, now, centre, angles, parts.queries + stage * QUERY);
-        mask_logits(c, a, pos0, tile * TILE);
+        mask_logits(c, last, tile * TILE);
         softmax_step<DIM>(&s, c, o);
         add_values<DIM>(o, now + STAGE / 2, movmatrix(h2_pack(c[0], c[1])),
                         movmatrix(h2_pack(c[2], c[3])));
         if (tile + 1 < p.last)
-            put_query<DIM>(parts.queries + (stage ^ 1) * QUERY, query, turn, a);
+            put_query<DIM>(parts.queries + (stage ^ 1) * QUERY, query, turn, scale);
     }
     barrier(); /* the stages are reused for the sums */
     put_warp<DIM>((float *)parts.raw, &s, o);
@@ -625,6 +659,9 @@ KERNEL(attend_decode_128, struct cuda_attend, CUDA_ATTEND_THREADS, 2)
     decode_piece<128>(a);
 }
 
+#ifndef SKIP
+#define SKIP 0
+#endif
 #ifndef MERGE_AHEAD
 #define MERGE_AHEAD 16
 #endif
@@ -743,14 +780,16 @@ template <int DIM> DEVICE void attend_one(const struct cuda_attend_one &a)
     const struct piece p = own_piece(at);
     const bool idle = p.head == at.cache.n_head;
     const int slot = idle ? 0 : at.cache.len[p.head];
-    const bool packs = !idle && p.last == ceil_div(slot + 1, TILE); /* it has the last tile */
+    const bool packs = SKIP != 4 && !idle && p.last == ceil_div(slot + 1, TILE); /* the last tile */
+    if (SKIP == 1 && p.head >= 0) return;
     if (!idle)
         copy_stage<DIM>(at, parts_of<DIM>().raw, p.head, p.first, slot + 1 - packs);
     if (a.kept.x) keep_input(a.kept, n_block - 1 - block, n_block); /* the last ones may be idle */
     if (idle) return;
     if (packs) pack_fresh<DIM>(a, p.head, slot);
     attend_decode<DIM>(at, p, angles, packs);
-    if (!last_block(&a.ticket[p.head], p.n, (uint32_t *)shared_memory())) return;
+    if (SKIP == 3) return;
+    if (!last_block(&a.ticket[p.head], p.n, (uint32_t *)shared_memory()) || SKIP == 2) return;
     const struct cuda_merge merge = {at.m,       at.l,          at.acc, at.n_split, 1,
                                      at.n_group, at.cache.n_head, DIM,    a.act,      NULL,
                                      NULL,       1};

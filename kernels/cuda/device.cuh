@@ -220,6 +220,13 @@ DEVICE uint32_t h2_sub(uint32_t a, uint32_t b)
     return d;
 }
 
+DEVICE uint32_t h2_neg(uint32_t a)
+{
+    uint32_t d;
+    asm("neg.f16x2 %0, %1;" : "=r"(d) : "r"(a));
+    return d;
+}
+
 DEVICE uint32_t h2_pack(float low, float high)
 {
     uint32_t d;
@@ -547,6 +554,11 @@ DEVICE uint32_t h2_sub(uint32_t a, uint32_t b)
 {
     return h2_pack(half_float((uint16_t)a) - half_float((uint16_t)b),
                    half_float((uint16_t)(a >> 16)) - half_float((uint16_t)(b >> 16)));
+}
+
+DEVICE uint32_t h2_neg(uint32_t a)
+{
+    return a ^ 0x80008000u;
 }
 
 DEVICE float fma_f32(float a, float b, float c)

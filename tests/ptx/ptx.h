@@ -312,6 +312,7 @@ BINARY(or_b64, u64, a | b)
 BINARY(and_pred, bool, a &&b)
 BINARY(or_pred, bool, a || b)
 UNARY(not_b32, u32, ~a)
+UNARY(neg_f16x2, u32, a ^ 0x80008000u)
 UNARY(not_pred, bool, !a)
 UNARY(popc_b32, u32, __builtin_popcount(a))
 

@@ -522,9 +522,15 @@ struct cuda_merge {
  * The kernel attend_any_MAX is for heads of at most MAX numbers. */
 #define CUDA_HEAD_MAX      512
 #define CUDA_ANY_ROWS(max) ((max) > 256 ? 16 : 32)
-#define CUDA_ANY_SHARED(max, dim)                                                   \
+#define CUDA_ANY_FIXED(max, dim)                                                    \
     (CUDA_ANY_ROWS(max) * ((dim)*2 + 16 + CUDA_TILE * 2 + 16 + 4 * sizeof(float)) + \
      CUDA_TILE * ((dim)*2 + 16))
+/* Whether there is room for a tile's keys and values of unit_bytes together. */
+#define CUDA_ANY_COPIES(max, dim, unit_bytes) \
+    (CUDA_ANY_FIXED(max, dim) + CUDA_TILE * (size_t)(unit_bytes) <= CUDA_SHARED_MAX)
+#define CUDA_ANY_SHARED(max, dim, unit_bytes) \
+    (CUDA_ANY_FIXED(max, dim) +               \
+     (CUDA_ANY_COPIES(max, dim, unit_bytes) ? CUDA_TILE * (size_t)(unit_bytes) : 0))
 struct cuda_attend_any {
     struct cuda_attend at;
     int window;    /* units that a token sees; 0 = all */

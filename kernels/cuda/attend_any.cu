@@ -27,18 +27,16 @@ template <int MAX> struct shape {
     };
 };
 
-/* A thread's part of a tile: numbers c .. c + 3 of rows `row`, row + step and so on. */
-struct share {
-    int row, step, c;
+/* A thread's part of a tile with rows of up to N numbers: numbers c .. c + 3 of rows `row`, row +
+ * STEP and so on, BATCH of them together. */
+template <int N> struct share {
+    enum { STEP = THREADS * 4 / N, BATCH = 4 };
+    int row, c;
 };
 
-/* Of rows of n numbers; threads beyond have c >= n. */
-DEVICE struct share own_share(int n)
+template <int N> DEVICE struct share<N> own_share()
 {
-    int width = 1;
-
-    while (width < n / 4) width *= 2;
-    return {thread_id() / width, THREADS / width, thread_id() % width * 4};
+    return {thread_id() / (N / 4), thread_id() % (N / 4) * 4};
 }
 
 /* The parts of shared memory, and the work of a block. */
@@ -74,8 +72,8 @@ DEVICE void put_rotated(char *to, const float x[4], const float y[4], const floa
 
     UNROLL
     for (int k = 0; k < 4; k++) {
-        re[k] = (x[k] * cosines[k] - y[k] * sines[k]) * scale;
-        im[k] = (y[k] * cosines[k] + x[k] * sines[k]) * scale;
+        re[k] = fma_f32(x[k], cosines[k], -y[k] * sines[k]) * scale;
+        im[k] = fma_f32(y[k], cosines[k], x[k] * sines[k]) * scale;
     }
     *(u32x2 *)to = {h2_pack(re[0], re[1]), h2_pack(re[2], re[3])};
     *(u32x2 *)(to + half * 2) = {h2_pack(im[0], im[1]), h2_pack(im[2], im[3])};
@@ -105,53 +103,52 @@ template <int MAX> DEVICE void put_queries(const struct cuda_attend_any &a, cons
 }
 
 /* A thread's constants of keys: the channels c .. c + 3 and their partners. */
-struct key_part {
-    struct share own;
-    float cosine[4], sine[4]; /* of `step` slots */
+template <int MAX> struct key_part {
+    struct share<MAX / 2> own;
+    float cosine[4], sine[4]; /* of STEP slots */
     float mean[2][4], scale[2][4];
 };
 
-DEVICE struct key_part describe_keys(const struct cuda_attend_any &a, const struct work &w)
+template <int MAX>
+DEVICE void describe_keys(struct key_part<MAX> *p, const struct cuda_attend_any &a,
+                          const struct work &w)
 {
     const int half = w.dim / 2;
-    struct key_part p = {own_share(half), {}, {}, {}, {}};
+    float still[4]; /* the length of all angles */
 
-    if (p.own.c >= half) return p;
-    if (p.own.step < TILE) {
-        float still[4]; /* the length of all angles */
-        load_four(still, a.at.cos + p.own.c);
-        load_four(p.cosine, a.at.cos + p.own.step * half + p.own.c);
-        load_four(p.sine, a.at.sin + p.own.step * half + p.own.c);
-        UNROLL
-        for (int k = 0; k < 4; k++) p.cosine[k] /= still[k], p.sine[k] /= still[k];
-    }
-    if (a.at.cache.k_type != CUDA_KV_S4) return p;
+    p->own = own_share<MAX / 2>();
+    if (p->own.c >= half) return;
+    load_four(still, a.at.cos + p->own.c);
+    load_four(p->cosine, a.at.cos + share<MAX / 2>::STEP * half + p->own.c);
+    load_four(p->sine, a.at.sin + share<MAX / 2>::STEP * half + p->own.c);
+    UNROLL
+    for (int k = 0; k < 4; k++) p->cosine[k] /= still[k], p->sine[k] /= still[k];
+    if (a.at.cache.k_type != CUDA_KV_S4) return;
     UNROLL
     for (int part = 0; part < 2; part++) {
-        const float *centre = a.at.cache.centres + w.head * 3 * w.dim + p.own.c + part * half;
-        load_four(p.mean[part], centre);
-        load_four(p.scale[part], centre + w.dim);
+        const float *centre = a.at.cache.centres + w.head * 3 * w.dim + p->own.c + part * half;
+        load_four(p->mean[part], centre);
+        load_four(p->scale[part], centre + w.dim);
     }
-    return p;
 }
 
-/* Four numbers of a key, which is at `place` of the pool. */
+/* Four numbers of the key in a slot, which is at `place` of the pool. */
+template <int MAX>
 DEVICE void key_four(float x[4], const struct cuda_attend_any &a, const struct work &w,
-                     const struct key_part &p, const void *key, int part, int slot, int64_t place)
+                     const struct key_part<MAX> &p, const void *key, enum cuda_kv type, int part,
+                     bool first)
 {
-    const struct cuda_cache &cache = a.at.cache;
     const int c = p.own.c + part * (w.dim / 2);
+    const float *other = a.at.cache.centres + (w.head * 3 + 2) * w.dim + c;
 
-    unit_numbers(x, key, cache.k_type, c);
-    if (cache.k_type != CUDA_KV_S4) return;
-    const bool first = slot == 0 && cache.pos[place] == 0;
-    const float *other = cache.centres + (w.head * 3 + 2) * w.dim + c;
+    unit_numbers(x, key, type, c);
     UNROLL
-    for (int k = 0; k < 4; k++)
+    for (int k = 0; k < 4 && type == CUDA_KV_S4; k++)
         x[k] = fma_f32(p.scale[part][k], x[k], first ? other[k] : p.mean[part][k]);
 }
 
-DEVICE void turn(float cosine[4], float sine[4], const struct key_part &p)
+/* The angles of the row STEP slots further. */
+template <int MAX> DEVICE void turn(float cosine[4], float sine[4], const struct key_part<MAX> &p)
 {
     UNROLL
     for (int k = 0; k < 4; k++) {
@@ -161,48 +158,82 @@ DEVICE void turn(float cosine[4], float sine[4], const struct key_part &p)
     }
 }
 
-/* Keys past `end` may have any finite numbers. */
-DEVICE void put_keys(const struct cuda_attend_any &a, const struct work &w, const struct key_part &p,
-                     int64_t unit0, int slot0)
+/* Slots past `end` get the numbers of the last one. */
+template <int MAX>
+DEVICE void put_keys(const struct cuda_attend_any &a, const struct work &w,
+                     const struct key_part<MAX> &p, int64_t unit0, int slot0, enum cuda_kv type)
 {
-    const struct cuda_cache &cache = a.at.cache;
-    const int half = w.dim / 2, bytes = cache.k_bytes, first = slot0 + p.own.row;
-    const int64_t angle = (int64_t)(first < w.end ? first - w.base : 0) * half + p.own.c;
-    const char *keys = w.keys ? w.keys : (const char *)cache.k + unit0 * bytes;
+    typedef share<MAX / 2> own;
+    const int half = w.dim / 2, bytes = a.at.cache.k_bytes, last = w.end - 1 - slot0;
+    const int64_t angle = (int64_t)(min_int(p.own.row, last) + slot0 - w.base) * half + p.own.c;
+    const char *keys = w.keys ? w.keys : (const char *)a.at.cache.k + unit0 * bytes;
+    const bool first = type == CUDA_KV_S4 && slot0 == 0 && a.at.cache.pos[unit0] == 0;
     float cosine[4], sine[4];
 
     if (p.own.c >= half) return;
     load_four(cosine, a.at.cos + angle);
     load_four(sine, a.at.sin + angle);
-    for (int row = p.own.row; row < TILE; row += p.own.step) {
-        float x[4] = {}, y[4] = {};
-        if (slot0 + row < w.end) {
-            key_four(x, a, w, p, keys + row * bytes, 0, slot0 + row, unit0 + row);
-            key_four(y, a, w, p, keys + row * bytes, 1, slot0 + row, unit0 + row);
+    for (int row = p.own.row; row < TILE; row += own::BATCH * own::STEP) {
+        float x[own::BATCH][4], y[own::BATCH][4];
+        UNROLL
+        for (int i = 0; i < own::BATCH; i++) {
+            const char *key = keys + min_int(row + i * own::STEP, last) * bytes;
+            key_four<MAX>(x[i], a, w, p, key, type, 0, first && row + i == 0);
+            key_four<MAX>(y[i], a, w, p, key, type, 1, first && row + i == 0);
         }
-        put_rotated(w.units + row * w.row + p.own.c * 2, x, y, cosine, sine, 1.0f, half);
-        turn(cosine, sine, p);
+        UNROLL
+        for (int i = 0; i < own::BATCH; i++) {
+            put_rotated(w.units + (row + i * own::STEP) * w.row + p.own.c * 2, x[i], y[i], cosine,
+                        sine, 1.0f, half);
+            turn<MAX>(cosine, sine, p);
+        }
     }
 }
 
-/* Values past `end` are zero. */
-DEVICE void put_values(const struct cuda_attend_any &a, const struct work &w,
-                       const struct share &own, int64_t unit0, int slot0)
+/* The same of values. */
+template <int MAX>
+DEVICE void put_values(const struct cuda_attend_any &a, const struct work &w, int64_t unit0,
+                       int slot0, enum cuda_kv type)
 {
-    const struct cuda_cache &cache = a.at.cache;
-    const int bytes = cache.v_bytes;
-    const char *values = w.values ? w.values : (const char *)cache.v + unit0 * bytes;
+    typedef share<MAX> own;
+    const own at = own_share<MAX>();
+    const int bytes = a.at.cache.v_bytes, last = w.end - 1 - slot0;
+    const char *values = w.values ? w.values : (const char *)a.at.cache.v + unit0 * bytes;
 
-    if (own.c >= w.dim) return;
-    for (int row = own.row; row < TILE; row += own.step) {
-        u32x2 *to = (u32x2 *)(w.units + row * w.row + own.c * 2);
-        float x[4] = {};
-        if (slot0 + row < w.end && cache.v_type == CUDA_KV_F16) {
-            *to = load8((const u32x2 *)(values + row * bytes) + own.c / 4);
-            continue;
+    if (at.c >= w.dim) return;
+    for (int row = at.row; row < TILE; row += own::BATCH * own::STEP) {
+        u32x2 halves[own::BATCH];
+        UNROLL
+        for (int i = 0; i < own::BATCH; i++) {
+            const char *value = values + min_int(row + i * own::STEP, last) * bytes;
+            float x[4];
+            unit_numbers(x, value, type, at.c);
+            halves[i] = {h2_pack(x[0], x[1]), h2_pack(x[2], x[3])};
         }
-        if (slot0 + row < w.end) unit_numbers(x, values + row * bytes, cache.v_type, own.c);
-        *to = {h2_pack(x[0], x[1]), h2_pack(x[2], x[3])};
+        UNROLL
+        for (int i = 0; i < own::BATCH; i++)
+            *(u32x2 *)(w.units + (row + i * own::STEP) * w.row + at.c * 2) = halves[i];
+    }
+}
+
+/* Code for each type: which one is asked once per tile. */
+template <int MAX>
+DEVICE void put_units(const struct cuda_attend_any &a, const struct work &w,
+                      const struct key_part<MAX> *keys, int64_t unit0, int slot0)
+{
+    switch (keys ? a.at.cache.k_type : a.at.cache.v_type) {
+#define CASE(type)                                               \
+    case type:                                                   \
+        if (keys)                                                \
+            put_keys<MAX>(a, w, *keys, unit0, slot0, type);      \
+        else                                                     \
+            put_values<MAX>(a, w, unit0, slot0, type);           \
+        break
+        CASE(CUDA_KV_Q4);
+        CASE(CUDA_KV_Q8);
+        CASE(CUDA_KV_F16);
+        CASE(CUDA_KV_S4);
+#undef CASE
     }
 }
 
@@ -429,7 +460,7 @@ template <int MAX> DEVICE void attend_any(const struct cuda_attend_any &a)
     const int per = ceil_div(n_tile, a.at.n_split), first = block_z() * per;
     const int stop = first_tile + min_int(first + per, n_tile);
     const int32_t *pages = c.pages + w.head * c.n_pages;
-    const struct share values = own_share(w.dim);
+    struct key_part<MAX> keys = {};
     struct softmax<MAX> f;
     float o[shape<MAX>::PAIRS][shape<MAX>::BLOCKS][2][4] = {};
     int last[shape<MAX>::BLOCKS][2];
@@ -439,7 +470,7 @@ template <int MAX> DEVICE void attend_any(const struct cuda_attend_any &a)
     for (int i = 0; i < 2; i++) f.m[b][i] = -INF, f.l[b][i] = 0.0f;
     copy_units(w.keys, c.k, c.k_bytes, w, pages, first_tile + first, stop);
     copy_units(w.values, c.v, c.v_bytes, w, pages, first_tile + first, stop);
-    const struct key_part keys = describe_keys(a, w);
+    describe_keys<MAX>(&keys, a, w);
     put_queries<MAX>(a, w);
     last_slots<MAX>(last, a, w);
     for (int tile = first_tile + first; tile < stop; tile++) {
@@ -448,7 +479,7 @@ template <int MAX> DEVICE void attend_any(const struct cuda_attend_any &a)
 
         cp_async_wait<1>();
         barrier(); /* keys have arrived; the last tile's values are no longer read */
-        put_keys(a, w, keys, unit0, tile * TILE);
+        put_units<MAX>(a, w, &keys, unit0, tile * TILE);
         barrier();
         copy_units(w.keys, c.k, c.k_bytes, w, pages, tile + 1, stop);
         tile_logits<MAX>(s, w);
@@ -457,7 +488,7 @@ template <int MAX> DEVICE void attend_any(const struct cuda_attend_any &a)
         cp_async_wait<1>();
         barrier(); /* maxima and values are there, keys and weights no longer read */
         softmax_step<MAX>(&f, s, o, w);
-        put_values(a, w, values, unit0, tile * TILE);
+        put_units<MAX>(a, w, NULL, unit0, tile * TILE);
         barrier();
         copy_units(w.values, c.v, c.v_bytes, w, pages, tile + 1, stop);
         add_values<MAX>(o, w);

@@ -62,63 +62,83 @@ DEVICE int pair_channel(int e)
     return e / 8 * 16 + e % 4 * 4 + e / 4 % 2;
 }
 
-/* Numbers of steps (h, 0) and (h, 1) of lane t, times `by`, from a row of a number per channel: the
- * steps' pairs. */
-DEVICE void load_pairs(uint32_t *pairs, const float *row, int h, float by)
-{
-    float x[4];
-
-    load_four(x, row + 16 * h + 4 * (lane_id() % 4));
-    UNROLL
-    for (int s = 0; s < 2; s++) pairs[s] = h2_pack(x[s] * by, x[s + 2] * by);
-}
-
 /* ---- constants of a lane --------------------------------------------------------------------- */
 
-/* Pairs of steps (h, s) of lane t, at 2h + s. Of a head: scales over u times 2^15, the same times
- * code 8, and means. */
+/* Lane t's numbers of a row with one for each pair: those of steps (h, 0) and (h, 1). They are loaded
+ * long before they are used. */
+template <int DIM> struct row {
+    float x[DIM / 32][4];
+};
+
+template <int DIM> DEVICE void load_row(struct row<DIM> *r, const float *from)
+{
+    UNROLL
+    for (int h = 0; h < DIM / 32; h++) load_four(r->x[h], from + 16 * h + 4 * (lane_id() % 4));
+}
+
+/* As pairs of steps (h, s), at 2h + s. */
+template <int DIM> DEVICE void pack_row(uint32_t *pairs, const struct row<DIM> &r, float by)
+{
+    UNROLL
+    for (int h = 0; h < DIM / 32; h++) UNROLL
+    for (int s = 0; s < 2; s++) pairs[2 * h + s] = h2_pack(r.x[h][s] * by, r.x[h][s + 2] * by);
+}
+
+/* Of a head, re and im: scales over u times 2^15, the same times code 8, and means. */
 template <int DIM> struct centre {
-    uint32_t re_scale[DIM / 16], im_scale[DIM / 16], re_less[DIM / 16], im_less[DIM / 16];
-    uint32_t re_mean[DIM / 16], im_mean[DIM / 16];
+    uint32_t scale[2][DIM / 16], less[2][DIM / 16], mean[2][DIM / 16];
     float span; /* 32 u */
 };
 
-template <int DIM> DEVICE void load_centre(struct centre<DIM> *c, const float *from)
+template <int DIM>
+DEVICE void pack_centre(struct centre<DIM> *c, const struct row<DIM> mean[2],
+                        const struct row<DIM> scale[2])
 {
     const uint32_t eight = 0x80808080u, eighth = 0x80088008u; /* -8 times 2^-20, times 2^-24 */
     float most = 0.0f;
 
     UNROLL
-    for (int i = 0; i < DIM; i += 32) most = max_f32(most, from[DIM + i + lane_id()]);
-    c->span = 32.0f * warp_max(most);
+    for (int i = 0; i < DIM / 4; i++)
+        most = max_f32(most, scale[i / (DIM / 8)].x[i / 4 % (DIM / 32)][i % 4]);
+    most = max_f32(most, shfl_xor_f32(most, 1));
+    c->span = 32.0f * max_f32(most, shfl_xor_f32(most, 2));
     UNROLL
-    for (int h = 0; h < DIM / 32; h++) {
-        const float inverse = 1.0f / c->span;
-        load_pairs(c->re_scale + 2 * h, from + DIM, h, 0x1p20f * inverse);
-        load_pairs(c->im_scale + 2 * h, from + DIM + DIM / 2, h, 0x1p20f * inverse);
-        load_pairs(c->re_mean + 2 * h, from, h, inverse);
-        load_pairs(c->im_mean + 2 * h, from + DIM / 2, h, inverse);
-    }
-    UNROLL
-    for (int i = 0; i < DIM / 16; i++) {
-        c->re_less[i] = h2_mul(c->re_scale[i], i & 2 ? eight : eighth);
-        c->im_less[i] = h2_mul(c->im_scale[i], (i + DIM / 16) & 2 ? eight : eighth);
+    for (int part = 0; part < 2; part++) {
+        pack_row<DIM>(c->mean[part], mean[part], 1.0f / c->span);
+        pack_row<DIM>(c->scale[part], scale[part], 0x1p20f / c->span);
+        UNROLL
+        for (int i = 0; i < DIM / 16; i++)
+            c->less[part][i] =
+                h2_mul(c->scale[part][i], (i + part * (DIM / 16)) & 2 ? eight : eighth);
     }
 }
 
 /* Cosines and sines of the warp's keys g and g + 8 of any tile. */
 template <int DIM> struct angles {
-    uint32_t cos[2][DIM / 16], sin[2][DIM / 16];
+    struct row<DIM> cos[2], sin[2];
 };
 
 template <int DIM> DEVICE void load_angles(struct angles<DIM> *a, const float *cos, const float *sin)
 {
     UNROLL
-    for (int k = 0; k < 2; k++) UNROLL
-    for (int h = 0; h < DIM / 32; h++) {
+    for (int k = 0; k < 2; k++) {
         const int row = (warp_id() * 16 + lane_id() / 4 + 8 * k) * (DIM / 2);
-        load_pairs(a->cos[k] + 2 * h, cos + row, h, 1.0f);
-        load_pairs(a->sin[k] + 2 * h, sin + row, h, 1.0f);
+        load_row<DIM>(&a->cos[k], cos + row);
+        load_row<DIM>(&a->sin[k], sin + row);
+    }
+}
+
+/* The same as pairs. */
+template <int DIM> struct turns {
+    uint32_t cos[2][DIM / 16], sin[2][DIM / 16];
+};
+
+template <int DIM> DEVICE void pack_angles(struct turns<DIM> *to, const struct angles<DIM> &a)
+{
+    UNROLL
+    for (int k = 0; k < 2; k++) {
+        pack_row<DIM>(to->cos[k], a.cos[k], 1.0f);
+        pack_row<DIM>(to->sin[k], a.sin[k], 1.0f);
     }
 }
 
@@ -222,13 +242,13 @@ DEVICE uint32_t key_pair(const uint32_t *key, int h, int s, int t, uint32_t scal
 /* Pairs of channels of the warp's key g + 8k, rotated: step s of group h. */
 template <int DIM>
 DEVICE void rotated_key(const uint32_t *key, const struct centre<DIM> &c,
-                        const struct angles<DIM> &a, int k, int h, int s, uint32_t *re,
+                        const struct turns<DIM> &a, int k, int h, int s, uint32_t *re,
                         uint32_t *im)
 {
     const int i = 2 * h + s, t = lane_id() % 4;
-    const uint32_t x = key_pair(key, h, s, t, c.re_scale[i], c.re_less[i], c.re_mean[i]);
+    const uint32_t x = key_pair(key, h, s, t, c.scale[0][i], c.less[0][i], c.mean[0][i]);
     const uint32_t y =
-        key_pair(key, h + DIM / 32, s, t, c.im_scale[i], c.im_less[i], c.im_mean[i]);
+        key_pair(key, h + DIM / 32, s, t, c.scale[1][i], c.less[1][i], c.mean[1][i]);
 
     *re = h2_fma(x, a.cos[k][i], h2_mul(h2_neg(y), a.sin[k][i]));
     *im = h2_fma(y, a.cos[k][i], h2_mul(x, a.sin[k][i]));
@@ -237,7 +257,7 @@ DEVICE void rotated_key(const uint32_t *key, const struct centre<DIM> &c,
 /* c = base-2 logits of 16 keys (rows g, g + 8) and 8 columns (2t, 2t + 1). */
 template <int DIM>
 DEVICE void tile_logits(float c[4], const char *keys, const struct centre<DIM> &centre,
-                        const struct angles<DIM> &angles, const char *queries)
+                        const struct turns<DIM> &turns, const char *queries)
 {
     const int g = lane_id() / 4, t = lane_id() % 4;
     const uint32_t *key = (const uint32_t *)keys + (warp_id() * 16 + g) * unit<DIM>::WORDS;
@@ -247,8 +267,8 @@ DEVICE void tile_logits(float c[4], const char *keys, const struct centre<DIM> &
     for (int h = 0; h < decode<DIM>::STEPS; h++) UNROLL
     for (int s = 0; s < 2; s++) {
         uint32_t k[4];
-        rotated_key<DIM>(key, centre, angles, 0, h, s, &k[0], &k[2]);
-        rotated_key<DIM>(key8, centre, angles, 1, h, s, &k[1], &k[3]);
+        rotated_key<DIM>(key, centre, turns, 0, h, s, &k[0], &k[2]);
+        rotated_key<DIM>(key8, centre, turns, 1, h, s, &k[1], &k[3]);
         const u32x2 q = *(const u32x2 *)(queries + g * decode<DIM>::ROW + pair_offset(h, s, t));
         mma_f16(c, k, q.x, q.y);
     }
@@ -421,50 +441,66 @@ struct piece {
     int row, n;      /* number of the head's first piece in the launch; its pieces */
 };
 
-/* Of a head; 0 beyond the last one. */
-DEVICE int pieces_of(const int32_t *len, int n_head, int head, int n_tok, int size)
+/* Heads of a launch. A lane looks at every 32nd head; most launches have no more. */
+struct heads {
+    const int32_t *len;
+    int n, n_tok;
+    int tiles; /* of head lane_id() */
+};
+
+/* 0 beyond the last head. */
+DEVICE int tiles_of(const struct heads &h, int head)
 {
-    return head < n_head ? ceil_div(ceil_div(len[head] + n_tok, TILE), size) : 0;
+    return head < h.n ? ceil_div(h.len[head] + h.n_tok, TILE) : 0;
 }
 
-/* Of all heads. A lane per head. */
-DEVICE int all_pieces(const int32_t *len, int n_head, int n_tok, int size)
+DEVICE int pieces_of(int tiles, int size)
 {
-    int n = 0;
+    return (int)((uint32_t)(tiles + size - 1) / (uint32_t)size);
+}
 
-    for (int h = 0; h < n_head; h += 32) n += pieces_of(len, n_head, h + lane_id(), n_tok, size);
+/* Of all heads. */
+DEVICE int all_pieces(const struct heads &h, int size)
+{
+    int n = pieces_of(h.tiles, size);
+
+    for (int head = 32 + lane_id(); head < h.n; head += 32) n += pieces_of(tiles_of(h, head), size);
     return warp_sum_int(n);
 }
 
 /* The smallest number of tiles with which `most` pieces are enough for all heads, or up to 1/32
- * more; most >= n_head. */
-DEVICE int piece_size(const int32_t *len, int n_head, int n_tok, int most)
+ * more; most >= n. */
+DEVICE int piece_size(const struct heads &h, int most)
 {
-    int size = max_int(ceil_div(all_pieces(len, n_head, n_tok, 1), most), 1);
+    int size = max_int(pieces_of(all_pieces(h, 1), most), 1);
 
-    while (all_pieces(len, n_head, n_tok, size) > most) size += 1 + size / 32;
+    while (all_pieces(h, size) > most) size += 1 + size / 32;
     return size;
 }
 
-/* Piece number `index` of the launch, or with `head` >= 0 that head's first one. By a warp, which
- * looks at 32 heads at a time. */
+/* Piece number `index` of the launch, or with `head` >= 0 that head's first one. By a warp. */
 DEVICE struct piece find_piece(const int32_t *len, int n_head, int n_tok, int most, int index, int head)
 {
-    const int size = piece_size(len, n_head, n_tok, most);
+    struct heads h = {len, n_head, n_tok, 0};
+    h.tiles = tiles_of(h, lane_id());
+    const int size = piece_size(h, most);
     struct piece p = {0, 0, 0, 0, 0};
 
-    for (int row = 0, before = 32; before == 32 && p.head < n_head;) {
-        const int own = p.head + lane_id(), n = pieces_of(len, n_head, own, n_tok, size);
-        const int end = row + warp_sums_int(n);
-        before = popcount(warp_ballot(head >= 0 ? own < head : end <= index));
-        p.n = (int)shfl_u32((uint32_t)n, min_int(before, 31));
-        row = (int)shfl_u32((uint32_t)end, min_int(before, 31));
+    for (int row = 0, tiles = h.tiles;;) {
+        const int n = pieces_of(tiles, size), end = row + warp_sums_int(n);
+        const bool before = head >= 0 ? p.head + lane_id() < head : end <= index;
+        const int n_before = popcount(warp_ballot(before)), own = min_int(n_before, 31);
+        p.n = (int)shfl_u32((uint32_t)n, own);
+        row = (int)shfl_u32((uint32_t)end, own);
         p.row = row - p.n;
-        p.head = min_int(p.head + before, n_head);
+        p.head += n_before;
+        p.last = (int)shfl_u32((uint32_t)tiles, own);
+        if (n_before < 32 || p.head >= n_head) break;
+        tiles = tiles_of(h, p.head + lane_id());
     }
-    if (p.head == n_head) return p;
+    p.head = min_int(p.head, n_head);
     p.first = (index - p.row) * size;
-    p.last = min_int(p.first + size, ceil_div(len[p.head] + n_tok, TILE));
+    p.last = min_int(p.first + size, p.last);
     return p;
 }
 
@@ -556,14 +592,15 @@ template <int DIM>
 DEVICE void copy_stage(const struct cuda_attend &a, char *stage, int head, int tile, int end)
 {
     enum { BYTES = unit<DIM>::TILE_BYTES };
-    const int64_t page = a.cache.pages[head * a.cache.n_pages + tile];
+    const int64_t at = (int64_t)a.cache.pages[head * a.cache.n_pages + tile] * BYTES;
+    const uint8_t *keys = a.cache.k + at, *values = a.cache.v + at - BYTES;
     const int used = min_int(end - tile * TILE, TILE) * unit<DIM>::BYTES;
 
     UNROLL
     for (int first = 0; first < 2 * BYTES; first += THREADS * 16) {
-        const int to = first + thread_id() * 16, at = to < BYTES ? to : to - BYTES;
-        const uint8_t *from = (to < BYTES ? a.cache.k : a.cache.v) + page * BYTES + at;
-        if (to < 2 * BYTES) cp_async16(stage + to, from, max_int(0, min_int(used - at, 16)));
+        const int to = first + thread_id() * 16, left = to < BYTES ? used - to : used + BYTES - to;
+        if (to < 2 * BYTES)
+            cp_async16(stage + to, (to < BYTES ? keys : values) + to, max_int(0, min_int(left, 16)));
     }
     cp_async_commit();
 }
@@ -589,17 +626,25 @@ DEVICE void attend_decode(const struct cuda_attend &a, const struct piece &p,
     const struct parts<DIM> parts = parts_of<DIM>();
     const int pos0 = a.cache.len[p.head], end = pos0 + a.n_tok - packs;
     const float *of_head = a.cache.centres + p.head * 3 * DIM;
+    struct row<DIM> mean[2], scales[2];
     struct centre<DIM> centre;
+    struct turns<DIM> turns;
     struct query<DIM> query;
     struct turn turn[decode<DIM>::PAIRS];
     struct softmax s = {{-INF, -INF}, {0.0f, 0.0f}};
     float o[decode<DIM>::BLOCKS][4] = {}, first_key[4] = {};
     int last[2];
 
+    UNROLL
+    for (int part = 0; part < 2; part++) {
+        load_row<DIM>(&mean[part], of_head + part * (DIM / 2));
+        load_row<DIM>(&scales[part], of_head + DIM + part * (DIM / 2));
+    }
     load_query<DIM>(&query, parts.queries, a, p.head, pos0);
     load_turn<DIM>(turn, query, a, p.first * TILE);
-    load_centre<DIM>(&centre, of_head);
     last_slots(last, a, pos0);
+    pack_angles<DIM>(&turns, angles);
+    pack_centre<DIM>(&centre, mean, scales);
     const float scale = a.scale * LOG2E * centre.span;
     put_query<DIM>(parts.queries, query, turn, scale);
     if (p.first == 0) barrier();
@@ -619,7 +664,7 @@ DEVICE void attend_decode(const struct cuda_attend &a, const struct piece &p,
         } else if (packs) {
             put_fresh<DIM>(now, parts.fresh, end);
         }
-        tile_logits<DIM>(c, now, centre, angles, parts.queries + stage * QUERY);
+        tile_logits<DIM>(c, now, centre, turns, parts.queries + stage * QUERY);
         mask_logits(c, last, tile * TILE);
         softmax_step<DIM>(&s, c, o);
         add_values<DIM>(o, now + STAGE / 2, movmatrix(h2_pack(c[0], c[1])),
@@ -781,7 +826,7 @@ template <int DIM> DEVICE void attend_one(const struct cuda_attend_one &a)
     const bool idle = p.head == at.cache.n_head;
     const int slot = idle ? 0 : at.cache.len[p.head];
     const bool packs = SKIP != 4 && !idle && p.last == ceil_div(slot + 1, TILE); /* the last tile */
-    if (SKIP == 1 && p.head >= 0) return;
+    if ((SKIP == 1 && p.head >= 0) || SKIP == 5) return;
     if (!idle)
         copy_stage<DIM>(at, parts_of<DIM>().raw, p.head, p.first, slot + 1 - packs);
     if (a.kept.x) keep_input(a.kept, n_block - 1 - block, n_block); /* the last ones may be idle */

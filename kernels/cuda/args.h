@@ -220,7 +220,7 @@ struct cuda_chain {
 #define CUDA_MATMUL_ROWS    128
 #define CUDA_MATMUL_TOKENS  64
 #ifndef CUDA_MATMUL_STAGES
-#define CUDA_MATMUL_STAGES 3 /* variants: matmul.cu */
+#define CUDA_MATMUL_STAGES 4 /* variants: matmul.cu */
 #endif
 #define CUDA_MATMUL_SHARED (CUDA_MATMUL_STAGES * CUDA_MATMUL_TOKENS * (CUDA_BLOCK + 16))
 
@@ -258,11 +258,12 @@ struct cuda_embed {
 
 /* y = scale * (W x + bias), added to y when `add`; W row-major f32, f16 or bf16, x floats, sums in
  * float. n_in is a multiple of 8.
- * matvec: 1 to 8 tokens, grid: ceil(n_out / 8). matmul: grid: ceil(n_out / 64), ceil(n_tok / 64).
- */
+ * matvec: 1 to 8 tokens, grid: ceil(n_out / 8). matmul: grid: ceil(n_out / 128), ceil(n_tok / 128);
+ * shared CUDA_FLOATS_SHARED. */
 #define CUDA_FLOATS_THREADS 256
-#define CUDA_FLOATS_TILE    64 /* rows, and tokens, of a block of matmul */
-#define CUDA_FLOATS_SHARED  (2 * 16 * (CUDA_FLOATS_TILE + 4) * sizeof(float))
+#define CUDA_FLOATS_TILE    128 /* rows, and tokens, of a block of matmul */
+#define CUDA_FLOATS_DEPTH   32  /* columns of a step of it */
+#define CUDA_FLOATS_SHARED  (4 * CUDA_FLOATS_TILE * (CUDA_FLOATS_DEPTH + 8) * sizeof(float))
 struct cuda_floats {
     const void *w;
     int n_out, n_in;

@@ -34,8 +34,14 @@ struct chunk {
 /* Starts copying 64 rows of BYTES bytes to rows of BYTES + 16. */
 template <int BYTES> DEVICE void copy_rows(char *dst, const char *src)
 {
-    for (int i = thread_id(); i < TILE * (BYTES / 16); i += THREADS)
-        cp_async16(dst + i / (BYTES / 16) * (BYTES + 16) + i % (BYTES / 16) * 16, src + i * 16, 16);
+    enum { LANES = BYTES / 16 };
+
+    UNROLL
+    for (int first = 0; first < TILE * LANES; first += THREADS) {
+        const int i = first + thread_id();
+        if (TILE * LANES % THREADS && i >= TILE * LANES) break;
+        cp_async16(dst + i / LANES * (BYTES + 16) + i % LANES * 16, src + i * 16, 16);
+    }
 }
 
 /* Tile number `tile` of all heads' tiles. */

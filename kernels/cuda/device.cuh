@@ -97,6 +97,15 @@ DEVICE void mma_f16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+/* The same of bfloat16. */
+DEVICE void mma_bf16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
+{
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+        "{%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
 /* d += a b, sums of halves: d[i] are columns 2t and 2t + 1 of row g + 8i. */
 DEVICE void mma_f16_halves(uint32_t d[2], const uint32_t a[4], uint32_t b0, uint32_t b1)
 {
@@ -114,6 +123,15 @@ DEVICE void mma_s8(int32_t d[4], const uint32_t a[4], uint32_t b0, uint32_t b1, 
         : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(c[0]), "r"(c[1]),
           "r"(c[2]), "r"(c[3]));
+}
+
+/* The same of 16 columns: mma_s8 with a[2], a[3] and b1 of zeros. */
+DEVICE void mma_s8_short(int32_t d[4], const uint32_t a[2], uint32_t b, const int32_t c[4])
+{
+    asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5}, {%6}, "
+        "{%7,%8,%9,%10};"
+        : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(b), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]));
 }
 
 DEVICE void mma_u8s8(int32_t d[4], const uint32_t a[4], uint32_t b0, uint32_t b1,
@@ -429,6 +447,11 @@ DEVICE void mma_f16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1, H
     mma(EMU_MMA_F16, d, a, b0, b1, d, PLACE);
 }
 
+DEVICE void mma_bf16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1, HERE)
+{
+    mma(EMU_MMA_BF16, d, a, b0, b1, d, PLACE);
+}
+
 DEVICE void mma_f16_halves(uint32_t d[2], const uint32_t a[4], uint32_t b0, uint32_t b1, HERE)
 {
     const uint32_t in[8] = {a[0], a[1], a[2], a[3], b0, b1, d[0], d[1]};
@@ -439,6 +462,12 @@ DEVICE void mma_s8(int32_t d[4], const uint32_t a[4], uint32_t b0, uint32_t b1, 
                    HERE)
 {
     mma(EMU_MMA_S8, d, a, b0, b1, c, PLACE);
+}
+
+DEVICE void mma_s8_short(int32_t d[4], const uint32_t a[2], uint32_t b, const int32_t c[4], HERE)
+{
+    const uint32_t all[4] = {a[0], a[1], 0, 0};
+    mma(EMU_MMA_S8, d, all, b, 0, c, PLACE);
 }
 
 DEVICE void mma_u8s8(int32_t d[4], const uint32_t a[4], uint32_t b0, uint32_t b1,
@@ -678,6 +707,22 @@ DEVICE int ceil_div(int a, int b)
 DEVICE float shfl_xor_f32(float x, int mask)
 {
     return bits_float(shfl_xor_u32(float_bits(x), mask));
+}
+
+/* Where a block of a product of `rows` x `tokens` works. Blocks start in the order of super-tiles:
+ * `super` row blocks for all tokens, then the next. The blocks that run at one time share their
+ * weights and inputs in L2. */
+struct area {
+    int row0, token0;
+};
+
+DEVICE struct area area_of(int n_out, int rows, int n_tok, int tokens, int super)
+{
+    const int n_row = ceil_div(n_out, rows), n_token = ceil_div(n_tok, tokens);
+    const int i = block_y() * n_row + block_x(), first = i / (super * n_token) * super;
+    const int high = min_int(n_row - first, super), within = i - first * n_token;
+
+    return {(first + within % high) * rows, within / high * tokens};
 }
 
 /* Over the 32 lanes, in the order of a butterfly. */

@@ -140,7 +140,6 @@ template <int FORMAT> struct fragments {
     float d[2][2];          /* [group][row] */
     float start[2][2];      /* -MAGIC * d */
     float d2[2][2];         /* Q6: of the group's second half; Q4A and Q5A: m */
-    float start2[2][2];     /* Q6 */
 };
 
 template <int FORMAT>
@@ -162,7 +161,6 @@ DEVICE void unpack(struct fragments<FORMAT> *f, const struct weights<FORMAT> *w)
             f->start[group][row] = -MAGIC_FLOAT * d;
             if (!weights<FORMAT>::WIDE) continue;
             f->d2[group][row] = half_float((uint16_t)(scale >> 16));
-            f->start2[group][row] = -MAGIC_FLOAT * f->d2[group][row];
         }
     }
 }
@@ -187,9 +185,8 @@ DEVICE void add_tile(float y[4], const struct fragments<FORMAT> *w, const struct
         int32_t c[4], c2[4];
 
         if (FORMAT == CUDA_Q6) { /* each half of the group has its scale */
-            const uint32_t first[4] = {a[0], a[1], 0, 0}, second[4] = {0, 0, a[2], a[3]};
-            mma_s8(c, first, b0, 0, start);
-            mma_s8(c2, second, 0, b1, start);
+            mma_s8_short(c, a, b0, start);
+            mma_s8_short(c2, a + 2, b1, start);
         } else if (FORMAT != CUDA_Q4A && FORMAT != CUDA_Q5A) {
             mma_s8(c, a, b0, b1, start);
         } else {
@@ -202,8 +199,7 @@ DEVICE void add_tile(float y[4], const struct fragments<FORMAT> *w, const struct
             const int row = r / 2;
             float part = fma_f32(bits_float((uint32_t)c[r]), w->d[group][row], w->start[group][row]);
             if (FORMAT == CUDA_Q6)
-                part += fma_f32(bits_float((uint32_t)c2[r]), w->d2[group][row],
-                                w->start2[group][row]);
+                part = fma_f32(bits_float((uint32_t)c2[r]) - MAGIC_FLOAT, w->d2[group][row], part);
             y[r] = fma_f32(part, d, y[r]);
             if (FORMAT == CUDA_Q4A || FORMAT == CUDA_Q5A)
                 y[r] = fma_f32(w->d2[group][row], sum, y[r]);

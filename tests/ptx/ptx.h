@@ -181,6 +181,7 @@ LOAD(ld_shared, shared, u16)
 LOAD(ld_shared, shared, u32)
 LOAD(ld_shared, shared, f32)
 LOAD2(ld_shared_v2_u32, shared)
+LOAD2(ld_shared_v2_f32, shared)
 LOAD4(ld_shared_v4_u32, shared)
 LOAD4(ld_shared_v4_f32, shared)
 LOAD(ld_local, local, u32)
@@ -565,8 +566,17 @@ LDMATRIX(ldmatrix_sync_aligned_m8n8_x4_trans_shared_b16, EMU_LDMATRIX_T)
         *d0 = out[0], *d1 = out[1], *d2 = out[2], *d3 = out[3];                               \
     }
 MMA(mma_sync_aligned_m16n8k16_row_col_f32_f16_f16_f32, EMU_MMA_F16)
+MMA(mma_sync_aligned_m16n8k16_row_col_f32_bf16_bf16_f32, EMU_MMA_BF16)
 MMA(mma_sync_aligned_m16n8k32_row_col_s32_s8_s8_s32, EMU_MMA_S8)
 MMA(mma_sync_aligned_m16n8k32_row_col_s32_u8_s8_s32, EMU_MMA_U8S8)
+
+static inline void mma_sync_aligned_m16n8k16_row_col_s32_s8_s8_s32(u32 *d0, u32 *d1, u32 *d2,
+                                                                   u32 *d3, u32 a0, u32 a1, u32 b,
+                                                                   u32 c0, u32 c1, u32 c2, u32 c3)
+{
+    mma_sync_aligned_m16n8k32_row_col_s32_s8_s8_s32(d0, d1, d2, d3, a0, a1, 0, 0, b, 0, c0, c1, c2,
+                                                    c3);
+}
 
 static inline void mma_sync_aligned_m16n8k16_row_col_f16_f16_f16_f16(u32 *d0, u32 *d1, u32 a0,
                                                                      u32 a1, u32 a2, u32 a3, u32 b0,

@@ -107,7 +107,7 @@ struct cuda_heads {
 /* The function between gate, up and down, in the order of enum model_activation. */
 enum cuda_activation { CUDA_SILU, CUDA_SILU_CLAMPED, CUDA_GELU };
 
-/* act = quantized f(gate) * up. grid: n_tok. Threads as in cuda_norm. */
+/* act = quantized f(gate) * up. grid: n_tok, ceil(n / 1024). Threads as in cuda_norm. */
 struct cuda_gate {
     const float *gate, *up; /* [n_tok][n] */
     int n;
@@ -263,7 +263,9 @@ struct cuda_embed {
 #define CUDA_FLOATS_THREADS 256
 #define CUDA_FLOATS_TILE    128 /* rows, and tokens, of a block of matmul */
 #define CUDA_FLOATS_DEPTH   32  /* columns of a step of it */
-#define CUDA_FLOATS_SHARED  (4 * CUDA_FLOATS_TILE * (CUDA_FLOATS_DEPTH + 8) * sizeof(float))
+#define CUDA_FLOATS_STAGES  3   /* of weights of 16 bits; of 32, two */
+#define CUDA_FLOATS_SHARED \
+    (CUDA_FLOATS_STAGES * CUDA_FLOATS_TILE * (CUDA_FLOATS_DEPTH + 8) * (size_t)6)
 struct cuda_floats {
     const void *w;
     int n_out, n_in;
@@ -504,7 +506,8 @@ struct cuda_attend_one {
     (4 * CUDA_TILE * ((dim) / 32 * 20) + (CUDA_TILE + 2 * CUDA_ATTEND_COLS) * ((dim)*2 + 32) + \
      (dim)*6)
 /* key_bytes: 2 for halves, 1 for int8 */
-#define CUDA_CHUNK_SHARED(dim, key_bytes) (2 * CUDA_TILE * ((dim) * ((key_bytes) + 2) + 32))
+#define CUDA_CHUNK_SHARED(dim, key_bytes) \
+    (CUDA_TILE * (2 * ((dim) * (key_bytes) + 16) + 3 * ((dim)*2 + 16)))
 
 /* Merges the splits in order, normalises, quantizes for the next matrix.
  * grid: ceil(n_tok * n_group / 4), n_head; 128 threads. */

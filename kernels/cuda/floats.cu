@@ -3,6 +3,10 @@
  * chunk: tiles of 128 rows x 128 tokens on tensor cores, eight warps of 64 x 32. */
 #include "kernels/cuda/floats.cuh"
 
+#ifndef FLOATS_STAGES
+#define FLOATS_STAGES CUDA_FLOATS_STAGES
+#endif
+
 enum {
     THREADS = CUDA_FLOATS_THREADS,
     WARPS = THREADS / 32,
@@ -114,6 +118,19 @@ DEVICE void copy_rows(char *to, const char *from, int64_t stride, int n_row, int
     }
 }
 
+/* A step: TILE rows of weights and TILE tokens; nothing from the last column on. */
+template <int TYPE>
+DEVICE void copy_columns(char *stage, const struct cuda_floats &a, int row0, int token0, int c)
+{
+    enum { SIZE = TYPE == F32 ? 4 : 2 };
+
+    if (c >= a.n_in) return;
+    copy_rows<SIZE>(stage, (const char *)a.w + (int64_t)row0 * a.n_in * SIZE, a.n_in,
+                    a.n_out - row0, c, a.n_in);
+    copy_rows<4>(stage + TILE * rows<SIZE>::BYTES, (const char *)(a.x + token0 * a.x_stride),
+                 a.x_stride, a.n_tok - token0, c, a.n_in);
+}
+
 /* Word i of all parts of a fragment's 8 rows x 16 columns of floats. */
 template <int TYPE> DEVICE void split_pair(uint32_t part[], const char *floats, int i)
 {
@@ -164,6 +181,7 @@ template <int TYPE> DEVICE void add_columns(tile_sum sum, const char *w, const c
 template <int TYPE> DEVICE void matmul(const struct cuda_floats &a)
 {
     enum {
+        STAGES = TYPE == F32 ? 2 : FLOATS_STAGES,
         SIZE = TYPE == F32 ? 4 : 2,
         W_ROW = rows<SIZE>::BYTES,
         X_ROW = rows<4>::BYTES,
@@ -172,25 +190,26 @@ template <int TYPE> DEVICE void matmul(const struct cuda_floats &a)
     const struct area at = area_of(a.n_out, TILE, a.n_tok, TILE, 8);
     const int row0 = at.row0, token0 = at.token0;
     const int warp_row = warp_id() % 2 * 64, warp_token = warp_id() / 2 * 32;
-    const char *weights = (const char *)a.w + (int64_t)row0 * a.n_in * SIZE;
-    const char *inputs = (const char *)(a.x + token0 * a.x_stride);
+    char *shared = shared_memory();
     tile_sum sum = {};
+    int stage = 0, filled = STAGES - 1; /* read and written next */
 
-    for (int c = -DEPTH, odd = 1; c < a.n_in; c += DEPTH, odd ^= 1) {
-        const char *now = shared_memory() + odd * STAGE;
-        char *next = shared_memory() + (odd ^ 1) * STAGE;
-        cp_async_wait<0>();
-        barrier(); /* this stage has arrived for all, and the other is no longer read */
-        if (c + DEPTH < a.n_in) {
-            copy_rows<SIZE>(next, weights, a.n_in, a.n_out - row0, c + DEPTH, a.n_in);
-            copy_rows<4>(next + TILE * W_ROW, inputs, a.x_stride, a.n_tok - token0, c + DEPTH,
-                         a.n_in);
-        }
+    for (int s = 0; s < STAGES - 1; s++) {
+        copy_columns<TYPE>(shared + s * STAGE, a, row0, token0, s * DEPTH);
+        cp_async_commit();
+    }
+    for (int c = 0; c < a.n_in; c += DEPTH) {
+        const char *now = shared + stage * STAGE;
+        cp_async_wait<STAGES - 2>();
+        barrier(); /* this stage has arrived for all, and the previous one is no longer read */
+        copy_columns<TYPE>(shared + filled * STAGE, a, row0, token0, c + (STAGES - 1) * DEPTH);
         cp_async_commit();
         UNROLL
-        for (int k = 0; k < DEPTH && c >= 0; k += 16)
+        for (int k = 0; k < DEPTH; k += 16)
             add_columns<TYPE>(sum, now + warp_row * W_ROW + k * SIZE,
                               now + TILE * W_ROW + warp_token * X_ROW + k * 4);
+        filled = stage;
+        stage = stage + 1 < STAGES ? stage + 1 : 0;
     }
     UNROLL
     for (int p = 0; p < 4; p++) UNROLL

@@ -11,6 +11,9 @@
 #ifndef MATMUL_SUPER
 #define MATMUL_SUPER 8 /* row blocks of a super-tile */
 #endif
+#ifndef MATMUL_AHEAD
+#define MATMUL_AHEAD CUDA_Q6 /* formats before it load the next tile's weights ahead */
+#endif
 #ifndef MATMUL_BLOCKS
 #define MATMUL_BLOCKS 3 /* of a multiprocessor, where 168 registers are enough */
 #endif
@@ -91,7 +94,7 @@ DEVICE void matmul_tile(tile_sum y, const struct panel<FORMAT> panels[PANELS],
     struct weights<FORMAT> next[PANELS];
     struct fragments<FORMAT> w[PANELS];
     struct inputs x;
-    enum { AHEAD = FORMAT != CUDA_Q6 };  /* registers for the next tile's weights */
+    enum { AHEAD = FORMAT < MATMUL_AHEAD };  /* registers for the next tile's weights */
     int stage = 0, filled = STAGES - 1; /* read and written next */
 
     for (int s = 0; s < STAGES - 1; s++) {

@@ -348,7 +348,8 @@ struct cuda_rows cuda_run_gate(struct cuda_context *x, const struct model_layer 
     cuda_multiply(x, &l->gate, l->gate_bias, in, 1.0f, x->gate);
     cuda_multiply(x, &l->up, l->up_bias, in, 1.0f, x->up);
     if (kn_is_quantized(l->down.type))
-        LAUNCH(x, gate_quantize, x->n, 1, 1, CUDA_NORM_THREADS, 0, &job);
+        LAUNCH(x, gate_quantize, x->n, cuda_parts_of(n, CUDA_NORM_THREADS * 4), 1,
+               CUDA_NORM_THREADS, 0, &job);
     else
         cuda_gated(x, &l->down, x->up, n, n, cuda_activation_of(l));
     return gated_rows(x);

@@ -190,7 +190,7 @@ static void check_gate(enum kn_type type, int n_out, int n_in, int n_tok, enum c
     struct cuda_gate two = {g, u, n_out, cuda_act_new(n_tok, n_out), f};
     float *rows = guarded(n * sizeof *rows);
     const struct cuda_gate_rows floats = {g, u, n_out, n_out, n_out, f, rows};
-    LAUNCH(gate_quantize, &two, n_tok, 1, 1, 256, 0, 6); /* as used by chunks */
+    LAUNCH(gate_quantize, &two, n_tok, (n_out + 1023) / 1024, 1, 256, 0, 6); /* as used by chunks */
     LAUNCH(gate_rows, &floats, n_tok, 1, 1, 256, 0, 7);
     void (*const mul[])(float *, const float *, const float *,
                         int) = {ref->silu_mul, ref->silu_clamped_mul, ref->gelu_mul};

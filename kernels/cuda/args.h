@@ -546,16 +546,20 @@ struct cuda_merge_any {
 
 /* ---- eviction -------------------------------------------------------------------------------- */
 
-/* Eviction in three steps, with the same survivors as runtime/cache/evict.c. grid of each: n_head;
- * 256 threads.
+/* Eviction in steps, with the same survivors as runtime/cache/evict.c. 256 threads each; grid:
+ * n_head where it is not given.
  *
- * key_values: KeyDiff's value of every unit (score.h), stored in place of its key.
- * Shared: CUDA_VALUES_SHARED(head_dim). */
-#define CUDA_EVICT_THREADS      256
-#define CUDA_VALUES_SHARED(dim) (CUDA_EVICT_THREADS / 32 * (size_t)(dim) * sizeof(float))
+ * key_sums and key_values: KeyDiff's value of every unit (score.h), stored in place of its key; the
+ * former adds the keys of pieces. Heads of at most CUDA_VALUES_DIM numbers. grid of each: pieces of
+ * the longest head, n_head. Shared: CUDA_VALUES_SHARED. */
+#define CUDA_EVICT_THREADS 256
+#define CUDA_VALUES_DIM    128
+#define CUDA_PIECE         1024 /* slots of a head */
+#define CUDA_VALUES_SHARED ((3 + CUDA_EVICT_THREADS / 32) * CUDA_VALUES_DIM * sizeof(float))
 struct cuda_values {
     struct cuda_cache cache;
     float *value; /* [pages * 64] */
+    float *part;  /* of key_sums: [n_head][ceil(n_pages * 64 / CUDA_PIECE)][CUDA_VALUES_DIM] */
 };
 
 /* near_duplicates: the (negative) penalty for near-duplicate units (score.h), stored in the same
@@ -579,33 +583,34 @@ struct cuda_rank {
     const float *std, *mean;     /* score of head h times std[h] plus mean[h]; NULL: unchanged */
     float recency;               /* N / budget of evict.h: the least score by age; 0 = none */
     uint32_t n_pos;              /* position of the next token */
-    const int32_t *safe;         /* [n_head] or NULL */
-    int most;                    /* 0 = no limit */
+    int safe, most;              /* 0 = none, no limit */
     uint32_t *key;               /* [pages * 64] */
     const struct cuda_pin *pins; /* [n_pins] */
     int n_pins;
+    uint32_t *total; /* of struct cuda_digits: becomes zeros */
 };
 
-/* cache_digits: if heads share a budget, counts per head how many keys with the given prefix have
- * which next digit (8 bits from `shift` on). The host uses the counts for its selection.
- * Shared: CUDA_RANK_SHARED. */
+/* cache_digits: groups of n_group heads each keep their best units, on ties those of the lower
+ * head, then the older. Four launches find the four digits of 8 bits of the last key that stays:
+ * one counts the keys with the digits known before by the next digit. Shared: CUDA_RANK_SHARED. */
+#define CUDA_KEEP_ALL 0x7fffffff
 struct cuda_digits {
     struct cuda_cache cache;
     const uint32_t *key;
-    const uint32_t *prefix; /* [n_head] */
-    int shift;              /* 24, 16, 8, 0 */
-    uint32_t *count;        /* [n_head][256] */
+    const int32_t *keep; /* [n_head] how many units of the head's group stay */
+    int n_group, n_known;
+    uint32_t *total; /* [4][n_head][256] counts of a group, at its first head */
+    uint32_t *last;  /* [n_head][256] counts of a head, of the last digit */
 };
 
-/* cache_evict: cuts heads with more than keep[h] units to the best ones, on ties the older; closes
- * the gaps in place. Shared: CUDA_EVICT_SHARED(unit bytes of k and v). */
-#define CUDA_EVICT_BATCH              64
-#define CUDA_EVICT_SHARED(unit_bytes) ((size_t)CUDA_EVICT_BATCH * ((unit_bytes) + 8) + 4096)
+/* cache_evict, after them: finds the units that stay and closes the gaps in place.
+ * Shared: CUDA_EVICT_SHARED(unit bytes of k and v). */
+#define CUDA_EVICT_BATCH              32
+#define CUDA_EVICT_STAGES             3
+#define CUDA_EVICT_SHARED(unit_bytes) (CUDA_EVICT_STAGES * CUDA_EVICT_BATCH * ((unit_bytes) + 8))
 struct cuda_evict {
-    struct cuda_cache cache;
-    const uint32_t *key;
-    const int32_t *keep; /* [n_head] */
-    uint32_t *stays;     /* [n_head][2 n_pages] a bit per slot before, of heads that were cut */
+    struct cuda_digits digits;
+    uint32_t *stays; /* [n_head][2 n_pages] a bit per slot before, of heads that do not keep all */
 };
 
 /* ---- training retaining heads ---------------------------------------------------------------- */

@@ -23,8 +23,10 @@ struct alignas(8) u32x2 {
 
 #ifdef __CUDACC__
 
-#define DEVICE static __device__ __forceinline__
-#define UNROLL _Pragma("unroll")
+#define DEVICE       static __device__ __forceinline__
+#define UNROLL       _Pragma("unroll")
+#define PRAGMA(text) _Pragma(#text)
+#define UNROLL_BY(n) PRAGMA(unroll n)
 /* min_blocks: blocks that an SM must be able to hold, which limits the registers. */
 #define KERNEL(name, args, n_threads, min_blocks)                       \
     extern "C" __global__ void __launch_bounds__(n_threads, min_blocks) \
@@ -328,6 +330,7 @@ DEVICE void load_four_fresh(float x[4], const float *p)
 
 #define DEVICE static inline
 #define UNROLL
+#define UNROLL_BY(n)
 #define KERNEL(name, args, n_threads, min_blocks)                                  \
     static void name##_body(const args &a);                                        \
     static void name##_thread(const void *a)                                       \

@@ -311,6 +311,7 @@ BINARY(xor_b32, u32, a ^ b)
 BINARY(or_b64, u64, a | b)
 BINARY(and_pred, bool, a &&b)
 BINARY(or_pred, bool, a || b)
+BINARY(xor_pred, bool, a != b)
 UNARY(not_b32, u32, ~a)
 UNARY(not_pred, bool, !a)
 UNARY(popc_b32, u32, __builtin_popcount(a))
@@ -318,6 +319,11 @@ UNARY(popc_b32, u32, __builtin_popcount(a))
 static inline u64 mul_wide_s32(s32 a, s32 b)
 {
     return (u64)((s64)a * b);
+}
+
+static inline u32 mul_wide_u16(u16 a, u16 b)
+{
+    return (u32)a * b;
 }
 
 static inline u64 mul_wide_u32(u32 a, u32 b)
@@ -519,14 +525,16 @@ static inline void fence_acq_rel_gpu(void)
 {
 }
 
-static inline void shfl_sync_bfly_b32(u32 *out, bool *in_range, u32 a, u32 mask, u32 clamp,
-                                      u32 lanes)
-{
-    const u32 in[2] = {a, mask};
-    if (clamp != 31) emu_fail("shuffle of a part of a warp", HERE);
-    emu_warp(EMU_SHFL_XOR, lanes, in, 2, out, 1, HERE);
-    *in_range = true;
-}
+#define SHUFFLE(op, how)                                                                \
+    static inline void op(u32 *out, bool *in_range, u32 a, u32 b, u32 clamp, u32 lanes) \
+    {                                                                                   \
+        const u32 in[2] = {a, b};                                                       \
+        if (clamp != 31) emu_fail("shuffle of a part of a warp", HERE);                 \
+        emu_warp(how, lanes, in, 2, out, 1, HERE);                                      \
+        *in_range = true;                                                               \
+    }
+SHUFFLE(shfl_sync_bfly_b32, EMU_SHFL_XOR)
+SHUFFLE(shfl_sync_idx_b32, EMU_SHFL)
 
 static inline u32 vote_sync_ballot_b32(bool p, u32 lanes)
 {

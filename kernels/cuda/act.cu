@@ -1,9 +1,9 @@
 /* act: the operations between matrices: norms, the gate, quantization. One block of 256 threads per
- * token; 8 lanes take a group of 32 columns, four each. */
+ * token, or per 1024 columns of one; 8 lanes take a group of 32 columns, four each. */
 #include "kernels/cuda/act.cuh"
 
 /* shared: 32 bytes */
-KERNEL(norm_quantize, struct cuda_norm, CUDA_NORM_THREADS, 1)
+KERNEL(norm_quantize, struct cuda_norm, CUDA_NORM_THREADS, 6)
 {
     const int token = block_x(), row = token + (a.row ? *a.row : 0);
 
@@ -27,20 +27,17 @@ KERNEL(norm_rows, struct cuda_norm_rows, CUDA_NORM_THREADS, 1)
 
 KERNEL(gate_quantize, struct cuda_gate, CUDA_NORM_THREADS, 1)
 {
-    const int token = block_x();
+    const int token = block_x(), i = (block_y() * CUDA_NORM_THREADS + thread_id()) * 4;
+    const int64_t at = (int64_t)token * a.n + i;
+    float gate[4] = {}, up[4] = {};
 
-    for (int first = 0; first < a.n; first += CUDA_NORM_THREADS * 4) { /* whole warps shuffle */
-        const int i = first + thread_id() * 4;
-        const int64_t at = (int64_t)token * a.n + i;
-        float gate[4] = {}, up[4] = {};
-        if (i < a.n) {
-            load_four(gate, a.gate + at);
-            load_four(up, a.up + at);
-        }
-        UNROLL
-        for (int k = 0; k < 4; k++) gate[k] = gated(a.f, gate[k], up[k]);
-        quantize_four(a.act, gate, token, i / 32, a.n / 32);
+    if (i < a.n) {
+        load_four(gate, a.gate + at);
+        load_four(up, a.up + at);
     }
+    UNROLL
+    for (int k = 0; k < 4; k++) gate[k] = gated(a.f, gate[k], up[k]);
+    quantize_four(a.act, gate, token, i / 32, a.n / 32);
 }
 
 KERNEL(gate_rows, struct cuda_gate_rows, CUDA_NORM_THREADS, 1)

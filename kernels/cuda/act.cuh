@@ -141,37 +141,60 @@ DEVICE void load_four(float x[4], const float *p)
     x[3] = bits_float(v.w);
 }
 
+enum { NORM_HELD = 4 }; /* of norm_token: 1024s of columns that are loaded at once */
+
+/* Columns first + 1024k + 4 thread .. + 3 in z[k]; 0 beyond n. */
+DEVICE void load_columns(float z[NORM_HELD][4], const float *p, int first, int n)
+{
+    UNROLL
+    for (int k = 0; k < NORM_HELD; k++) {
+        const int i = first + k * 1024 + thread_id() * 4;
+        z[k][0] = z[k][1] = z[k][2] = z[k][3] = 0.0f;
+        if (i < n) load_four(z[k], p + i);
+    }
+}
+
+DEVICE void store_four(float *p, float x, float y, float z, float w)
+{
+    *(u32x4 *)p = {float_bits(x), float_bits(y), float_bits(z), float_bits(w)};
+}
+
 /* rmsnorm(x) * w (w NULL: x unchanged), quantized as row `token` of act, and written to y unless
- * NULL, by 256 threads. A thread takes four columns of every 1024. */
+ * NULL, by 256 threads. A thread takes four columns of every 1024; up to 4096 are read once. */
 DEVICE void norm_token(const float *x, const float *w, int n, float eps, const struct cuda_act &act,
                        int token, float *y, float *shared)
 {
-    float inv = 1.0f;
+    enum { STEP = NORM_HELD * 1024 };
+    float inv = 1.0f, z[NORM_HELD][4];
 
     if (w) {
-        float sum = 0.0f, z[4];
-        for (int i = thread_id() * 4; i < n; i += 1024) {
-            load_four(z, x + i);
+        float sum = 0.0f;
+        for (int first = 0; first < n; first += STEP) {
+            load_columns(z, x, first, n);
             UNROLL
-            for (int k = 0; k < 4; k++) sum = fma_f32(z[k], z[k], sum);
+            for (int k = 0; k < NORM_HELD; k++) UNROLL
+            for (int i = 0; i < 4; i++) sum = fma_f32(z[k][i], z[k][i], sum);
         }
         sum = block_sum(sum, shared);
         inv = 1.0f / sqrt_of(sum / (float)n + eps);
     }
-    for (int first = 0; first < n; first += 1024) { /* whole warps shuffle */
-        const int i = first + thread_id() * 4;
-        float z[4] = {}, weight[4];
-        if (i < n) load_four(z, x + i);
-        if (i < n && w) {
-            load_four(weight, w + i);
+    for (int first = 0; first < n; first += STEP) {
+        if (!w || n > STEP) load_columns(z, x, first, n);
+        UNROLL
+        for (int k = 0; k < NORM_HELD; k++) {
+            const int i = first + k * 1024 + thread_id() * 4;
+            if (first + k * 1024 >= n) break; /* whole warps shuffle */
+            float weight[4];
+            if (i < n && w) {
+                load_four(weight, w + i);
+                UNROLL
+                for (int c = 0; c < 4; c++) z[k][c] = z[k][c] * inv * weight[c];
+            }
             UNROLL
-            for (int k = 0; k < 4; k++) z[k] = z[k] * inv * weight[k];
+            for (int c = 0; c < 4 && y; c++)
+                if (i < n) y[i + c] = z[k][c];
+            quantize_four(act, z[k], token, i / 32, n / 32);
         }
-        if (i < n && y) {
-            UNROLL
-            for (int k = 0; k < 4; k++) y[i + k] = z[k];
-        }
-        quantize_four(act, z, token, i / 32, n / 32);
     }
 }
 

@@ -107,7 +107,7 @@ struct cuda_heads {
 /* The function between gate, up and down, in the order of enum model_activation. */
 enum cuda_activation { CUDA_SILU, CUDA_SILU_CLAMPED, CUDA_GELU };
 
-/* act = quantized f(gate) * up. grid: n_tok. Threads as in cuda_norm. */
+/* act = quantized f(gate) * up. grid: n_tok, ceil(n / 1024). Threads as in cuda_norm. */
 struct cuda_gate {
     const float *gate, *up; /* [n_tok][n] */
     int n;
@@ -163,10 +163,14 @@ struct cuda_input {
 
 /* y = scale * (W x + bias), added to y when `add`. 1 to 8 tokens.
  * grid: ceil(n_out / 16). shared: CUDA_MATVEC_SHARED, or _MADE(n_in) if the input is to be
- * computed. */
+ * computed; of more than one token CUDA_MATVEC_SUMS. */
 #define CUDA_MATVEC_THREADS 256
 #define CUDA_MATVEC_TOKENS  8
-#define CUDA_MATVEC_SHARED  4096
+#define CUDA_MATVEC_SUMS    4096
+#ifndef CUDA_MATVEC_RING
+#define CUDA_MATVEC_RING 73728 /* weights that are being read, of one token */
+#endif
+#define CUDA_MATVEC_SHARED (CUDA_MATVEC_SUMS + CUDA_MATVEC_RING)
 #define CUDA_MATVEC_SHARED_MADE(n_in) \
     (CUDA_MATVEC_SHARED + (size_t)(((n_in) + CUDA_BLOCK - 1) / CUDA_BLOCK) * (CUDA_BLOCK + 16))
 struct cuda_matvec {
@@ -220,7 +224,7 @@ struct cuda_chain {
 #define CUDA_MATMUL_ROWS    128
 #define CUDA_MATMUL_TOKENS  64
 #ifndef CUDA_MATMUL_STAGES
-#define CUDA_MATMUL_STAGES 3 /* variants: matmul.cu */
+#define CUDA_MATMUL_STAGES 4 /* variants: matmul.cu */
 #endif
 #define CUDA_MATMUL_SHARED (CUDA_MATMUL_STAGES * CUDA_MATMUL_TOKENS * (CUDA_BLOCK + 16))
 
@@ -258,11 +262,14 @@ struct cuda_embed {
 
 /* y = scale * (W x + bias), added to y when `add`; W row-major f32, f16 or bf16, x floats, sums in
  * float. n_in is a multiple of 8.
- * matvec: 1 to 8 tokens, grid: ceil(n_out / 8). matmul: grid: ceil(n_out / 64), ceil(n_tok / 64).
- */
+ * matvec: 1 to 8 tokens, grid: ceil(n_out / 8). matmul: grid: ceil(n_out / 128), ceil(n_tok / 128);
+ * shared CUDA_FLOATS_SHARED. */
 #define CUDA_FLOATS_THREADS 256
-#define CUDA_FLOATS_TILE    64 /* rows, and tokens, of a block of matmul */
-#define CUDA_FLOATS_SHARED  (2 * 16 * (CUDA_FLOATS_TILE + 4) * sizeof(float))
+#define CUDA_FLOATS_TILE    128 /* rows, and tokens, of a block of matmul */
+#define CUDA_FLOATS_DEPTH   32  /* columns of a step of it */
+#define CUDA_FLOATS_STAGES  3   /* of weights of 16 bits; of 32, two */
+#define CUDA_FLOATS_SHARED \
+    (CUDA_FLOATS_STAGES * CUDA_FLOATS_TILE * (CUDA_FLOATS_DEPTH + 8) * (size_t)6)
 struct cuda_floats {
     const void *w;
     int n_out, n_in;
@@ -499,11 +506,11 @@ struct cuda_attend_one {
 /* m, l and acc of a split's row. */
 #define CUDA_PARTIAL_FLOATS(dim) ((dim) + 2)
 
-#define CUDA_DECODE_SHARED(dim)                                                                \
-    (4 * CUDA_TILE * ((dim) / 32 * 20) + (CUDA_TILE + 2 * CUDA_ATTEND_COLS) * ((dim)*2 + 32) + \
-     (dim)*6)
+#define CUDA_DECODE_SHARED(dim) \
+    ((4 * CUDA_TILE + 2) * ((dim) / 32 * 20) + 2 * CUDA_ATTEND_COLS * ((dim)*2 + 32))
 /* key_bytes: 2 for halves, 1 for int8 */
-#define CUDA_CHUNK_SHARED(dim, key_bytes) (2 * CUDA_TILE * ((dim) * ((key_bytes) + 2) + 32))
+#define CUDA_CHUNK_SHARED(dim, key_bytes) \
+    (CUDA_TILE * (2 * ((dim) * (key_bytes) + 16) + 3 * ((dim)*2 + 16)))
 
 /* Merges the splits in order, normalises, quantizes for the next matrix.
  * grid: ceil(n_tok * n_group / 4), n_head; 128 threads. */
@@ -523,9 +530,15 @@ struct cuda_merge {
  * The kernel attend_any_MAX is for heads of at most MAX numbers. */
 #define CUDA_HEAD_MAX      512
 #define CUDA_ANY_ROWS(max) ((max) > 256 ? 16 : 32)
-#define CUDA_ANY_SHARED(max, dim)                                                   \
+#define CUDA_ANY_FIXED(max, dim)                                                    \
     (CUDA_ANY_ROWS(max) * ((dim)*2 + 16 + CUDA_TILE * 2 + 16 + 4 * sizeof(float)) + \
      CUDA_TILE * ((dim)*2 + 16))
+/* Whether there is room for a tile's keys and values of unit_bytes together. */
+#define CUDA_ANY_COPIES(max, dim, unit_bytes) \
+    (CUDA_ANY_FIXED(max, dim) + CUDA_TILE * (size_t)(unit_bytes) <= CUDA_SHARED_MAX)
+#define CUDA_ANY_SHARED(max, dim, unit_bytes) \
+    (CUDA_ANY_FIXED(max, dim) +               \
+     (CUDA_ANY_COPIES(max, dim, unit_bytes) ? CUDA_TILE * (size_t)(unit_bytes) : 0))
 struct cuda_attend_any {
     struct cuda_attend at;
     int window;    /* units that a token sees; 0 = all */
@@ -546,16 +559,20 @@ struct cuda_merge_any {
 
 /* ---- eviction -------------------------------------------------------------------------------- */
 
-/* Eviction in three steps, with the same survivors as runtime/cache/evict.c. grid of each: n_head;
- * 256 threads.
+/* Eviction in steps, with the same survivors as runtime/cache/evict.c. 256 threads each; grid:
+ * n_head where it is not given.
  *
- * key_values: KeyDiff's value of every unit (score.h), stored in place of its key.
- * Shared: CUDA_VALUES_SHARED(head_dim). */
-#define CUDA_EVICT_THREADS      256
-#define CUDA_VALUES_SHARED(dim) (CUDA_EVICT_THREADS / 32 * (size_t)(dim) * sizeof(float))
+ * key_sums and key_values: KeyDiff's value of every unit (score.h), stored in place of its key; the
+ * former adds the keys of pieces. Heads of at most CUDA_VALUES_DIM numbers. grid of each: pieces of
+ * the longest head, n_head. Shared: CUDA_VALUES_SHARED. */
+#define CUDA_EVICT_THREADS 256
+#define CUDA_VALUES_DIM    128
+#define CUDA_PIECE         1024 /* slots of a head */
+#define CUDA_VALUES_SHARED ((3 + CUDA_EVICT_THREADS / 32) * CUDA_VALUES_DIM * sizeof(float))
 struct cuda_values {
     struct cuda_cache cache;
     float *value; /* [pages * 64] */
+    float *part;  /* of key_sums: [n_head][ceil(n_pages * 64 / CUDA_PIECE)][CUDA_VALUES_DIM] */
 };
 
 /* near_duplicates: the (negative) penalty for near-duplicate units (score.h), stored in the same
@@ -579,33 +596,34 @@ struct cuda_rank {
     const float *std, *mean;     /* score of head h times std[h] plus mean[h]; NULL: unchanged */
     float recency;               /* N / budget of evict.h: the least score by age; 0 = none */
     uint32_t n_pos;              /* position of the next token */
-    const int32_t *safe;         /* [n_head] or NULL */
-    int most;                    /* 0 = no limit */
+    int safe, most;              /* 0 = none, no limit */
     uint32_t *key;               /* [pages * 64] */
     const struct cuda_pin *pins; /* [n_pins] */
     int n_pins;
+    uint32_t *total; /* of struct cuda_digits: becomes zeros */
 };
 
-/* cache_digits: if heads share a budget, counts per head how many keys with the given prefix have
- * which next digit (8 bits from `shift` on). The host uses the counts for its selection.
- * Shared: CUDA_RANK_SHARED. */
+/* cache_digits: groups of n_group heads each keep their best units, on ties those of the lower
+ * head, then the older. Four launches find the four digits of 8 bits of the last key that stays:
+ * one counts the keys with the digits known before by the next digit. Shared: CUDA_RANK_SHARED. */
+#define CUDA_KEEP_ALL 0x7fffffff
 struct cuda_digits {
     struct cuda_cache cache;
     const uint32_t *key;
-    const uint32_t *prefix; /* [n_head] */
-    int shift;              /* 24, 16, 8, 0 */
-    uint32_t *count;        /* [n_head][256] */
+    const int32_t *keep; /* [n_head] how many units of the head's group stay */
+    int n_group, n_known;
+    uint32_t *total; /* [4][n_head][256] counts of a group, at its first head */
+    uint32_t *last;  /* [n_head][256] counts of a head, of the last digit */
 };
 
-/* cache_evict: cuts heads with more than keep[h] units to the best ones, on ties the older; closes
- * the gaps in place. Shared: CUDA_EVICT_SHARED(unit bytes of k and v). */
-#define CUDA_EVICT_BATCH              64
-#define CUDA_EVICT_SHARED(unit_bytes) ((size_t)CUDA_EVICT_BATCH * ((unit_bytes) + 8) + 4096)
+/* cache_evict, after them: finds the units that stay and closes the gaps in place.
+ * Shared: CUDA_EVICT_SHARED(unit bytes of k and v). */
+#define CUDA_EVICT_BATCH              32
+#define CUDA_EVICT_STAGES             3
+#define CUDA_EVICT_SHARED(unit_bytes) (CUDA_EVICT_STAGES * CUDA_EVICT_BATCH * ((unit_bytes) + 8))
 struct cuda_evict {
-    struct cuda_cache cache;
-    const uint32_t *key;
-    const int32_t *keep; /* [n_head] */
-    uint32_t *stays;     /* [n_head][2 n_pages] a bit per slot before, of heads that were cut */
+    struct cuda_digits digits;
+    uint32_t *stays; /* [n_head][2 n_pages] a bit per slot before, of heads that do not keep all */
 };
 
 /* ---- training retaining heads ---------------------------------------------------------------- */

@@ -19,13 +19,11 @@ template <int DIM> struct unit {
 DEVICE void tile_copy(char *dst, const uint8_t *units, int unit_bytes, const int32_t *pages,
                       int tile, int end, int n_threads)
 {
-    const int64_t at = (int64_t)pages[tile] * (TILE * unit_bytes);
+    const uint8_t *from = units + (int64_t)pages[tile] * (TILE * unit_bytes);
     const int bytes = min_int(end - tile * TILE, TILE) * unit_bytes;
 
-    for (int i = thread_id() * 16; i < TILE * unit_bytes; i += n_threads * 16) {
-        const int n = max_int(0, min_int(bytes - i, 16));
-        cp_async16(dst + i, n ? units + at + i : units, n);
-    }
+    for (int i = thread_id() * 16; i < TILE * unit_bytes; i += n_threads * 16)
+        cp_async16(dst + i, from + i, max_int(0, min_int(bytes - i, 16)));
 }
 
 /* Two nibbles of a word, at bits `shift` and `shift` + 16, as half2: 0x6400 is 1024 as a half, with

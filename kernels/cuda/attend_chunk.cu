@@ -4,6 +4,10 @@
  * units. Tiles of 64 slots are copied by cp.async, one ahead; S = Q K^T and O += P V by matrix
  * instructions, with Q and O in registers. Only tiles on the diagonal are masked.
  *
+ * After a tile has arrived, four warps begin with its logits and four with the values of the tile
+ * before, so that of two warps which share a scheduler one is in its softmax while the other
+ * multiplies.
+ *
  * Three kernels for each head size:
  *   attend_chunk: halves, float sums.
  *   attend_int8:  S of int8 with a scale per row and one per tile of keys, as SageAttention
@@ -13,6 +17,10 @@
  * 64 cannot overflow a half. */
 #include "kernels/cuda/attend_rows.cuh"
 #include "kernels/cuda/linear.cuh"
+
+#ifndef ATTEND_LATE
+#define ATTEND_LATE 4 /* the first warp whose values are added a tile later */
+#endif
 
 enum { THREADS = CUDA_CHUNK_THREADS, ROWS = CUDA_ATTEND_ROWS };
 
@@ -25,8 +33,8 @@ struct chunk {
         BLOCKS = DIM / 8,                             /* of 8 channels of the output */
         KEY = MODE == FLOATS ? DIM * 2 : DIM,         /* bytes of a key and of a value */
         VALUE = DIM * 2, KEY_ROW = KEY + 16, /* in shared memory; 16 of padding spread the banks */
-        VALUE_ROW = VALUE + 16, VALUES = TILE *KEY_ROW, /* where a stage's values begin */
-        STAGE = TILE *(KEY_ROW + VALUE_ROW),
+        VALUE_ROW = VALUE + 16,
+        KEYS = TILE *KEY_ROW, VALUES = TILE *VALUE_ROW, /* of a tile */
         LIFT = MODE == INT8 ? 6 : 0 /* weights are at most 2^-LIFT */
     };
 };
@@ -34,18 +42,37 @@ struct chunk {
 /* Starts copying 64 rows of BYTES bytes to rows of BYTES + 16. */
 template <int BYTES> DEVICE void copy_rows(char *dst, const char *src)
 {
-    for (int i = thread_id(); i < TILE * (BYTES / 16); i += THREADS)
-        cp_async16(dst + i / (BYTES / 16) * (BYTES + 16) + i % (BYTES / 16) * 16, src + i * 16, 16);
+    enum { LANES = BYTES / 16 };
+
+    UNROLL
+    for (int first = 0; first < TILE * LANES; first += THREADS) {
+        const int i = first + thread_id();
+        if (TILE * LANES % THREADS && i >= TILE * LANES) break;
+        cp_async16(dst + i / LANES * (BYTES + 16) + i % LANES * 16, src + i * 16, 16);
+    }
 }
 
-/* Tile number `tile` of all heads' tiles. */
+/* Where the keys and values of the block's tile number i are: two stages of keys, three of
+ * values. */
+template <int DIM, enum mode MODE> DEVICE char *keys_of(int i)
+{
+    return shared_memory() + i % 2 * chunk<DIM, MODE>::KEYS;
+}
+
+template <int DIM, enum mode MODE> DEVICE char *values_of(int i)
+{
+    return shared_memory() + 2 * chunk<DIM, MODE>::KEYS + i % 3 * chunk<DIM, MODE>::VALUES;
+}
+
+/* Tile number `tile` of all heads' tiles, which is the block's number i. */
 template <int DIM, enum mode MODE>
-DEVICE void copy_tile(char *stage, const struct cuda_expanded &units, int64_t tile)
+DEVICE void copy_tile(int i, const struct cuda_expanded &units, int64_t tile)
 {
     typedef chunk<DIM, MODE> size;
 
-    copy_rows<size::KEY>(stage, (const char *)units.k + tile * TILE * size::KEY);
-    copy_rows<size::VALUE>(stage + size::VALUES, (const char *)units.v + tile * TILE * size::VALUE);
+    copy_rows<size::KEY>(keys_of<DIM, MODE>(i), (const char *)units.k + tile * TILE * size::KEY);
+    copy_rows<size::VALUE>(values_of<DIM, MODE>(i),
+                           (const char *)units.v + tile * TILE * size::VALUE);
 }
 
 /* ---- logits ---------------------------------------------------------------------------------- */
@@ -181,19 +208,25 @@ DEVICE void add_halves(float o[4], const uint32_t sum[2], const float keep[2])
     }
 }
 
-/* o += P V: accumulators of S are A fragments of P. */
-template <int DIM, enum mode MODE>
-DEVICE void add_values(float o[][4], const float p[8][4], const float keep[2], const char *values)
+/* Accumulators of S become A fragments of P. */
+DEVICE void pack_weights(uint32_t a[TILE / 16][4], const float p[8][4])
 {
-    enum { ROW = chunk<DIM, MODE>::VALUE_ROW };
-    const int lane = lane_id();
-    const char *row = values + (lane / 8 % 2 * 8 + lane % 8) * ROW + lane / 16 * 16;
-    uint32_t a[TILE / 16][4];
-
     UNROLL
     for (int k = 0; k < TILE / 16; k++) UNROLL
     for (int r = 0; r < 4; r++)
         a[k][r] = h2_pack(p[2 * k + r / 2][r % 2 * 2], p[2 * k + r / 2][r % 2 * 2 + 1]);
+}
+
+/* o = o * keep + P V */
+template <int DIM, enum mode MODE>
+DEVICE void add_values(float o[][4], const uint32_t a[TILE / 16][4], const float keep[2],
+                       const char *values)
+{
+    enum { ROW = chunk<DIM, MODE>::VALUE_ROW };
+    const int lane = lane_id();
+    const char *row = values + (lane / 8 % 2 * 8 + lane % 8) * ROW + lane / 16 * 16;
+
+    if (MODE != INT8) rescale<chunk<DIM, MODE>::BLOCKS>(o, keep);
     UNROLL
     for (int j = 0; j < chunk<DIM, MODE>::BLOCKS; j += 2) {
         uint32_t sum[2][2] = {};
@@ -241,7 +274,6 @@ DEVICE void write_rows(const struct cuda_attend &a, const struct softmax *w, flo
 template <int DIM, enum mode MODE> DEVICE void attend_chunk(const struct cuda_attend &a)
 {
     typedef chunk<DIM, MODE> size;
-    char *shared = shared_memory();
     const int head = a.units.head0 + block_y(), pos0 = a.cache.len[head];
     const int n_row = a.n_tok * a.n_group;
     const int block_row = block_x() * ROWS, row0 = block_row + warp_id() * 16;
@@ -253,12 +285,13 @@ template <int DIM, enum mode MODE> DEVICE void attend_chunk(const struct cuda_at
     const int all_see = pos0 + row0 / a.n_group;
     const int any_sees = row0 < n_row ? pos0 + min_int(row0 + 15, n_row - 1) / a.n_group : -1;
     const int64_t tiles = (int64_t)block_y() * a.units.n_tile;
+    const bool late = warp_id() >= ATTEND_LATE;
     struct softmax w = {{-INF, -INF}, {0.0f, 0.0f}, {1.0f, 1.0f}};
     float o[size::BLOCKS][4] = {}, row_scale[2] = {};
-    uint32_t q[size::STEPS][4];
+    uint32_t q[size::STEPS][4], p[TILE / 16][4];
     int last[2];
 
-    if (first < stop) copy_tile<DIM, MODE>(shared, a.units, tiles + first);
+    if (first < stop) copy_tile<DIM, MODE>(0, a.units, tiles + first);
     cp_async_commit();
     last_slots(last, a, pos0, row0, n_row);
     if (MODE == FLOATS)
@@ -266,26 +299,29 @@ template <int DIM, enum mode MODE> DEVICE void attend_chunk(const struct cuda_at
     else
         load_int8_queries<DIM>(q, row_scale, a, head, pos0, row0, n_row);
     for (int tile = first; tile < stop; tile++) {
-        const char *now = shared + (tile - first) % 2 * size::STAGE;
-        char *next = shared + (tile + 1 - first) % 2 * size::STAGE;
+        const int i = tile - first;
+        const bool sees = tile * TILE <= any_sees;
         float s[8][4];
 
         cp_async_wait<0>();
-        barrier(); /* this tile has arrived for all, and the other stage is no longer read */
-        if (tile + 1 < stop) copy_tile<DIM, MODE>(next, a.units, tiles + tile + 1);
+        barrier(); /* this tile has arrived for all, and what the next one replaces is read */
+        if (tile + 1 < stop) copy_tile<DIM, MODE>(i + 1, a.units, tiles + tile + 1);
         cp_async_commit();
-        if (tile * TILE > any_sees) continue;
+        if (late && i && tile * TILE - TILE <= any_sees)
+            add_values<DIM, MODE>(o, p, w.keep, values_of<DIM, MODE>(i - 1));
+        if (!sees) continue;
         if (MODE == FLOATS) {
-            half_logits<DIM, size::KEY_ROW>(s, q, now);
+            half_logits<DIM, size::KEY_ROW>(s, q, keys_of<DIM, MODE>(i));
         } else {
             const float scale = a.units.k_scale[tiles + tile];
             const float both[2] = {row_scale[0] * scale, row_scale[1] * scale};
-            int8_logits<DIM, size::KEY_ROW>(s, q, both, now);
+            int8_logits<DIM, size::KEY_ROW>(s, q, both, keys_of<DIM, MODE>(i));
         }
         if (tile * TILE + TILE - 1 > all_see) mask_logits(s, last, tile * TILE);
         softmax_step(&w, s, size::LIFT);
-        if (MODE != INT8) rescale<size::BLOCKS>(o, w.keep);
-        add_values<DIM, MODE>(o, s, w.keep, now + size::VALUES);
+        pack_weights(p, s);
+        if (!late || tile + 1 == stop)
+            add_values<DIM, MODE>(o, p, w.keep, values_of<DIM, MODE>(i));
     }
     write_rows<DIM>(a, &w, o, head, row0, n_row, size::LIFT);
 }

@@ -10,24 +10,30 @@
  * Grouped heads share every byte that is read, and a warp keeps its own running softmax, so the
  * only barrier is the tile's. The four softmaxes are merged at the end, in order.
  *
- * RoPE by slot. A unit's slot is p0 + t with p0 the tile's first. The key is rotated by t, from a
- * table of 64 rows in shared memory that serves every tile; the query is rotated once per tile, by
- * its distance to p0. The order of channels inside a dot product is free: step (h, s) of k takes
- * channels 16h + 4t + s + {0, 2} as "re" and their partners dim/2 further as "im", which are
+ * RoPE by slot. A unit's slot is p0 + t with p0 the tile's first. The key is rotated by t: a lane has
+ * the same two t of every tile, so their angles stay in its registers. The query is rotated once per
+ * tile, by its distance to p0. The order of channels inside a dot product is free: step (h, s) of k
+ * takes channels 16h + 4t + s + {0, 2} as "re" and their partners dim/2 further as "im", which are
  * exactly two nibbles of two words of a unit, so that a complex product is four operations on whole
  * registers.
  *
  * A key's number is 32 u (d m + n): u is the head's largest scale, m = scale (q - 8) / 32 u, n =
  * mean / 32 u, and the query takes 32 u. A code at bits 4 to 7 of a half is 2^-20 q, a subnormal
- * number, so that two fused multiply-adds make a number, with m's and n's constants in registers.
+ * number, so that two fused multiply-adds make a number, with m's and n's constants in registers. At
+ * bits 0 to 3 it is 2^-24 q, and d takes the 16 that m lacks.
  *
- * While one tile is computed, cp.async copies the tile after the next.
+ * While one tile is computed, cp.async copies the next one, and the angles of its query are loaded.
+ * A launch of few tiles takes as long as its loads one after the other, so whatever does not depend
+ * on the block's piece is loaded before the piece is known, and the new unit is packed while the
+ * first tile arrives.
  *
  * Heads that share a budget differ in length, and a launch lasts as long as its longest block. So
  * all blocks of a launch take pieces of the same number of tiles, and long heads more pieces. */
 #include "kernels/cuda/act.cuh"
 #include "kernels/cuda/attend.cuh"
 #include "kernels/cuda/cache.cuh"
+
+#define SIXTEEN 0x4c004c00u /* as halves */
 
 enum { COLS = CUDA_ATTEND_COLS, THREADS = CUDA_ATTEND_THREADS, WARPS = THREADS / 32 };
 
@@ -38,9 +44,9 @@ template <int DIM> struct decode {
         /* bytes of a row of re and im pairs; 32 of padding to spread the banks */
         ROW = DIM * 2 + 32,
         RAW = 4 * unit<DIM>::TILE_BYTES, /* two stages of keys and values */
-        TABLE = TILE * ROW,
         QUERIES = 2 * COLS * ROW,
-        PAIRS = DIM * 2 /* bytes of a number of each channel, as pairs */
+        PAIRS = (COLS * DIM / 4 + THREADS - 1) / THREADS, /* of queries, that a thread rotates */
+        SUMS = DIM + 4 /* floats of a column's sums; 4 of padding to spread the banks */
     };
 };
 
@@ -56,155 +62,236 @@ DEVICE int pair_channel(int e)
     return e / 8 * 16 + e % 4 * 4 + e / 4 % 2;
 }
 
-/* ---- centres --------------------------------------------------------------------------------- */
+/* ---- constants of a lane --------------------------------------------------------------------- */
 
-/* Of pairs (h, s) of lane t, at 2h + s: re, im. */
-template <int DIM> struct centre {
-    u32x2 scale[DIM / 16], less[DIM / 16], mean[DIM / 16];
+/* Lane t's numbers of a row with one for each pair: those of steps (h, 0) and (h, 1). They are loaded
+ * long before they are used. */
+template <int DIM> struct row {
+    float x[DIM / 32][4];
 };
 
-/* 32 u of a head. */
-template <int DIM> DEVICE float centre_span(const float *centre)
+template <int DIM> DEVICE void load_row(struct row<DIM> *r, const float *from)
 {
+    UNROLL
+    for (int h = 0; h < DIM / 32; h++) load_four(r->x[h], from + 16 * h + 4 * (lane_id() % 4));
+}
+
+/* As pairs of steps (h, s), at 2h + s. */
+template <int DIM> DEVICE void pack_row(uint32_t *pairs, const struct row<DIM> &r, float by)
+{
+    UNROLL
+    for (int h = 0; h < DIM / 32; h++) UNROLL
+    for (int s = 0; s < 2; s++) pairs[2 * h + s] = h2_pack(r.x[h][s] * by, r.x[h][s + 2] * by);
+}
+
+/* Of a head, re and im: scales over u times 2^15, the same times code 8, and means. */
+template <int DIM> struct centre {
+    uint32_t scale[2][DIM / 16], less[2][DIM / 16], mean[2][DIM / 16];
+    float span; /* 32 u */
+};
+
+template <int DIM>
+DEVICE void pack_centre(struct centre<DIM> *c, const struct row<DIM> mean[2],
+                        const struct row<DIM> scale[2])
+{
+    const uint32_t eight = 0x80808080u, eighth = 0x80088008u; /* -8 times 2^-20, times 2^-24 */
     float most = 0.0f;
 
     UNROLL
-    for (int i = 0; i < DIM; i += 32) most = max_f32(most, centre[DIM + i + lane_id()]);
-    return 32.0f * warp_max(most);
-}
-
-/* Pairs of scales over u times 2^15, of means, and of the first key less the mean. */
-template <int DIM> DEVICE void fill_centre(char *to, const float *centre, float span)
-{
-    for (int i = thread_id(); i < 3 * DIM / 2; i += THREADS) {
-        const int which = i / (DIM / 2), e = i % (DIM / 2) / 2;
-        const float *x = centre + pair_channel(e) + i % 2 * (DIM / 2);
-        const float inverse = (which ? 1.0f : 0x1p20f) / span;
-        float a = x[0], b = x[2];
-
-        if (which == 0) a = x[DIM], b = x[DIM + 2];
-        if (which == 2) a = x[2 * DIM] - a, b = x[2 * DIM + 2] - b;
-        ((uint32_t *)to)[i] = h2_pack(a * inverse, b * inverse);
-    }
-}
-
-template <int DIM> DEVICE void load_centre(struct centre<DIM> *c, const char *from)
-{
-    const uint32_t eight = 0x80808080u; /* -8 times 2^-20 */
-
+    for (int i = 0; i < DIM / 4; i++)
+        most = max_f32(most, scale[i / (DIM / 8)].x[i / 4 % (DIM / 32)][i % 4]);
+    most = max_f32(most, shfl_xor_f32(most, 1));
+    c->span = 32.0f * max_f32(most, shfl_xor_f32(most, 2));
     UNROLL
-    for (int i = 0; i < DIM / 16; i++) {
-        const char *at = from + pair_offset(i / 2, i % 2, lane_id() % 4);
-        c->scale[i] = *(const u32x2 *)at;
-        c->less[i] = {h2_mul(c->scale[i].x, eight), h2_mul(c->scale[i].y, eight)};
-        c->mean[i] = *(const u32x2 *)(at + decode<DIM>::PAIRS);
-    }
-}
-
-/* Rows 0 .. 63 of the RoPE table as half2 pairs of cos and sin. */
-template <int DIM> DEVICE void fill_table(char *table, const float *cosines, const float *sines)
-{
-    for (int i = thread_id(); i < TILE * DIM / 4; i += THREADS) {
-        const int row = i / (DIM / 4), e = i % (DIM / 4), channel = pair_channel(e);
-        const float *c = cosines + row * (DIM / 2) + channel;
-        const float *s = sines + row * (DIM / 2) + channel;
-
-        *(u32x2 *)(table + row * decode<DIM>::ROW + e * 8) = {h2_pack(c[0], c[2]),
-                                                              h2_pack(s[0], s[2])};
-    }
-}
-
-/* Column `col`, rotated by its distance to the tile's first slot and scaled to base-2 logits of
- * keys over `span`. A query before the whole tile is masked later and may have any finite value. */
-template <int DIM>
-DEVICE void rotate_queries(char *out, const struct cuda_attend &a, int head, int pos0, int slot0,
-                           float span)
-{
-    const float scale = a.scale * LOG2E * span;
-
-    for (int i = thread_id(); i < COLS * DIM / 4; i += THREADS) {
-        const int col = i / (DIM / 4), e = i % (DIM / 4), token = col / a.n_group;
-        const int channel = pair_channel(e);
-        u32x2 *to = (u32x2 *)(out + col * decode<DIM>::ROW + e * 8);
-
-        if (token >= a.n_tok) {
-            *to = {0, 0};
-            continue;
-        }
-        const int64_t row = (int64_t)max_int(pos0 + token - slot0, 0) * (DIM / 2) + channel;
-        const float *q = a.q + token * a.q_stride +
-                         (int64_t)(head * a.n_group + col % a.n_group) * DIM + channel;
-        float re[2], im[2];
+    for (int part = 0; part < 2; part++) {
+        pack_row<DIM>(c->mean[part], mean[part], 1.0f / c->span);
+        pack_row<DIM>(c->scale[part], scale[part], 0x1p20f / c->span);
         UNROLL
-        for (int k = 0; k < 2; k++) {
-            const float c = a.cos[row + 2 * k], s = a.sin[row + 2 * k];
-            const float x = q[2 * k], y = q[2 * k + DIM / 2];
-            re[k] = (x * c - y * s) * scale;
-            im[k] = (y * c + x * s) * scale;
-        }
-        *to = {h2_pack(re[0], re[1]), h2_pack(im[0], im[1])};
+        for (int i = 0; i < DIM / 16; i++)
+            c->less[part][i] =
+                h2_mul(c->scale[part][i], (i + part * (DIM / 16)) & 2 ? eight : eighth);
     }
 }
+
+/* Cosines and sines of the warp's keys g and g + 8 of any tile. */
+template <int DIM> struct angles {
+    struct row<DIM> cos[2], sin[2];
+};
+
+template <int DIM> DEVICE void load_angles(struct angles<DIM> *a, const float *cos, const float *sin)
+{
+    UNROLL
+    for (int k = 0; k < 2; k++) {
+        const int row = (warp_id() * 16 + lane_id() / 4 + 8 * k) * (DIM / 2);
+        load_row<DIM>(&a->cos[k], cos + row);
+        load_row<DIM>(&a->sin[k], sin + row);
+    }
+}
+
+/* The same as pairs. */
+template <int DIM> struct turns {
+    uint32_t cos[2][DIM / 16], sin[2][DIM / 16];
+};
+
+template <int DIM> DEVICE void pack_angles(struct turns<DIM> *to, const struct angles<DIM> &a)
+{
+    UNROLL
+    for (int k = 0; k < 2; k++) {
+        pack_row<DIM>(to->cos[k], a.cos[k], 1.0f);
+        pack_row<DIM>(to->sin[k], a.sin[k], 1.0f);
+    }
+}
+
+/* ---- queries --------------------------------------------------------------------------------- */
+
+/* A thread's pairs of the columns, not rotated, scaled to base-2 logits of keys over the span. */
+template <int DIM> struct query {
+    enum { N = decode<DIM>::PAIRS };
+    float re[N][2], im[N][2];
+    int slot[N]; /* of the token; -1: the column has none */
+};
+
+struct turn { /* angles of a pair for a tile */
+    float cos[2], sin[2];
+};
+
+DEVICE void load_two(float x[2], const float *row)
+{
+    x[0] = row[0], x[1] = row[2];
+}
+
+/* Where pair k of this thread is in a row of channels, and in the columns. */
+template <int DIM> DEVICE int own_channel(int k)
+{
+    return pair_channel((k * THREADS + thread_id()) % (DIM / 4));
+}
+
+template <int DIM> DEVICE char *own_place(char *columns, int k)
+{
+    const int i = k * THREADS + thread_id();
+    return columns + i / (DIM / 4) * decode<DIM>::ROW + i % (DIM / 4) * 8;
+}
+
+/* Columns without a token become zero, in both stages. */
+template <int DIM>
+DEVICE void load_query(struct query<DIM> *q, char *columns, const struct cuda_attend &a, int head,
+                       int pos0)
+{
+    UNROLL
+    for (int k = 0; k < decode<DIM>::PAIRS; k++) {
+        const int col = (k * THREADS + thread_id()) / (DIM / 4), token = col / a.n_group;
+        const float *x = a.q + token * a.q_stride + own_channel<DIM>(k) +
+                         (int64_t)(head * a.n_group + col % a.n_group) * DIM;
+
+        q->slot[k] = token < a.n_tok ? pos0 + token : -1;
+        if (token < a.n_tok) {
+            load_two(q->re[k], x);
+            load_two(q->im[k], x + DIM / 2);
+        } else if (col < COLS) {
+            char *to = own_place<DIM>(columns, k);
+            *(u32x2 *)to = *(u32x2 *)(to + COLS * decode<DIM>::ROW) = {0, 0};
+        }
+    }
+}
+
+/* For the tile that begins with slot0. A query before the whole tile is masked later and may have
+ * any finite value. */
+template <int DIM>
+DEVICE void load_turn(struct turn *turn, const struct query<DIM> &q, const struct cuda_attend &a,
+                      int slot0)
+{
+    UNROLL
+    for (int k = 0; k < decode<DIM>::PAIRS; k++) {
+        const int at = max_int(q.slot[k] - slot0, 0) * (DIM / 2) + own_channel<DIM>(k);
+        if (q.slot[k] < 0) continue;
+        load_two(turn[k].cos, a.cos + at);
+        load_two(turn[k].sin, a.sin + at);
+    }
+}
+
+template <int DIM>
+DEVICE void put_query(char *columns, const struct query<DIM> &q, const struct turn *turn, float scale)
+{
+    UNROLL
+    for (int k = 0; k < decode<DIM>::PAIRS; k++) {
+        float re[2], im[2];
+        if (q.slot[k] < 0) continue;
+        UNROLL
+        for (int j = 0; j < 2; j++) {
+            const float x = q.re[k][j] * scale, y = q.im[k][j] * scale;
+            re[j] = x * turn[k].cos[j] - y * turn[k].sin[j];
+            im[j] = y * turn[k].cos[j] + x * turn[k].sin[j];
+        }
+        *(u32x2 *)own_place<DIM>(columns, k) = {h2_pack(re[0], re[1]), h2_pack(im[0], im[1])};
+    }
+}
+
+/* ---- logits ---------------------------------------------------------------------------------- */
 
 /* The pair of step s and half group h of a key, with its constants. */
 DEVICE uint32_t key_pair(const uint32_t *key, int h, int s, int t, uint32_t scale, uint32_t less,
                          uint32_t mean)
 {
     const uint32_t *block = key + h / 2 * 5;
-    const int from = 8 * s + 4 * (h & 1); /* of the code's bits */
-    const uint32_t q = from < 4 ? block[1 + t] << (4 - from) : block[1 + t] >> (from - 4);
+    const uint32_t q = (block[1 + t] >> 8 * s) & (h & 1 ? 0x00f000f0u : 0x000f000fu);
     const uint32_t d = permute_bytes(block[0], 0, h & 1 ? 0x3232 : 0x1010);
 
-    return h2_fma(h2_fma(q & 0x00f000f0u, scale, less), d, mean);
+    return h2_fma(h2_fma(q, scale, less), h & 1 ? d : h2_mul(d, SIXTEEN), mean);
 }
 
-/* Pairs of channels of one key, rotated: step s of group h. */
+/* Pairs of channels of the warp's key g + 8k, rotated: step s of group h. */
 template <int DIM>
-DEVICE void rotated_key(const uint32_t *key, const struct centre<DIM> &c, const char *table, int h,
-                        int s, int t, uint32_t *re, uint32_t *im)
+DEVICE void rotated_key(const uint32_t *key, const struct centre<DIM> &c,
+                        const struct turns<DIM> &a, int k, int h, int s, uint32_t *re,
+                        uint32_t *im)
 {
-    const int i = 2 * h + s;
-    const uint32_t x = key_pair(key, h, s, t, c.scale[i].x, c.less[i].x, c.mean[i].x);
+    const int i = 2 * h + s, t = lane_id() % 4;
+    const uint32_t x = key_pair(key, h, s, t, c.scale[0][i], c.less[0][i], c.mean[0][i]);
     const uint32_t y =
-        key_pair(key, h + DIM / 32, s, t, c.scale[i].y, c.less[i].y, c.mean[i].y);
-    const u32x2 angle = *(const u32x2 *)(table + pair_offset(h, s, t));
+        key_pair(key, h + DIM / 32, s, t, c.scale[1][i], c.less[1][i], c.mean[1][i]);
 
-    *re = h2_fma(x, angle.x, h2_mul(y ^ 0x80008000u, angle.y));
-    *im = h2_fma(y, angle.x, h2_mul(x, angle.y));
+    *re = h2_fma(x, a.cos[k][i], h2_mul(h2_neg(y), a.sin[k][i]));
+    *im = h2_fma(y, a.cos[k][i], h2_mul(x, a.sin[k][i]));
 }
 
 /* c = base-2 logits of 16 keys (rows g, g + 8) and 8 columns (2t, 2t + 1). */
 template <int DIM>
 DEVICE void tile_logits(float c[4], const char *keys, const struct centre<DIM> &centre,
-                        const char *table, const char *queries)
+                        const struct turns<DIM> &turns, const char *queries)
 {
-    const int g = lane_id() / 4, t = lane_id() % 4, row = warp_id() * 16 + g;
-    const uint32_t *key = (const uint32_t *)keys + row * unit<DIM>::WORDS;
+    const int g = lane_id() / 4, t = lane_id() % 4;
+    const uint32_t *key = (const uint32_t *)keys + (warp_id() * 16 + g) * unit<DIM>::WORDS;
     const uint32_t *key8 = key + 8 * unit<DIM>::WORDS;
-    const char *angle = table + row * decode<DIM>::ROW, *angle8 = angle + 8 * decode<DIM>::ROW;
 
     UNROLL
     for (int h = 0; h < decode<DIM>::STEPS; h++) UNROLL
     for (int s = 0; s < 2; s++) {
         uint32_t k[4];
-        rotated_key<DIM>(key, centre, angle, h, s, t, &k[0], &k[2]);
-        rotated_key<DIM>(key8, centre, angle8, h, s, t, &k[1], &k[3]);
+        rotated_key<DIM>(key, centre, turns, 0, h, s, &k[0], &k[2]);
+        rotated_key<DIM>(key8, centre, turns, 1, h, s, &k[1], &k[3]);
         const u32x2 q = *(const u32x2 *)(queries + g * decode<DIM>::ROW + pair_offset(h, s, t));
         mma_f16(c, k, q.x, q.y);
     }
 }
 
 /* c = logits of row 0 for what the key of position 0, which is not rotated, has beyond the mean. */
-template <int DIM> DEVICE void lift_first(float c[4], const char *lift, const char *queries)
+template <int DIM>
+DEVICE void lift_first(float c[4], const float *centre, float span, const char *queries)
 {
     const int g = lane_id() / 4, t = lane_id() % 4;
+    const float inverse = 1.0f / span;
 
     UNROLL
     for (int i = 0; i < DIM / 16; i++) {
-        const int at = pair_offset(i / 2, i % 2, t);
-        const u32x2 q = *(const u32x2 *)(queries + g * decode<DIM>::ROW + at);
-        const u32x2 x = *(const u32x2 *)(lift + at);
-        const uint32_t k[4] = {g ? 0 : x.x, 0, g ? 0 : x.y, 0};
+        const u32x2 q =
+            *(const u32x2 *)(queries + g * decode<DIM>::ROW + pair_offset(i / 2, i % 2, t));
+        uint32_t k[4] = {};
+        UNROLL
+        for (int part = 0; part < 2 && g == 0; part++) {
+            const float *mean = centre + i / 2 * 16 + 4 * t + i % 2 + part * (DIM / 2);
+            const float *first = mean + 2 * DIM;
+            k[2 * part] = h2_pack((first[0] - mean[0]) * inverse, (first[2] - mean[2]) * inverse);
+        }
         mma_f16(c, k, q.x, q.y);
     }
 }
@@ -229,13 +316,19 @@ DEVICE void load_values(struct values *v, const uint32_t *rows, int n_words, int
     }
 }
 
-/* Rows g: byte `byte` of the word's half, low nibble; rows g + 8: the high nibble. */
+/* Rows g: byte `byte` of the word's half, low nibble; rows g + 8: the high nibble. A code at bits 0
+ * to 3 is the end of a half from 1024 on, at bits 4 to 7 of one from 64 on. */
 DEVICE void value_fragment(uint32_t a[4], const struct values *v, const uint32_t half[2], int byte)
 {
+    const uint32_t from_1024 = 0x64006400u, from_64 = 0x54005400u;
+
     UNROLL
     for (int i = 0; i < 2; i++) {
-        a[2 * i] = dequantize2(half[i], 8 * byte, v->d[i], v->m[i]);
-        a[2 * i + 1] = dequantize2(half[i], 8 * byte + 4, v->d[i], v->m[i]);
+        const uint32_t q = half[i] >> 8 * byte;
+        const uint32_t low = h2_sub((q & 0x000f000fu) | from_1024, from_1024);
+        const uint32_t high = h2_sub((q & 0x00f000f0u) | from_64, from_64);
+        a[2 * i] = h2_fma(low, v->d[i], v->m[i]);
+        a[2 * i + 1] = h2_fma(high, v->d[i], v->m[i]);
     }
 }
 
@@ -318,16 +411,24 @@ template <int DIM> DEVICE void softmax_step(struct softmax *s, float c[4], float
     }
 }
 
-/* Column c of the tile sees slots up to its own. */
-DEVICE void mask_logits(float c[4], const struct cuda_attend &a, int pos0, int slot0)
+/* The last slots that columns 2t and 2t + 1 see. */
+DEVICE void last_slots(int last[2], const struct cuda_attend &a, int pos0)
 {
-    const int g = lane_id() / 4, t = lane_id() % 4, slot = slot0 + warp_id() * 16 + g;
+    UNROLL
+    for (int k = 0; k < 2; k++) {
+        const int token = (2 * (lane_id() % 4) + k) / a.n_group;
+        last[k] = token < a.n_tok ? pos0 + token : -1;
+    }
+}
+
+DEVICE void mask_logits(float c[4], const int last[2], int slot0)
+{
+    const int slot = slot0 + warp_id() * 16 + lane_id() / 4;
 
     UNROLL
     for (int k = 0; k < 2; k++) {
-        const int token = (2 * t + k) / a.n_group, last = token < a.n_tok ? pos0 + token : -1;
-        if (slot > last) c[k] = -INF;
-        if (slot + 8 > last) c[k + 2] = -INF;
+        if (slot > last[k]) c[k] = -INF;
+        if (slot + 8 > last[k]) c[k + 2] = -INF;
     }
 }
 
@@ -340,43 +441,66 @@ struct piece {
     int row, n;      /* number of the head's first piece in the launch; its pieces */
 };
 
-DEVICE int pieces_of(const int32_t *len, int head, int n_tok, int size)
+/* Heads of a launch. A lane looks at every 32nd head; most launches have no more. */
+struct heads {
+    const int32_t *len;
+    int n, n_tok;
+    int tiles; /* of head lane_id() */
+};
+
+/* 0 beyond the last head. */
+DEVICE int tiles_of(const struct heads &h, int head)
 {
-    return ceil_div(ceil_div(len[head] + n_tok, TILE), size);
+    return head < h.n ? ceil_div(h.len[head] + h.n_tok, TILE) : 0;
 }
 
-/* Of all heads. A lane per head. */
-DEVICE int all_pieces(const int32_t *len, int n_head, int n_tok, int size)
+DEVICE int pieces_of(int tiles, int size)
 {
-    int n = 0;
+    return (int)((uint32_t)(tiles + size - 1) / (uint32_t)size);
+}
 
-    for (int h = lane_id(); h < n_head; h += 32) n += pieces_of(len, h, n_tok, size);
+/* Of all heads. */
+DEVICE int all_pieces(const struct heads &h, int size)
+{
+    int n = pieces_of(h.tiles, size);
+
+    for (int head = 32 + lane_id(); head < h.n; head += 32) n += pieces_of(tiles_of(h, head), size);
     return warp_sum_int(n);
 }
 
 /* The smallest number of tiles with which `most` pieces are enough for all heads, or up to 1/32
- * more; most >= n_head. */
-DEVICE int piece_size(const int32_t *len, int n_head, int n_tok, int most)
+ * more; most >= n. */
+DEVICE int piece_size(const struct heads &h, int most)
 {
-    int size = max_int(ceil_div(all_pieces(len, n_head, n_tok, 1), most), 1);
+    int size = max_int(pieces_of(all_pieces(h, 1), most), 1);
 
-    while (all_pieces(len, n_head, n_tok, size) > most) size += 1 + size / 32;
+    while (all_pieces(h, size) > most) size += 1 + size / 32;
     return size;
 }
 
-/* Piece number `index` of the launch, or with `head` >= 0 that head's first one. */
+/* Piece number `index` of the launch, or with `head` >= 0 that head's first one. By a warp. */
 DEVICE struct piece find_piece(const int32_t *len, int n_head, int n_tok, int most, int index, int head)
 {
-    const int size = piece_size(len, n_head, n_tok, most);
+    struct heads h = {len, n_head, n_tok, 0};
+    h.tiles = tiles_of(h, lane_id());
+    const int size = piece_size(h, most);
     struct piece p = {0, 0, 0, 0, 0};
 
-    for (; p.head < n_head; p.head++) {
-        p.n = pieces_of(len, p.head, n_tok, size);
-        if (head >= 0 ? p.head == head : index < p.row + p.n) break;
-        p.row += p.n;
+    for (int row = 0, tiles = h.tiles;;) {
+        const int n = pieces_of(tiles, size), end = row + warp_sums_int(n);
+        const bool before = head >= 0 ? p.head + lane_id() < head : end <= index;
+        const int n_before = popcount(warp_ballot(before)), own = min_int(n_before, 31);
+        p.n = (int)shfl_u32((uint32_t)n, own);
+        row = (int)shfl_u32((uint32_t)end, own);
+        p.row = row - p.n;
+        p.head += n_before;
+        p.last = (int)shfl_u32((uint32_t)tiles, own);
+        if (n_before < 32 || p.head >= n_head) break;
+        tiles = tiles_of(h, p.head + lane_id());
     }
+    p.head = min_int(p.head, n_head);
     p.first = (index - p.row) * size;
-    if (p.head < n_head) p.last = min_int(p.first + size, ceil_div(len[p.head] + n_tok, TILE));
+    p.last = min_int(p.first + size, p.last);
     return p;
 }
 
@@ -390,47 +514,56 @@ DEVICE struct piece own_piece(const struct cuda_attend &a)
 
 /* ---- the piece's result ---------------------------------------------------------------------- */
 
-/* Stores the warps' sums in shared memory: m and l [warp][8], acc [warp][8][DIM]. */
+/* Stores the warps' sums in shared memory: m and l [warp][8], acc [warp][8][SUMS]. */
 template <int DIM> DEVICE void put_warp(float *shared, const struct softmax *s, float o[][4])
 {
     const int g = lane_id() / 4, t = lane_id() % 4, w = warp_id();
-    float *acc = shared + 2 * WARPS * COLS + w * COLS * DIM;
 
     UNROLL
     for (int k = 0; k < 2; k++) {
         const float l = column_sum(s->l[k]);
         const int col = 2 * t + k;
+        float *acc = shared + 2 * WARPS * COLS + (w * COLS + col) * decode<DIM>::SUMS;
         if (g == 0) {
             shared[w * COLS + col] = s->m[k];
             shared[(WARPS + w) * COLS + col] = l;
         }
         UNROLL
-        for (int j = 0; j < decode<DIM>::BLOCKS; j++) {
-            acc[col * DIM + block_channel<DIM>(j, g)] = o[j][k];
-            acc[col * DIM + block_channel<DIM>(j, g) + 16] = o[j][k + 2];
+        for (int j = 0; j < DIM / 64 * 4; j += 4) UNROLL
+        for (int i = k; i < 4; i += 2)
+            store_four(acc + block_channel<DIM>(j, g) + i / 2 * 16, o[j][i], o[j + 1][i],
+                       o[j + 2][i], o[j + 3][i]);
+        UNROLL
+        for (int j = DIM / 64 * 4; j < decode<DIM>::BLOCKS; j++) {
+            acc[block_channel<DIM>(j, g)] = o[j][k];
+            acc[block_channel<DIM>(j, g) + 16] = o[j][k + 2];
         }
     }
 }
 
+/* A thread merges four channels of the warps. */
 template <int DIM>
 DEVICE void write_piece(const struct cuda_attend &a, const float *shared)
 {
     const int n_col = a.n_tok * a.n_group;
     const int64_t row0 = ((int64_t)block_y() * a.n_split + block_x()) * n_col;
 
-    for (int i = thread_id(); i < n_col * DIM; i += THREADS) {
-        const int col = i / DIM, channel = i % DIM;
-        float m = -INF, l = 0.0f, acc = 0.0f;
+    for (int i = thread_id(); i < n_col * (DIM / 4); i += THREADS) {
+        const int col = i / (DIM / 4), channel = i % (DIM / 4) * 4;
+        float m = -INF, l = 0.0f, acc[4] = {};
         UNROLL
         for (int w = 0; w < WARPS; w++) m = max_f32(m, shared[w * COLS + col]);
         const float safe = m == -INF ? 0.0f : m;
         UNROLL
         for (int w = 0; w < WARPS; w++) {
             const float share = exp2_fast(shared[w * COLS + col] - safe);
+            float x[4];
+            load_four(x, shared + 2 * WARPS * COLS + (w * COLS + col) * decode<DIM>::SUMS + channel);
             l += shared[(WARPS + w) * COLS + col] * share;
-            acc += shared[2 * WARPS * COLS + (w * COLS + col) * DIM + channel] * share;
+            UNROLL
+            for (int k = 0; k < 4; k++) acc[k] += x[k] * share;
         }
-        a.acc[(row0 + col) * DIM + channel] = acc;
+        store_four(a.acc + (row0 + col) * DIM + channel, acc[0], acc[1], acc[2], acc[3]);
         if (channel == 0) {
             a.m[row0 + col] = m;
             a.l[row0 + col] = l;
@@ -440,64 +573,120 @@ DEVICE void write_piece(const struct cuda_attend &a, const float *shared)
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
-template <int DIM> DEVICE void attend_decode(const struct cuda_attend &a, const struct piece &p)
+/* The parts of shared memory. */
+template <int DIM> struct parts {
+    char *raw;     /* [2 stages][keys, values][TILE_BYTES] */
+    char *queries; /* [2 stages][COLS][ROW] */
+    char *fresh;   /* the new unit's key and value */
+};
+
+template <int DIM> DEVICE struct parts<DIM> parts_of()
 {
-    enum { TILE_BYTES = unit<DIM>::TILE_BYTES, ROW = decode<DIM>::ROW };
-    char *raw = shared_memory(); /* [2 stages][keys, values][TILE_BYTES] */
-    char *table = raw + decode<DIM>::RAW, *queries = table + decode<DIM>::TABLE;
-    char *constants = queries + decode<DIM>::QUERIES; /* of the centre */
-    const int head = p.head, first = p.first, last = p.last;
-    const int pos0 = a.cache.len[head], len = pos0 + a.n_tok;
-    const int32_t *pages = a.cache.pages + head * a.cache.n_pages;
-    const uint8_t *k = a.cache.k, *v = a.cache.v;
-    const float *of_head = a.cache.centres + head * 3 * DIM;
-    const float span = centre_span<DIM>(of_head);
+    char *raw = shared_memory();
+    return {raw, raw + decode<DIM>::RAW, raw + decode<DIM>::RAW + decode<DIM>::QUERIES};
+}
+
+/* Starts copying a tile's keys and values to a stage; slots from `end` on become zero, which is a
+ * unit of zeros. */
+template <int DIM>
+DEVICE void copy_stage(const struct cuda_attend &a, char *stage, int head, int tile, int end)
+{
+    enum { BYTES = unit<DIM>::TILE_BYTES };
+    const int64_t at = (int64_t)a.cache.pages[head * a.cache.n_pages + tile] * BYTES;
+    const uint8_t *keys = a.cache.k + at, *values = a.cache.v + at - BYTES;
+    const int used = min_int(end - tile * TILE, TILE) * unit<DIM>::BYTES;
+
+    UNROLL
+    for (int first = 0; first < 2 * BYTES; first += THREADS * 16) {
+        const int to = first + thread_id() * 16, left = to < BYTES ? used - to : used + BYTES - to;
+        if (to < 2 * BYTES)
+            cp_async16(stage + to, (to < BYTES ? keys : values) + to, max_int(0, min_int(left, 16)));
+    }
+    cp_async_commit();
+}
+
+/* Puts the new unit, which no memory has yet, at the end of the last tile. */
+template <int DIM> DEVICE void put_fresh(char *stage, const char *fresh, int slot)
+{
+    for (int i = thread_id(); i < 2 * unit<DIM>::WORDS; i += THREADS) {
+        const int part = i / unit<DIM>::WORDS, word = i % unit<DIM>::WORDS;
+        uint32_t *to = (uint32_t *)(stage + part * unit<DIM>::TILE_BYTES);
+        to[slot % TILE * unit<DIM>::WORDS + word] = ((const uint32_t *)fresh)[i];
+    }
+    barrier();
+}
+
+/* Attends to the tiles of a piece, of which the first has been copied to stage 0 or will be; with
+ * `packs` the last token's unit is in parts.fresh only. */
+template <int DIM>
+DEVICE void attend_decode(const struct cuda_attend &a, const struct piece &p,
+                          const struct angles<DIM> &angles, bool packs)
+{
+    enum { STAGE = 2 * unit<DIM>::TILE_BYTES, QUERY = COLS * decode<DIM>::ROW };
+    const struct parts<DIM> parts = parts_of<DIM>();
+    const int pos0 = a.cache.len[p.head], end = pos0 + a.n_tok - packs;
+    const float *of_head = a.cache.centres + p.head * 3 * DIM;
+    struct row<DIM> mean[2], scales[2];
     struct centre<DIM> centre;
+    struct turns<DIM> turns;
+    struct query<DIM> query;
+    struct turn turn[decode<DIM>::PAIRS];
     struct softmax s = {{-INF, -INF}, {0.0f, 0.0f}};
     float o[decode<DIM>::BLOCKS][4] = {}, first_key[4] = {};
+    int last[2];
 
-    tile_copy(raw, k, unit<DIM>::BYTES, pages, first, len, THREADS);
-    tile_copy(raw + TILE_BYTES, v, unit<DIM>::BYTES, pages, first, len, THREADS);
-    cp_async_commit();
-    fill_table<DIM>(table, a.cos, a.sin);
-    fill_centre<DIM>(constants, of_head, span);
-    rotate_queries<DIM>(queries, a, head, pos0, first * TILE, span);
-    barrier();
-    load_centre<DIM>(&centre, constants);
-    if (first == 0 && warp_id() == 0 && a.cache.pos[(int64_t)pages[0] * TILE] == 0)
-        lift_first<DIM>(first_key, constants + 2 * decode<DIM>::PAIRS, queries);
-    for (int tile = first; tile < last; tile++) {
-        const int stage = (tile - first) & 1;
-        char *now = raw + stage * 2 * TILE_BYTES, *next = raw + (stage ^ 1) * 2 * TILE_BYTES;
+    UNROLL
+    for (int part = 0; part < 2; part++) {
+        load_row<DIM>(&mean[part], of_head + part * (DIM / 2));
+        load_row<DIM>(&scales[part], of_head + DIM + part * (DIM / 2));
+    }
+    load_query<DIM>(&query, parts.queries, a, p.head, pos0);
+    load_turn<DIM>(turn, query, a, p.first * TILE);
+    last_slots(last, a, pos0);
+    pack_angles<DIM>(&turns, angles);
+    pack_centre<DIM>(&centre, mean, scales);
+    const float scale = a.scale * LOG2E * centre.span;
+    put_query<DIM>(parts.queries, query, turn, scale);
+    if (p.first == 0) barrier();
+    if (p.first == 0 && warp_id() == 0 && a.cache.pos[place_of(a.cache, p.head, 0)] == 0)
+        lift_first<DIM>(first_key, of_head, centre.span, parts.queries);
+    for (int tile = p.first; tile < p.last; tile++) {
+        const int stage = (tile - p.first) & 1;
+        char *now = parts.raw + stage * STAGE;
         float c[4] = {first_key[0], first_key[1], 0.0f, 0.0f};
 
         first_key[0] = first_key[1] = 0.0f;
         cp_async_wait<0>();
         barrier(); /* this tile has arrived for all, and the other stage is no longer read */
-        if (tile + 1 < last) {
-            tile_copy(next, k, unit<DIM>::BYTES, pages, tile + 1, len, THREADS);
-            tile_copy(next + TILE_BYTES, v, unit<DIM>::BYTES, pages, tile + 1, len, THREADS);
-            rotate_queries<DIM>(queries + (stage ^ 1) * COLS * ROW, a, head, pos0,
-                                (tile + 1) * TILE, span);
+        if (tile + 1 < p.last) {
+            copy_stage<DIM>(a, parts.raw + (stage ^ 1) * STAGE, p.head, tile + 1, end);
+            load_turn<DIM>(turn, query, a, (tile + 1) * TILE);
+        } else if (packs) {
+            put_fresh<DIM>(now, parts.fresh, end);
         }
-        cp_async_commit();
-        tile_logits<DIM>(c, now, centre, table, queries + stage * COLS * ROW);
-        mask_logits(c, a, pos0, tile * TILE);
+        tile_logits<DIM>(c, now, centre, turns, parts.queries + stage * QUERY);
+        mask_logits(c, last, tile * TILE);
         softmax_step<DIM>(&s, c, o);
-        add_values<DIM>(o, now + TILE_BYTES, movmatrix(h2_pack(c[0], c[1])),
+        add_values<DIM>(o, now + STAGE / 2, movmatrix(h2_pack(c[0], c[1])),
                         movmatrix(h2_pack(c[2], c[3])));
+        if (tile + 1 < p.last)
+            put_query<DIM>(parts.queries + (stage ^ 1) * QUERY, query, turn, scale);
     }
     barrier(); /* the stages are reused for the sums */
-    put_warp<DIM>((float *)raw, &s, o);
+    put_warp<DIM>((float *)parts.raw, &s, o);
     barrier();
-    write_piece<DIM>(a, (const float *)raw);
+    write_piece<DIM>(a, (const float *)parts.raw);
 }
 
 template <int DIM> DEVICE void decode_piece(const struct cuda_attend &a)
 {
-    const struct piece p = own_piece(a);
+    struct angles<DIM> angles;
 
-    if (p.head < a.cache.n_head) attend_decode<DIM>(a, p);
+    load_angles<DIM>(&angles, a.cos, a.sin);
+    const struct piece p = own_piece(a);
+    if (p.head == a.cache.n_head) return;
+    copy_stage<DIM>(a, parts_of<DIM>().raw, p.head, p.first, a.cache.len[p.head] + a.n_tok);
+    attend_decode<DIM>(a, p, angles, false);
 }
 
 KERNEL(attend_decode_64, struct cuda_attend, CUDA_ATTEND_THREADS, 2)
@@ -515,47 +704,70 @@ KERNEL(attend_decode_128, struct cuda_attend, CUDA_ATTEND_THREADS, 2)
     decode_piece<128>(a);
 }
 
-/* A warp merges n pieces of a row, from row0 on, in order; then quantizes to int8 for the output
- * matrix. A lane takes four channels. Loads of AHEAD pieces are in flight together. */
+#ifndef SKIP
+#define SKIP 0
+#endif
+#ifndef MERGE_AHEAD
+#define MERGE_AHEAD 16
+#endif
+
+/* Four channels of up to MERGE_AHEAD pieces, every n_side-th of the next n. */
+DEVICE void load_pieces(float part[][4], const float *acc, int64_t stride, int n, int n_side)
+{
+    UNROLL
+    for (int i = 0; i < MERGE_AHEAD; i++)
+        if (i * n_side < n) load_four_fresh(part[i], acc + i * n_side * stride);
+}
+
+/* A warp merges n pieces of a row, from row0 on; then quantizes to int8 for the output matrix. Lanes
+ * hold the maxima and sums of 32 pieces; a lane adds four channels, of heads of 64 numbers of every
+ * second piece. Loads of many pieces are in flight together. */
 DEVICE void merge_row(const struct cuda_merge &a, int head, int row, int row0, int n)
 {
-    enum { AHEAD = 8 };
-    const int n_row = a.n_tok * a.n_group, channel = lane_id() * 4, stride = n_row * a.head_dim;
-    const int64_t at = (int64_t)row0 * n_row + row;
-    const float *m = a.m + at, *l = a.l + at;
-    const float *acc = a.acc + at * a.head_dim + channel;
+    const int n_row = a.n_tok * a.n_group, n_side = a.head_dim > 64 ? 1 : 2;
+    const int lane = lane_id(), side = n_side > 1 ? lane / 16 : 0;
+    const int channel = (n_side > 1 ? lane % 16 : lane) * 4;
+    const int64_t at = (int64_t)row0 * n_row + row, stride = (int64_t)n_row * a.head_dim;
+    const float *acc = a.acc + (at + side * n_row) * a.head_dim + channel;
     const bool used = channel < a.head_dim;
-    float max = -INF, sum = 0.0f, out[4] = {};
+    float max = -INF, sum = 0.0f, out[4] = {}, part[MERGE_AHEAD][4] = {};
 
-    for (int i = lane_id(); i < n; i += 32) max = max_f32(max, load_fresh(&m[(int64_t)i * n_row]));
-    max = warp_max(max);
-    const float safe = max == -INF ? 0.0f : max;
-    for (int first = 0; first < n; first += AHEAD) {
-        float part[AHEAD][4] = {}, weight[AHEAD], length[AHEAD];
+    for (int first = 0; first < n; first += 32) {
+        const int count = min_int(n - first, 32);
+        const int64_t own = at + (int64_t)(first + lane) * n_row;
+        const float m = lane < count ? load_fresh(a.m + own) : -INF;
+        const float l = lane < count ? load_fresh(a.l + own) : 0.0f;
+        if (used) load_pieces(part, acc + first * stride, stride, count - side, n_side);
+        const float higher = max_f32(max, warp_max(m)), safe = higher == -INF ? 0.0f : higher;
+        const float keep = exp2_fast(max - safe), share = exp2_fast(m - safe);
+        max = higher;
+        sum = sum * keep + warp_sum(l * share);
         UNROLL
-        for (int i = 0; i < AHEAD; i++) {
-            const bool there = first + i < n;
-            const int64_t piece = first + i;
-            weight[i] = there ? load_fresh(&m[piece * n_row]) : -INF;
-            length[i] = there ? load_fresh(&l[piece * n_row]) : 0.0f;
-            if (there && used) load_four_fresh(part[i], acc + piece * stride);
-        }
-        UNROLL
-        for (int i = 0; i < AHEAD; i++) {
-            const float share = exp2_fast(weight[i] - safe);
-            sum += length[i] * share;
+        for (int k = 0; k < 4; k++) out[k] *= keep;
+        for (int done = 0; done < count; done += MERGE_AHEAD * n_side) {
+            if (done && used)
+                load_pieces(part, acc + (first + done) * stride, stride, count - side - done, n_side);
             UNROLL
-            for (int k = 0; k < 4; k++) out[k] += part[i][k] * share;
+            for (int i = 0; i < MERGE_AHEAD; i++) {
+                const int piece = done + i * n_side + side;
+                if (piece - side >= count) continue;
+                const float by = shfl_f32(share, piece % 32);
+                UNROLL
+                for (int k = 0; k < 4 && piece < count; k++) out[k] += part[i][k] * by;
+            }
         }
     }
+    UNROLL
+    for (int k = 0; k < 4 && n_side > 1; k++) out[k] += shfl_xor_f32(out[k], 16);
     const int token = row / a.n_group, query = head * a.n_group + row % a.n_group;
     const int all = a.n_head * a.n_group * a.head_dim, column = query * a.head_dim + channel;
+    const bool stores = used && side == 0;
     UNROLL
     for (int k = 0; k < 4; k++) out[k] = sum > 0.0f ? out[k] / sum : 0.0f;
     if (a.transformed) hadamard_four(out);
-    UNROLL
-    for (int k = 0; k < 4 && a.out && used; k++) a.out[(int64_t)token * all + column + k] = out[k];
-    quantize_four(a.act, out, token, used ? column / 32 : all / 32, all / 32);
+    if (a.out && stores)
+        store_four(a.out + (int64_t)token * all + column, out[0], out[1], out[2], out[3]);
+    quantize_four(a.act, out, token, stores ? column / 32 : all / 32, all / 32);
 }
 
 /* A warp per row. */
@@ -585,27 +797,49 @@ DEVICE void keep_input(const struct cuda_kept &a, int block, int n_block)
     }
 }
 
+/* Packs the new unit to shared memory and stores it. */
+template <int DIM> DEVICE void pack_fresh(const struct cuda_attend_one &a, int head, int slot)
+{
+    const struct cuda_cache &c = a.at.cache;
+    const int64_t at = place_of(c, head, slot);
+    char *fresh = parts_of<DIM>().fresh;
+
+    pack_unit(c, head, (uint8_t *)fresh, (uint8_t *)fresh + unit<DIM>::BYTES, a.k + head * DIM,
+              a.v + head * DIM, *a.pos == 0);
+    if (thread_id() == 0) mark_unit(c, at, *a.pos, a.score ? a.score + head : NULL);
+    barrier();
+    for (int i = thread_id(); i < 2 * unit<DIM>::WORDS; i += THREADS) {
+        uint8_t *units = i < unit<DIM>::WORDS ? c.k : c.v;
+        uint32_t *to = (uint32_t *)(units + at * unit<DIM>::BYTES);
+        to[i % unit<DIM>::WORDS] = ((const uint32_t *)fresh)[i];
+    }
+}
+
 template <int DIM> DEVICE void attend_one(const struct cuda_attend_one &a)
 {
     const struct cuda_attend &at = a.at;
-    const struct piece p = own_piece(at);
+    const int n_block = at.cache.n_head * at.n_split, block = block_y() * at.n_split + block_x();
+    struct angles<DIM> angles;
 
-    if (a.kept.x)
-        keep_input(a.kept, block_y() * at.n_split + block_x(), at.cache.n_head * at.n_split);
-    if (p.head == at.cache.n_head) return;
-    const int head = p.head, slot = at.cache.len[head];
-    if (p.last == ceil_div(slot + 1, TILE)) { /* this block has the last tile */
-        append_unit(at.cache, head, slot, a.k + head * DIM, a.v + head * DIM, *a.pos,
-                    a.score ? a.score + head : NULL);
-        memory_fence();
-        barrier();
-    }
-    attend_decode<DIM>(at, p);
-    if (!last_block(&a.ticket[head], p.n, (uint32_t *)shared_memory())) return;
+    load_angles<DIM>(&angles, at.cos, at.sin);
+    const struct piece p = own_piece(at);
+    const bool idle = p.head == at.cache.n_head;
+    const int slot = idle ? 0 : at.cache.len[p.head];
+    const bool packs = SKIP != 4 && !idle && p.last == ceil_div(slot + 1, TILE); /* the last tile */
+    if ((SKIP == 1 && p.head >= 0) || SKIP == 5) return;
+    if (!idle)
+        copy_stage<DIM>(at, parts_of<DIM>().raw, p.head, p.first, slot + 1 - packs);
+    if (a.kept.x) keep_input(a.kept, n_block - 1 - block, n_block); /* the last ones may be idle */
+    if (idle) return;
+    if (packs) pack_fresh<DIM>(a, p.head, slot);
+    attend_decode<DIM>(at, p, angles, packs);
+    if (SKIP == 3) return;
+    if (!last_block(&a.ticket[p.head], p.n, (uint32_t *)shared_memory()) || SKIP == 2) return;
     const struct cuda_merge merge = {at.m,       at.l,          at.acc, at.n_split, 1,
                                      at.n_group, at.cache.n_head, DIM,    a.act,      NULL,
                                      NULL,       1};
-    for (int row = warp_id(); row < at.n_group; row += WARPS) merge_row(merge, head, row, p.row, p.n);
+    for (int row = warp_id(); row < at.n_group; row += WARPS)
+        merge_row(merge, p.head, row, p.row, p.n);
 }
 
 KERNEL(attend_one_64, struct cuda_attend_one, CUDA_ATTEND_THREADS, 2)

@@ -5,10 +5,14 @@
 KERNEL(kv_append, struct cuda_append, 128, 1)
 {
     const int token = block_x(), head = block_y();
-    const int64_t at = token * a.stride + (int64_t)head * a.cache.head_dim;
+    const int64_t from = token * a.stride + (int64_t)head * a.cache.head_dim;
+    const int64_t at = place_of(a.cache, head, a.cache.len[head] + token);
+    const uint32_t pos = *a.pos + (uint32_t)token;
 
-    append_unit(a.cache, head, a.cache.len[head] + token, a.k + at, a.v + at,
-                *a.pos + (uint32_t)token, a.score ? a.score + head * a.n_tok + token : NULL);
+    pack_unit(a.cache, head, a.cache.k + at * a.cache.k_bytes, a.cache.v + at * a.cache.v_bytes,
+              a.k + from, a.v + from, pos == 0);
+    if (thread_id() == 0)
+        mark_unit(a.cache, at, pos, a.score ? a.score + head * a.n_tok + token : NULL);
 }
 
 /* Copies words of a head's units (keys, values or one word each) to or from the stage. */
@@ -46,75 +50,189 @@ KERNEL(cache_copy, struct cuda_copy, 256, 1)
 
 /* ---- values of units ------------------------------------------------------------------------- */
 
-enum { THREADS = CUDA_EVICT_THREADS, BATCH = CUDA_EVICT_BATCH, LIST = BATCH * 4 };
+enum { THREADS = CUDA_EVICT_THREADS, WARPS = THREADS / 32, DIM = CUDA_VALUES_DIM };
 
-/* Four numbers of a lane, from a key whose length is returned too; lanes past the key have
- * zeros. */
-DEVICE float lane_key(float x[4], const struct cuda_cache &c, int head, int slot)
+/* Calls the function for units of this type. */
+#define WITH_TYPE(type, function, ...)                          \
+    ((type) == CUDA_KV_S4   ? function<CUDA_KV_S4>(__VA_ARGS__) \
+     : (type) == CUDA_KV_Q4 ? function<CUDA_KV_Q4>(__VA_ARGS__) \
+     : (type) == CUDA_KV_Q8 ? function<CUDA_KV_Q8>(__VA_ARGS__) \
+                            : function<CUDA_KV_F16>(__VA_ARGS__))
+
+/* By channel, zeros past the head's. */
+struct key_rows {
+    float scale[DIM], mean[2][DIM]; /* the centre: of all keys, of the key at position 0 */
+    float sum[WARPS][DIM];
+};
+
+/* A warp reads four keys at a time, each with eight lanes, of which lane l has the four channels
+ * from 4 l on, from 4 l + 32, and so on. */
+#ifndef KEYS_AHEAD
+#define KEYS_AHEAD 2 /* reads at once; variants */
+#endif
+#ifndef KEYS_BLOCKS
+#define KEYS_BLOCKS 2
+#endif
+enum { KEY_LANES = 8, AT_ONCE = 32 / KEY_LANES, NUMBERS = DIM / KEY_LANES };
+
+DEVICE int channel_of(int i)
 {
-    const int lane = lane_id();
+    return i / 4 * 32 + lane_id() % KEY_LANES * 4 + i % 4;
+}
+
+/* The sum over a key's lanes. */
+DEVICE float key_sum(float x)
+{
+    UNROLL
+    for (int mask = KEY_LANES / 2; mask; mask >>= 1) x += shfl_xor_f32(x, mask);
+    return x;
+}
+
+DEVICE void load_centre(struct key_rows *rows, const struct cuda_cache &c, int head)
+{
+    const int i = thread_id();
+    const float *from =
+        c.k_type == CUDA_KV_S4 && i < c.head_dim ? c.centres + head * 3 * c.head_dim + i : NULL;
+
+    if (i < DIM) {
+        rows->scale[i] = from ? from[c.head_dim] : i < c.head_dim ? 1.0f : 0.0f;
+        rows->mean[0][i] = from ? from[0] : 0.0f;
+        rows->mean[1][i] = from ? from[2 * c.head_dim] : 0.0f;
+    }
+    barrier();
+}
+
+/* A lane's numbers of the key in a slot; returns the key's length. */
+template <enum cuda_kv type>
+DEVICE float lane_key(float x[NUMBERS], const struct key_rows *rows, const struct cuda_cache &c,
+                      int64_t place, int slot)
+{
+    const uint8_t *key = c.k + place * c.k_bytes;
+    const int first = slot == 0 && c.pos[place] == 0;
     float square = 0.0f;
 
     UNROLL
-    for (int i = 0; i < 4; i++) x[i] = 0.0f;
-    if (lane < c.head_dim / 4)
-        key_numbers(x, c, head, place_of(c, head, slot), slot, 4 * lane);
+    for (int i = 0; i < NUMBERS; i += 4)
+        unit_numbers(x + i, key, type, min_int(channel_of(i), c.head_dim - 4));
     UNROLL
-    for (int i = 0; i < 4; i++) square += x[i] * x[i];
-    return sqrt_of(warp_sum(square)) + 1e-20f;
+    for (int i = 0; i < NUMBERS; i++) {
+        x[i] = fma_f32(rows->scale[channel_of(i)], x[i], rows->mean[first][channel_of(i)]);
+        square = fma_f32(x[i], x[i], square);
+    }
+    return sqrt_of(key_sum(square)) + 1e-20f;
 }
 
-/* -cos(k, sum of k / |k|), a warp per unit. Each warp adds its units in order, then the warps are
- * added in order. */
-KERNEL(key_values, struct cuda_values, CUDA_EVICT_THREADS, 1)
+/* The keys of the block's slots, of which a warp has whole pages: calls use(its place, its numbers,
+ * its length). Without a slot, lanes call it with the head's last key, and place -1. */
+template <enum cuda_kv type, class T>
+DEVICE void for_keys(const struct key_rows *rows, const struct cuda_cache &c, int head, T use)
 {
-    const int head = block_x(), len = a.cache.len[head], dim = a.cache.head_dim;
-    float *sums = (float *)shared_memory() + warp_id() * dim, mean[4] = {}, x[4], square = 0.0f;
+    const int len = c.len[head], end = min_int(len, (block_x() + 1) * CUDA_PIECE);
+    float x[NUMBERS];
 
-    for (int s = warp_id(); s < len; s += THREADS / 32) {
-        const float norm = lane_key(x, a.cache, head, s);
-        UNROLL
-        for (int i = 0; i < 4; i++) mean[i] += x[i] / norm;
+    for (int slot0 = block_x() * CUDA_PIECE + warp_id() * CUDA_TILE; slot0 < end;
+         slot0 += WARPS * CUDA_TILE) {
+        const int64_t place0 = place_of(c, head, slot0);
+        UNROLL_BY(KEYS_AHEAD)
+        for (int k = 0; k < CUDA_TILE; k += AT_ONCE) {
+            const int own = k + lane_id() / KEY_LANES, i = min_int(own, len - 1 - slot0);
+            const float norm = lane_key<type>(x, rows, c, place0 + i, slot0 + i);
+            use(own == i ? place0 + i : -1, x, norm);
+        }
     }
+}
+
+template <enum cuda_kv type>
+DEVICE void add_keys(float sum[NUMBERS], const struct key_rows *rows, const struct cuda_cache &c,
+                     int head)
+{
+    for_keys<type>(rows, c, head, [sum](int64_t place, const float *x, float norm) {
+        const float by = place < 0 ? 0.0f : 1.0f / norm;
+        UNROLL
+        for (int i = 0; i < NUMBERS; i++) sum[i] = fma_f32(x[i], by, sum[i]);
+    });
+}
+
+DEVICE float *part_of(const struct cuda_values &a, int head, int piece)
+{
+    return a.part + (head * ceil_div(a.cache.n_pages * CUDA_TILE, CUDA_PIECE) + piece) * DIM;
+}
+
+/* Each lane adds its keys in order, then a warp's lanes are added, then the warps in order. */
+KERNEL(key_sums, struct cuda_values, CUDA_EVICT_THREADS, KEYS_BLOCKS)
+{
+    const int head = block_y(), i = thread_id();
+    struct key_rows *rows = (struct key_rows *)shared_memory();
+    float sum[NUMBERS] = {};
+
+    if (block_x() * CUDA_PIECE >= a.cache.len[head]) return;
+    load_centre(rows, a.cache, head);
+    WITH_TYPE(a.cache.k_type, add_keys, sum, rows, a.cache, head);
     UNROLL
-    for (int i = 0; i < 4; i++) {
-        if (lane_id() < dim / 4) sums[4 * lane_id() + i] = mean[i];
-        mean[i] = 0.0f;
+    for (int k = 0; k < NUMBERS; k++) {
+        UNROLL
+        for (int mask = KEY_LANES; mask < 32; mask *= 2) sum[k] += shfl_xor_f32(sum[k], mask);
+        if (lane_id() < KEY_LANES) rows->sum[warp_id()][channel_of(k)] = sum[k];
     }
     barrier();
-    for (int w = 0; w < THREADS / 32 && lane_id() < dim / 4; w++) UNROLL
-    for (int i = 0; i < 4; i++) mean[i] += ((float *)shared_memory())[w * dim + 4 * lane_id() + i];
-    UNROLL
-    for (int i = 0; i < 4; i++) square += mean[i] * mean[i];
-    const float mean_norm = sqrt_of(warp_sum(square)) + 1e-20f;
-    for (int s = warp_id(); s < len; s += THREADS / 32) {
-        const float norm = lane_key(x, a.cache, head, s);
+    if (i >= DIM) return;
+    float all = 0.0f;
+    for (int w = 0; w < WARPS; w++) all += rows->sum[w][i];
+    part_of(a, head, block_x())[i] = all;
+}
+
+template <enum cuda_kv type>
+DEVICE void compare_keys(float *value, const float mean[NUMBERS], float mean_norm,
+                         const struct key_rows *rows, const struct cuda_cache &c, int head)
+{
+    for_keys<type>(rows, c, head, [=](int64_t place, const float *x, float norm) {
         float dot = 0.0f;
         UNROLL
-        for (int i = 0; i < 4; i++) dot += x[i] * mean[i];
-        dot = warp_sum(dot);
-        if (lane_id() == 0) a.value[place_of(a.cache, head, s)] = -dot / (mean_norm * norm);
+        for (int i = 0; i < NUMBERS; i++) dot = fma_f32(x[i], mean[i], dot);
+        dot = key_sum(dot);
+        if (place >= 0 && lane_id() % KEY_LANES == 0) value[place] = -dot / (mean_norm * norm);
+    });
+}
+
+/* -cos(k, sum of k / |k|); the sums of the pieces are added in order. */
+KERNEL(key_values, struct cuda_values, CUDA_EVICT_THREADS, KEYS_BLOCKS)
+{
+    const int head = block_y(), len = a.cache.len[head], channel = thread_id();
+    struct key_rows *rows = (struct key_rows *)shared_memory();
+    float mean[NUMBERS], all = 0.0f, square = 0.0f;
+
+    if (block_x() * CUDA_PIECE >= len) return;
+    for (int i = 0; channel < DIM && i * CUDA_PIECE < len; i++) all += part_of(a, head, i)[channel];
+    if (channel < DIM) rows->sum[0][channel] = all;
+    load_centre(rows, a.cache, head);
+    UNROLL
+    for (int i = 0; i < NUMBERS; i++) {
+        mean[i] = rows->sum[0][channel_of(i)];
+        square = fma_f32(mean[i], mean[i], square);
     }
+    const float mean_norm = sqrt_of(key_sum(square)) + 1e-20f;
+    WITH_TYPE(a.cache.k_type, compare_keys, a.value, mean, mean_norm, rows, a.cache, head);
 }
 
 /* As kn_key_signs: four numbers of each half at a time. */
-DEVICE uint32_t key_signs(const struct cuda_cache &c, int64_t place)
+template <enum cuda_kv type> DEVICE uint32_t key_signs(const struct cuda_cache &c, int64_t place)
 {
     const uint8_t *key = c.k + place * c.k_bytes;
     const int first = c.head_dim - 32;
     uint32_t bits = 0;
 
+    UNROLL
     for (int r = 0; r < 16; r += 4) {
         float a[4], b[4];
-        unit_numbers(a, key, c.k_type, first + r);
-        unit_numbers(b, key, c.k_type, first + 16 + r);
+        unit_numbers(a, key, type, first + r);
+        unit_numbers(b, key, type, first + 16 + r);
         UNROLL
         for (int i = 0; i < 4; i++) bits |= (a[i] >= b[i] ? 1u : 0u) << (r + i);
     }
     return bits;
 }
 
-KERNEL(near_duplicates, struct cuda_values, CUDA_EVICT_THREADS, 1)
+KERNEL(near_duplicates, struct cuda_values, CUDA_EVICT_THREADS, 4)
 {
     const int head = block_x(), len = a.cache.len[head];
     /* number of units by half of their signs */
@@ -124,7 +242,7 @@ KERNEL(near_duplicates, struct cuda_values, CUDA_EVICT_THREADS, 1)
     barrier();
     for (int s = thread_id(); s < len; s += THREADS) {
         const int64_t at = place_of(a.cache, head, s);
-        const uint32_t signs = key_signs(a.cache, at);
+        const uint32_t signs = WITH_TYPE(a.cache.k_type, key_signs, a.cache, at);
         atomic_add(&low[signs & 255], 1);
         atomic_add(&high[signs >> 8], 1);
         a.value[at] = bits_float(signs);
@@ -168,69 +286,110 @@ DEVICE uint32_t key_of(float value)
     return u & 0x80000000u ? ~u : u | 0x80000000u;
 }
 
-/* Counts the keys with the given prefix by their next digit. Counts are integers, so their order
- * does not matter. */
-DEVICE void count_digits(const struct head &h, uint32_t prefix, int shift, uint32_t *count)
-{
-    const uint32_t mask = shift == 24 ? 0 : ~0u << (shift + 8);
+/* The border of the best units: of those with its key the first `ties` are among them. */
+struct line {
+    uint32_t key;
+    int ties;
+};
 
-    barrier(); /* the previous digit's counts have been read */
+/* Counts the keys with the line's first n digits of 8 bits by their next one. Counts are integers,
+ * so their order does not matter. */
+DEVICE void count_digits(const struct head &h, struct line l, int n, uint32_t *count)
+{
+    const int shift = 24 - 8 * n;
+    const uint32_t mask = n ? ~0u << (shift + 8) : 0;
+
+    barrier(); /* the previous counts have been read */
     count[thread_id()] = 0;
     barrier();
     for (int s = thread_id(); s < h.len; s += THREADS) {
         const uint32_t key = key_at(h, s);
-        if ((key & mask) == prefix) atomic_add(&count[key >> shift & 255], 1);
+        if ((key & mask) == l.key) atomic_add(&count[key >> shift & 255], 1);
     }
     barrier();
 }
 
-/* The n-th largest key; *equal: how many of the keys equal to it belong to the n largest. */
-DEVICE uint32_t select_key(const struct head &h, int n, int *equal, uint32_t *count)
+/* The line's next digit, n being known: that of the ties-th largest of the counted keys. Every warp
+ * finds it; lane l adds the counts of eight digits from 255 - 8 l down. */
+DEVICE void add_digit(struct line *l, int n, const uint32_t *count)
 {
-    uint32_t prefix = 0;
+    int digit = 255 - 8 * lane_id(), sum = 0;
 
-    for (int shift = 24; shift >= 0; shift -= 8) {
-        int digit = 255;
-        count_digits(h, prefix, shift, count);
-        while ((int)count[digit] < n) n -= (int)count[digit--];
-        prefix |= (uint32_t)digit << shift;
+    for (int i = 0; i < 8; i++) sum += (int)count[digit - i];
+    int upto = sum;
+    UNROLL
+    for (int d = 1; d < 32; d *= 2) {
+        const int before = (int)shfl_u32((uint32_t)upto, (lane_id() - d) & 31);
+        if (lane_id() >= d) upto += before;
     }
-    *equal = n;
-    barrier(); /* the counts have been read */
-    return prefix;
+    const uint32_t short_of = warp_ballot(upto < l->ties); /* the first lanes */
+    const int lane = popcount(short_of) & 31;
+    l->ties -= (int)shfl_u32((uint32_t)(upto - sum), lane);
+    digit = 255 - 8 * lane;
+    while (digit > 0 && (int)count[digit] < l->ties) l->ties -= (int)count[digit--];
+    l->key |= (uint32_t)digit << (24 - 8 * n);
 }
 
-/* Which of 64 slots are among the best, computed by every warp for itself: lane i checks slots i
- * and i + 32. Older units win ties: *equal more of them may be chosen. */
-DEVICE void choose(uint32_t in[2], const struct head &h, int slot0, uint32_t threshold, int *equal)
+/* A head's n best units. */
+DEVICE struct line best_of(const struct head &h, int n, uint32_t *count)
 {
-    UNROLL
-    for (int i = 0; i < 2; i++) {
-        const int s = slot0 + 32 * i + lane_id();
-        const uint32_t key = s < h.len ? key_at(h, s) : 0;
-        const uint32_t ties = warp_ballot(s < h.len && key == threshold);
-        const int before = popcount(ties & ((1u << lane_id()) - 1));
-        const bool tie = s < h.len && key == threshold && before < *equal;
+    struct line l = {0, n};
 
-        in[i] = warp_ballot(tie || (s < h.len && key > threshold));
-        *equal = max_int(*equal - popcount(ties), 0);
+    for (int i = 0; i < 4; i++) {
+        count_digits(h, l, i, count);
+        add_digit(&l, i, count);
     }
+    return l;
+}
+
+enum { BATCH = CUDA_EVICT_BATCH }; /* slots, one per lane */
+
+/* The first of a warp's batches; those of the next warp follow. */
+DEVICE int batch_of(const struct head &h, int warp)
+{
+    const int n = ceil_div(h.len, BATCH);
+    return min_int(warp * ceil_div(n, WARPS), n);
+}
+
+/* Which slots of a batch are among the best; older units win ties. */
+DEVICE uint32_t choose(const struct head &h, int batch, struct line *l)
+{
+    const int s = batch * BATCH + lane_id();
+    const uint32_t key = s < h.len ? key_at(h, s) : 0;
+    const uint32_t ties = warp_ballot(s < h.len && key == l->key);
+    const int before = popcount(ties & ((1u << lane_id()) - 1));
+    const bool tie = s < h.len && key == l->key && before < l->ties;
+
+    l->ties = max_int(l->ties - popcount(ties), 0);
+    return warp_ballot(tie || (s < h.len && key > l->key));
+}
+
+/* Takes the ties of the warps before this one. shared: a number per warp. */
+DEVICE void take_ties(const struct head &h, struct line *l, uint32_t *shared)
+{
+    int n = 0;
+
+    for (int b = batch_of(h, warp_id()); b < batch_of(h, warp_id() + 1); b++) {
+        const int s = b * BATCH + lane_id();
+        n += popcount(warp_ballot(s < h.len && key_at(h, s) == l->key));
+    }
+    barrier();
+    if (lane_id() == 0) shared[warp_id()] = (uint32_t)n;
+    barrier();
+    for (int w = 0; w < warp_id(); w++) l->ties = max_int(l->ties - (int)shared[w], 0);
 }
 
 /* Sets the keys of the n best units, or of all others, to `becomes`. */
 DEVICE void mark(const struct head &h, uint32_t *key, int n, bool best, uint32_t becomes,
                  uint32_t *count)
 {
-    int equal = 0;
-    const uint32_t threshold = select_key(h, n, &equal, count);
+    struct line l = best_of(h, n, count);
 
-    for (int slot0 = 0; slot0 < h.len; slot0 += BATCH) {
-        const int i = thread_id(), s = slot0 + i;
-        uint32_t in[2];
-        choose(in, h, slot0, threshold, &equal);
-        barrier(); /* all have chosen */
-        const uint32_t mask = i < 32 ? in[0] : in[1];
-        if (i < BATCH && s < h.len && (mask >> i % 32 & 1) == (best ? 1u : 0u))
+    take_ties(h, &l, count);
+    for (int b = batch_of(h, warp_id()); b < batch_of(h, warp_id() + 1); b++) {
+        const int s = b * BATCH + lane_id();
+        const uint32_t in = choose(h, b, &l);
+        if (s < h.len && (in >> lane_id() & 1) == (best ? 1u : 0u))
             key[place_of(h.c, h.index, s)] = becomes;
     }
     barrier();
@@ -256,6 +415,7 @@ KERNEL(cache_rank, struct cuda_rank, CUDA_EVICT_THREADS, 1)
     const struct head h = this_head(a.cache, a.key);
     uint32_t *count = (uint32_t *)shared_memory();
 
+    for (int i = 0; i < 4; i++) a.total[(i * h.c.n_head + h.index) * 256 + thread_id()] = 0;
     for (int s = thread_id(); s < h.len; s += THREADS) {
         const int64_t at = place_of(h.c, h.index, s);
         const uint32_t pos = h.c.pos[at];
@@ -267,7 +427,7 @@ KERNEL(cache_rank, struct cuda_rank, CUDA_EVICT_THREADS, 1)
         a.key[at] = protect ? KEY_PROTECTED : key_of(x);
     }
     barrier();
-    const int safe = a.safe ? min_int(a.safe[h.index], h.len) : 0;
+    const int safe = min_int(a.safe, h.len);
     if (safe) mark(h, a.key, safe, true, KEY_PROTECTED, count);
     for (int s = thread_id(); a.recency > 0.0f && s < h.len; s += THREADS) {
         const int64_t at = place_of(h.c, h.index, s);
@@ -278,81 +438,138 @@ KERNEL(cache_rank, struct cuda_rank, CUDA_EVICT_THREADS, 1)
     if (a.most && a.most < h.len) mark(h, a.key, a.most, false, KEY_NEVER, count);
 }
 
+DEVICE int first_of_group(const struct cuda_digits &a, int head)
+{
+    return head / a.n_group * a.n_group;
+}
+
+/* The first n digits of the line of a head's group. */
+DEVICE struct line group_line(const struct cuda_digits &a, int head, int n, uint32_t *count)
+{
+    struct line l = {0, a.keep[head]};
+
+    for (int i = 0; i < n; i++) {
+        const int at = (i * a.cache.n_head + first_of_group(a, head)) * 256;
+        barrier();
+        count[thread_id()] = a.total[at + thread_id()];
+        barrier();
+        add_digit(&l, i, count);
+    }
+    return l;
+}
+
 KERNEL(cache_digits, struct cuda_digits, CUDA_EVICT_THREADS, 1)
 {
     const struct head h = this_head(a.cache, a.key);
     uint32_t *count = (uint32_t *)shared_memory();
+    const int digit = thread_id(), first = first_of_group(a, h.index);
 
-    count_digits(h, a.prefix[h.index], a.shift, count);
-    a.count[h.index * 256 + thread_id()] = count[thread_id()];
+    if (a.keep[h.index] == CUDA_KEEP_ALL) return;
+    count_digits(h, group_line(a, h.index, a.n_known, count), a.n_known, count);
+    if (count[digit])
+        atomic_add(&a.total[(a.n_known * h.c.n_head + first) * 256 + digit], count[digit]);
+    if (a.n_known == 3) a.last[h.index * 256 + digit] = count[digit];
 }
 
 /* ---- eviction -------------------------------------------------------------------------------- */
 
-/* Copies survivors' words to shared memory, or from there to their new slots. */
-DEVICE void move_batch(const struct head &h, uint32_t *stage, const int32_t *from, int to, int n,
-                       bool out)
+/* Which of a head's units stay, a bit for each. Lower heads of a group win ties. */
+DEVICE void find_stays(const struct cuda_evict &a, const struct head &h, uint32_t *shared)
 {
-    const int k = h.c.k_bytes / 4, v = h.c.v_bytes / 4, words = k + v + 2;
+    struct line l = group_line(a.digits, h.index, 4, shared);
+    const int digit = (int)(l.key & 255);
+    int before = 0;
 
-    for (int i = thread_id(); i < n * words; i += THREADS) {
-        const int unit = i / words, w = i % words;
-        const int64_t place = place_of(h.c, h.index, out ? to + unit : from[unit]);
-        uint32_t *at = w < k            ? (uint32_t *)h.c.k + place * k + w
-                       : w < k + v      ? (uint32_t *)h.c.v + place * v + (w - k)
-                       : w == words - 1 ? h.c.pos + place
-                                        : (uint32_t *)h.c.score + place;
-        if (out)
-            *at = stage[i];
-        else
-            stage[i] = *at;
-    }
-}
-
-/* In place: a batch of 64 slots is read completely before its survivors are written, and they are
- * never written beyond it. */
-DEVICE int compact(const struct head &h, uint32_t threshold, int equal, char *shared,
-                   uint32_t *stays)
-{
-    int32_t *from = (int32_t *)shared;
-    uint32_t *stage = (uint32_t *)(shared + LIST);
-    int to = 0;
-
-    for (int slot0 = 0; slot0 < h.len; slot0 += BATCH) {
-        uint32_t stay[2];
-
-        choose(stay, h, slot0, threshold, &equal);
-        if (thread_id() == 0) stays[slot0 / 32] = stay[0], stays[slot0 / 32 + 1] = stay[1];
-        const int low = popcount(stay[0]), n = low + popcount(stay[1]);
-        barrier(); /* the previous batch is written, and all threads have chosen */
-        if (to < slot0 || n < BATCH) {
-            if (thread_id() < BATCH) {
-                const int half = thread_id() / 32, lane = lane_id();
-                const uint32_t mask = half ? stay[1] : stay[0];
-                if (mask >> lane & 1)
-                    from[half * low + popcount(mask & ((1u << lane) - 1))] = slot0 + thread_id();
-            }
-            barrier();
-            move_batch(h, stage, from, to, n, false);
-            barrier();
-            move_batch(h, stage, from, to, n, true);
-        }
-        to += n;
+    for (int i = first_of_group(a.digits, h.index) + lane_id(); i < h.index; i += 32)
+        before += (int)a.digits.last[i * 256 + digit];
+    l.ties = max_int(l.ties - warp_sum_int(before), 0);
+    take_ties(h, &l, shared);
+    for (int b = batch_of(h, warp_id()); b < batch_of(h, warp_id() + 1); b++) {
+        const uint32_t stay = choose(h, b, &l);
+        if (lane_id() == 0) a.stays[(int64_t)h.index * 2 * h.c.n_pages + b] = stay;
     }
     barrier();
+}
+
+/* A batch's units in shared memory, one array after the other. */
+struct staged {
+    char *k, *v, *pos, *score;
+};
+
+enum { STAGES = CUDA_EVICT_STAGES };
+
+DEVICE struct staged stage_of(const struct cuda_cache &c, int stage)
+{
+    char *at = shared_memory() + stage * BATCH * (c.k_bytes + c.v_bytes + 8);
+
+    return {at, at + BATCH * c.k_bytes, at + BATCH * (c.k_bytes + c.v_bytes),
+            at + BATCH * (c.k_bytes + c.v_bytes + 4)};
+}
+
+DEVICE void fetch(char *to, const void *array, int64_t place, int bytes)
+{
+    const char *from = (const char *)array + place * bytes;
+
+    for (int i = thread_id() * 16; i < BATCH * bytes; i += THREADS * 16)
+        cp_async16(to + i, from + i, 16);
+}
+
+DEVICE void fetch_batch(const struct head &h, int batch, int stage)
+{
+    if (batch * BATCH < h.len) {
+        const struct staged to = stage_of(h.c, stage);
+        const int64_t place = place_of(h.c, h.index, batch * BATCH);
+        fetch(to.k, h.c.k, place, h.c.k_bytes);
+        fetch(to.v, h.c.v, place, h.c.v_bytes);
+        fetch(to.pos, h.c.pos, place, 4);
+        fetch(to.score, h.c.score, place, 4);
+    }
+    cp_async_commit();
+}
+
+/* A warp writes a unit of a batch to its new slot. */
+DEVICE void write_unit(const struct head &h, const struct staged &from, int i, int slot)
+{
+    const int k = h.c.k_bytes / 4, v = h.c.v_bytes / 4, lane = lane_id();
+    const int64_t place = place_of(h.c, h.index, slot);
+
+    for (int w = lane; w < k; w += 32)
+        ((uint32_t *)h.c.k)[place * k + w] = ((const uint32_t *)from.k)[i * k + w];
+    for (int w = lane; w < v; w += 32)
+        ((uint32_t *)h.c.v)[place * v + w] = ((const uint32_t *)from.v)[i * v + w];
+    if (lane == 0) h.c.pos[place] = ((const uint32_t *)from.pos)[i];
+    if (lane == 1) h.c.score[place] = ((const float *)from.score)[i];
+}
+
+/* In place, batch by batch: while one is written the next ones arrive. No unit is written beyond
+ * the batch that it comes from. Returns the number of units. */
+DEVICE int compact(const struct head &h, const uint32_t *stays)
+{
+    int to = 0, stage = 0;
+
+    for (int b = 0; b < STAGES - 1; b++) fetch_batch(h, b, b);
+    for (int b = 0; b * BATCH < h.len; b++) {
+        const uint32_t stay = stays[b];
+        const int before = stage ? stage - 1 : STAGES - 1, n = popcount(stay);
+        const bool moves = to < b * BATCH || n < BATCH;
+        cp_async_wait<STAGES - 2>();
+        barrier(); /* this batch has arrived, and the one before is written */
+        fetch_batch(h, b + STAGES - 1, before);
+        for (int i = warp_id(); moves && i < BATCH; i += WARPS)
+            if (stay >> i & 1)
+                write_unit(h, stage_of(h.c, stage), i, to + popcount(stay & ((1u << i) - 1)));
+        to += n;
+        stage = stage + 1 < STAGES ? stage + 1 : 0;
+    }
     return to;
 }
 
-KERNEL(cache_evict, struct cuda_evict, CUDA_EVICT_THREADS, 1)
+KERNEL(cache_evict, struct cuda_evict, CUDA_EVICT_THREADS, 4)
 {
-    struct head h = this_head(a.cache, a.key);
-    const int keep = a.keep[h.index];
-    int equal;
+    const struct head h = this_head(a.digits.cache, a.digits.key);
 
-    if (h.len > keep) {
-        const uint32_t threshold = select_key(h, keep, &equal, (uint32_t *)shared_memory());
-        h.len = compact(h, threshold, equal, shared_memory(),
-                        a.stays + (int64_t)h.index * 2 * h.c.n_pages);
-        if (thread_id() == 0) a.cache.len[h.index] = h.len;
-    }
+    if (a.digits.keep[h.index] == CUDA_KEEP_ALL) return;
+    find_stays(a, h, (uint32_t *)shared_memory());
+    const int n = compact(h, a.stays + (int64_t)h.index * 2 * h.c.n_pages);
+    if (thread_id() == 0) h.c.len[h.index] = n;
 }

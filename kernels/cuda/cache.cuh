@@ -132,15 +132,12 @@ DEVICE float centred(float x, const struct cuda_cache &c, int head, bool first, 
     return less > far ? far : less > -far ? less : -far;
 }
 
-/* Stores a head's key and value, [head_dim] floats, in a slot, by 128 threads; score NULL: another
- * kernel stores it. */
-DEVICE void append_unit(const struct cuda_cache &c, int head, int slot, const float *k,
-                        const float *v, uint32_t pos, const float *score)
+/* Packs a head's key and value, [head_dim] floats, by 128 threads; first: the key of position 0. */
+DEVICE void pack_unit(const struct cuda_cache &c, int head, uint8_t *key, uint8_t *value,
+                      const float *k, const float *v, bool first)
 {
     const int n_group = ceil_div(c.head_dim, 32);
     const bool s4 = c.k_type == CUDA_KV_S4;
-    const int64_t at = place_of(c, head, slot);
-    uint8_t *key = c.k + at * c.k_bytes, *value = c.v + at * c.v_bytes;
 
     for (int i = warp_id(); i < 2 * n_group; i += 4) {
         const bool is_value = i >= n_group;
@@ -151,9 +148,13 @@ DEVICE void append_unit(const struct cuda_cache &c, int head, int slot, const fl
         if (is_value)
             pack(value, s4 ? hadamard(x) : x, c.v_type, group, n_group, s4);
         else
-            pack(key, s4 ? centred(x, c, head, pos == 0, own) : x, c.k_type, group, n_group, false);
+            pack(key, s4 ? centred(x, c, head, first, own) : x, c.k_type, group, n_group, false);
     }
-    if (thread_id()) return;
+}
+
+/* Stores the position and the score of a unit; score NULL: another kernel stores it. */
+DEVICE void mark_unit(const struct cuda_cache &c, int64_t at, uint32_t pos, const float *score)
+{
     c.pos[at] = pos;
     if (score) c.score[at] = *score;
 }

@@ -1,10 +1,41 @@
 /* chain: products of one token that follow each other, in one launch. A step begins when all blocks have
- * ended the one before; its first weights are loaded while they wait, and while its input is normed. So
+ * ended the one before; its first weights are loaded while they wait, and more of them into L2. So
  * memory is not idle between two matrices, as it is between two launches.
  *
  * The blocks wait for each other as cooperative groups do (CUDA C++ Programming Guide, grid
- * synchronization): a fence and a count by one thread of each block, between two barriers. */
+ * synchronization): a fence and a count by one thread of each block, then a barrier. */
 #include "kernels/cuda/matvec.cuh"
+
+#ifndef CHAIN_PREFETCH
+#define CHAIN_PREFETCH 2 /* quads of each warp that are read into L2 before a step */
+#endif
+#ifndef CHAIN_LINE
+#define CHAIN_LINE 32 /* bytes that a prefetch reads */
+#endif
+#ifndef CHAIN_ACQUIRE
+#define CHAIN_ACQUIRE 0
+#endif
+
+DEVICE void prefetch_bytes(const char *p, int bytes)
+{
+    for (int at = lane_id() * CHAIN_LINE; at < bytes; at += 32 * CHAIN_LINE) prefetch(p + at);
+}
+
+/* The quads of a step's first block after those in the ring, and the norm of its input. */
+template <int FORMAT>
+DEVICE void prefetch_step(const struct ring<FORMAT> &r, const struct cuda_input &made, int n_in)
+{
+    for (int i = thread_id() * 8; i < n_in && made.w; i += CUDA_MATVEC_THREADS * 8)
+        prefetch(made.w + i);
+    UNROLL
+    for (int i = 0; i < CHAIN_PREFETCH; i++) {
+        const int64_t tile = (int64_t)(r.quad + i * r.s.step) * QUAD;
+        if (tile + QUAD > r.s.n_block) break;
+        prefetch_bytes(r.s.panel.q + tile * CUDA_TILE_BYTES(FORMAT), QUAD * CUDA_TILE_BYTES(FORMAT));
+        prefetch_bytes(r.s.panel.d + tile * CUDA_TILE_SCALE_BYTES(FORMAT),
+                       QUAD * CUDA_TILE_SCALE_BYTES(FORMAT));
+    }
+}
 
 /* Until the steps' ends count up to n. Reads after it see what was written before those ends. */
 DEVICE void wait_for(const uint32_t *ended, uint32_t n)
@@ -12,27 +43,35 @@ DEVICE void wait_for(const uint32_t *ended, uint32_t n)
     if (thread_id() == 0) {
         while (load_changing(ended) < n) {
         }
-        memory_fence();
+        if (CHAIN_ACQUIRE)
+            load_acquire(ended);
+        else
+            memory_fence();
     }
     barrier();
 }
 
-/* After a barrier behind the block's writes. */
-DEVICE void end_step(uint32_t *ended)
+/* Of a step, whose results warp 0 has written. The count returns to 0 after `all` ends. */
+DEVICE void end_step(uint32_t *ended, uint32_t all)
 {
-    if (thread_id() == 0) {
-        memory_fence();
-        atomic_add(ended, 1);
-    }
+    if (warp_id() > 0) return;
+    warp_sync();
+    if (lane_id() > 0) return;
+    memory_fence();
+    atomic_count(ended, all);
 }
 
 template <int FORMAT, class JOB>
 DEVICE void run_step(const JOB &a, const uint32_t *ended, uint32_t before)
 {
-    struct share<FORMAT> w = own_share<FORMAT>(a, min_int(block_x(), blocks_of(a) - 1));
+    struct ring<FORMAT> r = ring_of<FORMAT>(a, block_x(), blocks_of(a), grid_x());
 
-    if (before) wait_for(ended, before);
-    compute_blocks<FORMAT>(a, &w, block_x(), grid_x());
+    prefetch_step<FORMAT>(r, a.made, columns_of(a));
+    if (before)
+        wait_for(ended, before);
+    else
+        barrier(); /* shared memory was read */
+    if (block_x() < blocks_of(a)) compute_blocks<FORMAT>(a, &r, block_x(), grid_x());
 }
 
 template <int FORMAT>
@@ -44,18 +83,24 @@ DEVICE void run_format(const struct cuda_chain_step &s, const uint32_t *ended, u
         run_step<FORMAT>(s.product, ended, before);
 }
 
+/* Every block counts before each step that waits, and at the end. */
 KERNEL(chain, struct cuda_chain, CUDA_MATVEC_THREADS, CUDA_CHAIN_BLOCKS)
 {
+    uint32_t all = (uint32_t)grid_x(), before = 0;
+
+    for (int i = 1; i < a.n; i++)
+        if (a.steps[i].waits) all += (uint32_t)grid_x();
     for (int i = 0; i < a.n; i++) {
         const struct cuda_chain_step &s = a.steps[i];
-        const uint32_t before = s.waits ? (uint32_t)(i * grid_x()) : 0;
+        const bool waits = i && s.waits;
 
-        if (s.format == CUDA_Q4) run_format<CUDA_Q4>(s, a.ended, before);
-        if (s.format == CUDA_Q8) run_format<CUDA_Q8>(s, a.ended, before);
-        if (s.format == CUDA_Q4A) run_format<CUDA_Q4A>(s, a.ended, before);
-        if (s.format == CUDA_Q5A) run_format<CUDA_Q5A>(s, a.ended, before);
-        if (s.format == CUDA_Q6) run_format<CUDA_Q6>(s, a.ended, before);
-        if (i + 1 < a.n) end_step(a.ended);
+        if (waits) end_step(a.ended, all);
+        if (waits) before += (uint32_t)grid_x();
+        if (s.format == CUDA_Q4) run_format<CUDA_Q4>(s, a.ended, waits ? before : 0);
+        if (s.format == CUDA_Q8) run_format<CUDA_Q8>(s, a.ended, waits ? before : 0);
+        if (s.format == CUDA_Q4A) run_format<CUDA_Q4A>(s, a.ended, waits ? before : 0);
+        if (s.format == CUDA_Q5A) run_format<CUDA_Q5A>(s, a.ended, waits ? before : 0);
+        if (s.format == CUDA_Q6) run_format<CUDA_Q6>(s, a.ended, waits ? before : 0);
     }
-    last_block(a.ended, a.n * grid_x(), (uint32_t *)shared_memory()); /* makes it 0 again */
+    end_step(a.ended, all);
 }

@@ -23,8 +23,10 @@ struct alignas(8) u32x2 {
 
 #ifdef __CUDACC__
 
-#define DEVICE static __device__ __forceinline__
-#define UNROLL _Pragma("unroll")
+#define DEVICE       static __device__ __forceinline__
+#define UNROLL       _Pragma("unroll")
+#define PRAGMA(text) _Pragma(#text)
+#define UNROLL_BY(n) PRAGMA(unroll n)
 /* min_blocks: blocks that an SM must be able to hold, which limits the registers. */
 #define KERNEL(name, args, n_threads, min_blocks)                       \
     extern "C" __global__ void __launch_bounds__(n_threads, min_blocks) \
@@ -97,6 +99,15 @@ DEVICE void mma_f16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+/* The same of bfloat16. */
+DEVICE void mma_bf16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
+{
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+        "{%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
 /* d += a b, sums of halves: d[i] are columns 2t and 2t + 1 of row g + 8i. */
 DEVICE void mma_f16_halves(uint32_t d[2], const uint32_t a[4], uint32_t b0, uint32_t b1)
 {
@@ -114,6 +125,15 @@ DEVICE void mma_s8(int32_t d[4], const uint32_t a[4], uint32_t b0, uint32_t b1, 
         : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(c[0]), "r"(c[1]),
           "r"(c[2]), "r"(c[3]));
+}
+
+/* The same of 16 columns: mma_s8 with a[2], a[3] and b1 of zeros. */
+DEVICE void mma_s8_short(int32_t d[4], const uint32_t a[2], uint32_t b, const int32_t c[4])
+{
+    asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5}, {%6}, "
+        "{%7,%8,%9,%10};"
+        : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(b), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]));
 }
 
 DEVICE void mma_u8s8(int32_t d[4], const uint32_t a[4], uint32_t b0, uint32_t b1,
@@ -194,6 +214,12 @@ DEVICE u32x2 load8(const u32x2 *p)
     return *p;
 }
 
+/* Starts reading the sectors at p into L2. */
+DEVICE void prefetch(const void *p)
+{
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
+}
+
 DEVICE uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector)
 {
     return __byte_perm(a, b, selector);
@@ -217,6 +243,13 @@ DEVICE uint32_t h2_sub(uint32_t a, uint32_t b)
 {
     uint32_t d;
     asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+    return d;
+}
+
+DEVICE uint32_t h2_neg(uint32_t a)
+{
+    uint32_t d;
+    asm("neg.f16x2 %0, %1;" : "=r"(d) : "r"(a));
     return d;
 }
 
@@ -286,7 +319,12 @@ DEVICE uint32_t atomic_next(uint32_t *p)
     return atomicAdd(p, 1u);
 }
 
-/* This thread's earlier writes become visible before its later ones. */
+/* *p = (*p + 1) % n */
+DEVICE void atomic_count(uint32_t *p, uint32_t n)
+{
+    atomicInc(p, n - 1);
+}
+
 /* Orders this thread's reads and writes for all blocks; __threadfence() would order them in one
  * sequence for all threads (fence.sc), which a count needs not. */
 DEVICE void memory_fence()
@@ -300,6 +338,14 @@ DEVICE uint32_t load_changing(const uint32_t *p)
 {
     uint32_t x;
     asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(x) : "l"(p) : "memory");
+    return x;
+}
+
+/* The same, for once: reads after it see what was written before the number. */
+DEVICE uint32_t load_acquire(const uint32_t *p)
+{
+    uint32_t x;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(x) : "l"(p) : "memory");
     return x;
 }
 
@@ -328,6 +374,7 @@ DEVICE void load_four_fresh(float x[4], const float *p)
 
 #define DEVICE static inline
 #define UNROLL
+#define UNROLL_BY(n)
 #define KERNEL(name, args, n_threads, min_blocks)                                  \
     static void name##_body(const args &a);                                        \
     static void name##_thread(const void *a)                                       \
@@ -429,6 +476,11 @@ DEVICE void mma_f16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1, H
     mma(EMU_MMA_F16, d, a, b0, b1, d, PLACE);
 }
 
+DEVICE void mma_bf16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1, HERE)
+{
+    mma(EMU_MMA_BF16, d, a, b0, b1, d, PLACE);
+}
+
 DEVICE void mma_f16_halves(uint32_t d[2], const uint32_t a[4], uint32_t b0, uint32_t b1, HERE)
 {
     const uint32_t in[8] = {a[0], a[1], a[2], a[3], b0, b1, d[0], d[1]};
@@ -439,6 +491,12 @@ DEVICE void mma_s8(int32_t d[4], const uint32_t a[4], uint32_t b0, uint32_t b1, 
                    HERE)
 {
     mma(EMU_MMA_S8, d, a, b0, b1, c, PLACE);
+}
+
+DEVICE void mma_s8_short(int32_t d[4], const uint32_t a[2], uint32_t b, const int32_t c[4], HERE)
+{
+    const uint32_t all[4] = {a[0], a[1], 0, 0};
+    mma(EMU_MMA_S8, d, all, b, 0, c, PLACE);
 }
 
 DEVICE void mma_u8s8(int32_t d[4], const uint32_t a[4], uint32_t b0, uint32_t b1,
@@ -504,6 +562,10 @@ DEVICE u32x2 load8(const u32x2 *p, HERE)
     return *p;
 }
 
+DEVICE void prefetch(const void *)
+{
+}
+
 DEVICE uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector)
 {
     const uint64_t both = (uint64_t)b << 32 | a;
@@ -547,6 +609,11 @@ DEVICE uint32_t h2_sub(uint32_t a, uint32_t b)
 {
     return h2_pack(half_float((uint16_t)a) - half_float((uint16_t)b),
                    half_float((uint16_t)(a >> 16)) - half_float((uint16_t)(b >> 16)));
+}
+
+DEVICE uint32_t h2_neg(uint32_t a)
+{
+    return a ^ 0x80008000u;
 }
 
 DEVICE float fma_f32(float a, float b, float c)
@@ -593,6 +660,11 @@ DEVICE uint32_t atomic_next(uint32_t *p)
     return (*p)++;
 }
 
+DEVICE void atomic_count(uint32_t *p, uint32_t n)
+{
+    *p = (*p + 1) % n;
+}
+
 DEVICE void memory_fence()
 {
 }
@@ -600,6 +672,11 @@ DEVICE void memory_fence()
 DEVICE uint32_t load_changing(const uint32_t *p, HERE)
 {
     emu_poll(PLACE);
+    return *p;
+}
+
+DEVICE uint32_t load_acquire(const uint32_t *p)
+{
     return *p;
 }
 
@@ -680,6 +757,27 @@ DEVICE float shfl_xor_f32(float x, int mask)
     return bits_float(shfl_xor_u32(float_bits(x), mask));
 }
 
+DEVICE float shfl_f32(float x, int lane)
+{
+    return bits_float(shfl_u32(float_bits(x), lane));
+}
+
+/* Where a block of a product of `rows` x `tokens` works. Blocks start in the order of super-tiles:
+ * `super` row blocks for all tokens, then the next. The blocks that run at one time share their
+ * weights and inputs in L2. */
+struct area {
+    int row0, token0;
+};
+
+DEVICE struct area area_of(int n_out, int rows, int n_tok, int tokens, int super)
+{
+    const int n_row = ceil_div(n_out, rows), n_token = ceil_div(n_tok, tokens);
+    const int i = block_y() * n_row + block_x(), first = i / (super * n_token) * super;
+    const int high = min_int(n_row - first, super), within = i - first * n_token;
+
+    return {(first + within % high) * rows, within / high * tokens};
+}
+
 /* Over the 32 lanes, in the order of a butterfly. */
 DEVICE float warp_max(float x)
 {
@@ -702,19 +800,33 @@ DEVICE int32_t warp_sum_int(int32_t x)
     return x;
 }
 
+/* The sum over this lane and those before it. */
+DEVICE int32_t warp_sums_int(int32_t x)
+{
+    UNROLL
+    for (int step = 1; step < 32; step *= 2) {
+        const int32_t y = (int32_t)shfl_u32((uint32_t)x, max_int(lane_id() - step, 0));
+        if (lane_id() >= step) x += y;
+    }
+    return x;
+}
+
 /* Called by all threads of a block after they wrote their part of a result: true in the last of n
  * blocks. The ticket is then 0 again, and load_fresh reads the other blocks' parts. shared: 4
  * bytes. */
 DEVICE bool last_block(uint32_t *ticket, int n, uint32_t *shared)
 {
-    memory_fence();
     barrier();
-    if (thread_id() == 0) *shared = atomic_next(ticket);
+    if (thread_id() == 0) { /* its fences order what the block's threads wrote before the barrier */
+        memory_fence();
+        *shared = (int)atomic_next(ticket) == n - 1;
+        if (*shared) {
+            memory_fence(); /* reads happen after the tickets of all other blocks */
+            *ticket = 0;
+        }
+    }
     barrier();
-    const bool last = (int)*shared == n - 1;
-    if (last) memory_fence(); /* the following reads happen after the tickets of all other blocks */
-    if (last && thread_id() == 0) *ticket = 0;
-    return last;
+    return *shared;
 }
 
 /* Scales that overflow a half saturate, as on the CPU. */

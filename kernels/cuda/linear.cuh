@@ -34,26 +34,37 @@ DEVICE struct panel<FORMAT> panel_of(const struct cuda_weight &m, int panel, int
             (const char *)m.d + tile * CUDA_TILE_SCALE_BYTES(FORMAT)};
 }
 
+/* The numbers of the tile at q; STREAM: in global memory, read once. */
+template <int FORMAT, bool STREAM>
+DEVICE void load_quants(struct weights<FORMAT> *w, const char *q)
+{
+    typedef struct weights<FORMAT> part;
+    const u32x4 *at = (const u32x4 *)q + lane_id();
+
+    UNROLL
+    for (int i = 0; i < part::QUANTS; i++)
+        w->q[i] = STREAM ? load_stream(at + i * 32) : load16(at + i * 32);
+    UNROLL
+    for (int i = 0; i < part::HIGHS; i++)
+        w->high[i] = load16((const u32x4 *)(q + 512) + lane_id() / 4 * part::HIGHS + i);
+}
+
+/* The scales of rows g and g + 8 of the tile whose scales are at d. */
+template <int FORMAT> DEVICE u32x4 load_scales(const char *d)
+{
+    const int g = lane_id() / 4;
+
+    if (weights<FORMAT>::WIDE) return load16((const u32x4 *)d + g);
+    const u32x2 narrow = load8((const u32x2 *)d + g);
+    return {narrow.x, narrow.y, 0, 0};
+}
+
 /* Tile number `tile` of the panel. */
 template <int FORMAT>
 DEVICE void load_weights(struct weights<FORMAT> *w, const struct panel<FORMAT> &p, int tile)
 {
-    typedef struct weights<FORMAT> part;
-    const char *q = p.q + (int64_t)tile * CUDA_TILE_BYTES(FORMAT);
-    const char *d = p.d + (int64_t)tile * CUDA_TILE_SCALE_BYTES(FORMAT);
-    const int g = lane_id() / 4;
-
-    UNROLL
-    for (int i = 0; i < part::QUANTS; i++) w->q[i] = load_stream((const u32x4 *)q + i * 32 + lane_id());
-    UNROLL
-    for (int i = 0; i < part::HIGHS; i++)
-        w->high[i] = load16((const u32x4 *)(q + 512) + g * part::HIGHS + i);
-    if (part::WIDE) {
-        w->d = load16((const u32x4 *)d + g);
-    } else {
-        const u32x2 narrow = load8((const u32x2 *)d + g);
-        w->d = {narrow.x, narrow.y, 0, 0};
-    }
+    load_quants<FORMAT, true>(w, p.q + (int64_t)tile * CUDA_TILE_BYTES(FORMAT));
+    w->d = load_scales<FORMAT>(p.d + (int64_t)tile * CUDA_TILE_SCALE_BYTES(FORMAT));
 }
 
 /* The next tile of the panel. */
@@ -134,37 +145,74 @@ DEVICE void weight_fragment(uint32_t a[4], const struct weights<FORMAT> *w, int 
 enum { MAGIC = 0x4b400000 };
 #define MAGIC_FLOAT 12582912.0f
 
-/* A tile as the matrix instructions want it; scales are of row g + 8 [row]. */
+/* Scales of rows g and g + 8, [group][row]. */
+template <int FORMAT> struct scales {
+    float d[2][2];
+    float start[2][2]; /* -MAGIC * d */
+    float d2[2][2];    /* Q6: of the group's second half; Q4A and Q5A: m */
+};
+
+template <int FORMAT> DEVICE void unpack_scales(struct scales<FORMAT> *s, const u32x4 &from)
+{
+    UNROLL
+    for (int group = 0; group < 2; group++) {
+        UNROLL
+        for (int row = 0; row < 2; row++) {
+            const uint32_t narrow = (group ? from.y : from.x) >> 16 * row;
+            const uint32_t wide = group ? (row ? from.w : from.z) : (row ? from.y : from.x);
+            const uint32_t scale = weights<FORMAT>::WIDE ? wide : narrow;
+            const float d = FORMAT == CUDA_MX4  ? bits_float(scale << 16)
+                            : FORMAT == CUDA_Q4 ? half_float((uint16_t)scale) * 0x1p-4f
+                                                : half_float((uint16_t)scale);
+
+            s->d[group][row] = d;
+            s->start[group][row] = -MAGIC_FLOAT * d;
+            if (!weights<FORMAT>::WIDE) continue;
+            s->d2[group][row] = half_float((uint16_t)(scale >> 16));
+        }
+    }
+}
+
+/* A tile as the matrix instructions want it. */
 template <int FORMAT> struct fragments {
-    uint32_t a[2][4];       /* [group] */
-    float d[2][2];          /* [group][row] */
-    float start[2][2];      /* -MAGIC * d */
-    float d2[2][2];         /* Q6: of the group's second half; Q4A and Q5A: m */
-    float start2[2][2];     /* Q6 */
+    uint32_t a[2][4]; /* [group] */
+    struct scales<FORMAT> scales;
 };
 
 template <int FORMAT>
 DEVICE void unpack(struct fragments<FORMAT> *f, const struct weights<FORMAT> *w)
 {
     UNROLL
-    for (int group = 0; group < 2; group++) {
-        weight_fragment<FORMAT>(f->a[group], w, group);
-        UNROLL
-        for (int row = 0; row < 2; row++) {
-            const uint32_t narrow = (group ? w->d.y : w->d.x) >> 16 * row;
-            const uint32_t wide = group ? (row ? w->d.w : w->d.z) : (row ? w->d.y : w->d.x);
-            const uint32_t scale = weights<FORMAT>::WIDE ? wide : narrow;
-            const float d = FORMAT == CUDA_MX4  ? bits_float(scale << 16)
-                            : FORMAT == CUDA_Q4 ? half_float((uint16_t)scale) * 0x1p-4f
-                                                : half_float((uint16_t)scale);
+    for (int group = 0; group < 2; group++) weight_fragment<FORMAT>(f->a[group], w, group);
+    unpack_scales<FORMAT>(&f->scales, w->d);
+}
 
-            f->d[group][row] = d;
-            f->start[group][row] = -MAGIC_FLOAT * d;
-            if (!weights<FORMAT>::WIDE) continue;
-            f->d2[group][row] = half_float((uint16_t)(scale >> 16));
-            f->start2[group][row] = -MAGIC_FLOAT * f->d2[group][row];
-        }
+/* Integer sums of a group: c += a b; of Q6, c of its first half and c2 of the second. */
+template <int FORMAT>
+DEVICE void multiply_group(int32_t c[4], int32_t c2[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
+{
+    if (FORMAT == CUDA_Q6) {
+        mma_s8_short(c, a, b0, c);
+        mma_s8_short(c2, a + 2, b1, c2);
+    } else if (FORMAT != CUDA_Q4A && FORMAT != CUDA_Q5A) {
+        mma_s8(c, a, b0, b1, c);
+    } else {
+        mma_u8s8(c, a, b0, b1, c);
     }
+}
+
+/* y + the sum of a group times the weights' scale, times the inputs' scale d. sum: the inputs'. */
+template <int FORMAT>
+DEVICE float add_group(float y, int32_t c, int32_t c2, const struct scales<FORMAT> *w, int group,
+                       int row, float d, float sum)
+{
+    float part = fma_f32(bits_float((uint32_t)c), w->d[group][row], w->start[group][row]);
+
+    if (FORMAT == CUDA_Q6)
+        part = fma_f32(bits_float((uint32_t)c2) - MAGIC_FLOAT, w->d2[group][row], part);
+    y = fma_f32(part, d, y);
+    if (FORMAT == CUDA_Q4A || FORMAT == CUDA_Q5A) y = fma_f32(w->d2[group][row], sum, y);
+    return y;
 }
 
 /* A lane's part of 8 tokens x 64 columns: B fragments of both groups (token g), and both groups'
@@ -173,40 +221,21 @@ struct inputs {
     u32x4 q, scale[2];
 };
 
-/* y[r] += w x for r = row half * 2 + token: of each group the exact integer sum times the weights'
- * scale, times the inputs' scale. */
+/* y[r] += w x for r = row half * 2 + token. */
 template <int FORMAT>
 DEVICE void add_tile(float y[4], const struct fragments<FORMAT> *w, const struct inputs *x)
 {
-    const int32_t start[4] = {MAGIC, MAGIC, MAGIC, MAGIC};
-
     UNROLL
     for (int group = 0; group < 2; group++) {
-        const uint32_t *a = w->a[group];
         const uint32_t b0 = group ? x->q.z : x->q.x, b1 = group ? x->q.w : x->q.y;
-        int32_t c[4], c2[4];
+        int32_t c[4] = {MAGIC, MAGIC, MAGIC, MAGIC}, c2[4] = {MAGIC, MAGIC, MAGIC, MAGIC};
 
-        if (FORMAT == CUDA_Q6) { /* each half of the group has its scale */
-            const uint32_t first[4] = {a[0], a[1], 0, 0}, second[4] = {0, 0, a[2], a[3]};
-            mma_s8(c, first, b0, 0, start);
-            mma_s8(c2, second, 0, b1, start);
-        } else if (FORMAT != CUDA_Q4A && FORMAT != CUDA_Q5A) {
-            mma_s8(c, a, b0, b1, start);
-        } else {
-            mma_u8s8(c, a, b0, b1, start);
-        }
+        multiply_group<FORMAT>(c, c2, w->a[group], b0, b1);
         UNROLL
         for (int r = 0; r < 4; r++) {
             const u32x4 s = x->scale[r % 2];
-            const float d = bits_float(group ? s.z : s.x), sum = bits_float(group ? s.w : s.y);
-            const int row = r / 2;
-            float part = fma_f32(bits_float((uint32_t)c[r]), w->d[group][row], w->start[group][row]);
-            if (FORMAT == CUDA_Q6)
-                part += fma_f32(bits_float((uint32_t)c2[r]), w->d2[group][row],
-                                w->start2[group][row]);
-            y[r] = fma_f32(part, d, y[r]);
-            if (FORMAT == CUDA_Q4A || FORMAT == CUDA_Q5A)
-                y[r] = fma_f32(w->d2[group][row], sum, y[r]);
+            y[r] = add_group<FORMAT>(y[r], c[r], c2[r], &w->scales, group, r / 2,
+                                     bits_float(group ? s.z : s.x), bits_float(group ? s.w : s.y));
         }
     }
 }

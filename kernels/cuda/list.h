@@ -69,6 +69,7 @@
     X(score_sum, cuda_score_sum)             \
     X(kv_append, cuda_append)                \
     X(cache_copy, cuda_copy)                 \
+    X(key_sums, cuda_values)                 \
     X(key_values, cuda_values)               \
     X(near_duplicates, cuda_values)          \
     X(cache_rank, cuda_rank)                 \

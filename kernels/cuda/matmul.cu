@@ -2,7 +2,7 @@
  *
  * A block computes 128 rows x 64 tokens, a warp 32 rows (two panels). Weights are loaded from
  * memory to registers in fragment order, without shared memory, a tile ahead; 64 tokens x 64 columns
- * of activations and their scales are copied by cp.async, three stages deep, and read by all four
+ * of activations and their scales are copied by cp.async, four stages deep, and read by all four
  * warps. Per tile and warp: 32 mma, 8 x 3 shared loads of 16 bytes, 2 (Q4) or 4 (Q8) of weights. */
 #include "kernels/cuda/cache.cuh"
 #include "kernels/cuda/linear.cuh"
@@ -10,6 +10,12 @@
 /* Numbers in #ifndef have variants that tests/gpu times (GPU_VARIANTS in tests/gpu/gpu.mk). */
 #ifndef MATMUL_SUPER
 #define MATMUL_SUPER 8 /* row blocks of a super-tile */
+#endif
+#ifndef MATMUL_AHEAD
+#define MATMUL_AHEAD CUDA_Q6 /* formats before it load the next tile's weights ahead */
+#endif
+#ifndef MATMUL_BLOCKS
+#define MATMUL_BLOCKS 3 /* of a multiprocessor, where 168 registers are enough */
 #endif
 
 enum {
@@ -23,23 +29,6 @@ enum {
     COLS = TOKENS / 8, /* blocks of 8 tokens */
     SUPER = MATMUL_SUPER
 };
-
-/* ---- where a block works --------------------------------------------------------------------- */
-
-struct area {
-    int row0, token0;
-};
-
-/* Blocks start in the order of super-tiles: 8 row blocks for all tokens, then the next 8. The blocks
- * that run at one time share their weights and activations in L2. */
-DEVICE struct area area_of(int n_out, int n_tok)
-{
-    const int n_row = ceil_div(n_out, ROWS), n_token = ceil_div(n_tok, TOKENS);
-    const int i = block_y() * n_row + block_x(), first = i / (SUPER * n_token) * SUPER;
-    const int rows = min_int(n_row - first, SUPER), within = i - first * n_token;
-
-    return {(first + within % rows) * ROWS, within / rows * TOKENS};
-}
 
 /* ---- activations ----------------------------------------------------------------------------- */
 
@@ -105,7 +94,7 @@ DEVICE void matmul_tile(tile_sum y, const struct panel<FORMAT> panels[PANELS],
     struct weights<FORMAT> next[PANELS];
     struct fragments<FORMAT> w[PANELS];
     struct inputs x;
-    enum { AHEAD = FORMAT != CUDA_Q6 };  /* registers for the next tile's weights */
+    enum { AHEAD = FORMAT < MATMUL_AHEAD };  /* registers for the next tile's weights */
     int stage = 0, filled = STAGES - 1; /* read and written next */
 
     for (int s = 0; s < STAGES - 1; s++) {
@@ -155,7 +144,7 @@ DEVICE void matmul_rows(tile_sum y, const struct cuda_weight &m, const struct cu
 template <int FORMAT> DEVICE void matmul(const struct cuda_matvec &a)
 {
     const int g = lane_id() / 4, t = lane_id() % 4;
-    const struct area at = area_of(a.w.n_out, a.n_tok);
+    const struct area at = area_of(a.w.n_out, ROWS, a.n_tok, TOKENS, SUPER);
     tile_sum y = {};
 
     matmul_rows<FORMAT>(y, a.w, a.x, at, a.n_tok);
@@ -176,12 +165,12 @@ template <int FORMAT> DEVICE void matmul(const struct cuda_matvec &a)
     }
 }
 
-KERNEL(matmul_q4, struct cuda_matvec, CUDA_MATMUL_THREADS, 2)
+KERNEL(matmul_q4, struct cuda_matvec, CUDA_MATMUL_THREADS, MATMUL_BLOCKS)
 {
     matmul<CUDA_Q4>(a);
 }
 
-KERNEL(matmul_q8, struct cuda_matvec, CUDA_MATMUL_THREADS, 2)
+KERNEL(matmul_q8, struct cuda_matvec, CUDA_MATMUL_THREADS, MATMUL_BLOCKS)
 {
     matmul<CUDA_Q8>(a);
 }
@@ -223,7 +212,7 @@ DEVICE void put_hidden(float *shared, const tile_sum y, int n_row)
 KERNEL(score_q8, struct cuda_score, CUDA_MATMUL_THREADS, 2)
 {
     float *shared = (float *)shared_memory();
-    const struct area at = area_of(a.w1.n_out, a.n_tok);
+    const struct area at = area_of(a.w1.n_out, ROWS, a.n_tok, TOKENS, SUPER);
     const int n_hidden = a.w1.n_out, n_row = min_int(n_hidden - at.row0, ROWS);
     const int lane_token = thread_id() % TOKENS, token = at.token0 + lane_token;
     tile_sum y = {};

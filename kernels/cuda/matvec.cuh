@@ -1,106 +1,38 @@
 /* matvec: what a block computes of y = W x for 1 to 8 tokens: 16 rows of a matrix, or 32 of gate and up,
  * and one block after the other (chain.cu).
  *
- * Each of its 8 warps takes every eighth tile of 64 columns (gate and up: every second one of a panel), and
- * the warps are added in order. Loads of four tiles are in flight before the first is used, or of three large
- * ones; the first while the block still computes its input. */
+ * Its 8 warps take turns at a panel's quads of four tiles, 256 columns (gate and up: two warps to a
+ * panel). A warp has a sum for each of the four tiles; they are added as (0 + 1) + (2 + 3), then the
+ * warps in order. So a token's bits do not depend on the number of tokens.
+ *
+ * One token would use one of a matrix instruction's eight columns. Instead each of a quad's eight groups
+ * has its column: the inputs of the others are zeros there, and all add to the same registers. Lane
+ * 4g + t then holds the sums of tile t, and scales these alone: a quarter of the work for every byte.
+ * The loads of the next quads are always in flight. */
 #ifndef RETAIN_KERNELS_CUDA_MATVEC_CUH
 #define RETAIN_KERNELS_CUDA_MATVEC_CUH
 
 #include "kernels/cuda/linear.cuh"
 
-/* Numbers in #ifndef have variants that tests/gpu times (GPU_VARIANTS in tests/gpu/gpu.mk). */
-#ifndef MATVEC_AHEAD
-#define MATVEC_AHEAD 4 /* tiles of which a warp's loads are in flight */
-#endif
-
-enum { WARPS = CUDA_MATVEC_THREADS / 32, TOKENS = CUDA_MATVEC_TOKENS };
-
-DEVICE void load_inputs(struct inputs *x, const struct cuda_act &act, int n_tok, int n_block,
-                        int block)
-{
-    const int g = lane_id() / 4, t = lane_id() % 4;
-
-    x->q = {0, 0, 0, 0};
-    if (g < n_tok) x->q = load16((const u32x4 *)act.q + ((int64_t)g * n_block + block) * 4 + t);
-    UNROLL
-    for (int k = 0; k < 2; k++) {
-        x->scale[k] = {0, 0, 0, 0};
-        if (2 * t + k < n_tok)
-            x->scale[k] = load16((const u32x4 *)act.scale + (int64_t)(2 * t + k) * n_block + block);
-    }
-}
-
-/* The tiles of a panel that a warp takes: first, first + step, ... */
-template <int FORMAT> struct share {
-    enum { AHEAD = CUDA_TILE_BYTES(FORMAT) > 512 ? MATVEC_AHEAD - 1 : MATVEC_AHEAD };
-    struct panel<FORMAT> panel;
-    int first, step, n_block;
-    struct weights<FORMAT> w[AHEAD];
+enum {
+    WARPS = CUDA_MATVEC_THREADS / 32,
+    TOKENS = CUDA_MATVEC_TOKENS,
+    QUAD = 4,
+    MATVEC_RING = CUDA_MATVEC_RING / WARPS
 };
 
-/* Starts loading the next tiles, from `block` on. */
-template <int FORMAT> DEVICE void load_ahead(struct share<FORMAT> *s, int block)
-{
-    UNROLL
-    for (int i = 0; i < share<FORMAT>::AHEAD; i++)
-        if (block + i * s->step < s->n_block)
-            load_weights<FORMAT>(&s->w[i], s->panel, block + i * s->step);
-}
+/* The quads of a panel that a warp takes: first, first + step, ... */
+template <int FORMAT> struct share {
+    struct panel<FORMAT> panel;
+    int first, step, n_block; /* n_block 0: there are none */
+};
 
 template <int FORMAT>
 DEVICE struct share<FORMAT> share_of(const struct cuda_weight &m, int panel, int first, int step)
 {
     const int n_block = n_block_of(m.n_in);
-    struct share<FORMAT> s = {panel_of<FORMAT>(m, panel, n_block), first, step, n_block, {}};
 
-    load_ahead<FORMAT>(&s, first);
-    return s;
-}
-
-/* y[4] of this warp. */
-template <int FORMAT>
-DEVICE void panel_sum(float y[4], struct share<FORMAT> *s, const struct cuda_act &act, int n_tok)
-{
-    enum { AHEAD = share<FORMAT>::AHEAD };
-    struct fragments<FORMAT> w;
-    struct inputs x;
-
-    for (int block = s->first; block < s->n_block; block += s->step * AHEAD) {
-        if (block != s->first) load_ahead<FORMAT>(s, block);
-        UNROLL
-        for (int i = 0; i < AHEAD; i++)
-            if (block + i * s->step < s->n_block) {
-                load_inputs(&x, act, n_tok, s->n_block, block + i * s->step);
-                unpack<FORMAT>(&w, &s->w[i]);
-                add_tile<FORMAT>(y, &w, &x);
-            }
-    }
-}
-
-/* Stores a panel in shared memory [warp][16 rows][8 tokens]. */
-DEVICE void put_panel(float *shared, const float y[4])
-{
-    const int g = lane_id() / 4, t = lane_id() % 4;
-    float *to = shared + (warp_id() * 16 + g) * TOKENS + 2 * t;
-
-    to[0] = y[0];
-    to[1] = y[1];
-    to[8 * TOKENS] = y[2];
-    to[8 * TOKENS + 1] = y[3];
-}
-
-/* The input, computed in shared memory after the sums if it is not ready. */
-DEVICE struct cuda_act input_of(const struct cuda_act &ready, const struct cuda_input &made, int n_in)
-{
-    char *shared = shared_memory() + CUDA_MATVEC_SHARED;
-    const struct cuda_act act = {(int8_t *)shared,
-                                 (struct cuda_scale *)(shared + n_block_of(n_in) * CUDA_BLOCK)};
-
-    if (!made.x) return ready;
-    norm_token(made.x, made.w, n_in, made.eps, act, 0, NULL, (float *)shared_memory());
-    barrier();
-    return act;
+    return {panel_of<FORMAT>(m, panel, n_block), first, step, n_block};
 }
 
 /* ---- a product ------------------------------------------------------------------------------- */
@@ -120,17 +52,19 @@ template <int FORMAT> DEVICE struct share<FORMAT> own_share(const struct cuda_ma
     return share_of<FORMAT>(a.w, block, warp_id(), WARPS);
 }
 
-DEVICE void write_block(const struct cuda_matvec &a, const float *shared, int block)
+/* From sums of N tokens, [warp][16 rows][N]. */
+template <int N> DEVICE void write_block(const struct cuda_matvec &a, const float *sums, int block)
 {
     const int row = thread_id() % 16, token = thread_id() / 16, r = block * 16 + row;
     float sum = 0.0f;
 
     if (token >= a.n_tok || r >= a.w.n_out) return;
-    UNROLL
-    for (int w = 0; w < WARPS; w++) sum += shared[(w * 16 + row) * TOKENS + token];
     float *to = a.y + token * a.y_stride + r;
-    sum = (sum + (a.bias ? a.bias[r] : 0.0f)) * a.scale;
-    *to = a.add ? *to + sum : sum;
+    const float before = a.add ? *to : 0.0f, bias = a.bias ? a.bias[r] : 0.0f;
+    UNROLL
+    for (int w = 0; w < WARPS; w++) sum += sums[(w * 16 + row) * N + token];
+    sum = (sum + bias) * a.scale;
+    *to = a.add ? before + sum : sum;
 }
 
 /* ---- gate and up ----------------------------------------------------------------------------- */
@@ -145,7 +79,7 @@ DEVICE int columns_of(const struct cuda_matvec_gate &a)
     return a.gate.n_in;
 }
 
-/* Warp w takes panel w % 4 (gate, gate, up, up), half of its columns. */
+/* Warp w takes panel w % 4 (gate, gate, up, up), half of its quads. */
 template <int FORMAT>
 DEVICE struct share<FORMAT> own_share(const struct cuda_matvec_gate &a, int block)
 {
@@ -155,7 +89,8 @@ DEVICE struct share<FORMAT> own_share(const struct cuda_matvec_gate &a, int bloc
 }
 
 /* A warp per token quantizes 32 rows to a group of int8. */
-DEVICE void write_block(const struct cuda_matvec_gate &a, const float *shared, int block)
+template <int N>
+DEVICE void write_block(const struct cuda_matvec_gate &a, const float *sums, int block)
 {
     const int lane = lane_id(), token = warp_id();
     const int64_t row = (int64_t)block * 32 + lane;
@@ -165,39 +100,262 @@ DEVICE void write_block(const struct cuda_matvec_gate &a, const float *shared, i
     UNROLL
     for (int k = 0; k < 2; k++) UNROLL
     for (int half = 0; half < 2; half++)
-        sum[k] += shared[((half * 4 + k * 2 + lane / 16) * 16 + lane % 16) * TOKENS + token];
+        sum[k] += sums[((half * 4 + k * 2 + lane / 16) * 16 + lane % 16) * N + token];
     if (a.gate_bias) sum[0] += a.gate_bias[row];
     if (a.up_bias) sum[1] += a.up_bias[row];
     quantize_group(a.act, gated(a.f, sum[0], sum[1]), token, block, a.gate.n_out / 32);
 }
 
+/* ---- one token: quads in shared memory ------------------------------------------------------- */
+
+/* The next quads of a warp's blocks are being copied to its ring: tiles, then their scales. */
+template <int FORMAT> struct ring {
+    enum {
+        TILES = QUAD * CUDA_TILE_BYTES(FORMAT),
+        BYTES = TILES + QUAD * CUDA_TILE_SCALE_BYTES(FORMAT),
+        N = MATVEC_RING / BYTES
+    };
+    char *shared;
+    int to, from; /* quads to be copied, and to be used, next: bytes in the ring */
+    struct share<FORMAT> s;
+    int block, quad; /* to be copied next */
+};
+
+template <int FORMAT> DEVICE int after(int at)
+{
+    typedef struct ring<FORMAT> ring;
+
+    return at + ring::BYTES < ring::N * ring::BYTES ? at + ring::BYTES : 0;
+}
+
+/* Starts copying a quad, of the tiles that there are; the scales of others are zeros. */
+template <int FORMAT> DEVICE void copy_quad(char *to, const struct share<FORMAT> &s, int quad)
+{
+    const int64_t tile = (int64_t)quad * QUAD;
+    const int left = s.n_block - (int)tile;
+    const char *q = s.panel.q + tile * CUDA_TILE_BYTES(FORMAT);
+    const char *d = s.panel.d + tile * CUDA_TILE_SCALE_BYTES(FORMAT);
+
+    UNROLL
+    for (int i = 0; i < ring<FORMAT>::TILES; i += 512) {
+        const int at = i + lane_id() * 16;
+        if (at < left * CUDA_TILE_BYTES(FORMAT)) cp_async16(to + at, q + at, 16);
+    }
+    const int at = lane_id() * 16;
+    if (at < QUAD * CUDA_TILE_SCALE_BYTES(FORMAT))
+        cp_async16(to + ring<FORMAT>::TILES + at, d + at,
+                   at < left * CUDA_TILE_SCALE_BYTES(FORMAT) ? 16 : 0);
+}
+
+/* Of blocks up to n. */
+template <int FORMAT, class JOB>
+DEVICE void copy_next(const JOB &a, struct ring<FORMAT> *r, int n, int step)
+{
+    if (r->quad * QUAD >= r->s.n_block && r->block + step < n) {
+        r->block += step;
+        r->s = own_share<FORMAT>(a, r->block);
+        r->quad = r->s.first;
+    }
+    if (r->quad * QUAD < r->s.n_block) {
+        copy_quad<FORMAT>(r->shared + r->to, r->s, r->quad);
+        r->to = after<FORMAT>(r->to);
+        r->quad += r->s.step;
+    }
+    cp_async_commit();
+}
+
+/* Starts copying the first quads of blocks first, first + step, ... up to n. */
+template <int FORMAT, class JOB>
+DEVICE struct ring<FORMAT> ring_of(const JOB &a, int first, int n, int step)
+{
+    struct ring<FORMAT> r = {shared_memory() + CUDA_MATVEC_SUMS + warp_id() * MATVEC_RING, 0, 0,
+                             own_share<FORMAT>(a, min_int(first, n - 1)), first, 0};
+
+    if (first >= n) r.s.n_block = 0;
+    r.quad = r.s.first;
+    warp_sync(); /* the ring was read */
+    UNROLL
+    for (int i = 1; i < ring<FORMAT>::N; i++) copy_next<FORMAT>(a, &r, n, step);
+    return r;
+}
+
+/* A lane's part of the inputs of a quad: the column of group g, and the scales of tile t. */
+struct column {
+    u32x2 q;
+    u32x4 scale;
+};
+
+DEVICE struct column load_column(const struct cuda_act &act, int quad, int n_block)
+{
+    const int g = lane_id() / 4, t = lane_id() % 4, tile = quad * QUAD;
+    struct column x = {{0, 0}, {0, 0, 0, 0}};
+
+    if (tile + g / 2 < n_block) x.q = load8((const u32x2 *)act.q + (tile + g / 2) * 8 + t * 2 + g % 2);
+    if (tile + t < n_block) x.scale = load16((const u32x4 *)act.scale + tile + t);
+    return x;
+}
+
+/* y[row] += the sums of tile t. */
+template <int FORMAT>
+DEVICE void add_column(float y[2], const int32_t c[4], const int32_t c2[4], const u32x4 &d,
+                       const struct column &x)
+{
+    struct scales<FORMAT> scales;
+
+    unpack_scales<FORMAT>(&scales, d);
+    UNROLL
+    for (int group = 0; group < 2; group++) UNROLL
+    for (int row = 0; row < 2; row++)
+        y[row] = add_group<FORMAT>(y[row], c[row * 2 + group], c2[row * 2 + group], &scales, group,
+                                   row, bits_float(group ? x.scale.z : x.scale.x),
+                                   bits_float(group ? x.scale.w : x.scale.y));
+}
+
+/* y[2] += the next quad of the ring. */
+template <int FORMAT>
+DEVICE void add_quad(float y[2], const char *quad, const struct column &x)
+{
+    const int g = lane_id() / 4, t = lane_id() % 4;
+    int32_t c[4] = {MAGIC, MAGIC, MAGIC, MAGIC}, c2[4] = {MAGIC, MAGIC, MAGIC, MAGIC};
+    struct weights<FORMAT> w;
+    uint32_t a[4];
+
+    UNROLL
+    for (int k = 0; k < QUAD; k++) {
+        load_quants<FORMAT, false>(&w, quad + k * CUDA_TILE_BYTES(FORMAT));
+        UNROLL
+        for (int group = 0; group < 2; group++) {
+            const bool is_mine = g == 2 * k + group;
+            weight_fragment<FORMAT>(a, &w, group);
+            multiply_group<FORMAT>(c, c2, a, is_mine ? x.q.x : 0, is_mine ? x.q.y : 0);
+        }
+    }
+    add_column<FORMAT>(
+        y, c, c2,
+        load_scales<FORMAT>(quad + ring<FORMAT>::TILES + t * CUDA_TILE_SCALE_BYTES(FORMAT)), x);
+}
+
+/* y[2], rows g and g + 8 of a block. */
+template <int FORMAT, class JOB>
+DEVICE void column_sum(float y[2], const JOB &a, struct ring<FORMAT> *r, const struct share<FORMAT> &s,
+                       const struct cuda_act &act, int n, int step)
+{
+    for (int quad = s.first; quad * QUAD < s.n_block; quad += s.step) {
+        const struct column x = load_column(act, quad, s.n_block); /* zeros beyond the last tile */
+        cp_async_wait<ring<FORMAT>::N - 2>();
+        warp_sync(); /* all lanes' copies; and the quad before has been read */
+        copy_next<FORMAT>(a, r, n, step);
+        add_quad<FORMAT>(y, r->shared + r->from, x);
+        r->from = after<FORMAT>(r->from);
+    }
+    UNROLL
+    for (int row = 0; row < 2; row++) {
+        y[row] += shfl_xor_f32(y[row], 1);
+        y[row] += shfl_xor_f32(y[row], 2);
+    }
+}
+
+/* ---- up to 8 tokens -------------------------------------------------------------------------- */
+
+DEVICE void load_inputs(struct inputs *x, const struct cuda_act &act, int n_tok, int n_block,
+                        int block)
+{
+    const int g = lane_id() / 4, t = lane_id() % 4;
+
+    x->q = {0, 0, 0, 0};
+    if (g < n_tok) x->q = load16((const u32x4 *)act.q + ((int64_t)g * n_block + block) * 4 + t);
+    UNROLL
+    for (int k = 0; k < 2; k++) {
+        x->scale[k] = {0, 0, 0, 0};
+        if (2 * t + k < n_tok)
+            x->scale[k] = load16((const u32x4 *)act.scale + (int64_t)(2 * t + k) * n_block + block);
+    }
+}
+
+/* y[4] of this warp, as add_tile has them. */
+template <int FORMAT>
+DEVICE void panel_sum(float y[4], const struct share<FORMAT> &s, const struct cuda_act &act, int n_tok)
+{
+    enum { AHEAD = CUDA_TILE_BYTES(FORMAT) > 512 ? 2 : 4 }; /* tiles of which loads are in flight */
+    struct weights<FORMAT> w[AHEAD] = {};
+    struct fragments<FORMAT> f;
+    struct inputs x;
+    float sum[QUAD][4] = {};
+
+    UNROLL
+    for (int i = 0; i < AHEAD; i++)
+        if (s.first * QUAD + i < s.n_block) load_weights<FORMAT>(&w[i], s.panel, s.first * QUAD + i);
+    for (int quad = s.first; quad * QUAD < s.n_block; quad += s.step)
+        UNROLL
+        for (int i = 0; i < QUAD; i++) {
+            const int tile = quad * QUAD + i, k = i + AHEAD;
+            const int then = (quad + k / QUAD * s.step) * QUAD + k % QUAD;
+            if (tile < s.n_block) {
+                load_inputs(&x, act, n_tok, s.n_block, tile);
+                unpack<FORMAT>(&f, &w[i % AHEAD]);
+                if (then < s.n_block) load_weights<FORMAT>(&w[i % AHEAD], s.panel, then);
+                add_tile<FORMAT>(sum[i], &f, &x);
+            }
+        }
+    UNROLL
+    for (int r = 0; r < 4; r++) y[r] = (sum[0][r] + sum[1][r]) + (sum[2][r] + sum[3][r]);
+}
+
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-/* Blocks first, first + step, ... of a job, whose first share is being loaded. */
-template <int FORMAT, class JOB>
-DEVICE void compute_blocks(const JOB &a, struct share<FORMAT> *w, int first, int step)
+/* One token's input, computed in shared memory after the sums if it is not ready. */
+DEVICE struct cuda_act input_of(const struct cuda_act &ready, const struct cuda_input &made, int n_in)
 {
-    float *shared = (float *)shared_memory();
-    const int n = blocks_of(a);
+    char *shared = shared_memory() + CUDA_MATVEC_SHARED;
+    const struct cuda_act act = {(int8_t *)shared,
+                                 (struct cuda_scale *)(shared + n_block_of(n_in) * CUDA_BLOCK)};
 
-    if (first >= n) return;
+    if (!made.x) return ready;
+    norm_token(made.x, made.w, n_in, made.eps, act, 0, NULL, (float *)shared_memory());
+    barrier();
+    return act;
+}
+
+/* One token: blocks first, first + step, ... of a job, whose first quads are being copied. Only warp 0
+ * writes, while the others go on: the sums have two places. */
+template <int FORMAT, class JOB>
+DEVICE void compute_blocks(const JOB &a, struct ring<FORMAT> *r, int first, int step)
+{
+    const int n = blocks_of(a), g = lane_id() / 4, t = lane_id() % 4;
     const struct cuda_act x = input_of(a.x, a.made, columns_of(a));
-    for (int block = first; block < n; block += step) {
-        float y[4] = {};
-        panel_sum<FORMAT>(y, w, x, a.n_tok);
-        if (block + step < n) *w = own_share<FORMAT>(a, block + step);
-        put_panel(shared, y);
+
+    for (int block = first, odd = 0; block < n; block += step, odd ^= 1) {
+        float y[2] = {}, *to = (float *)shared_memory() + odd * WARPS * 16;
+        column_sum<FORMAT>(y, a, r, own_share<FORMAT>(a, block), x, n, step);
+        if (t == 0) to[warp_id() * 16 + g] = y[0];
+        if (t == 0) to[warp_id() * 16 + g + 8] = y[1];
         barrier();
-        write_block(a, shared, block);
-        barrier(); /* the sums have been read */
+        write_block<1>(a, to, block);
     }
+}
+
+template <int FORMAT, class JOB> DEVICE void compute_few(const JOB &a, const struct share<FORMAT> &s)
+{
+    float *sums = (float *)shared_memory(), y[4];
+    const int g = lane_id() / 4, t = lane_id() % 4;
+
+    panel_sum<FORMAT>(y, s, a.x, a.n_tok);
+    UNROLL
+    for (int r = 0; r < 4; r++) sums[(warp_id() * 16 + g + r / 2 * 8) * TOKENS + 2 * t + r % 2] = y[r];
+    barrier();
+    write_block<TOKENS>(a, sums, block_x());
 }
 
 template <int FORMAT, class JOB> DEVICE void compute_one(const JOB &a)
 {
-    struct share<FORMAT> w = own_share<FORMAT>(a, block_x());
+    const int n = blocks_of(a);
 
-    compute_blocks<FORMAT>(a, &w, block_x(), blocks_of(a));
+    if (a.n_tok > 1) {
+        compute_few<FORMAT>(a, own_share<FORMAT>(a, block_x()));
+    } else {
+        struct ring<FORMAT> r = ring_of<FORMAT>(a, block_x(), n, n);
+        compute_blocks<FORMAT>(a, &r, block_x(), n);
+    }
 }
 
 #endif

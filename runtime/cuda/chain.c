@@ -17,6 +17,7 @@ static size_t shared_of(const struct cuda_chain_step *s)
 {
     const struct cuda_input *made = s->gates ? &s->gate.made : &s->product.made;
     const int n_in = s->gates ? s->gate.gate.n_in : s->product.w.n_in;
+    if ((s->gates ? s->gate.n_tok : s->product.n_tok) > 1) return CUDA_MATVEC_SUMS;
     return made->x ? CUDA_MATVEC_SHARED_MADE(n_in) : CUDA_MATVEC_SHARED;
 }
 

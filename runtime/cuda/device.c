@@ -137,7 +137,7 @@ static int count_chain_blocks(struct cuda *g, int *out, struct err *e)
     if (!rc && !cooperative) return err_set(e, ERR_FAIL, "no cooperative launches");
     if (!rc)
         rc = CUDA_DO(g, e, cuOccupancyMaxActiveBlocksPerMultiprocessor, &n,
-                     g->kernels[CUDA_KERNEL_chain], CUDA_MATVEC_THREADS, 48 << 10);
+                     g->kernels[CUDA_KERNEL_chain], CUDA_MATVEC_THREADS, CUDA_SHARED_MAX);
     if (!rc && !n) return err_set(e, ERR_FAIL, "no room for a block of a chain");
     *out = (n < CUDA_CHAIN_BLOCKS ? n : CUDA_CHAIN_BLOCKS) * g->device.n_sm;
     return rc;
@@ -155,8 +155,8 @@ static int try_graph(struct cuda *g, int n_blocks, void *ticket, struct err *e)
     if (rc) return rc;
     if (n_blocks)
         rc = CUDA_DO(g, e, cuLaunchCooperativeKernel, g->kernels[CUDA_KERNEL_chain],
-                     (unsigned)n_blocks, 1, 1, CUDA_MATVEC_THREADS, 1, 1, 48 << 10, g->stream,
-                     params);
+                     (unsigned)n_blocks, 1, 1, CUDA_MATVEC_THREADS, 1, 1, CUDA_SHARED_MAX,
+                     g->stream, params);
     else
         rc = CUDA_DO(g, e, cuMemsetD8Async, (uint64_t)(uintptr_t)ticket, 0, 4, g->stream);
     int end = CUDA_DO(g, rc ? &ignored : e, cuStreamEndCapture, g->stream, &graph);

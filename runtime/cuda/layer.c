@@ -229,14 +229,15 @@ static void attend_any(struct cuda_context *x, const struct model_layer *l)
     const int blocks = cuda_parts_of(rows, CUDA_ANY_ROWS(most));
     const int splits = chunk_splits(x, u, blocks * h.n_kv_head);
     const struct cuda_attend_any job = {attend_job(x, l, splits), h.window, x->m->attn_softcap};
+    const struct cuda_cache *c = &job.at.cache;
     const struct cuda_merge_any merge = {x->m_part,   x->l_part,
                                          x->acc_part, splits,
                                          x->n,        heads_group(&h),
                                          h.n_kv_head, h.head_dim,
                                          l->sinks,    l->is_gated ? x->open : NULL,
-                                         x->att,      job.at.cache.k_type == CUDA_KV_S4};
+                                         x->att,      c->k_type == CUDA_KV_S4};
     cuda_launch(x, kernels[size], blocks, h.n_kv_head, splits, CUDA_ATTEND_THREADS,
-                CUDA_ANY_SHARED(most, (size_t)h.head_dim), &job);
+                CUDA_ANY_SHARED(most, (size_t)h.head_dim, c->k_bytes + c->v_bytes), &job);
     LAUNCH(x, merge_any, rows, h.n_kv_head, 1, 128, 0, &merge);
 }
 
@@ -348,7 +349,8 @@ struct cuda_rows cuda_run_gate(struct cuda_context *x, const struct model_layer 
     cuda_multiply(x, &l->gate, l->gate_bias, in, 1.0f, x->gate);
     cuda_multiply(x, &l->up, l->up_bias, in, 1.0f, x->up);
     if (kn_is_quantized(l->down.type))
-        LAUNCH(x, gate_quantize, x->n, 1, 1, CUDA_NORM_THREADS, 0, &job);
+        LAUNCH(x, gate_quantize, x->n, cuda_parts_of(n, CUDA_NORM_THREADS * 4), 1,
+               CUDA_NORM_THREADS, 0, &job);
     else
         cuda_gated(x, &l->down, x->up, n, n, cuda_activation_of(l));
     return gated_rows(x);

@@ -34,7 +34,7 @@ struct cuda_rows cuda_rows_of(struct cuda_context *x, const float *from, const f
  * their sums. */
 static bool makes_input(const struct cuda_context *x)
 {
-    return x->n == 1 && CUDA_MATVEC_SHARED_MADE(x->m->n_embd) <= 48 << 10;
+    return x->n == 1 && CUDA_MATVEC_SHARED_MADE(x->m->n_embd) <= CUDA_SHARED_MAX;
 }
 
 struct cuda_rows cuda_read_stream(struct cuda_context *x, const float *w,

@@ -187,10 +187,9 @@ struct cuda_context {
         uint32_t *key;         /* [slots] values of units */
         float *std, *mean;     /* [n_heads] deviation and mean of the retaining heads' labels */
         struct cuda_pin *pins; /* [EVICT_PINS_MAX] */
-        int32_t *safe, *keep;
-        uint32_t *prefix; /* [n_heads], like those two */
-        uint32_t *count;  /* [n_heads][256] keys per digit */
-        uint32_t *stays;  /* as in struct cuda_evict */
+        float *part;           /* as in struct cuda_values; NULL where keys are not compared */
+        int32_t *keep;         /* these as in struct cuda_evict */
+        uint32_t *total, *last, *stays;
     } evict;
     int32_t *best, *top_id, *n_top; /* top_…: of the vocabulary's parts, then of all */
     float *top_logit;
@@ -203,8 +202,8 @@ struct cuda_context {
                          has all */
     struct cuda_step *step_host;
     uint8_t *stage_host;
-    float *scores_host;    /* as new_scores */
-    int32_t *numbers_host; /* [3][n_heads] for an eviction */
+    float *scores_host; /* as new_scores */
+    int32_t *keep_host; /* as evict.keep */
     size_t step_bytes, stage_bytes;
 
     /* the current step: after a failed launch, later launches do nothing */

@@ -262,7 +262,7 @@ static void plan_locked(struct cuda_context *x, struct arena *a)
     x->step_host = arena_take(a, 1, x->step_bytes);
     x->stage_host = arena_take(a, 1, x->stage_bytes);
     x->scores_host = arena_take(a, n_heads * scored, f);
-    x->numbers_host = arena_take(a, 3 * n_heads, sizeof *x->numbers_host);
+    x->keep_host = arena_take(a, n_heads, sizeof *x->keep_host);
     x->head_in_host = arena_take(a, head_in_floats(x, x->chunk), f);
     if (model_is_split(x->m)) x->rows_host = arena_take(a, chunk * (size_t)x->m->n_embd, f);
     cuda_experts_plan_host(x, a);

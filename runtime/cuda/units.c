@@ -67,6 +67,11 @@ static void plan_units(struct cuda_units *u, const struct cache_shape *s, struct
         u->all.centres = arena_take(cache, centre_bytes(u), 1);
 }
 
+static int pieces_of(int n)
+{
+    return cuda_parts_of(n, CUDA_PIECE);
+}
+
 static size_t stays_bytes(const struct cuda_context *x)
 {
     return (size_t)x->n_heads * 2 * (size_t)x->kv.all.n_pages * sizeof *x->evict.stays;
@@ -80,14 +85,17 @@ void cuda_cache_plan(struct cuda_context *x, const struct cache_shape *s, struct
     const struct cache_shape windows = cache_windows_shape(s);
     plan_units(&x->kv, s, cache);
     if (x->windows.n_layer) plan_units(&x->windows, &windows, cache);
-    x->evict.count = arena_take(scratch, heads * 256, sizeof *x->evict.count);
+    x->evict.total = arena_take(scratch, 4 * heads * 256, sizeof *x->evict.total);
+    x->evict.last = arena_take(scratch, heads * 256, sizeof *x->evict.last);
     x->evict.stays = arena_take(scratch, 1, stays_bytes(x));
-    x->evict.safe = arena_take(scratch, heads, sizeof *x->evict.safe);
     x->evict.keep = arena_take(scratch, heads, sizeof *x->evict.keep);
-    x->evict.prefix = arena_take(scratch, heads, sizeof *x->evict.prefix);
     x->evict.pins = arena_take(scratch, EVICT_PINS_MAX, sizeof *x->evict.pins);
     x->evict.std = arena_take(scratch, heads, sizeof *x->evict.std);
     x->evict.mean = arena_take(scratch, heads, sizeof *x->evict.mean);
+    if (x->policy->scorer == POLICY_KEYS)
+        x->evict.part =
+            arena_take(scratch, heads * (size_t)pieces_of(x->kv.all.n_pages * CUDA_TILE),
+                       CUDA_VALUES_DIM * sizeof *x->evict.part);
     if (x->policy->scorer != POLICY_KEEP_ALL)
         x->evict.key = arena_take(scratch, slots, sizeof *x->evict.key);
 }
@@ -100,11 +108,10 @@ static size_t stage_of(const struct cuda_units *u, int chunk)
     return u->n_layer ? layers * (size_t)(u->n_heads / u->n_layer) * unit : 0;
 }
 
-/* Size of the stage: units, or all heads' counts or survivors. */
+/* Size of the stage: units, or all heads' survivors. */
 size_t cuda_stage_bytes(const struct cuda_context *x)
 {
-    const size_t counts = cuda_larger((size_t)x->n_heads * 256 * sizeof(uint32_t), stays_bytes(x));
-    return cuda_larger(counts,
+    return cuda_larger(stays_bytes(x),
                        cuda_larger(stage_of(&x->kv, x->chunk), stage_of(&x->windows, x->chunk)));
 }
 
@@ -400,17 +407,11 @@ static bool shares(const struct cuda_context *x)
     return x->cache->shape.share != CACHE_HEAD;
 }
 
-/* Sends a number per head; `from` is page-locked and must stay valid until the device has read
- * it. */
-static void put_numbers(struct cuda_context *x, const void *to, const int32_t *from)
-{
-    if (!x->rc) x->rc = cuda_put(x->g, to, from, (size_t)x->n_heads * sizeof *from, x->e);
-}
-
 /* Converts scores to keys. */
 static void rank(struct cuda_context *x, const struct evict_rule *rule)
 {
-    const struct cuda_values values = {x->kv.all, (float *)(void *)x->evict.key};
+    const struct cuda_values values = {x->kv.all, (float *)(void *)x->evict.key, x->evict.part};
+    const int pieces = pieces_of(cache_len_max(x->cache));
     const bool comparable = shares(x) && x->retaining && retaining_comparable(x->retaining);
     const bool near = comparable && x->policy->near_duplicates;
     struct cuda_rank job = {
@@ -421,21 +422,20 @@ static void rank(struct cuda_context *x, const struct evict_rule *rule)
         .n_pins = rule->n_pins,
         .scored = x->policy->scorer != POLICY_KEYS,
         .valued = x->policy->scorer == POLICY_KEYS || near,
+        .total = x->evict.total,
         .key = x->evict.key,
     };
     if (rule->n_pins && !x->rc)
         x->rc = cuda_put(x->g, x->evict.pins, rule->pins, (size_t)rule->n_pins * sizeof *rule->pins,
                          x->e);
-    if (!job.scored)
-        LAUNCH(x, key_values, x->n_heads, 1, 1, CUDA_EVICT_THREADS,
-               CUDA_VALUES_SHARED(x->kv.all.head_dim), &values);
-    else if (near)
+    if (!job.scored) {
+        LAUNCH(x, key_sums, pieces, x->n_heads, 1, CUDA_EVICT_THREADS, CUDA_VALUES_SHARED, &values);
+        LAUNCH(x, key_values, pieces, x->n_heads, 1, CUDA_EVICT_THREADS, CUDA_VALUES_SHARED,
+               &values);
+    } else if (near)
         LAUNCH(x, near_duplicates, x->n_heads, 1, 1, CUDA_EVICT_THREADS, CUDA_NEAR_SHARED, &values);
     if (shares(x)) {
-        int32_t *safe = x->numbers_host;
-        for (int i = 0; i < x->n_heads; i++) safe[i] = evict_safe(rule);
-        put_numbers(x, x->evict.safe, safe);
-        job.safe = x->evict.safe;
+        job.safe = evict_safe(rule);
         job.most = rule->head_budget_max;
         job.recency = (float)rule->recency / (float)rule->budget;
         job.n_pos = (uint32_t)x->cache->n_pos;
@@ -444,62 +444,42 @@ static void rank(struct cuda_context *x, const struct evict_rule *rule)
     LAUNCH(x, cache_rank, x->n_heads, 1, 1, CUDA_EVICT_THREADS, CUDA_RANK_SHARED, &job);
 }
 
-static int64_t with_digit(const struct evict_group *g, const uint32_t *count, int digit)
+/* How many units of each head's group stay. `keep` is page-locked and must stay valid until the
+ * device has read it. */
+static void put_keep(struct cuda_context *x, const struct evict_rule *rule, int32_t *keep)
 {
-    int64_t n = 0;
-    for (int i = g->first; i < g->end; i++) n += count[i * 256 + digit];
-    return n;
-}
-
-/* Selects the next digit for a group, as evict.c's cut_keys does. Keys above it stay and are
- * counted in keep[]; g->keep is the number of further units that stay. */
-static void choose_digit(struct evict_group *g, const uint32_t *count, int shift, int32_t *keep,
-                         uint32_t *prefix)
-{
-    int digit = 255;
-    for (int64_t n; (n = with_digit(g, count, digit)) < g->keep; digit--) {
-        for (int i = g->first; i < g->end; i++) keep[i] += (int32_t)count[i * 256 + digit];
-        g->keep -= n;
+    const int n_head = x->cache->shape.n_head;
+    for (int i = 0; i < x->n_heads; i++) {
+        const int len = x->cache->kv_heads[i].len;
+        struct evict_group g = {.units = len, .keep = rule->budget};
+        if (shares(x)) g = evict_group(x->cache, rule, i / n_head);
+        keep[i] = g.units > g.keep ? (int32_t)g.keep : CUDA_KEEP_ALL;
     }
-    for (int i = g->first; i < g->end; i++) prefix[i] |= (uint32_t)digit << shift;
+    if (!x->rc)
+        x->rc = cuda_put(x->g, x->evict.keep, keep, (size_t)x->n_heads * sizeof *keep, x->e);
 }
 
-/* Among keys equal to the last one that stays, lower heads have precedence. */
-static void choose_equal(struct evict_group *g, const uint32_t *count, const uint32_t *prefix,
-                         int32_t *keep)
+/* Finds the units that stay, and closes the gaps. */
+static void cut(struct cuda_context *x)
 {
-    for (int i = g->first; i < g->end; i++) {
-        const int64_t equal = count[i * 256 + (int)(prefix[i] & 255)];
-        const int64_t n = equal < g->keep ? equal : g->keep;
-        keep[i] += (int32_t)n;
-        g->keep -= n;
-    }
-}
-
-/* How many units of each head stay if heads share: the device counts digits of keys, the host
- * selects. Each head's best keep[i] units are then the group's best. */
-static void share_out(struct cuda_context *x, const struct evict_rule *rule, int32_t *keep)
-{
-    const int n = evict_n_groups(x->cache);
-    struct evict_group g[MODEL_LAYERS_MAX];
-    uint32_t *prefix = (uint32_t *)keep + x->n_heads;
-    const uint32_t *count = (const uint32_t *)(const void *)x->stage_host;
-    for (int i = 0; i < n; i++) g[i] = evict_group(x->cache, rule, i);
-    memset(keep, 0, 2 * (size_t)x->n_heads * sizeof *keep);
-    for (int shift = 24; shift >= 0; shift -= 8) {
-        const struct cuda_digits job = {x->kv.all, x->evict.key, x->evict.prefix, shift,
-                                        x->evict.count};
-        put_numbers(x, x->evict.prefix, (const int32_t *)prefix);
+    struct cuda_digits job = {.cache = x->kv.all,
+                              .key = x->evict.key,
+                              .keep = x->evict.keep,
+                              .n_group = x->cache->shape.share == CACHE_MODEL ? x->n_heads
+                                         : shares(x) ? x->cache->shape.n_head
+                                                     : 1,
+                              .total = x->evict.total,
+                              .last = x->evict.last};
+    for (; job.n_known < 4; job.n_known++)
         LAUNCH(x, cache_digits, x->n_heads, 1, 1, CUDA_EVICT_THREADS, CUDA_RANK_SHARED, &job);
-        if (cuda_get_now(x, x->stage_host, x->evict.count, (size_t)x->n_heads * 256 * 4)) return;
-        for (int i = 0; i < n; i++) choose_digit(&g[i], count, shift, keep, prefix);
-    }
-    for (int i = 0; i < n; i++) choose_equal(&g[i], count, prefix, keep);
+    const struct cuda_evict evict = {job, x->evict.stays};
+    LAUNCH(x, cache_evict, x->n_heads, 1, 1, CUDA_EVICT_THREADS,
+           CUDA_EVICT_SHARED((size_t)(x->kv.all.k_bytes + x->kv.all.v_bytes)), &evict);
 }
 
 struct survivors {
     struct cache *c;
-    const int32_t *keep;
+    const int32_t *keep; /* as in struct cuda_digits */
     const uint32_t *stays;
     int n_words; /* of a head */
 };
@@ -512,7 +492,7 @@ static void take_head(void *ctx, int index, int thread)
     struct cache_head *h = &j->c->kv_heads[index];
     int n = 0;
     (void)thread;
-    if (h->len <= j->keep[index]) return;
+    if (j->keep[index] == CUDA_KEEP_ALL) return;
     for (int s = 0; s < h->len; s++) {
         h->pos[n] = h->pos[s];
         h->score[n] = h->score[s];
@@ -538,19 +518,12 @@ int cuda_evict(struct cuda_context *x, const struct evict_rule *rule, struct poo
 {
     struct cache *c = x->cache;
     const int64_t before = cache_units(c);
-    int32_t *keep = x->numbers_host + x->n_heads;
-    const struct cuda_evict job = {x->kv.all, x->evict.key, x->evict.keep, x->evict.stays};
     *n_evicted = 0;
     if (cuda_begin(x, e) || cuda_put_lengths(x)) return x->rc;
+    put_keep(x, rule, x->keep_host);
     rank(x, rule);
-    if (shares(x))
-        share_out(x, rule, keep);
-    else
-        for (int i = 0; i < x->n_heads; i++) keep[i] = rule->budget;
-    put_numbers(x, x->evict.keep, keep);
-    LAUNCH(x, cache_evict, x->n_heads, 1, 1, CUDA_EVICT_THREADS,
-           CUDA_EVICT_SHARED((size_t)(x->kv.all.k_bytes + x->kv.all.v_bytes)), &job);
-    take_survivors(x, keep, pool);
+    cut(x);
+    take_survivors(x, x->keep_host, pool);
     if (x->rc) return cuda_break(x, e);
     *n_evicted = before - cache_units(c);
     c->n_evicted += *n_evicted;

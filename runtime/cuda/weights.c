@@ -85,12 +85,12 @@ static int supports_model(const struct model *m, struct err *e)
     return rc;
 }
 
-/* key_values reads heads of up to 128 numbers, near_duplicates of at least 32; cache_evict moves 64
+/* key_values reads heads of up to 128 numbers, near_duplicates of at least 32; cache_evict moves
  * units through shared memory. */
 static bool shape_known(const struct policy *p, const struct cache_shape *s)
 {
     const size_t unit = kn_kv_bytes(s->k_type, s->head_dim) + kn_kv_bytes(s->v_type, s->head_dim);
-    return (p->scorer != POLICY_KEYS || s->head_dim <= 128) &&
+    return (p->scorer != POLICY_KEYS || s->head_dim <= CUDA_VALUES_DIM) &&
            (s->head_dim >= 32 || !p->near_duplicates) && CUDA_EVICT_SHARED(unit) <= CUDA_SHARED_MAX;
 }
 

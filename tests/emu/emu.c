@@ -370,7 +370,12 @@ static uint32_t as_bits(float x)
 /* A: register r holds row g + 8 (r & 1), columns 2t + 8 (r >> 1) and the next.
  * B: register r holds rows 2t + 8r and the next of column g. C: as D = row g + 8 (r >> 1), column
  * 2t + (r & 1). */
-static void mma_f16(struct warp *w)
+static double number_16(uint32_t bits, bool bf16)
+{
+    return (double)(bf16 ? as_float(bits << 16) : gpu.half[bits & 0xffff]);
+}
+
+static void mma_16(struct warp *w, bool bf16)
 {
     static double a[16][16], b[16][8], d[16][8];
     for (int lane = 0; lane < WARP; lane++) {
@@ -378,13 +383,13 @@ static void mma_f16(struct warp *w)
         const uint32_t *in = w->in[lane];
         for (int r = 0; r < 4; r++) {
             double *at = &a[g + 8 * (r & 1)][2 * t + 8 * (r >> 1)];
-            at[0] = (double)gpu.half[in[r] & 0xffff];
-            at[1] = (double)gpu.half[in[r] >> 16];
+            at[0] = number_16(in[r], bf16);
+            at[1] = number_16(in[r] >> 16, bf16);
             d[g + 8 * (r >> 1)][2 * t + (r & 1)] = (double)as_float(in[6 + r]);
         }
         for (int r = 0; r < 2; r++) {
-            b[2 * t + 8 * r][g] = (double)gpu.half[in[4 + r] & 0xffff];
-            b[2 * t + 8 * r + 1][g] = (double)gpu.half[in[4 + r] >> 16];
+            b[2 * t + 8 * r][g] = number_16(in[4 + r], bf16);
+            b[2 * t + 8 * r + 1][g] = number_16(in[4 + r] >> 16, bf16);
         }
     }
     for (int i = 0; i < 16; i++)
@@ -404,7 +409,7 @@ static void mma_halves(struct warp *w)
         for (int r = 0; r < 4; r++)
             w->in[lane][6 + r] = as_bits(gpu.half[c[r / 2] >> 16 * (r % 2) & 0xffff]);
     }
-    mma_f16(w);
+    mma_16(w, false);
     for (int lane = 0; lane < WARP; lane++) {
         uint16_t half[4];
         for (int r = 0; r < 4; r++) half[r] = emu_half_bits(as_float(w->out[lane][r]));
@@ -496,7 +501,8 @@ static void perform(struct warp *w)
         for (int lane = 0; lane < WARP; lane++) w->out[lane][0] = bits;
         break;
     case EMU_SYNC: break;
-    case EMU_MMA_F16: mma_f16(w); break;
+    case EMU_MMA_F16: mma_16(w, false); break;
+    case EMU_MMA_BF16: mma_16(w, true); break;
     case EMU_MMA_HALVES: mma_halves(w); break;
     case EMU_MMA_S8: mma_s8(w, false); break;
     case EMU_MMA_U8S8: mma_s8(w, true); break;

@@ -33,6 +33,7 @@ enum emu_op {
     EMU_BALLOT,     /* in: 0 or 1               out: bits */
     EMU_SYNC,       /* */
     EMU_MMA_F16,    /* in: a[4] b[2] c[4]       out: d[4]; m16n8k16, c and d float */
+    EMU_MMA_BF16,   /* the same of bfloat16 */
     EMU_MMA_HALVES, /* in: a[4] b[2] c[2]       out: d[2]; m16n8k16, c and d halves */
     EMU_MMA_S8,     /* as F16, m16n8k32, a and b signed bytes, c and d int32 */
     EMU_MMA_U8S8,   /* same, a unsigned */

@@ -605,7 +605,8 @@ static void run_any(struct fixture *f, uint64_t seed)
     int most = 64;
     while (most < s->dim) most *= 2;
     const int x = (f->n_row + CUDA_ANY_ROWS(most) - 1) / CUDA_ANY_ROWS(most), z = s->n_split;
-    const size_t shared = CUDA_ANY_SHARED(most, (size_t)s->dim);
+    const size_t shared =
+        CUDA_ANY_SHARED(most, (size_t)s->dim, f->args.cache.k_bytes + f->args.cache.v_bytes);
 
     assert_true(shared <= CUDA_SHARED_MAX);
     if (most == 64) LAUNCH(attend_any_64, &job, x, s->n_head, z, 128, shared, seed);

@@ -7,6 +7,7 @@
 
 DECLARE_KERNEL(kv_append, cuda_append);
 DECLARE_KERNEL(cache_copy, cuda_copy);
+DECLARE_KERNEL(key_sums, cuda_values);
 DECLARE_KERNEL(key_values, cuda_values);
 DECLARE_KERNEL(near_duplicates, cuda_values);
 DECLARE_KERNEL(cache_rank, cuda_rank);
@@ -139,9 +140,11 @@ TEST(append)
 static void check_values(int dim, const int *len, int n_head, enum cuda_kv type)
 {
     struct rng rng = {(uint64_t)dim};
-    struct cuda_cache c = cuda_cache_new(dim, n_head, 200, type, CUDA_KV_Q4);
-    const size_t bytes = cuda_cache_slots(&c) * sizeof(float);
-    const struct cuda_values job = {c, guarded(bytes)};
+    struct cuda_cache c = cuda_cache_new(dim, n_head, 1100, type, CUDA_KV_Q4);
+    const int pieces = (c.n_pages * CUDA_TILE + CUDA_PIECE - 1) / CUDA_PIECE;
+    const size_t part_bytes = (size_t)(n_head * pieces * CUDA_VALUES_DIM) * sizeof(float);
+    const struct cuda_values job = {c, guarded(cuda_cache_slots(&c) * sizeof(float)),
+                                    guarded(part_bytes)};
     float x[KN_HEAD_DIM_MAX];
 
     for (int h = 0; h < n_head; h++) {
@@ -153,7 +156,8 @@ static void check_values(int dim, const int *len, int n_head, enum cuda_kv type)
             pack_key(&c, h, s, x);
         }
     }
-    LAUNCH(key_values, &job, n_head, 1, 1, CUDA_EVICT_THREADS, CUDA_VALUES_SHARED(dim), 5);
+    LAUNCH(key_sums, &job, pieces, n_head, 1, CUDA_EVICT_THREADS, CUDA_VALUES_SHARED, 5);
+    LAUNCH(key_values, &job, pieces, n_head, 1, CUDA_EVICT_THREADS, CUDA_VALUES_SHARED, 6);
     for (int h = 0; h < n_head; h++) {
         double mean[KN_HEAD_DIM_MAX] = {0}, mean_square = 0;
         for (int pass = 0; pass < 2; pass++)
@@ -170,12 +174,13 @@ static void check_values(int dim, const int *len, int n_head, enum cuda_kv type)
             }
     }
     guarded_free(job.value);
+    guarded_free(job.part);
     cuda_cache_free(&c);
 }
 
 TEST(values)
 {
-    check_values(64, (const int[]){130, 1, 0}, 3, CUDA_KV_Q4);
+    check_values(64, (const int[]){1090, 1, 0}, 3, CUDA_KV_Q4);
     check_values(96, (const int[]){70}, 1, CUDA_KV_Q8);
     check_values(128, (const int[]){3, 66}, 2, CUDA_KV_F16);
     check_values(64, (const int[]){7, 130}, 2, CUDA_KV_S4);
@@ -187,7 +192,7 @@ static void check_near_duplicates(int dim, const int *len, int n_head, enum cuda
     struct rng rng = {(uint64_t)dim};
     struct cuda_cache c = cuda_cache_new(dim, n_head, 400, type, CUDA_KV_Q4);
     const size_t bytes = cuda_cache_slots(&c) * sizeof(float);
-    const struct cuda_values job = {c, guarded(bytes)};
+    const struct cuda_values job = {c, guarded(bytes), NULL};
     float x[8][KN_HEAD_DIM_MAX];
     uint16_t signs[400];
 
@@ -241,6 +246,9 @@ static int place_among(const uint32_t *key, int n, int s)
     return better;
 }
 
+/* Of struct cuda_digits. */
+#define TOTAL_BYTES(n_head) ((size_t)(n_head)*4 * 256 * sizeof(uint32_t))
+
 /* Scores in the order of their keys; the protected and the best first, surplus units last. */
 TEST(ranks)
 {
@@ -250,8 +258,14 @@ TEST(ranks)
     const size_t bytes = cuda_cache_slots(&c) * sizeof(uint32_t);
     float *std = take_copy((const float[]){1.5f, -0.5f}, 8);
     float *mean = take_copy((const float[]){-3.0f, 0.25f}, 8);
-    int32_t *safe = take_copy((const int32_t[]){0, SAFE}, 8);
-    struct cuda_rank job = {c, 4, 10, 1, 0, std, mean, 0, 0, NULL, 0, guarded(bytes), NULL, 0};
+    struct cuda_rank job = {.cache = c,
+                            .sinks = 4,
+                            .stabilizers = 10,
+                            .scored = 1,
+                            .std = std,
+                            .mean = mean,
+                            .key = guarded(bytes),
+                            .total = guarded(TOTAL_BYTES(2))};
     uint32_t plain[LEN];
 
     for (int h = 0; h < 2; h++) {
@@ -276,7 +290,7 @@ TEST(ranks)
         plain[s] = job.key[cuda_place(&c, 1, s)];
         if (s < 4 || s >= LEN - 10) assert_true(plain[s] == UINT32_MAX);
     }
-    job.safe = safe;
+    job.safe = SAFE;
     job.most = MOST;
     for (uint64_t seed = 2; seed < 8; seed++) {
         LAUNCH(cache_rank, &job, 2, 1, 1, CUDA_EVICT_THREADS, CUDA_RANK_SHARED, seed);
@@ -288,8 +302,9 @@ TEST(ranks)
     }
     free(std);
     free(mean);
-    free(safe);
+    for (size_t i = 0; i < TOTAL_BYTES(2) / 4; i++) assert_int_equal(job.total[i], 0);
     guarded_free(job.key);
+    guarded_free(job.total);
     cuda_cache_free(&c);
 }
 
@@ -300,8 +315,14 @@ TEST(ranks_by_age)
     struct cuda_cache c = cuda_cache_new(64, 1, LEN, CUDA_KV_Q4, CUDA_KV_Q4);
     const size_t bytes = cuda_cache_slots(&c) * sizeof(uint32_t);
     float *scale = take_copy((const float[]){1, 0}, 8);
-    struct cuda_rank job = {
-        c, 0, 0, 1, 0, scale, scale + 1, 50.0f / 24, NEXT, NULL, 0, guarded(bytes), NULL, 0};
+    struct cuda_rank job = {.cache = c,
+                            .scored = 1,
+                            .std = scale,
+                            .mean = scale + 1,
+                            .recency = 50.0f / 24,
+                            .n_pos = NEXT,
+                            .key = guarded(bytes),
+                            .total = guarded(TOTAL_BYTES(1))};
 
     c.len[0] = LEN;
     for (int s = 0; s < LEN; s++) {
@@ -322,40 +343,52 @@ TEST(ranks_by_age)
     }
     free(scale);
     guarded_free(job.key);
+    guarded_free(job.total);
     cuda_cache_free(&c);
 }
 
+static int falling(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x < y) - (x > y);
+}
+
+/* Two heads that share: the counts after each launch are those of the digits of the keep-th largest
+ * key. The third one keeps all its units. */
 TEST(digits)
 {
+    enum { LEN = 300, OTHER = 7, KEEP = 180 };
     struct rng rng = {9};
-    struct cuda_cache c = cuda_cache_new(64, 2, 300, CUDA_KV_Q4, CUDA_KV_Q4);
-    uint32_t *key = take(cuda_cache_slots(&c) * sizeof *key);
-    uint32_t *prefix = take_copy((const uint32_t[]){0x12000000, 0x13000000}, 8);
-    const size_t bytes = 2 * 256 * sizeof(uint32_t);
-    struct cuda_digits job = {c, key, prefix, 16, guarded(bytes)};
+    struct cuda_cache c = cuda_cache_new(64, 3, LEN, CUDA_KV_Q4, CUDA_KV_Q4);
+    uint32_t *key = take(cuda_cache_slots(&c) * sizeof *key), all[LEN + OTHER];
+    int32_t *keep = take(3 * sizeof *keep);
+    struct cuda_digits job = {c, key, keep, 2, 0, guarded(TOTAL_BYTES(3)), guarded(3 * 256 * 4)};
 
-    c.len[0] = 300, c.len[1] = 7;
-    for (int h = 0; h < 2; h++)
-        for (int s = 0; s < c.len[h]; s++)
-            key[cuda_place(&c, h, s)] = 0x12000000 + ((uint32_t)rng_below(&rng, 2) << 24) +
-                                        (uint32_t)rng_below(&rng, 1 << 24);
-    for (int pass = 0; pass < 2; pass++) {
-        if (pass) prefix[0] = prefix[1] = 0;
-        job.shift = pass ? 24 : 16;
-        LAUNCH(cache_digits, &job, 2, 1, 1, CUDA_EVICT_THREADS, CUDA_RANK_SHARED, 3);
-        for (int i = 0; i < 512; i++) {
-            const uint32_t digit = (uint32_t)i % 256;
-            uint32_t want = 0;
-            for (int s = 0; s < c.len[i / 256]; s++) {
-                const uint32_t k = key[cuda_place(&c, i / 256, s)];
-                want += pass ? k >> 24 == digit : k >> 16 == (prefix[i / 256] >> 16) + digit;
+    memcpy(c.len, (const int32_t[3]){LEN, OTHER, LEN}, 3 * sizeof *c.len);
+    memcpy(keep, (const int32_t[3]){KEEP, KEEP, CUDA_KEEP_ALL}, 3 * sizeof *keep);
+    memset(job.total, 0, TOTAL_BYTES(3));
+    for (int i = 0; i < LEN + OTHER; i++) /* few digits each: ties */
+        key[cuda_place(&c, i / LEN, i % LEN)] = all[i] =
+            0x12000000 + ((uint32_t)rng_bits(&rng) & 0x01010303);
+    qsort(all, LEN + OTHER, sizeof *all, falling);
+    for (int shift = 24; shift >= 0; shift -= 8, job.n_known++) {
+        LAUNCH(cache_digits, &job, 3, 1, 1, CUDA_EVICT_THREADS, CUDA_RANK_SHARED, 3);
+        for (uint32_t digit = 0; digit < 256; digit++) {
+            const uint64_t line = (all[KEEP - 1] >> shift & ~UINT64_C(255)) | digit;
+            uint32_t want = 0, last = 0;
+            for (int i = 0; i < LEN + OTHER; i++) {
+                const bool has = key[cuda_place(&c, i / LEN, i % LEN)] >> shift == line;
+                want += has;
+                last += has && i >= LEN;
             }
-            assert_int_equal(job.count[i], want);
+            assert_int_equal(job.total[job.n_known * 3 * 256 + (int)digit], want);
+            if (shift == 0) assert_int_equal(job.last[256 + digit], last);
         }
     }
-    guarded_free(job.count);
-    free(prefix);
+    guarded_free(job.total);
+    guarded_free(job.last);
     free(key);
+    free(keep);
     cuda_cache_free(&c);
 }
 
@@ -367,7 +400,7 @@ struct pair { /* the same cache on both sides */
     struct cuda_cache gpu;
 };
 
-static struct pair pair_new(int dim, int n_head, int capacity)
+static struct pair pair_new(int dim, int n_head, int capacity, bool shares)
 {
     struct arena plan;
     struct pair p;
@@ -376,7 +409,8 @@ static struct pair pair_new(int dim, int n_head, int capacity)
                                       .head_dim = dim,
                                       .k_type = KN_KV_Q4,
                                       .v_type = KN_KV_Q4,
-                                      .capacity = capacity};
+                                      .capacity = capacity,
+                                      .share = shares ? CACHE_LAYER : CACHE_HEAD};
 
     arena_init_plan(&plan, "cache");
     cache_plan(&p.cpu, &shape, &plan);
@@ -450,34 +484,66 @@ static void check_stays(const uint32_t *stays, const uint32_t *pos, int n,
     }
 }
 
+/* How many units of the heads, or of each, stay. */
+static int32_t keep_of(const struct cache *c, const struct evict_rule *rule, int head)
+{
+    struct evict_group g = {.units = c->kv_heads[head].len, .keep = rule->budget};
+    if (c->shape.share) g = evict_group(c, rule, 0);
+    return g.units > g.keep ? (int32_t)g.keep : CUDA_KEEP_ALL;
+}
+
+/* All launches of an eviction. */
+static void launch_evict(const struct pair *p, const struct evict_rule *rule, int32_t *keep,
+                         uint32_t *stays)
+{
+    const int n = p->gpu.n_head;
+    const bool shares = p->cpu.shape.share;
+    void *pins = take_copy(rule->pins, (size_t)rule->n_pins * sizeof *rule->pins);
+    struct cuda_rank rank = {.cache = p->gpu,
+                             .sinks = rule->sinks,
+                             .stabilizers = evict_newest(rule),
+                             .scored = 1,
+                             .safe = shares ? evict_safe(rule) : 0,
+                             .most = shares ? rule->head_budget_max : 0,
+                             .key = guarded(cuda_cache_slots(&p->gpu) * 4),
+                             .pins = pins,
+                             .n_pins = rule->n_pins,
+                             .total = guarded(TOTAL_BYTES(n))};
+    struct cuda_evict job = {{.cache = p->gpu,
+                              .key = rank.key,
+                              .keep = keep,
+                              .n_group = shares ? n : 1,
+                              .total = rank.total,
+                              .last = guarded((size_t)n * 256 * 4)},
+                             stays};
+    LAUNCH(cache_rank, &rank, n, 1, 1, CUDA_EVICT_THREADS, CUDA_RANK_SHARED, 1);
+    for (; job.digits.n_known < 4; job.digits.n_known++)
+        LAUNCH(cache_digits, &job.digits, n, 1, 1, CUDA_EVICT_THREADS, CUDA_RANK_SHARED, 2);
+    LAUNCH(cache_evict, &job, n, 1, 1, CUDA_EVICT_THREADS, CUDA_EVICT_SHARED(2 * p->cpu.k_bytes),
+           1);
+    guarded_free(rank.key);
+    guarded_free(rank.total);
+    guarded_free(job.digits.last);
+    free(pins);
+}
+
 /* Few distinct scores: ties everywhere. */
-static void check_evict(int dim, const int *len, int n_head, struct evict_rule rule, int n_distinct)
+static void check_evict(int dim, const int *len, int n_head, struct evict_rule rule, int n_distinct,
+                        bool shares)
 {
     struct rng rng = {(uint64_t)(dim + len[0] + n_distinct)};
-    struct pair p = pair_new(dim, n_head, 400);
+    struct pair p = pair_new(dim, n_head, 400, shares);
     struct pool *pool;
     union evict_slot *slots = take(cache_slots(&p.cpu.shape) * sizeof *slots);
-    const size_t stays_bytes = (size_t)(n_head * 2 * p.gpu.n_pages) * 4;
-    const size_t key_bytes = cuda_cache_slots(&p.gpu) * 4;
-    uint32_t *stays = guarded(stays_bytes), *pos = take(cuda_cache_slots(&p.gpu) * sizeof *pos);
+    uint32_t *stays = guarded((size_t)(n_head * 2 * p.gpu.n_pages) * 4);
+    uint32_t *pos = take(cuda_cache_slots(&p.gpu) * sizeof *pos);
     int32_t *keep = take((size_t)n_head * sizeof *keep);
-    struct cuda_pin *pins = take_copy(rule.pins, (size_t)rule.n_pins * sizeof *pins);
-    struct cuda_rank rank = {.cache = p.gpu,
-                             .sinks = rule.sinks,
-                             .stabilizers = evict_newest(&rule),
-                             .scored = 1,
-                             .key = guarded(key_bytes),
-                             .pins = pins,
-                             .n_pins = rule.n_pins};
 
     pair_fill(&p, &rng, len, n_distinct);
-    for (int h = 0; h < n_head; h++) keep[h] = rule.budget;
+    for (int h = 0; h < n_head; h++) keep[h] = keep_of(&p.cpu, &rule, h);
     for (int h = 0; h < n_head; h++)
         memcpy(pos + (size_t)(h * 400), p.cpu.kv_heads[h].pos, (size_t)len[h] * sizeof *pos);
-    const struct cuda_evict job = {p.gpu, rank.key, keep, stays};
-    LAUNCH(cache_rank, &rank, n_head, 1, 1, CUDA_EVICT_THREADS, CUDA_RANK_SHARED, 1);
-    LAUNCH(cache_evict, &job, n_head, 1, 1, CUDA_EVICT_THREADS,
-           CUDA_EVICT_SHARED(2 * p.cpu.k_bytes), 1);
+    launch_evict(&p, &rule, keep, stays);
     ok(pool_open(&pool, 1, &err));
     evict_values(&p.cpu, slots);
     evict(&p.cpu, &rule, pool, slots);
@@ -487,10 +553,8 @@ static void check_evict(int dim, const int *len, int n_head, struct evict_rule r
                     &p.cpu.kv_heads[h]);
     pool_close(pool);
     guarded_free(stays);
-    guarded_free(rank.key);
     free(slots);
     free(pos);
-    free(pins);
     free(keep);
     pair_free(&p);
 }
@@ -501,20 +565,31 @@ TEST(eviction_with_pins)
     const struct evict_pin pins[] = {{10, 30}, {31, 32}, {120, 150}};
     const struct evict_rule rule = {
         .budget = 100, .sinks = 4, .stabilizers = 80, .pins = pins, .n_pins = 3};
-    check_evict(64, (const int[]){300, 25, 140}, 3, rule, 1000);
-    check_evict(128, (const int[]){200, 101}, 2, rule, 3);
+    check_evict(64, (const int[]){300, 25, 140}, 3, rule, 1000, false);
+    check_evict(128, (const int[]){200, 101}, 2, rule, 3, false);
 }
 
 TEST(eviction)
 {
     check_evict(64, (const int[]){300, 0, 100}, 3,
-                (struct evict_rule){.budget = 100, .sinks = 4, .stabilizers = 20}, 1000);
+                (struct evict_rule){.budget = 100, .sinks = 4, .stabilizers = 20}, 1000, false);
     check_evict(64, (const int[]){400, 101}, 2,
-                (struct evict_rule){.budget = 100, .sinks = 0, .stabilizers = 0}, 3);
+                (struct evict_rule){.budget = 100, .sinks = 0, .stabilizers = 0}, 3, false);
     check_evict(96, (const int[]){130}, 1,
-                (struct evict_rule){.budget = 129, .sinks = 10, .stabilizers = 119}, 8);
+                (struct evict_rule){.budget = 129, .sinks = 10, .stabilizers = 119}, 8, false);
     check_evict(128, (const int[]){200, 65}, 2,
-                (struct evict_rule){.budget = 64, .sinks = 0, .stabilizers = 64}, 50);
+                (struct evict_rule){.budget = 64, .sinks = 0, .stabilizers = 64}, 50, false);
     check_evict(128, (const int[]){70}, 1,
-                (struct evict_rule){.budget = 1, .sinks = 0, .stabilizers = 0}, 1);
+                (struct evict_rule){.budget = 1, .sinks = 0, .stabilizers = 0}, 1, false);
+}
+
+/* Heads that share a budget: the lower head wins ties, and none goes below its safeguard or above
+ * its limit. */
+TEST(eviction_of_sharing_heads)
+{
+    const struct evict_rule rule = {
+        .budget = 100, .sinks = 4, .stabilizers = 20, .head_budget_max = 160, .floor_pct = 50};
+    check_evict(64, (const int[]){300, 20, 200, 90}, 4, rule, 1000, true);
+    check_evict(64, (const int[]){300, 20, 200, 90}, 4, rule, 3, true);
+    check_evict(128, (const int[]){90, 100, 60}, 3, rule, 3, true);
 }

@@ -40,7 +40,7 @@ static void run_matrix(enum kn_type type, bool chunk, const struct cuda_matvec *
     if (chunk)
         LAUNCH(many[type], job, x, y, 1, 128, CUDA_MATMUL_SHARED, seed);
     else
-        LAUNCH(few[type], job, x, y, 1, 256, 4096, seed);
+        LAUNCH(few[type], job, x, y, 1, 256, CUDA_MATVEC_SHARED, seed);
 }
 
 static void check_matrix(enum kn_type type, bool chunk, int n_out, int n_in, int n_tok)
@@ -182,7 +182,7 @@ static void check_gate(enum kn_type type, int n_out, int n_in, int n_tok, enum c
     rng_fill(&rng, bias, (size_t)n_out, 1.0f);
     static const char *(*const gates[KN_TYPES])(
         const struct emu_launch *, const struct cuda_matvec_gate *) = BY_TYPE(matvec_gate);
-    LAUNCH(gates[type], &job, n_out / 32, 1, 1, 256, 4096, 5);
+    LAUNCH(gates[type], &job, n_out / 32, 1, 1, 256, CUDA_MATVEC_SHARED, 5);
     const struct kernels *ref = kn_table("ref");
     ref->matmul[type](&(struct kn_matmul){&gate.cpu, &x, n_tok, 0, n_out, g, (size_t)n_out});
     ref->matmul[type](&(struct kn_matmul){&up.cpu, &x, n_tok, 0, n_out, u, (size_t)n_out});
@@ -190,7 +190,7 @@ static void check_gate(enum kn_type type, int n_out, int n_in, int n_tok, enum c
     struct cuda_gate two = {g, u, n_out, cuda_act_new(n_tok, n_out), f};
     float *rows = guarded(n * sizeof *rows);
     const struct cuda_gate_rows floats = {g, u, n_out, n_out, n_out, f, rows};
-    LAUNCH(gate_quantize, &two, n_tok, 1, 1, 256, 0, 6); /* as used by chunks */
+    LAUNCH(gate_quantize, &two, n_tok, (n_out + 1023) / 1024, 1, 256, 0, 6); /* as used by chunks */
     LAUNCH(gate_rows, &floats, n_tok, 1, 1, 256, 0, 7);
     void (*const mul[])(float *, const float *, const float *,
                         int) = {ref->silu_mul, ref->silu_clamped_mul, ref->gelu_mul};

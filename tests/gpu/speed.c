@@ -113,7 +113,7 @@ static void time_variant(const char *path)
     snprintf(now.variant.name, sizeof now.variant.name, "%s", base);
     if (strrchr(now.variant.name, '.')) *strrchr(now.variant.name, '.') = '\0';
     use_variant(path);
-    time_shape(&shapes[0], false);
+    time_shape(&shapes[0], true);
     if (now.divisor == 1) time_shape(&shapes[2], false);
 }
 

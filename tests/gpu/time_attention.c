@@ -152,7 +152,7 @@ static void attend_other_units(enum kn_kv kv, const char *kv_name, int n_units)
         .kernel = most > 64 ? CUDA_KERNEL_attend_any_128 : CUDA_KERNEL_attend_any_64,
         .grid = {1, s->heads, now.n_split},
         .threads = CUDA_ATTEND_THREADS,
-        .shared = CUDA_ANY_SHARED(most, (size_t)s->dim),
+        .shared = CUDA_ANY_SHARED(most, (size_t)s->dim, 2 * kn_kv_bytes(kv, s->dim)),
         .work.bytes = 2.0 * s->heads * n_units * (double)kn_kv_bytes(kv, s->dim),
         .n_copies = cache_copies(),
         .args = any_args};

@@ -1,6 +1,8 @@
 /* Scores, evictions, and the next token. */
 #include "tests/gpu/timed.h"
 
+#include <string.h>
+
 /* ---- scoring and eviction -------------------------------------------------------------------- */
 
 static void score_args(int copy, void *to)
@@ -15,8 +17,41 @@ static void score_args(int copy, void *to)
 
 static void rank_args(int copy, void *to)
 {
-    *(struct cuda_rank *)to = (struct cuda_rank){
-        .cache = cache_of(copy), .sinks = 4, .stabilizers = 64, .scored = 1, .key = now.key};
+    *(struct cuda_rank *)to = (struct cuda_rank){.cache = cache_of(copy),
+                                                 .sinks = 4,
+                                                 .stabilizers = 64,
+                                                 .scored = 1,
+                                                 .safe = now.n_units / 5,
+                                                 .key = now.key,
+                                                 .total = (uint32_t *)(void *)now.out};
+}
+
+/* Of an eviction of each head for itself, after its last n_known digits. */
+static struct cuda_digits digits_of(int copy, int n_known)
+{
+    return (struct cuda_digits){.cache = cache_of(copy),
+                                .key = now.key,
+                                .keep = now.words->keep,
+                                .n_group = 1,
+                                .n_known = n_known,
+                                .total = (uint32_t *)(void *)now.out,
+                                .last = (uint32_t *)(void *)now.act};
+}
+
+/* Keys are the places of units: these are the counts with which the newest keep[h] stay. */
+static void put_counts(void)
+{
+    static uint32_t total[4][HEADS_MAX][256];
+    const int pages = cache_of(0).n_pages;
+    memset(total, 0, sizeof total);
+    for (int h = 0; h < now.shape.heads; h++) {
+        const int len = now.words_host.len[h], keep = now.words_host.keep[h];
+        const uint32_t least = (uint32_t)(h * pages * CUDA_TILE + len - keep);
+        for (int i = 0; i < 4; i++)
+            (&total[0][0][0])[(i * now.shape.heads + h) * 256 + (least >> (24 - 8 * i) & 255)] =
+                (uint32_t)keep;
+    }
+    timed_check(cuda_put(now.gpu, now.out, total, sizeof total, &now.error));
 }
 
 /* Lengths are put back before each launch, which costs a few microseconds. */
@@ -24,10 +59,8 @@ static void evict_args(int copy, void *to)
 {
     timed_check(cuda_put(now.gpu, now.words->len, now.words_host.len, sizeof now.words_host.len,
                          &now.error));
-    *(struct cuda_evict *)to = (struct cuda_evict){.cache = cache_of(copy),
-                                                   .key = now.key,
-                                                   .keep = now.words->keep,
-                                                   .stays = (uint32_t *)(void *)now.out};
+    *(struct cuda_evict *)to =
+        (struct cuda_evict){digits_of(copy, 4), (uint32_t *)(void *)now.floats};
 }
 
 /* One kernel over all heads, bound by the bytes of its units. */
@@ -61,6 +94,7 @@ static void retention(void)
     struct job evict = heads_job("cache_evict", CUDA_KERNEL_cache_evict, 2 * (unit + 8));
     evict.shared = CUDA_EVICT_SHARED((size_t)unit);
     evict.args = evict_args;
+    put_counts();
     time_job(&evict, model, "16384");
 }
 
@@ -74,16 +108,13 @@ static void score_sum_args(int copy, void *to)
 
 static void values_args(int copy, void *to)
 {
-    *(struct cuda_values *)to = (struct cuda_values){cache_of(copy), (float *)(void *)now.key};
+    *(struct cuda_values *)to =
+        (struct cuda_values){cache_of(copy), (float *)(void *)now.key, out()};
 }
 
 static void digits_args(int copy, void *to)
 {
-    *(struct cuda_digits *)to = (struct cuda_digits){.cache = cache_of(copy),
-                                                     .key = now.key,
-                                                     .prefix = (uint32_t *)(void *)now.floats,
-                                                     .shift = 24,
-                                                     .count = (uint32_t *)(void *)now.out};
+    *(struct cuda_digits *)to = digits_of(copy, 0);
 }
 
 /* The other launches of an eviction, and the second of scoring. */
@@ -92,9 +123,15 @@ static void retention_rest(void)
     const char *model = now.shape.name;
     if (!use_units(KN_KV_Q4, scaled(16384, CUDA_TILE))) return;
     const double key = (double)kn_kv_bytes(now.kv, now.shape.dim);
-    struct job j = heads_job("key_values", CUDA_KERNEL_key_values, key + 4);
-    j.shared = CUDA_VALUES_SHARED(now.shape.dim);
+    struct job j = heads_job("key_sums", CUDA_KERNEL_key_sums, key);
+    j.grid[0] = parts_of(now.n_units, CUDA_PIECE);
+    j.grid[1] = now.shape.heads;
+    j.shared = CUDA_VALUES_SHARED;
     j.args = values_args;
+    time_job(&j, model, "16384");
+    j.name = "key_values";
+    j.kernel = CUDA_KERNEL_key_values;
+    j.work.bytes += 4.0 * now.shape.heads * now.n_units;
     time_job(&j, model, "16384");
     j = heads_job("near_duplic.", CUDA_KERNEL_near_duplicates, key + 4);
     j.shared = CUDA_NEAR_SHARED;

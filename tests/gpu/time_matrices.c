@@ -132,7 +132,9 @@ static void rows_between(void)
     time_job(&j, now.shape.name, "chunk");
     j.name = "gate_quantize", j.kernel = CUDA_KERNEL_gate_quantize, j.args = silu_args;
     j.work.bytes = 9.25 * now.n_tok * now.n_out;
+    j.grid[1] = parts_of(now.n_out, CUDA_NORM_THREADS * 4);
     time_job(&j, now.shape.name, "chunk");
+    j.grid[1] = 1;
     j.name = "embed", j.kernel = CUDA_KERNEL_embed_q4, j.args = embed_args, j.threads = 128;
     j.work.bytes = 4.5625 * now.n_tok * now.n_in;
     time_job(&j, now.shape.name, "q4");
@@ -154,7 +156,7 @@ static void floats_args(int copy, void *to)
                                                      .y_stride = now.n_out};
 }
 
-/* Their products are no matrix instructions: the bound is their bytes alone. */
+/* Of a chunk: two products of halves for each of floats. */
 static void matrices_of_floats(void)
 {
     now.n_out = now.shape.ff, now.n_in = now.shape.embd;
@@ -164,7 +166,6 @@ static void matrices_of_floats(void)
                     .kernel = CUDA_KERNEL_matvec_f16,
                     .grid = {parts_of(now.n_out, 8), 1, 1},
                     .threads = CUDA_FLOATS_THREADS,
-                    .shared = CUDA_FLOATS_SHARED,
                     .work.bytes = bytes,
                     .n_copies = n_copies > 1 ? n_copies : 1,
                     .args = floats_args};
@@ -172,9 +173,10 @@ static void matrices_of_floats(void)
     now.floats_tok = 1;
     time_job(&j, now.shape.name, "f16");
     now.floats_tok = now.n_tok;
-    j.name = "matmul", j.kernel = CUDA_KERNEL_matmul_f16;
+    j.name = "matmul", j.kernel = CUDA_KERNEL_matmul_f16, j.shared = CUDA_FLOATS_SHARED;
     j.grid[0] = parts_of(now.n_out, CUDA_FLOATS_TILE);
     j.grid[1] = parts_of(now.n_tok, CUDA_FLOATS_TILE);
+    j.work.f16 = 2.0 * now.n_tok * now.n_out * now.n_in;
     time_job(&j, now.shape.name, "f16");
 }
 

@@ -1,7 +1,8 @@
 /* Time of a whole model's token and chunk behind a full cache, and what each kernel takes of it:
  * both are timed again with every kernel left out in turn, between two runs with all of them. The
  * difference is what the kernel costs where it stands; speed.c times it alone. Next to it is the
- * bound by the time model (ceilings.h), of the kernels that read weights or units.
+ * bound by the time model (ceilings.h), of the kernels that read weights or units. Then chunks that
+ * are followed by evictions from all heads.
  *
  * Usage: whole MODEL [DEPTH [CHUNK [TOKENS]]]: a model file, or "-" for the demo model; units per
  * head; tokens of a chunk; generated tokens of a run. */
@@ -28,6 +29,7 @@ static const char *const names[CUDA_N_KERNELS] = {
 static struct whole {
     struct engine *engine;
     struct cuda *gpu;
+    struct plan_opts plan;
     struct context x;
     struct ceilings ceilings;
     char folder[400]; /* of this program */
@@ -40,6 +42,7 @@ static struct whole {
     struct cuda_driver driver;
     struct CUfunc_st *left_out;
     bool counts;
+    int64_t waited; /* when the host last had waited for the device */
     int launches[CUDA_N_KERNELS];
     struct work work[CUDA_N_KERNELS]; /* of all launches together */
 } the;
@@ -157,11 +160,19 @@ static int launch_cooperative(struct CUfunc_st *f, unsigned grid_x, unsigned gri
                : 0;
 }
 
+static int wait_stream(struct CUstream_st *s)
+{
+    const int rc = the.driver.cuStreamSynchronize(s);
+    the.waited = system_clock_ns();
+    return rc;
+}
+
 static void stand_between(void)
 {
     the.driver = the.gpu->driver;
     the.gpu->driver.cuLaunchKernel = launch_kernel;
     the.gpu->driver.cuLaunchCooperativeKernel = launch_cooperative;
+    the.gpu->driver.cuStreamSynchronize = wait_stream;
 }
 
 /* ---- runs ------------------------------------------------------------------------------------ */
@@ -298,6 +309,42 @@ static void time_parts(const char *of, double (*run)(void))
     fflush(stdout);
 }
 
+/* ---- evictions ------------------------------------------------------------------------------- */
+
+static void open_context(const char *policy)
+{
+    the.plan.policy = policy_choice(policy);
+    check(context_open(&the.x, the.engine, &the.plan, 1, 1, &the.error));
+}
+
+static void fill(void)
+{
+    while (cache_len_max(&the.x.cache) < the.depth) run_chunk();
+}
+
+/* Cuts all heads to `depth` units on average after each chunk. */
+static void time_evictions(const char *policy)
+{
+    double chunk[RUNS], device[RUNS], all[RUNS];
+    int64_t n_evicted;
+    context_release(&the.x);
+    open_context(policy);
+    fill();
+    make_room();
+    for (int i = 0; i < n_runs(); i++) {
+        chunk[i] = run_ids(the.chunk);
+        const int64_t t0 = system_clock_ns();
+        check(context_evict(&the.x, &n_evicted, &the.error));
+        all[i] = seconds_since(t0);
+        device[i] = (double)(the.waited - t0) / 1e9;
+    }
+    printf("\n%s of %s behind %d units: eviction %.2f ms, of which device %.2f; chunk before it "
+           "%.2f ms\n",
+           policy, the.engine->model->name, the.depth, 1e3 * median(all), 1e3 * median(device),
+           1e3 * median(chunk));
+    fflush(stdout);
+}
+
 /* ---- all ------------------------------------------------------------------------------------- */
 
 static void open_model(const char *path)
@@ -309,8 +356,9 @@ static void open_model(const char *path)
     o.session.plan.policy = policy_choice("sink");
     o.session.plan.budget = the.depth;
     o.session.plan.chunk = the.chunk;
-    check(engine_open(&the.engine, &o.engine, &o.session.plan, 1, NULL, NULL, &the.error));
-    check(context_open(&the.x, the.engine, &o.session.plan, 1, 1, &the.error));
+    the.plan = o.session.plan;
+    check(engine_open(&the.engine, &o.engine, &the.plan, 1, NULL, NULL, &the.error));
+    open_context("sink");
     the.gpu = the.engine->gpu;
     the.ids = calloc((size_t)the.chunk, sizeof *the.ids);
     the.scratch = calloc((size_t)the.engine->model->n_vocab, sizeof *the.scratch);
@@ -381,9 +429,11 @@ int main(int argc, char **argv)
     compare(argv[1]);
     check(ceilings_measure(&the.ceilings, the.gpu, the.folder, the.depth < QUICK, &the.error));
     stand_between();
-    while (cache_len_max(&the.x.cache) < the.depth) run_chunk();
+    fill();
     time_parts("token", run_tokens);
     time_parts("chunk", run_chunk);
+    time_evictions("keydiff+global");
+    if (the.engine->retaining) time_evictions("keeper");
     context_release(&the.x);
     engine_close(the.engine);
     return 0;

@@ -151,6 +151,15 @@ static inline u64 cvta_to_shared_u64(u64 at)
         memcpy(p, &a, 4);                       \
         memcpy(p + 4, &b, 4);                   \
     }
+#define STORE4(op, space)                                     \
+    static inline void op(u64 at, u32 a, u32 b, u32 c, u32 d) \
+    {                                                         \
+        char *p = in_##space(at, 16);                         \
+        memcpy(p, &a, 4);                                     \
+        memcpy(p + 4, &b, 4);                                 \
+        memcpy(p + 8, &c, 4);                                 \
+        memcpy(p + 12, &d, 4);                                \
+    }
 
 LOAD(ld_param, param, u32)
 LOAD(ld_param, param, s32)
@@ -177,24 +186,38 @@ static inline u32 ld_relaxed_gpu_global_u32(u64 at)
     return ld_changing_global_u32(at);
 }
 
+static inline u32 ld_acquire_gpu_global_u32(u64 at)
+{
+
+    return ld_changing_global_u32(at);
+}
+
 LOAD(ld_shared, shared, u16)
 LOAD(ld_shared, shared, u32)
 LOAD(ld_shared, shared, f32)
 LOAD2(ld_shared_v2_u32, shared)
+LOAD2(ld_shared_v2_f32, shared)
 LOAD4(ld_shared_v4_u32, shared)
 LOAD4(ld_shared_v4_f32, shared)
 LOAD(ld_local, local, u32)
+LOAD(ld, generic, u16)
+LOAD(ld, generic, u32)
+LOAD2(ld_v2_u32, generic)
 LOAD4(ld_v4_u32, generic)
 STORE(st_global_u8, global, u8)
 STORE(st_global_u16, global, u16)
 STORE(st_global_u32, global, u32)
 STORE(st_global_f32, global, f32)
 STORE(st_shared_u8, shared, u8)
+STORE(st_shared_u16, shared, u16)
 STORE(st_shared_u32, shared, u32)
 STORE(st_shared_f32, shared, f32)
 STORE2(st_shared_v2_u32, shared)
 STORE2(st_shared_v2_f32, shared)
 STORE2(st_global_v2_u32, global)
+STORE4(st_shared_v4_u32, shared)
+STORE4(st_global_v4_u32, global)
+STORE4(st_global_v4_f32, global)
 STORE(st_local_u32, local, u32)
 
 /* Blocks and threads run one at a time. */
@@ -210,6 +233,21 @@ STORE(st_local_u32, local, u32)
     }
 ATOMIC_ADD(atom_global_add_u32, global)
 ATOMIC_ADD(atom_shared_add_u32, shared)
+
+static inline u32 atom_global_inc_u32(u64 at, u32 last)
+{
+    u32 x, next;
+    char *p = in_global(at, 4);
+    memcpy(&x, p, 4);
+    next = x >= last ? 0 : x + 1;
+    memcpy(p, &next, 4);
+    return x;
+}
+
+static inline void prefetch_global_L2(u64 at)
+{
+    (void)at; /* it may be any */
+}
 
 /* ---- one operation of one type --------------------------------------------------------------- */
 
@@ -304,6 +342,7 @@ BINARY(rem_u32, u32, a % b)
 BINARY(max_s32, s32, a > b ? a : b)
 BINARY(min_s32, s32, a < b ? a : b)
 BINARY(max_u32, u32, a > b ? a : b)
+BINARY(min_u32, u32, a < b ? a : b)
 BINARY(and_b32, u32, a &b)
 BINARY(and_b64, u64, a &b)
 BINARY(or_b32, u32, a | b)
@@ -311,13 +350,20 @@ BINARY(xor_b32, u32, a ^ b)
 BINARY(or_b64, u64, a | b)
 BINARY(and_pred, bool, a &&b)
 BINARY(or_pred, bool, a || b)
+BINARY(xor_pred, bool, a != b)
 UNARY(not_b32, u32, ~a)
+UNARY(neg_f16x2, u32, a ^ 0x80008000u)
 UNARY(not_pred, bool, !a)
 UNARY(popc_b32, u32, __builtin_popcount(a))
 
 static inline u64 mul_wide_s32(s32 a, s32 b)
 {
     return (u64)((s64)a * b);
+}
+
+static inline u32 mul_wide_u16(u16 a, u16 b)
+{
+    return (u32)a * b;
 }
 
 static inline u64 mul_wide_u32(u32 a, u32 b)
@@ -372,6 +418,7 @@ static inline u32 prmt_b32(u32 a, u32 b, u32 selector)
 }
 
 COMPARE(setp_ne_s16, s16, a != b)
+COMPARE(setp_eq_s16, s16, a == b)
 COMPARE(setp_eq_b32, u32, a == b)
 COMPARE(setp_eq_s32, s32, a == b)
 COMPARE(setp_ne_s32, s32, a != b)
@@ -388,6 +435,7 @@ COMPARE(setp_lt_s64, s64, a < b)
 COMPARE(setp_ge_s64, s64, a >= b)
 COMPARE(setp_ne_s64, s64, a != b)
 COMPARE(setp_gt_s64, s64, a > b)
+COMPARE(setp_gt_u64, u64, a > b)
 COMPARE_F32(setp_eq_f32, a == b)
 COMPARE_F32(setp_lt_f32, a < b)
 COMPARE_F32(setp_le_f32, a <= b)
@@ -519,14 +567,16 @@ static inline void fence_acq_rel_gpu(void)
 {
 }
 
-static inline void shfl_sync_bfly_b32(u32 *out, bool *in_range, u32 a, u32 mask, u32 clamp,
-                                      u32 lanes)
-{
-    const u32 in[2] = {a, mask};
-    if (clamp != 31) emu_fail("shuffle of a part of a warp", HERE);
-    emu_warp(EMU_SHFL_XOR, lanes, in, 2, out, 1, HERE);
-    *in_range = true;
-}
+#define SHUFFLE(op, how)                                                                \
+    static inline void op(u32 *out, bool *in_range, u32 a, u32 b, u32 clamp, u32 lanes) \
+    {                                                                                   \
+        const u32 in[2] = {a, b};                                                       \
+        if (clamp != 31) emu_fail("shuffle of a part of a warp", HERE);                 \
+        emu_warp(how, lanes, in, 2, out, 1, HERE);                                      \
+        *in_range = true;                                                               \
+    }
+SHUFFLE(shfl_sync_bfly_b32, EMU_SHFL_XOR)
+SHUFFLE(shfl_sync_idx_b32, EMU_SHFL)
 
 static inline u32 vote_sync_ballot_b32(bool p, u32 lanes)
 {
@@ -565,8 +615,17 @@ LDMATRIX(ldmatrix_sync_aligned_m8n8_x4_trans_shared_b16, EMU_LDMATRIX_T)
         *d0 = out[0], *d1 = out[1], *d2 = out[2], *d3 = out[3];                               \
     }
 MMA(mma_sync_aligned_m16n8k16_row_col_f32_f16_f16_f32, EMU_MMA_F16)
+MMA(mma_sync_aligned_m16n8k16_row_col_f32_bf16_bf16_f32, EMU_MMA_BF16)
 MMA(mma_sync_aligned_m16n8k32_row_col_s32_s8_s8_s32, EMU_MMA_S8)
 MMA(mma_sync_aligned_m16n8k32_row_col_s32_u8_s8_s32, EMU_MMA_U8S8)
+
+static inline void mma_sync_aligned_m16n8k16_row_col_s32_s8_s8_s32(u32 *d0, u32 *d1, u32 *d2,
+                                                                   u32 *d3, u32 a0, u32 a1, u32 b,
+                                                                   u32 c0, u32 c1, u32 c2, u32 c3)
+{
+    mma_sync_aligned_m16n8k32_row_col_s32_s8_s8_s32(d0, d1, d2, d3, a0, a1, 0, 0, b, 0, c0, c1, c2,
+                                                    c3);
+}
 
 static inline void mma_sync_aligned_m16n8k16_row_col_f16_f16_f16_f16(u32 *d0, u32 *d1, u32 a0,
                                                                      u32 a1, u32 a2, u32 a3, u32 b0,

@@ -6,8 +6,10 @@
 KERNEL(norm_quantize, struct cuda_norm, CUDA_NORM_THREADS, 6)
 {
     const int token = block_x(), row = token + (a.row ? *a.row : 0);
+    float held[NORM_HELD][4];
 
-    norm_token(a.x + token * a.x_stride, a.w, a.n, a.eps, a.act, row,
+    load_columns(held, a.w, 0, a.n);
+    norm_token(a.x + token * a.x_stride, a.w, held, a.n, a.eps, a.act, row,
                a.y ? a.y + (int64_t)token * a.n : NULL, (float *)shared_memory());
 }
 

@@ -11,14 +11,22 @@ DEVICE int n_block_of(int n)
     return ceil_div(n, CUDA_BLOCK);
 }
 
+/* round_even(x / d) within +-127, by the reciprocal of d unless its error could matter. */
+DEVICE int quantized(float x, float d, float reciprocal)
+{
+    const float y = x * reciprocal, near = round_even(y);
+    const float v = abs_f32(y - near) < 0.4999f ? near : d > 0.0f ? round_even(x / d) : 0.0f;
+
+    return (int)(v > 127.0f ? 127.0f : v > -127.0f ? v : -127.0f);
+}
+
 /* A warp stores its 32 numbers, lane i holding column i of the group: d = max|x| / 127, rounded to
  * nearest even, as in kernels.quantize. */
 DEVICE void quantize_group(const struct cuda_act &act, float x, int token, int group, int n_group)
 {
     const int lane = lane_id();
     const float d = warp_max(abs_f32(x)) / 127.0f;
-    const float v = d > 0.0f ? round_even(x / d) : 0.0f;
-    const int q = (int)(v > 127.0f ? 127.0f : v > -127.0f ? v : -127.0f);
+    const int q = quantized(x, d, 1.0f / d);
     const int sum = warp_sum_int(q);
     const int64_t block = (int64_t)token * ceil_div(n_group, 2) + group / 2;
     int8_t *to = act.q + block * CUDA_BLOCK + lane % 16 / 4 * 16 + lane / 16 * 4 + lane % 4;
@@ -45,11 +53,10 @@ DEVICE void quantize_four(const struct cuda_act &act, const float x[4], int toke
     for (int i = 0; i < 4; i++) max = max_f32(max, abs_f32(x[i]));
     UNROLL
     for (int mask = 4; mask; mask >>= 1) max = max_f32(max, shfl_xor_f32(max, mask));
-    const float d = max / 127.0f;
+    const float d = max / 127.0f, reciprocal = 1.0f / d;
     UNROLL
     for (int i = 0; i < 4; i++) {
-        const float v = d > 0.0f ? round_even(x[i] / d) : 0.0f;
-        const int q = (int)(v > 127.0f ? 127.0f : v > -127.0f ? v : -127.0f);
+        const int q = quantized(x[i], d, reciprocal);
         sum += q;
         word |= (uint32_t)(q & 255) << 8 * i;
     }
@@ -150,7 +157,7 @@ DEVICE void load_columns(float z[NORM_HELD][4], const float *p, int first, int n
     for (int k = 0; k < NORM_HELD; k++) {
         const int i = first + k * 1024 + thread_id() * 4;
         z[k][0] = z[k][1] = z[k][2] = z[k][3] = 0.0f;
-        if (i < n) load_four(z[k], p + i);
+        if (p && i < n) load_four(z[k], p + i);
     }
 }
 
@@ -160,9 +167,10 @@ DEVICE void store_four(float *p, float x, float y, float z, float w)
 }
 
 /* rmsnorm(x) * w (w NULL: x unchanged), quantized as row `token` of act, and written to y unless
- * NULL, by 256 threads. A thread takes four columns of every 1024; up to 4096 are read once. */
-DEVICE void norm_token(const float *x, const float *w, int n, float eps, const struct cuda_act &act,
-                       int token, float *y, float *shared)
+ * NULL, by 256 threads. A thread takes four columns of every 1024; up to 4096 are read once. held:
+ * the first columns of w. */
+DEVICE void norm_token(const float *x, const float *w, float held[NORM_HELD][4], int n, float eps,
+                       const struct cuda_act &act, int token, float *y, float *shared)
 {
     enum { STEP = NORM_HELD * 1024 };
     float inv = 1.0f, z[NORM_HELD][4];
@@ -180,16 +188,13 @@ DEVICE void norm_token(const float *x, const float *w, int n, float eps, const s
     }
     for (int first = 0; first < n; first += STEP) {
         if (!w || n > STEP) load_columns(z, x, first, n);
+        if (first) load_columns(held, w, first, n);
         UNROLL
         for (int k = 0; k < NORM_HELD; k++) {
             const int i = first + k * 1024 + thread_id() * 4;
             if (first + k * 1024 >= n) break; /* whole warps shuffle */
-            float weight[4];
-            if (i < n && w) {
-                load_four(weight, w + i);
-                UNROLL
-                for (int c = 0; c < 4; c++) z[k][c] = z[k][c] * inv * weight[c];
-            }
+            UNROLL
+            for (int c = 0; c < 4 && w; c++) z[k][c] = z[k][c] * inv * held[k][c];
             UNROLL
             for (int c = 0; c < 4 && y; c++)
                 if (i < n) y[i + c] = z[k][c];

@@ -1,41 +1,10 @@
 /* chain: products of one token that follow each other, in one launch. A step begins when all blocks have
- * ended the one before; its first weights are loaded while they wait, and more of them into L2. So
+ * ended the one before; its first weights are loaded while they wait, three quads of every warp. So
  * memory is not idle between two matrices, as it is between two launches.
  *
  * The blocks wait for each other as cooperative groups do (CUDA C++ Programming Guide, grid
- * synchronization): a fence and a count by one thread of each block, then a barrier. */
+ * synchronization): one thread of each block counts and waits, then a barrier. */
 #include "kernels/cuda/matvec.cuh"
-
-#ifndef CHAIN_PREFETCH
-#define CHAIN_PREFETCH 2 /* quads of each warp that are read into L2 before a step */
-#endif
-#ifndef CHAIN_LINE
-#define CHAIN_LINE 32 /* bytes that a prefetch reads */
-#endif
-#ifndef CHAIN_ACQUIRE
-#define CHAIN_ACQUIRE 0
-#endif
-
-DEVICE void prefetch_bytes(const char *p, int bytes)
-{
-    for (int at = lane_id() * CHAIN_LINE; at < bytes; at += 32 * CHAIN_LINE) prefetch(p + at);
-}
-
-/* The quads of a step's first block after those in the ring, and the norm of its input. */
-template <int FORMAT>
-DEVICE void prefetch_step(const struct ring<FORMAT> &r, const struct cuda_input &made, int n_in)
-{
-    for (int i = thread_id() * 8; i < n_in && made.w; i += CUDA_MATVEC_THREADS * 8)
-        prefetch(made.w + i);
-    UNROLL
-    for (int i = 0; i < CHAIN_PREFETCH; i++) {
-        const int64_t tile = (int64_t)(r.quad + i * r.s.step) * QUAD;
-        if (tile + QUAD > r.s.n_block) break;
-        prefetch_bytes(r.s.panel.q + tile * CUDA_TILE_BYTES(FORMAT), QUAD * CUDA_TILE_BYTES(FORMAT));
-        prefetch_bytes(r.s.panel.d + tile * CUDA_TILE_SCALE_BYTES(FORMAT),
-                       QUAD * CUDA_TILE_SCALE_BYTES(FORMAT));
-    }
-}
 
 /* Until the steps' ends count up to n. Reads after it see what was written before those ends. */
 DEVICE void wait_for(const uint32_t *ended, uint32_t n)
@@ -43,10 +12,7 @@ DEVICE void wait_for(const uint32_t *ended, uint32_t n)
     if (thread_id() == 0) {
         while (load_changing(ended) < n) {
         }
-        if (CHAIN_ACQUIRE)
-            load_acquire(ended);
-        else
-            memory_fence();
+        load_acquire(ended);
     }
     barrier();
 }
@@ -56,22 +22,21 @@ DEVICE void end_step(uint32_t *ended, uint32_t all)
 {
     if (warp_id() > 0) return;
     warp_sync();
-    if (lane_id() > 0) return;
-    memory_fence();
-    atomic_count(ended, all);
+    if (lane_id() == 0) count_release(ended, all);
 }
 
 template <int FORMAT, class JOB>
 DEVICE void run_step(const JOB &a, const uint32_t *ended, uint32_t before)
 {
     struct ring<FORMAT> r = ring_of<FORMAT>(a, block_x(), blocks_of(a), grid_x());
+    float norm[NORM_HELD][4];
 
-    prefetch_step<FORMAT>(r, a.made, columns_of(a));
+    load_columns(norm, a.made.w, 0, columns_of(a));
     if (before)
         wait_for(ended, before);
     else
         barrier(); /* shared memory was read */
-    if (block_x() < blocks_of(a)) compute_blocks<FORMAT>(a, &r, block_x(), grid_x());
+    if (block_x() < blocks_of(a)) compute_blocks<FORMAT>(a, &r, norm, block_x(), grid_x());
 }
 
 template <int FORMAT>

@@ -214,12 +214,6 @@ DEVICE u32x2 load8(const u32x2 *p)
     return *p;
 }
 
-/* Starts reading the sectors at p into L2. */
-DEVICE void prefetch(const void *p)
-{
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
-}
-
 DEVICE uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector)
 {
     return __byte_perm(a, b, selector);
@@ -319,10 +313,10 @@ DEVICE uint32_t atomic_next(uint32_t *p)
     return atomicAdd(p, 1u);
 }
 
-/* *p = (*p + 1) % n */
-DEVICE void atomic_count(uint32_t *p, uint32_t n)
+/* *p = (*p + 1) % n, after this thread's earlier reads and writes and what it knows of others'. */
+DEVICE void count_release(uint32_t *p, uint32_t n)
 {
-    atomicInc(p, n - 1);
+    asm volatile("red.release.gpu.global.inc.u32 [%0], %1;" ::"l"(p), "r"(n - 1) : "memory");
 }
 
 /* Orders this thread's reads and writes for all blocks; __threadfence() would order them in one
@@ -332,8 +326,8 @@ DEVICE void memory_fence()
     asm volatile("fence.acq_rel.gpu;" ::: "memory");
 }
 
-/* Reads a number for which this thread waits until other blocks have changed it; a fence must
- * follow the last one. An acquire at every poll would empty the L1 of the multiprocessor. */
+/* Reads a number for which this thread waits until other blocks have changed it. load_acquire must
+ * follow: at every poll it would empty the L1 of the multiprocessor. */
 DEVICE uint32_t load_changing(const uint32_t *p)
 {
     uint32_t x;
@@ -341,7 +335,8 @@ DEVICE uint32_t load_changing(const uint32_t *p)
     return x;
 }
 
-/* The same, for once: reads after it see what was written before the number. */
+/* Reads after it see what was written before the number was. A fence would also wait for the loads
+ * that are in flight. */
 DEVICE uint32_t load_acquire(const uint32_t *p)
 {
     uint32_t x;
@@ -562,10 +557,6 @@ DEVICE u32x2 load8(const u32x2 *p, HERE)
     return *p;
 }
 
-DEVICE void prefetch(const void *)
-{
-}
-
 DEVICE uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector)
 {
     const uint64_t both = (uint64_t)b << 32 | a;
@@ -660,7 +651,7 @@ DEVICE uint32_t atomic_next(uint32_t *p)
     return (*p)++;
 }
 
-DEVICE void atomic_count(uint32_t *p, uint32_t n)
+DEVICE void count_release(uint32_t *p, uint32_t n)
 {
     *p = (*p + 1) % n;
 }

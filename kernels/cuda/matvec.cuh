@@ -112,54 +112,65 @@ DEVICE void write_block(const struct cuda_matvec_gate &a, const float *sums, int
 template <int FORMAT> struct ring {
     enum {
         TILES = QUAD * CUDA_TILE_BYTES(FORMAT),
-        BYTES = TILES + QUAD * CUDA_TILE_SCALE_BYTES(FORMAT),
+        SCALES = QUAD * CUDA_TILE_SCALE_BYTES(FORMAT),
+        BYTES = TILES + SCALES,
         N = MATVEC_RING / BYTES
     };
     char *shared;
-    int to, from; /* quads to be copied, and to be used, next: bytes in the ring */
-    struct share<FORMAT> s;
-    int block, quad; /* to be copied next */
+    int to, from;      /* quads to be copied, and to be used, next: bytes in the ring */
+    const char *q, *d; /* this lane's part of the quad to be copied next */
+    int left, block;   /* tiles of its panel from there on */
 };
+
+/* To a block's first quad. */
+template <int FORMAT> DEVICE void aim(struct ring<FORMAT> *r, const struct share<FORMAT> &s, int block)
+{
+    const int tile = s.first * QUAD, at = lane_id() * 16;
+
+    r->q = s.panel.q + tile * CUDA_TILE_BYTES(FORMAT) + at;
+    r->d = s.panel.d + tile * CUDA_TILE_SCALE_BYTES(FORMAT) + at;
+    r->left = s.n_block - tile;
+    r->block = block;
+}
+
+/* Of the tiles that there are; the scales of others are zeros. */
+template <int FORMAT> DEVICE void copy_quad(const struct ring<FORMAT> &r)
+{
+    const int at = lane_id() * 16;
+    char *to = r.shared + r.to + at;
+
+    if (r.left >= QUAD)
+        UNROLL
+        for (int i = 0; i < ring<FORMAT>::TILES; i += 512) cp_async16(to + i, r.q + i, 16);
+    else
+        UNROLL
+        for (int i = 0; i < ring<FORMAT>::TILES; i += 512)
+            if (i + at < r.left * CUDA_TILE_BYTES(FORMAT)) cp_async16(to + i, r.q + i, 16);
+    if (at < ring<FORMAT>::SCALES)
+        cp_async16(to + ring<FORMAT>::TILES, r.d,
+                   at < r.left * CUDA_TILE_SCALE_BYTES(FORMAT) ? 16 : 0);
+}
 
 template <int FORMAT> DEVICE int after(int at)
 {
     typedef struct ring<FORMAT> ring;
 
-    return at + ring::BYTES < ring::N * ring::BYTES ? at + ring::BYTES : 0;
+    return at < (ring::N - 1) * ring::BYTES ? at + ring::BYTES : 0;
 }
 
-/* Starts copying a quad, of the tiles that there are; the scales of others are zeros. */
-template <int FORMAT> DEVICE void copy_quad(char *to, const struct share<FORMAT> &s, int quad)
-{
-    const int64_t tile = (int64_t)quad * QUAD;
-    const int left = s.n_block - (int)tile;
-    const char *q = s.panel.q + tile * CUDA_TILE_BYTES(FORMAT);
-    const char *d = s.panel.d + tile * CUDA_TILE_SCALE_BYTES(FORMAT);
-
-    UNROLL
-    for (int i = 0; i < ring<FORMAT>::TILES; i += 512) {
-        const int at = i + lane_id() * 16;
-        if (at < left * CUDA_TILE_BYTES(FORMAT)) cp_async16(to + at, q + at, 16);
-    }
-    const int at = lane_id() * 16;
-    if (at < QUAD * CUDA_TILE_SCALE_BYTES(FORMAT))
-        cp_async16(to + ring<FORMAT>::TILES + at, d + at,
-                   at < left * CUDA_TILE_SCALE_BYTES(FORMAT) ? 16 : 0);
-}
-
-/* Of blocks up to n. */
+/* The next of blocks up to n. */
 template <int FORMAT, class JOB>
 DEVICE void copy_next(const JOB &a, struct ring<FORMAT> *r, int n, int step)
 {
-    if (r->quad * QUAD >= r->s.n_block && r->block + step < n) {
-        r->block += step;
-        r->s = own_share<FORMAT>(a, r->block);
-        r->quad = r->s.first;
-    }
-    if (r->quad * QUAD < r->s.n_block) {
-        copy_quad<FORMAT>(r->shared + r->to, r->s, r->quad);
+    if (r->left <= 0 && r->block + step < n)
+        aim<FORMAT>(r, own_share<FORMAT>(a, r->block + step), r->block + step);
+    if (r->left > 0) {
+        const int by = own_share<FORMAT>(a, 0).step;
+        copy_quad<FORMAT>(*r);
         r->to = after<FORMAT>(r->to);
-        r->quad += r->s.step;
+        r->q += by * ring<FORMAT>::TILES;
+        r->d += by * ring<FORMAT>::SCALES;
+        r->left -= by * QUAD;
     }
     cp_async_commit();
 }
@@ -169,12 +180,11 @@ template <int FORMAT, class JOB>
 DEVICE struct ring<FORMAT> ring_of(const JOB &a, int first, int n, int step)
 {
     struct ring<FORMAT> r = {shared_memory() + CUDA_MATVEC_SUMS + warp_id() * MATVEC_RING, 0, 0,
-                             own_share<FORMAT>(a, min_int(first, n - 1)), first, 0};
+                             NULL, NULL, 0, first};
 
-    if (first >= n) r.s.n_block = 0;
-    r.quad = r.s.first;
+    if (first < n) aim<FORMAT>(&r, own_share<FORMAT>(a, first), first);
     warp_sync(); /* the ring was read */
-    UNROLL
+    UNROLL_BY(1)
     for (int i = 1; i < ring<FORMAT>::N; i++) copy_next<FORMAT>(a, &r, n, step);
     return r;
 }
@@ -184,16 +194,6 @@ struct column {
     u32x2 q;
     u32x4 scale;
 };
-
-DEVICE struct column load_column(const struct cuda_act &act, int quad, int n_block)
-{
-    const int g = lane_id() / 4, t = lane_id() % 4, tile = quad * QUAD;
-    struct column x = {{0, 0}, {0, 0, 0, 0}};
-
-    if (tile + g / 2 < n_block) x.q = load8((const u32x2 *)act.q + (tile + g / 2) * 8 + t * 2 + g % 2);
-    if (tile + t < n_block) x.scale = load16((const u32x4 *)act.scale + tile + t);
-    return x;
-}
 
 /* y[row] += the sums of tile t. */
 template <int FORMAT>
@@ -240,8 +240,14 @@ template <int FORMAT, class JOB>
 DEVICE void column_sum(float y[2], const JOB &a, struct ring<FORMAT> *r, const struct share<FORMAT> &s,
                        const struct cuda_act &act, int n, int step)
 {
-    for (int quad = s.first; quad * QUAD < s.n_block; quad += s.step) {
-        const struct column x = load_column(act, quad, s.n_block); /* zeros beyond the last tile */
+    const int g = lane_id() / 4, t = lane_id() % 4, by = s.step * QUAD, tile = s.first * QUAD;
+    const u32x2 *q = (const u32x2 *)act.q + (tile + g / 2) * 8 + t * 2 + g % 2;
+    const u32x4 *scale = (const u32x4 *)act.scale + tile + t;
+
+    for (int left = s.n_block - tile; left > 0; left -= by, q += by * 8, scale += by) {
+        struct column x = {{0, 0}, {0, 0, 0, 0}}; /* beyond the last tile */
+        if (g / 2 < left) x.q = load8(q);
+        if (t < left) x.scale = load16(scale);
         cp_async_wait<ring<FORMAT>::N - 2>();
         warp_sync(); /* all lanes' copies; and the quad before has been read */
         copy_next<FORMAT>(a, r, n, step);
@@ -304,25 +310,27 @@ DEVICE void panel_sum(float y[4], const struct share<FORMAT> &s, const struct cu
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
 /* One token's input, computed in shared memory after the sums if it is not ready. */
-DEVICE struct cuda_act input_of(const struct cuda_act &ready, const struct cuda_input &made, int n_in)
+DEVICE struct cuda_act input_of(const struct cuda_act &ready, const struct cuda_input &made,
+                                float norm[NORM_HELD][4], int n_in)
 {
     char *shared = shared_memory() + CUDA_MATVEC_SHARED;
     const struct cuda_act act = {(int8_t *)shared,
                                  (struct cuda_scale *)(shared + n_block_of(n_in) * CUDA_BLOCK)};
 
     if (!made.x) return ready;
-    norm_token(made.x, made.w, n_in, made.eps, act, 0, NULL, (float *)shared_memory());
+    norm_token(made.x, made.w, norm, n_in, made.eps, act, 0, NULL, (float *)shared_memory());
     barrier();
     return act;
 }
 
-/* One token: blocks first, first + step, ... of a job, whose first quads are being copied. Only warp 0
- * writes, while the others go on: the sums have two places. */
+/* One token: blocks first, first + step, ... of a job, whose first quads are being copied; norm: as in
+ * norm_token. Only warp 0 writes, while the others go on: the sums have two places. */
 template <int FORMAT, class JOB>
-DEVICE void compute_blocks(const JOB &a, struct ring<FORMAT> *r, int first, int step)
+DEVICE void compute_blocks(const JOB &a, struct ring<FORMAT> *r, float norm[NORM_HELD][4], int first,
+                           int step)
 {
     const int n = blocks_of(a), g = lane_id() / 4, t = lane_id() % 4;
-    const struct cuda_act x = input_of(a.x, a.made, columns_of(a));
+    const struct cuda_act x = input_of(a.x, a.made, norm, columns_of(a));
 
     for (int block = first, odd = 0; block < n; block += step, odd ^= 1) {
         float y[2] = {}, *to = (float *)shared_memory() + odd * WARPS * 16;
@@ -354,7 +362,9 @@ template <int FORMAT, class JOB> DEVICE void compute_one(const JOB &a)
         compute_few<FORMAT>(a, own_share<FORMAT>(a, block_x()));
     } else {
         struct ring<FORMAT> r = ring_of<FORMAT>(a, block_x(), n, n);
-        compute_blocks<FORMAT>(a, &r, block_x(), n);
+        float norm[NORM_HELD][4];
+        load_columns(norm, a.made.w, 0, columns_of(a));
+        compute_blocks<FORMAT>(a, &r, norm, block_x(), n);
     }
 }
 

@@ -50,7 +50,7 @@ function values(s, sign,   part, n, i, out) {
     return out
 }
 
-# C of an instruction. Its destination is the first operand, except of stores, copies, prefetches and barriers. A mov
+# C of an instruction. Its destination is the first operand, except of stores, copies, reductions and barriers. A mov
 # from or to a list has its own name.
 function instruction(op, rest,   part, n, i, args, name) {
     n = operands(rest, part)
@@ -58,7 +58,7 @@ function instruction(op, rest,   part, n, i, args, name) {
     if (op == "ret") return "return"
     name = op
     gsub(/[.:]+/, "_", name)
-    if (op ~ /^(st|bar|fence|cp|prefetch)\./) i = 1
+    if (op ~ /^(st|bar|fence|cp|red)\./) i = 1
     else {
         i = 2
         if (op ~ /^mov\./ && part[1] ~ /^{/) name = name "_split"
@@ -67,7 +67,7 @@ function instruction(op, rest,   part, n, i, args, name) {
         else if (sub(/\|/, ", ", part[1])) args = values("{" part[1] "}", "&")
     }
     for (; i <= n; i++) args = args (args == "" ? "" : ", ") values(part[i], "")
-    return (op ~ /^(st|bar|fence|cp|prefetch)\./ || args ~ /^&/ ? "" : value(part[1]) " = ") name "(" args ")"
+    return (op ~ /^(st|bar|fence|cp|red)\./ || args ~ /^&/ ? "" : value(part[1]) " = ") name "(" args ")"
 }
 
 function declare(kind, names,   n, stem, i, type) {

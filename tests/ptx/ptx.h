@@ -188,7 +188,6 @@ static inline u32 ld_relaxed_gpu_global_u32(u64 at)
 
 static inline u32 ld_acquire_gpu_global_u32(u64 at)
 {
-
     return ld_changing_global_u32(at);
 }
 
@@ -234,19 +233,13 @@ STORE(st_local_u32, local, u32)
 ATOMIC_ADD(atom_global_add_u32, global)
 ATOMIC_ADD(atom_shared_add_u32, shared)
 
-static inline u32 atom_global_inc_u32(u64 at, u32 last)
+static inline void red_release_gpu_global_inc_u32(u64 at, u32 last)
 {
-    u32 x, next;
+    u32 x;
     char *p = in_global(at, 4);
     memcpy(&x, p, 4);
-    next = x >= last ? 0 : x + 1;
-    memcpy(p, &next, 4);
-    return x;
-}
-
-static inline void prefetch_global_L2(u64 at)
-{
-    (void)at; /* it may be any */
+    x = x >= last ? 0 : x + 1;
+    memcpy(p, &x, 4);
 }
 
 /* ---- one operation of one type --------------------------------------------------------------- */

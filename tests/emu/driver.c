@@ -685,8 +685,9 @@ int cuModuleLoadDataEx(struct CUmod_st **module, const void *image, unsigned n_o
     int rc = begins(__func__, true);
     if (rc && log) snprintf(log, log_bytes, "ptxas: a line of the compiler");
     if (rc) return rc;
-    bool elf = !memcmp(image, "\177ELF", 4);
-    if ((elf && driver.version < 13000) || (!elf && !strstr(image, ".version 8.2")))
+    const char *bytes = image;
+    const bool elf = !memcmp(image, "\177ELF", 4), of_13 = elf && bytes[8] >= 8; /* its ABI */
+    if ((of_13 && driver.version < 13000) || (!elf && !strstr(image, ".version 8.2")))
         return INVALID_IMAGE;
     *module = &one;
     driver.held++;

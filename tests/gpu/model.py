@@ -1,45 +1,43 @@
 """Predicted speed of two models with 16,384 units, and of training heads, from counted instructions and bytes.
 
-Instructions are those of kernels/cuda/report.txt (make cuda-report). Every prediction is a range. High: three of four issue
-slots are used, matrix units reach 90 % of their rate, memory 93 % (GeForce) or 88 to 90 % of the datasheet's, and blocks that wait
-for each other (chain.cu) take 2,000 cycles, as much as grid.sync() on a V100 (1.4 us). Low: the shares that others publish for the
-same work, 45 % of the slots, 60 % of the matrix rate, memory 13 % slower, waits of 6,000 cycles; with these llama.cpp's Q4_0
-decode on an RTX 6000 Ada (76 % of the bandwidth) and SageAttention's 322 TOPS on a 4090 are inside the range. While blocks wait and
-the input is normed, memory delivers the weights that were asked for before: four tiles for each warp, two blocks on each processor.
-Latencies below are guesses in cycles. Nothing here was measured. Python 3, no packages.
+Instructions are those of kernels/cuda/report.txt (make cuda-report). The shares of issue slots and of memory, and the cycles that a
+launch takes besides, are those that an H100 (SXM, 1.98 GHz, driver 580.159.04) took; docs/gpu.md has its tokens and chunks. Every
+prediction is a range around them. High: a tenth to a fifth better, memory at 93 % (GeForce) or 88 to 90 % of the datasheet's rate. Low:
+a tenth worse, memory 17 % slower, which is what the H100's chains reached of its measured rate; llama.cpp's Q4_0 decode on an RTX 6000
+Ada (76 % of the bandwidth) and SageAttention's 322 TOPS on a 4090 are inside. Only the H100's numbers are measured. Python 3, no
+packages.
 
 model.py LOG, the log.txt of run.sh: the same for the device of that run, with its measured ceilings, next to its
 measured tokens and chunks.
 """
 
-import math
 import re
 import sys
 
-# processors, GHz, GB/s, share of them reached, launch gap in us, blocks merged by a head's last
+# processors, GHz, GB/s, share of them reached, launch gap in us
 DEVICES = {
-    "RTX 4090": (128, 2.52, 1008, 0.93, 2.2, 32),
-    "RTX 5090": (170, 2.41, 1792, 0.93, 2.2, 43),
-    "H100": (132, 1.755, 3350, 0.90, 2.2, 33),
-    "H200": (132, 1.98, 4800, 0.88, 2.2, 33),
-    "AGX Orin": (16, 1.30, 204.8, 0.88, 5.0, 4),
-    "AGX Thor": (20, 1.57, 273, 0.88, 5.0, 5),
+    "RTX 4090": (128, 2.52, 1008, 0.93, 2.2),
+    "RTX 5090": (170, 2.41, 1792, 0.93, 2.2),
+    "H100": (132, 1.98, 3350, 0.89, 2.2),
+    "AGX Orin": (16, 1.30, 204.8, 0.88, 5.0),
+    "AGX Thor": (20, 1.57, 273, 0.88, 5.0),
 }
 # cycles of a matrix instruction: m16n8k32 int8, m16n8k16 with sums of floats and of halves
-TENSOR = {"RTX 4090": (16, 32, 16), "RTX 5090": (16, 32, 16), "H100": (4, 4, 4), "H200": (4, 4, 4), "AGX Orin": (8, 8, 8),
-          "AGX Thor": (4, 4, 4)}
+TENSOR = {"RTX 4090": (16, 32, 16), "RTX 5090": (16, 32, 16), "H100": (4, 4, 4), "AGX Orin": (8, 8, 8), "AGX Thor": (4, 4, 4)}
 GEFORCE = ("86", "89", "120")  # half the rate with sums of floats
-# shares of issue slots, of the matrix rate and of the memory rate above; cycles of a wait in a chain
-HIGH = {"issue": 0.75, "matrix": 0.9, "memory": 1.0, "wait": 2000}
-LOW = {"issue": 0.45, "matrix": 0.6, "memory": 0.87, "wait": 6000}
+# shares of the issue slots: matrices, attention of chunks in halves and in int8, attention of a token; of the matrix rate and of the
+# memory rate above; bytes per cycle of a processor between the matrices of a chunk; cycles of a product in a chain (the wait for the one before, the
+# norm, the first weights) and of attention (the new unit, the merge, keeping the retaining head's input)
+HIGH = {"matmul": 0.55, "halves": 0.42, "int8": 0.52, "one": 0.65, "matrix": 0.9, "memory": 1.0, "between": 6.5, "product": 5000,
+        "attend": 14000}
+LOW = {"matmul": 0.44, "halves": 0.31, "int8": 0.39, "one": 0.5, "matrix": 0.6, "memory": 0.83, "between": 4.5, "product": 7500,
+       "attend": 20000}
 
-# slots: per int8 mma of q4; per warp and tile of 16 rows x 64 units, halves and int8
+# slots: per int8 mma of q4; per warp and tile of 16 rows x 64 units, halves and int8; per unit of a head of a token
 Q4, HALVES, INT8 = 14.1, 758, 823
-PROLOGUE, KEEP = 500, 600  # cycles before a product; of keeping 64 tokens' inputs for the retaining heads
+ONE = {128: 69, 64: 51}
 BATCH = 64  # tokens that are scored together
-AHEAD = 2 * 8 * 4 * 576  # bytes of a processor
-TOP = 90e-6  # seconds after the last matrix: the largest logits, the host
-LAUNCHES = [["attention"], ["o", "gate", "down", "qkv"]]  # of a layer
+REST = 30e-6  # seconds of a token outside of its layers and the output
 
 LAYERS, CHUNK, FF, EMBD, HEADS, DIM, UNITS = 32, 1024, 14336, 4096, 8, 128, 16384
 LINEAR = 14.29e12 + 0.41e12  # operations of a chunk: matrices, retaining heads
@@ -47,25 +45,20 @@ ATTENTION = 9.07e12
 TILE_OPS = 2 * 2 * 16 * 64 * DIM
 
 
-def merge(n):
-    """Cycles in which a head's last block merges n splits of four query heads: a warp each, eight splits in a round of loads."""
-    return 500 + 600 + 650 * math.ceil(n / 8) + 500
-
-
 def prefill(name, reached):
-    """Seconds of a chunk of the 8B shape: matrices, attention, everything else."""
-    sms, ghz, rate, share, _, _ = DEVICES[name]
+    """Seconds of a chunk of the 8B shape, without an eviction: matrices, attention, everything else."""
+    sms, ghz, rate, share, _ = DEVICES[name]
     s8, f32, f16 = TENSOR[name]
-    issue, matrix = reached["issue"], reached["matrix"]
+    matrix = reached["matrix"]
     warps = 4 * sms * ghz * 1e9  # schedulers' cycles per second
-    linear = LINEAR / (8192 / max(Q4 / issue, s8 / matrix) * warps)
-    cycles = max(HALVES / issue, 128 * f32 / matrix)
+    linear = LINEAR / (8192 / max(Q4 / reached["matmul"], s8 / matrix) * warps)
+    cycles = max(HALVES / reached["halves"], 128 * f32 / matrix)
     if f16 < f32:
-        cycles = max(INT8 / issue, (32 * s8 + 64 * f16) / matrix)
+        cycles = max(INT8 / reached["int8"], (32 * s8 + 64 * f16) / matrix)
     attention = ATTENTION / (TILE_OPS / cycles * warps)
     rest = LAYERS * CHUNK * 4 * (4 * FF + 12 * EMBD)  # bytes between the matrices
     rest += LAYERS * HEADS * (UNITS + CHUNK) * (2 * 80 + 2 * 3.5 * DIM)
-    return linear, attention, rest / (rate * 1e9 * share * reached["memory"]) + 8e-3  # eviction, copies, host
+    return linear, attention, rest / min(rate * 1e9 * share * reached["memory"], sms * ghz * 1e9 * reached["between"])
 
 
 # layers, width, feed-forward, KV heads, numbers of a head, rows of q, k and v
@@ -75,28 +68,19 @@ HIDDEN, VOCABULARY = 1024, 128256
 
 def decode(name, reached, shape="8B"):
     """Tokens per second, and the share of the datasheet's memory rate."""
-    sms, ghz, rate, share, gap, merged = DEVICES[name]
+    sms, ghz, rate, share, gap = DEVICES[name]
     layers, embd, ff, heads, dim, qkv = SHAPES[shape]
     q4, memory, hertz = 0.5625, rate * 1e9 * share * reached["memory"], ghz * 1e9
-    score = HIDDEN * qkv * 1.0625
-    steps = {"qkv": (qkv * embd * q4, PROLOGUE),
-             "attention": (2 * heads * UNITS * dim * 20 / 32, 5000 + merge(merged) + KEEP),
-             "o": (heads * 4 * dim * embd * q4, 0),
-             "gate": (2 * ff * embd * q4, PROLOGUE),
-             "down": (ff * embd * q4, 0)}
-    ahead = AHEAD * sms / memory
-    seconds = 0
-    for launch in LAUNCHES:
-        seconds += gap * 1e-6
-        for i, step in enumerate(launch):
-            n_bytes, late = steps[step]
-            exposed = max(0, (reached["wait"] + late) / hertz - ahead) if i else late / hertz
-            seconds += n_bytes / memory + exposed
+    weights = (qkv * embd + heads * 4 * dim * embd + 3 * ff * embd) * q4
+    units = 2 * heads * UNITS * dim * 20 / 32
+    chain = weights / memory + 4 * reached["product"] / hertz
+    attention = max(units / memory, heads * UNITS * ONE[dim] / (reached["one"] * 4 * sms * hertz)) + reached["attend"] / hertz
     # eight blocks read the weights of a layer's retaining heads, each 50 GB/s at most
-    seconds += (score / min(memory, 8 * 50e9) + 2 * gap * 1e-6) / BATCH
-    head = VOCABULARY * embd * q4
-    seconds = layers * seconds + head / memory + TOP
-    n_bytes = layers * (sum(b for b, _ in steps.values()) + score / BATCH) + head
+    score = HIDDEN * qkv * 1.0625
+    scoring = (score / min(memory, 8 * 50e9) + 2 * gap * 1e-6) / BATCH
+    output = VOCABULARY * embd * q4
+    seconds = layers * (chain + attention + scoring + 2 * gap * 1e-6) + output / memory + REST
+    n_bytes = layers * (weights + units + score / BATCH) + output
     return 1 / seconds, 100 * n_bytes / rate / 1e9 / seconds
 
 
@@ -116,7 +100,7 @@ def device_of(log):
     gap = number(r"launch that does nothing: ([\d.]+) us", log, 5)
     s8, f32 = (4 * operations * sms * ghz / 1e3 / number(rf"^rate_{kind}: ([\d.]+) TOPS", log, 1e9)
                for kind, operations in (("s8", 8192), ("f16", 4096)))
-    return name, (sms, ghz, rate, 1.0, gap, math.ceil(2 * sms / 8)), (s8, f32, f32 / 2 if arch in GEFORCE else f32)
+    return name, (sms, ghz, rate, 1.0, gap), (s8, f32, f32 / 2 if arch in GEFORCE else f32)
 
 
 def beside(log):
@@ -159,15 +143,15 @@ OTHER_ROWS = 2 * 12  # two validations
 
 
 def training(device, model):
-    sms, ghz, rate, share, gap, _ = DEVICES[device]
+    sms, ghz, rate, share, gap = DEVICES[device]
     layers, width, ff, heads, kv, dim = MODELS[model]
     steps, batch, n, context, asked, hidden = STEPS, BATCH, ROW, CONTEXT, ASKED, HIDDEN
-    warps, memory, floats = 4 * sms * ghz * 1e9, rate * 1e9 * share * LOW["memory"], 128 * sms * ghz * 1e9 * LOW["issue"] / FLOAT
+    warps, memory, floats = 4 * sms * ghz * 1e9, rate * 1e9 * share * LOW["memory"], 128 * sms * ghz * 1e9 * LOW["matmul"] / FLOAT
     inputs = (heads + 2 * kv) * dim
     matrices = 2 * n * layers * (width * (inputs + heads * dim) + 3 * width * ff)
     attention = 4 * n * n / 2 * layers * heads * dim
-    cycles = max(HALVES / LOW["issue"], 128 * TENSOR[device][1] / LOW["matrix"])
-    forward = matrices / (8192 / max(Q4 / LOW["issue"], TENSOR[device][0] / LOW["matrix"]) * warps)
+    cycles = max(HALVES / LOW["halves"], 128 * TENSOR[device][1] / LOW["matrix"])
+    forward = matrices / (8192 / max(Q4 / LOW["matmul"], TENSOR[device][0] / LOW["matrix"]) * warps)
     forward += attention / (2 * 2 * 16 * 64 * dim / (cycles * dim / 128) * warps)
     forward += layers * n * 4 * (4 * ff + 12 * width) / memory
     logits = layers * asked * heads * (n if asked < context else n - asked / 2)

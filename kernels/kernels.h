@@ -209,18 +209,27 @@ enum kn_kv {
                   nibble of byte j = element j, high nibble = element j + 16) */
     KN_KV_S4,  /* keys less their centre, per 32: half d[2], nibbles as in Q4; x = d[i / 16] *
                   (q - 8)  (20 bytes) */
+    KN_KV_Q5,  /* per 32: half d, bits 4 of q[4], nibbles as in Q4; x = d * (q - 16)  (22 bytes, as
+                  GGUF Q5_0) */
+    KN_KV_S5,  /* keys less their centre, packed as Q5 */
     KN_KV_TYPES,
     KN_KV_KEY = 15, /* of values that are the keys (struct model_latent): no bytes, no kernels */
 };
 
-/* Bytes of one key or value of head_dim numbers, a multiple of 4 (Q8 with an odd number of groups
- * ends in two zero bytes). Q8 and Q4 need head_dim % 32 == 0. Scales and halves that would be
- * infinite saturate at 65504. */
+/* Bytes of one key or value of head_dim numbers, a multiple of 4 (Q8 and Q5 with an odd number of
+ * groups end in two zero bytes). Q8, Q5 and Q4 need head_dim % 32 == 0. Scales and halves that
+ * would be infinite saturate at 65504. */
 size_t kn_kv_bytes(enum kn_kv type, int head_dim);
 
-/* What a KV head's keys of S4 are less of: number c of a key is mean[c] + scale[c] x, x as stored.
- * The key of position 0, to which most heads look when they look for nothing, differs from all
- * others: it is first[c] + scale[c] x. Measured by runtime/forward/centre.h. */
+/* Whether keys of this type are stored less their centre. */
+static inline bool kn_kv_centred(enum kn_kv type)
+{
+    return type == KN_KV_S4 || type == KN_KV_S5;
+}
+
+/* What a KV head's keys of S4 and S5 are less of: number c of a key is mean[c] + scale[c] x, x as
+ * stored. The key of position 0, to which most heads look when they look for nothing, differs from
+ * all others: it is first[c] + scale[c] x. Measured by runtime/forward/centre.h. */
 struct kn_centre {
     const float *mean, *scale, *first; /* [head_dim] */
     /* for fixed point, by kn_centre_words: words of mean and first - mean over `unit`, and of scale
@@ -236,7 +245,7 @@ void kn_key_centre(float *k, const struct kn_centre *c, bool first, int head_dim
 void kn_key_restore(float *k, const struct kn_centre *c, bool first, int head_dim);
 
 /* The Hadamard transform of each 32 of n numbers, which is its own inverse: values that are kept
- * beside keys of S4 are packed so, and it is undone in the results of their attention. */
+ * beside such keys are packed so, and it is undone in the results of their attention. */
 void kn_hadamard(float *x, int n);
 
 /* Rotary embedding, "rotate half": number i pairs with i + head_dim/2 and rotates by angle p *
@@ -295,7 +304,7 @@ struct kn_attend {
     float softcap; /* above 0: logits become softcap * tanh(logit / softcap) */
     int window;    /* 0 = none */
     float *m, *l, *acc;
-    const struct kn_centre *centre; /* of keys of S4 */
+    const struct kn_centre *centre; /* of keys of S4 and S5 */
     bool first;                     /* slot 0 has the key of position 0 */
 };
 
@@ -380,7 +389,7 @@ struct kernels {
     /* Packs one key or value of head_dim numbers. Q4 is asymmetric: m = min, d = (max - min) / 15,
      * both rounded to half first, then q = round((x - m) / d) clamped to 0..15. S4: with x the
      * number farthest from 0, the positive one of two, d is -x / 8, or x / 7 if the sum of squared
-     * errors is then smaller. */
+     * errors is then smaller. Q5: d is -x / 16. */
     void (*kv_pack[KN_KV_TYPES])(void *dst, const float *x, int head_dim);
     /* Packs transformed values as Q4, and then KN_FITS times takes the d and m with the least
      * squared error for the codes q, and new codes. Sums, as in S4's errors, add halves: x[i] +

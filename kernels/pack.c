@@ -63,6 +63,8 @@ size_t kn_kv_bytes(enum kn_kv type, int head_dim)
     case KN_KV_Q8: return (groups * 34 + 3) & ~(size_t)3;
     case KN_KV_Q4:
     case KN_KV_S4: return groups * 20;
+    case KN_KV_Q5:
+    case KN_KV_S5: return (groups * 22 + 3) & ~(size_t)3;
     case KN_KV_KEY:
     case KN_KV_TYPES: break;
     }
@@ -449,6 +451,12 @@ static float key_number(const void *key, enum kn_kv type, int i)
         const struct kn_kv_s4 *s = (const struct kn_kv_s4 *)key + i / KN_GROUP;
         const int high = i % KN_GROUP / 16;
         return kn_float_from_half(s->d[high]) * (float)((s->q[i % 16] >> 4 * high & 15) - 8);
+    }
+    if (type == KN_KV_Q5 || type == KN_KV_S5) {
+        const struct kn_kv_q5 *s = (const struct kn_kv_q5 *)key + i / KN_GROUP;
+        const int high = i % KN_GROUP / 16;
+        const int q = (s->q[i % 16] >> 4 * high & 15) | (s->high[high] >> i % 16 & 1) << 4;
+        return kn_float_from_half(s->d) * (float)(q - 16);
     }
     return type == KN_KV_F16 ? kn_float_from_half(halves[i]) : (float)group[2 + i % KN_GROUP];
 }

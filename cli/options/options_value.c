@@ -143,8 +143,8 @@ static int read_formats(struct options_kvs *out, const char *text, struct err *e
         if (i == OPTIONS_LIST_MAX)
             return err_set(e, ERR_USAGE, "--kv: more than %d formats", OPTIONS_LIST_MAX);
         if (!plan_kv_named(item, &all.item[all.n++]))
-            return err_set(e, ERR_USAGE, "--kv %s: expected q4, q8, f16, f32, or K:V such as q8:q4",
-                           item);
+            return err_set(e, ERR_USAGE,
+                           "--kv %s: expected q4, q5, q8, f16, f32, or K:V such as q8:q4", item);
     }
     *out = all;
     return 0;

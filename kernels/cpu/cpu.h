@@ -21,9 +21,18 @@ struct kn_kv_s4 {
     uint8_t q[KN_GROUP / 2];
 };
 
+struct kn_kv_q5 {
+    uint16_t d, high[2];
+    uint8_t q[KN_GROUP / 2];
+};
+
 _Static_assert(sizeof(struct kn_kv_q8) == 34, "no padding");
 _Static_assert(sizeof(struct kn_kv_q4) == 20, "no padding");
 _Static_assert(sizeof(struct kn_kv_s4) == 20, "no padding");
+_Static_assert(sizeof(struct kn_kv_q5) == 22, "no padding");
+
+/* The same numbers as a group of Q8. */
+void kn_widen_q5(struct kn_kv_q8 *out, const struct kn_kv_q5 *in);
 
 /* of silu_clamped_mul */
 #define KN_SILU_LIMIT 7.0f
@@ -48,6 +57,7 @@ void kn_row_q6_ref(float *out, const struct kn_weight *w, int r);
 void kn_row_coded_ref(float *out, const struct kn_weight *w, int r); /* IQ4 and later types */
 void kn_kv_pack_f32_ref(void *dst, const float *x, int head_dim);
 void kn_kv_unpack_f32_ref(float *dst, const void *src, int head_dim);
+void kn_kv_pack_q5_ref(void *dst, const float *x, int head_dim);
 
 /* In the reference's table alone (ref_units.c). */
 void kn_kv_pack_f16_ref(void *dst, const float *x, int head_dim);
@@ -59,6 +69,7 @@ void kn_kv_unpack_f16_ref(float *dst, const void *src, int head_dim);
 void kn_kv_unpack_q8_ref(float *dst, const void *src, int head_dim);
 void kn_kv_unpack_q4_ref(float *dst, const void *src, int head_dim);
 void kn_kv_unpack_s4_ref(float *dst, const void *src, int head_dim);
+void kn_kv_unpack_q5_ref(float *dst, const void *src, int head_dim);
 
 /* `row` of all tables. */
 #define KN_ROWS                                                                                  \

@@ -601,7 +601,7 @@ static inline void unpack_key(float *dst, enum kn_kv type, const void *rows, int
                               const struct kn_centre *centre, bool first)
 {
     unpack_row(dst, type, rows, slot, head_dim);
-    if (type == KN_KV_S4) kn_key_restore(dst, centre, first && slot == 0, head_dim);
+    if (kn_kv_centred(type)) kn_key_restore(dst, centre, first && slot == 0, head_dim);
 }
 
 /* dst may be x. */
@@ -750,6 +750,8 @@ const struct kernels kn_ref = {
             [KN_KV_Q8] = kn_kv_pack_q8_ref,
             [KN_KV_Q4] = kn_kv_pack_q4_ref,
             [KN_KV_S4] = kn_kv_pack_s4_ref,
+            [KN_KV_Q5] = kn_kv_pack_q5_ref,
+            [KN_KV_S5] = kn_kv_pack_q5_ref,
         },
     .pack_values = kn_pack_values_ref,
     .kv_unpack =
@@ -759,6 +761,8 @@ const struct kernels kn_ref = {
             [KN_KV_Q8] = kn_kv_unpack_q8_ref,
             [KN_KV_Q4] = kn_kv_unpack_q4_ref,
             [KN_KV_S4] = kn_kv_unpack_s4_ref,
+            [KN_KV_Q5] = kn_kv_unpack_q5_ref,
+            [KN_KV_S5] = kn_kv_unpack_q5_ref,
         },
     .attend = kn_attend_ref,
     .convolve = convolve_ref,

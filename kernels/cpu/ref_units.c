@@ -90,6 +90,28 @@ void kn_kv_pack_s4_ref(void *dst, const float *x, int head_dim)
     }
 }
 
+void kn_kv_pack_q5_ref(void *dst, const float *x, int head_dim)
+{
+    struct kn_kv_q5 *out = dst;
+
+    memset(dst, 0, kn_kv_bytes(KN_KV_Q5, head_dim));
+    for (int at = 0; at < head_dim; at += KN_GROUP, x += KN_GROUP, out++) {
+        float min = x[0], max = x[0];
+
+        for (int i = 1; i < KN_GROUP; i++) {
+            min = x[i] < min ? x[i] : min;
+            max = x[i] > max ? x[i] : max;
+        }
+        out->d = kn_half_saturated((max >= -min ? max : min) / -16.0f + 0.0f);
+        const float d = kn_float_from_half(out->d);
+        for (int i = 0; i < KN_GROUP && d != 0.0f; i++) {
+            const unsigned q = (unsigned)(code_of(x[i] / d, -16.0f, 15.0f) + 16.0f);
+            out->q[i % 16] |= (uint8_t)((q & 15) << i / 16 * 4);
+            out->high[i / 16] |= (uint16_t)(q >> 4 << i % 16);
+        }
+    }
+}
+
 /* d and m by least squares for the codes q of 32 numbers; false: they stay. */
 static bool fit(float *d, float *m, const float *x, const float *q)
 {
@@ -194,4 +216,38 @@ void kn_kv_unpack_s4_ref(float *dst, const void *src, int head_dim)
             dst[i] = kn_float_from_half(in->d[0]) * (float)((in->q[i] & 15) - 8);
             dst[i + 16] = kn_float_from_half(in->d[1]) * (float)((in->q[i] >> 4) - 8);
         }
+}
+
+/* Of 8 codes: nibbles, one per byte, less 16 where the bit of `high` is clear. */
+static uint64_t signed_codes(uint64_t nibbles, unsigned high)
+{
+    const uint64_t one = high * 0x0101010101010101u & 0x8040201008040201u; /* bit i in byte i */
+    const uint64_t clear = ~(one + 0x7f7f7f7f7f7f7f7fu) & 0x8080808080808080u;
+    return nibbles | (clear >> 7) * 0xf0;
+}
+
+void kn_widen_q5(struct kn_kv_q8 *out, const struct kn_kv_q5 *in)
+{
+    const uint64_t low = 0x0f0f0f0f0f0f0f0fu;
+
+    out->d = in->d;
+    for (int i = 0; i < 2; i++) {
+        uint64_t bytes, codes;
+        memcpy(&bytes, in->q + 8 * i, sizeof bytes);
+        codes = signed_codes(bytes & low, in->high[0] >> 8 * i & 255u);
+        memcpy(out->q + 8 * i, &codes, sizeof codes);
+        codes = signed_codes(bytes >> 4 & low, in->high[1] >> 8 * i & 255u);
+        memcpy(out->q + 16 + 8 * i, &codes, sizeof codes);
+    }
+}
+
+void kn_kv_unpack_q5_ref(float *dst, const void *src, int head_dim)
+{
+    const struct kn_kv_q5 *in = src;
+
+    for (int i = 0; i < head_dim; i += KN_GROUP, in++) {
+        struct kn_kv_q8 wide;
+        kn_widen_q5(&wide, in);
+        kn_kv_unpack_q8_ref(dst + i, &wide, KN_GROUP);
+    }
 }

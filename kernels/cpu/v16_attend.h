@@ -77,16 +77,24 @@ static inline void expand_f16(float *k, const uint32_t *raw, int head_dim)
     for (int i = 0; i < head_dim; i++) v16_store(k + i * BAND, half_column(raw, 2 * i));
 }
 
-static inline void expand_q8(float *k, const uint32_t *raw, int head_dim)
+V16_INLINE v16 from_centre(v16 x, const struct kn_centre *centre, int c)
+{
+    return v16_fma(x, v16_set1(centre->scale[c]), v16_set1(centre->mean[c]));
+}
+
+/* Q8, or S5 that is widened to it if there is a centre. */
+V16_INLINE void expand_q8(float *k, const uint32_t *raw, const struct kn_centre *centre,
+                          int head_dim)
 {
     for (int g = 0; g < head_dim / KN_GROUP; g++) {
         const int at = g * (int)sizeof(struct kn_kv_q8);
         const v16 d = half_column(raw, at);
 
         for (int i = 0; i < KN_GROUP; i++, k += BAND) {
-            const int byte = at + 2 + i;
+            const int byte = at + 2 + i, c = g * KN_GROUP + i;
             const v16i four = v16i_load(raw + byte / 4 * 16);
-            v16_store(k, v16_mul(v16i_byte(four, (unsigned)(byte % 4) * 8), d));
+            const v16 x = v16_mul(v16i_byte(four, (unsigned)(byte % 4) * 8), d);
+            v16_store(k, centre ? from_centre(x, centre, c) : x);
         }
     }
 }
@@ -107,7 +115,7 @@ V16_INLINE struct affine affine_of(const uint32_t *group, int high, bool s4)
 V16_INLINE v16 number_of(v16 q, struct affine a, const struct kn_centre *centre, int c)
 {
     const v16 x = v16_fma(q, a.d, a.m);
-    return centre ? v16_fma(x, v16_set1(centre->scale[c]), v16_set1(centre->mean[c])) : x;
+    return centre ? from_centre(x, centre, c) : x;
 }
 
 /* Q4, or S4 if there is a centre. */
@@ -182,6 +190,24 @@ V16_INLINE void expand_4_bits(float *k, const struct attend_tile *tile,
     rotate_columns(k, cos, sin, dim);
 }
 
+static inline bool is_q5(enum kn_kv type)
+{
+    return type == KN_KV_Q5 || type == KN_KV_S5;
+}
+
+/* raw = the dwords of n_row <= 16 units of Q5 or S5, widened to Q8. */
+static inline void load_wide(uint32_t *raw, const uint8_t *rows, int n_row, int dim)
+{
+    const size_t narrow = kn_kv_bytes(KN_KV_Q5, dim), stride = kn_kv_bytes(KN_KV_Q8, dim);
+    uint8_t wide[16 * GROUPS_MAX * sizeof(struct kn_kv_q8)];
+
+    for (int r = 0; r < n_row; r++)
+        for (int g = 0; g < dim / KN_GROUP; g++)
+            kn_widen_q5((struct kn_kv_q8 *)(wide + (size_t)r * stride) + g,
+                        (const struct kn_kv_q5 *)(rows + (size_t)r * narrow) + g);
+    load_columns(raw, 16, wide, stride, (int)(stride / 4), n_row);
+}
+
 /* Fills k with the keys of the band at slot p0; only slots below slot1 exist. */
 static inline void load_keys(float *k, struct attend_tile *tile, const struct kn_attend *job,
                              int p0, int slot1)
@@ -196,6 +222,8 @@ static inline void load_keys(float *k, struct attend_tile *tile, const struct kn
 
         if (job->k_type == KN_KV_F32)
             load_columns(k, BAND, rows, stride, dim, n_row);
+        else if (is_q5(job->k_type))
+            load_wide(tile->raw, rows, n_row, dim);
         else
             load_columns(tile->raw, 16, rows, stride, (int)(stride / 4), n_row);
         if (job->k_type == KN_KV_S4) {
@@ -208,11 +236,16 @@ static inline void load_keys(float *k, struct attend_tile *tile, const struct kn
             expand_4_bits(k, tile, NULL, cos, sin, dim);
             continue;
         }
-        if (job->k_type == KN_KV_Q8)
-            expand_q8(k, tile->raw, dim);
-        else if (job->k_type == KN_KV_F16)
+        if (job->k_type == KN_KV_S5) {
+            const struct kn_centre centre = *job->centre;
+            expand_q8(k, tile->raw, &centre, dim);
+        } else if (job->k_type == KN_KV_Q8 || job->k_type == KN_KV_Q5) {
+            expand_q8(k, tile->raw, NULL, dim);
+        } else if (job->k_type == KN_KV_F16) {
             expand_f16(k, tile->raw, dim);
+        }
         rotate_columns(k, cos, sin, dim);
+        if (job->k_type == KN_KV_S5 && job->first && p0 + i == 0) lift_first(k, job->centre, dim);
     }
 }
 
@@ -254,6 +287,16 @@ static inline void load_values_q8(struct attend_tile *tile, const uint8_t *src, 
     }
 }
 
+static inline void load_values_q5(struct attend_tile *tile, const uint8_t *src, int n_slot,
+                                  int head_dim)
+{
+    const size_t stride = kn_kv_bytes(KN_KV_Q5, head_dim);
+    float *v = tile->v;
+
+    for (int s = 0; s < n_slot; s++, src += stride, v += tile->v_stride)
+        kv_unpack_q5_v16(v, src, head_dim);
+}
+
 /* Units of Q4 have no gaps: n_slot * groups in a row. */
 static inline void load_values_q4(struct attend_tile *tile, const struct kn_kv_q4 *group,
                                   int n_slot, int head_dim)
@@ -281,6 +324,8 @@ static inline void load_values(struct attend_tile *tile, const struct kn_attend 
         load_values_q4(tile, src, n_slot, dim);
     else if (job->v_type == KN_KV_Q8)
         load_values_q8(tile, src, n_slot, dim);
+    else if (is_q5(job->v_type))
+        load_values_q5(tile, src, n_slot, dim);
     else if (job->v_type == KN_KV_F16)
         load_values_f16(tile, src, n_slot, dim);
     else

@@ -14,9 +14,10 @@
 
 /* ---- the cache's memory ---------------------------------------------------------------------- */
 
-/* Format of units: bytes as in kernels.h, KN_KV_Q4 and so on. Values beside keys of S4 are packed
- * transformed (kn_hadamard), and merging the pieces of attention undoes it. */
-enum cuda_kv { CUDA_KV_Q4, CUDA_KV_Q8, CUDA_KV_F16, CUDA_KV_S4 };
+/* Format of units: bytes as in kernels.h, KN_KV_Q4 and so on. Values beside keys of S4 and S5 are
+ * packed transformed (kn_hadamard), and merging the pieces of attention undoes it. */
+enum cuda_kv { CUDA_KV_Q4, CUDA_KV_Q8, CUDA_KV_F16, CUDA_KV_Q5, CUDA_KV_S4, CUDA_KV_S5 };
+#define CUDA_KV_CENTRED(type) ((type) >= CUDA_KV_S4)
 
 #define CUDA_FITS 3 /* KN_FITS of kernels.h */
 
@@ -34,7 +35,7 @@ struct cuda_cache {
     int n_head, head_dim;
     int k_bytes, v_bytes; /* of a unit */
     enum cuda_kv k_type, v_type;
-    const float *centres; /* of keys of S4: [n_head][3][head_dim], the first three numbers of
+    const float *centres; /* of keys of S4, S5: [n_head][3][head_dim], the first three numbers of
                              struct kn_centre */
 };
 

@@ -123,7 +123,7 @@ DEVICE void describe_keys(struct key_part<MAX> *p, const struct cuda_attend_any 
     load_four(p->sine, a.at.sin + share<MAX / 2>::STEP * half + p->own.c);
     UNROLL
     for (int k = 0; k < 4; k++) p->cosine[k] /= still[k], p->sine[k] /= still[k];
-    if (a.at.cache.k_type != CUDA_KV_S4) return;
+    if (!CUDA_KV_CENTRED(a.at.cache.k_type)) return;
     UNROLL
     for (int part = 0; part < 2; part++) {
         const float *centre = a.at.cache.centres + w.head * 3 * w.dim + p->own.c + part * half;
@@ -143,7 +143,7 @@ DEVICE void key_four(float x[4], const struct cuda_attend_any &a, const struct w
 
     unit_numbers(x, key, type, c);
     UNROLL
-    for (int k = 0; k < 4 && type == CUDA_KV_S4; k++)
+    for (int k = 0; k < 4 && CUDA_KV_CENTRED(type); k++)
         x[k] = fma_f32(p.scale[part][k], x[k], first ? other[k] : p.mean[part][k]);
 }
 
@@ -167,7 +167,7 @@ DEVICE void put_keys(const struct cuda_attend_any &a, const struct work &w,
     const int half = w.dim / 2, bytes = a.at.cache.k_bytes, last = w.end - 1 - slot0;
     const int64_t angle = (int64_t)(min_int(p.own.row, last) + slot0 - w.base) * half + p.own.c;
     const char *keys = w.keys ? w.keys : (const char *)a.at.cache.k + unit0 * bytes;
-    const bool first = type == CUDA_KV_S4 && slot0 == 0 && a.at.cache.pos[unit0] == 0;
+    const bool first = CUDA_KV_CENTRED(type) && slot0 == 0 && a.at.cache.pos[unit0] == 0;
     float cosine[4], sine[4];
 
     if (p.own.c >= half) return;
@@ -232,7 +232,9 @@ DEVICE void put_units(const struct cuda_attend_any &a, const struct work &w,
         CASE(CUDA_KV_Q4);
         CASE(CUDA_KV_Q8);
         CASE(CUDA_KV_F16);
+        CASE(CUDA_KV_Q5);
         CASE(CUDA_KV_S4);
+        CASE(CUDA_KV_S5);
 #undef CASE
     }
 }

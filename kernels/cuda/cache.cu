@@ -52,12 +52,13 @@ KERNEL(cache_copy, struct cuda_copy, 256, 1)
 
 enum { THREADS = CUDA_EVICT_THREADS, WARPS = THREADS / 32, DIM = CUDA_VALUES_DIM };
 
-/* Calls the function for units of this type. */
-#define WITH_TYPE(type, function, ...)                          \
-    ((type) == CUDA_KV_S4   ? function<CUDA_KV_S4>(__VA_ARGS__) \
-     : (type) == CUDA_KV_Q4 ? function<CUDA_KV_Q4>(__VA_ARGS__) \
-     : (type) == CUDA_KV_Q8 ? function<CUDA_KV_Q8>(__VA_ARGS__) \
-                            : function<CUDA_KV_F16>(__VA_ARGS__))
+/* Calls the function for units of this type; numbers of Q5 and S5 are packed alike. */
+#define WITH_TYPE(type, function, ...)                           \
+    ((type) == CUDA_KV_S4    ? function<CUDA_KV_S4>(__VA_ARGS__) \
+     : (type) == CUDA_KV_Q4  ? function<CUDA_KV_Q4>(__VA_ARGS__) \
+     : (type) == CUDA_KV_Q8  ? function<CUDA_KV_Q8>(__VA_ARGS__) \
+     : (type) == CUDA_KV_F16 ? function<CUDA_KV_F16>(__VA_ARGS__)\
+                             : function<CUDA_KV_Q5>(__VA_ARGS__))
 
 /* By channel, zeros past the head's. */
 struct key_rows {
@@ -92,7 +93,7 @@ DEVICE void load_centre(struct key_rows *rows, const struct cuda_cache &c, int h
 {
     const int i = thread_id();
     const float *from =
-        c.k_type == CUDA_KV_S4 && i < c.head_dim ? c.centres + head * 3 * c.head_dim + i : NULL;
+        CUDA_KV_CENTRED(c.k_type) && i < c.head_dim ? c.centres + head * 3 * c.head_dim + i : NULL;
 
     if (i < DIM) {
         rows->scale[i] = from ? from[c.head_dim] : i < c.head_dim ? 1.0f : 0.0f;

@@ -95,6 +95,27 @@ DEVICE void pack_group_s4(uint8_t *to, float x)
     put_block(to, (better ? other : q) + 8.0f, bits | shfl_xor_u32(bits, 16) << 16);
 }
 
+/* As kv_pack[KN_KV_Q5]: 22 bytes, aligned to 2. */
+DEVICE void pack_group_q5(uint8_t *to, float x)
+{
+    float min = x, max = x;
+
+    UNROLL
+    for (int mask = 16; mask; mask >>= 1) {
+        min = min_f32(min, shfl_xor_f32(min, mask));
+        max = max_f32(max, shfl_xor_f32(max, mask));
+    }
+    const uint16_t d_bits = half_saturated((max >= -min ? max : min) / -16.0f + 0.0f);
+    const float d = half_float(d_bits);
+    const float v = d != 0.0f ? round_even(x / d) : -16.0f;
+    const uint32_t q = (uint32_t)(int)((v > 15.0f ? 15.0f : v > -16.0f ? v : -16.0f) + 16.0f);
+    const uint32_t partner = shfl_xor_u32(q, 16), high = warp_ballot(q > 15);
+
+    if (lane_id() < 16) to[6 + lane_id()] = (uint8_t)((q & 15) | partner << 4);
+    if (lane_id() < 3)
+        ((uint16_t *)to)[lane_id()] = (uint16_t)(lane_id() ? high >> 16 * (lane_id() - 1) : d_bits);
+}
+
 /* As kv_pack[KN_KV_Q8]: 34 bytes, aligned to 2. */
 DEVICE void pack_group_q8(uint8_t *to, float x)
 {
@@ -106,20 +127,24 @@ DEVICE void pack_group_q8(uint8_t *to, float x)
     if (lane_id() == 0) *(uint16_t *)to = d_bits;
 }
 
-/* Packs group `group` of a unit with n_group groups. fits: a value beside a key of S4. */
+/* Packs group `group` of a unit with n_group groups. fits: a value beside a key with a centre. */
 DEVICE void pack(uint8_t *unit, float x, enum cuda_kv type, int group, int n_group, bool fits)
 {
     if (type == CUDA_KV_Q4) {
         pack_group(unit + group * 20, x, fits);
     } else if (type == CUDA_KV_S4) {
         pack_group_s4(unit + group * 20, x);
-    } else if (type == CUDA_KV_Q8) {
-        pack_group_q8(unit + group * 34, x);
+    } else if (type == CUDA_KV_F16) {
+        *(uint16_t *)(unit + group * 64 + lane_id() * 2) = half_saturated(x);
+    } else {
+        const int bytes = type == CUDA_KV_Q8 ? 34 : 22;
+        if (type == CUDA_KV_Q8)
+            pack_group_q8(unit + group * bytes, x);
+        else
+            pack_group_q5(unit + group * bytes, x);
         /* pads an odd number of groups to 4 bytes */
         if (group + 1 == n_group && n_group % 2 && lane_id() == 0)
-            *(uint16_t *)(unit + n_group * 34) = 0;
-    } else {
-        *(uint16_t *)(unit + group * 64 + lane_id() * 2) = half_saturated(x);
+            *(uint16_t *)(unit + n_group * bytes) = 0;
     }
 }
 
@@ -137,7 +162,7 @@ DEVICE void pack_unit(const struct cuda_cache &c, int head, uint8_t *key, uint8_
                       const float *k, const float *v, bool first)
 {
     const int n_group = ceil_div(c.head_dim, 32);
-    const bool s4 = c.k_type == CUDA_KV_S4;
+    const bool less = CUDA_KV_CENTRED(c.k_type);
 
     for (int i = warp_id(); i < 2 * n_group; i += 4) {
         const bool is_value = i >= n_group;
@@ -146,9 +171,9 @@ DEVICE void pack_unit(const struct cuda_cache &c, int head, uint8_t *key, uint8_
         if (own >= c.head_dim) continue; /* only units of halfs end so */
         const float x = is_value ? v[own] : k[own];
         if (is_value)
-            pack(value, s4 ? hadamard(x) : x, c.v_type, group, n_group, s4);
+            pack(value, less ? hadamard(x) : x, c.v_type, group, n_group, less);
         else
-            pack(key, s4 ? centred(x, c, head, first, own) : x, c.k_type, group, n_group, false);
+            pack(key, less ? centred(x, c, head, first, own) : x, c.k_type, group, n_group, false);
     }
 }
 
@@ -182,6 +207,15 @@ DEVICE void unit_numbers(float x[4], const void *unit, enum cuda_kv type, int c)
         const float d = half_float((uint16_t)(words[0] >> c % 32 / 16 * 16));
         UNROLL
         for (int i = 0; i < 4; i++) x[i] = d * (float)((int)(q >> 8 * i & 15) - 8);
+    } else if (type == CUDA_KV_Q5 || type == CUDA_KV_S5) { /* blocks of 22 bytes */
+        const uint16_t *block = (const uint16_t *)unit + c / 32 * 11;
+        const uint16_t *nibbles = block + 3 + c % 16 / 2;
+        const float d = half_float(block[0]);
+        const uint32_t q = (nibbles[0] | (uint32_t)nibbles[1] << 16) >> c % 32 / 16 * 4;
+        const uint32_t high = (uint32_t)block[1 + c % 32 / 16] >> c % 16;
+        UNROLL
+        for (int i = 0; i < 4; i++)
+            x[i] = d * (float)((int)((q >> 8 * i & 15) | (high >> i & 1) << 4) - 16);
     } else if (type == CUDA_KV_Q8) { /* blocks of 34 bytes: two of them at a time */
         const uint16_t *block = (const uint16_t *)unit + c / 32 * 17;
         const float d = half_float(block[0]);
@@ -202,7 +236,7 @@ DEVICE void key_numbers(float x[4], const struct cuda_cache &cache, int head, in
     float mean[4], scale[4];
 
     unit_numbers(x, cache.k + place * cache.k_bytes, cache.k_type, c);
-    if (cache.k_type != CUDA_KV_S4) return;
+    if (!CUDA_KV_CENTRED(cache.k_type)) return;
     const float *centre = cache.centres + head * 3 * cache.head_dim + c;
     const bool first = slot == 0 && cache.pos[place] == 0;
     load_four(mean, centre + (first ? 2 * cache.head_dim : 0));

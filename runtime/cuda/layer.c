@@ -204,7 +204,7 @@ static void attend(struct cuda_context *x, const struct model_layer *l)
                                      x->act,
                                      NULL,
                                      few ? job.cache.len : NULL,
-                                     job.cache.k_type == CUDA_KV_S4};
+                                     CUDA_KV_CENTRED(job.cache.k_type)};
     if (few)
         cuda_launch(x, decode_of[size], splits, m->n_kv_head, 1, CUDA_ATTEND_THREADS,
                     CUDA_DECODE_SHARED((size_t)m->head_dim), &job);
@@ -235,7 +235,7 @@ static void attend_any(struct cuda_context *x, const struct model_layer *l)
                                          x->n,        heads_group(&h),
                                          h.n_kv_head, h.head_dim,
                                          l->sinks,    l->is_gated ? x->open : NULL,
-                                         x->att,      c->k_type == CUDA_KV_S4};
+                                         x->att,      CUDA_KV_CENTRED(c->k_type)};
     cuda_launch(x, kernels[size], blocks, h.n_kv_head, splits, CUDA_ATTEND_THREADS,
                 CUDA_ANY_SHARED(most, (size_t)h.head_dim, c->k_bytes + c->v_bytes), &job);
     LAUNCH(x, merge_any, rows, h.n_kv_head, 1, 128, 0, &merge);

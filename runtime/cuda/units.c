@@ -34,6 +34,8 @@ static enum cuda_kv kv_of(enum kn_kv type)
 {
     return type == KN_KV_Q4   ? CUDA_KV_Q4
            : type == KN_KV_S4 ? CUDA_KV_S4
+           : type == KN_KV_Q5 ? CUDA_KV_Q5
+           : type == KN_KV_S5 ? CUDA_KV_S5
            : type == KN_KV_Q8 ? CUDA_KV_Q8
                               : CUDA_KV_F16;
 }
@@ -62,8 +64,8 @@ static void plan_units(struct cuda_units *u, const struct cache_shape *s, struct
     u->all.pos = arena_take(cache, slots, sizeof *u->all.pos);
     u->all.score = arena_take(cache, slots, sizeof *u->all.score);
     u->all.pages = arena_take(cache, (size_t)u->n_heads * (size_t)per_head, sizeof *u->all.pages);
-    /* keys of Q4 may become keys of S4 once the centres are measured */
-    if (s->k_type == KN_KV_S4 || s->k_type == KN_KV_Q4)
+    /* keys of Q4 and Q5 become keys of S4 and S5 once the centres are measured */
+    if (kn_kv_centred(s->k_type) || s->k_type == KN_KV_Q4 || s->k_type == KN_KV_Q5)
         u->all.centres = arena_take(cache, centre_bytes(u), 1);
 }
 
@@ -143,7 +145,7 @@ static int open_units(struct cuda_context *x, struct cuda_units *u, const struct
 static int put_centres(struct cuda_context *x, const struct cuda_units *u,
                        const struct kn_centre *centres, struct err *e)
 {
-    if (u->all.k_type != CUDA_KV_S4 || u->n_heads == 0) return 0;
+    if (!CUDA_KV_CENTRED(u->all.k_type) || u->n_heads == 0) return 0;
     int rc = cuda_put(x->g, u->all.centres, centres->mean, centre_bytes(u), e);
     return rc ? rc : cuda_wait(x->g, e);
 }

@@ -111,7 +111,7 @@ int cuda_supports(const struct cuda_choice *c, struct err *e)
     int rc = supports_model(c->model, e);
     if (rc) return rc;
     if (c->k_type == KN_KV_F32 || c->v_type == KN_KV_F32)
-        return err_set(e, ERR_USAGE, "the GPU keeps units as --kv q4, q8 or f16, not f32");
+        return err_set(e, ERR_USAGE, "the GPU keeps units as --kv q4, q5, q8 or f16, not f32");
     return 0;
 }
 

@@ -105,15 +105,15 @@ static void grow_queries(const struct layer_step *s, float *q, int t)
     }
 }
 
-/* Packs one unit. Keys of S4 are packed less their centre, and values beside them transformed and
- * fitted. */
+/* Packs one unit: a key less its centre, if its type has one, and the value beside it transformed;
+ * values of Q4 are then fitted. */
 static void pack_unit(const struct layer_step *s, int head, size_t slot, const float *k,
                       const float *v, bool first)
 {
     const struct forward *f = s->f;
     const struct cache_head *h = cache_head(s->c, s->index, head);
     const int dim = s->c->shape.head_dim;
-    const bool centred = s->c->shape.k_type == KN_KV_S4;
+    const bool centred = kn_kv_centred(s->c->shape.k_type);
     float x[2][KN_HEAD_DIM_MAX];
     if (centred) {
         k = memcpy(x[0], k, (size_t)dim * sizeof *k);
@@ -176,7 +176,7 @@ static struct kn_attend attend_args(const struct layer_step *s, int head)
     const struct cache_head *h = cache_head(s->c, s->index, head);
     int group = heads_group(&a);
     const struct cache_shape *c = &s->c->shape;
-    const bool centred = c->k_type == KN_KV_S4, one = c->v_type == KN_KV_KEY;
+    const bool centred = kn_kv_centred(c->k_type), one = c->v_type == KN_KV_KEY;
     return (struct kn_attend){
         .centre = centred ? forward_centre(f, s->layer, head) : NULL,
         .first = h->pos[0] == 0,
@@ -236,10 +236,10 @@ static void attend_split(const struct attend_job *j, int head, int split)
     s->f->kernels->attend(&a);
 }
 
-/* Undoes the transform of values beside keys of S4 in n results of attention. */
+/* Undoes the transform of values beside keys with centres in n results of attention. */
 static void restore_values(const struct layer_step *s, float *out, int n)
 {
-    if (s->c->shape.k_type == KN_KV_S4) kn_hadamard(out, n * s->c->shape.head_dim);
+    if (kn_kv_centred(s->c->shape.k_type)) kn_hadamard(out, n * s->c->shape.head_dim);
 }
 
 /* A block of tokens with all slots that they see; merged at once. */

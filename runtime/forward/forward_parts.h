@@ -102,7 +102,7 @@ struct forward {
 };
 
 /* The rotation of queries and keys in a layer. */
-/* The centre of a head's keys of S4. */
+/* The centre of a head's keys. */
 static inline const struct kn_centre *forward_centre(const struct forward *f,
                                                      const struct model_layer *l, int head)
 {

@@ -44,8 +44,8 @@ struct asked {
 static const struct {
     const char *name;
     enum kn_kv type;
-} kv_names[] = {
-    {"q4", KN_KV_Q4}, {"q8", KN_KV_Q8}, {"f16", KN_KV_F16}, {"f32", KN_KV_F32}, {"q4", KN_KV_S4}};
+} kv_names[] = {{"q4", KN_KV_Q4},   {"q5", KN_KV_Q5}, {"q8", KN_KV_Q8}, {"f16", KN_KV_F16},
+                {"f32", KN_KV_F32}, {"q4", KN_KV_S4}, {"q5", KN_KV_S5}};
 
 const char *plan_kv_name(enum kn_kv type)
 {
@@ -81,7 +81,7 @@ bool plan_kv_named(const char *text, struct plan_kv *out)
 
 static bool in_groups(enum kn_kv type)
 {
-    return type == KN_KV_Q4 || type == KN_KV_Q8;
+    return type == KN_KV_Q4 || type == KN_KV_Q5 || type == KN_KV_Q8;
 }
 
 /* A head size of the model that groups of numbers do not fit; 0 = none. */
@@ -565,8 +565,9 @@ int plan_make(struct plan *p, struct model *m, struct retaining *h, struct cuda 
     int rc = choose_policy(p, &q, e);
     if (!rc) rc = choose_kv(p, m, &o->kv, e);
     if (m->latent.rank) p->v_type = KN_KV_KEY;
-    /* keys of 4 bits are less than half as wrong with centres */
+    /* keys of few bits are less than half as wrong with centres */
     if (m->centres && !o->kv.plain && p->k_type == KN_KV_Q4) p->k_type = KN_KV_S4;
+    if (m->centres && p->k_type == KN_KV_Q5) p->k_type = KN_KV_S5;
     if (!rc) rc = check_gpu(p, &q, e);
     if (rc) return rc;
     choose_steps(p, &q);

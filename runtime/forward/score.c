@@ -20,7 +20,7 @@ static void unpack_key(const struct job *j, int index, int s, float *k)
     const struct cache_head *h = &c->kv_heads[index];
     const int dim = c->shape.head_dim;
     j->f->kernels->kv_unpack[c->shape.k_type](k, h->k + (size_t)s * c->k_bytes, dim);
-    if (c->shape.k_type == KN_KV_S4)
+    if (kn_kv_centred(c->shape.k_type))
         kn_key_restore(k, &j->f->model->centres[index], h->pos[s] == 0, dim);
 }
 
@@ -66,7 +66,7 @@ static float unit_score(const struct job *j, int index, int s)
         memcpy(v, k, sizeof v);
     else
         j->f->kernels->kv_unpack[c->shape.v_type](v, h->v + (size_t)s * c->v_bytes, dim);
-    if (c->shape.k_type == KN_KV_S4) kn_hadamard(v, dim);
+    if (kn_kv_centred(c->shape.k_type)) kn_hadamard(v, dim);
     for (int i = 0; i < dim; i++) sum += w[i] * k[i];
     for (int i = 0; i < dim; i++) sum += w[dim + i] * v[i];
     return sum;

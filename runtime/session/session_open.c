@@ -125,7 +125,7 @@ static void describe(struct session *s)
     snprintf(st->heads, sizeof st->heads, "%s", scored ? s->engine->heads_digest : "");
     st->can_adopt = context_can_adopt(&s->ctx);
     plan_kv_text(&s->ctx.plan, st->kv);
-    if (s->ctx.plan.k_type == KN_KV_S4) /* "q4:q8/1a2b3c4d" */
+    if (kn_kv_centred(s->ctx.plan.k_type)) /* "q4:q8/1a2b3c4d" */
         snprintf(strchr(st->kv, '\0'), 10, "/%s", s->engine->centres.digest);
     snprintf(st->policy, sizeof st->policy, "%s", s->ctx.plan.policy->name);
     snprintf(st->template_name, sizeof st->template_name, "%s",

@@ -69,7 +69,7 @@ static inline void rope_free(struct kn_rope *rope)
 
 static inline enum kn_kv kn_kv_of(enum cuda_kv type)
 {
-    static const enum kn_kv types[] = {KN_KV_Q4, KN_KV_Q8, KN_KV_F16, KN_KV_S4};
+    static const enum kn_kv types[] = {KN_KV_Q4, KN_KV_Q8, KN_KV_F16, KN_KV_Q5, KN_KV_S4, KN_KV_S5};
     return types[type];
 }
 
@@ -112,7 +112,7 @@ static inline struct cuda_cache cuda_cache_new(int dim, int n_head, int capacity
                            .v_bytes = (int)kn_kv_bytes(kn_kv_of(v_type), dim),
                            .k_type = k_type,
                            .v_type = v_type,
-                           .centres = k_type == CUDA_KV_S4 ? centres_new(dim, n_head) : NULL};
+                           .centres = CUDA_KV_CENTRED(k_type) ? centres_new(dim, n_head) : NULL};
     const size_t slots = cuda_cache_slots(&c);
     int32_t *pages = take((size_t)(n_head * c.n_pages) * sizeof *pages);
 
@@ -160,7 +160,7 @@ static inline void pack_key(struct cuda_cache *c, int head, int slot, float *x)
 {
     const struct kn_centre centre = centre_of(c, head);
     const bool first = slot == 0 && c->pos[cuda_place(c, head, 0)] == 0;
-    if (c->k_type == CUDA_KV_S4) kn_key_centre(x, &centre, first, c->head_dim);
+    if (CUDA_KV_CENTRED(c->k_type)) kn_key_centre(x, &centre, first, c->head_dim);
     kn_table("ref")->kv_pack[kn_kv_of(c->k_type)](cuda_key(c, head, slot), x, c->head_dim);
 }
 
@@ -169,7 +169,7 @@ static inline void unpack_key(float *x, const struct cuda_cache *c, int head, in
     const struct kn_centre centre = centre_of(c, head);
     const bool first = slot == 0 && c->pos[cuda_place(c, head, 0)] == 0;
     kn_table("ref")->kv_unpack[kn_kv_of(c->k_type)](x, cuda_key(c, head, slot), c->head_dim);
-    if (c->k_type == CUDA_KV_S4) kn_key_restore(x, &centre, first, c->head_dim);
+    if (CUDA_KV_CENTRED(c->k_type)) kn_key_restore(x, &centre, first, c->head_dim);
 }
 
 /* ---- activations ----------------------------------------------------------------------------- */

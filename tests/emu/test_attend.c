@@ -62,7 +62,7 @@ static void fill_head(struct rng *rng, struct cuda_cache *c, int head, int len)
     for (int i = 0; i < len; i++) {
         c->pos[cuda_place(c, head, i)] = (uint32_t)(i + head % 2);
         fill_unit(rng, x, c->head_dim, 1.0f);
-        for (int k = 0; k < c->head_dim && c->k_type == CUDA_KV_S4; k++)
+        for (int k = 0; k < c->head_dim && CUDA_KV_CENTRED(c->k_type); k++)
             x[k] = (i || head % 2 ? centre.mean : centre.first)[k] + centre.scale[k] * x[k];
         pack_key(c, head, i, x);
         fill_unit(rng, x, c->head_dim, 3.0f);
@@ -210,7 +210,7 @@ static void want(struct wanted *w, const struct fixture *f, int head, int row)
             w->bound[k] += fabs(term) * 0x1p-10 * (1 + 2 * size);
         }
     }
-    if (s->k_type == CUDA_KV_S4) restore(w, s->dim);
+    if (CUDA_KV_CENTRED(s->k_type)) restore(w, s->dim);
     free(logits);
 }
 
@@ -242,7 +242,7 @@ static void check_merged(struct fixture *f, bool pieces, uint64_t seed)
                            .n_head = s->n_head,
                            .head_dim = s->dim,
                            .len = pieces ? f->args.cache.len : NULL,
-                           .transformed = s->k_type == CUDA_KV_S4};
+                           .transformed = CUDA_KV_CENTRED(s->k_type)};
     struct wanted w;
 
     m.act = cuda_act_new(s->n_tok, f->n_out);
@@ -587,6 +587,7 @@ TEST(chunk_kinds)
     }
     check_chunk((struct shape){64, 1, 1, 3, 1, {61}, CUDA_KV_Q4, CUDA_KV_F16});
     check_chunk((struct shape){96, 1, 2, 3, 1, {61, 5}, CUDA_KV_S4, CUDA_KV_Q8});
+    check_chunk((struct shape){96, 1, 2, 3, 1, {61, 5}, CUDA_KV_S5, CUDA_KV_Q5});
     check_chunk(PLAIN(128, 2, 1, 5, 1, {70}));
 }
 
@@ -621,7 +622,7 @@ static void check_any_merged(struct fixture *f, const float *gate)
     const size_t bytes = (size_t)(s->n_tok * f->n_out) * sizeof(float);
     const struct cuda_merge_any m = {
         f->args.m, f->args.l, f->args.acc, s->n_split, s->n_tok,       s->n_group,
-        s->n_head, s->dim,    f->sinks,    gate,       guarded(bytes), s->k_type == CUDA_KV_S4};
+        s->n_head, s->dim,    f->sinks,    gate,       guarded(bytes), CUDA_KV_CENTRED(s->k_type)};
     struct wanted w;
 
     LAUNCH(merge_any, &m, f->n_row, s->n_head, 1, 128, 0, 3);
@@ -674,6 +675,8 @@ TEST(any_heads)
     check_any((struct shape){512, 2, 1, 3, 2, {90}, CUDA_KV_Q8, CUDA_KV_Q4}, 0, 0, true);
     check_any(FOUR_BIT(512, 8, 1, 5, 1, {30}), 0, 0, false);
     check_any(PLAIN(64, 4, 2, 1, 2, {100, 9}), 0, 0, true);
+    check_any((struct shape){96, 2, 2, 1, 2, {0, 100}, CUDA_KV_S5, CUDA_KV_Q5}, 0, 0, true);
+    check_any((struct shape){256, 2, 1, 3, 1, {70}, CUDA_KV_Q5, CUDA_KV_Q4}, 0, 0, false);
 }
 
 TEST(any_windows)

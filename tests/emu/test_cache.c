@@ -81,9 +81,9 @@ static void want_unit(uint8_t *out, const struct cuda_cache *c, int head, const 
     float y[KN_HEAD_DIM_MAX];
 
     memcpy(y, x, (size_t)c->head_dim * sizeof *y);
-    if (c->k_type == CUDA_KV_S4 && is_value) kn_hadamard(y, c->head_dim);
-    if (c->k_type == CUDA_KV_S4 && !is_value) kn_key_centre(y, &centre, pos == 0, c->head_dim);
-    if (c->k_type == CUDA_KV_S4 && is_value && type == KN_KV_Q4)
+    if (CUDA_KV_CENTRED(c->k_type) && is_value) kn_hadamard(y, c->head_dim);
+    if (CUDA_KV_CENTRED(c->k_type) && !is_value) kn_key_centre(y, &centre, pos == 0, c->head_dim);
+    if (CUDA_KV_CENTRED(c->k_type) && is_value && type == KN_KV_Q4)
         kn_table("ref")->pack_values(out, y, c->head_dim);
     else
         kn_table("ref")->kv_pack[type](out, y, c->head_dim);
@@ -125,13 +125,14 @@ static void check_append(int dim, int n_head, int n_tok, enum cuda_kv k_type, en
 
 TEST(append)
 {
-    for (int type = CUDA_KV_Q4; type <= CUDA_KV_S4; type++) {
-        const enum cuda_kv values = type == CUDA_KV_S4 ? CUDA_KV_Q4 : (enum cuda_kv)type;
+    for (int type = CUDA_KV_Q4; type <= CUDA_KV_S5; type++) {
+        const enum cuda_kv values = CUDA_KV_CENTRED(type) ? CUDA_KV_Q4 : (enum cuda_kv)type;
         check_append(64, 3, 5, (enum cuda_kv)type, values);
         check_append(96, 2, 1, (enum cuda_kv)type, values);
         check_append(128, 4, 3, (enum cuda_kv)type, values);
     }
     check_append(96, 2, 5, CUDA_KV_S4, CUDA_KV_F16);
+    check_append(96, 2, 5, CUDA_KV_S5, CUDA_KV_Q5);
 }
 
 /* ---- values of units ------------------------------------------------------------------------- */
@@ -184,6 +185,7 @@ TEST(values)
     check_values(96, (const int[]){70}, 1, CUDA_KV_Q8);
     check_values(128, (const int[]){3, 66}, 2, CUDA_KV_F16);
     check_values(64, (const int[]){7, 130}, 2, CUDA_KV_S4);
+    check_values(96, (const int[]){70, 9}, 2, CUDA_KV_S5);
 }
 
 /* Signs by kn_key_signs, logarithms as Mitchell's: exponent plus mantissa. */
@@ -231,6 +233,7 @@ TEST(finds_near_duplicates)
     check_near_duplicates(96, (const int[]){270}, 1, CUDA_KV_Q8);
     check_near_duplicates(128, (const int[]){3, 366}, 2, CUDA_KV_F16);
     check_near_duplicates(64, (const int[]){330}, 1, CUDA_KV_S4);
+    check_near_duplicates(96, (const int[]){270}, 1, CUDA_KV_S5);
 }
 
 /* Whether a unit is ranked before another: a larger key, or an equal key and older. */

@@ -70,7 +70,7 @@ gpu plan --device cuda --policy locret --budget 9000000 >/dev/null 2>"$T/err"
 equal "plan: too much: exit status" 4 $?
 holds "plan: too much" "$(cat "$T/err")" "GPU's memory; --budget [0-9]+ would fit"
 echo hi | gpu chat --plain --private --device auto --kv f32 -n 1 >/dev/null 2>"$T/err"
-holds "auto: what the GPU cannot do is said" "$(cat "$T/err")" "the GPU is not used: the GPU keeps units as --kv q4, q8 or f16"
+holds "auto: what the GPU cannot do is said" "$(cat "$T/err")" "the GPU is not used: the GPU keeps units as --kv q4, q5, q8 or f16"
 
 # A GPU that is too small: auto runs on the CPU and says why, with the same answer; a larger one takes
 # what fits; --device cuda names the way out.

@@ -192,7 +192,7 @@ static void attention_call(void *arg)
 static void bench_attend(const struct kernels *k, enum kn_kv type, int dim, int n_slot, int n_tok)
 {
     enum { GROUP = 4 };
-    static const char *const types[KN_KV_TYPES] = {"f16", "f32", "q8", "q4"};
+    static const char *const types[KN_KV_TYPES] = {"f16", "f32", "q8", "q4", [KN_KV_Q5] = "q5"};
     const size_t bytes = kn_kv_bytes(type, dim), rows = (size_t)(n_tok * GROUP), d = (size_t)dim;
     const size_t half = (size_t)n_slot * d / 2;
     float *numbers = random_floats((size_t)n_slot * d);
@@ -316,6 +316,7 @@ static void bench_isa(const struct kernels *k, const struct arena *arena, struct
     for (int i = 0; i < N_TYPE; i++) bench_product(k, arena, x, types[i], is_ref ? 2 : TOKENS);
     for (int dim = 64; dim <= 128; dim += 64) {
         bench_attend(k, KN_KV_Q4, dim, n_slot, 1);
+        bench_attend(k, KN_KV_Q5, dim, n_slot, 1);
         bench_attend(k, KN_KV_Q8, dim, n_slot, 1);
         bench_attend(k, KN_KV_F16, dim, n_slot, 1);
         bench_attend(k, KN_KV_Q4, dim, n_slot, is_ref ? 4 : 32);

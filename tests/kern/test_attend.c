@@ -86,7 +86,7 @@ static struct setup setup_new(const struct shape *s)
     u.k = units_new(&rng, s->k_type, u.n_slot, s->head_dim, &u.k_float);
     u.v = units_new(&rng, s->v_type, u.n_slot, s->head_dim, &u.v_float);
     u.centre = centre_new(&rng, s->head_dim);
-    for (int i = 0; s->k_type == KN_KV_S4 && i < u.n_slot; i++)
+    for (int i = 0; kn_kv_centred(s->k_type) && i < u.n_slot; i++)
         for (int c = 0; c < s->head_dim; c++) {
             float *k = &u.k_float[i * s->head_dim + c];
             *k = (i ? u.centre.mean : u.centre.first)[c] + u.centre.scale[c] * *k;
@@ -361,7 +361,8 @@ TEST(test_groups_and_types)
     for (int d = 0; d < COUNT(dims); d++)
         for (int types = 0; types < KN_KV_TYPES * KN_KV_TYPES; types++)
             for (int n_group = 1; n_group <= 8; n_group += d == 1 ? 1 : 3) {
-                if (types / KN_KV_TYPES == KN_KV_S4) continue; /* values are never of S4 */
+                /* values have no centre */
+                if (kn_kv_centred((enum kn_kv)(types / KN_KV_TYPES))) continue;
                 const struct shape s = {.k_type = (enum kn_kv)(types % KN_KV_TYPES),
                                         .v_type = (enum kn_kv)(types / KN_KV_TYPES),
                                         .head_dim = dims[d],

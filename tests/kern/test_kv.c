@@ -78,6 +78,27 @@ static void want_s4(uint8_t *out, const float *x, int head_dim)
     }
 }
 
+static void want_q5(uint8_t *out, const float *x, int head_dim)
+{
+    memset(out, 0, kn_kv_bytes(KN_KV_Q5, head_dim));
+    for (int g = 0; g < head_dim / 32; g++, out += 22, x += 32) {
+        float far = x[0];
+        uint32_t high = 0;
+
+        for (int i = 0; i < 32; i++)
+            if (fabsf(x[i]) > fabsf(far) || (fabsf(x[i]) == fabsf(far) && x[i] > far)) far = x[i];
+        const float d = half_of(far / -16.0f + 0.0f);
+        const uint16_t bits = kn_half_from_float(d);
+        for (int i = 0; d != 0 && i < 32; i++) {
+            const int q = (int)fmaxf(0, fminf(31, rintf(x[i] / d) + 16));
+            out[6 + i % 16] |= (uint8_t)(q % 16 << i / 16 * 4);
+            high |= (uint32_t)(q / 16) << i;
+        }
+        memcpy(out, &bits, 2);
+        memcpy(out + 2, &high, 4);
+    }
+}
+
 static void want_f16(uint8_t *out, const float *x, int head_dim)
 {
     for (int i = 0; i < head_dim; i++) {
@@ -89,7 +110,8 @@ static void want_f16(uint8_t *out, const float *x, int head_dim)
 /* x = d * q + m as in the header, from the bytes. */
 static double unpacked(enum kn_kv type, const uint8_t *unit, int i)
 {
-    const uint8_t *group = unit + i / 32 * (type == KN_KV_Q8 ? 34 : 20);
+    const bool five = type == KN_KV_Q5 || type == KN_KV_S5;
+    const uint8_t *group = unit + i / 32 * (type == KN_KV_Q8 ? 34 : five ? 22 : 20);
     uint16_t h[2];
 
     if (type == KN_KV_F16) {
@@ -103,6 +125,9 @@ static double unpacked(enum kn_kv type, const uint8_t *unit, int i)
     }
     memcpy(h, group, 4);
     if (type == KN_KV_Q8) return (double)kn_float_from_half(h[0]) * (int8_t)group[2 + i % 32];
+    if (five)
+        return (double)kn_float_from_half(h[0]) * ((group[6 + i % 16] >> i % 32 / 16 * 4 & 15) +
+                                                   16 * (group[2 + i % 32 / 8] >> i % 8 & 1) - 16);
     if (type == KN_KV_S4)
         return (double)kn_float_from_half(h[i % 32 / 16]) *
                ((group[4 + i % 16] >> (i % 32 < 16 ? 0 : 4) & 15) - 8);
@@ -120,6 +145,7 @@ static void check(enum kn_kv type, int head_dim, const float *x)
     if (type == KN_KV_Q8) want_q8(want, x, head_dim);
     if (type == KN_KV_Q4) want_q4(want, x, head_dim);
     if (type == KN_KV_S4) want_s4(want, x, head_dim);
+    if (type == KN_KV_Q5 || type == KN_KV_S5) want_q5(want, x, head_dim);
     for (const char *const *isa = kn_isa_list(); *isa; isa++) {
         AUTO_GUARDED uint8_t *unit = guarded(bytes);
         AUTO_GUARDED float *back = guarded(n * sizeof *back);

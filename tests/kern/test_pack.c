@@ -70,6 +70,8 @@ TEST(test_bytes)
     assert_int_equal(kn_kv_bytes(KN_KV_Q8, 128), 136);
     assert_int_equal(kn_kv_bytes(KN_KV_Q8, 96), 104);
     assert_int_equal(kn_kv_bytes(KN_KV_Q8, 32), 36);
+    assert_int_equal(kn_kv_bytes(KN_KV_Q5, 96), 68);
+    assert_int_equal(kn_kv_bytes(KN_KV_S5, 128), 88);
 }
 
 TEST(test_pack_q4)

@@ -98,13 +98,13 @@ TEST(grows)
     struct inputs in = {0};
     struct options o = demo_options("cpu", "sink"), g = demo_options("cuda", "sink");
     int32_t ids[67];
-    plan_kv_named("q8:f16", &o.session.plan.kv);
-    plan_kv_named("q8:f16", &g.session.plan.kv);
+    plan_kv_named("q8:q5", &o.session.plan.kv);
+    plan_kv_named("q8:q5", &g.session.plan.kv);
     if (side_open(&cpu, &o, &err) || side_open(&gpu, &g, &err)) fail_msg("%s", err.text);
     meet_begin(&in, &cpu, &gpu);
     for (int i = 0; i < 67; i++) ids[i] = (i * 37 + 11) % in.model->n_vocab;
     for (int at = 0, n = 32; at < 67; at += n, n = at < 63 ? 31 : 1)
-        step(&cpu, &gpu, &in, ids + at, n, "units of q8 and halfs");
+        step(&cpu, &gpu, &in, ids + at, n, "units of 8 and 5 bits");
     meet_end();
 }
 

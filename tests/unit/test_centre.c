@@ -119,7 +119,8 @@ TEST(test_file)
     assert_int_equal(size_of(file), size);
 }
 
-/* 4-bit keys of a model with centres are of S4, whichever way they are asked for; --kv is told. */
+/* Keys of few bits of a model with centres are less these, whichever way they are asked for; --kv is
+ * told. */
 TEST(test_plan)
 {
     AUTO_ENGINE *g = open_engine();
@@ -134,6 +135,49 @@ TEST(test_plan)
         assert_string_equal(text, given ? "q4:q8" : "q4");
         context_release(&x);
     }
+    o.kv = (struct plan_kv){.given = true, .k = KN_KV_Q5, .v = KN_KV_Q5};
+    ok(context_open(&x, g, &o, 1, 1, &err));
+    plan_kv_text(&x.plan, text);
+    assert_int_equal(x.plan.k_type, KN_KV_S5);
+    assert_string_equal(text, "q5");
+    context_release(&x);
+}
+
+/* The last logits of 40 tokens, as one chunk and one after another. */
+static void run(struct engine *g, const char *kv, float *out)
+{
+    struct plan_opts o = plan_opts_default();
+    struct context x;
+    float *logits;
+    int32_t ids[40];
+    assert_true(plan_kv_named(kv, &o.kv));
+    ok(context_open(&x, g, &o, 1, 1, &err));
+    for (int i = 0; i < 40; i++) ids[i] = (i * 37 + 11) % g->model->n_vocab;
+    ok(context_run(&x, ids, 30, 1, &err));
+    for (int i = 30; i < 40; i++) ok(context_run(&x, ids + i, 1, 1, &err));
+    ok(context_logits(&x, &logits, &err));
+    memcpy(out, logits, (size_t)g->model->n_vocab * sizeof *out);
+    context_release(&x);
+}
+
+static double error_of(struct engine *g, const char *kv, const float *exact, float *x)
+{
+    double sum = 0;
+    run(g, kv, x);
+    for (int i = 0; i < g->model->n_vocab; i++) sum += pow((double)(x[i] - exact[i]), 2);
+    return sqrt(sum);
+}
+
+/* Units of 5 bits are about half as wrong as those of 4. */
+TEST(test_five_bits)
+{
+    AUTO_ENGINE *g = open_engine();
+    AUTO_FREE float *exact = calloc((size_t)g->model->n_vocab, sizeof *exact);
+    AUTO_FREE float *x = calloc((size_t)g->model->n_vocab, sizeof *x);
+    run(g, "f32", exact);
+    const double four = error_of(g, "q4", exact, x), five = error_of(g, "q5", exact, x);
+    printf("q4 %g, q5 %g\n", four, five);
+    assert_true(five > 0 && five < 0.8 * four);
 }
 
 AROUND_TESTS(set_up, tear_down)

@@ -106,7 +106,7 @@ static void random_options(struct options *o)
 {
     static const char *const policies[] = {"full",    "sink",   "random",        "locret",
                                            "keydiff", "keeper", "keydiff+global"};
-    static const char *const kvs[] = {"q4", "q8", "f16", "f32", "q8:q4", "f16:q8"};
+    static const char *const kvs[] = {"q4", "q8", "f16", "f32", "q8:q4", "q5:q8"};
     static const float temperatures[] = {0, 0.7f, 1.3f};
     *o = options_of(one_of(policies, 7), one_of(kvs, 6), temperatures[random_below(3)]);
     o->session.plan.budget = 16 + random_below(64);

@@ -57,7 +57,7 @@ enum { THREADS = CUDA_EVICT_THREADS, WARPS = THREADS / 32, DIM = CUDA_VALUES_DIM
     ((type) == CUDA_KV_S4    ? function<CUDA_KV_S4>(__VA_ARGS__) \
      : (type) == CUDA_KV_Q4  ? function<CUDA_KV_Q4>(__VA_ARGS__) \
      : (type) == CUDA_KV_Q8  ? function<CUDA_KV_Q8>(__VA_ARGS__) \
-     : (type) == CUDA_KV_F16 ? function<CUDA_KV_F16>(__VA_ARGS__)\
+     : (type) == CUDA_KV_F16 ? function<CUDA_KV_F16>(__VA_ARGS__) \
                              : function<CUDA_KV_Q5>(__VA_ARGS__))
 
 /* By channel, zeros past the head's. */

@@ -119,8 +119,8 @@ TEST(test_file)
     assert_int_equal(size_of(file), size);
 }
 
-/* Keys of few bits of a model with centres are less these, whichever way they are asked for; --kv is
- * told. */
+/* Keys of few bits of a model with centres are less these, whichever way they are asked for; --kv
+ * is told. */
 TEST(test_plan)
 {
     AUTO_ENGINE *g = open_engine();

@@ -46,15 +46,7 @@ static inline uint16_t kn_half_saturated(float x)
 }
 
 /* In the table of every instruction set: single rows and float32 units are never a bottleneck. */
-void kn_row_f32_ref(float *out, const struct kn_weight *w, int r);
-void kn_row_f16_ref(float *out, const struct kn_weight *w, int r);
-void kn_row_bf16_ref(float *out, const struct kn_weight *w, int r);
-void kn_row_q4_ref(float *out, const struct kn_weight *w, int r);
-void kn_row_q8_ref(float *out, const struct kn_weight *w, int r);
-void kn_row_q4a_ref(float *out, const struct kn_weight *w, int r);
-void kn_row_q5a_ref(float *out, const struct kn_weight *w, int r);
-void kn_row_q6_ref(float *out, const struct kn_weight *w, int r);
-void kn_row_coded_ref(float *out, const struct kn_weight *w, int r); /* IQ4 and later types */
+void kn_row_ref(float *out, const struct kn_weight *w, int r);
 void kn_kv_pack_f32_ref(void *dst, const float *x, int head_dim);
 void kn_kv_unpack_f32_ref(float *dst, const void *src, int head_dim);
 void kn_kv_pack_q5_ref(void *dst, const float *x, int head_dim);
@@ -71,17 +63,10 @@ void kn_kv_unpack_q4_ref(float *dst, const void *src, int head_dim);
 void kn_kv_unpack_s4_ref(float *dst, const void *src, int head_dim);
 void kn_kv_unpack_q5_ref(float *dst, const void *src, int head_dim);
 
-/* `row` of all tables. */
-#define KN_ROWS                                                                                  \
-    {                                                                                            \
-        [KN_F32] = kn_row_f32_ref, [KN_F16] = kn_row_f16_ref, [KN_BF16] = kn_row_bf16_ref,       \
-        [KN_Q4] = kn_row_q4_ref, [KN_Q8] = kn_row_q8_ref, [KN_Q4A] = kn_row_q4a_ref,             \
-        [KN_Q5A] = kn_row_q5a_ref, [KN_Q6] = kn_row_q6_ref, [KN_IQ4] = kn_row_coded_ref,         \
-        [KN_MX4] = kn_row_coded_ref, [KN_NV4] = kn_row_coded_ref, [KN_IQ4S] = kn_row_coded_ref,  \
-        [KN_Q4S] = kn_row_coded_ref, [KN_Q3S] = kn_row_coded_ref, [KN_Q2S] = kn_row_coded_ref,   \
-        [KN_IQ3X] = kn_row_coded_ref, [KN_IQ3S] = kn_row_coded_ref, [KN_IQ2] = kn_row_coded_ref, \
-        [KN_IQ1] = kn_row_coded_ref,                                                             \
-    }
+#define KN_ROWS                           \
+    {                                     \
+        [0 ... KN_TYPES - 1] = kn_row_ref \
+    } /* `row` of all tables */
 
 /* For heads smaller than a register. */
 void kn_attend_ref(const struct kn_attend *job);

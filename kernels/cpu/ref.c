@@ -68,102 +68,8 @@ static void add_ref(float *y, const float *x, int n)
     for (int i = 0; i < n; i++) y[i] += x[i];
 }
 
-/* ---- rows of the embedding ------------------------------------------------------------------- */
-
-void kn_row_f32_ref(float *out, const struct kn_weight *w, int r)
-{
-    const size_t n = (size_t)w->n_in;
-    memcpy(out, (const float *)w->data + (size_t)r * n, n * sizeof *out);
-}
-
-void kn_row_f16_ref(float *out, const struct kn_weight *w, int r)
-{
-    const uint16_t *row = (const uint16_t *)w->data + (size_t)r * (size_t)w->n_in;
-    for (int i = 0; i < w->n_in; i++) out[i] = kn_float_from_half(row[i]);
-}
-
-void kn_row_bf16_ref(float *out, const struct kn_weight *w, int r)
-{
-    const uint16_t *row = (const uint16_t *)w->data + (size_t)r * (size_t)w->n_in;
-    for (int i = 0; i < w->n_in; i++) out[i] = kn_float_from_bf16(row[i]);
-}
-
-void kn_row_q4_ref(float *out, const struct kn_weight *w, int r)
-{
-    const int n_group = w->n_in / KN_GROUP, lane = r % KN_PANEL;
-    const struct kn_q4_panel *panel = w->data;
-
-    panel += (size_t)(r / KN_PANEL) * (size_t)n_group;
-    for (int g = 0; g < n_group; g++, panel++, out += KN_GROUP) {
-        const float d = kn_float_from_half(panel->d[lane]);
-        for (int i = 0; i < 16; i++) {
-            const int byte = panel->qs[i / 4][lane][i % 4];
-            out[i] = d * (float)((byte & 15) - 8);
-            out[i + 16] = d * (float)((byte >> 4) - 8);
-        }
-    }
-}
-
-void kn_row_q8_ref(float *out, const struct kn_weight *w, int r)
-{
-    const int n_group = w->n_in / KN_GROUP, lane = r % KN_PANEL;
-    const struct kn_q8_panel *panel = w->data;
-
-    panel += (size_t)(r / KN_PANEL) * (size_t)n_group;
-    for (int g = 0; g < n_group; g++, panel++, out += KN_GROUP) {
-        const float d = kn_float_from_half(panel->d[lane]);
-        for (int i = 0; i < KN_GROUP; i++)
-            out[i] = d * (float)(panel->qs[i / 4][lane][i % 4] - 128);
-    }
-}
-
-void kn_row_q4a_ref(float *out, const struct kn_weight *w, int r)
-{
-    const int n_group = w->n_in / KN_GROUP, lane = r % KN_PANEL;
-    const struct kn_q4a_panel *panel = w->data;
-
-    panel += (size_t)(r / KN_PANEL) * (size_t)n_group;
-    for (int g = 0; g < n_group; g++, panel++, out += KN_GROUP) {
-        const float d = kn_float_from_half(panel->d[lane]), m = kn_float_from_half(panel->m[lane]);
-        for (int i = 0; i < 16; i++) {
-            const int byte = panel->qs[i / 4][lane][i % 4];
-            out[i] = d * (float)(byte & 15) + m;
-            out[i + 16] = d * (float)(byte >> 4) + m;
-        }
-    }
-}
-
-void kn_row_q5a_ref(float *out, const struct kn_weight *w, int r)
-{
-    const int n_group = w->n_in / KN_GROUP, lane = r % KN_PANEL;
-    const struct kn_q5a_panel *panel = w->data;
-
-    panel += (size_t)(r / KN_PANEL) * (size_t)n_group;
-    for (int g = 0; g < n_group; g++, panel++, out += KN_GROUP) {
-        const float d = kn_float_from_half(panel->d[lane]), m = kn_float_from_half(panel->m[lane]);
-        for (int i = 0; i < 16; i++) {
-            const int byte = panel->qs[i / 4][lane][i % 4];
-            const int high = panel->qh[lane][i % 4] >> i / 4;
-            out[i] = d * (float)((byte & 15) | (high & 1) << 4) + m;
-            out[i + 16] = d * (float)(byte >> 4 | (high & 16)) + m;
-        }
-    }
-}
-
-void kn_row_q6_ref(float *out, const struct kn_weight *w, int r)
-{
-    const int n_group = w->n_in / KN_GROUP, lane = r % KN_PANEL;
-    const struct kn_q6_panel *panel = w->data;
-
-    panel += (size_t)(r / KN_PANEL) * (size_t)n_group;
-    for (int g = 0; g < n_group; g++, panel++, out += KN_GROUP)
-        for (int k = 0; k < KN_GROUP; k++) {
-            const int h = k / 16, j = k % 16 / 4, i = k % 4;
-            const int low = panel->qs[j][lane][i] >> 4 * h & 15;
-            const int high = panel->qh[h][lane][i] >> 2 * j & 3;
-            out[k] = kn_float_from_half(panel->d[h][lane]) * (float)((low | high << 4) - 32);
-        }
-}
+/* ---- numbers of a row
+ * ---------------------------------------------------------------------------- */
 
 /* A group of a row: column k is d[k / 16] * q[k] - m[k / 16]. */
 struct group {
@@ -194,6 +100,61 @@ static float scale_mx4(uint8_t e)
 static float scale_nv4(uint8_t d)
 {
     return kn_float_from_half((uint16_t)(d << 7)) * 128.0f;
+}
+
+static struct group group_q4(const struct kn_q4_panel *p, int lane)
+{
+    const float d = kn_float_from_half(p->d[lane]);
+    struct group out = {.d = {d, d}};
+    for (int i = 0; i < 16; i++) {
+        out.q[i] = (int8_t)((p->qs[i / 4][lane][i % 4] & 15) - 8);
+        out.q[i + 16] = (int8_t)((p->qs[i / 4][lane][i % 4] >> 4) - 8);
+    }
+    return out;
+}
+
+static struct group group_q8(const struct kn_q8_panel *p, int lane)
+{
+    const float d = kn_float_from_half(p->d[lane]);
+    struct group out = {.d = {d, d}};
+    for (int k = 0; k < KN_GROUP; k++) out.q[k] = (int8_t)(p->qs[k / 4][lane][k % 4] - 128);
+    return out;
+}
+
+static struct group group_q4a(const struct kn_q4a_panel *p, int lane)
+{
+    const float d = kn_float_from_half(p->d[lane]), m = -kn_float_from_half(p->m[lane]);
+    struct group out = {.d = {d, d}, .m = {m, m}};
+    for (int i = 0; i < 16; i++) {
+        out.q[i] = p->qs[i / 4][lane][i % 4] & 15;
+        out.q[i + 16] = p->qs[i / 4][lane][i % 4] >> 4;
+    }
+    return out;
+}
+
+/* Bit j of qh[lane][i] is bit 4 of column 4j+i. */
+static struct group group_q5a(const struct kn_q5a_panel *p, int lane)
+{
+    const float d = kn_float_from_half(p->d[lane]), m = -kn_float_from_half(p->m[lane]);
+    struct group out = {.d = {d, d}, .m = {m, m}};
+    for (int k = 0; k < KN_GROUP; k++) {
+        const int low = p->qs[k % 16 / 4][lane][k % 4] >> k / 16 * 4 & 15;
+        out.q[k] = (int8_t)(low | (p->qh[lane][k % 4] >> k / 4 & 1) << 4);
+    }
+    return out;
+}
+
+static struct group group_q6(const struct kn_q6_panel *p, int lane)
+{
+    struct group out = {
+        .d = {kn_float_from_half(p->d[0][lane]), kn_float_from_half(p->d[1][lane])}};
+    for (int k = 0; k < KN_GROUP; k++) {
+        const int h = k / 16, j = k % 16 / 4, i = k % 4;
+        const int low = p->qs[j][lane][i] >> 4 * h & 15;
+        const int high = p->qh[h][lane][i] >> 2 * j & 3;
+        out.q[k] = (int8_t)((low | high << 4) - 32);
+    }
+    return out;
 }
 
 static struct group group_mx4(const struct kn_mx4_panel *p, int lane)
@@ -272,6 +233,11 @@ static struct group group_at(const struct kn_weight *w, int r, int g)
     const size_t at = (size_t)(r / KN_PANEL) * (size_t)n_group + (size_t)g;
 
     switch (w->type) {
+    case KN_Q4: return group_q4((const struct kn_q4_panel *)w->data + at, lane);
+    case KN_Q8: return group_q8((const struct kn_q8_panel *)w->data + at, lane);
+    case KN_Q4A: return group_q4a((const struct kn_q4a_panel *)w->data + at, lane);
+    case KN_Q5A: return group_q5a((const struct kn_q5a_panel *)w->data + at, lane);
+    case KN_Q6: return group_q6((const struct kn_q6_panel *)w->data + at, lane);
     case KN_IQ4: return group_iq4((const struct kn_q4_panel *)w->data + at, lane);
     case KN_MX4: return group_mx4((const struct kn_mx4_panel *)w->data + at, lane);
     case KN_NV4: return group_nv4((const struct kn_nv4_panel *)w->data + at, lane);
@@ -288,9 +254,24 @@ static struct group group_at(const struct kn_weight *w, int r, int g)
     }
 }
 
-void kn_row_coded_ref(float *out, const struct kn_weight *w, int r)
+static bool is_float(enum kn_type type)
 {
-    for (int k = 0; k < w->n_in; k += KN_GROUP) {
+    return type == KN_F32 || type == KN_F16 || type == KN_BF16;
+}
+
+/* Number i of a matrix of floats or halves. */
+static float number_at(const struct kn_weight *w, size_t i)
+{
+    if (w->type == KN_F32) return ((const float *)w->data)[i];
+    const uint16_t half = ((const uint16_t *)w->data)[i];
+    return w->type == KN_F16 ? kn_float_from_half(half) : kn_float_from_bf16(half);
+}
+
+void kn_row_ref(float *out, const struct kn_weight *w, int r)
+{
+    const size_t n = (size_t)w->n_in;
+    for (size_t k = 0; is_float(w->type) && k < n; k++) out[k] = number_at(w, (size_t)r * n + k);
+    for (int k = 0; !is_float(w->type) && k < w->n_in; k += KN_GROUP) {
         const struct group group = group_at(w, r, k / KN_GROUP);
         for (int i = 0; i < KN_GROUP; i++)
             out[k + i] = group.d[i / 16] * (float)group.q[i] - group.m[i / 16];
@@ -299,279 +280,59 @@ void kn_row_coded_ref(float *out, const struct kn_weight *w, int r)
 
 /* ---- matrix products ------------------------------------------------------------------------- */
 
-static float dot_f32(const float *w, const float *x, int n)
+static float dot_floats(const struct kn_weight *w, int r, const float *x)
 {
+    const size_t n = (size_t)w->n_in;
     float sum = 0.0f;
-    for (int k = 0; k < n; k++) sum += w[k] * x[k];
+    for (size_t k = 0; k < n; k++) sum += number_at(w, (size_t)r * n + k) * x[k];
     return sum;
 }
 
-static float dot_f16(const uint16_t *w, const float *x, int n)
+/* Columns that one product of integers covers: a group, or the half that has a scale. */
+static int columns_of(enum kn_type type)
 {
-    float sum = 0.0f;
-    for (int k = 0; k < n; k++) sum += kn_float_from_half(w[k]) * x[k];
-    return sum;
+    const bool whole = type == KN_Q4 || type == KN_Q8 || type == KN_Q4A || type == KN_Q5A;
+    return whole ? KN_GROUP : KN_GROUP / 2;
 }
 
-static float dot_bf16(const uint16_t *w, const float *x, int n)
-{
-    float sum = 0.0f;
-    for (int k = 0; k < n; k++) sum += kn_float_from_bf16(w[k]) * x[k];
-    return sum;
-}
-
-static void matmul_f32_ref(const struct kn_matmul *job)
-{
-    const size_t n = (size_t)job->w->n_in;
-    const float *w = job->w->data;
-
-    for (int t = 0; t < job->n_tok; t++)
-        for (int r = job->row0; r < job->row1; r++)
-            job->y[(size_t)t * job->y_stride + (size_t)r] =
-                dot_f32(w + (size_t)r * n, job->x->x + (size_t)t * n, (int)n);
-}
-
-static void matmul_f16_ref(const struct kn_matmul *job)
-{
-    const size_t n = (size_t)job->w->n_in;
-    const uint16_t *w = job->w->data;
-
-    for (int t = 0; t < job->n_tok; t++)
-        for (int r = job->row0; r < job->row1; r++)
-            job->y[(size_t)t * job->y_stride + (size_t)r] =
-                dot_f16(w + (size_t)r * n, job->x->x + (size_t)t * n, (int)n);
-}
-
-static void matmul_bf16_ref(const struct kn_matmul *job)
-{
-    const size_t n = (size_t)job->w->n_in;
-    const uint16_t *w = job->w->data;
-
-    for (int t = 0; t < job->n_tok; t++)
-        for (int r = job->row0; r < job->row1; r++)
-            job->y[(size_t)t * job->y_stride + (size_t)r] =
-                dot_bf16(w + (size_t)r * n, job->x->x + (size_t)t * n, (int)n);
-}
-
-/* sum_k (w_k - 8) x_k over the 32 columns of one row; sum = sum_k x_k corrects for the offset. */
-static int32_t dot_q4_group(const struct kn_q4_panel *p, int lane, const int8_t *x, int32_t sum)
-{
-    int32_t dot = 0;
-    for (int j = 0; j < 4; j++)
-        for (int i = 0; i < 4; i++) {
-            const int byte = p->qs[j][lane][i];
-            dot += (byte & 15) * x[4 * j + i] + (byte >> 4) * x[16 + 4 * j + i];
-        }
-    return dot - 8 * sum;
-}
-
-static int32_t dot_q8_group(const struct kn_q8_panel *p, int lane, const int8_t *x, int32_t sum)
-{
-    int32_t dot = 0;
-    for (int k = 0; k < KN_GROUP; k++) dot += p->qs[k / 4][lane][k % 4] * x[k];
-    return dot - 128 * sum;
-}
-
-static float dot_q4(const struct kn_weight *w, int r, const struct kn_act *x, size_t t)
+/* sum_k (d q_k - m) x_k: the minimum is multiplied by the sum of the activations. */
+static float dot_groups(const struct kn_weight *w, int r, const struct kn_act *x, size_t t)
 {
     const size_t n_group = (size_t)w->n_in / KN_GROUP;
-    const struct kn_q4_panel *panel = w->data;
-    const int lane = r % KN_PANEL;
-    float y = 0.0f;
-
-    panel += (size_t)(r / KN_PANEL) * n_group;
-    for (size_t g = 0; g < n_group; g++) {
-        const size_t at = t * n_group + g;
-        const int32_t dot = dot_q4_group(&panel[g], lane, x->q + at * KN_GROUP, x->sum[at]);
-        y += (float)dot * (kn_float_from_half(panel[g].d[lane]) * x->d[at]);
-    }
-    return y;
-}
-
-static float dot_q8(const struct kn_weight *w, int r, const struct kn_act *x, size_t t)
-{
-    const size_t n_group = (size_t)w->n_in / KN_GROUP;
-    const struct kn_q8_panel *panel = w->data;
-    const int lane = r % KN_PANEL;
-    float y = 0.0f;
-
-    panel += (size_t)(r / KN_PANEL) * n_group;
-    for (size_t g = 0; g < n_group; g++) {
-        const size_t at = t * n_group + g;
-        const int32_t dot = dot_q8_group(&panel[g], lane, x->q + at * KN_GROUP, x->sum[at]);
-        y += (float)dot * (kn_float_from_half(panel[g].d[lane]) * x->d[at]);
-    }
-    return y;
-}
-
-/* Bit 4 of column 4j+i, in place. */
-static int fifth_bit(const struct kn_q5a_panel *p, int lane, int i, int j)
-{
-    return (p->qh[lane][i] >> j & 1) << 4;
-}
-
-static int32_t dot_q4a_group(const struct kn_q4a_panel *p, int lane, const int8_t *x)
-{
-    int32_t dot = 0;
-    for (int j = 0; j < 4; j++)
-        for (int i = 0; i < 4; i++) {
-            const int byte = p->qs[j][lane][i];
-            dot += (byte & 15) * x[4 * j + i] + (byte >> 4) * x[16 + 4 * j + i];
-        }
-    return dot;
-}
-
-static int32_t dot_q5a_group(const struct kn_q5a_panel *p, int lane, const int8_t *x)
-{
-    int32_t dot = 0;
-    for (int j = 0; j < 4; j++)
-        for (int i = 0; i < 4; i++) {
-            const int byte = p->qs[j][lane][i];
-            dot += ((byte & 15) | fifth_bit(p, lane, i, j)) * x[4 * j + i];
-            dot += (byte >> 4 | fifth_bit(p, lane, i, j + 4)) * x[16 + 4 * j + i];
-        }
-    return dot;
-}
-
-/* Half h of a group; x points at its 16 activations. */
-static int32_t dot_q6_half(const struct kn_q6_panel *p, int lane, int h, const int8_t *x)
-{
-    int32_t dot = 0;
-    for (int k = 0; k < 16; k++) {
-        const int low = p->qs[k / 4][lane][k % 4] >> 4 * h & 15;
-        const int high = p->qh[h][lane][k % 4] >> k / 4 * 2 & 3;
-        dot += ((low | high << 4) - 32) * x[k];
-    }
-    return dot;
-}
-
-/* sum_k (d q_k + m) x_k: the minimum is multiplied by the sum of the activations. */
-static float dot_q4a(const struct kn_weight *w, int r, const struct kn_act *x, size_t t)
-{
-    const size_t n_group = (size_t)w->n_in / KN_GROUP;
-    const struct kn_q4a_panel *panel = w->data;
-    const int lane = r % KN_PANEL;
-    float y = 0.0f;
-
-    panel += (size_t)(r / KN_PANEL) * n_group;
-    for (size_t g = 0; g < n_group; g++) {
-        const size_t at = t * n_group + g;
-        const int32_t dot = dot_q4a_group(&panel[g], lane, x->q + at * KN_GROUP);
-        y += (float)dot * (kn_float_from_half(panel[g].d[lane]) * x->d[at]);
-        y += kn_float_from_half(panel[g].m[lane]) * (x->d[at] * (float)x->sum[at]);
-    }
-    return y;
-}
-
-static float dot_q5a(const struct kn_weight *w, int r, const struct kn_act *x, size_t t)
-{
-    const size_t n_group = (size_t)w->n_in / KN_GROUP;
-    const struct kn_q5a_panel *panel = w->data;
-    const int lane = r % KN_PANEL;
-    float y = 0.0f;
-
-    panel += (size_t)(r / KN_PANEL) * n_group;
-    for (size_t g = 0; g < n_group; g++) {
-        const size_t at = t * n_group + g;
-        const int32_t dot = dot_q5a_group(&panel[g], lane, x->q + at * KN_GROUP);
-        y += (float)dot * (kn_float_from_half(panel[g].d[lane]) * x->d[at]);
-        y += kn_float_from_half(panel[g].m[lane]) * (x->d[at] * (float)x->sum[at]);
-    }
-    return y;
-}
-
-static float dot_q6(const struct kn_weight *w, int r, const struct kn_act *x, size_t t)
-{
-    const size_t n_group = (size_t)w->n_in / KN_GROUP;
-    const struct kn_q6_panel *panel = w->data;
-    const int lane = r % KN_PANEL;
-    float y = 0.0f;
-
-    panel += (size_t)(r / KN_PANEL) * n_group;
-    for (size_t g = 0; g < n_group; g++) {
-        const size_t at = t * n_group + g;
-        for (int h = 0; h < 2; h++) {
-            const int32_t dot = dot_q6_half(&panel[g], lane, h, x->q + at * KN_GROUP + 16 * h);
-            y += (float)dot * (kn_float_from_half(panel[g].d[h][lane]) * x->d[at]);
-        }
-    }
-    return y;
-}
-
-static float dot_coded(const struct kn_weight *w, int r, const struct kn_act *x, size_t t)
-{
-    const size_t n_group = (size_t)w->n_in / KN_GROUP;
+    const int n = columns_of(w->type);
     float y = 0.0f;
 
     for (size_t g = 0; g < n_group; g++) {
         const struct group group = group_at(w, r, (int)g);
         const size_t at = t * n_group + g;
-        for (int h = 0; h < 2; h++) {
+        for (int begin = 0; begin < KN_GROUP; begin += n) {
+            const int8_t *q = group.q + begin, *u = x->q + at * KN_GROUP + begin;
             int32_t dot = 0, sum = 0;
-            for (int k = 16 * h; k < 16 * h + 16; k++) {
-                dot += group.q[k] * x->q[at * KN_GROUP + (size_t)k];
-                sum += x->q[at * KN_GROUP + (size_t)k];
+            for (int k = 0; k < n; k++) {
+                dot += q[k] * u[k];
+                sum += u[k];
             }
-            y += (float)dot * (group.d[h] * x->d[at]);
-            y -= group.m[h] * (x->d[at] * (float)sum);
+            y += (float)dot * (group.d[begin / 16] * x->d[at]);
+            y -= group.m[begin / 16] * (x->d[at] * (float)sum);
         }
     }
     return y;
 }
 
-static void matmul_coded_ref(const struct kn_matmul *job)
+static float dot_row(const struct kn_weight *w, int r, const struct kn_act *x, size_t t)
 {
-    for (size_t t = 0; t < (size_t)job->n_tok; t++)
-        for (int r = job->row0; r < job->row1; r++)
-            job->y[t * job->y_stride + (size_t)r] = dot_coded(job->w, r, job->x, t);
+    if (is_float(w->type)) return dot_floats(w, r, x->x + t * (size_t)w->n_in);
+    return dot_groups(w, r, x, t);
 }
 
-static void matmul_q4_ref(const struct kn_matmul *job)
+static void matmul_ref(const struct kn_matmul *job)
 {
     for (size_t t = 0; t < (size_t)job->n_tok; t++)
         for (int r = job->row0; r < job->row1; r++)
-            job->y[t * job->y_stride + (size_t)r] = dot_q4(job->w, r, job->x, t);
-}
-
-static void matmul_q8_ref(const struct kn_matmul *job)
-{
-    for (size_t t = 0; t < (size_t)job->n_tok; t++)
-        for (int r = job->row0; r < job->row1; r++)
-            job->y[t * job->y_stride + (size_t)r] = dot_q8(job->w, r, job->x, t);
-}
-
-static void matmul_q4a_ref(const struct kn_matmul *job)
-{
-    for (size_t t = 0; t < (size_t)job->n_tok; t++)
-        for (int r = job->row0; r < job->row1; r++)
-            job->y[t * job->y_stride + (size_t)r] = dot_q4a(job->w, r, job->x, t);
-}
-
-static void matmul_q5a_ref(const struct kn_matmul *job)
-{
-    for (size_t t = 0; t < (size_t)job->n_tok; t++)
-        for (int r = job->row0; r < job->row1; r++)
-            job->y[t * job->y_stride + (size_t)r] = dot_q5a(job->w, r, job->x, t);
-}
-
-static void matmul_q6_ref(const struct kn_matmul *job)
-{
-    for (size_t t = 0; t < (size_t)job->n_tok; t++)
-        for (int r = job->row0; r < job->row1; r++)
-            job->y[t * job->y_stride + (size_t)r] = dot_q6(job->w, r, job->x, t);
+            job->y[t * job->y_stride + (size_t)r] = dot_row(job->w, r, job->x, t);
 }
 
 /* ---- retaining heads ------------------------------------------------------------------------- */
-
-/* Hidden layer of the retaining head. */
-static float hidden(const struct kn_score *job, int j, size_t t)
-{
-    const struct kn_weight *w = job->w1;
-    const size_t n = (size_t)w->n_in;
-
-    if (w->type == KN_Q8) return dot_q8(w, j, job->x, t);
-    return dot_f32((const float *)w->data + (size_t)j * n, job->x->x + t * n, w->n_in);
-}
 
 static void score_ref(const struct kn_score *job)
 {
@@ -582,7 +343,7 @@ static void score_ref(const struct kn_score *job)
 
         for (size_t h = 0; h < n_head; h++) out[h] = 0.0f;
         for (size_t j = 0; j < n_hidden; j++) {
-            const float x = hidden(job, (int)j, t), act = x / (1.0f + expf(-x));
+            const float x = dot_row(job->w1, (int)j, job->x, t), act = x / (1.0f + expf(-x));
             for (size_t h = 0; h < n_head; h++) out[h] += job->w2[h * n_hidden + j] * act;
         }
     }
@@ -721,19 +482,7 @@ static void recur_ref(const struct kn_recur *job)
 
 const struct kernels kn_ref = {
     .isa = "ref",
-    .matmul =
-        {
-            [KN_F32] = matmul_f32_ref,    [KN_F16] = matmul_f16_ref,
-            [KN_BF16] = matmul_bf16_ref,  [KN_Q4] = matmul_q4_ref,
-            [KN_Q8] = matmul_q8_ref,      [KN_Q4A] = matmul_q4a_ref,
-            [KN_Q5A] = matmul_q5a_ref,    [KN_Q6] = matmul_q6_ref,
-            [KN_IQ4] = matmul_coded_ref,  [KN_MX4] = matmul_coded_ref,
-            [KN_NV4] = matmul_coded_ref,  [KN_IQ4S] = matmul_coded_ref,
-            [KN_Q4S] = matmul_coded_ref,  [KN_Q3S] = matmul_coded_ref,
-            [KN_Q2S] = matmul_coded_ref,  [KN_IQ3X] = matmul_coded_ref,
-            [KN_IQ3S] = matmul_coded_ref, [KN_IQ2] = matmul_coded_ref,
-            [KN_IQ1] = matmul_coded_ref,
-        },
+    .matmul = {[0 ... KN_TYPES - 1] = matmul_ref},
     .score = score_ref,
     .row = KN_ROWS,
     .quantize = quantize_ref,

@@ -359,7 +359,7 @@ static int open_blob(void *ctx, const struct store_blob *b)
     if (rc) return rc;
     if (!store_blob_open(w->s, b, w->bytes, &g))
         return store_segment_damaged(w->s, w->conversation, &b->segment, w->e);
-    return w->each(w->ctx, &g);
+    return w->each ? w->each(w->ctx, &g) : 0;
 }
 
 int store_segment_each(struct store *s, int64_t conversation, int layer,
@@ -471,7 +471,7 @@ int store_checkpoint_each(struct store *s, int64_t conversation,
         struct store_checkpoint c = {sqlite3_column_int64(q, 0), sqlite3_column_int64(q, 1)};
         struct db_row row = checkpoint_row(&c);
         if (db_digest_matches(q, 2, &row)) {
-            rc = each(ctx, &c);
+            rc = each ? each(ctx, &c) : 0;
         } else {
             char name[STORE_NAME_MAX];
             db_conversation_name(s, conversation, name);

@@ -442,41 +442,6 @@ int store_model_list(struct store *s, int (*each)(void *ctx, const struct file_i
 
 /* ---- full check ------------------------------------------------------------------------------ */
 
-static int pass_message(void *ctx, const struct store_message *m)
-{
-    (void)ctx;
-    (void)m;
-    return 0;
-}
-
-static int pass_tail(void *ctx, const struct store_tail *t)
-{
-    (void)ctx;
-    (void)t;
-    return 0;
-}
-
-static int pass_segment(void *ctx, const struct store_segment *g)
-{
-    (void)ctx;
-    (void)g;
-    return 0;
-}
-
-static int pass_tag(void *ctx, const char *tag)
-{
-    (void)ctx;
-    (void)tag;
-    return 0;
-}
-
-static int pass_checkpoint(void *ctx, const struct store_checkpoint *c)
-{
-    (void)ctx;
-    (void)c;
-    return 0;
-}
-
 void store_watch(struct store *s, int (*progress)(void *ctx, int64_t done, int64_t total),
                  void *ctx)
 {
@@ -501,12 +466,12 @@ static int check_conversation(void *ctx, const struct store_conversation *c)
     struct check *k = ctx;
     struct store *s = k->store;
     char *state = NULL;
-    int rc = store_message_each(s, c->id, pass_message, NULL, k->err);
-    if (!rc) rc = store_tail_each(s, c->id, pass_tail, NULL, k->err);
-    if (!rc) rc = store_segment_each(s, c->id, -1, pass_segment, NULL, k->err);
-    if (!rc) rc = store_segment_each(s, c->id, STORE_PIECES, pass_segment, NULL, k->err);
-    if (!rc) rc = store_checkpoint_each(s, c->id, pass_checkpoint, NULL, k->err);
-    if (!rc) rc = store_tag_each(s, c->id, pass_tag, NULL, k->err);
+    int rc = store_message_each(s, c->id, NULL, NULL, k->err);
+    if (!rc) rc = store_tail_each(s, c->id, NULL, NULL, k->err);
+    if (!rc) rc = store_segment_each(s, c->id, -1, NULL, NULL, k->err);
+    if (!rc) rc = store_segment_each(s, c->id, STORE_PIECES, NULL, NULL, k->err);
+    if (!rc) rc = store_checkpoint_each(s, c->id, NULL, NULL, k->err);
+    if (!rc) rc = store_tag_each(s, c->id, NULL, NULL, k->err);
     if (!rc) rc = store_state_get(s, c->id, &state, k->err);
     free(state);
     return rc ? rc : store_progress(s, ++k->n_done, k->n, k->err);

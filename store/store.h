@@ -214,7 +214,8 @@ struct store_message {
 int store_message_add(struct store *s, int64_t conversation, struct store_message *m,
                       struct err *e);
 /* In order. The callback's pointers are valid until it returns. The running answer in the tail
- * comes last, as an assistant's message with seq -1. */
+ * comes last, as an assistant's message with seq -1. Here and in the other walks, each NULL: rows
+ * are only checked. */
 int store_message_each(struct store *s, int64_t conversation,
                        int (*each)(void *ctx, const struct store_message *m), void *ctx,
                        struct err *e);

@@ -90,7 +90,7 @@ static int walk_tag(struct store *s, int64_t conversation, sqlite3_stmt *q,
                 db_open(s, &row, 0, label.p, label.n, &buffer, &opened) && opened.n < STORE_TAG_MAX;
     if (good) snprintf(tag, sizeof tag, "%.*s", (int)opened.n, (const char *)opened.p);
     str_release(&buffer);
-    if (good) return each(ctx, tag);
+    if (good) return each ? each(ctx, tag) : 0;
     db_conversation_name(s, conversation, name);
     return err_set(e, ERR_FORMAT,
                    "a tag of conversation '%s' in %s is damaged: its checksum is wrong", name,

@@ -325,7 +325,7 @@ static int pass_damaged(struct walk *w, int64_t seq, enum store_role role, const
                               .damaged = true};
     if (!w->n_damaged) return damaged(w->store, "message", seq, w->conversation, w->err);
     ++*w->n_damaged;
-    return w->each(w->ctx, &m);
+    return w->each ? w->each(w->ctx, &m) : 0;
 }
 
 /* *expected: the number of this message, then of the next. */
@@ -346,7 +346,7 @@ static int walk_message(struct walk *w, int64_t *expected)
                             w->store->key ? NULL : (const char *)sqlite3_column_text(q, 3));
     ++*expected;
     w->last_ms = m.created_ms;
-    return w->each(w->ctx, &m);
+    return w->each ? w->each(w->ctx, &m) : 0;
 }
 
 static int walk_messages(struct walk *w)
@@ -418,7 +418,7 @@ static int walk_tail(struct walk *w)
                                   .tokens = (const int32_t *)(void *)w->tokens.data,
                                   .n_tokens = w->tokens.n / sizeof(int32_t),
                                   .created_ms = w->last_ms};
-        rc = w->each(w->ctx, &m);
+        rc = w->each ? w->each(w->ctx, &m) : 0;
     }
     str_release(&text);
     str_release(&buffer);
@@ -581,7 +581,7 @@ int store_tail_each(struct store *s, int64_t conversation,
         rc = read_tail(s, q, conversation, &text, &t, e);
         if (rc) break;
         rc = read_tail_units(s, q, conversation, units, &t)
-                 ? each(ctx, &t)
+                 ? (each ? each(ctx, &t) : 0)
                  : damaged(s, "the saved cache at position", t.position, conversation, e);
         if (rc) break;
     }

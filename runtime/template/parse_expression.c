@@ -351,43 +351,24 @@ static struct node *parse_unary(struct parser *p, bool with_filters)
     return n;
 }
 
-static struct node *parse_power(struct parser *p)
+/* Operators of numbers and texts, from those that bind most; all to the left. */
+enum { LEVELS = 4, LEVEL_MAX = 4 };
+static const int operators[LEVELS][LEVEL_MAX] = {
+    {LEX_POWER}, {'*', '/', LEX_FLOOR, '%'}, {'~'}, {'+', '-'}};
+
+static bool sees_operator(const struct parser *p, int level)
 {
-    struct node *n = parse_unary(p, true);
-    while (parse_sees(p, LEX_POWER)) {
-        n = binary(p, NODE_BINARY, n);
-        n->b = parse_unary(p, true);
-    }
-    return n;
+    for (int i = 0; i < LEVEL_MAX && operators[level][i]; i++)
+        if (parse_sees(p, operators[level][i])) return true;
+    return false;
 }
 
-static struct node *parse_product(struct parser *p)
+static struct node *parse_binary(struct parser *p, int level)
 {
-    struct node *n = parse_power(p);
-    while (parse_sees(p, '*') || parse_sees(p, '/') || parse_sees(p, LEX_FLOOR) ||
-           parse_sees(p, '%')) {
+    struct node *n = level ? parse_binary(p, level - 1) : parse_unary(p, true);
+    while (sees_operator(p, level)) {
         n = binary(p, NODE_BINARY, n);
-        n->b = parse_power(p);
-    }
-    return n;
-}
-
-static struct node *parse_concat(struct parser *p)
-{
-    struct node *n = parse_product(p);
-    while (parse_sees(p, '~')) {
-        n = binary(p, NODE_BINARY, n);
-        n->b = parse_product(p);
-    }
-    return n;
-}
-
-static struct node *parse_sum(struct parser *p)
-{
-    struct node *n = parse_concat(p);
-    while (parse_sees(p, '+') || parse_sees(p, '-')) {
-        n = binary(p, NODE_BINARY, n);
-        n->b = parse_concat(p);
+        n->b = level ? parse_binary(p, level - 1) : parse_unary(p, true);
     }
     return n;
 }
@@ -408,7 +389,7 @@ static int comparison(struct parser *p)
 
 static struct node *parse_compare(struct parser *p)
 {
-    struct node *first = parse_sum(p), *n = NULL, **end = NULL;
+    struct node *first = parse_binary(p, LEVELS - 1), *n = NULL, **end = NULL;
     for (int op; (op = comparison(p));) {
         if (!n) {
             n = parse_node(p, NODE_COMPARE);
@@ -417,7 +398,7 @@ static struct node *parse_compare(struct parser *p)
         }
         *end = parse_node(p, NODE_OPERAND);
         (*end)->op = op;
-        (*end)->a = parse_sum(p);
+        (*end)->a = parse_binary(p, LEVELS - 1);
         end = &(*end)->next;
     }
     return n ? n : first;

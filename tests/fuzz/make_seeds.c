@@ -6,7 +6,6 @@
 
 #include <cjson/cJSON.h>
 
-#include "base/file.h"
 #include "runtime/save/conversations.h"
 #include "store/store.h"
 #include "tests/unit/make_vocab.h"

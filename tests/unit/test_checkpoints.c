@@ -6,7 +6,6 @@
 #include <math.h>
 
 #include "quant/convert/convert_vocab.h"
-#include "quant/convert/json.h"
 #include "quant/convert/source.h"
 #include "runtime/model/gguf.h"
 

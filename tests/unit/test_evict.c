@@ -7,7 +7,6 @@
 #include "base/random.h"
 #include "runtime/cache/evict.h"
 #include "runtime/cache/segment.h"
-#include "runtime/token/sampler.h"
 
 enum { DIM = 32, CAPACITY = 64, MANY = 900 };
 

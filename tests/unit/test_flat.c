@@ -9,7 +9,6 @@
 
 #include "base/memory.h"
 #include "base/str.h"
-#include "base/system.h"
 #include "cli/options/options.h"
 #include "quant/eval/task_words.h"
 #include "runtime/session/session.h"

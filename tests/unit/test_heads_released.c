@@ -8,7 +8,6 @@
 #include <cjson/cJSON.h>
 
 #include "base/file.h"
-#include "base/pool.h"
 #include "cli/options/options.h"
 #include "kernels/kernels.h"
 #include "quant/heads/heads_import.h"

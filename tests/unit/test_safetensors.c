@@ -10,7 +10,6 @@
 #include "cli/commands/commands.h"
 #include "cli/options/options.h"
 #include "quant/convert/convert_vocab.h"
-#include "quant/convert/json.h"
 #include "quant/convert/safetensors.h"
 #include "quant/convert/source.h"
 #include "runtime/forward/engine.h"

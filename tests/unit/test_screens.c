@@ -11,7 +11,6 @@
 #include "quant/eval/task_words.h"
 #include "runtime/cache/cache.h"
 #include "tests/tui/stage.h"
-#include "tui/view/bars.h"
 
 static FILE *dumps;
 static struct stage s;

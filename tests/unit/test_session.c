@@ -11,45 +11,6 @@
 #include "store/store.h"
 #include "tests/unit/session_kit.h"
 
-static void resume_equals_never_stopped(struct options o)
-{
-    AUTO_LOG once = {0}, often = {0};
-    AUTO_FOLDER *dir_a = temporary(), *dir_b = temporary();
-    AUTO_LIBRARY *a = open_library(dir_a), *b = open_library(dir_b);
-    AUTO_SESSION *x = open_session(a, o, false), *y = open_session(b, o, false);
-    struct session_stats st;
-    for (int i = 0; i < N_SAID; i++) {
-        say(x, said[i], &once);
-        say(y, said[i], &often);
-        session_close(y);
-        conversations_close(b);
-        b = open_library(dir_b);
-        y = open_session(b, o, true);
-        session_stats(y, &st);
-        assert_int_equal(st.n_reread, 0);
-        assert_int_equal(st.n_turns, i + 1);
-        same_cache(x, y);
-        assert_true(once.logits == often.logits);
-    }
-    assert_string_equal(str_get(&once.text), str_get(&often.text));
-    assert_true(once.n_evicted > 0);
-}
-
-TEST(test_resume_locret)
-{
-    resume_equals_never_stopped(options_of("locret", "q4", 0));
-}
-
-TEST(test_resume_random_sampled)
-{
-    resume_equals_never_stopped(options_of("random", "q8:q4", 1.0f));
-}
-
-TEST(test_resume_sink)
-{
-    resume_equals_never_stopped(options_of("sink", "f16", 0.7f));
-}
-
 /* A policy without retaining heads resumes although the heads have changed: a first chat
  * fits some. */
 TEST(test_resume_with_other_heads)
@@ -454,7 +415,32 @@ TEST(test_the_file_stays_small)
     same_cache(x, s);
 }
 
-/* Heads of different lengths, which share the budget of a layer. */
+static void resume_equals_never_stopped(struct options o)
+{
+    AUTO_LOG once = {0}, often = {0};
+    AUTO_FOLDER *dir_a = temporary(), *dir_b = temporary();
+    AUTO_LIBRARY *a = open_library(dir_a), *b = open_library(dir_b);
+    AUTO_SESSION *x = open_session(a, o, false), *y = open_session(b, o, false);
+    struct session_stats st;
+    for (int i = 0; i < N_SAID; i++) {
+        say(x, said[i], &once);
+        say(y, said[i], &often);
+        session_close(y);
+        conversations_close(b);
+        b = open_library(dir_b);
+        y = open_session(b, o, true);
+        session_stats(y, &st);
+        assert_int_equal(st.n_reread, 0);
+        assert_int_equal(st.n_turns, i + 1);
+        same_cache(x, y);
+        assert_true(once.logits == often.logits);
+    }
+    assert_string_equal(str_get(&once.text), str_get(&often.text));
+    assert_true(once.n_evicted > 0);
+}
+
+/* Heads of different lengths, which share the budget of a layer; other policies, formats and
+ * temperatures: test_twenty_random_conversations. */
 TEST(test_resume_shared_layers)
 {
     struct options o = options_of("locret", "q4", 0);

@@ -617,8 +617,8 @@ struct cuda_digits {
     uint32_t *last;  /* [n_head][256] counts of a head, of the last digit */
 };
 
-/* cache_evict, after them: finds the units that stay and closes the gaps in place.
- * Shared: CUDA_EVICT_SHARED(unit bytes of k and v). */
+/* cache_choose, after them: finds the units that stay. Shared: CUDA_RANK_SHARED.
+ * cache_evict: closes the gaps in place. Shared: CUDA_EVICT_SHARED(unit bytes of k and v). */
 #define CUDA_EVICT_BATCH              32
 #define CUDA_EVICT_STAGES             3
 #define CUDA_EVICT_SHARED(unit_bytes) (CUDA_EVICT_STAGES * CUDA_EVICT_BATCH * ((unit_bytes) + 8))

@@ -281,6 +281,14 @@ DEVICE float exp2_fast(float x)
     return y;
 }
 
+/* 1 / sqrt(x) to 2 ulp. */
+DEVICE float rsqrt_fast(float x)
+{
+    float y;
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
 DEVICE float sqrt_of(float x)
 {
     return __fsqrt_rn(x);
@@ -617,6 +625,11 @@ DEVICE float exp2_fast(float x)
     return x < -126.0f ? 0.0f : exp2f(x);
 }
 
+DEVICE float rsqrt_fast(float x)
+{
+    return 1.0f / sqrtf(x);
+}
+
 DEVICE float sqrt_of(float x)
 {
     return sqrtf(x);
@@ -800,6 +813,23 @@ DEVICE int32_t warp_sums_int(int32_t x)
         if (lane_id() >= step) x += y;
     }
     return x;
+}
+
+/* The digit of the *n-th largest of keys that were counted by digit: count[256], in shared memory.
+ * *n becomes its rank among the keys with this digit. If there are fewer keys: digit 0. Every warp
+ * finds it; lane l adds the counts of the eight digits from 255 - 8 l down. */
+DEVICE int digit_of_nth(const uint32_t *count, int *n)
+{
+    int digit = 255 - 8 * lane_id(), sum = 0;
+
+    UNROLL
+    for (int i = 0; i < 8; i++) sum += (int)count[digit - i];
+    const int upto = warp_sums_int(sum);
+    const int lane = min_int(popcount(warp_ballot(upto < *n)), 31);
+    *n -= (int)shfl_u32((uint32_t)(upto - sum), lane);
+    digit = 255 - 8 * lane;
+    while (digit > 0 && (int)count[digit] < *n) *n -= (int)count[digit--];
+    return digit;
 }
 
 /* Called by all threads of a block after they wrote their part of a result: true in the last of n

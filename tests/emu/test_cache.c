@@ -12,6 +12,7 @@ DECLARE_KERNEL(key_values, cuda_values);
 DECLARE_KERNEL(near_duplicates, cuda_values);
 DECLARE_KERNEL(cache_rank, cuda_rank);
 DECLARE_KERNEL(cache_digits, cuda_digits);
+DECLARE_KERNEL(cache_choose, cuda_evict);
 DECLARE_KERNEL(cache_evict, cuda_evict);
 
 /* ---- append ---------------------------------------------------------------------------------- */
@@ -522,6 +523,7 @@ static void launch_evict(const struct pair *p, const struct evict_rule *rule, in
     LAUNCH(cache_rank, &rank, n, 1, 1, CUDA_EVICT_THREADS, CUDA_RANK_SHARED, 1);
     for (; job.digits.n_known < 4; job.digits.n_known++)
         LAUNCH(cache_digits, &job.digits, n, 1, 1, CUDA_EVICT_THREADS, CUDA_RANK_SHARED, 2);
+    LAUNCH(cache_choose, &job, n, 1, 1, CUDA_EVICT_THREADS, CUDA_RANK_SHARED, 3);
     LAUNCH(cache_evict, &job, n, 1, 1, CUDA_EVICT_THREADS, CUDA_EVICT_SHARED(2 * p->cpu.k_bytes),
            1);
     guarded_free(rank.key);

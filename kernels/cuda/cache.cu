@@ -236,7 +236,7 @@ template <enum cuda_kv type> DEVICE uint32_t key_signs(const struct cuda_cache &
     return bits;
 }
 
-KERNEL(near_duplicates, struct cuda_values, CUDA_EVICT_THREADS, 4)
+KERNEL(near_duplicates, struct cuda_values, CUDA_EVICT_THREADS, 2)
 {
     const int head = block_x(), len = a.cache.len[head];
     /* number of units by half of their signs */
@@ -244,6 +244,7 @@ KERNEL(near_duplicates, struct cuda_values, CUDA_EVICT_THREADS, 4)
 
     low[thread_id()] = high[thread_id()] = 0;
     barrier();
+    UNROLL_BY(2)
     for (int s = thread_id(); s < len; s += THREADS) {
         const int64_t at = place_of(a.cache, head, s);
         const uint32_t signs = WITH_TYPE(a.cache.k_type, key_signs, a.cache, at);

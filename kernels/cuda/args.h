@@ -216,6 +216,8 @@ struct cuda_chain {
     struct cuda_chain_step steps[CUDA_CHAIN_MAX];
     int n;
     uint32_t *ended; /* 0: how often a block has ended a step */
+    const char *next_q, *next_d; /* weights that the next chain reads first: read into L2 at the end */
+    int next_q_bytes, next_d_bytes;
 };
 
 /* Same sum as cuda_matvec for any number of tokens.

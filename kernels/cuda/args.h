@@ -438,7 +438,9 @@ struct cuda_copy {
 #define CUDA_ATTEND_COLS    8   /* query columns (token, group) of the decode kernel */
 #define CUDA_ATTEND_ROWS    128 /* query rows (token, group) of a chunk kernel */
 #define CUDA_ATTEND_THREADS 128
-#define CUDA_CHUNK_THREADS  256
+/* Blocks of attend_decode and attend_one that a processor runs at one time. */
+#define CUDA_ATTEND_BLOCKS(dim) ((dim) > 64 ? 3 : 4)
+#define CUDA_CHUNK_THREADS      256
 
 /* Units of some heads of a layer, from head0 on, as chunks read them, in scratch. */
 struct cuda_expanded {
@@ -506,8 +508,9 @@ struct cuda_attend_one {
 /* m, l and acc of a split's row. */
 #define CUDA_PARTIAL_FLOATS(dim) ((dim) + 2)
 
-#define CUDA_DECODE_SHARED(dim) \
-    ((4 * CUDA_TILE + 2) * ((dim) / 32 * 20) + 2 * CUDA_ATTEND_COLS * ((dim)*2 + 32))
+#define CUDA_DECODE_SHARED(dim)                                                                  \
+    ((4 * CUDA_TILE + 2) * ((dim) / 32 * 20) + 2 * CUDA_ATTEND_COLS * ((dim)*2 + 32) + (dim)*6 + \
+     ((dim) + 63) / 64 * CUDA_ATTEND_THREADS * 16)
 /* key_bytes: 2 for halves, 1 for int8 */
 #define CUDA_CHUNK_SHARED(dim, key_bytes) \
     (CUDA_TILE * (2 * ((dim) * (key_bytes) + 16) + 3 * ((dim)*2 + 16)))

@@ -319,11 +319,16 @@ DEVICE void count_release(uint32_t *p, uint32_t n)
     asm volatile("red.release.gpu.global.inc.u32 [%0], %1;" ::"l"(p), "r"(n - 1) : "memory");
 }
 
-/* Orders this thread's reads and writes for all blocks; __threadfence() would order them in one
- * sequence for all threads (fence.sc), which a count needs not. */
-DEVICE void memory_fence()
+/* The same; returns *p as it was. What this thread reads later is at least what others wrote before
+ * they counted. */
+DEVICE uint32_t count_acquire_release(uint32_t *p, uint32_t n)
 {
-    asm volatile("fence.acq_rel.gpu;" ::: "memory");
+    uint32_t x;
+    asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
+                 : "=r"(x)
+                 : "l"(p), "r"(n - 1)
+                 : "memory");
+    return x;
 }
 
 /* Reads a number for which this thread waits until other blocks have changed it. load_acquire must
@@ -656,8 +661,11 @@ DEVICE void count_release(uint32_t *p, uint32_t n)
     *p = (*p + 1) % n;
 }
 
-DEVICE void memory_fence()
+DEVICE uint32_t count_acquire_release(uint32_t *p, uint32_t n)
 {
+    const uint32_t x = *p;
+    *p = (x + 1) % n;
+    return x;
 }
 
 DEVICE uint32_t load_changing(const uint32_t *p, HERE)
@@ -808,14 +816,8 @@ DEVICE int32_t warp_sums_int(int32_t x)
 DEVICE bool last_block(uint32_t *ticket, int n, uint32_t *shared)
 {
     barrier();
-    if (thread_id() == 0) { /* its fences order what the block's threads wrote before the barrier */
-        memory_fence();
-        *shared = (int)atomic_next(ticket) == n - 1;
-        if (*shared) {
-            memory_fence(); /* reads happen after the tickets of all other blocks */
-            *ticket = 0;
-        }
-    }
+    if (thread_id() == 0)
+        *shared = count_acquire_release(ticket, (uint32_t)n) == (uint32_t)n - 1;
     barrier();
     return *shared;
 }

@@ -233,13 +233,19 @@ STORE(st_local_u32, local, u32)
 ATOMIC_ADD(atom_global_add_u32, global)
 ATOMIC_ADD(atom_shared_add_u32, shared)
 
-static inline void red_release_gpu_global_inc_u32(u64 at, u32 last)
+static inline u32 atom_acq_rel_gpu_global_inc_u32(u64 at, u32 last)
 {
-    u32 x;
+    u32 x, next;
     char *p = in_global(at, 4);
     memcpy(&x, p, 4);
-    x = x >= last ? 0 : x + 1;
-    memcpy(p, &x, 4);
+    next = x >= last ? 0 : x + 1;
+    memcpy(p, &next, 4);
+    return x;
+}
+
+static inline void red_release_gpu_global_inc_u32(u64 at, u32 last)
+{
+    atom_acq_rel_gpu_global_inc_u32(at, last);
 }
 
 /* ---- one operation of one type --------------------------------------------------------------- */
@@ -554,10 +560,6 @@ static inline void bar_warp_sync(u32 lanes)
 {
     u32 none;
     emu_warp(EMU_SYNC, lanes, &none, 0, &none, 0, HERE);
-}
-
-static inline void fence_acq_rel_gpu(void)
-{
 }
 
 #define SHUFFLE(op, how)                                                                \

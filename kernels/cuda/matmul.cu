@@ -35,38 +35,34 @@ enum {
 /* The part of each stage that a thread copies: a quarter of the quants of two tokens; threads below 64 also a
  * token's scales. Tokens from n_tok on become zero. */
 struct copier {
-    const char *q[2], *scale;
-    int q_bytes[2], scale_bytes;
+    int block[3], bytes[3]; /* the first block of the two tokens, and of the scales' */
 };
 
-DEVICE struct copier copier_of(const struct cuda_act &act, int token0, int n_tok, int n_block)
+DEVICE struct copier copier_of(int token0, int n_tok, int n_block)
 {
     const int token[3] = {token0 + thread_id() / 4, token0 + thread_id() / 4 + TOKENS / 2,
                           token0 + thread_id() % TOKENS};
     struct copier c;
 
     UNROLL
-    for (int i = 0; i < 2; i++) {
-        const int64_t at = (int64_t)min_int(token[i], n_tok - 1) * n_block;
-        c.q[i] = (const char *)act.q + at * CUDA_BLOCK + thread_id() % 4 * 16;
-        c.q_bytes[i] = token[i] < n_tok ? 16 : 0;
+    for (int i = 0; i < 3; i++) {
+        c.block[i] = min_int(token[i], n_tok - 1) * n_block;
+        c.bytes[i] = token[i] < n_tok ? 16 : 0;
     }
-    c.scale = (const char *)(act.scale + (int64_t)min_int(token[2], n_tok - 1) * n_block * 2);
-    c.scale_bytes = token[2] < n_tok ? 16 : 0;
     return c;
 }
 
-/* Starts copying the next block of columns. */
-DEVICE void copy_stage(struct copier *c, char *stage)
+/* Starts copying a block of columns. */
+DEVICE void copy_stage(const struct copier *c, const struct cuda_act &act, int block, char *stage)
 {
     UNROLL
-    for (int i = 0; i < 2; i++) {
-        cp_async16(stage + i * (Q_BYTES / 2) + thread_id() * 16, c->q[i], c->q_bytes[i]);
-        c->q[i] += CUDA_BLOCK;
-    }
+    for (int i = 0; i < 2; i++)
+        cp_async16(stage + i * (Q_BYTES / 2) + thread_id() * 16,
+                   act.q + (int64_t)(c->block[i] + block) * CUDA_BLOCK + thread_id() % 4 * 16,
+                   c->bytes[i]);
     if (thread_id() < TOKENS)
-        cp_async16(stage + Q_BYTES + thread_id() * 16, c->scale, c->scale_bytes);
-    c->scale += 2 * sizeof(struct cuda_scale);
+        cp_async16(stage + Q_BYTES + thread_id() * 16,
+                   act.scale + (int64_t)(c->block[2] + block) * 2, c->bytes[2]);
 }
 
 DEVICE void stage_inputs(struct inputs *x, const char *stage, int col)
@@ -83,38 +79,42 @@ DEVICE void stage_inputs(struct inputs *x, const char *stage, int col)
 
 typedef float tile_sum[PANELS][COLS][4];
 
-/* y += W x of the warp's panels, which begin with these tiles. */
+/* y += W x of the warp's panels of 16 rows from row0 on; a panel beyond the matrix repeats the last. */
 template <int FORMAT>
-DEVICE void matmul_tile(tile_sum y, const struct panel<FORMAT> panels[PANELS],
-                        const struct cuda_act &act, int token0, int n_tok, int n_block)
+DEVICE void matmul_rows(tile_sum y, const struct cuda_weight &m, const struct cuda_act &act,
+                        struct area at, int n_tok)
 {
     char *shared = shared_memory();
-    struct panel<FORMAT> from[PANELS] = {panels[0], panels[1]};
-    struct copier copier = copier_of(act, token0, n_tok, n_block);
+    const int n_block = n_block_of(m.n_in), last = ceil_div(m.n_out, 16) - 1;
+    const int first = at.row0 / 16 + warp_id() * PANELS;
+    const struct panel<FORMAT> from = panel_of<FORMAT>(m, 0, n_block);
+    int tile[PANELS] = {min_int(first, last) * n_block, min_int(first + 1, last) * n_block};
+    const struct copier copier = copier_of(at.token0, n_tok, n_block);
     struct weights<FORMAT> next[PANELS];
     struct fragments<FORMAT> w[PANELS];
     struct inputs x;
-    enum { AHEAD = FORMAT < MATMUL_AHEAD };  /* registers for the next tile's weights */
-    int stage = 0, filled = STAGES - 1; /* read and written next */
+    enum { AHEAD = FORMAT < MATMUL_AHEAD }; /* registers for the next tile's weights */
+    int stage = 0, filled = STAGES - 1;     /* read and written next */
 
     for (int s = 0; s < STAGES - 1; s++) {
-        if (s < n_block) copy_stage(&copier, shared + s * STAGE_BYTES);
+        if (s < n_block) copy_stage(&copier, act, s, shared + s * STAGE_BYTES);
         cp_async_commit();
     }
     UNROLL
-    for (int p = 0; p < PANELS && AHEAD; p++) load_next<FORMAT>(&next[p], &from[p]);
+    for (int p = 0; p < PANELS && AHEAD; p++) load_weights<FORMAT>(&next[p], from, tile[p]);
     for (int block = 0; block < n_block; block++) {
         UNROLL
         for (int p = 0; p < PANELS; p++) {
-            if (!AHEAD) load_next<FORMAT>(&next[p], &from[p]);
+            if (!AHEAD) load_weights<FORMAT>(&next[p], from, tile[p] + block);
             unpack<FORMAT>(&w[p], &next[p]);
         }
         UNROLL
         for (int p = 0; p < PANELS && AHEAD && block + 1 < n_block; p++)
-            load_next<FORMAT>(&next[p], &from[p]);
+            load_weights<FORMAT>(&next[p], from, tile[p] + block + 1);
         cp_async_wait<STAGES - 2>();
         barrier(); /* this stage has arrived for all, and the previous one is no longer read */
-        if (block + STAGES - 1 < n_block) copy_stage(&copier, shared + filled * STAGE_BYTES);
+        if (block + STAGES - 1 < n_block)
+            copy_stage(&copier, act, block + STAGES - 1, shared + filled * STAGE_BYTES);
         cp_async_commit();
         UNROLL
         for (int col = 0; col < COLS; col++) {
@@ -125,20 +125,6 @@ DEVICE void matmul_tile(tile_sum y, const struct panel<FORMAT> panels[PANELS],
         filled = stage;
         stage = stage + 1 < STAGES ? stage + 1 : 0;
     }
-}
-
-/* The warp's panels of 16 rows from row0 on; a panel beyond the matrix repeats the last. */
-template <int FORMAT>
-DEVICE void matmul_rows(tile_sum y, const struct cuda_weight &m, const struct cuda_act &act,
-                        struct area at, int n_tok)
-{
-    const int n_block = n_block_of(m.n_in), last = ceil_div(m.n_out, 16) - 1;
-    const int first = at.row0 / 16 + warp_id() * PANELS;
-    const struct panel<FORMAT> panels[PANELS] = {
-        panel_of<FORMAT>(m, min_int(first, last), n_block),
-        panel_of<FORMAT>(m, min_int(first + 1, last), n_block)};
-
-    matmul_tile<FORMAT>(y, panels, act, at.token0, n_tok, n_block);
 }
 
 template <int FORMAT> DEVICE void matmul(const struct cuda_matvec &a)
@@ -185,7 +171,7 @@ KERNEL(matmul_q5a, struct cuda_matvec, CUDA_MATMUL_THREADS, 2)
     matmul<CUDA_Q5A>(a);
 }
 
-KERNEL(matmul_q6, struct cuda_matvec, CUDA_MATMUL_THREADS, 2)
+KERNEL(matmul_q6, struct cuda_matvec, CUDA_MATMUL_THREADS, MATMUL_BLOCKS)
 {
     matmul<CUDA_Q6>(a);
 }

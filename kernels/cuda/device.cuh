@@ -183,6 +183,14 @@ DEVICE void cp_async16(void *dst, const void *src, int n)
                  : "memory");
 }
 
+/* The same of 4 bytes. */
+DEVICE void cp_async4(void *dst, const void *src, int n)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(dst)),
+                 "l"(src), "r"(n)
+                 : "memory");
+}
+
 DEVICE void cp_async_commit()
 {
     asm volatile("cp.async.commit_group;" ::: "memory");
@@ -532,6 +540,11 @@ DEVICE void ldmatrix_trans(uint32_t r[4], const void *row, HERE)
 DEVICE void cp_async16(void *dst, const void *src, int n, HERE)
 {
     emu_cp_async(dst, src, 16, n, PLACE);
+}
+
+DEVICE void cp_async4(void *dst, const void *src, int n, HERE)
+{
+    emu_cp_async(dst, src, 4, n, PLACE);
 }
 
 DEVICE void cp_async_commit()

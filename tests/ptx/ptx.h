@@ -642,6 +642,11 @@ static inline void cp_async_cg_shared_global(u64 to, u64 from, s32 size, s32 n)
     emu_cp_async(in_shared(to, size), pointer(from), size, n, HERE);
 }
 
+static inline void cp_async_ca_shared_global(u64 to, u64 from, s32 size, s32 n)
+{
+    emu_cp_async(in_shared(to, size), pointer(from), size, n, HERE);
+}
+
 static inline void cp_async_commit_group(void)
 {
     emu_cp_commit();

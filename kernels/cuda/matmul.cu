@@ -11,9 +11,6 @@
 #ifndef MATMUL_SUPER
 #define MATMUL_SUPER 8 /* row blocks of a super-tile */
 #endif
-#ifndef MATMUL_AHEAD
-#define MATMUL_AHEAD CUDA_Q6 /* formats before it load the next tile's weights ahead */
-#endif
 #ifndef MATMUL_BLOCKS
 #define MATMUL_BLOCKS 3 /* of a multiprocessor, where 168 registers are enough */
 #endif
@@ -114,8 +111,8 @@ DEVICE void matmul_rows(tile_sum y, const struct cuda_weight &m, const struct cu
     struct weights<FORMAT> next[PANELS];
     struct fragments<FORMAT> w[PANELS];
     struct inputs x;
-    enum { AHEAD = FORMAT < MATMUL_AHEAD }; /* registers for the next tile's weights */
-    int stage = 0, filled = STAGES - 1;     /* read and written next */
+    enum { AHEAD = FORMAT != CUDA_Q8 && FORMAT != CUDA_Q6 }; /* registers for the next tile */
+    int stage = 0, filled = STAGES - 1; /* read and written next */
 
     for (int s = 0; s < STAGES - 1; s++) {
         if (s < n_block) copy_stage<FORMAT>(&copier, act, s, shared + s * STAGE_BYTES);

@@ -75,12 +75,24 @@ static void plan_rows(struct cuda_context *x, struct arena *a)
     cuda_take_act(&x->wide, most(n.in, n.qkv), chunk, a);
 }
 
+int cuda_chunk_splits(int places, int blocks, int most)
+{
+    int best = 1;
+    double least = 1e9;
+    for (int n = 1; n <= most; n++) {
+        const double waves = cuda_parts_of(blocks * n, places);
+        const double time = waves / n + 0.02 * n * blocks / places;
+        if (time < 0.95 * least) least = time, best = n;
+    }
+    return best;
+}
+
 /* Partial softmaxes of the layers of one of the caches; *floats: the numbers of all rows. */
 static void count_partial(const struct cuda_context *x, struct cuda_units *u,
                           const struct model_heads *h, size_t *floats)
 {
     u->n_partial = cuda_larger((size_t)(u->n_split * CUDA_ATTEND_COLS * h->n_kv_head),
-                               (size_t)x->chunk * (size_t)h->n_head);
+                               (size_t)x->chunk * (size_t)(h->n_head * u->chunk_splits));
     *floats = cuda_larger(*floats, u->n_partial * (size_t)h->head_dim);
 }
 
@@ -199,11 +211,14 @@ static struct cuda_context describe(const struct cuda *g, const struct cuda_cont
     x.kv.n_heads = x.kv.n_layer * m->n_kv_head;
     describe_scorers(&x, o);
     x.kv.n_split = splits_of(g, cache_head_max(o->shape), m->n_kv_head);
+    x.kv.chunk_splits = cuda_chunk_splits(
+        g->device.n_sm, m->n_kv_head * cuda_parts_of(o->chunk * model_group(m), CUDA_ATTEND_ROWS), 5);
     if (n.n_windowed)
         x.windows = (struct cuda_units){
             .n_layer = n.n_windowed,
             .n_heads = n.n_windowed * w->n_head,
             .n_split = splits_of(g, cache_windows_capacity(w), w->n_head),
+            .chunk_splits = 1,
         };
     x.n_heads = x.kv.n_heads;
     x.n_len = x.n_heads + x.windows.n_heads;

@@ -217,6 +217,9 @@ struct cuda_chain {
     struct cuda_chain_step steps[CUDA_CHAIN_MAX];
     int n;
     uint32_t *ended; /* 0: how often a block has ended a step */
+    const char *next_q,
+        *next_d; /* weights that the next chain reads first: read into L2 at the end */
+    int next_q_bytes, next_d_bytes;
 };
 
 /* Same sum as cuda_matvec for any number of tokens.
@@ -439,7 +442,9 @@ struct cuda_copy {
 #define CUDA_ATTEND_COLS    8   /* query columns (token, group) of the decode kernel */
 #define CUDA_ATTEND_ROWS    128 /* query rows (token, group) of a chunk kernel */
 #define CUDA_ATTEND_THREADS 128
-#define CUDA_CHUNK_THREADS  256
+/* Blocks of attend_decode and attend_one that a processor runs at one time. */
+#define CUDA_ATTEND_BLOCKS(dim) ((dim) > 64 ? 3 : 4)
+#define CUDA_CHUNK_THREADS      256
 
 /* Units of some heads of a layer, from head0 on, as chunks read them, in scratch. */
 struct cuda_expanded {
@@ -507,8 +512,9 @@ struct cuda_attend_one {
 /* m, l and acc of a split's row. */
 #define CUDA_PARTIAL_FLOATS(dim) ((dim) + 2)
 
-#define CUDA_DECODE_SHARED(dim) \
-    ((4 * CUDA_TILE + 2) * ((dim) / 32 * 20) + 2 * CUDA_ATTEND_COLS * ((dim)*2 + 32))
+#define CUDA_DECODE_SHARED(dim)                                                                  \
+    ((4 * CUDA_TILE + 2) * ((dim) / 32 * 20) + 2 * CUDA_ATTEND_COLS * ((dim)*2 + 32) + (dim)*6 + \
+     ((dim) + 63) / 64 * CUDA_ATTEND_THREADS * 16)
 /* key_bytes: 2 for halves, 1 for int8 */
 #define CUDA_CHUNK_SHARED(dim, key_bytes) \
     (CUDA_TILE * (2 * ((dim) * (key_bytes) + 16) + 3 * ((dim)*2 + 16)))
@@ -617,8 +623,8 @@ struct cuda_digits {
     uint32_t *last;  /* [n_head][256] counts of a head, of the last digit */
 };
 
-/* cache_evict, after them: finds the units that stay and closes the gaps in place.
- * Shared: CUDA_EVICT_SHARED(unit bytes of k and v). */
+/* cache_choose, after them: finds the units that stay. Shared: CUDA_RANK_SHARED.
+ * cache_evict: closes the gaps in place. Shared: CUDA_EVICT_SHARED(unit bytes of k and v). */
 #define CUDA_EVICT_BATCH              32
 #define CUDA_EVICT_STAGES             3
 #define CUDA_EVICT_SHARED(unit_bytes) (CUDA_EVICT_STAGES * CUDA_EVICT_BATCH * ((unit_bytes) + 8))

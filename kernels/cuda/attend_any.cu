@@ -1,8 +1,8 @@
 /* Attention of the layers that attend_decode and attend_chunk are not made for: other head sizes,
  * windows, capped logits.
  *
- * A block of four warps takes 32 rows (token, group) of a KV head, or 16 of large heads. Per tile of
- * 64 slots:
+ * A block of four warps takes 32 rows (token, group) of a KV head, or 16 of large heads. Per tile
+ * of 64 slots:
  *
  *   keys to fp16 in shared memory, rotated; warp w computes S = Q K^T of 16 keys for all rows
  *   the four warps' maxima meet; weights P go to shared memory as fp16
@@ -11,8 +11,8 @@
  * So registers hold a quarter of the output's channels, and heads of 512 numbers fit. Where shared
  * memory has room for a tile's units as well, cp.async copies the next tile's keys while this one's
  * values are used, and the reverse: one load after the other would take most of the time. A thread
- * converts the same channels of every few slots, so one rotation takes its angles from a slot to the
- * next one; each tile begins with angles of the table. */
+ * converts the same channels of every few slots, so one rotation takes its angles from a slot to
+ * the next one; each tile begins with angles of the table. */
 #include "kernels/cuda/act.cuh"
 #include "kernels/cuda/attend.cuh"
 #include "kernels/cuda/cache.cuh"
@@ -22,8 +22,8 @@ enum { THREADS = CUDA_ATTEND_THREADS, WARPS = THREADS / 32, P_ROW = TILE * 2 + 1
 template <int MAX> struct shape {
     enum {
         ROWS = CUDA_ANY_ROWS(MAX),
-        BLOCKS = ROWS / 16,              /* of 16 rows */
-        PAIRS = (MAX / 16 + 3) / WARPS,  /* of 16 channels, per warp */
+        BLOCKS = ROWS / 16,             /* of 16 rows */
+        PAIRS = (MAX / 16 + 3) / WARPS, /* of 16 channels, per warp */
     };
 };
 
@@ -47,7 +47,7 @@ struct work {
     int dim, row;                    /* numbers of a head; bytes of an fp16 row */
     int head, pos0, row0, n_row;     /* of the block's first row */
     int n_block;                     /* of 16 rows, that have a row */
-    int base, end;                   /* rotations count from slot base; the block sees slots below end */
+    int base, end; /* rotations count from slot base; the block sees slots below end */
 };
 
 /* Bytes of an fp16 row; 16 of padding to spread the banks. */
@@ -222,12 +222,12 @@ DEVICE void put_units(const struct cuda_attend_any &a, const struct work &w,
                       const struct key_part<MAX> *keys, int64_t unit0, int slot0)
 {
     switch (keys ? a.at.cache.k_type : a.at.cache.v_type) {
-#define CASE(type)                                               \
-    case type:                                                   \
-        if (keys)                                                \
-            put_keys<MAX>(a, w, *keys, unit0, slot0, type);      \
-        else                                                     \
-            put_values<MAX>(a, w, unit0, slot0, type);           \
+#define CASE(type)                                          \
+    case type:                                              \
+        if (keys)                                           \
+            put_keys<MAX>(a, w, *keys, unit0, slot0, type); \
+        else                                                \
+            put_values<MAX>(a, w, unit0, slot0, type);      \
         break
         CASE(CUDA_KV_Q4);
         CASE(CUDA_KV_Q8);
@@ -253,7 +253,8 @@ DEVICE void copy_units(char *to, const uint8_t *units, int bytes, const struct w
 template <int MAX> DEVICE void tile_logits(float s[][2][4], const struct work &w)
 {
     const int lane = lane_id();
-    const char *key = w.units + (warp_id() * 16 + lane / 16 * 8 + lane % 8) * w.row + lane / 8 % 2 * 16;
+    const char *key =
+        w.units + (warp_id() * 16 + lane / 16 * 8 + lane % 8) * w.row + lane / 8 % 2 * 16;
     const char *query = w.queries + lane % 16 * w.row + lane / 16 * 16;
 
     for (int step = 0; step < w.dim / 16; step++) {
@@ -332,8 +333,8 @@ template <int MAX> DEVICE void put_maxima(const float s[][2][4], const struct wo
 
 /* Converts logits to weights in shared memory and rescales the sums so far. */
 template <int MAX>
-DEVICE void softmax_step(struct softmax<MAX> *f, const float s[][2][4], float o[][shape<MAX>::BLOCKS][2][4],
-                         const struct work &w)
+DEVICE void softmax_step(struct softmax<MAX> *f, const float s[][2][4],
+                         float o[][shape<MAX>::BLOCKS][2][4], const struct work &w)
 {
     const int g = lane_id() / 4, t = lane_id() % 4;
 
@@ -350,9 +351,11 @@ DEVICE void softmax_step(struct softmax<MAX> *f, const float s[][2][4], float o[
         f->l[b][i] *= keep;
         UNROLL
         for (int j = 0; j < 2; j++) {
-            const float x = exp2_fast(s[b][j][2 * i] - safe), y = exp2_fast(s[b][j][2 * i + 1] - safe);
+            const float x = exp2_fast(s[b][j][2 * i] - safe),
+                        y = exp2_fast(s[b][j][2 * i + 1] - safe);
             f->l[b][i] += x + y;
-            *(uint32_t *)(w.weights + row * P_ROW + (warp_id() * 16 + j * 8 + 2 * t) * 2) = h2_pack(x, y);
+            *(uint32_t *)(w.weights + row * P_ROW + (warp_id() * 16 + j * 8 + 2 * t) * 2) =
+                h2_pack(x, y);
         }
         UNROLL
         for (int p = 0; p < shape<MAX>::PAIRS; p++) UNROLL
@@ -417,7 +420,8 @@ DEVICE void write_rows(const struct cuda_attend_any &a, const struct work &w,
             if (c >= w.dim) continue;
             float *to = a.at.acc + (base + r) * w.dim + c;
             UNROLL
-            for (int j = 0; j < 2; j++) to[8 * j] = o[p][b][j][2 * i], to[8 * j + 1] = o[p][b][j][2 * i + 1];
+            for (int j = 0; j < 2; j++)
+                to[8 * j] = o[p][b][j][2 * i], to[8 * j + 1] = o[p][b][j][2 * i + 1];
         }
     }
     barrier();
@@ -462,7 +466,8 @@ template <int MAX> DEVICE void attend_any(const struct cuda_attend_any &a)
     const int per = ceil_div(n_tile, a.at.n_split), first = block_z() * per;
     const int stop = first_tile + min_int(first + per, n_tile);
     const int32_t *pages = c.pages + w.head * c.n_pages;
-    struct key_part<MAX> keys = {};
+    struct key_part<MAX> keys = {
+    };
     struct softmax<MAX> f;
     float o[shape<MAX>::PAIRS][shape<MAX>::BLOCKS][2][4] = {};
     int last[shape<MAX>::BLOCKS][2];

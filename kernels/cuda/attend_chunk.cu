@@ -4,9 +4,8 @@
  * units. Tiles of 64 slots are copied by cp.async, one ahead; S = Q K^T and O += P V by matrix
  * instructions, with Q and O in registers. Only tiles on the diagonal are masked.
  *
- * After a tile has arrived, four warps begin with its logits and four with the values of the tile
- * before, so that of two warps which share a scheduler one is in its softmax while the other
- * multiplies.
+ * The values of a tile are multiplied while the next one's logits become weights: matrix
+ * instructions beside the softmax's. So three stages hold values, and two keys.
  *
  * Three kernels for each head size:
  *   attend_chunk: halves, float sums.
@@ -17,10 +16,6 @@
  * 64 cannot overflow a half. */
 #include "kernels/cuda/attend_rows.cuh"
 #include "kernels/cuda/linear.cuh"
-
-#ifndef ATTEND_LATE
-#define ATTEND_LATE 4 /* the first warp whose values are added a tile later */
-#endif
 
 enum { THREADS = CUDA_CHUNK_THREADS, ROWS = CUDA_ATTEND_ROWS };
 
@@ -167,24 +162,33 @@ struct softmax { /* of rows g and g + 8 */
     float keep[2]; /* factors of the sums so far */
 };
 
-/* Logits become weights, at most 2^-lift. */
-DEVICE void softmax_step(struct softmax *w, float s[8][4], float lift)
+/* The rows' new maxima. */
+DEVICE void softmax_max(struct softmax *w, const float s[8][4])
 {
     UNROLL
     for (int i = 0; i < 2; i++) {
-        float max = -INF, sum = 0.0f;
+        float max = -INF;
         UNROLL
         for (int j = 0; j < 8; j++) max = max_f32(max, max_f32(s[j][2 * i], s[j][2 * i + 1]));
         const float m = max_f32(w->m[i], row_max(max));
-        const float safe = m == -INF ? 0.0f : m;
-        w->keep[i] = exp2_fast(w->m[i] - safe);
+        w->keep[i] = exp2_fast(w->m[i] - (m == -INF ? 0.0f : m));
+        w->m[i] = m;
+    }
+}
+
+/* Logits become weights, at most 2^-lift. */
+DEVICE void softmax_weights(struct softmax *w, float s[8][4], float lift)
+{
+    UNROLL
+    for (int i = 0; i < 2; i++) {
+        const float from = (w->m[i] == -INF ? 0.0f : w->m[i]) + lift;
+        float sum = 0.0f;
         UNROLL
         for (int j = 0; j < 8; j++) {
-            s[j][2 * i] = exp2_fast(s[j][2 * i] - (safe + lift));
-            s[j][2 * i + 1] = exp2_fast(s[j][2 * i + 1] - (safe + lift));
+            s[j][2 * i] = exp2_fast(s[j][2 * i] - from);
+            s[j][2 * i + 1] = exp2_fast(s[j][2 * i + 1] - from);
             sum += s[j][2 * i] + s[j][2 * i + 1];
         }
-        w->m[i] = m;
         w->l[i] = w->l[i] * w->keep[i] + sum;
     }
 }
@@ -217,7 +221,7 @@ DEVICE void pack_weights(uint32_t a[TILE / 16][4], const float p[8][4])
         a[k][r] = h2_pack(p[2 * k + r / 2][r % 2 * 2], p[2 * k + r / 2][r % 2 * 2 + 1]);
 }
 
-/* o = o * keep + P V */
+/* o += P V; INT8: o = o * keep + P V. */
 template <int DIM, enum mode MODE>
 DEVICE void add_values(float o[][4], const uint32_t a[TILE / 16][4], const float keep[2],
                        const char *values)
@@ -226,7 +230,6 @@ DEVICE void add_values(float o[][4], const uint32_t a[TILE / 16][4], const float
     const int lane = lane_id();
     const char *row = values + (lane / 8 % 2 * 8 + lane % 8) * ROW + lane / 16 * 16;
 
-    if (MODE != INT8) rescale<chunk<DIM, MODE>::BLOCKS>(o, keep);
     UNROLL
     for (int j = 0; j < chunk<DIM, MODE>::BLOCKS; j += 2) {
         uint32_t sum[2][2] = {};
@@ -281,14 +284,11 @@ template <int DIM, enum mode MODE> DEVICE void attend_chunk(const struct cuda_at
     const int n_tile = ceil_div(pos0 + last_row / a.n_group + 1, TILE); /* that the block sees */
     const int per = ceil_div(n_tile, a.n_split), first = block_z() * per;
     const int stop = min_int(first + per, n_tile);
-    /* slots that the warp's first row and its last one see; -1: it has no rows */
-    const int all_see = pos0 + row0 / a.n_group;
-    const int any_sees = row0 < n_row ? pos0 + min_int(row0 + 15, n_row - 1) / a.n_group : -1;
+    const int all_see = pos0 + row0 / a.n_group; /* slots that the warp's first row sees */
     const int64_t tiles = (int64_t)block_y() * a.units.n_tile;
-    const bool late = warp_id() >= ATTEND_LATE;
     struct softmax w = {{-INF, -INF}, {0.0f, 0.0f}, {1.0f, 1.0f}};
     float o[size::BLOCKS][4] = {}, row_scale[2] = {};
-    uint32_t q[size::STEPS][4], p[TILE / 16][4];
+    uint32_t q[size::STEPS][4], p[TILE / 16][4] = {};
     int last[2];
 
     if (first < stop) copy_tile<DIM, MODE>(0, a.units, tiles + first);
@@ -300,16 +300,14 @@ template <int DIM, enum mode MODE> DEVICE void attend_chunk(const struct cuda_at
         load_int8_queries<DIM>(q, row_scale, a, head, pos0, row0, n_row);
     for (int tile = first; tile < stop; tile++) {
         const int i = tile - first;
-        const bool sees = tile * TILE <= any_sees;
+        const float keep[2] = {w.keep[0], w.keep[1]};
         float s[8][4];
 
         cp_async_wait<0>();
         barrier(); /* this tile has arrived for all, and what the next one replaces is read */
         if (tile + 1 < stop) copy_tile<DIM, MODE>(i + 1, a.units, tiles + tile + 1);
         cp_async_commit();
-        if (late && i && tile * TILE - TILE <= any_sees)
-            add_values<DIM, MODE>(o, p, w.keep, values_of<DIM, MODE>(i - 1));
-        if (!sees) continue;
+        if (MODE != INT8) rescale<size::BLOCKS>(o, keep);
         if (MODE == FLOATS) {
             half_logits<DIM, size::KEY_ROW>(s, q, keys_of<DIM, MODE>(i));
         } else {
@@ -318,10 +316,14 @@ template <int DIM, enum mode MODE> DEVICE void attend_chunk(const struct cuda_at
             int8_logits<DIM, size::KEY_ROW>(s, q, both, keys_of<DIM, MODE>(i));
         }
         if (tile * TILE + TILE - 1 > all_see) mask_logits(s, last, tile * TILE);
-        softmax_step(&w, s, size::LIFT);
+        softmax_max(&w, s);
+        add_values<DIM, MODE>(o, p, keep, values_of<DIM, MODE>(i ? i - 1 : 0)); /* first: p is 0 */
+        softmax_weights(&w, s, size::LIFT);
         pack_weights(p, s);
-        if (!late || tile + 1 == stop)
-            add_values<DIM, MODE>(o, p, w.keep, values_of<DIM, MODE>(i));
+    }
+    if (first < stop) {
+        if (MODE != INT8) rescale<size::BLOCKS>(o, w.keep);
+        add_values<DIM, MODE>(o, p, w.keep, values_of<DIM, MODE>(stop - 1 - first));
     }
     write_rows<DIM>(a, &w, o, head, row0, n_row, size::LIFT);
 }

@@ -10,17 +10,17 @@
  * Grouped heads share every byte that is read, and a warp keeps its own running softmax, so the
  * only barrier is the tile's. The four softmaxes are merged at the end, in order.
  *
- * RoPE by slot. A unit's slot is p0 + t with p0 the tile's first. The key is rotated by t: a lane has
- * the same two t of every tile, so their angles stay in its registers. The query is rotated once per
- * tile, by its distance to p0. The order of channels inside a dot product is free: step (h, s) of k
- * takes channels 16h + 4t + s + {0, 2} as "re" and their partners dim/2 further as "im", which are
- * exactly two nibbles of two words of a unit, so that a complex product is four operations on whole
- * registers.
+ * RoPE by slot. A unit's slot is p0 + t with p0 the tile's first. The key is rotated by t: a lane
+ * has the same two t of every tile, so their angles stay in its registers. The query is rotated
+ * once per tile, by its distance to p0. The order of channels inside a dot product is free: step
+ * (h, s) of k takes channels 16h + 4t + s + {0, 2} as "re" and their partners dim/2 further as
+ * "im", which are exactly two nibbles of two words of a unit, so that a complex product is four
+ * operations on whole registers.
  *
  * A key's number is 32 u (d m + n): u is the head's largest scale, m = scale (q - 8) / 32 u, n =
  * mean / 32 u, and the query takes 32 u. A code at bits 4 to 7 of a half is 2^-20 q, a subnormal
- * number, so that two fused multiply-adds make a number, with m's and n's constants in registers. At
- * bits 0 to 3 it is 2^-24 q, and d takes the 16 that m lacks.
+ * number, so that two fused multiply-adds make a number, with m's and n's constants in registers.
+ * At bits 0 to 3 it is 2^-24 q, and d takes the 16 that m lacks.
  *
  * While one tile is computed, cp.async copies the next one, and the angles of its query are loaded.
  * A launch of few tiles takes as long as its loads one after the other, so whatever does not depend
@@ -39,8 +39,8 @@ enum { COLS = CUDA_ATTEND_COLS, THREADS = CUDA_ATTEND_THREADS, WARPS = THREADS /
 
 template <int DIM> struct decode {
     enum {
-        STEPS = DIM / 32,   /* groups of 16 pairs; two k-steps each */
-        BLOCKS = DIM / 16,  /* of 16 channels of the output */
+        STEPS = DIM / 32,  /* groups of 16 pairs; two k-steps each */
+        BLOCKS = DIM / 16, /* of 16 channels of the output */
         /* bytes of a row of re and im pairs; 32 of padding to spread the banks */
         ROW = DIM * 2 + 32,
         RAW = 4 * unit<DIM>::TILE_BYTES, /* two stages of keys and values */
@@ -64,8 +64,8 @@ DEVICE int pair_channel(int e)
 
 /* ---- constants of a lane --------------------------------------------------------------------- */
 
-/* Lane t's numbers of a row with one for each pair: those of steps (h, 0) and (h, 1). They are loaded
- * long before they are used. */
+/* Lane t's numbers of a row with one for each pair: those of steps (h, 0) and (h, 1). They are
+ * loaded long before they are used. */
 template <int DIM> struct row {
     float x[DIM / 32][4];
 };
@@ -84,41 +84,13 @@ template <int DIM> DEVICE void pack_row(uint32_t *pairs, const struct row<DIM> &
     for (int s = 0; s < 2; s++) pairs[2 * h + s] = h2_pack(r.x[h][s] * by, r.x[h][s + 2] * by);
 }
 
-/* Of a head, re and im: scales over u times 2^15, the same times code 8, and means. */
-template <int DIM> struct centre {
-    uint32_t scale[2][DIM / 16], less[2][DIM / 16], mean[2][DIM / 16];
-    float span; /* 32 u */
-};
-
-template <int DIM>
-DEVICE void pack_centre(struct centre<DIM> *c, const struct row<DIM> mean[2],
-                        const struct row<DIM> scale[2])
-{
-    const uint32_t eight = 0x80808080u, eighth = 0x80088008u; /* -8 times 2^-20, times 2^-24 */
-    float most = 0.0f;
-
-    UNROLL
-    for (int i = 0; i < DIM / 4; i++)
-        most = max_f32(most, scale[i / (DIM / 8)].x[i / 4 % (DIM / 32)][i % 4]);
-    most = max_f32(most, shfl_xor_f32(most, 1));
-    c->span = 32.0f * max_f32(most, shfl_xor_f32(most, 2));
-    UNROLL
-    for (int part = 0; part < 2; part++) {
-        pack_row<DIM>(c->mean[part], mean[part], 1.0f / c->span);
-        pack_row<DIM>(c->scale[part], scale[part], 0x1p20f / c->span);
-        UNROLL
-        for (int i = 0; i < DIM / 16; i++)
-            c->less[part][i] =
-                h2_mul(c->scale[part][i], (i + part * (DIM / 16)) & 2 ? eight : eighth);
-    }
-}
-
 /* Cosines and sines of the warp's keys g and g + 8 of any tile. */
 template <int DIM> struct angles {
     struct row<DIM> cos[2], sin[2];
 };
 
-template <int DIM> DEVICE void load_angles(struct angles<DIM> *a, const float *cos, const float *sin)
+template <int DIM>
+DEVICE void load_angles(struct angles<DIM> *a, const float *cos, const float *sin)
 {
     UNROLL
     for (int k = 0; k < 2; k++) {
@@ -142,13 +114,57 @@ template <int DIM> DEVICE void pack_angles(struct turns<DIM> *to, const struct a
     }
 }
 
+/* ---- centres --------------------------------------------------------------------------------- */
+
+/* Constants of a head's keys in shared memory, [2h + s][t] pairs of re and im: scales over u times
+ * 2^15 and means; then the scales times code 8. */
+template <int DIM> struct centre {
+    float mean[2][2], scale[2][2]; /* of re and im of a lane, which has 2h + s = g */
+};
+
+template <int DIM> DEVICE void load_centre(struct centre<DIM> *c, const float *from)
+{
+    const int g = lane_id() / 4, t = lane_id() % 4, channel = g / 2 * 16 + 4 * t + g % 2;
+
+    UNROLL
+    for (int part = 0; part < 2 && g < DIM / 16; part++) UNROLL
+    for (int k = 0; k < 2; k++) {
+        c->mean[part][k] = from[channel + part * (DIM / 2) + 2 * k];
+        c->scale[part][k] = from[channel + part * (DIM / 2) + 2 * k + DIM];
+    }
+}
+
+/* Returns 32 u. */
+template <int DIM> DEVICE float put_centre(char *to, const struct centre<DIM> &c)
+{
+    const uint32_t eight = 0x80808080u, eighth = 0x80088008u; /* -8 times 2^-20, times 2^-24 */
+    const int g = lane_id() / 4, h = g / 2;
+    uint32_t mean[2], scale[2];
+    float most = 0.0f;
+
+    UNROLL
+    for (int i = 0; i < 4; i++) most = max_f32(most, c.scale[i / 2][i % 2]);
+    const float span = 32.0f * warp_max(most), inverse = 1.0f / span;
+    if (warp_id() || g >= DIM / 16) return span;
+    UNROLL
+    for (int part = 0; part < 2; part++) {
+        mean[part] = h2_pack(c.mean[part][0] * inverse, c.mean[part][1] * inverse);
+        scale[part] =
+            h2_pack(c.scale[part][0] * 0x1p20f * inverse, c.scale[part][1] * 0x1p20f * inverse);
+    }
+    *((u32x4 *)to + lane_id()) = {scale[0], scale[1], mean[0], mean[1]};
+    *((u32x2 *)(to + DIM * 4) +
+      lane_id()) = {h2_mul(scale[0], h & 1 ? eight : eighth),
+                    h2_mul(scale[1], (h + DIM / 32) & 1 ? eight : eighth)};
+    return span;
+}
+
 /* ---- queries --------------------------------------------------------------------------------- */
 
-/* A thread's pairs of the columns, not rotated, scaled to base-2 logits of keys over the span. */
+/* A thread's pairs of the columns; the numbers as they came, re and im, are in shared memory. */
 template <int DIM> struct query {
-    enum { N = decode<DIM>::PAIRS };
-    float re[N][2], im[N][2];
-    int slot[N]; /* of the token; -1: the column has none */
+    float *plain;                 /* pair k at + k * THREADS * 4 */
+    int slot[decode<DIM>::PAIRS]; /* of the token; -1: the column has none */
 };
 
 struct turn { /* angles of a pair for a tile */
@@ -185,8 +201,7 @@ DEVICE void load_query(struct query<DIM> *q, char *columns, const struct cuda_at
 
         q->slot[k] = token < a.n_tok ? pos0 + token : -1;
         if (token < a.n_tok) {
-            load_two(q->re[k], x);
-            load_two(q->im[k], x + DIM / 2);
+            store_four(q->plain + k * THREADS * 4, x[0], x[2], x[DIM / 2], x[DIM / 2 + 2]);
         } else if (col < COLS) {
             char *to = own_place<DIM>(columns, k);
             *(u32x2 *)to = *(u32x2 *)(to + COLS * decode<DIM>::ROW) = {0, 0};
@@ -210,15 +225,17 @@ DEVICE void load_turn(struct turn *turn, const struct query<DIM> &q, const struc
 }
 
 template <int DIM>
-DEVICE void put_query(char *columns, const struct query<DIM> &q, const struct turn *turn, float scale)
+DEVICE void put_query(char *columns, const struct query<DIM> &q, const struct turn *turn,
+                      float scale)
 {
     UNROLL
     for (int k = 0; k < decode<DIM>::PAIRS; k++) {
-        float re[2], im[2];
+        float re[2], im[2], plain[4];
         if (q.slot[k] < 0) continue;
+        load_four(plain, q.plain + k * THREADS * 4);
         UNROLL
         for (int j = 0; j < 2; j++) {
-            const float x = q.re[k][j] * scale, y = q.im[k][j] * scale;
+            const float x = plain[j] * scale, y = plain[j + 2] * scale;
             re[j] = x * turn[k].cos[j] - y * turn[k].sin[j];
             im[j] = y * turn[k].cos[j] + x * turn[k].sin[j];
         }
@@ -241,14 +258,12 @@ DEVICE uint32_t key_pair(const uint32_t *key, int h, int s, int t, uint32_t scal
 
 /* Pairs of channels of the warp's key g + 8k, rotated: step s of group h. */
 template <int DIM>
-DEVICE void rotated_key(const uint32_t *key, const struct centre<DIM> &c,
-                        const struct turns<DIM> &a, int k, int h, int s, uint32_t *re,
-                        uint32_t *im)
+DEVICE void rotated_key(const uint32_t *key, const u32x4 &c, const u32x2 &less,
+                        const struct turns<DIM> &a, int k, int h, int s, uint32_t *re, uint32_t *im)
 {
     const int i = 2 * h + s, t = lane_id() % 4;
-    const uint32_t x = key_pair(key, h, s, t, c.scale[0][i], c.less[0][i], c.mean[0][i]);
-    const uint32_t y =
-        key_pair(key, h + DIM / 32, s, t, c.scale[1][i], c.less[1][i], c.mean[1][i]);
+    const uint32_t x = key_pair(key, h, s, t, c.x, less.x, c.z);
+    const uint32_t y = key_pair(key, h + DIM / 32, s, t, c.y, less.y, c.w);
 
     *re = h2_fma(x, a.cos[k][i], h2_mul(h2_neg(y), a.sin[k][i]));
     *im = h2_fma(y, a.cos[k][i], h2_mul(x, a.sin[k][i]));
@@ -256,7 +271,7 @@ DEVICE void rotated_key(const uint32_t *key, const struct centre<DIM> &c,
 
 /* c = base-2 logits of 16 keys (rows g, g + 8) and 8 columns (2t, 2t + 1). */
 template <int DIM>
-DEVICE void tile_logits(float c[4], const char *keys, const struct centre<DIM> &centre,
+DEVICE void tile_logits(float c[4], const char *keys, const char *centre,
                         const struct turns<DIM> &turns, const char *queries)
 {
     const int g = lane_id() / 4, t = lane_id() % 4;
@@ -266,9 +281,12 @@ DEVICE void tile_logits(float c[4], const char *keys, const struct centre<DIM> &
     UNROLL
     for (int h = 0; h < decode<DIM>::STEPS; h++) UNROLL
     for (int s = 0; s < 2; s++) {
+        const int at = (2 * h + s) * 4 + t;
+        const u32x4 constants = *((const u32x4 *)centre + at);
+        const u32x2 less = *((const u32x2 *)(centre + DIM * 4) + at);
         uint32_t k[4];
-        rotated_key<DIM>(key, centre, turns, 0, h, s, &k[0], &k[2]);
-        rotated_key<DIM>(key8, centre, turns, 1, h, s, &k[1], &k[3]);
+        rotated_key<DIM>(key, constants, less, turns, 0, h, s, &k[0], &k[2]);
+        rotated_key<DIM>(key8, constants, less, turns, 1, h, s, &k[1], &k[3]);
         const u32x2 q = *(const u32x2 *)(queries + g * decode<DIM>::ROW + pair_offset(h, s, t));
         mma_f16(c, k, q.x, q.y);
     }
@@ -479,7 +497,8 @@ DEVICE int piece_size(const struct heads &h, int most)
 }
 
 /* Piece number `index` of the launch, or with `head` >= 0 that head's first one. By a warp. */
-DEVICE struct piece find_piece(const int32_t *len, int n_head, int n_tok, int most, int index, int head)
+DEVICE struct piece find_piece(const int32_t *len, int n_head, int n_tok, int most, int index,
+                               int head)
 {
     struct heads h = {len, n_head, n_tok, 0};
     h.tiles = tiles_of(h, lane_id());
@@ -542,8 +561,7 @@ template <int DIM> DEVICE void put_warp(float *shared, const struct softmax *s, 
 }
 
 /* A thread merges four channels of the warps. */
-template <int DIM>
-DEVICE void write_piece(const struct cuda_attend &a, const float *shared)
+template <int DIM> DEVICE void write_piece(const struct cuda_attend &a, const float *shared)
 {
     const int n_col = a.n_tok * a.n_group;
     const int64_t row0 = ((int64_t)block_y() * a.n_split + block_x()) * n_col;
@@ -558,7 +576,8 @@ DEVICE void write_piece(const struct cuda_attend &a, const float *shared)
         for (int w = 0; w < WARPS; w++) {
             const float share = exp2_fast(shared[w * COLS + col] - safe);
             float x[4];
-            load_four(x, shared + 2 * WARPS * COLS + (w * COLS + col) * decode<DIM>::SUMS + channel);
+            load_four(x,
+                      shared + 2 * WARPS * COLS + (w * COLS + col) * decode<DIM>::SUMS + channel);
             l += shared[(WARPS + w) * COLS + col] * share;
             UNROLL
             for (int k = 0; k < 4; k++) acc[k] += x[k] * share;
@@ -577,13 +596,17 @@ DEVICE void write_piece(const struct cuda_attend &a, const float *shared)
 template <int DIM> struct parts {
     char *raw;     /* [2 stages][keys, values][TILE_BYTES] */
     char *queries; /* [2 stages][COLS][ROW] */
+    char *plain;   /* [PAIRS][THREADS] four floats of a query */
+    char *centre;  /* of the head */
     char *fresh;   /* the new unit's key and value */
 };
 
-template <int DIM> DEVICE struct parts<DIM> parts_of()
-{
-    char *raw = shared_memory();
-    return {raw, raw + decode<DIM>::RAW, raw + decode<DIM>::RAW + decode<DIM>::QUERIES};
+template <int DIM> DEVICE struct parts<DIM> parts_of() {
+    char *raw = shared_memory(), *queries = raw + decode<DIM>::RAW;
+    char *plain = queries + decode<DIM>::QUERIES;
+    char *centre = plain + decode<DIM>::PAIRS * THREADS * 16;
+
+    return {raw, queries, plain, centre, centre + DIM * 6};
 }
 
 /* Starts copying a tile's keys and values to a stage; slots from `end` on become zero, which is a
@@ -600,7 +623,8 @@ DEVICE void copy_stage(const struct cuda_attend &a, char *stage, int head, int t
     for (int first = 0; first < 2 * BYTES; first += THREADS * 16) {
         const int to = first + thread_id() * 16, left = to < BYTES ? used - to : used + BYTES - to;
         if (to < 2 * BYTES)
-            cp_async16(stage + to, (to < BYTES ? keys : values) + to, max_int(0, min_int(left, 16)));
+            cp_async16(stage + to, (to < BYTES ? keys : values) + to,
+                       max_int(0, min_int(left, 16)));
     }
     cp_async_commit();
 }
@@ -620,42 +644,37 @@ template <int DIM> DEVICE void put_fresh(char *stage, const char *fresh, int slo
  * `packs` the last token's unit is in parts.fresh only. */
 template <int DIM>
 DEVICE void attend_decode(const struct cuda_attend &a, const struct piece &p,
-                          const struct angles<DIM> &angles, bool packs)
+                          const struct turns<DIM> &turns, bool packs)
 {
     enum { STAGE = 2 * unit<DIM>::TILE_BYTES, QUERY = COLS * decode<DIM>::ROW };
     const struct parts<DIM> parts = parts_of<DIM>();
     const int pos0 = a.cache.len[p.head], end = pos0 + a.n_tok - packs;
     const float *of_head = a.cache.centres + p.head * 3 * DIM;
-    struct row<DIM> mean[2], scales[2];
-    struct centre<DIM> centre;
-    struct turns<DIM> turns;
-    struct query<DIM> query;
+    struct centre<DIM> centre = {
+    };
+    struct query<DIM> query = {
+        (float *)parts.plain + thread_id() * 4,
+        {
+        }
+    };
     struct turn turn[decode<DIM>::PAIRS];
     struct softmax s = {{-INF, -INF}, {0.0f, 0.0f}};
-    float o[decode<DIM>::BLOCKS][4] = {}, first_key[4] = {};
+    float o[decode<DIM>::BLOCKS][4] = {};
     int last[2];
 
-    UNROLL
-    for (int part = 0; part < 2; part++) {
-        load_row<DIM>(&mean[part], of_head + part * (DIM / 2));
-        load_row<DIM>(&scales[part], of_head + DIM + part * (DIM / 2));
-    }
+    load_centre<DIM>(&centre, of_head);
     load_query<DIM>(&query, parts.queries, a, p.head, pos0);
     load_turn<DIM>(turn, query, a, p.first * TILE);
     last_slots(last, a, pos0);
-    pack_angles<DIM>(&turns, angles);
-    pack_centre<DIM>(&centre, mean, scales);
-    const float scale = a.scale * LOG2E * centre.span;
+    const float span = put_centre<DIM>(parts.centre, centre), scale = a.scale * LOG2E * span;
     put_query<DIM>(parts.queries, query, turn, scale);
-    if (p.first == 0) barrier();
-    if (p.first == 0 && warp_id() == 0 && a.cache.pos[place_of(a.cache, p.head, 0)] == 0)
-        lift_first<DIM>(first_key, of_head, centre.span, parts.queries);
+    const bool lifts = p.first == 0 && warp_id() == 0 &&
+                       a.cache.pos[place_of(a.cache, p.head, 0)] == 0;
     for (int tile = p.first; tile < p.last; tile++) {
         const int stage = (tile - p.first) & 1;
         char *now = parts.raw + stage * STAGE;
-        float c[4] = {first_key[0], first_key[1], 0.0f, 0.0f};
+        float c[4] = {};
 
-        first_key[0] = first_key[1] = 0.0f;
         cp_async_wait<0>();
         barrier(); /* this tile has arrived for all, and the other stage is no longer read */
         if (tile + 1 < p.last) {
@@ -664,7 +683,8 @@ DEVICE void attend_decode(const struct cuda_attend &a, const struct piece &p,
         } else if (packs) {
             put_fresh<DIM>(now, parts.fresh, end);
         }
-        tile_logits<DIM>(c, now, centre, turns, parts.queries + stage * QUERY);
+        if (lifts && tile == 0) lift_first<DIM>(c, of_head, span, parts.queries);
+        tile_logits<DIM>(c, now, parts.centre, turns, parts.queries + stage * QUERY);
         mask_logits(c, last, tile * TILE);
         softmax_step<DIM>(&s, c, o);
         add_values<DIM>(o, now + STAGE / 2, movmatrix(h2_pack(c[0], c[1])),
@@ -681,35 +701,32 @@ DEVICE void attend_decode(const struct cuda_attend &a, const struct piece &p,
 template <int DIM> DEVICE void decode_piece(const struct cuda_attend &a)
 {
     struct angles<DIM> angles;
+    struct turns<DIM> turns;
 
     load_angles<DIM>(&angles, a.cos, a.sin);
     const struct piece p = own_piece(a);
     if (p.head == a.cache.n_head) return;
     copy_stage<DIM>(a, parts_of<DIM>().raw, p.head, p.first, a.cache.len[p.head] + a.n_tok);
-    attend_decode<DIM>(a, p, angles, false);
+    pack_angles<DIM>(&turns, angles);
+    attend_decode<DIM>(a, p, turns, false);
 }
 
-KERNEL(attend_decode_64, struct cuda_attend, CUDA_ATTEND_THREADS, 2)
+KERNEL(attend_decode_64, struct cuda_attend, CUDA_ATTEND_THREADS, CUDA_ATTEND_BLOCKS(64))
 {
     decode_piece<64>(a);
 }
 
-KERNEL(attend_decode_96, struct cuda_attend, CUDA_ATTEND_THREADS, 2)
+KERNEL(attend_decode_96, struct cuda_attend, CUDA_ATTEND_THREADS, CUDA_ATTEND_BLOCKS(96))
 {
     decode_piece<96>(a);
 }
 
-KERNEL(attend_decode_128, struct cuda_attend, CUDA_ATTEND_THREADS, 2)
+KERNEL(attend_decode_128, struct cuda_attend, CUDA_ATTEND_THREADS, CUDA_ATTEND_BLOCKS(128))
 {
     decode_piece<128>(a);
 }
 
-#ifndef SKIP
-#define SKIP 0
-#endif
-#ifndef MERGE_AHEAD
-#define MERGE_AHEAD 16
-#endif
+enum { MERGE_AHEAD = 16 };
 
 /* Four channels of up to MERGE_AHEAD pieces, every n_side-th of the next n. */
 DEVICE void load_pieces(float part[][4], const float *acc, int64_t stride, int n, int n_side)
@@ -719,9 +736,18 @@ DEVICE void load_pieces(float part[][4], const float *acc, int64_t stride, int n
         if (i * n_side < n) load_four_fresh(part[i], acc + i * n_side * stride);
 }
 
-/* A warp merges n pieces of a row, from row0 on; then quantizes to int8 for the output matrix. Lanes
- * hold the maxima and sums of 32 pieces; a lane adds four channels, of heads of 64 numbers of every
- * second piece. Loads of many pieces are in flight together. */
+/* The maximum and the sum of the lane's piece of the next n. */
+DEVICE void load_weights(float w[2], const struct cuda_merge &a, int64_t at, int n)
+{
+    const int64_t own = at + (int64_t)lane_id() * (a.n_tok * a.n_group);
+
+    w[0] = lane_id() < n ? load_fresh(a.m + own) : -INF;
+    w[1] = lane_id() < n ? load_fresh(a.l + own) : 0.0f;
+}
+
+/* A warp merges n pieces of a row, from row0 on; then quantizes to int8 for the output matrix.
+ * Lanes hold the maxima and sums of 32 pieces; a lane adds four channels, of heads of 64 numbers of
+ * every second piece. Loads of many pieces are in flight together. */
 DEVICE void merge_row(const struct cuda_merge &a, int head, int row, int row0, int n)
 {
     const int n_row = a.n_tok * a.n_group, n_side = a.head_dim > 64 ? 1 : 2;
@@ -730,14 +756,14 @@ DEVICE void merge_row(const struct cuda_merge &a, int head, int row, int row0, i
     const int64_t at = (int64_t)row0 * n_row + row, stride = (int64_t)n_row * a.head_dim;
     const float *acc = a.acc + (at + side * n_row) * a.head_dim + channel;
     const bool used = channel < a.head_dim;
-    float max = -INF, sum = 0.0f, out[4] = {}, part[MERGE_AHEAD][4] = {};
+    float max = -INF, sum = 0.0f, out[4] = {}, part[MERGE_AHEAD][4] = {}, next[2];
 
+    load_weights(next, a, at, n);
     for (int first = 0; first < n; first += 32) {
         const int count = min_int(n - first, 32);
-        const int64_t own = at + (int64_t)(first + lane) * n_row;
-        const float m = lane < count ? load_fresh(a.m + own) : -INF;
-        const float l = lane < count ? load_fresh(a.l + own) : 0.0f;
+        const float m = next[0], l = next[1];
         if (used) load_pieces(part, acc + first * stride, stride, count - side, n_side);
+        load_weights(next, a, at + (int64_t)(first + 32) * n_row, n - first - 32);
         const float higher = max_f32(max, warp_max(m)), safe = higher == -INF ? 0.0f : higher;
         const float keep = exp2_fast(max - safe), share = exp2_fast(m - safe);
         max = higher;
@@ -746,7 +772,8 @@ DEVICE void merge_row(const struct cuda_merge &a, int head, int row, int row0, i
         for (int k = 0; k < 4; k++) out[k] *= keep;
         for (int done = 0; done < count; done += MERGE_AHEAD * n_side) {
             if (done && used)
-                load_pieces(part, acc + (first + done) * stride, stride, count - side - done, n_side);
+                load_pieces(part, acc + (first + done) * stride, stride, count - side - done,
+                            n_side);
             UNROLL
             for (int i = 0; i < MERGE_AHEAD; i++) {
                 const int piece = done + i * n_side + side;
@@ -762,8 +789,9 @@ DEVICE void merge_row(const struct cuda_merge &a, int head, int row, int row0, i
     const int token = row / a.n_group, query = head * a.n_group + row % a.n_group;
     const int all = a.n_head * a.n_group * a.head_dim, column = query * a.head_dim + channel;
     const bool stores = used && side == 0;
+    const float inverse = sum > 0.0f ? 1.0f / sum : 0.0f;
     UNROLL
-    for (int k = 0; k < 4; k++) out[k] = sum > 0.0f ? out[k] / sum : 0.0f;
+    for (int k = 0; k < 4; k++) out[k] *= inverse;
     if (a.transformed) hadamard_four(out);
     if (a.out && stores)
         store_four(a.out + (int64_t)token * all + column, out[0], out[1], out[2], out[3]);
@@ -800,7 +828,8 @@ DEVICE void keep_input(const struct cuda_kept &a, int block, int n_block)
 /* Packs the new unit to shared memory and stores it. */
 template <int DIM> DEVICE void pack_fresh(const struct cuda_attend_one &a, int head, int slot)
 {
-    const struct cuda_cache &c = a.at.cache;
+    struct cuda_cache c = a.at.cache;
+    c.head_dim = DIM, c.k_type = CUDA_KV_S4, c.v_type = CUDA_KV_Q4; /* as the compiler should know */
     const int64_t at = place_of(c, head, slot);
     char *fresh = parts_of<DIM>().fresh;
 
@@ -820,39 +849,37 @@ template <int DIM> DEVICE void attend_one(const struct cuda_attend_one &a)
     const struct cuda_attend &at = a.at;
     const int n_block = at.cache.n_head * at.n_split, block = block_y() * at.n_split + block_x();
     struct angles<DIM> angles;
+    struct turns<DIM> turns;
 
     load_angles<DIM>(&angles, at.cos, at.sin);
     const struct piece p = own_piece(at);
     const bool idle = p.head == at.cache.n_head;
     const int slot = idle ? 0 : at.cache.len[p.head];
-    const bool packs = SKIP != 4 && !idle && p.last == ceil_div(slot + 1, TILE); /* the last tile */
-    if ((SKIP == 1 && p.head >= 0) || SKIP == 5) return;
-    if (!idle)
-        copy_stage<DIM>(at, parts_of<DIM>().raw, p.head, p.first, slot + 1 - packs);
+    const bool packs = !idle && p.last == ceil_div(slot + 1, TILE); /* it has the last tile */
+    if (!idle) copy_stage<DIM>(at, parts_of<DIM>().raw, p.head, p.first, slot + 1 - packs);
     if (a.kept.x) keep_input(a.kept, n_block - 1 - block, n_block); /* the last ones may be idle */
     if (idle) return;
+    pack_angles<DIM>(&turns, angles);
     if (packs) pack_fresh<DIM>(a, p.head, slot);
-    attend_decode<DIM>(at, p, angles, packs);
-    if (SKIP == 3) return;
-    if (!last_block(&a.ticket[p.head], p.n, (uint32_t *)shared_memory()) || SKIP == 2) return;
-    const struct cuda_merge merge = {at.m,       at.l,          at.acc, at.n_split, 1,
-                                     at.n_group, at.cache.n_head, DIM,    a.act,      NULL,
-                                     NULL,       1};
+    attend_decode<DIM>(at, p, turns, packs);
+    if (!last_block(&a.ticket[p.head], p.n, (uint32_t *)shared_memory())) return;
+    const struct cuda_merge merge = {
+        at.m, at.l, at.acc, at.n_split, 1, at.n_group, at.cache.n_head, DIM, a.act, NULL, NULL, 1};
     for (int row = warp_id(); row < at.n_group; row += WARPS)
         merge_row(merge, p.head, row, p.row, p.n);
 }
 
-KERNEL(attend_one_64, struct cuda_attend_one, CUDA_ATTEND_THREADS, 2)
+KERNEL(attend_one_64, struct cuda_attend_one, CUDA_ATTEND_THREADS, CUDA_ATTEND_BLOCKS(64))
 {
     attend_one<64>(a);
 }
 
-KERNEL(attend_one_96, struct cuda_attend_one, CUDA_ATTEND_THREADS, 2)
+KERNEL(attend_one_96, struct cuda_attend_one, CUDA_ATTEND_THREADS, CUDA_ATTEND_BLOCKS(96))
 {
     attend_one<96>(a);
 }
 
-KERNEL(attend_one_128, struct cuda_attend_one, CUDA_ATTEND_THREADS, 2)
+KERNEL(attend_one_128, struct cuda_attend_one, CUDA_ATTEND_THREADS, CUDA_ATTEND_BLOCKS(128))
 {
     attend_one<128>(a);
 }

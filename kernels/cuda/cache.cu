@@ -71,9 +71,7 @@ struct key_rows {
 #ifndef KEYS_AHEAD
 #define KEYS_AHEAD 2 /* reads at once; variants */
 #endif
-#ifndef KEYS_BLOCKS
-#define KEYS_BLOCKS 2
-#endif
+#define KEYS_BLOCKS (KEYS_AHEAD == 1 ? 3 : 2)
 enum { KEY_LANES = 8, AT_ONCE = 32 / KEY_LANES, NUMBERS = DIM / KEY_LANES };
 
 DEVICE int channel_of(int i)
@@ -103,28 +101,33 @@ DEVICE void load_centre(struct key_rows *rows, const struct cuda_cache &c, int h
     barrier();
 }
 
-/* A lane's numbers of the key in a slot; returns the key's length. */
+/* 1 / |x| */
+DEVICE float inverse_length(const float x[NUMBERS])
+{
+    float square = 0.0f;
+
+    UNROLL
+    for (int i = 0; i < NUMBERS; i++) square = fma_f32(x[i], x[i], square);
+    return rsqrt_fast(max_f32(key_sum(square), 1e-30f));
+}
+
+/* A lane's numbers of a key; first: that of position 0. */
 template <enum cuda_kv type>
-DEVICE float lane_key(float x[NUMBERS], const struct key_rows *rows, const struct cuda_cache &c,
-                      int64_t place, int slot)
+DEVICE void lane_key(float x[NUMBERS], const struct key_rows *rows, const struct cuda_cache &c,
+                     int64_t place, bool first)
 {
     const uint8_t *key = c.k + place * c.k_bytes;
-    const int first = slot == 0 && c.pos[place] == 0;
-    float square = 0.0f;
 
     UNROLL
     for (int i = 0; i < NUMBERS; i += 4)
         unit_numbers(x + i, key, type, min_int(channel_of(i), c.head_dim - 4));
     UNROLL
-    for (int i = 0; i < NUMBERS; i++) {
+    for (int i = 0; i < NUMBERS; i++)
         x[i] = fma_f32(rows->scale[channel_of(i)], x[i], rows->mean[first][channel_of(i)]);
-        square = fma_f32(x[i], x[i], square);
-    }
-    return sqrt_of(key_sum(square)) + 1e-20f;
 }
 
-/* The keys of the block's slots, of which a warp has whole pages: calls use(its place, its numbers,
- * its length). Without a slot, lanes call it with the head's last key, and place -1. */
+/* The keys of the block's slots, of which a warp has whole pages: calls use(its place, its
+ * numbers). Lanes without a slot call it with the head's last key, and place -1. */
 template <enum cuda_kv type, class T>
 DEVICE void for_keys(const struct key_rows *rows, const struct cuda_cache &c, int head, T use)
 {
@@ -134,11 +137,12 @@ DEVICE void for_keys(const struct key_rows *rows, const struct cuda_cache &c, in
     for (int slot0 = block_x() * CUDA_PIECE + warp_id() * CUDA_TILE; slot0 < end;
          slot0 += WARPS * CUDA_TILE) {
         const int64_t place0 = place_of(c, head, slot0);
+        const bool begins = slot0 == 0 && c.pos[place0] == 0;
         UNROLL_BY(KEYS_AHEAD)
         for (int k = 0; k < CUDA_TILE; k += AT_ONCE) {
             const int own = k + lane_id() / KEY_LANES, i = min_int(own, len - 1 - slot0);
-            const float norm = lane_key<type>(x, rows, c, place0 + i, slot0 + i);
-            use(own == i ? place0 + i : -1, x, norm);
+            lane_key<type>(x, rows, c, place0 + i, begins && i == 0);
+            use(own == i ? place0 + i : -1, x);
         }
     }
 }
@@ -147,8 +151,8 @@ template <enum cuda_kv type>
 DEVICE void add_keys(float sum[NUMBERS], const struct key_rows *rows, const struct cuda_cache &c,
                      int head)
 {
-    for_keys<type>(rows, c, head, [sum](int64_t place, const float *x, float norm) {
-        const float by = place < 0 ? 0.0f : 1.0f / norm;
+    for_keys<type>(rows, c, head, [sum](int64_t place, const float *x) {
+        const float all = inverse_length(x), by = place < 0 ? 0.0f : all;
         UNROLL
         for (int i = 0; i < NUMBERS; i++) sum[i] = fma_f32(x[i], by, sum[i]);
     });
@@ -183,15 +187,18 @@ KERNEL(key_sums, struct cuda_values, CUDA_EVICT_THREADS, KEYS_BLOCKS)
 }
 
 template <enum cuda_kv type>
-DEVICE void compare_keys(float *value, const float mean[NUMBERS], float mean_norm,
-                         const struct key_rows *rows, const struct cuda_cache &c, int head)
+DEVICE void compare_keys(float *value, const float mean[NUMBERS], const struct key_rows *rows,
+                         const struct cuda_cache &c, int head)
 {
-    for_keys<type>(rows, c, head, [=](int64_t place, const float *x, float norm) {
+    const float by = inverse_length(mean);
+
+    for_keys<type>(rows, c, head, [=](int64_t place, const float *x) {
+        const float length = inverse_length(x);
         float dot = 0.0f;
         UNROLL
         for (int i = 0; i < NUMBERS; i++) dot = fma_f32(x[i], mean[i], dot);
         dot = key_sum(dot);
-        if (place >= 0 && lane_id() % KEY_LANES == 0) value[place] = -dot / (mean_norm * norm);
+        if (place >= 0 && lane_id() % KEY_LANES == 0) value[place] = -dot * by * length;
     });
 }
 
@@ -200,19 +207,15 @@ KERNEL(key_values, struct cuda_values, CUDA_EVICT_THREADS, KEYS_BLOCKS)
 {
     const int head = block_y(), len = a.cache.len[head], channel = thread_id();
     struct key_rows *rows = (struct key_rows *)shared_memory();
-    float mean[NUMBERS], all = 0.0f, square = 0.0f;
+    float mean[NUMBERS], all = 0.0f;
 
     if (block_x() * CUDA_PIECE >= len) return;
     for (int i = 0; channel < DIM && i * CUDA_PIECE < len; i++) all += part_of(a, head, i)[channel];
     if (channel < DIM) rows->sum[0][channel] = all;
     load_centre(rows, a.cache, head);
     UNROLL
-    for (int i = 0; i < NUMBERS; i++) {
-        mean[i] = rows->sum[0][channel_of(i)];
-        square = fma_f32(mean[i], mean[i], square);
-    }
-    const float mean_norm = sqrt_of(key_sum(square)) + 1e-20f;
-    WITH_TYPE(a.cache.k_type, compare_keys, a.value, mean, mean_norm, rows, a.cache, head);
+    for (int i = 0; i < NUMBERS; i++) mean[i] = rows->sum[0][channel_of(i)];
+    WITH_TYPE(a.cache.k_type, compare_keys, a.value, mean, rows, a.cache, head);
 }
 
 /* As kn_key_signs: four numbers of each half at a time. */
@@ -233,7 +236,7 @@ template <enum cuda_kv type> DEVICE uint32_t key_signs(const struct cuda_cache &
     return bits;
 }
 
-KERNEL(near_duplicates, struct cuda_values, CUDA_EVICT_THREADS, 4)
+KERNEL(near_duplicates, struct cuda_values, CUDA_EVICT_THREADS, 2)
 {
     const int head = block_x(), len = a.cache.len[head];
     /* number of units by half of their signs */
@@ -241,6 +244,7 @@ KERNEL(near_duplicates, struct cuda_values, CUDA_EVICT_THREADS, 4)
 
     low[thread_id()] = high[thread_id()] = 0;
     barrier();
+    UNROLL_BY(2)
     for (int s = thread_id(); s < len; s += THREADS) {
         const int64_t at = place_of(a.cache, head, s);
         const uint32_t signs = WITH_TYPE(a.cache.k_type, key_signs, a.cache, at);
@@ -310,25 +314,10 @@ DEVICE void count_digits(const struct head &h, struct line l, int n, uint32_t *c
     barrier();
 }
 
-/* The line's next digit, n being known: that of the ties-th largest of the counted keys. Every warp
- * finds it; lane l adds the counts of eight digits from 255 - 8 l down. */
+/* The line's next digit, n being known. */
 DEVICE void add_digit(struct line *l, int n, const uint32_t *count)
 {
-    int digit = 255 - 8 * lane_id(), sum = 0;
-
-    for (int i = 0; i < 8; i++) sum += (int)count[digit - i];
-    int upto = sum;
-    UNROLL
-    for (int d = 1; d < 32; d *= 2) {
-        const int before = (int)shfl_u32((uint32_t)upto, (lane_id() - d) & 31);
-        if (lane_id() >= d) upto += before;
-    }
-    const uint32_t short_of = warp_ballot(upto < l->ties); /* the first lanes */
-    const int lane = popcount(short_of) & 31;
-    l->ties -= (int)shfl_u32((uint32_t)(upto - sum), lane);
-    digit = 255 - 8 * lane;
-    while (digit > 0 && (int)count[digit] < l->ties) l->ties -= (int)count[digit--];
-    l->key |= (uint32_t)digit << (24 - 8 * n);
+    l->key |= (uint32_t)digit_of_nth(count, &l->ties) << (24 - 8 * n);
 }
 
 /* A head's n best units. */
@@ -474,13 +463,16 @@ KERNEL(cache_digits, struct cuda_digits, CUDA_EVICT_THREADS, 1)
 
 /* ---- eviction -------------------------------------------------------------------------------- */
 
-/* Which of a head's units stay, a bit for each. Lower heads of a group win ties. */
-DEVICE void find_stays(const struct cuda_evict &a, const struct head &h, uint32_t *shared)
+/* Lower heads of a group win ties. */
+KERNEL(cache_choose, struct cuda_evict, CUDA_EVICT_THREADS, 1)
 {
-    struct line l = group_line(a.digits, h.index, 4, shared);
-    const int digit = (int)(l.key & 255);
+    const struct head h = this_head(a.digits.cache, a.digits.key);
+    uint32_t *shared = (uint32_t *)shared_memory();
     int before = 0;
 
+    if (a.digits.keep[h.index] == CUDA_KEEP_ALL) return;
+    struct line l = group_line(a.digits, h.index, 4, shared);
+    const int digit = (int)(l.key & 255);
     for (int i = first_of_group(a.digits, h.index) + lane_id(); i < h.index; i += 32)
         before += (int)a.digits.last[i * 256 + digit];
     l.ties = max_int(l.ties - warp_sum_int(before), 0);
@@ -489,7 +481,6 @@ DEVICE void find_stays(const struct cuda_evict &a, const struct head &h, uint32_
         const uint32_t stay = choose(h, b, &l);
         if (lane_id() == 0) a.stays[(int64_t)h.index * 2 * h.c.n_pages + b] = stay;
     }
-    barrier();
 }
 
 /* A batch's units in shared memory, one array after the other. */
@@ -570,7 +561,6 @@ KERNEL(cache_evict, struct cuda_evict, CUDA_EVICT_THREADS, 4)
     const struct head h = this_head(a.digits.cache, a.digits.key);
 
     if (a.digits.keep[h.index] == CUDA_KEEP_ALL) return;
-    find_stays(a, h, (uint32_t *)shared_memory());
     const int n = compact(h, a.stays + (int64_t)h.index * 2 * h.c.n_pages);
     if (thread_id() == 0) h.c.len[h.index] = n;
 }

@@ -183,6 +183,14 @@ DEVICE void cp_async16(void *dst, const void *src, int n)
                  : "memory");
 }
 
+/* The same of 4 bytes. */
+DEVICE void cp_async4(void *dst, const void *src, int n)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(dst)),
+                 "l"(src), "r"(n)
+                 : "memory");
+}
+
 DEVICE void cp_async_commit()
 {
     asm volatile("cp.async.commit_group;" ::: "memory");
@@ -212,6 +220,12 @@ DEVICE u32x4 load16(const u32x4 *p)
 DEVICE u32x2 load8(const u32x2 *p)
 {
     return *p;
+}
+
+/* Starts reading the sector at p into L2. */
+DEVICE void prefetch(const void *p)
+{
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
 }
 
 DEVICE uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector)
@@ -281,6 +295,14 @@ DEVICE float exp2_fast(float x)
     return y;
 }
 
+/* 1 / sqrt(x) to 2 ulp. */
+DEVICE float rsqrt_fast(float x)
+{
+    float y;
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
 DEVICE float sqrt_of(float x)
 {
     return __fsqrt_rn(x);
@@ -319,11 +341,16 @@ DEVICE void count_release(uint32_t *p, uint32_t n)
     asm volatile("red.release.gpu.global.inc.u32 [%0], %1;" ::"l"(p), "r"(n - 1) : "memory");
 }
 
-/* Orders this thread's reads and writes for all blocks; __threadfence() would order them in one
- * sequence for all threads (fence.sc), which a count needs not. */
-DEVICE void memory_fence()
+/* The same; returns *p as it was. What this thread reads later is at least what others wrote before
+ * they counted. */
+DEVICE uint32_t count_acquire_release(uint32_t *p, uint32_t n)
 {
-    asm volatile("fence.acq_rel.gpu;" ::: "memory");
+    uint32_t x;
+    asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
+                 : "=r"(x)
+                 : "l"(p), "r"(n - 1)
+                 : "memory");
+    return x;
 }
 
 /* Reads a number for which this thread waits until other blocks have changed it. load_acquire must
@@ -529,6 +556,11 @@ DEVICE void cp_async16(void *dst, const void *src, int n, HERE)
     emu_cp_async(dst, src, 16, n, PLACE);
 }
 
+DEVICE void cp_async4(void *dst, const void *src, int n, HERE)
+{
+    emu_cp_async(dst, src, 4, n, PLACE);
+}
+
 DEVICE void cp_async_commit()
 {
     emu_cp_commit();
@@ -555,6 +587,10 @@ DEVICE u32x2 load8(const u32x2 *p, HERE)
 {
     emu_check_aligned(p, 8, PLACE);
     return *p;
+}
+
+DEVICE void prefetch(const void *)
+{
 }
 
 DEVICE uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector)
@@ -617,6 +653,11 @@ DEVICE float exp2_fast(float x)
     return x < -126.0f ? 0.0f : exp2f(x);
 }
 
+DEVICE float rsqrt_fast(float x)
+{
+    return 1.0f / sqrtf(x);
+}
+
 DEVICE float sqrt_of(float x)
 {
     return sqrtf(x);
@@ -656,8 +697,11 @@ DEVICE void count_release(uint32_t *p, uint32_t n)
     *p = (*p + 1) % n;
 }
 
-DEVICE void memory_fence()
+DEVICE uint32_t count_acquire_release(uint32_t *p, uint32_t n)
 {
+    const uint32_t x = *p;
+    *p = (x + 1) % n;
+    return x;
 }
 
 DEVICE uint32_t load_changing(const uint32_t *p, HERE)
@@ -802,20 +846,31 @@ DEVICE int32_t warp_sums_int(int32_t x)
     return x;
 }
 
+/* The digit of the *n-th largest of keys that were counted by digit: count[256], in shared memory.
+ * *n becomes its rank among the keys with this digit. If there are fewer keys: digit 0. Every warp
+ * finds it; lane l adds the counts of the eight digits from 255 - 8 l down. */
+DEVICE int digit_of_nth(const uint32_t *count, int *n)
+{
+    int digit = 255 - 8 * lane_id(), sum = 0;
+
+    UNROLL
+    for (int i = 0; i < 8; i++) sum += (int)count[digit - i];
+    const int upto = warp_sums_int(sum);
+    const int lane = min_int(popcount(warp_ballot(upto < *n)), 31);
+    *n -= (int)shfl_u32((uint32_t)(upto - sum), lane);
+    digit = 255 - 8 * lane;
+    while (digit > 0 && (int)count[digit] < *n) *n -= (int)count[digit--];
+    return digit;
+}
+
 /* Called by all threads of a block after they wrote their part of a result: true in the last of n
  * blocks. The ticket is then 0 again, and load_fresh reads the other blocks' parts. shared: 4
  * bytes. */
 DEVICE bool last_block(uint32_t *ticket, int n, uint32_t *shared)
 {
     barrier();
-    if (thread_id() == 0) { /* its fences order what the block's threads wrote before the barrier */
-        memory_fence();
-        *shared = (int)atomic_next(ticket) == n - 1;
-        if (*shared) {
-            memory_fence(); /* reads happen after the tickets of all other blocks */
-            *ticket = 0;
-        }
-    }
+    if (thread_id() == 0)
+        *shared = count_acquire_release(ticket, (uint32_t)n) == (uint32_t)n - 1;
     barrier();
     return *shared;
 }

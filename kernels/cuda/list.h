@@ -74,6 +74,7 @@
     X(near_duplicates, cuda_values)          \
     X(cache_rank, cuda_rank)                 \
     X(cache_digits, cuda_digits)             \
+    X(cache_choose, cuda_evict)              \
     X(cache_evict, cuda_evict)               \
     X(attend_decode_64, cuda_attend)         \
     X(attend_decode_96, cuda_attend)         \

@@ -11,9 +11,6 @@
 #ifndef MATMUL_SUPER
 #define MATMUL_SUPER 8 /* row blocks of a super-tile */
 #endif
-#ifndef MATMUL_AHEAD
-#define MATMUL_AHEAD CUDA_Q6 /* formats before it load the next tile's weights ahead */
-#endif
 #ifndef MATMUL_BLOCKS
 #define MATMUL_BLOCKS 3 /* of a multiprocessor, where 168 registers are enough */
 #endif
@@ -30,115 +27,122 @@ enum {
     SUPER = MATMUL_SUPER
 };
 
+#ifndef MATMUL_SCALES
+#define MATMUL_SCALES 1
+#endif
+
 /* ---- activations ----------------------------------------------------------------------------- */
 
-/* The part of each stage that a thread copies: a quarter of the quants of two tokens; threads below 64 also a
- * token's scales. Tokens from n_tok on become zero. */
+/* Whether the inputs' sums of groups are multiplied as well: the weights have minima. */
+template <int FORMAT> DEVICE constexpr bool needs_sums()
+{
+    return FORMAT == CUDA_Q4A || FORMAT == CUDA_Q5A || !MATMUL_SCALES;
+}
+
+/* The part of each stage that a thread copies: a quarter of the quants of two tokens, and a scale of a token
+ * or, where the sums of groups count, in threads below 64 both scales and sums. Tokens from n_tok on become
+ * zero. */
 struct copier {
-    const char *q[2], *scale;
-    int q_bytes[2], scale_bytes;
+    int block[3], bytes[3]; /* the first block of the two tokens, and of the scales' */
 };
 
-DEVICE struct copier copier_of(const struct cuda_act &act, int token0, int n_tok, int n_block)
+template <int FORMAT> DEVICE struct copier copier_of(int token0, int n_tok, int n_block)
 {
-    const int token[3] = {token0 + thread_id() / 4, token0 + thread_id() / 4 + TOKENS / 2,
-                          token0 + thread_id() % TOKENS};
+    const int i = thread_id();
+    const int token[3] = {token0 + i / 4, token0 + i / 4 + TOKENS / 2,
+                          token0 + (needs_sums<FORMAT>() ? i % TOKENS : i / 2)};
     struct copier c;
 
     UNROLL
-    for (int i = 0; i < 2; i++) {
-        const int64_t at = (int64_t)min_int(token[i], n_tok - 1) * n_block;
-        c.q[i] = (const char *)act.q + at * CUDA_BLOCK + thread_id() % 4 * 16;
-        c.q_bytes[i] = token[i] < n_tok ? 16 : 0;
+    for (int k = 0; k < 3; k++) {
+        c.block[k] = min_int(token[k], n_tok - 1) * n_block;
+        c.bytes[k] = token[k] >= n_tok ? 0 : k < 2 || needs_sums<FORMAT>() ? 16 : 4;
     }
-    c.scale = (const char *)(act.scale + (int64_t)min_int(token[2], n_tok - 1) * n_block * 2);
-    c.scale_bytes = token[2] < n_tok ? 16 : 0;
     return c;
 }
 
-/* Starts copying the next block of columns. */
-DEVICE void copy_stage(struct copier *c, char *stage)
+/* Starts copying a block of columns. */
+template <int FORMAT>
+DEVICE void copy_stage(const struct copier *c, const struct cuda_act &act, int block, char *stage)
 {
-    UNROLL
-    for (int i = 0; i < 2; i++) {
-        cp_async16(stage + i * (Q_BYTES / 2) + thread_id() * 16, c->q[i], c->q_bytes[i]);
-        c->q[i] += CUDA_BLOCK;
-    }
-    if (thread_id() < TOKENS)
-        cp_async16(stage + Q_BYTES + thread_id() * 16, c->scale, c->scale_bytes);
-    c->scale += 2 * sizeof(struct cuda_scale);
-}
+    const int i = thread_id();
+    const struct cuda_scale *scales = act.scale + (int64_t)(c->block[2] + block) * 2;
 
-DEVICE void stage_inputs(struct inputs *x, const char *stage, int col)
-{
-    const int g = lane_id() / 4, t = lane_id() % 4;
-
-    x->q = load16((const u32x4 *)stage + (col * 8 + g) * 4 + t);
     UNROLL
     for (int k = 0; k < 2; k++)
-        x->scale[k] = load16((const u32x4 *)(stage + Q_BYTES) + col * 8 + 2 * t + k);
+        cp_async16(stage + k * (Q_BYTES / 2) + i * 16,
+                   act.q + (int64_t)(c->block[k] + block) * CUDA_BLOCK + i % 4 * 16, c->bytes[k]);
+    if (!needs_sums<FORMAT>())
+        cp_async4(stage + Q_BYTES + i * 4, &scales[i % 2].d, c->bytes[2]);
+    else if (i < TOKENS)
+        cp_async16(stage + Q_BYTES + i * 16, scales, c->bytes[2]);
+}
+
+template <int FORMAT> DEVICE void stage_inputs(struct inputs *x, const char *stage, int col)
+{
+    const int g = lane_id() / 4, t = lane_id() % 4;
+    const u32x4 *scales = (const u32x4 *)(stage + Q_BYTES);
+
+    x->q = load16((const u32x4 *)stage + (col * 8 + g) * 4 + t);
+    if (needs_sums<FORMAT>()) {
+        UNROLL
+        for (int k = 0; k < 2; k++) x->scale[k] = load16(scales + col * 8 + 2 * t + k);
+    } else {
+        const u32x4 d = load16(scales + col * 4 + t);
+        x->scale[0] = {d.x, 0, d.y, 0}, x->scale[1] = {d.z, 0, d.w, 0};
+    }
 }
 
 /* ---- the product ----------------------------------------------------------------------------- */
 
 typedef float tile_sum[PANELS][COLS][4];
 
-/* y += W x of the warp's panels, which begin with these tiles. */
+/* y += W x of the warp's panels of 16 rows from row0 on; a panel beyond the matrix repeats the last. */
 template <int FORMAT>
-DEVICE void matmul_tile(tile_sum y, const struct panel<FORMAT> panels[PANELS],
-                        const struct cuda_act &act, int token0, int n_tok, int n_block)
+DEVICE void matmul_rows(tile_sum y, const struct cuda_weight &m, const struct cuda_act &act,
+                        struct area at, int n_tok)
 {
     char *shared = shared_memory();
-    struct panel<FORMAT> from[PANELS] = {panels[0], panels[1]};
-    struct copier copier = copier_of(act, token0, n_tok, n_block);
+    const int n_block = n_block_of(m.n_in), last = ceil_div(m.n_out, 16) - 1;
+    const int first = at.row0 / 16 + warp_id() * PANELS;
+    const struct panel<FORMAT> from = panel_of<FORMAT>(m, 0, n_block);
+    int tile[PANELS] = {min_int(first, last) * n_block, min_int(first + 1, last) * n_block};
+    const struct copier copier = copier_of<FORMAT>(at.token0, n_tok, n_block);
     struct weights<FORMAT> next[PANELS];
     struct fragments<FORMAT> w[PANELS];
     struct inputs x;
-    enum { AHEAD = FORMAT < MATMUL_AHEAD };  /* registers for the next tile's weights */
+    enum { AHEAD = FORMAT != CUDA_Q8 && FORMAT != CUDA_Q6 }; /* registers for the next tile */
     int stage = 0, filled = STAGES - 1; /* read and written next */
 
     for (int s = 0; s < STAGES - 1; s++) {
-        if (s < n_block) copy_stage(&copier, shared + s * STAGE_BYTES);
+        if (s < n_block) copy_stage<FORMAT>(&copier, act, s, shared + s * STAGE_BYTES);
         cp_async_commit();
     }
     UNROLL
-    for (int p = 0; p < PANELS && AHEAD; p++) load_next<FORMAT>(&next[p], &from[p]);
+    for (int p = 0; p < PANELS && AHEAD; p++) load_weights<FORMAT>(&next[p], from, tile[p]);
     for (int block = 0; block < n_block; block++) {
         UNROLL
         for (int p = 0; p < PANELS; p++) {
-            if (!AHEAD) load_next<FORMAT>(&next[p], &from[p]);
+            if (!AHEAD) load_weights<FORMAT>(&next[p], from, tile[p] + block);
             unpack<FORMAT>(&w[p], &next[p]);
         }
         UNROLL
         for (int p = 0; p < PANELS && AHEAD && block + 1 < n_block; p++)
-            load_next<FORMAT>(&next[p], &from[p]);
+            load_weights<FORMAT>(&next[p], from, tile[p] + block + 1);
         cp_async_wait<STAGES - 2>();
         barrier(); /* this stage has arrived for all, and the previous one is no longer read */
-        if (block + STAGES - 1 < n_block) copy_stage(&copier, shared + filled * STAGE_BYTES);
+        if (block + STAGES - 1 < n_block)
+            copy_stage<FORMAT>(&copier, act, block + STAGES - 1, shared + filled * STAGE_BYTES);
         cp_async_commit();
         UNROLL
         for (int col = 0; col < COLS; col++) {
-            stage_inputs(&x, shared + stage * STAGE_BYTES, col);
+            stage_inputs<FORMAT>(&x, shared + stage * STAGE_BYTES, col);
             UNROLL
             for (int p = 0; p < PANELS; p++) add_tile<FORMAT>(y[p][col], &w[p], &x);
         }
         filled = stage;
         stage = stage + 1 < STAGES ? stage + 1 : 0;
     }
-}
-
-/* The warp's panels of 16 rows from row0 on; a panel beyond the matrix repeats the last. */
-template <int FORMAT>
-DEVICE void matmul_rows(tile_sum y, const struct cuda_weight &m, const struct cuda_act &act,
-                        struct area at, int n_tok)
-{
-    const int n_block = n_block_of(m.n_in), last = ceil_div(m.n_out, 16) - 1;
-    const int first = at.row0 / 16 + warp_id() * PANELS;
-    const struct panel<FORMAT> panels[PANELS] = {
-        panel_of<FORMAT>(m, min_int(first, last), n_block),
-        panel_of<FORMAT>(m, min_int(first + 1, last), n_block)};
-
-    matmul_tile<FORMAT>(y, panels, act, at.token0, n_tok, n_block);
 }
 
 template <int FORMAT> DEVICE void matmul(const struct cuda_matvec &a)
@@ -185,7 +189,7 @@ KERNEL(matmul_q5a, struct cuda_matvec, CUDA_MATMUL_THREADS, 2)
     matmul<CUDA_Q5A>(a);
 }
 
-KERNEL(matmul_q6, struct cuda_matvec, CUDA_MATMUL_THREADS, 2)
+KERNEL(matmul_q6, struct cuda_matvec, CUDA_MATMUL_THREADS, MATMUL_BLOCKS)
 {
     matmul<CUDA_Q6>(a);
 }

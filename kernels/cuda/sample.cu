@@ -67,8 +67,6 @@ DEVICE uint32_t threshold_of(struct top *top, const struct cuda_top &a, int *equ
     int n = a.k;
 
     for (int shift = 24; shift >= 0; shift -= 8) {
-        int digit = 255;
-
         barrier(); /* the previous digit's counts have been read */
         if (thread_id() < 256) top->count[thread_id()] = 0;
         barrier();
@@ -77,8 +75,7 @@ DEVICE uint32_t threshold_of(struct top *top, const struct cuda_top &a, int *equ
             if ((key & mask) == prefix) atomic_add(&top->count[key >> shift & 255], 1);
         }
         barrier();
-        while (digit > 0 && (int)top->count[digit] < n) n -= (int)top->count[digit--];
-        prefix |= (uint32_t)digit << shift;
+        prefix |= (uint32_t)digit_of_nth(top->count, &n) << shift;
         mask |= 255u << shift;
     }
     *equal = n;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/pool.h"
 
 /* ---- the pool -------------------------------------------------------------------------------- */
 
@@ -125,49 +126,75 @@ static struct region region_of(const struct cache *c, int layer)
     return (struct region){layer * s->n_head, (layer + 1) * s->n_head, (size_t)layer * n, n};
 }
 
-static void move_head(struct cache *c, struct cache_head *h, size_t slot0, int capacity, bool units)
+struct layout {
+    struct cache *c;
+    int first, end, free_each;
+    bool units;
+};
+
+static void move_head(const struct layout *l, struct cache_head *h)
 {
+    const struct cache *c = l->c;
     struct cache_head old = *h;
     size_t n = (size_t)h->len;
-    place(c, h, slot0, capacity);
-    if (units) memmove(h->k, old.k, n * c->k_bytes);
-    if (units) memmove(h->v, old.v, n * c->v_bytes);
+    place(l->c, h, h->next_slot0, h->len + h->coming + l->free_each);
+    if (l->units) memmove(h->k, old.k, n * c->k_bytes);
+    if (l->units) memmove(h->v, old.v, n * c->v_bytes);
     memmove(h->score, old.score, n * sizeof *h->score);
     memmove(h->pos, old.pos, n * sizeof *h->pos);
 }
 
-/* Heads keep their order in the region. Heads that move down are moved first, from the bottom, then
- * heads that move up, from the top: no head is written over units that have yet to move. false = no
- * room for the coming units. */
-static bool lay_out(struct cache *c, const struct region *r, bool units)
+/* Moves a head and those after it that do not move alone. Heads that move down are moved first,
+ * from the bottom, then heads that move up, from the top: no head is written over units that have
+ * yet to move. */
+static void move_heads(void *ctx, int part, int thread)
 {
-    size_t used = 0, to = r->slot0;
+    const struct layout *l = ctx;
+    struct cache_head *heads = l->c->kv_heads, *h = &heads[l->first + part], *end = h + 1;
+    (void)thread;
+    if (!h->moves_alone) return;
+    while (end < heads + l->end && !end->moves_alone) end++;
+    for (ptrdiff_t i = 0; i < end - h; i++)
+        if (h[i].next_slot0 <= h[i].slot0) move_head(l, &h[i]);
+    for (ptrdiff_t i = end - h; i-- > 0;)
+        if (h[i].next_slot0 > h[i].slot0) move_head(l, &h[i]);
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Heads keep their order in the region. false = no room for the coming units. */
+static bool lay_out(struct cache *c, const struct region *r, bool units, struct pool *p)
+{
+    struct layout l = {c, r->first, r->end, 0, units};
+    size_t used = 0, to = r->slot0, before = 0; /* where the heads before end, then or now */
     for (int i = r->first; i < r->end; i++)
         used += (size_t)(c->kv_heads[i].len + c->kv_heads[i].coming);
     if (used > r->n_slots) return false;
-    int free_each = (int)((r->n_slots - used) / (size_t)(r->end - r->first));
+    l.free_each = (int)((r->n_slots - used) / (size_t)(r->end - r->first));
     for (int i = r->first; i < r->end; i++) {
         struct cache_head *h = &c->kv_heads[i];
-        int capacity = h->len + h->coming + free_each;
-        if (to <= h->slot0) move_head(c, h, to, capacity, units);
-        to += (size_t)capacity;
+        h->next_slot0 = to;
+        h->moves_alone = before <= to && before <= h->slot0;
+        to += (size_t)(h->len + h->coming + l.free_each);
+        before = larger(h->slot0, h->next_slot0) + (size_t)h->len;
     }
-    for (int i = r->end; i-- > r->first;) {
-        struct cache_head *h = &c->kv_heads[i];
-        int capacity = h->len + h->coming + free_each;
-        to -= (size_t)capacity;
-        if (to > h->slot0) move_head(c, h, to, capacity, units);
-    }
+    if (p)
+        pool_run(p, r->end - r->first, move_heads, &l);
+    else
+        for (int i = 0; i < r->end - r->first; i++) move_heads(&l, i, 0);
     return true;
 }
 
-void cache_layout(struct cache *c, bool units)
+void cache_layout(struct cache *c, bool units, struct pool *p)
 {
     c->n_tried = 0;
     int n = c->shape.share == CACHE_MODEL ? 1 : c->shape.n_layer;
     for (int i = 0; c->shape.share != CACHE_HEAD && i < n; i++) {
         struct region r = region_of(c, i);
-        lay_out(c, &r, units);
+        lay_out(c, &r, units, p);
     }
 }
 
@@ -180,7 +207,7 @@ static bool make_room(struct cache *c, int layer)
         ok = ok && h->coming <= h->capacity - h->len;
         possible = possible && h->len + h->coming <= cache_head_max(&c->shape);
     }
-    return ok || (possible && lay_out(c, &r, true));
+    return ok || (possible && lay_out(c, &r, true, NULL));
 }
 
 bool cache_make_room(struct cache *c)
@@ -297,14 +324,19 @@ void cache_recount(struct cache *c, int index)
     memset(k, 0, RETENTION_COLS * sizeof *k);
     int shift = 0;
     while (c->col_width >> shift > 1) shift++;
-    for (int s = 0; s < h->len; s++) k[h->pos[s] >> shift]++;
+    for (int s = 0, end; s < h->len; s = end) { /* [s, end): the units of a column */
+        const uint32_t col = h->pos[s] >> shift;
+        for (end = s + 1; end + 16 <= h->len && h->pos[end + 15] >> shift == col;) end += 16;
+        while (end < h->len && h->pos[end] >> shift == col) end++;
+        k[col] = (uint32_t)(end - s);
+    }
 }
 
 void cache_imported(struct cache *c, int64_t n_pos)
 {
     c->n_pos = n_pos;
     c->n_loads++;
-    cache_layout(c, true);
+    cache_layout(c, true, NULL);
     widen(c, n_pos);
     for (int i = 0; i < n_heads(c); i++) cache_recount(c, i);
     if (c->windows) cache_imported(c->windows, n_pos);
@@ -429,7 +461,7 @@ int64_t cache_drop(struct cache *c, int64_t from, int64_t end)
         n += last - first;
         if (last > first) cache_recount(c, i);
     }
-    if (n) cache_layout(c, true);
+    if (n) cache_layout(c, true, NULL);
     c->n_evicted += n;
     c->n_evictions += n > 0;
     CHECK(cache_check(c));

@@ -61,6 +61,10 @@ struct cache_head { /* one KV head of one layer */
     int32_t stay_key;
     int stay_last;
     size_t slot0; /* its first slot in the numbering of the whole pool */
+    /* while heads are laid out: their new slot0; whether this one and those after it move neither
+     * over the heads before it nor the reverse */
+    size_t next_slot0;
+    bool moves_alone;
 };
 
 /* For units in device memory: copies the newest n of every head to k and v, where they stay until
@@ -137,8 +141,10 @@ int cache_windows_capacity(const struct cache_windows *w);
 int64_t cache_windows_first(const struct cache_windows *w, int64_t n_pos);
 
 /* Gives every head of a shared region its part of the free slots; units move, their order stays.
- * Without `units` their keys and values are not moved: they are in device memory. */
-void cache_layout(struct cache *c, bool units);
+ * Without `units` their keys and values are not moved: they are in device memory. p: NULL = on this
+ * thread. */
+struct pool;
+void cache_layout(struct cache *c, bool units, struct pool *p);
 
 /* Call after n units were appended to every head (positions n_pos … n_pos + n - 1): counts them and
  * advances n_pos. */

@@ -384,7 +384,7 @@ int64_t evict(struct cache *c, const struct evict_rule *rule, struct pool *p,
         pool_run(p, n_heads(c), enter_head, &job);
         for (int i = 0; i < evict_n_groups(c); i++) choose_in_group(&job, evict_group(c, rule, i));
         pool_run(p, n_heads(c), compact, &job);
-        cache_layout(c, true);
+        cache_layout(c, true, p);
     }
     int64_t n_evicted = before - cache_units(c);
     c->n_evicted += n_evicted;

@@ -301,7 +301,7 @@ int recall_return(struct archive *x, struct cache *c, struct recall_window *wind
     pool_run(p, c->shape.n_layer * c->shape.n_head, return_to_head,
              &(struct returning){x, c, pos, n_pos});
     *n_units = cache_units(c) - before;
-    cache_layout(c, true);
+    cache_layout(c, true, NULL);
     CHECK(cache_check(c));
     return 0;
 }

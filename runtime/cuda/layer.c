@@ -136,18 +136,18 @@ static void attend_one(struct cuda_context *x, const struct model_layer *l)
                                         .ticket = x->tickets,
                                         .act = x->act,
                                         .kept = cuda_kept_input(x, l)};
+    cuda_read_ahead(x, &l->o, &l->gate);
     cuda_launch(x, one_of[m->head_dim / 32 - 2], x->kv.n_split, m->n_kv_head, 1,
                 CUDA_ATTEND_THREADS, CUDA_DECODE_SHARED((size_t)m->head_dim), &job);
 }
 
-/* A chunk is split only as long as processors would otherwise be idle. */
-static int chunk_splits(const struct cuda_context *x, const struct cuda_units *u, int blocks)
+/* Limited by the memory of partial results. */
+static int chunk_splits(const struct cuda_context *x, const struct cuda_units *u, int blocks,
+                        int at_once)
 {
-    int n = 2 * x->g->device.n_sm / blocks,
-        most = (int)(u->n_partial / (size_t)(x->n * x->m->n_head));
-    if (n > most) n = most;
-    if (n > u->n_split) n = u->n_split;
-    return n > 1 ? n : 1;
+    const int most = (int)(u->n_partial / (size_t)(x->n * x->m->n_head));
+    return cuda_chunk_splits(at_once * x->g->device.n_sm, blocks,
+                             most < u->n_split ? most : u->n_split);
 }
 
 /* Heads from to->head0 on whose units fit into the scratch; to->n_tile: the most tiles of one. */
@@ -191,7 +191,7 @@ static void attend(struct cuda_context *x, const struct model_layer *l)
     const int rows = x->n * model_group(m), size = m->head_dim / 32 - 2;
     const int blocks = cuda_parts_of(rows, CUDA_ATTEND_ROWS);
     const bool few = rows <= CUDA_ATTEND_COLS && is_four_bit(&x->kv.all);
-    const int splits = few ? x->kv.n_split : chunk_splits(x, &x->kv, blocks * m->n_kv_head);
+    const int splits = few ? x->kv.n_split : chunk_splits(x, &x->kv, blocks * m->n_kv_head, 1);
     struct cuda_attend job = attend_job(x, l, splits);
     const struct cuda_merge merge = {x->m_part,
                                      x->l_part,
@@ -227,7 +227,7 @@ static void attend_any(struct cuda_context *x, const struct model_layer *l)
     while (64 << size < h.head_dim) size++;
     const int rows = x->n * heads_group(&h), most = 64 << size;
     const int blocks = cuda_parts_of(rows, CUDA_ANY_ROWS(most));
-    const int splits = chunk_splits(x, u, blocks * h.n_kv_head);
+    const int splits = chunk_splits(x, u, blocks * h.n_kv_head, 2);
     const struct cuda_attend_any job = {attend_job(x, l, splits), h.window, x->m->attn_softcap};
     const struct cuda_cache *c = &job.at.cache;
     const struct cuda_merge_any merge = {x->m_part,   x->l_part,

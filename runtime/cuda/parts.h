@@ -95,6 +95,7 @@ struct cuda_units {
     struct cuda_cache *layers; /* [n_layer] the same, layer by layer */
     struct cuda_pages pages;
     int n_layer, n_heads, n_split;
+    int chunk_splits; /* of a whole chunk, for which there is memory */
     size_t n_partial; /* rows of m_part, l_part and acc_part in its layers */
     int64_t oldest;   /* windows: the position in the first slot */
 };
@@ -257,6 +258,9 @@ void cuda_add_product(struct cuda_context *x, enum kn_type type, const struct cu
                       bool waits);
 void cuda_add_gate(struct cuda_context *x, enum kn_type type, const struct cuda_matvec_gate *job);
 void cuda_end_chain(struct cuda_context *x);
+/* The chain after the recorded one reads w first, and then: so that they are in L2 by then. */
+void cuda_read_ahead(struct cuda_context *x, const struct kn_weight *w,
+                     const struct kn_weight *then);
 
 /* linear.c: matrices, and n rows between them. The input of matrices: int8 for quantized ones,
  * floats for others, or the residual stream, which one token's matrices norm and quantize
@@ -293,6 +297,10 @@ void cuda_multiply_add(struct cuda_context *x, const struct kn_weight *w, const 
 void cuda_multiply_qkv(struct cuda_context *x, const struct model_layer *l,
                        const struct cuda_rows *in);
 /* The product of a float matrix. */
+/* Pieces of their units, at most so many, into which the blocks of a chunk's attention are cut, so
+ * that the last wave of `places` blocks leaves few idle; each piece more costs a merge. */
+int cuda_chunk_splits(int places, int blocks, int most);
+
 void cuda_multiply_floats(struct cuda_context *x, enum kn_type type, const struct cuda_floats *job);
 void cuda_norm_quantize(struct cuda_context *x, const float *from, int stride, const float *w,
                         int n, int n_tok, struct cuda_act act, float *floats);

@@ -75,12 +75,24 @@ static void plan_rows(struct cuda_context *x, struct arena *a)
     cuda_take_act(&x->wide, most(n.in, n.qkv), chunk, a);
 }
 
+int cuda_chunk_splits(int places, int blocks, int most)
+{
+    int best = 1;
+    double least = 1e9;
+    for (int n = 1; n <= most; n++) {
+        const double waves = cuda_parts_of(blocks * n, places);
+        const double time = waves / n + 0.02 * n * blocks / places;
+        if (time < 0.95 * least) least = time, best = n;
+    }
+    return best;
+}
+
 /* Partial softmaxes of the layers of one of the caches; *floats: the numbers of all rows. */
 static void count_partial(const struct cuda_context *x, struct cuda_units *u,
                           const struct model_heads *h, size_t *floats)
 {
     u->n_partial = cuda_larger((size_t)(u->n_split * CUDA_ATTEND_COLS * h->n_kv_head),
-                               (size_t)x->chunk * (size_t)h->n_head);
+                               (size_t)x->chunk * (size_t)(h->n_head * u->chunk_splits));
     *floats = cuda_larger(*floats, u->n_partial * (size_t)h->head_dim);
 }
 
@@ -152,13 +164,13 @@ static void plan_scratch(struct cuda_context *x, const struct cache_shape *s, st
     x->stage = arena_take(a, 1, x->stage_bytes);
 }
 
-/* Splits of a cache when few tokens attend: twice as many blocks as processors, each of at least
- * one tile. Constant, so that sums have one order. */
-static int splits_of(const struct cuda *g, int slots, int n_kv_head)
+/* Splits of a cache when few tokens attend: as many blocks as the processors run at one time, each
+ * of at least one tile. Constant, so that sums have one order. */
+static int splits_of(const struct cuda *g, int slots, const struct model_heads *h)
 {
-    int tiles = cuda_parts_of(slots, CUDA_TILE);
-    int n = cuda_parts_of(2 * g->device.n_sm, n_kv_head);
-    return n < tiles ? n : tiles;
+    const int tiles = cuda_parts_of(slots, CUDA_TILE);
+    const int n = CUDA_ATTEND_BLOCKS(h->head_dim) * g->device.n_sm / h->n_kv_head;
+    return n > tiles ? tiles : n > 1 ? n : 1;
 }
 
 /* GeForce (sm_86, 89 and 120) adds the products of halves as floats at half the rate; elsewhere
@@ -183,6 +195,7 @@ static struct cuda_context describe(const struct cuda *g, const struct cuda_cont
 {
     const struct model *m = o->model;
     const struct cache_windows *w = &o->shape->windows;
+    const struct model_heads heads = model_heads(m, false), windowed = model_heads(m, true);
     const struct model_counts n = model_count_layers(m, model_n_device(m));
     struct cuda_context x = {
         .m = m,
@@ -198,12 +211,16 @@ static struct cuda_context describe(const struct cuda *g, const struct cuda_cont
     };
     x.kv.n_heads = x.kv.n_layer * m->n_kv_head;
     describe_scorers(&x, o);
-    x.kv.n_split = splits_of(g, cache_head_max(o->shape), m->n_kv_head);
+    x.kv.n_split = splits_of(g, cache_head_max(o->shape), &heads);
+    x.kv.chunk_splits = cuda_chunk_splits(
+        g->device.n_sm, m->n_kv_head * cuda_parts_of(o->chunk * model_group(m), CUDA_ATTEND_ROWS),
+        5);
     if (n.n_windowed)
         x.windows = (struct cuda_units){
             .n_layer = n.n_windowed,
             .n_heads = n.n_windowed * w->n_head,
-            .n_split = splits_of(g, cache_windows_capacity(w), w->n_head),
+            .n_split = splits_of(g, cache_windows_capacity(w), &windowed),
+            .chunk_splits = 1,
         };
     x.n_heads = x.kv.n_heads;
     x.n_len = x.n_heads + x.windows.n_heads;

@@ -461,8 +461,8 @@ static void put_keep(struct cuda_context *x, const struct evict_rule *rule, int3
         x->rc = cuda_put(x->g, x->evict.keep, keep, (size_t)x->n_heads * sizeof *keep, x->e);
 }
 
-/* Finds the units that stay, and closes the gaps. */
-static void cut(struct cuda_context *x)
+/* Finds the units that stay. */
+static struct cuda_evict choose(struct cuda_context *x)
 {
     struct cuda_digits job = {.cache = x->kv.all,
                               .key = x->evict.key,
@@ -474,9 +474,9 @@ static void cut(struct cuda_context *x)
                               .last = x->evict.last};
     for (; job.n_known < 4; job.n_known++)
         LAUNCH(x, cache_digits, x->n_heads, 1, 1, CUDA_EVICT_THREADS, CUDA_RANK_SHARED, &job);
-    const struct cuda_evict evict = {job, x->evict.stays};
-    LAUNCH(x, cache_evict, x->n_heads, 1, 1, CUDA_EVICT_THREADS,
-           CUDA_EVICT_SHARED((size_t)(x->kv.all.k_bytes + x->kv.all.v_bytes)), &evict);
+    const struct cuda_evict chosen = {job, x->evict.stays};
+    LAUNCH(x, cache_choose, x->n_heads, 1, 1, CUDA_EVICT_THREADS, CUDA_RANK_SHARED, &chosen);
+    return chosen;
 }
 
 struct survivors {
@@ -504,15 +504,18 @@ static void take_head(void *ctx, int index, int thread)
     cache_recount(j->c, index);
 }
 
-/* The host takes the device's survivors: a bit for each unit. */
-static void take_survivors(struct cuda_context *x, const int32_t *keep, struct pool *pool)
+/* Both sides take the survivors, a bit for each unit; the host does not wait for the device. */
+static void take_survivors(struct cuda_context *x, const struct cuda_evict *chosen,
+                           struct pool *pool)
 {
     struct cache *c = x->cache;
-    struct survivors job = {c, keep, (const uint32_t *)(const void *)x->stage_host,
+    struct survivors job = {c, x->keep_host, (const uint32_t *)(const void *)x->stage_host,
                             2 * x->kv.all.n_pages};
     if (cuda_get_now(x, x->stage_host, x->evict.stays, stays_bytes(x))) return;
+    LAUNCH(x, cache_evict, x->n_heads, 1, 1, CUDA_EVICT_THREADS,
+           CUDA_EVICT_SHARED((size_t)(x->kv.all.k_bytes + x->kv.all.v_bytes)), chosen);
     pool_run(pool, x->n_heads, take_head, &job);
-    cache_layout(c, false);
+    cache_layout(c, false, pool);
 }
 
 int cuda_evict(struct cuda_context *x, const struct evict_rule *rule, struct pool *pool,
@@ -524,8 +527,8 @@ int cuda_evict(struct cuda_context *x, const struct evict_rule *rule, struct poo
     if (cuda_begin(x, e) || cuda_put_lengths(x)) return x->rc;
     put_keep(x, rule, x->keep_host);
     rank(x, rule);
-    cut(x);
-    take_survivors(x, x->keep_host, pool);
+    const struct cuda_evict chosen = choose(x);
+    take_survivors(x, &chosen, pool);
     if (x->rc) return cuda_break(x, e);
     *n_evicted = before - cache_units(c);
     c->n_evicted += *n_evicted;

@@ -12,6 +12,7 @@ DECLARE_KERNEL(key_values, cuda_values);
 DECLARE_KERNEL(near_duplicates, cuda_values);
 DECLARE_KERNEL(cache_rank, cuda_rank);
 DECLARE_KERNEL(cache_digits, cuda_digits);
+DECLARE_KERNEL(cache_choose, cuda_evict);
 DECLARE_KERNEL(cache_evict, cuda_evict);
 
 /* ---- append ---------------------------------------------------------------------------------- */
@@ -303,9 +304,9 @@ TEST(ranks)
             assert_true(got == (place < SAFE ? UINT32_MAX : place < MOST ? plain[s] : 0));
         }
     }
+    for (size_t i = 0; i < TOTAL_BYTES(2) / 4; i++) assert_int_equal(job.total[i], 0);
     free(std);
     free(mean);
-    for (size_t i = 0; i < TOTAL_BYTES(2) / 4; i++) assert_int_equal(job.total[i], 0);
     guarded_free(job.key);
     guarded_free(job.total);
     cuda_cache_free(&c);
@@ -501,7 +502,7 @@ static void launch_evict(const struct pair *p, const struct evict_rule *rule, in
 {
     const int n = p->gpu.n_head;
     const bool shares = p->cpu.shape.share;
-    void *pins = take_copy(rule->pins, (size_t)rule->n_pins * sizeof *rule->pins);
+    struct cuda_pin *pins = take_copy(rule->pins, (size_t)rule->n_pins * sizeof *pins);
     struct cuda_rank rank = {.cache = p->gpu,
                              .sinks = rule->sinks,
                              .stabilizers = evict_newest(rule),
@@ -522,12 +523,13 @@ static void launch_evict(const struct pair *p, const struct evict_rule *rule, in
     LAUNCH(cache_rank, &rank, n, 1, 1, CUDA_EVICT_THREADS, CUDA_RANK_SHARED, 1);
     for (; job.digits.n_known < 4; job.digits.n_known++)
         LAUNCH(cache_digits, &job.digits, n, 1, 1, CUDA_EVICT_THREADS, CUDA_RANK_SHARED, 2);
+    LAUNCH(cache_choose, &job, n, 1, 1, CUDA_EVICT_THREADS, CUDA_RANK_SHARED, 3);
     LAUNCH(cache_evict, &job, n, 1, 1, CUDA_EVICT_THREADS, CUDA_EVICT_SHARED(2 * p->cpu.k_bytes),
            1);
+    free(pins);
     guarded_free(rank.key);
     guarded_free(rank.total);
     guarded_free(job.digits.last);
-    free(pins);
 }
 
 /* Few distinct scores: ties everywhere. */

@@ -92,6 +92,41 @@ TEST(matvec_shapes)
     }
 }
 
+/* A token's bits do not depend on the tokens beside it. */
+static void check_alone(enum kn_type type, int n_out, int n_in)
+{
+    struct rng rng = {(uint64_t)(n_out + n_in)};
+    struct matrix m = matrix_new(&rng, type, n_out, n_in);
+    struct kn_act x = act_new(&rng, CUDA_MATVEC_TOKENS, n_in, 1.0f);
+    struct cuda_act act = cuda_act_from(&x, CUDA_MATVEC_TOKENS);
+    const size_t bytes = (size_t)n_out * sizeof(float);
+    const int n_block = (n_in + CUDA_BLOCK - 1) / CUDA_BLOCK;
+    float *all = guarded(CUDA_MATVEC_TOKENS * bytes), *one = guarded(bytes);
+    struct cuda_matvec job = {m.gpu, act, CUDA_MATVEC_TOKENS, NULL, 1.0f, 0, all, n_out, {0}};
+
+    run_matrix(type, false, &job, 1);
+    job.n_tok = 1;
+    job.y = one;
+    for (int t = 0; t < CUDA_MATVEC_TOKENS; t++) {
+        job.x = (struct cuda_act){act.q + t * n_block * CUDA_BLOCK, act.scale + t * n_block * 2};
+        run_matrix(type, false, &job, (uint64_t)t);
+        assert_same(one, all + t * n_out, bytes, "a token alone");
+    }
+    guarded_free(all);
+    guarded_free(one);
+    cuda_act_free(&act);
+    act_free(&x);
+    matrix_free(&m);
+}
+
+TEST(tokens_alone)
+{
+    for (int type = KN_Q4; type <= KN_Q6; type++) {
+        check_alone(type, 17, 352);
+        check_alone(type, 16, 4672);
+    }
+}
+
 TEST(matmul_shapes)
 {
     for (int type = KN_Q4; type <= KN_Q6; type++) {

@@ -101,7 +101,8 @@ static void use_variant(const char *path)
         struct CUfunc_st *found;
         now.variant.has[k] =
             !now.gpu->driver.cuModuleGetFunction(&found, module, timed_names[k]) &&
-            !now.gpu->driver.cuFuncSetAttribute(found, CUDA_MAX_DYNAMIC_SHARED, CUDA_SHARED_MAX);
+            !now.gpu->driver.cuFuncSetAttribute(found, CUDA_MAX_DYNAMIC_SHARED, CUDA_SHARED_MAX) &&
+            !now.gpu->driver.cuFuncSetAttribute(found, CUDA_SHARED_CARVEOUT, 100);
         if (now.variant.has[k]) now.gpu->kernels[k] = found;
     }
 }

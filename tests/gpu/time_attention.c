@@ -58,7 +58,7 @@ static void attend_token(int n_units)
 {
     char size[32];
     if (!use_units(KN_KV_Q4, n_units)) return;
-    now.n_split = splits_of(n_units);
+    now.n_split = splits_of(n_units, CUDA_ATTEND_BLOCKS(now.shape.dim));
     const double bytes =
         2.0 * now.shape.heads * n_units * (double)kn_kv_bytes(now.kv, now.shape.dim);
     const double multiply_adds = 2.0 * now.shape.heads * CUDA_ATTEND_COLS * now.shape.dim * n_units;
@@ -144,7 +144,7 @@ static void attend_other_units(enum kn_kv kv, const char *kv_name, int n_units)
 {
     char size[32];
     if (!use_units(kv, n_units)) return;
-    now.n_split = splits_of(n_units);
+    now.n_split = splits_of(n_units, 2);
     const struct shape *s = &now.shape;
     const int most = s->dim > 64 ? 128 : 64;
     const struct job any = {

@@ -60,7 +60,7 @@ static void evict_args(int copy, void *to)
     timed_check(cuda_put(now.gpu, now.words->len, now.words_host.len, sizeof now.words_host.len,
                          &now.error));
     *(struct cuda_evict *)to =
-        (struct cuda_evict){digits_of(copy, 4), (uint32_t *)(void *)now.floats};
+        (struct cuda_evict){digits_of(copy, 4), (uint32_t *)(void *)now.expanded};
 }
 
 /* One kernel over all heads, bound by the bytes of its units. */

@@ -1,6 +1,8 @@
 /* Matrices, and the rows between them. */
 #include "tests/gpu/timed.h"
 
+#include <stdio.h>
+
 /* ---- matrices -------------------------------------------------------------------------------- */
 
 static void vector_args(int copy, void *to)
@@ -54,6 +56,34 @@ static void time_chain(const char *model)
     j.args = chain_args;
     j.together = true;
     time_job(&j, model, "q4");
+}
+
+/* Steps of the smallest model's shape, which wait for each other: their times differ by those of
+ * waits. */
+static void steps_args(int copy, void *to)
+{
+    struct cuda_chain *c = to;
+    *c = (struct cuda_chain){.n = now.n_split, .ended = now.words->tickets};
+    for (int i = 0; i < c->n; i++) {
+        vector_args(c->n * copy + i, &c->steps[i].product);
+        c->steps[i].product.made = (struct cuda_input){floats(), floats(), 1e-5f};
+        c->steps[i].waits = 1;
+    }
+}
+
+static void time_steps(void)
+{
+    now.n_out = now.n_in = 576;
+    for (int n = 1; n <= CUDA_CHAIN_MAX; n += CUDA_CHAIN_MAX - 1) {
+        char size[16];
+        now.n_split = n;
+        struct job j = matrix_job("chain", CUDA_KERNEL_chain, 1, n);
+        j.shared = CUDA_MATVEC_SHARED_MADE(now.n_in);
+        j.args = steps_args;
+        j.together = true;
+        snprintf(size, sizeof size, "q4 x %d", n);
+        time_job(&j, "576", size);
+    }
 }
 
 static const struct format {
@@ -187,5 +217,6 @@ void time_matrices(bool all_formats)
     const int n = all_formats ? (int)(sizeof formats / sizeof *formats) : 1;
     for (int i = 0; i < n; i++) time_format(&formats[i]);
     if (all_formats) matrices_of_floats();
+    if (all_formats && now.gpu->device.chain_blocks) time_steps();
     rows_between();
 }

@@ -303,11 +303,11 @@ struct cuda_cache cache_of(int copy)
                                .centres = floats()};
 }
 
-/* As in run.c: twice as many blocks as processors, each of at least one tile. */
-int splits_of(int n_units)
+/* As in run.c and layer.c: `blocks` per processor, each of at least one tile. */
+int splits_of(int n_units, int blocks)
 {
-    const int n = parts_of(2 * now.gpu->device.n_sm, now.shape.heads), tiles = n_units / CUDA_TILE;
-    return n < tiles ? n : tiles;
+    const int n = blocks * now.gpu->device.n_sm / now.shape.heads, tiles = n_units / CUDA_TILE;
+    return n > tiles ? tiles : n > 1 ? n : 1;
 }
 
 /* Sets the lengths of all heads; false if the memory for units is too small. */

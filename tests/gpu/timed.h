@@ -88,7 +88,7 @@ struct job matrix_job(const char *name, enum cuda_kernel kernel, int n_tok, int 
 bool use_units(enum kn_kv kv, int n_units);
 struct cuda_cache cache_of(int copy);
 int cache_copies(void);
-int splits_of(int n_units);
+int splits_of(int n_units, int blocks);
 
 /* ---- the parts ------------------------------------------------------------------------------- */
 

@@ -325,7 +325,7 @@ static void fill(void)
 /* Cuts all heads to `depth` units on average after each chunk. */
 static void time_evictions(const char *policy)
 {
-    double chunk[RUNS], device[RUNS], all[RUNS];
+    double chunk[RUNS], known[RUNS], all[RUNS];
     int64_t n_evicted;
     context_release(&the.x);
     open_context(policy);
@@ -336,11 +336,11 @@ static void time_evictions(const char *policy)
         const int64_t t0 = system_clock_ns();
         check(context_evict(&the.x, &n_evicted, &the.error));
         all[i] = seconds_since(t0);
-        device[i] = (double)(the.waited - t0) / 1e9;
+        known[i] = (double)(the.waited - t0) / 1e9;
     }
-    printf("\n%s of %s behind %d units: eviction %.2f ms, of which device %.2f; chunk before it "
-           "%.2f ms\n",
-           policy, the.engine->model->name, the.depth, 1e3 * median(all), 1e3 * median(device),
+    printf("\n%s of %s behind %d units: eviction %.2f ms, survivors known after %.2f; chunk before "
+           "it %.2f ms\n",
+           policy, the.engine->model->name, the.depth, 1e3 * median(all), 1e3 * median(known),
            1e3 * median(chunk));
     fflush(stdout);
 }

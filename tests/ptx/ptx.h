@@ -233,13 +233,24 @@ STORE(st_local_u32, local, u32)
 ATOMIC_ADD(atom_global_add_u32, global)
 ATOMIC_ADD(atom_shared_add_u32, shared)
 
-static inline void red_release_gpu_global_inc_u32(u64 at, u32 last)
+static inline void prefetch_global_L2(u64 at)
 {
-    u32 x;
+    (void)at;
+}
+
+static inline u32 atom_acq_rel_gpu_global_inc_u32(u64 at, u32 last)
+{
+    u32 x, next;
     char *p = in_global(at, 4);
     memcpy(&x, p, 4);
-    x = x >= last ? 0 : x + 1;
-    memcpy(p, &x, 4);
+    next = x >= last ? 0 : x + 1;
+    memcpy(p, &next, 4);
+    return x;
+}
+
+static inline void red_release_gpu_global_inc_u32(u64 at, u32 last)
+{
+    atom_acq_rel_gpu_global_inc_u32(at, last);
 }
 
 /* ---- one operation of one type --------------------------------------------------------------- */
@@ -455,6 +466,7 @@ BINARY_F32(max_f32, fmaxf(a, b))
 BINARY_F32(min_f32, fminf(a, b))
 UNARY_F32(neg_f32, -a)
 UNARY_F32(sqrt_rn_f32, sqrtf(a))
+UNARY_F32(rsqrt_approx_ftz_f32, 1.0f / sqrtf(a))
 UNARY_F32(rcp_rn_f32, 1.0f / a)
 UNARY_F32(ex2_approx_ftz_f32, a < -126.0f ? 0.0f : exp2f(a))
 UNARY_F32(cvt_rni_f32_f32, rintf(a))
@@ -556,10 +568,6 @@ static inline void bar_warp_sync(u32 lanes)
     emu_warp(EMU_SYNC, lanes, &none, 0, &none, 0, HERE);
 }
 
-static inline void fence_acq_rel_gpu(void)
-{
-}
-
 #define SHUFFLE(op, how)                                                                \
     static inline void op(u32 *out, bool *in_range, u32 a, u32 b, u32 clamp, u32 lanes) \
     {                                                                                   \
@@ -631,6 +639,11 @@ static inline void mma_sync_aligned_m16n8k16_row_col_f16_f16_f16_f16(u32 *d0, u3
 }
 
 static inline void cp_async_cg_shared_global(u64 to, u64 from, s32 size, s32 n)
+{
+    emu_cp_async(in_shared(to, size), pointer(from), size, n, HERE);
+}
+
+static inline void cp_async_ca_shared_global(u64 to, u64 from, s32 size, s32 n)
 {
     emu_cp_async(in_shared(to, size), pointer(from), size, n, HERE);
 }

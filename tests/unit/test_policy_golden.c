@@ -108,7 +108,7 @@ static void read_text(struct layer *l, const struct evict_rule *rule, bool steps
     if (steps) return;
     run(l, 0, OLD);
     drop_some(l);
-    cache_layout(&l->c, true);
+    cache_layout(&l->c, true, NULL);
     run(l, OLD, N - OLD);
     score_values(&l->f, &l->c);
     evict(&l->c, rule, pool, l->f.slots);

@@ -111,7 +111,7 @@ static void say(const int32_t *ids, int n, struct archive_token *out)
 /* Appends the tokens without checking the cache's capacity. */
 static void run_tokens(struct fixture *f, const struct archive_token *t, int n)
 {
-    cache_layout(&f->cache, true);
+    cache_layout(&f->cache, true, NULL);
     for (int i = 0; i < LAYERS * HEADS; i++) {
         struct cache_head *h = &f->cache.kv_heads[i];
         for (int k = 0; k < n; k++) {
@@ -624,7 +624,7 @@ static void return_to(enum cache_share share)
         for (int p = 8; p < 56; p++) lacking += !keeps[p] && (p < 24 || p >= 40);
         evict_all_but(&f, i, keeps);
     }
-    cache_layout(&f.cache, true);
+    cache_layout(&f.cache, true, NULL);
     ok(recall_return(&f.archive, &f.cache, w, 2, pool, &n_units, &err));
     pool_close(pool);
     assert_int_equal(n_units, lacking);

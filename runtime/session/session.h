@@ -283,12 +283,6 @@ int session_forget(struct session *s, int64_t turn, const struct session_sink *s
 int session_unforget(struct session *s, const struct session_sink *sink, struct err *e);
 bool session_is_forgotten(const struct session *s, int64_t turn);
 
-/* The engine's own tables, for tests that compare them with the picture. */
-struct cache;
-const struct cache *session_cache(const struct session *s);
-/* The logits of the newest token: [*n_vocab]; valid in the text callback and after a turn. */
-const float *session_logits(const struct session *s, int *n_vocab);
-
 /* How many of the n_layer * n_kv_head heads hold each of positions [pos, pos + n): out[n]. */
 void session_kept(const struct session *s, int64_t pos, int n, uint16_t *out);
 

@@ -145,14 +145,3 @@ void session_kept(const struct session *s, int64_t pos, int n, uint16_t *out)
     for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++)
         cache_count(&c->kv_heads[i], pos, n, out);
 }
-
-const struct cache *session_cache(const struct session *s)
-{
-    return &s->ctx.cache;
-}
-
-const float *session_logits(const struct session *s, int *n_vocab)
-{
-    *n_vocab = s->engine->model->n_vocab;
-    return s->ctx.forward.logits + (size_t)s->ctx.row * (size_t)*n_vocab;
-}

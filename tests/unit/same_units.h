@@ -2,7 +2,13 @@
 #ifndef RETAIN_TESTS_SAME_UNITS_H
 #define RETAIN_TESTS_SAME_UNITS_H
 
-#include "runtime/cache/cache.h"
+#include "runtime/session/session_parts.h"
+#include "tests/test.h"
+
+static inline const struct cache *session_cache(const struct session *s)
+{
+    return &s->ctx.cache;
+}
 
 static inline void same_units(const struct cache *a, const struct cache *b)
 {

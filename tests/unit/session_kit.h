@@ -61,9 +61,10 @@ static inline void folder_end(char **dir)
 
 static inline void hash_logits(struct log *l)
 {
-    int n_vocab;
     if (!l->session) return;
-    const float *x = session_logits(l->session, &n_vocab);
+    const struct context *c = &l->session->ctx;
+    const int n_vocab = c->engine->model->n_vocab;
+    const float *x = c->forward.logits + (size_t)c->row * (size_t)n_vocab;
     for (int i = 0; i < n_vocab; i++) {
         uint32_t bits;
         memcpy(&bits, &x[i], sizeof bits);

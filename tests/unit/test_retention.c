@@ -7,6 +7,7 @@
 #include "runtime/session/session.h"
 #include "runtime/token/token_text.h"
 #include "tests/unit/engine_kit.h"
+#include "tests/unit/same_units.h"
 
 /* ---- the picture ----------------------------------------------------------------------------- */
 

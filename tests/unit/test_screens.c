@@ -11,6 +11,7 @@
 #include "quant/eval/task_words.h"
 #include "runtime/cache/cache.h"
 #include "tests/tui/stage.h"
+#include "tests/unit/same_units.h"
 
 static FILE *dumps;
 static struct stage s;

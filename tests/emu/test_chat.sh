@@ -132,7 +132,7 @@ for e in host auto; do
     equal "experts, $e: no notice" "" "$(cat "$T/err")"
 done
 for n in 1 2; do
-    equal "experts of $n layers on the CPU: its answer" "$answer" "$(says $((880000 - n * 100000)) cuda auto --weights f32)"
+    equal "experts of $n layers on the CPU: its answer" "$answer" "$(says $((950000 - n * 100000)) cuda auto --weights f32)"
     holds "experts of $n layers on the CPU: a notice" "$(cat "$T/err")" "those of $n of 2 layers are in host memory"
 done
 equal "experts, with a split model" "$answer" "$(says 1073741824 cuda host --weights f32 --gpu-layers 1)"
@@ -151,7 +151,7 @@ eval_lists() { gpu eval recall --policy keydiff --kv q4,f32 --length 256 --budge
 equal "eval, auto: rows" 5 "$(eval_lists | wc -l)"
 holds "eval, auto: a notice" "$(cat "$T/err")" 'the GPU is not used: the GPU keeps units as'
 equal "eval, cuda: rows" 0 "$(eval_lists --device cuda | wc -l)"
-holds "eval, cuda: refused" "$(cat "$T/err")" 'the GPU keeps units as --kv q4, q8 or f16, not f32'
+holds "eval, cuda: refused" "$(cat "$T/err")" 'the GPU keeps units as --kv q4, q5, q8 or f16, not f32'
 # On the CPU, and on both: every row of a list, with the same answers.
 placed() { # BYTES DEVICE
     EMU_DRIVER_MEMORY=$1 gpu eval passkey --policy keydiff,sink --length 64 --chunk 32 --budget 32 --seeds 1 --csv \

@@ -47,15 +47,16 @@ static void chain_args(int copy, void *to)
     c->steps[1].waits = 1;
 }
 
-static void time_chain(const char *model)
+static void time_together(int n_matrices, int n_blocks, void (*args)(int, void *),
+                          const char *model, const char *size)
 {
-    const int blocks = CUDA_CHAIN_BLOCKS * now.gpu->device.n_sm;
-    struct job j = matrix_job("chain", CUDA_KERNEL_chain, 1, 3);
-    j.grid[0] = blocks < now.n_out / 32 ? blocks : now.n_out / 32;
+    const int most = CUDA_CHAIN_BLOCKS * now.gpu->device.n_sm;
+    struct job j = matrix_job("chain", CUDA_KERNEL_chain, 1, n_matrices);
+    j.grid[0] = n_blocks < most ? n_blocks : most;
     j.shared = CUDA_MATVEC_SHARED_MADE(now.n_in);
-    j.args = chain_args;
+    j.args = args;
     j.together = true;
-    time_job(&j, model, "q4");
+    time_job(&j, model, size);
 }
 
 /* Steps of the smallest model's shape, which wait for each other: their times differ by those of
@@ -77,12 +78,8 @@ static void time_steps(void)
     for (int n = 1; n <= CUDA_CHAIN_MAX; n += CUDA_CHAIN_MAX - 1) {
         char size[16];
         now.n_split = n;
-        struct job j = matrix_job("chain", CUDA_KERNEL_chain, 1, n);
-        j.shared = CUDA_MATVEC_SHARED_MADE(now.n_in);
-        j.args = steps_args;
-        j.together = true;
         snprintf(size, sizeof size, "q4 x %d", n);
-        time_job(&j, "576", size);
+        time_together(n, now.n_out / 16, steps_args, "576", size);
     }
 }
 
@@ -112,7 +109,8 @@ static void time_format(const struct format *f)
     two.shared = CUDA_MATVEC_SHARED_MADE(now.n_in);
     two.args = gate_args;
     time_job(&two, model, f->name);
-    if (f->type == KN_Q4 && now.gpu->device.chain_blocks) time_chain(model);
+    if (f->type == KN_Q4 && now.gpu->device.chain_blocks)
+        time_together(3, now.n_out / 32, chain_args, model, "q4");
     struct job many = matrix_job("matmul", f->matmul, now.n_tok, 1);
     many.grid[0] = parts_of(now.n_out, CUDA_MATMUL_ROWS);
     many.grid[1] = parts_of(now.n_tok, CUDA_MATMUL_TOKENS);

@@ -168,10 +168,8 @@ struct cuda_input {
 #define CUDA_MATVEC_THREADS 256
 #define CUDA_MATVEC_TOKENS  8
 #define CUDA_MATVEC_SUMS    4096
-#ifndef CUDA_MATVEC_RING
-#define CUDA_MATVEC_RING 73728 /* weights that are being read, of one token */
-#endif
-#define CUDA_MATVEC_SHARED (CUDA_MATVEC_SUMS + CUDA_MATVEC_RING)
+#define CUDA_MATVEC_RING    (8 * 9216) /* weights that are being read, of one token */
+#define CUDA_MATVEC_SHARED  (CUDA_MATVEC_SUMS + CUDA_MATVEC_RING)
 #define CUDA_MATVEC_SHARED_MADE(n_in) \
     (CUDA_MATVEC_SHARED + (size_t)(((n_in) + CUDA_BLOCK - 1) / CUDA_BLOCK) * (CUDA_BLOCK + 16))
 struct cuda_matvec {
@@ -217,9 +215,6 @@ struct cuda_chain {
     struct cuda_chain_step steps[CUDA_CHAIN_MAX];
     int n;
     uint32_t *ended; /* 0: how often a block has ended a step */
-    const char *next_q,
-        *next_d; /* weights that the next chain reads first: read into L2 at the end */
-    int next_q_bytes, next_d_bytes;
 };
 
 /* Same sum as cuda_matvec for any number of tokens.

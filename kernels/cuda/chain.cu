@@ -6,10 +6,6 @@
  * synchronization): one thread of each block counts and waits, then a barrier. */
 #include "kernels/cuda/matvec.cuh"
 
-#ifndef CHAIN_SECTOR
-#define CHAIN_SECTOR 32 /* bytes that a prefetch reads */
-#endif
-
 /* Until the steps' ends count up to n. Reads after it see what was written before those ends. */
 DEVICE void wait_for(const uint32_t *ended, uint32_t n)
 {
@@ -52,15 +48,6 @@ DEVICE void run_format(const struct cuda_chain_step &s, const uint32_t *ended, u
         run_step<FORMAT>(s.product, ended, before);
 }
 
-/* All blocks together. */
-DEVICE void prefetch_bytes(const char *p, int bytes)
-{
-    enum { SECTOR = CHAIN_SECTOR };
-    const int at = (block_x() * CUDA_MATVEC_THREADS + thread_id()) * SECTOR;
-
-    for (int i = at; i < bytes; i += grid_x() * CUDA_MATVEC_THREADS * SECTOR) prefetch(p + i);
-}
-
 /* Every block counts before each step that waits, and at the end. */
 KERNEL(chain, struct cuda_chain, CUDA_MATVEC_THREADS, CUDA_CHAIN_BLOCKS)
 {
@@ -81,6 +68,4 @@ KERNEL(chain, struct cuda_chain, CUDA_MATVEC_THREADS, CUDA_CHAIN_BLOCKS)
         if (s.format == CUDA_Q6) run_format<CUDA_Q6>(s, a.ended, waits ? before : 0);
     }
     end_step(a.ended, all);
-    prefetch_bytes(a.next_q, a.next_q_bytes);
-    prefetch_bytes(a.next_d, a.next_d_bytes);
 }

@@ -222,12 +222,6 @@ DEVICE u32x2 load8(const u32x2 *p)
     return *p;
 }
 
-/* Starts reading the sector at p into L2. */
-DEVICE void prefetch(const void *p)
-{
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
-}
-
 DEVICE uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector)
 {
     return __byte_perm(a, b, selector);
@@ -587,10 +581,6 @@ DEVICE u32x2 load8(const u32x2 *p, HERE)
 {
     emu_check_aligned(p, 8, PLACE);
     return *p;
-}
-
-DEVICE void prefetch(const void *)
-{
 }
 
 DEVICE uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector)

@@ -55,33 +55,11 @@ void cuda_add_gate(struct cuda_context *x, enum kn_type type, const struct cuda_
     add(x, type, &s);
 }
 
-void cuda_read_ahead(struct cuda_context *x, const struct kn_weight *w,
-                     const struct kn_weight *then)
-{
-    enum {
-        MOST = 12 << 20
-    }; /* less than half of the L2s of large GPUs, where attention reads too */
-    struct cuda_chain *c = &x->chain.job;
-    size_t q = cuda_quant_bytes(w), d = cuda_scale_bytes(w);
-    if (!kn_is_quantized(w->type)) return;
-    if (then->data == (const char *)w->data + q && then->scales == (const char *)w->scales + d) {
-        q += cuda_quant_bytes(then);
-        d += cuda_scale_bytes(then);
-    }
-    if (q > MOST) {
-        d = d * MOST / q;
-        q = MOST;
-    }
-    c->next_q = w->data, c->next_q_bytes = (int)q;
-    c->next_d = w->scales, c->next_d_bytes = (int)d;
-}
-
 void cuda_end_chain(struct cuda_context *x)
 {
     struct cuda_chain job = x->chain.job;
     int blocks = x->g->device.chain_blocks, most = 0;
     size_t shared = 0;
-    x->chain.job.next_q_bytes = x->chain.job.next_d_bytes = 0;
     if (!job.n) return;
     x->chain.job.n = 0;
     if (job.n == 1) {

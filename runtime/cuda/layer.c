@@ -136,7 +136,6 @@ static void attend_one(struct cuda_context *x, const struct model_layer *l)
                                         .ticket = x->tickets,
                                         .act = x->act,
                                         .kept = cuda_kept_input(x, l)};
-    cuda_read_ahead(x, &l->o, &l->gate);
     cuda_launch(x, one_of[m->head_dim / 32 - 2], x->kv.n_split, m->n_kv_head, 1,
                 CUDA_ATTEND_THREADS, CUDA_DECODE_SHARED((size_t)m->head_dim), &job);
 }

@@ -258,9 +258,6 @@ void cuda_add_product(struct cuda_context *x, enum kn_type type, const struct cu
                       bool waits);
 void cuda_add_gate(struct cuda_context *x, enum kn_type type, const struct cuda_matvec_gate *job);
 void cuda_end_chain(struct cuda_context *x);
-/* The chain after the recorded one reads w first, and then: so that they are in L2 by then. */
-void cuda_read_ahead(struct cuda_context *x, const struct kn_weight *w,
-                     const struct kn_weight *then);
 
 /* linear.c: matrices, and n rows between them. The input of matrices: int8 for quantized ones,
  * floats for others, or the residual stream, which one token's matrices norm and quantize

@@ -58,7 +58,7 @@ function instruction(op, rest,   part, n, i, args, name) {
     if (op == "ret") return "return"
     name = op
     gsub(/[.:]+/, "_", name)
-    if (op ~ /^(st|bar|fence|cp|red|prefetch)\./) i = 1
+    if (op ~ /^(st|bar|fence|cp|red)\./) i = 1
     else {
         i = 2
         if (op ~ /^mov\./ && part[1] ~ /^{/) name = name "_split"
@@ -67,7 +67,7 @@ function instruction(op, rest,   part, n, i, args, name) {
         else if (sub(/\|/, ", ", part[1])) args = values("{" part[1] "}", "&")
     }
     for (; i <= n; i++) args = args (args == "" ? "" : ", ") values(part[i], "")
-    return (op ~ /^(st|bar|fence|cp|red|prefetch)\./ || args ~ /^&/ ? "" : value(part[1]) " = ") name "(" args ")"
+    return (op ~ /^(st|bar|fence|cp|red)\./ || args ~ /^&/ ? "" : value(part[1]) " = ") name "(" args ")"
 }
 
 function declare(kind, names,   n, stem, i, type) {

@@ -233,11 +233,6 @@ STORE(st_local_u32, local, u32)
 ATOMIC_ADD(atom_global_add_u32, global)
 ATOMIC_ADD(atom_shared_add_u32, shared)
 
-static inline void prefetch_global_L2(u64 at)
-{
-    (void)at;
-}
-
 static inline u32 atom_acq_rel_gpu_global_inc_u32(u64 at, u32 last)
 {
     u32 x, next;

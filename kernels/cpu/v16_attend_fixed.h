@@ -462,33 +462,35 @@ static inline float row_top(const float *p, int n_slot)
 static inline void row_weights(struct fixed_tile *tile, int i, int n_slot, float top, float to_log2,
                                int n_group, float *sums)
 {
-    const float *p = tile->p + i * KN_TILE;
-    v16 sum[FIXED_SUMS];
+    const v16 one = v16_set1(32767.0f);
+    v16 sum[FIXED_SUMS], e[4];
+    v16i words[2];
 
-    for (int g = 0; g < n_group + 4; g++) sum[g] = v16_zero();
-#pragma GCC unroll 2
-    for (int s = 0; s < KN_TILE; s += 32) {
-        v16 e[2];
-
-#pragma GCC unroll 2
-        for (int h = 0; h < 2; h++) {
-            const int at = s + 16 * h;
-            const v16 x = v16_sub(v16_load(p + at), v16_set1(top));
-            e[h] = fixed_exp2(v16_mul(x, v16_set1(to_log2)));
-            if (n_slot < at + 16) e[h] = v16_keep_n(e[h], n_slot - at, v16_zero());
-            sum[0] = v16_add(sum[0], e[h]);
-        }
-        const v16 one = v16_set1(32767.0f);
-        const v16i words =
-            v16i_words(v16i_round(v16_mul(e[0], one)), v16i_round(v16_mul(e[1], one)));
-        for (int g = 0; g < n_group; g++) {
-            const float *m = tile->v_scale.m[g] + s;
-            const v16i w = v16i_mul_words(words, v16i_load(tile->v_factor[g] + s / 2));
-
-            v16i_store(tile->w[g] + i * FIXED_PAIRS + s / 2, w);
-            sum[1 + g] = v16_fma(e[1], v16_load(m + 16), v16_fma(e[0], v16_load(m), sum[1 + g]));
-        }
+    sum[0] = v16_zero();
+#pragma GCC unroll 4
+    for (int h = 0; h < 4; h++) {
+        const v16 x = v16_sub(v16_load(tile->p + i * KN_TILE + 16 * h), v16_set1(top));
+        e[h] = fixed_exp2(v16_mul(x, v16_set1(to_log2)));
+        if (n_slot < 16 * h + 16) e[h] = v16_keep_n(e[h], n_slot - 16 * h, v16_zero());
+        sum[0] = v16_add(sum[0], e[h]);
     }
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; h++)
+        words[h] =
+            v16i_words(v16i_round(v16_mul(e[2 * h], one)), v16i_round(v16_mul(e[2 * h + 1], one)));
+    for (int g = 0; g < n_group; g++) {
+        const float *m = tile->v_scale.m[g];
+        v16 with_m = v16_zero();
+
+#pragma GCC unroll 2
+        for (int h = 0; h < 2; h++)
+            v16i_store(tile->w[g] + i * FIXED_PAIRS + 16 * h,
+                       v16i_mul_words(words[h], v16i_load(tile->v_factor[g] + 16 * h)));
+#pragma GCC unroll 4
+        for (int h = 0; h < 4; h++) with_m = v16_fma(e[h], v16_load(m + 16 * h), with_m);
+        sum[1 + g] = with_m;
+    }
+    for (int g = n_group + 1; g < n_group + 4; g++) sum[g] = v16_zero();
     for (int g = 0; g < n_group + 1; g += 4)
         v16_sum4(sums + g, sum[g], sum[g + 1], sum[g + 2], sum[g + 3]);
 }

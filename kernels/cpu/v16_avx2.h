@@ -419,14 +419,12 @@ static inline v16i v16i_mul_words(v16i x, v16i y)
     return v16i_pair(_mm256_mulhrs_epi16(x.a, y.a), _mm256_mulhrs_epi16(x.b, y.b));
 }
 
+/* The additions as assembly: gcc 12 would copy every sum of a loop back and forth. */
 static inline v16i v16i_dot_words(v16i sum, v16i x, v16i y)
 {
-    v16i z = v16i_pair(_mm256_add_epi32(sum.a, _mm256_madd_epi16(x.a, y.a)),
-                       _mm256_add_epi32(sum.b, _mm256_madd_epi16(x.b, y.b)));
-#ifndef __clang__
-    __asm__("" : "+x"(z.a), "+x"(z.b)); /* gcc 12 would copy every sum of a loop back and forth */
-#endif
-    return z;
+    __asm__("vpaddd %1, %0, %0" : "+x"(sum.a) : "x"(_mm256_madd_epi16(x.a, y.a)));
+    __asm__("vpaddd %1, %0, %0" : "+x"(sum.b) : "x"(_mm256_madd_epi16(x.b, y.b)));
+    return sum;
 }
 
 static inline v16i v16i_xor(v16i x, v16i y)

@@ -68,10 +68,6 @@ struct key_rows {
 
 /* A warp reads four keys at a time, each with eight lanes, of which lane l has the four channels
  * from 4 l on, from 4 l + 32, and so on. */
-#ifndef KEYS_AHEAD
-#define KEYS_AHEAD 2 /* reads at once; variants */
-#endif
-#define KEYS_BLOCKS (KEYS_AHEAD == 1 ? 3 : 2)
 enum { KEY_LANES = 8, AT_ONCE = 32 / KEY_LANES, NUMBERS = DIM / KEY_LANES };
 
 DEVICE int channel_of(int i)
@@ -138,7 +134,7 @@ DEVICE void for_keys(const struct key_rows *rows, const struct cuda_cache &c, in
          slot0 += WARPS * CUDA_TILE) {
         const int64_t place0 = place_of(c, head, slot0);
         const bool begins = slot0 == 0 && c.pos[place0] == 0;
-        UNROLL_BY(KEYS_AHEAD)
+        UNROLL_BY(1)
         for (int k = 0; k < CUDA_TILE; k += AT_ONCE) {
             const int own = k + lane_id() / KEY_LANES, i = min_int(own, len - 1 - slot0);
             lane_key<type>(x, rows, c, place0 + i, begins && i == 0);
@@ -164,7 +160,7 @@ DEVICE float *part_of(const struct cuda_values &a, int head, int piece)
 }
 
 /* Each lane adds its keys in order, then a warp's lanes are added, then the warps in order. */
-KERNEL(key_sums, struct cuda_values, CUDA_EVICT_THREADS, KEYS_BLOCKS)
+KERNEL(key_sums, struct cuda_values, CUDA_EVICT_THREADS, 2)
 {
     const int head = block_y(), i = thread_id();
     struct key_rows *rows = (struct key_rows *)shared_memory();
@@ -203,7 +199,7 @@ DEVICE void compare_keys(float *value, const float mean[NUMBERS], const struct k
 }
 
 /* -cos(k, sum of k / |k|); the sums of the pieces are added in order. */
-KERNEL(key_values, struct cuda_values, CUDA_EVICT_THREADS, KEYS_BLOCKS)
+KERNEL(key_values, struct cuda_values, CUDA_EVICT_THREADS, 2)
 {
     const int head = block_y(), len = a.cache.len[head], channel = thread_id();
     struct key_rows *rows = (struct key_rows *)shared_memory();

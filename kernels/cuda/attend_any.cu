@@ -240,10 +240,11 @@ DEVICE void put_units(const struct cuda_attend_any &a, const struct work &w,
 }
 
 /* Starts copying a tile's keys, or its values, if they are to be in shared memory. */
-DEVICE void copy_units(char *to, const uint8_t *units, int bytes, const struct work &w,
-                       const int32_t *pages, int tile, int n)
+DEVICE void copy_units(char *to, const uint8_t *units, int bytes, const int32_t *pages, int tile,
+                       int n)
 {
-    if (to && tile < n) tile_copy(to, units, bytes, pages, tile, w.end, THREADS);
+    for (int i = thread_id() * 16; to && tile < n && i < TILE * bytes; i += THREADS * 16)
+        cp_async16(to + i, units + (int64_t)pages[tile] * (TILE * bytes) + i, 16);
     cp_async_commit();
 }
 
@@ -475,8 +476,8 @@ template <int MAX> DEVICE void attend_any(const struct cuda_attend_any &a)
     UNROLL
     for (int b = 0; b < shape<MAX>::BLOCKS; b++) UNROLL
     for (int i = 0; i < 2; i++) f.m[b][i] = -INF, f.l[b][i] = 0.0f;
-    copy_units(w.keys, c.k, c.k_bytes, w, pages, first_tile + first, stop);
-    copy_units(w.values, c.v, c.v_bytes, w, pages, first_tile + first, stop);
+    copy_units(w.keys, c.k, c.k_bytes, pages, first_tile + first, stop);
+    copy_units(w.values, c.v, c.v_bytes, pages, first_tile + first, stop);
     describe_keys<MAX>(&keys, a, w);
     put_queries<MAX>(a, w);
     last_slots<MAX>(last, a, w);
@@ -488,7 +489,7 @@ template <int MAX> DEVICE void attend_any(const struct cuda_attend_any &a)
         barrier(); /* keys have arrived; the last tile's values are no longer read */
         put_units<MAX>(a, w, &keys, unit0, tile * TILE);
         barrier();
-        copy_units(w.keys, c.k, c.k_bytes, w, pages, tile + 1, stop);
+        copy_units(w.keys, c.k, c.k_bytes, pages, tile + 1, stop);
         tile_logits<MAX>(s, w);
         finish_logits<MAX>(s, a, w, last, tile * TILE);
         put_maxima<MAX>(s, w);
@@ -497,7 +498,7 @@ template <int MAX> DEVICE void attend_any(const struct cuda_attend_any &a)
         softmax_step<MAX>(&f, s, o, w);
         put_units<MAX>(a, w, NULL, unit0, tile * TILE);
         barrier();
-        copy_units(w.values, c.v, c.v_bytes, w, pages, tile + 1, stop);
+        copy_units(w.values, c.v, c.v_bytes, pages, tile + 1, stop);
         add_values<MAX>(o, w);
     }
     barrier(); /* maxima are no longer read */

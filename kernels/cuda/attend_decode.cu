@@ -62,45 +62,28 @@ DEVICE int pair_channel(int e)
     return e / 8 * 16 + e % 4 * 4 + e / 4 % 2;
 }
 
-/* ---- constants of a lane --------------------------------------------------------------------- */
+/* ---- angles of keys -------------------------------------------------------------------------- */
 
-/* Lane t's numbers of a row with one for each pair: those of steps (h, 0) and (h, 1). They are
+/* Lane t's cosines and sines of the warp's keys g and g + 8 of any tile, for steps (h, 0) and (h, 1):
  * loaded long before they are used. */
-template <int DIM> struct row {
-    float x[DIM / 32][4];
-};
-
-template <int DIM> DEVICE void load_row(struct row<DIM> *r, const float *from)
-{
-    UNROLL
-    for (int h = 0; h < DIM / 32; h++) load_four(r->x[h], from + 16 * h + 4 * (lane_id() % 4));
-}
-
-/* As pairs of steps (h, s), at 2h + s. */
-template <int DIM> DEVICE void pack_row(uint32_t *pairs, const struct row<DIM> &r, float by)
-{
-    UNROLL
-    for (int h = 0; h < DIM / 32; h++) UNROLL
-    for (int s = 0; s < 2; s++) pairs[2 * h + s] = h2_pack(r.x[h][s] * by, r.x[h][s + 2] * by);
-}
-
-/* Cosines and sines of the warp's keys g and g + 8 of any tile. */
 template <int DIM> struct angles {
-    struct row<DIM> cos[2], sin[2];
+    float cos[2][DIM / 32][4], sin[2][DIM / 32][4];
 };
 
 template <int DIM>
 DEVICE void load_angles(struct angles<DIM> *a, const float *cos, const float *sin)
 {
     UNROLL
-    for (int k = 0; k < 2; k++) {
-        const int row = (warp_id() * 16 + lane_id() / 4 + 8 * k) * (DIM / 2);
-        load_row<DIM>(&a->cos[k], cos + row);
-        load_row<DIM>(&a->sin[k], sin + row);
+    for (int k = 0; k < 2; k++) UNROLL
+    for (int h = 0; h < DIM / 32; h++) {
+        const int row = warp_id() * 16 + lane_id() / 4 + 8 * k;
+        const int at = row * (DIM / 2) + 16 * h + 4 * (lane_id() % 4);
+        load_four(a->cos[k][h], cos + at);
+        load_four(a->sin[k][h], sin + at);
     }
 }
 
-/* The same as pairs. */
+/* The same as pairs of steps (h, s), at 2h + s. */
 template <int DIM> struct turns {
     uint32_t cos[2][DIM / 16], sin[2][DIM / 16];
 };
@@ -108,9 +91,11 @@ template <int DIM> struct turns {
 template <int DIM> DEVICE void pack_angles(struct turns<DIM> *to, const struct angles<DIM> &a)
 {
     UNROLL
-    for (int k = 0; k < 2; k++) {
-        pack_row<DIM>(to->cos[k], a.cos[k], 1.0f);
-        pack_row<DIM>(to->sin[k], a.sin[k], 1.0f);
+    for (int k = 0; k < 2; k++) UNROLL
+    for (int i = 0; i < DIM / 16; i++) {
+        const float *cos = a.cos[k][i / 2] + i % 2, *sin = a.sin[k][i / 2] + i % 2;
+        to->cos[k][i] = h2_pack(cos[0], cos[2]);
+        to->sin[k][i] = h2_pack(sin[0], sin[2]);
     }
 }
 
@@ -153,9 +138,9 @@ template <int DIM> DEVICE float put_centre(char *to, const struct centre<DIM> &c
             h2_pack(c.scale[part][0] * 0x1p20f * inverse, c.scale[part][1] * 0x1p20f * inverse);
     }
     *((u32x4 *)to + lane_id()) = {scale[0], scale[1], mean[0], mean[1]};
-    *((u32x2 *)(to + DIM * 4) +
-      lane_id()) = {h2_mul(scale[0], h & 1 ? eight : eighth),
-                    h2_mul(scale[1], (h + DIM / 32) & 1 ? eight : eighth)};
+    u32x2 *less = (u32x2 *)(to + DIM * 4) + lane_id();
+    *less = {h2_mul(scale[0], h & 1 ? eight : eighth),
+             h2_mul(scale[1], (h + DIM / 32) & 1 ? eight : eighth)};
     return span;
 }
 
@@ -601,7 +586,8 @@ template <int DIM> struct parts {
     char *fresh;   /* the new unit's key and value */
 };
 
-template <int DIM> DEVICE struct parts<DIM> parts_of() {
+template <int DIM> DEVICE struct parts<DIM> parts_of()
+{
     char *raw = shared_memory(), *queries = raw + decode<DIM>::RAW;
     char *plain = queries + decode<DIM>::QUERIES;
     char *centre = plain + decode<DIM>::PAIRS * THREADS * 16;
@@ -640,8 +626,8 @@ template <int DIM> DEVICE void put_fresh(char *stage, const char *fresh, int slo
     barrier();
 }
 
-/* Attends to the tiles of a piece, of which the first has been copied to stage 0 or will be; with
- * `packs` the last token's unit is in parts.fresh only. */
+/* Attends to the tiles of a piece; the first is being copied to stage 0. With `packs` the last
+ * token's unit is in parts.fresh, not in its tile. */
 template <int DIM>
 DEVICE void attend_decode(const struct cuda_attend &a, const struct piece &p,
                           const struct turns<DIM> &turns, bool packs)
@@ -650,13 +636,8 @@ DEVICE void attend_decode(const struct cuda_attend &a, const struct piece &p,
     const struct parts<DIM> parts = parts_of<DIM>();
     const int pos0 = a.cache.len[p.head], end = pos0 + a.n_tok - packs;
     const float *of_head = a.cache.centres + p.head * 3 * DIM;
-    struct centre<DIM> centre = {
-    };
-    struct query<DIM> query = {
-        (float *)parts.plain + thread_id() * 4,
-        {
-        }
-    };
+    struct centre<DIM> centre = {};
+    struct query<DIM> query = {(float *)parts.plain + thread_id() * 4, {}};
     struct turn turn[decode<DIM>::PAIRS];
     struct softmax s = {{-INF, -INF}, {0.0f, 0.0f}};
     float o[decode<DIM>::BLOCKS][4] = {};

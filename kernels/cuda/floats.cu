@@ -3,10 +3,6 @@
  * chunk: tiles of 128 rows x 128 tokens on tensor cores, eight warps of 64 x 32. */
 #include "kernels/cuda/floats.cuh"
 
-#ifndef FLOATS_STAGES
-#define FLOATS_STAGES CUDA_FLOATS_STAGES
-#endif
-
 enum {
     THREADS = CUDA_FLOATS_THREADS,
     WARPS = THREADS / 32,
@@ -181,7 +177,7 @@ template <int TYPE> DEVICE void add_columns(tile_sum sum, const char *w, const c
 template <int TYPE> DEVICE void matmul(const struct cuda_floats &a)
 {
     enum {
-        STAGES = TYPE == F32 ? 2 : FLOATS_STAGES,
+        STAGES = TYPE == F32 ? 2 : CUDA_FLOATS_STAGES,
         SIZE = TYPE == F32 ? 4 : 2,
         W_ROW = rows<SIZE>::BYTES,
         X_ROW = rows<4>::BYTES,
@@ -204,7 +200,7 @@ template <int TYPE> DEVICE void matmul(const struct cuda_floats &a)
         barrier(); /* this stage has arrived for all, and the previous one is no longer read */
         copy_columns<TYPE>(shared + filled * STAGE, a, row0, token0, c + (STAGES - 1) * DEPTH);
         cp_async_commit();
-        UNROLL
+        UNROLL_BY(1) /* registers */
         for (int k = 0; k < DEPTH; k += 16)
             add_columns<TYPE>(sum, now + warp_row * W_ROW + k * SIZE,
                               now + TILE * W_ROW + warp_token * X_ROW + k * 4);

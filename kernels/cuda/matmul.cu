@@ -7,14 +7,6 @@
 #include "kernels/cuda/cache.cuh"
 #include "kernels/cuda/linear.cuh"
 
-/* Numbers in #ifndef have variants that tests/gpu times (GPU_VARIANTS in tests/gpu/gpu.mk). */
-#ifndef MATMUL_SUPER
-#define MATMUL_SUPER 8 /* row blocks of a super-tile */
-#endif
-#ifndef MATMUL_BLOCKS
-#define MATMUL_BLOCKS 3 /* of a multiprocessor, where 168 registers are enough */
-#endif
-
 enum {
     THREADS = CUDA_MATMUL_THREADS,
     ROWS = CUDA_MATMUL_ROWS,
@@ -24,19 +16,15 @@ enum {
     STAGE_BYTES = TOKENS * (CUDA_BLOCK + 16),
     PANELS = 2,        /* per warp */
     COLS = TOKENS / 8, /* blocks of 8 tokens */
-    SUPER = MATMUL_SUPER
+    SUPER = 8          /* row blocks of a super-tile */
 };
-
-#ifndef MATMUL_SCALES
-#define MATMUL_SCALES 1
-#endif
 
 /* ---- activations ----------------------------------------------------------------------------- */
 
 /* Whether the inputs' sums of groups are multiplied as well: the weights have minima. */
 template <int FORMAT> DEVICE constexpr bool needs_sums()
 {
-    return FORMAT == CUDA_Q4A || FORMAT == CUDA_Q5A || !MATMUL_SCALES;
+    return FORMAT == CUDA_Q4A || FORMAT == CUDA_Q5A;
 }
 
 /* The part of each stage that a thread copies: a quarter of the quants of two tokens, and a scale of a token
@@ -111,8 +99,7 @@ DEVICE void matmul_rows(tile_sum y, const struct cuda_weight &m, const struct cu
     struct weights<FORMAT> next[PANELS];
     struct fragments<FORMAT> w[PANELS];
     struct inputs x;
-    enum { AHEAD = FORMAT != CUDA_Q8 && FORMAT != CUDA_Q6 }; /* registers for the next tile */
-    int stage = 0, filled = STAGES - 1; /* read and written next */
+    enum { AHEAD = FORMAT != CUDA_Q6 }; /* registers for the next tile's weights */
 
     for (int s = 0; s < STAGES - 1; s++) {
         if (s < n_block) copy_stage<FORMAT>(&copier, act, s, shared + s * STAGE_BYTES);
@@ -132,16 +119,15 @@ DEVICE void matmul_rows(tile_sum y, const struct cuda_weight &m, const struct cu
         cp_async_wait<STAGES - 2>();
         barrier(); /* this stage has arrived for all, and the previous one is no longer read */
         if (block + STAGES - 1 < n_block)
-            copy_stage<FORMAT>(&copier, act, block + STAGES - 1, shared + filled * STAGE_BYTES);
+            copy_stage<FORMAT>(&copier, act, block + STAGES - 1,
+                               shared + (block + STAGES - 1) % STAGES * STAGE_BYTES);
         cp_async_commit();
         UNROLL
         for (int col = 0; col < COLS; col++) {
-            stage_inputs<FORMAT>(&x, shared + stage * STAGE_BYTES, col);
+            stage_inputs<FORMAT>(&x, shared + block % STAGES * STAGE_BYTES, col);
             UNROLL
             for (int p = 0; p < PANELS; p++) add_tile<FORMAT>(y[p][col], &w[p], &x);
         }
-        filled = stage;
-        stage = stage + 1 < STAGES ? stage + 1 : 0;
     }
 }
 
@@ -169,12 +155,12 @@ template <int FORMAT> DEVICE void matmul(const struct cuda_matvec &a)
     }
 }
 
-KERNEL(matmul_q4, struct cuda_matvec, CUDA_MATMUL_THREADS, MATMUL_BLOCKS)
+KERNEL(matmul_q4, struct cuda_matvec, CUDA_MATMUL_THREADS, 3)
 {
     matmul<CUDA_Q4>(a);
 }
 
-KERNEL(matmul_q8, struct cuda_matvec, CUDA_MATMUL_THREADS, MATMUL_BLOCKS)
+KERNEL(matmul_q8, struct cuda_matvec, CUDA_MATMUL_THREADS, 2)
 {
     matmul<CUDA_Q8>(a);
 }
@@ -189,7 +175,7 @@ KERNEL(matmul_q5a, struct cuda_matvec, CUDA_MATMUL_THREADS, 2)
     matmul<CUDA_Q5A>(a);
 }
 
-KERNEL(matmul_q6, struct cuda_matvec, CUDA_MATMUL_THREADS, MATMUL_BLOCKS)
+KERNEL(matmul_q6, struct cuda_matvec, CUDA_MATMUL_THREADS, 3)
 {
     matmul<CUDA_Q6>(a);
 }

@@ -38,9 +38,8 @@ $(GPU_DIR)/rate.ptx: tests/gpu/rate.cu tests/gpu/rate.h kernels/cuda/device.cuh 
 	$(call say,PTX,$<)
 	$(Q)$(call GPU_PTX,$<)
 
-# Kernels with other numbers than the program's, to be timed against those: FILE.MACRO.VALUE.
-GPU_VARIANTS := matmul.CUDA_MATMUL_STAGES.2 matmul.CUDA_MATMUL_STAGES.4 matmul.MATMUL_SUPER.4 matmul.MATMUL_SUPER.16
-GPU_VARIANTS := $(if $(CUBINS),$(GPU_VARIANTS:%=$(GPU_DIR)/variants/%.ptx))
+# make gpu VARIANTS=FILE.MACRO.VALUE…: kernels with other numbers than the program's, timed beside those.
+GPU_VARIANTS := $(if $(CUBINS),$(VARIANTS:%=$(GPU_DIR)/variants/%.ptx))
 
 $(GPU_VARIANTS): $(GPU_DIR)/variants/%.ptx: $(wildcard kernels/cuda/*.cu) $(CU_HEADERS) kernels/cuda/lower.awk
 	@mkdir -p $(@D)

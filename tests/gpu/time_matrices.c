@@ -116,7 +116,6 @@ static void time_format(const struct format *f)
     many.grid[1] = parts_of(now.n_tok, CUDA_MATMUL_TOKENS);
     many.threads = CUDA_MATMUL_THREADS;
     many.shared = CUDA_MATMUL_SHARED;
-    if (*now.variant.name) many.shared = CUDA_MATMUL_SHARED / CUDA_MATMUL_STAGES * 4; /* at most */
     many.args = matrix_args;
     time_job(&many, model, f->name);
 }

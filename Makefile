@@ -158,17 +158,22 @@ $(B)/runtime/forward/centre.o: runtime/forward/centre.txt
 $(B)/quant/heads/heads_text.o: quant/heads/passages.txt
 
 # Device code: PTX of each file, joined and lowered for CUDA 12 drivers, then a cubin per target.
-# Not in a build folder, because it is the same for all flags.
+# Not in a build folder, because it is the same for all flags. Made again by another compiler, whose
+# drivers take it.
 CU := build/cuda
 CU_HEADERS := $(wildcard kernels/cuda/*.cuh) kernels/cuda/args.h
 CU_FLAGS := -std=c++17 -fmad=false -I.
 PTX := $(patsubst kernels/cuda/%.cu,$(CU)/%.ptx,$(sort $(wildcard kernels/cuda/*.cu)))
 CUBINS := $(if $(filter 0,$(CUDA)),,$(SM:%=$(CU)/sm_%.cubin) $(CU)/device.ptx)
 
-$(PTX): $(CU)/%.ptx: kernels/cuda/%.cu $(CU_HEADERS)
+$(PTX): $(CU)/%.ptx: kernels/cuda/%.cu $(CU_HEADERS) $(CU)/compiler
 	@mkdir -p $(@D)
 	$(call say,PTX,$<)
 	$(Q)$(NVCC) $(CU_FLAGS) -ptx -arch=compute_80 -o $@ $<
+
+$(CU)/compiler: FORCE
+	@mkdir -p $(@D)
+	@echo '$(CUDA_COMPILER)' | cmp -s - $@ || echo '$(CUDA_COMPILER)' > $@
 
 $(CU)/device.ptx: kernels/cuda/lower.awk $(PTX)
 	$(Q)awk -f $^ > $@

@@ -3,9 +3,8 @@
 Instructions are those of kernels/cuda/report.txt (make cuda-report). The shares of issue slots and of memory, and the cycles that a
 launch takes besides, are those that an H100 (SXM, 1.98 GHz, driver 580.159.04) took; docs/gpu.md has its tokens and chunks. Every
 prediction is a range around them. High: a tenth to a fifth better, memory at 93 % (GeForce) or 88 to 90 % of the datasheet's rate. Low:
-a tenth worse, memory 17 % slower, which is what the H100's chains reached of its measured rate; llama.cpp's Q4_0 decode on an RTX 6000
-Ada (76 % of the bandwidth) and SageAttention's 322 TOPS on a 4090 are inside. Only the H100's numbers are measured. Python 3, no
-packages.
+about a tenth worse; llama.cpp's Q4_0 decode on an RTX 6000 Ada (76 % of the bandwidth) and SageAttention's 322 TOPS on a 4090 are
+inside. Only the H100's numbers are measured. Python 3, no packages.
 
 model.py LOG, the log.txt of run.sh: the same for the device of that run, with its measured ceilings, next to its
 measured tokens and chunks.
@@ -26,16 +25,16 @@ DEVICES = {
 TENSOR = {"RTX 4090": (16, 32, 16), "RTX 5090": (16, 32, 16), "H100": (4, 4, 4), "AGX Orin": (8, 8, 8), "AGX Thor": (4, 4, 4)}
 GEFORCE = ("86", "89", "120")  # half the rate with sums of floats
 # shares of the issue slots: matrices, attention of chunks in halves and in int8, attention of a token; of the matrix rate and of the
-# memory rate above; bytes per cycle of a processor between the matrices of a chunk; cycles of a product in a chain (the wait for the one before, the
-# norm, the first weights) and of attention (the new unit, the merge, keeping the retaining head's input)
-HIGH = {"matmul": 0.55, "halves": 0.42, "int8": 0.52, "one": 0.65, "matrix": 0.9, "memory": 1.0, "between": 6.5, "product": 5000,
+# memory rate above; bytes per cycle of a processor between the matrices of a chunk; cycles of a product in a chain (the wait for the
+# one before, the norm, the first weights) and of attention (the new unit, the merge, keeping the retaining head's input)
+HIGH = {"matmul": 0.55, "halves": 0.45, "int8": 0.52, "one": 0.65, "matrix": 0.9, "memory": 1.0, "between": 6.5, "product": 4800,
         "attend": 14000}
-LOW = {"matmul": 0.44, "halves": 0.31, "int8": 0.39, "one": 0.5, "matrix": 0.6, "memory": 0.83, "between": 4.5, "product": 7500,
-       "attend": 20000}
+LOW = {"matmul": 0.44, "halves": 0.33, "int8": 0.39, "one": 0.45, "matrix": 0.6, "memory": 0.9, "between": 5.0, "product": 6500,
+       "attend": 22000}
 
 # slots: per int8 mma of q4; per warp and tile of 16 rows x 64 units, halves and int8; per unit of a head of a token
 Q4, HALVES, INT8 = 14.1, 758, 823
-ONE = {128: 69, 64: 51}
+ONE = {128: 43, 64: 31}
 BATCH = 64  # tokens that are scored together
 REST = 30e-6  # seconds of a token outside of its layers and the output
 

@@ -3,7 +3,7 @@
 #include "kernels/cuda/act.cuh"
 
 /* shared: 32 bytes */
-KERNEL(norm_quantize, struct cuda_norm, CUDA_NORM_THREADS, 6)
+KERNEL(norm_quantize, struct cuda_norm, CUDA_NORM_THREADS, 3)
 {
     const int token = block_x(), row = token + (a.row ? *a.row : 0);
     float held[NORM_HELD][4];

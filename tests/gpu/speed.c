@@ -5,7 +5,7 @@
  *   images    load times of cubin and PTX, registers of each kernel as loaded
  *   kernels   the device's ceilings, then each kernel
  *   counters  one shape, for a profiler
- *   FILE.ptx  another build of some kernels (GPU_VARIANTS in gpu.mk), to be compared with the
+ *   FILE.ptx  another build of some kernels (make gpu VARIANTS=…), to be compared with the
  *             program's
  *
  * Weights and units are random bytes, in several copies that together exceed any L2; launches use

@@ -223,7 +223,7 @@ struct cuda_chain {
 #define CUDA_MATMUL_ROWS    128
 #define CUDA_MATMUL_TOKENS  64
 #define CUDA_MATMUL_STAGES  4
-#define CUDA_MATMUL_SHARED (CUDA_MATMUL_STAGES * CUDA_MATMUL_TOKENS * (CUDA_BLOCK + 16))
+#define CUDA_MATMUL_SHARED  (CUDA_MATMUL_STAGES * CUDA_MATMUL_TOKENS * (CUDA_BLOCK + 16))
 
 /* Retaining head: part[b][t][h] = sum over the 128 hidden rows j of block b of w2[h][j] *
  * silu(W1[j] . x[t]); then score_sum adds the parts in order.

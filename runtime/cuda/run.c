@@ -289,7 +289,8 @@ size_t cuda_context_locked_bytes(const struct cuda *g, const struct cuda_context
 {
     struct cuda_context x = describe(g, o);
     struct arena a;
-    arena_init_plan(&a, "scratch");
+    arena_init_plan(&a, "device memory");
+    cuda_cache_plan(&x, o->shape, &a, &a);
     plan_scratch(&x, o->shape, &a); /* sizes of what is sent */
     arena_init_plan(&a, "page-locked memory");
     plan_locked(&x, &a);

@@ -7,13 +7,12 @@
  * The values of a tile are multiplied while the next one's logits become weights: matrix
  * instructions beside the softmax's. So three stages hold values, and two keys.
  *
- * Three kernels for each head size:
+ * Two kernels for each head size:
  *   attend_chunk: halves, float sums.
  *   attend_int8:  S of int8 with a scale per row and one per tile of keys, as SageAttention
- *                 (arXiv 2410.02367); O with float sums.
- *   attend_fast:  S as attend_int8; P V of a tile with sums of halves, which GeForce adds at twice
+ *                 (arXiv 2410.02367); P V of a tile with sums of halves, which GeForce adds at twice
  *                 the rate, and these into float sums. Weights are at most 2^-6, so that a tile's
- * 64 cannot overflow a half. */
+ *                 64 cannot overflow a half. */
 #include "kernels/cuda/attend_rows.cuh"
 #include "kernels/cuda/linear.cuh"
 

@@ -293,11 +293,11 @@ void cuda_multiply_add(struct cuda_context *x, const struct kn_weight *w, const 
 /* A layer's queries, keys and values, to x->qkv. */
 void cuda_multiply_qkv(struct cuda_context *x, const struct model_layer *l,
                        const struct cuda_rows *in);
-/* The product of a float matrix. */
 /* Pieces of their units, at most so many, into which the blocks of a chunk's attention are cut, so
  * that the last wave of `places` blocks leaves few idle; each piece more costs a merge. */
 int cuda_chunk_splits(int places, int blocks, int most);
 
+/* The product of a float matrix. */
 void cuda_multiply_floats(struct cuda_context *x, enum kn_type type, const struct cuda_floats *job);
 void cuda_norm_quantize(struct cuda_context *x, const float *from, int stride, const float *w,
                         int n, int n_tok, struct cuda_act act, float *floats);

@@ -27,14 +27,14 @@ GEFORCE = ("86", "89", "120")  # half the rate with sums of floats
 # shares of the issue slots: matrices, attention of chunks in halves and in int8, attention of a token; of the matrix rate and of the
 # memory rate above; bytes per cycle of a processor between the matrices of a chunk; cycles of a product in a chain (the wait for the
 # one before, the norm, the first weights) and of attention (the new unit, the merge, keeping the retaining head's input)
-HIGH = {"matmul": 0.55, "halves": 0.45, "int8": 0.52, "one": 0.65, "matrix": 0.9, "memory": 1.0, "between": 6.5, "product": 4800,
+HIGH = {"matmul": 0.515, "halves": 0.365, "int8": 0.418, "one": 0.65, "matrix": 0.9, "memory": 1.0, "between": 6.5, "product": 4800,
         "attend": 14000}
-LOW = {"matmul": 0.44, "halves": 0.33, "int8": 0.39, "one": 0.45, "matrix": 0.6, "memory": 0.9, "between": 5.0, "product": 6500,
+LOW = {"matmul": 0.412, "halves": 0.267, "int8": 0.314, "one": 0.45, "matrix": 0.6, "memory": 0.9, "between": 5.0, "product": 6500,
        "attend": 22000}
 
 # slots: per int8 mma of q4; per warp and tile of 16 rows x 64 units, halves and int8; per unit of a head of a token
-Q4, HALVES, INT8 = 14.1, 758, 823
-ONE = {128: 43, 64: 31}
+Q4, HALVES, INT8 = 13.2, 614, 662
+ONE = {128: 43, 64: 26}
 BATCH = 64  # tokens that are scored together
 REST = 30e-6  # seconds of a token outside of its layers and the output
 

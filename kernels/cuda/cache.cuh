@@ -42,17 +42,24 @@ DEVICE float code_q4(float x, float d, float m)
     return q > 15.0f ? 15.0f : q > 0.0f ? q : 0.0f;
 }
 
+/* The least and the largest of the numbers of a lane's group of so many lanes. */
+DEVICE void lanes_range(float *min, float *max, float x, int lanes)
+{
+    *min = *max = x;
+    UNROLL
+    for (int mask = lanes / 2; mask; mask >>= 1) {
+        *min = min_f32(*min, shfl_xor_f32(*min, mask));
+        *max = max_f32(*max, shfl_xor_f32(*max, mask));
+    }
+}
+
 /* A warp packs 32 numbers, one per lane, as kernels.kv_pack[KN_KV_Q4] does: asymmetric, both
  * constants rounded to half first; fits: as kernels.pack_values. */
 DEVICE void pack_group(uint8_t *to, float x, bool fits)
 {
-    float min = x, max = x;
+    float min, max;
 
-    UNROLL
-    for (int mask = 16; mask; mask >>= 1) {
-        min = min_f32(min, shfl_xor_f32(min, mask));
-        max = max_f32(max, shfl_xor_f32(max, mask));
-    }
+    lanes_range(&min, &max, x, 32);
     float d = half_float(half_saturated((max - min) / 15.0f + 0.0f)); /* -0 is 0 */
     float m = half_float(half_saturated(min + 0.0f));
     float q = code_q4(x, d, m);
@@ -77,13 +84,9 @@ DEVICE float error_s4(float x, float d, float *code)
 /* As kv_pack[KN_KV_S4]: symmetric, a step for each half of the warp. */
 DEVICE void pack_group_s4(uint8_t *to, float x)
 {
-    float min = x, max = x;
+    float min, max;
 
-    UNROLL
-    for (int mask = 8; mask; mask >>= 1) {
-        min = min_f32(min, shfl_xor_f32(min, mask));
-        max = max_f32(max, shfl_xor_f32(max, mask));
-    }
+    lanes_range(&min, &max, x, 16);
     const float far = max >= -min ? max : min;
     const float a = half_float(half_saturated(far / -8.0f + 0.0f));
     const float b = half_float(half_saturated(far / 7.0f));
@@ -98,13 +101,9 @@ DEVICE void pack_group_s4(uint8_t *to, float x)
 /* As kv_pack[KN_KV_Q5]: 22 bytes, aligned to 2. */
 DEVICE void pack_group_q5(uint8_t *to, float x)
 {
-    float min = x, max = x;
+    float min, max;
 
-    UNROLL
-    for (int mask = 16; mask; mask >>= 1) {
-        min = min_f32(min, shfl_xor_f32(min, mask));
-        max = max_f32(max, shfl_xor_f32(max, mask));
-    }
+    lanes_range(&min, &max, x, 32);
     const uint16_t d_bits = half_saturated((max >= -min ? max : min) / -16.0f + 0.0f);
     const float d = half_float(d_bits);
     const float v = d != 0.0f ? round_even(x / d) : -16.0f;

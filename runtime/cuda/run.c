@@ -75,6 +75,8 @@ static void plan_rows(struct cuda_context *x, struct arena *a)
     cuda_take_act(&x->wide, most(n.in, n.qkv), chunk, a);
 }
 
+/* A piece costs 2 % of a wave, and one more must save 5 %: so on an H100 the chunks of SmolLM2, 3B
+ * and 8B are cut into 5, 2 and 1. */
 int cuda_chunk_splits(int places, int blocks, int most)
 {
     int best = 1;

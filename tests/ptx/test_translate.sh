@@ -50,6 +50,8 @@ else
     tickets=$(grep -E '(atom|red)\.[a-z_.]*global\.inc' "$PTX")
     equal 'tickets that order nothing' '' "$(echo "$tickets" | grep -vE '(acq_rel|release)\.gpu')"
     holds 'tickets' "$tickets" 'acq_rel'
+    # All other sums of blocks are counts.
+    equal 'sums of blocks' cache_digits "$(awk '/^\.visible \.entry/ { k = $3 } /atom\.global\.add/ { sub(/\(.*/, "", k); print k }' "$PTX")"
     # Arrays whose index is not known when they are compiled are in local memory, which is slow.
     equal 'arrays in local memory' 0 "$(grep -c '__local_depot' "$PTX")"
 fi

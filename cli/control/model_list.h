@@ -64,7 +64,7 @@ void model_newest(const struct options *o, struct str *name);
 int model_find(const struct options *o, struct conversations *library, const char *name,
                struct str *out, struct err *e);
 /* Replaces such a name in *model, which is the value of an option, by the path, which `path` keeps.
- * What looks like a path is left as it is. */
+ * A path stays unchanged. */
 int model_named(const struct options *o, const char **model, struct str *path, struct err *e);
 
 const char *model_state_name(enum model_state s); /* "same" */

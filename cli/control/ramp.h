@@ -18,8 +18,8 @@ struct retention;
 struct session_stats;
 
 enum ramp { RAMP_GONE, RAMP_FEW, RAMP_SOME, RAMP_MANY, RAMP_MOST, RAMP_ALL, RAMP_CLASSES };
-/* Level 0 is gone, the last is `all`; between them a class has four levels, for terminals with many
- * colours. */
+/* Level 0 means gone and the last level means all. Each class between them has four levels, for
+ * terminals with many colours. */
 enum { RAMP_LEVEL_ALL = 17, RAMP_LEVELS };
 
 int ramp_level(int64_t kept, int64_t seen);

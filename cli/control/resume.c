@@ -90,8 +90,8 @@ static int not_here(const struct conversations_origin *from, const char *last, s
                    *last ? ", last at " : "", last, DIGEST_SHOWN, from->model, from->name);
 }
 
-/* Sets the model to the one of the conversation. A digest that nobody knows, from a time when names
- * were not saved, changes nothing. */
+/* Sets the model to the conversation's. An unknown digest changes nothing, if the conversation was
+ * saved before model names were. */
 static int take_model(struct options *o, struct conversations *l,
                       const struct conversations_origin *from, struct resume *r, struct err *e)
 {

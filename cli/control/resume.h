@@ -1,9 +1,9 @@
 /* resume: the model and the settings that a chat opens with.
  *
- * Settings are looked for in this order (enum options_layer): the command line and /set, what was
- * saved with the conversation, the model's own settings (model_settings.h), the configuration file,
- * defaults. A conversation that has another model now keeps what was given for it, but not the
- * budget and the policy that the old model had by itself.
+ * The first of these that has a setting decides (enum options_layer): the command line and /set,
+ * the conversation, the model's own settings (model_settings.h), the configuration file, defaults.
+ * When a conversation changes its model, it keeps the settings that were given for it. It drops the
+ * budget and the policy that came with the old model.
  *
  * A conversation opens the model that it was last open with: its digest, by the registry of models,
  * gives the file. */

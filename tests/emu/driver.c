@@ -248,14 +248,6 @@ int cuMemAlloc_v2(uint64_t *address, size_t bytes)
     return SUCCESS;
 }
 
-/* Both sides can access it; accesses by kernels are not checked. */
-int cuMemAllocManaged(uint64_t *address, size_t bytes, unsigned flags);
-int cuMemAllocManaged(uint64_t *address, size_t bytes, unsigned flags)
-{
-    (void)flags;
-    return cuMemAlloc_v2(address, bytes);
-}
-
 int cuMemFree_v2(uint64_t address);
 int cuMemFree_v2(uint64_t address)
 {

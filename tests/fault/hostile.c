@@ -33,8 +33,8 @@ static uint32_t random_below(uint32_t n)
 
 static const char *const texts[] = {"\x1b]0;PWN\a",
                                     "\x1b[2J",
-                                    "\xc2\x9b"
-                                    "31m",
+                                    ("\xc2\x9b"
+                                     "31m"),
                                     "a\nb\rc",
                                     "\xff\xfe",
                                     "\xe2\x80\xae",

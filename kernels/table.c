@@ -89,6 +89,6 @@ const struct kernels *kn_table(const char *isa)
     const int best = !isa || strcmp(isa, "auto") == 0;
 
     for (size_t i = 0; tables[i]; i++)
-        if (runs(tables[i]) && (best || strcmp(isa, tables[i]->isa) == 0)) return tables[i];
+        if ((best || strcmp(isa, tables[i]->isa) == 0) && runs(tables[i])) return tables[i];
     return NULL;
 }

@@ -7,6 +7,14 @@
 # vectors to test with, optional), CROSS=aarch64, jetson-orin or jetson-thor (builds for that target
 # into a separate folder).
 
+# Without make's own rules, which it would try for each of a thousand files; and with as many jobs as
+# there are processors, without -j.
+MAKEFLAGS += -r
+PROCESSORS := $(shell nproc)
+ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
+MAKEFLAGS += -j$(PROCESSORS)
+endif
+
 VERSION := 0.2.0
 PREFIX ?= /usr/local
 TEST_DATA ?= $(if $(CROSS),,../shared/data)
@@ -96,9 +104,10 @@ ISA_dotprod := -march=armv8.2-a+dotprod
 ISA_i8mm := -march=armv8.2-a+dotprod+i8mm
 FOREIGN := %/$(if $(filter 1,$(CURL)),http_none,http_curl).c $(if $(filter x86_64,$(ARCH)),,%/avx2.c %/avxvnni.c %/avx512.c) \
   $(if $(filter aarch64,$(ARCH)),,%/neon.c %/dotprod.c %/i8mm.c)
-# Loops over numbers, that no input steers: without the guards of the stack.
+# Loops over numbers, that no input steers: without the guards of the stack. Variables in their debug
+# information would take as long to compile as the loops.
 isa_flags = $(ISA_$(patsubst kernels/cpu/%.c,%,$(filter kernels/cpu/%,$(1)))) \
-  $(if $(filter kernels/cpu/%,$(1)),-fno-stack-protector -fno-stack-clash-protection)
+  $(if $(filter kernels/cpu/%,$(1)),-fno-stack-protector -fno-stack-clash-protection $(if $(filter -g,$(CFLAGS)),-g1))
 
 # ---- sources -------------------------------------------------------------------------------------
 

@@ -64,7 +64,7 @@ $(B)/tests/tui_fake: $(B)/tests/tui/tui_fake.o $(B)/tests/tui/scripted.o $(B)/li
 
 ifeq ($(ARCH),x86_64)
 $(B)/tests/kern/test_vnni: $(B)/tests/kern/evex_vnni.o
-$(B)/tests/kern/evex_vnni.o: private CFLAGS += $(ISA_avx2) -mavx512vl -mavx512vnni
+$(B)/tests/kern/evex_vnni.o: private CFLAGS += $(ISA_avx2) -mavx512vl -mavx512vnni -O1 -g0
 endif
 
 # The hub that test_pull.sh downloads from, the writer of its models, the program without libcurl.
@@ -86,7 +86,7 @@ EMU_OBJ := $(EMU_CU) $(B)/tests/emu/emu.o
 $(EMU_CU): $(B)/emu/%.o: %.cu $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,EMU,$<)
-	$(Q)$(CXX) -x c++ -std=c++17 -O1 -g -Wall -Wextra -Wno-unused-function -fno-exceptions \
+	$(Q)$(CXX) -x c++ -std=c++17 -O1 -g1 -Wall -Wextra -Wno-unused-function -fno-exceptions \
 	  -fno-rtti -fPIC -ffp-contract=off -I. -Itests/emu $(if $(SAN),$(SANITIZE)) -MMD -MP -c -o $@ $<
 
 # The emulator as a CUDA driver, and the program with device code that only this driver takes. pic/:
@@ -98,6 +98,9 @@ $(EMU_PIC): $(B)/pic/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -fPIC -MMD -MP -c -o $@ $<
+
+# Its matrix products are loops over numbers.
+$(B)/tests/emu/emu.o $(B)/pic/tests/emu/emu.o: private override CFLAGS += -O3
 
 $(EMU_DRIVER): $(EMU_CU) $(EMU_PIC)
 	@mkdir -p $(@D)
@@ -176,8 +179,8 @@ EMU_PROGRAM := $(if $(EMU),$(B)/tests/emu/retain $(EMU_DRIVER))
 FAKE := $(if $(TMUX),$(B)/tests/tui_fake)
 one: $(if $(filter tests/emu/% tests/gpu/%,$(ONE_SCRIPTS)),$(EMU_PROGRAM)) $(if $(filter tests/gpu/%,$(ONE_SCRIPTS)),gpu-folder)
 
-test: all $(PROGRAMS) $(PTX_PROGRAMS) $(FAKE) $(if $(CROSS),,$(PULL)) $(EMU_PROGRAM) $(GPU_TESTS) $(if $(GPU_SCRIPTS),gpu-folder)
-	@$(run_tests) $(EMU_SCRIPTS) $(PTX_PROGRAMS) $(GPU_SCRIPTS) $(PTX_SCRIPTS) $(GPU_TESTS) $(TMUX) $(SCRIPTS) $(PROGRAMS)
+test: all $(PROGRAMS) $(PTX_TEST) $(FAKE) $(if $(CROSS),,$(PULL)) $(EMU_PROGRAM) $(GPU_TESTS) $(if $(GPU_SCRIPTS),gpu-folder)
+	@$(run_tests) $(EMU_SCRIPTS) $(GPU_SCRIPTS) $(PTX_TEST) $(PTX_SCRIPTS) $(GPU_TESTS) $(TMUX) $(SCRIPTS) $(PROGRAMS)
 test-unit: $(call programs,$(UNIT))
 	@$(run_tests) $^
 test-kern: $(call programs,$(KERN))

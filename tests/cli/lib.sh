@@ -29,10 +29,9 @@ holds() {
     if printf '%s\n' "$2" | grep -Eq -- "$3"; then ok; else no "$1: \"$2\" does not match $3"; fi
 }
 
-# wait_for SECONDS COMMAND…: until the command succeeds.
+# wait_for COMMAND…: until the command succeeds, for ten minutes of sleep at most.
 wait_for() {
-    n=$(($1 * 50))
-    shift
+    n=30000
     while [ $n -gt 0 ]; do
         "$@" >/dev/null 2>&1 && return 0
         sleep 0.02

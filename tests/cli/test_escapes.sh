@@ -22,7 +22,7 @@ export LC_ALL TERM X D M N T RETAIN
 
 # row COMMAND…: a line of shell, run with a terminal as its stdin, stdout and stderr.
 row() {
-    SHELL=/bin/sh timeout 60 script -qec "$1" /dev/null </dev/null >"$T/out" 2>&1
+    SHELL=/bin/sh timeout 300 script -qec "$1" /dev/null </dev/null >"$T/out" 2>&1
     if ! grep -aq PWN "$T/out"; then
         no "$1: the hostile text is not shown"
         head -n 5 "$T/out"

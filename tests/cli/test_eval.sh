@@ -75,7 +75,7 @@ for wrong in "bench --depth -5" "bench --depth 64,x" "bench --repeat 100" "eval 
     "eval recall --length 1e3" "eval recall --budget 0" "eval recall:fact=1" "eval recall:facts=65" \
     "eval niah:depths=0" "eval recall --policy sink:window" "plan --budget 64,128"; do
     # shellcheck disable=SC2086 # a command and its options
-    timeout 60 "$RETAIN" $wrong >"$T/out" 2>&1
+    timeout 300 "$RETAIN" $wrong >"$T/out" 2>&1
     equal "$wrong: exit status" 2 $?
 done
 out=$("$RETAIN" bench --json --prefill 8 --decode 2 --repeat 1 --policy sink,random:reserve=8 --budget 64,96 --kv q8)

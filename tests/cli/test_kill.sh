@@ -13,7 +13,7 @@ pid=$!
 exec 3>"$T/in"
 printf 'Tell me a story about a fox.\n' >&3
 enough() { [ "$(wc -c <"$T/seen")" -gt 300 ]; }
-wait_for 20 enough || no "the answer did not start"
+wait_for enough || no "the answer did not start"
 kill -9 $pid
 wait $pid 2>/dev/null
 exec 3>&-

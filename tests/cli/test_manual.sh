@@ -62,7 +62,7 @@ status() { "$RETAIN" "$@" >"$T/out" 2>&1 </dev/null; echo $?; }
 interrupted() {
     "$RETAIN" generate -p 'Tell me a story.' --ignore-end --max-tokens 20000 >"$T/endless" 2>&1 &
     pid=$!
-    wait_for 60 test -s "$T/endless"
+    wait_for test -s "$T/endless"
     kill -INT $pid
     wait $pid
     echo $?

@@ -91,7 +91,7 @@ talk() { # talk OPTION… while the chat stays open
 }
 say_bye() { exec 7>&-; wait $!; }
 talk
-wait_for 60 packed || no "no packed copy: $(cat "$T/out")"
+wait_for packed || no "no packed copy: $(cat "$T/out")"
 say_bye
 holds "packed: listed" "$("$RETAIN" models list --json)" "$T/packed.gguf.*\"packed_bytes\":[1-9].*$digest"
 holds "packed: info" "$("$RETAIN" info -m "$T/packed.gguf")" "^packed +[0-9.]+ MiB in $(packed)\$"
@@ -108,7 +108,7 @@ holds "packed: damage is found" "$("$RETAIN" models verify "$T/packed.gguf" 2>&1
 check "packed: nothing left to find" "$RETAIN" models verify "$T/packed.gguf"
 equal "packed: removed" "" "$(packed 2>/dev/null)"
 talk
-wait_for 60 packed || no "no new packed copy"
+wait_for packed || no "no new packed copy"
 say_bye
 equal "unpack says what it removes" "$(packed)" "$("$RETAIN" models unpack "$T/packed.gguf")"
 equal "unpacked" "" "$(packed 2>/dev/null)"
@@ -126,14 +126,14 @@ changed() { [ "$(inode)" != "$was" ]; }
 said='the copy of this model.s weights on the disk was damaged .*was removed'
 for try in 1 2 3 4 5; do # a start that compares this panel finds it before
     asks earlier
-    wait_for 60 packed || no "no copy to damage"
+    wait_for packed || no "no copy to damage"
     say_bye
     equal "damaged: the earlier one has a cache" 1 "$(cached earlier)"
     chmod u+w "$(packed)"
     flip "$(packed)" 200000
     was=$(inode)
     asks now
-    wait_for 60 changed || no "the damage is not found"
+    wait_for changed || no "the damage is not found"
     echo 'Who are you?' >&7
     say_bye
     grep -q "$said" "$T/err" && break
@@ -144,7 +144,7 @@ equal "damaged: the earlier one's cache is dropped" 0 "$(cached earlier)"
 for how in --no-weight-cache --private; do
     talk $how
     echo Hello >&7
-    wait_for 60 test -s "$T/out"
+    wait_for test -s "$T/out"
     say_bye
     equal "$how keeps none" "" "$(packed 2>/dev/null)"
 done

@@ -31,7 +31,7 @@ talk() {
         cat "$asked/commands"
         printf 'Where is %s?\n/copy all\n/copy\n/editor\n/isover\n' $word
     } >&7
-    wait_for 300 grep -q '/isover' "$asked/err" || no "$*: the commands do not end"
+    wait_for grep -q '/isover' "$asked/err" || no "$*: the commands do not end"
     kill -ABRT $pid
     wait $pid 2>/dev/null
     exec 7>&-

@@ -24,7 +24,7 @@ printf 'GGUF\003\000\000\000not a model at all, this is' >"$T/hub/odd-Q2_K.gguf"
 "$PULL/hub" "$T/hub" "$T/log" >"$T/ports" &
 hub=$!
 trap 'kill $hub; rm -rf "$T"' EXIT
-wait_for 10 test -s "$T/ports"
+wait_for test -s "$T/ports"
 read -r port other <"$T/ports"
 export HF_ENDPOINT=http://127.0.0.1:$port/
 models=$XDG_DATA_HOME/retain/models
@@ -173,7 +173,7 @@ part=$models/slow/demo/demo-Q4_0.gguf.part
 has_half() { find "$1" -size +1200k | grep .; }
 "$RETAIN" pull hf:slow/demo:Q4_0 >"$T/out1" 2>"$T/err1" &
 first=$!
-wait_for 10 has_half "$part" || no "the first half does not come"
+wait_for has_half "$part" || no "the first half does not come"
 pull 1 "is being downloaded by another retain" hf:slow/demo:Q4_0
 kill -INT $first
 wait $first
@@ -193,7 +193,7 @@ forget
 left() { # left ADDRESS FOLDER: a part of the old version, of an interrupted download
     "$RETAIN" pull "$1" >"$T/out1" 2>&1 &
     first=$!
-    wait_for 10 has_half "$models/$2" || no "$1: no part"
+    wait_for has_half "$models/$2" || no "$1: no part"
     kill -KILL $first
     wait $first 2>/dev/null
 }

@@ -70,14 +70,14 @@ F16=$DATA/random/small-f16.gguf
 if [ -r "$F16" ]; then
     "$RETAIN" quantize "$F16" "$T/s.gguf" --threads 1 >"$T/out" 2>&1 &
     pid=$!
-    wait_for 20 test -e "$T/s.gguf.tmp"
+    wait_for test -e "$T/s.gguf.tmp"
     kill -TERM $pid
     wait $pid
     equal "stopped: exit status" 130 $?
     equal "stopped: nothing is left" "" "$(ls "$T" | grep '^s\.')"
     "$RETAIN" quantize "$F16" "$T/s.gguf" --threads 1 >"$T/out" 2>&1 &
     pid=$!
-    wait_for 20 test -e "$T/s.gguf.tmp"
+    wait_for test -e "$T/s.gguf.tmp"
     kill -KILL $pid
     wait $pid 2>/dev/null
     equal "killed: no file" "" "$(ls "$T" | grep '^s\.gguf$')"

@@ -78,10 +78,10 @@ mkfifo "$T/in"
 pid=$!
 exec 3>"$T/in"
 printf '/stats\n' >&3
-wait_for 60 grep -q '^speed' "$T/first" || no "the first does not start: $(cat "$T/first")"
+wait_for grep -q '^speed' "$T/first" || no "the first does not start: $(cat "$T/first")"
 second() { printf '/stats\n' | "$RETAIN" chat --plain -c chat-1 "$@" 2>&1; }
 is_open() { second | grep -q "is open in another retain; .*--read-only"; }
-wait_for 20 is_open || no "a second writer is not told: $(second)"
+wait_for is_open || no "a second writer is not told: $(second)"
 holds "--read-only: told so" "$(second --read-only)" 'open for reading only'
 holds "--read-only: nothing is read again" "$(second --read-only)" "$ZERO"
 exec 3>&-
@@ -197,7 +197,7 @@ holds "its Markdown: the message is whole" "$("$RETAIN" show quotes --db "$T/quo
 mkfifo "$T/pipe"
 for f in one.json one.md; do
     cat "$T/$f" >"$T/pipe" &
-    check "import $f through a named pipe" timeout 60 "$RETAIN" import "$T/pipe" --db "$T/piped-$f"
+    check "import $f through a named pipe" timeout 300 "$RETAIN" import "$T/pipe" --db "$T/piped-$f"
     kill $! 2>/dev/null
     wait
     "$RETAIN" import - --db "$T/read-$f" <"$T/$f" 2>"$T/err" || no "import $f from standard input"

@@ -95,10 +95,10 @@ static inline bool pty_shows(const struct pty *p, size_t from, const char *text)
     return p->bytes.n > from && memmem(p->bytes.data + from, p->bytes.n - from, text, strlen(text));
 }
 
-/* Reads until the bytes from `from` on contain a text; false after half a minute. */
+/* Reads until the bytes from `from` on contain a text; false after two minutes. */
 static inline bool pty_wait(struct pty *p, size_t from, const char *text)
 {
-    int64_t limit = pty_clock_ns() + INT64_C(30000000000);
+    int64_t limit = pty_clock_ns() + INT64_C(120000000000);
     while (!pty_shows(p, from, text)) {
         if (pty_clock_ns() > limit) return false;
         pty_read(p, 100, sizeof(char[65536]));

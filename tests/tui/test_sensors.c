@@ -250,7 +250,7 @@ TEST(test_nvml_poor)
 static bool wait_for_change(struct sensors *s)
 {
     struct pollfd fd = {.fd = sensors_fd(s), .events = POLLIN};
-    return poll(&fd, 1, 30000) == 1;
+    return poll(&fd, 1, 120000) == 1;
 }
 
 TEST_WITH(test_threads, make_tree, remove_tree)

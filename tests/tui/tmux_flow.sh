@@ -17,7 +17,6 @@ fi
 # The hub has an instruct model, which is pulled last, and another one.
 mkdir "$home/hub"
 if [ -n "${MODELS:-}" ]; then
-    patience=4000 # real models on a busy machine
     cp "$MODELS/SmolLM2-135M-Instruct.Q4_1.gguf" "$home/hub/first-Q4_1.gguf"
     cp "$MODELS/gemma-3-270m-q4_k_m.gguf" "$home/hub/second-Q4_K_M.gguf"
     first=first-Q4_1 second=second-Q4_K_M third=demo third_name='retain demo'

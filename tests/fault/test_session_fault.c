@@ -187,8 +187,8 @@ TEST(every_operation_fails)
     static const struct fault faults[] = {
         {"write error", WRITE, SQLITE_IOERR_WRITE, false, 1, 2},
         {"disk full", WRITE, SQLITE_FULL, true, 2, 2},
-        {"read error", READ, SQLITE_IOERR_READ, false, 1, 1},
-        {"disk unreadable", READ, SQLITE_IOERR_READ, true, 1, 1},
+        {"read error", READ, SQLITE_IOERR_READ, false, 1, 2},
+        {"disk unreadable", READ, SQLITE_IOERR_READ, true, 2, 2},
         {"sync error", SYNC, SQLITE_IOERR_FSYNC, true, 1, 1},
     };
     const struct str *before = *state;

@@ -421,7 +421,8 @@ static void mma_halves(struct warp *w)
  * B: register r holds rows 4t + 16r and the next three of column g. C and D as above. */
 static void mma_s8(struct warp *w, bool a_unsigned)
 {
-    static int32_t a[16][32], b[32][8], d[16][8];
+    static int16_t a[16][32], b[8][32];
+    static int32_t d[16][8];
     for (int lane = 0; lane < WARP; lane++) {
         int g = lane / 4, t = lane % 4;
         const uint32_t *in = w->in[lane];
@@ -433,11 +434,11 @@ static void mma_s8(struct warp *w, bool a_unsigned)
             d[g + 8 * (r >> 1)][2 * t + (r & 1)] = (int32_t)in[6 + r];
         }
         for (int r = 0; r < 2; r++)
-            for (int i = 0; i < 4; i++) b[4 * t + 16 * r + i][g] = (int8_t)(in[4 + r] >> 8 * i);
+            for (int i = 0; i < 4; i++) b[g][4 * t + 16 * r + i] = (int8_t)(in[4 + r] >> 8 * i);
     }
     for (int i = 0; i < 16; i++)
-        for (int k = 0; k < 32; k++)
-            for (int j = 0; j < 8; j++) d[i][j] += a[i][k] * b[k][j];
+        for (int j = 0; j < 8; j++)
+            for (int k = 0; k < 32; k++) d[i][j] += a[i][k] * b[j][k];
     for (int lane = 0; lane < WARP; lane++)
         for (int r = 0; r < 4; r++)
             w->out[lane][r] = (uint32_t)d[lane / 4 + 8 * (r >> 1)][2 * (lane % 4) + (r & 1)];

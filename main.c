@@ -60,7 +60,7 @@ static const struct command commands[] = {
     {"template", cmd_template, MAKE | OPTIONS_MODEL | OPTIONS_TEMPLATE, "MESSAGES",
      "messages (JSON) to the exact prompt"},
     {"perplexity", cmd_perplexity, MAKE | RUN | OPTIONS_EVAL | OPTIONS_TEXT | OPTIONS_JSON, "",
-     "how well a model predicts a text"},
+     "how well a model predicts a text; --kv f32,q4 compares cache formats with the first"},
     {"eval", cmd_eval,
      MAKE | RUN | OPTIONS_SAMPLING | OPTIONS_EVAL | OPTIONS_TEXT | OPTIONS_JSON | OPTIONS_LISTS,
      "TASK...", "measure how much a policy remembers"},

@@ -156,7 +156,7 @@ static int check_lists(const struct options *o, unsigned groups, struct err *e)
 {
     const struct option *end = options_table + options_table_n;
     for (const struct option *d = options_table; d < end && !(groups & OPTIONS_LISTS); d++)
-        if ((d->groups & groups) && is_list(o, d))
+        if ((d->groups & groups) && is_list(o, d) && !(d->kind == FORMATS && groups & OPTIONS_EVAL))
             return err_set(e, ERR_USAGE, "--%s: expected one value; only eval and bench take lists",
                            d->name);
     return 0;

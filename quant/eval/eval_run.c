@@ -212,7 +212,7 @@ static int predict(struct run *r, int i, double *nats, struct eval_result *out, 
     const struct eval_run *t = r->trial;
     struct context x = {0};
     struct tokens ids = {0};
-    struct text_tally tally = {0};
+    struct text_run run = {.x = &x};
     size_t first;
     int rc = encode_part(t, i, &ids, &first, e);
     if (!rc)
@@ -220,12 +220,12 @@ static int predict(struct run *r, int i, double *nats, struct eval_result *out, 
                           TEXT_LOGIT_ROWS, e);
     if (!rc) {
         int64_t t0 = system_clock_ns();
-        rc = text_predict(&x, ids.ids + first, (size_t)t->length, 1, &tally, e);
+        rc = text_predict(&run, 1, ids.ids + first, (size_t)t->length, 1, e);
         r->read_ns = system_clock_ns() - t0;
         r->n_read = t->length;
-        r->right = (double)tally.n_right;
-        r->n_asked = tally.n;
-        *nats = tally.nats / (double)tally.n;
+        r->right = (double)run.tally.n_right;
+        r->n_asked = run.tally.n;
+        *nats = run.tally.nats / (double)run.tally.n;
         take_cost(&x, out);
         if (!rc && report_interrupted()) rc = err_set(e, ERR_STOP, "interrupted");
     }

@@ -7,6 +7,7 @@
 #include "cli/commands/input.h"
 #include "cli/options/options.h"
 #include "cli/print/report.h"
+#include "quant/eval/judge.h"
 #include "quant/eval/perplexity.h"
 #include "runtime/forward/context.h"
 #include "runtime/forward/engine.h"
@@ -25,35 +26,88 @@ void text_count(struct text_tally *t, const float *logits, int n, int32_t id)
     t->n++;
 }
 
-int text_predict(struct context *x, const int32_t *ids, size_t n, size_t first,
-                 struct text_tally *t, struct err *e)
+void text_distance(struct text_run *r, const float *first, const float *logits, int n)
 {
-    int n_vocab = x->engine->model->n_vocab;
-    for (size_t at = 0; at < n && !report_interrupted();) {
-        int m = x->plan.n_logits < (int)(n - at) ? x->plan.n_logits : (int)(n - at);
-        float *logits;
-        int64_t n_evicted;
-        int rc = context_evict(x, &n_evicted, e);
-        if (!rc) rc = context_run(x, ids + at, m, m, e);
-        if (!rc) rc = context_logits(x, &logits, e);
-        if (rc) return rc;
-        for (int i = 0; i < m; i++) {
-            size_t next = at + (size_t)i + 1;
-            if (next >= first && next < n)
-                text_count(t, logits + (size_t)i * (size_t)n_vocab, n_vocab, ids[next]);
+    const double rest =
+        sampler_nats(first, n, 0) + first[0] - sampler_nats(logits, n, 0) - logits[0];
+    const double sum = sampler_nats(first, n, 0) + first[0];
+    int best_first = 0, best = 0;
+
+    for (int i = 0; i < n; i++) {
+        const double a = first[i], b = logits[i];
+        r->divergence += exp(a - sum) * (a - b - rest);
+        if (first[i] > first[best_first]) best_first = i;
+        if (logits[i] > logits[best]) best = i;
+    }
+    r->n_same += best == best_first;
+}
+
+/* Runs ids[n], with a row of logits each. */
+static int run_chunk(struct text_run *r, const int32_t *ids, int n, float **logits, struct err *e)
+{
+    int64_t n_evicted;
+    int rc = context_evict(r->x, &n_evicted, e);
+    if (!rc) rc = context_run(r->x, ids, n, n, e);
+    return rc ? rc : context_logits(r->x, logits, e);
+}
+
+int text_predict(struct text_run *runs, int n_runs, const int32_t *ids, size_t n, size_t first,
+                 struct err *e)
+{
+    const size_t n_vocab = (size_t)runs->x->engine->model->n_vocab;
+    for (size_t at = 0, m; at < n && !report_interrupted(); at += m) {
+        float *reference = NULL, *logits;
+        m = (size_t)runs->x->plan.n_logits < n - at ? (size_t)runs->x->plan.n_logits : n - at;
+        for (struct text_run *r = runs; r < runs + n_runs; r++) {
+            int rc = run_chunk(r, ids + at, (int)m, &logits, e);
+            if (rc) return rc;
+            if (r == runs) reference = logits;
+            for (size_t i = 0; i < m; i++) {
+                const size_t next = at + i + 1, row = i * n_vocab;
+                if (next < first || next >= n) continue;
+                text_count(&r->tally, logits + row, (int)n_vocab, ids[next]);
+                if (r > runs) text_distance(r, reference + row, logits + row, (int)n_vocab);
+            }
         }
-        at += (size_t)m;
+    }
+    return 0;
+}
+
+static double standard_error(const struct judge_tally *t)
+{
+    return t->n ? judge_spread(t) / sqrt(t->n) : 0;
+}
+
+/* What the command measures, in each format of --kv. */
+struct measured {
+    int n;
+    struct text_run run[OPTIONS_LIST_MAX];
+    struct context x[OPTIONS_LIST_MAX];
+    struct judge_tally divergence[OPTIONS_LIST_MAX], same[OPTIONS_LIST_MAX]; /* of the windows */
+};
+
+static int run_window(struct measured *m, const int32_t *ids, size_t length, struct err *e)
+{
+    struct text_run before[OPTIONS_LIST_MAX];
+    memcpy(before, m->run, sizeof before);
+    for (int k = 0; k < m->n; k++) cache_clear(&m->x[k].cache);
+    int rc = text_predict(m->run, m->n, ids, length, length / 2 + 1, e);
+    if (rc || report_interrupted()) return rc;
+    for (int k = 0; k < m->n; k++) {
+        const struct text_run *r = &m->run[k], *b = &before[k];
+        const double n = (double)(r->tally.n - b->tally.n);
+        judge_add(&m->divergence[k], (r->divergence - b->divergence) / n);
+        judge_add(&m->same[k], (double)(r->n_same - b->n_same) / n);
     }
     return 0;
 }
 
 /* Windows of `length` tokens, each with BOS in front; only the second half counts. Same measure as
  * llama.cpp's llama-perplexity, so results are directly comparable. */
-static int run_windows(struct context *x, struct tokens *ids, size_t length, struct text_tally *t,
-                       struct err *e)
+static int run_windows(struct measured *m, struct tokens *ids, size_t length, struct err *e)
 {
+    const struct tokenizer *tokenizer = m->x->engine->tokenizer;
     size_t n_windows = ids->n / length;
-    int32_t bos = tokenizer_bos(x->engine->tokenizer);
     if (!n_windows)
         return err_set(e, ERR_USAGE,
                        "the text has %zu tokens, one window needs %zu; give more text "
@@ -61,25 +115,33 @@ static int run_windows(struct context *x, struct tokens *ids, size_t length, str
                        ids->n, length);
     for (size_t w = 0; w < n_windows && !report_interrupted(); w++) {
         int32_t *window = ids->ids + w * length;
-        if (tokenizer_add_bos(x->engine->tokenizer)) window[0] = bos;
-        cache_clear(&x->cache);
-        int rc = text_predict(x, window, length, length / 2 + 1, t, e);
+        if (tokenizer_add_bos(tokenizer)) window[0] = tokenizer_bos(tokenizer);
+        int rc = run_window(m, window, length, e);
         if (rc) return rc;
     }
     return 0;
 }
 
-static void print_perplexity(const struct context *x, const struct options *o,
-                             const struct text_tally *t, size_t length)
+/* Of format k: all but the first are compared with the first. */
+static void print_perplexity(const struct measured *m, int k, const struct options *o,
+                             size_t length)
 {
+    const struct context *x = &m->x[k];
+    const struct text_tally *t = &m->run[k].tally;
     double n = (double)t->n, mean = t->nats / n;
     double var = n > 1 ? (t->nats_squared / n - mean * mean) / (n - 1) : 0;
     double ppl = exp(mean), error = ppl * sqrt(var > 0 ? var : 0);
-    char kv[16];
+    char kv[16], first[16];
     plan_kv_text(&x->plan, kv);
+    plan_kv_text(&m->x->plan, first);
     if (!o->json) {
         report_line("perplexity %.4f +/- %.4f  (%lld tokens, policy %s, kv %s)", ppl, error,
                     (long long)t->n, x->plan.policy->name, kv);
+        if (k)
+            report_line("  compared with %s: KL divergence %.5f +/- %.5f, "
+                        "equal top tokens %.2f +/- %.2f %%",
+                        first, m->divergence[k].mean, standard_error(&m->divergence[k]),
+                        100 * m->same[k].mean, 100 * standard_error(&m->same[k]));
         return;
     }
     cJSON *j = cJSON_CreateObject();
@@ -93,18 +155,42 @@ static void print_perplexity(const struct context *x, const struct options *o,
     cJSON_AddNumberToObject(j, "perplexity", ppl);
     cJSON_AddNumberToObject(j, "perplexity_error", error);
     cJSON_AddNumberToObject(j, "cache_bytes", (double)x->plan.cache_bytes);
+    if (k) {
+        cJSON_AddStringToObject(j, "compared_with", first);
+        cJSON_AddNumberToObject(j, "kl_divergence", m->divergence[k].mean);
+        cJSON_AddNumberToObject(j, "kl_divergence_error", standard_error(&m->divergence[k]));
+        cJSON_AddNumberToObject(j, "equal_top", m->same[k].mean);
+        cJSON_AddNumberToObject(j, "equal_top_error", standard_error(&m->same[k]));
+    }
     report_json(j);
+}
+
+/* Loads the model and opens a cache of each format. */
+static int open_formats(struct measured *m, struct engine **g, const struct options *o,
+                        struct plan_opts *plan, struct err *e)
+{
+    struct plan_opts plans[OPTIONS_LIST_MAX];
+    m->n = o->sweep.kvs.n ? o->sweep.kvs.n : 1;
+    for (int k = 0; k < m->n; k++) {
+        plans[k] = *plan;
+        plans[k].kv = o->sweep.kvs.item[k];
+    }
+    int rc = engine_open(g, &o->engine, plans, m->n, NULL, NULL, e);
+    for (int k = 0; !rc && k < m->n; k++) {
+        m->run[k].x = &m->x[k];
+        rc = context_open(&m->x[k], *g, &plans[k], o->session.sampling.seed, TEXT_LOGIT_ROWS, e);
+    }
+    return rc;
 }
 
 /* Without --policy: windows under the full cache. With one: the whole text as one conversation, so
  * that evicted units are missing. */
 int cmd_perplexity(const struct options *o)
 {
+    static struct measured m;
     struct engine *g = NULL;
-    struct context x = {0};
     struct str text = {0};
     struct tokens ids = {0};
-    struct text_tally t = {0};
     struct err e;
     struct plan_opts plan = o->session.plan;
     bool windows = !o->sweep.policies.n || plan.policy.row == policy_named("full");
@@ -116,16 +202,18 @@ int cmd_perplexity(const struct options *o)
     report_catch_interrupt();
     int rc = input_text(o, &text, &e);
     if (!rc && length < 4) rc = err_set(&e, ERR_USAGE, "--length %zu: expected 4 or more", length);
-    if (!rc) rc = engine_open(&g, &o->engine, &plan, 1, NULL, NULL, &e);
+    if (!rc && !windows && o->sweep.kvs.n > 1)
+        rc = err_set(&e, ERR_USAGE, "--kv: formats are compared without --policy only");
+    if (!rc) rc = open_formats(&m, &g, o, &plan, &e);
     if (!rc) rc = tokenizer_encode_text(g->tokenizer, str_get(&text), text.n, false, &ids, &e);
-    if (!rc) rc = context_open(&x, g, &plan, o->session.sampling.seed, TEXT_LOGIT_ROWS, &e);
     if (!rc && windows)
-        rc = run_windows(&x, &ids, length, &t, &e);
+        rc = run_windows(&m, &ids, length, &e);
     else if (!rc)
-        rc = text_predict(&x, ids.ids, ids.n, 1, &t, &e);
-    if (!rc && t.n == 0) rc = err_set(&e, ERR_USAGE, "the text is too short to predict anything");
-    if (!rc) print_perplexity(&x, o, &t, windows ? length : ids.n);
-    context_release(&x);
+        rc = text_predict(m.run, 1, ids.ids, ids.n, 1, &e);
+    if (!rc && m.run->tally.n == 0)
+        rc = err_set(&e, ERR_USAGE, "the text is too short to predict anything");
+    for (int k = 0; !rc && k < m.n; k++) print_perplexity(&m, k, o, windows ? length : ids.n);
+    for (int k = 0; k < m.n; k++) context_release(&m.x[k]);
     tokens_release(&ids);
     str_release(&text);
     engine_close(g);

@@ -20,11 +20,23 @@ struct text_tally {
     int64_t n, n_right;        /* n_right: how often the most likely id was right */
 };
 
+/* A text in one cache format. Of several, which must share an engine and its chunks, each is
+ * compared with the first: sums over tally.n ids. */
+struct text_run {
+    struct context *x;
+    struct text_tally tally;
+    double divergence; /* Kullback and Leibler's, of this run's predictions from the first run's */
+    int64_t n_same;    /* how often the most likely id is the first run's */
+};
+
 /* Adds -log p(id) under one row of logits [n]. */
 void text_count(struct text_tally *t, const float *logits, int n, int32_t id);
 
+/* Adds the comparison of one row of logits [n] with the first run's. */
+void text_distance(struct text_run *r, const float *first, const float *logits, int n);
+
 /* Runs n ids; counts the prediction of every id from `first` on. Evicts between chunks. */
-int text_predict(struct context *x, const int32_t *ids, size_t n, size_t first,
-                 struct text_tally *t, struct err *e);
+int text_predict(struct text_run *runs, int n_runs, const int32_t *ids, size_t n, size_t first,
+                 struct err *e);
 
 #endif

@@ -124,6 +124,11 @@ if "$RETAIN" tokenize --ids --no-special -p 'Hello' | grep -q '^1 '; then no "--
 equal "special tokens are ids" 4 "$("$RETAIN" tokenize --ids -p '<|end|>' | awk '{print $NF}')"
 out=$(printf 'The capital of France is Paris. %.0s' $(seq 200) | "$RETAIN" perplexity -f - --json)
 holds "perplexity" "$out" '"perplexity":[0-9.]+'
+out=$("$RETAIN" perplexity -f README.md --length 256 --kv f32,f32,q4)
+holds "perplexity: equal formats" "$out" 'compared with f32: KL divergence 0\.00000 \+/- 0\.00000, equal top tokens 100\.00 \+/- 0\.00 %'
+holds "perplexity: q4 and f32" "$out" 'kv q4\)
+  compared with f32: KL divergence 0\.0[0-9]*[1-9]'
+holds "perplexity: formats of one conversation" "$("$RETAIN" perplexity -f README.md --policy sink --kv f32,q4 2>&1)" 'without --policy only'
 for command in --print-config --help info "plan --json" "tokenize --ids -p Hello" \
     "bench --json --depth 0 --prefill 8 --decode 2 --repeat 1"; do
     # shellcheck disable=SC2086 # a command and its options

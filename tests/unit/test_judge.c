@@ -1,10 +1,11 @@
-/* The measuring instruments of `retain eval`: the judgement of an answer, and the spread. Expected
- * values by hand. */
+/* The measuring instruments of `retain eval`: the judgement of an answer, the spread, and how far
+ * predictions are from others. Expected values by hand. */
 #include "tests/test.h"
 
 #include <math.h>
 
 #include "quant/eval/judge.h"
+#include "quant/eval/perplexity.h"
 #include "quant/eval/task.h"
 
 static double judge(const char *answer, const char *first, const char *second)
@@ -60,4 +61,17 @@ TEST(spread_is_a_samples)
     check_spread((const double[]){0.25, 0.25, 0.25}, 3, 0.25, 0);
     check_spread((const double[]){0.7}, 1, 0.7, 0);
     check_spread((const double[]){1e6 + 1, 1e6 + 2, 1e6 + 3}, 3, 1e6 + 2, 1);
+}
+
+/* The expected divergences are from Python's math module. */
+TEST(predictions_are_compared)
+{
+    const float first[] = {1, 2, 3, 0.5f};
+    struct text_run run = {0};
+    text_distance(&run, first, first, 4);
+    assert_true(fabs(run.divergence) < 1e-12 && run.n_same == 1);
+    text_distance(&run, first, (const float[]){1.5f, 2, 2.5f, 0}, 4);
+    assert_true(fabs(run.divergence - 0.05883239) < 1e-7 && run.n_same == 2);
+    text_distance(&run, first, (const float[]){4, 2, 2.5f, 0}, 4);
+    assert_true(fabs(run.divergence - 0.05883239 - 0.94415525) < 1e-7 && run.n_same == 2);
 }

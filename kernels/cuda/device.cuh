@@ -451,14 +451,14 @@ DEVICE void barrier(HERE)
 DEVICE void warp_sync(HERE)
 {
     uint32_t none[1];
-    emu_warp(EMU_SYNC, 0xffffffffu, none, 0, none, 0, PLACE);
+    emu_warp(EMU_SYNC, 0xffffffffu, none, none, PLACE);
 }
 
 DEVICE uint32_t shfl_xor_u32(uint32_t x, int mask, HERE)
 {
     const uint32_t in[2] = {x, (uint32_t)mask};
     uint32_t out;
-    emu_warp(EMU_SHFL_XOR, 0xffffffffu, in, 2, &out, 1, PLACE);
+    emu_warp(EMU_SHFL_XOR, 0xffffffffu, in, &out, PLACE);
     return out;
 }
 
@@ -466,7 +466,7 @@ DEVICE uint32_t shfl_u32(uint32_t x, int lane, HERE)
 {
     const uint32_t in[2] = {x, (uint32_t)lane};
     uint32_t out;
-    emu_warp(EMU_SHFL, 0xffffffffu, in, 2, &out, 1, PLACE);
+    emu_warp(EMU_SHFL, 0xffffffffu, in, &out, PLACE);
     return out;
 }
 
@@ -474,7 +474,7 @@ DEVICE uint32_t warp_ballot(bool x, HERE)
 {
     const uint32_t in = x;
     uint32_t out;
-    emu_warp(EMU_BALLOT, 0xffffffffu, &in, 1, &out, 1, PLACE);
+    emu_warp(EMU_BALLOT, 0xffffffffu, &in, &out, PLACE);
     return out;
 }
 
@@ -483,7 +483,7 @@ DEVICE void mma(emu_op op, void *d, const uint32_t a[4], uint32_t b0, uint32_t b
 {
     uint32_t in[10] = {a[0], a[1], a[2], a[3], b0, b1}, out[4];
     memcpy(in + 6, c, 16);
-    emu_warp(op, 0xffffffffu, in, 10, out, 4, at);
+    emu_warp(op, 0xffffffffu, in, out, at);
     memcpy(d, out, 16);
 }
 
@@ -500,7 +500,7 @@ DEVICE void mma_bf16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1, 
 DEVICE void mma_f16_halves(uint32_t d[2], const uint32_t a[4], uint32_t b0, uint32_t b1, HERE)
 {
     const uint32_t in[8] = {a[0], a[1], a[2], a[3], b0, b1, d[0], d[1]};
-    emu_warp(EMU_MMA_HALVES, 0xffffffffu, in, 8, d, 2, PLACE);
+    emu_warp(EMU_MMA_HALVES, 0xffffffffu, in, d, PLACE);
 }
 
 DEVICE void mma_s8(int32_t d[4], const uint32_t a[4], uint32_t b0, uint32_t b1, const int32_t c[4],
@@ -524,7 +524,7 @@ DEVICE void mma_u8s8(int32_t d[4], const uint32_t a[4], uint32_t b0, uint32_t b1
 DEVICE uint32_t movmatrix(uint32_t x, HERE)
 {
     uint32_t y;
-    emu_warp(EMU_MOVMATRIX, 0xffffffffu, &x, 1, &y, 1, PLACE);
+    emu_warp(EMU_MOVMATRIX, 0xffffffffu, &x, &y, PLACE);
     return y;
 }
 
@@ -532,7 +532,7 @@ DEVICE void ldmatrix_op(emu_op op, uint32_t r[4], const void *row, emu_place at)
 {
     uint32_t in[2];
     memcpy(in, &row, sizeof row);
-    emu_warp(op, 0xffffffffu, in, 2, r, 4, at);
+    emu_warp(op, 0xffffffffu, in, r, at);
 }
 
 DEVICE void ldmatrix(uint32_t r[4], const void *row, HERE)

@@ -19,7 +19,7 @@
 #define STACK_BYTES ((size_t)128 << 10)
 #endif
 
-enum { WARP = 32, THREADS_MAX = 1024, IN_MAX = 10, OUT_MAX = 4, COPIES_MAX = 256 };
+enum { WARP = 32, THREADS_MAX = 1024, COPIES_MAX = 256 };
 enum { BLOCKS_MAX = 16, POLLS_MAX = 100000 }; /* of a cooperative launch */
 enum state { READY, AT_WARP, AT_BARRIER, AT_POLL, DONE };
 
@@ -43,7 +43,8 @@ struct warp { /* the operation that its lanes wait for */
     uint32_t here;
     enum emu_op op;
     struct emu_place at;
-    uint32_t in[WARP][IN_MAX], out[WARP][OUT_MAX];
+    const uint32_t *in[WARP]; /* in the stacks of the lanes */
+    uint32_t *out[WARP];
 };
 
 struct block { /* one that has begun */
@@ -367,15 +368,37 @@ static uint32_t as_bits(float x)
     return u;
 }
 
-/* A: register r holds row g + 8 (r & 1), columns 2t + 8 (r >> 1) and the next.
- * B: register r holds rows 2t + 8r and the next of column g. C: as D = row g + 8 (r >> 1), column
- * 2t + (r & 1). */
+/* Loops over numbers, compiled for the vectors that the processor has. */
+#if defined __x86_64__ && !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
+#define WIDE __attribute__((target_clones("avx2", "default")))
+#else
+#define WIDE
+#endif
+
+WIDE static void multiply_16(double d[16][8], double a[16][16], double b[16][8])
+{
+    for (int i = 0; i < 16; i++)
+        for (int k = 0; k < 16; k++)
+            for (int j = 0; j < 8; j++) d[i][j] += a[i][k] * b[k][j];
+}
+
+WIDE static void multiply_8(int32_t d[16][8], int16_t a[16][32], int16_t b[8][32])
+{
+    for (int i = 0; i < 16; i++)
+        for (int j = 0; j < 8; j++)
+            for (int k = 0; k < 32; k++) d[i][j] += a[i][k] * b[j][k];
+}
+
 static double number_16(uint32_t bits, bool bf16)
 {
     return (double)(bf16 ? as_float(bits << 16) : gpu.half[bits & 0xffff]);
 }
 
-static void mma_16(struct warp *w, bool bf16)
+/* A: register r holds row g + 8 (r & 1), columns 2t + 8 (r >> 1) and the next.
+ * B: register r holds rows 2t + 8r and the next of column g. C: as D = row g + 8 (r >> 1), column
+ * 2t + (r & 1), or as halves, rounded once: register r holds columns 2t and 2t + 1 of row g + 8r.
+ */
+static void mma_16(struct warp *w, bool bf16, bool halves)
 {
     static double a[16][16], b[16][8], d[16][8];
     for (int lane = 0; lane < WARP; lane++) {
@@ -385,36 +408,27 @@ static void mma_16(struct warp *w, bool bf16)
             double *at = &a[g + 8 * (r & 1)][2 * t + 8 * (r >> 1)];
             at[0] = number_16(in[r], bf16);
             at[1] = number_16(in[r] >> 16, bf16);
-            d[g + 8 * (r >> 1)][2 * t + (r & 1)] = (double)as_float(in[6 + r]);
+            d[g + 8 * (r >> 1)][2 * t + (r & 1)] =
+                halves ? number_16(in[6 + r / 2] >> 16 * (r % 2), false)
+                       : (double)as_float(in[6 + r]);
         }
         for (int r = 0; r < 2; r++) {
             b[2 * t + 8 * r][g] = number_16(in[4 + r], bf16);
             b[2 * t + 8 * r + 1][g] = number_16(in[4 + r] >> 16, bf16);
         }
     }
-    for (int i = 0; i < 16; i++)
-        for (int k = 0; k < 16; k++)
-            for (int j = 0; j < 8; j++) d[i][j] += a[i][k] * b[k][j];
+    multiply_16(d, a, b);
     for (int lane = 0; lane < WARP; lane++)
-        for (int r = 0; r < 4; r++)
-            w->out[lane][r] = as_bits((float)d[lane / 4 + 8 * (r >> 1)][2 * (lane % 4) + (r & 1)]);
-}
-
-/* The same with C and D as halves, rounded once: register r holds columns 2t and 2t + 1 of row g +
- * 8r. */
-static void mma_halves(struct warp *w)
-{
-    for (int lane = 0; lane < WARP; lane++) {
-        uint32_t c[2] = {w->in[lane][6], w->in[lane][7]};
-        for (int r = 0; r < 4; r++)
-            w->in[lane][6 + r] = as_bits(gpu.half[c[r / 2] >> 16 * (r % 2) & 0xffff]);
-    }
-    mma_16(w, false);
-    for (int lane = 0; lane < WARP; lane++) {
-        uint16_t half[4];
-        for (int r = 0; r < 4; r++) half[r] = emu_half_bits(as_float(w->out[lane][r]));
-        for (int r = 0; r < 2; r++) w->out[lane][r] = half[2 * r] | (uint32_t)half[2 * r + 1] << 16;
-    }
+        for (int r = 0; r < 4; r++) {
+            const float x = (float)d[lane / 4 + 8 * (r >> 1)][2 * (lane % 4) + (r & 1)];
+            uint32_t *out = w->out[lane];
+            if (!halves)
+                out[r] = as_bits(x);
+            else if (r % 2 == 0)
+                out[r / 2] = emu_half_bits(x);
+            else
+                out[r / 2] |= (uint32_t)emu_half_bits(x) << 16;
+        }
 }
 
 /* A: register r holds row g + 8 (r & 1), columns 4t + 16 (r >> 1) and the next three.
@@ -436,16 +450,14 @@ static void mma_s8(struct warp *w, bool a_unsigned)
         for (int r = 0; r < 2; r++)
             for (int i = 0; i < 4; i++) b[g][4 * t + 16 * r + i] = (int8_t)(in[4 + r] >> 8 * i);
     }
-    for (int i = 0; i < 16; i++)
-        for (int j = 0; j < 8; j++)
-            for (int k = 0; k < 32; k++) d[i][j] += a[i][k] * b[j][k];
+    multiply_8(d, a, b);
     for (int lane = 0; lane < WARP; lane++)
         for (int r = 0; r < 4; r++)
             w->out[lane][r] = (uint32_t)d[lane / 4 + 8 * (r >> 1)][2 * (lane % 4) + (r & 1)];
 }
 
 /* A lane holds row g, columns 2t and 2t + 1; it gets the same place of the transposed matrix. */
-static void transpose8(uint16_t m[8][8], uint32_t (*out)[OUT_MAX], int r, bool transposed)
+static void transpose8(uint16_t m[8][8], uint32_t *const *out, int r, bool transposed)
 {
     for (int lane = 0; lane < WARP; lane++) {
         int g = lane / 4, t = lane % 4;
@@ -502,9 +514,9 @@ static void perform(struct warp *w)
         for (int lane = 0; lane < WARP; lane++) w->out[lane][0] = bits;
         break;
     case EMU_SYNC: break;
-    case EMU_MMA_F16: mma_16(w, false); break;
-    case EMU_MMA_BF16: mma_16(w, true); break;
-    case EMU_MMA_HALVES: mma_halves(w); break;
+    case EMU_MMA_F16: mma_16(w, false, false); break;
+    case EMU_MMA_BF16: mma_16(w, true, false); break;
+    case EMU_MMA_HALVES: mma_16(w, false, true); break;
     case EMU_MMA_S8: mma_s8(w, false); break;
     case EMU_MMA_U8S8: mma_s8(w, true); break;
     case EMU_MOVMATRIX: movmatrix(w); break;
@@ -513,11 +525,10 @@ static void perform(struct warp *w)
     }
 }
 
-void emu_warp(enum emu_op op, uint32_t mask, const uint32_t *in, int n_in, uint32_t *out, int n_out,
-              struct emu_place at)
+void emu_warp(enum emu_op op, uint32_t mask, const uint32_t *in, uint32_t *out, struct emu_place at)
 {
-    int first = gpu.current / WARP * WARP, lane = gpu.current % WARP;
-    struct warp *w = &gpu.warps[gpu.current / WARP];
+    const int lane = gpu.current % WARP, first = gpu.current - lane;
+    struct warp *w = &gpu.warps[first / WARP];
     if (mask != 0xffffffffu) fail("%s:%d: lane mask %08x", base(at.file), at.line, mask);
     if (w->here && (w->op != op || w->at.line != at.line ||
                     (w->at.file != at.file && strcmp(w->at.file, at.file) != 0)))
@@ -525,7 +536,8 @@ void emu_warp(enum emu_op op, uint32_t mask, const uint32_t *in, int n_in, uint3
              base(w->at.file), w->at.line);
     w->op = op;
     w->at = at;
-    memcpy(w->in[lane], in, (size_t)n_in * sizeof *in);
+    w->in[lane] = in;
+    w->out[lane] = out;
     w->here |= 1u << lane;
     if (w->here == 0xffffffffu) {
         perform(w);
@@ -534,7 +546,6 @@ void emu_warp(enum emu_op op, uint32_t mask, const uint32_t *in, int n_in, uint3
     } else {
         wait_as(AT_WARP, at);
     }
-    memcpy(out, w->out[lane], (size_t)n_out * sizeof *out);
 }
 
 /* ---- the scheduler --------------------------------------------------------------------------- */

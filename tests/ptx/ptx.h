@@ -560,7 +560,7 @@ static inline void bar_sync(u32 barrier)
 static inline void bar_warp_sync(u32 lanes)
 {
     u32 none;
-    emu_warp(EMU_SYNC, lanes, &none, 0, &none, 0, HERE);
+    emu_warp(EMU_SYNC, lanes, &none, &none, HERE);
 }
 
 #define SHUFFLE(op, how)                                                                \
@@ -568,7 +568,7 @@ static inline void bar_warp_sync(u32 lanes)
     {                                                                                   \
         const u32 in[2] = {a, b};                                                       \
         if (clamp != 31) emu_fail("shuffle of a part of a warp", HERE);                 \
-        emu_warp(how, lanes, in, 2, out, 1, HERE);                                      \
+        emu_warp(how, lanes, in, out, HERE);                                            \
         *in_range = true;                                                               \
     }
 SHUFFLE(shfl_sync_bfly_b32, EMU_SHFL_XOR)
@@ -578,14 +578,14 @@ static inline u32 vote_sync_ballot_b32(bool p, u32 lanes)
 {
     const u32 in = p;
     u32 out;
-    emu_warp(EMU_BALLOT, lanes, &in, 1, &out, 1, HERE);
+    emu_warp(EMU_BALLOT, lanes, &in, &out, HERE);
     return out;
 }
 
 static inline u32 movmatrix_sync_aligned_m8n8_trans_b16(u32 a)
 {
     u32 out;
-    emu_warp(EMU_MOVMATRIX, 0xffffffffu, &a, 1, &out, 1, HERE);
+    emu_warp(EMU_MOVMATRIX, 0xffffffffu, &a, &out, HERE);
     return out;
 }
 
@@ -595,7 +595,7 @@ static inline u32 movmatrix_sync_aligned_m8n8_trans_b16(u32 a)
         const char *p = in_shared(row, 16);                            \
         u32 in[2], out[4];                                             \
         memcpy(in, &p, sizeof p);                                      \
-        emu_warp(kind, 0xffffffffu, in, 2, out, 4, HERE);              \
+        emu_warp(kind, 0xffffffffu, in, out, HERE);                    \
         *d0 = out[0], *d1 = out[1], *d2 = out[2], *d3 = out[3];        \
     }
 LDMATRIX(ldmatrix_sync_aligned_m8n8_x4_shared_b16, EMU_LDMATRIX)
@@ -607,7 +607,7 @@ LDMATRIX(ldmatrix_sync_aligned_m8n8_x4_trans_shared_b16, EMU_LDMATRIX_T)
     {                                                                                         \
         const u32 in[10] = {a0, a1, a2, a3, b0, b1, c0, c1, c2, c3};                          \
         u32 out[4];                                                                           \
-        emu_warp(kind, 0xffffffffu, in, 10, out, 4, HERE);                                    \
+        emu_warp(kind, 0xffffffffu, in, out, HERE);                                           \
         *d0 = out[0], *d1 = out[1], *d2 = out[2], *d3 = out[3];                               \
     }
 MMA(mma_sync_aligned_m16n8k16_row_col_f32_f16_f16_f32, EMU_MMA_F16)
@@ -629,7 +629,7 @@ static inline void mma_sync_aligned_m16n8k16_row_col_f16_f16_f16_f16(u32 *d0, u3
 {
     const u32 in[8] = {a0, a1, a2, a3, b0, b1, c0, c1};
     u32 out[2];
-    emu_warp(EMU_MMA_HALVES, 0xffffffffu, in, 8, out, 2, HERE);
+    emu_warp(EMU_MMA_HALVES, 0xffffffffu, in, out, HERE);
     *d0 = out[0], *d1 = out[1];
 }
 

@@ -163,10 +163,30 @@ static void partial_free(struct partial *p)
 
 /* ---- in double ------------------------------------------------------------------------------ */
 
+/* The cosines and sines of a position, which are kept: many queries turn the same keys. */
+static const double (*turns(int dim, int pos))[2]
+{
+    enum { KEPT = 4096 };
+    static double kept[KEPT][KN_HEAD_DIM_MAX / 2][2];
+    static int dims[KEPT], places[KEPT];
+    const int at = pos % KEPT;
+
+    if (dims[at] == dim && places[at] == pos) return (const double(*)[2])kept[at];
+    for (int i = 0; i < dim / 2; i++) {
+        const double angle = pos * pow(10000.0, -2.0 * i / dim);
+        kept[at][i][0] = cos(angle);
+        kept[at][i][1] = sin(angle);
+    }
+    dims[at] = dim;
+    places[at] = pos;
+    return (const double(*)[2])kept[at];
+}
+
 static void rotate_double(double *x, const float *in, int dim, int pos)
 {
+    const double(*turn)[2] = turns(dim, pos);
     for (int i = 0; i < dim / 2; i++) {
-        const double angle = pos * pow(10000.0, -2.0 * i / dim), c = cos(angle), s = sin(angle);
+        const double c = turn[i][0], s = turn[i][1];
         const double a = (double)in[i], b = (double)in[i + dim / 2];
         x[i] = a * c - b * s;
         x[i + dim / 2] = b * c + a * s;

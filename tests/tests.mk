@@ -99,8 +99,8 @@ $(EMU_PIC): $(B)/pic/%.o: %.c $(B)/flags
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -fPIC -MMD -MP -c -o $@ $<
 
-# Its matrix products are loops over numbers.
-$(B)/tests/emu/emu.o $(B)/pic/tests/emu/emu.o: private override CFLAGS += -O3
+# Its matrix products are loops over numbers, and each operation of a lane switches stacks.
+$(B)/tests/emu/emu.o $(B)/pic/tests/emu/emu.o: private override CFLAGS += -O3 -fno-stack-protector -fno-stack-clash-protection
 
 $(EMU_DRIVER): $(EMU_CU) $(EMU_PIC)
 	@mkdir -p $(@D)
@@ -179,8 +179,10 @@ EMU_PROGRAM := $(if $(EMU),$(B)/tests/emu/retain $(EMU_DRIVER))
 FAKE := $(if $(TMUX),$(B)/tests/tui_fake)
 one: $(if $(filter tests/emu/% tests/gpu/%,$(ONE_SCRIPTS)),$(EMU_PROGRAM)) $(if $(filter tests/gpu/%,$(ONE_SCRIPTS)),gpu-folder)
 
+# The longest first, so that no processor waits for the last one.
 test: all $(PROGRAMS) $(PTX_TEST) $(FAKE) $(if $(CROSS),,$(PULL)) $(EMU_PROGRAM) $(GPU_TESTS) $(if $(GPU_SCRIPTS),gpu-folder)
-	@$(run_tests) $(EMU_SCRIPTS) $(GPU_SCRIPTS) $(PTX_TEST) $(PTX_SCRIPTS) $(GPU_TESTS) $(TMUX) $(SCRIPTS) $(PROGRAMS)
+	@$(run_tests) $(EMU_SCRIPTS) $(GPU_SCRIPTS) $(call programs,$(FAULT)) $(SCRIPTS) $(TMUX) \
+	  $(call programs,$(EMU) $(KERN) $(UNIT) $(TUI)) $(PTX_TEST) $(PTX_SCRIPTS) $(GPU_TESTS)
 test-unit: $(call programs,$(UNIT))
 	@$(run_tests) $^
 test-kern: $(call programs,$(KERN))

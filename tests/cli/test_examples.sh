@@ -49,6 +49,8 @@ completed() {
     'retain eval '*) echo "$1 --length 300 --seeds 1" ;;
     'retain heads train') echo "$1 --data qa.jsonl --out heads.gguf --steps 1 --length 64 --force" ;;
     'retain heads train'*) echo "$1 --out heads.gguf --steps 1 --batch 1 --length 64 --force" ;;
+    'retain heads fit'*) echo "$1 --steps 1 --force" ;;
+    'retain heads '*' --text '*) echo "$1 --steps 1 --length 64 --force" ;;
     'retain heads import'* | 'retain heads calibrate'*) echo "$1 --force" ;;
     *) echo "$1" ;;
     esac

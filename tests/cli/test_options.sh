@@ -78,8 +78,7 @@ run bench --prefill 8 --decode 2 --repeat 1 --depth 16
 run quantize $DEMO "$T/q4.gguf" --type q4
 run quantize $DEMO "$T/q4.gguf" --force
 run heads train --data "$T/rows" --out "$T/heads.gguf" --steps 1 --batch 1 --rate 0.01 --hidden 4
-run heads train --text README.md --out "$T/heads.gguf" --force --steps 1 --hidden 4 --length 64
-run heads train --text LICENSE --memory 1G --out "$T/heads.gguf" --force --steps 1 --hidden 4 --length 64
+run heads train --text README.md --memory 1G --out "$T/heads.gguf" --force --steps 1 --hidden 4 --length 64
 run list --safe
 run list --print-config
 run list --help

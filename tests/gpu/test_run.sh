@@ -47,7 +47,7 @@ emulated_run() { # SCRIPT FOLDER…
 }
 emulated_run run.sh "$T/killed" &
 pid=$!
-wait_for grep -q test_linear "$T/killed/rows.txt"
+wait_for grep -q test_sample "$T/killed/rows.txt"
 kill $pid
 wait $pid
 equal "killed: exit status" 143 $?

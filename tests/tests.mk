@@ -180,9 +180,9 @@ FAKE := $(if $(TMUX),$(B)/tests/tui_fake)
 one: $(if $(filter tests/emu/% tests/gpu/%,$(ONE_SCRIPTS)),$(EMU_PROGRAM)) $(if $(filter tests/gpu/%,$(ONE_SCRIPTS)),gpu-folder)
 
 # The longest first, so that no processor waits for the last one.
-test: all $(PROGRAMS) $(PTX_TEST) $(FAKE) $(if $(CROSS),,$(PULL)) $(EMU_PROGRAM) $(GPU_TESTS) $(if $(GPU_SCRIPTS),gpu-folder)
+test: all $(PROGRAMS) $(PTX_PROGRAMS) $(FAKE) $(if $(CROSS),,$(PULL)) $(EMU_PROGRAM) $(GPU_TESTS) $(if $(GPU_SCRIPTS),gpu-folder)
 	@$(run_tests) $(EMU_SCRIPTS) $(GPU_SCRIPTS) $(call programs,$(FAULT)) $(SCRIPTS) $(TMUX) \
-	  $(call programs,$(EMU) $(KERN) $(UNIT) $(TUI)) $(PTX_TEST) $(PTX_SCRIPTS) $(GPU_TESTS)
+	  $(call programs,$(EMU) $(KERN) $(UNIT) $(TUI)) $(PTX_PROGRAMS) $(PTX_SCRIPTS) $(GPU_TESTS)
 test-unit: $(call programs,$(UNIT))
 	@$(run_tests) $^
 test-kern: $(call programs,$(KERN))
@@ -255,7 +255,7 @@ build/golden/checkpoints/%/model.safetensors: tests/golden/checkpoints/%.model t
 	@cp tests/golden/checkpoints/tokenizer*.json $(@D) && cp tests/golden/checkpoints/$*.json $(@D)/config.json
 	$(Q)build/golden/make_models $< $@
 
-$(PROGRAMS) $(PTX_PROGRAMS) $(call programs,$(FUZZERS)): | $(DRAWN)
+$(PROGRAMS) $(PTX_PROGRAMS) $(PTX_LONG) $(call programs,$(FUZZERS)): | $(DRAWN)
 one test test-cli test-tui test-emu real calls: $(DRAWN)
 
 # ---- fuzzers -------------------------------------------------------------------------------------

@@ -1,15 +1,14 @@
 # make test-ptx: the emulator's tests on the module's PTX, as functions and as a CUDA driver. ptx.awk
 # makes C of it, which runs on the emulator's fibers, see ptx.h. -O0: no optimizer is between the PTX
-# and its result. They take three minutes of processor time, so that make test has only the tests of
-# ptx.awk and ptx.h.
+# and its result. make test has those of single kernels; those of layers and models take minutes.
 PTX_DIR := $(B)/tests/ptx
 PTX_KERNELS := $(PTX_DIR)/device.o $(B)/tests/emu/emu.o
-PTX_PROGRAMS := $(addprefix $(PTX_DIR)/test_,$(if $(CUBINS),attend backend cache experts floats layers linear sample trainer))
-PTX_TEST := $(PTX_DIR)/test_ptx
+PTX_PROGRAMS := $(addprefix $(PTX_DIR)/test_,ptx $(if $(CUBINS),attend cache experts floats linear sample))
+PTX_LONG := $(addprefix $(PTX_DIR)/test_,$(if $(CUBINS),backend layers trainer))
 PTX_SCRIPTS := tests/ptx/test_translate.sh
 ifneq ($(CROSS),)
 PTX_PROGRAMS :=
-PTX_TEST :=
+PTX_LONG :=
 PTX_SCRIPTS :=
 endif
 
@@ -22,7 +21,7 @@ $(PTX_DIR)/device.o: $(PTX_DIR)/device.c tests/ptx/ptx.h tests/emu/emu.h kernels
 	$(call say,CC,$<)
 	$(Q)$(CC) -std=c11 -Werror -O0 -ffp-contract=off -fPIC -I. -c -o $@ $<
 
-$(PTX_TEST): $(PTX_DIR)/test_ptx.o $(B)/tests/emu/emu.o $(B)/libretain.a $(HARNESS)
+$(PTX_DIR)/test_ptx: $(PTX_DIR)/test_ptx.o $(B)/tests/emu/emu.o $(B)/libretain.a $(HARNESS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
 
@@ -34,10 +33,10 @@ $(PTX_DIR)/libcuda.so.1: $(PTX_DIR)/device.o $(EMU_PIC)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -shared -Wl,-soname,$(@F) -Wl,-Bsymbolic -o $@ $^ -lm
 
-$(addprefix $(PTX_DIR)/test_,backend layers trainer): $(PTX_DIR)/%: $(B)/tests/emu/%.o $(B)/tests/emu/images.o $(B)/libretain.a $(HARNESS) | $(PTX_DIR)/libcuda.so.1
+$(PTX_LONG): $(PTX_DIR)/%: $(B)/tests/emu/%.o $(B)/tests/emu/images.o $(B)/libretain.a $(HARNESS) | $(PTX_DIR)/libcuda.so.1
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN' -o $@ $^ $(LIBS) -lcmocka
 
 .PHONY: test-ptx
-test-ptx: $(PTX_PROGRAMS) $(PTX_TEST)
+test-ptx: $(PTX_PROGRAMS) $(PTX_LONG)
 	@$(run_tests) $^ $(PTX_SCRIPTS)

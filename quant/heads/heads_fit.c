@@ -228,8 +228,9 @@ static int take_memory(struct fit *f, struct err *e)
     return rc;
 }
 
-int heads_fit_rows(struct heads_linear *out, struct engine *g, const struct heads_data *d,
-                   int length, int n_rows, heads_fit_show *show, void *ctx, struct err *e)
+/* Fits heads to at most n_rows rows of `length` tokens each. The engine has no GPU. */
+static int fit_rows(struct heads_linear *out, struct engine *g, const struct heads_data *d,
+                    int length, int n_rows, heads_fit_show *show, void *ctx, struct err *e)
 {
     struct fit f = {.out = out, .engine = g, .show = show, .show_ctx = ctx};
     int rc = take_memory(&f, e);
@@ -249,7 +250,7 @@ int heads_fit_built_in(struct heads_linear *out, struct engine *g, heads_fit_sho
     struct heads_data d;
     const int n_ctx = g->model->n_ctx;
     int rc = heads_text_open(&d, e);
-    if (!rc) rc = heads_fit_rows(out, g, &d, n_ctx < LENGTH ? n_ctx : LENGTH, ROWS, show, ctx, e);
+    if (!rc) rc = fit_rows(out, g, &d, n_ctx < LENGTH ? n_ctx : LENGTH, ROWS, show, ctx, e);
     heads_data_close(&d);
     return rc;
 }
@@ -338,8 +339,8 @@ int heads_fit(const struct options *o)
     report_catch_interrupt();
     int rc = begin(&f, &e);
     if (!rc)
-        rc = heads_fit_rows(&f.fitted, f.engine, &f.data, f.length,
-                            o->training.steps ? o->training.steps : ROWS, report_bar_show, &p, &e);
+        rc = fit_rows(&f.fitted, f.engine, &f.data, f.length,
+                      o->training.steps ? o->training.steps : ROWS, report_bar_show, &p, &e);
     report_bar_end(&p);
     if (!rc) rc = heads_linear_write(&f.fitted, str_get(&f.out), o->force, hex, &e);
     if (!rc) report_line("%s  %s", hex, str_get(&f.out));

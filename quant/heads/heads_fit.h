@@ -19,11 +19,7 @@ struct options;
 /* Told after each layer of each row; anything but 0 stops the fit (ERR_STOP). */
 typedef int heads_fit_show(void *ctx, int64_t done, int64_t total);
 
-/* Fits heads to at most n_rows rows of `length` tokens each. The engine has no GPU. */
-int heads_fit_rows(struct heads_linear *out, struct engine *g, const struct heads_data *d,
-                   int length, int n_rows, heads_fit_show *show, void *ctx, struct err *e);
-
-/* The heads that the command fits when no text is given. */
+/* The heads that the command fits when no text is given. The engine has no GPU. */
 int heads_fit_built_in(struct heads_linear *out, struct engine *g, heads_fit_show *show, void *ctx,
                        struct err *e);
 

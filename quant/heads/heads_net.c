@@ -116,14 +116,6 @@ static void forward_part(void *ctx, int part, int thread)
             j->w->score + t0 * (size_t)net->n_head);
 }
 
-void heads_net_score(const struct heads_net *net, const struct heads_rows *rows,
-                     struct heads_work *w)
-{
-    struct job j = {net, rows, w};
-    assert(rows->n <= w->n_rows);
-    pool_run(w->pool, parts_of((size_t)rows->n, ROWS_PER_PART), forward_part, &j);
-}
-
 /* ---- backward -------------------------------------------------------------------------------- */
 
 /* The rows' part of the loss, and its derivative with respect to each score. */
@@ -196,7 +188,8 @@ double heads_net_gradient(struct heads_net *net, const struct heads_rows *rows, 
                           struct heads_work *w)
 {
     struct job j = {net, rows, w};
-    heads_net_score(net, rows, w);
+    assert(rows->n <= w->n_rows);
+    pool_run(w->pool, parts_of((size_t)rows->n, ROWS_PER_PART), forward_part, &j);
     double loss = compare(&j, weight);
     pool_run(w->pool, parts_of((size_t)rows->n, ROWS_PER_PART), turn_part, &j);
     pool_run(w->pool, parts_of((size_t)net->n_in, HEADS_NET_COLUMNS), first_part, &j);

@@ -62,10 +62,6 @@ struct heads_rows {
     float *label;   /* [n][n_head] */
 };
 
-/* Scores only, into w->score. */
-void heads_net_score(const struct heads_net *net, const struct heads_rows *rows,
-                     struct heads_work *w);
-
 /* Adds the gradient to net->gradient and returns the rows' part of the loss. */
 double heads_net_gradient(struct heads_net *net, const struct heads_rows *rows, float weight,
                           struct heads_work *w);

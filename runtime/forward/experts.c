@@ -101,7 +101,8 @@ static void close_groups(const struct model_experts *x, const float *s, bool *cl
     for (int e = 0; e < x->n; e++) closed[e] = !used[e / size];
 }
 
-void experts_choose(const struct model_experts *x, float *logits, int32_t *chosen, float *weight)
+/* Chooses the experts of one token from the router's logits. */
+static void choose_one(const struct model_experts *x, float *logits, int32_t *chosen, float *weight)
 {
     float v[MODEL_EXPERTS_MAX], sum = 0.0f;
     bool closed[MODEL_EXPERTS_MAX] = {false};
@@ -137,7 +138,7 @@ static void choose_part(void *ctx, int part, int thread)
     (void)thread;
     for (int t = part * LINEAR_TOKENS; t < end && t < step->n; t++) {
         const size_t at = (size_t)t * (size_t)x->n_used;
-        experts_choose(x, s->logits + (size_t)t * (size_t)x->n, s->chosen + at, s->weight + at);
+        choose_one(x, s->logits + (size_t)t * (size_t)x->n, s->chosen + at, s->weight + at);
         s->shared[t] = 1.0f;
         if (!x->shared_gate) continue;
         const float logit = dot(f->act.x + (size_t)t * (size_t)n_embd, x->shared_gate, n_embd);

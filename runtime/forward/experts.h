@@ -31,7 +31,4 @@ struct experts_chosen {
 void experts_plan_alone(struct forward *f, const struct forward_opts *o, struct arena *a);
 void experts_sum(struct forward *f, const struct experts_chosen *c, float *y);
 
-/* Chooses the experts of one token from the router's logits. */
-void experts_choose(const struct model_experts *x, float *logits, int32_t *chosen, float *weight);
-
 #endif

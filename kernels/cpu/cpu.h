@@ -31,9 +31,6 @@ _Static_assert(sizeof(struct kn_kv_q4) == 20, "no padding");
 _Static_assert(sizeof(struct kn_kv_s4) == 20, "no padding");
 _Static_assert(sizeof(struct kn_kv_q5) == 22, "no padding");
 
-/* The same numbers as a group of Q8. */
-void kn_widen_q5(struct kn_kv_q8 *out, const struct kn_kv_q5 *in);
-
 /* of silu_clamped_mul */
 #define KN_SILU_LIMIT 7.0f
 #define KN_SILU_SLOPE 1.702f

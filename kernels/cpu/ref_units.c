@@ -218,36 +218,17 @@ void kn_kv_unpack_s4_ref(float *dst, const void *src, int head_dim)
         }
 }
 
-/* Of 8 codes: nibbles, one per byte, less 16 where the bit of `high` is clear. */
-static uint64_t signed_codes(uint64_t nibbles, unsigned high)
+static int code_q5(const struct kn_kv_q5 *u, int i)
 {
-    const uint64_t one = high * 0x0101010101010101u & 0x8040201008040201u; /* bit i in byte i */
-    const uint64_t clear = ~(one + 0x7f7f7f7f7f7f7f7fu) & 0x8080808080808080u;
-    return nibbles | (clear >> 7) * 0xf0;
-}
-
-void kn_widen_q5(struct kn_kv_q8 *out, const struct kn_kv_q5 *in)
-{
-    const uint64_t low = 0x0f0f0f0f0f0f0f0fu;
-
-    out->d = in->d;
-    for (int i = 0; i < 2; i++) {
-        uint64_t bytes, codes;
-        memcpy(&bytes, in->q + 8 * i, sizeof bytes);
-        codes = signed_codes(bytes & low, in->high[0] >> 8 * i & 255u);
-        memcpy(out->q + 8 * i, &codes, sizeof codes);
-        codes = signed_codes(bytes >> 4 & low, in->high[1] >> 8 * i & 255u);
-        memcpy(out->q + 16 + 8 * i, &codes, sizeof codes);
-    }
+    const int nibble = u->q[i % 16] >> (i / 16 * 4) & 15;
+    return (nibble | (u->high[i / 16] >> i % 16 & 1) << 4) - 16;
 }
 
 void kn_kv_unpack_q5_ref(float *dst, const void *src, int head_dim)
 {
     const struct kn_kv_q5 *in = src;
 
-    for (int i = 0; i < head_dim; i += KN_GROUP, in++) {
-        struct kn_kv_q8 wide;
-        kn_widen_q5(&wide, in);
-        kn_kv_unpack_q8_ref(dst + i, &wide, KN_GROUP);
-    }
+    for (int i = 0; i < head_dim; i++)
+        dst[i] = (float)code_q5(&in[i / KN_GROUP], i % KN_GROUP) *
+                 kn_float_from_half(in[i / KN_GROUP].d);
 }

@@ -19,6 +19,7 @@
  *   v16_store_groups(q, sum, x[8])           four times 32 of them, and the sum of each 32
  *   v16_unpack_q4(q, d, m, out)              one group of a cache unit: 32 floats
  *   v16_unpack_q8(group, out)
+ *   v16_widen_q5(out, group)                 a group of Q5 as one of Q8
  *   v16_load_columns(out, base, stride)      out[i] lane r = dword i of row r, for 4 x 16
  *   v16i_load v16i_store
  *   v16_sum_i8(q)                            of 16 signed bytes

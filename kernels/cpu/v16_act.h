@@ -316,7 +316,7 @@ static inline void kv_unpack_q5_v16(float *dst, const void *src, int head_dim)
 
     for (int i = 0; i < head_dim; i += KN_GROUP, in++) {
         struct kn_kv_q8 wide;
-        kn_widen_q5(&wide, in);
+        v16_widen_q5(&wide, in);
         v16_unpack_q8(&wide, dst + i);
     }
 }

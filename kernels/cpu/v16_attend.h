@@ -203,8 +203,8 @@ static inline void load_wide(uint32_t *raw, const uint8_t *rows, int n_row, int 
 
     for (int r = 0; r < n_row; r++)
         for (int g = 0; g < dim / KN_GROUP; g++)
-            kn_widen_q5((struct kn_kv_q8 *)(wide + (size_t)r * stride) + g,
-                        (const struct kn_kv_q5 *)(rows + (size_t)r * narrow) + g);
+            v16_widen_q5((struct kn_kv_q8 *)(wide + (size_t)r * stride) + g,
+                         (const struct kn_kv_q5 *)(rows + (size_t)r * narrow) + g);
     load_columns(raw, 16, wide, stride, (int)(stride / 4), n_row);
 }
 

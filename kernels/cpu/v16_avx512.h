@@ -206,6 +206,19 @@ static inline void v16_unpack_q8(const struct kn_kv_q8 *u, float *out)
     _mm512_storeu_ps(out + 16, _mm512_mul_ps(v16_load_i8(u->q + 16), d));
 }
 
+/* The same numbers as a group of Q8: code - 16, so that bits 4 to 7 are set where bit 4 is not. */
+static inline void v16_widen_q5(struct kn_kv_q8 *out, const struct kn_kv_q5 *in)
+{
+    const __m128i both = _mm_loadu_si128((const __m128i *)in->q);
+    const __m256i pair = _mm256_set_m128i(_mm_srli_epi16(both, 4), both);
+    const __m256i low = _mm256_and_si256(pair, _mm256_set1_epi8(15));
+    const uint32_t high = in->high[0] | (uint32_t)in->high[1] << 16;
+
+    out->d = in->d;
+    _mm256_storeu_si256((__m256i *)out->q,
+                        _mm256_mask_sub_epi8(low, ~high, low, _mm256_set1_epi8(16)));
+}
+
 /* vpsadbw sums unsigned bytes: with the top bit flipped they are 128 more than the signed ones. */
 static inline int32_t v16_sum_i8(const int8_t q[16])
 {

@@ -1,5 +1,6 @@
 #include "quant/convert/json.h"
 
+#include <errno.h>
 #include <math.h>
 #include <string.h>
 
@@ -23,8 +24,10 @@ int json_parse(cJSON **out, const char *text, size_t n, const char *name, struct
     *out = NULL;
     if (values_at_most(text, n) > VALUES_MAX)
         return err_set(e, ERR_FORMAT, "%s: holds more values than any model description", name);
+    errno = 0;
     *out = cJSON_ParseWithLengthOpts(text, n, &end, false);
     if (*out) return 0;
+    if (errno == ENOMEM) return err_set(e, ERR_FAIL, "%s: out of memory", name);
     size_t at = end && end >= text && (size_t)(end - text) <= n ? (size_t)(end - text) : 0;
     return err_set(e, ERR_FORMAT, "%s: is not valid JSON from byte %zu on: the file is damaged",
                    name, at);

@@ -11,7 +11,8 @@
 #include "base/err.h"
 #include "base/utf8.h"
 
-/* The caller frees *out with cJSON_Delete (NULL on error). `name` is used in messages. */
+/* The caller frees *out with cJSON_Delete (NULL on error: ERR_FORMAT, or ERR_FAIL without memory).
+ * `name` is used in messages. */
 int json_parse(cJSON **out, const char *text, size_t n, const char *name, struct err *e);
 int json_read(cJSON **out, const char *path, struct err *e);
 

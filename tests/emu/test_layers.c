@@ -1,7 +1,7 @@
 /* Layers of every kind as the program runs them on a GPU, on the emulated driver: the tiny golden
  * models of build/golden/families, whose CPU logits test_families compares with an independent
  * implementation. Weights are expanded to floats, so that no rounding to int8 makes the two sides
- * drift apart. Attention on a GPU multiplies halfs: its logits may differ from the CPU's four
+ * drift apart. Attention on a GPU multiplies halfs: its logits may differ from the CPU's three
  * times as far as those of the CPU with units of halfs differ from those with units of floats. */
 #include "tests/test.h"
 
@@ -12,7 +12,7 @@
 #include "runtime/forward/context.h"
 #include "runtime/forward/engine.h"
 
-enum { N_TOKENS = 104 };
+enum { N_TOKENS = 150 };
 
 struct side {
     struct engine *engine;
@@ -97,7 +97,7 @@ static double larger(double a, double b)
 static void compare(const char *model, int n_layers, const char *experts, double *off,
                     double *allowed)
 {
-    static const int steps[] = {64, 13, 1, 1, 5, 20};
+    static const int steps[] = {64, 13, 1, 1, 33, 5, 1, 1, 1, 30};
     AUTO_SIDE cpu, gpu, wide;
     int32_t ids[N_TOKENS];
     int at = 0;
@@ -112,7 +112,7 @@ static void compare(const char *model, int n_layers, const char *experts, double
         const size_t n = (size_t)(rows * cpu.engine->model->n_vocab);
         const float *want = run(&cpu, ids + at, steps[i], rows);
         *off = larger(distance(run(&gpu, ids + at, steps[i], rows), want, n), *off);
-        *allowed = larger(4 * distance(run(&wide, ids + at, steps[i], rows), want, n), *allowed);
+        *allowed = larger(3 * distance(run(&wide, ids + at, steps[i], rows), want, n), *allowed);
     }
     assert_int_equal(at, N_TOKENS);
 }

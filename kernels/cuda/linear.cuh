@@ -145,10 +145,21 @@ DEVICE void weight_fragment(uint32_t a[4], const struct weights<FORMAT> *w, int 
 enum { MAGIC = 0x4b400000 };
 #define MAGIC_FLOAT 12582912.0f
 
+/* Q4's integer sums are 16 times the numbers': a start with a smaller exponent divides them. */
+template <int FORMAT> DEVICE constexpr int32_t start_bits()
+{
+    return FORMAT == CUDA_Q4 ? MAGIC - (4 << 23) : MAGIC;
+}
+
+template <int FORMAT> DEVICE constexpr float start_float()
+{
+    return FORMAT == CUDA_Q4 ? MAGIC_FLOAT / 16 : MAGIC_FLOAT;
+}
+
 /* Scales of rows g and g + 8, [group][row]. */
 template <int FORMAT> struct scales {
     float d[2][2];
-    float start[2][2]; /* -MAGIC * d */
+    float start[2][2]; /* -start_float * d */
     float d2[2][2];    /* Q6: of the group's second half; Q4A and Q5A: m */
 };
 
@@ -161,12 +172,11 @@ template <int FORMAT> DEVICE void unpack_scales(struct scales<FORMAT> *s, const 
             const uint32_t narrow = (group ? from.y : from.x) >> 16 * row;
             const uint32_t wide = group ? (row ? from.w : from.z) : (row ? from.y : from.x);
             const uint32_t scale = weights<FORMAT>::WIDE ? wide : narrow;
-            const float d = FORMAT == CUDA_MX4  ? bits_float(scale << 16)
-                            : FORMAT == CUDA_Q4 ? half_float((uint16_t)scale) * 0x1p-4f
-                                                : half_float((uint16_t)scale);
+            const float d =
+                FORMAT == CUDA_MX4 ? bits_float(scale << 16) : half_float((uint16_t)scale);
 
             s->d[group][row] = d;
-            s->start[group][row] = -MAGIC_FLOAT * d;
+            s->start[group][row] = -start_float<FORMAT>() * d;
             if (!weights<FORMAT>::WIDE) continue;
             s->d2[group][row] = half_float((uint16_t)(scale >> 16));
         }
@@ -209,7 +219,7 @@ DEVICE float add_group(float y, int32_t c, int32_t c2, const struct scales<FORMA
     float part = fma_f32(bits_float((uint32_t)c), w->d[group][row], w->start[group][row]);
 
     if (FORMAT == CUDA_Q6)
-        part = fma_f32(bits_float((uint32_t)c2) - MAGIC_FLOAT, w->d2[group][row], part);
+        part = fma_f32(bits_float((uint32_t)c2) - start_float<FORMAT>(), w->d2[group][row], part);
     y = fma_f32(part, d, y);
     if (FORMAT == CUDA_Q4A || FORMAT == CUDA_Q5A) y = fma_f32(w->d2[group][row], sum, y);
     return y;
@@ -228,7 +238,8 @@ DEVICE void add_tile(float y[4], const struct fragments<FORMAT> *w, const struct
     UNROLL
     for (int group = 0; group < 2; group++) {
         const uint32_t b0 = group ? x->q.z : x->q.x, b1 = group ? x->q.w : x->q.y;
-        int32_t c[4] = {MAGIC, MAGIC, MAGIC, MAGIC}, c2[4] = {MAGIC, MAGIC, MAGIC, MAGIC};
+        constexpr int32_t START = start_bits<FORMAT>();
+        int32_t c[4] = {START, START, START, START}, c2[4] = {START, START, START, START};
 
         multiply_group<FORMAT>(c, c2, w->a[group], b0, b1);
         UNROLL

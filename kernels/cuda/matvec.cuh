@@ -216,7 +216,8 @@ template <int FORMAT>
 DEVICE void add_quad(float y[2], const char *quad, const struct column &x)
 {
     const int g = lane_id() / 4, t = lane_id() % 4;
-    int32_t c[4] = {MAGIC, MAGIC, MAGIC, MAGIC}, c2[4] = {MAGIC, MAGIC, MAGIC, MAGIC};
+    constexpr int32_t START = start_bits<FORMAT>();
+    int32_t c[4] = {START, START, START, START}, c2[4] = {START, START, START, START};
     struct weights<FORMAT> w;
     uint32_t a[4];
 

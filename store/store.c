@@ -483,13 +483,17 @@ static int check_pragma(struct store *s, const char *sql, const char *good, stru
     static const char doing[] = "checking the saved conversations";
     sqlite3_stmt *q;
     int rc = db_prepare(s, sql, &q, doing, e);
+    errno = 0;
     if (!rc) rc = db_step(s, q, doing, e);
     if (rc > 0) {
+        const bool no_memory = errno == ENOMEM; /* SQLite: a page not read is damaged */
         const char *said = (const char *)sqlite3_column_text(q, 0);
         bool right = good && said && !strcmp(said, good);
         int why = right ? 0 : db_read_failed(s);
         rc = 0;
-        if (why)
+        if (!right && no_memory)
+            rc = err_set(e, ERR_FAIL, "%s: out of memory", doing);
+        else if (why)
             rc = err_set(e, ERR_FAIL, "%s: reading %s failed: %s; check the disk and try again",
                          doing, s->shown, strerror(why));
         else if (!right)

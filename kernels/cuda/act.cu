@@ -62,6 +62,15 @@ KERNEL(scale_rows, struct cuda_scale_rows, 256, 1)
     }
 }
 
+KERNEL(centre_rows, struct cuda_centre_rows, 256, 1)
+{
+    float *x = a.x + (int64_t)block_x() * a.n, sum = 0.0f;
+
+    for (int i = thread_id(); i < a.n; i += 256) sum += x[i];
+    const float mean = block_sum(sum, (float *)shared_memory()) / (float)a.n;
+    for (int i = thread_id(); i < a.n; i += 256) x[i] -= mean;
+}
+
 KERNEL(copy_rows, struct cuda_copy_rows, 256, 1)
 {
     for (int i = thread_id(); i < a.n; i += 256)

@@ -113,10 +113,11 @@ DEVICE float tanh_of(float x)
     return 1.0f - 2.0f / (exp_of(2.0f * x) + 1.0f);
 }
 
-/* f(gate) * up, as kernels.silu_mul, silu_clamped_mul and gelu_mul. */
+/* f(gate) * up, as kernels.silu_mul, silu_clamped_mul and gelu_mul, and for a squared ReLU. */
 DEVICE float gated(enum cuda_activation f, float gate, float up)
 {
     if (f == CUDA_SILU) return silu(gate) * up;
+    if (f == CUDA_RELU) return max_f32(gate, 0.0f) * up;
     if (f == CUDA_GELU) {
         const float inner = 0.79788456f * (gate + 0.044715f * gate * gate * gate);
         return 0.5f * gate * (1.0f + tanh_of(inner)) * up;

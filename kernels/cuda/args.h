@@ -105,8 +105,9 @@ struct cuda_heads {
     const int32_t *len; /* [n_kv_head] slot of the first token */
 };
 
-/* The function between gate, up and down, in the order of enum model_activation. */
-enum cuda_activation { CUDA_SILU, CUDA_SILU_CLAMPED, CUDA_GELU };
+/* The function between gate, up and down, in the order of enum model_activation. A squared ReLU is
+ * CUDA_RELU with up = gate. */
+enum cuda_activation { CUDA_SILU, CUDA_SILU_CLAMPED, CUDA_GELU, CUDA_RELU };
 
 /* act = quantized f(gate) * up. grid: n_tok, ceil(n / 1024). Threads as in cuda_norm. */
 struct cuda_gate {
@@ -386,6 +387,12 @@ struct cuda_scale_rows {
     int64_t n;
     const float *by; /* [1] a further factor, or NULL */
     float scale, softcap;
+};
+
+/* Subtracts each row's mean. grid: rows; 256 threads; shared 32 bytes. */
+struct cuda_centre_rows {
+    float *x; /* [rows][n] */
+    int n;
 };
 
 /* Copies rows of n floats. grid: rows; 256 threads. */

@@ -14,6 +14,7 @@
     X(gate_quantize, cuda_gate)              \
     X(gate_rows, cuda_gate_rows)             \
     X(scale_rows, cuda_scale_rows)           \
+    X(centre_rows, cuda_centre_rows)         \
     X(copy_rows, cuda_copy_rows)             \
     X(layer_inputs, cuda_layer_inputs)       \
     X(finish_heads, cuda_heads)              \

@@ -310,7 +310,8 @@ enum cuda_activation cuda_activation_of(const struct model_layer *l)
 }
 
 _Static_assert((int)CUDA_SILU == (int)MODEL_SWIGLU && (int)CUDA_GELU == (int)MODEL_GEGLU &&
-                   (int)CUDA_SILU_CLAMPED == (int)MODEL_SWIGLU_CLAMPED,
+                   (int)CUDA_SILU_CLAMPED == (int)MODEL_SWIGLU_CLAMPED &&
+                   (int)CUDA_RELU == (int)MODEL_SQUARED_RELU,
                "the device's numbers are the model's");
 
 /* A few tokens: gate, up, the function between them and the input of `down` in one launch. */
@@ -343,7 +344,8 @@ struct cuda_rows cuda_run_gate(struct cuda_context *x, const struct model_layer 
                                const struct cuda_rows *in)
 {
     const int n = l->gate.n_out;
-    const struct cuda_gate job = {x->gate, x->up, n, x->wide, cuda_activation_of(l)};
+    const float *up = l->up.n_out ? x->up : x->gate;
+    const struct cuda_gate job = {x->gate, up, n, x->wide, cuda_activation_of(l)};
     if (gate_at_once(x, l, in)) return gated_rows(x);
     cuda_multiply(x, &l->gate, l->gate_bias, in, 1.0f, x->gate);
     cuda_multiply(x, &l->up, l->up_bias, in, 1.0f, x->up);
@@ -351,7 +353,7 @@ struct cuda_rows cuda_run_gate(struct cuda_context *x, const struct model_layer 
         LAUNCH(x, gate_quantize, x->n, cuda_parts_of(n, CUDA_NORM_THREADS * 4), 1,
                CUDA_NORM_THREADS, 0, &job);
     else
-        cuda_gated(x, &l->down, x->up, n, n, cuda_activation_of(l));
+        cuda_gated(x, &l->down, up, n, n, cuda_activation_of(l));
     return gated_rows(x);
 }
 
@@ -413,12 +415,30 @@ static void scale(struct cuda_context *x, const struct model_layer *l)
     cuda_scale_floats(x, x->x, (int64_t)x->n * x->m->n_embd, l->out_scale, 1.0f, 0.0f);
 }
 
+void cuda_centre(struct cuda_context *x)
+{
+    const struct cuda_centre_rows job = {x->x, x->m->n_embd};
+    LAUNCH(x, centre_rows, x->n, 1, 1, 256, 32, &job);
+}
+
+static void centre(struct cuda_context *x, const struct model_layer *l)
+{
+    (void)l;
+    cuda_centre(x);
+}
+
 /* NULL: the GPU does not have it. */
 static void (*const run_op[MODEL_N_OPS])(struct cuda_context *, const struct model_layer *) = {
-    [MODEL_RECUR] = cuda_run_recurrent, [MODEL_QKV] = run_qkv,
-    [MODEL_ATTEND] = run_attend,        [MODEL_GATE] = run_gate,
-    [MODEL_EXPERTS] = cuda_run_experts, [MODEL_INPUT] = run_input,
-    [MODEL_ADD] = add_output,           [MODEL_SCALE] = scale,
+    [MODEL_RECUR] = cuda_run_recurrent,
+    [MODEL_QKV] = run_qkv,
+    [MODEL_ATTEND] = run_attend,
+    [MODEL_GATE] = run_gate,
+    [MODEL_RELU2] = run_gate,
+    [MODEL_EXPERTS] = cuda_run_experts,
+    [MODEL_INPUT] = run_input,
+    [MODEL_ADD] = add_output,
+    [MODEL_SCALE] = scale,
+    [MODEL_CENTRE] = centre,
 };
 
 bool cuda_has_op(enum model_op_kind kind)

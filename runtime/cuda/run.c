@@ -469,10 +469,9 @@ static size_t rows_bytes(const struct cuda_context *x)
 /* The beginning of the residual stream: embeddings, or rows that the host has computed. */
 static void begin_stream(struct cuda_context *x)
 {
-    if (!x->rows_host)
-        cuda_embed_ids(x, &x->m->embedding, x->m->embed_scale, x->x);
-    else if (!x->rc)
-        x->rc = cuda_put(x->g, x->x, x->rows_host, rows_bytes(x), x->e);
+    if (!x->rows_host) cuda_embed_ids(x, &x->m->embedding, x->m->embed_scale, x->x);
+    if (!x->rows_host && x->m->is_centred) cuda_centre(x);
+    if (x->rows_host && !x->rc) x->rc = cuda_put(x->g, x->x, x->rows_host, rows_bytes(x), x->e);
     if (x->m->layer_inputs.n) cuda_run_layer_inputs(x);
 }
 

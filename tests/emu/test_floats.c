@@ -126,6 +126,24 @@ TEST(scaled)
     free(by);
 }
 
+TEST(centred)
+{
+    enum { N = 1060, ROWS = 3 };
+    struct rng rng = {5};
+    float *x = guarded(ROWS * N * 4), was[ROWS * N];
+    const struct cuda_centre_rows job = {x, N};
+    rng_fill(&rng, x, ROWS * N, 3.0f);
+    for (int i = 0; i < ROWS * N; i++) was[i] = x[i] += (float)(i / N);
+    LAUNCH(centre_rows, &job, ROWS, 1, 1, 256, 32, 1);
+    for (int r = 0; r < ROWS; r++) {
+        double sum = 0;
+        for (int i = 0; i < N; i++) sum += (double)was[r * N + i];
+        for (int i = 0; i < N; i++)
+            assert_near((double)x[r * N + i], (double)was[r * N + i] - sum / N, 2e-6, "centred");
+    }
+    guarded_free(x);
+}
+
 TEST(inputs_of_layers)
 {
     enum { N = 48, LAYERS = 3, TOKENS = 2, ALL = N * LAYERS * TOKENS };

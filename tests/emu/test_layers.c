@@ -145,7 +145,7 @@ TEST(head_sizes)
 
 TEST(windows)
 {
-    CHECK("exaone4", "olmo3", "gemma2", "gemma3");
+    CHECK("exaone4", "olmo3", "gemma2", "gemma3", "cohere2");
 }
 
 TEST(layer_inputs)
@@ -168,14 +168,15 @@ TEST(experts_on_host)
 
 TEST(recurrent)
 {
-    CHECK("qwen35", "lfm2", "granitehybrid", "falcon-h1", "qwen35moe", "lfm2moe", "qwen3next");
+    CHECK("qwen35", "lfm2", "granitehybrid", "falcon-h1", "qwen35moe", "lfm2moe", "qwen3next",
+          "nemotron_h");
 }
 
 /* The first layers on the device. */
 TEST(split)
 {
-    CHECK_PLACED(1, "auto", "gemma3", "gpt-oss", "falcon-h1");
-    CHECK_PLACED(2, "auto", "gemma3", "qwen35");
+    CHECK_PLACED(1, "auto", "gemma3", "gpt-oss", "falcon-h1", "cohere2");
+    CHECK_PLACED(2, "auto", "gemma3", "qwen35", "nemotron_h");
 }
 
 /* Neither backend tests for the family: the list of operations is the order. */

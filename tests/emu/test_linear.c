@@ -202,6 +202,11 @@ static void near_act(const struct cuda_act *got, const float *x, int n_tok, int 
         }
 }
 
+static void relu_mul(float *y, const float *gate, const float *up, int n)
+{
+    for (int i = 0; i < n; i++) y[i] = gate[i] > 0 ? gate[i] * up[i] : 0;
+}
+
 static void check_gate(enum kn_type type, int n_out, int n_in, int n_tok, enum cuda_activation f)
 {
     struct rng rng = {(uint64_t)(n_out + n_in)};
@@ -228,7 +233,7 @@ static void check_gate(enum kn_type type, int n_out, int n_in, int n_tok, enum c
     LAUNCH(gate_quantize, &two, n_tok, (n_out + 1023) / 1024, 1, 256, 0, 6); /* as used by chunks */
     LAUNCH(gate_rows, &floats, n_tok, 1, 1, 256, 0, 7);
     void (*const mul[])(float *, const float *, const float *,
-                        int) = {ref->silu_mul, ref->silu_clamped_mul, ref->gelu_mul};
+                        int) = {ref->silu_mul, ref->silu_clamped_mul, ref->gelu_mul, relu_mul};
     for (int t = 0; t < n_tok; t++) mul[f](g + t * n_out, g + t * n_out, u + t * n_out, n_out);
     for (size_t i = 0; i < n; i++)
         assert_near((double)rows[i], (double)g[i], 1e-5 + 1e-5 * fabs((double)g[i]), "gated");
@@ -377,6 +382,7 @@ TEST(gate_shapes)
     check_gate(KN_Q4A, 32, 96, 2, CUDA_SILU);
     check_gate(KN_Q5A, 64, 64, 1, CUDA_GELU);
     check_gate(KN_Q6, 32, 160, 4, CUDA_SILU_CLAMPED);
+    check_gate(KN_Q4, 96, 64, 5, CUDA_RELU);
 }
 
 /* ---- the retaining head ---------------------------------------------------------------------- */

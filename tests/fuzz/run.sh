@@ -15,7 +15,7 @@ for target in "$@"; do
     [ "$name" = import ] && longest=300000 # an empty database has 200 KB
     [ "$name" = tui ] && set -- "$@" -len_control=0 # a conversation is many keys
     case $name in gguf | heads) [ -d "$data" ] && set -- "$@" "$data" ;; esac
-    if "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=$longest \
+    if "$target" -max_total_time="$seconds" -timeout=60 -rss_limit_mb=2048 -max_len=$longest \
         -artifact_prefix="$build/fuzz/$name-" "$@" >"$build/fuzz/$name.log" 2>&1; then
         passed=$((passed + 1))
         echo "ok $name: $(grep '^Done ' "$build/fuzz/$name.log")"

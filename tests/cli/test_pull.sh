@@ -88,12 +88,13 @@ pull 0 "does not fit" hf:moved/demo:Q4_0 --memory 1M --force
 here moved/demo/demo-Q4_0.gguf demo-Q4_0.gguf
 
 # ---- wrong addresses: nobody is contacted
-for address in hf: hf:demo hf:a/b/c hf:a/../b hf:a/b:../../c.gguf hf:a/b:/etc/x.gguf hf:-a/b hf:a/b.git 'hf:a/b:Q4 K' \
-    'hf:a/b:x\y.gguf' models ftp://127.0.0.1/x.gguf https:// https://host/ https://me:secret@host/x.gguf http://host/..; do
+for address in hf: hf:demo hf:a/b/c hf:a/../b hf:a/b:../../c.gguf hf:a/b:/etc/x.gguf hf:-a/b hf:a..b/c hf:a/b--c hf:a/b.git 'hf:a/b:Q4 K' \
+    'hf:a/b:x\y.gguf' models ftp://127.0.0.1/x.gguf https:// https://host/ http://host/..; do
     pull 2 "" "$address"
     equal "$address: nobody is contacted" "" "$(cat "$T/log")"
 done
 pull 2 "usage: retain pull"
+pull 2 "a user's name or password is not taken" https://me:secret@host/x.gguf
 pull 1 "only https addresses are taken" http://example.org/x.gguf
 
 # ---- refusals
@@ -143,6 +144,7 @@ forget
 
 # ---- bytes
 pull 1 "127.0.0.1 sends other bytes than were asked for" hf:shifted/demo:Q8_0
+equal "no empty part is left" "" "$(find "$T/data" -name '*.part*')"
 pull 1 "the server stopped after [0-9]+ of" hf:stuck/demo:Q8_0
 equal "a range that is refused is no progress" 6 "$(grep -c '^cdn.*range=bytes=[01]' "$T/log")"
 pull 0 "" "http://127.1:$port/files/tiny-Q8_0.gguf"

@@ -80,6 +80,7 @@ pull 1 "no file none.gguf" hf:normal/demo:none.gguf
 pull 3 "odd-Q2_K.gguf: " hf:normal/demo:Q2_K
 equal "a model that cannot be run is not kept" "" "$(find "$models" -name 'odd*')"
 pull 4 "does not fit: it needs .* of memory, and 1.00 MiB may be used; .*--force" hf:moved/demo:Q4_0 --memory 1M
+pull 4 "demo-Q5_1 needs .* for [0-9]+ units per head" hf:moved/demo:Q5_1 --memory 7M --budget 999999
 pull 4 "; split-q6_k-00001-of-00003.gguf \(76.2 KiB\) would fit" hf:moved/demo:Q5_1 --memory 7M
 mv "$T/hub/split-q6_k-00003-of-00003.gguf" "$T"
 head -c 21000 /dev/zero >>"$T/hub/split-q6_k-00001-of-00003.gguf" # larger, but not whole
@@ -132,6 +133,12 @@ done
 pull 1 "127.0.0.1 leads to http://example.org:.*: only https" hf:insecure/demo:Q4_0 --allow-host example.org
 pull 1 "127.0.0.1 sends the download to localhost" hf:otherhost/demo:Q4_0
 equal "the other host was not contacted" 0 "$(grep -c 'localhost' "$T/log")"
+HF_TOKEN=$(printf 'hf_good\r\nX-Other: 1') pull 0 "" hf:normal/demo:Q8_0
+equal "a token that would add a header is not sent" 0 "$(tokens)"
+cp "$T/hub/tiny-Q8_0.gguf" "$T/hub/a%b+c-Q3_K.gguf"
+pull 1 "" hf:normal/demo:Q3_K
+holds "a file's name is escaped" "$(cat "$T/log")" "a%25b%2Bc-Q3_K.gguf"
+rm "$T/hub/a%b+c-Q3_K.gguf"
 unset HF_TOKEN
 pull 1 "redirects in a circle" hf:circle/demo:Q8_0
 pull 1 "127.0.0.1 leads to http://example.org/model.gguf: only https" hf:away/demo:Q8_0
@@ -184,6 +191,8 @@ wait $first
 equal "stopped: exit status" 130 $?
 holds "stopped: what it says" "$(cat "$T/err1")" "stopped after .*; the same command continues there"
 at=$(wc -c <"$part" | tr -d ' ')
+pull 4 "does not fit" hf:slow/demo:Q4_0 --memory 1M
+equal "a large part stays when the model does not fit" "$at" "$(wc -c <"$part" | tr -d ' ')"
 mkdir -p "$models/normal/demo"
 mv "$part" "$models/normal/demo/demo-Q4_0.gguf.part"
 mv "$part.pull" "$models/normal/demo/demo-Q4_0.gguf.part.pull"

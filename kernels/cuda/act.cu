@@ -88,6 +88,37 @@ KERNEL(layer_inputs, struct cuda_layer_inputs, 32, 1)
         a.x[at + i] = (a.x[at + i] * inv * a.w[i] + a.scale * a.own[at + i]) * 0.70710678f;
 }
 
+KERNEL(latent_join, struct cuda_latent_join, 256, 1)
+{
+    const int half = a.rank / 2, n = a.n_rot / 2, dim = a.rank + a.n_rot;
+    const int64_t row = (int64_t)block_x() * a.n_head + block_y();
+    const bool is_key = block_y() == a.n_head;
+    const float *c = is_key ? a.kv + (int64_t)block_x() * dim : a.up + row * a.rank;
+    const float *p = is_key ? c + a.rank : a.q + row * (a.n_plain + a.n_rot) + a.n_plain;
+    float *to = a.qkv + ((int64_t)block_x() * (a.n_head + 2) + block_y()) * dim, sum = 0.0f;
+
+    for (int i = thread_id(); is_key && i < a.rank; i += 256) sum = fma_f32(c[i], c[i], sum);
+    sum = block_sum(sum, (float *)shared_memory());
+    const float inv = 1.0f / sqrt_of(sum / (float)a.rank + a.eps);
+    for (int i = thread_id(); i < dim; i += 256) {
+        const int side = i >= dim / 2, k = i - side * (dim / 2), at = side * half + k - n;
+        const float x = k < n    ? p[a.pairs ? 2 * k + side : k + side * n]
+                        : is_key ? c[at] * inv * a.w[at]
+                                 : c[at];
+        to[i] = x;
+        if (is_key) to[i + dim] = x;
+    }
+}
+
+KERNEL(latent_part, struct cuda_latent_part, 256, 1)
+{
+    const int half = a.rank / 2, n = a.n_rot / 2;
+    const float *from = a.att + (int64_t)block_x() * (a.rank + a.n_rot) + n;
+
+    for (int i = thread_id(); i < a.rank; i += 256)
+        a.c[(int64_t)block_x() * a.rank + i] = a.scale * from[i < half ? i : i + n];
+}
+
 /* The scale of a token's query. */
 DEVICE float grown(const struct cuda_heads &a, int head, int token)
 {

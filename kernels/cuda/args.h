@@ -33,7 +33,7 @@ struct cuda_cache {
     int n_pages;
     int32_t *len; /* [n_head] units, without those being added */
     int n_head, head_dim;
-    int k_bytes, v_bytes; /* of a unit */
+    int k_bytes, v_bytes; /* of a unit; v_bytes 0: the values are the rotated keys */
     enum cuda_kv k_type, v_type;
     const float *centres; /* of keys of S4, S5: [n_head][3][head_dim], the first three numbers of
                              struct kn_centre */
@@ -321,7 +321,10 @@ struct cuda_sort {
 /* y[r] = W_e x[r] + bias of the tiles' rows r and their experts e. `w` is a stack of matrices.
  * few: tiles of up to 8 rows, grid: ceil(n_out / 16), tiles; 128 threads; shared CUDA_FEW_SHARED.
  * many: up to 64, grid: ceil(n_out / 64), tiles; 128 threads. Weights of floats: any rows, grid:
- * ceil(n_out / 4), tiles; 128 threads. */
+ * ceil(n_out / 4), tiles; 128 threads.
+ * Without tiles, the matrices are those of n_head heads, and n_tok tokens have a row of each: row
+ * t * n_head + h. There are n_head * ceil(n_tok / 8) tiles then, of many and floats ceil(n_tok /
+ * 64). */
 #define CUDA_EXPERT_THREADS 128
 #define CUDA_EXPERT_FEW     8
 #define CUDA_EXPERT_MANY    64
@@ -336,6 +339,7 @@ struct cuda_expert {
     const struct cuda_expert_rows *tiles;
     const int32_t *n_tiles;
     float *y; /* [n_choice][n_out] */
+    int n_head, n_tok;
 };
 
 /* y[t] = scale * (shared[t] * base[t] + sum of weight[t][k] * row place[t][k], in order), added to
@@ -411,6 +415,28 @@ struct cuda_layer_inputs {
     const float *w; /* [n] */
     int n, n_layer;
     float eps, scale;
+};
+
+/* Latent attention, struct model_latent: a row of a head has rank + n_rot numbers, half of the
+ * rotated ones, half of the latent ones, the other halves. latent_join: a token's queries, key, and
+ * the key again, from products, in which all rotated numbers are last, in pairs or in halves.
+ * grid: n_tok, n_head + 1; 256 threads; shared 32 bytes. */
+struct cuda_latent_join {
+    const float *up; /* [n_tok][n_head][rank] */
+    const float *q;  /* [n_tok][n_head][n_plain + n_rot], of which the last n_rot are read */
+    const float *kv; /* [n_tok][rank + n_rot], the latent ones before their norm */
+    const float *w;  /* [rank] */
+    int n_head, rank, n_plain, n_rot, pairs;
+    float eps;
+    float *qkv; /* [n_tok][n_head + 2][rank + n_rot] */
+};
+
+/* latent_part: scale * the latent numbers of attention's rows. grid: rows; 256 threads. */
+struct cuda_latent_part {
+    const float *att; /* [rows][rank + n_rot] */
+    int rank, n_rot;
+    float scale;
+    float *c; /* [rows][rank] */
 };
 
 /* ---- the cache ------------------------------------------------------------------------------- */
@@ -534,8 +560,9 @@ struct cuda_merge {
  * logits, any units, any number of tokens. Rotations are by slots counted from `base`, the first
  * slot of the first tile that a block sees, so that a window has the same bits wherever its units
  * are. grid: ceil(n_tok * n_group / CUDA_ANY_ROWS(max)), n_head, n_split; shared CUDA_ANY_SHARED.
- * The kernel attend_any_MAX is for heads of at most MAX numbers. */
+ * The kernel attend_any_MAX is for heads of at most MAX numbers; that of 576 needs v_bytes 0. */
 #define CUDA_HEAD_MAX      512
+#define CUDA_LATENT_MAX    576
 #define CUDA_ANY_ROWS(max) ((max) > 256 ? 16 : 32)
 #define CUDA_ANY_FIXED(max, dim)                                                    \
     (CUDA_ANY_ROWS(max) * ((dim)*2 + 16 + CUDA_TILE * 2 + 16 + 4 * sizeof(float)) + \

@@ -6,7 +6,8 @@
  *
  *   keys to fp16 in shared memory, rotated; warp w computes S = Q K^T of 16 keys for all rows
  *   the four warps' maxima meet; weights P go to shared memory as fp16
- *   values to fp16 in the place of the keys; warp w adds P V to a quarter of the channels
+ *   values to fp16 in the place of the keys, unless they are the keys; warp w adds P V to a
+ *   quarter of the channels
  *
  * So registers hold a quarter of the output's channels, and heads of 512 numbers fit. Where shared
  * memory has room for a tile's units as well, cp.async copies the next tile's keys while this one's
@@ -24,6 +25,7 @@ template <int MAX> struct shape {
         ROWS = CUDA_ANY_ROWS(MAX),
         BLOCKS = ROWS / 16,             /* of 16 rows */
         PAIRS = (MAX / 16 + 3) / WARPS, /* of 16 channels, per warp */
+        HALF = MAX > 512 ? 512 : MAX / 2, /* of a key, for its shares */
     };
 };
 
@@ -104,7 +106,7 @@ template <int MAX> DEVICE void put_queries(const struct cuda_attend_any &a, cons
 
 /* A thread's constants of keys: the channels c .. c + 3 and their partners. */
 template <int MAX> struct key_part {
-    struct share<MAX / 2> own;
+    struct share<shape<MAX>::HALF> own;
     float cosine[4], sine[4]; /* of STEP slots */
     float mean[2][4], scale[2][4];
 };
@@ -116,11 +118,11 @@ DEVICE void describe_keys(struct key_part<MAX> *p, const struct cuda_attend_any 
     const int half = w.dim / 2;
     float still[4]; /* the length of all angles */
 
-    p->own = own_share<MAX / 2>();
+    p->own = own_share<shape<MAX>::HALF>();
     if (p->own.c >= half) return;
     load_four(still, a.at.cos + p->own.c);
-    load_four(p->cosine, a.at.cos + share<MAX / 2>::STEP * half + p->own.c);
-    load_four(p->sine, a.at.sin + share<MAX / 2>::STEP * half + p->own.c);
+    load_four(p->cosine, a.at.cos + share<shape<MAX>::HALF>::STEP * half + p->own.c);
+    load_four(p->sine, a.at.sin + share<shape<MAX>::HALF>::STEP * half + p->own.c);
     UNROLL
     for (int k = 0; k < 4; k++) p->cosine[k] /= still[k], p->sine[k] /= still[k];
     if (!CUDA_KV_CENTRED(a.at.cache.k_type)) return;
@@ -163,7 +165,7 @@ template <int MAX>
 DEVICE void put_keys(const struct cuda_attend_any &a, const struct work &w,
                      const struct key_part<MAX> &p, int64_t unit0, int slot0, enum cuda_kv type)
 {
-    typedef share<MAX / 2> own;
+    typedef share<shape<MAX>::HALF> own;
     const int half = w.dim / 2, bytes = a.at.cache.k_bytes, last = w.end - 1 - slot0;
     const int64_t angle = (int64_t)(min_int(p.own.row, last) + slot0 - w.base) * half + p.own.c;
     const char *keys = w.keys ? w.keys : (const char *)a.at.cache.k + unit0 * bytes;
@@ -496,7 +498,7 @@ template <int MAX> DEVICE void attend_any(const struct cuda_attend_any &a)
         cp_async_wait<1>();
         barrier(); /* maxima and values are there, keys and weights no longer read */
         softmax_step<MAX>(&f, s, o, w);
-        put_units<MAX>(a, w, NULL, unit0, tile * TILE);
+        if (MAX <= 512 && c.v_bytes) put_units<MAX>(a, w, NULL, unit0, tile * TILE);
         barrier();
         copy_units(w.values, c.v, c.v_bytes, pages, tile + 1, stop);
         add_values<MAX>(o, w);
@@ -523,6 +525,11 @@ KERNEL(attend_any_256, struct cuda_attend_any, CUDA_ATTEND_THREADS, 1)
 KERNEL(attend_any_512, struct cuda_attend_any, CUDA_ATTEND_THREADS, 1)
 {
     attend_any<512>(a);
+}
+
+KERNEL(attend_any_576, struct cuda_attend_any, CUDA_ATTEND_THREADS, 1)
+{
+    attend_any<576>(a);
 }
 
 KERNEL(merge_any, struct cuda_merge_any, 128, 1)

@@ -163,7 +163,7 @@ DEVICE void pack_unit(const struct cuda_cache &c, int head, uint8_t *key, uint8_
     const int n_group = ceil_div(c.head_dim, 32);
     const bool less = CUDA_KV_CENTRED(c.k_type);
 
-    for (int i = warp_id(); i < 2 * n_group; i += 4) {
+    for (int i = warp_id(); i < (c.v_bytes ? 2 : 1) * n_group; i += 4) {
         const bool is_value = i >= n_group;
         const int group = is_value ? i - n_group : i;
         const int own = group * 32 + lane_id();

@@ -51,7 +51,7 @@ DEVICE void gate_logits(const struct cuda_choose &a, const float *logits, float 
 }
 
 /* Leaves only the experts of the best groups: a lane has whole groups; a group's worth is the sum of
- * its two largest numbers. */
+ * its two largest numbers, of probabilities the largest. */
 DEVICE void close_groups(const struct cuda_choose &a, float *v, float *worth)
 {
     const int size = a.n / a.n_groups;
@@ -62,7 +62,7 @@ DEVICE void close_groups(const struct cuda_choose &a, float *v, float *worth)
             second = v[i] > first ? first : v[i] > second ? v[i] : second;
             first = v[i] > first ? v[i] : first;
         }
-        worth[g] = first + second;
+        worth[g] = a.sigmoid ? first + second : first;
     }
     warp_sync();
     for (int k = 0; k < a.n_groups_used; k++) {
@@ -134,14 +134,31 @@ KERNEL(experts_sort, struct cuda_sort, 256, 1)
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-DEVICE int64_t source_of(const struct cuda_expert &a, const struct cuda_expert_rows &t, int i)
+/* Rows of one matrix: first, first + step and so on; n 0: none. */
+struct tile {
+    int expert, first, n, step;
+};
+
+/* The block's tile, of up to `size` rows. */
+DEVICE struct tile own_tile(const struct cuda_expert &a, int size)
 {
-    return a.from ? a.from[t.first + i] : t.first + i;
+    if (a.tiles) {
+        if (block_y() >= *a.n_tiles) return {0, 0, 0, 1};
+        const struct cuda_expert_rows t = a.tiles[block_y()];
+        return {t.expert, t.first, t.n, 1};
+    }
+    const int per = ceil_div(a.n_tok, size), head = block_y() / per, token = block_y() % per * size;
+    return {head, token * a.n_head + head, min_int(a.n_tok - token, size), a.n_head};
+}
+
+DEVICE int64_t source_of(const struct cuda_expert &a, const struct tile &t, int i)
+{
+    return a.from ? a.from[t.first + i] : t.first + i * t.step;
 }
 
 /* Inputs of eight rows of a tile, from row i on; rows past the last are zero. */
-DEVICE void load_rows(struct inputs *x, const struct cuda_expert &a, const struct cuda_expert_rows &t,
-                      int i, int n_block, int block)
+DEVICE void load_rows(struct inputs *x, const struct cuda_expert &a, const struct tile &t, int i,
+                      int n_block, int block)
 {
     const int g = i + lane_id() / 4, c = i + 2 * (lane_id() % 4);
 
@@ -157,11 +174,10 @@ DEVICE void load_rows(struct inputs *x, const struct cuda_expert &a, const struc
     }
 }
 
-DEVICE void put_row(const struct cuda_expert &a, const struct cuda_expert_rows &t, int i, int row,
-                    float sum)
+DEVICE void put_row(const struct cuda_expert &a, const struct tile &t, int i, int row, float sum)
 {
     const float bias = a.bias ? a.bias[(int64_t)t.expert * a.n_out + row] : 0.0f;
-    a.y[(int64_t)(t.first + i) * a.n_out + row] = sum + bias;
+    a.y[(int64_t)(t.first + i * t.step) * a.n_out + row] = sum + bias;
 }
 
 /* A block computes 16 rows of the matrix; a warp takes every fourth tile of 64 columns. */
@@ -173,8 +189,8 @@ template <int FORMAT> DEVICE void few(const struct cuda_expert &a)
     struct fragments<FORMAT> f;
     struct inputs x;
 
-    if (block_y() >= *a.n_tiles) return;
-    const struct cuda_expert_rows tile = a.tiles[block_y()];
+    const struct tile tile = own_tile(a, CUDA_EXPERT_FEW);
+    if (!tile.n) return;
     const struct panel<FORMAT> panel =
         panel_of<FORMAT>(a.w, tile.expert * (a.n_out / 16) + block_x(), n_block);
     for (int block = warp_id(); block < n_block; block += WARPS * AHEAD) {
@@ -213,8 +229,8 @@ template <int FORMAT> DEVICE void many(const struct cuda_expert &a)
     struct fragments<FORMAT> w;
     struct inputs x;
 
-    if (block_y() >= *a.n_tiles || own * 16 >= a.n_out) return;
-    const struct cuda_expert_rows tile = a.tiles[block_y()];
+    const struct tile tile = own_tile(a, CUDA_EXPERT_MANY);
+    if (!tile.n || own * 16 >= a.n_out) return;
     struct panel<FORMAT> panel =
         panel_of<FORMAT>(a.w, tile.expert * (a.n_out / 16) + own, n_block);
     load_next<FORMAT>(&next, &panel);
@@ -241,8 +257,8 @@ template <int TYPE> DEVICE void of_floats(const struct cuda_expert &a)
 {
     const int row = block_x() * WARPS + warp_id();
 
-    if (block_y() >= *a.n_tiles || row >= a.n_out) return;
-    const struct cuda_expert_rows tile = a.tiles[block_y()];
+    const struct tile tile = own_tile(a, CUDA_EXPERT_MANY);
+    if (!tile.n || row >= a.n_out) return;
     const int64_t at = ((int64_t)tile.expert * a.n_out + row) * a.w.n_in;
     for (int i = 0; i < tile.n; i++) {
         const float *x = a.x + source_of(a, tile, i) * a.w.n_in;

@@ -17,6 +17,8 @@
     X(centre_rows, cuda_centre_rows)         \
     X(copy_rows, cuda_copy_rows)             \
     X(layer_inputs, cuda_layer_inputs)       \
+    X(latent_join, cuda_latent_join)         \
+    X(latent_part, cuda_latent_part)         \
     X(finish_heads, cuda_heads)              \
     X(matvec_q4, cuda_matvec)                \
     X(matvec_q8, cuda_matvec)                \
@@ -97,6 +99,7 @@
     X(attend_any_128, cuda_attend_any)       \
     X(attend_any_256, cuda_attend_any)       \
     X(attend_any_512, cuda_attend_any)       \
+    X(attend_any_576, cuda_attend_any)       \
     X(merge_any, cuda_merge_any)             \
     X(train_rotate, cuda_train_rotate)       \
     X(train_rows, cuda_train_rows)           \

@@ -117,6 +117,21 @@ static void sort(struct cuda_context *x, const struct model_experts *of, int til
     LAUNCH(x, experts_sort, 1, 1, 1, 256, CUDA_SORT_SHARED(of->n), &job);
 }
 
+static void launch(struct cuda_context *x, enum kn_type type, int tile, int tiles,
+                   const struct cuda_expert *job)
+{
+    const int n_out = job->n_out;
+    if (!kn_is_quantized(type))
+        cuda_launch(x, floats_of[type], cuda_parts_of(n_out, 4), tiles, 1, CUDA_EXPERT_THREADS, 0,
+                    job);
+    else if (tile == CUDA_EXPERT_FEW)
+        cuda_launch(x, few_of[type], n_out / KN_PANEL, tiles, 1, CUDA_EXPERT_THREADS,
+                    CUDA_FEW_SHARED, job);
+    else
+        cuda_launch(x, many_of[type], cuda_parts_of(n_out, CUDA_EXPERT_MANY), tiles, 1,
+                    CUDA_EXPERT_THREADS, 0, job);
+}
+
 /* y = the chosen experts' matrices times the sorted rows. */
 static void multiply(struct cuda_context *x, const struct model_experts *of,
                      const struct kn_weight *w, const float *bias, const struct cuda_rows *in,
@@ -126,16 +141,23 @@ static void multiply(struct cuda_context *x, const struct model_experts *of,
     const int tile = tile_of(x, of), n_out = w->n_out / of->n;
     const int tiles = n_tiles(of, x->n * of->n_used, tile);
     const struct cuda_expert job = {cuda_weight_of(w), n_out,      bias, in->act, in->x, from,
-                                    s->tiles,          s->n_tiles, y};
-    if (!kn_is_quantized(w->type))
-        cuda_launch(x, floats_of[w->type], cuda_parts_of(n_out, 4), tiles, 1, CUDA_EXPERT_THREADS,
-                    0, &job);
-    else if (tile == CUDA_EXPERT_FEW)
-        cuda_launch(x, few_of[w->type], n_out / KN_PANEL, tiles, 1, CUDA_EXPERT_THREADS,
-                    CUDA_FEW_SHARED, &job);
-    else
-        cuda_launch(x, many_of[w->type], cuda_parts_of(n_out, CUDA_EXPERT_MANY), tiles, 1,
-                    CUDA_EXPERT_THREADS, 0, &job);
+                                    s->tiles,          s->n_tiles, y,    0,       0};
+    launch(x, w->type, tile, tiles, &job);
+}
+
+void cuda_multiply_heads(struct cuda_context *x, const struct kn_weight *w,
+                         const struct cuda_rows *in, float *y)
+{
+    const bool few = x->n <= CUDA_EXPERT_FEW && kn_is_quantized(w->type);
+    const int n = x->m->n_head, tile = few ? CUDA_EXPERT_FEW : CUDA_EXPERT_MANY;
+    const struct cuda_expert job = {.w = cuda_weight_of(w),
+                                    .n_out = w->n_out / n,
+                                    .act = in->act,
+                                    .x = in->x,
+                                    .y = y,
+                                    .n_head = n,
+                                    .n_tok = x->n};
+    launch(x, w->type, tile, n * cuda_parts_of(x->n, tile), &job);
 }
 
 /* The sum of the experts' rows and of the dense feed-forward or shared experts in x->added, added

@@ -33,7 +33,8 @@ static bool has_kernels(const struct cuda_context *x, const struct model_layer *
 {
     const int dim = x->m->head_dim;
     const bool plain = !l->is_windowed && !l->is_gated && !l->is_parallel && !l->sinks &&
-                       x->m->attn_softcap <= 0.0f && kn_is_quantized(l->o.type);
+                       !x->m->latent.rank && x->m->attn_softcap <= 0.0f &&
+                       kn_is_quantized(l->o.type);
     return plain && (dim == 64 || dim == 96 || dim == 128);
 }
 
@@ -55,7 +56,7 @@ static bool attends_any(const struct cuda_context *x, const struct model_layer *
 /* ---- queries, keys and values ---------------------------------------------------------------- */
 
 /* The operations of some families on queries, keys and values before they are rotated. */
-static void finish_heads(struct cuda_context *x, const struct model_layer *l)
+void cuda_finish_heads(struct cuda_context *x, const struct model_layer *l)
 {
     const struct model_heads h = heads_of(x, l);
     const bool rows = l->qk_norm == MODEL_QK_NORM_ROW, has_kv = !l->shares_kv;
@@ -219,7 +220,7 @@ static void attend_any(struct cuda_context *x, const struct model_layer *l)
 {
     static const enum cuda_kernel kernels[] = {
         CUDA_KERNEL_attend_any_64, CUDA_KERNEL_attend_any_128, CUDA_KERNEL_attend_any_256,
-        CUDA_KERNEL_attend_any_512};
+        CUDA_KERNEL_attend_any_512, CUDA_KERNEL_attend_any_576};
     const struct model_heads h = heads_of(x, l);
     const struct cuda_units *u = units_of(x, l);
     int size = 0;
@@ -252,7 +253,7 @@ static void keep_head_in(struct cuda_context *x, const struct model_layer *l, co
 
 /* What reads a layer's queries, keys and values besides attention. Of tokens run alone, attend_one
  * keeps the retaining head's input. */
-static void observe(struct cuda_context *x, const struct model_layer *l)
+void cuda_observe(struct cuda_context *x, const struct model_layer *l)
 {
     const struct model_heads h = heads_of(x, l);
     if (x->n_head_in && !x->reads_hidden) keep_head_in(x, l, x->qkv, heads_n_qkv(&h));
@@ -266,18 +267,22 @@ static void observe(struct cuda_context *x, const struct model_layer *l)
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
+void cuda_keep_hidden_in(struct cuda_context *x, const struct model_layer *l)
+{
+    if (x->reads_hidden) keep_head_in(x, l, cuda_ready_stream(x, l->attn_norm).x, x->m->n_embd);
+}
+
 static void run_qkv(struct cuda_context *x, const struct model_layer *l)
 {
     const bool is_scored = !l->is_windowed && !l->shares_kv;
-    if (x->reads_hidden && is_scored)
-        keep_head_in(x, l, cuda_ready_stream(x, l->attn_norm).x, x->m->n_embd);
+    if (is_scored) cuda_keep_hidden_in(x, l);
     const struct cuda_rows in = cuda_read_stream(
         x, l->attn_norm,
         (const struct kn_weight *const[CUDA_READERS]){&l->q, &l->k, &l->v, &l->attn_gate});
     cuda_multiply_qkv(x, l, &in);
     if (l->is_gated) cuda_multiply(x, &l->attn_gate, NULL, &in, 1.0f, x->open);
-    finish_heads(x, l);
-    if (is_scored) observe(x, l);
+    cuda_finish_heads(x, l);
+    if (is_scored) cuda_observe(x, l);
 }
 
 /* Appends the step's units, and attends to all. */
@@ -371,6 +376,8 @@ static struct cuda_rows result_of(struct cuda_context *x, const struct model_lay
     if (x->op->from == MODEL_GATE) return gated_rows(x);
     if (x->op->from == MODEL_RECUR)
         return cuda_rows_of(x, x->recurrent.y, NULL, w->n_in, x->n, w, x->wide);
+    if (x->op->from == MODEL_VALUES)
+        return cuda_rows_of(x, x->latent.q, NULL, w->n_in, x->n, w, x->wide);
     if (attends_any(x, l)) return cuda_rows_of(x, x->att, NULL, w->n_in, x->n, w, x->act);
     return (struct cuda_rows){.n = x->n, .act = x->act};
 }
@@ -427,7 +434,6 @@ static void centre(struct cuda_context *x, const struct model_layer *l)
     cuda_centre(x);
 }
 
-/* NULL: the GPU does not have it. */
 static void (*const run_op[MODEL_N_OPS])(struct cuda_context *, const struct model_layer *) = {
     [MODEL_RECUR] = cuda_run_recurrent,
     [MODEL_QKV] = run_qkv,
@@ -439,12 +445,9 @@ static void (*const run_op[MODEL_N_OPS])(struct cuda_context *, const struct mod
     [MODEL_ADD] = add_output,
     [MODEL_SCALE] = scale,
     [MODEL_CENTRE] = centre,
+    [MODEL_LATENT] = cuda_run_latent,
+    [MODEL_VALUES] = cuda_run_values,
 };
-
-bool cuda_has_op(enum model_op_kind kind)
-{
-    return run_op[kind] != NULL;
-}
 
 /* Two launches for a token where only inputs are normed: attention; output, gate, down and the next
  * q, k and v (chain.c). */

@@ -133,6 +133,13 @@ struct cuda_recurrent_rows {
     float *untried; /* a layer's state before them */
 };
 
+/* Scratch of latent.c. */
+struct cuda_latent_rows {
+    float *down, *kv;    /* [chunk][q_rank], [chunk][head_dim] */
+    float *q;            /* [chunk][n_head][numbers of a query, or of a head's output] */
+    struct cuda_act act; /* [chunk][n_head] rows that the heads' matrices read */
+};
+
 struct cuda_context {
     /* called when q, k and v of a layer of the cache are in qkv (trainer.c), or NULL */
     void (*watch)(void *ctx, const struct model_layer *l, const struct cuda_rope *rope);
@@ -177,6 +184,7 @@ struct cuda_context {
     struct cuda_experts_rows experts;
     struct cuda_host_experts host_experts; /* sum NULL: all experts are on the device */
     struct cuda_recurrent_rows recurrent;
+    struct cuda_latent_rows latent;
     uint32_t *tickets; /* zeros between launches; the last is the chain's */
     struct {
         struct cuda_chain job; /* products that were not launched yet */
@@ -316,7 +324,6 @@ size_t cuda_quant_bytes(const struct kn_weight *w);
 size_t cuda_scale_bytes(const struct kn_weight *w);
 
 /* layer.c */
-bool cuda_has_op(enum model_op_kind kind);
 void cuda_run_ops(struct cuda_context *x, const struct model_layer *l);
 void cuda_run_layer_inputs(struct cuda_context *x);
 void cuda_centre(struct cuda_context *x);     /* MODEL_CENTRE */
@@ -325,6 +332,16 @@ void cuda_run_logits(struct cuda_context *x); /* run.c */
 struct cuda_rows cuda_run_gate(struct cuda_context *x, const struct model_layer *l,
                                const struct cuda_rows *in);
 enum cuda_activation cuda_activation_of(const struct model_layer *l);
+/* Queries, keys and values before they are rotated, in x->qkv: their norms, then what else reads
+ * them. */
+void cuda_finish_heads(struct cuda_context *x, const struct model_layer *l);
+void cuda_observe(struct cuda_context *x, const struct model_layer *l);
+void cuda_keep_hidden_in(struct cuda_context *x, const struct model_layer *l);
+
+/* latent.c: MODEL_LATENT and MODEL_VALUES, whose result is in x->latent.q. */
+void cuda_latent_plan(struct cuda_context *x, struct arena *a);
+void cuda_run_latent(struct cuda_context *x, const struct model_layer *l);
+void cuda_run_values(struct cuda_context *x, const struct model_layer *l);
 
 /* scores.c: retaining heads. Scores a step's tokens, or keeps the input of one. */
 bool cuda_scores_later(const struct cuda_context *x);
@@ -348,6 +365,9 @@ void cuda_experts_plan(struct cuda_context *x, struct arena *a);
 void cuda_experts_plan_host(struct cuda_context *x, struct arena *a);
 int cuda_experts_open(struct cuda_context *x, struct err *e);
 void cuda_run_experts(struct cuda_context *x, const struct model_layer *l);
+/* y = the stacked matrices of the heads times their rows of the step's tokens. */
+void cuda_multiply_heads(struct cuda_context *x, const struct kn_weight *w,
+                         const struct cuda_rows *in, float *y);
 
 /* units.c: the units of all heads in one pool, and their eviction. */
 void cuda_cache_plan(struct cuda_context *x, const struct cache_shape *s, struct arena *cache,

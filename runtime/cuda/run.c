@@ -104,7 +104,7 @@ static void plan_expanded(struct cuda_context *x, const struct cache_shape *s, s
     const struct model *m = x->m;
     const int dim = m->head_dim;
     struct cuda_expanded_units *u = &x->expanded;
-    if (dim != 64 && dim != 96 && dim != 128) return;
+    if (m->latent.rank || (dim != 64 && dim != 96 && dim != 128)) return;
     u->n_tile = cuda_larger((size_t)cuda_parts_of(cache_head_max(s), CUDA_TILE),
                             (size_t)m->n_kv_head * (size_t)cuda_parts_of(s->capacity, CUDA_TILE));
     const size_t numbers = u->n_tile * CUDA_TILE * (size_t)dim;
@@ -154,6 +154,7 @@ static void plan_scratch(struct cuda_context *x, const struct cache_shape *s, st
     plan_rows(x, a);
     plan_attention(x, s, a);
     cuda_experts_plan(x, a);
+    cuda_latent_plan(x, a);
     if (x->n_logits) x->logits = arena_take(a, (size_t)x->n_logits * (size_t)m->n_vocab, f);
     cuda_scores_plan(x, a);
     if (x->n_head_in) x->head_in = arena_take(a, head_in_floats(x, x->chunk), f);

@@ -35,9 +35,15 @@ static int supports_matrix(const struct model *m, const struct model_load_item *
 
 static int supports_heads(const struct model *m, int dim, struct err *e)
 {
-    if (dim % 16 == 0 && dim <= CUDA_HEAD_MAX) return 0;
+    const int most = m->latent.rank ? CUDA_LATENT_MAX : CUDA_HEAD_MAX;
+    if (m->latent.n_plain > dim)
+        return err_set(e, ERR_USAGE,
+                       "%s has queries of %d numbers; the GPU supports at most the %d of its "
+                       "latent rows",
+                       m->name, m->latent.n_plain, dim);
+    if (dim % 16 == 0 && dim <= most) return 0;
     return err_set(e, ERR_USAGE, "%s has head size %d; the GPU supports multiples of 16 up to %d",
-                   m->name, dim, CUDA_HEAD_MAX);
+                   m->name, dim, most);
 }
 
 static bool shares_units(const struct model *m)
@@ -47,21 +53,9 @@ static bool shares_units(const struct model *m)
     return false;
 }
 
-static int supports_layer(const struct model *m, const struct model_layer *l, struct err *e)
-{
-    for (int i = 0; i < l->n_ops; i++)
-        if (!cuda_has_op(l->ops[i].kind))
-            return err_set(e, ERR_USAGE,
-                           "%s (%s) has layers with %s, which run on the CPU only; run it with "
-                           "--device cpu",
-                           m->name, m->arch, model_op_name(l->ops[i].kind));
-    return 0;
-}
-
 static int supports_model(const struct model *m, struct err *e)
 {
     int rc = supports_heads(m, m->head_dim, e);
-    for (int i = 0; !rc && i < m->n_layer; i++) rc = supports_layer(m, &m->layers[i], e);
     if (!rc && m->windowed.n_layer) rc = supports_heads(m, m->windowed.head_dim, e);
     if (rc) return rc;
     if (m->has_factors)

@@ -10,9 +10,6 @@
 
 #define BLOCK 64 /* tokens of one head that share a pass over its matrix */
 
-/* Of the norms of latent rows, whatever a model's other norms have. */
-#define NORM_EPS 1e-6f
-
 static int larger(int a, int b)
 {
     return a > b ? a : b;
@@ -135,8 +132,8 @@ static void norm_part(void *ctx, int part, int thread)
     for (int t = part * LINEAR_TOKENS; t < end && t < s->n; t++) {
         float *down = q_rank ? f->latent.down + (size_t)t * (size_t)q_rank : NULL;
         float *kv = f->latent.kv + (size_t)t * (size_t)m->head_dim;
-        if (down) f->kernels->rmsnorm(down, down, l->q_norm, q_rank, NORM_EPS);
-        f->kernels->rmsnorm(kv, kv, l->kv_norm, m->latent.rank, NORM_EPS);
+        if (down) f->kernels->rmsnorm(down, down, l->q_norm, q_rank, MODEL_LATENT_EPS);
+        f->kernels->rmsnorm(kv, kv, l->kv_norm, m->latent.rank, MODEL_LATENT_EPS);
         join_row(m, f->qkv + (size_t)t * (size_t)model_n_qkv(m) + (size_t)model_n_q(m), kv,
                  kv + m->latent.rank);
     }

@@ -120,6 +120,7 @@ struct model_recurrent {
  *
  * A query or key of rank + n_rot numbers is in the kernels' order: half of p, half of c, the other
  * halves. Per-head matrices are stacked. */
+#define MODEL_LATENT_EPS 1e-6f /* of both norms, whatever a model's other norms have */
 struct model_latent {
     int rank;    /* of c; 0: attention has keys and values */
     int q_rank;  /* rows of `down`; 0: there is none */
@@ -411,9 +412,8 @@ struct model_widths {
 };
 struct model_widths model_widths(const struct model *m);
 
-/* Lists the operations of all layers, once their tensors are bound (ops.c); the name of one. */
+/* Lists the operations of all layers, once their tensors are bound (ops.c). */
 void model_list_ops(struct model *m);
-const char *model_op_name(enum model_op_kind kind);
 
 /* The experts of the first layer that has some; all layers with experts have the same shape. NULL:
  * the model has none. */

@@ -59,18 +59,6 @@ void model_list_ops(struct model *m)
     if (m->mtp.layer) list_layer(m, m->mtp.layer);
 }
 
-const char *model_op_name(enum model_op_kind kind)
-{
-    static const char *const names[MODEL_N_OPS] = {
-        [MODEL_RECUR] = "recurrent parts",   [MODEL_QKV] = "queries, keys and values",
-        [MODEL_ATTEND] = "attention",        [MODEL_GATE] = "gated feed-forwards",
-        [MODEL_RELU2] = "squared ReLU",      [MODEL_EXPERTS] = "experts",
-        [MODEL_INPUT] = "inputs of layers",  [MODEL_ADD] = "sums",
-        [MODEL_SCALE] = "scaled outputs",    [MODEL_CENTRE] = "LayerNorm",
-        [MODEL_LATENT] = "latent attention", [MODEL_VALUES] = "latent attention"};
-    return names[kind];
-}
-
 static int larger(int a, int b)
 {
     return a > b ? a : b;
@@ -83,6 +71,6 @@ struct model_widths model_widths(const struct model *m)
                              larger(heads_n_qkv(&h), heads_n_qkv(&w)), m->layer_inputs.n, 0};
     for (int i = 0; i < m->n_layer; i++) n.ff = larger(n.ff, m->layers[i].gate.n_out);
     n.in = larger(larger(n.ff, m->n_embd), larger(n.q, recurrent_n_out(&m->recurrent)));
-    n.in = larger(n.in, m->latent.q_rank);
+    n.in = larger(n.in, larger(m->latent.q_rank, m->n_head * m->latent.n_value));
     return n;
 }

@@ -20,6 +20,7 @@ struct shape {
     int dim, n_group, n_head, n_tok, n_split;
     int len[4]; /* units before the tokens */
     enum cuda_kv k_type, v_type;
+    bool is_latent; /* the values are the rotated keys */
 };
 
 #define FOUR_BIT(...) ((struct shape){__VA_ARGS__, CUDA_KV_S4, CUDA_KV_Q4})
@@ -65,6 +66,7 @@ static void fill_head(struct rng *rng, struct cuda_cache *c, int head, int len)
         for (int k = 0; k < c->head_dim && CUDA_KV_CENTRED(c->k_type); k++)
             x[k] = (i || head % 2 ? centre.mean : centre.first)[k] + centre.scale[k] * x[k];
         pack_key(c, head, i, x);
+        if (!c->v_bytes) continue;
         fill_unit(rng, x, c->head_dim, 3.0f);
         kn_table("ref")->kv_pack[kn_kv_of(c->v_type)](cuda_value(c, head, i), x, c->head_dim);
     }
@@ -82,6 +84,7 @@ static struct fixture fixture_new(const struct shape *s, uint64_t seed)
     f.q = take((size_t)(s->n_tok * n_query * s->dim) * sizeof(float));
     rng_fill(&rng, f.q, (size_t)(s->n_tok * n_query * s->dim), 2.0f);
     a->cache = cuda_cache_new(s->dim, s->n_head, capacity, s->k_type, s->v_type);
+    if (s->is_latent) a->cache.v_bytes = 0;
     memcpy(a->cache.len, s->len, (size_t)s->n_head * sizeof *s->len);
     for (int h = 0; h < s->n_head; h++) fill_head(&rng, &a->cache, h, s->len[h] + s->n_tok);
     a->q = f.q;
@@ -161,6 +164,20 @@ static double int8_logit(const struct fixture *f, int head, const float *q, int 
     return dot * max / 127 * scale;
 }
 
+/* The value in a slot. */
+static void exact_value(double *out, const struct fixture *f, int head, int slot)
+{
+    const struct cuda_cache *c = &f->args.cache;
+    float x[KN_HEAD_DIM_MAX];
+
+    if (f->shape.is_latent)
+        unpack_key(x, c, head, slot);
+    else
+        kn_table("ref")->kv_unpack[kn_kv_of(c->v_type)](x, cuda_value(c, head, slot), c->head_dim);
+    if (f->shape.is_latent) rotate(out, x, &f->rope, slot);
+    for (int i = 0; i < c->head_dim && !f->shape.is_latent; i++) out[i] = (double)x[i];
+}
+
 struct wanted {
     double out[KN_HEAD_DIM_MAX], bound[KN_HEAD_DIM_MAX];
 };
@@ -183,7 +200,6 @@ static void restore(struct wanted *w, int dim)
 static void want(struct wanted *w, const struct fixture *f, int head, int row)
 {
     const struct shape *s = &f->shape;
-    const struct cuda_cache *c = &f->args.cache;
     const int token = row / s->n_group, pos = s->len[head] + token;
     const float *q = f->q + token * f->n_out + (head * s->n_group + row % s->n_group) * s->dim;
     const int first = f->window && pos >= f->window ? pos - f->window + 1 : 0;
@@ -202,10 +218,10 @@ static void want(struct wanted *w, const struct fixture *f, int head, int row)
     sum += exp(sink - max);
     memset(w, 0, sizeof *w);
     for (int i = first; i <= pos; i++) {
-        float value[KN_HEAD_DIM_MAX];
-        kn_table("ref")->kv_unpack[kn_kv_of(s->v_type)](value, cuda_value(c, head, i), s->dim);
+        double value[KN_HEAD_DIM_MAX];
+        exact_value(value, f, head, i);
         for (int k = 0; k < s->dim; k++) {
-            const double term = exp(logits[i] - max) / sum * (double)value[k];
+            const double term = exp(logits[i] - max) / sum * value[k];
             w->out[k] += term;
             w->bound[k] += fabs(term) * 0x1p-10 * (1 + 2 * size);
         }
@@ -597,6 +613,7 @@ DECLARE_KERNEL(attend_any_64, cuda_attend_any);
 DECLARE_KERNEL(attend_any_128, cuda_attend_any);
 DECLARE_KERNEL(attend_any_256, cuda_attend_any);
 DECLARE_KERNEL(attend_any_512, cuda_attend_any);
+DECLARE_KERNEL(attend_any_576, cuda_attend_any);
 DECLARE_KERNEL(merge_any, cuda_merge_any);
 
 static void run_any(struct fixture *f, uint64_t seed)
@@ -614,6 +631,7 @@ static void run_any(struct fixture *f, uint64_t seed)
     if (most == 128) LAUNCH(attend_any_128, &job, x, s->n_head, z, 128, shared, seed);
     if (most == 256) LAUNCH(attend_any_256, &job, x, s->n_head, z, 128, shared, seed);
     if (most == 512) LAUNCH(attend_any_512, &job, x, s->n_head, z, 128, shared, seed);
+    if (most == 1024) LAUNCH(attend_any_576, &job, x, s->n_head, z, 128, shared, seed);
 }
 
 static void check_any_merged(struct fixture *f, const float *gate)
@@ -677,6 +695,16 @@ TEST(any_heads)
     check_any(PLAIN(64, 4, 2, 1, 2, {100, 9}), 0, 0, true);
     check_any((struct shape){96, 2, 2, 1, 2, {0, 100}, CUDA_KV_S5, CUDA_KV_Q5}, 0, 0, true);
     check_any((struct shape){256, 2, 1, 3, 1, {70}, CUDA_KV_Q5, CUDA_KV_Q4}, 0, 0, false);
+}
+
+/* Rows of DeepSeek, Mistral Small 4 and MiniCPM 3, and short ones. */
+TEST(latent_rows)
+{
+    check_any((struct shape){576, 16, 1, 1, 2, {150}, CUDA_KV_Q4, CUDA_KV_F16, true}, 0, 0, false);
+    check_any((struct shape){576, 3, 1, 7, 1, {60}, CUDA_KV_F16, CUDA_KV_F16, true}, 0, 0, false);
+    check_any((struct shape){320, 5, 1, 4, 1, {70}, CUDA_KV_Q8, CUDA_KV_F16, true}, 0, 0, false);
+    check_any((struct shape){288, 2, 1, 9, 3, {10}, CUDA_KV_Q5, CUDA_KV_F16, true}, 0, 0, false);
+    check_any((struct shape){48, 4, 1, 5, 1, {0}, CUDA_KV_F16, CUDA_KV_F16, true}, 0, 0, false);
 }
 
 TEST(any_windows)

@@ -390,8 +390,6 @@ TEST(devices)
     assert_null(s.engine->gpu);
     assert_non_null(strstr(s.engine->device_notice, "not f32"));
     side_close(&s);
-    refuse_family("build/golden/families/deepseek3.gguf",
-                  "layers with latent attention, which run on the CPU only");
     refuse_family("build/golden/families/nvfp4.gguf", "factors, which run on the CPU only");
     o = demo_options("auto", "locret");
     ok(side_open(&s, &o, &err));

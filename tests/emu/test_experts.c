@@ -73,6 +73,50 @@ static void check_experts(enum kn_type type, bool chunk, int n_out, int n_in, in
     matrix_free(&m);
 }
 
+/* Of each token a row of each of the heads. */
+static void check_heads(enum kn_type type, int n_out, int n_in, int n_tok)
+{
+    static expert_kernel *const few[KN_TYPES] = BY_TYPE(experts_few);
+    static expert_kernel *const many[KN_TYPES] = BY_TYPE(experts_many);
+    struct rng rng = {(uint64_t)(n_out * 31 + n_in * 7 + n_tok)};
+    struct matrix m = matrix_new(&rng, type, EXPERTS * n_out, n_in);
+    const int rows = n_tok * EXPERTS;
+    const bool chunk = n_tok > CUDA_EXPERT_FEW;
+    const int tile = chunk ? CUDA_EXPERT_MANY : CUDA_EXPERT_FEW;
+    const int tiles = (n_tok + tile - 1) / tile * EXPERTS;
+    struct kn_act x = act_new(&rng, rows, n_in, 2.0f);
+    float *y = guarded((size_t)(rows * n_out) * sizeof *y), *want = take((size_t)n_out * 4);
+    struct cuda_expert job = {.w = m.gpu, .n_out = n_out, .act = cuda_act_from(&x, rows)};
+
+    job.y = y, job.n_head = EXPERTS, job.n_tok = n_tok;
+    if (chunk)
+        LAUNCH(many[type], &job, (n_out + 63) / 64, tiles, 1, 128, 0, 2);
+    else
+        LAUNCH(few[type], &job, n_out / 16, tiles, 1, 128, CUDA_FEW_SHARED, 2);
+    for (int i = 0; i < rows; i++) {
+        const int h = i % EXPERTS;
+        const struct kn_weight w = kn_weight_rows(&m.cpu, h * n_out, (h + 1) * n_out);
+        const struct kn_act row = act_from(&x, i);
+        kn_table("ref")->matmul[type](
+            &(struct kn_matmul){&w, &row, 1, 0, n_out, want, (size_t)n_out});
+        for (int r = 0; r < n_out; r++)
+            assert_near((double)y[i * n_out + r], (double)want[r], 1e-4 * n_in / 32, "head");
+    }
+    guarded_free(y);
+    free(want);
+    cuda_act_free(&job.act);
+    act_free(&x);
+    matrix_free(&m);
+}
+
+TEST(heads)
+{
+    for (int i = 0; i < COUNT(types); i++) {
+        check_heads(types[i], 32, 96, 5);
+        check_heads(types[i], 80, 128, 67);
+    }
+}
+
 TEST(few_rows)
 {
     for (int i = 0; i < COUNT(types); i++) {

@@ -159,6 +159,13 @@ TEST(experts)
           "gemma4-moe", "dots1");
 }
 
+/* Rows of 64, 48 and 576 numbers; with and without a product before the queries; groups of experts;
+ * one matrix for keys and values. */
+TEST(latent)
+{
+    CHECK("deepseek3", "mistral4", "deepseek2", "deepseek2-joined", "deepseek2-groups", "minicpm3");
+}
+
 /* The CPU computes the experts of a GPU's layers: with a gate of shared ones, beside a dense
  * feed-forward, with biases. */
 TEST(experts_on_host)
@@ -176,7 +183,7 @@ TEST(recurrent)
 TEST(split)
 {
     CHECK_PLACED(1, "auto", "gemma3", "gpt-oss", "falcon-h1", "cohere2");
-    CHECK_PLACED(2, "auto", "gemma3", "qwen35", "nemotron_h");
+    CHECK_PLACED(2, "auto", "gemma3", "qwen35", "nemotron_h", "deepseek3");
 }
 
 /* Neither backend tests for the family: the list of operations is the order. */
@@ -211,12 +218,13 @@ static void random_heads(const struct model *m, const char *path)
 TEST(heads_by_kv_layer)
 {
     static const char *const models[] = {"build/golden/families/gemma3.gguf",
-                                         "build/golden/families/qwen3next.gguf"};
+                                         "build/golden/families/qwen3next.gguf",
+                                         "build/golden/families/mistral4.gguf"};
     enum { N = 40, TOKENS = 44 };
     char path[] = "/tmp/retain-heads-XXXXXX";
     const int fd = mkstemp(path);
     assert_true(fd >= 0 && !close(fd));
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         AUTO_SIDE cpu, gpu;
         int32_t ids[TOKENS];
         side_open(&cpu, models[i], "cpu", 0, "auto", KN_KV_F16);

@@ -72,6 +72,16 @@ TEST(split)
     }
 }
 
+/* Rows that are keys and values. */
+TEST(latent)
+{
+    struct options cpu = demo_options("cpu", "keydiff"), gpu = demo_options("cuda", "keydiff");
+    cpu.engine.model = gpu.engine.model = "build/golden/families/deepseek3.gguf";
+    cpu.engine.heads.path = gpu.engine.heads.path = NULL;
+    const int n = compare_first_layer(&cpu, &gpu);
+    if (n < 44) fail_msg("%d of 44 survivors are the CPU's", n);
+}
+
 /* Heads of the forms that others released, which the CPU runs, and ours. */
 TEST(heads)
 {

@@ -1,6 +1,6 @@
-/* Conversations on the emulated GPU, with all layers or some, of models whose layers have windows
- * or a recurrent state: stopped and resumed after each turn, and killed inside an answer, they
- * continue with the same text, with speculation and without. */
+/* Conversations on the emulated GPU, with all layers or some, of models whose layers have windows,
+ * latent rows or a recurrent state: stopped and resumed after each turn, and killed inside an
+ * answer, they continue with the same text, with speculation and without. */
 
 #include "runtime/cuda/cuda.h"
 #include "runtime/session/session_parts.h"
@@ -93,6 +93,18 @@ TEST(windows)
     engine_for("build/golden/families/gemma3.gguf", 2);
     resume("keydiff+global");
     killed();
+    engine_close(engine);
+}
+
+TEST(latent)
+{
+    engine_for("build/golden/families/deepseek3.gguf", 0);
+    resume("sink");
+    resume("keydiff+global");
+    killed();
+    engine_close(engine);
+    engine_for("build/golden/families/deepseek3.gguf", 2);
+    resume("sink");
     engine_close(engine);
 }
 

@@ -36,7 +36,7 @@ static void family(const char *path, int n_layers)
     compare_tries(g, "sink", "f16", BEGIN, END);
 }
 
-/* Windows and capped logits; experts; recurrent layers. */
+/* Windows and capped logits; experts; recurrent layers; latent rows. */
 TEST(families)
 {
     family("build/golden/families/gemma2.gguf", 0);
@@ -44,4 +44,5 @@ TEST(families)
     family("build/golden/families/qwen35.gguf", 0);
     family("build/golden/families/qwen35.gguf", 2);
     family("build/golden/families/falcon-h1.gguf", 0);
+    family("build/golden/families/deepseek2-joined.gguf", 0);
 }

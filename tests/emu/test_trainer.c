@@ -132,11 +132,12 @@ TEST(losses)
     compare("build/golden/families/llama3.gguf", STEPS);
 }
 
-/* Sinks and windows (gpt-oss), capped logits (gemma2). */
+/* Sinks and windows (gpt-oss), capped logits (gemma2), latent rows (minicpm3). */
 TEST(families)
 {
     compare("build/golden/families/gpt-oss.gguf", 2);
     compare("build/golden/families/gemma2.gguf", 2);
+    compare("build/golden/families/minicpm3.gguf", 2);
 }
 
 /* A state that one of them wrote continues in the other, and on the GPU to the bit. */

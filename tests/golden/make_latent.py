@@ -127,14 +127,14 @@ def models():
     yarn = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "beta_fast": 32, "beta_slow": 1,
             "mscale": 0.707, "mscale_all_dim": 0.707, "original_max_position_embeddings": 128}
     yield "deepseek2", "DeepseekV2", (
-        shape(30, 48, 2, 3, 512, 64, 32, 16, q_lora_rank=None, first_k_dense_replace=1,
+        shape(32, 48, 2, 4, 512, 64, 32, 16, q_lora_rank=None, first_k_dense_replace=1,
               rope_parameters=yarn) | experts(5, 2, 16, 2, 1.0, norm_topk_prob=False))
     yield "deepseek2-groups", "DeepseekV2", (
-        shape(36, 40, 2, 2, 24, 8, 18, 10, q_lora_rank=12, first_k_dense_replace=1,
-              rope_parameters=plain) | experts(9, 2, 12, 1, 3.5, n_group=3, topk_group=2,
+        shape(32, 40, 2, 2, 24, 8, 16, 20, q_lora_rank=16, first_k_dense_replace=1,
+              rope_parameters=plain) | experts(9, 2, 16, 1, 3.5, n_group=3, topk_group=2,
                                                topk_method="group_limited_greedy"))
     yield "deepseek3", "DeepseekV3", (
-        shape(32, 48, 3, 4, 32, 32, 16, 32, q_lora_rank=20, first_k_dense_replace=1,
+        shape(32, 48, 3, 4, 32, 32, 16, 32, q_lora_rank=24, first_k_dense_replace=1,
               rope_parameters=yarn | {"mscale": 1.0, "mscale_all_dim": 1.0}) |
         experts(8, 3, 16, 1, 2.5, n_group=4, topk_group=2, norm_topk_prob=True))
     yield "glm47flash", "Glm4MoeLite", (
@@ -146,7 +146,7 @@ def models():
                                       "original_max_position_embeddings": 64}) |
         experts(6, 2, 16, 1, 1.0, norm_topk_prob=True))
     yield "minicpm3", "MiniCPM3", (
-        shape(32, 48, 2, 2, 24, 8, 10, 16, q_lora_rank=20, rms_norm_eps=1e-5, scale_emb=12,
+        shape(32, 48, 2, 2, 24, 8, 16, 16, q_lora_rank=24, rms_norm_eps=1e-5, scale_emb=12,
               scale_depth=1.4, dim_model_base=256,
               rope_parameters={"rope_type": "longrope", "rope_theta": 10000.0, "factor": 1.0,
                                "short_factor": SHORT, "long_factor": LONG,

@@ -78,6 +78,29 @@ TEST(keeps_what_it_proposes)
     str_release(&note);
 }
 
+/* Weights of 76 KB, and twice as many positions as the larger budgets need. */
+TEST(proposes_no_cache_above_a_fifth_of_the_weights)
+{
+    static const char make[] = "sed 's/context_length 512/context_length 65536/' "
+                               "tests/golden/families/llama.model >%s/m && "
+                               "build/golden/make_models %s/m %s/m.gguf";
+    struct str command = {0}, path = {0}, note = {0};
+    struct options o = fresh();
+    struct engine *g;
+    str_printf(&command, make, folder, folder, folder);
+    str_printf(&path, "%s/m.gguf", folder);
+    assert_int_equal(system(str_get(&command)), 0);
+    o.engine.model = str_get(&path);
+    o.engine.heads.none = true;
+    assert_int_equal(engine_prepare(&g, &o.engine, &err), 0);
+    first_run(&o, g, &note);
+    assert_int_equal(o.session.plan.budget, 8192);
+    engine_close(g);
+    str_release(&note);
+    str_release(&command);
+    str_release(&path);
+}
+
 static int set_up(void **state)
 {
     (void)state;

@@ -284,17 +284,11 @@ static struct token lex_string(struct lexer *l, struct token t)
     return t;
 }
 
+/* The parser finds those that do not match. */
 static void track_bracket(struct lexer *l, char c)
 {
-    static const char open[] = "([{", close[] = ")]}";
-    if (strchr(open, c)) {
-        if (l->n_brackets == (int)sizeof l->brackets)
-            heap_fail(l->heap, ERR_FORMAT, "too many brackets are open");
-        l->brackets[l->n_brackets++] = close[strchr(open, c) - open];
-    } else if (strchr(close, c)) {
-        if (l->n_brackets == 0 || l->brackets[--l->n_brackets] != c)
-            heap_fail(l->heap, ERR_FORMAT, "unexpected '%c'", c);
-    }
+    if (strchr("([{", c)) l->n_brackets++;
+    if (strchr(")]}", c) && l->n_brackets > 0) l->n_brackets--;
 }
 
 static struct token lex_operator(struct lexer *l, struct token t)

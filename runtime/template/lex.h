@@ -41,8 +41,7 @@ struct lexer {
     enum { LEX_IN_DATA, LEX_IN_BLOCK, LEX_IN_PRINT } state;
     bool line_starts;     /* the last tag removed the line break after it */
     enum lex_kind opened; /* the tag whose data was just returned; LEX_END: none */
-    char brackets[64];    /* open ones, so that }} may end two dicts */
-    int n_brackets;
+    int n_brackets;       /* open ones, so that }} may end two dicts */
 };
 
 void lexer_init(struct lexer *l, struct heap *h, const char *source, size_t n);

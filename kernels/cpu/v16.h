@@ -37,6 +37,7 @@
  *   v16i_low_nibbles(x, right)               bits right to right + 3 of each word
  *   v16_store_words(p, x)                    rounded to words; of each four the middle two swapped
  *   v16i_load_quads(a, b, c, d)              dword i = byte i of each
+ *   v16i_load_once(p)                        to a register that is used several times
  *   v16i_load_strided(base, stride)          dword i = the one at base + i stride
  *   v16_exponent(x)                          floor(log2 x) of a normal x > 0
  *   v16_scale2(x, n)                         x 2^n for an integral n in -126..0

@@ -320,12 +320,15 @@ static inline void v8_load_columns(__m256i out[4], const uint8_t *base, size_t s
     out[3] = _mm256_unpackhi_epi64(ab1, cd1);
 }
 
-static inline void v16_load_columns(v16i out[4], const uint8_t *base, size_t stride)
+/* Otherwise the columns would be written to memory twice. */
+__attribute__((always_inline)) static inline void v16_load_columns(v16i out[4], const uint8_t *base,
+                                                                   size_t stride)
 {
     __m256i a[4], b[4];
 
     v8_load_columns(a, base, stride);
     v8_load_columns(b, base + 8 * stride, stride);
+#pragma GCC unroll 4
     for (int i = 0; i < 4; i++) {
         out[i].a = a[i];
         out[i].b = b[i];
@@ -337,6 +340,11 @@ static inline v16i v16i_load(const void *p)
     const v16i x = {_mm256_loadu_si256((const __m256i *)p),
                     _mm256_loadu_si256((const __m256i *)p + 1)};
     return x;
+}
+
+static inline v16i v16i_load_once(const void *p)
+{
+    return v16i_load(p);
 }
 
 static inline void v16i_store(void *p, v16i x)

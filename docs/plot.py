@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Draws docs/memory-*.svg and prints the tables of quant/eval/notes/recall.md from docs/memory.csv, which
+"""Draws docs/memory-budget.svg and prints the tables of quant/eval/notes/recall.md from docs/memory.csv, which
 `retain eval … --csv` wrote (docs/measure.sh). Needs nothing but Python.
 
-    docs/plot.py            draws the pictures
+    docs/plot.py            draws the picture
     docs/plot.py tables     prints the tables
 """
 import csv
@@ -97,13 +97,6 @@ def pictures():
     at_1k = select('recall', length=1000)
     draw('budget', 'Recall of eight facts after 1,000 tokens', 'cache units per head',
          group(at_1k, 'budget'), [31, 62, 125, 250, 500], budgets)
-    draw('bytes', 'The same, by the bytes of the whole cache', 'KiB',
-         group(at_1k, 'cache_bytes'), [2**i * 1024 for i in (9, 9.25, 9.5)],
-         lambda x: f'{x / 1024:.0f}')
-    lengths = [r for r in select('recall') if r['budget'] in (256, 250)]
-    draw('length', 'Recall with 256 units per head', 'tokens between the facts and the questions',
-         group(lengths, 'length'), [1000, 8192, 32768, 131072],
-         lambda x: {1000: '1K', 8192: '8K', 32768: '32K', 131072: '128K'}[x])
 
 
 # ---- tables ----------------------------------------------------------------------------------------

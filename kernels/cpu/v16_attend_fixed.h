@@ -52,7 +52,6 @@ struct fixed_tile {
     struct fixed_scales v_scale;
     uint32_t v_factor[FIXED_GROUPS][FIXED_PAIRS]; /* d of the first v_seen slots, over v_unit */
     float v_unit[FIXED_GROUPS];
-    int v_seen;
     float q_scale[FIXED_SPAN];              /* value of a logit in units of S */
     float q_inv[FIXED_SPAN];                /* factor from a query to words */
     uint32_t q[FIXED_ROWS * FIXED_DIM / 2]; /* [row][pair] */
@@ -62,6 +61,7 @@ struct fixed_tile {
     float keep[FIXED_ROWS];
     float grow[FIXED_ROWS][2 * FIXED_GROUPS]; /* per group: factor of sums of words; addend */
     uint8_t padded[KN_TILE * FIXED_UNIT];
+    int v_seen; /* last, so that no vector above crosses a line of 64 bytes */
 };
 
 V16_INLINE v16 seen(const float *p, int n, v16 rest)

@@ -23,7 +23,8 @@
 
 enum {
     PANEL_BLOCK = 16,
-    PANEL_AHEAD = 4096, /* approximate bytes that a stream is prefetched ahead */
+    PANEL_AHEAD = 4096,           /* approximate bytes that a stream is prefetched ahead */
+    PANEL_LONG = 4096 / KN_GROUP, /* groups */
 };
 
 /* One group of the packed tokens: x ~ d q, and for the group or each of its halves what its minima
@@ -276,7 +277,7 @@ V16_INLINE void panel_tiles(enum kn_type type, const struct kn_matmul *job, int 
     }
 }
 
-/* The only token. */
+/* The only token. Eight streams are faster than four in long rows, and slower in short ones. */
 V16_INLINE void panel_streams(enum kn_type type, const struct kn_matmul *job, float *y)
 {
     enum { STREAM_ROWS = PANEL_STREAMS * KN_PANEL, HALF = STREAM_ROWS / 2 };
@@ -284,7 +285,9 @@ V16_INLINE void panel_streams(enum kn_type type, const struct kn_matmul *job, fl
     const struct kn_act *x = job->x;
     int r = job->row0;
 
-    for (; r + STREAM_ROWS <= job->row1; r += STREAM_ROWS, y += STREAM_ROWS)
+    const bool all = PANEL_STREAMS <= 4 || n_group >= PANEL_LONG;
+
+    for (; all && r + STREAM_ROWS <= job->row1; r += STREAM_ROWS, y += STREAM_ROWS)
         panel_stream(type, PANEL_STREAMS, panel_at(job->w, r, 0), step, (int)n_group, x, y,
                      KN_PANEL);
     for (; PANEL_STREAMS > 4 && r + HALF <= job->row1; r += HALF, y += HALF)

@@ -33,8 +33,8 @@ int settings_parse(const struct settings *s, const char *argument, struct option
 int settings_change(struct settings *s, const struct option_fact *f, const char *value,
                     struct err *e);
 
-/* The value of a setting as it holds: what the session uses, or for the next token will use. st
- * NULL: no session is open. */
+/* The value of a setting that the session uses, or will use for the next token. st NULL: no session
+ * is open. */
 void settings_value(const struct settings *s, const struct session_stats *st,
                     const struct option_fact *f, struct str *out);
 

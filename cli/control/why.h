@@ -1,4 +1,5 @@
-/* why: what was decided for the user when the model and the conversation were opened, and why. */
+/* why: the choices that retain made when it opened the model and the conversation, and their
+ * reasons. */
 #ifndef RETAIN_CLI_CONTROL_WHY_H
 #define RETAIN_CLI_CONTROL_WHY_H
 
@@ -6,7 +7,7 @@
 #include "cli/control/cli_session.h"
 #include "cli/options/options.h"
 
-/* One decision a line, each with the option or the command that decides otherwise. */
+/* A choice per line, with the option or the command that changes it. */
 void why_lines(const struct options *o, const struct cli_session *parts, struct str *out);
 
 #endif

@@ -169,7 +169,7 @@ struct options {
     struct pull_opts pull;
     const char *svg; /* replay: a picture to draw; NULL = none */
     bool force;      /* replace an existing file; download a model that does not fit */
-    bool yes;        /* the user agrees to what a command would ask */
+    bool yes;        /* the answer to each question of a command is yes */
     bool json;
     /* every command */
     bool help;

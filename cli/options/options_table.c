@@ -186,7 +186,7 @@ const struct option options_table[] = {
     {ROW("min-p", 0, session.sampling.min_p, OPTIONS_SAMPLING), .kept = true, .max = 1, .value = "P",
      .help = "keep tokens at least P times as likely as the best; 0 = all"},
     {ROW("repeat-penalty", 0, session.sampling.repeat_penalty, OPTIONS_SAMPLING), .kept = true, .min = 0.01, .max = 100,
-     .value = "X", .help = "make what the answer has said less likely; 1 = off"},
+     .value = "X", .help = "make tokens that the answer contains less likely; 1 = off"},
     {ROW("repeat-last", 0, session.sampling.repeat_last, OPTIONS_SAMPLING), .kept = true, .max = SAMPLER_HISTORY, .value = "N",
      .help = "how many of the answer's last tokens --repeat-penalty sees"},
     {ROW("repeat-limit", 0, session.sampling.repeat_limit, OPTIONS_SAMPLING), .kept = true, .max = SAMPLER_HISTORY, .value = "N",

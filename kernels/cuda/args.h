@@ -323,8 +323,8 @@ struct cuda_sort {
  * many: up to 64, grid: ceil(n_out / 64), tiles; 128 threads. Weights of floats: any rows, grid:
  * ceil(n_out / 4), tiles; 128 threads.
  * Without tiles, the matrices are those of n_head heads, and n_tok tokens have a row of each: row
- * t * n_head + h. There are n_head * ceil(n_tok / 8) tiles then, of many and floats ceil(n_tok /
- * 64). */
+ * t * n_head + h. few then has n_head * ceil(n_tok / 8) tiles, many and floats have n_head *
+ * ceil(n_tok / 64). */
 #define CUDA_EXPERT_THREADS 128
 #define CUDA_EXPERT_FEW     8
 #define CUDA_EXPERT_MANY    64

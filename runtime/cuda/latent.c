@@ -65,7 +65,7 @@ void cuda_run_latent(struct cuda_context *x, const struct model_layer *l)
     cuda_observe(x, l);
 }
 
-/* Keys, and so values, are rotated with the magnitude of the rotation. */
+/* Values are the rotated keys, so the magnitude of the rotation is divided out. */
 void cuda_run_values(struct cuda_context *x, const struct model_layer *l)
 {
     const struct model *m = x->m;

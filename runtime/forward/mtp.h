@@ -2,7 +2,7 @@
  * that was drawn but not run. It is on the CPU, has a separate cache of its newest units, and
  * follows the conversation by itself: it keeps the newest tokens that the model ran, with their
  * rows of the residual stream, and reads them when proposals are wanted. After the conversation was
- * loaded or rewound it begins anew. It only makes proposals, and no answer depends on them, so
+ * loaded or rewound, its cache is empty. It only makes proposals, and no answer depends on them, so
  * nothing of it is saved. */
 #ifndef RETAIN_RUNTIME_FORWARD_MTP_H
 #define RETAIN_RUNTIME_FORWARD_MTP_H

@@ -113,7 +113,7 @@ static void same_row(const float *a, const float *b)
 }
 
 /* Two contexts with the same tokens. Proposals, and earlier tokens than the window's, leave no
- * trace, also while the oldest units are dropped; after a reload the layer begins anew. */
+ * trace, also while the oldest units are dropped; after a reload the layer's cache is empty. */
 TEST(test_it_follows_the_conversation)
 {
     enum { SKIPPED = 100 + 2 * MTP_WINDOW, END = SKIPPED + 2 * MTP_WINDOW + 50 };

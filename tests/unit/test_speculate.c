@@ -17,7 +17,7 @@ TEST(test_tokens_tried_are_as_tokens_run_alone)
 }
 
 /* Layers with windows, sinks, caps, other numbers of heads; recurrent layers of each kind, also
- * beside attention (falcon-h1) and experts. */
+ * with attention in one layer (falcon-h1) and with experts. */
 TEST(test_models_with_other_layers)
 {
     static const char *const models[] = {"gemma2", "gemma3",        "olmo3",     "qwen35moe",

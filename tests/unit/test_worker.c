@@ -183,10 +183,17 @@ TEST(test_quit)
     tear_down(&f);
 }
 
-/* A conversation of thousands of tokens without a saved cache is read when it is opened. */
-static void save_long_talk(struct fixture *f)
+/* Now a conversation is read when it is opened. */
+static void drop_cache(const struct fixture *f, const char *name)
 {
     AUTO_LIBRARY *l;
+    ok(conversations_open(&l, f->db, &err));
+    ok(conversations_drop_cache(l, name, &err));
+}
+
+/* A conversation of thousands of tokens without a saved cache. */
+static void save_long_talk(struct fixture *f)
+{
     struct str text = {0};
     for (int i = 0; i < 300; i++) str_puts(&text, "The cat sat on the mat and saw a fox. ");
     f->options.session.max_tokens = 1;
@@ -196,8 +203,7 @@ static void save_long_talk(struct fixture *f)
     wait_for(f, EVENT_END);
     leave(f);
     str_release(&text);
-    ok(conversations_open(&l, f->db, &err));
-    ok(conversations_drop_cache(l, "talk", &err));
+    drop_cache(f, "talk");
 }
 
 static void check_opening(void (*stop)(struct worker *w))
@@ -221,4 +227,28 @@ TEST(test_stop_while_opening)
 {
     check_opening(worker_stop);
     check_opening(worker_leave);
+}
+
+/* A stopped opening leads back to the conversation before it, whose opening is not stopped. */
+TEST(test_stop_leads_back)
+{
+    struct fixture f;
+    struct request open_talk = {.command = SLASH_OPEN, .name = "talk"};
+    set_up(&f);
+    save_long_talk(&f);
+    f.options.engine.isa = "ref";
+    f.options.session.conversation = "other";
+    start(&f);
+    wait_for(&f, EVENT_OPENED);
+    say(&f, "Tell me about cats.");
+    wait_for(&f, EVENT_END);
+    worker_run(f.worker, &open_talk);
+    wait_for(&f, EVENT_READING);
+    drop_cache(&f, "other");
+    worker_stop(f.worker);
+    wait_for(&f, EVENT_OPENED);
+    assert_int_equal(f.last[EVENT_FAILED].code, ERR_STOP);
+    assert_int_equal(f.box.stats.n_turns, 1);
+    leave(&f);
+    tear_down(&f);
 }

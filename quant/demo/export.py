@@ -1,10 +1,6 @@
-"""Write the demo model and its retaining heads as GGUF files; needs only numpy.
-
-The base file is an ordinary `llama` model that any GGUF runtime loads: matrices in Q4_0, norms in
-F32, attention rows in the interleaved RoPE order. The heads are a separate file, tied to the base
-file by its BLAKE2b digest."""
+"""Write the demo model as a GGUF file: an ordinary `llama` model that any GGUF runtime loads. Matrices
+are Q4_0, norms F32, attention rows in the interleaved RoPE order."""
 import argparse
-import hashlib
 import json
 import struct
 
@@ -14,7 +10,7 @@ import torch
 import model as llama
 from tokenizer import BOS, END, PAD, SPECIALS, Tokenizer
 
-F32, Q4_0, Q8_0 = 0, 2, 8                                        # ggml tensor types
+F32, Q4_0 = 0, 2                                                 # ggml tensor types
 UINT32, INT32, FLOAT32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9   # GGUF value types
 ALIGNMENT = 32
 MOSTLY_Q4_0 = 2
@@ -55,16 +51,6 @@ def q4_0_pack(scales, codes):
     """18 bytes a block: the scale, then byte j holding code j (low) and code j + 16 (high)."""
     packed = codes[:, :16] | codes[:, 16:] << 4
     return np.concatenate([scales.view(np.uint8), packed], 1).tobytes()
-
-
-def q8_0_pack(x):
-    blocks = np.ascontiguousarray(x, np.float32).reshape(-1, 32)
-    scale = np.abs(blocks).max(1, keepdims=True) / 127
-    inverse = np.divide(1, scale, out=np.zeros_like(scale), where=scale != 0)
-    scaled = blocks * inverse
-    codes = np.trunc(scaled + np.copysign(.5, scaled)).astype(np.int8)
-    return np.concatenate([scale.astype(np.float16).view(np.uint8), codes.view(np.uint8)],
-                          1).tobytes()
 
 
 def float_bytes(x):
@@ -196,38 +182,6 @@ def write_base(path, model, tokenizer):
     write(path, metadata, tensors)
 
 
-def digest(path):
-    with open(path, 'rb') as f:
-        return hashlib.blake2b(f.read(), digest_size=32).hexdigest()
-
-
-def write_heads(path, heads, base_path):
-    """heads: as heads.py saves them."""
-    first, second = heads['first'], heads['second']      # per layer [hidden, input], [n_kv, hidden]
-    metadata = [
-        ('general.architecture', STRING, 'retain'),
-        ('general.type', STRING, 'retaining-heads'),
-        ('general.name', STRING, 'retain demo heads'),
-        ('general.license', STRING, 'mit'),
-        ('general.alignment', UINT32, ALIGNMENT),
-        ('retain.heads.version', UINT32, 1),
-        ('retain.heads.base_digest', STRING, digest(base_path)),
-        ('retain.heads.block_count', UINT32, len(first)),
-        ('retain.heads.input_length', UINT32, first[0].shape[1]),
-        ('retain.heads.hidden_length', UINT32, first[0].shape[0]),
-        ('retain.heads.head_count_kv', UINT32, second[0].shape[0]),
-        ('retain.heads.activation', STRING, 'silu'),
-        ('retain.heads.label', STRING, 'share'),
-        ('retain.heads.label_mean', (ARRAY, FLOAT32), heads['mean'].flatten().tolist()),
-        ('retain.heads.label_std', (ARRAY, FLOAT32), heads['std'].flatten().tolist())]
-    tensors = []
-    for i, (w1, w2) in enumerate(zip(first, second)):
-        name = f'blk.{i}.retain_'
-        tensors.append((name + '1.weight', w1.shape[::-1], Q8_0, q8_0_pack(w1.numpy())))
-        tensors.append((name + '2.weight', w2.shape[::-1], F32, float_bytes(w2)))
-    write(path, metadata, tensors)
-
-
 def golden(model, tokenizer, prompt):
     """The expected result of a runtime with these weights: float32, full attention, greedy."""
     ids = tokenizer.encode_chat(prompt)
@@ -251,14 +205,10 @@ if __name__ == '__main__':
     parser = argparse.ArgumentParser()
     parser.add_argument('--model', required=True)
     parser.add_argument('--tokenizer', required=True)
-    parser.add_argument('--heads', help='without it only the base file is written')
     parser.add_argument('--out', required=True, help='folder')
     a = parser.parse_args()
     model, tokenizer = llama.load(a.model), Tokenizer.load(a.tokenizer)
-    base = a.out + '/retain-demo.gguf'
-    write_base(base, model, tokenizer)
-    if a.heads:
-        write_heads(a.out + '/retain-demo-heads.gguf', torch.load(a.heads), base)
+    write_base(a.out + '/retain-demo.gguf', model, tokenizer)
     quantize(model)
     with open(a.out + '/golden.json', 'w') as f:
         json.dump([golden(model, tokenizer, prompt) for prompt in GOLDEN], f, indent=1)

@@ -54,16 +54,6 @@ def swiglu(gate, up):
     return F.silu(gate) * up
 
 
-def attend(q, k, v):
-    """Causal attention of q [heads, group, n, head_dim] to k, v [heads, n, head_dim], and its logits
-    [heads, group, n, n]."""
-    heads, group, n, d = q.shape
-    logits = torch.bmm(q.reshape(heads, -1, d), k.transpose(1, 2)).view(heads, group, n, n)
-    mask = torch.full((n, n), float('-inf'), dtype=q.dtype).triu_(1)
-    p = torch.softmax(logits + mask, -1).view(heads, -1, n)
-    return torch.bmm(p, v).view(q.shape), logits
-
-
 # ------------------------------------------------------------------------------------------ model
 def rope_tables(n, head_dim, theta):
     frequency = theta ** (-torch.arange(0, head_dim, 2, dtype=torch.float32) / head_dim)
@@ -103,10 +93,9 @@ class Llama(nn.Module):
         self.layers = nn.ModuleList(Layer(config) for _ in range(config.n_layers))
         self.norm = nn.Parameter(torch.ones(config.d))
 
-    def hidden(self, ids, cast=lambda p: p, watch=None):
+    def hidden(self, ids, cast=lambda p: p):
         """ids [rows, n] -> normed hidden states [rows, n, d]. cast converts master weights to the
-        type to compute with; watch, a list, gets (q, k, v before RoPE, attention logits) of every
-        layer."""
+        type to compute with."""
         c, (rows, n) = self.c, ids.shape
         group = c.n_heads // c.n_kv
         x = F.embedding(ids, cast(self.emb)) * math.sqrt(c.d)
@@ -118,16 +107,10 @@ class Llama(nn.Module):
             qh = qh * c.head_dim ** -.5
             kh = rope(k.view(rows, n, c.n_kv, c.head_dim).transpose(1, 2), cos, sin)
             vh = v.view(rows, n, c.n_kv, c.head_dim).transpose(1, 2)
-            qkv = (qh.reshape(rows * c.n_kv, group, n, c.head_dim),
-                   kh.reshape(rows * c.n_kv, n, c.head_dim),
-                   vh.reshape(rows * c.n_kv, n, c.head_dim))
-            if watch is None:
-                o = F.scaled_dot_product_attention(qkv[0], qkv[1][:, None], qkv[2][:, None],
-                                                   is_causal=True, scale=1)
-            else:
-                o, logits = attend(*qkv)
-            if watch is not None:
-                watch.append((q, k, v, logits.view(rows, c.n_kv, group, n, n)))
+            o = F.scaled_dot_product_attention(qh.reshape(rows * c.n_kv, group, n, c.head_dim),
+                                               kh.reshape(rows * c.n_kv, 1, n, c.head_dim),
+                                               vh.reshape(rows * c.n_kv, 1, n, c.head_dim),
+                                               is_causal=True, scale=1)
             o = o.view(rows, c.n_heads, n, c.head_dim).transpose(1, 2).reshape(rows, n, -1)
             x = x + F.linear(o, cast(layer.out))
             h = rms(x, cast(layer.ffn_norm), c.eps)

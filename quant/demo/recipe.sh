@@ -28,9 +28,8 @@ step() {
 }
 
 [ -f "$out/tokenizer.json" ] || step tokenizer "$out/tokenizer.json"
-with="--model $out/model.pt --tokenizer $out/tokenizer.json"
 step train --tokenizer "$out/tokenizer.json" --out "$out/model.pt" --minutes "${MINUTES:-180}"
-step export $with --out "$out"
+step export --model "$out/model.pt" --tokenizer "$out/tokenizer.json" --out "$out"
 # retaining heads: the program's own trainer, on the quantized model; continues where it stopped
 model="-m $out/retain-demo.gguf" heads="$out/retain-demo-heads.gguf"
 [ -f "$out/heads.jsonl" ] || step heads_data >"$out/heads.jsonl"
@@ -38,7 +37,6 @@ echo "== heads"
 [ -f "$heads" ] || "$retain" heads train $model --data "$out/heads.jsonl" --out "$heads" \
     --length 4608 --hidden 128 --steps 200 --batch 4 --rate .002
 {
-    step evaluate $with --policy full --length 900 --budget 0
     "$retain" eval recall $model --heads "$heads" --policy keeper,locret,sink,random --budget 64,256 \
         --length 2048,8192,32768
     "$retain" eval recall $model --policy full --length 1000,2000,4000

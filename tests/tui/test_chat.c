@@ -231,24 +231,6 @@ TEST(test_private_cannot_go_back)
 
 /* ---- settings ------------------------------------------------------------------------------- */
 
-/* All numbers, at the smallest usual size. */
-TEST(test_numbers)
-{
-    AUTO_STAGE s;
-    char kept[64];
-    stage_talk(&s, 3);
-    stage_key(&s, K_F1 + 7);
-    const struct session_stats *st = &s.app.stats;
-    stage_draw(&s, 80, 24);
-    snprintf(kept, sizeof kept, "kept %lld of %lld units", (long long)st->units_kept,
-             (long long)st->units_seen);
-    char *to = s.drawn.data; /* without digit separators */
-    for (const char *c = s.drawn.data; *c; c++)
-        if (*c != ',') *to++ = *c;
-    *to = 0;
-    shows_too(&s, kept);
-}
-
 /* /file and @PATH: one line with size and tokens stands for the file, before and after it was read,
  * until it is unfolded; a missing file is told and the message stays. Tab completes the path. */
 TEST(test_files)

@@ -2,7 +2,6 @@
 #include "tests/test.h"
 
 #include <sys/stat.h>
-#include <time.h>
 
 #include "cli/control/slash.h"
 #include "tests/tui/fake_stage.h"
@@ -174,21 +173,16 @@ TEST(test_undo_random)
 TEST(test_paste)
 {
     struct edit e;
-    struct timespec from, to;
     AUTO_STR big = {0};
     edit_init(&e);
     put(&e, "a\r\nb\rc\033[31m");
     assert_edit(&e, "a\nb\nc\033[31m", "");
     edit_set(&e, "", 0);
     for (int i = 0; i < 10000; i++) str_puts(&big, "a line with some words 漢字 and \033 more\r");
-    clock_gettime(CLOCK_MONOTONIC, &from);
     edit_insert(&e, big.data, big.n);
     int line, column;
     assert_int_equal(edit_lines(&e, 78, &line, &column), 10001);
     assert_int_equal(line, 10000);
-    clock_gettime(CLOCK_MONOTONIC, &to);
-    double ms = (double)(to.tv_sec - from.tv_sec) * 1e3 + (double)(to.tv_nsec - from.tv_nsec) / 1e6;
-    print_message("a paste of %zu bytes took %.1f ms\n", big.n, ms);
     edit_undo(&e);
     assert_edit(&e, "", "");
     edit_release(&e);
@@ -392,7 +386,6 @@ TEST(test_random_input)
 
 /* ---- the table of keys ---------------------------------------------------------------------- */
 
-/* Every key is listed in the help. */
 /* From every place of the map to its word in the text and back, with keys only. */
 TEST(test_map_and_text_are_linked)
 {

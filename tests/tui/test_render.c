@@ -2,8 +2,6 @@
  * review the difference before you commit it. */
 #include "tests/test.h"
 
-#include <ctype.h>
-
 #include "cli/print/num.h"
 #include "cli/control/ramp.h"
 #include "tests/tui/fake_stage.h"
@@ -448,21 +446,6 @@ TEST(test_losses)
     assert_non_null(ribbon);
     assert_memory_equal(ribbon + strlen("memory  "), "▀▀▀▀", strlen("▀▀▀▀"));
     hides_too(&s, ":mark");
-}
-
-/* The numbers of short turns do not run together. */
-TEST(test_turn_numbers)
-{
-    AUTO_STAGE s;
-    stage_start(&s, false, NULL);
-    for (int i = 0; i < 30; i++) stage_type(&s, "words 2\r");
-    app_show(&s.app, VIEW_MAP);
-    stage_draw(&s, 80, 24);
-    const char *turns = strstr(s.drawn.data, "\nturn ");
-    assert_non_null(turns);
-    for (const char *c = turns + strlen("\nturn   S"); *c != '\n'; c++)
-        assert_true(!isdigit((unsigned char)c[0]) || !isdigit((unsigned char)c[1]) ||
-                    !isdigit((unsigned char)c[2]));
 }
 
 /* Help begins with the keys of the view it is opened in, and returns there. */

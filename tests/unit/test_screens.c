@@ -1,6 +1,5 @@
 /* The screens with the real engine and the demo model: every cell of strip, map, head map,
- * waterfall and tint, and the numbers next to them, equal the engine's own tables. The pictures
- * depend on the processor; `test_screens --write FILE` writes them to a file. */
+ * waterfall and tint, and the numbers next to them, equal the engine's own tables. */
 #include "tests/test.h"
 
 #include <math.h>
@@ -13,7 +12,6 @@
 #include "tests/tui/stage.h"
 #include "tests/unit/same_units.h"
 
-static FILE *dumps;
 static struct stage s;
 static int n_evictions;
 
@@ -233,20 +231,6 @@ static void check_eviction(void)
     check_ribbon();
 }
 
-static void dump(const char *name)
-{
-    if (!dumps) return;
-    fprintf(dumps, "%s %dx%d\n", name, s.grid.w, s.grid.h);
-    for (int y = 0; y < s.grid.h; y++) {
-        char line[512];
-        row_text(y, line);
-        int n = (int)strlen(line);
-        while (n > 0 && line[n - 1] == ' ') n--;
-        fprintf(dumps, "%.*s\n", n, line);
-    }
-    fputs("\n", dumps);
-}
-
 static void draw(int w, int h)
 {
     stage_draw(&s, w, h);
@@ -257,36 +241,23 @@ static void check_views(int w, int h)
     app_show(&s.app, VIEW_CHAT);
     draw(w, h);
     check_ribbon();
-    dump("chat");
     app_show(&s.app, VIEW_MAP);
     s.app.mapped = (struct map_state){.position = 3};
     draw(w, h);
     check_map(MAP_ROWS); /* a small model: every head has its row */
-    dump("map");
     stage_key(&s, 'l');
     draw(w, h);
     check_map(MAP_LAYERS);
-    dump("layers");
     stage_key(&s, 'l');
     draw(w, h);
     check_map(MAP_HEADS);
-    dump("heads of a layer");
     stage_type(&s, "w");
     s.app.mapped.history_layer = -1;
     draw(w, h);
     check_map(MAP_HISTORY);
-    dump("waterfall");
     app_show(&s.app, VIEW_TINT);
     draw(w, h);
     check_tint();
-    dump("tint");
-    app_show(&s.app, VIEW_LIST);
-    stage_run(&s);
-    draw(w, h);
-    dump("list");
-    app_show(&s.app, VIEW_HELP);
-    draw(w, h);
-    dump("help");
     app_show(&s.app, VIEW_CHAT);
 }
 
@@ -533,18 +504,3 @@ TEST(test_reopened)
     snprintf(path, sizeof path, "rm -r '%s'", dir);
     assert_int_equal(system(path), 0);
 }
-
-static int open_dumps(void **state)
-{
-    (void)state;
-    if (test_argc == 3 && strcmp(test_argv[1], "--write") == 0) dumps = fopen(test_argv[2], "w");
-    return 0;
-}
-
-static int close_dumps(void **state)
-{
-    (void)state;
-    return dumps ? fclose(dumps) : 0;
-}
-
-AROUND_TESTS(open_dumps, close_dumps)

@@ -9,7 +9,6 @@
 
 #include <signal.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 /* ---- conversations --------------------------------------------------------------------------- */
@@ -188,39 +187,6 @@ TEST_WITH(counters_follow, setup, teardown)
     ok(store_cache_drop(f->s, id, &err));
     assert_int_equal(look(f, "n").cache_bytes, 0);
     assert_int_equal(look(f, "n").n_tokens, 9);
-}
-
-static int64_t now_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
-}
-
-static int count_conversation(void *ctx, const struct store_conversation *c)
-{
-    *(int *)ctx += c->n_turns == 1 && c->title[0] == 'h';
-    return 0;
-}
-
-TEST_WITH(ten_thousand_conversations, setup, teardown)
-{
-    struct fixture *f = *state;
-    struct store_conversation c;
-    ok(store_begin(f->s, &err));
-    for (int i = 0; i < 10000; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "talk %d", i);
-        ok(store_conversation_create(f->s, name, &c, &err));
-        say(f, c.id, STORE_USER, "hello, what is the weather like on the moon today?");
-    }
-    ok(store_commit(f->s, &err));
-    int n = 0;
-    int64_t t = now_us();
-    ok(store_conversation_list(f->s, count_conversation, &n, &err));
-    t = now_us() - t;
-    print_message("10,000 conversations listed in %lld us\n", (long long)t);
-    assert_int_equal(n, 10000);
 }
 
 /* ---- transcript ------------------------------------------------------------------------------ */
@@ -788,7 +754,7 @@ TEST_WITH(a_reader_sees_one_state, setup, teardown)
     store_close(k.second.s);
 }
 
-/* ---- cost ------------------------------------------------------------------------------------ */
+/* ---- progress -------------------------------------------------------------------------------- */
 
 static int stop_at_third(void *ctx, int64_t done, int64_t total)
 {
@@ -808,35 +774,4 @@ TEST_WITH(checking_reports_its_progress, setup, teardown)
     assert_int_equal(n, 3);
     store_watch(f->s, NULL, NULL);
     ok(store_check(f->s, &err));
-}
-
-TEST_WITH(a_token_is_cheap, setup, teardown)
-{
-    struct fixture *f = *state;
-    static char units[36864]; /* an 8B model's: 32 layers, 8 heads, 140 bytes each */
-    static const size_t sizes[] = {0, 2048, sizeof units};
-    int64_t id = begin_named(f, "t");
-    int64_t position = 0;
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        int64_t t = now_us();
-        for (int j = 0; j < 500; j++) {
-            struct store_tail tail = {.position = position++,
-                                      .text = " word",
-                                      .n_text = 5,
-                                      .units = units,
-                                      .n_units = sizes[i]};
-            ok(store_tail_add(f->s, id, &tail, &err));
-        }
-        print_message("store_tail_add with %zu bytes of units: %.1f us\n", sizes[i],
-                      (double)(now_us() - t) / 500);
-    }
-    int64_t t = now_us();
-    ok(store_begin(f->s, &err));
-    say(f, id, STORE_ASSISTANT, "answer");
-    ok(store_tail_clear(f->s, id, &err));
-    ok(store_commit(f->s, &err));
-    print_message("closing that answer: %lld us\n", (long long)(now_us() - t));
-    t = now_us();
-    reopen(f);
-    print_message("closing and opening the file: %lld us\n", (long long)(now_us() - t));
 }

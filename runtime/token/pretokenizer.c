@@ -33,11 +33,12 @@
 
 /* A word is any capitals, then small letters, and `after`. This is the models' own pattern;
  * llama.cpp knows the case of A to Z only and leaves marks out. */
-#define CASED(after, digits)                                                                     \
-    "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" after "|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER \
-    "*" after "|" digits "| ?[^" WS "\\p{L}\\p{N}]+[\\r\\n/]*|[" WS "]*[\\r\\n]+|[" WS           \
+#define CASED_OF(upper, lower, after, digits, ends)                                              \
+    "[^\\r\\n\\p{L}\\p{N}]?" upper "*" lower "+" after "|[^\\r\\n\\p{L}\\p{N}]?" upper "+" lower \
+    "*" after "|" digits "| ?[^" WS "\\p{L}\\p{N}]+[\\r\\n" ends "]*|[" WS "]*[\\r\\n]+|[" WS    \
     "]+(?![^" WS "])|[" WS "]+"
-#define OPTIONAL_SUFFIX "(?:'(?:[sS]|[tT]|[rR][eE]|[vV][eE]|[mM]|[lL][lL]|[dD]))?"
+#define CASED(after, digits) CASED_OF(UPPER, LOWER, after, digits, "/")
+#define OPTIONAL_SUFFIX      "(?:'(?:[sS]|[tT]|[rR][eE]|[vV][eE]|[mM]|[lL][lL]|[dD]))?"
 /* DeepSeek's first models: the letters of scripts with case, as the Unicode version of that time
  * had them. */
 #define CASED_LETTERS                                                                       \
@@ -59,6 +60,13 @@
     "\\x{FB13}-\\x{FB17}\\x{FF21}-\\x{FF3A}\\x{FF41}-\\x{FF5A}\\x{10400}-\\x{1044F}"        \
     "\\x{104B0}-\\x{104D3}\\x{104D8}-\\x{104FB}\\x{10C80}-\\x{10CB2}\\x{10CC0}-\\x{10CF2}"  \
     "\\x{118A0}-\\x{118DF}\\x{1E900}-\\x{1E943}"
+/* The characters of Unicode's script Han, which are in pieces of their own. */
+#define HAN                                                                           \
+    "\\x{2E80}-\\x{2E99}\\x{2E9B}-\\x{2EF3}\\x{2F00}-\\x{2FD5}\\x{3005}\\x{3007}"     \
+    "\\x{3021}-\\x{3029}\\x{3038}-\\x{303B}\\x{3400}-\\x{4DBF}\\x{4E00}-\\x{9FFF}"    \
+    "\\x{F900}-\\x{FA6D}\\x{FA70}-\\x{FAD9}\\x{16FE2}\\x{16FE3}\\x{16FF0}-\\x{16FF6}" \
+    "\\x{20000}-\\x{2A6DF}\\x{2A700}-\\x{2EE5D}\\x{2F800}-\\x{2FA1D}\\x{30000}-\\x{33479}"
+#define NO_LETTERS "\\p{N}\\p{P}\\p{S}\\p{Z}\\p{C}"
 #define EAST_ASIAN "[\\x{800}-\\x{9FA5}\\x{AC00}-\\x{D7FF}]+"
 
 struct row {
@@ -104,6 +112,11 @@ static const struct row rows[] = {
      false,
      false,
      {CASED(OPTIONAL_SUFFIX, "\\p{N}{1,3}")}},
+    {"kimi-k2",
+     false,
+     false,
+     {"[" HAN "]+|" CASED_OF("[^\\p{Ll}" NO_LETTERS HAN "]", "[^\\p{Lu}\\p{Lt}" NO_LETTERS HAN "]",
+                             OPTIONAL_SUFFIX, "\\p{N}{1,3}", "")}},
     {"deepseek-llm",
      false,
      false,

@@ -48,6 +48,14 @@ static const struct split {
       "Te\xCC\x81t", "  ", " b", " \n\n"}},
     {"llama4", {"don't", " ", "123", "4"}},
     {"tekken", {"get", "Response", "'s", " I", "'M", " ", "1", "2", " //", "x"}},
+    /* Han is separate from all else, also from kana; no '/' after punctuation */
+    {"kimi-k2",
+     {"get", "HTTPResponse's", " ", "\xE4\xB8\xAD\xE6\x96\x87", "abc", "\xE4\xB8\xAD", "x", " ",
+      "123", "4", " //", " \n\n", " ", " b"}},
+    {"kimi-k2",
+     {"\xE3\x81\xAE", "\xE3\x80\x85", "\xE3\x82\xAB", "  ", " \xE3\x82\xAB", "!?\n", "/"}},
+    {"kimi-k2",
+     {"Don'T", " ", "\xE4\xBA\x8C\xE3\x80\x87", "\xEF\xBC\x92\xEF\xBC\x93", "\xE5\xB9\xB4"}},
     /* line ends are separate; scripts with case, punctuation, scripts without case, digits */
     {"deepseek-llm",
      {"it", "'", "s", " ", "123", "\xE4\xB8\xAD", "\xE3\x80\x82", "\n", "\n", "  "}},

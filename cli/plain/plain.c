@@ -28,6 +28,8 @@ static void on_done(struct plain *p, enum slash command, const char *name)
 static void on_opened(struct plain *p, const char *name)
 {
     settings_opened(&p->settings);
+    str_clear(&p->last);
+    str_clear(&p->thought);
     if (p->interactive)
         report_note("conversation %s%s", name, p->greeted ? "" : "; /help for help");
     p->greeted = true;

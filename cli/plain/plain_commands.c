@@ -109,21 +109,47 @@ static bool is_secret(const struct plain *p)
     return secret_talk(&p->settings.options, p->control.parts.library);
 }
 
+static void clear_last(struct plain *p)
+{
+    str_clear(&p->last);
+    str_clear(&p->thought);
+}
+
+/* An answer that was continued has several messages. */
+static int take_answer(void *ctx, const struct conversations_message *m)
+{
+    struct plain *p = ctx;
+    if (m->role != CHAT_ASSISTANT) {
+        clear_last(p);
+        return 0;
+    }
+    str_append(&p->last, m->text, m->n_text);
+    str_append(&p->thought, m->thought, m->n_thought);
+    return 0;
+}
+
+/* The last answer and its thought as they are saved; a private conversation has only those that
+ * were printed. */
+static int read_last(struct plain *p, struct err *e)
+{
+    if (p->settings.options.session.private_mode) return 0;
+    clear_last(p);
+    return conversations_messages(p->control.parts.library, p->control.name, take_answer, p, e);
+}
+
 /* Without a text, the last answer is edited in $VISUAL or $EDITOR. */
 static int amend(struct plain *p, struct request *q, struct err *e)
 {
     int rc = 0;
     if (q->text.n == 0 && !p->interactive) return err_set(e, ERR_USAGE, "/answer TEXT");
     if (q->text.n == 0) {
+        rc = read_last(p, e);
         str_append(&q->text, str_get(&p->last), p->last.n);
-        rc = external_edit(&q->text, is_secret(p), -1, -1, e);
+        if (!rc) rc = external_edit(&q->text, is_secret(p), -1, -1, e);
     }
     if (!rc) rc = plain_run_request(p, q, e);
-    if (rc) return rc;
-    str_clear(&p->last);
-    str_append(&p->last, str_get(&q->text), q->text.n);
-    report_note("the answer was changed; /continue continues it");
-    return 0;
+    if (!rc) report_note("the answer was changed; /continue continues it");
+    return rc;
 }
 
 static int run_parsed(struct plain *p, enum slash command, const char *argument, struct err *e)
@@ -197,8 +223,9 @@ static int copy(struct plain *p, const char *what, struct err *e)
 {
     struct str text = {0};
     char how[256];
-    int rc = strcmp(what, "all") == 0 ? export_talk(p, &text, e)
-                                      : control_copied(&p->last, what, &text, e);
+    bool all = strcmp(what, "all") == 0;
+    int rc = all ? export_talk(p, &text, e) : read_last(p, e);
+    if (!rc && !all) rc = control_copied(&p->last, what, &text, e);
     if (!rc) rc = clipboard_copy(str_get(&text), text.n, is_secret(p), -1, how, e);
     if (!rc) report_note("copied %zu bytes %s", text.n, how);
     str_release(&text);
@@ -234,13 +261,14 @@ static int say_edited(struct plain *p, struct err *e)
     return rc;
 }
 
-static int show_thought(const struct plain *p)
+static int show_thought(struct plain *p, struct err *e)
 {
-    if (p->thought.n == 0)
+    int rc = read_last(p, e);
+    if (!rc && p->thought.n == 0)
         report_note("the model did not think before the last answer");
-    else
+    else if (!rc)
         report_aside("%s\n", str_get(&p->thought));
-    return 0;
+    return rc;
 }
 
 static void print_help(void)
@@ -265,7 +293,7 @@ int plain_command(struct plain *p, enum slash command, const char *argument, str
     case SLASH_COPY: return copy(p, argument, e);
     case SLASH_FILE: return say_file(p, argument, e);
     case SLASH_SAVE: return save(p, argument, e);
-    case SLASH_THOUGHT: return show_thought(p);
+    case SLASH_THOUGHT: return show_thought(p, e);
     case SLASH_MAP: session_print_map(c->parts.session); return 0;
     case SLASH_TINT: return session_print_tint(c->parts.library, c->name, c->parts.session, e);
     case SLASH_TURNS: return session_print_turns(c->parts.library, c->name, c->parts.session, e);

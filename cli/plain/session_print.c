@@ -167,9 +167,9 @@ static int print_turn(void *ctx, const struct conversations_message *m)
     char share[NUM_MAX];
     if (m->role != CHAT_USER) return 0;
     t->turn++;
-    const char *mark = session_is_pinned(t->tint.session, t->turn)      ? ", pinned"
-                       : session_is_forgotten(t->tint.session, t->turn) ? ", forgotten"
-                                                                        : "";
+    const char *mark = session_is_forgotten(t->tint.session, t->turn) ? ", forgotten"
+                       : session_is_pinned(t->tint.session, t->turn)  ? ", pinned"
+                                                                      : "";
     size_t skip = attached_skip(m->text, m->n_text);
     const char *words = m->text + (skip < m->n_text ? skip : 0);
     size_t n = strcspn(words, "\n"), shown = utf8_fit(words, n, TURN_COLUMNS);

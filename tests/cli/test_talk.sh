@@ -52,8 +52,15 @@ holds "answer: goes on" "$(cat "$T/out")" '[a-z]'
 holds "answer: nothing is read again" "$(cat "$T/err")" ' 0 re-read'
 holds "answer: saved" "$("$RETAIN" show changed)" '^Dogs [a-z]'
 equal "answer: the old one is gone" 0 "$("$RETAIN" show changed | grep -c 'Cats are')"
-printf '%s\n' '/stats' | talk -c changed
+printf '%s\n' '/stats' '/copy' /new '/copy' | talk -c changed
 holds "answer: resumes" "$(cat "$T/err")" ' 0 re-read'
+equal "copy: the saved answer" "$("$RETAIN" show changed | tail -n 1)" "$(cat "$T/state/retain/copied")"
+holds "copy: not that of another conversation" "$(cat "$T/err")" 'no answer to copy'
+
+# Marks count at once, also before the turn is evicted.
+printf '%s\n' '/pin 1' '/forget 1' '/turns' '/forget undo' '/turns' '/pin 1' | talk -c early
+holds "forget: before pin" "$(cat "$T/err")" 'turn 1: 100 % kept, forgotten: Hello'
+holds "forget: taken back" "$(grep -A 1 'taken back' "$T/err")" 'turn 1: 100 % kept, pinned: Hello'
 
 # A read error is reported, not taken for the end of the input.
 talk --new <"$T" >/dev/null

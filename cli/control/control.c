@@ -351,7 +351,8 @@ static int mark(struct run *r, const struct request *q, struct err *e)
         what = "may be evicted again";
     } else if (q->turn == 0) {
         rc = session_unforget(s, &sink, e);
-        if (!rc) emit_text(r->ev, EVENT_NOTE, "taken back: no turn is forgotten since the last message");
+        if (!rc)
+            emit_text(r->ev, EVENT_NOTE, "taken back: no turn is forgotten since the last message");
         return rc;
     } else if (!q->agreed) {
         int64_t n = session_turn_end(s, q->turn) - session_turn_end(s, q->turn - 1);

@@ -602,6 +602,10 @@ TEST(test_interrupt_never_quits_at_once)
     stage_key(&s, CTRL('c'));
     stage_key(&s, CTRL('c'));
     assert_false(s.quit);
+    stage_type(&s, "x");
+    stage_key(&s, CTRL('c'));
+    stage_key(&s, CTRL('c'));
+    assert_false(s.quit);
     stage_key(&s, CTRL('c'));
     assert_true(s.quit);
 }

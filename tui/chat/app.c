@@ -11,7 +11,7 @@
 #include "cli/control/ramp.h"
 #include "tui/chat/command.h"
 
-enum { FLASH_MS = 4000, TWICE_MS = 2000, EVENTS_BYTES = 65536, FLASH_BYTES = 72 };
+enum { FLASH_MS = 4000, EVENTS_BYTES = 65536, FLASH_BYTES = 72 };
 
 const struct view_ops *const view_table[VIEWS] = {
     [VIEW_CHAT] = &view_chat, [VIEW_MAP] = &view_map,   [VIEW_TINT] = &view_tint,
@@ -406,7 +406,7 @@ void app_put_draft_away(struct app *a)
 
 void app_interrupt(struct app *a)
 {
-    bool twice = a->interrupt_ms && a->now_ms - a->interrupt_ms < TWICE_MS;
+    bool twice = a->interrupt_ms && a->now_ms - a->interrupt_ms < FLASH_MS;
     if (app_busy(a)) {
         app_act(a, ACT_STOP, "", 0);
         a->stop = STOP_ASKED;
@@ -466,6 +466,7 @@ void app_key(struct app *a, const struct key_event *ev)
     enum key_request r =
         keymap_request(&a->keys, a->view, a->prefix ? ev->key | K_PREFIX : ev->key);
     bool two = a->prefix;
+    if (r != REQ_INTERRUPT) a->interrupt_ms = 0; /* the next Ctrl-C is a first one */
     a->prefix = false;
     if (two && r == REQ_NONE) return;
     if (r != REQ_NONE && (view->request(a, r) || request_everywhere(a, r))) return;

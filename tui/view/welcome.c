@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-#include "cli/print/num.h"
-
 static const char *const prompts[] = {
     "My locker code is 48213.",
     "Tell me a story about a fox.",
@@ -25,11 +23,9 @@ static bool is_demo(const struct app *a)
 
 static void draw_demo(const struct app *a, struct pane p, int x)
 {
-    char size[NUM_MAX] = "2.4 MB";
     int y = 1;
-    if (a->have_stats) num_bytes(a->stats.weights_bytes, size);
-    pane_printf(p, x, y++, ATTR_TEXT, "The demo: a toy model of %s. It knows little and remembers",
-                size);
+    pane_puts(p, x, y++, ATTR_TEXT,
+              "The demo: a toy model of 2.3 MiB. It knows little and remembers");
     pane_puts(p, x, y++, ATTR_TEXT,
               "what you tell it, in a memory that never grows. Try a key, then Enter:");
     for (int i = 0; i < N_PROMPTS; i++, y++) {

@@ -112,6 +112,12 @@ static const struct row rows[] = {
      false,
      false,
      {CASED(OPTIONAL_SUFFIX, "\\p{N}{1,3}")}},
+    /* groups of three digits, from the right */
+    {"tiny_aya",
+     false,
+     false,
+     {"\\p{Nd}{1,3}(?=(?:\\p{Nd}{3})*+(?![\\p{L}\\p{M}\\p{N}\\p{Pc}]))",
+      CASED(OPTIONAL_SUFFIX, "\\p{N}{1,3}")}},
     {"kimi-k2",
      false,
      false,

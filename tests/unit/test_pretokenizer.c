@@ -48,6 +48,7 @@ static const struct split {
       "Te\xCC\x81t", "  ", " b", " \n\n"}},
     {"llama4", {"don't", " ", "123", "4"}},
     {"tekken", {"get", "Response", "'s", " I", "'M", " ", "1", "2", " //", "x"}},
+    {"tiny_aya", {"Get", "Response's", " ", "1", "234", "567", ".", "123", "4", "th", " //", "x"}},
     /* Han is separate from all else, also from kana; no '/' after punctuation */
     {"kimi-k2",
      {"get", "HTTPResponse's", " ", "\xE4\xB8\xAD\xE6\x96\x87", "abc", "\xE4\xB8\xAD", "x", " ",

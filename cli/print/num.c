@@ -1,5 +1,6 @@
 #include "cli/print/num.h"
 
+#include <math.h>
 #include <stdio.h>
 
 const char *num_count(int64_t n, char *out)
@@ -113,6 +114,17 @@ const char *num_replay(int64_t n_tokens, double tok_s, char *out)
     if (n_tokens > 0 && tok_s > 0)
         snprintf(out + length, NUM_MAX - (size_t)length, ", about %.1f s",
                  (double)n_tokens / tok_s);
+    return out;
+}
+
+const char *num_left(double s, char *out)
+{
+    if (s < 90)
+        snprintf(out, NUM_MAX, "%.0f s left", ceil(s));
+    else if (s < 5400)
+        snprintf(out, NUM_MAX, "%.0f min left", s / 60);
+    else
+        snprintf(out, NUM_MAX, "%.1f h left", s / 3600);
     return out;
 }
 

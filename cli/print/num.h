@@ -14,6 +14,7 @@ const char *num_bytes(int64_t bytes, char *out); /* 812 B, 4.2 KiB, 1.20 GiB; n/
 const char *num_age(int64_t now_ms, int64_t then_ms, char *out);
 const char *num_rate(double per_s, char *out); /* 312.4; n/a for 0 */
 const char *num_ms(double ms, char *out);      /* 12 ms; n/a for 0 */
+const char *num_left(double s, char *out);     /* 12 s left, 40 min left, 2.5 h left */
 /* "12 s, 345 tokens"; without the time if it is not known (0), without the tokens likewise. */
 const char *num_thought(int64_t n_tokens, double ms, char *out);
 /* "replays 4,210 tokens, about 0.8 s"; without the time if the speed is not known (0). */

@@ -211,16 +211,6 @@ static const char *file_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-static void put_time(struct str *out, int64_t s)
-{
-    if (s >= 3600)
-        str_printf(out, "%lld h %lld min", (long long)(s / 3600), (long long)(s % 3600 / 60));
-    else if (s >= 60)
-        str_printf(out, "%lld min %lld s", (long long)(s / 60), (long long)(s % 60));
-    else
-        str_printf(out, "%lld s", (long long)s);
-}
-
 /* The rate is the mean since the transfer began. */
 static int on_progress(void *ctx, int64_t unused, int64_t unused_total)
 {
@@ -239,11 +229,8 @@ static int on_progress(void *ctx, int64_t unused, int64_t unused_total)
     if (total > 0)
         str_printf(&line, " of %s  %d %%", num_bytes(total, b), (int)(done * 100 / total));
     if (rate > 0) str_printf(&line, "  %s/s", num_bytes((int64_t)rate, a));
-    if (rate > 0 && total > done) {
-        str_puts(&line, "  ");
-        put_time(&line, (int64_t)((double)(total - done) / rate) + 1);
-        str_puts(&line, " left");
-    }
+    if (rate > 0 && total > done)
+        str_printf(&line, "  %s", num_left((double)(total - done) / rate, a));
     report_status("%s", str_get(&line));
     str_release(&line);
     return 0;

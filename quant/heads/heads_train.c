@@ -76,32 +76,25 @@ static void tell(const char *text)
         report_note("%s", text);
 }
 
-/* "about 3 min left", from the tokens read since the clock started. */
-static const char *time_left(const struct train *t, char out[32])
+/* "3 min left", from the tokens read since the clock started. */
+static const char *time_left(const struct train *t, char out[NUM_MAX])
 {
     const double s = (double)(system_clock_ns() - t->began_ns) / 1e9;
-    const double left = s / (t->done - t->began) * fmax(t->total - t->done, 0);
-    if (left < 90)
-        snprintf(out, 32, "about %.0f s left", left);
-    else if (left < 5400)
-        snprintf(out, 32, "about %.0f min left", left / 60);
-    else
-        snprintf(out, 32, "about %.1f h left", left / 3600);
-    return out;
+    return num_left(s / (t->done - t->began) * fmax(t->total - t->done, 0), out);
 }
 
 static void show(struct train *t)
 {
-    char left[32], text[128];
+    char left[NUM_MAX], text[128];
     if (!is_time(t) || t->done <= t->began) return;
     if (t->step == t->steps)
-        snprintf(text, sizeof text, "training: comparing heads in rows held back, %s",
+        snprintf(text, sizeof text, "training: comparing heads in rows held back, about %s",
                  time_left(t, left));
     else if (t->loss > 0)
-        snprintf(text, sizeof text, "training: step %d of %d, loss %.4f, %s", t->step, t->steps,
-                 t->loss, time_left(t, left));
+        snprintf(text, sizeof text, "training: step %d of %d, loss %.4f, about %s", t->step,
+                 t->steps, t->loss, time_left(t, left));
     else
-        snprintf(text, sizeof text, "training: step %d of %d, %s", t->step, t->steps,
+        snprintf(text, sizeof text, "training: step %d of %d, about %s", t->step, t->steps,
                  time_left(t, left));
     tell(text);
 }
@@ -117,10 +110,10 @@ static void on_layer(void *ctx)
 static int on_fit(void *ctx, int64_t done, int64_t total)
 {
     struct train *t = ctx;
-    char left[32], text[96];
+    char left[NUM_MAX], text[96];
     t->done = (double)FIT_TOKENS * (double)done / (double)total;
     if (is_time(t)) {
-        snprintf(text, sizeof text, "training: fitting the heads to begin with, %s",
+        snprintf(text, sizeof text, "training: fitting the heads to begin with, about %s",
                  time_left(t, left));
         tell(text);
     }

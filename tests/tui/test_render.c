@@ -379,6 +379,9 @@ TEST(test_numbers_agree)
     assert_string_equal(num_count(INT64_MAX, b), "9223372036854.78M");
     assert_string_equal(num_age(1795434960326, 1795434960326 - 5 * 60000, b), "5m");
     assert_string_equal(num_age(1795434960326, INT64_MIN, b), "292471265y");
+    assert_string_equal(num_left(0.2, b), "1 s left");
+    assert_string_equal(num_left(2341, b), "39 min left");
+    assert_string_equal(num_left(9000, b), "2.5 h left");
 }
 
 TEST(test_classes)

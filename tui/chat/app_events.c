@@ -295,7 +295,7 @@ void app_take(struct app *a, const struct event *ev)
         break;
     case EVENT_CUT: cut_after(a, ev->turn, false); break;
     case EVENT_BRANCHED:
-        app_event(a, "branch %.*s was made; /open opens it", (int)ev->n_text, ev->text);
+        app_flash(a, "branch %.*s was made; /open opens it", (int)ev->n_text, ev->text);
         break;
     case EVENT_RENAMED: snprintf(a->name, sizeof a->name, "%.*s", (int)ev->n_text, ev->text); break;
     case EVENT_FAILED: on_failed(a, ev->text, ev->n_text); break;

@@ -97,7 +97,7 @@ static void save_text(struct ui *u, const char *text)
     if (external_save(path.data, body, strlen(body), &e))
         app_flash(&u->app, "%.150s", e.text);
     else
-        app_event(&u->app, "saved as %.200s", path.data);
+        app_flash(&u->app, "saved as %.200s", path.data);
     str_release(&path);
 }
 

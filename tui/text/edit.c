@@ -204,8 +204,9 @@ static const struct str *add_fold(struct edit *e, const char *text, size_t n)
     struct edit_fold *f = &e->folds[e->n_folds++];
     *f = (struct edit_fold){{0}, {0}};
     str_append(&f->text, text, n);
-    str_printf(&f->label, "[paste %d: %s lines, %s]", e->n_folds,
-               num_exact(count_lines(text, n), lines), num_bytes((int64_t)n, bytes));
+    const int64_t n_lines = count_lines(text, n);
+    str_printf(&f->label, "[paste %d: %s line%s, %s]", e->n_folds, num_exact(n_lines, lines),
+               n_lines == 1 ? "" : "s", num_bytes((int64_t)n, bytes));
     return &f->label;
 }
 

@@ -148,7 +148,7 @@ void bar_title(struct app *a, struct pane p, int y)
     str_release(&model);
 }
 
-/* "45%  1.0/2.2 GiB  3s left" of loading, "45%  1,400/3,200 tok  3s left" of reading. */
+/* "45%  1.0/2.2 GiB  3 s left" of loading, "45%  1,400/3,200 tok  3 s left" of reading. */
 static void put_progress(const struct app *a, const char *what, bool bytes, struct str *out)
 {
     char done[NUM_MAX], total[NUM_MAX];
@@ -159,10 +159,9 @@ static void put_progress(const struct app *a, const char *what, bool bytes, stru
         str_printf(out, "%s of %s", num_bytes(a->done, done), num_bytes(a->total, total));
     else
         str_printf(out, "%s/%s tok", num_exact(a->done, done), num_exact(a->total, total));
-    int64_t spent = a->now_ms - a->since_ms;
-    if (a->done > 0 && spent > 500)
-        str_printf(out, "  %llds left",
-                   (long long)((a->total - a->done) * spent / a->done + 999) / 1000);
+    const double spent = (double)(a->now_ms - a->since_ms) / 1e3, part = (double)a->done;
+    if (part > 0 && spent > 0.5)
+        str_printf(out, "  %s", num_left(spent / part * ((double)a->total - part), done));
 }
 
 enum { SAMPLE_MS = 500 }; /* a speed measured over less time is wrong */

@@ -90,6 +90,14 @@ CLOSED(pool)
 #define AUTO_TEMPLATE  __attribute__((cleanup(chat_template_end))) struct chat_template
 #define AUTO_POOL      __attribute__((cleanup(pool_end))) struct pool
 
+/* A new folder, which is removed with all that is in it when the program ends. Its path, as those
+ * that the next functions return, stays valid until then. */
+const char *folder_new(void);
+const char *path_in(const char *folder, const char *name);
+/* Write a file and the folders that its path lacks; return the path. */
+const char *write_file(const char *path, const void *bytes, size_t n);
+const char *write_text(const char *path, const char *text);
+
 /* What the last call said that failed. */
 extern struct err err;
 

@@ -27,7 +27,7 @@ static emu_driver_version_fn *driver_version;
 static emu_driver_watch_fn *driver_watch;
 static emu_driver_held_fn *driver_held;
 static void *driver_library;
-static char centres_folder[32]; /* in which both sides find the same centres */
+static const char *centres_folder; /* in which both sides find the same centres */
 
 /* ---- the driver ------------------------------------------------------------------------------ */
 
@@ -36,13 +36,6 @@ static inline void find(void *to, void *library, const char *name)
     void *p = dlsym(library, name);
     if (!p) fail_msg("%s", dlerror());
     memcpy(to, &p, sizeof p);
-}
-
-static inline void remove_centres(void)
-{
-    char command[64];
-    snprintf(command, sizeof command, "rm -r %s", centres_folder);
-    if (system(command)) fail_msg("%s", command);
 }
 
 /* Loads the driver beside this program; from now on it is found by name, as NVIDIA's would be. */
@@ -57,8 +50,8 @@ static inline int load_driver(void **state)
     find(&driver_version, d, "emu_driver_version");
     find(&driver_watch, d, "emu_driver_watch");
     find(&driver_held, d, "emu_driver_held");
-    snprintf(centres_folder, sizeof centres_folder, "/tmp/retain-meet-XXXXXX");
-    return mkdtemp(centres_folder) ? atexit(remove_centres) : -1;
+    centres_folder = folder_new();
+    return 0;
 }
 
 /* ---- a conversation -------------------------------------------------------------------------- */

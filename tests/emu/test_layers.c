@@ -221,9 +221,7 @@ TEST(heads_by_kv_layer)
                                          "build/golden/families/qwen3next.gguf",
                                          "build/golden/families/mistral4.gguf"};
     enum { N = 40, TOKENS = 44 };
-    char path[] = "/tmp/retain-heads-XXXXXX";
-    const int fd = mkstemp(path);
-    assert_true(fd >= 0 && !close(fd));
+    const char *path = path_in(folder_new(), "heads");
     for (int i = 0; i < 3; i++) {
         AUTO_SIDE cpu, gpu;
         int32_t ids[TOKENS];
@@ -245,5 +243,4 @@ TEST(heads_by_kv_layer)
             assert_true(distance(gpu.x.cache.kv_heads[k].score, want, TOKENS) < 0.05);
         }
     }
-    unlink(path);
 }

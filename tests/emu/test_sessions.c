@@ -69,7 +69,7 @@ static void killed(void)
     enum { TOKENS = 9 };
     struct options o = options_for("sink");
     AUTO_LOG once = {0}, again = {0};
-    AUTO_FOLDER *dir = temporary();
+    const char *dir = folder_new();
     run_victim(dir, o, 0, TOKENS);
     AUTO_LIBRARY *l = open_library(dir);
     AUTO_SESSION *y = open_session(l, o, true), *x;

@@ -227,7 +227,8 @@ TEST(host_too_small)
 {
     static const char model[] = "build/golden/families/llama3.gguf";
     const struct heads_learn_opts opts = {16, 64};
-    char out[] = "/tmp/retain-heads-XXXXXX", part[64], other[512] = "another training";
+    const char *folder = folder_new(), *out = path_in(folder, "heads");
+    const char other[512] = "another training";
     const struct plan_opts o = heads_watch_plan(opts.length, 0);
     struct options command;
     struct side s;
@@ -236,12 +237,7 @@ TEST(host_too_small)
     ok(plan_make(&plan, s.engine->model, NULL, s.engine->gpu, &o, 1, 1, &err));
     const size_t needs = context_host_bytes(s.engine, &plan) + heads_learn_bytes(s.engine, &opts);
     side_close(&s);
-    close(mkstemp(out));
-    unlink(out);
-    snprintf(part, sizeof part, "%s.part", out);
-    FILE *f = fopen(part, "wb");
-    assert_int_equal(fwrite(other, sizeof other, 1, f), 1);
-    fclose(f);
+    write_file(path_in(folder, "heads.part"), other, sizeof other);
     options_init(&command);
     command.engine.model = model;
     command.engine.threads = 1;
@@ -257,7 +253,6 @@ TEST(host_too_small)
     assert_int_equal(heads_train(&command),
                      err_exit_status(ERR_USAGE)); /* it read the checkpoint */
     available = -1;
-    unlink(part);
 }
 
 /* Each of the first calls of a text fails once: an error, and nothing is left allocated. */

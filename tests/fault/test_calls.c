@@ -82,7 +82,8 @@ static const struct scenario scenarios[] = {
 
 enum { N_SCENARIOS = sizeof scenarios / sizeof *scenarios };
 
-static char folder[64], program[PATH_MAX], library[512];
+static const char *folder;
+static char program[PATH_MAX], library[512];
 static pid_t hub; /* tests/cli/hub.c */
 static bool has_curl;
 static struct tally {
@@ -391,8 +392,8 @@ static int setup(void **state)
     if (!slash || !retain || !realpath(retain, program)) return -1;
     snprintf(library, sizeof library, "%.*s/failing.so", (int)(slash - here), here);
     tally = mmap(NULL, sizeof *tally, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    snprintf(folder, sizeof folder, "/tmp/retain_calls_XXXXXX");
-    if (tally == MAP_FAILED || !mkdtemp(folder)) return -1;
+    folder = folder_new();
+    if (tally == MAP_FAILED) return -1;
     shell("mkdir %s/files %s/hub; for f in files/model hub/tiny-Q8_0; do "
           "cp build/golden/families/llama3.gguf %s/$f.gguf; done",
           folder, folder, folder);
@@ -418,7 +419,6 @@ static int teardown(void **state)
 {
     (void)state;
     kill(hub, SIGTERM);
-    shell("rm -r '%s'", folder);
     return 0;
 }
 

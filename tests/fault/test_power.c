@@ -49,7 +49,8 @@ enum { STEPS = sizeof steps / sizeof *steps };
 
 enum way { NOTHING, ALL, ANY_WRITES, ANY_SECTORS, DATABASE_ALONE, LOG_ALONE, WAYS };
 
-static char folder[64], program[PATH_MAX], library[512];
+static const char *folder;
+static char program[PATH_MAX], library[512];
 static struct str record;   /* all records */
 static struct str whole[2]; /* the database before the first record, and at the end */
 
@@ -85,8 +86,7 @@ static int setup(void **state)
     if (!slash || !retain || !realpath(retain, program)) return -1;
     snprintf(library, sizeof library, "%.*s/recording.so", (int)(slash - here), here);
     free(here);
-    snprintf(folder, sizeof folder, "/tmp/retain_power_XXXXXX");
-    if (!mkdtemp(folder)) return -1;
+    folder = folder_new();
     shell("mkdir %s/files %s/cut", folder, folder);
     snprintf(words, sizeof words, "%s -c spare", chat);
     run(words, "Hello\n");
@@ -104,7 +104,6 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    shell("rm -r '%s'", folder);
     str_release(&record);
     for (int i = 0; i < 2; i++) str_release(&whole[i]);
     return 0;

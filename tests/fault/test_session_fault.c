@@ -15,7 +15,7 @@
 #include "tests/fault/disk.h"
 
 static struct engine *engine;
-static char folder[64], path[96], original[96];
+static const char *path, *original;
 
 /* ---- memory that fails ----------------------------------------------------------------------- */
 
@@ -374,29 +374,23 @@ static int setup(void **state)
     struct str *before = calloc(1, sizeof *before);
     struct options o = options();
     struct life x;
-    char command[512];
     if (disk_start(NULL) || engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &err))
         return -1;
-    snprintf(folder, sizeof folder, "/tmp/retain_fault_XXXXXX");
-    if (!mkdtemp(folder)) return -1;
-    snprintf(path, sizeof path, "%s/retain.db", folder);
-    snprintf(original, sizeof original, "%s/original.db", folder);
+    path = path_in(folder_new(), "retain.db");
+    original = path_in(folder_new(), "original.db");
     if (life_begin(&x) || say(x.s) || say(x.s)) return -1;
     read_text(x.l, before);
     life_end(&x);
-    snprintf(command, sizeof command, "mv '%s' '%s'", path, original);
     *state = before;
-    return system(command);
+    return rename(path, original);
 }
 
 static int teardown(void **state)
 {
-    char command[96];
     str_release(*state);
     free(*state);
     engine_close(engine);
-    snprintf(command, sizeof command, "rm -r '%s'", folder);
-    return system(command);
+    return 0;
 }
 
 AROUND_TESTS(setup, teardown)

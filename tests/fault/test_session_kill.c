@@ -40,7 +40,7 @@ struct shared {
 static struct shared *shared;
 static struct session *talking; /* the child's */
 
-static char folder[64], path[96];
+static const char *path;
 
 /* ---- the child ------------------------------------------------------------------------------- */
 
@@ -399,8 +399,7 @@ TEST(goes_on_as_if_never_killed)
     struct options o = small();
     struct conversations *l;
     struct str text = {0};
-    char whole[112];
-    snprintf(whole, sizeof whole, "%s.whole", path);
+    const char *whole = path_in(folder_new(), "whole.db");
     remove_file(path);
     ok(engine_open(&once, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
     struct session *s = say_all(whole, &l, &text);
@@ -411,26 +410,15 @@ TEST(goes_on_as_if_never_killed)
     session_close(s);
     conversations_close(l);
     str_release(&text);
-    remove_file(whole);
     engine_close(once);
 }
 
 static int setup(void **state)
 {
     (void)state;
-    snprintf(folder, sizeof folder, "/tmp/retain_kill_XXXXXX");
-    if (!mkdtemp(folder)) return -1;
-    snprintf(path, sizeof path, "%s/retain.db", folder);
+    path = path_in(folder_new(), "retain.db");
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     return shared == MAP_FAILED ? -1 : 0;
 }
 
-static int teardown(void **state)
-{
-    char command[96];
-    (void)state;
-    snprintf(command, sizeof command, "rm -r '%s'", folder);
-    return system(command);
-}
-
-AROUND_TESTS(setup, teardown)
+AROUND_TESTS(setup, NULL)

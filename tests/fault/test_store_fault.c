@@ -80,7 +80,7 @@ static int read_all(struct store *s, struct str *out, struct err *e)
 /* ---- the scenario ---------------------------------------------------------------------------- */
 
 struct life {
-    char path[128];
+    const char *path;
     struct store *s;
     int64_t id;
     struct str seen; /* the rows that the last step read */
@@ -124,8 +124,9 @@ static int step_ask(struct life *l)
 
 static int step_token(struct life *l)
 {
-    struct store_tail t = {.text = "word ", .n_text = 5, .units = l->path, .n_units = 100};
-    t.rest = l->path;
+    static const char units[100] = "units";
+    struct store_tail t = {.text = "word ", .n_text = 5, .units = units, .n_units = sizeof units};
+    t.rest = units;
     t.n_rest = 50;
     AUTO_STR seen = {0};
     int rc = store_tail_each(l->s, l->id, note_tail, &seen, &err);
@@ -226,23 +227,12 @@ static int (*const steps[])(struct life *l) = {
 
 static void life_begin(struct life *l)
 {
-    char name[] = "/tmp/retain_fault_XXXXXX";
-    *l = (struct life){0};
-    assert_non_null(mkdtemp(name));
-    snprintf(l->path, sizeof l->path, "%s/retain.db", name);
+    *l = (struct life){.path = path_in(folder_new(), "retain.db")};
 }
 
 static void life_end(struct life *l)
 {
-    static const char *const suffixes[] = {"", "-wal", "-shm", "-journal", ".lock"};
-    char path[256];
     store_close(l->s);
-    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
-        snprintf(path, sizeof path, "%s%s", l->path, suffixes[i]);
-        unlink(path);
-    }
-    *strrchr(l->path, '/') = 0;
-    rmdir(l->path);
     str_release(&l->seen);
 }
 
@@ -526,10 +516,7 @@ static void write_survivors(const struct disk_file *d, const char *path)
         int n_bytes = fate == 0 ? 0 : fate == 1 ? c->n / 512 / 2 * 512 : c->n;
         if (n_bytes) apply(&data, &n, c, n_bytes);
     }
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(data, 1, (size_t)n, file), n);
-    fclose(file);
+    write_file(path, data, (size_t)n);
     free(data);
 }
 

@@ -235,11 +235,10 @@ TEST(test_private_cannot_go_back)
  * until it is unfolded; a missing file is told and the message stays. Tab completes the path. */
 TEST(test_files)
 {
-    char path[] = "/tmp/retain-test-XXXXXX", line[160], label[160];
+    const char *path = write_text(path_in(folder_new(), "told"), "one two three\n");
+    char line[160], label[160];
     AUTO_STAGE s;
     int64_t from, end;
-    int fd = mkstemp(path);
-    assert_true(fd >= 0 && write(fd, "one two three\n", 14) == 14 && close(fd) == 0);
     stage_init(&s, false, false);
     snprintf(line, sizeof line, "what is @%s about?\r", path);
     stage_type(&s, line); /* it is loading, so it is queued */
@@ -262,7 +261,6 @@ TEST(test_files)
     stage_type(&s, line);
     m = stage_message(&s, s.app.talk.n - 2);
     assert_true(m->role == CHAT_USER && strstr(m->raw.data, "one two three\n```\n\nhow long?"));
-    unlink(path);
     int n = s.app.talk.n;
     stage_type(&s, "look at @src/gone.txt\r");
     assert_non_null(strstr(s.app.flash, "there is no file src/gone.txt"));

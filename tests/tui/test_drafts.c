@@ -117,12 +117,12 @@ static void on_found(void *ctx, const char *text, size_t n, bool queued)
 /* A killed program leaves its draft; a running one keeps it for itself. */
 TEST(test_draft)
 {
-    char folder[] = "/tmp/retain-draft-XXXXXX", path[64], go;
+    const char *folder = folder_new();
+    char path[64], go;
     struct found f = {{0}};
     struct draft d;
     struct stat st;
     int status, ready[2];
-    assert_non_null(mkdtemp(folder));
     assert_int_equal(pipe(ready), 0);
     pid_t pid = fork();
     if (pid == 0) {
@@ -162,10 +162,9 @@ TEST(test_draft)
 TEST(test_draft_of_two_talks)
 {
     static const char *const talks[] = {"trip", "tax", ""};
-    char folder[] = "/tmp/retain-draft-XXXXXX";
+    const char *folder = folder_new();
     struct found f = {{0}};
     struct draft d;
-    assert_non_null(mkdtemp(folder));
     for (int i = 0; i < 3; i++) {
         AUTO_STR text = {0};
         str_printf(&text, "for %s", talks[i]);

@@ -13,11 +13,10 @@
 TEST(test_save)
 {
     static const char text[] = "said\n";
-    char path[] = "/tmp/retain-test-XXXXXX";
+    const char *path = write_text(path_in(folder_new(), "saved"), "");
     struct rlimit before, cut;
     AUTO_STR found = {0};
     struct stat st;
-    assert_int_equal(close(mkstemp(path)), 0);
     refused(external_save(path, text, sizeof text - 1, &err), ERR_FAIL, "File exists");
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_size, 0);
@@ -38,19 +37,6 @@ TEST(test_save)
     assert_int_equal(st.st_mode & 0777, 0600);
     ok(file_read(path, FILE_DATA, &found, &err));
     assert_string_equal(found.data, text);
-    unlink(path);
-}
-
-static char folder[] = "/tmp/retain-test-XXXXXX";
-
-static void put_file(const char *name, const char *text)
-{
-    char path[96];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
 }
 
 /* What is sent for `text` in the folder; NULL: the error. */
@@ -69,12 +55,11 @@ TEST(test_files_in_a_message)
 {
     char was[512];
     struct str out = {0};
-    assert_non_null(mkdtemp(folder));
     assert_non_null(getcwd(was, sizeof was));
-    assert_int_equal(chdir(folder), 0);
-    put_file("notes.txt", "alpha\n");
-    put_file("two words.md", "a\n````\nb");
-    put_file("Makefile", "all:\n");
+    assert_int_equal(chdir(folder_new()), 0);
+    write_text("notes.txt", "alpha\n");
+    write_text("two words.md", "a\n````\nb");
+    write_text("Makefile", "all:\n");
     sends("What is in @notes.txt?", NOTES "What is in @notes.txt?");
     sends("@notes.txt", NOTES "@notes.txt");
     sends("(@notes.txt) @\"notes.txt\", @notes.txt",
@@ -98,36 +83,23 @@ TEST(test_files_in_a_message)
     assert_int_equal(mkfifo("pipe", 0600), 0); /* nothing waits for a writer */
     assert_int_equal(external_attach("pipe", &out, &err), ERR_FAIL);
     sends("@pipe", "@pipe");
-    unlink("pipe");
-    for (int i = 0; i < 3; i++)
-        unlink((const char *const[]){"notes.txt", "two words.md", "Makefile"}[i]);
     assert_int_equal(chdir(was), 0);
-    rmdir(folder);
 }
 
 /* A killed program's message is removed at the next start; one that is being edited is not. */
 TEST(test_edit_folders)
 {
-    char base[] = "/tmp/retain-test-XXXXXX", command[96], made[160] = "";
+    const char *base = folder_new(), *left = path_in(base, "retain/edit-left");
+    char command[160];
     AUTO_STR text = {0};
-    assert_non_null(mkdtemp(base));
     setenv("XDG_STATE_HOME", base, 1);
     edit_folders_clean(); /* there is no folder yet, and none is made */
     assert_int_equal(rmdir(base), 0);
-    assert_int_equal(mkdir(base, 0700), 0);
-    snprintf(made, sizeof made, "%s/retain", base);
-    assert_int_equal(mkdir(made, 0700), 0);
-    snprintf(made, sizeof made, "%s/retain/edit-left", base);
-    assert_int_equal(mkdir(made, 0700), 0);
-    snprintf(made, sizeof made, "%s/retain/edit-left/.message.md.swp", base);
-    FILE *left = fopen(made, "w");
-    assert_non_null(left);
-    fclose(left);
+    write_text(path_in(left, ".message.md.swp"), "");
     struct edit_folder used;
     ok(edit_folder_make(&used, false, &err));
     edit_folders_clean();
-    snprintf(made, sizeof made, "%s/retain/edit-left", base);
-    assert_int_equal(access(made, F_OK), -1);
+    assert_int_equal(access(left, F_OK), -1);
     assert_int_equal(access(used.path.data, F_OK), 0);
     edit_folder_remove(&used);
 

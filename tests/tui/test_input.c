@@ -192,12 +192,10 @@ TEST(test_paste)
 
 TEST(test_history)
 {
-    char path[] = "/tmp/retain-history-XXXXXX";
+    const char *path = path_in(folder_new(), "history");
     struct history h;
     AUTO_STR draft = {0};
     struct stat st;
-    close(mkstemp(path));
-    unlink(path);
     history_init(&h, path);
     history_add(&h, "one", 3);
     history_add(&h, "two\nlines \\n", 12);
@@ -223,7 +221,6 @@ TEST(test_history)
     assert_int_equal(h.n, 2);
     free(huge);
     history_release(&h);
-    unlink(path);
     history_init(&h, NULL); /* private */
     history_add(&h, "x", 1);
     assert_int_equal(h.n, 1);

@@ -6,7 +6,8 @@
 
 #include "tests/tui/pty.h"
 
-static char home[] = "/tmp/retain-test-XXXXXX", program[256];
+static const char *home;
+static char program[256];
 
 static bool start(struct pty *p, bool mute)
 {
@@ -73,15 +74,8 @@ static int setup(void **state)
     snprintf(program, sizeof program, "%s", retain ? retain : "build/retain");
     char *slash = strrchr(program, '/');
     if (slash) snprintf(slash, sizeof program - (size_t)(slash - program), "/tests/tui_fake");
-    return mkdtemp(home) ? 0 : -1;
+    home = folder_new();
+    return 0;
 }
 
-static int teardown(void **state)
-{
-    char command[64];
-    (void)state;
-    snprintf(command, sizeof command, "rm -r '%s'", home);
-    return system(command);
-}
-
-AROUND_TESTS(setup, teardown)
+AROUND_TESTS(setup, NULL)

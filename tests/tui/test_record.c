@@ -184,13 +184,11 @@ TEST(test_what_was_seen)
         int w, h;
     } sizes[] = {{80, 24}, {80, 24}, {160, 50}, {1, 1}, {37, 9}, {80, 24}};
     static struct terminal t;
-    char path[] = "/tmp/retain-test-XXXXXX";
+    const char *path = path_in(folder_new(), "talk.cast");
     struct look look = look_of(256, false);
     AUTO_STAGE s;
     struct record *r;
-    int n_inputs = 0, fd = mkstemp(path);
-    assert_true(fd >= 0);
-    close(fd);
+    int n_inputs = 0;
     stage_init(&s, false, false);
     s.app.halves = true;
     stage_open(&s, NULL);
@@ -212,7 +210,6 @@ TEST(test_what_was_seen)
     ok(record_close(r, &err));
     ok(record_close(NULL, &err));
     record_frame(NULL, &s.grid);
-    unlink(path);
 }
 
 /* ---- the bytes of a frame -------------------------------------------------------------------- */
@@ -364,11 +361,10 @@ static void still_shows(const struct str *svg, const struct grid *g)
 
 TEST(test_pictures)
 {
-    char path[] = "/tmp/retain-test-XXXXXX";
+    const char *path = path_in(folder_new(), "talk.cast");
     AUTO_STAGE s;
     struct record *r;
     AUTO_STR still = {0};
-    assert_int_equal(close(mkstemp(path)), 0);
     stage_init(&s, false, false);
     s.app.halves = true;
     stage_open(&s, NULL);
@@ -385,7 +381,6 @@ TEST(test_pictures)
     svg_write(one, &still);
     still_shows(&still, &s.grid);
     svg_free(one);
-    unlink(path);
 }
 
 /* Colours stay until they are changed. */
@@ -432,11 +427,10 @@ TEST(test_hostile_pictures)
 /* Typed bytes arrive in pieces of any size, and need not be UTF-8. */
 TEST(test_typed)
 {
-    char path[] = "/tmp/retain-test-XXXXXX";
+    const char *path = path_in(folder_new(), "talk.cast");
     AUTO_STAGE s;
     AUTO_STR out = {0}, found = {0}, typed = {0};
     struct record *r;
-    assert_int_equal(close(mkstemp(path)), 0);
     stage_init(&s, false, false);
     stage_open(&s, NULL);
     stage_draw(&s, 80, 24);
@@ -462,25 +456,21 @@ TEST(test_typed)
         assert_true(length > 0);
         at += (size_t)length;
     }
-    unlink(path);
 }
 
 /* The file is as private as the conversation in it, and an incomplete one is reported as such. */
 TEST(test_files)
 {
-    char path[] = "/tmp/retain-test-XXXXXX";
+    const char *path = path_in(folder_new(), "talk.cast");
     AUTO_STAGE s;
     struct stat st;
     struct record *r;
     mode_t before = umask(0);
-    assert_true(close(mkstemp(path)) == 0);
-    assert_int_equal(unlink(path), 0);
     ok(record_open(&r, path, &err));
     umask(before);
     ok(record_close(r, &err));
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
-    unlink(path);
     stage_init(&s, false, false);
     stage_open(&s, NULL);
     stage_draw(&s, 80, 24);

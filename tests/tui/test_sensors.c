@@ -10,43 +10,25 @@
 #include "tui/term/sensors_linux.h"
 #include "tui/view/bars.h"
 
-static char root[64];
+static const char *root;
 
 static void put(const char *path, const char *text)
 {
-    char full[512];
-    snprintf(full, sizeof full, "%s/%s", root, path);
-    for (char *slash = full + strlen(root) + 1; (slash = strchr(slash, '/')); slash++) {
-        *slash = 0;
-        mkdir(full, 0700);
-        *slash = '/';
-    }
-    FILE *f = fopen(full, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
+    write_text(path_in(root, path), text);
 }
 
 static int make_tree(void **state)
 {
     (void)state;
-    snprintf(root, sizeof root, "/tmp/retain-test-XXXXXX");
-    return mkdtemp(root) ? 0 : -1;
-}
-
-static int remove_tree(void **state)
-{
-    char command[96];
-    (void)state;
-    snprintf(command, sizeof command, "rm -r '%s'", root);
-    return system(command);
+    root = folder_new();
+    return 0;
 }
 
 #define NEAR(a, b) assert_true(fabs((a) - (b)) < 1e-6)
 
 /* ---- processor ------------------------------------------------------------------------------- */
 
-TEST_WITH(test_cpu, make_tree, remove_tree)
+TEST_WITH(test_cpu, make_tree, NULL)
 {
     struct sensors_cpu p;
     struct sensor_reading r = sensor_nothing();
@@ -74,7 +56,7 @@ TEST_WITH(test_cpu, make_tree, remove_tree)
     assert_string_equal(r.cpu.throttle, "thermal");
 }
 
-TEST_WITH(test_nothing_is_known, make_tree, remove_tree)
+TEST_WITH(test_nothing_is_known, make_tree, NULL)
 {
     struct sensors_cpu p;
     struct sensors_jetson board;
@@ -116,7 +98,7 @@ static void put_board(void)
 }
 
 /* AGX Orin: rails of two monitors add up. */
-TEST_WITH(test_jetson_rails, make_tree, remove_tree)
+TEST_WITH(test_jetson_rails, make_tree, NULL)
 {
     struct sensors_jetson p;
     struct sensor_part out = sensor_nothing().gpu;
@@ -143,7 +125,7 @@ TEST_WITH(test_jetson_rails, make_tree, remove_tree)
 }
 
 /* The board's rails and its hottest part are graphs of the conversation. */
-TEST_WITH(test_jetson_in_the_graphs, make_tree, remove_tree)
+TEST_WITH(test_jetson_in_the_graphs, make_tree, NULL)
 {
     struct sensors_jetson p;
     AUTO_STAGE s;
@@ -167,7 +149,7 @@ TEST_WITH(test_jetson_in_the_graphs, make_tree, remove_tree)
 }
 
 /* Orin NX and Nano: VDD_IN is the power of the whole board. */
-TEST_WITH(test_jetson_total, make_tree, remove_tree)
+TEST_WITH(test_jetson_total, make_tree, NULL)
 {
     struct sensors_jetson p;
     struct sensor_part out = sensor_nothing().gpu;
@@ -184,7 +166,7 @@ TEST_WITH(test_jetson_total, make_tree, remove_tree)
 
 /* Without the file of the load, as on some kernels: the other values are shown, and the load is not
  * 0. */
-TEST_WITH(test_jetson_without_load, make_tree, remove_tree)
+TEST_WITH(test_jetson_without_load, make_tree, NULL)
 {
     struct sensors_jetson p;
     struct sensor_part out = sensor_nothing().gpu;
@@ -253,7 +235,7 @@ static bool wait_for_change(struct sensors *s)
     return poll(&fd, 1, 120000) == 1;
 }
 
-TEST_WITH(test_threads, make_tree, remove_tree)
+TEST_WITH(test_threads, make_tree, NULL)
 {
     struct sensor_reading r;
     put("proc/meminfo", "SwapTotal:  2048 kB\nSwapFree:   2048 kB\n");
@@ -278,7 +260,7 @@ TEST_WITH(test_threads, make_tree, remove_tree)
 
 /* A pipe without a writer, in place of a sensor: the screen continues, that field is unknown, and
  * leaving does not wait. */
-TEST_WITH(test_a_sensor_that_hangs, make_tree, remove_tree)
+TEST_WITH(test_a_sensor_that_hangs, make_tree, NULL)
 {
     char path[128];
     struct sensor_reading r;

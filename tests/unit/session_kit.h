@@ -42,22 +42,7 @@ static inline void log_end(struct log *l)
     str_release(&l->text);
 }
 
-static inline void remove_library(char *dir)
-{
-    char command[160];
-    snprintf(command, sizeof command, "rm -r '%s'", dir);
-    assert_int_equal(system(command), 0);
-    free(dir);
-}
-
-static inline void folder_end(char **dir)
-{
-    remove_library(*dir);
-}
-
-/* Ended with their block, the last one first. */
-#define AUTO_LOG    __attribute__((cleanup(log_end))) struct log
-#define AUTO_FOLDER __attribute__((cleanup(folder_end))) char
+#define AUTO_LOG __attribute__((cleanup(log_end))) struct log
 
 static inline void hash_logits(struct log *l)
 {
@@ -97,34 +82,21 @@ static inline struct session_sink sink_of(struct log *l)
     return (struct session_sink){.ctx = l, .text = on_text, .evicted = on_evicted, .stop = on_stop};
 }
 
-static inline char *temporary(void)
-{
-    char *path = strdup("/tmp/retain-test-XXXXXX");
-    assert_non_null(mkdtemp(path));
-    return path;
-}
-
 static inline struct conversations *open_library(const char *dir)
 {
-    char path[128];
     struct conversations *l;
-    snprintf(path, sizeof path, "%s/retain.db", dir);
-    ok(conversations_open(&l, path, &err));
+    ok(conversations_open(&l, path_in(dir, "retain.db"), &err));
     return l;
 }
 
 /* A library in a folder of its own. */
-#define NEW_LIBRARY(l)               \
-    AUTO_FOLDER *l##_ = temporary(); \
-    AUTO_LIBRARY *l = open_library(l##_)
+#define NEW_LIBRARY(l) AUTO_LIBRARY *l = open_library(folder_new())
 
 /* Changes the file of a library without the store. */
 static inline void change_library(const char *dir, const char *sql)
 {
-    char path[128];
     sqlite3 *db;
-    snprintf(path, sizeof path, "%s/retain.db", dir);
-    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_open(path_in(dir, "retain.db"), &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
     assert_true(sqlite3_changes(db) > 0);
     sqlite3_close(db);

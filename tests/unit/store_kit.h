@@ -11,7 +11,7 @@
 #include "store/store.h"
 
 struct fixture {
-    char folder[64];
+    const char *folder;
     char path[128];
     struct store *s;
 };
@@ -21,8 +21,7 @@ struct fixture {
 static inline int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof *f);
-    snprintf(f->folder, sizeof f->folder, "/tmp/retain_store_XXXXXX");
-    if (!f || !mkdtemp(f->folder)) return -1;
+    f->folder = folder_new();
     snprintf(f->path, sizeof f->path, "%s/a/b/retain.db", f->folder);
     *state = f;
     return store_open(&f->s, f->path, &err);
@@ -31,12 +30,9 @@ static inline int setup(void **state)
 static inline int teardown(void **state)
 {
     struct fixture *f = *state;
-    char command[192];
     store_close(f->s);
-    snprintf(command, sizeof command, "chmod -R u+w %s; rm -rf %s", f->folder, f->folder);
-    int rc = system(command);
     free(f);
-    return rc;
+    return 0;
 }
 
 static inline void reopen(struct fixture *f)

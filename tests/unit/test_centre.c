@@ -8,28 +8,17 @@
 #include "runtime/forward/engine.h"
 #include "tests/unit/make_model.h"
 
-static char folder[32], path[64];
+static const char *folder, *path;
 
 static int set_up(void **state)
 {
     struct maker m = {0};
     (void)state;
-    snprintf(folder, sizeof folder, "/tmp/retain-centre-XXXXXX");
-    if (!mkdtemp(folder)) return -1;
-    snprintf(path, sizeof path, "%s/gemma.gguf", folder);
-    FILE *f = fopen(path, "wb");
-    if (!f || !make_model(&m, "gemma")) return -1;
-    fwrite(m.file.data, 1, m.file.n, f);
+    if (!make_model(&m, "gemma")) return -1;
+    folder = folder_new();
+    path = write_file(path_in(folder, "gemma.gguf"), m.file.data, m.file.n);
     maker_release(&m);
-    return fclose(f);
-}
-
-static int tear_down(void **state)
-{
-    char command[64];
-    (void)state;
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
+    return 0;
 }
 
 static struct engine *open_engine(void)
@@ -180,4 +169,4 @@ TEST(test_five_bits)
     assert_true(five > 0 && five < 0.8 * four);
 }
 
-AROUND_TESTS(set_up, tear_down)
+AROUND_TESTS(set_up, NULL)

@@ -8,7 +8,7 @@
 #include "store/store.h"
 
 struct fixture {
-    char folder[64], path[128];
+    const char *path;
     struct conversations *l;
 };
 
@@ -31,10 +31,7 @@ static void say(struct conversations *l, int64_t id, enum store_role role, const
 static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof *f);
-    if (!f) return -1;
-    snprintf(f->folder, sizeof f->folder, "/tmp/retain_library_XXXXXX");
-    if (!mkdtemp(f->folder)) return -1;
-    snprintf(f->path, sizeof f->path, "%s/retain.db", f->folder);
+    f->path = path_in(folder_new(), "retain.db");
     *state = f;
     return conversations_open(&f->l, f->path, &err);
 }
@@ -42,12 +39,9 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct fixture *f = *state;
-    char command[128];
     conversations_close(f->l);
-    snprintf(command, sizeof command, "rm -rf %s", f->folder);
-    int rc = system(command);
     free(f);
-    return rc;
+    return 0;
 }
 
 static int note_entry(void *ctx, const struct conversations_entry *c)

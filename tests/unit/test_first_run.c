@@ -11,7 +11,7 @@
 
 #define MODEL "quant/demo/retain-demo.gguf"
 
-static char folder[] = "/tmp/retain_first_XXXXXX";
+static const char *folder;
 static struct engine *engine;
 
 static struct options fresh(void)
@@ -105,7 +105,8 @@ static int set_up(void **state)
 {
     (void)state;
     struct options o = fresh();
-    if (!mkdtemp(folder) || setenv("XDG_CONFIG_HOME", folder, 1)) return -1;
+    folder = folder_new();
+    setenv("XDG_CONFIG_HOME", folder, 1);
     o.engine.heads.none = true;
     return engine_prepare(&engine, &o.engine, &err);
 }
@@ -113,10 +114,8 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    char command[64];
     engine_close(engine);
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
+    return 0;
 }
 
 AROUND_TESTS(set_up, tear_down)

@@ -12,22 +12,16 @@
 #define WHOLE "build/golden/families/llama3.gguf"
 #define PARTS "build/golden/split/llama3"
 
-static char folder[] = "/tmp/retain_split_XXXXXX";
+static const char *folder;
 
 /* Copies part `from`, counted from 1, to folder/NAME. */
 static const char *copy(int from, const char *name)
 {
-    static char path[128];
     char source[128];
     AUTO_STR bytes = {0};
     snprintf(source, sizeof source, PARTS "-%05d-of-00003.gguf", from);
     assert_int_equal(file_read(source, FILE_DATA, &bytes, NULL), 0);
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(bytes.data, 1, bytes.n, f), bytes.n);
-    fclose(f);
-    return path;
+    return write_file(path_in(folder, name), bytes.data, bytes.n);
 }
 
 static void expect(const char *path, const char *message)
@@ -136,15 +130,8 @@ TEST(opens_the_starts_of_files)
 static int make_folder(void **state)
 {
     (void)state;
-    return mkdtemp(folder) ? 0 : -1;
+    folder = folder_new();
+    return 0;
 }
 
-static int remove_folder(void **state)
-{
-    (void)state;
-    char command[64];
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
-}
-
-AROUND_TESTS(make_folder, remove_folder)
+AROUND_TESTS(make_folder, NULL)

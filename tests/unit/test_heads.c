@@ -415,14 +415,6 @@ TEST(memory_picks_the_budget)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static void put(const char *path, const char *text)
-{
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
-}
-
 static int open_rows(struct heads_data *d, const char *path, struct err *e)
 {
     struct options o = {.training.data = path, .args = {"train"}, .n_args = 1};
@@ -442,14 +434,14 @@ static void text_of(const struct engine *g, const struct heads_sample *s, bool a
 
 TEST(rows_are_conversations)
 {
-    char path[] = "/tmp/retain-rows-XXXXXX";
-    close(mkstemp(path));
-    put(path, "{\"document\": \"My cat is called Milo. She sleeps in the kitchen all day.\", "
-              "\"question\": \"Who?\", \"answer\": \"Milo.\"}\n\n"
-              "{\"document\": [\"I live in Rome now.\", \"Noted, thank you.\"], "
-              "\"question\": [\"Where?\", \"Sure?\"], \"answer\": [\"Rome.\", \"Yes.\"]}\n"
-              "{\"document\": [\"alone\"], \"question\": \"?\", \"answer\": \"!\"}\n"
-              "{\"document\": ");
+    const char *path = path_in(folder_new(), "rows");
+    write_text(path,
+               "{\"document\": \"My cat is called Milo. She sleeps in the kitchen all day.\", "
+               "\"question\": \"Who?\", \"answer\": \"Milo.\"}\n\n"
+               "{\"document\": [\"I live in Rome now.\", \"Noted, thank you.\"], "
+               "\"question\": [\"Where?\", \"Sure?\"], \"answer\": [\"Rome.\", \"Yes.\"]}\n"
+               "{\"document\": [\"alone\"], \"question\": \"?\", \"answer\": \"!\"}\n"
+               "{\"document\": ");
     struct engine *g = open_demo();
     struct heads_data d;
     AUTO_SAMPLE s = {0};
@@ -484,21 +476,19 @@ TEST(rows_are_conversations)
     refused(heads_sample_read(&s, &d, 3, false, g, 512, &err), ERR_FORMAT, "row 4");
     heads_data_close(&d);
     engine_close(g);
-    unlink(path);
 }
 
 /* A document that is too long is cut; the question stays. */
 TEST(long_documents_are_cut)
 {
-    char path[] = "/tmp/retain-rows-XXXXXX";
+    const char *path = path_in(folder_new(), "rows");
     AUTO_STR row = {0};
-    close(mkstemp(path));
     for (int i = 0; i < 2; i++) {
         str_puts(&row, "{\"document\": \"");
         for (int k = 0; k < 200; k++) str_puts(&row, "The quiet garden was old and green. ");
         str_puts(&row, "\", \"question\": \"What was it?\", \"answer\": \"Old.\"}\n");
     }
-    put(path, str_get(&row));
+    write_file(path, row.data, row.n);
     struct engine *g = open_demo();
     struct heads_data d;
     AUTO_SAMPLE s = {0};
@@ -510,7 +500,6 @@ TEST(long_documents_are_cut)
     assert_non_null(strstr(str_get(&row), "\n\nWhat was it?<|end|><|assistant|> Old."));
     heads_data_close(&d);
     engine_close(g);
-    unlink(path);
 }
 
 /* ---- plain text ------------------------------------------------------------------------------ */
@@ -520,36 +509,26 @@ struct text_case {
     struct heads_data data;
     struct heads_sample sample;
     struct str text;
-    char folder[32];
+    const char *folder;
 };
 
 /* A folder with two texts, a hidden one, and a file that is no text. */
 static void text_open(struct text_case *c)
 {
     static const char *const names[] = {"b.txt", "a.txt", ".c.txt", "d.bin"};
-    char path[64];
-    *c = (struct text_case){.folder = "/tmp/retain-text-XXXXXX"};
-    assert_non_null(mkdtemp(c->folder));
+    *c = (struct text_case){.folder = folder_new()};
     for (int i = 0; i < 4; i++) {
         str_clear(&c->text);
         for (int k = 0; k < 60; k++)
             str_printf(&c->text, "The %s garden \xc3\xa9 %d.\n", names[i], k);
         if (i == 3) str_puts(&c->text, "\xc3");
-        snprintf(path, sizeof path, "%s/%s", c->folder, names[i]);
-        put(path, str_get(&c->text));
+        write_file(path_in(c->folder, names[i]), c->text.data, c->text.n);
     }
     c->engine = open_demo();
 }
 
 static void text_close(struct text_case *c)
 {
-    static const char *const names[] = {"b.txt", "a.txt", ".c.txt", "d.bin"};
-    char path[64];
-    for (int i = 0; i < 4; i++) {
-        snprintf(path, sizeof path, "%s/%s", c->folder, names[i]);
-        unlink(path);
-    }
-    rmdir(c->folder);
     heads_data_close(&c->data);
     heads_sample_release(&c->sample);
     str_release(&c->text);
@@ -587,9 +566,8 @@ TEST(folders_are_cut_into_rows)
 TEST(text_is_repeated_in_the_chat_format)
 {
     struct text_case c;
-    char path[64];
     text_open(&c);
-    snprintf(path, sizeof path, "%s/b.txt", c.folder);
+    const char *path = path_in(c.folder, "b.txt");
     struct options o = {.training.text = path, .args = {"train", path}, .n_args = 2};
     ok(heads_data_open(&c.data, &o, &err));
     ok(heads_data_cut(&c.data, c.engine->tokenizer, 100, &err));
@@ -677,13 +655,13 @@ TEST(facts_are_told_in_a_text)
 TEST(bad_text_is_named)
 {
     struct text_case c;
-    char path[64];
     text_open(&c);
-    snprintf(path, sizeof path, "%s/d.bin", c.folder);
-    struct options o = {.training.text = path, .args = {"train"}, .n_args = 1};
+    const char *path = path_in(c.folder, "a.txt");
+    struct options o = {
+        .training.text = path_in(c.folder, "d.bin"), .args = {"train"}, .n_args = 1};
     refused(heads_data_open(&c.data, &o, &err), ERR_FORMAT, "d.bin is empty or no text");
     heads_data_close(&c.data);
-    snprintf(path, sizeof path, "%s/a.txt", c.folder);
+    o.training.text = path;
     ok(heads_data_open(&c.data, &o, &err));
     refused(heads_data_cut(&c.data, c.engine->tokenizer, 100000, &err), ERR_FORMAT,
             "smaller --length");
@@ -713,7 +691,7 @@ static double score_of(const struct retaining *h, const float *w, int head, cons
 TEST(calibration_is_least_squares)
 {
     enum { TOKENS = 512 };
-    char out[] = "/tmp/retain-calibrated-XXXXXX";
+    const char *out = path_in(folder_new(), "calibrated");
     struct engine *g = open_demo();
     struct heads_data d;
     struct heads_watch w;
@@ -726,8 +704,6 @@ TEST(calibration_is_least_squares)
     o.n_args = 1;
     o.training = (struct training_opts){.text = "CONTRIBUTING.md", .out = out, .steps = 1000};
     o.sweep.lengths = (struct options_numbers){{TOKENS}, 1};
-    o.force = true;
-    close(mkstemp(out));
     assert_int_equal(heads_calibrate(&o), 0);
     ok(gguf_open(&file, out, &err));
     ok(retaining_open(&made, file, &err));
@@ -767,5 +743,4 @@ TEST(calibration_is_least_squares)
     heads_data_close(&d);
     retaining_close(made);
     engine_close(g);
-    unlink(out);
 }

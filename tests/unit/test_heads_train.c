@@ -49,12 +49,8 @@ static void equal_files(const char *a, const char *b)
 
 TEST(stopped_and_continued)
 {
-    char whole[] = "/tmp/retain-whole-XXXXXX", parts[] = "/tmp/retain-parts-XXXXXX", part[64];
-    close(mkstemp(whole));
-    close(mkstemp(parts));
-    unlink(whole);
-    unlink(parts);
-    snprintf(part, sizeof part, "%s.part", parts);
+    const char *folder = folder_new(), *whole = path_in(folder, "whole");
+    const char *parts = path_in(folder, "parts"), *part = path_in(folder, "parts.part");
     assert_int_equal(train(whole, ALL_CALLS), 0);
     const int first_step = n_calls - STEPS - 2; /* a row held back is read twice, last */
 
@@ -67,6 +63,4 @@ TEST(stopped_and_continued)
     assert_int_equal(n_calls, 1 + 2); /* a step, and the row held back twice */
     equal_files(whole, parts);
     assert_int_not_equal(access(part, F_OK), 0);
-    unlink(whole);
-    unlink(parts);
 }

@@ -189,38 +189,28 @@ TEST(open_and_close)
     assert_null(p);
 }
 
-static void describe(const char *folder, const char *name, const char *text)
-{
-    char command[512];
-    snprintf(command, sizeof command, "mkdir -p \"$(dirname %s/%s)\" && echo %s > %s/%s", folder,
-             name, text, folder, name);
-    assert_int_equal(system(command), 0);
-}
-
 /* Eight CPUs: 0 with 4, and 1 with 5, share a core. */
 TEST(physical_cores)
 {
-    char folder[] = "/tmp/test_pool.XXXXXX", name[64], command[64];
+    const char *folder = folder_new();
+    char name[64];
     cpu_set_t all, some;
-    assert_non_null(mkdtemp(folder));
     CPU_ZERO(&all);
     for (int i = 0; i < 8; i++) CPU_SET(i, &all);
     assert_int_equal(pool_cores(folder, &all), 8); /* nothing is known */
     for (int i = 0; i < 8; i++) {
         snprintf(name, sizeof name, "system/cpu/cpu%d/topology/thread_siblings_list", i);
         const char *const core[] = {"0,4", "1,5", "2", "3", "0,4", "1,5", "6", "7"};
-        describe(folder, name, core[i]);
+        write_text(path_in(folder, name), core[i]);
     }
     assert_int_equal(pool_cores(folder, &all), 6);
     some = all;
     CPU_CLR(0, &some); /* its sibling still is a core */
     assert_int_equal(pool_cores(folder, &some), 6);
-    describe(folder, "cpu_core/cpus", "0-1,4-5"); /* the others are efficient ones */
+    write_text(path_in(folder, "cpu_core/cpus"), "0-1,4-5"); /* the others are efficient ones */
     assert_int_equal(pool_cores(folder, &all), 2);
     CPU_ZERO(&some);
     CPU_SET(6, &some);
     CPU_SET(7, &some);
     assert_int_equal(pool_cores(folder, &some), 2); /* only slow ones may be used */
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    assert_int_equal(system(command), 0);
 }

@@ -146,39 +146,17 @@ TEST(finds_what_cannot_be_stored)
 /* ---- files ----------------------------------------------------------------------------------- */
 
 struct folder {
-    char path[64];
-    char in[96], out[96], tmp[96];
+    const char *in, *out, *tmp;
 };
 
 static int make_folder(void **state)
 {
-    struct folder *f = calloc(1, sizeof *f);
-    snprintf(f->path, sizeof f->path, "/tmp/retain-quantize-XXXXXX");
-    if (!mkdtemp(f->path)) return -1;
-    snprintf(f->in, sizeof f->in, "%s/in.gguf", f->path);
-    snprintf(f->out, sizeof f->out, "%s/out.gguf", f->path);
-    snprintf(f->tmp, sizeof f->tmp, "%s/out.gguf.tmp", f->path);
-    *state = f;
+    static struct folder f;
+    const char *path = folder_new();
+    f = (struct folder){path_in(path, "in.gguf"), path_in(path, "out.gguf"),
+                        path_in(path, "out.gguf.tmp")};
+    *state = &f;
     return 0;
-}
-
-static int remove_folder(void **state)
-{
-    struct folder *f = *state;
-    unlink(f->in);
-    unlink(f->out);
-    unlink(f->tmp);
-    rmdir(f->path);
-    free(f);
-    return 0;
-}
-
-static void write_bytes(const char *path, const struct str *s)
-{
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(s->data, 1, s->n, f), s->n);
-    assert_int_equal(fclose(f), 0);
 }
 
 /* Not a model that runs: every kind of tensor that quantize treats separately. */
@@ -204,7 +182,7 @@ static void write_input(const struct folder *f, float bad)
     memcpy(data + 1024, x, 256);
     memcpy(data + 1280, x, 1536);
     memcpy(data + 1280 + 1536, x, 120);
-    write_bytes(f->in, &m.file);
+    write_file(f->in, m.file.data, m.file.n);
 }
 
 static int run(const struct folder *f, const char *type, bool force)
@@ -238,7 +216,7 @@ static void check_digests(const struct gguf *g)
     }
 }
 
-TEST_WITH(round_trip, make_folder, remove_folder)
+TEST_WITH(round_trip, make_folder, NULL)
 {
     const struct folder *f = *state;
     for (int eight = 0; eight < 2; eight++) {
@@ -276,13 +254,12 @@ TEST_WITH(round_trip, make_folder, remove_folder)
     }
 }
 
-TEST_WITH(never_overwrites, make_folder, remove_folder)
+TEST_WITH(never_overwrites, make_folder, NULL)
 {
     const struct folder *f = *state;
-    AUTO_STR text = {0}, after = {0};
+    AUTO_STR after = {0};
     write_input(f, 0);
-    str_puts(&text, "precious");
-    write_bytes(f->out, &text);
+    write_text(f->out, "precious");
     assert_int_equal(run(f, NULL, false), 2);
     ok(file_read(f->out, FILE_DATA, &after, &err));
     assert_string_equal(after.data, "precious");
@@ -294,12 +271,10 @@ TEST_WITH(never_overwrites, make_folder, remove_folder)
     assert_int_equal(access(f->tmp, F_OK), -1);
 }
 
-TEST_WITH(refuses_what_is_no_model, make_folder, remove_folder)
+TEST_WITH(refuses_what_is_no_model, make_folder, NULL)
 {
     const struct folder *f = *state;
-    AUTO_STR text = {0};
-    str_puts(&text, "GGUF, or so");
-    write_bytes(f->in, &text);
+    write_text(f->in, "GGUF, or so");
     assert_int_equal(run(f, NULL, false), 3);
     unlink(f->in);
     assert_int_equal(run(f, NULL, false), 3);
@@ -318,7 +293,7 @@ TEST(names_what_cannot_be_written)
 }
 
 /* A limit on the size of files simulates a full disk. */
-TEST_WITH(leaves_nothing_on_a_full_disk, make_folder, remove_folder)
+TEST_WITH(leaves_nothing_on_a_full_disk, make_folder, NULL)
 {
     const struct folder *f = *state;
     struct rlimit old, small;
@@ -335,7 +310,7 @@ TEST_WITH(leaves_nothing_on_a_full_disk, make_folder, remove_folder)
     assert_int_equal(access(f->tmp, F_OK), -1);
 }
 
-TEST_WITH(one_writer_at_a_time, make_folder, remove_folder)
+TEST_WITH(one_writer_at_a_time, make_folder, NULL)
 {
     const struct folder *f = *state;
     struct gguf_writer *a, *b;

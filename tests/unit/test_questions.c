@@ -10,25 +10,6 @@
 #include "quant/files/questions.h"
 #include "tests/unit/tokenizer_kit.h"
 
-static char folder[] = "/tmp/retain_questions_XXXXXX";
-
-/* The path is valid until the next call. */
-static const char *write_file(const char *name, const char *text, size_t n)
-{
-    static char path[256];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    assert_int_equal(fwrite(text, 1, n, f), n);
-    fclose(f);
-    return path;
-}
-
-static const char *write_text(const char *name, const char *text)
-{
-    return write_file(name, text, strlen(text));
-}
-
 /* ---- fields ---------------------------------------------------------------------------------- */
 
 #define TURNS "{\"turns\": [\"Hi\", \"Hello\", \"Bye\"], \"question\": \"q\", \"answers\": 7}"
@@ -42,7 +23,7 @@ TEST(every_field_is_read)
 {
     struct questions q;
     struct item it = {0};
-    const char *path = write_text("all.of.jsonl", "\n" ALL "\n \n" TURNS);
+    const char *path = write_text(path_in(folder_new(), "all.of.jsonl"), "\n" ALL "\n \n" TURNS);
     ok(questions_open(&q, path, &err));
     assert_string_equal(str_get(&q.name), "all");
     assert_int_equal(questions_next(&q, &it, &err), 1);
@@ -72,7 +53,6 @@ TEST(every_field_is_read)
     ok(questions_next(&q, &it, &err));
     questions_close(&q);
     item_release(&it);
-    unlink(path);
 }
 
 /* ---- what is wrong --------------------------------------------------------------------------- */
@@ -82,7 +62,7 @@ TEST(every_field_is_read)
 static void refuse(const char *name, const char *text, const char *message)
 {
     struct questions_size size;
-    const char *path = write_text(name, text);
+    const char *path = write_text(path_in(folder_new(), name), text);
     int rc = questions_check(path, &size, &err);
     if (rc >= 0 || !strstr(err.text, message) || strchr(err.text, '\n'))
         print_message("%s: %d: %s\n", text, rc, err.text);
@@ -90,7 +70,6 @@ static void refuse(const char *name, const char *text, const char *message)
     assert_non_null(strstr(err.text, message));
     assert_non_null(strstr(err.text, name));
     assert_null(strchr(err.text, '\n'));
-    unlink(path);
 }
 
 TEST(wrong_lines_are_named)
@@ -153,14 +132,13 @@ TEST(a_long_line_is_read)
     str_reserve(&text, 11 << 20);
     while (text.n < 10 << 20) str_puts(&text, "All work and no play \\u00e9 \xC3\xA9\\n");
     str_puts(&text, "\"}\n");
-    const char *path = write_file("long.jsonl", text.data, text.n);
+    const char *path = write_file(path_in(folder_new(), "long.jsonl"), text.data, text.n);
     ok(questions_open(&f, path, &err));
     assert_int_equal(questions_next(&f, &item, &err), 1);
     assert_true(item.context.n > 8 << 20);
     ok(questions_next(&f, &item, &err));
     questions_close(&f);
     item_release(&item);
-    unlink(path);
 }
 
 /* ---- cutting --------------------------------------------------------------------------------- */
@@ -226,17 +204,3 @@ TEST(every_metric_equals_the_program_it_is_from)
     assert_int_equal(n_wrong, 0);
     cJSON_Delete(all);
 }
-
-static int make_folder(void **state)
-{
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    return rmdir(folder);
-}
-
-AROUND_TESTS(make_folder, remove_folder)

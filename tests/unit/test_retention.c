@@ -179,14 +179,11 @@ TEST(test_tokens_spell_the_text)
         "<|end|> is no end",        "user",
         "What is my locker code?",
     };
-    char dir[] = "/tmp/retain-test-XXXXXX", path[64], command[64];
     struct spelled live = {0}, again = {0};
     struct session_sink k = {.ctx = &live, .tokens = on_tokens, .text = on_text};
     struct conversations *l;
     struct session *s;
     struct options o;
-    assert_non_null(mkdtemp(dir));
-    snprintf(path, sizeof path, "%s/retain.db", dir);
     options_init(&o);
     o.session.plan.budget = 48;
     o.session.plan.chunk = 16;
@@ -194,7 +191,7 @@ TEST(test_tokens_spell_the_text)
     o.session.new_conversation = true;
     o.session.system = "You are asked: What is my locker code?";
     o.session.sampling.temperature = 0;
-    ok(conversations_open(&l, path, &err));
+    ok(conversations_open(&l, path_in(folder_new(), "retain.db"), &err));
     ok(session_open(&s, engine, l, &o.session, &k, &err));
     for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
         enum session_end end;
@@ -223,8 +220,6 @@ TEST(test_tokens_spell_the_text)
     session_close(s);
     conversations_close(l);
     str_release(&live.answer);
-    snprintf(command, sizeof command, "rm -r '%s'", dir);
-    assert_int_equal(system(command), 0);
 }
 
 /* White space before the text that tokens of its own spell belongs to these. */

@@ -3,9 +3,7 @@
 
 #include "tests/test.h"
 
-#include <dirent.h>
 #include <math.h>
-#include <sys/stat.h>
 
 #include "cli/commands/commands.h"
 #include "cli/options/options.h"
@@ -142,47 +140,26 @@ TEST(refuses_cut_files)
 #define N_WORD (256 + 10 + 7)
 
 struct folder {
-    char path[64], out[96];
+    const char *path, *out;
 };
 
 static int make_folder(void **state)
 {
-    struct folder *f = calloc(1, sizeof *f);
-    snprintf(f->path, sizeof f->path, "/tmp/retain-folder-XXXXXX");
-    if (!mkdtemp(f->path)) return -1;
-    snprintf(f->out, sizeof f->out, "%s/out.gguf", f->path);
-    *state = f;
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    struct folder *f = *state;
-    char path[512];
-    DIR *d = opendir(f->path);
-    for (struct dirent *entry; d && (entry = readdir(d));) {
-        snprintf(path, sizeof path, "%s/%s", f->path, entry->d_name);
-        if (entry->d_name[0] != '.') unlink(path);
-    }
-    if (d) closedir(d);
-    rmdir(f->path);
-    free(f);
+    static struct folder f;
+    f.path = folder_new();
+    f.out = path_in(f.path, "out.gguf");
+    *state = &f;
     return 0;
 }
 
 static void put_file(const struct folder *f, const char *name, const void *bytes, size_t n)
 {
-    char path[160];
-    snprintf(path, sizeof path, "%s/%s", f->path, name);
-    FILE *out = fopen(path, "wb");
-    assert_non_null(out);
-    assert_int_equal(fwrite(bytes, 1, n, out), n);
-    assert_int_equal(fclose(out), 0);
+    write_file(path_in(f->path, name), bytes, n);
 }
 
 static void put_text_file(const struct folder *f, const char *name, const char *text)
 {
-    put_file(f, name, text, strlen(text));
+    write_text(path_in(f->path, name), text);
 }
 
 struct weights {
@@ -360,7 +337,7 @@ static void check_tokenizer(const struct engine *g)
     assert_true(tokenizer_add_bos(g->tokenizer));
 }
 
-TEST_WITH(makes_a_model_that_runs, make_folder, remove_folder)
+TEST_WITH(makes_a_model_that_runs, make_folder, NULL)
 {
     const struct folder *f = *state;
     static const char *const families[] = {"LlamaForCausalLM",
@@ -441,7 +418,7 @@ static void check_stack(const struct source *s, const char *gguf, int w)
     }
 }
 
-TEST_WITH(stacks_experts, make_folder, remove_folder)
+TEST_WITH(stacks_experts, make_folder, NULL)
 {
     const char *more = ",\"num_local_experts\":3,\"num_experts_per_tok\":2";
     const struct folder *f = *state;
@@ -477,7 +454,7 @@ TEST_WITH(stacks_experts, make_folder, remove_folder)
 }
 
 /* The template's own file counts first, as in transformers; the ends are those of all files. */
-TEST_WITH(takes_template_and_ends_of_the_folder, make_folder, remove_folder)
+TEST_WITH(takes_template_and_ends_of_the_folder, make_folder, NULL)
 {
     const struct folder *f = *state;
     for (int i = 0; i < 2; i++) {
@@ -498,7 +475,7 @@ TEST_WITH(takes_template_and_ends_of_the_folder, make_folder, remove_folder)
 }
 
 /* Granite's four scales, under the names that GGUF has for them. */
-TEST_WITH(keeps_scales, make_folder, remove_folder)
+TEST_WITH(keeps_scales, make_folder, NULL)
 {
     const struct folder *f = *state;
     struct options o;
@@ -518,7 +495,7 @@ TEST_WITH(keeps_scales, make_folder, remove_folder)
 }
 
 /* The scale that a model sets for YaRN, and the scale of distant queries. */
-TEST_WITH(keeps_yarn_magnitude, make_folder, remove_folder)
+TEST_WITH(keeps_yarn_magnitude, make_folder, NULL)
 {
     static const struct {
         const char *more;
@@ -549,7 +526,7 @@ TEST_WITH(keeps_yarn_magnitude, make_folder, remove_folder)
 }
 
 /* A window is kept for the runtime's notice; settings without influence are named. */
-TEST_WITH(names_ignored_settings, make_folder, remove_folder)
+TEST_WITH(names_ignored_settings, make_folder, NULL)
 {
     const struct folder *f = *state;
     struct source *s;
@@ -578,11 +555,10 @@ TEST_WITH(names_ignored_settings, make_folder, remove_folder)
 }
 
 /* Shards give the same model as one file. */
-TEST_WITH(reads_shards, make_folder, remove_folder)
+TEST_WITH(reads_shards, make_folder, NULL)
 {
     const struct folder *f = *state;
     struct weights a = {.seed = 3}, b = {.seed = 4};
-    char path[96];
     put_config(f, "LlamaForCausalLM", ",\"tie_word_embeddings\":true");
     put_tokenizer(f, LLAMA3);
     add_weight(&a, "model.embed_tokens.weight", N_WORD, N_EMBD);
@@ -604,8 +580,6 @@ TEST_WITH(reads_shards, make_folder, remove_folder)
     assert_int_equal(run(f, "q8"), 3);
     put_text_file(f, "model.safetensors.index.json", "{\"weight_map\":{\"x\":1}}");
     assert_int_equal(run(f, "q8"), 3);
-    snprintf(path, sizeof path, "%s/model.safetensors.index.json", f->path);
-    unlink(path);
 }
 
 static void put_piece(struct str *s, const char *text, float score, char type)
@@ -620,7 +594,7 @@ static void put_piece(struct str *s, const char *text, float score, char type)
     str_append(s, &type, 1);
 }
 
-TEST_WITH(refuses_what_it_does_not_know, make_folder, remove_folder)
+TEST_WITH(refuses_what_it_does_not_know, make_folder, NULL)
 {
     const struct folder *f = *state;
     static const struct {
@@ -656,7 +630,7 @@ TEST_WITH(refuses_what_it_does_not_know, make_folder, remove_folder)
 }
 
 /* Added tokens of a folder without tokenizer.json have their ids as keys: none has an id here. */
-TEST_WITH(refuses_added_tokens_without_ids, make_folder, remove_folder)
+TEST_WITH(refuses_added_tokens_without_ids, make_folder, NULL)
 {
     static const char *const lists[] = {"[{\"content\":\"x\"}]", "{\"\":{\"content\":\"x\"}}",
                                         "{\"1x\":{\"content\":\"x\"}}", "{\"1\":7}"};
@@ -677,7 +651,7 @@ TEST_WITH(refuses_added_tokens_without_ids, make_folder, remove_folder)
 }
 
 /* Llama 3.1: divisors of the frequencies, by the formula in its reference code. */
-TEST_WITH(scales_rope, make_folder, remove_folder)
+TEST_WITH(scales_rope, make_folder, NULL)
 {
     const struct folder *f = *state;
     AUTO_GGUF *g;

@@ -271,10 +271,7 @@ TEST(test_screens)
         "Tell me a joke.\r",
         "What is my locker code?\r",
     };
-    char dir[] = "/tmp/retain-test-XXXXXX", path[64], command[64];
-    assert_non_null(mkdtemp(dir));
-    snprintf(path, sizeof path, "%s/retain.db", dir);
-    stage_begin(&s, true, path);
+    stage_begin(&s, true, path_in(folder_new(), "retain.db"));
     s.o.engine.model = NULL; /* the demo */
     s.o.session.plan.budget = 48;
     s.o.session.plan.chunk = 16;
@@ -288,8 +285,6 @@ TEST(test_screens)
     check_views(80, 24);
     check_views(160, 50);
     stage_release(&s);
-    snprintf(command, sizeof command, "rm -r '%s'", dir);
-    assert_int_equal(system(command), 0);
 }
 
 /* ---- a reopened conversation ----------------------------------------------------------------- */
@@ -473,10 +468,9 @@ TEST(test_reopened)
 {
     static const char *const said[] = {"Tell me a story about a fox.\r", "Tell me a joke.\r",
                                        "Tell me about cats.\r"};
-    char dir[] = "/tmp/retain-test-XXXXXX", path[64], name[CONVERSATION_NAME_MAX];
-    assert_non_null(mkdtemp(dir));
+    char name[CONVERSATION_NAME_MAX];
     for (int recalls = 0; recalls < 2; recalls++) {
-        snprintf(path, sizeof path, "%s/%d.db", dir, recalls);
+        const char *path = path_in(folder_new(), "retain.db");
         n_moments = n_told = 0;
         feed_long(path, name);
         stage_begin(&s, true, path);
@@ -501,6 +495,4 @@ TEST(test_reopened)
         free(had);
         had = NULL;
     }
-    snprintf(path, sizeof path, "rm -r '%s'", dir);
-    assert_int_equal(system(path), 0);
 }

@@ -105,7 +105,8 @@ TEST(test_twenty_random_conversations)
         struct options o;
         random_state = (uint64_t)i + 1;
         random_options(&o);
-        NEW_LIBRARY(l);
+        const char *dir = folder_new();
+        AUTO_LIBRARY *l = open_library(dir);
         AUTO_SESSION *x = open_session(NULL, o, false), *y = open_session(l, o, false);
         for (int turn = 0; turn < 6; turn++) {
             int choice = random_below(4);
@@ -113,7 +114,7 @@ TEST(test_twenty_random_conversations)
             random_turn(y, turn, choice, &often);
             session_close(y);
             conversations_close(l);
-            l = open_library(l_);
+            l = open_library(dir);
             y = open_session(l, o, true);
             assert_int_equal(reread(y), 0);
             if (strcmp(str_get(&once.text), str_get(&often.text)))
@@ -330,7 +331,7 @@ TEST(test_branch)
 TEST(test_read_only)
 {
     struct options o = options_of("locret", "q4", 0);
-    AUTO_FOLDER *dir = temporary();
+    const char *dir = folder_new();
     char name[128];
     AUTO_LIBRARY *a = open_library(dir), *b = open_library(dir);
     AUTO_LOG log = {0};
@@ -566,7 +567,7 @@ TEST(test_damaged_caches_are_replayed)
     };
     struct options o = options_of("sink", "q4", 0);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        AUTO_FOLDER *dir = temporary();
+        const char *dir = folder_new();
         AUTO_LIBRARY *l = open_library(dir);
         AUTO_SESSION *s = open_session(l, o, false);
         AUTO_LOG log = {0};
@@ -675,7 +676,7 @@ TEST(test_forged_answer)
     o.session.max_tokens = CRASH_AFTER + 1;
     o.session.ignore_end = true;
     for (size_t i = 0; i < sizeof positions / sizeof *positions; i++) {
-        AUTO_FOLDER *dir = temporary();
+        const char *dir = folder_new();
         AUTO_LOG log = {0};
         crash(dir, o);
         forge_tail(dir, positions[i]);
@@ -695,7 +696,7 @@ TEST(test_crash_keeps_scores)
     AUTO_LOG log = {0}, rest = {0};
     struct session_sink k = sink_of(&rest);
     enum session_end end;
-    AUTO_FOLDER *dir = temporary();
+    const char *dir = folder_new();
     o.session.plan.budget = 200;
     o.session.plan.policy.reserve = 64;
     o.session.max_tokens = CRASH_AFTER + 1;

@@ -7,7 +7,7 @@
 #include "runtime/session/session_parts.h"
 #include "tests/unit/session_kit.h"
 
-static char heads_path[] = "/tmp/retain-heads-XXXXXX";
+static const char *heads_path;
 static struct engine *with_heads;
 
 static float weight(int layer, int head, int i)
@@ -66,7 +66,7 @@ static int set_up(void **state)
 {
     int rc = engine_set_up(state);
     if (rc) return rc;
-    close(mkstemp(heads_path));
+    heads_path = path_in(folder_new(), "heads");
     if (!write_heads(heads_path, 2 * engine->model->head_dim) &&
         !open_heads(&with_heads, heads_path))
         return 0;
@@ -77,7 +77,6 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     engine_close(with_heads);
-    unlink(heads_path);
     return engine_tear_down(state);
 }
 
@@ -129,7 +128,7 @@ static void scores_as_the_formula(const struct session *s, int64_t end)
 TEST(adopts)
 {
     AUTO_LOG once = {0}, often = {0};
-    AUTO_FOLDER *dir_a = temporary(), *dir_b = temporary();
+    const char *dir_a = folder_new(), *dir_b = folder_new();
     AUTO_LIBRARY *a = open_library(dir_a), *b;
     AUTO_SESSION *x = open_with(engine, a, "keydiff+global", false), *y;
     struct session_stats st;
@@ -174,7 +173,7 @@ TEST(adopts)
 TEST(leaves_the_rest)
 {
     AUTO_LOG l = {0};
-    AUTO_FOLDER *dir = temporary();
+    const char *dir = folder_new();
     AUTO_LIBRARY *a = open_library(dir);
     AUTO_SESSION *s = open_with(engine, a, "keydiff+global", false);
     struct session_stats st;
@@ -194,16 +193,14 @@ TEST(leaves_the_rest)
 /* A file that lies about the size of a unit would be read beyond its end. */
 TEST(refuses_another_size)
 {
-    char path[] = "/tmp/retain-heads-XXXXXX";
+    const char *path = path_in(folder_new(), "heads");
     struct engine *g = NULL;
     const int sizes[] = {2, 2 * engine->model->head_dim - 2};
-    close(mkstemp(path));
     for (int i = 0; i < 2; i++) {
         assert_int_equal(write_heads(path, sizes[i]), 0);
         assert_int_equal(open_heads(&g, path), ERR_FORMAT);
         assert_non_null(strstr(err.text, "unit_length"));
     }
-    unlink(path);
 }
 
 AROUND_TESTS(set_up, tear_down)

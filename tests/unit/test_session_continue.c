@@ -32,7 +32,7 @@ static void same_as_never_killed(const char *policy, int n)
     AUTO_LOG log = {0};
     AUTO_STR text = {0}, expected = {0};
     enum session_end end;
-    char *dirs[] = {temporary(), temporary()};
+    const char *dirs[] = {folder_new(), folder_new()};
     struct conversations *whole = open_library(dirs[0]);
     struct session *x = open_session(whole, continue_options(policy), false);
     for (int i = 0; i < 3; i++) say(x, said[i], &log);
@@ -52,7 +52,6 @@ static void same_as_never_killed(const char *policy, int n)
     session_close(y);
     conversations_close(whole);
     conversations_close(killed);
-    for (int i = 0; i < 2; i++) remove_library(dirs[i]);
 }
 
 TEST(goes_on_as_if_never_killed)

@@ -44,7 +44,7 @@ static void notes(struct conversations *l, const char *expected)
 TEST(misses_what_was_removed)
 {
     AUTO_LOG log = {0};
-    AUTO_FOLDER *dir = temporary();
+    const char *dir = folder_new();
     AUTO_LIBRARY *l = open_encrypted(dir);
     struct session *s = open_session(l, options_of("sink", "q4", 0), false);
     for (int i = 0; i < 3; i++) say(s, said[i], &log);

@@ -180,7 +180,7 @@ static int ask(void *ctx, bool fresh, char *out, struct err *e)
 /* A seal makes segments longer than their positions. */
 TEST(test_an_encrypted_past)
 {
-    AUTO_FOLDER *dir = temporary();
+    const char *dir = folder_new();
     char path[128];
     const struct conversations_key key = {.ask = ask, .encrypt = true};
     AUTO_LIBRARY *l;

@@ -103,7 +103,7 @@ static void credits_its_turn(const struct session *s, const struct session_windo
 
 static void remembers(const char *policy, enum recall_chooser chooser, bool saved)
 {
-    AUTO_FOLDER *dir = temporary();
+    const char *dir = folder_new();
     AUTO_LIBRARY *l = saved ? open_library(dir) : NULL;
     for (int on = 0; on < 2; on++) {
         AUTO_SESSION *s = open_session(l, small(policy, on ? chooser : RECALL_OFF), false);
@@ -144,7 +144,7 @@ static bool same_passages(struct session *x, struct session *y, const char *ques
 static int resumes(struct options o, int n_turns)
 {
     int n_texts = 0;
-    AUTO_FOLDER *dir_a = temporary(), *dir_b = temporary();
+    const char *dir_a = folder_new(), *dir_b = folder_new();
     AUTO_LIBRARY *a = open_library(dir_a), *b = open_library(dir_b);
     AUTO_SESSION *x = open_session(a, o, false), *y = open_session(b, o, false);
     struct heard once = {0}, often = {0};
@@ -203,7 +203,7 @@ TEST(test_full_archive)
 TEST(test_reads_again_what_left_the_archive)
 {
     static const char asked[] = "What is my sister's dog called?";
-    AUTO_FOLDER *dir = temporary();
+    const char *dir = folder_new();
     AUTO_LIBRARY *l = open_library(dir);
     struct options o = small("sink", RECALL_WORDS);
     o.session.recall.archive_bytes = 64 * 672;
@@ -385,11 +385,11 @@ static int say_passphrase(void *ctx, bool fresh, char *out, struct err *e)
 static void encrypted(enum recall_chooser chooser)
 {
     static const struct conversations_key key = {.ask = say_passphrase, .encrypt = true};
-    char *dir[2] = {temporary(), temporary()}, path[128], find[320];
+    char find[320];
     struct heard heard[2] = {0};
     for (int i = 0; i < 2; i++) {
         struct conversations *l;
-        snprintf(path, sizeof path, "%s/retain.db", dir[i]);
+        const char *path = path_in(folder_new(), "retain.db");
         for (int k = 0; k <= ASKED; k++) {
             if (k == 0 || k == ASKED) {
                 int rc = i ? conversations_open_key(&l, path, &key, &err)
@@ -406,10 +406,7 @@ static void encrypted(enum recall_chooser chooser)
         assert_int_equal(system(find) == 0, i == 0);
     }
     assert_string_equal(str_get(&heard[0].log.text), str_get(&heard[1].log.text));
-    for (int i = 0; i < 2; i++) {
-        str_release(&heard[i].log.text);
-        remove_library(dir[i]);
-    }
+    for (int i = 0; i < 2; i++) str_release(&heard[i].log.text);
 }
 
 TEST(test_encrypted)
@@ -434,7 +431,7 @@ TEST(test_damaged_archive)
         "DELETE FROM segment WHERE kind = 3",
     };
     for (size_t i = 0; i < sizeof damage / sizeof *damage; i++) {
-        char *dir = temporary();
+        const char *dir = folder_new();
         struct conversations *l = open_library(dir);
         struct options o = small("sink", RECALL_WORDS);
         o.session.rewind = 1; /* so that the log lets go of blocks */
@@ -451,7 +448,6 @@ TEST(test_damaged_archive)
         session_close(s);
         conversations_close(l);
         str_release(&h.log.text);
-        remove_library(dir);
     }
 }
 

@@ -150,7 +150,7 @@ TEST(test_rewind_and_branch)
 TEST(test_no_rewind_without_a_state)
 {
     struct options o = options_for("sink");
-    AUTO_FOLDER *dir = temporary();
+    const char *dir = folder_new();
     AUTO_LIBRARY *l = open_library(dir);
     AUTO_SESSION *s = open_session(l, o, false);
     AUTO_LOG log = {0};
@@ -232,7 +232,7 @@ TEST(test_kill_in_answer)
     static const int moments[] = {1, 2, 9, 24, 25, 29};
     for (size_t i = 0; i < sizeof moments / sizeof *moments; i++) {
         struct options o = options_for(i % 2 ? "sink" : "keydiff+global");
-        AUTO_FOLDER *dir = temporary();
+        const char *dir = folder_new();
         char notes[160];
         snprintf(notes, sizeof notes, "%s/notes", dir);
         run_watched(dir, o, said[1], (struct victim){.n_left = moments[i], .notes = notes});
@@ -261,7 +261,7 @@ static const char *const long_message =
 static void kill_in_prompt(const char *policy)
 {
     struct options o = options_for(policy);
-    char *dir = temporary();
+    const char *dir = folder_new();
     char notes[160];
     AUTO_LOG once = {0}, again = {0};
     struct session_sink k = sink_of(&again);
@@ -288,7 +288,6 @@ static void kill_in_prompt(const char *policy)
     session_close(x);
     session_close(s);
     conversations_close(l);
-    remove_library(dir);
 }
 
 TEST(test_kill_in_prompt)

@@ -14,14 +14,14 @@ static const struct chat_message turns[] = {
 enum { N_TURNS = sizeof turns / sizeof *turns };
 
 struct place {
-    char *dir;
+    const char *dir;
     struct conversations *l;
     struct options o;
 };
 
 static struct place place_of(int budget)
 {
-    struct place p = {.dir = temporary()};
+    struct place p = {.dir = folder_new()};
     p.l = open_library(p.dir);
     p.o = options_of("sink", "q4", 0);
     p.o.session.plan.budget = budget;
@@ -32,7 +32,6 @@ static struct place place_of(int budget)
 static void leave(struct place *p)
 {
     conversations_close(p->l);
-    remove_library(p->dir);
 }
 
 static void open_talk(struct session **s, struct place *p, const char *name, const char *system,

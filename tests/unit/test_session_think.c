@@ -83,26 +83,20 @@ static enum session_end hear(struct session *s, const char *text, struct heard *
 /* ---- a model and its conversations ----------------------------------------------------------- */
 
 struct fixture {
-    char *dir;
+    const char *dir;
     struct conversations *library;
     struct session_opts opts;
 };
 
 static void set_up(struct fixture *f, const char *chat_template, int budget)
 {
-    char path[128];
     struct options o;
     struct maker m;
-    f->dir = temporary();
-    snprintf(path, sizeof path, "%s/thinker.gguf", f->dir);
+    f->dir = folder_new();
     make_thinker(&m, chat_template);
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(m.file.data, 1, m.file.n, file), m.file.n);
-    fclose(file);
-    maker_release(&m);
     options_init(&o);
-    o.engine.model = path;
+    o.engine.model = write_file(path_in(f->dir, "thinker.gguf"), m.file.data, m.file.n);
+    maker_release(&m);
     o.engine.threads = 1;
     o.session.plan.budget = budget;
     o.session.plan.policy = policy_choice("sink");
@@ -116,7 +110,6 @@ static void set_up(struct fixture *f, const char *chat_template, int budget)
 static void tear_down(struct fixture *f)
 {
     conversations_close(f->library);
-    remove_library(f->dir);
     engine_close(engine);
 }
 
@@ -263,7 +256,6 @@ TEST(keeps_thoughts_in_the_transcript)
     struct fixture f;
     struct heard h = {0};
     struct str json = {0}, markdown = {0};
-    char path[160];
     int n = 0;
     set_up(&f, THINKS, 2000);
     struct session *s = start(&f, "deep");
@@ -276,10 +268,7 @@ TEST(keeps_thoughts_in_the_transcript)
     assert_non_null(strstr(json.data, "\"thought\":{\"text\":\"hm0 hm1 "));
     *strstr(markdown.data, "<!-- ") = 0; /* the same JSON as a comment */
     assert_null(strstr(markdown.data, "hm"));
-    snprintf(path, sizeof path, "%s/deep.json", f.dir);
-    FILE *file = fopen(path, "wb");
-    fwrite(json.data, 1, json.n, file);
-    fclose(file);
+    const char *path = write_file(path_in(f.dir, "deep.json"), json.data, json.n);
     ok(conversations_import(f.library, path, "again", NULL, NULL, &err));
     ok(conversations_messages(f.library, "again", is_stored, &n, &err));
     assert_int_equal(n, 2);

@@ -142,7 +142,7 @@ static void kill_and_continue(void)
 {
     for (int n_left = 3; n_left < 260; n_left += 80) {
         struct options o = options_for("full", "f16");
-        AUTO_FOLDER *dir = temporary();
+        const char *dir = folder_new();
         AUTO_LOG once = {0}, again = {0};
         struct session_sink k = sink_of(&again);
         enum session_end end;

@@ -51,7 +51,7 @@ enum { N_REPEATED = sizeof repeated / sizeof *repeated, N_TURNS = 10 };
 struct talk {
     struct options o;
     uint64_t seed;
-    char *dir; /* NULL = private */
+    const char *dir; /* NULL = private */
     struct conversations *l;
     struct session *s;
     struct log log;
@@ -71,7 +71,7 @@ static void open_talk(struct talk *t, uint64_t seed, bool speculate)
     t->o.session.ignore_end = seed % 5 == 0;
     if (seed % 7 == 2) t->o.session.recall.chooser = RECALL_OFF;
     if (engine->retaining ? seed % 8 != 3 : seed % 5 == 1) {
-        t->dir = temporary();
+        t->dir = folder_new();
         t->l = open_library(t->dir);
     }
     t->s = open_session(t->l, t->o, false);
@@ -81,7 +81,6 @@ static void close_talk(struct talk *t)
 {
     session_close(t->s);
     conversations_close(t->l);
-    if (t->dir) remove_library(t->dir);
     str_release(&t->log.text);
 }
 
@@ -171,15 +170,11 @@ TEST(test_an_mtp_layer_changes_no_token)
 {
     struct engine *demo = engine;
     struct counts c[2] = {0};
-    char path[] = "/tmp/retain-test-mtp.XXXXXX";
     struct maker m;
     assert_true(make_model(&m, "mtp"));
-    FILE *f = fdopen(mkstemp(path), "wb");
-    assert_int_equal(fwrite(m.file.data, 1, m.file.n, f), m.file.n);
-    assert_int_equal(fclose(f), 0);
-    maker_release(&m);
     struct options o = options_of("sink", "q4", 0);
-    o.engine.model = path;
+    o.engine.model = write_file(path_in(folder_new(), "mtp.gguf"), m.file.data, m.file.n);
+    maker_release(&m);
     ok(engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
     assert_non_null(engine->model->mtp.layer);
     const uint64_t n = n_talks(200);
@@ -189,7 +184,6 @@ TEST(test_an_mtp_layer_changes_no_token)
                (long long)c[i].n_accepted, (long long)c[i].n_proposed);
     engine_close(engine);
     engine = demo;
-    unlink(path);
     assert_true(c[0].n_accepted > 10 * (int64_t)n && c[1].n_accepted > 2 * (int64_t)n);
     assert_true(c[0].n_proposed > c[0].n_accepted && c[1].n_proposed > c[1].n_accepted);
 }

@@ -144,14 +144,6 @@ static void open_refused(const char *path, int code, const char *said)
     assert_null(s);
 }
 
-static void write_file(const char *path, const void *bytes, size_t n)
-{
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, n, file), n);
-    fclose(file);
-}
-
 TEST_WITH(files_that_are_not_ours, setup, teardown)
 {
     struct fixture *f = *state;

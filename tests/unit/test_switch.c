@@ -41,15 +41,13 @@ static void run(struct control *c, enum slash command, const char *name, const c
 
 TEST(settings_survive_a_failed_switch)
 {
-    char dir[] = "/tmp/retain-switch-XXXXXX", path[64], command[64];
+    const char *path = path_in(folder_new(), "retain.db");
     struct conversations *other;
     struct session *held;
     struct options o;
     struct seen seen = {0};
     struct events events = {&seen, take, never};
     struct control c = {.parts.engine = engine};
-    assert_non_null(mkdtemp(dir));
-    snprintf(path, sizeof path, "%s/retain.db", dir);
     options_init(&o);
     o.session.sampling.temperature = 0;
     o.session.sampling.seed = 1;
@@ -79,8 +77,6 @@ TEST(settings_survive_a_failed_switch)
     control_close(&c);
     session_close(held);
     conversations_close(other);
-    snprintf(command, sizeof command, "rm -r %s", dir);
-    assert_int_equal(system(command), 0);
 }
 
 AROUND_TESTS(engine_set_up, engine_tear_down)

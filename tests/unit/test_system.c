@@ -1,44 +1,24 @@
 /* Limits of memory, from stand-ins of /proc/self/cgroup and /sys/fs/cgroup. */
 #include "tests/test.h"
 
-#include <sys/stat.h>
-
 #include "base/system.h"
 
-static char root[] = "/tmp/retain-groups-XXXXXX";
+static const char *root;
 
 static void put(const char *name, const char *text)
 {
-    char path[256];
-    snprintf(path, sizeof path, "%s/%s", root, name);
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
-}
-
-static void folder(const char *name)
-{
-    char path[256];
-    snprintf(path, sizeof path, "%s/%s", root, name);
-    assert_int_equal(mkdir(path, 0700), 0);
+    write_text(path_in(root, name), text);
 }
 
 static struct system_group of(const char *groups)
 {
-    char path[256];
-    put("groups", groups);
-    snprintf(path, sizeof path, "%s/groups", root);
-    return system_group_read(path, root);
+    return system_group_read(write_text(path_in(root, "groups"), groups), root);
 }
 
 TEST(limits)
 {
     struct system_group g;
-    assert_non_null(mkdtemp(root));
-    folder("memory");
-    folder("memory/a");
-    folder("memory/a/b");
+    root = folder_new();
     put("memory/memory.limit_in_bytes", "9223372036854771712\n"); /* none */
     put("memory/a/memory.limit_in_bytes", "700\n");
     put("memory/a/memory.usage_in_bytes", "600\n");
@@ -51,7 +31,6 @@ TEST(limits)
     assert_true(g.limit_bytes == -1 && g.left_bytes == -1);
     g = of("4:memory:/of/the/host\n");
     assert_true(g.limit_bytes == -1);
-    folder("u");
     put("u/memory.max", "500\n");
     put("u/memory.current", "800\n");
     put("memory.max", "max\n");
@@ -65,15 +44,10 @@ TEST(limits)
     put("u/cpu.max", "max 100000\n");
     put("cpu.max", "150000 100000\n");
     assert_true(of("0::/u\n").n_cpus == 2);
-    folder("cpu");
-    folder("cpu/a");
     put("cpu/cpu.cfs_quota_us", "-1\n");
     put("cpu/cpu.cfs_period_us", "100000\n");
     put("cpu/a/cpu.cfs_quota_us", "300000\n");
     put("cpu/a/cpu.cfs_period_us", "100000\n");
     g = of("5:cpu,cpuacct:/a\n4:memory:/a\n");
     assert_true(g.n_cpus == 3 && g.limit_bytes == 700);
-    char remove[64];
-    snprintf(remove, sizeof remove, "rm -r %s", root);
-    assert_int_equal(system(remove), 0);
 }

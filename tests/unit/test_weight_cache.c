@@ -14,7 +14,7 @@
 
 #define MODEL "quant/demo/retain-demo.gguf"
 
-static char folder[64], dir[80], model[80]; /* the writer of the first copy creates dir */
+static const char *folder, *dir, *model; /* the writer of the first copy creates dir */
 
 static void copy_file(const char *from, const char *to)
 {
@@ -26,19 +26,10 @@ static void copy_file(const char *from, const char *to)
 static int set_up(void **state)
 {
     (void)state;
-    snprintf(folder, sizeof folder, "/tmp/retain-packed-XXXXXX");
-    if (!mkdtemp(folder)) return -1;
-    snprintf(dir, sizeof dir, "%s/a/packed", folder);
-    snprintf(model, sizeof model, "%s/model.gguf", folder);
+    folder = folder_new();
+    dir = path_in(folder, "a/packed");
+    model = path_in(folder, "model.gguf");
     return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    char command[96];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
 }
 
 static struct engine *open_engine(const char *path, const char *packed)
@@ -115,7 +106,7 @@ static void same_weights(const struct engine *a, const struct engine *b)
 
 /* ---- mapping --------------------------------------------------------------------------------- */
 
-TEST_WITH(test_maps_what_was_packed, set_up, tear_down)
+TEST_WITH(test_maps_what_was_packed, set_up, NULL)
 {
     static const char *const files[] = {
         MODEL,
@@ -138,7 +129,7 @@ TEST_WITH(test_maps_what_was_packed, set_up, tear_down)
 }
 
 /* A whole file is read for its digest if something is compared with it: a registry, heads. */
-TEST_WITH(test_digest_that_nobody_wants, set_up, tear_down)
+TEST_WITH(test_digest_that_nobody_wants, set_up, NULL)
 {
     static const enum identity_verify verify[] = {IDENTITY_VERIFY_SAMPLE, IDENTITY_VERIFY_FULL};
     copy_file(MODEL, model);
@@ -159,7 +150,7 @@ TEST_WITH(test_digest_that_nobody_wants, set_up, tear_down)
 }
 
 /* A process that maps a copy keeps it, whatever happens to the file. */
-TEST_WITH(test_removed_while_mapped, set_up, tear_down)
+TEST_WITH(test_removed_while_mapped, set_up, NULL)
 {
     copy_file(MODEL, model);
     AUTO_ENGINE *packed = open_engine(model, dir);
@@ -184,7 +175,7 @@ static void refuses(const struct engine *packed, const struct weight_cache *p)
     assert_int_not_equal(access(p->path, F_OK), 0);
 }
 
-TEST_WITH(test_damaged, set_up, tear_down)
+TEST_WITH(test_damaged, set_up, NULL)
 {
     copy_file(MODEL, model);
     AUTO_ENGINE *packed = open_engine(model, dir);
@@ -205,7 +196,7 @@ TEST_WITH(test_damaged, set_up, tear_down)
 }
 
 /* Vectors are compared at each start. */
-TEST_WITH(test_other_weights, set_up, tear_down)
+TEST_WITH(test_other_weights, set_up, NULL)
 {
     copy_file(MODEL, model);
     AUTO_ENGINE *packed = open_engine(model, dir);
@@ -229,7 +220,7 @@ static int64_t checked(const struct weight_cache *p, const struct engine *mapped
 }
 
 /* One byte of any page is found while the copy is in use, and the copy is removed. */
-TEST_WITH(test_damaged_page_is_found, set_up, tear_down)
+TEST_WITH(test_damaged_page_is_found, set_up, NULL)
 {
     bool whole;
     uint32_t random = 1;
@@ -248,7 +239,7 @@ TEST_WITH(test_damaged_page_is_found, set_up, tear_down)
     }
 }
 
-TEST_WITH(test_every_byte_is_checked, set_up, tear_down)
+TEST_WITH(test_every_byte_is_checked, set_up, NULL)
 {
     struct options o;
     AUTO_ENGINE *g;
@@ -269,7 +260,7 @@ TEST_WITH(test_every_byte_is_checked, set_up, tear_down)
 
 /* Experts stay in a copy that is made for them: the same weights, of which no more is in memory. A
  * private chat uses the copy, but makes none. */
-TEST_WITH(test_experts_in_file, set_up, tear_down)
+TEST_WITH(test_experts_in_file, set_up, NULL)
 {
     struct options o;
     struct engine *g, *other;
@@ -293,7 +284,7 @@ TEST_WITH(test_experts_in_file, set_up, tear_down)
     engine_close(other);
 }
 
-TEST_WITH(test_torn, set_up, tear_down)
+TEST_WITH(test_torn, set_up, NULL)
 {
     copy_file(MODEL, model);
     AUTO_ENGINE *packed = open_engine(model, dir);
@@ -311,7 +302,7 @@ TEST_WITH(test_torn, set_up, tear_down)
     write_copy(packed, model);
 }
 
-TEST_WITH(test_another_model, set_up, tear_down)
+TEST_WITH(test_another_model, set_up, NULL)
 {
     struct weight_cache none;
     copy_file(MODEL, model);
@@ -369,7 +360,7 @@ static int n_files(void)
 }
 
 /* An abandoned writer leaves nothing; two at once leave one copy. */
-TEST_WITH(test_writers, set_up, tear_down)
+TEST_WITH(test_writers, set_up, NULL)
 {
     int n = 0;
     copy_file(MODEL, model);
@@ -388,7 +379,7 @@ TEST_WITH(test_writers, set_up, tear_down)
 }
 
 /* A file that is being written belongs to its writer; one without a writer was left by a crash. */
-TEST_WITH(test_parts, set_up, tear_down)
+TEST_WITH(test_parts, set_up, NULL)
 {
     char path[128], other[128], mine[4200];
     copy_file(MODEL, model);
@@ -466,7 +457,7 @@ static off_t free_bytes(void)
 
 /* Three copies take more than a quarter of the free space, two do not: the oldest is removed.
  * Retried when another program fills or clears the disk. */
-TEST_WITH(test_oldest_first, set_up, tear_down)
+TEST_WITH(test_oldest_first, set_up, NULL)
 {
     off_t before, after;
     copy_file(MODEL, model);
@@ -485,7 +476,7 @@ TEST_WITH(test_oldest_first, set_up, tear_down)
     assert_false(there("oldest"));
 }
 
-TEST_WITH(test_room, set_up, tear_down)
+TEST_WITH(test_room, set_up, NULL)
 {
     char path[128];
     ok(weight_cache_room(dir, (size_t)free_bytes() / 8, &err));

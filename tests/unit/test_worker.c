@@ -13,7 +13,7 @@
 enum { PATIENCE_MS = 120000 };
 
 struct fixture {
-    char folder[32], db[64];
+    const char *db;
     struct options options;
     struct worker *worker;
     struct worker_box box;
@@ -23,9 +23,7 @@ struct fixture {
 
 static void set_up(struct fixture *f)
 {
-    *f = (struct fixture){.folder = "/tmp/retain-worker-XXXXXX"};
-    assert_non_null(mkdtemp(f->folder));
-    snprintf(f->db, sizeof f->db, "%s/retain.db", f->folder);
+    *f = (struct fixture){.db = path_in(folder_new(), "retain.db")};
     options_init(&f->options);
     f->options.store.db = f->db;
     f->options.chat.pace = 0;
@@ -45,13 +43,6 @@ static void leave(struct fixture *f)
     worker_close(f->worker);
     worker_box_release(&f->box);
     f->worker = NULL;
-}
-
-static void tear_down(struct fixture *f)
-{
-    char command[64];
-    snprintf(command, sizeof command, "rm -r '%s'", f->folder);
-    assert_int_equal(system(command), 0);
 }
 
 /* The picture and the numbers next to it are of one moment, and later than the last ones. */
@@ -136,7 +127,6 @@ TEST(test_snapshots)
     leave(&f);
     assert_int_equal(saved(&f).n_turns, last.n_turns);
     assert_int_equal(saved(&f).n_tokens, last.n_tokens);
-    tear_down(&f);
 }
 
 /* An answer without an end, at a reader's pace, is stopped. */
@@ -165,7 +155,6 @@ TEST(test_stop)
     wait_for(&f, EVENT_END);
     assert_int_equal(f.last[EVENT_END].end.how, SESSION_STOPPED);
     leave(&f);
-    tear_down(&f);
 }
 
 TEST(test_quit)
@@ -180,7 +169,6 @@ TEST(test_quit)
     assert_int_equal(f.last[EVENT_END].end.how, SESSION_STOPPED);
     leave(&f);
     assert_int_equal(saved(&f).n_turns, 1);
-    tear_down(&f);
 }
 
 /* Now a conversation is read when it is opened. */
@@ -220,7 +208,6 @@ static void check_opening(void (*stop)(struct worker *w))
     assert_int_equal(f.last[EVENT_FATAL].code, ERR_STOP);
     leave(&f);
     assert_int_equal(saved(&f).n_turns, 1);
-    tear_down(&f);
 }
 
 TEST(test_stop_while_opening)
@@ -250,5 +237,4 @@ TEST(test_stop_leads_back)
     assert_int_equal(f.last[EVENT_FAILED].code, ERR_STOP);
     assert_int_equal(f.box.stats.n_turns, 1);
     leave(&f);
-    tear_down(&f);
 }

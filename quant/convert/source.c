@@ -125,10 +125,9 @@ static int take_gguf_tensor(struct source *s, const struct gguf_tensor *from, st
     memcpy(t->ne, from->ne, sizeof t->ne);
     t->data = from->data;
     if (type->block > 1 && !*s->notice)
-        snprintf(
-            s->notice, sizeof s->notice,
-            "%s is already quantized (%s): its F16, BF16 or F32 form would give a better model",
-            s->path, type->name);
+        snprintf(s->notice, sizeof s->notice,
+                 "%s is already quantized: its F16, BF16 or F32 form would give a better model",
+                 s->path);
     return 0;
 }
 

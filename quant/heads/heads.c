@@ -63,14 +63,20 @@ int cmd_heads(const struct options *o)
     static const struct {
         const char *name;
         int (*run)(const struct options *o);
-    } commands[] = {{"fit", heads_fit},
-                    {"train", heads_train},
-                    {"calibrate", heads_calibrate},
-                    {"import", heads_import},
-                    {"info", info}};
+        bool files; /* takes names of files */
+    } commands[] = {{"fit", heads_fit, false},
+                    {"train", heads_train, true},
+                    {"calibrate", heads_calibrate, true},
+                    {"import", heads_import, true},
+                    {"info", info, false}};
     struct err e;
-    for (size_t i = 0; o->n_args > 0 && i < sizeof commands / sizeof *commands; i++)
-        if (!strcmp(o->args[0], commands[i].name)) return commands[i].run(o);
+    for (size_t i = 0; o->n_args > 0 && i < sizeof commands / sizeof *commands; i++) {
+        if (strcmp(o->args[0], commands[i].name) != 0) continue;
+        if (o->n_args == 1 || commands[i].files) return commands[i].run(o);
+        err_set(&e, ERR_USAGE, "heads %s takes no \"%.60s\"; name heads with --heads FILE",
+                o->args[0], o->args[1]);
+        return report_error(&e);
+    }
     err_set(&e, ERR_USAGE, "heads takes one of: fit, train, calibrate, import FILE, info");
     return report_error(&e);
 }

@@ -29,6 +29,7 @@ check "train again" train --steps 12 --out "$T/b.gguf" --threads 2
 check "the same seed, the same file" cmp "$T/a.gguf" "$T/b.gguf"
 check "another seed" train --steps 12 --out "$T/c.gguf" --seed 2
 if cmp -s "$T/a.gguf" "$T/c.gguf"; then no "the seed does not matter"; else ok; fi
+holds "info: a file is no argument" "$("$RETAIN" heads info "$T/a.gguf" 2>&1)" 'info takes no .*--heads FILE'
 holds "comparable scores" "$("$RETAIN" heads info --heads "$T/a.gguf")" 'policy keeper'
 # A training that does not beat the heads it began with writes these, and says so.
 train --steps 1 --rate .000000001 --out "$T/kept.gguf" >"$T/out" 2>&1

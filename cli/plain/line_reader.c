@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "cli/print/report.h"
 
-enum { PASTE_MS = 20 };
+enum { PASTE_MS = 20, TERMINAL_LINE = 4095 }; /* bytes: Linux drops what follows in a line */
 
 void line_reader_release(struct line_reader *r)
 {
@@ -63,6 +63,9 @@ enum line_end line_reader_line(struct line_reader *r, struct str *line)
         str_clear(&r->input);
         break;
     }
+    if (r->interactive && line->n == TERMINAL_LINE)
+        report_note("the terminal may have cut this line after %d bytes; /file sends longer texts",
+                    TERMINAL_LINE);
     return LINE_READ;
 }
 

@@ -145,7 +145,7 @@ int plain_answer(struct plain *p, const struct request *q, struct err *e)
     if (q->command != SLASH_CONTINUE) str_clear(&p->thought);
     int rc = plain_run_request(p, q, e);
     answer_end(&p->answer);
-    p->stopped = report_interrupted();
+    const bool stopped = report_interrupted();
     if (rc && p->interactive) {
         report_error(e);
         return 0;
@@ -155,7 +155,7 @@ int plain_answer(struct plain *p, const struct request *q, struct err *e)
     note_end(p);
     rc = idle(p, e);
     if (rc) return rc;
-    if (p->stopped && !p->interactive) return err_set(e, ERR_STOP, "interrupted");
+    if (stopped && !p->interactive) return err_set(e, ERR_STOP, "interrupted");
     report_clear_interrupt();
     return 0;
 }
@@ -251,8 +251,8 @@ static bool run_line(struct plain *p, const struct str *line, int *rc, struct er
 static bool leave_on_interrupt(struct plain *p)
 {
     report_clear_interrupt();
-    if (!p->interactive || p->stopped) return true;
-    p->stopped = true;
+    if (!p->interactive || p->warned) return true;
+    p->warned = true;
     report_aside("\n");
     report_note("Ctrl-C again or Ctrl-D quits");
     return false;
@@ -265,7 +265,10 @@ static int chat_loop(struct plain *p, struct err *e)
     for (bool more = true; more;) {
         if (p->interactive) report_aside("you> ");
         switch (line_reader_message(&p->in, &line)) {
-        case LINE_READ: more = run_line(p, &line, &rc, e); break;
+        case LINE_READ:
+            p->warned = false;
+            more = run_line(p, &line, &rc, e);
+            break;
         case LINE_EOF: more = false; break;
         case LINE_FAILED:
             more = false;

@@ -18,7 +18,7 @@ struct plain {
     char deleted[CONVERSATION_NAME_MAX]; /* name of the last conversation deleted with /delete */
     /* a user types, not a pipe: prints prompts and role words */
     bool interactive;
-    bool stopped; /* Ctrl-C ended the last answer, or was pressed at this prompt */
+    bool warned;  /* Ctrl-C was pressed at this prompt: the next one quits */
     bool greeted; /* the first conversation was named */
     int failed;   /* error code of the first command from a pipe that failed; the chat continues */
     /* result of the running request */

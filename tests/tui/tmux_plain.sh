@@ -62,6 +62,7 @@ if [ $fake = 1 ]; then
 fi
 
 # At a terminal.
+shows_twice() { [ "$(screen | grep -c -- "$1")" -ge 2 ]; }
 start 80 24
 run chat --private --keys Frob=F9
 check 'keys: says which is unknown' wait_for '^retain: keys: Frob=F9: expected'
@@ -82,6 +83,16 @@ check 'plain: answers' wait_for '^llm> *[^ ]'
 keys C-c
 check 'plain: stopped' wait_for 'stopped; /continue continues it'
 check 'plain: goes on' wait_for '^you>$'
+keys C-c
+check 'plain: a stop is no first Ctrl-C' wait_for 'Ctrl-C again or Ctrl-D quits'
+type_text '/stats'
+keys Enter
+check 'plain: a command' wait_for '^speed'
+keys C-c
+check 'plain: nor is one before a command' wait_until shows_twice 'Ctrl-C again or Ctrl-D quits'
+type_text "/tokens $(printf '%05000d' 0)"
+keys Enter
+check 'plain: a line that is too long for the terminal' wait_for 'cut this line after 4095 bytes'
 keys C-d
 check 'plain: status 0' wait_for 'rc=0'
 check 'plain: terminal as before' terminal_is_sane

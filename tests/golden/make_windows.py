@@ -5,10 +5,8 @@ The logits are those of Hugging Face's implementations in double precision (eage
 weights that the file can hold. checkpoints/ gets recipes of some models as folders. Needs PyTorch,
 gguf and transformers 5.
 
-    tests/golden/make_windows.py                 takes seconds, overwrites some of families
-    tests/golden/make_windows.py --all FOLDER    writes models of other shapes, too, to FOLDER
+    tests/golden/make_windows.py         takes seconds, overwrites its files
 """
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,7 +25,6 @@ class Model:
     arch: str
     config: dict
     meta: dict = field(default_factory=dict)  # metadata beyond the shape
-    kept: bool = False
     tensors: dict = field(default_factory=dict)  # beyond the weights
 
 
@@ -188,185 +185,85 @@ def rope(base, **scaling):
     return {"rope_type": "default", "rope_theta": base} | scaling
 
 
-def gemma2():
-    caps = {"attn_logit_softcapping": 5.0, "final_logit_softcapping": 3.0}
-    for name, kept, window, s in (
-            ("gemma2", True, 33, shape(32, 64, 2, 2, 1, 32)),
-            ("gemma2-wide", False, 100, shape(48, 96, 4, 4, 2, 64)),
-            ("gemma2-odd", False, 1, shape(36, 72, 3, 3, 3, 10))):
-        yield Model(name, "Gemma2", "gemma2",
-                    s | caps | {"query_pre_attn_scalar": s["head_dim"], "sliding_window": window},
-                    {"attn_logit_softcapping": 5.0, "final_logit_softcapping": 3.0}, kept)
-
-
-def gemma3():
-    scaled = rope(1e6, rope_type="linear", factor=8.0)
-    for name, kept, window, full, s in (
-            ("gemma3", True, 40, scaled, shape(32, 64, 3, 2, 1, 32)),
-            ("gemma3-wide", False, 64, rope(1e6), shape(64, 96, 6, 4, 2, 128)),
-            ("gemma3-odd", False, 129, scaled, shape(42, 72, 4, 6, 2, 6))):
-        step = 3 if name == "gemma3" else 6 if name == "gemma3-wide" else 2
-        meta = {"rope.scaling.type": "linear", "rope.scaling.factor": 8.0} if full is scaled else {}
-        yield Model(name, "Gemma3", "gemma3",
-                    s | {"query_pre_attn_scalar": s["head_dim"], "sliding_window": window,
-                         "layer_types": layers(step, s["num_hidden_layers"]),
-                         "rope_parameters": {"full_attention": full,
-                                             "sliding_attention": rope(10000.0)}},
-                    meta | {"attention.sliding_window_pattern": step}, kept)
-
-
-def olmo3():
-    yarn = rope(500000.0, rope_type="yarn", factor=4.0, original_max_position_embeddings=128)
-    written = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0,
-               "rope.scaling.original_context_length": 128}
-    for name, kept, window, full, s in (
-            ("olmo3", True, 50, yarn, shape(32, 64, 4, 2, 1, 16)),
-            ("olmo3-wide", False, 64, rope(500000.0), shape(64, 96, 8, 4, 4, 16)),
-            ("olmo3-odd", False, 7, yarn, shape(60, 72, 5, 6, 3, 10))):
-        del s["head_dim"]
-        yield Model(name, "Olmo3", "olmo2",
-                    s | {"sliding_window": window,
-                         "rope_parameters": {"full_attention": full,
-                                             "sliding_attention": rope(500000.0)},
-                         "layer_types": layers(4, s["num_hidden_layers"]),
-                         "tie_word_embeddings": False},
-                    written if full is yarn else {}, kept)
-
-
-def exaone4():
-    for name, kept, window, s in (
-            ("exaone4", True, 50, shape(32, 64, 4, 2, 1, 16)),
-            ("exaone4-wide", False, 64, shape(64, 96, 8, 4, 4, 32)),
-            ("exaone4-whole", False, None, shape(60, 72, 3, 6, 3, 10))):
-        kinds = layers(4, s["num_hidden_layers"]) if window else ["full_attention"] * 3
-        yield Model(name, "Exaone4", "exaone4",
-                    s | {"sliding_window": window, "layer_types": kinds,
-                         "sliding_window_pattern": 4 if window else None}, {}, kept)
-
-
-def cohere2():
-    for name, kept, window, scale, s in (
-            ("cohere2", True, 33, 0.25, shape(32, 64, 4, 2, 1, 16)),
-            ("cohere2-wide", False, 64, 1.5, shape(64, 96, 8, 4, 2, 16)),
-            ("cohere2-odd", False, 129, 0.0625, shape(60, 72, 5, 6, 3, 10))):
-        head_dim = s.pop("head_dim")
-        assert s["hidden_size"] == s["num_attention_heads"] * head_dim
-        yield Model(name, "Cohere2", "cohere2",
-                    s | {"sliding_window": window, "logit_scale": scale,
-                         "layer_types": layers(4, s["num_hidden_layers"]),
-                         "rope_parameters": rope(50000.0)},
-                    {"logit_scale": scale, "rope.dimension_count": head_dim}, kept)
-
-
-def gemma4_of(*rows):
+def gemma4(name, window, s):
+    n, shared = s["num_hidden_layers"], s.get("num_kv_shared_layers", 0)
+    kinds = layers(3, n)
+    heads = [s.get("num_global_key_value_heads", s["num_key_value_heads"]) if "full" in k
+             else s["num_key_value_heads"] for k in kinds]
+    big, small = s["global_head_dim"], s["head_dim"]
+    meta = {"attention.head_count_kv": heads, "attention.key_length": big,
+            "attention.value_length": big, "attention.key_length_swa": small,
+            "attention.value_length_swa": small, "rope.dimension_count": big,
+            "rope.dimension_count_swa": small, "rope.freq_base_swa": 10000.0,
+            "attention.shared_kv_layers": shared, "final_logit_softcapping": 3.0,
+            "embedding_length_per_layer_input": s["hidden_size_per_layer_input"],
+            "attention.sliding_window_pattern": ["sliding" in k for k in kinds]}
+    if "num_experts" in s:
+        meta |= {"expert_count": s["num_experts"], "expert_used_count": s["top_k_experts"],
+                 "expert_feed_forward_length": s["moe_intermediate_size"]}
+    if "use_double_wide_mlp" in s:
+        meta["feed_forward_length"] = [s["intermediate_size"] * (2 if i >= n - shared else 1)
+                                       for i in range(n)]
+    rotated = int(big * 0.25 / 2)
+    factors = torch.tensor([1.0] * rotated + [1e30] * (big // 2 - rotated))
     full = rope(1e6, rope_type="proportional", partial_rotary_factor=0.25)
-    for name, kept, window, s in rows:
-        n, shared = s["num_hidden_layers"], s.get("num_kv_shared_layers", 0)
-        kinds = layers(2 if n == 4 else 3, n)
-        heads = [s.get("num_global_key_value_heads", s["num_key_value_heads"]) if "full" in k
-                 else s["num_key_value_heads"] for k in kinds]
-        ff = [s["intermediate_size"] * (2 if i >= n - shared else 1) for i in range(n)]
-        big, small = s["global_head_dim"], s["head_dim"]
-        meta = {"attention.head_count_kv": heads, "attention.key_length": big,
-                "attention.value_length": big, "attention.key_length_swa": small,
-                "attention.value_length_swa": small, "rope.dimension_count": big,
-                "rope.dimension_count_swa": small, "rope.freq_base_swa": 10000.0,
-                "attention.shared_kv_layers": shared, "final_logit_softcapping": 3.0,
-                "embedding_length_per_layer_input": s["hidden_size_per_layer_input"],
-                "attention.sliding_window_pattern": ["sliding" in k for k in kinds]}
-        if "num_experts" in s:
-            meta |= {"expert_count": s["num_experts"], "expert_used_count": s["top_k_experts"],
-                     "expert_feed_forward_length": s["moe_intermediate_size"]}
-        if "use_double_wide_mlp" in s:
-            meta["feed_forward_length"] = ff
-        rotated = int(big * 0.25 / 2)
-        factors = torch.tensor([1.0] * rotated + [1e30] * (big // 2 - rotated))
-        yield Model(name, "Gemma4", "gemma4",
-                    s | {"sliding_window": window, "layer_types": kinds,
-                         "final_logit_softcapping": 3.0,
-                         "rope_parameters": {"full_attention": full,
-                                             "sliding_attention": rope(10000.0)}},
-                    meta, kept, {"rope_freqs.weight": (factors, "F32")})
-
-
-def gemma4():
-    """As the dense 31B model, as E2B, and one between."""
-    yield from gemma4_of(
-        ("gemma4", True, 40, shape(32, 64, 3, 4, 2, 16, global_head_dim=32,
-                                   num_global_key_value_heads=1, attention_k_eq_v=True,
-                                   hidden_size_per_layer_input=0)),
-        ("gemma4-e2b", True, 33, shape(32, 48, 6, 2, 1, 16, global_head_dim=32,
-                                       num_kv_shared_layers=3, use_double_wide_mlp=True,
-                                       hidden_size_per_layer_input=32,
-                                       vocab_size_per_layer_input=N_VOCAB)),
-        ("gemma4-512", False, 100, shape(48, 64, 4, 4, 2, 256, global_head_dim=512,
-                                         num_kv_shared_layers=0,
-                                         hidden_size_per_layer_input=16,
-                                         vocab_size_per_layer_input=N_VOCAB)),
-        ("gemma4-odd", False, 129, shape(42, 72, 4, 6, 3, 6, global_head_dim=10,
-                                         num_global_key_value_heads=2, attention_k_eq_v=True,
-                                         hidden_size_per_layer_input=0)))
-
-
-def gemma4_moe():
-    """As 26B-A4B: experts beside the feed-forwards."""
-    yield from gemma4_of(
-        ("gemma4-moe", True, 40, shape(32, 48, 3, 4, 2, 16, global_head_dim=32,
-                                       num_global_key_value_heads=1, attention_k_eq_v=True,
-                                       enable_moe_block=True, num_experts=6, top_k_experts=2,
-                                       moe_intermediate_size=32,
-                                       hidden_size_per_layer_input=0)),
-        ("gemma4-moe-wide", False, 64, shape(64, 96, 6, 4, 1, 32, global_head_dim=64,
-                                             num_global_key_value_heads=2,
-                                             attention_k_eq_v=True, enable_moe_block=True,
-                                             num_experts=16, top_k_experts=1,
-                                             moe_intermediate_size=48,
-                                             hidden_size_per_layer_input=0)),
-        ("gemma4-moe-odd", False, 7, shape(60, 72, 4, 6, 3, 10, global_head_dim=12,
-                                           num_global_key_value_heads=2, attention_k_eq_v=True,
-                                           enable_moe_block=True, num_experts=5,
-                                           top_k_experts=5, moe_intermediate_size=20,
-                                           hidden_size_per_layer_input=0)))
-
-
-def gpt_oss():
-    yarn = rope(150000.0, rope_type="yarn", factor=4.0, beta_fast=32.0, beta_slow=1.0,
-                original_max_position_embeddings=128, truncate=False)
-    written = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0,
-               "rope.scaling.original_context_length": 128}
-    for name, kept, window, s, n, used, full in (
-            ("gpt-oss", True, 33, shape(32, 32, 2, 4, 2, 16), 6, 2, yarn),
-            ("gpt-oss-wide", False, 128, shape(64, 64, 4, 8, 2, 32), 8, 4, yarn),
-            ("gpt-oss-plain", False, 64, shape(64, 64, 2, 4, 4, 32), 8, 3, rope(10000.0)),
-            ("gpt-oss-odd", False, 7, shape(60, 48, 3, 3, 1, 20), 5, 1, yarn)):
-        kinds = ["sliding_attention" if i % 2 == 0 else "full_attention"
-                 for i in range(s["num_hidden_layers"])]
-        yield Model(name, "GptOss", "gpt-oss",
-                    s | {"num_local_experts": n, "num_experts_per_tok": used,
-                         "sliding_window": window, "layer_types": kinds, "rope_parameters": full,
-                         "tie_word_embeddings": False},
-                    {"expert_count": n, "expert_used_count": used,
-                     "expert_feed_forward_length": s["intermediate_size"]} |
-                    (written if full is yarn else {}), kept)
+    return Model(name, "Gemma4", "gemma4",
+                 s | {"sliding_window": window, "layer_types": kinds, "final_logit_softcapping": 3.0,
+                      "rope_parameters": {"full_attention": full, "sliding_attention": rope(10000.0)}},
+                 meta, {"rope_freqs.weight": (factors, "F32")})
 
 
 def models():
-    for family in (gemma2, gemma3, olmo3, exaone4, gemma4, gpt_oss, gemma4_moe, cohere2):
-        yield from family()
+    caps = {"attn_logit_softcapping": 5.0, "final_logit_softcapping": 3.0}
+    yield Model("gemma2", "Gemma2", "gemma2",
+                shape(32, 64, 2, 2, 1, 32, query_pre_attn_scalar=32, sliding_window=33) | caps, caps)
+    yield Model("gemma3", "Gemma3", "gemma3",
+                shape(32, 64, 3, 2, 1, 32, query_pre_attn_scalar=32, sliding_window=40,
+                      layer_types=layers(3, 3), rope_parameters={
+                          "full_attention": rope(1e6, rope_type="linear", factor=8.0),
+                          "sliding_attention": rope(10000.0)}),
+                {"rope.scaling.type": "linear", "rope.scaling.factor": 8.0,
+                 "attention.sliding_window_pattern": 3})
+    yarn = rope(500000.0, rope_type="yarn", factor=4.0, original_max_position_embeddings=128)
+    written = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0,
+               "rope.scaling.original_context_length": 128}
+    s = shape(32, 64, 4, 2, 1, 16, sliding_window=50, layer_types=layers(4, 4))
+    yield Model("exaone4", "Exaone4", "exaone4", s | {"sliding_window_pattern": 4})
+    del s["head_dim"]
+    yield Model("olmo3", "Olmo3", "olmo2",
+                s | {"tie_word_embeddings": False, "rope_parameters": {
+                    "full_attention": yarn, "sliding_attention": rope(500000.0)}}, written)
+    yield Model("cohere2", "Cohere2", "cohere2",
+                s | {"sliding_window": 33, "logit_scale": 0.25, "rope_parameters": rope(50000.0)},
+                {"logit_scale": 0.25, "rope.dimension_count": 16})
+    # as the dense 31B model, as E2B, as 26B-A4B with experts beside the feed-forwards
+    one = dict(num_global_key_value_heads=1, attention_k_eq_v=True, hidden_size_per_layer_input=0)
+    yield gemma4("gemma4", 40, shape(32, 64, 3, 4, 2, 16, global_head_dim=32, **one))
+    yield gemma4("gemma4-e2b", 33,
+                 shape(32, 48, 6, 2, 1, 16, global_head_dim=32, num_kv_shared_layers=3,
+                       use_double_wide_mlp=True, hidden_size_per_layer_input=32,
+                       vocab_size_per_layer_input=N_VOCAB))
+    yield gemma4("gemma4-moe", 40,
+                 shape(32, 48, 3, 4, 2, 16, global_head_dim=32, enable_moe_block=True, num_experts=6,
+                       top_k_experts=2, moe_intermediate_size=32, **one))
+    yarn = rope(150000.0, rope_type="yarn", factor=4.0, beta_fast=32.0, beta_slow=1.0,
+                original_max_position_embeddings=128, truncate=False)
+    yield Model("gpt-oss", "GptOss", "gpt-oss",
+                shape(32, 32, 2, 4, 2, 16, num_local_experts=6, num_experts_per_tok=2,
+                      sliding_window=33, layer_types=layers(2, 2), rope_parameters=yarn,
+                      tie_word_embeddings=False),
+                {"expert_count": 6, "expert_used_count": 2, "expert_feed_forward_length": 32} | written)
 
 
 def main():
     torch.set_num_threads(1)
-    every = sys.argv[2] if sys.argv[1:2] == ["--all"] else None
-    folder = Path(every or Path(__file__).parent / "families")
+    folder = Path(__file__).parent / "families"
     for m in models():
-        if not every and not m.kept:
-            continue
         model, d, c = load(m)
         with torch.no_grad():
             logits = model(golden_ids()[None], use_cache=False).logits[0]
         write_recipe(folder / f"{m.name}.model", metadata(m, c), d.views(lambda drawn: tensors_of(m, drawn)))
-        if m.name in CHECKPOINTS and not every:
+        if m.name in CHECKPOINTS:
             write_checkpoint(folder.parent / "checkpoints", m, d, c)
         rows = write_golden(folder / f"{m.name}.logits", golden_ids(), logits)
         print(f"{m.name}: standard deviation of logits {rows.std():.2f}")

@@ -71,12 +71,6 @@ static inline struct kn_rope rope_new(int n_pos, int head_dim)
     return (struct kn_rope){n_pos, head_dim, cosines, sines, NULL};
 }
 
-static inline void rope_free(struct kn_rope *rope)
-{
-    free((void *)rope->cos);
-    free((void *)rope->sin);
-}
-
 /* ---- a cache --------------------------------------------------------------------------------- */
 
 static inline enum kn_kv kn_kv_of(enum cuda_kv type)
@@ -139,17 +133,6 @@ static inline struct cuda_cache cuda_cache_new(int dim, int n_head, int capacity
     return c;
 }
 
-static inline void cuda_cache_free(struct cuda_cache *c)
-{
-    guarded_free(c->k);
-    guarded_free(c->v);
-    guarded_free(c->pos);
-    guarded_free(c->score);
-    free((void *)c->pages);
-    free((void *)c->centres);
-    free(c->len);
-}
-
 /* The index of a head's slot in the pool. */
 static inline size_t cuda_place(const struct cuda_cache *c, int head, int slot)
 {
@@ -192,12 +175,6 @@ static inline struct cuda_act cuda_act_new(int n_tok, int n)
     const size_t blocks = (size_t)n_tok * (size_t)((n + CUDA_BLOCK - 1) / CUDA_BLOCK);
     return (struct cuda_act){guarded(blocks * CUDA_BLOCK),
                              guarded(blocks * 2 * sizeof(struct cuda_scale))};
-}
-
-static inline void cuda_act_free(struct cuda_act *act)
-{
-    guarded_free(act->q);
-    guarded_free(act->scale);
 }
 
 /* Byte of column c of token t. */

@@ -58,15 +58,7 @@ static inline struct matrix matrix_new(struct rng *rng, enum kn_type type, int n
         pack_row(type, data, r, n_in, blocks);
     }
     cuda_pack(q, d, &m.cpu, 0, (int)panels);
-    free(blocks);
     return m;
-}
-
-static inline void matrix_free(struct matrix *m)
-{
-    free((void *)m->cpu.data);
-    free((void *)m->gpu.q);
-    free((void *)m->gpu.d);
 }
 
 #endif

@@ -23,8 +23,10 @@ struct shape {
     bool is_latent; /* the values are the rotated keys */
 };
 
-#define FOUR_BIT(...) ((struct shape){__VA_ARGS__, CUDA_KV_S4, CUDA_KV_Q4})
-#define PLAIN(...)    ((struct shape){__VA_ARGS__, CUDA_KV_Q4, CUDA_KV_Q4})
+#define OF(k, v, ...) ((struct shape){__VA_ARGS__, CUDA_KV_##k, CUDA_KV_##v, false})
+#define FOUR_BIT(...) OF(S4, Q4, __VA_ARGS__)
+#define PLAIN(...)    OF(Q4, Q4, __VA_ARGS__)
+#define HALFS(...)    OF(F16, F16, __VA_ARGS__)
 
 struct fixture {
     struct shape shape;
@@ -100,17 +102,6 @@ static struct fixture fixture_new(const struct shape *s, uint64_t seed)
     a->l = guarded(f.partial_floats * sizeof(float));
     a->acc = guarded(f.partial_floats * (size_t)s->dim * sizeof(float));
     return f;
-}
-
-static void fixture_free(struct fixture *f)
-{
-    struct cuda_attend *a = &f->args;
-    guarded_free(a->m);
-    guarded_free(a->l);
-    guarded_free(a->acc);
-    cuda_cache_free(&a->cache);
-    free(f->q);
-    rope_free(&f->rope);
 }
 
 /* ---- expected results ------------------------------------------------------------------------ */
@@ -199,6 +190,7 @@ static void restore(struct wanted *w, int dim)
 
 static void want(struct wanted *w, const struct fixture *f, int head, int row)
 {
+    AUTO_BUFFERS;
     const struct shape *s = &f->shape;
     const int token = row / s->n_group, pos = s->len[head] + token;
     const float *q = f->q + token * f->n_out + (head * s->n_group + row % s->n_group) * s->dim;
@@ -227,7 +219,6 @@ static void want(struct wanted *w, const struct fixture *f, int head, int row)
         }
     }
     if (CUDA_KV_CENTRED(s->k_type)) restore(w, s->dim);
-    free(logits);
 }
 
 /* ---- decode ---------------------------------------------------------------------------------- */
@@ -247,6 +238,7 @@ static void run_decode(struct fixture *f, uint64_t seed)
  * output against the CPU's of the same floats. */
 static void check_merged(struct fixture *f, bool pieces, uint64_t seed)
 {
+    AUTO_BUFFERS;
     const struct shape *s = &f->shape;
     const size_t out_bytes = (size_t)(s->n_tok * f->n_out) * sizeof(float);
     struct cuda_merge m = {.m = f->args.m,
@@ -282,16 +274,11 @@ static void check_merged(struct fixture *f, bool pieces, uint64_t seed)
     const size_t n = (size_t)(s->n_tok * ((f->n_out + 63) / 64));
     assert_same(m.act.q, same.q, n * 64, "quantized attention");
     assert_same(m.act.scale, same.scale, n * 16, "scales of attention");
-    cuda_act_free(&same);
-    cuda_act_free(&m.act);
-    guarded_free(m.out);
-    free(act.q);
-    free(act.d);
-    free(act.sum);
 }
 
 static void check_decode(struct shape s)
 {
+    AUTO_BUFFERS;
     struct fixture f = fixture_new(&s, (uint64_t)(s.dim * 1000 + s.n_group * 100 + s.len[0]));
     const size_t bytes = f.partial_floats * (size_t)s.dim * sizeof(float);
     void *first = take(bytes);
@@ -302,8 +289,6 @@ static void check_decode(struct shape s)
     run_decode(&f, 2); /* another order of warps, but the same bits */
     assert_same(f.args.acc, first, bytes, "another order");
     check_merged(&f, true, 3);
-    free(first);
-    fixture_free(&f);
 }
 
 TEST(decode_shapes)
@@ -343,12 +328,12 @@ TEST(decode_splits)
  * three times 4. */
 TEST(decode_pieces)
 {
+    AUTO_BUFFERS;
     const struct shape s = FOUR_BIT(64, 1, 3, 1, 4, {0, 5, 1000});
     struct fixture f = fixture_new(&s, 9);
     run_decode(&f, 1);
     for (int i = 0; i < 12; i++) assert_int_equal(isnan(f.args.m[i]) != 0, i >= 10);
     check_merged(&f, true, 2);
-    fixture_free(&f);
 }
 
 /* ---- one token in one launch ----------------------------------------------------------------- */
@@ -362,6 +347,7 @@ DECLARE_KERNEL(norm_quantize, cuda_norm);
 /* kv_append, attend_decode and attend_merge, and their results: units, then int8. */
 static void check_one(struct shape s)
 {
+    AUTO_BUFFERS;
     struct fixture f = fixture_new(&s, (uint64_t)(s.dim * 1000 + s.len[0]));
     const int dim = s.dim, n_kv = s.n_head * dim;
     const size_t act_bytes = (size_t)((f.n_out + 63) / 64) * 64;
@@ -423,17 +409,6 @@ static void check_one(struct shape s)
             assert_true(c->score[cuda_place(c, h, s.len[h])] == score[h]);
         }
     }
-    cuda_act_free(&act[0]);
-    cuda_act_free(&act[1]);
-    cuda_act_free(&kept[0]);
-    cuda_act_free(&kept[1]);
-    free(kv);
-    free(score);
-    free(pos);
-    free(row);
-    free(ticket);
-    free(units);
-    fixture_free(&f);
 }
 
 TEST(one_token)
@@ -456,15 +431,6 @@ static void expanded_new(struct fixture *f, bool is_int8)
     f->expand.to = (struct cuda_expanded){guarded(numbers * 2), guarded(numbers * 2),
                                           guarded((size_t)(s->n_head * n_tile) * 4), n_tile, 0};
     f->expand.mean = guarded((size_t)(s->n_head * s->dim) * 4);
-}
-
-static void expanded_free(struct fixture *f)
-{
-    const struct cuda_expanded *to = &f->expand.to;
-    guarded_free(to->k);
-    guarded_free(to->v);
-    guarded_free(to->k_scale);
-    guarded_free(f->expand.mean);
 }
 
 static void launch_chunk(struct fixture *f, const struct cuda_attend *at, int n_heads,
@@ -557,6 +523,7 @@ static void check_mean(const struct fixture *f, int head)
 
 static void check_chunk_as(struct shape s, bool is_int8)
 {
+    AUTO_BUFFERS;
     struct fixture f = fixture_new(&s, (uint64_t)(s.dim * 1000 + s.n_tok * 100 + s.len[0]));
     const size_t bytes = f.partial_floats * (size_t)s.dim * sizeof(float);
     void *first = take(bytes);
@@ -572,9 +539,6 @@ static void check_chunk_as(struct shape s, bool is_int8)
         check_int8_keys(&f, h);
     }
     check_merged(&f, false, 3);
-    expanded_free(&f);
-    free(first);
-    fixture_free(&f);
 }
 
 static void check_chunk(struct shape s)
@@ -597,13 +561,13 @@ TEST(chunk_kinds)
 {
     static const int dims[] = {64, 96, 128};
     for (int d = 0; d < COUNT(dims); d++) {
-        check_chunk((struct shape){dims[d], 2, 1, 5, 1, {70}, CUDA_KV_Q8, CUDA_KV_Q8});
-        check_chunk((struct shape){dims[d], 4, 1, 1, 2, {90}, CUDA_KV_F16, CUDA_KV_F16});
-        check_chunk((struct shape){dims[d], 1, 2, 3, 1, {9, 62}, CUDA_KV_Q8, CUDA_KV_Q4});
+        check_chunk(OF(Q8, Q8, dims[d], 2, 1, 5, 1, {70}));
+        check_chunk(OF(F16, F16, dims[d], 4, 1, 1, 2, {90}));
+        check_chunk(OF(Q8, Q4, dims[d], 1, 2, 3, 1, {9, 62}));
     }
-    check_chunk((struct shape){64, 1, 1, 3, 1, {61}, CUDA_KV_Q4, CUDA_KV_F16});
-    check_chunk((struct shape){96, 1, 2, 3, 1, {61, 5}, CUDA_KV_S4, CUDA_KV_Q8});
-    check_chunk((struct shape){96, 1, 2, 3, 1, {61, 5}, CUDA_KV_S5, CUDA_KV_Q5});
+    check_chunk(OF(Q4, F16, 64, 1, 1, 3, 1, {61}));
+    check_chunk(OF(S4, Q8, 96, 1, 2, 3, 1, {61, 5}));
+    check_chunk(OF(S5, Q5, 96, 1, 2, 3, 1, {61, 5}));
     check_chunk(PLAIN(128, 2, 1, 5, 1, {70}));
 }
 
@@ -636,6 +600,7 @@ static void run_any(struct fixture *f, uint64_t seed)
 
 static void check_any_merged(struct fixture *f, const float *gate)
 {
+    AUTO_BUFFERS;
     const struct shape *s = &f->shape;
     const size_t bytes = (size_t)(s->n_tok * f->n_out) * sizeof(float);
     const struct cuda_merge_any m = {
@@ -654,11 +619,11 @@ static void check_any_merged(struct fixture *f, const float *gate)
                 assert_near((double)m.out[at + c], w.out[c] * open, w.bound[c], "attention");
             }
         }
-    guarded_free(m.out);
 }
 
 static void check_any(struct shape s, int window, float softcap, bool more)
 {
+    AUTO_BUFFERS;
     struct fixture f = fixture_new(&s, (uint64_t)(s.dim * 1000 + s.n_tok * 100 + s.len[0]));
     const size_t bytes = f.partial_floats * (size_t)s.dim * sizeof(float);
     void *first = take(bytes);
@@ -676,13 +641,7 @@ static void check_any(struct shape s, int window, float softcap, bool more)
     run_any(&f, 2);
     assert_same(f.args.acc, first, bytes, "another order");
     check_any_merged(&f, more ? gate : NULL);
-    free(first);
-    free(gate);
-    free(sinks);
-    fixture_free(&f);
 }
-
-#define HALFS(...) ((struct shape){__VA_ARGS__, CUDA_KV_F16, CUDA_KV_F16})
 
 TEST(any_heads)
 {
@@ -690,11 +649,11 @@ TEST(any_heads)
     check_any(HALFS(80, 4, 1, 9, 2, {100}), 0, 0, true);
     check_any(FOUR_BIT(256, 1, 2, 1, 3, {63, 200}), 0, 0, false);
     check_any(FOUR_BIT(256, 2, 1, 20, 1, {40}), 0, 30.0f, false);
-    check_any((struct shape){512, 2, 1, 3, 2, {90}, CUDA_KV_Q8, CUDA_KV_Q4}, 0, 0, true);
+    check_any(OF(Q8, Q4, 512, 2, 1, 3, 2, {90}), 0, 0, true);
     check_any(FOUR_BIT(512, 8, 1, 5, 1, {30}), 0, 0, false);
     check_any(PLAIN(64, 4, 2, 1, 2, {100, 9}), 0, 0, true);
-    check_any((struct shape){96, 2, 2, 1, 2, {0, 100}, CUDA_KV_S5, CUDA_KV_Q5}, 0, 0, true);
-    check_any((struct shape){256, 2, 1, 3, 1, {70}, CUDA_KV_Q5, CUDA_KV_Q4}, 0, 0, false);
+    check_any(OF(S5, Q5, 96, 2, 2, 1, 2, {0, 100}), 0, 0, true);
+    check_any(OF(Q5, Q4, 256, 2, 1, 3, 1, {70}), 0, 0, false);
 }
 
 /* Rows of DeepSeek, Mistral Small 4 and MiniCPM 3, and short ones. */
@@ -719,6 +678,7 @@ TEST(any_windows)
 /* A window has the same bits wherever its units are. */
 TEST(any_places)
 {
+    AUTO_BUFFERS;
     const struct shape s = HALFS(64, 2, 1, 40, 2, {150});
     struct fixture f = fixture_new(&s, 9), g = fixture_new(&s, 9);
     struct cuda_cache *c = &g.args.cache;
@@ -731,6 +691,4 @@ TEST(any_places)
     assert_same(g.args.m, f.args.m, f.partial_floats * 4, "maxima");
     assert_same(g.args.l, f.args.l, f.partial_floats * 4, "lengths");
     c->pages--;
-    fixture_free(&f);
-    fixture_free(&g);
 }

@@ -32,6 +32,7 @@ static void fill_hard(struct rng *rng, float *x, size_t n)
  * shortest heads have fewer. */
 static void check_copy(struct cuda_cache *c, int n_tok)
 {
+    AUTO_BUFFERS;
     const int n = n_tok > 1 ? n_tok - 1 : 1, back = n_tok + 1;
     const size_t head_bytes = (size_t)n * (size_t)(c->k_bytes + c->v_bytes + 8);
     const size_t bytes = (size_t)c->n_head * head_bytes, pool = cuda_cache_slots(c);
@@ -68,9 +69,6 @@ static void check_copy(struct cuda_cache *c, int n_tok)
     LAUNCH(cache_copy, &job, c->n_head, 1, 1, 256, 0, 2);
     assert_same(c->k, k, pool * (size_t)c->k_bytes, "keys");
     assert_same(c->score, score, pool * sizeof *score, "scores");
-    guarded_free(job.stage);
-    free(k);
-    free(score);
 }
 
 /* Expected bytes, with what is done to keys and values before they are packed. */
@@ -92,6 +90,7 @@ static void want_unit(uint8_t *out, const struct cuda_cache *c, int head, const 
 
 static void check_append(int dim, int n_head, int n_tok, enum cuda_kv k_type, enum cuda_kv v_type)
 {
+    AUTO_BUFFERS;
     struct rng rng = {(uint64_t)(dim + n_head)};
     const int stride = n_head * dim * 2 + 3, pos0 = n_tok == 5 ? 0 : 1000;
     const size_t floats = (size_t)(n_tok * stride);
@@ -117,11 +116,6 @@ static void check_append(int dim, int n_head, int n_tok, enum cuda_kv k_type, en
             assert_true(c.score[cuda_place(&c, h, slot)] == scores[h * n_tok + t]);
         }
     check_copy(&c, n_tok);
-    cuda_cache_free(&c);
-    free(pos);
-    free(scores);
-    free(qkv);
-    free(want);
 }
 
 TEST(append)
@@ -141,6 +135,7 @@ TEST(append)
 /* KeyDiff in double. */
 static void check_values(int dim, const int *len, int n_head, enum cuda_kv type)
 {
+    AUTO_BUFFERS;
     struct rng rng = {(uint64_t)dim};
     struct cuda_cache c = cuda_cache_new(dim, n_head, 1100, type, CUDA_KV_Q4);
     const int pieces = (c.n_pages * CUDA_TILE + CUDA_PIECE - 1) / CUDA_PIECE;
@@ -175,9 +170,6 @@ static void check_values(int dim, const int *len, int n_head, enum cuda_kv type)
                             -dot / sqrt(square * mean_square), 1e-5, "value of a key");
             }
     }
-    guarded_free(job.value);
-    guarded_free(job.part);
-    cuda_cache_free(&c);
 }
 
 TEST(values)
@@ -192,6 +184,7 @@ TEST(values)
 /* Signs by kn_key_signs, logarithms as Mitchell's: exponent plus mantissa. */
 static void check_near_duplicates(int dim, const int *len, int n_head, enum cuda_kv type)
 {
+    AUTO_BUFFERS;
     struct rng rng = {(uint64_t)dim};
     struct cuda_cache c = cuda_cache_new(dim, n_head, 400, type, CUDA_KV_Q4);
     const size_t bytes = cuda_cache_slots(&c) * sizeof(float);
@@ -224,8 +217,6 @@ static void check_near_duplicates(int dim, const int *len, int n_head, enum cuda
             assert_near((double)job.value[cuda_place(&c, h, s)], want, 1e-5, "near-duplicates");
         }
     }
-    guarded_free(job.value);
-    cuda_cache_free(&c);
 }
 
 TEST(finds_near_duplicates)
@@ -256,6 +247,7 @@ static int place_among(const uint32_t *key, int n, int s)
 /* Scores in the order of their keys; the protected and the best first, surplus units last. */
 TEST(ranks)
 {
+    AUTO_BUFFERS;
     enum { LEN = 150, SAFE = 30, MOST = 90 };
     struct rng rng = {3};
     struct cuda_cache c = cuda_cache_new(64, 2, LEN, CUDA_KV_Q4, CUDA_KV_Q4);
@@ -305,16 +297,12 @@ TEST(ranks)
         }
     }
     for (size_t i = 0; i < TOTAL_BYTES(2) / 4; i++) assert_int_equal(job.total[i], 0);
-    free(std);
-    free(mean);
-    guarded_free(job.key);
-    guarded_free(job.total);
-    cuda_cache_free(&c);
 }
 
 /* A score is at least that of the unit's age. */
 TEST(ranks_by_age)
 {
+    AUTO_BUFFERS;
     enum { LEN = 100, NEXT = 5000 };
     struct cuda_cache c = cuda_cache_new(64, 1, LEN, CUDA_KV_Q4, CUDA_KV_Q4);
     const size_t bytes = cuda_cache_slots(&c) * sizeof(uint32_t);
@@ -345,10 +333,6 @@ TEST(ranks_by_age)
         memcpy(&got, &bits, sizeof got);
         assert_near((double)got, fmax((double)score, least), 1e-5, "score by age");
     }
-    free(scale);
-    guarded_free(job.key);
-    guarded_free(job.total);
-    cuda_cache_free(&c);
 }
 
 static int falling(const void *a, const void *b)
@@ -361,6 +345,7 @@ static int falling(const void *a, const void *b)
  * key. The third one keeps all its units. */
 TEST(digits)
 {
+    AUTO_BUFFERS;
     enum { LEN = 300, OTHER = 7, KEEP = 180 };
     struct rng rng = {9};
     struct cuda_cache c = cuda_cache_new(64, 3, LEN, CUDA_KV_Q4, CUDA_KV_Q4);
@@ -389,11 +374,6 @@ TEST(digits)
             if (shift == 0) assert_int_equal(job.last[256 + digit], last);
         }
     }
-    guarded_free(job.total);
-    guarded_free(job.last);
-    free(key);
-    free(keep);
-    cuda_cache_free(&c);
 }
 
 /* ---- evict ----------------------------------------------------------------------------------- */
@@ -454,12 +434,6 @@ static void pair_fill(struct pair *p, struct rng *rng, const int *len, int n_dis
     cache_imported(&p->cpu, seen);
 }
 
-static void pair_free(struct pair *p)
-{
-    cuda_cache_free(&p->gpu);
-    arena_release(&p->arena);
-}
-
 static void check_same(const struct pair *p)
 {
     const size_t unit = p->cpu.k_bytes;
@@ -500,6 +474,7 @@ static int32_t keep_of(const struct cache *c, const struct evict_rule *rule, int
 static void launch_evict(const struct pair *p, const struct evict_rule *rule, int32_t *keep,
                          uint32_t *stays)
 {
+    AUTO_BUFFERS;
     const int n = p->gpu.n_head;
     const bool shares = p->cpu.shape.share;
     struct cuda_pin *pins = take_copy(rule->pins, (size_t)rule->n_pins * sizeof *pins);
@@ -526,16 +501,13 @@ static void launch_evict(const struct pair *p, const struct evict_rule *rule, in
     LAUNCH(cache_choose, &job, n, 1, 1, CUDA_EVICT_THREADS, CUDA_RANK_SHARED, 3);
     LAUNCH(cache_evict, &job, n, 1, 1, CUDA_EVICT_THREADS, CUDA_EVICT_SHARED(2 * p->cpu.k_bytes),
            1);
-    free(pins);
-    guarded_free(rank.key);
-    guarded_free(rank.total);
-    guarded_free(job.digits.last);
 }
 
 /* Few distinct scores: ties everywhere. */
 static void check_evict(int dim, const int *len, int n_head, struct evict_rule rule, int n_distinct,
                         bool shares)
 {
+    AUTO_BUFFERS;
     struct rng rng = {(uint64_t)(dim + len[0] + n_distinct)};
     struct pair p = pair_new(dim, n_head, 400, shares);
     struct pool *pool;
@@ -557,11 +529,7 @@ static void check_evict(int dim, const int *len, int n_head, struct evict_rule r
         check_stays(stays + (size_t)(h * 2 * p.gpu.n_pages), pos + (size_t)(h * 400), len[h],
                     &p.cpu.kv_heads[h]);
     pool_close(pool);
-    guarded_free(stays);
-    free(slots);
-    free(pos);
-    free(keep);
-    pair_free(&p);
+    arena_release(&p.arena);
 }
 
 /* Pinned positions stay, and take the room of the newest. */

@@ -64,12 +64,12 @@ TEST(addresses)
 
 TEST(host_addresses)
 {
+    AUTO_BUFFERS;
     static float in[1];
     float out[1], *buffer = take(sizeof *buffer);
     assert_int_equal(on_host(&(struct broken){0, buffer, out}, sizeof(struct broken)), 2);
     assert_int_equal(on_host(&(struct broken){0, in, buffer}, sizeof(struct broken)), 1);
     assert_int_equal(on_host(&(struct broken){0, buffer, buffer}, sizeof(struct broken)), -1);
-    free(buffer);
 }
 
 TEST(limits)

@@ -22,6 +22,7 @@ enum { EXPERTS = 3, USED = 2 };
 /* Tokens choose experts 0 and 2, or 2 and 1; the second product reads the sorted rows. */
 static void check_experts(enum kn_type type, bool chunk, int n_out, int n_in, int n_tok)
 {
+    AUTO_BUFFERS;
     static expert_kernel *const few[KN_TYPES] = BY_TYPE(experts_few);
     static expert_kernel *const many[KN_TYPES] = BY_TYPE(experts_many);
     struct rng rng = {(uint64_t)(n_out * 31 + n_in * 7 + n_tok)};
@@ -60,22 +61,12 @@ static void check_experts(enum kn_type type, bool chunk, int n_out, int n_in, in
                             (double)(want[r] + bias[e * n_out + r]), 1e-4 * n_in / 32, "expert");
         }
     }
-    guarded_free(y);
-    free(chosen);
-    free(place);
-    free(from);
-    free(n_tiles);
-    free(list);
-    free(bias);
-    free(want);
-    cuda_act_free(&act);
-    act_free(&x);
-    matrix_free(&m);
 }
 
 /* Of each token a row of each of the heads. */
 static void check_heads(enum kn_type type, int n_out, int n_in, int n_tok)
 {
+    AUTO_BUFFERS;
     static expert_kernel *const few[KN_TYPES] = BY_TYPE(experts_few);
     static expert_kernel *const many[KN_TYPES] = BY_TYPE(experts_many);
     struct rng rng = {(uint64_t)(n_out * 31 + n_in * 7 + n_tok)};
@@ -102,11 +93,6 @@ static void check_heads(enum kn_type type, int n_out, int n_in, int n_tok)
         for (int r = 0; r < n_out; r++)
             assert_near((double)y[i * n_out + r], (double)want[r], 1e-4 * n_in / 32, "head");
     }
-    guarded_free(y);
-    free(want);
-    cuda_act_free(&job.act);
-    act_free(&x);
-    matrix_free(&m);
 }
 
 TEST(heads)

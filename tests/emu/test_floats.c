@@ -30,6 +30,7 @@ static struct kn_weight weight_new(struct rng *rng, enum kn_type type, int n_out
 
 static void check_matrix(enum kn_type type, bool chunk, int n_out, int n_in, int n_tok)
 {
+    AUTO_BUFFERS;
     static floats_kernel *const few[] = {
         [KN_F32] = matvec_f32, [KN_F16] = matvec_f16, [KN_BF16] = matvec_bf16};
     static floats_kernel *const many[] = {
@@ -67,11 +68,6 @@ static void check_matrix(enum kn_type type, bool chunk, int n_out, int n_in, int
             assert_near((double)y[t * stride + r], sum, size * off, "float matrix");
         }
     }
-    guarded_free(y);
-    free((void *)w.data);
-    free(x);
-    free(bias);
-    free(row);
 }
 
 TEST(matrices)
@@ -88,11 +84,13 @@ TEST(matrices)
 
 TEST(embedding)
 {
+    AUTO_BUFFERS;
     static embed_kernel *const rows[] = {
         [KN_F32] = embed_f32, [KN_F16] = embed_f16, [KN_BF16] = embed_bf16};
     int32_t *ids = take_copy((const int32_t[]){0, 36, 17}, 3 * sizeof *ids);
     struct rng rng = {11};
     for (int type = KN_F32; type <= KN_BF16; type++) {
+        AUTO_BUFFERS;
         const struct kn_weight w = weight_new(&rng, type, 37, 1064);
         float *x = guarded(3 * 1064 * 4), want[1064];
         const struct cuda_embed job = {{w.data, NULL, 37, 1064}, ids, 2.0f, x};
@@ -101,14 +99,12 @@ TEST(embedding)
             kn_table("ref")->row[type](want, &w, ids[t]);
             for (int c = 0; c < 1064; c++) assert_true(x[t * 1064 + c] == 2.0f * want[c]);
         }
-        guarded_free(x);
-        free((void *)w.data);
     }
-    free(ids);
 }
 
 TEST(scaled)
 {
+    AUTO_BUFFERS;
     enum { N = 1300 };
     struct rng rng = {3};
     float *x = guarded(N * 4), *by = take_copy(&(const float){3.0f}, 4), was[N];
@@ -122,12 +118,11 @@ TEST(scaled)
             assert_near((double)x[i], want, 1e-5 * fabs(want) + 2e-6, "scaled");
         }
     }
-    guarded_free(x);
-    free(by);
 }
 
 TEST(centred)
 {
+    AUTO_BUFFERS;
     enum { N = 1060, ROWS = 3 };
     struct rng rng = {5};
     float *x = guarded(ROWS * N * 4), was[ROWS * N];
@@ -141,11 +136,11 @@ TEST(centred)
         for (int i = 0; i < N; i++)
             assert_near((double)x[r * N + i], (double)was[r * N + i] - sum / N, 2e-6, "centred");
     }
-    guarded_free(x);
 }
 
 TEST(inputs_of_layers)
 {
+    AUTO_BUFFERS;
     enum { N = 48, LAYERS = 3, TOKENS = 2, ALL = N * LAYERS * TOKENS };
     struct rng rng = {8};
     float *x = guarded(ALL * 4), *own = take(ALL * 4), *w = take(N * 4), was[ALL];
@@ -164,7 +159,4 @@ TEST(inputs_of_layers)
             assert_near((double)x[at], (normed + 4 * (double)own[at]) * sqrt(0.5), 1e-5, "input");
         }
     }
-    guarded_free(x);
-    free(own);
-    free(w);
 }

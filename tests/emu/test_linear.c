@@ -19,6 +19,7 @@ typedef const char *linear_kernel(const struct emu_launch *, const struct cuda_m
 /* sum |w x| of a row: the scale of rounding errors. */
 static double row_size(const struct matrix *m, const struct kn_act *x, int r, int t)
 {
+    AUTO_BUFFERS;
     const int n = m->cpu.n_in;
     float *row = take((size_t)n * sizeof *row);
     double size = 0;
@@ -26,7 +27,6 @@ static double row_size(const struct matrix *m, const struct kn_act *x, int r, in
     kn_table("ref")->row[m->cpu.type](row, &m->cpu, r);
     for (int c = 0; c < n; c++)
         size += fabs((double)row[c] * (double)x->q[t * n + c] * (double)x->d[(t * n + c) / 32]);
-    free(row);
     return size;
 }
 
@@ -45,6 +45,7 @@ static void run_matrix(enum kn_type type, bool chunk, const struct cuda_matvec *
 
 static void check_matrix(enum kn_type type, bool chunk, int n_out, int n_in, int n_tok)
 {
+    AUTO_BUFFERS;
     struct rng rng = {(uint64_t)(n_out * 31 + n_in * 7 + n_tok)};
     struct matrix m = matrix_new(&rng, type, n_out, n_in);
     struct kn_act x = act_new(&rng, n_tok, n_in, 2.0f);
@@ -72,13 +73,6 @@ static void check_matrix(enum kn_type type, bool chunk, int n_out, int n_in, int
             assert_near((double)y[at], (double)(again[at] + (again[at] + bias[r]) * 0.5f), size,
                         "bias, scale and add");
         }
-    guarded_free(y);
-    guarded_free(again);
-    free(want);
-    free(bias);
-    cuda_act_free(&act);
-    act_free(&x);
-    matrix_free(&m);
 }
 
 TEST(matvec_shapes)
@@ -95,6 +89,7 @@ TEST(matvec_shapes)
 /* A token's bits do not depend on the tokens beside it. */
 static void check_alone(enum kn_type type, int n_out, int n_in)
 {
+    AUTO_BUFFERS;
     struct rng rng = {(uint64_t)(n_out + n_in)};
     struct matrix m = matrix_new(&rng, type, n_out, n_in);
     struct kn_act x = act_new(&rng, CUDA_MATVEC_TOKENS, n_in, 1.0f);
@@ -112,11 +107,6 @@ static void check_alone(enum kn_type type, int n_out, int n_in)
         run_matrix(type, false, &job, (uint64_t)t);
         assert_same(one, all + t * n_out, bytes, "a token alone");
     }
-    guarded_free(all);
-    guarded_free(one);
-    cuda_act_free(&act);
-    act_free(&x);
-    matrix_free(&m);
 }
 
 TEST(tokens_alone)
@@ -142,11 +132,12 @@ TEST(matmul_shapes)
 /* The same bits as norm_quantize and then the matrix. */
 static void check_made(enum kn_type type, int n_out, int n_in, bool norm)
 {
+    AUTO_BUFFERS;
     static linear_kernel *const few[KN_TYPES] = BY_TYPE(matvec);
     struct rng rng = {(uint64_t)(n_out + n_in)};
     struct matrix m = matrix_new(&rng, type, n_out, n_in);
     float *x = take((size_t)n_in * 4), *w = take((size_t)n_in * 4);
-    AUTO_GUARDED float *y = guarded((size_t)n_out * 4), *want = guarded((size_t)n_out * 4);
+    float *y = guarded((size_t)n_out * 4), *want = guarded((size_t)n_out * 4);
     struct cuda_act act = cuda_act_new(1, n_in);
     const struct cuda_norm first = {x, n_in, norm ? w : NULL, n_in, 1e-5f, act, NULL, NULL};
     const struct cuda_matvec then = {m.gpu, act, 1, NULL, 1.0f, 0, want, n_out, {0}};
@@ -160,10 +151,6 @@ static void check_made(enum kn_type type, int n_out, int n_in, bool norm)
     LAUNCH(few[type], &then, panels, 1, 1, 256, CUDA_MATVEC_SHARED, 2);
     LAUNCH(few[type], &both, panels, 1, 1, 256, CUDA_MATVEC_SHARED_MADE(n_in), 3);
     assert_same(y, want, (size_t)n_out * 4, "made");
-    cuda_act_free(&act);
-    free(x);
-    free(w);
-    matrix_free(&m);
 }
 
 TEST(made_inputs)
@@ -177,6 +164,7 @@ TEST(made_inputs)
 
 static void same_act(const struct cuda_act *got, const float *x, int n_tok, int n, const char *what)
 {
+    AUTO_BUFFERS;
     const size_t floats = (size_t)(n_tok * n), blocks = (size_t)(n_tok * ((n + 63) / 64));
     struct kn_act act = {n, x, take(floats), take(floats * 4), take(floats * 4)};
 
@@ -184,10 +172,6 @@ static void same_act(const struct cuda_act *got, const float *x, int n_tok, int 
     struct cuda_act want = cuda_act_from(&act, n_tok);
     assert_same(got->q, want.q, blocks * 64, what);
     assert_same(got->scale, want.scale, blocks * 2 * sizeof(struct cuda_scale), what);
-    cuda_act_free(&want);
-    free(act.q);
-    free(act.d);
-    free(act.sum);
 }
 
 /* d q of the device against the CPU's floats: half a step of the scale and rounding. */
@@ -209,6 +193,7 @@ static void relu_mul(float *y, const float *gate, const float *up, int n)
 
 static void check_gate(enum kn_type type, int n_out, int n_in, int n_tok, enum cuda_activation f)
 {
+    AUTO_BUFFERS;
     struct rng rng = {(uint64_t)(n_out + n_in)};
     struct matrix gate = matrix_new(&rng, type, n_out, n_in),
                   up = matrix_new(&rng, type, n_out, n_in);
@@ -237,18 +222,8 @@ static void check_gate(enum kn_type type, int n_out, int n_in, int n_tok, enum c
     for (int t = 0; t < n_tok; t++) mul[f](g + t * n_out, g + t * n_out, u + t * n_out, n_out);
     for (size_t i = 0; i < n; i++)
         assert_near((double)rows[i], (double)g[i], 1e-5 + 1e-5 * fabs((double)g[i]), "gated");
-    guarded_free(rows);
     near_act(&job.act, g, n_tok, n_out);
     near_act(&two.act, g, n_tok, n_out);
-    cuda_act_free(&two.act);
-    cuda_act_free(&job.act);
-    cuda_act_free(&job.x);
-    free(g);
-    free(u);
-    free(bias);
-    act_free(&x);
-    matrix_free(&gate);
-    matrix_free(&up);
 }
 
 /* ---- chains ---------------------------------------------------------------------------------- */
@@ -282,17 +257,6 @@ static struct layer layer_new(int d, int ff, const enum kn_type types[5])
     return l;
 }
 
-static void layer_free(struct layer *l)
-{
-    struct matrix *all[] = {&l->o, &l->gate, &l->up, &l->down, &l->q, &l->k};
-    for (int i = 0; i < 6; i++) matrix_free(all[i]);
-    cuda_act_free(&l->in);
-    cuda_act_free(&l->wide);
-    guarded_free(l->x);
-    guarded_free(l->qkv);
-    free(l->w);
-}
-
 static enum cuda_format format_of(enum kn_type type)
 {
     return type == KN_Q4    ? CUDA_Q4
@@ -324,6 +288,7 @@ static void chain_steps(struct layer *l, int d, const enum kn_type types[5], uin
 /* As the steps' own kernels, and again with the count that the first launch left. */
 static void check_chain(int d, int ff, const enum kn_type types[5])
 {
+    AUTO_BUFFERS;
     static linear_kernel *const product[KN_TYPES] = BY_TYPE(matvec);
     typedef const char *gate_kernel(const struct emu_launch *, const struct cuda_matvec_gate *);
     static gate_kernel *const gates[KN_TYPES] = BY_TYPE(matvec_gate);
@@ -336,7 +301,6 @@ static void check_chain(int d, int ff, const enum kn_type types[5])
 
     *ended = 0;
     rng_fill(&rng, x0, (size_t)d, 1.0f);
-    cuda_act_free(&l.in);
     l.in = cuda_act_from(&in, 1);
     chain_steps(&l, d, types, ended);
     memcpy(l.x, x0, bytes);
@@ -360,12 +324,6 @@ static void check_chain(int d, int ff, const enum kn_type types[5])
         assert_same(l.qkv, qkv, qkv_bytes, "q, k and v");
         assert_int_equal(*ended, 0);
     }
-    act_free(&in);
-    free(x0);
-    free(x1);
-    free(qkv);
-    free(ended);
-    layer_free(&l);
 }
 
 TEST(chains)
@@ -390,6 +348,7 @@ TEST(gate_shapes)
 /* later: of units that the lengths include already. */
 static void check_score(int n_in, int n_hidden, int n_head, int n_tok, bool later)
 {
+    AUTO_BUFFERS;
     struct rng rng = {(uint64_t)(n_in + n_hidden)};
     struct matrix w1 = matrix_new(&rng, KN_Q8, n_hidden, n_in);
     struct kn_act x = act_new(&rng, n_tok, n_in, 1.0f);
@@ -414,14 +373,6 @@ static void check_score(int n_in, int n_hidden, int n_head, int n_tok, bool late
                         1e-4 * n_hidden / 16 + 1e-5 * fabs((double)want[t * n_head + h]), "score");
             assert_true(copy[h * n_tok + t] == got);
         }
-    free(copy);
-    guarded_free(job.part);
-    cuda_cache_free(&c);
-    cuda_act_free(&job.x);
-    act_free(&x);
-    matrix_free(&w1);
-    free(w2);
-    free(want);
 }
 
 TEST(score_shapes)
@@ -435,6 +386,7 @@ TEST(score_shapes)
 
 static void check_norm(int n, int n_tok, bool norm)
 {
+    AUTO_BUFFERS;
     struct rng rng = {(uint64_t)n};
     const size_t floats = (size_t)(n_tok * n);
     float *x = take(floats * 4), *w = take((size_t)n * 4), *want = take((size_t)n * 4);
@@ -453,11 +405,6 @@ static void check_norm(int n, int n_tok, bool norm)
                         "norm");
     }
     same_act(&job.act, job.y, n_tok, n, "quantized norm");
-    cuda_act_free(&job.act);
-    guarded_free(job.y);
-    free(x);
-    free(w);
-    free(want);
 }
 
 TEST(norms)
@@ -471,6 +418,7 @@ TEST(norms)
 /* Rows normed where they are, or added to others. */
 static void check_norm_rows(int n, float *to, float *x, bool add)
 {
+    AUTO_BUFFERS;
     enum { TOKENS = 3, GAP = 5 };
     struct rng rng = {(uint64_t)n};
     const int stride = n + GAP;
@@ -489,17 +437,15 @@ static void check_norm_rows(int n, float *to, float *x, bool add)
     LAUNCH(norm_rows, &job, TOKENS, 1, 1, CUDA_NORM_THREADS, 32, 1);
     for (int i = 0; i < TOKENS * stride; i++)
         assert_near((double)to[i], (double)want[i], 2e-6, "normed row");
-    free(w);
-    free(want);
-    free(y);
 }
 
 TEST(normed_rows)
 {
     static const int lengths[] = {1, 64, 352, 1031};
     for (int i = 0; i < 4; i++) {
+        AUTO_BUFFERS;
         const size_t bytes = (size_t)(3 * (lengths[i] + 5)) * 4;
-        AUTO_GUARDED float *x = guarded(bytes), *y = guarded(bytes);
+        float *x = guarded(bytes), *y = guarded(bytes);
         check_norm_rows(lengths[i], x, x, false);
         check_norm_rows(lengths[i], y, x, true);
     }
@@ -508,6 +454,7 @@ TEST(normed_rows)
 /* Four query heads and two keys; values are normed without weights, or unchanged. */
 static void check_heads(int dim, bool norm, int n_pairs, bool values, float growth)
 {
+    AUTO_BUFFERS;
     enum { TOKENS = 2, HEADS = 4, KV = 2 };
     struct rng rng = {(uint64_t)(dim + n_pairs)};
     const int stride = (HEADS + 2 * KV) * dim + 3, half = dim / 2;
@@ -539,11 +486,6 @@ static void check_heads(int dim, bool norm, int n_pairs, bool values, float grow
         }
     for (int i = 0; i < TOKENS * stride; i++)
         assert_near((double)x[i], (double)want[i], 5e-7 * fabs((double)want[i]), "head");
-    guarded_free(x);
-    free(want);
-    free(ones);
-    free(len);
-    free(w);
 }
 
 TEST(heads)
@@ -558,6 +500,7 @@ TEST(embedding)
 {
     struct rng rng = {11};
     for (int type = KN_Q4; type <= KN_Q6; type++) {
+        AUTO_BUFFERS;
         struct matrix m = matrix_new(&rng, type, 37, 352);
         int32_t *ids = take_copy((const int32_t[]){0, 36, 17, 8}, 4 * sizeof *ids);
         float *x = guarded(4 * 352 * 4), want[352];
@@ -570,8 +513,5 @@ TEST(embedding)
             kn_table("ref")->row[type](want, &m.cpu, ids[t]);
             assert_same(x + t * 352, want, sizeof want, "row");
         }
-        free(ids);
-        guarded_free(x);
-        matrix_free(&m);
     }
 }

@@ -8,6 +8,7 @@ DECLARE_KERNEL(top_k, cuda_top);
 
 TEST(largest)
 {
+    AUTO_BUFFERS;
     enum { N = 3000 };
     struct rng rng = {3};
     float *logits = take(3 * N * sizeof *logits);
@@ -23,20 +24,19 @@ TEST(largest)
     assert_int_equal(id[0], 1234);
     assert_int_equal(id[1], 0);
     assert_int_equal(id[2], 0);
-    free(id);
-    free(logits);
 }
 
 /* The chain with top-k only: candidates in order. In parts: those of each part, then of these. */
 static void check_top(struct rng *rng, int n, int k, int n_distinct, int part)
 {
+    AUTO_BUFFERS;
     const struct sampling s = {.temperature = 1, .top_k = k, .top_p = 1, .repeat_penalty = 1};
     struct sampler_entry *want = take((size_t)n * sizeof *want);
     float *logits = take((size_t)n * sizeof *logits), *logit = guarded((size_t)k * 4);
     int32_t *id = guarded((size_t)k * 4), *n_out = take(sizeof *n_out);
     const int parts = (n + part - 1) / part;
     const size_t part_bytes = (size_t)(parts * k) * 4;
-    AUTO_GUARDED float *part_logit = guarded(part_bytes);
+    float *part_logit = guarded(part_bytes);
     int32_t *part_id = guarded(part_bytes), *part_n = take((size_t)parts * 4);
     const struct cuda_top each = {logits, n, k, part_id, part_logit, part_n, part, NULL};
     const struct cuda_top all = {part_logit, parts * k, k, id, logit, n_out, parts * k, part_id};
@@ -51,13 +51,6 @@ static void check_top(struct rng *rng, int n, int k, int n_distinct, int part)
         assert_int_equal(id[i], want[i].id);
         assert_true(logit[i] == logits[id[i]]);
     }
-    guarded_free(id);
-    guarded_free(logit);
-    guarded_free(part_id);
-    free(part_n);
-    free(n_out);
-    free(logits);
-    free(want);
 }
 
 TEST(likeliest)

@@ -44,12 +44,43 @@ static inline void rng_fill(struct rng *rng, float *x, size_t n, float scale)
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
+enum { GUARD = 64, GUARD_BYTE = 0xa5 };
+
+static struct buffer {
+    struct buffer *before;
+    void *at;
+    size_t bytes;
+    bool guarded; /* its first and last bytes are guards */
+} * buffers;
+
+static inline void buffers_end(struct buffer **outer)
+{
+    while (buffers != *outer) {
+        struct buffer b = *buffers;
+        free(buffers);
+        buffers = b.before;
+        const uint8_t *before = b.at, *after = before + b.bytes - GUARD;
+        for (size_t i = 0; b.guarded && i < GUARD; i++) {
+            if (before[i] != GUARD_BYTE) fail_msg("wrote %zu bytes before the buffer", GUARD - i);
+            if (after[i] != GUARD_BYTE) fail_msg("wrote %zu bytes past the buffer", i);
+        }
+        free(b.at);
+    }
+}
+
+/* At the end of this block, buffers taken in it are checked and freed. */
+#define AUTO_BUFFERS __attribute__((cleanup(buffers_end), unused)) struct buffer *outer_ = buffers
+
 /* Input of exactly this size, so that the address sanitizer detects a read past its end. */
 static inline void *take(size_t bytes)
 {
-    void *p = NULL;
-    assert_int_equal(posix_memalign(&p, 64, bytes ? bytes : 1), 0);
-    return p;
+    struct buffer *b = calloc(1, sizeof *b);
+    assert_non_null(b);
+    assert_int_equal(posix_memalign(&b->at, 64, bytes ? bytes : 1), 0);
+    b->before = buffers;
+    b->bytes = bytes;
+    buffers = b;
+    return b->at;
 }
 
 static inline void *take_copy(const void *from, size_t bytes)
@@ -59,37 +90,14 @@ static inline void *take_copy(const void *from, size_t bytes)
     return p;
 }
 
-enum { GUARD = 64, GUARD_BYTE = 0xa5 };
-
 /* Output: all ones (not a number), with guard bytes on both sides. */
 static inline void *guarded(size_t bytes)
 {
-    uint8_t *p = take(bytes + 3 * GUARD);
-    memset(p, GUARD_BYTE, bytes + 3 * GUARD);
-    memset(p + 2 * GUARD, 0xff, bytes);
-    memcpy(p, &bytes, sizeof bytes);
-    return p + 2 * GUARD;
+    uint8_t *p = take(bytes + 2 * GUARD);
+    buffers->guarded = true;
+    memset(p, GUARD_BYTE, bytes + 2 * GUARD);
+    return memset(p + GUARD, 0xff, bytes);
 }
-
-static inline void guarded_free(void *p)
-{
-    uint8_t *before = (uint8_t *)p - GUARD;
-    size_t bytes;
-    memcpy(&bytes, before - GUARD, sizeof bytes);
-    const uint8_t *after = (uint8_t *)p + bytes;
-    for (int i = 0; i < GUARD; i++) {
-        if (before[i] != GUARD_BYTE) fail_msg("wrote %d bytes before the buffer", GUARD - i);
-        if (after[i] != GUARD_BYTE) fail_msg("wrote %d bytes past the buffer", i);
-    }
-    free(before - GUARD);
-}
-
-static inline void guarded_end(void *of)
-{
-    guarded_free(*(void **)of);
-}
-
-#define AUTO_GUARDED __attribute__((cleanup(guarded_end)))
 
 /* ---- comparisons ---------------------------------------------------------------------------- */
 
@@ -135,14 +143,6 @@ static inline struct kn_act act_from(const struct kn_act *act, int t)
         part.sum = act->sum + at / KN_GROUP;
     }
     return part;
-}
-
-static inline void act_free(struct kn_act *act)
-{
-    free((void *)act->x);
-    free(act->q);
-    free(act->d);
-    free(act->sum);
 }
 
 #endif

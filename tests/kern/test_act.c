@@ -9,9 +9,10 @@ static void check_quantize(const float *x, size_t n)
     const size_t groups = n / KN_GROUP;
 
     for (const char *const *isa = kn_isa_list(); *isa; isa++) {
-        AUTO_GUARDED int8_t *q = guarded(n);
-        AUTO_GUARDED float *d = guarded(groups * sizeof *d);
-        AUTO_GUARDED int32_t *sum = guarded(groups * sizeof *sum);
+        AUTO_BUFFERS;
+        int8_t *q = guarded(n);
+        float *d = guarded(groups * sizeof *d);
+        int32_t *sum = guarded(groups * sizeof *sum);
 
         kn_table(*isa)->quantize(q, d, sum, x, (int)n);
         for (size_t g = 0; g < groups; g++) {
@@ -37,9 +38,10 @@ TEST(test_quantize)
 
     for (int i = 0; i < COUNT(sizes); i++)
         for (int s = 0; s < COUNT(scales); s++) {
+            AUTO_BUFFERS;
             const size_t n = (size_t)sizes[i];
             struct rng rng = {(uint64_t)(i * 10 + s)};
-            AUTO_FREE float *x = take(n * sizeof *x);
+            float *x = take(n * sizeof *x);
 
             rng_fill(&rng, x, n, scales[s]);
             memset(x, 0, 7 * sizeof *x);
@@ -52,9 +54,10 @@ TEST(test_quantize)
  * division. */
 TEST(test_quantize_ties)
 {
+    AUTO_BUFFERS;
     enum { N = 64 * KN_GROUP };
     struct rng rng = {77};
-    AUTO_FREE float *x = take(N * sizeof *x);
+    float *x = take(N * sizeof *x);
 
     for (int round = 0; round < 200; round++) {
         for (int i = 0; i < N; i++) {
@@ -73,8 +76,9 @@ TEST(test_quantize_ties)
 
 static void check_rmsnorm(const struct kernels *k, const float *x, const float *w, int n)
 {
+    AUTO_BUFFERS;
     const size_t bytes = (size_t)n * sizeof(float);
-    AUTO_GUARDED float *y = guarded(bytes);
+    float *y = guarded(bytes);
     double sum = 0;
 
     for (int i = 0; i < n; i++) sum += (double)x[i] * (double)x[i];
@@ -83,7 +87,7 @@ static void check_rmsnorm(const struct kernels *k, const float *x, const float *
         const double want = (double)x[i] / sqrt(sum / n + 1e-5) * (double)w[i];
         assert_near((double)y[i], want, 2e-6 * fabs(want) + 1e-40, "rmsnorm");
     }
-    AUTO_GUARDED float *in_place = guarded(bytes);
+    float *in_place = guarded(bytes);
     memcpy(in_place, x, bytes);
     k->rmsnorm(in_place, in_place, w, n, 1e-5f);
     assert_same(in_place, y, bytes, "rmsnorm in place");
@@ -91,8 +95,9 @@ static void check_rmsnorm(const struct kernels *k, const float *x, const float *
 
 static void check_silu_mul(const struct kernels *k, const float *gate, const float *up, int n)
 {
+    AUTO_BUFFERS;
     const size_t bytes = (size_t)n * sizeof(float);
-    AUTO_GUARDED float *y = guarded(bytes);
+    float *y = guarded(bytes);
 
     k->silu_mul(y, gate, up, n);
     for (int i = 0; i < n; i++) {
@@ -100,7 +105,7 @@ static void check_silu_mul(const struct kernels *k, const float *gate, const flo
         /* the vector exponential ends at e^88: no accuracy is promised below 1e-35 */
         assert_near((double)y[i], want, 1e-6 * fabs(want) + 1e-35 * fabs((double)up[i]), "silu");
     }
-    AUTO_GUARDED float *in_place = guarded(bytes);
+    float *in_place = guarded(bytes);
     memcpy(in_place, gate, bytes);
     k->silu_mul(in_place, in_place, up, n);
     assert_same(in_place, y, bytes, "silu_mul in place");
@@ -109,8 +114,9 @@ static void check_silu_mul(const struct kernels *k, const float *gate, const flo
 static void check_silu_clamped_mul(const struct kernels *k, const float *gate, const float *up,
                                    int n)
 {
+    AUTO_BUFFERS;
     const size_t bytes = (size_t)n * sizeof(float);
-    AUTO_GUARDED float *y = guarded(bytes);
+    float *y = guarded(bytes);
 
     k->silu_clamped_mul(y, gate, up, n);
     for (int i = 0; i < n; i++) {
@@ -121,15 +127,16 @@ static void check_silu_clamped_mul(const struct kernels *k, const float *gate, c
     }
     memcpy(y, gate, bytes);
     k->silu_clamped_mul(y, y, up, n);
-    AUTO_GUARDED float *apart = guarded(bytes);
+    float *apart = guarded(bytes);
     k->silu_clamped_mul(apart, gate, up, n);
     assert_same(apart, y, bytes, "silu_clamped_mul in place");
 }
 
 static void check_gelu_mul(const struct kernels *k, const float *gate, const float *up, int n)
 {
+    AUTO_BUFFERS;
     const size_t bytes = (size_t)n * sizeof(float);
-    AUTO_GUARDED float *y = guarded(bytes);
+    float *y = guarded(bytes);
 
     k->gelu_mul(y, gate, up, n);
     for (int i = 0; i < n; i++) {
@@ -144,15 +151,16 @@ static void check_gelu_mul(const struct kernels *k, const float *gate, const flo
 
 static void check_sigmoid_mul(const struct kernels *k, const float *gate, const float *x, int n)
 {
+    AUTO_BUFFERS;
     const size_t bytes = (size_t)n * sizeof(float);
-    AUTO_GUARDED float *y = guarded(bytes);
+    float *y = guarded(bytes);
 
     k->sigmoid_mul(y, gate, x, n);
     for (int i = 0; i < n; i++) {
         const double want = (double)x[i] / (1 + exp(-(double)gate[i]));
         assert_near((double)y[i], want, 1e-6 * fabs(want) + 1e-35 * fabs((double)x[i]), "sigmoid");
     }
-    AUTO_GUARDED float *in_place = guarded(bytes);
+    float *in_place = guarded(bytes);
     memcpy(in_place, x, bytes);
     k->sigmoid_mul(in_place, gate, in_place, n);
     assert_same(in_place, y, bytes, "sigmoid_mul in place");
@@ -160,8 +168,9 @@ static void check_sigmoid_mul(const struct kernels *k, const float *gate, const 
 
 static void check_add(const struct kernels *k, const float *a, const float *b, int n)
 {
+    AUTO_BUFFERS;
     const size_t bytes = (size_t)n * sizeof(float);
-    AUTO_GUARDED float *y = guarded(bytes);
+    float *y = guarded(bytes);
 
     memcpy(y, a, bytes);
     k->add(y, b, n);
@@ -174,8 +183,9 @@ TEST(test_elementwise)
 
     for (int n = 1; n <= 600; n += n < 70 ? 1 : 53)
         for (int s = 0; s < COUNT(spread); s++) {
+            AUTO_BUFFERS;
             struct rng rng = {(uint64_t)(n * 10 + s)};
-            AUTO_FREE float *a = take((size_t)n * sizeof *a), *b = take((size_t)n * sizeof *b);
+            float *a = take((size_t)n * sizeof *a), *b = take((size_t)n * sizeof *b);
 
             rng_fill(&rng, a, (size_t)n, spread[s]);
             rng_fill(&rng, b, (size_t)n, 2.0f);

@@ -98,20 +98,6 @@ static struct setup setup_new(const struct shape *s)
     return u;
 }
 
-static void setup_free(struct setup *u)
-{
-    free(u->k);
-    free(u->v);
-    free(u->k_float);
-    free(u->v_float);
-    free(u->q);
-    free((void *)u->rope.cos);
-    free((void *)u->rope.sin);
-    free((void *)u->rope.places);
-    free((void *)u->centre.mean);
-    free((void *)u->centre.mean_words);
-}
-
 /* m, l, acc of tokens [t0, t0 + n_tok) against slots [slot0, slot1). */
 struct partial {
     float *m, *l, *acc;
@@ -152,13 +138,6 @@ static struct partial run(const char *isa, const struct setup *u, int t0, int n_
     };
     kn_table(isa)->attend(&job);
     return p;
-}
-
-static void partial_free(struct partial *p)
-{
-    guarded_free(p->m);
-    guarded_free(p->l);
-    guarded_free(p->acc);
 }
 
 /* ---- in double ------------------------------------------------------------------------------ */
@@ -291,6 +270,7 @@ static struct tolerance tolerance_of(const struct setup *u, const char *isa, str
 static void check_row(const struct setup *u, const struct partial *p, int t, int g, int slot0,
                       int slot1, const char *isa)
 {
+    AUTO_BUFFERS;
     const int dim = u->s.head_dim, pos = u->s.pos0 + t, end = pos + 1 < slot1 ? pos + 1 : slot1;
     const size_t row = (size_t)(t * u->s.n_group + g);
     const float *q = u->q + (size_t)t * u->q_stride + (size_t)(g * dim);
@@ -303,7 +283,6 @@ static void check_row(const struct setup *u, const struct partial *p, int t, int
     if (end <= slot0) {
         assert_true(p->m[row] == -INFINITY && p->l[row] == 0.0f);
         for (int i = 0; i < dim; i++) assert_true(p->acc[row * (size_t)dim + (size_t)i] == 0.0f);
-        free(logit);
         return;
     }
     const struct tolerance tolerance = tolerance_of(u, isa, size);
@@ -314,23 +293,23 @@ static void check_row(const struct setup *u, const struct partial *p, int t, int
     for (int i = 0; i < dim; i++)
         assert_near((double)p->acc[row * (size_t)dim + (size_t)i], want[i],
                     tolerance.value * mag[i] + 1e-35, isa);
-    free(logit);
 }
 
 /* ---- checks --------------------------------------------------------------------------------- */
 
 static void check_values(const char *isa, const struct setup *u, int slot0, int slot1)
 {
+    AUTO_BUFFERS;
     struct partial p = run(isa, u, 0, u->s.n_tok, slot0, slot1);
 
     for (int t = 0; t < u->s.n_tok; t++)
         for (int g = 0; g < u->s.n_group; g++) check_row(u, &p, t, g, slot0, slot1, isa);
-    partial_free(&p);
 }
 
 /* Each token alone, with no more slots than it sees, against all tokens at once. */
 static void check_company(const char *isa, const struct setup *u)
 {
+    AUTO_BUFFERS;
     const size_t n_group = (size_t)u->s.n_group, dim = (size_t)u->s.head_dim;
     struct partial all = run(isa, u, 0, u->s.n_tok, u->s.slot0, u->n_slot);
 
@@ -341,20 +320,18 @@ static void check_company(const char *isa, const struct setup *u)
         assert_same(one.m, all.m + row, n_group * 4, "m alone and in company");
         assert_same(one.l, all.l + row, n_group * 4, "l alone and in company");
         assert_same(one.acc, all.acc + row * dim, n_group * dim * 4, "acc alone and in company");
-        partial_free(&one);
     }
-    partial_free(&all);
 }
 
 static void check_shape(const struct shape *s)
 {
+    AUTO_BUFFERS;
     struct setup u = setup_new(s);
 
     for (const char *const *isa = kn_isa_list(); *isa; isa++) {
         check_values(*isa, &u, s->slot0, u.n_slot);
         check_company(*isa, &u);
     }
-    setup_free(&u);
 }
 
 TEST(test_slot_counts)
@@ -432,6 +409,7 @@ TEST(test_far_and_steep)
 /* Ranges of which a token sees no slot, or that end before it: parts of a split cache. */
 TEST(test_parts)
 {
+    AUTO_BUFFERS;
     const struct shape s = {.k_type = KN_KV_Q4,
                             .v_type = KN_KV_Q4,
                             .head_dim = 64,
@@ -447,7 +425,6 @@ TEST(test_parts)
         check_values(*isa, &u, 64, 64);
         check_values(*isa, &u, 128, 64);
     }
-    setup_free(&u);
 }
 
 /* Overwrites slot s of k with numbers that are difficult for 16 bits. */
@@ -484,6 +461,7 @@ TEST(test_worst_units)
                             .pos0 = 70};
 
     for (int kind = 0; kind < 8; kind++) {
+        AUTO_BUFFERS;
         struct setup u = setup_new(&s);
 
         for (int slot = kind; slot < u.n_slot; slot += 8) worst_unit(&u, slot);
@@ -492,13 +470,13 @@ TEST(test_worst_units)
             check_values(*isa, &u, 0, u.n_slot);
             check_company(*isa, &u);
         }
-        setup_free(&u);
     }
 }
 
 /* The same units, all moved down by two tiles. */
 static void check_moved(const char *isa, struct setup *u)
 {
+    AUTO_BUFFERS;
     const size_t n_group = (size_t)u->s.n_group, n = (size_t)u->s.n_tok * n_group;
     struct partial here = run(isa, u, 0, u->s.n_tok, 0, u->n_slot), there;
 
@@ -508,12 +486,11 @@ static void check_moved(const char *isa, struct setup *u)
     assert_same(here.m, there.m, n * 4, "m of moved units");
     assert_same(here.l, there.l, n * 4, "l of moved units");
     assert_same(here.acc, there.acc, n * (size_t)u->s.head_dim * 4, "acc of moved units");
-    partial_free(&here);
-    partial_free(&there);
 }
 
 static void check_window(struct shape s, int window, int before, int n_tok)
 {
+    AUTO_BUFFERS;
     s.window = window;
     s.pos0 = before;
     s.n_tok = n_tok;
@@ -527,7 +504,6 @@ static void check_window(struct shape s, int window, int before, int n_tok)
         check_company(*isa, &u);
         if (before - window >= 2 * KN_TILE) check_moved(*isa, &u);
     }
-    setup_free(&u);
 }
 
 TEST(test_windows)
@@ -561,6 +537,7 @@ TEST(test_softcap)
 
 TEST(test_merged_parts)
 {
+    AUTO_BUFFERS;
     enum { DIM = 64, GROUP = 4 };
     const struct shape s = {.k_type = KN_KV_Q4,
                             .v_type = KN_KV_Q4,
@@ -580,13 +557,10 @@ TEST(test_merged_parts)
             memcpy(m[i], p.m, sizeof m[i]);
             memcpy(l[i], p.l, sizeof l[i]);
             memcpy(acc[i], p.acc, sizeof acc[i]);
-            partial_free(&p);
         }
         kn_attend_merge(parts, m[0], l[0], acc[0][0], NULL, 3, GROUP, GROUP, DIM);
         kn_attend_merge(whole, all.m, all.l, all.acc, NULL, 1, GROUP, GROUP, DIM);
         for (int i = 0; i < GROUP * DIM; i++)
             assert_near((double)parts[i], (double)whole[i], 2e-6, "three parts");
-        partial_free(&all);
     }
-    setup_free(&u);
 }

@@ -147,8 +147,9 @@ static void check(enum kn_kv type, int head_dim, const float *x)
     if (type == KN_KV_S4) want_s4(want, x, head_dim);
     if (type == KN_KV_Q5 || type == KN_KV_S5) want_q5(want, x, head_dim);
     for (const char *const *isa = kn_isa_list(); *isa; isa++) {
-        AUTO_GUARDED uint8_t *unit = guarded(bytes);
-        AUTO_GUARDED float *back = guarded(n * sizeof *back);
+        AUTO_BUFFERS;
+        uint8_t *unit = guarded(bytes);
+        float *back = guarded(n * sizeof *back);
 
         kn_table(*isa)->kv_pack[type](unit, x, head_dim);
         assert_same(unit, want, bytes, *isa);
@@ -166,8 +167,9 @@ TEST(test_formula)
         for (int d = 0; d < COUNT(dims); d++)
             for (int s = 0; s < COUNT(scales); s++)
                 for (int round = 0; round < 20; round++) {
+                    AUTO_BUFFERS;
                     struct rng rng = {(uint64_t)(((type * 10 + d) * 10 + s) * 100 + round)};
-                    AUTO_FREE float *x = take((size_t)dims[d] * sizeof *x);
+                    float *x = take((size_t)dims[d] * sizeof *x);
 
                     rng_fill(&rng, x, (size_t)dims[d], scales[s]);
                     for (int i = 0; round % 4 == 1 && i < dims[d]; i++)
@@ -181,8 +183,9 @@ TEST(test_formula)
 TEST(test_any_even)
 {
     for (int dim = 2; dim <= 80; dim += 2) {
+        AUTO_BUFFERS;
         struct rng rng = {(uint64_t)dim};
-        AUTO_FREE float *x = take((size_t)dim * sizeof *x);
+        float *x = take((size_t)dim * sizeof *x);
 
         rng_fill(&rng, x, (size_t)dim, 100.0f);
         check(KN_KV_F16, dim, x);
@@ -265,10 +268,11 @@ TEST(test_signs)
     for (int type = 0; type < KN_KV_TYPES; type++)
         for (int d = type < KN_KV_Q8 ? 0 : 2; d < COUNT(small); d++)
             for (int round = 0; round < 50; round++) {
+                AUTO_BUFFERS;
                 const int dim = small[d], half = dim < 32 ? dim / 2 : 16;
                 const size_t bytes = kn_kv_bytes(type, dim);
                 struct rng rng = {(uint64_t)((type * 10 + d) * 100 + round)};
-                AUTO_GUARDED uint8_t *keys = guarded(2 * bytes);
+                uint8_t *keys = guarded(2 * bytes);
                 uint16_t got[2];
                 float x[KN_HEAD_DIM_MAX];
 

@@ -24,7 +24,7 @@ static uint16_t scale_half(struct rng *rng, enum fill fill)
 static void fill_q4(struct rng *rng, struct matrix *m, enum fill fill)
 {
     const int n_in = m->w.n_in, n_group = n_in / KN_GROUP;
-    AUTO_FREE uint8_t *blocks = take((size_t)n_group * 18);
+    uint8_t *blocks = take((size_t)n_group * 18);
 
     for (int r = 0; r < m->w.n_out; r++) {
         for (int g = 0; g < n_group; g++) {
@@ -49,7 +49,7 @@ static void fill_q4(struct rng *rng, struct matrix *m, enum fill fill)
 static void fill_q8(struct rng *rng, struct matrix *m, enum fill fill)
 {
     const int n_in = m->w.n_in, n_group = n_in / KN_GROUP;
-    AUTO_FREE uint8_t *blocks = take((size_t)n_group * 34);
+    uint8_t *blocks = take((size_t)n_group * 34);
 
     for (int r = 0; r < m->w.n_out; r++) {
         for (int g = 0; g < n_group; g++) {
@@ -73,7 +73,7 @@ static void fill_affine(struct rng *rng, struct matrix *m, enum fill fill)
 {
     const int five = m->w.type == KN_Q5A, bytes = five ? 24 : 20, qs = bytes - 16;
     const int n_in = m->w.n_in, n_group = n_in / KN_GROUP;
-    AUTO_FREE uint8_t *blocks = take((size_t)(n_group * bytes));
+    uint8_t *blocks = take((size_t)(n_group * bytes));
 
     for (int r = 0; r < m->w.n_out; r++) {
         for (int g = 0; g < n_group; g++) {
@@ -106,7 +106,7 @@ static void fill_affine(struct rng *rng, struct matrix *m, enum fill fill)
 static void fill_q6(struct rng *rng, struct matrix *m, enum fill fill)
 {
     const int n_in = m->w.n_in, n_group = n_in / KN_GROUP;
-    AUTO_FREE struct kn_q6_block *blocks = take((size_t)n_group * sizeof *blocks);
+    struct kn_q6_block *blocks = take((size_t)n_group * sizeof *blocks);
 
     for (int r = 0; r < m->w.n_out; r++) {
         for (int g = 0; g < n_group; g++) {
@@ -166,7 +166,6 @@ static void fill_iq4(const struct blocks *b, struct matrix *m, int r, size_t at)
             add_value(m, at++, half_value(d) * kn_values_iq4[nibble_of(p + 2, k)], 0);
     }
     kn_pack_q4((struct kn_q4_panel *)m->w.data, r, m->w.n_in, blocks);
-    free(blocks);
 }
 
 static void fill_mx4(const struct blocks *b, struct matrix *m, int r, size_t at)
@@ -181,7 +180,6 @@ static void fill_mx4(const struct blocks *b, struct matrix *m, int r, size_t at)
         for (int k = 0; k < 32; k++) add_value(m, at++, d * kn_values_e2m1[nibble_of(p + 1, k)], 0);
     }
     kn_pack_mx4((struct kn_mx4_panel *)m->w.data, r, m->w.n_in, blocks);
-    free(blocks);
 }
 
 /* e4m3, halved: 3 bits of mantissa, an exponent with a bias of 7 */
@@ -193,7 +191,7 @@ static double e4m3(int d)
 static void fill_nv4(const struct blocks *b, struct matrix *m, int r, size_t at)
 {
     const int n = m->w.n_in / 32;
-    AUTO_FREE struct kn_nv4_block *blocks = take((size_t)n * sizeof *blocks);
+    struct kn_nv4_block *blocks = take((size_t)n * sizeof *blocks);
 
     for (int g = 0; g < n; g++) {
         struct kn_nv4_block *p = &blocks[g];
@@ -215,7 +213,7 @@ static void fill_iq4s(const struct blocks *b, struct matrix *m, int r, size_t at
     const int8_t *values = m->w.type == KN_IQ3X ? xxs : m->w.type == KN_IQ3S ? s : kn_values_iq4;
     const double unit = m->w.type == KN_IQ3X ? 0.25 : 1;
     const int n = m->w.n_in / KN_SUPER;
-    AUTO_FREE struct kn_iq4s_block *blocks = take((size_t)n * sizeof *blocks);
+    struct kn_iq4s_block *blocks = take((size_t)n * sizeof *blocks);
 
     for (struct kn_iq4s_block *p = blocks; p < blocks + n; p++) {
         p->d = scale_half(b->rng, b->fill);
@@ -234,7 +232,7 @@ static void fill_iq4s(const struct blocks *b, struct matrix *m, int r, size_t at
 static void fill_q4s(const struct blocks *b, struct matrix *m, int r, size_t at)
 {
     const int n = m->w.n_in / KN_SUPER;
-    AUTO_FREE struct kn_q4s_block *blocks = take((size_t)n * sizeof *blocks);
+    struct kn_q4s_block *blocks = take((size_t)n * sizeof *blocks);
 
     for (struct kn_q4s_block *p = blocks; p < blocks + n; p++) {
         p->d = scale_half(b->rng, b->fill);
@@ -260,7 +258,7 @@ static void fill_q3s(const struct blocks *b, struct matrix *m, int r, size_t at)
     const int8_t *values = m->w.type == KN_IQ2 ? iq2 : m->w.type == KN_IQ1 ? iq1 : linear;
     const double unit = m->w.type == KN_Q3S ? 1 : 0.125;
     const int n = m->w.n_in / KN_SUPER;
-    AUTO_FREE struct kn_q3s_block *blocks = take((size_t)n * sizeof *blocks);
+    struct kn_q3s_block *blocks = take((size_t)n * sizeof *blocks);
 
     for (struct kn_q3s_block *p = blocks; p < blocks + n; p++) {
         p->d = scale_half(b->rng, b->fill);
@@ -276,7 +274,7 @@ static void fill_q3s(const struct blocks *b, struct matrix *m, int r, size_t at)
 static void fill_q2s(const struct blocks *b, struct matrix *m, int r, size_t at)
 {
     const int n = m->w.n_in / KN_SUPER;
-    AUTO_FREE struct kn_q2s_block *blocks = take((size_t)n * sizeof *blocks);
+    struct kn_q2s_block *blocks = take((size_t)n * sizeof *blocks);
 
     for (struct kn_q2s_block *p = blocks; p < blocks + n; p++) {
         p->d = scale_half(b->rng, b->fill);
@@ -355,13 +353,6 @@ static struct matrix matrix_new(struct rng *rng, enum kn_type type, int n_out, i
     return m;
 }
 
-static void matrix_free(struct matrix *m)
-{
-    free((void *)m->w.data);
-    free(m->value);
-    free(m->size);
-}
-
 /* Sum and sum of magnitudes of one output in double; the allowed error of a float kernel scales
  * with the latter. */
 static double dot_double(const struct matrix *m, const struct kn_act *x, int t, int r, double *mag)
@@ -396,9 +387,10 @@ static void check_values(const struct matrix *m, const struct kn_act *x, int n_t
  * the range. */
 static void check_cuts(const struct kernels *k, const struct kn_matmul *whole, const float *want)
 {
+    AUTO_BUFFERS;
     const int n_out = whole->w->n_out, n_tok = whole->n_tok;
     const size_t bytes = (size_t)n_tok * whole->y_stride * sizeof(float);
-    AUTO_GUARDED float *y = guarded(bytes);
+    float *y = guarded(bytes);
 
     for (int t = 0; t < n_tok; t++)
         for (int r = 0; r < n_out;) {
@@ -420,6 +412,7 @@ static void check_cuts(const struct kernels *k, const struct kn_matmul *whole, c
 /* n_in: of types with super-groups, eight times as many columns. */
 static void check_shape(enum kn_type type, int n_out, int n_in, int n_tok, enum fill fill)
 {
+    AUTO_BUFFERS;
     if (kn_columns(type) == KN_SUPER && n_in % KN_SUPER) n_in *= KN_SUPER / KN_GROUP;
     struct rng rng = {(uint64_t)(n_out * 1000003 + n_in * 1009 + n_tok * 31 + (int)fill)};
     struct matrix m = matrix_new(&rng, type, n_out, n_in, fill);
@@ -444,10 +437,7 @@ static void check_shape(enum kn_type type, int n_out, int n_in, int n_tok, enum 
             for (int i = n_out; i < (int)stride; i++)
                 assert_memory_equal(&y[(size_t)t * stride + (size_t)i], &untouched, 4);
         check_cuts(k, &job, y);
-        guarded_free(y);
     }
-    act_free(&x);
-    matrix_free(&m);
 }
 
 TEST(test_quantized)
@@ -492,15 +482,15 @@ TEST(test_row)
 
     for (int type = 0; type < KN_TYPES; type++)
         for (int fill = 0; fill < FILLS; fill++) {
+            AUTO_BUFFERS;
             struct rng rng = {(uint64_t)(type * 10 + fill)};
             struct matrix m = matrix_new(&rng, (enum kn_type)type, OUT, IN, (enum fill)fill);
 
             for (const char *const *isa = kn_isa_list(); *isa; isa++)
                 for (int r = 0; r < OUT; r++) {
-                    AUTO_GUARDED float *out = guarded(IN * sizeof *out);
+                    float *out = guarded(IN * sizeof *out);
                     kn_table(*isa)->row[type](out, &m.w, r);
                     for (int k = 0; k < IN; k++) assert_true(out[k] == (float)m.value[r * IN + k]);
                 }
-            matrix_free(&m);
         }
 }

@@ -76,11 +76,12 @@ TEST(test_bytes)
 
 TEST(test_pack_q4)
 {
+    AUTO_BUFFERS;
     enum { ROWS = 19, COLS = 96, GROUPS = COLS / 32, BLOCK = 18 };
     struct rng rng = {1};
     uint8_t blocks[ROWS][GROUPS][BLOCK];
     const size_t bytes = kn_weight_bytes(KN_Q4, ROWS, COLS);
-    AUTO_GUARDED struct kn_q4_panel *panels = guarded(bytes);
+    struct kn_q4_panel *panels = guarded(bytes);
 
     memset(panels, 0, bytes);
     for (int r = 0; r < ROWS; r++) {
@@ -102,11 +103,12 @@ TEST(test_pack_q4)
 
 TEST(test_pack_q8)
 {
+    AUTO_BUFFERS;
     enum { ROWS = 17, COLS = 64, GROUPS = COLS / 32, BLOCK = 34 };
     struct rng rng = {2};
     uint8_t blocks[ROWS][GROUPS][BLOCK];
     const size_t bytes = kn_weight_bytes(KN_Q8, ROWS, COLS);
-    AUTO_GUARDED struct kn_q8_panel *panels = guarded(bytes);
+    struct kn_q8_panel *panels = guarded(bytes);
 
     memset(panels, 0, bytes);
     for (int r = 0; r < ROWS; r++) {
@@ -127,13 +129,14 @@ TEST(test_pack_q8)
 
 TEST(test_pack_affine)
 {
+    AUTO_BUFFERS;
     enum { ROWS = 19, COLS = 96, GROUPS = COLS / 32 };
     struct rng rng = {4};
     uint8_t q4[ROWS][GROUPS][20], q5[ROWS][GROUPS][24];
     const size_t bytes4 = kn_weight_bytes(KN_Q4A, ROWS, COLS);
     const size_t bytes5 = kn_weight_bytes(KN_Q5A, ROWS, COLS);
-    AUTO_GUARDED struct kn_q4a_panel *panels4 = guarded(bytes4);
-    AUTO_GUARDED struct kn_q5a_panel *panels5 = guarded(bytes5);
+    struct kn_q4a_panel *panels4 = guarded(bytes4);
+    struct kn_q5a_panel *panels5 = guarded(bytes5);
 
     memset(panels4, 0, bytes4);
     memset(panels5, 0, bytes5);
@@ -162,11 +165,12 @@ TEST(test_pack_affine)
 
 TEST(test_pack_q6)
 {
+    AUTO_BUFFERS;
     enum { ROWS = 19, COLS = 96, GROUPS = COLS / 32 };
     struct rng rng = {5};
     struct kn_q6_block blocks[ROWS][GROUPS];
     const size_t bytes = kn_weight_bytes(KN_Q6, ROWS, COLS);
-    AUTO_GUARDED struct kn_q6_panel *panels = guarded(bytes);
+    struct kn_q6_panel *panels = guarded(bytes);
 
     memset(panels, 0, bytes);
     for (int r = 0; r < ROWS; r++) {
@@ -192,10 +196,11 @@ TEST(test_pack_q6)
 /* Parts of a softmax over numbers merge to the softmax over all of them. */
 TEST(test_merge)
 {
+    AUTO_BUFFERS;
     enum { PARTS = 4, ROWS = 3, DIM = 5, EACH = 7 };
     struct rng rng = {3};
     float m[PARTS][ROWS], l[PARTS][ROWS], acc[PARTS][ROWS][DIM];
-    AUTO_GUARDED float *out = guarded(sizeof(float) * ROWS * DIM);
+    float *out = guarded(sizeof(float) * ROWS * DIM);
     double sum[ROWS] = {0}, want[ROWS][DIM] = {{0}};
 
     for (int p = 0; p < PARTS; p++)

@@ -35,6 +35,7 @@ static void want_convolved(double *out, double *state, const struct kn_convolve 
 
 static void check_convolve(int n, int n_taps, int n_tok, int silu)
 {
+    AUTO_BUFFERS;
     struct rng rng = {(uint64_t)(n * 100 + n_taps * 10 + n_tok)};
     const size_t x_n = (size_t)(n * n_tok), s_n = (size_t)(n * (n_taps - 1));
     float *taps, *bias, *x, *state;
@@ -45,8 +46,8 @@ static void check_convolve(int n, int n_taps, int n_tok, int silu)
     fill(&rng, &x, x_n, 2);
     fill(&rng, &state, s_n, 2);
     for (const char *const *isa = kn_isa_list(); *isa; isa++) {
-        AUTO_GUARDED float *y = guarded(x_n * sizeof *y), *s = guarded(s_n * sizeof *s);
-        AUTO_GUARDED float *one = guarded(x_n * sizeof *y), *s1 = guarded(s_n * sizeof *s);
+        float *y = guarded(x_n * sizeof *y), *s = guarded(s_n * sizeof *s);
+        float *one = guarded(x_n * sizeof *y), *s1 = guarded(s_n * sizeof *s);
         struct kn_convolve j = {n, n_taps, n_tok, 0, n, silu, taps, n % 2 ? bias : NULL, state, x};
 
         want_convolved(want, want_state, &j);
@@ -70,10 +71,6 @@ static void check_convolve(int n, int n_taps, int n_tok, int silu)
         assert_same(one, y, x_n * sizeof *y, "convolve one by one");
         assert_same(s1, s, s_n * sizeof *s, "convolve's state one by one");
     }
-    free(taps);
-    free(bias);
-    free(x);
-    free(state);
 }
 
 TEST(test_convolve)
@@ -112,6 +109,7 @@ static void want_recurred(double *y, double *s, const struct kn_recur *j)
 
 static void check_recur(int key, int value, int n_tok, int delta)
 {
+    AUTO_BUFFERS;
     struct rng rng = {(uint64_t)(key * 1000 + value * 10 + n_tok)};
     const size_t row = (size_t)(2 * key + value), s_n = (size_t)(key * value);
     const size_t y_n = (size_t)(n_tok * value);
@@ -138,8 +136,8 @@ static void check_recur(int key, int value, int n_tok, int delta)
                          .y_stride = (size_t)value};
     want_recurred(want, want_state, &j);
     for (const char *const *isa = kn_isa_list(); *isa; isa++) {
-        AUTO_GUARDED float *y = guarded(y_n * sizeof *y), *s = guarded(s_n * sizeof *s);
-        AUTO_GUARDED float *one = guarded(y_n * sizeof *y), *s1 = guarded(s_n * sizeof *s);
+        float *y = guarded(y_n * sizeof *y), *s = guarded(s_n * sizeof *s);
+        float *one = guarded(y_n * sizeof *y), *s1 = guarded(s_n * sizeof *s);
 
         memcpy(s, state, s_n * sizeof *s);
         memcpy(s1, state, s_n * sizeof *s);
@@ -162,9 +160,6 @@ static void check_recur(int key, int value, int n_tok, int delta)
         assert_same(one, y, y_n * sizeof *y, "recur one by one");
         assert_same(s1, s, s_n * sizeof *s, "recur's state one by one");
     }
-    free(x);
-    free(rates);
-    free(state);
 }
 
 TEST(test_recur)

@@ -20,7 +20,7 @@ static struct head head_new(struct rng *rng, enum kn_type type, int n_in, int n_
     if (type == KN_F32) {
         rng_fill(rng, data, n, 0.5f);
     } else {
-        AUTO_FREE uint8_t *blocks = take((size_t)n_in / 32 * 34);
+        uint8_t *blocks = take((size_t)n_in / 32 * 34);
         for (int r = 0; r < n_hidden; r++) {
             for (int i = 0; i < n_in / 32 * 34; i++) blocks[i] = (uint8_t)rng_bits(rng);
             for (int g = 0; g < n_in / 32; g++) {
@@ -33,13 +33,6 @@ static struct head head_new(struct rng *rng, enum kn_type type, int n_in, int n_
     for (int r = 0; r < n_hidden; r++)
         kn_table("ref")->row[type](h.w1_float + (size_t)r * (size_t)n_in, &h.w1, r);
     return h;
-}
-
-static void head_free(struct head *h)
-{
-    free((void *)h->w1.data);
-    free(h->w2);
-    free(h->w1_float);
 }
 
 static void want_scores(double *out, double *mag, const struct head *h, const struct kn_act *x,
@@ -68,13 +61,14 @@ static void want_scores(double *out, double *mag, const struct head *h, const st
 
 static void check(enum kn_type type, int n_in, int n_hidden, int n_head, int n_tok)
 {
+    AUTO_BUFFERS;
     struct rng rng = {(uint64_t)(n_in * 7919 + n_hidden * 101 + n_tok)};
     struct head h = head_new(&rng, type, n_in, n_hidden, n_head);
     struct kn_act x = act_new(&rng, n_tok, n_in, 2.0f);
     const size_t bytes = (size_t)n_tok * (size_t)n_head * sizeof(float);
 
     for (const char *const *isa = kn_isa_list(); *isa; isa++) {
-        AUTO_GUARDED float *out = guarded(bytes), *single = guarded(bytes);
+        float *out = guarded(bytes), *single = guarded(bytes);
         const struct kn_score job = {&h.w1, h.w2, &x, n_tok, n_head, out};
 
         kn_table(*isa)->score(&job);
@@ -90,8 +84,6 @@ static void check(enum kn_type type, int n_in, int n_hidden, int n_head, int n_t
         }
         assert_same(out, single, bytes, "tokens one by one");
     }
-    act_free(&x);
-    head_free(&h);
 }
 
 TEST(test_score)

@@ -36,6 +36,7 @@ static void product(float *y, const struct kernels *k, const struct kn_weight *w
 
 TEST(test_bits)
 {
+    AUTO_BUFFERS;
     static float numbers[TOKENS * COLS], one[ROWS * TOKENS], other[ROWS * TOKENS];
     const struct kernels *avx2 = kn_table("avx2"), *avxvnni = vnni();
     struct rng rng = {1};
@@ -57,9 +58,5 @@ TEST(test_bits)
             product(other, avxvnni, &w, &x, n);
             if (memcmp(one, other, sizeof one)) fail_msg("type %d, %d tokens", type, n);
         }
-        free((void *)w.data);
     }
-    free(x.q);
-    free(x.d);
-    free(x.sum);
 }

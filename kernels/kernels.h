@@ -257,7 +257,7 @@ struct kn_rope {
     int head_dim;
     const float *cos; /* [n_pos][head_dim / 2] */
     const float *sin;
-    const uint32_t *places; /* see kn_rope_places; read only if units are Q4 */
+    const uint32_t *places; /* see kn_rope_places; read only for units of 4 and 5 bits */
 };
 
 /* ---- jobs ----------------------------------------------------------------------------------- */
@@ -276,8 +276,8 @@ struct kn_matmul {
 
 /* Attention of n_tok consecutive tokens over the units of one KV head, for its n_group query heads
  * (grouped-query attention), fused: units are dequantized and keys rotated by their slot in
- * registers or in a tile on the stack; no dequantized data is written to memory. If keys and values
- * are Q4 (or keys S4), instruction sets may compute in 16-bit fixed point, see
+ * registers or in a tile on the stack; no dequantized data is written to memory. Units of 4 bits,
+ * and of 5 bits if keys have a centre, may be computed in 16-bit fixed point, see
  * cpu/v16_attend_fixed.h.
  *
  * slot0 is a multiple of KN_TILE; head_dim is even and at most KN_HEAD_DIM_MAX. Token t is in slot

@@ -34,7 +34,9 @@
  *   v16i_dot_words(sum, a, b)                sum + the two products of each dword's words
  *   v16i_top_nibbles(x, left)                of each word << left, the signed bits 12 to 15, 2^12
  *   v16i_xor
- *   v16i_low_nibbles(x, right)               bits right to right + 3 of each word
+ *   v16i_top_fives(x, left, high, bit)       the same bits from 11 on, above them `bit` of high's
+ * words v16i_low_nibbles(x, right)               bits right to right + 3 of each word
+ *   v16i_fifth_bits(x, low, high)            bit i of both, as bit 4 of dword i's two words
  *   v16_store_words(p, x)                    rounded to words; of each four the middle two swapped
  *   v16i_load_quads(a, b, c, d)              dword i = byte i of each
  *   v16i_load_once(p)                        to a register that is used several times

@@ -1,5 +1,5 @@
-/* Attention over 4-bit units in 16-bit fixed point: dequantization, RoPE by slot, Q K^T, softmax
- * and P V, fused, with sums that are exact in 32 bits.
+/* Attention over units of 4 and 5 bits in 16-bit fixed point: dequantization, RoPE by slot, Q K^T,
+ * softmax and P V, fused, with sums that are exact in 32 bits.
  *
  * Words are 16-bit integers in pairs, because the multiplication adds the two products of a pair.
  * Slots are processed in tiles of 64. A query is rotated back to the tile's first slot, in float,
@@ -7,16 +7,17 @@
  *   Keys. A unit's power of two S makes its largest number 2^13 to 2^14. q d + m becomes
  *     (q - 8) (d / S) + (m + 8 d) / S, and is rotated as words of 1 / 2^15. A pair is two numbers
  *     of one slot, two places apart, so that nibbles are never moved across bytes; lanes are slots.
- *     Keys of S4 are over their head's unit instead of S: x = (q - 8) d of 1 / 2^10, then mean +
- *     scale x.
+ *     Keys of S4 and S5 are over their head's unit instead of S: x = (q - 8) d or (q - 16) d of
+ *     1 / 2^10, then mean + scale x.
  *   Queries get a length of at most 2^17 / sqrt(head_dim), so that no sum exceeds 32 bits (Cauchy
  *     and Schwarz: a key is no longer than sqrt(head_dim) 2^14).
- *   Values stay nibbles: sum p (q d + m) = sum (p d) q + sum p m. A pair is two slots, 16 apart;
- *     lanes are numbers of the head. The weights p d, one set per group of 32 numbers, are rounded
- *     to words, with the tile's largest d as 2^15 - 1; sum p m is computed in float.
+ *   Values stay codes: sum p (q d + m) = sum (p d) q + sum p m, of Q5 m = -16 d. A pair is two
+ * slots, 16 apart; lanes are numbers of the head. The weights p d, one set per group of 32 numbers,
+ * are rounded to words, with the tile's largest d as 2^15 - 1; sum p m is computed in float.
  * Rounding changes a logit by less than 2^-13 of the query's length times the length of a key whose
  * numbers are all as large as its largest, and a sum of values by less than 2^-11 of p times the
- * largest number of each group (if the tile's largest d is 4 times the others); 4 bits cost 2^-5.
+ * largest number of each group (if the tile's largest d is 4 times the others); 4 bits cost 2^-5,
+ * 5 bits 2^-6.
  *
  * A row's numbers depend on the slots that it sees, never on the other rows or on n_tok. */
 #ifndef RETAIN_KERNELS_CPU_V16_ATTEND_FIXED_H
@@ -31,7 +32,7 @@
 enum {
     FIXED_DIM = KN_HEAD_DIM_MAX,
     FIXED_GROUPS = FIXED_DIM / KN_GROUP,
-    FIXED_UNIT = FIXED_GROUPS * (int)sizeof(struct kn_kv_q4),
+    FIXED_UNIT = FIXED_GROUPS * (int)sizeof(struct kn_kv_q5),
     FIXED_ROWS = 8,            /* rows per pass over a tile */
     FIXED_PAIRS = KN_TILE / 2, /* pairs of slots, in values and weights */
     FIXED_SPAN = 256,          /* rows that share one pass over the units */
@@ -87,10 +88,10 @@ V16_INLINE v16 fixed_exp2(v16 x)
 
 /* The tile's units, of which n_slot exist; fewer than 64 are copied, because rows beyond the end
  * must not be read. */
-static inline const uint8_t *tile_units(struct fixed_tile *tile, const void *units, int head_dim,
-                                        int p0, int n_slot)
+static inline const uint8_t *tile_units(struct fixed_tile *tile, const void *units, enum kn_kv type,
+                                        int head_dim, int p0, int n_slot)
 {
-    const size_t bytes = kn_kv_bytes(KN_KV_Q4, head_dim);
+    const size_t bytes = kn_kv_bytes(type, head_dim);
     const uint8_t *base = (const uint8_t *)units + (size_t)p0 * bytes;
 
     if (n_slot == KN_TILE) return base;
@@ -101,12 +102,11 @@ static inline const uint8_t *tile_units(struct fixed_tile *tile, const void *uni
 
 /* Prefetches 16 units of a later tile: a few at a time, since more than a dozen outstanding lines
  * delay the others. */
-V16_INLINE void fetch_units(const uint8_t *units, int n_group)
+V16_INLINE void fetch_units(const uint8_t *units, size_t stride)
 {
-    units += FIXED_AHEAD * KN_TILE * (size_t)n_group * sizeof(struct kn_kv_q4);
-    for (int g = 0; g < n_group; g++, units += 5 * 64)
-#pragma GCC unroll 5
-        for (int i = 0; i < 5; i++) __builtin_prefetch(units + 64 * i);
+    units += FIXED_AHEAD * KN_TILE * stride;
+#pragma GCC unroll 11
+    for (size_t i = 0; i < 16 * stride; i += 64) __builtin_prefetch(units + i);
 }
 
 /* ---- keys ----------------------------------------------------------------------------------- */
@@ -141,21 +141,22 @@ static inline void scale_keys(struct fixed_scale *out, float *k_scale, const v16
     }
 }
 
-/* d of a group's low and high nibbles of S4: (q - 8) 2^12 times d is a number of 1 / 2^10. */
-static inline void scale_s4(struct fixed_scale *out, const v16i *unit, int n_group)
+/* d of S4's halves of a group and S5's groups: (q - 8) 2^12 or (q - 16) 2^11 times it is a number
+ * of 1 / 2^10. */
+static inline void scale_centred(struct fixed_scale *out, const v16i *unit, int n_group, bool five)
 {
-    const v16 one = v16_set1(0x1p13f);
+    const v16 one = v16_set1(five ? 0x1p14f : 0x1p13f);
 
     for (int g = 0; g < n_group; g++)
 #pragma GCC unroll 2
         for (unsigned high = 0; high < 2; high++) {
-            const v16i d = v16i_round(v16_mul(v16i_half(unit[5 * g], 16 * high), one));
+            const v16i d = v16i_round(v16_mul(v16i_half(unit[5 * g], five ? 0 : 16 * high), one));
             out[2 * g + (int)high].d = v16i_words(d, d);
         }
 }
 
-/* (q - 8) 2^12 of two numbers, to words over S or, with a centre, over its unit; i: the dword of
- * the two in its tables. */
+/* (q - 8) 2^12 or (q - 16) 2^11 of two numbers, to words over S or, with a centre, over its unit;
+ * i: the dword of the two in its tables. */
 V16_INLINE v16i number_words(v16i q, struct fixed_scale s, const struct kn_centre *centre, int i)
 {
     const v16i x = v16i_mul_words(q, s.d);
@@ -166,29 +167,42 @@ V16_INLINE v16i number_words(v16i q, struct fixed_scale s, const struct kn_centr
 
 /* 16 slots of a tile whose keys are dequantized and rotated. */
 struct fixed_keys {
-    uint32_t *k;                 /* [pair][KN_TILE] */
-    const uint32_t *cos;         /* as k, of half as many pairs; sin: after them */
-    int n_step;                  /* 16 numbers each, and their partners */
-    v16i unit[5 * FIXED_GROUPS]; /* columns of dwords; every fifth is a group's d and m */
+    uint32_t *k;                  /* [pair][KN_TILE] */
+    const uint32_t *cos;          /* as k, of half as many pairs; sin: after them */
+    int n_step;                   /* 16 numbers each, and their partners */
+    v16i unit[5 * FIXED_GROUPS];  /* columns of dwords; every fifth is a group's d and m */
+    v16i fifth[2 * FIXED_GROUPS]; /* of S5, by steps: in words, bits 4 from a number or two on */
     struct fixed_scale s[2 * FIXED_GROUPS]; /* by steps if there is a centre, else by groups */
 };
 
+/* Two numbers of a dword: the signed bits of (q - 8) 2^12 or (q - 16) 2^11 in its words. */
+V16_INLINE v16i key_codes(const v16i *four, unsigned left, bool five, v16i fifth, unsigned odd)
+{
+    const v16i x = v16i_load(four);
+    return five ? v16i_top_fives(x, left, fifth, odd) : v16i_top_nibbles(x, left);
+}
+
 /* The 16 numbers x of step i and their partners y, in low (0) or high (1) nibbles. */
-V16_INLINE void rotate_step(const struct fixed_keys *keys, const struct kn_centre *centre, int i,
-                            int x_high, int y_high)
+V16_INLINE void rotate_step(const struct fixed_keys *keys, const struct kn_centre *centre,
+                            bool five, int i, int x_high, int y_high)
 {
     const int j = i + keys->n_step, apart = keys->n_step * 8;
     const v16i *x4 = keys->unit + i / 2 * 5 + 1, *y4 = keys->unit + j / 2 * 5 + 1;
     const struct fixed_scale x = keys->s[centre ? i : i / 2], y = keys->s[centre ? j : j / 2];
     uint32_t *out = keys->k + i * 8 * KN_TILE, *other = out + apart * KN_TILE;
     const uint32_t *cos = keys->cos + i * 8 * KN_TILE, *sin = cos + apart * KN_TILE;
+    v16i x5 = v16i_set1(0), y5 = v16i_set1(0);
 
-    for (int at = 8 * i, end = at + 8; at < end; x4++, y4++)
+    if (five) {
+        x5 = keys->fifth[i];
+        y5 = keys->fifth[j];
+    }
+    for (int at = 8 * i, end = at + 8; at < end; x4++, y4++) {
 #pragma GCC unroll 2
         for (unsigned odd = 0; odd < 2; odd++, at++) {
             const unsigned left = 12 - 8 * odd;
-            const v16i a = v16i_top_nibbles(v16i_load(x4), left - 4 * (unsigned)x_high);
-            const v16i b = v16i_top_nibbles(v16i_load(y4), left - 4 * (unsigned)y_high);
+            const v16i a = key_codes(x4, left - 4 * (unsigned)x_high, five, x5, odd);
+            const v16i b = key_codes(y4, left - 4 * (unsigned)y_high, five, y5, odd);
             const v16i u = number_words(a, x, centre, at);
             const v16i v = number_words(b, y, centre, at + apart);
             const v16i c = v16i_load(cos), s = v16i_load(sin);
@@ -200,15 +214,20 @@ V16_INLINE void rotate_step(const struct fixed_keys *keys, const struct kn_centr
             cos += KN_TILE;
             sin += KN_TILE;
         }
+        if (five) {
+            x5 = v16i_shift(x5, 4);
+            y5 = v16i_shift(y5, 4);
+        }
+    }
 }
 
 /* crossed: the number of steps is odd, so that partners are in the other nibbles. */
 V16_INLINE void rotate_steps(const struct fixed_keys *keys, const struct kn_centre *centre,
-                             int crossed)
+                             bool five, int crossed)
 {
     for (int i = 0; i < keys->n_step; i += 2) {
-        rotate_step(keys, centre, i, 0, crossed);
-        if (i + 1 < keys->n_step) rotate_step(keys, centre, i + 1, 1, !crossed);
+        rotate_step(keys, centre, five, i, 0, crossed);
+        if (i + 1 < keys->n_step) rotate_step(keys, centre, five, i + 1, 1, !crossed);
     }
 }
 
@@ -230,27 +249,62 @@ V16_INLINE void load_units(struct fixed_keys *keys, const uint8_t *units, size_t
     }
 }
 
+/* Bits 4 of 16 numbers in the low half of each dword, flipped, for rotate_step. */
+V16_INLINE v16i fifth_bits(v16i x)
+{
+    return v16i_xor(v16i_words(x, v16i_shift(x, 2)), v16i_set1(0xffffffff));
+}
+
+/* 16 units of S5, whose groups begin at every other half of a dword: as load_units would. */
+V16_INLINE void load_units_s5(struct fixed_keys *keys, const uint8_t *units, size_t stride)
+{
+    const int n_dword = (int)(stride / 4);
+    v16i raw[FIXED_GROUPS * 11 / 2];
+
+#pragma GCC unroll 3
+    for (int i = 0; i < n_dword; i += 4) { /* the last four may overlap */
+        const int first = i + 4 <= n_dword ? i : n_dword - 4;
+        v16_load_columns(raw + first, units + 4 * first, stride);
+    }
+    for (int g = 0; g < keys->n_step; g++) {
+        const v16i *at = raw + g * 11 / 2;
+        v16i *unit = keys->unit + 5 * g;
+        const bool half = g % 2; /* the group begins in the middle of *at */
+
+        unit[0] = half ? v16i_shift(at[0], 16) : at[0];
+        keys->fifth[2 * g] = fifth_bits(half ? at[1] : v16i_shift(at[0], 16));
+        keys->fifth[2 * g + 1] = fifth_bits(half ? v16i_shift(at[1], 16) : at[1]);
+        for (int j = 0; j < 4; j++)
+            unit[1 + j] = half ? at[2 + j] : v16i_words(v16i_shift(at[1 + j], 16), at[2 + j]);
+    }
+}
+
+/* five: keys of S5. */
 V16_INLINE void expand_keys_in(struct fixed_tile *tile, const uint8_t *units,
-                               const uint32_t *places, const struct kn_centre *centre, int head_dim)
+                               const uint32_t *places, const struct kn_centre *centre, bool five,
+                               int head_dim)
 {
     const int n_group = head_dim / KN_GROUP;
-    const size_t stride = kn_kv_bytes(KN_KV_Q4, head_dim);
+    const size_t stride = kn_kv_bytes(five ? KN_KV_S5 : KN_KV_Q4, head_dim);
     struct fixed_keys keys;
 
     keys.k = tile->k;
     keys.cos = places;
     keys.n_step = n_group;
     for (int at = 0; at < KN_TILE; at += 16, units += 16 * stride) {
-        fetch_units(units, n_group);
-        load_units(&keys, units, stride);
+        fetch_units(units, stride);
+        if (five)
+            load_units_s5(&keys, units, stride);
+        else
+            load_units(&keys, units, stride);
         if (centre)
-            scale_s4(keys.s, keys.unit, n_group);
+            scale_centred(keys.s, keys.unit, n_group, five);
         else
             scale_keys(keys.s, tile->k_scale + at, keys.unit, n_group);
         if (n_group % 2)
-            rotate_steps(&keys, centre, 1);
+            rotate_steps(&keys, centre, five, 1);
         else
-            rotate_steps(&keys, centre, 0);
+            rotate_steps(&keys, centre, five, 0);
         keys.k += 16;
         keys.cos += 16;
     }
@@ -258,28 +312,44 @@ V16_INLINE void expand_keys_in(struct fixed_tile *tile, const uint8_t *units,
 
 /* Heads of 64 with bounds and addresses that are constants: a quarter fewer instructions. */
 V16_INLINE void expand_keys_of(struct fixed_tile *tile, const uint8_t *units,
-                               const uint32_t *places, const struct kn_centre *centre, int head_dim)
+                               const uint32_t *places, const struct kn_centre *centre, bool five,
+                               int head_dim)
 {
     if (head_dim == 64)
-        expand_keys_in(tile, units, places, centre, 64);
+        expand_keys_in(tile, units, places, centre, five, 64);
     else
-        expand_keys_in(tile, units, places, centre, head_dim);
+        expand_keys_in(tile, units, places, centre, five, head_dim);
 }
 
 V16_APART void expand_keys(struct fixed_tile *tile, const uint8_t *units, const uint32_t *places,
                            int head_dim)
 {
-    expand_keys_of(tile, units, places, NULL, head_dim);
+    expand_keys_of(tile, units, places, NULL, false, head_dim);
 }
 
-/* Of S4. lift: slot 0 has the key of position 0, which is not rotated at place 0. */
-V16_APART void expand_centred_keys(struct fixed_tile *tile, const uint8_t *units,
-                                   const uint32_t *places, const struct kn_centre *c, bool lift,
-                                   int head_dim)
+V16_APART void expand_s4(struct fixed_tile *tile, const uint8_t *units, const uint32_t *places,
+                         const struct kn_centre *centre, int head_dim)
 {
-    const struct kn_centre centre = *c;
+    expand_keys_of(tile, units, places, centre, false, head_dim);
+}
 
-    expand_keys_of(tile, units, places, &centre, head_dim);
+V16_APART void expand_s5(struct fixed_tile *tile, const uint8_t *units, const uint32_t *places,
+                         const struct kn_centre *centre, int head_dim)
+{
+    expand_keys_of(tile, units, places, centre, true, head_dim);
+}
+
+/* lift: slot 0 has the key of position 0, which is not rotated at place 0. */
+static inline void expand_centred_keys(struct fixed_tile *tile, const uint8_t *units,
+                                       const struct kn_attend *job, bool lift)
+{
+    const struct kn_centre centre = *job->centre;
+    const int head_dim = job->head_dim;
+
+    if (job->k_type == KN_KV_S5)
+        expand_s5(tile, units, job->rope->places, &centre, head_dim);
+    else
+        expand_s4(tile, units, job->rope->places, &centre, head_dim);
     for (int i = 0; lift && i < head_dim / 2; i++) {
         const uint32_t x = tile->k[i * KN_TILE], y = centre.lift_words[i];
         tile->k[i * KN_TILE] = ((x + y) & 0xffff) | (((x >> 16) + (y >> 16)) << 16);
@@ -288,45 +358,66 @@ V16_APART void expand_centred_keys(struct fixed_tile *tile, const uint8_t *units
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-/* d and m of all slots, group by group, as floats. */
-static inline void load_scales(struct fixed_scales *out, const uint8_t *units, int n_group)
+/* d and m of all slots, group by group, as floats. five: of Q5. */
+V16_INLINE void load_scales(struct fixed_scales *out, const uint8_t *units, size_t stride,
+                            int n_group, bool five)
 {
-    const size_t stride = (size_t)n_group * sizeof(struct kn_kv_q4);
+    const size_t group = five ? sizeof(struct kn_kv_q5) : sizeof(struct kn_kv_q4);
 
     for (int s = 0; s < KN_TILE; s += 16, units += 16 * stride)
         for (int g = 0; g < n_group; g++) {
-            const v16i both =
-                v16i_load_strided(units + (size_t)g * sizeof(struct kn_kv_q4), stride);
-            v16_store(out->d[g] + s, v16i_half(both, 0));
-            v16_store(out->m[g] + s, v16i_half(both, 16));
+            const v16i both = v16i_load_strided(units + (size_t)g * group, stride);
+            const v16 d = v16i_half(both, 0);
+            v16_store(out->d[g] + s, d);
+            v16_store(out->m[g] + s, five ? v16_mul(d, v16_set1(-16.0f)) : v16i_half(both, 16));
         }
 }
 
-V16_APART void expand_values(struct fixed_tile *tile, const uint8_t *units, int head_dim)
+/* Of numbers in words, 16 numbers of two slots 16 apart: Q5's bit 4. */
+V16_INLINE v16i value_codes(v16i q, const uint8_t *slot, const uint8_t *other, int half, bool five)
+{
+    if (!five) return q;
+    return v16i_fifth_bits(q, ((const struct kn_kv_q5 *)slot)->high[half],
+                           ((const struct kn_kv_q5 *)other)->high[half]);
+}
+
+V16_INLINE void expand_values_of(struct fixed_tile *tile, const uint8_t *units, int head_dim,
+                                 bool five)
 {
     const int n_group = head_dim / KN_GROUP;
-    const size_t stride = kn_kv_bytes(KN_KV_Q4, head_dim);
-    const uint8_t *nibbles = units + 4;
+    const size_t stride = kn_kv_bytes(five ? KN_KV_Q5 : KN_KV_Q4, head_dim), far = 16 * stride;
+    const size_t group = five ? sizeof(struct kn_kv_q5) : sizeof(struct kn_kv_q4);
 
-    load_scales(&tile->v_scale, units, n_group);
+    load_scales(&tile->v_scale, units, stride, n_group, five);
     tile->v_seen = 0;
     for (int pair = 0; pair < FIXED_PAIRS; pair += 2) {
-        const uint8_t *slot = nibbles + (size_t)(pair / 16 * 32 + pair % 16) * stride;
+        const uint8_t *a = units + (size_t)(pair / 16 * 32 + pair % 16) * stride;
         uint32_t *out = tile->v + pair * head_dim;
 
-        if (pair % 8 == 0) fetch_units(units + (size_t)(2 * pair) * stride, n_group);
-        for (int g = 0; g < n_group; g++, slot += sizeof(struct kn_kv_q4), out += KN_GROUP) {
-            const v16i x =
-                v16i_load_quads(slot, slot + stride, slot + 16 * stride, slot + 17 * stride);
-            v16i_store(out, v16i_low_nibbles(x, 0));
-            v16i_store(out + 16, v16i_low_nibbles(x, 4));
-            v16i_store(out + head_dim, v16i_low_nibbles(x, 8));
-            v16i_store(out + head_dim + 16, v16i_low_nibbles(x, 12));
+        if (pair % 8 == 0) fetch_units(units + (size_t)(2 * pair) * stride, stride);
+        for (int g = 0; g < n_group; g++, a += group, out += KN_GROUP) {
+            const uint8_t *b = a + stride, *q = a + group - KN_GROUP / 2;
+            const v16i x = v16i_load_quads(q, q + stride, q + far, q + far + stride);
+            v16i_store(out, value_codes(v16i_low_nibbles(x, 0), a, a + far, 0, five));
+            v16i_store(out + 16, value_codes(v16i_low_nibbles(x, 4), a, a + far, 1, five));
+            v16i_store(out + head_dim, value_codes(v16i_low_nibbles(x, 8), b, b + far, 0, five));
+            v16i_store(out + head_dim + 16,
+                       value_codes(v16i_low_nibbles(x, 12), b, b + far, 1, five));
         }
     }
 }
 
-/* Factors of the nibbles if the first n_slot slots are visible. */
+V16_APART void expand_q4_values(struct fixed_tile *tile, const uint8_t *units, int head_dim)
+{
+    expand_values_of(tile, units, head_dim, false);
+}
+
+V16_APART void expand_q5_values(struct fixed_tile *tile, const uint8_t *units, int head_dim)
+{
+    expand_values_of(tile, units, head_dim, true);
+}
+
+/* Factors of the codes if the first n_slot slots are visible. */
 static inline void scale_values(struct fixed_tile *tile, int n_group, int n_slot)
 {
     if (tile->v_seen == n_slot) return;
@@ -336,7 +427,7 @@ static inline void scale_values(struct fixed_tile *tile, int n_group, int n_slot
         v16 top = v16_zero();
 
         for (int i = 0; i < n_slot; i += 16)
-            top = v16_max(seen(d + i, n_slot - i, v16_zero()), top);
+            top = v16_max(v16_abs(seen(d + i, n_slot - i, v16_zero())), top);
         const float max = v16_top(top);
         const v16 inv = v16_set1(max > 0.0f ? 32767.0f / max : 0.0f);
         for (int i = 0; i < KN_TILE; i += 32) {
@@ -631,12 +722,16 @@ static inline void fixed_span(struct fixed_tile *tile, const struct kn_attend *j
         const int sees = p0 > job->pos0 ? (p0 - job->pos0) * job->n_group : 0;
         const int reach = rows_in_reach(job, r1, p0);
 
-        const uint8_t *keys = tile_units(tile, job->k, dim, p0, n_slot);
-        if (job->k_type == KN_KV_S4)
-            expand_centred_keys(tile, keys, job->rope->places, job->centre, job->first && !p0, dim);
+        const uint8_t *units = tile_units(tile, job->k, job->k_type, dim, p0, n_slot);
+        if (kn_kv_centred(job->k_type))
+            expand_centred_keys(tile, units, job, job->first && !p0);
         else
-            expand_keys(tile, keys, job->rope->places, dim);
-        expand_values(tile, tile_units(tile, job->v, dim, p0, n_slot), dim);
+            expand_keys(tile, units, job->rope->places, dim);
+        units = tile_units(tile, job->v, job->v_type, dim, p0, n_slot);
+        if (job->v_type == KN_KV_Q5)
+            expand_q5_values(tile, units, dim);
+        else
+            expand_q4_values(tile, units, dim);
         for (int r = r0 > sees ? r0 : sees; r < reach; r += FIXED_ROWS)
             fixed_rows(tile, job, r, reach - r < FIXED_ROWS ? reach - r : FIXED_ROWS, p0);
     }
@@ -648,7 +743,7 @@ static inline void attend_fixed(const struct kn_attend *job)
     struct fixed_tile tile;
 
     assert(dim <= FIXED_DIM && dim % KN_GROUP == 0 && job->slot0 % KN_TILE == 0);
-    for (int i = 0; job->k_type == KN_KV_S4 && i < KN_TILE; i++)
+    for (int i = 0; kn_kv_centred(job->k_type) && i < KN_TILE; i++)
         tile.k_scale[i] = job->centre->unit;
     for (int r = 0; r < rows; r++) {
         job->m[r] = -INFINITY;
@@ -659,12 +754,14 @@ static inline void attend_fixed(const struct kn_attend *job)
         fixed_span(&tile, job, r, rows - r < FIXED_SPAN ? rows : r + FIXED_SPAN);
 }
 
-/* 4-bit units in fixed point, all others and capped logits in float. */
+/* Units of 4 bits, and of 5 with a centre, in fixed point; all others and capped logits in
+ * float. */
 static inline void attend_v16(const struct kn_attend *job)
 {
-    const bool keys = job->k_type == KN_KV_Q4 || job->k_type == KN_KV_S4;
+    const bool keys = job->k_type == KN_KV_Q4 || kn_kv_centred(job->k_type),
+               values = job->v_type == KN_KV_Q4 || job->v_type == KN_KV_Q5;
 
-    if (keys && job->v_type == KN_KV_Q4 && !(job->softcap > 0.0f))
+    if (keys && values && !(job->softcap > 0.0f))
         attend_fixed(job);
     else
         attend_float_v16(job);

@@ -469,6 +469,34 @@ static inline v16i v16i_top_nibbles(v16i x, unsigned left)
     return v16i_pair(v8_top_nibbles(x.a, left), v8_top_nibbles(x.b, left));
 }
 
+static inline __m256i v8_top_fives(__m256i x, int left, __m256i high, unsigned bit)
+{
+    const __m256i moved = left ? _mm256_slli_epi16(x, left - 1) : _mm256_srli_epi16(x, 1);
+    const __m256i top = _mm256_slli_epi16(high, 15 - (int)bit), four = _mm256_set1_epi16(0x7800);
+    return _mm256_or_si256(_mm256_and_si256(four, moved), _mm256_andnot_si256(four, top));
+}
+
+static inline v16i v16i_top_fives(v16i x, int left, v16i high, unsigned bit)
+{
+    return v16i_pair(v8_top_fives(x.a, left, high.a, bit), v8_top_fives(x.b, left, high.b, bit));
+}
+
+/* bits: the words' bit of each lane. */
+static inline __m256i v8_fifth_bits(__m256i x, __m256i both, __m256i bits)
+{
+    const __m256i set = _mm256_cmpeq_epi16(_mm256_and_si256(both, bits), bits);
+    return _mm256_or_si256(x, _mm256_and_si256(set, _mm256_set1_epi16(16)));
+}
+
+static inline v16i v16i_fifth_bits(v16i x, uint16_t low, uint16_t high)
+{
+    const __m256i both = _mm256_set1_epi32((int)(low | (uint32_t)high << 16));
+    const __m256i bits = _mm256_setr_epi32(0x10001, 0x20002, 0x40004, 0x80008, 0x100010, 0x200020,
+                                           0x400040, 0x800080);
+    return v16i_pair(v8_fifth_bits(x.a, both, bits),
+                     v8_fifth_bits(x.b, both, _mm256_slli_epi16(bits, 8)));
+}
+
 static inline v16i v16i_low_nibbles(v16i x, unsigned right)
 {
     const __m256i mask = _mm256_set1_epi16(15);

@@ -351,6 +351,19 @@ static inline v16i v16i_top_nibbles(v16i x, unsigned left)
     return left == 12 ? moved : _mm512_and_si512(moved, _mm512_set1_epi16((short)0xf000));
 }
 
+static inline v16i v16i_top_fives(v16i x, int left, v16i high, unsigned bit)
+{
+    const __m512i moved = left ? _mm512_slli_epi16(x, (unsigned)left - 1) : _mm512_srli_epi16(x, 1);
+    const __m512i top = _mm512_slli_epi16(high, 15 - bit), four = _mm512_set1_epi16(0x7800);
+    return _mm512_ternarylogic_epi32(four, moved, top, 0xca); /* four ? moved : top */
+}
+
+static inline v16i v16i_fifth_bits(v16i x, uint16_t low, uint16_t high)
+{
+    const __m512i y = _mm512_mask_or_epi32(x, low, x, _mm512_set1_epi32(16));
+    return _mm512_mask_or_epi32(y, high, y, _mm512_set1_epi32(16 << 16));
+}
+
 static inline v16i v16i_low_nibbles(v16i x, unsigned right)
 {
     const __m512i moved = right ? _mm512_srli_epi16(x, right) : x;

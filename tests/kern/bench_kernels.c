@@ -193,22 +193,28 @@ static void bench_attend(const struct kernels *k, enum kn_kv type, int dim, int 
 {
     enum { GROUP = 4 };
     static const char *const types[KN_KV_TYPES] = {"f16", "f32", "q8", "q4", [KN_KV_Q5] = "q5"};
+    const enum kn_kv k_type = type == KN_KV_Q4 ? KN_KV_S4 : type == KN_KV_Q5 ? KN_KV_S5 : type;
     const size_t bytes = kn_kv_bytes(type, dim), rows = (size_t)(n_tok * GROUP), d = (size_t)dim;
     const size_t half = (size_t)n_slot * d / 2;
     float *numbers = random_floats((size_t)n_slot * d);
     uint8_t *keys = take((size_t)n_slot * bytes), *values = take((size_t)n_slot * bytes);
     float *angles = random_floats(2 * half), *out = take(rows * (d + 2) * sizeof(float));
     uint32_t *places = take(KN_PLACES(dim) * sizeof *places);
+    float *centres = random_floats(3 * d);
+    uint32_t *words = take(3 * d / 2 * sizeof *words);
     struct kn_rope rope = {n_slot, dim, angles, angles + half, places};
+    struct kn_centre centre = {.mean = centres, .scale = centres + d, .first = centres + 2 * d};
     struct attention a = {.k = k};
     char name[64];
 
     kn_rope_places(places, &rope);
+    for (size_t i = d; i < 2 * d; i++) centres[i] = 1.0f;
+    kn_centre_words(&centre, words, dim);
     for (size_t s = 0; s < (size_t)n_slot; s++) {
-        k->kv_pack[type](keys + s * bytes, numbers + s * d, dim);
+        k->kv_pack[k_type](keys + s * bytes, numbers + s * d, dim);
         k->kv_pack[type](values + s * bytes, numbers + s * d, dim);
     }
-    a.job = (struct kn_attend){.k_type = type,
+    a.job = (struct kn_attend){.k_type = k_type,
                                .v_type = type,
                                .head_dim = dim,
                                .n_group = GROUP,
@@ -221,6 +227,7 @@ static void bench_attend(const struct kernels *k, enum kn_kv type, int dim, int 
                                .q_stride = GROUP * d,
                                .rope = &rope,
                                .scale = 0.1f,
+                               .centre = &centre,
                                .m = out + rows * d,
                                .l = out + rows * (d + 1),
                                .acc = out};
@@ -234,6 +241,8 @@ static void bench_attend(const struct kernels *k, enum kn_kv type, int dim, int 
     free(values);
     free(angles);
     free(places);
+    free(centres);
+    free(words);
     free(out);
 }
 

@@ -209,11 +209,12 @@ static double logits_double(double *logit, const struct setup *u, const float *q
     return max;
 }
 
-/* Units of 4 bits are computed in 16-bit fixed point. */
+/* Units of 4 bits, and of 5 with a centre, are computed in 16-bit fixed point. */
 static int fixed(const struct setup *u, const char *isa)
 {
-    const int keys = u->s.k_type == KN_KV_Q4 || u->s.k_type == KN_KV_S4;
-    return strcmp(isa, "ref") != 0 && keys && u->s.v_type == KN_KV_Q4 && u->s.softcap == 0;
+    const int keys = u->s.k_type == KN_KV_Q4 || kn_kv_centred(u->s.k_type),
+              values = u->s.v_type == KN_KV_Q4 || u->s.v_type == KN_KV_Q5;
+    return strcmp(isa, "ref") != 0 && keys && values && u->s.softcap == 0;
 }
 
 /* Without fmax, which causes an internal error of gcc 12 for ARM here. */

@@ -23,6 +23,9 @@ enum { /* meaning of the driver's numbers */
 
 enum { N_DEVICES = 2, N_SM = 3, BLOCKS_MAX = 256, CALLS_MAX = 64 };
 
+/* Only programs that look the driver's functions up by name call them. */
+#pragma GCC diagnostic ignored "-Wmissing-prototypes"
+
 /* ---- kernels --------------------------------------------------------------------------------- */
 
 typedef const char *kernel_fn(const struct emu_launch *at, const void *args);
@@ -115,7 +118,6 @@ static __thread struct CUctx_st *current;
 
 /* ---- for tests ------------------------------------------------------------------------------- */
 
-void emu_driver_fail(const char *call, int nth, int error);
 void emu_driver_fail(const char *call, int nth, int error)
 {
     driver.fail_call = call;
@@ -140,20 +142,16 @@ static int *count_of(const char *call)
     return &driver.calls[i].n;
 }
 
-int emu_driver_calls(const char *call);
 int emu_driver_calls(const char *call)
 {
     return call ? *count_of(call) : driver.launches;
 }
 
-void emu_driver_memory(size_t bytes);
 void emu_driver_memory(size_t bytes)
 {
     driver.total = bytes;
 }
 
-void emu_driver_watch(void (*before)(void *ctx, const char *kernel, const void *args), void *ctx,
-                      int run);
 void emu_driver_watch(void (*before)(void *ctx, const char *kernel, const void *args), void *ctx,
                       int run)
 {
@@ -162,19 +160,16 @@ void emu_driver_watch(void (*before)(void *ctx, const char *kernel, const void *
     driver.idle = !run;
 }
 
-void emu_driver_version(int version);
 void emu_driver_version(int version)
 {
     driver.version = version;
 }
 
-size_t emu_driver_host_bytes(void);
 size_t emu_driver_host_bytes(void)
 {
     return driver.host_bytes;
 }
 
-int emu_driver_held(void);
 int emu_driver_held(void)
 {
     return driver.held;
@@ -235,7 +230,6 @@ static int give(void *p, bool device)
     return SUCCESS;
 }
 
-int cuMemAlloc_v2(uint64_t *address, size_t bytes);
 int cuMemAlloc_v2(uint64_t *address, size_t bytes)
 {
     void *p;
@@ -248,14 +242,12 @@ int cuMemAlloc_v2(uint64_t *address, size_t bytes)
     return SUCCESS;
 }
 
-int cuMemFree_v2(uint64_t address);
 int cuMemFree_v2(uint64_t address)
 {
     CALL(true);
     return give((void *)(uintptr_t)address, true);
 }
 
-int cuMemHostAlloc(void **p, size_t bytes, unsigned flags);
 int cuMemHostAlloc(void **p, size_t bytes, unsigned flags)
 {
     (void)flags;
@@ -264,14 +256,12 @@ int cuMemHostAlloc(void **p, size_t bytes, unsigned flags)
     return take(p, bytes, false);
 }
 
-int cuMemFreeHost(void *p);
 int cuMemFreeHost(void *p)
 {
     CALL(true);
     return give(p, false);
 }
 
-int cuMemGetInfo_v2(size_t *free_bytes, size_t *total);
 int cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 {
     CALL(true);
@@ -345,7 +335,6 @@ static int drain(struct CUstream_st *s)
     return rc;
 }
 
-int cuStreamCreate(struct CUstream_st **s, unsigned flags);
 int cuStreamCreate(struct CUstream_st **s, unsigned flags)
 {
     (void)flags;
@@ -355,7 +344,6 @@ int cuStreamCreate(struct CUstream_st **s, unsigned flags)
     return SUCCESS;
 }
 
-int cuStreamDestroy_v2(struct CUstream_st *s);
 int cuStreamDestroy_v2(struct CUstream_st *s)
 {
     CALL(true);
@@ -365,7 +353,6 @@ int cuStreamDestroy_v2(struct CUstream_st *s)
     return SUCCESS;
 }
 
-int cuStreamSynchronize(struct CUstream_st *s);
 int cuStreamSynchronize(struct CUstream_st *s)
 {
     CALL(true);
@@ -373,7 +360,6 @@ int cuStreamSynchronize(struct CUstream_st *s)
 }
 
 /* Page-locked memory is read when the copy happens, other memory at once. */
-int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, struct CUstream_st *s);
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, struct CUstream_st *s)
 {
     CALL(true);
@@ -387,7 +373,6 @@ int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, struct CUs
     return INVALID_VALUE;
 }
 
-int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, struct CUstream_st *s);
 int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, struct CUstream_st *s)
 {
     const char *at = (const char *)(uintptr_t)from;
@@ -405,7 +390,6 @@ int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, struct CUstream_
     return submit(s, o);
 }
 
-int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, struct CUstream_st *s);
 int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, struct CUstream_st *s)
 {
     CALL(true);
@@ -418,7 +402,6 @@ int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, struct CUstre
     return INVALID_VALUE;
 }
 
-int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, struct CUstream_st *s);
 int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, struct CUstream_st *s)
 {
     CALL(true);
@@ -430,9 +413,6 @@ int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, struct CUstr
     return submit(s, o);
 }
 
-int cuLaunchKernel(struct CUfunc_st *f, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                   unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
-                   struct CUstream_st *s, void **args, void **extra);
 int cuLaunchKernel(struct CUfunc_st *f, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                    unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                    struct CUstream_st *s, void **args, void **extra)
@@ -451,9 +431,6 @@ int cuLaunchKernel(struct CUfunc_st *f, unsigned grid_x, unsigned grid_y, unsign
 /* Of the chain, CUDA_CHAIN_BLOCKS are known to run on a processor. */
 int cuLaunchCooperativeKernel(struct CUfunc_st *f, unsigned grid_x, unsigned grid_y,
                               unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
-                              unsigned shared_bytes, struct CUstream_st *s, void **args);
-int cuLaunchCooperativeKernel(struct CUfunc_st *f, unsigned grid_x, unsigned grid_y,
-                              unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
                               unsigned shared_bytes, struct CUstream_st *s, void **args)
 {
     CALL(true);
@@ -468,8 +445,6 @@ int cuLaunchCooperativeKernel(struct CUfunc_st *f, unsigned grid_x, unsigned gri
 }
 
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, struct CUfunc_st *f, int threads,
-                                                size_t shared_bytes);
-int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, struct CUfunc_st *f, int threads,
                                                 size_t shared_bytes)
 {
     CALL(true);
@@ -478,7 +453,6 @@ int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, struct CUfunc_st *f, int
     return SUCCESS;
 }
 
-int cuStreamBeginCapture_v2(struct CUstream_st *s, int mode);
 int cuStreamBeginCapture_v2(struct CUstream_st *s, int mode)
 {
     (void)mode;
@@ -488,7 +462,6 @@ int cuStreamBeginCapture_v2(struct CUstream_st *s, int mode)
     return SUCCESS;
 }
 
-int cuStreamEndCapture(struct CUstream_st *s, struct CUgraph_st **graph);
 int cuStreamEndCapture(struct CUstream_st *s, struct CUgraph_st **graph)
 {
     *graph = s->capture;
@@ -497,8 +470,6 @@ int cuStreamEndCapture(struct CUstream_st *s, struct CUgraph_st **graph)
     return *graph ? SUCCESS : INVALID_VALUE;
 }
 
-int cuGraphInstantiateWithFlags(struct CUgraphExec_st **exec, struct CUgraph_st *graph,
-                                unsigned long long flags);
 int cuGraphInstantiateWithFlags(struct CUgraphExec_st **exec, struct CUgraph_st *graph,
                                 unsigned long long flags)
 {
@@ -515,7 +486,6 @@ int cuGraphInstantiateWithFlags(struct CUgraphExec_st **exec, struct CUgraph_st 
     return SUCCESS;
 }
 
-int cuGraphDestroy(struct CUgraph_st *graph);
 int cuGraphDestroy(struct CUgraph_st *graph)
 {
     CALL(true);
@@ -525,7 +495,6 @@ int cuGraphDestroy(struct CUgraph_st *graph)
     return SUCCESS;
 }
 
-int cuGraphExecDestroy(struct CUgraphExec_st *exec);
 int cuGraphExecDestroy(struct CUgraphExec_st *exec)
 {
     CALL(true);
@@ -535,7 +504,6 @@ int cuGraphExecDestroy(struct CUgraphExec_st *exec)
     return SUCCESS;
 }
 
-int cuGraphLaunch(struct CUgraphExec_st *exec, struct CUstream_st *s);
 int cuGraphLaunch(struct CUgraphExec_st *exec, struct CUstream_st *s)
 {
     CALL(true);
@@ -545,7 +513,6 @@ int cuGraphLaunch(struct CUgraphExec_st *exec, struct CUstream_st *s)
 
 /* ---- other functions ------------------------------------------------------------------------- */
 
-int cuInit(unsigned flags);
 int cuInit(unsigned flags)
 {
     (void)flags;
@@ -553,7 +520,6 @@ int cuInit(unsigned flags)
     return SUCCESS;
 }
 
-int cuDriverGetVersion(int *version);
 int cuDriverGetVersion(int *version)
 {
     CALL(false);
@@ -561,7 +527,6 @@ int cuDriverGetVersion(int *version)
     return SUCCESS;
 }
 
-int cuGetErrorName(int error, const char **name);
 int cuGetErrorName(int error, const char **name)
 {
     *name = error == OUT_OF_MEMORY   ? "CUDA_ERROR_OUT_OF_MEMORY"
@@ -570,14 +535,12 @@ int cuGetErrorName(int error, const char **name)
     return SUCCESS;
 }
 
-int cuGetErrorString(int error, const char **text);
 int cuGetErrorString(int error, const char **text)
 {
     *text = error == LAUNCH_FAILED ? driver.text : "made up by a test";
     return SUCCESS;
 }
 
-int cuDeviceGetCount(int *n);
 int cuDeviceGetCount(int *n)
 {
     CALL(false);
@@ -585,7 +548,6 @@ int cuDeviceGetCount(int *n)
     return SUCCESS;
 }
 
-int cuDeviceGet(int *device, int ordinal);
 int cuDeviceGet(int *device, int ordinal)
 {
     CALL(false);
@@ -593,7 +555,6 @@ int cuDeviceGet(int *device, int ordinal)
     return ordinal < N_DEVICES ? SUCCESS : INVALID_VALUE;
 }
 
-int cuDeviceGetName(char *name, int bytes, int device);
 int cuDeviceGetName(char *name, int bytes, int device)
 {
     CALL(false);
@@ -601,7 +562,6 @@ int cuDeviceGetName(char *name, int bytes, int device)
     return SUCCESS;
 }
 
-int cuDeviceGetPCIBusId(char *bus, int bytes, int device);
 int cuDeviceGetPCIBusId(char *bus, int bytes, int device)
 {
     CALL(false);
@@ -610,7 +570,6 @@ int cuDeviceGetPCIBusId(char *bus, int bytes, int device)
     return SUCCESS;
 }
 
-int cuDeviceGetAttribute(int *value, int attribute, int device);
 int cuDeviceGetAttribute(int *value, int attribute, int device)
 {
     CALL(false);
@@ -626,7 +585,6 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
     return SUCCESS;
 }
 
-int cuDeviceTotalMem_v2(size_t *bytes, int device);
 int cuDeviceTotalMem_v2(size_t *bytes, int device)
 {
     (void)device;
@@ -635,7 +593,6 @@ int cuDeviceTotalMem_v2(size_t *bytes, int device)
     return SUCCESS;
 }
 
-int cuDevicePrimaryCtxRetain(struct CUctx_st **context, int device);
 int cuDevicePrimaryCtxRetain(struct CUctx_st **context, int device)
 {
     CALL(false);
@@ -644,7 +601,6 @@ int cuDevicePrimaryCtxRetain(struct CUctx_st **context, int device)
     return SUCCESS;
 }
 
-int cuDevicePrimaryCtxRelease_v2(int device);
 int cuDevicePrimaryCtxRelease_v2(int device)
 {
     (void)device;
@@ -654,7 +610,6 @@ int cuDevicePrimaryCtxRelease_v2(int device)
     return SUCCESS;
 }
 
-int cuCtxSetCurrent(struct CUctx_st *context);
 int cuCtxSetCurrent(struct CUctx_st *context)
 {
     CALL(false);
@@ -662,8 +617,6 @@ int cuCtxSetCurrent(struct CUctx_st *context)
     return SUCCESS;
 }
 
-int cuModuleLoadDataEx(struct CUmod_st **module, const void *image, unsigned n_options,
-                       int *options, void **values);
 int cuModuleLoadDataEx(struct CUmod_st **module, const void *image, unsigned n_options,
                        int *options, void **values)
 {
@@ -686,7 +639,6 @@ int cuModuleLoadDataEx(struct CUmod_st **module, const void *image, unsigned n_o
     return SUCCESS;
 }
 
-int cuModuleUnload(struct CUmod_st *module);
 int cuModuleUnload(struct CUmod_st *module)
 {
     (void)module;
@@ -695,7 +647,6 @@ int cuModuleUnload(struct CUmod_st *module)
     return SUCCESS;
 }
 
-int cuModuleGetFunction(struct CUfunc_st **f, struct CUmod_st *module, const char *name);
 int cuModuleGetFunction(struct CUfunc_st **f, struct CUmod_st *module, const char *name)
 {
     (void)module;
@@ -708,7 +659,6 @@ int cuModuleGetFunction(struct CUfunc_st **f, struct CUmod_st *module, const cha
     return NOT_FOUND;
 }
 
-int cuFuncSetAttribute(struct CUfunc_st *f, int attribute, int value);
 int cuFuncSetAttribute(struct CUfunc_st *f, int attribute, int value)
 {
     CALL(true);
@@ -722,7 +672,6 @@ int cuFuncSetAttribute(struct CUfunc_st *f, int attribute, int value)
 }
 
 /* 0 for attributes that only real functions have: there are no registers here. */
-int cuFuncGetAttribute(int *value, int attribute, struct CUfunc_st *f);
 int cuFuncGetAttribute(int *value, int attribute, struct CUfunc_st *f)
 {
     CALL(true);

@@ -11,6 +11,9 @@ struct shape {
     int moved; /* the units are so many slots before those of the setup */
 };
 
+#define Q4(dim, ...) \
+    ((struct shape){.k_type = KN_KV_Q4, .v_type = KN_KV_Q4, .head_dim = dim, __VA_ARGS__})
+
 struct setup {
     struct shape s;
     int n_slot;
@@ -342,12 +345,7 @@ TEST(test_slot_counts)
 
     for (int b = 0; b < COUNT(before); b++)
         for (int t = 0; t < COUNT(toks); t++) {
-            const struct shape s = {.k_type = KN_KV_Q4,
-                                    .v_type = KN_KV_Q4,
-                                    .head_dim = 64,
-                                    .n_group = 4,
-                                    .n_tok = toks[t],
-                                    .pos0 = before[b]};
+            const struct shape s = Q4(64, .n_group = 4, .n_tok = toks[t], .pos0 = before[b]);
             check_shape(&s);
         }
 }
@@ -388,13 +386,7 @@ TEST(test_any_even)
 /* Far positions, a later part of the cache, logits with differences of hundreds. */
 TEST(test_far_and_steep)
 {
-    const struct shape far = {.k_type = KN_KV_Q4,
-                              .v_type = KN_KV_Q4,
-                              .head_dim = 64,
-                              .n_group = 2,
-                              .n_tok = 3,
-                              .slot0 = 4992,
-                              .pos0 = 5100};
+    const struct shape far = Q4(64, .n_group = 2, .n_tok = 3, .pos0 = 5100, .slot0 = 4992);
     const struct shape steep = {.k_type = KN_KV_Q4,
                                 .v_type = KN_KV_Q8,
                                 .head_dim = 128,
@@ -411,12 +403,7 @@ TEST(test_far_and_steep)
 TEST(test_parts)
 {
     AUTO_BUFFERS;
-    const struct shape s = {.k_type = KN_KV_Q4,
-                            .v_type = KN_KV_Q4,
-                            .head_dim = 64,
-                            .n_group = 4,
-                            .n_tok = 20,
-                            .pos0 = 120};
+    const struct shape s = Q4(64, .n_group = 4, .n_tok = 20, .pos0 = 120);
     struct setup u = setup_new(&s);
 
     for (const char *const *isa = kn_isa_list(); *isa; isa++) {
@@ -454,12 +441,7 @@ static void worst_unit(struct setup *u, int s)
 /* Each worst unit alone in the first tile, and queries of zeros. */
 TEST(test_worst_units)
 {
-    const struct shape s = {.k_type = KN_KV_Q4,
-                            .v_type = KN_KV_Q4,
-                            .head_dim = 96,
-                            .n_group = 3,
-                            .n_tok = 2,
-                            .pos0 = 70};
+    const struct shape s = Q4(96, .n_group = 3, .n_tok = 2, .pos0 = 70);
 
     for (int kind = 0; kind < 8; kind++) {
         AUTO_BUFFERS;
@@ -524,14 +506,8 @@ TEST(test_windows)
 
 TEST(test_softcap)
 {
-    const struct shape s = {.k_type = KN_KV_Q4,
-                            .v_type = KN_KV_Q4,
-                            .head_dim = 64,
-                            .n_group = 2,
-                            .n_tok = 9,
-                            .pos0 = 200,
-                            .scale = 3.0f,
-                            .softcap = 50.0f};
+    const struct shape s =
+        Q4(64, .n_group = 2, .n_tok = 9, .pos0 = 200, .scale = 3.0f, .softcap = 50.0f);
 
     check_shape(&s);
 }
@@ -540,12 +516,7 @@ TEST(test_merged_parts)
 {
     AUTO_BUFFERS;
     enum { DIM = 64, GROUP = 4 };
-    const struct shape s = {.k_type = KN_KV_Q4,
-                            .v_type = KN_KV_Q4,
-                            .head_dim = DIM,
-                            .n_group = GROUP,
-                            .n_tok = 1,
-                            .pos0 = 299};
+    const struct shape s = Q4(DIM, .n_group = GROUP, .n_tok = 1, .pos0 = 299);
     struct setup u = setup_new(&s);
 
     for (const char *const *isa = kn_isa_list(); *isa; isa++) {

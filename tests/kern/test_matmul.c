@@ -21,110 +21,7 @@ static uint16_t scale_half(struct rng *rng, enum fill fill)
     }
 }
 
-static void fill_q4(struct rng *rng, struct matrix *m, enum fill fill)
-{
-    const int n_in = m->w.n_in, n_group = n_in / KN_GROUP;
-    uint8_t *blocks = take((size_t)n_group * 18);
-
-    for (int r = 0; r < m->w.n_out; r++) {
-        for (int g = 0; g < n_group; g++) {
-            uint8_t *block = blocks + 18 * g;
-            const uint16_t d = scale_half(rng, fill);
-
-            memcpy(block, &d, 2);
-            for (int i = 0; i < 16; i++) {
-                block[2 + i] = (uint8_t)rng_bits(rng);
-                if (fill == EXTREME) block[2 + i] = r % 2 ? 0xff : 0x00;
-            }
-            for (int k = 0; k < KN_GROUP; k++) {
-                const int q = k < 16 ? block[2 + k] & 15 : block[2 + k - 16] >> 4;
-                m->value[(size_t)r * (size_t)n_in + (size_t)(g * KN_GROUP + k)] =
-                    (double)kn_float_from_half(d) * (q - 8);
-            }
-        }
-        kn_pack_q4((struct kn_q4_panel *)m->w.data, r, n_in, blocks);
-    }
-}
-
-static void fill_q8(struct rng *rng, struct matrix *m, enum fill fill)
-{
-    const int n_in = m->w.n_in, n_group = n_in / KN_GROUP;
-    uint8_t *blocks = take((size_t)n_group * 34);
-
-    for (int r = 0; r < m->w.n_out; r++) {
-        for (int g = 0; g < n_group; g++) {
-            uint8_t *block = blocks + 34 * g;
-            const uint16_t d = scale_half(rng, fill);
-
-            memcpy(block, &d, 2);
-            for (int k = 0; k < KN_GROUP; k++) {
-                block[2 + k] = (uint8_t)rng_bits(rng);
-                if (fill == EXTREME) block[2 + k] = r % 3 == 0 ? 0x80 : r % 3 == 1 ? 0x7f : 0x81;
-                m->value[(size_t)r * (size_t)n_in + (size_t)(g * KN_GROUP + k)] =
-                    (double)kn_float_from_half(d) * (int8_t)block[2 + k];
-            }
-        }
-        kn_pack_q8((struct kn_q8_panel *)m->w.data, r, n_in, blocks);
-    }
-}
-
-/* Q4A: half d, half m, nibbles[16]; Q5A: half d, half m, fifth bits[4], nibbles[16] */
-static void fill_affine(struct rng *rng, struct matrix *m, enum fill fill)
-{
-    const int five = m->w.type == KN_Q5A, bytes = five ? 24 : 20, qs = bytes - 16;
-    const int n_in = m->w.n_in, n_group = n_in / KN_GROUP;
-    uint8_t *blocks = take((size_t)(n_group * bytes));
-
-    for (int r = 0; r < m->w.n_out; r++) {
-        for (int g = 0; g < n_group; g++) {
-            uint8_t *block = blocks + bytes * g;
-            const uint16_t d = scale_half(rng, fill), min = scale_half(rng, fill);
-
-            memcpy(block, &d, 2);
-            memcpy(block + 2, &min, 2);
-            for (int i = 4; i < bytes; i++) {
-                block[i] = (uint8_t)rng_bits(rng);
-                if (fill == EXTREME) block[i] = r % 2 ? 0xff : 0x00;
-            }
-            for (int k = 0; k < KN_GROUP; k++) {
-                const size_t at = (size_t)r * (size_t)n_in + (size_t)(g * KN_GROUP + k);
-                const int low = k < 16 ? block[qs + k] & 15 : block[qs + k - 16] >> 4;
-                const int q = low | (five ? block[4 + k / 8] >> k % 8 & 1 : 0) << 4;
-                const double scaled = (double)kn_float_from_half(d) * q;
-
-                m->value[at] = scaled + (double)kn_float_from_half(min);
-                m->size[at] = fabs(scaled) + fabs((double)kn_float_from_half(min));
-            }
-        }
-        if (five)
-            kn_pack_q5a((struct kn_q5a_panel *)m->w.data, r, n_in, blocks);
-        else
-            kn_pack_q4a((struct kn_q4a_panel *)m->w.data, r, n_in, blocks);
-    }
-}
-
-static void fill_q6(struct rng *rng, struct matrix *m, enum fill fill)
-{
-    const int n_in = m->w.n_in, n_group = n_in / KN_GROUP;
-    struct kn_q6_block *blocks = take((size_t)n_group * sizeof *blocks);
-
-    for (int r = 0; r < m->w.n_out; r++) {
-        for (int g = 0; g < n_group; g++) {
-            struct kn_q6_block *block = &blocks[g];
-
-            for (int h = 0; h < 2; h++) block->d[h] = scale_half(rng, fill);
-            for (int k = 0; k < KN_GROUP; k++) {
-                block->q[k] = (uint8_t)rng_below(rng, 64);
-                if (fill == EXTREME) block->q[k] = r % 2 ? 63 : 0;
-                m->value[(size_t)r * (size_t)n_in + (size_t)(g * KN_GROUP + k)] =
-                    (double)kn_float_from_half(block->d[k / 16]) * (block->q[k] - 32);
-            }
-        }
-        kn_pack_q6((struct kn_q6_panel *)m->w.data, r, n_in, blocks);
-    }
-}
-
-/* Blocks of the types after Q6, with the weights that they hold. */
+/* Random blocks, with the weights that they hold. */
 struct blocks {
     struct rng *rng;
     enum fill fill;
@@ -152,6 +49,72 @@ static double half_value(uint16_t h)
 static int nibble_of(const uint8_t *qs, int k)
 {
     return k < 16 ? qs[k] & 15 : qs[k - 16] >> 4;
+}
+
+static void fill_q4(const struct blocks *b, struct matrix *m, int r, size_t at)
+{
+    uint8_t *blocks = take((size_t)m->w.n_in / 32 * 18), *p = blocks;
+
+    for (int g = 0; g < m->w.n_in / 32; g++, p += 18) {
+        const uint16_t d = scale_half(b->rng, b->fill);
+        memcpy(p, &d, 2);
+        random_bytes(b, p + 2, 16, 0xff);
+        for (int k = 0; k < 32; k++)
+            add_value(m, at++, half_value(d) * (nibble_of(p + 2, k) - 8), 0);
+    }
+    kn_pack_q4((struct kn_q4_panel *)m->w.data, r, m->w.n_in, blocks);
+}
+
+static void fill_q8(const struct blocks *b, struct matrix *m, int r, size_t at)
+{
+    static const uint8_t extreme[3] = {0x80, 0x7f, 0x81};
+    const struct blocks bytes = {b->rng, b->fill, extreme[r % 3]};
+    uint8_t *blocks = take((size_t)m->w.n_in / 32 * 34), *p = blocks;
+
+    for (int g = 0; g < m->w.n_in / 32; g++, p += 34) {
+        const uint16_t d = scale_half(b->rng, b->fill);
+        memcpy(p, &d, 2);
+        random_bytes(&bytes, p + 2, 32, 0xff);
+        for (int k = 0; k < 32; k++) add_value(m, at++, half_value(d) * (int8_t)p[2 + k], 0);
+    }
+    kn_pack_q8((struct kn_q8_panel *)m->w.data, r, m->w.n_in, blocks);
+}
+
+/* Q4A: half d, half m, nibbles[16]; Q5A: half d, half m, fifth bits[4], nibbles[16] */
+static void fill_affine(const struct blocks *b, struct matrix *m, int r, size_t at)
+{
+    const int five = m->w.type == KN_Q5A, bytes = five ? 24 : 20;
+    uint8_t *blocks = take((size_t)(m->w.n_in / 32 * bytes)), *p = blocks;
+
+    for (int g = 0; g < m->w.n_in / 32; g++, p += bytes) {
+        const uint16_t d = scale_half(b->rng, b->fill), min = scale_half(b->rng, b->fill);
+        memcpy(p, &d, 2);
+        memcpy(p + 2, &min, 2);
+        random_bytes(b, p + 4, bytes - 4, 0xff);
+        for (int k = 0; k < 32; k++) {
+            const int fifth = five ? p[4 + k / 8] >> k % 8 & 1 : 0;
+            add_value(m, at++, half_value(d) * (nibble_of(p + bytes - 16, k) | fifth << 4),
+                      -half_value(min));
+        }
+    }
+    if (five)
+        kn_pack_q5a((struct kn_q5a_panel *)m->w.data, r, m->w.n_in, blocks);
+    else
+        kn_pack_q4a((struct kn_q4a_panel *)m->w.data, r, m->w.n_in, blocks);
+}
+
+static void fill_q6(const struct blocks *b, struct matrix *m, int r, size_t at)
+{
+    const int n = m->w.n_in / 32;
+    struct kn_q6_block *blocks = take((size_t)n * sizeof *blocks);
+
+    for (struct kn_q6_block *p = blocks; p < blocks + n; p++) {
+        for (int h = 0; h < 2; h++) p->d[h] = scale_half(b->rng, b->fill);
+        random_bytes(b, p->q, 32, 63);
+        for (int k = 0; k < 32; k++)
+            add_value(m, at++, half_value(p->d[k / 16]) * (p->q[k] - 32), 0);
+    }
+    kn_pack_q6((struct kn_q6_panel *)m->w.data, r, m->w.n_in, blocks);
 }
 
 static void fill_iq4(const struct blocks *b, struct matrix *m, int r, size_t at)
@@ -288,12 +251,15 @@ static void fill_q2s(const struct blocks *b, struct matrix *m, int r, size_t at)
     kn_pack_q2s((struct kn_q2s_panel *)m->w.data, r, m->w.n_in, blocks);
 }
 
-static void fill_coded(struct rng *rng, struct matrix *m, enum fill fill)
+static void fill_quantized(struct rng *rng, struct matrix *m, enum fill fill)
 {
     static void (*const fills[KN_TYPES])(const struct blocks *, struct matrix *, int, size_t) = {
-        [KN_IQ4] = fill_iq4,   [KN_MX4] = fill_mx4, [KN_NV4] = fill_nv4, [KN_IQ4S] = fill_iq4s,
-        [KN_Q4S] = fill_q4s,   [KN_Q3S] = fill_q3s, [KN_Q2S] = fill_q2s, [KN_IQ3X] = fill_iq4s,
-        [KN_IQ3S] = fill_iq4s, [KN_IQ2] = fill_q3s, [KN_IQ1] = fill_q3s,
+        [KN_Q4] = fill_q4,      [KN_Q8] = fill_q8,     [KN_Q4A] = fill_affine,
+        [KN_Q5A] = fill_affine, [KN_Q6] = fill_q6,     [KN_IQ4] = fill_iq4,
+        [KN_MX4] = fill_mx4,    [KN_NV4] = fill_nv4,   [KN_IQ4S] = fill_iq4s,
+        [KN_Q4S] = fill_q4s,    [KN_Q3S] = fill_q3s,   [KN_Q2S] = fill_q2s,
+        [KN_IQ3X] = fill_iq4s,  [KN_IQ3S] = fill_iq4s, [KN_IQ2] = fill_q3s,
+        [KN_IQ1] = fill_q3s,
     };
 
     for (int r = 0; r < m->w.n_out; r++) {
@@ -336,20 +302,12 @@ static struct matrix matrix_new(struct rng *rng, enum kn_type type, int n_out, i
 
     memset(data, 0, bytes);
     m.value = take((size_t)n_out * (size_t)n_in * sizeof *m.value);
-    if (type == KN_Q4A || type == KN_Q5A || type >= KN_IQ4)
+    if (kn_is_quantized(type)) {
         m.size = take((size_t)n_out * (size_t)n_in * sizeof *m.size);
-    if (type == KN_Q4)
-        fill_q4(rng, &m, fill);
-    else if (type == KN_Q8)
-        fill_q8(rng, &m, fill);
-    else if (type >= KN_IQ4)
-        fill_coded(rng, &m, fill);
-    else if (m.size)
-        fill_affine(rng, &m, fill);
-    else if (type == KN_Q6)
-        fill_q6(rng, &m, fill);
-    else
+        fill_quantized(rng, &m, fill);
+    } else {
         fill_float(rng, &m, fill);
+    }
     return m;
 }
 

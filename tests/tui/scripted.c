@@ -90,10 +90,10 @@ static void sleep_s(double s)
 
 /* ---- what is wrapped ------------------------------------------------------------------------- */
 
+/* The linker calls them in place of the program's. */
+#pragma GCC diagnostic ignored "-Wmissing-prototypes"
+
 int32_t __real_sampler_draw(const struct sampling *s, float *logits, int n_vocab,
-                            const int32_t *recent, int n_recent, uint64_t position,
-                            struct sampler_entry *scratch);
-int32_t __wrap_sampler_draw(const struct sampling *s, float *logits, int n_vocab,
                             const int32_t *recent, int n_recent, uint64_t position,
                             struct sampler_entry *scratch);
 int32_t __wrap_sampler_draw(const struct sampling *s, float *logits, int n_vocab,
@@ -111,8 +111,6 @@ int32_t __wrap_sampler_draw(const struct sampling *s, float *logits, int n_vocab
 int __real_session_say(struct session *s, const char *text, size_t n,
                        const struct session_sink *sink, enum session_end *end, struct err *e);
 int __wrap_session_say(struct session *s, const char *text, size_t n,
-                       const struct session_sink *sink, enum session_end *end, struct err *e);
-int __wrap_session_say(struct session *s, const char *text, size_t n,
                        const struct session_sink *sink, enum session_end *end, struct err *e)
 {
     if (n >= 4 && memmem(text, n, "fail", 4))
@@ -124,8 +122,6 @@ int __wrap_session_say(struct session *s, const char *text, size_t n,
 int __real_session_replace(struct session *s, int64_t turn, const char *text, size_t n,
                            const struct session_sink *sink, enum session_end *end, struct err *e);
 int __wrap_session_replace(struct session *s, int64_t turn, const char *text, size_t n,
-                           const struct session_sink *sink, enum session_end *end, struct err *e);
-int __wrap_session_replace(struct session *s, int64_t turn, const char *text, size_t n,
                            const struct session_sink *sink, enum session_end *end, struct err *e)
 {
     answer_to(text, n);
@@ -133,8 +129,6 @@ int __wrap_session_replace(struct session *s, int64_t turn, const char *text, si
 }
 
 int __real_session_regenerate(struct session *s, const struct session_sink *sink,
-                              enum session_end *end, struct err *e);
-int __wrap_session_regenerate(struct session *s, const struct session_sink *sink,
                               enum session_end *end, struct err *e);
 int __wrap_session_regenerate(struct session *s, const struct session_sink *sink,
                               enum session_end *end, struct err *e)
@@ -146,8 +140,6 @@ int __wrap_session_regenerate(struct session *s, const struct session_sink *sink
 int __real_session_continue(struct session *s, const struct session_sink *sink,
                             enum session_end *end, struct err *e);
 int __wrap_session_continue(struct session *s, const struct session_sink *sink,
-                            enum session_end *end, struct err *e);
-int __wrap_session_continue(struct session *s, const struct session_sink *sink,
                             enum session_end *end, struct err *e)
 {
     answer_with(sentences, 0, false);
@@ -155,8 +147,6 @@ int __wrap_session_continue(struct session *s, const struct session_sink *sink,
 }
 
 int __real_session_open(struct session **out, struct engine *g, struct conversations *l,
-                        const struct session_opts *o, const struct session_sink *k, struct err *e);
-int __wrap_session_open(struct session **out, struct engine *g, struct conversations *l,
                         const struct session_opts *o, const struct session_sink *k, struct err *e);
 int __wrap_session_open(struct session **out, struct engine *g, struct conversations *l,
                         const struct session_opts *o, const struct session_sink *k, struct err *e)
@@ -169,9 +159,6 @@ int __wrap_session_open(struct session **out, struct engine *g, struct conversat
 }
 
 int __real_engine_open(struct engine **out, const struct engine_opts *o,
-                       const struct plan_opts *plans, int n_plans, engine_progress *progress,
-                       void *ctx, struct err *e);
-int __wrap_engine_open(struct engine **out, const struct engine_opts *o,
                        const struct plan_opts *plans, int n_plans, engine_progress *progress,
                        void *ctx, struct err *e);
 int __wrap_engine_open(struct engine **out, const struct engine_opts *o,
@@ -198,8 +185,6 @@ int __wrap_engine_open(struct engine **out, const struct engine_opts *o,
 /* ---- models ---------------------------------------------------------------------------------- */
 
 int __wrap_model_list_read(struct model_list *out, const struct options *o,
-                           struct conversations *library, struct err *e);
-int __wrap_model_list_read(struct model_list *out, const struct options *o,
                            struct conversations *library, struct err *e)
 {
     static const struct model_row rows[] = {
@@ -218,8 +203,6 @@ int __wrap_model_list_read(struct model_list *out, const struct options *o,
     return 0;
 }
 
-int __wrap_model_find(const struct options *o, struct conversations *library, const char *name,
-                      struct str *out, struct err *e);
 int __wrap_model_find(const struct options *o, struct conversations *library, const char *name,
                       struct str *out, struct err *e)
 {

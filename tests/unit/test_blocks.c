@@ -1,16 +1,13 @@
 /* Weight types: bit for bit against vectors made with ggml (data/golden), against formulas in
  * double written here number by number, and through panels and products of every instruction
  * set. */
-#include "tests/test.h"
+#include "tests/kern/kern.h"
 
-#include <math.h>
-
+#include "base/file.h"
 #include "runtime/model/blocks.h"
 #include "runtime/model/gguf.h"
 #include "runtime/model/model.h"
 #include "tests/unit/data.h"
-
-#define COUNT(a) (sizeof(a) / sizeof *(a))
 
 /* ---- the formats, number by number ----------------------------------------------------------- */
 
@@ -150,21 +147,6 @@ static const struct format {
 
 /* ---- random blocks --------------------------------------------------------------------------- */
 
-static uint64_t random_state;
-
-static uint64_t random_bits(void)
-{
-    uint64_t z = random_state += 0x9e3779b97f4a7c15u; /* splitmix64 */
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
-static float random_float(void) /* -1..1 */
-{
-    return (float)((double)(random_bits() >> 11) * 0x1p-52 - 1.0);
-}
-
 static void put_half(uint8_t *p, float x)
 {
     const uint16_t h = kn_half_from_float(x);
@@ -172,17 +154,16 @@ static void put_half(uint8_t *p, float x)
 }
 
 /* Random payload, with scales of ordinary weights. */
-static uint8_t *random_blocks(const struct format *f, size_t n)
+static uint8_t *random_blocks(struct rng *rng, const struct format *f, size_t n)
 {
     const struct gguf_tensor_type *t = gguf_tensor_type(f->type);
     const size_t n_block = n / (size_t)t->block, bytes = (size_t)t->block_bytes;
-    uint8_t *blocks = malloc(n_block * bytes);
+    uint8_t *blocks = take(n_block * bytes);
 
-    assert_non_null(blocks);
-    for (size_t i = 0; i < n_block * bytes; i++) blocks[i] = (uint8_t)random_bits();
+    for (size_t i = 0; i < n_block * bytes; i++) blocks[i] = (uint8_t)rng_bits(rng);
     for (size_t b = 0; b < n_block; b++) {
-        put_half(blocks + b * bytes + f->d, random_float() * 0.01f);
-        if (f->d2 >= 0) put_half(blocks + b * bytes + f->d2, random_float() * 0.01f);
+        put_half(blocks + b * bytes + f->d, rng_float(rng) * 0.01f);
+        if (f->d2 >= 0) put_half(blocks + b * bytes + f->d2, rng_float(rng) * 0.01f);
     }
     return blocks;
 }
@@ -196,52 +177,44 @@ static struct parts part_at(const struct format *f, const uint8_t *blocks, size_
 
 /* ---- to floats ------------------------------------------------------------------------------- */
 
-static void *read_all(const char *path, size_t *bytes)
+static struct kn_weight weight_new(enum kn_type type, int n_out, int n_in)
 {
-    FILE *f = fopen(path, "rb");
-    assert_non_null(f);
-    assert_int_equal(fseek(f, 0, SEEK_END), 0);
-    *bytes = (size_t)ftell(f);
-    rewind(f);
-    void *data = malloc(*bytes);
-    assert_non_null(data);
-    assert_int_equal(fread(data, 1, *bytes, f), *bytes);
-    fclose(f);
-    return data;
+    const size_t bytes = kn_weight_bytes(type, n_out, n_in);
+    return (struct kn_weight){
+        .type = type, .n_out = n_out, .n_in = n_in, .data = memset(take(bytes), 0, bytes)};
 }
 
 static void check_golden(uint32_t type, const char *name, const char *kind)
 {
     char path[512], file[64];
-    size_t bytes, want_bytes;
+    AUTO_STR blocks = {0}, want = {0};
     const struct gguf_tensor_type *t = gguf_tensor_type(type);
 
     snprintf(file, sizeof file, "golden/%s.%s.q", name, kind);
     if (!data_path(path, sizeof path, file)) skip();
-    AUTO_FREE uint8_t *blocks = read_all(path, &bytes);
+    ok(file_read(path, FILE_DATA, &blocks, &err));
     snprintf(file, sizeof file, "golden/%s.%s.f32", name, kind);
-    AUTO_FREE float *want = read_all(data_path(path, sizeof path, file), &want_bytes);
-    const size_t n = want_bytes / sizeof *want;
-    AUTO_FREE float *got = malloc(want_bytes);
-    assert_non_null(got);
-    assert_int_equal(bytes, n / (size_t)t->block * (size_t)t->block_bytes);
+    ok(file_read(data_path(path, sizeof path, file), FILE_DATA, &want, &err));
+    const float *numbers = (const float *)(void *)want.data;
+    const size_t n = want.n / sizeof *numbers;
+    AUTO_BUFFERS;
+    float *got = take(want.n);
+    assert_int_equal(blocks.n, n / (size_t)t->block * (size_t)t->block_bytes);
     assert_true(blocks_readable(type));
-    blocks_to_float(got, type, blocks, n);
+    blocks_to_float(got, type, blocks.data, n);
     for (size_t i = 0; i < n; i++)
-        if (memcmp(&got[i], &want[i], sizeof *got))
+        if (memcmp(&got[i], &numbers[i], sizeof *got))
             fail_msg("%s.%s: number %zu is %.9g, ggml says %.9g", name, kind, i, (double)got[i],
-                     (double)want[i]);
+                     (double)numbers[i]);
 }
 
 /* A row in a layout after Q6 holds the numbers themselves, but for scales below 2^-126. */
 static void check_packed(uint32_t type, const uint8_t *blocks, const float *want, size_t n)
 {
-    struct kn_weight w = {.type = blocks_kernel_type(type, false), .n_out = 1, .n_in = (int)n};
-    AUTO_FREE void *data = calloc(1, kn_weight_bytes(w.type, 1, w.n_in));
-    AUTO_FREE float *got = malloc(n * sizeof *got);
+    AUTO_BUFFERS;
+    struct kn_weight w = weight_new(blocks_kernel_type(type, false), 1, (int)n);
+    float *got = take(n * sizeof *got);
 
-    assert_true(data && got);
-    w.data = data;
     blocks_pack(&w, 0, type, blocks);
     kn_table("ref")->row[w.type](got, &w, 0);
     for (size_t i = 0; i < n && w.type >= KN_IQ4; i++)
@@ -253,18 +226,18 @@ static void check_packed(uint32_t type, const uint8_t *blocks, const float *want
 /* Random blocks of every type, with NaN and infinite scales: tests/golden/make_blocks.py. */
 TEST(test_golden_types)
 {
-    size_t bytes;
     int n_types = 0;
     const char *path = getenv("BLOCKS");
-    AUTO_FREE uint8_t *all = read_all(path ? path : "tests/golden/blocks.bin", &bytes);
+    AUTO_STR all = {0};
 
-    for (size_t at = 0; at < bytes; n_types++) {
+    ok(file_read(path ? path : "tests/golden/blocks.bin", FILE_DATA, &all, &err));
+    for (size_t at = 0; at < all.n; n_types++) {
+        AUTO_BUFFERS;
         int32_t head[3];
-        memcpy(head, all + at, sizeof head);
-        const uint8_t *blocks = all + at + sizeof head, *want = blocks + head[2];
+        memcpy(head, all.data + at, sizeof head);
+        const uint8_t *blocks = (uint8_t *)all.data + at + sizeof head, *want = blocks + head[2];
         const size_t n = (size_t)head[1];
-        float *got = malloc(n * sizeof *got);
-        assert_non_null(got);
+        float *got = take(n * sizeof *got);
         assert_true(blocks_readable((uint32_t)head[0]));
         blocks_to_float(got, (uint32_t)head[0], blocks, n);
         for (size_t i = 0; i < n; i++) {
@@ -275,7 +248,6 @@ TEST(test_golden_types)
                          (double)got[i], (double)number);
         }
         check_packed((uint32_t)head[0], blocks, got, n);
-        free(got);
         at += sizeof head + (size_t)head[2] + 4 * n;
     }
     assert_int_equal(n_types, 23);
@@ -285,7 +257,7 @@ TEST(test_golden)
 {
     check_golden(GGUF_T_F16, "f16", "ref");
     check_golden(GGUF_T_BF16, "bf16", "ref");
-    for (size_t i = 0; i < COUNT(formats); i++) {
+    for (int i = 0; i < COUNT(formats); i++) {
         check_golden(formats[i].type, formats[i].file, "ref");
         if (strstr("q4_0 q4_1 q4_K q6_K q8_0", formats[i].file))
             check_golden(formats[i].type, formats[i].file, "rnd");
@@ -298,9 +270,10 @@ TEST(test_formulas)
     enum { N = 64 * 256 };
     static float got[N];
 
-    for (size_t i = 0; i < COUNT(formats); i++) {
-        random_state = i;
-        AUTO_FREE uint8_t *blocks = random_blocks(&formats[i], N);
+    for (int i = 0; i < COUNT(formats); i++) {
+        AUTO_BUFFERS;
+        struct rng rng = {i};
+        uint8_t *blocks = random_blocks(&rng, &formats[i], N);
         blocks_to_float(got, formats[i].type, blocks, N);
         for (size_t k = 0; k < N; k++) {
             const struct parts p = part_at(&formats[i], blocks, k);
@@ -331,20 +304,11 @@ TEST(test_plain)
 
 enum { ROWS = 35, COLS = 512, TOKENS = 9 };
 
-static struct kn_weight weight_new(enum kn_type type)
-{
-    const size_t bytes = kn_weight_bytes(type, ROWS, COLS);
-    void *data = NULL;
-    assert_int_equal(posix_memalign(&data, 64, bytes), 0);
-    memset(data, 0, bytes);
-    return (struct kn_weight){.type = type, .n_out = ROWS, .n_in = COLS, .data = data};
-}
-
 static struct kn_weight pack_all(const struct format *f, const uint8_t *blocks, enum kn_type type)
 {
     const struct gguf_tensor_type *t = gguf_tensor_type(f->type);
     const size_t row_bytes = (size_t)(COLS / t->block * t->block_bytes);
-    struct kn_weight w = weight_new(type);
+    struct kn_weight w = weight_new(type, ROWS, COLS);
     for (int r = 0; r < ROWS; r++) blocks_pack(&w, r, f->type, blocks + (size_t)r * row_bytes);
     return w;
 }
@@ -370,10 +334,11 @@ TEST(test_panels)
 {
     static float want[ROWS * COLS], got[COLS];
 
-    for (size_t i = 0; i < 2 * COUNT(formats); i++) {
+    for (int i = 0; i < 2 * COUNT(formats); i++) {
         const struct format *f = &formats[i / 2];
-        random_state = 100 + i;
-        AUTO_FREE uint8_t *blocks = random_blocks(f, ROWS * COLS);
+        AUTO_BUFFERS;
+        struct rng rng = {100 + (uint64_t)i};
+        uint8_t *blocks = random_blocks(&rng, f, ROWS * COLS);
         struct kn_weight w = pack_all(f, blocks, blocks_kernel_type(f->type, i % 2));
         double sum = 0, off2 = 0;
 
@@ -391,7 +356,6 @@ TEST(test_panels)
             }
         }
         printf("%-7s relative rms error %.2e\n", f->file, sqrt(off2 / sum));
-        free((void *)w.data);
     }
 }
 
@@ -401,9 +365,11 @@ TEST(test_embedding)
 {
     static float want[COLS], got[COLS];
     const struct kernels *k = kn_table("auto");
-    for (size_t i = 0; i < COUNT(formats); i++) {
+    for (int i = 0; i < COUNT(formats); i++) {
         const struct format *f = &formats[i];
-        AUTO_FREE uint8_t *blocks = random_blocks(f, ROWS * COLS);
+        AUTO_BUFFERS;
+        struct rng rng = {i};
+        uint8_t *blocks = random_blocks(&rng, f, ROWS * COLS);
         struct gguf_tensor t = {.type = f->type, .ne = {COLS, ROWS, 1, 1}, .data = blocks};
         struct model here = {.n_embd = COLS, .n_items = 1}, there = here;
         there.n_device = 1;
@@ -415,37 +381,13 @@ TEST(test_embedding)
         there.items = &item[0];
         here.items = &item[1];
         assert_int_equal(model_embedding_bytes(&here), 0);
-        AUTO_FREE void *packed = malloc(model_embedding_bytes(&there));
+        void *packed = take(model_embedding_bytes(&there));
         for (int r = ROWS - 1; r >= 0; r--) {
             model_embedding(&here, k, r, NULL, want);
             model_embedding(&there, k, r, packed, got);
             assert_memory_equal(want, got, sizeof want);
         }
-        free((void *)here.embedding.data);
     }
-}
-
-static struct kn_act act_new(void)
-{
-    const size_t n = TOKENS * COLS;
-    struct kn_act x = {.n_in = COLS};
-    float *numbers = malloc(n * sizeof *numbers);
-    x.q = malloc(n);
-    x.d = malloc(n / KN_GROUP * sizeof *x.d);
-    x.sum = malloc(n / KN_GROUP * sizeof *x.sum);
-    assert_true(numbers && x.q && x.d && x.sum);
-    for (size_t i = 0; i < n; i++) numbers[i] = random_float();
-    kn_table("ref")->quantize(x.q, x.d, x.sum, numbers, (int)n);
-    x.x = numbers;
-    return x;
-}
-
-static void act_free(struct kn_act *x)
-{
-    free((void *)x->x);
-    free(x->q);
-    free(x->d);
-    free(x->sum);
 }
 
 /* A row of the file times quantized activations in double, and the error allowed for rounding
@@ -475,12 +417,13 @@ TEST(test_products)
 {
     static float y[TOKENS * ROWS];
 
-    for (size_t i = 0; i < 2 * COUNT(formats); i++) {
+    for (int i = 0; i < 2 * COUNT(formats); i++) {
         const struct format *f = &formats[i / 2];
-        random_state = 200 + i;
-        AUTO_FREE uint8_t *blocks = random_blocks(f, ROWS * COLS);
+        AUTO_BUFFERS;
+        struct rng rng = {200 + i};
+        uint8_t *blocks = random_blocks(&rng, f, ROWS * COLS);
         struct kn_weight w = pack_all(f, blocks, blocks_kernel_type(f->type, i % 2));
-        struct kn_act x = act_new();
+        struct kn_act x = act_new(&rng, TOKENS, COLS, 1.0f);
 
         for (const char *const *isa = kn_isa_list(); *isa; isa++) {
             const struct kn_matmul job = {
@@ -488,8 +431,6 @@ TEST(test_products)
             kn_table(*isa)->matmul[w.type](&job);
             check_product(f, w.type, blocks, &x, y, *isa);
         }
-        act_free(&x);
-        free((void *)w.data);
     }
 }
 
@@ -498,15 +439,15 @@ TEST(test_pack_edges)
 {
     static float want[ROWS * COLS], got[COLS];
 
-    for (size_t i = 0; i < 2 * COUNT(formats); i++) {
+    for (int i = 0; i < 2 * COUNT(formats); i++) {
         const struct format *f = &formats[i / 2];
         const struct gguf_tensor_type *t = gguf_tensor_type(f->type);
-        random_state = 300 + i;
-        AUTO_FREE uint8_t *blocks = random_blocks(f, ROWS * COLS);
+        AUTO_BUFFERS;
+        struct rng rng = {300 + i};
+        uint8_t *blocks = random_blocks(&rng, f, ROWS * COLS);
         struct kn_weight w = pack_all(f, blocks, KN_F32);
         blocks_to_float(want, f->type, blocks, ROWS * COLS);
         assert_memory_equal(w.data, want, sizeof want);
-        free((void *)w.data);
 
         for (size_t b = 0; b < (size_t)ROWS * COLS / (size_t)t->block; b++)
             put_half(blocks + b * (size_t)t->block_bytes + f->d, b % 2 ? 65504.0f : -65504.0f);
@@ -515,7 +456,6 @@ TEST(test_pack_edges)
             kn_table("ref")->row[w.type](got, &w, r);
             for (int k = 0; k < COLS; k++) assert_true(isfinite(got[k]));
         }
-        free((void *)w.data);
     }
 }
 
@@ -526,7 +466,7 @@ TEST(test_memory)
     static const uint32_t types[] = {GGUF_T_Q4_0,   GGUF_T_Q4_1,  GGUF_T_Q4_K,  GGUF_T_IQ4_NL,
                                      GGUF_T_IQ4_XS, GGUF_T_MXFP4, GGUF_T_NVFP4, GGUF_T_Q3_K,
                                      GGUF_T_Q2_K,   GGUF_T_Q8_0};
-    for (size_t i = 0; i < COUNT(types); i++) {
+    for (int i = 0; i < COUNT(types); i++) {
         const struct gguf_tensor_type *t = gguf_tensor_type(types[i]);
         const double file = (double)N_OUT * N_IN / t->block * t->block_bytes;
         const size_t memory = kn_weight_bytes(blocks_kernel_type(types[i], false), N_OUT, N_IN);

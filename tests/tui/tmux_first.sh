@@ -61,6 +61,9 @@ keys "clear; $program replay $home/first.cast; echo rc=\$?" Enter
 check 'replay on the screen' wait_for '^memory '
 keys q
 check 'replay ends' wait_for '^rc=0'
+sed '1a [0.1, "r", "200x60"]' "$home/first.cast" >"$home/wide.cast"
+keys "clear; $program replay $home/wide.cast" Enter
+check 'replay: a recording that grows' wait_for 'is 200 x 60, this terminal'
 
 # An answer that was cut off is marked whenever its conversation is opened.
 for i in 1 2 3; do

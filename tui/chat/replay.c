@@ -101,20 +101,37 @@ static void put(const struct replay *r, const char *text)
     str_release(&safe);
 }
 
-/* One event; false: the user has ended it. */
-static bool take_event(struct replay *r, double s, char kind, const char *text)
+/* Whether this terminal shows all of the recorded one. */
+static int check_size(const struct replay *r, struct err *e)
 {
     int w, h;
-    bool resized = kind == 'r' && sscanf(text, "%dx%d", &w, &h) == 2 && is_size(w, h);
-    if (r->svg && resized) svg_resize(r->svg, w, h);
-    if (kind != 'o') return true;
+    if (!r->live || !term_size(&w, &h) || (w >= r->w && h >= r->h)) return 0;
+    return err_set(e, ERR_FAIL, "%s is %d x %d, this terminal %d x %d: enlarge the terminal",
+                   r->path, r->w, r->h, w, h);
+}
+
+static int resize(struct replay *r, const char *text, struct err *e)
+{
+    int w, h;
+    if (sscanf(text, "%dx%d", &w, &h) != 2 || !is_size(w, h)) return 0;
+    if (r->svg) svg_resize(r->svg, w, h);
+    r->w = w;
+    r->h = h;
+    return check_size(r, e);
+}
+
+/* One event; 1 = the user has ended it. */
+static int take_event(struct replay *r, double s, char kind, const char *text, struct err *e)
+{
+    if (kind == 'r') return resize(r, text, e);
+    if (kind != 'o') return 0;
     if (r->svg)
         svg_feed(r->svg, text);
     else if (r->live && !wait_s(s - r->at_s))
-        return false;
+        return 1;
     r->at_s = s;
     if (!r->svg) put(r, text);
-    return true;
+    return 0;
 }
 
 static int play(struct replay *r, struct err *e)
@@ -124,11 +141,10 @@ static int play(struct replay *r, struct err *e)
         const cJSON *s = cJSON_GetArrayItem(event, 0), *kind = cJSON_GetArrayItem(event, 1);
         const cJSON *text = cJSON_GetArrayItem(event, 2);
         bool whole = cJSON_IsNumber(s) && cJSON_IsString(kind) && cJSON_IsString(text);
-        bool go_on =
-            whole && take_event(r, s->valuedouble, kind->valuestring[0], text->valuestring);
+        int rc = whole ? take_event(r, s->valuedouble, kind->valuestring[0], text->valuestring, e)
+                       : broken(r, e);
         cJSON_Delete(event);
-        if (!whole) return broken(r, e);
-        if (!go_on) return 0;
+        if (rc) return rc < 0 ? rc : 0;
     }
     return 0;
 }
@@ -137,13 +153,11 @@ static int play_live(struct replay *r, struct err *e)
 {
     static const char begin[] = "\033[?1049h\033[2J\033[H";
     static const char end[] = "\033[0m\033[?25h\033[?1049l";
-    int w, h, rc = term_open(e);
+    int rc = term_open(e);
     if (rc) return rc;
     term_raw();
-    if (term_size(&w, &h) && (w < r->w || h < r->h)) {
-        rc = err_set(e, ERR_FAIL, "%s is %d x %d, this terminal %d x %d: enlarge the terminal",
-                     r->path, r->w, r->h, w, h);
-    } else {
+    rc = check_size(r, e);
+    if (!rc) {
         term_write(begin, sizeof begin - 1);
         rc = play(r, e);
         if (!rc) wait_s(pause_max_s); /* the last frame stays visible for a moment, too */

@@ -155,16 +155,27 @@ static int collect(void *ctx, const struct store_message *m)
     return 0;
 }
 
+int session_encode_saved(const struct session *s, const struct store_message *m, int32_t last,
+                         struct tokens *ids, struct err *e)
+{
+    enum chat_role role = m->role == STORE_USER ? CHAT_USER : CHAT_ASSISTANT;
+    if (m->role == STORE_SYSTEM || m->n_text == 0) return 0;
+    int rc = session_encode(s, role, m->text, m->n_text, last, ids, e);
+    int32_t end = m->n_tokens ? m->tokens[m->n_tokens - 1] : -1;
+    bool ended = role == CHAT_ASSISTANT && !s->other_model &&
+                 chat_ends(s->engine->template, s->engine->tokenizer, end);
+    if (!rc && ended) tokens_push(ids, end);
+    return rc;
+}
+
 static int add_again(struct respell *r, struct store *store, struct err *e)
 {
     int32_t last = r->last;
     int rc = 0;
     for (size_t i = 0; !rc && i < r->rest.n; i++) {
         struct store_message m = r->rest.all[i].m;
-        enum chat_role role = m.role == STORE_USER ? CHAT_USER : CHAT_ASSISTANT;
         struct tokens ids = {0};
-        if (m.role != STORE_SYSTEM && m.n_text)
-            rc = session_encode(r->s, role, m.text, m.n_text, last, &ids, e);
+        rc = session_encode_saved(r->s, &m, last, &ids, e);
         m.tokens = ids.ids;
         m.n_tokens = ids.n;
         if (!rc) rc = store_message_add(store, r->s->id, &m, e);

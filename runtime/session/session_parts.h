@@ -211,6 +211,10 @@ int session_marks_settle(struct session *s, const struct session_sink *k, struct
 /* The ids that a message adds to a conversation that ends with `last`; last -1: it is the first. */
 int session_encode(const struct session *s, enum chat_role role, const char *text, size_t n,
                    int32_t last, struct tokens *ids, struct err *e);
+/* Appends a saved message's ids, encoded again; an answer of the same model ends as it did. */
+int session_encode_saved(const struct session *s, const struct store_message *m, int32_t last,
+                         struct tokens *ids, struct err *e);
+
 /* Encodes the stored messages again whose ids do not spell their text, and those after them: *n of
  * them. all: every message, and the system text is saved with them. Their cache is dropped. Call it
  * before they are loaded. */

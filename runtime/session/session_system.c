@@ -24,9 +24,7 @@ static int count(void *ctx, const struct store_message *m)
 {
     struct count *c = ctx;
     struct tokens ids = {0};
-    enum chat_role role = m->role == STORE_USER ? CHAT_USER : CHAT_ASSISTANT;
-    if (m->role == STORE_SYSTEM || m->n_text == 0) return 0;
-    int rc = session_encode(c->s, role, m->text, m->n_text, c->last, &ids, c->e);
+    int rc = session_encode_saved(c->s, m, c->last, &ids, c->e);
     if (ids.n) c->last = ids.ids[ids.n - 1];
     c->n_tokens += (int64_t)ids.n;
     tokens_release(&ids);

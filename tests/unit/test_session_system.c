@@ -80,6 +80,10 @@ static void same_as_begun_with(const char *before, const char *after)
     say(s, "What is my locker code?", &y);
     assert_string_equal(x.text.data, y.text.data);
     assert_true(x.logits == y.logits);
+    assert_int_equal(session_ended(s), SESSION_TURN_END);
+    session_close(s);
+    open_talk(&s, &p, "talk", "Be kind.", true);
+    assert_int_equal(session_ended(s), SESSION_TURN_END);
     session_close(s);
     session_close(begun);
     leave(&p);

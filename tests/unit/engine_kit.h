@@ -9,14 +9,23 @@
 
 static struct engine *engine;
 
-static inline int engine_set_up(void **state)
+/* n_threads: 0 = as many as the program takes; 1 for tests that fork, since a child has no others.
+ */
+static inline int engine_open_model(const char *model, int n_threads)
 {
     struct options o;
-    (void)state;
     options_init(&o);
+    o.engine.model = model;
+    o.engine.threads = n_threads;
     if (engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &err) == 0) return 0;
     printf("%s\n", err.text);
     return -1;
+}
+
+static inline int engine_set_up(void **state)
+{
+    (void)state;
+    return engine_open_model(NULL, 0);
 }
 
 static inline int engine_tear_down(void **state)

@@ -82,10 +82,9 @@ static inline int note_message(void *ctx, const struct store_message *m)
 
 static inline void assert_messages(struct fixture *f, int64_t id, const char *expected)
 {
-    struct str s = {0};
+    AUTO_STR s = {0};
     ok(store_message_each(f->s, id, note_message, &s, &err));
     assert_string_equal(str_get(&s), expected);
-    str_release(&s);
 }
 
 static inline int note_segment(void *ctx, const struct store_segment *g)
@@ -99,10 +98,9 @@ static inline int note_segment(void *ctx, const struct store_segment *g)
 
 static inline void assert_segments(struct fixture *f, int64_t id, const char *expected)
 {
-    struct str s = {0};
+    AUTO_STR s = {0};
     ok(store_segment_each(f->s, id, -1, note_segment, &s, &err));
     assert_string_equal(str_get(&s), expected);
-    str_release(&s);
 }
 
 static inline void keep(struct fixture *f, int64_t id, int layer, int64_t seq, const char *bytes)
@@ -130,10 +128,9 @@ static inline int note_tail(void *ctx, const struct store_tail *t)
 
 static inline void assert_tail(struct fixture *f, int64_t id, const char *expected)
 {
-    struct str s = {0};
+    AUTO_STR s = {0};
     ok(store_tail_each(f->s, id, note_tail, &s, &err));
     assert_string_equal(str_get(&s), expected);
-    str_release(&s);
 }
 
 static inline void grow(struct fixture *f, int64_t id, int64_t position, const char *text,
@@ -198,10 +195,9 @@ static inline int note_checkpoint(void *ctx, const struct store_checkpoint *c)
 
 static inline void assert_checkpoints(struct fixture *f, int64_t id, const char *expected)
 {
-    struct str s = {0};
+    AUTO_STR s = {0};
     ok(store_checkpoint_each(f->s, id, note_checkpoint, &s, &err));
     assert_string_equal(str_get(&s), expected);
-    str_release(&s);
 }
 
 static inline void point(struct fixture *f, int64_t id, int64_t seq, int64_t n_run)
@@ -235,10 +231,9 @@ static inline int note_hit(void *ctx, const struct store_hit *h)
 
 static inline void assert_found(struct fixture *f, const char *text, const char *expected)
 {
-    struct str s = {0};
+    AUTO_STR s = {0};
     ok(store_search(f->s, text, note_hit, &s, &err));
     assert_string_equal(str_get(&s), expected);
-    str_release(&s);
 }
 
 static inline void say_things_to_find(struct fixture *f)

@@ -32,7 +32,7 @@ static bool has_settings(void)
 
 TEST(stays_silent_where_the_user_chose)
 {
-    struct str note = {0};
+    AUTO_STR note = {0};
     struct options o[4] = {fresh(), fresh(), fresh(), fresh()};
     o[0].engine.model = NULL;
     o[1].session.private_mode = true;
@@ -50,7 +50,7 @@ TEST(stays_silent_where_the_user_chose)
 /* 3,328 units are the demo's default, and more do not fit its trained positions. */
 TEST(keeps_what_it_proposes)
 {
-    struct str note = {0}, path = {0}, text = {0};
+    AUTO_STR note = {0}, path = {0}, text = {0};
     struct options o = fresh(), read;
     o.engine.heads.path = "some heads.gguf";
     first_run(&o, engine, &note);
@@ -69,13 +69,10 @@ TEST(keeps_what_it_proposes)
     assert_int_equal(budget, 3328);
     assert_string_equal(heads, "some heads.gguf");
     free(heads);
-    str_release(&path);
-    str_release(&text);
     str_clear(&note);
     o = fresh(); /* the second run */
     first_run(&o, engine, &note);
     assert_int_equal(note.n, 0);
-    str_release(&note);
 }
 
 /* Weights of 76 KB, and twice as many positions as the larger budgets need. */
@@ -84,21 +81,16 @@ TEST(proposes_no_cache_above_a_fifth_of_the_weights)
     static const char make[] = "sed 's/context_length 512/context_length 65536/' "
                                "tests/golden/families/llama.model >%s/m && "
                                "build/golden/make_models %s/m %s/m.gguf";
-    struct str command = {0}, path = {0}, note = {0};
+    AUTO_STR command = {0}, note = {0};
     struct options o = fresh();
-    struct engine *g;
+    AUTO_ENGINE *g;
     str_printf(&command, make, folder, folder, folder);
-    str_printf(&path, "%s/m.gguf", folder);
     assert_int_equal(system(str_get(&command)), 0);
-    o.engine.model = str_get(&path);
+    o.engine.model = path_in(folder, "m.gguf");
     o.engine.heads.none = true;
     assert_int_equal(engine_prepare(&g, &o.engine, &err), 0);
     first_run(&o, g, &note);
     assert_int_equal(o.session.plan.budget, 8192);
-    engine_close(g);
-    str_release(&note);
-    str_release(&command);
-    str_release(&path);
 }
 
 static int set_up(void **state)

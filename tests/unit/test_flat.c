@@ -36,8 +36,8 @@ static void take_text(void *ctx, const char *utf8, size_t n)
 TEST(test_memory_is_flat_and_the_fact_is_known)
 {
     struct options o;
-    struct engine *g;
-    struct session *s;
+    AUTO_ENGINE *g;
+    AUTO_SESSION *s;
     struct recall *r;
     options_init(&o);
     o.session.plan.policy = policy_choice("locret");
@@ -66,17 +66,14 @@ TEST(test_memory_is_flat_and_the_fact_is_known)
 #endif
 
     const char *question, *answer, *value;
-    struct str text = {0};
+    AUTO_STR text = {0};
     struct session_sink k = {.ctx = &text, .text = take_text};
     enum session_end end;
     words_question(r, 0, &question, &answer, &value);
     ok(session_say(s, question, strlen(question), &k, &end, &err));
     printf("%s -> %s (%s)\n", question, str_get(&text), value);
     assert_non_null(strstr(str_get(&text), value));
-    str_release(&text);
     words_close(r);
-    session_close(s);
-    engine_close(g);
 }
 
 /* Whether the 8 whole pages from the one after p on are resident. */

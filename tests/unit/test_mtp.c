@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "base/file.h"
 #include "runtime/forward/context.h"
 #include "runtime/session/draft.h"
 #include "tests/unit/session_kit.h"
@@ -16,14 +17,12 @@ struct golden {
     float rows[2 * (N_ROWS - 1)][N_KEPT];
 };
 
-static void read_file(void *out, size_t bytes, const char *name)
+static void read_golden(void *out, size_t bytes, const char *name)
 {
-    char path[96];
-    snprintf(path, sizeof path, "tests/golden/families/%s", name);
-    FILE *f = fopen(path, "rb");
-    assert_non_null(f);
-    assert_int_equal(fread(out, bytes, 1, f), 1);
-    fclose(f);
+    AUTO_STR file = {0};
+    ok(file_read(path_in("tests/golden/families", name), FILE_DATA, &file, &err));
+    assert_true(file.n >= bytes);
+    memcpy(out, file.data, bytes);
 }
 
 static double error_of(const float *logits, const float *golden)
@@ -41,7 +40,7 @@ static double error_of(const float *logits, const float *golden)
 static double worst_error(struct engine *g, const struct golden *gold, int chunk)
 {
     struct options o = options_of("full:context=512", "f32", 0);
-    struct context x;
+    AUTO_CONTEXT x;
     double worst = 0;
     int at = 0;
     o.session.plan.chunk = chunk;
@@ -57,7 +56,6 @@ static double worst_error(struct engine *g, const struct golden *gold, int chunk
         row = mtp_read_proposal(&x.mtp, gold->ids[(end + 1) % N_TOKENS]);
         worst = fmax(worst, error_of(row, gold->rows[2 * i - 1]));
     }
-    context_release(&x);
     return worst;
 }
 
@@ -65,11 +63,11 @@ static void compare(const char *name)
 {
     static struct golden gold;
     struct options o = options_of("full:context=512", "f32", 0);
-    struct engine *g;
+    AUTO_ENGINE *g;
     char path[96];
     snprintf(path, sizeof path, "%s.mtp", name);
-    read_file(gold.rows, sizeof gold.rows, path);
-    read_file(&gold, offsetof(struct golden, rows), "ids");
+    read_golden(gold.rows, sizeof gold.rows, path);
+    read_golden(&gold, offsetof(struct golden, rows), "ids");
     snprintf(path, sizeof path, "build/golden/families/%s.gguf", name);
     o.engine.model = path;
     o.engine.weights = ENGINE_WEIGHTS_F32;
@@ -79,7 +77,6 @@ static void compare(const char *name)
         printf("%s, chunks of %d: error %.1e\n", name, chunk, error);
         assert_true(error < 1e-3);
     }
-    engine_close(g);
 }
 
 TEST(test_logits_are_those_of_an_independent_implementation)
@@ -118,8 +115,8 @@ TEST(test_it_follows_the_conversation)
 {
     enum { SKIPPED = 100 + 2 * MTP_WINDOW, END = SKIPPED + 2 * MTP_WINDOW + 50 };
     struct options o = options_of("full:context=2000", "f32", 0);
-    struct context x, y;
-    struct engine *g;
+    AUTO_ENGINE *g;
+    AUTO_CONTEXT x, y;
     static float kept[N_VOCAB];
     o.engine.model = "build/golden/families/glm4moe.gguf";
     ok(engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
@@ -146,17 +143,14 @@ TEST(test_it_follows_the_conversation)
     ok(context_open(&y, g, &o.session.plan, 1, 2, &err));
     run_tokens(&y, 0, 20);
     same_row(mtp_read(&x.mtp, &x.cache, 5), mtp_read(&y.mtp, &y.cache, 5));
-    context_release(&x);
-    context_release(&y);
-    engine_close(g);
 }
 
 /* Its memory is part of the plan, and none is taken without speculation. */
 TEST(test_it_is_planned)
 {
     struct options o = options_of("sink", "q4", 0);
-    struct context x;
-    struct engine *g;
+    AUTO_ENGINE *g;
+    AUTO_CONTEXT x;
     o.engine.model = "build/golden/families/glm4moe.gguf";
     ok(engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
     ok(context_open(&x, g, &o.session.plan, 1, 1, &err));
@@ -167,8 +161,6 @@ TEST(test_it_is_planned)
     ok(context_open(&x, g, &o.session.plan, 1, 1, &err));
     assert_false(mtp_is_open(&x.mtp));
     assert_true(x.plan.scratch_bytes < with);
-    context_release(&x);
-    engine_close(g);
 }
 
 /* The probability of the likeliest token. */
@@ -186,8 +178,8 @@ TEST(test_as_many_proposals_as_pay)
 {
     struct options o = options_of("full:context=512", "f32", 0);
     struct draft_model *d;
-    struct context x;
-    struct engine *g;
+    AUTO_ENGINE *g;
+    AUTO_CONTEXT x;
     double ns[FORWARD_TRY_MAX + 1] = {0, 1e12};
     struct draft_wish wish = {.max = 8, .ns = ns};
     int32_t out[FORWARD_TRY_MAX];
@@ -206,6 +198,4 @@ TEST(test_as_many_proposals_as_pay)
     wish = (struct draft_wish){.max = 5, .all = true, .ns = ns};
     assert_int_equal(draft_model_propose(d, &wish, out), 5);
     draft_model_close(d);
-    context_release(&x);
-    engine_close(g);
 }

@@ -5,14 +5,8 @@
 
 static int random_model(void **state)
 {
-    struct options o;
     (void)state;
-    options_init(&o);
-    o.engine.model = "build/golden/families/qwen3.gguf";
-    o.engine.threads = 1;
-    if (engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &err) == 0) return 0;
-    printf("%s\n", err.text);
-    return -1;
+    return engine_open_model("build/golden/families/qwen3.gguf", 1);
 }
 
 static struct options raw_options(uint64_t seed)
@@ -33,15 +27,13 @@ TEST(ids_are_kept)
     for (uint64_t seed = 60; seed < 80; seed++) {
         AUTO_LOG log = {0};
         const char *dir = folder_new();
-        struct conversations *l = open_library(dir);
-        struct session *s = open_session(l, raw_options(seed), false);
+        AUTO_LIBRARY *l = open_library(dir);
+        AUTO_SESSION *s = open_session(l, raw_options(seed), false);
         for (int i = 0; i < 4; i++) say(s, said[i], &log);
         session_close(s);
         s = open_session(l, raw_options(seed), true);
         assert_null(strstr(session_notice(s), "spell"));
         assert_int_equal(reread(s), 0);
-        session_close(s);
-        conversations_close(l);
         n_replaced += strstr(log.text.data, "\xef\xbf\xbd") != NULL;
     }
     assert_true(n_replaced > 10);

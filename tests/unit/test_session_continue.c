@@ -32,13 +32,13 @@ static void same_as_never_killed(const char *policy, int n)
     AUTO_LOG log = {0};
     AUTO_STR text = {0}, expected = {0};
     enum session_end end;
-    const char *dirs[] = {folder_new(), folder_new()};
-    struct conversations *whole = open_library(dirs[0]);
-    struct session *x = open_session(whole, continue_options(policy), false);
+    const char *dir = folder_new();
+    NEW_LIBRARY(whole);
+    AUTO_SESSION *x = open_session(whole, continue_options(policy), false);
     for (int i = 0; i < 3; i++) say(x, said[i], &log);
-    run_victim(dirs[1], continue_options(policy), 1, n); /* in its second answer */
-    struct conversations *killed = open_library(dirs[1]);
-    struct session *y = open_session(killed, continue_options(policy), true);
+    run_victim(dir, continue_options(policy), 1, n); /* in its second answer */
+    AUTO_LIBRARY *killed = open_library(dir);
+    AUTO_SESSION *y = open_session(killed, continue_options(policy), true);
     struct session_sink k = sink_of(&log);
     ok(session_continue(y, &k, &end, &err));
     assert_int_equal(end, SESSION_LENGTH);
@@ -48,10 +48,6 @@ static void same_as_never_killed(const char *policy, int n)
     ok(conversations_messages(whole, "chat-1", add_text, &expected, &err));
     ok(conversations_messages(killed, "chat-1", add_text, &text, &err));
     assert_string_equal(str_get(&text), str_get(&expected));
-    session_close(x);
-    session_close(y);
-    conversations_close(whole);
-    conversations_close(killed);
 }
 
 TEST(goes_on_as_if_never_killed)
@@ -67,11 +63,8 @@ TEST(goes_on_as_if_never_killed)
 
 static int one_thread(void **state)
 {
-    struct options o;
     (void)state;
-    options_init(&o);
-    o.engine.threads = 1; /* a forked child has no other threads */
-    return engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &err);
+    return engine_open_model(NULL, 1);
 }
 
 AROUND_TESTS(one_thread, engine_tear_down)

@@ -35,6 +35,12 @@ struct heard {
     int64_t n_returned; /* units, when an eviction was told inside an answer; -1 = none since */
 };
 
+static void heard_end(struct heard *h)
+{
+    str_release(&h->log.text);
+}
+#define AUTO_HEARD __attribute__((cleanup(heard_end))) struct heard
+
 static int64_t units_returned(const struct session *s)
 {
     struct session_stats st;
@@ -107,14 +113,13 @@ static void remembers(const char *policy, enum recall_chooser chooser, bool save
     AUTO_LIBRARY *l = saved ? open_library(dir) : NULL;
     for (int on = 0; on < 2; on++) {
         AUTO_SESSION *s = open_session(l, small(policy, on ? chooser : RECALL_OFF), false);
-        struct heard h = {0};
+        AUTO_HEARD h = {0};
         for (int i = 0; i <= ASKED; i++) ask(s, talk[i], &h);
         assert_int_equal(h.code, on);
         bool known = strstr(str_get(&h.log.text), "48213");
         assert_true(known || !on);
         assert_true(!known || on || strcmp(policy, "sink"));
         if (on && saved) assert_int_equal(session_recalled(s)->windows[0].turn, 1);
-        str_release(&h.log.text);
     }
 }
 
@@ -147,7 +152,7 @@ static int resumes(struct options o, int n_turns)
     const char *dir_a = folder_new(), *dir_b = folder_new();
     AUTO_LIBRARY *a = open_library(dir_a), *b = open_library(dir_b);
     AUTO_SESSION *x = open_session(a, o, false), *y = open_session(b, o, false);
-    struct heard once = {0}, often = {0};
+    AUTO_HEARD once = {0}, often = {0};
     for (int i = 0; i < n_turns; i++) {
         ask(x, talk[i % N_TALK], &once);
         ask(y, talk[i % N_TALK], &often);
@@ -162,8 +167,6 @@ static int resumes(struct options o, int n_turns)
         n_texts += same_passages(x, y, "What is my sister's dog called?");
     }
     assert_true(session_cache(x)->n_returns > 2);
-    str_release(&once.log.text);
-    str_release(&often.log.text);
     return n_texts;
 }
 
@@ -209,7 +212,7 @@ TEST(test_reads_again_what_left_the_archive)
     o.session.recall.archive_bytes = 64 * 672;
     o.session.recall.n_text = 1 << 20;
     AUTO_SESSION *s = open_session(l, o, false);
-    struct heard h = {0};
+    AUTO_HEARD h = {0};
     struct str text = {0};
     for (int i = 0; i < 2 * N_TALK; i++) ask(s, talk[i % N_TALK], &h);
     ok(session_recall_text(s, "Tell me about my sister's dog.", 30, &text, &err));
@@ -228,7 +231,6 @@ TEST(test_reads_again_what_left_the_archive)
         s = open_session(l, o, true);
     }
     str_release(&text);
-    str_release(&h.log.text);
 }
 
 /* An archive that drops pieces holds the same in memory and on disk, where units are added at other
@@ -239,7 +241,7 @@ static void private_equals_saved(const char *policy, enum recall_chooser chooser
     struct options o = small(policy, chooser);
     o.session.recall.archive_bytes = n_positions * 672;
     AUTO_SESSION *x = open_session(NULL, o, false), *y = open_session(l, o, false);
-    struct heard private = {0}, saved = {0};
+    AUTO_HEARD private = {0}, saved = {0};
     for (int i = 0; i < 2 * N_TALK; i++) {
         ask(x, talk[i % N_TALK], &private);
         ask(y, talk[i % N_TALK], &saved);
@@ -248,8 +250,6 @@ static void private_equals_saved(const char *policy, enum recall_chooser chooser
         same_cache(x, y);
     }
     assert_true(session_cache(x)->n_returns > 2);
-    str_release(&private.log.text);
-    str_release(&saved.log.text);
 }
 
 TEST(test_private_equals_saved)
@@ -267,7 +267,7 @@ TEST(test_recall_inside_an_answer)
     o.session.plan.policy.reserve = 16;
     resumes(o, N_TALK + 4);
     AUTO_SESSION *s = open_session(NULL, o, false);
-    struct heard h = {0};
+    AUTO_HEARD h = {0};
     int n_returned = 0;
     for (int i = 0; i <= ASKED; i++) {
         ask(s, talk[i], &h);
@@ -275,7 +275,6 @@ TEST(test_recall_inside_an_answer)
     }
     assert_true(session_cache(s)->n_returns > n_returned);
     assert_true(strstr(str_get(&h.log.text), "48213"));
-    str_release(&h.log.text);
 }
 
 /* Another answer is drawn from the same cache, with the same returned units. */
@@ -283,7 +282,7 @@ static void regenerates(enum recall_chooser chooser)
 {
     NEW_LIBRARY(l);
     AUTO_SESSION *s = open_session(l, small("sink", chooser), false);
-    struct heard h = {0};
+    AUTO_HEARD h = {0};
     enum session_end end;
     for (int i = 0; i <= ASKED; i++) ask(s, talk[i], &h);
     AUTO_STR before = {0};
@@ -303,7 +302,6 @@ static void regenerates(enum recall_chooser chooser)
     ask(s, talk[ASKED], &h);
     assert_true(h.code);
     assert_string_equal(str_get(&h.log.text), str_get(&before));
-    str_release(&h.log.text);
 }
 
 TEST(test_regenerate_keeps_what_came_back)
@@ -317,7 +315,7 @@ TEST(test_by_hand)
     NEW_LIBRARY(l);
     AUTO_SESSION *s = open_session(l, small("sink", RECALL_WORDS), false);
     struct session_recalled found;
-    struct heard h = {0};
+    AUTO_HEARD h = {0};
     for (int i = 0; i < ASKED; i++) ask(s, talk[i], &h);
     for (int i = 0; i < 4; i++) { /* some windows begin at the end of the turn before */
         static const char *const about[] = {"48213 story fox", "remember that story", "joke king",
@@ -342,7 +340,6 @@ TEST(test_by_hand)
     session_close(s);
     s = open_session(l, small("sink", RECALL_OFF), false);
     assert_int_equal(session_recall(s, "locker code", 11, &found, &err), ERR_USAGE);
-    str_release(&h.log.text);
 }
 
 /* The same units return, to the bit, for any number of threads. */
@@ -436,7 +433,7 @@ TEST(test_damaged_archive)
         struct options o = small("sink", RECALL_WORDS);
         o.session.rewind = 1; /* so that the log lets go of blocks */
         struct session *s = open_session(l, o, false);
-        struct heard h = {0};
+        AUTO_HEARD h = {0};
         for (int k = 0; k < ASKED; k++) ask(s, talk[k], &h);
         session_close(s);
         change_library(dir, damage[i]);
@@ -447,7 +444,6 @@ TEST(test_damaged_archive)
         assert_int_equal(reread(s), 0);
         session_close(s);
         conversations_close(l);
-        str_release(&h.log.text);
     }
 }
 
@@ -485,7 +481,7 @@ static void sees_no_marks(struct chat_template *t)
     o.session.plan.chunk = 64;
     o.session.system = "Kind words.";
     o.session.max_tokens = 1;
-    struct heard h = {0};
+    AUTO_HEARD h = {0};
     engine->template = t;
     struct session *s = open_session(NULL, o, false);
     feed(s);
@@ -497,7 +493,6 @@ static void sees_no_marks(struct chat_template *t)
     session_close(s);
     engine->template = own;
     chat_template_close(t);
-    str_release(&h.log.text);
 }
 
 TEST(test_marks_are_not_said)

@@ -5,9 +5,10 @@
 
 #include "runtime/save/save_parts.h"
 #include "runtime/session/session_parts.h"
+#include "base/file.h"
 #include "tests/unit/session_kit.h"
 
-static char model_path[] = "/tmp/retain-model-XXXXXX";
+static const char *model_path;
 
 /* Makes the tokens that stand for single bytes words of ASCII: "<0x41>" becomes "w0x41.". A random
  * answer is a text then, which its tokens spell. */
@@ -28,28 +29,12 @@ static void make_words(char *bytes, size_t n)
 
 static int set_up(void **state)
 {
-    static char bytes[1 << 18];
-    struct options o;
+    AUTO_STR bytes = {0};
     (void)state;
-    FILE *in = fopen("build/golden/families/qwen35.gguf", "rb");
-    int fd = mkstemp(model_path);
-    if (!in || fd < 0) return -1;
-    size_t n = fread(bytes, 1, sizeof bytes, in);
-    fclose(in);
-    make_words(bytes, n);
-    if (write(fd, bytes, n) != (ssize_t)n || close(fd)) return -1;
-    options_init(&o);
-    o.engine.model = model_path;
-    o.engine.threads = 1; /* a forked child has no other threads */
-    if (engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &err) == 0) return 0;
-    printf("%s\n", err.text);
-    return -1;
-}
-
-static int tear_down(void **state)
-{
-    unlink(model_path);
-    return engine_tear_down(state);
+    ok(file_read("build/golden/families/qwen35.gguf", FILE_DATA, &bytes, &err));
+    make_words(bytes.data, bytes.n);
+    model_path = write_file(path_in(folder_new(), "qwen35.gguf"), bytes.data, bytes.n);
+    return engine_open_model(model_path, 1);
 }
 
 static struct options options_for(const char *policy)
@@ -179,14 +164,11 @@ struct victim {
 
 static void kill_myself(const struct victim *v)
 {
-    FILE *f = fopen(v->notes, "wb");
-    assert_non_null(f);
-    int64_t n_pos = v->session->ctx.cache.n_pos;
-    assert_int_equal(fwrite(&n_pos, sizeof n_pos, 1, f), 1);
-    assert_int_equal(fwrite(state_of(v->session)->layers,
-                            recurrent_state_layer_bytes(state_of(v->session)), 1, f),
-                     1);
-    fclose(f);
+    const struct recurrent_state *state = state_of(v->session);
+    AUTO_STR notes = {0};
+    str_append(&notes, &v->session->ctx.cache.n_pos, sizeof(int64_t));
+    str_append(&notes, state->layers, recurrent_state_layer_bytes(state));
+    write_file(v->notes, notes.data, notes.n);
     kill(getpid(), SIGKILL);
 }
 
@@ -232,23 +214,19 @@ TEST(test_kill_in_answer)
     static const int moments[] = {1, 2, 9, 24, 25, 29};
     for (size_t i = 0; i < sizeof moments / sizeof *moments; i++) {
         struct options o = options_for(i % 2 ? "sink" : "keydiff+global");
-        const char *dir = folder_new();
-        char notes[160];
-        snprintf(notes, sizeof notes, "%s/notes", dir);
-        run_watched(dir, o, said[1], (struct victim){.n_left = moments[i], .notes = notes});
+        const char *dir = folder_new(), *path = path_in(dir, "notes");
+        AUTO_STR notes = {0};
+        run_watched(dir, o, said[1], (struct victim){.n_left = moments[i], .notes = path});
         AUTO_LIBRARY *l = open_library(dir);
         AUTO_SESSION *s = open_session(l, o, true);
-        AUTO_FREE float *layers = malloc(recurrent_state_layer_bytes(state_of(s)));
-        int64_t n_pos;
-        FILE *f = fopen(notes, "rb");
-        assert_non_null(f);
-        assert_int_equal(fread(&n_pos, sizeof n_pos, 1, f), 1);
-        assert_int_equal(fread(layers, recurrent_state_layer_bytes(state_of(s)), 1, f), 1);
-        fclose(f);
+        const struct recurrent_state *now = state_of(s);
+        ok(file_read(path, FILE_DATA, &notes, &err));
+        assert_int_equal(notes.n, sizeof(int64_t) + recurrent_state_layer_bytes(now));
         assert_int_equal(reread(s), 0);
-        assert_int_equal(s->ctx.cache.n_pos, n_pos);
+        assert_memory_equal(&s->ctx.cache.n_pos, notes.data, sizeof(int64_t));
         assert_int_equal(s->pending.n, 1);
-        assert_memory_equal(state_of(s)->layers, layers, recurrent_state_layer_bytes(state_of(s)));
+        assert_memory_equal(now->layers, notes.data + sizeof(int64_t),
+                            recurrent_state_layer_bytes(now));
     }
 }
 
@@ -261,22 +239,20 @@ static const char *const long_message =
 static void kill_in_prompt(const char *policy)
 {
     struct options o = options_for(policy);
-    const char *dir = folder_new();
-    char notes[160];
+    const char *dir = folder_new(), *notes = path_in(dir, "notes");
     AUTO_LOG once = {0}, again = {0};
     struct session_sink k = sink_of(&again);
     enum session_end end;
     if (!strcmp(policy, "full")) o.session.plan.policy.context = 512;
-    snprintf(notes, sizeof notes, "%s/notes", dir);
     run_watched(dir, o, long_message,
                 (struct victim){.n_left = 5, .in_prompt = true, .notes = notes});
-    struct session *x = open_session(NULL, o, false);
+    AUTO_SESSION *x = open_session(NULL, o, false);
     say(x, said[0], &once);
     int64_t before = x->ctx.cache.n_pos;
     str_clear(&once.text);
     say(x, long_message, &once);
-    struct conversations *l = open_library(dir);
-    struct session *s = open_session(l, o, true);
+    AUTO_LIBRARY *l = open_library(dir);
+    AUTO_SESSION *s = open_session(l, o, true);
     assert_int_equal(reread(s), 0);
     assert_true(s->ctx.cache.n_pos >= before && s->ctx.cache.n_pos <= before + 16);
     ok(session_continue(s, &k, &end, &err));
@@ -285,9 +261,6 @@ static void kill_in_prompt(const char *policy)
     reopen(&s, l, o);
     assert_int_equal(reread(s), 0);
     same(x, s);
-    session_close(x);
-    session_close(s);
-    conversations_close(l);
 }
 
 TEST(test_kill_in_prompt)
@@ -392,4 +365,4 @@ TEST(test_draft)
     engine_close(drafted);
 }
 
-AROUND_TESTS(set_up, tear_down)
+AROUND_TESTS(set_up, engine_tear_down)

@@ -33,6 +33,7 @@ static void leave(struct place *p)
 {
     conversations_close(p->l);
 }
+#define AUTO_PLACE __attribute__((cleanup(leave))) struct place
 
 static void open_talk(struct session **s, struct place *p, const char *name, const char *system,
                       bool replace)
@@ -53,8 +54,8 @@ static void feed(struct session *s)
 /* A talk that has another system text now, or lost it, is the talk that began so. */
 static void same_as_begun_with(const char *before, const char *after)
 {
-    struct place p = place_of(512);
-    struct session *s, *begun;
+    AUTO_PLACE p = place_of(512);
+    AUTO_SESSION *s, *begun;
     struct session_stats a, b;
     AUTO_LOG x = {0}, y = {0};
     int64_t cost;
@@ -84,9 +85,6 @@ static void same_as_begun_with(const char *before, const char *after)
     session_close(s);
     open_talk(&s, &p, "talk", "Be kind.", true);
     assert_int_equal(session_ended(s), SESSION_TURN_END);
-    session_close(s);
-    session_close(begun);
-    leave(&p);
 }
 
 TEST(test_it_is_read_as_if_it_had_begun_so)
@@ -100,8 +98,8 @@ TEST(test_it_is_read_as_if_it_had_begun_so)
 /* Nobody said it, so recall finds what was said and not the system text. */
 TEST(test_recall_does_not_find_it)
 {
-    struct place p = place_of(48);
-    struct session *s;
+    AUTO_PLACE p = place_of(48);
+    AUTO_SESSION *s;
     struct session_recalled found;
     open_talk(&s, &p, "talk", NULL, false);
     feed(s);
@@ -113,14 +111,12 @@ TEST(test_recall_does_not_find_it)
     for (int i = 0; i < found.n; i++) assert_null(strstr(found.windows[i].text, "Zanzibar"));
     int rc = session_recall(s, "Zanzibar", 8, &found, &err);
     assert_true(rc == 0 && found.n == 0);
-    session_close(s);
-    leave(&p);
 }
 
 TEST(test_a_conversation_without_messages)
 {
-    struct place p = place_of(512);
-    struct session *s;
+    AUTO_PLACE p = place_of(512);
+    AUTO_SESSION *s;
     int64_t cost;
     open_talk(&s, &p, "empty", KING, false);
     ok(session_system_cost(s, SHORT, &cost, &err));
@@ -131,22 +127,18 @@ TEST(test_a_conversation_without_messages)
     session_close(s);
     open_talk(&s, &p, "empty", NULL, false);
     assert_string_equal(session_system(s), SHORT);
-    session_close(s);
-    leave(&p);
 }
 
 /* Nothing is kept to read it again. */
 TEST(test_private_conversations_keep_theirs)
 {
-    struct place p = place_of(512);
-    struct session *s;
+    AUTO_PLACE p = place_of(512);
+    AUTO_SESSION *s;
     int64_t cost;
     p.o.session.private_mode = true;
     open_talk(&s, &p, NULL, KING, false);
     feed(s);
     assert_int_equal(session_system_cost(s, SHORT, &cost, &err), ERR_USAGE);
-    session_close(s);
-    leave(&p);
 }
 
 AROUND_TESTS(engine_set_up, engine_tear_down)

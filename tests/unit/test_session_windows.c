@@ -7,20 +7,10 @@
 
 enum { WINDOW = 40 };
 
-static void open_model(const char *path)
-{
-    struct options o;
-    options_init(&o);
-    o.engine.model = path;
-    o.engine.threads = 1; /* a forked child has no other threads */
-    ok(engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
-}
-
 static int set_up(void **state)
 {
     (void)state;
-    open_model("build/golden/families/gemma3.gguf");
-    return 0;
+    return engine_open_model("build/golden/families/gemma3.gguf", 1);
 }
 
 static struct options options_for(const char *policy, const char *kv)
@@ -174,7 +164,7 @@ TEST(test_latent_rows)
 {
     struct engine *windows = engine;
     struct session_stats st;
-    open_model("build/golden/families/deepseek3.gguf");
+    ok(engine_open_model("build/golden/families/deepseek3.gguf", 1));
     struct session *s = open_session(NULL, options_for("sink", "q4"), false);
     session_stats(s, &st);
     assert_int_equal(st.unit_bytes, kn_kv_bytes(KN_KV_Q4, 64) + sizeof(float) + sizeof(uint32_t));

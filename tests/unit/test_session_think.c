@@ -69,6 +69,8 @@ static void release(struct heard *h)
     *h = (struct heard){0};
 }
 
+#define AUTO_HEARD __attribute__((cleanup(release))) struct heard
+
 static enum session_end hear(struct session *s, const char *text, struct heard *h)
 {
     struct session_sink k = {
@@ -88,14 +90,14 @@ struct fixture {
     struct session_opts opts;
 };
 
-static void set_up(struct fixture *f, const char *chat_template, int budget)
+static struct fixture fixture_of(const char *chat_template, int budget)
 {
+    struct fixture f = {.dir = folder_new()};
     struct options o;
     struct maker m;
-    f->dir = folder_new();
     make_thinker(&m, chat_template);
     options_init(&o);
-    o.engine.model = write_file(path_in(f->dir, "thinker.gguf"), m.file.data, m.file.n);
+    o.engine.model = write_file(path_in(f.dir, "thinker.gguf"), m.file.data, m.file.n);
     maker_release(&m);
     o.engine.threads = 1;
     o.session.plan.budget = budget;
@@ -103,8 +105,9 @@ static void set_up(struct fixture *f, const char *chat_template, int budget)
     o.session.sampling.temperature = 0;
     o.session.sampling.seed = 5;
     ok(engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
-    f->library = open_library(f->dir);
-    f->opts = o.session;
+    f.library = open_library(f.dir);
+    f.opts = o.session;
+    return f;
 }
 
 static void tear_down(struct fixture *f)
@@ -112,6 +115,8 @@ static void tear_down(struct fixture *f)
     conversations_close(f->library);
     engine_close(engine);
 }
+
+#define AUTO_FIXTURE __attribute__((cleanup(tear_down))) struct fixture
 
 static struct session *start(struct fixture *f, const char *name)
 {
@@ -215,10 +220,9 @@ TEST(tells_thoughts_from_answers)
 {
     static const char *const templates[] = {THINKS, OPENS};
     for (int i = 0; i < 2; i++) {
-        struct fixture f;
-        struct heard h = {0};
-        set_up(&f, templates[i], 2000);
-        struct session *s = start(&f, NULL);
+        AUTO_FIXTURE f = fixture_of(templates[i], 2000);
+        AUTO_HEARD h = {0};
+        AUTO_SESSION *s = start(&f, NULL);
         assert_int_equal(hear(s, "Hello", &h), SESSION_TURN_END);
         assert_string_equal(str_get(&h.text), THINKER_ANSWER);
         assert_memory_equal(h.thought.data, THINKER_THOUGHT, strlen(THINKER_THOUGHT));
@@ -233,9 +237,6 @@ TEST(tells_thoughts_from_answers)
         hear(s, "Hello", &h);
         assert_string_equal(str_get(&h.text), THINKER_ANSWER);
         assert_int_equal(h.thought.n + (size_t)h.n_ends, 0);
-        release(&h);
-        session_close(s);
-        tear_down(&f);
     }
 }
 
@@ -253,12 +254,11 @@ static int is_stored(void *ctx, const struct conversations_message *m)
 
 TEST(keeps_thoughts_in_the_transcript)
 {
-    struct fixture f;
-    struct heard h = {0};
-    struct str json = {0}, markdown = {0};
+    AUTO_FIXTURE f = fixture_of(THINKS, 2000);
+    AUTO_HEARD h = {0};
+    AUTO_STR json = {0}, markdown = {0};
     int n = 0;
-    set_up(&f, THINKS, 2000);
-    struct session *s = start(&f, "deep");
+    AUTO_SESSION *s = start(&f, "deep");
     hear(s, "Hello", &h);
     session_close(s);
     ok(conversations_messages(f.library, "deep", is_stored, &n, &err));
@@ -274,11 +274,6 @@ TEST(keeps_thoughts_in_the_transcript)
     assert_int_equal(n, 2);
     s = start(&f, "again"); /* its ids spell its text and its thought */
     assert_null(strstr(session_notice(s), "did not spell"));
-    session_close(s);
-    str_release(&json);
-    str_release(&markdown);
-    release(&h);
-    tear_down(&f);
 }
 
 /* ---- the cache ------------------------------------------------------------------------------- */
@@ -295,13 +290,12 @@ TEST(holds_what_the_template_writes)
         {MOVES, "Be kind.", CHAT_THINK_AUTO, false}, {ENDS, NULL, CHAT_THINK_AUTO, false},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        struct fixture f;
-        struct heard h = {0};
-        set_up(&f, all[i].source, 3000);
+        AUTO_FIXTURE f = fixture_of(all[i].source, 3000);
+        AUTO_HEARD h = {0};
         f.opts.system = all[i].system;
         f.opts.think = all[i].think;
         f.opts.new_conversation = true;
-        struct session *s = start(&f, "one");
+        AUTO_SESSION *s = start(&f, "one");
         for (int n = 0; n < 5; n++) {
             hear(s, messages[n], &h);
             release(&h);
@@ -312,18 +306,14 @@ TEST(holds_what_the_template_writes)
         ok(conversations_drop_cache(f.library, "one", &err));
         s = start(&f, "one"); /* replayed */
         check_cache(&f, s, 4, all[i].thought);
-        session_close(s);
-        release(&h);
-        tear_down(&f);
     }
 }
 
 static bool any_thought_left(const struct fixture *f, const struct session *s)
 {
-    struct tokens have = cached(f, s);
+    AUTO_TOKENS have = cached(f, s);
     bool found = false;
     for (size_t i = 0; i < have.n; i++) found |= have.ids[i] >= HM && have.ids[i] < YES;
-    tokens_release(&have);
     return found;
 }
 
@@ -332,22 +322,17 @@ TEST(evicts_the_thought_when_the_turn_is_over)
     static const char *const templates[] = {THINKS, OPENS, KEEPS};
     for (int i = 0; i < 3; i++)
         for (int keep = 0; keep < 2; keep++) {
-            struct fixture f;
-            struct heard h = {0};
-            set_up(&f, templates[i], 64); /* the thought makes the turn longer than the budget */
+            AUTO_FIXTURE f =
+                fixture_of(templates[i], 64); /* shorter than the turn, with its thought */
+            AUTO_HEARD h = {0};
             f.opts.keep_thoughts = keep;
-            struct session *s = start(&f, "short");
+            AUTO_SESSION *s = start(&f, "short");
             hear(s, "Hello there, how are you today?", &h);
             assert_int_equal(any_thought_left(&f, s), keep);
-            struct tokens have = cached(&f, s);
-            struct str text = spelled(&have);
+            AUTO_TOKENS have = cached(&f, s);
+            AUTO_STR text = spelled(&have);
             assert_int_equal(strstr(text.data, "Hello there, how are you today?") != NULL, !keep);
             assert_non_null(strstr(text.data, THINKER_ANSWER));
-            str_release(&text);
-            tokens_release(&have);
-            release(&h);
-            session_close(s);
-            tear_down(&f);
         }
 }
 
@@ -358,11 +343,10 @@ TEST(resumes_to_the_bit)
     static const char *const templates[] = {THINKS, KEEPS, MOVES};
     for (int i = 0; i < 3; i++)
         for (int budget = 64; budget <= 3000; budget += 2936) {
-            struct fixture f;
+            AUTO_FIXTURE f = fixture_of(templates[i], budget);
             AUTO_LOG one = {0}, other = {0};
-            set_up(&f, templates[i], budget);
             f.opts.system = "Be kind.";
-            struct session *a = start(&f, "whole"), *b = NULL;
+            AUTO_SESSION *a = start(&f, "whole"), *b = NULL;
             for (int n = 0; n < 5; n++) {
                 b = start(&f, "parts");
                 say(a, messages[n], &one);
@@ -373,21 +357,17 @@ TEST(resumes_to_the_bit)
             }
             b = start(&f, "parts");
             same_cache(a, b);
-            session_close(a);
-            session_close(b);
-            tear_down(&f);
         }
 }
 
 TEST(goes_back)
 {
-    struct fixture f;
-    struct heard h = {0};
+    AUTO_FIXTURE f = fixture_of(MOVES, 3000);
+    AUTO_HEARD h = {0};
     AUTO_LOG log = {0};
     enum session_end end;
-    set_up(&f, MOVES, 3000);
     f.opts.system = "Be kind.";
-    struct session *a = start(&f, "a"), *b = start(&f, "b");
+    AUTO_SESSION *a = start(&f, "a"), *b = start(&f, "b");
     for (int n = 0; n < 3; n++) say(a, messages[n], &log);
     for (int n = 0; n < 3; n++) say(b, messages[n == 2 ? 4 : n], &log);
     ok(session_rewind(b, 2, NULL, &err));
@@ -397,10 +377,6 @@ TEST(goes_back)
     ok(session_regenerate(b, &k, &end, &err));
     assert_string_equal(str_get(&h.text), THINKER_ANSWER);
     same_cache(a, b);
-    session_close(a);
-    session_close(b);
-    release(&h);
-    tear_down(&f);
 }
 
 /* ---- unfinished thoughts --------------------------------------------------------------------- */
@@ -417,10 +393,9 @@ static int count_thoughts(void *ctx, const struct conversations_message *m)
 
 TEST(continues_a_thought)
 {
-    struct fixture f;
-    struct heard h = {.stop_after = 9}, stored = {0};
-    set_up(&f, THINKS, 2000);
-    struct session *s = start(&f, "halves");
+    AUTO_FIXTURE f = fixture_of(THINKS, 2000);
+    AUTO_HEARD h = {.stop_after = 9}, stored = {0};
+    AUTO_SESSION *s = start(&f, "halves");
     assert_int_equal(hear(s, messages[0], &h), SESSION_STOPPED);
     assert_int_equal(h.text.n, 0);
     assert_true(session_can_continue(s));
@@ -438,27 +413,21 @@ TEST(continues_a_thought)
     assert_int_equal(stored.n_ends, 3);
     assert_string_equal(stored.text.data, THINKER_ANSWER THINKER_ANSWER);
     assert_null(strstr(stored.thought.data, "think"));
-    session_close(s);
-    release(&h);
-    release(&stored);
-    tear_down(&f);
 }
 
 TEST(recovers_a_thought)
 {
-    struct fixture f;
-    struct heard h = {.die = true}, stored = {0};
+    AUTO_FIXTURE f = fixture_of(THINKS, 2000);
+    AUTO_HEARD h = {.die = true}, stored = {0};
     int status;
-    set_up(&f, THINKS, 2000);
     pid_t child = fork();
     if (child == 0) {
-        struct session *s = start(&f, "crash");
-        hear(s, messages[0], &h);
+        hear(start(&f, "crash"), messages[0], &h);
         _exit(1);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(WEXITSTATUS(status), 7);
-    struct session *s = start(&f, "crash");
+    AUTO_SESSION *s = start(&f, "crash");
     ok(conversations_messages(f.library, "crash", count_thoughts, &stored, &err));
     assert_int_equal(stored.text.n, 0);
     assert_memory_equal(stored.thought.data, THINKER_THOUGHT, strlen(THINKER_THOUGHT));
@@ -468,10 +437,6 @@ TEST(recovers_a_thought)
     release(&h);
     hear(s, messages[1], &h);
     check_cache(&f, s, 1, false);
-    session_close(s);
-    release(&h);
-    release(&stored);
-    tear_down(&f);
 }
 
 /* ---- a base model ---------------------------------------------------------------------------- */
@@ -480,13 +445,12 @@ TEST(recovers_a_thought)
  * begins the user's; that line is evicted. The same after reopening. */
 TEST(test_base_model)
 {
-    struct fixture f;
-    struct heard h = {0};
+    AUTO_FIXTURE f = fixture_of(NULL, 256);
+    AUTO_HEARD h = {0};
     struct session_stats st;
     uint16_t kept[8];
-    set_up(&f, NULL, 256);
     assert_true(engine->is_base);
-    struct session *s = start(&f, "talk");
+    AUTO_SESSION *s = start(&f, "talk");
     assert_non_null(strstr(session_notice(s), "is a base model"));
     for (int i = 0; i < 3; i++) {
         release(&h);
@@ -501,9 +465,6 @@ TEST(test_base_model)
         s = start(&f, "talk");
         assert_false(session_can_continue(s));
     }
-    session_close(s);
-    release(&h);
-    tear_down(&f);
 }
 
 /* A line that may become a role is held back, and told when it does not. */

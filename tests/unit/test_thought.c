@@ -40,6 +40,15 @@ static void encode(const struct tokenizer *t, const char *text, bool trusted, st
     ok(tokenizer_encode(t, &span, 1, false, ids, &err));
 }
 
+static void take(struct thought_reader *r, int32_t id, struct str *thought, struct str *answer)
+{
+    size_t n;
+    const char *bytes = tokenizer_bytes(r->tokenizer, id, false, &n);
+    thought_take(r, id, bytes, n, thought, answer);
+}
+
+#define AUTO_READER __attribute__((cleanup(thought_release))) struct thought_reader
+
 /* ---- telling --------------------------------------------------------------------------------- */
 
 struct example {
@@ -83,22 +92,17 @@ static const struct example examples[] = {
 static void tell(const struct tokenizer *t, const struct example *x)
 {
     const struct thought_format *f = thought_format_find(x->source, strlen(x->source), t);
-    struct thought_reader r = {0};
+    AUTO_READER r = {0};
     AUTO_TOKENS prompt = {0}, ids = {0};
     AUTO_STR thought = {0}, answer = {0};
     encode(t, x->prompt, true, &prompt);
     encode(t, x->generated, true, &ids);
     thought_begin(&r, f, t, prompt.ids, prompt.n);
-    for (size_t i = 0; i < ids.n; i++) {
-        size_t n;
-        const char *bytes = tokenizer_bytes(t, ids.ids[i], false, &n);
-        thought_take(&r, ids.ids[i], bytes, n, &thought, &answer);
-    }
+    for (size_t i = 0; i < ids.n; i++) take(&r, ids.ids[i], &thought, &answer);
     thought_end(&r, &thought, &answer);
     if (strcmp(str_get(&thought), x->thought) || strcmp(str_get(&answer), x->answer))
         fail_msg("%s\n thought: '%s'\n answer: '%s'", x->generated, str_get(&thought),
                  str_get(&answer));
-    thought_release(&r);
 }
 
 TEST(tells_thoughts_from_answers)
@@ -112,8 +116,8 @@ TEST(tells_thoughts_from_answers)
 /* The vocabulary has the marks as tokens, and the model writes the characters in others. */
 TEST(characters_are_no_marks)
 {
-    struct tokenizer *t = open_marks(N_MARKS);
-    struct thought_reader r = {0};
+    AUTO_TOKENIZER *t = open_marks(N_MARKS);
+    AUTO_READER r = {0};
     AUTO_TOKENS ids = {0};
     AUTO_STR thought = {0}, answer = {0};
     const struct thought_format *f = thought_format_find(NULL, 0, t);
@@ -124,36 +128,26 @@ TEST(characters_are_no_marks)
     encode(t, "</think>", true, &ids);
     encode(t, "c", true, &ids);
     thought_begin(&r, f, t, NULL, 0);
-    for (size_t i = 0; i < ids.n; i++) {
-        size_t n;
-        const char *bytes = tokenizer_bytes(t, ids.ids[i], false, &n);
-        thought_take(&r, ids.ids[i], bytes, n, &thought, &answer);
-    }
+    for (size_t i = 0; i < ids.n; i++) take(&r, ids.ids[i], &thought, &answer);
     assert_string_equal(str_get(&thought), "a</think>b");
     assert_string_equal(str_get(&answer), "c");
-    thought_release(&r);
-    tokenizer_close(t);
 }
 
 /* Text is passed on as soon as it cannot be part of a mark. */
 TEST(holds_little_back)
 {
     static const char generated[] = "<think>one </thin two</think>";
-    struct tokenizer *t = open_marks(0);
-    struct thought_reader r = {0};
+    AUTO_TOKENIZER *t = open_marks(0);
+    AUTO_READER r = {0};
     AUTO_TOKENS ids = {0};
     AUTO_STR thought = {0}, answer = {0};
     thought_begin(&r, thought_format_find(THINK, strlen(THINK), t), t, NULL, 0);
     encode(t, generated, true, &ids);
     for (size_t i = 0; i < ids.n; i++) {
-        size_t n;
-        const char *bytes = tokenizer_bytes(t, ids.ids[i], false, &n);
-        thought_take(&r, ids.ids[i], bytes, n, &thought, &answer);
+        take(&r, ids.ids[i], &thought, &answer);
         if (i == 9) assert_string_equal(str_get(&thought), "one");
         if (i == 16) assert_string_equal(str_get(&thought), "one");
         if (i == 18) assert_string_equal(str_get(&thought), "one </thin t");
     }
     assert_int_equal(r.state, THOUGHT_OVER);
-    thought_release(&r);
-    tokenizer_close(t);
 }

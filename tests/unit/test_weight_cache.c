@@ -15,6 +15,7 @@
 #define MODEL "quant/demo/retain-demo.gguf"
 
 static const char *folder, *dir, *model; /* the writer of the first copy creates dir */
+static struct options opts;
 
 static void copy_file(const char *from, const char *to)
 {
@@ -29,21 +30,21 @@ static int set_up(void **state)
     folder = folder_new();
     dir = path_in(folder, "a/packed");
     model = path_in(folder, "model.gguf");
+    copy_file(MODEL, model);
+    options_init(&opts);
+    opts.engine.model = model;
+    opts.engine.weight_cache_dir = dir;
+    opts.engine.heads.none = true;
+    opts.engine.device.kind = ENGINE_DEVICE_CPU;
+    opts.engine.verify = IDENTITY_VERIFY_OFF;
+    opts.engine.threads = 2;
     return 0;
 }
 
-static struct engine *open_engine(const char *path, const char *packed)
+static struct engine *open_engine(void)
 {
-    struct options o;
     struct engine *g;
-    options_init(&o);
-    o.engine.model = path;
-    o.engine.weight_cache_dir = packed;
-    o.engine.heads.none = true;
-    o.engine.device.kind = ENGINE_DEVICE_CPU;
-    o.engine.verify = IDENTITY_VERIFY_OFF;
-    o.engine.threads = 2;
-    ok(engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
+    ok(engine_open(&g, &opts.engine, &opts.session.plan, 1, NULL, NULL, &err));
     return g;
 }
 
@@ -117,10 +118,10 @@ TEST_WITH(test_maps_what_was_packed, set_up, NULL)
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         copy_file(files[i], model);
-        AUTO_ENGINE *packed = open_engine(model, dir);
+        AUTO_ENGINE *packed = open_engine();
         assert_int_equal(packed->weight_cache.bytes, 0);
         write_copy(packed, model);
-        AUTO_ENGINE *mapped = open_engine(model, dir);
+        AUTO_ENGINE *mapped = open_engine();
         assert_int_equal(mapped->weight_cache.bytes, mapped->weights.bytes);
         same_weights(packed, mapped);
         assert_string_equal(mapped->model_digest, "070707070707070707070707070707070707070707070707"
@@ -132,19 +133,13 @@ TEST_WITH(test_maps_what_was_packed, set_up, NULL)
 TEST_WITH(test_digest_that_nobody_wants, set_up, NULL)
 {
     static const enum identity_verify verify[] = {IDENTITY_VERIFY_SAMPLE, IDENTITY_VERIFY_FULL};
-    copy_file(MODEL, model);
     for (int i = 0; i < 2; i++) {
-        struct options o;
-        AUTO_ENGINE *g;
-        options_init(&o);
-        o.engine.model = model;
-        o.engine.heads.none = true;
-        o.engine.device.kind = ENGINE_DEVICE_CPU;
-        o.engine.verify = verify[i];
-        ok(engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
+        opts.engine.weight_cache_dir = NULL;
+        opts.engine.verify = verify[i];
+        AUTO_ENGINE *g = open_engine();
         assert_int_equal(!strncmp(g->model_digest, "unread-", 7), i == 0);
         engine_close(g);
-        ok(engine_prepare(&g, &o.engine, &err));
+        ok(engine_prepare(&g, &opts.engine, &err));
         assert_int_equal(strlen(g->model_digest), 64);
     }
 }
@@ -152,13 +147,12 @@ TEST_WITH(test_digest_that_nobody_wants, set_up, NULL)
 /* A process that maps a copy keeps it, whatever happens to the file. */
 TEST_WITH(test_removed_while_mapped, set_up, NULL)
 {
-    copy_file(MODEL, model);
-    AUTO_ENGINE *packed = open_engine(model, dir);
+    AUTO_ENGINE *packed = open_engine();
     struct weight_cache p = write_copy(packed, model);
-    AUTO_ENGINE *mapped = open_engine(model, dir);
+    AUTO_ENGINE *mapped = open_engine();
     weight_cache_remove(&p);
     same_weights(packed, mapped);
-    AUTO_ENGINE *again = open_engine(model, dir);
+    AUTO_ENGINE *again = open_engine();
     assert_int_equal(again->weight_cache.bytes, 0);
     same_weights(packed, again);
 }
@@ -168,7 +162,7 @@ TEST_WITH(test_removed_while_mapped, set_up, NULL)
 /* Loads with the present copy: it must be refused and removed. */
 static void refuses(const struct engine *packed, const struct weight_cache *p)
 {
-    struct engine *g = open_engine(model, dir);
+    struct engine *g = open_engine();
     assert_int_equal(g->weight_cache.bytes, 0);
     same_weights(packed, g);
     engine_close(g);
@@ -177,8 +171,7 @@ static void refuses(const struct engine *packed, const struct weight_cache *p)
 
 TEST_WITH(test_damaged, set_up, NULL)
 {
-    copy_file(MODEL, model);
-    AUTO_ENGINE *packed = open_engine(model, dir);
+    AUTO_ENGINE *packed = open_engine();
     struct weight_cache p = write_copy(packed, model);
     const off_t bytes = (off_t)p.bytes;
     struct stat st;
@@ -191,15 +184,14 @@ TEST_WITH(test_damaged, set_up, NULL)
         assert_false(weight_cache_find(&none, dir, &m));
         flip(p.path, at);
     }
-    AUTO_ENGINE *mapped = open_engine(model, dir);
+    AUTO_ENGINE *mapped = open_engine();
     assert_int_equal(mapped->weight_cache.bytes, p.bytes);
 }
 
 /* Vectors are compared at each start. */
 TEST_WITH(test_other_weights, set_up, NULL)
 {
-    copy_file(MODEL, model);
-    AUTO_ENGINE *packed = open_engine(model, dir);
+    AUTO_ENGINE *packed = open_engine();
     const struct model_layer *layer = &packed->model->layers[0];
     struct weight_cache p = write_copy(packed, model);
     flip(p.path, (const char *)layer->attn_norm - packed->weights.base);
@@ -224,11 +216,10 @@ TEST_WITH(test_damaged_page_is_found, set_up, NULL)
 {
     bool whole;
     uint32_t random = 1;
-    copy_file(MODEL, model);
-    AUTO_ENGINE *packed = open_engine(model, dir);
+    AUTO_ENGINE *packed = open_engine();
     for (int i = 0; i < 20; i++) {
         struct weight_cache p = write_copy(packed, model);
-        AUTO_ENGINE *mapped = open_engine(model, dir);
+        AUTO_ENGINE *mapped = open_engine();
         random = random * 1664525 + 1013904223;
         const size_t at = i ? random % p.bytes : p.bytes - 1;
         assert_int_equal(checked(&p, mapped, &whole), -1);
@@ -241,53 +232,42 @@ TEST_WITH(test_damaged_page_is_found, set_up, NULL)
 
 TEST_WITH(test_every_byte_is_checked, set_up, NULL)
 {
-    struct options o;
     AUTO_ENGINE *g;
-    copy_file(MODEL, model);
-    AUTO_ENGINE *packed = open_engine(model, dir);
+    AUTO_ENGINE *packed = open_engine();
     struct weight_cache p = write_copy(packed, model);
-    options_init(&o);
-    o.engine.model = model;
-    o.engine.weight_cache_dir = dir;
-    o.engine.heads.none = true;
-    ok(engine_prepare(&g, &o.engine, &err));
-    assert_int_equal(engine_check_copy(g, &o.engine), ENGINE_COPY_SAME);
+    ok(engine_prepare(&g, &opts.engine, &err));
+    assert_int_equal(engine_check_copy(g, &opts.engine), ENGINE_COPY_SAME);
     const struct kn_weight *down = &packed->model->layers[packed->model->n_layer - 1].down;
     flip(p.path, (const char *)down->data - packed->weights.base + 1001);
-    assert_int_equal(engine_check_copy(g, &o.engine), ENGINE_COPY_REMOVED);
-    assert_int_equal(engine_check_copy(g, &o.engine), ENGINE_COPY_NONE);
+    assert_int_equal(engine_check_copy(g, &opts.engine), ENGINE_COPY_REMOVED);
+    assert_int_equal(engine_check_copy(g, &opts.engine), ENGINE_COPY_NONE);
 }
 
 /* Experts stay in a copy that is made for them: the same weights, of which no more is in memory. A
  * private chat uses the copy, but makes none. */
 TEST_WITH(test_experts_in_file, set_up, NULL)
 {
-    struct options o;
-    struct engine *g, *other;
+    struct engine *none;
     copy_file("build/golden/families/qwen3moe.gguf", model);
-    other = open_engine(model, NULL);
-    options_init(&o);
-    o.engine.model = model;
-    o.engine.weight_cache_dir = dir;
-    o.engine.experts = ENGINE_EXPERTS_FILE;
-    o.engine.leaves_no_copy = true;
-    refused(engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &err), ERR_USAGE,
+    opts.engine.weight_cache_dir = NULL;
+    AUTO_ENGINE *other = open_engine();
+    opts.engine.weight_cache_dir = dir;
+    opts.engine.verify = IDENTITY_VERIFY_SAMPLE;
+    opts.engine.experts = ENGINE_EXPERTS_FILE;
+    opts.engine.leaves_no_copy = true;
+    refused(engine_open(&none, &opts.engine, &opts.session.plan, 1, NULL, NULL, &err), ERR_USAGE,
             "a private chat does not write");
     for (int i = 0; i < 2; i++) {
-        o.engine.leaves_no_copy = i > 0;
-        ok(engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
-        assert_int_equal(g->weights.bytes, other->weights.bytes);
-        assert_memory_equal(g->weights.base, other->weights.base, g->weights.bytes);
+        opts.engine.leaves_no_copy = i > 0;
+        AUTO_ENGINE *g = open_engine();
+        same_weights(g, other);
         assert_int_equal(g->weight_cache.bytes, g->weights.bytes);
-        engine_close(g);
     }
-    engine_close(other);
 }
 
 TEST_WITH(test_torn, set_up, NULL)
 {
-    copy_file(MODEL, model);
-    AUTO_ENGINE *packed = open_engine(model, dir);
+    AUTO_ENGINE *packed = open_engine();
     struct weight_cache p = write_copy(packed, model), none;
     struct file_identity m = identity(model);
     struct stat st;
@@ -305,8 +285,7 @@ TEST_WITH(test_torn, set_up, NULL)
 TEST_WITH(test_another_model, set_up, NULL)
 {
     struct weight_cache none;
-    copy_file(MODEL, model);
-    AUTO_ENGINE *packed = open_engine(model, dir);
+    AUTO_ENGINE *packed = open_engine();
     struct weight_cache p = write_copy(packed, model);
     struct file_identity m = identity(model), other = m;
     other.mtime_ns++;
@@ -328,14 +307,9 @@ TEST_WITH(test_another_model, set_up, NULL)
                                 {m.mtime_ns / 1000000000, m.mtime_ns % 1000000000}};
     assert_int_equal(utimensat(AT_FDCWD, model, times, 0), 0);
     assert_true(weight_cache_find(&none, dir, &m));
-    struct options o;
     AUTO_ENGINE *g;
-    options_init(&o);
-    o.engine.model = model;
-    o.engine.weight_cache_dir = dir;
-    o.engine.heads.none = true;
-    ok(engine_prepare(&g, &o.engine, &err));
-    assert_int_equal(engine_check_copy(g, &o.engine), ENGINE_COPY_REMOVED);
+    ok(engine_prepare(&g, &opts.engine, &err));
+    assert_int_equal(engine_check_copy(g, &opts.engine), ENGINE_COPY_REMOVED);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -363,8 +337,7 @@ static int n_files(void)
 TEST_WITH(test_writers, set_up, NULL)
 {
     int n = 0;
-    copy_file(MODEL, model);
-    AUTO_ENGINE *g = open_engine(model, dir);
+    AUTO_ENGINE *g = open_engine();
     struct file_identity m = identity(model);
     weight_cache_write_end(weight_cache_write_begin(dir, &m, &g->weights));
     weight_cache_list(dir, count, &n);
@@ -381,13 +354,11 @@ TEST_WITH(test_writers, set_up, NULL)
 /* A file that is being written belongs to its writer; one without a writer was left by a crash. */
 TEST_WITH(test_parts, set_up, NULL)
 {
-    char path[128], other[128], mine[4200];
-    copy_file(MODEL, model);
-    AUTO_ENGINE *g = open_engine(model, dir);
+    AUTO_ENGINE *g = open_engine();
     struct file_identity m = identity(model);
     struct weight_cache p = write_copy(g, model);
-    snprintf(path, sizeof path, "%s/dead.packed.part", dir);
-    snprintf(other, sizeof other, "%s/alive.packed.part", dir);
+    const char *path = path_in(dir, "dead.packed.part"), *other = path_in(dir, "alive.packed.part");
+    char mine[4200];
     snprintf(mine, sizeof mine, "%s.part", p.path);
     int left = open(path, O_WRONLY | O_CREAT, 0600), held = open(other, O_WRONLY | O_CREAT, 0600);
     assert_true(left >= 0 && held >= 0);
@@ -416,12 +387,18 @@ TEST_WITH(test_parts, set_up, NULL)
     close(held);
 }
 
+static const char *copy_named(const char *name)
+{
+    char file[32];
+    snprintf(file, sizeof file, "%s.packed", name);
+    return path_in(dir, file);
+}
+
 /* A copy with this size of weights (none of them on disk) that was last used at this time. Only
  * what is after them is read. */
 static void make_copy(const struct weight_cache *like, const char *name, off_t bytes, time_t used)
 {
     enum { BYTES = 16, END = 24 + sizeof(struct file_identity), FOOTER = END + 2 * DIGEST_BYTES };
-    char path[128];
     uint8_t footer[FOOTER];
     struct stat st;
     assert_int_equal(stat(like->path, &st), 0);
@@ -433,19 +410,11 @@ static void make_copy(const struct weight_cache *like, const char *name, off_t b
     memcpy(footer + BYTES, &bytes, sizeof bytes);
     digest_make(footer + END, digests, n);
     digest_make(footer + END + DIGEST_BYTES, footer, END + DIGEST_BYTES);
-    snprintf(path, sizeof path, "%s/%s.packed", dir, name);
-    fd = open(path, O_WRONLY | O_CREAT, 0600);
+    fd = open(copy_named(name), O_WRONLY | O_CREAT, 0600);
     assert_int_equal(pwrite(fd, digests, n, bytes), (ssize_t)n);
     assert_int_equal(pwrite(fd, footer, FOOTER, bytes + (off_t)n), FOOTER);
     assert_int_equal(futimens(fd, (struct timespec[2]){{used, 0}, {used, 0}}), 0);
     close(fd);
-}
-
-static bool there(const char *name)
-{
-    char path[128];
-    snprintf(path, sizeof path, "%s/%s.packed", dir, name);
-    return access(path, F_OK) == 0;
 }
 
 static off_t free_bytes(void)
@@ -460,8 +429,7 @@ static off_t free_bytes(void)
 TEST_WITH(test_oldest_first, set_up, NULL)
 {
     off_t before, after;
-    copy_file(MODEL, model);
-    AUTO_ENGINE *g = open_engine(model, dir);
+    AUTO_ENGINE *g = open_engine();
     do {
         struct weight_cache p = write_copy(g, model);
         before = free_bytes();
@@ -472,21 +440,20 @@ TEST_WITH(test_oldest_first, set_up, NULL)
         write_copy(g, model);
         after = free_bytes();
     } while (after < before - before / 20 || after > before + before / 20);
-    assert_true(there("newest") && there("middle"));
-    assert_false(there("oldest"));
+    assert_int_equal(access(copy_named("newest"), F_OK), 0);
+    assert_int_equal(access(copy_named("middle"), F_OK), 0);
+    assert_int_not_equal(access(copy_named("oldest"), F_OK), 0);
 }
 
 TEST_WITH(test_room, set_up, NULL)
 {
-    char path[128];
+    const char *path = path_in(model, "below");
     ok(weight_cache_room(dir, (size_t)free_bytes() / 8, &err));
     assert_int_equal(weight_cache_room(dir, (size_t)free_bytes() / 2, &err), ERR_FAIL);
     /* an impossible folder: nothing is written, and nothing fails */
-    copy_file(MODEL, model);
-    snprintf(path, sizeof path, "%s/below", model);
     assert_int_equal(weight_cache_room(path, 1, &err), ERR_FAIL);
-    struct engine *g = open_engine(model, path);
+    opts.engine.weight_cache_dir = path;
+    AUTO_ENGINE *g = open_engine();
     struct file_identity m = identity(model);
     weight_cache_write_end(weight_cache_write_begin(path, &m, &g->weights));
-    engine_close(g);
 }

@@ -52,8 +52,6 @@ int ahead_read(struct ahead *out, const struct gguf_start *starts, int n, int64_
     if (!rc) {
         snprintf(out->name, sizeof out->name, "%s", m->name);
         snprintf(out->type, sizeof out->type, "%s", m->type);
-        out->n_layer = m->n_layer;
-        out->n_embd = m->n_embd;
         rc = plan_for(out, m, file_bytes, o, e);
     }
     model_close(m);

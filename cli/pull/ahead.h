@@ -13,7 +13,6 @@ struct ahead {
     int budget;                      /* units per head that fit; 0 = it does not fit */
     int64_t plan_bytes, limit_bytes; /* the memory of that plan; the memory that may be used */
     int64_t file_bytes_max;          /* of a smaller file of this model that would fit */
-    int n_layer, n_embd;             /* for known_heads_for */
 };
 
 /* starts: as for gguf_open_starts; file_bytes: of all parts. ERR_FORMAT when the model cannot be

@@ -20,7 +20,6 @@
 #include "cli/pull/ahead.h"
 #include "cli/pull/download.h"
 #include "cli/pull/hub.h"
-#include "cli/pull/known_heads.h"
 
 #define HUB_URL     "https://huggingface.co"
 #define HOSTS_MAX   16
@@ -319,10 +318,6 @@ static int tell_plan(const struct pull *p, const struct ahead *a, struct err *e)
         report_note("%s; fits with %s units per head: %s of %s of memory", str_get(&what),
                     num_exact(a->budget, units), num_bytes(a->plan_bytes, needs),
                     num_bytes(a->limit_bytes, has));
-    const struct known_heads *heads;
-    for (int i = 0; !rc && (heads = known_heads_for(a->name, a->n_layer, a->n_embd, i)); i++)
-        report_note("retaining heads for this model are published: retain pull %s (docs/heads.md)",
-                    heads->address);
     str_release(&what);
     return rc;
 }

@@ -9,7 +9,6 @@
 
 #include "base/file.h"
 #include "cli/options/options.h"
-#include "cli/pull/known_heads.h"
 #include "kernels/kernels.h"
 #include "quant/heads/heads_import.h"
 #include "runtime/cuda/cuda.h"
@@ -205,18 +204,4 @@ TEST(the_cpu_runs_other_forms_for_a_gpu)
         AUTO_ENGINE *g = import(files[i], NULL);
         if (i) assert_false(cuda_runs_heads(g->retaining));
     }
-}
-
-TEST(heads_are_named_for_their_model_alone)
-{
-    const char *name = "Meta Llama 3.1 8B Instruct";
-
-    assert_string_equal(known_heads_for(name, 32, 4096, 0)->address,
-                        "hf:hyx21/Locret-llama-3.1-8B-instruct");
-    assert_string_equal(known_heads_for(name, 32, 4096, 1)->address,
-                        "hf:nvidia/KVzap-linear-Llama-3.1-8B-Instruct:model.safetensors");
-    assert_null(known_heads_for(name, 32, 4096, 2));
-    assert_null(known_heads_for(name, 16, 4096, 0));
-    assert_null(known_heads_for(name, 32, 2048, 0));
-    assert_null(known_heads_for("Meta Llama 3.1 8B", 32, 4096, 0));
 }

@@ -4,12 +4,10 @@
 
 #include <math.h>
 
-#include <cjson/cJSON.h>
-
-#include "base/file.h"
 #include "cli/options/options.h"
 #include "runtime/forward/context.h"
 #include "runtime/forward/engine.h"
+#include "tests/unit/json_kit.h"
 
 enum { CHUNK = 64, CONTEXT = 1024 };
 /* Of a log probability, in nats. Float weights and units differ only in the order of sums, and
@@ -157,12 +155,9 @@ TEST(test_gemma)
 
 static int read_golden(void **state)
 {
-    struct str text = {0};
     (void)state;
-    if (file_read("tests/golden/real.json", FILE_DATA, &text, &err)) return 1;
-    golden = cJSON_Parse(str_get(&text));
-    str_release(&text);
-    return golden ? 0 : 1;
+    golden = read_json("tests/golden/real.json");
+    return 0;
 }
 
 static int delete_golden(void **state)

@@ -3,9 +3,8 @@
 
 #include "tests/test.h"
 
-#include <cjson/cJSON.h>
-
 #include "runtime/token/chat_template.h"
+#include "tests/unit/json_kit.h"
 #include "tests/unit/tokenizer_kit.h"
 
 /* ---- rendering ------------------------------------------------------------------------------- */
@@ -26,15 +25,9 @@ static const char *const role_names[CHAT_ROLES] = {"system", "user", "assistant"
 static void render(const struct chat_template *c, const struct chat_message *messages, size_t n,
                    struct str *out)
 {
-    cJSON *all = cJSON_CreateArray();
-    for (size_t i = 0; i < n; i++) {
-        cJSON *o = cJSON_CreateObject();
-        cJSON_AddStringToObject(o, "role", role_names[messages[i].role]);
-        cJSON_AddStringToObject(o, "content", messages[i].text);
-        cJSON_AddItemToArray(all, o);
-    }
+    AUTO_JSON *all = cJSON_CreateArray();
+    for (size_t i = 0; i < n; i++) add_message(all, role_names[messages[i].role], messages[i].text);
     ok(chat_render_json(c, NULL, all, NULL, true, out, NULL, &err));
-    cJSON_Delete(all);
 }
 
 static struct chat_template *named(const char *name, const struct tokenizer *t)
@@ -50,43 +43,24 @@ static const char *text_of(const cJSON *object, const char *key)
     return text ? text : "";
 }
 
-static cJSON *read_cases(void)
-{
-    char path[2048], buffer[4096];
-    struct str s = {0};
-    assert_non_null(data_path(path, sizeof path, "templates/chat_templates.json"));
-    FILE *f = fopen(path, "rb");
-    assert_non_null(f);
-    for (size_t n; (n = fread(buffer, 1, sizeof buffer, f)) > 0;) str_append(&s, buffer, n);
-    fclose(f);
-    cJSON *json = cJSON_Parse(str_get(&s));
-    str_release(&s);
-    assert_non_null(json);
-    return json;
-}
-
 TEST(renders_the_templates)
 {
-    cJSON *json = read_cases();
-    struct tokenizer *t = open_bpe("gpt-2");
+    AUTO_JSON *json = read_templates();
+    AUTO_TOKENIZER *t = open_bpe("gpt-2");
     const cJSON *one;
     int n = 0;
     cJSON_ArrayForEach(one, cJSON_GetObjectItem(json, "cases"))
     {
         const char *source = text_of(one, "template"), *jinja = text_of(one, "expected_jinja");
-        struct chat_template *c = named(chat_template_nearest(source, strlen(source)), t);
-        struct str got = {0};
+        AUTO_TEMPLATE *c = named(chat_template_nearest(source, strlen(source)), t);
+        AUTO_STR got = {0};
         render(c, talk, N_TALK, &got);
         if (strcmp(str_get(&got), text_of(one, "expected_legacy")) != 0 &&
             strcmp(str_get(&got), jinja) != 0)
             fail_msg("%s as %s:\n%s", text_of(one, "name"), chat_template_name(c), str_get(&got));
-        str_release(&got);
-        chat_template_close(c);
         n++;
     }
-    tokenizer_close(t);
     assert_true(n >= 12);
-    cJSON_Delete(json);
 }
 
 static void check_render(const char *name, const char *expected)

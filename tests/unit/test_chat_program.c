@@ -4,10 +4,9 @@
 
 #include "tests/test.h"
 
-#include <cjson/cJSON.h>
-
 #include "base/random.h"
 #include "runtime/token/chat_template.h"
+#include "tests/unit/json_kit.h"
 #include "tests/unit/tokenizer_kit.h"
 
 #define CHATML                                                                                    \
@@ -94,18 +93,10 @@ static cJSON *make_talk(uint64_t seed, int n, bool system)
     cJSON *all = cJSON_CreateArray();
     char text[256];
     for (int i = system ? -1 : 0; i < n; i++) {
-        cJSON *o = cJSON_CreateObject();
         say(text, sizeof text, seed * 100 + (uint64_t)(i + 1));
-        cJSON_AddStringToObject(o, "role", i < 0 ? "system" : i % 2 ? "assistant" : "user");
-        cJSON_AddStringToObject(o, "content", text);
-        cJSON_AddItemToArray(all, o);
+        add_message(all, i < 0 ? "system" : i % 2 ? "assistant" : "user", text);
     }
     return all;
-}
-
-static const char *content(const cJSON *message)
-{
-    return cJSON_GetObjectItem(message, "content")->valuestring;
 }
 
 /* A conversation as a session has it: all tokens that were run, and which of them are in the
@@ -192,13 +183,13 @@ static struct tokens encode_turns(const struct chat_template *c, const struct to
     const cJSON *m;
     cJSON_ArrayForEach(m, talk)
     {
-        const char *role = cJSON_GetObjectItem(m, "role")->valuestring;
+        const char *role = json_text(m, "role");
         if (!strcmp(role, "system"))
-            l.system = content(m);
+            l.system = json_text(m, "content");
         else if (!strcmp(role, "user"))
-            say_turn(&l, content(m));
+            say_turn(&l, json_text(m, "content"));
         else
-            answer(&l, content(m), thought, end);
+            answer(&l, json_text(m, "content"), thought, end);
     }
     keep_live(&l);
     str_release(&l.in);
@@ -225,10 +216,9 @@ static void check_template(const char *source, const struct tokenizer *t, int32_
     assert_true(end < 0 || chat_ends(c, t, end));
     for (uint64_t seed = 1; seed <= 40; seed++) {
         int n = 1 + 2 * (int)(seed % (TALK_MAX / 2 + 1));
-        cJSON *talk = make_talk(seed, n, system && seed % 2);
+        AUTO_JSON *talk = make_talk(seed, n, system && seed % 2);
         check_talk(c, t, talk, thought, -1);
         if (end >= 0) check_talk(c, t, talk, thought, end);
-        cJSON_Delete(talk);
     }
 }
 
@@ -254,19 +244,6 @@ TEST(past_turns_are_as_the_template_writes_them)
     check_template(ENDS, t, BPE_END, true, "<think>Well.</think>");
 }
 
-static cJSON *read_public(void)
-{
-    char path[2048], buffer[4096];
-    AUTO_STR s = {0};
-    assert_non_null(data_path(path, sizeof path, "templates/chat_templates.json"));
-    FILE *f = fopen(path, "rb");
-    assert_non_null(f);
-    for (size_t n; (n = fread(buffer, 1, sizeof buffer, f)) > 0;) str_append(&s, buffer, n);
-    fclose(f);
-    cJSON *json = cJSON_Parse(str_get(&s));
-    return json;
-}
-
 /* With vocabularies like those of the models: public templates, or the stand-ins. */
 TEST(known_turns_have_the_ids_of_the_whole)
 {
@@ -283,7 +260,7 @@ TEST(known_turns_have_the_ids_of_the_whole)
         {"mistralai/Mistral-Large-Instruct-2411 (mistralai 'v7' template)", "mistral-v7",
          "vocabs/ggml-vocab-llama-spm.gguf", true},
     };
-    cJSON *public = read_public();
+    AUTO_JSON *public = read_templates();
     bool stands = cJSON_HasObjectItem(public, "stand_ins");
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         const cJSON *k;
@@ -293,14 +270,12 @@ TEST(known_turns_have_the_ids_of_the_whole)
         assert_non_null(t);
         cJSON_ArrayForEach(k, cJSON_GetObjectItem(public, "cases"))
         {
-            if (strcmp(cJSON_GetObjectItem(k, "name")->valuestring, name)) continue;
-            check_template(cJSON_GetObjectItem(k, "template")->valuestring, t, -1, all[i].system,
-                           NULL);
+            if (strcmp(json_text(k, "name"), name)) continue;
+            check_template(json_text(k, "template"), t, -1, all[i].system, NULL);
             n++;
         }
         assert_int_equal(n, 1);
     }
-    cJSON_Delete(public);
 }
 
 /* A template that counts, as ChatGLM's, cannot be rendered from a short talk, and past answers stay

@@ -4,19 +4,12 @@
 
 #include <math.h>
 
-#include <cjson/cJSON.h>
-
-#include "base/file.h"
 #include "cli/options/options.h"
 #include "runtime/forward/context.h"
 #include "runtime/forward/engine.h"
+#include "tests/unit/json_kit.h"
 
-static const cJSON *get(const cJSON *o, const char *key)
-{
-    const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
-    assert_non_null(v);
-    return v;
-}
+#define GOLDEN "quant/demo/golden.json"
 
 static enum chat_role role_of(const char *name)
 {
@@ -55,34 +48,25 @@ static void check(struct engine *g, const struct options *o, const cJSON *golden
     AUTO_TOKENS ids = {0};
     AUTO_CONTEXT x;
     const cJSON *expected;
-    encode(g, get(golden, "messages"), &ids);
-    assert_int_equal(ids.n, cJSON_GetArraySize(get(golden, "ids")));
+    encode(g, json_at(golden, "messages"), &ids);
+    assert_int_equal(ids.n, cJSON_GetArraySize(json_at(golden, "ids")));
     for (size_t i = 0; i < ids.n; i++)
-        assert_int_equal(ids.ids[i], cJSON_GetArrayItem(get(golden, "ids"), (int)i)->valueint);
+        assert_int_equal(ids.ids[i], cJSON_GetArrayItem(json_at(golden, "ids"), (int)i)->valueint);
 
     ok(context_open(&x, g, &o->session.plan, o->session.sampling.seed, 1, &err));
     forward_run(&x.forward, &x.cache, ids.ids, (int)ids.n, 1);
-    cJSON_ArrayForEach(expected, get(golden, "top5"))
+    cJSON_ArrayForEach(expected, json_at(golden, "top5"))
     {
         int id = cJSON_GetArrayItem(expected, 0)->valueint;
         double logit = cJSON_GetArrayItem(expected, 1)->valuedouble;
         assert_true(fabs((double)x.forward.logits[id] - logit) < 2e-3);
     }
-    cJSON_ArrayForEach(expected, get(golden, "greedy"))
+    cJSON_ArrayForEach(expected, json_at(golden, "greedy"))
     {
         int32_t id = argmax(x.forward.logits, g->model->n_vocab);
         assert_int_equal(id, expected->valueint);
         forward_run(&x.forward, &x.cache, &id, 1, 1);
     }
-}
-
-static cJSON *read_golden(void)
-{
-    AUTO_STR text = {0};
-    ok(file_read("quant/demo/golden.json", FILE_DATA, &text, &err));
-    cJSON *all = cJSON_Parse(str_get(&text));
-    assert_true(cJSON_GetArraySize(all) > 0);
-    return all;
 }
 
 TEST(test_golden)
@@ -95,9 +79,8 @@ TEST(test_golden)
     plan_kv_named("f32", &o.session.plan.kv);
     o.session.plan.policy = policy_choice("full");
     ok(engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
-    cJSON *all = read_golden();
+    AUTO_JSON *all = read_json(GOLDEN);
     cJSON_ArrayForEach(golden, all) check(g, &o, golden);
-    cJSON_Delete(all);
 }
 
 /* The greedy answer to a conversation, up to its end token, in the shipped configuration: int4
@@ -112,7 +95,7 @@ static void answer(struct tokens *out, const char *isa, const cJSON *golden)
     o.engine.isa = isa;
     ok(engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
     ok(context_open(&x, g, &o.session.plan, o.session.sampling.seed, 1, &err));
-    encode(g, get(golden, "messages"), &ids);
+    encode(g, json_at(golden, "messages"), &ids);
     forward_run(&x.forward, &x.cache, ids.ids, (int)ids.n, 1);
     do {
         int32_t id = argmax(x.forward.logits, g->model->n_vocab);
@@ -124,7 +107,7 @@ static void answer(struct tokens *out, const char *isa, const cJSON *golden)
 TEST(test_instruction_sets)
 {
     const cJSON *golden;
-    cJSON *all = read_golden();
+    AUTO_JSON *all = read_json(GOLDEN);
     cJSON_ArrayForEach(golden, all)
     {
         AUTO_TOKENS ref = {0};
@@ -137,5 +120,4 @@ TEST(test_instruction_sets)
                 fail_msg("%s says something else than ref", *isa);
         }
     }
-    cJSON_Delete(all);
 }

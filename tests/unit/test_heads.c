@@ -4,9 +4,6 @@
 
 #include <math.h>
 
-#include <cjson/cJSON.h>
-
-#include "base/file.h"
 #include "base/pool.h"
 #include "cli/options/options.h"
 #include "kernels/kernels.h"
@@ -20,6 +17,7 @@
 #include "runtime/forward/engine.h"
 #include "runtime/forward/score.h"
 #include "runtime/model/blocks.h"
+#include "tests/unit/json_kit.h"
 
 /* ---- the network ----------------------------------------------------------------------------- */
 
@@ -62,16 +60,9 @@ struct golden {
     float *x, *label;
 };
 
-static const cJSON *get(const struct golden *g, const char *key)
-{
-    const cJSON *v = cJSON_GetObjectItemCaseSensitive(g->json, key);
-    assert_non_null(v);
-    return v;
-}
-
 static double number(const struct golden *g, const char *key)
 {
-    return cJSON_GetNumberValue(get(g, key));
+    return cJSON_GetNumberValue(json_at(g->json, key));
 }
 
 static void fill(float *out, const cJSON *numbers)
@@ -82,20 +73,16 @@ static void fill(float *out, const cJSON *numbers)
 
 static void golden_open(struct golden *g, struct trainer *t, const char *isa, int n_threads)
 {
-    struct str text = {0};
-    ok(file_read("tests/golden/heads.json", FILE_DATA, &text, &err));
-    g->json = cJSON_Parse(str_get(&text));
-    str_release(&text);
-    assert_non_null(g->json);
+    g->json = read_json("tests/golden/heads.json");
     int n = (int)number(g, "n"), n_in = (int)number(g, "n_in"), n_head = (int)number(g, "n_head");
     trainer_init(t, n, n_in, (int)number(g, "n_hidden"), n_head, isa, n_threads);
     g->x = aligned_alloc(64, (size_t)(n * n_in) * sizeof *g->x);
     g->label = calloc((size_t)(n * n_head), sizeof *g->label);
-    fill(g->x, get(g, "x"));
-    fill(g->label, get(g, "label"));
+    fill(g->x, json_at(g->json, "x"));
+    fill(g->label, json_at(g->json, "label"));
     g->rows = (struct heads_rows){n, g->x, g->label};
-    fill(t->net.weights, get(g, "w1"));
-    fill(heads_net_w2(&t->net), get(g, "w2"));
+    fill(t->net.weights, json_at(g->json, "w1"));
+    fill(heads_net_w2(&t->net), json_at(g->json, "w2"));
 }
 
 static void golden_close(struct golden *g, struct trainer *t)
@@ -132,16 +119,16 @@ TEST(equals_pytorch)
         size_t n1 = (size_t)(t.net.n_hidden * t.net.n_in);
         double loss = gradient(&g, &t);
         assert_true(fabs(loss - number(&g, "loss")) < 1e-6);
-        near(t.work.score, get(&g, "score"), 1e-5);
-        near(t.net.gradient, get(&g, "g1"), 1e-6);
-        near(t.net.gradient + n1, get(&g, "g2"), 1e-6);
+        near(t.work.score, json_at(g.json, "score"), 1e-5);
+        near(t.net.gradient, json_at(g.json, "g1"), 1e-6);
+        near(t.net.gradient + n1, json_at(g.json, "g2"), 1e-6);
         for (int step = 1; step <= (int)number(&g, "steps"); step++) {
             gradient(&g, &t);
             heads_net_step(&t.net, (float)number(&g, "rate"), (float)number(&g, "clip"), step,
                            t.pool);
         }
-        near(t.net.weights, get(&g, "w1_after"), 2e-5);
-        near(heads_net_w2(&t.net), get(&g, "w2_after"), 2e-5);
+        near(t.net.weights, json_at(g.json, "w1_after"), 2e-5);
+        near(heads_net_w2(&t.net), json_at(g.json, "w2_after"), 2e-5);
         golden_close(&g, &t);
     }
 }
@@ -625,9 +612,9 @@ TEST(facts_are_told_in_a_text)
         const bool held_back = i % 2;
         ok(heads_text_weave(&woven, &c.data, 1, 512, held_back, (uint64_t)i / 4, &err));
         assert_int_equal(woven.n, 1);
-        cJSON *row = cJSON_Parse(str_get(&woven.text));
-        const char *text = cJSON_GetStringValue(cJSON_GetObjectItem(row, "document"));
-        const cJSON *answers = cJSON_GetObjectItem(row, "answer");
+        AUTO_JSON *row = cJSON_Parse(str_get(&woven.text));
+        const char *text = json_text(row, "document");
+        const cJSON *answers = json_at(row, "answer");
         assert_int_equal(cJSON_GetArraySize(answers), 4);
         for (int k = 0; k < 4; k++) {
             const char *answer = cJSON_GetStringValue(cJSON_GetArrayItem(answers, k));
@@ -638,7 +625,6 @@ TEST(facts_are_told_in_a_text)
         }
         assert_non_null(strstr(text, "garden \xc3\xa9 "));
         assert_null(strstr(text, "garden My"));
-        cJSON_Delete(row);
     }
     /* The same seed tells the same. */
     ok(heads_text_weave(&woven, &c.data, 1, 512, false, 2, &err));

@@ -5,9 +5,6 @@
 
 #include <math.h>
 
-#include <cjson/cJSON.h>
-
-#include "base/file.h"
 #include "cli/options/options.h"
 #include "kernels/kernels.h"
 #include "quant/heads/heads_import.h"
@@ -16,6 +13,7 @@
 #include "runtime/forward/context.h"
 #include "runtime/forward/engine.h"
 #include "runtime/model/blocks.h"
+#include "tests/unit/json_kit.h"
 
 #define MODEL    "build/golden/families/qwen3.gguf"
 #define RELEASED "tests/golden/released/"
@@ -75,13 +73,11 @@ static void scores_of(const struct engine *g, int layer, float *out)
 
 TEST(scores_equal_pytorch)
 {
-    AUTO_STR text = {0};
-    ok(file_read(RELEASED "scores.json", FILE_DATA, &text, &err));
-    cJSON *json = cJSON_Parse(str_get(&text));
+    AUTO_JSON *json = read_json(RELEASED "scores.json");
     for (int i = 0; i < N_FILES; i++)
         for (const char *const *isa = kn_isa_list(); *isa; isa++) {
             AUTO_ENGINE *g = import(files[i], *isa);
-            const cJSON *v = cJSON_GetObjectItemCaseSensitive(json, files[i])->child;
+            const cJSON *v = json_at(json, files[i])->child;
             assert_string_equal(retaining_form_name(g->retaining->shape.form), forms[i]);
             for (int layer = 0; layer < g->retaining->shape.n_layer; layer++) {
                 float out[ROWS * 2];
@@ -94,7 +90,6 @@ TEST(scores_equal_pytorch)
             }
             assert_null(v);
         }
-    cJSON_Delete(json);
 }
 
 /* ---- the input ------------------------------------------------------------------------------- */

@@ -4,10 +4,8 @@
 
 #include <math.h>
 
-#include <cjson/cJSON.h>
-
-#include "base/file.h"
 #include "quant/files/questions.h"
+#include "tests/unit/json_kit.h"
 #include "tests/unit/tokenizer_kit.h"
 
 /* ---- fields ---------------------------------------------------------------------------------- */
@@ -192,15 +190,13 @@ static int compare_pair(const cJSON *pair)
 
 TEST(every_metric_equals_the_program_it_is_from)
 {
-    AUTO_STR text = {0}, names = {0};
+    AUTO_STR names = {0};
+    AUTO_JSON *all = read_json("tests/golden/metrics.json");
+    const cJSON *pair, *pairs = json_at(all, "pairs");
     int n_wrong = 0;
-    ok(file_read("tests/golden/metrics.json", FILE_DATA, &text, &err));
-    cJSON *all = cJSON_Parse(str_get(&text));
-    const cJSON *pair, *pairs = cJSON_GetObjectItem(all, "pairs");
     metric_names(&names);
-    assert_string_equal(str_get(&names), cJSON_GetObjectItem(all, "metrics")->valuestring);
+    assert_string_equal(str_get(&names), json_text(all, "metrics"));
     assert_int_equal(cJSON_GetArraySize(pairs), 250);
     cJSON_ArrayForEach(pair, pairs) n_wrong += compare_pair(pair);
     assert_int_equal(n_wrong, 0);
-    cJSON_Delete(all);
 }

@@ -1,10 +1,7 @@
 /* Recall in conversations with the demo model: evicted units come back for the message that
  * needs them, and a conversation that is closed and resumed continues as if it had stayed open. */
 
-#include <cjson/cJSON.h>
-
-#include "base/file.h"
-#include "tests/unit/data.h"
+#include "tests/unit/json_kit.h"
 #include "tests/unit/session_kit.h"
 
 /* A cache so small that a fact is evicted before the question about it. */
@@ -499,27 +496,22 @@ TEST(test_marks_are_not_said)
 {
     static const char *const rows[] = {"chatml", "llama3", "llama2", "mistral",
                                        "phi3",   "zephyr", "retain"};
-    char path[2048];
-    AUTO_STR text = {0};
     struct chat_template *t;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         ok(chat_template_named(&t, rows[i], engine->tokenizer, &err));
         sees_no_marks(t);
     }
-    const char *file = data_path(path, sizeof path, "templates/chat_templates.json");
-    ok(file_read(file, FILE_DATA, &text, &err));
-    cJSON *json = cJSON_Parse(str_get(&text));
+    AUTO_JSON *json = read_templates();
     const cJSON *k;
     int n = 0;
     cJSON_ArrayForEach(k, cJSON_GetObjectItem(json, "cases"))
     {
-        const char *source = cJSON_GetObjectItem(k, "template")->valuestring;
+        const char *source = json_text(k, "template");
         if (chat_template_open(&t, source, strlen(source), engine->tokenizer, &err)) continue;
         sees_no_marks(t);
         n++;
     }
     assert_true(n >= 6);
-    cJSON_Delete(json);
 }
 
 /* With a chooser that finds facts, the newest units may take nearly the whole budget; otherwise

@@ -4,8 +4,7 @@
  * going back. */
 #include <sys/wait.h>
 
-#include <cjson/cJSON.h>
-
+#include "tests/unit/json_kit.h"
 #include "tests/unit/make_thinker.h"
 #include "tests/unit/session_kit.h"
 
@@ -132,20 +131,17 @@ static struct session *start(struct fixture *f, const char *name)
 
 static void add(cJSON *all, const char *role, const char *text, bool thought)
 {
-    cJSON *o = cJSON_CreateObject();
+    cJSON *o = add_message(all, role, text);
     AUTO_STR hm = {0};
     for (int i = 0; i < N_HM; i++) str_printf(&hm, "%shm%d", i ? " " : "", i);
-    cJSON_AddStringToObject(o, "role", role);
-    cJSON_AddStringToObject(o, "content", text);
     if (thought) cJSON_AddStringToObject(o, "reasoning_content", str_get(&hm));
-    cJSON_AddItemToArray(all, o);
 }
 
 /* The ids of n turns with these messages, and of one more message. */
 static struct tokens rendered(const struct session_opts *o, const char *const *messages, int n,
                               bool thought)
 {
-    cJSON *all = cJSON_CreateArray(), *variables = cJSON_CreateObject();
+    AUTO_JSON *all = cJSON_CreateArray(), *variables = cJSON_CreateObject();
     struct tokens ids = {0};
     if (o->system) add(all, "system", o->system, false);
     for (int i = 0; i <= n; i++) {
@@ -155,8 +151,6 @@ static struct tokens rendered(const struct session_opts *o, const char *const *m
     chat_think_variables(engine->template, o->think, variables);
     ok(chat_render_json(engine->template, engine->tokenizer, all, variables, false, NULL, &ids,
                         &err));
-    cJSON_Delete(variables);
-    cJSON_Delete(all);
     return ids;
 }
 

@@ -3,11 +3,10 @@
 
 #include "tests/test.h"
 
-#include <cjson/cJSON.h>
 #include <time.h>
 
 #include "runtime/template/template.h"
-#include "tests/unit/data.h"
+#include "tests/unit/json_kit.h"
 
 /* As in make_templates.py: 4 July 2025, a Friday, 13:05:09. */
 static const struct tm now = {.tm_year = 125,
@@ -18,22 +17,6 @@ static const struct tm now = {.tm_year = 125,
                               .tm_sec = 9,
                               .tm_wday = 5,
                               .tm_yday = 184};
-
-static cJSON *read_json(const char *path)
-{
-    FILE *f = fopen(path, "rb");
-    assert_non_null(f);
-    fseek(f, 0, SEEK_END);
-    size_t n = (size_t)ftell(f);
-    char *text = calloc(1, n + 1);
-    rewind(f);
-    assert_int_equal(fread(text, 1, n, f), n);
-    fclose(f);
-    cJSON *o = cJSON_ParseWithLength(text, n);
-    free(text);
-    assert_non_null(o);
-    return o;
-}
 
 static int render(const char *source, const struct template_input *in, struct template_prompt *out,
                   struct err *e)
@@ -62,15 +45,14 @@ static bool agrees(const cJSON *golden, const char *source, const cJSON *variabl
 
 TEST(renders_as_jinja_does)
 {
-    cJSON *o = read_json("tests/golden/templates.json");
+    AUTO_JSON *o = read_json("tests/golden/templates.json");
     const cJSON *variables = cJSON_GetObjectItem(o, "variables"), *k;
     int n = 0, n_wrong = 0;
     cJSON_ArrayForEach(k, cJSON_GetObjectItem(o, "features"))
     {
         n++;
-        n_wrong += !agrees(k, cJSON_GetObjectItem(k, "template")->valuestring, variables);
+        n_wrong += !agrees(k, json_text(k, "template"), variables);
     }
-    cJSON_Delete(o);
     assert_int_equal(n_wrong, 0);
     assert_true(n >= 80);
 }
@@ -80,8 +62,7 @@ static const char *source_of(const cJSON *public, const char *name)
     const cJSON *k;
     cJSON_ArrayForEach(k, cJSON_GetObjectItem(public, "cases"))
     {
-        if (!strcmp(cJSON_GetObjectItem(k, "name")->valuestring, name))
-            return cJSON_GetObjectItem(k, "template")->valuestring;
+        if (!strcmp(json_text(k, "name"), name)) return json_text(k, "template");
     }
     fail_msg("no template %s", name);
     return NULL;
@@ -90,22 +71,18 @@ static const char *source_of(const cJSON *public, const char *name)
 /* The public templates, or the stand-ins where they are missing. */
 TEST(renders_templates_as_jinja_does)
 {
-    char path[512];
-    assert_non_null(data_path(path, sizeof path, "templates/chat_templates.json"));
-    cJSON *public = read_json(path), *o = read_json("tests/golden/templates.json");
+    AUTO_JSON *public = read_templates(), *o = read_json("tests/golden/templates.json");
     bool stands = cJSON_HasObjectItem(public, "stand_ins");
     const cJSON *golden = cJSON_GetObjectItem(o, stands ? "stand_ins" : "public"), *k;
     const cJSON *talks = cJSON_GetObjectItem(golden, "conversations");
     int n = 0, n_wrong = 0;
     cJSON_ArrayForEach(k, cJSON_GetObjectItem(golden, "rendered"))
     {
-        const char *name = cJSON_GetObjectItem(k, "template")->valuestring;
-        const char *talk = cJSON_GetObjectItem(k, "conversation")->valuestring;
+        const char *name = json_text(k, "template");
+        const char *talk = json_text(k, "conversation");
         n++;
         n_wrong += !agrees(k, source_of(public, name), cJSON_GetObjectItem(talks, talk));
     }
-    cJSON_Delete(o);
-    cJSON_Delete(public);
     assert_int_equal(n_wrong, 0);
     assert_true(n >= 100);
 }
@@ -162,7 +139,7 @@ TEST(knows_the_usual_variables)
 {
     struct template_message m[] = {{.role = "system", .text = "S", .n = 1},
                                    {.role = "user", .text = "U\0V", .n = 3}};
-    cJSON *variables = cJSON_Parse("{\"enable_thinking\": false, \"n\": 1.5}");
+    AUTO_JSON *variables = cJSON_Parse("{\"enable_thinking\": false, \"n\": 1.5}");
     struct template_input in = {.messages = m,
                                 .n_messages = 2,
                                 .add_generation_prompt = true,
@@ -175,7 +152,6 @@ TEST(knows_the_usual_variables)
     ok(render(source, &in, &got, &err));
     assert_string_equal(got.text, "<s>Falsesystem1user3TrueTrueFalse1.5");
     template_prompt_release(&got);
-    cJSON_Delete(variables);
 }
 
 TEST(refuses_in_its_own_words)

@@ -218,19 +218,19 @@ V16_INLINE void add_scaled(__m512 *acc, int T, const __m512i *dot, __m512 scale,
                                  _mm512_mul_ps(scale, _mm512_set1_ps(d[t])), acc[t]);
 }
 
-/* Two scales per group: each half separately; the sum of the half corrects for the offset. */
-V16_INLINE void add_half(enum kn_type type, sums acc, int R, int T, const uint8_t *panel,
-                         size_t step, int s, struct act_at x, int h)
+/* acc + columns 4 j0 to 4 j1 - 1 of R panel rows times T tokens: part h of group s, the group or a
+ * half of it, has its own scale; the sum of the part corrects for the offset. */
+V16_INLINE void add_part(enum kn_type type, sums acc, int R, int T, const uint8_t *panel,
+                         size_t step, int s, struct act_at x, int h, int j0, int j1)
 {
     dots dot;
 
 #pragma GCC unroll 8
-    for (int t = 0; t < T; t++) {
+    for (int t = 0; t < T; t++)
         for (int r = 0; r < R; r++)
             dot[r][t] =
                 panel_offset(type) ? _mm512_set1_epi32(x.start[h][t]) : _mm512_setzero_si512();
-    }
-    dot_columns(type, dot, R, T, panel, step, s, x.q, 4 * h, 4 * h + 4);
+    dot_columns(type, dot, R, T, panel, step, s, x.q, j0, j1);
 #pragma GCC unroll 2
     for (int r = 0; r < R; r++, panel += step) {
         add_scaled(acc[r], T, dot[r], panel_scales(type, panel, s, h), x.d);
@@ -247,29 +247,10 @@ V16_INLINE void add_half(enum kn_type type, sums acc, int R, int T, const uint8_
 V16_INLINE void add_group(enum kn_type type, sums acc, int R, int T, const uint8_t *panel,
                           size_t step, int s, struct act_at x)
 {
-    dots dot;
+    const int part = panel_halves(type) ? 4 : 8;
 
-    if (panel_halves(type)) {
-        add_half(type, acc, R, T, panel, step, s, x, 0);
-        add_half(type, acc, R, T, panel, step, s, x, 1);
-        return;
-    }
-#pragma GCC unroll 8
-    for (int t = 0; t < T; t++)
-        for (int r = 0; r < R; r++)
-            dot[r][t] =
-                panel_offset(type) ? _mm512_set1_epi32(x.start[0][t]) : _mm512_setzero_si512();
-    dot_columns(type, dot, R, T, panel, step, s, x.q, 0, 8);
-#pragma GCC unroll 2
-    for (int r = 0; r < R; r++, panel += step) {
-        add_scaled(acc[r], T, dot[r], panel_scales(type, panel, s, 0), x.d);
-        if (!panel_minima(type)) continue;
-
-        const __m512 min = panel_mins(type, panel, s, 0);
-#pragma GCC unroll 8
-        for (int t = 0; t < T; t++)
-            acc[r][t] = _mm512_fmadd_ps(min, _mm512_set1_ps(x.total[0][t]), acc[r][t]);
-    }
+    add_part(type, acc, R, T, panel, step, s, x, 0, 0, part);
+    if (panel_halves(type)) add_part(type, acc, R, T, panel, step, s, x, 1, part, 8);
 }
 
 V16_INLINE void panel_tile(enum kn_type type, int R, int T, const struct panel_job *job)

@@ -103,27 +103,20 @@ V16_INLINE void add_minima_pairs(float32x4_t acc[2][PAIRS], int n, float32x4_t m
 V16_INLINE void add_group_pairs(enum kn_type type, float32x4_t acc[2][PAIRS], int n,
                                 const uint8_t *panel, int s, int quarter, const struct act_group *x)
 {
+    const int halves = panel_halves(type); /* each has its own scale */
     int8x16_t w[8], rows[2][4];
     int32x4_t dot[2][PAIRS];
 
     unpack(type, w, panel, s, quarter);
     pair_rows(rows, w);
-    if (panel_halves(type)) { /* two scales per group: each half separately */
-        for (int h = 0; h < 2; h++) {
-            start_pairs(dot, n, x->start[h]);
-            dot_pairs(dot, n, rows, x->q[0], h);
-            add_scaled_pairs(acc, n, dot, panel_scales(type, panel, s, h, quarter), x->d);
-            if (panel_minima(type))
-                add_minima_pairs(acc, n, panel_mins(type, panel, s, h, quarter), x->total[h]);
-        }
-        return;
+    for (int h = 0; h <= halves; h++) {
+        start_pairs(dot, n, x->start[h]);
+        dot_pairs(dot, n, rows, x->q[0], h);
+        if (!halves) dot_pairs(dot, n, rows, x->q[0], 1);
+        add_scaled_pairs(acc, n, dot, panel_scales(type, panel, s, h, quarter), x->d);
+        if (panel_minima(type))
+            add_minima_pairs(acc, n, panel_mins(type, panel, s, h, quarter), x->total[h]);
     }
-    start_pairs(dot, n, x->start[0]);
-    dot_pairs(dot, n, rows, x->q[0], 0);
-    dot_pairs(dot, n, rows, x->q[0], 1);
-    add_scaled_pairs(acc, n, dot, panel_scales(type, panel, s, 0, quarter), x->d);
-    if (panel_minima(type))
-        add_minima_pairs(acc, n, panel_mins(type, panel, s, 0, quarter), x->total[0]);
 }
 
 V16_INLINE void panel_tile(enum kn_type type, int R, int T, const struct panel_job *job)

@@ -237,20 +237,23 @@ V16_INLINE void add_scaled(float32x4_t *acc, int T, const int32x4_t *dot, float3
         acc[t] = vfmaq_f32(acc[t], vcvtq_f32_s32(dot[t]), vmulq_n_f32(scale, d[t]));
 }
 
-/* Two scales per group: each half separately. */
-V16_INLINE void add_halves(enum kn_type type, float32x4_t *acc, int T, const uint8_t *panel, int s,
-                           int quarter, struct act_at x)
+/* acc[t] + group s of a panel, 4 rows, times T tokens; a part, the group or a half of it, has its
+ * own scale */
+V16_INLINE void add_group(enum kn_type type, float32x4_t *acc, int T, const uint8_t *panel, int s,
+                          int quarter, struct act_at x)
 {
+    const int halves = panel_halves(type);
     int8x16_t w[8];
 
     unpack(type, w, panel, s, quarter);
 #pragma GCC unroll 2
-    for (int h = 0; h < 2; h++) {
+    for (int h = 0; h <= halves; h++) {
         int32x4_t dot[PANEL_TOK];
 
 #pragma GCC unroll 8
         for (int t = 0; t < T; t++) dot[t] = vdupq_n_s32(x.start[h][t]);
         dot_half(type, dot, T, w, x.q, h);
+        if (!halves) dot_half(type, dot, T, w, x.q, 1);
         add_scaled(acc, T, dot, panel_scales(type, panel, s, h, quarter), x.d);
         if (!panel_minima(type)) continue;
 
@@ -258,30 +261,6 @@ V16_INLINE void add_halves(enum kn_type type, float32x4_t *acc, int T, const uin
 #pragma GCC unroll 8
         for (int t = 0; t < T; t++) acc[t] = vfmaq_n_f32(acc[t], min, x.total[h][t]);
     }
-}
-
-/* acc[t] + group s of a panel, 4 rows, times T tokens */
-V16_INLINE void add_group(enum kn_type type, float32x4_t *acc, int T, const uint8_t *panel, int s,
-                          int quarter, struct act_at x)
-{
-    int8x16_t w[8];
-    int32x4_t dot[PANEL_TOK];
-
-    if (panel_halves(type)) {
-        add_halves(type, acc, T, panel, s, quarter, x);
-        return;
-    }
-    unpack(type, w, panel, s, quarter);
-#pragma GCC unroll 8
-    for (int t = 0; t < T; t++) dot[t] = vdupq_n_s32(x.start[0][t]);
-    dot_half(type, dot, T, w, x.q, 0);
-    dot_half(type, dot, T, w, x.q, 1);
-    add_scaled(acc, T, dot, panel_scales(type, panel, s, 0, quarter), x.d);
-    if (!panel_minima(type)) return;
-
-    const float32x4_t min = panel_mins(type, panel, s, 0, quarter);
-#pragma GCC unroll 8
-    for (int t = 0; t < T; t++) acc[t] = vfmaq_n_f32(acc[t], min, x.total[0][t]);
 }
 
 V16_INLINE float32x4_t v4_load_n(const float *p, int n)

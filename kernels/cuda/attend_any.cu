@@ -507,30 +507,11 @@ template <int MAX> DEVICE void attend_any(const struct cuda_attend_any &a)
     write_rows<MAX>(a, w, &f, o);
 }
 
-KERNEL(attend_any_64, struct cuda_attend_any, CUDA_ATTEND_THREADS, 2)
-{
-    attend_any<64>(a);
-}
-
-KERNEL(attend_any_128, struct cuda_attend_any, CUDA_ATTEND_THREADS, 2)
-{
-    attend_any<128>(a);
-}
-
-KERNEL(attend_any_256, struct cuda_attend_any, CUDA_ATTEND_THREADS, 1)
-{
-    attend_any<256>(a);
-}
-
-KERNEL(attend_any_512, struct cuda_attend_any, CUDA_ATTEND_THREADS, 1)
-{
-    attend_any<512>(a);
-}
-
-KERNEL(attend_any_576, struct cuda_attend_any, CUDA_ATTEND_THREADS, 1)
-{
-    attend_any<576>(a);
-}
+KERNEL_OF(attend_any_64, struct cuda_attend_any, CUDA_ATTEND_THREADS, 2, attend_any<64>)
+KERNEL_OF(attend_any_128, struct cuda_attend_any, CUDA_ATTEND_THREADS, 2, attend_any<128>)
+KERNEL_OF(attend_any_256, struct cuda_attend_any, CUDA_ATTEND_THREADS, 1, attend_any<256>)
+KERNEL_OF(attend_any_512, struct cuda_attend_any, CUDA_ATTEND_THREADS, 1, attend_any<512>)
+KERNEL_OF(attend_any_576, struct cuda_attend_any, CUDA_ATTEND_THREADS, 1, attend_any<576>)
 
 KERNEL(merge_any, struct cuda_merge_any, 128, 1)
 {

@@ -692,20 +692,12 @@ template <int DIM> DEVICE void decode_piece(const struct cuda_attend &a)
     attend_decode<DIM>(a, p, turns, false);
 }
 
-KERNEL(attend_decode_64, struct cuda_attend, CUDA_ATTEND_THREADS, CUDA_ATTEND_BLOCKS(64))
-{
-    decode_piece<64>(a);
-}
-
-KERNEL(attend_decode_96, struct cuda_attend, CUDA_ATTEND_THREADS, CUDA_ATTEND_BLOCKS(96))
-{
-    decode_piece<96>(a);
-}
-
-KERNEL(attend_decode_128, struct cuda_attend, CUDA_ATTEND_THREADS, CUDA_ATTEND_BLOCKS(128))
-{
-    decode_piece<128>(a);
-}
+KERNEL_OF(attend_decode_64, struct cuda_attend, CUDA_ATTEND_THREADS, CUDA_ATTEND_BLOCKS(64),
+          decode_piece<64>)
+KERNEL_OF(attend_decode_96, struct cuda_attend, CUDA_ATTEND_THREADS, CUDA_ATTEND_BLOCKS(96),
+          decode_piece<96>)
+KERNEL_OF(attend_decode_128, struct cuda_attend, CUDA_ATTEND_THREADS, CUDA_ATTEND_BLOCKS(128),
+          decode_piece<128>)
 
 enum { MERGE_AHEAD = 16 };
 
@@ -850,17 +842,9 @@ template <int DIM> DEVICE void attend_one(const struct cuda_attend_one &a)
         merge_row(merge, p.head, row, p.row, p.n);
 }
 
-KERNEL(attend_one_64, struct cuda_attend_one, CUDA_ATTEND_THREADS, CUDA_ATTEND_BLOCKS(64))
-{
-    attend_one<64>(a);
-}
-
-KERNEL(attend_one_96, struct cuda_attend_one, CUDA_ATTEND_THREADS, CUDA_ATTEND_BLOCKS(96))
-{
-    attend_one<96>(a);
-}
-
-KERNEL(attend_one_128, struct cuda_attend_one, CUDA_ATTEND_THREADS, CUDA_ATTEND_BLOCKS(128))
-{
-    attend_one<128>(a);
-}
+KERNEL_OF(attend_one_64, struct cuda_attend_one, CUDA_ATTEND_THREADS, CUDA_ATTEND_BLOCKS(64),
+          attend_one<64>)
+KERNEL_OF(attend_one_96, struct cuda_attend_one, CUDA_ATTEND_THREADS, CUDA_ATTEND_BLOCKS(96),
+          attend_one<96>)
+KERNEL_OF(attend_one_128, struct cuda_attend_one, CUDA_ATTEND_THREADS, CUDA_ATTEND_BLOCKS(128),
+          attend_one<128>)

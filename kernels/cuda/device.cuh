@@ -719,6 +719,13 @@ DEVICE void load_four_fresh(float x[4], const float *p)
 
 /* ---- built from the above -------------------------------------------------------------------- */
 
+/* A kernel that only calls f(a). */
+#define KERNEL_OF(name, args, n_threads, min_blocks, f) \
+    KERNEL(name, args, n_threads, min_blocks)           \
+    {                                                   \
+        f(a);                                           \
+    }
+
 /* Of a number and NaN: the number. */
 DEVICE float max_f32(float a, float b)
 {

@@ -275,30 +275,13 @@ template <int TYPE> DEVICE void of_floats(const struct cuda_expert &a)
     }
 }
 
-KERNEL(experts_f32, struct cuda_expert, CUDA_EXPERT_THREADS, 2)
-{
-    of_floats<F32>(a);
-}
+KERNEL_OF(experts_f32, struct cuda_expert, CUDA_EXPERT_THREADS, 2, of_floats<F32>)
+KERNEL_OF(experts_f16, struct cuda_expert, CUDA_EXPERT_THREADS, 2, of_floats<F16>)
+KERNEL_OF(experts_bf16, struct cuda_expert, CUDA_EXPERT_THREADS, 2, of_floats<BF16>)
 
-KERNEL(experts_f16, struct cuda_expert, CUDA_EXPERT_THREADS, 2)
-{
-    of_floats<F16>(a);
-}
-
-KERNEL(experts_bf16, struct cuda_expert, CUDA_EXPERT_THREADS, 2)
-{
-    of_floats<BF16>(a);
-}
-
-#define EXPERTS(name, format)                                             \
-    KERNEL(experts_few_##name, struct cuda_expert, CUDA_EXPERT_THREADS, 2)  \
-    {                                                                     \
-        few<format>(a);                                                   \
-    }                                                                     \
-    KERNEL(experts_many_##name, struct cuda_expert, CUDA_EXPERT_THREADS, 2) \
-    {                                                                     \
-        many<format>(a);                                                  \
-    }
+#define EXPERTS(name, format)                                                                      \
+    KERNEL_OF(experts_few_##name, struct cuda_expert, CUDA_EXPERT_THREADS, 2, few<format>)         \
+    KERNEL_OF(experts_many_##name, struct cuda_expert, CUDA_EXPERT_THREADS, 2, many<format>)
 
 EXPERTS(q4, CUDA_Q4)
 EXPERTS(q8, CUDA_Q8)

@@ -45,20 +45,9 @@ template <int TYPE> DEVICE void matvec(const struct cuda_floats &a)
     }
 }
 
-KERNEL(matvec_f32, struct cuda_floats, CUDA_FLOATS_THREADS, 2)
-{
-    matvec<F32>(a);
-}
-
-KERNEL(matvec_f16, struct cuda_floats, CUDA_FLOATS_THREADS, 2)
-{
-    matvec<F16>(a);
-}
-
-KERNEL(matvec_bf16, struct cuda_floats, CUDA_FLOATS_THREADS, 2)
-{
-    matvec<BF16>(a);
-}
+KERNEL_OF(matvec_f32, struct cuda_floats, CUDA_FLOATS_THREADS, 2, matvec<F32>)
+KERNEL_OF(matvec_f16, struct cuda_floats, CUDA_FLOATS_THREADS, 2, matvec<F16>)
+KERNEL_OF(matvec_bf16, struct cuda_floats, CUDA_FLOATS_THREADS, 2, matvec<BF16>)
 
 /* ---- chunks ---------------------------------------------------------------------------------- */
 
@@ -218,20 +207,9 @@ template <int TYPE> DEVICE void matmul(const struct cuda_floats &a)
     }
 }
 
-KERNEL(matmul_f32, struct cuda_floats, CUDA_FLOATS_THREADS, 1)
-{
-    matmul<F32>(a);
-}
-
-KERNEL(matmul_f16, struct cuda_floats, CUDA_FLOATS_THREADS, 2)
-{
-    matmul<F16>(a);
-}
-
-KERNEL(matmul_bf16, struct cuda_floats, CUDA_FLOATS_THREADS, 2)
-{
-    matmul<BF16>(a);
-}
+KERNEL_OF(matmul_f32, struct cuda_floats, CUDA_FLOATS_THREADS, 1, matmul<F32>)
+KERNEL_OF(matmul_f16, struct cuda_floats, CUDA_FLOATS_THREADS, 2, matmul<F16>)
+KERNEL_OF(matmul_bf16, struct cuda_floats, CUDA_FLOATS_THREADS, 2, matmul<BF16>)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
@@ -247,17 +225,6 @@ template <int TYPE> DEVICE void embed(const struct cuda_embed &a)
     }
 }
 
-KERNEL(embed_f32, struct cuda_embed, 128, 1)
-{
-    embed<F32>(a);
-}
-
-KERNEL(embed_f16, struct cuda_embed, 128, 1)
-{
-    embed<F16>(a);
-}
-
-KERNEL(embed_bf16, struct cuda_embed, 128, 1)
-{
-    embed<BF16>(a);
-}
+KERNEL_OF(embed_f32, struct cuda_embed, 128, 1, embed<F32>)
+KERNEL_OF(embed_f16, struct cuda_embed, 128, 1, embed<F16>)
+KERNEL_OF(embed_bf16, struct cuda_embed, 128, 1, embed<BF16>)

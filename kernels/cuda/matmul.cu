@@ -155,30 +155,11 @@ template <int FORMAT> DEVICE void matmul(const struct cuda_matvec &a)
     }
 }
 
-KERNEL(matmul_q4, struct cuda_matvec, CUDA_MATMUL_THREADS, 3)
-{
-    matmul<CUDA_Q4>(a);
-}
-
-KERNEL(matmul_q8, struct cuda_matvec, CUDA_MATMUL_THREADS, 2)
-{
-    matmul<CUDA_Q8>(a);
-}
-
-KERNEL(matmul_q4a, struct cuda_matvec, CUDA_MATMUL_THREADS, 2)
-{
-    matmul<CUDA_Q4A>(a);
-}
-
-KERNEL(matmul_q5a, struct cuda_matvec, CUDA_MATMUL_THREADS, 2)
-{
-    matmul<CUDA_Q5A>(a);
-}
-
-KERNEL(matmul_q6, struct cuda_matvec, CUDA_MATMUL_THREADS, 3)
-{
-    matmul<CUDA_Q6>(a);
-}
+KERNEL_OF(matmul_q4, struct cuda_matvec, CUDA_MATMUL_THREADS, 3, matmul<CUDA_Q4>)
+KERNEL_OF(matmul_q8, struct cuda_matvec, CUDA_MATMUL_THREADS, 2, matmul<CUDA_Q8>)
+KERNEL_OF(matmul_q4a, struct cuda_matvec, CUDA_MATMUL_THREADS, 2, matmul<CUDA_Q4A>)
+KERNEL_OF(matmul_q5a, struct cuda_matvec, CUDA_MATMUL_THREADS, 2, matmul<CUDA_Q5A>)
+KERNEL_OF(matmul_q6, struct cuda_matvec, CUDA_MATMUL_THREADS, 3, matmul<CUDA_Q6>)
 
 /* ---- the retaining head ---------------------------------------------------------------------- */
 

@@ -3,55 +3,16 @@
  * instructions; eight tokens take as long as one. */
 #include "kernels/cuda/matvec.cuh"
 
-KERNEL(matvec_q4, struct cuda_matvec, CUDA_MATVEC_THREADS, 2)
-{
-    compute_one<CUDA_Q4>(a);
-}
-
-KERNEL(matvec_q8, struct cuda_matvec, CUDA_MATVEC_THREADS, 2)
-{
-    compute_one<CUDA_Q8>(a);
-}
-
-KERNEL(matvec_q4a, struct cuda_matvec, CUDA_MATVEC_THREADS, 2)
-{
-    compute_one<CUDA_Q4A>(a);
-}
-
-KERNEL(matvec_q5a, struct cuda_matvec, CUDA_MATVEC_THREADS, 2)
-{
-    compute_one<CUDA_Q5A>(a);
-}
-
-KERNEL(matvec_q6, struct cuda_matvec, CUDA_MATVEC_THREADS, 2)
-{
-    compute_one<CUDA_Q6>(a);
-}
-
-KERNEL(matvec_gate_q4, struct cuda_matvec_gate, CUDA_MATVEC_THREADS, 2)
-{
-    compute_one<CUDA_Q4>(a);
-}
-
-KERNEL(matvec_gate_q8, struct cuda_matvec_gate, CUDA_MATVEC_THREADS, 2)
-{
-    compute_one<CUDA_Q8>(a);
-}
-
-KERNEL(matvec_gate_q4a, struct cuda_matvec_gate, CUDA_MATVEC_THREADS, 2)
-{
-    compute_one<CUDA_Q4A>(a);
-}
-
-KERNEL(matvec_gate_q5a, struct cuda_matvec_gate, CUDA_MATVEC_THREADS, 2)
-{
-    compute_one<CUDA_Q5A>(a);
-}
-
-KERNEL(matvec_gate_q6, struct cuda_matvec_gate, CUDA_MATVEC_THREADS, 2)
-{
-    compute_one<CUDA_Q6>(a);
-}
+KERNEL_OF(matvec_q4, struct cuda_matvec, CUDA_MATVEC_THREADS, 2, compute_one<CUDA_Q4>)
+KERNEL_OF(matvec_q8, struct cuda_matvec, CUDA_MATVEC_THREADS, 2, compute_one<CUDA_Q8>)
+KERNEL_OF(matvec_q4a, struct cuda_matvec, CUDA_MATVEC_THREADS, 2, compute_one<CUDA_Q4A>)
+KERNEL_OF(matvec_q5a, struct cuda_matvec, CUDA_MATVEC_THREADS, 2, compute_one<CUDA_Q5A>)
+KERNEL_OF(matvec_q6, struct cuda_matvec, CUDA_MATVEC_THREADS, 2, compute_one<CUDA_Q6>)
+KERNEL_OF(matvec_gate_q4, struct cuda_matvec_gate, CUDA_MATVEC_THREADS, 2, compute_one<CUDA_Q4>)
+KERNEL_OF(matvec_gate_q8, struct cuda_matvec_gate, CUDA_MATVEC_THREADS, 2, compute_one<CUDA_Q8>)
+KERNEL_OF(matvec_gate_q4a, struct cuda_matvec_gate, CUDA_MATVEC_THREADS, 2, compute_one<CUDA_Q4A>)
+KERNEL_OF(matvec_gate_q5a, struct cuda_matvec_gate, CUDA_MATVEC_THREADS, 2, compute_one<CUDA_Q5A>)
+KERNEL_OF(matvec_gate_q6, struct cuda_matvec_gate, CUDA_MATVEC_THREADS, 2, compute_one<CUDA_Q6>)
 
 /* A number of a tile, before its scale. */
 template <int FORMAT> DEVICE int quant_at(const uint8_t *tile, int row, int c)
@@ -87,27 +48,8 @@ template <int FORMAT> DEVICE void embed(const struct cuda_embed &a)
     }
 }
 
-KERNEL(embed_q4, struct cuda_embed, 128, 1)
-{
-    embed<CUDA_Q4>(a);
-}
-
-KERNEL(embed_q8, struct cuda_embed, 128, 1)
-{
-    embed<CUDA_Q8>(a);
-}
-
-KERNEL(embed_q4a, struct cuda_embed, 128, 1)
-{
-    embed<CUDA_Q4A>(a);
-}
-
-KERNEL(embed_q5a, struct cuda_embed, 128, 1)
-{
-    embed<CUDA_Q5A>(a);
-}
-
-KERNEL(embed_q6, struct cuda_embed, 128, 1)
-{
-    embed<CUDA_Q6>(a);
-}
+KERNEL_OF(embed_q4, struct cuda_embed, 128, 1, embed<CUDA_Q4>)
+KERNEL_OF(embed_q8, struct cuda_embed, 128, 1, embed<CUDA_Q8>)
+KERNEL_OF(embed_q4a, struct cuda_embed, 128, 1, embed<CUDA_Q4A>)
+KERNEL_OF(embed_q5a, struct cuda_embed, 128, 1, embed<CUDA_Q5A>)
+KERNEL_OF(embed_q6, struct cuda_embed, 128, 1, embed<CUDA_Q6>)

@@ -29,7 +29,7 @@ TEST(forward)
     static const char *const policies[] = {"locret", "keeper", "locret:allocator=ada",
                                            "keydiff+global"};
     for (size_t p = 0; p < sizeof policies / sizeof *policies; p++) {
-        struct side cpu, gpu;
+        AUTO_SIDE cpu, gpu;
         struct inputs in = {0};
         int32_t ids[67];
         open_both(&cpu, &gpu, policies[p]);
@@ -42,10 +42,8 @@ TEST(forward)
         for (int i = 0; i < (p ? 1 : 3); i++) step(&cpu, &gpu, &in, ids + 64 + i, 1, "a token");
         if (!p) score_both(&cpu, &gpu, 3);
         meet_end();
-        side_close(&cpu);
-        side_close(&gpu);
-        assert_int_equal(driver_held(), 0);
     }
+    assert_int_equal(driver_held(), 0);
 }
 
 /* Scores do not depend on how many tokens were scored together, and the device has those of the
@@ -117,7 +115,7 @@ TEST(families)
         "build/golden/families/ernie4_5.gguf", "build/golden/families/seed_oss.gguf",
         "build/golden/families/glm4.gguf"};
     for (size_t p = 0; p < sizeof paths / sizeof *paths; p++) {
-        struct side cpu, gpu;
+        AUTO_SIDE cpu, gpu;
         struct inputs in = {0};
         struct options o = demo_options("cpu", "sink"), g = demo_options("cuda", "sink");
         int32_t ids[40];
@@ -129,10 +127,8 @@ TEST(families)
         step(&cpu, &gpu, &in, ids + 32, 3, "three tokens");
         for (int i = 35; i < 38; i++) step(&cpu, &gpu, &in, ids + i, 1, "a token");
         meet_end();
-        side_close(&cpu);
-        side_close(&gpu);
-        assert_int_equal(driver_held(), 0);
     }
+    assert_int_equal(driver_held(), 0);
 }
 
 /* The device measures the same centres, but for the rounding of its units and activations. */
@@ -514,11 +510,12 @@ TEST(stays_loaded)
  * largest few. */
 TEST(penalties)
 {
-    struct side s;
+    AUTO_SIDE s;
     struct options o = demo_options("cuda", "locret");
     int32_t ids[4] = {300, 301, 302, 303}, first, second;
     ok(side_open(&s, &o, &err));
-    struct sampler_entry *scratch = calloc((size_t)s.engine->model->n_vocab, sizeof *scratch);
+    AUTO_FREE struct sampler_entry *scratch =
+        calloc((size_t)s.engine->model->n_vocab, sizeof *scratch);
     assert_non_null(scratch);
     ok(context_run(&s.x, ids, 4, 1, &err));
     for (int k = 0; k < 2; k++) {
@@ -537,9 +534,6 @@ TEST(penalties)
         ok(context_draw(&s.x, &how, &first, 1, 0, scratch, &second, &err));
         assert_int_not_equal(first, second);
     }
-    free(scratch);
-    context_release(&s.x);
-    engine_close(s.engine);
 }
 
 AROUND_TESTS(load_driver, NULL)

@@ -7,6 +7,9 @@
 #include "tests/tui/fake_stage.h"
 #include "tui/term/input.h"
 
+#define AUTO_EDIT  __attribute__((cleanup(edit_release))) struct edit
+#define AUTO_INPUT __attribute__((cleanup(input_release))) struct input
+
 /* ---- editor --------------------------------------------------------------------------------- */
 
 static void put(struct edit *e, const char *text)
@@ -24,7 +27,7 @@ static void assert_edit(const struct edit *e, const char *before, const char *af
 
 TEST(test_moves)
 {
-    struct edit e;
+    AUTO_EDIT e;
     edit_init(&e);
     put(&e, "one two\nthree");
     assert_edit(&e, "one two\nthree", "");
@@ -47,12 +50,11 @@ TEST(test_moves)
     edit_move(&e, EDIT_END);
     assert_false(edit_move(&e, EDIT_RIGHT));
     assert_false(edit_move(&e, EDIT_DOWN));
-    edit_release(&e);
 }
 
 TEST(test_characters)
 {
-    struct edit e;
+    AUTO_EDIT e;
     edit_init(&e);
     put(&e, "漢e\xCC\x81🙂");
     edit_move(&e, EDIT_LEFT);
@@ -70,12 +72,11 @@ TEST(test_characters)
     assert_edit(&e, "ab", "");
     edit_transpose(&e);
     assert_edit(&e, "ba", "");
-    edit_release(&e);
 }
 
 TEST(test_kill_and_yank)
 {
-    struct edit e;
+    AUTO_EDIT e;
     edit_init(&e);
     put(&e, "one two three");
     edit_kill(&e, EDIT_WORD_LEFT);
@@ -91,12 +92,11 @@ TEST(test_kill_and_yank)
     assert_edit(&e, "", "\nx");
     edit_kill(&e, EDIT_LINE_END); /* at the end of a line it joins the next */
     assert_edit(&e, "", "x");
-    edit_release(&e);
 }
 
 TEST(test_undo)
 {
-    struct edit e;
+    AUTO_EDIT e;
     edit_init(&e);
     for (const char *c = "one two"; *c; c++) edit_insert(&e, c, 1);
     edit_kill(&e, EDIT_WORD_LEFT);
@@ -117,13 +117,12 @@ TEST(test_undo)
     assert_false(edit_undo(&e));
     put(&e, "new");
     assert_false(edit_redo(&e));
-    edit_release(&e);
 }
 
 /* The cursor returns to its place before the change, not to the end of the restored text. */
 TEST(test_undo_moves_the_cursor_back)
 {
-    struct edit e;
+    AUTO_EDIT e;
     edit_init(&e);
     put(&e, "one two three");
     edit_move(&e, EDIT_WORD_LEFT);
@@ -135,7 +134,6 @@ TEST(test_undo_moves_the_cursor_back)
     edit_erase(&e, EDIT_RIGHT);
     edit_undo(&e);
     assert_edit(&e, "one ", "two three");
-    edit_release(&e);
 }
 
 /* Random edits: undoing all gives the empty text, redoing all gives the text again. */
@@ -143,7 +141,7 @@ TEST(test_undo_random)
 {
     unsigned seed = 7;
     for (int round = 0; round < 50; round++) {
-        struct edit e;
+        AUTO_EDIT e;
         int n = 0;
         edit_init(&e);
         e.width = 10;
@@ -166,13 +164,12 @@ TEST(test_undo_random)
         assert_int_equal(e.text.n, 0);
         for (int i = 0; i < n; i++) assert_true(edit_redo(&e));
         assert_string_equal(str_get(&e.text), text);
-        edit_release(&e);
     }
 }
 
 TEST(test_paste)
 {
-    struct edit e;
+    AUTO_EDIT e;
     AUTO_STR big = {0};
     edit_init(&e);
     put(&e, "a\r\nb\rc\033[31m");
@@ -185,7 +182,6 @@ TEST(test_paste)
     assert_int_equal(line, 10000);
     edit_undo(&e);
     assert_edit(&e, "", "");
-    edit_release(&e);
 }
 
 /* ---- history -------------------------------------------------------------------------------- */
@@ -264,7 +260,7 @@ static const struct {
 TEST(test_sequences)
 {
     for (size_t i = 0; i < sizeof sequences / sizeof sequences[0]; i++) {
-        struct input in = {0};
+        AUTO_INPUT in = {0};
         struct key_event ev;
         const char *s = sequences[i].bytes;
         for (; s[1]; s++) {
@@ -280,7 +276,6 @@ TEST(test_sequences)
         assert_int_equal(ev.key, sequences[i].key);
         assert_true(input_next(&in, false, &ev));
         assert_int_equal(ev.key, 'z');
-        input_release(&in);
     }
 }
 
@@ -300,7 +295,7 @@ TEST(test_wheel)
         {"\033[C\033[C\033[C", {K_RIGHT, K_RIGHT, K_RIGHT}},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct input in = {0};
+        AUTO_INPUT in = {0};
         struct key_event ev;
         input_feed(&in, rows[i].bytes, strlen(rows[i].bytes));
         for (const uint32_t *key = rows[i].keys; *key; key++) {
@@ -308,13 +303,12 @@ TEST(test_wheel)
             assert_int_equal(ev.key, *key);
         }
         assert_false(input_next(&in, false, &ev));
-        input_release(&in);
     }
 }
 
 TEST(test_escape_alone)
 {
-    struct input in = {0};
+    AUTO_INPUT in = {0};
     struct key_event ev;
     input_feed(&in, "\033", 1);
     assert_false(input_next(&in, false, &ev));
@@ -330,7 +324,6 @@ TEST(test_escape_alone)
     input_feed(&in, "\033[?62;c\033[99;99xy", 17); /* unknown: dropped */
     assert_true(input_next(&in, false, &ev));
     assert_int_equal(ev.key, 'y');
-    input_release(&in);
 }
 
 TEST(test_paste_is_one_event)
@@ -338,7 +331,7 @@ TEST(test_paste_is_one_event)
     static const char bytes[] = "\033[200~two\rlines \033[A \033[201 x\033[201~q";
     struct key_event ev;
     for (size_t step = 1; step < sizeof bytes; step++) {
-        struct input in = {0};
+        AUTO_INPUT in = {0};
         int n = 0;
         for (size_t at = 0; at < sizeof bytes - 1; at += step) {
             size_t left = sizeof bytes - 1 - at;
@@ -354,22 +347,20 @@ TEST(test_paste_is_one_event)
             }
         }
         assert_int_equal(n, 2);
-        input_release(&in);
     }
-    struct input in = {0};
+    AUTO_INPUT in = {0};
     input_feed(&in, "\033[200~never ends", 16);
     assert_false(input_next(&in, true, &ev));
     input_end_paste(&in);
     assert_true(input_next(&in, false, &ev));
     assert_int_equal(ev.key, K_PASTE);
     assert_int_equal(ev.n, 10);
-    input_release(&in);
 }
 
 TEST(test_random_input)
 {
     unsigned seed = 3;
-    struct input in = {0};
+    AUTO_INPUT in = {0};
     struct key_event ev;
     for (int i = 0; i < 200000; i++) {
         static const char alphabet[] = "\033\033[]O;0129~Pu$y?m\\\007abA\xC3\xA9\xFF\r";
@@ -378,7 +369,6 @@ TEST(test_random_input)
         if (seed >> 28 == 0) input_end_paste(&in);
         while (input_next(&in, seed >> 27 == 1, &ev)) assert_true(ev.key != 0);
     }
-    input_release(&in);
 }
 
 /* ---- the table of keys ---------------------------------------------------------------------- */
@@ -628,7 +618,7 @@ TEST(test_list_keys)
 /* Mode 1006: presses of the first button and the wheel; a broken report is dropped. */
 TEST(test_mouse)
 {
-    struct input in = {0};
+    AUTO_INPUT in = {0};
     struct key_event ev;
     static const char *const dropped[] = {"\033[<0;5;7m", "\033[<2;5;7M", "\033[<0;5M",
                                           "\033[<0;0;7M", "\033[<;;M",    "\033[<0;5;7;9M"};
@@ -649,5 +639,4 @@ TEST(test_mouse)
     input_feed(&in, "x", 1);
     assert_true(input_next(&in, false, &ev));
     assert_int_equal(ev.key, 'x');
-    input_release(&in);
 }

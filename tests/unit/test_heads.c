@@ -48,13 +48,8 @@ static void trainer_init(struct trainer *t, int n, int n_in, int n_hidden, int n
     assert_non_null(t->work.kernels);
 }
 
-static void trainer_release(struct trainer *t)
-{
-    pool_close(t->pool);
-    arena_release(&t->arena);
-}
-
 struct golden {
+    struct trainer t;
     cJSON *json;
     struct heads_rows rows;
     float *x, *label;
@@ -71,8 +66,9 @@ static void fill(float *out, const cJSON *numbers)
     cJSON_ArrayForEach(v, numbers) *out++ = (float)v->valuedouble;
 }
 
-static void golden_open(struct golden *g, struct trainer *t, const char *isa, int n_threads)
+static void golden_open(struct golden *g, const char *isa, int n_threads)
 {
+    struct trainer *t = &g->t;
     g->json = read_json("tests/golden/heads.json");
     int n = (int)number(g, "n"), n_in = (int)number(g, "n_in"), n_head = (int)number(g, "n_head");
     trainer_init(t, n, n_in, (int)number(g, "n_hidden"), n_head, isa, n_threads);
@@ -85,13 +81,16 @@ static void golden_open(struct golden *g, struct trainer *t, const char *isa, in
     fill(heads_net_w2(&t->net), json_at(g->json, "w2"));
 }
 
-static void golden_close(struct golden *g, struct trainer *t)
+static void golden_close(struct golden *g)
 {
     cJSON_Delete(g->json);
     free(g->x);
     free(g->label);
-    trainer_release(t);
+    pool_close(g->t.pool);
+    arena_release(&g->t.arena);
 }
+
+#define AUTO_GOLDEN __attribute__((cleanup(golden_close))) struct golden
 
 static void near(const float *x, const cJSON *expected, double tolerance)
 {
@@ -104,8 +103,9 @@ static void near(const float *x, const cJSON *expected, double tolerance)
     }
 }
 
-static double gradient(const struct golden *g, struct trainer *t)
+static double gradient(struct golden *g)
 {
+    struct trainer *t = &g->t;
     memset(t->net.gradient, 0, t->net.n * sizeof(float));
     return heads_net_gradient(&t->net, &g->rows, (float)number(g, "weight"), &t->work);
 }
@@ -113,23 +113,21 @@ static double gradient(const struct golden *g, struct trainer *t)
 TEST(equals_pytorch)
 {
     for (const char *const *isa = kn_isa_list(); *isa; isa++) {
-        struct golden g;
-        struct trainer t;
-        golden_open(&g, &t, *isa, 2);
-        size_t n1 = (size_t)(t.net.n_hidden * t.net.n_in);
-        double loss = gradient(&g, &t);
+        AUTO_GOLDEN g;
+        golden_open(&g, *isa, 2);
+        size_t n1 = (size_t)(g.t.net.n_hidden * g.t.net.n_in);
+        double loss = gradient(&g);
         assert_true(fabs(loss - number(&g, "loss")) < 1e-6);
-        near(t.work.score, json_at(g.json, "score"), 1e-5);
-        near(t.net.gradient, json_at(g.json, "g1"), 1e-6);
-        near(t.net.gradient + n1, json_at(g.json, "g2"), 1e-6);
+        near(g.t.work.score, json_at(g.json, "score"), 1e-5);
+        near(g.t.net.gradient, json_at(g.json, "g1"), 1e-6);
+        near(g.t.net.gradient + n1, json_at(g.json, "g2"), 1e-6);
         for (int step = 1; step <= (int)number(&g, "steps"); step++) {
-            gradient(&g, &t);
-            heads_net_step(&t.net, (float)number(&g, "rate"), (float)number(&g, "clip"), step,
-                           t.pool);
+            gradient(&g);
+            heads_net_step(&g.t.net, (float)number(&g, "rate"), (float)number(&g, "clip"), step,
+                           g.t.pool);
         }
-        near(t.net.weights, json_at(g.json, "w1_after"), 2e-5);
-        near(heads_net_w2(&t.net), json_at(g.json, "w2_after"), 2e-5);
-        golden_close(&g, &t);
+        near(g.t.net.weights, json_at(g.json, "w1_after"), 2e-5);
+        near(heads_net_w2(&g.t.net), json_at(g.json, "w2_after"), 2e-5);
     }
 }
 
@@ -137,81 +135,79 @@ TEST(equals_pytorch)
 TEST(equals_differences)
 {
     const float h = 1.0f / 256;
-    struct golden g;
-    struct trainer t;
-    golden_open(&g, &t, NULL, 1);
-    gradient(&g, &t);
-    AUTO_FREE float *expected = malloc(t.net.n * sizeof *expected);
-    memcpy(expected, t.net.gradient, t.net.n * sizeof *expected);
-    for (size_t i = 0; i < t.net.n; i += 7) {
-        float w = t.net.weights[i];
-        t.net.weights[i] = w + h;
-        double up = gradient(&g, &t);
-        t.net.weights[i] = w - h;
-        double down = gradient(&g, &t);
-        t.net.weights[i] = w;
+    AUTO_GOLDEN g;
+    golden_open(&g, NULL, 1);
+    gradient(&g);
+    AUTO_FREE float *expected = malloc(g.t.net.n * sizeof *expected);
+    memcpy(expected, g.t.net.gradient, g.t.net.n * sizeof *expected);
+    for (size_t i = 0; i < g.t.net.n; i += 7) {
+        float w = g.t.net.weights[i];
+        g.t.net.weights[i] = w + h;
+        double up = gradient(&g);
+        g.t.net.weights[i] = w - h;
+        double down = gradient(&g);
+        g.t.net.weights[i] = w;
         assert_true(fabs((up - down) / (2 * (double)h) - (double)expected[i]) < 2e-4);
     }
-    golden_close(&g, &t);
 }
 
 /* The gradients of two texts add up to that of both. */
 TEST(texts_add_up)
 {
-    struct golden g;
-    struct trainer t;
-    golden_open(&g, &t, NULL, 2);
+    AUTO_GOLDEN g;
+    golden_open(&g, NULL, 2);
     const int n = 30; /* the first text */
-    double whole = heads_net_gradient(&t.net, &g.rows, 0.25f, &t.work);
-    AUTO_FREE float *expected = malloc(t.net.n * sizeof *expected);
-    memcpy(expected, t.net.gradient, t.net.n * sizeof *expected);
-    memset(t.net.gradient, 0, t.net.n * sizeof *expected);
+    double whole = heads_net_gradient(&g.t.net, &g.rows, 0.25f, &g.t.work);
+    AUTO_FREE float *expected = malloc(g.t.net.n * sizeof *expected);
+    memcpy(expected, g.t.net.gradient, g.t.net.n * sizeof *expected);
+    memset(g.t.net.gradient, 0, g.t.net.n * sizeof *expected);
     struct heads_rows first = {n, g.x, g.label};
-    struct heads_rows rest = {g.rows.n - n, g.x + n * t.net.n_in, g.label + n * t.net.n_head};
-    double parts = heads_net_gradient(&t.net, &first, 0.25f, &t.work);
-    parts += heads_net_gradient(&t.net, &rest, 0.25f, &t.work);
+    struct heads_rows rest = {g.rows.n - n, g.x + n * g.t.net.n_in, g.label + n * g.t.net.n_head};
+    double parts = heads_net_gradient(&g.t.net, &first, 0.25f, &g.t.work);
+    parts += heads_net_gradient(&g.t.net, &rest, 0.25f, &g.t.work);
     assert_true(fabs(whole - parts) < 1e-6 * fabs(whole));
-    for (size_t i = 0; i < t.net.n; i++)
-        assert_true(fabsf(t.net.gradient[i] - expected[i]) < 1e-4f);
-    heads_net_step(&t.net, 0.01f, 0.5f, 1, t.pool);
-    for (size_t i = 0; i < t.net.n; i++) assert_true(t.net.gradient[i] == 0.0f);
-    golden_close(&g, &t);
+    for (size_t i = 0; i < g.t.net.n; i++)
+        assert_true(fabsf(g.t.net.gradient[i] - expected[i]) < 1e-4f);
+    heads_net_step(&g.t.net, 0.01f, 0.5f, 1, g.t.pool);
+    for (size_t i = 0; i < g.t.net.n; i++) assert_true(g.t.net.gradient[i] == 0.0f);
 }
 
 TEST(threads_do_not_matter)
 {
-    struct golden g[2];
-    struct trainer t[2];
+    AUTO_GOLDEN g0, g1;
+    struct golden *g[] = {&g0, &g1};
     for (int i = 0; i < 2; i++) {
-        golden_open(&g[i], &t[i], NULL, 1 + 2 * i);
-        gradient(&g[i], &t[i]);
-        heads_net_step(&t[i].net, 0.01f, 0.5f, 1, t[i].pool);
+        golden_open(g[i], NULL, 1 + 2 * i);
+        gradient(g[i]);
+        heads_net_step(&g[i]->t.net, 0.01f, 0.5f, 1, g[i]->t.pool);
     }
-    assert_memory_equal(t[0].net.weights, t[1].net.weights, t[0].net.n * sizeof(float));
-    for (int i = 0; i < 2; i++) golden_close(&g[i], &t[i]);
+    assert_memory_equal(g[0]->t.net.weights, g[1]->t.net.weights, g[0]->t.net.n * sizeof(float));
 }
 
 /* Steps are those of inputs that were divided by their size: with x in other units and weights to
  * match, W1 moves in these units. */
 TEST(steps_do_not_depend_on_the_units_of_inputs)
 {
-    struct golden g[2];
-    struct trainer t[2];
+    AUTO_GOLDEN g0, g1;
+    struct golden *g[] = {&g0, &g1};
     float pace[64];
-    for (int i = 0; i < 2; i++) golden_open(&g[i], &t[i], NULL, 1);
-    const int n_in = t[1].net.n_in, n1 = t[1].net.n_hidden * n_in;
+    for (int i = 0; i < 2; i++) golden_open(g[i], NULL, 1);
+    const int n_in = g[1]->t.net.n_in, n1 = g[1]->t.net.n_hidden * n_in;
     for (int i = 0; i < n_in; i++) pace[i] = i % 3 ? 1 : 0.25f;
-    for (int i = 0; i < g[1].rows.n * n_in; i++) g[1].x[i] /= pace[i % n_in];
-    for (int i = 0; i < n1; i++) t[1].net.weights[i] *= pace[i % n_in];
-    t[1].net.pace = pace;
+    for (int i = 0; i < g[1]->rows.n * n_in; i++) g[1]->x[i] /= pace[i % n_in];
+    for (int i = 0; i < n1; i++) g[1]->t.net.weights[i] *= pace[i % n_in];
+    g[1]->t.net.pace = pace;
     for (int i = 0; i < 2; i++) {
-        gradient(&g[i], &t[i]);
-        heads_net_step(&t[i].net, 0.01f, 1e9f, 1, t[i].pool);
+        gradient(g[i]);
+        heads_net_step(&g[i]->t.net, 0.01f, 1e9f, 1, g[i]->t.pool);
     }
     for (int i = 0; i < n1; i++)
-        assert_true(fabsf(t[1].net.weights[i] / pace[i % n_in] - t[0].net.weights[i]) < 2e-5f);
-    for (int i = 0; i < 2; i++) golden_close(&g[i], &t[i]);
+        assert_true(fabsf(g[1]->t.net.weights[i] / pace[i % n_in] - g[0]->t.net.weights[i]) <
+                    2e-5f);
 }
+
+#define AUTO_DATA  __attribute__((cleanup(heads_data_close))) struct heads_data
+#define AUTO_WATCH __attribute__((cleanup(heads_watch_close))) struct heads_watch
 
 /* ---- labels ---------------------------------------------------------------------------------- */
 
@@ -250,6 +246,8 @@ static void kept_release(struct kept *k)
     }
 }
 
+#define AUTO_KEPT __attribute__((cleanup(kept_release))) struct kept
+
 /* The scaled logit of query head q at position t for its KV head's key at position s, by RoPE's
  * definition. x: q, k, v of the tokens. */
 static double logit(const struct model *m, const float *x, int q, int t, int s)
@@ -271,16 +269,14 @@ static double logit(const struct model *m, const float *x, int q, int t, int s)
 TEST(labels_are_their_definition)
 {
     enum { N = 40, CONTEXT = 30 };
-    struct engine *g = open_demo();
+    AUTO_ENGINE *g = open_demo();
     const struct model *m = g->model;
     int group = m->n_head / m->n_kv_head;
-    struct heads_sample s = {0};
-    uint8_t asks[N] = {0};
-    s.asks = asks;
+    AUTO_SAMPLE s = {.asks = calloc(N, 1)};
     for (int i = 0; i < N; i++) tokens_push(&s.ids, 300 + 37 * i % 1000);
-    for (int t = CONTEXT; t < N; t += 3) asks[t] = 1;
-    struct heads_watch w;
-    struct kept all = {.n_in = model_n_qkv(m), .n_head = m->n_kv_head}, k = all;
+    for (int t = CONTEXT; t < N; t += 3) s.asks[t] = 1;
+    AUTO_WATCH w;
+    AUTO_KEPT all = {.n_in = model_n_qkv(m), .n_head = m->n_kv_head}, k = all;
     ok(heads_watch_open(&w, g, N, &err));
     s.n_context = N;
     heads_watch_run(&w, &s, keep, &all);
@@ -294,7 +290,7 @@ TEST(labels_are_their_definition)
                 for (int i = 0; i < group * N; i++) {
                     int t = i / group, q = h * group + i % group;
                     double sum = 0;
-                    if (!asks[t]) continue;
+                    if (!s.asks[t]) continue;
                     for (int p = 0; p <= t; p++) sum += exp(logit(m, x, q, t, p));
                     best = fmax(best, exp(logit(m, x, q, t, at)) / sum);
                 }
@@ -306,11 +302,6 @@ TEST(labels_are_their_definition)
     assert_int_equal(k.n[1], 2 * CONTEXT);
     assert_memory_equal(k.label[1], k.label[1] + CONTEXT * m->n_kv_head,
                         (size_t)(CONTEXT * m->n_kv_head) * sizeof(float));
-    kept_release(&all);
-    kept_release(&k);
-    heads_watch_close(&w);
-    tokens_release(&s.ids);
-    engine_close(g);
 }
 
 /* ---- use of the heads ------------------------------------------------------------------------ */
@@ -429,8 +420,8 @@ TEST(rows_are_conversations)
                "\"question\": [\"Where?\", \"Sure?\"], \"answer\": [\"Rome.\", \"Yes.\"]}\n"
                "{\"document\": [\"alone\"], \"question\": \"?\", \"answer\": \"!\"}\n"
                "{\"document\": ");
-    struct engine *g = open_demo();
-    struct heads_data d;
+    AUTO_ENGINE *g = open_demo();
+    AUTO_DATA d;
     AUTO_SAMPLE s = {0};
     AUTO_STR text = {0};
     ok(open_rows(&d, path, &err));
@@ -461,8 +452,6 @@ TEST(rows_are_conversations)
 
     refused(heads_sample_read(&s, &d, 2, false, g, 512, &err), ERR_FORMAT, "row 3");
     refused(heads_sample_read(&s, &d, 3, false, g, 512, &err), ERR_FORMAT, "row 4");
-    heads_data_close(&d);
-    engine_close(g);
 }
 
 /* A document that is too long is cut; the question stays. */
@@ -476,8 +465,8 @@ TEST(long_documents_are_cut)
         str_puts(&row, "\", \"question\": \"What was it?\", \"answer\": \"Old.\"}\n");
     }
     write_file(path, row.data, row.n);
-    struct engine *g = open_demo();
-    struct heads_data d;
+    AUTO_ENGINE *g = open_demo();
+    AUTO_DATA d;
     AUTO_SAMPLE s = {0};
     ok(open_rows(&d, path, &err));
     ok(heads_sample_read(&s, &d, 1, false, g, 256, &err));
@@ -485,8 +474,6 @@ TEST(long_documents_are_cut)
     str_clear(&row);
     text_of(g, &s, true, &row);
     assert_non_null(strstr(str_get(&row), "\n\nWhat was it?<|end|><|assistant|> Old."));
-    heads_data_close(&d);
-    engine_close(g);
 }
 
 /* ---- plain text ------------------------------------------------------------------------------ */
@@ -497,6 +484,7 @@ struct text_case {
     struct heads_sample sample;
     struct str text;
     const char *folder;
+    struct options o;
 };
 
 /* A folder with two texts, a hidden one, and a file that is no text. */
@@ -504,6 +492,7 @@ static void text_open(struct text_case *c)
 {
     static const char *const names[] = {"b.txt", "a.txt", ".c.txt", "d.bin"};
     *c = (struct text_case){.folder = folder_new()};
+    c->o = (struct options){.training.text = c->folder, .args = {"train"}, .n_args = 1};
     for (int i = 0; i < 4; i++) {
         str_clear(&c->text);
         for (int k = 0; k < 60; k++)
@@ -514,6 +503,12 @@ static void text_open(struct text_case *c)
     c->engine = open_demo();
 }
 
+static void text_rows(struct text_case *c, int n_tokens)
+{
+    ok(heads_data_open(&c->data, &c->o, &err));
+    ok(heads_data_cut(&c->data, c->engine->tokenizer, n_tokens, &err));
+}
+
 static void text_close(struct text_case *c)
 {
     heads_data_close(&c->data);
@@ -522,13 +517,14 @@ static void text_close(struct text_case *c)
     engine_close(c->engine);
 }
 
+#define AUTO_TEXT __attribute__((cleanup(text_close))) struct text_case
+
 TEST(folders_are_cut_into_rows)
 {
-    struct text_case c;
+    AUTO_TEXT c;
     struct heads_data *d = &c.data;
     text_open(&c);
-    struct options o = {.training.text = c.folder, .args = {"train"}, .n_args = 1};
-    ok(heads_data_open(d, &o, &err));
+    ok(heads_data_open(d, &c.o, &err));
     assert_int_equal(d->n, 2);
     assert_memory_equal(d->text.data, "The a.txt", 9);
     size_t half = d->rows[1], n = d->text.n;
@@ -547,17 +543,15 @@ TEST(folders_are_cut_into_rows)
         found = found || d->rows[i] == half; /* no row is of two files */
     }
     assert_true(found);
-    text_close(&c);
 }
 
 TEST(text_is_repeated_in_the_chat_format)
 {
-    struct text_case c;
+    AUTO_TEXT c;
     text_open(&c);
     const char *path = path_in(c.folder, "b.txt");
-    struct options o = {.training.text = path, .args = {"train", path}, .n_args = 2};
-    ok(heads_data_open(&c.data, &o, &err));
-    ok(heads_data_cut(&c.data, c.engine->tokenizer, 100, &err));
+    c.o = (struct options){.training.text = path, .args = {"train", path}, .n_args = 2};
+    text_rows(&c, 100);
     struct heads_sample *s = &c.sample;
     ok(heads_sample_read(s, &c.data, 0, false, c.engine, 512, &err));
     text_of(c.engine, s, true, &c.text);
@@ -568,17 +562,14 @@ TEST(text_is_repeated_in_the_chat_format)
     assert_memory_equal(s->ids.ids + 1, s->ids.ids + s->ids.n - n, n * sizeof *s->ids.ids);
     assert_int_equal(s->asks[s->ids.n - n - 1], 1);
     assert_int_equal(s->asks[s->ids.n - n - 2], 0);
-    text_close(&c);
 }
 
 /* A model file without a chat template: no format is put around the text. */
 TEST(text_of_base_models_is_raw)
 {
-    struct text_case c;
+    AUTO_TEXT c;
     text_open(&c);
-    struct options o = {.training.text = c.folder, .args = {"train"}, .n_args = 1};
-    ok(heads_data_open(&c.data, &o, &err));
-    ok(heads_data_cut(&c.data, c.engine->tokenizer, 100, &err));
+    text_rows(&c, 100);
     struct gguf *file = c.engine->model->file, *other;
     struct heads_sample *s = &c.sample;
     ok(gguf_open(&other, "quant/demo/retain-demo-heads.gguf", &err));
@@ -595,19 +586,16 @@ TEST(text_of_base_models_is_raw)
     assert_non_null(again);
     size_t n = (size_t)s->n_context - 1;
     assert_memory_equal(s->ids.ids + 1, s->ids.ids + s->ids.n - n, n * sizeof *s->ids.ids);
-    text_close(&c);
 }
 
 /* Facts between sentences of a text, each with a question and an answer that has the told value. */
 TEST(facts_are_told_in_a_text)
 {
-    struct text_case c;
-    struct heads_data woven = {0};
+    AUTO_TEXT c;
+    AUTO_DATA woven = {0};
     AUTO_STR first = {0};
     text_open(&c);
-    struct options o = {.training.text = c.folder, .args = {"train"}, .n_args = 1};
-    ok(heads_data_open(&c.data, &o, &err));
-    ok(heads_data_cut(&c.data, c.engine->tokenizer, heads_text_tokens(512), &err));
+    text_rows(&c, heads_text_tokens(512));
     for (int i = 0; i < 12; i++) {
         const bool held_back = i % 2;
         ok(heads_text_weave(&woven, &c.data, 1, 512, held_back, (uint64_t)i / 4, &err));
@@ -634,27 +622,23 @@ TEST(facts_are_told_in_a_text)
     assert_string_equal(str_get(&first), str_get(&woven.text));
     ok(heads_text_weave(&woven, &c.data, 1, 512, false, 3, &err));
     assert_string_not_equal(str_get(&first), str_get(&woven.text));
-    heads_data_close(&woven);
-    text_close(&c);
 }
 
 TEST(bad_text_is_named)
 {
-    struct text_case c;
+    AUTO_TEXT c;
     text_open(&c);
     const char *path = path_in(c.folder, "a.txt");
-    struct options o = {
-        .training.text = path_in(c.folder, "d.bin"), .args = {"train"}, .n_args = 1};
-    refused(heads_data_open(&c.data, &o, &err), ERR_FORMAT, "d.bin is empty or no text");
+    c.o.training.text = path_in(c.folder, "d.bin");
+    refused(heads_data_open(&c.data, &c.o, &err), ERR_FORMAT, "d.bin is empty or no text");
     heads_data_close(&c.data);
-    o.training.text = path;
-    ok(heads_data_open(&c.data, &o, &err));
+    c.o.training.text = path;
+    ok(heads_data_open(&c.data, &c.o, &err));
     refused(heads_data_cut(&c.data, c.engine->tokenizer, 100000, &err), ERR_FORMAT,
             "smaller --length");
     heads_data_close(&c.data);
-    o.training.data = path;
-    assert_int_equal(heads_data_open(&c.data, &o, &err), ERR_USAGE);
-    text_close(&c);
+    c.o.training.data = path;
+    assert_int_equal(heads_data_open(&c.data, &c.o, &err), ERR_USAGE);
 }
 
 /* ---- calibration ----------------------------------------------------------------------------- */
@@ -678,9 +662,9 @@ TEST(calibration_is_least_squares)
 {
     enum { TOKENS = 512 };
     const char *out = path_in(folder_new(), "calibrated");
-    struct engine *g = open_demo();
-    struct heads_data d;
-    struct heads_watch w;
+    AUTO_ENGINE *g = open_demo();
+    AUTO_DATA d;
+    AUTO_WATCH w;
     AUTO_SAMPLE sample = {0};
     struct gguf *file;
     struct retaining *made;
@@ -698,7 +682,7 @@ TEST(calibration_is_least_squares)
     ok(heads_data_open(&d, &o, &err));
     ok(heads_data_cut(&d, g->tokenizer, heads_sample_half(TOKENS), &err));
     const struct retaining_shape *shape = &made->shape;
-    struct kept k = {.n_in = shape->n_in, .n_head = shape->n_head};
+    AUTO_KEPT k = {.n_in = shape->n_in, .n_head = shape->n_head};
     ok(heads_watch_open(&w, g, TOKENS, &err));
     for (int i = 0; i < d.n; i++) {
         ok(heads_sample_read(&sample, &d, i, true, g, TOKENS, &err));
@@ -707,7 +691,7 @@ TEST(calibration_is_least_squares)
     for (int layer = 0; layer < shape->n_layer; layer += 3) {
         int head = layer % 2, at = layer * shape->n_head + head;
         const struct gguf_tensor *const *t12 = made->tensors[layer];
-        float *weights =
+        AUTO_FREE float *weights =
             calloc((size_t)(shape->n_hidden * (shape->n_in + shape->n_head)), sizeof(float));
         for (int i = 0; i < 2; i++)
             blocks_to_float(weights + i * shape->n_in * shape->n_hidden, t12[i]->type, t12[i]->data,
@@ -719,14 +703,9 @@ TEST(calibration_is_least_squares)
             double r = y - s * (double)made->label_std[at] - (double)made->label_mean[at];
             n++, s1 += s, s2 += s * s, y1 += y, y2 += y * y, r1 += r, rs += r * s;
         }
-        free(weights);
         double deviation = sqrt(y2 / n - y1 / n * y1 / n), spread = sqrt(s2 / n - s1 / n * s1 / n);
         assert_true(fabs(r1 / n) < 0.02 * deviation);
         assert_true(fabs(rs / n - r1 / n * s1 / n) < 0.02 * deviation * spread);
     }
-    kept_release(&k);
-    heads_watch_close(&w);
-    heads_data_close(&d);
     retaining_close(made);
-    engine_close(g);
 }

@@ -150,6 +150,8 @@ static void units_release(struct units *u)
     free(u->slots);
 }
 
+#define AUTO_UNITS __attribute__((cleanup(units_release))) struct units
+
 static void cut(struct units *u, const struct evict_rule *rule)
 {
     evict_values(&u->c, u->slots);
@@ -178,7 +180,7 @@ static void expect(const struct units *u, int head, const char *alive)
 TEST(test_ada)
 {
     static const float scores[2][8] = {{9, 8, 7, 6, 5, 4, 3, 2}, {1, 1, 1, 1, 1, 1, 1, 1}};
-    struct units u;
+    AUTO_UNITS u;
     struct evict_rule rule = {.budget = 5, .floor_pct = 20};
     units_init(&u, (struct cache_shape){.n_layer = 1, .n_head = 2, .share = CACHE_LAYER}, scores[0],
                8);
@@ -199,7 +201,6 @@ TEST(test_ada)
     cut(&u, &rule);
     expect(&u, 0, "11110011");
     expect(&u, 1, "11000011");
-    units_release(&u);
 }
 
 /* One budget for 2 layers x 2 heads x 3 = 12 units; ties go to the lower head, then the older. */
@@ -207,7 +208,7 @@ TEST(test_global)
 {
     static const float scores[4][6] = {
         {9, 9, 9, 9, 0, 0}, {5, 1, 5, 1, 5, 1}, {5, 5, 5, 5, 5, 5}, {-1, -2, -3, -4, -5, -6}};
-    struct units u;
+    AUTO_UNITS u;
     struct evict_rule rule = {.budget = 3, .floor_pct = 20};
     units_init(&u, (struct cache_shape){.n_layer = 2, .n_head = 2, .share = CACHE_MODEL}, scores[0],
                6);
@@ -218,7 +219,6 @@ TEST(test_global)
     expect(&u, 2, "111110");
     expect(&u, 3, "000000");
     assert_int_equal(cache_room(&u.c), (64 - 12) / 4);
-    units_release(&u);
 }
 
 /* Heads that share 2 x 8 units, none of which may have more than 10: a head with 20 keeps its best
@@ -230,7 +230,7 @@ TEST(test_no_head_exceeds_its_limit)
     float scores[2 * MANY];
     for (int i = 0; i < 2 * MANY; i++) scores[i] = (float)(i % MANY);
     for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) {
-        struct units u;
+        AUTO_UNITS u;
         struct evict_rule rule = {.budget = 8, .head_budget_max = MAX, .floor_pct = 20};
         units_init(&u,
                    (struct cache_shape){.n_layer = 1,
@@ -243,7 +243,6 @@ TEST(test_no_head_exceeds_its_limit)
         cut(&u, &rule);
         expect(&u, 0, "00000000001111111111");
         expect(&u, 1, "11000000000000000000");
-        units_release(&u);
     }
 }
 
@@ -254,7 +253,7 @@ TEST(test_no_head_exceeds_its_limit)
 TEST(test_ragged_heads_come_back)
 {
     float scores[3][12];
-    struct units a, b;
+    AUTO_UNITS a, b;
     struct cache_shape s = {
         .n_layer = 1, .n_head = 3, .capacity = 12, .head_max = 24, .share = CACHE_LAYER};
     struct evict_rule rule = {.budget = 5, .floor_pct = 20};
@@ -304,8 +303,6 @@ TEST(test_ragged_heads_come_back)
         assert_memory_equal(x->score, y->score, (size_t)x->len * sizeof(float));
         assert_memory_equal(x->pos, y->pos, (size_t)x->len * sizeof(uint32_t));
     }
-    units_release(&a);
-    units_release(&b);
 }
 
 /* The table and its list of names agree. */

@@ -75,6 +75,8 @@ static void tear_down(struct fixture *f)
     arena_release(&f->archive_arena);
 }
 
+#define AUTO_FIXTURE __attribute__((cleanup(tear_down))) struct fixture
+
 /* Before and after a test with an archive of 1,000 positions. */
 static int begin(void **state)
 {
@@ -291,7 +293,7 @@ TEST(test_newest_of_blocks)
 {
     static const int32_t asked[] = {10, 11, ASK};
     struct recall_window w[RECALL_MAX];
-    struct fixture f;
+    AUTO_FIXTURE f;
     set_up(&f, CACHE_HEAD, 3000);
     for (int i = 0; i < 2; i++) {
         run(&f, told, 5);
@@ -302,7 +304,6 @@ TEST(test_newest_of_blocks)
     }
     assert_int_equal(choose(&f, asked, 3, 1, w), 1);
     assert_true(covers(&w[0], 1205));
-    tear_down(&f);
 }
 
 /* Windows do not overlap, however often they match, and are no more than requested. */
@@ -550,7 +551,7 @@ TEST(test_forgets)
     struct recall_window w[RECALL_MAX];
     AUTO_FREE uint8_t *unit = malloc(4096);
     for (size_t i = 0; i < sizeof gaps / sizeof *gaps; i++) {
-        struct fixture f;
+        AUTO_FIXTURE f;
         set_up(&f, CACHE_HEAD, 1000);
         fill(&f, 100);
         run(&f, told, 5);
@@ -569,14 +570,13 @@ TEST(test_forgets)
         int n = choose(&f, asked, 4, 4, w);
         assert_int_equal(n == 0, gaps[i].from <= 100 && gaps[i].end >= 102 && gaps[i].from < 200);
         fill(&f, 20); /* its slots are used again */
-        tear_down(&f);
     }
 }
 
 /* All units of the positions leave every head; the others keep their order, bytes and counters. */
 static void drops_positions(enum cache_share share)
 {
-    struct fixture f;
+    AUTO_FIXTURE f;
     set_up(&f, share, 1000);
     fill(&f, 100);
     static bool keeps[4096];
@@ -595,7 +595,6 @@ static void drops_positions(enum cache_share share)
         assert_int_equal(kept, h->len);
     }
     assert_int_equal(cache_drop(&f.cache, 40, 60), 0);
-    tear_down(&f);
 }
 
 TEST(test_drops_positions)
@@ -611,7 +610,7 @@ TEST(test_drops_positions)
 static void return_to(enum cache_share share)
 {
     struct recall_window w[] = {{40, 16, 1, false}, {8, 16, 2, false}};
-    struct fixture f;
+    AUTO_FIXTURE f;
     struct pool *pool;
     int64_t n_units, lacking = 0;
     ok(pool_open(&pool, 2, &err));
@@ -635,7 +634,6 @@ static void return_to(enum cache_share share)
             if (p < 24 || p >= 40) assert_true(cache_find(h, p) >= 0);
         for (int s = 0; s < h->len; s++) check_unit(&f.cache, i, s);
     }
-    tear_down(&f);
 }
 
 TEST(test_units_return_whole)
@@ -653,7 +651,7 @@ TEST(test_full_archive_keeps_what_is_rare)
 {
     int32_t said[] = {0, 0, 0, 0, END};
     int n_told = 0;
-    struct fixture f;
+    AUTO_FIXTURE f;
     set_up(&f, CACHE_HEAD, 320);
     for (int round = 0; round < 20; round++) {
         fill(&f, 150);
@@ -675,14 +673,13 @@ TEST(test_full_archive_keeps_what_is_rare)
         assert_int_equal(units[0], (uint8_t)(f.archive.pos[i] * 3));
         assert_int_equal(f.archive.id[i], f.ids[f.archive.pos[i]]);
     }
-    tear_down(&f);
 }
 
 /* Eight facts that an archive of 64 positions cannot hold: all are found in the index, the older
  * ones without units, until they are older than the text that stays. */
 TEST(test_text_without_units)
 {
-    struct fixture f;
+    AUTO_FIXTURE f;
     struct recall_window w[RECALL_MAX];
     const int n_text = 480;
     int n_texts = 0, n_lost = 0;
@@ -719,14 +716,13 @@ TEST(test_text_without_units)
         assert_false(archive_holds(&f.archive, pos, pos + 4));
     }
     assert_true(n_texts >= 2 && n_lost >= 1);
-    tear_down(&f);
 }
 
 /* Of equally rare words a full archive keeps those of statements rather than those of questions. */
 TEST(test_full_archive_prefers_statements)
 {
     int32_t said[] = {0, 0, 0, 0, END};
-    struct fixture f;
+    AUTO_FIXTURE f;
     int n_ends = 0, n_asks = 0;
     set_up(&f, CACHE_HEAD, 320);
     for (int round = 0; round < 80; round++) {
@@ -741,5 +737,4 @@ TEST(test_full_archive_prefers_statements)
         n_asks += f.archive.id[i] == ASK;
     }
     assert_true(n_ends > 2 * n_asks);
-    tear_down(&f);
 }

@@ -210,7 +210,7 @@ TEST(test_reads_again_what_left_the_archive)
     o.session.recall.n_text = 1 << 20;
     AUTO_SESSION *s = open_session(l, o, false);
     AUTO_HEARD h = {0};
-    struct str text = {0};
+    AUTO_STR text = {0};
     for (int i = 0; i < 2 * N_TALK; i++) ask(s, talk[i % N_TALK], &h);
     ok(session_recall_text(s, "Tell me about my sister's dog.", 30, &text, &err));
     assert_int_equal(text.n, 0);
@@ -227,7 +227,6 @@ TEST(test_reads_again_what_left_the_archive)
         session_close(s);
         s = open_session(l, o, true);
     }
-    str_release(&text);
 }
 
 /* An archive that drops pieces holds the same in memory and on disk, where units are added at other

@@ -13,14 +13,13 @@
 static void open_older(struct fixture *f, int version)
 {
     char path[64];
-    struct str sql = {0};
+    AUTO_STR sql = {0};
     snprintf(path, sizeof path, "tests/golden/store-v%d.sql", version);
     store_close(f->s);
     f->s = NULL;
     snprintf(f->path, sizeof f->path, "%s/old.db", f->folder);
     ok(file_read(path, FILE_DATA, &sql, &err));
     tamper(f, sql.data);
-    str_release(&sql);
     reopen(f);
 }
 

@@ -45,6 +45,8 @@ static void leave(struct fixture *f)
     f->worker = NULL;
 }
 
+#define AUTO_FIXTURE __attribute__((cleanup(leave))) struct fixture
+
 /* The picture and the numbers next to it are of one moment, and later than the last ones. */
 static void check_snapshot(const struct worker_box *b, const struct session_stats *before)
 {
@@ -143,7 +145,7 @@ static void endless(struct fixture *f)
 
 TEST(test_stop)
 {
-    struct fixture f;
+    AUTO_FIXTURE f;
     set_up(&f);
     endless(&f);
     worker_stop(f.worker);
@@ -154,7 +156,6 @@ TEST(test_stop)
     worker_stop(f.worker);
     wait_for(&f, EVENT_END);
     assert_int_equal(f.last[EVENT_END].end.how, SESSION_STOPPED);
-    leave(&f);
 }
 
 TEST(test_quit)
@@ -219,7 +220,7 @@ TEST(test_stop_while_opening)
 /* A stopped opening leads back to the conversation before it, whose opening is not stopped. */
 TEST(test_stop_leads_back)
 {
-    struct fixture f;
+    AUTO_FIXTURE f;
     struct request open_talk = {.command = SLASH_OPEN, .name = "talk"};
     set_up(&f);
     save_long_talk(&f);
@@ -236,5 +237,4 @@ TEST(test_stop_leads_back)
     wait_for(&f, EVENT_OPENED);
     assert_int_equal(f.last[EVENT_FAILED].code, ERR_STOP);
     assert_int_equal(f.box.stats.n_turns, 1);
-    leave(&f);
 }

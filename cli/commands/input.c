@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "cli/options/options.h"
+#include "cli/print/report.h"
 
 int input_text(const struct options *o, struct str *out, struct err *e)
 {
@@ -42,6 +43,7 @@ int input_document(const struct options *o, struct str *out, struct err *e)
 {
     const struct options_files *files = &o->text.files;
     bool reads = has_stdin(files) || (!o->text.prompt && !files->n);
+    if (reads && isatty(STDIN_FILENO)) report_note("reading the prompt; Ctrl-D ends it");
     int rc = reads ? add_file("-", false, out, e) : 0;
     bool names = files->n + (out->n > 0) > 1;
     for (int i = 0; !rc && i < files->n; i++) rc = add_file(files->item[i], names, out, e);

@@ -538,6 +538,7 @@ static void end(struct train *t)
     heads_data_close(&t->woven);
     heads_data_close(&t->data);
     arena_release(&t->arena);
+    report_status_end();
 }
 
 int heads_train(const struct options *o)

@@ -72,6 +72,12 @@ run chat --private --colors frob=3
 check 'colors: says which is unknown' wait_for 'retain: colors: frob=3: expected'
 check 'colors: status 2' wait_for '^rc=2'
 start 80 24
+run generate --temp 0
+check 'generate: says that it reads the terminal' wait_for 'reading the prompt; Ctrl-D ends it'
+type_text 'hello'
+keys Enter C-d
+check 'generate: one Ctrl-D ends it' wait_for '^rc=0'
+start 80 24
 run chat --plain --new --private --ignore-end --seed 1
 check 'plain: prompt' wait_for '^you>'
 type_text '/map'
@@ -93,6 +99,7 @@ check 'plain: nor is one before a command' wait_until shows_twice 'Ctrl-C again 
 type_text "/tokens $(printf '%05000d' 0)"
 keys Enter
 check 'plain: a line that is too long for the terminal' wait_for 'cut this line after 4095 bytes'
+check 'plain: is read as far as it came' wait_for 'tokens, 4087 bytes'
 keys C-d
 check 'plain: status 0' wait_for 'rc=0'
 check 'plain: terminal as before' terminal_is_sane

@@ -28,34 +28,19 @@ static bool thinker_is_base;
 
 static inline void thinker_words(struct maker *m)
 {
-    static const char *const marks[BPE_BYTES] = {
-        "<|bos|>",      "<|user|>",   "<|assistant|>",  "<|system|>", "<|end|>",
-        "<|im_start|>", "<|im_end|>", "<|end|><|end|>", "    ",       "<|mark|>",
-    };
     static struct word words[THINKER_VOCAB];
     static char texts[THINKER_VOCAB][16];
-    for (int i = 0; i < THINKER_VOCAB; i++) {
-        char *out = texts[i];
-        int type = 1;
-        if (i < BPE_BYTES) {
-            bool hidden = thinker_is_base && i == BPE_IM_START;
-            snprintf(out, 16, "%s", hidden ? "<|begin|>" : marks[i]);
-            type = i == BPE_SPACES ? 4 : 3;
-        } else if (i < THINK) {
-            write_byte(i - BPE_BYTES, out);
-        } else if (i < LINES) {
-            snprintf(out, 16, "%s", i == THINK ? "<think>" : "</think>");
-            type = 4;
-        } else if (i == LINES) {
-            snprintf(out, 16, "\xC4\x8A\xC4\x8A");
-        } else if (i < YES + N_YES) {
-            bool hm = i < YES;
-            int n = i - (hm ? HM : YES);
-            snprintf(out, 16, "%s%s%d", n ? "\xC4\xA0" : "", hm ? "hm" : "yes", n);
-        } else {
-            snprintf(out, 16, "unused%d", i);
-        }
-        words[i] = (struct word){out, type, 0};
+    memcpy(words, bpe_marks, sizeof bpe_marks);
+    if (thinker_is_base) words[BPE_IM_START].text = "<|begin|>";
+    byte_words(words + BPE_BYTES);
+    words[THINK] = (struct word){"<think>", 4, 0};
+    words[THOUGHT] = (struct word){"</think>", 4, 0};
+    words[LINES] = (struct word){"\xC4\x8A\xC4\x8A", 1, 0};
+    for (int i = HM; i < THINKER_VOCAB; i++) {
+        const char *word = i < YES ? "hm" : i < YES + N_YES ? "yes" : "unused";
+        const int n = i - (i < YES ? HM : YES);
+        snprintf(texts[i], sizeof texts[i], "%s%s%d", n ? "\xC4\xA0" : "", word, n);
+        words[i] = (struct word){texts[i], 1, 0};
     }
     maker_words(m, words, THINKER_VOCAB);
     maker_array(m, "tokenizer.ggml.merges", GGUF_STRING, 1);
@@ -84,19 +69,12 @@ static inline int32_t thinker_next(int32_t id)
     return id + 1 < THINKER_VOCAB ? id + 1 : 0;
 }
 
-static inline void thinker_tensor(struct maker *m, const char *name, int64_t rows, int64_t columns)
-{
-    int64_t ne[2] = {columns, rows};
-    maker_tensor(m, name, GGUF_T_F32, rows > 1 ? 2 : 1, ne, (uint64_t)(rows * columns) * 4);
-}
-
-/* The tensors' names and shapes in the order of the file; a scale of 0: all values are 1. */
-struct thinker_shape {
+/* A scale of 0: all values are 1. */
+static const struct {
     const char *name;
-    int64_t rows, columns;
+    int rows, columns;
     float scale;
-};
-static const struct thinker_shape thinker_layer[] = {
+} thinker_layer[] = {
     {"attn_norm", 1, THINKER_VOCAB, 0},
     {"attn_q", THINKER_VOCAB, THINKER_VOCAB, 1},
     {"attn_k", THINKER_VOCAB, THINKER_VOCAB, 1},
@@ -109,30 +87,25 @@ static const struct thinker_shape thinker_layer[] = {
 };
 #define N_THINKER_LAYER (sizeof thinker_layer / sizeof *thinker_layer)
 
-static inline void thinker_values(float *out, int64_t n, float scale, uint64_t seed)
+static inline void thinker_tensor(struct maker *m, const char *name, int rows, int columns,
+                                  float scale, uint64_t seed)
 {
-    for (int64_t i = 0; i < n; i++)
-        out[i] = scale > 0 ? scale * (float)(random_at(seed, 7, (uint64_t)i) - 0.5) : 1;
+    maker_data(m, name, GGUF_T_F32, columns, rows);
+    for (int i = 0; i < rows * columns; i++) {
+        const float x = scale > 0 ? scale * (float)(random_at(seed, 7, (uint64_t)i) - 0.5) : 1;
+        str_append(&m->data, &x, sizeof x);
+    }
 }
 
-static inline void thinker_fill(struct maker *m)
+/* Each token has one dimension, its own or that of the one before it. */
+static inline void thinker_ids(struct maker *m, const char *name, bool next, float value)
 {
-    float *at = (float *)(void *)(m->file.data + m->data_at);
-    const int64_t n = (int64_t)THINKER_VOCAB * THINKER_VOCAB;
-    memset(at, 0, (size_t)(2 * n) * sizeof *at);
-    for (int i = 0; i < THINKER_VOCAB; i++) {
-        at[i * THINKER_VOCAB + i] = 1;                    /* token_embd: one dimension each */
-        at[n + thinker_next(i) * THINKER_VOCAB + i] = 10; /* output */
-    }
-    at += 2 * n;
-    thinker_values(at, THINKER_VOCAB, 0, 0);
-    at += THINKER_VOCAB;
-    for (int layer = 0; layer < THINKER_LAYERS; layer++)
-        for (size_t i = 0; i < N_THINKER_LAYER; i++) {
-            const struct thinker_shape *s = &thinker_layer[i];
-            thinker_values(at, s->rows * s->columns, s->scale, (uint64_t)layer * 100 + i + 1);
-            at += s->rows * s->columns;
-        }
+    const float zero = 0;
+    maker_data(m, name, GGUF_T_F32, THINKER_VOCAB, THINKER_VOCAB);
+    for (int row = 0; row < THINKER_VOCAB; row++)
+        for (int i = 0; i < THINKER_VOCAB; i++)
+            str_append(&m->data, (next ? thinker_next(i) : i) == row ? &value : &zero,
+                       sizeof value);
 }
 
 static inline void make_thinker(struct maker *m, const char *chat_template)
@@ -162,17 +135,16 @@ static inline void make_thinker(struct maker *m, const char *chat_template)
     maker_bool(m, "tokenizer.ggml.add_bos_token", true);
     if (chat_template) maker_str(m, "tokenizer.chat_template", chat_template);
     thinker_words(m);
-    thinker_tensor(m, "token_embd.weight", THINKER_VOCAB, THINKER_VOCAB);
-    thinker_tensor(m, "output.weight", THINKER_VOCAB, THINKER_VOCAB);
-    thinker_tensor(m, "output_norm.weight", 1, THINKER_VOCAB);
+    thinker_ids(m, "token_embd.weight", false, 1);
+    thinker_ids(m, "output.weight", true, 10);
+    thinker_tensor(m, "output_norm.weight", 1, THINKER_VOCAB, 0, 0);
     for (int layer = 0; layer < THINKER_LAYERS; layer++)
         for (size_t i = 0; i < N_THINKER_LAYER; i++) {
-            const struct thinker_shape *s = &thinker_layer[i];
-            snprintf(name, sizeof name, "blk.%d.%s.weight", layer, s->name);
-            thinker_tensor(m, name, s->rows, s->columns);
+            snprintf(name, sizeof name, "blk.%d.%s.weight", layer, thinker_layer[i].name);
+            thinker_tensor(m, name, thinker_layer[i].rows, thinker_layer[i].columns,
+                           thinker_layer[i].scale, (uint64_t)layer * 100 + i + 1);
         }
     maker_end(m);
-    thinker_fill(m);
 }
 
 #endif

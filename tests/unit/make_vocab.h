@@ -37,6 +37,16 @@ static inline void write_byte(int byte, char out[3])
     out[n] = 0;
 }
 
+/* The 256 bytes, as tokens. */
+static inline void byte_words(struct word out[256])
+{
+    static char text[256][3];
+    for (int b = 0; b < 256; b++) {
+        write_byte(b, text[b]);
+        out[b] = (struct word){text[b], 1, 0};
+    }
+}
+
 /* Ids: 0-9 special tokens as below, 10-265 bytes, then the results of merges. */
 enum {
     BPE_BOS,
@@ -53,26 +63,22 @@ enum {
 };
 #define BPE_HELLO 270 /* " hello", by way of he ll hell hello */
 
+static const struct word bpe_marks[BPE_BYTES] = {
+    {"<|bos|>", 3, 0}, {"<|user|>", 3, 0},     {"<|assistant|>", 3, 0}, {"<|system|>", 3, 0},
+    {"<|end|>", 3, 0}, {"<|im_start|>", 3, 0}, {"<|im_end|>", 3, 0},    {"<|end|><|end|>", 3, 0},
+    {"    ", 4, 0},    {"<|mark|>", 4, 0},
+};
+
 /* Without BOS and EOS. */
 static inline void make_bpe_plain(struct maker *m, const char *pre)
 {
-    static const struct word marks[BPE_BYTES] = {
-        {"<|bos|>", 3, 0},    {"<|user|>", 3, 0},       {"<|assistant|>", 3, 0},
-        {"<|system|>", 3, 0}, {"<|end|>", 3, 0},        {"<|im_start|>", 3, 0},
-        {"<|im_end|>", 3, 0}, {"<|end|><|end|>", 3, 0}, {"    ", 4, 0},
-        {"<|mark|>", 4, 0},
-    };
     static const char *const joined[] = {"he", "ll", "hell", "hello", "\xC4\xA0hello", "ab", "12"};
     static const char *const merges[] = {"h e",  "l l", "he ll",   "hell o", "\xC4\xA0 hello",
                                          "a b",  "1 2", "< |",     "<| end", "e n",
                                          "en d", "| >", "<|end |>"};
     static struct word words[BPE_BYTES + 256 + 7];
-    static char bytes[256][3];
-    memcpy(words, marks, sizeof marks);
-    for (int b = 0; b < 256; b++) {
-        write_byte(b, bytes[b]);
-        words[BPE_BYTES + b] = (struct word){bytes[b], 1, 0};
-    }
+    memcpy(words, bpe_marks, sizeof bpe_marks);
+    byte_words(words + BPE_BYTES);
     for (int i = 0; i < 7; i++) words[BPE_BYTES + 256 + i] = (struct word){joined[i], 1, 0};
     *m = (struct maker){0};
     maker_str(m, "tokenizer.ggml.model", "gpt2");

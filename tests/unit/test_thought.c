@@ -19,13 +19,9 @@ enum { N_MARKS = sizeof marks / sizeof *marks };
 static struct tokenizer *open_marks(int n_marks)
 {
     static struct word words[N_MARKS + 256];
-    static char bytes[256][3];
     struct maker m = {0};
     memcpy(words, marks, (size_t)n_marks * sizeof *marks);
-    for (int b = 0; b < 256; b++) {
-        write_byte(b, bytes[b]);
-        words[n_marks + b] = (struct word){bytes[b], 1, 0};
-    }
+    byte_words(words + n_marks);
     maker_str(&m, "tokenizer.ggml.model", "gpt2");
     maker_str(&m, "tokenizer.ggml.pre", "gpt-2");
     maker_words(&m, words, (size_t)n_marks + 256);

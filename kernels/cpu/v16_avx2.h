@@ -51,25 +51,17 @@ static inline void v16_store(float *p, v16 x)
     _mm256_storeu_ps(p + 8, x.b);
 }
 
-static inline v16 v16_add(v16 x, v16 y)
-{
-    return v16_pair(_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b));
-}
-
-static inline v16 v16_sub(v16 x, v16 y)
-{
-    return v16_pair(_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b));
-}
-
-static inline v16 v16_mul(v16 x, v16 y)
-{
-    return v16_pair(_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b));
-}
-
-static inline v16 v16_div(v16 x, v16 y)
-{
-    return v16_pair(_mm256_div_ps(x.a, y.a), _mm256_div_ps(x.b, y.b));
-}
+#define V16_OF_TWO(name, f)                        \
+    static inline v16 name(v16 x, v16 y)           \
+    {                                              \
+        return v16_pair(f(x.a, y.a), f(x.b, y.b)); \
+    }
+V16_OF_TWO(v16_add, _mm256_add_ps)
+V16_OF_TWO(v16_sub, _mm256_sub_ps)
+V16_OF_TWO(v16_mul, _mm256_mul_ps)
+V16_OF_TWO(v16_div, _mm256_div_ps)
+V16_OF_TWO(v16_max, _mm256_max_ps)
+V16_OF_TWO(v16_min, _mm256_min_ps)
 
 static inline v16 v16_fma(v16 x, v16 y, v16 z)
 {
@@ -79,16 +71,6 @@ static inline v16 v16_fma(v16 x, v16 y, v16 z)
 static inline v16 v16_fnma(v16 x, v16 y, v16 z)
 {
     return v16_pair(_mm256_fnmadd_ps(x.a, y.a, z.a), _mm256_fnmadd_ps(x.b, y.b, z.b));
-}
-
-static inline v16 v16_max(v16 x, v16 y)
-{
-    return v16_pair(_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b));
-}
-
-static inline v16 v16_min(v16 x, v16 y)
-{
-    return v16_pair(_mm256_min_ps(x.a, y.a), _mm256_min_ps(x.b, y.b));
 }
 
 static inline v16 v16_abs(v16 x)
@@ -430,20 +412,15 @@ static inline v16i v16i_words(v16i low, v16i high)
                      _mm256_blend_epi16(low.b, _mm256_slli_epi32(high.b, 16), 0xaa));
 }
 
-static inline v16i v16i_add_words(v16i x, v16i y)
-{
-    return v16i_pair(_mm256_add_epi16(x.a, y.a), _mm256_add_epi16(x.b, y.b));
-}
-
-static inline v16i v16i_sub_words(v16i x, v16i y)
-{
-    return v16i_pair(_mm256_sub_epi16(x.a, y.a), _mm256_sub_epi16(x.b, y.b));
-}
-
-static inline v16i v16i_mul_words(v16i x, v16i y)
-{
-    return v16i_pair(_mm256_mulhrs_epi16(x.a, y.a), _mm256_mulhrs_epi16(x.b, y.b));
-}
+#define V16I_OF_TWO(name, f)                        \
+    static inline v16i name(v16i x, v16i y)         \
+    {                                               \
+        return v16i_pair(f(x.a, y.a), f(x.b, y.b)); \
+    }
+V16I_OF_TWO(v16i_add_words, _mm256_add_epi16)
+V16I_OF_TWO(v16i_sub_words, _mm256_sub_epi16)
+V16I_OF_TWO(v16i_mul_words, _mm256_mulhrs_epi16)
+V16I_OF_TWO(v16i_xor, _mm256_xor_si256)
 
 /* The additions as assembly: gcc 12 would copy every sum of a loop back and forth. */
 static inline v16i v16i_dot_words(v16i sum, v16i x, v16i y)
@@ -451,11 +428,6 @@ static inline v16i v16i_dot_words(v16i sum, v16i x, v16i y)
     __asm__("vpaddd %1, %0, %0" : "+x"(sum.a) : "x"(_mm256_madd_epi16(x.a, y.a)));
     __asm__("vpaddd %1, %0, %0" : "+x"(sum.b) : "x"(_mm256_madd_epi16(x.b, y.b)));
     return sum;
-}
-
-static inline v16i v16i_xor(v16i x, v16i y)
-{
-    return v16i_pair(_mm256_xor_si256(x.a, y.a), _mm256_xor_si256(x.b, y.b));
 }
 
 static inline __m256i v8_top_nibbles(__m256i x, unsigned left)

@@ -370,10 +370,26 @@ V16_INLINE void panel_prefetch_share(enum kn_type type, int P, int p, const uint
 
 /* ---- entries of the table ------------------------------------------------------------------- */
 
-static inline void matmul_q4_v16(const struct kn_matmul *job)
-{
-    matmul_panels(KN_Q4, job, job->y + job->row0);
-}
+#define PANEL_ENTRY(name, type)                          \
+    static inline void name(const struct kn_matmul *job) \
+    {                                                    \
+        matmul_panels(type, job, job->y + job->row0);    \
+    }
+PANEL_ENTRY(matmul_q4_v16, KN_Q4)
+PANEL_ENTRY(matmul_q4a_v16, KN_Q4A)
+PANEL_ENTRY(matmul_q5a_v16, KN_Q5A)
+PANEL_ENTRY(matmul_q6_v16, KN_Q6)
+PANEL_ENTRY(matmul_iq4_v16, KN_IQ4)
+PANEL_ENTRY(matmul_mx4_v16, KN_MX4)
+PANEL_ENTRY(matmul_nv4_v16, KN_NV4)
+PANEL_ENTRY(matmul_iq4s_v16, KN_IQ4S)
+PANEL_ENTRY(matmul_q4s_v16, KN_Q4S)
+PANEL_ENTRY(matmul_q3s_v16, KN_Q3S)
+PANEL_ENTRY(matmul_q2s_v16, KN_Q2S)
+PANEL_ENTRY(matmul_iq3x_v16, KN_IQ3X)
+PANEL_ENTRY(matmul_iq3s_v16, KN_IQ3S)
+PANEL_ENTRY(matmul_iq2_v16, KN_IQ2)
+PANEL_ENTRY(matmul_iq1_v16, KN_IQ1)
 
 /* Results at y[t * y_stride + r - row0]. */
 static inline void matmul_q8_range(const struct kn_matmul *job, float *y)
@@ -384,76 +400,6 @@ static inline void matmul_q8_range(const struct kn_matmul *job, float *y)
 static inline void matmul_q8_v16(const struct kn_matmul *job)
 {
     matmul_q8_range(job, job->y + job->row0);
-}
-
-static inline void matmul_q4a_v16(const struct kn_matmul *job)
-{
-    matmul_panels(KN_Q4A, job, job->y + job->row0);
-}
-
-static inline void matmul_q5a_v16(const struct kn_matmul *job)
-{
-    matmul_panels(KN_Q5A, job, job->y + job->row0);
-}
-
-static inline void matmul_q6_v16(const struct kn_matmul *job)
-{
-    matmul_panels(KN_Q6, job, job->y + job->row0);
-}
-
-static inline void matmul_iq4_v16(const struct kn_matmul *job)
-{
-    matmul_panels(KN_IQ4, job, job->y + job->row0);
-}
-
-static inline void matmul_mx4_v16(const struct kn_matmul *job)
-{
-    matmul_panels(KN_MX4, job, job->y + job->row0);
-}
-
-static inline void matmul_nv4_v16(const struct kn_matmul *job)
-{
-    matmul_panels(KN_NV4, job, job->y + job->row0);
-}
-
-static inline void matmul_iq4s_v16(const struct kn_matmul *job)
-{
-    matmul_panels(KN_IQ4S, job, job->y + job->row0);
-}
-
-static inline void matmul_q4s_v16(const struct kn_matmul *job)
-{
-    matmul_panels(KN_Q4S, job, job->y + job->row0);
-}
-
-static inline void matmul_q3s_v16(const struct kn_matmul *job)
-{
-    matmul_panels(KN_Q3S, job, job->y + job->row0);
-}
-
-static inline void matmul_q2s_v16(const struct kn_matmul *job)
-{
-    matmul_panels(KN_Q2S, job, job->y + job->row0);
-}
-
-static inline void matmul_iq3x_v16(const struct kn_matmul *job)
-{
-    matmul_panels(KN_IQ3X, job, job->y + job->row0);
-}
-
-static inline void matmul_iq3s_v16(const struct kn_matmul *job)
-{
-    matmul_panels(KN_IQ3S, job, job->y + job->row0);
-}
-
-static inline void matmul_iq2_v16(const struct kn_matmul *job)
-{
-    matmul_panels(KN_IQ2, job, job->y + job->row0);
-}
-
-static inline void matmul_iq1_v16(const struct kn_matmul *job)
-{
-    matmul_panels(KN_IQ1, job, job->y + job->row0);
 }
 
 #endif

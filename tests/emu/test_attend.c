@@ -2,19 +2,25 @@
  * the sum of the terms' sizes, in the logits and in the values. */
 #include "tests/emu/kit.h"
 
-DECLARE_KERNEL(attend_decode_64, cuda_attend);
-DECLARE_KERNEL(attend_decode_96, cuda_attend);
-DECLARE_KERNEL(attend_decode_128, cuda_attend);
+/* Kernels of which there is one for each size of heads. */
+#define DECLARE_DIMS(name, args)     \
+    DECLARE_KERNEL(name##_64, args); \
+    DECLARE_KERNEL(name##_96, args); \
+    DECLARE_KERNEL(name##_128, args)
+#define LAUNCH_DIM(name, dim, ...)                         \
+    do {                                                   \
+        if ((dim) == 64) LAUNCH(name##_64, __VA_ARGS__);   \
+        if ((dim) == 96) LAUNCH(name##_96, __VA_ARGS__);   \
+        if ((dim) == 128) LAUNCH(name##_128, __VA_ARGS__); \
+    } while (0)
+
+DECLARE_DIMS(attend_decode, cuda_attend);
 DECLARE_KERNEL(attend_merge, cuda_merge);
 DECLARE_KERNEL(expand_f16, cuda_expand);
 DECLARE_KERNEL(expand_mean, cuda_expand);
 DECLARE_KERNEL(expand_int8, cuda_expand);
-DECLARE_KERNEL(attend_int8_64, cuda_attend);
-DECLARE_KERNEL(attend_int8_96, cuda_attend);
-DECLARE_KERNEL(attend_int8_128, cuda_attend);
-DECLARE_KERNEL(attend_chunk_64, cuda_attend);
-DECLARE_KERNEL(attend_chunk_96, cuda_attend);
-DECLARE_KERNEL(attend_chunk_128, cuda_attend);
+DECLARE_DIMS(attend_int8, cuda_attend);
+DECLARE_DIMS(attend_chunk, cuda_attend);
 
 struct shape {
     int dim, n_group, n_head, n_tok, n_split;
@@ -229,9 +235,7 @@ static void run_decode(struct fixture *f, uint64_t seed)
     const int x = s->n_split, y = s->n_head;
     const size_t shared = CUDA_DECODE_SHARED((size_t)s->dim);
 
-    if (s->dim == 64) LAUNCH(attend_decode_64, &f->args, x, y, 1, 128, shared, seed);
-    if (s->dim == 96) LAUNCH(attend_decode_96, &f->args, x, y, 1, 128, shared, seed);
-    if (s->dim == 128) LAUNCH(attend_decode_128, &f->args, x, y, 1, 128, shared, seed);
+    LAUNCH_DIM(attend_decode, s->dim, &f->args, x, y, 1, 128, shared, seed);
 }
 
 /* pieces: heads have pieces by their lengths. Checks merged output against `want`, int8
@@ -338,9 +342,7 @@ TEST(decode_pieces)
 
 /* ---- one token in one launch ----------------------------------------------------------------- */
 
-DECLARE_KERNEL(attend_one_64, cuda_attend_one);
-DECLARE_KERNEL(attend_one_96, cuda_attend_one);
-DECLARE_KERNEL(attend_one_128, cuda_attend_one);
+DECLARE_DIMS(attend_one, cuda_attend_one);
 DECLARE_KERNEL(kv_append, cuda_append);
 DECLARE_KERNEL(norm_quantize, cuda_norm);
 
@@ -395,9 +397,7 @@ static void check_one(struct shape s)
             c->pos[cuda_place(c, h, s.len[h])] = 0;
         }
         memset(act[1].q, 0x55, act_bytes);
-        if (dim == 64) LAUNCH(attend_one_64, &job, s.n_split, s.n_head, 1, 128, shared, seed);
-        if (dim == 96) LAUNCH(attend_one_96, &job, s.n_split, s.n_head, 1, 128, shared, seed);
-        if (dim == 128) LAUNCH(attend_one_128, &job, s.n_split, s.n_head, 1, 128, shared, seed);
+        LAUNCH_DIM(attend_one, dim, &job, s.n_split, s.n_head, 1, 128, shared, seed);
         assert_same(c->k, units, bytes, "keys");
         assert_same(c->v, units + bytes, bytes, "values");
         assert_same(act[1].q, act[0].q, act_bytes, "merged");
@@ -441,15 +441,10 @@ static void launch_chunk(struct fixture *f, const struct cuda_attend *at, int n_
     const size_t wide = CUDA_CHUNK_SHARED((size_t)s->dim, 2u),
                  narrow = CUDA_CHUNK_SHARED((size_t)s->dim, 1u);
 
-    if (!f->is_int8) {
-        if (s->dim == 64) LAUNCH(attend_chunk_64, at, x, n_heads, z, 256, wide, seed);
-        if (s->dim == 96) LAUNCH(attend_chunk_96, at, x, n_heads, z, 256, wide, seed);
-        if (s->dim == 128) LAUNCH(attend_chunk_128, at, x, n_heads, z, 256, wide, seed);
-    } else {
-        if (s->dim == 64) LAUNCH(attend_int8_64, at, x, n_heads, z, 256, narrow, seed);
-        if (s->dim == 96) LAUNCH(attend_int8_96, at, x, n_heads, z, 256, narrow, seed);
-        if (s->dim == 128) LAUNCH(attend_int8_128, at, x, n_heads, z, 256, narrow, seed);
-    }
+    if (f->is_int8)
+        LAUNCH_DIM(attend_int8, s->dim, at, x, n_heads, z, 256, narrow, seed);
+    else
+        LAUNCH_DIM(attend_chunk, s->dim, at, x, n_heads, z, 256, wide, seed);
 }
 
 /* The first head alone, then the others. */

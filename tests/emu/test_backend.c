@@ -419,12 +419,11 @@ static int check_paged_out(void *ctx, int64_t done, int64_t total)
 TEST(loading)
 {
     struct options o = demo_options("cuda:1", "sink");
-    struct engine *g;
+    AUTO_ENGINE *g;
     o.engine.model = "build/golden/families/phi3.gguf";
     paged_out = 0;
     ok(engine_open(&g, &o.engine, &o.session.plan, 1, check_paged_out, NULL, &err));
     assert_true(paged_out > 150 << 10); /* of 242 KiB */
-    engine_close(g);
 }
 
 /* Images of a build for all GPUs, of one for some, and of one by an older compiler; Jetsons take no

@@ -510,7 +510,7 @@ static void check_evict(int dim, const int *len, int n_head, struct evict_rule r
     AUTO_BUFFERS;
     struct rng rng = {(uint64_t)(dim + len[0] + n_distinct)};
     struct pair p = pair_new(dim, n_head, 400, shares);
-    struct pool *pool;
+    AUTO_POOL *pool;
     union evict_slot *slots = take(cache_slots(&p.cpu.shape) * sizeof *slots);
     uint32_t *stays = guarded((size_t)(n_head * 2 * p.gpu.n_pages) * 4);
     uint32_t *pos = take(cuda_cache_slots(&p.gpu) * sizeof *pos);
@@ -528,7 +528,6 @@ static void check_evict(int dim, const int *len, int n_head, struct evict_rule r
     for (int h = 0; h < n_head; h++)
         check_stays(stays + (size_t)(h * 2 * p.gpu.n_pages), pos + (size_t)(h * 400), len[h],
                     &p.cpu.kv_heads[h]);
-    pool_close(pool);
     arena_release(&p.arena);
 }
 

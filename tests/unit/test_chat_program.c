@@ -291,8 +291,8 @@ TEST(names_templates_that_write_other_turns)
         "{% endfor %}"};
     for (int i = 0; i < 4; i++) {
         struct maker m;
-        struct gguf *g;
-        struct tokenizer *t;
+        AUTO_GGUF *g;
+        AUTO_TOKENIZER *t;
         struct chat_choice choice;
         make_bpe_plain(&m, "gpt-2");
         maker_str(&m, "tokenizer.chat_template", sources[i]);
@@ -303,8 +303,6 @@ TEST(names_templates_that_write_other_turns)
         assert_int_equal(strstr(choice.notice, "numbers its turns") != NULL, i == 1);
         assert_int_equal(strstr(choice.notice, "changes the text of past answers") != NULL, i > 1);
         chat_template_close(choice.template);
-        tokenizer_close(t);
-        gguf_close(g);
         maker_release(&m);
     }
 }
@@ -330,7 +328,7 @@ TEST(prints_bos_once)
             make_spm(&m);
             maker_bool(&m, "tokenizer.ggml.add_bos_token", adds);
             AUTO_TOKENIZER *t = open_made(&m);
-            struct chat_template *c = open_template(
+            AUTO_TEMPLATE *c = open_template(
                 prints ? "{{ bos_token }}{% for m in messages %}{{ m.content }}</s>{% endfor %}"
                        : "{% for m in messages %}{{ m.content }}</s>{% endfor %}",
                 t);
@@ -340,16 +338,15 @@ TEST(prints_bos_once)
             for (size_t i = 0; i < ids.n; i++) n += ids.ids[i] == tokenizer_bos(t);
             assert_int_equal(n, adds || prints);
             assert_true(!n || ids.ids[0] == tokenizer_bos(t));
-            chat_template_close(c);
         }
 }
 
 TEST(knows_the_end_of_its_own)
 {
     AUTO_TOKENIZER *t = open_bpe("gpt-2");
-    struct chat_template *c = open_template("{% for m in messages %}<|{{ m.role }}|>{{ m.content }}"
-                                            "<|im_start|>{% endfor %}<|assistant|>",
-                                            t);
+    AUTO_TEMPLATE *c = open_template("{% for m in messages %}<|{{ m.role }}|>{{ m.content }}"
+                                     "<|im_start|>{% endfor %}<|assistant|>",
+                                     t);
     assert_false(tokenizer_is_end(t, BPE_IM_START));
     assert_true(chat_ends(c, t, BPE_IM_START));
     assert_true(chat_ends(c, t, BPE_END));
@@ -358,7 +355,6 @@ TEST(knows_the_end_of_its_own)
     tokens_push(&ids, BPE_IM_START);
     encode(c, t, CHAT_USER, "x", NULL, &ids);
     assert_int_equal(ids.ids[1], BPE_USER); /* not closed twice */
-    chat_template_close(c);
 }
 
 /* ---- system texts, marks, differences -------------------------------------------------------- */

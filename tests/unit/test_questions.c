@@ -143,7 +143,7 @@ TEST(a_long_line_is_read)
 
 TEST(a_long_prompt_loses_its_middle)
 {
-    struct tokenizer *t = open_file("quant/demo/retain-demo.gguf");
+    AUTO_TOKENIZER *t = open_file("quant/demo/retain-demo.gguf");
     struct item it = {0};
     int64_t n;
     str_puts(&it.before, "Read this. ");
@@ -162,7 +162,6 @@ TEST(a_long_prompt_loses_its_middle)
     ok(item_cut(&it, t, 400, &err));
     assert_string_equal(str_get(&it.context), "short");
     item_release(&it);
-    tokenizer_close(t);
 }
 
 /* ---- metrics --------------------------------------------------------------------------------- */

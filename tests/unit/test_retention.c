@@ -181,8 +181,8 @@ TEST(test_tokens_spell_the_text)
     };
     struct spelled live = {0}, again = {0};
     struct session_sink k = {.ctx = &live, .tokens = on_tokens, .text = on_text};
-    struct conversations *l;
-    struct session *s;
+    AUTO_LIBRARY *l;
+    AUTO_SESSION *s;
     struct options o;
     options_init(&o);
     o.session.plan.budget = 48;
@@ -217,8 +217,6 @@ TEST(test_tokens_spell_the_text)
     ok(session_open(&s, engine, l, &o.session, &k, &err));
     assert_int_equal(again.n, live.n);
     assert_memory_equal(again.bytes, live.bytes, sizeof *live.bytes * (size_t)live.n);
-    session_close(s);
-    conversations_close(l);
     str_release(&live.answer);
 }
 

@@ -425,10 +425,10 @@ TEST(test_damaged_archive)
     };
     for (size_t i = 0; i < sizeof damage / sizeof *damage; i++) {
         const char *dir = folder_new();
-        struct conversations *l = open_library(dir);
+        AUTO_LIBRARY *l = open_library(dir);
         struct options o = small("sink", RECALL_WORDS);
         o.session.rewind = 1; /* so that the log lets go of blocks */
-        struct session *s = open_session(l, o, false);
+        AUTO_SESSION *s = open_session(l, o, false);
         AUTO_HEARD h = {0};
         for (int k = 0; k < ASKED; k++) ask(s, talk[k], &h);
         session_close(s);
@@ -438,8 +438,6 @@ TEST(test_damaged_archive)
         for (int k = ASKED; k < N_TALK; k++) ask(s, talk[k], &h);
         reopen(&s, l, o);
         assert_int_equal(reread(s), 0);
-        session_close(s);
-        conversations_close(l);
     }
 }
 

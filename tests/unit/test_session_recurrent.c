@@ -305,7 +305,7 @@ TEST(test_chunks_of_recurrent_layers)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct options o = options_for("full:context=1000");
         struct context x[2];
-        struct engine *g;
+        AUTO_ENGINE *g;
         char path[64];
         int32_t ids[N];
         snprintf(path, sizeof path, "build/golden/families/%s.gguf", names[i]);
@@ -329,7 +329,6 @@ TEST(test_chunks_of_recurrent_layers)
                             (size_t)g->model->n_vocab * sizeof(float));
         context_release(&x[0]);
         context_release(&x[1]);
-        engine_close(g);
     }
 }
 
@@ -338,7 +337,8 @@ TEST(test_chunks_of_recurrent_layers)
 TEST(test_draft)
 {
     struct options o = options_for("full:context=512");
-    struct engine *alone = engine, *drafted;
+    struct engine *alone = engine;
+    AUTO_ENGINE *drafted;
     AUTO_LOG with = {0}, without = {0};
     struct session_stats st;
     o.engine.model = o.engine.draft = model_path;
@@ -346,9 +346,9 @@ TEST(test_draft)
     o.session.plan.speculate.n = 5;
     o.session.sampling.repeat_penalty = 1; /* a draft proposes without one */
     ok(engine_open(&drafted, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
-    struct session *y = open_session(NULL, o, false);
+    AUTO_SESSION *y = open_session(NULL, o, false);
     engine = drafted;
-    struct session *x = open_session(NULL, o, false);
+    AUTO_SESSION *x = open_session(NULL, o, false);
     for (int i = 0; i < N_SAID; i++) {
         say(x, said[i], &with);
         say(y, said[i], &without);
@@ -360,9 +360,6 @@ TEST(test_draft)
     }
     assert_string_equal(str_get(&with.text), str_get(&without.text));
     engine = alone;
-    session_close(x);
-    session_close(y);
-    engine_close(drafted);
 }
 
 AROUND_TESTS(set_up, engine_tear_down)

@@ -42,8 +42,8 @@ static void run(struct control *c, enum slash command, const char *name, const c
 TEST(settings_survive_a_failed_switch)
 {
     const char *path = path_in(folder_new(), "retain.db");
-    struct conversations *other;
-    struct session *held;
+    AUTO_LIBRARY *other;
+    AUTO_SESSION *held;
     struct options o;
     struct seen seen = {0};
     struct events events = {&seen, take, never};
@@ -75,8 +75,6 @@ TEST(settings_survive_a_failed_switch)
 
     c.parts.engine = NULL; /* other tests use it */
     control_close(&c);
-    session_close(held);
-    conversations_close(other);
 }
 
 AROUND_TESTS(engine_set_up, engine_tear_down)

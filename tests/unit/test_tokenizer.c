@@ -376,7 +376,7 @@ TEST(shows_names)
 
 static void refuse(struct maker *m, const char *says)
 {
-    struct gguf *g;
+    AUTO_GGUF *g;
     struct tokenizer *t;
     maker_end(m);
     ok(gguf_open_bytes(&g, m->file.data, m->file.n, "made", &err));
@@ -384,7 +384,6 @@ static void refuse(struct maker *m, const char *says)
     assert_null(t);
     if (!strstr(err.text, says)) fail_msg("'%s' lacks '%s'", err.text, says);
     if (!strstr(err.text, "made")) fail_msg("'%s' does not name the file", err.text);
-    gguf_close(g);
     maker_release(m);
 }
 

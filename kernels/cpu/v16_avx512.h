@@ -36,22 +36,19 @@ static inline void v16_store(float *p, v16 x)
 {
     _mm512_storeu_ps(p, x);
 }
-static inline v16 v16_add(v16 a, v16 b)
-{
-    return _mm512_add_ps(a, b);
-}
-static inline v16 v16_sub(v16 a, v16 b)
-{
-    return _mm512_sub_ps(a, b);
-}
-static inline v16 v16_mul(v16 a, v16 b)
-{
-    return _mm512_mul_ps(a, b);
-}
-static inline v16 v16_div(v16 a, v16 b)
-{
-    return _mm512_div_ps(a, b);
-}
+
+#define V16_OF_TWO(name, f)              \
+    static inline v16 name(v16 x, v16 y) \
+    {                                    \
+        return f(x, y);                  \
+    }
+V16_OF_TWO(v16_add, _mm512_add_ps)
+V16_OF_TWO(v16_sub, _mm512_sub_ps)
+V16_OF_TWO(v16_mul, _mm512_mul_ps)
+V16_OF_TWO(v16_div, _mm512_div_ps)
+V16_OF_TWO(v16_max, _mm512_max_ps)
+V16_OF_TWO(v16_min, _mm512_min_ps)
+
 static inline v16 v16_fma(v16 a, v16 b, v16 c)
 {
     return _mm512_fmadd_ps(a, b, c);
@@ -59,14 +56,6 @@ static inline v16 v16_fma(v16 a, v16 b, v16 c)
 static inline v16 v16_fnma(v16 a, v16 b, v16 c)
 {
     return _mm512_fnmadd_ps(a, b, c);
-}
-static inline v16 v16_max(v16 a, v16 b)
-{
-    return _mm512_max_ps(a, b);
-}
-static inline v16 v16_min(v16 a, v16 b)
-{
-    return _mm512_min_ps(a, b);
 }
 static inline v16 v16_abs(v16 x)
 {
@@ -321,28 +310,21 @@ static inline v16i v16i_words(v16i low, v16i high)
     return _mm512_mask_blend_epi16(0xaaaaaaaa, low, _mm512_slli_epi32(high, 16));
 }
 
-static inline v16i v16i_add_words(v16i a, v16i b)
-{
-    return _mm512_add_epi16(a, b);
-}
-static inline v16i v16i_sub_words(v16i a, v16i b)
-{
-    return _mm512_sub_epi16(a, b);
-}
-static inline v16i v16i_mul_words(v16i a, v16i b)
-{
-    return _mm512_mulhrs_epi16(a, b);
-}
+#define V16I_OF_TWO(name, f)                \
+    static inline v16i name(v16i x, v16i y) \
+    {                                       \
+        return f(x, y);                     \
+    }
+V16I_OF_TWO(v16i_add_words, _mm512_add_epi16)
+V16I_OF_TWO(v16i_sub_words, _mm512_sub_epi16)
+V16I_OF_TWO(v16i_mul_words, _mm512_mulhrs_epi16)
+V16I_OF_TWO(v16i_xor, _mm512_xor_si512)
+
 /* Around the intrinsic gcc 12 would copy every sum of a loop back and forth: twice the time. */
 static inline v16i v16i_dot_words(v16i sum, v16i a, v16i b)
 {
     __asm__("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
     return sum;
-}
-
-static inline v16i v16i_xor(v16i x, v16i y)
-{
-    return _mm512_xor_si512(x, y);
 }
 
 static inline v16i v16i_top_nibbles(v16i x, unsigned left)

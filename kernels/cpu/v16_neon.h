@@ -50,25 +50,15 @@ static inline void v16_store(float *p, v16 x)
     for (int i = 0; i < 4; i++) vst1q_f32(p + 4 * i, x.r[i]);
 }
 
-static inline v16 v16_add(v16 x, v16 y)
-{
-    V16_EACH(vaddq_f32(x.r[i], y.r[i]));
-}
-
-static inline v16 v16_sub(v16 x, v16 y)
-{
-    V16_EACH(vsubq_f32(x.r[i], y.r[i]));
-}
-
-static inline v16 v16_mul(v16 x, v16 y)
-{
-    V16_EACH(vmulq_f32(x.r[i], y.r[i]));
-}
-
-static inline v16 v16_div(v16 x, v16 y)
-{
-    V16_EACH(vdivq_f32(x.r[i], y.r[i]));
-}
+#define V16_OF_TWO(name, f)              \
+    static inline v16 name(v16 x, v16 y) \
+    {                                    \
+        V16_EACH(f(x.r[i], y.r[i]));     \
+    }
+V16_OF_TWO(v16_add, vaddq_f32)
+V16_OF_TWO(v16_sub, vsubq_f32)
+V16_OF_TWO(v16_mul, vmulq_f32)
+V16_OF_TWO(v16_div, vdivq_f32)
 
 static inline v16 v16_abs(v16 x)
 {
@@ -96,15 +86,8 @@ static inline float32x4_t v4_min(float32x4_t x, float32x4_t y)
     return vbslq_f32(vcltq_f32(x, y), x, y);
 }
 
-static inline v16 v16_max(v16 x, v16 y)
-{
-    V16_EACH(v4_max(x.r[i], y.r[i]));
-}
-
-static inline v16 v16_min(v16 x, v16 y)
-{
-    V16_EACH(v4_min(x.r[i], y.r[i]));
-}
+V16_OF_TWO(v16_max, v4_max)
+V16_OF_TWO(v16_min, v4_min)
 
 /* Adds halves, quarters and so on, as on x86. */
 static inline float v16_sum(v16 x)

@@ -72,11 +72,14 @@ enum line_end line_reader_line(struct line_reader *r, struct str *line)
 enum line_end line_reader_message(struct line_reader *r, struct str *text)
 {
     bool ahead = !r->interactive || r->input.n > 0 || readable(0);
-    enum line_end end = line_reader_line(r, text);
+    if (r->ended) return LINE_EOF;
+    enum line_end end = line_reader_line(r, text), next;
     struct str line = {0};
     int n_lines = 1;
     while (!ahead && end == LINE_READ && readable(PASTE_MS)) {
-        if (line_reader_line(r, &line) != LINE_READ) break;
+        next = line_reader_line(r, &line);
+        r->ended = next == LINE_EOF;
+        if (next != LINE_READ) break;
         str_puts(text, "\n");
         str_append(text, str_get(&line), line.n);
         n_lines++;

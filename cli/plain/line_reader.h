@@ -10,6 +10,7 @@
 struct line_reader {
     struct str input; /* read and not yet used */
     bool interactive; /* a user types, not a pipe */
+    bool ended;       /* the end came right after a line, which is used first */
     int error;        /* errno of a read that failed */
 };
 void line_reader_release(struct line_reader *r);

@@ -100,7 +100,8 @@ type_text "/tokens $(printf '%05000d' 0)"
 keys Enter
 check 'plain: a line that is too long for the terminal' wait_for 'cut this line after 4095 bytes'
 check 'plain: is read as far as it came' wait_for 'tokens, 4087 bytes'
-keys C-d
-check 'plain: status 0' wait_for 'rc=0'
+type_text '/turns'
+keys Enter C-d
+check 'plain: status 0 after Ctrl-D with a line' wait_for 'rc=0'
 check 'plain: terminal as before' terminal_is_sane
 finish

@@ -10,7 +10,8 @@ static void check_refused(const char *home, const char *why)
     const char *const hosts[] = {"127.0.0.1"};
     struct http_answer a;
     struct http *h;
-    if (http_open(&h, &(struct http_opts){.home = home, .hosts = hosts, .n_hosts = 1}, &err)) skip(); /* no libcurl */
+    if (http_open(&h, &(struct http_opts){.home = home, .hosts = hosts, .n_hosts = 1}, &err))
+        skip(); /* no libcurl */
     assert_int_equal(http_get(h, &closed_port, &a, &err), ERR_FAIL);
     assert_non_null(strstr(err.text, why));
     http_close(h);

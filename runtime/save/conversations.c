@@ -473,10 +473,16 @@ void conversations_free_reserve(const char *path)
     store_free_reserve(path);
 }
 
+/* Of the database and its log, which has what was written last. */
 static int64_t file_bytes(const struct conversations *l)
 {
     struct stat st;
-    return stat(l->path, &st) == 0 ? (int64_t)st.st_size : 0;
+    struct str log = {0};
+    str_printf(&log, "%s-wal", l->path);
+    int64_t n = stat(l->path, &st) == 0 ? (int64_t)st.st_size : 0;
+    n += stat(str_get(&log), &st) == 0 ? (int64_t)st.st_size : 0;
+    str_release(&log);
+    return n;
 }
 
 int conversations_compact(struct conversations *l, struct conversations_size *out, struct err *e)

@@ -104,10 +104,9 @@ ISA_dotprod := -march=armv8.2-a+dotprod
 ISA_i8mm := -march=armv8.2-a+dotprod+i8mm
 FOREIGN := %/$(if $(filter 1,$(CURL)),http_none,http_curl).c $(if $(filter x86_64,$(ARCH)),,%/avx2.c %/avxvnni.c %/avx512.c) \
   $(if $(filter aarch64,$(ARCH)),,%/neon.c %/dotprod.c %/i8mm.c)
-# Loops over numbers, that no input steers: without the guards of the stack. Variables in their debug
-# information would take as long to compile as the loops.
+# Variables in the kernels' debug information would take as long to compile as their loops.
 isa_flags = $(ISA_$(patsubst kernels/cpu/%.c,%,$(filter kernels/cpu/%,$(1)))) \
-  $(if $(filter kernels/cpu/%,$(1)),-fno-stack-protector -fno-stack-clash-protection $(if $(filter -g,$(CFLAGS)),-g1))
+  $(if $(filter kernels/cpu/%,$(1)),$(if $(filter -g,$(CFLAGS)),-g1))
 
 # ---- sources -------------------------------------------------------------------------------------
 

@@ -76,7 +76,7 @@ int file_read(const char *path, enum file_use use, struct str *out, struct err *
     bool standard = !strcmp(path, "-");
     FILE *f = standard ? stdin : file_open(path, use, e);
     if (!f) return ERR_FAIL;
-    /* a terminal has more after its end, if it is asked again */
+    /* after Ctrl-D a terminal could be read on */
     while (read <= uses[use].max && !feof(f) && (n = fread(part, 1, sizeof part, f)) > 0) {
         str_append(out, part, n);
         read += n;

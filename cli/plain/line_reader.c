@@ -8,7 +8,8 @@
 #include "base/file.h"
 #include "cli/print/report.h"
 
-enum { PASTE_MS = 20, TERMINAL_LINE = 4095 }; /* bytes: Linux drops what follows in a line */
+enum { PASTE_MS = 20 };
+enum { TERMINAL_LINE = 4095 }; /* bytes that Linux keeps of a line typed at a terminal */
 
 void line_reader_release(struct line_reader *r)
 {

@@ -33,10 +33,10 @@
  *   v16i_mul_words(a, b)                     (a b + 2^14) / 2^15, rounded down
  *   v16i_dot_words(sum, a, b)                sum + the two products of each dword's words
  *   v16i_top_nibbles(x, left)                of each word << left, the signed bits 12 to 15, 2^12
+ *   v16i_top_fives(x, left, high, bit)       those bits as 11 to 14, `bit` of high as 15
  *   v16i_xor
- *   v16i_top_fives(x, left, high, bit)       the same bits from 11 on, above them `bit` of high's
- * words v16i_low_nibbles(x, right)               bits right to right + 3 of each word
- *   v16i_fifth_bits(x, low, high)            bit i of both, as bit 4 of dword i's two words
+ *   v16i_low_nibbles(x, right)               bits right to right + 3 of each word
+ *   v16i_fifth_bits(x, low, high)            x or 16 in the words of dword i whose bit i is set
  *   v16_store_words(p, x)                    rounded to words; of each four the middle two swapped
  *   v16i_load_quads(a, b, c, d)              dword i = byte i of each
  *   v16i_load_once(p)                        to a register that is used several times

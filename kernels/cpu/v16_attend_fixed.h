@@ -11,9 +11,10 @@
  *     1 / 2^10, then mean + scale x.
  *   Queries get a length of at most 2^17 / sqrt(head_dim), so that no sum exceeds 32 bits (Cauchy
  *     and Schwarz: a key is no longer than sqrt(head_dim) 2^14).
- *   Values stay codes: sum p (q d + m) = sum (p d) q + sum p m, of Q5 m = -16 d. A pair is two
- * slots, 16 apart; lanes are numbers of the head. The weights p d, one set per group of 32 numbers,
- * are rounded to words, with the tile's largest d as 2^15 - 1; sum p m is computed in float.
+ *   Values stay codes: sum p (q d + m) = sum (p d) q + sum p m; Q5 has m = -16 d. A pair is two
+ *     slots, 16 apart; lanes are numbers of the head. The weights p d, one set per group of 32
+ *     numbers, are rounded to words, with the tile's largest d as 2^15 - 1; sum p m is computed in
+ *     float.
  * Rounding changes a logit by less than 2^-13 of the query's length times the length of a key whose
  * numbers are all as large as its largest, and a sum of values by less than 2^-11 of p times the
  * largest number of each group (if the tile's largest d is 4 times the others); 4 bits cost 2^-5,
@@ -171,11 +172,11 @@ struct fixed_keys {
     const uint32_t *cos;          /* as k, of half as many pairs; sin: after them */
     int n_step;                   /* 16 numbers each, and their partners */
     v16i unit[5 * FIXED_GROUPS];  /* columns of dwords; every fifth is a group's d and m */
-    v16i fifth[2 * FIXED_GROUPS]; /* of S5, by steps: in words, bits 4 from a number or two on */
+    v16i fifth[2 * FIXED_GROUPS]; /* of S5, by steps: see fifth_bits */
     struct fixed_scale s[2 * FIXED_GROUPS]; /* by steps if there is a centre, else by groups */
 };
 
-/* Two numbers of a dword: the signed bits of (q - 8) 2^12 or (q - 16) 2^11 in its words. */
+/* Two numbers of a dword, as the words (q - 8) 2^12 or, with their fifth bits, (q - 16) 2^11. */
 V16_INLINE v16i key_codes(const v16i *four, unsigned left, bool five, v16i fifth, unsigned odd)
 {
     const v16i x = v16i_load(four);
@@ -249,13 +250,15 @@ V16_INLINE void load_units(struct fixed_keys *keys, const uint8_t *units, size_t
     }
 }
 
-/* Bits 4 of 16 numbers in the low half of each dword, flipped, for rotate_step. */
+/* x: the fifth bits of 16 numbers in the low half of each dword. Flipped, they are signs. The words
+ * of a dword begin with number 0 and number 2, as its codes do. */
 V16_INLINE v16i fifth_bits(v16i x)
 {
     return v16i_xor(v16i_words(x, v16i_shift(x, 2)), v16i_set1(0xffffffff));
 }
 
-/* 16 units of S5, whose groups begin at every other half of a dword: as load_units would. */
+/* As load_units, of S5: a group has 11 half dwords, so every other one begins in the middle of a
+ * dword. */
 V16_INLINE void load_units_s5(struct fixed_keys *keys, const uint8_t *units, size_t stride)
 {
     const int n_dword = (int)(stride / 4);

@@ -68,8 +68,7 @@ static void add_ref(float *y, const float *x, int n)
     for (int i = 0; i < n; i++) y[i] += x[i];
 }
 
-/* ---- numbers of a row
- * ---------------------------------------------------------------------------- */
+/* ---- numbers of a row ------------------------------------------------------------------------ */
 
 /* A group of a row: column k is d[k / 16] * q[k] - m[k / 16]. */
 struct group {

@@ -51,17 +51,17 @@ static inline void v16_store(float *p, v16 x)
     _mm256_storeu_ps(p + 8, x.b);
 }
 
-#define V16_OF_TWO(name, f)                        \
-    static inline v16 name(v16 x, v16 y)           \
-    {                                              \
-        return v16_pair(f(x.a, y.a), f(x.b, y.b)); \
+#define OF_TWO(type, name, f)                         \
+    static inline type name(type x, type y)           \
+    {                                                 \
+        return type##_pair(f(x.a, y.a), f(x.b, y.b)); \
     }
-V16_OF_TWO(v16_add, _mm256_add_ps)
-V16_OF_TWO(v16_sub, _mm256_sub_ps)
-V16_OF_TWO(v16_mul, _mm256_mul_ps)
-V16_OF_TWO(v16_div, _mm256_div_ps)
-V16_OF_TWO(v16_max, _mm256_max_ps)
-V16_OF_TWO(v16_min, _mm256_min_ps)
+OF_TWO(v16, v16_add, _mm256_add_ps)
+OF_TWO(v16, v16_sub, _mm256_sub_ps)
+OF_TWO(v16, v16_mul, _mm256_mul_ps)
+OF_TWO(v16, v16_div, _mm256_div_ps)
+OF_TWO(v16, v16_max, _mm256_max_ps)
+OF_TWO(v16, v16_min, _mm256_min_ps)
 
 static inline v16 v16_fma(v16 x, v16 y, v16 z)
 {
@@ -412,15 +412,10 @@ static inline v16i v16i_words(v16i low, v16i high)
                      _mm256_blend_epi16(low.b, _mm256_slli_epi32(high.b, 16), 0xaa));
 }
 
-#define V16I_OF_TWO(name, f)                        \
-    static inline v16i name(v16i x, v16i y)         \
-    {                                               \
-        return v16i_pair(f(x.a, y.a), f(x.b, y.b)); \
-    }
-V16I_OF_TWO(v16i_add_words, _mm256_add_epi16)
-V16I_OF_TWO(v16i_sub_words, _mm256_sub_epi16)
-V16I_OF_TWO(v16i_mul_words, _mm256_mulhrs_epi16)
-V16I_OF_TWO(v16i_xor, _mm256_xor_si256)
+OF_TWO(v16i, v16i_add_words, _mm256_add_epi16)
+OF_TWO(v16i, v16i_sub_words, _mm256_sub_epi16)
+OF_TWO(v16i, v16i_mul_words, _mm256_mulhrs_epi16)
+OF_TWO(v16i, v16i_xor, _mm256_xor_si256)
 
 /* The additions as assembly: gcc 12 would copy every sum of a loop back and forth. */
 static inline v16i v16i_dot_words(v16i sum, v16i x, v16i y)

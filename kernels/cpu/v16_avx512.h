@@ -37,17 +37,17 @@ static inline void v16_store(float *p, v16 x)
     _mm512_storeu_ps(p, x);
 }
 
-#define V16_OF_TWO(name, f)              \
-    static inline v16 name(v16 x, v16 y) \
-    {                                    \
-        return f(x, y);                  \
+#define OF_TWO(type, name, f)               \
+    static inline type name(type x, type y) \
+    {                                       \
+        return f(x, y);                     \
     }
-V16_OF_TWO(v16_add, _mm512_add_ps)
-V16_OF_TWO(v16_sub, _mm512_sub_ps)
-V16_OF_TWO(v16_mul, _mm512_mul_ps)
-V16_OF_TWO(v16_div, _mm512_div_ps)
-V16_OF_TWO(v16_max, _mm512_max_ps)
-V16_OF_TWO(v16_min, _mm512_min_ps)
+OF_TWO(v16, v16_add, _mm512_add_ps)
+OF_TWO(v16, v16_sub, _mm512_sub_ps)
+OF_TWO(v16, v16_mul, _mm512_mul_ps)
+OF_TWO(v16, v16_div, _mm512_div_ps)
+OF_TWO(v16, v16_max, _mm512_max_ps)
+OF_TWO(v16, v16_min, _mm512_min_ps)
 
 static inline v16 v16_fma(v16 a, v16 b, v16 c)
 {
@@ -310,15 +310,10 @@ static inline v16i v16i_words(v16i low, v16i high)
     return _mm512_mask_blend_epi16(0xaaaaaaaa, low, _mm512_slli_epi32(high, 16));
 }
 
-#define V16I_OF_TWO(name, f)                \
-    static inline v16i name(v16i x, v16i y) \
-    {                                       \
-        return f(x, y);                     \
-    }
-V16I_OF_TWO(v16i_add_words, _mm512_add_epi16)
-V16I_OF_TWO(v16i_sub_words, _mm512_sub_epi16)
-V16I_OF_TWO(v16i_mul_words, _mm512_mulhrs_epi16)
-V16I_OF_TWO(v16i_xor, _mm512_xor_si512)
+OF_TWO(v16i, v16i_add_words, _mm512_add_epi16)
+OF_TWO(v16i, v16i_sub_words, _mm512_sub_epi16)
+OF_TWO(v16i, v16i_mul_words, _mm512_mulhrs_epi16)
+OF_TWO(v16i, v16i_xor, _mm512_xor_si512)
 
 /* Around the intrinsic gcc 12 would copy every sum of a loop back and forth: twice the time. */
 static inline v16i v16i_dot_words(v16i sum, v16i a, v16i b)

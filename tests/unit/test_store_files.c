@@ -84,7 +84,6 @@ TEST_WITH(version_6_is_brought_up_to_date, setup, teardown)
     assert_int_equal(count_hits(f, "48213"), 1);
 }
 
-/* Older messages have no settings; where they exist, the digest covers them. */
 /* It is brought up to date in a temporary copy, whose journal is in memory. */
 TEST_WITH(a_damaged_older_source, setup, teardown)
 {
@@ -115,6 +114,7 @@ TEST_WITH(a_damaged_older_source, setup, teardown)
     refused(store_open_source(&from, path, NULL, &err), ERR_FORMAT, "is damaged");
 }
 
+/* Older messages have no settings; where they exist, the digest covers them. */
 TEST_WITH(settings_of_an_answer, setup, teardown)
 {
     struct fixture *f = *state;

@@ -2,8 +2,7 @@
 # soak.sh RETAIN SECONDS: one chat that goes on and on, with evictions, going back and recall, while other
 # commands read the same database. At the end every checksum is right, nothing failed, and the chat's
 # descriptors and threads are those after its first 2,000 lines (a third of the time at the earliest, half of
-# it at the latest), and so is its memory but for half a KiB a line: the planned index of the archive fills
-# with the text of evicted passages. The file is no larger than its parts may be. Memory is measured when the
+# it at the latest), and so is its memory but for half a KiB a line, while the tables of recall fill. The file is no larger than its parts may be. Memory is measured when the
 # chat waits for a line: while it goes back, it reads the saved cache through buffers.
 set -u
 retain=$1 seconds=$2

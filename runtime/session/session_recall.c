@@ -247,6 +247,9 @@ int session_recall_loaded(struct session *s, int64_t n_run, struct err *e)
     int rc = save_archive_each(s->save, found_piece, &f, e);
     archive_found(f.archive, (uint32_t)f.n_saved, 0, r->said, f.n_saved);
     drop_told(r, (size_t)f.n_saved);
+    /* the whole conversation was told: gives its memory back */
+    r->said_max = r->n_said + 1;
+    r->said = memory_grow(r->said, r->said_max, sizeof *r->said);
     session_recall_ran(s, (int)(n_run - f.n_saved));
     return rc;
 }

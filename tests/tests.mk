@@ -114,7 +114,7 @@ $(B)/tests/emu/retain: $(B)/main.o $(B)/tests/emu/images.o $(B)/libretain.a
 %/test_heads_train: private override LDFLAGS += -Wl,--wrap=report_interrupted
 %/test_backend: private override LDFLAGS += -Wl,--wrap=madvise
 %/test_trainer: private override LDFLAGS += -Wl,--wrap=mmap,--wrap=system_available_bytes
-EMU_BACKEND := $(addprefix $(B)/tests/emu/test_,backend failures layers policies sessions speculate trainer)
+EMU_BACKEND := $(addprefix $(B)/tests/emu/test_,backend failures layers mtp policies sessions speculate trainer)
 $(EMU_BACKEND): %: %.o $(B)/tests/emu/images.o $(B)/libretain.a $(HARNESS) | $(EMU_DRIVER)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN' -o $@ $^ $(LIBS) -lcmocka

@@ -277,7 +277,7 @@ static void info_text(struct engine *g, const struct options *o)
         m->n_layer, m->n_embd, m->n_head, m->n_kv_head, m->head_dim, m->n_vocab, m->n_ctx);
     recurrent_line(m);
     windows_line(m);
-    if (m->mtp.layer) report_line("mtp      a layer proposes tokens, on the CPU");
+    if (m->mtp.layer) report_line("mtp      a layer proposes tokens");
     experts_line(m);
     packed_line(g, o);
     report_line("template %s", chat_template_name(g->template));

@@ -282,10 +282,13 @@ static int time_once(struct point *p, int64_t depth, int n, int chunk, struct ti
 #define AHEAD_PROPOSALS 3
 
 /* What the proposals themselves cost, if an MTP layer makes them. */
-static void read_mtp(struct context *x, const int32_t *ids, int proposals)
+static int read_mtp(struct context *x, const int32_t *ids, int proposals, struct err *e)
 {
-    if (!mtp_is_open(&x->mtp) || !mtp_read(&x->mtp, &x->cache, ids[0])) return;
-    for (int i = 1; i < proposals; i++) mtp_read_proposal(&x->mtp, ids[i]);
+    struct mtp_guess out;
+    if (!mtp_is_open(&x->mtp)) return 0;
+    int rc = mtp_read(&x->mtp, &x->cache, ids[0], &out, e);
+    for (int i = 1; !rc && i < proposals; i++) rc = mtp_read_proposal(&x->mtp, ids[i], &out, e);
+    return rc;
 }
 
 /* Runs n tokens, with proposals; which of them are right is drawn, the same way each time. */
@@ -299,8 +302,8 @@ static int run_ahead(struct point *p, int n, double *seconds, struct err *e)
         rc = cache_room(&x->cache) <= proposals ? context_evict(x, &n_evicted, e) : 0;
         if (rc) return rc;
         fill_ids(p->ids, 1 + proposals, x->engine->model->n_vocab, x->cache.n_pos);
-        read_mtp(x, p->ids, proposals);
-        rc = context_try(x, p->ids, 1 + proposals, e);
+        rc = read_mtp(x, p->ids, proposals, e);
+        if (!rc) rc = context_try(x, p->ids, 1 + proposals, e);
         if (rc) return rc;
         for (int i = 0; i < proposals; i++, at++) {
             if (random_at(5, 6, (uint64_t)at) > AHEAD_RIGHT) break;

@@ -108,7 +108,8 @@ struct cuda_context_opts {
     const struct cache_shape *shape;
     uint64_t seed;
     int chunk, n_logits;
-    bool floats; /* a chunk's attention in halves with float sums on every device */
+    bool floats;    /* a chunk's attention in halves with float sums on every device */
+    int n_mtp_rows; /* of the MTP layer as a model of one layer: of cuda_mtp_rows */
     struct cuda_host_experts experts; /* used if the model has experts in host memory */
 };
 
@@ -147,6 +148,21 @@ void cuda_repeat(struct cuda_context *x);
 /* Recurrent layers: the state takes tried token i, the next one after those accepted before. A
  * failure is reported by the context's next call. */
 void cuda_accept(struct cuda_context *x, int i);
+
+/* The MTP layer (struct model_mtp) in a context of its own: the memory of its rows, [n_mtp_rows]
+ * [n_embd]; cuda_run_mtp runs n tokens, each with the row before it, normed by `norm`. All rows are
+ * in device memory, also those of cuda_stream, the stream of any context after its last run,
+ * [n][n_embd]. cuda_keep_rows copies n of them; x's next call reports a failure. */
+struct cuda_mtp_input {
+    const int32_t *ids;
+    const float *const *before; /* [n] */
+    const float *norm;
+};
+float *cuda_mtp_rows(const struct cuda_context *x);
+int cuda_run_mtp(struct cuda_context *x, const struct cuda_mtp_input *in, int n, int n_logits,
+                 struct err *e);
+float *cuda_stream(const struct cuda_context *x);
+void cuda_keep_rows(struct cuda_context *x, float *to, const float *from, int n);
 
 /* A split model (model_place): runs the device's layers on n rows of the residual stream, in place,
  * and appends their units; the caller counts these with cache_appended. tries: as if each row were

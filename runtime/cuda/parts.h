@@ -150,7 +150,7 @@ struct cuda_context {
     const struct policy *policy;
     struct cache *cache; /* the host's */
     uint64_t seed;
-    int chunk, n_logits, n_layer;
+    int chunk, n_logits, n_layer, n_mtp_rows;
     int n_recurrent;    /* recurrent layers, like n_layer those on the device */
     int n_head_in;      /* numbers that the CPU's retaining heads read of a token; 0 = none */
     bool reads_hidden;  /* these are the normed input of attention, not q, k and v */
@@ -169,6 +169,8 @@ struct cuda_context {
     struct cuda_rope still; /* of layers that do not rotate; NULL if all rotate */
     struct cuda_rope windowed;
     float *x, *qkv, *gate, *up, *logits, *score_part;
+    float *mtp_rows;     /* [n_mtp_rows] as in cuda.h; NULL: it is no MTP layer */
+    float *mtp_in;       /* [n][2 n_embd] what its projection reads */
     float *norm;         /* the normed stream, for float weights */
     float *att;          /* attention's output where it is not quantized at once */
     float *open;         /* [n_q] gates of attention */
@@ -337,6 +339,10 @@ enum cuda_activation cuda_activation_of(const struct model_layer *l);
 void cuda_finish_heads(struct cuda_context *x, const struct model_layer *l);
 void cuda_observe(struct cuda_context *x, const struct model_layer *l);
 void cuda_keep_hidden_in(struct cuda_context *x, const struct model_layer *l);
+
+/* mtp.c: the stream of the MTP layer, from embeddings. */
+void cuda_mtp_plan(struct cuda_context *x, struct arena *a);
+void cuda_mtp_begin(struct cuda_context *x);
 
 /* latent.c: MODEL_LATENT and MODEL_VALUES, whose result is in x->latent.q. */
 void cuda_latent_plan(struct cuda_context *x, struct arena *a);

@@ -72,7 +72,7 @@ static void plan_rows(struct cuda_context *x, struct arena *a)
         x->layer_own = arena_take(a, chunk * all, f);
     }
     cuda_take_act(&x->act, most(m->n_embd, n.q), chunk, a);
-    cuda_take_act(&x->wide, most(n.in, n.qkv), chunk, a);
+    cuda_take_act(&x->wide, most(most(n.in, n.qkv), x->n_mtp_rows ? 2 * m->n_embd : 0), chunk, a);
 }
 
 /* A piece costs 2 % of a wave, and one more must save 5 %: so on an H100 the chunks of SmolLM2, 3B
@@ -155,6 +155,7 @@ static void plan_scratch(struct cuda_context *x, const struct cache_shape *s, st
     plan_attention(x, s, a);
     cuda_experts_plan(x, a);
     cuda_latent_plan(x, a);
+    cuda_mtp_plan(x, a);
     if (x->n_logits) x->logits = arena_take(a, (size_t)x->n_logits * (size_t)m->n_vocab, f);
     cuda_scores_plan(x, a);
     if (x->n_head_in) x->head_in = arena_take(a, head_in_floats(x, x->chunk), f);
@@ -207,6 +208,7 @@ static struct cuda_context describe(const struct cuda *g, const struct cuda_cont
         .chunk = o->chunk,
         .n_logits = model_is_split(m) ? 0 : o->n_logits,
         .n_layer = model_n_device(m),
+        .n_mtp_rows = o->n_mtp_rows,
         .n_recurrent = n.n_recurrent,
         .kv.n_layer = n.n_kv,
         .expanded.is_int8 = !o->floats && adds_halves_faster(g),
@@ -474,6 +476,7 @@ static void begin_stream(struct cuda_context *x)
     if (!x->rows_host && x->m->is_centred) cuda_centre(x);
     if (x->rows_host && !x->rc) x->rc = cuda_put(x->g, x->x, x->rows_host, rows_bytes(x), x->e);
     if (x->m->layer_inputs.n) cuda_run_layer_inputs(x);
+    if (x->mtp_rows) cuda_mtp_begin(x);
 }
 
 static void run_step(struct cuda_context *x)

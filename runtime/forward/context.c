@@ -89,7 +89,8 @@ static int open_gpu(struct context *x, const struct forward_opts *fo, struct err
                                                                         : open_logits(x, fo, e);
     if (rc) return rc;
     madvise(x->cache_arena.base, x->cache_arena.bytes, MADV_NOHUGEPAGE);
-    return cuda_context_open(&x->gpu, x->engine->gpu, &o, &x->cache, e);
+    rc = cuda_context_open(&x->gpu, x->engine->gpu, &o, &x->cache, e);
+    return rc || !fo->proposes ? rc : mtp_open_device(&x->mtp, x->engine->gpu, m, x->gpu, e);
 }
 
 /* Whether a GPU computes all layers; it may have only the first ones (model_place). */
@@ -137,6 +138,7 @@ size_t context_host_bytes(const struct engine *g, const struct plan *p)
     arena_init_plan(&a, "cache");
     cache_plan(&cache, &shape, &a);
     arena_take(&a, (size_t)p->n_logits, (size_t)g->model->n_vocab * sizeof(float));
+    if (p->proposes) arena_take(&a, 1, mtp_device_bytes(g->gpu, g->model).host);
     return a.used + p->state_bytes + p->host_bytes + cuda_context_locked_bytes(g->gpu, &o);
 }
 
@@ -192,6 +194,7 @@ int context_open(struct context *x, struct engine *g, const struct plan_opts *o,
 void context_release(struct context *x)
 {
     cuda_context_close(x->gpu);
+    mtp_close(&x->mtp);
     arena_release(&x->cache_arena);
     arena_release(&x->state_arena);
     arena_release(&x->scratch);
@@ -215,6 +218,14 @@ static void score_run(struct context *x, int n, int behind)
     cis_score_given(&x->forward, &x->cache, &given);
 }
 
+/* Tells the MTP layer that rows [row, row + n) of the last run are part of the conversation. */
+static void tell_mtp(struct context *x, const int32_t *ids, int row, int n)
+{
+    const float *rows = on_gpu(x) ? cuda_stream(x->gpu) : x->forward.x;
+    if (!mtp_is_open(&x->mtp)) return;
+    mtp_ran(&x->mtp, &x->cache, ids, rows + (size_t)row * (size_t)x->engine->model->n_embd, n);
+}
+
 int context_run(struct context *x, const int32_t *ids, int n, int n_logits, struct err *e)
 {
     x->row = 0;
@@ -224,7 +235,7 @@ int context_run(struct context *x, const int32_t *ids, int n, int n_logits, stru
                        : forward_run(&x->forward, &x->cache, ids, n, n_logits);
     if (rc) return rc;
     score_run(x, n, 0);
-    if (mtp_is_open(&x->mtp)) mtp_ran(&x->mtp, &x->cache, ids, x->forward.x, n);
+    tell_mtp(x, ids, 0, n);
     return 0;
 }
 
@@ -269,9 +280,7 @@ void context_accept(struct context *x)
     else
         forward_accept(&x->forward, &x->cache, x->row);
     if (x->gpu) cuda_accept(x->gpu, x->row);
-    if (mtp_is_open(&x->mtp))
-        mtp_ran(&x->mtp, &x->cache, x->tried + x->row,
-                x->forward.x + (size_t)x->row * (size_t)x->engine->model->n_embd, 1);
+    tell_mtp(x, x->tried + x->row, x->row, 1);
 }
 
 int context_logits(struct context *x, float **out, struct err *e)

@@ -50,6 +50,23 @@ static int try_place(const struct placing *p, int n, int n_experts, struct err *
                               n <= p->g->model->n_layer ? pool_n_threads(p->g->pool) : 1, e);
 }
 
+/* Places n layers, and the MTP layer if it fits, too. */
+static int place_layers(const struct placing *p, int n, struct err *e)
+{
+    struct model *m = p->g->model;
+    const struct model_mtp mtp = m->mtp;
+    const int n_items = m->n_items;
+    struct err without;
+    int rc = try_place(p, n, experts_of(p->o), e);
+    if (rc != ERR_FIT || !mtp.layer) return rc;
+    m->mtp.layer = NULL;
+    m->n_items = mtp.item0;
+    if (!try_place(p, n, experts_of(p->o), &without)) return 0;
+    m->mtp = mtp;
+    m->n_items = n_items;
+    return rc;
+}
+
 /* The most layers whose weights and units fit on the device for all plans; 0 = none, with the
  * reason for one layer. */
 static int most_layers(const struct placing *p, struct err *e)
@@ -107,7 +124,7 @@ static int place(const struct placing *p, struct err *e)
     struct engine *g = p->g;
     const int asked = p->o->gpu_layers, all = g->model->n_layer;
     const int layers = asked > 0 && asked < all ? asked : MODEL_WHOLE;
-    int rc = try_place(p, layers, experts_of(p->o), e);
+    int rc = place_layers(p, layers, e);
     if (rc == ERR_FIT && model_experts_of(g->model) && p->o->experts == ENGINE_EXPERTS_AUTO &&
         !place_experts(p, layers, e))
         return 0;

@@ -1,8 +1,10 @@
 #include "runtime/forward/mtp.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "runtime/forward/linear.h"
+#include "runtime/token/sampler.h"
 
 static const struct policy keeps_all = {.scorer = POLICY_KEEP_ALL};
 
@@ -17,9 +19,20 @@ static void set_model(struct model *out, const struct model *m)
     out->kv_layers[0] = p->layer;
     out->windowed = (struct model_windowed){0};
     out->recurrent = (struct model_recurrent_shape){0};
+    out->n_device = out->n_device_experts = model_is_split(m) ? 0 : m->n_device;
     if (p->embedding.n_out) out->embedding = p->embedding;
     if (p->output.n_out) out->output = p->output;
     if (p->output_norm) out->output_norm = p->output_norm;
+}
+
+static struct cache_shape shape_of(const struct model *m, enum kn_kv type)
+{
+    return (struct cache_shape){.n_layer = 1,
+                                .n_head = m->n_kv_head,
+                                .head_dim = m->head_dim,
+                                .k_type = type,
+                                .v_type = m->latent.rank ? KN_KV_KEY : type,
+                                .capacity = 2 * MTP_WINDOW};
 }
 
 static int combine(void *ctx, float *x, int n);
@@ -30,13 +43,7 @@ void mtp_plan(struct mtp *p, const struct forward_opts *o, struct arena *a)
     *p = (struct mtp){.model_norm = o->model->output_norm};
     if (!o->proposes) return;
     set_model(&p->model, o->model);
-    const struct cache_shape shape = {.n_layer = 1,
-                                      .n_head = p->model.n_kv_head,
-                                      .head_dim = p->model.head_dim,
-                                      .k_type = KN_KV_F32,
-                                      .v_type =
-                                          o->shape->v_type == KN_KV_KEY ? KN_KV_KEY : KN_KV_F32,
-                                      .capacity = 2 * MTP_WINDOW};
+    const struct cache_shape shape = shape_of(&p->model, KN_KV_F32);
     const struct forward_opts own = {.model = &p->model,
                                      .kernels = o->kernels,
                                      .pool = o->pool,
@@ -56,6 +63,59 @@ void mtp_plan(struct mtp *p, const struct forward_opts *o, struct arena *a)
     p->both = arena_take(a, MTP_CHUNK * 2 * embd, sizeof *p->both);
 }
 
+static struct cuda_context_opts device_opts(const struct model *m, const struct cache_shape *shape)
+{
+    return (struct cuda_context_opts){.model = m,
+                                      .policy = &keeps_all,
+                                      .shape = shape,
+                                      .chunk = MTP_CHUNK,
+                                      .n_logits = 1,
+                                      .n_mtp_rows = MTP_WINDOW};
+}
+
+static size_t units_bytes(const struct cache_shape *shape)
+{
+    struct cache cache;
+    struct arena a;
+    arena_init_plan(&a, "cache");
+    cache_plan(&cache, shape, &a);
+    return a.used;
+}
+
+struct mtp_bytes mtp_device_bytes(const struct cuda *g, const struct model *m)
+{
+    struct model own;
+    size_t cache, scratch;
+    set_model(&own, m);
+    const struct cache_shape shape = shape_of(&own, KN_KV_F16);
+    const struct cuda_context_opts o = device_opts(&own, &shape);
+    cuda_context_plan(g, &o, &cache, &scratch);
+    return (struct mtp_bytes){cache + scratch,
+                              units_bytes(&shape) + cuda_context_locked_bytes(g, &o)};
+}
+
+int mtp_open_device(struct mtp *p, struct cuda *g, const struct model *m, struct cuda_context *of,
+                    struct err *e)
+{
+    *p = (struct mtp){.model_norm = m->output_norm, .of = of};
+    set_model(&p->model, m);
+    const struct cache_shape shape = shape_of(&p->model, KN_KV_F16);
+    const struct cuda_context_opts o = device_opts(&p->model, &shape);
+    int rc = arena_init(&p->units, "MTP layer", units_bytes(&shape), e);
+    if (rc) return rc;
+    cache_plan(&p->cache, &shape, &p->units);
+    rc = cuda_context_open(&p->gpu, g, &o, &p->cache, e);
+    if (!rc) p->rows = cuda_mtp_rows(p->gpu);
+    return rc;
+}
+
+void mtp_close(struct mtp *p)
+{
+    cuda_context_close(p->gpu);
+    arena_release(&p->units);
+    p->gpu = NULL;
+}
+
 /* ---- the conversation ------------------------------------------------------------------------ */
 
 static float *row_of(const struct mtp *p, int64_t pos)
@@ -70,19 +130,32 @@ static void skip_to(struct mtp *p, int64_t next)
     p->n_ran = 0;
 }
 
-void mtp_ran(struct mtp *p, const struct cache *c, const int32_t *ids, const float *x, int n)
+/* Keeps the rows x of n <= MTP_WINDOW positions from `pos` on: at once up to the end of the
+ * memory. */
+static void keep_rows(struct mtp *p, int64_t pos, const float *x, int n)
 {
     const size_t embd = (size_t)p->model.n_embd;
+    for (int k; n > 0; n -= k, pos += k, x += (size_t)k * embd) {
+        const int room = MTP_WINDOW - (int)(pos % MTP_WINDOW);
+        k = n < room ? n : room;
+        if (p->gpu)
+            cuda_keep_rows(p->of, row_of(p, pos), x, k);
+        else
+            memcpy(row_of(p, pos), x, (size_t)k * embd * sizeof *x);
+    }
+}
+
+void mtp_ran(struct mtp *p, const struct cache *c, const int32_t *ids, const float *x, int n)
+{
     const int64_t first = c->n_pos - n;
+    const int skipped = n > MTP_WINDOW ? n - MTP_WINDOW : 0;
     if (first != p->end || c->n_loads != p->n_loads) {
         p->begin = first;
         p->n_loads = c->n_loads;
         skip_to(p, first + 1);
     }
-    for (int t = n > MTP_WINDOW ? n - MTP_WINDOW : 0; t < n; t++) {
-        memcpy(row_of(p, first + t), x + (size_t)t * embd, embd * sizeof *x);
-        p->ids[(first + t) % MTP_WINDOW] = ids[t];
-    }
+    for (int t = skipped; t < n; t++) p->ids[(first + t) % MTP_WINDOW] = ids[t];
+    keep_rows(p, first + skipped, x + (size_t)skipped * (size_t)p->model.n_embd, n - skipped);
     p->end = c->n_pos;
 }
 
@@ -108,47 +181,76 @@ static int combine(void *ctx, float *x, int n)
     return 0;
 }
 
-static void run(struct mtp *p, const int32_t *ids, int n, bool logits)
+static int run(struct mtp *p, const int32_t *ids, int n, bool logits, struct err *e)
 {
-    const size_t embd = (size_t)p->model.n_embd;
+    const size_t newest = (size_t)(n - 1) * (size_t)p->model.n_embd;
+    if (p->gpu) {
+        const struct cuda_mtp_input in = {ids, p->before, p->norm};
+        p->last = cuda_stream(p->gpu) + newest;
+        return cuda_run_mtp(p->gpu, &in, n, logits, e);
+    }
     forward_run(&p->forward, &p->cache, ids, n, logits);
-    memcpy(p->last, p->forward.x + (size_t)(n - 1) * embd, embd * sizeof *p->last);
+    memcpy(p->last, p->forward.x + newest, (size_t)p->model.n_embd * sizeof *p->last);
+    return 0;
 }
 
 /* Makes room for a chunk and for proposals. */
-static void make_room(struct mtp *p)
+static int make_room(struct mtp *p, struct err *e)
 {
     const int64_t oldest = p->cache.n_pos - p->cache.kv_heads[0].len;
-    if (cache_room(&p->cache) < MTP_CHUNK + FORWARD_TRY_MAX)
-        cache_drop(&p->cache, oldest, oldest + MTP_WINDOW);
+    if (cache_room(&p->cache) >= MTP_CHUNK + FORWARD_TRY_MAX) return 0;
+    int rc = cache_fetch(&p->cache, cache_len_max(&p->cache), e);
+    if (rc) return rc;
+    cache_drop(&p->cache, oldest, oldest + MTP_WINDOW);
+    return p->gpu ? cuda_upload(p->gpu, e) : 0;
 }
 
-const float *mtp_read(struct mtp *p, const struct cache *c, int32_t id)
+static int guess(struct mtp *p, struct mtp_guess *out, struct err *e)
 {
-    if (p->end != c->n_pos || p->n_loads != c->n_loads || p->begin == p->end) return NULL;
+    const struct sampling s = {.temperature = 1, .top_k = MTP_LIKELY, .repeat_penalty = 1};
+    struct sampler_entry likely[MTP_LIKELY];
+    double sum = 0;
+    int n, rc;
+    if (!p->gpu) {
+        out->id = sampler_likeliest(p->forward.logits, p->model.n_vocab, &out->p);
+        return 0;
+    }
+    rc = cuda_candidates(p->gpu, 0, &s, likely, &n, e);
+    if (rc) return rc;
+    for (int i = 0; i < n; i++) sum += exp((double)(likely[i].logit - likely[0].logit));
+    *out = (struct mtp_guess){likely[0].id, 1 / sum};
+    return 0;
+}
+
+int mtp_read(struct mtp *p, const struct cache *c, int32_t id, struct mtp_guess *out, struct err *e)
+{
+    int rc = 0;
+    out->id = -1;
+    if (p->end != c->n_pos || p->n_loads != c->n_loads || p->begin == p->end) return 0;
     for (; p->n_ran; p->n_ran--) cache_remove_newest(&p->cache);
     if (p->next <= p->end - MTP_WINDOW) skip_to(p, p->end - MTP_WINDOW + 1);
     p->ids[p->end % MTP_WINDOW] = id; /* in place of a token whose row alone is needed */
     p->norm = p->model_norm;
     p->n_newest = (int)(p->end + 1 - p->next);
-    while (p->next <= p->end) {
+    while (!rc && p->next <= p->end) {
         int32_t ids[MTP_CHUNK];
         int n = 0;
-        make_room(p);
+        rc = make_room(p, e);
         for (; n < MTP_CHUNK && p->next <= p->end; n++, p->next++) {
             ids[n] = p->ids[p->next % MTP_WINDOW];
             p->before[n] = row_of(p, p->next - 1);
         }
-        run(p, ids, n, p->next > p->end);
+        if (!rc) rc = run(p, ids, n, p->next > p->end, e);
     }
-    return p->forward.logits;
+    return rc ? rc : guess(p, out, e);
 }
 
-const float *mtp_read_proposal(struct mtp *p, int32_t id)
+int mtp_read_proposal(struct mtp *p, int32_t id, struct mtp_guess *out, struct err *e)
 {
     p->before[0] = p->last;
     p->norm = p->model.output_norm;
-    run(p, &id, 1, true);
+    int rc = run(p, &id, 1, true, e);
+    if (rc) return rc;
     p->n_ran++;
-    return p->forward.logits;
+    return guess(p, out, e);
 }

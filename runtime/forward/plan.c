@@ -338,6 +338,7 @@ static void count(struct plan *p, const struct asked *q)
                                        .n_logits = p->n_logits,
                                        .floats = p->attention == PLAN_ATTENTION_FLOAT};
         cuda_context_plan(q->gpu, &co, &p->cache_bytes, &p->scratch_bytes);
+        if (p->proposes) p->scratch_bytes += mtp_device_bytes(q->gpu, q->m).device;
         return;
     }
     p->cache_bytes = cache_bytes(&shape);
@@ -551,7 +552,6 @@ static int rows_to_try(const struct asked *q)
     const bool on_gpu = q->gpu || q->first;
     const int most = on_gpu ? CUDA_TRY_MAX - 1 : PLAN_SPECULATE_MAX;
     if (s->off) return 1;
-    if (on_gpu && q->m->recurrent.n_layer) return 1;
     return 1 + (s->n ? smaller(s->n, most) : most);
 }
 
@@ -573,7 +573,7 @@ int plan_make(struct plan *p, struct model *m, struct retaining *h, struct cuda 
     choose_steps(p, &q);
     if (p->n_logits < rows_to_try(&q)) p->n_logits = rows_to_try(&q);
     p->n_logits = smaller(p->n_logits, p->chunk);
-    p->proposes = m->mtp.layer && !gpu && !o->speculate.off && p->n_logits > 1;
+    p->proposes = m->mtp.layer && !o->speculate.off && p->n_logits > 1;
     count_weights(p, &q);
     rc = limit_of(p, &q, &limit, e);
     if (rc) return rc;

@@ -417,7 +417,6 @@ static int bind_mtp(struct model *m, struct err *e)
     if (!rc) rc = bind_mixer(m, i, e);
     if (!rc) rc = bind_feed_forward(m, i, e);
     if (!rc) rc = bind_qk_norms(m, i, e);
-    m->mtp.item_end = m->n_items;
     return rc;
 }
 

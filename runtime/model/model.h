@@ -271,14 +271,14 @@ struct model_layer_inputs {
  *   x = project [norm(e) * embedding_norm, norm(h) * hidden_norm], then the layer, which attends to
  *       earlier x; output_norm(x) and `output` give the logits of the token after t
  *
- * forward/mtp.h runs it, on the CPU. */
+ * forward/mtp.h runs it. */
 struct model_mtp {
     struct model_layer *layer; /* NULL = there is none */
     struct kn_weight project;  /* [n_embd][2 n_embd] */
     const float *embedding_norm, *hidden_norm;
     struct kn_weight embedding, output; /* n_out 0: those of the model */
     const float *output_norm;           /* NULL: that of the model */
-    int item0, item_end;                /* its items, the last ones */
+    int item0;                          /* its items are those from here on */
 };
 
 struct model {
@@ -458,8 +458,8 @@ bool model_stem(const char *path, char *out, size_t bytes);
 /* Says which weights are on a device: those of the first n layers, of all that there is with
  * MODEL_WHOLE, or none with 0; but the experts of only the first n_experts of these layers: the CPU
  * computes with the others, in host memory. Chooses the layouts: those that a GPU computes, or the
- * CPU's, as after model_open. The other functions leave out weights on a device. With a device the
- * MTP layer is not loaded. Before model_plan. */
+ * CPU's, as after model_open. The other functions leave out weights on a device. Before
+ * model_plan. */
 #define MODEL_WHOLE (MODEL_LAYERS_MAX + 1)
 void model_place(struct model *m, int n, int n_experts);
 bool model_on_device(const struct model *m, const struct model_load_item *it);

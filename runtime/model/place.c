@@ -22,7 +22,6 @@ void model_place(struct model *m, int n, int n_experts)
 {
     m->n_device = n;
     m->n_device_experts = n_experts;
-    if (m->mtp.layer) m->n_items = n > 0 ? m->mtp.item0 : m->mtp.item_end;
     for (int i = 0; i < m->n_items && !m->as_f32; i++) {
         const struct model_load_item *it = &m->items[i];
         if (it->weight && !it->n_transposed)

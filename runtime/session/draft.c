@@ -16,8 +16,6 @@
 #define REST_MAX 1024
 /* An MTP layer learned to propose one token; it is asked for more as long as they save time. */
 #define MTP_STEPS 3
-/* Tokens less likely than e^-20 times the likeliest do not change its probability. */
-#define SMALL 20.0f
 
 struct draft_model {
     struct mtp *mtp;             /* of the context that answers; NULL = ctx is used */
@@ -187,37 +185,25 @@ static int run_proposal(struct draft_model *d, int32_t id, struct err *e)
     return 0;
 }
 
-/* The logits after the newest token, or after one more, a proposal. NULL: there are none. */
-static int read_next(struct draft_model *d, const int32_t *proposal, const float **logits,
+/* Guesses the token after the newest one, or after one more, a proposal. */
+static int read_next(struct draft_model *d, const int32_t *proposal, struct mtp_guess *out,
                      struct err *e)
 {
     const int64_t t0 = system_clock_ns();
-    float *own;
-    int rc = 0;
+    float *logits;
+    int rc;
     if (d->mtp) {
-        *logits = proposal ? mtp_read_proposal(d->mtp, *proposal)
-                           : mtp_read(d->mtp, d->answers, d->newest);
+        rc = proposal ? mtp_read_proposal(d->mtp, *proposal, out, e)
+                      : mtp_read(d->mtp, d->answers, d->newest, out, e);
     } else {
+        const int own = d->ctx.engine->model->n_vocab;
         rc = proposal ? run_proposal(d, *proposal, e) : catch_up(d, e);
-        if (!rc) rc = context_logits(&d->ctx, &own, e);
-        if (!rc) *logits = own;
+        if (!rc) rc = context_logits(&d->ctx, &logits, e);
+        if (!rc) out->id = sampler_likeliest(logits, own < d->n_vocab ? own : d->n_vocab, &out->p);
     }
     const bool few = proposal || (d->mtp && d->mtp->n_newest <= FORWARD_TRY_MAX);
     if (few) draft_learn_time(&d->ns, system_clock_ns() - t0);
     return rc;
-}
-
-/* The most likely next token of the first n_vocab, and its probability. */
-static int32_t likeliest(const float *logits, int n_vocab, double *p)
-{
-    int32_t best = 0;
-    double sum = 0;
-    for (int i = 1; i < n_vocab; i++)
-        if (logits[i] > logits[best]) best = i;
-    for (int i = 0; i < n_vocab; i++)
-        if (logits[i] > logits[best] - SMALL) sum += exp((double)(logits[i] - logits[best]));
-    *p = 1 / sum;
-    return best;
 }
 
 /* n proposals, of which `expected` - 1 will be right, and the last one by `chance`. */
@@ -254,17 +240,17 @@ static bool may_pay(const struct draft_model *d, const struct draft_wish *w, str
 /* Proposes all tokens that are wanted, or as many as promise the most tokens in a second. */
 static int propose(struct draft_model *d, const struct draft_wish *w, int32_t *out, struct err *e)
 {
-    const int own = d->mtp ? d->n_vocab : d->ctx.engine->model->n_vocab;
     const int max = d->mtp && !w->all && w->max > MTP_STEPS ? MTP_STEPS : w->max;
     struct outlook o = {1, 1, 0};
     double best = rate_of(d, w, o), right = 1;
     int n = 0;
     while (o.n < max && (w->all || may_pay(d, w, o, right, max, best))) {
-        const float *logits = NULL;
-        int rc = read_next(d, o.n ? &out[o.n - 1] : NULL, &logits, e);
+        struct mtp_guess next;
+        int rc = read_next(d, o.n ? &out[o.n - 1] : NULL, &next, e);
         if (rc) return rc;
-        if (!logits) break;
-        out[o.n] = likeliest(logits, own < d->n_vocab ? own : d->n_vocab, &d->p[o.n]);
+        if (next.id < 0) break;
+        out[o.n] = next.id;
+        d->p[o.n] = next.p;
         right = fmin(d->p[o.n] * d->trust[o.n], 1);
         add_proposal(&o, right);
         if (!w->all && rate_of(d, w, o) <= best) continue;

@@ -254,6 +254,21 @@ int32_t sampler_draw_sorted(const struct sampling *s, struct sampler_entry *sort
     return draw(s, sorted, n, position);
 }
 
+/* Tokens less likely than e^-20 times the likeliest do not change its probability. */
+#define SMALL 20.0f
+
+int32_t sampler_likeliest(const float *logits, int n, double *p)
+{
+    int32_t best = 0;
+    double sum = 0;
+    for (int i = 1; i < n; i++)
+        if (logits[i] > logits[best]) best = i;
+    for (int i = 0; i < n; i++)
+        if (logits[i] > logits[best] - SMALL) sum += exp((double)(logits[i] - logits[best]));
+    *p = 1 / sum;
+    return best;
+}
+
 double sampler_nats(const float *logits, int n, int32_t id)
 {
     double max = logits[0], sum = 0;

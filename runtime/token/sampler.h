@@ -62,6 +62,9 @@ int32_t sampler_draw(const struct sampling *s, float *logits, int n_vocab, const
 int32_t sampler_draw_sorted(const struct sampling *s, struct sampler_entry *sorted, int n,
                             uint64_t position);
 
+/* The token of the largest of n logits; *p = its probability, without any setting. */
+int32_t sampler_likeliest(const float *logits, int n, double *p);
+
 /* -log p of a token under n logits, without any setting. */
 double sampler_nats(const float *logits, int n, int32_t id);
 

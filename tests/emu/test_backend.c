@@ -273,6 +273,28 @@ TEST(does_not_fit)
     assert_int_equal(driver_held(), 0);
 }
 
+/* The least memory in which a model runs at all is too small for its MTP layer. */
+TEST(mtp_layer_does_not_fit)
+{
+    struct options o = demo_options("cuda", "full:context=640");
+    size_t low = 0, high = (size_t)8 << 20;
+    struct side s;
+    o.engine.model = "build/golden/families/glm4moe.gguf";
+    while (high - low > (size_t)16 << 10) {
+        const size_t bytes = (low + high) / 2;
+        driver_memory(bytes);
+        *(open_engine(&s, &o, &err) ? &low : &high) = bytes;
+        side_close(&s);
+    }
+    driver_memory(high);
+    if (side_open(&s, &o, &err)) fail_msg("%zu bytes: %s", high, err.text);
+    assert_false(mtp_is_open(&s.x.mtp));
+    run(&s, (const int32_t[]){1}, 1);
+    side_close(&s);
+    driver_memory((size_t)1 << 30);
+    assert_int_equal(driver_held(), 0);
+}
+
 static double product_bytes(enum cuda_format format, const struct cuda_weight *w)
 {
     static const enum kn_type types[] = {[CUDA_Q4] = KN_Q4,

@@ -71,11 +71,15 @@ static struct options options_for(const struct scene *at, const char *device)
     return o;
 }
 
-/* Tries tokens, accepts one of them, and runs the one behind again. */
+/* Lets the MTP layer propose, tries tokens, accepts one, and runs the one after it again. */
 static int speculate(struct context *x, const int32_t *ids, struct err *e)
 {
+    struct mtp_guess guess;
+    int rc = 0;
     if (context_try_max(x) < N_LOGITS) return 0;
-    int rc = context_try(x, ids, N_LOGITS, e);
+    if (mtp_is_open(&x->mtp)) rc = mtp_read(&x->mtp, &x->cache, *ids, &guess, e);
+    if (!rc && mtp_is_open(&x->mtp)) rc = mtp_read_proposal(&x->mtp, *ids, &guess, e);
+    if (!rc) rc = context_try(x, ids, N_LOGITS, e);
     if (rc) return rc;
     context_accept(x);
     rc = context_run(x, ids, 1, 1, e);

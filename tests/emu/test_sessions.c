@@ -1,10 +1,13 @@
 /* Conversations on the emulated GPU, with all layers or some, of models whose layers have windows,
- * latent rows or a recurrent state: stopped and resumed after each turn, and killed inside an
- * answer, they continue with the same text, with speculation and without. */
+ * latent rows, a recurrent state or an MTP layer: stopped and resumed after each turn, and killed
+ * inside an answer, they continue with the same text, with speculation and without. */
 
 #include "runtime/cuda/cuda.h"
 #include "runtime/session/session_parts.h"
+#include "tests/unit/make_model.h"
 #include "tests/unit/session_kit.h"
+
+static int64_t n_accepted; /* proposals, in all conversations of `resume` */
 
 /* n_layers: on the GPU, the others on the CPU; 0 = all. */
 static void engine_for(const char *model, int n_layers)
@@ -46,6 +49,7 @@ static void same(const struct session *x, const struct session *y)
 static void resume(const char *policy)
 {
     struct options o = options_for(policy);
+    struct session_stats st;
     AUTO_LOG once = {0}, often = {0};
     NEW_LIBRARY(l);
     o.session.plan.speculate.off = true;
@@ -55,6 +59,8 @@ static void resume(const char *policy)
     for (int i = 0; i < 4; i++) {
         say(x, said[i], &once);
         say(y, said[i], &often);
+        session_stats(y, &st);
+        n_accepted += st.n_accepted;
         reopen(&y, l, o);
         same(x, y);
     }
@@ -138,6 +144,26 @@ TEST(recurrent)
     resume("sink");
     killed();
     engine_close(engine);
+}
+
+/* A layer that proposes a word that may follow the newest one: all of the model on the GPU, or the
+ * last layer and the MTP layer on the CPU. */
+TEST(mtp)
+{
+    struct maker m;
+    assert_true(make_model(&m, "mtp"));
+    const char *model = write_file(path_in(folder_new(), "mtp.gguf"), m.file.data, m.file.n);
+    maker_release(&m);
+    for (int n_layers = 0; n_layers < 2; n_layers++) {
+        engine_for(model, n_layers);
+        n_accepted = 0;
+        resume("sink");
+        resume("keydiff+global");
+        printf("%lld proposals right\n", (long long)n_accepted);
+        assert_true(n_accepted > 4);
+        killed();
+        engine_close(engine);
+    }
 }
 
 /* Units that no kernel evicts are evicted by the CPU. */

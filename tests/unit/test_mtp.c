@@ -36,6 +36,21 @@ static double error_of(const float *logits, const float *golden)
     return max / sqrt(norm / N_KEPT);
 }
 
+/* Logits after `id`, or NULL. */
+static const float *read_next(struct context *x, int32_t id)
+{
+    struct mtp_guess out;
+    ok(mtp_read(&x->mtp, &x->cache, id, &out, &err));
+    return out.id < 0 ? NULL : x->mtp.forward.logits;
+}
+
+static const float *read_proposal(struct context *x, int32_t id)
+{
+    struct mtp_guess out;
+    ok(mtp_read_proposal(&x->mtp, id, &out, &err));
+    return x->mtp.forward.logits;
+}
+
 /* Runs the tokens in chunks, and asks at the golden positions: before the token is run. */
 static double worst_error(struct engine *g, const struct golden *gold, int chunk)
 {
@@ -51,9 +66,9 @@ static double worst_error(struct engine *g, const struct golden *gold, int chunk
             n = end - at < chunk ? end - at : chunk;
             ok(context_run(&x, gold->ids + at, n, 1, &err));
         }
-        const float *row = mtp_read(&x.mtp, &x.cache, gold->ids[end]);
+        const float *row = read_next(&x, gold->ids[end]);
         worst = fmax(worst, error_of(row, gold->rows[2 * i - 2]));
-        row = mtp_read_proposal(&x.mtp, gold->ids[(end + 1) % N_TOKENS]);
+        row = read_proposal(&x, gold->ids[(end + 1) % N_TOKENS]);
         worst = fmax(worst, error_of(row, gold->rows[2 * i - 1]));
     }
     return worst;
@@ -122,27 +137,27 @@ TEST(test_it_follows_the_conversation)
     ok(engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
     ok(context_open(&x, g, &o.session.plan, 1, 2, &err));
     ok(context_open(&y, g, &o.session.plan, 1, 2, &err));
-    assert_null(mtp_read(&x.mtp, &x.cache, 1)); /* nothing was run */
+    assert_null(read_next(&x, 1)); /* nothing was run */
     for (int i = 0; i < 100; i++) {
         run_tokens(&x, i, i + 1);
-        mtp_read(&x.mtp, &x.cache, id_at(i + 1));
+        read_next(&x, id_at(i + 1));
     }
     run_tokens(&x, 100, SKIPPED);
     run_tokens(&y, 0, SKIPPED);
     for (int i = SKIPPED; i < END; i++) {
-        memcpy(kept, mtp_read(&x.mtp, &x.cache, id_at(i)), sizeof kept);
-        same_row(mtp_read(&y.mtp, &y.cache, id_at(i)), kept);
-        for (int k = 0; k < i % 4; k++) mtp_read_proposal(&x.mtp, id_at(3 * i + k));
+        memcpy(kept, read_next(&x, id_at(i)), sizeof kept);
+        same_row(read_next(&y, id_at(i)), kept);
+        for (int k = 0; k < i % 4; k++) read_proposal(&x, id_at(3 * i + k));
         run_tokens(&x, i, i + 1);
         run_tokens(&y, i, i + 1);
     }
     cache_clear(&x.cache);
-    assert_null(mtp_read(&x.mtp, &x.cache, 1));
+    assert_null(read_next(&x, 1));
     run_tokens(&x, 0, 20);
     context_release(&y);
     ok(context_open(&y, g, &o.session.plan, 1, 2, &err));
     run_tokens(&y, 0, 20);
-    same_row(mtp_read(&x.mtp, &x.cache, 5), mtp_read(&y.mtp, &y.cache, 5));
+    same_row(read_next(&x, 5), read_next(&y, 5));
 }
 
 /* Its memory is part of the plan, and none is taken without speculation. */
@@ -163,15 +178,6 @@ TEST(test_it_is_planned)
     assert_true(x.plan.scratch_bytes < with);
 }
 
-/* The probability of the likeliest token. */
-static double likeliest(const float *logits)
-{
-    double best = logits[0], sum = 0;
-    for (int i = 0; i < N_VOCAB; i++) best = fmax(best, (double)logits[i]);
-    for (int i = 0; i < N_VOCAB; i++) sum += exp((double)logits[i] - best);
-    return 1 / sum;
-}
-
 /* Where two tokens cost too much for one proposal, and four no more, several are made; none where
  * even right ones do not pay. */
 TEST(test_as_many_proposals_as_pay)
@@ -183,14 +189,15 @@ TEST(test_as_many_proposals_as_pay)
     double ns[FORWARD_TRY_MAX + 1] = {0, 1e12};
     struct draft_wish wish = {.max = 8, .ns = ns};
     int32_t out[FORWARD_TRY_MAX];
+    struct mtp_guess next;
     o.engine.model = "build/golden/families/glm4moe.gguf";
     ok(engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
     ok(context_open(&x, g, &o.session.plan, 1, 2, &err));
     ok(draft_model_open(&d, &x, &err));
     run_tokens(&x, 0, 20);
     draft_model_add(d, 5);
-    const double p = likeliest(mtp_read(&x.mtp, &x.cache, 5));
-    ns[2] = ns[3] = ns[4] = (1 + 1.001 * p) * 1e12;
+    ok(mtp_read(&x.mtp, &x.cache, 5, &next, &err));
+    ns[2] = ns[3] = ns[4] = (1 + 1.001 * next.p) * 1e12;
     const int n = draft_model_propose(d, &wish, out);
     assert_true(n == 2 || n == 3);
     ns[2] = ns[3] = ns[4] = 5e12;

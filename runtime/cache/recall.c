@@ -15,6 +15,10 @@ static const char *const chooser_names[] = {[RECALL_OFF] = "off", [RECALL_WORDS]
 /* Windows with less than this share of the best window's weight only distract. A later statement in
  * other words ("My new pin code is 3453.") has at least half of it. */
 #define LEAST 0.5f
+/* A window begins with its sentence if that is so many positions before its words, at most: the
+ * value may be there ("I paid 228 euros for the ticket."). */
+#define BACK 8
+_Static_assert(RECALL_WINDOW + BACK <= RECALL_SPAN, "a window holds what it goes back");
 
 bool recall_chooser_named(const char *name, enum recall_chooser *out)
 {
@@ -44,11 +48,12 @@ static bool follows(const struct archive *x, int at, int n)
 }
 
 /* A window reaches to the end of its last sentence, or at least of its last word: values are there,
- * and many vocabularies spell numbers digit by digit. */
-static int window_length(const struct archive *x, int at)
+ * and many vocabularies spell numbers digit by digit. `back` of its positions are added to
+ * RECALL_WINDOW. */
+static int window_length(const struct archive *x, int at, int back)
 {
     int n = 1, word;
-    while (n < RECALL_WINDOW && follows(x, at, n)) n++;
+    while (n < RECALL_WINDOW + back && follows(x, at, n)) n++;
     for (word = n; word < RECALL_SPAN && follows(x, at, word); word++)
         if (!(x->flags[at + word] & ARCHIVE_JOINS)) break;
     for (n = word; n < RECALL_SPAN; n++)
@@ -61,17 +66,31 @@ static bool has_units(const struct archive *x, int at)
     return !(x->flags[at] & ARCHIVE_TEXT);
 }
 
-/* The window that starts at an index. If some of its units were dropped, those left are a window if
- * they have the words that are searched and end a sentence. */
-static struct recall_window window_at(const struct archive *x, int at, float weight)
+/* The number of positions from the begin of index `at`'s sentence to it, without those of the n
+ * windows; 0 if they are more than BACK. */
+static int sentence_before(const struct archive *x, int at, const struct recall_window *w, int n)
 {
-    const int n = window_length(x, at);
+    if (x->flags[at] & ARCHIVE_ENDS) return 0; /* the words begin the next one */
+    for (int back = 0; back <= BACK; back++) {
+        const int i = at - back;
+        if (i == 0 || x->flags[i - 1] & ARCHIVE_ENDS || !follows(x, i - 1, 1)) return back;
+        for (int k = 0; k < n; k++)
+            if (x->pos[i - 1] - w[k].pos < (uint32_t)w[k].n) return back;
+    }
+    return 0;
+}
+
+/* The window that starts `back` positions before an index. If some of its units were dropped, those
+ * left are a window if they have the words that are searched and end a sentence. */
+static struct recall_window window_at(const struct archive *x, int at, int back, float weight)
+{
+    const int n = window_length(x, at -= back, back);
     int from = 0, end;
     bool ends = false;
     while (from < n && !has_units(x, at + from)) from++;
     for (end = from; end < n && has_units(x, at + end); end++)
         ends |= (x->flags[at + end] & ARCHIVE_ENDS) != 0;
-    if (from <= RECALL_LEAD && (ends || end == n))
+    if (from <= back + RECALL_LEAD && (ends || end == n))
         return (struct recall_window){x->pos[at + from], end - from, weight, false};
     return (struct recall_window){x->pos[at], n, weight, true};
 }
@@ -126,6 +145,12 @@ static void exclude(struct archive *x, int first, int end)
     for (int i = first / ARCHIVE_BLOCK; i <= (end - 1) / ARCHIVE_BLOCK; i++) find_peak(x, i);
 }
 
+/* Excludes the starts whose windows overlap n positions from an index on. */
+static void exclude_around(struct archive *x, int at, int n)
+{
+    exclude(x, at >= RECALL_SPAN ? at - RECALL_SPAN + 1 : 0, at + n);
+}
+
 /* The newest start of at least this weight: of the windows that overlap it, the heaviest one's. */
 static int newest(const struct archive *x, float least)
 {
@@ -149,12 +174,13 @@ static int pick(struct archive *x, const struct cache *c, float least, int n, in
                 int *room, struct recall_window *out)
 {
     for (int at; n < max && (at = least > 0 ? newest(x, least) : heaviest(x)) >= 0;) {
-        const struct recall_window w = window_at(x, at, x->weight[at]);
+        const int back = sentence_before(x, at, out, n);
+        const struct recall_window w = window_at(x, at, back, x->weight[at]);
         if ((texts || !w.text) && evicted_share(c, w.pos, w.n) >= EVICTED_SHARE) {
             if (w.n > *room) break;
             *room -= w.n;
             out[n++] = w;
-            exclude(x, at >= RECALL_SPAN ? at - RECALL_SPAN + 1 : 0, at + w.n);
+            exclude_around(x, at - back, w.n);
         } else {
             exclude(x, at, at + 1);
         }
@@ -182,12 +208,12 @@ static int add_withdrawal(struct archive *x, const struct cache *c, int n, int m
     if (n == 0 || n == max) return n;
     const int at = recall_withdrawal(x, archive_index(x, out[0].pos), out[0].n);
     if (at < 0) return n;
-    const struct recall_window w = window_at(x, at, out[0].weight);
+    const struct recall_window w = window_at(x, at, 0, out[0].weight);
     for (int i = 0; i < n; i++)
         if (w.pos < out[i].pos + (uint32_t)out[i].n && out[i].pos < w.pos + (uint32_t)w.n) return n;
     if (w.n > *room || (w.text && !texts) || evicted_share(c, w.pos, w.n) < EVICTED_SHARE) return n;
     *room -= w.n;
-    exclude(x, at >= RECALL_SPAN ? at - RECALL_SPAN + 1 : 0, at + w.n);
+    exclude_around(x, at, w.n);
     out[n] = w;
     return n + 1;
 }
@@ -212,8 +238,8 @@ int recall_range(const struct archive *x, const struct cache *c, uint32_t from, 
 {
     int n = 0, at = archive_index(x, from), length;
     for (; n < max && at < x->n && x->pos[at] < end; at += length) {
-        struct recall_window w = window_at(x, at, 0);
-        length = window_length(x, at);
+        struct recall_window w = window_at(x, at, 0, 0);
+        length = window_length(x, at, 0);
         if (w.pos >= end) break;
         if (w.pos + (uint32_t)w.n > end) w.n = (int)(end - w.pos);
         if (!w.text && evicted_share(c, w.pos, w.n) > 0) out[n++] = w;

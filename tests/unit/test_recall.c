@@ -256,6 +256,43 @@ TEST_WITH(test_statements_before_questions, begin, end)
     assert_true(covers(&w[0], 64));
 }
 
+/* The value is the first word of the sentence, 9 positions before those that are asked for, and in
+ * another one 10 positions. */
+TEST_WITH(test_value_before_the_words, begin, end)
+{
+    static const int32_t near[] = {END, 13, 31, 32, 33, 34, 35, 36, 37, 38, 10, 11, END};
+    static const int32_t far[] = {END, 14, 31, 32, 33, 34, 35, 36, 37, 38, 39, 20, 21, END};
+    static const int32_t asked[] = {10, 11, ASK}, asked_far[] = {20, 21, ASK};
+    struct recall_window w[RECALL_MAX];
+    struct fixture *f = *state;
+    tell_two(f, near, 13, far, 14);
+    assert_int_equal(choose(f, asked, 3, 4, w), 1);
+    assert_int_equal(w[0].pos, 65);
+    assert_true(w[0].n >= 8 + RECALL_WINDOW);
+    assert_int_equal(choose(f, asked_far, 3, 4, w), 1);
+    assert_int_equal(w[0].pos, 141 + 10);
+}
+
+/* The second window's sentence begins in the first window, whose words begin a sentence. */
+TEST_WITH(test_sentence_of_two_windows, begin, end)
+{
+    static const int32_t two[] = {END, 10, 11, 33, 34, 35, 36, 37, 38, 39, END,
+                                  30,  31, 32, 33, 34, 35, 36, 10, 11, 37};
+    static const int32_t asked[] = {10, 11, 33, ASK};
+    struct recall_window w[RECALL_MAX];
+    struct fixture *f = *state;
+    fill(f, 60);
+    run(f, two, 1);
+    fill(f, 3); /* a sentence that the first window leaves out */
+    run(f, two, 21);
+    fill(f, 64);
+    evict_everything(f);
+    assert_int_equal(choose(f, asked, 4, 4, w), 2);
+    assert_int_equal(w[0].pos, 64);
+    assert_int_equal(w[0].n, RECALL_WINDOW);
+    assert_int_equal(w[1].pos, 64 + RECALL_WINDOW);
+}
+
 /* Told twice with other values: the newest comes first. */
 TEST_WITH(test_newest_of_equals, begin, end)
 {

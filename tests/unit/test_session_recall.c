@@ -206,7 +206,7 @@ TEST(test_reads_again_what_left_the_archive)
     const char *dir = folder_new();
     AUTO_LIBRARY *l = open_library(dir);
     struct options o = small("sink", RECALL_WORDS);
-    o.session.recall.archive_bytes = 64 * 672;
+    o.session.recall.archive_bytes = 32 * 672;
     o.session.recall.n_text = 1 << 20;
     AUTO_SESSION *s = open_session(l, o, false);
     AUTO_HEARD h = {0};

@@ -8,6 +8,7 @@
  * Nothing newer than SQLite 3.31 is used (Ubuntu 20.04, JetPack 5). */
 #include "store/db.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define APPLICATION_ID 0x5265746e /* "Retn" */
@@ -161,54 +162,57 @@ static int check_owner(struct store *s, int *version, struct err *e)
 
 /* ---- objects that are not ours --------------------------------------------------------------- */
 
-/* Selects a row if retain makes an object like this one. Views, triggers and virtual tables, which
- * have no root page, run SQL, so their text must equal ours. Names that begin with sqlite_ belong
- * to SQLite. */
-#define SAME_OBJECT                                                                        \
-    "SELECT 1 WHERE ?1 IN ('table', 'index') AND ?4 > 0 AND ?2 GLOB 'sqlite_*' UNION ALL " \
-    "SELECT 1 FROM sqlite_master WHERE type = ?1 AND name = ?2 AND tbl_name = ?3 AND "     \
-    "CASE WHEN rootpage > 0 THEN ?4 > 0 AND substr(?5, 1, 12) IS substr(sql, 1, 12) "      \
-    "ELSE ?5 = sql END"
-
-/* Compares the rows of sqlite_master; `ours`: the lookup in a database made by the migrations. */
-static int compare_objects(struct store *s, sqlite3_stmt *file, sqlite3_stmt *ours, struct err *e)
+/* Whether a migration up to this version has a statement that begins with `head`, or that is it. */
+static bool has_statement(int version, const char *head, bool whole)
 {
-    int rc;
-    while ((rc = db_step(s, file, opening, e)) > 0) {
-        int code = SQLITE_OK;
-        for (int i = 0; code == SQLITE_OK && i < 5; i++)
-            code = sqlite3_bind_value(ours, i + 1, sqlite3_column_value(file, i));
-        if (code == SQLITE_OK) code = sqlite3_step(ours);
-        sqlite3_reset(ours);
-        if (code == SQLITE_ROW) continue;
-        if (code != SQLITE_DONE)
-            return err_set(e, ERR_FAIL, "%s: %s", opening, sqlite3_errstr(code));
-        return err_set(e, ERR_FORMAT,
-                       "%s holds a %.20s that retain did not make, %.60s; remove it, or choose "
-                       "another with --db FILE",
-                       s->shown, (const char *)sqlite3_column_text(file, 0),
-                       (const char *)sqlite3_column_text(file, 1));
-    }
-    return rc;
+    for (int i = 0; i < n_done(version); i++)
+        for (const char *p = migrations[i]; (p = strstr(p, head)); p++)
+            if (!whole || p[strlen(head)] == ';') return true;
+    return false;
+}
+
+/* Whether retain makes an object like this row of sqlite_master. Views, triggers and virtual
+ * tables, which have no root page, run SQL, so their text must equal ours. Names that begin with
+ * sqlite_ belong to SQLite, and its fts5 makes four tables. */
+static bool is_ours(int version, const char *type, const char *name, const char *table,
+                    bool has_root, const char *sql)
+{
+    static const char of_fts5[] = "|search_data|search_idx|search_content|search_config|";
+    const bool is_table = !strcmp(type, "table");
+    char head[160];
+    if (!has_root)
+        return (!strncmp(sql, "CREATE TRIGGER ", 15) || !strncmp(sql, "CREATE VIRTUAL ", 15)) &&
+               has_statement(version, sql, true);
+    if (is_table ? strcmp(name, table) : strcmp(type, "index")) return false;
+    if (!strncmp(name, "sqlite_", 7)) return true;
+    if (strncmp(sql, is_table ? "CREATE TABLE" : "CREATE INDEX", 12)) return false;
+    snprintf(head, sizeof head, "|%s|", name);
+    if (is_table && strstr(of_fts5, head)) return true;
+    snprintf(head, sizeof head, is_table ? "CREATE TABLE %s (" : "CREATE INDEX %s ON %s (", name,
+             table);
+    return has_statement(version, head, false);
 }
 
 /* Refuses triggers, views and tables that are not ours before any of them can run. */
 static int check_objects(struct store *s, int version, struct err *e)
 {
-    sqlite3_stmt *file = NULL, *ours = NULL;
-    sqlite3 *db = NULL;
-    int rc = db_prepare(s, "SELECT type, name, tbl_name, rootpage, sql FROM sqlite_master", &file,
-                        opening, e);
-    int code = sqlite3_open_v2(":memory:", &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
-    for (int i = 0; code == SQLITE_OK && i < n_done(version); i++)
-        code = sqlite3_exec(db, migrations[i], NULL, NULL, NULL);
-    if (code == SQLITE_OK) code = sqlite3_prepare_v2(db, SAME_OBJECT, -1, &ours, NULL);
-    if (!rc && code != SQLITE_OK)
-        rc = err_set(e, ERR_FAIL, "%s: %s", opening, sqlite3_errstr(code));
-    if (!rc) rc = compare_objects(s, file, ours, e);
-    sqlite3_finalize(file);
-    sqlite3_finalize(ours);
-    sqlite3_close(db);
+    sqlite3_stmt *q = NULL;
+    int rc =
+        db_prepare(s, "SELECT type, name, tbl_name, ifnull(sql, ''), rootpage FROM sqlite_master",
+                   &q, opening, e);
+    while (!rc && (rc = db_step(s, q, opening, e)) > 0) {
+        const char *text[4];
+        rc = 0;
+        for (int i = 0; !rc && i < 4; i++)
+            if (!(text[i] = (const char *)sqlite3_column_text(q, i))) rc = db_error(s, opening, e);
+        if (!rc &&
+            !is_ours(version, text[0], text[1], text[2], sqlite3_column_int(q, 4) > 0, text[3]))
+            rc = err_set(e, ERR_FORMAT,
+                         "%s holds a %.20s that retain did not make, %.60s; remove it, or choose "
+                         "another with --db FILE",
+                         s->shown, text[0], text[1]);
+    }
+    sqlite3_finalize(q);
     return rc;
 }
 

@@ -288,10 +288,10 @@ static int make_room(struct archive *x, uint32_t pos, int n, struct err *e)
 {
     const int n_units = x->n_units;
     const int64_t from = text_from(x, pos);
+    const bool later = from > x->text_from;
     int rc = drop_units(x, n, e);
-    if (x->n_units == n_units && from <= x->text_from) return rc;
-    if (from > x->text_from) x->text_from = from;
-    drop_text(x);
+    if (later) x->text_from = from;
+    if (x->n > x->n_units && (later || x->n_units < n_units)) drop_text(x);
     return rc;
 }
 

@@ -19,11 +19,18 @@ static int64_t larger(int64_t a, int64_t b)
 
 /* ---- bases ----------------------------------------------------------------------------------- */
 
-void save_note_base(struct save *s, int layer, int64_t seq, uint32_t end)
+void save_note_base(struct save *s, int layer, const struct save_base *b)
 {
-    struct save_bases *b = &s->bases[layer];
-    b->of = memory_more(b->of, b->n, &b->max, sizeof *b->of);
-    b->of[b->n++] = (struct save_base){seq, end};
+    struct save_bases *l = &s->bases[layer];
+    l->of = memory_more(l->of, l->n, &l->max, sizeof *l->of);
+    l->of[l->n++] = *b;
+}
+
+bool save_base_list(const struct store_segment *row, uint32_t *n_list)
+{
+    if (row->n_bytes <= sizeof *n_list) return false;
+    memcpy(n_list, row->bytes, sizeof *n_list);
+    return *n_list < row->n_bytes - sizeof *n_list;
 }
 
 /* Units of a layer at positions below `end`. */
@@ -92,7 +99,7 @@ static int put_base(struct save *s, const struct cache *c, int layer, uint32_t e
     memcpy(bytes.data, &n_list, sizeof n_list);
     segment_pack_below(c, layer, end, &bytes);
     int rc = save_put_entry(s, layer, STORE_BASE, bytes.data, bytes.n, e);
-    if (!rc) save_note_base(s, layer, s->next_seq, end);
+    if (!rc) save_note_base(s, layer, &(struct save_base){.seq = s->next_seq, .end = end});
     str_release(&bytes);
     return rc;
 }
@@ -132,22 +139,40 @@ static int64_t bytes_since(const struct save *s, const struct cache *c, size_t p
            save_windows_bytes_since(c, s->points[point].n_run);
 }
 
+/* Reads where a base ends that was written before the log was loaded; false = it is damaged. */
+static bool find_end(struct save *s, struct save_base *b)
+{
+    struct store_segment row;
+    struct segment_header units;
+    struct err ignored;
+    uint32_t n_list;
+    if (b->end) return true;
+    int rc = save_get_entry(s, &b->blob, &row, &ignored);
+    store_blob_done(s->store);
+    if (rc || !save_base_list(&row, &n_list) || row.n_bytes - sizeof n_list - n_list < sizeof units)
+        return false;
+    memcpy(&units, (const uint8_t *)row.bytes + sizeof n_list + n_list, sizeof units);
+    b->end = units.n;
+    return true;
+}
+
 /* Removes blocks and lists that are older than the bases that the oldest checkpoint needs. */
 static int forget_blocks(struct save *s, struct err *e)
 {
-    struct save_base oldest = {INT64_MAX, UINT32_MAX};
+    int64_t seq = INT64_MAX;
+    uint32_t end = UINT32_MAX;
     for (int i = 0; i < s->n_layer; i++) {
         struct save_bases *b = &s->bases[i];
         size_t n = 0;
         while (n + 1 < b->n && b->of[n + 1].seq <= s->points[0].seq) n++;
         if (n) memmove(b->of, b->of + n, (b->n - n) * sizeof *b->of);
         b->n -= n;
-        if (b->n == 0 || b->of[0].seq > s->points[0].seq) return 0;
-        if (b->of[0].seq < oldest.seq) oldest.seq = b->of[0].seq;
-        if (b->of[0].end < oldest.end) oldest.end = b->of[0].end;
+        if (b->n == 0 || b->of[0].seq > s->points[0].seq || !find_end(s, &b->of[0])) return 0;
+        if (b->of[0].seq < seq) seq = b->of[0].seq;
+        if (b->of[0].end < end) end = b->of[0].end;
     }
-    int rc = store_block_drop(s->store, s->conversation, oldest.end, oldest.seq, e);
-    return rc ? rc : store_lists_forget(s->store, s->conversation, oldest.seq, SAVE_LISTS, e);
+    int rc = store_block_drop(s->store, s->conversation, end, seq, e);
+    return rc ? rc : store_lists_forget(s->store, s->conversation, seq, SAVE_LISTS, e);
 }
 
 int save_forget_points(struct save *s, const struct cache *c, struct err *e)

@@ -104,7 +104,7 @@ static int take_layers(struct load *job, const struct store_blob *b)
     switch (g->kind) {
     case STORE_BASE:
         l->base = *b;
-        save_note_base(s, g->layer, g->seq, 0);
+        save_note_base(s, g->layer, &(struct save_base){.seq = g->seq, .blob = *b});
         break;
     case STORE_STATE:
         if (s->state_seq == 0) s->state_seq = g->seq;
@@ -150,9 +150,7 @@ static int read_base(struct load *job, int layer)
     int rc = save_get_entry(job->s, &l->base, &row, job->e);
     if (rc) return rc;
     uint32_t n_list;
-    if (row.n_bytes <= sizeof n_list) return give_up(job, does_not_fit);
-    memcpy(&n_list, row.bytes, sizeof n_list);
-    if (n_list >= row.n_bytes - sizeof n_list) return give_up(job, does_not_fit);
+    if (!save_base_list(&row, &n_list)) return give_up(job, does_not_fit);
     const uint8_t *list = (const uint8_t *)row.bytes + sizeof n_list;
     str_append(&l->base_bytes, list + n_list, row.n_bytes - sizeof n_list - n_list);
     struct segment *g = &l->base_units;

@@ -9,7 +9,8 @@
 /* A layer's units of positions below `end` that were alive at entry seq. */
 struct save_base {
     int64_t seq;
-    uint32_t end; /* 0 = not known: an older one, which was not read */
+    uint32_t end;           /* 0 = not read yet, of */
+    struct store_blob blob; /* its entry */
 };
 
 struct save_bases { /* oldest first */
@@ -81,7 +82,9 @@ void save_know(struct save *s, const struct cache *c);
 void save_know_nothing(struct save *s, const struct cache *c);
 
 void save_note_point(struct save *s, const struct save_point *p);
-void save_note_base(struct save *s, int layer, int64_t seq, uint32_t end);
+void save_note_base(struct save *s, int layer, const struct save_base *b);
+/* The bytes of a base's list, after their number; false = damaged. */
+bool save_base_list(const struct store_segment *row, uint32_t *n_list);
 /* Writes bases of layers whose blocks hold many dead units, as far as `written` bytes of new units
  * allow. */
 int save_put_bases(struct save *s, const struct cache *c, int64_t written, struct err *e);

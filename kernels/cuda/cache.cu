@@ -53,10 +53,10 @@ KERNEL(cache_copy, struct cuda_copy, 256, 1)
 enum { THREADS = CUDA_EVICT_THREADS, WARPS = THREADS / 32, DIM = CUDA_VALUES_DIM };
 
 /* Calls the function for units of this type; numbers of Q5 and S5 are packed alike. */
-#define WITH_TYPE(type, function, ...)                           \
-    ((type) == CUDA_KV_S4    ? function<CUDA_KV_S4>(__VA_ARGS__) \
-     : (type) == CUDA_KV_Q4  ? function<CUDA_KV_Q4>(__VA_ARGS__) \
-     : (type) == CUDA_KV_Q8  ? function<CUDA_KV_Q8>(__VA_ARGS__) \
+#define WITH_TYPE(type, function, ...)                            \
+    ((type) == CUDA_KV_S4    ? function<CUDA_KV_S4>(__VA_ARGS__)  \
+     : (type) == CUDA_KV_Q4  ? function<CUDA_KV_Q4>(__VA_ARGS__)  \
+     : (type) == CUDA_KV_Q8  ? function<CUDA_KV_Q8>(__VA_ARGS__)  \
      : (type) == CUDA_KV_F16 ? function<CUDA_KV_F16>(__VA_ARGS__) \
                              : function<CUDA_KV_Q5>(__VA_ARGS__))
 
@@ -396,6 +396,19 @@ DEVICE bool is_pinned(const struct cuda_rank &a, uint32_t pos)
     return in;
 }
 
+DEVICE bool is_whole(const struct cuda_rank &a, uint32_t pos)
+{
+    int low = 0, high = a.n_whole;
+    while (low < high) {
+        const int mid = (low + high) / 2;
+        if (a.whole[mid] < pos)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < a.n_whole && a.whole[low] == pos;
+}
+
 KERNEL(cache_rank, struct cuda_rank, CUDA_EVICT_THREADS, 1)
 {
     const struct head h = this_head(a.cache, a.key);
@@ -405,8 +418,8 @@ KERNEL(cache_rank, struct cuda_rank, CUDA_EVICT_THREADS, 1)
     for (int s = thread_id(); s < h.len; s += THREADS) {
         const int64_t at = place_of(h.c, h.index, s);
         const uint32_t pos = h.c.pos[at];
-        const bool protect =
-            pos < (uint32_t)a.sinks || s >= h.len - a.stabilizers || is_pinned(a, pos);
+        const bool protect = pos < (uint32_t)a.sinks || s >= h.len - a.stabilizers ||
+                             is_pinned(a, pos) || is_whole(a, pos);
         float x = a.scored ? h.c.score[at] : 0.0f;
         if (a.std) x = x * a.std[h.index] + a.mean[h.index];
         if (a.valued) x += bits_float(a.key[at]);

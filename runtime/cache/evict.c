@@ -209,6 +209,15 @@ static void drop_below(const struct job *j, int index, struct line l)
     for (int k = 0; k < len; k++) s[k].key = is_above(l, s[k].key, k) ? s[k].key : KEY_NEVER;
 }
 
+static void protect_whole(const struct cache_whole *w, const struct cache_head *h,
+                          union evict_slot *s)
+{
+    for (int i = 0, k = 0; i < w->n; i++) {
+        while (h->pos[k] < w->pos[i]) k++;
+        s[k].key = KEY_PROTECTED;
+    }
+}
+
 /* Converts values to keys. */
 static void make_keys(const struct job *j, int index)
 {
@@ -222,6 +231,7 @@ static void make_keys(const struct job *j, int index)
     for (int i = 0; i < r->n_pins; i++)
         for (int k = cache_slot(h, r->pins[i].from); k < len && h->pos[k] < r->pins[i].end; k++)
             s[k].key = KEY_PROTECTED;
+    protect_whole(&j->c->whole, h, s);
 }
 
 /* ---- compaction ------------------------------------------------------------------------------ */

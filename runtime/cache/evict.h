@@ -36,7 +36,8 @@ struct evict_rule {
     int sinks, stabilizers;
     int head_budget_max; /* limit of one head if heads share; 0 = none */
     int floor_pct;       /* if heads share */
-    int recency;         /* if heads share, and scores are logarithms of shares; 0 = none */
+    int whole;   /* tokens that all heads keep, sinks, newest and pins among them: whole.h */
+    int recency; /* if heads share, and scores are logarithms of shares; 0 = none */
     /* [n_pins], at most EVICT_PINS_MAX; their units stay like sinks: not more than fit */
     const struct evict_pin *pins;
     int n_pins;

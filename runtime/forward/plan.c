@@ -123,6 +123,7 @@ static void change_rules(struct policy *r, const struct policy_choice *c)
     if (c->recency >= 0) r->recency = c->recency;
     if (c->allocator >= 0) r->floor_pct = POLICY_FLOOR_PCT;
     if (c->floor >= 0) r->floor_pct = c->floor;
+    if (c->whole >= 0) r->whole_pct = c->whole;
 }
 
 static bool shares(const struct policy *p)
@@ -231,6 +232,15 @@ static int recent_units(const struct plan *p, const struct asked *q)
     return larger(more, n);
 }
 
+/* Units that a head chooses alone: with fewer, other tokens are worth more than whole ones. */
+#define OWN_MIN 48
+
+static int whole_units(const struct plan *p)
+{
+    int part = (int)((int64_t)p->budget * p->rules.whole_pct / 100);
+    return larger(smaller(part, p->budget - OWN_MIN), 0);
+}
+
 /* Protections follow from the budget. */
 static void set_protection(struct plan *p, const struct asked *q)
 {
@@ -238,6 +248,7 @@ static void set_protection(struct plan *p, const struct asked *q)
     const int sinks = recommended(p, q)->sinks;
     p->sinks = c->sinks >= 0 ? c->sinks : sinks >= 0 ? sinks : p->rules.sinks;
     p->stabilizers = c->stabilizers >= 0 ? c->stabilizers : recent_units(p, q);
+    p->whole = p->rules.allocator == POLICY_GLOBAL ? whole_units(p) : 0;
 }
 
 static int check_protection(const struct plan *p, struct err *e)

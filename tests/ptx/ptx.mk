@@ -4,7 +4,7 @@
 PTX_DIR := $(B)/tests/ptx
 PTX_KERNELS := $(PTX_DIR)/device.o $(B)/tests/emu/emu.o
 PTX_PROGRAMS := $(addprefix $(PTX_DIR)/test_,ptx $(if $(CUBINS),attend cache experts floats linear sample))
-PTX_LONG := $(addprefix $(PTX_DIR)/test_,$(if $(CUBINS),backend layers trainer))
+PTX_LONG := $(addprefix $(PTX_DIR)/test_,$(if $(CUBINS),backend layers mtp trainer))
 PTX_SCRIPTS := tests/ptx/test_translate.sh
 ifneq ($(CROSS),)
 PTX_PROGRAMS :=

@@ -40,8 +40,9 @@ static void multiply(struct cuda_context *x, const struct model_layer *l)
     cuda_multiply(x, first, NULL, &in, 1.0f, q_rank ? r->down : r->q);
     cuda_multiply(x, &l->k, NULL, &in, 1.0f, r->kv);
     if (!q_rank) return;
-    const struct cuda_rows down =
-        rows_of(x, r->down, q_rank, l->latent.q_norm, q_rank, x->n, x->wide, r->down);
+    struct cuda_rows down = {1, x->wide, r->down, {r->down, l->latent.q_norm, MODEL_LATENT_EPS}};
+    if (!cuda_makes_row(x, &l->q))
+        down = rows_of(x, r->down, q_rank, l->latent.q_norm, q_rank, x->n, x->wide, r->down);
     cuda_multiply(x, &l->q, NULL, &down, 1.0f, r->q);
 }
 
@@ -73,7 +74,6 @@ void cuda_run_values(struct cuda_context *x, const struct model_layer *l)
     const struct cuda_latent_part job = {x->att, rank, m->rope.n_rot, 1.0f / m->rope.magnitude,
                                          x->qkv};
     LAUNCH(x, latent_part, rows, 1, 1, 256, 0, &job);
-    const struct cuda_rows in =
-        cuda_rows_of(x, x->qkv, NULL, rank, rows, &l->latent.value, x->latent.act);
+    const struct cuda_rows in = rows_of(x, x->qkv, rank, NULL, rank, rows, x->latent.act, x->qkv);
     cuda_multiply_heads(x, &l->latent.value, &in, x->latent.q);
 }

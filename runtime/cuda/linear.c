@@ -23,18 +23,19 @@ static struct cuda_rows prepare(struct cuda_context *x, const float *from, const
     return rows;
 }
 
+bool cuda_makes_row(const struct cuda_context *x, const struct kn_weight *reader)
+{
+    return x->n == 1 && kn_is_quantized(reader->type) &&
+           CUDA_MATVEC_SHARED_MADE(reader->n_in) <= CUDA_SHARED_MAX;
+}
+
 struct cuda_rows cuda_rows_of(struct cuda_context *x, const float *from, const float *w, int n,
                               int n_tok, const struct kn_weight *reader, struct cuda_act act)
 {
     const bool integers = kn_is_quantized(reader->type);
+    if (cuda_makes_row(x, reader))
+        return (struct cuda_rows){1, act, from, {from, w, x->m->norm_eps}};
     return prepare(x, from, w, n, n_tok, integers, !integers, act);
-}
-
-/* For one token, blocks norm the residual stream themselves if it fits in shared memory next to
- * their sums. */
-static bool makes_input(const struct cuda_context *x)
-{
-    return x->n == 1 && CUDA_MATVEC_SHARED_MADE(x->m->n_embd) <= CUDA_SHARED_MAX;
 }
 
 struct cuda_rows cuda_read_stream(struct cuda_context *x, const float *w,
@@ -45,7 +46,7 @@ struct cuda_rows cuda_read_stream(struct cuda_context *x, const float *w,
         if (!readers[i]->n_out) continue;
         *(kn_is_quantized(readers[i]->type) ? &integers : &floats) = true;
     }
-    if (!floats && makes_input(x))
+    if (!floats && cuda_makes_row(x, readers[0]))
         return (struct cuda_rows){x->n, x->act, x->x, {x->x, w, x->m->norm_eps}};
     return prepare(x, x->x, w, x->m->n_embd, x->n, integers, floats, x->act);
 }
@@ -161,7 +162,8 @@ void cuda_gated(struct cuda_context *x, const struct kn_weight *reader, const fl
 {
     const struct cuda_gate_rows job = {x->gate, up, n, up_stride, n, f, x->gate};
     LAUNCH(x, gate_rows, x->n, 1, 1, CUDA_NORM_THREADS, 0, &job);
-    cuda_rows_of(x, x->gate, NULL, n, x->n, reader, x->wide);
+    if (kn_is_quantized(reader->type))
+        cuda_norm_quantize(x, x->gate, n, NULL, n, x->n, x->wide, NULL);
 }
 
 void cuda_scale_floats(struct cuda_context *x, float *y, int64_t n, const float *by, float scale,

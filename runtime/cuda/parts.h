@@ -285,8 +285,11 @@ static inline struct cuda_weight cuda_weight_of(const struct kn_weight *w)
     return (struct cuda_weight){w->data, w->scales, w->n_out, w->n_in};
 }
 
-/* Prepares n_tok rows of n numbers for a reader, normed if w is given: as int8 in act if it needs
- * them. */
+/* Whether the blocks of a matrix norm and quantize the row of a step's only token themselves: where
+ * it fits in shared memory next to their sums. */
+bool cuda_makes_row(const struct cuda_context *x, const struct kn_weight *reader);
+/* Prepares n_tok rows of n numbers for a reader that is multiplied next, normed if w is given: as
+ * int8 in act if it needs them, unless it makes its row. */
 struct cuda_rows cuda_rows_of(struct cuda_context *x, const float *from, const float *w, int n,
                               int n_tok, const struct kn_weight *reader, struct cuda_act act);
 /* The residual stream, normed if w is given, for several readers; NULL ends the list. */

@@ -229,14 +229,16 @@ static inline void meet(struct inputs *in, const struct cuda_act *act)
     free(sum);
 }
 
-/* An input that each block computes from the residual stream: the stream is compared. */
-static inline void meet_stream(struct inputs *in, const struct cuda_input *made)
+/* An input that each block computes from a row: the row is compared. */
+static inline void meet_row(struct inputs *in, const struct cuda_input *made)
 {
     assert_true(in->at < in->n && in->seen[in->at].n_tok == 1);
     const size_t n = (size_t)in->seen[in->at].n_in;
-    const double off = relative(made->x, in->seen[in->at].stream, n);
-    if (!(off < 2e-3)) fail_msg("stream %d: off by %.1e", in->at, off);
-    memcpy((float *)made->x, in->seen[in->at++].stream, n * sizeof(float));
+    const float *row = made->w ? in->seen[in->at].stream : in->seen[in->at].x;
+    const double off = relative(made->x, row, n);
+    if (!(off < 2e-3)) fail_msg("row %d: off by %.1e", in->at, off);
+    memcpy((float *)made->x, row, n * sizeof(float));
+    in->at++;
 }
 
 static inline void watch_gpu(void *ctx, const char *kernel, const void *args)
@@ -247,7 +249,7 @@ static inline void watch_gpu(void *ctx, const char *kernel, const void *args)
         const struct cuda_matvec *m = args;
         const struct cuda_matvec_gate *g = args;
         const struct cuda_input *made = gate ? &g->made : &m->made;
-        if (made->x && made->x != in->made) meet_stream(in, made);
+        if (made->x && made->x != in->made) meet_row(in, made);
         if (!made->x && in->fresh) meet(in, gate ? &g->x : &m->x);
         in->made = made->x;
         in->fresh = 0;

@@ -48,7 +48,7 @@ static uint32_t word_of(const struct word_reader *r)
     static const char *const pairs[][2] = {{"m", "am"},    {"re", "are"}, {"ve", "have"},
                                            {"ll", "will"}, {"s", NULL},   {"t", NULL},
                                            {"d", NULL}};
-    uint64_t hash = r->hash;
+    uint64_t hash = r->stem;
     for (size_t i = 0; r->quoted && i < sizeof pairs / sizeof *pairs; i++) {
         if (r->hash != hash_text(pairs[i][0])) continue;
         if (!pairs[i][1]) return 0;
@@ -56,6 +56,17 @@ static uint32_t word_of(const struct word_reader *r)
     }
     const uint32_t word = (uint32_t)(hash ^ hash >> 32);
     return word ? word : 1;
+}
+
+static void add_letter(struct word_reader *r, uint32_t c)
+{
+    const uint64_t before = r->hash;
+    const bool ends = c == 's' && r->n_letters >= 3 && r->last >= 'a' && r->last <= 'z' &&
+                      r->last != 's' && r->last != 'i' && r->last != 'u';
+    r->hash = (r->hash ^ c) * FNV_PRIME;
+    r->stem = ends ? before : r->hash;
+    r->last = c;
+    r->n_letters++;
 }
 
 /* Adds a character; alone: the one before it in this piece was of a script without spaces. Returns
@@ -67,8 +78,9 @@ static enum kind add(struct word_reader *r, uint32_t c, bool alone)
         if (kind == LETTER ? !r->open : !alone) {
             r->hash = FNV_BEGIN;
             r->quoted = r->quote;
+            r->n_letters = 0;
         }
-        r->hash = (r->hash ^ lower(c)) * FNV_PRIME;
+        add_letter(r, lower(c));
     }
     r->quote = kind == QUOTE && r->open;
     r->open = kind == LETTER;

@@ -2,7 +2,8 @@
  * letters and digits in small letters, whatever tokens they are made of. A character of a script
  * without spaces between words is a word, or joins those before it in the same piece. After an
  * apostrophe 'm, 're, 've and 'll are am, are, have and will ("I'm Ann." answers "Who am I?"), and
- * 's, 't and 'd are none. */
+ * 's, 't and 'd are none. A final s of a word of four letters or more does not count, unless it
+ * follows s, i or u ("The shop closes at 7." answers "When does the shop close?"). */
 #ifndef RETAIN_BASE_WORD_H
 #define RETAIN_BASE_WORD_H
 
@@ -12,7 +13,10 @@
 
 /* Zero-initialise. */
 struct word_reader {
-    uint64_t hash;   /* of the word so far */
+    uint64_t hash; /* of the word so far */
+    uint64_t stem; /* the same without an English ending */
+    uint32_t last; /* its last letter */
+    int n_letters;
     bool open;       /* the next letter belongs to it */
     bool quoted;     /* it follows an apostrophe */
     bool quote;      /* the last character was an apostrophe after a letter */

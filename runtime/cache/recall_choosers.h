@@ -24,9 +24,9 @@ struct recall_term {
 
 /* Sets x->weight[i], the weight of the window that starts at the i-th archived position, and
  * x->value[i], the part of it that the message's own words have. Returns the largest x->value[i],
- * divided by the sum of the weights of the message's four heaviest terms. Below RECALL_VAGUE the
+ * divided by the sum of the weights of the message's four heaviest words. Below RECALL_VAGUE the
  * message is vague: its words name nothing that was archived. */
-#define RECALL_VAGUE 0.4f
+#define RECALL_VAGUE 0.5f
 float recall_weigh(struct archive *x, const struct recall_query *q);
 
 /* Sets x->weight[i], by meaning, where a sentence starts at the i-th archived position; 0

@@ -6,7 +6,7 @@
 
 #define TERMS_MAX     (2 * 3 * RECALL_MESSAGE)
 #define LEAST_TERM    0.001f /* of the rarest term's weight: more common terms are passed over */
-#define HEAVIEST      4      /* terms that tell whether a message names anything */
+#define HEAVIEST      4      /* words that tell whether a message names anything */
 #define WANTED_WEIGHT 8      /* of words that the user asked to bring back */
 #define BEFORE_WEIGHT 0.3f   /* of words of the message before this one */
 #define PAIR_WEIGHT   0.5f   /* of two adjacent words, relative to a word of the same rarity */
@@ -125,12 +125,13 @@ static bool shares_word(const struct terms *t)
     return false;
 }
 
-/* The sum of the heaviest of the message's own terms. */
+/* The sum of the heaviest of the message's own words. Pairs depend on their order, which a question
+ * changes. */
 static float sum_heaviest(const struct terms *t)
 {
     float top[HEAVIEST] = {0}, sum = 0;
     for (int i = 0; i < t->n; i++) {
-        float w = t->of[i].own ? t->of[i].weight : 0;
+        float w = t->of[i].own && !t->of[i].before ? t->of[i].weight : 0;
         for (int k = 0; k < HEAVIEST; k++) {
             float next = top[k] < w ? top[k] : w;
             top[k] = top[k] < w ? w : top[k];

@@ -542,6 +542,27 @@ TEST_WITH(test_meaning_finds_another_word, begin, end)
     assert_true(covers(&w[0], 197));
 }
 
+/* A question is not vague because nobody said its words in its order. */
+TEST_WITH(test_words_in_another_order, begin, end)
+{
+    static const int32_t weighs[] = {11, 35, 10, END}, asked[] = {30, 33, 10, 36, 38, 11, ASK};
+    static const int32_t earlier[][3] = {{END, 10, ASK}, {END, 11, ASK}};
+    const struct query q = {.ids = asked, .n = 7, .more = true};
+    struct recall_window w[RECALL_MAX];
+    struct fixture *f = *state;
+    make_embeddings();
+    for (int i = 0; i < 6; i++) {
+        fill(f, 45);
+        run(f, earlier[i % 2], 3);
+    }
+    fill(f, 40);
+    run(f, weighs, 4);
+    fill(f, 40);
+    evict_everything(f);
+    assert_int_equal(choose_by(f, q, 4, w), 1);
+    assert_true(covers(&w[0], 6 * 48 + 40) && covers(&w[0], 6 * 48 + 42));
+}
+
 /* A passage with both words comes first, then one with the word itself and one with a word
  * like it. */
 TEST_WITH(test_meaning_joins_words, begin, end)

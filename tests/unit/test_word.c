@@ -36,6 +36,19 @@ TEST(test_splits)
     assert_int_not_equal(word_of("am"), word_of("m"));
 }
 
+/* A final s does not count, except in short words and after s, i and u. */
+TEST(test_endings)
+{
+    static const char *const same[][2] = {{"starts", "start"}, {"Kilos", "kilo"}},
+                             *const other[][2] = {{"glass", "glas"}, {"this", "thi"}, {"bus", "bu"},
+                                                  {"1990s", "1990"}, {"gas", "ga"},   {"ss", "s"},
+                                                  {"menus", "menu"}};
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        assert_int_equal(word_of(same[i][0]), word_of(same[i][1]));
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        assert_int_not_equal(word_of(other[i][0]), word_of(other[i][1]));
+}
+
 /* Tokens cut words and characters anywhere; the last piece of a word has the whole word. */
 TEST(test_reads_pieces)
 {
@@ -51,7 +64,11 @@ TEST(test_reads_pieces)
                   {"'", NULL, false},
                   {"m", "am", false},
                   {" 12", "12", false},
-                  {"7", "127", true}};
+                  {"7", "127", true},
+                  {" sail", "sail", false},
+                  {"s", "sail", true},
+                  {"man", "sailsman", true},
+                  {" s", "s", false}};
     struct word_reader r = {0};
     for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
         const struct word_piece p = word_read(&r, pieces[i].bytes, strlen(pieces[i].bytes));

@@ -199,7 +199,9 @@ static void fiber_prepare(struct fiber *f)
 #ifdef __SANITIZE_ADDRESS__
     __asan_unpoison_memory_region(f->stack, STACK_BYTES); /* an abandoned fiber's frames */
 #endif
-    void **frame = (void **)(f->stack + STACK_BYTES) - FRAME_WORDS;
+    /* Other lines of the first-level cache than the 31 other lanes. */
+    const size_t line = (size_t)(f - gpu.fibers) % WARP * 128;
+    void **frame = (void **)(f->stack + STACK_BYTES - line) - FRAME_WORDS;
     memset(frame, 0, FRAME_WORDS * sizeof *frame);
     void (*entry)(void) = fiber_main;
     memcpy(&frame[ENTRY_WORD], &entry, sizeof entry);
@@ -375,11 +377,15 @@ static uint32_t as_bits(float x)
 #define WIDE
 #endif
 
-WIDE static void multiply_16(double d[16][8], double a[16][16], double b[16][8])
+typedef double row_of_8 __attribute__((vector_size(8 * sizeof(double))));
+
+WIDE static void multiply_16(row_of_8 d[16], double a[16][16], row_of_8 b[16])
 {
-    for (int i = 0; i < 16; i++)
-        for (int k = 0; k < 16; k++)
-            for (int j = 0; j < 8; j++) d[i][j] += a[i][k] * b[k][j];
+    for (int i = 0; i < 16; i++) {
+        row_of_8 sum = d[i];
+        for (int k = 0; k < 16; k++) sum += a[i][k] * b[k];
+        d[i] = sum;
+    }
 }
 
 WIDE static void multiply_8(int32_t d[16][8], int16_t a[16][32], int16_t b[8][32])
@@ -400,7 +406,8 @@ static double number_16(uint32_t bits, bool bf16)
  */
 static void mma_16(struct warp *w, bool bf16, bool halves)
 {
-    static double a[16][16], b[16][8], d[16][8];
+    static double a[16][16];
+    static row_of_8 b[16], d[16];
     for (int lane = 0; lane < WARP; lane++) {
         int g = lane / 4, t = lane % 4;
         const uint32_t *in = w->in[lane];

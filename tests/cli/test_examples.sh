@@ -43,7 +43,7 @@ stand_in() {
 completed() {
     case $1 in
     'retain quantize --type '*) echo "$1 model.gguf type.gguf --force" ;;
-    'retain perplexity '*' -f '*) echo "$1 --length 64" ;;
+    'retain perplexity '*' -f '*) echo "$1 --length 8" | sed 's/ novel.txt/ said/' ;;
     'retain perplexity '*) echo "$1 -f said --length 8" ;;
     'retain bench'*) echo "$1 --prefill 8 --decode 2 --repeat 1 --depth 16" ;;
     'retain eval '*' | '*) echo "$1" | sed 's/ |/ --length 300 --seeds 1 |/' ;;

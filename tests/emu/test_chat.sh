@@ -32,7 +32,7 @@ holds "from device to CPU: its units" "$(cat "$T/three" "$T/err")" 'kept [1-9]'
 # With centres of keys, which the device finds in the folder of copies if the CPU measured them.
 "${PULL:-build/tests}/make_model" chatml "$T/chatml.gguf"
 for device in cpu cuda cpu; do
-    printf '%s\n' "$first" /stats | chat gpu -m "$T/chatml.gguf" --device $device -c moves -n 8 >"$T/moves"
+    printf '%s\n' "$first" /stats | chat gpu -m "$T/chatml.gguf" --device $device -c moves -n 2 >"$T/moves"
     holds "centres: nothing is read again on $device" "$(cat "$T/moves" "$T/err")" ' 0 re-read'
 done
 equal "centres: one file" 1 "$(find "$T" -name '*.centres' | wc -l)"

@@ -28,7 +28,7 @@ static struct options options_for(const char *policy)
     struct options o = options_of(policy, "f16", 0.8f);
     o.session.ignore_end = true;
     o.session.raw = true;
-    o.session.max_tokens = 20;
+    o.session.max_tokens = 12;
     return o;
 }
 

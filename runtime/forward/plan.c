@@ -232,12 +232,16 @@ static int recent_units(const struct plan *p, const struct asked *q)
     return larger(more, n);
 }
 
-/* Units that a head chooses alone: with fewer, other tokens are worth more than whole ones. */
-#define OWN_MIN 48
+/* Each head chooses at least OWN_MIN units alone, for with fewer other tokens are worth more than
+ * whole ones. Few heads do so anyway: what they choose alone is of few tokens. */
+#define OWN_MIN         48
+#define WHOLE_HEADS_MIN 16
 
-static int whole_units(const struct plan *p)
+static int whole_units(const struct plan *p, const struct asked *q)
 {
+    const bool few = q->m->n_kv_layer * q->m->n_kv_head < WHOLE_HEADS_MIN;
     int part = (int)((int64_t)p->budget * p->rules.whole_pct / 100);
+    if (p->rules.allocator != POLICY_GLOBAL || (few && q->o->policy.whole < 0)) return 0;
     return larger(smaller(part, p->budget - OWN_MIN), 0);
 }
 
@@ -248,7 +252,7 @@ static void set_protection(struct plan *p, const struct asked *q)
     const int sinks = recommended(p, q)->sinks;
     p->sinks = c->sinks >= 0 ? c->sinks : sinks >= 0 ? sinks : p->rules.sinks;
     p->stabilizers = c->stabilizers >= 0 ? c->stabilizers : recent_units(p, q);
-    p->whole = p->rules.allocator == POLICY_GLOBAL ? whole_units(p) : 0;
+    p->whole = whole_units(p, q);
 }
 
 static int check_protection(const struct plan *p, struct err *e)

@@ -38,7 +38,14 @@ static void check_experts(enum kn_type type, bool chunk, int n_out, int n_in, in
     float *bias = take((size_t)(EXPERTS * n_out) * 4), *y = guarded(bytes);
     float *want = take((size_t)n_out * 4);
     const struct cuda_sort sort = {chosen, rows, USED, EXPERTS, tile, place, from, list, n_tiles};
-    struct cuda_expert job = {m.gpu, n_out, bias, act, NULL, from, list, n_tiles, y};
+    struct cuda_expert job = {.w = m.gpu,
+                              .n_out = n_out,
+                              .bias = bias,
+                              .act = act,
+                              .from = from,
+                              .tiles = list,
+                              .n_tiles = n_tiles,
+                              .y = y};
 
     rng_fill(&rng, bias, (size_t)(EXPERTS * n_out), 1.0f);
     for (int i = 0; i < rows; i++) chosen[i] = i % 2 ? (i % 4 == 1 ? 2 : 1) : i % 4 == 0 ? 0 : 2;

@@ -90,7 +90,6 @@ TEST(embedding)
     int32_t *ids = take_copy((const int32_t[]){0, 36, 17}, 3 * sizeof *ids);
     struct rng rng = {11};
     for (int type = KN_F32; type <= KN_BF16; type++) {
-        AUTO_BUFFERS;
         const struct kn_weight w = weight_new(&rng, type, 37, 1064);
         float *x = guarded(3 * 1064 * 4), want[1064];
         const struct cuda_embed job = {{w.data, NULL, 37, 1064}, ids, 2.0f, x};

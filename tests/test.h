@@ -10,6 +10,7 @@
 #ifndef RETAIN_TESTS_TEST_H
 #define RETAIN_TESTS_TEST_H
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -24,6 +25,17 @@
 
 #include "base/err.h"
 #include "base/str.h"
+
+/* The distance of n numbers from those wanted, relative to the size of these. */
+static inline double relative(const float *got, const float *want, size_t n)
+{
+    double diff = 0, size = 0;
+    for (size_t i = 0; i < n; i++) {
+        diff += ((double)got[i] - (double)want[i]) * ((double)got[i] - (double)want[i]);
+        size += (double)want[i] * (double)want[i];
+    }
+    return sqrt(diff / size);
+}
 
 /* main's arguments. An argument without a hyphen chooses the tests whose names contain it. */
 extern int test_argc;

@@ -73,6 +73,15 @@ void cache_plan(struct cache *c, const struct cache_shape *shape, struct arena *
     if (c->kv_heads) cache_clear(c);
 }
 
+size_t cache_plan_bytes(const struct cache_shape *shape)
+{
+    struct cache planned;
+    struct arena a;
+    arena_init_plan(&a, "cache");
+    cache_plan(&planned, shape, &a);
+    return a.used;
+}
+
 int cache_fetch(const struct cache *c, int n, struct err *e)
 {
     return c->source.fetch ? c->source.fetch(c->source.ctx, n, e) : 0;

@@ -113,6 +113,8 @@ size_t cache_unit_bytes(const struct cache_shape *s);
 
 /* Takes the pool's memory from `a`, backed or only planned; not that of the recurrent state. */
 void cache_plan(struct cache *c, const struct cache_shape *shape, struct arena *a);
+/* The bytes that it takes. */
+size_t cache_plan_bytes(const struct cache_shape *shape);
 
 /* Call before reading the newest n units; does nothing if they are in host memory. */
 int cache_fetch(const struct cache *c, int n, struct err *e);

@@ -1,5 +1,6 @@
 #include "runtime/cache/evict.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <math.h>
 #include <string.h>
@@ -213,7 +214,8 @@ static void protect_whole(const struct cache_whole *w, const struct cache_head *
                           union evict_slot *s)
 {
     for (int i = 0, k = 0; i < w->n; i++) {
-        while (h->pos[k] < w->pos[i]) k++;
+        while (k < h->len && h->pos[k] < w->pos[i]) k++;
+        assert(k < h->len && h->pos[k] == w->pos[i]); /* every head has it */
         s[k].key = KEY_PROTECTED;
     }
 }

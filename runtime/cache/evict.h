@@ -9,6 +9,8 @@
  * safeguard for heads with low scores: each head keeps its own best units, up to floor_pct of a
  * budget, before the others compete (kvpress). No head gets more than `head_budget_max`.
  *
+ * Whole tokens, which every head keeps, are protected like sinks: whole.h chose them before.
+ *
  * Retaining heads do not know a unit's age, but running text needs its newest units. With a recency
  * N, the unit of the a-th newest token competes with at least
  *

@@ -73,15 +73,6 @@ static struct cuda_context_opts device_opts(const struct model *m, const struct 
                                       .n_mtp_rows = MTP_WINDOW};
 }
 
-static size_t units_bytes(const struct cache_shape *shape)
-{
-    struct cache cache;
-    struct arena a;
-    arena_init_plan(&a, "cache");
-    cache_plan(&cache, shape, &a);
-    return a.used;
-}
-
 struct mtp_bytes mtp_device_bytes(const struct cuda *g, const struct model *m)
 {
     struct model own;
@@ -91,7 +82,7 @@ struct mtp_bytes mtp_device_bytes(const struct cuda *g, const struct model *m)
     const struct cuda_context_opts o = device_opts(&own, &shape);
     cuda_context_plan(g, &o, &cache, &scratch);
     return (struct mtp_bytes){cache + scratch,
-                              units_bytes(&shape) + cuda_context_locked_bytes(g, &o)};
+                              cache_plan_bytes(&shape) + cuda_context_locked_bytes(g, &o)};
 }
 
 int mtp_open_device(struct mtp *p, struct cuda *g, const struct model *m, struct cuda_context *of,
@@ -101,7 +92,7 @@ int mtp_open_device(struct mtp *p, struct cuda *g, const struct model *m, struct
     set_model(&p->model, m);
     const struct cache_shape shape = shape_of(&p->model, KN_KV_F16);
     const struct cuda_context_opts o = device_opts(&p->model, &shape);
-    int rc = arena_init(&p->units, "MTP layer", units_bytes(&shape), e);
+    int rc = arena_init(&p->units, "MTP layer", cache_plan_bytes(&shape), e);
     if (rc) return rc;
     cache_plan(&p->cache, &shape, &p->units);
     rc = cuda_context_open(&p->gpu, g, &o, &p->cache, e);

@@ -326,15 +326,6 @@ static size_t state_bytes(const struct model *m)
     return a.used;
 }
 
-static size_t cache_bytes(const struct cache_shape *shape)
-{
-    struct cache cache;
-    struct arena a;
-    arena_init_plan(&a, "cache");
-    cache_plan(&cache, shape, &a);
-    return a.used;
-}
-
 /* Counts with the same calls that will take the memory. */
 static void count(struct plan *p, const struct asked *q)
 {
@@ -356,10 +347,10 @@ static void count(struct plan *p, const struct asked *q)
         if (p->proposes) p->scratch_bytes += mtp_device_bytes(q->gpu, q->m).device;
         return;
     }
-    p->cache_bytes = cache_bytes(&shape);
+    p->cache_bytes = cache_plan_bytes(&shape);
     struct cache_shape without = shape;
     without.windows.n_layer = 0;
-    p->windows_bytes = p->cache_bytes - cache_bytes(&without);
+    p->windows_bytes = p->cache_bytes - cache_plan_bytes(&without);
     struct forward_opts fo = {.model = q->m,
                               .retaining = q->h,
                               .policy = &p->rules,

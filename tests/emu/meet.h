@@ -120,16 +120,6 @@ static inline void open_both(struct side *cpu, struct side *gpu, const char *pol
     if (side_open(cpu, &o, &err) || side_open(gpu, &p, &err)) fail_msg("%s", err.text);
 }
 
-static inline double relative(const float *got, const float *want, size_t n)
-{
-    double diff = 0, size = 0;
-    for (size_t i = 0; i < n; i++) {
-        diff += ((double)got[i] - (double)want[i]) * ((double)got[i] - (double)want[i]);
-        size += (double)want[i] * (double)want[i];
-    }
-    return sqrt(diff / size);
-}
-
 /* The distance of the logits, relative to their size. */
 static inline double distance(struct side *a, struct side *b)
 {

@@ -76,17 +76,6 @@ static const float *run(struct side *s, const int32_t *ids, int n, int rows)
     return logits;
 }
 
-/* Relative to the size of b. */
-static double distance(const float *a, const float *b, size_t n)
-{
-    double diff = 0, size = 0;
-    for (size_t i = 0; i < n; i++) {
-        diff += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
-        size += (double)b[i] * (double)b[i];
-    }
-    return sqrt(diff / size);
-}
-
 static double larger(double a, double b)
 {
     return a <= b ? b : a; /* a NaN is larger */
@@ -111,8 +100,8 @@ static void compare(const char *model, int n_layers, const char *experts, double
         const int rows = steps[i] < 8 ? steps[i] : 8;
         const size_t n = (size_t)(rows * cpu.engine->model->n_vocab);
         const float *want = run(&cpu, ids + at, steps[i], rows);
-        *off = larger(distance(run(&gpu, ids + at, steps[i], rows), want, n), *off);
-        *allowed = larger(3 * distance(run(&wide, ids + at, steps[i], rows), want, n), *allowed);
+        *off = larger(relative(run(&gpu, ids + at, steps[i], rows), want, n), *off);
+        *allowed = larger(3 * relative(run(&wide, ids + at, steps[i], rows), want, n), *allowed);
     }
     assert_int_equal(at, N_TOKENS);
 }
@@ -240,7 +229,7 @@ TEST(heads_by_kv_layer)
         for (int k = 0; k < cpu.x.cache.shape.n_layer * cpu.x.cache.shape.n_head; k++) {
             const float *want = cpu.x.cache.kv_heads[k].score;
             assert_true(want[0] != want[1]);
-            assert_true(distance(gpu.x.cache.kv_heads[k].score, want, TOKENS) < 0.05);
+            assert_true(relative(gpu.x.cache.kv_heads[k].score, want, TOKENS) < 0.05);
         }
     }
 }

@@ -62,16 +62,6 @@ static const float *read_proposal(struct side *s, int32_t id)
     return logits_of(s, &out);
 }
 
-static double distance(const float *a, const float *b, int n)
-{
-    double diff = 0, size = 0;
-    for (int i = 0; i < n; i++) {
-        diff += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
-        size += (double)b[i] * (double)b[i];
-    }
-    return sqrt(diff / size);
-}
-
 /* Runs n tokens, two of them as a token and an accepted proposal. */
 static void run(struct side *s, const int32_t *ids, int n)
 {
@@ -93,7 +83,7 @@ static void compare_next(struct side s[3], const int32_t *ids, int n, double wor
         for (int i = 0; i < 3; i++)
             row[i] = k ? read_proposal(&s[i], ids[k]) : read_next(&s[i], ids[k]);
         for (int i = 0; i < 2; i++)
-            worst[i] = fmax(worst[i], distance(row[i], row[i + 1], n_vocab));
+            worst[i] = fmax(worst[i], relative(row[i], row[i + 1], (size_t)n_vocab));
     }
 }
 

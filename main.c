@@ -152,17 +152,7 @@ static const struct command *find(int argc, char **argv, int *n_used)
     }
     if (argc < 2 || argv[1][0] == '-') return &commands[0];
     *n_used = 2;
-    for (const struct command *c = commands; c->name; c++)
-        if (!strcmp(argv[1], c->name)) return c;
-    return NULL;
-}
-
-/* "retain help chat" and "retain --help chat" are "retain chat --help". */
-static int help_for(const char *name)
-{
-    for (const struct command *c = commands; c->name; c++)
-        if (!strcmp(name, c->name)) return command_help(c);
-    return unknown_command(name);
+    return command_named(commands, argv[1]);
 }
 
 /* Refuses names for a command that takes none. */
@@ -187,13 +177,8 @@ static int read_config(struct options *o, struct str *text, struct err *e)
 {
     struct str path = {0};
     struct err cause;
-    const char *xdg = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
     int rc = 0;
-    if (xdg && *xdg)
-        str_printf(&path, "%s/retain/config", xdg);
-    else if (home && *home)
-        str_printf(&path, "%s/.config/retain/config", home);
-    if (path.n && !access(str_get(&path), F_OK))
+    if (!path_config_find(&path, NULL) && !access(str_get(&path), F_OK))
         rc = file_read(str_get(&path), FILE_SETTINGS, text, &cause);
     if (!rc && text->n)
         rc = options_parse_layer(o, OPTIONS_CONFIG, text->data, str_get(&path), &cause);
@@ -270,10 +255,13 @@ static int run(int argc, char **argv)
     if (argc == 2 && !strcmp(argv[1], "manual")) return manual();
     if (argc >= 2 && !strcmp(argv[1], "complete"))
         return manual_complete(commands, argc - 2, argv + 2) ? 0 : 1;
-    if (argc == 3 && asks_help(argv[1]) && (argv[1][0] != '-' || argv[2][0] != '-'))
-        return help_for(argv[2]);
-    const struct command *c = find(argc, argv, &n_used);
-    if (!c) return unknown_command(argv[n_used - 1]);
+    /* "retain help chat" and "retain --help chat" are "retain chat --help" */
+    const bool help_for =
+        argc == 3 && asks_help(argv[1]) && (argv[1][0] != '-' || argv[2][0] != '-');
+    const struct command *c =
+        help_for ? command_named(commands, argv[2]) : find(argc, argv, &n_used);
+    if (!c) return unknown_command(argv[help_for ? 2 : n_used - 1]);
+    if (help_for) return command_help(c);
     const struct line l = {c, argc - n_used, argv + n_used, options_safe(argc, argv)};
     int rc = read_options(&o, &texts, &l, &e);
     if (!rc && !o.no_weight_cache && !path_packed(&packed, NULL))

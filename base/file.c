@@ -104,3 +104,28 @@ ssize_t file_line(FILE *f, enum file_use use, char **line, size_t *cap)
     if (n) (*line)[n] = 0;
     return n ? (ssize_t)n : -1;
 }
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+int file_write(int fd, const char *bytes, size_t n)
+{
+    while (n > 0) {
+        ssize_t written = write(fd, bytes, n);
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) return -1;
+        bytes += written;
+        n -= (size_t)written;
+    }
+    return 0;
+}
+
+int file_make(const char *path, const char *bytes, size_t n, struct err *e)
+{
+    int rc = 0, fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    bool failed = fd < 0 || file_write(fd, bytes, n) || fsync(fd);
+    if (failed) rc = err_set(e, ERR_FAIL, "cannot write %s: %s", path, strerror(errno));
+    /* an incomplete file must not be mistaken for a complete one */
+    if (failed && fd >= 0) unlink(path);
+    if (fd >= 0) close(fd);
+    return rc;
+}

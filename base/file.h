@@ -1,4 +1,5 @@
-/* file: opens a file for reading and reads it whole, into a string, with a limit for each use.
+/* file: opens a file for reading and reads it whole, into a string, with a limit for each use; and
+ * writes files.
  *
  * docs/security.md lists the limits. Bytes beyond one end the reading with an error; memory is
  * taken as bytes arrive. A named pipe that no program opens to write ends after a few seconds. */
@@ -29,5 +30,11 @@ FILE *file_open(const char *path, enum file_use use, struct err *e);
 /* Reads a line and its end into *line, of *cap bytes, as getline does; -1 at the end of the file,
  * on an error, and with errno EMSGSIZE when the line is longer than the use allows. */
 ssize_t file_line(FILE *f, enum file_use use, char **line, size_t *cap);
+
+/* Writes all n bytes; -1 = failed, see errno. */
+int file_write(int fd, const char *bytes, size_t n);
+/* Makes a file (0600) of these bytes, which is on the disk then. ERR_FAIL: it exists already, or it
+ * cannot be written whole, and is removed. */
+int file_make(const char *path, const char *bytes, size_t n, struct err *e);
 
 #endif

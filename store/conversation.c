@@ -24,8 +24,7 @@ static void open_label(struct store *s, sqlite3_stmt *q, struct store_conversati
     struct str buffer = {0};
     struct db_row row = title_row(c->id);
     struct db_part opened = {0};
-    if (db_open(s, &row, 0, sqlite3_column_blob(q, 2), (size_t)sqlite3_column_bytes(q, 2), &buffer,
-                &opened)) {
+    if (db_open(s, &row, 0, db_column(q, 2), &buffer, &opened)) {
         size_t n = strnlen(opened.p, opened.n);
         snprintf(c->name, STORE_NAME_MAX, "%.*s", (int)n, (const char *)opened.p);
         if (n < opened.n) snprintf(c->title, STORE_NAME_MAX, "%s", (const char *)opened.p + n + 1);
@@ -70,24 +69,23 @@ static int read_one(struct store *s, sqlite3_stmt *q, struct store_conversation 
 int db_conversation_by_id(struct store *s, int64_t id, struct store_conversation *out,
                           const char *doing, struct err *e)
 {
-    sqlite3_stmt *q = s->statements[DB_CONVERSATION_BY_ID];
-    sqlite3_bind_int64(q, 1, id);
-    return read_one(s, q, out, doing, e);
+    return read_one(s, db_bound(s, DB_CONVERSATION_BY_ID, 1, &id), out, doing, e);
 }
 
-void db_conversation_name(struct store *s, int64_t conversation, char out[STORE_NAME_MAX])
+struct db_name db_conversation_name(struct store *s, int64_t conversation)
 {
     struct store_conversation c;
-    snprintf(out, STORE_NAME_MAX, "%lld", (long long)conversation);
-    if (db_conversation_by_id(s, conversation, &c, "", NULL) > 0)
-        memcpy(out, c.name, sizeof c.name);
+    struct db_name out;
+    bool found = db_conversation_by_id(s, conversation, &c, "", NULL) > 0;
+    if (!found) snprintf(c.name, sizeof c.name, "%lld", (long long)conversation);
+    memcpy(out.text, c.name, sizeof out.text);
+    return out;
 }
 
 int db_conversation_label(struct store *s, int64_t id, const char *name, const char *title,
                           const char *doing, struct err *e)
 {
-    sqlite3_stmt *q = s->statements[DB_CONVERSATION_TITLE];
-    sqlite3_bind_int64(q, 1, id);
+    sqlite3_stmt *q = db_bound(s, DB_CONVERSATION_TITLE, 1, &id);
     if (s->key) {
         char label[2 * STORE_NAME_MAX];
         struct db_row row = title_row(id);
@@ -221,17 +219,16 @@ int store_conversation_latest(struct store *s, struct store_conversation *out, s
                     "looking for the latest conversation", e);
 }
 
-int db_conversation_walk(struct store *s, sqlite3_stmt *q,
+int db_conversation_walk(struct store *s, sqlite3_stmt *q, int rc,
                          int (*each)(void *ctx, const struct store_conversation *c), void *ctx,
                          const char *doing, struct err *e)
 {
     struct store_conversation c;
-    int rc;
-    while ((rc = db_step(s, q, doing, e)) > 0) {
+    while (db_next(s, q, &rc, doing, e)) {
         read_row(s, q, &c);
         rc = each(ctx, &c);
-        if (rc) break;
     }
+    sqlite3_finalize(q);
     return rc;
 }
 
@@ -242,11 +239,9 @@ int store_conversation_list(struct store *s,
     static const char doing[] = "listing the conversations";
     sqlite3_stmt *q;
     int rc = db_prepare(
-        s, DB_CONVERSATION_COLUMNS "WHERE deleted_ms IS NULL ORDER BY updated_ms DESC, id DESC", &q,
-        doing, e);
-    if (!rc) rc = db_conversation_walk(s, q, each, ctx, doing, e);
-    sqlite3_finalize(q);
-    return rc;
+        s, DB_CONVERSATION_COLUMNS "WHERE deleted_ms IS NULL ORDER BY updated_ms DESC, id DESC", 0,
+        &q, doing, e);
+    return db_conversation_walk(s, q, rc, each, ctx, doing, e);
 }
 
 /* Changes one conversation's row; no changed row = the conversation does not exist. */
@@ -294,11 +289,9 @@ int store_conversation_rename(struct store *s, int64_t id, const char *name, str
 int store_conversation_times(struct store *s, int64_t id, int64_t created_ms, int64_t updated_ms,
                              struct err *e)
 {
-    sqlite3_stmt *q = s->statements[DB_CONVERSATION_TIMES];
-    sqlite3_bind_int64(q, 1, id);
-    sqlite3_bind_int64(q, 2, created_ms);
-    sqlite3_bind_int64(q, 3, updated_ms);
-    return run_on_one(s, q, id, "importing the conversation", e);
+    const int64_t numbers[] = {id, created_ms, updated_ms};
+    return run_on_one(s, db_bound(s, DB_CONVERSATION_TIMES, 3, numbers), id,
+                      "importing the conversation", e);
 }
 
 /* ---- deleting -------------------------------------------------------------------------------- */
@@ -306,13 +299,11 @@ int store_conversation_times(struct store *s, int64_t id, int64_t created_ms, in
 int store_conversation_delete(struct store *s, int64_t id, struct err *e)
 {
     static const char doing[] = "deleting the conversation";
-    sqlite3_stmt *q = s->statements[DB_CONVERSATION_DELETE];
+    const int64_t numbers[] = {id, system_unix_ms()};
     bool own;
     int rc = db_enter(s, &own, doing, e);
     if (rc) return rc;
-    sqlite3_bind_int64(q, 1, id);
-    sqlite3_bind_int64(q, 2, system_unix_ms());
-    rc = run_on_one(s, q, id, doing, e);
+    rc = run_on_one(s, db_bound(s, DB_CONVERSATION_DELETE, 2, numbers), id, doing, e);
     return db_leave(s, own, rc, doing, e);
 }
 
@@ -345,47 +336,45 @@ int store_conversation_restore(struct store *s, const char *name, const char *ne
 static int next_to_purge(struct store *s, sqlite3_stmt *q, int64_t keep_ms, int64_t *id,
                          const char *doing, struct err *e)
 {
+    int rc = 0;
     sqlite3_bind_int64(q, 1, keep_ms);
     sqlite3_bind_int64(q, 2, system_unix_ms() - DAY_MS);
-    int rc = db_step(s, q, doing, e);
-    *id = rc > 0 ? sqlite3_column_int64(q, 0) : 0;
+    *id = db_next(s, q, &rc, doing, e) ? sqlite3_column_int64(q, 0) : 0;
     db_reset(q);
-    return rc < 0 ? rc : 0;
+    return rc;
 }
 
 static int purge_one(struct store *s, int64_t id, const char *doing, struct err *e)
 {
-    sqlite3_stmt *q = s->statements[DB_CONVERSATION_PURGE];
     int rc = db_search_forget(s, DB_SEARCH_NAME(id), doing, e);
     if (!rc) rc = db_message_cut(s, id, 0, doing, e);
     if (rc) return rc;
-    sqlite3_bind_int64(q, 1, id);
-    return run_on_one(s, q, id, doing, e); /* the rows of all other tables are deleted with it */
+    /* the rows of all other tables are deleted with it */
+    return run_on_one(s, db_bound(s, DB_CONVERSATION_PURGE, 1, &id), id, doing, e);
+}
+
+/* name: only an empty conversation of this name; NULL = any. */
+static int remove_one(struct store *s, int64_t id, const char *name, const char *doing,
+                      struct err *e)
+{
+    struct store_conversation c;
+    bool own;
+    int rc = db_enter(s, &own, doing, e);
+    if (rc) return rc;
+    rc = db_conversation_by_id(s, id, &c, doing, e);
+    if (rc > 0 && name && (c.n_turns || c.n_tokens || strcmp(c.name, name))) rc = 0;
+    if (rc > 0) rc = purge_one(s, id, doing, e);
+    return db_leave(s, own, rc, doing, e);
 }
 
 int store_conversation_forget(struct store *s, int64_t id, const char *name, struct err *e)
 {
-    static const char doing[] = "removing an empty conversation";
-    struct store_conversation c;
-    bool own;
-    int rc = db_enter(s, &own, doing, e);
-    if (rc) return rc;
-    rc = db_conversation_by_id(s, id, &c, doing, e);
-    if (rc > 0)
-        rc = c.n_turns || c.n_tokens || strcmp(c.name, name) ? 0 : purge_one(s, id, doing, e);
-    return db_leave(s, own, rc, doing, e);
+    return remove_one(s, id, name, "removing an empty conversation", e);
 }
 
 int store_conversation_remove(struct store *s, int64_t id, struct err *e)
 {
-    static const char doing[] = "removing a conversation";
-    struct store_conversation c;
-    bool own;
-    int rc = db_enter(s, &own, doing, e);
-    if (rc) return rc;
-    rc = db_conversation_by_id(s, id, &c, doing, e);
-    if (rc > 0) rc = purge_one(s, id, doing, e);
-    return db_leave(s, own, rc, doing, e);
+    return remove_one(s, id, NULL, "removing a conversation", e);
 }
 
 int store_purge(struct store *s, int64_t keep_ms, int64_t *n, struct err *e)
@@ -399,7 +388,7 @@ int store_purge(struct store *s, int64_t keep_ms, int64_t *n, struct err *e)
                         "SELECT id FROM conversation d WHERE deleted_ms NOT NULL AND (?1 = 0 OR "
                         "EXISTS (SELECT 1 FROM conversation u WHERE u.updated_ms "
                         "BETWEEN d.deleted_ms + ?1 AND ?2)) ORDER BY deleted_ms LIMIT 1",
-                        &q, doing, e);
+                        0, &q, doing, e);
     if (rc) return rc;
     rc = db_enter(s, &own, doing, e);
     if (!rc) {
@@ -418,58 +407,41 @@ int store_purge(struct store *s, int64_t keep_ms, int64_t *n, struct err *e)
 
 /* ---- state ----------------------------------------------------------------------------------- */
 
-static struct db_row state_row(int64_t conversation, struct db_part stored)
-{
-    return (struct db_row){
-        .table = "state", .key = {conversation}, .bytes = stored.p, .n_bytes = stored.n};
-}
-
 int store_state_get(struct store *s, int64_t conversation, char **out, struct err *e)
 {
     static const char doing[] = "reading the conversation's state";
-    sqlite3_stmt *q = s->statements[DB_STATE_GET];
+    sqlite3_stmt *q = db_bound(s, DB_STATE_GET, 1, &conversation);
     struct str buffer = {0};
     *out = NULL;
-    sqlite3_bind_int64(q, 1, conversation);
     int rc = db_step(s, q, doing, e);
     if (rc < 0) return rc;
-    struct db_part stored = {"", 0}, opened = {"", 0};
-    if (rc)
-        stored = (struct db_part){sqlite3_column_blob(q, 0), (size_t)sqlite3_column_bytes(q, 0)};
-    struct db_row row = state_row(conversation, stored);
-    bool good = !rc || ((stored.p || stored.n == 0) && db_digest_matches(q, 1, &row) &&
-                        db_open(s, &row, 0, stored.p, stored.n, &buffer, &opened));
+    struct db_part opened = {"", 0};
+    struct db_row row = {.table = "state", .key = {conversation}};
+    if (rc) row.bytes = db_column(q, 0);
+    bool good =
+        !rc || (db_digest_matches(q, 1, &row) && db_open(s, &row, 0, row.bytes, &buffer, &opened));
     if (good) *out = strndup(opened.n ? opened.p : "", opened.n);
     db_reset(q);
     str_release(&buffer);
-    if (!good) {
-        char name[STORE_NAME_MAX];
-        db_conversation_name(s, conversation, name);
+    if (!good)
         return err_set(e, ERR_FORMAT,
                        "the saved state of conversation '%s' in %s is damaged (its checksum is "
                        "wrong); its text is stored separately",
-                       name, s->shown);
-    }
+                       db_conversation_name(s, conversation).text, s->shown);
     return *out ? 0 : err_set(e, ERR_FAIL, "%s: out of memory", doing);
 }
 
 int store_state_put(struct store *s, int64_t conversation, const char *state, struct err *e)
 {
-    static const char doing[] = "saving the conversation's state";
-    sqlite3_stmt *q = s->statements[DB_STATE_PUT];
+    sqlite3_stmt *q = db_bound(s, DB_STATE_PUT, 1, &conversation);
     uint8_t digest[DIGEST_BYTES];
-    bool own;
-    int rc = db_enter(s, &own, doing, e);
-    if (rc) return rc;
-    struct db_row row = state_row(conversation, (struct db_part){"", 0});
-    struct db_part stored = db_seal(s, &row, 0, state, strlen(state));
-    row = state_row(conversation, stored);
+    struct db_row row = {.table = "state", .key = {conversation}};
+    row.bytes = db_seal(s, &row, 0, state, strlen(state));
     db_digest(digest, &row);
-    sqlite3_bind_int64(q, 1, conversation);
     if (s->key)
-        db_bind_blob(q, 2, stored.p, stored.n);
+        db_bind_blob(q, 2, row.bytes.p, row.bytes.n);
     else
-        db_bind_text(q, 2, stored.p, stored.n);
+        db_bind_text(q, 2, row.bytes.p, row.bytes.n);
     db_bind_blob(q, 3, digest, sizeof digest);
-    return db_leave(s, own, db_run(s, q, doing, e), doing, e);
+    return db_write(s, q, "saving the conversation's state", e);
 }

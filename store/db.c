@@ -15,7 +15,7 @@
     "AND g.seq <= ?5"
 
 static const char *const statements[DB_STATEMENTS] = {
-    [DB_MODEL_FIND] = "SELECT size, mtime_ns, inode, digest FROM model WHERE path = ?1",
+    [DB_MODEL_FIND] = "SELECT path, size, mtime_ns, inode, digest FROM model WHERE path = ?1",
     [DB_MODEL_PARTS] = "SELECT parts FROM model WHERE path = ?1",
     [DB_MODEL_PUT] = "INSERT INTO model (path, size, mtime_ns, inode, digest, parts) "
                      "VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (path) DO UPDATE SET "
@@ -291,11 +291,27 @@ int db_exec(struct store *s, const char *sql, const char *doing, struct err *e)
     return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : db_error(s, doing, e);
 }
 
-int db_prepare(struct store *s, const char *sql, sqlite3_stmt **out, const char *doing,
+int db_prepare(struct store *s, const char *sql, int64_t key, sqlite3_stmt **out, const char *doing,
                struct err *e)
 {
-    int rc = sqlite3_prepare_v2(s->db, sql, -1, out, NULL);
-    return rc == SQLITE_OK ? 0 : db_error(s, doing, e);
+    if (sqlite3_prepare_v2(s->db, sql, -1, out, NULL) != SQLITE_OK) return db_error(s, doing, e);
+    if (sqlite3_bind_parameter_count(*out)) sqlite3_bind_int64(*out, 1, key);
+    return 0;
+}
+
+sqlite3_stmt *db_bound(struct store *s, enum db_statement which, int n, const int64_t numbers[])
+{
+    for (int i = 0; i < n; i++) sqlite3_bind_int64(s->statements[which], i + 1, numbers[i]);
+    return s->statements[which];
+}
+
+bool db_next(struct store *s, sqlite3_stmt *q, int *rc, const char *doing, struct err *e)
+{
+    if (*rc) return false;
+    *rc = db_step(s, q, doing, e);
+    const bool row = *rc > 0;
+    if (row) *rc = 0;
+    return row;
 }
 
 int db_prepare_all(struct store *s, struct err *e)
@@ -340,13 +356,16 @@ int db_number(struct store *s, const char *sql, int64_t key, int64_t *n, const c
               struct err *e)
 {
     sqlite3_stmt *q;
-    int rc = db_prepare(s, sql, &q, doing, e);
-    if (rc) return rc;
-    if (sqlite3_bind_parameter_count(q)) sqlite3_bind_int64(q, 1, key);
-    rc = db_step(s, q, doing, e);
-    if (rc > 0) *n = sqlite3_column_int64(q, 0);
+    int rc = db_prepare(s, sql, key, &q, doing, e);
+    if (db_next(s, q, &rc, doing, e)) *n = sqlite3_column_int64(q, 0);
     sqlite3_finalize(q);
-    return rc < 0 ? rc : 0;
+    return rc;
+}
+
+struct db_part db_column(sqlite3_stmt *q, int i)
+{
+    const void *p = sqlite3_column_blob(q, i);
+    return (struct db_part){p, (size_t)sqlite3_column_bytes(q, i)};
 }
 
 int db_bind_blob(sqlite3_stmt *q, int i, const void *bytes, size_t n)
@@ -407,6 +426,14 @@ int db_leave(struct store *s, bool own, int rc, const char *doing, struct err *e
     return rc;
 }
 
+int db_write(struct store *s, sqlite3_stmt *q, const char *doing, struct err *e)
+{
+    bool own;
+    int rc = db_enter(s, &own, doing, e);
+    if (rc) db_reset(q);
+    return rc ? rc : db_leave(s, own, db_run(s, q, doing, e), doing, e);
+}
+
 /* ---- digests --------------------------------------------------------------------------------- */
 
 static void put_le64(uint8_t *out, uint64_t v)
@@ -420,8 +447,8 @@ void db_head(uint8_t out[DB_HEAD_BYTES], const struct db_row *row)
     memset(out, 0, DB_HEAD_BYTES);
     memcpy(out, row->table, strnlen(row->table, 16));
     for (int i = 0; i < 4; i++) put_le64(out + 16 + 8 * i, (uint64_t)row->key[i]);
-    put_le64(out + 48, row->n_bytes);
-    put_le64(out + 56, row->n_more);
+    put_le64(out + 48, row->bytes.n);
+    put_le64(out + 56, row->more.n);
 }
 
 void db_digest(uint8_t out[DIGEST_BYTES], const struct db_row *row)
@@ -431,8 +458,8 @@ void db_digest(uint8_t out[DIGEST_BYTES], const struct db_row *row)
     db_head(head, row);
     crypto_generichash_init(&h, NULL, 0, DIGEST_BYTES);
     crypto_generichash_update(&h, head, sizeof head);
-    if (row->n_bytes) crypto_generichash_update(&h, row->bytes, row->n_bytes);
-    if (row->n_more) crypto_generichash_update(&h, row->more, row->n_more);
+    if (row->bytes.n) crypto_generichash_update(&h, row->bytes.p, row->bytes.n);
+    if (row->more.n) crypto_generichash_update(&h, row->more.p, row->more.n);
     crypto_generichash_final(&h, out, DIGEST_BYTES);
 }
 
@@ -462,12 +489,12 @@ void db_sum(uint8_t out[DB_SUM_BYTES], const struct db_row *row)
 {
     uint8_t head[DB_HEAD_BYTES];
     uint64_t sums[8];
-    const uint8_t *p = row->bytes;
+    const uint8_t *p = row->bytes.p;
     crypto_generichash_state h;
     db_head(head, row);
     crypto_generichash_init(&h, NULL, 0, DB_SUM_BYTES);
     crypto_generichash_update(&h, head, sizeof head);
-    for (size_t left = row->n_bytes; left > 0;) {
+    for (size_t left = row->bytes.n; left > 0;) {
         size_t n = left < SUM_BLOCK ? left : SUM_BLOCK;
         fold_block(sums, p, n);
         crypto_generichash_update(&h, (const uint8_t *)sums, sizeof sums);
@@ -480,8 +507,7 @@ void db_sum(uint8_t out[DB_SUM_BYTES], const struct db_row *row)
 bool db_digest_matches(sqlite3_stmt *q, int i, const struct db_row *row)
 {
     uint8_t digest[DIGEST_BYTES];
-    const void *saved = sqlite3_column_blob(q, i);
-    if (!saved || sqlite3_column_bytes(q, i) != DIGEST_BYTES) return false;
+    const struct db_part saved = db_column(q, i);
     db_digest(digest, row);
-    return !memcmp(digest, saved, sizeof digest);
+    return saved.n == sizeof digest && !memcmp(digest, saved.p, sizeof digest);
 }

@@ -121,16 +121,22 @@ void db_wait_for_locks(struct store *s, bool waits);
 
 int db_exec(struct store *s, const char *sql, const char *doing, struct err *e);
 int db_prepare_all(struct store *s, struct err *e);
-/* A separate statement for a walk; end it with sqlite3_finalize. */
-int db_prepare(struct store *s, const char *sql, sqlite3_stmt **out, const char *doing,
+/* A separate statement for a walk, with ?1 set to `key` if it has one; end it with
+ * sqlite3_finalize. */
+int db_prepare(struct store *s, const char *sql, int64_t key, sqlite3_stmt **out, const char *doing,
                struct err *e);
+/* The next row of a walk. False: *rc is not 0, or there is none, or *rc is set to an error. */
+bool db_next(struct store *s, sqlite3_stmt *q, int *rc, const char *doing, struct err *e);
+/* Statement `which` with its first n parameters set. */
+sqlite3_stmt *db_bound(struct store *s, enum db_statement which, int n, const int64_t numbers[]);
 
 /* 1 = a row, 0 = done (and reset), negative = error (and reset). */
 int db_step(struct store *s, sqlite3_stmt *q, const char *doing, struct err *e);
 /* Steps a statement that gives no rows; releases bound pointers. */
 int db_run(struct store *s, sqlite3_stmt *q, const char *doing, struct err *e);
-/* The number in the first row of a query, whose ?1 is `key` if it has one; without a row *n
- * stays. */
+/* The same for a change that is whole by itself (db_enter). */
+int db_write(struct store *s, sqlite3_stmt *q, const char *doing, struct err *e);
+/* The number in the first row of a query (db_prepare); without a row *n stays. */
 int db_number(struct store *s, const char *sql, int64_t key, int64_t *n, const char *doing,
               struct err *e);
 void db_reset(sqlite3_stmt *q);
@@ -157,13 +163,19 @@ int db_commit(struct store *s, const char *doing, struct err *e);
 
 /* ---- row digests (db.c) ---------------------------------------------------------------------- */
 
+struct db_part {
+    const void *p;
+    size_t n;
+};
+/* The bytes of column i of the current row. */
+struct db_part db_column(sqlite3_stmt *q, int i);
+
 /* What a row's digest covers. The table and the key are included, so that a row in the wrong place
  * is found. */
 struct db_row {
     const char *table;
     int64_t key[4]; /* conversation first; unused ones 0 */
-    const void *bytes, *more;
-    size_t n_bytes, n_more;
+    struct db_part bytes, more;
 };
 
 /* The table's name, the keys and two lengths: both digests and sealing begin with these. */
@@ -178,7 +190,10 @@ bool db_digest_matches(sqlite3_stmt *q, int i, const struct db_row *row);
 void db_sum(uint8_t out[DB_SUM_BYTES], const struct db_row *row);
 
 /* The name for messages, or the number when the name can't be read (conversation.c). */
-void db_conversation_name(struct store *s, int64_t conversation, char out[STORE_NAME_MAX]);
+struct db_name {
+    char text[STORE_NAME_MAX];
+};
+struct db_name db_conversation_name(struct store *s, int64_t conversation);
 
 /* ---- encryption (secret.c) ------------------------------------------------------------------- */
 
@@ -190,18 +205,14 @@ void db_secret_close(struct store *s);
 /* The bytes to write in place of n bytes: the bytes themselves, or sealed ones that are kept in
  * s->sealed[column] until the next call. The row's table and key are authenticated too; its bytes
  * are not read. */
-struct db_part {
-    const void *p;
-    size_t n;
-};
 struct db_part db_seal(struct store *s, const struct db_row *row, int column, const void *bytes,
                        size_t n);
 /* The reverse, in place; n_out <= n. false = damaged. Callable from any thread. */
 bool db_unseal(const struct store *s, const struct db_row *row, int column, void *bytes, size_t n,
                struct db_part *out);
 /* The same for read-only bytes: opened into `buffer`, or returned as they are. */
-bool db_open(const struct store *s, const struct db_row *row, int column, const void *bytes,
-             size_t n, struct str *buffer, struct db_part *out);
+bool db_open(const struct store *s, const struct db_row *row, int column, struct db_part bytes,
+             struct str *buffer, struct db_part *out);
 size_t db_sealed_extra(const struct store *s); /* bytes that sealing adds */
 
 /* The value that a name is looked up by: the name itself, or its keyed hash. */
@@ -215,6 +226,8 @@ int db_blob_put(struct store *s, int64_t conversation, const struct store_segmen
 /* Adds a piece to a copy of its conversation, whose log may have its bytes. */
 int db_piece_copy(struct store *s, int64_t conversation, const struct store_segment *g,
                   struct err *e);
+/* Counts again the bytes of a conversation's cache. */
+int db_cache_recount(struct store *s, int64_t conversation, const char *doing, struct err *e);
 /* Reads the bytes of an entry from columns i (digest) and i + 1 of q; false = they are damaged. */
 bool db_blob_column(struct store *s, sqlite3_stmt *q, int i, int64_t conversation,
                     const struct store_segment *g, struct str *buffer, struct db_part *out);
@@ -253,8 +266,9 @@ int db_message_cut(struct store *s, int64_t conversation, int64_t n_messages, co
     "deleted_ms, EXISTS (SELECT 1 FROM tag WHERE conversation = id) FROM conversation "
 int db_conversation_by_id(struct store *s, int64_t id, struct store_conversation *out,
                           const char *doing, struct err *e);
-/* Walks all rows of such a statement; the callback is as in store_conversation_list. */
-int db_conversation_walk(struct store *s, sqlite3_stmt *q,
+/* Walks all rows of such a statement, if rc is 0, and finalizes it; the callback is as in
+ * store_conversation_list. */
+int db_conversation_walk(struct store *s, sqlite3_stmt *q, int rc,
                          int (*each)(void *ctx, const struct store_conversation *c), void *ctx,
                          const char *doing, struct err *e);
 /* Updates the label after the name or title changed. */

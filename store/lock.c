@@ -78,7 +78,6 @@ bool store_holds(const struct store *s, int64_t conversation)
 
 int store_lock(struct store *s, int64_t conversation, struct err *e)
 {
-    char name[STORE_NAME_MAX];
     int rc = open_lock_file(s, e);
     if (!rc && set_lock(s, conversation, F_WRLCK) == 0) {
         exchange(s, 0, conversation);
@@ -87,13 +86,13 @@ int store_lock(struct store *s, int64_t conversation, struct err *e)
     }
     if (rc) return rc;
     int why = errno;
-    db_conversation_name(s, conversation, name);
+    const struct db_name name = db_conversation_name(s, conversation);
     if (why == EAGAIN || why == EACCES)
         return err_set(e, ERR_FAIL,
                        "conversation '%s' is open in another retain; close it there, view it with "
                        "--read-only, or start a new one with --new",
-                       name);
-    return err_set(e, ERR_FAIL, "conversation '%s' cannot be locked in %s.lock: %s%s", name,
+                       name.text);
+    return err_set(e, ERR_FAIL, "conversation '%s' cannot be locked in %s.lock: %s%s", name.text,
                    s->shown, strerror(why),
                    why == ENOLCK || why == ENOSYS || why == EOPNOTSUPP
                        ? "; choose a file on a local disk with --db FILE"

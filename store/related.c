@@ -9,15 +9,15 @@ int store_word_count(struct store *s, const char *word, int64_t *n, struct err *
 {
     struct str quoted = {0};
     sqlite3_stmt *q;
-    int rc = db_prepare(s, "SELECT count(*) FROM search WHERE search MATCH ?1", &q, searching, e);
+    int rc =
+        db_prepare(s, "SELECT count(*) FROM search WHERE search MATCH ?1", 0, &q, searching, e);
     if (rc) return rc;
     str_printf(&quoted, "\"%s\"", word);
     db_bind_text(q, 1, quoted.data, quoted.n);
-    rc = db_step(s, q, searching, e);
-    if (rc > 0) *n = sqlite3_column_int64(q, 0);
+    if (db_next(s, q, &rc, searching, e)) *n = sqlite3_column_int64(q, 0);
     sqlite3_finalize(q);
     str_release(&quoted);
-    return rc < 0 ? rc : 0;
+    return rc;
 }
 
 int store_message_total(struct store *s, int64_t *n, struct err *e)
@@ -46,15 +46,12 @@ int store_related_each(struct store *s, const struct str *words, int max,
                         " JOIN conversation AS c ON c.id = t.conversation"
                         " WHERE search MATCH ?1 AND m.role = ?3 AND c.deleted_ms IS NULL"
                         " ORDER BY t.message DESC, t.conversation LIMIT ?2",
-                        &q, searching, e);
+                        0, &q, searching, e);
     if (rc) return rc;
     db_bind_text(q, 1, words->data, words->n);
     sqlite3_bind_int(q, 2, max);
-    sqlite3_bind_int(q, 3, STORE_USER);
-    while ((rc = db_step(s, q, searching, e)) > 0) {
-        rc = related(q, each, ctx);
-        if (rc) break;
-    }
+    sqlite3_bind_int(q, 3, CHAT_USER);
+    while (db_next(s, q, &rc, searching, e)) rc = related(q, each, ctx);
     sqlite3_finalize(q);
     return rc;
 }

@@ -199,10 +199,9 @@ static int check_objects(struct store *s, int version, struct err *e)
     sqlite3_stmt *q = NULL;
     int rc =
         db_prepare(s, "SELECT type, name, tbl_name, ifnull(sql, ''), rootpage FROM sqlite_master",
-                   &q, opening, e);
-    while (!rc && (rc = db_step(s, q, opening, e)) > 0) {
+                   0, &q, opening, e);
+    while (db_next(s, q, &rc, opening, e)) {
         const char *text[4];
-        rc = 0;
         for (int i = 0; !rc && i < 4; i++)
             if (!(text[i] = (const char *)sqlite3_column_text(q, i))) rc = db_error(s, opening, e);
         if (!rc &&
@@ -246,11 +245,9 @@ static int migrate(struct store *s, struct err *e)
 static int use_wal(struct store *s, struct err *e)
 {
     sqlite3_stmt *q;
-    int rc = db_prepare(s, "PRAGMA journal_mode = WAL", &q, opening, e);
-    if (!rc) rc = db_step(s, q, opening, e);
-    if (rc > 0) {
+    int rc = db_prepare(s, "PRAGMA journal_mode = WAL", 0, &q, opening, e);
+    if (db_next(s, q, &rc, opening, e)) {
         const char *mode = (const char *)sqlite3_column_text(q, 0);
-        rc = 0;
         if (!mode || strcmp(mode, "wal"))
             rc = err_set(e, ERR_FAIL,
                          "%s is on a file system that cannot share memory between programs; choose "

@@ -8,6 +8,7 @@
 
 #include <limits.h>
 #include <string.h>
+#include <strings.h>
 
 #include "store/db.h"
 
@@ -23,13 +24,12 @@ static const char searching[] = "searching the conversations";
 /* Runs a change of the index; ignores damage of the index itself. */
 static int change(struct store *s, sqlite3_stmt *q, const char *doing, struct err *e)
 {
-    struct err ignored;
     int rc = sqlite3_step(q);
     if ((rc & 0xff) == SQLITE_CORRUPT && !sqlite3_get_autocommit(s->db)) {
         db_reset(q);
         return 0;
     }
-    rc = rc == SQLITE_DONE ? 0 : db_error(s, doing, e ? e : &ignored);
+    rc = rc == SQLITE_DONE ? 0 : db_error(s, doing, e);
     db_reset(q);
     return rc;
 }
@@ -37,9 +37,8 @@ static int change(struct store *s, sqlite3_stmt *q, const char *doing, struct er
 int db_search_add(struct store *s, int64_t row, const char *text, size_t n, const char *doing,
                   struct err *e)
 {
-    sqlite3_stmt *q = s->statements[DB_SEARCH_ADD];
+    sqlite3_stmt *q = db_bound(s, DB_SEARCH_ADD, 1, &row);
     if (s->key) return 0;
-    sqlite3_bind_int64(q, 1, row);
     if (db_bind_text(q, 2, text, n) == SQLITE_OK) return change(s, q, doing, e);
     db_reset(q);
     return 0; /* longer than SQLite accepts: saving the message will report it */
@@ -55,20 +54,16 @@ static int remove_rows(struct store *s, sqlite3_stmt *q, const char *doing, stru
 
 int db_search_forget(struct store *s, int64_t row, const char *doing, struct err *e)
 {
-    sqlite3_stmt *q = s->statements[DB_SEARCH_FORGET];
     if (s->key) return 0;
-    sqlite3_bind_int64(q, 1, row);
-    return remove_rows(s, q, doing, e);
+    return remove_rows(s, db_bound(s, DB_SEARCH_FORGET, 1, &row), doing, e);
 }
 
 int db_search_cut(struct store *s, int64_t conversation, int64_t n_messages, const char *doing,
                   struct err *e)
 {
-    sqlite3_stmt *q = s->statements[DB_SEARCH_CUT];
+    const int64_t from[] = {conversation, n_messages};
     if (s->key) return 0;
-    sqlite3_bind_int64(q, 1, conversation);
-    sqlite3_bind_int64(q, 2, n_messages);
-    return remove_rows(s, q, doing, e);
+    return remove_rows(s, db_bound(s, DB_SEARCH_CUT, 2, from), doing, e);
 }
 
 #define MERGE_PAGES 2000 /* 8 MB */
@@ -90,7 +85,7 @@ int db_search_merge(struct store *s, const char *doing, struct err *e)
     int rc = db_prepare(s,
                         "SELECT count(*), (SELECT block FROM search_data WHERE id = 10) "
                         "FROM search_data",
-                        &q, doing, e);
+                        0, &q, doing, e);
     if (!rc) rc = db_step(s, q, doing, e);
     bool small = rc > 0 && sqlite3_column_int(q, 0) < MERGE_PAGES;
     bool tall =
@@ -102,7 +97,6 @@ int db_search_merge(struct store *s, const char *doing, struct err *e)
 
 bool db_search_restore(struct store *s)
 {
-    struct err ignored;
     sqlite3_stmt *q;
     int rc = sqlite3_prepare_v2(s->db, "SELECT rowid FROM search", -1, &q, NULL);
     sqlite3_finalize(q);
@@ -112,7 +106,7 @@ bool db_search_restore(struct store *s)
                  "BEGIN IMMEDIATE;"
                  "UPDATE search_data SET block = x'00000000000000' WHERE id = 10;"
                  "INSERT INTO search (search) VALUES ('rebuild'); COMMIT",
-                 "", &ignored);
+                 "", NULL);
     if (!sqlite3_get_autocommit(s->db)) sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     return rc == 0;
@@ -218,7 +212,7 @@ static int turn_to(struct walk *w, int64_t id)
     return rc < 0 ? rc : w->conversation.deleted_ms == 0;
 }
 
-static int hit(struct walk *w, int64_t seq, enum store_role role, int64_t created_ms,
+static int hit(struct walk *w, int64_t seq, enum chat_role role, int64_t created_ms,
                const char *snippet)
 {
     struct store_hit h = {&w->conversation, seq, role, created_ms, snippet};
@@ -227,21 +221,20 @@ static int hit(struct walk *w, int64_t seq, enum store_role role, int64_t create
 
 static int name_hit(struct walk *w, const char *snippet)
 {
-    return hit(w, -1, STORE_USER, w->conversation.updated_ms, snippet);
+    return hit(w, -1, CHAT_USER, w->conversation.updated_ms, snippet);
 }
 
 /* The row's checksum is not checked here: `retain check` does that. */
 static int message_hit(struct walk *w, int64_t id, int64_t seq, const char *snippet)
 {
-    sqlite3_stmt *q = w->s->statements[DB_MESSAGE_ONE];
-    sqlite3_bind_int64(q, 1, id);
+    sqlite3_stmt *q = db_bound(w->s, DB_MESSAGE_ONE, 1, &id);
     int rc = db_step(w->s, q, searching, w->e);
     if (rc <= 0) return rc;
     int role = sqlite3_column_int(q, 0);
     int64_t created_ms = sqlite3_column_int64(q, 1);
     db_reset(q);
-    if (role < STORE_SYSTEM || role > STORE_ASSISTANT) role = STORE_USER;
-    return hit(w, seq, (enum store_role)role, created_ms, snippet);
+    if (role < CHAT_SYSTEM || role > CHAT_ASSISTANT) role = CHAT_USER;
+    return hit(w, seq, (enum chat_role)role, created_ms, snippet);
 }
 
 /* A row that matches: columns conversation, seq, row of the index. */
@@ -270,15 +263,15 @@ static int search_index(struct walk *w, const struct words *words)
                         "JOIN transcript AS t ON t.message = search.rowid WHERE search MATCH ?1 "
                         "UNION ALL SELECT -rowid, 1 << 40, rowid FROM search "
                         "WHERE search MATCH ?1 AND rowid < 0 ORDER BY 1 DESC, 2 DESC",
-                        &q, searching, w->e);
+                        0, &q, searching, w->e);
     if (!rc)
         rc = db_prepare(w->s,
                         "SELECT snippet(search, 0, char(2), char(3), '…', 16) FROM search "
                         "WHERE search MATCH ?1 AND rowid = ?2",
-                        &snippets, searching, w->e);
+                        0, &snippets, searching, w->e);
     if (!rc) db_bind_text(q, 1, expression.data, expression.n);
     if (!rc) db_bind_text(snippets, 1, expression.data, expression.n);
-    while (!rc && (rc = db_step(w->s, q, searching, w->e)) > 0) rc = index_hit(w, q, snippets);
+    while (db_next(w->s, q, &rc, searching, w->e)) rc = index_hit(w, q, snippets);
     sqlite3_finalize(q);
     sqlite3_finalize(snippets);
     str_release(&expression);
@@ -293,19 +286,11 @@ struct scan {
     struct str snippet;
 };
 
-static unsigned char lower(char c)
-{
-    return (unsigned char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-}
-
 /* The offset of a word in a text, ignoring case; SIZE_MAX = not found. */
 static size_t find(const char *text, size_t n, const char *word, size_t n_word)
 {
-    for (size_t i = 0; i + n_word <= n; i++) {
-        size_t j = 0;
-        while (j < n_word && lower(text[i + j]) == lower(word[j])) j++;
-        if (j == n_word) return i;
-    }
+    for (size_t i = 0; i + n_word <= n; i++)
+        if (!strncasecmp(text + i, word, n_word)) return i;
     return SIZE_MAX;
 }
 

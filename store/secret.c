@@ -33,7 +33,7 @@ size_t db_sealed_extra(const struct store *s)
 static void authenticated(uint8_t out[DB_HEAD_BYTES + 1], const struct db_row *row, int column)
 {
     struct db_row key = *row;
-    key.n_bytes = key.n_more = 0; /* the lengths are not known before sealing */
+    key.bytes.n = key.more.n = 0; /* the lengths are not known before sealing */
     db_head(out, &key);
     out[DB_HEAD_BYTES] = (uint8_t)column;
 }
@@ -46,15 +46,7 @@ struct db_part db_seal(struct store *s, const struct db_row *row, int column, co
     uint8_t ad[DB_HEAD_BYTES + 1];
     authenticated(ad, row, column);
     str_clear(out);
-    /* str grows only when something is appended */
-    if (out->cap < n + NONCE_BYTES + TAG_BYTES + 1) {
-        static const char zeros[4096];
-        for (size_t left = n + NONCE_BYTES + TAG_BYTES; left > 0;) {
-            size_t part = left < sizeof zeros ? left : sizeof zeros;
-            str_append(out, zeros, part);
-            left -= part;
-        }
-    }
+    str_reserve(out, n + NONCE_BYTES + TAG_BYTES);
     uint8_t *p = (uint8_t *)out->data;
     randombytes_buf(p, NONCE_BYTES);
     crypto_aead_xchacha20poly1305_ietf_encrypt(p + NONCE_BYTES, NULL, bytes, n, ad, sizeof ad, NULL,
@@ -77,14 +69,14 @@ bool db_unseal(const struct store *s, const struct db_row *row, int column, void
                                                       s->key) == 0;
 }
 
-bool db_open(const struct store *s, const struct db_row *row, int column, const void *bytes,
-             size_t n, struct str *buffer, struct db_part *out)
+bool db_open(const struct store *s, const struct db_row *row, int column, struct db_part bytes,
+             struct str *buffer, struct db_part *out)
 {
-    *out = (struct db_part){bytes, n};
+    *out = bytes;
     if (!s->key) return true;
     str_clear(buffer);
-    str_append(buffer, bytes, n);
-    if (!db_unseal(s, row, column, buffer->data, n, out)) return false;
+    str_append(buffer, bytes.p, bytes.n);
+    if (!db_unseal(s, row, column, buffer->data, bytes.n, out)) return false;
     /* at the former place of the tag: texts end in a NUL */
     ((char *)buffer->data)[NONCE_BYTES + out->n] = 0;
     return true;
@@ -105,18 +97,18 @@ void db_name_key(const struct store *s, const char *name, char out[STORE_NAME_MA
 
 /* ---- the key --------------------------------------------------------------------------------- */
 
-/* 1 = found. */
 /* libsodium's sensitive limits: a foreign file must not take minutes and all memory. */
 #define OPS_MAX    4
 #define MEMORY_MAX (1ULL << 30)
 
+/* 1 = found. */
 static int read_secret(struct store *s, struct secret *out, struct err *e)
 {
     sqlite3_stmt *q;
-    int rc = db_prepare(s, "SELECT salt, ops, memory, key FROM secret", &q, opening, e);
+    int rc = db_prepare(s, "SELECT salt, ops, memory, key FROM secret", 0, &q, opening, e);
     if (!rc) rc = db_step(s, q, opening, e);
     if (rc > 0) {
-        const void *salt = sqlite3_column_blob(q, 0), *key = sqlite3_column_blob(q, 3);
+        const struct db_part salt = db_column(q, 0), key = db_column(q, 3);
         out->ops = (uint64_t)sqlite3_column_int64(q, 1);
         out->memory = (uint64_t)sqlite3_column_int64(q, 2);
         if (out->ops > OPS_MAX || out->memory > MEMORY_MAX) {
@@ -126,10 +118,9 @@ static int read_secret(struct store *s, struct secret *out, struct err *e)
                         "passes over %llu MiB",
                         s->shown, (unsigned long long)out->ops,
                         (unsigned long long)(out->memory >> 20), OPS_MAX, MEMORY_MAX >> 20);
-        } else if (salt && sqlite3_column_bytes(q, 0) == SALT_BYTES && key &&
-                   sqlite3_column_bytes(q, 3) == sizeof out->key) {
-            memcpy(out->salt, salt, sizeof out->salt);
-            memcpy(out->key, key, sizeof out->key);
+        } else if (salt.n == SALT_BYTES && key.n == sizeof out->key) {
+            memcpy(out->salt, salt.p, sizeof out->salt);
+            memcpy(out->key, key.p, sizeof out->key);
         } else {
             rc = err_set(e, ERR_FORMAT, "%s is damaged: its key is unreadable", s->shown);
         }
@@ -141,7 +132,7 @@ static int read_secret(struct store *s, struct secret *out, struct err *e)
 static int write_secret(struct store *s, const struct secret *k, struct err *e)
 {
     sqlite3_stmt *q;
-    int rc = db_prepare(s, "INSERT INTO secret VALUES (1, ?1, ?2, ?3, ?4)", &q, opening, e);
+    int rc = db_prepare(s, "INSERT INTO secret VALUES (1, ?1, ?2, ?3, ?4)", 0, &q, opening, e);
     if (!rc) {
         db_bind_blob(q, 1, k->salt, sizeof k->salt);
         sqlite3_bind_int64(q, 2, (int64_t)k->ops);
@@ -157,10 +148,9 @@ static int write_secret(struct store *s, const struct secret *k, struct err *e)
 static int derive(struct store *s, const struct store_key *k, bool fresh, const struct secret *from,
                   uint8_t *out, struct err *e)
 {
-    char *passphrase = sodium_malloc(STORE_PASSPHRASE_MAX);
+    char *passphrase = store_secret_new();
     if (!passphrase)
         return err_set(e, ERR_FAIL, "%s: no locked memory for the passphrase", opening);
-    memset(passphrase, 0, STORE_PASSPHRASE_MAX);
     int rc = k->ask(k->ctx, fresh, passphrase, e);
     size_t n = strnlen(passphrase, STORE_PASSPHRASE_MAX - 1);
     if (!rc && n == 0) rc = err_set(e, ERR_FAIL, "the passphrase of %s is empty", s->shown);

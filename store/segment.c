@@ -29,8 +29,7 @@ static struct db_row blob_row(int64_t origin, const struct store_segment *g)
     bool block = kind == STORE_UNITS || kind == STORE_SCORES;
     return (struct db_row){.table = "segment",
                            .key = {origin, g->layer, block ? 0 : g->seq, kind},
-                           .bytes = g->bytes,
-                           .n_bytes = g->n_bytes};
+                           .bytes = {g->bytes, g->n_bytes}};
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -41,13 +40,11 @@ int db_blob_put(struct store *s, int64_t conversation, const struct store_segmen
     sqlite3_stmt *q = s->statements[DB_BLOB_ADD];
     uint8_t digest[DB_SUM_BYTES];
     struct db_row row = blob_row(conversation, g);
-    struct db_part stored = db_seal(s, &row, 0, g->bytes, g->n_bytes);
-    row.bytes = stored.p;
-    row.n_bytes = stored.n;
+    row.bytes = db_seal(s, &row, 0, g->bytes, g->n_bytes);
     db_sum(digest, &row);
-    *stored_bytes = (int64_t)stored.n;
+    *stored_bytes = (int64_t)row.bytes.n;
     db_bind_blob(q, 1, digest, sizeof digest);
-    if (db_bind_blob(q, 2, stored.p, stored.n) == SQLITE_OK) return db_run(s, q, doing, e);
+    if (db_bind_blob(q, 2, row.bytes.p, row.bytes.n) == SQLITE_OK) return db_run(s, q, doing, e);
     int rc = db_error(s, doing, e); /* exceeds SQLite's limit */
     db_reset(q);
     return rc;
@@ -56,23 +53,16 @@ int db_blob_put(struct store *s, int64_t conversation, const struct store_segmen
 static int add_bytes(struct store *s, int64_t conversation, int64_t n, const char *doing,
                      struct err *e)
 {
-    sqlite3_stmt *q = s->statements[DB_CONVERSATION_CACHE];
-    sqlite3_bind_int64(q, 1, conversation);
-    sqlite3_bind_int64(q, 2, n);
-    return db_run(s, q, doing, e);
+    const int64_t numbers[] = {conversation, n};
+    return db_run(s, db_bound(s, DB_CONVERSATION_CACHE, 2, numbers), doing, e);
 }
 
 static int put_entry(struct store *s, int64_t conversation, const struct store_segment *g,
                      const char *doing, struct err *e)
 {
-    sqlite3_stmt *q = s->statements[DB_SEGMENT_ADD];
-    sqlite3_bind_int64(q, 1, conversation);
-    sqlite3_bind_int(q, 2, g->layer);
-    sqlite3_bind_int64(q, 3, g->seq);
-    sqlite3_bind_int(q, 4, g->kind);
-    sqlite3_bind_int64(q, 5, conversation);
-    sqlite3_bind_int64(q, 6, sqlite3_last_insert_rowid(s->db));
-    return db_run(s, q, doing, e);
+    const int64_t entry[] = {conversation, g->layer,     g->seq,
+                             g->kind,      conversation, sqlite3_last_insert_rowid(s->db)};
+    return db_run(s, db_bound(s, DB_SEGMENT_ADD, 6, entry), doing, e);
 }
 
 int store_segment_put(struct store *s, int64_t conversation, const struct store_segment *g,
@@ -92,72 +82,48 @@ int store_segment_put(struct store *s, int64_t conversation, const struct store_
 int db_piece_copy(struct store *s, int64_t conversation, const struct store_segment *g,
                   struct err *e)
 {
-    sqlite3_stmt *q = s->statements[DB_PIECE_LINK];
-    sqlite3_bind_int64(q, 1, conversation);
-    sqlite3_bind_int(q, 2, g->layer);
-    sqlite3_bind_int64(q, 3, g->seq);
-    sqlite3_bind_int(q, 4, g->kind);
-    int rc = db_run(s, q, saving, e);
+    const int64_t entry[] = {conversation, g->layer, g->seq, g->kind};
+    int rc = db_run(s, db_bound(s, DB_PIECE_LINK, 4, entry), saving, e);
     return rc || sqlite3_changes(s->db) > 0 ? rc : store_segment_put(s, conversation, g, e);
-}
-
-/* Binds a range of positions. */
-static sqlite3_stmt *of_range(struct store *s, enum db_statement which, int64_t conversation,
-                              int64_t first, int64_t last)
-{
-    sqlite3_stmt *q = s->statements[which];
-    sqlite3_bind_int64(q, 1, conversation);
-    sqlite3_bind_int64(q, 2, first);
-    sqlite3_bind_int64(q, 3, last);
-    return q;
 }
 
 /* The number that a bound statement gives. */
 static int get_number(struct store *s, sqlite3_stmt *q, int64_t *out, const char *doing,
                       struct err *e)
 {
-    int rc = db_step(s, q, doing, e);
-    *out = rc > 0 ? sqlite3_column_int64(q, 0) : 0;
-    if (rc > 0) db_reset(q);
-    return rc < 0 ? rc : 0;
+    int rc = 0;
+    *out = db_next(s, q, &rc, doing, e) ? sqlite3_column_int64(q, 0) : 0;
+    db_reset(q);
+    return rc;
 }
 
 int store_tail_keep(struct store *s, int64_t conversation, int64_t from, int64_t end, int64_t seq,
                     struct err *e)
 {
+    /* each row has the units of the position before it */
+    const int64_t rows[] = {conversation, from + 1, end, seq};
     int64_t bytes;
     bool own;
     int rc = db_enter(s, &own, saving, e);
     if (rc) return rc;
-    /* each row has the units of the position before it */
-    rc = get_number(s, of_range(s, DB_TAIL_BYTES, conversation, from + 1, end), &bytes, saving, e);
-    if (!rc) {
-        sqlite3_stmt *q = of_range(s, DB_TAIL_KEEP, conversation, from + 1, end);
-        sqlite3_bind_int64(q, 4, seq);
-        rc = db_run(s, q, saving, e);
-    }
+    rc = get_number(s, db_bound(s, DB_TAIL_BYTES, 3, rows), &bytes, saving, e);
+    if (!rc) rc = db_run(s, db_bound(s, DB_TAIL_KEEP, 4, rows), saving, e);
     if (!rc) rc = add_bytes(s, conversation, bytes, saving, e);
     return db_leave(s, own, rc, saving, e);
 }
 
-static int recount(struct store *s, int64_t conversation, const char *doing, struct err *e)
+int db_cache_recount(struct store *s, int64_t conversation, const char *doing, struct err *e)
 {
-    sqlite3_stmt *q = s->statements[DB_CACHE_RECOUNT];
-    sqlite3_bind_int64(q, 1, conversation);
-    return db_run(s, q, doing, e);
+    return db_run(s, db_bound(s, DB_CACHE_RECOUNT, 1, &conversation), doing, e);
 }
 
 /* Inside a transaction. */
 static int remove_entries(struct store *s, int64_t conversation, int layer, int64_t seq_min,
                           int64_t seq_max, const char *doing, struct err *e)
 {
-    sqlite3_stmt *q = s->statements[DB_SEGMENT_DELETE];
-    sqlite3_bind_int64(q, 1, conversation);
-    sqlite3_bind_int(q, 2, layer);
-    sqlite3_bind_int64(q, 3, seq_min);
-    sqlite3_bind_int64(q, 4, seq_max);
-    int rc = db_run(s, q, doing, e);
-    return rc ? rc : recount(s, conversation, doing, e);
+    const int64_t entries[] = {conversation, layer, seq_min, seq_max};
+    int rc = db_run(s, db_bound(s, DB_SEGMENT_DELETE, 4, entries), doing, e);
+    return rc ? rc : db_cache_recount(s, conversation, doing, e);
 }
 
 int store_segment_delete(struct store *s, int64_t conversation, int layer, int64_t seq_min,
@@ -174,18 +140,14 @@ int store_segment_delete(struct store *s, int64_t conversation, int layer, int64
 int store_cache_drop(struct store *s, int64_t conversation, struct err *e)
 {
     static const char doing[] = "dropping the saved cache";
-    sqlite3_stmt *const drops[] = {s->statements[DB_CHECKPOINT_CUT],
-                                   s->statements[DB_TAIL_DROP_BLOBS],
-                                   s->statements[DB_TAIL_DROP_UNITS]};
+    const int64_t all[] = {conversation, INT64_MIN};
     bool own;
     int rc = db_enter(s, &own, doing, e);
     if (rc) return rc;
     rc = remove_entries(s, conversation, -1, INT64_MIN, INT64_MAX, doing, e);
-    for (int i = 0; !rc && i < 3; i++) {
-        sqlite3_bind_int64(drops[i], 1, conversation);
-        if (i == 0) sqlite3_bind_int64(drops[i], 2, INT64_MIN);
-        rc = db_run(s, drops[i], doing, e);
-    }
+    if (!rc) rc = db_run(s, db_bound(s, DB_CHECKPOINT_CUT, 2, all), doing, e);
+    if (!rc) rc = db_run(s, db_bound(s, DB_TAIL_DROP_BLOBS, 1, all), doing, e);
+    if (!rc) rc = db_run(s, db_bound(s, DB_TAIL_DROP_UNITS, 1, all), doing, e);
     rc = db_leave(s, own, rc, doing, e);
     if (!rc && own) store_give_back(s, 0);
     return rc;
@@ -194,22 +156,16 @@ int store_cache_drop(struct store *s, int64_t conversation, struct err *e)
 int store_cache_trim(struct store *s, int64_t max_bytes, int64_t keep, struct err *e)
 {
     static const char doing[] = "keeping the saved caches within their limit";
-    int64_t total = 0, id = 0;
     sqlite3_stmt *q;
     int rc = db_prepare(s,
                         "SELECT (SELECT coalesce(sum(cache_bytes), 0) FROM conversation), "
                         "(SELECT id FROM conversation WHERE cache_bytes > 0 AND id <> ?1 "
                         "ORDER BY deleted_ms IS NULL, updated_ms, id LIMIT 1)",
-                        &q, doing, e);
-    while (!rc) {
-        sqlite3_bind_int64(q, 1, keep);
-        rc = db_step(s, q, doing, e);
-        if (rc <= 0) break;
-        total = sqlite3_column_int64(q, 0);
-        id = sqlite3_column_int64(q, 1);
+                        keep, &q, doing, e);
+    while (db_next(s, q, &rc, doing, e)) {
+        int64_t total = sqlite3_column_int64(q, 0), id = sqlite3_column_int64(q, 1);
         bool none = sqlite3_column_type(q, 1) == SQLITE_NULL;
-        db_reset(q);
-        rc = 0;
+        sqlite3_reset(q);
         if (total <= max_bytes || none) break;
         rc = store_cache_drop(s, id, e);
     }
@@ -222,12 +178,11 @@ int store_cache_trim(struct store *s, int64_t max_bytes, int64_t keep, struct er
 int store_segment_damaged(struct store *s, int64_t conversation, const struct store_segment *g,
                           struct err *e)
 {
-    char name[STORE_NAME_MAX];
-    db_conversation_name(s, conversation, name);
     return err_set(e, ERR_FORMAT,
                    "the saved cache of conversation '%s' in %s is damaged: segment %lld of layer "
                    "%d has a wrong checksum",
-                   name, s->shown, (long long)g->seq, g->layer);
+                   db_conversation_name(s, conversation).text, s->shown, (long long)g->seq,
+                   g->layer);
 }
 
 bool store_blob_open(const struct store *s, const struct store_blob *b, void *bytes,
@@ -249,16 +204,13 @@ bool store_blob_open(const struct store *s, const struct store_blob *b, void *by
 bool db_blob_column(struct store *s, sqlite3_stmt *q, int i, int64_t conversation,
                     const struct store_segment *g, struct str *buffer, struct db_part *out)
 {
-    struct store_segment stored = *g;
+    struct db_row row = blob_row(conversation, g);
+    const struct db_part expected = db_column(q, i);
     uint8_t digest[DB_SUM_BYTES];
-    const void *expected = sqlite3_column_blob(q, i);
-    const int n = sqlite3_column_bytes(q, i);
-    stored.bytes = sqlite3_column_blob(q, i + 1);
-    stored.n_bytes = (size_t)sqlite3_column_bytes(q, i + 1);
-    const struct db_row row = blob_row(conversation, &stored);
+    row.bytes = db_column(q, i + 1);
     db_sum(digest, &row);
-    return expected && n == DB_SUM_BYTES && !memcmp(digest, expected, sizeof digest) &&
-           db_open(s, &row, 0, stored.bytes, stored.n_bytes, buffer, out);
+    return expected.n == sizeof digest && !memcmp(digest, expected.p, sizeof digest) &&
+           db_open(s, &row, 0, row.bytes, buffer, out);
 }
 
 static int walk_blob(struct store *s, int64_t conversation, sqlite3_stmt *q, struct store_blob *b,
@@ -270,10 +222,9 @@ static int walk_blob(struct store *s, int64_t conversation, sqlite3_stmt *q, str
                                          .n_bytes = (size_t)sqlite3_column_int64(q, 6)},
                              .origin = sqlite3_column_int64(q, 3),
                              .id = sqlite3_column_int64(q, 4)};
-    const void *digest = sqlite3_column_blob(q, 5);
-    if (!digest || sqlite3_column_bytes(q, 5) != DB_SUM_BYTES)
-        return store_segment_damaged(s, conversation, &b->segment, e);
-    memcpy(b->digest, digest, DB_SUM_BYTES);
+    const struct db_part digest = db_column(q, 5);
+    if (digest.n != DB_SUM_BYTES) return store_segment_damaged(s, conversation, &b->segment, e);
+    memcpy(b->digest, digest.p, DB_SUM_BYTES);
     return 0;
 }
 
@@ -287,16 +238,14 @@ static int each_blob(struct store *s, int64_t conversation, int first, int last,
                         "length(b.bytes) FROM segment AS g LEFT JOIN blob AS b ON b.id = g.blob "
                         "WHERE g.conversation = ?1 AND g.layer BETWEEN ?2 AND ?3 AND "
                         "(g.kind IN (3, 9)) = ?4 ORDER BY g.layer, g.seq, g.kind",
-                        &q, reading, e);
+                        conversation, &q, reading, e);
     if (rc) return rc;
-    sqlite3_bind_int64(q, 1, conversation);
     sqlite3_bind_int(q, 2, first);
     sqlite3_bind_int(q, 3, last);
     sqlite3_bind_int(q, 4, archived);
-    while ((rc = db_step(s, q, reading, e)) > 0) {
+    while (db_next(s, q, &rc, reading, e)) {
         rc = walk_blob(s, conversation, q, &b, e);
         if (!rc) rc = each(ctx, &b);
-        if (rc) break;
     }
     sqlite3_finalize(q);
     return rc;
@@ -376,16 +325,15 @@ int store_segment_each(struct store *s, int64_t conversation, int layer,
 
 int store_piece_keep(struct store *s, int64_t conversation, uint32_t pos, int n, struct err *e)
 {
-    return db_run(s, of_range(s, DB_PIECE_KEEP, conversation, pos, (int64_t)pos + n - 1), saving,
-                  e);
+    const int64_t range[] = {conversation, pos, (int64_t)pos + n - 1};
+    return db_run(s, db_bound(s, DB_PIECE_KEEP, 3, range), saving, e);
 }
 
 int store_piece_return(struct store *s, int64_t conversation, uint32_t pos, int n, int64_t seq,
                        struct err *e)
 {
-    sqlite3_stmt *q = of_range(s, DB_PIECE_RETURN, conversation, pos, (int64_t)pos + n - 1);
-    sqlite3_bind_int64(q, 4, seq);
-    return db_run(s, q, saving, e);
+    const int64_t range[] = {conversation, pos, (int64_t)pos + n - 1, seq};
+    return db_run(s, db_bound(s, DB_PIECE_RETURN, 4, range), saving, e);
 }
 
 int store_piece_each(struct store *s, int64_t conversation, uint32_t pos, int n,
@@ -402,17 +350,13 @@ int store_piece_each(struct store *s, int64_t conversation, uint32_t pos, int n,
 static int drop_blocks(struct store *s, int64_t conversation, int64_t first, int64_t last,
                        int64_t seq, bool archived, const char *doing, struct err *e)
 {
-    int64_t bytes = 0;
+    const int64_t blocks[] = {conversation, first, last, archived, seq};
+    int64_t bytes;
     bool own;
     int rc = db_enter(s, &own, doing, e);
     if (rc) return rc;
-    for (int i = 0; !rc && i < 2; i++) {
-        sqlite3_stmt *q =
-            of_range(s, i ? DB_BLOCKS_DROP : DB_BLOCKS_BYTES, conversation, first, last);
-        sqlite3_bind_int(q, 4, archived);
-        sqlite3_bind_int64(q, 5, seq);
-        rc = i ? db_run(s, q, doing, e) : get_number(s, q, &bytes, doing, e);
-    }
+    rc = get_number(s, db_bound(s, DB_BLOCKS_BYTES, 5, blocks), &bytes, doing, e);
+    if (!rc) rc = db_run(s, db_bound(s, DB_BLOCKS_DROP, 5, blocks), doing, e);
     if (!rc && bytes) rc = add_bytes(s, conversation, -bytes, doing, e);
     return db_leave(s, own, rc, doing, e);
 }
@@ -440,19 +384,13 @@ static struct db_row checkpoint_row(const struct store_checkpoint *c)
 int store_checkpoint_put(struct store *s, int64_t conversation, const struct store_checkpoint *c,
                          struct err *e)
 {
-    static const char doing[] = "saving a checkpoint";
-    sqlite3_stmt *q = s->statements[DB_CHECKPOINT_PUT];
+    const int64_t numbers[] = {conversation, c->seq, c->n_run};
+    sqlite3_stmt *q = db_bound(s, DB_CHECKPOINT_PUT, 3, numbers);
     uint8_t digest[DIGEST_BYTES];
-    bool own;
-    int rc = db_enter(s, &own, doing, e);
-    if (rc) return rc;
     struct db_row row = checkpoint_row(c);
     db_digest(digest, &row);
-    sqlite3_bind_int64(q, 1, conversation);
-    sqlite3_bind_int64(q, 2, c->seq);
-    sqlite3_bind_int64(q, 3, c->n_run);
     db_bind_blob(q, 4, digest, sizeof digest);
-    return db_leave(s, own, db_run(s, q, doing, e), doing, e);
+    return db_write(s, q, "saving a checkpoint", e);
 }
 
 int store_checkpoint_each(struct store *s, int64_t conversation,
@@ -464,23 +402,17 @@ int store_checkpoint_each(struct store *s, int64_t conversation,
     int rc = db_prepare(s,
                         "SELECT seq, n_run, digest FROM checkpoint "
                         "WHERE conversation = ?1 ORDER BY seq DESC",
-                        &q, doing, e);
-    if (rc) return rc;
-    sqlite3_bind_int64(q, 1, conversation);
-    while ((rc = db_step(s, q, doing, e)) > 0) {
+                        conversation, &q, doing, e);
+    while (db_next(s, q, &rc, doing, e)) {
         struct store_checkpoint c = {sqlite3_column_int64(q, 0), sqlite3_column_int64(q, 1)};
         struct db_row row = checkpoint_row(&c);
-        if (db_digest_matches(q, 2, &row)) {
-            rc = each ? each(ctx, &c) : 0;
-        } else {
-            char name[STORE_NAME_MAX];
-            db_conversation_name(s, conversation, name);
+        if (!db_digest_matches(q, 2, &row))
             rc = err_set(e, ERR_FORMAT,
                          "a checkpoint of conversation '%s' in %s is damaged: its checksum is "
                          "wrong",
-                         name, s->shown);
-        }
-        if (rc) break;
+                         db_conversation_name(s, conversation).text, s->shown);
+        else if (each)
+            rc = each(ctx, &c);
     }
     sqlite3_finalize(q);
     return rc;
@@ -489,17 +421,15 @@ int store_checkpoint_each(struct store *s, int64_t conversation,
 int store_lists_forget(struct store *s, int64_t conversation, int64_t seq, int n, struct err *e)
 {
     static const char doing[] = "forgetting old lists of evicted units";
-    sqlite3_stmt *q = of_range(s, DB_LISTS_SEQ, conversation, seq, n);
+    const int64_t newest[] = {conversation, seq, n};
     struct store_segment mark = {.kind = STORE_PAST, .bytes = ""};
     bool own;
     int rc = db_enter(s, &own, doing, e);
     if (rc) return rc;
-    rc = get_number(s, q, &mark.seq, doing, e);
+    rc = get_number(s, db_bound(s, DB_LISTS_SEQ, 3, newest), &mark.seq, doing, e);
     if (!rc && mark.seq) {
-        q = s->statements[DB_LISTS_FORGET];
-        sqlite3_bind_int64(q, 1, conversation);
-        sqlite3_bind_int64(q, 2, mark.seq);
-        rc = db_run(s, q, doing, e);
+        const int64_t old[] = {conversation, mark.seq};
+        rc = db_run(s, db_bound(s, DB_LISTS_FORGET, 2, old), doing, e);
         if (!rc) rc = store_segment_put(s, conversation, &mark, e);
     }
     return db_leave(s, own, rc, doing, e);
@@ -508,18 +438,17 @@ int store_lists_forget(struct store *s, int64_t conversation, int64_t seq, int n
 int store_checkpoint_forget(struct store *s, int64_t conversation, int64_t seq, struct err *e)
 {
     static const char doing[] = "forgetting old checkpoints";
-    sqlite3_stmt *const forget[] = {s->statements[DB_CHECKPOINT_FORGET],
-                                    s->statements[DB_BASE_FORGET], s->statements[DB_STATE_FORGET]};
+    static const enum db_statement forget[] = {DB_CHECKPOINT_FORGET, DB_BASE_FORGET,
+                                               DB_STATE_FORGET};
+    const int64_t before[] = {conversation, seq};
     int n_changed = 0;
     bool own;
     int rc = db_enter(s, &own, doing, e);
     if (rc) return rc;
     for (int i = 0; !rc && i < 3; i++) {
-        sqlite3_bind_int64(forget[i], 1, conversation);
-        sqlite3_bind_int64(forget[i], 2, seq);
-        rc = db_run(s, forget[i], doing, e);
+        rc = db_run(s, db_bound(s, forget[i], 2, before), doing, e);
         if (i > 0) n_changed += sqlite3_changes(s->db);
     }
-    if (!rc && n_changed > 0) rc = recount(s, conversation, doing, e);
+    if (!rc && n_changed > 0) rc = db_cache_recount(s, conversation, doing, e);
     return db_leave(s, own, rc, doing, e);
 }

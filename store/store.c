@@ -346,23 +346,27 @@ void store_end_reading(struct store *s)
 
 /* ---- models ---------------------------------------------------------------------------------- */
 
+/* Columns path, size, mtime_ns, inode, digest. False: a row that was tampered with, which counts as
+ * missing: the file is read and checked again. */
+static bool read_model(sqlite3_stmt *q, struct file_identity *out)
+{
+    const struct db_part path = db_column(q, 0), digest = db_column(q, 4);
+    if (!path.n || path.n >= sizeof out->path || digest.n != DIGEST_BYTES) return false;
+    *out = (struct file_identity){.size = sqlite3_column_int64(q, 1),
+                                  .mtime_ns = sqlite3_column_int64(q, 2),
+                                  .inode = sqlite3_column_int64(q, 3)};
+    memcpy(out->path, path.p, path.n);
+    memcpy(out->digest, digest.p, DIGEST_BYTES);
+    return true;
+}
+
 int store_model_find(struct store *s, const char *path, struct file_identity *out, struct err *e)
 {
-    static const char doing[] = "looking up the model";
     sqlite3_stmt *q = s->statements[DB_MODEL_FIND];
-    size_t n = strlen(path);
-    if (n >= sizeof out->path) return 0;
-    db_bind_text(q, 1, path, n);
-    int rc = db_step(s, q, doing, e);
+    db_bind_text(q, 1, path, strlen(path));
+    int rc = db_step(s, q, "looking up the model", e);
     if (rc <= 0) return rc;
-    *out = (struct file_identity){.size = sqlite3_column_int64(q, 0),
-                                  .mtime_ns = sqlite3_column_int64(q, 1),
-                                  .inode = sqlite3_column_int64(q, 2)};
-    memcpy(out->path, path, n + 1);
-    const void *digest = sqlite3_column_blob(q, 3);
-    /* A row that was tampered with counts as missing: the file is read and checked again. */
-    rc = digest && sqlite3_column_bytes(q, 3) == DIGEST_BYTES;
-    if (rc) memcpy(out->digest, digest, DIGEST_BYTES);
+    rc = read_model(q, out);
     db_reset(q);
     return rc;
 }
@@ -377,12 +381,11 @@ int store_model_parts(struct store *s, const char *path, uint8_t **parts, size_t
     db_bind_text(q, 1, path, strlen(path));
     int rc = db_step(s, q, doing, e);
     if (rc <= 0) return rc;
-    const void *bytes = sqlite3_column_blob(q, 0);
-    size_t n = (size_t)sqlite3_column_bytes(q, 0);
-    if (bytes && n % DIGEST_BYTES == 0) *parts = malloc(n);
+    const struct db_part bytes = db_column(q, 0);
+    if (bytes.n && bytes.n % DIGEST_BYTES == 0) *parts = malloc(bytes.n);
     if (*parts) {
-        memcpy(*parts, bytes, n);
-        *n_parts = n / DIGEST_BYTES;
+        memcpy(*parts, bytes.p, bytes.n);
+        *n_parts = bytes.n / DIGEST_BYTES;
     }
     db_reset(q);
     return 0;
@@ -405,7 +408,7 @@ int store_model_forget(struct store *s, const char *path, struct err *e)
 {
     static const char doing[] = "forgetting the model";
     sqlite3_stmt *q;
-    int rc = db_prepare(s, "DELETE FROM model WHERE path = ?1", &q, doing, e);
+    int rc = db_prepare(s, "DELETE FROM model WHERE path = ?1", 0, &q, doing, e);
     if (rc) return rc;
     db_bind_text(q, 1, path, strlen(path));
     rc = db_run(s, q, doing, e);
@@ -419,23 +422,10 @@ int store_model_list(struct store *s, int (*each)(void *ctx, const struct file_i
     static const char doing[] = "listing the models";
     struct file_identity m;
     sqlite3_stmt *q;
-    int rc = db_prepare(s, "SELECT path, size, mtime_ns, inode, digest FROM model ORDER BY path",
+    int rc = db_prepare(s, "SELECT path, size, mtime_ns, inode, digest FROM model ORDER BY path", 0,
                         &q, doing, e);
-    if (rc) return rc;
-    while ((rc = db_step(s, q, doing, e)) > 0) {
-        const char *path = (const char *)sqlite3_column_text(q, 0);
-        const void *digest = sqlite3_column_blob(q, 4);
-        if (!path || strlen(path) >= sizeof m.path || !digest ||
-            sqlite3_column_bytes(q, 4) != DIGEST_BYTES)
-            continue; /* tampered with: counts as missing */
-        m = (struct file_identity){.size = sqlite3_column_int64(q, 1),
-                                   .mtime_ns = sqlite3_column_int64(q, 2),
-                                   .inode = sqlite3_column_int64(q, 3)};
-        memcpy(m.path, path, strlen(path) + 1);
-        memcpy(m.digest, digest, DIGEST_BYTES);
-        rc = each(ctx, &m);
-        if (rc) break;
-    }
+    while (db_next(s, q, &rc, doing, e))
+        if (read_model(q, &m)) rc = each(ctx, &m);
     sqlite3_finalize(q);
     return rc;
 }
@@ -482,7 +472,7 @@ static int check_pragma(struct store *s, const char *sql, const char *good, stru
 {
     static const char doing[] = "checking the saved conversations";
     sqlite3_stmt *q;
-    int rc = db_prepare(s, sql, &q, doing, e);
+    int rc = db_prepare(s, sql, 0, &q, doing, e);
     errno = 0;
     if (!rc) rc = db_step(s, q, doing, e);
     if (rc > 0) {
@@ -533,9 +523,8 @@ static int rebuild_search(struct store *s, struct err *e)
 
 static int64_t free_pages(struct store *s)
 {
-    struct err ignored;
     int64_t n = -1;
-    db_number(s, "PRAGMA freelist_count", 0, &n, compacting, &ignored);
+    db_number(s, "PRAGMA freelist_count", 0, &n, compacting, NULL);
     return n;
 }
 
@@ -569,11 +558,10 @@ void store_give_back(struct store *s, int64_t above)
 {
     char some[64];
     int64_t n = 0;
-    struct err ignored;
     db_number(s,
               "SELECT freelist_count - max(?1 / page_size, (?1 > 0) * page_count / 4) "
               "FROM pragma_freelist_count, pragma_page_size, pragma_page_count",
-              above, &n, "making the file smaller", &ignored);
+              above, &n, "making the file smaller", NULL);
     if (n <= 0) return;
     snprintf(
         some, sizeof some, "PRAGMA incremental_vacuum(%lld)",

@@ -26,6 +26,7 @@
 
 #include "base/digest.h"
 #include "base/err.h"
+#include "base/role.h"
 #include "base/str.h"
 
 #define STORE_NAME_MAX 128 /* bytes of a conversation's name, with the NUL */
@@ -188,8 +189,6 @@ int store_state_put(struct store *s, int64_t conversation, const char *state, st
 
 /* ---- transcript ----------------------------------------------------------------------------- */
 
-enum store_role { STORE_SYSTEM, STORE_USER, STORE_ASSISTANT };
-
 /* The thought before an answer. */
 struct store_thought {
     const char *text; /* [n], NUL-terminated; NULL = none */
@@ -199,11 +198,12 @@ struct store_thought {
 
 struct store_message {
     int64_t seq; /* 0, 1, 2, … in a conversation */
-    enum store_role role;
+    enum chat_role role;
     const char *text; /* NUL-terminated; may hold any bytes */
     size_t n_text;
     const int32_t *tokens; /* the ids this message added, template included */
     size_t n_tokens;
+    int64_t position; /* of the first id in the conversation; set by the walks */
     int64_t created_ms;
     const char *settings; /* the sampling settings of an answer; NULL = not known */
     struct store_thought thought;
@@ -256,7 +256,7 @@ int store_tail_keep(struct store *s, int64_t conversation, int64_t from, int64_t
 struct store_hit {
     const struct store_conversation *conversation;
     int64_t seq; /* of the message; -1 = the conversation's name */
-    enum store_role role;
+    enum chat_role role;
     int64_t created_ms;
     const char *snippet; /* NUL-terminated; the match is between STX (2) and ETX (3) */
 };

@@ -21,12 +21,8 @@ static void tag_key(const struct store *s, const char *tag, char out[STORE_NAME_
 
 static struct db_row tag_row(int64_t conversation, const char *key, struct db_part label)
 {
-    return (struct db_row){.table = "tag",
-                           .key = {conversation},
-                           .bytes = label.p,
-                           .n_bytes = label.n,
-                           .more = key,
-                           .n_more = strlen(key)};
+    return (struct db_row){
+        .table = "tag", .key = {conversation}, .bytes = label, .more = {key, strlen(key)}};
 }
 
 static int check_tag(const char *tag, struct err *e)
@@ -40,40 +36,31 @@ static int check_tag(const char *tag, struct err *e)
 
 int store_tag_add(struct store *s, int64_t conversation, const char *tag, struct err *e)
 {
-    sqlite3_stmt *q = s->statements[DB_TAG_ADD];
     uint8_t digest[DIGEST_BYTES];
     char key[STORE_NAME_MAX];
-    bool own;
     int rc = check_tag(tag, e);
-    if (!rc) rc = db_enter(s, &own, tagging, e);
     if (rc) return rc;
     tag_key(s, tag, key);
     struct db_row row = tag_row(conversation, key, (struct db_part){"", 0});
-    struct db_part label = db_seal(s, &row, 0, tag, strlen(tag));
-    row = tag_row(conversation, key, label);
+    row.bytes = db_seal(s, &row, 0, tag, strlen(tag));
     db_digest(digest, &row);
-    sqlite3_bind_int64(q, 1, conversation);
+    sqlite3_stmt *q = db_bound(s, DB_TAG_ADD, 1, &conversation);
     db_bind_text(q, 2, key, strlen(key));
-    db_bind_blob(q, 3, label.p, label.n);
+    db_bind_blob(q, 3, row.bytes.p, row.bytes.n);
     db_bind_blob(q, 4, digest, sizeof digest);
-    return db_leave(s, own, db_run(s, q, tagging, e), tagging, e);
+    return db_write(s, q, tagging, e);
 }
 
 int store_tag_remove(struct store *s, int64_t conversation, const char *tag, struct err *e)
 {
-    sqlite3_stmt *q = s->statements[DB_TAG_REMOVE];
     char key[STORE_NAME_MAX];
-    bool own;
     int rc = check_tag(tag, e);
-    if (!rc) rc = db_enter(s, &own, tagging, e);
     if (rc) return rc;
     tag_key(s, tag, key);
-    sqlite3_bind_int64(q, 1, conversation);
+    sqlite3_stmt *q = db_bound(s, DB_TAG_REMOVE, 1, &conversation);
     db_bind_text(q, 2, key, strlen(key));
-    rc = db_run(s, q, tagging, e);
-    int n = sqlite3_changes(s->db);
-    rc = db_leave(s, own, rc, tagging, e);
-    return rc ? rc : n;
+    rc = db_write(s, q, tagging, e);
+    return rc ? rc : sqlite3_changes(s->db);
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */
@@ -81,20 +68,19 @@ int store_tag_remove(struct store *s, int64_t conversation, const char *tag, str
 static int walk_tag(struct store *s, int64_t conversation, sqlite3_stmt *q,
                     int (*each)(void *ctx, const char *tag), void *ctx, struct err *e)
 {
-    char tag[STORE_TAG_MAX], name[STORE_NAME_MAX];
+    char tag[STORE_TAG_MAX];
     const char *key = (const char *)sqlite3_column_text(q, 0);
-    struct db_part label = {sqlite3_column_blob(q, 1), (size_t)sqlite3_column_bytes(q, 1)}, opened;
+    struct db_part label = db_column(q, 1), opened;
     struct db_row row = tag_row(conversation, key ? key : "", label);
     struct str buffer = {0};
     bool good = label.p && db_digest_matches(q, 2, &row) &&
-                db_open(s, &row, 0, label.p, label.n, &buffer, &opened) && opened.n < STORE_TAG_MAX;
+                db_open(s, &row, 0, label, &buffer, &opened) && opened.n < STORE_TAG_MAX;
     if (good) snprintf(tag, sizeof tag, "%.*s", (int)opened.n, (const char *)opened.p);
     str_release(&buffer);
     if (good) return each ? each(ctx, tag) : 0;
-    db_conversation_name(s, conversation, name);
     return err_set(e, ERR_FORMAT,
-                   "a tag of conversation '%s' in %s is damaged: its checksum is wrong", name,
-                   s->shown);
+                   "a tag of conversation '%s' in %s is damaged: its checksum is wrong",
+                   db_conversation_name(s, conversation).text, s->shown);
 }
 
 int store_tag_each(struct store *s, int64_t conversation, int (*each)(void *ctx, const char *tag),
@@ -103,13 +89,8 @@ int store_tag_each(struct store *s, int64_t conversation, int (*each)(void *ctx,
     static const char doing[] = "reading the tags";
     sqlite3_stmt *q;
     int rc = db_prepare(s, "SELECT name, label, digest FROM tag WHERE conversation = ?1 ORDER BY 1",
-                        &q, doing, e);
-    if (rc) return rc;
-    sqlite3_bind_int64(q, 1, conversation);
-    while ((rc = db_step(s, q, doing, e)) > 0) {
-        rc = walk_tag(s, conversation, q, each, ctx, e);
-        if (rc) break;
-    }
+                        conversation, &q, doing, e);
+    while (db_next(s, q, &rc, doing, e)) rc = walk_tag(s, conversation, q, each, ctx, e);
     sqlite3_finalize(q);
     return rc;
 }
@@ -127,11 +108,9 @@ int store_tagged_each(struct store *s, const char *tag,
                     DB_CONVERSATION_COLUMNS
                     "WHERE deleted_ms IS NULL AND id IN (SELECT conversation FROM tag "
                     "WHERE name = ?1) ORDER BY updated_ms DESC, id DESC",
-                    &q, doing, e);
+                    0, &q, doing, e);
     if (rc) return rc;
     tag_key(s, tag, key);
     db_bind_text(q, 1, key, strlen(key));
-    rc = db_conversation_walk(s, q, each, ctx, doing, e);
-    sqlite3_finalize(q);
-    return rc;
+    return db_conversation_walk(s, q, 0, each, ctx, doing, e);
 }

@@ -35,8 +35,7 @@ struct rest {
 static void put_rest(struct str *out, const struct rest *r, struct db_row *row)
 {
     const uint64_t n_settings = r->settings.n, n_thought = r->thought.n;
-    row->more = r->tokens.p;
-    row->n_more = r->tokens.n;
+    row->more = r->tokens;
     if (!r->settings.p && !r->thought.p) return;
     str_clear(out);
     str_append(out, r->tokens.p, r->tokens.n);
@@ -50,8 +49,7 @@ static void put_rest(struct str *out, const struct rest *r, struct db_row *row)
         str_append(out, &r->thought_tokens, sizeof r->thought_tokens);
         str_append(out, &r->thought_ms, sizeof r->thought_ms);
     }
-    row->more = out->data;
-    row->n_more = out->n;
+    row->more = (struct db_part){out->data, out->n};
 }
 
 struct counts {
@@ -62,8 +60,7 @@ struct counts {
 static int count_messages(struct store *s, int64_t conversation, bool adds, struct counts *out,
                           const char *doing, struct err *e)
 {
-    sqlite3_stmt *q = s->statements[DB_MESSAGE_COUNTS];
-    sqlite3_bind_int64(q, 1, conversation);
+    sqlite3_stmt *q = db_bound(s, DB_MESSAGE_COUNTS, 1, &conversation);
     int rc = db_step(s, q, doing, e);
     if (rc < 0) return rc;
     if (rc && adds && !sqlite3_column_int(q, 2)) {
@@ -87,45 +84,30 @@ static int bind_optional(struct store *s, sqlite3_stmt *q, int i, struct db_part
     return s->key ? db_bind_blob(q, i, text.p, text.n) : db_bind_text(q, i, text.p, text.n);
 }
 
-static int bind_thought(struct store *s, sqlite3_stmt *q, const struct rest *r)
-{
-    int rc = bind_optional(s, q, 8, r->thought);
-    if (!r->thought.p) {
-        sqlite3_bind_null(q, 9);
-        sqlite3_bind_null(q, 10);
-        return rc;
-    }
-    sqlite3_bind_int64(q, 9, r->thought_tokens);
-    sqlite3_bind_int64(q, 10, r->thought_ms);
-    return rc;
-}
-
 static int insert_message(struct store *s, int64_t conversation, const struct store_message *m,
                           const char *doing, struct err *e)
 {
-    sqlite3_stmt *q = s->statements[DB_MESSAGE_ADD];
+    const int64_t numbers[] = {conversation, m->role, m->created_ms};
+    sqlite3_stmt *q = db_bound(s, DB_MESSAGE_ADD, 3, numbers);
     uint8_t digest[DIGEST_BYTES];
     struct db_row row = message_row(conversation, m);
-    struct db_part text = db_seal(s, &row, 0, m->text, m->n_text);
+    row.bytes = db_seal(s, &row, 0, m->text, m->n_text);
     struct rest rest = {.tokens = db_seal(s, &row, 1, m->tokens, m->n_tokens * sizeof *m->tokens),
                         .thought_tokens = m->thought.n_tokens,
                         .thought_ms = m->thought.ms};
     struct str more = {0};
     if (m->settings) rest.settings = db_seal(s, &row, 2, m->settings, strlen(m->settings));
     if (m->thought.text) rest.thought = db_seal(s, &row, 3, m->thought.text, m->thought.n);
-    row.bytes = text.p;
-    row.n_bytes = text.n;
     put_rest(&more, &rest, &row);
     db_digest(digest, &row);
     str_release(&more);
-    sqlite3_bind_int64(q, 1, conversation);
-    sqlite3_bind_int64(q, 2, m->role);
-    sqlite3_bind_int64(q, 3, m->created_ms);
-    int rc = s->key ? db_bind_blob(q, 4, text.p, text.n) : db_bind_text(q, 4, text.p, text.n);
+    int rc = bind_optional(s, q, 4, row.bytes);
     if (rc == SQLITE_OK) rc = db_bind_blob(q, 5, rest.tokens.p, rest.tokens.n);
     if (rc == SQLITE_OK) rc = db_bind_blob(q, 6, digest, sizeof digest);
     if (rc == SQLITE_OK) rc = bind_optional(s, q, 7, rest.settings);
-    if (rc == SQLITE_OK) rc = bind_thought(s, q, &rest);
+    if (rc == SQLITE_OK) rc = bind_optional(s, q, 8, rest.thought);
+    if (rest.thought.p) sqlite3_bind_int64(q, 9, m->thought.n_tokens);
+    if (rest.thought.p) sqlite3_bind_int64(q, 10, m->thought.ms);
     if (rc == SQLITE_OK) return db_run(s, q, doing, e);
     rc = db_error(s, doing, e); /* exceeds SQLite's limit */
     db_reset(q);
@@ -137,10 +119,7 @@ static int insert_message(struct store *s, int64_t conversation, const struct st
 static int list_message(struct store *s, int64_t conversation, int64_t seq, int64_t message,
                         struct db_part digest, const char *doing, struct err *e)
 {
-    sqlite3_stmt *q = s->statements[DB_TRANSCRIPT_ADD];
-    sqlite3_bind_int64(q, 1, conversation);
-    sqlite3_bind_int64(q, 2, seq);
-    sqlite3_bind_int64(q, 3, message);
+    sqlite3_stmt *q = db_bound(s, DB_TRANSCRIPT_ADD, 3, (int64_t[]){conversation, seq, message});
     if (digest.p) db_bind_blob(q, 4, digest.p, digest.n);
     return db_run(s, q, doing, e);
 }
@@ -162,13 +141,9 @@ static int count_in(struct store *s, int64_t conversation, int64_t id,
                     const struct store_message *m, bool first_turn, bool now, const char *doing,
                     struct err *e)
 {
-    sqlite3_stmt *q = s->statements[DB_CONVERSATION_SPOKEN];
-    sqlite3_bind_int64(q, 1, conversation);
-    sqlite3_bind_int64(q, 2, m->role == STORE_USER);
-    sqlite3_bind_int64(q, 3, (int64_t)m->n_tokens);
-    sqlite3_bind_int64(q, 4, m->created_ms);
-    sqlite3_bind_int(q, 5, now);
-    int rc = db_run(s, q, doing, e);
+    const int64_t numbers[] = {conversation, m->role == CHAT_USER, (int64_t)m->n_tokens,
+                               m->created_ms, now};
+    int rc = db_run(s, db_bound(s, DB_CONVERSATION_SPOKEN, 5, numbers), doing, e);
     if (!rc && first_turn) rc = put_title(s, conversation, m->text, m->n_text, doing, e);
     return rc ? rc : db_search_add(s, id, m->text, m->n_text, doing, e);
 }
@@ -189,7 +164,7 @@ int store_message_add(struct store *s, int64_t conversation, struct store_messag
     int64_t id = sqlite3_last_insert_rowid(s->db);
     if (!rc) rc = list_message(s, conversation, m->seq, id, (struct db_part){0}, doing, e);
     if (!rc) {
-        bool first_turn = m->role == STORE_USER && counts.n_turns == 0;
+        bool first_turn = m->role == CHAT_USER && counts.n_turns == 0;
         rc = count_in(s, conversation, id, m, first_turn, now, doing, e);
     }
     return db_leave(s, own, rc, doing, e);
@@ -198,13 +173,12 @@ int store_message_add(struct store *s, int64_t conversation, struct store_messag
 static int damaged(struct store *s, const char *what, int64_t seq, int64_t conversation,
                    struct err *e)
 {
-    char name[STORE_NAME_MAX];
-    db_conversation_name(s, conversation, name);
+    const struct db_name name = db_conversation_name(s, conversation);
     return err_set(
         e, ERR_FORMAT,
         "%s %lld of conversation '%s' in %s is damaged (missing, or its checksum is wrong); "
         "`retain export %s` saves the rest; keep a copy of the file",
-        what, (long long)seq, name, s->shown, name);
+        what, (long long)seq, name.text, s->shown, name.text);
 }
 
 /* ---- walking --------------------------------------------------------------------------------- */
@@ -217,6 +191,7 @@ struct walk {
     int64_t *n_damaged; /* NULL: damage ends the walk */
     sqlite3_stmt *messages, *tail;
     int64_t last_ms;   /* of the last message */
+    int64_t position;  /* of the next message */
     struct str text;   /* the opened text, when it is sealed */
     struct str tokens; /* the opened ids, aligned for int32_t, which SQLite's blobs are not */
     struct str settings, thought, rest;
@@ -230,7 +205,7 @@ static bool open_part(struct walk *w, const struct db_row *row, int index, struc
     struct db_part opened;
     struct str buffer = {0};
     if (!sealed.p) return true;
-    bool good = db_open(w->store, row, index, sealed.p, sealed.n, &buffer, &opened);
+    bool good = db_open(w->store, row, index, sealed, &buffer, &opened);
     str_clear(out);
     if (good) str_append(out, opened.p, opened.n);
     str_release(&buffer);
@@ -241,11 +216,8 @@ static bool open_part(struct walk *w, const struct db_row *row, int index, struc
 /* A column that may be NULL. */
 static struct db_part optional_column(sqlite3_stmt *q, int i)
 {
-    struct db_part part = {0};
-    if (sqlite3_column_type(q, i) == SQLITE_NULL) return part;
-    part.p = sqlite3_column_blob(q, i);
-    part.n = (size_t)sqlite3_column_bytes(q, i);
-    if (!part.p) part.p = "";
+    struct db_part part = db_column(q, i);
+    if (!part.p && sqlite3_column_type(q, i) != SQLITE_NULL) part.p = "";
     return part;
 }
 
@@ -261,13 +233,11 @@ static bool belongs(struct store *s, int64_t conversation, int64_t seq, sqlite3_
                     const int columns[3])
 {
     struct db_row row = transcript_row(conversation, seq);
-    struct db_part listed;
+    struct db_part listed, digest = db_column(q, columns[1]);
     struct str buffer = {0};
     if (sqlite3_column_int64(q, columns[0]) == conversation) return true;
-    size_t n = (size_t)sqlite3_column_bytes(q, columns[1]);
-    bool same = db_open(s, &row, 0, sqlite3_column_blob(q, columns[2]),
-                        (size_t)sqlite3_column_bytes(q, columns[2]), &buffer, &listed) &&
-                n > 0 && listed.n == n && !memcmp(listed.p, sqlite3_column_blob(q, columns[1]), n);
+    bool same = db_open(s, &row, 0, db_column(q, columns[2]), &buffer, &listed) && digest.n > 0 &&
+                listed.n == digest.n && !memcmp(listed.p, digest.p, digest.n);
     str_release(&buffer);
     return same;
 }
@@ -282,14 +252,14 @@ static bool open_message(struct walk *w, struct store_message *m)
                         .thought_tokens = sqlite3_column_int64(q, 8),
                         .thought_ms = sqlite3_column_int64(q, 9)};
     struct db_part text, tokens;
-    row.bytes = w->store->key ? sqlite3_column_blob(q, 3) : (const void *)sqlite3_column_text(q, 3);
-    row.n_bytes = (size_t)sqlite3_column_bytes(q, 3);
-    rest.tokens.p = tokens.p = sqlite3_column_blob(q, 4);
-    rest.tokens.n = tokens.n = (size_t)sqlite3_column_bytes(q, 4);
+    row.bytes.p =
+        w->store->key ? sqlite3_column_blob(q, 3) : (const void *)sqlite3_column_text(q, 3);
+    row.bytes.n = (size_t)sqlite3_column_bytes(q, 3);
+    rest.tokens = tokens = db_column(q, 4);
     put_rest(&w->rest, &rest, &row);
-    if (!row.bytes || !db_digest_matches(q, 5, &row)) return false;
+    if (!row.bytes.p || !db_digest_matches(q, 5, &row)) return false;
     if (!belongs(w->store, w->conversation, m->seq, q, (const int[]){10, 5, 11})) return false;
-    if (!db_open(w->store, &row, 0, row.bytes, row.n_bytes, &w->text, &text)) return false;
+    if (!db_open(w->store, &row, 0, row.bytes, &w->text, &text)) return false;
     if (!open_part(w, &row, 2, rest.settings, &w->settings, &m->settings)) return false;
     if (!open_part(w, &row, 3, rest.thought, &w->thought, &m->thought.text)) return false;
     m->thought.n = m->thought.text ? w->thought.n : 0;
@@ -315,7 +285,7 @@ int store_message_count(struct store *s, int64_t conversation, int64_t *n, struc
 
 /* Passes a message marked as damaged in place of message `seq`. A missing message gets the role of
  * the system, so that it is not attributed to the user or the model. */
-static int pass_damaged(struct walk *w, int64_t seq, enum store_role role, const char *text)
+static int pass_damaged(struct walk *w, int64_t seq, enum chat_role role, const char *text)
 {
     struct store_message m = {.seq = seq,
                               .role = role,
@@ -333,35 +303,34 @@ static int walk_message(struct walk *w, int64_t *expected)
 {
     sqlite3_stmt *q = w->messages;
     struct store_message m = {.seq = sqlite3_column_int64(q, 0),
-                              .role = (enum store_role)sqlite3_column_int(q, 1),
+                              .role = (enum chat_role)sqlite3_column_int(q, 1),
+                              .position = w->position,
                               .created_ms = sqlite3_column_int64(q, 2)};
-    bool known = m.role >= STORE_SYSTEM && m.role <= STORE_ASSISTANT;
+    bool known = m.role >= CHAT_SYSTEM && m.role <= CHAT_ASSISTANT;
     if (m.seq > *expected && m.seq < INT64_MAX) {
-        int rc = pass_damaged(w, *expected, STORE_SYSTEM, NULL);
+        int rc = pass_damaged(w, *expected, CHAT_SYSTEM, NULL);
         if (rc) return rc;
         *expected = m.seq;
     }
     if (!known || m.seq != *expected || !open_message(w, &m))
-        return pass_damaged(w, (*expected)++, known ? m.role : STORE_SYSTEM,
+        return pass_damaged(w, (*expected)++, known ? m.role : CHAT_SYSTEM,
                             w->store->key ? NULL : (const char *)sqlite3_column_text(q, 3));
     ++*expected;
     w->last_ms = m.created_ms;
+    w->position += (int64_t)m.n_tokens;
     return w->each ? w->each(w->ctx, &m) : 0;
 }
 
 static int walk_messages(struct walk *w)
 {
     int64_t n = 0;
-    int rc;
-    while ((rc = db_step(w->store, w->messages, reading, w->err)) > 0) {
-        rc = walk_message(w, &n);
-        if (rc) return rc;
-    }
+    int rc = 0;
+    while (db_next(w->store, w->messages, &rc, reading, w->err)) rc = walk_message(w, &n);
     if (rc) return rc;
     /* The count is stored separately, so a missing last message is noticed too. */
     struct counts counts;
     rc = count_messages(w->store, w->conversation, false, &counts, reading, w->err);
-    return !rc && counts.n_messages > n ? pass_damaged(w, n, STORE_SYSTEM, NULL) : rc;
+    return !rc && counts.n_messages > n ? pass_damaged(w, n, CHAT_SYSTEM, NULL) : rc;
 }
 
 /* In an encrypted store the id is sealed before the text, and the column holds 0. */
@@ -378,10 +347,8 @@ static int read_tail(struct store *s, sqlite3_stmt *q, int64_t conversation, str
     *t = (struct store_tail){.position = sqlite3_column_int64(q, 0),
                              .token = sqlite3_column_int(q, 1)};
     struct db_row row = tail_row(conversation, t->position, t->token);
-    row.bytes = sqlite3_column_blob(q, 2);
-    row.n_bytes = (size_t)sqlite3_column_bytes(q, 2);
-    if (!db_digest_matches(q, 3, &row) ||
-        !db_open(s, &row, 0, row.bytes, row.n_bytes, buffer, &text))
+    row.bytes = db_column(q, 2);
+    if (!db_digest_matches(q, 3, &row) || !db_open(s, &row, 0, row.bytes, buffer, &text))
         return damaged(s, "the token at position", t->position, conversation, e);
     t->text = text.p;
     t->n_text = text.n;
@@ -398,9 +365,9 @@ static int walk_tail(struct walk *w)
 {
     struct str text = {0}, buffer = {0};
     struct store_tail t;
-    int rc;
+    int rc = 0;
     str_clear(&w->tokens);
-    while ((rc = db_step(w->store, w->tail, reading, w->err)) > 0) {
+    while (db_next(w->store, w->tail, &rc, reading, w->err)) {
         rc = read_tail(w->store, w->tail, w->conversation, &buffer, &t, w->err);
         if (rc) break;
         str_append(&text, t.text, t.n_text);
@@ -412,11 +379,12 @@ static int walk_tail(struct walk *w)
     }
     if (!rc && w->tokens.n > 0) {
         struct store_message m = {.seq = -1,
-                                  .role = STORE_ASSISTANT,
+                                  .role = CHAT_ASSISTANT,
                                   .text = str_get(&text),
                                   .n_text = text.n,
                                   .tokens = (const int32_t *)(void *)w->tokens.data,
                                   .n_tokens = w->tokens.n / sizeof(int32_t),
+                                  .position = w->position,
                                   .created_ms = w->last_ms};
         rc = w->each ? w->each(w->ctx, &m) : 0;
     }
@@ -449,17 +417,13 @@ int store_message_rescue(struct store *s, int64_t conversation,
                     "m.thought, m.thought_tokens, m.thought_ms, m.origin, t.digest "
                     "FROM transcript AS t LEFT JOIN message AS m ON m.id = t.message "
                     "WHERE t.conversation = ?1 ORDER BY t.seq",
-                    &w.messages, reading, e);
+                    conversation, &w.messages, reading, e);
     if (!rc)
         rc = db_prepare(s,
                         "SELECT position, token, text, digest FROM tail "
                         "WHERE conversation = ?1 ORDER BY position",
-                        &w.tail, reading, e);
-    if (!rc) {
-        sqlite3_bind_int64(w.messages, 1, conversation);
-        sqlite3_bind_int64(w.tail, 1, conversation);
-        rc = walk_messages(&w);
-    }
+                        conversation, &w.tail, reading, e);
+    if (!rc) rc = walk_messages(&w);
     if (!rc) rc = walk_tail(&w);
     sqlite3_finalize(w.messages);
     sqlite3_finalize(w.tail);
@@ -492,44 +456,38 @@ static void bind_tail_text(struct store *s, sqlite3_stmt *q, int64_t conversatio
                            const struct store_tail *t, uint8_t digest[DIGEST_BYTES])
 {
     struct db_row row = tail_row(conversation, t->position, s->key ? 0 : t->token);
-    struct db_part text = {t->n_text ? t->text : "", t->n_text};
+    row.bytes = (struct db_part){t->n_text ? t->text : "", t->n_text};
     if (s->key) {
         /* Uses the other column's buffer, which is free at this point. */
         struct str *both = &s->sealed[1];
         str_clear(both);
         str_append(both, &t->token, sizeof t->token);
         str_append(both, t->text, t->n_text);
-        text = db_seal(s, &row, 0, both->data, both->n);
+        row.bytes = db_seal(s, &row, 0, both->data, both->n);
     }
-    row.bytes = text.p;
-    row.n_bytes = text.n;
     db_digest(digest, &row);
     sqlite3_bind_int(q, 3, s->key ? 0 : t->token);
-    db_bind_blob(q, 4, text.p, text.n);
+    db_bind_blob(q, 4, row.bytes.p, row.bytes.n);
     db_bind_blob(q, 5, digest, DIGEST_BYTES);
 }
 
 static int add_tail(struct store *s, int64_t conversation, const struct store_tail *t,
                     const char *doing, struct err *e)
 {
-    sqlite3_stmt *q = s->statements[DB_TAIL_ADD];
+    sqlite3_stmt *q = db_bound(s, DB_TAIL_ADD, 2, (int64_t[]){conversation, t->position});
     uint8_t digest[DIGEST_BYTES], rest_digest[DIGEST_BYTES];
     const struct store_segment units = tail_units(t);
     int64_t stored_bytes;
     int rc = t->n_units ? db_blob_put(s, conversation, &units, &stored_bytes, doing, e) : 0;
     if (rc) return rc;
     if (t->n_units) sqlite3_bind_int64(q, 8, sqlite3_last_insert_rowid(s->db));
-    sqlite3_bind_int64(q, 1, conversation);
-    sqlite3_bind_int64(q, 2, t->position);
     bind_tail_text(s, q, conversation, t, digest);
     if (t->n_rest) {
         struct db_row row = tail_rest_row(conversation, t->position);
-        struct db_part rest = db_seal(s, &row, 1, t->rest, t->n_rest);
-        row.bytes = rest.p;
-        row.n_bytes = rest.n;
+        row.bytes = db_seal(s, &row, 1, t->rest, t->n_rest);
         db_digest(rest_digest, &row);
         db_bind_blob(q, 6, rest_digest, sizeof rest_digest);
-        db_bind_blob(q, 7, rest.p, rest.n);
+        db_bind_blob(q, 7, row.bytes.p, row.bytes.n);
     }
     return db_run(s, q, doing, e);
 }
@@ -549,10 +507,9 @@ static bool read_tail_units(struct store *s, sqlite3_stmt *q, int64_t conversati
     struct db_row row = tail_rest_row(conversation, t->position);
     const struct store_segment g = tail_units(t);
     struct db_part units = {0}, rest = {0};
-    row.bytes = sqlite3_column_blob(q, 5);
-    row.n_bytes = (size_t)sqlite3_column_bytes(q, 5);
-    if (row.n_bytes > 0 && (!db_digest_matches(q, 4, &row) ||
-                            !db_open(s, &row, 1, row.bytes, row.n_bytes, &buffers[0], &rest)))
+    row.bytes = db_column(q, 5);
+    if (row.bytes.n > 0 &&
+        (!db_digest_matches(q, 4, &row) || !db_open(s, &row, 1, row.bytes, &buffers[0], &rest)))
         return false;
     if (sqlite3_column_bytes(q, 7) > 0 &&
         !db_blob_column(s, q, 6, conversation, &g, &buffers[1], &units))
@@ -574,16 +531,12 @@ int store_tail_each(struct store *s, int64_t conversation,
                         "SELECT t.position, t.token, t.text, t.digest, t.units_digest, t.units, "
                         "b.digest, b.bytes FROM tail AS t LEFT JOIN blob AS b ON b.id = t.blob "
                         "WHERE t.conversation = ?1 ORDER BY t.position",
-                        &q, reading, e);
-    if (rc) return rc;
-    sqlite3_bind_int64(q, 1, conversation);
-    while ((rc = db_step(s, q, reading, e)) > 0) {
+                        conversation, &q, reading, e);
+    while (db_next(s, q, &rc, reading, e)) {
         rc = read_tail(s, q, conversation, &text, &t, e);
-        if (rc) break;
-        rc = read_tail_units(s, q, conversation, units, &t)
-                 ? (each ? each(ctx, &t) : 0)
-                 : damaged(s, "the saved cache at position", t.position, conversation, e);
-        if (rc) break;
+        if (!rc && !read_tail_units(s, q, conversation, units, &t))
+            rc = damaged(s, "the saved cache at position", t.position, conversation, e);
+        if (!rc && each) rc = each(ctx, &t);
     }
     sqlite3_finalize(q);
     str_release(&text);
@@ -594,12 +547,7 @@ int store_tail_each(struct store *s, int64_t conversation,
 int store_tail_clear(struct store *s, int64_t conversation, struct err *e)
 {
     static const char doing[] = "closing the answer";
-    sqlite3_stmt *q = s->statements[DB_TAIL_CLEAR];
-    bool own;
-    int rc = db_enter(s, &own, doing, e);
-    if (rc) return rc;
-    sqlite3_bind_int64(q, 1, conversation);
-    return db_leave(s, own, db_run(s, q, doing, e), doing, e);
+    return db_write(s, db_bound(s, DB_TAIL_CLEAR, 1, &conversation), doing, e);
 }
 
 /* ---- going back ------------------------------------------------------------------------------ */
@@ -607,30 +555,25 @@ int store_tail_clear(struct store *s, int64_t conversation, struct err *e)
 /* Counts the remaining messages after some were removed. */
 static int recount(struct store *s, int64_t conversation, const char *doing, struct err *e)
 {
-    sqlite3_stmt *q = s->statements[DB_MESSAGE_SUMS], *put = s->statements[DB_CONVERSATION_RECOUNT];
-    sqlite3_bind_int64(q, 1, conversation);
+    sqlite3_stmt *q = db_bound(s, DB_MESSAGE_SUMS, 1, &conversation);
     int rc = db_step(s, q, doing, e);
     if (rc < 0) return rc;
     int64_t n = rc ? sqlite3_column_int64(q, 0) : 0;
     int64_t bytes = rc ? sqlite3_column_int64(q, 2) - n * (int64_t)db_sealed_extra(s) : 0;
-    sqlite3_bind_int64(put, 1, conversation);
-    sqlite3_bind_int64(put, 2, n);
-    sqlite3_bind_int64(put, 3, rc ? sqlite3_column_int64(q, 1) : 0);
-    sqlite3_bind_int64(put, 4, bytes / (int64_t)sizeof(int32_t));
+    const int64_t sums[] = {conversation, n, rc ? sqlite3_column_int64(q, 1) : 0,
+                            bytes / (int64_t)sizeof(int32_t)};
     db_reset(q);
-    return db_run(s, put, doing, e);
+    return db_run(s, db_bound(s, DB_CONVERSATION_RECOUNT, 4, sums), doing, e);
 }
 
 int db_message_cut(struct store *s, int64_t conversation, int64_t n_messages, const char *doing,
                    struct err *e)
 {
-    sqlite3_stmt *q = s->statements[DB_MESSAGE_CUT];
+    const int64_t from[] = {conversation, n_messages};
     int rc = db_search_cut(s, conversation, n_messages, doing, e);
     if (rc) return rc;
-    sqlite3_bind_int64(q, 1, conversation);
-    sqlite3_bind_int64(q, 2, n_messages);
     db_begin_removing(s);
-    rc = db_run(s, q, doing, e);
+    rc = db_run(s, db_bound(s, DB_MESSAGE_CUT, 2, from), doing, e);
     db_end_removing(s);
     return rc;
 }
@@ -639,14 +582,12 @@ int store_rewind(struct store *s, int64_t conversation, int64_t n_messages, int6
                  struct err *e)
 {
     static const char doing[] = "going back in the conversation";
-    sqlite3_stmt *q = s->statements[DB_CHECKPOINT_CUT];
+    const int64_t after[] = {conversation, seq};
     bool own;
     int rc = db_enter(s, &own, doing, e);
     if (rc) return rc;
     rc = db_message_cut(s, conversation, n_messages, doing, e);
-    sqlite3_bind_int64(q, 1, conversation);
-    sqlite3_bind_int64(q, 2, seq);
-    if (!rc) rc = db_run(s, q, doing, e);
+    if (!rc) rc = db_run(s, db_bound(s, DB_CHECKPOINT_CUT, 2, after), doing, e);
     if (!rc) rc = store_tail_clear(s, conversation, e);
     if (!rc) rc = store_segment_delete(s, conversation, -1, seq + 1, INT64_MAX, e);
     if (!rc) rc = recount(s, conversation, doing, e);
@@ -706,10 +647,10 @@ static int share_message(struct copy *c, int64_t id, sqlite3_stmt *q, const char
     struct store *s = c->to;
     int64_t seq = sqlite3_column_int64(q, 0);
     struct db_row row = transcript_row(c->made->id, seq);
-    const void *digest = sqlite3_column_blob(q, 3);
-    if (!digest || !belongs(s, id, seq, q, (const int[]){2, 3, 4}))
+    const struct db_part digest = db_column(q, 3);
+    if (!digest.p || !belongs(s, id, seq, q, (const int[]){2, 3, 4}))
         return damaged(s, "message", seq, id, c->e);
-    struct db_part sealed = db_seal(s, &row, 0, digest, (size_t)sqlite3_column_bytes(q, 3));
+    struct db_part sealed = db_seal(s, &row, 0, digest.p, digest.n);
     return list_message(s, row.key[0], seq, sqlite3_column_int64(q, 1), sealed, doing, c->e);
 }
 
@@ -727,13 +668,9 @@ static int share_messages(struct copy *c, int64_t id, const char *title)
                         "SELECT t.seq, t.message, m.origin, m.digest, t.digest FROM transcript "
                         "AS t LEFT JOIN message AS m ON m.id = t.message WHERE t.conversation = ?1 "
                         "AND t.seq < ?2 ORDER BY t.seq",
-                        &q, doing, c->e);
-    sqlite3_bind_int64(q, 1, id);
+                        id, &q, doing, c->e);
     sqlite3_bind_int64(q, 2, c->n_messages);
-    while (!rc && (rc = db_step(s, q, doing, c->e)) > 0) {
-        rc = share_message(c, id, q, doing);
-        n++;
-    }
+    for (; db_next(s, q, &rc, doing, c->e); n++) rc = share_message(c, id, q, doing);
     sqlite3_finalize(q);
     int64_t expected = c->n_messages < counts.n_messages ? c->n_messages : counts.n_messages;
     if (!rc && n < expected) rc = damaged(s, "message", n, id, c->e);
@@ -747,20 +684,11 @@ static int share_messages(struct copy *c, int64_t id, const char *title)
 static int share_cache(struct copy *c, int64_t id)
 {
     static const char doing[] = "branching off the saved cache";
-    static const enum db_statement shares[] = {DB_SEGMENT_SHARE, DB_CHECKPOINT_SHARE};
+    const int64_t numbers[] = {id, c->made->id, c->seq};
     struct store *s = c->to;
-    int rc = 0;
-    for (int i = 0; !rc && i < 2; i++) {
-        sqlite3_stmt *q = s->statements[shares[i]];
-        sqlite3_bind_int64(q, 1, id);
-        sqlite3_bind_int64(q, 2, c->made->id);
-        sqlite3_bind_int64(q, 3, c->seq);
-        rc = db_run(s, q, doing, c->e);
-    }
-    if (rc) return rc;
-    sqlite3_stmt *q = s->statements[DB_CACHE_RECOUNT];
-    sqlite3_bind_int64(q, 1, c->made->id);
-    return db_run(s, q, doing, c->e);
+    int rc = db_run(s, db_bound(s, DB_SEGMENT_SHARE, 3, numbers), doing, c->e);
+    if (!rc) rc = db_run(s, db_bound(s, DB_CHECKPOINT_SHARE, 3, numbers), doing, c->e);
+    return rc ? rc : db_cache_recount(s, c->made->id, doing, c->e);
 }
 
 static int copy_text(struct copy *c, const struct store_conversation *original)

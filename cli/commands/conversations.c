@@ -37,49 +37,43 @@ static int print_json_row(void *ctx, const struct conversations_entry *c)
     return 0;
 }
 
-static const char *role_word(enum chat_role role)
-{
-    static const char *const words[CHAT_ROLES] = {"system", "user", "assistant"};
-    return words[role];
-}
-
 /* A stopped and continued answer is saved in parts, and shown as one. */
 struct message_printer {
     int role;  /* role of the previous message, -1 = none */
     char last; /* last printed byte */
 };
 
-static void print_heading(struct message_printer *mp, const struct conversations_message *m)
+static void print_heading(struct message_printer *mp, const struct store_message *m)
 {
     struct str text = {0};
     if (mp->role >= 0) str_puts(&text, mp->last == '\n' ? "\n" : "\n\n");
-    str_printf(&text, "## %s%s\n\n", role_word(m->role), m->partial ? " (stopped)" : "");
+    str_printf(&text, "## %s%s\n\n", chat_role_word(m->role), m->seq < 0 ? " (stopped)" : "");
     report_text(text.data, text.n);
     str_release(&text);
 }
 
-static int print_message(void *ctx, const struct conversations_message *m)
+static int print_message(void *ctx, const struct store_message *m)
 {
     static const char stopped[] = " (stopped)";
     struct message_printer *mp = ctx;
     bool goes_on = m->role == CHAT_ASSISTANT && mp->role == CHAT_ASSISTANT;
     if (!goes_on) print_heading(mp, m);
     report_text(m->text, m->n_text);
-    if (goes_on && m->partial) report_text(stopped, sizeof stopped - 1);
+    if (goes_on && m->seq < 0) report_text(stopped, sizeof stopped - 1);
     mp->role = m->role;
     mp->last = m->n_text > 0 ? m->text[m->n_text - 1] : goes_on ? mp->last : 0;
     return 0;
 }
 
-static int print_json_message(void *ctx, const struct conversations_message *m)
+static int print_json_message(void *ctx, const struct store_message *m)
 {
     (void)ctx;
     cJSON *j = cJSON_CreateObject();
-    cJSON_AddStringToObject(j, "role", role_word(m->role));
+    cJSON_AddStringToObject(j, "role", chat_role_word(m->role));
     cJSON_AddStringToObject(j, "text", m->text);
     cJSON_AddNumberToObject(j, "position", (double)m->position);
     cJSON_AddNumberToObject(j, "n_tokens", (double)m->n_tokens);
-    cJSON_AddBoolToObject(j, "partial", m->partial);
+    cJSON_AddBoolToObject(j, "partial", m->seq < 0);
     if (m->settings) cJSON_AddStringToObject(j, "settings", m->settings);
     report_json(j);
     return 0;
@@ -98,7 +92,7 @@ static int open_library(struct conversations **out, const struct options *o, con
                         enum missing missing, struct err *e)
 {
     if (missing == MISSING_MADE) return secret_open_library(out, o, path, e);
-    if (missing == MISSING_ERROR_FULL) conversations_free_reserve(path);
+    if (missing == MISSING_ERROR_FULL) store_free_reserve(path);
     if (missing != MISSING_EMPTY && conversations_is_missing(path))
         return err_set(e, ERR_FAIL, "no saved conversations: there is no %s", path);
     return secret_open_reading(out, o, path, e);
@@ -167,34 +161,34 @@ struct search_printer {
 
 #define ENOUGH 1 /* ends a walk; not an error */
 
-static void print_hit(struct conversation_table *p, const struct conversations_hit *h)
+static void print_hit(struct conversation_table *p, const struct store_hit *h)
 {
     char age[NUM_MAX];
     struct str line = {0};
-    report_cell(&line, h->name, 24);
+    report_cell(&line, h->conversation->name, 24);
     str_printf(&line, " %5s %-9s  %s", num_age(p->now_ms, h->created_ms, age),
-               h->message < 0 ? "name" : role_word(h->role), h->snippet);
+               h->seq < 0 ? "name" : chat_role_word(h->role), h->snippet);
     report_marked(line.data);
     str_release(&line);
 }
 
-static void print_json_hit(const struct conversations_hit *h)
+static void print_json_hit(const struct store_hit *h)
 {
     struct str plain = {0};
     cJSON *j = cJSON_CreateObject();
     for (const char *s = h->snippet; *s; s++)
         if (*s != '\2' && *s != '\3') str_append(&plain, s, 1);
-    cJSON_AddStringToObject(j, "name", h->name);
-    cJSON_AddStringToObject(j, "title", h->title);
-    cJSON_AddNumberToObject(j, "message", (double)h->message);
-    cJSON_AddStringToObject(j, "role", h->message < 0 ? "name" : role_word(h->role));
+    cJSON_AddStringToObject(j, "name", h->conversation->name);
+    cJSON_AddStringToObject(j, "title", h->conversation->title);
+    cJSON_AddNumberToObject(j, "message", (double)h->seq);
+    cJSON_AddStringToObject(j, "role", h->seq < 0 ? "name" : chat_role_word(h->role));
     cJSON_AddNumberToObject(j, "created_ms", (double)h->created_ms);
     cJSON_AddStringToObject(j, "snippet", str_get(&plain));
     report_json(j);
     str_release(&plain);
 }
 
-static int print_found(void *ctx, const struct conversations_hit *h)
+static int print_found(void *ctx, const struct store_hit *h)
 {
     struct search_printer *s = ctx;
     if (s->json)

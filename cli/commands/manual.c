@@ -50,30 +50,27 @@ static void item(struct str *out, const char *name, const char *args, const char
 
 static void put_options(struct str *out)
 {
-    struct options_row row;
-    for (size_t i = 0; options_row(i, &row); i++) {
+    const struct option *d;
+    for (size_t i = 0; (d = options_row(i)); i++) {
         char name[64];
-        if (row.heading) {
-            str_printf(out, ".SS %s\n", row.heading);
-            continue;
-        }
-        if (!row.groups) continue;
-        if (row.letter)
-            snprintf(name, sizeof name, "-%c, --%s", row.letter, row.name);
+        if (!d->groups) str_printf(out, ".SS %s\n", d->name);
+        if (!options_listed(d)) continue;
+        if (d->letter)
+            snprintf(name, sizeof name, "-%c, --%s", d->letter, d->name);
         else
-            snprintf(name, sizeof name, "--%s", row.name);
-        item(out, name, row.value, row.help);
+            snprintf(name, sizeof name, "--%s", d->name);
+        item(out, name, d->value, d->help);
     }
 }
 
 static void put_display(struct str *out)
 {
-    struct options_row row;
+    const struct option *d;
     str_puts(out,
              ".SH CONFIGURATION\nThe file ~/.config/retain/config has defaults of options, and "
              "these settings of the screen:\n");
-    for (size_t i = 0; options_row(i, &row); i++)
-        if (row.display) item(out, row.name, row.value ? row.value : "yes|no", row.help);
+    for (size_t i = 0; (d = options_row(i)); i++)
+        if (d->display) item(out, d->name, d->value ? d->value : "yes|no", d->help);
 }
 
 static void put_policy_keys(struct str *out)
@@ -207,8 +204,7 @@ static int offer_conversation(void *ctx, const struct conversations_entry *entry
 static void offer_models(struct complete *c, struct conversations *l, const struct options *o)
 {
     struct model_list models;
-    struct err ignored;
-    model_list_rows(&models, o, l, &ignored);
+    model_list_rows(&models, o, l, NULL);
     for (int i = 0; i < models.n; i++) offer(c, "", models.rows[i].name, "");
     model_list_release(&models);
 }
@@ -220,38 +216,38 @@ static void offer_saved(struct complete *c, bool models)
     struct options o;
     struct str path = {0};
     struct conversations *l = NULL;
-    struct err ignored;
     options_init(&o);
-    if (path_database(&o, &path, &ignored) || access(str_get(&path), R_OK) ||
-        conversations_open(&l, str_get(&path), &ignored))
+    if (path_database(&o, &path, NULL) || access(str_get(&path), R_OK) ||
+        conversations_open(&l, str_get(&path), NULL))
         l = NULL;
     if (models)
         offer_models(c, l, &o);
     else if (l)
-        conversations_list(l, offer_conversation, c, &ignored);
+        conversations_list(l, offer_conversation, c, NULL);
     conversations_close(l);
     str_release(&path);
 }
 
-static const struct command *find_command(const struct command *commands, const char *name)
+const struct command *command_named(const struct command *commands, const char *name)
 {
     for (const struct command *c = commands; c->name; c++)
         if (!strcmp(c->name, name)) return c;
     return NULL;
 }
 
-/* Finds the option that takes `word` as its value, if there is one. */
-static bool wants_value(const char *option, struct options_row *row)
+/* Finds the option that takes the next word as its value, if there is one. */
+static const struct option *wants_value(const char *word)
 {
-    for (size_t i = 0; options_row(i, row); i++) {
-        if (row->heading || !row->value) continue;
-        if (option[0] == '-' && option[1] == '-' && !strcmp(option + 2, row->name)) return true;
-        if (option[0] == '-' && row->letter && option[1] == row->letter && !option[2]) return true;
+    const struct option *d;
+    for (size_t i = 0; (d = options_row(i)); i++) {
+        if (!d->value) continue;
+        if (word[0] == '-' && word[1] == '-' && !strcmp(word + 2, d->name)) break;
+        if (word[0] == '-' && d->letter && word[1] == d->letter && !word[2]) break;
     }
-    return false;
+    return d;
 }
 
-static bool offer_values(struct complete *c, const struct options_row *row)
+static bool offer_values(struct complete *c, const struct option *row)
 {
     char word[32];
     if (!strcmp(row->name, "conversation")) return offer_saved(c, false), true;
@@ -265,14 +261,14 @@ static bool offer_values(struct complete *c, const struct options_row *row)
 
 bool manual_complete(const struct command *commands, int n, char *const *words)
 {
-    struct options_row row;
-    const struct command *command = n > 1 ? find_command(commands, words[0]) : NULL;
+    const struct option *d = n > 1 ? wants_value(words[n - 2]) : NULL;
+    const struct command *command = n > 1 ? command_named(commands, words[0]) : NULL;
     struct complete c = {n > 0 ? words[n - 1] : ""};
-    if (n > 1 && wants_value(words[n - 2], &row)) return offer_values(&c, &row);
+    if (d) return offer_values(&c, d);
     if (c.start[0] == '-') {
-        for (size_t i = 0; options_row(i, &row); i++)
-            if (!row.heading && row.groups & (command ? command : commands)->groups)
-                offer(&c, "--", row.name, row.help);
+        for (size_t i = 0; (d = options_row(i)); i++)
+            if (options_listed(d) & (command ? command : commands)->groups)
+                offer(&c, "--", d->name, d->help);
         return true;
     }
     if (n <= 1) {

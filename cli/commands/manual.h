@@ -18,6 +18,9 @@ struct command {
     const char *about;
 };
 
+/* NULL: there is none. */
+const struct command *command_named(const struct command *commands, const char *name);
+
 /* retain(1) in man(7) macros: docs/retain.1. */
 void manual_print(const struct command *commands, struct str *out);
 

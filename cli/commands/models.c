@@ -205,13 +205,12 @@ static int write_config(const char *path, const struct str *text, struct err *e)
 {
     struct str beside = {0};
     str_printf(&beside, "%s.new", path);
-    FILE *f = fopen(str_get(&beside), "w");
-    bool ok =
-        f && fwrite(str_get(text), 1, text->n, f) == text->n && !fflush(f) && !fsync(fileno(f));
-    if (f && fclose(f)) ok = false;
-    if (ok && rename(str_get(&beside), path)) ok = false;
-    int rc = ok ? 0 : err_set(e, ERR_FAIL, "cannot write %s: %s", path, strerror(errno));
-    if (!ok) unlink(str_get(&beside));
+    unlink(str_get(&beside)); /* of a program that was killed */
+    int rc = file_make(str_get(&beside), str_get(text), text->n, e);
+    if (!rc && rename(str_get(&beside), path)) {
+        rc = err_set(e, ERR_FAIL, "cannot write %s: %s", path, strerror(errno));
+        unlink(str_get(&beside));
+    }
     str_release(&beside);
     return rc;
 }

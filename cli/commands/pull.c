@@ -21,7 +21,7 @@ static int add_to_register(const struct options *o, const char *path, struct err
     struct engine *g = NULL;
     bool fresh;
     int rc = path_database(o, &database, e);
-    if (!rc && !conversations_probe(str_get(&database), &fresh)) {
+    if (!rc && !store_probe(str_get(&database), &fresh)) {
         struct engine_opts engine = o->engine;
         rc = secret_open_library(&library, o, str_get(&database), e);
         engine.model = path;

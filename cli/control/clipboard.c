@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "cli/control/external.h"
 #include "cli/options/paths.h"
@@ -41,7 +42,7 @@ static int to_tmux(const char *text, size_t n)
         _exit(127);
     }
     close(ends[0]);
-    bool whole = pid > 0 && external_write(ends[1], text, n) == 0;
+    bool whole = pid > 0 && file_write(ends[1], text, n) == 0;
     close(ends[1]);
     while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
     return whole && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -1;
@@ -54,7 +55,7 @@ static bool to_terminal(const char *text, size_t n, int terminal)
     int fd = terminal >= 0 ? terminal : isatty(STDERR_FILENO) ? STDERR_FILENO : -1;
     if (fd < 0) return false;
     clipboard_osc52(text, n, &out);
-    external_write(fd, out.data, out.n);
+    file_write(fd, out.data, out.n);
     str_release(&out);
     return true;
 }

@@ -16,9 +16,9 @@
 #include "runtime/save/conversations.h"
 #include "runtime/save/passages.h"
 
-static void put_name(char out[CONVERSATION_NAME_MAX], const char *name)
+static void put_name(char out[STORE_NAME_MAX], const char *name)
 {
-    snprintf(out, CONVERSATION_NAME_MAX, "%s", name);
+    snprintf(out, STORE_NAME_MAX, "%s", name);
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */
@@ -40,6 +40,13 @@ static void emit(const struct events *ev, struct event event)
 static void emit_text(const struct events *ev, enum event_kind kind, const char *text)
 {
     emit(ev, (struct event){.kind = kind, .text = text, .n_text = strlen(text)});
+}
+
+/* Passes the text on, and releases it. */
+static void emit_note(const struct events *ev, struct str *text)
+{
+    if (text->n) emit_text(ev, EVENT_NOTE, str_get(text));
+    str_release(text);
 }
 
 static void emit_error(const struct events *ev, enum event_kind kind, const struct err *e)
@@ -250,7 +257,7 @@ struct pick {
     int64_t turn;
 };
 
-static int take_message(void *ctx, const struct conversations_message *m)
+static int take_message(void *ctx, const struct store_message *m)
 {
     struct pick *k = ctx;
     if (m->role != CHAT_USER || --k->turn != 0) return 0;
@@ -289,7 +296,7 @@ static void take_back(struct run *r, const struct request *q)
 
 static int branch(struct run *r, const struct request *q, struct err *e)
 {
-    char made[CONVERSATION_NAME_MAX];
+    char made[STORE_NAME_MAX];
     int rc = session_branch(r->c->parts.session, q->turn, str_get(&q->text), made, e);
     if (!rc) emit_text(r->ev, EVENT_BRANCHED, made);
     return rc;
@@ -310,29 +317,24 @@ static int recall(struct run *r, const struct request *q, struct err *e)
                      : session_recall(s, words, q->text.n, &found, e);
     if (rc) return rc;
     recalled_lines(&found, "comes back with your next message", &text);
-    emit_text(r->ev, EVENT_NOTE, str_get(&text));
-    str_release(&text);
+    emit_note(r->ev, &text);
     return 0;
 }
 
 /* /recalled */
-static int show_recalled(struct run *r)
+static void show_recalled(struct run *r)
 {
     struct str text = {0};
     recalled_lines(session_recalled(r->c->parts.session), "came back for the last message", &text);
     if (r->c->passage.n) str_printf(&text, "\nread before it: %s", str_get(&r->c->passage));
-    emit_text(r->ev, EVENT_NOTE, str_get(&text));
-    str_release(&text);
-    return 0;
+    emit_note(r->ev, &text);
 }
 
-static int show_why(struct run *r)
+static void show_why(struct run *r)
 {
     struct str text = {0};
     why_lines(&r->c->options, &r->c->parts, &text);
-    emit_text(r->ev, EVENT_NOTE, str_get(&text));
-    str_release(&text);
-    return 0;
+    emit_note(r->ev, &text);
 }
 
 /* /pin, /unpin, /forget [TURN] */
@@ -341,7 +343,7 @@ static int mark(struct run *r, const struct request *q, struct err *e)
     struct session *s = r->c->parts.session;
     const struct session_sink sink = sink_of(r);
     const char *what;
-    char text[128];
+    struct str text = {0};
     int rc;
     if (q->command == SLASH_PIN) {
         rc = session_pin(s, q->turn, &sink, e);
@@ -363,22 +365,21 @@ static int mark(struct run *r, const struct request *q, struct err *e)
         what = "is forgotten; until your next message /forget undo takes that back";
     }
     if (rc) return rc;
-    snprintf(text, sizeof text, "turn %lld %s", (long long)q->turn, what);
-    emit_text(r->ev, EVENT_NOTE, text);
+    str_printf(&text, "turn %lld %s", (long long)q->turn, what);
+    emit_note(r->ev, &text);
     return 0;
 }
 
 /* /tokens TEXT */
 static int count_tokens(struct run *r, const struct request *q, struct err *e)
 {
-    char text[64];
+    struct str text = {0};
     int64_t n;
     if (q->text.n == 0) return err_set(e, ERR_USAGE, "/tokens TEXT");
     int rc = session_count_tokens(r->c->parts.session, str_get(&q->text), q->text.n, &n, e);
     if (rc) return rc;
-    snprintf(text, sizeof text, "%lld token%s, %zu bytes", (long long)n, n == 1 ? "" : "s",
-             q->text.n);
-    emit_text(r->ev, EVENT_NOTE, text);
+    str_printf(&text, "%lld token%s, %zu bytes", (long long)n, n == 1 ? "" : "s", q->text.n);
+    emit_note(r->ev, &text);
     return 0;
 }
 
@@ -527,7 +528,7 @@ static int is_named(void *ctx, const struct conversations_entry *c)
 /* Closes the session. session_close removes its conversation if it is empty and has no name from
  * the user. `last` is the conversation's name; it becomes "" if there is no such conversation now.
  */
-static void close_session(struct control *c, char last[CONVERSATION_NAME_MAX])
+static void close_session(struct control *c, char last[STORE_NAME_MAX])
 {
     struct conversations *l = c->parts.library;
     session_close(c->parts.session);
@@ -570,7 +571,7 @@ static int change(struct run *r, const char *name, const char *model)
     struct control *c = r->c;
     struct err e = {0}, second = {0};
     struct chosen next, before = c->chosen;
-    char wanted[CONVERSATION_NAME_MAX], last[CONVERSATION_NAME_MAX];
+    char wanted[STORE_NAME_MAX], last[STORE_NAME_MAX];
     put_name(wanted, name);
     put_name(last, c->name);
     const bool again = strcmp(wanted, last) == 0;
@@ -648,8 +649,7 @@ static void show_system(struct run *r)
     const char *text = session_system(r->c->parts.session);
     struct str note = {0};
     str_printf(&note, text ? "system text: %s" : "no system text; /system TEXT sets one", text);
-    emit_text(r->ev, EVENT_NOTE, str_get(&note));
-    str_release(&note);
+    emit_note(r->ev, &note);
 }
 
 /* /system [TEXT|none]: opens the conversation again, which reads its text again. */
@@ -701,10 +701,10 @@ static int keep_name(void *ctx, const struct conversations_entry *c)
 static void drop_caches(struct conversations *l, const char *model)
 {
     struct damaged d = {.model = model};
-    struct err ignored; /* another program has the conversation open, and checks its own copy */
-    if (l) conversations_list(l, keep_name, &d, &ignored);
+    /* another program has the conversation open, and checks its own copy */
+    if (l) conversations_list(l, keep_name, &d, NULL);
     for (size_t at = 0; at < d.names.n; at += strlen(d.names.data + at) + 1)
-        conversations_drop_cache(l, d.names.data + at, &ignored);
+        conversations_drop_cache(l, d.names.data + at, NULL);
     str_release(&d.names);
 }
 
@@ -732,7 +732,7 @@ static int replace_damaged(struct run *r)
 
 static int open_named(struct run *r, const char *name)
 {
-    char wanted[CONVERSATION_NAME_MAX];
+    char wanted[STORE_NAME_MAX];
     struct err e = {0};
     put_name(wanted, name);
     struct conversations *l = r->c->parts.library;
@@ -785,7 +785,7 @@ void control_set(struct control *c, const struct options *o)
 
 /* ---- saved conversations --------------------------------------------------------------------- */
 
-static int emit_hit(void *ctx, const struct conversations_hit *h)
+static int emit_hit(void *ctx, const struct store_hit *h)
 {
     emit(ctx, (struct event){.kind = EVENT_FOUND, .hit = h});
     return 0;
@@ -835,7 +835,7 @@ static int settle_edit(struct run *r, const struct request *q, struct err *e)
 {
     struct session_sink sink = sink_of(r);
     int64_t turn = r->c->edited - 1;
-    if (!r->c->edited || q->command == SLASH_SAY || slash_only_reads(q->command)) return 0;
+    if (!r->c->edited || q->command == SLASH_SAY || slash_row_of(q->command)->only_reads) return 0;
     r->c->edited = 0;
     return session_rewind(r->c->parts.session, turn, &sink, e);
 }
@@ -860,8 +860,8 @@ static int on_session(struct run *r, const struct request *q, struct err *e)
     case SLASH_BRANCH: return branch(r, q, e);
     case SLASH_TOKENS: return count_tokens(r, q, e);
     case SLASH_RECALL: return recall(r, q, e);
-    case SLASH_RECALLED: return show_recalled(r);
-    case SLASH_WHY: return show_why(r);
+    case SLASH_RECALLED: show_recalled(r); return 0;
+    case SLASH_WHY: show_why(r); return 0;
     case SLASH_PIN:
     case SLASH_UNPIN:
     case SLASH_FORGET: return mark(r, q, e);
@@ -930,7 +930,7 @@ int control_run(struct control *c, const struct request *q, const struct events 
     if (q->command == SLASH_MODEL) return run_model(&r, q);
     if (q->command == SLASH_SYSTEM) return run_system(&r, q);
     if (q->command == SLASH_OPEN) return open_named(&r, q->name);
-    if (slash_place(q->command) == SLASH_AT_SAVED) {
+    if (slash_row_of(q->command)->place == SLASH_AT_SAVED) {
         rc = on_saved(&r, q, &e);
     } else {
         rc = replace_damaged(&r);

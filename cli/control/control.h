@@ -27,7 +27,7 @@ struct request {
     /* /edit, /rewind, /regenerate: the user has agreed to the cost */
     bool agreed;
     /* the conversation to act on; "" = the open one, for /open: a new one */
-    char name[CONVERSATION_NAME_MAX];
+    char name[STORE_NAME_MAX];
     struct str text; /* message, answer, new name, tags, words to find, a model */
 };
 void request_release(struct request *r);
@@ -81,7 +81,7 @@ enum event_kind {
     EVENT_CLOSED,   /* of the screen's worker: its thread has closed everything */
 };
 
-struct conversations_hit;
+struct store_hit;
 
 /* Positions of the text that came back for a message. */
 struct recalled_spans {
@@ -125,9 +125,9 @@ struct event {
         int64_t turn;
         struct {
             enum slash command;
-            char name[CONVERSATION_NAME_MAX];
+            char name[STORE_NAME_MAX];
         } done;
-        const struct conversations_hit *hit;
+        const struct store_hit *hit;
         int code; /* ERR_* */
     };
 };
@@ -161,7 +161,7 @@ struct control {
     struct options opened, opened_base; /* those of the open conversation */
     struct chosen chosen;               /* what `options` point into */
     struct str kept;                    /* the settings that the conversation keeps */
-    char name[CONVERSATION_NAME_MAX];   /* of the open conversation */
+    char name[STORE_NAME_MAX];          /* of the open conversation */
     bool told_damage;                   /* of the weights, which a private conversation keeps */
     int64_t edited;                     /* the turn that /edit took back: the next message replaces
                                          * it and those after it; 0 = none */

@@ -10,9 +10,9 @@ void request_release(struct request *r)
     str_release(&r->text);
 }
 
-static void put_name(char out[CONVERSATION_NAME_MAX], const char *name)
+static void put_name(char out[STORE_NAME_MAX], const char *name)
 {
-    snprintf(out, CONVERSATION_NAME_MAX, "%s", name);
+    snprintf(out, STORE_NAME_MAX, "%s", name);
 }
 
 static int no_such_turn(const struct control_facts *f, struct err *e)

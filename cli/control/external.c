@@ -14,18 +14,6 @@
 #include "cli/control/edit_folder.h"
 #include "cli/print/num.h"
 
-int external_write(int fd, const char *text, size_t n)
-{
-    while (n > 0) {
-        ssize_t written = write(fd, text, n);
-        if (written < 0 && errno == EINTR) continue;
-        if (written < 0) return -1;
-        text += written;
-        n -= (size_t)written;
-    }
-    return 0;
-}
-
 static void put_path(struct str *out, const char *path)
 {
     const char *home = getenv("HOME");
@@ -176,12 +164,7 @@ int external_save(const char *path, const char *text, size_t n, struct err *e)
 {
     struct str full = {0};
     put_path(&full, path);
-    int rc = 0, fd = open(str_get(&full), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    bool failed = fd < 0 || external_write(fd, text, n) || fsync(fd);
-    if (failed) rc = err_set(e, ERR_FAIL, "cannot write %s: %s", path, strerror(errno));
-    /* an incomplete file must not be mistaken for a complete one */
-    if (failed && fd >= 0) unlink(full.data);
-    if (fd >= 0) close(fd);
+    int rc = file_make(str_get(&full), text, n, e);
     str_release(&full);
     return rc;
 }
@@ -235,14 +218,6 @@ static void watch_child(struct edit_folder *f, const char *path, int in, int out
     _exit(status < 0 ? 127 : status);
 }
 
-static int write_message(const char *path, const struct str *text, struct err *e)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    bool failed = fd < 0 || external_write(fd, str_get(text), text->n);
-    if (fd >= 0 && close(fd)) failed = true;
-    return failed ? err_set(e, ERR_FAIL, "cannot write %s: %s", path, strerror(errno)) : 0;
-}
-
 int external_edit(struct str *text, bool secret, int in, int out, struct err *e)
 {
     struct edit_folder folder;
@@ -250,7 +225,7 @@ int external_edit(struct str *text, bool secret, int in, int out, struct err *e)
     int rc = edit_folder_make(&folder, secret, e);
     if (rc) return rc;
     str_printf(&path, "%s/message.md", folder.path.data);
-    rc = write_message(path.data, text, e);
+    rc = file_make(path.data, str_get(text), text->n, e);
     pid_t pid = rc ? -1 : fork();
     if (pid == 0 && secret) watch_child(&folder, path.data, in, out);
     if (pid == 0) run_child(path.data, in, out);

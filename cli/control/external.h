@@ -27,9 +27,6 @@ void external_label(const struct attached *f, int64_t n_tokens, bool ascii, stru
  * meanwhile, and is removed when the editor ends, even if this program was killed. */
 int external_edit(struct str *text, bool secret, int in, int out, struct err *e);
 
-/* Writes all n bytes; -1 = failed, see errno. */
-int external_write(int fd, const char *text, size_t n);
-
 /* Writes a new file (0600); ERR_FAIL when it already exists. "~/" is the home folder. */
 int external_save(const char *path, const char *text, size_t n, struct err *e);
 

@@ -19,7 +19,6 @@
 #include "cli/pull/pull.h"
 #include "runtime/forward/plan.h"
 #include "runtime/model/demo.h"
-#include "runtime/save/conversations.h"
 
 const char *model_state_name(enum model_state s)
 {
@@ -42,14 +41,11 @@ static struct model_row *add(struct model_list *l, const char *path)
 
 static int add_registered(void *ctx, const struct conversations_model *m)
 {
-    static const enum model_state states[] = {[CONVERSATIONS_MODEL_SAME] = MODEL_SAME,
-                                              [CONVERSATIONS_MODEL_TOUCHED] = MODEL_TOUCHED,
-                                              [CONVERSATIONS_MODEL_MISSING] = MODEL_MISSING};
     struct model_row *r = add(ctx, m->path);
     snprintf(r->digest, sizeof r->digest, "%s", m->digest);
     r->size = m->size;
     r->packed_bytes = m->packed_bytes;
-    r->state = states[m->state];
+    r->state = m->state;
     return 0;
 }
 
@@ -298,7 +294,7 @@ int model_named(const struct options *o, const char **model, struct str *path, s
     int rc = path_database(o, &database, e);
     /* an encrypted one would ask for its passphrase */
     if (!rc && !conversations_is_missing(str_get(&database)) &&
-        !conversations_probe(str_get(&database), &fresh))
+        !store_probe(str_get(&database), &fresh))
         rc = conversations_open(&l, str_get(&database), e);
     if (!rc) rc = model_find(o, l, name, path, e);
     if (!rc) *model = path->n ? str_get(path) : NULL;

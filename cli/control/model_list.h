@@ -11,16 +11,9 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "runtime/save/conversations.h"
 
-struct conversations;
 struct options;
-
-enum model_state {
-    MODEL_NEW,     /* pulled, not used yet */
-    MODEL_SAME,    /* as it was when it was registered */
-    MODEL_TOUCHED, /* its size, time or inode changed since */
-    MODEL_MISSING,
-};
 
 struct model_row {
     char *path;      /* absolute; NULL = the embedded demo */

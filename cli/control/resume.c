@@ -57,7 +57,8 @@ static bool is_demo(const struct conversations_origin *from)
 {
     struct str digest = {0};
     demo_digest(&digest);
-    bool is = !strcmp(from->model, str_get(&digest)) || !strcmp(from->model_name, DEMO_MODEL_TITLE);
+    bool is = !strcmp(from->state.model, str_get(&digest)) ||
+              !strcmp(from->state.model_name, DEMO_MODEL_TITLE);
     str_release(&digest);
     return is;
 }
@@ -71,13 +72,13 @@ struct search {
 static int look_at(void *ctx, const struct conversations_model *m)
 {
     struct search *s = ctx;
-    bool here = m->state == CONVERSATIONS_MODEL_SAME;
+    bool here = m->state == MODEL_SAME;
     if (s->path && here && !strcmp(m->path, s->path)) str_puts(&s->found, m->digest);
     if (s->path || strcmp(m->digest, s->digest) != 0) return 0;
     if (s->found.n && !here) return 0;
     str_clear(&s->found);
     str_puts(&s->found, m->path);
-    s->missing = m->state == CONVERSATIONS_MODEL_MISSING;
+    s->missing = m->state == MODEL_MISSING;
     return here; /* otherwise there may be a better one */
 }
 
@@ -86,8 +87,8 @@ static int not_here(const struct conversations_origin *from, const char *last, s
     return err_set(e, ERR_FAIL,
                    "%s was made with %s%s%s (digest %.*s), which is not here any more; retain -c "
                    "'%s' -m FILE opens it with that file, or with another model",
-                   from->name, *from->model_name ? from->model_name : "a model",
-                   *last ? ", last at " : "", last, DIGEST_SHOWN, from->model, from->name);
+                   from->is.name, *from->state.model_name ? from->state.model_name : "a model",
+                   *last ? ", last at " : "", last, DIGEST_SHOWN, from->state.model, from->is.name);
 }
 
 /* Sets the model to the conversation's. An unknown digest changes nothing, if the conversation was
@@ -95,15 +96,15 @@ static int not_here(const struct conversations_origin *from, const char *last, s
 static int take_model(struct options *o, struct conversations *l,
                       const struct conversations_origin *from, struct resume *r, struct err *e)
 {
-    struct search s = {.digest = from->model};
-    if (!*from->model) return 0;
+    struct search s = {.digest = from->state.model};
+    if (!*from->state.model) return 0;
     if (is_demo(from)) {
         o->engine.model = NULL;
         return 0;
     }
     int rc = conversations_models(l, NULL, look_at, &s, e);
     rc = rc < 0 ? rc : 0;
-    if (!rc && (s.missing || (!s.found.n && *from->model_name)))
+    if (!rc && (s.missing || (!s.found.n && *from->state.model_name)))
         rc = not_here(from, str_get(&s.found), e);
     if (!rc && s.found.n) {
         r->path = s.found;
@@ -147,7 +148,7 @@ static bool is_same_model(const struct options *o, struct conversations *l,
     if (!o->engine.model) return is_demo(from);
     known_digest(o->engine.model, l, &digest);
     if (!digest.n) read_digest(o, l, &digest);
-    bool same = !digest.n || !strcmp(str_get(&digest), from->model);
+    bool same = !digest.n || !strcmp(str_get(&digest), from->state.model);
     str_release(&digest);
     return same;
 }
@@ -182,12 +183,12 @@ static void add_conversation(struct options *o, const struct conversations_origi
                              struct resume *r)
 {
     struct str *ran = &r->ran, *given = &r->conversation;
-    if (same && from->budget > 0) str_printf(ran, "budget = %d\n", from->budget);
-    if (same && *from->policy) str_printf(ran, "policy = %s\n", from->policy);
-    if (ran->n) options_parse_layer(o, OPTIONS_RAN, ran->data, from->name, NULL);
-    if (from->kept) str_puts(given, from->kept);
-    if (given->n) options_parse_layer(o, OPTIONS_CONVERSATION, given->data, from->name, NULL);
-    str_puts(&r->template_was, from->template_name);
+    if (same && from->state.budget > 0) str_printf(ran, "budget = %d\n", from->state.budget);
+    if (same && *from->state.policy) str_printf(ran, "policy = %s\n", from->state.policy);
+    if (ran->n) options_parse_layer(o, OPTIONS_RAN, ran->data, from->is.name, NULL);
+    if (from->state.kept) str_puts(given, from->state.kept);
+    if (given->n) options_parse_layer(o, OPTIONS_CONVERSATION, given->data, from->is.name, NULL);
+    str_puts(&r->template_was, from->state.template_name);
     o->engine.template_was = same && r->template_was.n ? str_get(&r->template_was) : NULL;
     if (same) return;
     static const char *const own[] = {"heads", "template"};
@@ -200,10 +201,10 @@ static void tell_change(const struct options *o, struct conversations *l,
 {
     char all[NUM_MAX], cost[NUM_MAX], name[96] = DEMO_MODEL_SHORT;
     if (o->engine.model) model_stem(o->engine.model, name, sizeof name);
-    int64_t n = resume_cost(l, from->name, o->engine.model, from->n_tokens);
-    str_printf(out, "%s was made with %s; %s reads %s of its %s tokens again", from->name,
-               *from->model_name ? from->model_name : "another model", name, num_exact(n, cost),
-               num_exact(from->n_tokens, all));
+    int64_t n = resume_cost(l, from->is.name, o->engine.model, from->is.n_tokens);
+    str_printf(out, "%s was made with %s; %s reads %s of its %s tokens again", from->is.name,
+               *from->state.model_name ? from->state.model_name : "another model", name,
+               num_exact(n, cost), num_exact(from->is.n_tokens, all));
 }
 
 int resume_options(struct options *o, struct conversations *l, const char *name, bool own_model,
@@ -215,15 +216,15 @@ int resume_options(struct options *o, struct conversations *l, const char *name,
     int found = l ? conversations_origin(l, name, &from, e) : 0;
     int rc = found < 0 ? found : 0;
     if (found > 0 && own_model) rc = take_model(o, l, &from, r, e);
-    if (found > 0 && !own_model && *from.model) same = is_same_model(o, l, &from);
+    if (found > 0 && !own_model && *from.state.model) same = is_same_model(o, l, &from);
     if (!same) tell_change(o, l, &from, &r->change);
     if (found > 0 && !rc) add_conversation(o, &from, same, r);
     if (!rc) rc = add_model(o, r, e);
     if (options_from(o, "policy") == OPTIONS_RAN &&
-        !strcmp(from.policy, policy_default(false, false)))
+        !strcmp(from.state.policy, policy_default(false, false)))
         o->session.plan.policy.row = NULL; /* the session takes it, or that of newer heads */
     if (options_from(o, "memory") > options_from(o, "budget")) options_unset(o, "budget");
-    free(from.kept);
+    save_state_release(&from.state);
     return rc;
 }
 

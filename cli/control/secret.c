@@ -20,7 +20,7 @@ static volatile sig_atomic_t caught;
 /* Reads one line from fd, without its end; false when there is none, or when a signal that only
  * `mask` allows is caught (NULL = none is). Reads byte by byte, so that nothing remains in a stdio
  * buffer. */
-static bool read_line(int fd, const sigset_t *mask, char out[CONVERSATIONS_PASSPHRASE_MAX])
+static bool read_line(int fd, const sigset_t *mask, char out[STORE_PASSPHRASE_MAX])
 {
     struct pollfd input = {.fd = fd, .events = POLLIN};
     size_t n = 0;
@@ -36,11 +36,11 @@ static bool read_line(int fd, const sigset_t *mask, char out[CONVERSATIONS_PASSP
             out[n] = 0;
             return got > 0 || n > 0;
         }
-        if (n + 1 < CONVERSATIONS_PASSPHRASE_MAX && c != '\r') out[n++] = c;
+        if (n + 1 < STORE_PASSPHRASE_MAX && c != '\r') out[n++] = c;
     }
 }
 
-static int from_file(const char *path, char out[CONVERSATIONS_PASSPHRASE_MAX], struct err *e)
+static int from_file(const char *path, char out[STORE_PASSPHRASE_MAX], struct err *e)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return err_set(e, ERR_FAIL, "--passphrase-file %s: %s", path, strerror(errno));
@@ -55,7 +55,7 @@ static void on_signal(int sig)
 }
 
 static bool ask_silently(int tty, const char *question, const sigset_t *mask,
-                         char out[CONVERSATIONS_PASSPHRASE_MAX])
+                         char out[STORE_PASSPHRASE_MAX])
 {
     struct termios before, silent;
     if (tcgetattr(tty, &before)) return false;
@@ -69,7 +69,7 @@ static bool ask_silently(int tty, const char *question, const sigset_t *mask,
 }
 
 /* A signal first ends the question, and then has its usual effect. */
-static bool ask_once(int tty, const char *question, char out[CONVERSATIONS_PASSPHRASE_MAX])
+static bool ask_once(int tty, const char *question, char out[STORE_PASSPHRASE_MAX])
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP};
     enum { N = sizeof signals / sizeof signals[0] };
@@ -88,7 +88,7 @@ static bool ask_once(int tty, const char *question, char out[CONVERSATIONS_PASSP
 }
 
 /* Asks without echo; asks again after a stop (Ctrl-Z). */
-static bool ask_terminal(int tty, const char *question, char out[CONVERSATIONS_PASSPHRASE_MAX])
+static bool ask_terminal(int tty, const char *question, char out[STORE_PASSPHRASE_MAX])
 {
     bool got;
     do got = ask_once(tty, question, out);
@@ -96,14 +96,14 @@ static bool ask_terminal(int tty, const char *question, char out[CONVERSATIONS_P
     return got;
 }
 
-static int from_terminal(bool fresh, char out[CONVERSATIONS_PASSPHRASE_MAX], struct err *e)
+static int from_terminal(bool fresh, char out[STORE_PASSPHRASE_MAX], struct err *e)
 {
     int tty = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
     if (tty < 0)
         return err_set(e, ERR_FAIL,
                        "there is no terminal to ask for the passphrase; use "
                        "--passphrase-file FILE");
-    char *again = fresh ? conversations_secret_new() : NULL;
+    char *again = fresh ? store_secret_new() : NULL;
     int rc = 0;
     bool got = ask_terminal(tty, fresh ? "new passphrase: " : "passphrase: ", out);
     if (got && fresh) got = again && ask_terminal(tty, "once more: ", again);
@@ -111,7 +111,7 @@ static int from_terminal(bool fresh, char out[CONVERSATIONS_PASSPHRASE_MAX], str
         rc = err_set(e, ERR_FAIL, "no passphrase was given");
     else if (fresh && strcmp(out, again))
         rc = err_set(e, ERR_FAIL, "the two passphrases differ; nothing was created");
-    conversations_secret_free(again);
+    store_secret_free(again);
     close(tty);
     return rc;
 }
@@ -127,7 +127,7 @@ static int ask(void *ctx, bool fresh, char *out, struct err *e)
     const struct options *o = ctx;
     hide_memory();
     if (o->store.passphrase) {
-        memcpy(out, o->store.passphrase, CONVERSATIONS_PASSPHRASE_MAX);
+        memcpy(out, o->store.passphrase, STORE_PASSPHRASE_MAX);
         return 0;
     }
     if (o->store.passphrase_file) return from_file(o->store.passphrase_file, out, e);
@@ -142,7 +142,7 @@ bool secret_talk(const struct options *o, const struct conversations *l)
 int secret_open_library(struct conversations **out, const struct options *o, const char *path,
                         struct err *e)
 {
-    struct conversations_key key = {ask, (void *)(uintptr_t)o, o->store.encrypt};
+    struct store_key key = {ask, (void *)(uintptr_t)o, o->store.encrypt};
     if (o->session.private_mode) hide_memory();
     return conversations_open_key(out, path, &key, e);
 }
@@ -159,13 +159,13 @@ int secret_prepare(struct options *o, struct err *e)
     bool encrypted = false, fresh = false;
     if (o->session.private_mode || o->store.passphrase) return 0;
     int rc = path_database(o, &path, e);
-    if (!rc) encrypted = conversations_probe(path.data, &fresh);
+    if (!rc) encrypted = store_probe(path.data, &fresh);
     str_release(&path);
     if (rc || !(encrypted || (o->store.encrypt && fresh))) return rc;
-    char *secret = conversations_secret_new();
+    char *secret = store_secret_new();
     rc = secret ? ask(o, !encrypted, secret, e) : err_set(e, ERR_FAIL, "no locked memory");
     if (rc)
-        conversations_secret_free(secret);
+        store_secret_free(secret);
     else
         o->store.passphrase = secret;
     return rc;
@@ -173,6 +173,6 @@ int secret_prepare(struct options *o, struct err *e)
 
 void secret_wipe(struct options *o)
 {
-    conversations_secret_free((char *)(uintptr_t)o->store.passphrase);
+    store_secret_free((char *)(uintptr_t)o->store.passphrase);
     o->store.passphrase = NULL;
 }

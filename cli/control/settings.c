@@ -12,25 +12,25 @@ void settings_init(struct settings *s, const struct options *o)
     *s = (struct settings){.options = *o};
 }
 
-int settings_parse(const struct settings *s, const char *argument, struct option_fact *fact,
+int settings_parse(const struct settings *s, const char *argument, const struct option **out,
                    const char **value, struct err *e)
 {
     char name[64];
     size_t n = strcspn(argument, " =");
-    *fact = (struct option_fact){0};
+    *out = NULL;
     *value = argument + n + strspn(argument + n, " =");
     if (n == 0) return SETTINGS_SHOW;
     snprintf(name, sizeof name, "%.*s", (int)(n < 63 ? n : 63), argument);
-    if (!slash_setting(name, fact, e)) return ERR_USAGE;
+    *out = options_named(SLASH_SETTINGS, name, e);
+    if (!*out) return ERR_USAGE;
     if (!(*value)[0]) return SETTINGS_SHOW;
-    if (fact->groups & SLASH_SET_NOW) return SETTINGS_NOW;
+    if ((*out)->groups & SLASH_SET_NOW) return SETTINGS_NOW;
     if (!s->options.session.private_mode) return SETTINGS_REOPEN;
     return err_set(e, ERR_USAGE, "%s is set when a conversation is opened; this one is private",
-                   fact->name);
+                   (*out)->name);
 }
 
-int settings_change(struct settings *s, const struct option_fact *f, const char *value,
-                    struct err *e)
+int settings_change(struct settings *s, const struct option *f, const char *value, struct err *e)
 {
     struct options changed = s->options;
     int rc = options_set(&changed, f->groups, f->name, value, e);
@@ -61,10 +61,9 @@ static bool put_planned(const struct session_stats *st, const char *name, struct
 }
 
 void settings_value(const struct settings *s, const struct session_stats *st,
-                    const struct option_fact *f, struct str *out)
+                    const struct option *f, struct str *out)
 {
     struct options now = s->options;
-    struct err ignored;
     if (st && put_planned(st, f->name, out)) return;
     bool given = options_from(&now, f->name) == OPTIONS_GIVEN;
     if (st && !given && (f->groups & SLASH_SET_NOW)) {
@@ -74,7 +73,7 @@ void settings_value(const struct settings *s, const struct session_stats *st,
         now.session.think = st->now.think;
         now.session.keep_thoughts = st->now.keep_thoughts;
     }
-    options_get(&now, f->groups, f->name, out, &ignored);
+    options_get(&now, f->groups, f->name, out, NULL);
     size_t n = strcspn(str_get(out), ":"); /* keys follow the name */
     bool policy = st && !strcmp(f->name, "policy");
     if (policy && (n != strlen(st->policy) || strncmp(str_get(out), st->policy, n) != 0)) {

@@ -20,23 +20,22 @@ void settings_init(struct settings *s, const struct options *o);
 
 /* The action of "/set ARGUMENT". */
 enum settings_ask {
-    SETTINGS_SHOW,   /* show all, or one when `fact` has a name */
+    SETTINGS_SHOW,   /* show all, or one when *out is not NULL */
     SETTINGS_NOW,    /* change from the next token on */
     SETTINGS_REOPEN, /* change by reopening the conversation */
 };
 
 /* Returns enum settings_ask or ERR_USAGE; *value points into `argument`. */
-int settings_parse(const struct settings *s, const char *argument, struct option_fact *fact,
+int settings_parse(const struct settings *s, const char *argument, const struct option **out,
                    const char **value, struct err *e);
 
 /* Changes a setting in `options`. */
-int settings_change(struct settings *s, const struct option_fact *f, const char *value,
-                    struct err *e);
+int settings_change(struct settings *s, const struct option *f, const char *value, struct err *e);
 
 /* The value of a setting that the session uses, or will use for the next token. st NULL: no session
  * is open. */
 void settings_value(const struct settings *s, const struct session_stats *st,
-                    const struct option_fact *f, struct str *out);
+                    const struct option *f, struct str *out);
 
 void settings_opened(struct settings *s);
 void settings_failed(struct settings *s);

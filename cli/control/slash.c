@@ -92,18 +92,11 @@ enum slash slash_parse(const char *line, size_t n, const char **rest, size_t *n_
     return row->id;
 }
 
-enum slash_place slash_place(enum slash id)
+const struct slash_row *slash_row_of(enum slash id)
 {
     const struct slash_row *row = slash_table;
     while (row->name && row->id != id) row++;
-    return row->place;
-}
-
-bool slash_only_reads(enum slash id)
-{
-    const struct slash_row *row = slash_table;
-    while (row->name && row->id != id) row++;
-    return row->only_reads;
+    return row;
 }
 
 const char *slash_nearest(const char *line, size_t n)
@@ -124,16 +117,6 @@ const char *slash_advice(const char *line, size_t n, char out[SLASH_ADVICE_MAX])
     snprintf(out, SLASH_ADVICE_MAX, "no command /%.*s; %s%s (// sends a slash)", length, line + 1,
              near ? "did you mean /" : "/help lists all", near ? near : "");
     return out;
-}
-
-bool slash_setting(const char *name, struct option_fact *out, struct err *e)
-{
-    struct options unused;
-    for (int i = 0; options_fact(SLASH_SET_NOW | SLASH_SET_OPEN, i, out); i++)
-        if (strcmp(out->name, name) == 0) return true;
-    options_init(&unused);
-    options_set(&unused, SLASH_SET_NOW | SLASH_SET_OPEN, name, "", e);
-    return false;
 }
 
 bool slash_turn(const char *text, int64_t n_turns, int64_t *turn, const char **rest)
@@ -185,23 +168,23 @@ static bool offer_choices(struct candidates *c, const char *choices)
 
 static bool offer_values(struct candidates *c, const char *name, size_t n)
 {
-    struct option_fact f;
+    const struct option *f;
     if (n == 6 && memcmp(name, "policy", 6) == 0) {
         for (int i = 0; policy_at(i); i++)
             if (offer(c, policy_at(i)->name, strlen(policy_at(i)->name), "")) return true;
         return false;
     }
-    for (int i = 0; options_fact(SLASH_SET_NOW | SLASH_SET_OPEN, i, &f); i++)
-        if (strlen(f.name) == n && memcmp(f.name, name, n) == 0)
-            return f.choices && offer_choices(c, f.choices);
+    for (int i = 0; (f = options_setting(SLASH_SETTINGS, i)); i++)
+        if (strlen(f->name) == n && memcmp(f->name, name, n) == 0)
+            return f->choices && offer_choices(c, f->choices);
     return false;
 }
 
 static bool offer_settings(struct candidates *c)
 {
-    struct option_fact f;
-    for (int i = 0; options_fact(SLASH_SET_NOW | SLASH_SET_OPEN, i, &f); i++)
-        if (offer(c, f.name, strlen(f.name), " ")) return true;
+    const struct option *f;
+    for (int i = 0; (f = options_setting(SLASH_SETTINGS, i)); i++)
+        if (offer(c, f->name, strlen(f->name), " ")) return true;
     return false;
 }
 

@@ -11,10 +11,10 @@
 
 #include "cli/options/options.h"
 
-/* Settings that /set changes: the first apply from the next token, the others reopen the
+/* Settings that /set changes: those NOW apply from the next token, the others reopen the
  * conversation. */
 #define SLASH_SET_NOW  OPTIONS_SAMPLING
-#define SLASH_SET_OPEN OPTIONS_MEMORY
+#define SLASH_SETTINGS (OPTIONS_SAMPLING | OPTIONS_MEMORY)
 
 enum slash {
     SLASH_SAY,     /* not a command: send *rest */
@@ -93,14 +93,11 @@ struct slash_row {
 };
 extern const struct slash_row slash_table[]; /* ends with name NULL */
 
-enum slash_place slash_place(enum slash id);
-bool slash_only_reads(enum slash id);
+/* The row of a command; of SLASH_SAY and SLASH_UNKNOWN the last one. */
+const struct slash_row *slash_row_of(enum slash id);
 
 /* Classifies line[0, n); *rest and *n_rest: the text to send, or the command's argument. */
 enum slash slash_parse(const char *line, size_t n, const char **rest, size_t *n_rest);
-
-/* A setting of /set by its name. false: there is none, and `e` names the most similar one. */
-bool slash_setting(const char *name, struct option_fact *out, struct err *e);
 
 /* The command most similar to the line's first word, without the slash; NULL when none is
  * similar. */

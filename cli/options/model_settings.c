@@ -28,20 +28,15 @@ int model_settings_path(const char *model, struct str *out, struct err *e)
 
 int model_settings_write(const char *model, const char *text, struct err *e)
 {
-    struct str path = {0};
+    struct str path = {0}, whole = {0};
     int rc = model_settings_path(model, &path, e);
     if (!rc) rc = path_make_folders(path.data, e);
-    FILE *f = rc ? NULL : fopen(str_get(&path), "wxe");
-    if (!rc && !f) rc = err_set(e, ERR_FAIL, "%s: %s", str_get(&path), strerror(errno));
-    if (f) {
-        bool ok = !strchr(model, '\n') && fprintf(f, "# %s\n%s", model, text) > 0;
-        if (fclose(f)) ok = false;
-        if (!ok) {
-            unlink(str_get(&path));
-            rc = err_set(e, ERR_FAIL, "%s cannot be written", str_get(&path));
-        }
-    }
+    if (!rc && strchr(model, '\n'))
+        rc = err_set(e, ERR_FAIL, "%s cannot be written", str_get(&path));
+    str_printf(&whole, "# %s\n%s", model, text);
+    if (!rc) rc = file_make(str_get(&path), str_get(&whole), whole.n, e);
     str_release(&path);
+    str_release(&whole);
     return rc;
 }
 

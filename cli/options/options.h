@@ -219,16 +219,6 @@ int options_set(struct options *o, unsigned groups, const char *name, const char
 int options_get(const struct options *o, unsigned groups, const char *name, struct str *out,
                 struct err *e);
 
-struct option_fact {
-    const char *name, *help;
-    const char *choices; /* comma separated; NULL = any value */
-    unsigned groups;
-    double min, max;   /* of a number; both 0 = any that is not negative */
-    const char *value; /* placeholder; NULL = a flag */
-};
-/* The i-th option of `groups`; false past the end. */
-bool options_fact(unsigned groups, int i, struct option_fact *out);
-
 /* The lines of `--help` for the options of `groups`. */
 void options_help(unsigned groups, struct str *out);
 
@@ -236,19 +226,31 @@ void options_help(unsigned groups, struct str *out);
  * commented out. */
 void options_print_config(const struct options *o, struct str *out);
 
-/* A row of the table, for the manual page and for completion. */
-struct options_row {
-    /* the title of the rows that follow, with all other fields empty; or NULL */
-    const char *heading;
-    const char *name;
-    char letter;         /* 0 = none */
-    const char *value;   /* placeholder of the value; NULL = a flag */
-    const char *choices; /* comma separated; NULL = any */
+/* ---- the table ------------------------------------------------------------------------------- */
+
+struct option {
+    const char *name;   /* without "--"; of a row without groups the title of those that follow */
+    char letter;        /* 0 = none */
+    unsigned char kind; /* enum option_kind */
+    bool cli_only;      /* an action, not a setting: not allowed in the configuration file */
+    bool kept;          /* a conversation keeps the value that was given for it */
+    bool display; /* set in the configuration file; as an option of the chat accepted until 0.3.0 */
+    bool rare;    /* not in chat --help; the manual page has it */
+    unsigned short offset, size;
+    unsigned groups;
+    double min, max;     /* numbers; both 0 = any that is not negative */
+    const char *choices; /* comma separated; NULL = any value */
+    const char *value;   /* placeholder of the value in --help; NULL = a flag */
     const char *help;
-    unsigned groups; /* that list it: of a display setting none that draws the screen */
-    bool display;    /* set in the configuration file */
 };
-bool options_row(size_t i, struct options_row *row); /* false past the end */
+const struct option *options_row(size_t i); /* NULL past the end */
+/* The groups whose help and completion list it: of a display setting none that draws the screen. */
+unsigned options_listed(const struct option *d);
+
+/* The i-th setting of `groups`; NULL past the end. */
+const struct option *options_setting(unsigned groups, int i);
+/* By its name; NULL: the error names the most similar one. */
+const struct option *options_named(unsigned groups, const char *name, struct err *e);
 
 /* "6G", "512M", "1048576": bytes; false when invalid. */
 bool options_size(const char *text, int64_t *bytes);

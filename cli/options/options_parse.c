@@ -294,7 +294,7 @@ bool options_safe(int argc, char *const *argv)
 
 /* ---- one at a time --------------------------------------------------------------------------- */
 
-const struct option *option_setting(unsigned groups, const char *name, struct err *e)
+const struct option *options_named(unsigned groups, const char *name, struct err *e)
 {
     const struct option *d = option_named(name, strlen(name));
     if (d && (d->groups & groups) && !d->cli_only) return d;
@@ -309,7 +309,7 @@ const struct option *option_setting(unsigned groups, const char *name, struct er
 int options_set(struct options *o, unsigned groups, const char *name, const char *value,
                 struct err *e)
 {
-    const struct option *d = option_setting(groups, name, e);
+    const struct option *d = options_named(groups, name, e);
     if (!d) return ERR_USAGE;
     if (!*value && d->kind != TEXT)
         return err_set(e, ERR_USAGE, "%s: the value is missing (%s)", name, d->help);

@@ -63,20 +63,14 @@ void options_print_kept(const struct options *o, struct str *out)
     }
 }
 
-/* The groups whose help and completion have it. */
-static unsigned listed(const struct option *d)
+unsigned options_listed(const struct option *d)
 {
     return d->display ? d->groups & ~(unsigned)OPTIONS_ON_SCREEN : d->groups;
 }
 
-bool options_row(size_t i, struct options_row *row)
+const struct option *options_row(size_t i)
 {
-    if (i >= options_table_n) return false;
-    const struct option *d = &options_table[i];
-    *row = d->kind == HEADING ? (struct options_row){.heading = d->name}
-                              : (struct options_row){NULL,       d->name, d->letter, d->value,
-                                                     d->choices, d->help, listed(d), d->display};
-    return true;
+    return i < options_table_n ? &options_table[i] : NULL;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -84,21 +78,17 @@ bool options_row(size_t i, struct options_row *row)
 int options_get(const struct options *o, unsigned groups, const char *name, struct str *out,
                 struct err *e)
 {
-    const struct option *d = option_setting(groups, name, e);
+    const struct option *d = options_named(groups, name, e);
     if (!d) return ERR_USAGE;
     option_print(o, d, out);
     return 0;
 }
 
-bool options_fact(unsigned groups, int i, struct option_fact *out)
+const struct option *options_setting(unsigned groups, int i)
 {
-    for (const struct option *d = options_table; d < options_table + options_table_n; d++) {
-        if (d->kind == HEADING || d->cli_only || !(d->groups & groups) || i-- > 0) continue;
-        *out =
-            (struct option_fact){d->name, d->help, d->choices, d->groups, d->min, d->max, d->value};
-        return true;
-    }
-    return false;
+    for (const struct option *d = options_table; d < options_table + options_table_n; d++)
+        if (!d->cli_only && d->groups & groups && i-- == 0) return d;
+    return NULL;
 }
 
 /* ---- help ------------------------------------------------------------------------------------ */
@@ -158,7 +148,7 @@ void options_help(unsigned groups, struct str *out)
     const struct option *heading = NULL;
     for (const struct option *d = options_table; d < options_table + options_table_n; d++) {
         if (d->kind == HEADING) heading = d;
-        if (d->kind == HEADING || !(listed(d) & groups)) continue;
+        if (!(options_listed(d) & groups)) continue;
         if (d->rare && groups & OPTIONS_CHAT) continue;
         if (heading) str_printf(out, "%s:\n", heading->name);
         heading = NULL;

@@ -60,6 +60,11 @@ int path_database(const struct options *o, struct str *out, struct err *e)
               : 0;
 }
 
+int path_config_find(struct str *out, struct err *e)
+{
+    return path_below("XDG_CONFIG_HOME", ".config", "config", out, e);
+}
+
 int path_config(struct str *out, struct err *e)
 {
     return path_in("XDG_CONFIG_HOME", ".config", "config", out, e);

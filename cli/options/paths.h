@@ -12,6 +12,8 @@ int path_database(const struct options *o, struct str *out, struct err *e);
 
 /* $XDG_CONFIG_HOME/retain/config; creates its folder. */
 int path_config(struct str *out, struct err *e);
+/* The same; no folder is made. */
+int path_config_find(struct str *out, struct err *e);
 
 /* $XDG_CONFIG_HOME/retain/models/NAME.conf; makes no folder. */
 int path_model_settings(const char *name, struct str *out, struct err *e);

@@ -35,10 +35,10 @@ static void on_opened(struct plain *p, const char *name)
     p->greeted = true;
 }
 
-static void print_hit(const struct conversations_hit *h)
+static void print_hit(const struct store_hit *h)
 {
     struct str line = {0};
-    str_printf(&line, "%s: ", h->name);
+    str_printf(&line, "%s: ", h->conversation->name);
     for (const char *c = h->snippet; *c; c++)
         if (*c != '\2' && *c != '\3') str_append(&line, *c == '\n' ? " " : c, 1);
     report_note("%s", str_get(&line));
@@ -164,11 +164,10 @@ int plain_answer(struct plain *p, const struct request *q, struct err *e)
 static void note_files(const struct plain *p, const char *text, size_t n)
 {
     struct attached file;
-    struct err ignored;
     for (size_t at = 0; attached_at(text + at, n - at, &file);) {
         struct str label = {0};
         int64_t n_tokens = 0;
-        session_count_tokens(p->control.parts.session, text + at, file.n, &n_tokens, &ignored);
+        session_count_tokens(p->control.parts.session, text + at, file.n, &n_tokens, NULL);
         external_label(&file, n_tokens, !utf8_locale(), &label);
         report_note("%s", str_get(&label));
         str_release(&label);
@@ -226,7 +225,7 @@ static bool run_line(struct plain *p, const struct str *line, int *rc, struct er
     if (command == SLASH_QUIT) return false;
     *rc = idle(p, e);
     if (*rc) return false;
-    if (command == SLASH_UNKNOWN || slash_place(command) == SLASH_AT_SCREEN) {
+    if (command == SLASH_UNKNOWN || slash_row_of(command)->place == SLASH_AT_SCREEN) {
         advise(line);
         return true;
     }

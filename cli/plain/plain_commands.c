@@ -59,32 +59,24 @@ static int take_back(struct plain *p, struct request *q, struct err *e)
     return 0;
 }
 
-/* /model NAME, /system [TEXT]: the conversation may be read again. */
-static int reopen(struct plain *p, struct request *q, struct err *e)
+/* /model NAME, /system [TEXT], which may read the conversation again; /forget [TURN|undo] */
+static int ask_and_run(struct plain *p, struct request *q, struct err *e)
 {
-    char cost[NUM_MAX];
+    char question[96], n[NUM_MAX];
     struct session_stats st;
     p->question = (struct event){0};
     int rc = plain_run_request(p, q, e);
+    const int64_t cost = p->question.cost.tokens;
     if (rc || p->question.kind != EVENT_QUESTION) return rc;
-    session_stats(p->control.parts.session, &st);
-    num_replay(p->question.cost.tokens, st.prefill_tok_s, cost);
-    if (p->question.cost.ask && !p->interactive) report_note("%s", cost);
-    if (p->question.cost.ask && !agreed(p, cost)) return 0;
-    q->agreed = true;
-    return plain_run_request(p, q, e);
-}
-
-/* /forget [TURN|undo] */
-static int forget(struct plain *p, struct request *q, struct err *e)
-{
-    char question[96], n[NUM_MAX];
-    p->question = (struct event){0};
-    int rc = plain_run_request(p, q, e);
-    if (rc || p->question.kind != EVENT_QUESTION) return rc;
-    snprintf(question, sizeof question, "forget turn %lld, %s tokens?", (long long)q->turn,
-             num_exact(p->question.cost.tokens, n));
-    if (!agreed(p, question)) return 0;
+    if (q->command == SLASH_FORGET) {
+        snprintf(question, sizeof question, "forget turn %lld, %s tokens?", (long long)q->turn,
+                 num_exact(cost, n));
+    } else {
+        session_stats(p->control.parts.session, &st);
+        num_replay(cost, st.prefill_tok_s, question);
+        if (p->question.cost.ask && !p->interactive) report_note("%s", question);
+    }
+    if (p->question.cost.ask && !agreed(p, question)) return 0;
     q->agreed = true;
     return plain_run_request(p, q, e);
 }
@@ -101,7 +93,7 @@ static int choose_model(struct plain *p, struct request *q, struct err *e)
         model_list_release(&l);
         return rc;
     }
-    return reopen(p, q, e);
+    return ask_and_run(p, q, e);
 }
 
 static bool is_secret(const struct plain *p)
@@ -116,7 +108,7 @@ static void clear_last(struct plain *p)
 }
 
 /* An answer that was continued has several messages. */
-static int take_answer(void *ctx, const struct conversations_message *m)
+static int take_answer(void *ctx, const struct store_message *m)
 {
     struct plain *p = ctx;
     if (m->role != CHAT_ASSISTANT) {
@@ -124,7 +116,7 @@ static int take_answer(void *ctx, const struct conversations_message *m)
         return 0;
     }
     str_append(&p->last, m->text, m->n_text);
-    str_append(&p->thought, m->thought, m->n_thought);
+    str_append(&p->thought, m->thought.text, m->thought.n);
     return 0;
 }
 
@@ -173,44 +165,45 @@ static int run_parsed(struct plain *p, enum slash command, const char *argument,
         case SLASH_REWIND: rc = take_back(p, &q, e); break;
         case SLASH_ANSWER: rc = amend(p, &q, e); break;
         case SLASH_MODEL: rc = choose_model(p, &q, e); break;
-        case SLASH_SYSTEM: rc = reopen(p, &q, e); break;
-        case SLASH_FORGET: rc = forget(p, &q, e); break;
+        case SLASH_SYSTEM:
+        case SLASH_FORGET: rc = ask_and_run(p, &q, e); break;
         default: rc = plain_run_request(p, &q, e);
         }
     request_release(&q);
     return rc;
 }
 
-static void print_settings(const struct plain *p, const char *only)
+/* only NULL: all. */
+static void print_settings(const struct plain *p, const struct option *only)
 {
-    struct option_fact f;
+    const struct option *f;
     struct session_stats st;
     session_stats(p->control.parts.session, &st);
-    for (int i = 0; options_fact(SLASH_SET_NOW | SLASH_SET_OPEN, i, &f); i++) {
+    for (int i = 0; (f = options_setting(SLASH_SETTINGS, i)); i++) {
         struct str value = {0};
-        if (only && strcmp(only, f.name) != 0) continue;
-        settings_value(&p->settings, &st, &f, &value);
-        report_aside("  %-15s %-10s %s\n", f.name, str_get(&value), f.help);
+        if (only && only != f) continue;
+        settings_value(&p->settings, &st, f, &value);
+        report_aside("  %-15s %-10s %s\n", f->name, str_get(&value), f->help);
         str_release(&value);
     }
 }
 
 static int set(struct plain *p, const char *argument, struct err *e)
 {
-    struct option_fact f;
+    const struct option *f;
     const char *value;
     struct request again = {.command = SLASH_OPEN};
     int ask = settings_parse(&p->settings, argument, &f, &value, e);
-    if (ask == SETTINGS_SHOW) print_settings(p, f.name);
+    if (ask == SETTINGS_SHOW) print_settings(p, f);
     if (ask == SETTINGS_SHOW || ask < 0) return ask < 0 ? ask : 0;
-    int rc = settings_change(&p->settings, &f, value, e);
+    int rc = settings_change(&p->settings, f, value, e);
     if (rc) return rc;
     control_set(&p->control, &p->settings.options);
     if (ask == SETTINGS_NOW) return 0;
     snprintf(again.name, sizeof again.name, "%s", p->control.name);
     rc = plain_run_request(p, &again, e);
     if (rc) settings_failed(&p->settings);
-    if (!rc) print_settings(p, f.name);
+    if (!rc) print_settings(p, f);
     return rc;
 }
 

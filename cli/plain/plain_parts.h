@@ -12,10 +12,10 @@ struct plain {
     struct settings settings;
     struct line_reader in;
     struct answer answer;
-    struct str edited;                   /* the message that /edit removed, for /editor */
-    struct str last;                     /* the last answer, for /copy */
-    struct str thought;                  /* the thought before it */
-    char deleted[CONVERSATION_NAME_MAX]; /* name of the last conversation deleted with /delete */
+    struct str edited;            /* the message that /edit removed, for /editor */
+    struct str last;              /* the last answer, for /copy */
+    struct str thought;           /* the thought before it */
+    char deleted[STORE_NAME_MAX]; /* name of the last conversation deleted with /delete */
     /* a user types, not a pipe: prints prompts and role words */
     bool interactive;
     bool warned;  /* Ctrl-C was pressed at this prompt: the next one quits */

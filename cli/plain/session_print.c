@@ -48,9 +48,8 @@ static void add_share(void *ctx, const struct retention *r)
 static void put_past(const struct session *s, struct str *out)
 {
     struct shares p = {0};
-    struct err ignored;
     char length[NUM_MAX];
-    if (session_past(s, add_share, &p, &ignored)) return;
+    if (session_past(s, add_share, &p, NULL)) return;
     for (int i = 0; i < p.n; i++) {
         str_printf(out, "after %s tokens: ", num_exact(p.n_pos[i], length));
         put_percent_kept(p.kept[i], p.seen[i], out);
@@ -125,7 +124,7 @@ static const char *put_percent(const struct tint *t, int64_t from, int64_t end, 
 }
 
 /* The tokens of a line are estimated from its share of the message's bytes. */
-static int print_tinted(void *ctx, const struct conversations_message *m)
+static int print_tinted(void *ctx, const struct store_message *m)
 {
     const struct tint *t = ctx;
     struct str safe = {0};
@@ -134,8 +133,8 @@ static int print_tinted(void *ctx, const struct conversations_message *m)
     for (size_t at = 0; at < m->n_text;) {
         size_t n = strcspn(m->text + at, "\n"),
                next = at + n + 1 < m->n_text ? at + n + 1 : m->n_text;
-        int64_t from = m->position + m->n_tokens * (int64_t)at / (int64_t)m->n_text;
-        int64_t end = m->position + m->n_tokens * (int64_t)next / (int64_t)m->n_text;
+        int64_t from = m->position + (int64_t)(m->n_tokens * at / m->n_text);
+        int64_t end = m->position + (int64_t)(m->n_tokens * next / m->n_text);
         str_clear(&safe);
         sanitize(m->text + at, n, t->ascii, true, &safe);
         if (n > 0)
@@ -160,7 +159,7 @@ struct turn_lines {
     int64_t turn;
 };
 
-static int print_turn(void *ctx, const struct conversations_message *m)
+static int print_turn(void *ctx, const struct store_message *m)
 {
     struct turn_lines *t = ctx;
     struct str safe = {0};

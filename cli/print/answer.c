@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/utf8_width.h"
 
 void answer_init(struct answer *a, int fd)
@@ -21,16 +22,7 @@ void answer_release(struct answer *a)
 
 static void write_all(struct answer *a, const char *bytes, size_t n)
 {
-    while (n > 0 && !a->error) {
-        ssize_t written = write(a->fd, bytes, n);
-        if (written < 0 && errno == EINTR) continue;
-        if (written < 0) {
-            a->error = errno;
-            return;
-        }
-        bytes += written;
-        n -= (size_t)written;
-    }
+    if (!a->error && file_write(a->fd, bytes, n)) a->error = errno;
 }
 
 void answer_write(struct answer *a, const char *bytes, size_t n)

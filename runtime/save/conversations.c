@@ -13,9 +13,7 @@
 #include "runtime/model/identity.h"
 #include "runtime/model/weight_cache.h"
 #include "runtime/save/readings.h"
-#include "runtime/save/save.h"
 #include "runtime/save/transfer.h"
-#include "store/store.h"
 
 struct conversations {
     struct store *store; /* NULL in private mode */
@@ -23,9 +21,6 @@ struct conversations {
     struct store_key key; /* .ask NULL = no passphrase can be asked for */
     struct model_registry registry;
 };
-
-_Static_assert(sizeof((struct conversations_entry *)0)->name == STORE_NAME_MAX,
-               "names are copied whole");
 
 /* ---- registry of models ---------------------------------------------------------------------- */
 
@@ -53,14 +48,14 @@ int conversations_open(struct conversations **out, const char *path, struct err 
     return conversations_open_key(out, path, NULL, e);
 }
 
-int conversations_open_key(struct conversations **out, const char *path,
-                           const struct conversations_key *k, struct err *e)
+int conversations_open_key(struct conversations **out, const char *path, const struct store_key *k,
+                           struct err *e)
 {
     int rc = 0;
     *out = NULL;
     struct conversations *l = calloc(1, sizeof *l);
     if (!l) return err_set(e, ERR_FAIL, "opening the saved conversations: out of memory");
-    if (k) l->key = (struct store_key){k->ask, k->ctx, k->encrypt};
+    if (k) l->key = *k;
     if (path) l->path = strdup(path);
     if (path && !l->path)
         rc = err_set(e, ERR_FAIL, "opening the saved conversations: out of memory");
@@ -87,27 +82,9 @@ bool conversations_is_encrypted(const struct conversations *l)
     return l->store && store_is_encrypted(l->store);
 }
 
-_Static_assert(CONVERSATIONS_PASSPHRASE_MAX == STORE_PASSPHRASE_MAX,
-               "passphrases are copied whole");
-
-bool conversations_probe(const char *path, bool *fresh)
-{
-    return store_probe(path, fresh);
-}
-
 bool conversations_is_missing(const char *path)
 {
     return *path && access(path, F_OK) && errno == ENOENT;
-}
-
-char *conversations_secret_new(void)
-{
-    return store_secret_new();
-}
-
-void conversations_secret_free(char *secret)
-{
-    store_secret_free(secret);
 }
 
 struct store *conversations_store(struct conversations *l)
@@ -173,24 +150,13 @@ int conversations_list_tagged(struct conversations *l, const char *tag,
 int conversations_origin(struct conversations *l, const char *name,
                          struct conversations_origin *out, struct err *e)
 {
-    struct store_conversation c;
-    struct save_state state;
     bool known;
     if (!l->store) return 0;
-    int found = name ? store_conversation_find(l->store, name, &c, e)
-                     : store_conversation_latest(l->store, &c, e);
+    int found = name ? store_conversation_find(l->store, name, &out->is, e)
+                     : store_conversation_latest(l->store, &out->is, e);
     if (found <= 0) return found;
-    int rc = save_state_of(l->store, c.id, &state, &known, e);
-    if (rc || !known) return rc;
-    *out = (struct conversations_origin){
-        .budget = state.budget, .n_tokens = c.n_tokens, .kept = state.kept};
-    memcpy(out->name, c.name, sizeof out->name);
-    memcpy(out->model, state.model, sizeof out->model);
-    memcpy(out->model_name, state.model_name, sizeof out->model_name);
-    memcpy(out->policy, state.policy, sizeof out->policy);
-    memcpy(out->template_name, state.template_name, sizeof out->template_name);
-    free(state.system);
-    return 1;
+    int rc = save_state_of(l->store, out->is.id, &out->state, &known, e);
+    return rc ? rc : known;
 }
 
 int conversations_read_cost(struct conversations *l, const char *name, const char *digest,
@@ -253,42 +219,14 @@ static int find_reading(struct conversations *l, const char *name, struct store_
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-struct message_walk {
-    int (*each)(void *ctx, const struct conversations_message *m);
-    void *ctx;
-    int64_t position;
-};
-
-static const enum chat_role roles[] = {
-    [STORE_SYSTEM] = CHAT_SYSTEM, [STORE_USER] = CHAT_USER, [STORE_ASSISTANT] = CHAT_ASSISTANT};
-
-static int message_one(void *ctx, const struct store_message *m)
-{
-    struct message_walk *w = ctx;
-    struct conversations_message out = {.role = roles[m->role],
-                                        .text = m->text,
-                                        .n_text = m->n_text,
-                                        .position = w->position,
-                                        .n_tokens = (int64_t)m->n_tokens,
-                                        .partial = m->seq < 0,
-                                        .settings = m->settings,
-                                        .thought = m->thought.text,
-                                        .n_thought = m->thought.n,
-                                        .thought_tokens = m->thought.n_tokens,
-                                        .thought_ms = m->thought.ms};
-    w->position += out.n_tokens;
-    return w->each(w->ctx, &out);
-}
-
 int conversations_messages(struct conversations *l, const char *name,
-                           int (*each)(void *ctx, const struct conversations_message *m), void *ctx,
+                           int (*each)(void *ctx, const struct store_message *m), void *ctx,
                            struct err *e)
 {
-    struct message_walk w = {each, ctx, 0};
     struct store_conversation c;
     int rc = find_reading(l, name, &c, e);
     if (rc) return rc;
-    rc = store_message_each(l->store, c.id, message_one, &w, e);
+    rc = store_message_each(l->store, c.id, each, ctx, e);
     store_end_reading(l->store);
     return rc;
 }
@@ -357,10 +295,9 @@ static int alone(struct conversations *l, const char *name,
 
 int conversations_delete(struct conversations *l, const char *name, struct err *e)
 {
-    struct err ignored;
     int64_t n;
     int rc = alone(l, name, store_conversation_delete, e);
-    if (!rc) store_purge(l->store, (int64_t)CONVERSATIONS_UNDO_DAYS * 86400 * 1000, &n, &ignored);
+    if (!rc) store_purge(l->store, (int64_t)CONVERSATIONS_UNDO_DAYS * 86400 * 1000, &n, NULL);
     return rc;
 }
 
@@ -377,29 +314,11 @@ int conversations_drop_cache(struct conversations *l, const char *name, struct e
 
 /* ---- search ---------------------------------------------------------------------------------- */
 
-struct search_walk {
-    int (*each)(void *ctx, const struct conversations_hit *h);
-    void *ctx;
-};
-
-static int search_one(void *ctx, const struct store_hit *h)
-{
-    const struct search_walk *w = ctx;
-    struct conversations_hit out = {.name = h->conversation->name,
-                                    .title = h->conversation->title,
-                                    .message = h->seq,
-                                    .role = roles[h->role],
-                                    .created_ms = h->created_ms,
-                                    .snippet = h->snippet};
-    return w->each(w->ctx, &out);
-}
-
 int conversations_search(struct conversations *l, const char *text,
-                         int (*each)(void *ctx, const struct conversations_hit *h), void *ctx,
+                         int (*each)(void *ctx, const struct store_hit *h), void *ctx,
                          struct err *e)
 {
-    struct search_walk w = {each, ctx};
-    return l->store ? store_search(l->store, text, search_one, &w, e) : 0;
+    return l->store ? store_search(l->store, text, each, ctx, e) : 0;
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -468,11 +387,6 @@ int conversations_check(struct conversations *l, struct err *e)
     return rc ? rc : store_conversation_list(l->store, check_count, &k, e);
 }
 
-void conversations_free_reserve(const char *path)
-{
-    store_free_reserve(path);
-}
-
 /* Of the database and its log, which has what was written last. */
 static int64_t file_bytes(const struct conversations *l)
 {
@@ -507,13 +421,13 @@ struct model_walk {
 static int model_one(void *ctx, const struct file_identity *m)
 {
     struct model_walk *w = ctx;
-    struct conversations_model out = {.path = m->path, .size = m->size};
+    struct conversations_model out = {.path = m->path, .size = m->size, .state = MODEL_SAME};
     struct file_identity now;
     digest_hex(out.digest, m->digest);
     if (file_identity_read(&now, m->path, NULL))
-        out.state = CONVERSATIONS_MODEL_MISSING;
+        out.state = MODEL_MISSING;
     else if (!file_identity_same(&now, m))
-        out.state = CONVERSATIONS_MODEL_TOUCHED;
+        out.state = MODEL_TOUCHED;
     struct weight_cache copy;
     if (w->packed && weight_cache_find(&copy, w->packed, m)) out.packed_bytes = (int64_t)copy.bytes;
     return w->each(w->ctx, &out);

@@ -9,35 +9,21 @@
 
 #include "base/err.h"
 #include "base/str.h"
-#include "runtime/token/chat_template.h"
+#include "runtime/save/save.h"
 
 struct conversations;
 struct model_registry;
-struct store;
 
 /* path NULL: nothing is saved (private mode); then every list is empty. */
 int conversations_open(struct conversations **out, const char *path, struct err *e);
 
 /* For files that are encrypted or are to be encrypted. */
-struct conversations_key {
-    /* Writes the passphrase, NUL-terminated, to out[CONVERSATIONS_PASSPHRASE_MAX]; fresh: for a new
-     * file, so ask twice. */
-    int (*ask)(void *ctx, bool fresh, char *out, struct err *e);
-    void *ctx;
-    bool encrypt; /* a file without conversations becomes an encrypted one */
-};
-int conversations_open_key(struct conversations **out, const char *path,
-                           const struct conversations_key *k, struct err *e);
+int conversations_open_key(struct conversations **out, const char *path, const struct store_key *k,
+                           struct err *e);
 bool conversations_is_encrypted(const struct conversations *l);
 
-/* Whether the file is an encrypted one. *fresh: it does not exist, or it is empty. */
-bool conversations_probe(const char *path, bool *fresh);
 /* Whether no file of this name exists and one could be created. */
 bool conversations_is_missing(const char *path);
-/* CONVERSATIONS_PASSPHRASE_MAX bytes of locked memory, wiped when freed. NULL = none left. */
-#define CONVERSATIONS_PASSPHRASE_MAX 1024
-char *conversations_secret_new(void);
-void conversations_secret_free(char *secret);
 
 void conversations_close(struct conversations *l);
 struct store *conversations_store(struct conversations *l); /* NULL in private mode; for session */
@@ -46,15 +32,13 @@ const struct model_registry *conversations_registry(const struct conversations *
 
 /* ---- list ------------------------------------------------------------------------------------ */
 
-#define CONVERSATION_NAME_MAX 128 /* bytes of a name, with the NUL */
-
 struct conversations_entry {
-    char name[CONVERSATION_NAME_MAX];
-    char title[CONVERSATION_NAME_MAX];
+    char name[STORE_NAME_MAX];
+    char title[STORE_NAME_MAX];
     int64_t updated_ms;
     int64_t n_turns, n_tokens, cache_bytes;
-    char model[96]; /* the name of the one that it was last open with; "" = not known */
-    char tags[CONVERSATION_NAME_MAX]; /* "#trip #work"; as many as fit */
+    char model[96];            /* the name of the one that it was last open with; "" = not known */
+    char tags[STORE_NAME_MAX]; /* "#trip #work"; as many as fit */
 };
 
 /* Newest first; a non-zero return of the callback ends the walk and is returned. */
@@ -74,14 +58,11 @@ int conversations_retag(struct conversations *l, const char *name, const char *w
 
 /* What a conversation was last open with. */
 struct conversations_origin {
-    char name[CONVERSATION_NAME_MAX];
-    char model[65], model_name[96]; /* digest and name; "" = not known */
-    char policy[32], template_name[32];
-    int budget;
-    int64_t n_tokens;
-    char *kept; /* its settings (session_opts), or NULL */
+    struct store_conversation is;
+    struct save_state state;
 };
-/* name NULL: the latest. 1 = found, the caller frees out->kept; 0 = none, or nothing was said. */
+/* name NULL: the latest. 1 = found, the caller releases out->state; 0 = none, or nothing was
+ * said. */
 int conversations_origin(struct conversations *l, const char *name,
                          struct conversations_origin *out, struct err *e);
 
@@ -91,22 +72,9 @@ int conversations_read_cost(struct conversations *l, const char *name, const cha
 
 /* ---- one conversation ------------------------------------------------------------------------ */
 
-struct conversations_message {
-    enum chat_role role;
-    const char *text; /* NUL-terminated */
-    size_t n_text;
-    int64_t position; /* of its first token in the conversation */
-    int64_t n_tokens;
-    int partial;          /* 1: the answer was interrupted and not closed */
-    const char *settings; /* the sampling settings of an answer, as options; NULL = not known */
-    const char *thought;  /* [n_thought] the thought before an answer; NULL = none */
-    size_t n_thought;
-    int64_t thought_tokens, thought_ms;
-};
-
 /* ERR_FAIL, with the most similar name, when there is no conversation `name`. */
 int conversations_messages(struct conversations *l, const char *name,
-                           int (*each)(void *ctx, const struct conversations_message *m), void *ctx,
+                           int (*each)(void *ctx, const struct store_message *m), void *ctx,
                            struct err *e);
 int conversations_rename(struct conversations *l, const char *name, const char *new_name,
                          struct err *e);
@@ -122,17 +90,9 @@ int conversations_drop_cache(struct conversations *l, const char *name, struct e
 
 /* ---- search ---------------------------------------------------------------------------------- */
 
-struct conversations_hit {
-    const char *name, *title; /* of the conversation */
-    int64_t message;          /* 0, 1, 2, …; -1 = the match is in the name */
-    enum chat_role role;
-    int64_t created_ms;
-    const char *snippet; /* NUL-terminated; the match is between "\2" and "\3" */
-};
-
 /* Messages and names that contain all words of `text`, newest conversation first. */
 int conversations_search(struct conversations *l, const char *text,
-                         int (*each)(void *ctx, const struct conversations_hit *h), void *ctx,
+                         int (*each)(void *ctx, const struct store_hit *h), void *ctx,
                          struct err *e);
 
 /* ---- files (transfer.h) ---------------------------------------------------------------------- */
@@ -162,12 +122,17 @@ struct conversations_size {
     int64_t bytes_before, bytes_after; /* size of the file */
     int64_t n_purged;                  /* conversations that had been deleted */
 };
-/* Before opening `path` to delete or to compact: on a full disk, returns the room kept for that. */
-void conversations_free_reserve(const char *path);
 /* Shrinks the file to its contents and permanently removes deleted conversations. */
 int conversations_compact(struct conversations *l, struct conversations_size *out, struct err *e);
 
 /* ---- models ---------------------------------------------------------------------------------- */
+
+enum model_state {
+    MODEL_NEW,     /* pulled, not used yet (cli/control/model_list.h) */
+    MODEL_SAME,    /* as it was when it was registered */
+    MODEL_TOUCHED, /* its size, time or inode changed since */
+    MODEL_MISSING,
+};
 
 /* A model file that was used or added. */
 struct conversations_model {
@@ -175,11 +140,7 @@ struct conversations_model {
     char digest[65];  /* hex digest at that time */
     int64_t size;
     int64_t packed_bytes; /* of its copy in the folder of weight caches, 0 = none */
-    enum {
-        CONVERSATIONS_MODEL_SAME,
-        CONVERSATIONS_MODEL_TOUCHED,
-        CONVERSATIONS_MODEL_MISSING
-    } state;
+    enum model_state state;
 };
 
 /* By path. `state` is derived from the file's size and times; the file is not read. packed: the

@@ -5,21 +5,6 @@
 
 #include "base/memory.h"
 
-struct save_message save_message_of(const struct store_message *m)
-{
-    static const enum chat_role roles[] = {
-        [STORE_SYSTEM] = CHAT_SYSTEM, [STORE_USER] = CHAT_USER, [STORE_ASSISTANT] = CHAT_ASSISTANT};
-    return (struct save_message){
-        .role = roles[m->role],
-        .text = m->text,
-        .n_text = m->n_text,
-        .ids = m->tokens,
-        .n_ids = m->n_tokens,
-        .thought = {m->thought.text, m->thought.n, m->thought.n_tokens, m->thought.ms},
-        .running = m->seq < 0,
-        .created_ms = m->created_ms};
-}
-
 static char *copy_bytes(const void *p, size_t n)
 {
     char *out = memory_grow(NULL, n + 1, 1);

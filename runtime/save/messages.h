@@ -2,11 +2,7 @@
 #ifndef RETAIN_RUNTIME_SAVE_MESSAGES_H
 #define RETAIN_RUNTIME_SAVE_MESSAGES_H
 
-#include "runtime/save/save.h"
 #include "store/store.h"
-
-/* The same message for the session; its bytes are those of m. */
-struct save_message save_message_of(const struct store_message *m);
 
 struct messages {
     struct message {

@@ -90,7 +90,7 @@ static void rare_words(const struct words *w, struct str *out)
 /* ---- sentences ------------------------------------------------------------------------------- */
 
 struct passage {
-    char name[CONVERSATION_NAME_MAX];
+    char name[STORE_NAME_MAX];
     char text[LONG + 1];
     float weight;
     int message, order; /* the newest message is the first; sentences in the order of its text */
@@ -188,7 +188,7 @@ static int offer_message(void *ctx, const struct store_related *m)
 /* ---- the text -------------------------------------------------------------------------------- */
 
 /* Removes passages that the conversation contains already. */
-static int remove_known(void *ctx, const struct conversations_message *m)
+static int remove_known(void *ctx, const struct store_message *m)
 {
     struct search *s = ctx;
     int n = 0;
@@ -254,7 +254,7 @@ static int is_named(void *ctx, const struct conversations_entry *c)
 
 int passages_check(struct conversations *l, const char *from, struct err *e)
 {
-    char name[CONVERSATION_NAME_MAX];
+    char name[STORE_NAME_MAX];
     if (!l || !conversations_store(l))
         return err_set(e, ERR_USAGE, "--recall-from: a private chat reads no other conversation");
     if (conversations_is_encrypted(l))

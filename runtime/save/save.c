@@ -67,8 +67,8 @@ void save_close(struct save *s)
 
 void save_forget_empty(struct save *s, const char *name)
 {
-    struct err ignored; /* on failure it stays in the list, empty */
-    store_conversation_forget(s->store, s->conversation, name, &ignored);
+    /* on failure it stays in the list, empty */
+    store_conversation_forget(s->store, s->conversation, name, NULL);
 }
 
 int save_out_of_memory(struct err *e)
@@ -388,11 +388,6 @@ void save_state_release(struct save_state *s)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-int save_drop(struct save *s, struct err *e)
-{
-    return store_cache_drop(s->store, s->conversation, e);
-}
-
 /* Ends a transaction: commits, or rolls back when rc is an error. */
 static int end(struct save *s, int rc, struct err *e)
 {
@@ -404,36 +399,17 @@ static int end(struct save *s, int rc, struct err *e)
     return rc;
 }
 
-static int put_message(struct save *s, const struct save_message *given, const char *settings,
-                       struct err *e)
+/* m->seq is set, as in a message that the caller keeps. */
+static int put_message(struct save *s, const struct store_message *given, struct err *e)
 {
-    static const enum store_role roles[] = {
-        [CHAT_SYSTEM] = STORE_SYSTEM, [CHAT_USER] = STORE_USER, [CHAT_ASSISTANT] = STORE_ASSISTANT};
-    const struct save_thought *t = &given->thought;
-    struct store_message m = {.role = roles[given->role],
-                              .text = given->text,
-                              .n_text = given->n_text,
-                              .tokens = given->ids,
-                              .n_tokens = given->n_ids,
-                              .settings = settings,
-                              .thought = {t->text, t->n, t->n_tokens, t->ms}};
+    struct store_message m = *given;
     return store_message_add(s->store, s->conversation, &m, e);
 }
 
-int save_hold(struct save *s, struct err *e)
-{
-    return store_hold(s->store, e);
-}
-
-int save_release(struct save *s, int rc, struct err *e)
-{
-    return store_release(s->store, rc, e);
-}
-
-int save_message(struct save *s, const struct save_message *m, struct err *e)
+int save_message(struct save *s, const struct store_message *m, struct err *e)
 {
     int rc = store_begin(s->store, e);
-    if (!rc) rc = put_message(s, m, NULL, e);
+    if (!rc) rc = put_message(s, m, e);
     return end(s, rc, e);
 }
 
@@ -670,10 +646,10 @@ int save_answer_token(struct save *s, const struct cache *c, const struct save_t
 }
 
 int save_answer(struct save *s, const struct cache *c, const struct save_state *now,
-                const struct save_message *m, void (*after)(void *ctx), void *ctx, struct err *e)
+                const struct store_message *m, void (*after)(void *ctx), void *ctx, struct err *e)
 {
     int rc = store_begin(s->store, e);
-    if (!rc) rc = put_message(s, m, now->settings, e);
+    if (!rc) rc = put_message(s, m, e);
     if (!rc)
         rc = put_all(s, c, after, ctx, e);
     else if (after)
@@ -685,14 +661,14 @@ int save_answer(struct save *s, const struct cache *c, const struct save_state *
 }
 
 int save_rewind(struct save *s, const struct save_state *now, const struct save_point *point,
-                int64_t n_messages, const struct save_message *then, struct err *e)
+                int64_t n_messages, const struct store_message *then, struct err *e)
 {
     struct save_state state = *now;
     state.n_run = point ? point->n_run : 0;
     state.n_units = -1;
     int rc = store_begin(s->store, e);
     if (!rc) rc = store_rewind(s->store, s->conversation, n_messages, point ? point->seq : -1, e);
-    if (!rc && then) rc = put_message(s, then, NULL, e);
+    if (!rc && then) rc = put_message(s, then, e);
     if (!rc) rc = save_put_state(s, s->conversation, &state, e);
     if (!rc) rc = store_commit(s->store, e);
     store_rollback(s->store);
@@ -725,13 +701,13 @@ int save_branch(struct save *s, const char *name, const struct save_point *point
 int save_recover(struct save *s, const struct cache *c, const struct save_state *now,
                  const struct str *text, const struct str *thought, struct err *e)
 {
-    struct save_message m = {.role = CHAT_ASSISTANT,
-                             .text = str_get(text),
-                             .n_text = text->n,
-                             .ids = s->crash_ids.ids,
-                             .n_ids = s->crash_ids.n};
+    struct store_message m = {.role = CHAT_ASSISTANT,
+                              .text = str_get(text),
+                              .n_text = text->n,
+                              .tokens = s->crash_ids.ids,
+                              .n_tokens = s->crash_ids.n};
     if (s->crash_ids.n == 0) return 0;
-    if (thought->n) m.thought = (struct save_thought){.text = thought->data, .n = thought->n};
+    if (thought->n) m.thought = (struct store_thought){.text = thought->data, .n = thought->n};
     int rc = save_answer(s, c, now, &m, NULL, NULL, e);
     tokens_release(&s->crash_ids);
     return rc;

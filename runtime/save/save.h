@@ -33,12 +33,10 @@
 #include "runtime/cache/archive.h"
 #include "runtime/cache/cache.h"
 #include "runtime/cache/retention.h"
-#include "runtime/token/chat_template.h"
 #include "runtime/token/tokenizer.h"
+#include "store/store.h"
 
 struct save;
-struct store;
-struct store_conversation;
 
 #define SAVE_TURNS_MAX 64
 
@@ -79,8 +77,6 @@ struct save_state {
     struct save_turns pinned, forgotten; /* session_pin, session_forget */
     struct save_reading readings[SAVE_READINGS_MAX];
     int n_readings;
-    /* settings of the answer that save_answer saves, or NULL; not owned, not read */
-    const char *settings;
 };
 
 /* Takes the conversation's lock. The store must outlive it. Checkpoints are kept as long as the
@@ -98,25 +94,11 @@ void save_forget_empty(struct save *s, const char *name);
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-struct save_message { /* valid inside the callback */
-    enum chat_role role;
-    const char *text;
-    size_t n_text;
-    const int32_t *ids;
-    size_t n_ids;
-    struct save_thought {
-        const char *text; /* [n]; NULL = none */
-        size_t n;
-        int64_t n_tokens, ms;
-    } thought;    /* before an answer */
-    bool running; /* an answer interrupted by a crash: its text includes the thought, with marks */
-    int64_t created_ms; /* of one that was saved; 0 = now */
-};
-
 /* The transcript in order: appends token ids to *ids, passes each message to the callback. An
- * answer interrupted by a crash comes last; save_recover makes it a message. */
+ * answer interrupted by a crash comes last, with seq -1; its text includes the thought, with marks.
+ * save_recover makes it a message. */
 int save_transcript(struct save *s, struct tokens *ids,
-                    void (*each)(void *ctx, const struct save_message *m), void *ctx,
+                    void (*each)(void *ctx, const struct store_message *m), void *ctx,
                     struct err *e);
 
 /* The last written state; *found = false for a conversation without one, whose state is empty.
@@ -191,11 +173,7 @@ int save_archive_each(struct save *s, void (*each)(void *ctx, uint32_t pos, int 
 
 /* ---- writing: each call is one transaction --------------------------------------------------- */
 
-/* All that is saved between the two is one transaction (store_hold). */
-int save_hold(struct save *s, struct err *e);
-int save_release(struct save *s, int rc, struct err *e);
-
-int save_message(struct save *s, const struct save_message *m, struct err *e);
+int save_message(struct save *s, const struct store_message *m, struct err *e);
 
 /* A token of the running answer, before it is run. `position` is that of this token. */
 struct save_token {
@@ -221,14 +199,11 @@ int save_answer_token(struct save *s, const struct cache *c, const struct save_t
  * message that takes the place of the cut ones, in the same transaction; NULL = none. Call
  * save_load afterwards. */
 int save_rewind(struct save *s, const struct save_state *now, const struct save_point *point,
-                int64_t n_messages, const struct save_message *then, struct err *e);
+                int64_t n_messages, const struct store_message *then, struct err *e);
 
 /* A new conversation with the same beginning, which shares the bytes. */
 int save_branch(struct save *s, const char *name, const struct save_point *point,
                 int64_t n_messages, struct store_conversation *out, struct err *e);
-
-/* Deletes the saved cache because it is no longer valid. */
-int save_drop(struct save *s, struct err *e);
 
 /* Removes old checkpoints and what only they need. Failures are ignored; it is retried after the
  * next turn. */
@@ -237,6 +212,6 @@ void save_compact(struct save *s, const struct cache *c);
 /* Ends the answer: text and ids become a message, units a segment. `after` runs inside the
  * transaction, between the new units and the evicted ones: it evicts. */
 int save_answer(struct save *s, const struct cache *c, const struct save_state *now,
-                const struct save_message *m, void (*after)(void *ctx), void *ctx, struct err *e);
+                const struct store_message *m, void (*after)(void *ctx), void *ctx, struct err *e);
 
 #endif

@@ -144,10 +144,9 @@ static bool find_end(struct save *s, struct save_base *b)
 {
     struct store_segment row;
     struct segment_header units;
-    struct err ignored;
     uint32_t n_list;
     if (b->end) return true;
-    int rc = save_get_entry(s, &b->blob, &row, &ignored);
+    int rc = save_get_entry(s, &b->blob, &row, NULL);
     store_blob_done(s->store);
     if (rc || !save_base_list(&row, &n_list) || row.n_bytes - sizeof n_list - n_list < sizeof units)
         return false;
@@ -196,7 +195,6 @@ int save_forget_points(struct save *s, const struct cache *c, struct err *e)
 
 void save_compact(struct save *s, const struct cache *c)
 {
-    struct err ignored;
-    if (s->broken || s->n_points == 0 || save_forget_points(s, c, &ignored)) return;
+    if (s->broken || s->n_points == 0 || save_forget_points(s, c, NULL)) return;
     store_give_back(s->store, GIVE_BACK_ABOVE);
 }

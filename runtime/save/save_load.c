@@ -8,7 +8,6 @@
 
 #include "base/memory.h"
 #include "runtime/cache/policy.h"
-#include "runtime/save/messages.h"
 #include "runtime/save/save_windows.h"
 
 /* ---- transcript ------------------------------------------------------------------------------ */
@@ -16,7 +15,7 @@
 struct transcript_job {
     struct save *s;
     struct tokens *ids;
-    void (*each)(void *ctx, const struct save_message *m);
+    void (*each)(void *ctx, const struct store_message *m);
     void *ctx;
 };
 
@@ -26,13 +25,13 @@ static int take_message(void *ctx, const struct store_message *m)
     for (size_t i = 0; i < m->n_tokens; i++) tokens_push(j->ids, m->tokens[i]);
     for (size_t i = 0; m->seq < 0 && i < m->n_tokens; i++)
         tokens_push(&j->s->crash_ids, m->tokens[i]);
-    const struct save_message out = save_message_of(m);
-    j->each(j->ctx, &out);
+    j->each(j->ctx, m);
     return 0;
 }
 
 int save_transcript(struct save *s, struct tokens *ids,
-                    void (*each)(void *ctx, const struct save_message *m), void *ctx, struct err *e)
+                    void (*each)(void *ctx, const struct store_message *m), void *ctx,
+                    struct err *e)
 {
     struct transcript_job job = {s, ids, each, ctx};
     s->crash_ids.n = 0;

@@ -4,7 +4,6 @@
 
 #include "runtime/cache/segment.h"
 #include "runtime/save/save.h"
-#include "store/store.h"
 
 /* A layer's units of positions below `end` that were alive at entry seq. */
 struct save_base {

@@ -18,9 +18,6 @@
 #define COMMENT_END   " -->"
 #define DAMAGED       "[this message is damaged]"
 
-static const char *const role_words[] = {
-    [STORE_SYSTEM] = "system", [STORE_USER] = "user", [STORE_ASSISTANT] = "assistant"};
-
 /* ---- JSON, written --------------------------------------------------------------------------- */
 
 /* ">" is escaped too, so that the text may be inside a comment. */
@@ -69,7 +66,7 @@ struct writer {
 static int put_message(void *ctx, const struct store_message *m)
 {
     struct writer *w = ctx;
-    str_printf(w->out, "%s{\"role\":\"%s\",\"text\":", w->n++ ? "," : "", role_words[m->role]);
+    str_printf(w->out, "%s{\"role\":\"%s\",\"text\":", w->n++ ? "," : "", chat_role_word(m->role));
     if (m->damaged) {
         struct str text = {0};
         str_printf(&text, DAMAGED "%s%s", m->n_text ? "\n\n" : "", m->text);
@@ -162,7 +159,7 @@ static int put_section(void *ctx, const struct store_message *m)
 {
     struct writer *w = ctx;
     const char *p = m->text, *end = p + m->n_text;
-    str_printf(w->out, "## %s%s\n\n", role_words[m->role], m->seq < 0 ? " (stopped)" : "");
+    str_printf(w->out, "## %s%s\n\n", chat_role_word(m->role), m->seq < 0 ? " (stopped)" : "");
     if (m->damaged) str_puts(w->out, DAMAGED "\n\n");
     for (const char *nl; p <= end; p = nl + 1) {
         nl = memchr(p, '\n', (size_t)(end - p));
@@ -252,8 +249,8 @@ static bool get_ms(const cJSON *o, const char *key, int64_t *out)
 static int get_role(const cJSON *m)
 {
     const char *word = get_string(m, "role");
-    for (int i = STORE_SYSTEM; word && i <= STORE_ASSISTANT; i++)
-        if (!strcmp(word, role_words[i])) return i;
+    for (int i = 0; word && i < CHAT_ROLES; i++)
+        if (!strcmp(word, chat_role_word((enum chat_role)i))) return i;
     return -1;
 }
 
@@ -333,17 +330,17 @@ static int import_message(struct import *im, int64_t id, const cJSON *j, int64_t
 {
     struct str text = {0}, tokens = {0};
     int role = get_role(j), rc = 0;
-    struct store_message m = {.role = (enum store_role)role};
+    struct store_message m = {.role = (enum chat_role)role};
     bool partial = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(j, "partial"));
     if (role < 0 || !get_text(j, &text) || !get_ms(j, "created_ms", &m.created_ms))
         rc = bad(im, "a message without role, text or created_ms");
     else if (!get_tokens(j, &tokens))
         rc = bad(im, "a message without its token ids");
-    else if (partial && (j->next || role != STORE_ASSISTANT))
+    else if (partial && (j->next || role != CHAT_ASSISTANT))
         rc = bad(im, "a partial message that is not the last answer");
     /* A note for the reader, neither the user's text nor the model's; the model does not see it. */
     if (is_damaged(j)) {
-        m.role = STORE_SYSTEM;
+        m.role = CHAT_SYSTEM;
         tokens.n = 0;
     }
     m.text = str_get(&text);

@@ -31,17 +31,16 @@ static bool is_blank(const char *text, size_t n)
 }
 
 /* Whether the ids give the text, none of it by a control token. */
-static bool gives_text(const struct session *s, const struct store_message *m, bool first)
+static bool gives_text(const struct session *s, const struct store_message *m)
 {
     const struct engine *g = s->engine;
-    enum chat_role role = m->role == STORE_USER ? CHAT_USER : CHAT_ASSISTANT;
-    const struct save_message message = {.role = role, .thought.n = m->thought.n};
-    const char *before = session_before(s, &message, first);
+    struct store_message said = *m;
+    said.role = m->role == CHAT_USER ? CHAT_USER : CHAT_ASSISTANT;
     if (is_blank(m->text, m->n_text)) return true;
     uint16_t *n_bytes = malloc((m->n_tokens + 1) * sizeof *n_bytes);
     if (!n_bytes) return true; /* opening fails for want of memory soon enough */
-    bool good =
-        token_text_align(g->tokenizer, m->tokens, m->n_tokens, before, m->text, m->n_text, n_bytes);
+    bool good = token_text_align(g->tokenizer, m->tokens, m->n_tokens, session_before(s, &said),
+                                 m->text, m->n_text, n_bytes);
     for (size_t i = 0; good && i < m->n_tokens; i++) {
         size_t n;
         tokenizer_bytes(g->tokenizer, m->tokens[i], false, &n);
@@ -63,7 +62,7 @@ static bool gave_answer(const struct session *s, const struct store_message *m)
 {
     struct str heard[2] = {{0}}, text = {0}, thought = {0};
     struct thought_reader r = {0};
-    if (m->role != STORE_ASSISTANT || !session_turn_reader(s, &r)) return false;
+    if (m->role != CHAT_ASSISTANT || !session_turn_reader(s, &r)) return false;
     for (size_t i = 0; i < m->n_tokens; i++) {
         size_t n;
         const char *bytes = tokenizer_bytes(s->engine->tokenizer, m->tokens[i], false, &n);
@@ -89,18 +88,17 @@ static bool gave_answer(const struct session *s, const struct store_message *m)
 static bool spells(const struct session *s, const struct store_message *m, int32_t last)
 {
     const struct tokenizer *t = s->engine->tokenizer;
-    struct err ignored;
-    if (m->n_tokens == 0) return m->role == STORE_SYSTEM || m->n_text == 0;
+    if (m->n_tokens == 0) return m->role == CHAT_SYSTEM || m->n_text == 0;
     for (size_t i = 0; i < m->n_tokens; i++)
         if (m->tokens[i] < 0 || m->tokens[i] >= s->engine->model->n_vocab)
             return false; /* another model's */
     if (gave_answer(s, m)) return true;
-    bool gives = gives_text(s, m, last < 0);
+    bool gives = gives_text(s, m);
     int64_t more = visible_bytes(t, m->tokens, m->n_tokens) - (int64_t)(m->n_text + m->thought.n);
     if (gives && (more <= SURPLUS_BYTES || s->opts.raw)) return true;
     struct tokens ids = {0};
-    enum chat_role role = m->role == STORE_USER ? CHAT_USER : CHAT_ASSISTANT;
-    int rc = session_encode(s, role, m->text, m->n_text, last, &ids, &ignored);
+    enum chat_role role = m->role == CHAT_USER ? CHAT_USER : CHAT_ASSISTANT;
+    int rc = session_encode(s, role, m->text, m->n_text, last, &ids, NULL);
     int64_t expected = visible_bytes(t, ids.ids, ids.n) - (int64_t)m->n_text;
     /* A tokenizer that changes the text, to lower case for example, does not give it back. */
     bool same = ids.n == m->n_tokens && !memcmp(ids.ids, m->tokens, ids.n * sizeof *ids.ids);
@@ -114,9 +112,8 @@ static bool spells_after(const struct session *s, const struct store_message *m,
 {
     struct session_change c = {0};
     struct store_message rest = *m;
-    struct err ignored;
     if (spells(s, m, last)) return true;
-    bool again = m->role == STORE_USER && !session_turn_change(s, &c, &ignored) && c.again.n > 0 &&
+    bool again = m->role == CHAT_USER && !session_turn_change(s, &c, NULL) && c.again.n > 0 &&
                  c.again.n < m->n_tokens &&
                  !memcmp(m->tokens, c.again.ids, c.again.n * sizeof *m->tokens);
     rest.tokens += again ? c.again.n : 0;
@@ -138,18 +135,12 @@ struct respell {
     struct messages rest;
 };
 
-static void follow(struct respell *r, const struct store_message *m)
-{
-    const struct save_message message = save_message_of(m);
-    session_follow(r->s, &message, r->position, &session_silent);
-    r->position += (int64_t)m->n_tokens;
-}
-
 static int collect(void *ctx, const struct store_message *m)
 {
     struct respell *r = ctx;
     if (r->all || r->rest.n || !spells_after(r->s, m, r->last)) return messages_add(&r->rest, m);
-    follow(r, m);
+    session_follow(r->s, m, &session_silent);
+    r->position = m->position + (int64_t)m->n_tokens;
     r->n_kept++;
     if (m->n_tokens) r->last = m->tokens[m->n_tokens - 1];
     return 0;
@@ -158,11 +149,10 @@ static int collect(void *ctx, const struct store_message *m)
 int session_encode_saved(const struct session *s, const struct store_message *m, int32_t last,
                          struct tokens *ids, struct err *e)
 {
-    enum chat_role role = m->role == STORE_USER ? CHAT_USER : CHAT_ASSISTANT;
-    if (m->role == STORE_SYSTEM || m->n_text == 0) return 0;
-    int rc = session_encode(s, role, m->text, m->n_text, last, ids, e);
+    if (m->role == CHAT_SYSTEM || m->n_text == 0) return 0;
+    int rc = session_encode(s, m->role, m->text, m->n_text, last, ids, e);
     int32_t end = m->n_tokens ? m->tokens[m->n_tokens - 1] : -1;
-    bool ended = role == CHAT_ASSISTANT && !s->other_model &&
+    bool ended = m->role == CHAT_ASSISTANT && !s->other_model &&
                  chat_ends(s->engine->template, s->engine->tokenizer, end);
     if (!rc && ended) tokens_push(ids, end);
     return rc;

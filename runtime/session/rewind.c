@@ -70,7 +70,7 @@ static int prepare(struct session *s, int64_t turn, const struct session_sink *k
     return rc ? rc : session_finish_answer(s, k, e);
 }
 
-static void ignore_message(void *ctx, const struct save_message *m)
+static void ignore_message(void *ctx, const struct store_message *m)
 {
     (void)ctx;
     (void)m;
@@ -102,7 +102,7 @@ static int read_ids(const struct session *s, const struct cut *c, struct tokens 
 /* Cuts the stored conversation and adds `then`, if it is not NULL; then sets the session to the
  * result. The message is pending even if loading the cache failed, because it is stored. */
 static int go_back(struct session *s, const struct cut *c, const struct tokens *ids,
-                   const struct save_message *then, const struct session_sink *k, struct err *e)
+                   const struct store_message *then, const struct session_sink *k, struct err *e)
 {
     struct save_state before = s->state;
     session_marks_cut(s, turns_in(s, c->n_messages));
@@ -135,8 +135,8 @@ static int replace(struct session *s, const struct cut *c, enum chat_role role, 
     int rc = read_ids(s, c, &ids, e);
     int32_t last = !rc && c->n_tokens ? ids.ids[c->n_tokens - 1] : -1;
     if (!rc) rc = session_encode(s, role, text, n, last, &new_ids, e);
-    struct save_message then = {
-        .role = role, .text = text, .n_text = n, .ids = new_ids.ids, .n_ids = new_ids.n};
+    struct store_message then = {
+        .role = role, .text = text, .n_text = n, .tokens = new_ids.ids, .n_tokens = new_ids.n};
     if (!rc) rc = go_back(s, c, &ids, &then, k, e);
     tokens_release(&ids);
     tokens_release(&new_ids);
@@ -175,12 +175,12 @@ int session_replace(struct session *s, int64_t turn, const char *text, size_t n,
     int rc = session_can_rewind(s, turn, e);
     if (!rc) rc = session_encode(s, CHAT_USER, text, n, -1, &ids, e); /* is it a message? */
     if (!rc) rc = session_finish_answer(s, sink, e);
-    if (!rc) rc = save_hold(s->save, e);
+    if (!rc) rc = store_hold(save_store(s->save), e);
     tokens_release(&ids);
     if (rc) return rc;
     rc = session_rewind(s, turn, sink, e);
     if (!rc) rc = session_take_message(s, CHAT_USER, text, n, sink, e);
-    rc = save_release(s->save, rc, e);
+    rc = store_release(save_store(s->save), rc, e);
     s->must_reopen = rc != 0;
     return rc ? rc : session_run_turn(s, sink, end, e);
 }
@@ -189,7 +189,7 @@ int session_replace(struct session *s, int64_t turn, const char *text, size_t n,
 static int answer_again(struct session *s, const struct cut *c, const struct session_sink *sink,
                         enum session_end *end, struct err *e)
 {
-    int rc = save_hold(s->save, e);
+    int rc = store_hold(save_store(s->save), e);
     if (rc) return rc;
     s->holds = true;
     rc = cut_off(s, c, sink, e);
@@ -201,7 +201,7 @@ static int answer_again(struct session *s, const struct cut *c, const struct ses
     if (!rc) rc = err_set(e, ERR_STOP, "interrupted; the old answer stays");
     s->holds = false;
     s->must_reopen = true;
-    return save_release(s->save, rc, e);
+    return store_release(save_store(s->save), rc, e);
 }
 
 int session_regenerate(struct session *s, const struct session_sink *sink, enum session_end *end,
@@ -230,8 +230,8 @@ int session_amend(struct session *s, const char *text, size_t n, const struct se
     return rc ? rc : session_read_taken(s, sink, e);
 }
 
-int session_branch(struct session *s, int64_t turn, const char *name,
-                   char out[CONVERSATION_NAME_MAX], struct err *e)
+int session_branch(struct session *s, int64_t turn, const char *name, char out[STORE_NAME_MAX],
+                   struct err *e)
 {
     struct store_conversation made;
     int rc = session_check_turn(s, turn, 0, e);

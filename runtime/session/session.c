@@ -88,18 +88,18 @@ int session_save_now(struct session *s, const struct save_token *first, struct e
     return rc;
 }
 
-const char *session_before(const struct session *s, const struct save_message *m, bool first)
+const char *session_before(const struct session *s, const struct store_message *m)
 {
     const struct engine *g = s->engine;
     if (s->opts.raw) return "";
     if (m->thought.n && g->thoughts) return thought_before_answer(g->thoughts);
-    return chat_before(g->template, m->role, first && s->system);
+    return chat_before(g->template, m->role, m->position == 0 && s->system);
 }
 
-uint16_t *session_align(const struct session *s, const struct save_message *m, bool first)
+uint16_t *session_align(const struct session *s, const struct store_message *m)
 {
-    uint16_t *n_bytes = memory_grow(NULL, m->n_ids + 1, sizeof *n_bytes);
-    token_text_align(s->engine->tokenizer, m->ids, m->n_ids, session_before(s, m, first), m->text,
+    uint16_t *n_bytes = memory_grow(NULL, m->n_tokens + 1, sizeof *n_bytes);
+    token_text_align(s->engine->tokenizer, m->tokens, m->n_tokens, session_before(s, m), m->text,
                      m->n_text, n_bytes);
     return n_bytes;
 }
@@ -282,7 +282,7 @@ static int save_token(struct session *s, bool first, const struct save_token *t,
     if (!first) return save_answer_token(s->save, &s->ctx.cache, t, e);
     int rc = session_save_now(s, t, e);
     if (!s->holds) return rc;
-    rc = save_release(s->save, rc, e);
+    rc = store_release(save_store(s->save), rc, e);
     s->holds = false;
     s->must_reopen = rc != 0;
     s->answering = rc == 0;
@@ -366,19 +366,18 @@ static int save_with_settings(struct session *s, struct finish *f, struct err *e
 {
     struct str settings = {0};
     spell_settings(s, &settings);
-    s->state.settings = settings.data;
-    struct save_message m = {.role = CHAT_ASSISTANT,
-                             .text = str_get(&s->answer),
-                             .n_text = s->answer.n,
-                             .ids = s->answer_ids.ids,
-                             .n_ids = s->answer_ids.n};
+    struct store_message m = {.role = CHAT_ASSISTANT,
+                              .text = str_get(&s->answer),
+                              .n_text = s->answer.n,
+                              .tokens = s->answer_ids.ids,
+                              .n_tokens = s->answer_ids.n,
+                              .settings = settings.data};
     if (s->thought.n)
-        m.thought = (struct save_thought){.text = s->thought.data,
-                                          .n = s->thought.n,
-                                          .n_tokens = session_turn_thought(s) - s->n_unthought,
-                                          .ms = (int64_t)s->thought_ms};
+        m.thought = (struct store_thought){.text = s->thought.data,
+                                           .n = s->thought.n,
+                                           .n_tokens = session_turn_thought(s) - s->n_unthought,
+                                           .ms = (int64_t)s->thought_ms};
     int rc = save_answer(s->save, &s->ctx.cache, session_state_now(s), &m, finish_evict, f, e);
-    s->state.settings = NULL;
     str_release(&settings);
     return rc;
 }
@@ -557,11 +556,13 @@ int session_encode(const struct session *s, enum chat_role role, const char *tex
     return rc || ids->n ? rc : err_set(e, ERR_USAGE, "the message is empty");
 }
 
-void session_push_message(struct session *s, const struct save_message *m,
+void session_push_message(struct session *s, const struct store_message *m,
                           const struct session_sink *k)
 {
-    session_follow(s, m, s->n_tokens, k);
-    for (size_t i = 0; i < m->n_ids; i++) session_push(s, m->ids[i]);
+    struct store_message placed = *m;
+    placed.position = s->n_tokens;
+    session_follow(s, &placed, k);
+    for (size_t i = 0; i < m->n_tokens; i++) session_push(s, m->tokens[i]);
     session_add_message(s, m->role, s->n_tokens, m->created_ms);
 }
 
@@ -577,8 +578,8 @@ int session_take_message(struct session *s, enum chat_role role, const char *tex
     for (size_t i = 0; i < change.again.n; i++) tokens_push(&ids, change.again.ids[i]);
     if (!rc) rc = session_encode(s, role, text, n, change.last, &ids, e);
     if (!rc) rc = session_turn_apply(s, &change, k, e);
-    struct save_message m = {
-        .role = role, .text = text, .n_text = n, .ids = ids.ids, .n_ids = ids.n};
+    struct store_message m = {
+        .role = role, .text = text, .n_text = n, .tokens = ids.ids, .n_tokens = ids.n};
     if (!rc && s->save) rc = save_message(s->save, &m, e);
     if (!rc) session_push_message(s, &m, k);
     tokens_release(&ids);

@@ -185,8 +185,8 @@ int session_amend(struct session *s, const char *text, size_t n, const struct se
 
 /* A new conversation with the turns up to and including `turn`; this one stays open and unchanged.
  * Its saved cache is shared, not copied. name NULL or "": a generated one; out: its name. */
-int session_branch(struct session *s, int64_t turn, const char *name,
-                   char out[CONVERSATION_NAME_MAX], struct err *e);
+int session_branch(struct session *s, int64_t turn, const char *name, char out[STORE_NAME_MAX],
+                   struct err *e);
 
 /* ---- numbers, for the strip, the memory line and --json -------------------------------------- */
 

@@ -111,12 +111,12 @@ struct opening {
     bool found;
 };
 
-static void first_message(void *ctx, const struct save_message *m)
+static void first_message(void *ctx, const struct store_message *m)
 {
     struct opening *o = ctx;
     if (o->found) return;
-    uint16_t *n_bytes = session_align(o->s, m, true);
-    while (o->first + 1 < (int64_t)m->n_ids && !n_bytes[o->first]) o->first++;
+    uint16_t *n_bytes = session_align(o->s, m);
+    while (o->first + 1 < (int64_t)m->n_tokens && !n_bytes[o->first]) o->first++;
     o->found = true;
     free(n_bytes);
 }
@@ -189,7 +189,7 @@ static int check_room(const struct save_turns *t, struct err *e)
 static int settle(struct session *s, const struct save_state *before, int rc, struct err *e)
 {
     if (!rc) rc = session_save_now(s, NULL, e);
-    rc = save_release(s->save, rc, e);
+    rc = store_release(save_store(s->save), rc, e);
     if (rc) s->state = *before;
     session_marks_pin(s);
     return rc;
@@ -216,7 +216,7 @@ int session_pin(struct session *s, int64_t turn, const struct session_sink *sink
     int rc = check(s, turn, k, e);
     if (rc || (session_is_pinned(s, turn) && !session_is_forgotten(s, turn))) return rc;
     rc = check_pin(s, turn, e);
-    if (!rc) rc = save_hold(s->save, e);
+    if (!rc) rc = store_hold(save_store(s->save), e);
     if (rc) return rc;
     add(&s->state.pinned, turn);
     rc = session_save_now(s, NULL, e);
@@ -231,7 +231,7 @@ int session_unpin(struct session *s, int64_t turn, const struct session_sink *si
     int rc = check(s, turn, k, e);
     if (!rc && !session_is_pinned(s, turn))
         rc = err_set(e, ERR_USAGE, "turn %lld is not pinned", (long long)turn);
-    if (!rc) rc = save_hold(s->save, e);
+    if (!rc) rc = store_hold(save_store(s->save), e);
     if (rc) return rc;
     take_out(&s->state.pinned, turn);
     return settle(s, &before, 0, e);
@@ -247,7 +247,7 @@ int session_forget(struct session *s, int64_t turn, const struct session_sink *s
         rc = err_set(e, ERR_USAGE,
                      "the recurrent layers of this model cannot forget a turn: /rewind goes back");
     if (!rc) rc = check_room(&s->state.forgotten, e);
-    if (!rc) rc = save_hold(s->save, e);
+    if (!rc) rc = store_hold(save_store(s->save), e);
     if (rc) return rc;
     add(&s->state.forgotten, turn);
     rc = settle(s, &before, 0, e);
@@ -262,7 +262,7 @@ int session_unforget(struct session *s, const struct session_sink *sink, struct 
     int rc = s->forgetting.n
                  ? check(s, s->forgetting.turn[0], k, e)
                  : err_set(e, ERR_USAGE, "no turn was forgotten since the last message");
-    if (!rc) rc = save_hold(s->save, e);
+    if (!rc) rc = store_hold(save_store(s->save), e);
     if (rc) return rc;
     for (int i = 0; i < s->forgetting.n; i++) take_out(&s->state.forgotten, s->forgetting.turn[i]);
     rc = settle(s, &before, 0, e);

@@ -87,7 +87,9 @@ static int adopt_settings(struct session *s, struct err *e)
                  "them from the database",
                  (long long)saved.n_lost);
         notice(s, text);
-        rc = s->opts.read_only ? 0 : save_drop(s->save, e); /* it is ahead of the text */
+        rc = s->opts.read_only
+                 ? 0
+                 : store_cache_drop(save_store(s->save), s->id, e); /* it is ahead of the text */
         if (rc) return rc;
     }
     /* of another model, they would be its own */
@@ -139,7 +141,6 @@ static void describe(struct session *s)
 struct count {
     struct session *s;
     const struct session_sink *sink;
-    int64_t n_tokens;
 };
 
 void session_join_characters(const struct str *bytes, struct str *out)
@@ -161,18 +162,18 @@ static void drop_space(const struct session *s, struct str *answer)
 }
 
 /* The text of an answer interrupted by a crash is what its tokens say. */
-static void follow(struct count *c, const struct save_message *m)
+static void follow(struct count *c, const struct store_message *m)
 {
     struct session *s = c->s;
-    struct save_message rest = *m;
-    if (!m->running) {
-        session_follow(s, m, c->n_tokens, c->sink);
+    struct store_message rest = *m;
+    if (m->seq >= 0) {
+        session_follow(s, m, c->sink);
         return;
     }
-    session_describe(s, m, c->n_tokens, c->sink);
+    session_describe(s, m, c->sink);
     rest.text = "";
     rest.n_text = 0;
-    s->n_killed = (int64_t)m->n_ids;
+    s->n_killed = (int64_t)m->n_tokens;
     session_turn_answer(s, &rest, &s->heard[0], &s->heard[1]);
     session_turn_end_thought(s);
     drop_space(s, &s->heard[1]);
@@ -183,12 +184,11 @@ static void follow(struct count *c, const struct save_message *m)
     str_clear(&s->heard[1]);
 }
 
-static void count_message(void *ctx, const struct save_message *m)
+static void count_message(void *ctx, const struct store_message *m)
 {
     struct count *c = ctx;
     follow(c, m);
-    c->n_tokens += (int64_t)m->n_ids;
-    session_add_message(c->s, m->role, c->n_tokens, m->created_ms);
+    session_add_message(c->s, m->role, m->position + (int64_t)m->n_tokens, m->created_ms);
 }
 
 /* Replays the pending transcript, except its last token, which stays pending as after an answer. */
@@ -229,7 +229,7 @@ static int load(struct session *s, const struct session_sink *k, struct save_loa
                 struct err *e)
 {
     struct tokens ids = {0};
-    struct count count = {s, k, 0};
+    struct count count = {s, k};
     *out = (struct save_loaded){.usable = true};
     session_turn_forget(s);
     int rc = save_transcript(s->save, &ids, count_message, &count, e);
@@ -287,7 +287,7 @@ static int resume(struct session *s, struct store *store, const struct session_s
     int rc = s->other_model ? readings_switch(s->save, s->engine->model_digest, &s->state, e) : 0;
     if (!rc) rc = respell(s, store, e);
     if (!rc) rc = load(s, k, &loaded, e);
-    if (!rc && !loaded.usable) rc = save_drop(s->save, e);
+    if (!rc && !loaded.usable) rc = store_cache_drop(save_store(s->save), s->id, e);
     if (!rc)
         rc = save_recover(s->save, &s->ctx.cache, session_state_now(s), &s->answer, &s->thought, e);
     if (!rc && loaded.adopted) rc = session_save_now(s, NULL, e);
@@ -308,7 +308,7 @@ int session_reload(struct session *s, const struct session_sink *k, struct err *
     int rc = load_cache(s, &loaded, e);
     if (!rc && loaded.n_run) rc = session_recall_loaded(s, loaded.n_run, e);
     session_drop_pending(s, (size_t)loaded.n_run);
-    if (!rc && !loaded.usable) rc = save_drop(s->save, e);
+    if (!rc && !loaded.usable) rc = store_cache_drop(save_store(s->save), s->id, e);
     if (!rc) rc = replay(s, k, e);
     if (!rc) rc = session_marks_forget(s, k, e);
     str_release(&loaded.why);

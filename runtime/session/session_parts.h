@@ -29,7 +29,7 @@ struct session {
     char name[STORE_NAME_MAX];
     char notice[1024];
     bool begun; /* created by this session, with a generated name */
-    bool holds; /* a cut is saved together with the next answer's first token (save_hold) */
+    bool holds; /* a cut is saved together with the next answer's first token (store_hold) */
     bool must_reopen;
     bool other_model; /* it was saved with one, which the user was told */
     char *system;     /* sent with the first user message; NULL = none */
@@ -94,18 +94,17 @@ void session_drop_pending(struct session *s, size_t n);
 void session_add_message(struct session *s, enum chat_role role, int64_t end, int64_t created_ms);
 /* Whether a token ends the answer, in the session at `session`. */
 bool session_ends_turn(const void *session, int32_t id);
-/* The text directly before a message's text. `first`: of the conversation. */
-const char *session_before(const struct session *s, const struct save_message *m, bool first);
-/* The bytes of a message's text that each of its tokens stands for (token_text_align), to be freed.
- * `first`: of the conversation. */
-uint16_t *session_align(const struct session *s, const struct save_message *m, bool first);
+/* The text directly before a message's text. */
+const char *session_before(const struct session *s, const struct store_message *m);
+/* The bytes of a message's text that each of its tokens stands for (token_text_align), to be
+ * freed. */
+uint16_t *session_align(const struct session *s, const struct store_message *m);
 /* Reports which tokens of a message stand for its text, to the sink and to recall. Call with each
  * message, in order. */
-void session_describe(struct session *s, const struct save_message *m, int64_t position,
+void session_describe(struct session *s, const struct store_message *m,
                       const struct session_sink *k);
 /* The same, and keeps track of the newest turn. */
-void session_follow(struct session *s, const struct save_message *m, int64_t position,
-                    const struct session_sink *k);
+void session_follow(struct session *s, const struct store_message *m, const struct session_sink *k);
 /* Makes whole characters of an answer's bytes. */
 void session_join_characters(const struct str *bytes, struct str *out);
 
@@ -136,7 +135,7 @@ void session_turn_said(struct session *s);
 void session_turn_token(struct session *s, int32_t id, const char *bytes, size_t n,
                         struct str *thought, struct str *answer);
 /* A stored answer; appends what its tokens spell. */
-void session_turn_answer(struct session *s, const struct save_message *m, struct str *thought,
+void session_turn_answer(struct session *s, const struct store_message *m, struct str *thought,
                          struct str *answer);
 /* Whether the token ends the assistant's turn, not only its thought. */
 bool session_turn_is_over(const struct session *s, int32_t id);
@@ -171,10 +170,10 @@ bool session_keeps_all(const struct session *s); /* its policy never evicts */
 int session_recall_open(struct session *s, struct err *e);
 void session_recall_close(struct session *s);
 struct archive *session_recall_archive(const struct session *s); /* NULL = recall is off */
-/* Takes a message at `position` (session_describe): n_bytes[n_ids] of its text that each token
- * stands for, 0 = none; past[n_ids]: text of the turn before that is run again. The tokens of an
- * answer follow one by one. */
-void session_recall_message(struct session *s, const struct save_message *m, int64_t position,
+/* Takes a message (session_describe): n_bytes[m->n_tokens] of its text that each token stands for,
+ * 0 = none; past[m->n_tokens]: text of the turn before that is run again. The tokens of an answer
+ * follow one by one. */
+void session_recall_message(struct session *s, const struct store_message *m,
                             const uint16_t *n_bytes, const bool *past);
 /* Takes a token of an answer; said: it is text, not a mark. */
 void session_recall_token(struct session *s, int32_t id, bool said, bool thought);
@@ -224,7 +223,7 @@ int session_respell(struct session *s, struct store *store, bool all, size_t *n,
 int session_system_take(struct session *s, struct err *e);
 int session_system_save(struct session *s, struct store *store, struct err *e);
 /* Makes a stored message pending. */
-void session_push_message(struct session *s, const struct save_message *m,
+void session_push_message(struct session *s, const struct store_message *m,
                           const struct session_sink *k);
 /* Encodes a message, stores it, then makes it pending: it is stored before the model sees it. */
 int session_take_message(struct session *s, enum chat_role role, const char *text, size_t n,

@@ -163,18 +163,18 @@ void session_recall_token(struct session *s, int32_t id, bool said, bool thought
     if (said) r->n_newest = push_newest(r->newest, r->n_newest, RECALL_ANSWER, t);
 }
 
-void session_recall_message(struct session *s, const struct save_message *m, int64_t position,
+void session_recall_message(struct session *s, const struct store_message *m,
                             const uint16_t *n_bytes, const bool *past)
 {
     struct session_recall *r = s->recall;
-    tell_from(r, position);
+    tell_from(r, m->position);
     if (m->role != CHAT_USER) return;
     r->reader = (struct word_reader){0};
     memcpy(r->before, r->message, sizeof r->before);
-    r->n_before = position ? r->n_message : 0;
+    r->n_before = m->position ? r->n_message : 0;
     r->n_message = r->n_newest = 0;
-    for (size_t i = 0; i < m->n_ids; i++) {
-        const struct archive_token t = tell(s, m->ids[i], n_bytes[i] || past[i], false, false);
+    for (size_t i = 0; i < m->n_tokens; i++) {
+        const struct archive_token t = tell(s, m->tokens[i], n_bytes[i] || past[i], false, false);
         if (n_bytes[i]) r->n_message = push_newest(r->message, r->n_message, RECALL_MESSAGE, t);
     }
 }

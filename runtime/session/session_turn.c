@@ -82,14 +82,14 @@ void session_turn_forget(struct session *s)
     s->turn->begun = false;
 }
 
-/* A user's message that begins at `position`, before it is run. */
-static void begin(struct session *s, const struct save_message *m, int64_t position)
+/* A user's message, before it is run. */
+static void begin(struct session *s, const struct store_message *m)
 {
     struct session_turn *t = s->turn;
     bool last_known = t->ids.n && t->begun;
-    t->last = position == 0 ? -1 : last_known ? t->ids.ids[t->ids.n - 1] : t->last;
+    t->last = m->position == 0 ? -1 : last_known ? t->ids.ids[t->ids.n - 1] : t->last;
     t->begun = true;
-    t->position = position;
+    t->position = m->position;
     t->ids.n = 0;
     t->n_opening = 0;
     t->n_thought = 0;
@@ -97,10 +97,10 @@ static void begin(struct session *s, const struct save_message *m, int64_t posit
     str_clear(&t->answer);
     str_clear(&t->thought);
     str_append(&t->user, m->text, m->n_text);
-    push_ids(&t->ids, m->ids, m->n_ids);
+    push_ids(&t->ids, m->tokens, m->n_tokens);
     t->n_prompt = t->ids.n;
     const struct thought_format *f = s->opts.raw ? NULL : s->engine->thoughts;
-    thought_begin(&t->reader, f, s->engine->tokenizer, m->ids, m->n_ids);
+    thought_begin(&t->reader, f, s->engine->tokenizer, m->tokens, m->n_tokens);
 }
 
 void session_turn_token(struct session *s, int32_t id, const char *bytes, size_t n,
@@ -120,30 +120,31 @@ void session_turn_token(struct session *s, int32_t id, const char *bytes, size_t
     tokens_push(&t->ids, id);
 }
 
-void session_turn_answer(struct session *s, const struct save_message *m, struct str *thought,
+void session_turn_answer(struct session *s, const struct store_message *m, struct str *thought,
                          struct str *answer)
 {
     struct session_turn *t = s->turn;
-    for (size_t i = 0; i < m->n_ids; i++) {
+    for (size_t i = 0; i < m->n_tokens; i++) {
         size_t n;
-        const char *bytes = tokenizer_bytes(s->engine->tokenizer, m->ids[i], false, &n);
-        session_turn_token(s, m->ids[i], bytes, n, thought, answer);
+        const char *bytes = tokenizer_bytes(s->engine->tokenizer, m->tokens[i], false, &n);
+        session_turn_token(s, m->tokens[i], bytes, n, thought, answer);
     }
     str_append(&t->answer, m->text, m->n_text);
     str_append(&t->thought, m->thought.text ? m->thought.text : "", m->thought.n);
 }
 
 /* Marks the tokens among the first n that stand for this text of the turn before. */
-static bool find_past(const struct session *s, const struct save_message *m, size_t n,
+static bool find_past(const struct session *s, const struct store_message *m, size_t n,
                       enum chat_role role, const struct str *text, bool *past)
 {
-    const struct save_message was = {.role = role,
-                                     .text = str_get(text),
-                                     .n_text = text->n,
-                                     .ids = m->ids,
-                                     .n_ids = n,
-                                     .thought.n = s->turn->thought.n};
-    uint16_t *n_bytes = session_align(s, &was, s->turn->position == 0);
+    const struct store_message was = {.role = role,
+                                      .text = str_get(text),
+                                      .n_text = text->n,
+                                      .tokens = m->tokens,
+                                      .n_tokens = n,
+                                      .position = s->turn->position,
+                                      .thought.n = s->turn->thought.n};
+    uint16_t *n_bytes = session_align(s, &was);
     bool found = false;
     for (size_t i = 0; i < n; i++) found |= past[i] |= n_bytes[i] > 0;
     free(n_bytes);
@@ -151,35 +152,34 @@ static bool find_past(const struct session *s, const struct save_message *m, siz
 }
 
 /* A message's tokens may begin with a part of the turn before, its answer at least. */
-static void find_turn(const struct session *s, const struct save_message *m,
+static void find_turn(const struct session *s, const struct store_message *m,
                       const uint16_t *n_bytes, bool *past)
 {
     const struct session_turn *t = s->turn;
     size_t n = 0;
-    while (n < m->n_ids && !n_bytes[n]) n++;
-    if (m->role == CHAT_USER && t->begun && n < m->n_ids &&
+    while (n < m->n_tokens && !n_bytes[n]) n++;
+    if (m->role == CHAT_USER && t->begun && n < m->n_tokens &&
         find_past(s, m, n, CHAT_ASSISTANT, &t->answer, past))
         find_past(s, m, n, CHAT_USER, &t->user, past);
 }
 
-void session_describe(struct session *s, const struct save_message *m, int64_t position,
+void session_describe(struct session *s, const struct store_message *m,
                       const struct session_sink *k)
 {
-    uint16_t *n_bytes = session_align(s, m, position == 0);
-    bool *past = memory_grow(NULL, m->n_ids + 1, sizeof *past);
-    memset(past, 0, m->n_ids * sizeof *past);
-    if (k->tokens && m->n_ids) k->tokens(k->ctx, position, (int)m->n_ids, n_bytes);
+    uint16_t *n_bytes = session_align(s, m);
+    bool *past = memory_grow(NULL, m->n_tokens + 1, sizeof *past);
+    memset(past, 0, m->n_tokens * sizeof *past);
+    if (k->tokens && m->n_tokens) k->tokens(k->ctx, m->position, (int)m->n_tokens, n_bytes);
     find_turn(s, m, n_bytes, past);
-    session_recall_message(s, m, position, n_bytes, past);
+    session_recall_message(s, m, n_bytes, past);
     free(n_bytes);
     free(past);
 }
 
-void session_follow(struct session *s, const struct save_message *m, int64_t position,
-                    const struct session_sink *k)
+void session_follow(struct session *s, const struct store_message *m, const struct session_sink *k)
 {
-    session_describe(s, m, position, k);
-    if (m->role == CHAT_USER) begin(s, m, position);
+    session_describe(s, m, k);
+    if (m->role == CHAT_USER) begin(s, m);
     if (m->role == CHAT_ASSISTANT) session_turn_answer(s, m, &s->heard[0], &s->heard[1]);
     str_clear(&s->heard[0]);
     str_clear(&s->heard[1]);
@@ -222,9 +222,8 @@ static size_t ids_before_message(const struct session *s)
 {
     const struct session_turn *t = s->turn;
     struct tokens own = {0};
-    struct err ignored;
     size_t n = 0;
-    int rc = session_encode(s, CHAT_USER, str_get(&t->user), t->user.n, t->last, &own, &ignored);
+    int rc = session_encode(s, CHAT_USER, str_get(&t->user), t->user.n, t->last, &own, NULL);
     if (!rc && own.n < t->n_prompt &&
         !memcmp(t->ids.ids + t->n_prompt - own.n, own.ids, own.n * sizeof *own.ids))
         n = t->n_prompt - own.n;
@@ -374,7 +373,6 @@ struct gap {
 struct walk {
     struct session *s;
     size_t n_left;
-    int64_t position;
     bool collects; /* the gaps that each message made */
     struct gap *gaps;
     size_t n_gaps, gaps_max;
@@ -382,35 +380,35 @@ struct walk {
     struct err *e;
 };
 
-static void add_gap(struct walk *w, int64_t from, int64_t end)
+static void add_gap(struct walk *w, int64_t at, int64_t from, int64_t end)
 {
-    if (from >= end || w->position < w->s->ctx.cache.n_pos) return;
+    if (from >= end || at < w->s->ctx.cache.n_pos) return;
     w->gaps = memory_more(w->gaps, w->n_gaps, &w->gaps_max, sizeof *w->gaps);
-    w->gaps[w->n_gaps++] = (struct gap){w->position, from, end};
+    w->gaps[w->n_gaps++] = (struct gap){at, from, end};
 }
 
 /* The change that this message made when it was said: its ids begin with those that were run
  * again. */
-static void collect(struct walk *w, const struct save_message *m)
+static void collect(struct walk *w, const struct store_message *m)
 {
     struct session_change c = {0};
     w->rc = session_turn_change(w->s, &c, w->e);
     size_t n = c.again.n;
-    bool same = n == 0 || (n < m->n_ids && !memcmp(m->ids, c.again.ids, n * sizeof *m->ids));
+    bool same =
+        n == 0 || (n < m->n_tokens && !memcmp(m->tokens, c.again.ids, n * sizeof *m->tokens));
     if (!w->rc && same) {
-        add_gap(w, c.from, c.end);
-        if (c.drops_last) add_gap(w, w->position - 1, w->position);
+        add_gap(w, m->position, c.from, c.end);
+        if (c.drops_last) add_gap(w, m->position, m->position - 1, m->position);
     }
     session_change_release(&c);
 }
 
-static void walk_message(void *ctx, const struct save_message *m)
+static void walk_message(void *ctx, const struct store_message *m)
 {
     struct walk *w = ctx;
     if (w->n_left == 0 || w->rc) return;
-    if (w->collects && m->role == CHAT_USER && m->n_ids) collect(w, m);
-    session_follow(w->s, m, w->position, &session_silent);
-    w->position += (int64_t)m->n_ids;
+    if (w->collects && m->role == CHAT_USER && m->n_tokens) collect(w, m);
+    session_follow(w->s, m, &session_silent);
     w->n_left--;
 }
 

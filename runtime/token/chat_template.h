@@ -16,13 +16,12 @@
 #include <stddef.h>
 
 #include "base/err.h"
+#include "base/role.h"
 #include "base/str.h"
 #include "runtime/token/tokenizer.h"
 
 struct cJSON;
 struct gguf;
-
-enum chat_role { CHAT_SYSTEM, CHAT_USER, CHAT_ASSISTANT, CHAT_ROLES };
 
 /* How much the model should think before it answers; AUTO: as its template decides. */
 enum chat_think {

@@ -129,9 +129,9 @@ struct seen {
 static int note(void *ctx, const struct store_message *m)
 {
     struct str *text = &((struct seen *)ctx)->text;
-    if (text->n && m->role == STORE_USER) str_puts(text, "\n");
+    if (text->n && m->role == CHAT_USER) str_puts(text, "\n");
     str_append(text, m->text, m->n_text);
-    if (m->role == STORE_USER) str_puts(text, "\n");
+    if (m->role == CHAT_USER) str_puts(text, "\n");
     return 0;
 }
 

@@ -109,7 +109,7 @@ static int life_begin(struct life *x)
     return rc ? rc : session_open(&x->s, engine, x->l, &o.session, NULL, &err);
 }
 
-static int note_message(void *ctx, const struct conversations_message *m)
+static int note_message(void *ctx, const struct store_message *m)
 {
     str_append(ctx, m->text, m->n_text);
     str_puts(ctx, "\n");

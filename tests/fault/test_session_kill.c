@@ -175,10 +175,10 @@ struct found {
     int n_answers;
 };
 
-static int take_message(void *ctx, const struct conversations_message *m)
+static int take_message(void *ctx, const struct store_message *m)
 {
     struct found *f = ctx;
-    if (m->partial) {
+    if (m->seq < 0) {
         str_append(&f->answer, m->text, m->n_text);
         return 0;
     }
@@ -309,7 +309,7 @@ static struct session *resume(const char *file, struct conversations **l)
     return rc ? NULL : s;
 }
 
-static int count_message(void *ctx, const struct conversations_message *m)
+static int count_message(void *ctx, const struct store_message *m)
 {
     *(size_t *)ctx += m->role == CHAT_USER;
     return 0;
@@ -343,7 +343,7 @@ static void live_to_the_end(void)
     _exit(0);
 }
 
-static int add_text(void *ctx, const struct conversations_message *m)
+static int add_text(void *ctx, const struct store_message *m)
 {
     str_append(ctx, m->text, m->n_text);
     return 0;

@@ -86,7 +86,7 @@ struct life {
     struct str seen; /* the rows that the last step read */
 };
 
-static int say(struct life *l, enum store_role role, const char *text)
+static int say(struct life *l, enum chat_role role, const char *text)
 {
     static const int32_t tokens[] = {4, 5, 6};
     struct store_message m = {
@@ -119,7 +119,7 @@ static int step_begin(struct life *l)
 
 static int step_ask(struct life *l)
 {
-    return say(l, STORE_USER, "what is a plug?");
+    return say(l, CHAT_USER, "what is a plug?");
 }
 
 static int step_token(struct life *l)
@@ -138,7 +138,7 @@ static int step_token(struct life *l)
 static int close_turn(struct life *l, int64_t seq)
 {
     int rc = store_begin(l->s, &err);
-    if (rc == 0) rc = say(l, STORE_ASSISTANT, "word word ");
+    if (rc == 0) rc = say(l, CHAT_ASSISTANT, "word word ");
     if (rc == 0) rc = keep(l, 0, seq, STORE_WINDOWS, 800);
     if (rc == 0) rc = keep(l, 1, seq, STORE_BASE, 12500);
     if (rc == 0) rc = store_tail_keep(l->s, l->id, 0, 16, seq, &err);
@@ -370,7 +370,7 @@ static int live_turn(struct store *s, int64_t id, int64_t turn)
     char text[64];
     static uint8_t units[3000];
     snprintf(text, sizeof text, "question %lld", (long long)turn);
-    struct store_message m = {.role = STORE_USER, .text = text, .n_text = strlen(text)};
+    struct store_message m = {.role = CHAT_USER, .text = text, .n_text = strlen(text)};
     int rc = store_message_add(s, id, &m, &err);
     for (int i = 0; rc == 0 && i < TOKENS_PER_TURN; i++) {
         struct store_tail t = {.position = turn * TOKENS_PER_TURN + i,
@@ -381,7 +381,7 @@ static int live_turn(struct store *s, int64_t id, int64_t turn)
         rc = store_tail_add(s, id, &t, &err);
     }
     snprintf(text, sizeof text, "answer %lld", (long long)turn);
-    m = (struct store_message){.role = STORE_ASSISTANT, .text = text, .n_text = strlen(text)};
+    m = (struct store_message){.role = CHAT_ASSISTANT, .text = text, .n_text = strlen(text)};
     struct store_segment g = {.seq = turn, .bytes = units, .n_bytes = sizeof units};
     if (rc == 0) rc = store_begin(s, &err);
     if (rc == 0) rc = store_message_add(s, id, &m, &err);
@@ -418,7 +418,7 @@ static int check_message(void *ctx, const struct store_message *m)
         f->n_tail = (int64_t)m->n_tokens;
         return 0;
     }
-    bool question = m->role == STORE_USER;
+    bool question = m->role == CHAT_USER;
     snprintf(text, sizeof text, "%s %lld", question ? "question" : "answer",
              (long long)(question ? f->n_questions : f->n_answers));
     if (strcmp(text, m->text)) f->wrong = true;
@@ -459,7 +459,7 @@ static void finish_turn(struct store *s, int64_t id)
     ok(store_message_each(s, id, check_message, &f, &err));
     if (f.n_questions == f.n_answers) return;
     snprintf(text, sizeof text, "answer %lld", (long long)f.n_answers);
-    struct store_message m = {.role = STORE_ASSISTANT, .text = text, .n_text = strlen(text)};
+    struct store_message m = {.role = CHAT_ASSISTANT, .text = text, .n_text = strlen(text)};
     struct store_segment g = {.seq = f.n_answers, .bytes = units, .n_bytes = sizeof units};
     ok(store_begin(s, &err));
     ok(store_message_add(s, id, &m, &err));
@@ -537,7 +537,7 @@ TEST(power_cuts)
         ok(live_turn(l.s, c.id, turn));
         int n_more = (int)random_number(TOKENS_PER_TURN + 2);
         if (n_more > 0) {
-            struct store_message m = {.role = STORE_USER, .text = "", .n_text = 0};
+            struct store_message m = {.role = CHAT_USER, .text = "", .n_text = 0};
             char text[64];
             snprintf(text, sizeof text, "question %lld", (long long)turn + 1);
             m.text = text;

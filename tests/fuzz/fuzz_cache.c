@@ -252,7 +252,7 @@ static void use(struct conversations *l, const char *policy)
     session_close(s);
 }
 
-static int count(void *ctx, const struct conversations_message *m)
+static int count(void *ctx, const struct store_message *m)
 {
     (void)m;
     ++*(int *)ctx;

@@ -143,7 +143,7 @@ static void take_keys(struct stage *s, struct input *in, bool late)
     struct key_event ev;
     while (input_next(in, late, &ev)) {
         struct str draft = {0};
-        app_draft(&s->app, &draft);
+        edit_full(&s->app.edit, &draft);
         if (ev.key != K_REPLY_SYNC && ev.key != K_REPLY_BACKGROUND) app_key(&s->app, &ev);
         if (s->app.n_acts > 0 && s->app.talk.n < 40 && s->app.list.n < 20) stage_run(s);
         for (int i = 0; i < s->app.n_acts; i++) act_release(&s->app.acts[i]);

@@ -207,7 +207,7 @@ static void fill(struct store *s)
     struct err e;
     ok(store_conversation_create(s, "talk", &c, &e), &e);
     for (int i = 0; i < 4; i++) {
-        struct store_message m = {.role = i % 2 ? STORE_ASSISTANT : STORE_USER,
+        struct store_message m = {.role = i % 2 ? CHAT_ASSISTANT : CHAT_USER,
                                   .text = i % 2 ? "Hello there." : "Hello",
                                   .n_text = i % 2 ? 12 : 5,
                                   .tokens = ids,

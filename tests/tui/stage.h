@@ -94,7 +94,7 @@ static inline void stage_snapshot(struct stage *s)
 
 static inline void stage_load(struct stage *s, const char *name, size_t n)
 {
-    char copied[CONVERSATION_NAME_MAX];
+    char copied[STORE_NAME_MAX];
     struct err e = {0};
     snprintf(copied, sizeof copied, "%.*s", (int)n, name);
     if (app_load(&s->app, s->control.parts.library, copied, &e)) abort();

@@ -27,7 +27,7 @@ TEST(test_thoughts)
 {
     static const char told[] = " tokens  Alt-e unfolds it";
     AUTO_STAGE s;
-    char name[CONVERSATION_NAME_MAX];
+    char name[STORE_NAME_MAX];
     stage_init(&s, true, false);
     scripted.model = thinker();
     stage_open(&s, NULL);

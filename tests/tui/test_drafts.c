@@ -49,7 +49,7 @@ TEST(test_long_paste)
     assert_string_equal(str_get(&s.app.edit.text),
                         "look: short\ntext[paste 1: 10,000 lines, 332 KiB]");
     stage_type(&s, " why?");
-    app_draft(&s.app, &full);
+    edit_full(&s.app.edit, &full);
     assert_int_equal(full.n, 16 + big.n + 5);
     for (int i = 0; i < 5; i++) stage_key(&s, 127);
     stage_key(&s, 127); /* the label is erased as a whole */
@@ -67,7 +67,7 @@ TEST(test_long_paste)
     stage_key(&s, K_UP); /* and returns as one */
     assert_true(s.app.edit.text.n < 100);
     str_clear(&full);
-    app_draft(&s.app, &full);
+    edit_full(&s.app.edit, &full);
     assert_int_equal(full.n, 16 + big.n);
 }
 

@@ -72,7 +72,7 @@ static struct store *filled(const struct store_key *key)
                               words[((i * 2654435761u >> (k % 13)) + (j * k)) & 15]);
             if (i % 1000 == 17 && j == 4) n += snprintf(text + n, 20, "hippopotamus");
             struct store_message m = {
-                .role = j % 2 ? STORE_ASSISTANT : STORE_USER, .text = text, .n_text = (size_t)n};
+                .role = j % 2 ? CHAT_ASSISTANT : CHAT_USER, .text = text, .n_text = (size_t)n};
             ok(store_message_add(s, c.id, &m, &err));
         }
     }
@@ -267,7 +267,7 @@ static void bench_save(int n_units, struct pool *pool)
         state.n_run = b.cache.n_pos;
         turn.evict_ms = 0;
         double t = now_ms();
-        const struct save_message m = {.role = CHAT_ASSISTANT, .text = text, .n_text = 6};
+        const struct store_message m = {.role = CHAT_ASSISTANT, .text = text, .n_text = 6};
         ok(save_answer(save, &b.cache, &state, &m, evict_turn, &turn, &err));
         t = now_ms() - t - turn.evict_ms;
         ms += t;

@@ -60,7 +60,7 @@ static inline int64_t begin_named(struct fixture *f, const char *name)
     return c.id;
 }
 
-static inline void say(struct fixture *f, int64_t id, enum store_role role, const char *text)
+static inline void say(struct fixture *f, int64_t id, enum chat_role role, const char *text)
 {
     static const int32_t tokens[] = {1, -2, 2147483647};
     struct store_message m = {
@@ -176,7 +176,7 @@ static inline int64_t count_rows(struct fixture *f, const char *table)
 static inline int count_hit(void *ctx, const struct store_hit *h)
 {
     ++*(int *)ctx;
-    assert_true(h->role <= STORE_ASSISTANT);
+    assert_true(h->role <= CHAT_ASSISTANT);
     return h->snippet ? 0 : 1;
 }
 
@@ -210,11 +210,11 @@ static inline void point(struct fixture *f, int64_t id, int64_t seq, int64_t n_r
 static inline int64_t begin_two_turns(struct fixture *f, const char *name)
 {
     int64_t id = begin_named(f, name);
-    say(f, id, STORE_USER, "first question");
+    say(f, id, CHAT_USER, "first question");
     keep(f, id, 0, 0, "units of turn one");
     point(f, id, 0, 5);
-    say(f, id, STORE_ASSISTANT, "first answer");
-    say(f, id, STORE_USER, "second question");
+    say(f, id, CHAT_ASSISTANT, "first answer");
+    say(f, id, CHAT_USER, "second question");
     keep(f, id, 0, 1, "units of turn two");
     keep(f, id, 0, 2, "-some");
     point(f, id, 2, 11);
@@ -239,10 +239,10 @@ static inline void assert_found(struct fixture *f, const char *text, const char 
 static inline void say_things_to_find(struct fixture *f)
 {
     int64_t a = begin_named(f, "garden"), b = begin_named(f, "kitchen plan");
-    say(f, a, STORE_USER, "Where do tulips grow?");
-    say(f, a, STORE_ASSISTANT, "In the sun. \"Café\" roses do too.");
-    say(f, b, STORE_USER, "何時に郵便局が開きますか");
-    say(f, b, STORE_ASSISTANT, "An oven, two tulip vases and C++ books.");
+    say(f, a, CHAT_USER, "Where do tulips grow?");
+    say(f, a, CHAT_ASSISTANT, "In the sun. \"Café\" roses do too.");
+    say(f, b, CHAT_USER, "何時に郵便局が開きますか");
+    say(f, b, CHAT_ASSISTANT, "An oven, two tulip vases and C++ books.");
 }
 
 #endif

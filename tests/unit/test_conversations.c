@@ -19,7 +19,7 @@ static int64_t begin_named(struct conversations *l, const char *name)
     return c.id;
 }
 
-static void say(struct conversations *l, int64_t id, enum store_role role, const char *text,
+static void say(struct conversations *l, int64_t id, enum chat_role role, const char *text,
                 size_t n)
 {
     int32_t tokens[16] = {0};
@@ -51,10 +51,10 @@ static int note_entry(void *ctx, const struct conversations_entry *c)
     return 0;
 }
 
-static int note_message(void *ctx, const struct conversations_message *m)
+static int note_message(void *ctx, const struct store_message *m)
 {
     str_printf(ctx, "%d|%s|%lld+%lld%s;", (int)m->role, m->text, (long long)m->position,
-               (long long)m->n_tokens, m->partial ? "…" : "");
+               (long long)m->n_tokens, m->seq < 0 ? "…" : "");
     return 0;
 }
 
@@ -70,8 +70,8 @@ TEST_WITH(lists_and_messages, setup, teardown)
     struct fixture *f = *state;
     struct str s = {0};
     int64_t id = begin_named(f->l, "trip");
-    say(f->l, id, STORE_SYSTEM, "be kind", 4);
-    say(f->l, id, STORE_USER, "where to?", 5);
+    say(f->l, id, CHAT_SYSTEM, "be kind", 4);
+    say(f->l, id, CHAT_USER, "where to?", 5);
     struct store_tail t = {.position = 9, .token = 3, .text = "Ro", .n_text = 2};
     ok(store_tail_add(conversations_store(f->l), id, &t, &err));
     ok(conversations_list(f->l, note_entry, &s, &err));
@@ -171,12 +171,12 @@ TEST_WITH(passages_in_other_conversations, setup, teardown)
 {
     struct fixture *f = *state;
     int64_t work = begin_named(f->l, "work"), home = begin_named(f->l, "home");
-    say(f->l, work, STORE_USER, "Hello there! My locker code is 40917.", 3);
-    say(f->l, work, STORE_ASSISTANT, "Your locker code is 11111.", 3);
-    say(f->l, work, STORE_USER, "What is my locker code? I forgot. My desk is green.", 3);
-    say(f->l, home, STORE_USER, "My sister's dog is called Biscuit.", 3);
-    say(f->l, home, STORE_USER, "Update: my sister's dog is now called Rex.", 3);
-    say(f->l, home, STORE_USER, "From \"work\": My bicycle is blue.", 3);
+    say(f->l, work, CHAT_USER, "Hello there! My locker code is 40917.", 3);
+    say(f->l, work, CHAT_ASSISTANT, "Your locker code is 11111.", 3);
+    say(f->l, work, CHAT_USER, "What is my locker code? I forgot. My desk is green.", 3);
+    say(f->l, home, CHAT_USER, "My sister's dog is called Biscuit.", 3);
+    say(f->l, home, CHAT_USER, "Update: my sister's dog is now called Rex.", 3);
+    say(f->l, home, CHAT_USER, "From \"work\": My bicycle is blue.", 3);
     begin_named(f->l, "new");
     const char locker[] = "What is my locker code?";
     assert_string_equal(passage(f, "all", locker),
@@ -188,7 +188,7 @@ TEST_WITH(passages_in_other_conversations, setup, teardown)
                         "From \"home\": My sister's dog is called Biscuit. "
                         "Update: my sister's dog is now called Rex.");
     assert_string_equal(passage(f, "all", "Is my bicycle blue?"), "");
-    say(f->l, work, STORE_USER, "The keys are here. How are you?", 3);
+    say(f->l, work, CHAT_USER, "The keys are here. How are you?", 3);
     assert_string_equal(passage(f, "all", "How are you?"), "");
     assert_string_equal(passage(f, "all", "\"(*) NEAR"), "");
 }
@@ -198,15 +198,15 @@ TEST_WITH(passages_of_others_only, setup, teardown)
 {
     struct fixture *f = *state;
     const char code[] = "My locker code is 40917.", asked[] = "My locker code?";
-    say(f->l, begin_named(f->l, "work"), STORE_USER, code, 3);
+    say(f->l, begin_named(f->l, "work"), CHAT_USER, code, 3);
     int64_t new = begin_named(f->l, "new");
-    say(f->l, new, STORE_USER, "My locker code is red.", 3);
-    say(f->l, new, STORE_USER, "My locker code is blue.", 3);
-    say(f->l, new, STORE_USER, "My locker code is green.", 3);
+    say(f->l, new, CHAT_USER, "My locker code is red.", 3);
+    say(f->l, new, CHAT_USER, "My locker code is blue.", 3);
+    say(f->l, new, CHAT_USER, "My locker code is green.", 3);
     assert_string_equal(passage(f, "all", asked), "From \"work\": My locker code is 40917.");
-    say(f->l, new, STORE_USER, "From \"work\": My locker code is 40917.", 3);
+    say(f->l, new, CHAT_USER, "From \"work\": My locker code is 40917.", 3);
     assert_string_equal(passage(f, "all", asked), "");
-    say(f->l, begin_named(f->l, "old"), STORE_USER, "My hat size is 58.", 3);
+    say(f->l, begin_named(f->l, "old"), CHAT_USER, "My hat size is 58.", 3);
     assert_string_equal(passage(f, "all", "My hat size?"), "From \"old\": My hat size is 58.");
     ok(conversations_delete(f->l, "old", &err));
     assert_string_equal(passage(f, "all", "My hat size?"), "");

@@ -161,13 +161,13 @@ struct compare {
     int n;
 };
 
-static int compare_message(void *ctx, const struct conversations_message *m)
+static int compare_message(void *ctx, const struct store_message *m)
 {
     struct compare *c = ctx;
     c->n++;
     size_t n = m->n_text; /* the template may keep or trim white space at the end */
     while (n > 0 && (m->text[n - 1] == ' ' || m->text[n - 1] == '\n')) n--;
-    int64_t told = sum(c->p, m->position, m->position + m->n_tokens);
+    int64_t told = sum(c->p, m->position, m->position + (int64_t)m->n_tokens);
     assert_in_range(told, n, m->n_text);
     return 0;
 }

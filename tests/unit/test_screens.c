@@ -458,7 +458,7 @@ static void feed_long(const char *path, char *name)
         session_stats(s.control.parts.session, &st);
         take_moment(&st);
     }
-    snprintf(name, CONVERSATION_NAME_MAX, "%s", session_name(s.control.parts.session));
+    snprintf(name, STORE_NAME_MAX, "%s", session_name(s.control.parts.session));
     stage_release(&s);
     words_close(words);
 }
@@ -468,7 +468,7 @@ TEST(test_reopened)
 {
     static const char *const said[] = {"Tell me a story about a fox.\r", "Tell me a joke.\r",
                                        "Tell me about cats.\r"};
-    char name[CONVERSATION_NAME_MAX];
+    char name[STORE_NAME_MAX];
     for (int recalls = 0; recalls < 2; recalls++) {
         const char *path = path_in(folder_new(), "retain.db");
         n_moments = n_told = 0;

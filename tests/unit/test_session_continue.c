@@ -21,7 +21,7 @@ static struct options continue_options(const char *policy)
     return o;
 }
 
-static int add_text(void *ctx, const struct conversations_message *m)
+static int add_text(void *ctx, const struct store_message *m)
 {
     str_append(ctx, m->text, m->n_text);
     return 0;

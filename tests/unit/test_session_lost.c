@@ -25,7 +25,7 @@ static int tell(void *ctx, bool fresh, char *out, struct err *e)
 
 static struct conversations *open_encrypted(const char *dir)
 {
-    const struct conversations_key key = {.ask = tell, .encrypt = true};
+    const struct store_key key = {.ask = tell, .encrypt = true};
     char path[256];
     struct conversations *l;
     snprintf(path, sizeof path, "%s/retain.db", dir);

@@ -123,7 +123,7 @@ TEST(test_pins_have_a_limit_after_a_resume)
 TEST(test_a_forgotten_turn_never_returns)
 {
     NEW_LIBRARY(l);
-    char name[CONVERSATION_NAME_MAX];
+    char name[STORE_NAME_MAX];
     struct options o = small("sink", RECALL_WORDS);
     AUTO_SESSION *s = open_session(l, o, false);
     AUTO_LOG log = {0};

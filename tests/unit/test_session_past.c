@@ -182,7 +182,7 @@ TEST(test_an_encrypted_past)
 {
     const char *dir = folder_new();
     char path[128];
-    const struct conversations_key key = {.ask = ask, .encrypt = true};
+    const struct store_key key = {.ask = ask, .encrypt = true};
     AUTO_LIBRARY *l;
     snprintf(path, sizeof path, "%s/sealed.db", dir);
     ok(conversations_open_key(&l, path, &key, &err));

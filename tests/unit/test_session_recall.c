@@ -377,7 +377,7 @@ static int say_passphrase(void *ctx, bool fresh, char *out, struct err *e)
 /* An encrypted archive recalls what a plain one does, also after the conversation was closed. */
 static void encrypted(enum recall_chooser chooser)
 {
-    static const struct conversations_key key = {.ask = say_passphrase, .encrypt = true};
+    static const struct store_key key = {.ask = say_passphrase, .encrypt = true};
     char find[320];
     struct heard heard[2] = {0};
     for (int i = 0; i < 2; i++) {

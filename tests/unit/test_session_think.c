@@ -234,14 +234,14 @@ TEST(tells_thoughts_from_answers)
     }
 }
 
-static int is_stored(void *ctx, const struct conversations_message *m)
+static int is_stored(void *ctx, const struct store_message *m)
 {
     int *n = ctx;
     if (m->role != CHAT_ASSISTANT) return 0;
     assert_string_equal(m->text, THINKER_ANSWER);
-    assert_memory_equal(m->thought, THINKER_THOUGHT, strlen(THINKER_THOUGHT));
-    assert_int_equal(m->n_thought, strlen(m->thought));
-    assert_in_range(m->thought_tokens, N_HM, N_HM + 2);
+    assert_memory_equal(m->thought.text, THINKER_THOUGHT, strlen(THINKER_THOUGHT));
+    assert_int_equal(m->thought.n, strlen(m->thought.text));
+    assert_in_range(m->thought.n_tokens, N_HM, N_HM + 2);
     ++*n;
     return 0;
 }
@@ -375,13 +375,13 @@ TEST(goes_back)
 
 /* ---- unfinished thoughts --------------------------------------------------------------------- */
 
-static int count_thoughts(void *ctx, const struct conversations_message *m)
+static int count_thoughts(void *ctx, const struct store_message *m)
 {
     struct heard *h = ctx;
     if (m->role != CHAT_ASSISTANT) return 0;
     h->n_ends++;
     str_append(&h->text, m->text, m->n_text);
-    str_append(&h->thought, m->thought ? m->thought : "", m->n_thought);
+    str_append(&h->thought, m->thought.text ? m->thought.text : "", m->thought.n);
     return 0;
 }
 

@@ -105,7 +105,7 @@ TEST(test_rewind_and_branch)
 {
     struct options o = options_for("sink", "q4");
     NEW_LIBRARY(l);
-    char name[CONVERSATION_NAME_MAX];
+    char name[STORE_NAME_MAX];
     AUTO_LOG log = {0}, rewound = {0}, plain = {0};
     AUTO_SESSION *x = open_session(NULL, o, false), *y = open_session(l, o, false);
     for (int i = 0; i < N_SAID; i++) say(y, said[i], &log);

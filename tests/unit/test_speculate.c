@@ -56,7 +56,7 @@ struct talk {
     struct session *s;
     struct log log;
     int64_t n_accepted;
-    char branch[CONVERSATION_NAME_MAX]; /* the conversation goes on there */
+    char branch[STORE_NAME_MAX]; /* the conversation goes on there */
 };
 
 static void open_talk(struct talk *t, uint64_t seed, bool speculate)

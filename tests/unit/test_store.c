@@ -48,7 +48,7 @@ TEST_WITH(what_is_empty_is_forgotten, setup, teardown)
     struct fixture *f = *state;
     struct store_conversation c;
     int64_t empty = begin_named(f, "empty"), full = begin_named(f, "full");
-    say(f, full, STORE_USER, "a");
+    say(f, full, CHAT_USER, "a");
     ok(store_conversation_forget(f->s, empty, "as it was called before", &err));
     assert_int_equal(store_conversation_find(f->s, "empty", &c, &err), 1);
     ok(store_conversation_forget(f->s, empty, "empty", &err));
@@ -101,7 +101,7 @@ TEST_WITH(list_is_newest_first, setup, teardown)
     begin_named(f, "b");
     begin_named(f, "c");
     usleep(3000);
-    say(f, a, STORE_USER, "hello");
+    say(f, a, CHAT_USER, "hello");
     ok(store_conversation_list(f->s, note_name, &s, &err));
     assert_string_equal(str_get(&s), "a c b ");
     str_release(&s);
@@ -119,16 +119,16 @@ TEST_WITH(clocks_jump, setup, teardown)
     struct fixture *f = *state;
     struct store_conversation c;
     int64_t a = begin_named(f, "a"), b = begin_named(f, "b");
-    say(f, a, STORE_USER, "x");
-    say(f, b, STORE_USER, "y");
+    say(f, a, CHAT_USER, "x");
+    say(f, b, CHAT_USER, "y");
     ok(store_conversation_times(f->s, b, 1000, INT64_C(4102444800000), &err)); /* 2100 */
     assert_int_equal(store_conversation_latest(f->s, &c, &err), 1);
     assert_string_equal(c.name, "b");
-    say(f, a, STORE_USER, "z");
+    say(f, a, CHAT_USER, "z");
     assert_int_equal(store_conversation_latest(f->s, &c, &err), 1);
     assert_string_equal(c.name, "a");
     struct store_message m = {
-        .role = STORE_USER, .text = "old", .n_text = 3, .created_ms = 5000}; /* imported */
+        .role = CHAT_USER, .text = "old", .n_text = 3, .created_ms = 5000}; /* imported */
     ok(store_message_add(f->s, b, &m, &err));
     assert_int_equal(look(f, "b").updated_ms, 5000);
     ok(store_check(f->s, &err));
@@ -138,9 +138,9 @@ static void assert_title(struct fixture *f, const char *said, const char *expect
 {
     struct store_conversation c;
     ok(store_conversation_create(f->s, NULL, &c, &err));
-    say(f, c.id, STORE_SYSTEM, "You are a parrot.");
-    say(f, c.id, STORE_USER, said);
-    say(f, c.id, STORE_USER, "and another");
+    say(f, c.id, CHAT_SYSTEM, "You are a parrot.");
+    say(f, c.id, CHAT_USER, said);
+    say(f, c.id, CHAT_USER, "and another");
     assert_string_equal(look(f, c.name).title, expected);
 }
 
@@ -171,9 +171,9 @@ TEST_WITH(counters_follow, setup, teardown)
 {
     struct fixture *f = *state;
     int64_t id = begin_named(f, "n");
-    say(f, id, STORE_USER, "a");
-    say(f, id, STORE_ASSISTANT, "b");
-    say(f, id, STORE_USER, "c");
+    say(f, id, CHAT_USER, "a");
+    say(f, id, CHAT_ASSISTANT, "b");
+    say(f, id, CHAT_USER, "c");
     keep(f, id, 0, 0, "12345");
     keep(f, id, 1, 0, "678");
     keep(f, id, 1, 1, "-what went is not counted");
@@ -196,10 +196,10 @@ TEST_WITH(messages_round_trip, setup, teardown)
     struct fixture *f = *state;
     int64_t id = begin_named(f, "m"), other = begin_named(f, "o");
     assert_messages(f, id, "");
-    say(f, id, STORE_SYSTEM, "");
-    say(f, other, STORE_USER, "elsewhere");
-    say(f, id, STORE_USER, "bytes \xff\xfe\x01 and \xc3\xa9");
-    struct store_message m = {.role = STORE_ASSISTANT, .text = "no tokens", .n_text = 9};
+    say(f, id, CHAT_SYSTEM, "");
+    say(f, other, CHAT_USER, "elsewhere");
+    say(f, id, CHAT_USER, "bytes \xff\xfe\x01 and \xc3\xa9");
+    struct store_message m = {.role = CHAT_ASSISTANT, .text = "no tokens", .n_text = 9};
     ok(store_message_add(f->s, id, &m, &err));
     assert_int_equal(m.seq, 2);
     assert_true(m.created_ms > 1600000000000);
@@ -215,7 +215,7 @@ TEST_WITH(messages_round_trip, setup, teardown)
 static int is_thoughtful(void *ctx, const struct store_message *m)
 {
     const struct store_thought *want = ctx;
-    bool answer = m->role == STORE_ASSISTANT;
+    bool answer = m->role == CHAT_ASSISTANT;
     assert_int_equal(m->thought.text != NULL, answer);
     if (!answer) assert_int_equal(m->thought.n, 0);
     if (!answer) return 0;
@@ -238,11 +238,11 @@ TEST_WITH(thoughts_round_trip, setup, teardown)
     int64_t id = begin_named(f, "m");
     struct store_thought thought = {"hm, hm", 6, 3, 1234};
     struct store_message m = {
-        .role = STORE_ASSISTANT, .text = "2", .n_text = 1, .settings = "--temp 1"};
+        .role = CHAT_ASSISTANT, .text = "2", .n_text = 1, .settings = "--temp 1"};
     m.thought = thought;
-    say(f, id, STORE_USER, "1 + 1?");
+    say(f, id, CHAT_USER, "1 + 1?");
     ok(store_message_add(f->s, id, &m, &err));
-    say(f, id, STORE_USER, "and 2?");
+    say(f, id, CHAT_USER, "and 2?");
     reopen(f);
     ok(store_message_each(f->s, id, is_thoughtful, &thought, &err));
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
@@ -271,8 +271,8 @@ TEST_WITH(walks_nest, setup, teardown)
     struct fixture *f = *state;
     int64_t id = begin_named(f, "m");
     assert_int_equal(id, 1);
-    say(f, id, STORE_USER, "a");
-    say(f, id, STORE_ASSISTANT, "b");
+    say(f, id, CHAT_USER, "a");
+    say(f, id, CHAT_ASSISTANT, "b");
     ok(store_message_each(f->s, id, walk_again, f, &err));
 }
 
@@ -287,7 +287,7 @@ TEST_WITH(large_message, setup, teardown)
     text[n] = 0;
     for (size_t i = 0; i < n_tokens; i++) tokens[i] = (int32_t)i;
     struct store_message m = {
-        .role = STORE_USER, .text = text, .n_text = n, .tokens = tokens, .n_tokens = n_tokens};
+        .role = CHAT_USER, .text = text, .n_text = n, .tokens = tokens, .n_tokens = n_tokens};
     ok(store_message_add(f->s, id, &m, &err));
     AUTO_STR s = {0};
     ok(store_message_each(f->s, id, note_message, &s, &err));
@@ -299,7 +299,7 @@ TEST_WITH(the_tail_is_the_running_answer, setup, teardown)
 {
     struct fixture *f = *state;
     int64_t id = begin_named(f, "t");
-    say(f, id, STORE_USER, "q");
+    say(f, id, CHAT_USER, "q");
     grow(f, id, 10, "\xe6\x97", ""); /* half a character */
     grow(f, id, 11, "\xa5", "uuu");
     grow(f, id, 12, "", "vvv");
@@ -311,7 +311,7 @@ TEST_WITH(the_tail_is_the_running_answer, setup, teardown)
     refused(store_tail_add(f->s, id, &again, &err), ERR_FAIL, "already saved");
     refused(store_tail_add(f->s, 99, &again, &err), ERR_FAIL, "deleted in another");
     ok(store_begin(f->s, &err));
-    say(f, id, STORE_ASSISTANT, "日");
+    say(f, id, CHAT_ASSISTANT, "日");
     ok(store_tail_clear(f->s, id, &err));
     ok(store_commit(f->s, &err));
     assert_tail(f, id, "");
@@ -412,7 +412,7 @@ TEST_WITH(searching, setup, teardown)
     reopen(f);
     refused(store_check(f->s, &err), ERR_FORMAT, "search index");
     /* saving works even with a damaged index */
-    say(f, look(f, "allotment").id, STORE_USER, "still saved");
+    say(f, look(f, "allotment").id, CHAT_USER, "still saved");
     ok(store_compact(f->s, &err));
     ok(store_check(f->s, &err));
     assert_found(f, "saved", "allotment/2/still \2saved\3;");
@@ -525,7 +525,7 @@ TEST_WITH(transactions, setup, teardown)
     store_rollback(f->s);
     ok(store_begin(f->s, &err));
     refused(store_begin(f->s, &err), ERR_FAIL, "open already");
-    say(f, id, STORE_USER, "gone");
+    say(f, id, CHAT_USER, "gone");
     grow(f, id, 1, "x", "y");
     keep(f, id, 0, 0, "units");
     store_rollback(f->s);
@@ -534,10 +534,10 @@ TEST_WITH(transactions, setup, teardown)
     assert_int_equal(look(f, "t").n_turns, 0);
     refused(store_commit(f->s, &err), ERR_FAIL, "no transaction");
     ok(store_begin(f->s, &err));
-    say(f, id, STORE_USER, "kept");
+    say(f, id, CHAT_USER, "kept");
     ok(store_commit(f->s, &err));
     ok(store_begin(f->s, &err));
-    say(f, id, STORE_USER, "lost with the process");
+    say(f, id, CHAT_USER, "lost with the process");
     reopen(f);
     assert_messages(f, id, "0/1/kept/1/-2/2147483647;");
 }
@@ -597,17 +597,17 @@ TEST_WITH(two_programs_share_a_file, setup, teardown)
     struct fixture g = {.s = second};
     int64_t b = begin_named(&g, "b");
     for (int i = 0; i < 20; i++) {
-        say(f, a, STORE_USER, "x");
-        say(&g, b, STORE_USER, "y");
+        say(f, a, CHAT_USER, "x");
+        say(&g, b, CHAT_USER, "y");
     }
     assert_int_equal(look(f, "b").n_turns, 20);
     assert_int_equal(look(&g, "a").n_turns, 20);
     ok(store_begin(f->s, &err));
-    say(f, a, STORE_USER, "x");
+    say(f, a, CHAT_USER, "x");
     assert_int_equal(look(&g, "a").n_turns, 20); /* readers never have to wait */
     store_rollback(f->s);
     ok(store_conversation_delete(f->s, b, &err));
-    struct store_message m = {.role = STORE_USER, .text = "late", .n_text = 4};
+    struct store_message m = {.role = CHAT_USER, .text = "late", .n_text = 4};
     refused(store_message_add(second, b, &m, &err), ERR_FAIL, "deleted in another");
 }
 
@@ -639,9 +639,9 @@ TEST_WITH(removed_words_are_unreadable, setup, teardown)
     int64_t n, id = begin_named(f, "kept");
     for (int i = 0; i < 3000; i++) str_puts(&large, "xylophone zebra ");
     for (int i = 0; i < 2; i++) {
-        say(f, id, STORE_USER, "a first question");
-        say(f, id, STORE_USER, "what does the xylophone cost?");
-        say(f, id, STORE_ASSISTANT, large.data);
+        say(f, id, CHAT_USER, "a first question");
+        say(f, id, CHAT_USER, "what does the xylophone cost?");
+        say(f, id, CHAT_ASSISTANT, large.data);
         assert_true(is_readable(f, "xylophone"));
         if (i == 0) {
             ok(store_rewind(f->s, id, 1, -1, &err));
@@ -665,9 +665,9 @@ TEST_WITH(branches_share_messages, setup, teardown)
     int64_t n, id = begin_named(f, "trunk");
     str_puts(&large, "quince "); /* snippets of many matches take long */
     for (int i = 0; i < 6000; i++) str_puts(&large, "xylophone zebra ");
-    say(f, id, STORE_USER, "a first question");
-    say(f, id, STORE_ASSISTANT, large.data);
-    say(f, id, STORE_USER, "another");
+    say(f, id, CHAT_USER, "a first question");
+    say(f, id, CHAT_ASSISTANT, large.data);
+    say(f, id, CHAT_USER, "another");
     int64_t before = query_number(f, "PRAGMA page_count");
     for (int i = 0; i < 100; i++) {
         ok(store_conversation_copy(f->s, id, 2, -1, f->s, NULL, &c, &err));
@@ -680,7 +680,7 @@ TEST_WITH(branches_share_messages, setup, teardown)
     assert_int_equal(c.n_tokens, 6);
     assert_int_equal(count_hits(f, "quince"), 101);
     assert_int_equal(count_hits(f, "another"), 1);
-    say(f, id, STORE_USER, "mine alone");
+    say(f, id, CHAT_USER, "mine alone");
     assert_int_equal(count_hits(f, "alone"), 1);
     ok(store_compact(f->s, &err));
     assert_int_equal(count_hits(f, "quince"), 101);
@@ -708,8 +708,8 @@ TEST_WITH(damaged_ones_are_not_branched, setup, teardown)
     struct fixture *f = *state;
     for (int i = 0; i < 3; i++) {
         int64_t id = begin_named(f, NULL);
-        say(f, id, STORE_USER, "one");
-        say(f, id, STORE_ASSISTANT, "two");
+        say(f, id, CHAT_USER, "one");
+        say(f, id, CHAT_ASSISTANT, "two");
         ok(store_conversation_copy(f->s, id, 2, -1, f->s, NULL, &c, &err));
         tamper(f, damage[i]);
         refused(
@@ -725,8 +725,8 @@ static int write_meanwhile(void *ctx, const struct store_message *m)
     struct intruder *k = ctx;
     assert_false(m->damaged);
     if (k->n++ == 0) {
-        say(&k->second, k->id, STORE_ASSISTANT, "an answer");
-        say(&k->second, k->id, STORE_USER, "another question");
+        say(&k->second, k->id, CHAT_ASSISTANT, "an answer");
+        say(&k->second, k->id, CHAT_USER, "another question");
     }
     return 0;
 }
@@ -738,7 +738,7 @@ TEST_WITH(a_reader_sees_one_state, setup, teardown)
     struct fixture *f = *state;
     struct intruder k = {.id = begin_named(f, "a")};
     ok(store_open(&k.second.s, f->path, &err));
-    say(f, k.id, STORE_USER, "a question");
+    say(f, k.id, CHAT_USER, "a question");
     ok(store_message_each(f->s, k.id, write_meanwhile, &k, &err));
     assert_int_equal(k.n, 1);
     k.n = 0;

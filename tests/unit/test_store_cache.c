@@ -74,11 +74,11 @@ TEST_WITH(going_back, setup, teardown)
     assert_int_equal(look(f, "b").n_tokens, 6);
     assert_int_equal(look(f, "b").cache_bytes, 17);
     assert_int_equal(count_hits(f, "second"), 0);
-    say(f, id, STORE_USER, "another question");
+    say(f, id, CHAT_USER, "another question");
     ok(store_rewind(f->s, id, 0, -1, &err));
     assert_messages(f, id, "");
     assert_int_equal(look(f, "b").cache_bytes, 0);
-    say(f, id, STORE_USER, "new title");
+    say(f, id, CHAT_USER, "new title");
     assert_string_equal(look(f, "b").title, "new title");
     point(f, id, 3, 1);
     point(f, id, 5, 2);

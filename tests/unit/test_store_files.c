@@ -51,7 +51,7 @@ TEST_WITH(version_5_is_brought_up_to_date, setup, teardown)
     assert_int_equal(count_hits(f, "talk"), 1);
     keep(f, c.id, 0, 3, "new units");
     ok(store_check(f->s, &err));
-    say(f, c.id, STORE_USER, "and now?");
+    say(f, c.id, CHAT_USER, "and now?");
     reopen(f);
     assert_int_equal(look(f, "talk").n_turns, 2);
 }
@@ -123,7 +123,7 @@ TEST_WITH(settings_of_an_answer, setup, teardown)
     ok(store_tail_clear(f->s, look(f, "talk").id, &err));
     struct store_conversation c = look(f, "talk");
     struct store_message m = {
-        .role = STORE_ASSISTANT, .text = "new", .n_text = 3, .settings = "--temp 0.5"};
+        .role = CHAT_ASSISTANT, .text = "new", .n_text = 3, .settings = "--temp 0.5"};
     ok(store_message_add(f->s, c.id, &m, &err));
     ok(store_message_each(f->s, c.id, note_settings, &s, &err));
     assert_string_equal(str_get(&s), "-;-;--temp 0.5;");
@@ -292,12 +292,12 @@ TEST_WITH(a_source_in_use, setup, teardown)
     struct fixture *f = *state;
     struct store *source;
     int64_t id = begin_named(f, "a");
-    say(f, id, STORE_USER, "written, but only to the log");
+    say(f, id, CHAT_USER, "written, but only to the log");
     ok(store_open_source(&source, f->path, NULL, &err));
     struct fixture g = {.s = source};
     assert_messages(&g, id, "0/1/written, but only to the log/1/-2/2147483647;");
-    say(f, id, STORE_USER, "not locked");
-    struct store_message m = {.role = STORE_USER, .text = "x", .n_text = 1};
+    say(f, id, CHAT_USER, "not locked");
+    struct store_message m = {.role = CHAT_USER, .text = "x", .n_text = 1};
     refused(store_message_add(source, id, &m, &err), ERR_FAIL, "cannot be written");
     store_close(source);
     assert_true(store_is_file(f->s, f->path));
@@ -311,9 +311,9 @@ TEST_WITH(reading_waits_for_no_writer, setup, teardown)
     struct store *reader;
     AUTO_STR s = {0};
     int64_t id = begin_named(f, "a");
-    say(f, id, STORE_USER, "a question");
+    say(f, id, CHAT_USER, "a question");
     ok(store_begin(f->s, &err));
-    say(f, id, STORE_ASSISTANT, "an answer");
+    say(f, id, CHAT_ASSISTANT, "an answer");
     ok(store_open(&reader, f->path, &err)); /* waits 5 seconds and fails if it writes */
     ok(store_message_each(reader, id, note_message, &s, &err));
     assert_null(strstr(str_get(&s), "an answer"));
@@ -406,7 +406,7 @@ TEST_WITH(torn_files, setup, teardown)
     struct fixture *f = *state;
     char path[192], *bytes;
     int64_t id = begin_named(f, "torn");
-    for (int i = 0; i < 20; i++) say(f, id, STORE_USER, "a message of some length, or other");
+    for (int i = 0; i < 20; i++) say(f, id, CHAT_USER, "a message of some length, or other");
     keep(f, id, 0, 0, "units");
     keep(f, id, 0, 1, "-some");
     point(f, id, 1, 2);
@@ -498,8 +498,8 @@ TEST_WITH(rows_that_were_tampered_with, setup, teardown)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int64_t id = begin_named(f, "v");
-        say(f, id, STORE_USER, "a");
-        say(f, id, STORE_ASSISTANT, "b");
+        say(f, id, CHAT_USER, "a");
+        say(f, id, CHAT_ASSISTANT, "b");
         grow(f, id, 10, "x", "");
         grow(f, id, 11, "y", "units");
         keep(f, id, 0, 5, "A5");
@@ -545,13 +545,13 @@ TEST_WITH(the_search_index_stays_readable, setup, teardown)
 {
     struct fixture *f = *state;
     int64_t id = begin_named(f, "long");
-    say(f, id, STORE_USER, "roses");
+    say(f, id, CHAT_USER, "roses");
     /* as after thousands of merges: 1,998 levels, most of them empty */
     tamper(f, "UPDATE search_data SET block = CAST(x'000000008f4e' || substr(block, 6) || "
               "zeroblob(4000) AS BLOB) WHERE id = 10");
     reopen(f);
     for (int i = 0; i < 6; i++) {
-        for (int k = 0; k < 5; k++) say(f, id, STORE_USER, "tulips");
+        for (int k = 0; k < 5; k++) say(f, id, CHAT_USER, "tulips");
         ok(store_rewind(f->s, id, 1, -1, &err));
     }
     tamper(f, "UPDATE search_data SET id = 10 WHERE id = 10 AND length(block) < 3000");

@@ -84,7 +84,7 @@ TEST_WITH(encrypted, setup, teardown)
     ok(store_tag_add(f->s, id, "picnic", &err));
     int64_t other = begin_named(f, "drawn");
     struct store_message m = {
-        .role = STORE_ASSISTANT, .text = "x", .n_text = 1, .settings = "--mousse 2"};
+        .role = CHAT_ASSISTANT, .text = "x", .n_text = 1, .settings = "--mousse 2"};
     m.thought.text = "secret souffle";
     m.thought.n = strlen(m.thought.text);
     ok(store_message_add(f->s, other, &m, &err));
@@ -165,8 +165,8 @@ TEST_WITH(messages_cannot_be_moved, setup, teardown)
     f->s = NULL;
     snprintf(f->path, sizeof f->path, "%s/sealed.db", f->folder);
     ok(store_open_key(&f->s, f->path, &key, &err));
-    say(f, begin_named(f, "one"), STORE_USER, "yes");
-    say(f, begin_named(f, "two"), STORE_USER, "no");
+    say(f, begin_named(f, "one"), CHAT_USER, "yes");
+    say(f, begin_named(f, "two"), CHAT_USER, "no");
     ok(store_conversation_copy(f->s, 2, 1, -1, f->s, "three", &c, &err));
     ok(store_conversation_copy(f->s, c.id, 1, -1, f->s, "four", &c, &err));
     assert_messages(f, c.id, "0/1/no/1/-2/2147483647;");

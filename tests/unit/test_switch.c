@@ -7,7 +7,7 @@
 
 struct seen {
     int n_failed, n_opened, n_tokens;
-    char opened[CONVERSATION_NAME_MAX]; /* the last one */
+    char opened[STORE_NAME_MAX]; /* the last one */
 };
 
 static void take(void *ctx, const struct event *ev)

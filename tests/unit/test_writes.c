@@ -99,10 +99,10 @@ static const char text[] = "A message of some words, whose units take more than 
 
 static void turn(struct talk *t, unsigned i, int n_read, int n_answer)
 {
-    struct save_message m = {.role = CHAT_USER, .text = text, .n_text = strlen(text)};
+    struct store_message m = {.role = CHAT_USER, .text = text, .n_text = strlen(text)};
     int32_t ids[512] = {0};
-    m.ids = ids;
-    m.n_ids = (size_t)n_read;
+    m.tokens = ids;
+    m.n_tokens = (size_t)n_read;
     ok(save_message(t->save, &m, &err));
     recall(t, i);
     cache_kit_append(&t->cache, n_read);
@@ -114,7 +114,7 @@ static void turn(struct talk *t, unsigned i, int n_read, int n_answer)
         cache_kit_append(&t->cache, 1);
     }
     m.role = CHAT_ASSISTANT;
-    m.n_ids = (size_t)n_answer;
+    m.n_tokens = (size_t)n_answer;
     t->state.n_run = t->cache.n_pos;
     ok(save_answer(t->save, &t->cache, &t->state, &m, evict_turn, t, &err));
     save_compact(t->save, &t->cache);

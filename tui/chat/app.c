@@ -257,7 +257,7 @@ void app_send(struct app *a)
     size_t n_rest;
     a->queue_held = false;
     a->flash[0] = 0; /* it is about the previous input */
-    app_draft(a, &text);
+    edit_full(&a->edit, &text);
     enum slash command = slash_parse(str_get(&text), text.n, &rest, &n_rest);
     if (strspn(str_get(&text), " \t\n") == text.n) {
         app_send_next(a);
@@ -329,16 +329,6 @@ bool app_is_model(const struct app *a, const char *path)
     return now && path ? strcmp(now, path) == 0 : now == path;
 }
 
-void app_draft(const struct app *a, struct str *out)
-{
-    edit_full(&a->edit, out);
-}
-
-void app_set_draft(struct app *a, const char *text, size_t n)
-{
-    edit_set(&a->edit, text, n);
-}
-
 const char *app_draft_owner(const struct app *a)
 {
     const char *given = a->o->session.conversation;
@@ -389,7 +379,7 @@ void app_unqueue(struct app *a)
         str_release(&a->queue[i]);
     }
     a->n_queue = 0;
-    app_draft(a, &joined);
+    edit_full(&a->edit, &joined);
     if (a->edit.text.n == 0 && joined.n) joined.n--;
     edit_set(&a->edit, str_get(&joined), joined.n);
     str_release(&joined);
@@ -398,7 +388,7 @@ void app_unqueue(struct app *a)
 void app_put_draft_away(struct app *a)
 {
     struct str text = {0};
-    app_draft(a, &text);
+    edit_full(&a->edit, &text);
     history_add(&a->history, str_get(&text), text.n);
     edit_set(&a->edit, "", 0);
     str_release(&text);
@@ -472,6 +462,25 @@ void app_key(struct app *a, const struct key_event *ev)
     if (r != REQ_NONE && (view->request(a, r) || request_everywhere(a, r))) return;
     if (refused && a->view == VIEW_CHAT && ev->key != ' ') app_put_draft_away(a);
     if (view->key) view->key(a, ev);
+}
+
+bool app_field_key(struct edit *field, const struct key_event *ev)
+{
+    char bytes[4];
+    switch (ev->key) {
+    case 127:
+    case CTRL('h'): edit_erase(field, EDIT_LEFT); return true;
+    case K_DELETE: edit_erase(field, EDIT_RIGHT); return true;
+    case CTRL('u'): edit_kill(field, EDIT_LINE_START); return true;
+    case CTRL('w'): edit_kill(field, EDIT_WORD_LEFT); return true;
+    case K_LEFT: edit_move(field, EDIT_LEFT); return true;
+    case K_RIGHT: edit_move(field, EDIT_RIGHT); return true;
+    case K_PASTE: edit_insert(field, ev->text, strcspn(ev->text, "\r\n")); return true;
+    default: break;
+    }
+    if (ev->key < 0x20 || ev->key >= KEY_BASE) return false;
+    edit_insert(field, bytes, (size_t)utf8_encode(ev->key, bytes));
+    return true;
 }
 
 void app_request(struct app *a, enum key_request r)

@@ -109,7 +109,7 @@ struct place {
 };
 
 struct list_hit {
-    char name[CONVERSATION_NAME_MAX], snippet[160]; /* of the newest match */
+    char name[STORE_NAME_MAX], snippet[160]; /* of the newest match */
 };
 
 enum list_mode { LIST_BROWSE, LIST_FIND, LIST_RENAME, LIST_TAG, LIST_DELETE, LIST_DROP /* y? */ };
@@ -122,11 +122,11 @@ struct list_state {
     int n_shown, cap_shown;
     struct list_hit *hits; /* results of the full-text search for the filter */
     int n_hits;
-    int selected, top, page;            /* of shown */
-    char chosen[CONVERSATION_NAME_MAX]; /* name of the selected one */
+    int selected, top, page;     /* of shown */
+    char chosen[STORE_NAME_MAX]; /* name of the selected one */
     enum list_mode mode;
-    struct edit filter, field;           /* the text to search for; a new name, or tags */
-    char deleted[CONVERSATION_NAME_MAX]; /* name of the last deleted one, for undo */
+    struct edit filter, field;    /* the text to search for; a new name, or tags */
+    char deleted[STORE_NAME_MAX]; /* name of the last deleted one, for undo */
     char error[256], said[256];
 };
 
@@ -188,10 +188,10 @@ struct app {
     int64_t wall_ms; /* the same moment, for ages and times of day */
     enum view view;
     enum phase phase;
-    bool leaving;                     /* ACT_QUIT was given */
-    int64_t done, total;              /* progress of loading or reading */
-    int64_t since_ms;                 /* when that began */
-    char name[CONVERSATION_NAME_MAX]; /* of the conversation; "" = not known yet */
+    bool leaving;              /* ACT_QUIT was given */
+    int64_t done, total;       /* progress of loading or reading */
+    int64_t since_ms;          /* when that began */
+    char name[STORE_NAME_MAX]; /* of the conversation; "" = not known yet */
     bool can_continue;
     enum stop stop;
     struct str model;   /* the file that /model chose; settings point to it */
@@ -282,10 +282,7 @@ struct message *app_turn(struct app *a, int64_t turn);
 bool app_name_is_number(const char *name);
 int64_t app_turns(const struct app *a);
 
-/* The complete draft: for its file and other editors. */
-void app_draft(const struct app *a, struct str *out);
 void app_put_draft_away(struct app *a); /* into the history */
-void app_set_draft(struct app *a, const char *text, size_t n);
 /* The conversation that the draft and the queue belong to; "" = a new one to which the user
  * gave no name. */
 const char *app_draft_owner(const struct app *a);
@@ -313,6 +310,9 @@ void app_scroll_to(struct app *a, int message, size_t byte);
 bool app_is_model(const struct app *a, const char *path);
 /* Share of the units of positions [pos, end) that are kept; -1 = not read yet. */
 int app_percent_kept(const struct app *a, int64_t pos, int64_t end);
+/* A key in a field of one line: typed characters, Backspace, ^U, ^W, a paste, and the arrows left
+ * and right; false: another key. */
+bool app_field_key(struct edit *field, const struct key_event *ev);
 /* Queues a message; false with a flash where it cannot be sent. */
 bool app_post(struct app *a, const char *text, size_t n);
 void app_send_next(struct app *a); /* sends the first queued message, if possible */

@@ -364,20 +364,19 @@ static void compare(struct app *a, const struct retention *map, int64_t n_evicte
 
 void app_tell_changed(struct app *a)
 {
-    struct option_fact f;
     struct str value = {0};
-    struct err ignored;
     char *asked = strchr(a->changed, ' ');
     const bool reopened = a->reopened;
     a->reopened = false; /* also after an opening that no setting asked for */
     if (!asked || !reopened) return;
     *asked++ = 0;
-    if (slash_setting(a->changed, &f, &ignored)) {
-        settings_value(&a->settings, &a->stats, &f, &value);
+    const struct option *f = options_named(SLASH_SETTINGS, a->changed, NULL);
+    if (f) {
+        settings_value(&a->settings, &a->stats, f, &value);
         if (strcmp(str_get(&value), asked) == 0)
-            app_event(a, "%s %s: the conversation was reopened with it", f.name, asked);
+            app_event(a, "%s %s: the conversation was reopened with it", f->name, asked);
         else
-            app_event(a, "%s is %s now; %s was asked for", f.name, str_get(&value), asked);
+            app_event(a, "%s is %s now; %s was asked for", f->name, str_get(&value), asked);
     }
     a->changed[0] = 0;
     str_release(&value);
@@ -449,22 +448,22 @@ int app_percent_kept(const struct app *a, int64_t pos, int64_t end)
     return (int)(100 * count_kept(r, pos, end) / ((end - pos) * r->n_layer * r->n_head));
 }
 
-static void load_thought(struct app *a, const struct conversations_message *lm)
+static void load_thought(struct app *a, const struct store_message *lm)
 {
     struct message *m = running_thought(a); /* it was stopped and continued */
     if (!m) m = transcript_add(&a->talk, TRANSCRIPT_THOUGHT, "", 0);
-    transcript_append(m, lm->thought, lm->n_thought);
+    transcript_append(m, lm->thought.text, lm->thought.n);
     transcript_close(m);
     m->thought.over = true;
-    m->thought.n_tokens += lm->thought_tokens;
-    m->thought.ms += (double)lm->thought_ms;
+    m->thought.n_tokens += lm->thought.n_tokens;
+    m->thought.ms += (double)lm->thought.ms;
 }
 
-static int load_message(void *ctx, const struct conversations_message *lm)
+static int load_message(void *ctx, const struct store_message *lm)
 {
     struct app *a = ctx;
-    if (lm->thought) load_thought(a, lm);
-    if (lm->thought && lm->n_text == 0) return 0; /* stopped while it thought */
+    if (lm->thought.text) load_thought(a, lm);
+    if (lm->thought.text && lm->n_text == 0) return 0; /* stopped while it thought */
     struct message *last = a->talk.n > 0 ? &a->talk.messages[a->talk.n - 1] : NULL;
     bool goes_on = last && lm->role == CHAT_ASSISTANT && last->role == CHAT_ASSISTANT;
     struct message *m = last;
@@ -475,8 +474,8 @@ static int load_message(void *ctx, const struct conversations_message *lm)
         m->position = lm->position;
     }
     transcript_close(m);
-    m->n_tokens = lm->position + lm->n_tokens - m->position;
-    m->ended = lm->partial ? SESSION_STOPPED : SESSION_TURN_END;
+    m->n_tokens = lm->position + (int64_t)lm->n_tokens - m->position;
+    m->ended = lm->seq < 0 ? SESSION_STOPPED : SESSION_TURN_END;
     return 0;
 }
 

@@ -24,7 +24,7 @@ static bool send_now(struct app *a)
 /* ---- settings ------------------------------------------------------------------------------- */
 
 /* "temp 0.8, 0 to 100: …" */
-static void show_setting(struct app *a, const struct option_fact *f)
+static void show_setting(struct app *a, const struct option *f)
 {
     struct str value = {0}, text = {0};
     settings_value(&a->settings, a->have_stats ? &a->stats : NULL, f, &value);
@@ -34,7 +34,7 @@ static void show_setting(struct app *a, const struct option_fact *f)
     str_release(&text);
 }
 
-static bool change_setting(struct app *a, const struct option_fact *f, const char *value)
+static bool change_setting(struct app *a, const struct option *f, const char *value)
 {
     struct err e = {0};
     bool now = (f->groups & SLASH_SET_NOW) != 0;
@@ -55,7 +55,7 @@ static bool change_setting(struct app *a, const struct option_fact *f, const cha
 
 static bool set(struct app *a, const char *argument)
 {
-    struct option_fact f;
+    const struct option *f;
     struct err e = {0};
     const char *value;
     int ask = settings_parse(&a->settings, argument, &f, &value, &e);
@@ -63,9 +63,9 @@ static bool set(struct app *a, const char *argument)
         app_flash(a, "%s", e.text);
         return false;
     }
-    if (ask != SETTINGS_SHOW) return change_setting(a, &f, value);
-    if (f.name)
-        show_setting(a, &f);
+    if (ask != SETTINGS_SHOW) return change_setting(a, f, value);
+    if (f)
+        show_setting(a, f);
     else
         palette_open(a, PALETTE_SETTINGS);
     return true;
@@ -80,17 +80,12 @@ static const char *nearest_name(const struct app *a, const char *name)
     return near.name;
 }
 
-static bool is_saved(const struct app *a, const char *name)
-{
-    for (int i = 0; i < a->list.n; i++)
-        if (strcmp(a->list.rows[i].name, name) == 0) return true;
-    return false;
-}
-
 /* Whether a conversation is saved and closed; if not, flashes the reason. */
 static bool is_other(struct app *a, const char *name)
 {
-    if (!is_saved(a, name)) {
+    int i = 0;
+    while (i < a->list.n && strcmp(a->list.rows[i].name, name) != 0) i++;
+    if (i == a->list.n) {
         const char *near = nearest_name(a, name);
         app_flash(a, "no conversation %.40s%s%.40s", name, near ? "; nearest: " : "",
                   near ? near : "");
@@ -130,7 +125,7 @@ static void amend(struct app *a, const struct request *r)
     }
     str_puts(&line, "/answer ");
     str_append(&line, str_get(&m->raw), m->raw.n);
-    app_set_draft(a, line.data, line.n);
+    edit_set(&a->edit, line.data, line.n);
     str_release(&line);
 }
 
@@ -205,12 +200,10 @@ static bool reopen(struct app *a, enum slash command, const char *text)
 
 static void put_talk(const struct app *a, struct str *out)
 {
-    static const char *const roles[] = {
-        [CHAT_SYSTEM] = "system", [CHAT_USER] = "user", [CHAT_ASSISTANT] = "assistant"};
     for (int i = 0; i < a->talk.n; i++) {
         const struct message *m = &a->talk.messages[i];
         if (m->role >= CHAT_ROLES) continue;
-        str_printf(out, "%s## %s\n\n", out->n ? "\n" : "", roles[m->role]);
+        str_printf(out, "%s## %s\n\n", out->n ? "\n" : "", chat_role_word((enum chat_role)m->role));
         str_append(out, str_get(&m->raw), m->raw.n);
         if (m->raw.n == 0 || m->raw.data[m->raw.n - 1] != '\n') str_puts(out, "\n");
     }

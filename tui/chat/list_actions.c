@@ -31,13 +31,13 @@ void list_fill(struct app *a, struct conversations *l)
 }
 
 /* Newest message of each conversation that was found. */
-static void add_hit(struct list_state *l, const struct conversations_hit *h)
+static void add_hit(struct list_state *l, const struct store_hit *h)
 {
     for (int i = 0; i < l->n_hits; i++)
-        if (strcmp(l->hits[i].name, h->name) == 0) return;
+        if (strcmp(l->hits[i].name, h->conversation->name) == 0) return;
     if (l->n_hits == HITS_MAX) return;
     struct list_hit *hit = &l->hits[l->n_hits++];
-    snprintf(hit->name, sizeof hit->name, "%s", h->name);
+    snprintf(hit->name, sizeof hit->name, "%s", h->conversation->name);
     size_t n = 0;
     for (const char *c = h->snippet; *c && n + 1 < sizeof hit->snippet; c++)
         if (*c != '\2' && *c != '\3') hit->snippet[n++] = *c == '\n' || *c == '\t' ? ' ' : *c;
@@ -97,7 +97,7 @@ static void search(struct app *a, struct conversations *l, const struct str *tex
 static bool is_for_list(const struct app *a, const struct act_row *row)
 {
     const struct request *r = &row->request;
-    if (row->act != ACT_RUN || slash_place(r->command) != SLASH_AT_SAVED) return false;
+    if (row->act != ACT_RUN || slash_row_of(r->command)->place != SLASH_AT_SAVED) return false;
     return r->command != SLASH_RENAME || strcmp(r->name, a->name) != 0; /* the session's own name */
 }
 

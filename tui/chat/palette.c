@@ -75,7 +75,7 @@ static void add_commands(const struct app *a, struct palette *p)
     }
 }
 
-static void put_value(const struct app *a, const struct option_fact *f, char *out, size_t n)
+static void put_value(const struct app *a, const struct option *f, char *out, size_t n)
 {
     struct str value = {0};
     settings_value(&a->settings, a->have_stats ? &a->stats : NULL, f, &value);
@@ -83,7 +83,7 @@ static void put_value(const struct app *a, const struct option_fact *f, char *ou
     str_release(&value);
 }
 
-static void put_range(const struct option_fact *f, char *out, size_t n)
+static void put_range(const struct option *f, char *out, size_t n)
 {
     if (f->choices)
         snprintf(out, n, "%s", f->choices);
@@ -95,14 +95,14 @@ static void put_range(const struct option_fact *f, char *out, size_t n)
 
 static void add_settings(const struct app *a, struct palette *p)
 {
-    struct option_fact f;
-    for (int i = 0; options_fact(SLASH_SET_NOW | SLASH_SET_OPEN, i, &f); i++) {
+    const struct option *f;
+    for (int i = 0; (f = options_setting(SLASH_SETTINGS, i)); i++) {
         char name[64], value[40], range[64], text[200];
-        snprintf(name, sizeof name, "set %s", f.name);
-        put_value(a, &f, value, sizeof value);
-        put_range(&f, range, sizeof range);
-        snprintf(text, sizeof text, "%s: %.*s", range, (int)strcspn(f.help, ";"), f.help);
-        snprintf(add(p, PALETTE_DRAFT, name, value, text)->line, 160, "/set %s ", f.name);
+        snprintf(name, sizeof name, "set %s", f->name);
+        put_value(a, f, value, sizeof value);
+        put_range(f, range, sizeof range);
+        snprintf(text, sizeof text, "%s: %.*s", range, (int)strcspn(f->help, ";"), f->help);
+        snprintf(add(p, PALETTE_DRAFT, name, value, text)->line, 160, "/set %s ", f->name);
     }
 }
 
@@ -242,7 +242,7 @@ void palette_choose(struct app *a)
     case PALETTE_REQUEST: app_request(a, item.request); break;
     case PALETTE_DRAFT:
         app_put_draft_away(a);
-        app_set_draft(a, item.line, strlen(item.line));
+        edit_set(&a->edit, item.line, strlen(item.line));
         break;
     case PALETTE_RUN: app_run_line(a, item.line, strlen(item.line)); break;
     case PALETTE_TURN: app_scroll_to(a, item.message, 0); break;
@@ -260,13 +260,13 @@ static const char *nth_name(void *ctx, enum slash_argument kind, int i)
 
 static void describe_setting(const struct app *a, const char *name, size_t n, char text[200])
 {
-    struct option_fact f;
+    const struct option *f;
     char value[40], range[64];
-    for (int i = 0; options_fact(SLASH_SET_NOW | SLASH_SET_OPEN, i, &f); i++) {
-        if (strlen(f.name) != n || memcmp(f.name, name, n) != 0) continue;
-        put_value(a, &f, value, sizeof value);
-        put_range(&f, range, sizeof range);
-        snprintf(text, 200, "%s now; %s: %s", value, range, f.help);
+    for (int i = 0; (f = options_setting(SLASH_SETTINGS, i)); i++) {
+        if (strlen(f->name) != n || memcmp(f->name, name, n) != 0) continue;
+        put_value(a, f, value, sizeof value);
+        put_range(f, range, sizeof range);
+        snprintf(text, 200, "%s now; %s: %s", value, range, f->help);
     }
 }
 

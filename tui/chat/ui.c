@@ -68,7 +68,7 @@ static void open_library(struct ui *u)
 
 static void take_event(struct ui *u, const struct event *ev)
 {
-    char name[CONVERSATION_NAME_MAX];
+    char name[STORE_NAME_MAX];
     app_take(&u->app, ev);
     switch (ev->kind) {
     case EVENT_OPENING:

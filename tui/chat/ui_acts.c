@@ -19,7 +19,7 @@ void ui_save_draft(struct ui *u)
     uint64_t version = app_draft_version(&u->app);
     const char *talk = app_draft_owner(&u->app);
     if (draft_differs(&u->draft, talk, version)) {
-        app_draft(&u->app, &text);
+        edit_full(&u->app.edit, &text);
         draft_save(&u->draft, talk, version, u->app.queue, u->app.n_queue, &text);
         str_release(&text);
     }
@@ -111,7 +111,7 @@ static void edit_outside(struct ui *u)
 {
     struct str text = {0};
     struct err e = {0};
-    app_draft(&u->app, &text);
+    edit_full(&u->app.edit, &text);
     screen_leave(&u->screen);
     int rc = external_edit(&text, secret_talk(u->o, u->library), term_in(), term_out(), &e);
     screen_return(&u->screen);
@@ -119,7 +119,7 @@ static void edit_outside(struct ui *u)
     if (rc)
         app_flash(&u->app, "%.150s", e.text);
     else
-        app_set_draft(&u->app, str_get(&text), text.n);
+        edit_set(&u->app.edit, str_get(&text), text.n);
     str_release(&text);
 }
 

@@ -136,9 +136,8 @@ static void add_past(void *ctx, const struct retention *r)
 static void publish_past(struct worker *w)
 {
     struct waterfall *past = memory_grow(NULL, 1, sizeof *past);
-    struct err ignored;
     *past = (struct waterfall){0};
-    if (session_past(w->control.parts.session, add_past, past, &ignored)) waterfall_clear(past);
+    if (session_past(w->control.parts.session, add_past, past, NULL)) waterfall_clear(past);
     pthread_mutex_lock(&w->lock);
     waterfall_free(w->box.past);
     w->box.past = past;

@@ -513,7 +513,7 @@ static void older(struct app *a)
         return;
     }
     struct str draft = {0};
-    app_draft(a, &draft);
+    edit_full(&a->edit, &draft);
     const struct str *text = history_older(&a->history, &draft);
     if (text) edit_set(&a->edit, str_get(text), text->n);
     str_release(&draft);
@@ -536,7 +536,7 @@ static void search_begin(struct app *a)
     s->at = a->history.n;
     str_clear(&s->query);
     str_clear(&s->draft);
-    app_draft(a, &s->draft);
+    edit_full(&a->edit, &s->draft);
 }
 
 static void search_end(struct app *a, bool keep)

@@ -373,26 +373,6 @@ static bool request(struct app *a, enum key_request r)
     return true;
 }
 
-/* Editing one line of text: typed characters, Backspace, ^U, ^W and the arrows left and right. */
-static bool field_key(struct edit *field, const struct key_event *ev)
-{
-    char bytes[4];
-    switch (ev->key) {
-    case 127:
-    case CTRL('h'): edit_erase(field, EDIT_LEFT); return true;
-    case K_DELETE: edit_erase(field, EDIT_RIGHT); return true;
-    case CTRL('u'): edit_kill(field, EDIT_LINE_START); return true;
-    case CTRL('w'): edit_kill(field, EDIT_WORD_LEFT); return true;
-    case K_LEFT: edit_move(field, EDIT_LEFT); return true;
-    case K_RIGHT: edit_move(field, EDIT_RIGHT); return true;
-    case K_PASTE: edit_insert(field, ev->text, strcspn(ev->text, "\r\n")); return true;
-    default: break;
-    }
-    if (ev->key < 0x20 || ev->key >= KEY_BASE) return false;
-    edit_insert(field, bytes, (size_t)utf8_encode(ev->key, bytes));
-    return true;
-}
-
 static bool find_key(struct app *a, const struct key_event *ev)
 {
     struct list_state *l = &a->list;
@@ -406,7 +386,7 @@ static bool find_key(struct app *a, const struct key_event *ev)
         if (l->n_shown == 1) open_selected(a);
     } else if (ev->key == K_UP || ev->key == K_DOWN) {
         move(a, ev->key == K_UP ? -1 : 1);
-    } else if (field_key(&l->filter, ev)) {
+    } else if (app_field_key(&l->filter, ev)) {
         show_found(a);
     } else {
         return false;
@@ -428,7 +408,7 @@ static bool capture(struct app *a, const struct key_event *ev)
         else if (ev->key == '\033' || ev->key == CTRL('c'))
             l->mode = LIST_BROWSE;
         else
-            return field_key(&l->field, ev);
+            return app_field_key(&l->field, ev);
         return true;
     case LIST_DELETE:
     case LIST_DROP:

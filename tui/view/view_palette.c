@@ -101,7 +101,6 @@ static void move(struct palette *k, int by)
 static bool capture(struct app *a, const struct key_event *ev)
 {
     struct palette *k = &a->palette;
-    char bytes[4];
     switch (ev->key) {
     case '\033':
     case CTRL('c'):
@@ -114,14 +113,10 @@ static bool capture(struct app *a, const struct key_event *ev)
     case '\t': move(k, 1); return true;
     case K_PAGE_UP: move(k, -k->page); return true;
     case K_PAGE_DOWN: move(k, k->page); return true;
-    case 127:
-    case CTRL('h'): edit_erase(&k->filter, EDIT_LEFT); break;
-    case CTRL('u'): edit_set(&k->filter, "", 0); break;
-    case CTRL('w'): edit_kill(&k->filter, EDIT_WORD_LEFT); break;
-    case K_PASTE: edit_insert(&k->filter, ev->text, strcspn(ev->text, "\r\n")); break;
+    case K_LEFT:
+    case K_RIGHT: return false; /* the cursor stays at the end */
     default:
-        if (ev->key < 0x20 || ev->key >= KEY_BASE) return false;
-        edit_insert(&k->filter, bytes, (size_t)utf8_encode(ev->key, bytes));
+        if (!app_field_key(&k->filter, ev)) return false;
     }
     palette_filter(k);
     return true;

@@ -87,7 +87,6 @@ static void find_again(struct app *a, bool after)
 static bool field_key(struct app *a, const struct key_event *ev)
 {
     struct edit *q = &a->read.query;
-    char bytes[4];
     switch (ev->key) {
     case '\r': a->read.typing = false; return true;
     case '\033':
@@ -95,13 +94,10 @@ static bool field_key(struct app *a, const struct key_event *ev)
         edit_set(q, "", 0);
         a->read.typing = false;
         return true;
-    case 127:
-    case CTRL('h'): edit_erase(q, EDIT_LEFT); break;
-    case CTRL('u'): edit_set(q, "", 0); break;
-    case K_PASTE: edit_insert(q, ev->text, strcspn(ev->text, "\r\n")); break;
+    case K_LEFT:
+    case K_RIGHT: return false; /* the cursor stays at the end */
     default:
-        if (ev->key < 0x20 || ev->key >= KEY_BASE) return false;
-        edit_insert(q, bytes, (size_t)utf8_encode(ev->key, bytes));
+        if (!app_field_key(q, ev)) return false;
     }
     if (q->text.n > 0 && !find(a, true, true)) app_flash(a, "not found");
     return true;

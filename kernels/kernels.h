@@ -178,7 +178,29 @@ static inline int kn_columns(enum kn_type type)
     return type >= KN_IQ4S ? KN_SUPER : kn_is_quantized(type) ? KN_GROUP : 1;
 }
 
-/* Bytes of a matrix in the layout above. */
+/* Bytes of a panel of a quantized matrix; of a matrix in the layout above. */
+__attribute__((always_inline)) static inline size_t kn_panel_bytes(enum kn_type type)
+{
+    switch (type) {
+    case KN_Q4:
+    case KN_IQ4: return sizeof(struct kn_q4_panel);
+    case KN_Q8: return sizeof(struct kn_q8_panel);
+    case KN_Q4A: return sizeof(struct kn_q4a_panel);
+    case KN_Q5A: return sizeof(struct kn_q5a_panel);
+    case KN_Q6: return sizeof(struct kn_q6_panel);
+    case KN_MX4: return sizeof(struct kn_mx4_panel);
+    case KN_NV4: return sizeof(struct kn_nv4_panel);
+    case KN_IQ4S:
+    case KN_IQ3X:
+    case KN_IQ3S: return sizeof(struct kn_iq4s_panel);
+    case KN_Q4S: return sizeof(struct kn_q4s_panel);
+    case KN_Q3S:
+    case KN_IQ2:
+    case KN_IQ1: return sizeof(struct kn_q3s_panel);
+    case KN_Q2S: return sizeof(struct kn_q2s_panel);
+    default: return 0;
+    }
+}
 size_t kn_weight_bytes(enum kn_type type, int n_out, int n_in);
 
 /* Rows [row0, row1) as a separate matrix. row0 is a multiple of KN_PANEL if w is quantized. */
@@ -426,21 +448,14 @@ void kn_rope_places(uint32_t *out, const struct kn_rope *rope);
  * k: n keys as in kn_attend; out: [n]. */
 void kn_key_signs(uint16_t *out, const void *k, enum kn_kv type, int head_dim, int n);
 
-/* Packs row r of a matrix into its panels at dst (zeroed before the first row) from n_in / 32
- * blocks, one per group: GGUF's Q4_0 (18 bytes) for Q4, Q8_0 (34) for Q8, Q4_1 (20) for Q4A, Q5_1
- * (24) for Q5A, and for Q6 the struct below. Lossless. */
+/* Packs row r of a quantized matrix into its panels (zeroed before the first row) from blocks of
+ * its columns, one per group or super-group: GGUF's Q4_0 (18 bytes) for Q4, IQ4_NL (18) for IQ4,
+ * Q8_0 (34) for Q8, Q4_1 (20) for Q4A, Q5_1 (24) for Q5A, MXFP4 (17) for MX4, and for the other
+ * types these; nibbles as in GGUF's Q4_0: low ones first. Lossless. */
 struct kn_q6_block {
     uint16_t d[2];       /* half scales of the first and the last 16 */
     uint8_t q[KN_GROUP]; /* 0..63, offset 32 */
 };
-void kn_pack_q4(struct kn_q4_panel *dst, int r, int n_in, const void *blocks);
-void kn_pack_q8(struct kn_q8_panel *dst, int r, int n_in, const void *blocks);
-void kn_pack_q4a(struct kn_q4a_panel *dst, int r, int n_in, const void *blocks);
-void kn_pack_q5a(struct kn_q5a_panel *dst, int r, int n_in, const void *blocks);
-void kn_pack_q6(struct kn_q6_panel *dst, int r, int n_in, const void *blocks);
-
-/* The same from MXFP4's blocks (17 bytes); IQ4_NL's are packed by kn_pack_q4. The other types have
- * these blocks, one per group of 32 or super-group; nibbles as in GGUF's Q4_0: low ones first. */
 struct kn_nv4_block {
     uint8_t d[2];
     uint8_t qs[16];
@@ -465,12 +480,7 @@ struct kn_q2s_block {
     uint8_t scale[16];
     uint8_t q[KN_SUPER]; /* 0..3 */
 };
-void kn_pack_mx4(struct kn_mx4_panel *dst, int r, int n_in, const void *blocks);
-void kn_pack_nv4(struct kn_nv4_panel *dst, int r, int n_in, const struct kn_nv4_block *blocks);
-void kn_pack_iq4s(struct kn_iq4s_panel *dst, int r, int n_in, const struct kn_iq4s_block *blocks);
-void kn_pack_q4s(struct kn_q4s_panel *dst, int r, int n_in, const struct kn_q4s_block *blocks);
-void kn_pack_q3s(struct kn_q3s_panel *dst, int r, int n_in, const struct kn_q3s_block *blocks);
-void kn_pack_q2s(struct kn_q2s_panel *dst, int r, int n_in, const struct kn_q2s_block *blocks);
+void kn_pack(enum kn_type type, void *panels, int r, int n_in, const void *blocks);
 
 /* Conversions, rounded to nearest even. */
 uint16_t kn_half_from_float(float x);

@@ -18,31 +18,10 @@ const int8_t kn_values_e2m1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -
 size_t kn_weight_bytes(enum kn_type type, int n_out, int n_in)
 {
     const size_t rows = (size_t)n_out, cols = (size_t)n_in;
-    const size_t panels = (rows + KN_PANEL - 1) / KN_PANEL * (cols / KN_GROUP);
 
-    switch (type) {
-    case KN_F32: return rows * cols * sizeof(float);
-    case KN_F16:
-    case KN_BF16: return rows * cols * sizeof(uint16_t);
-    case KN_Q4: return panels * sizeof(struct kn_q4_panel);
-    case KN_Q8: return panels * sizeof(struct kn_q8_panel);
-    case KN_Q4A: return panels * sizeof(struct kn_q4a_panel);
-    case KN_Q5A: return panels * sizeof(struct kn_q5a_panel);
-    case KN_Q6: return panels * sizeof(struct kn_q6_panel);
-    case KN_IQ4: return panels * sizeof(struct kn_q4_panel);
-    case KN_MX4: return panels * sizeof(struct kn_mx4_panel);
-    case KN_NV4: return panels * sizeof(struct kn_nv4_panel);
-    case KN_IQ4S:
-    case KN_IQ3X:
-    case KN_IQ3S: return panels / 8 * sizeof(struct kn_iq4s_panel);
-    case KN_Q4S: return panels / 8 * sizeof(struct kn_q4s_panel);
-    case KN_Q3S:
-    case KN_IQ2:
-    case KN_IQ1: return panels / 8 * sizeof(struct kn_q3s_panel);
-    case KN_Q2S: return panels / 8 * sizeof(struct kn_q2s_panel);
-    case KN_TYPES: break;
-    }
-    return 0;
+    if (!kn_is_quantized(type)) return rows * cols * (type == KN_F32 ? 4 : 2);
+    return (rows + KN_PANEL - 1) / KN_PANEL * (cols / (size_t)kn_columns(type)) *
+           kn_panel_bytes(type);
 }
 
 struct kn_weight kn_weight_rows(const struct kn_weight *w, int row0, int row1)
@@ -78,44 +57,41 @@ static uint32_t load_four(const uint8_t *p)
     return four;
 }
 
-void kn_pack_q4(struct kn_q4_panel *dst, int r, int n_in, const void *blocks)
-{
-    const uint8_t *src = blocks; /* per group: half d, 16 bytes of nibbles */
-    const int n_group = n_in / KN_GROUP, lane = r % KN_PANEL;
-    struct kn_q4_panel *panel = dst + (size_t)(r / KN_PANEL) * (size_t)n_group;
+/* ---- packing --------------------------------------------------------------------------------- */
 
-    for (int g = 0; g < n_group; g++, panel++, src += 18) {
-        memcpy(&panel->d[lane], src, 2);
-        for (int j = 0; j < 4; j++) memcpy(panel->qs[j][lane], src + 2 + 4 * j, 4);
+/* The functions of the table below put a block into one row, `lane`, of a panel. */
+
+static void put_nibbles(uint8_t (*qs)[KN_PANEL][4], int lane, const uint8_t *src)
+{
+    for (int j = 0; j < 4; j++) memcpy(qs[j][lane], src + 4 * j, 4);
+}
+
+/* half d, 16 bytes of nibbles */
+static void pack_q4(void *panel, int lane, const void *block)
+{
+    struct kn_q4_panel *p = panel;
+    memcpy(&p->d[lane], block, 2);
+    put_nibbles(p->qs, lane, (const uint8_t *)block + 2);
+}
+
+/* half d, 32 signed bytes */
+static void pack_q8(void *panel, int lane, const void *block)
+{
+    struct kn_q8_panel *p = panel;
+    memcpy(&p->d[lane], block, 2);
+    for (int j = 0; j < 8; j++) {
+        const uint32_t q = load_four((const uint8_t *)block + 2 + 4 * j) ^ 0x80808080u;
+        memcpy(p->qs[j][lane], &q, sizeof q);
     }
 }
 
-void kn_pack_q8(struct kn_q8_panel *dst, int r, int n_in, const void *blocks)
+/* half d, half m, 16 bytes of nibbles */
+static void pack_q4a(void *panel, int lane, const void *block)
 {
-    const uint8_t *src = blocks; /* per group: half d, 32 signed bytes */
-    const int n_group = n_in / KN_GROUP, lane = r % KN_PANEL;
-    struct kn_q8_panel *panel = dst + (size_t)(r / KN_PANEL) * (size_t)n_group;
-
-    for (int g = 0; g < n_group; g++, panel++, src += 34) {
-        memcpy(&panel->d[lane], src, 2);
-        for (int j = 0; j < 8; j++) {
-            const uint32_t q = load_four(src + 2 + 4 * j) ^ 0x80808080u;
-            memcpy(panel->qs[j][lane], &q, sizeof q);
-        }
-    }
-}
-
-void kn_pack_q4a(struct kn_q4a_panel *dst, int r, int n_in, const void *blocks)
-{
-    const uint8_t *src = blocks; /* per group: half d, half m, 16 bytes of nibbles */
-    const int n_group = n_in / KN_GROUP, lane = r % KN_PANEL;
-    struct kn_q4a_panel *panel = dst + (size_t)(r / KN_PANEL) * (size_t)n_group;
-
-    for (int g = 0; g < n_group; g++, panel++, src += 20) {
-        memcpy(&panel->d[lane], src, 2);
-        memcpy(&panel->m[lane], src + 2, 2);
-        for (int j = 0; j < 4; j++) memcpy(panel->qs[j][lane], src + 4 + 4 * j, 4);
-    }
+    struct kn_q4a_panel *p = panel;
+    memcpy(&p->d[lane], block, 2);
+    memcpy(&p->m[lane], (const uint8_t *)block + 2, 2);
+    put_nibbles(p->qs, lane, (const uint8_t *)block + 4);
 }
 
 /* Bits 0, 4, 8 … 28 as bits 0 to 7. */
@@ -127,99 +103,77 @@ static uint8_t every_fourth_bit(uint32_t x)
     return (uint8_t)(x | x >> 12);
 }
 
-void kn_pack_q5a(struct kn_q5a_panel *dst, int r, int n_in, const void *blocks)
+/* half d, half m, 32 fifth bits, 16 bytes of nibbles */
+static void pack_q5a(void *panel, int lane, const void *block)
 {
-    const uint8_t *src = blocks; /* per group: half d, half m, 32 fifth bits, 16 bytes of nibbles */
-    const int n_group = n_in / KN_GROUP, lane = r % KN_PANEL;
-    struct kn_q5a_panel *panel = dst + (size_t)(r / KN_PANEL) * (size_t)n_group;
+    struct kn_q5a_panel *p = panel;
+    const uint8_t *src = block;
+    const uint32_t high = load_four(src + 4);
+    memcpy(&p->d[lane], src, 2);
+    memcpy(&p->m[lane], src + 2, 2);
+    put_nibbles(p->qs, lane, src + 8);
+    for (int i = 0; i < 4; i++) p->qh[lane][i] = every_fourth_bit(high >> i);
+}
 
-    for (int g = 0; g < n_group; g++, panel++, src += 24) {
-        memcpy(&panel->d[lane], src, 2);
-        memcpy(&panel->m[lane], src + 2, 2);
-        for (int j = 0; j < 4; j++) memcpy(panel->qs[j][lane], src + 8 + 4 * j, 4);
-        const uint32_t high = load_four(src + 4);
-        for (int i = 0; i < 4; i++) panel->qh[lane][i] = every_fourth_bit(high >> i);
+/* at any address */
+static void pack_q6(void *panel, int lane, const void *block)
+{
+    struct kn_q6_panel *p = panel;
+    const uint8_t *src = block;
+    uint32_t high[2] = {0, 0};
+    for (int h = 0; h < 2; h++) memcpy(&p->d[h][lane], src + 2 * h, 2);
+    for (int j = 0; j < 4; j++) {
+        const uint32_t a = load_four(src + 4 + 4 * j), b = load_four(src + 20 + 4 * j);
+        const uint32_t low = (a & 0x0f0f0f0fu) | (b & 0x0f0f0f0fu) << 4;
+        memcpy(p->qs[j][lane], &low, sizeof low);
+        high[0] |= (a >> 4 & 0x03030303u) << 2 * j;
+        high[1] |= (b >> 4 & 0x03030303u) << 2 * j;
+    }
+    for (int h = 0; h < 2; h++) memcpy(p->qh[h][lane], &high[h], sizeof high[h]);
+}
+
+/* exponent, 16 bytes of nibbles */
+static void pack_mx4(void *panel, int lane, const void *block)
+{
+    struct kn_mx4_panel *p = panel;
+    p->e[lane] = *(const uint8_t *)block;
+    put_nibbles(p->qs, lane, (const uint8_t *)block + 1);
+}
+
+static void pack_nv4(void *panel, int lane, const void *block)
+{
+    struct kn_nv4_panel *p = panel;
+    const struct kn_nv4_block *b = block;
+    for (int h = 0; h < 2; h++) p->d[h][lane] = b->d[h];
+    put_nibbles(p->qs, lane, b->qs);
+}
+
+static void pack_iq4s(void *panel, int lane, const void *block)
+{
+    struct kn_iq4s_panel *p = panel;
+    const struct kn_iq4s_block *b = block;
+    p->d[lane] = b->d;
+    for (int g = 0; g < 8; g++) {
+        p->scale[g][lane] = b->scale[g];
+        put_nibbles(p->qs[g], lane, b->qs[g]);
     }
 }
 
-void kn_pack_q6(struct kn_q6_panel *dst, int r, int n_in, const void *blocks)
+static void pack_q4s(void *panel, int lane, const void *block)
 {
-    const uint8_t *src = blocks; /* struct kn_q6_block, at any address */
-    const int n_group = n_in / KN_GROUP, lane = r % KN_PANEL;
-    struct kn_q6_panel *panel = dst + (size_t)(r / KN_PANEL) * (size_t)n_group;
-
-    for (int g = 0; g < n_group; g++, panel++, src += sizeof(struct kn_q6_block)) {
-        uint32_t high[2] = {0, 0};
-        memcpy(&panel->d[0][lane], src, 2);
-        memcpy(&panel->d[1][lane], src + 2, 2);
-        for (int j = 0; j < 4; j++) {
-            const uint32_t a = load_four(src + 4 + 4 * j), b = load_four(src + 20 + 4 * j);
-            const uint32_t low = (a & 0x0f0f0f0fu) | (b & 0x0f0f0f0fu) << 4;
-            memcpy(panel->qs[j][lane], &low, sizeof low);
-            high[0] |= (a >> 4 & 0x03030303u) << 2 * j;
-            high[1] |= (b >> 4 & 0x03030303u) << 2 * j;
-        }
-        for (int h = 0; h < 2; h++) memcpy(panel->qh[h][lane], &high[h], sizeof high[h]);
-    }
-}
-
-void kn_pack_mx4(struct kn_mx4_panel *dst, int r, int n_in, const void *blocks)
-{
-    const uint8_t *src = blocks; /* per group: exponent, 16 bytes of nibbles */
-    const int n_group = n_in / KN_GROUP, lane = r % KN_PANEL;
-    struct kn_mx4_panel *panel = dst + (size_t)(r / KN_PANEL) * (size_t)n_group;
-
-    for (int g = 0; g < n_group; g++, panel++, src += 17) {
-        panel->e[lane] = src[0];
-        for (int j = 0; j < 4; j++) memcpy(panel->qs[j][lane], src + 1 + 4 * j, 4);
-    }
-}
-
-void kn_pack_nv4(struct kn_nv4_panel *dst, int r, int n_in, const struct kn_nv4_block *blocks)
-{
-    const int n_group = n_in / KN_GROUP, lane = r % KN_PANEL;
-    struct kn_nv4_panel *panel = dst + (size_t)(r / KN_PANEL) * (size_t)n_group;
-
-    for (int g = 0; g < n_group; g++, panel++, blocks++) {
-        for (int h = 0; h < 2; h++) panel->d[h][lane] = blocks->d[h];
-        for (int j = 0; j < 4; j++) memcpy(panel->qs[j][lane], blocks->qs + 4 * j, 4);
-    }
-}
-
-/* ---- super-groups --------------------------------------------------------------------------- */
-
-void kn_pack_iq4s(struct kn_iq4s_panel *dst, int r, int n_in, const struct kn_iq4s_block *blocks)
-{
-    const int n = n_in / KN_SUPER, lane = r % KN_PANEL;
-    struct kn_iq4s_panel *panel = dst + (size_t)(r / KN_PANEL) * (size_t)n;
-
-    for (int s = 0; s < n; s++, panel++, blocks++) {
-        panel->d[lane] = blocks->d;
-        for (int g = 0; g < 8; g++) {
-            panel->scale[g][lane] = blocks->scale[g];
-            for (int j = 0; j < 4; j++) memcpy(panel->qs[g][j][lane], blocks->qs[g] + 4 * j, 4);
-        }
-    }
-}
-
-void kn_pack_q4s(struct kn_q4s_panel *dst, int r, int n_in, const struct kn_q4s_block *blocks)
-{
-    const int n = n_in / KN_SUPER, lane = r % KN_PANEL;
-    struct kn_q4s_panel *panel = dst + (size_t)(r / KN_PANEL) * (size_t)n;
-
-    for (int s = 0; s < n; s++, panel++, blocks++) {
-        panel->d[lane] = blocks->d;
-        panel->m[lane] = blocks->m;
-        for (int g = 0; g < 8; g++) {
-            panel->scale[g][lane] = blocks->scale[g];
-            panel->min[g][lane] = blocks->min[g];
-            for (int j = 0; j < 4; j++) memcpy(panel->qs[g][j][lane], blocks->qs[g] + 4 * j, 4);
-        }
+    struct kn_q4s_panel *p = panel;
+    const struct kn_q4s_block *b = block;
+    p->d[lane] = b->d;
+    p->m[lane] = b->m;
+    for (int g = 0; g < 8; g++) {
+        p->scale[g][lane] = b->scale[g];
+        p->min[g][lane] = b->min[g];
+        put_nibbles(p->qs[g], lane, b->qs[g]);
     }
 }
 
 /* The two low bits of 32 columns. */
-static void pack_low_bits(uint8_t (*ql)[KN_PANEL][4], int lane, const uint8_t *q)
+static void put_low_bits(uint8_t (*ql)[KN_PANEL][4], int lane, const uint8_t *q)
 {
     for (int h = 0; h < 2; h++) {
         uint32_t low = 0;
@@ -228,36 +182,64 @@ static void pack_low_bits(uint8_t (*ql)[KN_PANEL][4], int lane, const uint8_t *q
     }
 }
 
-void kn_pack_q3s(struct kn_q3s_panel *dst, int r, int n_in, const struct kn_q3s_block *blocks)
+static void pack_q3s(void *panel, int lane, const void *block)
 {
-    const int n = n_in / KN_SUPER, lane = r % KN_PANEL;
-    struct kn_q3s_panel *panel = dst + (size_t)(r / KN_PANEL) * (size_t)n;
-
-    for (int s = 0; s < n; s++, panel++, blocks++) {
-        panel->d[lane] = blocks->d;
-        for (int i = 0; i < 16; i++) panel->scale[i][lane] = blocks->scale[i];
-        for (int g = 0; g < 8; g++) {
-            const uint8_t *q = blocks->q + KN_GROUP * g;
-            uint32_t high = 0;
-            pack_low_bits(panel->ql[g], lane, q);
-            for (int j = 0; j < 8; j++) high |= (load_four(q + 4 * j) >> 2 & 0x01010101u) << j;
-            memcpy(panel->qh[g][lane], &high, sizeof high);
-        }
+    struct kn_q3s_panel *p = panel;
+    const struct kn_q3s_block *b = block;
+    p->d[lane] = b->d;
+    for (int i = 0; i < 16; i++) p->scale[i][lane] = b->scale[i];
+    for (int g = 0; g < 8; g++) {
+        const uint8_t *q = b->q + KN_GROUP * g;
+        uint32_t high = 0;
+        put_low_bits(p->ql[g], lane, q);
+        for (int j = 0; j < 8; j++) high |= (load_four(q + 4 * j) >> 2 & 0x01010101u) << j;
+        memcpy(p->qh[g][lane], &high, sizeof high);
     }
 }
 
-void kn_pack_q2s(struct kn_q2s_panel *dst, int r, int n_in, const struct kn_q2s_block *blocks)
+static void pack_q2s(void *panel, int lane, const void *block)
 {
-    const int n = n_in / KN_SUPER, lane = r % KN_PANEL;
-    struct kn_q2s_panel *panel = dst + (size_t)(r / KN_PANEL) * (size_t)n;
-
-    for (int s = 0; s < n; s++, panel++, blocks++) {
-        panel->d[lane] = blocks->d;
-        panel->m[lane] = blocks->m;
-        for (int i = 0; i < 16; i++) panel->scale[i][lane] = blocks->scale[i];
-        for (int g = 0; g < 8; g++) pack_low_bits(panel->ql[g], lane, blocks->q + KN_GROUP * g);
-    }
+    struct kn_q2s_panel *p = panel;
+    const struct kn_q2s_block *b = block;
+    p->d[lane] = b->d;
+    p->m[lane] = b->m;
+    for (int i = 0; i < 16; i++) p->scale[i][lane] = b->scale[i];
+    for (int g = 0; g < 8; g++) put_low_bits(p->ql[g], lane, b->q + KN_GROUP * g);
 }
+
+static const struct {
+    void (*pack)(void *panel, int lane, const void *block);
+    size_t bytes; /* of a block */
+} packers[KN_TYPES] = {
+    [KN_Q4] = {pack_q4, 18},
+    [KN_Q8] = {pack_q8, 34},
+    [KN_Q4A] = {pack_q4a, 20},
+    [KN_Q5A] = {pack_q5a, 24},
+    [KN_Q6] = {pack_q6, sizeof(struct kn_q6_block)},
+    [KN_IQ4] = {pack_q4, 18},
+    [KN_MX4] = {pack_mx4, 17},
+    [KN_NV4] = {pack_nv4, sizeof(struct kn_nv4_block)},
+    [KN_IQ4S] = {pack_iq4s, sizeof(struct kn_iq4s_block)},
+    [KN_Q4S] = {pack_q4s, sizeof(struct kn_q4s_block)},
+    [KN_Q3S] = {pack_q3s, sizeof(struct kn_q3s_block)},
+    [KN_Q2S] = {pack_q2s, sizeof(struct kn_q2s_block)},
+    [KN_IQ3X] = {pack_iq4s, sizeof(struct kn_iq4s_block)},
+    [KN_IQ3S] = {pack_iq4s, sizeof(struct kn_iq4s_block)},
+    [KN_IQ2] = {pack_q3s, sizeof(struct kn_q3s_block)},
+    [KN_IQ1] = {pack_q3s, sizeof(struct kn_q3s_block)},
+};
+
+void kn_pack(enum kn_type type, void *panels, int r, int n_in, const void *blocks)
+{
+    const size_t n = (size_t)(n_in / kn_columns(type)), step = kn_panel_bytes(type);
+    uint8_t *panel = (uint8_t *)panels + (size_t)(r / KN_PANEL) * n * step;
+    const uint8_t *block = blocks;
+
+    for (size_t i = 0; i < n; i++, panel += step, block += packers[type].bytes)
+        packers[type].pack(panel, r % KN_PANEL, block);
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 static uint32_t bits_from_float(float x)
 {

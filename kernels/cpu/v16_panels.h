@@ -42,28 +42,6 @@ struct act_at {
     const int32_t *start[2];
 };
 
-V16_INLINE size_t panel_bytes(enum kn_type type)
-{
-    switch (type) {
-    case KN_Q4: return sizeof(struct kn_q4_panel);
-    case KN_Q8: return sizeof(struct kn_q8_panel);
-    case KN_Q4A: return sizeof(struct kn_q4a_panel);
-    case KN_Q5A: return sizeof(struct kn_q5a_panel);
-    case KN_IQ4: return sizeof(struct kn_q4_panel);
-    case KN_MX4: return sizeof(struct kn_mx4_panel);
-    case KN_NV4: return sizeof(struct kn_nv4_panel);
-    case KN_IQ4S:
-    case KN_IQ3X:
-    case KN_IQ3S: return sizeof(struct kn_iq4s_panel);
-    case KN_Q4S: return sizeof(struct kn_q4s_panel);
-    case KN_Q3S:
-    case KN_IQ2:
-    case KN_IQ1: return sizeof(struct kn_q3s_panel);
-    case KN_Q2S: return sizeof(struct kn_q2s_panel);
-    default: return sizeof(struct kn_q6_panel);
-    }
-}
-
 /* The offset that unsigned weights have, except where an instruction set reads them as signed. */
 V16_INLINE int32_t panel_offset(enum kn_type type)
 {
@@ -105,13 +83,13 @@ V16_INLINE int panel_groups(enum kn_type type)
 /* Bytes of n groups, of whole panels. */
 V16_INLINE size_t panels_bytes(enum kn_type type, size_t n)
 {
-    return n / (size_t)panel_groups(type) * panel_bytes(type);
+    return n / (size_t)panel_groups(type) * kn_panel_bytes(type);
 }
 
 /* The bytes from the panel of group g to that of the next one. */
 V16_INLINE size_t panel_step(enum kn_type type, int g)
 {
-    return (g + 1) % panel_groups(type) == 0 ? panel_bytes(type) : 0;
+    return (g + 1) % panel_groups(type) == 0 ? kn_panel_bytes(type) : 0;
 }
 
 static inline const uint8_t *panel_at(const struct kn_weight *w, int r, int g)
@@ -332,15 +310,15 @@ V16_INLINE struct act_at act_of_token(enum kn_type type, const struct kn_act *x,
  * is in the next P panel rows. */
 V16_INLINE size_t panel_ahead(enum kn_type type, int P, size_t step, int g, int n_group)
 {
-    const int n = PANEL_AHEAD / (int)panel_bytes(type);
+    const int n = PANEL_AHEAD / (int)kn_panel_bytes(type);
     const int last = n * panel_groups(type);
-    return (size_t)n * panel_bytes(type) + (g + last < n_group ? 0 : (size_t)(P - 1) * step);
+    return (size_t)n * kn_panel_bytes(type) + (g + last < n_group ? 0 : (size_t)(P - 1) * step);
 }
 
 /* The share of group g in the bytes of its panel. */
 V16_INLINE size_t panel_share(enum kn_type type)
 {
-    return panel_bytes(type) / (size_t)panel_groups(type);
+    return kn_panel_bytes(type) / (size_t)panel_groups(type);
 }
 V16_INLINE size_t panel_share_at(enum kn_type type, int g)
 {
@@ -376,6 +354,7 @@ V16_INLINE void panel_prefetch_share(enum kn_type type, int P, int p, const uint
         matmul_panels(type, job, job->y + job->row0);    \
     }
 PANEL_ENTRY(matmul_q4_v16, KN_Q4)
+PANEL_ENTRY(matmul_q8_v16, KN_Q8)
 PANEL_ENTRY(matmul_q4a_v16, KN_Q4A)
 PANEL_ENTRY(matmul_q5a_v16, KN_Q5A)
 PANEL_ENTRY(matmul_q6_v16, KN_Q6)
@@ -390,16 +369,5 @@ PANEL_ENTRY(matmul_iq3x_v16, KN_IQ3X)
 PANEL_ENTRY(matmul_iq3s_v16, KN_IQ3S)
 PANEL_ENTRY(matmul_iq2_v16, KN_IQ2)
 PANEL_ENTRY(matmul_iq1_v16, KN_IQ1)
-
-/* Results at y[t * y_stride + r - row0]. */
-static inline void matmul_q8_range(const struct kn_matmul *job, float *y)
-{
-    matmul_panels(KN_Q8, job, y);
-}
-
-static inline void matmul_q8_v16(const struct kn_matmul *job)
-{
-    matmul_q8_range(job, job->y + job->row0);
-}
 
 #endif

@@ -496,53 +496,37 @@ struct layout {
     void (*recode)(uint8_t *out, const uint8_t *block);
 };
 
-/* compact.kernel 0: the same as wide. to_float NULL: the type is one of codes.h. */
+/* compact.kernel 0: the same as wide. codes: it is a type of codes.h, instead of to_float. */
 static const struct reader {
     uint32_t type;
     void (*to_float)(float *out, const uint8_t *block);
+    codes_read *codes;
     struct layout wide, compact;
 } readers[] = {
-    {GGUF_T_Q4_0, q4_0_to_float, {KN_Q4, NULL}, {0}},
-    {GGUF_T_Q4_1, q4_1_to_float, {KN_Q4A, NULL}, {0}},
-    {GGUF_T_Q5_0, q5_0_to_float, {KN_Q6, q5_0_recode}, {0}},
-    {GGUF_T_Q5_1, q5_1_to_float, {KN_Q5A, NULL}, {0}},
-    {GGUF_T_Q8_0, q8_0_to_float, {KN_Q8, NULL}, {0}},
-    {GGUF_T_Q2_K, q2_k_to_float, {KN_Q8, q2_k_recode}, {KN_Q2S, q2_k_super}},
-    {GGUF_T_Q3_K, q3_k_to_float, {KN_Q6, q3_k_recode}, {KN_Q3S, q3_k_super}},
-    {GGUF_T_Q4_K, q4_k_to_float, {KN_Q4A, q4_k_recode}, {KN_Q4S, q4_k_super}},
-    {GGUF_T_Q5_K, q5_k_to_float, {KN_Q5A, q5_k_recode}, {0}},
-    {GGUF_T_Q6_K, q6_k_to_float, {KN_Q6, q6_k_recode}, {0}},
-    {GGUF_T_IQ4_NL, iq4_nl_to_float, {KN_Q8, iq4_nl_recode}, {KN_IQ4, NULL}},
-    {GGUF_T_IQ4_XS, iq4_xs_to_float, {KN_Q8, iq4_xs_recode}, {KN_IQ4S, iq4_xs_super}},
-    {GGUF_T_MXFP4, mxfp4_to_float, {KN_MX4, NULL}, {0}},
-    {GGUF_T_NVFP4, nvfp4_to_float, {KN_Q6, nvfp4_wide}, {KN_NV4, nvfp4_recode}},
-    {GGUF_T_IQ3_XXS, NULL, {KN_Q8, NULL}, {KN_IQ3X, NULL}},
-    {GGUF_T_IQ3_S, NULL, {KN_Q8, NULL}, {KN_IQ3S, NULL}},
-    {GGUF_T_IQ2_XXS, NULL, {KN_Q8, NULL}, {KN_IQ2, NULL}},
-    {GGUF_T_IQ2_XS, NULL, {KN_Q8, NULL}, {KN_IQ2, NULL}},
-    {GGUF_T_IQ2_S, NULL, {KN_Q8, NULL}, {KN_IQ2, NULL}},
-    {GGUF_T_IQ1_S, NULL, {KN_Q8, NULL}, {KN_IQ1, NULL}},
-    {GGUF_T_IQ1_M, NULL, {KN_Q8, NULL}, {KN_IQ1, NULL}},
-    {GGUF_T_TQ1_0, NULL, {KN_Q8, NULL}, {KN_Q2S, NULL}},
-    {GGUF_T_TQ2_0, NULL, {KN_Q8, NULL}, {KN_Q2S, NULL}},
+    {GGUF_T_Q4_0, q4_0_to_float, NULL, {KN_Q4, NULL}, {0}},
+    {GGUF_T_Q4_1, q4_1_to_float, NULL, {KN_Q4A, NULL}, {0}},
+    {GGUF_T_Q5_0, q5_0_to_float, NULL, {KN_Q6, q5_0_recode}, {0}},
+    {GGUF_T_Q5_1, q5_1_to_float, NULL, {KN_Q5A, NULL}, {0}},
+    {GGUF_T_Q8_0, q8_0_to_float, NULL, {KN_Q8, NULL}, {0}},
+    {GGUF_T_Q2_K, q2_k_to_float, NULL, {KN_Q8, q2_k_recode}, {KN_Q2S, q2_k_super}},
+    {GGUF_T_Q3_K, q3_k_to_float, NULL, {KN_Q6, q3_k_recode}, {KN_Q3S, q3_k_super}},
+    {GGUF_T_Q4_K, q4_k_to_float, NULL, {KN_Q4A, q4_k_recode}, {KN_Q4S, q4_k_super}},
+    {GGUF_T_Q5_K, q5_k_to_float, NULL, {KN_Q5A, q5_k_recode}, {0}},
+    {GGUF_T_Q6_K, q6_k_to_float, NULL, {KN_Q6, q6_k_recode}, {0}},
+    {GGUF_T_IQ4_NL, iq4_nl_to_float, NULL, {KN_Q8, iq4_nl_recode}, {KN_IQ4, NULL}},
+    {GGUF_T_IQ4_XS, iq4_xs_to_float, NULL, {KN_Q8, iq4_xs_recode}, {KN_IQ4S, iq4_xs_super}},
+    {GGUF_T_MXFP4, mxfp4_to_float, NULL, {KN_MX4, NULL}, {0}},
+    {GGUF_T_NVFP4, nvfp4_to_float, NULL, {KN_Q6, nvfp4_wide}, {KN_NV4, nvfp4_recode}},
+    {GGUF_T_IQ3_XXS, NULL, codes_read_iq3_xxs, {KN_Q8, NULL}, {KN_IQ3X, NULL}},
+    {GGUF_T_IQ3_S, NULL, codes_read_iq3_s, {KN_Q8, NULL}, {KN_IQ3S, NULL}},
+    {GGUF_T_IQ2_XXS, NULL, codes_read_iq2_xxs, {KN_Q8, NULL}, {KN_IQ2, NULL}},
+    {GGUF_T_IQ2_XS, NULL, codes_read_iq2_xs, {KN_Q8, NULL}, {KN_IQ2, NULL}},
+    {GGUF_T_IQ2_S, NULL, codes_read_iq2_s, {KN_Q8, NULL}, {KN_IQ2, NULL}},
+    {GGUF_T_IQ1_S, NULL, codes_read_iq1_s, {KN_Q8, NULL}, {KN_IQ1, NULL}},
+    {GGUF_T_IQ1_M, NULL, codes_read_iq1_m, {KN_Q8, NULL}, {KN_IQ1, NULL}},
+    {GGUF_T_TQ1_0, NULL, codes_read_tq1_0, {KN_Q8, NULL}, {KN_Q2S, NULL}},
+    {GGUF_T_TQ2_0, NULL, codes_read_tq2_0, {KN_Q8, NULL}, {KN_Q2S, NULL}},
 };
-
-/* The reader of a type's codes; NULL: it has none. */
-static codes_read *codes_of(uint32_t type)
-{
-    switch (type) {
-    case GGUF_T_IQ3_XXS: return codes_read_iq3_xxs;
-    case GGUF_T_IQ3_S: return codes_read_iq3_s;
-    case GGUF_T_IQ2_XXS: return codes_read_iq2_xxs;
-    case GGUF_T_IQ2_XS: return codes_read_iq2_xs;
-    case GGUF_T_IQ2_S: return codes_read_iq2_s;
-    case GGUF_T_IQ1_S: return codes_read_iq1_s;
-    case GGUF_T_IQ1_M: return codes_read_iq1_m;
-    case GGUF_T_TQ1_0: return codes_read_tq1_0;
-    case GGUF_T_TQ2_0: return codes_read_tq2_0;
-    default: return NULL;
-    }
-}
 
 static void read_floats(const struct reader *r, float *out, const uint8_t *block)
 {
@@ -550,7 +534,7 @@ static void read_floats(const struct reader *r, float *out, const uint8_t *block
     if (r->to_float) {
         r->to_float(out, block);
     } else {
-        codes_of(r->type)(&c, block);
+        r->codes(&c, block);
         codes_to_float(out, &c);
     }
 }
@@ -565,7 +549,7 @@ static void recode(const struct reader *r, const struct layout *to, uint8_t *out
         to->recode(out, block);
         return;
     }
-    codes_of(r->type)(&c, block);
+    r->codes(&c, block);
     if (to == &r->compact) {
         codes_to_block(out, &c);
     } else {
@@ -611,30 +595,6 @@ void blocks_to_float(float *out, uint32_t type, const void *blocks, size_t n)
         for (size_t i = 0; i < n; i++) out[i] = kn_float_from_bf16(read_u16(p + 2 * i));
 }
 
-/* Packs `blocks` as row `lane` of the panels at `data`, which are n_in numbers wide. */
-static void pack(enum kn_type type, void *data, int lane, int n_in, const void *blocks)
-{
-    switch (type) {
-    case KN_Q4: kn_pack_q4(data, lane, n_in, blocks); break;
-    case KN_Q8: kn_pack_q8(data, lane, n_in, blocks); break;
-    case KN_Q4A: kn_pack_q4a(data, lane, n_in, blocks); break;
-    case KN_Q5A: kn_pack_q5a(data, lane, n_in, blocks); break;
-    case KN_Q6: kn_pack_q6(data, lane, n_in, blocks); break;
-    case KN_IQ4: kn_pack_q4(data, lane, n_in, blocks); break;
-    case KN_MX4: kn_pack_mx4(data, lane, n_in, blocks); break;
-    case KN_NV4: kn_pack_nv4(data, lane, n_in, blocks); break;
-    case KN_IQ4S:
-    case KN_IQ3X:
-    case KN_IQ3S: kn_pack_iq4s(data, lane, n_in, blocks); break;
-    case KN_Q4S: kn_pack_q4s(data, lane, n_in, blocks); break;
-    case KN_Q3S:
-    case KN_IQ2:
-    case KN_IQ1: kn_pack_q3s(data, lane, n_in, blocks); break;
-    case KN_Q2S: kn_pack_q2s(data, lane, n_in, blocks); break;
-    default: break;
-    }
-}
-
 void blocks_pack(const struct kn_weight *w, int r, uint32_t type, const void *row)
 {
     const struct gguf_tensor_type *t = gguf_tensor_type(type);
@@ -654,12 +614,12 @@ void blocks_pack(const struct kn_weight *w, int r, uint32_t type, const void *ro
         const size_t bytes = (size_t)w->n_in * (size_t)t->block_bytes;
         memcpy((uint8_t *)w->data + (size_t)r * bytes, row, bytes);
     } else if (!to->recode && reader->to_float) {
-        pack(w->type, data, r % KN_PANEL, w->n_in, row);
+        kn_pack(w->type, data, r % KN_PANEL, w->n_in, row);
     } else {
         const size_t step = kn_weight_bytes(w->type, KN_PANEL, t->block);
         for (int i = 0; i < w->n_in; i += t->block, p += t->block_bytes, data += step) {
             recode(reader, to, blocks, p);
-            pack(w->type, data, r % KN_PANEL, t->block, blocks);
+            kn_pack(w->type, data, r % KN_PANEL, t->block, blocks);
         }
     }
 }

@@ -29,16 +29,6 @@ static inline void random_row(struct rng *rng, enum kn_type type, uint8_t *block
     }
 }
 
-static inline void pack_row(enum kn_type type, void *data, int r, int n_in, const void *blocks)
-{
-    if (type == KN_Q4) kn_pack_q4(data, r, n_in, blocks);
-    if (type == KN_Q8) kn_pack_q8(data, r, n_in, blocks);
-    if (type == KN_Q4A) kn_pack_q4a(data, r, n_in, blocks);
-    if (type == KN_Q5A) kn_pack_q5a(data, r, n_in, blocks);
-    if (type == KN_Q6) kn_pack_q6(data, r, n_in, blocks);
-    if (type == KN_MX4) kn_pack_mx4(data, r, n_in, blocks);
-}
-
 static inline struct matrix matrix_new(struct rng *rng, enum kn_type type, int n_out, int n_in)
 {
     static const size_t block[KN_TYPES] = {
@@ -55,7 +45,7 @@ static inline struct matrix matrix_new(struct rng *rng, enum kn_type type, int n
     memset(data, 0, bytes);
     for (int r = 0; r < n_out; r++) {
         random_row(rng, type, blocks, n, block[type]);
-        pack_row(type, data, r, n_in, blocks);
+        kn_pack(type, data, r, n_in, blocks);
     }
     cuda_pack(q, d, &m.cpu, 0, (int)panels);
     return m;

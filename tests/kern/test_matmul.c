@@ -62,7 +62,7 @@ static void fill_q4(const struct blocks *b, struct matrix *m, int r, size_t at)
         for (int k = 0; k < 32; k++)
             add_value(m, at++, half_value(d) * (nibble_of(p + 2, k) - 8), 0);
     }
-    kn_pack_q4((struct kn_q4_panel *)m->w.data, r, m->w.n_in, blocks);
+    kn_pack(m->w.type, (void *)m->w.data, r, m->w.n_in, blocks);
 }
 
 static void fill_q8(const struct blocks *b, struct matrix *m, int r, size_t at)
@@ -77,7 +77,7 @@ static void fill_q8(const struct blocks *b, struct matrix *m, int r, size_t at)
         random_bytes(&bytes, p + 2, 32, 0xff);
         for (int k = 0; k < 32; k++) add_value(m, at++, half_value(d) * (int8_t)p[2 + k], 0);
     }
-    kn_pack_q8((struct kn_q8_panel *)m->w.data, r, m->w.n_in, blocks);
+    kn_pack(m->w.type, (void *)m->w.data, r, m->w.n_in, blocks);
 }
 
 /* Q4A: half d, half m, nibbles[16]; Q5A: half d, half m, fifth bits[4], nibbles[16] */
@@ -97,10 +97,7 @@ static void fill_affine(const struct blocks *b, struct matrix *m, int r, size_t 
                       -half_value(min));
         }
     }
-    if (five)
-        kn_pack_q5a((struct kn_q5a_panel *)m->w.data, r, m->w.n_in, blocks);
-    else
-        kn_pack_q4a((struct kn_q4a_panel *)m->w.data, r, m->w.n_in, blocks);
+    kn_pack(m->w.type, (void *)m->w.data, r, m->w.n_in, blocks);
 }
 
 static void fill_q6(const struct blocks *b, struct matrix *m, int r, size_t at)
@@ -114,7 +111,7 @@ static void fill_q6(const struct blocks *b, struct matrix *m, int r, size_t at)
         for (int k = 0; k < 32; k++)
             add_value(m, at++, half_value(p->d[k / 16]) * (p->q[k] - 32), 0);
     }
-    kn_pack_q6((struct kn_q6_panel *)m->w.data, r, m->w.n_in, blocks);
+    kn_pack(m->w.type, (void *)m->w.data, r, m->w.n_in, blocks);
 }
 
 static void fill_iq4(const struct blocks *b, struct matrix *m, int r, size_t at)
@@ -128,7 +125,7 @@ static void fill_iq4(const struct blocks *b, struct matrix *m, int r, size_t at)
         for (int k = 0; k < 32; k++)
             add_value(m, at++, half_value(d) * kn_values_iq4[nibble_of(p + 2, k)], 0);
     }
-    kn_pack_q4((struct kn_q4_panel *)m->w.data, r, m->w.n_in, blocks);
+    kn_pack(m->w.type, (void *)m->w.data, r, m->w.n_in, blocks);
 }
 
 static void fill_mx4(const struct blocks *b, struct matrix *m, int r, size_t at)
@@ -142,7 +139,7 @@ static void fill_mx4(const struct blocks *b, struct matrix *m, int r, size_t at)
         const double d = p[0] < 2 ? 0 : ldexp(1, p[0] - 128);
         for (int k = 0; k < 32; k++) add_value(m, at++, d * kn_values_e2m1[nibble_of(p + 1, k)], 0);
     }
-    kn_pack_mx4((struct kn_mx4_panel *)m->w.data, r, m->w.n_in, blocks);
+    kn_pack(m->w.type, (void *)m->w.data, r, m->w.n_in, blocks);
 }
 
 /* e4m3, halved: 3 bits of mantissa, an exponent with a bias of 7 */
@@ -164,7 +161,7 @@ static void fill_nv4(const struct blocks *b, struct matrix *m, int r, size_t at)
         for (int k = 0; k < 32; k++)
             add_value(m, at++, e4m3(p->d[k / 16]) * kn_values_e2m1[nibble_of(p->qs, k)], 0);
     }
-    kn_pack_nv4((struct kn_nv4_panel *)m->w.data, r, m->w.n_in, blocks);
+    kn_pack(m->w.type, (void *)m->w.data, r, m->w.n_in, blocks);
 }
 
 /* 4-bit codes: the values as the formats say, and what they are divided by */
@@ -189,7 +186,7 @@ static void fill_iq4s(const struct blocks *b, struct matrix *m, int r, size_t at
                           values[nibble_of(p->qs[k / 32], k % 32)],
                       0);
     }
-    kn_pack_iq4s((struct kn_iq4s_panel *)m->w.data, r, m->w.n_in, blocks);
+    kn_pack(m->w.type, (void *)m->w.data, r, m->w.n_in, blocks);
 }
 
 static void fill_q4s(const struct blocks *b, struct matrix *m, int r, size_t at)
@@ -208,7 +205,7 @@ static void fill_q4s(const struct blocks *b, struct matrix *m, int r, size_t at)
                       half_value(p->d) * p->scale[k / 32] * nibble_of(p->qs[k / 32], k % 32),
                       half_value(p->m) * p->min[k / 32]);
     }
-    kn_pack_q4s((struct kn_q4s_panel *)m->w.data, r, m->w.n_in, blocks);
+    kn_pack(m->w.type, (void *)m->w.data, r, m->w.n_in, blocks);
 }
 
 /* integers of 3 bits, or codes: 8, 25, 43 and their negatives, or -1, 0, 1 plus or minus 1/8, eight
@@ -231,7 +228,7 @@ static void fill_q3s(const struct blocks *b, struct matrix *m, int r, size_t at)
         for (int k = 0; k < KN_SUPER; k++)
             add_value(m, at++, half_value(p->d) * p->scale[k / 16] * unit * values[p->q[k]], 0);
     }
-    kn_pack_q3s((struct kn_q3s_panel *)m->w.data, r, m->w.n_in, blocks);
+    kn_pack(m->w.type, (void *)m->w.data, r, m->w.n_in, blocks);
 }
 
 static void fill_q2s(const struct blocks *b, struct matrix *m, int r, size_t at)
@@ -248,7 +245,7 @@ static void fill_q2s(const struct blocks *b, struct matrix *m, int r, size_t at)
             add_value(m, at++, half_value(p->d) * (p->scale[k / 16] & 15) * p->q[k],
                       half_value(p->m) * (p->scale[k / 16] >> 4));
     }
-    kn_pack_q2s((struct kn_q2s_panel *)m->w.data, r, m->w.n_in, blocks);
+    kn_pack(m->w.type, (void *)m->w.data, r, m->w.n_in, blocks);
 }
 
 static void fill_quantized(struct rng *rng, struct matrix *m, enum fill fill)

@@ -87,7 +87,7 @@ TEST(test_pack_q4)
     for (int r = 0; r < ROWS; r++) {
         for (int g = 0; g < GROUPS; g++)
             for (int i = 0; i < BLOCK; i++) blocks[r][g][i] = (uint8_t)rng_bits(&rng);
-        kn_pack_q4(panels, r, COLS, blocks[r]);
+        kn_pack(KN_Q4, panels, r, COLS, blocks[r]);
     }
     for (int r = 0; r < 32; r++)
         for (int k = 0; k < COLS; k++) {
@@ -114,7 +114,7 @@ TEST(test_pack_q8)
     for (int r = 0; r < ROWS; r++) {
         for (int g = 0; g < GROUPS; g++)
             for (int i = 0; i < BLOCK; i++) blocks[r][g][i] = (uint8_t)rng_bits(&rng);
-        kn_pack_q8(panels, r, COLS, blocks[r]);
+        kn_pack(KN_Q8, panels, r, COLS, blocks[r]);
     }
     for (int r = 0; r < ROWS; r++)
         for (int k = 0; k < COLS; k++) {
@@ -142,8 +142,8 @@ TEST(test_pack_affine)
     memset(panels5, 0, bytes5);
     for (size_t i = 0; i < sizeof q4; i++) ((uint8_t *)q4)[i] = (uint8_t)rng_bits(&rng);
     for (size_t i = 0; i < sizeof q5; i++) ((uint8_t *)q5)[i] = (uint8_t)rng_bits(&rng);
-    for (int r = 0; r < ROWS; r++) kn_pack_q4a(panels4, r, COLS, q4[r]);
-    for (int r = 0; r < ROWS; r++) kn_pack_q5a(panels5, r, COLS, q5[r]);
+    for (int r = 0; r < ROWS; r++) kn_pack(KN_Q4A, panels4, r, COLS, q4[r]);
+    for (int r = 0; r < ROWS; r++) kn_pack(KN_Q5A, panels5, r, COLS, q5[r]);
     for (int r = 0; r < ROWS; r++)
         for (int k = 0; k < COLS; k++) {
             const int lane = r % 16, j = k % 32, shift = j < 16 ? 0 : 4;
@@ -178,7 +178,7 @@ TEST(test_pack_q6)
             for (int h = 0; h < 2; h++) blocks[r][g].d[h] = (uint16_t)rng_bits(&rng);
             for (int k = 0; k < 32; k++) blocks[r][g].q[k] = (uint8_t)rng_below(&rng, 64);
         }
-        kn_pack_q6(panels, r, COLS, blocks[r]);
+        kn_pack(KN_Q6, panels, r, COLS, blocks[r]);
     }
     for (int r = 0; r < ROWS; r++)
         for (int k = 0; k < COLS; k++) {

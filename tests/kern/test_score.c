@@ -27,7 +27,7 @@ static struct head head_new(struct rng *rng, enum kn_type type, int n_in, int n_
                 const uint16_t d = kn_half_from_float(0.004f * rng_float(rng));
                 memcpy(blocks + 34 * g, &d, 2);
             }
-            kn_pack_q8(data, r, n_in, blocks);
+            kn_pack(KN_Q8, data, r, n_in, blocks);
         }
     }
     for (int r = 0; r < n_hidden; r++)

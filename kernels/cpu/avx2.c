@@ -7,24 +7,7 @@
  * ends with the sum of (w - offset) x, at most 16 * 16 * 127 (Q5A; half of it 8 * 32 * 127, Q6).
  * Larger weights are signed numbers of at most 128, whose signs are moved to x, and every pair is
  * added to 32 bits. */
-#include "kernels/cpu/v16_avx2.h"
-#include "kernels/cpu/v16_act.h"
-#include "kernels/cpu/v16_attend.h"
-#include "kernels/cpu/v16_attend_fixed.h"
-#include "kernels/cpu/v16_matmul.h"
-
-enum {
-    PANEL_TOK = 4,
-    PANEL_CHUNK = 32,
-    PANEL_ROWS = 1,
-    PANEL_WIDE = 4,
-    PANEL_STREAMS = 4,
-};
-
-#include "kernels/cpu/v16_panels.h"
-#include "kernels/cpu/v16_score.h"
-#include "kernels/cpu/v16_recur.h"
-#include "kernels/cpu/v16_table.h"
+#include "kernels/cpu/v8_panels.h"
 
 V16_INLINE int is_signed(enum kn_type type)
 {
@@ -73,7 +56,5 @@ V16_INLINE __m256i dot_end(enum kn_type type, __m256i dot, int32_t back)
     const __m256i all = _mm256_madd_epi16(dot, _mm256_set1_epi16(1));
     return type == KN_Q5A ? _mm256_add_epi32(all, _mm256_set1_epi32(back)) : all;
 }
-
-#include "kernels/cpu/v8_panels.h"
 
 const struct kernels kn_avx2 = V16_TABLE("avx2", attend_v16);

@@ -2,24 +2,7 @@
  * avx2.c only in the products with quantized weights: it multiplies 4 unsigned weights with 4
  * signed activations per lane and adds them to 32 bits, so that all weights are read plus their
  * offset. Integer sums are exact and float sums in the same order: the bits are those of avx2. */
-#include "kernels/cpu/v16_avx2.h"
-#include "kernels/cpu/v16_act.h"
-#include "kernels/cpu/v16_attend.h"
-#include "kernels/cpu/v16_attend_fixed.h"
-#include "kernels/cpu/v16_matmul.h"
-
-enum {
-    PANEL_TOK = 4,
-    PANEL_CHUNK = 32,
-    PANEL_ROWS = 1,
-    PANEL_WIDE = 4,
-    PANEL_STREAMS = 4,
-};
-
-#include "kernels/cpu/v16_panels.h"
-#include "kernels/cpu/v16_score.h"
-#include "kernels/cpu/v16_recur.h"
-#include "kernels/cpu/v16_table.h"
+#include "kernels/cpu/v8_panels.h"
 
 V16_INLINE int is_signed(enum kn_type type)
 {
@@ -55,7 +38,5 @@ V16_INLINE __m256i dot_end(enum kn_type type, __m256i dot, int32_t start)
     (void)start;
     return dot;
 }
-
-#include "kernels/cpu/v8_panels.h"
 
 const struct kernels kn_avxvnni = V16_TABLE("avxvnni", attend_v16);

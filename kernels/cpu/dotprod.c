@@ -1,22 +1,6 @@
 /* dotprod: the kernels of ARMv8.2 with dot products. Differs from neon.c only in the products with
  * quantized weights: sdot adds 4 products of signed bytes to a row. */
-#include "kernels/cpu/v16_neon.h"
-#include "kernels/cpu/v16_act.h"
-#include "kernels/cpu/v16_attend.h"
-#include "kernels/cpu/v16_matmul.h"
-
-enum {
-    PANEL_TOK = 8,
-    PANEL_CHUNK = 32,
-    PANEL_ROWS = 1,
-    PANEL_WIDE = 8,
-    PANEL_STREAMS = 1,
-};
-
-#include "kernels/cpu/v16_panels.h"
-#include "kernels/cpu/v16_score.h"
-#include "kernels/cpu/v16_recur.h"
-#include "kernels/cpu/v16_table.h"
+enum { PANEL_TOK = 8 };
 
 #include "kernels/cpu/neon_sdot.h"
 

@@ -1,23 +1,7 @@
 /* i8mm: the kernels of ARMv8.6 with integer matrix products. Differs from neon.c only in the
  * products with quantized weights: smmla multiplies 2 rows by 2 tokens, 8 columns deep. A single
  * token would waste half of it and uses sdot. */
-#include "kernels/cpu/v16_neon.h"
-#include "kernels/cpu/v16_act.h"
-#include "kernels/cpu/v16_attend.h"
-#include "kernels/cpu/v16_matmul.h"
-
-enum {
-    PANEL_TOK = 8,
-    PANEL_CHUNK = 32,
-    PANEL_ROWS = 1,
-    PANEL_WIDE = 8,
-    PANEL_STREAMS = 1,
-};
-
-#include "kernels/cpu/v16_panels.h"
-#include "kernels/cpu/v16_score.h"
-#include "kernels/cpu/v16_recur.h"
-#include "kernels/cpu/v16_table.h"
+enum { PANEL_TOK = 8 };
 
 #include "kernels/cpu/neon_sdot.h"
 

@@ -3,23 +3,7 @@
  *
  * smull and smlal multiply bytes into 16 bits, which hold 2 products of Q8 and IQ4 (128 * 127 each)
  * or 4 of the other types (63 * 127), before pairs of columns are added in 32 bits. */
-#include "kernels/cpu/v16_neon.h"
-#include "kernels/cpu/v16_act.h"
-#include "kernels/cpu/v16_attend.h"
-#include "kernels/cpu/v16_matmul.h"
-
-enum {
-    PANEL_TOK = 4,
-    PANEL_CHUNK = 32,
-    PANEL_ROWS = 1,
-    PANEL_WIDE = 4,
-    PANEL_STREAMS = 1,
-};
-
-#include "kernels/cpu/v16_panels.h"
-#include "kernels/cpu/v16_score.h"
-#include "kernels/cpu/v16_recur.h"
-#include "kernels/cpu/v16_table.h"
+enum { PANEL_TOK = 4 };
 
 #include "kernels/cpu/neon_panels.h"
 

@@ -1,7 +1,6 @@
-/* Products with quantized weights on NEON: a quarter of a panel, 4 rows, per register. The file
- * that includes this one must include v16_panels.h first and define
- *
- *   dot_half          16 columns of 4 rows with T tokens
+/* What neon.c, dotprod.c and i8mm.c share: all of v16, and products with quantized weights, a
+ * quarter of a panel, 4 rows, per register. They define PANEL_TOK before, the tokens of a tile, and
+ * dot_half.
  *
  * Weights become signed bytes; the sum of the activations corrects for the rest of their offset (8
  * of Q4, 32 of Q6). Integer sums are exact, and the float sum of a row adds its groups in order, so
@@ -9,7 +8,17 @@
 #ifndef RETAIN_KERNELS_CPU_NEON_PANELS_H
 #define RETAIN_KERNELS_CPU_NEON_PANELS_H
 
-#include <arm_neon.h>
+#include "kernels/cpu/v16_neon.h"
+#include "kernels/cpu/v16_act.h"
+#include "kernels/cpu/v16_attend.h"
+#include "kernels/cpu/v16_matmul.h"
+
+enum { PANEL_CHUNK = 32, PANEL_ROWS = 1, PANEL_WIDE = PANEL_TOK, PANEL_STREAMS = 1 };
+
+#include "kernels/cpu/v16_panels.h"
+#include "kernels/cpu/v16_score.h"
+#include "kernels/cpu/v16_recur.h"
+#include "kernels/cpu/v16_table.h"
 
 /* dot[t] += sum over columns 16h to 16h + 15 of w x, w[j] being columns 4j to 4j + 3 of 4 rows. */
 V16_INLINE void dot_half(enum kn_type type, int32x4_t *dot, int T, const int8x16_t w[8],

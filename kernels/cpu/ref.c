@@ -76,13 +76,17 @@ struct group {
     float d[2], m[2];
 };
 
-static void unpack_values(int8_t q[KN_GROUP], const int8_t *values,
-                          const uint8_t (*qs)[KN_PANEL][4], int lane)
+static void read_nibbles(int8_t q[KN_GROUP], const uint8_t (*qs)[KN_PANEL][4], int lane)
 {
-    for (int i = 0; i < 16; i++) {
-        q[i] = values[qs[i / 4][lane][i % 4] & 15];
-        q[i + 16] = values[qs[i / 4][lane][i % 4] >> 4];
-    }
+    for (int k = 0; k < KN_GROUP; k++)
+        q[k] = (int8_t)(qs[k % 16 / 4][lane][k % 4] >> k / 16 * 4 & 15);
+}
+
+static void read_values(int8_t q[KN_GROUP], const int8_t *values, const uint8_t (*qs)[KN_PANEL][4],
+                        int lane)
+{
+    read_nibbles(q, qs, lane);
+    for (int k = 0; k < KN_GROUP; k++) q[k] = values[q[k]];
 }
 
 static int low_bits(const uint8_t (*ql)[KN_PANEL][4], int lane, int k)
@@ -105,10 +109,8 @@ static struct group group_q4(const struct kn_q4_panel *p, int lane)
 {
     const float d = kn_float_from_half(p->d[lane]);
     struct group out = {.d = {d, d}};
-    for (int i = 0; i < 16; i++) {
-        out.q[i] = (int8_t)((p->qs[i / 4][lane][i % 4] & 15) - 8);
-        out.q[i + 16] = (int8_t)((p->qs[i / 4][lane][i % 4] >> 4) - 8);
-    }
+    read_nibbles(out.q, p->qs, lane);
+    for (int k = 0; k < KN_GROUP; k++) out.q[k] = (int8_t)(out.q[k] - 8);
     return out;
 }
 
@@ -124,10 +126,7 @@ static struct group group_q4a(const struct kn_q4a_panel *p, int lane)
 {
     const float d = kn_float_from_half(p->d[lane]), m = -kn_float_from_half(p->m[lane]);
     struct group out = {.d = {d, d}, .m = {m, m}};
-    for (int i = 0; i < 16; i++) {
-        out.q[i] = p->qs[i / 4][lane][i % 4] & 15;
-        out.q[i + 16] = p->qs[i / 4][lane][i % 4] >> 4;
-    }
+    read_nibbles(out.q, p->qs, lane);
     return out;
 }
 
@@ -136,10 +135,9 @@ static struct group group_q5a(const struct kn_q5a_panel *p, int lane)
 {
     const float d = kn_float_from_half(p->d[lane]), m = -kn_float_from_half(p->m[lane]);
     struct group out = {.d = {d, d}, .m = {m, m}};
-    for (int k = 0; k < KN_GROUP; k++) {
-        const int low = p->qs[k % 16 / 4][lane][k % 4] >> k / 16 * 4 & 15;
-        out.q[k] = (int8_t)(low | (p->qh[lane][k % 4] >> k / 4 & 1) << 4);
-    }
+    read_nibbles(out.q, p->qs, lane);
+    for (int k = 0; k < KN_GROUP; k++)
+        out.q[k] = (int8_t)(out.q[k] | (p->qh[lane][k % 4] >> k / 4 & 1) << 4);
     return out;
 }
 
@@ -147,12 +145,9 @@ static struct group group_q6(const struct kn_q6_panel *p, int lane)
 {
     struct group out = {
         .d = {kn_float_from_half(p->d[0][lane]), kn_float_from_half(p->d[1][lane])}};
-    for (int k = 0; k < KN_GROUP; k++) {
-        const int h = k / 16, j = k % 16 / 4, i = k % 4;
-        const int low = p->qs[j][lane][i] >> 4 * h & 15;
-        const int high = p->qh[h][lane][i] >> 2 * j & 3;
-        out.q[k] = (int8_t)((low | high << 4) - 32);
-    }
+    read_nibbles(out.q, p->qs, lane);
+    for (int k = 0; k < KN_GROUP; k++)
+        out.q[k] = (int8_t)((out.q[k] | low_bits(p->qh, lane, k) << 4) - 32);
     return out;
 }
 
@@ -160,14 +155,14 @@ static struct group group_mx4(const struct kn_mx4_panel *p, int lane)
 {
     const float d = scale_mx4(p->e[lane]);
     struct group out = {.d = {d, d}};
-    unpack_values(out.q, kn_values_e2m1, p->qs, lane);
+    read_values(out.q, kn_values_e2m1, p->qs, lane);
     return out;
 }
 
 static struct group group_nv4(const struct kn_nv4_panel *p, int lane)
 {
     struct group out = {.d = {scale_nv4(p->d[0][lane]), scale_nv4(p->d[1][lane])}};
-    unpack_values(out.q, kn_values_e2m1, p->qs, lane);
+    read_values(out.q, kn_values_e2m1, p->qs, lane);
     return out;
 }
 
@@ -175,7 +170,7 @@ static struct group group_iq4(const struct kn_q4_panel *p, int lane)
 {
     const float d = kn_float_from_half(p->d[lane]);
     struct group out = {.d = {d, d}};
-    unpack_values(out.q, kn_values_iq4, p->qs, lane);
+    read_values(out.q, kn_values_iq4, p->qs, lane);
     return out;
 }
 
@@ -184,7 +179,7 @@ static struct group group_iq4s(enum kn_type type, const struct kn_iq4s_panel *p,
 {
     const float d = kn_float_from_half(p->d[lane]) * (float)p->scale[g][lane] * kn_code_unit(type);
     struct group out = {.d = {d, d}};
-    unpack_values(out.q, kn_code_values(type), p->qs[g], lane);
+    read_values(out.q, kn_code_values(type), p->qs[g], lane);
     return out;
 }
 
@@ -193,10 +188,7 @@ static struct group group_q4s(const struct kn_q4s_panel *p, int g, int lane)
     const float d = kn_float_from_half(p->d[lane]) * (float)p->scale[g][lane];
     const float m = kn_float_from_half(p->m[lane]) * (float)p->min[g][lane];
     struct group out = {.d = {d, d}, .m = {m, m}};
-    for (int i = 0; i < 16; i++) {
-        out.q[i] = p->qs[g][i / 4][lane][i % 4] & 15;
-        out.q[i + 16] = p->qs[g][i / 4][lane][i % 4] >> 4;
-    }
+    read_nibbles(out.q, p->qs[g], lane);
     return out;
 }
 

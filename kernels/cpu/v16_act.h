@@ -101,52 +101,24 @@ static inline void rmsnorm_v16(float *y, const float *x, const float *w, int n, 
     }
 }
 
-static inline void silu_mul_v16(float *y, const float *gate, const float *up, int n)
-{
-    int i = 0;
-
-    for (; i + 16 <= n; i += 16)
-        v16_store(y + i, v16_mul(v16_silu(v16_load(gate + i)), v16_load(up + i)));
-    if (i < n) {
-        const v16 act = v16_silu(v16_load_n(gate + i, n - i));
-        v16_store_n(y + i, v16_mul(act, v16_load_n(up + i, n - i)), n - i);
+/* An entry of the table that computes y = expression of a and b, number by number. */
+#define ACT_ENTRY(name, expression)                                               \
+    static inline void name(float *y, const float *x, const float *z, int n)      \
+    {                                                                             \
+        int i = 0;                                                                \
+        for (; i + 16 <= n; i += 16) {                                            \
+            const v16 a = v16_load(x + i), b = v16_load(z + i);                   \
+            v16_store(y + i, expression);                                         \
+        }                                                                         \
+        if (i < n) {                                                              \
+            const v16 a = v16_load_n(x + i, n - i), b = v16_load_n(z + i, n - i); \
+            v16_store_n(y + i, expression, n - i);                                \
+        }                                                                         \
     }
-}
-
-static inline void silu_clamped_mul_v16(float *y, const float *gate, const float *up, int n)
-{
-    int i = 0;
-
-    for (; i + 16 <= n; i += 16)
-        v16_store(y + i, v16_silu_clamped(v16_load(gate + i), v16_load(up + i)));
-    if (i < n)
-        v16_store_n(y + i, v16_silu_clamped(v16_load_n(gate + i, n - i), v16_load_n(up + i, n - i)),
-                    n - i);
-}
-
-static inline void gelu_mul_v16(float *y, const float *gate, const float *up, int n)
-{
-    int i = 0;
-
-    for (; i + 16 <= n; i += 16)
-        v16_store(y + i, v16_mul(v16_gelu(v16_load(gate + i)), v16_load(up + i)));
-    if (i < n) {
-        const v16 act = v16_gelu(v16_load_n(gate + i, n - i));
-        v16_store_n(y + i, v16_mul(act, v16_load_n(up + i, n - i)), n - i);
-    }
-}
-
-static inline void sigmoid_mul_v16(float *y, const float *gate, const float *x, int n)
-{
-    int i = 0;
-
-    for (; i + 16 <= n; i += 16)
-        v16_store(y + i, v16_mul(v16_sigmoid(v16_load(gate + i)), v16_load(x + i)));
-    if (i < n) {
-        const v16 open = v16_sigmoid(v16_load_n(gate + i, n - i));
-        v16_store_n(y + i, v16_mul(open, v16_load_n(x + i, n - i)), n - i);
-    }
-}
+ACT_ENTRY(silu_mul_v16, v16_mul(v16_silu(a), b))
+ACT_ENTRY(silu_clamped_mul_v16, v16_silu_clamped(a, b))
+ACT_ENTRY(gelu_mul_v16, v16_mul(v16_gelu(a), b))
+ACT_ENTRY(sigmoid_mul_v16, v16_mul(v16_sigmoid(a), b))
 
 static inline void add_v16(float *y, const float *x, int n)
 {

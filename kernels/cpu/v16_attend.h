@@ -251,52 +251,6 @@ static inline void load_keys(float *k, struct attend_tile *tile, const struct kn
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-static inline void load_values_f32(struct attend_tile *tile, const float *src, int n_slot,
-                                   int head_dim)
-{
-    float *v = tile->v;
-
-    for (int s = 0; s < n_slot; s++, src += head_dim, v += tile->v_stride)
-        memcpy(v, src, (size_t)head_dim * sizeof *v);
-}
-
-static inline void load_values_f16(struct attend_tile *tile, const uint16_t *src, int n_slot,
-                                   int head_dim)
-{
-    float *v = tile->v;
-
-    for (int s = 0; s < n_slot; s++, src += head_dim, v += tile->v_stride) {
-        int i = 0;
-
-        for (; i + 16 <= head_dim; i += 16) v16_store(v + i, v16_load_half(src + i));
-        for (; i < head_dim; i++) v[i] = kn_float_from_half(src[i]);
-    }
-}
-
-static inline void load_values_q8(struct attend_tile *tile, const uint8_t *src, int n_slot,
-                                  int head_dim)
-{
-    const size_t stride = kn_kv_bytes(KN_KV_Q8, head_dim);
-    float *v = tile->v;
-
-    for (int s = 0; s < n_slot; s++, src += stride) {
-        const struct kn_kv_q8 *group = (const struct kn_kv_q8 *)src;
-
-        for (int i = 0; i < head_dim; i += KN_GROUP, group++, v += KN_GROUP)
-            v16_unpack_q8(group, v);
-    }
-}
-
-static inline void load_values_q5(struct attend_tile *tile, const uint8_t *src, int n_slot,
-                                  int head_dim)
-{
-    const size_t stride = kn_kv_bytes(KN_KV_Q5, head_dim);
-    float *v = tile->v;
-
-    for (int s = 0; s < n_slot; s++, src += stride, v += tile->v_stride)
-        kv_unpack_q5_v16(v, src, head_dim);
-}
-
 /* Units of Q4 have no gaps: n_slot * groups in a row. */
 static inline void load_values_q4(struct attend_tile *tile, const struct kn_kv_q4 *group,
                                   int n_slot, int head_dim)
@@ -318,18 +272,24 @@ static inline void load_values(struct attend_tile *tile, const struct kn_attend 
                                int n_slot)
 {
     const int dim = job->head_dim;
-    const void *src = (const uint8_t *)job->v + (size_t)p0 * kn_kv_bytes(job->v_type, dim);
+    const size_t stride = kn_kv_bytes(job->v_type, dim);
+    const uint8_t *src = (const uint8_t *)job->v + (size_t)p0 * stride;
+    float *v = tile->v;
 
-    if (job->v_type == KN_KV_Q4)
-        load_values_q4(tile, src, n_slot, dim);
-    else if (job->v_type == KN_KV_Q8)
-        load_values_q8(tile, src, n_slot, dim);
-    else if (is_q5(job->v_type))
-        load_values_q5(tile, src, n_slot, dim);
-    else if (job->v_type == KN_KV_F16)
-        load_values_f16(tile, src, n_slot, dim);
-    else
-        load_values_f32(tile, src, n_slot, dim);
+    if (job->v_type == KN_KV_Q4) {
+        load_values_q4(tile, (const struct kn_kv_q4 *)src, n_slot, dim);
+        return;
+    }
+    for (int s = 0; s < n_slot; s++, src += stride, v += tile->v_stride) {
+        if (job->v_type == KN_KV_Q8)
+            kv_unpack_q8_v16(v, src, dim);
+        else if (is_q5(job->v_type))
+            kv_unpack_q5_v16(v, src, dim);
+        else if (job->v_type == KN_KV_F16)
+            kv_unpack_f16_v16(v, src, dim);
+        else
+            memcpy(v, src, (size_t)dim * sizeof *v);
+    }
 }
 
 /* ---- queries -------------------------------------------------------------------------------- */
@@ -353,13 +313,20 @@ V16_INLINE v16 load_upto16(const float *p, int n)
     return n >= 16 ? v16_load(p) : v16_load_n(p, n);
 }
 
-/* base = row r of the job, scaled and rotated to slot p0. Row r is group r % n_group of token r /
- * n_group. */
+/* Row r of the job: group r % n_group of token r / n_group. */
+static inline const float *query_of(const struct kn_attend *job, int r)
+{
+    const int t = r / job->n_group, g = r % job->n_group;
+    return job->q + (size_t)t * job->q_stride + (size_t)(g * job->head_dim);
+}
+
+/* base = row r, scaled and rotated to slot p0. */
 static inline void rotate_query(float *base, const struct kn_attend *job, int r, int p0)
 {
-    const int half = job->head_dim / 2, t = r / job->n_group, g = r % job->n_group;
-    const float *q = job->q + (size_t)t * job->q_stride + (size_t)(g * job->head_dim);
-    const int past = job->pos0 + t - p0; /* < 0: no slot of the tile is visible to this token */
+    const int half = job->head_dim / 2;
+    const float *q = query_of(job, r);
+    const int past =
+        job->pos0 + r / job->n_group - p0; /* < 0: no slot of the tile is visible to this token */
     const size_t at = (size_t)(past > 0 ? past : 0) * (size_t)half;
     const v16 scale = v16_set1(job->scale);
 
@@ -436,8 +403,8 @@ static inline void logits(float *p, const float *q, const float *k, int n_row, i
 /* Number of slots of the tile at p0 that are visible to row r of the job: 0..64. */
 static inline int visible(const struct kn_attend *job, int r, int p0)
 {
-    const int pos = job->pos0 + r / job->n_group;
-    const int n = (pos + 1 < job->slot1 ? pos + 1 : job->slot1) - p0;
+    const int end = job->pos0 + r / job->n_group + 1;
+    const int n = (end < job->slot1 ? end : job->slot1) - p0;
     return n < 0 ? 0 : n < KN_TILE ? n : KN_TILE;
 }
 

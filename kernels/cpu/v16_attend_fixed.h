@@ -450,13 +450,6 @@ static inline float query_length(int head_dim)
     return 0.99f * 0x1p17f / sqrtf((float)head_dim);
 }
 
-static inline const float *query_of(const struct kn_attend *job, int r)
-{
-    const int t = r / job->n_group, g = r % job->n_group;
-    return job->q + (size_t)t * job->q_stride + (size_t)(g * job->head_dim);
-}
-
-/* Row r is group r % n_group of token r / n_group. */
 static inline void scale_query(struct fixed_tile *tile, const struct kn_attend *job, int r)
 {
     const float *q = query_of(job, r);
@@ -549,15 +542,6 @@ V16_APART void fixed_logits(struct fixed_tile *tile, int n_row, int n_slot, int 
 
 /* ---- softmax -------------------------------------------------------------------------------- */
 
-/* Number of slots of the tile at p0 that are visible to row r of the job: at most 64; below 1 =
- * none. */
-static inline int fixed_visible(const struct kn_attend *job, int r, int p0)
-{
-    const int pos = job->pos0 + r / job->n_group;
-    const int n = (pos + 1 < job->slot1 ? pos + 1 : job->slot1) - p0;
-    return n < KN_TILE ? n : KN_TILE;
-}
-
 static inline float row_top(const float *p, int n_slot)
 {
     v16 top = v16_set1(-INFINITY);
@@ -615,7 +599,7 @@ V16_APART void fixed_softmax(struct fixed_tile *tile, const struct kn_attend *jo
     float top[16] = {0}, to_log2[16], share[16], keep[16];
 
     for (int r = 0; r < n_row; r++)
-        top[r] = row_top(tile->p + r * KN_TILE, fixed_visible(job, r0 + r, p0));
+        top[r] = row_top(tile->p + r * KN_TILE, visible(job, r0 + r, p0));
 
     const v16 tile_max = v16_mul(v16_load(top), scale), old = v16_load_n(job->m + r0, n_row);
     const v16 max = v16_max(tile_max, old);
@@ -624,7 +608,7 @@ V16_APART void fixed_softmax(struct fixed_tile *tile, const struct kn_attend *jo
     v16_store(share, fixed_exp2(v16_mul(v16_sub(tile_max, max), log2e)));
     v16_store_n(job->m + r0, max, n_row);
     for (int r = 0; r < n_row; r++) {
-        const int n_slot = fixed_visible(job, r0 + r, p0);
+        const int n_slot = visible(job, r0 + r, p0);
         float sums[FIXED_SUMS];
 
         scale_values(tile, n_group, n_slot);
@@ -706,7 +690,7 @@ static inline void fixed_rows(struct fixed_tile *tile, const struct kn_attend *j
 
     for (int r = 0; r < n_row; r++)
         rotate_query_fixed(tile->q + r * dim / 2, tile, job, r0 + r, p0);
-    fixed_logits(tile, n_row, fixed_visible(job, r0 + n_row - 1, p0), dim);
+    fixed_logits(tile, n_row, visible(job, r0 + n_row - 1, p0), dim);
     if (job->window) hide_outside(tile->p, job, r0, n_row, p0); /* they weigh 2^-100 at most */
     fixed_softmax(tile, job, r0, n_row, p0);
     fixed_values(tile, job->acc + (size_t)r0 * (size_t)dim, n_row, dim);

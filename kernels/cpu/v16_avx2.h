@@ -79,30 +79,18 @@ static inline v16 v16_abs(v16 x)
     return v16_pair(_mm256_andnot_ps(sign, x.a), _mm256_andnot_ps(sign, x.b));
 }
 
-/* Adds halves, quarters and so on, as _mm512_reduce_add_ps does. */
-static inline float v16_sum(v16 x)
-{
-    const __m256 y = _mm256_add_ps(x.a, x.b);
-    __m128 z = _mm_add_ps(_mm256_castps256_ps128(y), _mm256_extractf128_ps(y, 1));
-    z = _mm_add_ps(z, _mm_movehl_ps(z, z));
-    return _mm_cvtss_f32(_mm_add_ss(z, _mm_movehdup_ps(z)));
-}
-
-static inline float v16_top(v16 x)
-{
-    const __m256 y = _mm256_max_ps(x.a, x.b);
-    __m128 z = _mm_max_ps(_mm256_castps256_ps128(y), _mm256_extractf128_ps(y, 1));
-    z = _mm_max_ps(z, _mm_movehl_ps(z, z));
-    return _mm_cvtss_f32(_mm_max_ss(z, _mm_movehdup_ps(z)));
-}
-
-static inline float v16_bottom(v16 x)
-{
-    const __m256 y = _mm256_min_ps(x.a, x.b);
-    __m128 z = _mm_min_ps(_mm256_castps256_ps128(y), _mm256_extractf128_ps(y, 1));
-    z = _mm_min_ps(z, _mm_movehl_ps(z, z));
-    return _mm_cvtss_f32(_mm_min_ss(z, _mm_movehdup_ps(z)));
-}
+/* Adds halves, quarters and so on, as _mm512_reduce_add_ps does; the same of maxima and minima. */
+#define ACROSS(name, op)                                                                  \
+    static inline float name(v16 x)                                                       \
+    {                                                                                     \
+        const __m256 y = _mm256_##op##_ps(x.a, x.b);                                      \
+        __m128 z = _mm_##op##_ps(_mm256_castps256_ps128(y), _mm256_extractf128_ps(y, 1)); \
+        z = _mm_##op##_ps(z, _mm_movehl_ps(z, z));                                        \
+        return _mm_cvtss_f32(_mm_##op##_ss(z, _mm_movehdup_ps(z)));                       \
+    }
+ACROSS(v16_sum, add)
+ACROSS(v16_top, max)
+ACROSS(v16_bottom, min)
 
 static inline __m256i v8_mask(int n)
 {
@@ -509,30 +497,20 @@ static inline v16i v16i_load_strided(const uint8_t *base, size_t stride)
     return v16i_pair(v8_load_strided(base, stride), v8_load_strided(base + 8 * stride, stride));
 }
 
-static inline __m128 v8_sum4(__m256 a, __m256 b, __m256 c, __m256 d)
-{
-    const __m256 ab = _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
-    const __m256 cd = _mm256_add_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
-    const __m256 all =
-        _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
-    return _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1));
-}
-
-static inline void v16_sum4(float out[4], v16 a, v16 b, v16 c, v16 d)
-{
-    _mm_storeu_ps(out, v8_sum4(_mm256_add_ps(a.a, a.b), _mm256_add_ps(b.a, b.b),
-                               _mm256_add_ps(c.a, c.b), _mm256_add_ps(d.a, d.b)));
-}
-
-static inline void v16_top4(float out[4], v16 a, v16 b, v16 c, v16 d)
-{
-    const __m256 w = _mm256_max_ps(a.a, a.b), x = _mm256_max_ps(b.a, b.b);
-    const __m256 y = _mm256_max_ps(c.a, c.b), z = _mm256_max_ps(d.a, d.b);
-    const __m256 wx = _mm256_max_ps(_mm256_unpacklo_ps(w, x), _mm256_unpackhi_ps(w, x));
-    const __m256 yz = _mm256_max_ps(_mm256_unpacklo_ps(y, z), _mm256_unpackhi_ps(y, z));
-    const __m256 all =
-        _mm256_max_ps(_mm256_shuffle_ps(wx, yz, 0x44), _mm256_shuffle_ps(wx, yz, 0xee));
-    _mm_storeu_ps(out, _mm_max_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1)));
-}
+/* The same of four at once. */
+#define ACROSS_FOUR(name, op)                                                                     \
+    static inline void name(float out[4], v16 a, v16 b, v16 c, v16 d)                             \
+    {                                                                                             \
+        const __m256 w = _mm256_##op##_ps(a.a, a.b), x = _mm256_##op##_ps(b.a, b.b);              \
+        const __m256 y = _mm256_##op##_ps(c.a, c.b), z = _mm256_##op##_ps(d.a, d.b);              \
+        const __m256 wx = _mm256_##op##_ps(_mm256_unpacklo_ps(w, x), _mm256_unpackhi_ps(w, x));   \
+        const __m256 yz = _mm256_##op##_ps(_mm256_unpacklo_ps(y, z), _mm256_unpackhi_ps(y, z));   \
+        const __m256 all =                                                                        \
+            _mm256_##op##_ps(_mm256_shuffle_ps(wx, yz, 0x44), _mm256_shuffle_ps(wx, yz, 0xee));   \
+        _mm_storeu_ps(out,                                                                        \
+                      _mm_##op##_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1))); \
+    }
+ACROSS_FOUR(v16_sum4, add)
+ACROSS_FOUR(v16_top4, max)
 
 #endif

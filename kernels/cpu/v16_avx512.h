@@ -374,24 +374,20 @@ static inline v16i v16i_load_strided(const uint8_t *base, size_t stride)
     return _mm512_i32gather_epi32(at, base, 1);
 }
 
-static inline void v16_sum4(float out[4], v16 a, v16 b, v16 c, v16 d)
-{
-    const __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
-    const __m512 cd = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
-    const __m512 all =
-        _mm512_add_ps(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
-    const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(all), _mm512_extractf32x8_ps(all, 1));
-    _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1)));
-}
-
-static inline void v16_top4(float out[4], v16 a, v16 b, v16 c, v16 d)
-{
-    const __m512 ab = _mm512_max_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
-    const __m512 cd = _mm512_max_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
-    const __m512 all =
-        _mm512_max_ps(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
-    const __m256 half = _mm256_max_ps(_mm512_castps512_ps256(all), _mm512_extractf32x8_ps(all, 1));
-    _mm_storeu_ps(out, _mm_max_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1)));
-}
+/* v16_sum and v16_top of four at once. */
+#define ACROSS_FOUR(name, op)                                                                   \
+    static inline void name(float out[4], v16 a, v16 b, v16 c, v16 d)                           \
+    {                                                                                           \
+        const __m512 ab = _mm512_##op##_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)); \
+        const __m512 cd = _mm512_##op##_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d)); \
+        const __m512 all =                                                                      \
+            _mm512_##op##_ps(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee)); \
+        const __m256 half =                                                                     \
+            _mm256_##op##_ps(_mm512_castps512_ps256(all), _mm512_extractf32x8_ps(all, 1));      \
+        _mm_storeu_ps(                                                                          \
+            out, _mm_##op##_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1)));  \
+    }
+ACROSS_FOUR(v16_sum4, add)
+ACROSS_FOUR(v16_top4, max)
 
 #endif

@@ -103,20 +103,13 @@ V16_INLINE void matmul_float(enum kn_type type, const struct kn_matmul *job, flo
     }
 }
 
-/* Entries of the table. */
-static inline void matmul_f32_v16(const struct kn_matmul *job)
-{
-    matmul_float(KN_F32, job, job->y + job->row0);
-}
-
-static inline void matmul_f16_v16(const struct kn_matmul *job)
-{
-    matmul_float(KN_F16, job, job->y + job->row0);
-}
-
-static inline void matmul_bf16_v16(const struct kn_matmul *job)
-{
-    matmul_float(KN_BF16, job, job->y + job->row0);
-}
+#define FLOAT_ENTRY(name, type)                          \
+    static inline void name(const struct kn_matmul *job) \
+    {                                                    \
+        matmul_float(type, job, job->y + job->row0);     \
+    }
+FLOAT_ENTRY(matmul_f32_v16, KN_F32)
+FLOAT_ENTRY(matmul_f16_v16, KN_F16)
+FLOAT_ENTRY(matmul_bf16_v16, KN_BF16)
 
 #endif

@@ -98,35 +98,23 @@ static inline float v16_sum(v16 x)
     return vget_lane_f32(d, 0) + vget_lane_f32(d, 1);
 }
 
-static inline float v16_top(v16 x)
-{
-    const float32x4_t a = v4_max(x.r[0], x.r[2]), b = v4_max(x.r[1], x.r[3]);
-    const float32x4_t c = v4_max(a, b), d = v4_max(c, vextq_f32(c, c, 2));
-    return vgetq_lane_f32(v4_max(d, vextq_f32(d, d, 1)), 0);
-}
+#define ACROSS(name, op)                                                  \
+    static inline float name(v16 x)                                       \
+    {                                                                     \
+        const float32x4_t a = op(x.r[0], x.r[2]), b = op(x.r[1], x.r[3]); \
+        const float32x4_t c = op(a, b), d = op(c, vextq_f32(c, c, 2));    \
+        return vgetq_lane_f32(op(d, vextq_f32(d, d, 1)), 0);              \
+    }
+ACROSS(v16_top, v4_max)
+ACROSS(v16_bottom, v4_min)
 
-static inline float v16_bottom(v16 x)
-{
-    const float32x4_t a = v4_min(x.r[0], x.r[2]), b = v4_min(x.r[1], x.r[3]);
-    const float32x4_t c = v4_min(a, b), d = v4_min(c, vextq_f32(c, c, 2));
-    return vgetq_lane_f32(v4_min(d, vextq_f32(d, d, 1)), 0);
-}
-
-static inline void v16_sum4(float out[4], v16 a, v16 b, v16 c, v16 d)
-{
-    out[0] = v16_sum(a);
-    out[1] = v16_sum(b);
-    out[2] = v16_sum(c);
-    out[3] = v16_sum(d);
-}
-
-static inline void v16_top4(float out[4], v16 a, v16 b, v16 c, v16 d)
-{
-    out[0] = v16_top(a);
-    out[1] = v16_top(b);
-    out[2] = v16_top(c);
-    out[3] = v16_top(d);
-}
+#define FOUR(name, f)                                                 \
+    static inline void name(float out[4], v16 a, v16 b, v16 c, v16 d) \
+    {                                                                 \
+        out[0] = f(a), out[1] = f(b), out[2] = f(c), out[3] = f(d);   \
+    }
+FOUR(v16_sum4, v16_sum)
+FOUR(v16_top4, v16_top)
 
 /* NEON has no masked loads: the end of a row is copied through the stack. */
 static inline size_t v16_tail_bytes(int n)

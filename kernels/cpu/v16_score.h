@@ -63,7 +63,7 @@ static inline void score_v16(const struct kn_score *job)
             };
             if (n % 16) memset(hidden, 0, sizeof hidden); /* zeros after the last unit */
             if (job->w1->type == KN_Q8)
-                matmul_q8_range(&layer1, hidden);
+                matmul_panels(KN_Q8, &layer1, hidden);
             else
                 matmul_float(KN_F32, &layer1, hidden);
             score_tile(job, hidden, j, n, n_tok, job->out + t * (size_t)job->n_head);

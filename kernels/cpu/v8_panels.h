@@ -1,10 +1,5 @@
-/* Products with quantized weights for 256-bit registers, 8 rows each: avx2.c, avxvnni.c. The file
- * that includes this one must include v16_panels.h first and define
- *
- *   is_signed(type)            whether weights are read as signed numbers, else plus their offset
- *   has_start(type)            whether sums begin with panel_starts (v16_panels.h), else with 0
- *   dot_four(type, dot, w, x)  dot + the products of four columns
- *   dot_end(type, dot, start)  the sums as 32-bit integers; start: the second one
+/* What avx2.c and avxvnni.c share: all of v16, and products with quantized weights for 256-bit
+ * registers, 8 rows each. They define panel_starts (v16_panels.h) and the functions below.
  *
  * A tile is a panel row by 1, 2 or 4 tokens, whose columns are loaded once for both halves of the
  * panel. The integer sums of a group take 8 registers of 16; the float sums stay in memory, or gcc
@@ -14,7 +9,31 @@
 #define RETAIN_KERNELS_CPU_V8_PANELS_H
 
 #include "kernels/cpu/v16_avx2.h"
+#include "kernels/cpu/v16_act.h"
+#include "kernels/cpu/v16_attend.h"
+#include "kernels/cpu/v16_attend_fixed.h"
+#include "kernels/cpu/v16_matmul.h"
+
+enum {
+    PANEL_TOK = 4,
+    PANEL_CHUNK = 32,
+    PANEL_ROWS = 1,
+    PANEL_WIDE = 4,
+    PANEL_STREAMS = 4,
+};
+
 #include "kernels/cpu/v16_panels.h"
+#include "kernels/cpu/v16_score.h"
+#include "kernels/cpu/v16_recur.h"
+#include "kernels/cpu/v16_table.h"
+
+/* Whether weights are read as signed numbers, else plus their offset. */
+V16_INLINE int is_signed(enum kn_type type);
+/* Whether sums begin with panel_starts, else with 0. */
+V16_INLINE int has_start(enum kn_type type);
+/* dot + the products of four columns; the sums as 32-bit integers, start being the second one. */
+V16_INLINE __m256i dot_four(enum kn_type type, __m256i dot, __m256i w, __m256i x);
+V16_INLINE __m256i dot_end(enum kn_type type, __m256i dot, int32_t start);
 
 V16_INLINE __m256i four_columns(const int8_t *q)
 {
@@ -146,27 +165,24 @@ V16_INLINE __m256 panel_scales(enum kn_type type, const uint8_t *panel, int s, i
     const struct kn_q2s_panel *q2s = (const struct kn_q2s_panel *)panel;
     const int at = 8 * half;
 
+    if (type == KN_MX4) return load_exponents(panel + at);
+    if (type == KN_NV4) return load_e4m3(nv4->d[h] + at);
+
+    const int first = type == KN_Q6 ? KN_PANEL * h : 0;
+    const float unit = kn_code_unit(type);
+    const __m256 own = load_halves((const uint16_t *)panel + first + at);
+    const __m256 d = unit == 1.0f ? own : _mm256_mul_ps(own, _mm256_set1_ps(unit));
+
     switch (type) {
-    case KN_Q6: return load_halves(((const struct kn_q6_panel *)panel)->d[h] + at);
-    case KN_MX4: return load_exponents(panel + at);
-    case KN_NV4: return load_e4m3(nv4->d[h] + at);
     case KN_IQ4S:
-    case KN_IQ3S: return _mm256_mul_ps(load_halves(iq4s->d + at), load_signed(iq4s->scale[s] + at));
     case KN_IQ3X:
-        return _mm256_mul_ps(
-            _mm256_mul_ps(load_halves(iq4s->d + at), _mm256_set1_ps(kn_code_unit(type))),
-            load_signed(iq4s->scale[s] + at));
-    case KN_Q4S: return _mm256_mul_ps(load_halves(q4s->d + at), load_bytes(q4s->scale[s] + at));
+    case KN_IQ3S: return _mm256_mul_ps(d, load_signed(iq4s->scale[s] + at));
+    case KN_Q4S: return _mm256_mul_ps(d, load_bytes(q4s->scale[s] + at));
     case KN_Q3S:
-        return _mm256_mul_ps(load_halves(q3s->d + at), load_signed(q3s->scale[2 * s + h] + at));
     case KN_IQ2:
-    case KN_IQ1:
-        return _mm256_mul_ps(
-            _mm256_mul_ps(load_halves(q3s->d + at), _mm256_set1_ps(kn_code_unit(type))),
-            load_signed(q3s->scale[2 * s + h] + at));
-    case KN_Q2S:
-        return _mm256_mul_ps(load_halves(q2s->d + at), load_nibble(q2s->scale[2 * s + h] + at, 0));
-    default: return load_halves((const uint16_t *)panel + at);
+    case KN_IQ1: return _mm256_mul_ps(d, load_signed(q3s->scale[2 * s + h] + at));
+    case KN_Q2S: return _mm256_mul_ps(d, load_nibble(q2s->scale[2 * s + h] + at, 0));
+    default: return d;
     }
 }
 

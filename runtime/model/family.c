@@ -22,11 +22,7 @@ struct part {
     const float **bias;
     const char *tensor;
     int n_out, n_in;
-    int row0, n_rows; /* as in struct model_source, like the next */
-    bool rotated;
-    int n_stack;
-    bool per_head, transposed;
-    int group, step;
+    struct model_source from; /* its name and windowed are set when it is bound */
 };
 
 /* NVFP4 has a factor for each matrix. The router's is a norm; those of ffn_down_exps are weights of
@@ -41,16 +37,9 @@ static bool has_factors(const struct model *m, int layer, const char *tensor)
 static int bind_part(struct model *m, int layer, const struct part *p, struct err *e)
 {
     char name[NAME_MAX_BYTES];
-    const struct model_source s = {.name = name,
-                                   .row0 = p->row0,
-                                   .n_rows = p->n_rows,
-                                   .rotated = p->rotated,
-                                   .windowed = m->layers[layer].is_windowed,
-                                   .n_stack = p->n_stack,
-                                   .per_head = p->per_head,
-                                   .transposed = p->transposed,
-                                   .group = p->group,
-                                   .step = p->step};
+    struct model_source s = p->from;
+    s.name = name;
+    s.windowed = m->layers[layer].is_windowed;
     bool bias = p->bias && layer_has(m, name, layer, p->tensor, "bias");
     int rc = bias ? model_bind_vector(m, p->bias, &s, p->n_out, e) : 0;
     layer_has(m, name, layer, p->tensor, "weight");
@@ -59,7 +48,7 @@ static int bind_part(struct model *m, int layer, const struct part *p, struct er
     m->has_factors = true;
     const struct model_source factors = {.name = name};
     layer_has(m, name, layer, p->tensor, "scale");
-    return model_bind_vector(m, &p->w->factors, &factors, p->n_stack ? p->n_stack : 1, e);
+    return model_bind_vector(m, &p->w->factors, &factors, s.n_stack ? s.n_stack : 1, e);
 }
 
 static int bind_parts(struct model *m, int layer, const struct part *p, size_t n, struct err *e)
@@ -69,14 +58,20 @@ static int bind_parts(struct model *m, int layer, const struct part *p, size_t n
     return rc;
 }
 
-static int bind_vector(struct model *m, int layer, const float **v, const char *suffix, int n,
-                       bool rotated, struct err *e)
+static int bind_rotated(struct model *m, int layer, const float **v, const char *tensor, int n,
+                        bool rotated, struct err *e)
 {
     char name[NAME_MAX_BYTES];
     const struct model_source s = {
         .name = name, .rotated = rotated, .windowed = m->layers[layer].is_windowed};
-    snprintf(name, sizeof name, "blk.%d.%s", layer, suffix);
+    snprintf(name, sizeof name, "blk.%d.%s", layer, tensor);
     return model_bind_vector(m, v, &s, n, e);
+}
+
+int family_bind_vector(struct model *m, int layer, const float **v, const char *tensor, int n,
+                       struct err *e)
+{
+    return bind_rotated(m, layer, v, tensor, n, false, e);
 }
 
 /* Binds the norms around half a layer, those that it has. */
@@ -85,9 +80,9 @@ static int bind_norms(struct model *m, int layer, const char *half, const float 
 {
     const enum model_norms norms = m->layers[layer].norms;
     int rc = 0;
-    if (norms != MODEL_NORMS_AFTER) rc = bind_vector(m, layer, before, half, m->n_embd, false, e);
+    if (norms != MODEL_NORMS_AFTER) rc = family_bind_vector(m, layer, before, half, m->n_embd, e);
     if (!rc && norms != MODEL_NORMS_BEFORE)
-        rc = bind_vector(m, layer, after, half_after, m->n_embd, false, e);
+        rc = family_bind_vector(m, layer, after, half_after, m->n_embd, e);
     return rc;
 }
 
@@ -103,12 +98,12 @@ static int bind_qk_norms(struct model *m, int layer, struct err *e)
     const struct model_heads h = model_heads(m, l->is_windowed);
     const bool row = l->qk_norm == MODEL_QK_NORM_ROW, rotated = is_rotated(m, &h);
     if (l->qk_norm == MODEL_QK_NORM_NONE || l->no_attention) return 0;
-    int rc = bind_vector(m, layer, &l->q_norm, "attn_q_norm.weight",
-                         row ? heads_n_q(&h) : h.head_dim, rotated, e);
+    int rc = bind_rotated(m, layer, &l->q_norm, "attn_q_norm.weight",
+                          row ? heads_n_q(&h) : h.head_dim, rotated, e);
     if (l->shares_kv) return rc;
     return rc ? rc
-              : bind_vector(m, layer, &l->k_norm, "attn_k_norm.weight",
-                            row ? heads_n_kv(&h) : h.head_dim, rotated, e);
+              : bind_rotated(m, layer, &l->k_norm, "attn_k_norm.weight",
+                             row ? heads_n_kv(&h) : h.head_dim, rotated, e);
 }
 
 /* The rows of each head are those of its query, then those of its gate. */
@@ -139,22 +134,27 @@ static int bind_attention(struct model *m, int layer, struct err *e)
     int q = heads_n_q(&h), kv = heads_n_kv(&h), all = heads_n_qkv(&h), first = l->is_gated ? 1 : 0;
     bool rotated = is_rotated(m, &h);
     const struct part parts[] = {
-        {&l->q, &l->q_bias, "attn_q", q, m->n_embd, .rotated = rotated},
-        {&l->k, &l->k_bias, "attn_k", kv, m->n_embd, .rotated = rotated},
-        {&l->v, &l->v_bias, "attn_v", kv, m->n_embd, .row0 = 0},
+        {&l->q, &l->q_bias, "attn_q", q, m->n_embd, {.rotated = rotated}},
+        {&l->k, &l->k_bias, "attn_k", kv, m->n_embd, {.rotated = rotated}},
+        {&l->v, &l->v_bias, "attn_v", kv, m->n_embd, {0}},
     };
     const struct part fused[] = {
-        {&l->q, &l->q_bias, "attn_qkv", q, m->n_embd, 0, all, .rotated = rotated},
-        {&l->k, &l->k_bias, "attn_qkv", kv, m->n_embd, q, all, .rotated = rotated},
-        {&l->v, &l->v_bias, "attn_qkv", kv, m->n_embd, q + kv, .n_rows = all},
+        {&l->q, &l->q_bias, "attn_qkv", q, m->n_embd, {.n_rows = all, .rotated = rotated}},
+        {&l->k,
+         &l->k_bias,
+         "attn_qkv",
+         kv,
+         m->n_embd,
+         {.row0 = q, .n_rows = all, .rotated = rotated}},
+        {&l->v, &l->v_bias, "attn_qkv", kv, m->n_embd, {.row0 = q + kv, .n_rows = all}},
     };
-    const struct part out = {&l->o, &l->o_bias, "attn_output", m->n_embd, q, .row0 = 0};
+    const struct part out = {&l->o, &l->o_bias, "attn_output", m->n_embd, q, {0}};
     bool one = layer_has(m, name, layer, "attn_qkv", "weight");
     int rc = l->is_gated ? bind_gated_queries(m, layer, e) : 0;
     size_t n = l->shares_kv ? 1 : one || layer_has(m, name, layer, "attn_v", "weight") ? 3 : 2;
     if (!rc) rc = bind_parts(m, layer, (one ? fused : parts) + first, n - (size_t)first, e);
     if (!rc && layer_has(m, name, layer, "attn_sinks", "weight"))
-        rc = bind_vector(m, layer, &l->sinks, "attn_sinks.weight", m->n_head, false, e);
+        rc = family_bind_vector(m, layer, &l->sinks, "attn_sinks.weight", m->n_head, e);
     return rc ? rc : bind_part(m, layer, &out, e);
 }
 
@@ -166,14 +166,19 @@ static int bind_latent_heads(struct model *m, int layer, struct err *e)
     const struct model_latent *s = &m->latent;
     const int n = m->n_head, plain = s->n_plain, value = s->n_value, both = plain + value;
     const struct part parts[] = {
-        {&l->up, NULL, "attn_k_b", n * s->rank, plain, .n_stack = n, .per_head = true},
-        {&l->value, NULL, "attn_v_b", n * value, s->rank, .n_stack = n, .per_head = true},
+        {&l->up, NULL, "attn_k_b", n * s->rank, plain, {.n_stack = n, .per_head = true}},
+        {&l->value, NULL, "attn_v_b", n * value, s->rank, {.n_stack = n, .per_head = true}},
     };
+    const struct model_source plain_rows = {.n_rows = n * both,
+                                            .n_stack = n,
+                                            .step = both,
+                                            .per_head = true,
+                                            .transposed = true},
+                              value_rows = {
+                                  .row0 = plain, .n_rows = n * both, .group = value, .step = both};
     const struct part joined[] = {
-        {&l->up, NULL, "attn_kv_b", n * s->rank, plain, 0, n * both, .n_stack = n, .step = both,
-         .per_head = true, .transposed = true},
-        {&l->value, NULL, "attn_kv_b", n * value, s->rank, plain, n * both, .group = value,
-         .step = both},
+        {&l->up, NULL, "attn_kv_b", n * s->rank, plain, plain_rows},
+        {&l->value, NULL, "attn_kv_b", n * value, s->rank, value_rows},
     };
     char name[NAME_MAX_BYTES];
     const bool one = layer_has(m, name, layer, "attn_kv_b", "weight");
@@ -190,19 +195,19 @@ static int bind_latent(struct model *m, int layer, struct err *e)
     const struct model_latent *s = &m->latent;
     const int n = m->n_head, embd = m->n_embd, q = n * model_latent_query(m);
     const struct part down[] = {
-        {&l->latent.down, NULL, "attn_q_a", s->q_rank, embd, .row0 = 0},
-        {&l->q, NULL, "attn_q_b", q, s->q_rank, .row0 = 0},
+        {&l->latent.down, NULL, "attn_q_a", s->q_rank, embd, {0}},
+        {&l->q, NULL, "attn_q_b", q, s->q_rank, {0}},
     };
-    const struct part whole = {&l->q, NULL, "attn_q", q, embd, .row0 = 0};
+    const struct part whole = {&l->q, NULL, "attn_q", q, embd, {0}};
     const struct part parts[] = {
-        {&l->k, NULL, "attn_kv_a_mqa", s->rank + m->rope.n_rot, embd, .row0 = 0},
-        {&l->o, &l->o_bias, "attn_output", embd, n * s->n_value, .row0 = 0},
+        {&l->k, NULL, "attn_kv_a_mqa", s->rank + m->rope.n_rot, embd, {0}},
+        {&l->o, &l->o_bias, "attn_output", embd, n * s->n_value, {0}},
     };
     int rc = s->q_rank ? bind_parts(m, layer, down, 2, e) : bind_part(m, layer, &whole, e);
     if (!rc && s->q_rank)
-        rc = bind_vector(m, layer, &l->latent.q_norm, "attn_q_a_norm.weight", s->q_rank, false, e);
+        rc = family_bind_vector(m, layer, &l->latent.q_norm, "attn_q_a_norm.weight", s->q_rank, e);
     if (!rc)
-        rc = bind_vector(m, layer, &l->latent.kv_norm, "attn_kv_a_norm.weight", s->rank, false, e);
+        rc = family_bind_vector(m, layer, &l->latent.kv_norm, "attn_kv_a_norm.weight", s->rank, e);
     if (!rc) rc = bind_parts(m, layer, parts, 2, e);
     return rc ? rc : bind_latent_heads(m, layer, e);
 }
@@ -225,16 +230,15 @@ static int bind_router(struct model *m, int layer, struct err *e)
 {
     struct model_experts *x = &m->layers[layer].experts;
     char name[NAME_MAX_BYTES];
-    const struct part router = {&x->router, &x->router_bias, "ffn_gate_inp",
-                                x->n,       m->n_embd,       .row0 = 0};
+    const struct part router = {&x->router, &x->router_bias, "ffn_gate_inp", x->n, m->n_embd, {0}};
     int rc = bind_part(m, layer, &router, e);
     if (!rc && layer_has(m, name, layer, "exp_probs_b", "bias"))
-        rc = bind_vector(m, layer, &x->choice_bias, "exp_probs_b.bias", x->n, false, e);
+        rc = family_bind_vector(m, layer, &x->choice_bias, "exp_probs_b.bias", x->n, e);
     if (!rc && layer_has(m, name, layer, "ffn_gate_inp_shexp", "weight"))
-        rc = bind_vector(m, layer, &x->shared_gate, "ffn_gate_inp_shexp.weight", m->n_embd, false,
-                         e);
+        rc = family_bind_vector(m, layer, &x->shared_gate, "ffn_gate_inp_shexp.weight", m->n_embd,
+                                e);
     if (!rc && layer_has(m, name, layer, "ffn_down_exps", "scale"))
-        rc = bind_vector(m, layer, &x->weight_scale, "ffn_down_exps.scale", x->n, false, e);
+        rc = family_bind_vector(m, layer, &x->weight_scale, "ffn_down_exps.scale", x->n, e);
     return rc;
 }
 
@@ -251,7 +255,7 @@ static int bind_experts_norms(struct model *m, int layer, struct err *e)
                  {&x->dense_post_norm, "post_ffw_norm_1.weight"}};
     int rc = 0;
     for (size_t i = 0; !rc && x->beside && i < sizeof norms / sizeof *norms; i++)
-        rc = bind_vector(m, layer, norms[i].v, norms[i].suffix, m->n_embd, false, e);
+        rc = family_bind_vector(m, layer, norms[i].v, norms[i].suffix, m->n_embd, e);
     return rc;
 }
 
@@ -261,15 +265,17 @@ static int bind_experts(struct model *m, int layer, struct err *e)
     char name[NAME_MAX_BYTES];
     const int n = x->n, ff = x->n_ff, embd = m->n_embd;
     const struct part parts[] = {
-        {&x->gate, &x->gate_bias, "ffn_gate_exps", n * ff, embd, .n_stack = n},
-        {&x->up, &x->up_bias, "ffn_up_exps", n * ff, embd, .n_stack = n},
+        {&x->gate, &x->gate_bias, "ffn_gate_exps", n * ff, embd, {.n_stack = n}},
+        {&x->up, &x->up_bias, "ffn_up_exps", n * ff, embd, {.n_stack = n}},
     };
+    const struct model_source gates = {.n_rows = 2 * ff, .n_stack = n},
+                              values = {.row0 = ff, .n_rows = 2 * ff, .n_stack = n};
     const struct part fused[] = {
-        {&x->gate, &x->gate_bias, "ffn_gate_up_exps", n * ff, embd, 0, 2 * ff, .n_stack = n},
-        {&x->up, &x->up_bias, "ffn_gate_up_exps", n * ff, embd, ff, 2 * ff, .n_stack = n},
+        {&x->gate, &x->gate_bias, "ffn_gate_up_exps", n * ff, embd, gates},
+        {&x->up, &x->up_bias, "ffn_gate_up_exps", n * ff, embd, values},
     };
     const struct part down = {&x->down, &x->down_bias, "ffn_down_exps", n * m->n_embd,
-                              ff,       .n_stack = n};
+                              ff,       {.n_stack = n}};
     bool one = layer_has(m, name, layer, "ffn_gate_up_exps", "weight");
     int rc = bind_router(m, layer, e);
     if (!rc) rc = bind_experts_norms(m, layer, e);
@@ -295,16 +301,16 @@ static int bind_dense(struct model *m, int layer, struct err *e)
     const char *gate = shared ? "ffn_gate_shexp" : "ffn_gate";
     const char *up = shared ? "ffn_up_shexp" : "ffn_up";
     const struct part parts[] = {
-        {&l->gate, &l->gate_bias, gate, ff, embd, .row0 = 0},
-        {&l->up, &l->up_bias, up, ff, embd, .row0 = 0},
+        {&l->gate, &l->gate_bias, gate, ff, embd, {0}},
+        {&l->up, &l->up_bias, up, ff, embd, {0}},
     };
     const struct part fused[] = {
-        {&l->gate, &l->gate_bias, up, ff, embd, 0, .n_rows = 2 * ff},
-        {&l->up, &l->up_bias, up, ff, embd, ff, .n_rows = 2 * ff},
+        {&l->gate, &l->gate_bias, up, ff, embd, {.n_rows = 2 * ff}},
+        {&l->up, &l->up_bias, up, ff, embd, {.row0 = ff, .n_rows = 2 * ff}},
     };
-    const struct part down = {&l->down, &l->down_bias, shared ? "ffn_down_shexp" : "ffn_down", embd,
-                              ff,       .row0 = 0};
-    const struct part alone = {&l->gate, &l->gate_bias, up, ff, embd, .row0 = 0};
+    const struct part down = {
+        &l->down, &l->down_bias, shared ? "ffn_down_shexp" : "ffn_down", embd, ff, {0}};
+    const struct part alone = {&l->gate, &l->gate_bias, up, ff, embd, {0}};
     bool two = layer_has(m, name, layer, gate, "weight");
     if (shared && !layer_has(m, name, layer, up, "weight")) return 0;
     int rc = l->activation == MODEL_SQUARED_RELU ? bind_part(m, layer, &alone, e)
@@ -343,15 +349,15 @@ static int bind_ending(struct model *m, int layer, struct err *e)
     char name[NAME_MAX_BYTES];
     const int n = m->layer_inputs.n;
     const struct part parts[] = {
-        {&l->input_gate, NULL, "inp_gate", n, m->n_embd, .row0 = 0},
-        {&l->input_out, NULL, "proj", m->n_embd, n, .row0 = 0},
+        {&l->input_gate, NULL, "inp_gate", n, m->n_embd, {0}},
+        {&l->input_out, NULL, "proj", m->n_embd, n, {0}},
     };
     int rc = n ? bind_parts(m, layer, parts, 2, e) : 0;
     if (!rc && n)
-        rc = bind_vector(m, layer, &l->input_norm, "post_norm.weight", m->n_embd, false, e);
+        rc = family_bind_vector(m, layer, &l->input_norm, "post_norm.weight", m->n_embd, e);
     l->is_scaled = layer_has(m, name, layer, "layer_output_scale", "weight");
     if (!rc && l->is_scaled)
-        rc = bind_vector(m, layer, &l->out_scale, "layer_output_scale.weight", 1, false, e);
+        rc = family_bind_vector(m, layer, &l->out_scale, "layer_output_scale.weight", 1, e);
     return rc;
 }
 
@@ -388,19 +394,19 @@ static int bind_mtp_ends(struct model *m, struct err *e)
 {
     struct model_mtp *p = &m->mtp;
     const int i = m->n_layer, n = m->n_embd;
-    const struct part project = {&p->project, NULL, "nextn.eh_proj", n, 2 * n, .row0 = 0};
+    const struct part project = {&p->project, NULL, "nextn.eh_proj", n, 2 * n, {0}};
     const struct part shared[] = {
-        {&p->embedding, NULL, "nextn.embed_tokens", m->n_vocab, n, .row0 = 0},
-        {&p->output, NULL, "nextn.shared_head_head", m->n_vocab, n, .row0 = 0},
+        {&p->embedding, NULL, "nextn.embed_tokens", m->n_vocab, n, {0}},
+        {&p->output, NULL, "nextn.shared_head_head", m->n_vocab, n, {0}},
     };
     char name[NAME_MAX_BYTES];
     int rc = bind_part(m, i, &project, e);
-    if (!rc) rc = bind_vector(m, i, &p->embedding_norm, "nextn.enorm.weight", n, false, e);
-    if (!rc) rc = bind_vector(m, i, &p->hidden_norm, "nextn.hnorm.weight", n, false, e);
+    if (!rc) rc = family_bind_vector(m, i, &p->embedding_norm, "nextn.enorm.weight", n, e);
+    if (!rc) rc = family_bind_vector(m, i, &p->hidden_norm, "nextn.hnorm.weight", n, e);
     for (int k = 0; !rc && k < 2; k++)
         if (layer_has(m, name, i, shared[k].tensor, "weight")) rc = bind_part(m, i, &shared[k], e);
     if (!rc && layer_has(m, name, i, "nextn.shared_head_norm", "weight"))
-        rc = bind_vector(m, i, &p->output_norm, "nextn.shared_head_norm.weight", n, false, e);
+        rc = family_bind_vector(m, i, &p->output_norm, "nextn.shared_head_norm.weight", n, e);
     return rc;
 }
 
@@ -476,16 +482,6 @@ int family_get_growth(struct model *m, struct err *e)
 
 /* ---- experts, layers ------------------------------------------------------------------------- */
 
-/* A number of the metadata that files may leave out. */
-static int get_optional(const struct model *m, const char *suffix, int min, int max, int *out,
-                        struct err *e)
-{
-    char key[96];
-    uint32_t v;
-    snprintf(key, sizeof key, "%s.%s", m->arch, suffix);
-    return gguf_get_u32(m->file, key, &v) ? model_get_int(m, suffix, min, max, out, e) : 0;
-}
-
 enum { EXPERT_FF_MAX = 1 << 20 };
 
 enum { GATING_SIGMOID = 2, GATING_CHOSEN = 3 }; /* softmax of the chosen: 1, normalized */
@@ -495,18 +491,21 @@ static int read_experts(const struct model *m, struct model_experts *x, struct e
     int gating = 0, shared = 0;
     bool normalized;
     char key[96];
-    int rc = get_optional(m, "expert_count", 0, MODEL_EXPERTS_MAX, &x->n, e);
+    int rc = model_get_optional(m, "expert_count", 0, MODEL_EXPERTS_MAX, &x->n, e);
     if (rc || !x->n) return rc;
     x->n_ff = m->n_ff;
     rc = model_get_int(m, "expert_used_count", 1, x->n, &x->n_used, e);
-    if (!rc) rc = get_optional(m, "expert_feed_forward_length", 1, EXPERT_FF_MAX, &x->n_ff, e);
-    if (!rc) rc = get_optional(m, "expert_shared_count", 0, MODEL_EXPERTS_MAX, &shared, e);
+    if (!rc)
+        rc = model_get_optional(m, "expert_feed_forward_length", 1, EXPERT_FF_MAX, &x->n_ff, e);
+    if (!rc) rc = model_get_optional(m, "expert_shared_count", 0, MODEL_EXPERTS_MAX, &shared, e);
     if (rc) return rc;
     x->n_ff_shared = shared * x->n_ff;
-    rc = get_optional(m, "expert_shared_feed_forward_length", 0, EXPERT_FF_MAX, &x->n_ff_shared, e);
-    if (!rc) rc = get_optional(m, "expert_gating_func", 0, 3, &gating, e);
-    if (!rc) rc = get_optional(m, "expert_group_count", 0, x->n, &x->n_groups, e);
-    if (!rc) rc = get_optional(m, "expert_group_used_count", 0, x->n_groups, &x->n_groups_used, e);
+    rc = model_get_optional(m, "expert_shared_feed_forward_length", 0, EXPERT_FF_MAX,
+                            &x->n_ff_shared, e);
+    if (!rc) rc = model_get_optional(m, "expert_gating_func", 0, 3, &gating, e);
+    if (!rc) rc = model_get_optional(m, "expert_group_count", 0, x->n, &x->n_groups, e);
+    if (!rc)
+        rc = model_get_optional(m, "expert_group_used_count", 0, x->n_groups, &x->n_groups_used, e);
     if (gating) x->sigmoid = gating == GATING_SIGMOID;
     if (gating == GATING_CHOSEN) x->normalized = true;
     snprintf(key, sizeof key, "%s.expert_weights_norm", m->arch);
@@ -534,7 +533,7 @@ int family_layers(struct model *m, struct err *e)
     for (int i = 0; i <= m->n_layer; i++) m->layers[i] = m->family->layer;
     if (m->family->windows) rc = windows_read(m, e);
     if (rc || !m->family->experts) return rc;
-    rc = get_optional(m, "leading_dense_block_count", 0, m->n_layer, &n_dense, e);
+    rc = model_get_optional(m, "leading_dense_block_count", 0, m->n_layer, &n_dense, e);
     if (!rc) rc = read_experts(m, &x, e);
     if (!rc) rc = check_groups(m, &x, e);
     for (int i = 0; !rc && i <= m->n_layer; i++) m->layers[i].experts = x;

@@ -19,6 +19,10 @@ int family_bind_layers(struct model *m, struct err *e);
 /* Both, for families whose layers have the same parts. */
 int family_bind(struct model *m, struct err *e);
 
+/* Binds "blk.LAYER.TENSOR", a vector of n numbers. */
+int family_bind_vector(struct model *m, int layer, const float **v, const char *tensor, int n,
+                       struct err *e);
+
 /* Reads ARCH.SUFFIX, a number above 0; leaves *out unchanged when the file does not have it. */
 int family_get_scale(const struct model *m, const char *suffix, float *out, struct err *e);
 

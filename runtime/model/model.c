@@ -47,6 +47,20 @@ int model_get_int(const struct model *m, const char *suffix, int min, int max, i
     return 0;
 }
 
+static bool has_int(const struct model *m, const char *suffix)
+{
+    char key[128];
+    uint32_t v;
+    key_of(key, sizeof key, m, suffix);
+    return gguf_get_u32(m->file, key, &v);
+}
+
+int model_get_optional(const struct model *m, const char *suffix, int min, int max, int *out,
+                       struct err *e)
+{
+    return has_int(m, suffix) ? model_get_int(m, suffix, min, max, out, e) : 0;
+}
+
 bool model_get_layers(const struct model *m, const char *suffix, struct gguf_array *out)
 {
     char key[128];
@@ -262,10 +276,7 @@ static void set_name(struct model *m)
 static int get_either(const struct model *m, const char *suffix, const char *other, int max,
                       int *out, struct err *e)
 {
-    char key[128];
-    uint32_t v;
-    key_of(key, sizeof key, m, suffix);
-    return model_get_int(m, gguf_get_u32(m->file, key, &v) ? suffix : other, 1, max, out, e);
+    return model_get_int(m, has_int(m, suffix) ? suffix : other, 1, max, out, e);
 }
 
 /* Files with matrices of each head give the size of their products another name. */
@@ -273,18 +284,13 @@ static int read_latent(struct model *m, struct err *e)
 {
     struct model_latent *s = &m->latent;
     const int big = 1 << 16;
-    char key[128];
-    uint32_t v;
     int n_rot = 0, query = 0;
     int rc = model_get_int(m, "attention.kv_lora_rank", 2, KN_HEAD_DIM_MAX, &s->rank, e);
-    key_of(key, sizeof key, m, "attention.q_lora_rank");
-    if (!rc && gguf_get_u32(m->file, key, &v))
-        rc = model_get_int(m, "attention.q_lora_rank", 0, big, &s->q_rank, e);
+    if (!rc) rc = model_get_optional(m, "attention.q_lora_rank", 0, big, &s->q_rank, e);
     if (!rc) rc = model_get_int(m, "rope.dimension_count", 2, KN_HEAD_DIM_MAX, &n_rot, e);
     if (!rc) rc = get_either(m, "attention.key_length_mla", "attention.key_length", big, &query, e);
     s->n_value = m->n_embd / m->n_head;
-    key_of(key, sizeof key, m, "attention.value_length"); /* MiniCPM 3 has none */
-    if (!rc && gguf_get_u32(m->file, key, &v))
+    if (!rc && has_int(m, "attention.value_length")) /* MiniCPM 3 has none */
         rc = get_either(m, "attention.value_length_mla", "attention.value_length", big, &s->n_value,
                         e);
     if (rc) return rc;
@@ -301,20 +307,14 @@ static int read_latent(struct model *m, struct err *e)
 
 static int read_lengths(struct model *m, struct err *e)
 {
-    char key[128];
-    uint32_t k, v;
     m->head_dim = m->n_embd / m->n_head;
-    key_of(key, sizeof key, m, "attention.key_length");
-    if (gguf_get_u32(m->file, key, &k)) {
-        int rc = model_get_int(m, "attention.key_length", 2, 1024, &m->head_dim, e);
-        if (rc) return rc;
-    }
-    key_of(key, sizeof key, m, "attention.value_length");
-    if (gguf_get_u32(m->file, key, &v) && v != (uint32_t)m->head_dim)
-        return err_set(e, ERR_FORMAT,
-                       "%s: models with keys of %d numbers and values of %u are not supported",
-                       gguf_name(m->file), m->head_dim, v);
-    return 0;
+    int rc = model_get_optional(m, "attention.key_length", 2, 1024, &m->head_dim, e);
+    int n_value = m->head_dim;
+    if (!rc) rc = model_get_optional(m, "attention.value_length", 0, INT_MAX, &n_value, e);
+    if (rc || n_value == m->head_dim) return rc;
+    return err_set(e, ERR_FORMAT,
+                   "%s: models with keys of %d numbers and values of %d are not supported",
+                   gguf_name(m->file), m->head_dim, n_value);
 }
 
 static int read_head_dim(struct model *m, struct err *e)
@@ -333,13 +333,12 @@ static int read_head_dim(struct model *m, struct err *e)
 /* A file may have experts in a family that this program knows only without. */
 static int refuse_experts(const struct model *m, struct err *e)
 {
-    char key[128];
-    uint32_t v;
-    key_of(key, sizeof key, m, "expert_count");
-    if (m->family->experts || !gguf_get_u32(m->file, key, &v) || v == 0) return 0;
+    int n = 0;
+    int rc = m->family->experts ? 0 : model_get_optional(m, "expert_count", 0, INT_MAX, &n, e);
+    if (rc || n == 0) return rc;
     return err_set(e, ERR_FORMAT,
-                   "%s: a %s model with %u experts cannot be run, only one without experts",
-                   gguf_name(m->file), m->arch, v);
+                   "%s: a %s model with %d experts cannot be run, only one without experts",
+                   gguf_name(m->file), m->arch, n);
 }
 
 static int read_vocabulary(struct model *m, struct err *e)
@@ -356,14 +355,10 @@ static int read_vocabulary(struct model *m, struct err *e)
 /* One number, or one per layer, where 0 marks a layer without attention. */
 static int read_kv_heads(struct model *m, struct err *e)
 {
-    char key[128];
-    uint32_t v;
     struct gguf_array layers;
     m->n_kv_head = m->n_head;
-    key_of(key, sizeof key, m, "attention.head_count_kv");
-    if (gguf_get_u32(m->file, key, &v))
-        return model_get_int(m, "attention.head_count_kv", 1, m->n_head, &m->n_kv_head, e);
-    if (!model_get_layers(m, "attention.head_count_kv", &layers)) return 0;
+    int rc = model_get_optional(m, "attention.head_count_kv", 1, m->n_head, &m->n_kv_head, e);
+    if (rc || !model_get_layers(m, "attention.head_count_kv", &layers)) return rc;
     for (int i = 0, first = 0; i < m->n_layer; i++) {
         int n = gguf_array_i32(&layers, (size_t)i);
         if (n < 0 || n > m->n_head || (n && first && n != first && !m->family->windows))
@@ -377,12 +372,8 @@ static int read_kv_heads(struct model *m, struct err *e)
 /* The layers, and the blocks after them. */
 static int read_blocks(struct model *m, struct err *e)
 {
-    char key[128];
-    uint32_t v;
     int rc = model_get_int(m, "block_count", 1, MODEL_LAYERS_MAX, &m->n_layer, e);
-    key_of(key, sizeof key, m, "nextn_predict_layers");
-    if (!rc && gguf_get_u32(m->file, key, &v))
-        rc = model_get_int(m, "nextn_predict_layers", 0, m->n_layer - 1, &m->n_draft, e);
+    if (!rc) rc = model_get_optional(m, "nextn_predict_layers", 0, m->n_layer - 1, &m->n_draft, e);
     m->n_layer -= m->n_draft;
     return rc;
 }

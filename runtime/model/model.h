@@ -522,9 +522,12 @@ int model_bind_vector(struct model *m, const float **v, const struct model_sourc
 int model_bind_table(struct model *m, const float **v, const char *name, int n_rows, int n_columns,
                      bool by_column, struct err *e);
 
-/* Metadata "ARCH.suffix"; ERR_FORMAT when it is missing or outside [min, max]. */
+/* Metadata "ARCH.suffix"; ERR_FORMAT when it is outside [min, max], or missing; optional: *out then
+ * stays as it is. */
 int model_get_int(const struct model *m, const char *suffix, int min, int max, int *out,
                   struct err *e);
+int model_get_optional(const struct model *m, const char *suffix, int min, int max, int *out,
+                       struct err *e);
 bool model_get_float(const struct model *m, const char *suffix, float *out);
 /* An array with one element per layer; false when it is missing or has another length. */
 bool model_get_layers(const struct model *m, const char *suffix, struct gguf_array *out);

@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include "runtime/model/family.h"
+
 int recurrent_shape(struct model *m, enum model_recurrence kind, struct err *e)
 {
     struct model_recurrent_shape *s = &m->recurrent;
@@ -53,17 +55,9 @@ static int bind_out(struct model *m, int layer, const char *suffix, struct err *
 {
     char name[64];
     snprintf(name, sizeof name, "blk.%d.%s.weight", layer, suffix);
-    const struct model_source s = {.name = name};
-    return model_bind_matrix(m, &m->layers[layer].recurrent.out, &s, m->n_embd,
+    return model_bind_matrix(m, &m->layers[layer].recurrent.out,
+                             &(struct model_source){.name = name}, m->n_embd,
                              recurrent_n_out(&m->recurrent), e);
-}
-
-static int bind_vector(struct model *m, int layer, const float **v, const char *suffix, int n,
-                       struct err *e)
-{
-    char name[64];
-    snprintf(name, sizeof name, "blk.%d.%s", layer, suffix);
-    return model_bind_vector(m, v, &(struct model_source){.name = name}, n, e);
 }
 
 static int bind_table(struct model *m, int layer, const float **v, const char *suffix, int n_rows,
@@ -80,7 +74,7 @@ static int bind_taps(struct model *m, int layer, struct err *e)
     const struct model_recurrent_shape *s = &m->recurrent;
     struct model_recurrent *r = &m->layers[layer].recurrent;
     int rc = bind_table(m, layer, &r->taps, "ssm_conv1d.weight", s->n_channel, s->n_taps, true, e);
-    return rc ? rc : bind_vector(m, layer, &r->step_bias, "ssm_dt.bias", s->n_head, e);
+    return rc ? rc : family_bind_vector(m, layer, &r->step_bias, "ssm_dt.bias", s->n_head, e);
 }
 
 /* Rates and steps: two matrices, or one with those of each key head's heads side by side. */
@@ -111,8 +105,8 @@ static int bind_delta(struct model *m, int layer, struct err *e)
     if (!rc) rc = bind_rows(m, layer, &r->gate, "attn_gate", 0, recurrent_n_out(s), 0, e);
     if (!rc) rc = bind_rates(m, layer, e);
     if (!rc) rc = bind_taps(m, layer, e);
-    if (!rc) rc = bind_vector(m, layer, &r->a, "ssm_a", s->n_head, e);
-    if (!rc) rc = bind_vector(m, layer, &r->norm, "ssm_norm.weight", s->head_dim, e);
+    if (!rc) rc = family_bind_vector(m, layer, &r->a, "ssm_a", s->n_head, e);
+    if (!rc) rc = family_bind_vector(m, layer, &r->norm, "ssm_norm.weight", s->head_dim, e);
     return rc ? rc : bind_out(m, layer, "ssm_out", e);
 }
 
@@ -141,7 +135,7 @@ static int bind_scan(struct model *m, int layer, struct err *e)
     if (!rc) rc = bind_taps(m, layer, e);
     snprintf(name, sizeof name, "blk.%d.ssm_conv1d.bias", layer);
     if (!rc && gguf_tensor_find(m->file, name))
-        rc = bind_vector(m, layer, &r->taps_bias, "ssm_conv1d.bias", s->n_channel, e);
+        rc = family_bind_vector(m, layer, &r->taps_bias, "ssm_conv1d.bias", s->n_channel, e);
     if (!rc) rc = bind_table(m, layer, &r->a, "ssm_a", s->n_head, 1, false, e);
     if (!rc) rc = bind_table(m, layer, &r->skip, "ssm_d", s->n_head, 1, false, e);
     snprintf(name, sizeof name, "blk.%d.ssm_norm.weight", layer);

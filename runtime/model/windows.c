@@ -1,7 +1,6 @@
 #include "runtime/model/windows.h"
 
 #include <math.h>
-#include <stdio.h>
 
 #include "runtime/model/family.h"
 
@@ -12,14 +11,9 @@ static int choose_layers(struct model *m, int step, struct err *e)
 {
     static const char pattern[] = "attention.sliding_window_pattern";
     struct gguf_array list;
-    char key[96];
-    uint32_t v;
     int n_windowed = 0;
     bool listed = model_get_layers(m, pattern, &list);
-    snprintf(key, sizeof key, "%s.%s", m->arch, pattern);
-    int rc = gguf_get_u32(m->file, key, &v)
-                 ? model_get_int(m, pattern, 1, MODEL_LAYERS_MAX, &step, e)
-                 : 0;
+    int rc = model_get_optional(m, pattern, 1, MODEL_LAYERS_MAX, &step, e);
     for (int i = 0; !rc && i < m->n_layer; i++) {
         struct model_layer *l = &m->layers[i];
         l->is_windowed =
@@ -54,15 +48,11 @@ static int read_kv_heads(struct model *m, struct err *e)
 /* A number of heads of layers with windows, if it differs. */
 static int get_other(const struct model *m, const char *suffix, int *out, struct err *e)
 {
-    char key[96];
-    uint32_t v;
-    snprintf(key, sizeof key, "%s.%s", m->arch, suffix);
-    if (!gguf_get_u32(m->file, key, &v)) return 0;
-    int rc = model_get_int(m, suffix, 2, KN_HEAD_DIM_MAX, out, e);
-    if (!rc && *out % 2)
-        rc = err_set(e, ERR_FORMAT, "%s: %s is %d, expected an even number", gguf_name(m->file),
-                     key, *out);
-    return rc;
+    const int before = *out;
+    int rc = model_get_optional(m, suffix, 2, KN_HEAD_DIM_MAX, out, e);
+    if (rc || *out == before || *out % 2 == 0) return rc;
+    return err_set(e, ERR_FORMAT, "%s: %s.%s is %d, expected an even number", gguf_name(m->file),
+                   m->arch, suffix, *out);
 }
 
 static int read_heads(struct model *m, struct err *e)
@@ -96,14 +86,9 @@ static int read_heads(struct model *m, struct err *e)
 
 int windows_read(struct model *m, struct err *e)
 {
-    static const char suffix[] = "attention.sliding_window";
-    char key[96];
-    uint32_t v;
     m->windowed.n_units = m->family->windows->n_units;
-    snprintf(key, sizeof key, "%s.%s", m->arch, suffix);
-    int rc = gguf_get_u32(m->file, key, &v)
-                 ? model_get_int(m, suffix, 0, UNITS_MAX, &m->windowed.n_units, e)
-                 : 0;
+    int rc =
+        model_get_optional(m, "attention.sliding_window", 0, UNITS_MAX, &m->windowed.n_units, e);
     m->window = m->n_ctx; /* windows are applied */
     if (rc || m->windowed.n_units == 0) return rc;
     rc = choose_layers(m, m->family->windows->step, e);

@@ -10,14 +10,6 @@
 
 #define ROPE_BASE 10000.0f /* of layers with windows */
 
-static int get_optional(const struct model *m, const char *suffix, int max, int *out, struct err *e)
-{
-    char key[96];
-    uint32_t v;
-    snprintf(key, sizeof key, "%s.%s", m->arch, suffix);
-    return gguf_get_u32(m->file, key, &v) ? model_get_int(m, suffix, 0, max, out, e) : 0;
-}
-
 /* The last n layers have no keys and values. Before them there is a layer of either kind. */
 static int share(struct model *m, int n, struct err *e)
 {
@@ -39,9 +31,11 @@ static int bind(struct model *m, struct err *e)
     m->embed_scale = sqrtf((float)m->n_embd);
     int rc = family_get_scale(m, "final_logit_softcapping", &m->logit_softcap, e);
     if (!rc) rc = family_layers(m, e);
-    if (!rc) rc = get_optional(m, "attention.shared_kv_layers", m->n_layer - 1, &n_shared, e);
     if (!rc)
-        rc = get_optional(m, "embedding_length_per_layer_input", 1 << 16, &m->layer_inputs.n, e);
+        rc = model_get_optional(m, "attention.shared_kv_layers", 0, m->n_layer - 1, &n_shared, e);
+    if (!rc)
+        rc = model_get_optional(m, "embedding_length_per_layer_input", 0, 1 << 16,
+                                &m->layer_inputs.n, e);
     if (!rc) rc = share(m, n_shared, e);
     m->attn_scale = m->windowed.attn_scale = 1.0f;
     return rc ? rc : family_bind_layers(m, e);

@@ -15,12 +15,7 @@ static int choose_layers(struct model *m, struct err *e)
     struct gguf_array list;
     int step = ATTENTION_STEP;
     bool listed = model_get_layers(m, "attention.recurrent_layers", &list);
-    char key[64];
-    uint32_t v;
-    snprintf(key, sizeof key, "%s.full_attention_interval", m->arch);
-    int rc = gguf_get_u32(m->file, key, &v)
-                 ? model_get_int(m, "full_attention_interval", 1, MODEL_LAYERS_MAX, &step, e)
-                 : 0;
+    int rc = model_get_optional(m, "full_attention_interval", 1, MODEL_LAYERS_MAX, &step, e);
     m->layers[m->n_layer].is_gated = true; /* of the MTP layer */
     for (int i = 0; !rc && i < m->n_layer; i++) {
         struct model_layer *l = &m->layers[i];

@@ -8,6 +8,7 @@
 #include "quant/convert/convert_vocab.h"
 #include "quant/convert/json.h"
 #include "quant/convert/safetensors.h"
+#include "runtime/model/gguf.h"
 
 /* ---- config.json ----------------------------------------------------------------------------- */
 
@@ -208,6 +209,48 @@ static int read_config(struct converter *c, struct err *e)
     return 0;
 }
 
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+enum { KEY_BYTES = 96 };
+
+static const char *key_of(const struct converter *c, const char *suffix, char out[KEY_BYTES])
+{
+    snprintf(out, KEY_BYTES, "%s.%s", c->family->arch, suffix);
+    return out;
+}
+
+void convert_u32(struct converter *c, const char *suffix, int64_t v)
+{
+    char key[KEY_BYTES];
+    gguf_keys_u32(&c->s->keys, key_of(c, suffix, key), (uint32_t)v);
+}
+
+void convert_f32(struct converter *c, const char *suffix, double v)
+{
+    char key[KEY_BYTES];
+    gguf_keys_f32(&c->s->keys, key_of(c, suffix, key), (float)v);
+}
+
+void convert_bool(struct converter *c, const char *suffix, bool v)
+{
+    char key[KEY_BYTES];
+    gguf_keys_bool(&c->s->keys, key_of(c, suffix, key), v);
+}
+
+void convert_bools(struct converter *c, const char *suffix, const bool *v, int n)
+{
+    char key[KEY_BYTES];
+    gguf_keys_array(&c->s->keys, key_of(c, suffix, key), GGUF_BOOL, (uint64_t)n, v,
+                    (size_t)n * sizeof *v);
+}
+
+void convert_i32s(struct converter *c, const char *suffix, const int32_t *v, int n)
+{
+    char key[KEY_BYTES];
+    gguf_keys_array(&c->s->keys, key_of(c, suffix, key), GGUF_I32, (uint64_t)n, v,
+                    (size_t)n * sizeof *v);
+}
+
 /* ---- tensors --------------------------------------------------------------------------------- */
 
 #define PART "language_model."
@@ -280,7 +323,8 @@ static bool is_known(const struct converter *c, const char *name)
     const char *rest = in_layer ? name + strlen(prefix) + n : name;
     for (size_t i = 0; i < convert_n_rows; i++)
         if ((convert_rows[i].layers != NO_LAYER) == in_layer &&
-            convert_rows[i].allowed & c->family->id && convert_is_named(c, &convert_rows[i], rest))
+            (convert_rows[i].needed | convert_rows[i].optional) & c->family->id &&
+            convert_is_named(c, &convert_rows[i], rest))
             return true;
     return false;
 }
@@ -426,7 +470,7 @@ static int take_tensor(struct converter *c, const struct convert_row *r, int lay
 {
     const struct safetensors_tensor *t;
     char own[NAME_BYTES], gguf[64];
-    if (!(r->allowed & c->family->id)) return 0;
+    if (!((r->needed | r->optional) & c->family->id)) return 0;
     const bool of_keys = !strncmp(r->gguf, "attn_k", 6) || !strncmp(r->gguf, "attn_v.", 7);
     if (of_keys && layer >= c->n_layer - c->windowed.n_shared) return 0;
     if (!is_of_layer(c, r, layer)) return 0;
@@ -476,25 +520,21 @@ static double rope_number(const struct converter *c, const char *name, double ot
 
 static void rope_key(struct converter *c, const char *suffix, const char *name)
 {
-    char key[96];
     double v;
-    snprintf(key, sizeof key, "%s.rope.scaling.%s", c->family->arch, suffix);
-    if (json_number(c->rope, name, &v)) gguf_keys_f32(&c->s->keys, key, (float)v);
+    if (json_number(c->rope, name, &v)) convert_f32(c, suffix, v);
 }
 
 static void rope_type_key(struct converter *c, const char *type)
 {
-    char key[96];
-    snprintf(key, sizeof key, "%s.rope.scaling.type", c->family->arch);
-    gguf_keys_str(&c->s->keys, key, type);
+    char key[KEY_BYTES];
+    gguf_keys_str(&c->s->keys, key_of(c, "rope.scaling.type", key), type);
 }
 
 static void rope_trained_key(struct converter *c)
 {
-    char key[96];
     double n = rope_number(c, "original_max_position_embeddings", 0);
-    snprintf(key, sizeof key, "%s.rope.scaling.original_context_length", c->family->arch);
-    if (n >= 1 && n <= INT32_MAX) gguf_keys_u32(&c->s->keys, key, (uint32_t)n);
+    if (n >= 1 && n <= INT32_MAX)
+        convert_u32(c, "rope.scaling.original_context_length", (int64_t)n);
 }
 
 /* Llama 3.1: low frequencies are divided by `factor`, high ones are kept, those between are
@@ -546,15 +586,13 @@ static int rope_factors(struct converter *c, const char *member, const char *nam
 static int rope_long(struct converter *c, struct err *e)
 {
     double trained = rope_number(c, "original_max_position_embeddings", 0);
-    char key[96];
     if (!(trained > 1))
         return err_set(e, ERR_FORMAT, "%s: original_max_position_embeddings is missing",
                        c->config_path);
     double scale = c->n_ctx / trained;
     double attn = scale > 1 ? sqrt(1 + log(scale) / log(trained)) : 1;
-    snprintf(key, sizeof key, "%s.rope.scaling.attn_factor", c->family->arch);
     if (c->family->id == PHI3)
-        gguf_keys_f32(&c->s->keys, key, (float)attn);
+        convert_f32(c, "rope.scaling.attn_factor", attn);
     else
         rope_type_key(c, "longrope");
     rope_trained_key(c);
@@ -572,13 +610,11 @@ static double yarn_magnitude(double factor, double weight)
 /* Writes the config's own scale as a multiple of the usual one. */
 static void rope_magnitude(struct converter *c)
 {
-    char key[96];
     double weight = rope_number(c, "mscale", 0), all_dims = rope_number(c, "mscale_all_dim", 0),
            factor = rope_number(c, "factor", 1), usual = yarn_magnitude(factor, 1), own = usual;
     if (weight && all_dims) own = yarn_magnitude(factor, weight) / yarn_magnitude(factor, all_dims);
     own = rope_number(c, "attention_factor", own);
-    snprintf(key, sizeof key, "%s.rope.scaling.attn_factor", c->family->arch);
-    if (own > 0 && own != usual) gguf_keys_f32(&c->s->keys, key, (float)(own / usual));
+    if (own > 0 && own != usual) convert_f32(c, "rope.scaling.attn_factor", own / usual);
 }
 
 static double share_default(const struct converter *c)
@@ -598,7 +634,6 @@ static int rope_proportional(struct converter *c, double share, struct err *e)
 
 static int take_rope(struct converter *c, struct err *e)
 {
-    char key[96];
     double base = rope_number(c, "rope_theta", c->family->id == GEMMA3 ? 1e6 : 10000);
     double share = rope_number(c, "partial_rotary_factor", share_default(c));
     const char *type = json_text(c->rope, "rope_type");
@@ -608,10 +643,8 @@ static int take_rope(struct converter *c, struct err *e)
     if (!(base > 1) || !(base < 1e15) || rotated < 2 || rotated > c->head_dim)
         return err_set(e, ERR_FORMAT, "%s: rope_theta %g or partial_rotary_factor is invalid",
                        c->config_path, base);
-    snprintf(key, sizeof key, "%s.rope.freq_base", c->family->arch);
-    gguf_keys_f32(&c->s->keys, key, (float)base);
-    snprintf(key, sizeof key, "%s.rope.dimension_count", c->family->arch);
-    gguf_keys_u32(&c->s->keys, key, (uint32_t)rotated);
+    convert_f32(c, "rope.freq_base", base);
+    convert_u32(c, "rope.dimension_count", rotated);
     if (!type || !strcmp(type, "default")) {
         if (c->family->id == PHI3) rope_trained_key(c);
         return 0;
@@ -628,31 +661,17 @@ static int take_rope(struct converter *c, struct err *e)
                        c->config_path, shown.text);
     }
     rope_type_key(c, type);
-    rope_key(c, "factor", "factor");
+    rope_key(c, "rope.scaling.factor", "factor");
     if (!yarn) return 0;
     rope_trained_key(c);
-    rope_key(c, "yarn_ext_factor", "extrapolation_factor");
-    rope_key(c, "yarn_beta_fast", "beta_fast");
-    rope_key(c, "yarn_beta_slow", "beta_slow");
+    rope_key(c, "rope.scaling.yarn_ext_factor", "extrapolation_factor");
+    rope_key(c, "rope.scaling.yarn_beta_fast", "beta_fast");
+    rope_key(c, "rope.scaling.yarn_beta_slow", "beta_slow");
     rope_magnitude(c);
     return 0;
 }
 
-/* ---- keys ------------------------------------------------------------------------------------ */
-
-void convert_u32(struct converter *c, const char *suffix, int64_t v)
-{
-    char key[96];
-    snprintf(key, sizeof key, "%s.%s", c->family->arch, suffix);
-    gguf_keys_u32(&c->s->keys, key, (uint32_t)v);
-}
-
-void convert_f32(struct converter *c, const char *suffix, double v)
-{
-    char key[96];
-    snprintf(key, sizeof key, "%s.%s", c->family->arch, suffix);
-    gguf_keys_f32(&c->s->keys, key, (float)v);
-}
+/* ---- settings -------------------------------------------------------------------------------- */
 
 static int minicpm_keys(struct converter *c, struct err *e)
 {

@@ -124,7 +124,6 @@ static void routing_keys(struct converter *c)
 
 void convert_experts_keys(struct converter *c)
 {
-    char key[96];
     const unsigned id = c->family->id;
     const bool usual = id & NORMALIZED_IN_GGUF;
     convert_u32(c, "expert_count", c->dims[N_EXPERTS]);
@@ -134,8 +133,8 @@ void convert_experts_keys(struct converter *c)
     if (c->dims[SHARED_FF] && !(id & DENSE_FIRST))
         convert_u32(c, "expert_shared_feed_forward_length", c->dims[SHARED_FF]);
     routing_keys(c);
-    snprintf(key, sizeof key, "%s.expert_weights_norm", c->family->arch);
-    if (c->experts.normalized != usual) gguf_keys_bool(&c->s->keys, key, c->experts.normalized);
+    if (c->experts.normalized != usual)
+        convert_bool(c, "expert_weights_norm", c->experts.normalized);
 }
 
 /* Adds a tensor of the folder as a stack in GGUF's order; `rows` are the folder's for each

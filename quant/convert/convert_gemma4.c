@@ -79,14 +79,6 @@ void convert_gemma4_layer(struct converter *c, int layer)
     c->dims[FF] = wide ? 2 * n_ff : n_ff;
 }
 
-static void list_key(struct converter *c, const char *name, const int32_t *values)
-{
-    char key[96];
-    snprintf(key, sizeof key, "%s.%s", c->family->arch, name);
-    gguf_keys_array(&c->s->keys, key, GGUF_I32, (uint64_t)c->n_layer, values,
-                    (size_t)c->n_layer * sizeof *values);
-}
-
 void convert_gemma4_keys(struct converter *c)
 {
     const struct windowed_config *w = &c->windowed;
@@ -95,9 +87,9 @@ void convert_gemma4_keys(struct converter *c)
         heads[i] = w->layers[i] ? w->n_kv_head : c->n_kv_head;
         n_ff[i] = (int32_t)c->dims[FF] * (is_shared(c, i) ? 2 : 1);
     }
-    list_key(c, "attention.head_count_kv", heads);
+    convert_i32s(c, "attention.head_count_kv", heads, c->n_layer);
     if (w->doubles_feed_forward)
-        list_key(c, "feed_forward_length", n_ff);
+        convert_i32s(c, "feed_forward_length", n_ff, c->n_layer);
     else
         convert_u32(c, "feed_forward_length", c->dims[FF]);
     convert_u32(c, "attention.key_length_swa", w->head_dim);

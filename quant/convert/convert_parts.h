@@ -145,8 +145,8 @@ enum tiled { NOT_TILED, TILED, TILED_VALUES, TILED_COLUMNS };
 struct convert_row {
     const char *hf, *gguf;
     enum dim n_out, n_in;
-    unsigned needed, allowed; /* bits of families */
     enum layers layers;
+    unsigned needed, optional; /* bits of families that have it, that may have it */
     enum source_change change;
     enum tiled tiled;
     enum half half;
@@ -195,6 +195,9 @@ int convert_int_or(const struct converter *c, const char *name, int max, int oth
 /* Adds the key ARCH.suffix. */
 void convert_u32(struct converter *c, const char *suffix, int64_t v);
 void convert_f32(struct converter *c, const char *suffix, double v);
+void convert_bool(struct converter *c, const char *suffix, bool v);
+void convert_bools(struct converter *c, const char *suffix, const bool *v, int n);
+void convert_i32s(struct converter *c, const char *suffix, const int32_t *v, int n);
 
 /* For families with recurrent layers: which layers and how large, after the other sizes are known;
  * the keys. */

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "quant/convert/convert_parts.h"
-#include "runtime/model/gguf.h"
 
 /* Nemotron-H: M is Mamba-2, * attention, - a feed-forward. */
 static int read_pattern(struct converter *c, struct err *e)
@@ -199,22 +198,17 @@ int convert_factors(struct converter *c, struct source_tensor *t, struct err *e)
 /* A number for each layer, 0 for recurrent ones. */
 static void kv_heads_key(struct converter *c)
 {
-    char key[96];
     int32_t heads[LAYERS_MAX];
     for (int i = 0; i < c->n_layer; i++)
         heads[i] = c->recurrent.kinds[i] == ATTENTION ? c->n_kv_head : 0;
-    snprintf(key, sizeof key, "%s.attention.head_count_kv", c->family->arch);
-    gguf_keys_array(&c->s->keys, key, GGUF_I32, (uint64_t)c->n_layer, heads,
-                    (size_t)c->n_layer * sizeof *heads);
+    convert_i32s(c, "attention.head_count_kv", heads, c->n_layer);
 }
 
 static void recurrent_layers_key(struct converter *c)
 {
-    char key[96];
     bool layers[LAYERS_MAX];
     for (int i = 0; i < c->n_layer; i++) layers[i] = c->recurrent.kinds[i] == RECURRENT;
-    snprintf(key, sizeof key, "%s.attention.recurrent_layers", c->family->arch);
-    gguf_keys_array(&c->s->keys, key, GGUF_BOOL, (uint64_t)c->n_layer, layers, (size_t)c->n_layer);
+    convert_bools(c, "attention.recurrent_layers", layers, c->n_layer);
 }
 
 /* A number for each layer, 0 for those without a feed-forward. */
@@ -223,8 +217,7 @@ static void feed_forward_key(struct converter *c)
     int32_t n[LAYERS_MAX];
     for (int i = 0; i < c->n_layer; i++)
         n[i] = c->recurrent.kinds[i] == FEED_FORWARD ? (int32_t)c->dims[FF] : 0;
-    gguf_keys_array(&c->s->keys, "nemotron_h.feed_forward_length", GGUF_I32, (uint64_t)c->n_layer,
-                    n, (size_t)c->n_layer * sizeof *n);
+    convert_i32s(c, "feed_forward_length", n, c->n_layer);
 }
 
 void convert_recurrent_keys(struct converter *c)
@@ -247,12 +240,9 @@ void convert_recurrent_keys(struct converter *c)
     if (c->family->id == QWEN35) {
         for (int i = 0; i < 3 && cJSON_GetArraySize(given) == 3; i++)
             sections[i] = cJSON_GetArrayItem(given, i)->valueint;
-        char key[96];
-        snprintf(key, sizeof key, "%s.rope.dimension_sections", c->family->arch);
-        gguf_keys_array(&c->s->keys, key, GGUF_I32, 4, sections, sizeof sections);
+        convert_i32s(c, "rope.dimension_sections", sections, 4);
     }
     if (c->family->id != GRANITE_H) return;
     const char *positions = json_text(c->config, "position_embedding_type");
-    gguf_keys_bool(&c->s->keys, "granitehybrid.rope.scaling.finetuned",
-                   positions && !strcmp(positions, "rope"));
+    convert_bool(c, "rope.scaling.finetuned", positions && !strcmp(positions, "rope"));
 }

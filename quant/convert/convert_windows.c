@@ -10,7 +10,6 @@ static int layers_key(struct converter *c, struct err *e)
 {
     const cJSON *list = json_member(c->config, "layer_types"), *type;
     bool windowed[LAYERS_MAX];
-    char key[96];
     int n = 0;
     if (!cJSON_IsArray(list)) return 0;
     if (cJSON_GetArraySize(list) != c->n_layer)
@@ -24,9 +23,7 @@ static int layers_key(struct converter *c, struct err *e)
             return err_set(e, ERR_FORMAT, "%s: layer_types[%d] is not known", c->config_path,
                            n - 1);
     }
-    snprintf(key, sizeof key, "%s.attention.sliding_window_pattern", c->family->arch);
-    gguf_keys_array(&c->s->keys, key, GGUF_BOOL, (uint64_t)c->n_layer, windowed,
-                    (size_t)c->n_layer);
+    convert_bools(c, "attention.sliding_window_pattern", windowed, c->n_layer);
     return 0;
 }
 

@@ -113,13 +113,13 @@ static void compare(const char *name, int n_layers, int n_tokens)
 }
 
 /* With an embedding, an output and a norm of its own, and experts; gated attention after recurrent
- * layers; nothing
- * of its own. */
+ * layers; nothing of its own; latent attention. */
 TEST(logits)
 {
     compare("glm4moe", 0, 600);
     compare("qwen35", 0, 150);
     compare("qwen35moe", 0, 150);
+    compare("deepseek3", 0, 150);
 }
 
 /* The last layers and the MTP layer on the CPU. */
@@ -127,4 +127,5 @@ TEST(split)
 {
     compare("glm4moe", 1, 150);
     compare("qwen35", 2, 150);
+    compare("deepseek3", 2, 150);
 }

@@ -185,7 +185,7 @@ def main():
     torch.set_num_threads(1)
     folder = Path(__file__).parent / "families"
     for name, kind, config in models():
-        has_mtp = name == "glm47flash"
+        has_mtp = name == "deepseek3"
         model, d, c = load(kind, config | {"num_hidden_layers": config["num_hidden_layers"] + has_mtp})
         last = model.model.layers[-1]
         if has_mtp:

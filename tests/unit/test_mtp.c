@@ -96,10 +96,10 @@ static void compare(const char *name)
 
 TEST(test_logits_are_those_of_an_independent_implementation)
 {
-    compare("glm4moe");    /* with an embedding, an output and a norm of its own; experts */
-    compare("qwen35");     /* with a norm of its own, gated attention */
-    compare("qwen35moe");  /* with nothing of its own */
-    compare("glm47flash"); /* with latent attention */
+    compare("glm4moe");   /* with an embedding, an output and a norm of its own; experts */
+    compare("qwen35");    /* with a norm of its own, gated attention */
+    compare("qwen35moe"); /* with nothing of its own */
+    compare("deepseek3"); /* with latent attention */
 }
 
 /* ---- the conversation ------------------------------------------------------------------------ */

@@ -194,7 +194,7 @@ static void fill_units(struct context *x, int n)
             number[d] = (float)random_at(3, 4, (uint64_t)(i * dim + d)) - 0.5f;
         x->engine->kernels->kv_pack[c->shape.k_type](unit[i], number, dim);
     }
-    for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) {
+    for (int i = 0; i < cache_n_heads(c); i++) {
         struct cache_head *h = &c->kv_heads[i];
         for (int s = 0; s < n; s++) {
             memcpy(h->k + (size_t)s * c->k_bytes, unit[s % UNIT_SAMPLES], c->k_bytes);

@@ -364,7 +364,7 @@ int archive_forget(struct archive *x, int64_t from, int64_t end, struct err *e)
 /* Copies the units of the `back`-th newest position of every head. */
 static void copy_position(const struct cache *c, int back, uint8_t *out)
 {
-    for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) {
+    for (int i = 0; i < cache_n_heads(c); i++) {
         const struct cache_head *h = &c->kv_heads[i];
         size_t s = (size_t)(h->len - back);
         assert(h->len >= back && h->pos[s] == (uint32_t)(c->n_pos - back));

@@ -92,11 +92,6 @@ int cache_fetch_state(const struct cache *c, struct err *e)
     return c->source.fetch_state ? c->source.fetch_state(c->source.ctx, e) : 0;
 }
 
-static int n_heads(const struct cache *c)
-{
-    return c->shape.n_layer * c->shape.n_head;
-}
-
 static void place(struct cache *c, struct cache_head *h, size_t slot0, int capacity)
 {
     int max = c->shape.head_max;
@@ -112,12 +107,12 @@ void cache_clear(struct cache *c)
 {
     c->n_tried = 0;
     const int capacity = c->shape.capacity;
-    for (int i = 0; i < n_heads(c); i++) {
+    for (int i = 0; i < cache_n_heads(c); i++) {
         place(c, &c->kv_heads[i], (size_t)i * (size_t)capacity, capacity);
         c->kv_heads[i].len = c->kv_heads[i].coming = 0;
     }
     c->n_unscored = 0;
-    memset(c->kept, 0, (size_t)n_heads(c) * RETENTION_COLS * sizeof *c->kept);
+    memset(c->kept, 0, (size_t)cache_n_heads(c) * RETENTION_COLS * sizeof *c->kept);
     recurrent_state_clear(&c->recurrent);
     c->n_pos = 0;
     c->n_loads++;
@@ -136,7 +131,7 @@ struct region {
 static struct region region_of(const struct cache *c, int layer)
 {
     const struct cache_shape *s = &c->shape;
-    if (s->share == CACHE_MODEL) return (struct region){0, n_heads(c), 0, cache_slots(s)};
+    if (s->share == CACHE_MODEL) return (struct region){0, cache_n_heads(c), 0, cache_slots(s)};
     const size_t n = (size_t)s->n_head * (size_t)s->capacity;
     return (struct region){layer * s->n_head, (layer + 1) * s->n_head, (size_t)layer * n, n};
 }
@@ -229,14 +224,14 @@ bool cache_make_room(struct cache *c)
 {
     bool ok = true;
     for (int i = 0; ok && i < c->shape.n_layer; i++) ok = make_room(c, i);
-    for (int i = 0; i < n_heads(c); i++) c->kv_heads[i].coming = 0;
+    for (int i = 0; i < cache_n_heads(c); i++) c->kv_heads[i].coming = 0;
     return ok;
 }
 
 int cache_room(const struct cache *c)
 {
     int room = INT_MAX;
-    for (int i = 0; i < n_heads(c); i++) {
+    for (int i = 0; i < cache_n_heads(c); i++) {
         int n = c->kv_heads[i].capacity - c->kv_heads[i].len;
         if (n < room) room = n;
     }
@@ -246,7 +241,7 @@ int cache_room(const struct cache *c)
 int cache_len_max(const struct cache *c)
 {
     int max = 0;
-    for (int i = 0; i < n_heads(c); i++)
+    for (int i = 0; i < cache_n_heads(c); i++)
         if (c->kv_heads[i].len > max) max = c->kv_heads[i].len;
     return max;
 }
@@ -254,7 +249,7 @@ int cache_len_max(const struct cache *c)
 int64_t cache_units(const struct cache *c)
 {
     int64_t n = 0;
-    for (int i = 0; i < n_heads(c); i++) n += c->kv_heads[i].len;
+    for (int i = 0; i < cache_n_heads(c); i++) n += c->kv_heads[i].len;
     return n;
 }
 
@@ -264,7 +259,7 @@ int64_t cache_units(const struct cache *c)
 static void widen(struct cache *c, int64_t n_pos)
 {
     while (n_pos > c->col_width * RETENTION_COLS) {
-        for (int i = 0; i < n_heads(c); i++) {
+        for (int i = 0; i < cache_n_heads(c); i++) {
             uint32_t *k = c->kept + (size_t)i * RETENTION_COLS;
             for (int j = 0; j < RETENTION_COLS / 2; j++) k[j] = k[2 * j] + k[2 * j + 1];
             memset(k + RETENTION_COLS / 2, 0, RETENTION_COLS / 2 * sizeof *k);
@@ -277,7 +272,7 @@ void cache_appended(struct cache *c, int n)
 {
     c->n_tried = 0;
     widen(c, c->n_pos + n);
-    for (int i = 0; i < n_heads(c); i++) {
+    for (int i = 0; i < cache_n_heads(c); i++) {
         uint32_t *k = c->kept + (size_t)i * RETENTION_COLS;
         for (int64_t p = c->n_pos; p < c->n_pos + n; p++) k[p / c->col_width]++;
     }
@@ -288,7 +283,7 @@ void cache_appended(struct cache *c, int n)
 
 static void take_back(struct cache *c, int n)
 {
-    for (int i = 0; i < n_heads(c); i++) {
+    for (int i = 0; i < cache_n_heads(c); i++) {
         assert(c->kv_heads[i].len >= n);
         c->kv_heads[i].len -= n;
     }
@@ -297,7 +292,7 @@ static void take_back(struct cache *c, int n)
 void cache_remove_newest(struct cache *c)
 {
     c->n_pos--;
-    for (int i = 0; i < n_heads(c); i++) {
+    for (int i = 0; i < cache_n_heads(c); i++) {
         c->kept[(size_t)i * RETENTION_COLS + (size_t)(c->n_pos / c->col_width)]--;
         assert(c->kv_heads[i].pos[c->kv_heads[i].len - 1] == (uint32_t)c->n_pos);
     }
@@ -315,7 +310,7 @@ void cache_take_back(struct cache *c, int n)
 
 static void accept(struct cache *c)
 {
-    for (int i = 0; i < n_heads(c); i++) {
+    for (int i = 0; i < cache_n_heads(c); i++) {
         struct cache_head *h = &c->kv_heads[i];
         assert(c->n_tried > 0 && h->pos[h->len] == (uint32_t)c->n_pos);
         h->len++;
@@ -353,7 +348,7 @@ void cache_imported(struct cache *c, int64_t n_pos)
     c->n_loads++;
     cache_layout(c, true, NULL);
     widen(c, n_pos);
-    for (int i = 0; i < n_heads(c); i++) cache_recount(c, i);
+    for (int i = 0; i < cache_n_heads(c); i++) cache_recount(c, i);
     if (c->windows) cache_imported(c->windows, n_pos);
     CHECK(cache_check(c));
 }
@@ -369,7 +364,7 @@ int64_t cache_windows_first(const struct cache_windows *w, int64_t n_pos)
 /* Removes the oldest n units of every head. */
 static void drop_oldest(struct cache *c, int n)
 {
-    for (int i = 0; i < n_heads(c); i++) {
+    for (int i = 0; i < cache_n_heads(c); i++) {
         struct cache_head *h = &c->kv_heads[i];
         const size_t left = (size_t)(h->len - n), from = (size_t)n;
         const bool units = i >= c->n_away;
@@ -421,14 +416,13 @@ int cache_find(const struct cache_head *h, int64_t pos)
     return s < h->len && h->pos[s] == pos ? s : -1;
 }
 
-/* Moves units of slots [at, end) to slot `first` and on. */
-static void move(const struct cache *c, struct cache_head *h, int at, int end, int first)
+void cache_move(const struct cache *c, struct cache_head *h, int to, int from, int n)
 {
-    size_t s = (size_t)at, to = (size_t)first, count = (size_t)(end - at);
-    memmove(h->k + to * c->k_bytes, h->k + s * c->k_bytes, count * c->k_bytes);
-    memmove(h->v + to * c->v_bytes, h->v + s * c->v_bytes, count * c->v_bytes);
-    memmove(h->score + to, h->score + s, count * sizeof *h->score);
-    memmove(h->pos + to, h->pos + s, count * sizeof *h->pos);
+    const size_t t = (size_t)to, f = (size_t)from, count = (size_t)n;
+    memmove(h->k + t * c->k_bytes, h->k + f * c->k_bytes, count * c->k_bytes);
+    memmove(h->v + t * c->v_bytes, h->v + f * c->v_bytes, count * c->v_bytes);
+    memmove(h->score + t, h->score + f, count * sizeof *h->score);
+    memmove(h->pos + t, h->pos + f, count * sizeof *h->pos);
 }
 
 int cache_insert(struct cache *c, int index, struct cache_unit *units, int n)
@@ -441,7 +435,7 @@ int cache_insert(struct cache *c, int index, struct cache_unit *units, int n)
     assert(h->len + n_new <= h->capacity);
     for (int i = n_new; i-- > 0;) {
         int at = cache_slot(h, units[i].pos);
-        move(c, h, at, end, at + i + 1);
+        cache_move(c, h, at + i + 1, at, end - at);
         size_t slot = (size_t)(at + i);
         memcpy(h->k + slot * c->k_bytes, units[i].k, c->k_bytes);
         memcpy(h->v + slot * c->v_bytes, units[i].v, c->v_bytes);
@@ -455,7 +449,7 @@ int cache_insert(struct cache *c, int index, struct cache_unit *units, int n)
 
 bool cache_holds(const struct cache *c, int64_t from, int64_t end)
 {
-    for (int i = 0; i < n_heads(c); i++) {
+    for (int i = 0; i < cache_n_heads(c); i++) {
         const struct cache_head *h = &c->kv_heads[i];
         int s = cache_slot(h, (uint32_t)from);
         if (s < h->len && h->pos[s] < end) return true;
@@ -468,10 +462,10 @@ int64_t cache_drop(struct cache *c, int64_t from, int64_t end)
     int64_t n = 0;
     assert(c->n_unscored == 0 && end <= c->n_pos);
     c->n_tried = 0;
-    for (int i = 0; i < n_heads(c); i++) {
+    for (int i = 0; i < cache_n_heads(c); i++) {
         struct cache_head *h = &c->kv_heads[i];
         int first = cache_slot(h, (uint32_t)from), last = cache_slot(h, (uint32_t)end);
-        move(c, h, last, h->len, first);
+        cache_move(c, h, first, last, h->len - last);
         h->len -= last - first;
         n += last - first;
         if (last > first) cache_recount(c, i);

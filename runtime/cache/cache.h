@@ -127,6 +127,11 @@ void cache_clear(struct cache *c);
 /* Asserts the invariants; for CHECK (base/check.h). */
 void cache_check(const struct cache *c);
 
+static inline int cache_n_heads(const struct cache *c)
+{
+    return c->shape.n_layer * c->shape.n_head;
+}
+
 static inline struct cache_head *cache_head(const struct cache *c, int layer, int head)
 {
     return &c->kv_heads[layer * c->shape.n_head + head];
@@ -187,6 +192,9 @@ int cache_slot(const struct cache_head *h, uint32_t pos);
 
 /* The slot that holds a position, -1 = none. */
 int cache_find(const struct cache_head *h, int64_t pos);
+
+/* Moves n units from slot `from` of a head to slot `to`. */
+void cache_move(const struct cache *c, struct cache_head *h, int to, int from, int n);
 
 /* Makes room for `coming` units of each head, and sets `coming` to 0; false when there is none. */
 bool cache_make_room(struct cache *c);

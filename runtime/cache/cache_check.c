@@ -25,7 +25,7 @@ static void check_head(const struct cache *c, int index)
 
 void cache_check(const struct cache *c)
 {
-    const int n = c->shape.n_layer * c->shape.n_head;
+    const int n = cache_n_heads(c);
     const size_t n_slots = cache_slots(&c->shape);
     assert(c->n_unscored >= 0 && c->n_unscored <= CACHE_UNSCORED_MAX && c->n_tried >= 0);
     assert(c->n_away >= 0 && c->n_away <= n);

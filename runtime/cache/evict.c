@@ -30,11 +30,6 @@ struct job {
     int n_newest;
 };
 
-static int n_heads(const struct cache *c)
-{
-    return c->shape.n_layer * c->shape.n_head;
-}
-
 /* Units of a head's budget without its sinks. */
 static int least_room(const struct evict_rule *rule)
 {
@@ -238,16 +233,6 @@ static void make_keys(const struct job *j, int index)
 
 /* ---- compaction ------------------------------------------------------------------------------ */
 
-/* Moves n units from slot `from` down to slot `to`. */
-static void move_units(const struct cache *c, struct cache_head *h, int to, int from, int n)
-{
-    size_t t = (size_t)to, f = (size_t)from, count = (size_t)n;
-    memmove(h->k + t * c->k_bytes, h->k + f * c->k_bytes, count * c->k_bytes);
-    memmove(h->v + t * c->v_bytes, h->v + f * c->v_bytes, count * c->v_bytes);
-    memmove(h->score + t, h->score + f, count * sizeof *h->score);
-    memmove(h->pos + t, h->pos + f, count * sizeof *h->pos);
-}
-
 /* Most neighbours of surviving units survive too, so whole runs between two evicted units are
  * moved. */
 static void compact(void *ctx, int index, int thread)
@@ -267,7 +252,7 @@ static void compact(void *ctx, int index, int thread)
     int to = n_evicted ? evicted[0].key : h->len;
     for (int i = 0; i < n_evicted; i++) {
         int from = evicted[i].key + 1, end = i + 1 < n_evicted ? evicted[i + 1].key : h->len;
-        if (from < end) move_units(j->c, h, to, from, end - from);
+        if (from < end) cache_move(j->c, h, to, from, end - from);
         to += end - from;
     }
     h->len = to;
@@ -338,7 +323,7 @@ struct evict_group evict_group(const struct cache *c, const struct evict_rule *r
     int64_t budget, may_stay = 0;
     int max = rule->head_budget_max ? rule->head_budget_max : INT_MAX;
     struct evict_group g = {.first = all ? 0 : layer * c->shape.n_head};
-    g.end = all ? n_heads(c) : g.first + c->shape.n_head;
+    g.end = all ? cache_n_heads(c) : g.first + c->shape.n_head;
     budget = (int64_t)(g.end - g.first) * rule->budget;
     for (int i = g.first; i < g.end; i++) {
         int len = c->kv_heads[i].len;
@@ -372,14 +357,14 @@ bool evict_needed(const struct cache *c, const struct evict_rule *rule)
         }
         return false;
     }
-    for (int i = 0; i < n_heads(c); i++)
+    for (int i = 0; i < cache_n_heads(c); i++)
         if (c->kv_heads[i].len > rule->budget) return true;
     return false;
 }
 
 void evict_values(const struct cache *c, union evict_slot *slots)
 {
-    for (int i = 0; i < n_heads(c); i++)
+    for (int i = 0; i < cache_n_heads(c); i++)
         for (int k = 0; k < c->kv_heads[i].len; k++)
             slots[c->kv_heads[i].slot0 + (size_t)k].value = c->kv_heads[i].score[k];
 }
@@ -391,11 +376,11 @@ int64_t evict(struct cache *c, const struct evict_rule *rule, struct pool *p,
     int64_t before = cache_units(c);
     c->n_tried = 0;
     if (c->shape.share == CACHE_HEAD) {
-        pool_run(p, n_heads(c), evict_head, &job);
+        pool_run(p, cache_n_heads(c), evict_head, &job);
     } else {
-        pool_run(p, n_heads(c), enter_head, &job);
+        pool_run(p, cache_n_heads(c), enter_head, &job);
         for (int i = 0; i < evict_n_groups(c); i++) choose_in_group(&job, evict_group(c, rule, i));
-        pool_run(p, n_heads(c), compact, &job);
+        pool_run(p, cache_n_heads(c), compact, &job);
         cache_layout(c, true, p);
     }
     int64_t n_evicted = before - cache_units(c);

@@ -99,7 +99,7 @@ static struct recall_window window_at(const struct archive *x, int at, int back,
 static float evicted_share(const struct cache *c, uint32_t pos, int n)
 {
     uint16_t kept[RECALL_SPAN] = {0};
-    int heads = c->shape.n_layer * c->shape.n_head, sum = 0;
+    int heads = cache_n_heads(c), sum = 0;
     for (int i = 0; i < heads; i++) cache_count(&c->kv_heads[i], pos, n, kept);
     for (int i = 0; i < n; i++) sum += kept[i];
     return 1 - (float)sum / (float)(heads * n);
@@ -263,7 +263,7 @@ void recall_sort(struct recall_window *windows, int n)
 /* Makes room in every head for the units that it lacks. */
 static void make_room(struct cache *c, const struct recall_window *w, int n)
 {
-    for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) {
+    for (int i = 0; i < cache_n_heads(c); i++) {
         struct cache_head *h = &c->kv_heads[i];
         h->coming = 0;
         for (int k = 0; k < n; k++)
@@ -324,8 +324,7 @@ int recall_return(struct archive *x, struct cache *c, struct recall_window *wind
     make_room(c, windows, n);
     const int64_t before = cache_units(c);
     c->n_tried = 0; /* now, as cache_insert would: it runs for several heads at once */
-    pool_run(p, c->shape.n_layer * c->shape.n_head, return_to_head,
-             &(struct returning){x, c, pos, n_pos});
+    pool_run(p, cache_n_heads(c), return_to_head, &(struct returning){x, c, pos, n_pos});
     *n_units = cache_units(c) - before;
     cache_layout(c, true, NULL);
     CHECK(cache_check(c));

@@ -450,7 +450,7 @@ bool segment_load_base(struct cache *c, int layer, const struct segment *base,
 bool segment_load_block(struct cache *c, const struct segment *block, const uint32_t *from,
                         const struct positions *evicted, uint32_t end)
 {
-    for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++)
+    for (int i = 0; i < cache_n_heads(c); i++)
         if (append(c, &c->kv_heads[i], block, i, &evicted->heads[i], from[i / c->shape.n_head],
                    end) < 0)
             return false;
@@ -460,7 +460,7 @@ bool segment_load_block(struct cache *c, const struct segment *block, const uint
 bool segment_load_returned(struct cache *c, const struct segment *block,
                            const struct positions *returned)
 {
-    for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) {
+    for (int i = 0; i < cache_n_heads(c); i++) {
         const struct cache_head *h = &c->kv_heads[i];
         const struct positions_head *r = &returned->heads[i];
         const struct segment_part p = segment_part(block, i);
@@ -477,7 +477,7 @@ bool segment_load_returned(struct cache *c, const struct segment *block,
 void segment_load_scores(struct cache *c, const struct segment *scores)
 {
     const int64_t end = (int64_t)scores->header.pos + scores->header.n;
-    for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) {
+    for (int i = 0; i < cache_n_heads(c); i++) {
         struct cache_head *h = &c->kv_heads[i];
         const struct segment_part p = segment_part(scores, i);
         for (int s = cache_slot(h, scores->header.pos); s < h->len && h->pos[s] < end; s++)

@@ -20,7 +20,7 @@ static void look_up(void *ctx, int part, int thread)
     const int from = part * PART, end = from + PART < w->n ? from + PART : w->n;
     (void)thread;
     for (int i = from; i < end; i++) w->worth[i] = -INFINITY;
-    for (int index = 0; index < j->c->shape.n_layer * j->c->shape.n_head; index++) {
+    for (int index = 0; index < cache_n_heads(j->c); index++) {
         const struct cache_head *h = &j->c->kv_heads[index];
         int s = cache_slot(h, w->pos[from]);
         for (int i = from; i < end; i++) {
@@ -43,7 +43,7 @@ static bool is_pinned(const struct evict_rule *r, uint32_t pos)
 static void list_candidates(struct cache *c, const struct evict_rule *r)
 {
     const struct cache_head *h = &c->kv_heads[0];
-    for (int i = 1; i < c->shape.n_layer * c->shape.n_head; i++)
+    for (int i = 1; i < cache_n_heads(c); i++)
         if (c->kv_heads[i].len < h->len) h = &c->kv_heads[i];
     c->whole.n = 0;
     for (int s = 0; s < h->len - evict_newest(r); s++)

@@ -353,7 +353,7 @@ static void let_go(void *p, size_t n)
 static void empty_window(struct cuda_context *x)
 {
     for (const struct cache *c = x->cache; c; c = c->windows) {
-        const bool all = c->n_away == c->shape.n_layer * c->shape.n_head;
+        const bool all = c->n_away == cache_n_heads(c);
         /* the units after those of the device's heads stay */
         const size_t slots = all ? cache_slots(&c->shape) : c->kv_heads[c->n_away].slot0;
         let_go(c->k, slots * c->k_bytes);

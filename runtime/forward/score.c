@@ -87,7 +87,7 @@ void score_adopt(struct forward *f, struct cache *c, int64_t from)
 {
     struct job j = {.f = f, .c = c};
     f->heads_from = from;
-    if (from > 0) pool_run(f->pool, c->shape.n_layer * c->shape.n_head, adopt_part, &j);
+    if (from > 0) pool_run(f->pool, cache_n_heads(c), adopt_part, &j);
 }
 
 /* ---- near-duplicates ------------------------------------------------------------------------- */
@@ -158,5 +158,5 @@ static void values_part(void *ctx, int index, int thread)
 void score_values(struct forward *f, struct cache *c)
 {
     struct job j = {.f = f, .c = c};
-    pool_run(f->pool, c->shape.n_layer * c->shape.n_head, values_part, &j);
+    pool_run(f->pool, cache_n_heads(c), values_part, &j);
 }

@@ -28,10 +28,7 @@ static int open_cpu(struct context *x, const struct forward_opts *fo, struct err
 static int open_logits(struct context *x, const struct forward_opts *fo, struct err *e)
 {
     const size_t n = (size_t)fo->n_logits, row = (size_t)fo->model->n_vocab * sizeof(float);
-    struct arena a;
-    arena_init_plan(&a, "logits");
-    arena_take(&a, n, row);
-    int rc = arena_init(&x->scratch, "logits", a.used, e);
+    int rc = arena_init(&x->scratch, "logits", n * row, e);
     if (rc) return rc;
     x->forward = (struct forward){.model = fo->model, .policy = fo->policy, .seed = fo->seed};
     x->forward.logits = arena_take(&x->scratch, n, row);
@@ -71,27 +68,24 @@ static int open_experts(struct context *x, const struct forward_opts *fo, struct
     return rc;
 }
 
+static int open_device(struct context *x, const struct forward_opts *fo, struct err *e)
+{
+    struct cuda_context_opts o = plan_device_opts(&x->plan, fo->model, fo->retaining, fo->shape);
+    o.seed = fo->seed;
+    o.experts = (struct cuda_host_experts){sum_experts, x};
+    return cuda_context_open(&x->gpu, x->engine->gpu, &o, &x->cache, e);
+}
+
 /* The host's units are a window (cuda.h): its pages are often released, so they are small. */
 static int open_gpu(struct context *x, const struct forward_opts *fo, struct err *e)
 {
-    const struct model *m = fo->model;
-    const struct cuda_context_opts o = {
-        .model = m,
-        .retaining = fo->retaining,
-        .policy = fo->policy,
-        .shape = fo->shape,
-        .seed = fo->seed,
-        .chunk = fo->chunk,
-        .n_logits = fo->n_logits,
-        .floats = x->plan.attention == PLAN_ATTENTION_FLOAT,
-        .experts = {sum_experts, x},
-    };
     int rc = cuda_leaves_eviction(fo->policy, fo->shape, fo->retaining) ? open_scoring(x, fo, e)
                                                                         : open_logits(x, fo, e);
     if (rc) return rc;
     madvise(x->cache_arena.base, x->cache_arena.bytes, MADV_NOHUGEPAGE);
-    rc = cuda_context_open(&x->gpu, x->engine->gpu, &o, &x->cache, e);
-    return rc || !fo->proposes ? rc : mtp_open_device(&x->mtp, x->engine->gpu, m, x->gpu, e);
+    rc = open_device(x, fo, e);
+    return rc || !fo->proposes ? rc
+                               : mtp_open_device(&x->mtp, x->engine->gpu, fo->model, x->gpu, e);
 }
 
 /* Whether a GPU computes all layers; it may have only the first ones (model_place). */
@@ -109,31 +103,18 @@ static int run_first(void *ctx, float *rows, int n)
 /* The first layers on the GPU, the others here. */
 static int open_split(struct context *x, const struct forward_opts *fo, struct err *e)
 {
-    const struct cuda_context_opts o = {.model = fo->model,
-                                        .retaining = fo->retaining,
-                                        .policy = fo->policy,
-                                        .shape = fo->shape,
-                                        .seed = fo->seed,
-                                        .chunk = fo->chunk,
-                                        .experts = {sum_experts, x}};
     int rc = open_cpu(x, fo, e);
     if (rc) return rc;
     x->forward.first_layer = fo->model->n_device;
     x->forward.run_first = run_first;
     x->forward.run_first_ctx = x;
-    return cuda_context_open(&x->gpu, x->engine->gpu, &o, &x->cache, e);
+    return open_device(x, fo, e);
 }
 
 size_t context_host_bytes(const struct engine *g, const struct plan *p)
 {
     const struct cache_shape shape = plan_shape(p, g->model);
-    const struct cuda_context_opts o = {.model = g->model,
-                                        .retaining = g->retaining,
-                                        .policy = &p->rules,
-                                        .shape = &shape,
-                                        .chunk = p->chunk,
-                                        .n_logits = p->n_logits,
-                                        .floats = p->attention == PLAN_ATTENTION_FLOAT};
+    const struct cuda_context_opts o = plan_device_opts(p, g->model, g->retaining, &shape);
     struct cache cache;
     struct arena a;
     arena_init_plan(&a, "cache");
@@ -158,23 +139,11 @@ int context_open(struct context *x, struct engine *g, const struct plan_opts *o,
     int rc = plan_make(p, g->model, g->retaining, g->gpu, o, n_logits, pool_n_threads(g->pool), e);
     if (rc) return rc;
     struct cache_shape shape = plan_shape(p, g->model);
-    struct forward_opts fo = {
-        .model = g->model,
-        .retaining = g->retaining,
-        .kernels = g->kernels,
-        .pool = g->pool,
-        .policy = &p->rules,
-        .seed = seed,
-        .shape = &shape,
-        .chunk = p->chunk,
-        .n_logits = p->n_logits,
-        .n_threads = p->n_threads,
-        .proposes = p->proposes,
-    };
-    struct arena a;
-    arena_init_plan(&a, "cache");
-    cache_plan(&x->cache, &shape, &a);
-    rc = arena_init(&x->cache_arena, "cache", a.used, e);
+    struct forward_opts fo = plan_forward_opts(p, g->model, g->retaining, &shape);
+    fo.kernels = g->kernels;
+    fo.pool = g->pool;
+    fo.seed = seed;
+    rc = arena_init(&x->cache_arena, "cache", cache_plan_bytes(&shape), e);
     if (!rc) rc = arena_init(&x->state_arena, "state", p->state_bytes, e);
     if (!rc) {
         const struct recurrent_state_shape state = recurrent_shape_of(g->model);
@@ -316,7 +285,7 @@ int context_run_again(struct context *x, int32_t id, struct err *e)
         forward_output(&x->forward, c->recurrent.hidden, 1, x->forward.logits);
         return 0;
     }
-    int rc, n_heads = c->shape.n_layer * c->shape.n_head;
+    int rc, n_heads = cache_n_heads(c);
     float *scores = malloc((size_t)n_heads * sizeof *scores);
     if (!scores) return err_set(e, ERR_FAIL, "out of memory for running a token again");
     context_score(x);

@@ -101,7 +101,6 @@ struct forward {
     void *derive;            /* [n_threads][slots of the longest head] floats or signs */
 };
 
-/* The rotation of queries and keys in a layer. */
 /* The centre of a head's keys. */
 static inline const struct kn_centre *forward_centre(const struct forward *f,
                                                      const struct model_layer *l, int head)
@@ -111,6 +110,7 @@ static inline const struct kn_centre *forward_centre(const struct forward *f,
                           : m->centres + l->kv_layer * m->n_kv_head + head;
 }
 
+/* The rotation of queries and keys in a layer. */
 static inline const struct kn_rope *forward_rope(const struct forward *f,
                                                  const struct model_layer *l)
 {

@@ -316,6 +316,37 @@ struct cache_shape plan_shape(const struct plan *p, const struct model *m)
     };
 }
 
+struct forward_opts plan_forward_opts(const struct plan *p, const struct model *m,
+                                      const struct retaining *h, const struct cache_shape *shape)
+{
+    return (struct forward_opts){
+        .model = m,
+        .retaining = h,
+        .policy = &p->rules,
+        .shape = shape,
+        .chunk = p->chunk,
+        .n_logits = p->n_logits,
+        .n_threads = p->n_threads,
+        .proposes = p->proposes,
+    };
+}
+
+struct cuda_context_opts plan_device_opts(const struct plan *p, const struct model *m,
+                                          const struct retaining *h,
+                                          const struct cache_shape *shape)
+{
+    const bool all = !model_is_split(m);
+    return (struct cuda_context_opts){
+        .model = m,
+        .retaining = h,
+        .policy = &p->rules,
+        .shape = shape,
+        .chunk = p->chunk,
+        .n_logits = all ? p->n_logits : 0,
+        .floats = all && p->attention == PLAN_ATTENTION_FLOAT,
+    };
+}
+
 static size_t state_bytes(const struct model *m)
 {
     const struct recurrent_state_shape shape = recurrent_shape_of(m);
@@ -336,13 +367,7 @@ static void count(struct plan *p, const struct asked *q)
     p->state_bytes = state_bytes(q->m);
     p->unit_bytes = cache_unit_bytes(&shape);
     if (q->gpu) {
-        struct cuda_context_opts co = {.model = q->m,
-                                       .retaining = q->h,
-                                       .policy = &p->rules,
-                                       .shape = &shape,
-                                       .chunk = p->chunk,
-                                       .n_logits = p->n_logits,
-                                       .floats = p->attention == PLAN_ATTENTION_FLOAT};
+        const struct cuda_context_opts co = plan_device_opts(p, q->m, q->h, &shape);
         cuda_context_plan(q->gpu, &co, &p->cache_bytes, &p->scratch_bytes);
         if (p->proposes) p->scratch_bytes += mtp_device_bytes(q->gpu, q->m).device;
         return;
@@ -351,14 +376,7 @@ static void count(struct plan *p, const struct asked *q)
     struct cache_shape without = shape;
     without.windows.n_layer = 0;
     p->windows_bytes = p->cache_bytes - cache_plan_bytes(&without);
-    struct forward_opts fo = {.model = q->m,
-                              .retaining = q->h,
-                              .policy = &p->rules,
-                              .shape = &shape,
-                              .chunk = p->chunk,
-                              .n_logits = p->n_logits,
-                              .n_threads = p->n_threads,
-                              .proposes = p->proposes};
+    const struct forward_opts fo = plan_forward_opts(p, q->m, q->h, &shape);
     arena_init_plan(&a, "scratch");
     forward_plan(&forward, &fo, &a);
     mtp_plan(&mtp, &fo, &a);
@@ -507,8 +525,7 @@ static int choose_budget(struct plan *p, const struct asked *q, int64_t limit)
 static int check_first(struct plan *p, const struct asked *q, struct err *e)
 {
     const struct cache_shape shape = plan_shape(p, q->m);
-    const struct cuda_context_opts o = {
-        .model = q->m, .retaining = q->h, .policy = &p->rules, .shape = &shape, .chunk = p->chunk};
+    const struct cuda_context_opts o = plan_device_opts(p, q->m, q->h, &shape);
     const size_t weights = cuda_weights_bytes(q->m) + cuda_heads_bytes(q->h);
     size_t cache, scratch;
     int64_t free_bytes;

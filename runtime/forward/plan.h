@@ -88,6 +88,13 @@ int plan_make(struct plan *p, struct model *m, struct retaining *h, struct cuda 
 
 /* The shape of the planned cache. */
 struct cache_shape plan_shape(const struct plan *p, const struct model *m);
+/* What the CPU's forward pass and a device's context get of the plan; the device of a split model
+ * computes no logits. Plan and shape must outlive them. */
+struct forward_opts plan_forward_opts(const struct plan *p, const struct model *m,
+                                      const struct retaining *h, const struct cache_shape *shape);
+struct cuda_context_opts plan_device_opts(const struct plan *p, const struct model *m,
+                                          const struct retaining *h,
+                                          const struct cache_shape *shape);
 
 size_t plan_total_bytes(const struct plan *p);
 

@@ -186,16 +186,8 @@ static int open_heads(struct calibration *c, struct err *e)
     if (!rc && !c->engine->retaining)
         rc = err_set(e, ERR_USAGE, "heads calibrate needs retaining heads; give them with --heads");
     if (rc) return rc;
-    int n_ctx = c->engine->model->n_ctx;
-    int64_t length = o->sweep.lengths.n ? o->sweep.lengths.item[0]
-                     : n_ctx < LENGTH   ? n_ctx
-                                        : LENGTH;
-    if (length < 64 || length > n_ctx)
-        return err_set(e, ERR_USAGE, "--length %lld: expected a number of tokens from 64 to %d",
-                       (long long)length, n_ctx);
-    c->length = (int)length;
     c->n_rows = o->training.steps ? o->training.steps : ROWS;
-    return 0;
+    return heads_data_length(o, c->engine->model->n_ctx, LENGTH, &c->length, e);
 }
 
 static int begin(struct calibration *c, struct err *e)

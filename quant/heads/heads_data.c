@@ -137,6 +137,16 @@ void heads_data_close(struct heads_data *d)
     free(d->rows);
 }
 
+int heads_data_length(const struct options *o, int n_ctx, int usual, int *out, struct err *e)
+{
+    int64_t length = n_ctx < usual ? n_ctx : usual;
+    if (o->sweep.lengths.n) length = o->sweep.lengths.item[0];
+    *out = (int)length;
+    if (length >= 64 && length <= n_ctx) return 0;
+    return err_set(e, ERR_USAGE, "--length %lld: expected a number of tokens from 64 to %d",
+                   (long long)length, n_ctx);
+}
+
 /* ---- cutting --------------------------------------------------------------------------------- */
 
 /* The last byte offset from at - WORD_MAX to `at` that follows white space; without one, the start

@@ -37,6 +37,9 @@ int heads_data_open(struct heads_data *d, const struct options *o, struct err *e
 int heads_data_add(struct heads_data *d, const char *text, size_t n, struct err *e);
 void heads_data_close(struct heads_data *d);
 
+/* Tokens of a row at most: --length, or `usual` if the model's context has as many. */
+int heads_data_length(const struct options *o, int n_ctx, int usual, int *out, struct err *e);
+
 /* Cuts plain text into rows of about n_tokens tokens each, at most. ERR_FORMAT unless there are two
  * rows or more. */
 int heads_data_cut(struct heads_data *d, const struct tokenizer *t, int n_tokens, struct err *e);

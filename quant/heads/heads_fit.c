@@ -291,26 +291,8 @@ static int open_model(struct command *f, struct err *e)
     alone.heads = (struct engine_heads){.none = true};
     alone.device.kind = ENGINE_DEVICE_CPU; /* whose keys and values can be watched */
     int rc = engine_open(&f->engine, &alone, NULL, 0, NULL, NULL, e);
-    if (rc) return rc;
-    const int n_ctx = f->engine->model->n_ctx;
-    const int64_t length = o->sweep.lengths.n ? o->sweep.lengths.item[0]
-                           : n_ctx < LENGTH   ? n_ctx
-                                              : LENGTH;
-    if (length < 64 || length > n_ctx)
-        return err_set(e, ERR_USAGE, "--length %lld: expected a number of tokens from 64 to %d",
-                       (long long)length, n_ctx);
-    f->length = (int)length;
-    return name_file(f, e);
-}
-
-static int take_heads(struct command *f, struct err *e)
-{
-    struct arena a;
-    arena_init_plan(&a, "heads");
-    heads_linear_plan(&f->fitted, f->engine->model, &a);
-    int rc = arena_init(&f->arena, "heads", a.used, e);
-    if (!rc) heads_linear_plan(&f->fitted, f->engine->model, &f->arena);
-    return rc;
+    if (!rc) rc = heads_data_length(o, f->engine->model->n_ctx, LENGTH, &f->length, e);
+    return rc ? rc : name_file(f, e);
 }
 
 static int begin(struct command *f, struct err *e)
@@ -319,7 +301,7 @@ static int begin(struct command *f, struct err *e)
                                        : heads_text_open(&f->data, e);
     if (!rc) rc = open_model(f, e);
     if (!rc) rc = heads_data_cut(&f->data, f->engine->tokenizer, heads_text_tokens(f->length), e);
-    return rc ? rc : take_heads(f, e);
+    return rc ? rc : heads_linear_open(&f->fitted, f->engine->model, &f->arena, e);
 }
 
 static void end(struct command *f)

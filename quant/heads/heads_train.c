@@ -360,16 +360,13 @@ static int choose_settings(struct train *t, struct err *e)
     t->batch = o->training.batch ? o->training.batch : 1;
     t->rate = o->training.rate > 0 ? o->training.rate : RATE;
     const int linear = HEADS_LINEAR_SIDES * m->n_kv_head;
-    int64_t length = m->n_ctx < LENGTH ? m->n_ctx : LENGTH;
-    if (o->sweep.lengths.n) length = o->sweep.lengths.item[0];
-    if (length < 64 || length > m->n_ctx)
-        return err_set(e, ERR_USAGE, "--length %lld: expected a number of tokens from 64 to %d",
-                       (long long)length, m->n_ctx);
+    int length, rc = heads_data_length(o, m->n_ctx, LENGTH, &length, e);
+    if (rc) return rc;
     t->opts = (struct heads_learn_opts){
         .hidden = o->training.hidden    ? o->training.hidden
                   : 2 * linear > HIDDEN ? 2 * linear
                                         : HIDDEN,
-        .length = (int)length,
+        .length = length,
     };
     if (t->opts.hidden < linear)
         return err_set(e, ERR_USAGE, "--hidden %d: this model needs %d or more", t->opts.hidden,
@@ -487,12 +484,9 @@ static int fit(struct train *t, struct heads_linear *out, const struct engine_op
 static int start(struct train *t, const struct engine_opts *alone, struct err *e)
 {
     struct heads_linear fitted;
-    struct arena plan, memory;
-    arena_init_plan(&plan, "heads");
-    heads_linear_plan(&fitted, t->engine->model, &plan);
-    int rc = arena_init(&memory, "heads", plan.used, e);
+    struct arena memory;
+    int rc = heads_linear_open(&fitted, t->engine->model, &memory, e);
     if (rc) return rc;
-    heads_linear_plan(&fitted, t->engine->model, &memory);
     rc = fit(t, &fitted, alone, e);
     if (!rc) rc = heads_learn_start(&t->learn, &fitted, t->options->session.sampling.seed, e);
     arena_release(&memory);

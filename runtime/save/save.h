@@ -72,8 +72,8 @@ struct save_state {
     int64_t n_run;   /* positions in the cache */
     int64_t n_units; /* live units, without those of the tail; -1 = not known */
     int64_t n_lost;  /* read only: messages at the end that were there when it was saved */
-    char *system;    /* instructions for the model, or NULL; not owned */
-    char *kept;      /* the settings that were given for it, opaque; or NULL; not owned */
+    char *system;    /* instructions for the model, or NULL */
+    char *kept;      /* the settings that were given for it, opaque; or NULL */
     struct save_turns pinned, forgotten; /* session_pin, session_forget */
     struct save_reading readings[SAVE_READINGS_MAX];
     int n_readings;

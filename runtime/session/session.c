@@ -93,7 +93,7 @@ const char *session_before(const struct session *s, const struct store_message *
     const struct engine *g = s->engine;
     if (s->opts.raw) return "";
     if (m->thought.n && g->thoughts) return thought_before_answer(g->thoughts);
-    return chat_before(g->template, m->role, m->position == 0 && s->system);
+    return chat_before(g->template, m->role, m->position == 0 && s->state.system);
 }
 
 uint16_t *session_align(const struct session *s, const struct store_message *m)
@@ -547,7 +547,7 @@ int session_encode(const struct session *s, enum chat_role role, const char *tex
         struct chat_turn turn = {.role = role,
                                  .text = text,
                                  .n = n,
-                                 .system = s->system,
+                                 .system = s->state.system,
                                  .first = first,
                                  .last = last,
                                  .think = s->opts.think};
@@ -616,8 +616,8 @@ void session_keep(struct session *s, const char *settings)
 {
     char *copy = settings ? strdup(settings) : NULL;
     if (!copy) return;
-    free(s->kept);
-    s->state.kept = s->kept = copy;
+    free(s->state.kept);
+    s->state.kept = copy;
 }
 
 void session_set(struct session *s, const struct session_opts *o)

@@ -171,11 +171,11 @@ int session_marks_forget(struct session *s, const struct session_sink *k, struct
 
 /* ---- marking --------------------------------------------------------------------------------- */
 
-static int check(struct session *s, int64_t turn, const struct session_sink *k, struct err *e)
+static int check(struct session *s, int64_t turn, const struct session_sink *sink, struct err *e)
 {
     int rc = session_check_turn(s, turn, 1, e);
     if (!rc) rc = session_check_writable(s, e);
-    return rc ? rc : session_finish_answer(s, k, e);
+    return rc ? rc : session_finish_answer(s, sink ? sink : &session_silent, e);
 }
 
 /* Whether one more turn can be marked. */
@@ -211,9 +211,8 @@ static int check_pin(const struct session *s, int64_t turn, struct err *e)
 
 int session_pin(struct session *s, int64_t turn, const struct session_sink *sink, struct err *e)
 {
-    const struct session_sink *k = sink ? sink : &session_silent;
     const struct save_state before = s->state;
-    int rc = check(s, turn, k, e);
+    int rc = check(s, turn, sink, e);
     if (rc || (session_is_pinned(s, turn) && !session_is_forgotten(s, turn))) return rc;
     rc = check_pin(s, turn, e);
     if (!rc) rc = store_hold(save_store(s->save), e);
@@ -226,9 +225,8 @@ int session_pin(struct session *s, int64_t turn, const struct session_sink *sink
 
 int session_unpin(struct session *s, int64_t turn, const struct session_sink *sink, struct err *e)
 {
-    const struct session_sink *k = sink ? sink : &session_silent;
     const struct save_state before = s->state;
-    int rc = check(s, turn, k, e);
+    int rc = check(s, turn, sink, e);
     if (!rc && !session_is_pinned(s, turn))
         rc = err_set(e, ERR_USAGE, "turn %lld is not pinned", (long long)turn);
     if (!rc) rc = store_hold(save_store(s->save), e);
@@ -239,9 +237,8 @@ int session_unpin(struct session *s, int64_t turn, const struct session_sink *si
 
 int session_forget(struct session *s, int64_t turn, const struct session_sink *sink, struct err *e)
 {
-    const struct session_sink *k = sink ? sink : &session_silent;
     const struct save_state before = s->state;
-    int rc = check(s, turn, k, e);
+    int rc = check(s, turn, sink, e);
     if (rc || session_is_forgotten(s, turn)) return rc;
     if (s->ctx.cache.recurrent.shape.n_layer)
         rc = err_set(e, ERR_USAGE,
@@ -257,10 +254,9 @@ int session_forget(struct session *s, int64_t turn, const struct session_sink *s
 
 int session_unforget(struct session *s, const struct session_sink *sink, struct err *e)
 {
-    const struct session_sink *k = sink ? sink : &session_silent;
     const struct save_state before = s->state;
     int rc = s->forgetting.n
-                 ? check(s, s->forgetting.turn[0], k, e)
+                 ? check(s, s->forgetting.turn[0], sink, e)
                  : err_set(e, ERR_USAGE, "no turn was forgotten since the last message");
     if (!rc) rc = store_hold(save_store(s->save), e);
     if (rc) return rc;

@@ -1,6 +1,7 @@
 #include "runtime/session/session_parts.h"
 
 #include <assert.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,20 +13,30 @@
 
 /* ---- notices --------------------------------------------------------------------------------- */
 
-static void notice(struct session *s, const char *text)
+static void notice(struct session *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void notice(struct session *s, const char *fmt, ...)
 {
     size_t n = strlen(s->notice);
-    if (*text) snprintf(s->notice + n, sizeof s->notice - n, "%s%s", n ? "\n" : "", text);
+    va_list args;
+    if (n && n + 1 < sizeof s->notice) s->notice[n++] = '\n';
+    va_start(args, fmt);
+    vsnprintf(s->notice + n, sizeof s->notice - n, fmt, args);
+    va_end(args);
+}
+
+static void notice_if(struct session *s, const char *text)
+{
+    if (*text) notice(s, "%s", text);
 }
 
 static void notice_all(struct session *s)
 {
     const struct chat_template *c = s->engine->template;
     if (!s->opts.raw && !chat_knows(c, s->opts.think))
-        notice(s, chat_unknown_think(c, s->opts.think));
-    if (!s->opts.raw) notice(s, s->engine->notice);
-    notice(s, s->engine->device_notice);
-    notice(s, s->ctx.plan.notice);
+        notice_if(s, chat_unknown_think(c, s->opts.think));
+    if (!s->opts.raw) notice_if(s, s->engine->notice);
+    notice_if(s, s->engine->device_notice);
+    notice_if(s, s->ctx.plan.notice);
 }
 
 /* ---- finding --------------------------------------------------------------------------------- */
@@ -81,12 +92,10 @@ static int adopt_settings(struct session *s, struct err *e)
     int rc = save_state(s->save, &saved, &found, e);
     if (rc || !found) return rc;
     if (saved.n_lost) {
-        char text[160];
-        snprintf(text, sizeof text,
-                 "the last %lld messages of this conversation are missing: another program removed "
-                 "them from the database",
-                 (long long)saved.n_lost);
-        notice(s, text);
+        notice(s,
+               "the last %lld messages of this conversation are missing: another program removed "
+               "them from the database",
+               (long long)saved.n_lost);
         rc = s->opts.read_only
                  ? 0
                  : store_cache_drop(save_store(s->save), s->id, e); /* it is ahead of the text */
@@ -96,25 +105,17 @@ static int adopt_settings(struct session *s, struct err *e)
     bool same = !strcmp(saved.model, s->engine->model_digest);
     s->other_model = !same;
     if (same && !p->policy.row) p->policy.row = adopt_policy(s->engine, saved.policy);
-    if (same && *saved.policy && !policy_named(saved.policy)) {
-        char text[160];
-        snprintf(text, sizeof text,
-                 "this conversation's policy %.40s is no longer part of retain; it continues with "
-                 "the default policy",
-                 saved.policy);
-        notice(s, text);
-    }
+    if (same && *saved.policy && !policy_named(saved.policy))
+        notice(s,
+               "this conversation's policy %.40s is no longer part of retain; it continues with "
+               "the default policy",
+               saved.policy);
     if (same && !p->budget && !p->memory && saved.budget >= PLAN_BUDGET_MIN)
         p->budget = saved.budget;
     p->kv.plain = same && !strncmp(saved.kv, "q4", 2) && !strchr(saved.kv, '/');
     if (!s->opts.sampling.seed) s->opts.sampling.seed = saved.seed;
-    s->state.attempt = saved.attempt;
-    s->state.pinned = saved.pinned;
-    s->state.forgotten = saved.forgotten;
-    memcpy(s->state.readings, saved.readings, sizeof saved.readings);
-    s->state.n_readings = saved.n_readings;
-    s->system = saved.system;
-    s->kept = saved.kept;
+    s->state = saved;
+    s->state.n_run = s->state.heads_from = 0; /* until the cache is loaded */
     return 0;
 }
 
@@ -251,32 +252,27 @@ static int load(struct session *s, const struct session_sink *k, struct save_loa
 /* The text of a message is what the user reads; ids that say something else are replaced. */
 static int respell(struct session *s, struct store *store, struct err *e)
 {
-    char text[512];
     const bool all = s->opts.replace_system;
     size_t n;
     int rc = all ? session_system_take(s, e) : 0;
     if (!rc) rc = session_respell(s, store, all, &n, e);
     if (rc || n == 0 || s->other_model || all) return rc;
-    snprintf(text, sizeof text,
-             "the token ids of a message of %s did not spell its text; the text counts: %zu "
-             "message%s encoded again",
-             s->name, n, n == 1 ? " was" : "s were");
-    notice(s, text);
+    notice(s,
+           "the token ids of a message of %s did not spell its text; the text counts: %zu "
+           "message%s encoded again",
+           s->name, n, n == 1 ? " was" : "s were");
     return 0;
 }
 
 /* Another policy was asked for, so a cache that it did not choose is no fault. */
 static void tell_replay(struct session *s, const struct save_loaded *l)
 {
-    char text[512];
     if (l->other_policy)
-        snprintf(text, sizeof text, "%s continues with policy %s: replaying %lld tokens", s->name,
-                 s->ctx.plan.policy->name, (long long)s->n_tokens);
+        notice(s, "%s continues with policy %s: replaying %lld tokens", s->name,
+               s->ctx.plan.policy->name, (long long)s->n_tokens);
     else
-        snprintf(text, sizeof text,
-                 "the saved cache of %s could not be used: %s; replaying %lld tokens", s->name,
-                 str_get(&l->why), (long long)s->n_tokens);
-    notice(s, text);
+        notice(s, "the saved cache of %s could not be used: %s; replaying %lld tokens", s->name,
+               str_get(&l->why), (long long)s->n_tokens);
 }
 
 /* Resumes a saved conversation. */
@@ -324,11 +320,7 @@ static int view(struct session *s, struct store *store, const struct session_sin
     rc = load(s, k, &loaded, e);
     store_end_reading(store);
     notice(s, "open for reading only: you cannot send messages; branch it to continue");
-    if (!rc && !loaded.usable) {
-        char text[512];
-        snprintf(text, sizeof text, "the cache cannot be shown: %s", str_get(&loaded.why));
-        notice(s, text);
-    }
+    if (!rc && !loaded.usable) notice(s, "the cache cannot be shown: %s", str_get(&loaded.why));
     str_release(&loaded.why);
     return rc;
 }
@@ -364,7 +356,6 @@ static int begin(struct session *s, struct store *store, bool *created, struct e
     int rc = store ? find_conversation(s, store, created, e) : 0;
     if (!rc && !*created) rc = adopt_settings(s, e);
     if (rc) return rc;
-    s->state.kept = s->kept;
     session_keep(s, s->opts.kept);
     if (*created && !s->opts.plan.budget) s->opts.plan.budget = s->opts.first_budget;
     sampling_complete(p, &s->engine->sampling);
@@ -374,13 +365,6 @@ static int begin(struct session *s, struct store *store, bool *created, struct e
     if (!rc) rc = session_recall_open(s, e);
     if (!rc) rc = open_speculation(s, e);
     return rc ? rc : take_room(s, e);
-}
-
-static int take_system(struct session *s, struct err *e)
-{
-    const bool empty = s->n_tokens == 0 && (s->opts.system || s->opts.replace_system);
-    s->state.system = s->system;
-    return empty ? session_system_take(s, e) : 0;
 }
 
 int session_open(struct session **out, struct engine *g, struct conversations *l,
@@ -401,7 +385,7 @@ int session_open(struct session **out, struct engine *g, struct conversations *l
     describe(s);
     session_use_attempt(s, s->state.attempt);
     if (!created) rc = o->read_only ? view(s, store, sink, e) : resume(s, store, sink, e);
-    if (!rc) rc = take_system(s, e);
+    if (!rc && s->n_tokens == 0 && (o->system || o->replace_system)) rc = session_system_take(s, e);
     if (!rc && store && o->cache_quota && !o->read_only)
         rc = store_cache_trim(store, o->cache_quota, s->id, e);
     if (rc) goto fail;
@@ -422,8 +406,7 @@ void session_close(struct session *s)
     session_recall_close(s);
     speculate_close(s->speculate);
     free(s->candidates);
-    free(s->system);
-    free(s->kept);
+    save_state_release(&s->state);
     free(s->messages);
     tokens_release(&s->pending);
     tokens_release(&s->answer_ids);

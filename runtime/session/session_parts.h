@@ -32,8 +32,6 @@ struct session {
     bool holds; /* a cut is saved together with the next answer's first token (store_hold) */
     bool must_reopen;
     bool other_model; /* it was saved with one, which the user was told */
-    char *system;     /* sent with the first user message; NULL = none */
-    char *kept;       /* as in session_opts */
 
     struct session_turn *turn;
     struct save_turns forgetting;          /* of the forgotten turns, those still in the cache */

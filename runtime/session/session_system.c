@@ -10,7 +10,7 @@
 
 const char *session_system(const struct session *s)
 {
-    return s->system;
+    return s->state.system;
 }
 
 struct count {
@@ -34,7 +34,7 @@ static int count(void *ctx, const struct store_message *m)
 int session_system_cost(struct session *s, const char *system, int64_t *out, struct err *e)
 {
     struct count c = {.s = s, .last = -1, .e = e};
-    char *const now = s->system;
+    char *const now = s->state.system;
     *out = 0;
     if (s->n_tokens == 0) return 0;
     if (!s->save)
@@ -43,9 +43,9 @@ int session_system_cost(struct session *s, const char *system, int64_t *out, str
                        "again with another system text");
     int rc = session_check_writable(s, e);
     if (rc) return rc;
-    s->system = (char *)(uintptr_t)system; /* only read */
+    s->state.system = (char *)(uintptr_t)system; /* only read */
     rc = store_message_each(save_store(s->save), s->id, count, &c, e);
-    s->system = now;
+    s->state.system = now;
     *out = c.n_tokens;
     return rc;
 }
@@ -53,10 +53,9 @@ int session_system_cost(struct session *s, const char *system, int64_t *out, str
 int session_system_take(struct session *s, struct err *e)
 {
     const char *text = s->opts.system;
-    free(s->system);
-    s->system = text ? strdup(text) : NULL;
-    s->state.system = s->system;
-    if (text && !s->system) return err_set(e, ERR_FAIL, "out of memory for a conversation");
+    free(s->state.system);
+    s->state.system = text ? strdup(text) : NULL;
+    if (text && !s->state.system) return err_set(e, ERR_FAIL, "out of memory for a conversation");
     return 0;
 }
 

@@ -239,7 +239,7 @@ static int find_change(const struct session *s, size_t skip, struct chat_change 
     struct chat_past past = {.turn = {.role = CHAT_USER,
                                       .text = str_get(&t->user),
                                       .n = t->user.n,
-                                      .system = s->system,
+                                      .system = s->state.system,
                                       .first = t->position + (int64_t)skip == 0,
                                       .last = skip ? t->ids.ids[skip - 1] : t->last,
                                       .think = s->opts.think},

@@ -124,11 +124,7 @@ static int rename_command(struct conversations *l, const struct options *o, stru
 
 static int tag_command(struct conversations *l, const struct options *o, struct err *e)
 {
-    int rc = 0;
-    for (int i = 1; i < o->n_args && !rc; i++)
-        rc = (o->store.remove ? conversations_untag : conversations_tag)(l, o->args[0], o->args[i],
-                                                                         e);
-    return rc;
+    return conversations_tag(l, o->args[0], o->args + 1, o->n_args - 1, o->store.remove, e);
 }
 
 static int delete_command(struct conversations *l, const struct options *o, struct err *e)

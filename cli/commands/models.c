@@ -295,34 +295,25 @@ static int remove_one(struct models *k, const char *path, struct err *e)
     return rc;
 }
 
-static int show_default(const struct models *k)
-{
-    report_line("%s", k->standard ? k->standard : "demo");
-    return 0;
-}
-
 /* ---- the command ----------------------------------------------------------------------------- */
-
-static int each_of(struct models *k, char *const *paths, int n,
-                   int (*one)(struct models *k, const char *path, struct err *e), struct err *e)
-{
-    int rc = 0;
-    for (int i = 0; i < n && !rc; i++) rc = one(k, paths[i], e);
-    return rc;
-}
 
 static int on_models(struct models *k, const char *what, char *const *paths, int n, struct err *e)
 {
     const char *const *files = (const char *const *)paths;
+    int rc = 0;
     if (!strcmp(what, "list") && n == 0) return list(k, e);
     if (!strcmp(what, "add") && n > 0) return check_all(k, files, n, k->options->engine.verify, e);
     if (!strcmp(what, "unpack")) return unpack(k, files, n, e);
-    if (!strcmp(what, "remove") && n > 0) return each_of(k, paths, n, remove_one, e);
     if (!strcmp(what, "verify"))
         return n ? check_all(k, files, n, IDENTITY_VERIFY_FULL, e) : verify_registered(k, e);
-    if (!strcmp(what, "default") && n <= 1)
-        return n ? set_default(k, paths[0], e) : show_default(k);
-    return err_set(e, ERR_USAGE, USAGE);
+    if (!strcmp(what, "default") && n == 1) return set_default(k, paths[0], e);
+    if (!strcmp(what, "default") && n == 0)
+        report_line("%s", k->standard ? k->standard : "demo");
+    else if (!strcmp(what, "remove") && n > 0)
+        for (int i = 0; i < n && !rc; i++) rc = remove_one(k, paths[i], e);
+    else
+        rc = err_set(e, ERR_USAGE, USAGE);
+    return rc;
 }
 
 /* With the arguments' names replaced by paths. */

@@ -50,13 +50,14 @@ static void tell_name(const struct options *o, const char *path)
 
 static int pull_one(const struct options *o, const char *address, struct err *e)
 {
-    struct pulled p = {0};
-    int rc = pull_get(o, address, false, &p, e);
-    const char *path = str_get(&p.path);
-    if (!rc && p.fresh && str_ends(path, ".gguf")) rc = add_to_register(o, path, e);
+    struct str file = {0};
+    bool fresh;
+    int rc = pull_get(o, address, false, &file, &fresh, e);
+    const char *path = str_get(&file);
+    if (!rc && fresh && str_ends(path, ".gguf")) rc = add_to_register(o, path, e);
     if (!rc) report_line("%s", path);
     if (!rc && str_ends(path, ".gguf")) tell_name(o, path);
-    str_release(&p.path);
+    str_release(&file);
     return rc;
 }
 

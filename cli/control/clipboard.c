@@ -60,7 +60,7 @@ static bool to_terminal(const char *text, size_t n, int terminal)
     return true;
 }
 
-int clipboard_copy(const char *text, size_t n, bool secret, int terminal, char how[256],
+int clipboard_copy(const char *text, size_t n, const char *secret, int terminal, char how[256],
                    struct err *e)
 {
     struct str out = {0};
@@ -75,7 +75,8 @@ int clipboard_copy(const char *text, size_t n, bool secret, int terminal, char h
     } else if (secret) {
         rc = err_set(e, ERR_FAIL,
                      "no clipboard takes the text, and of a private or encrypted conversation no "
-                     "file is written; /save FILE does");
+                     "file is written%s",
+                     secret);
     } else {
         rc = path_state("copied", &out, e);
         if (!rc) {

@@ -9,9 +9,9 @@
 #include "base/err.h"
 #include "base/str.h"
 
-/* terminal: its descriptor; -1: standard error, if that is a terminal. `how` says where the text
- * was copied to. */
-int clipboard_copy(const char *text, size_t n, bool secret, int terminal, char how[256],
+/* secret: if not NULL, no file takes the text; the words end that error. terminal: its descriptor;
+ * -1: standard error, if that is a terminal. `how` says where the text was copied to. */
+int clipboard_copy(const char *text, size_t n, const char *secret, int terminal, char how[256],
                    struct err *e);
 
 /* The sequence that makes a terminal take the text. */

@@ -219,7 +219,8 @@ static int copy(struct plain *p, const char *what, struct err *e)
     bool all = strcmp(what, "all") == 0;
     int rc = all ? export_talk(p, &text, e) : read_last(p, e);
     if (!rc && !all) rc = control_copied(&p->last, what, &text, e);
-    if (!rc) rc = clipboard_copy(str_get(&text), text.n, is_secret(p), -1, how, e);
+    const char *way = p->settings.options.session.private_mode ? "" : "; /save FILE does";
+    if (!rc) rc = clipboard_copy(str_get(&text), text.n, is_secret(p) ? way : NULL, -1, how, e);
     if (!rc) report_note("copied %zu bytes %s", text.n, how);
     str_release(&text);
     return rc;

@@ -22,19 +22,14 @@
 
 /* ---- the record ------------------------------------------------------------------------------ */
 
-static void add_text(cJSON *j, const char *name, const char *text)
-{
-    cJSON_AddStringToObject(j, name, text);
-}
-
 static int write_record(const struct download *d, struct err *e)
 {
     cJSON *j = cJSON_CreateObject();
-    add_text(j, "address", d->opts.address);
-    add_text(j, "commit", d->opts.commit);
+    cJSON_AddStringToObject(j, "address", d->opts.address);
+    cJSON_AddStringToObject(j, "commit", d->opts.commit);
     cJSON_AddNumberToObject(j, "size", (double)d->size);
-    add_text(j, "sha256", d->opts.sha256);
-    add_text(j, "etag", d->etag);
+    cJSON_AddStringToObject(j, "sha256", d->opts.sha256);
+    cJSON_AddStringToObject(j, "etag", d->etag);
     char *text = cJSON_Print(j);
     FILE *f = fopen(str_get(&d->part_record), "we");
     bool ok = f && text && fprintf(f, "%s\n", text) > 0;
@@ -159,15 +154,20 @@ int download_open(struct download *d, const struct download_opts *o, struct err 
     return keeps ? hash_part(d, e) : restart(d, e);
 }
 
+/* To be freed. */
+static char *folder_of(const char *path)
+{
+    return strndup(path, (size_t)(strrchr(path, '/') - path)); /* a path below the models' folder */
+}
+
 #define DISK_MARGIN ((int64_t)16 << 20) /* for conversations, while the file fills the disk */
 
 int download_check_disk(const char *path, int64_t bytes, struct err *e)
 {
     struct statvfs fs;
     char needs[NUM_MAX], has[NUM_MAX];
-    const char *slash = strrchr(path, '/');
-    char *folder = slash ? strndup(path, (size_t)(slash - path)) : NULL;
-    bool known = folder && !statvfs(folder, &fs);
+    char *folder = folder_of(path);
+    bool known = !statvfs(folder, &fs);
     free(folder);
     int64_t free_bytes = known ? (int64_t)fs.f_bavail * (int64_t)fs.f_frsize : INT64_MAX;
     if (bytes <= free_bytes - DISK_MARGIN) return 0;
@@ -303,9 +303,8 @@ static int rename_part(struct download *d, struct err *e)
     if (fsync(d->fd) || rename(str_get(&d->part), d->opts.path) ||
         rename(str_get(&d->part_record), str_get(&d->record)))
         return err_set(e, ERR_FAIL, "cannot write %s: %s", d->opts.path, strerror(errno));
-    const char *slash = strrchr(d->opts.path, '/');
-    char *folder = slash ? strndup(d->opts.path, (size_t)(slash - d->opts.path)) : NULL;
-    int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    char *folder = folder_of(d->opts.path);
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0) fsync(fd); /* the name; the bytes are safe */
     if (fd >= 0) close(fd);
     free(folder);

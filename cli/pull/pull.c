@@ -427,7 +427,7 @@ static void release(struct pull *p)
     str_release(&p->host_texts);
 }
 
-int pull_get(const struct options *o, const char *address, bool ask, struct pulled *out,
+int pull_get(const struct options *o, const char *address, bool ask, struct str *path, bool *fresh,
              struct err *e)
 {
     struct pull p = {.options = o, .text = address};
@@ -441,8 +441,8 @@ int pull_get(const struct options *o, const char *address, bool ask, struct pull
     if (!rc && !complete) rc = transfer(&p, ask, e);
     if (rc == ERR_STOP && report_interrupted()) stopped(&p, e);
     report_status_end();
-    if (!rc) str_puts(&out->path, str_get(&p.parts[0].path));
-    out->fresh = !complete;
+    if (!rc) str_puts(path, str_get(&p.parts[0].path));
+    *fresh = !complete;
     release(&p);
     return rc;
 }
@@ -481,15 +481,16 @@ bool pull_find(const char *address, struct str *path)
     struct hub_list l = {0};
     struct file_identity all;
     bool found = false;
+    str_clear(path);
     if (!address_parse(&a, address, NULL) && !path_models(&folder, NULL)) {
         str_printf(&folder, "/%s", a.repo);
         list_folder(&l, str_get(&folder), folder.n + 1, 0);
         hub_list_sort(&l);
         const struct hub_file *f = hub_choose(&l, &a, NULL);
-        str_clear(path);
         if (f) str_printf(path, "%s/%s", str_get(&folder), f->path);
         found = f && !file_identity_read(&all, str_get(path), NULL); /* all its parts are here */
     }
+    if (!found) str_clear(path);
     hub_list_release(&l);
     str_release(&folder);
     return found;
@@ -498,15 +499,8 @@ bool pull_find(const char *address, struct str *path)
 int pull_model(const struct options *o, const char **model, struct str *path, struct err *e)
 {
     if (!*model || !address_is(*model)) return 0;
-    struct address a;
-    struct pulled pulled = {0};
-    int rc = address_parse(&a, *model, e);
-    if (!rc && !pull_find(*model, path)) {
-        str_clear(path);
-        rc = pull_get(o, *model, true, &pulled, e);
-        str_puts(path, str_get(&pulled.path));
-        str_release(&pulled.path);
-    }
+    bool fresh;
+    int rc = pull_find(*model, path) ? 0 : pull_get(o, *model, true, path, &fresh, e);
     if (!rc) *model = str_get(path);
     return rc;
 }

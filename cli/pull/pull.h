@@ -14,18 +14,15 @@
 
 struct options;
 
-struct pulled {
-    struct str path; /* of the file, or of its first part */
-    bool fresh;      /* it was downloaded now */
-};
-
-/* Downloads the address's files, unless they are there. Prints the plan and the progress to stderr.
- * ask: agree to the download on a terminal first. ERR_FIT when the model would not fit into memory
- * and --force is not given. */
-int pull_get(const struct options *o, const char *address, bool ask, struct pulled *out,
+/* Downloads the address's files, unless they are there, and appends the path of the first to *path;
+ * *fresh: they were downloaded now. Prints the plan and the progress to stderr. ask: agree to the
+ * download on a terminal first. ERR_FIT when the model would not fit into memory and --force is not
+ * given. */
+int pull_get(const struct options *o, const char *address, bool ask, struct str *path, bool *fresh,
              struct err *e);
 
-/* The file of an address that was pulled before; without any contact. false: it is not there. */
+/* The file of an address that was pulled before; without any contact. false: it is not there, and
+ * *path is empty. */
 bool pull_find(const char *address, struct str *path);
 
 /* Replaces an address in *model by the path of its file, which `path` keeps; pulls it if it is not

@@ -239,25 +239,42 @@ int conversations_rename(struct conversations *l, const char *name, const char *
     return rc ? rc : store_conversation_rename(l->store, c.id, new_name, e);
 }
 
-int conversations_tag(struct conversations *l, const char *name, const char *tag, struct err *e)
+static int tag_one(struct conversations *l, const struct store_conversation *c, const char *tag,
+                   bool off, struct err *e)
 {
-    struct store_conversation c;
-    int rc = find(l, name, &c, e);
-    return rc ? rc : store_tag_add(l->store, c.id, tag, e);
+    int rc = (off ? store_tag_remove : store_tag_add)(l->store, c->id, tag, e);
+    if (off && !rc) return err_set(e, ERR_FAIL, "'%s' has no tag #%s", c->name, tag);
+    return rc < 0 ? rc : 0;
 }
 
-int conversations_untag(struct conversations *l, const char *name, const char *tag, struct err *e)
+/* Finds a conversation for a change that end_change ends. */
+static int begin_change(struct conversations *l, const char *name, struct store_conversation *out,
+                        struct err *e)
+{
+    int rc = find(l, name, out, e);
+    return rc ? rc : store_begin(l->store, e);
+}
+
+static int end_change(struct conversations *l, int rc, struct err *e)
+{
+    if (!rc) rc = store_commit(l->store, e);
+    if (l->store) store_rollback(l->store);
+    return rc;
+}
+
+int conversations_tag(struct conversations *l, const char *name, const char *const *tags, int n,
+                      bool off, struct err *e)
 {
     struct store_conversation c;
-    int rc = find(l, name, &c, e);
-    if (rc) return rc;
-    rc = store_tag_remove(l->store, c.id, tag, e);
-    return !rc ? err_set(e, ERR_FAIL, "'%s' has no tag #%s", name, tag) : rc < 0 ? rc : 0;
+    int rc = begin_change(l, name, &c, e);
+    for (int i = 0; i < n && !rc; i++) rc = tag_one(l, &c, tags[i], off, e);
+    return end_change(l, rc, e);
 }
 
 int conversations_retag(struct conversations *l, const char *name, const char *words, struct err *e)
 {
-    int rc = 0;
+    struct store_conversation c;
+    int rc = begin_change(l, name, &c, e);
     for (words += strspn(words, " ,"); *words && !rc; words += strspn(words, " ,")) {
         char tag[STORE_TAG_MAX + 1];
         bool off = *words == '-';
@@ -265,10 +282,10 @@ int conversations_retag(struct conversations *l, const char *name, const char *w
         words += *words == '#';
         size_t n = strcspn(words, " ,");
         snprintf(tag, sizeof tag, "%.*s", (int)(n < sizeof tag ? n : sizeof tag - 1), words);
-        rc = (off ? conversations_untag : conversations_tag)(l, name, tag, e);
+        rc = tag_one(l, &c, tag, off, e);
         words += n;
     }
-    return rc;
+    return end_change(l, rc, e);
 }
 
 static int nothing_saved(struct err *e)

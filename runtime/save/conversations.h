@@ -49,10 +49,11 @@ int conversations_list(struct conversations *l,
 int conversations_list_tagged(struct conversations *l, const char *tag,
                               int (*each)(void *ctx, const struct conversations_entry *c),
                               void *ctx, struct err *e);
-/* A tag is one word, without comma and #. ERR_FAIL when a tag to be removed is not there. */
-int conversations_tag(struct conversations *l, const char *name, const char *tag, struct err *e);
-int conversations_untag(struct conversations *l, const char *name, const char *tag, struct err *e);
-/* "work #trip -old" adds two tags and removes one. */
+/* Adds these tags or removes them: all, or none. A tag is one word, without comma and #. ERR_FAIL
+ * when a tag to be removed is not there. */
+int conversations_tag(struct conversations *l, const char *name, const char *const *tags, int n,
+                      bool off, struct err *e);
+/* The same: "work #trip -old" adds two tags and removes one. */
 int conversations_retag(struct conversations *l, const char *name, const char *words,
                         struct err *e);
 

@@ -380,6 +380,13 @@ int save_state_of(struct store *store, int64_t conversation, struct save_state *
     return rc;
 }
 
+bool save_turns_hold(const struct save_turns *t, int64_t turn)
+{
+    for (int i = 0; i < t->n; i++)
+        if (t->turn[i] == turn) return true;
+    return false;
+}
+
 void save_state_release(struct save_state *s)
 {
     free(s->system);

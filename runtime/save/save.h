@@ -45,6 +45,7 @@ struct save_turns {
     int n;
     int32_t turn[SAVE_TURNS_MAX];
 };
+bool save_turns_hold(const struct save_turns *t, int64_t turn);
 
 /* What another model has read of the conversation: a hidden copy of it with that model's ids and
  * cache, taken back when the model is chosen again (readings.h). */

@@ -203,6 +203,7 @@ struct session_stats {
     struct session_opts now; /* the settings in force; its texts are NULL */
     int64_t n_tokens;        /* positions so far */
     int64_t n_turns;
+    struct save_turns pinned, forgotten;
     int64_t n_reread; /* tokens that were replayed because no saved cache could be used */
     int64_t units_kept, units_seen; /* over all heads; seen = n_run * n_layer * n_kv_head */
     int64_t units_evicted;          /* since the session was opened */

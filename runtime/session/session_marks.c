@@ -10,13 +10,6 @@ _Static_assert(SAVE_TURNS_MAX <= EVICT_PINS_MAX, "each pinned turn is a range of
 
 /* ---- lists of turns -------------------------------------------------------------------------- */
 
-static bool holds(const struct save_turns *t, int64_t turn)
-{
-    for (int i = 0; i < t->n; i++)
-        if (t->turn[i] == turn) return true;
-    return false;
-}
-
 static void add(struct save_turns *t, int64_t turn)
 {
     int at = t->n++;
@@ -46,12 +39,12 @@ void session_marks_cut(struct session *s, int64_t n_turns)
 
 bool session_is_pinned(const struct session *s, int64_t turn)
 {
-    return holds(&s->state.pinned, turn);
+    return save_turns_hold(&s->state.pinned, turn);
 }
 
 bool session_is_forgotten(const struct session *s, int64_t turn)
 {
-    return holds(&s->state.forgotten, turn);
+    return save_turns_hold(&s->state.forgotten, turn);
 }
 
 /* ---- pinned turns ---------------------------------------------------------------------------- */

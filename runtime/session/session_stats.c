@@ -27,6 +27,8 @@ void session_stats(const struct session *s, struct session_stats *out)
         .now = s->opts,
         .n_tokens = s->n_tokens,
         .n_turns = s->n_turns,
+        .pinned = s->state.pinned,
+        .forgotten = s->state.forgotten,
         .n_reread = s->n_reread,
         .units_kept = cache_units(c),
         .units_seen = c->n_pos * m->n_kv_layer * m->n_kv_head,

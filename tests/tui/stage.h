@@ -109,7 +109,8 @@ static inline void stage_add_past(void *ctx, const struct retention *r)
 static inline void stage_event(void *ctx, const struct event *ev)
 {
     struct stage *s = ctx;
-    bool settles = ev->kind == EVENT_OPENED || ev->kind == EVENT_END || ev->kind == EVENT_FAILED;
+    bool settles = ev->kind == EVENT_OPENED || ev->kind == EVENT_END || ev->kind == EVENT_FAILED ||
+                   ev->kind == EVENT_NOTE;
     if (ev->kind == EVENT_OPENED) {
         retention_free(s->map);
         s->map = retention_new(s->control.parts.session);

@@ -68,8 +68,10 @@ TEST(test_turns)
     AUTO_STAGE s;
     open_talk(&s, true);
     for (int i = 0; i < 12; i++) stage_type(&s, "words 60\r");
+    s.app.stats.pinned = (struct save_turns){.n = 1, .turn = {2}};
     stage_key(&s, 't' | K_ALT);
-    shows(&s, "turn 2");
+    shows(&s, "turn 2, pinned");
+    shows_too(&s, "turn 2");
     shows_too(&s, "Show me the failing case");
     stage_type(&s, "failing");
     stage_draw(&s, 80, 24);
@@ -554,7 +556,7 @@ TEST(test_clicks)
     open_talk(&s, true);
     for (int i = 0; i < 3; i++) stage_type(&s, "words 60\r");
     stage_draw(&s, 80, 24);
-    struct place *at = &s.app.places[PLACE_RIBBON];
+    struct pane *at = &s.app.places[PLACE_RIBBON];
     struct key_event ev = {.key = K_CLICK, .x = at->x + at->w / 2, .y = at->y};
     app_key(&s.app, &ev);
     assert_int_equal(s.app.view, VIEW_MAP);

@@ -121,7 +121,7 @@ TEST_WITH(tags, setup, teardown)
     ok(conversations_retag(f->l, "trip", "-#rome home -late", &err));
     ok(conversations_list_tagged(f->l, "home", note_tags, &s, &err));
     assert_string_equal(str_get(&s), "#home #work;");
-    refused(conversations_retag(f->l, "trip", "-rome", &err), ERR_FAIL, "no tag #rome");
+    refused(conversations_retag(f->l, "trip", "new -rome", &err), ERR_FAIL, "no tag #rome");
     refused(conversations_retag(f->l, "tripp", "x", &err), ERR_FAIL, "did you mean 'trip'?");
     ok(conversations_retag(f->l, "trip", " , ", &err));
 }

@@ -299,21 +299,17 @@ void app_scroll_to(struct app *a, int message, size_t byte)
     c->top_byte = line > 0 ? a->talk.messages[index].lines[line].from : 0;
 }
 
-void app_place(struct app *a, enum place_kind kind, struct pane p)
+bool app_is_at(const struct app *a, enum place_kind place, const struct key_event *ev)
 {
-    a->places[kind] = (struct place){p.x, p.y, p.w, p.h};
-}
-
-static bool is_at(const struct place *p, const struct key_event *ev)
-{
+    const struct pane *p = &a->places[place];
     return ev->x >= p->x && ev->x < p->x + p->w && ev->y >= p->y && ev->y < p->y + p->h;
 }
 
 /* A click on the ribbon opens the map there. */
 static void click(struct app *a, const struct key_event *ev)
 {
-    const struct place *ribbon = &a->places[PLACE_RIBBON];
-    if (is_at(ribbon, ev) && a->map && a->map->n_cols > 0) {
+    const struct pane *ribbon = &a->places[PLACE_RIBBON];
+    if (app_is_at(a, PLACE_RIBBON, ev) && a->map && a->map->n_cols > 0) {
         int col, end;
         ramp_columns(a->map, ribbon->w, ev->x - ribbon->x, &col, &end);
         app_show(a, VIEW_MAP);

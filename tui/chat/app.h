@@ -104,9 +104,6 @@ struct read_state {
 
 /* Where the last frame drew what can be clicked. */
 enum place_kind { PLACE_RIBBON, PLACE_MAP, PLACE_LIST, PLACES };
-struct place {
-    int x, y, w, h;
-};
 
 struct list_hit {
     char name[STORE_NAME_MAX], snippet[160]; /* of the newest match */
@@ -239,7 +236,7 @@ struct app {
     struct list_state list;
     struct palette palette;
     struct read_state read;
-    struct place places[PLACES];
+    struct pane places[PLACES];
     bool mouse;               /* clicks are reported */
     struct model_list models; /* n 0 = not read yet */
     struct scroll_state help, log_scroll;
@@ -257,7 +254,7 @@ void app_init(struct app *a, const struct options *o, struct keymap keys, bool a
 void app_release(struct app *a);
 
 void app_key(struct app *a, const struct key_event *ev);
-void app_place(struct app *a, enum place_kind kind, struct pane p); /* for views that draw it */
+bool app_is_at(const struct app *a, enum place_kind place, const struct key_event *ev);
 void app_take(struct app *a, const struct event *ev);
 /* Call with each new snapshot: stats, and the changes since the previous one. */
 void app_snapshot(struct app *a, const struct session_stats *st, const struct retention *map);

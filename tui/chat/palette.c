@@ -142,7 +142,7 @@ static void add_models(const struct app *a, struct palette *p)
     }
 }
 
-/* "turn 3", its first words, and how much of it is kept. */
+/* "turn 3, pinned", its first words, and how much of it is kept. */
 static void add_turns(const struct app *a, struct palette *p)
 {
     int turn = 0;
@@ -155,8 +155,12 @@ static void add_turns(const struct app *a, struct palette *p)
             if (a->talk.messages[k].n_tokens > 0)
                 end = a->talk.messages[k].position + a->talk.messages[k].n_tokens;
         int share = m->position >= 0 ? app_percent_kept(a, m->position, end) : -1;
+        turn++;
+        const char *mark = save_turns_hold(&a->stats.forgotten, turn) ? ", forgotten"
+                           : save_turns_hold(&a->stats.pinned, turn)  ? ", pinned"
+                                                                      : "";
         if (share >= 0) snprintf(kept, sizeof kept, "%3d %% kept", share);
-        snprintf(name, sizeof name, "turn %d", ++turn);
+        snprintf(name, sizeof name, "turn %d%s", turn, mark);
         put(text, sizeof text, message_words(m));
         for (char *c = text; *c; c++)
             if (*c == '\n' || *c == '\t') *c = ' ';

@@ -81,7 +81,8 @@ static void copy_text(struct ui *u, const char *text, size_t n)
 {
     char how[256];
     struct err e = {0};
-    if (clipboard_copy(text, n, secret_talk(u->o, u->library), term_out(), how, &e))
+    const char *way = secret_talk(u->o, u->library) ? "; /save FILE does" : NULL;
+    if (clipboard_copy(text, n, way, term_out(), how, &e))
         app_flash(&u->app, "%.150s", e.text);
     else
         app_flash(&u->app, "copied %zu bytes %.100s", n, how);

@@ -171,7 +171,8 @@ static void on_event(void *ctx, const struct event *ev)
     bool generates = ev->kind == EVENT_TEXT || ev->kind == EVENT_THOUGHT;
     bool flows = generates || ev->kind == EVENT_READING || ev->kind == EVENT_EVICTED;
     bool settles = ev->kind == EVENT_OPENED || ev->kind == EVENT_END || ev->kind == EVENT_FAILED ||
-                   ev->kind == EVENT_NOTICE; /* heads may have been taken */
+                   ev->kind == EVENT_NOTICE || /* heads may have been taken, */
+                   ev->kind == EVENT_NOTE;     /* turns marked */
     if (ev->kind == EVENT_OPENING) atomic_store(&w->stop, false);
     if (ev->kind == EVENT_OPENED) {
         retention_free(w->map);

@@ -1,7 +1,6 @@
 #include "tui/text/draft.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +8,8 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/file.h"
 
 /* The file: texts, each with a NUL at its end; first the queued ones, last the draft. Before them:
  * TALK_MARK, a byte that no text begins with, and the name of the conversation; without both, the
@@ -107,14 +108,8 @@ static int replace(struct draft *d, const struct str *content)
     struct str path = {0};
     str_printf(&path, "%s~", d->path);
     int fd = open(path.data, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    bool ok = fd >= 0 && lock_file(fd);
-    for (size_t at = 0; ok && at < content->n;) {
-        ssize_t n = write(fd, content->data + at, content->n - at);
-        if (n < 0 && errno == EINTR) continue;
-        ok = n > 0;
-        at += ok ? (size_t)n : 0;
-    }
-    ok = ok && rename(path.data, d->path) == 0;
+    bool ok = fd >= 0 && lock_file(fd) && file_write(fd, content->data, content->n) == 0 &&
+              rename(path.data, d->path) == 0;
     if (!ok) unlink(path.data);
     if (!ok && fd >= 0) close(fd);
     str_release(&path);

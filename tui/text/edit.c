@@ -46,16 +46,9 @@ static char *copy_bytes(const char *bytes, size_t n)
 /* Replaces text[at, at + n_old) by other bytes. */
 static void splice(struct str *text, size_t at, size_t n_old, const char *bytes, size_t n)
 {
-    if (n > n_old)
-        for (size_t grow = n - n_old; grow > 0;) { /* any bytes will do: they are overwritten */
-            size_t part = grow < n ? grow : n;
-            str_append(text, bytes, part);
-            grow -= part;
-        }
-    else
-        text->n -= n_old - n;
-    if (!text->data) return;
-    size_t tail = text->n - at - n;
+    const size_t tail = text->n - at - n_old;
+    text->n = at + n + tail;
+    str_reserve(text, text->n);
     memmove(text->data + at + n, text->data + at + n_old, tail);
     if (n) memcpy(text->data + at, bytes, n);
     text->data[text->n] = 0;
@@ -117,9 +110,7 @@ static void cut_lines(struct edit *e, size_t at, size_t n_old, size_t n)
     line = line > 2 ? line - 2 : 0;
     while (j < old.n && old.starts[j] <= at + n_old) j++;
     size_t from = old.starts[line];
-    *w = (struct edit_wrap){.width = old.width};
-    w->cap = old.cap;
-    w->starts = memory_grow(NULL, (size_t)w->cap, sizeof *w->starts);
+    w->starts = memory_grow(NULL, w->cap, sizeof *w->starts);
     memcpy(w->starts, old.starts, sizeof *w->starts * (size_t)line);
     w->n = line;
     cut_lines_like(e, from, at + n, &old, j, n - n_old); /* modulo 2^64: it may shrink */
@@ -308,25 +299,27 @@ static char *copy_lines(const char *bytes, size_t *n)
     return copy;
 }
 
-void edit_insert(struct edit *e, const char *bytes, size_t n)
+static void insert(struct edit *e, const char *bytes, size_t n, bool pasted)
 {
     if (n == 0) return;
     char *copy = copy_lines(bytes, &n);
-    replace(e, e->cursor, 0, copy, n);
+    if (pasted && (n >= FOLD_BYTES || count_lines(copy, n) >= FOLD_LINES)) {
+        const struct str *label = add_fold(e, copy, n);
+        replace(e, e->cursor, 0, label->data, label->n);
+    } else {
+        replace(e, e->cursor, 0, copy, n);
+    }
     free(copy);
+}
+
+void edit_insert(struct edit *e, const char *bytes, size_t n)
+{
+    insert(e, bytes, n, false);
 }
 
 void edit_paste(struct edit *e, const char *bytes, size_t n)
 {
-    if (n == 0) return;
-    char *copy = copy_lines(bytes, &n);
-    if (n < FOLD_BYTES && count_lines(copy, n) < FOLD_LINES) {
-        replace(e, e->cursor, 0, copy, n);
-    } else {
-        const struct str *label = add_fold(e, copy, n);
-        replace(e, e->cursor, 0, label->data, label->n);
-    }
-    free(copy);
+    insert(e, bytes, n, true);
 }
 
 /* ---- moving --------------------------------------------------------------------------------- */
@@ -444,25 +437,27 @@ static size_t erase_target(const struct edit *e, enum edit_move to)
     return target(e, to);
 }
 
-void edit_erase(struct edit *e, enum edit_move to)
+/* Removes what is between the cursor and `at`; kept: for edit_yank. */
+static void erase(struct edit *e, enum edit_move to, size_t at, bool kept)
 {
-    size_t at = erase_target(e, to);
     if (at == e->cursor && to == EDIT_LINE_END && at < e->text.n) at++; /* joins the next line */
     size_t from = at < e->cursor ? at : e->cursor;
-    size_t end = at < e->cursor ? e->cursor : at;
-    replace(e, from, end - from, "", 0);
+    size_t n = at < e->cursor ? e->cursor - at : at - e->cursor;
+    if (kept && n) {
+        str_clear(&e->killed);
+        str_append(&e->killed, str_get(&e->text) + from, n);
+    }
+    replace(e, from, n, "", 0);
+}
+
+void edit_erase(struct edit *e, enum edit_move to)
+{
+    erase(e, to, erase_target(e, to), false);
 }
 
 void edit_kill(struct edit *e, enum edit_move to)
 {
-    size_t at = target(e, to);
-    if (at == e->cursor && to == EDIT_LINE_END && at < e->text.n) at++;
-    if (at == e->cursor) return;
-    size_t from = at < e->cursor ? at : e->cursor;
-    size_t n = at < e->cursor ? e->cursor - at : at - e->cursor;
-    str_clear(&e->killed);
-    str_append(&e->killed, str_get(&e->text) + from, n);
-    replace(e, from, n, "", 0);
+    erase(e, to, target(e, to), true);
 }
 
 void edit_yank(struct edit *e)

@@ -85,20 +85,25 @@ static void push_line(struct message *m, size_t from, size_t n)
     m->lines[m->n_lines++] = (struct line){(uint32_t)from, (uint32_t)n, 0, 0, false};
 }
 
+/* The lines of the text from byte `at` on. */
+static void push_text(struct message *m, size_t at, int width)
+{
+    while (at < m->text.n) {
+        size_t shown;
+        size_t taken = text_line(m->text.data + at, m->text.n - at, width, &shown);
+        push_line(m, at, shown);
+        at += taken;
+    }
+}
+
 static void cut_text(struct message *m, int width, bool again)
 {
-    const char *s = str_get(&m->text);
-    size_t n = m->text.n, at = 0;
+    size_t at = 0;
     if (again || m->n_lines == 0)
         m->n_lines = 0;
     else
         at = m->lines[--m->n_lines].from; /* text grew: only the last line can change */
-    while (at < n) {
-        size_t shown;
-        size_t taken = text_line(s + at, n - at, width, &shown);
-        push_line(m, at, shown);
-        at += taken;
-    }
+    push_text(m, at, width);
 }
 
 static void push_markdown(void *ctx, size_t from, size_t n, const struct span *spans, int n_spans)
@@ -133,15 +138,9 @@ static void cut_markdown(struct message *m, int width, bool again)
 /* The first line is for its length; the text follows if it is unfolded. */
 static void cut_thought(struct message *m, int width, bool unfolded)
 {
-    const char *s = str_get(&m->text);
     m->n_lines = 0;
     push_line(m, 0, 0);
-    for (size_t at = 0; unfolded && at < m->text.n;) {
-        size_t shown;
-        size_t taken = text_line(s + at, m->text.n - at, width, &shown);
-        push_line(m, at, shown);
-        at += taken;
-    }
+    if (unfolded) push_text(m, 0, width);
 }
 
 /* A user's message: each file that it begins with is one line. */
@@ -157,12 +156,7 @@ static void cut_files(struct message *m, int width)
         at += file.n;
         while (at < n && s[at] == '\n') at++;
     }
-    while (at < n) {
-        size_t shown;
-        size_t taken = text_line(s + at, n - at, width, &shown);
-        push_line(m, at, shown);
-        at += taken;
-    }
+    push_text(m, at, width);
 }
 
 /* The last line left stands for the others. */
@@ -253,13 +247,6 @@ void transcript_at_row(const struct transcript *t, int row, int *index, int *lin
 void transcript_piece(struct transcript *t, int64_t position, uint16_t n_bytes)
 {
     if (position < 0) return;
-    if (position >= t->cap_pieces) {
-        int64_t cap = t->cap_pieces ? 2 * t->cap_pieces : 1024;
-        while (cap <= position) cap *= 2;
-        t->pieces = memory_grow(t->pieces, (size_t)cap, sizeof *t->pieces);
-        t->cap_pieces = cap;
-    }
-    while (t->n_pieces < position) t->pieces[t->n_pieces++] = 0;
     /* the conversation was rewound: the pieces after it are invalid */
     if (position < t->n_pieces) {
         t->n_pieces = position;
@@ -268,7 +255,11 @@ void transcript_piece(struct transcript *t, int64_t position, uint16_t n_bytes)
             if (m->n_ends > 0 && m->position + m->n_ends > position) m->n_ends = 0, m->raw_end = 0;
         }
     }
-    t->pieces[t->n_pieces++] = n_bytes;
+    while (t->n_pieces <= position) {
+        t->pieces = memory_more(t->pieces, (size_t)t->n_pieces, &t->cap_pieces, sizeof *t->pieces);
+        t->pieces[t->n_pieces++] = 0;
+    }
+    t->pieces[position] = n_bytes;
 }
 
 static uint32_t clean_byte(const struct message *m, size_t raw)

@@ -80,7 +80,8 @@ struct transcript {
     bool ascii;
     /* bytes of its message for the token of each position (session_sink.tokens) */
     uint16_t *pieces;
-    int64_t n_pieces, cap_pieces;
+    int64_t n_pieces;
+    size_t cap_pieces;
     bool raw;      /* show Markdown as it was written */
     bool unfolded; /* show thoughts and long messages whole, not only their first lines */
 };

@@ -76,7 +76,7 @@ void bar_ribbon(struct app *a, struct pane p, int y, int rows)
     if (rows < 2 && !narrow && budget.n) str_printf(&kept, "  %s", budget.data);
     struct pane cells = cells_of(p, y, rows, (int)kept.n);
     int numbers = cells.x - p.x + cells.w + 2;
-    app_place(a, PLACE_RIBBON, cells);
+    a->places[PLACE_RIBBON] = cells;
     pane_puts(p, 0, y, ATTR_DIM, narrow ? "KV" : "memory");
     for (int x = 0; a->map && a->map->n_cols > 0 && x < cells.w; x++) put_cell(a, cells, x);
     pane_puts(p, numbers, y, ATTR_TEXT, str_get(&kept));

@@ -192,7 +192,7 @@ static void draw(struct app *a, struct pane p)
         pane_printf(p, 2, 1, ATTR_DIM, "%-22s %5s %5s %8s%s  %-*s %s", "name", "age", "turns",
                     "tokens", has_cache(p) ? "     cache" : "", model_width(p), "model", "title");
     int first = p.h >= 5 ? 2 : 1;
-    app_place(a, PLACE_LIST, pane_sub(p, 0, first, p.w, page));
+    a->places[PLACE_LIST] = pane_sub(p, 0, first, p.w, page);
     for (int i = 0; i < page && l->top + i < l->n_shown; i++) draw_row(a, p, first + i, l->top + i);
     if (l->n_shown == 0)
         pane_puts(p, 2, first, ATTR_DIM,
@@ -426,8 +426,7 @@ static void key(struct app *a, const struct key_event *ev)
 {
     struct list_state *l = &a->list;
     int row = ev->y - a->places[PLACE_LIST].y + l->top;
-    if (ev->key != K_CLICK || row < 0 || row >= l->n_shown || ev->y < a->places[PLACE_LIST].y)
-        return;
+    if (ev->key != K_CLICK || row >= l->n_shown || !app_is_at(a, PLACE_LIST, ev)) return;
     if (row == l->selected)
         open_selected(a);
     else

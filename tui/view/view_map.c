@@ -90,11 +90,11 @@ static int cells_of(struct pane p)
     return cells < 1 ? 1 : cells;
 }
 
-static struct picture picture_of(const struct app *a, struct pane p)
+static struct picture picture_of(const struct app *a, int cells)
 {
     const struct map_state *m = &a->mapped;
     int layer = m->mode == MAP_HISTORY ? m->history_layer : m->layer;
-    return picture_make(shown(a), &a->past, m->mode, layer, cells_of(p), m->zoom, m->position);
+    return picture_make(shown(a), &a->past, m->mode, layer, cells, m->zoom, m->position);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -433,14 +433,14 @@ static void draw(struct app *a, struct pane p)
     struct below b = below_of(p);
     int room = p.h - 6 - b.lens - b.ribbon;
     choose_mode(a, r, room);
-    struct picture pic = picture_of(a, p);
+    struct picture pic = picture_of(a, cells_of(p));
     struct fold f = fold_of(a, &pic, room);
     int end = 2 + f.lines * f.stretch; /* end of the picture */
     a->mapped.cells = pic.cells;
     a->mapped.each = f.each;
     draw_title(a, p, &pic);
     draw_lines(p, 2, &pic, &f);
-    app_place(a, PLACE_MAP, pane_sub(p, LABEL, 2, pic.cells, end - 2));
+    a->places[PLACE_MAP] = pane_sub(p, LABEL, 2, pic.cells, end - 2);
     draw_below(a, pane_sub(p, 0, end, p.w, p.h - end), &pic, &b);
     mark_cursor(a, p, 2, &pic, &f);
 }
@@ -452,8 +452,7 @@ static void move_cursor(struct app *a, int by)
     struct map_state *m = &a->mapped;
     const struct retention *r = shown(a);
     if (!r || r->n_cols == 0 || m->cells < 1) return;
-    struct picture pic =
-        picture_make(r, &a->past, m->mode, m->layer, m->cells, m->zoom, m->position);
+    struct picture pic = picture_of(a, m->cells);
     int64_t from, end, position = m->position;
     picture_positions(&pic, picture_x(&pic, position), &from, &end);
     int64_t step = end > from ? end - from : 1;
@@ -607,17 +606,12 @@ static bool request(struct app *a, enum key_request r)
 /* A click puts the cursor there. */
 static void key(struct app *a, const struct key_event *ev)
 {
-    const struct place *at = &a->places[PLACE_MAP];
     const struct retention *r = shown(a);
     struct map_state *m = &a->mapped;
-    int64_t from, end;
-    bool inside =
-        ev->x >= at->x && ev->x < at->x + at->w && ev->y >= at->y && ev->y < at->y + at->h;
-    if (ev->key != K_CLICK || !inside || !r || r->n_cols == 0) return;
-    struct picture pic =
-        picture_make(r, &a->past, m->mode, m->layer, m->cells, m->zoom, m->position);
-    picture_positions(&pic, ev->x - at->x, &from, &end);
-    m->position = from;
+    int64_t end;
+    if (ev->key != K_CLICK || !app_is_at(a, PLACE_MAP, ev) || !r || r->n_cols == 0) return;
+    struct picture pic = picture_of(a, m->cells);
+    picture_positions(&pic, ev->x - a->places[PLACE_MAP].x, &m->position, &end);
 }
 
 const struct view_ops view_map = {

@@ -288,7 +288,7 @@ V16_INLINE void panel_stream(enum kn_type type, int P, const uint8_t *panels, si
     for (int g = 0; g < n_group; panels += panel_step(type, g++)) {
         struct act_one one;
         const struct act_at at = act_of_token(type, x, g, &one);
-        const size_t ahead = panel_ahead(type, P, step, g, n_group);
+        const ptrdiff_t ahead = panel_ahead(type, (P - 1) * (ptrdiff_t)step, g, n_group);
 
 #pragma GCC unroll 8
         for (int p = 0; p < P; p++) {

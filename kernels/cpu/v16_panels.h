@@ -3,7 +3,8 @@
  *
  *   PANEL_TOK         tokens that are packed together
  *   PANEL_CHUNK       groups that are packed together, a multiple of 8
- *   PANEL_ROWS        panel rows of a tile, 1 or 2
+ *   PANEL_ROWS        panel rows of a tile; more than two, which read memory faster but compute
+ *                     more slowly, are for few tokens alone
  *   PANEL_WIDE        tokens of a tile, at most 8; PANEL_TOK is a multiple
  *   PANEL_STREAMS     panel rows read at once for a single token
  *   panel_tile        a tile: PANEL_ROWS panel rows or one, the first T tokens, a run of groups
@@ -25,6 +26,7 @@ enum {
     PANEL_BLOCK = 16,
     PANEL_AHEAD = 4096,           /* approximate bytes that a stream is prefetched ahead */
     PANEL_LONG = 4096 / KN_GROUP, /* groups */
+    PANEL_FEW = 8,                /* tokens */
 };
 
 /* One group of the packed tokens: x ~ d q, and for the group or each of its halves what its minima
@@ -212,27 +214,29 @@ V16_INLINE void panel_wide(enum kn_type type, struct panel_job job, int n_tok)
 V16_INLINE void panel_block(enum kn_type type, const struct kn_matmul *job, int n_tok, int r0,
                             int r1, int g0, int n_group, const uint8_t *next, float *y)
 {
-    enum { TILE_ROWS = PANEL_ROWS * KN_PANEL };
     const size_t row = panels_bytes(type, (size_t)job->w->n_in / KN_GROUP);
+    const int height = KN_PANEL * (PANEL_ROWS <= 2 || n_tok <= PANEL_FEW ? PANEL_ROWS : 1);
     _Alignas(64) struct act_group x[PANEL_CHUNK];
 
     for (int t = 0; t < n_tok; t += PANEL_TOK) {
         const int n = n_tok - t < PANEL_TOK ? n_tok - t : PANEL_TOK;
 
         pack_tile(type, x, job->x, t, n, g0, n_group);
-        for (int r = r0; r < r1; r += TILE_ROWS) {
+        for (int r = r0, n_row; r < r1; r += n_row) {
             const uint8_t *panels = panel_at(job->w, r, g0);
+
+            n_row = r1 - r >= height ? height : r1 - r < KN_PANEL ? r1 - r : KN_PANEL;
             const struct panel_job tile = {
                 .panels = panels,
                 .step = row,
-                .ahead = t > 0                ? 0
-                         : r + TILE_ROWS < r1 ? (ptrdiff_t)(PANEL_ROWS * row)
-                                              : next - panels,
+                .ahead = t > 0            ? 0
+                         : r + n_row < r1 ? n_row / KN_PANEL * (ptrdiff_t)row
+                                          : next - panels,
                 .n_group = n_group,
                 .x = x,
                 .y = y + (size_t)t * job->y_stride + (r - job->row0),
                 .stride = job->y_stride,
-                .n_row = r1 - r < TILE_ROWS ? r1 - r : TILE_ROWS,
+                .n_row = n_row,
                 .first = g0 == 0,
             };
             panel_wide(type, tile, n);
@@ -306,13 +310,12 @@ V16_INLINE struct act_at act_of_token(enum kn_type type, const struct kn_act *x,
     return at;
 }
 
-/* Distance from group g of P streams, `step` bytes apart, to their next data; near their ends, this
- * is in the next P panel rows. */
-V16_INLINE size_t panel_ahead(enum kn_type type, int P, size_t step, int g, int n_group)
+/* Distance from group g of a run of groups to the data that is prefetched with it; near the end of
+ * the run this is in the next one, `jump` bytes after that end. */
+V16_INLINE ptrdiff_t panel_ahead(enum kn_type type, ptrdiff_t jump, int g, int n_group)
 {
     const int n = PANEL_AHEAD / (int)kn_panel_bytes(type);
-    const int last = n * panel_groups(type);
-    return (size_t)n * kn_panel_bytes(type) + (g + last < n_group ? 0 : (size_t)(P - 1) * step);
+    return n * (ptrdiff_t)kn_panel_bytes(type) + (g + n * panel_groups(type) < n_group ? 0 : jump);
 }
 
 /* The share of group g in the bytes of its panel. */

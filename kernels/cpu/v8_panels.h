@@ -1,10 +1,11 @@
 /* What avx2.c and avxvnni.c share: all of v16, and products with quantized weights for 256-bit
  * registers, 8 rows each. They define panel_starts (v16_panels.h) and the functions below.
  *
- * A tile is a panel row by 1, 2 or 4 tokens, whose columns are loaded once for both halves of the
- * panel. The integer sums of a group take 8 registers of 16; the float sums stay in memory, or gcc
- * would move the integers there. Integer sums are exact, and the float sum of a row adds its groups
- * in order, so tiles of any height give the same bits. */
+ * A tile is four panel rows or one, by 2 or 4 tokens; the columns of a row are loaded once for both
+ * halves of its panel. Memory is read at a higher bandwidth in four rows at once. The integer sums
+ * of a group take 8 registers of 16; the float sums stay in memory, or gcc would move the integers
+ * there. Integer sums are exact, and the float sum of a row adds its groups in order, so tiles of
+ * any height give the same bits. */
 #ifndef RETAIN_KERNELS_CPU_V8_PANELS_H
 #define RETAIN_KERNELS_CPU_V8_PANELS_H
 
@@ -17,7 +18,7 @@
 enum {
     PANEL_TOK = 4,
     PANEL_CHUNK = 32,
-    PANEL_ROWS = 1,
+    PANEL_ROWS = 4,
     PANEL_WIDE = 4,
     PANEL_STREAMS = 4,
 };
@@ -283,14 +284,24 @@ V16_INLINE void add_group(enum kn_type type, float (*sums)[KN_PANEL], int T, con
     if (panel_halves(type)) add_part(type, sums, T, panel, s, 1, x);
 }
 
-V16_INLINE void tile_groups(enum kn_type type, int T, const struct panel_job *job,
+V16_INLINE void tile_groups(enum kn_type type, int R, int T, const struct panel_job *job,
                             float (*sums)[KN_PANEL])
 {
-    const uint8_t *panel = job->panels;
+    const uint8_t *panels = job->panels;
+    const ptrdiff_t jump = job->ahead - (ptrdiff_t)panels_bytes(type, (size_t)job->n_group);
 
-    for (int g = 0; g < job->n_group; panel += panel_step(type, g++)) {
-        panel_prefetch(type, panel + job->ahead, g);
-        add_group(type, sums, T, panel, g % panel_groups(type), act_in_tile(job->x + g, job->t0));
+    for (int g = 0; g < job->n_group; panels += panel_step(type, g++)) {
+        const struct act_at x = act_in_tile(job->x + g, job->t0);
+        const ptrdiff_t ahead =
+            R == 1 || job->ahead == 0 ? job->ahead : panel_ahead(type, jump, g, job->n_group);
+
+#pragma GCC unroll 1
+        for (int r = 0; r < R; r++) {
+            const uint8_t *panel = panels + (size_t)r * job->step;
+
+            panel_prefetch(type, panel + ahead, g);
+            add_group(type, sums + r * T, T, panel, g % panel_groups(type), x);
+        }
     }
 }
 
@@ -300,7 +311,7 @@ V16_INLINE void stream_groups(enum kn_type type, int P, const uint8_t *panels, s
     for (int g = 0; g < n_group; panels += panel_step(type, g++)) {
         struct act_one one;
         const struct act_at at = act_of_token(type, x, g, &one);
-        const size_t ahead = panel_ahead(type, P, step, g, n_group);
+        const ptrdiff_t ahead = panel_ahead(type, (P - 1) * (ptrdiff_t)step, g, n_group);
 
 #pragma GCC unroll 4
         for (int p = 0; p < P; p++) {
@@ -317,51 +328,54 @@ V16_INLINE void stream_groups(enum kn_type type, int P, const uint8_t *panels, s
     X(KN_Q4S) X(KN_Q3S) X(KN_Q2S) X(KN_IQ3X) X(KN_IQ3S) X(KN_IQ2) X(KN_IQ1)
 /* clang-format on */
 
-#define V8_LOOPS(type)                                                               \
-    V16_APART void tile2_##type(const struct panel_job *job, float(*sums)[KN_PANEL]) \
-    {                                                                                \
-        tile_groups(type, 2, job, sums);                                             \
-    }                                                                                \
-    V16_APART void tile4_##type(const struct panel_job *job, float(*sums)[KN_PANEL]) \
-    {                                                                                \
-        tile_groups(type, 4, job, sums);                                             \
-    }                                                                                \
-    V16_APART void stream1_##type(const uint8_t *panels, size_t step, int n_group,   \
-                                  const struct kn_act *x, float(*sums)[KN_PANEL])    \
-    {                                                                                \
-        stream_groups(type, 1, panels, step, n_group, x, sums);                      \
-    }                                                                                \
-    V16_APART void stream4_##type(const uint8_t *panels, size_t step, int n_group,   \
-                                  const struct kn_act *x, float(*sums)[KN_PANEL])    \
-    {                                                                                \
-        stream_groups(type, PANEL_STREAMS, panels, step, n_group, x, sums);          \
+#define V8_TILE_LOOP(R, T, type)                                                                \
+    V16_APART void tile_##R##x##T##_##type(const struct panel_job *job, float(*sums)[KN_PANEL]) \
+    {                                                                                           \
+        tile_groups(type, R, T, job, sums);                                                     \
     }
+#define V8_STREAM_LOOP(P, type)                                                         \
+    V16_APART void stream_##P##_##type(const uint8_t *panels, size_t step, int n_group, \
+                                       const struct kn_act *x, float(*sums)[KN_PANEL])  \
+    {                                                                                   \
+        stream_groups(type, P, panels, step, n_group, x, sums);                         \
+    }
+#define V8_LOOPS(type)       \
+    V8_TILE_LOOP(1, 2, type) \
+    V8_TILE_LOOP(1, 4, type) \
+    V8_TILE_LOOP(4, 2, type) \
+    V8_TILE_LOOP(4, 4, type) \
+    V8_STREAM_LOOP(1, type)  \
+    V8_STREAM_LOOP(4, type)
 V8_TYPES(V8_LOOPS)
 
-#define V8_TILE(type) \
-    case type: T == 2 ? tile2_##type(job, sums) : tile4_##type(job, sums); break;
+#define V8_TILE(type)                                          \
+    case type:                                                 \
+        (R == 1   ? T == 2 ? tile_1x2_##type : tile_1x4_##type \
+         : T == 2 ? tile_4x2_##type                            \
+                  : tile_4x4_##type)(job, sums);               \
+        break;
 
 V16_INLINE void panel_tile(enum kn_type type, int R, int T, const struct panel_job *job)
 {
-    _Alignas(32) float sums[PANEL_WIDE][KN_PANEL];
+    _Alignas(32) float sums[PANEL_ROWS * PANEL_WIDE][KN_PANEL];
+    const int n_row = R == 1 ? job->n_row : KN_PANEL;
 
-    (void)R;
-    for (int t = 0; t < T; t++)
-        v16_store(sums[t], v16_load_n(job->y + (size_t)t * job->stride,
-                                      job->first || t >= job->n_tok ? 0 : job->n_row));
+    for (int r = 0; r < R; r++)
+        for (int t = 0; t < T; t++)
+            v16_store(sums[r * T + t], v16_load_n(job->y + (size_t)t * job->stride + r * KN_PANEL,
+                                                  job->first || t >= job->n_tok ? 0 : n_row));
     switch (type) {
         V8_TYPES(V8_TILE)
     default: break;
     }
-    for (int t = 0; t < job->n_tok; t++)
-        v16_store_n(job->y + (size_t)t * job->stride, v16_load(sums[t]), job->n_row);
+    for (int r = 0; r < R; r++)
+        for (int t = 0; t < job->n_tok; t++)
+            v16_store_n(job->y + (size_t)t * job->stride + r * KN_PANEL, v16_load(sums[r * T + t]),
+                        n_row);
 }
 
-#define V8_STREAM(type)                                          \
-    case type:                                                   \
-        P == 1 ? stream1_##type(panels, step, n_group, x, sums)  \
-               : stream4_##type(panels, step, n_group, x, sums); \
-        break;
+#define V8_STREAM(type) \
+    case type: (P == 1 ? stream_1_##type : stream_4_##type)(panels, step, n_group, x, sums); break;
 
 V16_INLINE void panel_stream(enum kn_type type, int P, const uint8_t *panels, size_t step,
                              int n_group, const struct kn_act *x, float *y, int n_row)

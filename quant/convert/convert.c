@@ -371,7 +371,6 @@ static int add_tensor(struct converter *c, const struct convert_row *r, const ch
                       const struct safetensors_tensor *t, struct err *e)
 {
     struct source_tensor *to = source_add(c->s, gguf);
-    if (!to) return err_set(e, ERR_FAIL, "out of memory for the list of tensors");
     to->type = t->type;
     to->data = t->data;
     to->n_dims = t->n_dims;
@@ -392,7 +391,10 @@ static int add_tensor(struct converter *c, const struct convert_row *r, const ch
         to->ne[0] /= to->ne[1];
     }
     if (r->n_out == ONE) to->n_dims = 1; /* [1][n_in] */
-    if (r->half >= QUERIES_KEYS_VALUES) return convert_mixed(c, r, to, e);
+    if (r->half >= QUERIES_KEYS_VALUES) {
+        convert_mixed(c, r, to);
+        return 0;
+    }
     if (r->half) {
         to->ne[1] /= 2;
         if (r->half == SECOND) to->data = (const char *)t->data + t->bytes / 2;
@@ -438,7 +440,6 @@ static int take_stack(struct converter *c, const struct convert_row *r, int laye
         if (!rc && i == 0) rc = add_tensor(c, r, gguf, t, e);
         if (rc) return rc;
         if (i == 0) stack = source_make_stack(c->s, n);
-        if (!stack) return err_set(e, ERR_FAIL, "out of memory for the list of experts");
         if (i > 0 && t->type != type)
             return err_set(e, ERR_FORMAT, "%s: tensor '%s' has another type than those before it",
                            c->s->path, own);
@@ -549,7 +550,6 @@ static int rope_llama3(struct converter *c, double base, struct err *e)
         return err_set(e, ERR_FORMAT, "%s: rope_scaling of type llama3 has invalid values",
                        c->config_path);
     float *out = source_add_vector(c->s, "rope_freqs.weight", half);
-    if (!out) return err_set(e, ERR_FAIL, "out of memory for rotary frequencies");
     for (int i = 0; i < half; i++) {
         double wave = 2 * acos(-1) * pow(base, 2.0 * i / c->head_dim);
         double slide = (trained / wave - low) / (high - low);
@@ -571,7 +571,6 @@ static int rope_factors(struct converter *c, const char *member, const char *nam
         return err_set(e, ERR_FORMAT, "%s: rope_scaling.%s must be %d numbers", c->config_path,
                        member, half);
     float *out = source_add_vector(c->s, name, half);
-    if (!out) return err_set(e, ERR_FAIL, "out of memory for rotary frequencies");
     cJSON_ArrayForEach(v, list)
     {
         if (!cJSON_IsNumber(v) || !(v->valuedouble > 0) || !(v->valuedouble < 1e9))
@@ -623,11 +622,10 @@ static double share_default(const struct converter *c)
 }
 
 /* Gemma 4: frequencies are those of a whole head, and only the first pairs rotate. */
-static int rope_proportional(struct converter *c, double share, struct err *e)
+static int rope_proportional(struct converter *c, double share)
 {
     const int half = c->head_dim / 2, rotated = (int)(share * c->head_dim / 2);
     float *out = source_add_vector(c->s, "rope_freqs.weight", half);
-    if (!out) return err_set(e, ERR_FAIL, "out of memory for rotary frequencies");
     for (int i = 0; i < half; i++) out[i] = i < rotated ? 1 : 1e30f;
     return 0;
 }
@@ -650,7 +648,7 @@ static int take_rope(struct converter *c, struct err *e)
         return 0;
     }
     if (!strcmp(type, "llama3")) return rope_llama3(c, base, e);
-    if (proportional) return rope_proportional(c, share, e);
+    if (proportional) return rope_proportional(c, share);
     if (!strcmp(type, "su") || !strcmp(type, "longrope")) return rope_long(c, e);
     bool yarn = !strcmp(type, "yarn");
     if (!yarn && strcmp(type, "linear")) {

@@ -155,7 +155,6 @@ static int add_stack(struct converter *c, const struct convert_row *r, const cha
                        "%s: tensor '%s' is not %lld x %lld x %lld, which config.json says",
                        c->s->path, t->name, (long long)n, (long long)rows, (long long)columns);
     struct source_tensor *to = source_add(c->s, gguf);
-    if (!to) return err_set(e, ERR_FAIL, "out of memory for the list of tensors");
     to->type = t->type;
     to->data = t->data;
     to->n_dims = vector ? 2 : 3;
@@ -191,7 +190,6 @@ static int add_mxfp4(struct converter *c, const struct convert_row *r, const cha
         return err_set(e, ERR_FORMAT, "%s: tensor '%s' is not the MXFP4 that config.json says",
                        c->s->path, codes->name);
     struct source_tensor *to = source_add(c->s, gguf);
-    if (!to) return err_set(e, ERR_FAIL, "out of memory for the list of tensors");
     to->type = GGUF_T_MXFP4;
     to->data = codes->data;
     to->exponents = exponents->data;

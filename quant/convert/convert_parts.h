@@ -231,7 +231,6 @@ int convert_factors(struct converter *c, struct source_tensor *t, struct err *e)
 struct source_tiles convert_tiles(const struct converter *c, const struct convert_row *r);
 
 /* Takes one part of MIXED rows. */
-int convert_mixed(struct converter *c, const struct convert_row *r, struct source_tensor *t,
-                  struct err *e);
+void convert_mixed(struct converter *c, const struct convert_row *r, struct source_tensor *t);
 
 #endif

@@ -111,8 +111,7 @@ struct source_tiles convert_tiles(const struct converter *c, const struct conver
 }
 
 /* Qwen3-Next: the folder has the query, key, values and gates of a key head together. */
-int convert_mixed(struct converter *c, const struct convert_row *r, struct source_tensor *t,
-                  struct err *e)
+void convert_mixed(struct converter *c, const struct convert_row *r, struct source_tensor *t)
 {
     const struct recurrent_config *n = &c->recurrent;
     const int values = n->n_value / n->n_key * n->value_dim;
@@ -120,12 +119,10 @@ int convert_mixed(struct converter *c, const struct convert_row *r, struct sourc
     const bool gates = r->half == GATES;
     t->ne[1] = c->dims[gates ? VALUES : CHANNELS];
     int32_t *order = source_make_order(c->s, t);
-    if (!order) return err_set(e, ERR_FAIL, "out of memory for the order of %s", t->name);
     for (int part = 0, first = 0; part < 4; first += sizes[part++])
         for (int head = 0; (part == 3) == gates && head < n->n_key; head++)
             for (int i = 0; i < sizes[part]; i++)
                 *order++ = head * 2 * (n->key_dim + values) + first + i;
-    return 0;
 }
 
 /* ---- factors --------------------------------------------------------------------------------- */
@@ -188,7 +185,6 @@ int convert_factors(struct converter *c, struct source_tensor *t, struct err *e)
         product *= factor;
     }
     float *rows = source_make_factors(c->s, t);
-    if (!rows) return err_set(e, ERR_FAIL, "out of memory for the factors of %s", t->name);
     for (int64_t r = 0; r < source_rows(t); r++) rows[r] = (float)product;
     return strcmp(name, "ssm_in.weight") ? 0 : part_factors(c, rows, e);
 }

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "base/size.h"
 
 #define ALIGN        32 /* the format's default */
@@ -173,16 +174,15 @@ int gguf_write_open(struct gguf_writer **out, const char *path, bool force, stru
     *out = NULL;
     int rc = check_path(path, force, e);
     if (rc) return rc;
-    struct gguf_writer *w = calloc(1, sizeof *w);
-    struct str tmp = {0};
-    if (!w) return err_set(e, ERR_FAIL, "out of memory");
+    struct gguf_writer *w = memory_new(1, sizeof *w);
+    struct str tmp = {0}, name = {0};
     str_printf(&tmp, "%s.tmp", path);
+    str_puts(&name, path);
     w->fd = -1;
     w->force = force;
     w->tmp = tmp.data;
-    w->path = strdup(path);
-    if (!w->path) rc = err_set(e, ERR_FAIL, "out of memory");
-    if (!rc && sodium_init() < 0) rc = err_set(e, ERR_FAIL, "libsodium cannot start");
+    w->path = name.data;
+    if (sodium_init() < 0) rc = err_set(e, ERR_FAIL, "libsodium cannot start");
     if (!rc) rc = open_tmp(w, e);
     if (rc)
         gguf_write_close(w);
@@ -218,13 +218,7 @@ int gguf_write_tensor(struct gguf_writer *w, const char *name, uint32_t type, in
     fits = fits && size_mul(n / (size_t)t->block, (size_t)t->block_bytes, &bytes);
     if (!fits || bytes > INT64_MAX / 2)
         return err_set(e, ERR_FORMAT, "tensor %s has a shape that %s cannot have", name, t->name);
-    if (w->n_tensors == w->cap) {
-        size_t cap = w->cap ? 2 * w->cap : 256;
-        struct tensor *p = reallocarray(w->tensors, cap, sizeof *p);
-        if (!p) return err_set(e, ERR_FAIL, "out of memory for the list of tensors");
-        w->tensors = p;
-        w->cap = cap;
-    }
+    w->tensors = memory_more(w->tensors, w->n_tensors, &w->cap, sizeof *w->tensors);
     put_text(&w->infos, name, strlen(name));
     put_u32(&w->infos, (uint32_t)n_dims);
     str_append(&w->infos, ne, (size_t)n_dims * sizeof *ne);
@@ -324,8 +318,7 @@ static int digest_file(struct gguf_writer *w, char hex[65], struct err *e)
     uint8_t digest[DIGEST_BYTES];
     crypto_generichash_state hash;
     ssize_t n = 0;
-    uint8_t *part = malloc(PART);
-    if (!part) return err_set(e, ERR_FAIL, "out of memory");
+    uint8_t *part = memory_new(PART, 1);
     crypto_generichash_init(&hash, NULL, 0, DIGEST_BYTES);
     for (off_t at = 0; (n = pread(w->fd, part, PART, at)) != 0; at += n) {
         if (n < 0 && errno == EINTR)

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "base/size.h"
 #include "base/str.h"
 #include "quant/convert/json.h"
@@ -139,18 +140,11 @@ static int read_tensor(const struct file *f, const cJSON *o, const uint8_t *data
 
 static struct entry *add(struct safetensors *s, const char *name)
 {
-    if (s->n == s->cap) {
-        size_t cap = s->cap ? 2 * s->cap : 256;
-        struct entry *p = reallocarray(s->entries, cap, sizeof *p);
-        if (!p) return NULL;
-        s->entries = p;
-        s->cap = cap;
-    }
-    struct entry *t = &s->entries[s->n];
-    *t = (struct entry){.name = strdup(name)};
-    if (!t->name) return NULL;
-    s->n++;
-    return t;
+    struct str copy = {0};
+    str_puts(&copy, name);
+    s->entries = memory_more(s->entries, s->n, &s->cap, sizeof *s->entries);
+    s->entries[s->n] = (struct entry){.name = copy.data};
+    return &s->entries[s->n++];
 }
 
 static int by_place(const void *a, const void *b)
@@ -194,7 +188,6 @@ static int read_header(struct safetensors *s, const struct file *f, const cJSON 
     {
         if (!strcmp(o->string, "__metadata__")) continue;
         struct entry *t = add(s, o->string);
-        if (!t) return err_set(e, ERR_FAIL, "%s: out of memory", f->name);
         int rc = read_tensor(f, o, f->bytes + data_at, f->n - data_at, t, e);
         if (rc) return rc;
     }
@@ -247,15 +240,12 @@ static int map(struct file *f, struct err *e)
 
 /* ---- the folder ------------------------------------------------------------------------------ */
 
-static struct file *add_file(struct safetensors *s, const char *folder, const char *name)
+static void add_file(struct safetensors *s, const char *folder, const char *name)
 {
-    struct file *p = reallocarray(s->files, s->n_files + 1, sizeof *p);
     struct str path = {0};
-    if (!p) return NULL;
-    s->files = p;
     str_printf(&path, "%s/%s", folder, name);
-    p[s->n_files] = (struct file){.name = path.data};
-    return &p[s->n_files++];
+    s->files = memory_grow(s->files, s->n_files + 1, sizeof *s->files);
+    s->files[s->n_files++] = (struct file){.name = path.data};
 }
 
 static bool has_file(const struct safetensors *s, const char *folder, const char *name)
@@ -285,7 +275,7 @@ static int list_shards(struct safetensors *s, const char *folder, const char *pa
         if (has_file(s, folder, name)) continue;
         if (s->n_files == FILES_MAX)
             return err_set(e, ERR_FORMAT, "%s: names more than %d files", path, FILES_MAX);
-        if (!add_file(s, folder, name)) return err_set(e, ERR_FAIL, "%s: out of memory", path);
+        add_file(s, folder, name);
     }
     if (!s->n_files) return err_set(e, ERR_FORMAT, "%s: names no files", path);
     return 0;
@@ -330,8 +320,8 @@ static int open_folder(struct safetensors *s, const char *folder, struct err *e)
     if (sharded) {
         rc = json_read(&index, path.data, e);
         if (!rc) rc = list_shards(s, folder, path.data, index, e);
-    } else if (!add_file(s, folder, "model.safetensors")) {
-        rc = err_set(e, ERR_FAIL, "%s: out of memory", folder);
+    } else {
+        add_file(s, folder, "model.safetensors");
     }
     for (size_t i = 0; !rc && i < s->n_files; i++) {
         rc = map(&s->files[i], e);
@@ -346,9 +336,8 @@ static int open_folder(struct safetensors *s, const char *folder, struct err *e)
 
 int safetensors_open(struct safetensors **out, const char *folder, struct err *e)
 {
-    struct safetensors *s = calloc(1, sizeof *s);
+    struct safetensors *s = memory_new(1, sizeof *s);
     *out = NULL;
-    if (!s) return err_set(e, ERR_FAIL, "%s: out of memory", folder);
     int rc = open_folder(s, folder, e);
     if (rc)
         safetensors_close(s);
@@ -360,17 +349,13 @@ int safetensors_open(struct safetensors **out, const char *folder, struct err *e
 int safetensors_open_bytes(struct safetensors **out, const void *bytes, size_t n, const char *name,
                            struct err *e)
 {
-    struct safetensors *s = calloc(1, sizeof *s);
+    struct safetensors *s = memory_new(1, sizeof *s);
+    struct str copy = {0};
     *out = NULL;
-    if (s) s->files = calloc(1, sizeof *s->files);
-    char *copy = strdup(name);
-    if (!s || !s->files || !copy) {
-        safetensors_close(s);
-        free(copy);
-        return err_set(e, ERR_FAIL, "%s: out of memory", name);
-    }
+    str_puts(&copy, name);
     s->n_files = 1;
-    s->files[0] = (struct file){.name = copy, .bytes = bytes, .n = n};
+    s->files = memory_new(1, sizeof *s->files);
+    s->files[0] = (struct file){.name = copy.data, .bytes = bytes, .n = n};
     int rc = read_file(s, &s->files[0], e);
     if (!rc) rc = sort_entries(s, e);
     if (rc)

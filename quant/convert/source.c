@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "quant/convert/convert.h"
 #include "quant/convert/safetensors.h"
 #include "runtime/model/blocks.h"
@@ -15,35 +16,24 @@
 
 struct source_tensor *source_add(struct source *s, const char *name)
 {
-    if (s->n_tensors == s->cap) {
-        size_t cap = s->cap ? 2 * s->cap : 256;
-        struct source_tensor *p = reallocarray(s->tensors, cap, sizeof *p);
-        if (!p) return NULL;
-        s->tensors = p;
-        s->cap = cap;
-    }
+    s->tensors = memory_more(s->tensors, s->n_tensors, &s->cap, sizeof *s->tensors);
     struct source_tensor *t = &s->tensors[s->n_tensors++];
     *t = (struct source_tensor){.n_dims = 1, .ne = {1, 1, 1, 1}};
     snprintf(t->name, sizeof t->name, "%s", name);
     return t;
 }
 
-/* Memory that the source owns; NULL when out of memory. */
+/* Memory that the source owns. */
 static void *make(struct source *s, size_t n, size_t size)
 {
-    void **made = reallocarray(s->made, s->n_made + 1, sizeof *made);
-    if (!made) return NULL;
-    s->made = made;
-    void *data = calloc(n, size);
-    if (data) made[s->n_made++] = data;
-    return data;
+    s->made = memory_grow(s->made, s->n_made + 1, sizeof *s->made);
+    return s->made[s->n_made++] = memory_new(n, size);
 }
 
 float *source_add_vector(struct source *s, const char *name, int n)
 {
     float *data = make(s, (size_t)n, sizeof *data);
-    struct source_tensor *t = data ? source_add(s, name) : NULL;
-    if (!t) return NULL;
+    struct source_tensor *t = source_add(s, name);
     t->type = GGUF_T_F32;
     t->ne[0] = n;
     t->data = data;
@@ -119,7 +109,6 @@ static int take_gguf_tensor(struct source *s, const struct gguf_tensor *from, st
                        "F16, BF16 or F32 file",
                        s->path, name, type ? type->name : "?");
     struct source_tensor *t = source_add(s, name);
-    if (!t) return err_set(e, ERR_FAIL, "out of memory for the list of tensors");
     t->type = from->type;
     t->n_dims = from->n_dims;
     memcpy(t->ne, from->ne, sizeof t->ne);
@@ -151,14 +140,10 @@ static int open_gguf(struct source *s, struct err *e)
 int source_open(struct source **out, const char *path, struct err *e)
 {
     struct stat st;
-    struct source *s = calloc(1, sizeof *s);
-    *out = NULL;
-    if (s) s->path = strdup(path);
-    if (!s || !s->path) {
-        source_close(s);
-        return err_set(e, ERR_FAIL, "out of memory");
-    }
+    struct source *s = memory_new(1, sizeof *s);
     size_t n = strlen(path);
+    *out = NULL;
+    s->path = memcpy(memory_new(n + 1, 1), path, n);
     while (n > 1 && s->path[n - 1] == '/') s->path[--n] = 0;
     bool folder = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
     int rc;

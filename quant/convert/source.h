@@ -87,13 +87,12 @@ void source_forget(const struct source *s, const struct source_tensor *t);
 
 /* ---- for convert.c and source.c -------------------------------------------------------------- */
 
-/* NULL when out of memory. */
 struct source_tensor *source_add(struct source *s, const char *name);
-/* A vector of n floats that the source owns, for the caller to fill; NULL when out of memory. */
+/* A vector of n floats that the source owns, for the caller to fill. */
 float *source_add_vector(struct source *s, const char *name, int n);
-/* Makes the newest tensor a stack of n matrices, for the caller to fill in; NULL as above. */
+/* Makes the newest tensor a stack of n matrices, for the caller to fill in. */
 const void **source_make_stack(struct source *s, int n);
-/* Gives a tensor of s factors or another order, for the caller to fill in; NULL as above. */
+/* Gives a tensor of s factors or another order, for the caller to fill in. */
 float *source_make_factors(struct source *s, struct source_tensor *t);
 int32_t *source_make_order(struct source *s, struct source_tensor *t);
 

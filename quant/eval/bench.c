@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/pool.h"
 #include "base/random.h"
 #include "base/system.h"
@@ -573,23 +574,21 @@ static int run_combination(struct bench *b, struct engine *g, struct err *e)
     return rc;
 }
 
-static int collect_plans(const struct options *o, struct plans *out, struct err *e)
+static void collect_plans(const struct options *o, struct plans *out)
 {
     struct sweep_opts lists = o->sweep;
     struct plan_opts plan = o->session.plan;
-    int rc = 0;
     if (!lists.policies.n) lists.policies.item[lists.policies.n++] = policy_choice(NULL);
     if (!lists.kvs.n) lists.kvs.n = 1;         /* as the plan chooses */
     if (!lists.budgets.n) lists.budgets.n = 1; /* the same */
     for (int i = 0; i < lists.policies.n; i++)
         for (int k = 0; k < lists.kvs.n; k++)
-            for (int n = 0; !rc && n < lists.budgets.n; n++) {
+            for (int n = 0; n < lists.budgets.n; n++) {
                 plan.policy = lists.policies.item[i];
                 plan.kv = lists.kvs.item[k];
                 plan.budget = (int)lists.budgets.item[n];
-                rc = plans_add(out, &plan, e);
+                plans_add(out, &plan);
             }
-    return rc;
 }
 
 int cmd_bench(const struct options *o)
@@ -597,12 +596,11 @@ int cmd_bench(const struct options *o)
     struct engine *g = NULL;
     struct plans plans = {0};
     struct err e;
-    struct bench *b = calloc(1, sizeof *b);
-    int rc = b ? 0 : err_set(&e, ERR_FAIL, "out of memory for the measurements");
+    struct bench *b = memory_new(1, sizeof *b);
     report_catch_interrupt();
-    if (!rc) b->o = o;
-    if (!rc) rc = collect_plans(o, &plans, &e);
-    if (!rc) rc = engine_open(&g, &o->engine, plans.item, plans.n, NULL, NULL, &e);
+    b->o = o;
+    collect_plans(o, &plans);
+    int rc = engine_open(&g, &o->engine, plans.item, plans.n, NULL, NULL, &e);
     if (!rc && *g->device_notice) report_note("%s", g->device_notice);
     for (int i = 0; !rc && i < plans.n && !report_interrupted(); i++) {
         b->plan = plans.item[i];

@@ -210,7 +210,10 @@ static int run_file(struct sweep *w, struct err *e)
 static int run_depths(struct sweep *w, struct err *e)
 {
     struct eval_result out;
-    if (w->plans) return plans_add(w->plans, &w->one.plan, e);
+    if (w->plans) {
+        plans_add(w->plans, &w->one.plan);
+        return 0;
+    }
     if (w->file.path) return run_file(w, e);
     int n = w->params.n_depths ? w->params.n_depths : w->trial.task->n_depths, rc = 0;
     if (n > 0 && w->trial.task->n_facts != 1)

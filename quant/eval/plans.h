@@ -8,10 +8,11 @@
 
 struct plans { /* zero-initialise */
     struct plan_opts *item;
-    int n, max;
+    int n;
+    size_t max;
 };
 
-int plans_add(struct plans *p, const struct plan_opts *plan, struct err *e);
+void plans_add(struct plans *p, const struct plan_opts *plan);
 void plans_release(struct plans *p);
 
 #endif

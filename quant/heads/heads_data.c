@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/memory.h"
 #include "base/utf8.h"
 #include "cli/options/options.h"
 #include "runtime/token/tokenizer.h"
@@ -16,18 +17,11 @@
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 /* Appends a row that begins at byte `at`; all text that follows belongs to it. */
-static int add_row(struct heads_data *d, size_t at, struct err *e)
+static void add_row(struct heads_data *d, size_t at)
 {
-    if (d->n + 2 > d->n_max) {
-        int n_max = d->n_max ? 2 * d->n_max : 256;
-        size_t *rows = reallocarray(d->rows, (size_t)n_max, sizeof *rows);
-        if (!rows) return err_set(e, ERR_FAIL, "out of memory for %s", d->name);
-        d->rows = rows;
-        d->n_max = n_max;
-    }
+    d->rows = memory_more(d->rows, (size_t)d->n + 1, &d->n_max, sizeof *d->rows);
     d->rows[d->n++] = at;
     d->rows[d->n] = d->text.n;
-    return 0;
 }
 
 static int check_count(const struct heads_data *d, const char *hint, struct err *e)
@@ -45,7 +39,7 @@ static int read_lines(struct heads_data *d, struct err *e)
     for (size_t at = 0; !rc && at < d->text.n;) {
         const char *line = d->text.data + at, *end = memchr(line, '\n', d->text.n - at);
         size_t n = end ? (size_t)(end - line) : d->text.n - at;
-        if (n) rc = add_row(d, at, e);
+        if (n) add_row(d, at);
         at += n + (end != NULL);
     }
     return rc ? rc : check_count(d, "", e);
@@ -69,16 +63,19 @@ static int read_text(struct heads_data *d, const char *path, bool optional, stru
     size_t at = d->text.n;
     int rc = file_read(path, FILE_DATA, &d->text, e);
     if (rc) return rc;
-    if (d->text.n > at && is_text(d->text.data + at, d->text.n - at)) return add_row(d, at, e);
+    if (d->text.n > at && is_text(d->text.data + at, d->text.n - at)) {
+        add_row(d, at);
+        return 0;
+    }
     d->text.n = at;
     return optional ? 0 : err_set(e, ERR_FORMAT, "%s is empty or no text in UTF-8", path);
 }
 
-int heads_data_add(struct heads_data *d, const char *text, size_t n, struct err *e)
+void heads_data_add(struct heads_data *d, const char *text, size_t n)
 {
     const size_t at = d->text.n;
     str_append(&d->text, text, n);
-    return add_row(d, at, e);
+    add_row(d, at);
 }
 
 static int is_visible(const struct dirent *entry)
@@ -180,7 +177,8 @@ int heads_data_cut(struct heads_data *d, const struct tokenizer *t, int n_tokens
     int rc = 0;
     if (!d->plain) return 0;
     d->rows = NULL;
-    d->n = d->n_max = 0;
+    d->n = 0;
+    d->n_max = 0;
     for (int i = 0; !rc && i < whole.n; i++) {
         const char *text = d->text.data + whole.rows[i];
         size_t n = whole.rows[i + 1] - whole.rows[i], size;
@@ -188,7 +186,7 @@ int heads_data_cut(struct heads_data *d, const struct tokenizer *t, int n_tokens
         size_t parts = rc ? 0 : (n + size - 1) / size;
         for (size_t k = 0, last = 0, at; !rc && k < parts; k++, last = at) {
             at = k ? word_start(text, n * k / parts) : 0;
-            if (!k || at > last) rc = add_row(d, whole.rows[i] + at, e);
+            if (!k || at > last) add_row(d, whole.rows[i] + at);
         }
     }
     free(whole.rows);

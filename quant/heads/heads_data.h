@@ -24,7 +24,8 @@ struct tokenizer;
 struct heads_data {
     struct str text;
     size_t *rows; /* byte offsets of rows; [n] is the end */
-    int n, n_max;
+    int n;
+    size_t n_max;
     const char *name; /* the file, or the first of several */
     bool plain;       /* rows of plain text */
 };
@@ -34,7 +35,7 @@ struct heads_data {
  * cut. Release with heads_data_close, after a failure too. */
 int heads_data_open(struct heads_data *d, const struct options *o, struct err *e);
 /* Adds a row of plain text. */
-int heads_data_add(struct heads_data *d, const char *text, size_t n, struct err *e);
+void heads_data_add(struct heads_data *d, const char *text, size_t n);
 void heads_data_close(struct heads_data *d);
 
 /* Tokens of a row at most: --length, or `usual` if the model's context has as many. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "quant/convert/json.h"
 #include "runtime/forward/engine.h"
 
@@ -42,17 +43,14 @@ static int write(struct writer *w, enum chat_role role, const char *text, size_t
 }
 
 /* Marks the tokens from `from` - 1 on as asking. */
-static int ask_from(struct heads_sample *s, size_t from, struct err *e)
+static void ask_from(struct heads_sample *s, size_t from)
 {
     if (s->ids.n > s->asks_max) {
-        uint8_t *asks = realloc(s->asks, 2 * s->ids.n);
-        if (!asks) return err_set(e, ERR_FAIL, "out of memory for a row");
-        memset(asks + s->asks_max, 0, 2 * s->ids.n - s->asks_max);
-        s->asks = asks;
+        s->asks = memory_grow(s->asks, 2 * s->ids.n, 1);
+        memset(s->asks + s->asks_max, 0, 2 * s->ids.n - s->asks_max);
         s->asks_max = 2 * s->ids.n;
     }
     memset(s->asks + from - 1, 1, s->ids.n - from + 1);
-    return 0;
 }
 
 /* Strings of `v`, which is one or an array of them; -1 when it is neither. */
@@ -134,8 +132,7 @@ static int write_answers(struct writer *w, const struct row *r, int n_max, struc
             continue;
         }
         if (i == 0) s->n_context = (int)from;
-        rc = ask_from(s, from, e);
-        if (rc) return rc;
+        ask_from(s, from);
     }
     return 0;
 }
@@ -154,7 +151,8 @@ static int write_repeat(struct writer *w, int n_max, struct err *e)
     if (rc || !s->n_context) return rc;
     size_t from = s->ids.n;
     for (size_t i = bos; i < n; i++) tokens_push(&s->ids, s->ids.ids[i]);
-    return ask_from(s, from, e);
+    ask_from(s, from);
+    return 0;
 }
 
 static int read_text(struct writer *w, const struct heads_data *d, int i, int n_max, struct err *e)

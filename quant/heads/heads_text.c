@@ -128,8 +128,8 @@ static int add_row(struct heads_data *d, const char *text, size_t n, const struc
         cJSON_AddItemToArray(answers, cJSON_CreateString(str_get(&answer)));
     }
     char *line = cJSON_PrintUnformatted(row);
-    int rc = line ? heads_data_add(d, line, strlen(line), e)
-                  : err_set(e, ERR_FAIL, "out of memory for a row");
+    int rc = line ? 0 : err_set(e, ERR_FAIL, "out of memory for a row");
+    if (line) heads_data_add(d, line, strlen(line));
     free(line);
     cJSON_Delete(row);
     str_release(&answer);

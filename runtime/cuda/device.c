@@ -1,3 +1,4 @@
+#include "base/memory.h"
 #include "runtime/cuda/parts.h"
 
 #include <stdio.h>
@@ -220,9 +221,8 @@ static int start_device(struct cuda *g, int ordinal, struct err *e)
 
 int cuda_open(struct cuda **out, int ordinal, struct err *e)
 {
-    struct cuda *g = calloc(1, sizeof *g);
+    struct cuda *g = memory_new(1, sizeof *g);
     *out = NULL;
-    if (!g) return err_set(e, ERR_FAIL, "out of memory for a CUDA device");
     int rc = start_device(g, ordinal, e);
     if (rc)
         cuda_close(g);

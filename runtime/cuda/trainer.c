@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "runtime/cuda/parts.h"
 
 #define ROWS 1024 /* rows of logits (token, query head) that are computed together */
@@ -109,9 +110,8 @@ int cuda_trainer_open(struct cuda_trainer **out, struct cuda_context *x,
                       const struct cuda_trainer_opts *o, struct err *e)
 {
     const struct cuda_trainer_bytes bytes = cuda_trainer_plan(o);
-    struct cuda_trainer *t = malloc(sizeof *t);
+    struct cuda_trainer *t = memory_new(1, sizeof *t);
     *out = NULL;
-    if (!t) return err_set(e, ERR_FAIL, "out of memory for training");
     *t = describe(o);
     t->x = x;
     int rc = arena_init(&t->host, "training", bytes.host, e);

@@ -1,3 +1,4 @@
+#include "base/memory.h"
 #include "runtime/cuda/parts.h"
 
 #include <stdlib.h>
@@ -277,8 +278,7 @@ static int send_heads(struct cuda *g, const struct retaining *h, struct pool *p,
 
 static int take_memory(struct cuda *g, struct model *m, const struct retaining *h, struct err *e)
 {
-    if (h) g->heads = calloc((size_t)h->shape.n_layer, sizeof *g->heads);
-    if (h && !g->heads) return err_set(e, ERR_FAIL, "out of memory for a model's description");
+    if (h) g->heads = memory_new((size_t)h->shape.n_layer, sizeof *g->heads);
     int rc = cuda_arena_init(g, &g->weights, "weights", cuda_weights_bytes(m), e);
     if (!rc) rc = cuda_arena_init(g, &g->retaining, "heads", cuda_heads_bytes(h), e);
     if (rc) return rc;

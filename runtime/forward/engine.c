@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/pool.h"
 #include "base/str.h"
 #include "runtime/cuda/cuda.h"
@@ -126,10 +127,8 @@ static int begin_identity(struct engine *g, struct opening *op, const struct eng
 static int prepare(struct engine **out, struct opening *op, const struct engine_opts *o, bool told,
                    struct err *e)
 {
-    struct engine *g = calloc(1, sizeof *g);
-    *out = g;
+    struct engine *g = *out = memory_new(1, sizeof *g);
     *op = (struct opening){.template_name = o->template_name, .template_was = o->template_was};
-    if (!g) return err_set(e, ERR_FAIL, "out of memory for the engine");
     int rc = choose_kernels(g, o, e);
     if (!rc) rc = open_model(g, o, e);
     if (rc) return rc;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/pool.h"
 #include "runtime/model/gguf.h"
 
@@ -46,8 +47,7 @@ int checksum_begin(struct checksum **out, const struct gguf *g, struct err *e)
     *out = NULL;
     int rc = sodium_ready(e);
     if (rc) return rc;
-    struct checksum *c = calloc(1, sizeof *c);
-    if (!c) return err_set(e, ERR_FAIL, "out of memory for the model's digest");
+    struct checksum *c = memory_new(1, sizeof *c);
     c->file = g;
     c->bytes = gguf_bytes(g, &c->n);
     if (pthread_create(&c->thread, NULL, read_all, c)) {

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/digest.h"
+#include "base/memory.h"
 #include "base/size.h"
 #include "base/str.h"
 #include "runtime/model/gguf_parts.h"
@@ -61,16 +62,11 @@ static int open_file(struct gguf **out, const char *path, struct err *e)
 static int join(struct gguf *g, struct gguf *part, struct err *e)
 {
     size_t n = g->n_tensors + part->n_tensors;
-    struct gguf_tensor *tensors = reallocarray(g->tensors, n + 1, sizeof *tensors);
-    if (tensors) g->tensors = tensors;
-    struct gguf_tensor **by_name = reallocarray(g->by_name, n + 1, sizeof *by_name);
-    if (by_name) g->by_name = by_name;
-    int rc = tensors && by_name ? 0 : err_set(e, ERR_FAIL, "%s: out of memory", g->name);
-    if (!rc) {
-        memcpy(g->tensors + g->n_tensors, part->tensors, part->n_tensors * sizeof *tensors);
-        g->n_tensors = n;
-        rc = gguf_index_tensors(g, e);
-    }
+    g->tensors = memory_grow(g->tensors, n + 1, sizeof *g->tensors);
+    g->by_name = memory_grow(g->by_name, n + 1, sizeof *g->by_name);
+    memcpy(g->tensors + g->n_tensors, part->tensors, part->n_tensors * sizeof *g->tensors);
+    g->n_tensors = n;
+    const int rc = gguf_index_tensors(g, e);
     part->mapped = false;
     gguf_close(part);
     return rc;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/memory.h"
 #include "base/pool.h"
 #include "base/system.h"
 #include "runtime/model/blocks.h"
@@ -96,15 +97,9 @@ static int find(struct model *m, const char *name, int64_t n0, int64_t n1, int64
     return 0;
 }
 
-static int add_item(struct model *m, struct model_load_item item, struct err *e)
+static int add_item(struct model *m, struct model_load_item item)
 {
-    if (m->n_items == m->items_max) {
-        int max = m->items_max ? 2 * m->items_max : 64;
-        struct model_load_item *p = realloc(m->items, (size_t)max * sizeof *p);
-        if (!p) return err_set(e, ERR_FAIL, "out of memory for the list of tensors");
-        m->items = p;
-        m->items_max = max;
-    }
+    m->items = memory_more(m->items, (size_t)m->n_items, &m->items_max, sizeof *m->items);
     m->items[m->n_items++] = item;
     return 0;
 }
@@ -134,17 +129,15 @@ int model_bind_matrix(struct model *m, struct kn_weight *w, const struct model_s
                        "multiple of %d",
                        gguf_name(m->file), per, s->name, KN_PANEL);
     *w = (struct kn_weight){.type = type, .n_out = n_out, .n_in = n_in};
-    return add_item(m,
-                    (struct model_load_item){.weight = w,
-                                             .tensor = t,
-                                             .row0 = s->row0,
-                                             .rotated = s->rotated,
-                                             .windowed = s->windowed,
-                                             .n_stack = s->per_head ? 1 : n_stack,
-                                             .group = s->group,
-                                             .step = s->step,
-                                             .n_transposed = s->transposed ? n_stack : 0},
-                    e);
+    return add_item(m, (struct model_load_item){.weight = w,
+                                                .tensor = t,
+                                                .row0 = s->row0,
+                                                .rotated = s->rotated,
+                                                .windowed = s->windowed,
+                                                .n_stack = s->per_head ? 1 : n_stack,
+                                                .group = s->group,
+                                                .step = s->step,
+                                                .n_transposed = s->transposed ? n_stack : 0});
 }
 
 static int check_floats(const struct model *m, const struct gguf_tensor *t, const char *name,
@@ -164,15 +157,13 @@ int model_bind_vector(struct model *m, const float **v, const struct model_sourc
     if (rc) return rc;
     rc = check_floats(m, t, s->name, e);
     if (rc) return rc;
-    return add_item(m,
-                    (struct model_load_item){.vector = v,
-                                             .tensor = t,
-                                             .row0 = s->row0,
-                                             .n = n,
-                                             .rotated = s->rotated,
-                                             .windowed = s->windowed,
-                                             .n_stack = n_stack},
-                    e);
+    return add_item(m, (struct model_load_item){.vector = v,
+                                                .tensor = t,
+                                                .row0 = s->row0,
+                                                .n = n,
+                                                .rotated = s->rotated,
+                                                .windowed = s->windowed,
+                                                .n_stack = n_stack});
 }
 
 int model_bind_table(struct model *m, const float **v, const char *name, int n_rows, int n_columns,
@@ -182,13 +173,11 @@ int model_bind_table(struct model *m, const float **v, const char *name, int n_r
     int rc = find(m, name, n_columns, n_rows, 1, &t, e);
     if (!rc) rc = check_floats(m, t, name, e);
     if (rc) return rc;
-    return add_item(m,
-                    (struct model_load_item){.vector = v,
-                                             .tensor = t,
-                                             .n = n_rows * n_columns,
-                                             .n_stack = 1,
-                                             .by_column = by_column},
-                    e);
+    return add_item(m, (struct model_load_item){.vector = v,
+                                                .tensor = t,
+                                                .n = n_rows * n_columns,
+                                                .n_stack = 1,
+                                                .by_column = by_column});
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -514,13 +503,9 @@ static int refuse_unused(const struct model *m, struct err *e)
 
 int model_open(struct model **out, struct gguf *file, bool as_f32, struct err *e)
 {
-    struct model *m = calloc(1, sizeof *m);
+    struct model *m = memory_new(1, sizeof *m);
     int rc;
     *out = NULL;
-    if (!m) {
-        gguf_close(file);
-        return err_set(e, ERR_FAIL, "out of memory for a model's description");
-    }
     m->file = file;
     m->as_f32 = as_f32;
     rc = ERR_FORMAT;

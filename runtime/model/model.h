@@ -322,7 +322,8 @@ struct model {
     struct model_latent latent;
     struct model_recurrent_shape recurrent;
     struct model_load_item *items;
-    int n_items, items_max;
+    int n_items;
+    size_t items_max;
     int n_device, n_device_experts; /* set by model_place */
     bool maps_experts; /* experts in host memory are read from the packed copy's file when used */
 };

@@ -236,8 +236,7 @@ static int read_labels(const struct retaining *h, const char *key, float **out, 
     if (a.n != n)
         return err_set(e, ERR_FORMAT, "%s: %s has %zu numbers, expected one for each of %zu heads",
                        gguf_name(h->file), key, (size_t)a.n, n);
-    *out = calloc(n, sizeof **out);
-    if (!*out) return err_set(e, ERR_FAIL, "out of memory for retaining heads");
+    *out = memory_new(n, sizeof **out);
     for (size_t i = 0; i < n; i++) (*out)[i] = gguf_array_f32(&a, i);
     return 0;
 }
@@ -258,22 +257,14 @@ static int read_calibration(struct retaining *h, struct err *e)
 
 int retaining_open(struct retaining **out, struct gguf *file, struct err *e)
 {
-    struct retaining *h = calloc(1, sizeof *h);
+    struct retaining *h = memory_new(1, sizeof *h);
     *out = NULL;
-    if (!h) {
-        gguf_close(file);
-        return err_set(e, ERR_FAIL, "out of memory for retaining heads");
-    }
     h->file = file;
     int rc = read_header(h, e);
     if (!rc) rc = read_calibration(h, e);
     if (rc) goto fail;
-    h->layers = calloc((size_t)h->shape.n_layer, sizeof *h->layers);
-    h->tensors = calloc((size_t)h->shape.n_layer, sizeof *h->tensors);
-    if (!h->layers || !h->tensors) {
-        rc = err_set(e, ERR_FAIL, "out of memory for retaining heads");
-        goto fail;
-    }
+    h->layers = memory_new((size_t)h->shape.n_layer, sizeof *h->layers);
+    h->tensors = memory_new((size_t)h->shape.n_layer, sizeof *h->tensors);
     for (int i = 0; i < h->shape.n_layer; i++) {
         rc = bind_layer(h, i, e);
         if (rc) goto fail;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "runtime/model/blocks.h"
 
 /* The inputs of all ways of scaling. */
@@ -238,10 +239,8 @@ int rope_init(struct rope *r, const struct gguf *file, const char *arch, int hea
     const struct scaling *scaling = find_scaling(&s, e);
     if (!scaling) return ERR_FORMAT;
     bool both = scaling->scale == scale_longrope;
-    r->freq = calloc((size_t)head_dim / 2, sizeof *r->freq);
-    if (both) r->freq_long = calloc((size_t)head_dim / 2, sizeof *r->freq_long);
-    if (!r->freq || (both && !r->freq_long))
-        return err_set(e, ERR_FAIL, "out of memory for rotary frequencies");
+    r->freq = memory_new((size_t)head_dim / 2, sizeof *r->freq);
+    if (both) r->freq_long = memory_new((size_t)head_dim / 2, sizeof *r->freq_long);
     rc = scaling->scale(r, &s, e);
     bool divided = gguf_tensor_find(file, "rope_freqs.weight") != NULL;
     return rc || !divided ? rc : divide(r->freq, &s, "rope_freqs.weight", e);
@@ -251,8 +250,7 @@ int rope_init_plain(struct rope *r, int n_rot, int head_dim, float base, struct 
 {
     const struct source s = {.half = n_rot / 2, .base = base};
     *r = (struct rope){.n_rot = n_rot, .n_ctx_orig = INT_MAX, .magnitude = 1.0f};
-    r->freq = calloc((size_t)head_dim / 2, sizeof *r->freq);
-    if (!r->freq) return err_set(e, ERR_FAIL, "out of memory for rotary frequencies");
+    r->freq = memory_new((size_t)head_dim / 2, sizeof *r->freq);
     return scale_none(r, &s, e);
 }
 

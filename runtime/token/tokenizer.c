@@ -279,8 +279,7 @@ static int load(struct tokenizer *t, const struct gguf *g, struct err *e)
 int tokenizer_open(struct tokenizer **out, const struct gguf *g, struct err *e)
 {
     *out = NULL;
-    struct tokenizer *t = calloc(1, sizeof *t);
-    if (!t) return err_set(e, ERR_FAIL, "out of memory for the vocabulary");
+    struct tokenizer *t = memory_new(1, sizeof *t);
     int rc = load(t, g, e);
     if (rc) {
         tokenizer_close(t);

@@ -104,18 +104,18 @@ static void note_sync(struct disk_file *d)
     forget_changes(d);
 }
 
-static int file_close(sqlite3_file *f)
+static int disk_close(sqlite3_file *f)
 {
     return real_of(f)->pMethods->xClose(real_of(f));
 }
 
-static int file_read(sqlite3_file *f, void *out, int n, sqlite3_int64 offset)
+static int disk_read(sqlite3_file *f, void *out, int n, sqlite3_int64 offset)
 {
     if (fails(READ)) return disk.code;
     return real_of(f)->pMethods->xRead(real_of(f), out, n, offset);
 }
 
-static int file_write(sqlite3_file *f, const void *bytes, int n, sqlite3_int64 offset)
+static int disk_write(sqlite3_file *f, const void *bytes, int n, sqlite3_int64 offset)
 {
     if (fails(WRITE)) {
         if (disk.torn && n > 1) real_of(f)->pMethods->xWrite(real_of(f), bytes, n / 2, offset);
@@ -125,7 +125,7 @@ static int file_write(sqlite3_file *f, const void *bytes, int n, sqlite3_int64 o
     return real_of(f)->pMethods->xWrite(real_of(f), bytes, n, offset);
 }
 
-static int file_truncate(sqlite3_file *f, sqlite3_int64 n)
+static int disk_truncate(sqlite3_file *f, sqlite3_int64 n)
 {
     if (fails(TRUNCATE)) return disk.code;
     struct disk_file *d = ((struct file *)(void *)f)->shadow;
@@ -137,7 +137,7 @@ static int file_truncate(sqlite3_file *f, sqlite3_int64 n)
 }
 
 /* Never really syncs: the disk is simulated, and this keeps the test fast. */
-static int file_sync(sqlite3_file *f, int flags)
+static int disk_sync(sqlite3_file *f, int flags)
 {
     (void)flags;
     if (fails(SYNC)) return disk.code;
@@ -145,27 +145,27 @@ static int file_sync(sqlite3_file *f, int flags)
     return SQLITE_OK;
 }
 
-static int file_size(sqlite3_file *f, sqlite3_int64 *n)
+static int disk_size(sqlite3_file *f, sqlite3_int64 *n)
 {
     return real_of(f)->pMethods->xFileSize(real_of(f), n);
 }
 
-static int file_lock(sqlite3_file *f, int level)
+static int disk_lock(sqlite3_file *f, int level)
 {
     return real_of(f)->pMethods->xLock(real_of(f), level);
 }
 
-static int file_unlock(sqlite3_file *f, int level)
+static int disk_unlock(sqlite3_file *f, int level)
 {
     return real_of(f)->pMethods->xUnlock(real_of(f), level);
 }
 
-static int file_check_lock(sqlite3_file *f, int *out)
+static int disk_check_lock(sqlite3_file *f, int *out)
 {
     return real_of(f)->pMethods->xCheckReservedLock(real_of(f), out);
 }
 
-static int file_control(sqlite3_file *f, int what, void *arg)
+static int disk_control(sqlite3_file *f, int what, void *arg)
 {
     if (what == SQLITE_FCNTL_LAST_ERRNO && disk.operation == READ && disk.n_failed > 0) {
         *(int *)arg = EIO;
@@ -174,13 +174,13 @@ static int file_control(sqlite3_file *f, int what, void *arg)
     return real_of(f)->pMethods->xFileControl(real_of(f), what, arg);
 }
 
-static int file_sector(sqlite3_file *f)
+static int disk_sector(sqlite3_file *f)
 {
     return real_of(f)->pMethods->xSectorSize(real_of(f));
 }
 
 /* Does not promise that overwriting is safe, so that SQLite's own protections are tested. */
-static int file_traits(sqlite3_file *f)
+static int disk_traits(sqlite3_file *f)
 {
     (void)f;
     return 0;
@@ -209,18 +209,18 @@ static int share_unmap(sqlite3_file *f, int remove)
 
 static const sqlite3_io_methods methods = {
     .iVersion = 2,
-    .xClose = file_close,
-    .xRead = file_read,
-    .xWrite = file_write,
-    .xTruncate = file_truncate,
-    .xSync = file_sync,
-    .xFileSize = file_size,
-    .xLock = file_lock,
-    .xUnlock = file_unlock,
-    .xCheckReservedLock = file_check_lock,
-    .xFileControl = file_control,
-    .xSectorSize = file_sector,
-    .xDeviceCharacteristics = file_traits,
+    .xClose = disk_close,
+    .xRead = disk_read,
+    .xWrite = disk_write,
+    .xTruncate = disk_truncate,
+    .xSync = disk_sync,
+    .xFileSize = disk_size,
+    .xLock = disk_lock,
+    .xUnlock = disk_unlock,
+    .xCheckReservedLock = disk_check_lock,
+    .xFileControl = disk_control,
+    .xSectorSize = disk_sector,
+    .xDeviceCharacteristics = disk_traits,
     .xShmMap = share_map,
     .xShmLock = share_lock,
     .xShmBarrier = share_barrier,

@@ -1,5 +1,6 @@
-/* The store under a failing disk (disk.h: the n-th operation of a kind fails, for n = 1, 2, … until
- * a whole scenario passes without a failure), a process that is killed, and a power cut. */
+/* The store under a failing disk (disk.h: in each step of a scenario the n-th operation of a kind
+ * fails, for n = 1, 2, … until the step passes without a failure), a process that is killed, and a
+ * power cut. */
 
 #include "tests/test.h"
 
@@ -7,6 +8,7 @@
 #include <sqlite3.h>
 #include <sys/wait.h>
 
+#include "base/file.h"
 #include "base/str.h"
 #include "store/store.h"
 #include "tests/fault/disk.h"
@@ -102,27 +104,7 @@ static int keep(struct life *l, int layer, int64_t seq, enum store_kind kind, si
     return store_segment_put(l->s, l->id, &g, &err);
 }
 
-static int step_open(struct life *l)
-{
-    store_close(l->s);
-    l->s = NULL;
-    return store_open(&l->s, l->path, &err);
-}
-
-static int step_begin(struct life *l)
-{
-    struct store_conversation c;
-    int rc = store_conversation_create(l->s, NULL, &c, &err);
-    l->id = c.id;
-    return rc;
-}
-
-static int step_ask(struct life *l)
-{
-    return say(l, CHAT_USER, "what is a plug?");
-}
-
-static int step_token(struct life *l)
+static int add_token(struct life *l)
 {
     static const char units[100] = "units";
     struct store_tail t = {.text = "word ", .n_text = 5, .units = units, .n_units = sizeof units};
@@ -157,77 +139,83 @@ static int close_turn(struct life *l, int64_t seq)
     return rc;
 }
 
-static int step_first_turn(struct life *l)
-{
-    return close_turn(l, 0);
-}
+enum step {
+    REOPEN,
+    CREATE,
+    ASK,
+    TOKEN,
+    FIRST_TURN,
+    SECOND_TURN,
+    READ_ALL,
+    BRANCH,
+    REWIND,
+    DELETE,
+    RESTORE,
+    CUT_BRANCH,
+    PURGE,
+    COMPACT,
+    DROP
+};
 
-static int step_second_turn(struct life *l)
-{
-    return close_turn(l, 1);
-}
-
-static int step_branch(struct life *l)
+static int run_step(struct life *l, enum step step)
 {
     struct store_conversation c;
-    return store_conversation_copy(l->s, l->id, 2, 0, l->s, "branch", &c, &err);
-}
-
-static int step_rewind(struct life *l)
-{
-    return store_rewind(l->s, l->id, 2, 0, &err);
-}
-
-static int step_delete(struct life *l)
-{
-    return store_conversation_delete(l->s, l->id, &err);
-}
-
-static int step_restore(struct life *l)
-{
-    return store_conversation_restore(l->s, "chat-1", "again", &err);
-}
-
-static int step_cut_branch(struct life *l)
-{
-    struct store_conversation c;
-    int rc = store_conversation_find(l->s, "branch", &c, &err);
-    return rc > 0 ? store_conversation_delete(l->s, c.id, &err) : rc;
-}
-
-static int step_purge(struct life *l)
-{
     int64_t n;
-    return store_purge(l->s, 0, &n, &err);
+    int rc;
+    switch (step) {
+    case REOPEN:
+        store_close(l->s);
+        l->s = NULL;
+        return store_open(&l->s, l->path, &err);
+    case CREATE:
+        rc = store_conversation_create(l->s, NULL, &c, &err);
+        l->id = c.id;
+        return rc;
+    case ASK: return say(l, CHAT_USER, "what is a plug?");
+    case TOKEN: return add_token(l);
+    case FIRST_TURN: return close_turn(l, 0);
+    case SECOND_TURN: return close_turn(l, 1);
+    case READ_ALL: return read_all(l->s, &l->seen, &err);
+    case BRANCH: return store_conversation_copy(l->s, l->id, 2, 0, l->s, "branch", &c, &err);
+    case REWIND: return store_rewind(l->s, l->id, 2, 0, &err);
+    case DELETE: return store_conversation_delete(l->s, l->id, &err);
+    case RESTORE: return store_conversation_restore(l->s, "chat-1", "again", &err);
+    case CUT_BRANCH:
+        rc = store_conversation_find(l->s, "branch", &c, &err);
+        return rc > 0 ? store_conversation_delete(l->s, c.id, &err) : rc;
+    case PURGE: return store_purge(l->s, 0, &n, &err);
+    case COMPACT: return store_compact(l->s, &err);
+    default: return store_cache_drop(l->s, l->id, &err);
+    }
 }
 
-static int step_compact(struct life *l)
-{
-    return store_compact(l->s, &err);
-}
-
-static int step_drop(struct life *l)
-{
-    return store_cache_drop(l->s, l->id, &err);
-}
-
-static int step_read(struct life *l)
-{
-    return read_all(l->s, &l->seen, &err);
-}
-
-static int (*const steps[])(struct life *l) = {
-    step_open,   step_begin,   step_ask,    step_token,  step_token,       step_first_turn,
-    step_open,   step_read,    step_ask,    step_token,  step_second_turn, step_read,
-    step_branch, step_read,    step_rewind, step_delete, step_restore,     step_cut_branch,
-    step_purge,  step_compact, step_read,   step_token,  step_drop,        step_read,
+static const enum step steps[] = {
+    REOPEN,  CREATE,     ASK,         TOKEN,    TOKEN,    FIRST_TURN, REOPEN, READ_ALL,
+    ASK,     TOKEN,      SECOND_TURN, READ_ALL, BRANCH,   READ_ALL,   REWIND, DELETE,
+    RESTORE, CUT_BRANCH, PURGE,       COMPACT,  READ_ALL, TOKEN,      DROP,   READ_ALL,
 };
 
 #define N_STEPS ((int)(sizeof steps / sizeof steps[0]))
 
-static void life_begin(struct life *l)
+/* The scenario before step i: the database, its log, the conversation, and everything in the
+ * file. expected[N_STEPS]: after the last one. */
+static struct {
+    struct str file, log;
+    int64_t id;
+} before[N_STEPS];
+static char *expected[N_STEPS + 1];
+
+/* At the beginning of step i. */
+static void life_begin(struct life *l, int i)
 {
-    *l = (struct life){.path = path_in(folder_new(), "retain.db")};
+    *l = (struct life){.path = path_in(folder_new(), "retain.db"), .id = before[i].id};
+    if (!before[i].file.n) return;
+    char log[256];
+    snprintf(log, sizeof log, "%s-wal", l->path);
+    write_file(l->path, before[i].file.data, before[i].file.n);
+    write_file(log, str_get(&before[i].log), before[i].log.n);
+    ok(store_open(&l->s, l->path, &err));
+    ok(read_all(l->s, &l->seen, &err));
 }
 
 static void life_end(struct life *l)
@@ -236,17 +224,19 @@ static void life_end(struct life *l)
     str_release(&l->seen);
 }
 
-/* expected[i]: everything in the file before step i, and expected[N_STEPS] after the last. */
-static char *expected[N_STEPS + 1];
-
 static void learn(void)
 {
     struct life l;
+    char log[256];
     AUTO_STR s = {0};
-    life_begin(&l);
+    life_begin(&l, 0);
+    snprintf(log, sizeof log, "%s-wal", l.path);
     expected[0] = strdup("");
     for (int i = 0; i < N_STEPS; i++) {
-        ok(steps[i](&l));
+        if (i) ok(file_read(l.path, FILE_DATA, &before[i].file, &err));
+        if (i) ok(file_read(log, FILE_DATA, &before[i].log, &err));
+        before[i].id = l.id;
+        ok(run_step(&l, steps[i]));
         ok(read_all(l.s, &s, &err));
         expected[i + 1] = strdup(str_get(&s));
     }
@@ -290,36 +280,39 @@ static void assert_nothing_lost(struct life *l, const struct fault *f, int n, in
                  expected[step], expected[step + 1], str_get(&now));
 }
 
-/* Runs the scenario with the n-th operation failing, and after every fourth failure to its end,
- * else for three more steps; false when the operation was never reached. */
-static bool run_with_fault(const struct fault *f, int n)
+/* Runs the step before `at`, then the n-th operation of step `at` fails; then three more steps, or
+ * after every eighth failure all. False when the operation was never reached. */
+static bool run_with_fault(const struct fault *f, int at, int n)
 {
-    const bool whole = n / f->step % 4 == 0;
+    const int end = n / f->step % 8 == 7 || at + 4 > N_STEPS ? N_STEPS : at + 4;
     struct life l;
-    int end = N_STEPS;
     bool failed = false;
-    life_begin(&l);
+    life_begin(&l, at ? at - 1 : 0);
+    if (at) ok(run_step(&l, steps[at - 1]));
     disk.operation = f->operation;
     disk.code = f->code;
     disk.stays = f->stays;
     disk.torn = f->torn;
     disk.n_failed = 0;
     disk.countdown = n;
-    for (int i = 0; i < end; i++) {
+    for (int i = at; i < end; i++) {
         memset(&err, 0, sizeof err);
-        if (steps[i](&l) == 0) continue;
+        int rc = run_step(&l, steps[i]);
+        if (!disk.n_failed) break;
+        if (rc == 0) continue;
         assert_false(failed); /* when the disk works again, nothing else fails */
         failed = true;
-        if (!whole && i + 4 < N_STEPS) end = i + 4;
         disk.countdown = 0;
         assert_clear(f, n, i);
         assert_nothing_lost(&l, f, n, i);
         i--; /* "send it again": the same step, on the same store */
     }
     disk.countdown = 0;
-    ok(store_check(l.s, &err));
-    ok(read_all(l.s, &l.seen, &err));
-    assert_string_equal(str_get(&l.seen), expected[end]);
+    if (disk.n_failed) {
+        ok(store_check(l.s, &err));
+        ok(read_all(l.s, &l.seen, &err));
+        assert_string_equal(str_get(&l.seen), expected[end]);
+    }
     life_end(&l);
     return disk.n_failed > 0;
 }
@@ -344,12 +337,14 @@ TEST(every_operation_fails_once)
     learn();
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
         const struct fault *f = &faults[i];
-        int n = f->first;
-        while (run_with_fault(f, n)) n += f->step;
-        print_message("%s: %d places\n", f->name, n / f->step);
-        if (f->operation != TRUNCATE) assert_true(n > f->first);
+        int n_places = 0;
+        for (int at = 0; at < N_STEPS; at++)
+            for (int n = f->first; run_with_fault(f, at, n); n += f->step) n_places++;
+        print_message("%s: %d places\n", f->name, n_places);
+        if (f->operation != TRUNCATE) assert_true(n_places > 0);
     }
     for (int i = 0; i <= N_STEPS; i++) free(expected[i]);
+    for (int i = 0; i < N_STEPS; i++) str_release(&before[i].file), str_release(&before[i].log);
 }
 
 /* ---- kill -9 and power cuts ------------------------------------------------------------------ */
@@ -473,7 +468,7 @@ TEST(killed_at_any_moment)
     struct life l;
     struct store_conversation c;
     int64_t n_killed = 60, n_turns = 0;
-    life_begin(&l);
+    life_begin(&l, 0);
     ok(store_open(&l.s, l.path, &err));
     ok(store_conversation_create(l.s, "life", &c, &err));
     for (int i = 0; i < n_killed; i++) {
@@ -527,8 +522,8 @@ TEST(power_cuts)
     struct store_conversation c, found;
     char wal[160];
     int n_cuts = 150;
-    life_begin(&l);
-    life_begin(&after);
+    life_begin(&l, 0);
+    life_begin(&after, 0);
     snprintf(wal, sizeof wal, "%s-wal", after.path);
     disk.record = true;
     ok(store_open(&l.s, l.path, &err));

@@ -37,6 +37,15 @@ static inline double relative(const float *got, const float *want, size_t n)
     return sqrt(diff / size);
 }
 
+/* Of n logits, the id of the largest. */
+static inline int likeliest(const float *x, int n)
+{
+    int best = 0;
+    for (int i = 1; i < n; i++)
+        if (x[i] > x[best]) best = i;
+    return best;
+}
+
 /* main's arguments. An argument without a hyphen chooses the tests whose names contain it. */
 extern int test_argc;
 extern char **test_argv;

@@ -57,20 +57,6 @@ static inline int on_host(const void *args, size_t bytes)
 #define LAUNCH_TOGETHER(name, args, x, n_threads, shared, order) \
     LAUNCH_AT(name, args, {x, 1, 1}, n_threads, shared, order, 1)
 
-/* Angles of theta 10000, as runtime/model/rope.c makes them. */
-static inline struct kn_rope rope_new(int n_pos, int head_dim)
-{
-    const size_t half = (size_t)head_dim / 2, n = (size_t)n_pos * half;
-    float *cosines = take(n * sizeof(float)), *sines = take(n * sizeof(float));
-
-    for (size_t i = 0; i < n; i++) {
-        const double freq = pow(10000.0, -2.0 * (double)(i % half) / head_dim);
-        cosines[i] = (float)cos((double)(i / half) * freq);
-        sines[i] = (float)sin((double)(i / half) * freq);
-    }
-    return (struct kn_rope){n_pos, head_dim, cosines, sines, NULL};
-}
-
 /* ---- a cache --------------------------------------------------------------------------------- */
 
 static inline enum kn_kv kn_kv_of(enum cuda_kv type)

@@ -114,6 +114,28 @@ static inline void assert_same(const void *a, const void *b, size_t bytes, const
         if (x[i] != y[i]) fail_msg("%s: differs at byte %zu of %zu", what, i, bytes);
 }
 
+/* Angles of theta 10000, as runtime/model/rope.c makes them. */
+static inline struct kn_rope rope_new(int n_pos, int head_dim)
+{
+    const int half = head_dim / 2;
+    float *c = take((size_t)(n_pos * half) * sizeof *c),
+          *s = take((size_t)(n_pos * half) * sizeof *s);
+
+    for (int p = 0; p < n_pos; p++)
+        for (int i = 0; i < half; i++) {
+            const double angle = p * pow(10000.0, -2.0 * i / head_dim);
+            c[p * half + i] = (float)cos(angle);
+            s[p * half + i] = (float)sin(angle);
+        }
+    struct kn_rope rope = {n_pos, head_dim, c, s, NULL};
+    if (head_dim % KN_GROUP == 0) {
+        uint32_t *places = take(KN_PLACES(head_dim) * sizeof *places);
+        kn_rope_places(places, &rope);
+        rope.places = places;
+    }
+    return rope;
+}
+
 /* ---- activations ---------------------------------------------------------------------------- */
 
 static inline struct kn_act act_new(struct rng *rng, int n_tok, int n_in, float scale)

@@ -25,27 +25,6 @@ struct setup {
     struct kn_centre centre;
 };
 
-static struct kn_rope rope_new(int n_pos, int head_dim)
-{
-    const int half = head_dim / 2;
-    float *c = take((size_t)(n_pos * half) * sizeof *c),
-          *s = take((size_t)(n_pos * half) * sizeof *s);
-
-    for (int p = 0; p < n_pos; p++)
-        for (int i = 0; i < half; i++) {
-            const double angle = p * pow(10000.0, -2.0 * i / head_dim);
-            c[p * half + i] = (float)cos(angle);
-            s[p * half + i] = (float)sin(angle);
-        }
-    struct kn_rope rope = {n_pos, head_dim, c, s, NULL};
-    if (head_dim % KN_GROUP == 0) {
-        uint32_t *places = take(KN_PLACES(head_dim) * sizeof *places);
-        kn_rope_places(places, &rope);
-        rope.places = places;
-    }
-    return rope;
-}
-
 /* Numbers for a key's centre: some channels far from 0, scales of 1 to 20. */
 static struct kn_centre centre_new(struct rng *rng, int dim)
 {

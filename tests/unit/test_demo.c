@@ -35,14 +35,6 @@ static void encode(const struct engine *g, const cJSON *messages, struct tokens 
     }
 }
 
-static int argmax(const float *x, int n)
-{
-    int best = 0;
-    for (int i = 1; i < n; i++)
-        if (x[i] > x[best]) best = i;
-    return best;
-}
-
 static void check(struct engine *g, const struct options *o, const cJSON *golden)
 {
     AUTO_TOKENS ids = {0};
@@ -63,7 +55,7 @@ static void check(struct engine *g, const struct options *o, const cJSON *golden
     }
     cJSON_ArrayForEach(expected, json_at(golden, "greedy"))
     {
-        int32_t id = argmax(x.forward.logits, g->model->n_vocab);
+        int32_t id = likeliest(x.forward.logits, g->model->n_vocab);
         assert_int_equal(id, expected->valueint);
         forward_run(&x.forward, &x.cache, &id, 1, 1);
     }
@@ -98,7 +90,7 @@ static void answer(struct tokens *out, const char *isa, const cJSON *golden)
     encode(g, json_at(golden, "messages"), &ids);
     forward_run(&x.forward, &x.cache, ids.ids, (int)ids.n, 1);
     do {
-        int32_t id = argmax(x.forward.logits, g->model->n_vocab);
+        int32_t id = likeliest(x.forward.logits, g->model->n_vocab);
         tokens_push(out, id);
         forward_run(&x.forward, &x.cache, &id, 1, 1);
     } while (out->n < 64 && !tokenizer_is_end(g->tokenizer, out->ids[out->n - 1]));

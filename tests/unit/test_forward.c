@@ -24,14 +24,6 @@ static int read_ids(const char *path, int32_t *ids, int max)
     return n;
 }
 
-static int argmax(const float *x, int n)
-{
-    int best = 0;
-    for (int i = 1; i < n; i++)
-        if (x[i] > x[best]) best = i;
-    return best;
-}
-
 /* Runs the golden ids in chunks and compares the rows of the last ones, or of all. */
 static void compare(const char *model, const char *golden, const char *weights, const char *kv,
                     int chunk, double rms_max, double argmax_min)
@@ -76,7 +68,7 @@ static void compare(const char *model, const char *golden, const char *weights, 
                 double d = (double)row[i] - (double)want[i];
                 sum += d * d;
             }
-            agree += argmax(row, (int)n_vocab) == argmax(want, (int)n_vocab);
+            agree += likeliest(row, (int)n_vocab) == likeliest(want, (int)n_vocab);
         }
     }
     double rms = sqrt(sum / (double)(n_rows * n_vocab)), share = agree / (double)n_rows;

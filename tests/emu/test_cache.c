@@ -2,8 +2,8 @@
  * the same counters. */
 #include "tests/emu/kit.h"
 
-#include "base/pool.h"
 #include "runtime/cache/whole.h"
+#include "tests/unit/cache_kit.h"
 
 DECLARE_KERNEL(kv_append, cuda_append);
 DECLARE_KERNEL(cache_copy, cuda_copy);
@@ -35,10 +35,10 @@ static void check_copy(struct cuda_cache *c, int n_tok)
     AUTO_BUFFERS;
     const int n = n_tok > 1 ? n_tok - 1 : 1, back = n_tok + 1;
     const size_t head_bytes = (size_t)n * (size_t)(c->k_bytes + c->v_bytes + 8);
-    const size_t bytes = (size_t)c->n_head * head_bytes, pool = cuda_cache_slots(c);
+    const size_t bytes = (size_t)c->n_head * head_bytes, slots = cuda_cache_slots(c);
     struct cuda_copy job = {*c, back, n, 1, 1, 0, guarded(bytes)};
-    uint8_t *k = take(pool * (size_t)c->k_bytes);
-    float *score = take(pool * sizeof *score);
+    uint8_t *k = take(slots * (size_t)c->k_bytes);
+    float *score = take(slots * sizeof *score);
 
     for (int h = 0; h < c->n_head; h++) c->len[h] += n_tok;
     LAUNCH(cache_copy, &job, c->n_head, 1, 1, 256, 0, 1);
@@ -57,8 +57,8 @@ static void check_copy(struct cuda_cache *c, int n_tok)
             assert_same(p + at * 4, &c->pos[cuda_place(c, h, slot)], 4, "position");
             assert_same(p + (size_t)(n + i) * 4, &c->score[cuda_place(c, h, slot)], 4, "score");
         }
-    memcpy(k, c->k, pool * (size_t)c->k_bytes);
-    memcpy(score, c->score, pool * sizeof *score);
+    memcpy(k, c->k, slots * (size_t)c->k_bytes);
+    memcpy(score, c->score, slots * sizeof *score);
     for (int h = 0; h < c->n_head; h++)
         for (int slot = c->len[h] - back; slot < c->len[h] - back + n; slot++)
             if (slot >= 0) {
@@ -67,8 +67,8 @@ static void check_copy(struct cuda_cache *c, int n_tok)
             }
     job.in = 1;
     LAUNCH(cache_copy, &job, c->n_head, 1, 1, 256, 0, 2);
-    assert_same(c->k, k, pool * (size_t)c->k_bytes, "keys");
-    assert_same(c->score, score, pool * sizeof *score, "scores");
+    assert_same(c->k, k, slots * (size_t)c->k_bytes, "keys");
+    assert_same(c->score, score, slots * sizeof *score, "scores");
 }
 
 /* Expected bytes, with what is done to keys and values before they are packed. */
@@ -386,7 +386,6 @@ struct pair { /* the same cache on both sides */
 
 static struct pair pair_new(int dim, int n_head, int capacity, bool shares)
 {
-    struct arena plan;
     struct pair p;
     const struct cache_shape shape = {.n_layer = 1,
                                       .n_head = n_head,
@@ -396,10 +395,7 @@ static struct pair pair_new(int dim, int n_head, int capacity, bool shares)
                                       .capacity = capacity,
                                       .share = shares ? CACHE_MODEL : CACHE_HEAD};
 
-    arena_init_plan(&plan, "cache");
-    cache_plan(&p.cpu, &shape, &plan);
-    ok(arena_init(&p.arena, "cache", plan.used, &err));
-    cache_plan(&p.cpu, &shape, &p.arena);
+    ok(cache_kit_open(&p.cpu, &p.arena, &shape, &err));
     p.gpu = cuda_cache_new(dim, n_head, capacity, CUDA_KV_Q4, CUDA_KV_Q4);
     return p;
 }
@@ -512,7 +508,6 @@ static void check_evict(int dim, const int *len, int n_head, struct evict_rule r
     AUTO_BUFFERS;
     struct rng rng = {(uint64_t)(dim + len[0] + n_distinct)};
     struct pair p = pair_new(dim, n_head, 400, shares);
-    AUTO_POOL *pool;
     union evict_slot *slots = take(cache_slots(&p.cpu.shape) * sizeof *slots);
     uint32_t *stays = guarded((size_t)(n_head * 2 * p.gpu.n_pages) * 4);
     uint32_t *pos = take(cuda_cache_slots(&p.gpu) * sizeof *pos);
@@ -522,7 +517,6 @@ static void check_evict(int dim, const int *len, int n_head, struct evict_rule r
     for (int h = 0; h < n_head; h++) keep[h] = keep_of(&p.cpu, &rule, h);
     for (int h = 0; h < n_head; h++)
         memcpy(pos + (size_t)(h * 400), p.cpu.kv_heads[h].pos, (size_t)len[h] * sizeof *pos);
-    ok(pool_open(&pool, 1, &err));
     if (rule.whole) {
         whole_choose(&p.cpu, &rule, (const float[]){.5f, 1, 2}, (const float[]){0, 1, -1}, pool);
         assert_true(p.cpu.whole.n > 0);
@@ -579,3 +573,5 @@ TEST(eviction_of_sharing_heads)
     check_evict(64, (const int[]){300, 20, 200, 90}, 4, rule, 3, true);
     check_evict(128, (const int[]){90, 100, 60}, 3, rule, 3, true);
 }
+
+AROUND_TESTS(pool_set_up, pool_tear_down)

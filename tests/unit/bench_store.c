@@ -7,9 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/pool.h"
 #include "base/system.h"
-#include "runtime/cache/evict.h"
 #include "runtime/save/save.h"
 #include "store/store.h"
 #include "tests/unit/cache_kit.h"
@@ -144,31 +142,8 @@ static void bench_many(const char *title, const struct store_key *key)
 /* ---- a save per turn, and loading ------------------------------------------------------------ */
 
 /* A model of the 1B shape: 16 layers, 8 KV heads of 64, 4 bits. */
-static const struct cache_shape shape_1b = {
+static struct cache_shape shape_1b = {
     .n_layer = 16, .n_head = 8, .head_dim = 64, .k_type = KN_KV_Q4, .v_type = KN_KV_Q4};
-
-struct bench_cache {
-    struct arena arena;
-    struct cache cache;
-    struct pool *pool;
-    union evict_slot *slots;
-};
-
-static void cache_open(struct bench_cache *b, int capacity, struct pool *pool)
-{
-    struct cache_shape shape = shape_1b;
-    shape.capacity = capacity;
-    ok(cache_kit_open(&b->cache, &b->arena, &shape, &err));
-    b->pool = pool;
-    b->slots = malloc(cache_slots(&shape) * sizeof *b->slots);
-    if (!b->slots) exit(1);
-}
-
-static void cache_close(struct bench_cache *b)
-{
-    arena_release(&b->arena);
-    free(b->slots);
-}
 
 static int64_t file_bytes(const char *suffix)
 {
@@ -186,7 +161,7 @@ static int64_t cache_bytes(struct store *s)
 }
 
 struct turn {
-    struct bench_cache *b;
+    struct units *b;
     int budget;
     double evict_ms; /* not part of the save */
 };
@@ -196,8 +171,7 @@ static void evict_turn(void *ctx)
     struct turn *t = ctx;
     struct evict_rule rule = {.budget = t->budget, .stabilizers = t->budget / 10};
     double begin = now_ms();
-    evict_values(&t->b->cache, t->b->slots);
-    evict(&t->b->cache, &rule, t->b->pool, t->b->slots);
+    units_cut(t->b, &rule);
     t->evict_ms += now_ms() - begin;
 }
 
@@ -211,20 +185,19 @@ static double read_file(void)
     return now_ms() - t;
 }
 
-static void bench_load(struct store *s, int64_t id, struct bench_cache *b,
-                       const struct save_state *state)
+static void bench_load(struct store *s, int64_t id, struct units *b, const struct save_state *state)
 {
     double best = 1e30, plain = 1e30;
-    int64_t units = cache_units(&b->cache);
+    int64_t units = cache_units(&b->c);
     for (int i = 0; i < 3; i++) {
         struct save *save;
         struct save_loaded loaded;
         ok(save_open(&save, s, id, 64 << 20, &err));
         double t = now_ms();
-        int rc = save_load(save, &b->cache, state, &loaded, &err);
+        int rc = save_load(save, &b->c, state, &loaded, &err);
         t = now_ms() - t;
         ok(rc);
-        if (!loaded.usable || cache_units(&b->cache) != units) {
+        if (!loaded.usable || cache_units(&b->c) != units) {
             fprintf(stderr, "bench_store: not loaded: %s\n", str_get(&loaded.why));
             exit(1);
         }
@@ -239,45 +212,46 @@ static void bench_load(struct store *s, int64_t id, struct bench_cache *b,
            mb, best, mb / best * 1e3, plain, mb / plain * 1e3);
 }
 
-static void bench_save(int n_units, struct pool *pool)
+static void bench_save(int n_units)
 {
     enum { CHUNK = 512, TURN = 256, TURNS = 20 };
-    struct bench_cache b;
+    struct units b;
     struct store *s;
     struct store_conversation c;
     struct save *save;
     struct save_state state = {.model = "m", .kv = "q4", .policy = "random"};
     static char text[] = "answer";
-    cache_open(&b, n_units + CHUNK, pool);
+    shape_1b.capacity = n_units + CHUNK;
+    units_open(&b, &shape_1b);
     ok(store_open(&s, path, &err));
     ok(store_conversation_create(s, "bench", &c, &err));
     ok(save_open(&save, s, c.id, 64 << 20, &err));
     double fill = now_ms();
-    while (b.cache.n_pos < n_units) {
-        cache_kit_append(&b.cache, CHUNK);
-        state.n_run = b.cache.n_pos;
-        ok(save_units(save, &b.cache, &state, NULL, &err));
+    while (b.c.n_pos < n_units) {
+        cache_kit_append(&b.c, CHUNK);
+        state.n_run = b.c.n_pos;
+        ok(save_units(save, &b.c, &state, NULL, &err));
     }
     fill = now_ms() - fill;
     struct turn turn = {&b, n_units, 0};
     double ms = 0, worst = 0, compact = 0;
     int64_t before = cache_bytes(s);
     for (int i = 0; i < TURNS; i++) {
-        cache_kit_append(&b.cache, TURN);
-        state.n_run = b.cache.n_pos;
+        cache_kit_append(&b.c, TURN);
+        state.n_run = b.c.n_pos;
         turn.evict_ms = 0;
         double t = now_ms();
         const struct store_message m = {.role = CHAT_ASSISTANT, .text = text, .n_text = 6};
-        ok(save_answer(save, &b.cache, &state, &m, evict_turn, &turn, &err));
+        ok(save_answer(save, &b.c, &state, &m, evict_turn, &turn, &err));
         t = now_ms() - t - turn.evict_ms;
         ms += t;
         if (t > worst) worst = t;
         t = now_ms();
-        save_compact(save, &b.cache);
+        save_compact(save, &b.c);
         compact += now_ms() - t;
     }
     printf("%d units per head (%.0f MB of cache)\n", n_units,
-           (double)cache_units(&b.cache) * (double)(b.cache.k_bytes + b.cache.v_bytes + 8) / 1e6);
+           (double)cache_units(&b.c) * (double)(b.c.k_bytes + b.c.v_bytes + 8) / 1e6);
     printf("  chunk of %d tokens: %.1f ms; turn of %d tokens with eviction: %.1f ms (worst %.1f), "
            "%.2f MB; compaction: %.1f ms per turn\n",
            CHUNK, fill / (n_units / CHUNK), TURN, ms / TURNS, worst,
@@ -287,24 +261,23 @@ static void bench_save(int n_units, struct pool *pool)
     ok(store_open(&s, path, &err));
     bench_load(s, c.id, &b, &state);
     store_close(s);
-    cache_close(&b);
+    units_release(&b);
     remove_files();
 }
 
 int main(int argc, char **argv)
 {
     struct store_key key = {passphrase, NULL, true};
-    struct pool *pool;
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (!mkdtemp(folder)) return 1;
     snprintf(path, sizeof path, "%s/retain.db", folder);
     bench_many("10,000 conversations of 10 messages", NULL);
     bench_many("the same, encrypted", &key);
     ok(pool_open(&pool, 0, &err));
-    bench_save(2048, pool);
-    bench_save(8192, pool);
-    bench_save(32768, pool);
-    if (argc > 1 && !strcmp(argv[1], "--long")) bench_save(131072, pool);
+    bench_save(2048);
+    bench_save(8192);
+    bench_save(32768);
+    if (argc > 1 && !strcmp(argv[1], "--long")) bench_save(131072);
     pool_close(pool);
     rmdir(folder);
     return 0;

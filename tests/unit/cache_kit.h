@@ -1,12 +1,15 @@
-/* cache_kit: a cache without a model, whose units are made by arithmetic, for the tests and the
- * measurement of saving. */
+/* cache_kit: a cache without a model, whose units are made by arithmetic, and its evictions, for
+ * tests of the cache and of saving, and for the measurement of saving. */
 #ifndef RETAIN_TESTS_CACHE_KIT_H
 #define RETAIN_TESTS_CACHE_KIT_H
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/pool.h"
 #include "runtime/cache/cache.h"
+#include "runtime/cache/evict.h"
 
 /* An empty cache; the caller releases the arena. */
 static inline int cache_kit_open(struct cache *c, struct arena *a, const struct cache_shape *shape,
@@ -34,6 +37,51 @@ static inline void cache_kit_append(struct cache *c, int n)
         }
     }
     cache_appended(c, n);
+}
+
+/* ---- a cache that is cut by its scores ------------------------------------------------------- */
+
+struct units {
+    struct cache c;
+    struct arena arena;
+    union evict_slot *slots;
+};
+
+static struct pool *pool; /* of all tests of a program */
+
+static inline int pool_set_up(void **state)
+{
+    struct err e;
+    (void)state;
+    return pool_open(&pool, 2, &e);
+}
+
+static inline int pool_tear_down(void **state)
+{
+    (void)state;
+    pool_close(pool);
+    return 0;
+}
+
+static inline void units_open(struct units *u, const struct cache_shape *shape)
+{
+    struct err e;
+    u->slots = malloc(cache_slots(shape) * sizeof *u->slots);
+    if (!u->slots || cache_kit_open(&u->c, &u->arena, shape, &e)) abort();
+}
+
+static inline void units_release(struct units *u)
+{
+    arena_release(&u->arena);
+    free(u->slots);
+}
+
+#define AUTO_UNITS __attribute__((cleanup(units_release))) struct units
+
+static inline int64_t units_cut(struct units *u, const struct evict_rule *rule)
+{
+    evict_values(&u->c, u->slots);
+    return evict(&u->c, rule, pool, u->slots);
 }
 
 #endif

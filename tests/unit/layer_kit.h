@@ -7,11 +7,10 @@
 
 #include <math.h>
 
-#include "base/pool.h"
-#include "runtime/cache/evict.h"
 #include "runtime/forward/forward.h"
 #include "runtime/forward/score.h"
 #include "runtime/model/retaining.h"
+#include "tests/unit/cache_kit.h"
 
 enum { DIM = 32, HALF = DIM / 2, KV = 2, GROUP = 2, HEADS = KV * GROUP, N = 48, ROW = 8 * DIM };
 
@@ -28,8 +27,7 @@ struct layer {
 };
 
 /* An empty cache under this policy, and the inputs of one chunk of N tokens. */
-static inline struct layer *layer_new(const char *policy, enum cache_share share, uint64_t seed,
-                                      struct pool *pool)
+static inline struct layer *layer_new(const char *policy, enum cache_share share, uint64_t seed)
 {
     struct layer *l = calloc(1, sizeof *l);
     struct arena plan;
@@ -68,10 +66,7 @@ static inline struct layer *layer_new(const char *policy, enum cache_share share
     forward_plan(&l->f, &o, &plan);
     ok(arena_init(&l->scratch, "scratch", plan.used, &err));
     forward_plan(&l->f, &o, &l->scratch);
-    arena_init_plan(&plan, "cache");
-    cache_plan(&l->c, &shape, &plan);
-    ok(arena_init(&l->units, "cache", plan.used, &err));
-    cache_plan(&l->c, &shape, &l->units);
+    ok(cache_kit_open(&l->c, &l->units, &shape, &err));
     return l;
 }
 

@@ -3,54 +3,26 @@
 
 #include <math.h>
 
-#include "base/pool.h"
 #include "base/random.h"
-#include "runtime/cache/evict.h"
 #include "runtime/cache/segment.h"
+#include "tests/unit/cache_kit.h"
+#include "tests/unit/same_units.h"
 
 enum { DIM = 32, CAPACITY = 64, MANY = 900 };
 
-struct fixture {
-    struct arena arena;
-    struct cache cache;
-    struct pool *pool;
-    union evict_slot *slots;
-};
-
-static void setup_for(struct fixture *f, int n_layer, int n_head, int capacity)
+static void setup_for(struct units *u, int n_layer, int n_head, int capacity)
 {
-    struct cache_shape shape = {.n_layer = n_layer,
-                                .n_head = n_head,
-                                .head_dim = DIM,
-                                .k_type = KN_KV_Q4,
-                                .v_type = KN_KV_Q8,
-                                .capacity = capacity};
-    struct arena plan;
-    arena_init_plan(&plan, "cache");
-    cache_plan(&f->cache, &shape, &plan);
-    ok(arena_init(&f->arena, "cache", plan.used, &err));
-    cache_plan(&f->cache, &shape, &f->arena);
-    assert_int_equal(f->arena.used, plan.used);
-    ok(pool_open(&f->pool, 2, &err));
-    f->slots = calloc(cache_slots(&shape), sizeof *f->slots);
+    units_open(u, &(struct cache_shape){.n_layer = n_layer,
+                                        .n_head = n_head,
+                                        .head_dim = DIM,
+                                        .k_type = KN_KV_Q4,
+                                        .v_type = KN_KV_Q8,
+                                        .capacity = capacity});
 }
 
-static void setup(struct fixture *f, int n_layer, int n_head)
+static void setup(struct units *u, int n_layer, int n_head)
 {
-    setup_for(f, n_layer, n_head, CAPACITY);
-}
-
-static void teardown(struct fixture *f)
-{
-    pool_close(f->pool);
-    arena_release(&f->arena);
-    free(f->slots);
-}
-
-static int64_t cut(struct fixture *f, const struct evict_rule *rule)
-{
-    evict_values(&f->cache, f->slots);
-    return evict(&f->cache, rule, f->pool, f->slots);
+    setup_for(u, n_layer, n_head, CAPACITY);
 }
 
 /* A unit whose bytes depend on its position: moved units must arrive whole. */
@@ -63,11 +35,11 @@ static void put(struct cache *c, struct cache_head *h, uint32_t pos, float score
     h->pos[s] = pos;
 }
 
-static void fill(struct fixture *f, const float *scores, int n)
+static void fill(struct units *f, const float *scores, int n)
 {
-    for (int i = 0; i < f->cache.shape.n_layer * f->cache.shape.n_head; i++)
-        for (int p = 0; p < n; p++) put(&f->cache, &f->cache.kv_heads[i], (uint32_t)p, scores[p]);
-    cache_appended(&f->cache, n);
+    for (int i = 0; i < f->c.shape.n_layer * f->c.shape.n_head; i++)
+        for (int p = 0; p < n; p++) put(&f->c, &f->c.kv_heads[i], (uint32_t)p, scores[p]);
+    cache_appended(&f->c, n);
 }
 
 static void expect(const struct cache *c, const struct cache_head *h, const uint32_t *pos, int n)
@@ -84,53 +56,48 @@ static void expect(const struct cache *c, const struct cache_head *h, const uint
 
 TEST(test_highest_scores_stay_in_order)
 {
-    struct fixture f;
+    AUTO_UNITS f;
     const float scores[] = {5, 1, 9, -3, 7, 2, 8, 0};
     setup(&f, 2, 3);
     fill(&f, scores, 8);
     struct evict_rule rule = {.budget = 4};
-    assert_int_equal(cut(&f, &rule), 6 * 4);
-    for (int i = 0; i < 6; i++)
-        expect(&f.cache, &f.cache.kv_heads[i], (const uint32_t[]){0, 2, 4, 6}, 4);
-    assert_int_equal(f.cache.n_evicted, 24);
-    teardown(&f);
+    assert_int_equal(units_cut(&f, &rule), 6 * 4);
+    for (int i = 0; i < 6; i++) expect(&f.c, &f.c.kv_heads[i], (const uint32_t[]){0, 2, 4, 6}, 4);
+    assert_int_equal(f.c.n_evicted, 24);
 }
 
 TEST(test_protected_units_count_inside_the_budget)
 {
-    struct fixture f;
+    AUTO_UNITS f;
     const float scores[] = {-9, 1, 9, 8, 7, 2, -8, -7};
     setup(&f, 1, 1);
     fill(&f, scores, 8);
     /* Kept: 1 sink (0), 2 stabilizers (6, 7), and the best one of the rest (2). */
     struct evict_rule rule = {.budget = 4, .sinks = 1, .stabilizers = 2};
-    cut(&f, &rule);
-    expect(&f.cache, &f.cache.kv_heads[0], (const uint32_t[]){0, 2, 6, 7}, 4);
-    teardown(&f);
+    units_cut(&f, &rule);
+    expect(&f.c, &f.c.kv_heads[0], (const uint32_t[]){0, 2, 6, 7}, 4);
 }
 
 TEST(test_ties_keep_the_older)
 {
-    struct fixture f;
+    AUTO_UNITS f;
     const float scores[] = {1, 1, 1, 2, 1, 1};
     setup(&f, 1, 1);
     fill(&f, scores, 6);
     struct evict_rule rule = {.budget = 3};
-    cut(&f, &rule);
-    expect(&f.cache, &f.cache.kv_heads[0], (const uint32_t[]){0, 1, 3}, 3);
-    teardown(&f);
+    units_cut(&f, &rule);
+    expect(&f.c, &f.c.kv_heads[0], (const uint32_t[]){0, 1, 3}, 3);
 }
 
 TEST(test_nan_and_infinity)
 {
-    struct fixture f;
+    AUTO_UNITS f;
     const float scores[] = {NAN, INFINITY, -INFINITY, -NAN, 0, -1};
     setup(&f, 1, 1);
     fill(&f, scores, 6);
     struct evict_rule rule = {.budget = 3};
-    cut(&f, &rule);
-    expect(&f.cache, &f.cache.kv_heads[0], (const uint32_t[]){1, 4, 5}, 3);
-    teardown(&f);
+    units_cut(&f, &rule);
+    expect(&f.c, &f.c.kv_heads[0], (const uint32_t[]){1, 4, 5}, 3);
 }
 
 /* Scores that are close, equal, of every size, of both signs, and not numbers at all. */
@@ -165,7 +132,7 @@ static int by_rank(const void *a, const void *b)
 
 static void check_many(int kind, int budget)
 {
-    struct fixture f;
+    AUTO_UNITS f;
     struct ranked units[MANY];
     bool stays[MANY] = {false};
     setup_for(&f, 1, 1, MANY);
@@ -173,16 +140,15 @@ static void check_many(int kind, int budget)
     for (int p = 0; p < MANY; p++) {
         bool kept = p < rule.sinks || p >= MANY - rule.stabilizers;
         units[p] = (struct ranked){kept, score_of(kind, p), p};
-        put(&f.cache, &f.cache.kv_heads[0], (uint32_t)p, units[p].score);
+        put(&f.c, &f.c.kv_heads[0], (uint32_t)p, units[p].score);
     }
-    cache_appended(&f.cache, MANY);
+    cache_appended(&f.c, MANY);
     qsort(units, MANY, sizeof *units, by_rank);
     for (int i = 0; i < budget; i++) stays[units[i].pos] = true;
-    cut(&f, &rule);
-    assert_int_equal(f.cache.kv_heads[0].len, budget);
+    units_cut(&f, &rule);
+    assert_int_equal(f.c.kv_heads[0].len, budget);
     for (int p = 0, s = 0; p < MANY; p++)
-        if (stays[p]) assert_int_equal(f.cache.kv_heads[0].pos[s++], p);
-    teardown(&f);
+        if (stays[p]) assert_int_equal(f.c.kv_heads[0].pos[s++], p);
 }
 
 TEST(test_many_units_as_sorted)
@@ -194,18 +160,17 @@ TEST(test_many_units_as_sorted)
 
 TEST(test_heads_of_different_length)
 {
-    struct fixture f;
+    AUTO_UNITS f;
     setup(&f, 1, 3);
-    struct cache_head *h = f.cache.kv_heads;
-    for (uint32_t p = 0; p < 2; p++) put(&f.cache, &h[0], p, 1);
-    for (uint32_t p = 0; p < 6; p++) put(&f.cache, &h[2], 10 + p, (float)p);
-    cache_imported(&f.cache, 16);
+    struct cache_head *h = f.c.kv_heads;
+    for (uint32_t p = 0; p < 2; p++) put(&f.c, &h[0], p, 1);
+    for (uint32_t p = 0; p < 6; p++) put(&f.c, &h[2], 10 + p, (float)p);
+    cache_imported(&f.c, 16);
     struct evict_rule rule = {.budget = 3, .sinks = 2};
-    assert_int_equal(cut(&f, &rule), 3);
-    expect(&f.cache, &h[0], (const uint32_t[]){0, 1}, 2);
-    expect(&f.cache, &h[1], NULL, 0);
-    expect(&f.cache, &h[2], (const uint32_t[]){13, 14, 15}, 3);
-    teardown(&f);
+    assert_int_equal(units_cut(&f, &rule), 3);
+    expect(&f.c, &h[0], (const uint32_t[]){0, 1}, 2);
+    expect(&f.c, &h[1], NULL, 0);
+    expect(&f.c, &h[2], (const uint32_t[]){13, 14, 15}, 3);
 }
 
 /* Compares counters, bitmaps and segments with the tables, over many random evictions. */
@@ -221,9 +186,9 @@ static void check_counters(const struct cache *c)
 
 TEST(test_counters_after_1000_evictions)
 {
-    struct fixture f;
+    AUTO_UNITS f;
     setup(&f, 2, 2);
-    struct cache *c = &f.cache;
+    struct cache *c = &f.c;
     for (int round = 0; round < 1000; round++) {
         int n = 1 + (int)(random_at(7, 1, (uint64_t)round) * 20);
         for (int i = 0; i < 4; i++)
@@ -234,7 +199,7 @@ TEST(test_counters_after_1000_evictions)
             }
         cache_appended(c, n);
         struct evict_rule rule = {.budget = 40, .sinks = 2, .stabilizers = 5};
-        cut(&f, &rule);
+        units_cut(&f, &rule);
         check_counters(c);
     }
     assert_true(c->n_pos > RETENTION_COLS && c->col_width > 1);
@@ -246,28 +211,27 @@ TEST(test_counters_after_1000_evictions)
         for (int j = 0; j < 64; j++) total += kept[j];
     }
     assert_int_equal(total, cache_units(c));
-    teardown(&f);
 }
 
 TEST(test_segments_bring_survivors_back)
 {
-    struct fixture a, b;
+    AUTO_UNITS a, b;
     float scores[30];
     setup(&a, 1, 2);
     setup(&b, 1, 2);
     for (int p = 0; p < 30; p++) scores[p] = (float)random_at(3, 1, (uint64_t)p);
     fill(&a, scores, 30);
-    size_t n = segment_bytes(&a.cache, SEGMENT_DENSE, 2, 30);
+    size_t n = segment_bytes(&a.c, SEGMENT_DENSE, 2, 30);
     uint8_t *bytes = malloc(n);
     struct segment g;
     struct positions evicted;
-    segment_pack(&a.cache, SEGMENT_DENSE, 0, 2, 0, 30, bytes);
+    segment_pack(&a.c, SEGMENT_DENSE, 0, 2, 0, 30, bytes);
     struct evict_rule rule = {.budget = 11, .stabilizers = 3};
-    cut(&a, &rule);
+    units_cut(&a, &rule);
     assert_true(positions_init(&evicted, 2));
     for (int i = 0; i < 2; i++)
         for (uint32_t p = 0, s = 0; p < 30; p++) {
-            bool alive = (int)s < a.cache.kv_heads[i].len && a.cache.kv_heads[i].pos[s] == p;
+            bool alive = (int)s < a.c.kv_heads[i].len && a.c.kv_heads[i].pos[s] == p;
             if (alive)
                 s++;
             else
@@ -275,18 +239,11 @@ TEST(test_segments_bring_survivors_back)
         }
     assert_int_equal(positions_count(&evicted), 2 * 19);
     assert_true(segment_open(&g, bytes, n));
-    assert_true(segment_expect(&b.cache, 0, NULL, &evicted, 30) && cache_make_room(&b.cache));
-    assert_true(segment_load_block(&b.cache, &g, (const uint32_t[]){0}, &evicted, 30));
-    cache_imported(&b.cache, 30);
-    for (int i = 0; i < 2; i++) {
-        const struct cache_head *x = &a.cache.kv_heads[i], *y = &b.cache.kv_heads[i];
-        assert_int_equal(x->len, y->len);
-        assert_memory_equal(x->k, y->k, (size_t)x->len * a.cache.k_bytes);
-        assert_memory_equal(x->v, y->v, (size_t)x->len * a.cache.v_bytes);
-        assert_memory_equal(x->score, y->score, (size_t)x->len * sizeof(float));
-        assert_memory_equal(x->pos, y->pos, (size_t)x->len * sizeof(uint32_t));
-    }
-    check_counters(&b.cache);
+    assert_true(segment_expect(&b.c, 0, NULL, &evicted, 30) && cache_make_room(&b.c));
+    assert_true(segment_load_block(&b.c, &g, (const uint32_t[]){0}, &evicted, 30));
+    cache_imported(&b.c, 30);
+    same_units(&a.c, &b.c);
+    check_counters(&b.c);
     /* Damaged or foreign bytes are refused and change nothing. */
     struct segment bad;
     assert_false(segment_open(&bad, bytes, n - 1));
@@ -296,9 +253,9 @@ TEST(test_segments_bring_survivors_back)
     bytes[12] ^= 1; /* another number of heads */
     assert_false(segment_open(&bad, bytes, n));
     bytes[12] ^= 1;
-    assert_int_equal(b.cache.kv_heads[0].len, 11);
+    assert_int_equal(b.c.kv_heads[0].len, 11);
     positions_release(&evicted);
     free(bytes);
-    teardown(&a);
-    teardown(&b);
 }
+
+AROUND_TESTS(pool_set_up, pool_tear_down)

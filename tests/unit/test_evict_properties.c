@@ -3,45 +3,22 @@
 
 #include "tests/test.h"
 
-#include "base/arena.h"
-#include "base/pool.h"
 #include "base/random.h"
-#include "runtime/cache/cache.h"
-#include "runtime/cache/evict.h"
+#include "tests/unit/cache_kit.h"
+#include "tests/unit/same_units.h"
 
 enum { HEADS = 4, UNITS = 96, BUDGET = 24, RUNS = 200, DIM = 32 };
 
-static struct pool *pool;
-
-struct units {
-    struct cache c;
-    struct arena memory;
-    union evict_slot *slots;
-};
-
-static void units_open(struct units *u, enum cache_share share)
+static void open_heads(struct units *u, enum cache_share share)
 {
-    struct arena plan;
-    const struct cache_shape shape = {.n_layer = 1,
-                                      .n_head = HEADS,
-                                      .head_dim = DIM,
-                                      .k_type = KN_KV_Q4,
-                                      .v_type = KN_KV_Q4,
-                                      .capacity = UNITS,
-                                      .head_max = share == CACHE_HEAD ? 0 : HEADS * UNITS,
-                                      .share = share};
-    arena_init_plan(&plan, "units");
-    cache_plan(&u->c, &shape, &plan);
-    ok(arena_init(&u->memory, "units", plan.used, &err));
-    cache_plan(&u->c, &shape, &u->memory);
-    u->slots = calloc(cache_slots(&shape), sizeof *u->slots);
-    assert_non_null(u->slots);
-}
-
-static void units_close(struct units *u)
-{
-    arena_release(&u->memory);
-    free(u->slots);
+    units_open(u, &(struct cache_shape){.n_layer = 1,
+                                        .n_head = HEADS,
+                                        .head_dim = DIM,
+                                        .k_type = KN_KV_Q4,
+                                        .v_type = KN_KV_Q4,
+                                        .capacity = UNITS,
+                                        .head_max = share == CACHE_HEAD ? 0 : HEADS * UNITS,
+                                        .share = share});
 }
 
 /* A share of attention: a tenth of the units get most of it, more of them in some heads, and the
@@ -77,21 +54,19 @@ static void add(struct cache *c, int run, int pos, int n)
 /* The attention that the surviving units got, over all heads. */
 static double kept_weight(enum cache_share share, int run, int floor)
 {
-    struct units u;
+    AUTO_UNITS u;
     double kept = 0;
     int64_t n = 0;
     const struct evict_rule rule = {.budget = BUDGET, .head_budget_max = UNITS, .floor_pct = floor};
-    units_open(&u, share);
+    open_heads(&u, share);
     add(&u.c, run, 0, UNITS);
-    evict_values(&u.c, u.slots);
-    evict(&u.c, &rule, pool, u.slots);
+    units_cut(&u, &rule);
     for (int i = 0; i < HEADS; i++) {
         const struct cache_head *h = &u.c.kv_heads[i];
         for (int k = 0; k < h->len; k++) kept += (double)h->score[k];
         n += h->len;
     }
     assert_int_equal(n, HEADS * BUDGET);
-    units_close(&u);
     return kept;
 }
 
@@ -115,26 +90,18 @@ TEST(test_sharing_keeps_more_weight)
 
 static void check_chunks(enum cache_share share, int run, int chunk)
 {
-    struct units a, b;
+    AUTO_UNITS a, b;
     const struct evict_rule rule = {.budget = BUDGET, .head_budget_max = UNITS};
-    units_open(&a, share);
-    units_open(&b, share);
+    open_heads(&a, share);
+    open_heads(&b, share);
     add(&a.c, run, 0, UNITS);
-    evict_values(&a.c, a.slots);
-    evict(&a.c, &rule, pool, a.slots);
+    units_cut(&a, &rule);
     for (int p = 0; p < UNITS; p += chunk) {
         add(&b.c, run, p, chunk < UNITS - p ? chunk : UNITS - p);
-        evict_values(&b.c, b.slots);
-        evict(&b.c, &rule, pool, b.slots);
+        units_cut(&b, &rule);
     }
-    for (int i = 0; i < HEADS; i++) {
-        const struct cache_head *x = &a.c.kv_heads[i], *y = &b.c.kv_heads[i];
-        assert_int_equal(x->len, y->len);
-        assert_true(share != CACHE_HEAD || x->len == BUDGET);
-        assert_memory_equal(x->pos, y->pos, (size_t)x->len * sizeof *x->pos);
-    }
-    units_close(&a);
-    units_close(&b);
+    same_units(&a.c, &b.c);
+    if (share == CACHE_HEAD) assert_int_equal(a.c.kv_heads[0].len, BUDGET);
 }
 
 /* Locret, Appendix N: with scores that do not change and the best b kept, evicting after each chunk
@@ -149,17 +116,4 @@ TEST(test_chunks_keep_the_same_units)
         }
 }
 
-static int setup(void **state)
-{
-    (void)state;
-    return pool_open(&pool, 1, &err);
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    pool_close(pool);
-    return 0;
-}
-
-AROUND_TESTS(setup, teardown)
+AROUND_TESTS(pool_set_up, pool_tear_down)

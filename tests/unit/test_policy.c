@@ -12,15 +12,14 @@
 #include "runtime/token/sampler.h"
 #include "tests/unit/engine_kit.h"
 #include "tests/unit/layer_kit.h"
-
-static struct pool *pool;
+#include "tests/unit/same_units.h"
 
 /* ---- a layer by hand ------------------------------------------------------------------------- */
 
 /* N tokens have been run through the layer under this policy. */
 static struct layer *layer_of(const char *policy)
 {
-    struct layer *l = layer_new(policy, CACHE_HEAD, 0, pool);
+    struct layer *l = layer_new(policy, CACHE_HEAD, 0);
     for (int i = 0; i < N * ROW; i++)
         l->qkv[i / ROW][i % ROW] = 0.3f + 2 * (float)random_at(5, 1, (uint64_t)i) - 1;
     for (int i = 0; i < KV; i++)
@@ -115,24 +114,13 @@ TEST(test_sink_after_four_billion)
 
 /* ---- allocators ------------------------------------------------------------------------------ */
 
-struct units {
-    struct arena arena;
-    struct cache c;
-    union evict_slot *slots;
-};
-
 /* A cache of 16-slot heads with given scores, [n_layer * n_head][n]. */
 static void units_init(struct units *u, struct cache_shape s, const float *scores, int n)
 {
-    struct arena plan;
     s.head_dim = DIM;
     s.k_type = s.v_type = KN_KV_Q4;
     if (!s.capacity) s.capacity = 16;
-    arena_init_plan(&plan, "cache");
-    cache_plan(&u->c, &s, &plan);
-    ok(arena_init(&u->arena, "cache", plan.used, &err));
-    cache_plan(&u->c, &s, &u->arena);
-    u->slots = calloc(cache_slots(&s), sizeof *u->slots);
+    units_open(u, &s);
     for (int i = 0; scores && i < s.n_layer * s.n_head; i++)
         for (int p = 0; p < n; p++) {
             struct cache_head *h = &u->c.kv_heads[i];
@@ -143,20 +131,6 @@ static void units_init(struct units *u, struct cache_shape s, const float *score
             h->len++;
         }
     cache_appended(&u->c, n);
-}
-
-static void units_release(struct units *u)
-{
-    arena_release(&u->arena);
-    free(u->slots);
-}
-
-#define AUTO_UNITS __attribute__((cleanup(units_release))) struct units
-
-static void cut(struct units *u, const struct evict_rule *rule)
-{
-    evict_values(&u->c, u->slots);
-    evict(&u->c, rule, pool, u->slots);
 }
 
 /* `alive`: a '1' for each position that must be present. The bytes must have moved with it. */
@@ -185,7 +159,7 @@ TEST(test_ada)
     struct evict_rule rule = {.budget = 5, .floor_pct = 20};
     units_init(&u, (struct cache_shape){.n_layer = 1, .n_head = 2, .share = CACHE_LAYER}, scores[0],
                8);
-    cut(&u, &rule);
+    units_cut(&u, &rule);
     expect(&u, 0, "11111111");
     expect(&u, 1, "11000000");
     /* 32 slots, 10 used: 11 free per head. */
@@ -199,7 +173,7 @@ TEST(test_ada)
                8);
     rule =
         (struct evict_rule){.budget = 5, .stabilizers = 2, .head_budget_max = 6, .floor_pct = 20};
-    cut(&u, &rule);
+    units_cut(&u, &rule);
     expect(&u, 0, "11110011");
     expect(&u, 1, "11000011");
 }
@@ -221,7 +195,7 @@ TEST(test_whole_tokens)
     whole_choose(&u.c, &rule, (const float[]){1, 1}, (const float[]){0, 0}, pool);
     assert_int_equal(u.c.whole.n, 4);
     assert_memory_equal(u.c.whole.pos, chosen, sizeof chosen);
-    cut(&u, &rule);
+    units_cut(&u, &rule);
     expect(&u, 0, "1111100000000001");
     expect(&u, 1, "1111000000001001");
     rule.whole = 9;
@@ -239,7 +213,7 @@ TEST(test_global)
     struct evict_rule rule = {.budget = 3, .floor_pct = 20};
     units_init(&u, (struct cache_shape){.n_layer = 2, .n_head = 2, .share = CACHE_MODEL}, scores[0],
                6);
-    cut(&u, &rule);
+    units_cut(&u, &rule);
     /* A fifth of 3 is less than a unit: no safeguard. 4 nines, then 8 of the 9 fives. */
     expect(&u, 0, "111100");
     expect(&u, 1, "101010");
@@ -267,7 +241,7 @@ TEST(test_no_head_exceeds_its_limit)
                                         .share = shares[i]},
                    scores, MANY);
         u.c.kv_heads[1].len = FEW;
-        cut(&u, &rule);
+        units_cut(&u, &rule);
         expect(&u, 0, "00000000001111111111");
         expect(&u, 1, "11000000000000000000");
     }
@@ -293,7 +267,7 @@ TEST(test_ragged_heads_come_back)
     size_t n2 = segment_bytes(&a.c, SEGMENT_DENSE, 3, 6);
     AUTO_FREE uint8_t *bytes = malloc(n), *bytes2 = malloc(n2);
     segment_pack(&a.c, SEGMENT_DENSE, 0, 3, 0, 12, bytes);
-    cut(&a, &rule);
+    units_cut(&a, &rule);
     expect(&a, 0, "111111111111");
     expect(&a, 1, "000000000011");
     expect(&a, 2, "000000000001");
@@ -321,15 +295,9 @@ TEST(test_ragged_heads_come_back)
     cache_imported(&b.c, 18);
     assert_int_equal(cache_room(&a.c), cache_room(&b.c));
     assert_int_equal(cache_room(&a.c), 1);
-    for (int i = 0; i < 3; i++) {
-        const struct cache_head *x = &a.c.kv_heads[i], *y = &b.c.kv_heads[i];
-        assert_int_equal(x->len, y->len);
-        assert_int_equal(x->capacity, y->capacity);
-        assert_memory_equal(x->k, y->k, (size_t)x->len * a.c.k_bytes);
-        assert_memory_equal(x->v, y->v, (size_t)x->len * a.c.v_bytes);
-        assert_memory_equal(x->score, y->score, (size_t)x->len * sizeof(float));
-        assert_memory_equal(x->pos, y->pos, (size_t)x->len * sizeof(uint32_t));
-    }
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(a.c.kv_heads[i].capacity, b.c.kv_heads[i].capacity);
+    same_units(&a.c, &b.c);
 }
 
 /* The table and its list of names agree. */
@@ -427,15 +395,12 @@ TEST(test_a_small_budget_takes_little)
 
 static int setup(void **state)
 {
-    if (engine_set_up(state)) return -1;
-    if (pool_open(&pool, 2, &err) == 0) return 0;
-    printf("%s\n", err.text);
-    return -1;
+    return engine_set_up(state) || pool_set_up(state);
 }
 
 static int teardown(void **state)
 {
-    pool_close(pool);
+    pool_tear_down(state);
     return engine_tear_down(state);
 }
 

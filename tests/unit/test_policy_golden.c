@@ -7,8 +7,6 @@
 
 enum { OLD = 24, SEED = 7, MANY = 64 };
 
-static struct pool *pool;
-
 /* The inputs: make_policies.py's number(). */
 static float number(uint32_t i)
 {
@@ -89,7 +87,7 @@ static struct layer *layer_of(const struct expected *x)
     /* this layer is the whole model */
     enum policy_allocator a = policy_named(x->policy)->allocator;
     enum cache_share share = a == POLICY_GLOBAL ? CACHE_MODEL : CACHE_HEAD;
-    struct layer *l = layer_new(x->policy, share, SEED, pool);
+    struct layer *l = layer_new(x->policy, share, SEED);
     l->heads = (struct retaining){.label_is_share = true, .label_mean = mean, .label_std = std};
     l->f.retaining = &l->heads;
     for (int i = 0; i < N * ROW; i++) l->qkv[i / ROW][i % ROW] = number((uint32_t)i) + 0.25f;
@@ -135,8 +133,7 @@ enum { LAYERS = 3 };
 
 static void check_allocator(const struct expected x[LAYERS * KV], enum policy_allocator a)
 {
-    struct arena plan, units;
-    struct cache c;
+    AUTO_UNITS u;
     struct cache_shape shape = {.n_layer = LAYERS,
                                 .n_head = KV,
                                 .head_dim = DIM,
@@ -152,25 +149,18 @@ static void check_allocator(const struct expected x[LAYERS * KV], enum policy_al
                               .head_budget_max = shape.share == CACHE_HEAD ? 0 : x->most,
                               .floor_pct = 20};
     if (shape.share != CACHE_HEAD) shape.head_max = 24 + x->budget;
-    arena_init_plan(&plan, "cache");
-    cache_plan(&c, &shape, &plan);
-    ok(arena_init(&units, "cache", plan.used, &err));
-    cache_plan(&c, &shape, &units);
-    union evict_slot *slots = calloc(cache_slots(&shape), sizeof *slots);
+    units_open(&u, &shape);
     for (int i = 0; i < LAYERS * KV; i++) {
-        struct cache_head *h = &c.kv_heads[i];
+        struct cache_head *h = &u.c.kv_heads[i];
         for (int p = 0; p < 8 + 3 * i; p++) {
             h->pos[p] = (uint32_t)p;
             h->score[p] = roundf(number((uint32_t)(77777 + 64 * i + p)) * 4) / 4 + (float)(i / KV);
         }
         h->len = 8 + 3 * i;
     }
-    cache_imported(&c, 23);
-    evict_values(&c, slots);
-    evict(&c, &rule, pool, slots);
-    for (int i = 0; i < LAYERS * KV; i++) check_head(&c, &x[i]);
-    arena_release(&units);
-    free(slots);
+    cache_imported(&u.c, 23);
+    units_cut(&u, &rule);
+    for (int i = 0; i < LAYERS * KV; i++) check_head(&u.c, &x[i]);
 }
 
 /* ---- all lines ------------------------------------------------------------------------------- */
@@ -203,17 +193,4 @@ TEST(test_golden)
     }
 }
 
-static int setup(void **state)
-{
-    (void)state;
-    return pool_open(&pool, 2, &err);
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    pool_close(pool);
-    return 0;
-}
-
-AROUND_TESTS(setup, teardown)
+AROUND_TESTS(pool_set_up, pool_tear_down)

@@ -5,10 +5,10 @@
 
 #include <math.h>
 
-#include "base/pool.h"
 #include "base/random.h"
 #include "base/word.h"
 #include "runtime/cache/recall.h"
+#include "tests/unit/cache_kit.h"
 
 enum { DIM = 32, HEADS = 2, LAYERS = 2, CAPACITY = 400 };
 enum { ASK = 0, END = 1, VOCAB = 40, EMBD = 64 };
@@ -55,12 +55,8 @@ static void set_up_with(struct fixture *f, enum cache_share share, int n_positio
                                 .capacity = CAPACITY,
                                 .head_max = share == CACHE_HEAD ? 0 : 2 * CAPACITY,
                                 .share = share};
-    struct arena plan;
     *f = (struct fixture){0};
-    arena_init_plan(&plan, "cache");
-    cache_plan(&f->cache, &shape, &plan);
-    ok(arena_init(&f->arena, "cache", plan.used, &err));
-    cache_plan(&f->cache, &shape, &f->arena);
+    ok(cache_kit_open(&f->cache, &f->arena, &shape, &err));
     open_archive(f, n_positions, n_text);
 }
 
@@ -669,9 +665,7 @@ static void return_to(enum cache_share share)
 {
     struct recall_window w[] = {{40, 16, 1, false}, {8, 16, 2, false}};
     AUTO_FIXTURE f;
-    struct pool *pool;
     int64_t n_units, lacking = 0;
-    ok(pool_open(&pool, 2, &err));
     set_up(&f, share, 1000);
     fill(&f, 100);
     for (int i = 0; i < LAYERS * HEADS; i++) {
@@ -683,7 +677,6 @@ static void return_to(enum cache_share share)
     }
     cache_layout(&f.cache, true, NULL);
     ok(recall_return(&f.archive, &f.cache, w, 2, pool, &n_units, &err));
-    pool_close(pool);
     assert_int_equal(n_units, lacking);
     assert_int_equal(w[0].pos, 8);
     for (int i = 0; i < LAYERS * HEADS; i++) {
@@ -796,3 +789,5 @@ TEST(test_full_archive_prefers_statements)
     }
     assert_true(n_ends > 2 * n_asks);
 }
+
+AROUND_TESTS(pool_set_up, pool_tear_down)

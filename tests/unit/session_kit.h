@@ -89,6 +89,21 @@ static inline struct conversations *open_library(const char *dir)
     return l;
 }
 
+static inline int tell(void *ctx, bool fresh, char *out, struct err *e)
+{
+    (void)ctx, (void)fresh, (void)e;
+    strcpy(out, "sesame");
+    return 0;
+}
+
+static inline struct conversations *open_encrypted(const char *dir)
+{
+    const struct store_key key = {.ask = tell, .encrypt = true};
+    struct conversations *l;
+    ok(conversations_open_key(&l, path_in(dir, "retain.db"), &key, &err));
+    return l;
+}
+
 /* A library in a folder of its own. */
 #define NEW_LIBRARY(l) AUTO_LIBRARY *l = open_library(folder_new())
 
@@ -157,6 +172,53 @@ static inline void say(struct session *s, const char *text, struct log *l)
 static inline void same_cache(const struct session *x, const struct session *y)
 {
     same_units(session_cache(x), session_cache(y));
+}
+
+/* ---- going on, going back -------------------------------------------------------------------- */
+
+typedef void same_sessions(const struct session *x, const struct session *y);
+
+/* A conversation that is stopped and resumed after each of n turns goes on as one that never
+ * stopped. Returns how many units were evicted. */
+static inline int64_t resume_equals_never_stopped(struct options o, int n, same_sessions *same)
+{
+    AUTO_LOG once = {0}, often = {0};
+    NEW_LIBRARY(l);
+    AUTO_SESSION *x = open_session(NULL, o, false), *y = open_session(l, o, false);
+    for (int i = 0; i < n; i++) {
+        say(x, said[i], &once);
+        say(y, said[i], &often);
+        reopen(&y, l, o);
+        assert_int_equal(reread(y), 0);
+        same(x, y);
+        assert_true(once.logits == often.logits);
+    }
+    assert_string_equal(str_get(&once.text), str_get(&often.text));
+    return once.n_evicted;
+}
+
+/* Rewound to turn k, and branched there, it goes on as one that never had the later turns. */
+static inline void rewinds_and_branches(struct options o, int k, same_sessions *same)
+{
+    NEW_LIBRARY(l);
+    char name[STORE_NAME_MAX];
+    AUTO_LOG log = {0}, rewound = {0}, branched = {0}, plain = {0};
+    AUTO_SESSION *x = open_session(NULL, o, false), *y = open_session(l, o, false), *b;
+    for (int i = 0; i < N_SAID; i++) say(y, said[i], &log);
+    for (int i = 0; i < k; i++) say(x, said[i], &log);
+    ok(session_branch(y, k, "fork", name, &err));
+    assert_int_equal(session_rewind_cost(y, k), 0);
+    ok(session_rewind(y, k, NULL, &err));
+    o.session.conversation = "fork";
+    ok(session_open(&b, engine, l, &o.session, NULL, &err));
+    assert_int_equal(reread(y) + reread(b), 0);
+    same(x, y);
+    same(x, b);
+    say(x, said[6], &plain);
+    say(y, said[6], &rewound);
+    say(b, said[6], &branched);
+    assert_true(plain.logits == rewound.logits && plain.logits == branched.logits);
+    same(x, b);
 }
 
 /* ---- a kill ---------------------------------------------------------------------------------- */

@@ -14,25 +14,6 @@ static void remove_messages(const char *dir, int n_kept)
     change_library(dir, sql);
 }
 
-static int tell(void *ctx, bool fresh, char *out, struct err *e)
-{
-    (void)ctx;
-    (void)fresh;
-    (void)e;
-    strcpy(out, "sesame");
-    return 0;
-}
-
-static struct conversations *open_encrypted(const char *dir)
-{
-    const struct store_key key = {.ask = tell, .encrypt = true};
-    char path[256];
-    struct conversations *l;
-    snprintf(path, sizeof path, "%s/retain.db", dir);
-    ok(conversations_open_key(&l, path, &key, &err));
-    return l;
-}
-
 static void notes(struct conversations *l, const char *expected)
 {
     AUTO_SESSION *s = open_session(l, options_of("sink", "q4", 0), true);

@@ -170,22 +170,10 @@ TEST(test_a_compacted_past)
     clear(&seen);
 }
 
-static int ask(void *ctx, bool fresh, char *out, struct err *e)
-{
-    (void)ctx, (void)fresh, (void)e;
-    strcpy(out, "quiet please");
-    return 0;
-}
-
 /* A seal makes segments longer than their positions. */
 TEST(test_an_encrypted_past)
 {
-    const char *dir = folder_new();
-    char path[128];
-    const struct store_key key = {.ask = ask, .encrypt = true};
-    AUTO_LIBRARY *l;
-    snprintf(path, sizeof path, "%s/sealed.db", dir);
-    ok(conversations_open_key(&l, path, &key, &err));
+    AUTO_LIBRARY *l = open_encrypted(folder_new());
     check_policy(l, "random", false);
 }
 

@@ -365,31 +365,17 @@ TEST(test_threads)
     engine = shared;
 }
 
-static int say_passphrase(void *ctx, bool fresh, char *out, struct err *e)
-{
-    (void)ctx;
-    (void)fresh;
-    (void)e;
-    strcpy(out, "correct horse");
-    return 0;
-}
-
 /* An encrypted archive recalls what a plain one does, also after the conversation was closed. */
-static void encrypted(enum recall_chooser chooser)
+TEST(test_encrypted)
 {
-    static const struct store_key key = {.ask = say_passphrase, .encrypt = true};
     char find[320];
     struct heard heard[2] = {0};
     for (int i = 0; i < 2; i++) {
         struct conversations *l;
-        const char *path = path_in(folder_new(), "retain.db");
+        const char *dir = folder_new(), *path = path_in(dir, "retain.db");
         for (int k = 0; k <= ASKED; k++) {
-            if (k == 0 || k == ASKED) {
-                int rc = i ? conversations_open_key(&l, path, &key, &err)
-                           : conversations_open(&l, path, &err);
-                if (rc) fail_msg("%s", err.text);
-            }
-            struct session *s = open_session(l, small("sink", chooser), k > 0);
+            if (k == 0 || k == ASKED) l = i ? open_encrypted(dir) : open_library(dir);
+            struct session *s = open_session(l, small("sink", RECALL_WORDS), k > 0);
             ask(s, talk[k], &heard[i]);
             session_close(s);
             if (k == ASKED - 1 || k == ASKED) conversations_close(l);
@@ -400,11 +386,6 @@ static void encrypted(enum recall_chooser chooser)
     }
     assert_string_equal(str_get(&heard[0].log.text), str_get(&heard[1].log.text));
     for (int i = 0; i < 2; i++) str_release(&heard[i].log.text);
-}
-
-TEST(test_encrypted)
-{
-    encrypted(RECALL_WORDS);
 }
 
 /* The blocks that only the archive has. */

@@ -60,29 +60,11 @@ static void same(const struct session *x, const struct session *y)
 
 /* ---- coming back ----------------------------------------------------------------------------- */
 
-static void resume_equals_never_stopped(const char *policy)
-{
-    struct options o = options_for(policy);
-    AUTO_LOG once = {0}, often = {0};
-    NEW_LIBRARY(l);
-    AUTO_SESSION *x = open_session(NULL, o, false), *y = open_session(l, o, false);
-    for (int i = 0; i < N_SAID; i++) {
-        say(x, said[i], &once);
-        say(y, said[i], &often);
-        reopen(&y, l, o);
-        assert_int_equal(reread(y), 0);
-        same(x, y);
-        assert_true(once.logits == often.logits);
-    }
-    assert_string_equal(str_get(&once.text), str_get(&often.text));
-    assert_true(once.n_evicted > 0);
-}
-
 TEST(test_resume)
 {
     static const char *const policies[] = {"sink", "keydiff+global"};
     for (size_t i = 0; i < sizeof policies / sizeof *policies; i++)
-        resume_equals_never_stopped(policies[i]);
+        assert_true(resume_equals_never_stopped(options_for(policies[i]), N_SAID, same) > 0);
 }
 
 TEST(test_regenerate)
@@ -106,29 +88,9 @@ TEST(test_regenerate)
     }
 }
 
-/* Both continue as a conversation that never had the later turns. */
 TEST(test_rewind_and_branch)
 {
-    struct options o = options_for("sink");
-    NEW_LIBRARY(l);
-    char name[STORE_NAME_MAX];
-    AUTO_LOG log = {0}, rewound = {0}, plain = {0};
-    AUTO_SESSION *x = open_session(NULL, o, false), *y = open_session(l, o, false);
-    for (int i = 0; i < N_SAID; i++) say(y, said[i], &log);
-    for (int i = 0; i < 5; i++) say(x, said[i], &log);
-    ok(session_branch(y, 5, "fork", name, &err));
-    assert_int_equal(session_rewind_cost(y, 5), 0);
-    ok(session_rewind(y, 5, NULL, &err));
-    assert_int_equal(reread(y), 0);
-    same(x, y);
-    session_close(y);
-    o.session.conversation = "fork";
-    ok(session_open(&y, engine, l, &o.session, NULL, &err));
-    assert_int_equal(reread(y), 0);
-    same(x, y);
-    say(x, said[6], &plain);
-    say(y, said[6], &rewound);
-    assert_true(plain.logits == rewound.logits);
+    rewinds_and_branches(options_for("sink"), 5, same);
 }
 
 /* Where only the newest state is left, rewinding to an older checkpoint replays its turns. */

@@ -70,28 +70,11 @@ static struct options random_options(int i)
     return o;
 }
 
-static int64_t resume_equals_never_stopped(struct options o)
-{
-    struct log once = {0}, often = {0};
-    NEW_LIBRARY(l);
-    AUTO_SESSION *x = open_session(NULL, o, false), *y = open_session(l, o, false);
-    for (int i = 0; i < 5; i++) {
-        say(x, said[i], &once);
-        say(y, said[i], &often);
-        reopen(&y, l, o);
-        same(x, y);
-        assert_true(once.logits == often.logits);
-    }
-    assert_string_equal(str_get(&once.text), str_get(&often.text));
-    str_release(&once.text);
-    str_release(&often.text);
-    return once.n_evicted;
-}
-
 static void random_conversations(int n)
 {
     int64_t n_evicted = 0;
-    for (int i = 0; i < n; i++) n_evicted += resume_equals_never_stopped(random_options(i));
+    for (int i = 0; i < n; i++)
+        n_evicted += resume_equals_never_stopped(random_options(i), 5, same);
     assert_true(n_evicted > 15 * n);
 }
 
@@ -100,29 +83,9 @@ TEST(test_twenty_conversations)
     random_conversations(20);
 }
 
-/* Both continue as a conversation that never had the later turns. */
 TEST(test_rewind_and_branch)
 {
-    struct options o = options_for("sink", "q4");
-    NEW_LIBRARY(l);
-    char name[STORE_NAME_MAX];
-    AUTO_LOG log = {0}, rewound = {0}, plain = {0};
-    AUTO_SESSION *x = open_session(NULL, o, false), *y = open_session(l, o, false);
-    for (int i = 0; i < N_SAID; i++) say(y, said[i], &log);
-    for (int i = 0; i < 3; i++) say(x, said[i], &log);
-    ok(session_branch(y, 3, "fork", name, &err));
-    ok(session_rewind(y, 3, NULL, &err));
-    same(x, y);
-    say(x, said[6], &plain);
-    say(y, said[6], &rewound);
-    assert_true(plain.logits == rewound.logits);
-    session_close(y);
-    o.session.conversation = "fork";
-    rewound.logits = 0;
-    ok(session_open(&y, engine, l, &o.session, NULL, &err));
-    say(y, said[6], &rewound);
-    assert_true(plain.logits == rewound.logits);
-    same(x, y);
+    rewinds_and_branches(options_for("sink", "q4"), 3, same);
 }
 
 /* ---- after a kill ---------------------------------------------------------------------------- */

@@ -29,6 +29,15 @@ holds() {
     if printf '%s\n' "$2" | grep -Eq -- "$3"; then ok; else no "$1: \"$2\" does not match $3"; fi
 }
 
+# refused NAME STATUS PATTERN COMMAND…: the command fails with this status and says this, if anything.
+refused() {
+    name=$1 wanted=$2 pattern=$3
+    shift 3
+    "$@" >"$T/out" 2>&1 </dev/null
+    equal "$name: exit status" "$wanted" $?
+    [ -z "$pattern" ] || holds "$name" "$(cat "$T/out")" "$pattern"
+}
+
 # wait_for COMMAND…: until the command succeeds, for ten minutes of sleep at most.
 wait_for() {
     n=30000

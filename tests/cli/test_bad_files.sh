@@ -43,16 +43,10 @@ echo '/stats' | "$RETAIN" chat --plain --private -m "$T/name.gguf" >"$T/out" 2>&
 equal "/stats, name: nothing that a terminal obeys" 0 \
     "$(LC_ALL=C tr -cd '\033\007\233' <"$T/out" | wc -c | tr -d ' ')"
 
-"$RETAIN" info --heads "$T/text.gguf" >/dev/null 2>&1
-equal "bad heads: exit status" 3 $?
-"$RETAIN" nonsense >/dev/null 2>&1
-equal "unknown command: exit status" 2 $?
-"$RETAIN" generate --bugdet 12 >"$T/out" 2>&1
-equal "misspelt option: exit status" 2 $?
-holds "misspelt option: nearest" "$(cat "$T/out")" 'budget'
-"$RETAIN" chat talk </dev/null >"$T/out" 2>&1
-equal "a name that chat does not take: exit status" 2 $?
-holds "a name that chat does not take: what to do" "$(cat "$T/out")" '"talk"; .* -c NAME'
+refused "bad heads" 3 '' "$RETAIN" info --heads "$T/text.gguf"
+refused "unknown command" 2 '' "$RETAIN" nonsense
+refused "misspelt option" 2 'budget' "$RETAIN" generate --bugdet 12
+refused "a name that chat does not take" 2 '"talk"; .* -c NAME' "$RETAIN" chat talk
 holds "a text that generate does not take" "$("$RETAIN" generate hello 2>&1)" '"hello"; .* -p TEXT'
 holds "nothing to answer" "$("$RETAIN" generate </dev/null 2>&1)" 'prompt is empty'
 holds "no place to save in" "$(XDG_DATA_HOME=/dev/null/x "$RETAIN" list 2>&1)" '/dev/null/x .*: Not a directory; choose .* --db FILE'
@@ -61,7 +55,5 @@ holds "no space ends the usage" "$("$RETAIN" help chat 2>&1)" '^usage: retain ch
 holds "--help COMMAND" "$("$RETAIN" --help list 2>&1)" '^usage: retain list'
 holds "a tag that is not given" "$("$RETAIN" tag chat-1 2>&1)" 'usage: retain tag NAME TAG'
 holds "help of what is none" "$("$RETAIN" help lisp 2>&1)" 'did you mean "retain list"'
-"$RETAIN" generate -p hi --memory 1M >"$T/out" 2>&1
-equal "does not fit: exit status" 4 $?
-holds "does not fit: numbers" "$(cat "$T/out")" 'needs [0-9.]+ MiB.*may be used'
+refused "does not fit" 4 'needs [0-9.]+ MiB.*may be used' "$RETAIN" generate -p hi --memory 1M
 finish

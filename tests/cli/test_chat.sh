@@ -26,8 +26,7 @@ equal "named conversation is made when it is new" 0 $?
 "$RETAIN" rename chat-1 locker && holds "rename" "$("$RETAIN" list)" '^locker '
 "$RETAIN" delete locker </dev/null >/dev/null 2>&1
 holds "delete" "$("$RETAIN" list 2>&1)" '^(NAME|no such|retain)'
-"$RETAIN" show locker >/dev/null 2>"$T/err"
-equal "show of a deleted one: exit status" 1 $?
+refused "show of a deleted one" 1 '' "$RETAIN" show locker
 
 # A start prints nothing that nobody asked for; /why says what was decided.
 out=$(say 'Hello!' | "$RETAIN" chat -m quant/demo/retain-demo.gguf --plain --new --private 2>&1 >/dev/null)

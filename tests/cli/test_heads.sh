@@ -50,8 +50,7 @@ holds "fit: --heads none declines" "$("$RETAIN" plan -m $model --heads none)" 'p
 check "another quantization" "$RETAIN" quantize $model "$T/q8.gguf" --type q8
 holds "takes them" "$("$RETAIN" heads info -m "$T/q8.gguf")" 'policy keeper'
 holds "another model does not" "$("$RETAIN" heads info -m build/golden/families/gemma2.gguf 2>&1)" 'has no heads'
-"$RETAIN" heads fit -m $model >"$T/out" 2>&1
-equal "fit: the file is there" 2 $?
+refused "fit: the file is there" 2 '' "$RETAIN" heads fit -m $model
 check "fit: --force and a text" "$RETAIN" heads fit -m $model --force --text docs/heads.md --length 400 --steps 2
 
 # A training that is killed continues from its checkpoint, which is there before the first step; the
@@ -62,18 +61,13 @@ pid=$!
 wait_for test -s "$T/parts.gguf.part"
 kill -KILL $pid 2>/dev/null
 wait $pid 2>/dev/null
-train --steps 1000 --seed 4 --out "$T/parts.gguf" >"$T/out" 2>&1
-equal "other settings: exit status" 2 $?
+refused "other settings" 2 '' train --steps 1000 --seed 4 --out "$T/parts.gguf"
 rm "$T/parts.gguf.part"
 
-train --steps 2 --out "$T/a.gguf" >"$T/out" 2>&1
-equal "OUT is there: exit status" 2 $?
-"$RETAIN" heads train --out "$T/x.gguf" >"$T/out" 2>&1
-equal "no data: exit status" 2 $?
+refused "OUT is there" 2 '' train --steps 2 --out "$T/a.gguf"
+refused "no data" 2 '' "$RETAIN" heads train --out "$T/x.gguf"
 echo '{"document": 1}' >>"$T/rows"
-train --steps 40 --out "$T/x.gguf" >"$T/out" 2>&1
-equal "a bad row: exit status" 3 $?
-holds "a bad row is named" "$(cat "$T/out")" 'row 13'
+refused "a bad row" 3 'row 13' train --steps 40 --out "$T/x.gguf"
 
 # Plain text, for models with and without a chat format: the same command twice, the same file.
 mkdir "$T/texts"
@@ -84,44 +78,35 @@ check "text" text --text "$T/texts" --out "$T/text.gguf" --threads 1
 check "text, files" text --text "$T/texts/a.txt" "$T/texts/b.txt" --out "$T/files.gguf" --threads 2
 check "text: the same file" cmp "$T/text.gguf" "$T/files.gguf"
 holds "text: comparable scores" "$("$RETAIN" heads info --heads "$T/text.gguf")" 'policy keeper'
-text --text "$T/texts" --data "$T/good" --out "$T/x.gguf" >"$T/out" 2>&1
-equal "text and data: exit status" 2 $?
-text --text "$RETAIN" --out "$T/x.gguf" >"$T/out" 2>&1
-equal "a program is no text: exit status" 3 $?
+refused "text and data" 2 '' text --text "$T/texts" --data "$T/good" --out "$T/x.gguf"
+refused "a program is no text" 3 '' text --text "$RETAIN" --out "$T/x.gguf"
 if [ -d "$DATA/models" ]; then
     model=stories260K-f32.gguf
     check "text, $model" text -m "$DATA/models/$model" --text "$T/texts" --out "$T/$model"
     check "text, $model, again" text -m "$DATA/models/$model" --text "$T/texts" --out "$T/$model.again"
     check "text, $model: the same file" cmp "$T/$model" "$T/$model.again"
-    text -m "$DATA/models/babyllama-tok105-f32.gguf" --text "$T/texts" --length 64 --out "$T/short.gguf" >"$T/out" 2>&1
-    equal "rows of 64 characters: exit status" 3 $?
-    holds "rows of 64 characters: what to do" "$(cat "$T/out")" 'no row of at most 64 tokens .* larger --length'
+    refused "rows of 64 characters" 3 'no row of at most 64 tokens .* larger --length' \
+        text -m "$DATA/models/babyllama-tok105-f32.gguf" --text "$T/texts" --length 64 --out "$T/short.gguf"
 else
     skip "no public models in $DATA"
 fi
 
 # Memory is planned before weights are read.
-text --text "$T/texts" --memory 1M --out "$T/x.gguf" >"$T/out" 2>&1
-equal "too little memory: exit status" 4 $?
-text --text "$T/texts" --memory 40M --hidden 60000 --out "$T/x.gguf" >"$T/out" 2>&1
-equal "too wide heads: exit status" 4 $?
-holds "too wide heads: what to do" "$(cat "$T/out")" 'smaller --length or --hidden'
+refused "too little memory" 4 '' text --text "$T/texts" --memory 1M --out "$T/x.gguf"
+refused "too wide heads" 4 'smaller --length or --hidden' text --text "$T/texts" --memory 40M --hidden 60000 --out "$T/x.gguf"
 
 # Import: the demo model's shapes.
 check "import" "$RETAIN" heads import tests/golden/heads.safetensors --out "$T/imported.gguf"
 holds "imported" "$("$RETAIN" heads info --heads "$T/imported.gguf")" '512 -> 2 -> 2'
 check "imported heads run" "$RETAIN" generate -p Hello -n 4 --policy locret --heads "$T/imported.gguf"
-"$RETAIN" generate -p Hello --policy keeper --heads "$T/imported.gguf" >"$T/out" 2>&1
-equal "keeper with heads that do not compare: exit status" 2 $?
+refused "keeper with heads that do not compare" 2 '' "$RETAIN" generate -p Hello --policy keeper --heads "$T/imported.gguf"
 check "import and calibrate" "$RETAIN" heads import tests/golden/heads.safetensors --text README.md --length 256 --steps 2 \
     --out "$T/both-steps.gguf"
 holds "imported and calibrated" "$("$RETAIN" heads info --heads "$T/both-steps.gguf")" 'policy keeper'
-"$RETAIN" heads import README.md --out "$T/x.gguf" >"$T/out" 2>&1
-equal "import of another file: exit status" 3 $?
+refused "import of another file" 3 '' "$RETAIN" heads import README.md --out "$T/x.gguf"
 printf 'PK\003\004' >"$T/locret.bin"
-"$RETAIN" heads import "$T/locret.bin" --out "$T/x.gguf" >"$T/out" 2>&1
-equal "a file of torch.save: exit status" 3 $?
-holds "and what to do" "$(cat "$T/out")" 'to_safetensors\.py .*locret\.bin heads\.safetensors'
+refused "a file of torch.save" 3 'to_safetensors\.py .*locret\.bin heads\.safetensors' \
+    "$RETAIN" heads import "$T/locret.bin" --out "$T/x.gguf"
 
 # Heads that others released, in the shapes of a tiny Qwen3.
 tiny=build/golden/families/qwen3.gguf
@@ -129,9 +114,7 @@ released() { "$RETAIN" heads import "$1" -m "$2" --out "$T/released.gguf" --forc
 for file in locret kvzap-mlp kvzap-linear fast-kvzip; do
     check "import $file" released tests/golden/released/$file.safetensors $tiny
     check "$file runs" "$RETAIN" generate -m $tiny -p Hello -n 4 --raw --heads "$T/released.gguf"
-    released tests/golden/released/$file.safetensors build/golden/families/gemma3.gguf >"$T/out" 2>&1
-    equal "$file for another model: exit status" 3 $?
-    holds "$file for another model: why" "$(cat "$T/out")" 'gemma3'
+    refused "$file for another model" 3 'gemma3' released tests/golden/released/$file.safetensors build/golden/families/gemma3.gguf
 done
 holds "whose heads they are" "$("$RETAIN" heads info -m $tiny --heads "$T/released.gguf")" \
     'author +Fast KVzip'
@@ -143,8 +126,7 @@ if [ -x $python ] && $python -c 'import torch, safetensors' 2>/dev/null; then
     mkdir "$T/bad"
     $python tests/golden/make_released.py "$T/bad"
     for file in short long base turned; do
-        released "$T/bad/$file.safetensors" $tiny >"$T/out" 2>&1
-        equal "import $file: exit status" 3 $?
+        refused "import $file" 3 '' released "$T/bad/$file.safetensors" $tiny
     done
 else
     skip "PyTorch and safetensors, to write files with"
@@ -170,18 +152,14 @@ right() { # HEADS: right answers in percent at 8x and 16x, one line each
 right $shipped >"$T/shipped"
 right "$T/calibrated.gguf" >"$T/calibrated"
 equal "recall with both" 2 "$(paste "$T/shipped" "$T/calibrated" | awk '$1 > 90 && $2 >= $1 - 5' | wc -l)"
-calibrate --text README.md --out "$T/calibrated.gguf" >"$T/out" 2>&1
-equal "calibrate: OUT is there" 2 $?
-calibrate --out "$T/x.gguf" >"$T/out" 2>&1
-equal "calibrate without text: exit status" 2 $?
-"$RETAIN" heads calibrate --heads none --text README.md --out "$T/x.gguf" >"$T/out" 2>&1
-equal "calibrate without heads: exit status" 2 $?
+refused "calibrate: OUT is there" 2 '' calibrate --text README.md --out "$T/calibrated.gguf"
+refused "calibrate without text" 2 '' calibrate --out "$T/x.gguf"
+refused "calibrate without heads" 2 '' "$RETAIN" heads calibrate --heads none --text README.md --out "$T/x.gguf"
 
 # Heads of another model.
 check "another model" "$RETAIN" quantize quant/demo/retain-demo.gguf "$T/other.gguf" --type q8
-"$RETAIN" generate -m "$T/other.gguf" --heads quant/demo/retain-demo-heads.gguf -p Hello >"$T/out" 2>&1
-equal "foreign heads: exit status" 3 $?
-holds "foreign heads: why" "$(cat "$T/out")" 'trained for another model'
+refused "foreign heads" 3 'trained for another model' \
+    "$RETAIN" generate -m "$T/other.gguf" --heads quant/demo/retain-demo-heads.gguf -p Hello
 
 # --verify off: the model is not read, so the heads' base is not compared; new heads are still bound
 # to their model.

@@ -5,9 +5,7 @@ PULL=${PULL:-build/tests}
 unset http_proxy https_proxy HTTPS_PROXY ALL_PROXY all_proxy HF_TOKEN HUGGING_FACE_HUB_TOKEN
 
 # A build without libcurl says so.
-"$PULL/retain_offline" pull hf:normal/demo >"$T/out" 2>&1
-equal "without libcurl: exit status" 1 $?
-holds "without libcurl: one line" "$(cat "$T/out")" "^retain: this build cannot download"
+refused "without libcurl" 1 "^retain: this build cannot download" "$PULL/retain_offline" pull hf:normal/demo
 if "$RETAIN" pull hf:normal/demo 2>&1 | grep -q 'this build cannot\|needs libcurl'; then
     skip "libcurl is missing"
     finish
@@ -256,8 +254,7 @@ kill $hub
 check "-m uses what is there" "$RETAIN" plan -m hf:normal/demo
 holds "it can be the default" "$("$RETAIN" models default hf:normal/demo:Q4_0 2>&1; "$RETAIN" models default)" \
     "$models/normal/demo/demo-Q4_0.gguf"
-"$RETAIN" plan -m hf:normal/demo:Q8_0 >"$T/out" 2>&1
-equal "-m of what is not there, without a network" 1 $?
+refused "-m of what is not there, without a network" 1 '' "$RETAIN" plan -m hf:normal/demo:Q8_0
 hub=$$
 trap 'rm -rf "$T"' EXIT
 finish

@@ -26,9 +26,7 @@ talk 'Tell me about cats.' --new
 equal "search: one line" 1 "$("$RETAIN" search my dog is called biscuit | wc -l | tr -d ' ')"
 holds "search: name and snippet" "$("$RETAIN" search called biscu)" '^chat-1 .*user .*My dog is called Biscuit'
 holds "search --json" "$("$RETAIN" search biscuit --json)" '"name":"chat-1".*"message":0.*"role":"user".*"snippet":"My dog'
-"$RETAIN" search zebrafish >"$T/out" 2>&1
-equal "search: nothing, as grep says it" 1 $?
-holds "search: nothing" "$(cat "$T/out")" 'nothing found'
+refused "search: nothing, as grep says it" 1 'nothing found' "$RETAIN" search zebrafish
 equal "search --limit" 1 "$("$RETAIN" search a --limit 1 | wc -l | tr -d ' ')"
 
 # --recall-from: what another conversation says is read before the message, and saved.
@@ -142,9 +140,7 @@ check "a NUL: exported again it is the same" cmp "$T/nul.json" "$T/again"
 check "a NUL: through Markdown, too" cmp "$T/nul.json" "$T/again"
 holds "a NUL: opened without a notice" "no: $(reread --continue --db "$T/nul.db" | grep 'did not spell')" '^no: $'
 sed 's/called Biscuit/called\\u0000 Biscuit/' "$T/one.json" >"$T/bad.json"
-"$RETAIN" import "$T/bad.json" bad 2>"$T/err"
-equal "import of an escaped NUL: exit status" 3 $?
-holds "import of an escaped NUL" "$(cat "$T/err")" 'a NUL character in a text'
+refused "import of an escaped NUL" 3 'a NUL character in a text' "$RETAIN" import "$T/bad.json" bad
 "$RETAIN" delete nul 2>/dev/null
 
 # The source of an import stays as it is.
@@ -156,9 +152,7 @@ if command -v python3 >/dev/null && sqlite3 "$T/old.db" tests/golden/store-v5.sq
     equal "import of an older database: its bytes" "$before" "$(cksum <"$T/old.db")"
     equal "import of an older database: nothing beside it" "$T/old.db" "$(ls "$T"/old.db*)"
 else skip "no sqlite3 module of Python"; fi
-"$RETAIN" import "$T/other-one.db" again --db "$T/other-one.db" 2>"$T/err"
-equal "import of the database in use: exit status" 2 $?
-holds "import of the database in use" "$(cat "$T/err")" 'is the database in use'
+refused "import of the database in use" 2 'is the database in use' "$RETAIN" import "$T/other-one.db" again --db "$T/other-one.db"
 
 # A damaged message costs that message, not the conversation.
 LC_ALL=C sed 's/My dog is called Biscuit/My cog is called Biscuit/' "$T/other-one.json" >"$T/hurt.db"
@@ -182,8 +176,7 @@ holds "a damaged message: the rest goes on" "$(reread --continue --db "$T/left")
 holds "import: a name that is taken" "$(cat "$T/err")" "'chat-1' already"
 check "import under another name" "$RETAIN" import "$T/one.json" copy
 for f in cli/lib.sh cli/test_saved.sh; do
-    "$RETAIN" import "tests/$f" >"$T/out" 2>&1
-    equal "import $f: exit status" 3 $?
+    refused "import $f" 3 '' "$RETAIN" import "tests/$f"
     equal "import $f: one line" 1 "$(wc -l <"$T/out" | tr -d ' ')"
 done
 forged=$(sed 's/"name":"chat-1"/"name":"forged"/; s/>/\\u003e/g' "$T/one.json")
@@ -265,10 +258,8 @@ holds "encrypted: nothing is read again" \
     "$(reread --continue --db "$T/e.db" --passphrase-file "$T/right")" "$ZERO"
 talk 'Hello' --continue --db "$T/e.db" --passphrase-file "$T/right" --recall-from all
 holds "encrypted: --recall-from" "$(cat "$T/err")" 'the database is encrypted and has no index of words'
-"$RETAIN" list --db "$T/e.db" --passphrase-file "$T/wrong" >"$T/out" 2>"$T/err"
-equal "wrong passphrase: exit status" 1 $?
-equal "wrong passphrase: nothing on stdout" 0 "$(wc -c <"$T/out" | tr -d ' ')"
-holds "wrong passphrase" "$(cat "$T/err")" 'wrong passphrase'
+refused "wrong passphrase" 1 'wrong passphrase' "$RETAIN" list --db "$T/e.db" --passphrase-file "$T/wrong"
+equal "wrong passphrase: one line" 1 "$(wc -l <"$T/out" | tr -d ' ')"
 : >"$T/empty"
 for answer in empty missing; do
     "$RETAIN" chat --plain --db "$T/no.db" --encrypt --passphrase-file "$T/$answer" </dev/null >"$T/out" 2>&1

@@ -27,18 +27,14 @@ equal "ends of three turns" 3 "$(echo "$ids" | tr ' ' '\n' | grep -c "^$end\$")"
 # Thinking is a variable of the template; other variables come with the messages.
 "$RETAIN" template --think off "$T/talk" >"$T/out" 2>"$T/err"
 equal "--think: exit status" 0 $?
-"$RETAIN" template --think maybe "$T/talk" >"$T/out" 2>"$T/err"
-equal "--think maybe: exit status" 2 $?
+refused "--think maybe" 2 '' "$RETAIN" template --think maybe "$T/talk"
 
 # Mistakes.
-"$RETAIN" template >"$T/out" 2>"$T/err"
-equal "no file: exit status" 2 $?
+refused "no file" 2 '' "$RETAIN" template
 echo '{"role": "user"}' >"$T/wrong"
-"$RETAIN" template "$T/wrong" >"$T/out" 2>"$T/err"
-equal "no messages: exit status" 2 $?
+refused "no messages" 2 '' "$RETAIN" template "$T/wrong"
 equal "no messages: one line" 1 "$(wc -l <"$T/err" | tr -d ' ')"
-"$RETAIN" template --template nonsense "$T/talk" >"$T/out" 2>"$T/err"
-equal "unknown format: exit status" 2 $?
+refused "unknown format" 2 '' "$RETAIN" template --template nonsense "$T/talk"
 
 # A template that cannot be run is named, and the nearest format is used. Same length, so that the
 # file stays whole.

@@ -7,18 +7,13 @@
 #ifndef RETAIN_TESTS_MEET_H
 #define RETAIN_TESTS_MEET_H
 
-#include "tests/test.h"
-
 #include <dlfcn.h>
 #include <limits.h>
-#include <math.h>
 
-#include "cli/options/options.h"
 #include "driver.h"
 #include "kernels/cuda/args.h"
 #include "runtime/cuda/parts.h"
-#include "runtime/forward/context.h"
-#include "runtime/forward/engine.h"
+#include "tests/emu/side.h"
 
 static emu_driver_fail_fn *driver_fail;
 static emu_driver_calls_fn *driver_calls;
@@ -55,11 +50,6 @@ static inline int load_driver(void **state)
 }
 
 /* ---- a conversation -------------------------------------------------------------------------- */
-
-struct side {
-    struct engine *engine;
-    struct context x;
-};
 
 static inline struct options demo_options(const char *device, const char *policy)
 {
@@ -105,14 +95,6 @@ static inline void side_open_plain(struct side *s, const char *device, const cha
         h->label_std[i] = 1, h->label_mean[i] = 0;
     ok(context_open(&s->x, s->engine, &o.session.plan, o.session.sampling.seed, 1, &err));
 }
-
-static inline void side_close(struct side *s)
-{
-    if (s->engine) context_release(&s->x);
-    engine_close(s->engine);
-}
-
-#define AUTO_SIDE __attribute__((cleanup(side_close))) struct side
 
 static inline void open_both(struct side *cpu, struct side *gpu, const char *policy)
 {

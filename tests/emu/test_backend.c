@@ -34,7 +34,7 @@ TEST(forward)
         int32_t ids[67];
         open_both(&cpu, &gpu, policies[p]);
         meet_begin(&in, &cpu, &gpu);
-        for (int i = 0; i < 67; i++) ids[i] = (i * 37 + 11) % in.model->n_vocab;
+        some_ids(ids, 67, &cpu);
         step(&cpu, &gpu, &in, ids, 32, "a chunk");
         step(&cpu, &gpu, &in, ids + 32, 29, "a second chunk");
         evict_both(&cpu, &gpu);
@@ -100,7 +100,7 @@ TEST(grows)
     plan_kv_named("q8:q5", &g.session.plan.kv);
     if (side_open(&cpu, &o, &err) || side_open(&gpu, &g, &err)) fail_msg("%s", err.text);
     meet_begin(&in, &cpu, &gpu);
-    for (int i = 0; i < 67; i++) ids[i] = (i * 37 + 11) % in.model->n_vocab;
+    some_ids(ids, 67, &cpu);
     for (int at = 0, n = 32; at < 67; at += n, n = at < 63 ? 31 : 1)
         step(&cpu, &gpu, &in, ids + at, n, "units of 8 and 5 bits");
     meet_end();
@@ -122,7 +122,7 @@ TEST(families)
         o.engine.model = g.engine.model = paths[p];
         if (side_open(&cpu, &o, &err) || side_open(&gpu, &g, &err)) fail_msg("%s", err.text);
         meet_begin(&in, &cpu, &gpu);
-        for (int i = 0; i < 40; i++) ids[i] = (i * 37 + 11) % in.model->n_vocab;
+        some_ids(ids, 40, &cpu);
         step(&cpu, &gpu, &in, ids, 32, "a chunk");
         step(&cpu, &gpu, &in, ids + 32, 3, "three tokens");
         for (int i = 35; i < 38; i++) step(&cpu, &gpu, &in, ids + i, 1, "a token");
@@ -174,7 +174,7 @@ TEST(ties)
         int kept[64];
         side_open_plain(&cpu, "cpu", policies[p]);
         side_open_plain(&gpu, "cuda", policies[p]);
-        for (int i = 0; i < 96; i++) ids[i] = (i * 37 + 11) % cpu.engine->model->n_vocab;
+        some_ids(ids, 96, &cpu);
         for (int i = 0; i < 96; i += 32) run(&cpu, ids + i, 32);
         const struct cache *c = &cpu.x.cache;
         const int n_heads = c->shape.n_layer * c->shape.n_head;
@@ -228,7 +228,7 @@ TEST(alone)
         ok(side_open(&gpu[k], &on_gpu, &err));
         open_off(&off[k], by[k]);
     }
-    for (int i = 0; i < 40; i++) ids[i] = (i * 37 + 11) % cpu.engine->model->n_vocab;
+    some_ids(ids, 40, &cpu);
     for (int at = 0; at < 40; at += at < 32 ? 16 : 4) {
         const int n = at < 32 ? 16 : 4;
         run(&cpu, ids + at, n);

@@ -3,21 +3,10 @@
  * implementation. Weights are expanded to floats, so that no rounding to int8 makes the two sides
  * drift apart. Attention on a GPU multiplies halfs: its logits may differ from the CPU's three
  * times as far as those of the CPU with units of halfs differ from those with units of floats. */
-#include "tests/test.h"
-
-#include <math.h>
-
-#include "cli/options/options.h"
 #include "quant/heads/heads_file.h"
-#include "runtime/forward/context.h"
-#include "runtime/forward/engine.h"
+#include "tests/emu/side.h"
 
 enum { N_TOKENS = 107 };
-
-struct side {
-    struct engine *engine;
-    struct context x;
-};
 
 /* Written by random_heads for the next sides; NULL = none. */
 static const char *heads;
@@ -37,43 +26,24 @@ static void side_open(struct side *s, const char *model, const char *device, int
                       const char *experts, enum kn_kv units)
 {
     struct options o;
-    *s = (struct side){0};
     options_init(&o);
-    if (options_set(&o, OPTIONS_MODEL, "device", device, &err) ||
-        options_set(&o, OPTIONS_MODEL, "experts", experts, &err))
-        fail_msg("%s", err.text);
+    ok(options_set(&o, OPTIONS_MODEL, "device", device, &err));
+    ok(options_set(&o, OPTIONS_MODEL, "experts", experts, &err));
+    ok(options_set(&o, OPTIONS_MEMORY, "policy", heads ? "locret" : "full:context=192", &err));
     o.engine.model = model;
     o.engine.gpu_layers = n_layers;
     o.engine.threads = 1;
     o.engine.weights = ENGINE_WEIGHTS_F32;
     o.engine.heads.path = heads;
-    o.session.plan.policy = policy_choice(heads ? "locret" : "full");
-    if (heads)
-        o.session.plan.budget = 192;
-    else
-        o.session.plan.policy.context = 192;
+    if (heads) o.session.plan.budget = 192;
     o.session.plan.chunk = 64;
     o.session.plan.kv = (struct plan_kv){.given = true, .k = units, .v = units};
-    int rc = engine_open(&s->engine, &o.engine, &o.session.plan, 1, NULL, NULL, &err);
-    if (!rc && other_order) reorder(s->engine->model);
-    if (rc || context_open(&s->x, s->engine, &o.session.plan, 1, 8, &err))
-        fail_msg("%s on %s: %s", model, device, err.text);
-}
-
-static void side_close(struct side *s)
-{
+    o.session.sampling.seed = 1;
+    ok(side_open_with(s, &o, 8, &err));
+    if (!other_order) return;
     context_release(&s->x);
-    engine_close(s->engine);
-}
-
-#define AUTO_SIDE __attribute__((cleanup(side_close))) struct side
-
-static const float *run(struct side *s, const int32_t *ids, int n, int rows)
-{
-    float *logits;
-    if (context_run(&s->x, ids, n, rows, &err) || context_logits(&s->x, &logits, &err))
-        fail_msg("%s", err.text);
-    return logits;
+    reorder(s->engine->model);
+    ok(context_open(&s->x, s->engine, &o.session.plan, 1, 8, &err));
 }
 
 static double larger(double a, double b)
@@ -95,13 +65,14 @@ static void compare(const char *model, int n_layers, const char *experts, double
     side_open(&wide, model, "cpu", 0, "auto", KN_KV_F32);
     side_open(&gpu, model, "cuda", n_layers, experts, KN_KV_F16);
     assert_int_equal(model_n_host_experts(gpu.engine->model) > 0, !strcmp(experts, "host"));
-    for (int i = 0; i < N_TOKENS; i++) ids[i] = (i * 37 + 11) % cpu.engine->model->n_vocab;
+    some_ids(ids, N_TOKENS, &cpu);
     for (size_t i = 0; i < sizeof steps / sizeof *steps; at += steps[i++]) {
         const int rows = steps[i] < 8 ? steps[i] : 8;
         const size_t n = (size_t)(rows * cpu.engine->model->n_vocab);
-        const float *want = run(&cpu, ids + at, steps[i], rows);
-        *off = larger(relative(run(&gpu, ids + at, steps[i], rows), want, n), *off);
-        *allowed = larger(3 * relative(run(&wide, ids + at, steps[i], rows), want, n), *allowed);
+        const float *want = run_rows(&cpu, ids + at, steps[i], rows);
+        *off = larger(relative(run_rows(&gpu, ids + at, steps[i], rows), want, n), *off);
+        *allowed =
+            larger(3 * relative(run_rows(&wide, ids + at, steps[i], rows), want, n), *allowed);
     }
     assert_int_equal(at, N_TOKENS);
 }
@@ -221,9 +192,9 @@ TEST(heads_by_kv_layer)
         side_open(&cpu, models[i], "cpu", 0, "auto", KN_KV_F16);
         side_open(&gpu, models[i], "cuda", 0, "auto", KN_KV_F16);
         heads = NULL;
-        for (int t = 0; t < TOKENS; t++) ids[t] = (t * 37 + 11) % cpu.engine->model->n_vocab;
+        some_ids(ids, TOKENS, &cpu);
         for (int at = 0, n = N; at < TOKENS; at += n, n = 1)
-            run(&cpu, ids + at, n, 1), run(&gpu, ids + at, n, 1);
+            run_rows(&cpu, ids + at, n, 1), run_rows(&gpu, ids + at, n, 1);
         context_score(&cpu.x);
         context_score(&gpu.x);
         for (int k = 0; k < cpu.x.cache.shape.n_layer * cpu.x.cache.shape.n_head; k++) {

@@ -1,17 +1,10 @@
 /* The MTP layer on the emulated GPU: its logits next to the CPU's, which test_mtp of tests/unit
  * compares with an independent implementation. Weights are expanded to floats, and units are halves
  * as in test_layers. */
-#include <math.h>
-
-#include "runtime/forward/context.h"
+#include "tests/emu/side.h"
 #include "tests/unit/session_kit.h"
 
 enum { TOKENS_MAX = 600 };
-
-struct side {
-    struct engine *engine;
-    struct context x;
-};
 
 static void side_open(struct side *s, const char *model, const char *device, int n_layers,
                       const char *units)
@@ -23,16 +16,9 @@ static void side_open(struct side *s, const char *model, const char *device, int
     o.engine.threads = 1;
     o.engine.weights = ENGINE_WEIGHTS_F32;
     o.session.plan.chunk = 64;
-    ok(engine_open(&s->engine, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
-    ok(context_open(&s->x, s->engine, &o.session.plan, 1, 2, &err));
+    ok(side_open_with(s, &o, 2, &err));
     assert_true(mtp_is_open(&s->x.mtp));
     assert_int_equal(s->x.mtp.gpu != NULL, !strcmp(device, "cuda") && n_layers == 0);
-}
-
-static void side_close(struct side *s)
-{
-    context_release(&s->x);
-    engine_close(s->engine);
 }
 
 /* The logits of the last guess; its token is that of the largest. */

@@ -18,7 +18,7 @@ static void compare(const struct options *on_cpu, const struct options *on_gpu, 
     assert_non_null(gpu.engine->gpu);
     meet_begin(&in, &cpu, &gpu);
     if (cpu.x.plan.rules.whole_pct) cpu.x.plan.whole = gpu.x.plan.whole = 11;
-    for (int i = 0; i < 17; i++) ids[i] = (i * 37 + 11) % in.model->n_vocab;
+    some_ids(ids, 17, &cpu);
     for (int at = 0; at < 16; at += 8) step(&cpu, &gpu, &in, ids + at, 8, name);
     cpu.x.pins = gpu.x.pins = pins;
     cpu.x.n_pins = gpu.x.n_pins = pinned ? 2 : 0;
@@ -48,7 +48,7 @@ static int compare_first_layer(const struct options *on_cpu, const struct option
     struct side cpu, gpu;
     int32_t ids[64];
     if (side_open(&cpu, on_cpu, &err) || side_open(&gpu, on_gpu, &err)) fail_msg("%s", err.text);
-    for (int i = 0; i < 64; i++) ids[i] = (i * 37 + 11) % cpu.engine->model->n_vocab;
+    some_ids(ids, 64, &cpu);
     for (int at = 0, n; at < 62; at += n) {
         n = at < 31 ? 31 : at < 60 ? 29 : 1;
         run(&cpu, ids + at, n);

@@ -1,20 +1,10 @@
 /* The demo model on a GPU compared with the CPU: logits, survivors of an eviction,
  * repeatability. */
-#include "tests/test.h"
-
-#include <math.h>
-
-#include "cli/options/options.h"
 #include "runtime/cuda/cuda.h"
-#include "runtime/forward/context.h"
-#include "runtime/forward/engine.h"
 #include "runtime/forward/gpu_check.h"
 #include "tests/emu/copy_cache.h"
-
-struct side {
-    struct engine *engine;
-    struct context x;
-};
+#include "tests/emu/side.h"
+#include "tests/unit/same_units.h"
 
 static void side_open(struct side *s, const char *device, const char *kv, const char *policy)
 {
@@ -30,27 +20,7 @@ static void side_open(struct side *s, const char *device, const char *kv, const 
     o.session.plan.policy.reserve = 16;
     o.engine.threads = 1;
     o.session.sampling.seed = 1;
-    ok(engine_open(&s->engine, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
-    ok(context_open(&s->x, s->engine, &o.session.plan, o.session.sampling.seed, 1, &err));
-}
-
-static void side_close(struct side *s)
-{
-    context_release(&s->x);
-    engine_close(s->engine);
-}
-
-static float *run(struct side *s, const int32_t *ids, int n)
-{
-    float *logits;
-    if (context_run(&s->x, ids, n, 1, &err) || context_logits(&s->x, &logits, &err))
-        fail_msg("%s", err.text);
-    return logits;
-}
-
-static void fill(int32_t *ids, int n, const struct side *s)
-{
-    for (int i = 0; i < n; i++) ids[i] = (i * 37 + 11) % s->engine->model->n_vocab;
+    ok(side_open_with(s, &o, 1, &err));
 }
 
 /* GPU and CPU logits differ by no more than rounding (quant/eval/notes/device.md), for every kind
@@ -66,32 +36,22 @@ TEST(same_survivors)
     static const char *const kinds[] = {"q4", "q8", "f16", "q8:q4", "q4"};
     static const char *const policies[] = {"locret", "locret", "locret", "locret", "keeper"};
     for (int k = 0; k < 5; k++) {
-        struct side cpu, gpu;
+        AUTO_SIDE cpu, gpu;
         int32_t ids[40];
         int64_t n_evicted[2];
         side_open(&cpu, "cpu", kinds[k], policies[k]);
         side_open(&gpu, "cuda", kinds[k], policies[k]);
-        fill(ids, 40, &cpu);
-        run(&cpu, ids, 24);
-        run(&cpu, ids + 24, 16);
-        struct cache *a = &cpu.x.cache, *b = &gpu.x.cache;
-        copy_cache(b, a);
-        if (context_loaded(&gpu.x, &err) || context_evict(&cpu.x, &n_evicted[0], &err) ||
-            context_evict(&gpu.x, &n_evicted[1], &err) || cache_fetch(b, cache_len_max(b), &err))
-            fail_msg("%s", err.text);
+        some_ids(ids, 40, &cpu);
+        run_rows(&cpu, ids, 24, 1);
+        run_rows(&cpu, ids + 24, 16, 1);
+        copy_cache(&gpu.x.cache, &cpu.x.cache);
+        ok(context_loaded(&gpu.x, &err));
+        ok(context_evict(&cpu.x, &n_evicted[0], &err));
+        ok(context_evict(&gpu.x, &n_evicted[1], &err));
+        ok(cache_fetch(&gpu.x.cache, cache_len_max(&gpu.x.cache), &err));
         assert_true(n_evicted[0] > 0);
         assert_int_equal(n_evicted[0], n_evicted[1]);
-        for (int i = 0; i < a->shape.n_layer * a->shape.n_head; i++) {
-            const struct cache_head *want = &a->kv_heads[i], *got = &b->kv_heads[i];
-            const size_t n = (size_t)want->len;
-            assert_int_equal(got->len, want->len);
-            assert_memory_equal(got->pos, want->pos, n * sizeof *want->pos);
-            assert_memory_equal(got->score, want->score, n * sizeof *want->score);
-            assert_memory_equal(got->k, want->k, n * a->k_bytes);
-            assert_memory_equal(got->v, want->v, n * a->v_bytes);
-        }
-        side_close(&cpu);
-        side_close(&gpu);
+        same_units(&cpu.x.cache, &gpu.x.cache);
     }
 }
 
@@ -102,14 +62,14 @@ TEST(repeats)
     int32_t ids[44];
     int64_t n_evicted;
     for (int i = 0; i < 2; i++) side_open(&s[i], "cuda", "q4", "keeper");
-    fill(ids, 44, &s[0]);
+    some_ids(ids, 44, &s[0]);
     for (int i = 0; i < 2; i++) {
-        run(&s[i], ids, 24);
-        run(&s[i], ids + 24, 16);
+        run_rows(&s[i], ids, 24, 1);
+        run_rows(&s[i], ids + 24, 16, 1);
         ok(context_evict(&s[i].x, &n_evicted, &err));
     }
     for (int t = 40; t < 44; t++) {
-        const float *a = run(&s[0], ids + t, 1), *b = run(&s[1], ids + t, 1);
+        const float *a = run_rows(&s[0], ids + t, 1, 1), *b = run_rows(&s[1], ids + t, 1, 1);
         assert_memory_equal(a, b, (size_t)s[0].engine->model->n_vocab * sizeof *a);
     }
     for (int i = 0; i < 2; i++) side_close(&s[i]);

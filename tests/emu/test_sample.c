@@ -53,7 +53,7 @@ static void check_top(struct rng *rng, int n, int k, int n_distinct, int part)
     }
 }
 
-TEST(likeliest)
+TEST(likeliest_token)
 {
     struct rng rng = {21};
     check_top(&rng, 2048, 40, 100000, 2048);

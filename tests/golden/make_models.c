@@ -5,7 +5,7 @@
  *
  *   str KEY TEXT, u32 KEY N, f32 KEY X, bool KEY 0, i32s KEY N…, bools KEY 0…     as in GGUF
  *   u16 KEY N, i32 KEY N        of split models
- *   vocab N                     the keys of a vocabulary of N tokens, from 300 to 320
+ *   vocab N                     the keys of a vocabulary of N tokens, at least 300
  *   tensor NAME TYPE N…         the outermost dimension first; its numbers are in the next lines:
  *   draw - MEAN STEP            mean + step * u, u odd from -127 to 127, for each number of the
  *                               tensor; in blocks, random codes whose scale is a multiple of step
@@ -39,15 +39,21 @@ static void die(const char *message)
     exit(1);
 }
 
-static void put(struct bytes *b, const void *from, size_t n)
+/* Room for n more bytes. */
+static unsigned char *grow(struct bytes *b, size_t n)
 {
     if (b->n + n > b->room) {
         b->room = 2 * (b->n + n);
         b->data = realloc(b->data, b->room);
         if (!b->data) die("out of memory");
     }
-    memcpy(b->data + b->n, from, n);
     b->n += n;
+    return b->data + b->n - n;
+}
+
+static void put(struct bytes *b, const void *from, size_t n)
+{
+    memcpy(grow(b, n), from, n);
 }
 
 static void put_u32(struct bytes *b, uint32_t v)
@@ -96,7 +102,7 @@ static int drawn_byte(uint64_t name, uint64_t index)
 }
 
 /* Numbers are chosen so that nothing is rounded. */
-static void put_f16(struct bytes *b, double v)
+static uint16_t half(double v)
 {
     int power;
     const double fraction = frexp(fabs(v), &power); /* in [1/2, 1) */
@@ -104,7 +110,7 @@ static void put_f16(struct bytes *b, double v)
     const double bits = ldexp(fraction, 11 + power + 14 - field);
     if (v != 0 && (bits != floor(bits) || field > 30)) die("no number of half precision");
     const uint16_t h = (uint16_t)((field - 1) * 1024 + (int)bits + (v < 0) * 32768);
-    put(b, v == 0 ? &(uint16_t){0} : &h, 2);
+    return v == 0 ? 0 : h;
 }
 
 static const struct type {
@@ -130,7 +136,7 @@ static struct tensor tensor;
 static void put_number(double v)
 {
     if (!strcmp(tensor.type->name, "F16"))
-        put_f16(&data, v);
+        put(&data, &(uint16_t){half(v)}, 2);
     else
         put_f32(&data, *tensor.type->name == '-' ? -exp((float)v) : v);
     tensor.n++;
@@ -141,12 +147,14 @@ static void put_number(double v)
 static void put_block(uint64_t name, uint64_t at, double step)
 {
     const struct type *t = tensor.type;
+    unsigned char *out = grow(&data, (size_t)t->bytes);
     for (int i = 0; i < t->bytes; i++) {
         const int byte = drawn_byte(name, at + (uint64_t)i);
-        if (i == t->halves[0] || i == t->halves[1])
-            put_f16(&data, step * (16 + byte % 16) * (i == t->halves[1] ? t->ratio : 1)), i++;
-        else
-            put(&data, &(uint8_t){(uint8_t)(t->id == 40 && i < 4 ? 56 + byte % 16 : byte)}, 1);
+        out[i] = (uint8_t)(t->id == 40 && i < 4 ? 56 + byte % 16 : byte);
+    }
+    for (int i = 0; i < 2 && t->halves[i] >= 0; i++) {
+        const uint16_t scale = half(step * (16 + out[t->halves[i]] % 16) * (i ? t->ratio : 1));
+        memcpy(out + t->halves[i], &scale, 2);
     }
     tensor.n += (uint64_t)t->block;
 }
@@ -291,14 +299,16 @@ static void read_key(const char *kind)
 }
 
 /* Three marks, 256 bytes, a blank, letters, letters after a blank, the mark that llama.cpp requires
- * in a phi3 file, and pairs of letters. */
+ * in a phi3 file, pairs of letters, and words that occur in no text. */
 enum { BYTES = 3, BLANK = 259, LETTERS = 260, WORDS = 286, LAST = 299 };
 
 static void put_vocabulary_word(int id)
 {
     static const char *const marks[] = {"<unk>", "<s>", "</s>"};
     char text[32];
-    if (id > LAST)
+    if (id > LAST + 26)
+        snprintf(text, sizeof text, "~%d~", id);
+    else if (id > LAST)
         snprintf(text, sizeof text, "%c%c", 'a' + id - LAST, 'a' + id - LAST);
     else if (id < BYTES || id == LAST)
         snprintf(text, sizeof text, "%s", id == LAST ? "<|endoftext|>" : marks[id]);

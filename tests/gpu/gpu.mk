@@ -7,7 +7,7 @@ GPU_DIR := $(B)/tests/gpu
 GPU := $(if $(SAN)$(CROSS),,$(addprefix $(GPU_DIR)/test_,model attend cache experts floats linear sample))
 # Without nvcc they have no device code, so make test leaves them out (test_translate.sh says so).
 GPU_TESTS := $(if $(CUBINS),$(GPU))
-GPU_PROGRAMS := $(GPU) $(addprefix $(GPU_DIR)/,speed whole random_model retain)
+GPU_PROGRAMS := $(GPU) $(addprefix $(GPU_DIR)/,speed whole retain)
 GPU_LD = $(CC) $(LDFLAGS) -s -Wl,-rpath,'$$ORIGIN/lib' -o $@
 $(GPU_DIR)/%.o: private override CFLAGS += -Werror
 
@@ -25,9 +25,8 @@ $(GPU_DIR)/test_model: %: %.o $(GPU_DIR)/images.o $(B)/libretain.a $(HARNESS)
 
 $(GPU_DIR)/speed: $(addprefix $(GPU_DIR)/,speed.o ceilings.o timed.o time_matrices.o time_attention.o time_cache.o)
 $(GPU_DIR)/whole: $(addprefix $(GPU_DIR)/,whole.o ceilings.o)
-$(GPU_DIR)/random_model: $(GPU_DIR)/random_model.o
 $(GPU_DIR)/retain: $(B)/main.o
-$(addprefix $(GPU_DIR)/,speed whole random_model retain): $(GPU_DIR)/images.o $(B)/libretain.a
+$(addprefix $(GPU_DIR)/,speed whole retain): $(GPU_DIR)/images.o $(B)/libretain.a
 	$(call say,LD,$@)
 	$(Q)$(GPU_LD) $(filter %.o,$^) $(B)/libretain.a $(LIBS)
 
@@ -54,9 +53,10 @@ gpu: gpu-folder $(GPU_VARIANTS)
 	$(call say,GZIP,$(B)/gpu.tar.gz)
 	$(Q)tar -C $(B)/tests -c --exclude='*.[od]' --owner=0 --group=0 gpu | gzip -9n >$(B)/gpu.tar.gz
 	@ls -l $(B)/gpu.tar.gz
-gpu-folder: $(GPU_PROGRAMS) $(if $(CUBINS),$(GPU_DIR)/rate.ptx)
+gpu-folder: $(GPU_PROGRAMS) build/golden/make_models $(if $(CUBINS),$(GPU_DIR)/rate.ptx)
 	@mkdir -p $(GPU_DIR)/lib $(GPU_DIR)/images
 	@$(foreach s,$(SM),cp $(CU)/sm_$(s).cubin $(GPU_DIR)/images/sm_$(s);) { cat $(CU)/device.ptx; printf '\0'; } >$(GPU_DIR)/images/ptx
-	@cp $(addprefix tests/gpu/,run.sh again.sh resume.sh counters.sh steps.sh ceilings.py) kernels/cuda/report.txt $(GPU_DIR)
+	@cp $(addprefix tests/gpu/,run.sh again.sh resume.sh counters.sh steps.sh recipe.sh ceilings.py) kernels/cuda/report.txt \
+	  build/golden/make_models $(GPU_DIR)
 	@ldd $(GPU_PROGRAMS) | awk '$$3 ~ /^\// && !index($$3, "/$(GPU_DIR)/") && $$1 !~ /^(libc|libm|libpthread|libdl)\.so/ { print $$3 }' | \
 	  sort -u | xargs -I{} cp -L {} $(GPU_DIR)/lib

@@ -90,9 +90,10 @@ has_gpu() {
 whole() {
     shape=$1 model=$XDG_DATA_HOME/$1.gguf
     shift
-    step "random $shape${1:+, $1 units}" 60 "$here/random_model" "$shape" "$model"
+    "$here/recipe.sh" "$shape" >"$model.recipe"
+    step "random $shape${1:+, $1 units}" 60 "$here/make_models" "$model.recipe" "$model"
     if [ -s "$model" ]; then step "whole $shape${1:+, $1 units}" 150 "$here/whole" "$model" "$@"; fi
-    rm -f "$model"
+    rm -f "$model" "$model.recipe"
 }
 
 # sanitize TOOL…: of compute-sanitizer, on the tests of kernels.

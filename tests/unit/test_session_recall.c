@@ -371,7 +371,7 @@ TEST(test_encrypted)
     char find[320];
     struct heard heard[2] = {0};
     for (int i = 0; i < 2; i++) {
-        struct conversations *l;
+        struct conversations *l = NULL;
         const char *dir = folder_new(), *path = path_in(dir, "retain.db");
         for (int k = 0; k <= ASKED; k++) {
             if (k == 0 || k == ASKED) l = i ? open_encrypted(dir) : open_library(dir);

@@ -178,7 +178,7 @@ static int read_config(struct options *o, struct str *text, struct err *e)
     struct str path = {0};
     struct err cause;
     int rc = 0;
-    if (!path_config_find(&path, NULL) && !access(str_get(&path), F_OK))
+    if (!path_find(PATH_CONFIG, "config", &path, NULL) && !access(str_get(&path), F_OK))
         rc = file_read(str_get(&path), FILE_SETTINGS, text, &cause);
     if (!rc && text->n)
         rc = options_parse_layer(o, OPTIONS_CONFIG, text->data, str_get(&path), &cause);
@@ -264,9 +264,9 @@ static int run(int argc, char **argv)
     if (help_for) return command_help(c);
     const struct line l = {c, argc - n_used, argv + n_used, options_safe(argc, argv)};
     int rc = read_options(&o, &texts, &l, &e);
-    if (!rc && !o.no_weight_cache && !path_packed(&packed, NULL))
+    if (!rc && !o.no_weight_cache && !path_find(PATH_CACHE, "packed", &packed, NULL))
         texts.base.engine.weight_cache_dir = o.engine.weight_cache_dir = packed.data;
-    if (!rc && !path_state_find("heads", &fitted, NULL))
+    if (!rc && !path_find(PATH_STATE, "heads", &fitted, NULL))
         texts.base.engine.heads_dir = o.engine.heads_dir = fitted.data;
     int status = rc               ? report_error(&e)
                  : o.help         ? command_help(c)

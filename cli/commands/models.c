@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/digest.h"
 #include "base/file.h"
 #include "cli/commands/commands.h"
 #include "cli/control/model_list.h"
@@ -227,7 +228,7 @@ static int set_default(struct models *k, const char *path, struct err *e)
             rc = err_set(e, ERR_USAGE,
                          "%s: a path with a quote or a line end cannot be the default", real);
     }
-    if (!rc) rc = path_config(&file, e);
+    if (!rc) rc = path_make(PATH_CONFIG, "config", &file, e);
     if (!rc && access(str_get(&file), F_OK) == 0)
         rc = file_read(str_get(&file), FILE_SETTINGS, &old, e);
     if (!rc) {
@@ -248,13 +249,8 @@ static int remove_files(const char *path, struct err *e)
 {
     struct str name = {0};
     int rc = 0, n = 0;
-    const char *part = strstr(strrchr(path, '/'), "-00001-of-");
-    for (int i = 1; !rc && (i == 1 || part) && i <= 99999; i++) {
-        str_clear(&name);
-        if (part)
-            str_printf(&name, "%.*s-%05d%s", (int)(part - path), path, i, part + 6);
-        else
-            str_puts(&name, path);
+    for (int i = 0; !rc && i < file_parts(path); i++) {
+        file_part_path(&name, path, i);
         if (access(str_get(&name), F_OK)) break;
         if (unlink(str_get(&name)))
             rc = err_set(e, ERR_FAIL, "cannot remove %s: %s", str_get(&name), strerror(errno));
@@ -269,7 +265,8 @@ static int remove_files(const char *path, struct err *e)
 static bool is_pulled(const char *path)
 {
     struct str folder = {0};
-    char *real = path_models(&folder, NULL) ? NULL : realpath(str_get(&folder), NULL);
+    char *real =
+        path_find(PATH_DATA, "models", &folder, NULL) ? NULL : realpath(str_get(&folder), NULL);
     size_t n = real ? strlen(real) : 0;
     bool inside = n && !strncmp(path, real, n) && path[n] == '/';
     free(real);

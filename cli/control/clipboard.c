@@ -78,7 +78,7 @@ int clipboard_copy(const char *text, size_t n, const char *secret, int terminal,
                      "file is written%s",
                      secret);
     } else {
-        rc = path_state("copied", &out, e);
+        rc = path_make(PATH_STATE, "copied", &out, e);
         if (!rc) {
             unlink(out.data);
             rc = external_save(out.data, text, n, e);

@@ -20,7 +20,7 @@ static const char *prefix(bool in_memory)
 static int place(bool in_memory, struct str *out, struct err *e)
 {
     const char *run = getenv("XDG_RUNTIME_DIR");
-    if (!in_memory) return path_state_find("", out, e);
+    if (!in_memory) return path_find(PATH_STATE, "", out, e);
     str_printf(out, "%s/", run && *run ? run : "/dev/shm");
     return 0;
 }

@@ -1,6 +1,5 @@
 #include "cli/control/model_list.h"
 
-#include <dirent.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,35 +57,17 @@ static bool is_later_part(const char *name)
            no > 1;
 }
 
-static void add_pulled(struct model_list *l, const char *path)
+/* A file below the folder of `retain pull`. */
+static void add_pulled(void *ctx, const char *path, int64_t size)
 {
+    struct model_list *l = ctx;
     struct file_identity id;
+    (void)size; /* of one part */
+    if (!str_ends(path, ".gguf") || is_later_part(path)) return;
     if (file_identity_read(&id, path, NULL)) return;
     for (int i = 0; i < l->n; i++)
         if (l->rows[i].path && !strcmp(l->rows[i].path, id.path)) return;
     add(l, id.path)->size = id.size;
-}
-
-/* The models below the folder, as `retain pull` names them: OWNER/REPO/FILE.gguf. */
-#define FOLDERS_DEEP 4
-
-static void add_folder(struct model_list *l, const char *folder, int deep)
-{
-    struct str path = {0};
-    DIR *d = opendir(folder);
-    for (struct dirent *f; d && (f = readdir(d));) {
-        struct stat st;
-        if (f->d_name[0] == '.') continue;
-        str_clear(&path);
-        str_printf(&path, "%s/%s", folder, f->d_name);
-        if (stat(str_get(&path), &st)) continue;
-        if (S_ISDIR(st.st_mode) && deep < FOLDERS_DEEP)
-            add_folder(l, str_get(&path), deep + 1);
-        else if (S_ISREG(st.st_mode) && str_ends(f->d_name, ".gguf") && !is_later_part(f->d_name))
-            add_pulled(l, str_get(&path));
-    }
-    if (d) closedir(d);
-    str_release(&path);
 }
 
 /* ---- facts ----------------------------------------------------------------------------------- */
@@ -178,7 +159,8 @@ int model_list_rows(struct model_list *out, const struct options *o, struct conv
     int rc = library
                  ? conversations_models(library, o->engine.weight_cache_dir, add_registered, out, e)
                  : 0;
-    if (!path_models(&folder, NULL)) add_folder(out, str_get(&folder), 0);
+    if (!path_find(PATH_DATA, "models", &folder, NULL))
+        path_walk(str_get(&folder), add_pulled, out);
     qsort(out->rows, (size_t)out->n, sizeof *out->rows, compare);
     for (int i = 0; i < out->n; i++) set_name(out, &out->rows[i], &folder);
     str_release(&folder);

@@ -43,24 +43,19 @@ void resume_demo(struct options *o)
 
 /* ---- the conversation's model ---------------------------------------------------------------- */
 
-static void demo_digest(struct str *out)
+static void demo_digest(char hex[DIGEST_HEX])
 {
     uint8_t digest[DIGEST_BYTES];
-    char hex[DIGEST_HEX];
     digest_make(digest, demo_model, (size_t)(demo_model_end - demo_model));
     digest_hex(hex, digest);
-    str_puts(out, hex);
 }
 
 /* Also of an older version. */
 static bool is_demo(const struct conversations_origin *from)
 {
-    struct str digest = {0};
-    demo_digest(&digest);
-    bool is = !strcmp(from->state.model, str_get(&digest)) ||
-              !strcmp(from->state.model_name, DEMO_MODEL_TITLE);
-    str_release(&digest);
-    return is;
+    char digest[DIGEST_HEX];
+    demo_digest(digest);
+    return !strcmp(from->state.model, digest) || !strcmp(from->state.model_name, DEMO_MODEL_TITLE);
 }
 
 struct search {
@@ -132,7 +127,9 @@ static void known_digest(const char *model, struct conversations *l, struct str 
 {
     char *real = model ? realpath(model, NULL) : NULL;
     struct search s = {.path = real};
-    if (!model) demo_digest(out);
+    char demo[DIGEST_HEX] = "";
+    if (!model) demo_digest(demo);
+    str_puts(out, demo);
     if (real) conversations_models(l, NULL, look_at, &s, NULL);
     str_append(out, str_get(&s.found), s.found.n);
     free(real);

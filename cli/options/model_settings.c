@@ -21,7 +21,8 @@ int model_settings_path(const char *model, struct str *out, struct err *e)
     digest_make(digest, real, strlen(real));
     digest_hex(hex, digest);
     snprintf(name, sizeof name, "%.50s-%.8s", slash ? slash + 1 : real, hex);
-    int rc = path_model_settings(name, out, e);
+    int rc = path_find(PATH_CONFIG, "models/", out, e);
+    if (!rc) str_printf(out, "%s.conf", name);
     free(real);
     return rc;
 }

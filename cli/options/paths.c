@@ -1,5 +1,6 @@
 #include "cli/options/paths.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,28 +21,32 @@ int path_make_folders(char *path, struct err *e)
     return 0;
 }
 
-/* Creates no folder. */
-static int path_below(const char *variable, const char *below_home, const char *name,
-                      struct str *out, struct err *e)
+static const struct {
+    const char *variable, *below_home;
+} folders[] = {[PATH_CONFIG] = {"XDG_CONFIG_HOME", ".config"},
+               [PATH_DATA] = {"XDG_DATA_HOME", ".local/share"},
+               [PATH_STATE] = {"XDG_STATE_HOME", ".local/state"},
+               [PATH_CACHE] = {"XDG_CACHE_HOME", ".cache"}};
+
+int path_find(enum path_folder folder, const char *name, struct str *out, struct err *e)
 {
-    const char *base = getenv(variable);
-    const char *home = getenv("HOME");
+    const char *base = getenv(folders[folder].variable), *home = getenv("HOME");
     str_clear(out);
     if (base && base[0] == '/') {
         str_puts(out, base);
     } else {
         if (!home || home[0] != '/')
-            return err_set(e, ERR_FAIL, "neither $%s nor $HOME is an absolute path", variable);
-        str_printf(out, "%s/%s", home, below_home);
+            return err_set(e, ERR_FAIL, "neither $%s nor $HOME is an absolute path",
+                           folders[folder].variable);
+        str_printf(out, "%s/%s", home, folders[folder].below_home);
     }
     str_printf(out, "/retain/%s", name);
     return 0;
 }
 
-static int path_in(const char *variable, const char *below_home, const char *name, struct str *out,
-                   struct err *e)
+int path_make(enum path_folder folder, const char *name, struct str *out, struct err *e)
 {
-    int rc = path_below(variable, below_home, name, out, e);
+    int rc = path_find(folder, name, out, e);
     return rc ? rc : path_make_folders(out->data, e);
 }
 
@@ -53,65 +58,56 @@ int path_database(const struct options *o, struct str *out, struct err *e)
         str_puts(out, o->store.db);
         return 0;
     }
-    int rc = path_below("XDG_DATA_HOME", ".local/share", "retain.db", out, &why);
+    int rc = path_find(PATH_DATA, "retain.db", out, &why);
     return rc ? err_set(e, rc,
                         "%s; choose another file with --db FILE, or save nothing with --private",
                         why.text)
               : 0;
 }
 
-int path_config_find(struct str *out, struct err *e)
+#define FOLDERS_DEEP 5 /* OWNER/REPO/FOLDER/FOLDER/FILE */
+
+static void walk(const char *folder, int deep,
+                 void (*each)(void *ctx, const char *path, int64_t size), void *ctx)
 {
-    return path_below("XDG_CONFIG_HOME", ".config", "config", out, e);
+    struct str path = {0};
+    struct stat st;
+    DIR *d = opendir(folder);
+    for (struct dirent *f; d && (f = readdir(d));) {
+        if (f->d_name[0] == '.') continue;
+        str_clear(&path);
+        str_printf(&path, "%s/%s", folder, f->d_name);
+        if (stat(str_get(&path), &st)) continue;
+        if (S_ISDIR(st.st_mode) && deep < FOLDERS_DEEP)
+            walk(str_get(&path), deep + 1, each, ctx);
+        else if (S_ISREG(st.st_mode))
+            each(ctx, str_get(&path), st.st_size);
+    }
+    if (d) closedir(d);
+    str_release(&path);
 }
 
-int path_config(struct str *out, struct err *e)
+void path_walk(const char *folder, void (*each)(void *ctx, const char *path, int64_t size),
+               void *ctx)
 {
-    return path_in("XDG_CONFIG_HOME", ".config", "config", out, e);
-}
-
-int path_model_settings(const char *name, struct str *out, struct err *e)
-{
-    int rc = path_below("XDG_CONFIG_HOME", ".config", "models/", out, e);
-    if (!rc) str_printf(out, "%s.conf", name);
-    return rc;
-}
-
-int path_state(const char *name, struct str *out, struct err *e)
-{
-    return path_in("XDG_STATE_HOME", ".local/state", name, out, e);
-}
-
-int path_state_find(const char *name, struct str *out, struct err *e)
-{
-    return path_below("XDG_STATE_HOME", ".local/state", name, out, e);
-}
-
-int path_packed(struct str *out, struct err *e)
-{
-    return path_below("XDG_CACHE_HOME", ".cache", "packed", out, e);
-}
-
-int path_models(struct str *out, struct err *e)
-{
-    return path_below("XDG_DATA_HOME", ".local/share", "models", out, e);
+    walk(folder, 1, each, ctx);
 }
 
 void paths_print(const struct options *o)
 {
     static const struct {
-        const char *what, *variable, *below_home, *name;
+        const char *what;
+        enum path_folder folder;
+        const char *name;
     } files[] = {
-        {"config", "XDG_CONFIG_HOME", ".config", "config"},
-        {"database", "XDG_DATA_HOME", ".local/share", "retain.db"},
-        {"models", "XDG_DATA_HOME", ".local/share", "models"},
-        {"history", "XDG_STATE_HOME", ".local/state", "history"},
-        {"cache", "XDG_CACHE_HOME", ".cache", "packed"},
+        {"config", PATH_CONFIG, "config"}, {"database", PATH_DATA, "retain.db"},
+        {"models", PATH_DATA, "models"},   {"history", PATH_STATE, "history"},
+        {"cache", PATH_CACHE, "packed"},
     };
     struct str path = {0};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         struct err e;
-        int rc = path_below(files[i].variable, files[i].below_home, files[i].name, &path, &e);
+        int rc = path_find(files[i].folder, files[i].name, &path, &e);
         bool given = o->store.db && !strcmp(files[i].name, "retain.db");
         report_line("%-8s %s", files[i].what, given ? o->store.db : rc ? e.text : str_get(&path));
     }

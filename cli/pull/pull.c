@@ -1,12 +1,10 @@
 #include "cli/pull/pull.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/digest.h"
@@ -177,7 +175,7 @@ static int find_at_address(struct pull *p, struct err *e)
 static int place(const struct pull *p, struct part *part, struct err *e)
 {
     struct str folder = {0};
-    int rc = path_models(&folder, e);
+    int rc = path_find(PATH_DATA, "models", &folder, e);
     if (!rc) {
         str_printf(&folder, "/%s/%s", p->address.repo, str_get(&part->path));
         rc = path_make_folders(folder.data, e);
@@ -449,49 +447,39 @@ int pull_get(const struct options *o, const char *address, bool ask, struct str 
 
 /* ---- pulled files --------------------------------------------------------------------------- */
 
-#define FOLDERS_DEEP 4
+/* Paths are relative to the folder that is walked. */
+struct here {
+    struct hub_list list;
+    size_t root; /* bytes of the folder's path, with its slash */
+};
 
-/* Adds the files below `folder`, with paths relative to the first `root` bytes. */
-static void list_folder(struct hub_list *l, const char *folder, size_t root, int deep)
+static void add_here(void *ctx, const char *path, int64_t size)
 {
-    struct str path = {0};
-    struct stat st;
-    DIR *d = opendir(folder);
-    for (struct dirent *f; d && (f = readdir(d));) {
-        if (f->d_name[0] == '.') continue;
-        str_clear(&path);
-        str_printf(&path, "%s/%s", folder, f->d_name);
-        if (stat(str_get(&path), &st)) continue;
-        if (S_ISDIR(st.st_mode) && deep < FOLDERS_DEEP) {
-            list_folder(l, str_get(&path), root, deep + 1);
-        } else if (S_ISREG(st.st_mode)) {
-            l->files = memory_grow(l->files, (size_t)l->n + 1, sizeof *l->files);
-            l->files[l->n++] =
-                (struct hub_file){.path = strdup(str_get(&path) + root), .size = st.st_size};
-        }
-    }
-    if (d) closedir(d);
-    str_release(&path);
+    struct here *h = ctx;
+    struct hub_list *l = &h->list;
+    l->files = memory_grow(l->files, (size_t)l->n + 1, sizeof *l->files);
+    l->files[l->n++] = (struct hub_file){.path = strdup(path + h->root), .size = size};
 }
 
 bool pull_find(const char *address, struct str *path)
 {
     struct address a;
     struct str folder = {0};
-    struct hub_list l = {0};
+    struct here here = {0};
     struct file_identity all;
     bool found = false;
     str_clear(path);
-    if (!address_parse(&a, address, NULL) && !path_models(&folder, NULL)) {
+    if (!address_parse(&a, address, NULL) && !path_find(PATH_DATA, "models", &folder, NULL)) {
         str_printf(&folder, "/%s", a.repo);
-        list_folder(&l, str_get(&folder), folder.n + 1, 0);
-        hub_list_sort(&l);
-        const struct hub_file *f = hub_choose(&l, &a, NULL);
+        here.root = folder.n + 1;
+        path_walk(str_get(&folder), add_here, &here);
+        hub_list_sort(&here.list);
+        const struct hub_file *f = hub_choose(&here.list, &a, NULL);
         if (f) str_printf(path, "%s/%s", str_get(&folder), f->path);
         found = f && !file_identity_read(&all, str_get(path), NULL); /* all its parts are here */
     }
     if (!found) str_clear(path);
-    hub_list_release(&l);
+    hub_list_release(&here.list);
     str_release(&folder);
     return found;
 }

@@ -278,7 +278,7 @@ static int name_file(struct command *f, struct err *e)
     if (o->training.out)
         str_puts(&f->out, o->training.out);
     else
-        rc = path_state(name, &f->out, e);
+        rc = path_make(PATH_STATE, name, &f->out, e);
     if (!rc && !o->force && access(str_get(&f->out), F_OK) == 0)
         rc = err_set(e, ERR_USAGE, "%s already exists; --force replaces it", str_get(&f->out));
     return rc;

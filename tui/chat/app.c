@@ -154,11 +154,16 @@ void app_note(struct app *a, const char *text, size_t n)
     transcript_close(transcript_add(&a->talk, TRANSCRIPT_NOTE, text, n));
 }
 
+int64_t app_turn_of(const struct app *a, int index)
+{
+    int64_t turn = 0;
+    for (int i = 0; i <= index && i < a->talk.n; i++) turn += a->talk.messages[i].role == CHAT_USER;
+    return turn;
+}
+
 int64_t app_turns(const struct app *a)
 {
-    int64_t n = 0;
-    for (int i = 0; i < a->talk.n; i++) n += a->talk.messages[i].role == CHAT_USER;
-    return n;
+    return app_turn_of(a, a->talk.n - 1);
 }
 
 struct message *app_turn(struct app *a, int64_t turn)

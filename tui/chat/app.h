@@ -273,11 +273,13 @@ void app_draw(struct app *a, struct grid *g, int w, int h);
 /* Milliseconds until the picture changes by itself; -1 = never. */
 int app_timeout(const struct app *a);
 
-/* The n-th turn's message; NULL when there are not that many. n_turns counts those on screen. */
+/* The n-th turn's message; NULL when there are not that many. The turn of a message, from 1; the
+ * turns on the screen. */
 struct message *app_turn(struct app *a, int64_t turn);
+int64_t app_turn_of(const struct app *a, int index);
+int64_t app_turns(const struct app *a);
 /* "chat-12": nobody gave it a name. */
 bool app_name_is_number(const char *name);
-int64_t app_turns(const struct app *a);
 
 void app_put_draft_away(struct app *a); /* into the history */
 /* The conversation that the draft and the queue belong to; "" = a new one to which the user

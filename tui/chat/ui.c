@@ -325,7 +325,7 @@ bool ui_run(const struct options *o, const struct script *script, int *status)
     term_add_modes(u.desktop.on, u.desktop.off);
     /* No history in clear text next to an encrypted conversation. */
     bool remember = !script->steps && !o->session.private_mode && !o->store.passphrase &&
-                    path_state("history", &path, &e) == 0;
+                    path_make(PATH_STATE, "history", &path, &e) == 0;
     app_init(&u.app, o, keys, o->chat.ascii || !utf8_locale(), remember ? path.data : NULL);
     set_clock(&u);
     if (u.app.mouse) term_mouse(true);

@@ -16,13 +16,6 @@ int map_kv_layer(const struct app *a, const struct retention *r)
     return kv < 0 ? 0 : kv;
 }
 
-static int turn_of(const struct app *a, int index)
-{
-    int turn = 0;
-    for (int i = 0; i <= index; i++) turn += a->talk.messages[i].role == CHAT_USER;
-    return turn;
-}
-
 static int put_quoted(struct app *a, struct pane p, int x, int y, const char *s, size_t n)
 {
     struct str safe = {0};
@@ -81,7 +74,7 @@ void map_draw_lens_rule(struct app *a, struct pane p, const struct picture *pic)
                       : m->role == CHAT_USER   ? "you"
                       : m->role == CHAT_SYSTEM ? "sys"
                                                : "llm";
-    int n = m ? snprintf(label, sizeof label, "turn %d %s, ", turn_of(a, index), who) : 0;
+    int n = m ? snprintf(label, sizeof label, "turn %d %s, ", (int)app_turn_of(a, index), who) : 0;
     if (end - 1 > from)
         snprintf(label + n, sizeof label - (size_t)n, "tokens %s-%s", num_exact(from, numbers[0]),
                  num_exact(end - 1, numbers[1]));

@@ -15,15 +15,6 @@ static struct message *message_at(struct app *a)
     return r->message >= 0 ? &a->talk.messages[r->message] : NULL;
 }
 
-/* The turn of the message under the cursor, from 1. */
-static int64_t turn_of(const struct app *a)
-{
-    int64_t turn = 0;
-    for (int i = 0; i <= a->read.message && i < a->talk.n; i++)
-        turn += a->talk.messages[i].role == CHAT_USER;
-    return turn;
-}
-
 /* ---- searching ------------------------------------------------------------------------------- */
 
 size_t read_match(const struct app *a, int index, size_t from)
@@ -128,7 +119,7 @@ static void copy(struct app *a)
 static void run_on_turn(struct app *a, const char *command)
 {
     char line[64];
-    snprintf(line, sizeof line, "/%s %lld", command, (long long)turn_of(a));
+    snprintf(line, sizeof line, "/%s %lld", command, (long long)app_turn_of(a, a->read.message));
     app_show(a, VIEW_CHAT);
     a->chat.held = false;
     app_run_line(a, line, strlen(line));
@@ -167,7 +158,8 @@ void read_label(const struct app *a, struct str *out)
     const struct read_state *r = &a->read;
     if (r->message >= 0 && r->message < a->talk.n)
         str_printf(out, "message %d of %d, turn %lld, %s", r->message + 1, a->talk.n,
-                   (long long)turn_of(a), roles[a->talk.messages[r->message].role]);
+                   (long long)app_turn_of(a, a->read.message),
+                   roles[a->talk.messages[r->message].role]);
     if (!r->typing && r->query.text.n == 0) return;
     str_printf(out, "  /%s%s", str_get(&r->query.text), r->typing ? "_" : "");
     if (r->query.text.n > 0) str_printf(out, "  %d found", count_matches(a));

@@ -105,13 +105,6 @@ static int talk(struct run *r, struct err *e)
     return rc;
 }
 
-static int open_script(struct run *r, const struct task_args *args, struct err *e)
-{
-    const struct eval_run *t = r->trial;
-    r->script = task_open(t->task, args);
-    return r->script ? 0 : err_set(e, ERR_FAIL, "out of memory for the task");
-}
-
 static void close_script(struct run *r)
 {
     session_close(r->session);
@@ -141,8 +134,8 @@ static int run_script(struct run *r, int i, struct eval_result *out, struct err 
     r->seed = o.sampling.seed = args.seed;
     o.private_mode = true;
     if (!o.max_tokens) o.max_tokens = t->task->n_predict;
-    int rc = open_script(r, &args, e);
-    if (!rc) rc = session_open(&r->session, t->engine, NULL, &o, NULL, e);
+    r->script = task_open(t->task, &args);
+    int rc = session_open(&r->session, t->engine, NULL, &o, NULL, e);
     if (!rc) rc = talk(r, e);
     if (rc) return rc;
     session_stats(r->session, &st);
@@ -178,8 +171,8 @@ static int run_forced(struct run *r, int i, struct eval_result *out, struct err 
     const struct task_args args = args_of(t, i);
     struct context x = {0};
     r->seed = args.seed;
-    int rc = open_script(r, &args, e);
-    if (!rc) rc = context_open(&x, t->engine, &t->session->plan, args.seed, TEXT_LOGIT_ROWS, e);
+    r->script = task_open(t->task, &args);
+    int rc = context_open(&x, t->engine, &t->session->plan, args.seed, TEXT_LOGIT_ROWS, e);
     if (!rc) rc = forced_run(&x, r->script, take_forced, r, e);
     if (!rc) take_cost(&x, out);
     context_release(&x);

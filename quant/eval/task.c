@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/random.h"
 #include "quant/eval/task_words.h"
 
@@ -207,13 +208,9 @@ void task_fill_essay(struct task_run *s, struct task_step *out)
 
 struct task_run *task_open(const struct task *t, const struct task_args *args)
 {
-    struct task_run *s = calloc(1, sizeof *s);
-    if (!s) return NULL;
+    struct task_run *s = memory_new(1, sizeof *s);
     s->args = *args;
-    if (words_open(&s->recall, args->seed, args->n_facts)) {
-        free(s);
-        return NULL;
-    }
+    s->recall = words_open(args->seed, args->n_facts);
     if (args->essay) { /* each seed starts at a different sentence */
         size_t n = strlen(args->essay);
         s->essay_at = n ? task_below(s, n) : 0;

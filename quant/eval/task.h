@@ -51,7 +51,7 @@ struct task_step {
     const char *first; /* the answer's first words, which are given; "" = none */
 };
 
-/* NULL = out of memory. `args` is copied, but not the data that it points to. */
+/* `args` is copied, but not the data that it points to. */
 struct task_run *task_open(const struct task *t, const struct task_args *args);
 void task_close(struct task_run *s);
 

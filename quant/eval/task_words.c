@@ -1,9 +1,12 @@
 #include "quant/eval/task_words.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/memory.h"
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 
@@ -369,18 +372,15 @@ static void fact_make(struct recall *self, int i)
     f->turn.assistant = PICK(self, acknowledge);
 }
 
-int words_open(struct recall **out, uint64_t seed, int n_facts)
+struct recall *words_open(uint64_t seed, int n_facts)
 {
-    *out = NULL;
-    if (n_facts < 1 || n_facts > WORDS_FACTS_MAX) return -1;
-    struct recall *self = calloc(1, sizeof *self);
-    if (!self) return -1;
+    struct recall *self = memory_new(1, sizeof *self);
+    assert(n_facts >= 1 && n_facts <= WORDS_FACTS_MAX);
     self->state = seed;
     self->n_facts = n_facts;
     self->filler = (struct words_turn){self->user, self->assistant};
     for (int i = 0; i < n_facts; i++) fact_make(self, i);
-    *out = self;
-    return 0;
+    return self;
 }
 
 void words_close(struct recall *self)

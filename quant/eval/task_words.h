@@ -18,9 +18,8 @@ struct words_turn {
     const char *assistant;
 };
 
-/* n_facts: 1 .. WORDS_FACTS_MAX, each about a different thing. 0, or -1 when out of memory or
- * range. */
-int words_open(struct recall **out, uint64_t seed, int n_facts);
+/* n_facts: 1 .. WORDS_FACTS_MAX, each about a different thing. */
+struct recall *words_open(uint64_t seed, int n_facts);
 void words_close(struct recall *self);
 
 /* The turn that tells fact i; valid until words_close. */

@@ -1,3 +1,4 @@
+#include "base/memory.h"
 #include "runtime/cuda/parts.h"
 
 #include <assert.h>
@@ -333,10 +334,9 @@ static int take_memory(struct cuda_context *x, const struct cache_shape *s, size
 int cuda_context_open(struct cuda_context **out, struct cuda *g, const struct cuda_context_opts *o,
                       struct cache *c, struct err *e)
 {
-    struct cuda_context *x = malloc(sizeof *x);
+    struct cuda_context *x = memory_new(1, sizeof *x);
     size_t cache_bytes, scratch_bytes;
     *out = NULL;
-    if (!x) return err_set(e, ERR_FAIL, "out of memory for a conversation");
     *x = describe(g, o);
     x->g = g;
     x->cache = c;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/str.h"
 #include "base/utf8.h"
 
@@ -207,8 +208,7 @@ int pretokenizer_open(struct pretokenizer **out, const char *name, size_t n, str
     *out = NULL;
     const struct row *row = name ? find_row(name, n) : find_row("default", strlen("default"));
     if (!row) return unknown(name, n, e);
-    struct pretokenizer *p = calloc(1, sizeof *p);
-    if (!p) return err_set(e, ERR_FAIL, "out of memory for the pre-tokenizer");
+    struct pretokenizer *p = memory_new(1, sizeof *p);
     p->row = row;
     int rc = compile(p, e);
     if (rc) {

@@ -102,13 +102,12 @@ static bool is_plain(const struct vocab *v, int32_t id)
     return v->kind[id] == VOCAB_USER && !like_mark;
 }
 
-static int specials_init(struct specials *s, struct vocab *v,
-                         bool (*takes)(const struct vocab *v, int32_t id), struct err *e)
+static void specials_init(struct specials *s, struct vocab *v,
+                          bool (*takes)(const struct vocab *v, int32_t id))
 {
     size_t n;
     for (int32_t id = 0; id < v->n_vocab; id++) s->n += takes(v, id);
-    s->ids = calloc(s->n + 1, sizeof *s->ids);
-    if (!s->ids) return err_set(e, ERR_FAIL, "out of memory for the vocabulary");
+    s->ids = memory_new(s->n + 1, sizeof *s->ids);
     s->n = 0;
     for (int32_t id = 0; id < v->n_vocab; id++) {
         const char *text = vocab_text(v, id, &n);
@@ -117,7 +116,6 @@ static int specials_init(struct specials *s, struct vocab *v,
         s->starts[(unsigned char)text[0]] = true;
     }
     qsort_r(s->ids, s->n, sizeof *s->ids, compare_texts, v);
-    return 0;
 }
 
 /* First of ids[low … high) whose byte at `depth` is at least `byte`. All have equal bytes before; a
@@ -222,10 +220,9 @@ static bool strips_right(const struct tokenizer *t, int32_t id)
            !vocab_is(&t->vocab, id, "<s>") && !vocab_is(&t->vocab, id, "<|endoftext|>");
 }
 
-static int make_pieces(struct tokenizer *t, struct err *e)
+static void make_pieces(struct tokenizer *t)
 {
-    t->piece_at = calloc((size_t)t->vocab.n_vocab + 1, sizeof *t->piece_at);
-    if (!t->piece_at) return err_set(e, ERR_FAIL, "out of memory for the vocabulary");
+    t->piece_at = memory_new((size_t)t->vocab.n_vocab + 1, sizeof *t->piece_at);
     for (int32_t id = 0; id < t->vocab.n_vocab; id++) {
         if (t->kind == KIND_SPM)
             spm_piece(&t->vocab, id, &t->pieces);
@@ -233,7 +230,6 @@ static int make_pieces(struct tokenizer *t, struct err *e)
             bpe_piece(&t->vocab, id, &t->pieces);
         t->piece_at[id + 1] = t->pieces.n;
     }
-    return 0;
 }
 
 static int read_kind(struct tokenizer *t, const struct gguf *g, struct err *e)
@@ -259,10 +255,10 @@ static int load(struct tokenizer *t, const struct gguf *g, struct err *e)
     if (rc) return rc;
     find_ends(t, g);
     t->strips_right = name_has_phi3(g);
-    rc = vocab_index(&t->vocab, e);
-    if (!rc && t->by_rank) rc = spm_read_merges(&t->vocab, g, e);
-    if (!rc) rc = specials_init(&t->marks, &t->vocab, is_mark, e);
-    if (!rc) rc = specials_init(&t->plain, &t->vocab, is_plain, e);
+    vocab_index(&t->vocab);
+    specials_init(&t->marks, &t->vocab, is_mark);
+    specials_init(&t->plain, &t->vocab, is_plain);
+    if (t->by_rank) rc = spm_read_merges(&t->vocab, g, e);
     if (!rc && t->kind == KIND_BPE) rc = bpe_init(&t->bpe, &t->vocab, g, e);
     if (rc) return rc;
     t->add_bos = t->kind == KIND_SPM || pretokenizer_adds_bos(t->bpe.pre);
@@ -273,7 +269,8 @@ static int load(struct tokenizer *t, const struct gguf *g, struct err *e)
         gguf_get_bool(g, "tokenizer.ggml.add_space_prefix", &t->add_space_prefix);
         spm_init(&t->spm, &t->vocab, id_of_key(t, g, "tokenizer.ggml.unknown_token_id", -1));
     }
-    return make_pieces(t, e);
+    make_pieces(t);
+    return 0;
 }
 
 int tokenizer_open(struct tokenizer **out, const struct gguf *g, struct err *e)

@@ -1,6 +1,7 @@
 /* SentencePiece's BPE as llama.cpp does it: starts with characters, then joins the neighbours whose
  * joined text is the token with the best score, again and again; text that is not a token at the
  * end is encoded as bytes. */
+#include "base/memory.h"
 #include "runtime/token/tokenizer_parts.h"
 
 #include <math.h>
@@ -76,8 +77,7 @@ int spm_read_merges(struct vocab *v, const struct gguf *g, struct err *e)
         return err_set(e, ERR_FORMAT, "%s: has no merges (tokenizer.ggml.merges)", gguf_name(g));
     if (list.n > 1 << 24) /* more ranks than a float holds */
         return err_set(e, ERR_FORMAT, "%s: has too many merges: %zu", gguf_name(g), list.n);
-    if (!v->score) v->score = calloc((size_t)v->n_vocab + 1, sizeof *v->score);
-    if (!v->score) return err_set(e, ERR_FAIL, "out of memory for the vocabulary");
+    if (!v->score) v->score = memory_new((size_t)v->n_vocab + 1, sizeof *v->score);
     for (int32_t id = 0; id < v->n_vocab; id++) v->score[id] = -INFINITY;
     float score = 0;
     for (size_t cursor = 0; gguf_array_next_str(&list, &cursor, &line); score--)

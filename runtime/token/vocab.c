@@ -10,11 +10,7 @@
 
 static void add_text(struct vocab *v, const char *text, size_t n)
 {
-    if ((size_t)v->n + 2 > v->cap) {
-        size_t cap = v->cap ? v->cap * 2 : 1024;
-        v->at = memory_grow(v->at, cap, sizeof *v->at);
-        v->cap = cap;
-    }
+    v->at = memory_more(v->at, (size_t)v->n + 1, &v->cap, sizeof *v->at);
     v->at[v->n] = (uint32_t)v->text.n;
     str_append(&v->text, text, n);
     v->at[++v->n] = (uint32_t)v->text.n;
@@ -24,8 +20,7 @@ static int read_kinds(struct vocab *v, const struct gguf *g, struct err *e)
 {
     struct gguf_array types;
     size_t n = (size_t)v->n_vocab;
-    v->kind = malloc(n + 1);
-    if (!v->kind) return err_set(e, ERR_FAIL, "%s: out of memory", gguf_name(g));
+    v->kind = memory_new(n + 1, 1);
     memset(v->kind, VOCAB_NORMAL, n);
     if (!gguf_get_array(g, "tokenizer.ggml.token_type", &types)) return 0;
     if (types.n < n)
@@ -46,8 +41,7 @@ static int read_scores(struct vocab *v, const struct gguf *g, struct err *e)
     if (scores.n < n)
         return err_set(e, ERR_FORMAT, "%s: has %zu tokens but %zu scores", gguf_name(g), n,
                        scores.n);
-    v->score = calloc(n + 1, sizeof *v->score);
-    if (!v->score) return err_set(e, ERR_FAIL, "%s: out of memory", gguf_name(g));
+    v->score = memory_new(n + 1, sizeof *v->score);
     for (size_t i = 0; i < n; i++) {
         float score = gguf_array_f32(&scores, i);
         v->score[i] = score == score ? score : 0; /* NaN cannot be ordered */
@@ -166,26 +160,21 @@ static void put(struct vocab *v, int32_t id)
     if (n > v->longest) v->longest = n;
 }
 
-static bool rehash(struct vocab *v, size_t n_slots)
+static void rehash(struct vocab *v, size_t n_slots)
 {
-    int32_t *old = v->slots;
-    int32_t *slots = malloc(n_slots * sizeof *slots);
-    if (!slots) return false;
-    memset(slots, 0xFF, n_slots * sizeof *slots);
-    v->slots = slots;
+    v->slots = memory_grow(v->slots, n_slots, sizeof *v->slots);
+    memset(v->slots, 0xFF, n_slots * sizeof *v->slots);
     v->n_slots = n_slots;
     v->n_used = 0;
     for (int32_t id = 0; id < v->n; id++)
         if (can_come_from_text(v, id)) put(v, id);
-    free(old);
-    return true;
 }
 
-int vocab_index(struct vocab *v, struct err *e)
+void vocab_index(struct vocab *v)
 {
     size_t n_slots = 1024;
     while (n_slots < 2 * (size_t)v->n_vocab) n_slots *= 2;
-    return rehash(v, n_slots) ? 0 : err_set(e, ERR_FAIL, "out of memory for the vocabulary");
+    rehash(v, n_slots);
 }
 
 int32_t vocab_find(const struct vocab *v, const char *text, size_t n)
@@ -208,7 +197,7 @@ int32_t vocab_intern(struct vocab *v, const char *text, size_t n)
     int32_t id = vocab_find(v, text, n);
     if (id >= 0 || n == 0) return id;
     if (v->n >= INT32_MAX / 2 || v->text.n + n > TEXT_MAX) return -1;
-    if (2 * v->n_used >= v->n_slots && !rehash(v, 2 * v->n_slots)) return -1;
+    if (2 * v->n_used >= v->n_slots) rehash(v, 2 * v->n_slots);
     id = v->n;
     add_text(v, text, n);
     put(v, id);

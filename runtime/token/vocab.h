@@ -44,7 +44,7 @@ void vocab_release(struct vocab *v);
 
 /* Call when the kinds are final: builds the map from text to id over the tokens that text can
  * become (not control, unknown and byte tokens); the last of equal texts counts. */
-int vocab_index(struct vocab *v, struct err *e);
+void vocab_index(struct vocab *v);
 
 const char *vocab_text(const struct vocab *v, int32_t id, size_t *n);
 bool vocab_is(const struct vocab *v, int32_t id, const char *text);

@@ -53,16 +53,11 @@ static struct value filter_reverse(struct call *c)
 
 static struct value filter_items(struct call *c)
 {
-    struct list *all = list_make(c->heap, GENERATOR);
-    if (c->self.kind == VALUE_UNDEFINED) return value_list(all);
+    if (c->self.kind == VALUE_UNDEFINED) return value_list(list_make(c->heap, GENERATOR));
     if (c->self.kind != VALUE_DICT || c->self.as.dict->is_namespace)
         heap_fail(c->heap, ERR_FORMAT, "items needs a dict, not a %s", value_type_name(c->self));
-    for (size_t i = 0; i < c->self.as.dict->n; i++) {
-        struct list *pair = list_make(c->heap, TUPLE);
-        list_push(c->heap, pair, c->self.as.dict->pairs[i].key);
-        list_push(c->heap, pair, c->self.as.dict->pairs[i].value);
-        list_push(c->heap, all, value_list(pair));
-    }
+    struct list *all = dict_list(c->heap, c->self.as.dict, DICT_ITEMS);
+    all->type = GENERATOR;
     return value_list(all);
 }
 

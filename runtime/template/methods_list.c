@@ -81,20 +81,7 @@ static struct value list_count(struct call *c)
 /* keys, values and items; how: enum list_type. */
 static struct value dict_view(struct call *c)
 {
-    const struct dict *d = c->self.as.dict;
-    enum list_type type = (enum list_type)c->how;
-    struct list *list = list_make(c->heap, type);
-    for (size_t i = 0; i < d->n; i++) {
-        struct value v = type == DICT_KEYS ? d->pairs[i].key : d->pairs[i].value;
-        if (type == DICT_ITEMS) {
-            struct list *pair = list_make(c->heap, TUPLE);
-            list_push(c->heap, pair, d->pairs[i].key);
-            list_push(c->heap, pair, d->pairs[i].value);
-            v = value_list(pair);
-        }
-        list_push(c->heap, list, v);
-    }
-    return value_list(list);
+    return value_list(dict_list(c->heap, c->self.as.dict, (enum list_type)c->how));
 }
 
 static struct value dict_get(struct call *c)

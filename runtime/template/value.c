@@ -113,6 +113,22 @@ void dict_add(struct heap *h, struct dict *d, const struct dict *more)
         dict_set(h, d, more->pairs[i].key, more->pairs[i].value);
 }
 
+struct list *dict_list(struct heap *h, const struct dict *d, enum list_type what)
+{
+    struct list *list = list_make(h, what);
+    for (size_t i = 0; i < d->n; i++) {
+        struct value v = what == DICT_KEYS ? d->pairs[i].key : d->pairs[i].value;
+        if (what == DICT_ITEMS) {
+            struct list *pair = list_make(h, TUPLE);
+            list_push(h, pair, d->pairs[i].key);
+            list_push(h, pair, v);
+            v = value_list(pair);
+        }
+        list_push(h, list, v);
+    }
+    return list;
+}
+
 void dict_remove(struct dict *d, const struct value *found)
 {
     for (size_t i = 0; i < d->n; i++)

@@ -90,6 +90,8 @@ const struct value *dict_find(struct heap *h, const struct dict *d, struct value
 const struct value *dict_find_text(const struct dict *d, struct text key);
 void dict_set(struct heap *h, struct dict *d, struct value key, struct value value);
 void dict_add(struct heap *h, struct dict *d, const struct dict *more); /* all pairs of `more` */
+/* A list of its keys, values or pairs: DICT_KEYS, DICT_VALUES or DICT_ITEMS. */
+struct list *dict_list(struct heap *h, const struct dict *d, enum list_type what);
 void dict_remove(struct dict *d, const struct value *found); /* found: the result of dict_find */
 
 bool value_is_number(struct value v);  /* bool, int or float */

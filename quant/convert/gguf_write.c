@@ -10,13 +10,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/digest.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/size.h"
 
-#define ALIGN        32 /* the format's default */
-#define DIGEST_BYTES 32
-#define HEX_BYTES    (2 * DIGEST_BYTES)
-#define DIGESTS_KEY  "retain.digest.tensors"
+#define ALIGN       32 /* the format's default */
+#define HEX_BYTES   (2 * DIGEST_BYTES)
+#define DIGESTS_KEY "retain.digest.tensors"
 
 struct tensor {
     size_t bytes;
@@ -233,14 +234,7 @@ int gguf_write_tensor(struct gguf_writer *w, const char *name, uint32_t type, in
 
 static int write_all(struct gguf_writer *w, const void *bytes, size_t n, struct err *e)
 {
-    for (const char *p = bytes; n > 0;) {
-        ssize_t m = write(w->fd, p, n);
-        if (m < 0 && errno == EINTR) continue;
-        if (m < 0) return failed(w, "written", e);
-        p += m;
-        n -= (size_t)m;
-    }
-    return 0;
+    return file_write(w->fd, bytes, n) ? failed(w, "written", e) : 0;
 }
 
 /* The header, with room for the digests; *digests_at: their offset. */
@@ -301,7 +295,7 @@ static int write_digests(struct gguf_writer *w, struct err *e)
     struct str all = {0};
     char hex[HEX_BYTES + 1];
     for (size_t i = 0; i < w->n_tensors; i++) {
-        sodium_bin2hex(hex, sizeof hex, w->tensors[i].digest, DIGEST_BYTES);
+        digest_hex(hex, w->tensors[i].digest);
         put_text(&all, hex, HEX_BYTES);
     }
     int rc = 0;
@@ -330,7 +324,7 @@ static int digest_file(struct gguf_writer *w, char hex[65], struct err *e)
     free(part);
     if (n < 0) return failed(w, "read back", e);
     crypto_generichash_final(&hash, digest, DIGEST_BYTES);
-    sodium_bin2hex(hex, HEX_BYTES + 1, digest, DIGEST_BYTES);
+    digest_hex(hex, digest);
     return 0;
 }
 

@@ -2,9 +2,11 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+
 /* When full, it drops at least this share of its positions at once, so that values are rarely
  * computed. */
 #define DROP_SHARE 16
@@ -157,33 +159,10 @@ static float value_of(const struct archive *x, const struct archive_piece *p, in
 
 /* ---- dropping -------------------------------------------------------------------------------- */
 
-static void swap(float *a, float *b)
+static int compare_floats(const void *a, const void *b)
 {
-    float t = *a;
-    *a = *b;
-    *b = t;
-}
-
-/* The n-th smallest (from 0) of v[0, count), which is reordered: Hoare's selection. */
-static float nth_smallest(float *v, int count, int n)
-{
-    int low = 0, high = count - 1;
-    while (low < high) {
-        float pivot = v[low + (high - low) / 2];
-        int i = low, j = high;
-        while (i <= j) {
-            while (v[i] < pivot) i++;
-            while (v[j] > pivot) j--;
-            if (i <= j) swap(&v[i++], &v[j--]);
-        }
-        if (n <= j)
-            high = j;
-        else if (n >= i)
-            low = i;
-        else
-            break;
-    }
-    return v[n];
+    const float *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
 }
 
 static void free_slots(struct archive *x, uint32_t first, int n)
@@ -267,8 +246,8 @@ static int drop_units(struct archive *x, int n, struct err *e)
     int n_stretches = value_stretches(x);
     /* stretches differ in size: take the share of them that on average holds enough positions */
     int n_least = (int)((int64_t)over * n_stretches / x->n_units);
-    float limit =
-        nth_smallest(x->weight, n_stretches, n_least < n_stretches ? n_least : n_stretches - 1);
+    qsort(x->weight, (size_t)n_stretches, sizeof *x->weight, compare_floats);
+    float limit = x->weight[n_least < n_stretches ? n_least : n_stretches - 1];
     bool drops = false;
     int64_t stretch = -1;
     x->n_pieces = 0;

@@ -9,6 +9,7 @@
 #include "base/digest.h"
 #include "base/embed.h"
 #include "base/file.h"
+#include "base/memory.h"
 #include "base/pool.h"
 #include "runtime/forward/context.h"
 #include "runtime/forward/engine.h"
@@ -111,13 +112,12 @@ static void take_means(const struct sums *s)
     }
 }
 
-static bool sums_init(struct sums *s, struct part *p)
+static void sums_init(struct sums *s, struct part *p)
 {
     const size_t n = (size_t)p->n_head * (size_t)p->dim;
     *s = (struct sums){.part = p};
-    s->sum = calloc(2 * n + 1, sizeof *s->sum);
+    s->sum = memory_new(2 * n + 1, sizeof *s->sum);
     s->square = s->sum + n;
-    return s->sum != NULL;
 }
 
 static int run_text(struct context *x, const struct tokens *ids, struct sums s[2],
@@ -175,12 +175,9 @@ static int measure(struct engine *g, struct part parts[2], engine_progress *prog
     struct context x = {0};
     struct tokens ids = {0};
     struct sums s[2] = {0};
-    int rc = sums_init(&s[0], &parts[0]) && sums_init(&s[1], &parts[1])
-                 ? 0
-                 : err_set(e, ERR_FAIL, "out of memory for the centres of keys");
+    for (int i = 0; i < 2; i++) sums_init(&s[i], &parts[i]);
     g->kernels = kn_table(NULL);
-    if (!rc)
-        rc = tokenizer_encode_text(g->tokenizer, centre_text,
+    int rc = tokenizer_encode_text(g->tokenizer, centre_text,
                                    (size_t)(centre_text_end - centre_text), false, &ids, e);
     if (!rc) rc = context_open(&x, g, &o, 1, 1, e);
     if (!rc) rc = run_text(&x, &ids, s, progress, ctx, e);
@@ -226,11 +223,8 @@ static void write_file(const char *path, const char *model, const void *numbers,
     digest_make(sum, str_get(&s), s.n);
     str_append(&s, (const char *)sum, sizeof sum);
     snprintf(part, sizeof part, "%s.part", path);
-    const int fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-    FILE *f = fd < 0 ? NULL : fdopen(fd, "wb");
-    bool whole = f && fwrite(str_get(&s), 1, s.n, f) == s.n;
-    if (f && fclose(f)) whole = false;
-    if (!f || !whole || rename(part, path)) remove(part);
+    remove(part);
+    if (!file_make(part, str_get(&s), s.n, NULL)) rename(part, path);
     str_release(&s);
 }
 

@@ -6,16 +6,6 @@
 #include "runtime/model/codes.h"
 #include "runtime/model/gguf.h"
 
-static uint16_t read_u16(const uint8_t *p)
-{
-    return (uint16_t)(p[0] | p[1] << 8);
-}
-
-static uint32_t read_u32(const uint8_t *p)
-{
-    return read_u16(p) | (uint32_t)read_u16(p + 2) << 16;
-}
-
 static float read_half(const uint8_t *p)
 {
     return kn_float_from_half(read_u16(p));

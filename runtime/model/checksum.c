@@ -93,7 +93,7 @@ static void hash_part(void *ctx, int part, int thread)
     const struct parts *k = ctx;
     size_t at = (size_t)part * CHECKSUM_PART_BYTES;
     size_t n = k->n - at < CHECKSUM_PART_BYTES ? k->n - at : CHECKSUM_PART_BYTES;
-    crypto_generichash(k->out[part], DIGEST_BYTES, k->bytes + at, n, NULL, 0);
+    digest_make(k->out[part], k->bytes + at, n);
     gguf_forget(k->file, k->bytes + at, n, false);
 }
 
@@ -126,8 +126,8 @@ static bool is_whole(const struct gguf_tensor *t, const struct gguf_str *expecte
 {
     uint8_t digest[DIGEST_BYTES];
     char hex[HEX + 1];
-    crypto_generichash(digest, sizeof digest, t->data, t->data ? t->bytes : 0, NULL, 0);
-    sodium_bin2hex(hex, sizeof hex, digest, sizeof digest);
+    digest_make(digest, t->data, t->data ? t->bytes : 0);
+    digest_hex(hex, digest);
     return expected->n == HEX && !memcmp(expected->data, hex, HEX);
 }
 

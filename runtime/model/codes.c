@@ -9,16 +9,6 @@
 EMBED(grids, "runtime/model/grids.bin");
 _Static_assert(sizeof(struct grids) == 9216, "the bytes of grids.bin");
 
-static uint16_t read_u16(const uint8_t *p)
-{
-    return (uint16_t)(p[0] | p[1] << 8);
-}
-
-static uint32_t read_u32(const uint8_t *p)
-{
-    return read_u16(p) | (uint32_t)read_u16(p + 2) << 16;
-}
-
 /* Seven signs, and an eighth that makes their number even. */
 static uint8_t eight_signs(uint32_t seven)
 {

@@ -11,6 +11,17 @@
 
 #include "kernels/kernels.h"
 
+/* Little-endian numbers at any address. */
+static inline uint16_t read_u16(const uint8_t *p)
+{
+    return (uint16_t)(p[0] | p[1] << 8);
+}
+
+static inline uint32_t read_u32(const uint8_t *p)
+{
+    return read_u16(p) | (uint32_t)read_u16(p + 2) << 16;
+}
+
 struct codes {
     uint16_t d;
     uint8_t scale[KN_SUPER / 16]; /* odd, up to 31 */

@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 #define SUFFIX ".packed"
 #define PART   SUFFIX ".part" /* being written, or left over from a writer that was killed */
 
@@ -140,8 +142,8 @@ bool weight_cache_find(struct weight_cache *out, const char *dir, const struct f
     if (!place_of(out->path, dir, now->path)) return false;
     int fd = open_copy(out, NULL);
     if (fd >= 0) close(fd);
-    bool same = fd >= 0 && !strcmp(out->model.path, now->path) && out->model.size == now->size &&
-                out->model.mtime_ns == now->mtime_ns && out->model.inode == now->inode;
+    bool same =
+        fd >= 0 && !strcmp(out->model.path, now->path) && file_identity_same(&out->model, now);
     if (!same) out->bytes = 0;
     return same;
 }
@@ -395,25 +397,12 @@ struct weight_cache_writer {
     int fd;                           /* of a copy that is filled in place */
 };
 
-static bool write_bytes(int fd, const void *bytes, size_t n)
-{
-    for (const char *p = bytes; n > 0;) {
-        ssize_t done = write(fd, p, n);
-        if (done < 0 && errno == EINTR) continue;
-        if (done <= 0) return false;
-        p += done;
-        n -= (size_t)done;
-    }
-    return true;
-}
-
 static bool write_weights(struct weight_cache_writer *w, int fd)
 {
     const struct arena *a = w->weights;
     for (size_t at = 0; at < a->bytes; at += WRITE_BYTES) {
         size_t n = a->bytes - at < WRITE_BYTES ? a->bytes - at : WRITE_BYTES;
-        if (atomic_load(&w->stop) || !write_bytes(fd, a->base + at, n) || fdatasync(fd))
-            return false;
+        if (atomic_load(&w->stop) || file_write(fd, a->base + at, n) || fdatasync(fd)) return false;
         for (size_t part = at / MIB; part * MIB < at + n; part++)
             digest_make(w->digests[part], a->base + part * MIB, part_bytes(a->bytes, part));
     }
@@ -426,7 +415,8 @@ static bool write_end(struct weight_cache_writer *w, int fd)
     const size_t bytes = n_parts((size_t)w->footer.bytes) * DIGEST_BYTES;
     digest_make(w->footer.digests, w->digests, bytes);
     footer_digest(&w->footer, w->footer.digest);
-    return write_bytes(fd, w->digests, bytes) && write_bytes(fd, &w->footer, sizeof w->footer);
+    return !file_write(fd, (const char *)w->digests, bytes) &&
+           !file_write(fd, (const char *)&w->footer, sizeof w->footer);
 }
 
 void weight_cache_make_folders(char *dir)

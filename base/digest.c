@@ -33,6 +33,15 @@ int file_parts(const char *path)
     return named && n > 0 ? n : 1;
 }
 
+int file_part_number(const char *path)
+{
+    int no = 1;
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *tail = strstr(name, "-of-");
+    if (tail && tail - name >= 6) sscanf(tail - 6, "-%5d-of-", &no);
+    return no;
+}
+
 void file_part_path(struct str *out, const char *path, int i)
 {
     size_t tail = strlen("00001-of-00000.gguf");

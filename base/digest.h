@@ -25,6 +25,7 @@ struct file_identity {
 /* A model in several files is named by the first, NAME-00001-of-00003.gguf. file_parts: their
  * number; 1 for every other name. file_part_path: the path of part i, from 0. */
 int file_parts(const char *path);
+int file_part_number(const char *path); /* from 1; 1 of a file that is no part */
 void file_part_path(struct str *out, const char *path, int i);
 
 /* Fills all but the digest, which is zero. Of a file in parts: their size together, the latest

@@ -71,3 +71,8 @@ bool str_ends(const char *text, const char *end)
     const size_t n = strlen(text), n_end = strlen(end);
     return n > n_end && !strcmp(text + n - n_end, end);
 }
+
+bool str_same(const char *a, const char *b)
+{
+    return a && b ? !strcmp(a, b) : a == b;
+}

@@ -26,5 +26,6 @@ void str_vprintf(struct str *s, const char *fmt, va_list ap)
 const char *str_get(const struct str *s); /* never NULL */
 
 bool str_ends(const char *text, const char *end); /* text is longer than its end */
+bool str_same(const char *a, const char *b);      /* both are equal, or both NULL */
 
 #endif

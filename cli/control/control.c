@@ -155,7 +155,7 @@ static void emit_end(struct run *r, int rc, enum session_end how, const struct e
                                            n_tokens(r), session_can_continue(s)}});
 }
 
-static int switch_to(struct run *r, const char *name);
+static int change(struct run *r, const char *name, const char *model);
 
 /* The message after /edit. */
 static int replace(struct run *r, const struct request *q, const struct session_sink *sink,
@@ -221,7 +221,7 @@ static void run_turn(struct run *r, const struct request *q)
     else
         rc = say(r, q, &sink, &end, &e);
     emit_end(r, rc, end, &e);
-    if (session_must_reopen(s)) switch_to(r, r->c->name);
+    if (session_must_reopen(s)) change(r, r->c->name, NULL);
 }
 
 static void amend(struct run *r, const struct request *q)
@@ -458,11 +458,6 @@ static void propose(struct run *r)
     str_release(&note);
 }
 
-static bool same_file(const char *a, const char *b)
-{
-    return a && b ? !strcmp(a, b) : a == b;
-}
-
 /* Sets out->options for a conversation and a model: "" = the demo, NULL = the conversation's model,
  * or the open model for a new conversation. */
 static int choose(struct control *c, const char *name, const char *model, struct chosen *out,
@@ -474,14 +469,14 @@ static int choose(struct control *c, const char *name, const char *model, struct
     const char *file = model && *model ? model : model ? NULL : c->options.engine.model;
     out->file = file ? strdup(file) : NULL;
     o->engine.model = out->file;
-    if (!same_file(out->file, c->base.engine.model)) {
+    if (!str_same(out->file, c->base.engine.model)) {
         o->engine.draft = NULL; /* draft, heads and template were chosen for the other model */
         options_unset(o, "heads");
         options_unset(o, "template");
     }
     int rc = resume_options(o, saved ? c->parts.library : NULL, name, !model, &out->resume, e);
     const struct policy *p = o->session.plan.policy.row;
-    bool other = !same_file(o->engine.model, c->options.engine.model);
+    bool other = !str_same(o->engine.model, c->options.engine.model);
     if (!rc && other && p && p->scorer == POLICY_CIS && o->engine.model && !o->engine.heads.path)
         options_unset(o, "policy"); /* it was given for a model that has heads */
     if (!rc && c->interactive) resume_demo(o);
@@ -542,7 +537,7 @@ static void close_for(struct control *c, const char *model)
 {
     session_close(c->parts.session);
     c->parts.session = NULL;
-    if (same_file(model, c->options.engine.model) && !c->fitted) return;
+    if (str_same(model, c->options.engine.model) && !c->fitted) return;
     engine_close(c->parts.engine);
     c->parts.engine = NULL;
     fit_stop(&c->fit);
@@ -605,11 +600,6 @@ static int change(struct run *r, const char *name, const char *model)
     return rc;
 }
 
-static int switch_to(struct run *r, const char *name)
-{
-    return change(r, name, NULL);
-}
-
 /* The tokens that the model would read, as the cost. */
 static void ask_model(struct run *r, const char *path, const struct session_stats *st)
 {
@@ -661,8 +651,7 @@ static int run_system(struct run *r, const struct request *q)
     const char *now = session_system(s);
     struct err e = {0};
     int64_t cost = 0;
-    bool same = now && text ? !strcmp(now, text) : now == text;
-    if (!q->text.n || same) {
+    if (!q->text.n || str_same(now, text)) {
         show_system(r);
         return 0;
     }
@@ -738,7 +727,7 @@ static int open_named(struct run *r, const char *name)
     struct conversations *l = r->c->parts.library;
     int found = l ? conversations_list(l, is_named, wanted, &e) : 0;
     if (!found) err_set(&e, ERR_FAIL, "no conversation %.100s; /list shows them", name);
-    if (found > 0) return switch_to(r, wanted);
+    if (found > 0) return change(r, wanted, NULL);
     emit_error(r->ev, EVENT_FAILED, &e);
     return 0;
 }
@@ -926,7 +915,7 @@ int control_run(struct control *c, const struct request *q, const struct events 
     struct run r = {.c = c, .ev = ev};
     struct err e = {0};
     int rc;
-    if (q->command == SLASH_NEW) return switch_to(&r, "");
+    if (q->command == SLASH_NEW) return change(&r, "", NULL);
     if (q->command == SLASH_MODEL) return run_model(&r, q);
     if (q->command == SLASH_SYSTEM) return run_system(&r, q);
     if (q->command == SLASH_OPEN) return open_named(&r, q->name);

@@ -48,22 +48,13 @@ static int add_registered(void *ctx, const struct conversations_model *m)
     return 0;
 }
 
-/* Whether it is a part of a model, but not the first. */
-static bool is_later_part(const char *name)
-{
-    int no = 0, count = 0;
-    const char *tail = strstr(name, "-of-");
-    return tail && tail - name >= 6 && sscanf(tail - 6, "-%5d-of-%5d.gguf", &no, &count) == 2 &&
-           no > 1;
-}
-
 /* A file below the folder of `retain pull`. */
 static void add_pulled(void *ctx, const char *path, int64_t size)
 {
     struct model_list *l = ctx;
     struct file_identity id;
     (void)size; /* of one part */
-    if (!str_ends(path, ".gguf") || is_later_part(path)) return;
+    if (!str_ends(path, ".gguf") || file_part_number(path) > 1) return;
     if (file_identity_read(&id, path, NULL)) return;
     for (int i = 0; i < l->n; i++)
         if (l->rows[i].path && !strcmp(l->rows[i].path, id.path)) return;

@@ -190,19 +190,17 @@ int session_print_turns(struct conversations *l, const char *name, const struct 
 }
 
 /* "turns   pinned 1, 3  forgotten 5"; nothing if no turn is marked. */
-static void print_marks(const struct session *s, int64_t n_turns)
+static void put_turns(const char *name, const struct save_turns *t, struct str *out)
 {
-    static const char *const names[] = {"pinned", "forgotten"};
+    if (t->n) str_printf(out, "%s%s", out->n ? "  " : "", name);
+    for (int i = 0; i < t->n; i++) str_printf(out, "%s %d", i ? "," : "", t->turn[i]);
+}
+
+static void print_marks(const struct session_stats *st)
+{
     struct str text = {0};
-    for (int kind = 0; kind < 2; kind++) {
-        bool first = true;
-        for (int64_t turn = 1; turn <= n_turns; turn++) {
-            if (!(kind ? session_is_forgotten : session_is_pinned)(s, turn)) continue;
-            if (first) str_printf(&text, "%s%s", text.n ? "  " : "", names[kind]);
-            str_printf(&text, "%s %lld", first ? "" : ",", (long long)turn);
-            first = false;
-        }
-    }
+    put_turns("pinned", &st->pinned, &text);
+    put_turns("forgotten", &st->forgotten, &text);
     if (text.n) report_aside("turns   %s\n", str_get(&text));
     str_release(&text);
 }
@@ -227,7 +225,7 @@ void session_print_stats(const struct session *s)
             num_exact(st.archive_max_tokens, d),
             num_exact(recall_text_reach(st.archive_max_tokens), e),
             num_exact(st.units_returned, c));
-    print_marks(s, st.n_turns);
+    print_marks(&st);
     report_aside("mem     weights %s  cache %s taken, %s in use  scratch %s  process %s\n",
                  num_bytes(st.weights_bytes, a), num_bytes(st.cache_bytes, b),
                  num_bytes(st.cache_used_bytes, c), num_bytes(st.scratch_bytes, d),

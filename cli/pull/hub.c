@@ -196,11 +196,8 @@ static bool is_model(const char *path)
     const char *name = strrchr(path, '/');
     name = name ? name + 1 : path;
     size_t n = strlen(name);
-    int no = 1;
-    const char *part = strstr(name, "-of-");
-    if (part && part - name >= 6) sscanf(part - 6, "-%5d-of-", &no);
     return n > 5 && !strcasecmp(name + n - 5, ".gguf") && !strcasestr(name, "mmproj") &&
-           !strcasestr(name, "imatrix") && no == 1;
+           !strcasestr(name, "imatrix") && file_part_number(name) == 1;
 }
 
 /* Whether the quantization ("Q4_K_M") is part of the file's name: "x-Q4_K_M.gguf",

@@ -326,8 +326,7 @@ static void click(struct app *a, const struct key_event *ev)
 
 bool app_is_model(const struct app *a, const char *path)
 {
-    const char *now = a->o->engine.model;
-    return now && path ? strcmp(now, path) == 0 : now == path;
+    return str_same(a->o->engine.model, path);
 }
 
 const char *app_draft_owner(const struct app *a)

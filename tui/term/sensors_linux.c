@@ -39,10 +39,12 @@ static bool read_number(int64_t *out, const char *path)
     return end > line;
 }
 
-/* Calls back with each entry of a folder whose name begins with `begin`. */
-static void each_entry(const char *folder, const char *begin,
+/* Calls back with each entry of a folder below /sys/class whose name begins with `begin`. */
+static void each_entry(const char *root, const char *below, const char *begin,
                        void (*each)(void *ctx, const char *path), void *ctx)
 {
+    char folder[SENSORS_PATH];
+    snprintf(folder, sizeof folder, "%s/sys/class/%s", root, below);
     DIR *d = opendir(folder);
     struct dirent *entry;
     while (d && (entry = readdir(d))) {
@@ -79,10 +81,8 @@ static void take_zone(void *ctx, const char *path)
 
 static double hottest_zone(const char *root, const char *const *types)
 {
-    char folder[SENSORS_PATH];
     struct hottest h = {types, NAN};
-    snprintf(folder, sizeof folder, "%s/sys/class/thermal", root);
-    each_entry(folder, "thermal_zone", take_zone, &h);
+    each_entry(root, "thermal", "thermal_zone", take_zone, &h);
     return h.celsius;
 }
 
@@ -109,10 +109,8 @@ static void take_energy(void *ctx, const char *path)
 
 void sensors_cpu_open(struct sensors_cpu *p, const char *root)
 {
-    char folder[SENSORS_PATH];
     *p = (struct sensors_cpu){.root = root, .throttled = -1};
-    snprintf(folder, sizeof folder, "%s/sys/class/powercap", root);
-    each_entry(folder, "intel-rapl:", take_energy, p);
+    each_entry(root, "powercap", "intel-rapl:", take_energy, p);
 }
 
 static void read_load(struct sensors_cpu *p, struct sensor_part *out)
@@ -171,10 +169,8 @@ void sensors_cpu_read(struct sensors_cpu *p, struct sensor_part *out, double *sw
 {
     static const char *const types[] = {"x86_pkg_temp", "cpu-thermal", "cpu_thermal",
                                         "CPU-therm",    "soc_thermal", NULL};
-    char folder[SENSORS_PATH];
     double celsius = hottest_zone(p->root, types);
-    snprintf(folder, sizeof folder, "%s/sys/class/hwmon", p->root);
-    if (isnan(celsius)) each_entry(folder, "hwmon", take_chip, &celsius);
+    if (isnan(celsius)) each_entry(p->root, "hwmon", "hwmon", take_chip, &celsius);
     out->celsius = celsius;
     read_load(p, out);
     read_energy(p, out);
@@ -225,11 +221,9 @@ static void take_monitor(void *ctx, const char *path)
 
 bool sensors_jetson_open(struct sensors_jetson *p, const char *root)
 {
-    char folder[SENSORS_PATH];
     *p = (struct sensors_jetson){.root = root, .over_current = -1};
     find_load(p);
-    snprintf(folder, sizeof folder, "%s/sys/class/hwmon", root);
-    each_entry(folder, "hwmon", take_monitor, p);
+    each_entry(root, "hwmon", "hwmon", take_monitor, p);
     return p->load[0] != 0 || p->n_rails > 0;
 }
 
@@ -248,30 +242,25 @@ static bool read_rail(const char *rail, double *watt)
     return true;
 }
 
-struct events {
-    int64_t n;
-};
-
 static void take_over_current(void *ctx, const char *path)
 {
-    struct events *e = ctx;
+    int64_t *n_events = ctx;
     char name[64], file[SENSORS_PATH + 24];
     if (!read_line(name, sizeof name, "%s/name", path) || strcmp(name, "soctherm_oc") != 0) return;
     for (int i = 1; i <= 3; i++) {
         int64_t n;
         snprintf(file, sizeof file, "%s/oc%d_event_cnt", path, i);
-        if (read_number(&n, file)) e->n = e->n < 0 ? n : e->n + n;
+        if (read_number(&n, file)) *n_events = *n_events < 0 ? n : *n_events + n;
     }
 }
 
 void sensors_jetson_read(struct sensors_jetson *p, struct sensor_part *out)
 {
     static const char *const types[] = {"gpu-thermal", "tj-thermal", "GPU-therm", NULL};
-    char folder[SENSORS_PATH];
     int64_t permille;
     double sum = 0, watt;
     int n = 0;
-    struct events over = {-1};
+    int64_t over = -1;
     if (p->load[0] && read_number(&permille, p->load)) out->load = (double)permille / 10;
     double celsius = hottest_zone(p->root, types);
     if (!isnan(celsius)) out->celsius = celsius;
@@ -281,12 +270,11 @@ void sensors_jetson_read(struct sensors_jetson *p, struct sensor_part *out)
             n++;
         }
     if (n > 0) out->watt = sum;
-    snprintf(folder, sizeof folder, "%s/sys/class/hwmon", p->root);
-    each_entry(folder, "hwmon", take_over_current, &over);
-    if (over.n >= 0 && p->over_current >= 0)
+    each_entry(p->root, "hwmon", "hwmon", take_over_current, &over);
+    if (over >= 0 && p->over_current >= 0)
         snprintf(out->throttle, sizeof out->throttle, "%s",
-                 over.n > p->over_current ? "over-current" : "none");
-    if (over.n >= 0) p->over_current = over.n;
+                 over > p->over_current ? "over-current" : "none");
+    if (over >= 0) p->over_current = over;
 }
 
 /* ---- NVML ------------------------------------------------------------------------------------ */
@@ -299,29 +287,24 @@ struct nvml_memory {
     unsigned long long total, free, used;
 };
 
-static void *symbol(void *library, const char *name, const char *other)
-{
-    void *f = dlsym(library, name);
-    return f || !other ? f : dlsym(library, other);
-}
-
 bool sensors_nvml_open(struct sensors_nvml *p, const char *library)
 {
     int (*init)(void);
     int (*device)(unsigned index, void **out);
     *p = (struct sensors_nvml){.library = dlopen(library, RTLD_NOW | RTLD_LOCAL)};
     if (!p->library) return false;
-    *(void **)&init = symbol(p->library, "nvmlInit_v2", NULL);
-    *(void **)&device = symbol(p->library, "nvmlDeviceGetHandleByIndex_v2", NULL);
-    *(void **)&p->by_bus = symbol(p->library, "nvmlDeviceGetHandleByPciBusId_v2", NULL);
-    *(void **)&p->shutdown = symbol(p->library, "nvmlShutdown", NULL);
-    *(void **)&p->utilization = symbol(p->library, "nvmlDeviceGetUtilizationRates", NULL);
-    *(void **)&p->memory = symbol(p->library, "nvmlDeviceGetMemoryInfo", NULL);
-    *(void **)&p->temperature = symbol(p->library, "nvmlDeviceGetTemperature", NULL);
-    *(void **)&p->power = symbol(p->library, "nvmlDeviceGetPowerUsage", NULL);
-    *(void **)&p->power_limit = symbol(p->library, "nvmlDeviceGetEnforcedPowerLimit", NULL);
-    *(void **)&p->throttle = symbol(p->library, "nvmlDeviceGetCurrentClocksEventReasons",
-                                    "nvmlDeviceGetCurrentClocksThrottleReasons");
+    *(void **)&init = dlsym(p->library, "nvmlInit_v2");
+    *(void **)&device = dlsym(p->library, "nvmlDeviceGetHandleByIndex_v2");
+    *(void **)&p->by_bus = dlsym(p->library, "nvmlDeviceGetHandleByPciBusId_v2");
+    *(void **)&p->shutdown = dlsym(p->library, "nvmlShutdown");
+    *(void **)&p->utilization = dlsym(p->library, "nvmlDeviceGetUtilizationRates");
+    *(void **)&p->memory = dlsym(p->library, "nvmlDeviceGetMemoryInfo");
+    *(void **)&p->temperature = dlsym(p->library, "nvmlDeviceGetTemperature");
+    *(void **)&p->power = dlsym(p->library, "nvmlDeviceGetPowerUsage");
+    *(void **)&p->power_limit = dlsym(p->library, "nvmlDeviceGetEnforcedPowerLimit");
+    *(void **)&p->throttle = dlsym(p->library, "nvmlDeviceGetCurrentClocksEventReasons");
+    if (!p->throttle) /* of an older library */
+        *(void **)&p->throttle = dlsym(p->library, "nvmlDeviceGetCurrentClocksThrottleReasons");
     if (init && device && init() == 0) {
         if (device(0, &p->device) == 0) return true;
         if (p->shutdown) p->shutdown();

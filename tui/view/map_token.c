@@ -70,11 +70,9 @@ void map_draw_lens_rule(struct app *a, struct pane p, const struct picture *pic)
     picture_positions(pic, x, &from, &end);
     int index = transcript_find(&a->talk, position, &byte, &end_byte);
     const struct message *m = index < 0 ? NULL : &a->talk.messages[index];
-    const char *who = !m                       ? ""
-                      : m->role == CHAT_USER   ? "you"
-                      : m->role == CHAT_SYSTEM ? "sys"
-                                               : "llm";
-    int n = m ? snprintf(label, sizeof label, "turn %d %s, ", (int)app_turn_of(a, index), who) : 0;
+    int n = m ? snprintf(label, sizeof label, "turn %d %s, ", (int)app_turn_of(a, index),
+                         words_role[m->role])
+              : 0;
     if (end - 1 > from)
         snprintf(label + n, sizeof label - (size_t)n, "tokens %s-%s", num_exact(from, numbers[0]),
                  num_exact(end - 1, numbers[1]));

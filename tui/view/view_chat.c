@@ -15,16 +15,11 @@
 
 /* ---- transcript ----------------------------------------------------------------------------- */
 
-/* Columns: retention gutter, blank, role, text. Narrow screens have no room for role words. */
-enum { NARROW = 60, TEXT_WIDE = 6, TEXT_NARROW = 3 };
+/* Columns: retention gutter, blank, role, text. */
+
 /* While an answer streams. */
 enum { STILL_MS = 500, AROUND_MS = 500 };
 
-static const char *const role_words[] = {[CHAT_SYSTEM] = "sys",
-                                         [CHAT_USER] = "you",
-                                         [CHAT_ASSISTANT] = "llm",
-                                         [TRANSCRIPT_NOTE] = "***",
-                                         [TRANSCRIPT_THOUGHT] = "..."};
 static const char *const end_words[] = {[SESSION_STOPPED] = "stopped",
                                         [SESSION_LENGTH] = "length limit",
                                         [SESSION_FULL] = "cache full",
@@ -67,8 +62,7 @@ static int put_file(struct app *a, struct pane p, int x, int y, int index, const
     struct str label = {0};
     int64_t from = 0, end = 0;
     if (!attached_at(str_get(&m->text) + l->from, l->n, &file)) return x;
-    if (m->position >= 0 && m->n_tokens > 0)
-        transcript_positions(&a->talk, index, l->from, l->n, &from, &end);
+    if (words_have_place(m)) transcript_positions(&a->talk, index, l->from, l->n, &from, &end);
     external_label(&file, end - from, p.g->ascii, &label);
     x = pane_puts(p, x, y, ATTR_BOLD, str_get(&label));
     str_release(&label);
@@ -122,12 +116,12 @@ static void draw_line(struct app *a, struct pane p, int y, int index, int line)
 {
     const struct message *m = &a->talk.messages[index];
     const struct line *l = &m->lines[line];
-    bool narrow = p.w < NARROW;
-    int x = narrow ? TEXT_NARROW : TEXT_WIDE;
+    bool narrow = words_narrow(p);
+    int x = words_column(p);
     enum attr attr = m->role == CHAT_USER         ? ATTR_BOLD
                      : m->role == TRANSCRIPT_NOTE ? ATTR_DIM
                                                   : ATTR_TEXT;
-    if (m->position >= 0 && m->n_tokens > 0 && a->map) {
+    if (words_have_place(m) && a->map) {
         int64_t from, end;
         transcript_positions(&a->talk, index, l->from, l->n, &from, &end);
         if (from < a->map->n_pos) pane_ramp(p, 0, y, app_level_at(a, from, end));
@@ -135,7 +129,7 @@ static void draw_line(struct app *a, struct pane p, int y, int index, int line)
     bool cursor = a->view == VIEW_READ && index == a->read.message;
     if (cursor) pane_puts(p, 1, y, ATTR_KEY, p.g->ascii ? ">" : "▌");
     if (line == 0 && !narrow)
-        pane_puts(p, 2, y, cursor ? ATTR_SELECT : role_attr(m->role), role_words[m->role]);
+        pane_puts(p, 2, y, cursor ? ATTR_SELECT : role_attr(m->role), words_role[m->role]);
     if (m->role == TRANSCRIPT_THOUGHT) {
         draw_thought(a, p, x, y, m, line);
         return;
@@ -187,10 +181,10 @@ static int settle(struct app *a, int rows, int page)
 
 static int draw_transcript(struct app *a, struct pane p)
 {
-    int text_x = p.w < NARROW ? TEXT_NARROW : TEXT_WIDE;
+    const int text_x = words_column(p);
     int rows = transcript_layout(&a->talk, p.w - text_x - 1);
     int top = settle(a, rows, p.h), index, line;
-    if (a->talk.n == 0) welcome_draw(a, p, p.w < NARROW ? 1 : TEXT_WIDE);
+    if (a->talk.n == 0) welcome_draw(a, p, words_narrow(p) ? 1 : text_x);
     transcript_at_row(&a->talk, top, &index, &line);
     for (int y = 0; y < p.h && index < a->talk.n; y++) {
         const struct message *m = &a->talk.messages[index];

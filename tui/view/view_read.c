@@ -7,6 +7,7 @@
 
 #include "tui/chat/app.h"
 #include "tui/chat/command.h"
+#include "tui/view/words.h"
 
 static struct message *message_at(struct app *a)
 {
@@ -140,7 +141,7 @@ static void recall(struct app *a)
 static void open_at(struct app *a, enum view view)
 {
     const struct message *m = message_at(a);
-    bool placed = m && m->position >= 0 && m->n_tokens > 0;
+    bool placed = m && words_have_place(m);
     int64_t position = placed ? transcript_position(&a->talk, a->read.message, a->read.byte) : -1;
     app_show(a, view);
     if (position < 0) return;

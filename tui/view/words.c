@@ -131,9 +131,20 @@ bool words_neighbour(const struct app *a, const struct words_line *l, bool after
     return true;
 }
 
+const char *const words_role[TRANSCRIPT_ROLES] = {[CHAT_SYSTEM] = "sys",
+                                                  [CHAT_USER] = "you",
+                                                  [CHAT_ASSISTANT] = "llm",
+                                                  [TRANSCRIPT_NOTE] = "***",
+                                                  [TRANSCRIPT_THOUGHT] = "..."};
+
+bool words_narrow(struct pane p)
+{
+    return p.w < NARROW;
+}
+
 int words_column(struct pane p)
 {
-    return p.w < NARROW ? TEXT_NARROW : TEXT_WIDE;
+    return words_narrow(p) ? TEXT_NARROW : TEXT_WIDE;
 }
 
 /* Marks the characters of the tokens [from, end). */
@@ -159,15 +170,10 @@ static void highlight(struct app *a, struct pane p, int x, int y, const struct w
 void words_draw(struct app *a, struct pane p, int y, const struct words_line *l, int64_t from,
                 int64_t end)
 {
-    static const char *const roles[] = {[CHAT_SYSTEM] = "sys",
-                                        [CHAT_USER] = "you",
-                                        [CHAT_ASSISTANT] = "llm",
-                                        [TRANSCRIPT_NOTE] = "***",
-                                        [TRANSCRIPT_THOUGHT] = "..."};
     const struct message *m = &a->talk.messages[l->index];
     int x = words_column(p);
     int64_t first, last;
-    if (l->from == 0 && x == TEXT_WIDE) pane_puts(p, 2, y, ATTR_DIM, roles[m->role]);
+    if (l->from == 0 && !words_narrow(p)) pane_puts(p, 2, y, ATTR_DIM, words_role[m->role]);
     bool placed = words_have_place(m);
     struct words_look look = {placed ? ATTR_TEXT : ATTR_DIM, ATTR_BOLD};
     words_put(a, p, x, y, look, l->index, l->from, l->n);

@@ -43,6 +43,8 @@ bool words_neighbour(const struct app *a, const struct words_line *l, bool after
  * puts the terminal's cursor on the first of them. */
 void words_draw(struct app *a, struct pane p, int y, const struct words_line *l, int64_t from,
                 int64_t end);
-int words_column(struct pane p); /* the column where its text begins */
+int words_column(struct pane p);  /* the column where its text begins */
+bool words_narrow(struct pane p); /* there is no room for role words */
+extern const char *const words_role[TRANSCRIPT_ROLES];
 
 #endif

@@ -35,6 +35,15 @@ static inline int teardown(void **state)
     return 0;
 }
 
+/* A test with a store of its own, *f. */
+#define STORE_TEST(name)                      \
+    static void name##_in(struct fixture *f); \
+    TEST_WITH(name, setup, teardown)          \
+    {                                         \
+        name##_in(*state);                    \
+    }                                         \
+    static void name##_in(struct fixture *f)
+
 static inline void reopen(struct fixture *f)
 {
     store_close(f->s);

@@ -13,9 +13,8 @@
 
 /* ---- conversations --------------------------------------------------------------------------- */
 
-TEST_WITH(conversations_come_and_go, setup, teardown)
+STORE_TEST(conversations_come_and_go)
 {
-    struct fixture *f = *state;
     struct store_conversation c;
     ok(store_conversation_latest(f->s, &c, &err));
     ok(store_conversation_create(f->s, NULL, &c, &err));
@@ -43,9 +42,8 @@ TEST_WITH(conversations_come_and_go, setup, teardown)
     assert_true(begin_named(f, "trip") > id); /* an id is not used twice */
 }
 
-TEST_WITH(what_is_empty_is_forgotten, setup, teardown)
+STORE_TEST(what_is_empty_is_forgotten)
 {
-    struct fixture *f = *state;
     struct store_conversation c;
     int64_t empty = begin_named(f, "empty"), full = begin_named(f, "full");
     say(f, full, CHAT_USER, "a");
@@ -60,9 +58,8 @@ TEST_WITH(what_is_empty_is_forgotten, setup, teardown)
     ok(store_check(f->s, &err));
 }
 
-TEST_WITH(bad_names, setup, teardown)
+STORE_TEST(bad_names)
 {
-    struct fixture *f = *state;
     struct store_conversation c;
     char name[200];
     memset(name, 'x', sizeof name);
@@ -92,9 +89,8 @@ static int stop_at_second(void *ctx, const struct store_conversation *c)
     return ++*(int *)ctx == 2 ? 77 : 0;
 }
 
-TEST_WITH(list_is_newest_first, setup, teardown)
+STORE_TEST(list_is_newest_first)
 {
-    struct fixture *f = *state;
     struct store_conversation c;
     struct str s = {0};
     int64_t a = begin_named(f, "a");
@@ -114,9 +110,8 @@ TEST_WITH(list_is_newest_first, setup, teardown)
 
 /* The clock was set back, or another one was ahead: the conversation spoken in last is still the
  * newest. */
-TEST_WITH(clocks_jump, setup, teardown)
+STORE_TEST(clocks_jump)
 {
-    struct fixture *f = *state;
     struct store_conversation c;
     int64_t a = begin_named(f, "a"), b = begin_named(f, "b");
     say(f, a, CHAT_USER, "x");
@@ -144,9 +139,8 @@ static void assert_title(struct fixture *f, const char *said, const char *expect
     assert_string_equal(look(f, c.name).title, expected);
 }
 
-TEST_WITH(titles, setup, teardown)
+STORE_TEST(titles)
 {
-    struct fixture *f = *state;
     assert_title(f, "hello", "hello");
     assert_title(f, "", "");
     assert_title(f, "\n \n  what\tis \x1b[1m this?  \nmore", "what is [1m this?");
@@ -167,9 +161,8 @@ TEST_WITH(titles, setup, teardown)
     assert_title(f, text, strcat(expected, "…"));
 }
 
-TEST_WITH(counters_follow, setup, teardown)
+STORE_TEST(counters_follow)
 {
-    struct fixture *f = *state;
     int64_t id = begin_named(f, "n");
     say(f, id, CHAT_USER, "a");
     say(f, id, CHAT_ASSISTANT, "b");
@@ -191,9 +184,8 @@ TEST_WITH(counters_follow, setup, teardown)
 
 /* ---- transcript ------------------------------------------------------------------------------ */
 
-TEST_WITH(messages_round_trip, setup, teardown)
+STORE_TEST(messages_round_trip)
 {
-    struct fixture *f = *state;
     int64_t id = begin_named(f, "m"), other = begin_named(f, "o");
     assert_messages(f, id, "");
     say(f, id, CHAT_SYSTEM, "");
@@ -266,9 +258,8 @@ static int walk_again(void *ctx, const struct store_message *m)
     return 0;
 }
 
-TEST_WITH(walks_nest, setup, teardown)
+STORE_TEST(walks_nest)
 {
-    struct fixture *f = *state;
     int64_t id = begin_named(f, "m");
     assert_int_equal(id, 1);
     say(f, id, CHAT_USER, "a");
@@ -276,9 +267,8 @@ TEST_WITH(walks_nest, setup, teardown)
     ok(store_message_each(f->s, id, walk_again, f, &err));
 }
 
-TEST_WITH(large_message, setup, teardown)
+STORE_TEST(large_message)
 {
-    struct fixture *f = *state;
     int64_t id = begin_named(f, "m");
     size_t n = 3 << 20, n_tokens = 1 << 20;
     AUTO_FREE char *text = malloc(n + 1);
@@ -295,9 +285,8 @@ TEST_WITH(large_message, setup, teardown)
     assert_non_null(strstr(s.data + 4 + n, "/1048575;"));
 }
 
-TEST_WITH(the_tail_is_the_running_answer, setup, teardown)
+STORE_TEST(the_tail_is_the_running_answer)
 {
-    struct fixture *f = *state;
     int64_t id = begin_named(f, "t");
     say(f, id, CHAT_USER, "q");
     grow(f, id, 10, "\xe6\x97", ""); /* half a character */
@@ -318,9 +307,8 @@ TEST_WITH(the_tail_is_the_running_answer, setup, teardown)
     assert_messages(f, id, "0/1/q/1/-2/2147483647;1/2/日/1/-2/2147483647;");
 }
 
-TEST_WITH(state_is_kept, setup, teardown)
+STORE_TEST(state_is_kept)
 {
-    struct fixture *f = *state;
     int64_t id = begin_named(f, "s");
     char *text;
     ok(store_state_get(f->s, id, &text, &err));
@@ -337,9 +325,8 @@ TEST_WITH(state_is_kept, setup, teardown)
 
 /* ---- deleting and searching ------------------------------------------------------------------ */
 
-TEST_WITH(deleting_can_be_undone, setup, teardown)
+STORE_TEST(deleting_can_be_undone)
 {
-    struct fixture *f = *state;
     struct store_conversation c;
     AUTO_STR s = {0};
     int64_t n, id = begin_two_turns(f, "trip");
@@ -388,9 +375,8 @@ TEST_WITH(a_leap_of_the_clock_purges_nothing, setup, teardown)
     assert_int_equal(n, 1);
 }
 
-TEST_WITH(searching, setup, teardown)
+STORE_TEST(searching)
 {
-    struct fixture *f = *state;
     say_things_to_find(f);
     assert_found(f, "tulip",
                  "kitchen plan/1/An oven, two \2tulip\3 vases and C++ books.;"
@@ -446,9 +432,8 @@ static void assert_tagged(struct fixture *f, const char *tag, const char *expect
     assert_string_equal(str_get(&s), expected);
 }
 
-TEST_WITH(tags, setup, teardown)
+STORE_TEST(tags)
 {
-    struct fixture *f = *state;
     struct store_conversation c;
     int64_t a = begin_named(f, "a"), b = begin_named(f, "b");
     assert_false(look(f, "a").has_tags);
@@ -479,9 +464,8 @@ TEST_WITH(tags, setup, teardown)
 
 /* ---- models ---------------------------------------------------------------------------------- */
 
-TEST_WITH(models, setup, teardown)
+STORE_TEST(models)
 {
-    struct fixture *f = *state;
     struct file_identity m = {.path = "/m/a.gguf", .size = 5LL << 40, .mtime_ns = 123, .inode = 9},
                          k;
     digest_make(m.digest, "abc", 3);
@@ -518,9 +502,8 @@ TEST_WITH(digests, setup, teardown)
 
 /* ---- transactions ---------------------------------------------------------------------------- */
 
-TEST_WITH(transactions, setup, teardown)
+STORE_TEST(transactions)
 {
-    struct fixture *f = *state;
     int64_t id = begin_named(f, "t");
     store_rollback(f->s);
     ok(store_begin(f->s, &err));
@@ -544,9 +527,8 @@ TEST_WITH(transactions, setup, teardown)
 
 /* ---- other processes ------------------------------------------------------------------------- */
 
-TEST_WITH(one_writer_per_conversation, setup, teardown)
+STORE_TEST(one_writer_per_conversation)
 {
-    struct fixture *f = *state;
     int64_t a = begin_named(f, "holiday"), b = begin_named(f, "work");
     struct store *second;
     ok(store_open(&second, f->path, &err));
@@ -588,9 +570,8 @@ TEST_WITH(one_writer_per_conversation, setup, teardown)
     }
 }
 
-TEST_WITH(two_programs_share_a_file, setup, teardown)
+STORE_TEST(two_programs_share_a_file)
 {
-    struct fixture *f = *state;
     int64_t a = begin_named(f, "a");
     AUTO_STORE *second;
     ok(store_open(&second, f->path, &err));
@@ -632,9 +613,8 @@ static bool is_readable(const struct fixture *f, const char *word)
 }
 
 /* Short ones lie in a page with others, long ones in pages of their own that become free. */
-TEST_WITH(removed_words_are_unreadable, setup, teardown)
+STORE_TEST(removed_words_are_unreadable)
 {
-    struct fixture *f = *state;
     AUTO_STR large = {0};
     int64_t n, id = begin_named(f, "kept");
     for (int i = 0; i < 3000; i++) str_puts(&large, "xylophone zebra ");
@@ -657,9 +637,8 @@ TEST_WITH(removed_words_are_unreadable, setup, teardown)
 
 /* A hundred branches of a long text are hardly larger than the text. It is found in each of them,
  * and stays until the last one removes it. */
-TEST_WITH(branches_share_messages, setup, teardown)
+STORE_TEST(branches_share_messages)
 {
-    struct fixture *f = *state;
     struct store_conversation c;
     AUTO_STR large = {0};
     int64_t n, id = begin_named(f, "trunk");
@@ -733,9 +712,8 @@ static int write_meanwhile(void *ctx, const struct store_message *m)
 
 /* Messages that another program adds while they are read are not reported as damage, neither
  * within a walk nor between two walks of one reading. */
-TEST_WITH(a_reader_sees_one_state, setup, teardown)
+STORE_TEST(a_reader_sees_one_state)
 {
-    struct fixture *f = *state;
     struct intruder k = {.id = begin_named(f, "a")};
     ok(store_open(&k.second.s, f->path, &err));
     say(f, k.id, CHAT_USER, "a question");
@@ -763,9 +741,8 @@ static int stop_at_third(void *ctx, int64_t done, int64_t total)
     return done == 3;
 }
 
-TEST_WITH(checking_reports_its_progress, setup, teardown)
+STORE_TEST(checking_reports_its_progress)
 {
-    struct fixture *f = *state;
     const char *const names[] = {"a", "b", "c", "d", "e"};
     int n = 0;
     for (int i = 0; i < 5; i++) begin_named(f, names[i]);

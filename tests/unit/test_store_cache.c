@@ -4,9 +4,8 @@
 
 #include "tests/unit/store_kit.h"
 
-TEST_WITH(segments_round_trip, setup, teardown)
+STORE_TEST(segments_round_trip)
 {
-    struct fixture *f = *state;
     int64_t n, id = begin_named(f, "g"), other = begin_named(f, "o");
     keep(f, id, 1, 5, "B5");
     keep(f, id, 0, 7, "A7");
@@ -61,9 +60,8 @@ TEST_WITH(space_is_given_back_in_parts, setup, teardown)
     ok(store_check(f->s, &err));
 }
 
-TEST_WITH(going_back, setup, teardown)
+STORE_TEST(going_back)
 {
-    struct fixture *f = *state;
     int64_t id = begin_two_turns(f, "b");
     assert_checkpoints(f, id, "2/11;0/5;");
     ok(store_rewind(f->s, id, 2, 0, &err));
@@ -87,9 +85,8 @@ TEST_WITH(going_back, setup, teardown)
     ok(store_check(f->s, &err));
 }
 
-TEST_WITH(branches_share_their_cache, setup, teardown)
+STORE_TEST(branches_share_their_cache)
 {
-    struct fixture *f = *state;
     struct store_conversation c;
     int64_t n, id = begin_two_turns(f, "trunk");
     ok(store_conversation_copy(f->s, id, 2, 0, f->s, "branch", &c, &err));
@@ -114,9 +111,8 @@ TEST_WITH(branches_share_their_cache, setup, teardown)
 }
 
 /* A conversation with its cache is copied to another file and back. */
-TEST_WITH(copies_into_another_file, setup, teardown)
+STORE_TEST(copies_into_another_file)
 {
-    struct fixture *f = *state;
     struct store_conversation c;
     struct fixture g = {0};
     char expected[] = "0/1/first question/1/-2/2147483647;1/2/first "
@@ -141,9 +137,8 @@ TEST_WITH(copies_into_another_file, setup, teardown)
     store_close(g.s);
 }
 
-TEST_WITH(caches_within_a_limit, setup, teardown)
+STORE_TEST(caches_within_a_limit)
 {
-    struct fixture *f = *state;
     struct store_conversation c;
     int64_t old = begin_two_turns(f, "old"), mine = begin_two_turns(f, "mine");
     begin_two_turns(f, "gone");
@@ -167,9 +162,8 @@ TEST_WITH(caches_within_a_limit, setup, teardown)
 }
 
 /* The recurrent state is kept as long as a checkpoint needs it. */
-TEST_WITH(states_go_with_their_checkpoints, setup, teardown)
+STORE_TEST(states_go_with_their_checkpoints)
 {
-    struct fixture *f = *state;
     int64_t id = begin_named(f, "m");
     for (int64_t seq = 0; seq < 9; seq += 3) {
         struct store_segment g = {.seq = seq + 1, .kind = STORE_STATE, .bytes = "m", .n_bytes = 1};
@@ -207,9 +201,8 @@ static void put(struct fixture *f, int64_t id, int layer, int64_t seq, enum stor
 /* Of the lists before a number the newest n stay, with the returned positions among them; a mark
  * has the number of the newest one that went. Nothing else goes, nor anything of another
  * conversation. */
-TEST_WITH(the_newest_lists_stay, setup, teardown)
+STORE_TEST(the_newest_lists_stay)
 {
-    struct fixture *f = *state;
     const int64_t id = begin_named(f, "l"), other = begin_named(f, "o");
     for (int64_t seq = 1; seq <= 6; seq++) put(f, id, 0, seq, STORE_EVICTED);
     put(f, id, 0, 2, STORE_RETURNED);

@@ -23,9 +23,8 @@ static void open_older(struct fixture *f, int version)
     reopen(f);
 }
 
-TEST_WITH(version_5_is_brought_up_to_date, setup, teardown)
+STORE_TEST(version_5_is_brought_up_to_date)
 {
-    struct fixture *f = *state;
     struct file_identity m;
     uint8_t *parts, expected[2][DIGEST_BYTES];
     size_t n_parts;
@@ -63,9 +62,8 @@ static int note_settings(void *ctx, const struct store_message *m)
 }
 
 /* Its branches held copies of messages; they stay separate. */
-TEST_WITH(version_6_is_brought_up_to_date, setup, teardown)
+STORE_TEST(version_6_is_brought_up_to_date)
 {
-    struct fixture *f = *state;
     open_older(f, 6);
     assert_int_equal(count_rows(f, "message"), 8);
     struct store_conversation talk = look(f, "talk"), twig = look(f, "twig");
@@ -85,9 +83,8 @@ TEST_WITH(version_6_is_brought_up_to_date, setup, teardown)
 }
 
 /* It is brought up to date in a temporary copy, whose journal is in memory. */
-TEST_WITH(a_damaged_older_source, setup, teardown)
+STORE_TEST(a_damaged_older_source)
 {
-    struct fixture *f = *state;
     char path[96], page[4096];
     AUTO_STR sql = {0};
     struct store *from;
@@ -115,9 +112,8 @@ TEST_WITH(a_damaged_older_source, setup, teardown)
 }
 
 /* Older messages have no settings; where they exist, the digest covers them. */
-TEST_WITH(settings_of_an_answer, setup, teardown)
+STORE_TEST(settings_of_an_answer)
 {
-    struct fixture *f = *state;
     AUTO_STR s = {0};
     open_older(f, 5);
     ok(store_tail_clear(f->s, look(f, "talk").id, &err));
@@ -143,9 +139,8 @@ static void open_refused(const char *path, int code, const char *said)
     assert_null(s);
 }
 
-TEST_WITH(files_that_are_not_ours, setup, teardown)
+STORE_TEST(files_that_are_not_ours)
 {
-    struct fixture *f = *state;
     char path[192], deep[256], text[8192];
     open_refused(f->folder, ERR_FAIL, "is a folder");
     open_refused("", ERR_USAGE, "empty");
@@ -170,9 +165,8 @@ TEST_WITH(files_that_are_not_ours, setup, teardown)
     ok(store_open(&s, path, &err));
 }
 
-TEST_WITH(newer_and_mutilated_schema, setup, teardown)
+STORE_TEST(newer_and_mutilated_schema)
 {
-    struct fixture *f = *state;
     begin_named(f, "a");
     store_close(f->s);
     f->s = NULL;
@@ -287,9 +281,8 @@ TEST_WITH(a_source_is_only_read, setup, teardown)
 }
 
 /* If another program has the file open, its newest messages are read, too. */
-TEST_WITH(a_source_in_use, setup, teardown)
+STORE_TEST(a_source_in_use)
 {
-    struct fixture *f = *state;
     struct store *source;
     int64_t id = begin_named(f, "a");
     say(f, id, CHAT_USER, "written, but only to the log");
@@ -305,9 +298,8 @@ TEST_WITH(a_source_in_use, setup, teardown)
 }
 
 /* A chat may hold the lock of writers while another command starts and reads. */
-TEST_WITH(reading_waits_for_no_writer, setup, teardown)
+STORE_TEST(reading_waits_for_no_writer)
 {
-    struct fixture *f = *state;
     struct store *reader;
     AUTO_STR s = {0};
     int64_t id = begin_named(f, "a");
@@ -321,9 +313,8 @@ TEST_WITH(reading_waits_for_no_writer, setup, teardown)
     ok(store_commit(f->s, &err));
 }
 
-TEST_WITH(modes_of_files, setup, teardown)
+STORE_TEST(modes_of_files)
 {
-    struct fixture *f = *state;
     struct stat st;
     char path[192];
     assert_int_equal(stat(f->path, &st), 0);
@@ -341,9 +332,8 @@ TEST_WITH(modes_of_files, setup, teardown)
 }
 
 /* As a user restricted by permissions; tests may run as root. */
-TEST_WITH(what_may_not_be_written, setup, teardown)
+STORE_TEST(what_may_not_be_written)
 {
-    struct fixture *f = *state;
     char folder[192], inside[256];
     begin_named(f, "a");
     store_close(f->s);
@@ -401,9 +391,8 @@ static int read_everything(const char *path)
     return rc;
 }
 
-TEST_WITH(torn_files, setup, teardown)
+STORE_TEST(torn_files)
 {
-    struct fixture *f = *state;
     char path[192], *bytes;
     int64_t id = begin_named(f, "torn");
     for (int i = 0; i < 20; i++) say(f, id, CHAT_USER, "a message of some length, or other");
@@ -454,9 +443,8 @@ static int note_left(void *ctx, const struct store_message *m)
 }
 
 /* Every kind of row, changed without its digest: detected, and intact rows stay readable. */
-TEST_WITH(rows_that_were_tampered_with, setup, teardown)
+STORE_TEST(rows_that_were_tampered_with)
 {
-    struct fixture *f = *state;
     static const struct {
         const char *sql;
         int messages, tail, segments;
@@ -541,9 +529,8 @@ TEST_WITH(rows_that_were_tampered_with, setup, teardown)
 }
 
 /* Removing messages merges the search index, which adds levels to the record of its structure. */
-TEST_WITH(the_search_index_stays_readable, setup, teardown)
+STORE_TEST(the_search_index_stays_readable)
 {
-    struct fixture *f = *state;
     int64_t id = begin_named(f, "long");
     say(f, id, CHAT_USER, "roses");
     /* as after thousands of merges: 1,998 levels, most of them empty */

@@ -178,9 +178,8 @@ TEST_WITH(messages_cannot_be_moved, setup, teardown)
 }
 
 /* A database with conversations is never encrypted without the user's knowledge. */
-TEST_WITH(not_encrypted_afterwards, setup, teardown)
+STORE_TEST(not_encrypted_afterwards)
 {
-    struct fixture *f = *state;
     struct person p = {.passphrase = "x"};
     struct store_key key = {ask, &p, true};
     struct store *none;
@@ -215,9 +214,8 @@ TEST_WITH(hard_passphrases_are_refused, setup, teardown)
     f->s = NULL;
 }
 
-TEST_WITH(made_by_others, setup, teardown)
+STORE_TEST(made_by_others)
 {
-    struct fixture *f = *state;
     struct person p = {.passphrase = "correct horse"};
     struct store_key key = {ask, &p, false};
     struct str sql = {0};

@@ -28,7 +28,10 @@ static int open_cpu(struct context *x, const struct forward_opts *fo, struct err
 static int open_logits(struct context *x, const struct forward_opts *fo, struct err *e)
 {
     const size_t n = (size_t)fo->n_logits, row = (size_t)fo->model->n_vocab * sizeof(float);
-    int rc = arena_init(&x->scratch, "logits", n * row, e);
+    struct arena a;
+    arena_init_plan(&a, "logits");
+    arena_take(&a, n, row);
+    int rc = arena_init(&x->scratch, "logits", a.used, e);
     if (rc) return rc;
     x->forward = (struct forward){.model = fo->model, .policy = fo->policy, .seed = fo->seed};
     x->forward.logits = arena_take(&x->scratch, n, row);

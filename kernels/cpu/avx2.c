@@ -2,11 +2,11 @@
  * quantized weights, v8's (v8_panels.h).
  *
  * vpmaddubsw multiplies unsigned with signed bytes and adds pairs, saturating at 16 bits, so a pair
- * of weights up to 63 fits. Two 16-bit lanes of a row then add all pairs of a group, or of a half
- * of one with a scale of its own: each begins with minus the offset times its activations, and so
- * ends with the sum of (w - offset) x, at most 16 * 16 * 127 (Q5A; half of it 8 * 32 * 127, Q6).
- * Larger weights are signed numbers of at most 128, whose signs are moved to x, and every pair is
- * added to 32 bits. */
+ * of weights up to 63 fits. Two 16-bit lanes of a row then add all pairs of a group, or of half a
+ * group if the halves have separate scales. A lane starts at -offset times the sum of its
+ * activations, so that it ends at the sum of (w - offset) x: at most 16 * 16 * 127 (Q5A), or
+ * 8 * 32 * 127 for half a group (Q6). Larger weights are signed numbers of at most 128: their signs
+ * are moved to x, and each pair is added to 32 bits. */
 #include "kernels/cpu/v8_panels.h"
 
 V16_INLINE int is_signed(enum kn_type type)
@@ -14,7 +14,7 @@ V16_INLINE int is_signed(enum kn_type type)
     return type == KN_Q8 || type == KN_IQ4 || type == KN_IQ4S || type == KN_IQ3X || type == KN_IQ2;
 }
 
-/* What is subtracted of each weight in 16-bit sums; those of Q5A get it back. */
+/* The number that 16-bit sums subtract from each weight. Sums of Q5A add it again at the end. */
 V16_INLINE int middle(enum kn_type type)
 {
     return type == KN_Q5A ? 16 : is_signed(type) ? 0 : panel_offset(type);
@@ -25,7 +25,7 @@ V16_INLINE int has_start(enum kn_type type)
     return middle(type) != 0;
 }
 
-/* Both lanes. Of Q5A, which has no halves, start[1] is what the sum gets back. */
+/* The starts of both lanes. Q5A has no halves: its start[1] is what the sum adds at the end. */
 V16_INLINE void panel_starts(enum kn_type type, int32_t start[2], const int8_t *q, int32_t sum,
                              int32_t first)
 {

@@ -98,14 +98,19 @@ static inline __m256i v8_mask(int n)
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), iota);
 }
 
+/* Masks only at the end of a row: AMD processors store masked registers slowly. */
 static inline __m256 v8_load_n(const float *p, int n)
 {
-    return _mm256_maskload_ps(p, v8_mask(n));
+    if (n >= 8) return _mm256_loadu_ps(p);
+    return n > 0 ? _mm256_maskload_ps(p, v8_mask(n)) : _mm256_setzero_ps();
 }
 
 static inline void v8_store_n(float *p, __m256 x, int n)
 {
-    _mm256_maskstore_ps(p, v8_mask(n), x);
+    if (n >= 8)
+        _mm256_storeu_ps(p, x);
+    else if (n > 0)
+        _mm256_maskstore_ps(p, v8_mask(n), x);
 }
 
 static inline v16 v16_load_n(const float *p, int n)

@@ -37,14 +37,19 @@ bool attached_at(const char *s, size_t n, struct attached *out)
     return false;
 }
 
+bool attached_next(const char *s, size_t n, size_t *at, struct attached *out)
+{
+    if (!attached_at(s + *at, n - *at, out)) return false;
+    *at += out->n;
+    while (*at < n && s[*at] == '\n') ++*at;
+    return true;
+}
+
 size_t attached_skip(const char *s, size_t n)
 {
     struct attached file;
     size_t at = 0;
-    while (attached_at(s + at, n - at, &file)) {
-        at += file.n;
-        while (at < n && s[at] == '\n') at++;
-    }
+    while (attached_next(s, n, &at, &file)) continue;
     return at;
 }
 

@@ -98,11 +98,8 @@ static bool is_decorator(const char *s, size_t n)
 static bool has_file(const char *s, size_t n, const char *name)
 {
     struct attached file;
-    for (size_t at = 0; attached_at(s + at, n - at, &file);) {
+    for (size_t at = 0; attached_next(s, n, &at, &file);)
         if (file.n_name == strlen(name) && !memcmp(file.name, name, file.n_name)) return true;
-        at += file.n;
-        while (at < n && s[at] == '\n') at++;
-    }
     return false;
 }
 

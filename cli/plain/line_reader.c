@@ -11,11 +11,6 @@
 enum { PASTE_MS = 20 };
 enum { TERMINAL_LINE = 4095 }; /* bytes that Linux keeps of a line typed at a terminal */
 
-void line_reader_release(struct line_reader *r)
-{
-    str_release(&r->input);
-}
-
 /* Takes a whole line out of the input; false when there is none. */
 static bool take_line(struct line_reader *r, size_t searched, struct str *line)
 {

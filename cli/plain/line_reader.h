@@ -13,7 +13,6 @@ struct line_reader {
     bool ended;       /* the end came right after a line, which is used first */
     int error;        /* errno of a read that failed */
 };
-void line_reader_release(struct line_reader *r);
 
 enum line_end { LINE_READ, LINE_EOF, LINE_FAILED, LINE_INTERRUPTED };
 

@@ -164,15 +164,13 @@ int plain_answer(struct plain *p, const struct request *q, struct err *e)
 static void note_files(const struct plain *p, const char *text, size_t n)
 {
     struct attached file;
-    for (size_t at = 0; attached_at(text + at, n - at, &file);) {
+    for (size_t from = 0, at = 0; attached_next(text, n, &at, &file); from = at) {
         struct str label = {0};
         int64_t n_tokens = 0;
-        session_count_tokens(p->control.parts.session, text + at, file.n, &n_tokens, NULL);
+        session_count_tokens(p->control.parts.session, text + from, file.n, &n_tokens, NULL);
         external_label(&file, n_tokens, !utf8_locale(), &label);
         report_note("%s", str_get(&label));
         str_release(&label);
-        at += file.n;
-        while (at < n && text[at] == '\n') at++;
     }
 }
 
@@ -300,7 +298,7 @@ int plain_run(const struct options *o)
         if (p.interactive) report_aside("\n");
     }
     control_close(&p.control);
-    line_reader_release(&p.in);
+    str_release(&p.in.input);
     answer_release(&p.answer);
     str_release(&p.edited);
     str_release(&p.last);

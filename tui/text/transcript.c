@@ -112,12 +112,10 @@ static void push_markdown(void *ctx, size_t from, size_t n, const struct span *s
     push_line(m, from, n);
     m->lines[m->n_lines - 1].span = m->n_spans;
     m->lines[m->n_lines - 1].n_spans = n_spans;
-    while (m->n_spans + n_spans > m->cap_spans) {
-        m->cap_spans = m->cap_spans ? 2 * m->cap_spans : 64;
-        m->spans = memory_grow(m->spans, (size_t)m->cap_spans, sizeof *m->spans);
+    for (int i = 0; i < n_spans; i++) {
+        m->spans = memory_more(m->spans, (size_t)m->n_spans, &m->cap_spans, sizeof *m->spans);
+        m->spans[m->n_spans++] = spans[i];
     }
-    if (n_spans) memcpy(m->spans + m->n_spans, spans, sizeof *spans * (size_t)n_spans);
-    m->n_spans += n_spans;
 }
 
 /* Blocks followed by another block stay unchanged. */
@@ -146,15 +144,12 @@ static void cut_thought(struct message *m, int width, bool unfolded)
 /* A user's message: each file that it begins with is one line. */
 static void cut_files(struct message *m, int width)
 {
-    const char *s = str_get(&m->text);
-    size_t n = m->text.n, at = 0;
+    size_t at = 0;
     struct attached file;
     m->n_lines = 0;
-    while (attached_at(s + at, n - at, &file)) {
-        push_line(m, at, file.n);
+    for (size_t from = 0; attached_next(str_get(&m->text), m->text.n, &at, &file); from = at) {
+        push_line(m, from, file.n);
         m->lines[m->n_lines - 1].file = true;
-        at += file.n;
-        while (at < n && s[at] == '\n') at++;
     }
     push_text(m, at, width);
 }

@@ -58,7 +58,8 @@ struct message {
     int n_lines;
     size_t cap_lines;
     struct span *spans;
-    int n_spans, cap_spans;
+    int n_spans;
+    size_t cap_spans;
     /* Markdown that will not change before byte `at` */
     struct {
         size_t at;

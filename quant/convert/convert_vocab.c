@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/memory.h"
 #include "quant/convert/json.h"
 
 /* Token types, with the same numbers in GGUF and SentencePiece. */
@@ -20,20 +21,17 @@ struct vocab_list {
     float *score;
 };
 
-static int list_init(struct vocab_list *v, int n, const char *name, struct err *e)
+static void list_init(struct vocab_list *v, int n, const char *name)
 {
     *v = (struct vocab_list){.name = name, .n = n};
-    v->text = calloc((size_t)n, sizeof *v->text);
-    v->bytes = calloc((size_t)n, sizeof *v->bytes);
-    v->type = calloc((size_t)n, sizeof *v->type);
-    v->score = calloc((size_t)n, sizeof *v->score);
-    if (!v->text || !v->bytes || !v->type || !v->score)
-        return err_set(e, ERR_FAIL, "%s: out of memory for the vocabulary", name);
+    v->text = memory_new((size_t)n, sizeof *v->text);
+    v->bytes = memory_new((size_t)n, sizeof *v->bytes);
+    v->type = memory_new((size_t)n, sizeof *v->type);
+    v->score = memory_new((size_t)n, sizeof *v->score);
     for (int i = 0; i < n; i++) {
         v->type[i] = UNUSED;
         v->score[i] = -10000;
     }
-    return 0;
 }
 
 static void list_release(struct vocab_list *v)
@@ -266,8 +264,8 @@ int convert_vocab_bpe(struct gguf_keys *k, const cJSON *tokenizer, int n_vocab, 
     const cJSON *o, *model = json_member(tokenizer, "model");
     const bool ranked = is_ranked(tokenizer);
     const char *pre = "default";
-    int rc = list_init(&v, n_vocab, name, e);
-    if (!rc && !ranked) rc = check_normalizer(tokenizer, name, e);
+    int rc = ranked ? 0 : check_normalizer(tokenizer, name, e);
+    list_init(&v, n_vocab, name);
     if (!rc && !ranked) rc = find_pre(tokenizer, name, &pre, e);
     if (!rc && !cJSON_IsObject(json_member(model, "vocab")))
         rc = err_set(e, ERR_FORMAT, "%s: has no model.vocab", name);
@@ -410,8 +408,8 @@ int convert_vocab_spm(struct gguf_keys *k, const void *model, size_t n, const cJ
     struct vocab_list v;
     struct spm_specs specs = {.model_type = UNIGRAM, .dummy_prefix = 1, .remove_spaces = 1};
     struct wire w = {model, (const uint8_t *)model + n};
-    int rc = list_init(&v, n_vocab, name, e);
-    if (!rc) rc = take_pieces(&v, w, &specs, e);
+    list_init(&v, n_vocab, name);
+    int rc = take_pieces(&v, w, &specs, e);
     if (!rc && specs.model_type != BPE)
         rc = err_set(e, ERR_FORMAT,
                      "%s: is of SentencePiece's model type %d; only type 2 (BPE) is supported",

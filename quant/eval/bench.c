@@ -506,8 +506,8 @@ static int open_point(struct bench *b, struct engine *g, int64_t depth, struct e
     if (rc) return rc;
     if (!g->gpu && p->x.plan.policy->scorer != POLICY_KEEP_ALL)
         p->x.forward.score_ns = &p->score_ns;
-    p->ids = calloc((size_t)p->x.plan.chunk, sizeof *p->ids);
-    return p->ids ? 0 : err_set(e, ERR_FAIL, "out of memory for ids");
+    p->ids = memory_new((size_t)p->x.plan.chunk, sizeof *p->ids);
+    return 0;
 }
 
 static int open_points(struct bench *b, struct engine *g, struct err *e)

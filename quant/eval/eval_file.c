@@ -242,18 +242,13 @@ static cJSON *make_line(const struct item *it, const char *answer, const struct 
     return o;
 }
 
-static double number(const cJSON *o, const char *name)
-{
-    const cJSON *node = cJSON_GetObjectItemCaseSensitive(o, name);
-    return cJSON_IsNumber(node) ? node->valuedouble : 0;
-}
-
 static struct outcome read_line(const cJSON *line, struct eval_file_result *r)
 {
     const cJSON *kv = cJSON_GetObjectItemCaseSensitive(line, "kv");
-    struct outcome out = {number(line, "score"),         number(line, "n_tokens"),
-                          number(line, "n_units"),       number(line, "cache_bytes"),
-                          number(line, "prefill_tok_s"), number(line, "decode_tok_s")};
+    struct outcome out = {
+        results_number(line, "score"),         results_number(line, "n_tokens"),
+        results_number(line, "n_units"),       results_number(line, "cache_bytes"),
+        results_number(line, "prefill_tok_s"), results_number(line, "decode_tok_s")};
     if (cJSON_IsString(kv)) snprintf(r->cost.kv, sizeof r->cost.kv, "%s", kv->valuestring);
     return out;
 }

@@ -268,19 +268,13 @@ static cJSON *seed_line(struct seed_result *s, const struct eval_result *out)
     return o;
 }
 
-static double member(const cJSON *line, const char *name)
-{
-    const cJSON *node = cJSON_GetObjectItemCaseSensitive(line, name);
-    return cJSON_IsNumber(node) ? node->valuedouble : 0;
-}
-
 static void read_seed(const cJSON *line, struct seed_result *s, struct eval_result *out)
 {
     const cJSON *kv = cJSON_GetObjectItemCaseSensitive(line, "kv");
     for (int i = 0; i < N_SEED_MEMBERS; i++)
-        *seed_member(s, i) = member(line, seed_members[i].name);
-    out->budget = (int)member(line, "n_units");
-    out->cost.cache_bytes = (int64_t)member(line, "cache_bytes");
+        *seed_member(s, i) = results_number(line, seed_members[i].name);
+    out->budget = (int)results_number(line, "n_units");
+    out->cost.cache_bytes = (int64_t)results_number(line, "cache_bytes");
     if (cJSON_IsString(kv)) snprintf(out->cost.kv, sizeof out->cost.kv, "%s", kv->valuestring);
 }
 

@@ -123,6 +123,12 @@ const cJSON *results_find(const struct results *r, const cJSON *run, uint64_t it
     return found ? found->line : NULL;
 }
 
+double results_number(const cJSON *line, const char *name)
+{
+    const cJSON *node = cJSON_GetObjectItemCaseSensitive(line, name);
+    return cJSON_IsNumber(node) ? node->valuedouble : 0;
+}
+
 int results_add(struct results *r, const cJSON *run, uint64_t item, cJSON *o, struct err *e)
 {
     int rc = 0;

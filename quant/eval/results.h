@@ -24,6 +24,9 @@ void results_close(struct results *r);
 /* The kept result of this item; NULL = none, also if r or run is. */
 const cJSON *results_find(const struct results *r, const cJSON *run, uint64_t item);
 
+/* A number of a result; 0 = it has none of this name. */
+double results_number(const cJSON *line, const char *name);
+
 /* Appends a line with the members of `o`, which is freed. Only frees it if r is NULL. */
 int results_add(struct results *r, const cJSON *run, uint64_t item, cJSON *o, struct err *e);
 

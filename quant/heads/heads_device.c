@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "quant/heads/heads_sample.h"
 #include "runtime/forward/engine.h"
 
@@ -25,8 +26,7 @@ int heads_device_open(struct heads_device *d, struct engine *g, int hidden, int 
 {
     const struct cuda_trainer_opts o = opts_of(g, hidden, n_text);
     const struct plan_opts plan = heads_watch_plan(n_text, 0);
-    *d = (struct heads_device){.asked = calloc((size_t)n_text, sizeof *d->asked)};
-    if (!d->asked) return err_set(e, ERR_FAIL, "out of memory for a text");
+    *d = (struct heads_device){.asked = memory_new((size_t)n_text, sizeof *d->asked)};
     int rc = context_open(&d->context, g, &plan, 0, 1, e);
     return rc ? rc : cuda_trainer_open(&d->trainer, d->context.gpu, &o, e);
 }

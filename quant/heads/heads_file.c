@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "quant/convert/encode.h"
 #include "quant/convert/gguf_write.h"
 
@@ -132,9 +133,8 @@ int heads_file_write(const struct heads_file *h, const char *path, bool force, c
     struct gguf_keys keys = {0};
     const struct retaining_shape *s = &h->shape;
     size_t n = (size_t)(s->n_in > s->n_hidden ? s->n_in : s->n_hidden);
-    struct writing w = {.floats = calloc(n, sizeof(float)), .blocks = calloc(n + 1, 2)};
-    int rc = w.floats && w.blocks ? 0 : err_set(e, ERR_FAIL, "out of memory for retaining heads");
-    if (!rc) rc = gguf_write_open(&w.w, path, force, e);
+    struct writing w = {.floats = memory_new(n, sizeof(float)), .blocks = memory_new(n + 1, 2)};
+    int rc = gguf_write_open(&w.w, path, force, e);
     if (!rc) rc = each_part(h, describe_part, w.w, e);
     describe(h, &keys);
     if (!rc) rc = gguf_write_begin(w.w, &keys, e);

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "cli/options/options.h"
 #include "cli/print/report.h"
 #include "quant/convert/safetensors.h"
@@ -116,8 +117,7 @@ static int write_heads(struct import *m, const struct engine *g, const struct op
                        char hex[65], struct err *e)
 {
     size_t n = (size_t)m->shape.n_layer * (size_t)m->shape.n_head;
-    float *same = calloc(2 * n, sizeof *same); /* means of 0, deviations of 1 */
-    if (!same) return err_set(e, ERR_FAIL, "out of memory for retaining heads");
+    float *same = memory_new(2 * n, sizeof *same); /* means of 0, deviations of 1 */
     for (size_t i = 0; i < n; i++) same[n + i] = 1;
     struct heads_file f = {
         .model = g->model,

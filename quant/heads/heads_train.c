@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "base/pool.h"
 #include "base/system.h"
 #include "cli/options/options.h"
@@ -446,9 +447,8 @@ static int take_memory(struct train *t, struct err *e)
     struct arena a;
     arena_init_plan(&a, "rows");
     heads_schedule_plan(&t->schedule, t->data.n, &a);
-    t->samples = calloc((size_t)t->batch, sizeof *t->samples);
-    int rc = t->samples ? arena_init(&t->arena, "rows", a.used, e)
-                        : err_set(e, ERR_FAIL, "out of memory for training");
+    t->samples = memory_new((size_t)t->batch, sizeof *t->samples);
+    int rc = arena_init(&t->arena, "rows", a.used, e);
     if (!rc) heads_schedule_plan(&t->schedule, t->data.n, &t->arena);
     return rc;
 }

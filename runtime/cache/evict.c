@@ -312,7 +312,7 @@ static void enter_head(void *ctx, int index, int thread)
     if (max && max < j->c->kv_heads[index].len) drop_below(j, index, line_of(j, index, max));
 }
 
-int evict_n_groups(const struct cache *c)
+static int n_groups(const struct cache *c)
 {
     return c->shape.share == CACHE_MODEL ? 1 : c->shape.n_layer;
 }
@@ -351,7 +351,7 @@ static void choose_in_group(const struct job *j, struct evict_group g)
 bool evict_needed(const struct cache *c, const struct evict_rule *rule)
 {
     if (c->shape.share != CACHE_HEAD) {
-        for (int i = 0; i < evict_n_groups(c); i++) {
+        for (int i = 0; i < n_groups(c); i++) {
             struct evict_group g = evict_group(c, rule, i);
             if (g.units > g.keep) return true;
         }
@@ -360,13 +360,6 @@ bool evict_needed(const struct cache *c, const struct evict_rule *rule)
     for (int i = 0; i < cache_n_heads(c); i++)
         if (c->kv_heads[i].len > rule->budget) return true;
     return false;
-}
-
-void evict_values(const struct cache *c, union evict_slot *slots)
-{
-    for (int i = 0; i < cache_n_heads(c); i++)
-        for (int k = 0; k < c->kv_heads[i].len; k++)
-            slots[c->kv_heads[i].slot0 + (size_t)k].value = c->kv_heads[i].score[k];
 }
 
 int64_t evict(struct cache *c, const struct evict_rule *rule, struct pool *p,
@@ -379,7 +372,7 @@ int64_t evict(struct cache *c, const struct evict_rule *rule, struct pool *p,
         pool_run(p, cache_n_heads(c), evict_head, &job);
     } else {
         pool_run(p, cache_n_heads(c), enter_head, &job);
-        for (int i = 0; i < evict_n_groups(c); i++) choose_in_group(&job, evict_group(c, rule, i));
+        for (int i = 0; i < n_groups(c); i++) choose_in_group(&job, evict_group(c, rule, i));
         pool_run(p, cache_n_heads(c), compact, &job);
         cache_layout(c, true, p);
     }

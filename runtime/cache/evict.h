@@ -67,15 +67,11 @@ struct evict_group {
     int first, end;
     int64_t units, keep;
 };
-int evict_n_groups(const struct cache *c);
 /* One layer's group; all heads, where all share. */
 struct evict_group evict_group(const struct cache *c, const struct evict_rule *rule, int layer);
 
 /* If heads share: how many of a head's best units stay whatever the other heads have. */
 int evict_safe(const struct evict_rule *rule);
-
-/* Fills `slots` with the stored scores. */
-void evict_values(const struct cache *c, union evict_slot *slots);
 
 /* Returns the number of evicted units. slots [cache_slots] hold values on input, and are
  * overwritten. */

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/memory.h"
 
 #define SUFFIX ".packed"
 #define PART   SUFFIX ".part" /* being written, or left over from a writer that was killed */
@@ -282,8 +283,7 @@ static int start(pthread_t *out, void *(*run)(void *), void *arg)
 struct weight_check *weight_check_begin(const struct weight_cache *p, const struct arena *a,
                                         bool sparing, int delay_ms)
 {
-    struct weight_check *c = calloc(1, sizeof *c);
-    if (!c) return NULL;
+    struct weight_check *c = memory_new(1, sizeof *c);
     *c = (struct weight_check){
         .copy = *p, .weights = a, .sparing = sparing, .delay_ms = delay_ms, .damage = -1};
     pthread_mutex_init(&c->mutex, NULL);
@@ -491,8 +491,7 @@ static void writer_free(struct weight_cache_writer *w)
 static struct weight_cache_writer *writer_new(const char *dir, const struct file_identity *model,
                                               const struct arena *a)
 {
-    struct weight_cache_writer *w = calloc(1, sizeof *w);
-    if (!w) return NULL;
+    struct weight_cache_writer *w = memory_new(1, sizeof *w);
     int n = snprintf(w->dir, sizeof w->dir, "%s", dir);
     w->digests = calloc(n_parts(a->bytes), DIGEST_BYTES);
     if (!w->digests || n < 0 || (size_t)n >= sizeof w->dir ||

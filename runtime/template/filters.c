@@ -46,8 +46,7 @@ static struct value filter_replace(struct call *c)
 {
     int64_t limit = builtin_integer(c, c->p[2], -1);
     return value_text(text_replace(c->heap, self_text(c), value_str(c->heap, c->p[0]),
-                                   value_str(c->heap, c->p[1]),
-                                   limit < 0 ? SIZE_MAX : (size_t)limit));
+                                   value_str(c->heap, c->p[1]), limit));
 }
 
 static struct value filter_string(struct call *c)

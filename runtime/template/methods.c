@@ -164,8 +164,8 @@ static struct value method_remove(struct call *c)
 static struct value method_replace(struct call *c)
 {
     int64_t limit = builtin_integer(c, c->p[2], -1);
-    return value_text(text_replace(c->heap, self(c), builtin_text(c, c->p[0]),
-                                   builtin_text(c, c->p[1]), limit < 0 ? SIZE_MAX : (size_t)limit));
+    return value_text(
+        text_replace(c->heap, self(c), builtin_text(c, c->p[0]), builtin_text(c, c->p[1]), limit));
 }
 
 static int64_t position(struct call *c, size_t hit)

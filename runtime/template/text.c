@@ -194,10 +194,10 @@ static struct text replace_nothing(struct heap *h, struct text t, struct text to
 }
 
 struct text text_replace(struct heap *h, struct text t, struct text from, struct text to,
-                         size_t limit)
+                         int64_t most)
 {
     struct builder b = {.heap = h};
-    size_t at = 0, hit;
+    size_t at = 0, hit, limit = most < 0 ? SIZE_MAX : (size_t)most;
     if (limit == 0) return t;
     if (from.n == 0) return replace_nothing(h, t, to, limit);
     heap_step(h, t.n / 16);

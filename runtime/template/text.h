@@ -49,9 +49,9 @@ bool text_is_blank(uint32_t c); /* str.isspace */
 enum text_case { TEXT_UPPER, TEXT_LOWER, TEXT_CAPITALIZE, TEXT_TITLE };
 struct text text_to_case(struct heap *h, struct text t, enum text_case to);
 
-/* Replaces the first `limit` occurrences of `from`. */
+/* Replaces the first `most` occurrences of `from`; most < 0: all. */
 struct text text_replace(struct heap *h, struct text t, struct text from, struct text to,
-                         size_t limit);
+                         int64_t most);
 struct text text_repeat(struct heap *h, struct text t, int64_t n);
 struct text text_join2(struct heap *h, struct text a, struct text b);
 

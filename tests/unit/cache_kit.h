@@ -78,6 +78,14 @@ static inline void units_release(struct units *u)
 
 #define AUTO_UNITS __attribute__((cleanup(units_release))) struct units
 
+/* Fills `slots` with the stored scores. */
+static inline void evict_values(const struct cache *c, union evict_slot *slots)
+{
+    for (int i = 0; i < cache_n_heads(c); i++)
+        for (int k = 0; k < c->kv_heads[i].len; k++)
+            slots[c->kv_heads[i].slot0 + (size_t)k].value = c->kv_heads[i].score[k];
+}
+
 static inline int64_t units_cut(struct units *u, const struct evict_rule *rule)
 {
     evict_values(&u->c, u->slots);

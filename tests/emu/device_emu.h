@@ -54,7 +54,7 @@ DEVICE void barrier(HERE)
 DEVICE void warp_sync(HERE)
 {
     uint32_t none[1];
-    emu_warp(EMU_SYNC, none, none, PLACE);
+    emu_warp(EMU_SYNC, 0xffffffffu, none, none, PLACE);
 }
 
 /* An operation with one or two words of each lane, and one result. */
@@ -62,7 +62,7 @@ DEVICE uint32_t words(emu_op op, uint32_t x, uint32_t y, emu_place at)
 {
     const uint32_t in[2] = {x, y};
     uint32_t out;
-    emu_warp(op, in, &out, at);
+    emu_warp(op, 0xffffffffu, in, &out, at);
     return out;
 }
 
@@ -91,7 +91,7 @@ DEVICE void mma(emu_op op, void *d, const uint32_t a[4], uint32_t b0, uint32_t b
 {
     uint32_t in[10] = {a[0], a[1], a[2], a[3], b0, b1}, out[4];
     memcpy(in + 6, c, 16);
-    emu_warp(op, in, out, at);
+    emu_warp(op, 0xffffffffu, in, out, at);
     memcpy(d, out, 16);
 }
 
@@ -108,7 +108,7 @@ DEVICE void mma_bf16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1, 
 DEVICE void mma_f16_halves(uint32_t d[2], const uint32_t a[4], uint32_t b0, uint32_t b1, HERE)
 {
     const uint32_t in[8] = {a[0], a[1], a[2], a[3], b0, b1, d[0], d[1]};
-    emu_warp(EMU_MMA_HALVES, in, d, PLACE);
+    emu_warp(EMU_MMA_HALVES, 0xffffffffu, in, d, PLACE);
 }
 
 DEVICE void mma_s8(int32_t d[4], const uint32_t a[4], uint32_t b0, uint32_t b1, const int32_t c[4],
@@ -133,7 +133,7 @@ DEVICE void ldmatrix_op(emu_op op, uint32_t r[4], const void *row, emu_place at)
 {
     uint32_t in[2];
     memcpy(in, &row, sizeof row);
-    emu_warp(op, in, r, at);
+    emu_warp(op, 0xffffffffu, in, r, at);
 }
 
 DEVICE void ldmatrix(uint32_t r[4], const void *row, HERE)

@@ -532,10 +532,11 @@ static void perform(struct warp *w)
     }
 }
 
-void emu_warp(enum emu_op op, const uint32_t *in, uint32_t *out, struct emu_place at)
+void emu_warp(enum emu_op op, uint32_t mask, const uint32_t *in, uint32_t *out, struct emu_place at)
 {
     const int lane = gpu.current % WARP, first = gpu.current - lane;
     struct warp *w = &gpu.warps[first / WARP];
+    if (mask != 0xffffffffu) fail("%s:%d: lane mask %08x", base(at.file), at.line, mask);
     if (w->here && (w->op != op || w->at.line != at.line ||
                     (w->at.file != at.file && strcmp(w->at.file, at.file) != 0)))
         fail("%s:%d: a divergent warp: other lanes are at %s:%d", base(at.file), at.line,

@@ -57,7 +57,8 @@ char *emu_shared(void);
 /* The calling thread waits for another block: others run first. */
 void emu_poll(struct emu_place at);
 void emu_barrier(struct emu_place at);
-void emu_warp(enum emu_op op, const uint32_t *in, uint32_t *out, struct emu_place at);
+void emu_warp(enum emu_op op, uint32_t mask, const uint32_t *in, uint32_t *out,
+              struct emu_place at);
 void emu_cp_async(void *dst, const void *src, int bytes, int src_bytes, struct emu_place at);
 void emu_cp_commit(void);
 void emu_cp_wait(int pending);

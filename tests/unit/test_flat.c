@@ -38,7 +38,7 @@ TEST(test_memory_is_flat_and_the_fact_is_known)
     struct options o;
     AUTO_ENGINE *g;
     AUTO_SESSION *s;
-    struct recall *r;
+    struct recall *r = words_open(1, 1);
     options_init(&o);
     o.session.plan.policy = policy_choice("locret");
     o.session.plan.budget = 256;
@@ -47,7 +47,6 @@ TEST(test_memory_is_flat_and_the_fact_is_known)
     o.session.sampling.temperature = 0;
     ok(engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
     ok(session_open(&s, g, NULL, &o.session, NULL, &err));
-    assert_int_equal(words_open(&r, 1, 1), 0);
     feed(s, words_fact(r, 0));
 
     struct session_stats early = grow_to(s, r, 4000);

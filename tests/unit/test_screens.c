@@ -444,8 +444,7 @@ static void feed_long(const char *path, char *name)
 {
     static const struct session_sink silent;
     struct session_stats st = {0};
-    struct recall *words;
-    assert_int_equal(words_open(&words, 5, 1), 0);
+    struct recall *words = words_open(5, 1);
     stage_begin(&s, true, path);
     s.o.engine.model = NULL;
     s.o.session.plan.budget = 256;

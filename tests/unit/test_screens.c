@@ -333,7 +333,7 @@ static void check_numbers(void)
     const bool whole = all.kept == all.seen;
     ROW_HAS("%s of %s kept", num_exact((all.kept + heads / 2) / heads + whole * newest, b[0]),
             num_exact(st->n_tokens, b[1]));
-    const struct place *p = &s.app.places[PLACE_RIBBON];
+    const struct pane *p = &s.app.places[PLACE_RIBBON];
     const struct count old = in_old(ramp_all(r), 0, INT64_MAX);
     for (int x = 0; x < p->w; x++) {
         int col, last;

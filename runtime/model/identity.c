@@ -118,7 +118,7 @@ static int check(const struct identity *id, struct pool *pool, struct err *e)
     if (bad)
         return err_set(e, ERR_FORMAT,
                        "%s is damaged: tensor %s does not have the digest it was written with; "
-                       "get the file again",
+                       "get the file again, or if another program rewrote it, use --verify off",
                        gguf_name(id->file), gguf_show(bad->name).text);
     return 0;
 }

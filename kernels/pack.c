@@ -424,33 +424,41 @@ static uint16_t signs_q4(const uint8_t *nibbles)
     return (uint16_t)(low_at_least_high(a) | low_at_least_high(b) << 8);
 }
 
-static float key_number(const void *key, enum kn_kv type, int i)
+/* The last n numbers of a key, at most a group. */
+static void last_numbers(float *x, const void *key, enum kn_kv type, int head_dim, int n)
 {
+    const int from = head_dim - n, group = from / KN_GROUP;
     const uint16_t *halves = key;
-    const int8_t *group = (const int8_t *)key + i / KN_GROUP * 34;
-    if (type == KN_KV_F32) return ((const float *)key)[i];
-    if (type == KN_KV_S4) {
-        const struct kn_kv_s4 *s = (const struct kn_kv_s4 *)key + i / KN_GROUP;
-        const int high = i % KN_GROUP / 16;
-        return kn_float_from_half(s->d[high]) * (float)((s->q[i % 16] >> 4 * high & 15) - 8);
+    const struct kn_kv_s4 *s4 = (const struct kn_kv_s4 *)key + group;
+    const struct kn_kv_q5 *q5 = (const struct kn_kv_q5 *)key + group;
+    const struct kn_kv_q8 *q8 = (const struct kn_kv_q8 *)key + group;
+
+    if (type == KN_KV_F32 || type == KN_KV_F16 || type == KN_KV_Q8) {
+        for (int i = 0; i < n; i++)
+            x[i] = type == KN_KV_F32   ? ((const float *)key)[from + i]
+                   : type == KN_KV_F16 ? kn_float_from_half(halves[from + i])
+                                       : (float)q8->q[i];
+        return;
     }
-    if (type == KN_KV_Q5 || type == KN_KV_S5) {
-        const struct kn_kv_q5 *s = (const struct kn_kv_q5 *)key + i / KN_GROUP;
-        const int high = i % KN_GROUP / 16;
-        const int q = (s->q[i % 16] >> 4 * high & 15) | (s->high[high] >> i % 16 & 1) << 4;
-        return kn_float_from_half(s->d) * (float)(q - 16);
+    for (int h = 0; h < 2; h++, x += 16) {
+        const bool five = type != KN_KV_S4;
+        const float d = kn_float_from_half(five ? q5->d : s4->d[h]);
+        const uint8_t *q = five ? q5->q : s4->q;
+
+        for (int i = 0; i < 16; i++) x[i] = d * (float)((q[i] >> 4 * h & 15) - (five ? 16 : 8));
+        for (int i = 0; five && i < 16; i++)
+            if (q5->high[h] >> i & 1) x[i] = d * (float)(q[i] >> 4 * h & 15);
     }
-    return type == KN_KV_F16 ? kn_float_from_half(halves[i]) : (float)group[2 + i % KN_GROUP];
 }
 
 static uint16_t signs(const void *key, enum kn_kv type, int head_dim)
 {
     const int half = head_dim < KN_GROUP ? head_dim / 2 : KN_GROUP / 2;
+    float x[KN_GROUP];
     uint32_t bits = 0;
-    for (int i = 0; i < 16; i++) {
-        const int at = head_dim - 2 * half + i % half;
-        bits |= (uint32_t)(key_number(key, type, at) >= key_number(key, type, at + half)) << i;
-    }
+    last_numbers(x, key, type, head_dim, 2 * half);
+    for (int i = 0, at = 0; i < 16; i++, at = at + 1 < half ? at + 1 : 0)
+        bits |= (uint32_t)(x[at] >= x[half + at]) << i;
     return (uint16_t)bits;
 }
 

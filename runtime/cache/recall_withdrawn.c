@@ -32,7 +32,7 @@ static const struct phrase {
     {"cancelled", NULL, false}, {"now", NULL, false},
 };
 
-enum { N_PHRASES = sizeof phrases / sizeof *phrases };
+enum { N_PHRASES = sizeof phrases / sizeof *phrases, IN_WINDOW = 1, IN_LIST = 2 };
 
 struct search {
     uint32_t first[N_PHRASES], second[N_PHRASES];
@@ -40,7 +40,7 @@ struct search {
     float weights[RECALL_SPAN];
     int n;
     float least;
-    bool has[256]; /* whether a word of window or list has these last 8 bits */
+    uint8_t in[4096]; /* where a word with these last 12 bits may be: IN_WINDOW, IN_LIST or both */
 };
 
 static uint32_t word_named(const char *text)
@@ -59,12 +59,13 @@ static void read_window(const struct archive *x, int at, int n, struct search *s
         s->words[s->n] = x->word[i];
         s->weights[s->n] = rarity * rarity * rarity;
         if (SHARED * s->weights[s->n] > s->least) s->least = SHARED * s->weights[s->n];
-        s->has[s->words[s->n++] % 256] = true;
+        s->in[s->words[s->n++] % sizeof s->in] |= IN_WINDOW;
     }
     for (int k = 0; k < N_PHRASES; k++) {
         s->first[k] = word_named(phrases[k].first);
         s->second[k] = word_named(phrases[k].second);
-        s->has[s->first[k] % 256] = s->has[s->second[k] % 256] = true;
+        s->in[s->first[k] % sizeof s->in] |= IN_LIST;
+        s->in[s->second[k] % sizeof s->in] |= IN_LIST;
     }
 }
 
@@ -77,13 +78,14 @@ static float weigh(const struct archive *x, int from, int end, const struct sear
     *alone = false;
     for (int i = from; i < end; i++) {
         const uint32_t word = x->word[i];
-        if (!word || !s->has[word % 256]) continue; /* nearly always */
-        for (int k = 0; k < s->n; k++) {
+        const uint8_t in = s->in[word % sizeof s->in];
+        if (!word || !in) continue; /* nearly always */
+        for (int k = 0; in & IN_WINDOW && k < s->n; k++) {
             if (s->words[k] != word || shared[k]) continue;
             shared[k] = true;
             sum += s->weights[k];
         }
-        for (int k = 0; k < N_PHRASES; k++) {
+        for (int k = 0; in & IN_LIST && k < N_PHRASES; k++) {
             const bool whole =
                 s->second[k] ? begun[k] && word == s->second[k] : word == s->first[k];
             begun[k] |= word == s->first[k];

@@ -23,7 +23,7 @@ struct attached {
 
 /* Whether s[0, n), the beginning of a line, begins with a file. */
 bool attached_at(const char *s, size_t n, struct attached *out);
-/* Whether a file begins at *at, which then moves behind it and the empty lines after it. */
+/* Whether a file begins at *at, which then moves past it and the empty lines after it. */
 bool attached_next(const char *s, size_t n, size_t *at, struct attached *out);
 /* Bytes of the files that a message begins with, and of the empty lines after them. */
 size_t attached_skip(const char *s, size_t n);

@@ -1,10 +1,10 @@
 /* memory: allocation that cannot fail. One rule for the whole program:
  *
- * Records, strings, and lists that grow with a text or entry by entry take their memory here;
- * running out ends the program with one line on stderr, because no caller could do better and
- * finished turns are on disk. Memory whose size a model, a file or an option states is planned and
- * allocated with arena.h or malloc; if there is too little, the error (ERR_FAIL, ERR_FIT) names its
- * purpose. */
+ * Records, strings and lists take their memory here, also lists with an entry for each word, row or
+ * tensor of a file. Running out ends the program with one line on stderr, because no caller could
+ * do better and finished turns are on disk. Blocks of a stated size (weights, caches, scratch) are
+ * planned and allocated with arena.h or malloc; if there is too little, the error (ERR_FAIL,
+ * ERR_FIT) names its purpose. */
 #ifndef RETAIN_BASE_MEMORY_H
 #define RETAIN_BASE_MEMORY_H
 

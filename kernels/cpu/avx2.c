@@ -25,7 +25,7 @@ V16_INLINE int has_start(enum kn_type type)
     return middle(type) != 0;
 }
 
-/* The starts of both lanes. Q5A has no halves: its start[1] is what the sum adds at the end. */
+/* The starts of both lanes. Q5A has one sum; start[1] is added to it at the end. */
 V16_INLINE void panel_starts(enum kn_type type, int32_t start[2], const int8_t *q, int32_t sum,
                              int32_t first)
 {

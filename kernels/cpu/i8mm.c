@@ -42,7 +42,7 @@ V16_INLINE void dot_pairs(int32x4_t dot[2][PAIRS], int n, const int8x16_t w[2][4
     }
 }
 
-/* Both rows of a pair begin with what the two tokens begin with. */
+/* Each row of a pair starts with the starts of the two tokens. */
 V16_INLINE void start_pairs(int32x4_t dot[2][PAIRS], int n, const int32_t *start)
 {
 #pragma GCC unroll 4

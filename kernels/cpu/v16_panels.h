@@ -117,7 +117,7 @@ struct panel_job {
     int n_row, first;
 };
 
-/* What the integer sums of a group, or of its halves, begin with: the correction for the weights'
+/* The starts of the integer sums of a group, or of its halves: they correct for the weights'
  * offset. sum: of q; first: of its first half, or the same if the type has no halves. */
 V16_INLINE void panel_starts(enum kn_type type, int32_t start[2], const int8_t *q, int32_t sum,
                              int32_t first);

@@ -2,10 +2,10 @@
  * registers, 8 rows each. They define panel_starts (v16_panels.h) and the functions below.
  *
  * A tile is four panel rows or one, by 2 or 4 tokens; the columns of a row are loaded once for both
- * halves of its panel. Memory is read at a higher bandwidth in four rows at once. The integer sums
- * of a group take 8 registers of 16; the float sums stay in memory, or gcc would move the integers
- * there. Integer sums are exact, and the float sum of a row adds its groups in order, so tiles of
- * any height give the same bits. */
+ * halves of its panel. Reading four rows at once uses more of the memory's bandwidth. The integer
+ * sums of a group take 8 registers of 16; the float sums stay in memory, or gcc would move the
+ * integers there. Integer sums are exact, and the float sum of a row adds its groups in order, so
+ * tiles of any height give the same bits. */
 #ifndef RETAIN_KERNELS_CPU_V8_PANELS_H
 #define RETAIN_KERNELS_CPU_V8_PANELS_H
 
@@ -229,8 +229,8 @@ V16_INLINE void dot_columns(enum kn_type type, __m256i dot[][2], int H, int T, c
 #pragma GCC unroll 2
             for (int k = 0; k < H; k++) dot[t][k] = dot_four(type, dot[t][k], w[k], four);
 #ifndef __clang__
-            /* or gcc reorders sums and loads, and lacks registers for what it begins early; clang
-             * lacks them if it is told so */
+            /* gcc would start later sums and loads early and run out of registers; clang runs out
+             * of them with these barriers */
             __asm__ volatile("" : "+x"(dot[t][0]), "+x"(dot[t][H - 1]));
             if (T > 1 || i % 4 == 3) __asm__ volatile("" : : : "memory");
 #endif

@@ -28,8 +28,13 @@ int arena_init(struct arena *a, const char *tag, size_t bytes, struct err *e)
 {
     int rc = arena_init_sparse(a, tag, bytes, e);
     /* Weights and cache are read from end to end; fewer, larger pages save TLB misses. */
-    if (!rc && bytes) madvise(a->base, bytes, MADV_HUGEPAGE);
+    if (!rc) arena_use_large(a);
     return rc;
+}
+
+void arena_use_large(const struct arena *a)
+{
+    if (a->bytes) madvise(a->base, a->bytes, MADV_HUGEPAGE);
 }
 
 void arena_use_all(const struct arena *a)

@@ -10,6 +10,8 @@
 /* When full, it drops at least this share of its positions at once, so that values are rarely
  * computed. */
 #define DROP_SHARE 16
+/* After so many positions an archive takes large pages, which a search reads faster. */
+#define LARGE (1 << 16)
 /* The text of this share of n_text is dropped at once. */
 #define TEXT_SHARE 16
 
@@ -381,7 +383,7 @@ static void add_tokens(struct archive *x, uint32_t pos, int n, const struct arch
                       flags);
         x->weight[x->n] = x->value[x->n] = 0; /* no page fault in the first search */
         if (x->slot && !flags) x->slot[x->n] = x->free_slots[--x->n_free];
-        x->n++;
+        if (++x->n == LARGE) arena_use_large(x->memory);
     }
 }
 

@@ -210,13 +210,20 @@ static int64_t text_from(const struct archive *x, int64_t n)
     return n / ARCHIVE_PIECE * ARCHIVE_PIECE / step * step - x->opts.n_text;
 }
 
-/* Drops the text without units that is too old, or of a thought. */
+/* Whether the i-th position has no units, and its text is too old or a thought. */
+static bool is_old_text(const struct archive *x, int i)
+{
+    const bool drops = x->pos[i] < x->text_from || x->flags[i] & ARCHIVE_THOUGHT;
+    return x->flags[i] & ARCHIVE_TEXT && drops;
+}
+
 static void drop_text(struct archive *x)
 {
     int n = 0;
-    for (int i = 0; i < x->n; i++) {
-        const bool drops = x->pos[i] < x->text_from || x->flags[i] & ARCHIVE_THOUGHT;
-        if (!(x->flags[i] & ARCHIVE_TEXT) || !drops) move_index(x, n++, i, 1);
+    for (int i = 0, end; i < x->n; i = end + 1) {
+        for (end = i; end < x->n && !is_old_text(x, end);) end++;
+        if (n != i) move_index(x, n, i, end - i);
+        n += end - i;
     }
     x->n = n;
     find_pieces(x);

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/fence.h"
+
 enum { FENCE_MIN = 3 };
 
 static size_t ticks(const char *s, size_t n)
@@ -11,12 +13,6 @@ static size_t ticks(const char *s, size_t n)
     return run;
 }
 
-static size_t line_end(const char *s, size_t n)
-{
-    const char *newline = memchr(s, '\n', n);
-    return newline ? (size_t)(newline - s) : n;
-}
-
 static bool is_name(const char *s, size_t n)
 {
     return n > 0 && s[0] != ' ' && !memchr(s, '`', n) && (memchr(s, '.', n) || memchr(s, '/', n));
@@ -24,17 +20,15 @@ static bool is_name(const char *s, size_t n)
 
 bool attached_at(const char *s, size_t n, struct attached *out)
 {
-    size_t fence = ticks(s, n), end = line_end(s, n), at = end + 1;
-    if (fence < FENCE_MIN || !is_name(s + fence, end - fence)) return false;
-    *out = (struct attached){.name = s + fence, .text = s + at, .n_name = end - fence};
-    for (; at < n; at += end + 1) {
-        end = line_end(s + at, n - at);
-        if (end != fence || ticks(s + at, end) != fence) continue;
-        out->n_text = (size_t)(s + at - out->text);
-        out->n = at + end + (at + end < n);
-        return true;
-    }
-    return false;
+    struct fence f;
+    size_t fence = ticks(s, n);
+    if (fence < FENCE_MIN || !fence_next(s, n, 0, &f) || f.at > 0 || !f.closed) return false;
+    *out = (struct attached){.name = s + fence,
+                             .text = s + f.from,
+                             .n_name = f.name + f.n_name - fence,
+                             .n_text = f.end - f.from,
+                             .n = f.next};
+    return is_name(out->name, out->n_name);
 }
 
 bool attached_next(const char *s, size_t n, size_t *at, struct attached *out)

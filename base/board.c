@@ -3,23 +3,16 @@
 #include <glob.h>
 #include <stdio.h>
 
-/* The number of the mode that is set: "pmode:0002". */
-static bool mode_number(const char *root, int *out)
-{
-    char path[300];
-    snprintf(path, sizeof path, "%s/var/lib/nvpmodel/status", root);
-    FILE *f = fopen(path, "r");
-    const bool found = f && fscanf(f, "pmode:%d", out) == 1;
-    if (f) fclose(f);
-    return found;
-}
+#include "base/system.h"
 
-/* The name of a mode: "< POWER_MODEL ID=2 NAME=MODE_30W >". */
-static bool mode_name(const char *root, int number, char out[32])
+/* The name of the mode that is set, "pmode:0002": "< POWER_MODEL ID=2 NAME=MODE_30W >". */
+static bool mode_name(const char *root, char out[32])
 {
     char path[300], line[200];
     bool found = false;
     int id;
+    snprintf(path, sizeof path, "%s/var/lib/nvpmodel/status", root);
+    const int64_t number = system_number(path, "pmode:");
     snprintf(path, sizeof path, "%s/etc/nvpmodel.conf", root);
     FILE *f = fopen(path, "r");
     while (f && !found && fgets(line, sizeof line, f))
@@ -28,18 +21,15 @@ static bool mode_name(const char *root, int number, char out[32])
     return found;
 }
 
-static bool read_hertz(const char *folder, const char *name, long long *out)
+static bool read_hertz(const char *folder, const char *name, int64_t *out)
 {
     char path[400];
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *f = fopen(path, "r");
-    const bool found = f && fscanf(f, "%lld", out) == 1;
-    if (f) fclose(f);
-    return found;
+    return (*out = system_number(path, "")) >= 0;
 }
 
 /* The devices are called 17000000.gpu, 17000000.ga10b or gpu-gpc-0. */
-static bool gpu_clock(const char *root, long long *now, long long *most)
+static bool gpu_clock(const char *root, int64_t *now, int64_t *most)
 {
     static const char *const names[] = {"*.gpu", "*.ga10b", "gpu-gpc-*"};
     bool found = false;
@@ -58,13 +48,12 @@ static bool gpu_clock(const char *root, long long *now, long long *most)
 bool board_describe(const char *root, char *out, size_t bytes)
 {
     char mode[32] = "";
-    long long now, most;
-    int number;
-    const bool has_mode = mode_number(root, &number) && mode_name(root, number, mode);
+    int64_t now, most;
+    const bool has_mode = mode_name(root, mode);
     const bool has_clock = gpu_clock(root, &now, &most);
     int n = has_mode ? snprintf(out, bytes, "mode %s", mode) : 0;
     if (has_clock)
         snprintf(out + n, bytes - (size_t)n, "%sGPU at %lld of %lld MHz", has_mode ? ", " : "",
-                 now / 1000000, most / 1000000);
+                 (long long)now / 1000000, (long long)most / 1000000);
     return has_mode || has_clock;
 }

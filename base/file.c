@@ -119,6 +119,23 @@ int file_write(int fd, const char *bytes, size_t n)
     return 0;
 }
 
+int file_make_folders(const char *path, struct err *e)
+{
+    struct str folder = {0};
+    struct stat st;
+    int rc = 0, why = 0;
+    for (const char *end = strchr(path + 1, '/'); end && !rc; end = strchr(end + 1, '/')) {
+        str_clear(&folder);
+        str_append(&folder, path, (size_t)(end - path));
+        /* EROFS or EACCES although it exists */
+        if (mkdir(folder.data, 0700) && (why = errno) != EEXIST && stat(folder.data, &st))
+            rc = err_set(e, ERR_FAIL, "cannot make the folder %.200s: %s", folder.data,
+                         strerror(why));
+    }
+    str_release(&folder);
+    return rc;
+}
+
 int file_make(const char *path, const char *bytes, size_t n, struct err *e)
 {
     int rc = 0, fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);

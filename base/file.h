@@ -33,6 +33,8 @@ ssize_t file_line(FILE *f, enum file_use use, char **line, size_t *cap);
 
 /* Writes all n bytes; -1 = failed, see errno. */
 int file_write(int fd, const char *bytes, size_t n);
+/* Makes the folders that a path names before its last slash, for their owner only. */
+int file_make_folders(const char *path, struct err *e);
 /* Makes a file (0600) of these bytes, which is on the disk then. ERR_FAIL: it exists already, or it
  * cannot be written whole, and is removed. */
 int file_make(const char *path, const char *bytes, size_t n, struct err *e);

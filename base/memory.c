@@ -2,6 +2,7 @@
 
 #include <malloc.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static void *check(void *p, size_t n, size_t size)
@@ -56,4 +57,9 @@ void *memory_more(void *list, size_t n, size_t *max, size_t size)
     if (n < *max) return list;
     *max = *max ? 2 * *max : 64;
     return memory_grow(list, *max, size);
+}
+
+char *memory_copy(const char *text)
+{
+    return check(strdup(text), 1, 1);
 }

@@ -10,9 +10,10 @@
 
 #include <stddef.h>
 
-/* Like reallocarray and calloc, but never NULL for n * size > 0. */
+/* Like reallocarray, calloc and strdup, but never NULL for n * size > 0. */
 void *memory_grow(void *p, size_t n, size_t size);
 void *memory_new(size_t n, size_t size);
+char *memory_copy(const char *text);
 
 /* A list of n elements with room for *max, twice as long if it has no room for one more. */
 void *memory_more(void *list, size_t n, size_t *max, size_t size);

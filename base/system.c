@@ -5,8 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-/* The number behind `key` in a file of lines "key   123"; -1 = none. */
-static int64_t number_behind(const char *path, const char *key)
+int64_t system_number(const char *path, const char *key)
 {
     FILE *f = fopen(path, "re");
     if (!f) return -1;
@@ -22,19 +21,8 @@ static int64_t number_behind(const char *path, const char *key)
 /* The bytes after a key in a file of /proc with lines "key:   123 kB"; -1 = it is not there. */
 static int64_t proc_kb(const char *path, const char *key)
 {
-    int64_t kb = number_behind(path, key);
+    int64_t kb = system_number(path, key);
     return kb < 0 ? -1 : kb * 1024;
-}
-
-static int64_t read_number(const char *path)
-{
-    FILE *f = fopen(path, "re");
-    if (!f) return -1;
-    long long v = -1;
-    /* the file contains "max" when the cgroup has no limit */
-    if (fscanf(f, "%lld", &v) != 1) v = -1;
-    fclose(f);
-    return v;
 }
 
 static int64_t smaller_known(int64_t a, int64_t b)
@@ -60,13 +48,13 @@ static void narrow(struct system_group *to, const char *root, const char *group,
     enum { UNLIMITED_BITS = 60 }; /* version 1 has a number just below 2^63 for no limit */
     char path[4400];
     snprintf(path, sizeof path, "%s%s%s/%s", root, versions[v].root, group, versions[v].limit);
-    const int64_t limit = read_number(path);
+    const int64_t limit = system_number(path, ""); /* "max" when the cgroup has no limit */
     if (limit < 0 || limit >> UNLIMITED_BITS) return;
     snprintf(path, sizeof path, "%s%s%s/%s", root, versions[v].root, group, versions[v].used);
-    int64_t used = read_number(path);
+    int64_t used = system_number(path, "");
     snprintf(path, sizeof path, "%s%s%s/%s", root, versions[v].root, group, versions[v].stat);
-    const int64_t active = number_behind(path, versions[v].active),
-                  inactive = number_behind(path, versions[v].inactive);
+    const int64_t active = system_number(path, versions[v].active),
+                  inactive = system_number(path, versions[v].inactive);
     used -= (active > 0 ? active : 0) + (inactive > 0 ? inactive : 0);
     to->limit_bytes = smaller_known(to->limit_bytes, limit);
     if (used < 0) used = 0;
@@ -85,7 +73,7 @@ static void narrow_cpus(struct system_group *to, const char *root, const char *g
     if (f && fscanf(f, "%lld %lld", &quota, &period) < 1) quota = -1;
     if (f) fclose(f);
     snprintf(path, sizeof path, "%s/cpu%s/cpu.cfs_period_us", root, group);
-    if (!second) period = read_number(path);
+    if (!second) period = system_number(path, "");
     if (quota <= 0 || period <= 0) return;
     to->n_cpus = smaller_known(to->n_cpus, quota / period + (quota % period != 0));
 }

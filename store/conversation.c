@@ -69,7 +69,7 @@ static int read_one(struct store *s, sqlite3_stmt *q, struct store_conversation 
 int db_conversation_by_id(struct store *s, int64_t id, struct store_conversation *out,
                           const char *doing, struct err *e)
 {
-    return read_one(s, db_bound(s, DB_CONVERSATION_BY_ID, 1, &id), out, doing, e);
+    return read_one(s, db_bound(s, DB_CONVERSATION_COLUMNS "WHERE id = ?1", id), out, doing, e);
 }
 
 struct db_name db_conversation_name(struct store *s, int64_t conversation)
@@ -85,7 +85,7 @@ struct db_name db_conversation_name(struct store *s, int64_t conversation)
 int db_conversation_label(struct store *s, int64_t id, const char *name, const char *title,
                           const char *doing, struct err *e)
 {
-    sqlite3_stmt *q = db_bound(s, DB_CONVERSATION_TITLE, 1, &id);
+    sqlite3_stmt *q = db_bound(s, "UPDATE conversation SET title = ?2 WHERE id = ?1", id);
     if (s->key) {
         char label[2 * STORE_NAME_MAX];
         struct db_row row = title_row(id);
@@ -145,7 +145,10 @@ static int new_sealed_name(struct store *s, char out[STORE_NAME_MAX], struct err
 
 static int new_name(struct store *s, char out[STORE_NAME_MAX], const char *doing, struct err *e)
 {
-    sqlite3_stmt *q = s->statements[DB_CONVERSATION_NUMBER];
+    /* Longer names are not generated ones: their number may not fit. */
+    static const char sql[] = "SELECT max(CAST(substr(name, 6) AS INTEGER)) FROM conversation "
+                              "WHERE name >= 'chat-' AND name < 'chat.' AND length(name) <= 14";
+    sqlite3_stmt *q = db_bound(s, sql);
     if (s->key) return new_sealed_name(s, out, e);
     int rc = db_step(s, q, doing, e);
     if (rc < 0) return rc;
@@ -167,7 +170,8 @@ static int add(struct store *s, const char *name, struct store_conversation *out
         name = fresh;
     }
     if (rc) return rc;
-    sqlite3_stmt *q = s->statements[DB_CONVERSATION_ADD];
+    sqlite3_stmt *q =
+        db_bound(s, "INSERT INTO conversation (name, created_ms, updated_ms) VALUES (?1, ?2, ?2)");
     char key[STORE_NAME_MAX];
     db_name_key(s, name, key);
     db_bind_text(q, 1, key, strlen(key));
@@ -186,20 +190,19 @@ int store_conversation_create(struct store *s, const char *name, struct store_co
                               struct err *e)
 {
     static const char doing[] = "beginning a conversation";
-    bool own;
     int rc = 0;
     if (name && !*name) name = NULL;
     if (name) rc = check_name(name, e);
-    if (!rc) rc = db_enter(s, &own, doing, e);
+    if (!rc) rc = db_enter(s, doing, e);
     if (rc) return rc;
     rc = add(s, name, out, doing, e);
-    return db_leave(s, own, rc, doing, e);
+    return db_leave(s, rc, doing, e);
 }
 
 int store_conversation_find(struct store *s, const char *name, struct store_conversation *out,
                             struct err *e)
 {
-    sqlite3_stmt *q = s->statements[DB_CONVERSATION_BY_NAME];
+    sqlite3_stmt *q = db_bound(s, DB_CONVERSATION_COLUMNS "WHERE name = ?1");
     char key[STORE_NAME_MAX];
     if (!db_name_valid(name)) return 0;
     db_name_key(s, name, key);
@@ -215,8 +218,9 @@ int store_conversation_count(struct store *s, int64_t *n, struct err *e)
 
 int store_conversation_latest(struct store *s, struct store_conversation *out, struct err *e)
 {
-    return read_one(s, s->statements[DB_CONVERSATION_LATEST], out,
-                    "looking for the latest conversation", e);
+    static const char sql[] = DB_CONVERSATION_COLUMNS
+        "WHERE deleted_ms IS NULL ORDER BY updated_ms DESC, id DESC LIMIT 1";
+    return read_one(s, db_bound(s, sql), out, "looking for the latest conversation", e);
 }
 
 int db_conversation_walk(struct store *s, sqlite3_stmt *q, int rc,
@@ -257,7 +261,7 @@ static int run_on_one(struct store *s, sqlite3_stmt *q, int64_t id, const char *
 }
 
 /* Inside a transaction: sets the name in the lookup column, the label and the index. */
-static int set_name(struct store *s, sqlite3_stmt *q, int64_t id, const char *name,
+static int set_name(struct store *s, const char *sql, int64_t id, const char *name,
                     const char *doing, struct err *e)
 {
     struct store_conversation c;
@@ -265,7 +269,7 @@ static int set_name(struct store *s, sqlite3_stmt *q, int64_t id, const char *na
     int rc = db_conversation_by_id(s, id, &c, doing, e);
     if (rc < 0) return rc;
     db_name_key(s, name, key);
-    sqlite3_bind_int64(q, 1, id);
+    sqlite3_stmt *q = db_bound(s, sql, id);
     db_bind_text(q, 2, key, strlen(key));
     rc = run_on_one(s, q, id, doing, e);
     if (rc && sqlite3_extended_errcode(s->db) == SQLITE_CONSTRAINT_UNIQUE) return taken(name, e);
@@ -278,19 +282,19 @@ static int set_name(struct store *s, sqlite3_stmt *q, int64_t id, const char *na
 int store_conversation_rename(struct store *s, int64_t id, const char *name, struct err *e)
 {
     static const char doing[] = "renaming the conversation";
-    bool own;
     int rc = check_name(name, e);
-    if (!rc) rc = db_enter(s, &own, doing, e);
+    if (!rc) rc = db_enter(s, doing, e);
     if (rc) return rc;
-    rc = set_name(s, s->statements[DB_CONVERSATION_RENAME], id, name, doing, e);
-    return db_leave(s, own, rc, doing, e);
+    rc = set_name(s, "UPDATE conversation SET name = ?2 WHERE id = ?1", id, name, doing, e);
+    return db_leave(s, rc, doing, e);
 }
 
 int store_conversation_times(struct store *s, int64_t id, int64_t created_ms, int64_t updated_ms,
                              struct err *e)
 {
-    const int64_t numbers[] = {id, created_ms, updated_ms};
-    return run_on_one(s, db_bound(s, DB_CONVERSATION_TIMES, 3, numbers), id,
+    static const char sql[] =
+        "UPDATE conversation SET created_ms = ?2, updated_ms = ?3 WHERE id = ?1";
+    return run_on_one(s, db_bound(s, sql, id, created_ms, updated_ms), id,
                       "importing the conversation", e);
 }
 
@@ -299,24 +303,25 @@ int store_conversation_times(struct store *s, int64_t id, int64_t created_ms, in
 int store_conversation_delete(struct store *s, int64_t id, struct err *e)
 {
     static const char doing[] = "deleting the conversation";
-    const int64_t numbers[] = {id, system_unix_ms()};
-    bool own;
-    int rc = db_enter(s, &own, doing, e);
-    if (rc) return rc;
-    rc = run_on_one(s, db_bound(s, DB_CONVERSATION_DELETE, 2, numbers), id, doing, e);
-    return db_leave(s, own, rc, doing, e);
+    /* Deleting frees the name: the deleted row gets a name that no conversation may have. */
+    static const char sql[] = "UPDATE conversation SET deleted_ms = ?2, "
+                              "name = name || char(10) || id WHERE id = ?1 AND deleted_ms IS NULL";
+    int rc = db_enter(s, doing, e);
+    if (!rc) rc = run_on_one(s, db_bound(s, sql, id, system_unix_ms()), id, doing, e);
+    return db_leave(s, rc, doing, e);
 }
 
 int store_conversation_restore(struct store *s, const char *name, const char *new_name,
                                struct err *e)
 {
     static const char doing[] = "restoring the conversation";
-    sqlite3_stmt *q = s->statements[DB_CONVERSATION_DELETED];
+    static const char sql[] = DB_CONVERSATION_COLUMNS
+        "WHERE name >= ?1 || char(10) AND name < ?1 || char(11) ORDER BY deleted_ms DESC, id DESC";
+    sqlite3_stmt *q = db_bound(s, sql);
     struct store_conversation c;
     char key[STORE_NAME_MAX];
-    bool own;
     int rc = new_name ? check_name(new_name, e) : 0;
-    if (!rc) rc = db_enter(s, &own, doing, e);
+    if (!rc) rc = db_enter(s, doing, e);
     if (rc) return rc;
     db_name_key(s, name, key);
     db_bind_text(q, 1, key, strlen(key));
@@ -325,23 +330,9 @@ int store_conversation_restore(struct store *s, const char *name, const char *ne
         rc = err_set(e, ERR_FAIL, "there is no deleted conversation '%.*s' any more",
                      STORE_NAME_MAX, name);
     if (rc > 0)
-        rc = set_name(s, s->statements[DB_CONVERSATION_RESTORE], c.id, new_name ? new_name : name,
-                      doing, e);
-    return db_leave(s, own, rc, doing, e);
-}
-
-#define DAY_MS (INT64_C(24) * 60 * 60 * 1000)
-
-/* The conversation that was deleted first; 0 = none that long ago. */
-static int next_to_purge(struct store *s, sqlite3_stmt *q, int64_t keep_ms, int64_t *id,
-                         const char *doing, struct err *e)
-{
-    int rc = 0;
-    sqlite3_bind_int64(q, 1, keep_ms);
-    sqlite3_bind_int64(q, 2, system_unix_ms() - DAY_MS);
-    *id = db_next(s, q, &rc, doing, e) ? sqlite3_column_int64(q, 0) : 0;
-    db_reset(q);
-    return rc;
+        rc = set_name(s, "UPDATE conversation SET deleted_ms = NULL, name = ?2 WHERE id = ?1", c.id,
+                      new_name ? new_name : name, doing, e);
+    return db_leave(s, rc, doing, e);
 }
 
 static int purge_one(struct store *s, int64_t id, const char *doing, struct err *e)
@@ -350,7 +341,7 @@ static int purge_one(struct store *s, int64_t id, const char *doing, struct err 
     if (!rc) rc = db_message_cut(s, id, 0, doing, e);
     if (rc) return rc;
     /* the rows of all other tables are deleted with it */
-    return run_on_one(s, db_bound(s, DB_CONVERSATION_PURGE, 1, &id), id, doing, e);
+    return run_on_one(s, db_bound(s, "DELETE FROM conversation WHERE id = ?1", id), id, doing, e);
 }
 
 /* name: only an empty conversation of this name; NULL = any. */
@@ -358,13 +349,11 @@ static int remove_one(struct store *s, int64_t id, const char *name, const char 
                       struct err *e)
 {
     struct store_conversation c;
-    bool own;
-    int rc = db_enter(s, &own, doing, e);
-    if (rc) return rc;
-    rc = db_conversation_by_id(s, id, &c, doing, e);
+    int rc = db_enter(s, doing, e);
+    if (!rc) rc = db_conversation_by_id(s, id, &c, doing, e);
     if (rc > 0 && name && (c.n_turns || c.n_tokens || strcmp(c.name, name))) rc = 0;
     if (rc > 0) rc = purge_one(s, id, doing, e);
-    return db_leave(s, own, rc, doing, e);
+    return db_leave(s, rc, doing, e);
 }
 
 int store_conversation_forget(struct store *s, int64_t id, const char *name, struct err *e)
@@ -380,28 +369,19 @@ int store_conversation_remove(struct store *s, int64_t id, struct err *e)
 int store_purge(struct store *s, int64_t keep_ms, int64_t *n, struct err *e)
 {
     static const char doing[] = "removing deleted conversations";
-    sqlite3_stmt *q;
-    int64_t id;
-    bool own;
-    *n = 0;
-    int rc = db_prepare(s,
-                        "SELECT id FROM conversation d WHERE deleted_ms NOT NULL AND (?1 = 0 OR "
-                        "EXISTS (SELECT 1 FROM conversation u WHERE u.updated_ms "
-                        "BETWEEN d.deleted_ms + ?1 AND ?2)) ORDER BY deleted_ms LIMIT 1",
-                        0, &q, doing, e);
-    if (rc) return rc;
-    rc = db_enter(s, &own, doing, e);
-    if (!rc) {
-        while ((rc = next_to_purge(s, q, keep_ms, &id, doing, e)) == 0 && id) {
-            rc = purge_one(s, id, doing, e);
-            if (rc) break;
-            (*n)++;
-        }
-        rc = db_leave(s, own, rc, doing, e);
+    static const char next[] =
+        "SELECT id FROM conversation d WHERE deleted_ms NOT NULL AND (?1 = 0 OR EXISTS (SELECT 1 "
+        "FROM conversation u WHERE u.updated_ms BETWEEN d.deleted_ms + ?1 AND ?2)) "
+        "ORDER BY deleted_ms LIMIT 1";
+    int64_t id = 1, before_ms = system_unix_ms() - INT64_C(24) * 60 * 60 * 1000;
+    int rc = db_enter(s, doing, e);
+    for (*n = 0; !rc && id; *n += !rc && id) {
+        rc = db_get(s, db_bound(s, next, keep_ms, before_ms), &id, doing, e);
+        if (!rc && id) rc = purge_one(s, id, doing, e);
     }
-    sqlite3_finalize(q);
+    rc = db_leave(s, rc, doing, e);
     /* Returns the space to the disk; the rows are deleted even if that fails. */
-    if (!rc && own && *n) store_give_back(s, 0);
+    if (!rc && *n && sqlite3_get_autocommit(s->db)) store_give_back(s, 0);
     return rc;
 }
 
@@ -409,18 +389,19 @@ int store_purge(struct store *s, int64_t keep_ms, int64_t *n, struct err *e)
 
 int store_state_get(struct store *s, int64_t conversation, char **out, struct err *e)
 {
-    static const char doing[] = "reading the conversation's state";
-    sqlite3_stmt *q = db_bound(s, DB_STATE_GET, 1, &conversation);
-    struct str buffer = {0};
+    sqlite3_stmt *q =
+        db_bound(s, "SELECT text, digest FROM state WHERE conversation = ?1", conversation);
+    struct str buffer = {0}, text = {0};
     *out = NULL;
-    int rc = db_step(s, q, doing, e);
+    int rc = db_step(s, q, "reading the conversation's state", e);
     if (rc < 0) return rc;
     struct db_part opened = {"", 0};
     struct db_row row = {.table = "state", .key = {conversation}};
     if (rc) row.bytes = db_column(q, 0);
     bool good =
         !rc || (db_digest_matches(q, 1, &row) && db_open(s, &row, 0, row.bytes, &buffer, &opened));
-    if (good) *out = strndup(opened.n ? opened.p : "", opened.n);
+    if (good) str_append(&text, opened.p, opened.n);
+    *out = text.data;
     db_reset(q);
     str_release(&buffer);
     if (!good)
@@ -428,12 +409,14 @@ int store_state_get(struct store *s, int64_t conversation, char **out, struct er
                        "the saved state of conversation '%s' in %s is damaged (its checksum is "
                        "wrong); its text is stored separately",
                        db_conversation_name(s, conversation).text, s->shown);
-    return *out ? 0 : err_set(e, ERR_FAIL, "%s: out of memory", doing);
+    return 0;
 }
 
 int store_state_put(struct store *s, int64_t conversation, const char *state, struct err *e)
 {
-    sqlite3_stmt *q = db_bound(s, DB_STATE_PUT, 1, &conversation);
+    static const char sql[] = "INSERT INTO state (conversation, text, digest) VALUES (?1, ?2, ?3) "
+                              "ON CONFLICT (conversation) DO UPDATE SET text = ?2, digest = ?3";
+    sqlite3_stmt *q = db_bound(s, sql, conversation);
     uint8_t digest[DIGEST_BYTES];
     struct db_row row = {.table = "state", .key = {conversation}};
     row.bytes = db_seal(s, &row, 0, state, strlen(state));

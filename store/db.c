@@ -1,5 +1,6 @@
 #include "store/db.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sodium.h>
@@ -9,133 +10,6 @@
 
 #include "base/str.h"
 #include "base/system.h"
-
-#define DB_BLOCKS                                                                               \
-    "g.conversation = ?1 AND g.layer BETWEEN ?2 AND ?3 AND g.kind IN (0 + 3 * ?4, 6 + 3 * ?4) " \
-    "AND g.seq <= ?5"
-
-static const char *const statements[DB_STATEMENTS] = {
-    [DB_MODEL_FIND] = "SELECT path, size, mtime_ns, inode, digest FROM model WHERE path = ?1",
-    [DB_MODEL_PARTS] = "SELECT parts FROM model WHERE path = ?1",
-    [DB_MODEL_PUT] = "INSERT INTO model (path, size, mtime_ns, inode, digest, parts) "
-                     "VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (path) DO UPDATE SET "
-                     "size = ?2, mtime_ns = ?3, inode = ?4, digest = ?5, parts = ?6",
-    [DB_CONVERSATION_ADD] = "INSERT INTO conversation (name, created_ms, updated_ms) "
-                            "VALUES (?1, ?2, ?2)",
-    /* Longer names are not generated ones: their number may not fit. */
-    [DB_CONVERSATION_NUMBER] = "SELECT max(CAST(substr(name, 6) AS INTEGER)) FROM conversation "
-                               "WHERE name >= 'chat-' AND name < 'chat.' AND length(name) <= 14",
-    [DB_CONVERSATION_BY_ID] = DB_CONVERSATION_COLUMNS "WHERE id = ?1",
-    [DB_CONVERSATION_BY_NAME] = DB_CONVERSATION_COLUMNS "WHERE name = ?1",
-    [DB_CONVERSATION_LATEST] = DB_CONVERSATION_COLUMNS "WHERE deleted_ms IS NULL "
-                                                       "ORDER BY updated_ms DESC, id DESC LIMIT 1",
-    [DB_CONVERSATION_RENAME] = "UPDATE conversation SET name = ?2 WHERE id = ?1",
-    /* Deleting frees the name: the deleted row gets a name that no conversation may have. */
-    [DB_CONVERSATION_DELETE] = "UPDATE conversation SET deleted_ms = ?2, "
-                               "name = name || char(10) || id WHERE id = ?1 AND deleted_ms IS NULL",
-    [DB_CONVERSATION_DELETED] = DB_CONVERSATION_COLUMNS
-    "WHERE name >= ?1 || char(10) AND name < ?1 || char(11) ORDER BY deleted_ms DESC, id DESC",
-    [DB_CONVERSATION_RESTORE] =
-        "UPDATE conversation SET deleted_ms = NULL, name = ?2 WHERE id = ?1",
-    [DB_CONVERSATION_PURGE] = "DELETE FROM conversation WHERE id = ?1",
-    [DB_CONVERSATION_TIMES] = "UPDATE conversation SET created_ms = ?2, updated_ms = ?3 "
-                              "WHERE id = ?1",
-    [DB_CONVERSATION_TITLE] = "UPDATE conversation SET title = ?2 WHERE id = ?1",
-    [DB_CONVERSATION_RECOUNT] = "UPDATE conversation SET n_messages = ?2, n_turns = ?3, "
-                                "n_tokens = ?4 WHERE id = ?1",
-    /* The conversation that was spoken in last is the newest, even when the clock was set back in
-     * between. */
-    [DB_CONVERSATION_SPOKEN] =
-        "UPDATE conversation SET n_messages = n_messages + 1, n_turns = n_turns + ?2, "
-        "n_tokens = n_tokens + ?3, updated_ms = max(?4, CASE WHEN ?5 THEN 1 + coalesce((SELECT "
-        "max(updated_ms) FROM conversation WHERE id <> ?1), 0) ELSE 0 END) WHERE id = ?1",
-    [DB_CONVERSATION_CACHE] = "UPDATE conversation SET cache_bytes = max(0, cache_bytes + ?2) "
-                              "WHERE id = ?1",
-    [DB_CACHE_RECOUNT] = "UPDATE conversation SET cache_bytes = coalesce((SELECT "
-                         "sum(length(bytes)) FROM blob WHERE id IN (SELECT blob FROM segment "
-                         "WHERE conversation = ?1 AND kind NOT IN (1, 4))), 0) WHERE id = ?1",
-    [DB_STATE_GET] = "SELECT text, digest FROM state WHERE conversation = ?1",
-    [DB_STATE_PUT] = "INSERT INTO state (conversation, text, digest) VALUES (?1, ?2, ?3) "
-                     "ON CONFLICT (conversation) DO UPDATE SET text = ?2, digest = ?3",
-    [DB_MESSAGE_COUNTS] = "SELECT n_messages, n_turns, deleted_ms IS NULL FROM conversation "
-                          "WHERE id = ?1",
-    [DB_MESSAGE_ADD] = "INSERT INTO message (origin, role, created_ms, text, tokens, digest, "
-                       "settings, thought, thought_tokens, thought_ms) "
-                       "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-    [DB_TRANSCRIPT_ADD] = "INSERT INTO transcript (conversation, seq, message, digest) "
-                          "VALUES (?1, ?2, ?3, ?4)",
-    [DB_MESSAGE_ONE] = "SELECT role, created_ms FROM message WHERE id = ?1",
-    [DB_MESSAGE_CUT] = "DELETE FROM transcript WHERE conversation = ?1 AND seq >= ?2",
-    [DB_MESSAGE_SUMS] = "SELECT count(*), coalesce(sum(m.role = 1), 0), "
-                        "coalesce(sum(length(m.tokens)), 0) FROM transcript AS t "
-                        "LEFT JOIN message AS m ON m.id = t.message WHERE t.conversation = ?1",
-    [DB_TAIL_ADD] = "INSERT INTO tail (conversation, position, token, text, digest, units_digest, "
-                    "units, blob) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-    [DB_TAIL_CLEAR] = "DELETE FROM tail WHERE conversation = ?1",
-    [DB_TAIL_DROP_BLOBS] = "DELETE FROM blob WHERE id IN (SELECT blob FROM tail AS t WHERE "
-                           "conversation = ?1 AND NOT EXISTS (SELECT 1 FROM segment WHERE "
-                           "blob = t.blob))",
-    [DB_TAIL_DROP_UNITS] = "UPDATE tail SET units = NULL, units_digest = NULL, blob = NULL "
-                           "WHERE conversation = ?1",
-    [DB_TAIL_BYTES] = "SELECT coalesce(sum(length(b.bytes)), 0) FROM tail AS t JOIN blob AS b "
-                      "ON b.id = t.blob WHERE conversation = ?1 AND position BETWEEN ?2 AND ?3",
-    [DB_TAIL_KEEP] = "INSERT INTO segment (conversation, layer, seq, kind, origin, blob) "
-                     "SELECT ?1, position - 1, ?4, 0, ?1, blob FROM tail WHERE conversation = ?1 "
-                     "AND position BETWEEN ?2 AND ?3 AND blob IS NOT NULL",
-    [DB_BLOB_ADD] = "INSERT INTO blob (digest, bytes) VALUES (?1, ?2)",
-    [DB_SEGMENT_ADD] = "INSERT INTO segment (conversation, layer, seq, kind, origin, blob) "
-                       "VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-    [DB_SEGMENT_DELETE] = "DELETE FROM segment WHERE conversation = ?1 AND (?2 < 0 OR layer = ?2) "
-                          "AND seq BETWEEN ?3 AND ?4 AND (?2 < 0 OR kind NOT IN (0, 3, 6, 9))",
-    [DB_PIECE_LINK] = "INSERT INTO segment (conversation, layer, seq, kind, origin, blob) "
-                      "SELECT conversation, layer, seq, ?4, origin, blob FROM segment WHERE "
-                      "conversation = ?1 AND layer = ?2 AND seq = ?3 AND kind = ?4 - 3",
-    [DB_PIECE_KEEP] = "INSERT INTO segment (conversation, layer, seq, kind, origin, blob) "
-                      "SELECT conversation, layer, seq, kind + 3, origin, blob FROM segment WHERE "
-                      "conversation = ?1 AND layer BETWEEN ?2 AND ?3 AND kind IN (0, 6)",
-    [DB_PIECE_RETURN] = "INSERT OR IGNORE INTO segment (conversation, layer, seq, kind, origin, "
-                        "blob) SELECT conversation, layer, ?4, kind - 3, origin, blob FROM segment "
-                        "WHERE conversation = ?1 AND layer BETWEEN ?2 AND ?3 AND kind IN (3, 9)",
-    /* The rows of the archive in a range, or those of the log; bytes that the other one refers to
-     * stay. */
-    [DB_BLOCKS_BYTES] = "SELECT coalesce(sum(length(b.bytes)), 0) FROM segment AS g JOIN blob AS b "
-                        "ON b.id = g.blob WHERE " DB_BLOCKS " AND NOT EXISTS (SELECT 1 FROM "
-                        "segment AS o WHERE o.blob = g.blob AND o.conversation = ?1 AND "
-                        "(o.kind IN (0, 6)) = ?4)",
-    [DB_BLOCKS_DROP] = "DELETE FROM segment AS g WHERE " DB_BLOCKS,
-    [DB_SEGMENT_SHARE] = "INSERT INTO segment (conversation, layer, seq, kind, origin, blob) "
-                         "SELECT ?2, layer, seq, kind, origin, blob FROM segment "
-                         "WHERE conversation = ?1 AND seq <= ?3",
-    [DB_CHECKPOINT_PUT] = "INSERT INTO checkpoint (conversation, seq, n_run, digest) "
-                          "VALUES (?1, ?2, ?3, ?4) ON CONFLICT (conversation, seq) "
-                          "DO UPDATE SET n_run = ?3, digest = ?4",
-    [DB_CHECKPOINT_FORGET] = "DELETE FROM checkpoint WHERE conversation = ?1 AND seq < ?2",
-    /* The recurrent state is needed from the oldest checkpoint on. */
-    [DB_STATE_FORGET] = "DELETE FROM segment WHERE conversation = ?1 AND kind = 2 AND seq < "
-                        "(SELECT max(seq) FROM segment WHERE conversation = ?1 AND kind = 2 AND "
-                        "seq <= ?2)",
-    [DB_BASE_FORGET] = "DELETE FROM segment AS g WHERE conversation = ?1 AND kind = 5 AND seq < "
-                       "(SELECT max(seq) FROM segment WHERE conversation = ?1 AND layer = g.layer "
-                       "AND kind = 5 AND seq <= ?2)",
-    [DB_LISTS_SEQ] = "SELECT seq FROM segment WHERE conversation = ?1 AND layer = 0 AND kind = 1 "
-                     "AND seq < ?2 ORDER BY seq DESC LIMIT 1 OFFSET ?3",
-    [DB_LISTS_FORGET] = "DELETE FROM segment WHERE conversation = ?1 AND layer = 0 AND "
-                        "kind IN (1, 4, 8) AND seq <= ?2",
-    [DB_CHECKPOINT_CUT] = "DELETE FROM checkpoint WHERE conversation = ?1 AND seq > ?2",
-    [DB_CHECKPOINT_SHARE] = "INSERT INTO checkpoint (conversation, seq, n_run, digest) "
-                            "SELECT ?2, seq, n_run, digest FROM checkpoint "
-                            "WHERE conversation = ?1 AND seq <= ?3",
-    [DB_TAG_ADD] = "INSERT INTO tag (conversation, name, label, digest) VALUES (?1, ?2, ?3, ?4) "
-                   "ON CONFLICT (conversation, name) DO NOTHING",
-    [DB_TAG_REMOVE] = "DELETE FROM tag WHERE conversation = ?1 AND name = ?2",
-    [DB_SEARCH_ADD] = "INSERT INTO search (rowid, text) VALUES (?1, ?2)",
-    [DB_SEARCH_CUT] = "DELETE FROM search WHERE rowid IN (SELECT message FROM transcript AS t "
-                      "WHERE conversation = ?1 AND seq >= ?2 AND NOT EXISTS (SELECT 1 FROM "
-                      "transcript WHERE message = t.message AND conversation <> ?1))",
-    [DB_SEARCH_FORGET] = "DELETE FROM search WHERE rowid = ?1",
-    [DB_SEARCH_MERGE] = "INSERT INTO search (search) VALUES ('optimize')",
-    [DB_SEARCH_AGAIN] = "INSERT INTO search (search) VALUES ('rebuild')",
-};
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
@@ -299,10 +173,15 @@ int db_prepare(struct store *s, const char *sql, int64_t key, sqlite3_stmt **out
     return 0;
 }
 
-sqlite3_stmt *db_bound(struct store *s, enum db_statement which, int n, const int64_t numbers[])
+sqlite3_stmt *db_statement(struct store *s, const char *sql, int n, const int64_t *numbers)
 {
-    for (int i = 0; i < n; i++) sqlite3_bind_int64(s->statements[which], i + 1, numbers[i]);
-    return s->statements[which];
+    struct db_prepared *p = s->statements;
+    while (p->q && p->sql != sql) p++;
+    assert(p + 1 < s->statements + sizeof s->statements / sizeof *s->statements);
+    p->sql = sql;
+    if (!p->q) sqlite3_prepare_v3(s->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &p->q, NULL);
+    for (int i = 0; p->q && i < n; i++) sqlite3_bind_int64(p->q, i + 1, numbers[i]);
+    return p->q;
 }
 
 bool db_next(struct store *s, sqlite3_stmt *q, int *rc, const char *doing, struct err *e)
@@ -314,24 +193,28 @@ bool db_next(struct store *s, sqlite3_stmt *q, int *rc, const char *doing, struc
     return row;
 }
 
-int db_prepare_all(struct store *s, struct err *e)
+int db_check_tables(struct store *s, struct err *e)
 {
-    for (int i = 0; i < DB_STATEMENTS; i++) {
-        if (s->statements[i]) continue;
-        int rc = sqlite3_prepare_v3(s->db, statements[i], -1, SQLITE_PREPARE_PERSISTENT,
-                                    &s->statements[i], NULL);
-        if (rc == SQLITE_OK) continue;
-        /* "no such table": our application id, but not our tables */
-        if ((rc & 0xff) == SQLITE_ERROR && !db_read_failed(s))
-            return err_set(e, ERR_FORMAT, "%s is damaged: %s; choose another with --db FILE",
-                           s->shown, sqlite3_errmsg(s->db));
-        return db_error(s, "opening the saved conversations", e);
-    }
-    return 0;
+    sqlite3_stmt *q;
+    int rc = sqlite3_prepare_v2(
+        s->db,
+        "SELECT parts, deleted_ms, state.text, thought_ms, transcript.message, tail.blob, "
+        "blob.bytes, segment.origin, n_run, label, search.text "
+        "FROM model, conversation, state, message, transcript, tail, blob, segment, "
+        "checkpoint, tag, search",
+        -1, &q, NULL);
+    sqlite3_finalize(q);
+    if (rc == SQLITE_OK) return 0;
+    /* "no such table": our application id, but not our tables */
+    if ((rc & 0xff) == SQLITE_ERROR && !db_read_failed(s))
+        return err_set(e, ERR_FORMAT, "%s is damaged: %s; choose another with --db FILE", s->shown,
+                       sqlite3_errmsg(s->db));
+    return db_error(s, "opening the saved conversations", e);
 }
 
 void db_reset(sqlite3_stmt *q)
 {
+    if (!q) return;
     sqlite3_reset(q);
     sqlite3_clear_bindings(q);
 }
@@ -350,6 +233,14 @@ int db_run(struct store *s, sqlite3_stmt *q, const char *doing, struct err *e)
     int rc = db_step(s, q, doing, e);
     if (rc > 0) db_reset(q);
     return rc < 0 ? rc : 0;
+}
+
+int db_get(struct store *s, sqlite3_stmt *q, int64_t *n, const char *doing, struct err *e)
+{
+    int rc = 0;
+    *n = db_next(s, q, &rc, doing, e) ? sqlite3_column_int64(q, 0) : 0;
+    db_reset(q);
+    return rc;
 }
 
 int db_number(struct store *s, const char *sql, int64_t key, int64_t *n, const char *doing,
@@ -380,17 +271,15 @@ int db_bind_text(sqlite3_stmt *q, int i, const char *text, size_t n)
 
 /* ---- transactions ---------------------------------------------------------------------------- */
 
-int db_enter(struct store *s, bool *own, const char *doing, struct err *e)
+int db_enter(struct store *s, const char *doing, struct err *e)
 {
     bool open = !sqlite3_get_autocommit(s->db);
-    *own = false;
     /* After some errors SQLite ends the transaction itself. Later writes of the same turn must then
      * fail: half a turn would be kept otherwise. */
     if (s->in_transaction && !open)
         return err_set(e, ERR_FAIL, "%s: an earlier error undid this turn's changes", doing);
-    if (open) return 0;
-    int rc = db_exec(s, "BEGIN IMMEDIATE", doing, e);
-    *own = !rc;
+    int rc = open ? 0 : db_exec(s, "BEGIN IMMEDIATE", doing, e);
+    if (!rc && (!open || s->n_entered)) s->n_entered++;
     return rc;
 }
 
@@ -418,9 +307,9 @@ int db_commit(struct store *s, const char *doing, struct err *e)
     return 0;
 }
 
-int db_leave(struct store *s, bool own, int rc, const char *doing, struct err *e)
+int db_leave(struct store *s, int rc, const char *doing, struct err *e)
 {
-    if (!own) return rc;
+    if (s->n_entered == 0 || --s->n_entered > 0) return rc;
     if (!rc) rc = db_commit(s, doing, e);
     if (rc && !sqlite3_get_autocommit(s->db)) sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
     return rc;
@@ -428,10 +317,9 @@ int db_leave(struct store *s, bool own, int rc, const char *doing, struct err *e
 
 int db_write(struct store *s, sqlite3_stmt *q, const char *doing, struct err *e)
 {
-    bool own;
-    int rc = db_enter(s, &own, doing, e);
+    int rc = db_enter(s, doing, e);
     if (rc) db_reset(q);
-    return rc ? rc : db_leave(s, own, db_run(s, q, doing, e), doing, e);
+    return db_leave(s, rc ? rc : db_run(s, q, doing, e), doing, e);
 }
 
 /* ---- digests --------------------------------------------------------------------------------- */

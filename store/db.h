@@ -15,69 +15,6 @@
 #include "base/str.h"
 #include "store/store.h"
 
-/* Statements that are prepared once, when the store is opened. Walks prepare a separate statement
- * each, so that a callback may call any function of the store. */
-enum db_statement {
-    DB_MODEL_FIND,
-    DB_MODEL_PARTS,
-    DB_MODEL_PUT,
-    DB_CONVERSATION_ADD,
-    DB_CONVERSATION_NUMBER,
-    DB_CONVERSATION_BY_ID,
-    DB_CONVERSATION_BY_NAME,
-    DB_CONVERSATION_LATEST,
-    DB_CONVERSATION_RENAME,
-    DB_CONVERSATION_DELETE,
-    DB_CONVERSATION_DELETED,
-    DB_CONVERSATION_RESTORE,
-    DB_CONVERSATION_PURGE,
-    DB_CONVERSATION_TIMES,
-    DB_CONVERSATION_TITLE,
-    DB_CONVERSATION_RECOUNT,
-    DB_CONVERSATION_SPOKEN,
-    DB_CONVERSATION_CACHE,
-    DB_CACHE_RECOUNT,
-    DB_STATE_GET,
-    DB_STATE_PUT,
-    DB_MESSAGE_COUNTS,
-    DB_MESSAGE_ADD,
-    DB_TRANSCRIPT_ADD,
-    DB_MESSAGE_ONE,
-    DB_MESSAGE_CUT,
-    DB_MESSAGE_SUMS,
-    DB_TAIL_ADD,
-    DB_TAIL_CLEAR,
-    DB_TAIL_DROP_BLOBS,
-    DB_TAIL_DROP_UNITS,
-    DB_TAIL_BYTES,
-    DB_TAIL_KEEP,
-    DB_BLOB_ADD,
-    DB_SEGMENT_ADD,
-    DB_SEGMENT_DELETE,
-    DB_PIECE_LINK,
-    DB_PIECE_KEEP,
-    DB_PIECE_RETURN,
-    DB_BLOCKS_BYTES,
-    DB_BLOCKS_DROP,
-    DB_SEGMENT_SHARE,
-    DB_CHECKPOINT_PUT,
-    DB_CHECKPOINT_FORGET,
-    DB_STATE_FORGET,
-    DB_BASE_FORGET,
-    DB_LISTS_SEQ,
-    DB_LISTS_FORGET,
-    DB_CHECKPOINT_CUT,
-    DB_CHECKPOINT_SHARE,
-    DB_TAG_ADD,
-    DB_TAG_REMOVE,
-    DB_SEARCH_ADD,
-    DB_SEARCH_CUT,
-    DB_SEARCH_FORGET,
-    DB_SEARCH_MERGE,
-    DB_SEARCH_AGAIN,
-    DB_STATEMENTS
-};
-
 #define DB_BUSY_MS 5000 /* longest wait for a lock of another program */
 
 struct store {
@@ -94,12 +31,16 @@ struct store {
     int (*progress)(void *ctx, int64_t done, int64_t total); /* store_watch */
     void *progress_ctx;
     int64_t locked_ns; /* when the wait for a lock began */
+    int n_entered;     /* calls of db_enter, in a transaction that the first of them began */
     int n_reading;     /* calls of store_begin_reading that store_end_reading has not ended yet */
     bool reads;        /* the first of these calls began a transaction */
     uint8_t *key;      /* in locked memory; NULL = not encrypted */
     struct str sealed[4]; /* sealed columns, waiting to be written */
     sqlite3_blob *blob;   /* the blob that store_blob_read reads from; NULL = none is open */
-    sqlite3_stmt *statements[DB_STATEMENTS];
+    struct db_prepared {
+        const char *sql;
+        sqlite3_stmt *q;
+    } statements[80]; /* by db_statement, in the order of their first use; then q = NULL */
 };
 
 /* Asserts the invariants; for CHECK (base/check.h). */
@@ -120,15 +61,20 @@ void db_wait_for_locks(struct store *s, bool waits);
 /* ---- statements (db.c) ----------------------------------------------------------------------- */
 
 int db_exec(struct store *s, const char *sql, const char *doing, struct err *e);
-int db_prepare_all(struct store *s, struct err *e);
+/* ERR_FORMAT: a table or column that a newer version needs is missing, or the index is damaged. */
+int db_check_tables(struct store *s, struct err *e);
 /* A separate statement for a walk, with ?1 set to `key` if it has one; end it with
  * sqlite3_finalize. */
 int db_prepare(struct store *s, const char *sql, int64_t key, sqlite3_stmt **out, const char *doing,
                struct err *e);
 /* The next row of a walk. False: *rc is not 0, or there is none, or *rc is set to an error. */
 bool db_next(struct store *s, sqlite3_stmt *q, int *rc, const char *doing, struct err *e);
-/* Statement `which` with its first n parameters set. */
-sqlite3_stmt *db_bound(struct store *s, enum db_statement which, int n, const int64_t numbers[]);
+/* A statement that is prepared at its first use and kept, with its first n parameters set; `sql` is
+ * a literal. A failure to prepare it is told by the step. */
+sqlite3_stmt *db_statement(struct store *s, const char *sql, int n, const int64_t *numbers);
+#define db_bound(s, sql, ...)                                                              \
+    db_statement(s, sql, (int)(sizeof((int64_t[]){0, __VA_ARGS__}) / sizeof(int64_t)) - 1, \
+                 (const int64_t[]){0, __VA_ARGS__} + 1)
 
 /* 1 = a row, 0 = done (and reset), negative = error (and reset). */
 int db_step(struct store *s, sqlite3_stmt *q, const char *doing, struct err *e);
@@ -136,6 +82,8 @@ int db_step(struct store *s, sqlite3_stmt *q, const char *doing, struct err *e);
 int db_run(struct store *s, sqlite3_stmt *q, const char *doing, struct err *e);
 /* The same for a change that is whole by itself (db_enter). */
 int db_write(struct store *s, sqlite3_stmt *q, const char *doing, struct err *e);
+/* The number in the first row of a bound statement; 0 without a row. */
+int db_get(struct store *s, sqlite3_stmt *q, int64_t *n, const char *doing, struct err *e);
 /* The number in the first row of a query (db_prepare); without a row *n stays. */
 int db_number(struct store *s, const char *sql, int64_t key, int64_t *n, const char *doing,
               struct err *e);
@@ -151,9 +99,9 @@ int db_read_failed(struct store *s);
 int db_error(struct store *s, const char *doing, struct err *e);
 
 /* For functions that change several rows: all or nothing, inside the caller's transaction or in a
- * new one (*own). */
-int db_enter(struct store *s, bool *own, const char *doing, struct err *e);
-int db_leave(struct store *s, bool own, int rc, const char *doing, struct err *e);
+ * new one. db_leave may also be called when db_enter failed. */
+int db_enter(struct store *s, const char *doing, struct err *e);
+int db_leave(struct store *s, int rc, const char *doing, struct err *e);
 /* Rows deleted between them are overwritten, and so are the pages that become free. */
 void db_begin_removing(struct store *s);
 void db_end_removing(struct store *s);
@@ -281,7 +229,5 @@ int db_conversation_label(struct store *s, int64_t id, const char *name, const c
 bool db_name_valid(const char *name);
 /* The first line that is not blank, without control characters, at most about 60 columns. */
 void db_title(char out[STORE_NAME_MAX], const char *text, size_t n);
-/* One UTF-8 character: its bytes, 0 when it is invalid. */
-size_t db_character(const char *text, size_t n, uint32_t *out);
 
 #endif

@@ -220,9 +220,8 @@ static int check_objects(struct store *s, int version, struct err *e)
 static int migrate(struct store *s, struct err *e)
 {
     static const char doing[] = "preparing the saved conversations";
-    bool own;
     int version = 0;
-    int rc = db_enter(s, &own, doing, e);
+    int rc = db_enter(s, doing, e);
     if (rc) return rc;
     /* Words in replaced tables must not stay readable in free pages. */
     rc = db_exec(s, "PRAGMA secure_delete = ON", doing, e);
@@ -235,7 +234,7 @@ static int migrate(struct store *s, struct err *e)
                          APPLICATION_ID, VERSION);
         rc = db_exec(s, sql, doing, e);
     }
-    rc = db_leave(s, own, rc, doing, e);
+    rc = db_leave(s, rc, doing, e);
     db_end_removing(s);
     if (!rc) sqlite3_wal_checkpoint_v2(s->db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
     return rc;

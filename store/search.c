@@ -10,6 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/utf8_width.h"
 #include "store/db.h"
 
 #define WORDS_MAX   16
@@ -37,7 +38,7 @@ static int change(struct store *s, sqlite3_stmt *q, const char *doing, struct er
 int db_search_add(struct store *s, int64_t row, const char *text, size_t n, const char *doing,
                   struct err *e)
 {
-    sqlite3_stmt *q = db_bound(s, DB_SEARCH_ADD, 1, &row);
+    sqlite3_stmt *q = db_bound(s, "INSERT INTO search (rowid, text) VALUES (?1, ?2)", row);
     if (s->key) return 0;
     if (db_bind_text(q, 2, text, n) == SQLITE_OK) return change(s, q, doing, e);
     db_reset(q);
@@ -55,15 +56,18 @@ static int remove_rows(struct store *s, sqlite3_stmt *q, const char *doing, stru
 int db_search_forget(struct store *s, int64_t row, const char *doing, struct err *e)
 {
     if (s->key) return 0;
-    return remove_rows(s, db_bound(s, DB_SEARCH_FORGET, 1, &row), doing, e);
+    return remove_rows(s, db_bound(s, "DELETE FROM search WHERE rowid = ?1", row), doing, e);
 }
 
 int db_search_cut(struct store *s, int64_t conversation, int64_t n_messages, const char *doing,
                   struct err *e)
 {
-    const int64_t from[] = {conversation, n_messages};
+    static const char sql[] =
+        "DELETE FROM search WHERE rowid IN (SELECT message FROM transcript AS t "
+        "WHERE conversation = ?1 AND seq >= ?2 AND NOT EXISTS (SELECT 1 FROM "
+        "transcript WHERE message = t.message AND conversation <> ?1))";
     if (s->key) return 0;
-    return remove_rows(s, db_bound(s, DB_SEARCH_CUT, 2, from), doing, e);
+    return remove_rows(s, db_bound(s, sql, conversation, n_messages), doing, e);
 }
 
 #define MERGE_PAGES 2000 /* 8 MB */
@@ -92,7 +96,9 @@ int db_search_merge(struct store *s, const char *doing, struct err *e)
         small && n_levels(sqlite3_column_blob(q, 1), sqlite3_column_bytes(q, 1)) > LEVELS_MAX;
     sqlite3_finalize(q);
     if (!small) return rc < 0 && rc != ERR_FORMAT ? rc : 0; /* as in change */
-    return remove_rows(s, s->statements[tall ? DB_SEARCH_AGAIN : DB_SEARCH_MERGE], doing, e);
+    q = db_bound(s, tall ? "INSERT INTO search (search) VALUES ('rebuild')"
+                         : "INSERT INTO search (search) VALUES ('optimize')");
+    return remove_rows(s, q, doing, e);
 }
 
 bool db_search_restore(struct store *s)
@@ -160,13 +166,13 @@ static bool is_indexed(const char *text, size_t n)
     bool any = false;
     for (size_t i = 0; i < n;) {
         uint32_t c = 0;
-        size_t len = db_character(text + i, n - i, &c);
-        if (len == 0 || c >= 0x0e00) return false; /* Thai, Lao, CJK, …: no spaces between words */
+        int len = utf8_next(text + i, n - i, &c);
+        if (len <= 0 || c >= 0x0e00) return false; /* Thai, Lao, CJK, …: no spaces between words */
         bool letter = (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || c >= 0xc0;
         if (!letter && c != '\'' && c != '-' && c != '.' && c != ',' && c != '?' && c != '!')
             return false;
         any = any || letter;
-        i += len;
+        i += (size_t)len;
     }
     return any;
 }
@@ -227,7 +233,7 @@ static int name_hit(struct walk *w, const char *snippet)
 /* The row's checksum is not checked here: `retain check` does that. */
 static int message_hit(struct walk *w, int64_t id, int64_t seq, const char *snippet)
 {
-    sqlite3_stmt *q = db_bound(w->s, DB_MESSAGE_ONE, 1, &id);
+    sqlite3_stmt *q = db_bound(w->s, "SELECT role, created_ms FROM message WHERE id = ?1", id);
     int rc = db_step(w->s, q, searching, w->e);
     if (rc <= 0) return rc;
     int role = sqlite3_column_int(q, 0);

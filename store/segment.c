@@ -37,7 +37,7 @@ static struct db_row blob_row(int64_t origin, const struct store_segment *g)
 int db_blob_put(struct store *s, int64_t conversation, const struct store_segment *g,
                 int64_t *stored_bytes, const char *doing, struct err *e)
 {
-    sqlite3_stmt *q = s->statements[DB_BLOB_ADD];
+    sqlite3_stmt *q = db_bound(s, "INSERT INTO blob (digest, bytes) VALUES (?1, ?2)");
     uint8_t digest[DB_SUM_BYTES];
     struct db_row row = blob_row(conversation, g);
     row.bytes = db_seal(s, &row, 0, g->bytes, g->n_bytes);
@@ -53,76 +53,79 @@ int db_blob_put(struct store *s, int64_t conversation, const struct store_segmen
 static int add_bytes(struct store *s, int64_t conversation, int64_t n, const char *doing,
                      struct err *e)
 {
-    const int64_t numbers[] = {conversation, n};
-    return db_run(s, db_bound(s, DB_CONVERSATION_CACHE, 2, numbers), doing, e);
+    static const char sql[] =
+        "UPDATE conversation SET cache_bytes = max(0, cache_bytes + ?2) WHERE id = ?1";
+    return db_run(s, db_bound(s, sql, conversation, n), doing, e);
 }
 
 static int put_entry(struct store *s, int64_t conversation, const struct store_segment *g,
                      const char *doing, struct err *e)
 {
-    const int64_t entry[] = {conversation, g->layer,     g->seq,
-                             g->kind,      conversation, sqlite3_last_insert_rowid(s->db)};
-    return db_run(s, db_bound(s, DB_SEGMENT_ADD, 6, entry), doing, e);
+    static const char sql[] = "INSERT INTO segment (conversation, layer, seq, kind, origin, blob) "
+                              "VALUES (?1, ?2, ?3, ?4, ?1, ?5)";
+    const int64_t blob = sqlite3_last_insert_rowid(s->db);
+    return db_run(s, db_bound(s, sql, conversation, g->layer, g->seq, g->kind, blob), doing, e);
 }
 
 int store_segment_put(struct store *s, int64_t conversation, const struct store_segment *g,
                       struct err *e)
 {
     int64_t stored_bytes = 0;
-    bool own;
-    int rc = db_enter(s, &own, saving, e);
-    if (rc) return rc;
-    rc = db_blob_put(s, conversation, g, &stored_bytes, saving, e);
+    int rc = db_enter(s, saving, e);
+    if (!rc) rc = db_blob_put(s, conversation, g, &stored_bytes, saving, e);
     if (!rc) rc = put_entry(s, conversation, g, saving, e);
     if (!rc && g->kind != STORE_EVICTED && g->kind != STORE_RETURNED)
         rc = add_bytes(s, conversation, stored_bytes, saving, e);
-    return db_leave(s, own, rc, saving, e);
+    return db_leave(s, rc, saving, e);
 }
 
 int db_piece_copy(struct store *s, int64_t conversation, const struct store_segment *g,
                   struct err *e)
 {
-    const int64_t entry[] = {conversation, g->layer, g->seq, g->kind};
-    int rc = db_run(s, db_bound(s, DB_PIECE_LINK, 4, entry), saving, e);
+    static const char sql[] =
+        "INSERT INTO segment (conversation, layer, seq, kind, origin, blob) "
+        "SELECT conversation, layer, seq, ?4, origin, blob FROM segment WHERE "
+        "conversation = ?1 AND layer = ?2 AND seq = ?3 AND kind = ?4 - 3";
+    int rc = db_run(s, db_bound(s, sql, conversation, g->layer, g->seq, g->kind), saving, e);
     return rc || sqlite3_changes(s->db) > 0 ? rc : store_segment_put(s, conversation, g, e);
-}
-
-/* The number that a bound statement gives. */
-static int get_number(struct store *s, sqlite3_stmt *q, int64_t *out, const char *doing,
-                      struct err *e)
-{
-    int rc = 0;
-    *out = db_next(s, q, &rc, doing, e) ? sqlite3_column_int64(q, 0) : 0;
-    db_reset(q);
-    return rc;
 }
 
 int store_tail_keep(struct store *s, int64_t conversation, int64_t from, int64_t end, int64_t seq,
                     struct err *e)
 {
+    static const char measure[] =
+        "SELECT coalesce(sum(length(b.bytes)), 0) FROM tail AS t JOIN blob AS b "
+        "ON b.id = t.blob WHERE conversation = ?1 AND position > ?2 AND position <= ?3";
     /* each row has the units of the position before it */
-    const int64_t rows[] = {conversation, from + 1, end, seq};
+    static const char link[] =
+        "INSERT INTO segment (conversation, layer, seq, kind, origin, blob) "
+        "SELECT ?1, position - 1, ?4, 0, ?1, blob FROM tail WHERE conversation = ?1 "
+        "AND position > ?2 AND position <= ?3 AND blob IS NOT NULL";
     int64_t bytes;
-    bool own;
-    int rc = db_enter(s, &own, saving, e);
-    if (rc) return rc;
-    rc = get_number(s, db_bound(s, DB_TAIL_BYTES, 3, rows), &bytes, saving, e);
-    if (!rc) rc = db_run(s, db_bound(s, DB_TAIL_KEEP, 4, rows), saving, e);
+    int rc = db_enter(s, saving, e);
+    if (!rc) rc = db_get(s, db_bound(s, measure, conversation, from, end), &bytes, saving, e);
+    if (!rc) rc = db_run(s, db_bound(s, link, conversation, from, end, seq), saving, e);
     if (!rc) rc = add_bytes(s, conversation, bytes, saving, e);
-    return db_leave(s, own, rc, saving, e);
+    return db_leave(s, rc, saving, e);
 }
 
 int db_cache_recount(struct store *s, int64_t conversation, const char *doing, struct err *e)
 {
-    return db_run(s, db_bound(s, DB_CACHE_RECOUNT, 1, &conversation), doing, e);
+    static const char sql[] =
+        "UPDATE conversation SET cache_bytes = coalesce((SELECT sum(length(bytes)) FROM blob "
+        "WHERE id IN (SELECT blob FROM segment WHERE conversation = ?1 AND kind NOT IN (1, 4))), "
+        "0) WHERE id = ?1";
+    return db_run(s, db_bound(s, sql, conversation), doing, e);
 }
 
 /* Inside a transaction. */
 static int remove_entries(struct store *s, int64_t conversation, int layer, int64_t seq_min,
                           int64_t seq_max, const char *doing, struct err *e)
 {
-    const int64_t entries[] = {conversation, layer, seq_min, seq_max};
-    int rc = db_run(s, db_bound(s, DB_SEGMENT_DELETE, 4, entries), doing, e);
+    static const char sql[] =
+        "DELETE FROM segment WHERE conversation = ?1 AND (?2 < 0 OR layer = ?2) "
+        "AND seq BETWEEN ?3 AND ?4 AND (?2 < 0 OR kind NOT IN (0, 3, 6, 9))";
+    int rc = db_run(s, db_bound(s, sql, conversation, layer, seq_min, seq_max), doing, e);
     return rc ? rc : db_cache_recount(s, conversation, doing, e);
 }
 
@@ -130,26 +133,24 @@ int store_segment_delete(struct store *s, int64_t conversation, int layer, int64
                          int64_t seq_max, struct err *e)
 {
     static const char doing[] = "removing dead parts of the saved cache";
-    bool own;
-    int rc = db_enter(s, &own, doing, e);
-    if (rc) return rc;
-    rc = remove_entries(s, conversation, layer, seq_min, seq_max, doing, e);
-    return db_leave(s, own, rc, doing, e);
+    int rc = db_enter(s, doing, e);
+    if (!rc) rc = remove_entries(s, conversation, layer, seq_min, seq_max, doing, e);
+    return db_leave(s, rc, doing, e);
 }
 
 int store_cache_drop(struct store *s, int64_t conversation, struct err *e)
 {
     static const char doing[] = "dropping the saved cache";
-    const int64_t all[] = {conversation, INT64_MIN};
-    bool own;
-    int rc = db_enter(s, &own, doing, e);
-    if (rc) return rc;
-    rc = remove_entries(s, conversation, -1, INT64_MIN, INT64_MAX, doing, e);
-    if (!rc) rc = db_run(s, db_bound(s, DB_CHECKPOINT_CUT, 2, all), doing, e);
-    if (!rc) rc = db_run(s, db_bound(s, DB_TAIL_DROP_BLOBS, 1, all), doing, e);
-    if (!rc) rc = db_run(s, db_bound(s, DB_TAIL_DROP_UNITS, 1, all), doing, e);
-    rc = db_leave(s, own, rc, doing, e);
-    if (!rc && own) store_give_back(s, 0);
+    static const char *const drop[] = {
+        "DELETE FROM checkpoint WHERE conversation = ?1",
+        "DELETE FROM blob WHERE id IN (SELECT blob FROM tail AS t WHERE "
+        "conversation = ?1 AND NOT EXISTS (SELECT 1 FROM segment WHERE blob = t.blob))",
+        "UPDATE tail SET units = NULL, units_digest = NULL, blob = NULL WHERE conversation = ?1"};
+    int rc = db_enter(s, doing, e);
+    if (!rc) rc = remove_entries(s, conversation, -1, INT64_MIN, INT64_MAX, doing, e);
+    for (int i = 0; !rc && i < 3; i++) rc = db_run(s, db_bound(s, drop[i], conversation), doing, e);
+    rc = db_leave(s, rc, doing, e);
+    if (!rc && sqlite3_get_autocommit(s->db)) store_give_back(s, 0);
     return rc;
 }
 
@@ -325,15 +326,21 @@ int store_segment_each(struct store *s, int64_t conversation, int layer,
 
 int store_piece_keep(struct store *s, int64_t conversation, uint32_t pos, int n, struct err *e)
 {
-    const int64_t range[] = {conversation, pos, (int64_t)pos + n - 1};
-    return db_run(s, db_bound(s, DB_PIECE_KEEP, 3, range), saving, e);
+    static const char sql[] =
+        "INSERT INTO segment (conversation, layer, seq, kind, origin, blob) "
+        "SELECT conversation, layer, seq, kind + 3, origin, blob FROM segment "
+        "WHERE conversation = ?1 AND layer >= ?2 AND layer < ?3 AND kind IN (0, 6)";
+    return db_run(s, db_bound(s, sql, conversation, pos, (int64_t)pos + n), saving, e);
 }
 
 int store_piece_return(struct store *s, int64_t conversation, uint32_t pos, int n, int64_t seq,
                        struct err *e)
 {
-    const int64_t range[] = {conversation, pos, (int64_t)pos + n - 1, seq};
-    return db_run(s, db_bound(s, DB_PIECE_RETURN, 4, range), saving, e);
+    static const char sql[] =
+        "INSERT OR IGNORE INTO segment (conversation, layer, seq, kind, origin, blob) "
+        "SELECT conversation, layer, ?4, kind - 3, origin, blob FROM segment "
+        "WHERE conversation = ?1 AND layer >= ?2 AND layer < ?3 AND kind IN (3, 9)";
+    return db_run(s, db_bound(s, sql, conversation, pos, (int64_t)pos + n, seq), saving, e);
 }
 
 int store_piece_each(struct store *s, int64_t conversation, uint32_t pos, int n,
@@ -346,30 +353,39 @@ int store_piece_each(struct store *s, int64_t conversation, uint32_t pos, int n,
     return rc;
 }
 
+#define BLOCKS                                                                            \
+    "FROM segment AS g WHERE g.conversation = ?1 AND g.layer >= ?2 AND g.layer < ?3 AND " \
+    "g.kind IN (0 + 3 * ?4, 6 + 3 * ?4) AND g.seq <= ?5"
+
 /* Removes blocks of the log, or pieces of the archive, in a range of positions. */
-static int drop_blocks(struct store *s, int64_t conversation, int64_t first, int64_t last,
+static int drop_blocks(struct store *s, int64_t conversation, int64_t first, int64_t end,
                        int64_t seq, bool archived, const char *doing, struct err *e)
 {
-    const int64_t blocks[] = {conversation, first, last, archived, seq};
+    /* without the bytes that the other one of the two refers to */
+    static const char measure[] =
+        "SELECT coalesce(sum((SELECT length(bytes) FROM blob WHERE id = g.blob)), 0) " BLOCKS
+        " AND NOT EXISTS (SELECT 1 FROM segment AS o WHERE o.blob = g.blob AND "
+        "o.conversation = ?1 AND (o.kind IN (0, 6)) = ?4)";
     int64_t bytes;
-    bool own;
-    int rc = db_enter(s, &own, doing, e);
+    int rc = db_enter(s, doing, e);
     if (rc) return rc;
-    rc = get_number(s, db_bound(s, DB_BLOCKS_BYTES, 5, blocks), &bytes, doing, e);
-    if (!rc) rc = db_run(s, db_bound(s, DB_BLOCKS_DROP, 5, blocks), doing, e);
+    sqlite3_stmt *q = db_bound(s, measure, conversation, first, end, archived, seq);
+    rc = db_get(s, q, &bytes, doing, e);
+    q = db_bound(s, "DELETE " BLOCKS, conversation, first, end, archived, seq);
+    if (!rc) rc = db_run(s, q, doing, e);
     if (!rc && bytes) rc = add_bytes(s, conversation, -bytes, doing, e);
-    return db_leave(s, own, rc, doing, e);
+    return db_leave(s, rc, doing, e);
 }
 
 int store_piece_drop(struct store *s, int64_t conversation, uint32_t pos, int n, struct err *e)
 {
-    return drop_blocks(s, conversation, pos, (int64_t)pos + n - 1, INT64_MAX, true,
+    return drop_blocks(s, conversation, pos, (int64_t)pos + n, INT64_MAX, true,
                        "making room in the archive", e);
 }
 
 int store_block_drop(struct store *s, int64_t conversation, int64_t end, int64_t seq, struct err *e)
 {
-    return drop_blocks(s, conversation, 0, end - 1, seq, false,
+    return drop_blocks(s, conversation, 0, end, seq, false,
                        "removing dead parts of the saved cache", e);
 }
 
@@ -384,8 +400,10 @@ static struct db_row checkpoint_row(const struct store_checkpoint *c)
 int store_checkpoint_put(struct store *s, int64_t conversation, const struct store_checkpoint *c,
                          struct err *e)
 {
-    const int64_t numbers[] = {conversation, c->seq, c->n_run};
-    sqlite3_stmt *q = db_bound(s, DB_CHECKPOINT_PUT, 3, numbers);
+    static const char sql[] =
+        "INSERT INTO checkpoint (conversation, seq, n_run, digest) VALUES (?1, ?2, ?3, ?4) "
+        "ON CONFLICT (conversation, seq) DO UPDATE SET n_run = ?3, digest = ?4";
+    sqlite3_stmt *q = db_bound(s, sql, conversation, c->seq, c->n_run);
     uint8_t digest[DIGEST_BYTES];
     struct db_row row = checkpoint_row(c);
     db_digest(digest, &row);
@@ -421,34 +439,38 @@ int store_checkpoint_each(struct store *s, int64_t conversation,
 int store_lists_forget(struct store *s, int64_t conversation, int64_t seq, int n, struct err *e)
 {
     static const char doing[] = "forgetting old lists of evicted units";
-    const int64_t newest[] = {conversation, seq, n};
+    static const char newest[] =
+        "SELECT seq FROM segment WHERE conversation = ?1 AND layer = 0 AND kind = 1 "
+        "AND seq < ?2 ORDER BY seq DESC LIMIT 1 OFFSET ?3";
+    static const char old[] = "DELETE FROM segment WHERE conversation = ?1 AND layer = 0 AND "
+                              "kind IN (1, 4, 8) AND seq <= ?2";
     struct store_segment mark = {.kind = STORE_PAST, .bytes = ""};
-    bool own;
-    int rc = db_enter(s, &own, doing, e);
-    if (rc) return rc;
-    rc = get_number(s, db_bound(s, DB_LISTS_SEQ, 3, newest), &mark.seq, doing, e);
+    int rc = db_enter(s, doing, e);
+    if (!rc) rc = db_get(s, db_bound(s, newest, conversation, seq, n), &mark.seq, doing, e);
     if (!rc && mark.seq) {
-        const int64_t old[] = {conversation, mark.seq};
-        rc = db_run(s, db_bound(s, DB_LISTS_FORGET, 2, old), doing, e);
+        rc = db_run(s, db_bound(s, old, conversation, mark.seq), doing, e);
         if (!rc) rc = store_segment_put(s, conversation, &mark, e);
     }
-    return db_leave(s, own, rc, doing, e);
+    return db_leave(s, rc, doing, e);
 }
 
 int store_checkpoint_forget(struct store *s, int64_t conversation, int64_t seq, struct err *e)
 {
     static const char doing[] = "forgetting old checkpoints";
-    static const enum db_statement forget[] = {DB_CHECKPOINT_FORGET, DB_BASE_FORGET,
-                                               DB_STATE_FORGET};
-    const int64_t before[] = {conversation, seq};
+    /* the recurrent state is needed from the oldest checkpoint on */
+    static const char *const forget[] = {
+        "DELETE FROM checkpoint WHERE conversation = ?1 AND seq < ?2",
+        "DELETE FROM segment AS g WHERE conversation = ?1 AND kind = 5 AND seq < (SELECT max(seq) "
+        "FROM segment WHERE conversation = ?1 AND layer = g.layer AND kind = 5 AND seq <= ?2)",
+        "DELETE FROM segment WHERE conversation = ?1 AND kind = 2 AND seq < (SELECT max(seq) FROM "
+        "segment WHERE conversation = ?1 AND kind = 2 AND seq <= ?2)"};
     int n_changed = 0;
-    bool own;
-    int rc = db_enter(s, &own, doing, e);
+    int rc = db_enter(s, doing, e);
     if (rc) return rc;
     for (int i = 0; !rc && i < 3; i++) {
-        rc = db_run(s, db_bound(s, forget[i], 2, before), doing, e);
+        rc = db_run(s, db_bound(s, forget[i], conversation, seq), doing, e);
         if (i > 0) n_changed += sqlite3_changes(s->db);
     }
     if (!rc && n_changed > 0) rc = db_cache_recount(s, conversation, doing, e);
-    return db_leave(s, own, rc, doing, e);
+    return db_leave(s, rc, doing, e);
 }

@@ -25,6 +25,8 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/file.h"
+#include "base/memory.h"
 #include "store/db.h"
 
 #define CHECKPOINT_BYTES     (1 << 20)  /* after a turn, so that each turn writes its part */
@@ -35,38 +37,18 @@ static const char opening[] = "opening the saved conversations";
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static int make_folders(struct store *s, struct err *e)
-{
-    for (char *p = strchr(s->path + 1, '/'); p; p = strchr(p + 1, '/')) {
-        *p = 0;
-        int rc = mkdir(s->path, 0700);
-        if (rc && errno != EEXIST) {
-            int why = errno;
-            struct stat st;
-            /* EROFS or EACCES although the file exists */
-            if (stat(s->path, &st) == 0) why = EEXIST;
-            if (why != EEXIST) {
-                err_set(e, ERR_FAIL,
-                        "cannot make the folder %.*s for saved conversations: %s; choose another "
-                        "file with --db FILE, or save nothing with --private",
-                        SHOWN_MAX, s->path, strerror(why));
-                *p = '/';
-                return ERR_FAIL;
-            }
-        }
-        *p = '/';
-    }
-    return 0;
-}
-
 /* Creates the file with access for its owner only; SQLite gives its log the same mode. An existing
  * file is not opened here: closing it again would drop the locks of another connection of this
  * process. */
 static int make_file(struct store *s, struct err *e)
 {
     struct stat st;
-    int rc = make_folders(s, e);
-    if (rc) return rc;
+    struct err why_not;
+    int rc = file_make_folders(s->path, &why_not);
+    if (rc)
+        return err_set(e, rc,
+                       "%s; choose another file with --db FILE, or save nothing with --private",
+                       why_not.text);
     int fd = open(s->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd >= 0) {
         close(fd);
@@ -126,14 +108,11 @@ int store_open(struct store **out, const char *path, struct err *e)
 /* *out: a store without a connection; release it with store_close, also after an error. */
 static int new_store(struct store **out, const char *path, struct err *e)
 {
-    struct store *s = calloc(1, sizeof *s);
+    struct store *s = memory_new(1, sizeof *s);
     *out = s;
-    if (!s) return err_set(e, ERR_FAIL, "%s: out of memory", opening);
     s->lock_fd = -1;
-    s->path = strdup(path);
-    if (!s->path || sodium_init() < 0)
-        return err_set(e, ERR_FAIL, "%s: %s", opening,
-                       s->path ? "libsodium cannot start" : "out of memory");
+    s->path = memory_copy(path);
+    if (sodium_init() < 0) return err_set(e, ERR_FAIL, "%s: libsodium cannot start", opening);
     size_t n = strlen(path);
     s->shown = n > SHOWN_MAX ? s->path + n - SHOWN_MAX : s->path;
     return n ? 0 : err_set(e, ERR_USAGE, "--db: the name of the file is empty");
@@ -174,8 +153,8 @@ int store_open_key(struct store **out, const char *path, const struct store_key 
     if (!rc) rc = make_file(s, e);
     if (!rc) rc = connect(s, e);
     if (!rc) rc = db_schema_open(s, e);
-    if (!rc) rc = db_prepare_all(s, e);
-    if (rc == ERR_FORMAT && db_search_restore(s)) rc = db_prepare_all(s, e);
+    if (!rc) rc = db_check_tables(s, e);
+    if (rc == ERR_FORMAT && db_search_restore(s)) rc = db_check_tables(s, e);
     if (!rc) rc = db_secret_open(s, k ? &known : NULL, e);
     if (asked) store_secret_free(known.ctx);
     if (rc) store_close(s);
@@ -222,7 +201,7 @@ int store_open_source(struct store **out, const char *path, const struct store_k
     int rc = new_store(&s, path, e);
     if (!rc) rc = connect_source(s, e);
     if (!rc) rc = db_schema_open_source(s, e);
-    if (!rc) rc = db_prepare_all(s, e);
+    if (!rc) rc = db_check_tables(s, e);
     if (!rc) rc = db_secret_open(s, k, e);
     if (rc) store_close(s);
     *out = rc ? NULL : s;
@@ -240,7 +219,7 @@ void store_close(struct store *s)
     if (!s) return;
     store_rollback(s);
     store_blob_done(s);
-    for (int i = 0; i < DB_STATEMENTS; i++) sqlite3_finalize(s->statements[i]);
+    for (int i = 0; s->statements[i].q; i++) sqlite3_finalize(s->statements[i].q);
     sqlite3_close_v2(s->db);
     db_secret_close(s);
     if (s->lock_fd >= 0) close(s->lock_fd);
@@ -362,7 +341,8 @@ static bool read_model(sqlite3_stmt *q, struct file_identity *out)
 
 int store_model_find(struct store *s, const char *path, struct file_identity *out, struct err *e)
 {
-    sqlite3_stmt *q = s->statements[DB_MODEL_FIND];
+    sqlite3_stmt *q =
+        db_bound(s, "SELECT path, size, mtime_ns, inode, digest FROM model WHERE path = ?1");
     db_bind_text(q, 1, path, strlen(path));
     int rc = db_step(s, q, "looking up the model", e);
     if (rc <= 0) return rc;
@@ -375,16 +355,15 @@ int store_model_parts(struct store *s, const char *path, uint8_t **parts, size_t
                       struct err *e)
 {
     static const char doing[] = "looking up the model";
-    sqlite3_stmt *q = s->statements[DB_MODEL_PARTS];
+    sqlite3_stmt *q = db_bound(s, "SELECT parts FROM model WHERE path = ?1");
     *parts = NULL;
     *n_parts = 0;
     db_bind_text(q, 1, path, strlen(path));
     int rc = db_step(s, q, doing, e);
     if (rc <= 0) return rc;
     const struct db_part bytes = db_column(q, 0);
-    if (bytes.n && bytes.n % DIGEST_BYTES == 0) *parts = malloc(bytes.n);
-    if (*parts) {
-        memcpy(*parts, bytes.p, bytes.n);
+    if (bytes.n && bytes.n % DIGEST_BYTES == 0) {
+        *parts = memcpy(memory_new(1, bytes.n), bytes.p, bytes.n);
         *n_parts = bytes.n / DIGEST_BYTES;
     }
     db_reset(q);
@@ -394,7 +373,10 @@ int store_model_parts(struct store *s, const char *path, uint8_t **parts, size_t
 int store_model_put(struct store *s, const struct file_identity *m, const void *parts,
                     size_t n_parts, struct err *e)
 {
-    sqlite3_stmt *q = s->statements[DB_MODEL_PUT];
+    static const char sql[] = "INSERT INTO model (path, size, mtime_ns, inode, digest, parts) "
+                              "VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (path) DO UPDATE SET "
+                              "size = ?2, mtime_ns = ?3, inode = ?4, digest = ?5, parts = ?6";
+    sqlite3_stmt *q = db_bound(s, sql);
     db_bind_text(q, 1, m->path, strnlen(m->path, sizeof m->path));
     sqlite3_bind_int64(q, 2, m->size);
     sqlite3_bind_int64(q, 3, m->mtime_ns);
@@ -406,14 +388,9 @@ int store_model_put(struct store *s, const struct file_identity *m, const void *
 
 int store_model_forget(struct store *s, const char *path, struct err *e)
 {
-    static const char doing[] = "forgetting the model";
-    sqlite3_stmt *q;
-    int rc = db_prepare(s, "DELETE FROM model WHERE path = ?1", 0, &q, doing, e);
-    if (rc) return rc;
+    sqlite3_stmt *q = db_bound(s, "DELETE FROM model WHERE path = ?1");
     db_bind_text(q, 1, path, strlen(path));
-    rc = db_run(s, q, doing, e);
-    sqlite3_finalize(q);
-    return rc;
+    return db_run(s, q, "forgetting the model", e);
 }
 
 int store_model_list(struct store *s, int (*each)(void *ctx, const struct file_identity *m),
@@ -516,9 +493,8 @@ static const char compacting[] = "compacting the saved conversations";
 
 static int rebuild_search(struct store *s, struct err *e)
 {
-    bool own;
-    int rc = db_enter(s, &own, compacting, e);
-    return rc ? rc : db_leave(s, own, db_search_rebuild(s, e), compacting, e);
+    int rc = db_enter(s, compacting, e);
+    return rc ? rc : db_leave(s, db_search_rebuild(s, e), compacting, e);
 }
 
 static int64_t free_pages(struct store *s)

@@ -44,7 +44,10 @@ int store_tag_add(struct store *s, int64_t conversation, const char *tag, struct
     struct db_row row = tag_row(conversation, key, (struct db_part){"", 0});
     row.bytes = db_seal(s, &row, 0, tag, strlen(tag));
     db_digest(digest, &row);
-    sqlite3_stmt *q = db_bound(s, DB_TAG_ADD, 1, &conversation);
+    static const char sql[] =
+        "INSERT INTO tag (conversation, name, label, digest) VALUES (?1, ?2, ?3, ?4) "
+        "ON CONFLICT (conversation, name) DO NOTHING";
+    sqlite3_stmt *q = db_bound(s, sql, conversation);
     db_bind_text(q, 2, key, strlen(key));
     db_bind_blob(q, 3, row.bytes.p, row.bytes.n);
     db_bind_blob(q, 4, digest, sizeof digest);
@@ -57,7 +60,8 @@ int store_tag_remove(struct store *s, int64_t conversation, const char *tag, str
     int rc = check_tag(tag, e);
     if (rc) return rc;
     tag_key(s, tag, key);
-    sqlite3_stmt *q = db_bound(s, DB_TAG_REMOVE, 1, &conversation);
+    sqlite3_stmt *q =
+        db_bound(s, "DELETE FROM tag WHERE conversation = ?1 AND name = ?2", conversation);
     db_bind_text(q, 2, key, strlen(key));
     rc = db_write(s, q, tagging, e);
     return rc ? rc : sqlite3_changes(s->db);

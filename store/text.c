@@ -4,17 +4,9 @@
 
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/utf8_width.h"
 
 #define TITLE_COLUMNS 60
-
-size_t db_character(const char *text, size_t n, uint32_t *out)
-{
-    int length = n > 0 ? utf8_length(text, n) : 0;
-    if (length <= 0) return 0;
-    *out = utf8_decode(text, length);
-    return (size_t)length;
-}
 
 static bool is_control(uint32_t c)
 {
@@ -37,9 +29,9 @@ bool db_name_valid(const char *name)
     uint32_t c;
     if (n == 0 || n >= STORE_NAME_MAX) return false;
     while (i < n) {
-        size_t len = db_character(name + i, n - i, &c);
-        if (len == 0 || is_control(c)) return false;
-        i += len;
+        int len = utf8_next(name + i, n - i, &c);
+        if (len <= 0 || is_control(c)) return false;
+        i += (size_t)len;
     }
     return true;
 }
@@ -69,7 +61,8 @@ void db_title(char out[STORE_NAME_MAX], const char *text, size_t n)
     }
     for (size_t i = skip; i < n;) {
         uint32_t c = 0;
-        size_t len = db_character(text + i, n - i, &c);
+        int width = utf8_next(text + i, n - i, &c);
+        size_t len = width > 0 ? (size_t)width : 0;
         const char *from = text + i;
         i += len ? len : 1;
         if (c == '\n' && used > 0) break;

@@ -60,7 +60,9 @@ struct counts {
 static int count_messages(struct store *s, int64_t conversation, bool adds, struct counts *out,
                           const char *doing, struct err *e)
 {
-    sqlite3_stmt *q = db_bound(s, DB_MESSAGE_COUNTS, 1, &conversation);
+    static const char sql[] =
+        "SELECT n_messages, n_turns, deleted_ms IS NULL FROM conversation WHERE id = ?1";
+    sqlite3_stmt *q = db_bound(s, sql, conversation);
     int rc = db_step(s, q, doing, e);
     if (rc < 0) return rc;
     if (rc && adds && !sqlite3_column_int(q, 2)) {
@@ -87,8 +89,11 @@ static int bind_optional(struct store *s, sqlite3_stmt *q, int i, struct db_part
 static int insert_message(struct store *s, int64_t conversation, const struct store_message *m,
                           const char *doing, struct err *e)
 {
-    const int64_t numbers[] = {conversation, m->role, m->created_ms};
-    sqlite3_stmt *q = db_bound(s, DB_MESSAGE_ADD, 3, numbers);
+    static const char sql[] =
+        "INSERT INTO message (origin, role, created_ms, text, tokens, digest, "
+        "settings, thought, thought_tokens, thought_ms) "
+        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+    sqlite3_stmt *q = db_bound(s, sql, conversation, m->role, m->created_ms);
     uint8_t digest[DIGEST_BYTES];
     struct db_row row = message_row(conversation, m);
     row.bytes = db_seal(s, &row, 0, m->text, m->n_text);
@@ -119,7 +124,9 @@ static int insert_message(struct store *s, int64_t conversation, const struct st
 static int list_message(struct store *s, int64_t conversation, int64_t seq, int64_t message,
                         struct db_part digest, const char *doing, struct err *e)
 {
-    sqlite3_stmt *q = db_bound(s, DB_TRANSCRIPT_ADD, 3, (int64_t[]){conversation, seq, message});
+    static const char sql[] =
+        "INSERT INTO transcript (conversation, seq, message, digest) VALUES (?1, ?2, ?3, ?4)";
+    sqlite3_stmt *q = db_bound(s, sql, conversation, seq, message);
     if (digest.p) db_bind_blob(q, 4, digest.p, digest.n);
     return db_run(s, q, doing, e);
 }
@@ -141,9 +148,15 @@ static int count_in(struct store *s, int64_t conversation, int64_t id,
                     const struct store_message *m, bool first_turn, bool now, const char *doing,
                     struct err *e)
 {
-    const int64_t numbers[] = {conversation, m->role == CHAT_USER, (int64_t)m->n_tokens,
-                               m->created_ms, now};
-    int rc = db_run(s, db_bound(s, DB_CONVERSATION_SPOKEN, 5, numbers), doing, e);
+    /* The conversation that was spoken in last is the newest, even when the clock was set back in
+     * between. */
+    static const char sql[] =
+        "UPDATE conversation SET n_messages = n_messages + 1, n_turns = n_turns + ?2, "
+        "n_tokens = n_tokens + ?3, updated_ms = max(?4, CASE WHEN ?5 THEN 1 + coalesce((SELECT "
+        "max(updated_ms) FROM conversation WHERE id <> ?1), 0) ELSE 0 END) WHERE id = ?1";
+    sqlite3_stmt *q = db_bound(s, sql, conversation, m->role == CHAT_USER, (int64_t)m->n_tokens,
+                               m->created_ms, now);
+    int rc = db_run(s, q, doing, e);
     if (!rc && first_turn) rc = put_title(s, conversation, m->text, m->n_text, doing, e);
     return rc ? rc : db_search_add(s, id, m->text, m->n_text, doing, e);
 }
@@ -152,10 +165,9 @@ int store_message_add(struct store *s, int64_t conversation, struct store_messag
 {
     static const char doing[] = "saving the message";
     struct counts counts;
-    bool own, now = !m->created_ms;
-    int rc = db_enter(s, &own, doing, e);
-    if (rc) return rc;
-    rc = count_messages(s, conversation, true, &counts, doing, e);
+    bool now = !m->created_ms;
+    int rc = db_enter(s, doing, e);
+    if (!rc) rc = count_messages(s, conversation, true, &counts, doing, e);
     if (!rc) {
         m->seq = counts.n_messages;
         if (now) m->created_ms = system_unix_ms();
@@ -167,7 +179,7 @@ int store_message_add(struct store *s, int64_t conversation, struct store_messag
         bool first_turn = m->role == CHAT_USER && counts.n_turns == 0;
         rc = count_in(s, conversation, id, m, first_turn, now, doing, e);
     }
-    return db_leave(s, own, rc, doing, e);
+    return db_leave(s, rc, doing, e);
 }
 
 static int damaged(struct store *s, const char *what, int64_t seq, int64_t conversation,
@@ -474,7 +486,10 @@ static void bind_tail_text(struct store *s, sqlite3_stmt *q, int64_t conversatio
 static int add_tail(struct store *s, int64_t conversation, const struct store_tail *t,
                     const char *doing, struct err *e)
 {
-    sqlite3_stmt *q = db_bound(s, DB_TAIL_ADD, 2, (int64_t[]){conversation, t->position});
+    static const char sql[] =
+        "INSERT INTO tail (conversation, position, token, text, digest, units_digest, units, blob) "
+        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    sqlite3_stmt *q = db_bound(s, sql, conversation, t->position);
     uint8_t digest[DIGEST_BYTES], rest_digest[DIGEST_BYTES];
     const struct store_segment units = tail_units(t);
     int64_t stored_bytes;
@@ -495,9 +510,8 @@ static int add_tail(struct store *s, int64_t conversation, const struct store_ta
 int store_tail_add(struct store *s, int64_t conversation, const struct store_tail *t, struct err *e)
 {
     static const char doing[] = "saving the answer";
-    bool own;
-    int rc = db_enter(s, &own, doing, e);
-    return rc ? rc : db_leave(s, own, add_tail(s, conversation, t, doing, e), doing, e);
+    int rc = db_enter(s, doing, e);
+    return rc ? rc : db_leave(s, add_tail(s, conversation, t, doing, e), doing, e);
 }
 
 /* Columns units_digest, units (the rest), then digest and bytes of the units' blob. */
@@ -546,8 +560,8 @@ int store_tail_each(struct store *s, int64_t conversation,
 
 int store_tail_clear(struct store *s, int64_t conversation, struct err *e)
 {
-    static const char doing[] = "closing the answer";
-    return db_write(s, db_bound(s, DB_TAIL_CLEAR, 1, &conversation), doing, e);
+    sqlite3_stmt *q = db_bound(s, "DELETE FROM tail WHERE conversation = ?1", conversation);
+    return db_write(s, q, "closing the answer", e);
 }
 
 /* ---- going back ------------------------------------------------------------------------------ */
@@ -555,25 +569,31 @@ int store_tail_clear(struct store *s, int64_t conversation, struct err *e)
 /* Counts the remaining messages after some were removed. */
 static int recount(struct store *s, int64_t conversation, const char *doing, struct err *e)
 {
-    sqlite3_stmt *q = db_bound(s, DB_MESSAGE_SUMS, 1, &conversation);
+    static const char sums[] =
+        "SELECT count(*), coalesce(sum(m.role = 1), 0), coalesce(sum(length(m.tokens)), 0) FROM "
+        "transcript AS t LEFT JOIN message AS m ON m.id = t.message WHERE t.conversation = ?1";
+    static const char put[] =
+        "UPDATE conversation SET n_messages = ?2, n_turns = ?3, n_tokens = ?4 "
+        "WHERE id = ?1";
+    sqlite3_stmt *q = db_bound(s, sums, conversation);
     int rc = db_step(s, q, doing, e);
     if (rc < 0) return rc;
     int64_t n = rc ? sqlite3_column_int64(q, 0) : 0;
     int64_t bytes = rc ? sqlite3_column_int64(q, 2) - n * (int64_t)db_sealed_extra(s) : 0;
-    const int64_t sums[] = {conversation, n, rc ? sqlite3_column_int64(q, 1) : 0,
-                            bytes / (int64_t)sizeof(int32_t)};
+    int64_t n_turns = rc ? sqlite3_column_int64(q, 1) : 0;
     db_reset(q);
-    return db_run(s, db_bound(s, DB_CONVERSATION_RECOUNT, 4, sums), doing, e);
+    q = db_bound(s, put, conversation, n, n_turns, bytes / (int64_t)sizeof(int32_t));
+    return db_run(s, q, doing, e);
 }
 
 int db_message_cut(struct store *s, int64_t conversation, int64_t n_messages, const char *doing,
                    struct err *e)
 {
-    const int64_t from[] = {conversation, n_messages};
+    static const char sql[] = "DELETE FROM transcript WHERE conversation = ?1 AND seq >= ?2";
     int rc = db_search_cut(s, conversation, n_messages, doing, e);
     if (rc) return rc;
     db_begin_removing(s);
-    rc = db_run(s, db_bound(s, DB_MESSAGE_CUT, 2, from), doing, e);
+    rc = db_run(s, db_bound(s, sql, conversation, n_messages), doing, e);
     db_end_removing(s);
     return rc;
 }
@@ -582,16 +602,14 @@ int store_rewind(struct store *s, int64_t conversation, int64_t n_messages, int6
                  struct err *e)
 {
     static const char doing[] = "going back in the conversation";
-    const int64_t after[] = {conversation, seq};
-    bool own;
-    int rc = db_enter(s, &own, doing, e);
-    if (rc) return rc;
-    rc = db_message_cut(s, conversation, n_messages, doing, e);
-    if (!rc) rc = db_run(s, db_bound(s, DB_CHECKPOINT_CUT, 2, after), doing, e);
+    static const char cut[] = "DELETE FROM checkpoint WHERE conversation = ?1 AND seq > ?2";
+    int rc = db_enter(s, doing, e);
+    if (!rc) rc = db_message_cut(s, conversation, n_messages, doing, e);
+    if (!rc) rc = db_run(s, db_bound(s, cut, conversation, seq), doing, e);
     if (!rc) rc = store_tail_clear(s, conversation, e);
     if (!rc) rc = store_segment_delete(s, conversation, -1, seq + 1, INT64_MAX, e);
     if (!rc) rc = recount(s, conversation, doing, e);
-    return db_leave(s, own, rc, doing, e);
+    return db_leave(s, rc, doing, e);
 }
 
 /* ---- copies ---------------------------------------------------------------------------------- */
@@ -684,10 +702,16 @@ static int share_messages(struct copy *c, int64_t id, const char *title)
 static int share_cache(struct copy *c, int64_t id)
 {
     static const char doing[] = "branching off the saved cache";
-    const int64_t numbers[] = {id, c->made->id, c->seq};
+    static const char *const share[] = {
+        "INSERT INTO segment (conversation, layer, seq, kind, origin, blob) "
+        "SELECT ?2, layer, seq, kind, origin, blob FROM segment "
+        "WHERE conversation = ?1 AND seq <= ?3",
+        "INSERT INTO checkpoint (conversation, seq, n_run, digest) SELECT ?2, seq, n_run, digest "
+        "FROM checkpoint WHERE conversation = ?1 AND seq <= ?3"};
     struct store *s = c->to;
-    int rc = db_run(s, db_bound(s, DB_SEGMENT_SHARE, 3, numbers), doing, c->e);
-    if (!rc) rc = db_run(s, db_bound(s, DB_CHECKPOINT_SHARE, 3, numbers), doing, c->e);
+    int rc = 0;
+    for (int i = 0; !rc && i < 2; i++)
+        rc = db_run(s, db_bound(s, share[i], id, c->made->id, c->seq), doing, c->e);
     return rc ? rc : db_cache_recount(s, c->made->id, doing, c->e);
 }
 
@@ -724,11 +748,9 @@ int store_conversation_copy(struct store *from, int64_t id, int64_t n_messages, 
     static const char doing[] = "copying the conversation";
     struct copy c = {from, to, n_messages, seq, out, e};
     struct store_conversation original;
-    bool own;
-    int rc = db_enter(to, &own, doing, e);
-    if (rc) return rc;
-    rc = store_begin_reading(from, e);
-    if (rc) return db_leave(to, own, rc, doing, e);
+    int rc = db_enter(to, doing, e);
+    if (!rc) rc = store_begin_reading(from, e);
+    if (rc) return db_leave(to, rc, doing, e);
     rc = db_conversation_by_id(from, id, &original, doing, e);
     if (rc >= 0) rc = store_conversation_create(to, name, out, e);
     if (!rc) rc = copy_text(&c, &original);
@@ -738,7 +760,7 @@ int store_conversation_copy(struct store *from, int64_t id, int64_t n_messages, 
         rc = store_conversation_times(to, out->id, original.created_ms, original.updated_ms, e);
     if (!rc) rc = db_conversation_by_id(to, out->id, out, doing, e);
     store_end_reading(from);
-    return db_leave(to, own, rc < 0 ? rc : 0, doing, e);
+    return db_leave(to, rc < 0 ? rc : 0, doing, e);
 }
 
 int store_conversation_take(struct store *s, int64_t from, int64_t id, struct err *e)

@@ -10,6 +10,7 @@
 
 #include "base/digest.h"
 #include "base/file.h"
+#include "base/memory.h"
 #include "cli/commands/commands.h"
 #include "cli/control/model_list.h"
 #include "cli/control/secret.h"
@@ -130,8 +131,7 @@ static int verify_registered(struct models *k, struct err *e)
         if (!rc) report_note("no model file was used yet");
         return rc;
     }
-    const char **paths = calloc((size_t)k->n, sizeof *paths);
-    if (!paths) return err_set(e, ERR_FAIL, "out of memory for the list of models");
+    const char **paths = memory_new((size_t)k->n, sizeof *paths);
     const char *at = str_get(&k->paths);
     for (int64_t i = 0; i < k->n; i++, at += strlen(at) + 1) paths[i] = at;
     rc = check_all(k, paths, (int)k->n, IDENTITY_VERIFY_FULL, e);
@@ -158,13 +158,12 @@ static int unpack_one(void *ctx, const struct weight_cache *p)
 }
 
 /* Removes the copies of these models, or all; also of models that no longer exist. */
-static int unpack(struct models *k, const char *const *paths, int n, struct err *e)
+static int unpack(struct models *k, const char *const *paths, int n)
 {
     char *real[sizeof k->options->args / sizeof *k->options->args];
     for (int i = 0; i < n; i++) {
         real[i] = realpath(paths[i], NULL);
-        if (!real[i]) real[i] = strdup(paths[i]);
-        if (!real[i]) return err_set(e, ERR_FAIL, "out of memory for a path");
+        if (!real[i]) real[i] = memory_copy(paths[i]);
     }
     struct unpack u = {real, n};
     const char *dir = k->options->engine.weight_cache_dir;
@@ -283,7 +282,7 @@ static int remove_one(struct models *k, const char *path, struct err *e)
     const char *file = real ? real : path;
     bool pulled = is_pulled(file);
     if (k->standard && !strcmp(file, k->standard)) rc = set_default(k, "", e);
-    if (!rc) rc = unpack(k, &file, 1, e);
+    if (!rc) rc = unpack(k, &file, 1);
     if (!rc && pulled) rc = remove_files(file, e);
     if (!rc) rc = conversations_forget_model(k->library, file, e);
     if (!rc && pulled) report_line("%s", file);
@@ -300,7 +299,7 @@ static int on_models(struct models *k, const char *what, char *const *paths, int
     int rc = 0;
     if (!strcmp(what, "list") && n == 0) return list(k, e);
     if (!strcmp(what, "add") && n > 0) return check_all(k, files, n, k->options->engine.verify, e);
-    if (!strcmp(what, "unpack")) return unpack(k, files, n, e);
+    if (!strcmp(what, "unpack")) return unpack(k, files, n);
     if (!strcmp(what, "verify"))
         return n ? check_all(k, files, n, IDENTITY_VERIFY_FULL, e) : verify_registered(k, e);
     if (!strcmp(what, "default") && n == 1) return set_default(k, paths[0], e);
@@ -327,8 +326,7 @@ static int run(struct models *k, struct err *e)
             str_puts(&path, name);
         else
             rc = model_find(o, k->library, name, &path, e);
-        paths[i] = strdup(str_get(&path));
-        if (!rc && !paths[i]) rc = err_set(e, ERR_FAIL, "out of memory for a path");
+        paths[i] = memory_copy(str_get(&path));
         str_release(&path);
     }
     if (!rc) rc = on_models(k, what, paths, n, e);

@@ -515,11 +515,6 @@ static int open_chosen(struct run *r, const char *name, struct err *e)
     return rc;
 }
 
-static int is_named(void *ctx, const struct conversations_entry *c)
-{
-    return strcmp(c->name, ctx) == 0;
-}
-
 /* Closes the session. session_close removes its conversation if it is empty and has no name from
  * the user. `last` is the conversation's name; it becomes "" if there is no such conversation now.
  */
@@ -528,8 +523,7 @@ static void close_session(struct control *c, char last[STORE_NAME_MAX])
     struct conversations *l = c->parts.library;
     session_close(c->parts.session);
     c->parts.session = NULL;
-    if (c->options.session.private_mode || (l && !conversations_list(l, is_named, last, NULL)))
-        last[0] = 0;
+    if (c->options.session.private_mode || (l && !conversations_has(l, last, NULL))) last[0] = 0;
 }
 
 /* Closes the engine if another model is needed. */
@@ -721,13 +715,10 @@ static int replace_damaged(struct run *r)
 
 static int open_named(struct run *r, const char *name)
 {
-    char wanted[STORE_NAME_MAX];
     struct err e = {0};
-    put_name(wanted, name);
-    struct conversations *l = r->c->parts.library;
-    int found = l ? conversations_list(l, is_named, wanted, &e) : 0;
+    int found = conversations_has(r->c->parts.library, name, &e);
     if (!found) err_set(&e, ERR_FAIL, "no conversation %.100s; /list shows them", name);
-    if (found > 0) return change(r, wanted, NULL);
+    if (found > 0) return change(r, name, NULL);
     emit_error(r->ev, EVENT_FAILED, &e);
     return 0;
 }

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "cli/options/paths.h"
 
 static const char *prefix(bool in_memory)
@@ -52,7 +53,7 @@ int edit_folder_make(struct edit_folder *f, bool in_memory, struct err *e)
     *f = (struct edit_folder){.fd = -1};
     int rc = place(in_memory, &f->path, e);
     if (!rc) str_printf(&f->path, "%sXXXXXX", prefix(in_memory));
-    if (!rc && !in_memory) rc = path_make_folders(f->path.data, e);
+    if (!rc && !in_memory) rc = file_make_folders(f->path.data, e);
     if (!rc && !mkdtemp(f->path.data)) /* 0700 */
         rc = err_set(e, ERR_FAIL, "cannot make folder %s: %s", f->path.data, strerror(errno));
     if (!rc) f->fd = take(f->path.data);

@@ -31,7 +31,7 @@ int model_settings_write(const char *model, const char *text, struct err *e)
 {
     struct str path = {0}, whole = {0};
     int rc = model_settings_path(model, &path, e);
-    if (!rc) rc = path_make_folders(path.data, e);
+    if (!rc) rc = file_make_folders(path.data, e);
     if (!rc && strchr(model, '\n'))
         rc = err_set(e, ERR_FAIL, "%s cannot be written", str_get(&path));
     str_printf(&whole, "# %s\n%s", model, text);

@@ -1,25 +1,13 @@
 #include "cli/options/paths.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/file.h"
 #include "cli/options/options.h"
 #include "cli/print/report.h"
-
-int path_make_folders(char *path, struct err *e)
-{
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = 0;
-        int failed = mkdir(path, 0700) != 0 && errno != EEXIST;
-        if (failed) err_set(e, ERR_FAIL, "cannot make folder %s: %s", path, strerror(errno));
-        *slash = '/';
-        if (failed) return ERR_FAIL;
-    }
-    return 0;
-}
 
 static const struct {
     const char *variable, *below_home;
@@ -47,7 +35,7 @@ int path_find(enum path_folder folder, const char *name, struct str *out, struct
 int path_make(enum path_folder folder, const char *name, struct str *out, struct err *e)
 {
     int rc = path_find(folder, name, out, e);
-    return rc ? rc : path_make_folders(out->data, e);
+    return rc ? rc : file_make_folders(out->data, e);
 }
 
 int path_database(const struct options *o, struct str *out, struct err *e)

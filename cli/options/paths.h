@@ -19,9 +19,6 @@ enum path_folder { PATH_CONFIG, PATH_DATA, PATH_STATE, PATH_CACHE };
 int path_find(enum path_folder folder, const char *name, struct str *out, struct err *e);
 int path_make(enum path_folder folder, const char *name, struct str *out, struct err *e);
 
-/* Makes the folders of a path, up to its last slash. */
-int path_make_folders(char *path, struct err *e);
-
 /* Calls back with each file below `folder`, as deep as `retain pull` places models. */
 void path_walk(const char *folder, void (*each)(void *ctx, const char *path, int64_t size),
                void *ctx);

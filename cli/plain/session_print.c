@@ -65,13 +65,13 @@ void session_print_map(const struct session *s)
     int64_t kept, seen;
     struct retention *r = retention_new(s);
     session_stats(s, &st);
-    if (r) session_retention(s, r);
+    session_retention(s, r);
     ramp_kept(&st, false, &out);
     str_puts(&out, ", ");
     ramp_budget(&st, &out);
     str_puts(&out, "\n");
-    int parts = r && r->n_cols < MAP_PARTS ? r->n_cols : MAP_PARTS;
-    for (int i = 0; r && i < parts; i++) {
+    int parts = r->n_cols < MAP_PARTS ? r->n_cols : MAP_PARTS;
+    for (int i = 0; i < parts; i++) {
         int col, end;
         ramp_columns(r, parts, i, &col, &end);
         ramp_sum(r, ramp_all(r), col, end, &kept, &seen);

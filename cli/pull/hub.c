@@ -131,7 +131,7 @@ static void add_file(struct hub_list *out, const cJSON *item)
     if (!(n >= 0 && n < (double)FILE_MAX)) return;
     out->files = memory_grow(out->files, (size_t)out->n + 1, sizeof *out->files);
     struct hub_file *f = &out->files[out->n++];
-    *f = (struct hub_file){.path = strdup(path), .size = (int64_t)n};
+    *f = (struct hub_file){.path = memory_copy(path), .size = (int64_t)n};
     if (is_hex(sha256, 64)) memcpy(f->sha256, sha256, 65);
 }
 

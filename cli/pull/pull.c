@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/digest.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/system.h"
 #include "cli/options/options.h"
@@ -53,7 +54,7 @@ struct pull {
 
 static void allow(struct pull *p, const char *host)
 {
-    if (*host && p->n_hosts < HOSTS_MAX) p->hosts[p->n_hosts++] = strdup(host);
+    if (*host && p->n_hosts < HOSTS_MAX) p->hosts[p->n_hosts++] = memory_copy(host);
 }
 
 static void set_hosts(struct pull *p)
@@ -178,7 +179,7 @@ static int place(const struct pull *p, struct part *part, struct err *e)
     int rc = path_find(PATH_DATA, "models", &folder, e);
     if (!rc) {
         str_printf(&folder, "/%s/%s", p->address.repo, str_get(&part->path));
-        rc = path_make_folders(folder.data, e);
+        rc = file_make_folders(folder.data, e);
         str_clear(&part->path);
         str_puts(&part->path, str_get(&folder));
     }
@@ -458,7 +459,7 @@ static void add_here(void *ctx, const char *path, int64_t size)
     struct here *h = ctx;
     struct hub_list *l = &h->list;
     l->files = memory_grow(l->files, (size_t)l->n + 1, sizeof *l->files);
-    l->files[l->n++] = (struct hub_file){.path = strdup(path + h->root), .size = size};
+    l->files[l->n++] = (struct hub_file){.path = memory_copy(path + h->root), .size = size};
 }
 
 bool pull_find(const char *address, struct str *path)

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 static uint32_t get_u32(const uint8_t *p)
 {
     uint32_t v;
@@ -258,10 +260,9 @@ bool segment_state_read(struct cache *c, int layer, const void *bytes, size_t n,
 
 /* ---- positions ------------------------------------------------------------------------------- */
 
-bool positions_init(struct positions *g, int n_head)
+void positions_init(struct positions *g, int n_head)
 {
-    *g = (struct positions){.n_head = n_head, .heads = calloc((size_t)n_head, sizeof *g->heads)};
-    return g->heads != NULL;
+    *g = (struct positions){n_head, memory_new((size_t)n_head, sizeof *g->heads)};
 }
 
 void positions_release(struct positions *g)
@@ -276,18 +277,11 @@ void positions_clear(struct positions *g)
     for (int i = 0; i < g->n_head; i++) g->heads[i].n = 0;
 }
 
-bool positions_push(struct positions *g, int head, uint32_t pos)
+void positions_push(struct positions *g, int head, uint32_t pos)
 {
     struct positions_head *h = &g->heads[head];
-    if (h->n == h->max) {
-        size_t max = h->max ? 2 * h->max : 64;
-        uint32_t *p = realloc(h->pos, max * sizeof *p);
-        if (!p) return false;
-        h->pos = p;
-        h->max = max;
-    }
+    h->pos = memory_more(h->pos, h->n, &h->max, sizeof *h->pos);
     h->pos[h->n++] = pos;
-    return true;
 }
 
 static int compare_u32(const void *a, const void *b)
@@ -366,7 +360,7 @@ bool positions_read(struct positions *g, const bool *taken, const void *bytes, s
         for (; count > 0; count--) {
             if (!get_varint(&p, end, &distance)) return false;
             pos += distance;
-            if ((!taken || taken[i]) && !positions_push(g, i, pos)) return false;
+            if (!taken || taken[i]) positions_push(g, i, pos);
         }
     }
     return p == end;

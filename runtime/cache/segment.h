@@ -100,10 +100,10 @@ struct positions_head {
     size_t n, max;
 };
 
-bool positions_init(struct positions *g, int n_head); /* false = out of memory */
+void positions_init(struct positions *g, int n_head);
 void positions_release(struct positions *g);
 void positions_clear(struct positions *g);
-bool positions_push(struct positions *g, int head, uint32_t pos);
+void positions_push(struct positions *g, int head, uint32_t pos);
 void positions_sort(struct positions *g);
 int64_t positions_count(const struct positions *g);
 /* How often a sorted list has a position. */
@@ -111,7 +111,8 @@ size_t positions_times(const struct positions_head *h, uint32_t pos);
 /* Appends the bytes of a sorted list. */
 void positions_write(const struct positions *g, struct str *out);
 /* Adds the positions in `bytes` of those heads that are taken, NULL = all; false = they are
- * invalid, or out of memory. */
+ * invalid.
+ */
 bool positions_read(struct positions *g, const bool *taken, const void *bytes, size_t n);
 
 /* ---- loading --------------------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "base/nearest.h"
 #include "base/str.h"
 #include "runtime/model/identity.h"
@@ -51,21 +52,14 @@ int conversations_open(struct conversations **out, const char *path, struct err 
 int conversations_open_key(struct conversations **out, const char *path, const struct store_key *k,
                            struct err *e)
 {
-    int rc = 0;
-    *out = NULL;
-    struct conversations *l = calloc(1, sizeof *l);
-    if (!l) return err_set(e, ERR_FAIL, "opening the saved conversations: out of memory");
+    struct conversations *l = *out = memory_new(1, sizeof *l);
     if (k) l->key = *k;
-    if (path) l->path = strdup(path);
-    if (path && !l->path)
-        rc = err_set(e, ERR_FAIL, "opening the saved conversations: out of memory");
-    if (path && !rc) rc = store_open_key(&l->store, path, k ? &l->key : NULL, e);
-    if (rc) goto fail;
+    if (path) l->path = memory_copy(path);
+    int rc = path ? store_open_key(&l->store, path, k ? &l->key : NULL, e) : 0;
     l->registry = (struct model_registry){l->store, registry_find, registry_parts, registry_put};
-    *out = l;
-    return 0;
-fail:
+    if (!rc) return 0;
     conversations_close(l);
+    *out = NULL;
     return rc;
 }
 
@@ -124,9 +118,12 @@ static int list_one(void *ctx, const struct store_conversation *c)
                                         .cache_bytes = c->cache_bytes};
     memcpy(entry.name, c->name, sizeof entry.name);
     memcpy(entry.title, c->title, sizeof entry.title);
-    char digest[DIGEST_HEX];
+    struct save_state state;
+    bool known;
     int rc = c->has_tags ? store_tag_each(w->store, c->id, add_tag, &entry, w->e) : 0;
-    if (save_model(w->store, c->id, digest, entry.model, NULL)) entry.model[0] = 0;
+    save_state_of(w->store, c->id, &state, &known, NULL);
+    memcpy(entry.model, state.model_name, sizeof entry.model);
+    save_state_release(&state);
     return rc ? rc : w->each(w->ctx, &entry);
 }
 
@@ -157,6 +154,12 @@ int conversations_origin(struct conversations *l, const char *name,
     if (found <= 0) return found;
     int rc = save_state_of(l->store, out->is.id, &out->state, &known, e);
     return rc ? rc : known;
+}
+
+int conversations_has(struct conversations *l, const char *name, struct err *e)
+{
+    struct store_conversation c;
+    return l && l->store ? store_conversation_find(l->store, name, &c, e) : 0;
 }
 
 int conversations_read_cost(struct conversations *l, const char *name, const char *digest,

@@ -247,11 +247,6 @@ int passages_find(struct conversations *l, const char *from, const char *own, co
     return 0;
 }
 
-static int is_named(void *ctx, const struct conversations_entry *c)
-{
-    return strcmp(c->name, ctx) == 0;
-}
-
 int passages_check(struct conversations *l, const char *from, struct err *e)
 {
     char name[STORE_NAME_MAX];
@@ -264,7 +259,7 @@ int passages_check(struct conversations *l, const char *from, struct err *e)
     for (size_t n; *from; from += n + (from[n] == ',')) {
         n = strcspn(from, ",");
         snprintf(name, sizeof name, "%.*s", (int)n, from);
-        int found = conversations_list(l, is_named, name, e);
+        int found = conversations_has(l, name, e);
         if (found < 0) return found;
         if (!found)
             return err_set(e, ERR_FAIL, "--recall-from: no conversation %.100s; /list shows them",

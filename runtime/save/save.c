@@ -11,11 +11,9 @@
 #include "base/memory.h"
 #include "runtime/save/save_windows.h"
 
-static struct save *new_save(struct store *store, int64_t conversation, struct err *e)
+static struct save *new_save(struct store *store, int64_t conversation)
 {
-    struct save *s = calloc(1, sizeof *s);
-    if (!s) err_set(e, ERR_FAIL, "out of memory for saving");
-    if (!s) return NULL;
+    struct save *s = memory_new(1, sizeof *s);
     s->store = store;
     s->conversation = conversation;
     return s;
@@ -25,15 +23,11 @@ int save_open(struct save **out, struct store *store, int64_t conversation, int6
               struct err *e)
 {
     *out = NULL;
-    struct save *s = new_save(store, conversation, e);
-    if (!s) return ERR_FAIL;
-    s->rewind_bytes = rewind_bytes;
     int rc = store_lock(store, conversation, e);
-    if (rc)
-        free(s);
-    else
-        *out = s;
-    return rc;
+    if (rc) return rc;
+    *out = new_save(store, conversation);
+    (*out)->rewind_bytes = rewind_bytes;
+    return 0;
 }
 
 struct store *save_store(const struct save *s)
@@ -41,12 +35,11 @@ struct store *save_store(const struct save *s)
     return s->store;
 }
 
-int save_view(struct save **out, struct store *store, int64_t conversation, struct err *e)
+struct save *save_view(struct store *store, int64_t conversation)
 {
-    *out = new_save(store, conversation, e);
-    if (!*out) return ERR_FAIL;
-    (*out)->reads_only = true;
-    return 0;
+    struct save *s = new_save(store, conversation);
+    s->reads_only = true;
+    return s;
 }
 
 void save_close(struct save *s)
@@ -71,7 +64,7 @@ void save_forget_empty(struct save *s, const char *name)
     store_conversation_forget(s->store, s->conversation, name, NULL);
 }
 
-int save_out_of_memory(struct err *e)
+static int out_of_memory(struct err *e)
 {
     return err_set(e, ERR_FAIL, "out of memory while saving; nothing already saved was lost");
 }
@@ -80,7 +73,7 @@ int save_reserve(struct save *s, size_t n, struct err *e)
 {
     if (n <= s->bytes_max) return 0;
     uint8_t *p = realloc(s->bytes, n);
-    if (!p) return save_out_of_memory(e);
+    if (!p) return out_of_memory(e);
     s->bytes = p;
     s->bytes_max = n;
     return 0;
@@ -114,20 +107,14 @@ int save_make_known(struct save *s, const struct cache *c, struct err *e)
 {
     size_t n = (size_t)n_heads(c);
     if (s->known) return 0;
-    s->n_layer = c->shape.n_layer;
-    s->n_known = calloc(n, sizeof *s->n_known);
-    s->bases = calloc((size_t)s->n_layer, sizeof *s->bases);
     s->known = calloc(n * (size_t)cache_head_max(&c->shape), sizeof *s->known);
-    if (s->n_known && s->bases && s->known && positions_init(&s->evicted, (int)n) &&
-        positions_init(&s->returned, (int)n))
-        return 0;
-    free(s->known);
-    free(s->n_known);
-    free(s->bases);
-    s->known = NULL;
-    s->n_known = NULL;
-    s->bases = NULL;
-    return save_out_of_memory(e);
+    if (!s->known) return out_of_memory(e);
+    s->n_layer = c->shape.n_layer;
+    s->n_known = memory_new(n, sizeof *s->n_known);
+    s->bases = memory_new((size_t)s->n_layer, sizeof *s->bases);
+    positions_init(&s->evicted, (int)n);
+    positions_init(&s->returned, (int)n);
+    return 0;
 }
 
 static uint32_t *known_of(const struct save *s, const struct cache *c, int head)
@@ -160,28 +147,26 @@ void save_know_nothing(struct save *s, const struct cache *c)
 
 /* Finds the positions that the cache has lost, into s->evicted, and those that returned, into
  * s->returned. */
-static bool find_changes(struct save *s, const struct cache *c)
+static void find_changes(struct save *s, const struct cache *c)
 {
-    bool ok = true;
     positions_clear(&s->evicted);
     positions_clear(&s->returned);
     for (int i = 0; i < n_heads(c); i++) {
         const struct cache_head *h = &c->kv_heads[i];
         const int n_known = s->n_known[i];
         const uint32_t *known = known_of(s, c, i);
-        for (int k = 0, j = 0; ok && (k < n_known || j < h->len);) {
+        for (int k = 0, j = 0; k < n_known || j < h->len;) {
             /* newer ones are not in the log yet */
             bool in = j < h->len && h->pos[j] < s->saved_pos;
             if (!in && k == n_known) break;
             if (in && k < n_known && h->pos[j] == known[k])
                 j++, k++;
             else if (in && (k == n_known || h->pos[j] < known[k]))
-                ok = positions_push(&s->returned, i, h->pos[j++]);
+                positions_push(&s->returned, i, h->pos[j++]);
             else
-                ok = positions_push(&s->evicted, i, known[k++]);
+                positions_push(&s->evicted, i, known[k++]);
         }
     }
-    return ok;
 }
 
 void save_note_point(struct save *s, const struct save_point *p)
@@ -258,7 +243,7 @@ int save_put_state(struct save *s, int64_t conversation, const struct save_state
     int rc = store_message_count(s->store, conversation, &n_messages, e);
     if (rc) return rc;
     char *text = state_text(now, n_messages);
-    if (!text) return save_out_of_memory(e);
+    if (!text) return out_of_memory(e);
     rc = store_state_put(s->store, conversation, text, e);
     free(text);
     return rc;
@@ -317,28 +302,15 @@ static char *copy_text(const cJSON *o, const char *key)
     return v ? strdup(v) : NULL;
 }
 
-int save_model(struct store *store, int64_t conversation, char digest[65], char name[96],
-               struct err *e)
-{
-    char *text;
-    int rc = store_state_get(store, conversation, &text, e);
-    if (rc) return rc;
-    cJSON *o = cJSON_Parse(text);
-    free(text);
-    get_text(o, "model", digest, 65);
-    get_text(o, "name", name, 96);
-    cJSON_Delete(o);
-    return 0;
-}
-
-int save_state(struct save *s, struct save_state *out, bool *found, struct err *e)
+int save_state_of(struct store *store, int64_t conversation, struct save_state *out, bool *found,
+                  struct err *e)
 {
     char *text, seed[32];
     *out = (struct save_state){0};
     *found = false;
     int64_t n_messages;
-    int rc = store_message_count(s->store, s->conversation, &n_messages, e);
-    if (!rc) rc = store_state_get(s->store, s->conversation, &text, e);
+    int rc = store_message_count(store, conversation, &n_messages, e);
+    if (!rc) rc = store_state_get(store, conversation, &text, e);
     if (rc) return rc;
     cJSON *o = *text ? cJSON_Parse(text) : NULL;
     free(text);
@@ -368,16 +340,9 @@ int save_state(struct save *s, struct save_state *out, bool *found, struct err *
     return 0;
 }
 
-int save_state_of(struct store *store, int64_t conversation, struct save_state *out, bool *found,
-                  struct err *e)
+int save_state(struct save *s, struct save_state *out, bool *found, struct err *e)
 {
-    struct save *s;
-    *out = (struct save_state){0};
-    *found = false;
-    int rc = save_view(&s, store, conversation, e);
-    if (!rc) rc = save_state(s, out, found, e);
-    save_close(s);
-    return rc;
+    return save_state_of(s->store, s->conversation, out, found, e);
 }
 
 bool save_turns_hold(const struct save_turns *t, int64_t turn)
@@ -486,13 +451,13 @@ static int put_list(struct save *s, enum store_kind kind, const struct positions
 static int return_blocks(struct save *s, struct err *e)
 {
     struct positions pieces;
-    int rc = positions_init(&pieces, 1) ? 0 : save_out_of_memory(e);
+    int rc = 0;
+    positions_init(&pieces, 1);
     for (int i = 0; i < s->returned.n_head; i++) {
         const struct positions_head *h = &s->returned.heads[i];
-        for (size_t j = 0; !rc && j < h->n; j++)
-            if (!positions_push(&pieces, 0, h->pos[j] / ARCHIVE_PIECE)) rc = save_out_of_memory(e);
+        for (size_t j = 0; j < h->n; j++) positions_push(&pieces, 0, h->pos[j] / ARCHIVE_PIECE);
     }
-    if (!rc) positions_sort(&pieces);
+    positions_sort(&pieces);
     for (size_t i = 0; !rc && i < pieces.heads[0].n; i++) {
         const uint32_t piece = pieces.heads[0].pos[i];
         if (i > 0 && piece == pieces.heads[0].pos[i - 1]) continue;
@@ -507,7 +472,7 @@ static int return_blocks(struct save *s, struct err *e)
 static int put_changes(struct save *s, const struct cache *c, struct err *e)
 {
     if (s->broken || (c->n_evictions == s->n_evictions && c->n_returns == s->n_returns)) return 0;
-    if (!find_changes(s, c)) return save_out_of_memory(e);
+    find_changes(s, c);
     int rc = put_list(s, STORE_EVICTED, &s->evicted, e);
     if (!rc) rc = put_list(s, STORE_RETURNED, &s->returned, e);
     if (!rc) rc = return_blocks(s, e);

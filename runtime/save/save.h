@@ -85,7 +85,7 @@ struct save_state {
 int save_open(struct save **out, struct store *store, int64_t conversation, int64_t rewind_bytes,
               struct err *e);
 /* Without the lock, for viewing: only the reading functions and save_branch may be called. */
-int save_view(struct save **out, struct store *store, int64_t conversation, struct err *e);
+struct save *save_view(struct store *store, int64_t conversation);
 void save_close(struct save *s);
 struct store *save_store(const struct save *s);
 /* Asserts the invariants; for CHECK (base/check.h). */
@@ -112,10 +112,6 @@ void save_state_release(struct save_state *s);
 /* Writes the state of a conversation; inside a transaction. */
 int save_put_state(struct save *s, int64_t conversation, const struct save_state *now,
                    struct err *e);
-
-/* Of any conversation: the digest and the name of its model; "" = not known. */
-int save_model(struct store *store, int64_t conversation, char digest[65], char name[96],
-               struct err *e);
 
 /* An entry of the log that the conversation can be rewound to. */
 struct save_point {

@@ -69,21 +69,19 @@ static uint32_t base_end(const struct save *s, const struct cache *c, int layer)
 }
 
 /* Lists the positions from `end` on that a layer's heads have evicted in s->evicted. */
-static bool list_dead(struct save *s, const struct cache *c, int layer, uint32_t end)
+static void list_dead(struct save *s, const struct cache *c, int layer, uint32_t end)
 {
-    bool ok = true;
     positions_clear(&s->evicted);
     for (int i = layer * c->shape.n_head; i < (layer + 1) * c->shape.n_head; i++) {
         const struct cache_head *h = &c->kv_heads[i];
         int slot = cache_slot(h, end);
-        for (uint32_t pos = end; ok && pos < c->n_pos; pos++) {
+        for (uint32_t pos = end; pos < c->n_pos; pos++) {
             if (slot < h->len && h->pos[slot] == pos)
                 slot++;
             else
-                ok = positions_push(&s->evicted, i, pos);
+                positions_push(&s->evicted, i, pos);
         }
     }
-    return ok;
 }
 
 /* The units, after the number of bytes (u32) of the list of later positions that are dead, and the
@@ -92,7 +90,7 @@ static int put_base(struct save *s, const struct cache *c, int layer, uint32_t e
 {
     struct str bytes = {0};
     uint32_t n_list = 0;
-    if (!list_dead(s, c, layer, end)) return save_out_of_memory(e);
+    list_dead(s, c, layer, end);
     str_append(&bytes, &n_list, sizeof n_list);
     positions_write(&s->evicted, &bytes);
     n_list = (uint32_t)(bytes.n - sizeof n_list);

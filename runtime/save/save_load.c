@@ -190,22 +190,20 @@ static bool in_base(const struct segment *base, int head, uint32_t pos)
 
 /* Of one head's returned positions those that are alive: added and returned more often than they
  * were evicted. */
-static bool find_again(struct load *job, int index)
+static void find_again(struct load *job, int index)
 {
     const int layer = index / job->c->shape.n_head, head = index % job->c->shape.n_head;
     const struct layer *l = &job->layers[layer];
     const struct positions_head *r = &job->returned.heads[index];
-    bool ok = true;
-    for (size_t i = 0, n; ok && i < r->n; i += n) {
+    for (size_t i = 0, n; i < r->n; i += n) {
         const uint32_t pos = r->pos[i];
         for (n = 1; i + n < r->n && r->pos[i + n] == pos;) n++;
         size_t came =
             n + (pos >= job->from[layer] || (l->base.id && in_base(&l->base_units, head, pos)));
-        if (pos < job->end && came > positions_times(&job->evicted.heads[index], pos))
-            ok = positions_push(&job->again, index, pos) &&
-                 positions_push(&job->pieces, 0, pos / ARCHIVE_PIECE);
+        if (pos >= job->end || came <= positions_times(&job->evicted.heads[index], pos)) continue;
+        positions_push(&job->again, index, pos);
+        positions_push(&job->pieces, 0, pos / ARCHIVE_PIECE);
     }
-    return ok;
 }
 
 static int read_lists(struct load *job)
@@ -218,8 +216,7 @@ static int read_lists(struct load *job)
     free(taken);
     positions_sort(&job->evicted);
     positions_sort(&job->returned);
-    for (int i = 0; !rc && i < n_heads; i++)
-        if (!find_again(job, i)) rc = save_out_of_memory(job->e);
+    for (int i = 0; !rc && i < n_heads; i++) find_again(job, i);
     positions_sort(&job->pieces);
     return rc;
 }
@@ -526,9 +523,10 @@ static int load_init(struct load *job)
     int rc = save_make_known(job->s, job->c, job->e);
     job->layers = memory_new((size_t)n_layer, sizeof *job->layers);
     job->from = memory_new((size_t)n_layer, sizeof *job->from);
-    if (!positions_init(&job->evicted, n_heads) || !positions_init(&job->returned, n_heads) ||
-        !positions_init(&job->again, n_heads) || !positions_init(&job->pieces, 1))
-        return save_out_of_memory(job->e);
+    positions_init(&job->evicted, n_heads);
+    positions_init(&job->returned, n_heads);
+    positions_init(&job->again, n_heads);
+    positions_init(&job->pieces, 1);
     return rc;
 }
 

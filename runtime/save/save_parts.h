@@ -66,7 +66,6 @@ int save_put_entry(struct save *s, int layer, enum store_kind kind, const void *
 /* Reads an entry into s->bytes and verifies it. */
 int save_get_entry(struct save *s, const struct store_blob *b, struct store_segment *out,
                    struct err *e);
-int save_out_of_memory(struct err *e);
 /* Makes s->bytes at least n bytes. */
 int save_reserve(struct save *s, size_t n, struct err *e);
 

@@ -223,9 +223,8 @@ int save_past(struct save *s, const struct cache *c, struct retention *now, stru
 {
     struct past p = {.s = s, .c = c, .at = now, .from = -1, .e = e};
     if (s->broken || s->saved_pos == 0) return 0;
-    int rc =
-        positions_init(&p.list, c->shape.n_layer * c->shape.n_head) ? 0 : save_out_of_memory(e);
-    if (!rc) rc = store_begin_reading(s->store, e);
+    positions_init(&p.list, c->shape.n_layer * c->shape.n_head);
+    int rc = store_begin_reading(s->store, e);
     if (!rc) {
         rc = read_log(&p);
         store_end_reading(s->store);

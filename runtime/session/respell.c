@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "runtime/forward/engine.h"
 #include "runtime/save/messages.h"
 #include "runtime/session/session_parts.h"
@@ -37,8 +38,7 @@ static bool gives_text(const struct session *s, const struct store_message *m)
     struct store_message said = *m;
     said.role = m->role == CHAT_USER ? CHAT_USER : CHAT_ASSISTANT;
     if (is_blank(m->text, m->n_text)) return true;
-    uint16_t *n_bytes = malloc((m->n_tokens + 1) * sizeof *n_bytes);
-    if (!n_bytes) return true; /* opening fails for want of memory soon enough */
+    uint16_t *n_bytes = memory_new(m->n_tokens + 1, sizeof *n_bytes);
     bool good = token_text_align(g->tokenizer, m->tokens, m->n_tokens, session_before(s, &said),
                                  m->text, m->n_text, n_bytes);
     for (size_t i = 0; good && i < m->n_tokens; i++) {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/system.h"
 #include "runtime/forward/engine.h"
 #include "runtime/save/conversations.h"
@@ -70,8 +71,8 @@ static int find_conversation(struct session *s, struct store *store, bool *creat
     s->begun = !found && !o->conversation;
     s->id = c.id;
     snprintf(s->name, sizeof s->name, "%s", c.name);
-    return o->read_only ? save_view(&s->save, store, c.id, e)
-                        : save_open(&s->save, store, c.id, o->rewind, e);
+    if (o->read_only) s->save = save_view(store, c.id);
+    return o->read_only ? 0 : save_open(&s->save, store, c.id, o->rewind, e);
 }
 
 /* The policy of a resumed conversation, NULL = the default: if nobody chose it, heads that the
@@ -254,8 +255,8 @@ static int respell(struct session *s, struct store *store, struct err *e)
 {
     const bool all = s->opts.replace_system;
     size_t n;
-    int rc = all ? session_system_take(s, e) : 0;
-    if (!rc) rc = session_respell(s, store, all, &n, e);
+    if (all) session_system_take(s);
+    int rc = session_respell(s, store, all, &n, e);
     if (rc || n == 0 || s->other_model || all) return rc;
     notice(s,
            "the token ids of a message of %s did not spell its text; the text counts: %zu "
@@ -328,17 +329,15 @@ static int view(struct session *s, struct store *store, const struct session_sin
 /* ---- opening --------------------------------------------------------------------------------- */
 
 /* Allocates everything that a turn needs besides the context. */
-static int take_room(struct session *s, struct err *e)
+static void take_room(struct session *s)
 {
-    s->candidates = malloc((size_t)s->engine->model->n_vocab * sizeof *s->candidates);
-    if (!s->candidates) return err_set(e, ERR_FAIL, "out of memory for the sampler");
+    s->candidates = memory_new((size_t)s->engine->model->n_vocab, sizeof *s->candidates);
     tokens_reserve(&s->pending, SESSION_ANSWER_ROOM);
     tokens_reserve(&s->answer_ids, SESSION_ANSWER_ROOM);
     const size_t n = (size_t)SESSION_ANSWER_ROOM * 8; /* bytes of long tokens */
     str_reserve(&s->answer, n);
     str_reserve(&s->thought, n);
     session_turn_open(s);
-    return 0;
 }
 
 static int open_speculation(struct session *s, struct err *e)
@@ -364,17 +363,17 @@ static int begin(struct session *s, struct store *store, bool *created, struct e
     rc = context_open(&s->ctx, s->engine, &s->opts.plan, p->seed, 1, e);
     if (!rc) rc = session_recall_open(s, e);
     if (!rc) rc = open_speculation(s, e);
-    return rc ? rc : take_room(s, e);
+    if (!rc) take_room(s);
+    return rc;
 }
 
 int session_open(struct session **out, struct engine *g, struct conversations *l,
                  const struct session_opts *o, const struct session_sink *sink, struct err *e)
 {
-    struct session *s = calloc(1, sizeof *s);
+    struct session *s = memory_new(1, sizeof *s);
     struct store *store = l && !o->private_mode ? conversations_store(l) : NULL;
     bool created;
     *out = NULL;
-    if (!s) return err_set(e, ERR_FAIL, "out of memory for a conversation");
     if (!sink) sink = &session_silent;
     s->engine = g;
     s->opts = *o;
@@ -385,7 +384,7 @@ int session_open(struct session **out, struct engine *g, struct conversations *l
     describe(s);
     session_use_attempt(s, s->state.attempt);
     if (!created) rc = o->read_only ? view(s, store, sink, e) : resume(s, store, sink, e);
-    if (!rc && s->n_tokens == 0 && (o->system || o->replace_system)) rc = session_system_take(s, e);
+    if (!rc && s->n_tokens == 0 && (o->system || o->replace_system)) session_system_take(s);
     if (!rc && store && o->cache_quota && !o->read_only)
         rc = store_cache_trim(store, o->cache_quota, s->id, e);
     if (rc) goto fail;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/system.h"
 #include "runtime/forward/engine.h"
 
@@ -72,11 +73,9 @@ struct retention *retention_new(const struct session *s)
 {
     const struct cache_shape *shape = &s->ctx.cache.shape;
     size_t n = (size_t)(shape->n_layer * shape->n_head) * RETENTION_COLS;
-    struct retention *r = calloc(1, sizeof *r);
-    if (r) r->kept = calloc(n, sizeof *r->kept);
-    if (r && r->kept) return r;
-    free(r);
-    return NULL;
+    struct retention *r = memory_new(1, sizeof *r);
+    r->kept = memory_new(n, sizeof *r->kept);
+    return r;
 }
 
 /* A model with layers of one kind needs no table. */
@@ -132,9 +131,9 @@ int session_past(const struct session *s, void (*each)(void *ctx, const struct r
                  void *ctx, struct err *e)
 {
     struct retention *now = retention_new(s), *out = retention_new(s);
-    int rc = now && out ? 0 : err_set(e, ERR_FAIL, "out of memory for the cache's history");
-    if (!rc) session_retention(s, now);
-    if (!rc && s->save) rc = save_past(s->save, &s->ctx.cache, now, out, each, ctx, e);
+    int rc = 0;
+    session_retention(s, now);
+    if (s->save) rc = save_past(s->save, &s->ctx.cache, now, out, each, ctx, e);
     retention_free(now);
     retention_free(out);
     return rc;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "runtime/save/readings.h"
 #include "runtime/session/session_parts.h"
 #include "store/store.h"
@@ -50,13 +51,10 @@ int session_system_cost(struct session *s, const char *system, int64_t *out, str
     return rc;
 }
 
-int session_system_take(struct session *s, struct err *e)
+void session_system_take(struct session *s)
 {
-    const char *text = s->opts.system;
     free(s->state.system);
-    s->state.system = text ? strdup(text) : NULL;
-    if (text && !s->state.system) return err_set(e, ERR_FAIL, "out of memory for a conversation");
-    return 0;
+    s->state.system = s->opts.system ? memory_copy(s->opts.system) : NULL;
 }
 
 int session_system_save(struct session *s, struct store *store, struct err *e)

@@ -281,9 +281,9 @@ TEST(test_ragged_heads_come_back)
     }
     cache_appended(&a.c, 6);
     segment_pack(&a.c, SEGMENT_DENSE, 0, 3, 12, 6, bytes2);
-    assert_true(positions_init(&evicted, 3));
-    for (uint32_t p = 0; p < 10; p++) assert_true(positions_push(&evicted, 1, p));
-    for (uint32_t p = 0; p < 11; p++) assert_true(positions_push(&evicted, 2, p));
+    positions_init(&evicted, 3);
+    for (uint32_t p = 0; p < 10; p++) positions_push(&evicted, 1, p);
+    for (uint32_t p = 0; p < 11; p++) positions_push(&evicted, 2, p);
     assert_true(segment_open(&g[0], bytes, n) && segment_open(&g[1], bytes2, n2));
     assert_true(segment_expect(&b.c, 0, NULL, &evicted, 18) && cache_make_room(&b.c));
     for (int i = 0; i < 2; i++)

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "base/system.h"
 #include "base/utf8.h"
 #include "cli/print/sanitize.h"
@@ -26,8 +27,7 @@ struct record {
 int record_open(struct record **out, const char *path, struct err *e)
 {
     *out = NULL;
-    struct record *r = calloc(1, sizeof *r);
-    if (!r) return err_set(e, ERR_FAIL, "out of memory");
+    struct record *r = memory_new(1, sizeof *r);
     r->path = path;
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     r->f = fd < 0 ? NULL : fdopen(fd, "w");

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "base/system.h"
 #include "tui/term/sensors_linux.h"
 
@@ -158,8 +159,7 @@ void sensors_choose(struct sensors *s, const char *bus)
 struct sensors *sensors_open(const char *root, const char *nvml)
 {
     sigset_t all, before;
-    struct sensors *s = calloc(1, sizeof *s);
-    if (!s) return NULL;
+    struct sensors *s = memory_new(1, sizeof *s);
     s->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (s->fd < 0) {
         free(s);

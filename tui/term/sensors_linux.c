@@ -153,15 +153,10 @@ static void read_throttle(struct sensors_cpu *p, struct sensor_part *out)
 
 static void read_swap(const struct sensors_cpu *p, double *swap_bytes)
 {
-    char path[SENSORS_PATH], line[128];
-    long long total = -1, free_kb = -1;
+    char path[SENSORS_PATH];
     snprintf(path, sizeof path, "%s/proc/meminfo", p->root);
-    FILE *f = fopen(path, "re");
-    while (f && fgets(line, sizeof line, f)) {
-        if (sscanf(line, "SwapTotal: %lld", &total) == 1) continue;
-        if (sscanf(line, "SwapFree: %lld", &free_kb) == 1) break;
-    }
-    if (f) fclose(f);
+    const int64_t total = system_number(path, "SwapTotal:");
+    const int64_t free_kb = system_number(path, "SwapFree:");
     if (total >= 0 && free_kb >= 0) *swap_bytes = 1024.0 * (double)(total - free_kb);
 }
 

@@ -68,7 +68,7 @@ void history_init(struct history *h, const char *path)
     memset(h, 0, sizeof *h);
     h->rows = memory_new(HISTORY_MAX, sizeof *h->rows);
     if (!path) return;
-    h->path = strdup(path);
+    h->path = memory_copy(path);
     load(h);
 }
 

@@ -136,25 +136,31 @@ bool slash_turn(const char *text, int64_t n_turns, int64_t *turn, const char **r
 /* ---- completion ----------------------------------------------------------------------------- */
 
 struct candidates {
-    const char *word;
-    size_t n_word;
-    int left; /* matches still to skip */
-    char *out;
+    const char *word, *end; /* what was typed of it */
+    int left;               /* matches still to skip */
+    slash_names *names;
+    void *ctx;
+    struct slash_offer *out;
 };
 
 /* true: this is the requested one. */
-static bool offer(struct candidates *c, const char *text, size_t n, const char *after)
+static bool offer(struct candidates *c, const char *word, const char *after, const char *about)
 {
-    if (n < c->n_word || memcmp(text, c->word, c->n_word) != 0 || c->left-- > 0) return false;
-    snprintf(c->out, 128, "%.*s%s", (int)(n < 100 ? n : 100), text, after);
+    size_t n = (size_t)(c->end - c->word);
+    if (strncmp(word, c->word, n) != 0 || c->left-- > 0) return false;
+    snprintf(c->out->word, sizeof c->out->word, "%.100s%s", word, after);
+    snprintf(c->out->text, sizeof c->out->text, "%s", about);
     return true;
 }
 
 static bool offer_commands(struct candidates *c)
 {
-    for (const struct slash_row *row = slash_table; row->name; row++)
-        if (offer(c, row->name, strlen(row->name), row->argument == SLASH_NONE ? "" : " "))
-            return true;
+    for (const struct slash_row *row = slash_table; row->name; row++) {
+        if (!offer(c, row->name, row->argument == SLASH_NONE ? "" : " ", "")) continue;
+        snprintf(c->out->text, sizeof c->out->text, "%s%s%s", row->usage, row->usage[0] ? "  " : "",
+                 row->help);
+        return true;
+    }
     return false;
 }
 
@@ -162,38 +168,27 @@ static bool offer_choices(struct candidates *c, const char *choices)
 {
     char item[32];
     for (int i = 0; options_list_item(choices, i, item, sizeof item); i++)
-        if (offer(c, item, strlen(item), "")) return true;
+        if (offer(c, item, "", "")) return true;
     return false;
 }
 
 static bool offer_values(struct candidates *c, const char *name, size_t n)
 {
     const struct option *f;
-    if (n == 6 && memcmp(name, "policy", 6) == 0) {
-        for (int i = 0; policy_at(i); i++)
-            if (offer(c, policy_at(i)->name, strlen(policy_at(i)->name), "")) return true;
-        return false;
-    }
+    for (int i = 0; n == 6 && !memcmp(name, "policy", 6) && policy_at(i); i++)
+        if (offer(c, policy_at(i)->name, "", policy_at(i)->about)) return true;
     for (int i = 0; (f = options_setting(SLASH_SETTINGS, i)); i++)
         if (strlen(f->name) == n && memcmp(f->name, name, n) == 0)
             return f->choices && offer_choices(c, f->choices);
     return false;
 }
 
-static bool offer_settings(struct candidates *c)
-{
-    const struct option *f;
-    for (int i = 0; (f = options_setting(SLASH_SETTINGS, i)); i++)
-        if (offer(c, f->name, strlen(f->name), " ")) return true;
-    return false;
-}
-
-static bool offer_names(struct candidates *c, enum slash_argument kind, slash_names *names,
-                        void *ctx)
+static bool offer_names(struct candidates *c, enum slash_argument kind)
 {
     const char *name;
-    for (int i = 0; names && (name = names(ctx, kind, i)); i++)
-        if (offer(c, name, strlen(name), "")) return true;
+    for (int i = 0; (name = c->names(c->ctx, kind, i, NULL)); i++)
+        if (offer(c, name, kind == SLASH_SETTING ? " " : "", ""))
+            return c->names(c->ctx, kind, i, c->out->text);
     return false;
 }
 
@@ -202,56 +197,59 @@ static bool offer_paths(struct candidates *c)
     char pattern[256];
     glob_t g;
     bool found = false;
-    snprintf(pattern, sizeof pattern, "%.*s*", (int)(c->n_word < 240 ? c->n_word : 240), c->word);
+    snprintf(pattern, sizeof pattern, "%.*s*",
+             (int)(c->end - c->word < 240 ? c->end - c->word : 240), c->word);
     if (glob(pattern, GLOB_MARK, NULL, &g)) return false;
     for (size_t i = 0; i < g.gl_pathc && !found; i++)
-        found = strlen(g.gl_pathv[i]) < 100 && offer(c, g.gl_pathv[i], strlen(g.gl_pathv[i]), "");
+        found = strlen(g.gl_pathv[i]) < 100 && offer(c, g.gl_pathv[i], "", "");
     globfree(&g);
     return found;
 }
 
 /* The path after an @, at the end of a message. */
-static bool complete_path(const char *line, size_t n, int i, size_t *from, char out[128])
+static bool complete_path(struct candidates *c, const char *line, size_t n)
 {
     size_t at = n;
     while (at > 0 && !strchr(" \t\n", line[at - 1])) at--;
     if (at == n || line[at] != '@') return false;
-    struct candidates c = {line + at + 1, n - at - 1, i, out};
-    *from = at + 1;
-    return offer_paths(&c);
+    c->word = line + at + 1;
+    return offer_paths(c);
 }
 
-bool slash_complete(const char *line, size_t n, slash_names *names, void *ctx, int i, size_t *from,
-                    char out[128])
+static bool complete(struct candidates *c, const char *line, size_t n)
 {
-    if (n == 0 || line[0] != '/' || (n > 1 && line[1] == '/'))
-        return complete_path(line, n, i, from, out);
-    size_t n_command = word_length(line + 1, n - 1), at = 1;
-    struct candidates c = {line + 1, n - 1, i, out};
-    *from = 1;
-    if (n_command == n - 1) return offer_commands(&c);
+    if (n == 0 || line[0] != '/' || (n > 1 && line[1] == '/')) return complete_path(c, line, n);
+    size_t n_command = word_length(line + 1, n - 1), at = 1 + n_command;
+    c->word = line + 1;
+    if (memchr(line, '\n', n)) return false;
+    if (at == n) return offer_commands(c);
     const struct slash_row *row = find_row(line + 1, n_command);
     if (!row) return false;
-    at += n_command;
     while (at < n && line[at] == ' ') at++;
     size_t n_first = word_length(line + at, n - at);
     bool second = at + n_first < n;
-    *from = at;
-    c = (struct candidates){line + at, n - at, i, out};
+    c->word = line + at;
     switch (row->argument) {
     case SLASH_NAME:
-    case SLASH_MODEL_NAME: return offer_names(&c, row->argument, names, ctx);
-    case SLASH_WHAT: return offer_choices(&c, "code,all");
-    case SLASH_PATH: return !second && offer_paths(&c);
+    case SLASH_MODEL_NAME: return offer_names(c, row->argument);
+    case SLASH_WHAT: return offer_choices(c, "code,all");
+    case SLASH_PATH: return !second && offer_paths(c);
     case SLASH_SETTING:
-        if (!second) return offer_settings(&c);
-        for (*from = at + n_first; *from < n && line[*from] == ' ';) ++*from;
-        c.word = line + *from;
-        c.n_word = n - *from;
-        return offer_values(&c, line + at, n_first);
+        if (!second) return offer_names(c, SLASH_SETTING);
+        for (c->word += n_first; c->word < c->end && *c->word == ' ';) c->word++;
+        return offer_values(c, line + at, n_first);
     case SLASH_NONE:
     case SLASH_TEXT:
     case SLASH_TURN: break;
     }
     return false;
+}
+
+bool slash_complete(const char *line, size_t n, slash_names *names, void *ctx, int i,
+                    struct slash_offer *out)
+{
+    struct candidates c = {.end = line + n, .left = i, .names = names, .ctx = ctx, .out = out};
+    bool found = complete(&c, line, n);
+    if (found) out->from = (size_t)(c.word - line);
+    return found;
 }

@@ -110,11 +110,17 @@ const char *slash_advice(const char *line, size_t n, char out[SLASH_ADVICE_MAX])
  * text after it. false: no such turn, or not a number. */
 bool slash_turn(const char *text, int64_t n_turns, int64_t *turn, const char **rest);
 
-/* The i-th completion of the word that ends at line[n), in `out`. *from: the byte where the word
- * begins. `names`: saved conversations or models, one per i, NULL past the end. false: there is no
- * i-th. */
-typedef const char *slash_names(void *ctx, enum slash_argument kind, int i);
-bool slash_complete(const char *line, size_t n, slash_names *names, void *ctx, int i, size_t *from,
-                    char out[128]);
+/* The name of the i-th saved conversation, model or setting; NULL past the end. text: what it is,
+ * if not NULL. */
+typedef const char *slash_names(void *ctx, enum slash_argument kind, int i, char text[200]);
+
+/* A completion of the word that ends the line. */
+struct slash_offer {
+    size_t from; /* byte of the line where the word begins */
+    char word[128], text[200];
+};
+/* The i-th; false: there is none. */
+bool slash_complete(const char *line, size_t n, slash_names *names, void *ctx, int i,
+                    struct slash_offer *out);
 
 #endif

@@ -12,7 +12,6 @@
 #include "cli/options/options.h"
 #include "tests/tui/grid_dump.h"
 #include "tui/chat/app.h"
-#include "tui/chat/list_actions.h"
 
 struct stage {
     struct options o;

@@ -7,7 +7,7 @@
 #include "cli/control/clipboard.h"
 #include "tests/tui/fake_stage.h"
 #include "tests/unit/make_thinker.h"
-#include "tui/chat/pace.h"
+#include "tui/chat/worker.h"
 #include "tui/chat/script.h"
 
 /* ---- thoughts -------------------------------------------------------------------------------- */
@@ -346,21 +346,22 @@ TEST(test_set_memory)
 
 /* ---- completion ----------------------------------------------------------------------------- */
 
-static const char *names(void *ctx, enum slash_argument kind, int i)
+static const char *names(void *ctx, enum slash_argument kind, int i, char text[200])
 {
     static const char *const list[] = {"rust-notes", "rust-book", "tax"};
-    (void)ctx, (void)kind;
+    (void)ctx, (void)text;
+    const struct option *f = options_setting(SLASH_SETTINGS, i);
+    if (kind == SLASH_SETTING) return f ? f->name : NULL;
     return i < 3 ? list[i] : NULL;
 }
 
 static void check_completion(const char *line, int i, const char *want)
 {
-    char out[128];
-    size_t from;
-    bool found = slash_complete(line, strlen(line), names, NULL, i, &from, out);
+    struct slash_offer o;
+    bool found = slash_complete(line, strlen(line), names, NULL, i, &o);
     assert_int_equal(found, want != NULL);
-    if (want) assert_string_equal(out, want);
-    if (want) assert_memory_equal(out, line + from, strlen(line) - from);
+    if (want) assert_string_equal(o.word, want);
+    if (want) assert_memory_equal(o.word, line + o.from, strlen(line) - o.from);
 }
 
 TEST(test_completion)

@@ -9,7 +9,6 @@
 
 #include "cli/control/external.h"
 #include "cli/control/ramp.h"
-#include "tui/chat/command.h"
 
 enum { FLASH_MS = 4000, EVENTS_BYTES = 65536, FLASH_BYTES = 72 };
 
@@ -57,7 +56,7 @@ void app_release(struct app *a)
     str_release(&a->asked);
     str_release(&a->offered);
     model_list_release(&a->models);
-    str_release(&a->search.query);
+    edit_release(&a->search.query);
     str_release(&a->search.draft);
     str_release(&a->completion.line);
     retention_free(a->mapped.frozen);
@@ -459,7 +458,7 @@ void app_key(struct app *a, const struct key_event *ev)
     if (r != REQ_INTERRUPT) a->interrupt_ms = 0; /* the next Ctrl-C is a first one */
     a->prefix = false;
     if (two && r == REQ_NONE) return;
-    if (r != REQ_NONE && (view->request(a, r) || request_everywhere(a, r))) return;
+    if (r != REQ_NONE && app_request(a, r)) return;
     if (refused && a->view == VIEW_CHAT && ev->key != ' ') app_put_draft_away(a);
     if (view->key) view->key(a, ev);
 }
@@ -483,9 +482,10 @@ bool app_field_key(struct edit *field, const struct key_event *ev)
     return true;
 }
 
-void app_request(struct app *a, enum key_request r)
+bool app_request(struct app *a, enum key_request r)
 {
-    if (!view_table[a->view]->request(a, r)) request_everywhere(a, r);
+    const struct view_ops *view = view_table[a->view];
+    return (view->request && view->request(a, r)) || request_everywhere(a, r);
 }
 
 /* ---- drawing -------------------------------------------------------------------------------- */

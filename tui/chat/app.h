@@ -141,7 +141,8 @@ struct question {
 /* Ctrl-R: searching for an earlier message. */
 struct search {
     bool open, failed;
-    struct str query, draft;
+    struct edit query;
+    struct str draft;
     int at; /* row in the history */
 };
 
@@ -299,10 +300,17 @@ void app_show(struct app *a, enum view view);
 /* A message in the status line; one that may not fit there is in the transcript, too. */
 void app_flash(struct app *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void app_event(struct app *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* argument[0, n): the text after the command. false: it could not be run, and the line stays in the
+ * editor. */
+bool command_run(struct app *a, enum slash command, const char *argument, size_t n);
+/* Fills the list of conversations, and carries out an act on them; false: it is another one. l
+ * NULL: private mode. */
+void list_fill(struct app *a, struct conversations *l);
+bool list_act(struct app *a, struct conversations *l, const struct act_row *row);
 void app_send(struct app *a); /* sends the text in the editor */
 /* Runs a command as if it were typed; the draft stays. */
 void app_run_line(struct app *a, const char *line, size_t n);
-void app_request(struct app *a, enum key_request r); /* does what a key of the view does */
+bool app_request(struct app *a, enum key_request r); /* does what a key of the view does */
 /* The chat shows this place of a message in its upper third. */
 void app_scroll_to(struct app *a, int message, size_t byte);
 /* Whether this model file is open; NULL = the demo. */

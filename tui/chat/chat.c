@@ -11,7 +11,7 @@
 #include "cli/options/options.h"
 #include "cli/print/report.h"
 #include "tui/chat/script.h"
-#include "tui/chat/ui.h"
+#include "tui/chat/ui_parts.h"
 
 static int is_dumb(void)
 {

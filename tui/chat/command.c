@@ -1,5 +1,4 @@
-#include "tui/chat/command.h"
-
+/* Runs slash commands (and the keys for them) on the screen. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -18,7 +18,7 @@
 #include "cli/print/num.h"
 #include "cli/print/report.h"
 #include "tui/chat/script.h"
-#include "tui/chat/ui.h"
+#include "tui/chat/ui_parts.h"
 #include "tui/term/term.h"
 
 enum {

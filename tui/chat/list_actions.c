@@ -1,10 +1,10 @@
-#include "tui/chat/list_actions.h"
-
+/* Lists, searches and the commands on saved conversations, on the screen's thread. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "runtime/save/conversations.h"
+#include "tui/chat/app.h"
 
 enum { HITS_MAX = 200 };
 

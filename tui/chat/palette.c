@@ -7,9 +7,7 @@
 #include "base/memory.h"
 #include "cli/control/slash.h"
 #include "cli/print/num.h"
-#include "runtime/cache/policy.h"
 #include "tui/chat/app.h"
-#include "tui/chat/command.h"
 
 void palette_release(struct palette *p)
 {
@@ -255,62 +253,23 @@ void palette_choose(struct app *a)
 
 /* ---- while a command is typed ---------------------------------------------------------------- */
 
-static const char *nth_name(void *ctx, enum slash_argument kind, int i)
+const char *palette_name(void *ctx, enum slash_argument kind, int i, char text[200])
 {
     const struct app *a = ctx;
-    if (kind == SLASH_MODEL_NAME) return i < a->models.n ? a->models.rows[i].name : NULL;
-    return i < a->list.n ? a->list.rows[i].name : NULL;
-}
-
-static void describe_setting(const struct app *a, const char *name, size_t n, char text[200])
-{
-    const struct option *f;
+    const struct option *f = options_setting(SLASH_SETTINGS, i);
     char value[40], range[64];
-    for (int i = 0; (f = options_setting(SLASH_SETTINGS, i)); i++) {
-        if (strlen(f->name) != n || memcmp(f->name, name, n) != 0) continue;
+    if (kind == SLASH_SETTING) {
+        if (!f) return NULL;
+        if (!text) return f->name;
         put_value(a, f, value, sizeof value);
         put_range(f, range, sizeof range);
         snprintf(text, 200, "%s now; %s: %s", value, range, f->help);
+        return f->name;
     }
-}
-
-static void describe(const struct app *a, const char *line, size_t from, const char *word,
-                     char text[200])
-{
-    size_t n = strcspn(word, " ");
-    text[0] = 0;
-    if (line[0] != '/') return;
-    if (from == 1) {
-        for (const struct slash_row *row = slash_table; row->name; row++)
-            if (strlen(row->name) == n && memcmp(row->name, word, n) == 0)
-                snprintf(text, 200, "%s%s%s", row->usage, row->usage[0] ? "  " : "", row->help);
-    } else if (strncmp(line, "/set ", 5) == 0 && from == 5) {
-        describe_setting(a, word, n, text);
-    } else if (strncmp(line, "/set policy ", 12) == 0) {
-        const struct policy *p = policy_named(word);
-        if (p) put(text, 200, p->about);
-    } else if (strncmp(line, "/model ", 7) == 0) {
-        for (int i = 0; i < a->models.n; i++)
-            if (strcmp(a->models.rows[i].name, word) == 0) put_model(&a->models.rows[i], text, 200);
-    } else {
-        for (int i = 0; i < a->list.n; i++)
-            if (strcmp(a->list.rows[i].name, word) == 0) put(text, 200, a->list.rows[i].title);
+    if (kind == SLASH_MODEL_NAME) {
+        if (text && i < a->models.n) put_model(&a->models.rows[i], text, 200);
+        return i < a->models.n ? a->models.rows[i].name : NULL;
     }
-}
-
-bool palette_complete(const struct app *a, const char *line, size_t n, int i, size_t *from,
-                      char word[128], char text[200])
-{
-    char copy[256];
-    size_t skip = 0; /* of a message, its last word counts */
-    if (n > 0 && line[0] != '/')
-        for (skip = n; skip > 0 && !strchr(" \t\n", line[skip - 1]);) skip--;
-    n -= skip;
-    if (n >= sizeof copy || memchr(line + skip, '\n', n)) return false;
-    memcpy(copy, line + skip, n);
-    copy[n] = 0;
-    bool found = slash_complete(copy, n, nth_name, (void *)(uintptr_t)a, i, from, word);
-    if (found) describe(a, copy, *from, word, text);
-    *from += skip;
-    return found;
+    if (text && i < a->list.n) put(text, 200, a->list.rows[i].title);
+    return i < a->list.n ? a->list.rows[i].name : NULL;
 }

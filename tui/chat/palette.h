@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "cli/control/keys.h"
+#include "cli/control/slash.h"
 #include "tui/text/edit.h"
 
 struct app;
@@ -42,9 +43,7 @@ void palette_filter(struct palette *p);
 /* Closes it and does what the selected item says. */
 void palette_choose(struct app *a);
 
-/* The completions of a line that is being typed, one after the other, as slash_complete: what the
- * i-th word means goes to `text`. */
-bool palette_complete(const struct app *a, const char *line, size_t n, int i, size_t *from,
-                      char word[128], char text[200]);
+/* The names that a typed command may be completed with (slash_complete). */
+slash_names palette_name;
 
 #endif

@@ -1,5 +1,3 @@
-#include "tui/chat/ui.h"
-
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,7 +13,6 @@
 #include "cli/options/paths.h"
 #include "cli/print/report.h"
 #include "cli/print/terminal.h"
-#include "tui/chat/list_actions.h"
 #include "tui/chat/ui_parts.h"
 #include "tui/term/record.h"
 #include "tui/term/term.h"

@@ -7,7 +7,6 @@
 #include "cli/control/external.h"
 #include "cli/control/secret.h"
 #include "cli/print/sanitize.h"
-#include "tui/chat/list_actions.h"
 #include "tui/chat/ui_parts.h"
 #include "tui/term/term.h"
 

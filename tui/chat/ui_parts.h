@@ -1,4 +1,5 @@
-/* ui_parts: the state of the screen's loop, for ui*.c only. */
+/* ui_parts: the loop of the screen: the terminal, the worker's events, signals and the clock in;
+ * frames and requests out. The main thread runs it, and all drawing happens there. */
 #ifndef RETAIN_TUI_CHAT_UI_PARTS_H
 #define RETAIN_TUI_CHAT_UI_PARTS_H
 
@@ -28,6 +29,13 @@ struct ui {
     int status;
     struct err error; /* why the screen ended, code 0 = normally */
 };
+
+/* The exit status in *status; false: this terminal cannot show a screen, nothing was done. A script
+ * with steps types until the user presses a key; then nothing typed is remembered, and its
+ * SCRIPT_KILL kills the process. */
+bool ui_run(const struct options *o, const struct script *script, int *status);
+
+/* ---- for ui*.c ---- */
 
 /* Carries out the app's acts. */
 void ui_act_all(struct ui *u);

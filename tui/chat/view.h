@@ -16,7 +16,8 @@ struct view_ops {
     const char *name;
     void (*open)(struct app *a); /* called when it is opened; may be NULL */
     void (*draw)(struct app *a, struct pane p);
-    bool (*request)(struct app *a, enum key_request r); /* false: not handled */
+    /* may be NULL; false: not handled */
+    bool (*request)(struct app *a, enum key_request r);
     /* a key without a request; may be NULL */
     void (*key)(struct app *a, const struct key_event *ev);
     /* Keys that are text or an answer at this moment, before they are looked up; may be NULL.

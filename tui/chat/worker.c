@@ -13,7 +13,6 @@
 
 #include "base/memory.h"
 #include "base/system.h"
-#include "tui/chat/pace.h"
 
 enum { IDLE_MS = 300, SNAPSHOT_MS = 250, CALM_MS = 1500 };
 
@@ -40,11 +39,76 @@ struct worker {
     int pace_rate;
 };
 
+/* ---- waiting events -------------------------------------------------------------------------- */
+
+struct boxed_event {
+    struct event event;
+    size_t text; /* offset in event_box.text */
+};
+
+static bool joins(const struct event *last, enum event_kind kind)
+{
+    return last->kind == kind && (kind == EVENT_TEXT || kind == EVENT_THOUGHT ||
+                                  kind == EVENT_LOADING || kind == EVENT_READING);
+}
+
+/* Copies the event. Pieces of text are joined; of consecutive progress events only the latest is
+ * kept. */
+static void event_box_add(struct event_box *b, const struct event *ev)
+{
+    struct boxed_event *last = b->n ? &b->rows[b->n - 1] : NULL;
+    size_t n_before = last && joins(&last->event, ev->kind) ? last->event.n_text : 0;
+    if (!last || !joins(&last->event, ev->kind)) {
+        b->rows = memory_more(b->rows, (size_t)b->n, &b->cap, sizeof *b->rows);
+        last = &b->rows[b->n++];
+        last->text = b->text.n;
+    }
+    last->event = *ev;
+    last->event.n_text += n_before;
+    str_append(&b->text, ev->text, ev->n_text);
+}
+
+struct event event_box_at(const struct event_box *b, int i)
+{
+    struct event ev = b->rows[i].event;
+    ev.text = str_get(&b->text) + b->rows[i].text;
+    return ev;
+}
+
+void event_box_clear(struct event_box *b)
+{
+    b->n = 0;
+    str_clear(&b->text);
+}
+
+/* ---- the pace of the demo -------------------------------------------------------------------- */
+
+enum { POLL_NS = 20000000 };
+
+int pace_rate(const struct options *o)
+{
+    if (o->chat.pace >= 0) return o->chat.pace;
+    return o->engine.model ? 0 : PACE_DEMO;
+}
+
+void pace_wait(struct pace *p, int rate, bool (*stop)(void *ctx), void *ctx)
+{
+    int64_t now = system_clock_ns();
+    if (rate <= 0) return;
+    if (p->due_ns < now) p->due_ns = now;
+    p->due_ns += 1000000000 / rate;
+    for (; now < p->due_ns && !stop(ctx); now = system_clock_ns()) {
+        int64_t ns = p->due_ns - now < POLL_NS ? p->due_ns - now : POLL_NS;
+        nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
+    }
+}
+
 /* ---- events --------------------------------------------------------------------------------- */
 
 void worker_box_release(struct worker_box *b)
 {
-    event_box_release(&b->events);
+    free(b->events.rows);
+    str_release(&b->events.text);
     retention_free(b->map);
     waterfall_free(b->past);
     memset(b, 0, sizeof *b);
@@ -121,7 +185,7 @@ static void snapshot(struct worker *w, int every)
         retention_free(w->box.map);
         w->box.map = retention_new(s);
     }
-    if (w->map && w->box.map) retention_copy(w->box.map, w->map);
+    if (w->map) retention_copy(w->box.map, w->map);
     pthread_mutex_unlock(&w->lock);
     w->cost_ns = spent_ns() - before;
     wake_screen(w);
@@ -251,8 +315,7 @@ int worker_open(struct worker **out, const struct options *o, struct err *e)
 {
     sigset_t all, before;
     *out = NULL;
-    struct worker *w = calloc(1, sizeof *w);
-    if (!w) return err_set(e, ERR_FAIL, "out of memory");
+    struct worker *w = memory_new(1, sizeof *w);
     w->settings = *o;
     w->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&w->lock, NULL);

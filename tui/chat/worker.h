@@ -7,10 +7,20 @@
 #include <stdbool.h>
 
 #include "cli/control/control.h"
-#include "tui/chat/event_box.h"
 #include "tui/chat/waterfall.h"
 
 struct worker;
+
+/* Events with their texts, until the screen takes them. */
+struct event_box {
+    struct boxed_event *rows;
+    int n;
+    size_t cap;
+    struct str text;
+};
+/* The i-th of b->n; its text is valid until the box changes. */
+struct event event_box_at(const struct event_box *b, int i);
+void event_box_clear(struct event_box *b); /* keeps its memory */
 
 /* Everything since it was last taken. */
 struct worker_box {
@@ -39,6 +49,17 @@ void worker_stop(struct worker *w); /* stops the running turn (or loading, or re
 
 /* calm: from now on, few snapshots are enough while only text flows. */
 void worker_calm(struct worker *w, bool calm);
+
+/* The demo model answers thousands of tokens a second, so that nothing of it could be watched. */
+enum { PACE_DEMO = 40 };
+struct pace {
+    int64_t due_ns; /* when the next piece may follow */
+};
+/* Tokens a second; 0 = as fast as they come. */
+int pace_rate(const struct options *o);
+/* Call after each piece of an answer: sleeps until the next one is due, or until stop(ctx) says
+ * true, which is asked every 20 ms. */
+void pace_wait(struct pace *p, int rate, bool (*stop)(void *ctx), void *ctx);
 
 /* Moves all events and the newest snapshot into the box, replacing its content. */
 void worker_take(struct worker *w, struct worker_box *box);

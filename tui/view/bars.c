@@ -7,7 +7,6 @@
 #include "cli/print/num.h"
 #include "cli/control/ramp.h"
 #include "tui/chat/app.h"
-#include "tui/chat/pace.h"
 #include "tui/term/text.h"
 
 static const char *rule_glyph(const struct pane *p)
@@ -323,4 +322,20 @@ void bar_hints(struct app *a, struct pane p, int y)
         x = pane_puts(p, x, y, ATTR_KEY, b->label);
         x = pane_printf(p, x, y, ATTR_DIM, " %s  ", b->hint);
     }
+}
+
+int bar_field(struct app *a, struct pane p, int y, const char *label, struct edit *field)
+{
+    struct str safe = {0};
+    int line, column;
+    int x = pane_puts(p, 1, y, ATTR_KEY, label);
+    int width = p.w - x - 1 > 1 ? p.w - x - 1 : 1;
+    edit_lines(field, 1 << 20, &line, &column);
+    const char *s = str_get(&field->text);
+    size_t from = column > width ? text_at_column(s, field->text.n, column - width) : 0;
+    sanitize(s + from, field->text.n - from, a->ascii, true, &safe);
+    pane_puts(p, x, y, ATTR_TEXT, str_get(&safe));
+    pane_cursor(p, x + (column > width ? width : column), y);
+    str_release(&safe);
+    return x;
 }

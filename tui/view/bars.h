@@ -5,6 +5,7 @@
 #include "tui/term/grid.h"
 
 struct app;
+struct edit;
 
 void bar_title(struct app *a, struct pane p, int y);
 void bar_status(struct app *a, struct pane p, int y, int rows_below);
@@ -23,9 +24,11 @@ void pane_ramp(struct pane p, int x, int y, int level);
 void pane_half(struct pane p, int x, int y, int up, int down);
 /* Text from outside on one line, with an ellipsis where the pane ends; returns the column
  * after it. */
+int pane_clean(const struct app *a, struct pane p, int x, int y, enum attr attr, const char *text);
 /* The same, cut at the end of a word if it does not fit. */
 int pane_words(const struct app *a, struct pane p, int x, int y, enum attr attr, const char *text);
-int pane_clean(const struct app *a, struct pane p, int x, int y, enum attr attr, const char *text);
+/* A label and an input field, with the cursor in it; returns the column where the field begins. */
+int bar_field(struct app *a, struct pane p, int y, const char *label, struct edit *field);
 /* " # all = most : some . few   gone ", and what came back; without blanks behind the signs if
  * there is no room for them. Returns the column after it. */
 int bar_legend(const struct app *a, struct pane p, int x, int y);

@@ -7,7 +7,6 @@
 #include "cli/print/num.h"
 #include "cli/control/ramp.h"
 #include "tui/chat/app.h"
-#include "tui/chat/command.h"
 #include "tui/term/text.h"
 #include "tui/view/bars.h"
 #include "tui/view/welcome.h"
@@ -242,21 +241,16 @@ static void draw_input(struct app *a, struct pane p, const char *prompt)
 
 static void draw_queue(struct app *a, struct pane p)
 {
-    struct str safe = {0};
     for (int i = 0; i < p.h; i++) {
-        bool more = i == p.h - 1 && a->n_queue > p.h;
-        str_clear(&safe);
-        size_t skip = attached_skip(str_get(&a->queue[i]), a->queue[i].n);
-        if (skip == a->queue[i].n) skip = 0;
-        sanitize(str_get(&a->queue[i]) + skip, a->queue[i].n - skip, a->ascii, true, &safe);
-        if (more) {
+        if (i == p.h - 1 && a->n_queue > p.h) {
             pane_printf(p, 0, i, ATTR_DIM, "and %d more queued", a->n_queue - i);
-        } else {
-            int x = pane_printf(p, 0, i, ATTR_DIM, "queued %d  ", i + 1);
-            pane_puts(p, x, i, ATTR_TEXT, str_get(&safe));
+            return;
         }
+        const char *text = str_get(&a->queue[i]);
+        size_t skip = attached_skip(text, a->queue[i].n);
+        int x = pane_printf(p, 0, i, ATTR_DIM, "queued %d  ", i + 1);
+        pane_clean(a, p, x, i, ATTR_TEXT, text + (text[skip] ? skip : 0));
     }
-    str_release(&safe);
 }
 
 static void put_question(const struct app *a, struct str *out)
@@ -314,7 +308,7 @@ static void draw_rule(struct app *a, struct pane p, int y)
         read_label(a, &s);
     else if (a->search.open)
         str_printf(&s, "%s: %s", a->search.failed ? "no earlier message with" : "earlier message",
-                   str_get(&a->search.query));
+                   str_get(&a->search.query.text));
     else if (a->prefix)
         str_puts(&s, "^X");
     else if (a->queue_held)
@@ -338,32 +332,30 @@ static const struct str *typed_line(const struct app *a)
     return a->completion.open ? &a->completion.line : &a->edit.text;
 }
 
-static bool completes(const struct app *a, int i, size_t *from, char word[128], char text[200])
+static bool completes(const struct app *a, int i, struct slash_offer *out)
 {
     const struct str *line = typed_line(a);
-    return line->n > 0 && palette_complete(a, line->data, line->n, i, from, word, text);
+    return slash_complete(str_get(line), line->n, palette_name, (void *)(uintptr_t)a, i, out);
 }
 
 /* Completions of the line; 0: none, or the list is not shown. */
 static int n_completions(const struct app *a)
 {
-    char word[128], text[200];
-    size_t from;
+    struct slash_offer o;
     int n = 0;
     const struct str *line = typed_line(a);
     if (line->n == 0 || a->edit.n_folds || a->completion.dismissed || a->question.open ||
         a->search.open)
         return 0;
-    while (n < COUNTED_MAX && completes(a, n, &from, word, text)) n++;
-    bool whole = n == 1 && completes(a, 0, &from, word, text) && from + strlen(word) == line->n;
+    while (n < COUNTED_MAX && completes(a, n, &o)) n++;
+    bool whole = n == 1 && completes(a, 0, &o) && o.from + strlen(o.word) == line->n;
     return whole ? 0 : n;
 }
 
 /* What the typed command may become, above the message; the one that Tab chose is marked. */
 static void draw_completions(struct app *a, struct pane p, int bottom)
 {
-    char word[128], text[200];
-    size_t from;
+    struct slash_offer o;
     int n = n_completions(a), lines = n < LISTED_MAX ? n : LISTED_MAX;
     int selected = a->completion.open ? a->completion.next - 1 : -1;
     if (lines > bottom) lines = bottom;
@@ -371,13 +363,13 @@ static void draw_completions(struct app *a, struct pane p, int bottom)
     int top = selected >= lines ? selected - lines + 1 : 0;
     struct pane box = pane_sub(p, 0, bottom - lines, p.w, lines);
     pane_clear(box);
-    for (int y = 0; y < lines && completes(a, top + y, &from, word, text); y++) {
+    for (int y = 0; y < lines && completes(a, top + y, &o); y++) {
         bool is = top + y == selected;
         if (is) pane_fill(box, 0, y, box.w, ATTR_SELECT, ' ');
         struct pane name = pane_sub(box, 2, y, LISTED_NAME, 1);
-        pane_clean(a, name, 0, 0, is ? ATTR_SELECT : ATTR_KEY, word);
+        pane_clean(a, name, 0, 0, is ? ATTR_SELECT : ATTR_KEY, o.word);
         struct pane rest = pane_sub(box, 3 + LISTED_NAME, y, box.w - 4 - LISTED_NAME, 1);
-        pane_clean(a, rest, 0, 0, is ? ATTR_SELECT : ATTR_TEXT, text);
+        pane_clean(a, rest, 0, 0, is ? ATTR_SELECT : ATTR_TEXT, o.text);
     }
     if (top + lines < n)
         pane_printf(box, box.w - 9, lines - 1, ATTR_DIM, " %d more", n - top - lines);
@@ -528,7 +520,7 @@ static void search_begin(struct app *a)
     s->open = true;
     s->failed = false;
     s->at = a->history.n;
-    str_clear(&s->query);
+    edit_set(&s->query, "", 0);
     str_clear(&s->draft);
     edit_full(&a->edit, &s->draft);
 }
@@ -544,7 +536,7 @@ static void search_end(struct app *a, bool keep)
 static void search_from(struct app *a, int at)
 {
     struct search *s = &a->search;
-    int found = history_find(&a->history, &s->query, at);
+    int found = history_find(&a->history, &s->query.text, at);
     s->failed = found < 0;
     if (found < 0) return;
     s->at = found;
@@ -555,16 +547,10 @@ static void search_from(struct app *a, int at)
 static bool search_key(struct app *a, const struct key_event *ev)
 {
     struct search *s = &a->search;
-    char bytes[4];
+    bool shorter = ev->key == 127 || ev->key == CTRL('h');
     switch (ev->key) {
     case CTRL('r'):
-        if (s->query.n) search_from(a, s->at - 1);
-        return true;
-    case 127:
-    case CTRL('h'):
-        s->query.n = utf8_before(str_get(&s->query), s->query.n, s->query.n);
-        if (s->query.data) s->query.data[s->query.n] = 0;
-        search_from(a, a->history.n - 1);
+        if (s->query.text.n) search_from(a, s->at - 1);
         return true;
     case '\033':
     case CTRL('g'):
@@ -572,12 +558,12 @@ static bool search_key(struct app *a, const struct key_event *ev)
     case '\r': search_end(a, true); return true;
     default: break;
     }
-    if (ev->key < 0x20 || ev->key >= KEY_BASE) {
+    if (!shorter && (ev->key < 0x20 || ev->key >= KEY_BASE)) {
         search_end(a, true); /* any other key edits the result */
         return false;
     }
-    str_append(&s->query, bytes, (size_t)utf8_encode(ev->key, bytes));
-    search_from(a, a->history.n - 1 < s->at ? a->history.n - 1 : s->at);
+    app_field_key(&s->query, ev);
+    search_from(a, shorter || a->history.n - 1 < s->at ? a->history.n - 1 : s->at);
     return true;
 }
 
@@ -588,8 +574,7 @@ static bool search_key(struct app *a, const struct key_event *ev)
 static void complete(struct app *a, int by)
 {
     struct completion *c = &a->completion;
-    char word[128], text[200];
-    size_t from;
+    struct slash_offer o;
     if (!c->open) {
         str_clear(&c->line);
         str_append(&c->line, str_get(&a->edit.text), a->edit.cursor);
@@ -598,22 +583,21 @@ static void complete(struct app *a, int by)
     bool tail = a->edit.cursor < a->edit.text.n;
     const char *line = str_get(&c->line);
     const bool command = c->line.n && line[0] == '/' && !memchr(line, '\n', c->line.n);
-    const bool path = c->line.n && line[0] != '/' && completes(a, 0, &from, word, text);
+    const bool path = c->line.n && line[0] != '/' && completes(a, 0, &o);
     if (tail || !(command || path || c->open)) {
         edit_insert(&a->edit, "\t", 1);
         return;
     }
     if (by < 0) c->next -= 2;
-    c->open = c->next >= 0 && palette_complete(a, line, c->line.n, c->next, &from, word, text);
-    bool only = c->open && c->next == 0 &&
-                !palette_complete(a, line, c->line.n, 1, &(size_t){0}, (char[128]){0}, text);
+    c->open = c->next >= 0 && completes(a, c->next, &o);
+    bool only = c->open && c->next == 0 && !completes(a, 1, &(struct slash_offer){0});
     edit_set(&a->edit, line, c->line.n);
     if (!c->open) {
         if (c->next == 0 && by > 0) app_flash(a, "nothing completes this");
         return;
     }
-    edit_set(&a->edit, line, from);
-    edit_insert(&a->edit, word, strlen(word));
+    edit_set(&a->edit, line, o.from);
+    edit_insert(&a->edit, o.word, strlen(o.word));
     c->next++;
     /* a single completion is accepted, and the next Tab completes the text after it */
     c->open = !only;

@@ -212,10 +212,4 @@ static void draw(struct app *a, struct pane p)
     if (numbers) draw_numbers(a, pane_sub(body, 0, body.h - numbers, body.w, numbers));
 }
 
-static bool request(struct app *a, enum key_request r)
-{
-    (void)a, (void)r;
-    return false;
-}
-
-const struct view_ops view_dash = {.name = "graphs", .draw = draw, .request = request};
+const struct view_ops view_dash = {.name = "graphs", .draw = draw};

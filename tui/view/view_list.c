@@ -7,7 +7,6 @@
 #include "cli/options/options.h"
 #include "cli/print/num.h"
 #include "tui/chat/app.h"
-#include "tui/term/text.h"
 #include "tui/view/bars.h"
 
 /* ---- rows and hits -------------------------------------------------------------------------- */
@@ -130,22 +129,6 @@ static void draw_row(struct app *a, struct pane p, int y, int index)
     put_field(a, p, x, y, p.w - x - 1, attr, hit ? hit->snippet : c->title);
 }
 
-/* A label and an input field, with the cursor in it. */
-static void draw_field(struct app *a, struct pane p, int y, const char *label, struct edit *field)
-{
-    struct str safe = {0};
-    int line, column;
-    int x = pane_puts(p, 1, y, ATTR_KEY, label);
-    int width = p.w - x - 1 > 1 ? p.w - x - 1 : 1;
-    edit_lines(field, 1 << 20, &line, &column);
-    const char *s = str_get(&field->text);
-    size_t from = column > width ? text_at_column(s, field->text.n, column - width) : 0;
-    sanitize(s + from, field->text.n - from, a->ascii, true, &safe);
-    pane_puts(p, x, y, ATTR_TEXT, str_get(&safe));
-    pane_cursor(p, x + (column > width ? width : column), y);
-    str_release(&safe);
-}
-
 /* Draws the line above the hints: a question, a field, an error, or the number of further rows. */
 static void draw_bottom(struct app *a, struct pane p, int y)
 {
@@ -160,11 +143,11 @@ static void draw_bottom(struct app *a, struct pane p, int y)
         str_puts(&question, "  y yes, any other key no");
         put_field(a, p, 0, y, p.w, ATTR_ERROR, str_get(&question));
     } else if (l->mode == LIST_RENAME) {
-        draw_field(a, p, y, "new name: ", &l->field);
+        bar_field(a, p, y, "new name: ", &l->field);
     } else if (l->mode == LIST_TAG) {
-        draw_field(a, p, y, "tags: ", &l->field);
+        bar_field(a, p, y, "tags: ", &l->field);
     } else if (l->mode == LIST_FIND || l->filter.text.n) {
-        draw_field(a, p, y, "/", &l->filter);
+        bar_field(a, p, y, "/", &l->filter);
         if (l->mode != LIST_FIND) pane_cursor(p, -1, -1);
     } else if (l->error[0]) {
         put_field(a, p, 1, y, p.w - 2, ATTR_ERROR, l->error);

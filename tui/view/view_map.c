@@ -337,13 +337,11 @@ static void draw_title(struct app *a, struct pane p, const struct picture *pic)
 {
     static const char *const labels[] = {"layer", "head", "layer", "token"};
     char what[48], width[NUM_MAX], state[NUM_MAX];
-    struct str safe = {0};
     put_what(pic, what, sizeof what);
     pane_fill(p, 0, 0, p.w, ATTR_TITLE, ' ');
-    sanitize(a->name, strlen(a->name), a->ascii, true, &safe);
-    int x = pane_printf(p, 1, 0, ATTR_TITLE, "%s > map  %s  %s  1 column = %s tokens ",
-                        str_get(&safe), what, put_state(a, state), put_width(pic, width));
-    str_release(&safe);
+    int x = pane_clean(a, p, 1, 0, ATTR_TITLE, a->name);
+    x = pane_printf(p, x, 0, ATTR_TITLE, " > map  %s  %s  1 column = %s tokens ", what,
+                    put_state(a, state), put_width(pic, width));
     int legend = bar_legend_columns(a);
     bool above = p.w - legend >= x - 1, between = LABEL - 1 + legend <= LABEL + 1 + pic->cells;
     pane_cut(p, 0, x - 1);

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/print/sanitize.h"
 #include "tui/chat/app.h"
 #include "tui/view/bars.h"
 
@@ -43,14 +42,10 @@ static struct pane draw_frame(struct pane p)
 
 static void draw_filter(struct app *a, struct pane p, int y)
 {
-    struct palette *k = &a->palette;
-    struct str safe = {0};
-    int x = pane_printf(p, 1, y, ATTR_KEY, "%s> ", titles[k->kind]);
-    sanitize(str_get(&k->filter.text), k->filter.text.n, a->ascii, true, &safe);
-    x = pane_puts(p, x, y, ATTR_TEXT, str_get(&safe));
-    pane_cursor(p, x < p.w ? x : p.w - 1, y);
-    if (k->filter.text.n == 0) pane_puts(p, x + 2, y, ATTR_DIM, "type to search");
-    str_release(&safe);
+    char label[24];
+    snprintf(label, sizeof label, "%s> ", titles[a->palette.kind]);
+    int x = bar_field(a, p, y, label, &a->palette.filter);
+    if (a->palette.filter.text.n == 0) pane_puts(p, x + 2, y, ATTR_DIM, "type to search");
 }
 
 /* The selected item's text, which its row may cut. */
@@ -122,11 +117,4 @@ static bool capture(struct app *a, const struct key_event *ev)
     return true;
 }
 
-static bool request(struct app *a, enum key_request r)
-{
-    (void)a, (void)r;
-    return false;
-}
-
-const struct view_ops view_palette = {
-    .name = "palette", .draw = draw, .request = request, .capture = capture};
+const struct view_ops view_palette = {.name = "palette", .draw = draw, .capture = capture};

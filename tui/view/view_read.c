@@ -6,7 +6,6 @@
 #include <strings.h>
 
 #include "tui/chat/app.h"
-#include "tui/chat/command.h"
 #include "tui/view/words.h"
 
 static struct message *message_at(struct app *a)

@@ -52,11 +52,9 @@ static int fill(struct app *a, struct words_line *rows, int h, int width)
 
 static void draw_legend(struct app *a, struct pane p, int y)
 {
-    struct str safe = {0};
     pane_fill(p, 0, y, p.w, ATTR_TITLE, ' ');
-    sanitize(a->name, strlen(a->name), a->ascii, true, &safe);
-    int x = pane_printf(p, 1, y, ATTR_TITLE, "%s > tint  all heads  ", str_get(&safe)) - 1;
-    str_release(&safe);
+    int x = pane_clean(a, p, 1, y, ATTR_TITLE, a->name);
+    x = pane_puts(p, x, y, ATTR_TITLE, " > tint  all heads  ") - 1;
     bool fits = x + bar_legend_columns(a) <= p.w;
     if (!fits) pane_fill(p, 0, y, p.w, ATTR_TITLE, ' '); /* the signs have priority */
     bar_legend(a, p, fits ? x : 0, y);

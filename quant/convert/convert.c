@@ -67,15 +67,23 @@ static int unknown_family(const struct converter *c, const char *name, struct er
                    c->config_path, shown.text, known);
 }
 
+/* Whether GGUF's name of the family begins so. */
+static bool is_arch(const struct converter *c, const char *start)
+{
+    return !strncmp(c->family->arch, start, strlen(start));
+}
+
+/* Mistral's models with images have one name for two families. */
 static int find_family(struct converter *c, struct err *e)
 {
-    const char *name =
-        cJSON_GetStringValue(cJSON_GetArrayItem(json_member(c->root, "architectures"), 0));
+    const char *type,
+        *name = cJSON_GetStringValue(cJSON_GetArrayItem(json_member(c->root, "architectures"), 0));
     for (size_t i = 0; name && i < convert_n_families; i++) {
         if (strcmp(name, convert_families[i].name)) continue;
         c->family = &convert_families[i];
         c->config = c->family->part ? json_member(c->root, "text_config") : c->root;
-        return 0;
+        type = json_text(c->config, "model_type");
+        if (is_arch(c, "mistral4") == (type && !strcmp(type, "mistral4"))) return 0;
     }
     return unknown_family(c, name, e);
 }
@@ -164,17 +172,22 @@ static int read_config(struct converter *c, struct err *e)
     const int big = 1 << 24;
     int n_embd = 0, n_ff = 0, n_vocab = 0;
     int rc = convert_int(c, "hidden_size", big, &n_embd, e);
-    if (!rc) rc = convert_int(c, "num_hidden_layers", LAYERS_MAX, &c->n_layer, e);
+    const int listed = cJSON_GetArraySize(json_member(c->config, "layers_block_type"));
+    if (!rc && listed > 0 && listed <= LAYERS_MAX)
+        rc = convert_int_or(c, "num_hidden_layers", LAYERS_MAX, listed, &c->n_layer, e);
+    else if (!rc)
+        rc = convert_int(c, "num_hidden_layers", LAYERS_MAX, &c->n_layer, e);
     if (!rc) rc = read_usual(c, "num_attention_heads", 4096, 8, &c->n_head, e);
     if (!rc) rc = read_n_ff(c, &n_ff, e);
     if (!rc) rc = read_usual(c, "vocab_size", big, 262208, &n_vocab, e);
     if (!rc) rc = read_usual(c, "max_position_embeddings", INT32_MAX, 131072, &c->n_ctx, e);
     if (rc) return rc;
-    const bool gemma = c->family->id & GEMMA;
+    const bool gemma = c->family->id & GEMMA, latent = c->family->id & LATENT;
     const int n_kv = c->family->id == GEMMA3 && c->n_head >= 4 ? 4 : c->n_head;
     const int head_dim = gemma ? 256 : n_embd / c->n_head;
     rc = convert_int_or(c, "num_key_value_heads", c->n_head, n_kv, &c->n_kv_head, e);
-    if (!rc) rc = convert_int_or(c, "head_dim", 1024, head_dim, &c->head_dim, e);
+    if (!rc && latent) rc = convert_int(c, "qk_rope_head_dim", 1024, &c->head_dim, e);
+    if (!rc && !latent) rc = convert_int_or(c, "head_dim", 1024, head_dim, &c->head_dim, e);
     if (rc) return rc;
     if (c->n_head % c->n_kv_head || c->head_dim < 2 || c->head_dim % 2)
         return err_set(e, ERR_FORMAT, "%s: %d heads, %d KV heads, head size %d do not fit together",
@@ -183,6 +196,7 @@ static int read_config(struct converter *c, struct err *e)
     const int64_t dims[DIMS] = {[ONE] = 1,
                                 [VOCAB] = n_vocab,
                                 [EMBD] = n_embd,
+                                [EMBD2] = 2 * (int64_t)n_embd,
                                 [Q] = q,
                                 [KV] = kv,
                                 [QKV] = q + 2 * kv,
@@ -194,7 +208,8 @@ static int read_config(struct converter *c, struct err *e)
     memcpy(c->dims, dims, sizeof dims);
     if (c->family->id & HYBRID) rc = convert_recurrent(c, e);
     if (!rc && c->family->id == GEMMA4) rc = convert_gemma4(c, e);
-    c->experts.n_dense = c->n_layer;
+    if (!rc && latent) rc = convert_latent(c, e);
+    c->experts.n_dense = LAYERS_MAX;
     if (!rc && convert_has_experts(c)) rc = convert_experts(c, e);
     if (rc) return rc;
     c->tied = json_bool(c->config, "tie_word_embeddings",
@@ -277,16 +292,6 @@ static void part_name(const struct converter *c, const char *own, char out[NAME_
         snprintf(out, NAME_BYTES, "%.128s", own);
 }
 
-/* GLM's layers behind the last. */
-static bool drafts_tokens(const struct converter *c, const char *name)
-{
-    int layer;
-    int64_t n = 0;
-    json_int(c->config, "num_nextn_predict_layers", 0, LAYERS_MAX, &n);
-    return sscanf(name, "model.layers.%4d.", &layer) == 1 && layer >= c->n_layer &&
-           layer < c->n_layer + n;
-}
-
 /* Tensors of old files that are not needed, and parts for images. */
 static bool is_ignored(const struct converter *c, const char *name)
 {
@@ -302,8 +307,6 @@ static bool is_ignored(const struct converter *c, const char *name)
     }
     for (size_t i = 0; c->family->part && i < sizeof parts / sizeof *parts; i++)
         if (!strncmp(name, parts[i], strlen(parts[i]))) return true;
-    if (c->family->id & DELTA && !strncmp(name, "mtp.", 4)) return true; /* drafts tokens */
-    if (c->family->id == GLM4MOE && drafts_tokens(c, name)) return true;
     own_name(c, name, own);
     return c->tied && !strcmp(own, "lm_head.weight"); /* a copy of the embedding */
 }
@@ -313,14 +316,52 @@ static const char *layers_prefix(const struct converter *c)
     return c->family->id == NEMOTRON_H ? "backbone.layers." : "model.layers.";
 }
 
+/* The name of a layer's tensor. Qwen's MTP layers are not numbered after the others, and what other
+ * layers lack belongs to all of them. */
+static void layer_name(const struct converter *c, int layer, enum layers kind, const char *rest,
+                       char out[NAME_BYTES])
+{
+    const bool apart = c->family->id & DELTA && layer >= c->n_layer;
+    if (apart && kind == MTP)
+        snprintf(out, NAME_BYTES, "mtp.%s", rest);
+    else
+        snprintf(out, NAME_BYTES, "%s%d.%s", apart ? "mtp.layers." : layers_prefix(c),
+                 apart ? layer - c->n_layer : layer, rest);
+}
+
+/* The layer of a name, and what follows it; -1: of none. */
+static int layer_of(const struct converter *c, const char *name, const char **rest)
+{
+    const bool apart = c->family->id & DELTA && !strncmp(name, "mtp.", 4);
+    const char *prefix = apart ? "mtp.layers." : layers_prefix(c);
+    int layer = 0, n = 0;
+    const bool numbered = !strncmp(name, prefix, strlen(prefix)) &&
+                          sscanf(name + strlen(prefix), "%4d.%n", &layer, &n) == 1 && n > 0;
+    *rest = name + (numbered ? strlen(prefix) + (size_t)n : apart ? 4 : 0);
+    if (numbered && layer < 0) return LAYERS_MAX;
+    return apart ? c->n_layer + layer : numbered ? layer : -1;
+}
+
+/* The layers after the last that the folder has: no more than its settings name. */
+static int count_mtp(const struct converter *c)
+{
+    const char *rest;
+    int64_t most = c->family->id & DELTA ? LAYERS_MAX : 0;
+    int n = 0;
+    json_int(c->config, "num_nextn_predict_layers", 0, LAYERS_MAX, &most);
+    for (size_t i = 0; i < safetensors_n(c->s->weights); i++) {
+        const int layer = layer_of(c, safetensors_at(c->s->weights, i)->name, &rest);
+        if (layer >= c->n_layer + n) n = layer + 1 - c->n_layer;
+    }
+    return c->family->id & (NEXTN | DELTA) && n <= most && c->n_layer + n <= LAYERS_MAX ? n : 0;
+}
+
 static bool is_known(const struct converter *c, const char *name)
 {
-    const char *prefix = layers_prefix(c);
-    int layer = 0, n = 0;
-    bool in_layer = !strncmp(name, prefix, strlen(prefix)) &&
-                    sscanf(name + strlen(prefix), "%4d.%n", &layer, &n) == 1 && n > 0;
-    if (in_layer && (layer < 0 || layer >= c->n_layer)) return false;
-    const char *rest = in_layer ? name + strlen(prefix) + n : name;
+    const char *rest;
+    const int layer = layer_of(c, name, &rest);
+    const bool in_layer = layer >= 0;
+    if (layer >= c->n_layer + c->n_mtp) return false;
     for (size_t i = 0; i < convert_n_rows; i++)
         if ((convert_rows[i].layers != NO_LAYER) == in_layer &&
             (convert_rows[i].needed | convert_rows[i].optional) & c->family->id &&
@@ -395,6 +436,10 @@ static int add_tensor(struct converter *c, const struct convert_row *r, const ch
         convert_mixed(c, r, to);
         return 0;
     }
+    if (r->half && r->n_out == KEYS_VALUES) {
+        convert_latent_heads(c, r->half, to);
+        return 0;
+    }
     if (r->half) {
         to->ne[1] /= 2;
         if (r->half == SECOND) to->data = (const char *)t->data + t->bytes / 2;
@@ -413,7 +458,7 @@ static int find_tensor(const struct converter *c, const struct convert_row *r, c
 {
     char hf[NAME_BYTES];
     const bool output = !strcmp(r->hf, "lm_head.weight");
-    bool needed = r->needed & c->family->id ||
+    bool needed = (r->needed & c->family->id && c->dims[r->n_out] && c->dims[r->n_in]) ||
                   (output && cJSON_IsFalse(json_member(c->config, "tie_word_embeddings")));
     *t = NULL;
     if (output && c->tied && c->family->id != FALCON_H1) return 0;
@@ -432,10 +477,11 @@ static int take_stack(struct converter *c, const struct convert_row *r, int laye
     const int at = (int)strcspn(r->hf, "*"), n = (int)c->dims[N_EXPERTS];
     const struct safetensors_tensor *t;
     const void **stack = NULL;
-    char own[NAME_BYTES];
+    char own[NAME_BYTES], rest[NAME_BYTES];
     uint32_t type = 0;
     for (int i = 0; i < n; i++) {
-        snprintf(own, sizeof own, "model.layers.%d.%.*s%d%s", layer, at, r->hf, i, r->hf + at + 1);
+        snprintf(rest, sizeof rest, "%.*s%d%s", at, r->hf, i, r->hf + at + 1);
+        layer_name(c, layer, r->layers, rest, own);
         int rc = find_tensor(c, r, own, &t, e);
         if (!rc && i == 0) rc = add_tensor(c, r, gguf, t, e);
         if (rc) return rc;
@@ -464,6 +510,8 @@ static bool is_of_layer(const struct converter *c, const struct convert_row *r, 
     const bool dense = layer < c->experts.n_dense;
     if (r->stacked && !c->experts.stacked) return false;
     if (r->layers == DENSE || r->layers == SPARSE) return dense == (r->layers == DENSE);
+    if (r->layers == MTP)
+        return layer == c->n_layer || (layer > c->n_layer && !(c->family->id & DELTA));
     return kind <= LAYERS || r->layers <= LAYERS || r->layers == kind;
 }
 
@@ -473,12 +521,12 @@ static int take_tensor(struct converter *c, const struct convert_row *r, int lay
     char own[NAME_BYTES], gguf[64];
     if (!((r->needed | r->optional) & c->family->id)) return 0;
     const bool of_keys = !strncmp(r->gguf, "attn_k", 6) || !strncmp(r->gguf, "attn_v.", 7);
-    if (of_keys && layer >= c->n_layer - c->windowed.n_shared) return 0;
+    if (of_keys && c->windowed.n_shared && layer >= c->n_layer - c->windowed.n_shared) return 0;
     if (!is_of_layer(c, r, layer)) return 0;
     snprintf(own, sizeof own, "%s", r->hf);
     snprintf(gguf, sizeof gguf, "%s", r->gguf);
     if (r->layers) {
-        snprintf(own, sizeof own, "%s%d.%s", layers_prefix(c), layer, r->hf);
+        layer_name(c, layer, r->layers, r->hf, own);
         snprintf(gguf, sizeof gguf, "blk.%d.%s", layer, r->gguf);
     }
     if (r->stacked) return take_whole_stack(c, r, own, gguf, e);
@@ -503,7 +551,7 @@ static int take_tensors(struct converter *c, struct err *e)
     c->experts.stacked = !has_single_experts(c);
     for (size_t i = 0; !rc && i < convert_n_rows; i++)
         if (!convert_rows[i].layers) rc = take_tensor(c, &convert_rows[i], 0, e);
-    for (int layer = 0; !rc && layer < c->n_layer; layer++) {
+    for (int layer = 0; !rc && layer < c->n_layer + c->n_mtp; layer++) {
         if (c->family->id == GEMMA4) convert_gemma4_layer(c, layer);
         for (size_t i = 0; !rc && i < convert_n_rows; i++)
             if (convert_rows[i].layers) rc = take_tensor(c, &convert_rows[i], layer, e);
@@ -606,14 +654,22 @@ static double yarn_magnitude(double factor, double weight)
     return factor > 1 ? 1 + 0.1 * weight * log(factor) : 1;
 }
 
-/* Writes the config's own scale as a multiple of the usual one. */
-static void rope_magnitude(struct converter *c)
+/* Writes the config's own scale as a multiple of the usual one. With latent attention it is part of
+ * the products' scale, of which GGUF has a tenth of the weight. */
+static int rope_magnitude(struct converter *c, struct err *e)
 {
     double weight = rope_number(c, "mscale", 0), all_dims = rope_number(c, "mscale_all_dim", 0),
            factor = rope_number(c, "factor", 1), usual = yarn_magnitude(factor, 1), own = usual;
     if (weight && all_dims) own = yarn_magnitude(factor, weight) / yarn_magnitude(factor, all_dims);
     own = rope_number(c, "attention_factor", own);
+    if (c->family->id & DEEPSEEKS) {
+        if (all_dims > 0) convert_f32(c, "rope.scaling.yarn_log_multiplier", 0.1 * all_dims);
+        if (own == 1) return 0;
+        return err_set(e, ERR_FORMAT, "%s: mscale must be mscale_all_dim in a %s", c->config_path,
+                       c->family->name);
+    }
     if (own > 0 && own != usual) convert_f32(c, "rope.scaling.attn_factor", own / usual);
+    return 0;
 }
 
 static double share_default(const struct converter *c)
@@ -634,6 +690,7 @@ static int take_rope(struct converter *c, struct err *e)
 {
     double base = rope_number(c, "rope_theta", c->family->id == GEMMA3 ? 1e6 : 10000);
     double share = rope_number(c, "partial_rotary_factor", share_default(c));
+    if (c->family->id & LATENT) share = 1; /* head_dim is what rotates */
     const char *type = json_text(c->rope, "rope_type");
     if (!type) type = json_text(c->rope, "type");
     const bool proportional = c->family->id == GEMMA4 && type && !strcmp(type, "proportional");
@@ -665,8 +722,7 @@ static int take_rope(struct converter *c, struct err *e)
     rope_key(c, "rope.scaling.yarn_ext_factor", "extrapolation_factor");
     rope_key(c, "rope.scaling.yarn_beta_fast", "beta_fast");
     rope_key(c, "rope.scaling.yarn_beta_slow", "beta_slow");
-    rope_magnitude(c);
-    return 0;
+    return rope_magnitude(c, e);
 }
 
 /* ---- settings -------------------------------------------------------------------------------- */
@@ -750,7 +806,8 @@ static int take_keys(struct converter *c, struct err *e)
     gguf_keys_str(&c->s->keys, "general.type", "model");
     gguf_keys_str(&c->s->keys, "general.name", name);
     sampling_keys(c);
-    convert_u32(c, "block_count", c->n_layer);
+    convert_u32(c, "block_count", c->n_layer + c->n_mtp);
+    if (c->n_mtp) convert_u32(c, "nextn_predict_layers", c->n_mtp);
     convert_u32(c, "context_length", c->n_ctx);
     convert_u32(c, "embedding_length", c->dims[EMBD]);
     if (!(c->family->id & (NEMOTRON_H | GEMMA4)))
@@ -758,22 +815,26 @@ static int take_keys(struct converter *c, struct err *e)
     convert_u32(c, "attention.head_count", c->n_head);
     if (!(c->family->id & KV_HEADS_BY_LAYER))
         convert_u32(c, "attention.head_count_kv", c->n_kv_head);
-    convert_u32(c, "attention.key_length", c->head_dim);
-    convert_u32(c, "attention.value_length", c->head_dim);
+    if (c->family->id & LATENT) {
+        convert_latent_keys(c);
+    } else {
+        convert_u32(c, "attention.key_length", c->head_dim);
+        convert_u32(c, "attention.value_length", c->head_dim);
+    }
     convert_f32(c, centred ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
                 eps);
     convert_u32(c, "vocab_size", c->dims[VOCAB]);
     int64_t window = sliding_window(c);
     if (window > 0 || c->family->id == PHI3) convert_u32(c, "attention.sliding_window", window);
     double beta;
-    if (c->family->id == MISTRAL3 && json_number(c->rope, "llama_4_scaling_beta", &beta))
+    if (is_arch(c, "mistral") && json_number(c->rope, "llama_4_scaling_beta", &beta))
         convert_f32(c, "attention.temperature_scale", beta);
     if (c->family->id & HYBRID) convert_recurrent_keys(c);
     if (c->dims[N_EXPERTS]) convert_experts_keys(c);
     if (c->family->id == GEMMA4) convert_gemma4_keys(c);
     if (c->family->id & (WINDOWED | OLMO2)) return convert_windows_keys(c, e);
-    if (c->family->id & (GRANITE | GRANITE_H | GRANITEMOE)) return granite_keys(c, e);
-    return c->family->id == MINICPM ? minicpm_keys(c, e) : 0;
+    if (is_arch(c, "granite")) return granite_keys(c, e);
+    return is_arch(c, "minicpm") ? minicpm_keys(c, e) : 0;
 }
 
 /* ---- ignored keys ---------------------------------------------------------------------------- */
@@ -808,6 +869,8 @@ static const char known_keys[] =
     "mamba_hidden_act mamba_num_heads mamba_ssm_cache_dtype mlp_hidden_act n_groups "
     "num_logits_to_keep rescale_prenorm_residual ssm_state_size use_conv_bias use_mamba_kernels "
     "query_pre_attn_scalar rope_local_base_freq sliding_window_pattern "
+    "aux_loss_alpha ep_size kv_lora_rank layers_block_type mlp_layer_types q_lora_rank qk_head_dim "
+    "qk_nope_head_dim qk_rope_head_dim rope_interleave seq_aux v_head_dim "
     "attention_out_bias auto_map bos_token_id dim_model_base dtype embedding_multiplier "
     "embd_pdrop eos_token_id head_dim hidden_act hidden_size initializer_range "
     "intermediate_size logits_scaling max_position_embeddings max_window_layers mlp_bias "
@@ -866,7 +929,7 @@ static bool is_known_key(const struct converter *c, const cJSON *v)
 static bool is_known_rope_key(const struct converter *c, const cJSON *v)
 {
     if (!strcmp(v->string, "truncate")) return cJSON_IsFalse(v) == (c->family->id == GPT_OSS);
-    if (c->family->id == MISTRAL3 && !strcmp(v->string, "llama_4_scaling_beta")) return true;
+    if (is_arch(c, "mistral") && !strcmp(v->string, "llama_4_scaling_beta")) return true;
     return is_listed(known_rope_keys, v->string) || is_off(v);
 }
 
@@ -902,10 +965,12 @@ int convert_open(struct source *s, struct err *e)
     if (!rc) rc = check_config(&c, e);
     if (!rc) rc = read_config(&c, e);
     if (!rc) rc = check_no_rope(&c, e);
+    if (!rc) rc = safetensors_open(&s->weights, s->path, e);
+    if (!rc) c.n_mtp = count_mtp(&c);
+    for (int i = 0; !rc && i < c.n_mtp; i++) c.recurrent.kinds[c.n_layer + i] = ATTENTION;
     if (!rc) rc = take_keys(&c, e);
     if (!rc) rc = take_rope(&c, e);
     if (!rc) rc = convert_vocab(&s->keys, s->path, c.root, (int)c.dims[VOCAB], e);
-    if (!rc) rc = safetensors_open(&s->weights, s->path, e);
     if (!rc) rc = take_tensors(&c, e);
     if (!rc) note_ignored_keys(&c);
     cJSON_Delete(c.root);

@@ -12,9 +12,9 @@
 enum {
     ALWAYS_NORMALIZED = MIXTRAL | GPT_OSS | GEMMA4 | GRANITEMOE | GRANITE_H | QWEN35,
     NORMALIZED_IN_GGUF = ALWAYS_NORMALIZED | QWEN3MOE | QWEN3NEXT | GLM4MOE | LFM2,
-    NORMALIZED_BY_DEFAULT = ALWAYS_NORMALIZED | QWEN3NEXT | GLM4MOE | DOTS1 | LFM2,
+    NORMALIZED_BY_DEFAULT = ALWAYS_NORMALIZED | QWEN3NEXT | GLM4MOE | DOTS1 | DEEPSEEK3 | LFM2,
     OWN_WIDTH = QWEN2MOE | QWEN3MOE | GEMMA4 | DELTA | DENSE_FIRST | LFM2,
-    SIGMOID = DENSE_FIRST | LFM2,
+    SIGMOID = (DENSE_FIRST & ~DEEPSEEK2) | LFM2,
 };
 
 bool convert_has_experts(const struct converter *c)
@@ -41,12 +41,13 @@ static int check(const struct converter *c, struct err *e)
                        "have experts are supported",
                        c->config_path);
     const char *scores = json_text(c->config, "scoring_func");
+    const char *usual = c->family->id & DEEPSEEK2 ? "softmax" : "sigmoid";
     if ((json_int(c->config, "moe_layer_freq", 0, INT32_MAX, &step) && step != 1) ||
-        (scores && strcmp(scores, "sigmoid")))
+        (scores && strcmp(scores, usual)))
         return err_set(e, ERR_FORMAT,
-                       "%s: moe_layer_freq must be 1, and scoring_func sigmoid: others are not "
+                       "%s: moe_layer_freq must be 1, and scoring_func %s: others are not "
                        "supported",
-                       c->config_path);
+                       c->config_path, usual);
     if (cJSON_IsNumber(json_member(c->config, "clip_qkv")))
         return err_set(e, ERR_FORMAT, "%s: clip_qkv is not supported", c->config_path);
     return 0;
@@ -66,11 +67,18 @@ static int read_shared(const struct converter *c, int n_ff, int *out, struct err
     return 0;
 }
 
-/* Gemma 4 has experts beside the other feed-forward. */
+/* Gemma 4 has experts beside the other feed-forward. GLM-4.7-Flash's settings may list the layers;
+ * where a dense one comes later, its tensors are not those that are expected. */
 static int n_dense(const struct converter *c)
 {
+    const cJSON *list = json_member(c->config, "mlp_layer_types"), *type;
     int64_t n = 0;
     if (c->family->id == GEMMA4) return c->n_layer;
+    cJSON_ArrayForEach(type, list)
+    {
+        if (strcmp(type->valuestring ? type->valuestring : "", "dense")) break;
+        n++;
+    }
     json_int(c->config, "first_k_dense_replace", 0, c->n_layer, &n);
     json_int(c->config, "num_dense_layers", 0, c->n_layer, &n);
     return (int)n;
@@ -112,11 +120,14 @@ static void number_key(struct converter *c, const char *suffix, const char *name
 static void routing_keys(struct converter *c)
 {
     double factor;
-    number_key(c, "expert_group_count", "n_group");
-    number_key(c, "expert_group_used_count", "topk_group");
+    const char *choice = json_text(c->config, "topk_method");
+    if (!choice || strcmp(choice, "greedy")) {
+        number_key(c, "expert_group_count", "n_group");
+        number_key(c, "expert_group_used_count", "topk_group");
+    }
     number_key(c, "expert_shared_count", "n_shared_experts");
-    number_key(c, "leading_dense_block_count",
-               c->family->id == LFM2 ? "num_dense_layers" : "first_k_dense_replace");
+    if (c->family->id & (DENSE_FIRST | LFM2))
+        convert_u32(c, "leading_dense_block_count", c->experts.n_dense);
     if (c->family->id & SIGMOID) convert_u32(c, "expert_gating_func", 2);
     if (json_number(c->config, "routed_scaling_factor", &factor) && factor > 0)
         convert_f32(c, "expert_weights_scale", factor);

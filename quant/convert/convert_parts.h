@@ -5,7 +5,8 @@
  *   convert_windows.c    the keys of layers with windows
  *   convert_recurrent.c  the numbers, keys, factors and order of heads of recurrent layers
  *   convert_gemma4.c     what differs by layer in Gemma 4
- *   convert_experts.c    the numbers and keys of layers with experts, and their stacks */
+ *   convert_experts.c    the numbers and keys of layers with experts, and their stacks
+ *   convert_latent.c     the numbers, keys and heads of latent attention */
 #ifndef RETAIN_QUANT_CONVERT_CONVERT_PARTS_H
 #define RETAIN_QUANT_CONVERT_CONVERT_PARTS_H
 
@@ -19,19 +20,22 @@
 #define LAYERS_MAX 256 /* the runtime's limit */
 
 enum {
-    LLAMA = 1 << 0,
+    LLAMA = 1 << 0, /* and others that differ in settings only */
     QWEN2 = 1 << 1,
     QWEN3 = 1 << 2,
     PHI3 = 1 << 3,
-    MINICPM = 1 << 4,
-    GRANITE = 1 << 5,
-    OLMO2 = 1 << 6,
-    SMOLLM3 = 1 << 7,
-    MISTRAL3 = 1 << 8,
-    ERNIE4_5 = 1 << 9,
-    SEED_OSS = 1 << 10,
-    GLM4 = 1 << 11,
-    ALL = (1 << 12) - 1,
+    OLMO2 = 1 << 4,
+    SMOLLM3 = 1 << 5,
+    ERNIE4_5 = 1 << 6,
+    SEED_OSS = 1 << 7,
+    GLM4 = 1 << 8,
+    ALL = (1 << 9) - 1,
+    /* with latent attention */
+    DEEPSEEK2 = 1 << 9,  /* and experts that a softmax chooses */
+    DEEPSEEK3 = 1 << 10, /* and experts that sigmoids and a bias choose */
+    MINICPM3 = 1 << 11,
+    DEEPSEEKS = DEEPSEEK2 | DEEPSEEK3,
+    LATENT = DEEPSEEKS | MINICPM3,
     /* with recurrent layers */
     QWEN35 = 1 << 12,
     LFM2 = 1 << 13,
@@ -59,14 +63,15 @@ enum {
     GRANITEMOE = 1 << 28,
     GLM4MOE = 1 << 29,
     DOTS1 = 1 << 30,
-    DENSE_FIRST = GLM4MOE | DOTS1,
+    DENSE_FIRST = GLM4MOE | DOTS1 | DEEPSEEKS,
     EXPERTS = MIXTRAL | QWEN2MOE | QWEN3MOE | OLMOE | GRANITEMOE | DENSE_FIRST,
-    EVERY = ALL | HYBRID | WINDOWED | EXPERTS,
+    NEXTN = GLM4MOE | DEEPSEEKS, /* with MTP layers after the others; DELTA: apart */
+    EVERY = ALL | HYBRID | WINDOWED | EXPERTS | LATENT,
     KV_HEADS_BY_LAYER = LFM2 | GRANITE_H | NEMOTRON_H | GEMMA4,
     ALIKE = EVERY & ~(LFM2 | NEMOTRON_H), /* names of tensors as in most families */
-    NORMS_BEFORE = (ALL & ~OLMO2) | EXPERTS,
+    NORMS_BEFORE = (ALL & ~OLMO2) | EXPERTS | LATENT,
     /* biases of all matrices, if the config sets them */
-    BIASES = LLAMA | GRANITE | SMOLLM3 | ERNIE4_5 | SEED_OSS,
+    BIASES = LLAMA | SMOLLM3 | ERNIE4_5 | SEED_OSS,
     QKV_BIASES = BIASES | OLMO2 | QWEN2 | QWEN3 | GLM4 | QWEN2MOE | GPT_OSS | GLM4MOE,
     GATE_AND_UP = ALL & ~PHI3 & ~GLM4, /* two tensors */
 };
@@ -98,6 +103,13 @@ enum dim {
     FF2,
     HEAD,
     Q_HEADS,
+    EMBD2,
+    /* of latent attention: the rows' numbers before they rotate, those between input and queries,
+     * the queries of all heads, the keys and values of all heads */
+    RANK,
+    Q_RANK,
+    QUERIES,
+    KEYS_VALUES,
     /* of Gemma 4's inputs per layer: one, those of all layers */
     INPUT,
     INPUTS,
@@ -121,8 +133,8 @@ enum dim {
 };
 
 /* The layers that have a tensor: DENSE, SPARSE: those without and with experts, of families that
- * have no other feed-forward in the latter. */
-enum layers { NO_LAYER, LAYERS, ATTENTION, RECURRENT, FEED_FORWARD, DENSE, SPARSE };
+ * have no other feed-forward in the latter; MTP: those after the last, which propose tokens. */
+enum layers { NO_LAYER, LAYERS, ATTENTION, RECURRENT, FEED_FORWARD, DENSE, SPARSE, MTP };
 /* The part of a tensor that is meant; of MIXED rows the heads' queries, keys and values, or
  * gates. */
 enum half { WHOLE, FIRST, SECOND, QUERIES_KEYS_VALUES, GATES };
@@ -141,7 +153,8 @@ enum stacked {
 enum tiled { NOT_TILED, TILED, TILED_VALUES, TILED_COLUMNS };
 
 /* Tensor names: those of a layer follow "model.layers.N." and "blk.N.". A row with n_in = ONE is a
- * vector. A * stands for the number of an expert: GGUF has a stack of all. */
+ * vector; a model with a size of 0 does not have the tensor. A * stands for the number of an
+ * expert: GGUF has a stack of all. */
 struct convert_row {
     const char *hf, *gguf;
     enum dim n_out, n_in;
@@ -166,6 +179,10 @@ struct converter {
     char config_path[1024];
     const struct convert_family *family;
     int n_layer, n_head, n_kv_head, head_dim, n_ctx;
+    int n_mtp;                /* layers of the folder after the last */
+    struct latent_config {    /* of latent attention, where head_dim numbers rotate */
+        int n_plain, n_value; /* of a head: the other numbers of a key, those of a value */
+    } latent;
     struct windowed_config {       /* of Gemma 4 */
         bool layers[LAYERS_MAX];   /* which have windows */
         int n_kv_head, head_dim;   /* theirs */
@@ -203,6 +220,12 @@ void convert_i32s(struct converter *c, const char *suffix, const int32_t *v, int
  * the keys. */
 int convert_recurrent(struct converter *c, struct err *e);
 void convert_recurrent_keys(struct converter *c);
+
+/* For families with latent attention: the sizes, after the others; the keys; the part of each
+ * head's rows that makes its keys, transposed, or its values. */
+int convert_latent(struct converter *c, struct err *e);
+void convert_latent_keys(struct converter *c);
+void convert_latent_heads(const struct converter *c, enum half half, struct source_tensor *t);
 
 /* The keys of families with windows; a list of layers that GGUF cannot have is refused. */
 int convert_windows_keys(struct converter *c, struct err *e);

@@ -3,21 +3,32 @@
 
 #include "quant/convert/convert_parts.h"
 
-/* Nemotron-H: M is Mamba-2, * attention, - a feed-forward. */
+/* Nemotron-H: a letter for each layer or, as transformers 5 saves it, a list of names. */
 static int read_pattern(struct converter *c, struct err *e)
 {
+    static const struct {
+        const char *type;
+        enum layers kind;
+    } types[] = {{"M", RECURRENT},    {"mamba", RECURRENT},     {"linear_attention", RECURRENT},
+                 {"*", ATTENTION},    {"attention", ATTENTION}, {"full_attention", ATTENTION},
+                 {"-", FEED_FORWARD}, {"mlp", FEED_FORWARD}};
     const char *pattern = json_text(c->config, "hybrid_override_pattern");
-    if (!pattern || strlen(pattern) != (size_t)c->n_layer ||
-        strspn(pattern, "M*-") != strlen(pattern))
-        return err_set(e, ERR_FORMAT,
-                       "%s: hybrid_override_pattern must be %d of M, * and - (layers with experts, "
-                       "E, are not supported)",
-                       c->config_path, c->n_layer);
-    for (int i = 0; i < c->n_layer; i++)
-        c->recurrent.kinds[i] = pattern[i] == 'M'   ? RECURRENT
-                                : pattern[i] == '*' ? ATTENTION
-                                                    : FEED_FORWARD;
-    return 0;
+    const cJSON *list = json_member(c->config, "layers_block_type");
+    const int n = pattern ? (int)strlen(pattern) : cJSON_GetArraySize(list);
+    for (int i = 0; n == c->n_layer && i < n; i++) {
+        const char letter[2] = {pattern ? pattern[i] : 0};
+        const char *type = pattern ? letter : cJSON_GetStringValue(cJSON_GetArrayItem(list, i));
+        for (size_t k = 0; type && k < sizeof types / sizeof *types; k++)
+            if (!strcmp(types[k].type, type)) c->recurrent.kinds[i] = types[k].kind;
+        if (!c->recurrent.kinds[i])
+            return err_set(e, ERR_FORMAT,
+                           "%s: hybrid_override_pattern or layers_block_type: layer %d is neither "
+                           "Mamba-2 nor attention nor a feed-forward; experts are not supported",
+                           c->config_path, i);
+    }
+    if (n == c->n_layer) return 0;
+    return err_set(e, ERR_FORMAT, "%s: hybrid_override_pattern must name %d layers", c->config_path,
+                   c->n_layer);
 }
 
 /* Which layers are recurrent. */
@@ -203,8 +214,9 @@ static void kv_heads_key(struct converter *c)
 static void recurrent_layers_key(struct converter *c)
 {
     bool layers[LAYERS_MAX];
-    for (int i = 0; i < c->n_layer; i++) layers[i] = c->recurrent.kinds[i] == RECURRENT;
-    convert_bools(c, "attention.recurrent_layers", layers, c->n_layer);
+    const int n = c->n_layer + c->n_mtp;
+    for (int i = 0; i < n; i++) layers[i] = c->recurrent.kinds[i] == RECURRENT;
+    convert_bools(c, "attention.recurrent_layers", layers, n);
 }
 
 /* A number for each layer, 0 for those without a feed-forward. */

@@ -486,6 +486,8 @@ enum { EXPERT_FF_MAX = 1 << 20 };
 
 enum { GATING_SIGMOID = 2, GATING_CHOSEN = 3 }; /* softmax of the chosen: 1, normalized */
 
+/* A file may leave out what makes scores: experts that a bias chooses have sigmoids (llama.cpp
+ * knows GLM-4.7-Flash by the number of its layers). */
 static int read_experts(const struct model *m, struct model_experts *x, struct err *e)
 {
     int gating = 0, shared = 0;
@@ -506,7 +508,8 @@ static int read_experts(const struct model *m, struct model_experts *x, struct e
     if (!rc) rc = model_get_optional(m, "expert_group_count", 0, x->n, &x->n_groups, e);
     if (!rc)
         rc = model_get_optional(m, "expert_group_used_count", 0, x->n_groups, &x->n_groups_used, e);
-    if (gating) x->sigmoid = gating == GATING_SIGMOID;
+    snprintf(key, sizeof key, "blk.%d.exp_probs_b.bias", m->n_layer - 1);
+    if (gating || gguf_tensor_find(m->file, key)) x->sigmoid = !gating || gating == GATING_SIGMOID;
     if (gating == GATING_CHOSEN) x->normalized = true;
     snprintf(key, sizeof key, "%s.expert_weights_norm", m->arch);
     if (gguf_get_bool(m->file, key, &normalized)) x->normalized = normalized;

@@ -7,7 +7,8 @@ names and in the order of their makers. Needs PyTorch and gguf.
 from pathlib import Path
 
 import torch
-from make_families import N_VOCAB, make_weights, models
+from drawn import Drawn
+from make_families import N_VOCAB, Layer, golden_ids, make_mtp, make_weights, models
 from make_recurrent import write_folder
 
 PLAIN = {"q": "self_attn.q_proj", "k": "self_attn.k_proj", "v": "self_attn.v_proj",
@@ -45,6 +46,16 @@ def granite_layer(l):
         "shared_mlp.output_linear.weight": l["down"]}
 
 
+def mtp_layer(c, drawn):
+    names = {"shared_head_head": "shared_head.head", "shared_head_norm": "shared_head.norm"}
+    at = f"blk.{c.n_layer}.nextn."
+    out = deep_layer(Layer(c, Drawn(drawn), c.n_layer).all(c.n_layer))
+    for key in (key for key in drawn if key.startswith(at)):
+        name = key.removeprefix(at).removesuffix(".weight")
+        out[names.get(name, name) + ".weight"] = drawn[key]
+    return out
+
+
 def settings(c):
     x = c.experts
     out = {"hidden_size": c.n_embd, "num_hidden_layers": c.n_layer, "vocab_size": N_VOCAB,
@@ -65,24 +76,30 @@ def settings(c):
     if c.arch == "dots1":
         return out | {"architectures": ["Dots1ForCausalLM"]}
     return out | {"architectures": ["Glm4MoeForCausalLM"], "use_qk_norm": True,
+                  "num_nextn_predict_layers": 1,
                   "partial_rotary_factor": c.n_rot / c.head_dim}
 
 
-def folder_of(c, w):
+def folder_of(c, drawn):
+    w, _ = make_weights(c, drawn)
     out = {"model.embed_tokens.weight": w["embed"], "model.norm.weight": w["norm"]}
     if not c.tied:
         out["lm_head.weight"] = w["output"]
     layer = granite_layer if c.arch == "granitemoe" else deep_layer
-    for i, l in enumerate(w["layers"]):
-        out |= {f"model.layers.{i}.{k}": x for k, x in layer(l).items()}
+    layers = [layer(l) for l in w["layers"]]
+    layers += [mtp_layer(c, drawn)] if c.arch == "glm4moe" else []
+    for i, l in enumerate(layers):
+        out |= {f"model.layers.{i}.{k}": x for k, x in l.items()}
     return {k: (x, c.store if x.dim() > 1 else "F32") for k, x in out.items()}
 
 
 def main():
     for name, c, _ in models():
         if name in ("granitemoe", "glm4moe", "dots1"):
-            _, d = make_weights(c)
-            lines = d.views(lambda drawn: folder_of(c, make_weights(c, drawn)[0]))
+            w, d = make_weights(c)
+            if name == "glm4moe":
+                make_mtp(c, w, d, golden_ids())
+            lines = d.views(lambda drawn: folder_of(c, drawn))
             write_folder(Path(__file__).parent / "checkpoints", name, lines, settings(c))
 
 

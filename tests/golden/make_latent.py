@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
-"""Writes families/: recipes of tiny random models with latent attention, and their logits.
+"""Writes families/: recipes of tiny random models with latent attention, and their logits;
+checkpoints/: recipes of some as folders, with the settings that transformers saves.
 
 The logits are those of Hugging Face's implementations in double precision (eager attention), which
 expand the latent rows to keys and values of every head. Needs PyTorch, gguf and transformers 5.
 
     tests/golden/make_latent.py        takes seconds, overwrites some of families
 """
+import json
 from pathlib import Path
 
 import torch
 import transformers
 from drawn import Drawn, write_recipe
 from make_families import N_VOCAB, golden_ids, mtp, rms, write_golden, write_mtp
+from make_recurrent import one_by_one, write_folder
 
 NAMES = {"self_attn.q_proj": "attn_q", "self_attn.q_a_proj": "attn_q_a", "self_attn.q_b_proj": "attn_q_b",
          "self_attn.q_a_layernorm": "attn_q_a_norm", "self_attn.kv_a_proj_with_mqa": "attn_kv_a_mqa",
@@ -91,8 +94,8 @@ def metadata(name, arch, c, joined, sigmoid):
                  "expert_count": c.n_routed_experts, "expert_used_count": c.num_experts_per_tok,
                  "expert_feed_forward_length": c.moe_intermediate_size,
                  "expert_shared_count": c.n_shared_experts,
-                 "expert_weights_scale": float(c.routed_scaling_factor),
-                 "expert_weights_norm": bool(c.norm_topk_prob)}
+                 "expert_weights_scale": float(c.routed_scaling_factor)}
+        rows |= {"expert_weights_norm": True} if c.norm_topk_prob else {}
     if c.q_lora_rank:
         rows["attention.q_lora_rank"] = c.q_lora_rank
     if "llama_4_scaling_beta" in rope:
@@ -181,6 +184,27 @@ def make_mtp(model, layer, d, c):
     return mtp(ids, hidden, combine, run, lambda h: (h, h @ model.lm_head.weight.T))
 
 
+def folder_of(drawn, fused):
+    """The makers' names; experts in one tensor or one by one."""
+    out = {}
+    for key, x in drawn.items():
+        if key.startswith("blk."):
+            key = "model.layers." + key.removeprefix("blk.").replace("nextn.", "")
+        stem, _, name = key.rpartition("experts.")
+        parts = {"gate_up_proj": ("gate", "up"), "down_proj": ("down",)}.get(name)
+        stacks = zip(parts, x.chunk(len(parts), 1)) if parts and not fused else ()
+        out |= {f"{stem}experts.*.{part}_proj.weight": (y, "F16") for part, y in stacks}
+        if not stacks:
+            out[key] = (x, "F16" if x.ndim > 1 else "F32")
+    one_by_one(out)
+    return out
+
+
+def settings(c, n_layer):
+    out = json.loads(c.to_json_string()) | {"num_hidden_layers": n_layer}
+    return {k: v for k, v in out.items() if k not in ("dtype", "transformers_version")}
+
+
 def main():
     torch.set_num_threads(1)
     folder = Path(__file__).parent / "families"
@@ -199,9 +223,14 @@ def main():
         # one matrix for keys and values, as in older files
         for joined in {"minicpm3": (True,), "deepseek2": (False, True)}.get(name, (False,)):
             stem = "deepseek2-joined" if joined and name == "deepseek2" else name
-            keys = metadata(name, arch, c, joined, kind in ("DeepseekV3", "Glm4MoeLite"))
+            # a file of GLM-4.7-Flash does not name its scores
+            keys = metadata(name, arch, c, joined, kind == "DeepseekV3")
             write_recipe(folder / f"{stem}.model", keys | more,
                          d.views(lambda drawn: tensors_of(drawn, c, joined)))
+        if name in ("deepseek2", "deepseek3", "mistral4", "minicpm3"):
+            lines = d.views(lambda drawn: folder_of(drawn, name == "mistral4"))
+            write_folder(folder.parent / "checkpoints", name, lines, {"architectures": [kind + "ForCausalLM"]} |
+                         settings(c, config["num_hidden_layers"]))
         rows = write_golden(folder / f"{name}.logits", golden_ids(), logits)
         print(f"{name}: standard deviation of logits {rows.std():.2f}")
 

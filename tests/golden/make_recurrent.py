@@ -267,7 +267,8 @@ def metadata(m, name):
                 f"{a}.ssm.group_count": m.n_key, f"{a}.ssm.time_step_rank": m.n_value,
                 f"{a}.ssm.inner_size": m.n_value * m.value_dim}
     if m.family == "qwen35":
-        out |= {f"{a}.nextn_predict_layers": m.n_draft, f"{a}.full_attention_interval": m.kinds.index("a") + 1,
+        out |= {f"{a}.nextn_predict_layers": m.n_draft} if m.n_draft else {}
+        out |= {f"{a}.full_attention_interval": m.kinds.index("a") + 1,
                 f"{a}.rope.dimension_sections": [2, 1, 1, 0]}
     keys = {"n": "expert_count", "used": "expert_used_count", "ff": "expert_feed_forward_length",
             "shared": "expert_shared_feed_forward_length", "dense": "leading_dense_block_count"}
@@ -299,7 +300,9 @@ NAMES = {
     "ffn_gate_inp_shexp": "mlp.shared_expert_gate", "ffn_gate_shexp": "mlp.shared_expert.gate_proj",
     "ffn_up_shexp": "mlp.shared_expert.up_proj", "ffn_down_shexp": "mlp.shared_expert.down_proj",
     "ffn_gate_exps": "mlp.experts.*.gate_proj", "ffn_up_exps": "mlp.experts.*.up_proj",
-    "ffn_down_exps": "mlp.experts.*.down_proj"}
+    "ffn_down_exps": "mlp.experts.*.down_proj", "nextn.eh_proj": "fc",
+    "nextn.enorm": "pre_fc_norm_embedding", "nextn.hnorm": "pre_fc_norm_hidden",
+    "nextn.shared_head_norm": "norm"}
 NEMOTRON_NAMES = NAMES | {
     "token_embd": "backbone.embeddings", "output_norm": "backbone.norm_f", "attn_norm": "norm",
     "attn_q": "mixer.q_proj", "attn_k": "mixer.k_proj", "attn_v": "mixer.v_proj",
@@ -371,10 +374,9 @@ def one_by_one(out):
         out |= {name.replace("*", str(i)): (x, kind) for i, x in enumerate(stack)}
 
 
-def one_stack(m, out):
+def one_stack(out):
     """Qwen3.5: all experts in one tensor, gate above up."""
-    for i in range(len(m.kinds)):
-        at = f"model.layers.{i}.mlp.experts."
+    for at in {name.partition("*")[0] for name in out if "*" in name}:
         gate, up, down = (out.pop(f"{at}*.{n}_proj.weight")[0] for n in ("gate", "up", "down"))
         out[at + "gate_up_proj"] = (torch.cat([gate, up], 1), STORE)
         out[at + "down_proj"] = (down, STORE)
@@ -392,9 +394,9 @@ def checkpoint(m, tensors):
         short = full
         if full.startswith("blk."):
             _, i, short = full.split(".", 2)
-            if int(i) >= len(m.kinds):
-                continue
-            at = f"{layers}.{i}."
+            at = f"{layers}.{i}." if int(i) < len(m.kinds) else "mtp.layers.0."
+            if short.startswith("nextn."):
+                at = "mtp."
         short, _, suffix = short.rpartition(".") if short.endswith(("weight", "bias")) else \
             (short, "", "weight" if short.endswith("norm") else "")
         if m.arch == "granitehybrid" and short in ("attn_q", "attn_k"):
@@ -419,7 +421,7 @@ def checkpoint(m, tensors):
     if m.arch == "falcon-h1":  # tied in the file with another factor than here
         out["lm_head.weight"] = (without_factors(m, "output", tensors["token_embd.weight"][0]), STORE)
     if m.arch == "qwen35moe":
-        one_stack(m, out)
+        one_stack(out)
     one_by_one(out)
     for i, kind in enumerate(m.kinds) if m.arch == "qwen3next" else ():
         if kind == "d":
@@ -537,9 +539,14 @@ def main():
             write_mtp(folder / f"{name}.mtp", make_mtp(m, w, ids))
         rows = write_golden(folder / f"{name}.logits", ids, run(m, w, ids))
         write_recipe(folder / f"{name}.model", metadata(m, name), w.tensors())
-        lines = w.views(lambda drawn: checkpoint(m, {
-            k: (x, STORE if w.how[k][0] == STORE else "F32") for k, x in drawn.items()}))
+        lines = [*w.views(lambda drawn: checkpoint(m, {
+            k: (x, STORE if w.how[k][0] == STORE else "F32") for k, x in drawn.items()}))]
         write_folder(folder.parent / "checkpoints", name, lines, config(m))
+        if name == "nemotron_h":  # as transformers 5 saves it
+            settings = {k: v for k, v in config(m).items() if k not in ("num_hidden_layers", "hybrid_override_pattern")}
+            kinds = {"a": "full_attention", "s": "linear_attention", "f": "mlp"}
+            write_folder(folder.parent / "checkpoints", name + "-listed", lines, settings | {
+                "layers_block_type": [kinds[kind] for kind in m.kinds]})
         print(f"{name}: standard deviation of logits {rows.std():.2f}")
 
 

@@ -157,7 +157,7 @@ static int open_tmp(struct gguf_writer *w, struct err *e)
 }
 
 /* A folder or a device is never replaced; a file only with --force. */
-static int check_path(const char *path, bool force, struct err *e)
+int gguf_write_check(const char *path, bool force, struct err *e)
 {
     struct stat st;
     if (lstat(path, &st)) {
@@ -173,7 +173,7 @@ static int check_path(const char *path, bool force, struct err *e)
 int gguf_write_open(struct gguf_writer **out, const char *path, bool force, struct err *e)
 {
     *out = NULL;
-    int rc = check_path(path, force, e);
+    int rc = gguf_write_check(path, force, e);
     if (rc) return rc;
     struct gguf_writer *w = memory_new(1, sizeof *w);
     struct str tmp = {0}, name = {0};

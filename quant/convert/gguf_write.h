@@ -48,7 +48,9 @@ void gguf_keys_element(struct str *elements, const char *text, size_t n);
 
 struct gguf_writer;
 
-/* ERR_USAGE when `path` exists and `force` is not set. */
+/* ERR_USAGE when `path` exists and `force` is not set, or is no regular file. */
+int gguf_write_check(const char *path, bool force, struct err *e);
+/* Checks the path, too. */
 int gguf_write_open(struct gguf_writer **out, const char *path, bool force, struct err *e);
 void gguf_write_close(struct gguf_writer *w);
 

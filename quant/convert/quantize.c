@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/pool.h"
 #include "cli/commands/commands.h"
@@ -271,8 +270,7 @@ int cmd_quantize(const struct options *o)
                      "quantize takes two names: the model (a GGUF file or a folder "
                      "with safetensors) and the file to write");
     report_catch_interrupt();
-    if (!rc && !o->force && access(o->args[1], F_OK) == 0)
-        rc = err_set(&e, ERR_USAGE, "%s already exists; --force replaces it", o->args[1]);
+    if (!rc) rc = gguf_write_check(o->args[1], o->force, &e);
     if (!rc) rc = pool_open(&j.pool, o->engine.threads, &e);
     if (!rc) rc = write_file(&j, o->args[0], o->args[1], o->force, hex, &e);
     if (!rc) print_summary(&j, o, hex);

@@ -195,23 +195,32 @@ static int read_header(struct safetensors *s, const struct file *f, const cJSON 
     return check_places(f, s->entries + first, s->n - first, f->n - data_at, e);
 }
 
-static int read_file(struct safetensors *s, const struct file *f, struct err *e)
+static int bad_length(const struct file *f, uint64_t n_header, struct err *e)
 {
-    uint64_t n_header;
+    if (f->n >= 2 && (!memcmp(f->bytes, "PK", 2) || !memcmp(f->bytes, "\x80\2", 2)))
+        return err_set(e, ERR_FORMAT,
+                       "%s was written by torch.save; convert it: "
+                       "quant/heads/to_safetensors.py %s heads.safetensors",
+                       f->name, f->name);
     if (f->n < sizeof n_header)
         return err_set(e, ERR_FORMAT, "%s: is too short for a safetensors file", f->name);
-    memcpy(&n_header, f->bytes, sizeof n_header);
-    if (n_header > f->n - sizeof n_header || n_header > HEADER_MAX)
-        return err_set(e, ERR_FORMAT,
-                       "%s: claims a header of %" PRIu64
-                       " bytes, but the file has %zu and %u are allowed: it is damaged or not a "
-                       "safetensors file",
-                       f->name, n_header, f->n, HEADER_MAX);
+    return err_set(e, ERR_FORMAT,
+                   "%s: claims a header of %" PRIu64
+                   " bytes, but the file has %zu and %u are allowed: it is damaged or not a "
+                   "safetensors file",
+                   f->name, n_header, f->n, HEADER_MAX);
+}
+
+static int read_file(struct safetensors *s, const struct file *f, struct err *e)
+{
+    uint64_t n_header = 0;
+    size_t data_at = sizeof n_header;
     cJSON *header;
-    size_t data_at = sizeof n_header + (size_t)n_header;
-    int rc =
-        json_parse(&header, (const char *)f->bytes + sizeof n_header, (size_t)n_header, f->name, e);
-    if (!rc) rc = read_header(s, f, header, data_at, e);
+    if (f->n >= data_at) memcpy(&n_header, f->bytes, sizeof n_header);
+    if (f->n < data_at || n_header > f->n - data_at || n_header > HEADER_MAX)
+        return bad_length(f, n_header, e);
+    int rc = json_parse(&header, (const char *)f->bytes + data_at, (size_t)n_header, f->name, e);
+    if (!rc) rc = read_header(s, f, header, data_at + (size_t)n_header, e);
     cJSON_Delete(header);
     return rc;
 }
@@ -240,10 +249,12 @@ static int map(struct file *f, struct err *e)
 
 /* ---- the folder ------------------------------------------------------------------------------ */
 
+/* name NULL: `folder` is the file. */
 static void add_file(struct safetensors *s, const char *folder, const char *name)
 {
     struct str path = {0};
-    str_printf(&path, "%s/%s", folder, name);
+    str_puts(&path, folder);
+    if (name) str_printf(&path, "/%s", name);
     s->files = memory_grow(s->files, s->n_files + 1, sizeof *s->files);
     s->files[s->n_files++] = (struct file){.name = path.data};
 }
@@ -310,35 +321,45 @@ static int sort_entries(struct safetensors *s, struct err *e)
     return 0;
 }
 
-static int open_folder(struct safetensors *s, const char *folder, struct err *e)
+/* A folder's files with the tensors, or one file; *index: that of the folder, if it has one. */
+static int list_files(struct safetensors *s, const char *path, struct str *index_path,
+                      cJSON **index, struct err *e)
 {
-    struct str path = {0};
-    cJSON *index = NULL;
-    int rc = 0;
-    str_printf(&path, "%s/model.safetensors.index.json", folder);
-    bool sharded = access(path.data, F_OK) == 0;
-    if (sharded) {
-        rc = json_read(&index, path.data, e);
-        if (!rc) rc = list_shards(s, folder, path.data, index, e);
-    } else {
-        add_file(s, folder, "model.safetensors");
+    struct stat st;
+    if (stat(path, &st) || !S_ISDIR(st.st_mode)) {
+        add_file(s, path, NULL);
+        return 0;
     }
+    str_printf(index_path, "%s/model.safetensors.index.json", path);
+    if (access(index_path->data, F_OK)) {
+        add_file(s, path, "model.safetensors");
+        return 0;
+    }
+    int rc = json_read(index, index_path->data, e);
+    return rc ? rc : list_shards(s, path, index_path->data, *index, e);
+}
+
+static int open_path(struct safetensors *s, const char *path, struct err *e)
+{
+    struct str index_path = {0};
+    cJSON *index = NULL;
+    int rc = list_files(s, path, &index_path, &index, e);
     for (size_t i = 0; !rc && i < s->n_files; i++) {
         rc = map(&s->files[i], e);
         if (!rc) rc = read_file(s, &s->files[i], e);
     }
     if (!rc) rc = sort_entries(s, e);
-    if (!rc && sharded) rc = check_index(s, folder, path.data, index, e);
+    if (!rc && index) rc = check_index(s, path, index_path.data, index, e);
     cJSON_Delete(index);
-    str_release(&path);
+    str_release(&index_path);
     return rc;
 }
 
-int safetensors_open(struct safetensors **out, const char *folder, struct err *e)
+int safetensors_open(struct safetensors **out, const char *path, struct err *e)
 {
     struct safetensors *s = memory_new(1, sizeof *s);
     *out = NULL;
-    int rc = open_folder(s, folder, e);
+    int rc = open_path(s, path, e);
     if (rc)
         safetensors_close(s);
     else

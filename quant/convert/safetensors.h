@@ -26,9 +26,10 @@ struct safetensors_tensor {
 
 struct safetensors;
 
-/* Opens the folder's weights: model.safetensors, or the shards that model.safetensors.index.json
- * lists, each of which must contain the tensors that the index says. */
-int safetensors_open(struct safetensors **out, const char *folder, struct err *e);
+/* Opens a file, or a folder's weights: model.safetensors, or the shards that
+ * model.safetensors.index.json lists, each of which must contain the tensors that the index
+ * says. */
+int safetensors_open(struct safetensors **out, const char *path, struct err *e);
 
 /* One file over bytes that the caller keeps (fuzzing, tests). `name` is used in messages. */
 int safetensors_open_bytes(struct safetensors **out, const void *bytes, size_t n, const char *name,

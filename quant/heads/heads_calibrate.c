@@ -1,13 +1,11 @@
 #include "quant/heads/heads_calibrate.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <unistd.h>
 
 #include "base/pool.h"
 #include "cli/options/options.h"
 #include "cli/print/report.h"
-#include "quant/heads/heads_data.h"
+#include "quant/convert/gguf_write.h"
 #include "quant/heads/heads_file.h"
 #include "quant/heads/heads_sample.h"
 #include "quant/heads/heads_watch.h"
@@ -218,8 +216,8 @@ int heads_calibrate(const struct options *o)
     int rc = 0;
     if (!o->training.out)
         rc = err_set(&e, ERR_USAGE, "heads calibrate needs --text FILE and --out FILE");
-    else if (!o->force && access(o->training.out, F_OK) == 0)
-        rc = err_set(&e, ERR_USAGE, "%s already exists; --force replaces it", o->training.out);
+    else
+        rc = gguf_write_check(o->training.out, o->force, &e);
     report_catch_interrupt();
     if (!rc) rc = begin(&c, &e);
     if (!rc) rc = measure(&c, &e);

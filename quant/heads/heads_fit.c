@@ -3,14 +3,13 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/pool.h"
 #include "cli/options/options.h"
 #include "cli/options/paths.h"
 #include "cli/print/report.h"
 #include "quant/convert/encode.h"
-#include "quant/heads/heads_data.h"
+#include "quant/convert/gguf_write.h"
 #include "quant/heads/heads_sample.h"
 #include "quant/heads/heads_text.h"
 #include "quant/heads/heads_watch.h"
@@ -105,14 +104,6 @@ static void add_layer(void *ctx, int layer, struct heads_rows *rows)
     if (f->show(f->show_ctx, ++f->done, f->total)) f->stopped = 1;
 }
 
-static int read_row(struct fit *f, const struct heads_data *d, int row, int length, struct err *e)
-{
-    int rc = d->plain ? heads_text_weave(&f->woven, d, row, length, false, 0, e) : 0;
-    return rc ? rc
-              : heads_sample_read(&f->sample, d->plain ? &f->woven : d, d->plain ? 0 : row, false,
-                                  f->engine, length, e);
-}
-
 static int read_rows(struct fit *f, const struct heads_data *d, int length, int n_rows,
                      struct err *e)
 {
@@ -120,7 +111,11 @@ static int read_rows(struct fit *f, const struct heads_data *d, int length, int 
     int rc = 0;
     f->total = (int64_t)n * f->engine->model->n_kv_layer;
     for (int i = 0; !rc && !f->stopped && i < n; i++) {
-        rc = read_row(f, d, (int)((int64_t)i * d->n / n), length, e);
+        const int row = (int)((int64_t)i * d->n / n);
+        if (d->plain) rc = heads_text_weave(&f->woven, d, row, length, false, 0, e);
+        if (!rc)
+            rc = heads_sample_read(&f->sample, d->plain ? &f->woven : d, d->plain ? 0 : row, false,
+                                   f->engine, length, e);
         if (!rc && f->sample.ids.n) heads_watch_run(&f->watch, &f->sample, add_layer, f);
     }
     if (!rc && f->stopped) rc = err_set(e, ERR_STOP, "fit was interrupted");
@@ -279,9 +274,7 @@ static int name_file(struct command *f, struct err *e)
         str_puts(&f->out, o->training.out);
     else
         rc = path_make(PATH_STATE, name, &f->out, e);
-    if (!rc && !o->force && access(str_get(&f->out), F_OK) == 0)
-        rc = err_set(e, ERR_USAGE, "%s already exists; --force replaces it", str_get(&f->out));
-    return rc;
+    return rc ? rc : gguf_write_check(str_get(&f->out), o->force, e);
 }
 
 static int open_model(struct command *f, struct err *e)

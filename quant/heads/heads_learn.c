@@ -1,7 +1,7 @@
 #include "quant/heads/heads_learn.h"
 
+#include <assert.h>
 #include <math.h>
-#include <string.h>
 
 #include "base/pool.h"
 #include "quant/convert/encode.h"
@@ -24,7 +24,10 @@ static void plan_nets(struct heads_learn *l, const struct engine *g,
         if (nets) nets[i].pace = l->pace + (size_t)i * (size_t)n_in;
     }
     l->nets = nets;
-    if (g->gpu) return;
+    if (g->gpu) {
+        l->asked = arena_take(a, (size_t)o->length, sizeof *l->asked);
+        return;
+    }
     heads_work_plan(&l->work, o->length, n_in, o->hidden, m->n_kv_head, pool_n_threads(g->pool), a);
     l->work.kernels = g->kernels;
     l->work.pool = g->pool;
@@ -38,19 +41,27 @@ static void plan(struct heads_learn *l, const struct engine *g, const struct hea
     heads_linear_plan(&l->start, m, a);
 }
 
+static struct cuda_trainer_opts trainer_opts(const struct engine *g,
+                                             const struct heads_learn_opts *o)
+{
+    return (struct cuda_trainer_opts){
+        .model = g->model, .n_text = o->length, .n_hidden = o->hidden, .noise = HEADS_SHARE_NOISE};
+}
+
 size_t heads_learn_bytes(const struct engine *g, const struct heads_learn_opts *o)
 {
+    const struct cuda_trainer_opts device = trainer_opts(g, o);
     struct heads_learn l;
     struct arena a;
     arena_init_plan(&a, "training");
     plan(&l, g, o, &a);
-    return a.used + (g->gpu ? heads_device_plan(g, o->hidden, o->length).host
-                            : heads_watch_bytes(g, o->length));
+    return a.used + (g->gpu ? cuda_trainer_plan(&device).host : heads_watch_bytes(g, o->length));
 }
 
 size_t heads_learn_device_bytes(const struct engine *g, const struct heads_learn_opts *o)
 {
-    return heads_device_plan(g, o->hidden, o->length).device;
+    const struct cuda_trainer_opts device = trainer_opts(g, o);
+    return cuda_trainer_plan(&device).device;
 }
 
 static bool on_gpu(const struct heads_learn *l)
@@ -60,7 +71,10 @@ static bool on_gpu(const struct heads_learn *l)
 
 static int open_device(struct heads_learn *l, const struct heads_learn_opts *o, struct err *e)
 {
-    return heads_device_open(&l->device, l->engine, o->hidden, o->length, e);
+    const struct cuda_trainer_opts device = trainer_opts(l->engine, o);
+    const struct plan_opts plan = heads_watch_plan(o->length, 0);
+    int rc = context_open(&l->context, l->engine, &plan, 0, 1, e);
+    return rc ? rc : cuda_trainer_open(&l->trainer, l->context.gpu, &device, e);
 }
 
 int heads_learn_open(struct heads_learn *l, struct engine *g, const struct heads_learn_opts *o,
@@ -103,7 +117,7 @@ static void set_pace(struct heads_learn *l)
 /* Gives the device what a checkpoint or the closed form says. */
 static int send_scale(struct heads_learn *l, struct err *e)
 {
-    return on_gpu(l) ? cuda_trainer_scale(l->device.trainer, l->start.mean, l->pace, e) : 0;
+    return on_gpu(l) ? cuda_trainer_scale(l->trainer, l->start.mean, l->pace, e) : 0;
 }
 
 int heads_learn_start(struct heads_learn *l, const struct heads_linear *from, uint64_t seed,
@@ -118,15 +132,15 @@ int heads_learn_start(struct heads_learn *l, const struct heads_linear *from, ui
         net->pace = l->pace + (size_t)i * n_in;
         heads_net_init(net, seed, i + 1);
         set_linear(&l->start, net, i);
-        if (on_gpu(l))
-            rc = cuda_trainer_put(l->device.trainer, i, CUDA_TRAINER_WEIGHTS, net->weights, e);
+        if (on_gpu(l)) rc = cuda_trainer_put(l->trainer, i, CUDA_TRAINER_WEIGHTS, net->weights, e);
     }
     return rc;
 }
 
 void heads_learn_close(struct heads_learn *l)
 {
-    heads_device_close(&l->device);
+    cuda_trainer_close(l->trainer);
+    context_release(&l->context);
     heads_watch_close(&l->watch);
     arena_release(&l->arena);
 }
@@ -136,7 +150,7 @@ int heads_learn_weights(struct heads_learn *l, int layer, const float **out, str
     *out = l->nets[on_gpu(l) ? 0 : layer].weights;
     if (!on_gpu(l) || l->layer == layer) return 0;
     l->layer = layer;
-    return cuda_trainer_get(l->device.trainer, layer, CUDA_TRAINER_WEIGHTS, l->nets->weights, e);
+    return cuda_trainer_get(l->trainer, layer, CUDA_TRAINER_WEIGHTS, l->nets->weights, e);
 }
 
 /* ---- a step ---------------------------------------------------------------------------------- */
@@ -156,10 +170,16 @@ static void add_layer(void *ctx, int layer, struct heads_rows *rows)
     tick(l);
 }
 
-/* A text on the GPU is short work. */
-static void tick_layers(const struct heads_learn *l)
+static int add_on_gpu(struct heads_learn *l, const struct heads_sample *s, struct err *e)
 {
-    for (int i = 0; i < l->engine->model->n_kv_layer; i++) tick(l);
+    struct cuda_trainer_text text = {s->ids.ids, (int)s->ids.n, s->n_context, l->asked, 0};
+    assert(text.n <= l->context.plan.chunk);
+    for (int t = 0; t < text.n; t++)
+        if (s->asks[t]) l->asked[text.n_asked++] = t;
+    cache_clear(&l->context.cache);
+    int rc = cuda_trainer_add(l->trainer, &text, l->weight, &l->loss, e);
+    for (int i = 0; i < l->engine->model->n_kv_layer; i++) tick(l); /* it is short work */
+    return rc;
 }
 
 int heads_learn_add(struct heads_learn *l, const struct heads_sample *s, int n_rows, double *loss,
@@ -167,12 +187,10 @@ int heads_learn_add(struct heads_learn *l, const struct heads_sample *s, int n_r
 {
     const struct model *m = l->engine->model;
     int rc = 0;
-    l->sample = s;
     l->weight = 1 / (float)m->n_kv_layer / (float)(n_rows * m->n_kv_head);
     l->loss = 0;
-    if (on_gpu(l)) rc = heads_device_add(&l->device, s, l->weight, &l->loss, e);
     if (on_gpu(l))
-        tick_layers(l);
+        rc = add_on_gpu(l, s, e);
     else
         heads_watch_run(&l->watch, s, add_layer, l);
     *loss += l->loss;
@@ -182,7 +200,7 @@ int heads_learn_add(struct heads_learn *l, const struct heads_sample *s, int n_r
 int heads_learn_step(struct heads_learn *l, float rate, int step, struct err *e)
 {
     l->layer = -1;
-    if (on_gpu(l)) return cuda_trainer_step(l->device.trainer, rate, CLIP, step, e);
+    if (on_gpu(l)) return cuda_trainer_step(l->trainer, rate, CLIP, step, e);
     for (int i = 0; i < l->engine->model->n_kv_layer; i++)
         heads_net_step(&l->nets[i], rate, CLIP, step, l->engine->pool);
     return 0;
@@ -205,9 +223,9 @@ static int transfer_part(struct heads_learn *l, FILE *f, bool write, int layer,
                : part == CUDA_TRAINER_SECOND ? net->second
                                              : net->weights;
     int rc = 0;
-    if (on_gpu(l) && write) rc = cuda_trainer_get(l->device.trainer, layer, part, p, e);
+    if (on_gpu(l) && write) rc = cuda_trainer_get(l->trainer, layer, part, p, e);
     if (!rc) rc = transfer(f, write, p, net->n, e);
-    if (!rc && on_gpu(l) && !write) rc = cuda_trainer_put(l->device.trainer, layer, part, p, e);
+    if (!rc && on_gpu(l) && !write) rc = cuda_trainer_put(l->trainer, layer, part, p, e);
     return rc;
 }
 

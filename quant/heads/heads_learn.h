@@ -1,6 +1,6 @@
 /* heads_learn: one text of a training of retaining heads: it runs the text through the
  * model (heads_watch) and, layer by layer while it runs, adds to the gradients. If the engine
- * has a GPU, the nets are in its memory and everything is computed there (heads_device).
+ * has a GPU, the nets are in its memory and everything is computed there (runtime/cuda/trainer.h).
  *
  * This is the one place where labels, loss and steps meet; heads_train decides which rows are read
  * when.
@@ -13,17 +13,19 @@
 
 #include <stdio.h>
 
-#include "quant/heads/heads_device.h"
 #include "quant/heads/heads_linear.h"
 #include "quant/heads/heads_net.h"
 #include "quant/heads/heads_watch.h"
+#include "runtime/cuda/trainer.h"
 
 struct heads_sample;
 
 struct heads_learn {
     struct engine *engine;
-    struct heads_watch watch;   /* on the CPU */
-    struct heads_device device; /* on a GPU */
+    struct heads_watch watch; /* on the CPU; on a GPU the next three */
+    struct context context;
+    struct cuda_trainer *trainer;
+    int32_t *asked; /* [length] the tokens that ask */
     struct heads_linear start;
     struct heads_net *nets; /* [n_layer]; on a GPU one, with the weights of `layer` */
     int layer;
@@ -34,7 +36,6 @@ struct heads_learn {
     struct arena arena;
     /* of the text that runs */
     float weight; /* of a term of the loss */
-    const struct heads_sample *sample;
     double loss;
 };
 

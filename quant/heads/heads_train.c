@@ -12,15 +12,15 @@
 #include "cli/options/options.h"
 #include "cli/print/num.h"
 #include "cli/print/report.h"
-#include "quant/heads/heads_data.h"
+#include "quant/convert/gguf_write.h"
 #include "quant/heads/heads_file.h"
 #include "quant/heads/heads_fit.h"
-#include "quant/heads/heads_judge.h"
 #include "quant/heads/heads_learn.h"
 #include "quant/heads/heads_sample.h"
 #include "quant/heads/heads_schedule.h"
 #include "quant/heads/heads_text.h"
 #include "runtime/forward/engine.h"
+#include "runtime/token/sampler.h"
 
 /* SmolLM2 reads STEPS rows of LENGTH tokens in 15 minutes of one core. */
 #define STEPS  256
@@ -277,16 +277,79 @@ static int write_trained(struct train *t, const char *path, char hex[65], struct
     return heads_file_write(&f, path, true, hex, e);
 }
 
-/* Answers of the rows held back, after these heads evicted. */
-static int judge_rows(struct train *t, struct heads_judged *out, struct err *e)
+/* ---- comparing ------------------------------------------------------------------------------- */
+
+/* What heads are worth: how well a model predicts the answers about a text of which most units were
+ * evicted by these heads (policy keeper). Labels of attention do not say: heads that guess them
+ * better can keep fewer answers (quant/eval/notes/heads.md). */
+
+#define KEPT         16 /* a unit for so many tokens of a row, of which the text is three quarters */
+#define JUDGE_LOGITS 64 /* rows of logits of the context */
+
+struct judged {
+    double nats; /* -log p summed over the answers' tokens */
+    int64_t n;   /* tokens */
+};
+
+/* About a twelfth of a row's text is kept. */
+static struct plan_opts judge_plan(const struct train *t)
 {
-    const struct plan_opts o = heads_judge_plan(t->opts.length);
+    const int budget = t->opts.length / KEPT;
+    struct plan_opts o = plan_opts_default();
+    o.policy = policy_choice("keeper");
+    o.budget = budget > PLAN_BUDGET_MIN ? budget : PLAN_BUDGET_MIN;
+    o.speculate.off = true;
+    return o;
+}
+
+/* Adds the tokens that follow the asking ones of n tokens from `at` on, of which the last n_logits
+ * have logits. */
+static int judge_answers(struct context *x, const struct heads_sample *s, size_t at, int n,
+                         int n_logits, struct judged *sum, struct err *e)
+{
+    const int n_vocab = x->engine->model->n_vocab;
+    float *logits;
+    int rc = context_logits(x, &logits, e);
+    for (int i = 0; !rc && i < n_logits; i++) {
+        const size_t t = at + (size_t)(n - n_logits + i);
+        if (!s->asks[t] || t + 1 == s->ids.n) continue;
+        sum->nats += sampler_nats(logits + (size_t)i * (size_t)n_vocab, n_vocab, s->ids.ids[t + 1]);
+        sum->n++;
+    }
+    return rc;
+}
+
+/* Reads a row, evicting before each chunk as a chat does, and adds its answers. */
+static int judge_row(struct context *x, const struct heads_sample *s, struct judged *sum,
+                     struct err *e)
+{
+    const size_t n_context = (size_t)s->n_context;
+    int rc = 0;
+    cache_clear(&x->cache);
+    for (size_t at = 0, n; !rc && at < s->ids.n; at += n) {
+        const bool answers = at >= n_context;
+        const size_t most = answers ? JUDGE_LOGITS : (size_t)x->plan.chunk;
+        const size_t left = (answers ? s->ids.n : n_context) - at;
+        int64_t n_evicted;
+        n = left < most ? left : most;
+        const int n_logits = answers ? (int)n : at + n == n_context;
+        rc = context_evict(x, &n_evicted, e);
+        if (!rc) rc = context_run(x, s->ids.ids + at, (int)n, n_logits, e);
+        if (!rc && n_logits) rc = judge_answers(x, s, at, (int)n, n_logits, sum, e);
+    }
+    return rc;
+}
+
+/* Answers of the rows held back, after these heads evicted. */
+static int judge_rows(struct train *t, struct judged *out, struct err *e)
+{
+    const struct plan_opts o = judge_plan(t);
     struct context x;
-    int rc = context_open(&x, t->engine, &o, 0, HEADS_JUDGE_LOGITS, e);
+    int rc = context_open(&x, t->engine, &o, 0, JUDGE_LOGITS, e);
     for (int i = 0; !rc && i < n_judged(t); i++) {
         struct heads_sample *s = t->samples;
         rc = read_row(t, s, t->schedule.order[i], 0, true, e);
-        if (!rc && s->ids.n) rc = heads_judge_row(&x, s, out, e);
+        if (!rc && s->ids.n) rc = judge_row(&x, s, out, e);
         t->done += t->opts.length;
         show(t);
         if (!rc && report_interrupted())
@@ -297,11 +360,11 @@ static int judge_rows(struct train *t, struct heads_judged *out, struct err *e)
     return rc;
 }
 
-static int judge(struct train *t, const char *heads, struct heads_judged *out, struct err *e)
+static int judge(struct train *t, const char *heads, struct judged *out, struct err *e)
 {
     struct engine_opts with = t->options->engine;
-    const struct plan_opts o = heads_judge_plan(t->opts.length);
-    *out = (struct heads_judged){0};
+    const struct plan_opts o = judge_plan(t);
+    *out = (struct judged){0};
     with.heads = (struct engine_heads){.path = heads};
     int rc = engine_open(&t->engine, &with, &o, 1, NULL, NULL, e);
     if (!rc) rc = judge_rows(t, out, e);
@@ -313,7 +376,7 @@ static int judge(struct train *t, const char *heads, struct heads_judged *out, s
 static int compare(struct train *t, const char *fitted, const char *trained, bool *better,
                    struct err *e)
 {
-    struct heads_judged f, h;
+    struct judged f, h;
     int rc = judge(t, fitted, &f, e);
     if (!rc) rc = judge(t, trained, &h, e);
     report_status_end();
@@ -543,10 +606,9 @@ int heads_train(const struct options *o)
     int rc = 0;
     if (!o->training.out)
         rc = err_set(&e, ERR_USAGE, "heads train needs --text FILE or --data FILE, and --out FILE");
-    else if (!o->force && access(o->training.out, F_OK) == 0)
-        rc = err_set(&e, ERR_USAGE, "%s already exists; --force replaces it", o->training.out);
     else
-        snprintf(t.checkpoint, sizeof t.checkpoint, "%s.part", o->training.out);
+        rc = gguf_write_check(o->training.out, o->force, &e);
+    if (!rc) snprintf(t.checkpoint, sizeof t.checkpoint, "%s.part", o->training.out);
     report_catch_interrupt();
     if (!rc) rc = begin(&t, &e);
     if (!rc) rc = run(&t, &e);

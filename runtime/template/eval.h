@@ -42,7 +42,7 @@ struct value eval_call(struct run *r, struct value callee, const struct args *ar
                        const struct macro *caller);
 struct args eval_args(struct run *r, struct scope *s, const struct node *arguments);
 
-/* op: an operator of the lexer; see parse_expression. */
+/* op: an operator of the lexer; see parse.c. */
 struct value eval_binary(struct run *r, int op, struct value a, struct value b);
 
 #endif

@@ -9,11 +9,12 @@
 #include "runtime/template/value.h"
 
 /* The shortest digits that read back as the same number, in Python's notation. */
-static void put_float(struct builder *b, double x)
+static void put_float(struct builder *b, double x, bool python)
 {
     char digits[40], out[64];
     if (isnan(x) || isinf(x)) {
-        builder_puts(b, isnan(x) ? "nan" : x > 0 ? "inf" : "-inf");
+        const char *name = isnan(x) ? (python ? "nan" : "NaN") : python ? "inf" : "Infinity";
+        builder_printf(b, "%s%s", x < 0 ? "-" : "", name);
         return;
     }
     int precision = 0;
@@ -29,7 +30,7 @@ static void put_float(struct builder *b, double x)
     builder_puts(b, out);
 }
 
-/* ---- repr ------------------------------------------------------------------------------------ */
+/* ---- texts ----------------------------------------------------------------------------------- */
 
 static bool printable(uint32_t c)
 {
@@ -80,82 +81,6 @@ static void repr_text(struct builder *b, struct text t)
     builder_printf(b, "%c", quote);
 }
 
-static void repr_range(struct builder *b, const struct list *l)
-{
-    int64_t first = l->n > 0 ? l->items[0].as.number : 0;
-    int64_t step = l->n > 1 ? l->items[1].as.number - first : 1;
-    builder_printf(b, "range(%" PRId64 ", %" PRId64, first, first + step * (int64_t)l->n);
-    if (step != 1) builder_printf(b, ", %" PRId64, step);
-    builder_puts(b, ")");
-}
-
-static void repr_list(struct builder *b, const struct list *l)
-{
-    static const struct {
-        const char *open, *close;
-    } marks[] = {[LIST] = {"[", "]"},
-                 [TUPLE] = {"(", ")"},
-                 [GENERATOR] = {"<generator ", ">"},
-                 [DICT_KEYS] = {"dict_keys([", "])"},
-                 [DICT_VALUES] = {"dict_values([", "])"},
-                 [DICT_ITEMS] = {"dict_items([", "])"}};
-    if (l->type == RANGE) {
-        repr_range(b, l);
-        return;
-    }
-    builder_puts(b, marks[l->type].open);
-    for (size_t i = 0; i < l->n; i++) {
-        if (i > 0) builder_puts(b, ", ");
-        value_repr(b, l->items[i]);
-    }
-    if (l->type == TUPLE && l->n == 1) builder_puts(b, ",");
-    builder_puts(b, marks[l->type].close);
-}
-
-static void repr_dict(struct builder *b, const struct dict *d)
-{
-    builder_puts(b, d->is_namespace ? "<Namespace {" : "{");
-    for (size_t i = 0; i < d->n; i++) {
-        if (i > 0) builder_puts(b, ", ");
-        value_repr(b, d->pairs[i].key);
-        builder_puts(b, ": ");
-        value_repr(b, d->pairs[i].value);
-    }
-    builder_puts(b, d->is_namespace ? "}>" : "}");
-}
-
-void value_repr(struct builder *b, struct value v)
-{
-    heap_step(b->heap, 1);
-    heap_enter(b->heap);
-    switch ((enum value_kind)v.kind) {
-    case VALUE_ABSENT:
-    case VALUE_UNDEFINED: builder_puts(b, "Undefined"); break;
-    case VALUE_NONE: builder_puts(b, "None"); break;
-    case VALUE_BOOL: builder_puts(b, v.as.truth ? "True" : "False"); break;
-    case VALUE_INT: builder_printf(b, "%" PRId64, v.as.number); break;
-    case VALUE_FLOAT: put_float(b, v.as.real); break;
-    case VALUE_TEXT: repr_text(b, v.as.text); break;
-    case VALUE_LIST: repr_list(b, v.as.list); break;
-    case VALUE_DICT: repr_dict(b, v.as.dict); break;
-    case VALUE_LOOP:
-    case VALUE_MACRO:
-    case VALUE_FUNCTION: builder_printf(b, "<%s>", value_type_name(v)); break;
-    }
-    heap_leave(b->heap);
-}
-
-struct text value_str(struct heap *h, struct value v)
-{
-    if (v.kind == VALUE_TEXT) return v.as.text;
-    if (v.kind == VALUE_UNDEFINED || v.kind == VALUE_ABSENT) return text_of("");
-    struct builder b = {.heap = h};
-    value_repr(&b, v);
-    return builder_end(&b);
-}
-
-/* ---- JSON ------------------------------------------------------------------------------------ */
-
 static bool put_short_escape(struct builder *b, uint32_t c)
 {
     static const char named[] = "\"\\\n\r\t\f\b", letters[] = "\"\\nrtfb";
@@ -190,26 +115,51 @@ static void json_text(struct builder *b, struct text t, bool ascii)
     builder_puts(b, "\"");
 }
 
-static void new_line(struct builder *b, const struct json_style *s, int level)
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static void new_line(struct builder *b, const struct print_style *s, int level)
 {
     if (!s->indent) return;
     builder_puts(b, "\n");
     for (; level > 0; level--) builder_put(b, *s->indent);
 }
 
-static void put_json(struct builder *b, struct value v, const struct json_style *s, int level);
+static void put_value(struct builder *b, struct value v, const struct print_style *s, int level);
 
-static void json_list(struct builder *b, const struct list *l, const struct json_style *s,
-                      int level)
+static void repr_range(struct builder *b, const struct list *l)
 {
-    builder_puts(b, "[");
+    int64_t first = l->n > 0 ? l->items[0].as.number : 0;
+    int64_t step = l->n > 1 ? l->items[1].as.number - first : 1;
+    builder_printf(b, "range(%" PRId64 ", %" PRId64, first, first + step * (int64_t)l->n);
+    if (step != 1) builder_printf(b, ", %" PRId64, step);
+    builder_puts(b, ")");
+}
+
+static void put_list(struct builder *b, const struct list *l, const struct print_style *s,
+                     int level)
+{
+    static const struct {
+        const char *open, *close;
+    } marks[] = {[LIST] = {"[", "]"},
+                 [TUPLE] = {"(", ")"},
+                 [GENERATOR] = {"<generator ", ">"},
+                 [DICT_KEYS] = {"dict_keys([", "])"},
+                 [DICT_VALUES] = {"dict_values([", "])"},
+                 [DICT_ITEMS] = {"dict_items([", "])"}};
+    const enum list_type type = s->python ? l->type : LIST;
+    if (type == RANGE) {
+        repr_range(b, l);
+        return;
+    }
+    builder_puts(b, marks[type].open);
     for (size_t i = 0; i < l->n; i++) {
         if (i > 0) builder_put(b, s->item_separator);
         new_line(b, s, level + 1);
-        put_json(b, l->items[i], s, level + 1);
+        put_value(b, l->items[i], s, level + 1);
     }
     if (l->n > 0) new_line(b, s, level);
-    builder_puts(b, "]");
+    if (type == TUPLE && l->n == 1) builder_puts(b, ",");
+    builder_puts(b, marks[type].close);
 }
 
 static int by_key(const void *a, const void *b)
@@ -230,70 +180,90 @@ static const struct pair *sorted(struct builder *b, const struct dict *d)
     return pairs;
 }
 
-static void json_key(struct builder *b, struct value key, const struct json_style *s)
+/* Keys that are no texts become texts in JSON. */
+static void put_key(struct builder *b, struct value key, const struct print_style *s)
 {
-    if (key.kind == VALUE_TEXT) {
-        json_text(b, key.as.text, s->ascii);
-        return;
-    }
-    if (key.kind > VALUE_FLOAT)
+    const bool quoted = !s->python && key.kind != VALUE_TEXT;
+    if (quoted && key.kind > VALUE_FLOAT)
         heap_fail(b->heap, ERR_FORMAT, "a %s cannot be a key in JSON", value_type_name(key));
-    builder_puts(b, "\"");
-    put_json(b, key, s, 0);
-    builder_puts(b, "\"");
+    if (quoted) builder_puts(b, "\"");
+    put_value(b, key, s, 0);
+    if (quoted) builder_puts(b, "\"");
 }
 
-static void json_dict(struct builder *b, const struct dict *d, const struct json_style *s,
-                      int level)
+static void put_dict(struct builder *b, const struct dict *d, const struct print_style *s,
+                     int level)
 {
     const struct pair *pairs = s->sort ? sorted(b, d) : d->pairs;
-    builder_puts(b, "{");
+    builder_puts(b, d->is_namespace ? "<Namespace {" : "{");
     for (size_t i = 0; i < d->n; i++) {
         if (i > 0) builder_put(b, s->item_separator);
         new_line(b, s, level + 1);
-        json_key(b, pairs[i].key, s);
+        put_key(b, pairs[i].key, s);
         builder_put(b, s->key_separator);
-        put_json(b, pairs[i].value, s, level + 1);
+        put_value(b, pairs[i].value, s, level + 1);
     }
     if (d->n > 0) new_line(b, s, level);
-    builder_puts(b, "}");
+    builder_puts(b, d->is_namespace ? "}>" : "}");
 }
 
-static void json_float(struct builder *b, double x)
+static bool has_json(struct value v)
 {
-    if (isnan(x))
-        builder_puts(b, "NaN");
-    else if (isinf(x))
-        builder_puts(b, x > 0 ? "Infinity" : "-Infinity");
-    else
-        put_float(b, x);
+    if (v.kind == VALUE_LIST) return v.as.list->type <= TUPLE;
+    if (v.kind == VALUE_DICT) return !v.as.dict->is_namespace;
+    return v.kind >= VALUE_NONE && v.kind <= VALUE_TEXT;
 }
 
-static void put_json(struct builder *b, struct value v, const struct json_style *s, int level)
+static void put_value(struct builder *b, struct value v, const struct print_style *s, int level)
 {
-    struct heap *h = b->heap;
-    heap_step(h, 1);
-    heap_enter(h);
-    if (v.kind == VALUE_NONE)
-        builder_puts(b, "null");
-    else if (v.kind == VALUE_BOOL)
-        builder_puts(b, v.as.truth ? "true" : "false");
-    else if (v.kind == VALUE_FLOAT)
-        json_float(b, v.as.real);
-    else if (v.kind == VALUE_INT)
-        value_repr(b, v);
-    else if (v.kind == VALUE_TEXT)
-        json_text(b, v.as.text, s->ascii);
-    else if (v.kind == VALUE_LIST && v.as.list->type <= TUPLE)
-        json_list(b, v.as.list, s, level);
-    else if (v.kind == VALUE_DICT && !v.as.dict->is_namespace)
-        json_dict(b, v.as.dict, s, level);
-    else
-        heap_fail(h, ERR_FORMAT, "a %s cannot be written as JSON", value_type_name(v));
-    heap_leave(h);
+    heap_step(b->heap, 1);
+    heap_enter(b->heap);
+    if (!s->python && !has_json(v))
+        heap_fail(b->heap, ERR_FORMAT, "a %s cannot be written as JSON", value_type_name(v));
+    switch ((enum value_kind)v.kind) {
+    case VALUE_ABSENT:
+    case VALUE_UNDEFINED: builder_puts(b, "Undefined"); break;
+    case VALUE_NONE: builder_puts(b, s->python ? "None" : "null"); break;
+    case VALUE_BOOL:
+        if (s->python)
+            builder_puts(b, v.as.truth ? "True" : "False");
+        else
+            builder_puts(b, v.as.truth ? "true" : "false");
+        break;
+    case VALUE_INT: builder_printf(b, "%" PRId64, v.as.number); break;
+    case VALUE_FLOAT: put_float(b, v.as.real, s->python); break;
+    case VALUE_TEXT:
+        if (s->python)
+            repr_text(b, v.as.text);
+        else
+            json_text(b, v.as.text, s->ascii);
+        break;
+    case VALUE_LIST: put_list(b, v.as.list, s, level); break;
+    case VALUE_DICT: put_dict(b, v.as.dict, s, level); break;
+    case VALUE_LOOP:
+    case VALUE_MACRO:
+    case VALUE_FUNCTION: builder_printf(b, "<%s>", value_type_name(v)); break;
+    }
+    heap_leave(b->heap);
 }
 
-void value_json(struct builder *b, struct value v, const struct json_style *style)
+void value_print(struct builder *b, struct value v, const struct print_style *style)
 {
-    put_json(b, v, style, 0);
+    put_value(b, v, style, 0);
+}
+
+void value_repr(struct builder *b, struct value v)
+{
+    const struct print_style style = {
+        .python = true, .item_separator = text_of(", "), .key_separator = text_of(": ")};
+    put_value(b, v, &style, 0);
+}
+
+struct text value_str(struct heap *h, struct value v)
+{
+    if (v.kind == VALUE_TEXT) return v.as.text;
+    if (v.kind == VALUE_UNDEFINED || v.kind == VALUE_ABSENT) return text_of("");
+    struct builder b = {.heap = h};
+    value_repr(&b, v);
+    return builder_end(&b);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "runtime/template/eval.h"
 
 /* For the program, in addition to the limit by the conversation's size. Of 631 public templates
@@ -30,9 +31,8 @@ static int parse(struct template *t, const char *source, size_t n)
 
 int template_open(struct template **out, const char *source, size_t n, struct err *e)
 {
-    struct template *t = calloc(1, sizeof *t);
+    struct template *t = memory_new(1, sizeof *t);
     *out = NULL;
-    if (!t) return err_set(e, ERR_FIT, "no memory for the chat template");
     t->heap = (struct heap){
         .used_max = MEMORY_MAX, .steps_max = STEPS_MAX, .depth_max = DEPTH_MAX, .e = e};
     int rc = parse(t, source, n);
@@ -166,19 +166,13 @@ static size_t input_bytes(const struct template_input *in)
     return n;
 }
 
-static int copy_out(struct text t, struct template_prompt *out, struct err *e)
+static void copy_out(struct text t, struct template_prompt *out)
 {
-    out->text = malloc(t.n + 1);
-    out->origin = calloc(1, t.n + 1);
-    if (!out->text || !out->origin) {
-        template_prompt_release(out);
-        return err_set(e, ERR_FIT, "no memory for a prompt of %zu bytes", t.n);
-    }
+    out->text = memory_new(t.n + 1, 1);
+    out->origin = memory_new(t.n + 1, 1);
     memcpy(out->text, t.data, t.n);
-    out->text[t.n] = '\0';
     if (t.marks) memcpy(out->origin, t.marks, t.n);
     out->n = t.n;
-    return 0;
 }
 
 static int render(struct run *r, const struct template *t, const struct template_input *in)
@@ -204,7 +198,7 @@ int template_render(const struct template *t, const struct template_input *in,
                            .depth_max = DEPTH_MAX,
                            .e = e};
     int rc = render(&r, t, in);
-    if (!rc) rc = copy_out(builder_end(&b), out, e);
+    if (!rc) copy_out(builder_end(&b), out);
     heap_release(&r.heap);
     return rc;
 }

@@ -117,12 +117,12 @@ bool value_is_iterable(struct value v);
 struct text value_str(struct heap *h, struct value v);
 void value_repr(struct builder *b, struct value v);
 
-/* json.dumps(v): indent = NULL for one line. */
-struct json_style {
-    bool ascii, sort;
+/* json.dumps(v): indent = NULL for one line; python: repr(v) */
+struct print_style {
+    bool ascii, sort, python;
     const struct text *indent;
     struct text item_separator, key_separator;
 };
-void value_json(struct builder *b, struct value v, const struct json_style *style);
+void value_print(struct builder *b, struct value v, const struct print_style *style);
 
 #endif

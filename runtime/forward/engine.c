@@ -11,7 +11,6 @@
 #include "runtime/forward/plan.h"
 #include "runtime/model/demo.h"
 #include "runtime/token/tokenizer.h"
-#include "runtime/token/tokenizer_thread.h"
 
 static int open_file(struct gguf **out, const char *path, const unsigned char *demo,
                      const unsigned char *demo_end, const char *demo_name, struct err *e)

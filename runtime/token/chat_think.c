@@ -40,7 +40,7 @@ static bool render(const struct chat_template *c, const char *name, const char *
     cJSON *o = value ? with(NULL, name, value) : NULL;
     struct template_input in = {
         .messages = &hi, .n_messages = 1, .add_generation_prompt = true, .variables = o};
-    bool ok = !chat_program_run(c, &in, out, NULL);
+    bool ok = !chat_template_run(c, &in, out, NULL);
     cJSON_Delete(o);
     return ok;
 }

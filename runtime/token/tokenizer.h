@@ -7,6 +7,7 @@
 #ifndef RETAIN_RUNTIME_TOKEN_TOKENIZER_H
 #define RETAIN_RUNTIME_TOKEN_TOKENIZER_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,6 +26,23 @@ int tokenizer_n_vocab(const struct tokenizer *t);
 int32_t tokenizer_bos(const struct tokenizer *t); /* -1 when there is none */
 int32_t tokenizer_eos(const struct tokenizer *t);
 bool tokenizer_add_bos(const struct tokenizer *t);
+
+/* Reads the vocabulary on a thread, because a large one takes as long as the weights. */
+struct tokenizer_thread {
+    pthread_t thread;
+    bool running, threaded;
+    const struct gguf *file;
+    struct tokenizer *tokenizer;
+    int rc;
+    struct err e;
+};
+
+/* `file` must stay open until tokenizer_thread_end. */
+void tokenizer_thread_begin(struct tokenizer_thread *t, const struct gguf *file);
+
+/* As tokenizer_open. Must be called before the file is closed, also when opening fails; if nothing
+ * was started, *out is unchanged. */
+int tokenizer_thread_end(struct tokenizer_thread *t, struct tokenizer **out, struct err *e);
 
 /* A part of a text; in `trusted` parts (from the template) special tokens such as <|im_end|> are
  * recognised; in the others (typed by the user) they are plain text. */

@@ -19,7 +19,6 @@
 #include "cli/commands/commands.h"
 #include "cli/options/options.h"
 #include "cli/print/report.h"
-#include "quant/eval/plans.h"
 #include "runtime/forward/context.h"
 #include "runtime/forward/engine.h"
 
@@ -574,39 +573,43 @@ static int run_combination(struct bench *b, struct engine *g, struct err *e)
     return rc;
 }
 
-static void collect_plans(const struct options *o, struct plans *out)
+/* The plans of all combinations; returns how many. The caller frees *out. */
+static int collect_plans(const struct options *o, struct plan_opts **out)
 {
     struct sweep_opts lists = o->sweep;
-    struct plan_opts plan = o->session.plan;
+    int n = 0;
     if (!lists.policies.n) lists.policies.item[lists.policies.n++] = policy_choice(NULL);
     if (!lists.kvs.n) lists.kvs.n = 1;         /* as the plan chooses */
     if (!lists.budgets.n) lists.budgets.n = 1; /* the same */
+    *out = memory_new((size_t)(lists.policies.n * lists.kvs.n * lists.budgets.n), sizeof **out);
     for (int i = 0; i < lists.policies.n; i++)
         for (int k = 0; k < lists.kvs.n; k++)
-            for (int n = 0; n < lists.budgets.n; n++) {
-                plan.policy = lists.policies.item[i];
-                plan.kv = lists.kvs.item[k];
-                plan.budget = (int)lists.budgets.item[n];
-                plans_add(out, &plan);
+            for (int b = 0; b < lists.budgets.n; b++) {
+                struct plan_opts *plan = &(*out)[n++];
+                *plan = o->session.plan;
+                plan->policy = lists.policies.item[i];
+                plan->kv = lists.kvs.item[k];
+                plan->budget = (int)lists.budgets.item[b];
             }
+    return n;
 }
 
 int cmd_bench(const struct options *o)
 {
     struct engine *g = NULL;
-    struct plans plans = {0};
+    struct plan_opts *plans;
     struct err e;
     struct bench *b = memory_new(1, sizeof *b);
     report_catch_interrupt();
     b->o = o;
-    collect_plans(o, &plans);
-    int rc = engine_open(&g, &o->engine, plans.item, plans.n, NULL, NULL, &e);
+    const int n = collect_plans(o, &plans);
+    int rc = engine_open(&g, &o->engine, plans, n, NULL, NULL, &e);
     if (!rc && *g->device_notice) report_note("%s", g->device_notice);
-    for (int i = 0; !rc && i < plans.n && !report_interrupted(); i++) {
-        b->plan = plans.item[i];
+    for (int i = 0; !rc && i < n && !report_interrupted(); i++) {
+        b->plan = plans[i];
         rc = run_combination(b, g, &e);
     }
-    plans_release(&plans);
+    free(plans);
     free(b);
     engine_close(g);
     if (rc) return report_error(&e);

@@ -1,9 +1,10 @@
 /* eval: measures how much a policy remembers. Tasks (task.h) and files (quant/files), policies,
  * budgets or compressions, lengths and cache formats are lists; every combination gives one row. */
-#include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/input.h"
 #include "cli/options/options.h"
@@ -12,10 +13,8 @@
 #include "quant/eval/eval_file.h"
 #include "quant/eval/eval_row.h"
 #include "quant/eval/eval_run.h"
-#include "quant/eval/plans.h"
 #include "quant/eval/results.h"
 #include "quant/eval/task.h"
-#include "quant/eval/task_params.h"
 #include "quant/files/questions.h"
 #include "runtime/cache/policy.h"
 #include "runtime/forward/engine.h"
@@ -23,16 +22,28 @@
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
-/* The lists to combine, from the outermost to the innermost. */
+/* What the command is asked to measure: a task, NAME or NAME:key=value,key=value, or a file. */
+struct job {
+    const char *argument;    /* as the user gave it */
+    const struct task *task; /* NULL = a file */
+    /* 0 = the task's own: facts to remember; places of a single fact, from the beginning to the
+     * end, one row for each */
+    int n_facts, n_depths;
+};
+
+struct plans {
+    struct plan_opts *item;
+    size_t n, max;
+};
+
 struct sweep {
     struct eval_run trial;
     struct eval_file file; /* path NULL = a task */
     struct results *results;
-    struct task_params params;
+    const struct job *job;
     struct session_opts one; /* of one combination */
     const struct options *options;
     struct sweep_opts lists; /* with the defaults */
-    const char *argument;    /* the task or file as the user gave it */
     struct plans *plans;     /* collects plans instead of running them; NULL = runs them */
     int context;             /* of the policy as the user gave it */
     bool printed;
@@ -111,8 +122,8 @@ static void print_row(struct sweep *w, const struct eval_result *out)
     struct eval_row r = start_row(w, str_get(&policy), &out->cost);
     r.task = t->task->name;
     r.metric = t->task->write ? "values" : t->task->name;
-    r.budget = out->budget;
-    r.compression = (double)t->length / out->budget;
+    r.budget = (int64_t)out->cost.n_units;
+    r.compression = (double)t->length / out->cost.n_units;
     r.length = t->length;
     if (t->depth >= 0) r.depth = 100 * t->depth;
     r.seed_count = t->n_seeds;
@@ -138,14 +149,14 @@ static void print_file(struct sweep *w, const struct eval_file_result *out)
         if (i >= 0) str_printf(&task, "/%s", str_get(&g->name));
         r.task = str_get(&task);
         r.metric = out->metric;
-        r.budget = (int64_t)(out->budget + 0.5);
-        r.compression = out->length / out->budget;
+        r.budget = (int64_t)(out->cost.n_units + 0.5);
+        r.compression = out->length / out->cost.n_units;
         r.length = (int64_t)(out->length + 0.5);
         r.seed_count = 1;
-        r.accuracy = g->mean;
-        r.accuracy_spread = g->error;
-        r.right_count = g->mean * (double)g->n;
-        r.question_count = g->n;
+        r.accuracy = g->scores.mean;
+        r.accuracy_spread = judge_error(&g->scores);
+        r.right_count = g->scores.mean * g->scores.n;
+        r.question_count = g->scores.n;
         print_eval_row(w, &r);
     }
     str_release(&policy);
@@ -167,7 +178,7 @@ static cJSON *describe_run(const struct sweep *w)
     struct str policy = {0};
     cJSON *o = cJSON_CreateObject();
     spell_policy(w, &policy);
-    cJSON_AddStringToObject(o, "task", w->argument);
+    cJSON_AddStringToObject(o, "task", w->job->argument);
     cJSON_AddBoolToObject(o, "conversation", w->file.path && w->file.as == EVAL_AS_CONVERSATION);
     cJSON_AddStringToObject(o, "model", g->model_digest);
     cJSON_AddStringToObject(o, "heads", g->heads_digest);
@@ -211,11 +222,13 @@ static int run_depths(struct sweep *w, struct err *e)
 {
     struct eval_result out;
     if (w->plans) {
-        plans_add(w->plans, &w->one.plan);
+        struct plans *p = w->plans;
+        p->item = memory_more(p->item, p->n, &p->max, sizeof *p->item);
+        p->item[p->n++] = w->one.plan;
         return 0;
     }
     if (w->file.path) return run_file(w, e);
-    int n = w->params.n_depths ? w->params.n_depths : w->trial.task->n_depths, rc = 0;
+    int n = w->job->n_depths ? w->job->n_depths : w->trial.task->n_depths, rc = 0;
     if (n > 0 && w->trial.task->n_facts != 1)
         return err_set(e, ERR_USAGE, "eval %s has no depths: it hides more than one thing",
                        w->trial.task->name);
@@ -273,36 +286,23 @@ static int run_sizes(struct sweep *w, struct err *e)
     return rc;
 }
 
-static int run_lengths(struct sweep *w, struct err *e)
+/* Runs all combinations, from the outermost list to the innermost. */
+static int run_all(struct sweep *w, struct err *e)
 {
+    const struct sweep_opts *l = &w->lists;
+    struct session_opts *one = &w->one;
     int rc = 0;
-    for (int i = 0; !rc && i < w->lists.lengths.n; i++) {
-        w->trial.length = w->lists.lengths.item[i];
-        rc = run_sizes(w, e);
-    }
-    return rc;
-}
-
-static int run_recalls(struct sweep *w, struct err *e)
-{
-    int rc = 0;
-    for (int i = 0; !rc && i < w->lists.recalls.n; i++) {
-        w->one.recall.chooser = w->lists.recalls.item[i];
-        w->one.plan.recall_pct = recall_newest_pct(w->one.recall.chooser);
-        rc = run_lengths(w, e);
-    }
-    return rc;
-}
-
-static int run_policies(struct sweep *w, struct err *e)
-{
-    int rc = 0;
-    for (int i = 0; !rc && i < w->lists.policies.n; i++)
-        for (int k = 0; !rc && k < w->lists.kvs.n; k++) {
-            w->one.plan.policy = w->lists.policies.item[i];
-            w->one.plan.kv = w->lists.kvs.item[k];
-            rc = run_recalls(w, e);
-        }
+    for (int i = 0; !rc && i < l->policies.n; i++)
+        for (int k = 0; !rc && k < l->kvs.n; k++)
+            for (int r = 0; !rc && r < l->recalls.n; r++)
+                for (int n = 0; !rc && n < l->lengths.n; n++) {
+                    one->plan.policy = l->policies.item[i];
+                    one->plan.kv = l->kvs.item[k];
+                    one->recall.chooser = l->recalls.item[r];
+                    one->plan.recall_pct = recall_newest_pct(one->recall.chooser);
+                    w->trial.length = l->lengths.item[n];
+                    rc = run_sizes(w, e);
+                }
     return rc;
 }
 
@@ -331,19 +331,24 @@ static struct sweep_opts with_defaults(const struct options *o, bool has_heads, 
     return s;
 }
 
-/* The plans of all combinations, so that the device can run each of them; the longest prompt of the
- * files has about n_tokens. */
-static int collect_plans(const struct options *o, int64_t n_tokens, struct plans *out,
+struct jobs {
+    struct job *item;
+    int n;
+    bool has_file, has_task;
+    bool asks_twice;  /* a task does, which only the CPU can */
+    int64_t n_tokens; /* of the longest prompt of the files, about */
+};
+
+/* The plans of all combinations, so that the device can run each of them. */
+static int collect_plans(const struct jobs *jobs, const struct options *o, struct plans *out,
                          struct err *e)
 {
     int rc = 0;
     for (int file = 0; !rc && file < 2; file++) {
-        bool wanted = false;
-        for (int i = 0; i < o->n_args; i++) wanted |= eval_is_file(o->args[i]) == file;
         struct sweep w = {.one = o->session, .lists = with_defaults(o, false, file), .plans = out};
         if (file) w.file.path = "";
-        if (file && !o->sweep.lengths.n) w.lists.lengths.item[0] = n_tokens;
-        if (wanted) rc = run_policies(&w, e);
+        if (file && !o->sweep.lengths.n) w.lists.lengths.item[0] = jobs->n_tokens;
+        if (file ? jobs->has_file : jobs->has_task) rc = run_all(&w, e);
     }
     return rc;
 }
@@ -354,16 +359,8 @@ static int check_talk(const char *text, struct err *e)
     return err_set(e, ERR_USAGE, "eval talk needs conversations: give -f FILE");
 }
 
-static int run_task(struct sweep *w, const char *essay, struct err *e)
-{
-    int rc = task_params_read(w->argument, &w->params, e);
-    if (!rc && !strcmp(w->params.name, "talk")) rc = check_talk(essay, e);
-    w->trial.task = task_named(w->params.name);
-    return rc ? rc : run_policies(w, e);
-}
-
-static int run_tasks(struct engine *g, const struct options *o, const char *essay,
-                     struct results *results, struct err *e)
+static int run_jobs(const struct jobs *jobs, struct engine *g, const struct options *o,
+                    const char *essay, struct results *results, struct err *e)
 {
     struct sweep w = {.one = o->session, .options = o};
     int rc = 0;
@@ -372,7 +369,6 @@ static int run_tasks(struct engine *g, const struct options *o, const char *essa
     w.one.sampling.repeat_penalty = 1;
     w.trial = (struct eval_run){
         .engine = g,
-        .params = &w.params,
         .session = &w.one,
         .text = essay,
         .first_seed = o->session.sampling.seed ? o->session.sampling.seed : 1,
@@ -381,12 +377,14 @@ static int run_tasks(struct engine *g, const struct options *o, const char *essa
         .answered = o->eval.answers ? print_answer : NULL,
         .ctx = &w,
     };
-    for (int i = 0; !rc && i < o->n_args; i++) {
-        bool file = eval_is_file(o->args[i]);
-        w.argument = o->args[i];
-        w.lists = with_defaults(o, g->retaining != NULL, file);
+    for (int i = 0; !rc && i < jobs->n; i++) {
+        const struct job *j = &jobs->item[i];
+        w.job = j;
+        w.trial.task = j->task;
+        w.trial.n_facts = j->n_facts;
+        w.lists = with_defaults(o, g->retaining != NULL, !j->task);
         w.file = (struct eval_file){
-            .path = file ? w.argument : NULL,
+            .path = j->task ? NULL : j->argument,
             .as = o->eval.as == OPTIONS_AS_CONVERSATION ? EVAL_AS_CONVERSATION : EVAL_AS_PROMPT,
             .n_items = o->eval.items,
             .engine = g,
@@ -394,7 +392,8 @@ static int run_tasks(struct engine *g, const struct options *o, const char *essa
             .results = results,
             .print = o->eval.answers,
         };
-        rc = file ? run_policies(&w, e) : run_task(&w, essay, e);
+        if (j->task && !strcmp(j->task->name, "talk")) rc = check_talk(essay, e);
+        if (!rc) rc = run_all(&w, e);
     }
     return rc;
 }
@@ -414,67 +413,98 @@ void cmd_eval_help(struct str *out)
         str_printf(out, "  %-16s %s\n", metric_at(i)->name, metric_at(i)->about);
 }
 
-static int check_task(const char *text, const struct str *names, struct err *e)
-{
-    struct task_params params;
-    int rc = task_params_read(text, &params, e);
-    if (rc || task_named(params.name)) return rc;
-    return err_set(e, ERR_USAGE,
-                   "eval %s is not known; known are: %s; a file ends in .jsonl or .json, or has a "
-                   "slash in its path",
-                   params.name, str_get(names));
-}
-
 enum { BYTES_PER_TOKEN = 3 }; /* fewer than texts have, so that memory is not underestimated */
 
-/* Each file is read to its end before the model is loaded. *n_tokens: of the longest prompt,
- * about. */
-static int check_tasks(const struct options *o, int64_t *n_tokens, struct err *e)
+static int read_number(const char *key, const char *value, int64_t max, int64_t *out, struct err *e)
 {
-    struct str names = {0};
-    struct questions_size size = {0};
-    const struct task *t;
-    int rc = 0;
-    *n_tokens = SAMPLE_BUDGET;
-    for (int i = 0; (t = task_at(i)); i++) str_printf(&names, "%s%s", i ? ", " : "", t->name);
-    if (o->n_args == 0)
-        rc = err_set(e, ERR_USAGE, "no task and no file given; known tasks are: %s",
-                     str_get(&names));
-    for (int i = 0; !rc && i < o->n_args; i++) {
-        rc = eval_is_file(o->args[i]) ? questions_check(o->args[i], &size, e)
-                                      : check_task(o->args[i], &names, e);
-        int64_t n = (int64_t)(size.prompt_bytes / BYTES_PER_TOKEN);
-        if (n > *n_tokens) *n_tokens = n;
+    if (options_size(value, out) && *out >= 1 && *out <= max) return 0;
+    return err_set(e, ERR_USAGE, "%s=%s: expected a whole number from 1 to %lld", key, value,
+                   (long long)max);
+}
+
+/* "facts=8" */
+static int read_key(char *text, struct job *out, struct err *e)
+{
+    int64_t n = 0;
+    char *value = strchr(text, '=');
+    if (!value) return err_set(e, ERR_USAGE, "\"%s\": expected key=value after the task", text);
+    *value++ = 0;
+    const struct {
+        const char *key;
+        int64_t max;
+        int *out;
+    } numbers[] = {{"facts", 64, &out->n_facts}, {"depths", 1000, &out->n_depths}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (strcmp(text, numbers[i].key)) continue;
+        int rc = read_number(text, value, numbers[i].max, &n, e);
+        *numbers[i].out = (int)n;
+        return rc;
     }
-    str_release(&names);
-    if (!rc && o->sweep.budgets.n && o->sweep.compressions.n)
-        rc = err_set(e, ERR_USAGE, "--budget and --compression set the same thing; give one");
+    return err_set(e, ERR_USAGE, "a task has no key %s; known are: facts, depths", text);
+}
+
+static int unknown_task(const char *name, struct err *e)
+{
+    struct str known = {0};
+    task_names(&known);
+    int rc =
+        err_set(e, ERR_USAGE,
+                "eval %s is not known; known are: %s; a file ends in .jsonl or .json, or has a "
+                "slash in its path",
+                name, str_get(&known));
+    str_release(&known);
     return rc;
 }
 
-/* Whether a task asks twice, which only the CPU does. */
-static bool asks_twice(const struct options *o)
+static int read_task(const char *text, struct job *out, struct err *e)
 {
-    bool has = false;
-    struct task_params params;
-    struct err e;
-    for (int i = 0; i < o->n_args; i++) {
-        if (eval_is_file(o->args[i]) || task_params_read(o->args[i], &params, &e)) continue;
-        const struct task *t = task_named(params.name);
-        has |= t && t->forced;
-    }
-    return has;
+    char name[32], item[64];
+    const char *keys = strchr(text, ':');
+    int rc = 0;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(text, ":"), text);
+    out->task = task_named(name);
+    for (int i = 0; !rc && keys && options_list_item(keys + 1, i, item, sizeof item); i++)
+        rc = read_key(item, out, e);
+    return rc || out->task ? rc : unknown_task(name, e);
 }
 
-/* Such a task runs the model without a conversation, so nothing returns. */
-static int check_recall(const struct options *o, struct err *e)
+/* Each file is read to its end before the model is loaded. */
+static int read_job(struct jobs *jobs, const char *argument, struct err *e)
 {
-    for (int i = 0; i < o->sweep.recalls.n; i++)
-        if (o->sweep.recalls.item[i] != RECALL_OFF && asks_twice(o))
-            return err_set(e, ERR_USAGE,
-                           "--recall: the tasks told and told-heldout ask without a "
-                           "conversation, so nothing can return; use recall or talk");
-    return 0;
+    struct questions_size size = {0};
+    struct job *j = &jobs->item[jobs->n++];
+    const bool is_file = eval_is_file(argument);
+    *j = (struct job){.argument = argument};
+    int rc = is_file ? questions_check(argument, &size, e) : read_task(argument, j, e);
+    const int64_t n = (int64_t)(size.prompt_bytes / BYTES_PER_TOKEN);
+    if (n > jobs->n_tokens) jobs->n_tokens = n;
+    jobs->has_file |= is_file;
+    jobs->has_task |= !is_file;
+    jobs->asks_twice |= j->task && j->task->forced;
+    return rc;
+}
+
+static int read_jobs(struct jobs *jobs, const struct options *o, struct err *e)
+{
+    struct str known = {0};
+    int rc = 0;
+    *jobs = (struct jobs){.n_tokens = SAMPLE_BUDGET};
+    jobs->item = memory_new((size_t)o->n_args + 1, sizeof *jobs->item);
+    task_names(&known);
+    if (o->n_args == 0)
+        rc = err_set(e, ERR_USAGE, "no task and no file given; known tasks are: %s",
+                     str_get(&known));
+    str_release(&known);
+    for (int i = 0; !rc && i < o->n_args; i++) rc = read_job(jobs, o->args[i], e);
+    if (!rc && o->sweep.budgets.n && o->sweep.compressions.n)
+        rc = err_set(e, ERR_USAGE, "--budget and --compression set the same thing; give one");
+    /* a task that asks twice runs the model without a conversation, so nothing returns */
+    for (int i = 0; !rc && jobs->asks_twice && i < o->sweep.recalls.n; i++)
+        if (o->sweep.recalls.item[i] != RECALL_OFF)
+            rc = err_set(e, ERR_USAGE,
+                         "--recall: the tasks told and told-heldout ask without a "
+                         "conversation, so nothing can return; use recall or talk");
+    return rc;
 }
 
 int cmd_eval(const struct options *o)
@@ -486,21 +516,21 @@ int cmd_eval(const struct options *o)
     struct err e;
     bool has_text = o->text.files.n || o->text.prompt;
     struct engine_opts engine = o->engine;
-    int64_t n_tokens;
-    int rc = check_tasks(o, &n_tokens, &e);
-    if (!rc) rc = check_recall(o, &e);
-    if (!rc) rc = collect_plans(o, n_tokens, &plans, &e);
-    if (!rc && engine.device.kind == ENGINE_DEVICE_AUTO && asks_twice(o))
+    struct jobs jobs;
+    int rc = read_jobs(&jobs, o, &e);
+    if (!rc) rc = collect_plans(&jobs, o, &plans, &e);
+    if (!rc && engine.device.kind == ENGINE_DEVICE_AUTO && jobs.asks_twice)
         engine.device.kind = ENGINE_DEVICE_CPU;
     if (!rc && has_text) rc = input_text(o, &essay, &e);
     if (!rc && o->eval.results) rc = results_open(&results, o->eval.results, &e);
     report_catch_interrupt();
-    if (!rc) rc = engine_open(&g, &engine, plans.item, plans.n, NULL, NULL, &e);
+    if (!rc) rc = engine_open(&g, &engine, plans.item, (int)plans.n, NULL, NULL, &e);
     if (!rc && *g->device_notice) report_note("%s", g->device_notice);
-    if (!rc) rc = run_tasks(g, o, has_text ? str_get(&essay) : NULL, results, &e);
+    if (!rc) rc = run_jobs(&jobs, g, o, has_text ? str_get(&essay) : NULL, results, &e);
     engine_close(g);
     results_close(results);
-    plans_release(&plans);
     str_release(&essay);
+    free(plans.item);
+    free(jobs.item);
     return rc ? report_error(&e) : 0;
 }

@@ -1,12 +1,11 @@
 #include "quant/eval/eval_file.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "cli/print/report.h"
+#include "quant/eval/eval_run.h"
 #include "quant/eval/results.h"
 #include "quant/files/questions.h"
 #include "runtime/cache/policy.h"
@@ -21,14 +20,6 @@ bool eval_is_file(const char *argument)
 
 /* ---- scores ---------------------------------------------------------------------------------- */
 
-static void add_score(struct eval_group *g, double score)
-{
-    double from_mean = score - g->mean;
-    g->n++;
-    g->mean += from_mean / (double)g->n;
-    g->squares += from_mean * (score - g->mean);
-}
-
 static struct eval_group *group_named(struct eval_file_result *r, const char *name)
 {
     for (int i = 0; i < r->n_groups; i++)
@@ -38,11 +29,6 @@ static struct eval_group *group_named(struct eval_file_result *r, const char *na
     *g = (struct eval_group){0};
     str_puts(&g->name, name);
     return g;
-}
-
-static void finish_group(struct eval_group *g)
-{
-    if (g->n > 1) g->error = sqrt(g->squares / (double)(g->n - 1) / (double)g->n);
 }
 
 static int by_name(const void *a, const void *b)
@@ -75,27 +61,9 @@ struct asking {
 
 /* The result of an answered question. */
 struct outcome {
-    double score, n_tokens, budget, cache_bytes, prefill_tok_s, decode_tok_s;
+    double score, n_tokens;
+    struct eval_cost cost;
 };
-
-static void take_text(void *ctx, const char *utf8, size_t n)
-{
-    struct asking *a = ctx;
-    str_append(&a->answer, utf8, n);
-}
-
-static bool stop(void *ctx)
-{
-    (void)ctx;
-    return report_interrupted();
-}
-
-static int tell(struct asking *a, const char *user, const char *assistant, struct err *e)
-{
-    const struct session_sink k = {.stop = stop};
-    struct chat_message m[] = {{CHAT_USER, user}, {CHAT_ASSISTANT, assistant}};
-    return session_feed(a->session, m, 2, &k, e);
-}
 
 /* The end of a piece: behind the last line, sentence or character that fits. */
 static size_t piece_end(const char *text, size_t n)
@@ -116,13 +84,13 @@ static int tell_context(struct asking *a, struct err *e)
     struct str piece = {0};
     int rc = 0;
     for (int i = 0; !rc && i + 1 < it->turns.n; i += 2)
-        rc = tell(a, it->turns.item[i], it->turns.item[i + 1], e);
+        rc = eval_tell(a->session, it->turns.item[i], it->turns.item[i + 1], e);
     for (size_t at = 0, n; !rc && !it->turns.n && at < it->context.n; at += n) {
         n = piece_end(it->context.data + at, it->context.n - at);
         str_clear(&piece);
         if (at == 0) str_append(&piece, str_get(&it->before), it->before.n);
         str_append(&piece, it->context.data + at, n);
-        rc = tell(a, str_get(&piece), "Okay, I have read it.", e);
+        rc = eval_tell(a->session, str_get(&piece), "Okay, I have read it.", e);
     }
     str_release(&piece);
     return rc;
@@ -144,14 +112,14 @@ static void put_message(const struct asking *a, struct str *out)
 
 static int say(struct asking *a, struct err *e)
 {
-    const struct session_sink k = {.ctx = a, .text = take_text, .stop = stop};
+    const struct session_sink k = eval_sink(&a->answer);
     const char *prefix = str_get(&a->item->prefix);
     enum session_end end = SESSION_TURN_END;
     struct str message = {0};
     int rc = a->f->as == EVAL_AS_CONVERSATION ? tell_context(a, e) : 0;
     put_message(a, &message);
     if (!rc && *prefix && !a->item->raw && !a->f->session->raw) {
-        rc = tell(a, str_get(&message), prefix, e);
+        rc = eval_tell(a->session, str_get(&message), prefix, e);
         if (!rc) rc = session_continue(a->session, &k, &end, e);
     } else if (!rc) {
         str_puts(&message, prefix);
@@ -191,23 +159,14 @@ static struct session_opts item_opts(const struct asking *a)
     return o;
 }
 
-static int ask(struct asking *a, struct outcome *out, struct eval_file_result *r, struct err *e)
+static int ask(struct asking *a, struct outcome *out, struct err *e)
 {
     struct session_opts o = item_opts(a);
-    struct session_stats st;
     int rc = session_open(&a->session, a->f->engine, NULL, &o, NULL, e);
     if (!rc) rc = say(a, e);
-    if (!rc) {
-        session_stats(a->session, &st);
-        *out = (struct outcome){item_score(a->item, str_get(&a->answer)),
-                                (double)a->n_tokens,
-                                st.budget,
-                                (double)st.cache_bytes,
-                                st.prefill_tok_s,
-                                st.decode_tok_s};
-        snprintf(r->cost.kv, sizeof r->cost.kv, "%s", st.kv);
-        if (st.process_peak_bytes > r->cost.peak_bytes) r->cost.peak_bytes = st.process_peak_bytes;
-    }
+    if (!rc)
+        *out = (struct outcome){item_score(a->item, str_get(&a->answer)), (double)a->n_tokens,
+                                eval_cost_of(a->session)};
     session_close(a->session);
     a->session = NULL;
     return rc;
@@ -222,8 +181,7 @@ static cJSON *strings(const struct item_strings *s)
     return list;
 }
 
-static cJSON *make_line(const struct item *it, const char *answer, const struct outcome *out,
-                        const char *kv)
+static cJSON *make_line(const struct item *it, const char *answer, const struct outcome *out)
 {
     cJSON *o = cJSON_CreateObject();
     cJSON_AddStringToObject(o, "id", str_get(&it->id));
@@ -234,49 +192,38 @@ static cJSON *make_line(const struct item *it, const char *answer, const struct 
     cJSON_AddStringToObject(o, "prediction", answer);
     cJSON_AddItemToObject(o, "answers", strings(&it->answers));
     cJSON_AddNumberToObject(o, "n_tokens", out->n_tokens);
-    cJSON_AddNumberToObject(o, "n_units", out->budget);
-    cJSON_AddNumberToObject(o, "cache_bytes", out->cache_bytes);
-    cJSON_AddStringToObject(o, "kv", kv);
-    cJSON_AddNumberToObject(o, "prefill_tok_s", out->prefill_tok_s);
-    cJSON_AddNumberToObject(o, "decode_tok_s", out->decode_tok_s);
+    results_put_cost(o, &out->cost);
     return o;
-}
-
-static struct outcome read_line(const cJSON *line, struct eval_file_result *r)
-{
-    const cJSON *kv = cJSON_GetObjectItemCaseSensitive(line, "kv");
-    struct outcome out = {
-        results_number(line, "score"),         results_number(line, "n_tokens"),
-        results_number(line, "n_units"),       results_number(line, "cache_bytes"),
-        results_number(line, "prefill_tok_s"), results_number(line, "decode_tok_s")};
-    if (cJSON_IsString(kv)) snprintf(r->cost.kv, sizeof r->cost.kv, "%s", kv->valuestring);
-    return out;
 }
 
 /* ---- a file ---------------------------------------------------------------------------------- */
 
 static void count(struct eval_file_result *r, const struct item *it, const struct outcome *o)
 {
-    double n = (double)r->all.n + 1;
-    add_score(&r->all, o->score);
-    if (it->group.n) add_score(group_named(r, str_get(&it->group)), o->score);
+    const struct eval_cost before = r->cost;
+    double n = (double)r->all.scores.n + 1;
+    judge_add(&r->all.scores, o->score);
+    if (it->group.n) judge_add(&group_named(r, str_get(&it->group))->scores, o->score);
     r->length += (o->n_tokens - r->length) / n;
-    r->budget += (o->budget - r->budget) / n;
-    r->cost.prefill_tok_s += (o->prefill_tok_s - r->cost.prefill_tok_s) / n;
-    r->cost.decode_tok_s += (o->decode_tok_s - r->cost.decode_tok_s) / n;
-    if (o->cache_bytes > (double)r->cost.cache_bytes) r->cost.cache_bytes = (int64_t)o->cache_bytes;
+    r->cost = o->cost;
+    r->cost.n_units = before.n_units + (o->cost.n_units - before.n_units) / n;
+    r->cost.prefill_tok_s =
+        before.prefill_tok_s + (o->cost.prefill_tok_s - before.prefill_tok_s) / n;
+    r->cost.decode_tok_s = before.decode_tok_s + (o->cost.decode_tok_s - before.decode_tok_s) / n;
+    if (before.cache_bytes > r->cost.cache_bytes) r->cost.cache_bytes = before.cache_bytes;
+    if (before.peak_bytes > r->cost.peak_bytes) r->cost.peak_bytes = before.peak_bytes;
     r->metric = it->metric->name;
 }
 
 static int answer_item(const struct eval_file *f, struct item *it, struct outcome *out,
-                       struct eval_file_result *r, struct err *e)
+                       struct err *e)
 {
     struct asking a = {.f = f, .item = it};
     int rc = f->length ? item_cut(it, f->engine->tokenizer, f->length, e) : 0;
     if (!rc) rc = item_count(it, f->engine->tokenizer, &a.n_tokens, e);
-    if (!rc) rc = ask(&a, out, r, e);
+    if (!rc) rc = ask(&a, out, e);
     if (!rc) {
-        cJSON *line = make_line(it, str_get(&a.answer), out, r->cost.kv);
+        cJSON *line = make_line(it, str_get(&a.answer), out);
         if (f->print) report_json(cJSON_Duplicate(line, true));
         rc = results_add(f->results, f->run, (uint64_t)it->number, line, e);
     }
@@ -291,22 +238,22 @@ int eval_file_run(const struct eval_file *f, struct eval_file_result *r, struct 
     int rc = questions_open(&file, f->path, e);
     if (rc) return rc;
     str_puts(&r->task, str_get(&file.name));
-    while ((!f->n_items || r->all.n < f->n_items) && (rc = questions_next(&file, &item, e)) == 1) {
+    while ((!f->n_items || r->all.scores.n < f->n_items) &&
+           (rc = questions_next(&file, &item, e)) == 1) {
         const cJSON *known = results_find(f->results, f->run, (uint64_t)item.number);
         struct outcome out = {0};
         if (known)
-            out = read_line(known, r);
+            out = (struct outcome){results_number(known, "score"),
+                                   results_number(known, "n_tokens"), results_cost(known)};
         else
-            rc = answer_item(f, &item, &out, r, e);
+            rc = answer_item(f, &item, &out, e);
         if (rc < 0) break;
         count(r, &item, &out);
         rc = 0;
-        report_status("%s: %lld answered, score %.1f", str_get(&r->task), (long long)r->all.n,
-                      100 * r->all.mean);
+        report_status("%s: %d answered, score %.1f", str_get(&r->task), r->all.scores.n,
+                      100 * r->all.scores.mean);
     }
     report_status_end();
-    finish_group(&r->all);
-    for (int i = 0; i < r->n_groups; i++) finish_group(&r->groups[i]);
     if (r->n_groups) qsort(r->groups, (size_t)r->n_groups, sizeof *r->groups, by_name);
     item_release(&item);
     questions_close(&file);

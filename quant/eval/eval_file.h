@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "quant/eval/eval_row.h"
+#include "quant/eval/judge.h"
 
 struct engine;
 struct results;
@@ -37,9 +38,7 @@ struct eval_file {
 /* A part of the items, by length, category or depth. */
 struct eval_group {
     struct str name;
-    int64_t n;
-    double mean, error; /* of the scores, 0 … 1; the standard error of the mean */
-    double squares;     /* sum of squared distances from the mean */
+    struct judge_tally scores; /* 0 … 1 */
 };
 
 struct eval_file_result { /* zero-initialise */
@@ -47,9 +46,8 @@ struct eval_file_result { /* zero-initialise */
     const char *metric;
     struct eval_group all, *groups;
     int n_groups;
-    double length; /* mean tokens of a prompt */
-    double budget; /* mean units per head */
-    struct eval_cost cost;
+    double length;         /* mean tokens of a prompt */
+    struct eval_cost cost; /* means, but for the bytes */
 };
 
 /* ERR_STOP when interrupted. The caller releases *out in any case. */

@@ -8,7 +8,8 @@
 
 /* What a run took. */
 struct eval_cost {
-    char kv[16]; /* format of units */
+    char kv[16];    /* format of units */
+    double n_units; /* per head */
     int64_t cache_bytes, peak_bytes;
     double prefill_tok_s, decode_tok_s;
 };

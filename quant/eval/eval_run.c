@@ -1,7 +1,6 @@
 #include "quant/eval/eval_run.h"
 
 #include <math.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +11,6 @@
 #include "quant/eval/perplexity.h"
 #include "quant/eval/results.h"
 #include "quant/eval/task.h"
-#include "quant/eval/task_params.h"
 #include "runtime/cache/policy.h"
 #include "runtime/forward/context.h"
 #include "runtime/forward/engine.h"
@@ -28,14 +26,16 @@ struct run {
     double right;
     int64_t n_asked;
     double nats; /* of the values after given words */
+    struct eval_cost cost;
     /* tokens and time of the text and of the answers */
     int64_t n_read, read_ns, n_decoded, decode_ns;
 };
 
-static void take_text(void *ctx, const char *utf8, size_t n)
+/* ---- talking --------------------------------------------------------------------------------- */
+
+static void take_text(void *answer, const char *utf8, size_t n)
 {
-    struct run *r = ctx;
-    str_append(&r->answer, utf8, n);
+    str_append(answer, utf8, n);
 }
 
 static bool stop(void *ctx)
@@ -44,14 +44,35 @@ static bool stop(void *ctx)
     return report_interrupted();
 }
 
-/* ---- talking --------------------------------------------------------------------------------- */
+struct session_sink eval_sink(struct str *answer)
+{
+    return (struct session_sink){.ctx = answer, .text = take_text, .stop = stop};
+}
 
-static int feed(struct run *r, const char *user, const char *assistant, struct err *e)
+int eval_tell(struct session *s, const char *user, const char *assistant, struct err *e)
 {
     const struct session_sink k = {.stop = stop};
     struct chat_message m[] = {{CHAT_USER, user}, {CHAT_ASSISTANT, assistant}};
+    return session_feed(s, m, 2, &k, e);
+}
+
+struct eval_cost eval_cost_of(const struct session *s)
+{
+    struct session_stats st;
+    session_stats(s, &st);
+    struct eval_cost c = {.n_units = st.budget,
+                          .cache_bytes = st.cache_bytes,
+                          .peak_bytes = st.process_peak_bytes,
+                          .prefill_tok_s = st.prefill_tok_s,
+                          .decode_tok_s = st.decode_tok_s};
+    snprintf(c.kv, sizeof c.kv, "%s", st.kv);
+    return c;
+}
+
+static int feed(struct run *r, const struct task_step *step, struct err *e)
+{
     int64_t t0 = system_clock_ns();
-    int rc = session_feed(r->session, m, 2, &k, e);
+    int rc = eval_tell(r->session, step->user, step->assistant, e);
     r->read_ns += system_clock_ns() - t0;
     return rc;
 }
@@ -74,7 +95,7 @@ static void report_answer(const struct run *r, const struct task_step *q, double
 
 static int ask(struct run *r, const struct task_step *q, struct err *e)
 {
-    const struct session_sink k = {.ctx = r, .text = take_text, .stop = stop};
+    const struct session_sink k = eval_sink(&r->answer);
     struct session_stats st;
     enum session_end end;
     str_clear(&r->answer);
@@ -97,7 +118,7 @@ static int talk(struct run *r, struct err *e)
     struct task_step step;
     int rc = 0;
     for (session_stats(r->session, &st); !rc && task_next(r->script, st.n_tokens, &step);) {
-        rc = step.assistant ? feed(r, step.user, step.assistant, e) : ask(r, &step, e);
+        rc = step.assistant ? feed(r, &step, e) : ask(r, &step, e);
         int64_t before = st.n_tokens;
         session_stats(r->session, &st);
         if (step.assistant) r->n_read += st.n_tokens - before;
@@ -119,17 +140,16 @@ static struct task_args args_of(const struct eval_run *t, int i)
     return (struct task_args){
         .seed = t->first_seed + (uint64_t)i,
         .length = t->length,
-        .n_facts = t->params->n_facts ? t->params->n_facts : t->task->n_facts,
+        .n_facts = t->n_facts ? t->n_facts : t->task->n_facts,
         .depth = t->depth >= 0 ? t->depth : (i + 0.5) / t->n_seeds,
         .essay = t->text,
     };
 }
 
-static int run_script(struct run *r, int i, struct eval_result *out, struct err *e)
+static int run_script(struct run *r, int i, struct err *e)
 {
     const struct eval_run *t = r->trial;
     struct session_opts o = *t->session;
-    struct session_stats st;
     const struct task_args args = args_of(t, i);
     r->seed = o.sampling.seed = args.seed;
     o.private_mode = true;
@@ -137,21 +157,16 @@ static int run_script(struct run *r, int i, struct eval_result *out, struct err 
     r->script = task_open(t->task, &args);
     int rc = session_open(&r->session, t->engine, NULL, &o, NULL, e);
     if (!rc) rc = talk(r, e);
-    if (rc) return rc;
-    session_stats(r->session, &st);
-    out->cost.cache_bytes = st.cache_bytes;
-    out->cost.peak_bytes = st.process_peak_bytes;
-    out->budget = st.budget;
-    snprintf(out->cost.kv, sizeof out->cost.kv, "%s", st.kv);
-    return 0;
+    if (!rc) r->cost = eval_cost_of(r->session);
+    return rc;
 }
 
-static void take_cost(const struct context *x, struct eval_result *out)
+static void take_cost(struct run *r, const struct context *x)
 {
-    out->cost.cache_bytes = (int64_t)x->plan.cache_bytes;
-    out->cost.peak_bytes = system_process_peak_bytes();
-    out->budget = x->plan.budget;
-    plan_kv_text(&x->plan, out->cost.kv);
+    r->cost.cache_bytes = (int64_t)x->plan.cache_bytes;
+    r->cost.peak_bytes = system_process_peak_bytes();
+    r->cost.n_units = x->plan.budget;
+    plan_kv_text(&x->plan, r->cost.kv);
 }
 
 /* ---- answers whose first words are given ---- */
@@ -165,7 +180,7 @@ static void take_forced(void *ctx, const struct task_step *q, bool right, double
     report_answer(r, q, right);
 }
 
-static int run_forced(struct run *r, int i, struct eval_result *out, struct err *e)
+static int run_forced(struct run *r, int i, struct err *e)
 {
     const struct eval_run *t = r->trial;
     const struct task_args args = args_of(t, i);
@@ -174,7 +189,7 @@ static int run_forced(struct run *r, int i, struct eval_result *out, struct err 
     r->script = task_open(t->task, &args);
     int rc = context_open(&x, t->engine, &t->session->plan, args.seed, TEXT_LOGIT_ROWS, e);
     if (!rc) rc = forced_run(&x, r->script, take_forced, r, e);
-    if (!rc) take_cost(&x, out);
+    if (!rc) take_cost(r, &x);
     context_release(&x);
     return rc;
 }
@@ -200,7 +215,7 @@ static int encode_part(const struct eval_run *t, int i, struct tokens *ids, size
 }
 
 /* `length` ids of the text, run by run further on, as one conversation. */
-static int predict(struct run *r, int i, double *nats, struct eval_result *out, struct err *e)
+static int predict(struct run *r, int i, double *nats, struct err *e)
 {
     const struct eval_run *t = r->trial;
     struct context x = {0};
@@ -219,7 +234,7 @@ static int predict(struct run *r, int i, double *nats, struct eval_result *out, 
         r->right = (double)run.tally.n_right;
         r->n_asked = run.tally.n;
         *nats = run.tally.nats / (double)run.tally.n;
-        take_cost(&x, out);
+        take_cost(r, &x);
         if (!rc && report_interrupted()) rc = err_set(e, ERR_STOP, "interrupted");
     }
     context_release(&x);
@@ -236,62 +251,48 @@ static double per_second(int64_t n, int64_t ns)
 
 /* The part of the result that one seed adds, as results keeps it. */
 struct seed_result {
-    double right, n_asked, nats, prefill_tok_s, decode_tok_s;
+    double right, n_asked, nats;
+    struct eval_cost cost;
 };
 
-static const struct {
-    const char *name;
-    size_t offset;
-} seed_members[] = {
-    {"right", offsetof(struct seed_result, right)},
-    {"n_asked", offsetof(struct seed_result, n_asked)},
-    {"nats", offsetof(struct seed_result, nats)},
-    {"prefill_tok_s", offsetof(struct seed_result, prefill_tok_s)},
-    {"decode_tok_s", offsetof(struct seed_result, decode_tok_s)},
-};
-
-enum { N_SEED_MEMBERS = sizeof seed_members / sizeof *seed_members };
-
-static double *seed_member(struct seed_result *s, int i)
-{
-    return (double *)(void *)((char *)s + seed_members[i].offset);
-}
-
-static cJSON *seed_line(struct seed_result *s, const struct eval_result *out)
+static cJSON *seed_line(const struct seed_result *s)
 {
     cJSON *o = cJSON_CreateObject();
-    for (int i = 0; i < N_SEED_MEMBERS; i++)
-        cJSON_AddNumberToObject(o, seed_members[i].name, *seed_member(s, i));
-    cJSON_AddNumberToObject(o, "n_units", out->budget);
-    cJSON_AddNumberToObject(o, "cache_bytes", (double)out->cost.cache_bytes);
-    cJSON_AddStringToObject(o, "kv", out->cost.kv);
+    cJSON_AddNumberToObject(o, "right", s->right);
+    cJSON_AddNumberToObject(o, "n_asked", s->n_asked);
+    cJSON_AddNumberToObject(o, "nats", s->nats);
+    results_put_cost(o, &s->cost);
     return o;
 }
 
-static void read_seed(const cJSON *line, struct seed_result *s, struct eval_result *out)
+static struct seed_result read_seed(const cJSON *line)
 {
-    const cJSON *kv = cJSON_GetObjectItemCaseSensitive(line, "kv");
-    for (int i = 0; i < N_SEED_MEMBERS; i++)
-        *seed_member(s, i) = results_number(line, seed_members[i].name);
-    out->budget = (int)results_number(line, "n_units");
-    out->cost.cache_bytes = (int64_t)results_number(line, "cache_bytes");
-    if (cJSON_IsString(kv)) snprintf(out->cost.kv, sizeof out->cost.kv, "%s", kv->valuestring);
+    return (struct seed_result){results_number(line, "right"), results_number(line, "n_asked"),
+                                results_number(line, "nats"), results_cost(line)};
 }
 
-static int run_seed(const struct eval_run *t, int i, struct seed_result *s, struct eval_result *out,
-                    struct err *e)
+static int run_seed(const struct eval_run *t, int i, struct seed_result *s, struct err *e)
 {
     struct run r = {.trial = t};
-    int rc = t->task->forced  ? run_forced(&r, i, out, e)
-             : t->task->write ? run_script(&r, i, out, e)
-                              : predict(&r, i, &s->nats, out, e);
+    double nats = 0;
+    int rc = t->task->forced  ? run_forced(&r, i, e)
+             : t->task->write ? run_script(&r, i, e)
+                              : predict(&r, i, &nats, e);
     close_script(&r);
     str_release(&r.answer);
-    s->right = r.right;
-    s->n_asked = (double)r.n_asked;
-    s->prefill_tok_s = per_second(r.n_read, r.read_ns);
-    s->decode_tok_s = per_second(r.n_decoded, r.decode_ns);
+    r.cost.prefill_tok_s = per_second(r.n_read, r.read_ns);
+    r.cost.decode_tok_s = per_second(r.n_decoded, r.decode_ns);
+    *s = (struct seed_result){r.right, (double)r.n_asked, nats, r.cost};
     return rc;
+}
+
+/* The speeds become means over n seeds. */
+static void add_cost(struct eval_cost *sum, struct eval_cost c, double n)
+{
+    c.prefill_tok_s = sum->prefill_tok_s + c.prefill_tok_s / n;
+    c.decode_tok_s = sum->decode_tok_s + c.decode_tok_s / n;
+    if (c.peak_bytes < sum->peak_bytes) c.peak_bytes = sum->peak_bytes;
+    *sum = c;
 }
 
 int eval_run_once(const struct eval_run *t, struct eval_result *out, struct err *e)
@@ -300,21 +301,20 @@ int eval_run_once(const struct eval_run *t, struct eval_result *out, struct err 
     double n = t->n_seeds, nats = 0;
     *out = (struct eval_result){0};
     for (int i = 0; i < t->n_seeds; i++) {
-        struct seed_result s = {0};
+        struct seed_result s;
         uint64_t seed = t->first_seed + (uint64_t)i;
         const cJSON *known = results_find(t->results, t->run, seed);
         int rc = 0;
         if (known)
-            read_seed(known, &s, out);
+            s = read_seed(known);
         else
-            rc = run_seed(t, i, &s, out, e);
-        if (!rc && !known) rc = results_add(t->results, t->run, seed, seed_line(&s, out), e);
+            rc = run_seed(t, i, &s, e);
+        if (!rc && !known) rc = results_add(t->results, t->run, seed, seed_line(&s), e);
         if (rc) return rc;
         judge_add(&accuracy, s.n_asked > 0 ? s.right / s.n_asked : 0);
         out->right += s.right;
         out->n_asked += (int64_t)s.n_asked;
-        out->cost.prefill_tok_s += s.prefill_tok_s / n;
-        out->cost.decode_tok_s += s.decode_tok_s / n;
+        add_cost(&out->cost, s.cost, n);
         nats += s.nats / n;
     }
     out->accuracy = accuracy.mean;

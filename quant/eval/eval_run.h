@@ -11,10 +11,12 @@
 struct cJSON;
 struct engine;
 struct results;
+struct session;
 struct session_opts;
 struct session_recalled;
+struct session_sink;
+struct str;
 struct task;
-struct task_params;
 
 /* A question that was answered. */
 struct eval_answer {
@@ -31,7 +33,7 @@ struct eval_answer {
 struct eval_run {
     struct engine *engine;
     const struct task *task;
-    const struct task_params *params;
+    int n_facts;                        /* to remember; 0 = the task's own */
     const struct session_opts *session; /* of this combination */
     const char *text;                   /* an essay, or the text to predict; NULL = none */
     int64_t length;                     /* tokens before the questions */
@@ -50,11 +52,16 @@ struct eval_result {
     /* questions answered, each counted by the share of its values */
     double right;
     int64_t n_asked;
-    int budget;
     struct eval_cost cost;
 };
 
 /* ERR_STOP when interrupted. */
 int eval_run_once(const struct eval_run *t, struct eval_result *out, struct err *e);
+
+/* For eval_file.c: a sink that appends the answer, and stops when the user interrupts; a turn that
+ * is only read; what a session took. */
+struct session_sink eval_sink(struct str *answer);
+int eval_tell(struct session *s, const char *user, const char *assistant, struct err *e);
+struct eval_cost eval_cost_of(const struct session *s);
 
 #endif

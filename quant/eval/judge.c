@@ -36,3 +36,8 @@ double judge_spread(const struct judge_tally *t)
 {
     return t->n > 1 ? sqrt(t->squares / (t->n - 1)) : 0;
 }
+
+double judge_error(const struct judge_tally *t)
+{
+    return t->n ? judge_spread(t) / sqrt(t->n) : 0;
+}

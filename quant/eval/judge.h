@@ -18,5 +18,7 @@ void judge_add(struct judge_tally *t, double x);
 
 /* The sample's standard deviation, with n - 1 in the denominator; 0 for fewer than two numbers. */
 double judge_spread(const struct judge_tally *t);
+/* The standard error of the mean. */
+double judge_error(const struct judge_tally *t);
 
 #endif

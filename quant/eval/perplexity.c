@@ -73,11 +73,6 @@ int text_predict(struct text_run *runs, int n_runs, const int32_t *ids, size_t n
     return 0;
 }
 
-static double standard_error(const struct judge_tally *t)
-{
-    return t->n ? judge_spread(t) / sqrt(t->n) : 0;
-}
-
 /* What the command measures, in each format of --kv. */
 struct measured {
     int n;
@@ -140,8 +135,8 @@ static void print_perplexity(const struct measured *m, int k, const struct optio
         if (k)
             report_line("  compared with %s: KL divergence %.5f +/- %.5f, "
                         "equal top tokens %.2f +/- %.2f %%",
-                        first, m->divergence[k].mean, standard_error(&m->divergence[k]),
-                        100 * m->same[k].mean, 100 * standard_error(&m->same[k]));
+                        first, m->divergence[k].mean, judge_error(&m->divergence[k]),
+                        100 * m->same[k].mean, 100 * judge_error(&m->same[k]));
         return;
     }
     cJSON *j = cJSON_CreateObject();
@@ -158,9 +153,9 @@ static void print_perplexity(const struct measured *m, int k, const struct optio
     if (k) {
         cJSON_AddStringToObject(j, "compared_with", first);
         cJSON_AddNumberToObject(j, "kl_divergence", m->divergence[k].mean);
-        cJSON_AddNumberToObject(j, "kl_divergence_error", standard_error(&m->divergence[k]));
+        cJSON_AddNumberToObject(j, "kl_divergence_error", judge_error(&m->divergence[k]));
         cJSON_AddNumberToObject(j, "equal_top", m->same[k].mean);
-        cJSON_AddNumberToObject(j, "equal_top_error", standard_error(&m->same[k]));
+        cJSON_AddNumberToObject(j, "equal_top_error", judge_error(&m->same[k]));
     }
     report_json(j);
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -127,6 +128,26 @@ double results_number(const cJSON *line, const char *name)
 {
     const cJSON *node = cJSON_GetObjectItemCaseSensitive(line, name);
     return cJSON_IsNumber(node) ? node->valuedouble : 0;
+}
+
+void results_put_cost(cJSON *line, const struct eval_cost *c)
+{
+    cJSON_AddNumberToObject(line, "n_units", c->n_units);
+    cJSON_AddNumberToObject(line, "cache_bytes", (double)c->cache_bytes);
+    cJSON_AddStringToObject(line, "kv", c->kv);
+    cJSON_AddNumberToObject(line, "prefill_tok_s", c->prefill_tok_s);
+    cJSON_AddNumberToObject(line, "decode_tok_s", c->decode_tok_s);
+}
+
+struct eval_cost results_cost(const cJSON *line)
+{
+    const char *kv = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(line, "kv"));
+    struct eval_cost c = {.n_units = results_number(line, "n_units"),
+                          .cache_bytes = (int64_t)results_number(line, "cache_bytes"),
+                          .prefill_tok_s = results_number(line, "prefill_tok_s"),
+                          .decode_tok_s = results_number(line, "decode_tok_s")};
+    snprintf(c.kv, sizeof c.kv, "%s", kv ? kv : "");
+    return c;
 }
 
 int results_add(struct results *r, const cJSON *run, uint64_t item, cJSON *o, struct err *e)

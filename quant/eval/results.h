@@ -13,6 +13,7 @@
 #include <cjson/cJSON.h>
 
 #include "base/err.h"
+#include "quant/eval/eval_row.h"
 
 struct results;
 
@@ -26,6 +27,9 @@ const cJSON *results_find(const struct results *r, const cJSON *run, uint64_t it
 
 /* A number of a result; 0 = it has none of this name. */
 double results_number(const cJSON *line, const char *name);
+/* A cost as members of a result, but for the peak. */
+void results_put_cost(cJSON *line, const struct eval_cost *c);
+struct eval_cost results_cost(const cJSON *line);
 
 /* Appends a line with the members of `o`, which is freed. Only frees it if r is NULL. */
 int results_add(struct results *r, const cJSON *run, uint64_t item, cJSON *o, struct err *e);

@@ -42,6 +42,11 @@ const struct task *task_named(const char *name)
     return NULL;
 }
 
+void task_names(struct str *out)
+{
+    for (int i = 0; task_at(i); i++) str_printf(out, "%s%s", i ? ", " : "", table[i].name);
+}
+
 /* ---- chance ---------------------------------------------------------------------------------- */
 
 size_t task_below(struct task_run *s, size_t n)

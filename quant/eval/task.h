@@ -42,6 +42,7 @@ struct task {
 const struct task *task_at(int i); /* NULL past the end */
 
 const struct task *task_named(const char *name); /* NULL = none */
+void task_names(struct str *out);                /* comma-separated */
 
 struct task_step {
     const char *user;

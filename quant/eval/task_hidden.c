@@ -18,7 +18,7 @@ static void hide(struct task_run *s, const char *what, const struct str *value)
     str_release(&needle);
 }
 
-/* Up to 96 facts (task_params.c allows 64), each with a different name and in a separate turn. */
+/* Up to 96 facts (eval.c allows 64), each with a different name and in a separate turn. */
 static void tell_codes(struct task_run *s)
 {
     static const struct {

@@ -1,16 +1,15 @@
 #include "quant/eval/task_words.h"
 
 #include <assert.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/str.h"
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 
-enum { TEXT_MAX = 2048, LINE_MAX = 160, VALUE_MAX = 48, SENTENCES_MAX = 16 };
+enum { SENTENCES_MAX = 16 };
 
 /* ------------------------------------------------------------------------------------- words */
 
@@ -219,7 +218,7 @@ static const struct fact_kind {
 struct fact {
     struct words_turn turn;
     size_t kind, owner;
-    char tell[LINE_MAX], ask[LINE_MAX], answer[LINE_MAX], value[VALUE_MAX];
+    struct str tell, ask, answer, value;
 };
 
 struct recall {
@@ -227,7 +226,7 @@ struct recall {
     int n_facts;
     struct fact facts[WORDS_FACTS_MAX];
     struct words_turn filler;
-    char user[TEXT_MAX], assistant[TEXT_MAX];
+    struct str user, assistant; /* its texts */
 };
 
 /* ------------------------------------------------------------------------------- random choices */
@@ -255,65 +254,52 @@ static int percent(struct recall *self, size_t chance)
  * must determine the text. */
 #define PICK(self, table) ((table)[below((self), COUNT(table))])
 
-/* Appends within TEXT_MAX; a longer text is cut there, so callers must pass whole sentences. */
-static void say(char *text, const char *format, ...)
-{
-    size_t used = strlen(text);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text + used, TEXT_MAX - used, format, args);
-    va_end(args);
-}
-
 /* --------------------------------------------------------------------------------------- values */
 
-static void value_digits(struct recall *self, char *out, int n)
+static void value_digits(struct recall *self, struct str *out, int n)
 {
-    for (int i = 0; i < n; i++) out[i] = (char)('0' + below(self, 10));
-    out[n] = '\0';
+    for (int i = 0; i < n; i++) str_printf(out, "%zu", below(self, 10));
 }
 
-static void value_pseudo(struct recall *self, char *out)
+static void value_pseudo(struct recall *self, struct str *out)
 {
     const char *a = PICK(self, onsets), *b = PICK(self, vowels);
     const char *c = PICK(self, onsets), *d = PICK(self, vowels);
-    snprintf(out, VALUE_MAX, "%s%s%s%s", a, b, c, d);
+    str_printf(out, "%s%s%s%s", a, b, c, d);
 }
 
-static void value_place(struct recall *self, char *out)
+static void value_place(struct recall *self, struct str *out)
 {
     const char *side = PICK(self, sides), *colour = PICK(self, colours);
-    snprintf(out, VALUE_MAX, "%s the %s %s", side, colour, PICK(self, containers));
+    str_printf(out, "%s the %s %s", side, colour, PICK(self, containers));
 }
 
-static void value_date(struct recall *self, char *out)
+static void value_date(struct recall *self, struct str *out)
 {
     size_t day = below(self, 28) + 1;
-    snprintf(out, VALUE_MAX, "%s %zu", PICK(self, months), day);
+    str_printf(out, "%s %zu", PICK(self, months), day);
 }
 
-static void value_make(struct recall *self, enum value_kind kind, char *out)
+static void value_make(struct recall *self, enum value_kind kind, struct str *out)
 {
-    char number[8];
     switch (kind) {
-    case DIGITS_3: value_digits(self, out, 3); return;
-    case DIGITS_4: value_digits(self, out, 4); return;
-    case DIGITS_5: value_digits(self, out, 5); return;
-    case DIGITS_6: value_digits(self, out, 6); return;
-    case NAME: snprintf(out, VALUE_MAX, "%s", PICK(self, names)); return;
-    case PET: snprintf(out, VALUE_MAX, "%s", PICK(self, pets)); return;
-    case CITY: snprintf(out, VALUE_MAX, "%s", PICK(self, cities)); return;
-    case COLOUR: snprintf(out, VALUE_MAX, "%s", PICK(self, colours)); return;
-    case FOOD: snprintf(out, VALUE_MAX, "%s", PICK(self, foods)); return;
-    case FRUIT: snprintf(out, VALUE_MAX, "%s", PICK(self, fruits)); return;
-    case SPORT: snprintf(out, VALUE_MAX, "%s", PICK(self, sports)); return;
-    case JOB: snprintf(out, VALUE_MAX, "%s", PICK(self, jobs)); return;
+    case DIGITS_3:
+    case DIGITS_4:
+    case DIGITS_5:
+    case DIGITS_6: value_digits(self, out, 3 + (int)kind - DIGITS_3); return;
+    case NAME: str_puts(out, PICK(self, names)); return;
+    case PET: str_puts(out, PICK(self, pets)); return;
+    case CITY: str_puts(out, PICK(self, cities)); return;
+    case COLOUR: str_puts(out, PICK(self, colours)); return;
+    case FOOD: str_puts(out, PICK(self, foods)); return;
+    case FRUIT: str_puts(out, PICK(self, fruits)); return;
+    case SPORT: str_puts(out, PICK(self, sports)); return;
+    case JOB: str_puts(out, PICK(self, jobs)); return;
     case DATE: value_date(self, out); return;
     case PSEUDO: value_pseudo(self, out); return;
     case PASSWORD:
         value_pseudo(self, out);
-        value_digits(self, number, 2);
-        strncat(out, number, VALUE_MAX - strlen(out) - 1);
+        value_digits(self, out, 2);
         return;
     case PLACE: value_place(self, out); return;
     }
@@ -321,23 +307,20 @@ static void value_make(struct recall *self, enum value_kind kind, char *out)
 
 /* ---------------------------------------------------------------------------------------- facts */
 
-static void expand(char *out, const char *template, const struct owner *owner, const char *noun,
-                   const char *value)
+static void expand(struct str *out, const char *template, const struct owner *owner,
+                   const char *noun, const char *value)
 {
-    size_t used = 0;
-    for (const char *p = template; *p && used + 1 < LINE_MAX; p++) {
-        const char *part = NULL;
-        if (*p == '$') {
-            p++;
-            part = *p == 'v'   ? value
-                   : *p == 'n' ? noun
-                   : *p == 'o' ? owner->user
-                   : *p == 'O' ? owner->user_cap
-                               : owner->reply;
+    for (const char *p = template; *p; p++) {
+        if (*p != '$') {
+            str_append(out, p, 1);
+            continue;
         }
-        int n = part ? snprintf(out + used, LINE_MAX - used, "%s", part)
-                     : snprintf(out + used, LINE_MAX - used, "%c", *p);
-        used += (size_t)n;
+        p++;
+        str_puts(out, *p == 'v'   ? value
+                      : *p == 'n' ? noun
+                      : *p == 'o' ? owner->user
+                      : *p == 'O' ? owner->user_cap
+                                  : owner->reply);
     }
 }
 
@@ -363,13 +346,13 @@ static void fact_make(struct recall *self, int i)
     } while (fact_taken(self, i, f->kind, f->owner));
 
     const struct owner *owner = &owners[f->owner];
-    const char *noun = kind->noun ? kind->noun : "";
-    value_make(self, kind->value, f->value);
-    expand(f->tell, kind->noun ? "$O $n is $v." : kind->tell, owner, noun, f->value);
-    expand(f->ask, kind->noun ? "What is $o $n?" : kind->ask, owner, noun, f->value);
-    expand(f->answer, kind->noun ? "$Y $n is $v." : kind->answer, owner, noun, f->value);
-    f->turn.user = f->tell;
-    f->turn.assistant = PICK(self, acknowledge);
+    const char *noun = kind->noun;
+    value_make(self, kind->value, &f->value);
+    const char *value = str_get(&f->value);
+    expand(&f->tell, noun ? "$O $n is $v." : kind->tell, owner, noun, value);
+    expand(&f->ask, noun ? "What is $o $n?" : kind->ask, owner, noun, value);
+    expand(&f->answer, noun ? "$Y $n is $v." : kind->answer, owner, noun, value);
+    f->turn = (struct words_turn){str_get(&f->tell), PICK(self, acknowledge)};
 }
 
 struct recall *words_open(uint64_t seed, int n_facts)
@@ -378,13 +361,21 @@ struct recall *words_open(uint64_t seed, int n_facts)
     assert(n_facts >= 1 && n_facts <= WORDS_FACTS_MAX);
     self->state = seed;
     self->n_facts = n_facts;
-    self->filler = (struct words_turn){self->user, self->assistant};
     for (int i = 0; i < n_facts; i++) fact_make(self, i);
     return self;
 }
 
 void words_close(struct recall *self)
 {
+    for (int i = 0; self && i < self->n_facts; i++) {
+        struct fact *f = &self->facts[i];
+        str_release(&f->tell);
+        str_release(&f->ask);
+        str_release(&f->answer);
+        str_release(&f->value);
+    }
+    if (self) str_release(&self->user);
+    if (self) str_release(&self->assistant);
     free(self);
 }
 
@@ -397,71 +388,72 @@ int words_question(const struct recall *self, int i, const char **question, cons
                    const char **value)
 {
     if (i < 0 || i >= self->n_facts) return -1;
-    *question = self->facts[i].ask;
-    *answer = self->facts[i].answer;
-    *value = self->facts[i].value;
+    *question = str_get(&self->facts[i].ask);
+    *answer = str_get(&self->facts[i].answer);
+    *value = str_get(&self->facts[i].value);
     return 0;
 }
 
 /* --------------------------------------------------------------------------------------- filler */
 
-static void capitalize(char *text)
+static void capitalize(struct str *text, size_t at)
 {
-    if (text[0] >= 'a' && text[0] <= 'z') text[0] = (char)(text[0] - 'a' + 'A');
+    char *c = &text->data[at];
+    if (*c >= 'a' && *c <= 'z') *c = (char)(*c - 'a' + 'A');
 }
 
-static void say_person(struct recall *self, char *text)
+static void say_person(struct recall *self, struct str *text)
 {
     if (percent(self, 40)) {
-        say(text, "%s", PICK(self, names));
+        str_printf(text, "%s", PICK(self, names));
         return;
     }
     const char *adjective = PICK(self, adjectives);
-    say(text, "the %s %s", adjective, PICK(self, people));
+    str_printf(text, "the %s %s", adjective, PICK(self, people));
 }
 
-static void say_sentence(struct recall *self, char *text)
+static void say_sentence(struct recall *self, struct str *text)
 {
-    size_t start = strlen(text), form = below(self, 4);
+    size_t start = text->n, form = below(self, 4);
     const char *a = PICK(self, adjectives), *n = PICK(self, nouns), *w = PICK(self, where);
     if (form == 0) {
         say_person(self, text);
-        say(text, " %s %s %s", PICK(self, verbs), w, n);
+        str_printf(text, " %s %s %s", PICK(self, verbs), w, n);
     } else if (form == 1) {
         say_person(self, text);
-        say(text, " %s the %s", PICK(self, verbs_object), n);
+        str_printf(text, " %s the %s", PICK(self, verbs_object), n);
     } else if (form == 2) {
-        say(text, "the %s was %s and %s", n, a, PICK(self, adjectives));
+        str_printf(text, "the %s was %s and %s", n, a, PICK(self, adjectives));
     } else {
-        say(text, "there was a %s %s %s %s", a, n, w, PICK(self, nouns));
+        str_printf(text, "there was a %s %s %s %s", a, n, w, PICK(self, nouns));
     }
-    if (percent(self, 30)) say(text, " %s", PICK(self, when));
-    say(text, ".");
-    capitalize(text + start);
+    if (percent(self, 30)) str_printf(text, " %s", PICK(self, when));
+    str_printf(text, ".");
+    capitalize(text, start);
 }
 
 static void filler_document(struct recall *self)
 {
     size_t n = 4 + below(self, SENTENCES_MAX - 3);
-    say(self->user, "%s", PICK(self, read_this));
+    str_printf(&self->user, "%s", PICK(self, read_this));
     for (size_t i = 0; i < n; i++) {
-        if (i) say(self->user, " ");
-        say_sentence(self, self->user);
+        if (i) str_printf(&self->user, " ");
+        say_sentence(self, &self->user);
     }
-    say(self->assistant, "%s", PICK(self, have_read));
+    str_printf(&self->assistant, "%s", PICK(self, have_read));
 }
 
 static void filler_diary(struct recall *self)
 {
     size_t n = 2 + below(self, 6);
-    say(self->user, "%s", PICK(self, read_this));
+    str_printf(&self->user, "%s", PICK(self, read_this));
     for (size_t i = 0; i < n; i++) {
         const char *day = PICK(self, days), *sky = PICK(self, weather),
                    *later = PICK(self, weather);
-        say(self->user, "%s%s: %s and %s, %zu degrees.", i ? " " : "", day, sky, later,
-            below(self, 36));
+        str_printf(&self->user, "%s%s: %s and %s, %zu degrees.", i ? " " : "", day, sky, later,
+                   below(self, 36));
     }
-    say(self->assistant, "%s", PICK(self, have_read));
+    str_printf(&self->assistant, "%s", PICK(self, have_read));
 }
 
 static void filler_story(struct recall *self)
@@ -470,13 +462,14 @@ static void filler_story(struct recall *self)
     const char *bare = strchr(animal->one, ' ') + 1, *name = PICK(self, names),
                *place = PICK(self, nouns);
     const char *thing = PICK(self, nouns), *a = PICK(self, adjectives), *b = PICK(self, adjectives);
-    say(self->user, "Tell me a story about %s.", animal->one);
-    say(self->assistant, "Once upon a time there was a %s %s named %s. %s lived near a %s %s. ", a,
-        bare, name, name, b, place);
-    say(self->assistant, "One day %s found a %s %s. %s was very happy. ", name,
-        PICK(self, adjectives), thing, name);
-    say(self->assistant, "%s carried the %s home. In the end, %s and the %s were safe.", name,
-        thing, name, thing);
+    str_printf(&self->user, "Tell me a story about %s.", animal->one);
+    str_printf(&self->assistant,
+               "Once upon a time there was a %s %s named %s. %s lived near a %s %s. ", a, bare,
+               name, name, b, place);
+    str_printf(&self->assistant, "One day %s found a %s %s. %s was very happy. ", name,
+               PICK(self, adjectives), thing, name);
+    str_printf(&self->assistant, "%s carried the %s home. In the end, %s and the %s were safe.",
+               name, thing, name, thing);
 }
 
 static void filler_animal(struct recall *self)
@@ -484,46 +477,46 @@ static void filler_animal(struct recall *self)
     const struct animal *animal = &PICK(self, animals);
     size_t form = below(self, 3);
     if (form == 0) {
-        say(self->user, "What does %s eat?", animal->one);
-        say(self->assistant, "%s eats %s.", animal->one, animal->eats);
+        str_printf(&self->user, "What does %s eat?", animal->one);
+        str_printf(&self->assistant, "%s eats %s.", animal->one, animal->eats);
     } else if (form == 1) {
-        say(self->user, "Where do %s live?", animal->many);
-        say(self->assistant, "%s live %s.", animal->many, animal->lives);
+        str_printf(&self->user, "Where do %s live?", animal->many);
+        str_printf(&self->assistant, "%s live %s.", animal->many, animal->lives);
     } else {
-        say(self->user, "Tell me about %s.", animal->many);
-        say(self->assistant, "%s are %s. They live %s and eat %s.", animal->many, animal->kinds,
-            animal->lives, animal->eats);
+        str_printf(&self->user, "Tell me about %s.", animal->many);
+        str_printf(&self->assistant, "%s are %s. They live %s and eat %s.", animal->many,
+                   animal->kinds, animal->lives, animal->eats);
     }
-    capitalize(self->assistant);
+    capitalize(&self->assistant, 0);
 }
 
 static void filler_arithmetic(struct recall *self)
 {
     size_t a = below(self, 11), b = below(self, 11);
-    say(self->user, "What is %s plus %s?", numbers[a], numbers[b]);
-    say(self->assistant, "%s plus %s is %s.", numbers[a], numbers[b], numbers[a + b]);
-    capitalize(self->assistant);
+    str_printf(&self->user, "What is %s plus %s?", numbers[a], numbers[b]);
+    str_printf(&self->assistant, "%s plus %s is %s.", numbers[a], numbers[b], numbers[a + b]);
+    capitalize(&self->assistant, 0);
 }
 
 static void filler_knowledge(struct recall *self)
 {
     if (percent(self, 60)) {
         const char *const *capital = PICK(self, capitals);
-        say(self->user, "What is the capital of %s?", capital[0]);
-        say(self->assistant, "The capital of %s is %s.", capital[0], capital[1]);
+        str_printf(&self->user, "What is the capital of %s?", capital[0]);
+        str_printf(&self->assistant, "The capital of %s is %s.", capital[0], capital[1]);
         return;
     }
     const char *const *pair = PICK(self, opposites);
     size_t first = below(self, 2);
-    say(self->user, "What is the opposite of %s?", pair[first]);
-    say(self->assistant, "The opposite of %s is %s.", pair[first], pair[1 - first]);
+    str_printf(&self->user, "What is the opposite of %s?", pair[first]);
+    str_printf(&self->assistant, "The opposite of %s is %s.", pair[first], pair[1 - first]);
 }
 
 static void filler_small_talk(struct recall *self)
 {
     const struct words_turn *turn = &PICK(self, small_talk);
-    say(self->user, "%s", turn->user);
-    say(self->assistant, "%s", turn->assistant);
+    str_printf(&self->user, "%s", turn->user);
+    str_printf(&self->assistant, "%s", turn->assistant);
 }
 
 const struct words_turn *words_filler(struct recall *self)
@@ -536,14 +529,16 @@ const struct words_turn *words_filler(struct recall *self)
                   {20, filler_small_talk}};
     size_t x = below(self, 100), i = 0;
     while (x >= makers[i].share) x -= makers[i++].share;
-    self->user[0] = self->assistant[0] = '\0';
+    str_clear(&self->user);
+    str_clear(&self->assistant);
     makers[i].make(self);
+    self->filler = (struct words_turn){str_get(&self->user), str_get(&self->assistant)};
     return &self->filler;
 }
 
 const char *words_sentence(struct recall *self)
 {
-    self->user[0] = '\0';
-    say_sentence(self, self->user);
-    return self->user;
+    str_clear(&self->user);
+    say_sentence(self, &self->user);
+    return str_get(&self->user);
 }

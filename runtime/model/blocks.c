@@ -13,17 +13,27 @@ static float read_half(const uint8_t *p)
 
 /* ---- fields of the formats, for floats and for packing --------------------------------------- */
 
-enum { SUPER = 256 }; /* numbers of a k-block: sub-blocks of 32 or 16 */
+enum { SUPER = 256 }; /* numbers of a k-block */
 
-/* Q4_K, Q5_K: 6-bit scale and minimum of sub-block j of 8, from 12 bytes */
-static void k_scale(const uint8_t *s, int j, int *scale, int *min)
+/* A k-block: number k is d scale[k / 16] (q[k] - offset) - m min[k / 16]. */
+struct k_block {
+    uint16_t d, m; /* halves */
+    int8_t scale[SUPER / 16];
+    uint8_t min[SUPER / 16];
+    uint8_t q[SUPER];
+    int offset;
+};
+
+typedef void k_read(struct k_block *out, const uint8_t *block);
+
+/* Q4_K, Q5_K: 6-bit scales and minima of 8 sub-blocks, in 12 bytes */
+static void read_scales(struct k_block *b, const uint8_t *s)
 {
-    if (j < 4) {
-        *scale = s[j] & 63;
-        *min = s[j + 4] & 63;
-    } else {
-        *scale = (s[j + 4] & 15) | s[j - 4] >> 6 << 4;
-        *min = s[j + 4] >> 4 | s[j] >> 6 << 4;
+    for (int j = 0; j < 8; j++) {
+        const int scale = j < 4 ? s[j] & 63 : (s[j + 4] & 15) | s[j - 4] >> 6 << 4;
+        const int min = j < 4 ? s[j + 4] & 63 : s[j + 4] >> 4 | s[j] >> 6 << 4;
+        b->scale[2 * j] = b->scale[2 * j + 1] = (int8_t)scale;
+        b->min[2 * j] = b->min[2 * j + 1] = (uint8_t)min;
     }
 }
 
@@ -40,44 +50,65 @@ static void or_bits(uint8_t q[32], const uint8_t *p, int shift, uint8_t mask, in
     }
 }
 
-/* Q4_K: the 32 numbers of sub-block j, 0..15 */
-static void q4_k_numbers(uint8_t q[32], const uint8_t *block, int j)
+/* scales[16] (low nibble scale, high nibble minimum), qs[64], half d, half dmin */
+static void read_q2_k(struct k_block *b, const uint8_t *p)
 {
-    memset(q, 0, 32);
-    or_bits(q, block + 16 + j / 2 * 32, j % 2 * 4, 15, 0);
+    b->d = read_u16(p + 80);
+    b->m = read_u16(p + 82);
+    for (int i = 0; i < 16; i++) {
+        b->scale[i] = p[i] & 15;
+        b->min[i] = p[i] >> 4;
+    }
+    for (int j = 0; j < 8; j++) or_bits(b->q + 32 * j, p + 16 + j / 4 * 32, j % 4 * 2, 3, 0);
 }
 
-/* Q5_K: the 32 numbers of sub-block j, 0..31 */
-static void q5_k_numbers(uint8_t q[32], const uint8_t *block, int j)
+/* hmask[32], qs[64], scales[12] of 6 bits, half d */
+static void read_q3_k(struct k_block *b, const uint8_t *p)
 {
-    memset(q, 0, 32);
-    or_bits(q, block + 48 + j / 2 * 32, j % 2 * 4, 15, 0);
-    or_bits(q, block + 16, j, 1, 4);
+    const uint8_t *s = p + 96;
+    b->offset = 4;
+    b->d = read_u16(p + 108);
+    for (int i = 0; i < 16; i++) {
+        const int low = i < 8 ? s[i] & 15 : s[i - 8] >> 4;
+        b->scale[i] = (int8_t)((low | (s[8 + i % 4] >> i / 4 * 2 & 3) << 4) - 32);
+    }
+    for (int j = 0; j < 8; j++) {
+        or_bits(b->q + 32 * j, p + 32 + j / 4 * 32, j % 4 * 2, 3, 0);
+        or_bits(b->q + 32 * j, p, j, 1, 2);
+    }
 }
 
-/* Q6_K: 32 numbers of eighth j, 0..63, offset 32; ql[128], qh[64], int8 scales[16], half d */
-static void q6_k_numbers(uint8_t q[32], const uint8_t *block, int j)
+/* half d, half dmin, scales[12], qs[128] */
+static void read_q4_k(struct k_block *b, const uint8_t *p)
 {
-    const int in_half = j % 4, half = j / 4;
-    memset(q, 0, 32);
-    or_bits(q, block + half * 64 + in_half % 2 * 32, in_half / 2 * 4, 15, 0);
-    or_bits(q, block + 128 + half * 32, in_half * 2, 3, 4);
+    b->d = read_u16(p);
+    b->m = read_u16(p + 2);
+    read_scales(b, p + 4);
+    for (int j = 0; j < 8; j++) or_bits(b->q + 32 * j, p + 16 + j / 2 * 32, j % 2 * 4, 15, 0);
 }
 
-/* Q3_K: 32 numbers of eighth j, 0..7, offset 4; hmask[32], qs[64], scales[12], half d */
-static void q3_k_numbers(uint8_t q[32], const uint8_t *block, int j)
+/* half d, half dmin, scales[12], qh[32], qs[128] */
+static void read_q5_k(struct k_block *b, const uint8_t *p)
 {
-    memset(q, 0, 32);
-    or_bits(q, block + 32 + j / 4 * 32, j % 4 * 2, 3, 0);
-    or_bits(q, block, j, 1, 2);
+    b->d = read_u16(p);
+    b->m = read_u16(p + 2);
+    read_scales(b, p + 4);
+    for (int j = 0; j < 8; j++) {
+        or_bits(b->q + 32 * j, p + 48 + j / 2 * 32, j % 2 * 4, 15, 0);
+        or_bits(b->q + 32 * j, p + 16, j, 1, 4);
+    }
 }
 
-/* Q3_K: 6-bit scale of sub-block i of 16, -32..31 */
-static int q3_k_scale(const uint8_t *block, int i)
+/* ql[128], qh[64], int8 scales[16], half d */
+static void read_q6_k(struct k_block *b, const uint8_t *p)
 {
-    const uint8_t *s = block + 96;
-    const int low = i < 8 ? s[i] & 15 : s[i - 8] >> 4;
-    return (low | (s[8 + i % 4] >> i / 4 * 2 & 3) << 4) - 32;
+    b->offset = 32;
+    b->d = read_u16(p + 208);
+    memcpy(b->scale, p + 192, sizeof b->scale);
+    for (int j = 0; j < 8; j++) {
+        or_bits(b->q + 32 * j, p + j / 4 * 64 + j % 2 * 32, j % 4 / 2 * 4, 15, 0);
+        or_bits(b->q + 32 * j, p + 128 + j / 4 * 32, j % 4 * 2, 3, 4);
+    }
 }
 
 /* Q5_0, Q5_1: number j of 32, 0..31; high[4] holds the fifth bits */
@@ -94,13 +125,6 @@ static void code_numbers(int8_t q[32], const int8_t values[16], const uint8_t *q
         q[j] = values[qs[j] & 15];
         q[j + 16] = values[qs[j] >> 4];
     }
-}
-
-/* Q2_K: the 16 numbers of sub-block j of 16, 0..3 */
-static void q2_k_numbers(uint8_t q[16], const uint8_t *block, int j)
-{
-    const uint8_t *qs = block + 16 + j / 8 * 32 + j % 2 * 16;
-    for (int l = 0; l < 16; l++) q[l] = qs[l] >> j % 8 / 2 * 2 & 3;
 }
 
 /* MXFP4: 2^(e - 128), also where this is denormal */
@@ -176,69 +200,13 @@ static void q8_0_to_float(float *out, const uint8_t *p)
     for (int j = 0; j < 32; j++) out[j] = d * (float)(int8_t)p[2 + j];
 }
 
-/* scales[16] (low nibble scale, high nibble minimum), qs[64], half d, half dmin;
- * w = d scale q - dmin min, q of 2 bits, sub-blocks of 16 */
-static void q2_k_to_float(float *out, const uint8_t *p)
+static void k_to_float(float *out, const struct k_block *b)
 {
-    const float d = read_half(p + 80), dmin = read_half(p + 82);
+    const float d = kn_float_from_half(b->d), m = kn_float_from_half(b->m);
     for (int i = 0; i < SUPER / 16; i++) {
-        const float scale = d * (float)(p[i] & 15), min = dmin * (float)(p[i] >> 4);
-        uint8_t q[16];
-        q2_k_numbers(q, p, i);
-        for (int l = 0; l < 16; l++) *out++ = scale * (float)q[l] - min;
-    }
-}
-
-/* w = d scale q */
-static void q3_k_to_float(float *out, const uint8_t *p)
-{
-    const float d = read_half(p + 108);
-    uint8_t q[32];
-    for (int j = 0; j < 8; j++, out += 32) {
-        const float d1[2] = {d * (float)q3_k_scale(p, 2 * j), d * (float)q3_k_scale(p, 2 * j + 1)};
-        q3_k_numbers(q, p, j);
-        for (int l = 0; l < 32; l++) out[l] = d1[l / 16] * (float)(q[l] - 4);
-    }
-}
-
-/* half d, half dmin, scales[12], qs[128]; w = d scale q - dmin min */
-static void q4_k_to_float(float *out, const uint8_t *p)
-{
-    const float d = read_half(p), dmin = read_half(p + 2);
-    uint8_t q[32];
-    int scale, min;
-    for (int j = 0; j < 8; j++, out += 32) {
-        k_scale(p + 4, j, &scale, &min);
-        q4_k_numbers(q, p, j);
-        const float d1 = d * (float)scale, m1 = dmin * (float)min;
-        for (int l = 0; l < 32; l++) out[l] = d1 * (float)q[l] - m1;
-    }
-}
-
-/* half d, half dmin, scales[12], qh[32], qs[128]; w = d scale q - dmin min */
-static void q5_k_to_float(float *out, const uint8_t *p)
-{
-    const float d = read_half(p), dmin = read_half(p + 2);
-    uint8_t q[32];
-    int scale, min;
-    for (int j = 0; j < 8; j++, out += 32) {
-        k_scale(p + 4, j, &scale, &min);
-        q5_k_numbers(q, p, j);
-        const float d1 = d * (float)scale, m1 = dmin * (float)min;
-        for (int l = 0; l < 32; l++) out[l] = d1 * (float)q[l] - m1;
-    }
-}
-
-/* w = d scale q */
-static void q6_k_to_float(float *out, const uint8_t *p)
-{
-    const int8_t *scales = (const int8_t *)p + 192;
-    const float d = read_half(p + 208);
-    uint8_t q[32];
-    for (int j = 0; j < 8; j++, out += 32) {
-        const float d1[2] = {d * (float)scales[2 * j], d * (float)scales[2 * j + 1]};
-        q6_k_numbers(q, p, j);
-        for (int l = 0; l < 32; l++) out[l] = d1[l / 16] * (float)(q[l] - 32);
+        const float scale = d * (float)b->scale[i], min = m * (float)b->min[i];
+        for (int l = 16 * i; l < 16 * i + 16; l++)
+            out[l] = scale * (float)(b->q[l] - b->offset) - min;
     }
 }
 
@@ -299,66 +267,12 @@ static void write_nibbles(uint8_t *p, const uint8_t q[32])
     for (int j = 0; j < 16; j++) p[j] = (uint8_t)((q[j] & 15) | q[j + 16] << 4);
 }
 
-/* Q4_1 blocks */
-static void q4_k_recode(uint8_t *out, const uint8_t *p)
-{
-    const float d = read_half(p), dmin = read_half(p + 2);
-    uint8_t q[32];
-    int scale, min;
-    for (int j = 0; j < 8; j++, out += 20) {
-        k_scale(p + 4, j, &scale, &min);
-        q4_k_numbers(q, p, j);
-        write_half(out, d * (float)scale);
-        write_half(out + 2, -dmin * (float)min);
-        write_nibbles(out + 4, q);
-    }
-}
-
 /* Bit 4 of eight numbers: the product moves bit 8i to 56 + i and no other bit above 55. */
 static uint8_t fifth_bits(const uint8_t q[8])
 {
     uint64_t x;
     memcpy(&x, q, sizeof x);
     return (uint8_t)((x >> 4 & 0x0101010101010101u) * 0x0102040810204080u >> 56);
-}
-
-/* Q5_1 blocks */
-static void q5_k_recode(uint8_t *out, const uint8_t *p)
-{
-    const float d = read_half(p), dmin = read_half(p + 2);
-    uint8_t q[32];
-    int scale, min;
-    for (int j = 0; j < 8; j++, out += 24) {
-        k_scale(p + 4, j, &scale, &min);
-        q5_k_numbers(q, p, j);
-        write_half(out, d * (float)scale);
-        write_half(out + 2, -dmin * (float)min);
-        for (int i = 0; i < 4; i++) out[4 + i] = fifth_bits(q + 8 * i);
-        write_nibbles(out + 8, q);
-    }
-}
-
-/* struct kn_q6_block */
-static void q6_k_recode(uint8_t *out, const uint8_t *p)
-{
-    const int8_t *scales = (const int8_t *)p + 192;
-    const float d = read_half(p + 208);
-    for (int j = 0; j < 8; j++, out += 36) {
-        write_half(out, d * (float)scales[2 * j]);
-        write_half(out + 2, d * (float)scales[2 * j + 1]);
-        q6_k_numbers(out + 4, p, j);
-    }
-}
-
-static void q3_k_recode(uint8_t *out, const uint8_t *p)
-{
-    const float d = read_half(p + 108);
-    for (int j = 0; j < 8; j++, out += 36) {
-        write_half(out, d * (float)q3_k_scale(p, 2 * j));
-        write_half(out + 2, d * (float)q3_k_scale(p, 2 * j + 1));
-        q3_k_numbers(out + 4, p, j);
-        for (int l = 0; l < 32; l++) out[4 + l] = (uint8_t)(out[4 + l] + 32 - 4);
-    }
 }
 
 static void q5_0_recode(uint8_t *out, const uint8_t *p)
@@ -401,45 +315,60 @@ static void quantize_again(uint8_t *out, const float w[SUPER])
     }
 }
 
-static void q2_k_recode(uint8_t *out, const uint8_t *p)
+/* ---- k-blocks -------------------------------------------------------------------------------- */
+
+/* Q4_1 or Q5_1 blocks, or struct kn_q6_block, with rounded scales. */
+static void k_to_wide(uint8_t *out, const struct k_block *b, enum kn_type kernel)
 {
+    const float d = kn_float_from_half(b->d), m = kn_float_from_half(b->m);
     float w[SUPER];
-    q2_k_to_float(w, p);
-    quantize_again(out, w);
-}
-
-/* ---- one block to the blocks of super-groups, exact ----------------------------------------- */
-
-static void q4_k_super(uint8_t *out, const uint8_t *p)
-{
-    struct kn_q4s_block b = {.d = read_u16(p), .m = read_u16(p + 2)};
-    uint8_t q[32];
-    int scale, min;
-    for (int j = 0; j < 8; j++) {
-        k_scale(p + 4, j, &scale, &min);
-        b.scale[j] = (uint8_t)scale;
-        b.min[j] = (uint8_t)min;
-        q4_k_numbers(q, p, j);
-        write_nibbles(b.qs[j], q);
+    if (kernel == KN_Q8) {
+        k_to_float(w, b);
+        quantize_again(out, w);
+        return;
     }
-    memcpy(out, &b, sizeof b);
+    for (int j = 0; j < 8; j++) {
+        const uint8_t *q = b->q + 32 * j;
+        write_half(out, d * (float)b->scale[2 * j]);
+        if (kernel == KN_Q6) {
+            write_half(out + 2, d * (float)b->scale[2 * j + 1]);
+            for (int l = 0; l < 32; l++) out[4 + l] = (uint8_t)(q[l] + 32 - b->offset);
+            out += 36;
+            continue;
+        }
+        write_half(out + 2, -m * (float)b->min[2 * j]);
+        out += 4;
+        for (int i = 0; kernel == KN_Q5A && i < 4; i++) *out++ = fifth_bits(q + 8 * i);
+        write_nibbles(out, q);
+        out += 16;
+    }
 }
 
-static void q3_k_super(uint8_t *out, const uint8_t *p)
+/* The blocks of super-groups, exact. */
+static void k_to_compact(uint8_t *out, const struct k_block *b, enum kn_type kernel)
 {
-    struct kn_q3s_block b = {.d = read_u16(p + 108)};
-    for (int j = 0; j < 16; j++) b.scale[j] = (int8_t)q3_k_scale(p, j);
-    for (int j = 0; j < 8; j++) q3_k_numbers(b.q + 32 * j, p, j);
-    memcpy(out, &b, sizeof b);
+    if (kernel == KN_Q4S) {
+        struct kn_q4s_block to = {.d = b->d, .m = b->m};
+        for (int j = 0; j < 8; j++) {
+            to.scale[j] = (uint8_t)b->scale[2 * j];
+            to.min[j] = b->min[2 * j];
+            write_nibbles(to.qs[j], b->q + 32 * j);
+        }
+        memcpy(out, &to, sizeof to);
+    } else if (kernel == KN_Q3S) {
+        struct kn_q3s_block to = {.d = b->d};
+        memcpy(to.scale, b->scale, sizeof to.scale);
+        memcpy(to.q, b->q, sizeof to.q);
+        memcpy(out, &to, sizeof to);
+    } else {
+        struct kn_q2s_block to = {.d = b->d, .m = b->m};
+        for (int i = 0; i < 16; i++) to.scale[i] = (uint8_t)(b->scale[i] | b->min[i] << 4);
+        memcpy(to.q, b->q, sizeof to.q);
+        memcpy(out, &to, sizeof to);
+    }
 }
 
-static void q2_k_super(uint8_t *out, const uint8_t *p)
-{
-    struct kn_q2s_block b = {.d = read_u16(p + 80), .m = read_u16(p + 82)};
-    memcpy(b.scale, p, sizeof b.scale);
-    for (int j = 0; j < 16; j++) q2_k_numbers(b.q + 16 * j, p, j);
-    memcpy(out, &b, sizeof b);
-}
+/* ---- other blocks of super-groups, exact ----------------------------------------------------- */
 
 static void iq4_xs_super(uint8_t *out, const uint8_t *p)
 {
@@ -486,43 +415,49 @@ struct layout {
     void (*recode)(uint8_t *out, const uint8_t *block);
 };
 
-/* compact.kernel 0: the same as wide. codes: it is a type of codes.h, instead of to_float. */
+/* compact.kernel 0: the same as wide. k, codes: it is a k-block or a type of codes.h, instead of
+ * to_float. */
 static const struct reader {
     uint32_t type;
     void (*to_float)(float *out, const uint8_t *block);
+    k_read *k;
     codes_read *codes;
     struct layout wide, compact;
 } readers[] = {
-    {GGUF_T_Q4_0, q4_0_to_float, NULL, {KN_Q4, NULL}, {0}},
-    {GGUF_T_Q4_1, q4_1_to_float, NULL, {KN_Q4A, NULL}, {0}},
-    {GGUF_T_Q5_0, q5_0_to_float, NULL, {KN_Q6, q5_0_recode}, {0}},
-    {GGUF_T_Q5_1, q5_1_to_float, NULL, {KN_Q5A, NULL}, {0}},
-    {GGUF_T_Q8_0, q8_0_to_float, NULL, {KN_Q8, NULL}, {0}},
-    {GGUF_T_Q2_K, q2_k_to_float, NULL, {KN_Q8, q2_k_recode}, {KN_Q2S, q2_k_super}},
-    {GGUF_T_Q3_K, q3_k_to_float, NULL, {KN_Q6, q3_k_recode}, {KN_Q3S, q3_k_super}},
-    {GGUF_T_Q4_K, q4_k_to_float, NULL, {KN_Q4A, q4_k_recode}, {KN_Q4S, q4_k_super}},
-    {GGUF_T_Q5_K, q5_k_to_float, NULL, {KN_Q5A, q5_k_recode}, {0}},
-    {GGUF_T_Q6_K, q6_k_to_float, NULL, {KN_Q6, q6_k_recode}, {0}},
-    {GGUF_T_IQ4_NL, iq4_nl_to_float, NULL, {KN_Q8, iq4_nl_recode}, {KN_IQ4, NULL}},
-    {GGUF_T_IQ4_XS, iq4_xs_to_float, NULL, {KN_Q8, iq4_xs_recode}, {KN_IQ4S, iq4_xs_super}},
-    {GGUF_T_MXFP4, mxfp4_to_float, NULL, {KN_MX4, NULL}, {0}},
-    {GGUF_T_NVFP4, nvfp4_to_float, NULL, {KN_Q6, nvfp4_wide}, {KN_NV4, nvfp4_recode}},
-    {GGUF_T_IQ3_XXS, NULL, codes_read_iq3_xxs, {KN_Q8, NULL}, {KN_IQ3X, NULL}},
-    {GGUF_T_IQ3_S, NULL, codes_read_iq3_s, {KN_Q8, NULL}, {KN_IQ3S, NULL}},
-    {GGUF_T_IQ2_XXS, NULL, codes_read_iq2_xxs, {KN_Q8, NULL}, {KN_IQ2, NULL}},
-    {GGUF_T_IQ2_XS, NULL, codes_read_iq2_xs, {KN_Q8, NULL}, {KN_IQ2, NULL}},
-    {GGUF_T_IQ2_S, NULL, codes_read_iq2_s, {KN_Q8, NULL}, {KN_IQ2, NULL}},
-    {GGUF_T_IQ1_S, NULL, codes_read_iq1_s, {KN_Q8, NULL}, {KN_IQ1, NULL}},
-    {GGUF_T_IQ1_M, NULL, codes_read_iq1_m, {KN_Q8, NULL}, {KN_IQ1, NULL}},
-    {GGUF_T_TQ1_0, NULL, codes_read_tq1_0, {KN_Q8, NULL}, {KN_Q2S, NULL}},
-    {GGUF_T_TQ2_0, NULL, codes_read_tq2_0, {KN_Q8, NULL}, {KN_Q2S, NULL}},
+    {GGUF_T_Q4_0, q4_0_to_float, NULL, NULL, {KN_Q4, NULL}, {0}},
+    {GGUF_T_Q4_1, q4_1_to_float, NULL, NULL, {KN_Q4A, NULL}, {0}},
+    {GGUF_T_Q5_0, q5_0_to_float, NULL, NULL, {KN_Q6, q5_0_recode}, {0}},
+    {GGUF_T_Q5_1, q5_1_to_float, NULL, NULL, {KN_Q5A, NULL}, {0}},
+    {GGUF_T_Q8_0, q8_0_to_float, NULL, NULL, {KN_Q8, NULL}, {0}},
+    {GGUF_T_Q2_K, NULL, read_q2_k, NULL, {KN_Q8, NULL}, {KN_Q2S, NULL}},
+    {GGUF_T_Q3_K, NULL, read_q3_k, NULL, {KN_Q6, NULL}, {KN_Q3S, NULL}},
+    {GGUF_T_Q4_K, NULL, read_q4_k, NULL, {KN_Q4A, NULL}, {KN_Q4S, NULL}},
+    {GGUF_T_Q5_K, NULL, read_q5_k, NULL, {KN_Q5A, NULL}, {0}},
+    {GGUF_T_Q6_K, NULL, read_q6_k, NULL, {KN_Q6, NULL}, {0}},
+    {GGUF_T_IQ4_NL, iq4_nl_to_float, NULL, NULL, {KN_Q8, iq4_nl_recode}, {KN_IQ4, NULL}},
+    {GGUF_T_IQ4_XS, iq4_xs_to_float, NULL, NULL, {KN_Q8, iq4_xs_recode}, {KN_IQ4S, iq4_xs_super}},
+    {GGUF_T_MXFP4, mxfp4_to_float, NULL, NULL, {KN_MX4, NULL}, {0}},
+    {GGUF_T_NVFP4, nvfp4_to_float, NULL, NULL, {KN_Q6, nvfp4_wide}, {KN_NV4, nvfp4_recode}},
+    {GGUF_T_IQ3_XXS, NULL, NULL, codes_read_iq3_xxs, {KN_Q8, NULL}, {KN_IQ3X, NULL}},
+    {GGUF_T_IQ3_S, NULL, NULL, codes_read_iq3_s, {KN_Q8, NULL}, {KN_IQ3S, NULL}},
+    {GGUF_T_IQ2_XXS, NULL, NULL, codes_read_iq2_xxs, {KN_Q8, NULL}, {KN_IQ2, NULL}},
+    {GGUF_T_IQ2_XS, NULL, NULL, codes_read_iq2_xs, {KN_Q8, NULL}, {KN_IQ2, NULL}},
+    {GGUF_T_IQ2_S, NULL, NULL, codes_read_iq2_s, {KN_Q8, NULL}, {KN_IQ2, NULL}},
+    {GGUF_T_IQ1_S, NULL, NULL, codes_read_iq1_s, {KN_Q8, NULL}, {KN_IQ1, NULL}},
+    {GGUF_T_IQ1_M, NULL, NULL, codes_read_iq1_m, {KN_Q8, NULL}, {KN_IQ1, NULL}},
+    {GGUF_T_TQ1_0, NULL, NULL, codes_read_tq1_0, {KN_Q8, NULL}, {KN_Q2S, NULL}},
+    {GGUF_T_TQ2_0, NULL, NULL, codes_read_tq2_0, {KN_Q8, NULL}, {KN_Q2S, NULL}},
 };
 
 static void read_floats(const struct reader *r, float *out, const uint8_t *block)
 {
+    struct k_block k = {0};
     struct codes c;
     if (r->to_float) {
         r->to_float(out, block);
+    } else if (r->k) {
+        r->k(&k, block);
+        k_to_float(out, &k);
     } else {
         r->codes(&c, block);
         codes_to_float(out, &c);
@@ -533,18 +468,23 @@ static void read_floats(const struct reader *r, float *out, const uint8_t *block
 static void recode(const struct reader *r, const struct layout *to, uint8_t *out,
                    const uint8_t *block)
 {
+    const bool compact = to == &r->compact;
+    struct k_block k = {0};
     struct codes c;
     float w[SUPER];
     if (r->to_float) {
         to->recode(out, block);
-        return;
-    }
-    r->codes(&c, block);
-    if (to == &r->compact) {
-        codes_to_block(out, &c);
+    } else if (r->k) {
+        r->k(&k, block);
+        (compact ? k_to_compact : k_to_wide)(out, &k, to->kernel);
     } else {
-        codes_to_float(w, &c);
-        quantize_again(out, w);
+        r->codes(&c, block);
+        if (compact) {
+            codes_to_block(out, &c);
+        } else {
+            codes_to_float(w, &c);
+            quantize_again(out, w);
+        }
     }
 }
 

@@ -152,8 +152,7 @@ int checksum_tensors(const struct gguf *g, struct pool *p, const struct gguf_ten
                        gguf_name(g), list.type == GGUF_STRING ? list.n : 0, n);
     int rc = sodium_ready(e);
     if (rc) return rc;
-    struct tensors k = {.file = g, .expected = calloc(n, sizeof *k.expected)};
-    if (!k.expected) return err_set(e, ERR_FAIL, "out of memory for %zu digests", n);
+    struct tensors k = {.file = g, .expected = memory_new(n, sizeof *k.expected)};
     atomic_init(&k.bad, n);
     for (size_t i = 0; i < n; i++) gguf_array_next_str(&list, &cursor, &k.expected[i]);
     pool_run(p, (int)n, check_tensor, &k);

@@ -457,17 +457,6 @@ int family_bind_layers(struct model *m, struct err *e)
     return rc ? rc : bind_mtp(m, e);
 }
 
-int family_get_scale(const struct model *m, const char *suffix, float *out, struct err *e)
-{
-    float v;
-    if (!model_get_float(m, suffix, &v)) return 0;
-    if (!isfinite(v) || v <= 0.0f)
-        return err_set(e, ERR_FORMAT, "%s: %s.%s is %g, expected a number above 0",
-                       gguf_name(m->file), m->arch, suffix, (double)v);
-    *out = v;
-    return 0;
-}
-
 int family_get_growth(struct model *m, struct err *e)
 {
     float growth;
@@ -514,7 +503,7 @@ static int read_experts(const struct model *m, struct model_experts *x, struct e
     snprintf(key, sizeof key, "%s.expert_weights_norm", m->arch);
     if (gguf_get_bool(m->file, key, &normalized)) x->normalized = normalized;
     x->scale = 1.0f;
-    return rc ? rc : family_get_scale(m, "expert_weights_scale", &x->scale, e);
+    return rc ? rc : model_get_scale(m, "expert_weights_scale", &x->scale, e);
 }
 
 /* Groups are of equal size, have two experts at least, and hold all that a token uses. */

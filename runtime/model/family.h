@@ -23,9 +23,6 @@ int family_bind(struct model *m, struct err *e);
 int family_bind_vector(struct model *m, int layer, const float **v, const char *tensor, int n,
                        struct err *e);
 
-/* Reads ARCH.SUFFIX, a number above 0; leaves *out unchanged when the file does not have it. */
-int family_get_scale(const struct model *m, const char *suffix, float *out, struct err *e);
-
 /* Reads how much queries grow beyond the context that YaRN extended (Mistral). */
 int family_get_growth(struct model *m, struct err *e);
 

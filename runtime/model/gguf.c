@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "base/size.h"
 #include "base/str.h"
 #include "runtime/model/gguf_parts.h"
@@ -197,8 +198,7 @@ static int read_metadata(struct gguf *g, struct cursor *c, uint64_t n_kvs)
                        "%s: claims %" PRIu64 " metadata keys, more than fit into "
                        "its %zu bytes",
                        g->name, n_kvs, g->n);
-    g->kvs = calloc((size_t)n_kvs + 1, sizeof *g->kvs);
-    if (!g->kvs) return err_set(c->e, ERR_FAIL, "%s: out of memory", g->name);
+    g->kvs = memory_new((size_t)n_kvs + 1, sizeof *g->kvs);
     for (; g->n_kvs < n_kvs; g->n_kvs++) {
         int rc = take_kv(c, &g->kvs[g->n_kvs]);
         if (rc) return rc;
@@ -306,9 +306,8 @@ static int read_tensors(struct gguf *g, struct cursor *c, uint64_t n_tensors, si
                        "%s: claims %" PRIu64 " tensors, more than fit into its %zu "
                        "bytes",
                        g->name, n_tensors, g->n);
-    g->tensors = calloc((size_t)n_tensors + 1, sizeof *g->tensors);
-    g->by_name = calloc((size_t)n_tensors + 1, sizeof *g->by_name);
-    if (!g->tensors || !g->by_name) return err_set(c->e, ERR_FAIL, "%s: out of memory", g->name);
+    g->tensors = memory_new((size_t)n_tensors + 1, sizeof *g->tensors);
+    g->by_name = memory_new((size_t)n_tensors + 1, sizeof *g->by_name);
     size_t expected = 0; /* ggml requires tensors back to back, in file order */
     for (; g->n_tensors < n_tensors; g->n_tensors++) {
         struct gguf_tensor *t = &g->tensors[g->n_tensors];
@@ -421,15 +420,10 @@ static int parse(struct gguf *g, struct err *e)
 int gguf_open_over(struct gguf **out, const struct gguf_opening *o, const char *name, struct err *e)
 {
     *out = NULL;
-    struct gguf *g = calloc(1, sizeof *g);
-    char *copy = strdup(name);
-    if (!g || !copy) {
-        free(g);
-        free(copy);
-        if (o->mapped) munmap((void *)(uintptr_t)o->bytes, o->n);
-        return err_set(e, ERR_FAIL, "%s: out of memory", name);
-    }
-    g->name = copy;
+    struct gguf *g = memory_new(1, sizeof *g);
+    struct str copy = {0};
+    str_puts(&copy, name);
+    g->name = copy.data;
     g->bytes = o->bytes;
     g->n = o->n;
     g->mapped = o->mapped;

@@ -84,27 +84,31 @@ static int check_part(const struct gguf *g, const struct gguf *part, uint32_t i,
                    expected, g->name);
 }
 
+/* Takes part i of the model *g; the first one is *g. */
+static int add_part(struct gguf **g, struct gguf *part, uint32_t i, struct err *e)
+{
+    int rc = i ? check_part(*g, part, i, e) : 0;
+    if (rc)
+        gguf_close(part);
+    else if (i)
+        rc = join(*g, part, e);
+    else
+        *g = part;
+    return rc;
+}
+
 int gguf_open_starts(struct gguf **out, const struct gguf_start *parts, int n, struct err *e)
 {
-    *out = NULL;
-    struct gguf *g = NULL;
+    struct gguf *g = NULL, *part;
     int rc = 0;
     for (int i = 0; i < n && !rc; i++) {
         const struct gguf_opening o = {
             .bytes = parts[i].bytes, .n = parts[i].n, .start_only = true};
-        struct gguf *part;
         rc = gguf_open_over(&part, &o, parts[i].name, e);
-        if (!rc && i) rc = check_part(g, part, (uint32_t)i, e);
-        if (rc && i) gguf_close(part);
-        if (i == 0)
-            g = part;
-        else if (!rc)
-            rc = join(g, part, e);
+        if (!rc) rc = add_part(&g, part, (uint32_t)i, e);
     }
-    if (rc)
-        gguf_close(g);
-    else
-        *out = g;
+    if (rc) gguf_close(g);
+    *out = rc ? NULL : g;
     return rc;
 }
 
@@ -166,21 +170,12 @@ static int map_part(const struct split *s, uint32_t i, size_t *at, struct gguf *
 
 static int open_parts(struct gguf **out, struct split *s, struct err *e)
 {
-    struct gguf *g = NULL;
+    struct gguf *g = NULL, *part;
     size_t at = 0;
     int rc = reserve(s, e);
     for (uint32_t i = 0; i < s->n && !rc; i++) {
-        struct gguf *part;
         rc = map_part(s, i, &at, &part, e);
-        if (!rc && i) {
-            rc = check_part(g, part, i, e);
-            if (rc)
-                gguf_close(part);
-            else
-                rc = join(g, part, e);
-        } else if (!rc) {
-            g = part;
-        }
+        if (!rc) rc = add_part(&g, part, i, e);
     }
     if (!rc) {
         g->n = s->bytes;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "runtime/model/checksum.h"
 #include "runtime/model/gguf.h"
 
@@ -43,8 +44,7 @@ static int reading_begin(struct identity *id, struct err *e)
     size_t n = checksum_n_parts(id->file), n_seen = 0;
     const struct model_registry *r = id->opts.registry;
     int rc = 0;
-    id->parts = calloc(n, sizeof *id->parts);
-    if (!id->parts) return err_set(e, ERR_FAIL, "out of memory for the model's digests");
+    id->parts = memory_new(n, sizeof *id->parts);
     if (id->seen_before && id->seen.size == id->now.size)
         rc = r->parts(r->ctx, id->now.path, &id->seen_parts, &n_seen, e);
     if (n_seen == n) return rc;

@@ -76,6 +76,17 @@ bool model_get_float(const struct model *m, const char *suffix, float *out)
     return gguf_get_f32(m->file, key, out);
 }
 
+int model_get_scale(const struct model *m, const char *suffix, float *out, struct err *e)
+{
+    float v;
+    if (!model_get_float(m, suffix, &v) || v == 0.0f) return 0;
+    if (!isfinite(v) || v < 0.0f)
+        return err_set(e, ERR_FORMAT, "%s: %s.%s is %g, expected a number above 0",
+                       gguf_name(m->file), m->arch, suffix, (double)v);
+    *out = v;
+    return 0;
+}
+
 /* ---- binding --------------------------------------------------------------------------------- */
 
 static int find(struct model *m, const char *name, int64_t n0, int64_t n1, int64_t n2,
@@ -215,30 +226,6 @@ static const struct {
     {"mistral4", &family_deepseek2},
 };
 
-static const struct model_family *find_family(const struct gguf *file, struct err *e)
-{
-    struct gguf_str arch, type;
-    if (gguf_get_str(file, "general.type", &type) && type.n != 5) {
-        err_set(e, ERR_FORMAT, "%s is a GGUF file of type \"%s\", not a model", gguf_name(file),
-                gguf_show(type).text);
-        return NULL;
-    }
-    if (!gguf_get_str(file, "general.architecture", &arch)) {
-        err_set(e, ERR_FORMAT, "%s: general.architecture is missing; this is not a model",
-                gguf_name(file));
-        return NULL;
-    }
-    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
-        if (named(arch, aliases[i].arch)) return aliases[i].family;
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
-        if (named(arch, families[i]->arch)) return families[i];
-    const char *nearest = nearest_family(arch);
-    err_set(e, ERR_FORMAT,
-            "%s: model family \"%s\" is not known%s%s; docs/conformance.md lists those that are",
-            gguf_name(file), gguf_show(arch).text, *nearest ? ", the nearest is " : "", nearest);
-    return NULL;
-}
-
 bool model_stem(const char *path, char *out, size_t bytes)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -259,6 +246,31 @@ static void set_name(struct model *m)
     bool file = model_stem(gguf_name(m->file), stem, sizeof stem);
     snprintf(m->title, sizeof m->title, "%s", named ? gguf_show(s).text : stem);
     snprintf(m->name, sizeof m->name, "%s", file ? stem : m->title);
+}
+
+static int find_family(struct model *m, struct err *e)
+{
+    const struct gguf *file = m->file;
+    struct gguf_str arch, type;
+    if (gguf_get_str(file, "general.type", &type) && type.n != 5)
+        return err_set(e, ERR_FORMAT, "%s is a GGUF file of type \"%s\", not a model",
+                       gguf_name(file), gguf_show(type).text);
+    if (!gguf_get_str(file, "general.architecture", &arch))
+        return err_set(e, ERR_FORMAT, "%s: general.architecture is missing; this is not a model",
+                       gguf_name(file));
+    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+        if (named(arch, aliases[i].arch)) m->family = aliases[i].family;
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        if (named(arch, families[i]->arch)) m->family = families[i];
+    const char *nearest = nearest_family(arch);
+    if (!m->family)
+        return err_set(
+            e, ERR_FORMAT,
+            "%s: model family \"%s\" is not known%s%s; docs/conformance.md lists those that are",
+            gguf_name(file), gguf_show(arch).text, *nearest ? ", the nearest is " : "", nearest);
+    snprintf(m->arch, sizeof m->arch, "%.*s", (int)arch.n, arch.data);
+    set_name(m);
+    return 0;
 }
 
 /* The first of two names of a number that the file has. */
@@ -414,7 +426,7 @@ static int read_hparams(struct model *m, struct err *e)
  * products. */
 static int read_rope(struct model *m, struct err *e)
 {
-    int rc = rope_init(&m->rope, m->file, m->arch, m->head_dim, m->n_ctx, e);
+    int rc = rope_init(&m->rope, m, m->head_dim, e);
     const int n = m->latent.rank ? model_latent_query(m) : m->head_dim;
     m->attn_scale = m->rope.magnitude * m->rope.magnitude / sqrtf((float)n);
     return rc;
@@ -504,36 +516,23 @@ static int refuse_unused(const struct model *m, struct err *e)
 int model_open(struct model **out, struct gguf *file, bool as_f32, struct err *e)
 {
     struct model *m = memory_new(1, sizeof *m);
-    int rc;
     *out = NULL;
     m->file = file;
     m->as_f32 = as_f32;
-    rc = ERR_FORMAT;
-    m->family = find_family(file, e);
-    if (!m->family) goto fail;
-    struct gguf_str arch = {0};
-    gguf_get_str(file, "general.architecture", &arch);
-    snprintf(m->arch, sizeof m->arch, "%.*s", (int)arch.n, arch.data);
-    set_name(m);
-    rc = read_hparams(m, e);
+    int rc = find_family(m, e);
+    if (!rc) rc = read_hparams(m, e);
     if (!rc) rc = read_rope(m, e);
-    if (rc) goto fail;
-    rc = ERR_FAIL;
-    m->layers = calloc((size_t)m->n_layer + 1, sizeof *m->layers);
-    if (!m->layers) {
-        err_set(e, rc, "out of memory for a model's description");
-        goto fail;
-    }
-    rc = m->family->bind(m, e);
+    if (!rc) m->layers = memory_new((size_t)m->n_layer + 1, sizeof *m->layers);
+    if (!rc) rc = m->family->bind(m, e);
     if (!rc) rc = refuse_unused(m, e);
-    if (rc) goto fail;
+    if (rc) {
+        model_close(m);
+        return rc;
+    }
     model_list_ops(m);
     set_type(m);
     *out = m;
     return 0;
-fail:
-    model_close(m);
-    return rc;
 }
 
 void model_close(struct model *m)

@@ -530,6 +530,8 @@ int model_get_int(const struct model *m, const char *suffix, int min, int max, i
 int model_get_optional(const struct model *m, const char *suffix, int min, int max, int *out,
                        struct err *e);
 bool model_get_float(const struct model *m, const char *suffix, float *out);
+/* A number above 0; missing or 0: *out stays as it is. */
+int model_get_scale(const struct model *m, const char *suffix, float *out, struct err *e);
 /* An array with one element per layer; false when it is missing or has another length. */
 bool model_get_layers(const struct model *m, const char *suffix, struct gguf_array *out);
 

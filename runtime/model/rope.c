@@ -9,55 +9,19 @@
 
 #include "base/memory.h"
 #include "runtime/model/blocks.h"
+#include "runtime/model/model.h"
 
 /* The inputs of all ways of scaling. */
 struct source {
-    const struct gguf *file;
-    const char *arch;
+    const struct model *m;
     int half; /* rotated pairs */
-    int n_ctx;
     float base;
 };
 
-static void key_of(char out[128], const struct source *s, const char *suffix)
-{
-    snprintf(out, 128, "%s.rope.%s", s->arch, suffix);
-}
-
 static bool has(const struct source *s, const char *suffix)
 {
-    char key[128];
     float v;
-    key_of(key, s, suffix);
-    return gguf_get_f32(s->file, key, &v);
-}
-
-/* Reads a number above 0; leaves *out unchanged when the file has none, or 0. */
-static int get(const struct source *s, const char *suffix, float *out, struct err *e)
-{
-    char key[128];
-    float v;
-    key_of(key, s, suffix);
-    if (!gguf_get_f32(s->file, key, &v) || v == 0.0f) return 0;
-    if (!isfinite(v) || v < 0.0f)
-        return err_set(e, ERR_FORMAT, "%s: %s is %g, expected a number above 0", gguf_name(s->file),
-                       key, (double)v);
-    *out = v;
-    return 0;
-}
-
-/* The same for a count of at least `min`. */
-static int get_count(const struct source *s, const char *suffix, int min, int *out, struct err *e)
-{
-    char key[128];
-    uint32_t v;
-    key_of(key, s, suffix);
-    if (!gguf_get_u32(s->file, key, &v)) return 0;
-    if (v < (uint32_t)min || v > INT_MAX)
-        return err_set(e, ERR_FORMAT, "%s: %s is %u, expected %d or more", gguf_name(s->file), key,
-                       v, min);
-    *out = (int)v;
-    return 0;
+    return model_get_float(s->m, suffix, &v);
 }
 
 static double plain(const struct source *s, int i)
@@ -68,17 +32,17 @@ static double plain(const struct source *s, int i)
 /* Divides the frequencies by the factors of a tensor. */
 static int divide(float *freq, const struct source *s, const char *name, struct err *e)
 {
-    const struct gguf_tensor *t = gguf_tensor_find(s->file, name);
-    if (t && gguf_is_start(s->file)) return 0; /* for a plan, which needs sizes alone */
+    const struct gguf_tensor *t = gguf_tensor_find(s->m->file, name);
+    if (t && gguf_is_start(s->m->file)) return 0; /* for a plan, which needs sizes alone */
     if (!t || t->type != GGUF_T_F32 || t->ne[0] != s->half || t->ne[1] != 1 || !t->data)
         return err_set(e, ERR_FORMAT, "%s: tensor %s is missing or does not have %d float32",
-                       gguf_name(s->file), name, s->half);
+                       gguf_name(s->m->file), name, s->half);
     for (int i = 0; i < s->half; i++) {
         float factor;
         blocks_to_float(&factor, t->type, (const char *)t->data + 4 * i, 1);
         if (!isfinite(factor) || factor <= 0.0f)
             return err_set(e, ERR_FORMAT, "%s: number %d of %s is %g, expected one above 0",
-                           gguf_name(s->file), i, name, (double)factor);
+                           gguf_name(s->m->file), i, name, (double)factor);
         freq[i] /= factor;
     }
     return 0;
@@ -96,8 +60,8 @@ static int scale_none(struct rope *r, const struct source *s, struct err *e)
 static int scale_linear(struct rope *r, const struct source *s, struct err *e)
 {
     float factor = 1.0f;
-    int rc = get(s, "scale_linear", &factor, e); /* files of 2023 */
-    if (!rc) rc = get(s, "scaling.factor", &factor, e);
+    int rc = model_get_scale(s->m, "rope.scale_linear", &factor, e); /* files of 2023 */
+    if (!rc) rc = model_get_scale(s->m, "rope.scaling.factor", &factor, e);
     for (int i = 0; i < s->half; i++) r->freq[i] = (float)(plain(s, i) / factor);
     return rc;
 }
@@ -109,15 +73,17 @@ static int scale_llama3(struct rope *r, const struct source *s, struct err *e)
 {
     float factor = 8.0f, low = 1.0f, high = 4.0f;
     int orig = 8192;
-    int rc = get(s, "scaling.factor", &factor, e);
-    if (!rc) rc = get(s, "scaling.low_freq_factor", &low, e);
-    if (!rc) rc = get(s, "scaling.high_freq_factor", &high, e);
-    if (!rc) rc = get_count(s, "scaling.original_context_length", 1, &orig, e);
-    if (rc || gguf_tensor_find(s->file, "rope_freqs.weight")) return rc ? rc : scale_none(r, s, e);
+    int rc = model_get_scale(s->m, "rope.scaling.factor", &factor, e);
+    if (!rc) rc = model_get_scale(s->m, "rope.scaling.low_freq_factor", &low, e);
+    if (!rc) rc = model_get_scale(s->m, "rope.scaling.high_freq_factor", &high, e);
+    if (!rc)
+        rc = model_get_optional(s->m, "rope.scaling.original_context_length", 1, INT_MAX, &orig, e);
+    if (rc || gguf_tensor_find(s->m->file, "rope_freqs.weight"))
+        return rc ? rc : scale_none(r, s, e);
     if (high <= low)
         return err_set(e, ERR_FORMAT,
                        "%s: rope.scaling: high_freq_factor %g is not above low_freq_factor %g",
-                       gguf_name(s->file), (double)high, (double)low);
+                       gguf_name(s->m->file), (double)high, (double)low);
     for (int i = 0; i < s->half; i++) {
         double f = plain(s, i), waves = orig * f / (2 * M_PI);
         double keep = fmin(1.0, fmax(0.0, (waves - low) / (high - low)));
@@ -140,19 +106,19 @@ static int scale_yarn(struct rope *r, const struct source *s, struct err *e)
 {
     float factor = 1.0f, fast = 32.0f, slow = 1.0f, share = 1.0f, all_dims = 0.0f, extra = 1.0f,
           own = 1.0f;
-    int rc = get(s, "scaling.factor", &factor, e);
-    if (!rc) rc = get(s, "scaling.yarn_beta_fast", &fast, e);
-    if (!rc) rc = get(s, "scaling.yarn_beta_slow", &slow, e);
-    if (!rc) rc = get(s, "scaling.yarn_ext_factor", &share, e);
-    if (!rc) rc = get(s, "scaling.yarn_log_multiplier", &all_dims, e);
-    if (!rc) rc = get(s, "scaling.attn_factor", &extra, e);
-    if (!rc) rc = get(s, "scaling.yarn_attn_factor", &own, e);
+    int rc = model_get_scale(s->m, "rope.scaling.factor", &factor, e);
+    if (!rc) rc = model_get_scale(s->m, "rope.scaling.yarn_beta_fast", &fast, e);
+    if (!rc) rc = model_get_scale(s->m, "rope.scaling.yarn_beta_slow", &slow, e);
+    if (!rc) rc = model_get_scale(s->m, "rope.scaling.yarn_ext_factor", &share, e);
+    if (!rc) rc = model_get_scale(s->m, "rope.scaling.yarn_log_multiplier", &all_dims, e);
+    if (!rc) rc = model_get_scale(s->m, "rope.scaling.attn_factor", &extra, e);
+    if (!rc) rc = model_get_scale(s->m, "rope.scaling.yarn_attn_factor", &own, e);
     if (rc) return rc;
     if (share != 1.0f)
         return err_set(e, ERR_FORMAT, "%s: %s.rope.scaling.yarn_ext_factor is %g, expected 1",
-                       gguf_name(s->file), s->arch, (double)share);
+                       gguf_name(s->m->file), s->m->arch, (double)share);
     double low = yarn_pair(s, r->n_ctx_orig, fast), high = yarn_pair(s, r->n_ctx_orig, slow);
-    const bool rounds = strcmp(s->arch, "gpt-oss") != 0;
+    const bool rounds = strcmp(s->m->arch, "gpt-oss") != 0;
     low = fmax(0.0, rounds ? floor(low) : low);
     high = fmin(2 * s->half - 1, rounds ? ceil(high) : high);
     for (int i = 0; i < s->half; i++) {
@@ -170,10 +136,10 @@ static int scale_yarn(struct rope *r, const struct source *s, struct err *e)
  * The magnitude is the same for both, as in training. */
 static int scale_longrope(struct rope *r, const struct source *s, struct err *e)
 {
-    double stretch = (double)s->n_ctx / r->n_ctx_orig;
+    double stretch = (double)s->m->n_ctx / r->n_ctx_orig;
     if (stretch > 1.0 && r->n_ctx_orig > 1)
         r->magnitude = (float)sqrt(1.0 + log(stretch) / log(r->n_ctx_orig));
-    int rc = get(s, "scaling.attn_factor", &r->magnitude, e);
+    int rc = model_get_scale(s->m, "rope.scaling.attn_factor", &r->magnitude, e);
     if (!rc) rc = scale_none(r, s, e);
     if (rc) return rc;
     memcpy(r->freq_long, r->freq, (size_t)s->half * sizeof *r->freq);
@@ -192,16 +158,16 @@ static const struct scaling {
 /* Files that name no scaling type but have factors mean these types. */
 static const char *implied(const struct source *s)
 {
-    if (gguf_tensor_find(s->file, "rope_factors_long.weight")) return "longrope";
-    return has(s, "scaling.factor") || has(s, "scale_linear") ? "linear" : "none";
+    if (gguf_tensor_find(s->m->file, "rope_factors_long.weight")) return "longrope";
+    return has(s, "rope.scaling.factor") || has(s, "rope.scale_linear") ? "linear" : "none";
 }
 
 static const struct scaling *find_scaling(const struct source *s, struct err *e)
 {
     char key[128], known[128] = "";
     struct gguf_str type;
-    key_of(key, s, "scaling.type");
-    if (!gguf_get_str(s->file, key, &type))
+    snprintf(key, sizeof key, "%s.rope.scaling.type", s->m->arch);
+    if (!gguf_get_str(s->m->file, key, &type))
         type = (struct gguf_str){implied(s), strlen(implied(s))};
     for (size_t i = 0; i < sizeof scalings / sizeof *scalings; i++) {
         const char *name = scalings[i].name;
@@ -209,7 +175,7 @@ static const struct scaling *find_scaling(const struct source *s, struct err *e)
         if (strlen(name) == type.n && !memcmp(name, type.data, type.n)) return &scalings[i];
         snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", name);
     }
-    err_set(e, ERR_FORMAT, "%s: %s \"%s\" is not known; known are: %s", gguf_name(s->file), key,
+    err_set(e, ERR_FORMAT, "%s: %s \"%s\" is not known; known are: %s", gguf_name(s->m->file), key,
             gguf_show(type).text, known);
     return NULL;
 }
@@ -218,22 +184,23 @@ static const struct scaling *find_scaling(const struct source *s, struct err *e)
 
 static int read_source(struct rope *r, struct source *s, int head_dim, struct err *e)
 {
-    int rc = get_count(s, "dimension_count", 2, &r->n_rot, e);
-    if (!rc) rc = get_count(s, "scaling.original_context_length", 1, &r->n_ctx_orig, e);
-    if (!rc) rc = get(s, "freq_base", &s->base, e);
+    int rc = model_get_optional(s->m, "rope.dimension_count", 2, INT_MAX, &r->n_rot, e);
+    if (!rc)
+        rc = model_get_optional(s->m, "rope.scaling.original_context_length", 1, INT_MAX,
+                                &r->n_ctx_orig, e);
+    if (!rc) rc = model_get_scale(s->m, "rope.freq_base", &s->base, e);
     if (!rc && (r->n_rot > head_dim || r->n_rot % 2 || s->base <= 1.0f))
         rc = err_set(e, ERR_FORMAT,
                      "%s: %d numbers of a head of %d cannot be rotated with frequency base %g",
-                     gguf_name(s->file), r->n_rot, head_dim, (double)s->base);
+                     gguf_name(s->m->file), r->n_rot, head_dim, (double)s->base);
     s->half = r->n_rot / 2;
     return rc;
 }
 
-int rope_init(struct rope *r, const struct gguf *file, const char *arch, int head_dim, int n_ctx,
-              struct err *e)
+int rope_init(struct rope *r, const struct model *m, int head_dim, struct err *e)
 {
-    struct source s = {.file = file, .arch = arch, .n_ctx = n_ctx, .base = 10000.0f};
-    *r = (struct rope){.n_rot = head_dim, .n_ctx_orig = n_ctx, .magnitude = 1.0f};
+    struct source s = {.m = m, .base = 10000.0f};
+    *r = (struct rope){.n_rot = head_dim, .n_ctx_orig = m->n_ctx, .magnitude = 1.0f};
     int rc = read_source(r, &s, head_dim, e);
     if (rc) return rc;
     const struct scaling *scaling = find_scaling(&s, e);
@@ -242,7 +209,7 @@ int rope_init(struct rope *r, const struct gguf *file, const char *arch, int hea
     r->freq = memory_new((size_t)head_dim / 2, sizeof *r->freq);
     if (both) r->freq_long = memory_new((size_t)head_dim / 2, sizeof *r->freq_long);
     rc = scaling->scale(r, &s, e);
-    bool divided = gguf_tensor_find(file, "rope_freqs.weight") != NULL;
+    bool divided = gguf_tensor_find(m->file, "rope_freqs.weight") != NULL;
     return rc || !divided ? rc : divide(r->freq, &s, "rope_freqs.weight", e);
 }
 

@@ -10,7 +10,8 @@
 
 #include "base/err.h"
 #include "kernels/kernels.h"
-#include "runtime/model/gguf.h"
+
+struct model;
 
 struct rope {
     int n_rot;        /* numbers of a head that are rotated */
@@ -20,9 +21,8 @@ struct rope {
     float *freq_long; /* for conversations that may pass n_ctx_orig; NULL = freq for all */
 };
 
-/* arch: the prefix of metadata keys. ERR_FORMAT for unsupported scaling. */
-int rope_init(struct rope *r, const struct gguf *file, const char *arch, int head_dim, int n_ctx,
-              struct err *e);
+/* ERR_FORMAT for unsupported scaling. */
+int rope_init(struct rope *r, const struct model *m, int head_dim, struct err *e);
 /* The same without scaling, for the layers with windows of families that scale only the others. */
 int rope_init_plain(struct rope *r, int n_rot, int head_dim, float base, struct err *e);
 void rope_release(struct rope *r);

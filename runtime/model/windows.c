@@ -70,16 +70,16 @@ static int read_heads(struct model *m, struct err *e)
                      gguf_name(m->file), w->head_dim, n_value);
     n_rot = m->rope.n_rot < w->head_dim ? m->rope.n_rot : w->head_dim;
     if (!rc) rc = get_other(m, "rope.dimension_count_swa", &n_rot, e);
-    if (!rc) rc = family_get_scale(m, "rope.freq_base", &base, e);
+    if (!rc) rc = model_get_scale(m, "rope.freq_base", &base, e);
     if (m->family->windows->rope_base != 0.0f) base = m->family->windows->rope_base;
-    if (!rc) rc = family_get_scale(m, "rope.freq_base_swa", &base, e);
+    if (!rc) rc = model_get_scale(m, "rope.freq_base_swa", &base, e);
     if (rc) return rc;
     if (n_rot > w->head_dim || base <= 1.0f)
         return err_set(e, ERR_FORMAT,
                        "%s: %d numbers of a head of %d cannot be rotated with frequency base %g",
                        gguf_name(m->file), n_rot, w->head_dim, (double)base);
     rc = plain ? rope_init_plain(&w->rope, n_rot, w->head_dim, base, e)
-               : rope_init(&w->rope, m->file, m->arch, w->head_dim, m->n_ctx, e);
+               : rope_init(&w->rope, m, w->head_dim, e);
     w->attn_scale = w->rope.magnitude * w->rope.magnitude / sqrtf((float)w->head_dim);
     return rc;
 }

@@ -6,7 +6,7 @@
 static int bind(struct model *m, struct err *e)
 {
     m->is_centred = true;
-    int rc = family_get_scale(m, "logit_scale", &m->logit_scale, e);
+    int rc = model_get_scale(m, "logit_scale", &m->logit_scale, e);
     if (!rc) rc = family_layers(m, e);
     for (int i = 0; !rc && i < m->n_layer; i++) m->layers[i].no_rope = !m->layers[i].is_windowed;
     return rc ? rc : family_bind_layers(m, e);

@@ -11,8 +11,8 @@
 static int set_scale(struct model *m, struct err *e)
 {
     float factor = 1.0f, share = 0.0f;
-    int rc = family_get_scale(m, "rope.scaling.factor", &factor, e);
-    if (!rc) rc = family_get_scale(m, "rope.scaling.yarn_log_multiplier", &share, e);
+    int rc = model_get_scale(m, "rope.scaling.factor", &factor, e);
+    if (!rc) rc = model_get_scale(m, "rope.scaling.yarn_log_multiplier", &share, e);
     const float grown = factor > 1.0f ? 1.0f + share * logf(factor) : 1.0f;
     m->rope.magnitude = 1.0f;
     m->attn_scale = grown * grown / sqrtf((float)model_latent_query(m));

@@ -18,9 +18,9 @@ static int bind_gemma(struct model *m, int wide_layers, struct err *e)
 {
     float scale = 0.0f;
     m->embed_scale = sqrtf((float)m->n_embd);
-    int rc = family_get_scale(m, "attn_logit_softcapping", &m->attn_softcap, e);
-    if (!rc) rc = family_get_scale(m, "final_logit_softcapping", &m->logit_softcap, e);
-    if (!rc) rc = family_get_scale(m, "attention.scale", &scale, e);
+    int rc = model_get_scale(m, "attn_logit_softcapping", &m->attn_softcap, e);
+    if (!rc) rc = model_get_scale(m, "final_logit_softcapping", &m->logit_softcap, e);
+    if (!rc) rc = model_get_scale(m, "attention.scale", &scale, e);
     if (!rc) rc = family_layers(m, e);
     if (rc) return rc;
     if (scale == 0.0f && m->n_layer == wide_layers)

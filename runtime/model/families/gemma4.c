@@ -29,7 +29,7 @@ static int bind(struct model *m, struct err *e)
 {
     int n_shared = 0;
     m->embed_scale = sqrtf((float)m->n_embd);
-    int rc = family_get_scale(m, "final_logit_softcapping", &m->logit_softcap, e);
+    int rc = model_get_scale(m, "final_logit_softcapping", &m->logit_softcap, e);
     if (!rc) rc = family_layers(m, e);
     if (!rc)
         rc = model_get_optional(m, "attention.shared_kv_layers", 0, m->n_layer - 1, &n_shared, e);

@@ -8,10 +8,10 @@
 static int read_scales(struct model *m, struct err *e)
 {
     float attention = 0.0f, divisor = 1.0f;
-    int rc = family_get_scale(m, "embedding_scale", &m->embed_scale, e);
-    if (!rc) rc = family_get_scale(m, "residual_scale", &m->residual_scale, e);
-    if (!rc) rc = family_get_scale(m, "attention.scale", &attention, e);
-    if (!rc) rc = family_get_scale(m, "logit_scale", &divisor, e);
+    int rc = model_get_scale(m, "embedding_scale", &m->embed_scale, e);
+    if (!rc) rc = model_get_scale(m, "residual_scale", &m->residual_scale, e);
+    if (!rc) rc = model_get_scale(m, "attention.scale", &attention, e);
+    if (!rc) rc = model_get_scale(m, "logit_scale", &divisor, e);
     if (attention > 0.0f) m->attn_scale = attention * m->rope.magnitude * m->rope.magnitude;
     m->logit_scale = 1.0f / divisor;
     return rc;

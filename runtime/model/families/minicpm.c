@@ -15,9 +15,9 @@ static int bind(struct model *m, struct err *e)
     float divisor = (float)m->n_embd / BASE_WIDTH;
     m->embed_scale = EMBED_SCALE;
     m->residual_scale = DEPTH_SCALE / sqrtf((float)m->n_layer);
-    int rc = family_get_scale(m, "embedding_scale", &m->embed_scale, e);
-    if (!rc) rc = family_get_scale(m, "residual_scale", &m->residual_scale, e);
-    if (!rc) rc = family_get_scale(m, "logit_scale", &divisor, e);
+    int rc = model_get_scale(m, "embedding_scale", &m->embed_scale, e);
+    if (!rc) rc = model_get_scale(m, "residual_scale", &m->residual_scale, e);
+    if (!rc) rc = model_get_scale(m, "logit_scale", &divisor, e);
     m->logit_scale = 1.0f / divisor;
     return rc ? rc : family_bind(m, e);
 }

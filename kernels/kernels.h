@@ -206,6 +206,9 @@ size_t kn_weight_bytes(enum kn_type type, int n_out, int n_in);
 /* Rows [row0, row1) as a separate matrix. row0 is a multiple of KN_PANEL if w is quantized. */
 struct kn_weight kn_weight_rows(const struct kn_weight *w, int row0, int row1);
 
+/* Unpacks row r of a matrix to n_in floats: for the embedding. */
+void kn_row(float *out, const struct kn_weight *w, int r);
+
 /* ---- activations ---------------------------------------------------------------------------- */
 
 /* n_tok rows of n_in numbers: as floats and, for quantized weights, as int8 with one scale per 32
@@ -385,9 +388,6 @@ struct kernels {
 
     void (*matmul[KN_TYPES])(const struct kn_matmul *job);
     void (*score)(const struct kn_score *job); /* w1 is KN_Q8 or KN_F32 */
-
-    /* Unpacks row r of a matrix to n_in floats: for the embedding. */
-    void (*row[KN_TYPES])(float *out, const struct kn_weight *w, int r);
 
     /* Computes q, d, sum of one token's n numbers (n % 32 == 0). d = max|x| / 127, rounded to
      * nearest even; a group of zeros has d = 0. */

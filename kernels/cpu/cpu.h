@@ -42,8 +42,7 @@ static inline uint16_t kn_half_saturated(float x)
     return kn_half_from_float(x > max ? max : x < -max ? -max : x);
 }
 
-/* In the table of every instruction set: single rows and float32 units are never a bottleneck. */
-void kn_row_ref(float *out, const struct kn_weight *w, int r);
+/* In the table of every instruction set: never a bottleneck. */
 void kn_kv_pack_f32_ref(void *dst, const float *x, int head_dim);
 void kn_kv_unpack_f32_ref(float *dst, const void *src, int head_dim);
 void kn_kv_pack_q5_ref(void *dst, const float *x, int head_dim);
@@ -59,11 +58,6 @@ void kn_kv_unpack_q8_ref(float *dst, const void *src, int head_dim);
 void kn_kv_unpack_q4_ref(float *dst, const void *src, int head_dim);
 void kn_kv_unpack_s4_ref(float *dst, const void *src, int head_dim);
 void kn_kv_unpack_q5_ref(float *dst, const void *src, int head_dim);
-
-#define KN_ROWS                           \
-    {                                     \
-        [0 ... KN_TYPES - 1] = kn_row_ref \
-    } /* `row` of all tables */
 
 /* For heads smaller than a register. */
 void kn_attend_ref(const struct kn_attend *job);

@@ -258,7 +258,7 @@ static float number_at(const struct kn_weight *w, size_t i)
     return w->type == KN_F16 ? kn_float_from_half(half) : kn_float_from_bf16(half);
 }
 
-void kn_row_ref(float *out, const struct kn_weight *w, int r)
+void kn_row(float *out, const struct kn_weight *w, int r)
 {
     const size_t n = (size_t)w->n_in;
     for (size_t k = 0; is_float(w->type) && k < n; k++) out[k] = number_at(w, (size_t)r * n + k);
@@ -475,7 +475,6 @@ const struct kernels kn_ref = {
     .isa = "ref",
     .matmul = {[0 ... KN_TYPES - 1] = matmul_ref},
     .score = score_ref,
-    .row = KN_ROWS,
     .quantize = quantize_ref,
     .rmsnorm = rmsnorm_ref,
     .silu_mul = silu_mul_ref,

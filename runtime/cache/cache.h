@@ -95,7 +95,7 @@ struct cache {
     uint32_t *pos;
     struct recurrent_state recurrent;
     int64_t n_pos;       /* positions seen */
-    int n_unscored;      /* the newest n (<= CACHE_UNSCORED_MAX) get scores later, see cis.h */
+    int n_unscored;      /* the newest n (<= CACHE_UNSCORED_MAX) get scores later, see cis.c */
     int n_tried;         /* units behind the newest of every head that cache_accept can add */
     int64_t n_evicted;   /* units evicted since it was opened */
     int64_t n_evictions; /* times */

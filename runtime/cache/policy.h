@@ -1,6 +1,6 @@
 /* policy: decides which cache units are kept. A policy is a row of one table, composed of a scorer,
  * an allocator and protections; the named systems of the papers are rows, and no other code knows
- * their names. score.h computes scores, evict.h selects the survivors. */
+ * their names. score.c computes scores, evict.h selects the survivors. */
 #ifndef RETAIN_RUNTIME_CACHE_POLICY_H
 #define RETAIN_RUNTIME_CACHE_POLICY_H
 
@@ -32,7 +32,7 @@ struct policy {
     int sinks;          /* first units of the conversation, always kept */
     int stabilizer_pct; /* newest units, always kept, in percent of the budget */
     bool recalls; /* more of the newest where evicted units can come back (plan_opts.recall_pct) */
-    bool near_duplicates; /* near-duplicate units share one score (score.h) */
+    bool near_duplicates; /* near-duplicate units share one score (score.c) */
     /* If heads share a budget: see evict.h, in percent. */
     int floor_pct;
     int whole_pct;     /* if scores compare: what all heads keep in common, see whole.h; 0 = none */

@@ -67,13 +67,8 @@ int cuda_copy_rate(struct cuda *g, double *out, struct err *e);
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
-/* Whether it can be run. ERR_USAGE names the first unsupported part. */
-struct cuda_choice {
-    const struct model *model;
-    const struct policy *policy;
-    enum kn_kv k_type, v_type;
-};
-int cuda_supports(const struct cuda_choice *c, struct err *e);
+/* Whether it can be run with such units. ERR_USAGE names the first unsupported part. */
+int cuda_supports(const struct model *m, enum kn_kv k_type, enum kn_kv v_type, struct err *e);
 
 /* Whether the device computes these heads' scores. Otherwise the CPU does, from their inputs
  * (cuda_head_inputs). */
@@ -94,7 +89,7 @@ int cuda_load(struct cuda *g, struct model *m, struct retaining *h, struct pool 
 
 /* ---- a conversation -------------------------------------------------------------------------- */
 
-/* Computes the experts of a layer in host memory, as experts_sum (forward/experts.h) does. */
+/* Computes the experts of a layer in host memory, as experts_sum (forward/experts.c) does. */
 struct cuda_host_experts {
     void (*sum)(void *ctx, int layer, int n, const float *input, const int32_t *chosen,
                 const float *weight, float *y);
@@ -113,11 +108,12 @@ struct cuda_context_opts {
     struct cuda_host_experts experts; /* used if the model has experts in host memory */
 };
 
-/* Page-locked bytes of the host. */
-size_t cuda_context_locked_bytes(const struct cuda *g, const struct cuda_context_opts *o);
-/* Device bytes of the cache and of all other memory. g gives the number of processors. */
-void cuda_context_plan(const struct cuda *g, const struct cuda_context_opts *o, size_t *cache_bytes,
-                       size_t *scratch_bytes);
+/* Device bytes of the cache and of all other memory, and page-locked bytes of the host. g gives the
+ * number of processors. */
+struct cuda_bytes {
+    size_t cache, scratch, locked;
+};
+struct cuda_bytes cuda_context_plan(const struct cuda *g, const struct cuda_context_opts *o);
 
 /* c: the host's cache; the context becomes its source of units. Both must stay at their
  * addresses. */

@@ -5,54 +5,13 @@
 
 #define LIBRARY "libcuda.so.1"
 
-#define SYMBOL(field, name)                       \
-    {                                             \
-        name, offsetof(struct cuda_driver, field) \
-    }
-
 static const struct {
     const char *name;
     size_t at;
 } symbols[] = {
-    SYMBOL(cuInit, "cuInit"),
-    SYMBOL(cuDriverGetVersion, "cuDriverGetVersion"),
-    SYMBOL(cuGetErrorName, "cuGetErrorName"),
-    SYMBOL(cuGetErrorString, "cuGetErrorString"),
-    SYMBOL(cuDeviceGetCount, "cuDeviceGetCount"),
-    SYMBOL(cuDeviceGet, "cuDeviceGet"),
-    SYMBOL(cuDeviceGetName, "cuDeviceGetName"),
-    SYMBOL(cuDeviceGetAttribute, "cuDeviceGetAttribute"),
-    SYMBOL(cuDeviceGetPCIBusId, "cuDeviceGetPCIBusId"),
-    SYMBOL(cuDeviceTotalMem, "cuDeviceTotalMem_v2"),
-    SYMBOL(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain"),
-    SYMBOL(cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2"),
-    SYMBOL(cuCtxSetCurrent, "cuCtxSetCurrent"),
-    SYMBOL(cuModuleLoadDataEx, "cuModuleLoadDataEx"),
-    SYMBOL(cuModuleUnload, "cuModuleUnload"),
-    SYMBOL(cuModuleGetFunction, "cuModuleGetFunction"),
-    SYMBOL(cuFuncSetAttribute, "cuFuncSetAttribute"),
-    SYMBOL(cuMemGetInfo, "cuMemGetInfo_v2"),
-    SYMBOL(cuMemAlloc, "cuMemAlloc_v2"),
-    SYMBOL(cuMemFree, "cuMemFree_v2"),
-    SYMBOL(cuMemHostAlloc, "cuMemHostAlloc"),
-    SYMBOL(cuMemFreeHost, "cuMemFreeHost"),
-    SYMBOL(cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2"),
-    SYMBOL(cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2"),
-    SYMBOL(cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2"),
-    SYMBOL(cuMemsetD8Async, "cuMemsetD8Async"),
-    SYMBOL(cuStreamCreate, "cuStreamCreate"),
-    SYMBOL(cuStreamDestroy, "cuStreamDestroy_v2"),
-    SYMBOL(cuStreamSynchronize, "cuStreamSynchronize"),
-    SYMBOL(cuStreamBeginCapture, "cuStreamBeginCapture_v2"),
-    SYMBOL(cuStreamEndCapture, "cuStreamEndCapture"),
-    SYMBOL(cuGraphInstantiateWithFlags, "cuGraphInstantiateWithFlags"),
-    SYMBOL(cuGraphDestroy, "cuGraphDestroy"),
-    SYMBOL(cuGraphExecDestroy, "cuGraphExecDestroy"),
-    SYMBOL(cuGraphLaunch, "cuGraphLaunch"),
-    SYMBOL(cuOccupancyMaxActiveBlocksPerMultiprocessor,
-           "cuOccupancyMaxActiveBlocksPerMultiprocessor"),
-    SYMBOL(cuLaunchKernel, "cuLaunchKernel"),
-    SYMBOL(cuLaunchCooperativeKernel, "cuLaunchCooperativeKernel"),
+#define SYMBOL(name, version, parameters) {#name version, offsetof(struct cuda_driver, name)},
+    CUDA_FUNCTIONS(SYMBOL)
+#undef SYMBOL
 };
 
 static int find_symbols(struct cuda_driver *d, struct err *e)

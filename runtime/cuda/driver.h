@@ -44,56 +44,68 @@ enum { CUDA_MAX_DYNAMIC_SHARED = 8, CUDA_SHARED_CARVEOUT = 9 };
 enum { CUDA_JIT_ERROR_LOG = 5, CUDA_JIT_ERROR_LOG_BYTES = 6 }; /* options of a module */
 enum { CUDA_CAPTURE_THREAD_LOCAL = 1 };                        /* mode of a stream's capture */
 
+/* F(name, version, parameters). cuLaunchCooperativeKernel: all blocks run at one time, or it
+ * fails. */
+/* clang-format off */
+#define CUDA_FUNCTIONS(F) \
+    F(cuInit, "", (unsigned flags))                                                               \
+    F(cuDriverGetVersion, "", (int *version))                                                     \
+    F(cuGetErrorName, "", (int error, const char **name))                                         \
+    F(cuGetErrorString, "", (int error, const char **text))                                       \
+    F(cuDeviceGetCount, "", (int *n))                                                             \
+    F(cuDeviceGet, "", (int *device, int ordinal))                                                \
+    F(cuDeviceGetName, "", (char *name, int bytes, int device))                                   \
+    F(cuDeviceGetAttribute, "", (int *value, int attribute, int device))                          \
+    F(cuDeviceGetPCIBusId, "", (char *bus, int bytes, int device))                                \
+    F(cuDeviceTotalMem, "_v2", (size_t *bytes, int device))                                       \
+    F(cuDevicePrimaryCtxRetain, "", (struct CUctx_st **context, int device))                      \
+    F(cuDevicePrimaryCtxRelease, "_v2", (int device))                                             \
+    F(cuCtxSetCurrent, "", (struct CUctx_st *context))                                            \
+    F(cuModuleLoadDataEx, "",                                                                     \
+      (struct CUmod_st **module, const void *image, unsigned n_options, int *options,             \
+       void **values))                                                                            \
+    F(cuModuleUnload, "", (struct CUmod_st *module))                                              \
+    F(cuModuleGetFunction, "", (struct CUfunc_st **f, struct CUmod_st *module, const char *name)) \
+    F(cuFuncSetAttribute, "", (struct CUfunc_st *f, int attribute, int value))                    \
+    F(cuMemGetInfo, "_v2", (size_t *free, size_t *total))                                         \
+    F(cuMemAlloc, "_v2", (uint64_t *address, size_t bytes))                                       \
+    F(cuMemFree, "_v2", (uint64_t address))                                                       \
+    F(cuMemHostAlloc, "", (void **p, size_t bytes, unsigned flags))                               \
+    F(cuMemFreeHost, "", (void *p))                                                               \
+    F(cuMemcpyHtoDAsync, "_v2",                                                                   \
+      (uint64_t to, const void *from, size_t bytes, struct CUstream_st *s))                       \
+    F(cuMemcpyDtoHAsync, "_v2", (void *to, uint64_t from, size_t bytes, struct CUstream_st *s))   \
+    F(cuMemcpyDtoDAsync, "_v2", (uint64_t to, uint64_t from, size_t bytes, struct CUstream_st *s)) \
+    F(cuMemsetD8Async, "",                                                                        \
+      (uint64_t to, unsigned char value, size_t bytes, struct CUstream_st *s))                    \
+    F(cuStreamCreate, "", (struct CUstream_st **s, unsigned flags))                               \
+    F(cuStreamDestroy, "_v2", (struct CUstream_st *s))                                            \
+    F(cuStreamSynchronize, "", (struct CUstream_st *s))                                           \
+    F(cuStreamBeginCapture, "_v2", (struct CUstream_st *s, int mode))                             \
+    F(cuStreamEndCapture, "", (struct CUstream_st *s, struct CUgraph_st **graph))                 \
+    F(cuGraphInstantiateWithFlags, "",                                                            \
+      (struct CUgraphExec_st **exec, struct CUgraph_st *graph, unsigned long long flags))         \
+    F(cuGraphDestroy, "", (struct CUgraph_st *graph))                                             \
+    F(cuGraphExecDestroy, "", (struct CUgraphExec_st *exec))                                      \
+    F(cuGraphLaunch, "", (struct CUgraphExec_st *exec, struct CUstream_st *s))                    \
+    F(cuOccupancyMaxActiveBlocksPerMultiprocessor, "",                                            \
+      (int *n, struct CUfunc_st *f, int threads, size_t shared_bytes))                            \
+    F(cuLaunchKernel, "",                                                                         \
+      (struct CUfunc_st *f, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,  \
+       unsigned block_y, unsigned block_z, unsigned shared_bytes, struct CUstream_st *s,          \
+       void **args, void **extra))                                                                \
+    F(cuLaunchCooperativeKernel, "",                                                              \
+      (struct CUfunc_st *f, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,  \
+       unsigned block_y, unsigned block_z, unsigned shared_bytes, struct CUstream_st *s,          \
+       void **args))
+/* clang-format on */
+
 struct cuda_driver {
     void *library;
     int failure; /* the result of the last call that failed */
-    int (*cuInit)(unsigned flags);
-    int (*cuDriverGetVersion)(int *version);
-    int (*cuGetErrorName)(int error, const char **name);
-    int (*cuGetErrorString)(int error, const char **text);
-    int (*cuDeviceGetCount)(int *n);
-    int (*cuDeviceGet)(int *device, int ordinal);
-    int (*cuDeviceGetName)(char *name, int bytes, int device);
-    int (*cuDeviceGetAttribute)(int *value, int attribute, int device);
-    int (*cuDeviceGetPCIBusId)(char *bus, int bytes, int device);
-    int (*cuDeviceTotalMem)(size_t *bytes, int device);
-    int (*cuDevicePrimaryCtxRetain)(struct CUctx_st **context, int device);
-    int (*cuDevicePrimaryCtxRelease)(int device);
-    int (*cuCtxSetCurrent)(struct CUctx_st *context);
-    int (*cuModuleLoadDataEx)(struct CUmod_st **module, const void *image, unsigned n_options,
-                              int *options, void **values);
-    int (*cuModuleUnload)(struct CUmod_st *module);
-    int (*cuModuleGetFunction)(struct CUfunc_st **f, struct CUmod_st *module, const char *name);
-    int (*cuFuncSetAttribute)(struct CUfunc_st *f, int attribute, int value);
-    int (*cuMemGetInfo)(size_t *free, size_t *total);
-    int (*cuMemAlloc)(uint64_t *address, size_t bytes);
-    int (*cuMemFree)(uint64_t address);
-    int (*cuMemHostAlloc)(void **p, size_t bytes, unsigned flags);
-    int (*cuMemFreeHost)(void *p);
-    int (*cuMemcpyHtoDAsync)(uint64_t to, const void *from, size_t bytes, struct CUstream_st *s);
-    int (*cuMemcpyDtoHAsync)(void *to, uint64_t from, size_t bytes, struct CUstream_st *s);
-    int (*cuMemcpyDtoDAsync)(uint64_t to, uint64_t from, size_t bytes, struct CUstream_st *s);
-    int (*cuMemsetD8Async)(uint64_t to, unsigned char value, size_t bytes, struct CUstream_st *s);
-    int (*cuStreamCreate)(struct CUstream_st **s, unsigned flags);
-    int (*cuStreamDestroy)(struct CUstream_st *s);
-    int (*cuStreamSynchronize)(struct CUstream_st *s);
-    int (*cuStreamBeginCapture)(struct CUstream_st *s, int mode);
-    int (*cuStreamEndCapture)(struct CUstream_st *s, struct CUgraph_st **graph);
-    int (*cuGraphInstantiateWithFlags)(struct CUgraphExec_st **exec, struct CUgraph_st *graph,
-                                       unsigned long long flags);
-    int (*cuGraphDestroy)(struct CUgraph_st *graph);
-    int (*cuGraphExecDestroy)(struct CUgraphExec_st *exec);
-    int (*cuGraphLaunch)(struct CUgraphExec_st *exec, struct CUstream_st *s);
-    int (*cuOccupancyMaxActiveBlocksPerMultiprocessor)(int *n, struct CUfunc_st *f, int threads,
-                                                       size_t shared_bytes);
-    int (*cuLaunchKernel)(struct CUfunc_st *f, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                          unsigned block_x, unsigned block_y, unsigned block_z,
-                          unsigned shared_bytes, struct CUstream_st *s, void **args, void **extra);
-    /* all blocks run at one time, or it fails */
-    int (*cuLaunchCooperativeKernel)(struct CUfunc_st *f, unsigned grid_x, unsigned grid_y,
-                                     unsigned grid_z, unsigned block_x, unsigned block_y,
-                                     unsigned block_z, unsigned shared_bytes, struct CUstream_st *s,
-                                     void **args);
+#define FIELD(name, version, parameters) int(*name) parameters;
+    CUDA_FUNCTIONS(FIELD)
+#undef FIELD
 };
 
 /* Finds and starts the driver; ERR_FAIL names the missing part. */

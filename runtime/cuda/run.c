@@ -233,20 +233,6 @@ static struct cuda_context describe(const struct cuda *g, const struct cuda_cont
     return x;
 }
 
-void cuda_context_plan(const struct cuda *g, const struct cuda_context_opts *o, size_t *cache_bytes,
-                       size_t *scratch_bytes)
-{
-    struct cuda_context x = describe(g, o);
-    struct arena cache, scratch;
-    arena_init_plan(&cache, "cache");
-    arena_init_plan(&scratch, "scratch");
-    cuda_cache_plan(&x, o->shape, &cache, &scratch);
-    cuda_recurrent_plan(&x, &cache, &scratch);
-    plan_scratch(&x, o->shape, &scratch);
-    *cache_bytes = cache.used;
-    *scratch_bytes = scratch.used;
-}
-
 /* ---- opening --------------------------------------------------------------------------------- */
 
 static int send_rope(struct cuda_context *x, const struct cuda_rope *to, const float *freq,
@@ -291,41 +277,35 @@ static void plan_locked(struct cuda_context *x, struct arena *a)
     cuda_experts_plan_host(x, a);
 }
 
-size_t cuda_context_locked_bytes(const struct cuda *g, const struct cuda_context_opts *o)
+static void plan_all(struct cuda_context *x, const struct cache_shape *s, struct arena *cache,
+                     struct arena *scratch, struct arena *locked)
+{
+    cuda_cache_plan(x, s, cache, scratch);
+    cuda_recurrent_plan(x, cache, scratch);
+    plan_scratch(x, s, scratch);
+    plan_locked(x, locked);
+}
+
+struct cuda_bytes cuda_context_plan(const struct cuda *g, const struct cuda_context_opts *o)
 {
     struct cuda_context x = describe(g, o);
-    struct arena a;
-    arena_init_plan(&a, "device memory");
-    cuda_cache_plan(&x, o->shape, &a, &a);
-    plan_scratch(&x, o->shape, &a); /* sizes of what is sent */
-    arena_init_plan(&a, "page-locked memory");
-    plan_locked(&x, &a);
-    return a.used;
+    struct arena cache, scratch, locked;
+    arena_init_plan(&cache, "cache");
+    arena_init_plan(&scratch, "scratch");
+    arena_init_plan(&locked, "page-locked memory");
+    plan_all(&x, o->shape, &cache, &scratch, &locked);
+    return (struct cuda_bytes){cache.used, scratch.used, locked.used};
 }
 
-static int take_locked(struct cuda_context *x, struct err *e)
+static int take_memory(struct cuda_context *x, const struct cache_shape *s, struct cuda_bytes n,
+                       struct err *e)
 {
-    struct arena a;
-    arena_init_plan(&a, "page-locked memory");
-    plan_locked(x, &a);
-    int rc = CUDA_DO(x->g, e, cuMemHostAlloc, &x->locked, a.used, 0);
+    int rc = cuda_arena_init(x->g, &x->cache_arena, "the cache", n.cache, e);
+    if (!rc) rc = cuda_arena_init(x->g, &x->scratch, "scratch", n.scratch, e);
+    if (!rc) rc = CUDA_DO(x->g, e, cuMemHostAlloc, &x->locked, n.locked, 0);
     if (rc) return rc;
-    a = (struct arena){a.tag, x->locked, a.used, 0};
-    plan_locked(x, &a);
-    return 0;
-}
-
-static int take_memory(struct cuda_context *x, const struct cache_shape *s, size_t cache_bytes,
-                       size_t scratch_bytes, struct err *e)
-{
-    int rc = cuda_arena_init(x->g, &x->cache_arena, "the cache", cache_bytes, e);
-    if (!rc) rc = cuda_arena_init(x->g, &x->scratch, "scratch", scratch_bytes, e);
-    if (rc) return rc;
-    cuda_cache_plan(x, s, &x->cache_arena, &x->scratch);
-    cuda_recurrent_plan(x, &x->cache_arena, &x->scratch);
-    plan_scratch(x, s, &x->scratch);
-    rc = take_locked(x, e);
-    if (rc) return rc;
+    struct arena locked = {"page-locked memory", x->locked, n.locked, 0};
+    plan_all(x, s, &x->cache_arena, &x->scratch, &locked);
     rc = cuda_cache_open(x, s, e);
     if (!rc) rc = cuda_experts_open(x, e);
     return rc ? rc : send_ropes(x, s, e);
@@ -335,16 +315,14 @@ int cuda_context_open(struct cuda_context **out, struct cuda *g, const struct cu
                       struct cache *c, struct err *e)
 {
     struct cuda_context *x = memory_new(1, sizeof *x);
-    size_t cache_bytes, scratch_bytes;
     *out = NULL;
     *x = describe(g, o);
     x->g = g;
     x->cache = c;
     x->kv.host = c;
     if (x->windows.n_layer) x->windows.host = c->windows;
-    cuda_context_plan(g, o, &cache_bytes, &scratch_bytes);
     int rc = cuda_enter(g, e);
-    if (!rc) rc = take_memory(x, o->shape, cache_bytes, scratch_bytes, e);
+    if (!rc) rc = take_memory(x, o->shape, cuda_context_plan(g, o), e);
     if (rc) {
         cuda_context_close(x);
         return rc;

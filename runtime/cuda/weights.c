@@ -101,11 +101,11 @@ bool cuda_leaves_eviction(const struct policy *p, const struct cache_shape *s,
     return !scored || !shape_known(p, s);
 }
 
-int cuda_supports(const struct cuda_choice *c, struct err *e)
+int cuda_supports(const struct model *m, enum kn_kv k_type, enum kn_kv v_type, struct err *e)
 {
-    int rc = supports_model(c->model, e);
+    int rc = supports_model(m, e);
     if (rc) return rc;
-    if (c->k_type == KN_KV_F32 || c->v_type == KN_KV_F32)
+    if (k_type == KN_KV_F32 || v_type == KN_KV_F32)
         return err_set(e, ERR_USAGE, "the GPU keeps units as --kv q4, q5, q8 or f16, not f32");
     return 0;
 }

@@ -1,12 +1,9 @@
-#include "runtime/forward/attend.h"
+#include "runtime/forward/forward_parts.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "base/pool.h"
-#include "runtime/forward/cis.h"
-#include "runtime/forward/forward_parts.h"
-#include "runtime/forward/linear.h"
 
 #define ATTEND_TOKENS 32 /* queries that share one pass over the keys of a head */
 /* Slots per part when few tokens attend: fixed, so that the order of the sum does not depend on the
@@ -129,31 +126,26 @@ static void pack_unit(const struct layer_step *s, int head, size_t slot, const f
         f->kernels->kv_pack[s->c->shape.v_type](h->v + slot * s->c->v_bytes, v, dim);
 }
 
-/* Packs a few tokens' keys and values into every head of the layer; also sets scores that need no
+/* Packs a token's keys and values into every head of the layer; also sets scores that need no
  * model. */
-static void append_part(void *ctx, int part, int thread)
+static void append_token(void *ctx, int t, int thread)
 {
-    (void)thread;
     const struct layer_step *s = ctx;
     const struct forward *f = s->f;
     const struct model_heads a = model_heads(f->model, s->layer->is_windowed);
-    size_t row = (size_t)(heads_n_qkv(&a));
-    int end = (part + 1) * LINEAR_TOKENS;
-    for (int t = part * LINEAR_TOKENS; t < end && t < s->n; t++) {
-        float *q = f->qkv + (size_t)t * row;
-        const float *k = q + heads_n_q(&a), *v = k + heads_n_kv(&a);
-        finish_heads(s, q);
-        grow_queries(s, q, t);
-        if (s->layer->shares_kv) continue;
-        int64_t pos = s->c->n_pos + t;
-        for (int i = 0; i < a.n_kv_head; i++) {
-            struct cache_head *h = cache_head(s->c, s->index, i);
-            size_t slot = (size_t)(h->len + t);
-            pack_unit(s, i, slot, k + i * a.head_dim, v + i * a.head_dim, pos == 0);
-            h->pos[slot] = (uint32_t)pos;
-            h->score[slot] =
-                a.window ? 0 : policy_score(f->policy, f->seed, s->index * a.n_kv_head + i, pos);
-        }
+    float *q = f->qkv + (size_t)t * (size_t)heads_n_qkv(&a);
+    const float *k = q + heads_n_q(&a), *v = k + heads_n_kv(&a);
+    const int64_t pos = s->c->n_pos + t;
+    (void)thread;
+    finish_heads(s, q);
+    grow_queries(s, q, t);
+    for (int i = 0; !s->layer->shares_kv && i < a.n_kv_head; i++) {
+        struct cache_head *h = cache_head(s->c, s->index, i);
+        size_t slot = (size_t)(h->len + t);
+        pack_unit(s, i, slot, k + i * a.head_dim, v + i * a.head_dim, pos == 0);
+        h->pos[slot] = (uint32_t)pos;
+        h->score[slot] =
+            a.window ? 0 : policy_score(f->policy, f->seed, s->index * a.n_kv_head + i, pos);
     }
 }
 
@@ -339,7 +331,7 @@ static void attend(struct layer_step *s)
 
 void attend_run(struct layer_step *s)
 {
-    pool_run(s->f->pool, linear_parts(s->n, LINEAR_TOKENS), append_part, s);
+    linear_each(s->f, s->n, append_token, s);
     attend(s);
     if (s->layer->shares_kv) return;
     if (!s->layer->is_windowed) cis_write(s);

@@ -1,13 +1,10 @@
-#include "runtime/forward/cis.h"
+#include "runtime/forward/forward_parts.h"
 
 #include <string.h>
 
 #include "base/pool.h"
 #include "base/system.h"
-#include "runtime/forward/attend.h"
 #include "runtime/forward/cis_net.h"
-#include "runtime/forward/forward_parts.h"
-#include "runtime/forward/linear.h"
 
 bool cis_used(const struct forward *f)
 {

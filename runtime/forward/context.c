@@ -9,11 +9,7 @@
 #include "base/pool.h"
 #include "runtime/cache/whole.h"
 #include "runtime/cuda/cuda.h"
-#include "runtime/forward/cis.h"
 #include "runtime/forward/engine.h"
-#include "runtime/forward/experts.h"
-#include "runtime/forward/recurrent.h"
-#include "runtime/forward/score.h"
 
 static int open_cpu(struct context *x, const struct forward_opts *fo, struct err *e)
 {
@@ -124,7 +120,7 @@ size_t context_host_bytes(const struct engine *g, const struct plan *p)
     cache_plan(&cache, &shape, &a);
     arena_take(&a, (size_t)p->n_logits, (size_t)g->model->n_vocab * sizeof(float));
     if (p->proposes) arena_take(&a, 1, mtp_device_bytes(g->gpu, g->model).host);
-    return a.used + p->state_bytes + p->host_bytes + cuda_context_locked_bytes(g->gpu, &o);
+    return a.used + p->state_bytes + p->host_bytes + cuda_context_plan(g->gpu, &o).locked;
 }
 
 static void repeat_step(void *ctx)

@@ -99,7 +99,6 @@ static int open_heads(struct engine *g, const struct engine_opts *o, const char 
 struct opening {
     struct identity id;
     struct tokenizer_thread vocabulary;
-    const char *template_name, *template_was;
 };
 
 /* told: the caller prints the digest. Heads are bound to it, too. */
@@ -127,7 +126,7 @@ static int prepare(struct engine **out, struct opening *op, const struct engine_
                    struct err *e)
 {
     struct engine *g = *out = memory_new(1, sizeof *g);
-    *op = (struct opening){.template_name = o->template_name, .template_was = o->template_was};
+    *op = (struct opening){0};
     int rc = choose_kernels(g, o, e);
     if (!rc) rc = open_model(g, o, e);
     if (rc) return rc;
@@ -153,11 +152,11 @@ static int end_vocabulary(struct engine *g, struct opening *op, struct err *e)
                    gguf_name(g->model->file));
 }
 
-static int choose_template(struct engine *g, const struct opening *op, struct err *e)
+static int choose_template(struct engine *g, const struct engine_opts *o, struct err *e)
 {
     struct chat_choice choice;
     int rc =
-        chat_choose(&choice, op->template_name, op->template_was, g->model->file, g->tokenizer, e);
+        chat_choose(&choice, o->template_name, o->template_was, g->model->file, g->tokenizer, e);
     if (rc) return rc;
     g->template = choice.template;
     g->thoughts = choice.thoughts;
@@ -167,7 +166,8 @@ static int choose_template(struct engine *g, const struct opening *op, struct er
 }
 
 /* rc: the result so far. Closes the engine on failure. */
-static int finish(struct engine **out, struct opening *op, int rc, struct err *e)
+static int finish(struct engine **out, struct opening *op, const struct engine_opts *o, int rc,
+                  struct err *e)
 {
     struct engine *g = *out;
     if (!rc) rc = identity_end(&op->id, g->pool, e);
@@ -175,7 +175,7 @@ static int finish(struct engine **out, struct opening *op, int rc, struct err *e
     int vocabulary = end_vocabulary(g, op, rc ? NULL : e);
     if (!rc) rc = vocabulary;
     identity_release(&op->id);
-    if (!rc) rc = choose_template(g, op, e);
+    if (!rc) rc = choose_template(g, o, e);
     if (!rc) return 0;
     engine_close(g);
     *out = NULL;
@@ -186,7 +186,7 @@ int engine_prepare(struct engine **out, const struct engine_opts *o, struct err 
 {
     struct opening op;
     int rc = prepare(out, &op, o, true, e);
-    return finish(out, &op, rc, e);
+    return finish(out, &op, o, rc, e);
 }
 
 /* ---- loading --------------------------------------------------------------------------------- */
@@ -429,7 +429,7 @@ int engine_open(struct engine **out, const struct engine_opts *o, const struct p
     if (!rc && !g->gpu) rc = engine_check_plans(g, plans, n_plans, pool_n_threads(g->pool), e);
     if (!rc) rc = map_experts(g, o, &op.id, progress, ctx, e);
     if (!rc) rc = engine_load(g, progress, ctx, e);
-    rc = finish(out, &op, rc, e);
+    rc = finish(out, &op, o, rc, e);
     if (rc) return rc;
     rc = open_centres(g, o, &op.id, progress, ctx, e);
     start_writing(g, &op.id, o->weight_cache_dir);

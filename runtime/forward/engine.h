@@ -110,12 +110,16 @@ int engine_prepare(struct engine **out, const struct engine_opts *o, struct err 
 int engine_load(struct engine *g, engine_progress *progress, void *ctx, struct err *e);
 
 /* Opens the GPU that o->device names; with auto, the first one, if it runs this model with all
- * plans, has the memory for them and computes correctly (gpu_check.h). If its memory is too small,
+ * plans, has the memory for them and computes correctly (gpu_check). If its memory is too small,
  * the experts of some layers stay in host memory; if it is too small for the other weights, auto
  * takes the first layers that fit, and the others run on the CPU. */
 int engine_choose_device(struct engine *g, const struct engine_opts *o,
                          const struct plan_opts *plans, int n_plans, engine_progress *progress,
                          void *ctx, struct err *e);
+/* Compares a GPU's results with the CPU's, a few tokens of the demo model, about 0.1 s; ERR_FAIL
+ * when they differ. Run before auto uses a GPU: with an untested driver, compiler or chip, the
+ * kernels may silently compute wrong results. */
+int gpu_check(int ordinal, struct err *e);
 /* From now on the CPU runs the model; says why, if there is a GPU. */
 void engine_leave_gpu(struct engine *g, const struct err *why);
 /* Whether each plan fits. Otherwise ERR_FIT, or ERR_USAGE for a plan that cannot run there. */

@@ -5,7 +5,6 @@
 
 #include "base/pool.h"
 #include "runtime/cuda/cuda.h"
-#include "runtime/forward/gpu_check.h"
 #include "runtime/forward/plan.h"
 
 int engine_check_plans(struct engine *g, const struct plan_opts *plans, int n_plans, int n_threads,
@@ -67,14 +66,16 @@ static int place_layers(const struct placing *p, int n, struct err *e)
     return rc;
 }
 
-/* The most layers whose weights and units fit on the device for all plans; 0 = none, with the
- * reason for one layer. */
-static int most_layers(const struct placing *p, struct err *e)
+/* The most layers whose weights and units fit on the device for all plans; or of the first
+ * `layers`, if they are given, the most whose experts fit, too. Returns low if not even low + 1 do.
+ */
+static int most_that_fit(const struct placing *p, int layers, int low)
 {
-    int low = 0, high = p->g->model->n_layer;
+    int high = p->g->model->n_layer;
+    struct err e;
     while (low < high) {
         const int n = low + (high - low + 1) / 2;
-        if (try_place(p, n, experts_of(p->o), e))
+        if (try_place(p, layers ? layers : n, layers ? n : experts_of(p->o), &e))
             high = n - 1;
         else
             low = n;
@@ -82,31 +83,15 @@ static int most_layers(const struct placing *p, struct err *e)
     return low;
 }
 
-/* Of the first n layers, the most whose experts fit on the device, too; -1: not even the rest of
- * the layers fits. Experts on the device take nothing here, so host memory is left out. */
-static int most_experts(const struct placing *p, int n)
-{
-    struct model *m = p->g->model;
-    const bool maps = m->maps_experts;
-    int low = -1, high = m->n_layer;
-    struct err e;
-    m->maps_experts = true;
-    while (low < high) {
-        const int k = low + (high - low + 1) / 2;
-        if (try_place(p, n, k, &e))
-            high = k - 1;
-        else
-            low = k;
-    }
-    m->maps_experts = maps;
-    return low;
-}
-
-/* Leaves the experts of as few layers as possible to the CPU; ERR_FIT if that is not enough. */
+/* Leaves the experts of as few layers as possible to the CPU; ERR_FIT if that is not enough.
+ * Experts on the device take nothing here, so host memory is left out of the search. */
 static int place_experts(const struct placing *p, int n, struct err *e)
 {
     struct engine *g = p->g;
-    const int k = most_experts(p, n);
+    const bool maps = g->model->maps_experts;
+    g->model->maps_experts = true;
+    const int k = most_that_fit(p, n, -1);
+    g->model->maps_experts = maps;
     if (k < 0) return ERR_FIT;
     int rc = try_place(p, n, k, e);
     if (!rc)
@@ -129,8 +114,7 @@ static int place(const struct placing *p, struct err *e)
         !place_experts(p, layers, e))
         return 0;
     if (rc != ERR_FIT || asked || p->o->device.kind != ENGINE_DEVICE_AUTO) return rc;
-    struct err why;
-    const int n = most_layers(p, &why);
+    const int n = most_that_fit(p, 0, 0);
     if (n == 0) return rc;
     model_place(g->model, n, experts_of(p->o));
     snprintf(

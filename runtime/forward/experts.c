@@ -1,15 +1,9 @@
-#include "runtime/forward/experts.h"
+#include "runtime/forward/forward.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/pool.h"
-#include "runtime/forward/attend.h"
-#include "runtime/forward/forward.h"
-#include "runtime/forward/forward_parts.h"
-#include "runtime/forward/linear.h"
 
 #define SPAN 8 /* panels that a thread takes at once */
 
@@ -128,22 +122,20 @@ static float dot(const float *a, const float *b, int n)
     return (float)sum;
 }
 
-static void choose_part(void *ctx, int part, int thread)
+static void choose_token(void *ctx, int t, int thread)
 {
     const struct layer_step *step = ctx;
     const struct model_experts *x = &step->layer->experts;
     const struct forward *f = step->f;
     const struct experts *s = &f->experts;
-    const int end = (part + 1) * LINEAR_TOKENS, n_embd = f->model->n_embd;
+    const int n_embd = f->model->n_embd;
+    const size_t at = (size_t)t * (size_t)x->n_used;
     (void)thread;
-    for (int t = part * LINEAR_TOKENS; t < end && t < step->n; t++) {
-        const size_t at = (size_t)t * (size_t)x->n_used;
-        choose_one(x, s->logits + (size_t)t * (size_t)x->n, s->chosen + at, s->weight + at);
-        s->shared[t] = 1.0f;
-        if (!x->shared_gate) continue;
-        const float logit = dot(f->act.x + (size_t)t * (size_t)n_embd, x->shared_gate, n_embd);
-        s->shared[t] = 1.0f / (1.0f + expf(-logit));
-    }
+    choose_one(x, s->logits + (size_t)t * (size_t)x->n, s->chosen + at, s->weight + at);
+    s->shared[t] = 1.0f;
+    if (!x->shared_gate) return;
+    const float logit = dot(f->act.x + (size_t)t * (size_t)n_embd, x->shared_gate, n_embd);
+    s->shared[t] = 1.0f / (1.0f + expf(-logit));
 }
 
 /* ---- sorting --------------------------------------------------------------------------------- */
@@ -166,24 +158,21 @@ static void sort_rows(struct experts *s, const struct model_experts *x, int n_to
     s->first[0] = 0;
 }
 
-/* Copies the tokens' inputs, which are prepared in f->act, to their rows. */
-static void gather_part(void *ctx, int part, int thread)
+/* Copies the input of a row's token, which is prepared in f->act. */
+static void gather_row(void *ctx, int r, int thread)
 {
     const struct layer_step *step = ctx;
     const struct forward *f = step->f;
     const struct experts *s = &f->experts;
-    const int end = (part + 1) * LINEAR_TOKENS, n = step->n * step->layer->experts.n_used;
     const size_t embd = (size_t)f->model->n_embd, groups = embd / KN_GROUP;
+    const size_t to = (size_t)r, from = (size_t)s->token[r];
     const bool floats = f->watch || !kn_is_quantized(step->layer->experts.gate.type) ||
                         !kn_is_quantized(step->layer->experts.up.type);
     (void)thread;
-    for (int r = part * LINEAR_TOKENS; r < end && r < n; r++) {
-        const size_t to = (size_t)r, from = (size_t)s->token[r];
-        memcpy(s->in.q + to * embd, f->act.q + from * embd, embd);
-        memcpy(s->in.d + to * groups, f->act.d + from * groups, groups * sizeof(float));
-        memcpy(s->in.sum + to * groups, f->act.sum + from * groups, groups * sizeof(int32_t));
-        if (floats) memcpy(s->x + to * embd, f->act.x + from * embd, embd * sizeof(float));
-    }
+    memcpy(s->in.q + to * embd, f->act.q + from * embd, embd);
+    memcpy(s->in.d + to * groups, f->act.d + from * groups, groups * sizeof(float));
+    memcpy(s->in.sum + to * groups, f->act.sum + from * groups, groups * sizeof(int32_t));
+    if (floats) memcpy(s->x + to * embd, f->act.x + from * embd, embd * sizeof(float));
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -265,13 +254,11 @@ static void run_product(const struct layer_step *step, int n_out,
                    run_panels, &p);
 }
 
-static void quantize_part(void *ctx, int part, int thread)
+static void quantize_row(void *ctx, int r, int thread)
 {
     const struct layer_step *step = ctx;
-    const int end = (part + 1) * LINEAR_TOKENS, n = step->n * step->layer->experts.n_used;
     (void)thread;
-    for (int r = part * LINEAR_TOKENS; r < end && r < n; r++)
-        linear_quantize(step->f, &step->f->experts.in_down, step->f->experts.gate, r);
+    linear_quantize(step->f, &step->f->experts.in_down, step->f->experts.gate, r);
 }
 
 /* ---- a layer --------------------------------------------------------------------------------- */
@@ -288,27 +275,25 @@ static void add_choices(const struct layer_step *step, int t, float *y)
 }
 
 /* The sum of the experts' rows and of the dense feed-forward or shared experts, in f->tmp. */
-static void combine_part(void *ctx, int part, int thread)
+static void combine_token(void *ctx, int t, int thread)
 {
     const struct layer_step *step = ctx;
     const struct forward *f = step->f;
     const struct model_experts *x = &step->layer->experts;
-    const int n_embd = f->model->n_embd, end = (part + 1) * LINEAR_TOKENS;
+    const int n_embd = f->model->n_embd;
     const float eps = f->model->norm_eps;
+    const size_t at = (size_t)t * (size_t)n_embd;
+    float *y = f->tmp + at, *sum = x->beside ? f->norm + at : y;
     (void)thread;
-    for (int t = part * LINEAR_TOKENS; t < end && t < step->n; t++) {
-        const size_t at = (size_t)t * (size_t)n_embd;
-        float *y = f->tmp + at, *sum = x->beside ? f->norm + at : y;
-        if (step->layer->gate.n_out && !x->beside)
-            linear_scale(y, f->experts.shared[t], n_embd);
-        else
-            memset(sum, 0, (size_t)n_embd * sizeof *sum);
-        add_choices(step, t, sum);
-        if (!x->beside) continue;
-        f->kernels->rmsnorm(y, y, x->dense_post_norm, n_embd, eps);
-        f->kernels->rmsnorm(sum, sum, x->post_norm, n_embd, eps);
-        f->kernels->add(y, sum, n_embd);
-    }
+    if (step->layer->gate.n_out && !x->beside)
+        linear_scale(y, f->experts.shared[t], n_embd);
+    else
+        memset(sum, 0, (size_t)n_embd * sizeof *sum);
+    add_choices(step, t, sum);
+    if (!x->beside) return;
+    f->kernels->rmsnorm(y, y, x->dense_post_norm, n_embd, eps);
+    f->kernels->rmsnorm(sum, sum, x->post_norm, n_embd, eps);
+    f->kernels->add(y, sum, n_embd);
 }
 
 /* The dense feed-forward or the shared experts, to f->tmp. */
@@ -356,42 +341,37 @@ static void run_chosen(struct layer_step *step)
     struct forward *f = step->f;
     struct experts *s = &f->experts;
     const struct model_experts *x = &step->layer->experts;
-    const int rows = linear_parts(step->n * x->n_used, LINEAR_TOKENS);
+    const int rows = step->n * x->n_used;
     sort_rows(s, x, step->n);
-    pool_run(f->pool, rows, gather_part, step);
+    linear_each(f, rows, gather_row, step);
     watch_rows(step, &x->gate, s->x);
     watch_rows(step, &x->up, s->x);
     run_product(step, x->n_ff, multiply_gate);
     watch_rows(step, &x->down, s->gate);
-    if (kn_is_quantized(x->down.type)) pool_run(f->pool, rows, quantize_part, step);
+    if (kn_is_quantized(x->down.type)) linear_each(f, rows, quantize_row, step);
     run_product(step, f->model->n_embd, multiply_down);
 }
 
 void experts_run(struct layer_step *step)
 {
-    struct forward *f = step->f;
-    const int tokens = linear_parts(step->n, LINEAR_TOKENS);
     route(step);
-    pool_run(f->pool, tokens, choose_part, step);
-    if (step->layer->experts.beside) prepare(step, f->x, step->layer->experts.norm);
+    linear_each(step->f, step->n, choose_token, step);
+    if (step->layer->experts.beside) prepare(step, step->f->x, step->layer->experts.norm);
     run_chosen(step);
     if (step->layer->gate.n_out) run_shared(step);
-    pool_run(f->pool, tokens, combine_part, step);
+    linear_each(step->f, step->n, combine_token, step);
 }
 
 /* ---- for a GPU ------------------------------------------------------------------------------- */
 
-static void sum_part(void *ctx, int part, int thread)
+static void sum_token(void *ctx, int t, int thread)
 {
     const struct layer_step *step = ctx;
     const size_t n_embd = (size_t)step->f->model->n_embd;
-    const int end = (part + 1) * LINEAR_TOKENS;
+    float *y = step->f->tmp + (size_t)t * n_embd;
     (void)thread;
-    for (int t = part * LINEAR_TOKENS; t < end && t < step->n; t++) {
-        float *y = step->f->tmp + (size_t)t * n_embd;
-        memset(y, 0, n_embd * sizeof *y);
-        add_choices(step, t, y);
-    }
+    memset(y, 0, n_embd * sizeof *y);
+    add_choices(step, t, y);
 }
 
 void experts_sum(struct forward *f, const struct experts_chosen *c, float *y)
@@ -403,5 +383,5 @@ void experts_sum(struct forward *f, const struct experts_chosen *c, float *y)
     f->tmp = y;
     prepare(&step, c->input, NULL);
     run_chosen(&step);
-    pool_run(f->pool, linear_parts(c->n, LINEAR_TOKENS), sum_part, &step);
+    linear_each(f, c->n, sum_token, &step);
 }

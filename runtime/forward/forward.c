@@ -5,13 +5,6 @@
 
 #include "base/pool.h"
 #include "runtime/cache/evict.h"
-#include "runtime/forward/attend.h"
-#include "runtime/forward/cis.h"
-#include "runtime/forward/experts.h"
-#include "runtime/forward/latent.h"
-#include "runtime/forward/layer_inputs.h"
-#include "runtime/forward/linear.h"
-#include "runtime/forward/recurrent.h"
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
@@ -90,30 +83,26 @@ void forward_plan(struct forward *f, const struct forward_opts *o, struct arena 
 /* ---- a layer --------------------------------------------------------------------------------- */
 
 struct residual_job {
-    struct forward *f;
+    const struct forward *f;
     const float *norm;
-    int n;
 };
 
-static void residual_part(void *ctx, int part, int thread)
+static void add_row(void *ctx, int t, int thread)
 {
     const struct residual_job *j = ctx;
     const struct forward *f = j->f;
-    const int end = (part + 1) * LINEAR_TOKENS, n_embd = f->model->n_embd;
+    const int n_embd = f->model->n_embd;
+    float *y = f->tmp + (size_t)t * (size_t)n_embd;
     (void)thread;
-    for (int t = part * LINEAR_TOKENS; t < end && t < j->n; t++) {
-        float *y = f->tmp + (size_t)t * (size_t)n_embd;
-        if (j->norm) f->kernels->rmsnorm(y, y, j->norm, n_embd, f->model->norm_eps);
-        if (f->model->residual_scale != 1.0f) linear_scale(y, f->model->residual_scale, n_embd);
-        f->kernels->add(f->x + (size_t)t * (size_t)n_embd, y, n_embd);
-    }
+    if (j->norm) f->kernels->rmsnorm(y, y, j->norm, n_embd, f->model->norm_eps);
+    if (f->model->residual_scale != 1.0f) linear_scale(y, f->model->residual_scale, n_embd);
+    f->kernels->add(f->x + (size_t)t * (size_t)n_embd, y, n_embd);
 }
 
 /* Adds f->tmp to the residual stream, normed if `norm` is not NULL, and scaled. */
 static void add_rows(const struct layer_step *s, const float *norm)
 {
-    struct residual_job job = {s->f, norm, s->n};
-    pool_run(s->f->pool, linear_parts(s->n, LINEAR_TOKENS), residual_part, &job);
+    linear_each(s->f, s->n, add_row, &(struct residual_job){s->f, norm});
 }
 
 /* What an operation computed for MODEL_ADD. */
@@ -156,24 +145,22 @@ static void run_qkv(struct layer_step *s)
     linear_run(&qkv);
 }
 
-/* A few tokens: multiplies attention's output by its gate. */
-static void open_part(void *ctx, int part, int thread)
+/* Multiplies a token's attention by its gate. */
+static void open_row(void *ctx, int t, int thread)
 {
     const struct layer_step *s = ctx;
     const struct forward *f = s->f;
     const struct model_heads h = model_heads(f->model, s->layer->is_windowed);
-    const int n_q = heads_n_q(&h), end = (part + 1) * LINEAR_TOKENS;
+    const int n_q = heads_n_q(&h);
+    float *a = f->att + (size_t)t * (size_t)n_q;
     (void)thread;
-    for (int t = part * LINEAR_TOKENS; t < end && t < s->n; t++) {
-        float *a = f->att + (size_t)t * (size_t)n_q;
-        f->kernels->sigmoid_mul(a, f->open + (size_t)t * (size_t)n_q, a, n_q);
-    }
+    f->kernels->sigmoid_mul(a, f->open + (size_t)t * (size_t)n_q, a, n_q);
 }
 
 static void run_attend(struct layer_step *s)
 {
     attend_run(s);
-    if (s->layer->is_gated) pool_run(s->f->pool, linear_parts(s->n, LINEAR_TOKENS), open_part, s);
+    if (s->layer->is_gated) linear_each(s->f, s->n, open_row, s);
 }
 
 static void run_gate(struct layer_step *s)
@@ -192,25 +179,22 @@ static void scale(struct layer_step *s)
     linear_scale(s->f->x, *s->layer->out_scale, s->n * s->f->model->n_embd);
 }
 
-/* A few tokens: subtracts the mean of each row of the residual stream. */
-static void centre_part(void *ctx, int part, int thread)
+/* Subtracts the mean of a row of the residual stream. */
+static void centre_row(void *ctx, int t, int thread)
 {
-    const struct residual_job *j = ctx;
-    const int end = (part + 1) * LINEAR_TOKENS, n_embd = j->f->model->n_embd;
+    const struct forward *f = ctx;
+    const int n_embd = f->model->n_embd;
+    float *x = f->x + (size_t)t * (size_t)n_embd;
+    double sum = 0.0;
     (void)thread;
-    for (int t = part * LINEAR_TOKENS; t < end && t < j->n; t++) {
-        float *x = j->f->x + (size_t)t * (size_t)n_embd;
-        double sum = 0.0;
-        for (int i = 0; i < n_embd; i++) sum += (double)x[i];
-        const float mean = (float)(sum / n_embd);
-        for (int i = 0; i < n_embd; i++) x[i] -= mean;
-    }
+    for (int i = 0; i < n_embd; i++) sum += (double)x[i];
+    const float mean = (float)(sum / n_embd);
+    for (int i = 0; i < n_embd; i++) x[i] -= mean;
 }
 
 static void centre(struct layer_step *s)
 {
-    struct residual_job job = {.f = s->f, .n = s->n};
-    pool_run(s->f->pool, linear_parts(s->n, LINEAR_TOKENS), centre_part, &job);
+    linear_each(s->f, s->n, centre_row, s->f);
 }
 
 static void (*const run_op[MODEL_N_OPS])(struct layer_step *) = {
@@ -241,7 +225,7 @@ static void embed(struct forward *f, const int32_t *ids, int n)
     for (int t = 0; t < n; t++) {
         assert(ids[t] >= 0 && ids[t] < m->n_vocab);
         float *x = f->x + (size_t)t * (size_t)m->n_embd;
-        f->kernels->row[m->embedding.type](x, &m->embedding, ids[t]);
+        kn_row(x, &m->embedding, ids[t]);
         if (m->embed_scale != 1.0f) linear_scale(x, m->embed_scale, m->n_embd);
     }
 }

@@ -10,8 +10,8 @@
  * the square of the magnitude.
  *
  *   forward.c  a chunk, a layer, logits       linear.h  products with matrices
- *   attend.h   units and attention            cis.h     scores of retaining heads
- *   score.h    all other scores            mtp.h     the layer that proposes tokens */
+ *   attend.c   units and attention            cis.c     scores of retaining heads
+ *   score.c    all other scores               mtp.h     the layer that proposes tokens */
 #ifndef RETAIN_RUNTIME_FORWARD_FORWARD_H
 #define RETAIN_RUNTIME_FORWARD_FORWARD_H
 

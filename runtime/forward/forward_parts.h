@@ -1,13 +1,15 @@
-/* forward_parts: the state of the CPU's forward pass, which its files share: forward.c, linear.c,
- * attend.c, cis.c and score.c. Others use forward.h. */
+/* forward_parts: the state of the CPU's forward pass and the functions that its files share. Others
+ * use forward.h. */
 #ifndef RETAIN_RUNTIME_FORWARD_FORWARD_PARTS_H
 #define RETAIN_RUNTIME_FORWARD_FORWARD_PARTS_H
 
 #include "runtime/cache/cache.h"
 #include "runtime/cache/policy.h"
+#include "runtime/forward/linear.h"
 #include "runtime/model/model.h"
 #include "runtime/model/retaining.h"
 
+struct forward_opts;
 struct pool;
 union evict_slot;
 
@@ -94,7 +96,7 @@ struct forward {
     struct experts experts;
     struct kn_act act, act_score;
     struct kn_act *unscored; /* [n_layer] of FORWARD_SCORE_BATCH rows: like act_score */
-    float *partial;          /* softmaxes before merging: attend.h */
+    float *partial;          /* softmaxes before merging: attend.c */
     float *logits;           /* [n_logits][n_vocab]: of the last chunk's last tokens */
     /* for the policy; NULL if it needs none */
     union evict_slot *slots; /* [slots of the pool] for score_values and evict */
@@ -116,5 +118,133 @@ static inline const struct kn_rope *forward_rope(const struct forward *f,
 {
     return l->is_windowed ? &f->windowed : l->no_rope ? &f->still : &f->rope;
 }
+
+/* A chunk in one layer's operation. */
+struct layer_step {
+    struct forward *f;
+    struct cache *c;
+    const struct model_layer *layer;
+    const struct model_op *op;
+    int index;  /* of the layer in the KV cache */
+    int n;      /* tokens in this chunk */
+    bool tried; /* they may be taken back: forward_try */
+};
+
+/* attend.c: appends a chunk's units to the cache and computes the attention of its queries.
+ *
+ * One token attends in parts of ATTEND_SPLIT slots, whose softmaxes are merged; many tokens attend
+ * in blocks of ATTEND_TOKENS, each block to all slots it sees. Retaining heads score the chunk in
+ * the same parallel job, since both read the projections and are independent.
+ *
+ * attend_plan takes the memory of partial softmaxes; `longest`: the capacity of the largest head.
+ * attend_run finishes q and k of f->qkv (norms), packs k and v after the units of every head, and
+ * computes the attention output in f->att. The new units count as the heads' from then on. */
+void attend_plan(struct forward *f, int longest, struct arena *a);
+void attend_run(struct layer_step *s);
+
+/* latent.c: the products of latent attention (struct model_latent) that come before and after the
+ * attention of one KV head: a chunk's queries and keys to f->qkv, its output from f->att to
+ * f->latent.q, [n][n_head * n_value]. */
+void latent_plan(struct forward *f, struct arena *a);
+void latent_run(struct layer_step *s);
+void latent_values(struct layer_step *s);
+
+/* ---- scores ---------------------------------------------------------------------------------- */
+
+/* cis.c: the scores that retaining heads predict (causal importance scores; Locret, arXiv
+ * 2410.01805).
+ *
+ * A chunk's units are scored while it attends. A retaining head's weights are read completely
+ * however few tokens it scores, so a generated token keeps its input and the score 0 until
+ * FORWARD_SCORE_BATCH of them can be scored together, or until their scores are needed. */
+
+/* Whether the policy evicts by these scores. */
+bool cis_used(const struct forward *f);
+/* Takes memory for the inputs of retaining heads: of a chunk, and of tokens not yet scored. */
+void cis_plan(struct forward *f, struct arena *a);
+/* Scoring of a chunk as parts of work; a part computes scores or, for one token, keeps its
+ * input. */
+int cis_parts(const struct forward *f, int n);
+void cis_part(const struct layer_step *s, int part, int thread);
+/* Writes the chunk's scores next to the units after the `len` of every head. */
+void cis_write(const struct layer_step *s);
+/* Scores the newest units that have no score yet. */
+void cis_score(struct forward *f, struct cache *c);
+
+/* Inputs of n units, which another device computed: [n][n_in] for each of the first n_layer layers.
+ * The last unit's slot is len + behind - 1 in each head: 0 = it counts as the head's, n = none of
+ * the n units does yet. */
+struct cis_given {
+    int n_layer, n, behind;
+    const float *rows;
+    size_t stride; /* numbers between layers */
+};
+void cis_score_given(struct forward *f, struct cache *c, const struct cis_given *g);
+
+/* score.c: the values by which a policy compares units. Scores that depend on a token alone (CIS,
+ * position, random) are stored with its units. Scores of keys are computed here, and the CIS of
+ * units that were read before there were heads.
+ *
+ * Near-duplicate keys split the attention that one of them would get. For policies with this
+ * penalty, a score, the logarithm of a predicted share, is lowered by a quarter of the logarithm of
+ * the number of the head's units with the same signs (kernels.h), averaged over two tables of eight
+ * signs; factors of a half and one retained less (quant/eval/notes). So repeated text cannot
+ * displace text that occurs once. */
+
+/* Units before position `from` (0 = none) were read without heads. Their keys and values in the
+ * cache are scored now, and again whenever units are compared, because a unit that recall returned
+ * has no score of these heads. Only where context_can_adopt. */
+void score_adopt(struct forward *f, struct cache *c, int64_t from);
+/* Fills f->slots with the values by which units are compared. */
+void score_values(struct forward *f, struct cache *c);
+
+/* ---- layers with other parts ----------------------------------------------------------------- */
+
+/* experts.c: the feed-forward of layers with experts (struct model_experts).
+ *
+ * A chunk's rows, one per token and chosen expert, are sorted by expert, so that the weights of an
+ * expert are read once per chunk, and those that no token chose are not read. One token reads the
+ * weights of its n_used experts. Which rows are computed together changes no bit.
+ *
+ * experts_run computes the feed-forward of the step's layer, before its norm, to f->tmp. */
+void experts_plan(struct forward *f, struct arena *a); /* nothing without experts */
+void experts_run(struct layer_step *s);
+
+/* For layers on a GPU whose experts are in host memory: `f` has nothing but what experts_sum needs.
+ * y[t] becomes the sum of the outputs of token t's chosen experts, times their weights. */
+struct experts_chosen {
+    int layer, n;
+    const float *input;    /* [n][n_embd] of the experts, normed */
+    const int32_t *chosen; /* [n][n_used], like weight */
+    const float *weight;
+};
+void experts_plan_alone(struct forward *f, const struct forward_opts *o, struct arena *a);
+void experts_sum(struct forward *f, const struct experts_chosen *c, float *y);
+
+/* layer_inputs.c: the separate inputs of each layer, struct model_layer_inputs.
+ *
+ * layer_inputs_run computes the inputs of all layers for n tokens whose embeddings are in f->x,
+ * layer_inputs_join f->gate [n][layer_inputs.n] = gelu(input_gate x) * input, the input of the
+ * matrix input_out. */
+void layer_inputs_plan(struct forward *f, struct arena *a);
+void layer_inputs_run(struct forward *f, const int32_t *ids, int n);
+void layer_inputs_join(struct layer_step *s);
+
+/* recurrent.c: the recurrent part of a layer, in the order of struct model_recurrent.
+ *
+ * A chunk's tokens pass through the state one after the other, each head (and each 64 columns of
+ * its state) in parallel: the recurrence is a few per cent of a layer's arithmetic, and the result
+ * does not depend on how a text is split into chunks. */
+struct recurrent_state_shape recurrent_shape_of(const struct model *m);
+void recurrent_plan(struct forward *f, struct arena *a);
+/* Runs a chunk: the input of the matrix `out` is in f->recurrent.y afterwards. The state of tokens
+ * that are tried stays the one in front of them. */
+void recurrent_run(struct layer_step *s);
+/* Repeats the steps that the cache's state holds in `step`, in all layers from first_layer on: the
+ * state becomes the one after that token. */
+void recurrent_repeat(struct forward *f, struct cache *c);
+/* Adds token i of those that were tried last to the state of all layers; those before it were
+ * added. */
+void recurrent_accept(struct forward *f, struct cache *c, int i);
 
 #endif

@@ -1,11 +1,10 @@
-#include "runtime/forward/gpu_check.h"
+#include "runtime/forward/engine.h"
 
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 
 #include "runtime/forward/context.h"
-#include "runtime/forward/engine.h"
 
 /* Logits of two correct implementations differ by 0.1 of their size, because of different rounding
  * (quant/eval/notes/device.md); those of a wrong one by more than their size. */

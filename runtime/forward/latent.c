@@ -1,12 +1,8 @@
-#include "runtime/forward/latent.h"
+#include "runtime/forward/forward_parts.h"
 
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/pool.h"
-#include "runtime/forward/attend.h"
-#include "runtime/forward/forward_parts.h"
-#include "runtime/forward/linear.h"
 
 #define BLOCK 64 /* tokens of one head that share a pass over its matrix */
 
@@ -120,23 +116,21 @@ static void query_part(void *ctx, int part, int thread)
                  out + t * rank, q + t * stride + plain);
 }
 
-/* A few tokens: norms what the next products read, and completes the keys. */
-static void norm_part(void *ctx, int part, int thread)
+/* Norms what the next products read of a token, and completes its key. */
+static void norm_row(void *ctx, int t, int thread)
 {
     const struct layer_step *s = ctx;
     const struct forward *f = s->f;
     const struct model *m = f->model;
     const struct model_latent_part *l = &s->layer->latent;
-    const int end = (part + 1) * LINEAR_TOKENS, q_rank = m->latent.q_rank;
+    const int q_rank = m->latent.q_rank;
+    float *down = q_rank ? f->latent.down + (size_t)t * (size_t)q_rank : NULL;
+    float *kv = f->latent.kv + (size_t)t * (size_t)m->head_dim;
     (void)thread;
-    for (int t = part * LINEAR_TOKENS; t < end && t < s->n; t++) {
-        float *down = q_rank ? f->latent.down + (size_t)t * (size_t)q_rank : NULL;
-        float *kv = f->latent.kv + (size_t)t * (size_t)m->head_dim;
-        if (down) f->kernels->rmsnorm(down, down, l->q_norm, q_rank, MODEL_LATENT_EPS);
-        f->kernels->rmsnorm(kv, kv, l->kv_norm, m->latent.rank, MODEL_LATENT_EPS);
-        join_row(m, f->qkv + (size_t)t * (size_t)model_n_qkv(m) + (size_t)model_n_q(m), kv,
-                 kv + m->latent.rank);
-    }
+    if (down) f->kernels->rmsnorm(down, down, l->q_norm, q_rank, MODEL_LATENT_EPS);
+    f->kernels->rmsnorm(kv, kv, l->kv_norm, m->latent.rank, MODEL_LATENT_EPS);
+    join_row(m, f->qkv + (size_t)t * (size_t)model_n_qkv(m) + (size_t)model_n_q(m), kv,
+             kv + m->latent.rank);
 }
 
 void latent_run(struct layer_step *s)
@@ -153,7 +147,7 @@ void latent_run(struct layer_step *s)
         linear_add(&first, &l->q, NULL, f->latent.q, n_q);
     linear_add(&first, &l->k, NULL, f->latent.kv, m->head_dim);
     linear_run(&first);
-    pool_run(f->pool, linear_parts(s->n, LINEAR_TOKENS), norm_part, s);
+    linear_each(f, s->n, norm_row, s);
     if (q_rank) linear_add(&second, &l->q, NULL, f->latent.q, n_q);
     if (q_rank) linear_run(&second);
     run_heads(s, query_part);

@@ -1,11 +1,6 @@
-#include "runtime/forward/layer_inputs.h"
+#include "runtime/forward/forward_parts.h"
 
 #include <math.h>
-
-#include "base/pool.h"
-#include "runtime/forward/attend.h"
-#include "runtime/forward/forward_parts.h"
-#include "runtime/forward/linear.h"
 
 static size_t row_of(const struct model *m)
 {
@@ -20,39 +15,35 @@ void layer_inputs_plan(struct forward *f, struct arena *a)
 }
 
 struct job {
-    struct forward *f;
+    const struct forward *f;
     const int32_t *ids;
-    int n;
 };
 
-/* A few tokens: norms the projections and adds the tokens' own inputs. */
-static void add_part(void *ctx, int part, int thread)
+/* Norms a token's projections and adds its own inputs. */
+static void add_own(void *ctx, int t, int thread)
 {
     const struct job *j = ctx;
     const struct forward *f = j->f;
     const struct model *m = f->model;
     const struct model_layer_inputs *p = &m->layer_inputs;
-    const int all = (int)row_of(m), end = (part + 1) * LINEAR_TOKENS;
+    const int all = (int)row_of(m);
     float *own = f->layer_rows + (size_t)thread * (size_t)all;
-    for (int t = part * LINEAR_TOKENS; t < end && t < j->n; t++) {
-        float *x = f->layer_inputs + (size_t)t * (size_t)all;
-        for (int i = 0; i < all; i += p->n)
-            f->kernels->rmsnorm(x + i, x + i, p->norm, p->n, m->norm_eps);
-        f->kernels->row[p->embedding.type](own, &p->embedding, j->ids[t]);
-        linear_scale(own, sqrtf((float)p->n), all);
-        f->kernels->add(x, own, all);
-        linear_scale(x, sqrtf(0.5f), all);
-    }
+    float *x = f->layer_inputs + (size_t)t * (size_t)all;
+    for (int i = 0; i < all; i += p->n)
+        f->kernels->rmsnorm(x + i, x + i, p->norm, p->n, m->norm_eps);
+    kn_row(own, &p->embedding, j->ids[t]);
+    linear_scale(own, sqrtf((float)p->n), all);
+    f->kernels->add(x, own, all);
+    linear_scale(x, sqrtf(0.5f), all);
 }
 
 void layer_inputs_run(struct forward *f, const int32_t *ids, int n)
 {
     const struct model *m = f->model;
-    struct job job = {f, ids, n};
     struct linear l = {.f = f, .x = f->x, .n = n, .scale = 1.0f / sqrtf((float)m->n_embd)};
     linear_add(&l, &m->layer_inputs.projection, NULL, f->layer_inputs, (int)row_of(m));
     linear_run(&l);
-    pool_run(f->pool, linear_parts(n, LINEAR_TOKENS), add_part, &job);
+    linear_each(f, n, add_own, &(struct job){f, ids});
 }
 
 void layer_inputs_join(struct layer_step *s)

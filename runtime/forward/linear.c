@@ -1,15 +1,32 @@
-#include "runtime/forward/linear.h"
+#include "runtime/forward/forward_parts.h"
 
 #include <math.h>
 
-#include "base/arena.h"
 #include "base/pool.h"
-#include "runtime/forward/forward_parts.h"
 
 /* One token: as many panels per span as kernels read at once. Many tokens: more, since each span
  * packs the tokens' numbers again. */
 #define SPAN_ONE  8
 #define SPAN_MANY 16
+#define TOKENS    16 /* per part of work that is split by tokens */
+
+struct each {
+    void (*fn)(void *ctx, int t, int thread);
+    void *ctx;
+    int n;
+};
+
+static void each_part(void *ctx, int part, int thread)
+{
+    const struct each *j = ctx;
+    for (int t = part * TOKENS; t < (part + 1) * TOKENS && t < j->n; t++) j->fn(j->ctx, t, thread);
+}
+
+void linear_each(const struct forward *f, int n, void (*fn)(void *ctx, int t, int thread),
+                 void *ctx)
+{
+    pool_run(f->pool, linear_parts(n, TOKENS), each_part, &(struct each){fn, ctx, n});
+}
 
 /* ---- the input ------------------------------------------------------------------------------- */
 
@@ -41,19 +58,15 @@ static bool reads_integers(const struct linear *l)
     return false;
 }
 
-static void prepare_part(void *ctx, int part, int thread)
+static void prepare_row(void *ctx, int t, int thread)
 {
     (void)thread;
     const struct linear *l = ctx;
     struct forward *f = l->f;
-    const bool integers = l->integers || reads_integers(l);
-    int end = (part + 1) * LINEAR_TOKENS;
-    for (int t = part * LINEAR_TOKENS; t < end && t < l->n; t++) {
-        size_t at = (size_t)t * (size_t)f->act.n_in;
-        if (l->norm)
-            f->kernels->rmsnorm(f->norm + at, l->x + at, l->norm, f->act.n_in, f->model->norm_eps);
-        if (integers) linear_quantize(f, &f->act, f->act.x, t);
-    }
+    size_t at = (size_t)t * (size_t)f->act.n_in;
+    if (l->norm)
+        f->kernels->rmsnorm(f->norm + at, l->x + at, l->norm, f->act.n_in, f->model->norm_eps);
+    if (l->integers || reads_integers(l)) linear_quantize(f, &f->act, f->act.x, t);
 }
 
 void linear_prepare(struct linear *l, int n_in)
@@ -61,7 +74,7 @@ void linear_prepare(struct linear *l, int n_in)
     struct forward *f = l->f;
     f->act.n_in = n_in;
     f->act.x = l->norm ? f->norm : l->x;
-    pool_run(f->pool, linear_parts(l->n, LINEAR_TOKENS), prepare_part, l);
+    linear_each(f, l->n, prepare_row, l);
 }
 
 /* ---- the products ---------------------------------------------------------------------------- */

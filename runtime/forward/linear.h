@@ -19,8 +19,7 @@ struct arena;
 struct forward;
 struct model_layer;
 
-#define LINEAR_TOKENS 16 /* tokens per part of work, if work is split by tokens */
-#define LINEAR_MAX    4
+#define LINEAR_MAX 4
 
 /* y = f(gate) * up, for n numbers; y may be gate. */
 typedef void linear_gated(float *y, const float *gate, const float *up, int n);
@@ -47,6 +46,10 @@ static inline int linear_parts(int n, int size) /* parts of n items, `size` item
 {
     return (n + size - 1) / size;
 }
+
+/* Calls fn for n tokens, or rows, on the pool's threads. */
+void linear_each(const struct forward *f, int n, void (*fn)(void *ctx, int t, int thread),
+                 void *ctx);
 
 /* x[i] *= scale, for n numbers. */
 void linear_scale(float *x, float scale, int n);

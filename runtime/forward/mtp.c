@@ -3,7 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "runtime/forward/linear.h"
 #include "runtime/token/sampler.h"
 
 static const struct policy keeps_all = {.scorer = POLICY_KEEP_ALL};
@@ -76,13 +75,11 @@ static struct cuda_context_opts device_opts(const struct model *m, const struct 
 struct mtp_bytes mtp_device_bytes(const struct cuda *g, const struct model *m)
 {
     struct model own;
-    size_t cache, scratch;
     set_model(&own, m);
     const struct cache_shape shape = shape_of(&own, KN_KV_F16);
     const struct cuda_context_opts o = device_opts(&own, &shape);
-    cuda_context_plan(g, &o, &cache, &scratch);
-    return (struct mtp_bytes){cache + scratch,
-                              cache_plan_bytes(&shape) + cuda_context_locked_bytes(g, &o)};
+    const struct cuda_bytes n = cuda_context_plan(g, &o);
+    return (struct mtp_bytes){n.cache + n.scratch, cache_plan_bytes(&shape) + n.locked};
 }
 
 int mtp_open_device(struct mtp *p, struct cuda *g, const struct model *m, struct cuda_context *of,

@@ -5,10 +5,7 @@
 
 #include "base/system.h"
 #include "runtime/cuda/cuda.h"
-#include "runtime/forward/experts.h"
-#include "runtime/forward/forward.h"
 #include "runtime/forward/mtp.h"
-#include "runtime/forward/recurrent.h"
 
 /* weights are read once per chunk; larger chunks gain little on a CPU */
 #define CHUNK_DEFAULT 256
@@ -368,7 +365,9 @@ static void count(struct plan *p, const struct asked *q)
     p->unit_bytes = cache_unit_bytes(&shape);
     if (q->gpu) {
         const struct cuda_context_opts co = plan_device_opts(p, q->m, q->h, &shape);
-        cuda_context_plan(q->gpu, &co, &p->cache_bytes, &p->scratch_bytes);
+        const struct cuda_bytes n = cuda_context_plan(q->gpu, &co);
+        p->cache_bytes = n.cache;
+        p->scratch_bytes = n.scratch;
         if (p->proposes) p->scratch_bytes += mtp_device_bytes(q->gpu, q->m).device;
         return;
     }
@@ -403,27 +402,25 @@ static int limit_of(const struct plan *p, const struct asked *q, int64_t *limit,
     return rc;
 }
 
+static bool exceeds(struct plan *p, const struct asked *q, int64_t limit, int budget)
+{
+    set_budget(p, q, budget);
+    count(p, q);
+    return (int64_t)plan_total_bytes(p) > limit;
+}
+
 /* The largest budget up to `max` whose total fits; 0 = none. The cost grows with the budget. */
 static int largest_budget(struct plan *p, const struct asked *q, int64_t limit, int max)
 {
     int lo = 0, hi = max;
     while (lo < hi) {
         int mid = lo + (hi - lo + 1) / 2;
-        set_budget(p, q, mid);
-        count(p, q);
-        if ((int64_t)plan_total_bytes(p) <= limit)
-            lo = mid;
-        else
+        if (exceeds(p, q, limit, mid))
             hi = mid - 1;
+        else
+            lo = mid;
     }
     return lo;
-}
-
-static bool exceeds(struct plan *p, const struct asked *q, int64_t limit, int budget)
-{
-    set_budget(p, q, budget);
-    count(p, q);
-    return (int64_t)plan_total_bytes(p) > limit;
 }
 
 /* On a GPU that is short of memory, units have priority over long chunks. */
@@ -490,12 +487,6 @@ static int default_budget(const struct plan *p, const struct asked *q)
     return room < PLAN_BUDGET_MIN ? PLAN_BUDGET_MIN : room;
 }
 
-static int check_gpu(const struct plan *p, const struct asked *q, struct err *e)
-{
-    const struct cuda_choice c = {q->m, &p->rules, p->k_type, p->v_type};
-    return q->gpu || q->first ? cuda_supports(&c, e) : 0;
-}
-
 static void note_positions(struct plan *p, const struct model *m)
 {
     int longest = longest_head(p);
@@ -527,12 +518,11 @@ static int check_first(struct plan *p, const struct asked *q, struct err *e)
     const struct cache_shape shape = plan_shape(p, q->m);
     const struct cuda_context_opts o = plan_device_opts(p, q->m, q->h, &shape);
     const size_t weights = cuda_weights_bytes(q->m) + cuda_heads_bytes(q->h);
-    size_t cache, scratch;
     int64_t free_bytes;
     if (!q->first) return 0;
-    cuda_context_plan(q->first, &o, &cache, &scratch);
+    const struct cuda_bytes n = cuda_context_plan(q->first, &o);
     p->device_layers = q->m->n_device;
-    p->device_bytes = weights + cache + scratch;
+    p->device_bytes = weights + n.cache + n.scratch;
     int rc = cuda_free_bytes(q->first, &free_bytes, e);
     if (rc) return rc;
     int64_t limit = free_bytes - free_bytes / 16;
@@ -591,7 +581,7 @@ int plan_make(struct plan *p, struct model *m, struct retaining *h, struct cuda 
     /* keys of few bits are less than half as wrong with centres */
     if (m->centres && !o->kv.plain && p->k_type == KN_KV_Q4) p->k_type = KN_KV_S4;
     if (m->centres && p->k_type == KN_KV_Q5) p->k_type = KN_KV_S5;
-    if (!rc) rc = check_gpu(p, &q, e);
+    if (!rc && gpu) rc = cuda_supports(m, p->k_type, p->v_type, e);
     if (rc) return rc;
     choose_steps(p, &q);
     if (p->n_logits < rows_to_try(&q)) p->n_logits = rows_to_try(&q);

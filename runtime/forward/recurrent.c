@@ -1,12 +1,9 @@
-#include "runtime/forward/recurrent.h"
+#include "runtime/forward/forward_parts.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "base/pool.h"
-#include "runtime/forward/attend.h"
-#include "runtime/forward/forward_parts.h"
-#include "runtime/forward/linear.h"
 #include "runtime/model/recurrent.h"
 
 #define CHANNELS   256   /* per part of a convolution */
@@ -98,22 +95,20 @@ static void set_rates(const struct layer_step *s, int t)
     }
 }
 
-/* A few tokens: everything before the convolution. */
-static void prepare_part(void *ctx, int part, int thread)
+/* Everything of a token before the convolution. */
+static void prepare_row(void *ctx, int t, int thread)
 {
     const struct layer_step *s = ctx;
     const struct model_recurrent_shape *h = &s->f->model->recurrent;
     const struct recurrent_rows *r = &s->f->recurrent;
+    float *in = r->in + (size_t)t * (size_t)h->n_channel;
     (void)thread;
-    for (int t = part * LINEAR_TOKENS; t < (part + 1) * LINEAR_TOKENS && t < s->n; t++) {
-        if (h->kind != MODEL_CONVOLUTION) {
-            set_rates(s, t);
-            continue;
-        }
-        float *in = r->in + (size_t)t * (size_t)h->n_channel;
-        const float *gate = r->y + (size_t)t * (size_t)h->n_channel;
-        for (int i = 0; i < h->n_channel; i++) in[i] *= gate[i];
+    if (h->kind != MODEL_CONVOLUTION) {
+        set_rates(s, t);
+        return;
     }
+    const float *gate = r->y + (size_t)t * (size_t)h->n_channel;
+    for (int i = 0; i < h->n_channel; i++) in[i] *= gate[i];
 }
 
 static void convolve_part(void *ctx, int part, int thread)
@@ -138,20 +133,18 @@ static void convolve_part(void *ctx, int part, int thread)
 }
 
 /* Makes queries and keys of the delta rule vectors of length 1 (and 1 / sqrt(key_dim)). */
-static void unit_part(void *ctx, int part, int thread)
+static void unit_row(void *ctx, int t, int thread)
 {
     const struct layer_step *s = ctx;
     const struct forward *f = s->f;
     const struct model_recurrent_shape *h = &f->model->recurrent;
     const int dim = h->key_dim, n = h->n_key_head * dim;
     const float eps = LENGTH_EPS / (float)dim;
+    float *q = f->recurrent.in + (size_t)t * (size_t)h->n_channel, *k = q + n;
     (void)thread;
-    for (int t = part * LINEAR_TOKENS; t < (part + 1) * LINEAR_TOKENS && t < s->n; t++) {
-        float *q = f->recurrent.in + (size_t)t * (size_t)h->n_channel, *k = q + n;
-        for (int i = 0; i < n; i += dim) {
-            f->kernels->rmsnorm(q + i, q + i, f->recurrent.q_scale, dim, eps);
-            f->kernels->rmsnorm(k + i, k + i, f->recurrent.k_scale, dim, eps);
-        }
+    for (int i = 0; i < n; i += dim) {
+        f->kernels->rmsnorm(q + i, q + i, f->recurrent.q_scale, dim, eps);
+        f->kernels->rmsnorm(k + i, k + i, f->recurrent.k_scale, dim, eps);
     }
 }
 
@@ -201,8 +194,8 @@ static void norm_parts(const struct forward *f, float *y, int n, int size, const
         f->kernels->rmsnorm(y + i, y + i, same ? w : w + i, size, f->model->norm_eps);
 }
 
-/* A few tokens: norm and gate of the output. */
-static void finish_part(void *ctx, int part, int thread)
+/* Norm and gate of a token's output. */
+static void finish_row(void *ctx, int t, int thread)
 {
     const struct layer_step *s = ctx;
     const struct forward *f = s->f;
@@ -210,16 +203,14 @@ static void finish_part(void *ctx, int part, int thread)
     const struct recurrent_rows *r = &f->recurrent;
     const float *w = s->layer->recurrent.norm;
     const int n = recurrent_n_out(h);
+    float *y = r->y + (size_t)t * (size_t)n;
+    const float *gate = r->gate + (size_t)t * (size_t)n, *in = r->in + (size_t)t * (size_t)n;
     (void)thread;
-    for (int t = part * LINEAR_TOKENS; t < (part + 1) * LINEAR_TOKENS && t < s->n; t++) {
-        float *y = r->y + (size_t)t * (size_t)n;
-        const float *gate = r->gate + (size_t)t * (size_t)n, *in = r->in + (size_t)t * (size_t)n;
-        if (h->kind == MODEL_CONVOLUTION)
-            for (int i = 0; i < n; i++) y[i] = in[i] * gate[i];
-        if (h->kind == MODEL_DELTA) norm_parts(f, y, n, h->head_dim, w, true);
-        if (h->kind != MODEL_CONVOLUTION) f->kernels->silu_mul(y, gate, y, n);
-        if (h->kind == MODEL_SCAN && w) norm_parts(f, y, n, n / h->n_key_head, w, false);
-    }
+    if (h->kind == MODEL_CONVOLUTION)
+        for (int i = 0; i < n; i++) y[i] = in[i] * gate[i];
+    if (h->kind == MODEL_DELTA) norm_parts(f, y, n, h->head_dim, w, true);
+    if (h->kind != MODEL_CONVOLUTION) f->kernels->silu_mul(y, gate, y, n);
+    if (h->kind == MODEL_SCAN && w) norm_parts(f, y, n, n / h->n_key_head, w, false);
 }
 
 /* The state's part of a layer: from inputs and rates to y. */
@@ -229,7 +220,7 @@ static void step(struct layer_step *s)
     const struct model_recurrent_shape *h = &f->model->recurrent;
     const int blocks = linear_parts(h->head_dim, COLUMNS);
     pool_run(f->pool, linear_parts(h->n_channel, CHANNELS), convolve_part, s);
-    if (h->kind == MODEL_DELTA) pool_run(f->pool, linear_parts(s->n, LINEAR_TOKENS), unit_part, s);
+    if (h->kind == MODEL_DELTA) linear_each(f, s->n, unit_row, s);
     if (h->kind != MODEL_CONVOLUTION) pool_run(f->pool, h->n_head * blocks, recur_part, s);
 }
 
@@ -270,17 +261,15 @@ static void try_step(struct layer_step *s)
 
 void recurrent_run(struct layer_step *s)
 {
-    struct forward *f = s->f;
-    const int parts = linear_parts(s->n, LINEAR_TOKENS);
     project(s);
-    pool_run(f->pool, parts, prepare_part, s);
+    linear_each(s->f, s->n, prepare_row, s);
     if (s->n == 1)
         copy_step(s, 0, recurrent_state_step(&s->c->recurrent, s->layer->state_layer), false);
     if (s->tried)
         try_step(s);
     else
         step(s);
-    pool_run(f->pool, parts, finish_part, s);
+    linear_each(s->f, s->n, finish_row, s);
 }
 
 void recurrent_repeat(struct forward *f, struct cache *c)

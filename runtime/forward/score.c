@@ -1,11 +1,10 @@
-#include "runtime/forward/score.h"
+#include "runtime/forward/forward_parts.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "base/pool.h"
 #include "runtime/cache/evict.h"
-#include "runtime/forward/forward.h"
 
 struct job {
     struct forward *f;

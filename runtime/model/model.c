@@ -723,17 +723,16 @@ size_t model_embedding_bytes(const struct model *m)
     return kn_weight_bytes(row.type, 1, row.n_in);
 }
 
-void model_embedding(const struct model *m, const struct kernels *k, int32_t id, void *packed,
-                     float *out)
+void model_embedding(const struct model *m, int32_t id, void *packed, float *out)
 {
     struct kn_weight row = embedding_row(m);
     if (!model_on_device(m, embedding_item(m))) {
-        k->row[m->embedding.type](out, &m->embedding, id);
+        kn_row(out, &m->embedding, id);
         return;
     }
     row.data = memset(packed, 0, kn_weight_bytes(row.type, 1, row.n_in));
     load_range(&row, m, embedding_item(m), id, id + 1);
-    k->row[row.type](out, &row, 0);
+    kn_row(out, &row, 0);
 }
 
 int model_load(struct model *m, struct pool *p, int (*progress)(void *, int64_t, int64_t),

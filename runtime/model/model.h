@@ -508,8 +508,7 @@ int64_t model_item_bytes(const struct model_load_item *it);
 /* The input embedding of token id, [n_embd], without embed_scale: the same bits wherever the
  * weights are. If a device has the matrix, the row is packed again from the file, in `packed`:
  * model_embedding_bytes bytes, 0 if none are needed. After model_load. */
-void model_embedding(const struct model *m, const struct kernels *k, int32_t id, void *packed,
-                     float *out);
+void model_embedding(const struct model *m, int32_t id, void *packed, float *out);
 size_t model_embedding_bytes(const struct model *m);
 
 /* ---- for families --------------------------------------------------------------------------- */

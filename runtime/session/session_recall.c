@@ -48,7 +48,7 @@ static int keep(void *ctx, struct err *e)
 static void embed(void *ctx, int32_t id, float *out)
 {
     const struct session *s = ctx;
-    model_embedding(s->engine->model, s->engine->kernels, id, s->recall->embedding, out);
+    model_embedding(s->engine->model, id, s->recall->embedding, out);
 }
 
 /* Takes the archive's memory from `a`, backed or only planned. */

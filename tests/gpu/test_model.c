@@ -1,7 +1,7 @@
 /* The demo model on a GPU compared with the CPU: logits, survivors of an eviction,
  * repeatability. */
 #include "runtime/cuda/cuda.h"
-#include "runtime/forward/gpu_check.h"
+#include "runtime/forward/engine.h"
 #include "tests/emu/copy_cache.h"
 #include "tests/emu/side.h"
 #include "tests/unit/same_units.h"

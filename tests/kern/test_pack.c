@@ -128,7 +128,7 @@ TEST(test_table)
         const struct kernels *k = kn_table(list[n]);
         assert_non_null(k);
         assert_string_equal(k->isa, list[n]);
-        for (int t = 0; t < KN_TYPES; t++) assert_true(k->matmul[t] && k->row[t]);
+        for (int t = 0; t < KN_TYPES; t++) assert_non_null(k->matmul[t]);
         for (int t = 0; t < KN_KV_TYPES; t++) assert_true(k->kv_pack[t] && k->kv_unpack[t]);
         assert_true(k->score && k->quantize && k->rmsnorm && k->silu_mul && k->add && k->attend);
     }

@@ -30,8 +30,7 @@ static struct head head_new(struct rng *rng, enum kn_type type, int n_in, int n_
             kn_pack(KN_Q8, data, r, n_in, blocks);
         }
     }
-    for (int r = 0; r < n_hidden; r++)
-        kn_table("ref")->row[type](h.w1_float + (size_t)r * (size_t)n_in, &h.w1, r);
+    for (int r = 0; r < n_hidden; r++) kn_row(h.w1_float + (size_t)r * (size_t)n_in, &h.w1, r);
     return h;
 }
 

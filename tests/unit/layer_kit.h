@@ -8,7 +8,6 @@
 #include <math.h>
 
 #include "runtime/forward/forward.h"
-#include "runtime/forward/score.h"
 #include "runtime/model/retaining.h"
 #include "tests/unit/cache_kit.h"
 

@@ -216,7 +216,7 @@ static void check_packed(uint32_t type, const uint8_t *blocks, const float *want
     float *got = take(n * sizeof *got);
 
     blocks_pack(&w, 0, type, blocks);
-    kn_table("ref")->row[w.type](got, &w, 0);
+    kn_row(got, &w, 0);
     for (size_t i = 0; i < n && w.type >= KN_IQ4; i++)
         if (isfinite(want[i]) && !(fabsf(got[i] - want[i]) < 0x1p-122f))
             fail_msg("type %d: packed number %zu is %.9g, gguf-py says %.9g", (int)type, i,
@@ -344,7 +344,7 @@ TEST(test_panels)
 
         blocks_to_float(want, f->type, blocks, ROWS * COLS);
         for (int r = 0; r < ROWS; r++) {
-            kn_table("auto")->row[w.type](got, &w, r);
+            kn_row(got, &w, r);
             for (int k = 0; k < COLS; k++) {
                 const size_t at = (size_t)(r * COLS + k);
                 const double off = fabs((double)got[k] - (double)want[at]);
@@ -364,7 +364,6 @@ TEST(test_panels)
 TEST(test_embedding)
 {
     static float want[COLS], got[COLS];
-    const struct kernels *k = kn_table("auto");
     for (int i = 0; i < COUNT(formats); i++) {
         const struct format *f = &formats[i];
         AUTO_BUFFERS;
@@ -383,8 +382,8 @@ TEST(test_embedding)
         assert_int_equal(model_embedding_bytes(&here), 0);
         void *packed = take(model_embedding_bytes(&there));
         for (int r = ROWS - 1; r >= 0; r--) {
-            model_embedding(&here, k, r, NULL, want);
-            model_embedding(&there, k, r, packed, got);
+            model_embedding(&here, r, NULL, want);
+            model_embedding(&there, r, packed, got);
             assert_memory_equal(want, got, sizeof want);
         }
     }
@@ -453,7 +452,7 @@ TEST(test_pack_edges)
             put_half(blocks + b * (size_t)t->block_bytes + f->d, b % 2 ? 65504.0f : -65504.0f);
         w = pack_all(f, blocks, blocks_kernel_type(f->type, i % 2));
         for (int r = 0; r < ROWS; r++) {
-            kn_table("ref")->row[w.type](got, &w, r);
+            kn_row(got, &w, r);
             for (int k = 0; k < COLS; k++) assert_true(isfinite(got[k]));
         }
     }

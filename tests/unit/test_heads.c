@@ -15,7 +15,6 @@
 #include "runtime/cache/evict.h"
 #include "runtime/forward/context.h"
 #include "runtime/forward/engine.h"
-#include "runtime/forward/score.h"
 #include "runtime/model/blocks.h"
 #include "tests/unit/json_kit.h"
 

@@ -53,7 +53,6 @@ static void plan_index(struct archive *x, struct arena *a)
     x->id = arena_take(a, n, sizeof *x->id);
     x->word = arena_take(a, n, sizeof *x->word);
     x->flags = arena_take(a, n, sizeof *x->flags);
-    x->pieces = arena_take(a, (size_t)x->n_max, sizeof *x->pieces);
     x->weight = arena_take(a, n, sizeof *x->weight);
     x->value = arena_take(a, n, sizeof *x->value);
     x->peak = arena_take(a, n / ARCHIVE_BLOCK + 1, sizeof *x->peak);
@@ -91,7 +90,7 @@ size_t archive_index_bytes(const struct archive_opts *o, const struct cache_shap
 
 void archive_clear(struct archive *x)
 {
-    x->n = x->n_units = x->n_pieces = x->n_free = 0;
+    x->n = x->n_units = x->n_free = 0;
     x->n_seen = x->sentence = x->text_from = 0;
     memset(x->n_with, 0, ARCHIVE_WORDS * sizeof *x->n_with);
     memset(x->last_with, 0, ARCHIVE_WORDS * sizeof *x->last_with);
@@ -132,27 +131,46 @@ float archive_rarity(const struct archive *x, uint32_t word)
     return word ? archive_idf(x, x->n_with[word % ARCHIVE_WORDS]) : 0;
 }
 
-/* The number of pieces, from the i-th on, in the same stretch of ARCHIVE_PIECE positions: several
- * if the units were added at several times. They are dropped together, so that nothing
- * depends on those times. */
-static int n_in_stretch(const struct archive *x, int i)
+/* The first index, from `i` on, of a piece; x->n if there is none. */
+static int next_piece(const struct archive *x, int i)
+{
+    while (i < x->n && !archive_has_units(x, i)) i++;
+    return i;
+}
+
+/* The positions of the piece that begins at index `first`. */
+static int piece_length(const struct archive *x, int first)
 {
     int n = 1;
-    while (i + n < x->n_pieces &&
-           x->pieces[i + n].pos / ARCHIVE_PIECE == x->pieces[i].pos / ARCHIVE_PIECE)
-        n++;
+    while (first + n < x->n && !(x->flags[first + n] & (ARCHIVE_FIRST | ARCHIVE_TEXT))) n++;
     return n;
 }
 
-/* The sum of the cubed rarities of the words of n pieces; less for a question, which contains
+static uint32_t stretch_of(const struct archive *x, int i)
+{
+    return x->pos[i] / ARCHIVE_PIECE;
+}
+
+/* The end of the last piece in the same stretch of ARCHIVE_PIECE positions as the one at `first`:
+ * several if the units were added at several times. They are dropped together, so that nothing
+ * depends on those times. */
+static int stretch_end(const struct archive *x, int first)
+{
+    int end = first;
+    for (int i = first; i < x->n && stretch_of(x, i) == stretch_of(x, first);
+         i = next_piece(x, end))
+        end = i + piece_length(x, i);
+    return end;
+}
+
+/* The sum of the cubed rarities of the words of a stretch; less for a question, which contains
  * little information. */
-static float value_of(const struct archive *x, const struct archive_piece *p, int n)
+static float value_of(const struct archive *x, int first, int end)
 {
     float sum = 0;
-    uint32_t first = p->first, end = p[n - 1].first + p[n - 1].n;
-    for (uint32_t i = first; i < end; i++) {
+    for (int i = first; i < end; i++) {
         bool again = false;
-        for (uint32_t j = first; j < i; j++) again |= x->word[j] == x->word[i];
+        for (int j = first; j < i; j++) again |= x->word[j] == x->word[i];
         float idf = again ? 0 : archive_rarity(x, x->word[i]);
         sum += idf * idf * idf * (x->flags[i] & ARCHIVE_ASKS ? ARCHIVE_QUESTION : 1);
     }
@@ -167,21 +185,14 @@ static int compare_floats(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-static void free_slots(struct archive *x, uint32_t first, int n)
+/* The units of n positions were dropped; their text stays. */
+static void take_units(struct archive *x, int first, int n)
 {
     x->n_units -= n;
-    for (uint32_t i = first; x->units && i < first + (uint32_t)n; i++)
-        x->free_slots[x->n_free++] = x->slot[i];
-}
-
-/* Drops the units of a piece; its text stays. */
-static int drop_piece(struct archive *x, const struct archive_piece *p, struct err *e)
-{
-    int rc = x->units ? 0 : x->opts.store.drop(x->opts.store.ctx, p->pos, p->n, e);
-    if (rc) return rc;
-    free_slots(x, p->first, p->n);
-    for (uint32_t i = p->first; i < p->first + p->n; i++) x->flags[i] |= ARCHIVE_TEXT;
-    return 0;
+    for (int i = first; i < first + n; i++) {
+        if (x->units) x->free_slots[x->n_free++] = x->slot[i];
+        x->flags[i] = (uint8_t)((x->flags[i] & ~ARCHIVE_FIRST) | ARCHIVE_TEXT);
+    }
 }
 
 /* Moves n positions of the index. */
@@ -193,13 +204,6 @@ static void move_index(struct archive *x, int to, int from, int n)
     memmove(x->word + to, x->word + from, count * sizeof *x->word);
     memmove(x->flags + to, x->flags + from, count * sizeof *x->flags);
     if (x->slot) memmove(x->slot + to, x->slot + from, count * sizeof *x->slot);
-}
-
-/* After the index was moved. */
-static void find_pieces(struct archive *x)
-{
-    for (int i = 0; i < x->n_pieces; i++)
-        x->pieces[i].first = (uint32_t)archive_index(x, x->pieces[i].pos);
 }
 
 /* The first position whose text is kept without units, when there are n positions. It moves in
@@ -214,7 +218,7 @@ static int64_t text_from(const struct archive *x, int64_t n)
 static bool is_old_text(const struct archive *x, int i)
 {
     const bool drops = x->pos[i] < x->text_from || x->flags[i] & ARCHIVE_THOUGHT;
-    return x->flags[i] & ARCHIVE_TEXT && drops;
+    return !archive_has_units(x, i) && drops;
 }
 
 static void drop_text(struct archive *x)
@@ -226,26 +230,37 @@ static void drop_text(struct archive *x)
         n += end - i;
     }
     x->n = n;
-    find_pieces(x);
 }
 
-/* Computes the value of each stretch, for all of its pieces. Returns the number of stretches; their
- * values are in x->weight, too. */
+/* Computes the value of each stretch, at the index of its first unit. Returns the number of
+ * stretches; their values are in x->weight, too. */
 static int value_stretches(struct archive *x)
 {
     int n_stretches = 0;
-    for (int i = 0, n; i < x->n_pieces; i += n) {
-        n = n_in_stretch(x, i);
-        x->value[i] = x->weight[n_stretches++] = value_of(x, &x->pieces[i], n);
-        for (int j = 1; j < n; j++) x->value[i + j] = x->value[i];
+    for (int i = next_piece(x, 0), end; i < x->n; i = next_piece(x, end)) {
+        end = stretch_end(x, i);
+        x->value[i] = x->weight[n_stretches++] = value_of(x, i, end);
     }
     return n_stretches;
+}
+
+/* Drops the units of the pieces in a stretch; *over: how many more are to be dropped. */
+static int drop_stretch(struct archive *x, int first, int end, int *over, struct err *e)
+{
+    for (int i = first, n; i < end; i = next_piece(x, i + n)) {
+        n = piece_length(x, i);
+        int rc = x->units ? 0 : x->opts.store.drop(x->opts.store.ctx, x->pos[i], n, e);
+        if (rc) return rc;
+        take_units(x, i, n);
+        *over -= n;
+    }
+    return 0;
 }
 
 /* Drops the units of the least valuable stretches until those of `n` positions fit. */
 static int drop_units(struct archive *x, int n, struct err *e)
 {
-    int n_pieces = x->n_pieces, share = x->n_max / DROP_SHARE, rc = 0;
+    int share = x->n_max / DROP_SHARE, rc = 0;
     int over = x->n_units + (n > share ? n : share) - x->n_max;
     if (x->n_units + n <= x->n_max) return 0;
     /* A full archive never grows: the number of pieces changes with their sizes, and the last slots
@@ -257,16 +272,9 @@ static int drop_units(struct archive *x, int n, struct err *e)
     int n_least = (int)((int64_t)over * n_stretches / x->n_units);
     qsort(x->weight, (size_t)n_stretches, sizeof *x->weight, compare_floats);
     float limit = x->weight[n_least < n_stretches ? n_least : n_stretches - 1];
-    bool drops = false;
-    int64_t stretch = -1;
-    x->n_pieces = 0;
-    for (int i = 0; i < n_pieces; i++) {
-        const struct archive_piece p = x->pieces[i];
-        if (p.pos / ARCHIVE_PIECE != stretch) drops = over > 0 && x->value[i] <= limit;
-        stretch = p.pos / ARCHIVE_PIECE;
-        if (drops && !rc) rc = drop_piece(x, &p, e);
-        if (drops && !rc) over -= p.n;
-        if (!drops || rc) x->pieces[x->n_pieces++] = p;
+    for (int i = next_piece(x, 0), end; !rc && over > 0 && i < x->n; i = next_piece(x, end)) {
+        end = stretch_end(x, i);
+        if (x->value[i] <= limit) rc = drop_stretch(x, i, end, &over, e);
     }
     return rc ? rc : over > 0 ? drop_units(x, n, e) : 0;
 }
@@ -283,17 +291,16 @@ static int make_room(struct archive *x, uint32_t pos, int n, struct err *e)
     return rc;
 }
 
-/* Stores the first `head` and the last `tail` positions of a piece in its place. */
-static int store_cut(struct archive *x, const struct archive_piece *p, int head, int tail,
-                     struct err *e)
+/* Stores the first `head` and the last `tail` of a piece's n positions in its place. */
+static int store_cut(struct archive *x, uint32_t pos, int n, int head, int tail, struct err *e)
 {
     const struct archive_store *s = &x->opts.store;
-    size_t skip = (size_t)(p->n - tail) * x->position_bytes;
-    int found = head + tail ? s->get(s->ctx, p->pos, p->n, x->piece, e) : 1;
-    int rc = found < 0 ? found : s->drop(s->ctx, p->pos, p->n, e);
-    if (!rc && found && head) rc = s->put(s->ctx, p->pos, head, x->piece, e);
+    size_t skip = (size_t)(n - tail) * x->position_bytes;
+    int found = head + tail ? s->get(s->ctx, pos, n, x->piece, e) : 1;
+    int rc = found < 0 ? found : s->drop(s->ctx, pos, n, e);
+    if (!rc && found && head) rc = s->put(s->ctx, pos, head, x->piece, e);
     if (!rc && found && tail)
-        rc = s->put(s->ctx, p->pos + p->n - (uint32_t)tail, tail, x->piece + skip, e);
+        rc = s->put(s->ctx, pos + (uint32_t)(n - tail), tail, x->piece + skip, e);
     return rc;
 }
 
@@ -302,21 +309,15 @@ static int within(int64_t n, int most)
     return n < 0 ? 0 : n > most ? most : (int)n;
 }
 
-static void add_cut(struct archive *x, uint32_t pos, int n)
+/* The index of what it loses is removed later. */
+static int cut_piece(struct archive *x, int first, int n, int64_t from, int64_t end, struct err *e)
 {
-    if (n) x->pieces[x->n_pieces++] = (struct archive_piece){pos, (uint16_t)n, 0};
-}
-
-/* Its index is removed later. */
-static int cut_piece(struct archive *x, const struct archive_piece *p, int64_t from, int64_t end,
-                     struct err *e)
-{
-    const int head = within(from - p->pos, p->n), tail = within((int64_t)p->pos + p->n - end, p->n);
-    int rc = x->units ? 0 : store_cut(x, p, head, tail, e);
+    const uint32_t pos = x->pos[first];
+    const int head = within(from - pos, n), tail = within((int64_t)pos + n - end, n);
+    int rc = x->units ? 0 : store_cut(x, pos, n, head, tail, e);
     if (rc) return rc;
-    free_slots(x, p->first + (uint32_t)head, p->n - tail - head);
-    add_cut(x, p->pos, head);
-    add_cut(x, p->pos + p->n - (uint32_t)tail, tail);
+    take_units(x, first + head, n - tail - head);
+    if (tail) x->flags[first + n - tail] |= ARCHIVE_FIRST;
     return 0;
 }
 
@@ -328,21 +329,15 @@ bool archive_holds(const struct archive *x, int64_t from, int64_t end)
 
 int archive_forget(struct archive *x, int64_t from, int64_t end, struct err *e)
 {
-    int n_pieces = x->n_pieces, rc = 0;
-    struct archive_piece next = n_pieces ? x->pieces[0] : (struct archive_piece){0};
-    x->n_pieces = 0;
-    for (int i = 0; i < n_pieces; i++) {
-        const struct archive_piece p = next; /* one that is cut in two is written over the next */
-        const bool cuts = !rc && p.pos < end && p.pos + (int64_t)p.n > from;
-        if (i + 1 < n_pieces) next = x->pieces[i + 1];
-        if (cuts) rc = cut_piece(x, &p, from, end, e);
-        if (!cuts || rc) x->pieces[x->n_pieces++] = p;
+    int rc = 0;
+    for (int i = next_piece(x, 0), n; i < x->n && x->pos[i] < end; i = next_piece(x, i + n)) {
+        n = piece_length(x, i);
+        if (x->pos[i] + (int64_t)n > from) rc = cut_piece(x, i, n, from, end, e);
+        if (rc) return rc;
     }
-    if (rc) return rc;
     const int first = archive_index(x, (uint32_t)from), last = archive_index(x, (uint32_t)end);
     move_index(x, first, last, x->n - last);
     x->n -= last - first;
-    find_pieces(x);
     CHECK(archive_check(x));
     return 0;
 }
@@ -375,7 +370,7 @@ static void join_word(struct archive *x, uint32_t pos, const struct archive_toke
     if (t->joins && x->n && x->pos[x->n - 1] + 1 == pos) x->word[x->n - 1] = 0;
 }
 
-/* Adds positions to the index. flags: ARCHIVE_TEXT, or 0 if their units are added. */
+/* Adds positions to the index. flags: ARCHIVE_TEXT, or 0 if they are a piece. */
 static void add_tokens(struct archive *x, uint32_t pos, int n, const struct archive_token *t,
                        int flags)
 {
@@ -387,17 +382,12 @@ static void add_tokens(struct archive *x, uint32_t pos, int n, const struct arch
         x->flags[x->n] =
             (uint8_t)((t[i].ends ? ARCHIVE_ENDS : 0) | (t[i].joins ? ARCHIVE_JOINS : 0) |
                       (t[i].answer ? ARCHIVE_ANSWER : 0) | (t[i].thought ? ARCHIVE_THOUGHT : 0) |
-                      flags);
+                      (flags || i ? flags : ARCHIVE_FIRST));
         x->weight[x->n] = x->value[x->n] = 0; /* no page fault in the first search */
         if (x->slot && !flags) x->slot[x->n] = x->free_slots[--x->n_free];
         if (++x->n == LARGE) arena_use_large(x->memory);
     }
-}
-
-static void add_piece(struct archive *x, uint32_t pos, int n)
-{
-    x->pieces[x->n_pieces++] = (struct archive_piece){pos, (uint16_t)n, (uint32_t)x->n};
-    x->n_units += n;
+    if (!flags) x->n_units += n;
 }
 
 /* Adds positions that are not counted yet. */
@@ -405,7 +395,6 @@ static void add_index(struct archive *x, uint32_t pos, int n, const struct archi
 {
     int64_t sentence = x->sentence;
     int first = x->n;
-    add_piece(x, pos, n);
     add_tokens(x, pos, n, t, 0);
     for (int i = 0; i < n; i++) {
         if (t[i].asks) mark_question(x, first + i, sentence);
@@ -462,18 +451,15 @@ static void found_text(struct archive *x, int64_t end, const struct archive_toke
         if (!t[i].thought) found_tokens(x, (uint32_t)i, 1, t, n_tokens, ARCHIVE_TEXT);
 }
 
-bool archive_found(struct archive *x, uint32_t pos, int n, const struct archive_token *t,
+void archive_found(struct archive *x, uint32_t pos, int n, const struct archive_token *t,
                    int64_t n_tokens)
 {
     const bool follows = x->n == 0 || pos > x->pos[x->n - 1];
-    if (!follows || n < 0 || n > ARCHIVE_PIECE || x->n_units + n > x->n_max) return false;
-    if ((int64_t)pos + n > n_tokens) return false;
+    if (!follows || n < 0 || n > ARCHIVE_PIECE || x->n_units + n > x->n_max) return;
+    if ((int64_t)pos + n > n_tokens) return;
     found_text(x, n ? pos : n_tokens, t, n_tokens);
-    if (n == 0) return true;
-    add_piece(x, pos, n);
-    found_tokens(x, pos, n, t, n_tokens, 0);
+    if (n) found_tokens(x, pos, n, t, n_tokens, 0);
     CHECK(archive_check(x));
-    return true;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -483,28 +469,18 @@ int archive_index(const struct archive *x, uint32_t pos)
     return (int)cache_first_from(x->pos, (size_t)x->n, pos);
 }
 
-static const struct archive_piece *piece_of(const struct archive *x, int index)
-{
-    int low = 0, high = x->n_pieces - 1;
-    while (low < high) {
-        int mid = low + (high - low + 1) / 2;
-        if (x->pieces[mid].first <= (uint32_t)index)
-            low = mid;
-        else
-            high = mid - 1;
-    }
-    return &x->pieces[low];
-}
-
 int archive_get(struct archive *x, int index, int n, uint8_t *out, struct err *e)
 {
     for (int i = index; i < index + n; i++)
-        if (x->flags[i] & ARCHIVE_TEXT) return 0;
+        if (!archive_has_units(x, i)) return 0;
     for (int i = index, part; i < index + n; i += part, out += (size_t)part * x->position_bytes) {
-        const struct archive_piece *p = piece_of(x, i);
-        int skip = i - (int)p->first;
-        part = p->n - skip < index + n - i ? p->n - skip : index + n - i;
-        int rc = x->units ? 1 : x->opts.store.get(x->opts.store.ctx, p->pos, p->n, x->piece, e);
+        int skip = 0;
+        while (!(x->flags[i - skip] & ARCHIVE_FIRST)) skip++;
+        const int of_piece = piece_length(x, i - skip);
+        part = of_piece - skip < index + n - i ? of_piece - skip : index + n - i;
+        int rc = x->units ? 1
+                          : x->opts.store.get(x->opts.store.ctx, x->pos[i - skip], of_piece,
+                                              x->piece, e);
         if (rc != 1) return rc;
         if (!x->units)
             memcpy(out, x->piece + (size_t)skip * x->position_bytes,

@@ -31,6 +31,7 @@
 #define ARCHIVE_ANSWER   8    /* the model said it */
 #define ARCHIVE_TEXT     16   /* its units were dropped */
 #define ARCHIVE_THOUGHT  32   /* of a thought: without units it is not kept */
+#define ARCHIVE_FIRST    64   /* a piece begins here: its units up to the next piece or gap */
 #define ARCHIVE_QUESTION 0.2f /* weight of a word in a question, relative to one in a statement */
 
 /* The storage of a saved conversation's pieces: n positions from `pos` on, archive_position_bytes
@@ -72,27 +73,19 @@ struct archive_token {
     bool thought;  /* in a thought */
 };
 
-struct archive_piece {
-    uint32_t pos; /* of its first position */
-    uint16_t n;
-    uint32_t first; /* its tokens: [first, first + n) */
-};
-
 struct archive {
     struct archive_opts opts;
     struct cache_shape shape;
     size_t position_bytes;
-    int n_max;                    /* positions with units */
-    int n_units;                  /* positions with units, now */
-    int n_index;                  /* positions in the index, at most */
-    int n;                        /* positions in the index */
-    uint32_t *pos;                /* [n] ascending */
-    int32_t *id;                  /* [n] -1 = a mark, which nobody said */
-    uint32_t *word;               /* [n] the word that ends here, 0 = none */
-    uint8_t *flags;               /* [n] ARCHIVE_ASKS … */
-    uint32_t *slot;               /* [n] in `units`; in memory only */
-    struct archive_piece *pieces; /* [n_pieces] ascending */
-    int n_pieces;
+    int n_max;            /* positions with units */
+    int n_units;          /* positions with units, now */
+    int n_index;          /* positions in the index, at most */
+    int n;                /* positions in the index */
+    uint32_t *pos;        /* [n] ascending */
+    int32_t *id;          /* [n] -1 = a mark, which nobody said */
+    uint32_t *word;       /* [n] the word that ends here, 0 = none */
+    uint8_t *flags;       /* [n] ARCHIVE_ASKS … */
+    uint32_t *slot;       /* [n] in `units`; in memory only */
     uint32_t *free_slots; /* [n_free] */
     int n_free;
     uint8_t *units;     /* [n_max][position_bytes]; NULL = behind the store */
@@ -108,7 +101,7 @@ struct archive {
     const struct arena *memory; /* that holds all of this; outlives the archive */
     bool used;                  /* all of the memory is resident */
     float *weight;              /* [n_index] scratch */
-    float *value;               /* [n_index] of pieces or windows, scratch */
+    float *value;               /* [n_index] of stretches or windows, scratch */
     float *peak;                /* [n_index / ARCHIVE_BLOCK + 1] scratch */
     /* of recall_meaning.c; NULL = not used */
     float *centre, *common, *row; /* [n_embd] */
@@ -145,13 +138,18 @@ bool archive_holds(const struct archive *x, int64_t from, int64_t end);
 /* The first index at or after a position. */
 int archive_index(const struct archive *x, uint32_t pos);
 
+static inline bool archive_has_units(const struct archive *x, int index)
+{
+    return !(x->flags[index] & ARCHIVE_TEXT);
+}
+
 /* Drops positions [from, end): they must not return. Pieces at the border are cut. */
 int archive_forget(struct archive *x, int64_t from, int64_t end, struct err *e);
 
 /* Call after resuming: the store has this piece; pieces come in order. t: all n_tokens, which must
  * be counted already. The units of the positions before it were dropped. n 0: those of the
- * positions from `pos` on, too. false = it does not fit. */
-bool archive_found(struct archive *x, uint32_t pos, int n, const struct archive_token *t,
+ * positions from `pos` on, too. Ignored if it does not fit. */
+void archive_found(struct archive *x, uint32_t pos, int n, const struct archive_token *t,
                    int64_t n_tokens);
 
 /* Rarity of what is in this many stretches of positions (inverse document frequency): 0 if all

@@ -142,16 +142,27 @@ struct layout {
     bool units;
 };
 
+/* Moves n units from slot `first` of a head to slot `at` of another, or the same. */
+static void move_units(const struct cache *c, const struct cache_head *to, int at,
+                       const struct cache_head *from, int first, int n, bool units)
+{
+    const size_t t = (size_t)at, f = (size_t)first, count = (size_t)n;
+    if (units) memmove(to->k + t * c->k_bytes, from->k + f * c->k_bytes, count * c->k_bytes);
+    if (units) memmove(to->v + t * c->v_bytes, from->v + f * c->v_bytes, count * c->v_bytes);
+    memmove(to->score + t, from->score + f, count * sizeof *to->score);
+    memmove(to->pos + t, from->pos + f, count * sizeof *to->pos);
+}
+
+void cache_move(const struct cache *c, struct cache_head *h, int to, int from, int n)
+{
+    move_units(c, h, to, h, from, n, true);
+}
+
 static void move_head(const struct layout *l, struct cache_head *h)
 {
-    const struct cache *c = l->c;
-    struct cache_head old = *h;
-    size_t n = (size_t)h->len;
+    const struct cache_head old = *h;
     place(l->c, h, h->next_slot0, h->len + h->coming + l->free_each);
-    if (l->units) memmove(h->k, old.k, n * c->k_bytes);
-    if (l->units) memmove(h->v, old.v, n * c->v_bytes);
-    memmove(h->score, old.score, n * sizeof *h->score);
-    memmove(h->pos, old.pos, n * sizeof *h->pos);
+    move_units(l->c, h, 0, &old, 0, h->len, l->units);
 }
 
 /* Moves a head and those after it that do not move alone. Heads that move down are moved first,
@@ -366,13 +377,8 @@ static void drop_oldest(struct cache *c, int n)
 {
     for (int i = 0; i < cache_n_heads(c); i++) {
         struct cache_head *h = &c->kv_heads[i];
-        const size_t left = (size_t)(h->len - n), from = (size_t)n;
-        const bool units = i >= c->n_away;
-        if (units) memmove(h->k, h->k + from * c->k_bytes, left * c->k_bytes);
-        if (units) memmove(h->v, h->v + from * c->v_bytes, left * c->v_bytes);
-        memmove(h->score, h->score + from, left * sizeof *h->score);
-        memmove(h->pos, h->pos + from, left * sizeof *h->pos);
-        h->len = (int)left;
+        h->len -= n;
+        move_units(c, h, 0, h, n, h->len, i >= c->n_away);
         cache_recount(c, i);
     }
 }
@@ -414,15 +420,6 @@ int cache_find(const struct cache_head *h, int64_t pos)
 {
     int s = cache_slot(h, (uint32_t)pos);
     return s < h->len && h->pos[s] == pos ? s : -1;
-}
-
-void cache_move(const struct cache *c, struct cache_head *h, int to, int from, int n)
-{
-    const size_t t = (size_t)to, f = (size_t)from, count = (size_t)n;
-    memmove(h->k + t * c->k_bytes, h->k + f * c->k_bytes, count * c->k_bytes);
-    memmove(h->v + t * c->v_bytes, h->v + f * c->v_bytes, count * c->v_bytes);
-    memmove(h->score + t, h->score + f, count * sizeof *h->score);
-    memmove(h->pos + t, h->pos + f, count * sizeof *h->pos);
 }
 
 int cache_insert(struct cache *c, int index, struct cache_unit *units, int n)

@@ -42,25 +42,20 @@ void cache_check(const struct cache *c)
     cache_check(c->windows);
 }
 
-/* Pieces are ordered, do not overlap, and cover the positions; a slot is free or of one
- * position. */
+/* Positions are ordered, and adjacent inside a piece; a slot is free or of one position. */
 void archive_check(const struct archive *x)
 {
-    int n = 0, k = 0;
+    int n = 0, of_piece = 0;
     assert(x->n_units >= 0 && x->n_units <= x->n_max && x->n >= x->n_units && x->n <= x->n_index);
-    assert(x->n_pieces >= 0 && x->n_pieces <= x->n_units);
     assert(!x->units || x->n_units + x->n_free == x->n_max);
-    for (int i = 0; i < x->n_pieces; i++) {
-        const struct archive_piece *p = &x->pieces[i];
-        assert(p->n > 0 && p->n <= ARCHIVE_PIECE && p->first >= (uint32_t)k);
-        for (; k < (int)p->first; k++) assert(x->flags[k] & ARCHIVE_TEXT);
-        for (; k < (int)p->first + p->n; k++) {
-            assert(!(x->flags[k] & ARCHIVE_TEXT) && x->pos[k] == p->pos + (uint32_t)k - p->first);
-            assert(!x->units || x->slot[k] < (uint32_t)x->n_max);
-        }
-        assert(i == 0 || p[-1].pos + p[-1].n <= p->pos);
-        n += p->n;
+    for (int i = 0; i < x->n; i++) {
+        const bool units = archive_has_units(x, i), first = x->flags[i] & ARCHIVE_FIRST;
+        assert(i == 0 || x->pos[i - 1] < x->pos[i]);
+        assert(units ? first || (of_piece && x->pos[i - 1] + 1 == x->pos[i]) : !first);
+        assert(!x->units || !units || x->slot[i] < (uint32_t)x->n_max);
+        of_piece = units ? first ? 1 : of_piece + 1 : 0;
+        assert(of_piece <= ARCHIVE_PIECE);
+        n += units;
     }
     assert(n == x->n_units);
-    for (; k < x->n; k++) assert(x->flags[k] & ARCHIVE_TEXT);
 }

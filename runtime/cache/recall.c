@@ -61,11 +61,6 @@ static int window_length(const struct archive *x, int at, int back)
     return x->flags[at + n - 1] & ARCHIVE_ENDS ? n : word;
 }
 
-static bool has_units(const struct archive *x, int at)
-{
-    return !(x->flags[at] & ARCHIVE_TEXT);
-}
-
 /* The number of positions from the begin of index `at`'s sentence to it, without those of the n
  * windows; 0 if they are more than BACK. */
 static int sentence_before(const struct archive *x, int at, const struct recall_window *w, int n)
@@ -87,8 +82,8 @@ static struct recall_window window_at(const struct archive *x, int at, int back,
     const int n = window_length(x, at -= back, back);
     int from = 0, end;
     bool ends = false;
-    while (from < n && !has_units(x, at + from)) from++;
-    for (end = from; end < n && has_units(x, at + end); end++)
+    while (from < n && !archive_has_units(x, at + from)) from++;
+    for (end = from; end < n && archive_has_units(x, at + end); end++)
         ends |= (x->flags[at + end] & ARCHIVE_ENDS) != 0;
     if (from <= back + RECALL_LEAD && (ends || end == n))
         return (struct recall_window){x->pos[at + from], end - from, weight, false};

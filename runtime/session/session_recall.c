@@ -425,7 +425,7 @@ static bool said_again(const struct archive *x, int from, int end)
     while (from < end && !x->word[from]) from++;
     for (int at = end; at < x->n; at++) {
         int i = from, k = at;
-        if (x->word[at] != x->word[from] || x->flags[at] & ARCHIVE_TEXT) continue;
+        if (x->word[at] != x->word[from] || !archive_has_units(x, at)) continue;
         for (;;) {
             while (i < end && !x->word[i]) i++;
             while (k < x->n && !x->word[k]) k++;

@@ -24,30 +24,43 @@ static inline v16 v16_zero(void)
 {
     return _mm512_setzero_ps();
 }
-static inline v16 v16_set1(float x)
-{
-    return _mm512_set1_ps(x);
-}
-static inline v16 v16_load(const float *p)
-{
-    return _mm512_loadu_ps(p);
-}
 static inline void v16_store(float *p, v16 x)
 {
     _mm512_storeu_ps(p, x);
 }
 
+/* Operations that are one intrinsic. */
+#define OF_ONE(result, name, type, f) \
+    static inline result name(type x) \
+    {                                 \
+        return f(x);                  \
+    }
 #define OF_TWO(type, name, f)               \
     static inline type name(type x, type y) \
     {                                       \
         return f(x, y);                     \
     }
+OF_ONE(v16, v16_set1, float, _mm512_set1_ps)
+OF_ONE(v16, v16_load, const float *, _mm512_loadu_ps)
+OF_ONE(v16, v16_abs, v16, _mm512_abs_ps)
+OF_ONE(float, v16_sum, v16, _mm512_reduce_add_ps)
+OF_ONE(float, v16_top, v16, _mm512_reduce_max_ps)
+OF_ONE(float, v16_bottom, v16, _mm512_reduce_min_ps)
+OF_ONE(v16, v16_exponent, v16, _mm512_getexp_ps)
+OF_ONE(v16i, v16i_load, const void *, _mm512_loadu_si512)
+OF_ONE(v16i, v16i_round, v16, _mm512_cvtps_epi32)
+OF_ONE(v16, v16_from_ints, v16i, _mm512_cvtepi32_ps)
 OF_TWO(v16, v16_add, _mm512_add_ps)
 OF_TWO(v16, v16_sub, _mm512_sub_ps)
 OF_TWO(v16, v16_mul, _mm512_mul_ps)
 OF_TWO(v16, v16_div, _mm512_div_ps)
 OF_TWO(v16, v16_max, _mm512_max_ps)
 OF_TWO(v16, v16_min, _mm512_min_ps)
+OF_TWO(v16, v16_scale2, _mm512_scalef_ps)
+OF_TWO(v16i, v16i_add_words, _mm512_add_epi16)
+OF_TWO(v16i, v16i_sub_words, _mm512_sub_epi16)
+OF_TWO(v16i, v16i_mul_words, _mm512_mulhrs_epi16)
+OF_TWO(v16i, v16i_xor, _mm512_xor_si512)
 
 static inline v16 v16_fma(v16 a, v16 b, v16 c)
 {
@@ -57,23 +70,6 @@ static inline v16 v16_fnma(v16 a, v16 b, v16 c)
 {
     return _mm512_fnmadd_ps(a, b, c);
 }
-static inline v16 v16_abs(v16 x)
-{
-    return _mm512_abs_ps(x);
-}
-static inline float v16_sum(v16 x)
-{
-    return _mm512_reduce_add_ps(x);
-}
-static inline float v16_top(v16 x)
-{
-    return _mm512_reduce_max_ps(x);
-}
-static inline float v16_bottom(v16 x)
-{
-    return _mm512_reduce_min_ps(x);
-}
-
 static inline __mmask16 v16_mask(int n)
 {
     const unsigned lanes = n < 0 ? 0 : n < 16 ? (unsigned)n : 16;
@@ -240,10 +236,6 @@ static inline void v16_load_columns(v16i out[4], const uint8_t *base, size_t str
     out[3] = _mm512_unpackhi_epi64(ab1, cd1);
 }
 
-static inline v16i v16i_load(const void *p)
-{
-    return _mm512_loadu_si512(p);
-}
 /* gcc 12 would load x again for each product: 18 loads for 12 products. */
 static inline v16i v16i_load_once(const void *p)
 {
@@ -286,34 +278,10 @@ static inline v16i v16i_set1(uint32_t x)
     return _mm512_set1_epi32((int)x);
 }
 
-static inline v16i v16i_round(v16 x)
-{
-    return _mm512_cvtps_epi32(x);
-}
-static inline v16 v16_from_ints(v16i x)
-{
-    return _mm512_cvtepi32_ps(x);
-}
-
-static inline v16 v16_scale2(v16 x, v16 n)
-{
-    return _mm512_scalef_ps(x, n);
-}
-
-static inline v16 v16_exponent(v16 x)
-{
-    return _mm512_getexp_ps(x);
-}
-
 static inline v16i v16i_words(v16i low, v16i high)
 {
     return _mm512_mask_blend_epi16(0xaaaaaaaa, low, _mm512_slli_epi32(high, 16));
 }
-
-OF_TWO(v16i, v16i_add_words, _mm512_add_epi16)
-OF_TWO(v16i, v16i_sub_words, _mm512_sub_epi16)
-OF_TWO(v16i, v16i_mul_words, _mm512_mulhrs_epi16)
-OF_TWO(v16i, v16i_xor, _mm512_xor_si512)
 
 /* Around the intrinsic gcc 12 would copy every sum of a loop back and forth: twice the time. */
 static inline v16i v16i_dot_words(v16i sum, v16i a, v16i b)

@@ -1,9 +1,7 @@
-#include "base/board.h"
+#include "base/system.h"
 
 #include <glob.h>
 #include <stdio.h>
-
-#include "base/system.h"
 
 /* The name of the mode that is set, "pmode:0002": "< POWER_MODEL ID=2 NAME=MODE_30W >". */
 static bool mode_name(const char *root, char out[32])

@@ -4,7 +4,7 @@
 
 enum { MARKS_MIN = 3 };
 
-static size_t line_end(const char *s, size_t n, size_t at)
+size_t fence_line_end(const char *s, size_t n, size_t at)
 {
     const char *newline = memchr(s + at, '\n', n - at);
     return newline ? (size_t)(newline - s) : n;
@@ -31,7 +31,7 @@ bool fence_opens(const char *s, size_t n)
 static void find_end(const char *s, size_t n, char mark, size_t length, struct fence *out)
 {
     for (size_t at = out->from, first = 0; at < n;) {
-        size_t end = line_end(s, n, at), next = end < n ? end + 1 : n;
+        size_t end = fence_line_end(s, n, at), next = end < n ? end + 1 : n;
         size_t run = marks_of(s, at, end, &first);
         if (run >= length && s[first] == mark && s[end - 1] == mark) {
             out->end = at;
@@ -47,7 +47,7 @@ static void find_end(const char *s, size_t n, char mark, size_t length, struct f
 bool fence_next(const char *s, size_t n, size_t at, struct fence *out)
 {
     while (at < n) {
-        size_t first, end = line_end(s, n, at), next = end < n ? end + 1 : n;
+        size_t first, end = fence_line_end(s, n, at), next = end < n ? end + 1 : n;
         size_t length = marks_of(s, at, end, &first);
         if (length) {
             size_t name = first + length;

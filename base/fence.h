@@ -14,6 +14,8 @@ struct fence {
     bool closed;         /* else it ends with the text */
 };
 
+/* The end of the line at `at`, without its newline. */
+size_t fence_line_end(const char *s, size_t n, size_t at);
 /* Whether s[0, n), a line, opens a block. */
 bool fence_opens(const char *s, size_t n);
 /* The first block of s [n] that begins at or after the line at `at`. */

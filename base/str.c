@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/utf8.h"
 
 void str_reserve(struct str *s, size_t n)
 {
@@ -75,4 +76,40 @@ bool str_ends(const char *text, const char *end)
 bool str_same(const char *a, const char *b)
 {
     return a && b ? !strcmp(a, b) : a == b;
+}
+
+/* ">" is escaped too, so that the text may be inside a comment. */
+static void put_character(struct str *out, const char *p, size_t n)
+{
+    unsigned char c = (unsigned char)*p;
+    if (n > 1)
+        str_append(out, p, n);
+    else if (c == '"' || c == '\\')
+        str_printf(out, "\\%c", c);
+    else if (c == '\n')
+        str_puts(out, "\\n");
+    else if (c < 0x20 || c == 0x7f || c == '>')
+        str_printf(out, "\\u%04x", c);
+    else
+        str_append(out, p, 1);
+}
+
+bool str_json(struct str *out, const char *text, size_t n)
+{
+    bool whole = true;
+    str_puts(out, "\"");
+    while (n > 0) {
+        int length = utf8_length(text, n);
+        size_t used = length > 0 ? (size_t)length : length == 0 ? n : (size_t)-length;
+        bool good = length > 0 && *text; /* many JSON readers end a string at a NUL */
+        if (good)
+            put_character(out, text, used);
+        else
+            str_puts(out, "\xef\xbf\xbd");
+        whole = whole && good;
+        text += used;
+        n -= used;
+    }
+    str_puts(out, "\"");
+    return whole;
 }

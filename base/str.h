@@ -28,4 +28,7 @@ const char *str_get(const struct str *s); /* never NULL */
 bool str_ends(const char *text, const char *end); /* text is longer than its end */
 bool str_same(const char *a, const char *b);      /* both are equal, or both NULL */
 
+/* Appends a JSON string; false when invalid UTF-8 or a NUL had to be replaced. */
+bool str_json(struct str *out, const char *text, size_t n);
+
 #endif

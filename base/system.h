@@ -3,6 +3,8 @@
 #ifndef RETAIN_BASE_SYSTEM_H
 #define RETAIN_BASE_SYSTEM_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 int64_t system_memory_bytes(void);    /* of the machine, or of the cgroup when that has less */
@@ -27,5 +29,12 @@ int64_t system_number(const char *path, const char *key);
 
 int64_t system_clock_ns(void); /* monotonic */
 int64_t system_unix_ms(void);
+
+/* The power mode and the GPU's clock of a Jetson: "mode MAXN, GPU at 306 of 1300 MHz", or the part
+ * of it that is known; false where neither is. Between its 15 W mode and MAXN the same program is
+ * half as fast. Sources: nvpmodel's files and the kernel's devfreq (Jetson Linux Developer Guide).
+ * root:
+ * "" or, for tests, a folder in the place of /. */
+bool board_describe(const char *root, char *out, size_t bytes);
 
 #endif

@@ -77,15 +77,19 @@ static int after_commit(void *ctx, sqlite3 *db, const char *name, int n_pages)
     return SQLITE_OK;
 }
 
-static int connect(struct store *s, struct err *e)
+/* Connects to the file, or to a URI for reading. */
+static int connect(struct store *s, const char *uri, struct err *e)
 {
-    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
-    if (sqlite3_open_v2(s->path, &s->db, flags, NULL) != SQLITE_OK)
+    int flags = uri ? SQLITE_OPEN_READONLY | SQLITE_OPEN_URI : SQLITE_OPEN_READWRITE;
+    int code = sqlite3_open_v2(uri ? uri : s->path, &s->db, flags | SQLITE_OPEN_NOMUTEX, NULL);
+    if (code != SQLITE_OK)
         return s->db ? db_error(s, opening, e) : err_set(e, ERR_FAIL, "%s: out of memory", opening);
     sqlite3_extended_result_codes(s->db, 1);
     db_wait_for_locks(s, true);
     /* The file may be untrusted: no functions or tricks from its schema. */
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    int rc = db_exec(s, "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON", opening, e);
+    if (rc || uri) return rc;
     if (sqlite3_db_readonly(s->db, "main") == 1)
         return err_set(e, ERR_FAIL,
                        "%s cannot be written: %s; allow writing to it, or choose another with "
@@ -95,7 +99,6 @@ static int connect(struct store *s, struct err *e)
     /* secure_delete=FAST: deleted data is overwritten where that costs no extra write. */
     return db_exec(s,
                    "PRAGMA foreign_keys = ON; PRAGMA synchronous = NORMAL;"
-                   "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;"
                    "PRAGMA secure_delete = FAST; PRAGMA journal_size_limit = 67108864",
                    opening, e);
 }
@@ -151,7 +154,7 @@ int store_open_key(struct store **out, const char *path, const struct store_key 
     if (first) rc = ask_first(s, &known, e);
     bool asked = first && !rc;
     if (!rc) rc = make_file(s, e);
-    if (!rc) rc = connect(s, e);
+    if (!rc) rc = connect(s, NULL, e);
     if (!rc) rc = db_schema_open(s, e);
     if (!rc) rc = db_check_tables(s, e);
     if (rc == ERR_FORMAT && db_search_restore(s)) rc = db_check_tables(s, e);
@@ -183,15 +186,9 @@ static int connect_source(struct store *s, struct err *e)
     for (const char *p = s->path; *p; p++)
         str_printf(&uri, strchr("%?#", *p) ? "%%%02x" : "%c", (unsigned char)*p);
     str_puts(&uri, quiet ? "?immutable=1" : "?mode=ro");
-    int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX;
-    int code = sqlite3_open_v2(uri.data, &s->db, flags, NULL);
+    int rc = connect(s, uri.data, e);
     str_release(&uri);
-    if (code != SQLITE_OK)
-        return s->db ? db_error(s, opening, e) : err_set(e, ERR_FAIL, "%s: out of memory", opening);
-    sqlite3_extended_result_codes(s->db, 1);
-    db_wait_for_locks(s, true);
-    sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-    return db_exec(s, "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON", opening, e);
+    return rc;
 }
 
 int store_open_source(struct store **out, const char *path, const struct store_key *k,

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/board.h"
 #include "base/pool.h"
 #include "base/system.h"
 #include "cli/commands/commands.h"

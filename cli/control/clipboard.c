@@ -14,7 +14,7 @@
 #include "base/memory.h"
 #include "cli/control/external.h"
 #include "cli/options/paths.h"
-#include "cli/print/terminal.h"
+#include "cli/print/sanitize.h"
 
 /* xterm does not accept longer sequences. */
 enum { OSC52_BASE64_MAX = 74994 };

@@ -7,19 +7,12 @@
 #include <unistd.h>
 
 #include "cli/control/edit_folder.h"
-#include "cli/control/first_run.h"
 #include "cli/control/model_list.h"
-#include "cli/control/recalled.h"
 #include "cli/control/resume.h"
-#include "cli/control/why.h"
+#include "cli/control/control_parts.h"
 #include "runtime/cache/policy.h"
 #include "runtime/save/conversations.h"
 #include "runtime/save/passages.h"
-
-static void put_name(char out[STORE_NAME_MAX], const char *name)
-{
-    snprintf(out, STORE_NAME_MAX, "%s", name);
-}
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
@@ -421,7 +414,7 @@ static int begin(struct run *r, const char *name, struct err *e)
     c->opened = c->options;
     c->opened_base = c->base;
     c->edited = 0;
-    put_name(c->name, session_name(p->session));
+    control_name(c->name, session_name(p->session));
     emit(r->ev, (struct event){.kind = EVENT_OPENED,
                                .text = c->name,
                                .n_text = strlen(c->name),
@@ -561,8 +554,8 @@ static int change(struct run *r, const char *name, const char *model)
     struct err e = {0}, second = {0};
     struct chosen next, before = c->chosen;
     char wanted[STORE_NAME_MAX], last[STORE_NAME_MAX];
-    put_name(wanted, name);
-    put_name(last, c->name);
+    control_name(wanted, name);
+    control_name(last, c->name);
     const bool again = strcmp(wanted, last) == 0;
     int rc = choose(c, wanted, model, &next, &e);
     before.options = c->opened;
@@ -574,7 +567,7 @@ static int change(struct run *r, const char *name, const char *model)
     }
     choose_system(r, again, &next);
     close_session(c, last);
-    if (again) put_name(wanted, last);
+    if (again) control_name(wanted, last);
     emit_text(r->ev, EVENT_OPENING, wanted);
     close_for(c, next.options.engine.model);
     c->options = next.options;
@@ -776,7 +769,7 @@ static int rename_to(struct run *r, const struct request *q, bool open, struct e
     struct control *c = r->c;
     int rc = conversations_rename(c->parts.library, q->name, str_get(&q->text), e);
     if (rc || !open) return rc;
-    put_name(c->name, str_get(&q->text));
+    control_name(c->name, str_get(&q->text));
     emit_text(r->ev, EVENT_RENAMED, c->name);
     return 0;
 }
@@ -802,7 +795,7 @@ static int on_saved(struct run *r, const struct request *q, struct err *e)
     }
     if (rc || (q->command == SLASH_RENAME && open)) return rc;
     struct event done = {.kind = EVENT_DONE, .done = {.command = q->command}};
-    put_name(done.done.name, q->name);
+    control_name(done.done.name, q->name);
     emit(r->ev, done);
     return 0;
 }

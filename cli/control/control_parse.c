@@ -1,6 +1,6 @@
 /* Makes requests of the text after a command, and finds the part of an answer that /copy takes. */
 #include "base/fence.h"
-#include "cli/control/control.h"
+#include "cli/control/control_parts.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -8,11 +8,6 @@
 void request_release(struct request *r)
 {
     str_release(&r->text);
-}
-
-static void put_name(char out[STORE_NAME_MAX], const char *name)
-{
-    snprintf(out, STORE_NAME_MAX, "%s", name);
 }
 
 static int no_such_turn(const struct control_facts *f, struct err *e)
@@ -78,7 +73,7 @@ static int parse_about(struct request *r, const char *argument, const char *usag
     if (f->private_mode)
         return err_set(e, ERR_USAGE, "a private conversation has no name and no tags");
     str_puts(&r->text, argument);
-    put_name(r->name, f->name);
+    control_name(r->name, f->name);
     return 0;
 }
 
@@ -92,7 +87,7 @@ static int parse_name(struct request *r, const char *name, const struct control_
     if (!name[0]) return err_set(e, ERR_USAGE, "a name is missing; /list shows them");
     if (strlen(name) >= sizeof r->name)
         return err_set(e, ERR_USAGE, "no conversation has a name of %zu bytes", strlen(name));
-    put_name(r->name, name);
+    control_name(r->name, name);
     return 0;
 }
 

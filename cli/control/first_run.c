@@ -1,4 +1,4 @@
-#include "cli/control/first_run.h"
+#include "cli/control/control_parts.h"
 
 #include <stdio.h>
 #include <string.h>

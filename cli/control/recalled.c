@@ -1,4 +1,4 @@
-#include "cli/control/recalled.h"
+#include "cli/control/control_parts.h"
 
 #include <string.h>
 #include <time.h>

@@ -1,4 +1,4 @@
-#include "cli/control/why.h"
+#include "cli/control/control_parts.h"
 
 #include "cli/options/model_settings.h"
 #include "cli/print/num.h"

@@ -1,6 +1,7 @@
 #include "cli/options/options_parts.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,13 +49,10 @@ bool options_list_item(const char *list, int i, char *out, size_t out_bytes)
 
 static bool seed(const char *text, uint64_t *out)
 {
-    uint64_t n = 0;
-    if (!*text) return false;
-    for (; *text; text++) {
-        if (!isdigit((unsigned char)*text)) return false;
-        if (__builtin_mul_overflow(n, (uint64_t)10, &n)) return false;
-        if (__builtin_add_overflow(n, (uint64_t)(*text - '0'), &n)) return false;
-    }
+    char *end;
+    errno = 0;
+    unsigned long long n = strtoull(text, &end, 10);
+    if (!isdigit((unsigned char)*text) || *end || errno) return false;
     *out = n;
     return true;
 }

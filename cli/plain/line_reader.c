@@ -1,4 +1,4 @@
-#include "cli/plain/line_reader.h"
+#include "cli/plain/plain_parts.h"
 
 #include <errno.h>
 #include <poll.h>

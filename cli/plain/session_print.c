@@ -1,4 +1,4 @@
-#include "cli/plain/session_print.h"
+#include "cli/plain/plain_parts.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 #include "cli/print/sanitize.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/utf8_width.h"
@@ -121,4 +122,16 @@ void sanitize(const char *bytes, size_t n, bool ascii, bool one_line, struct str
     }
     if (!one_line) sanitize_feed(&z, bytes, n, out);
     sanitize_end(&z, out);
+}
+
+/* ---- the terminal ---------------------------------------------------------------------------- */
+
+bool terminal_is_polite(void)
+{
+    static const char *const polite[] = {"xterm", "tmux",  "screen",  "rxvt", "alacritty", "foot",
+                                         "st",    "kitty", "wezterm", "vte",  "ghostty"};
+    const char *name = getenv("TERM");
+    for (size_t i = 0; name && i < sizeof polite / sizeof polite[0]; i++)
+        if (strncmp(name, polite[i], strlen(polite[i])) == 0) return true;
+    return false;
 }

@@ -27,4 +27,7 @@ void sanitize_end(struct sanitizer *z, struct str *out); /* at the end of the st
 /* Sanitises a whole text; with one_line, \n and \t are marked too. */
 void sanitize(const char *bytes, size_t n, bool ascii, bool one_line, struct str *out);
 
+/* $TERM names a terminal that answers or ignores xterm's queries, and ignores unknown sequences. */
+bool terminal_is_polite(void);
+
 #endif

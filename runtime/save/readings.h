@@ -21,4 +21,19 @@ int readings_forget(struct store *store, struct save_state *now, struct err *e);
 int readings_cost(struct store *store, int64_t conversation, const char *model, int64_t *out,
                   struct err *e);
 
+/* ---- copies of stored messages, which a walk through the store shows one by one ---- */
+
+struct messages {
+    struct message {
+        struct store_message m; /* whose pointers are the next ones */
+        char *text, *thought, *settings;
+        int32_t *tokens;
+    } * all;
+    size_t n;
+};
+
+/* Appends a copy to the list at ctx; for store_message_each. */
+int messages_add(void *ctx, const struct store_message *m);
+void messages_release(struct messages *l);
+
 #endif

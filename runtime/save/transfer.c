@@ -10,7 +10,6 @@
 #include <cjson/cJSON.h>
 
 #include "base/file.h"
-#include "base/utf8.h"
 #include "store/store.h"
 
 #define FORMAT        "retain-conversation"
@@ -19,43 +18,6 @@
 #define DAMAGED       "[this message is damaged]"
 
 /* ---- JSON, written --------------------------------------------------------------------------- */
-
-/* ">" is escaped too, so that the text may be inside a comment. */
-static void put_character(struct str *out, const char *p, size_t n)
-{
-    unsigned char c = (unsigned char)*p;
-    if (n > 1)
-        str_append(out, p, n);
-    else if (c == '"' || c == '\\')
-        str_printf(out, "\\%c", c);
-    else if (c == '\n')
-        str_puts(out, "\\n");
-    else if (c < 0x20 || c == 0x7f || c == '>')
-        str_printf(out, "\\u%04x", c);
-    else
-        str_append(out, p, 1);
-}
-
-/* Writes a JSON string; false when invalid UTF-8 or a NUL had to be replaced. */
-static bool put_string(struct str *out, const char *text, size_t n)
-{
-    bool whole = true;
-    str_puts(out, "\"");
-    while (n > 0) {
-        int length = utf8_length(text, n);
-        size_t used = length > 0 ? (size_t)length : length == 0 ? n : (size_t)-length;
-        bool good = length > 0 && *text; /* many JSON readers end a string at a NUL */
-        if (good)
-            put_character(out, text, used);
-        else
-            str_puts(out, "\xef\xbf\xbd");
-        whole = whole && good;
-        text += used;
-        n -= used;
-    }
-    str_puts(out, "\"");
-    return whole;
-}
 
 struct writer {
     struct str *out;
@@ -70,9 +32,9 @@ static int put_message(void *ctx, const struct store_message *m)
     if (m->damaged) {
         struct str text = {0};
         str_printf(&text, DAMAGED "%s%s", m->n_text ? "\n\n" : "", m->text);
-        put_string(w->out, text.data, text.n);
+        str_json(w->out, text.data, text.n);
         str_release(&text);
-    } else if (!put_string(w->out, m->text, m->n_text)) {
+    } else if (!str_json(w->out, m->text, m->n_text)) {
         str_puts(w->out, ",\"text_hex\":\"");
         for (size_t i = 0; i < m->n_text; i++) str_printf(w->out, "%02x", (uint8_t)m->text[i]);
         str_puts(w->out, "\"");
@@ -82,11 +44,11 @@ static int put_message(void *ctx, const struct store_message *m)
     if (m->damaged) str_puts(w->out, ",\"damaged\":true");
     if (m->settings) {
         str_puts(w->out, ",\"settings\":");
-        put_string(w->out, m->settings, strlen(m->settings));
+        str_json(w->out, m->settings, strlen(m->settings));
     }
     if (m->thought.text) {
         str_puts(w->out, ",\"thought\":{\"text\":");
-        put_string(w->out, m->thought.text, m->thought.n);
+        str_json(w->out, m->thought.text, m->thought.n);
         str_printf(w->out, ",\"tokens\":%lld,\"ms\":%lld}", (long long)m->thought.n_tokens,
                    (long long)m->thought.ms);
     }
@@ -101,7 +63,7 @@ static int put_tag(void *ctx, const char *tag)
 {
     struct writer *w = ctx;
     str_puts(w->out, w->n++ ? "," : ",\"tags\":[");
-    put_string(w->out, tag, strlen(tag));
+    str_json(w->out, tag, strlen(tag));
     return 0;
 }
 
@@ -121,12 +83,12 @@ static int put_object(struct store *s, const struct store_conversation *c, struc
     int rc = forgive(store_state_get(s, c->id, &state, e), n_damaged);
     if (rc) return rc;
     str_puts(out, "{\"format\":\"" FORMAT "\",\"version\":1,\"name\":");
-    put_string(out, c->name, strlen(c->name));
+    str_json(out, c->name, strlen(c->name));
     str_puts(out, ",\"title\":");
-    put_string(out, c->title, strlen(c->title));
+    str_json(out, c->title, strlen(c->title));
     str_printf(out, ",\"created_ms\":%lld,\"updated_ms\":%lld,\"state\":", (long long)c->created_ms,
                (long long)c->updated_ms);
-    put_string(out, state ? state : "", state ? strlen(state) : 0);
+    str_json(out, state ? state : "", state ? strlen(state) : 0);
     struct writer tags = {.out = out};
     rc = forgive(store_tag_each(s, c->id, put_tag, &tags, e), n_damaged);
     if (tags.n) str_puts(out, "]");

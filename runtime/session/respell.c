@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 #include "runtime/forward/engine.h"
-#include "runtime/save/messages.h"
+#include "runtime/save/readings.h"
 #include "runtime/session/session_parts.h"
 #include "runtime/token/token_text.h"
 

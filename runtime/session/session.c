@@ -664,17 +664,22 @@ int session_continue(struct session *s, const struct session_sink *sink, enum se
     return rc ? rc : session_run_turn(s, sink, end, e);
 }
 
+int session_all_read(const struct session *s, enum session_end how, struct err *e)
+{
+    if (how == SESSION_STOPPED) return err_set(e, ERR_STOP, "reading %s was interrupted", s->name);
+    if (how != SESSION_FULL) return 0;
+    return err_set(e, ERR_FIT,
+                   "%s has %lld tokens, more than the context of %d units; choose another --policy",
+                   s->name, (long long)s->n_tokens, s->ctx.plan.capacity);
+}
+
 int session_read_taken(struct session *s, const struct session_sink *sink, struct err *e)
 {
     enum session_end end;
     int rc = read_all_but_last(s, sink, &end, e);
     if (!rc) rc = evict_now(s, false, sink, e);
     if (!rc && s->save) rc = session_save_now(s, NULL, e);
-    if (!rc && end == SESSION_FULL)
-        rc = err_set(e, ERR_FIT, "the context of %d units is full; choose another --policy",
-                     s->ctx.plan.capacity);
-    if (!rc && end == SESSION_STOPPED) rc = err_set(e, ERR_STOP, "interrupted");
-    return rc;
+    return rc ? rc : session_all_read(s, end, e);
 }
 
 int session_count_tokens(const struct session *s, const char *text, size_t n, int64_t *out,

@@ -12,6 +12,16 @@
 #include "runtime/save/conversations.h"
 #include "runtime/save/readings.h"
 
+struct session_opts session_opts_default(void)
+{
+    return (struct session_opts){
+        .plan = plan_opts_default(),
+        .sampling = sampling_unset(),
+        .recall = {.chooser = RECALL_WORDS, .n_windows = RECALL_WINDOWS_DEFAULT},
+        .rewind = SESSION_REWIND_DEFAULT,
+    };
+}
+
 /* ---- notices --------------------------------------------------------------------------------- */
 
 static void notice(struct session *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -200,13 +210,7 @@ static int replay(struct session *s, const struct session_sink *k, struct err *e
     if (s->pending.n < 2) return 0;
     s->n_reread += (int64_t)s->pending.n - 1;
     int rc = session_run_stored(s, k, &end, e);
-    if (!rc && end == SESSION_STOPPED) rc = err_set(e, ERR_STOP, "the replay was interrupted");
-    if (!rc && end == SESSION_FULL)
-        rc = err_set(e, ERR_FIT,
-                     "%s has %lld tokens, more than the context of %d units; choose "
-                     "another --policy",
-                     s->name, (long long)s->n_tokens, s->ctx.plan.capacity);
-    return rc;
+    return rc ? rc : session_all_read(s, end, e);
 }
 
 /* As save_load; then sends the loaded units to the device, if there is one. */

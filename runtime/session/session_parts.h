@@ -115,6 +115,9 @@ int session_save_now(struct session *s, const struct save_token *first, struct e
 int session_read_pending(struct session *s, bool answers, const struct session_sink *k,
                          enum session_end *end, struct err *e);
 
+/* An error, if tokens that had to be read were not all read. */
+int session_all_read(const struct session *s, enum session_end how, struct err *e);
+
 /* ---- the newest turn (session_turn.c) ---- */
 
 void session_turn_open(struct session *s);

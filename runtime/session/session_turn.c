@@ -354,9 +354,7 @@ int session_turn_apply(struct session *s, const struct session_change *c,
     int rc = 0;
     if (c->drops_last || c->from < c->end) /* it is too late to stop */
         rc = run_until(s, c->drops_last ? turn_end : c->end, &session_silent, &how, e);
-    if (!rc && how == SESSION_FULL)
-        rc = err_set(e, ERR_FIT, "the context of %d units is full; choose another --policy",
-                     s->ctx.plan.capacity);
+    if (!rc) rc = session_all_read(s, how, e);
     if (!rc) rc = drop_between(s, c->from, c->end, k, e);
     if (!rc && c->drops_last) rc = drop_between(s, turn_end - 1, turn_end, k, e);
     return rc;

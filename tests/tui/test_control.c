@@ -3,7 +3,7 @@
 #include "tests/test.h"
 
 #include "cli/control/control.h"
-#include "cli/control/recalled.h"
+#include "cli/control/control_parts.h"
 #include "runtime/save/conversations.h"
 #include "tests/tui/fake_stage.h"
 

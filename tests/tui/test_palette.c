@@ -6,7 +6,7 @@
 
 #include "cli/control/ramp.h"
 #include "tests/tui/fake_stage.h"
-#include "tui/text/forgot.h"
+#include "tui/text/transcript.h"
 #include "tui/view/words.h"
 
 static void open_talk(struct stage *s, bool ascii)

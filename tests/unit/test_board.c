@@ -2,7 +2,7 @@
 
 #include "tests/test.h"
 
-#include "base/board.h"
+#include "base/system.h"
 
 TEST(describes)
 {

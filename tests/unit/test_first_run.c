@@ -4,7 +4,7 @@
 #include "tests/test.h"
 
 #include "base/file.h"
-#include "cli/control/first_run.h"
+#include "cli/control/control_parts.h"
 #include "cli/options/model_settings.h"
 #include "cli/options/options.h"
 #include "runtime/forward/engine.h"

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "cli/control/ramp.h"
-#include "cli/plain/session_print.h"
+#include "cli/plain/plain_parts.h"
 #include "cli/print/num.h"
 #include "quant/eval/task_words.h"
 #include "runtime/cache/cache.h"

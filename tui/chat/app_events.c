@@ -7,7 +7,7 @@
 #include "cli/control/ramp.h"
 #include "runtime/save/passages.h"
 #include "tui/chat/app.h"
-#include "tui/text/forgot.h"
+#include "tui/text/transcript.h"
 
 enum { LOST_MS = 1000 };
 enum { ASK_S = 2 }; /* a request that takes longer needs a question */

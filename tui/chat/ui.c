@@ -12,7 +12,6 @@
 #include "cli/options/options.h"
 #include "cli/options/paths.h"
 #include "cli/print/report.h"
-#include "cli/print/terminal.h"
 #include "tui/chat/ui_parts.h"
 #include "tui/term/record.h"
 #include "tui/term/term.h"

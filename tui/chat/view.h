@@ -11,6 +11,8 @@
 #include "tui/term/grid.h"
 
 struct app;
+struct picture;
+struct retention;
 
 struct view_ops {
     const char *name;
@@ -50,5 +52,23 @@ void read_label(const struct app *a, struct str *out);
 size_t read_match(const struct app *a, int index, size_t from);
 /* One row, scaled to the largest value. */
 void dash_sparkline(const struct app *a, struct pane p, enum trace_line line);
+
+/* welcome.c: the empty screen of a new conversation; x: the column of the text. With the demo model
+ * it says what that is, and keys 1 to 3 write a message that shows what it can do. */
+void welcome_draw(const struct app *a, struct pane p, int x);
+/* True when the key wrote one of the messages; Enter sends it. A character after it begins the
+ * user's own message: a letter without the digit, anything else behind it ("2 plus 2"). */
+bool welcome_key(struct app *a, const struct key_event *ev);
+
+/* map_token.c: the token under the map's cursor, and the text around it. */
+enum { MAP_LABEL = 7 }; /* columns left of the picture */
+/* The cursor's layer, counted in layers with units; the nearest before it, if it has none. */
+int map_kv_layer(const struct app *a, const struct retention *r);
+/* The token, and how many heads hold it. */
+void map_draw_token(struct app *a, struct pane p);
+/* "turn 3 llm, tokens 57-58", and a mark at the cursor's cell. */
+void map_draw_lens_rule(struct app *a, struct pane p, const struct picture *pic);
+/* The lines of text around the cursor, with the tokens of its cell highlighted. */
+void map_draw_lens(struct app *a, struct pane p, const struct picture *pic);
 
 #endif

@@ -58,28 +58,15 @@ int record_close(struct record *r, struct err *e)
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
-static void put_string(FILE *f, const char *s, size_t n)
-{
-    putc('"', f);
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)s[i];
-        if (c < 0x20 || c == 0x7F)
-            fprintf(f, "\\u%04x", c);
-        else if (c == '"' || c == '\\')
-            fprintf(f, "\\%c", c);
-        else
-            putc(c, f);
-    }
-    putc('"', f);
-}
-
 static void put_event(struct record *r, char kind, const char *text, size_t n)
 {
     double s = (double)(system_clock_ns() - r->start_ns) / 1e9;
+    struct str line = {0};
     if (r->failed) return;
-    fprintf(r->f, "[%.3f, \"%c\", ", s, kind);
-    put_string(r->f, text, n);
-    fputs("]\n", r->f);
+    str_printf(&line, "[%.3f, \"%c\", ", s, kind);
+    str_json(&line, text, n);
+    fprintf(r->f, "%s]\n", line.data);
+    str_release(&line);
     errno = 0;
     /* after a crash the last frame matters most */
     if (fflush(r->f) || ferror(r->f)) r->failed = errno ? errno : EIO;

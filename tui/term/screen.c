@@ -12,7 +12,7 @@
 
 #include "base/system.h"
 #include "cli/options/options.h"
-#include "cli/print/terminal.h"
+#include "cli/print/sanitize.h"
 #include "tui/term/record.h"
 #include "tui/term/term.h"
 

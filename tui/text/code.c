@@ -1,4 +1,4 @@
-#include "tui/text/code.h"
+#include "tui/text/markdown.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "tui/text/forgot.h"
+#include "tui/text/transcript.h"
 
 #include <string.h>
 

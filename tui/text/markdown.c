@@ -10,7 +10,6 @@
 #include "base/str.h"
 #include "tui/term/grid.h"
 #include "tui/term/text.h"
-#include "tui/text/code.h"
 
 enum {
     BLOCK_MAX = 64 << 10, /* a longer paragraph is drawn raw: md4c would parse it for every frame */
@@ -472,12 +471,6 @@ static int text(MD_TEXTTYPE type, const MD_CHAR *s, MD_SIZE n, void *ctx)
 
 /* ---- blocks --------------------------------------------------------------------------------- */
 
-static size_t line_end(const char *s, size_t n, size_t at)
-{
-    const char *newline = memchr(s + at, '\n', n - at);
-    return newline ? (size_t)(newline - s) : n;
-}
-
 static size_t blanks(const char *s, size_t at, size_t end)
 {
     size_t from = at;
@@ -534,7 +527,7 @@ static void put_code(const char *s, const struct fence *f, int width, markdown_l
     const struct language *l = code_language(s + f->name, f->n_name);
     code_state state = NULL;
     for (size_t at = f->from; at < f->end;) {
-        size_t end = line_end(s, f->end, at), from = at;
+        size_t end = fence_line_end(s, f->end, at), from = at;
         struct code_runs runs = {0};
         if (l)
             code_line(l, s + at, end - at, &state, take_run, &runs);
@@ -558,7 +551,7 @@ static void put_fence(const char *s, const struct fence *f, uint32_t number, int
                       markdown_line *line, void *ctx)
 {
     struct span spans[3] = {{SPAN_GLYPH(SPAN_RULE), 2, 0, ATTR_DIM}};
-    size_t end = line_end(s, f->next, f->at), shown = 0;
+    size_t end = fence_line_end(s, f->next, f->at), shown = 0;
     int n = 1, x = 3;
     if (f->n_name && width > x) text_line(s + f->name, f->n_name, width - x, &shown);
     if (shown) {
@@ -587,16 +580,16 @@ static size_t fenced(const char *s, size_t n, size_t at, int width, markdown_lin
     fence_next(s, n, at, &f);
     put_fence(s, &f, number_of(s, n, at), width, line, ctx);
     put_code(s, &f, width, line, ctx);
-    if (f.closed) line(ctx, f.end, line_end(s, f.next, f.end) - f.end, &rule, 1);
+    if (f.closed) line(ctx, f.end, fence_line_end(s, f.next, f.end) - f.end, &rule, 1);
     return f.next;
 }
 
 /* The end of the lines from `at` on that form one block: up to a blank line, a fence or a rule. */
 static size_t prose_end(const char *s, size_t n, size_t at)
 {
-    bool rule_first = is_rule(s, at, line_end(s, n, at));
+    bool rule_first = is_rule(s, at, fence_line_end(s, n, at));
     for (size_t next = at; next < n;) {
-        size_t end = line_end(s, n, next);
+        size_t end = fence_line_end(s, n, next);
         bool blank = end < n && blanks(s, next, end) == end - next;
         if (next > at &&
             (blank || rule_first || fence_opens(s + next, end - next) || is_rule(s, next, end)))
@@ -694,7 +687,7 @@ static void copy_block(struct md *m, const char *s, size_t at, size_t end, struc
     while (at + indent < end && s[at + indent] == ' ') indent++;
     m->indent = (int)(indent < (size_t)m->width / 2 ? indent : (size_t)m->width / 2);
     while (at < end) {
-        size_t skip = 0, next = line_end(s, end, at);
+        size_t skip = 0, next = fence_line_end(s, end, at);
         while (skip < indent && at + skip < next && s[at + skip] == ' ') skip++;
         size_t same = cap;
         m->starts = memory_more(m->starts, (size_t)m->n_lines, &same, sizeof *m->starts);
@@ -741,7 +734,7 @@ static void prose(const char *s, size_t at, size_t end, bool open, int width, ma
 size_t markdown_block(const char *s, size_t n, size_t at, bool ends, int width, markdown_line *line,
                       void *ctx)
 {
-    size_t end = line_end(s, n, at);
+    size_t end = fence_line_end(s, n, at);
     if (fence_opens(s + at, end - at)) return fenced(s, n, at, width, line, ctx);
     if (blanks(s, at, end) == end - at) {
         if (end < n || ends) line(ctx, at, 0, NULL, 0);

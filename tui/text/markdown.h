@@ -34,4 +34,22 @@ size_t markdown_block(const char *s, size_t n, size_t at, bool ends, int width, 
 const char *span_text(const struct span *s, const char *text, bool ascii, char glyph[1024],
                       size_t *n);
 
+/* ---- the colours of a code block (code.c) ---- */
+
+struct language;
+
+/* By the name after a fence, "python" or "py"; NULL = not known. */
+const struct language *code_language(const char *name, size_t n);
+
+/* The end of a comment or string that the next line continues; NULL = none. Begins as NULL. */
+typedef const char *code_state;
+
+/* A run of s[from, from + n) without blanks around it; attr: enum attr. In order, no two
+ * overlap. */
+typedef void code_run(void *ctx, size_t from, size_t n, uint8_t attr);
+
+/* Runs over a line s [n] without its end. */
+void code_line(const struct language *l, const char *s, size_t n, code_state *state, code_run *run,
+               void *ctx);
+
 #endif

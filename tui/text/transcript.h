@@ -11,6 +11,7 @@
 
 #include "base/str.h"
 #include "cli/print/sanitize.h"
+#include "runtime/cache/retention.h"
 #include "runtime/token/chat_template.h"
 #include "tui/text/markdown.h"
 
@@ -123,5 +124,12 @@ size_t transcript_token_end(struct transcript *t, int index, int64_t position);
 /* Positions [*from, *end) of the bytes [byte, byte + n). */
 void transcript_positions(struct transcript *t, int index, size_t byte, size_t n, int64_t *from,
                           int64_t *end);
+
+/* Appends: forgot 9 words of turn 3: "…found a noisy cellar…". A word is forgotten when no head
+ * holds any of its tokens now, and one did before: before[n_before] heads for each position, later
+ * ones were in the cache. `lost` gets the columns of `now` with such words. Returns the number of
+ * words; with 0 nothing is appended. */
+int forgot_sentence(struct transcript *t, const struct retention *now, const uint16_t *before,
+                    int64_t n_before, bool lost[RETENTION_COLS], struct str *out);
 
 #endif

@@ -1,4 +1,4 @@
-#include "tui/view/map_token.h"
+#include "tui/chat/app.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -9,7 +9,6 @@
 #include "tui/chat/app.h"
 #include "tui/term/text.h"
 #include "tui/view/bars.h"
-#include "tui/view/welcome.h"
 #include "tui/view/words.h"
 
 /* ---- transcript ----------------------------------------------------------------------------- */

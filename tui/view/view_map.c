@@ -10,7 +10,6 @@
 #include "tui/chat/app.h"
 #include "tui/chat/picture.h"
 #include "tui/view/bars.h"
-#include "tui/view/map_token.h"
 #include "tui/view/words.h"
 
 enum { LABEL = MAP_LABEL, BAR = 5 }; /* columns left and right of the picture */

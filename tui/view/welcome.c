@@ -1,4 +1,4 @@
-#include "tui/view/welcome.h"
+#include "tui/chat/app.h"
 
 #include <string.h>
 

@@ -1,0 +1,31 @@
+/* control_parts: what the files of the control share. */
+#ifndef RETAIN_CLI_CONTROL_CONTROL_PARTS_H
+#define RETAIN_CLI_CONTROL_CONTROL_PARTS_H
+
+#include <stdio.h>
+
+#include "cli/control/control.h"
+
+static inline void control_name(char out[STORE_NAME_MAX], const char *name)
+{
+    snprintf(out, STORE_NAME_MAX, "%s", name);
+}
+
+/* Appends the choices that retain made when it opened the model and the conversation: one per line,
+ * with the reason and the option or the command that changes it. */
+void why_lines(const struct options *o, const struct cli_session *parts, struct str *out);
+
+/* "remembered turn 3: My locker code is 48213. and 1 more passage, 0.3 ms". n >= 1. */
+void recalled_sentence(const struct session_recalled *r, struct str *out);
+/* A line for each passage, or one line that says that there is none. `when`: "came back for …". */
+void recalled_lines(const struct session_recalled *r, const char *when, struct str *out);
+
+/* The first chat with a model proposes a budget and keeps it for the model's later chats: the
+ * plan's default, up to 8,192 units per head, or more where that costs little: the largest of
+ * 16,384 and 32,768 that fits into memory and whose cache is at most a fifth of the weights,
+ * because every token reads both. Sets it in *o, writes the model's settings
+ * (cli/options/model_settings.h) and appends a sentence to *note. Does nothing for the demo, for a
+ * model that has settings, in private mode, and if the user set budget or memory. */
+void first_run(struct options *o, struct engine *g, struct str *note);
+
+#endif

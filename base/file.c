@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -134,6 +135,32 @@ int file_make_folders(const char *path, struct err *e)
     }
     str_release(&folder);
     return rc;
+}
+
+int file_open_locked(const char *path, mode_t mode)
+{
+    struct stat mine, named;
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, mode), why = ESTALE;
+    if (fd < 0) return -1;
+    if (flock(fd, LOCK_EX | LOCK_NB))
+        why = errno;
+    else if (!fstat(fd, &mine) && S_ISREG(mine.st_mode) && !lstat(path, &named) &&
+             mine.st_ino == named.st_ino && mine.st_dev == named.st_dev)
+        return fd;
+    close(fd);
+    errno = why;
+    return -1;
+}
+
+void file_sync_folder(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    struct str folder = {0};
+    str_append(&folder, slash ? path : ".", slash ? (size_t)(slash - path) + 1 : 1);
+    int fd = open(folder.data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) fsync(fd);
+    if (fd >= 0) close(fd);
+    str_release(&folder);
 }
 
 int file_make(const char *path, const char *bytes, size_t n, struct err *e)

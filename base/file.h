@@ -7,6 +7,7 @@
 #define RETAIN_BASE_FILE_H
 
 #include <stdio.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 #include "base/str.h"
@@ -35,6 +36,12 @@ ssize_t file_line(FILE *f, enum file_use use, char **line, size_t *cap);
 int file_write(int fd, const char *bytes, size_t n);
 /* Makes the folders that a path names before its last slash, for their owner only. */
 int file_make_folders(const char *path, struct err *e);
+/* Opens a file to read and write, and makes it if it is missing. It is locked by this program until
+ * it is closed. -1, see errno: EWOULDBLOCK = another program has it, ESTALE = it is no regular
+ * file, or was renamed meanwhile. */
+int file_open_locked(const char *path, mode_t mode);
+/* A file in it that was renamed is on the disk then. Not every file system can. */
+void file_sync_folder(const char *path); /* of a file */
 /* Makes a file (0600) of these bytes, which is on the disk then. ERR_FAIL: it exists already, or it
  * cannot be written whole, and is removed. */
 int file_make(const char *path, const char *bytes, size_t n, struct err *e);

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
@@ -100,26 +99,17 @@ static int hash_part(struct download *d, struct err *e)
     return rc;
 }
 
-static int lose_part(struct download *d, const char *why, struct err *e)
-{
-    close(d->fd);
-    d->fd = -1;
-    return err_set(e, ERR_FAIL, "%s %s", d->opts.path, why);
-}
-
 /* The lock is the program's, so it ends with it. A part that was renamed meanwhile is complete. */
 static int lock_part(struct download *d, struct err *e)
 {
-    struct stat open_one, named_one;
-    d->fd = open(str_get(&d->part), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-    if (d->fd < 0)
+    d->fd = file_open_locked(str_get(&d->part), 0644);
+    if (d->fd >= 0) return 0;
+    if (errno != EWOULDBLOCK && errno != ESTALE)
         return err_set(e, ERR_FAIL, "cannot write %s: %s", str_get(&d->part), strerror(errno));
-    if (flock(d->fd, LOCK_EX | LOCK_NB))
-        return lose_part(d, "is being downloaded by another retain; wait for it", e);
-    if (!fstat(d->fd, &open_one) && !stat(str_get(&d->part), &named_one) &&
-        open_one.st_ino == named_one.st_ino)
-        return 0;
-    return lose_part(d, "was downloaded by another retain in this moment; try again", e);
+    return err_set(e, ERR_FAIL,
+                   errno == ESTALE ? "%s was downloaded by another retain in this moment; try again"
+                                   : "%s is being downloaded by another retain; wait for it",
+                   d->opts.path);
 }
 
 static int look_at_file(struct download *d, struct err *e)
@@ -155,18 +145,14 @@ int download_open(struct download *d, const struct download_opts *o, struct err 
 }
 
 /* To be freed. */
-static char *folder_of(const char *path)
-{
-    return strndup(path, (size_t)(strrchr(path, '/') - path)); /* a path below the models' folder */
-}
-
 #define DISK_MARGIN ((int64_t)16 << 20) /* for conversations, while the file fills the disk */
 
 int download_check_disk(const char *path, int64_t bytes, struct err *e)
 {
     struct statvfs fs;
     char needs[NUM_MAX], has[NUM_MAX];
-    char *folder = folder_of(path);
+    /* a path below the models' folder */
+    char *folder = strndup(path, (size_t)(strrchr(path, '/') - path));
     bool known = !statvfs(folder, &fs);
     free(folder);
     int64_t free_bytes = known ? (int64_t)fs.f_bavail * (int64_t)fs.f_frsize : INT64_MAX;
@@ -303,11 +289,7 @@ static int rename_part(struct download *d, struct err *e)
     if (fsync(d->fd) || rename(str_get(&d->part), d->opts.path) ||
         rename(str_get(&d->part_record), str_get(&d->record)))
         return err_set(e, ERR_FAIL, "cannot write %s: %s", d->opts.path, strerror(errno));
-    char *folder = folder_of(d->opts.path);
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0) fsync(fd); /* the name; the bytes are safe */
-    if (fd >= 0) close(fd);
-    free(folder);
+    file_sync_folder(d->opts.path);
     return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kernels/kernels.h"
+#include "runtime/model/gguf.h"
 
 #define N     ENCODE_BLOCK
 #define LANES 4
@@ -217,6 +218,16 @@ void encode_q4_0(void *blocks, const float *x, size_t n)
             }
         }
         put_q4_0(p, s.best_d, q);
+    }
+}
+
+void encode_row(uint32_t type, void *out, const float *x, size_t n)
+{
+    switch (type) {
+    case GGUF_T_Q4_0: encode_q4_0(out, x, n); break;
+    case GGUF_T_Q8_0: encode_q8_0(out, x, n); break;
+    case GGUF_T_F16: encode_f16(out, x, n); break;
+    default: memcpy(out, x, n * sizeof *x); break;
     }
 }
 

@@ -16,6 +16,7 @@
 #define RETAIN_QUANT_CONVERT_ENCODE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #define ENCODE_BLOCK      32
 #define ENCODE_Q4_0_BYTES 18
@@ -29,6 +30,9 @@ void encode_q4_0(void *blocks, const float *x, size_t n);
 
 /* To half, rounded to nearest even. */
 void encode_f16(void *out, const float *x, size_t n);
+
+/* To Q4_0, Q8_0, F16 or F32. */
+void encode_row(uint32_t type, void *out, const float *x, size_t n);
 
 /* Checks that every number is finite and small enough for a half scale. The index of the first that
  * is not, or n. */

@@ -6,7 +6,6 @@
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -137,23 +136,13 @@ static int failed(const struct gguf_writer *w, const char *what, struct err *e)
 
 static int open_tmp(struct gguf_writer *w, struct err *e)
 {
-    w->fd = open(w->tmp, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (w->fd < 0) return failed(w, "created", e);
-    if (flock(w->fd, LOCK_EX | LOCK_NB)) {
-        close(w->fd); /* another process is writing it: do not remove it */
-        w->fd = -1;
+    w->fd = file_open_locked(w->tmp, 0666);
+    if (w->fd >= 0) return ftruncate(w->fd, 0) ? failed(w, "emptied", e) : 0;
+    if (errno == EWOULDBLOCK)
         return err_set(e, ERR_FAIL, "%s is being written by another process", w->tmp);
-    }
-    /* The locked file must still have this name: its writer may have just renamed it. */
-    struct stat st, named;
-    bool ours = !fstat(w->fd, &st) && S_ISREG(st.st_mode) && !lstat(w->tmp, &named) &&
-                st.st_ino == named.st_ino && st.st_dev == named.st_dev;
-    if (!ours) {
-        close(w->fd);
-        w->fd = -1;
+    if (errno == ESTALE)
         return err_set(e, ERR_FAIL, "%s blocks the write; remove it or try again", w->tmp);
-    }
-    return ftruncate(w->fd, 0) ? failed(w, "emptied", e) : 0;
+    return failed(w, "created", e);
 }
 
 /* A folder or a device is never replaced; a file only with --force. */
@@ -328,20 +317,6 @@ static int digest_file(struct gguf_writer *w, char hex[65], struct err *e)
     return 0;
 }
 
-/* A rename is durable once its folder is synced. Best effort: not every file system can. */
-static void sync_folder(const char *path)
-{
-    char *folder = strdup(path);
-    char *slash = folder ? strrchr(folder, '/') : NULL;
-    if (slash) slash[slash == folder] = 0;
-    int fd = folder ? open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    if (fd >= 0) {
-        fsync(fd);
-        close(fd);
-    }
-    free(folder);
-}
-
 /* link() fails if another process has created the file meanwhile; rename() would replace it. File
  * systems without hard links use rename(). */
 static int put_in_place(struct gguf_writer *w, struct err *e)
@@ -369,6 +344,6 @@ int gguf_write_commit(struct gguf_writer *w, char hex[65], struct err *e)
     if (!rc) rc = put_in_place(w, e);
     if (rc) return rc;
     w->committed = true;
-    sync_folder(w->path);
+    file_sync_folder(w->path);
     return 0;
 }

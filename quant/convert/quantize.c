@@ -80,17 +80,6 @@ struct batch {
     int64_t *bad;           /* [n] the first column that can't be stored, or -1 */
 };
 
-static void encode_row(const struct batch *b, void *out, const float *x)
-{
-    size_t n = (size_t)b->tensor->ne[0];
-    switch (b->type) {
-    case GGUF_T_Q4_0: encode_q4_0(out, x, n); break;
-    case GGUF_T_Q8_0: encode_q8_0(out, x, n); break;
-    case GGUF_T_F16: encode_f16(out, x, n); break;
-    default: memcpy(out, x, n * sizeof *x); break;
-    }
-}
-
 /* Rows that already have the type are not rounded again. A vector in pair order is one row whose
  * numbers are permuted. */
 static bool is_copy(const struct batch *b)
@@ -134,7 +123,7 @@ static void batch_part(void *ctx, int part, int thread)
         if (bad < n)
             b->bad[i] = (int64_t)bad;
         else
-            encode_row(b, out, x);
+            encode_row(b->type, out, x, n);
         if (bad == n) measure_row(b, i, out, x);
     }
 }
@@ -177,12 +166,11 @@ static int write_tensor(struct job *j, const struct source_tensor *t, struct err
 {
     int64_t all = source_rows(t), rows = batch_rows(t);
     uint32_t type = choose_type(j->source, t, j->wanted);
-    const struct gguf_tensor_type *known = gguf_tensor_type(type);
     struct batch b = {
         .job = j,
         .tensor = t,
         .type = type,
-        .row_bytes = (size_t)t->ne[0] / (size_t)known->block * (size_t)known->block_bytes,
+        .row_bytes = gguf_row_bytes(type, t->ne[0]),
         .error = calloc((size_t)rows, sizeof *b.error),
         .energy = calloc((size_t)rows, sizeof *b.energy),
         .bad = calloc((size_t)rows, sizeof *b.bad),

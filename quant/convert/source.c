@@ -182,8 +182,7 @@ int64_t source_rows(const struct source_tensor *t)
 
 size_t source_row_bytes(const struct source_tensor *t)
 {
-    const struct gguf_tensor_type *type = gguf_tensor_type(t->type);
-    return (size_t)t->ne[0] / (size_t)type->block * (size_t)type->block_bytes;
+    return gguf_row_bytes(t->type, t->ne[0]);
 }
 
 /* Where row or number r of tiled heads is in the folder. */

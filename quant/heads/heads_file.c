@@ -98,31 +98,22 @@ struct writing {
     void *blocks;
 };
 
-static int write_row(const struct writing *w, uint32_t type, size_t n, struct err *e)
-{
-    if (type == GGUF_T_F32) return gguf_write_data(w->w, w->floats, n * sizeof *w->floats, e);
-    if (type == GGUF_T_Q8_0) {
-        encode_q8_0(w->blocks, w->floats, n);
-        return gguf_write_data(w->w, w->blocks, n / ENCODE_BLOCK * ENCODE_Q8_0_BYTES, e);
-    }
-    uint16_t *half = w->blocks;
-    for (size_t i = 0; i < n; i++) half[i] = kn_half_from_float(w->floats[i]);
-    return gguf_write_data(w->w, half, n * sizeof *half, e);
-}
-
 static int write_part(const struct heads_file *h, int layer, enum retaining_part part, int n_rows,
                       int n_columns, void *ctx, struct err *e)
 {
     const struct writing *w = ctx;
+    const uint32_t type = type_of(h, part);
     size_t n = (size_t)n_columns;
     int rc = 0;
     for (int r = 0; !rc && r < n_rows; r++) {
         rc = h->row(h->ctx, layer, part, r, w->floats, e);
-        if (!rc && !holds(type_of(h, part), w->floats, n))
+        if (!rc && !holds(type, w->floats, n))
             rc = err_set(e, ERR_FORMAT,
                          "layer %d: row %d holds a number that is not finite or too large", layer,
                          r);
-        if (!rc) rc = write_row(w, type_of(h, part), n, e);
+        if (rc) break;
+        encode_row(type, w->blocks, w->floats, n);
+        rc = gguf_write_data(w->w, w->blocks, gguf_row_bytes(type, n_columns), e);
     }
     return rc;
 }
@@ -133,7 +124,8 @@ int heads_file_write(const struct heads_file *h, const char *path, bool force, c
     struct gguf_keys keys = {0};
     const struct retaining_shape *s = &h->shape;
     size_t n = (size_t)(s->n_in > s->n_hidden ? s->n_in : s->n_hidden);
-    struct writing w = {.floats = memory_new(n, sizeof(float)), .blocks = memory_new(n + 1, 2)};
+    struct writing w = {.floats = memory_new(n, sizeof(float)),
+                        .blocks = memory_new(n, sizeof(float))};
     int rc = gguf_write_open(&w.w, path, force, e);
     if (!rc) rc = each_part(h, describe_part, w.w, e);
     describe(h, &keys);

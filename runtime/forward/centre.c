@@ -214,8 +214,7 @@ static bool read_file(const char *path, const char *model, void *numbers, size_t
 static void write_file(const char *path, const char *model, const void *numbers, size_t bytes)
 {
     char part[4200];
-    snprintf(part, sizeof part, "%.*s", (int)(strrchr(path, '/') - path), path);
-    weight_cache_make_folders(part);
+    file_make_folders(path, NULL);
     struct str s = {0};
     uint8_t sum[DIGEST_BYTES];
     str_append(&s, model, HEAD);

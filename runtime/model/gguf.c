@@ -76,6 +76,12 @@ const struct gguf_tensor_type *gguf_tensor_type(uint32_t id)
     return NULL;
 }
 
+size_t gguf_row_bytes(uint32_t id, int64_t n)
+{
+    const struct gguf_tensor_type *t = gguf_tensor_type(id);
+    return (size_t)n / (size_t)t->block * (size_t)t->block_bytes;
+}
+
 /* ---- messages -------------------------------------------------------------------------------- */
 
 struct utf8_shown gguf_show(struct gguf_str s)
@@ -238,20 +244,19 @@ static int measure(const struct gguf *g, struct gguf_tensor *t, struct err *e)
     const struct gguf_tensor_type *type = gguf_tensor_type(t->type);
     if (!type) return bad_type(g, t->name, t->type, e);
     size_t n = 1;
+    bool fits = true;
     for (int i = 0; i < 4; i++) {
         if (t->ne[i] <= 0)
             return err_set(e, ERR_FORMAT,
                            "%s: tensor '%s' has %" PRId64 " as dimension %d, expected 1 or more",
                            g->name, gguf_show(t->name).text, t->ne[i], i);
-        if (!size_mul(n, (size_t)t->ne[i], &n) || n > INT64_MAX)
-            return err_set(e, ERR_FORMAT, "%s: tensor '%s' is larger than any memory", g->name,
-                           gguf_show(t->name).text);
+        fits = fits && size_mul(n, (size_t)t->ne[i], &n) && n <= INT64_MAX;
     }
     if (t->ne[0] % type->block)
         return err_set(e, ERR_FORMAT,
                        "%s: tensor '%s' has rows of %" PRId64 " weights, not a multiple of %s's %d",
                        g->name, gguf_show(t->name).text, t->ne[0], type->name, type->block);
-    if (!size_mul(n / (size_t)type->block, (size_t)type->block_bytes, &t->bytes))
+    if (!fits || !size_mul(n / (size_t)type->block, (size_t)type->block_bytes, &t->bytes))
         return err_set(e, ERR_FORMAT, "%s: tensor '%s' is larger than any memory", g->name,
                        gguf_show(t->name).text);
     return 0;
@@ -492,28 +497,19 @@ void gguf_forget(const struct gguf *g, const void *data, size_t n, bool evict)
  * int64. */
 static bool as_int(const struct gguf_array *a, size_t i, int64_t *out)
 {
-    union {
-        uint8_t u8;
-        int8_t i8;
-        uint16_t u16;
-        int16_t i16;
-        uint32_t u32;
-        int32_t i32;
-        uint64_t u64;
-        int64_t i64;
-    } v;
-    if (i >= a->n || a->type == GGUF_STRING) return false;
-    size_t size = value_bytes[a->type];
+    const size_t size = value_bytes[a->type], unused = 64 - 8 * size; /* bits */
+    uint64_t v = 0;
+    if (i >= a->n) return false;
     memcpy(&v, (const uint8_t *)a->data + i * size, size);
     switch (a->type) {
-    case GGUF_U8: *out = v.u8; return true;
-    case GGUF_I8: *out = v.i8; return true;
-    case GGUF_U16: *out = v.u16; return true;
-    case GGUF_I16: *out = v.i16; return true;
-    case GGUF_U32: *out = v.u32; return true;
-    case GGUF_I32: *out = v.i32; return true;
-    case GGUF_U64: *out = (int64_t)v.u64; return v.u64 <= INT64_MAX;
-    case GGUF_I64: *out = v.i64; return true;
+    case GGUF_U8:
+    case GGUF_U16:
+    case GGUF_U32:
+    case GGUF_U64: *out = (int64_t)v; return v <= INT64_MAX;
+    case GGUF_I8:
+    case GGUF_I16:
+    case GGUF_I32:
+    case GGUF_I64: *out = (int64_t)(v << unused) >> unused; return true;
     default: return false;
     }
 }

@@ -154,5 +154,6 @@ struct gguf_tensor_type {
     int block_bytes;
 };
 const struct gguf_tensor_type *gguf_tensor_type(uint32_t id);
+size_t gguf_row_bytes(uint32_t id, int64_t n); /* of n weights, a multiple of the block */
 
 #endif

@@ -111,6 +111,7 @@ static int find(struct model *m, const char *name, int64_t n0, int64_t n1, int64
 static int add_item(struct model *m, struct model_load_item item)
 {
     m->items = memory_more(m->items, (size_t)m->n_items, &m->items_max, sizeof *m->items);
+    item.from.name = NULL;
     m->items[m->n_items++] = item;
     return 0;
 }
@@ -142,12 +143,8 @@ int model_bind_matrix(struct model *m, struct kn_weight *w, const struct model_s
     *w = (struct kn_weight){.type = type, .n_out = n_out, .n_in = n_in};
     return add_item(m, (struct model_load_item){.weight = w,
                                                 .tensor = t,
-                                                .row0 = s->row0,
-                                                .rotated = s->rotated,
-                                                .windowed = s->windowed,
+                                                .from = *s,
                                                 .n_stack = s->per_head ? 1 : n_stack,
-                                                .group = s->group,
-                                                .step = s->step,
                                                 .n_transposed = s->transposed ? n_stack : 0});
 }
 
@@ -168,13 +165,8 @@ int model_bind_vector(struct model *m, const float **v, const struct model_sourc
     if (rc) return rc;
     rc = check_floats(m, t, s->name, e);
     if (rc) return rc;
-    return add_item(m, (struct model_load_item){.vector = v,
-                                                .tensor = t,
-                                                .row0 = s->row0,
-                                                .n = n,
-                                                .rotated = s->rotated,
-                                                .windowed = s->windowed,
-                                                .n_stack = n_stack});
+    return add_item(m, (struct model_load_item){
+                           .vector = v, .tensor = t, .from = *s, .n = n, .n_stack = n_stack});
 }
 
 int model_bind_table(struct model *m, const float **v, const char *name, int n_rows, int n_columns,
@@ -584,9 +576,9 @@ static int64_t source_row(const struct model *m, const struct model_load_item *i
 {
     const int per = (it->weight ? it->weight->n_out : it->n) / it->n_stack;
     const int64_t matrix = it->tensor->ne[it->weight ? 1 : 0];
-    int row = it->rotated ? rotated_row(m, it->windowed, r % per) : r % per;
-    if (it->step) row = row / it->group * it->step + row % it->group;
-    return r / per * matrix + it->row0 + row;
+    int row = it->from.rotated ? rotated_row(m, it->from.windowed, r % per) : r % per;
+    if (it->from.step) row = row / it->from.group * it->from.step + row % it->from.group;
+    return r / per * matrix + it->from.row0 + row;
 }
 
 /* Where number i of a vector is in its tensor. */
@@ -605,14 +597,13 @@ struct load_job {
 static void load_columns(const struct kn_weight *w, const struct model_load_item *it, int per,
                          int r0, int end, int to)
 {
-    const struct gguf_tensor_type *type = gguf_tensor_type(it->tensor->type);
-    const size_t row_bytes = (size_t)per / (size_t)type->block * (size_t)type->block_bytes;
-    const size_t n_in = (size_t)w->n_in, row0 = (size_t)(r0 / per * it->step + it->row0);
+    const size_t row_bytes = gguf_row_bytes(it->tensor->type, per);
+    const size_t n_in = (size_t)w->n_in, row0 = (size_t)(r0 / per * it->from.step + it->from.row0);
     float from[KN_HEAD_DIM_MAX], *x = (float *)w->data + (size_t)to * n_in;
     uint16_t *half = (uint16_t *)w->data + (size_t)to * n_in;
     for (size_t i = 0; i < n_in; i++) {
-        blocks_to_float(from, type->id, (const char *)it->tensor->data + (row0 + i) * row_bytes,
-                        (size_t)per);
+        blocks_to_float(from, it->tensor->type,
+                        (const char *)it->tensor->data + (row0 + i) * row_bytes, (size_t)per);
         for (size_t r = 0; r < (size_t)(end - r0); r++) {
             const float v = from[(size_t)(r0 % per) + r];
             if (w->type == KN_F32)
@@ -637,8 +628,7 @@ static void load_transposed(const struct kn_weight *w, const struct model_load_i
 static void load_range(const struct kn_weight *w, const struct model *m,
                        const struct model_load_item *it, int r0, int end)
 {
-    const struct gguf_tensor_type *type = gguf_tensor_type(it->tensor->type);
-    size_t row_bytes = (size_t)w->n_in / (size_t)type->block * (size_t)type->block_bytes;
+    size_t row_bytes = gguf_row_bytes(it->tensor->type, w->n_in);
     if (it->n_transposed) {
         load_transposed(w, it, r0, end);
         return;
@@ -646,7 +636,7 @@ static void load_range(const struct kn_weight *w, const struct model *m,
     for (int r = r0; r < end; r++) {
         size_t row = (size_t)source_row(m, it, r);
         const char *src = (const char *)it->tensor->data + row * row_bytes;
-        blocks_pack(w, r - r0, type->id, src);
+        blocks_pack(w, r - r0, it->tensor->type, src);
     }
 }
 

@@ -237,12 +237,11 @@ struct model_load_item {
     struct kn_weight *weight; /* a matrix, or NULL and then */
     const float **vector;     /* a vector of floats */
     const struct gguf_tensor *tensor;
-    int row0, n; /* rows of the tensor; numbers of a vector */
-    bool rotated, windowed;
-    int n_stack;     /* matrices, or vectors, that are stacked: one per expert; else 1 */
-    int group, step; /* as in model_source, like the next */
-    int n_transposed;
-    bool by_column; /* a vector that is a table in the file: column after column */
+    struct model_source from; /* without the name */
+    int n;                    /* numbers of a vector */
+    int n_stack;              /* matrices, or vectors, that are stacked: one per expert; else 1 */
+    int n_transposed;         /* n_stack of a transposed source; else 0 */
+    bool by_column;           /* a vector that is a table in the file: column after column */
 };
 
 /* The layers that attend to the newest n_units units, with the token's own. They keep exactly

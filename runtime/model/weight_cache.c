@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -419,26 +418,11 @@ static bool write_end(struct weight_cache_writer *w, int fd)
            !file_write(fd, (const char *)&w->footer, sizeof w->footer);
 }
 
-void weight_cache_make_folders(char *dir)
-{
-    for (char *slash = strchr(dir + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = 0;
-        mkdir(dir, 0700);
-        *slash = '/';
-    }
-    mkdir(dir, 0700);
-}
-
 /* The file to write to, truncated and locked by this program; -1: another program is writing it. */
 static int open_part(const char *path)
 {
-    struct stat mine, named;
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
-    if (fd < 0) return -1;
-    /* Its previous owner may have renamed or removed it. */
-    if (!flock(fd, LOCK_EX | LOCK_NB) && !fstat(fd, &mine) && !stat(path, &named) &&
-        mine.st_dev == named.st_dev && mine.st_ino == named.st_ino && !ftruncate(fd, 0))
-        return fd;
+    int fd = file_open_locked(path, 0600);
+    if (fd < 0 || !ftruncate(fd, 0)) return fd;
     close(fd);
     return -1;
 }
@@ -468,7 +452,7 @@ static void *write_copy(void *arg)
     struct weight_cache_writer *w = arg;
     /* of this thread: on Linux each thread has its own priority */
     setpriority(PRIO_PROCESS, 0, 10);
-    weight_cache_make_folders(w->dir);
+    file_make_folders(w->place, NULL);
     remove_parts(w->dir);
     if (!make_room(w->dir, w->place, w->weights->bytes)) return NULL;
     int fd = open_part(w->part);
@@ -550,7 +534,7 @@ int weight_cache_fill_begin(struct weight_cache_writer **out, const char *dir,
     const struct arena size = {.bytes = bytes};
     struct weight_cache_writer *w = *out = writer_new(dir, model, &size);
     if (!w) return err_set(e, ERR_FAIL, "out of memory for a copy of the weights");
-    weight_cache_make_folders(w->dir);
+    file_make_folders(w->place, NULL);
     remove_parts(w->dir);
     const int rc = map_part(w, a);
     if (!rc) return 0;

@@ -44,8 +44,6 @@ int weight_cache_read(const struct arena *a, int (*progress)(void *, int64_t, in
                       struct err *e);
 
 void weight_cache_remove(const struct weight_cache *p);
-/* Makes `dir` and the folders above it, if they are missing. */
-void weight_cache_make_folders(char *dir);
 
 /* Compares each MiB of a mapped copy with its digest, on a separate thread with low priority, from
  * a random one on and after `delay_ms`; removes a copy that differs. `a` must stay valid until

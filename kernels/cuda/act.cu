@@ -71,12 +71,6 @@ KERNEL(centre_rows, struct cuda_centre_rows, 256, 1)
     for (int i = thread_id(); i < a.n; i += 256) x[i] -= mean;
 }
 
-KERNEL(copy_rows, struct cuda_copy_rows, 256, 1)
-{
-    for (int i = thread_id(); i < a.n; i += 256)
-        a.to[(int64_t)block_x() * a.n + i] = a.from[block_x() * a.stride + i];
-}
-
 KERNEL(layer_inputs, struct cuda_layer_inputs, 32, 1)
 {
     const int64_t at = ((int64_t)block_x() * a.n_layer + block_y()) * a.n;

@@ -399,14 +399,6 @@ struct cuda_centre_rows {
     int n;
 };
 
-/* Copies rows of n floats. grid: rows; 256 threads. */
-struct cuda_copy_rows {
-    const float *from; /* row i at + i * stride */
-    int64_t stride;
-    int n;
-    float *to; /* [rows][n] */
-};
-
 /* Inputs of all layers of a token: x = (norm(x) * w, of n numbers at a time, + scale * own) /
  * sqrt(2). grid: n_tok, n_layer; 32 threads. */
 struct cuda_layer_inputs {
@@ -596,7 +588,7 @@ struct cuda_merge_any {
 /* Eviction in steps, with the same survivors as runtime/cache/evict.c. 256 threads each; grid:
  * n_head where it is not given.
  *
- * key_sums and key_values: KeyDiff's value of every unit (score.h), stored in place of its key; the
+ * key_sums and key_values: KeyDiff's value of every unit (score.c), stored in place of its key; the
  * former adds the keys of pieces. Heads of at most CUDA_VALUES_DIM numbers. grid of each: pieces of
  * the longest head, n_head. Shared: CUDA_VALUES_SHARED. */
 #define CUDA_EVICT_THREADS 256
@@ -609,7 +601,7 @@ struct cuda_values {
     float *part;  /* of key_sums: [n_head][ceil(n_pages * 64 / CUDA_PIECE)][CUDA_VALUES_DIM] */
 };
 
-/* near_duplicates: the (negative) penalty for near-duplicate units (score.h), stored in the same
+/* near_duplicates: the (negative) penalty for near-duplicate units (score.c), stored in the same
  * place. Arguments: struct cuda_values. Shared: CUDA_NEAR_SHARED. */
 #define CUDA_NEAR_SHARED 2048
 
@@ -699,13 +691,6 @@ struct cuda_train_columns {
     float *label; /* of slot s at + s * n_head */
 };
 
-/* label = log(e^label + noise). grid: ceil(n / 256); 256 threads. */
-struct cuda_train_shares {
-    float *label;
-    int n;
-    float noise;
-};
-
 /* y = silu(x). grid: ceil(n / 256); 256 threads. */
 struct cuda_train_silu {
     const float *x;
@@ -713,12 +698,13 @@ struct cuda_train_silu {
     float *y;
 };
 
-/* Loss and slopes of scores, as heads_net.h: labels less mean. grid: ceil(n * n_head /
- * 256); 256 threads, shared CUDA_TRAIN_SHARED. */
+/* Loss and slopes of scores, as heads_net.h: labels become log(e^label + noise), less mean. grid:
+ * ceil(n * n_head / 256); 256 threads, shared CUDA_TRAIN_SHARED. */
 struct cuda_train_loss {
     const float *score, *label; /* [n][n_head] */
     const float *mean;          /* [n_head] */
     int n, n_head;
+    float noise;
     float weight; /* of a term of the loss */
     float *slope; /* [n][n_head] */
     float *loss;  /* of each block */

@@ -14,8 +14,6 @@
  * values are used, and the reverse: one load after the other would take most of the time. A thread
  * converts the same channels of every few slots, so one rotation takes its angles from a slot to
  * the next one; each tile begins with angles of the table. */
-#include "kernels/cuda/act.cuh"
-#include "kernels/cuda/attend.cuh"
 #include "kernels/cuda/cache.cuh"
 
 enum { THREADS = CUDA_ATTEND_THREADS, WARPS = THREADS / 32, P_ROW = TILE * 2 + 16 };
@@ -313,12 +311,6 @@ template <int MAX> struct softmax {
     float m[shape<MAX>::BLOCKS][2], l[shape<MAX>::BLOCKS][2];
 };
 
-DEVICE float row_max(float x)
-{
-    x = max_f32(x, shfl_xor_f32(x, 1));
-    return max_f32(x, shfl_xor_f32(x, 2));
-}
-
 /* Stores this warp's maxima, for all warps to read after a barrier. */
 template <int MAX> DEVICE void put_maxima(const float s[][2][4], const struct work &w)
 {
@@ -329,7 +321,7 @@ template <int MAX> DEVICE void put_maxima(const float s[][2][4], const struct wo
     for (int i = 0; i < 2; i++) {
         if (b >= w.n_block) continue;
         const float low = max_f32(s[b][0][2 * i], s[b][0][2 * i + 1]);
-        const float x = row_max(max_f32(low, max_f32(s[b][1][2 * i], s[b][1][2 * i + 1])));
+        const float x = quad_max(max_f32(low, max_f32(s[b][1][2 * i], s[b][1][2 * i + 1])));
         if (lane_id() % 4 == 0) w.meet[warp_id() * shape<MAX>::ROWS + b * 16 + g + 8 * i] = x;
     }
 }
@@ -411,9 +403,7 @@ DEVICE void write_rows(const struct cuda_attend_any &a, const struct work &w,
     for (int b = 0; b < shape<MAX>::BLOCKS; b++) UNROLL
     for (int i = 0; i < 2; i++) {
         const int r = b * 16 + g + 8 * i;
-        float l = f->l[b][i];
-        l += shfl_xor_f32(l, 1);
-        l += shfl_xor_f32(l, 2);
+        const float l = quad_sum(f->l[b][i]);
         if (t == 0) w.meet[warp_id() * shape<MAX>::ROWS + r] = l;
         if (w.row0 + r >= w.n_row) continue;
         if (t == 0 && warp_id() == 0) a.at.m[base + r] = f->m[b][i];

@@ -71,19 +71,6 @@ DEVICE void copy_tile(int i, const struct cuda_expanded &units, int64_t tile)
 
 /* ---- logits ---------------------------------------------------------------------------------- */
 
-/* Maximum over the four lanes that share a row. */
-DEVICE float row_max(float x)
-{
-    x = max_f32(x, shfl_xor_f32(x, 1));
-    return max_f32(x, shfl_xor_f32(x, 2));
-}
-
-DEVICE float row_sum(float x)
-{
-    x += shfl_xor_f32(x, 1);
-    return x + shfl_xor_f32(x, 2);
-}
-
 /* Channels 16u + 4t .. + 3 of a row (u < DIM/32) and their partners, rotated. */
 template <int DIM>
 DEVICE void query_runs(float re[4], float im[4], const struct cuda_attend &a, int head, int pos0,
@@ -113,7 +100,7 @@ DEVICE void load_int8_queries(uint32_t q[][4], float scale[2], const struct cuda
             UNROLL
             for (int k = 0; k < 4; k++) max = max_f32(max, max_f32(abs_f32(re[k]), abs_f32(im[k])));
         }
-        max = row_max(max);
+        max = quad_max(max);
         scale[i] = max / 127.0f;
         const float inverse = max > 0.0f ? 127.0f / max : 0.0f;
         UNROLL
@@ -169,7 +156,7 @@ DEVICE void softmax_max(struct softmax *w, const float s[8][4])
         float max = -INF;
         UNROLL
         for (int j = 0; j < 8; j++) max = max_f32(max, max_f32(s[j][2 * i], s[j][2 * i + 1]));
-        const float m = max_f32(w->m[i], row_max(max));
+        const float m = max_f32(w->m[i], quad_max(max));
         w->keep[i] = exp2_fast(w->m[i] - (m == -INF ? 0.0f : m));
         w->m[i] = m;
     }
@@ -258,7 +245,7 @@ DEVICE void write_rows(const struct cuda_attend &a, const struct softmax *w, flo
     UNROLL
     for (int i = 0; i < 2; i++) {
         const int r = row0 + g + 8 * i;
-        const float l = row_sum(w->l[i]);
+        const float l = quad_sum(w->l[i]);
         if (r >= n_row) continue;
         if (t == 0) {
             a.m[base + r] = w->m[i] + lift;

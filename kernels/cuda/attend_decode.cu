@@ -29,13 +29,16 @@
  *
  * Heads that share a budget differ in length, and a launch lasts as long as its longest block. So
  * all blocks of a launch take pieces of the same number of tiles, and long heads more pieces. */
-#include "kernels/cuda/act.cuh"
-#include "kernels/cuda/attend.cuh"
 #include "kernels/cuda/cache.cuh"
 
 #define SIXTEEN 0x4c004c00u /* as halves */
 
 enum { COLS = CUDA_ATTEND_COLS, THREADS = CUDA_ATTEND_THREADS, WARPS = THREADS / 32 };
+
+/* Bytes of a 4-bit key or value: one block of two halves and 16 nibble bytes per 32 numbers. */
+template <int DIM> struct unit {
+    enum { BYTES = DIM / 32 * 20, WORDS = BYTES / 4, TILE_BYTES = TILE * BYTES };
+};
 
 template <int DIM> struct decode {
     enum {

@@ -3,8 +3,6 @@
 #ifndef RETAIN_KERNELS_CUDA_ATTEND_ROWS_CUH
 #define RETAIN_KERNELS_CUDA_ATTEND_ROWS_CUH
 
-#include "kernels/cuda/act.cuh"
-#include "kernels/cuda/attend.cuh"
 #include "kernels/cuda/cache.cuh"
 
 /* Channels c, c + 1 (c < DIM/2) of a row and their partners, rotated, times the logits' scale. Rows

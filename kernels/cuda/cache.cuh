@@ -4,6 +4,10 @@
 
 #include "kernels/cuda/act.cuh"
 
+#define LOG2E 1.44269504088896f
+
+enum { TILE = CUDA_TILE };
+
 /* The index of a head's slot in the pool. */
 DEVICE int64_t place_of(const struct cuda_cache &c, int head, int slot)
 {

@@ -493,6 +493,41 @@ DEVICE float warp_sum(float x)
     return x;
 }
 
+/* The number x in place i. */
+struct best {
+    float x;
+    int i;
+};
+
+/* The larger one; on ties the first. */
+DEVICE struct best better(struct best a, struct best b)
+{
+    return b.x > a.x || (b.x == a.x && b.i < a.i) ? b : a;
+}
+
+DEVICE struct best warp_best(struct best b)
+{
+    UNROLL
+    for (int mask = 16; mask; mask >>= 1) {
+        const struct best other = {shfl_xor_f32(b.x, mask), (int)shfl_xor_u32((uint32_t)b.i, mask)};
+        b = better(b, other);
+    }
+    return b;
+}
+
+/* Over the four lanes 4g + t that share a row of a fragment. */
+DEVICE float quad_max(float x)
+{
+    x = max_f32(x, shfl_xor_f32(x, 1));
+    return max_f32(x, shfl_xor_f32(x, 2));
+}
+
+DEVICE float quad_sum(float x)
+{
+    x += shfl_xor_f32(x, 1);
+    return x + shfl_xor_f32(x, 2);
+}
+
 DEVICE int32_t warp_sum_int(int32_t x)
 {
     UNROLL

@@ -12,18 +12,11 @@ enum { THREADS = CUDA_EXPERT_THREADS, WARPS = THREADS / 32, AHEAD = 4 };
  * small. */
 DEVICE int warp_largest(const float *v, int n)
 {
-    float best = -INF;
-    int at = n;
+    struct best b = {-INF, n};
 
-    for (int i = lane_id(); i < n; i += 32)
-        if (v[i] > best || (at == n && v[i] == best)) best = v[i], at = i;
-    UNROLL
-    for (int mask = 16; mask; mask >>= 1) {
-        const float other = shfl_xor_f32(best, mask);
-        const int where = (int)shfl_xor_u32((uint32_t)at, mask);
-        if (other > best || (other == best && where < at)) best = other, at = where;
-    }
-    return at < n ? at : 0;
+    for (int i = lane_id(); i < n; i += 32) b = better(b, {v[i], i});
+    b = warp_best(b);
+    return b.i < n ? b.i : 0;
 }
 
 DEVICE float warp_all_sum(const float *v, int n)

@@ -15,7 +15,6 @@
     X(gate_rows, cuda_gate_rows)             \
     X(scale_rows, cuda_scale_rows)           \
     X(centre_rows, cuda_centre_rows)         \
-    X(copy_rows, cuda_copy_rows)             \
     X(layer_inputs, cuda_layer_inputs)       \
     X(latent_join, cuda_latent_join)         \
     X(latent_part, cuda_latent_part)         \
@@ -104,7 +103,6 @@
     X(train_rotate, cuda_train_rotate)       \
     X(train_rows, cuda_train_rows)           \
     X(train_columns, cuda_train_columns)     \
-    X(train_shares, cuda_train_shares)       \
     X(train_silu, cuda_train_silu)           \
     X(train_loss, cuda_train_loss)           \
     X(train_transpose, cuda_train_transpose) \

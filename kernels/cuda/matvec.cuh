@@ -256,10 +256,7 @@ DEVICE void column_sum(float y[2], const JOB &a, struct ring<FORMAT> *r, const s
         r->from = after<FORMAT>(r->from);
     }
     UNROLL
-    for (int row = 0; row < 2; row++) {
-        y[row] += shfl_xor_f32(y[row], 1);
-        y[row] += shfl_xor_f32(y[row], 2);
-    }
+    for (int row = 0; row < 2; row++) y[row] = quad_sum(y[row]);
 }
 
 /* ---- up to 8 tokens -------------------------------------------------------------------------- */

@@ -77,13 +77,6 @@ KERNEL(recur_unit, struct cuda_recur, 32, 1)
     for (int i = lane_id(); i < a.key_dim; i += 32) x[i] *= by;
 }
 
-/* The sum over the four threads of a column. */
-DEVICE float column_sum(float x)
-{
-    x += shfl_xor_f32(x, 1);
-    return x + shfl_xor_f32(x, 2);
-}
-
 KERNEL(recur_heads, struct cuda_recur, 128, 2)
 {
     float *s = (float *)shared_memory(), *q = s + a.key_dim * (COLUMNS + 1), *k = q + a.key_dim;
@@ -115,13 +108,13 @@ KERNEL(recur_heads, struct cuda_recur, 128, 2)
             *at *= decay;
             known = fma_f32(k[i], *at, known);
         }
-        const float add = rate * (delta ? v - column_sum(known) : v);
+        const float add = rate * (delta ? v - quad_sum(known) : v);
         for (int i = part; i < a.key_dim; i += PARTS) {
             float *at = &s[i * (COLUMNS + 1) + own];
             *at = fma_f32(k[i], add, *at);
             y = fma_f32(q[i], *at, y);
         }
-        y = column_sum(y);
+        y = quad_sum(y);
         if (part == 0 && real) a.y[(int64_t)t * n_out + head * a.head_dim + c] = fma_f32(skip, v, y);
     }
     for (int i = part; real && i < a.key_dim; i += PARTS)

@@ -5,27 +5,6 @@
 
 enum { THREADS = 1024, WARPS = THREADS / 32 };
 
-struct best {
-    float x;
-    int i;
-};
-
-/* The larger one; on ties the first. */
-DEVICE struct best better(struct best a, struct best b)
-{
-    return b.x > a.x || (b.x == a.x && b.i < a.i) ? b : a;
-}
-
-DEVICE struct best warp_best(struct best b)
-{
-    UNROLL
-    for (int mask = 16; mask; mask >>= 1) {
-        const struct best other = {shfl_xor_f32(b.x, mask), (int)shfl_xor_u32((uint32_t)b.i, mask)};
-        b = better(b, other);
-    }
-    return b;
-}
-
 /* shared: 256 bytes */
 KERNEL(argmax, struct cuda_argmax, 1024, 1)
 {

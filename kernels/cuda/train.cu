@@ -67,13 +67,6 @@ KERNEL(train_columns, struct cuda_train_columns, 128, 1)
     *label = best;
 }
 
-KERNEL(train_shares, struct cuda_train_shares, 256, 1)
-{
-    const int i = block_x() * 256 + thread_id();
-
-    if (i < a.n) a.label[i] = LN2 * log2_of(exp_of(a.label[i]) + a.noise);
-}
-
 /* ---- the net --------------------------------------------------------------------------------- */
 
 KERNEL(train_silu, struct cuda_train_silu, 256, 1)
@@ -90,7 +83,8 @@ KERNEL(train_loss, struct cuda_train_loss, 256, 1)
     float loss = 0.0f;
 
     if (i < a.n * a.n_head) {
-        const float off = a.score[i] - (a.label[i] - a.mean[h]);
+        const float label = LN2 * log2_of(exp_of(a.label[i]) + a.noise);
+        const float off = a.score[i] - (label - a.mean[h]);
         const float size = abs_f32(off);
         a.slope[i] = a.weight * (size < 1.0f ? off : off < 0.0f ? -1.0f : 1.0f);
         loss = a.weight * (size < 1.0f ? 0.5f * off * off : size - 0.5f);

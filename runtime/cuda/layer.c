@@ -242,21 +242,19 @@ static void attend_any(struct cuda_context *x, const struct model_layer *l)
 }
 
 /* Keeps the step's inputs of retaining heads that the CPU runs. */
-static void keep_head_in(struct cuda_context *x, const struct model_layer *l, const float *from,
-                         int stride)
+static void keep_head_in(struct cuda_context *x, const struct model_layer *l, const float *from)
 {
-    const struct cuda_copy_rows job = {from, stride, x->n_head_in,
-                                       x->head_in +
-                                           (size_t)(l->kv_layer * x->n) * (size_t)x->n_head_in};
-    LAUNCH(x, copy_rows, x->n, 1, 1, 256, 0, &job);
+    const size_t n = (size_t)x->n * (size_t)x->n_head_in;
+    cuda_end_chain(x);
+    if (!x->rc)
+        x->rc = cuda_copy(x->g, x->head_in + (size_t)l->kv_layer * n, from, n * sizeof *from, x->e);
 }
 
 /* What reads a layer's queries, keys and values besides attention. Of tokens run alone, attend_one
  * keeps the retaining head's input. */
 void cuda_observe(struct cuda_context *x, const struct model_layer *l)
 {
-    const struct model_heads h = heads_of(x, l);
-    if (x->n_head_in && !x->reads_hidden) keep_head_in(x, l, x->qkv, heads_n_qkv(&h));
+    if (x->n_head_in && !x->reads_hidden) keep_head_in(x, l, x->qkv);
     if (x->watch) x->watch(x->watch_ctx, l, rope_of(x, l));
     if (!x->retaining) return;
     if (!cuda_scores_later(x))
@@ -269,7 +267,7 @@ void cuda_observe(struct cuda_context *x, const struct model_layer *l)
 
 void cuda_keep_hidden_in(struct cuda_context *x, const struct model_layer *l)
 {
-    if (x->reads_hidden) keep_head_in(x, l, cuda_ready_stream(x, l->attn_norm).x, x->m->n_embd);
+    if (x->reads_hidden) keep_head_in(x, l, cuda_ready_stream(x, l->attn_norm).x);
 }
 
 static void run_qkv(struct cuda_context *x, const struct model_layer *l)

@@ -216,8 +216,7 @@ static void ask(struct cuda_trainer *t, const struct model_layer *l, const struc
 static void label(struct cuda_trainer *t, const struct model_layer *l, const struct cuda_rope *rope)
 {
     const struct model *m = t->m;
-    const int most = ROWS / model_group(m), n = t->text->n_context * t->n_head;
-    const struct cuda_train_shares shares = {t->label, n, t->o.noise};
+    const int most = ROWS / model_group(m);
     for (int h = 0; h < m->n_kv_head; h++) {
         rotate(t, rope, t->x->qkv + (m->n_head + h) * m->head_dim, NULL, 1, t->text->n, t->keys);
         for (int at = 0; at < t->text->n_asked; at += most) {
@@ -225,7 +224,6 @@ static void label(struct cuda_trainer *t, const struct model_layer *l, const str
             ask(t, l, rope, h, at, left < most ? left : most);
         }
     }
-    LAUNCH(t->x, train_shares, cuda_parts_of(n, 256), 1, 1, 256, 0, &shares);
 }
 
 /* ---- the net --------------------------------------------------------------------------------- */
@@ -257,9 +255,9 @@ static void add(struct cuda_trainer *t, int layer)
     const struct net *net = &t->nets[layer];
     const int n = t->text->n_context, n_pad = padded(n), n_hidden = t->o.n_hidden;
     const int64_t w2 = (int64_t)n_hidden * t->n_in;
-    const struct cuda_train_loss loss = {
-        t->score,  t->label, t->mean + layer * t->n_head, n, t->n_head,
-        t->weight, t->slope, t->loss + layer * t->n_loss};
+    const struct cuda_train_loss loss = {t->score,  t->label,  t->mean + layer * t->n_head,
+                                         n,         t->n_head, t->o.noise,
+                                         t->weight, t->slope,  t->loss + layer * t->n_loss};
     LAUNCH(t->x, train_loss, cuda_parts_of(n * t->n_head, 256), 1, 1, 256, CUDA_TRAIN_SHARED,
            &loss);
     transpose(t, CUDA_TRANSPOSE_COPY, t->x->qkv, t->n_in, NULL, t->x_t);

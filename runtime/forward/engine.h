@@ -11,7 +11,7 @@
 #include "runtime/model/retaining.h"
 #include "runtime/model/weight_cache.h"
 #include "runtime/token/chat_template.h"
-#include "runtime/token/sampling_file.h"
+#include "runtime/token/sampler.h"
 #include "runtime/token/tokenizer.h"
 
 struct cuda;

@@ -6,7 +6,7 @@
 
 #include "base/random.h"
 #include "make_gguf.h"
-#include "runtime/token/sampling_file.h"
+#include "runtime/token/sampler.h"
 
 #define N_MAX 64
 

@@ -14,10 +14,21 @@ static _Noreturn void fail_types(struct run *r, const char *op, struct value a, 
               value_type_name(b));
 }
 
-static struct value integer(struct run *r, bool overflow, int64_t result)
+/* + - * of numbers. */
+static struct value compute(struct run *r, char op, struct value a, struct value b)
 {
-    if (overflow) heap_fail(&r->heap, ERR_FORMAT, "a number does not fit into 64 bits");
-    return value_int(result);
+    if (!value_is_number(a) || !value_is_number(b)) fail_types(r, (char[]){op, '\0'}, a, b);
+    if (a.kind == VALUE_FLOAT || b.kind == VALUE_FLOAT) {
+        const double x = value_real(a), y = value_real(b);
+        return value_float(op == '+' ? x + y : op == '-' ? x - y : x * y);
+    }
+    const int64_t x = value_integer(a), y = value_integer(b);
+    int64_t n;
+    bool over = op == '+'   ? __builtin_add_overflow(x, y, &n)
+                : op == '-' ? __builtin_sub_overflow(x, y, &n)
+                            : __builtin_mul_overflow(x, y, &n);
+    if (over) heap_fail(&r->heap, ERR_FORMAT, "a number does not fit into 64 bits");
+    return value_int(n);
 }
 
 static struct value concatenate(struct run *r, struct value a, struct value b)
@@ -45,25 +56,10 @@ static bool is_list(struct value v)
 
 static struct value add(struct run *r, struct value a, struct value b)
 {
-    int64_t sum;
     if (a.kind == VALUE_TEXT && b.kind == VALUE_TEXT) return concatenate(r, a, b);
     if (is_list(a) && is_list(b) && a.as.list->type == b.as.list->type)
         return join_lists(r, a.as.list, b.as.list);
-    if (!value_is_number(a) || !value_is_number(b)) fail_types(r, "+", a, b);
-    if (a.kind == VALUE_FLOAT || b.kind == VALUE_FLOAT)
-        return value_float(value_real(a) + value_real(b));
-    bool over = __builtin_add_overflow(value_integer(a), value_integer(b), &sum);
-    return integer(r, over, sum);
-}
-
-static struct value subtract(struct run *r, struct value a, struct value b)
-{
-    int64_t difference;
-    if (!value_is_number(a) || !value_is_number(b)) fail_types(r, "-", a, b);
-    if (a.kind == VALUE_FLOAT || b.kind == VALUE_FLOAT)
-        return value_float(value_real(a) - value_real(b));
-    bool over = __builtin_sub_overflow(value_integer(a), value_integer(b), &difference);
-    return integer(r, over, difference);
+    return compute(r, '+', a, b);
 }
 
 static struct value repeat_list(struct run *r, const struct list *list, int64_t n)
@@ -76,16 +72,11 @@ static struct value repeat_list(struct run *r, const struct list *list, int64_t 
 
 static struct value multiply(struct run *r, struct value a, struct value b)
 {
-    int64_t product;
     if (value_is_integer(a) && (b.kind == VALUE_TEXT || is_list(b))) return multiply(r, b, a);
     if (a.kind == VALUE_TEXT && value_is_integer(b))
         return value_text(text_repeat(&r->heap, a.as.text, value_integer(b)));
     if (is_list(a) && value_is_integer(b)) return repeat_list(r, a.as.list, value_integer(b));
-    if (!value_is_number(a) || !value_is_number(b)) fail_types(r, "*", a, b);
-    if (a.kind == VALUE_FLOAT || b.kind == VALUE_FLOAT)
-        return value_float(value_real(a) * value_real(b));
-    bool over = __builtin_mul_overflow(value_integer(a), value_integer(b), &product);
-    return integer(r, over, product);
+    return compute(r, '*', a, b);
 }
 
 /* Rounds toward minus infinity. */
@@ -97,7 +88,7 @@ static struct value divide_floor(struct run *r, struct value a, struct value b, 
         return value_float(remainder ? rest : floor((x - rest) / y + 0.5));
     }
     int64_t x = value_integer(a), y = value_integer(b);
-    if (y == -1) return remainder ? value_int(0) : subtract(r, value_int(0), value_int(x));
+    if (y == -1) return remainder ? value_int(0) : compute(r, '-', value_int(0), value_int(x));
     int64_t quotient = x / y, rest = x % y;
     if (rest != 0 && (rest < 0) != (y < 0)) {
         quotient--;
@@ -143,7 +134,7 @@ struct value eval_binary(struct run *r, int op, struct value a, struct value b)
 {
     switch (op) {
     case '+': return add(r, a, b);
-    case '-': return subtract(r, a, b);
+    case '-': return compute(r, '-', a, b);
     case '*': return multiply(r, a, b);
     case LEX_POWER: return power(r, a, b);
     case '~':

@@ -125,15 +125,6 @@ static void merge(struct heap *h, struct keyed *at, size_t half, size_t n, struc
     memcpy(at, spare, n * sizeof *at);
 }
 
-static void merge_sort(struct heap *h, struct keyed *at, size_t n, struct keyed *spare,
-                       bool reverse)
-{
-    if (n < 2) return;
-    merge_sort(h, at, n / 2, spare, reverse);
-    merge_sort(h, at + n / 2, n - n / 2, spare, reverse);
-    merge(h, at, n / 2, n, spare, reverse);
-}
-
 struct list *builtin_sort(struct call *c, const struct list *items, struct value attribute,
                           bool fold_case, bool reverse)
 {
@@ -147,7 +138,11 @@ struct list *builtin_sort(struct call *c, const struct list *items, struct value
             key.as.text = text_to_case(c->heap, key.as.text, TEXT_LOWER);
         all[i] = (struct keyed){key, items->items[i]};
     }
-    merge_sort(c->heap, all, items->n, spare, reverse);
+    for (size_t half = 1, n; half < items->n; half *= 2)
+        for (size_t at = 0; at + half < items->n; at += n) {
+            n = items->n - at < 2 * half ? items->n - at : 2 * half;
+            merge(c->heap, all + at, half, n, spare, reverse);
+        }
     for (size_t i = 0; i < items->n; i++) list_push(c->heap, sorted, all[i].item);
     return sorted;
 }

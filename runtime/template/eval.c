@@ -295,7 +295,6 @@ static struct value call_macro(struct run *r, const struct macro *m, const struc
                                const struct macro *caller)
 {
     struct scope *s = scope_make(r, m->scope);
-    struct builder captured = {.heap = &r->heap}, *out = r->out;
     size_t i = 0;
     for (const struct node *p = m->parameters; p; p = p->next, i++) {
         const struct value *given =
@@ -310,10 +309,7 @@ static struct value call_macro(struct run *r, const struct macro *m, const struc
         struct value v = {.kind = VALUE_MACRO, .as.macro = caller};
         scope_set(r, s, text_of("caller"), v);
     }
-    r->out = &captured;
-    exec(r, s, m->body);
-    r->out = out;
-    return value_text(builder_end(&captured));
+    return exec_captured(r, s, m->body);
 }
 
 struct value eval_call(struct run *r, struct value callee, const struct args *args,

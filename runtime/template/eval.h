@@ -32,6 +32,8 @@ enum jump { JUMP_NONE, JUMP_BREAK, JUMP_CONTINUE };
 
 struct value eval(struct run *r, struct scope *s, const struct node *n);
 enum jump exec(struct run *r, struct scope *s, const struct node *statements);
+/* Their output. */
+struct value exec_captured(struct run *r, struct scope *s, const struct node *statements);
 
 void scope_set(struct run *r, struct scope *s, struct text name, struct value value);
 struct scope *scope_make(struct run *r, struct scope *parent);

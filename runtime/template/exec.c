@@ -26,16 +26,6 @@ static void assign(struct run *r, struct scope *s, const struct node *target, st
     }
 }
 
-/* The output of the statements. */
-static struct value capture(struct run *r, struct scope *s, const struct node *body)
-{
-    struct builder captured = {.heap = &r->heap}, *out = r->out;
-    r->out = &captured;
-    exec(r, scope_make(r, s), body);
-    r->out = out;
-    return value_text(builder_end(&captured));
-}
-
 static struct value filtered(struct run *r, struct scope *s, const struct node *filters,
                              struct value v)
 {
@@ -131,11 +121,14 @@ static enum jump exec_one(struct run *r, struct scope *s, const struct node *n)
     case NODE_IF: return exec_if(r, s, n);
     case NODE_FOR: return exec_for(r, s, n);
     case NODE_SET: assign(r, s, n->a, eval(r, s, n->b)); break;
-    case NODE_SET_BLOCK: assign(r, s, n->a, filtered(r, s, n->b, capture(r, s, n->c))); break;
+    case NODE_SET_BLOCK:
+        assign(r, s, n->a, filtered(r, s, n->b, exec_captured(r, scope_make(r, s), n->c)));
+        break;
     case NODE_MACRO: exec_macro(r, s, n); break;
     case NODE_CALL_BLOCK: exec_call_block(r, s, n); break;
     case NODE_FILTER_BLOCK:
-        print(r, value_str(&r->heap, filtered(r, s, n->b, capture(r, s, n->c))));
+        print(r,
+              value_str(&r->heap, filtered(r, s, n->b, exec_captured(r, scope_make(r, s), n->c))));
         break;
     case NODE_WITH: return exec_with(r, s, n);
     case NODE_BREAK: return JUMP_BREAK;
@@ -156,4 +149,13 @@ enum jump exec(struct run *r, struct scope *s, const struct node *statements)
     }
     heap_leave(&r->heap);
     return jump;
+}
+
+struct value exec_captured(struct run *r, struct scope *s, const struct node *statements)
+{
+    struct builder captured = {.heap = &r->heap}, *out = r->out;
+    r->out = &captured;
+    exec(r, s, statements);
+    r->out = out;
+    return value_text(builder_end(&captured));
 }

@@ -445,10 +445,10 @@ static int add_tensor(struct converter *c, const struct convert_row *r, const ch
         if (r->half == SECOND) to->data = (const char *)t->data + t->bytes / 2;
     }
     to->change = r->change;
-    to->tiles = convert_tiles(c, r);
-    if (c->family->pairs && r->n_out == Q && r->layers) to->pair_heads = c->n_head;
-    bool is_key = !strncmp(r->gguf, "attn_k.", 7);
-    if (c->family->pairs && is_key) to->pair_heads = c->n_kv_head;
+    convert_tiles(c, r, to);
+    bool is_key = !strncmp(r->gguf, "attn_k.", 7), is_query = r->n_out == Q && r->layers;
+    if (c->family->pairs && (is_query || is_key))
+        source_order_pairs(c->s, to, is_key ? c->n_kv_head : c->n_head);
     return convert_factors(c, to, e);
 }
 

@@ -149,7 +149,8 @@ enum stacked {
     STACKED_EVEN,
     STACKED_ODD
 };
-/* Heads of a tensor that GGUF has in tiles (source.h): all, those after the keys, the columns. */
+/* Heads of a tensor that GGUF has in tiles (convert_tiles): all, those after the keys, the columns.
+ */
 enum tiled { NOT_TILED, TILED, TILED_VALUES, TILED_COLUMNS };
 
 /* Tensor names: those of a layer follow "model.layers.N." and "blk.N.". A row with n_in = ONE is a
@@ -251,7 +252,7 @@ bool convert_is_named(const struct converter *c, const struct convert_row *r, co
 int convert_factors(struct converter *c, struct source_tensor *t, struct err *e);
 
 /* The order of a tensor's heads. */
-struct source_tiles convert_tiles(const struct converter *c, const struct convert_row *r);
+void convert_tiles(struct converter *c, const struct convert_row *r, struct source_tensor *t);
 
 /* Takes one part of MIXED rows. */
 void convert_mixed(struct converter *c, const struct convert_row *r, struct source_tensor *t);

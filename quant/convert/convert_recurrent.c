@@ -104,21 +104,19 @@ int convert_recurrent(struct converter *c, struct err *e)
     return 0;
 }
 
-/* How GGUF orders the value heads of a tensor: only where several share a key head, and not in
- * Qwen3-Next. */
-struct source_tiles convert_tiles(const struct converter *c, const struct convert_row *r)
+/* Several value heads share a key head: GGUF has the first ones of all key heads, then the second
+ * ones, … Not in Qwen3-Next. Of a matrix that reads the heads, the columns are in that order. */
+void convert_tiles(struct converter *c, const struct convert_row *r, struct source_tensor *t)
 {
     const struct recurrent_config *n = &c->recurrent;
-    if (!r->tiled || n->n_value == n->n_key || c->family->id == QWEN3NEXT)
-        return (struct source_tiles){0};
-    const bool heads = r->n_out == HEADS;
-    return (struct source_tiles){
-        .groups = n->n_key,
-        .per = n->n_value / n->n_key,
-        .size = heads ? 1 : n->value_dim,
-        .first = r->tiled == TILED_VALUES ? 2 * n->n_key * n->key_dim : 0,
-        .columns = r->tiled == TILED_COLUMNS,
-    };
+    if (!r->tiled || n->n_value == n->n_key || c->family->id == QWEN3NEXT) return;
+    const int first = r->tiled == TILED_VALUES ? 2 * n->n_key * n->key_dim : 0;
+    const int per = n->n_value / n->n_key, size = r->n_out == HEADS ? 1 : n->value_dim;
+    int32_t *order = source_make_order(c->s, t, t->n_dims == 1 || r->tiled == TILED_COLUMNS);
+    for (int i = 0; i < first; i++) *order++ = i;
+    for (int k = 0; k < per; k++)
+        for (int key = 0; key < n->n_key; key++)
+            for (int i = 0; i < size; i++) *order++ = first + (key * per + k) * size + i;
 }
 
 /* Qwen3-Next: the folder has the query, key, values and gates of a key head together. */
@@ -129,7 +127,7 @@ void convert_mixed(struct converter *c, const struct convert_row *r, struct sour
     const int sizes[] = {n->key_dim, n->key_dim, values, values};
     const bool gates = r->half == GATES;
     t->ne[1] = c->dims[gates ? VALUES : CHANNELS];
-    int32_t *order = source_make_order(c->s, t);
+    int32_t *order = source_make_order(c->s, t, false);
     for (int part = 0, first = 0; part < 4; first += sizes[part++])
         for (int head = 0; (part == 3) == gates && head < n->n_key; head++)
             for (int i = 0; i < sizes[part]; i++)

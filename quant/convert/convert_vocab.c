@@ -15,31 +15,19 @@ enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE };
 struct vocab_list {
     const char *name; /* the file's name, for messages */
     int n;
-    const char **text; /* points into JSON or protobuf; NULL = unused */
-    size_t *bytes;
-    int32_t *type;
-    float *score;
+    struct vocab_token {
+        const char *text; /* points into JSON or protobuf; NULL = unused */
+        size_t bytes;
+        int32_t type;
+        float score;
+    } * tokens;
 };
 
 static void list_init(struct vocab_list *v, int n, const char *name)
 {
     *v = (struct vocab_list){.name = name, .n = n};
-    v->text = memory_new((size_t)n, sizeof *v->text);
-    v->bytes = memory_new((size_t)n, sizeof *v->bytes);
-    v->type = memory_new((size_t)n, sizeof *v->type);
-    v->score = memory_new((size_t)n, sizeof *v->score);
-    for (int i = 0; i < n; i++) {
-        v->type[i] = UNUSED;
-        v->score[i] = -10000;
-    }
-}
-
-static void list_release(struct vocab_list *v)
-{
-    free(v->text);
-    free(v->bytes);
-    free(v->type);
-    free(v->score);
+    v->tokens = memory_new((size_t)n, sizeof *v->tokens);
+    for (int i = 0; i < n; i++) v->tokens[i] = (struct vocab_token){NULL, 0, UNUSED, -10000};
 }
 
 static int bad_id(const struct vocab_list *v, const char *text, struct err *e)
@@ -52,31 +40,30 @@ static int bad_id(const struct vocab_list *v, const char *text, struct err *e)
 
 static void list_set(struct vocab_list *v, int64_t id, const char *text, int32_t type, float score)
 {
-    v->text[id] = text;
-    v->bytes[id] = strlen(text);
-    v->type[id] = type;
-    v->score[id] = score;
+    v->tokens[id] = (struct vocab_token){text, strlen(text), type, score};
 }
 
 /* Writes tokens and types; unused ids get a text that no input can have. */
 static void list_keys(const struct vocab_list *v, struct gguf_keys *k, bool scores)
 {
-    struct str all = {0};
+    struct str texts = {0}, types = {0}, all_scores = {0};
     char pad[24];
     for (int i = 0; i < v->n; i++) {
+        const struct vocab_token *t = &v->tokens[i];
         snprintf(pad, sizeof pad, "[PAD%d]", i);
-        if (v->text[i])
-            gguf_keys_element(&all, v->text[i], v->bytes[i]);
-        else
-            gguf_keys_element(&all, pad, strlen(pad));
+        gguf_keys_element(&texts, t->text ? t->text : pad, t->text ? t->bytes : strlen(pad));
+        str_append(&types, &t->type, sizeof t->type);
+        str_append(&all_scores, &t->score, sizeof t->score);
     }
-    gguf_keys_array(k, "tokenizer.ggml.tokens", GGUF_STRING, (uint64_t)v->n, str_get(&all), all.n);
-    gguf_keys_array(k, "tokenizer.ggml.token_type", GGUF_I32, (uint64_t)v->n, v->type,
-                    (size_t)v->n * sizeof *v->type);
+    const uint64_t n = (uint64_t)v->n;
+    gguf_keys_array(k, "tokenizer.ggml.tokens", GGUF_STRING, n, str_get(&texts), texts.n);
+    gguf_keys_array(k, "tokenizer.ggml.token_type", GGUF_I32, n, str_get(&types), types.n);
     if (scores)
-        gguf_keys_array(k, "tokenizer.ggml.scores", GGUF_F32, (uint64_t)v->n, v->score,
-                        (size_t)v->n * sizeof *v->score);
-    str_release(&all);
+        gguf_keys_array(k, "tokenizer.ggml.scores", GGUF_F32, n, str_get(&all_scores),
+                        all_scores.n);
+    str_release(&texts);
+    str_release(&types);
+    str_release(&all_scores);
 }
 
 /* ---- added tokens ---------------------------------------------------------------------------- */
@@ -273,7 +260,8 @@ int convert_vocab_bpe(struct gguf_keys *k, const cJSON *tokenizer, int n_vocab, 
     cJSON_ArrayForEach(o, words)
     {
         int64_t id;
-        rc = json_is_int(o, 0, n_vocab - 1, &id) && !v.text[id] ? 0 : bad_id(&v, o->string, e);
+        rc = json_is_int(o, 0, n_vocab - 1, &id) && !v.tokens[id].text ? 0
+                                                                       : bad_id(&v, o->string, e);
         if (rc) break;
         list_set(&v, id, o->string, ranked ? ranked_type(o->string) : NORMAL, 0);
     }
@@ -285,7 +273,7 @@ int convert_vocab_bpe(struct gguf_keys *k, const cJSON *tokenizer, int n_vocab, 
         list_keys(&v, k, ranked);
         rc = merge_keys(k, json_member(model, "merges"), name, e);
     }
-    list_release(&v);
+    free(v.tokens);
     return rc;
 }
 
@@ -345,18 +333,17 @@ static int take_piece(struct vocab_list *v, int id, struct wire w, struct err *e
     int field, kind;
     uint64_t number = 0;
     struct wire bytes;
-    v->type[id] = NORMAL;
-    v->text[id] = "";
-    v->score[id] = 0;
+    struct vocab_token *t = &v->tokens[id];
+    *t = (struct vocab_token){"", 0, NORMAL, 0};
     while (take_field(&w, &field, &kind, &number, &bytes)) {
         if (field == PIECE_TEXT && kind == 2) {
-            v->text[id] = (const char *)bytes.p;
-            v->bytes[id] = (size_t)(bytes.end - bytes.p);
+            t->text = (const char *)bytes.p;
+            t->bytes = (size_t)(bytes.end - bytes.p);
         } else if (field == PIECE_SCORE && kind == 5) {
             uint32_t bits = (uint32_t)number;
-            memcpy(&v->score[id], &bits, sizeof bits);
+            memcpy(&t->score, &bits, sizeof bits);
         } else if (field == PIECE_TYPE && kind == 0 && number >= NORMAL && number <= BYTE) {
-            v->type[id] = (int32_t)number;
+            t->type = (int32_t)number;
         }
     }
     return w.p == w.end ? 0 : err_set(e, ERR_FORMAT, "%s: piece %d is damaged", v->name, id);
@@ -421,7 +408,7 @@ int convert_vocab_spm(struct gguf_keys *k, const void *model, size_t n, const cJ
         list_keys(&v, k, true);
         gguf_keys_bool(k, "tokenizer.ggml.add_space_prefix", specs.dummy_prefix != 0);
     }
-    list_release(&v);
+    free(v.tokens);
     return rc;
 }
 

@@ -56,11 +56,19 @@ float *source_make_factors(struct source *s, struct source_tensor *t)
     return factors;
 }
 
-int32_t *source_make_order(struct source *s, struct source_tensor *t)
+int32_t *source_make_order(struct source *s, struct source_tensor *t, bool by_number)
 {
-    int32_t *order = make(s, (size_t)source_rows(t), sizeof *order);
+    int32_t *order = make(s, (size_t)(by_number ? t->ne[0] : source_rows(t)), sizeof *order);
     t->order = order;
+    t->by_number = by_number;
     return order;
+}
+
+void source_order_pairs(struct source *s, struct source_tensor *t, int n_heads)
+{
+    int32_t *order = source_make_order(s, t, t->n_dims == 1);
+    const int n = (int)t->ne[t->n_dims > 1], dim = n / n_heads;
+    for (int r = 0; r < n; r++) order[r] = r - r % dim + r % dim / 2 + r % 2 * (dim / 2);
 }
 
 /* ---- a GGUF file ----------------------------------------------------------------------------- */
@@ -185,32 +193,18 @@ size_t source_row_bytes(const struct source_tensor *t)
     return gguf_row_bytes(t->type, t->ne[0]);
 }
 
-/* Where row or number r of tiled heads is in the folder. */
-static int64_t tiled_from(const struct source_tiles *o, int64_t r)
-{
-    if (!o->per || r < o->first) return r;
-    int64_t head = (r - o->first) / o->size, i = (r - o->first) % o->size;
-    return o->first + (head % o->groups * o->per + head / o->groups) * o->size + i;
-}
-
 /* Row r as stored in the file, in output order. */
 static const void *source_row(const struct source_tensor *t, int64_t r)
 {
-    if (t->order) r = t->order[r];
-    if (t->n_dims > 1 && !t->tiles.columns) r = tiled_from(&t->tiles, r);
-    if (t->pair_heads) {
-        int64_t dim = t->ne[1] / t->pair_heads, i = r % dim;
-        r += i / 2 + i % 2 * (dim / 2) - i;
-    }
+    if (t->order && !t->by_number) r = t->order[r];
     const void *matrix = t->stack ? t->stack[r / t->ne[1]] : t->data;
     return (const char *)matrix + (size_t)(t->stack ? r % t->ne[1] : r) * source_row_bytes(t);
 }
 
 bool source_is_plain(const struct source_tensor *t)
 {
-    bool by_number = (t->pair_heads || t->tiles.per) && (t->n_dims == 1 || t->tiles.columns);
     bool strided = t->strides.row && !t->exponents;
-    return !by_number && !strided && !t->change && !t->factors;
+    return !t->by_number && !strided && !t->change && !t->factors;
 }
 
 /* The place of a row's first number. */
@@ -262,32 +256,21 @@ static void mxfp4_floats(const struct source_tensor *t, int64_t r, float *out)
     }
 }
 
-/* The numbers of a vector of tiled heads, or of a row of a matrix that reads them. */
-static void tiled_floats(const struct source_tensor *t, int64_t r, float *out)
+/* Numbers in another order, as many at once as follow each other in the folder. */
+static void ordered_floats(const struct source_tensor *t, int64_t r, float *out)
 {
     const char *row = source_row(t, r);
-    const int64_t size = t->tiles.size, bytes = gguf_tensor_type(t->type)->block_bytes;
-    for (int64_t i = 0; i < t->ne[0]; i += size)
-        blocks_to_float(out + i, t->type, row + tiled_from(&t->tiles, i) * bytes, (size_t)size);
-}
-
-/* A vector in pair order (the bias of Q or K) is one row, so its numbers are permuted instead. */
-static void vector_floats(const struct source_tensor *t, float *out)
-{
-    const struct gguf_tensor_type *type = gguf_tensor_type(t->type);
-    int64_t dim = t->ne[0] / t->pair_heads;
-    for (int64_t r = 0; r < t->ne[0]; r++) {
-        int64_t i = r % dim, from = r + i / 2 + i % 2 * (dim / 2) - i;
-        blocks_to_float(out + r, t->type, (const char *)t->data + from * type->block_bytes, 1);
+    const size_t bytes = gguf_row_bytes(t->type, 1);
+    for (int64_t i = 0, n; i < t->ne[0]; i += n) {
+        for (n = 1; i + n < t->ne[0] && t->order[i + n] == t->order[i] + n;) n++;
+        blocks_to_float(out + i, t->type, row + (size_t)t->order[i] * bytes, (size_t)n);
     }
 }
 
 void source_row_floats(const struct source_tensor *t, int64_t r, float *out)
 {
-    if (t->pair_heads && t->n_dims == 1)
-        vector_floats(t, out);
-    else if (t->tiles.per && (t->n_dims == 1 || t->tiles.columns))
-        tiled_floats(t, r, out);
+    if (t->by_number)
+        ordered_floats(t, r, out);
     else if (t->exponents)
         mxfp4_floats(t, r, out);
     else if (t->strides.row)

@@ -18,15 +18,6 @@ struct safetensors;
 /* What GGUF has instead of a folder's numbers x. */
 enum source_change { SOURCE_AS_IT_IS, SOURCE_PLUS_ONE /* x + 1 */, SOURCE_MINUS_EXP /* -e^x */ };
 
-/* Another order of heads: rows (of a vector: numbers) from `first` on are heads of `size`, in
- * groups of `per` that share a key head. GGUF has the first heads of all groups, then the second
- * ones, … Of a matrix that reads heads, its columns are in that order. */
-struct source_tiles {
-    int groups, per, size; /* per 0: no other order */
-    int first;
-    bool columns;
-};
-
 /* Where the numbers of another order are: row r of matrix m has its first at m * matrix + r * row
  * from `first` on, and the next ones `number` apart. row 0: the order is GGUF's. */
 struct source_strides {
@@ -45,10 +36,10 @@ struct source_tensor {
     /* MXFP4 in two tensors: data has the codes of 32 numbers in 16 bytes, in order; this the
      * exponents. NULL: as GGUF has it */
     const uint8_t *exponents;
-    int pair_heads; /* > 0: the rows in `data` belong to this many heads in rotate-half order, and
-                     * are returned in the neighbouring-pair order of GGUF's "llama" */
-    struct source_tiles tiles;
-    const int32_t *order; /* [rows] the folder's row of each, or NULL: the same */
+    /* Where each row is in the folder, [rows], or with by_number each number of a row, [ne[0]].
+     * NULL: GGUF's order is the folder's */
+    const int32_t *order;
+    bool by_number;
     const float *factors; /* [rows] each row is multiplied by one, or NULL */
     enum source_change change;
 };
@@ -94,6 +85,9 @@ float *source_add_vector(struct source *s, const char *name, int n);
 const void **source_make_stack(struct source *s, int n);
 /* Gives a tensor of s factors or another order, for the caller to fill in. */
 float *source_make_factors(struct source *s, struct source_tensor *t);
-int32_t *source_make_order(struct source *s, struct source_tensor *t);
+int32_t *source_make_order(struct source *s, struct source_tensor *t, bool by_number);
+/* The order of GGUF's "llama": the rows (of a vector: numbers) of a pair that is rotated, half a
+ * head apart in the folder, are neighbours. */
+void source_order_pairs(struct source *s, struct source_tensor *t, int n_heads);
 
 #endif

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "runtime/model/recurrent.h"
-#include "runtime/model/windows.h"
 
 #define NAME_MAX_BYTES 64
 
@@ -72,6 +71,14 @@ int family_bind_vector(struct model *m, int layer, const float **v, const char *
                        struct err *e)
 {
     return bind_rotated(m, layer, v, tensor, n, false, e);
+}
+
+int family_bind_optional(struct model *m, int layer, const float **v, const char *tensor, int n,
+                         struct err *e)
+{
+    char name[NAME_MAX_BYTES];
+    snprintf(name, sizeof name, "blk.%d.%s", layer, tensor);
+    return gguf_tensor_find(m->file, name) ? family_bind_vector(m, layer, v, tensor, n, e) : 0;
 }
 
 /* Binds the norms around half a layer, those that it has. */
@@ -153,8 +160,7 @@ static int bind_attention(struct model *m, int layer, struct err *e)
     int rc = l->is_gated ? bind_gated_queries(m, layer, e) : 0;
     size_t n = l->shares_kv ? 1 : one || layer_has(m, name, layer, "attn_v", "weight") ? 3 : 2;
     if (!rc) rc = bind_parts(m, layer, (one ? fused : parts) + first, n - (size_t)first, e);
-    if (!rc && layer_has(m, name, layer, "attn_sinks", "weight"))
-        rc = family_bind_vector(m, layer, &l->sinks, "attn_sinks.weight", m->n_head, e);
+    if (!rc) rc = family_bind_optional(m, layer, &l->sinks, "attn_sinks.weight", m->n_head, e);
     return rc ? rc : bind_part(m, layer, &out, e);
 }
 
@@ -229,17 +235,14 @@ static int bind_mixer(struct model *m, int layer, struct err *e)
 static int bind_router(struct model *m, int layer, struct err *e)
 {
     struct model_experts *x = &m->layers[layer].experts;
-    char name[NAME_MAX_BYTES];
     const struct part router = {&x->router, &x->router_bias, "ffn_gate_inp", x->n, m->n_embd, {0}};
     int rc = bind_part(m, layer, &router, e);
-    if (!rc && layer_has(m, name, layer, "exp_probs_b", "bias"))
-        rc = family_bind_vector(m, layer, &x->choice_bias, "exp_probs_b.bias", x->n, e);
-    if (!rc && layer_has(m, name, layer, "ffn_gate_inp_shexp", "weight"))
-        rc = family_bind_vector(m, layer, &x->shared_gate, "ffn_gate_inp_shexp.weight", m->n_embd,
-                                e);
-    if (!rc && layer_has(m, name, layer, "ffn_down_exps", "scale"))
-        rc = family_bind_vector(m, layer, &x->weight_scale, "ffn_down_exps.scale", x->n, e);
-    return rc;
+    if (!rc) rc = family_bind_optional(m, layer, &x->choice_bias, "exp_probs_b.bias", x->n, e);
+    if (!rc)
+        rc = family_bind_optional(m, layer, &x->shared_gate, "ffn_gate_inp_shexp.weight", m->n_embd,
+                                  e);
+    return rc ? rc
+              : family_bind_optional(m, layer, &x->weight_scale, "ffn_down_exps.scale", x->n, e);
 }
 
 /* The norms of experts beside a dense feed-forward. */
@@ -405,9 +408,8 @@ static int bind_mtp_ends(struct model *m, struct err *e)
     if (!rc) rc = family_bind_vector(m, i, &p->hidden_norm, "nextn.hnorm.weight", n, e);
     for (int k = 0; !rc && k < 2; k++)
         if (layer_has(m, name, i, shared[k].tensor, "weight")) rc = bind_part(m, i, &shared[k], e);
-    if (!rc && layer_has(m, name, i, "nextn.shared_head_norm", "weight"))
-        rc = family_bind_vector(m, i, &p->output_norm, "nextn.shared_head_norm.weight", n, e);
-    return rc;
+    return rc ? rc
+              : family_bind_optional(m, i, &p->output_norm, "nextn.shared_head_norm.weight", n, e);
 }
 
 /* Files may have been written without it. */
@@ -457,19 +459,7 @@ int family_bind_layers(struct model *m, struct err *e)
     return rc ? rc : bind_mtp(m, e);
 }
 
-int family_get_growth(struct model *m, struct err *e)
-{
-    float growth;
-    if (!model_get_float(m, "attention.temperature_scale", &growth)) return 0;
-    if (!isfinite(growth) || growth < 0.0f)
-        return err_set(e, ERR_FORMAT,
-                       "%s: %s.attention.temperature_scale is %g, expected 0 or more",
-                       gguf_name(m->file), m->arch, (double)growth);
-    m->query_growth = growth;
-    return 0;
-}
-
-/* ---- experts, layers ------------------------------------------------------------------------- */
+/* ---- experts --------------------------------------------------------------------------------- */
 
 enum { EXPERT_FF_MAX = 1 << 20 };
 
@@ -518,12 +508,109 @@ static int check_groups(const struct model *m, const struct model_experts *x, st
                    gguf_name(m->file), x->n, g, x->n_groups_used, x->n_used);
 }
 
+/* ---- windows --------------------------------------------------------------------------------- */
+
+#define UNITS_MAX (1 << 20)
+
+/* The layers are listed, or every step-th has no window. */
+static int choose_layers(struct model *m, int step, struct err *e)
+{
+    static const char pattern[] = "attention.sliding_window_pattern";
+    struct gguf_array list;
+    int n_windowed = 0;
+    bool listed = model_get_layers(m, pattern, &list);
+    int rc = model_get_optional(m, pattern, 1, MODEL_LAYERS_MAX, &step, e);
+    for (int i = 0; !rc && i < m->n_layer; i++) {
+        struct model_layer *l = &m->layers[i];
+        l->is_windowed =
+            listed ? gguf_array_i32(&list, (size_t)i) != 0 : step && (i + 1) % step != 0;
+        n_windowed += l->is_windowed;
+    }
+    if (!rc && n_windowed == m->n_layer)
+        return err_set(e, ERR_FORMAT,
+                       "%s: all layers have windows of %d positions; such models cannot be run",
+                       gguf_name(m->file), m->windowed.n_units);
+    return rc;
+}
+
+/* Layers with windows may have other numbers of KV heads, all of them the same. */
+static int read_kv_heads(struct model *m, struct err *e)
+{
+    struct gguf_array list;
+    int *const kinds[] = {&m->n_kv_head, &m->windowed.n_kv_head};
+    m->windowed.n_kv_head = m->n_kv_head;
+    if (!model_get_layers(m, "attention.head_count_kv", &list)) return 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < m->n_layer; i++) {
+            int n = gguf_array_i32(&list, (size_t)i), *kind = kinds[m->layers[i].is_windowed];
+            if (pass && (n != *kind || n < 1 || m->n_head % n))
+                return err_set(e, ERR_FORMAT, "%s: layer %d has %d KV heads, expected %d",
+                               gguf_name(m->file), i, n, *kind);
+            *kind = n;
+        }
+    return 0;
+}
+
+/* A number of heads of layers with windows, if it differs. */
+static int get_other(const struct model *m, const char *suffix, int *out, struct err *e)
+{
+    const int before = *out;
+    int rc = model_get_optional(m, suffix, 2, KN_HEAD_DIM_MAX, out, e);
+    if (rc || *out == before || *out % 2 == 0) return rc;
+    return err_set(e, ERR_FORMAT, "%s: %s.%s is %d, expected an even number", gguf_name(m->file),
+                   m->arch, suffix, *out);
+}
+
+static int read_heads(struct model *m, struct err *e)
+{
+    struct model_windowed *w = &m->windowed;
+    const bool plain = m->family->windows->plain;
+    float base = 10000.0f;
+    int n_value, n_rot;
+    w->head_dim = m->head_dim;
+    int rc = get_other(m, "attention.key_length_swa", &w->head_dim, e);
+    n_value = w->head_dim;
+    if (!rc) rc = get_other(m, "attention.value_length_swa", &n_value, e);
+    if (!rc && n_value != w->head_dim)
+        rc = err_set(e, ERR_FORMAT, "%s: keys of %d and values of %d numbers are not supported",
+                     gguf_name(m->file), w->head_dim, n_value);
+    n_rot = m->rope.n_rot < w->head_dim ? m->rope.n_rot : w->head_dim;
+    if (!rc) rc = get_other(m, "rope.dimension_count_swa", &n_rot, e);
+    if (!rc) rc = model_get_scale(m, "rope.freq_base", &base, e);
+    if (m->family->windows->rope_base != 0.0f) base = m->family->windows->rope_base;
+    if (!rc) rc = model_get_scale(m, "rope.freq_base_swa", &base, e);
+    if (rc) return rc;
+    if (n_rot > w->head_dim || base <= 1.0f)
+        return err_set(e, ERR_FORMAT,
+                       "%s: %d numbers of a head of %d cannot be rotated with frequency base %g",
+                       gguf_name(m->file), n_rot, w->head_dim, (double)base);
+    rc = plain ? rope_init_plain(&w->rope, n_rot, w->head_dim, base, e)
+               : rope_init(&w->rope, m, w->head_dim, e);
+    w->attn_scale = w->rope.magnitude * w->rope.magnitude / sqrtf((float)w->head_dim);
+    return rc;
+}
+
+/* Sets m->windowed and is_windowed of all layers, by the file and the family's defaults. */
+static int read_windows(struct model *m, struct err *e)
+{
+    m->windowed.n_units = m->family->windows->n_units;
+    int rc =
+        model_get_optional(m, "attention.sliding_window", 0, UNITS_MAX, &m->windowed.n_units, e);
+    m->window = m->n_ctx; /* windows are applied */
+    if (rc || m->windowed.n_units == 0) return rc;
+    rc = choose_layers(m, m->family->windows->step, e);
+    if (!rc) rc = read_kv_heads(m, e);
+    return rc ? rc : read_heads(m, e);
+}
+
+/* ---- layers ---------------------------------------------------------------------------------- */
+
 int family_layers(struct model *m, struct err *e)
 {
     struct model_experts x = m->family->layer.experts;
     int n_dense = 0, rc = 0;
     for (int i = 0; i <= m->n_layer; i++) m->layers[i] = m->family->layer;
-    if (m->family->windows) rc = windows_read(m, e);
+    if (m->family->windows) rc = read_windows(m, e);
     if (rc || !m->family->experts) return rc;
     rc = model_get_optional(m, "leading_dense_block_count", 0, m->n_layer, &n_dense, e);
     if (!rc) rc = read_experts(m, &x, e);

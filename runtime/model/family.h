@@ -23,7 +23,8 @@ int family_bind(struct model *m, struct err *e);
 int family_bind_vector(struct model *m, int layer, const float **v, const char *tensor, int n,
                        struct err *e);
 
-/* Reads how much queries grow beyond the context that YaRN extended (Mistral). */
-int family_get_growth(struct model *m, struct err *e);
+/* The same if the file has it. */
+int family_bind_optional(struct model *m, int layer, const float **v, const char *tensor, int n,
+                         struct err *e);
 
 #endif

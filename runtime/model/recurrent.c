@@ -133,9 +133,7 @@ static int bind_scan(struct model *m, int layer, struct err *e)
     if (!rc) rc = bind_rows(m, layer, &r->in, "ssm_in", n, s->n_channel, n_rows, e);
     if (!rc) rc = bind_rows(m, layer, &r->step, "ssm_in", n + s->n_channel, s->n_head, n_rows, e);
     if (!rc) rc = bind_taps(m, layer, e);
-    snprintf(name, sizeof name, "blk.%d.ssm_conv1d.bias", layer);
-    if (!rc && gguf_tensor_find(m->file, name))
-        rc = family_bind_vector(m, layer, &r->taps_bias, "ssm_conv1d.bias", s->n_channel, e);
+    if (!rc) rc = family_bind_optional(m, layer, &r->taps_bias, "ssm_conv1d.bias", s->n_channel, e);
     if (!rc) rc = bind_table(m, layer, &r->a, "ssm_a", s->n_head, 1, false, e);
     if (!rc) rc = bind_table(m, layer, &r->skip, "ssm_d", s->n_head, 1, false, e);
     snprintf(name, sizeof name, "blk.%d.ssm_norm.weight", layer);

@@ -327,15 +327,18 @@ TEST(pairs_rows)
 {
     float data[8 * 2], row[2], bias[8];
     for (int i = 0; i < 16; i++) data[i] = (float)i;
-    struct source_tensor t = {
-        .type = GGUF_T_F32, .n_dims = 2, .ne = {2, 8, 1, 1}, .data = data, .pair_heads = 2};
+    struct source s = {0};
+    struct source_tensor t = {.type = GGUF_T_F32, .n_dims = 2, .ne = {2, 8, 1, 1}, .data = data};
     static const int from[8] = {0, 2, 1, 3, 4, 6, 5, 7};
+    source_order_pairs(&s, &t, 2);
     for (int r = 0; r < 8; r++) {
         source_row_floats(&t, r, row);
         assert_true(row[0] == data[2 * from[r]]);
     }
-    struct source_tensor v = {
-        .type = GGUF_T_F32, .n_dims = 1, .ne = {8, 1, 1, 1}, .data = data, .pair_heads = 2};
+    struct source_tensor v = {.type = GGUF_T_F32, .n_dims = 1, .ne = {8, 1, 1, 1}, .data = data};
+    source_order_pairs(&s, &v, 2);
     source_row_floats(&v, 0, bias);
     for (int r = 0; r < 8; r++) assert_true(bias[r] == data[from[r]]);
+    for (size_t i = 0; i < s.n_made; i++) free(s.made[i]);
+    free(s.made);
 }

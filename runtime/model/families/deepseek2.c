@@ -22,7 +22,7 @@ static int set_scale(struct model *m, struct err *e)
 static int bind(struct model *m, struct err *e)
 {
     int rc = set_scale(m, e);
-    if (!rc) rc = family_get_growth(m, e);
+    if (!rc) rc = model_get_scale(m, "attention.temperature_scale", &m->query_growth, e);
     return rc ? rc : family_bind(m, e);
 }
 

@@ -4,7 +4,7 @@
 
 static int bind(struct model *m, struct err *e)
 {
-    int rc = family_get_growth(m, e);
+    int rc = model_get_scale(m, "attention.temperature_scale", &m->query_growth, e);
     return rc ? rc : family_bind(m, e);
 }
 

@@ -68,11 +68,22 @@ size_t utf8_join(struct utf8_join *j, const char *bytes, size_t n, bool flush, c
     return written;
 }
 
-/* Characters that a terminal acts on: C0 and C1 controls, and controls of the text direction. */
-static bool obeyed(uint32_t c)
+bool utf8_hidden(uint32_t cp)
 {
-    return c < 0x20 || (c >= 0x7F && c <= 0x9F) || (c >= 0x200E && c <= 0x200F) ||
-           (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
+    static const struct {
+        uint32_t first, last;
+    } ranges[] = {
+        {0x80, 0x9F},       /* C1: CSI, OSC, … in one character */
+        {0x61C, 0x61C},     /* Arabic letter mark */
+        {0x200E, 0x200F},   /* LRM, RLM */
+        {0x2028, 0x202E},   /* line and paragraph separator, bidi embeddings and overrides */
+        {0x2066, 0x206F},   /* bidi isolates, deprecated format characters */
+        {0xFFF9, 0xFFFB},   /* interlinear annotation */
+        {0xE0000, 0xE007F}, /* tags: invisible text */
+    };
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++)
+        if (cp >= ranges[i].first && cp <= ranges[i].last) return true;
+    return false;
 }
 
 struct utf8_shown utf8_show(const char *s, size_t n)
@@ -80,7 +91,8 @@ struct utf8_shown utf8_show(const char *s, size_t n)
     struct utf8_shown out = {{0}};
     for (size_t at = 0, used = 0; at < n;) {
         int length = utf8_length(s + at, n - at);
-        bool shown = length > 0 && !obeyed(utf8_decode(s + at, length));
+        uint32_t c = length > 0 ? utf8_decode(s + at, length) : 0;
+        bool shown = c >= 0x20 && c != 0x7F && !utf8_hidden(c);
         size_t width = shown ? (size_t)length : 1;
         if (used + width >= sizeof out.text) break;
         memcpy(out.text + used, shown ? s + at : "?", width);

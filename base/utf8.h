@@ -15,6 +15,9 @@ int utf8_length(const char *s, size_t n);
 /* The code point of a character of that length (1 … 4, valid). */
 uint32_t utf8_decode(const char *s, int length);
 
+/* Code points without a glyph that change how others are shown, and the controls beyond ASCII. */
+bool utf8_hidden(uint32_t c);
+
 /* Writes code point c < 0x110000 to out[4]; returns its length. */
 int utf8_encode(uint32_t c, char *out);
 

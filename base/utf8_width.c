@@ -68,26 +68,59 @@ int utf8_width(uint32_t cp)
     return width < 0 ? 1 : width;
 }
 
+/* The bytes of the first character of s [n], at `column`, and its columns: tabs stop every 4. */
+static size_t advance(const char *s, size_t n, int column, int *width)
+{
+    uint32_t cp;
+    size_t length = step(s, n, 0, &cp);
+    *width = cp == '\t' ? 4 - column % 4 : utf8_width(cp);
+    return length;
+}
+
 int utf8_columns(const char *s, size_t n)
 {
-    int columns = 0;
-    for (size_t at = 0; at < n;) {
-        uint32_t cp;
-        at += step(s, n, at, &cp);
-        columns += utf8_width(cp);
-    }
-    return columns;
+    int column = 0, w;
+    for (size_t at = 0; at < n; column += w) at += advance(s + at, n - at, column, &w);
+    return column;
 }
 
 size_t utf8_fit(const char *s, size_t n, int columns)
 {
-    for (size_t at = 0, end; at < n; at = end) {
-        uint32_t cp;
-        end = at + step(s, n, at, &cp);
-        columns -= utf8_width(cp);
-        if (columns < 0) return at;
+    int column = 0, w;
+    for (size_t at = 0, length; at < n; at += length, column += w) {
+        length = advance(s + at, n - at, column, &w);
+        if (column + w > columns) return at;
     }
     return n;
+}
+
+size_t utf8_line(const char *s, size_t n, int width, size_t *n_shown)
+{
+    size_t at = 0, cut = 0, shown = 0; /* the last place to break: bytes taken, bytes drawn */
+    int column = 0;
+    bool word = false, wide = false; /* a word has begun; the character before was wide */
+    if (width < 1) width = 1;
+    for (; at < n && s[at] != '\n';) {
+        int w;
+        size_t length = advance(s + at, n - at, column, &w);
+        bool space = s[at] == ' ';
+        if (at > 0 && w > 0 && !space && s[at - 1] != ' ' && (w == 2 || wide)) cut = shown = at;
+        if (column + w > width && !space && at > 0) break;
+        if (space && word) {
+            /* spaces at the right edge are not drawn */
+            if (s[at - 1] != ' ') shown = at;
+            cut = at + 1;
+        }
+        word = word || !space;
+        if (w > 0) wide = w == 2;
+        column += w;
+        at += length;
+    }
+    bool whole = at == n || s[at] == '\n';
+    if (whole || cut == 0) cut = at;
+    *n_shown = whole ? (column > width && shown > 0 && s[at - 1] == ' ' ? shown : at)
+                     : (cut == at && shown == 0 ? at : shown);
+    return cut + (at < n && s[at] == '\n');
 }
 
 bool utf8_locale(void)

@@ -26,11 +26,17 @@ size_t utf8_after(const char *s, size_t n, size_t at);
 int utf8_width(uint32_t cp);
 bool utf8_known(uint32_t cp); /* libc has a width for it */
 
-/* Columns of a string without control characters. */
+/* Columns of a text whose only control characters are tabs. */
 int utf8_columns(const char *s, size_t n);
 
-/* Bytes of the longest beginning of such a string that takes at most so many columns. */
+/* Bytes of the longest beginning of such a text that takes at most so many columns. */
 size_t utf8_fit(const char *s, size_t n, int columns);
+
+/* The first line of a text for a screen `width` columns wide: returns the bytes it takes up, and in
+ * *n_shown how many of them are drawn (the newline, or the spaces at the break, are not). Breaks
+ * after spaces, between wide characters, and inside a word only when it fills a line. Takes at
+ * least one character. */
+size_t utf8_line(const char *s, size_t n, int width, size_t *n_shown);
 
 /* The locale's character set is UTF-8. */
 bool utf8_locale(void);

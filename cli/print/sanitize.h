@@ -12,13 +12,14 @@
 #include <stddef.h>
 
 #include "base/str.h"
+#include "base/utf8.h"
 
 /* Zero-initialise; holds the incomplete character at the end of a piece of a stream. */
 struct sanitizer {
-    bool ascii; /* the terminal does not support UTF-8: letters beyond ASCII become '?' */
+    bool ascii;    /* the terminal does not support UTF-8: letters beyond ASCII become '?' */
+    bool one_line; /* \n and \t are marked, too */
     bool cr;
-    char pending[4];
-    int n_pending;
+    struct utf8_join join;
 };
 
 void sanitize_feed(struct sanitizer *z, const char *bytes, size_t n, struct str *out);

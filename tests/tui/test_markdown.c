@@ -5,7 +5,7 @@
 
 #include "tests/tui/fake_stage.h"
 #include "tui/text/markdown.h"
-#include "tui/term/text.h"
+#include "base/utf8_width.h"
 
 /* Lines as displayed, each with the bytes it covers. */
 struct page {
@@ -29,7 +29,7 @@ static void take_line(void *ctx, size_t from, size_t n, const struct span *spans
         assert_true(spans[i].x >= x);
         for (; x < spans[i].x; x++) str_puts(&p->seen, " ");
         str_append(&p->seen, s, length);
-        x += text_columns(s, length);
+        x += utf8_columns(s, length);
     }
     str_puts(&p->seen, "\n");
     if (from + n > p->covered) p->covered = from + n;

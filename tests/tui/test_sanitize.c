@@ -4,7 +4,6 @@
 
 #include "base/utf8_width.h"
 #include "cli/print/sanitize.h"
-#include "tui/term/text.h"
 
 static const char *const attacks[] = {
     "\033]0;title\007",
@@ -126,7 +125,7 @@ static void assert_lines(const char *text, int width, const char *expected)
     AUTO_STR out = {0};
     size_t n = strlen(text), shown;
     while (n > 0) {
-        size_t taken = text_line(text, n, width, &shown);
+        size_t taken = utf8_line(text, n, width, &shown);
         assert_true(taken > 0 && taken <= n && shown <= taken);
         str_append(&out, text, shown);
         str_puts(&out, "/");
@@ -148,6 +147,6 @@ TEST(test_lines)
     assert_lines("e\xCC\x81"
                  "e\xCC\x81",
                  1, "e\xCC\x81/e\xCC\x81/");
-    assert_int_equal(text_columns("a\tb", 3), 5);
-    assert_int_equal(text_at_column("日本", 6, 3), 3);
+    assert_int_equal(utf8_columns("a\tb", 3), 5);
+    assert_int_equal(utf8_fit("日本", 6, 3), 3);
 }

@@ -6,7 +6,6 @@
 #include "base/memory.h"
 #include "base/utf8_width.h"
 #include "cli/print/num.h"
-#include "tui/term/text.h"
 
 enum {
     FOLD_BYTES = 2000, /* a paste of at least this size is folded */
@@ -86,7 +85,7 @@ static void cut_lines_like(struct edit *e, size_t at, size_t changed, const stru
     for (bool more = true; more;) {
         size_t shown;
         push_start(w, at);
-        size_t taken = text_line(s + at, e->text.n - at, w->width, &shown);
+        size_t taken = utf8_line(s + at, e->text.n - at, w->width, &shown);
         more = taken > 0 && (s[at + taken - 1] == '\n' || at + taken < e->text.n);
         at += taken;
         while (old && j < old->n && old->starts[j] + grown < at) j++;
@@ -359,7 +358,7 @@ int edit_lines(struct edit *e, int width, int *cursor_line, int *cursor_column)
     need_wrap(e, width);
     *cursor_line = line_of(&e->wrap, e->cursor);
     size_t from = e->wrap.starts[*cursor_line];
-    *cursor_column = text_columns(str_get(&e->text) + from, e->cursor - from);
+    *cursor_column = utf8_columns(str_get(&e->text) + from, e->cursor - from);
     return e->wrap.n;
 }
 
@@ -374,12 +373,12 @@ static bool move_line(struct edit *e, bool down, int *goal, size_t *to)
     need_wrap(e, e->width);
     int line = line_of(&e->wrap, e->cursor);
     size_t from = e->wrap.starts[line], shown;
-    if (*goal < 0) *goal = text_columns(s + from, e->cursor - from);
+    if (*goal < 0) *goal = utf8_columns(s + from, e->cursor - from);
     line += down ? 1 : -1;
     if (line < 0 || line >= e->wrap.n) return false;
     from = e->wrap.starts[line];
-    text_line(s + from, e->text.n - from, e->width, &shown);
-    *to = from + text_at_column(s + from, shown, *goal);
+    utf8_line(s + from, e->text.n - from, e->width, &shown);
+    *to = from + utf8_fit(s + from, shown, *goal);
     return true;
 }
 

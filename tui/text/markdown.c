@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "base/str.h"
 #include "tui/term/grid.h"
-#include "tui/term/text.h"
+#include "base/utf8_width.h"
 
 enum {
     BLOCK_MAX = 64 << 10, /* a longer paragraph is drawn raw: md4c would parse it for every frame */
@@ -137,7 +137,7 @@ static void row_leaf(struct row *r, const struct leaf *l, size_t a, size_t n, in
         size_t from = s->at > a ? s->at : a, end = s->at + s->n < a + n ? s->at + s->n : a + n;
         if (from >= end) continue;
         row_put(r, (struct span){(uint32_t)(s->from + (from - s->at)), (uint32_t)(end - from),
-                                 (uint16_t)(x + text_columns(str_get(&l->seen) + a, from - a)),
+                                 (uint16_t)(x + utf8_columns(str_get(&l->seen) + a, from - a)),
                                  s->attr});
     }
 }
@@ -168,7 +168,7 @@ static void flush(struct md *m)
         struct row r;
         size_t shown;
         int x = row_begin(m, &r), width = m->width - x;
-        size_t taken = text_line(s + at, n - at, width > 8 ? width : 8, &shown);
+        size_t taken = utf8_line(s + at, n - at, width > 8 ? width : 8, &shown);
         row_leaf(&r, l, at, shown, x);
         row_emit(m, &r);
         at += taken;
@@ -187,7 +187,7 @@ static void add_cell(struct md *m, int align)
 
 static int cell_columns(const struct table_cell *c)
 {
-    return text_columns(str_get(&c->leaf.seen), c->leaf.seen.n);
+    return utf8_columns(str_get(&c->leaf.seen), c->leaf.seen.n);
 }
 
 /* Returns the byte of the text that it ends at. */
@@ -513,7 +513,7 @@ static void put_runs(const char *s, size_t base, const struct code_runs *r, size
         if (begin < from) begin = from;
         if (end > from + n) end = from + n;
         if (begin >= end) continue;
-        int x = text_columns(s + from, begin - from);
+        int x = utf8_columns(s + from, begin - from);
         spans[n_spans++] =
             (struct span){(uint32_t)begin, (uint32_t)(end - begin), (uint16_t)x, r->runs[i].attr};
     }
@@ -538,7 +538,7 @@ static void put_code(const char *s, const struct fence *f, int width, markdown_l
             last->n = (uint32_t)(end - at) - last->from;
         }
         do {
-            size_t shown, taken = text_line(s + from, end - from, width, &shown);
+            size_t shown, taken = utf8_line(s + from, end - from, width, &shown);
             put_runs(s, at, &runs, from, shown, line, ctx);
             from += taken;
         } while (from < end);
@@ -553,10 +553,10 @@ static void put_fence(const char *s, const struct fence *f, uint32_t number, int
     struct span spans[3] = {{SPAN_GLYPH(SPAN_RULE), 2, 0, ATTR_DIM}};
     size_t end = fence_line_end(s, f->next, f->at), shown = 0;
     int n = 1, x = 3;
-    if (f->n_name && width > x) text_line(s + f->name, f->n_name, width - x, &shown);
+    if (f->n_name && width > x) utf8_line(s + f->name, f->n_name, width - x, &shown);
     if (shown) {
         spans[n++] = (struct span){(uint32_t)f->name, (uint32_t)shown, (uint16_t)x, ATTR_DIM};
-        x += text_columns(s + f->name, shown) + 2;
+        x += utf8_columns(s + f->name, shown) + 2;
     }
     if (x + COPY_COLUMNS <= width)
         spans[n++] = (struct span){SPAN_GLYPH(SPAN_COPY), number, (uint16_t)x, ATTR_DIM};

@@ -6,7 +6,7 @@
 
 #include "base/attached.h"
 #include "base/memory.h"
-#include "tui/term/text.h"
+#include "base/utf8_width.h"
 
 void transcript_cut(struct transcript *t, int n)
 {
@@ -40,7 +40,7 @@ struct message *transcript_add(struct transcript *t, int role, const char *text,
 
 static bool idle(const struct sanitizer *z)
 {
-    return !z->cr && z->n_pending == 0;
+    return !z->cr && z->join.n == 0;
 }
 
 /* Number of bytes at the start of s that sanitising leaves unchanged. */
@@ -90,7 +90,7 @@ static void push_text(struct message *m, size_t at, int width)
 {
     while (at < m->text.n) {
         size_t shown;
-        size_t taken = text_line(m->text.data + at, m->text.n - at, width, &shown);
+        size_t taken = utf8_line(m->text.data + at, m->text.n - at, width, &shown);
         push_line(m, at, shown);
         at += taken;
     }

@@ -7,7 +7,7 @@
 #include "cli/print/num.h"
 #include "cli/control/ramp.h"
 #include "tui/chat/app.h"
-#include "tui/term/text.h"
+#include "base/utf8_width.h"
 
 static const char *rule_glyph(const struct pane *p)
 {
@@ -68,7 +68,7 @@ int pane_clean(const struct app *a, struct pane p, int x, int y, enum attr attr,
  * word is cut. */
 static size_t words_end(const char *s, size_t n, int room)
 {
-    size_t end = text_at_column(s, n, room > 0 ? room : 0), word = end;
+    size_t end = utf8_fit(s, n, room > 0 ? room : 0), word = end;
     while (word > 0 && s[word] != ' ') word--;
     if (word > end / 2) end = word;
     while (end > 0 && s[end - 1] == ' ') end--;
@@ -80,7 +80,7 @@ int pane_words(const struct app *a, struct pane p, int x, int y, enum attr attr,
     struct str safe = {0};
     sanitize(text, strlen(text), a->ascii, true, &safe);
     const char *dots = a->ascii ? "..." : "…", *s = str_get(&safe);
-    bool fits = text_columns(s, safe.n) <= p.w - x;
+    bool fits = utf8_columns(s, safe.n) <= p.w - x;
     size_t n = fits ? safe.n : words_end(s, safe.n, p.w - x - (a->ascii ? 3 : 1));
     x = pane_put(p, x, y, attr, s, n);
     if (!fits) x = pane_puts(p, x, y, attr, dots);
@@ -332,7 +332,7 @@ int bar_field(struct app *a, struct pane p, int y, const char *label, struct edi
     int width = p.w - x - 1 > 1 ? p.w - x - 1 : 1;
     edit_lines(field, 1 << 20, &line, &column);
     const char *s = str_get(&field->text);
-    size_t from = column > width ? text_at_column(s, field->text.n, column - width) : 0;
+    size_t from = column > width ? utf8_fit(s, field->text.n, column - width) : 0;
     sanitize(s + from, field->text.n - from, a->ascii, true, &safe);
     pane_puts(p, x, y, ATTR_TEXT, str_get(&safe));
     pane_cursor(p, x + (column > width ? width : column), y);

@@ -7,7 +7,6 @@
 #include "cli/print/num.h"
 #include "cli/control/ramp.h"
 #include "tui/chat/app.h"
-#include "tui/term/text.h"
 #include "tui/view/bars.h"
 #include "tui/view/words.h"
 
@@ -36,8 +35,8 @@ static void mark_found(struct app *a, struct pane p, int x, int y, int index, si
     for (; (at = read_match(a, index, at)) != READ_NONE && at < from + n; at++) {
         size_t start = at > from ? at : from, end = at + length < from + n ? at + length : from + n;
         if (end <= start) continue;
-        int before = text_columns(s + from, start - from);
-        pane_attr(p, x + before, y, text_columns(s + from, end - from) - before, ATTR_FOUND);
+        int before = utf8_columns(s + from, start - from);
+        pane_attr(p, x + before, y, utf8_columns(s + from, end - from) - before, ATTR_FOUND);
     }
 }
 
@@ -227,7 +226,7 @@ static void draw_input(struct app *a, struct pane p, const char *prompt)
     size_t n = a->edit.text.n, at = edit_line_start(&a->edit, top), shown = 0;
     pane_puts(p, 0, 0, ATTR_KEY, prompt);
     for (int line = top; line < top + p.h && at < n; line++) {
-        size_t taken = text_line(s + at, n - at, width, &shown);
+        size_t taken = utf8_line(s + at, n - at, width, &shown);
         str_clear(&safe);
         sanitize(s + at, shown, a->ascii, false, &safe);
         pane_put(p, prompt_width, line - top, ATTR_TEXT, str_get(&safe), safe.n);

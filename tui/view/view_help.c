@@ -4,18 +4,18 @@
 
 #include "cli/control/slash.h"
 #include "tui/chat/app.h"
-#include "tui/term/text.h"
+#include "base/utf8_width.h"
 #include "tui/view/bars.h"
 
 /* Row `y` counts all rows; only rows on the page are drawn. */
 static void put_row(struct app *a, struct pane p, int *y, const char *left, const char *right)
 {
-    int x = 2 + text_columns(left, strlen(left)), column = x < 14 ? 14 : x + 1;
+    int x = 2 + utf8_columns(left, strlen(left)), column = x < 14 ? 14 : x + 1;
     int width = p.w - column > 8 ? p.w - column : 8;
     size_t n = strlen(right), from = 0, shown = 0;
     for (bool first = true; first || from < n; first = false) {
         int at = 1 + *y - a->help.top;
-        size_t taken = n > 0 ? text_line(right + from, n - from, width, &shown) : 0;
+        size_t taken = n > 0 ? utf8_line(right + from, n - from, width, &shown) : 0;
         ++*y;
         if (at >= 1 && at < p.h - 1 && first)
             pane_puts(p, 2, at, right[0] ? ATTR_KEY : ATTR_BOLD, left);
@@ -138,7 +138,7 @@ static void put_lines(struct app *a, struct pane p, int *rows, const char *title
     int y = 1 + (*rows)++ - a->log_scroll.top;
     if (y >= 1 && y < p.h - 1) pane_puts(p, 0, y, ATTR_BOLD, title);
     while (at < safe.n) {
-        size_t taken = text_line(safe.data + at, safe.n - at, p.w, &shown);
+        size_t taken = utf8_line(safe.data + at, safe.n - at, p.w, &shown);
         y = 1 + (*rows)++ - a->log_scroll.top;
         if (y >= 1 && y < p.h - 1) pane_put(p, 0, y, ATTR_TEXT, safe.data + at, shown);
         at += taken;

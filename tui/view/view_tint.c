@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "tui/chat/app.h"
-#include "tui/term/text.h"
+#include "base/utf8_width.h"
 #include "tui/view/bars.h"
 #include "tui/view/words.h"
 
@@ -104,11 +104,11 @@ static void move_line(struct app *a, bool after, int lines)
     struct words_line at = words_line_of(a, a->tint.position, width);
     if (at.index < 0 || transcript_find(&a->talk, a->tint.position, &byte, &end) < 0) return;
     const char *s = str_get(&a->talk.messages[at.index].text);
-    int column = byte > at.from ? text_columns(s + at.from, byte - at.from) : 0;
+    int column = byte > at.from ? utf8_columns(s + at.from, byte - at.from) : 0;
     while (lines > 0 && words_neighbour(a, &at, after, width, &at)) {
         const struct message *m = &a->talk.messages[at.index];
         if (!words_have_place(m) || at.n == 0) continue;
-        size_t to = text_at_column(str_get(&m->text) + at.from, at.n, column);
+        size_t to = utf8_fit(str_get(&m->text) + at.from, at.n, column);
         if (to >= at.n) to = at.n - 1;
         a->tint.position = transcript_position(&a->talk, at.index, at.from + to);
         lines--;

@@ -2,7 +2,6 @@
 
 #include "base/utf8_width.h"
 #include "cli/control/ramp.h"
-#include "tui/term/text.h"
 #include "tui/view/bars.h"
 
 enum { NARROW = 60, TEXT_WIDE = 6, TEXT_NARROW = 3 };
@@ -81,7 +80,7 @@ static struct words_line line_from(const struct message *m, int index, size_t at
                                    size_t *next)
 {
     size_t shown = 0, left = m->text.n - at;
-    size_t taken = left > 0 ? text_line(str_get(&m->text) + at, left, width, &shown) : 0;
+    size_t taken = left > 0 ? utf8_line(str_get(&m->text) + at, left, width, &shown) : 0;
     *next = taken < left ? at + taken : 0;
     return (struct words_line){index, at, taken ? shown : 0};
 }
@@ -159,8 +158,8 @@ static void highlight(struct app *a, struct pane p, int x, int y, const struct w
         int64_t position = transcript_position(&a->talk, l->index, at);
         int64_t last = transcript_position(&a->talk, l->index, next - 1);
         if (last < from || position >= end) continue;
-        int before = text_columns(s + l->from, at - l->from);
-        int width = text_columns(s + l->from, next - l->from) - before;
+        int before = utf8_columns(s + l->from, at - l->from);
+        int width = utf8_columns(s + l->from, next - l->from) - before;
         pane_attr(p, x + before, y, width, ATTR_SELECT);
         if (first) pane_cursor(p, x + before, y);
         first = false;

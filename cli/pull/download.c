@@ -49,20 +49,16 @@ static int write_record(const struct download *d, struct err *e)
 static bool record_agrees(struct download *d, const struct str *record)
 {
     struct str text = {0};
-    bool same = false;
-    if (!file_read(str_get(record), FILE_SETTINGS, &text, NULL)) {
-        cJSON *j = cJSON_Parse(str_get(&text));
-        const char *sha256 = cJSON_GetStringValue(cJSON_GetObjectItem(j, "sha256"));
-        const char *etag = cJSON_GetStringValue(cJSON_GetObjectItem(j, "etag"));
-        const char *address = cJSON_GetStringValue(cJSON_GetObjectItem(j, "address"));
-        if (*d->opts.sha256) {
-            same = sha256 && !strcmp(sha256, d->opts.sha256);
-        } else if (etag && *etag && address && !strcmp(address, d->opts.address)) {
-            same = true;
-            snprintf(d->etag, sizeof d->etag, "%s", etag);
-        }
-        cJSON_Delete(j);
-    }
+    file_read(str_get(record), FILE_SETTINGS, &text, NULL);
+    cJSON *j = cJSON_Parse(str_get(&text));
+    const char *sha256 = cJSON_GetStringValue(cJSON_GetObjectItem(j, "sha256"));
+    const char *etag = cJSON_GetStringValue(cJSON_GetObjectItem(j, "etag"));
+    const char *address = cJSON_GetStringValue(cJSON_GetObjectItem(j, "address"));
+    bool by_sum = *d->opts.sha256;
+    bool same = by_sum ? str_same(sha256, d->opts.sha256)
+                       : etag && *etag && str_same(address, d->opts.address);
+    if (same && !by_sum) snprintf(d->etag, sizeof d->etag, "%s", etag);
+    cJSON_Delete(j);
     str_release(&text);
     return same;
 }

@@ -10,6 +10,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "base/memory.h"
 #include "base/str.h"
 #include "cli/pull/http.h"
 
@@ -98,12 +99,6 @@ static CURLUcode get_part(const struct http *h, CURLU *u, CURLUPart part, char *
     return rc;
 }
 
-/* A part that an address may lack. */
-static CURLUcode optional(CURLUcode rc)
-{
-    return rc == CURLUE_OUT_OF_MEMORY ? rc : CURLUE_OK;
-}
-
 /* Joins `url` to `base` (NULL: none) and splits it. */
 static CURLUcode split(const struct http *h, const char *base, const char *url, char out[URL_BYTES],
                        struct origin *o)
@@ -111,25 +106,24 @@ static CURLUcode split(const struct http *h, const char *base, const char *url, 
     CURLU *u = h->curl.curl_url();
     char *user = NULL;
     *o = (struct origin){0};
-    CURLUcode rc = u ? CURLUE_OK : CURLUE_OUT_OF_MEMORY;
-    if (!rc && base) rc = h->curl.curl_url_set(u, CURLUPART_URL, base, 0);
+    CURLUcode rc = CURLUE_OK;
+    if (base) rc = h->curl.curl_url_set(u, CURLUPART_URL, base, 0);
     if (!rc) rc = h->curl.curl_url_set(u, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME);
     if (!rc) rc = get_part(h, u, CURLUPART_URL, out, URL_BYTES);
     if (!rc) rc = get_part(h, u, CURLUPART_SCHEME, o->scheme, sizeof o->scheme);
-    if (!rc) rc = optional(get_part(h, u, CURLUPART_HOST, o->host, sizeof o->host));
-    if (!rc) rc = optional(get_part(h, u, CURLUPART_PORT, o->port, sizeof o->port));
-    if (!rc) rc = optional(h->curl.curl_url_get(u, CURLUPART_USER, &user, 0));
+    if (!rc) get_part(h, u, CURLUPART_HOST, o->host, sizeof o->host); /* it may lack these */
+    if (!rc) get_part(h, u, CURLUPART_PORT, o->port, sizeof o->port);
+    if (!rc) h->curl.curl_url_get(u, CURLUPART_USER, &user, 0);
     if (!rc && user) rc = CURLUE_USER_NOT_ALLOWED;
     h->curl.curl_free(user);
-    if (u) h->curl.curl_url_cleanup(u);
+    h->curl.curl_url_cleanup(u);
     o->loopback = is_loopback(o->host);
     return rc;
 }
 
 /* from: the host that redirects to it; NULL = none. */
-static int not_split(CURLUcode why, const char *from, const char *url, struct err *e)
+static int not_split(const char *from, const char *url, struct err *e)
 {
-    if (why == CURLUE_OUT_OF_MEMORY) return err_set(e, ERR_FAIL, "out of memory for an address");
     if (!from) return err_set(e, ERR_USAGE, "%.200s is not an address", url);
     return err_set(e, ERR_FAIL, "%s redirects to \"%.200s\", which is not an address", from, url);
 }
@@ -178,18 +172,14 @@ static int check_rules(const struct http *h, const struct origin *to, const char
 int http_open(struct http **out, const struct http_opts *o, struct err *e)
 {
     char url[URL_BYTES];
-    CURLUcode why;
     *out = NULL;
-    struct http *h = calloc(1, sizeof *h);
-    if (!h) return err_set(e, ERR_FAIL, "out of memory for a download");
+    struct http *h = memory_new(1, sizeof *h);
     h->opts = *o;
     int rc = load(h, e);
-    if (!rc && h->curl.curl_global_init(CURL_GLOBAL_DEFAULT))
+    if (!rc &&
+        (h->curl.curl_global_init(CURL_GLOBAL_DEFAULT) || !(h->easy = h->curl.curl_easy_init())))
         rc = err_set(e, ERR_FAIL, "libcurl cannot be started");
-    if (!rc && !(h->easy = h->curl.curl_easy_init()))
-        rc = err_set(e, ERR_FAIL, "out of memory for a download");
-    if (!rc && (why = split(h, NULL, o->home, url, &h->home)))
-        rc = not_split(why, NULL, o->home, e);
+    if (!rc && split(h, NULL, o->home, url, &h->home)) rc = not_split(NULL, o->home, e);
     if (rc)
         http_close(h);
     else
@@ -411,15 +401,14 @@ int http_get(struct http *h, const struct http_request *r, struct http_answer *a
     struct origin to;
     char url[URL_BYTES], next[URL_BYTES];
     *a = (struct http_answer){0};
-    CURLUcode why = split(h, NULL, r->url, url, &to);
-    if (why) return not_split(why, NULL, r->url, e);
+    if (split(h, NULL, r->url, url, &to)) return not_split(NULL, r->url, e);
     int rc = check_rules(h, &to, url, e);
     for (int n = 0; !rc; n++) {
         rc = get_one(&t, url, &to, e);
         if (rc || !is_redirect(&t)) break;
         if (n == REDIRECTS_MAX) rc = err_set(e, ERR_FAIL, "%s redirects in a circle", h->home.host);
-        why = rc ? CURLUE_OK : split(h, url, t.location, next, &to);
-        if (why) rc = not_split(why, h->home.host, t.location, e);
+        if (!rc && split(h, url, t.location, next, &to))
+            rc = not_split(h->home.host, t.location, e);
         if (!rc) rc = check_rules(h, &to, next, e);
         memcpy(url, next, sizeof url);
     }

@@ -126,19 +126,6 @@ static int text_of(const struct session *s, int64_t turn, struct evict_pin *out,
     return rc;
 }
 
-static int forget(struct session *s, struct evict_pin r, const struct session_sink *k,
-                  struct err *e)
-{
-    struct archive *x = session_recall_archive(s);
-    int64_t n = 0;
-    if (r.end > s->ctx.cache.n_pos) r.end = (uint32_t)s->ctx.cache.n_pos;
-    int rc = session_save_now(s, NULL, e); /* its units must be in the log */
-    if (!rc) rc = context_drop(&s->ctx, r.from, r.end, &n, e);
-    if (!rc && x) rc = archive_forget(x, r.from, r.end, e);
-    if (!rc && n && k->evicted) k->evicted(k->ctx, n, s->n_tokens);
-    return rc;
-}
-
 /* Whether the cache or the archive holds any of it. */
 static bool is_here(const struct session *s, struct evict_pin r)
 {
@@ -156,7 +143,9 @@ int session_marks_forget(struct session *s, const struct session_sink *k, struct
         session_marks_pin(s);
         rc = text_of(s, s->state.forgotten.turn[i], &r, e);
         if (rc || !is_here(s, r)) continue;
-        rc = forget(s, r, k, e);
+        if (r.end > s->ctx.cache.n_pos) r.end = (uint32_t)s->ctx.cache.n_pos;
+        rc = session_save_now(s, NULL, e); /* its units must be in the log */
+        if (!rc) rc = session_drop(s, r.from, r.end, k, e);
         n++;
     }
     return rc || !n ? rc : session_save_now(s, NULL, e);

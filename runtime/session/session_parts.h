@@ -160,6 +160,9 @@ int session_follow_stored(struct session *s, size_t n_messages, struct err *e);
  * superfluous. */
 int session_run_stored(struct session *s, const struct session_sink *k, enum session_end *how,
                        struct err *e);
+/* Evicts the units of positions, also from the archive, and tells it. */
+int session_drop(struct session *s, int64_t from, int64_t end, const struct session_sink *k,
+                 struct err *e);
 /* Evicts it as far as it is in the cache: call when the answer is over and its units are saved. */
 int session_turn_evict(struct session *s, const struct session_sink *k, struct err *e);
 

@@ -286,13 +286,13 @@ void session_change_release(struct session_change *c)
 
 /* ---- evicting -------------------------------------------------------------------------------- */
 
-static int drop(struct session *s, int64_t from, int64_t end, const struct session_sink *k,
-                struct err *e)
+int session_drop(struct session *s, int64_t from, int64_t end, const struct session_sink *k,
+                 struct err *e)
 {
     struct archive *x = session_recall_archive(s);
     int64_t n = 0;
     int rc = from < end ? context_drop(&s->ctx, from, end, &n, e) : 0;
-    if (!rc && n && x) rc = archive_forget(x, from, end, e);
+    if (!rc && x && from < end) rc = archive_forget(x, from, end, e);
     if (!rc && n && k->evicted) k->evicted(k->ctx, n, s->n_tokens);
     return rc;
 }
@@ -315,10 +315,10 @@ int session_turn_evict(struct session *s, const struct session_sink *k, struct e
         end = opening;
     }
     if (end > n_run) end = n_run;
-    return rc ? rc : drop(s, from, end, k, e);
+    return rc ? rc : session_drop(s, from, end, k, e);
 }
 
-/* As drop, between turns: the units must be saved first. */
+/* As session_drop, between turns: the units must be saved first. */
 static int drop_between(struct session *s, int64_t from, int64_t end, const struct session_sink *k,
                         struct err *e)
 {
@@ -327,7 +327,7 @@ static int drop_between(struct session *s, int64_t from, int64_t end, const stru
     if (s->save) rc = session_save_now(s, NULL, e);
     if (!s->save) context_score(&s->ctx);
     if (!s->save) rc = session_recall_keep(s, e);
-    return rc ? rc : drop(s, from, end, k, e);
+    return rc ? rc : session_drop(s, from, end, k, e);
 }
 
 /* Runs the pending tokens before position `end`. */

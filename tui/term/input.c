@@ -45,34 +45,23 @@ static uint32_t flags_of(int modifier)
     return (bits & 1 ? K_SHIFT : 0u) | (bits & 2 ? K_ALT : 0u) | (bits & 4 ? K_CTRL : 0u);
 }
 
-static uint32_t letter_key(char final)
+/* The key of ESC [ letter and ESC O letter, or of ESC [ number ~. */
+static uint32_t key_of(int code)
 {
     static const struct {
-        char final;
+        int code;
         uint32_t key;
     } rows[] = {
-        {'A', K_UP},       {'B', K_DOWN},     {'C', K_RIGHT},     {'D', K_LEFT},   {'H', K_HOME},
-        {'F', K_END},      {'P', K_F1},       {'Q', K_F1 + 1},    {'R', K_F1 + 2}, {'S', K_F1 + 3},
-        {'Z', K_BACK_TAB}, {'I', K_FOCUS_IN}, {'O', K_FOCUS_OUT},
+        {'A', K_UP},       {'B', K_DOWN},     {'C', K_RIGHT},     {'D', K_LEFT},    {'H', K_HOME},
+        {'F', K_END},      {'P', K_F1},       {'Q', K_F1 + 1},    {'R', K_F1 + 2},  {'S', K_F1 + 3},
+        {'Z', K_BACK_TAB}, {'I', K_FOCUS_IN}, {'O', K_FOCUS_OUT}, {1, K_HOME},      {2, K_INSERT},
+        {3, K_DELETE},     {4, K_END},        {5, K_PAGE_UP},     {6, K_PAGE_DOWN}, {7, K_HOME},
+        {8, K_END},        {11, K_F1},        {12, K_F1 + 1},     {13, K_F1 + 2},   {14, K_F1 + 3},
+        {15, K_F1 + 4},    {17, K_F1 + 5},    {18, K_F1 + 6},     {19, K_F1 + 7},   {20, K_F1 + 8},
+        {21, K_F1 + 9},    {23, K_F1 + 10},   {24, K_F1 + 11},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (rows[i].final == final) return rows[i].key;
-    return 0;
-}
-
-static uint32_t tilde_key(int number)
-{
-    static const struct {
-        int number;
-        uint32_t key;
-    } rows[] = {
-        {1, K_HOME},      {2, K_INSERT},  {3, K_DELETE},  {4, K_END},      {5, K_PAGE_UP},
-        {6, K_PAGE_DOWN}, {7, K_HOME},    {8, K_END},     {11, K_F1},      {12, K_F1 + 1},
-        {13, K_F1 + 2},   {14, K_F1 + 3}, {15, K_F1 + 4}, {17, K_F1 + 5},  {18, K_F1 + 6},
-        {19, K_F1 + 7},   {20, K_F1 + 8}, {21, K_F1 + 9}, {23, K_F1 + 10}, {24, K_F1 + 11},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (rows[i].number == number) return rows[i].key;
+        if (rows[i].code == code) return rows[i].key;
     return 0;
 }
 
@@ -86,21 +75,30 @@ static uint32_t coded_key(int code, int modifier)
     return (uint32_t)code | flags;
 }
 
+/* Reads "1;5"; the number of its fields, at most 4, -1 = it has other characters. */
+static int read_numbers(const char *s, size_t n, int values[4])
+{
+    int k = 0;
+    memset(values, 0, 4 * sizeof *values);
+    for (size_t i = 0; i < n && k < 4; i++) {
+        if (s[i] == ';')
+            k++;
+        else if (s[i] < '0' || s[i] > '9')
+            return -1;
+        else if (values[k] < 1000000)
+            values[k] = 10 * values[k] + (s[i] - '0');
+    }
+    return k < 4 ? k + 1 : 4;
+}
+
 /* ESC [ parameters final: the key, or 0 if unknown. */
 static uint32_t csi_key(const char *parameters, size_t n, char final)
 {
-    int values[3] = {0, 0, 0};
-    for (size_t i = 0, k = 0; i < n && k < 3; i++) {
-        if (parameters[i] == ';')
-            k++;
-        else if (parameters[i] < '0' || parameters[i] > '9')
-            return 0;
-        else if (values[k] < 1000000)
-            values[k] = 10 * values[k] + (parameters[i] - '0');
-    }
+    int values[4];
+    if (read_numbers(parameters, n, values) < 0) return 0;
     if (final == 'u') return coded_key(values[0], values[1]);
     if (final == '~' && values[0] == 27) return coded_key(values[2], values[1]);
-    uint32_t key = final == '~' ? tilde_key(values[0]) : letter_key(final);
+    uint32_t key = final == '~' && values[0] < 'A' ? key_of(values[0]) : key_of(final);
     return key ? key | flags_of(values[1]) : 0;
 }
 
@@ -108,17 +106,9 @@ static uint32_t csi_key(const char *parameters, size_t n, char final)
  * button and turns of the wheel count. */
 static void take_mouse(const char *parameters, size_t n, char final, struct key_event *ev)
 {
-    int values[3] = {0, 0, 0};
-    size_t k = 0;
-    for (size_t i = 0; i < n && k < 3; i++) {
-        if (parameters[i] == ';')
-            k++;
-        else if (parameters[i] < '0' || parameters[i] > '9' || values[k] > 100000)
-            return;
-        else
-            values[k] = 10 * values[k] + (parameters[i] - '0');
-    }
-    if (k != 2 || values[1] < 1 || values[2] < 1 || final != 'M') return;
+    int values[4];
+    if (read_numbers(parameters, n, values) != 3 || final != 'M') return;
+    if (values[1] < 1 || values[2] < 1) return;
     int button = values[0] & ~28; /* without Shift, Alt, Ctrl */
     if (button == 64 || button == 65) ev->key = button == 64 ? K_WHEEL_UP : K_WHEEL_DOWN;
     if (button == 0)
@@ -210,7 +200,7 @@ static size_t take_escape(struct input *in, const char *s, size_t n, bool late,
     if (s[1] == '[')
         used = take_csi(in, s, n, ev);
     else if (s[1] == 'O' && n > 2) {
-        ev->key = letter_key(s[2]);
+        ev->key = s[2] >= 'A' ? key_of(s[2]) : 0;
         return 3;
     } else if (s[1] == ']' || s[1] == 'P' || s[1] == '_')
         used = take_string(in, s, n, ev);

@@ -189,20 +189,12 @@ static struct line line_in(const struct cache_head *h)
     return (struct line){h->stay_key, h->stay_last};
 }
 
-/* Units of a head above its line stay, whatever the other heads have. */
-static void protect_above(const struct job *j, int index, struct line l)
+/* The keys of a head's units above a line, or of those below it, become `key`. */
+static void mark(const struct job *j, int index, struct line l, bool above, int32_t key)
 {
     union evict_slot *s = j->slots + j->c->kv_heads[index].slot0;
     int len = j->c->kv_heads[index].len;
-    for (int k = 0; k < len; k++) s[k].key = is_above(l, s[k].key, k) ? KEY_PROTECTED : s[k].key;
-}
-
-/* Units below the line are always evicted. */
-static void drop_below(const struct job *j, int index, struct line l)
-{
-    union evict_slot *s = j->slots + j->c->kv_heads[index].slot0;
-    int len = j->c->kv_heads[index].len;
-    for (int k = 0; k < len; k++) s[k].key = is_above(l, s[k].key, k) ? s[k].key : KEY_NEVER;
+    for (int k = 0; k < len; k++) s[k].key = is_above(l, s[k].key, k) == above ? key : s[k].key;
 }
 
 static void protect_whole(const struct cache_whole *w, const struct cache_head *h,
@@ -307,9 +299,10 @@ static void enter_head(void *ctx, int index, int thread)
     const int max = j->rule->head_budget_max, safe = evict_safe(j->rule);
     (void)thread;
     make_keys(j, index);
-    if (safe) protect_above(j, index, line_of(j, index, safe));
+    if (safe) mark(j, index, line_of(j, index, safe), true, KEY_PROTECTED);
     raise_recent(j, index);
-    if (max && max < j->c->kv_heads[index].len) drop_below(j, index, line_of(j, index, max));
+    if (max && max < j->c->kv_heads[index].len)
+        mark(j, index, line_of(j, index, max), false, KEY_NEVER);
 }
 
 static int n_groups(const struct cache *c)

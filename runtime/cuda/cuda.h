@@ -90,9 +90,14 @@ int cuda_load(struct cuda *g, struct model *m, struct retaining *h, struct pool 
 /* ---- a conversation -------------------------------------------------------------------------- */
 
 /* Computes the experts of a layer in host memory, as experts_sum (forward/experts.c) does. */
+struct cuda_chosen {
+    int layer, n;
+    const float *input;    /* [n][n_embd] of the experts, normed */
+    const int32_t *chosen; /* [n][n_used], like weight */
+    const float *weight;
+};
 struct cuda_host_experts {
-    void (*sum)(void *ctx, int layer, int n, const float *input, const int32_t *chosen,
-                const float *weight, float *y);
+    void (*sum)(void *ctx, const struct cuda_chosen *c, float *y);
     void *ctx;
 };
 
@@ -165,10 +170,14 @@ void cuda_keep_rows(struct cuda_context *x, float *to, const float *from, int n)
  * run alone. */
 int cuda_run_rows(struct cuda_context *x, float *rows, int n, bool tries, struct err *e);
 
-/* All rows of the last run that the retaining heads of a layer read, [n][n_in]; NULL: the device
- * has scored them. Of a split model, in the device's layers. */
-const float *cuda_head_inputs(const struct cuda_context *x, int layer);
-int cuda_n_layer(const struct cuda_context *x); /* layers of the cache on the device */
+/* Rows of the last run that retaining heads read, [n][n_in] in each of the device's layers of the
+ * cache; rows NULL: the device has scored them. */
+struct cuda_head_inputs {
+    int n_layer, n;
+    const float *rows;
+    size_t stride; /* numbers between layers */
+};
+struct cuda_head_inputs cuda_head_inputs(const struct cuda_context *x);
 
 /* Logits of the last run, [n_logits][n_vocab]. After cuda_try only this row of `out` is written. */
 int cuda_logits(struct cuda_context *x, int row, float *out, struct err *e);

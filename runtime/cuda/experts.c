@@ -235,8 +235,9 @@ static void run_on_host(struct cuda_context *x, const struct model_layer *l,
         const struct cuda_rows shared = cuda_ready_stream(x, l->ffn_norm);
         run_shared(x, l, &shared);
     }
-    x->host_experts.sum(x->host_experts.ctx, (int)(l - x->m->layers), x->n, s->host.input,
-                        s->host.chosen, s->host.weight, s->host.sum);
+    const struct cuda_chosen c = {(int)(l - x->m->layers), x->n, s->host.input, s->host.chosen,
+                                  s->host.weight};
+    x->host_experts.sum(x->host_experts.ctx, &c, s->host.sum);
     if (!x->rc) x->rc = cuda_put(x->g, x->norm, s->host.sum, bytes, x->e);
 }
 

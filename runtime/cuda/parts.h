@@ -129,8 +129,10 @@ struct cuda_experts_rows {
 struct cuda_recurrent_rows {
     float *in, *gate, *y, *rate, *decay;
     float *layers, *hidden, *step;
-    float *tried;   /* [CUDA_TRY_MAX] steps of all layers, of tried tokens */
-    float *untried; /* a layer's state before them */
+    float *tried;           /* [CUDA_TRY_MAX] steps of all layers, of tried tokens */
+    float *untried;         /* a layer's state before them */
+    size_t n_layer, n_step; /* floats of a layer, and of its step: in, rate, decay */
+    size_t layers_bytes, steps_bytes, hidden_bytes;
 };
 
 /* Scratch of latent.c. */

@@ -7,28 +7,22 @@ _Static_assert((int)CUDA_DELTA == (int)MODEL_DELTA && (int)CUDA_SCAN == (int)MOD
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static size_t layer_floats(const struct model_recurrent_shape *s)
-{
-    return (size_t)(recurrent_n_window(s) + recurrent_n_matrix(s));
-}
-
-/* Numbers of a token's step in one layer: in, rate, decay. */
-static size_t step_floats(const struct model_recurrent_shape *s)
-{
-    return (size_t)(s->n_channel + 2 * s->n_head);
-}
-
 void cuda_recurrent_plan(struct cuda_context *x, struct arena *cache, struct arena *scratch)
 {
     const struct model_recurrent_shape *s = &x->m->recurrent;
     struct cuda_recurrent_rows *r = &x->recurrent;
     const size_t chunk = (size_t)x->chunk, n_layer = (size_t)x->n_recurrent, f = sizeof(float);
     if (n_layer == 0) return;
-    r->layers = arena_take(cache, n_layer * layer_floats(s), f);
-    if (!model_is_split(x->m)) r->hidden = arena_take(cache, (size_t)x->m->n_embd, f);
-    r->step = arena_take(cache, n_layer * step_floats(s), f);
-    r->tried = arena_take(scratch, CUDA_TRY_MAX * n_layer * step_floats(s), f);
-    r->untried = arena_take(scratch, layer_floats(s), f);
+    r->n_layer = (size_t)(recurrent_n_window(s) + recurrent_n_matrix(s));
+    r->n_step = (size_t)(s->n_channel + 2 * s->n_head);
+    r->layers_bytes = n_layer * r->n_layer * f;
+    r->steps_bytes = n_layer * r->n_step * f;
+    r->hidden_bytes = model_is_split(x->m) ? 0 : (size_t)x->m->n_embd * f;
+    r->layers = arena_take(cache, 1, r->layers_bytes);
+    if (r->hidden_bytes) r->hidden = arena_take(cache, 1, r->hidden_bytes);
+    r->step = arena_take(cache, 1, r->steps_bytes);
+    r->tried = arena_take(scratch, CUDA_TRY_MAX, r->steps_bytes);
+    r->untried = arena_take(scratch, r->n_layer, f);
     r->in = arena_take(scratch, chunk * (size_t)s->n_channel, f);
     r->gate = arena_take(scratch, chunk * (size_t)recurrent_n_out(s), f);
     r->y = arena_take(scratch, chunk * (size_t)recurrent_n_out(s), f);
@@ -43,7 +37,7 @@ static struct cuda_recur job_of(const struct cuda_context *x, const struct model
     const struct model_recurrent_shape *s = &x->m->recurrent;
     const struct model_recurrent *w = &l->recurrent;
     const struct cuda_recurrent_rows *r = &x->recurrent;
-    float *state = r->layers + (size_t)l->state_layer * layer_floats(s);
+    float *state = r->layers + (size_t)l->state_layer * r->n_layer;
     return (struct cuda_recur){
         .kind = (enum cuda_recurrence)s->kind,
         .n_tok = x->n,
@@ -92,7 +86,7 @@ static void copy_step(struct cuda_context *x, const struct model_layer *l, int t
     const struct cuda_recurrent_rows *r = &x->recurrent;
     float *parts[] = {r->in, r->rate, r->decay};
     const size_t n[] = {(size_t)s->n_channel, (size_t)s->n_head, (size_t)s->n_head};
-    kept += (size_t)l->state_layer * step_floats(s);
+    kept += (size_t)l->state_layer * r->n_step;
     for (int i = 0; i < 3; kept += n[i++]) {
         float *row = parts[i] + (size_t)t * n[i];
         if (!x->rc && n[i])
@@ -104,7 +98,7 @@ static void copy_step(struct cuda_context *x, const struct model_layer *l, int t
 /* The steps of tried token t in all layers. */
 static float *tried_steps(const struct cuda_context *x, int t)
 {
-    return x->recurrent.tried + (size_t)(t * x->n_recurrent) * step_floats(&x->m->recurrent);
+    return x->recurrent.tried + (size_t)(t * x->n_recurrent) * x->recurrent.n_step;
 }
 
 /* The state's part of a layer: from inputs and rates to y. */
@@ -122,7 +116,7 @@ static void step(struct cuda_context *x, const struct cuda_recur *job)
 static void try_step(struct cuda_context *x, const struct model_layer *l,
                      const struct cuda_recur *job)
 {
-    const size_t bytes = layer_floats(&x->m->recurrent) * sizeof(float);
+    const size_t bytes = x->recurrent.n_layer * sizeof(float);
     for (int t = 0; t < x->n; t++) copy_step(x, l, t, tried_steps(x, t), false);
     if (!x->rc) x->rc = cuda_copy(x->g, x->recurrent.untried, job->window, bytes, x->e);
     step(x, job);
@@ -155,27 +149,13 @@ void cuda_keep_hidden(struct cuda_context *x)
 }
 
 /* The host's layers, steps and hidden row are not adjacent. */
-static size_t layers_bytes(const struct cuda_context *x)
-{
-    return (size_t)x->n_recurrent * layer_floats(&x->m->recurrent) * sizeof(float);
-}
-
-static size_t steps_bytes(const struct cuda_context *x)
-{
-    return (size_t)x->n_recurrent * step_floats(&x->m->recurrent) * sizeof(float);
-}
-
-static size_t hidden_bytes(const struct cuda_context *x)
-{
-    return x->recurrent.hidden ? (size_t)x->m->n_embd * sizeof(float) : 0;
-}
-
 void cuda_put_state(struct cuda_context *x)
 {
     struct recurrent_state *s = &x->cache->recurrent;
+    const struct cuda_recurrent_rows *r = &x->recurrent;
     if (!x->n_recurrent || !s->changed) return;
-    if (!x->rc) x->rc = cuda_put(x->g, x->recurrent.layers, s->layers, layers_bytes(x), x->e);
-    if (!x->rc) x->rc = cuda_put(x->g, x->recurrent.hidden, s->hidden, hidden_bytes(x), x->e);
+    if (!x->rc) x->rc = cuda_put(x->g, r->layers, s->layers, r->layers_bytes, x->e);
+    if (!x->rc) x->rc = cuda_put(x->g, r->hidden, s->hidden, r->hidden_bytes, x->e);
     if (!x->rc) x->rc = cuda_wait(x->g, x->e);
     if (!x->rc) s->changed = false;
 }
@@ -183,15 +163,16 @@ void cuda_put_state(struct cuda_context *x)
 int cuda_get_state(struct cuda_context *x)
 {
     struct recurrent_state *s = &x->cache->recurrent;
+    const struct cuda_recurrent_rows *r = &x->recurrent;
     if (!x->n_recurrent || s->changed) return x->rc;
-    cuda_get_now(x, s->layers, x->recurrent.layers, layers_bytes(x));
-    return cuda_get_now(x, s->hidden, x->recurrent.hidden, hidden_bytes(x));
+    cuda_get_now(x, s->layers, r->layers, r->layers_bytes);
+    return cuda_get_now(x, s->hidden, r->hidden, r->hidden_bytes);
 }
 
 void cuda_get_steps(struct cuda_context *x)
 {
     const struct recurrent_state *s = &x->cache->recurrent;
-    if (x->n_recurrent) cuda_get_now(x, s->step, x->recurrent.step, steps_bytes(x));
+    if (x->n_recurrent) cuda_get_now(x, s->step, x->recurrent.step, x->recurrent.steps_bytes);
 }
 
 /* Makes the state the one after the newest token's step. */
@@ -213,7 +194,7 @@ void cuda_repeat(struct cuda_context *x)
     struct err e;
     if (x->broken) return;
     if (!cuda_begin(x, &e)) cuda_put_state(x);
-    if (!x->rc) x->rc = cuda_put(x->g, x->recurrent.step, s->step, steps_bytes(x), &e);
+    if (!x->rc) x->rc = cuda_put(x->g, x->recurrent.step, s->step, x->recurrent.steps_bytes, &e);
     repeat_steps(x);
     if (!x->rc) cuda_get_state(x);
     if (x->rc) cuda_break(x, &e);
@@ -225,7 +206,7 @@ void cuda_accept(struct cuda_context *x, int i)
     struct err e;
     if (!x->n_recurrent || x->broken) return;
     if (!cuda_begin(x, &e))
-        x->rc = cuda_copy(x->g, x->recurrent.step, tried_steps(x, i), steps_bytes(x), &e);
+        x->rc = cuda_copy(x->g, x->recurrent.step, tried_steps(x, i), x->recurrent.steps_bytes, &e);
     repeat_steps(x);
     if (!x->rc && x->recurrent.hidden)
         x->rc = cuda_copy(x->g, x->recurrent.hidden, x->x + (size_t)i * n_embd,

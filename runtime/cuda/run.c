@@ -520,20 +520,6 @@ int cuda_break(struct cuda_context *x, const struct err *e)
     return x->why.code;
 }
 
-/* The host's part of the new units of layers with windows. */
-static void append_windows(struct cuda_context *x, int n)
-{
-    const struct cache *w = x->windows.host;
-    for (int i = 0; i < x->windows.n_heads; i++) {
-        struct cache_head *h = &w->kv_heads[i];
-        for (int t = 0; t < n; t++) {
-            h->pos[h->len + t] = (uint32_t)(w->n_pos + t);
-            h->score[h->len + t] = 0.0f;
-        }
-        h->len += n;
-    }
-}
-
 /* The first score of head i's unit of token t, of n. */
 static float first_score(const struct cuda_context *x, int i, int t, int n)
 {
@@ -542,15 +528,14 @@ static float first_score(const struct cuda_context *x, int i, int t, int n)
     return policy_score(x->policy, x->seed, i, x->cache->n_pos + t);
 }
 
-/* The host's part of the new units of all other layers. */
-static void append_units(struct cuda_context *x, int n)
+/* The host's part of the new units; those of windows have no scores. */
+static void append_units(struct cuda_context *x, const struct cuda_units *u, int n)
 {
-    const struct cache *c = x->cache;
-    for (int i = 0; i < x->n_heads; i++) {
-        struct cache_head *h = &c->kv_heads[i];
+    for (int i = 0; i < u->n_heads; i++) {
+        struct cache_head *h = &u->host->kv_heads[i];
         for (int t = 0; t < n; t++) {
-            h->pos[h->len + t] = (uint32_t)(c->n_pos + t);
-            h->score[h->len + t] = first_score(x, i, t, n);
+            h->pos[h->len + t] = (uint32_t)(u->host->n_pos + t);
+            h->score[h->len + t] = u == &x->kv ? first_score(x, i, t, n) : 0.0f;
         }
         h->len += n;
     }
@@ -581,8 +566,8 @@ static int run(struct cuda_context *x, const int32_t *ids, int n, int n_logits, 
     }
     if (!x->rc) x->rc = cuda_wait(x->g, x->e);
     if (x->rc) return x->rc;
-    append_units(x, n);
-    append_windows(x, n);
+    append_units(x, &x->kv, n);
+    append_units(x, &x->windows, n);
     return 0;
 }
 
@@ -607,10 +592,10 @@ int cuda_try(struct cuda_context *x, const int32_t *ids, int n, struct err *e)
     return rc;
 }
 
-const float *cuda_head_inputs(const struct cuda_context *x, int layer)
+struct cuda_head_inputs cuda_head_inputs(const struct cuda_context *x)
 {
-    if (!x->n_head_in) return NULL;
-    return x->head_in_host + (size_t)(layer * x->n) * (size_t)x->n_head_in;
+    return (struct cuda_head_inputs){x->kv.n_layer, x->n, x->n_head_in ? x->head_in_host : NULL,
+                                     (size_t)x->n * (size_t)x->n_head_in};
 }
 
 int cuda_run_rows(struct cuda_context *x, float *rows, int n, bool tries, struct err *e)

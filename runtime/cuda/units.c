@@ -17,7 +17,7 @@ _Static_assert(CUDA_FITS == KN_FITS, "the device packs units as the CPU does");
 
 static int pages_of(int n)
 {
-    return (n + CUDA_TILE - 1) / CUDA_TILE;
+    return cuda_parts_of(n, CUDA_TILE);
 }
 
 /* Enough for any lengths of heads that fit the host's cache. */
@@ -69,11 +69,6 @@ static void plan_units(struct cuda_units *u, const struct cache_shape *s, struct
         u->all.centres = arena_take(cache, centre_bytes(u), 1);
 }
 
-static int pieces_of(int n)
-{
-    return cuda_parts_of(n, CUDA_PIECE);
-}
-
 static size_t stays_bytes(const struct cuda_context *x)
 {
     return (size_t)x->n_heads * 2 * (size_t)x->kv.all.n_pages * sizeof *x->evict.stays;
@@ -96,9 +91,9 @@ void cuda_cache_plan(struct cuda_context *x, const struct cache_shape *s, struct
     x->evict.std = arena_take(scratch, heads, sizeof *x->evict.std);
     x->evict.mean = arena_take(scratch, heads, sizeof *x->evict.mean);
     if (x->policy->scorer == POLICY_KEYS)
-        x->evict.part =
-            arena_take(scratch, heads * (size_t)pieces_of(x->kv.all.n_pages * CUDA_TILE),
-                       CUDA_VALUES_DIM * sizeof *x->evict.part);
+        x->evict.part = arena_take(
+            scratch, heads * (size_t)cuda_parts_of(x->kv.all.n_pages * CUDA_TILE, CUDA_PIECE),
+            CUDA_VALUES_DIM * sizeof *x->evict.part);
     if (x->policy->scorer != POLICY_KEEP_ALL)
         x->evict.key = arena_take(scratch, slots, sizeof *x->evict.key);
 }
@@ -181,21 +176,11 @@ void cuda_cache_close(struct cuda_context *x)
 
 /* ---- pages ----------------------------------------------------------------------------------- */
 
-static int64_t slots_in_use(const struct cuda_units *u)
-{
-    int64_t n = 0;
-    for (int i = 0; i < u->n_heads; i++) n += pages_of(u->host->kv_heads[i].len);
-    return n * CUDA_TILE;
-}
-
-int cuda_n_layer(const struct cuda_context *x)
-{
-    return x->kv.n_layer;
-}
-
 int64_t cuda_slots_in_use(const struct cuda_context *x)
 {
-    return slots_in_use(&x->kv);
+    int64_t n = 0;
+    for (int i = 0; i < x->n_heads; i++) n += pages_of(x->cache->kv_heads[i].len);
+    return n * CUDA_TILE;
 }
 
 static int send_pages(struct cuda_context *x, const struct cuda_units *u)
@@ -414,7 +399,7 @@ static bool shares(const struct cuda_context *x)
 static void rank(struct cuda_context *x, const struct evict_rule *rule)
 {
     const struct cuda_values values = {x->kv.all, (float *)(void *)x->evict.key, x->evict.part};
-    const int pieces = pieces_of(cache_len_max(x->cache));
+    const int pieces = cuda_parts_of(cache_len_max(x->cache), CUDA_PIECE);
     const bool comparable = shares(x) && x->retaining && retaining_comparable(x->retaining);
     const bool near = comparable && x->policy->near_duplicates;
     struct cuda_rank job = {

@@ -4,6 +4,7 @@
 
 #include "base/pool.h"
 #include "base/system.h"
+#include "runtime/cuda/cuda.h"
 #include "runtime/forward/cis_net.h"
 
 bool cis_used(const struct forward *f)
@@ -122,7 +123,8 @@ struct score_job {
     struct forward *f;
     struct cache *c;
     int first; /* layer of the cache */
-    const struct cis_given *given;
+    const struct cuda_head_inputs *given;
+    int behind;
 };
 
 /* Scores the n inputs that were kept in a layer: units from slot len + ahead of each head on. */
@@ -150,20 +152,21 @@ static void score_layer(void *ctx, int part, int thread)
 static void score_given(void *ctx, int layer, int thread)
 {
     const struct score_job *j = ctx;
-    const struct cis_given *g = j->given;
+    const struct cuda_head_inputs *g = j->given;
     const float *rows = g->rows + (size_t)layer * g->stride;
     const int n_in = j->f->retaining->shape.n_in;
     for (int t = 0, n; t < g->n; t += n) {
         n = g->n - t < FORWARD_SCORE_BATCH ? g->n - t : FORWARD_SCORE_BATCH;
         for (int i = 0; i < n; i++) keep_row(j->f, layer, i, rows + (size_t)(t + i) * (size_t)n_in);
-        score_kept(j, layer, n, g->behind - g->n + t, thread);
+        score_kept(j, layer, n, j->behind - g->n + t, thread);
     }
 }
 
-void cis_score_given(struct forward *f, struct cache *c, const struct cis_given *g)
+void cis_score_given(struct forward *f, struct cache *c, const struct cuda_head_inputs *in,
+                     int behind)
 {
-    struct score_job j = {.f = f, .c = c, .given = g};
-    pool_run(f->pool, g->n_layer, score_given, &j);
+    struct score_job j = {.f = f, .c = c, .given = in, .behind = behind};
+    pool_run(f->pool, in->n_layer, score_given, &j);
 }
 
 void cis_score(struct forward *f, struct cache *c)

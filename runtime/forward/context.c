@@ -47,15 +47,6 @@ static int open_scoring(struct context *x, const struct forward_opts *fo, struct
     return rc;
 }
 
-/* Computes experts that a GPU leaves to the CPU. */
-static void sum_experts(void *ctx, int layer, int n, const float *input, const int32_t *chosen,
-                        const float *weight, float *y)
-{
-    struct context *x = ctx;
-    const struct experts_chosen c = {layer, n, input, chosen, weight};
-    experts_sum(&x->experts, &c, y);
-}
-
 static int open_experts(struct context *x, const struct forward_opts *fo, struct err *e)
 {
     struct arena a;
@@ -71,7 +62,7 @@ static int open_device(struct context *x, const struct forward_opts *fo, struct 
 {
     struct cuda_context_opts o = plan_device_opts(&x->plan, fo->model, fo->retaining, fo->shape);
     o.seed = fo->seed;
-    o.experts = (struct cuda_host_experts){sum_experts, x};
+    o.experts = (struct cuda_host_experts){experts_sum, &x->experts};
     return cuda_context_open(&x->gpu, x->engine->gpu, &o, &x->cache, e);
 }
 
@@ -171,20 +162,12 @@ void context_release(struct context *x)
     x->gpu = NULL;
 }
 
-/* The CPU's part of scoring n tokens that the GPU has run; behind as in cis_given. */
-static void score_run(struct context *x, int n, int behind)
+/* The CPU's part of scoring tokens that the GPU has run; behind as in cis_score_given. */
+static void score_run(struct context *x, int behind)
 {
-    const int n_layer = x->gpu ? cuda_n_layer(x->gpu) : 0;
-    const float *inputs = n_layer ? cuda_head_inputs(x->gpu, 0) : NULL;
-    if (!inputs) return;
-    const struct cis_given given = {
-        .n_layer = n_layer,
-        .n = n,
-        .behind = behind,
-        .rows = inputs,
-        .stride = n_layer > 1 ? (size_t)(cuda_head_inputs(x->gpu, 1) - inputs) : 0,
-    };
-    cis_score_given(&x->forward, &x->cache, &given);
+    if (!x->gpu) return;
+    const struct cuda_head_inputs in = cuda_head_inputs(x->gpu);
+    if (in.rows) cis_score_given(&x->forward, &x->cache, &in, behind);
 }
 
 /* Tells the MTP layer that rows [row, row + n) of the last run are part of the conversation. */
@@ -203,7 +186,7 @@ int context_run(struct context *x, const int32_t *ids, int n, int n_logits, stru
     int rc = on_gpu(x) ? cuda_run(x->gpu, ids, n, n_logits, e)
                        : forward_run(&x->forward, &x->cache, ids, n, n_logits);
     if (rc) return rc;
-    score_run(x, n, 0);
+    score_run(x, 0);
     tell_mtp(x, ids, 0, n);
     return 0;
 }
@@ -234,7 +217,7 @@ int context_try(struct context *x, const int32_t *ids, int n, struct err *e)
     x->tries = true;
     rc = on_gpu(x) ? cuda_try(x->gpu, ids, n, e) : forward_try(&x->forward, &x->cache, ids, n);
     if (rc) return rc;
-    score_run(x, n, n);
+    score_run(x, n);
     memcpy(x->tried, ids, (size_t)n * sizeof *ids);
     x->row = -1;
     context_accept(x);

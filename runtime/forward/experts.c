@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/pool.h"
+#include "runtime/cuda/cuda.h"
 
 #define SPAN 8 /* panels that a thread takes at once */
 
@@ -374,8 +375,9 @@ static void sum_token(void *ctx, int t, int thread)
     add_choices(step, t, y);
 }
 
-void experts_sum(struct forward *f, const struct experts_chosen *c, float *y)
+void experts_sum(void *forward, const struct cuda_chosen *c, float *y)
 {
+    struct forward *f = forward;
     struct layer_step step = {.f = f, .layer = &f->model->layers[c->layer], .n = c->n};
     const size_t choices = (size_t)(c->n * step.layer->experts.n_used);
     memcpy(f->experts.chosen, c->chosen, choices * sizeof *c->chosen);

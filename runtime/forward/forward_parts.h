@@ -9,6 +9,8 @@
 #include "runtime/model/model.h"
 #include "runtime/model/retaining.h"
 
+struct cuda_chosen;
+struct cuda_head_inputs;
 struct forward_opts;
 struct pool;
 union evict_slot;
@@ -171,15 +173,10 @@ void cis_write(const struct layer_step *s);
 /* Scores the newest units that have no score yet. */
 void cis_score(struct forward *f, struct cache *c);
 
-/* Inputs of n units, which another device computed: [n][n_in] for each of the first n_layer layers.
- * The last unit's slot is len + behind - 1 in each head: 0 = it counts as the head's, n = none of
- * the n units does yet. */
-struct cis_given {
-    int n_layer, n, behind;
-    const float *rows;
-    size_t stride; /* numbers between layers */
-};
-void cis_score_given(struct forward *f, struct cache *c, const struct cis_given *g);
+/* Scores n units by inputs that a GPU computed. The last unit's slot is len + behind - 1 in each
+ * head: 0 = it counts as the head's, n = none of the n units does yet. */
+void cis_score_given(struct forward *f, struct cache *c, const struct cuda_head_inputs *in,
+                     int behind);
 
 /* score.c: the values by which a policy compares units. Scores that depend on a token alone (CIS,
  * position, random) are stored with its units. Scores of keys are computed here, and the CIS of
@@ -212,14 +209,8 @@ void experts_run(struct layer_step *s);
 
 /* For layers on a GPU whose experts are in host memory: `f` has nothing but what experts_sum needs.
  * y[t] becomes the sum of the outputs of token t's chosen experts, times their weights. */
-struct experts_chosen {
-    int layer, n;
-    const float *input;    /* [n][n_embd] of the experts, normed */
-    const int32_t *chosen; /* [n][n_used], like weight */
-    const float *weight;
-};
 void experts_plan_alone(struct forward *f, const struct forward_opts *o, struct arena *a);
-void experts_sum(struct forward *f, const struct experts_chosen *c, float *y);
+void experts_sum(void *forward, const struct cuda_chosen *c, float *y);
 
 /* layer_inputs.c: the separate inputs of each layer, struct model_layer_inputs.
  *

@@ -128,16 +128,12 @@ static bool shares(const struct policy *p)
     return p->allocator != POLICY_UNIFORM;
 }
 
-static const char *default_policy(const struct asked *q)
-{
-    return policy_default(q->h != NULL, q->h && retaining_comparable(q->h));
-}
-
 static int choose_policy(struct plan *p, const struct asked *q, struct err *e)
 {
     const struct retaining *h = q->h;
     const struct policy_choice *c = &q->o->policy;
-    p->policy = c->row ? c->row : policy_named(default_policy(q));
+    p->policy =
+        c->row ? c->row : policy_named(policy_default(h != NULL, h && retaining_comparable(h)));
     p->rules = *p->policy;
     change_rules(&p->rules, c);
     const char *name = p->policy->name;
@@ -171,11 +167,6 @@ static int smaller(int a, int b)
 static int larger(int a, int b)
 {
     return a > b ? a : b;
-}
-
-static int context_of(const struct model *m, const struct plan_opts *o)
-{
-    return o->policy.context > 0 ? o->policy.context : m->n_ctx;
 }
 
 /* The settings that those who trained the heads recommend, if the policy uses the heads. */
@@ -481,7 +472,8 @@ static int default_budget(const struct plan *p, const struct asked *q)
     const struct model *m = q->m;
     const struct plan_opts *o = q->o;
     const int usual = recommended(p, q)->budget;
-    if (p->policy->scorer == POLICY_KEEP_ALL) return context_of(m, o);
+    if (p->policy->scorer == POLICY_KEEP_ALL)
+        return o->policy.context > 0 ? o->policy.context : m->n_ctx;
     int room = m->n_ctx - p->chunk - p->reserve;
     if (o->memory == 0) room = smaller(room, usual > 0 ? usual : BUDGET_DEFAULT);
     return room < PLAN_BUDGET_MIN ? PLAN_BUDGET_MIN : room;

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/pool.h"
 #include "cli/commands/commands.h"
 #include "cli/options/options.h"
@@ -76,8 +77,10 @@ struct batch {
     uint32_t type;
     size_t row_bytes; /* bytes of an output row */
     int64_t first, n;
-    double *error, *energy; /* [n] by row: summed in a fixed order afterwards */
-    int64_t *bad;           /* [n] the first column that can't be stored, or -1 */
+    struct row {
+        double error, energy; /* summed in a fixed order afterwards */
+        int64_t bad;          /* the first column that can't be stored, or -1 */
+    } * rows;                 /* [n] */
 };
 
 /* Rows that already have the type are not rounded again. A vector in pair order is one row whose
@@ -97,8 +100,8 @@ static void measure_row(const struct batch *b, int64_t i, const void *blocks, fl
         blocks_to_float(decoded, b->type, block, ENCODE_BLOCK);
         for (int j = 0; j < ENCODE_BLOCK; j++) {
             double miss = (double)x[at + j] - decoded[j];
-            b->error[i] += miss * miss;
-            b->energy[i] += (double)x[at + j] * x[at + j];
+            b->rows[i].error += miss * miss;
+            b->rows[i].energy += (double)x[at + j] * x[at + j];
         }
     }
 }
@@ -112,8 +115,7 @@ static void batch_part(void *ctx, int part, int thread)
     for (int64_t i = (int64_t)part * ROWS_PER_PART; i < end && i < b->n; i++) {
         uint8_t *out = b->job->blocks + (size_t)i * b->row_bytes;
         float *x = b->job->floats + (size_t)i * n;
-        b->bad[i] = -1;
-        b->error[i] = b->energy[i] = 0;
+        b->rows[i] = (struct row){0, 0, -1};
         if (is_copy(b)) {
             source_row_copy(b->tensor, b->first + i, out);
             continue;
@@ -121,7 +123,7 @@ static void batch_part(void *ctx, int part, int thread)
         source_row_floats(b->tensor, b->first + i, x);
         size_t bad = b->type == GGUF_T_F32 ? n : encode_check(x, n);
         if (bad < n)
-            b->bad[i] = (int64_t)bad;
+            b->rows[i].bad = (int64_t)bad;
         else
             encode_row(b->type, out, x, n);
         if (bad == n) measure_row(b, i, out, x);
@@ -131,14 +133,14 @@ static void batch_part(void *ctx, int part, int thread)
 static int check_batch(struct job *j, const struct batch *b, struct err *e)
 {
     for (int64_t i = 0; i < b->n; i++) {
-        j->error += b->error[i];
-        j->energy += b->energy[i];
-        if (b->bad[i] < 0) continue;
-        float x = j->floats[i * b->tensor->ne[0] + b->bad[i]];
+        j->error += b->rows[i].error;
+        j->energy += b->rows[i].energy;
+        if (b->rows[i].bad < 0) continue;
+        float x = j->floats[i * b->tensor->ne[0] + b->rows[i].bad];
         return err_set(e, ERR_FORMAT,
                        "%s: tensor %s has %g in row %" PRId64 ", column %" PRId64
                        "; only numbers up to 65504 can be quantized: the model is damaged",
-                       j->source->path, b->tensor->name, (double)x, b->first + i, b->bad[i]);
+                       j->source->path, b->tensor->name, (double)x, b->first + i, b->rows[i].bad);
     }
     return 0;
 }
@@ -171,24 +173,19 @@ static int write_tensor(struct job *j, const struct source_tensor *t, struct err
         .tensor = t,
         .type = type,
         .row_bytes = gguf_row_bytes(type, t->ne[0]),
-        .error = calloc((size_t)rows, sizeof *b.error),
-        .energy = calloc((size_t)rows, sizeof *b.energy),
-        .bad = calloc((size_t)rows, sizeof *b.bad),
+        .rows = memory_new((size_t)rows, sizeof *b.rows),
     };
     j->floats = malloc((size_t)rows * (size_t)t->ne[0] * sizeof *j->floats);
     j->blocks = malloc((size_t)rows * b.row_bytes);
     j->n_half += type == GGUF_T_F16 && t->type != GGUF_T_F16;
-    int rc = j->floats && j->blocks && b.error && b.energy && b.bad
-                 ? 0
-                 : err_set(e, ERR_FAIL, "out of memory for tensor %s", t->name);
+    int rc =
+        j->floats && j->blocks ? 0 : err_set(e, ERR_FAIL, "out of memory for tensor %s", t->name);
     for (b.first = 0; !rc && b.first < all; b.first += rows) {
         b.n = all - b.first < rows ? all - b.first : rows;
         rc = run_batch(j, &b, e);
     }
     source_forget(j->source, t);
-    free(b.error);
-    free(b.energy);
-    free(b.bad);
+    free(b.rows);
     free(j->floats);
     free(j->blocks);
     j->floats = NULL;

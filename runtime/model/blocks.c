@@ -13,21 +13,8 @@ static float read_half(const uint8_t *p)
 
 /* ---- fields of the formats, for floats and for packing --------------------------------------- */
 
-enum { SUPER = 256 }; /* numbers of a k-block */
-
-/* A k-block: number k is d scale[k / 16] (q[k] - offset) - m min[k / 16]. */
-struct k_block {
-    uint16_t d, m; /* halves */
-    int8_t scale[SUPER / 16];
-    uint8_t min[SUPER / 16];
-    uint8_t q[SUPER];
-    int offset;
-};
-
-typedef void k_read(struct k_block *out, const uint8_t *block);
-
 /* Q4_K, Q5_K: 6-bit scales and minima of 8 sub-blocks, in 12 bytes */
-static void read_scales(struct k_block *b, const uint8_t *s)
+static void read_scales(struct super_block *b, const uint8_t *s)
 {
     for (int j = 0; j < 8; j++) {
         const int scale = j < 4 ? s[j] & 63 : (s[j + 4] & 15) | s[j - 4] >> 6 << 4;
@@ -51,7 +38,7 @@ static void or_bits(uint8_t q[32], const uint8_t *p, int shift, uint8_t mask, in
 }
 
 /* scales[16] (low nibble scale, high nibble minimum), qs[64], half d, half dmin */
-static void read_q2_k(struct k_block *b, const uint8_t *p)
+static void read_q2_k(struct super_block *b, const uint8_t *p)
 {
     b->d = read_u16(p + 80);
     b->m = read_u16(p + 82);
@@ -63,7 +50,7 @@ static void read_q2_k(struct k_block *b, const uint8_t *p)
 }
 
 /* hmask[32], qs[64], scales[12] of 6 bits, half d */
-static void read_q3_k(struct k_block *b, const uint8_t *p)
+static void read_q3_k(struct super_block *b, const uint8_t *p)
 {
     const uint8_t *s = p + 96;
     b->offset = 4;
@@ -79,7 +66,7 @@ static void read_q3_k(struct k_block *b, const uint8_t *p)
 }
 
 /* half d, half dmin, scales[12], qs[128] */
-static void read_q4_k(struct k_block *b, const uint8_t *p)
+static void read_q4_k(struct super_block *b, const uint8_t *p)
 {
     b->d = read_u16(p);
     b->m = read_u16(p + 2);
@@ -88,7 +75,7 @@ static void read_q4_k(struct k_block *b, const uint8_t *p)
 }
 
 /* half d, half dmin, scales[12], qh[32], qs[128] */
-static void read_q5_k(struct k_block *b, const uint8_t *p)
+static void read_q5_k(struct super_block *b, const uint8_t *p)
 {
     b->d = read_u16(p);
     b->m = read_u16(p + 2);
@@ -100,7 +87,7 @@ static void read_q5_k(struct k_block *b, const uint8_t *p)
 }
 
 /* ql[128], qh[64], int8 scales[16], half d */
-static void read_q6_k(struct k_block *b, const uint8_t *p)
+static void read_q6_k(struct super_block *b, const uint8_t *p)
 {
     b->offset = 32;
     b->d = read_u16(p + 208);
@@ -200,13 +187,14 @@ static void q8_0_to_float(float *out, const uint8_t *p)
     for (int j = 0; j < 32; j++) out[j] = d * (float)(int8_t)p[2 + j];
 }
 
-static void k_to_float(float *out, const struct k_block *b)
+static void super_to_float(float *out, const struct super_block *b)
 {
     const float d = kn_float_from_half(b->d), m = kn_float_from_half(b->m);
-    for (int i = 0; i < SUPER / 16; i++) {
+    for (int i = 0; i < KN_SUPER / 16; i++) {
         const float scale = d * (float)b->scale[i], min = m * (float)b->min[i];
         for (int l = 16 * i; l < 16 * i + 16; l++)
-            out[l] = scale * (float)(b->q[l] - b->offset) - min;
+            out[l] = b->values ? d * ((float)b->scale[i] * b->unit) * (float)b->values[b->q[l]]
+                               : scale * (float)(b->q[l] - b->offset) - min;
     }
 }
 
@@ -300,7 +288,7 @@ static void iq4_xs_recode(uint8_t *out, const uint8_t *p)
 }
 
 /* Q8_0 blocks of numbers that cannot share a scale, and are quantized again. */
-static void quantize_again(uint8_t *out, const float w[SUPER])
+static void quantize_again(uint8_t *out, const float w[KN_SUPER])
 {
     for (int j = 0; j < 8; j++, out += 34) {
         const float *x = w + 32 * j;
@@ -315,15 +303,15 @@ static void quantize_again(uint8_t *out, const float w[SUPER])
     }
 }
 
-/* ---- k-blocks -------------------------------------------------------------------------------- */
+/* ---- super-blocks ---------------------------------------------------------------------------- */
 
 /* Q4_1 or Q5_1 blocks, or struct kn_q6_block, with rounded scales. */
-static void k_to_wide(uint8_t *out, const struct k_block *b, enum kn_type kernel)
+static void super_to_wide(uint8_t *out, const struct super_block *b, enum kn_type kernel)
 {
     const float d = kn_float_from_half(b->d), m = kn_float_from_half(b->m);
-    float w[SUPER];
+    float w[KN_SUPER];
     if (kernel == KN_Q8) {
-        k_to_float(w, b);
+        super_to_float(w, b);
         quantize_again(out, w);
         return;
     }
@@ -345,7 +333,7 @@ static void k_to_wide(uint8_t *out, const struct k_block *b, enum kn_type kernel
 }
 
 /* The blocks of super-groups, exact. */
-static void k_to_compact(uint8_t *out, const struct k_block *b, enum kn_type kernel)
+static void super_to_compact(uint8_t *out, const struct super_block *b, enum kn_type kernel)
 {
     if (kernel == KN_Q4S) {
         struct kn_q4s_block to = {.d = b->d, .m = b->m};
@@ -355,14 +343,21 @@ static void k_to_compact(uint8_t *out, const struct k_block *b, enum kn_type ker
             write_nibbles(to.qs[j], b->q + 32 * j);
         }
         memcpy(out, &to, sizeof to);
-    } else if (kernel == KN_Q3S) {
-        struct kn_q3s_block to = {.d = b->d};
-        memcpy(to.scale, b->scale, sizeof to.scale);
+    } else if (kernel == KN_IQ3X || kernel == KN_IQ3S) {
+        struct kn_iq4s_block to = {.d = b->d};
+        for (int j = 0; j < 8; j++) {
+            to.scale[j] = b->scale[2 * j];
+            write_nibbles(to.qs[j], b->q + 32 * j);
+        }
+        memcpy(out, &to, sizeof to);
+    } else if (kernel == KN_Q2S) {
+        struct kn_q2s_block to = {.d = b->d, .m = b->m};
+        for (int i = 0; i < 16; i++) to.scale[i] = (uint8_t)(b->scale[i] | b->min[i] << 4);
         memcpy(to.q, b->q, sizeof to.q);
         memcpy(out, &to, sizeof to);
     } else {
-        struct kn_q2s_block to = {.d = b->d, .m = b->m};
-        for (int i = 0; i < 16; i++) to.scale[i] = (uint8_t)(b->scale[i] | b->min[i] << 4);
+        struct kn_q3s_block to = {.d = b->d};
+        memcpy(to.scale, b->scale, sizeof to.scale);
         memcpy(to.q, b->q, sizeof to.q);
         memcpy(out, &to, sizeof to);
     }
@@ -415,77 +410,60 @@ struct layout {
     void (*recode)(uint8_t *out, const uint8_t *block);
 };
 
-/* compact.kernel 0: the same as wide. k, codes: it is a k-block or a type of codes.h, instead of
- * to_float. */
+/* compact.kernel 0: the same as wide. super: it has super-blocks, instead of to_float. */
 static const struct reader {
     uint32_t type;
     void (*to_float)(float *out, const uint8_t *block);
-    k_read *k;
-    codes_read *codes;
+    super_read *super;
     struct layout wide, compact;
 } readers[] = {
-    {GGUF_T_Q4_0, q4_0_to_float, NULL, NULL, {KN_Q4, NULL}, {0}},
-    {GGUF_T_Q4_1, q4_1_to_float, NULL, NULL, {KN_Q4A, NULL}, {0}},
-    {GGUF_T_Q5_0, q5_0_to_float, NULL, NULL, {KN_Q6, q5_0_recode}, {0}},
-    {GGUF_T_Q5_1, q5_1_to_float, NULL, NULL, {KN_Q5A, NULL}, {0}},
-    {GGUF_T_Q8_0, q8_0_to_float, NULL, NULL, {KN_Q8, NULL}, {0}},
-    {GGUF_T_Q2_K, NULL, read_q2_k, NULL, {KN_Q8, NULL}, {KN_Q2S, NULL}},
-    {GGUF_T_Q3_K, NULL, read_q3_k, NULL, {KN_Q6, NULL}, {KN_Q3S, NULL}},
-    {GGUF_T_Q4_K, NULL, read_q4_k, NULL, {KN_Q4A, NULL}, {KN_Q4S, NULL}},
-    {GGUF_T_Q5_K, NULL, read_q5_k, NULL, {KN_Q5A, NULL}, {0}},
-    {GGUF_T_Q6_K, NULL, read_q6_k, NULL, {KN_Q6, NULL}, {0}},
-    {GGUF_T_IQ4_NL, iq4_nl_to_float, NULL, NULL, {KN_Q8, iq4_nl_recode}, {KN_IQ4, NULL}},
-    {GGUF_T_IQ4_XS, iq4_xs_to_float, NULL, NULL, {KN_Q8, iq4_xs_recode}, {KN_IQ4S, iq4_xs_super}},
-    {GGUF_T_MXFP4, mxfp4_to_float, NULL, NULL, {KN_MX4, NULL}, {0}},
-    {GGUF_T_NVFP4, nvfp4_to_float, NULL, NULL, {KN_Q6, nvfp4_wide}, {KN_NV4, nvfp4_recode}},
-    {GGUF_T_IQ3_XXS, NULL, NULL, codes_read_iq3_xxs, {KN_Q8, NULL}, {KN_IQ3X, NULL}},
-    {GGUF_T_IQ3_S, NULL, NULL, codes_read_iq3_s, {KN_Q8, NULL}, {KN_IQ3S, NULL}},
-    {GGUF_T_IQ2_XXS, NULL, NULL, codes_read_iq2_xxs, {KN_Q8, NULL}, {KN_IQ2, NULL}},
-    {GGUF_T_IQ2_XS, NULL, NULL, codes_read_iq2_xs, {KN_Q8, NULL}, {KN_IQ2, NULL}},
-    {GGUF_T_IQ2_S, NULL, NULL, codes_read_iq2_s, {KN_Q8, NULL}, {KN_IQ2, NULL}},
-    {GGUF_T_IQ1_S, NULL, NULL, codes_read_iq1_s, {KN_Q8, NULL}, {KN_IQ1, NULL}},
-    {GGUF_T_IQ1_M, NULL, NULL, codes_read_iq1_m, {KN_Q8, NULL}, {KN_IQ1, NULL}},
-    {GGUF_T_TQ1_0, NULL, NULL, codes_read_tq1_0, {KN_Q8, NULL}, {KN_Q2S, NULL}},
-    {GGUF_T_TQ2_0, NULL, NULL, codes_read_tq2_0, {KN_Q8, NULL}, {KN_Q2S, NULL}},
+    {GGUF_T_Q4_0, q4_0_to_float, NULL, {KN_Q4, NULL}, {0}},
+    {GGUF_T_Q4_1, q4_1_to_float, NULL, {KN_Q4A, NULL}, {0}},
+    {GGUF_T_Q5_0, q5_0_to_float, NULL, {KN_Q6, q5_0_recode}, {0}},
+    {GGUF_T_Q5_1, q5_1_to_float, NULL, {KN_Q5A, NULL}, {0}},
+    {GGUF_T_Q8_0, q8_0_to_float, NULL, {KN_Q8, NULL}, {0}},
+    {GGUF_T_Q2_K, NULL, read_q2_k, {KN_Q8, NULL}, {KN_Q2S, NULL}},
+    {GGUF_T_Q3_K, NULL, read_q3_k, {KN_Q6, NULL}, {KN_Q3S, NULL}},
+    {GGUF_T_Q4_K, NULL, read_q4_k, {KN_Q4A, NULL}, {KN_Q4S, NULL}},
+    {GGUF_T_Q5_K, NULL, read_q5_k, {KN_Q5A, NULL}, {0}},
+    {GGUF_T_Q6_K, NULL, read_q6_k, {KN_Q6, NULL}, {0}},
+    {GGUF_T_IQ4_NL, iq4_nl_to_float, NULL, {KN_Q8, iq4_nl_recode}, {KN_IQ4, NULL}},
+    {GGUF_T_IQ4_XS, iq4_xs_to_float, NULL, {KN_Q8, iq4_xs_recode}, {KN_IQ4S, iq4_xs_super}},
+    {GGUF_T_MXFP4, mxfp4_to_float, NULL, {KN_MX4, NULL}, {0}},
+    {GGUF_T_NVFP4, nvfp4_to_float, NULL, {KN_Q6, nvfp4_wide}, {KN_NV4, nvfp4_recode}},
+    {GGUF_T_IQ3_XXS, NULL, codes_read_iq3_xxs, {KN_Q8, NULL}, {KN_IQ3X, NULL}},
+    {GGUF_T_IQ3_S, NULL, codes_read_iq3_s, {KN_Q8, NULL}, {KN_IQ3S, NULL}},
+    {GGUF_T_IQ2_XXS, NULL, codes_read_iq2_xxs, {KN_Q8, NULL}, {KN_IQ2, NULL}},
+    {GGUF_T_IQ2_XS, NULL, codes_read_iq2_xs, {KN_Q8, NULL}, {KN_IQ2, NULL}},
+    {GGUF_T_IQ2_S, NULL, codes_read_iq2_s, {KN_Q8, NULL}, {KN_IQ2, NULL}},
+    {GGUF_T_IQ1_S, NULL, codes_read_iq1_s, {KN_Q8, NULL}, {KN_IQ1, NULL}},
+    {GGUF_T_IQ1_M, NULL, codes_read_iq1_m, {KN_Q8, NULL}, {KN_IQ1, NULL}},
+    {GGUF_T_TQ1_0, NULL, codes_read_tq1_0, {KN_Q8, NULL}, {KN_Q2S, NULL}},
+    {GGUF_T_TQ2_0, NULL, codes_read_tq2_0, {KN_Q8, NULL}, {KN_Q2S, NULL}},
 };
 
 static void read_floats(const struct reader *r, float *out, const uint8_t *block)
 {
-    struct k_block k = {0};
-    struct codes c;
+    struct super_block b = {0};
     if (r->to_float) {
         r->to_float(out, block);
-    } else if (r->k) {
-        r->k(&k, block);
-        k_to_float(out, &k);
-    } else {
-        r->codes(&c, block);
-        codes_to_float(out, &c);
+        return;
     }
+    r->super(&b, block);
+    super_to_float(out, &b);
 }
 
 /* Makes the blocks that a layout's packer reads. */
 static void recode(const struct reader *r, const struct layout *to, uint8_t *out,
                    const uint8_t *block)
 {
-    const bool compact = to == &r->compact;
-    struct k_block k = {0};
-    struct codes c;
-    float w[SUPER];
+    struct super_block b = {0};
     if (r->to_float) {
         to->recode(out, block);
-    } else if (r->k) {
-        r->k(&k, block);
-        (compact ? k_to_compact : k_to_wide)(out, &k, to->kernel);
-    } else {
-        r->codes(&c, block);
-        if (compact) {
-            codes_to_block(out, &c);
-        } else {
-            codes_to_float(w, &c);
-            quantize_again(out, w);
-        }
+        return;
     }
+    r->super(&b, block);
+    (to == &r->compact ? super_to_compact : super_to_wide)(out, &b, to->kernel);
 }
 
 static const struct reader *find_reader(uint32_t type)
@@ -536,7 +514,7 @@ void blocks_pack(const struct kn_weight *w, int r, uint32_t type, const void *ro
                                   ? &reader->compact
                               : reader ? &reader->wide
                                        : NULL;
-    _Alignas(8) uint8_t blocks[SUPER / KN_GROUP * sizeof(struct kn_q6_block)];
+    _Alignas(8) uint8_t blocks[KN_SUPER / KN_GROUP * sizeof(struct kn_q6_block)];
 
     if (w->type == KN_F32) {
         blocks_to_float((float *)w->data + (size_t)r * (size_t)w->n_in, type, row, (size_t)w->n_in);

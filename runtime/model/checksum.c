@@ -37,16 +37,10 @@ static void *read_all(void *arg)
     return NULL;
 }
 
-static int sodium_ready(struct err *e)
-{
-    return sodium_init() < 0 ? err_set(e, ERR_FAIL, "libsodium cannot start") : 0;
-}
-
 int checksum_begin(struct checksum **out, const struct gguf *g, struct err *e)
 {
     *out = NULL;
-    int rc = sodium_ready(e);
-    if (rc) return rc;
+    if (sodium_init() < 0) return err_set(e, ERR_FAIL, "libsodium cannot start");
     struct checksum *c = memory_new(1, sizeof *c);
     c->file = g;
     c->bytes = gguf_bytes(g, &c->n);
@@ -104,14 +98,11 @@ size_t checksum_n_parts(const struct gguf *g)
     return (n + CHECKSUM_PART_BYTES - 1) / CHECKSUM_PART_BYTES;
 }
 
-int checksum_parts(const struct gguf *g, struct pool *p, uint8_t (*out)[DIGEST_BYTES],
-                   struct err *e)
+void checksum_parts(const struct gguf *g, struct pool *p, uint8_t (*out)[DIGEST_BYTES])
 {
     struct parts k = {.file = g, .out = out};
     k.bytes = gguf_bytes(g, &k.n);
-    int rc = sodium_ready(e);
-    if (!rc) pool_run(p, (int)checksum_n_parts(g), hash_part, &k);
-    return rc;
+    pool_run(p, (int)checksum_n_parts(g), hash_part, &k);
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */
@@ -150,8 +141,6 @@ int checksum_tensors(const struct gguf *g, struct pool *p, const struct gguf_ten
     if (list.type != GGUF_STRING || list.n != n)
         return err_set(e, ERR_FORMAT, "%s: retain.digest.tensors has %zu digests for %zu tensors",
                        gguf_name(g), list.type == GGUF_STRING ? list.n : 0, n);
-    int rc = sodium_ready(e);
-    if (rc) return rc;
     struct tensors k = {.file = g, .expected = memory_new(n, sizeof *k.expected)};
     atomic_init(&k.bad, n);
     for (size_t i = 0; i < n; i++) gguf_array_next_str(&list, &cursor, &k.expected[i]);

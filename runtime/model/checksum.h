@@ -28,8 +28,7 @@ void checksum_close(struct checksum *c);
  * compute. out: [checksum_n_parts]. */
 #define CHECKSUM_PART_BYTES ((size_t)4 << 20)
 size_t checksum_n_parts(const struct gguf *g);
-int checksum_parts(const struct gguf *g, struct pool *p, uint8_t (*out)[DIGEST_BYTES],
-                   struct err *e);
+void checksum_parts(const struct gguf *g, struct pool *p, uint8_t (*out)[DIGEST_BYTES]);
 
 /* *damaged: the first tensor that does not match its digest in the file, NULL = none. Files without
  * digests pass. ERR_FORMAT when the number of digests is not the number of tensors. */

@@ -141,10 +141,10 @@ int identity_end(struct identity *id, struct pool *pool, struct err *e)
     if (!id->pending) return 0;
     id->pending = false;
     if (id->source == IDENTITY_UNREAD) return check(id, pool, e);
-    if (r) rc = checksum_parts(id->file, pool, id->parts, e);
-    if (!rc && id->seen_parts && !memcmp(id->parts, id->seen_parts, n * sizeof *id->parts))
+    if (r) checksum_parts(id->file, pool, id->parts);
+    if (id->seen_parts && !memcmp(id->parts, id->seen_parts, n * sizeof *id->parts))
         set_digest(id, id->seen.digest);
-    else if (!rc)
+    else
         rc = read_whole(id, pool, e);
     if (!rc && r) rc = r->put(r->ctx, &id->now, id->parts, n, e);
     return rc;

@@ -1,5 +1,6 @@
-/* attached: files in a message. Each is a fenced block whose first line names the file; they come
- * before the words of the message:
+/* attached: the code blocks of a Markdown text, between lines of ``` or ~~~ (CommonMark 4.5, but
+ * with any indentation, as models write them in lists), and files in a message. Each of these is a
+ * fenced block whose first line names the file; they come before the words of the message:
  *
  *   ```notes.txt
  *   its text
@@ -14,6 +15,25 @@
 #include <stddef.h>
 
 #include "base/str.h"
+
+/* ---- blocks ---- */
+
+struct fence {
+    size_t at;           /* byte where its first line begins */
+    size_t name, n_name; /* the rest of the first line, after its marks */
+    size_t from, end;    /* the lines of code */
+    size_t next;         /* byte after the block */
+    bool closed;         /* else it ends with the text */
+};
+
+/* The end of the line at `at`, without its newline. */
+size_t fence_line_end(const char *s, size_t n, size_t at);
+/* Whether s[0, n), a line, opens a block. */
+bool fence_opens(const char *s, size_t n);
+/* The first block of s [n] that begins at or after the line at `at`. */
+bool fence_next(const char *s, size_t n, size_t at, struct fence *out);
+
+/* ---- files ---- */
 
 struct attached {
     const char *name, *text; /* [n_name], [n_text], in the message */

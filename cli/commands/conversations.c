@@ -101,8 +101,8 @@ static int open_library(struct conversations **out, const struct options *o, con
 static int list_command(struct conversations *l, const struct options *o, struct err *e)
 {
     struct conversation_table p = conversation_table_begin(false);
-    int rc = conversations_list_tagged(l, o->store.tag,
-                                       o->json ? print_json_row : conversation_table_row, &p, e);
+    int rc = conversations_list(l, o->store.tag, o->json ? print_json_row : conversation_table_row,
+                                &p, e);
     if (!rc && p.n == 0 && !o->json)
         report_note(o->store.tag ? "no conversation has this tag" : "no saved conversations");
     return rc;

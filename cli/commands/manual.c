@@ -223,7 +223,7 @@ static void offer_saved(struct complete *c, bool models)
     if (models)
         offer_models(c, l, &o);
     else if (l)
-        conversations_list(l, offer_conversation, c, NULL);
+        conversations_list(l, NULL, offer_conversation, c, NULL);
     conversations_close(l);
     str_release(&path);
 }

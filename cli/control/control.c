@@ -678,7 +678,7 @@ static void drop_caches(struct conversations *l, const char *model)
 {
     struct damaged d = {.model = model};
     /* another program has the conversation open, and checks its own copy */
-    if (l) conversations_list(l, keep_name, &d, NULL);
+    if (l) conversations_list(l, NULL, keep_name, &d, NULL);
     for (size_t at = 0; at < d.names.n; at += strlen(d.names.data + at) + 1)
         conversations_drop_cache(l, d.names.data + at, NULL);
     str_release(&d.names);

@@ -1,5 +1,5 @@
 /* Makes requests of the text after a command, and finds the part of an answer that /copy takes. */
-#include "base/fence.h"
+#include "base/attached.h"
 #include "cli/control/control_parts.h"
 
 #include <stdio.h>

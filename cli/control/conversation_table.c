@@ -57,7 +57,7 @@ int conversation_table_row(void *ctx, const struct conversations_entry *c)
 int conversation_table_print(struct conversations *l, struct err *e)
 {
     struct conversation_table p = conversation_table_begin(true);
-    int rc = conversations_list(l, conversation_table_row, &p, e);
+    int rc = conversations_list(l, NULL, conversation_table_row, &p, e);
     if (!rc && p.n == 0) put_line(&p, "no saved conversations");
     return rc;
 }

@@ -127,16 +127,9 @@ static int list_one(void *ctx, const struct store_conversation *c)
     return rc ? rc : w->each(w->ctx, &entry);
 }
 
-int conversations_list(struct conversations *l,
+int conversations_list(struct conversations *l, const char *tag,
                        int (*each)(void *ctx, const struct conversations_entry *c), void *ctx,
                        struct err *e)
-{
-    return conversations_list_tagged(l, NULL, each, ctx, e);
-}
-
-int conversations_list_tagged(struct conversations *l, const char *tag,
-                              int (*each)(void *ctx, const struct conversations_entry *c),
-                              void *ctx, struct err *e)
 {
     struct list_walk w = {l->store, each, ctx, e};
     if (!l->store) return 0;

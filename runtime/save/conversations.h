@@ -41,14 +41,11 @@ struct conversations_entry {
     char tags[STORE_NAME_MAX]; /* "#trip #work"; as many as fit */
 };
 
-/* Newest first; a non-zero return of the callback ends the walk and is returned. */
-int conversations_list(struct conversations *l,
+/* Those with this tag, NULL: all. Newest first; a non-zero return of the callback ends the walk and
+ * is returned. */
+int conversations_list(struct conversations *l, const char *tag,
                        int (*each)(void *ctx, const struct conversations_entry *c), void *ctx,
                        struct err *e);
-/* Those with this tag; NULL: all. */
-int conversations_list_tagged(struct conversations *l, const char *tag,
-                              int (*each)(void *ctx, const struct conversations_entry *c),
-                              void *ctx, struct err *e);
 /* Adds these tags or removes them: all, or none. A tag is one word, without comma and #. ERR_FAIL
  * when a tag to be removed is not there. */
 int conversations_tag(struct conversations *l, const char *name, const char *const *tags, int n,

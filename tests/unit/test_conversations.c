@@ -74,13 +74,13 @@ TEST_WITH(lists_and_messages, setup, teardown)
     say(f->l, id, CHAT_USER, "where to?", 5);
     struct store_tail t = {.position = 9, .token = 3, .text = "Ro", .n_text = 2};
     ok(store_tail_add(conversations_store(f->l), id, &t, &err));
-    ok(conversations_list(f->l, note_entry, &s, &err));
+    ok(conversations_list(f->l, NULL, note_entry, &s, &err));
     assert_string_equal(str_get(&s), "trip|where to?|1|9|0;");
     str_clear(&s);
     ok(conversations_messages(f->l, "trip", note_message, &s, &err));
     assert_string_equal(str_get(&s), "0|be kind|0+4;1|where to?|4+5;2|Ro|9+1…;");
     str_release(&s);
-    assert_int_equal(conversations_list(f->l, stop, NULL, &err), 5);
+    assert_int_equal(conversations_list(f->l, NULL, stop, NULL, &err), 5);
 }
 
 TEST_WITH(by_name, setup, teardown)
@@ -115,11 +115,11 @@ TEST_WITH(tags, setup, teardown)
     AUTO_STR s = {0};
     begin_named(f->l, "trip");
     ok(conversations_retag(f->l, "trip", " work, #rome  late", &err));
-    ok(conversations_list(f->l, note_tags, &s, &err));
+    ok(conversations_list(f->l, NULL, note_tags, &s, &err));
     assert_string_equal(str_get(&s), "#late #rome #work;");
     str_clear(&s);
     ok(conversations_retag(f->l, "trip", "-#rome home -late", &err));
-    ok(conversations_list_tagged(f->l, "home", note_tags, &s, &err));
+    ok(conversations_list(f->l, "home", note_tags, &s, &err));
     assert_string_equal(str_get(&s), "#home #work;");
     refused(conversations_retag(f->l, "trip", "new -rome", &err), ERR_FAIL, "no tag #rome");
     refused(conversations_retag(f->l, "tripp", "x", &err), ERR_FAIL, "did you mean 'trip'?");
@@ -144,7 +144,7 @@ TEST(private_mode_has_nothing)
     struct str s = {0};
     ok(conversations_open(&l, NULL, &err));
     assert_null(conversations_store(l));
-    ok(conversations_list(l, note_entry, &s, &err));
+    ok(conversations_list(l, NULL, note_entry, &s, &err));
     assert_int_equal(s.n, 0);
     refused(conversations_messages(l, "private", note_message, &s, &err), ERR_USAGE,
             "a private conversation does not keep its turns");

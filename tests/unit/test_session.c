@@ -44,7 +44,7 @@ static int take_bytes(void *ctx, const struct conversations_entry *c)
 static int64_t cache_bytes(struct conversations *l)
 {
     int64_t bytes = -1;
-    ok(conversations_list(l, take_bytes, &bytes, &err));
+    ok(conversations_list(l, NULL, take_bytes, &bytes, &err));
     return bytes;
 }
 

@@ -101,7 +101,7 @@ static struct conversations_entry saved(const struct fixture *f)
     struct conversations_entry out = {.n_tokens = -1};
     struct conversations *l;
     ok(conversations_open(&l, f->db, &err));
-    ok(conversations_list(l, find_talk, &out, &err));
+    ok(conversations_list(l, NULL, find_talk, &out, &err));
     conversations_close(l);
     return out;
 }

@@ -26,7 +26,7 @@ void list_fill(struct app *a, struct conversations *l)
 {
     struct err e = {0};
     a->list.n = 0;
-    if (l && conversations_list(l, add_entry, &a->list, &e)) show_error(a, &e);
+    if (l && conversations_list(l, NULL, add_entry, &a->list, &e)) show_error(a, &e);
     a->list.n_shown = -1; /* to be filtered again */
 }
 

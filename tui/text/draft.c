@@ -50,14 +50,6 @@ static int is_draft(const struct dirent *entry)
     return strncmp(entry->d_name, "draft-", 6) == 0 && !strchr(entry->d_name, '~');
 }
 
-/* A running program holds the lock of the file that has the name now. */
-static bool is_abandoned(int fd, const char *path)
-{
-    struct stat opened, named;
-    return lock_file(fd) && fstat(fd, &opened) == 0 && stat(path, &named) == 0 &&
-           opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
-}
-
 void draft_adopt(const char *folder, const char *talk, draft_found *found, void *ctx)
 {
     struct dirent **names;
@@ -65,10 +57,10 @@ void draft_adopt(const char *folder, const char *talk, draft_found *found, void 
     for (int i = 0; i < n; i++) {
         struct str path = {0}, content = {0};
         str_printf(&path, "%s/%s", folder, names[i]->d_name);
-        int fd = open(path.data, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-        bool abandoned = fd >= 0 && is_abandoned(fd, path.data);
-        if (abandoned) read_all(fd, &content);
-        if (abandoned && strcmp(talk_of(&content), talk) == 0) {
+        int fd =
+            file_open_locked(path.data, 0600); /* a running program holds the lock of its own */
+        if (fd >= 0) read_all(fd, &content);
+        if (fd >= 0 && strcmp(talk_of(&content), talk) == 0) {
             unlink(path.data);
             str_puts(&path, "~");
             unlink(path.data); /* it may have been killed while saving */

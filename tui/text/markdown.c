@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fence.h"
+#include "base/attached.h"
 #include "base/memory.h"
 #include "base/str.h"
 #include "tui/term/grid.h"

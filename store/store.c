@@ -549,3 +549,15 @@ int store_close_single(struct store *s, struct err *e)
     store_close(s);
     return rc;
 }
+
+void store_remove_files(const char *path)
+{
+    static const char *const ends[] = {"", "-wal", "-shm", ".lock"};
+    struct str name = {0};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        str_clear(&name);
+        str_printf(&name, "%s%s", path, ends[i]);
+        unlink(name.data);
+    }
+    str_release(&name);
+}

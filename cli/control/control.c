@@ -774,6 +774,26 @@ static int rename_to(struct run *r, const struct request *q, bool open, struct e
     return 0;
 }
 
+static void emit_done(const struct events *ev, const struct request *q)
+{
+    struct str said = {0};
+    if (q->command == SLASH_DELETE)
+        str_printf(&said, "%s was deleted; /restore brings it back", q->name);
+    else if (q->command == SLASH_RESTORE)
+        str_printf(&said, "%s was restored", q->name);
+    else if (q->command == SLASH_DROP)
+        str_printf(&said, "the cache of %s was deleted; its text is kept", q->name);
+    else if (q->command == SLASH_TAG)
+        str_puts(&said, "tags changed");
+    struct event done = {.kind = EVENT_DONE,
+                         .text = str_get(&said),
+                         .n_text = said.n,
+                         .done = {.command = q->command}};
+    control_name(done.done.name, q->name);
+    emit(ev, done);
+    str_release(&said);
+}
+
 static int on_saved(struct run *r, const struct request *q, struct err *e)
 {
     struct conversations *l = r->c->parts.library;
@@ -794,9 +814,7 @@ static int on_saved(struct run *r, const struct request *q, struct err *e)
                                         : conversations_drop_cache(l, q->name, e);
     }
     if (rc || (q->command == SLASH_RENAME && open)) return rc;
-    struct event done = {.kind = EVENT_DONE, .done = {.command = q->command}};
-    control_name(done.done.name, q->name);
-    emit(r->ev, done);
+    emit_done(r->ev, q);
     return 0;
 }
 

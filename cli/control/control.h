@@ -73,12 +73,13 @@ enum event_kind {
     EVENT_CUT,      /* everything after `turn` was removed */
     EVENT_BRANCHED, /* text = name of the branch */
     EVENT_RENAMED,  /* text = new name of the open conversation */
-    EVENT_DONE,     /* done: /delete, /restore, /drop, /tag, /rename of a closed conversation */
-    EVENT_FOUND,    /* hit; never leaves the thread of the request */
-    EVENT_NOTE,     /* text = the result of the user's question */
-    EVENT_FAILED,   /* text, code: the request failed, the chat continues */
-    EVENT_FATAL,    /* text, code: no session is open any more */
-    EVENT_CLOSED,   /* of the screen's worker: its thread has closed everything */
+    EVENT_DONE,   /* done: /delete, /restore, /drop, /tag, /rename of a closed conversation; text =
+                   * a sentence about it */
+    EVENT_FOUND,  /* hit; never leaves the thread of the request */
+    EVENT_NOTE,   /* text = the result of the user's question */
+    EVENT_FAILED, /* text, code: the request failed, the chat continues */
+    EVENT_FATAL,  /* text, code: no session is open any more */
+    EVENT_CLOSED, /* of the screen's worker: its thread has closed everything */
 };
 
 struct store_hit;

@@ -13,18 +13,6 @@
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-static void on_done(struct plain *p, enum slash command, const char *name)
-{
-    if (command == SLASH_DELETE) {
-        snprintf(p->deleted, sizeof p->deleted, "%s", name);
-        report_note("%s was deleted; /restore brings it back", name);
-    } else if (command == SLASH_RESTORE) {
-        report_note("%s was restored", name);
-    } else if (command == SLASH_DROP) {
-        report_note("the cache of %s was deleted; its text is kept", name);
-    }
-}
-
 static void on_opened(struct plain *p, const char *name)
 {
     settings_opened(&p->settings);
@@ -83,7 +71,11 @@ static void on_event(void *ctx, const struct event *ev)
         report_note("branch %.*s was made; /open %.*s opens it", n, ev->text, n, ev->text);
         break;
     case EVENT_RENAMED: on_opened(p, ev->text); break;
-    case EVENT_DONE: on_done(p, ev->done.command, ev->done.name); break;
+    case EVENT_DONE:
+        if (ev->done.command == SLASH_DELETE)
+            snprintf(p->deleted, sizeof p->deleted, "%s", ev->done.name);
+        if (n) report_note("%.*s", n, ev->text);
+        break;
     case EVENT_FOUND: print_hit(ev->hit); break;
     case EVENT_PASSAGE:
     case EVENT_RECALLED:

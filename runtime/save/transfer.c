@@ -147,18 +147,6 @@ int transfer_markdown(struct store *s, const struct store_conversation *c, struc
 
 /* ---- databases ------------------------------------------------------------------------------- */
 
-/* Removes an unfinished database and SQLite's files for it. */
-static void remove_database(const char *path)
-{
-    static const char *const ends[] = {"", "-wal", "-shm"};
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        struct str name = {0};
-        str_printf(&name, "%s%s", path, ends[i]);
-        unlink(name.data);
-        str_release(&name);
-    }
-}
-
 int transfer_database(struct store *s, const struct store_conversation *c, const char *path,
                       struct err *e)
 {
@@ -173,7 +161,7 @@ int transfer_database(struct store *s, const struct store_conversation *c, const
         to = NULL;
     }
     store_close(to);
-    if (rc) remove_database(path);
+    if (rc) store_remove_files(path);
     return rc;
 }
 

@@ -187,7 +187,7 @@ static void choose(struct options *o, const struct options *user, const char *db
 
 int cmd_demo(const struct options *o)
 {
-    struct str folder = {0}, db = {0}, file = {0};
+    struct str folder = {0}, db = {0};
     struct options mine;
     struct err e;
     const char *term = getenv("TERM"), *tmp = getenv("TMPDIR");
@@ -202,15 +202,9 @@ int cmd_demo(const struct options *o)
     choose(&mine, o, db.data);
     take_signals(SIG_IGN); /* the process that plays takes them, and this one tidies up */
     int status = play_both(&mine, screen);
-    static const char *const ends[] = {"", "-wal", "-shm", ".lock"};
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        str_clear(&file);
-        str_printf(&file, "%s%s", db.data, ends[i]);
-        unlink(file.data);
-    }
+    store_remove_files(db.data);
     rmdir(folder.data);
     str_release(&folder);
     str_release(&db);
-    str_release(&file);
     return status;
 }

@@ -44,25 +44,14 @@ static void add_hit(struct list_state *l, const struct store_hit *h)
     hit->snippet[n] = 0;
 }
 
-static void on_done(struct list_state *l, enum slash command, const char *name)
+static void on_done(struct list_state *l, const struct event *ev)
 {
-    switch (command) {
-    case SLASH_DELETE:
-        snprintf(l->deleted, sizeof l->deleted, "%s", name);
-        snprintf(l->said, sizeof l->said, "%.120s was deleted; u or /restore brings it back", name);
-        break;
-    case SLASH_RESTORE:
-        snprintf(l->said, sizeof l->said, "%.120s was restored", name);
-        snprintf(l->chosen, sizeof l->chosen, "%s", name); /* the cursor goes there */
-        l->deleted[0] = 0;
-        break;
-    case SLASH_DROP:
-        snprintf(l->said, sizeof l->said, "the cache of %.120s was deleted; its text is kept",
-                 name);
-        break;
-    case SLASH_TAG: snprintf(l->said, sizeof l->said, "tags changed"); break;
-    default: break;
-    }
+    snprintf(l->said, sizeof l->said, "%.*s", (int)ev->n_text, ev->text);
+    if (ev->done.command == SLASH_DELETE)
+        snprintf(l->deleted, sizeof l->deleted, "%s", ev->done.name);
+    if (ev->done.command != SLASH_RESTORE) return;
+    snprintf(l->chosen, sizeof l->chosen, "%s", ev->done.name); /* the cursor goes there */
+    l->deleted[0] = 0;
 }
 
 static void on_event(void *ctx, const struct event *ev)
@@ -70,7 +59,7 @@ static void on_event(void *ctx, const struct event *ev)
     struct app *a = ctx;
     struct err e;
     if (ev->kind == EVENT_FOUND) add_hit(&a->list, ev->hit);
-    if (ev->kind == EVENT_DONE) on_done(&a->list, ev->done.command, ev->done.name);
+    if (ev->kind == EVENT_DONE) on_done(&a->list, ev);
     if (ev->kind != EVENT_FAILED) return;
     err_set(&e, ev->code, "%s", ev->text);
     show_error(a, &e);

@@ -87,7 +87,7 @@ $(EMU_CU): $(B)/emu/%.o: %.cu $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,EMU,$<)
 	$(Q)$(CXX) -x c++ -std=c++17 -O1 -g1 -Wall -Wextra -Wno-unused-function -fno-exceptions \
-	  -fno-rtti -fPIC -ffp-contract=off -I. -Itests/emu $(if $(SAN),$(SANITIZE)) -MMD -MP -c -o $@ $<
+	  -fno-rtti -fPIC -ffp-contract=off $(PREFIX_MAP) -I. -Itests/emu $(if $(SAN),$(SANITIZE)) -MMD -MP -c -o $@ $<
 
 # The emulator as a CUDA driver, and the program with device code that only this driver takes. pic/:
 # its other objects, for a shared library.
@@ -97,7 +97,7 @@ EMU_PIC := $(patsubst %,$(B)/pic/%.o,tests/emu/emu tests/emu/driver kernels/pack
 $(EMU_PIC): $(B)/pic/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -fPIC -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(PREFIX_MAP) -fPIC -MMD -MP -c -o $@ $<
 
 # Its matrix products are loops over numbers, and each operation of a lane switches stacks.
 $(B)/tests/emu/emu.o $(B)/pic/tests/emu/emu.o: private override CFLAGS += -O3 -fno-stack-protector -fno-stack-clash-protection

@@ -239,13 +239,13 @@ static int fit_rows(struct heads_linear *out, struct engine *g, const struct hea
     return rc;
 }
 
-int heads_fit_built_in(struct heads_linear *out, struct engine *g, heads_fit_show *show, void *ctx,
-                       struct err *e)
+int heads_fit_built_in(struct heads_linear *out, struct engine *g, int n_rows, heads_fit_show *show,
+                       void *ctx, struct err *e)
 {
     struct heads_data d;
     const int n_ctx = g->model->n_ctx;
     int rc = heads_text_open(&d, e);
-    if (!rc) rc = fit_rows(out, g, &d, n_ctx < LENGTH ? n_ctx : LENGTH, ROWS, show, ctx, e);
+    if (!rc) rc = fit_rows(out, g, &d, n_ctx < LENGTH ? n_ctx : LENGTH, n_rows, show, ctx, e);
     heads_data_close(&d);
     return rc;
 }

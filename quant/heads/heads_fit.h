@@ -19,9 +19,10 @@ struct options;
 /* Told after each layer of each row; anything but 0 stops the fit (ERR_STOP). */
 typedef int heads_fit_show(void *ctx, int64_t done, int64_t total);
 
-/* The heads that the command fits when no text is given. The engine has no GPU. */
-int heads_fit_built_in(struct heads_linear *out, struct engine *g, heads_fit_show *show, void *ctx,
-                       struct err *e);
+/* The heads that the command fits to at most n_rows rows when no text is given. The engine has no
+ * GPU. */
+int heads_fit_built_in(struct heads_linear *out, struct engine *g, int n_rows, heads_fit_show *show,
+                       void *ctx, struct err *e);
 
 /* Returns an exit status, like all commands. */
 int heads_fit(const struct options *o);

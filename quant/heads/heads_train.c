@@ -1,5 +1,6 @@
 #include "quant/heads/heads_train.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -529,16 +530,17 @@ static int prepare(struct train *t, struct engine_opts *alone, struct err *e)
     return rc;
 }
 
-/* On the CPU, whose keys and values can be watched. */
+/* To no more rows than the training reads, on the CPU, whose keys and values can be watched. */
 static int fit(struct train *t, struct heads_linear *out, const struct engine_opts *alone,
                struct err *e)
 {
     struct engine *own = NULL;
+    const int n_rows = t->steps < INT_MAX / t->batch ? t->steps * t->batch : INT_MAX;
     struct engine_opts on_cpu = *alone;
     on_cpu.device.kind = ENGINE_DEVICE_CPU;
     on_cpu.gpu_layers = 0;
     int rc = t->engine->gpu ? engine_open(&own, &on_cpu, NULL, 0, NULL, NULL, e) : 0;
-    if (!rc) rc = heads_fit_built_in(out, own ? own : t->engine, on_fit, t, e);
+    if (!rc) rc = heads_fit_built_in(out, own ? own : t->engine, n_rows, on_fit, t, e);
     engine_close(own);
     return rc;
 }

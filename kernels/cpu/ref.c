@@ -349,13 +349,6 @@ static inline void unpack_row(float *dst, enum kn_kv type, const void *rows, int
                            head_dim);
 }
 
-static inline void unpack_key(float *dst, enum kn_kv type, const void *rows, int slot, int head_dim,
-                              const struct kn_centre *centre, bool first)
-{
-    unpack_row(dst, type, rows, slot, head_dim);
-    if (kn_kv_centred(type)) kn_key_restore(dst, centre, first && slot == 0, head_dim);
-}
-
 /* dst may be x. */
 static inline void rotate_row(float *dst, const float *x, const struct kn_rope *rope, int pos)
 {
@@ -410,7 +403,9 @@ static void attend_token(const struct kn_attend *job, int t)
         for (int s = first > job->slot0 ? first : job->slot0; s < end; s++) {
             float dot = 0.0f;
 
-            unpack_key(k, job->k_type, job->k, s, dim, job->centre, job->first);
+            unpack_row(k, job->k_type, job->k, s, dim);
+            if (kn_kv_centred(job->k_type))
+                kn_key_restore(k, job->centre, job->first && s == 0, dim);
             unpack_row(v, job->v_type, job->v, s, dim);
             rotate_row(k, k, job->rope, s - origin);
             for (int i = 0; i < dim; i++) dot += q[i] * k[i];

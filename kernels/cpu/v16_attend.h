@@ -533,17 +533,24 @@ static inline void values(const struct attend_tile *tile, float *acc, int n_row,
 
 /* ---- all tiles ------------------------------------------------------------------------------ */
 
-static inline void attend_init(struct attend_tile *tile, const struct kn_attend *job)
+/* No slot was seen yet. */
+static inline void clear_sums(const struct kn_attend *job)
 {
     const size_t rows = (size_t)job->n_tok * (size_t)job->n_group;
-    const int half = job->head_dim / 2, n_pos = job->rope->n_pos;
-    const size_t stride = (size_t)half * sizeof(float);
 
     for (size_t r = 0; r < rows; r++) {
         job->m[r] = -INFINITY;
         job->l[r] = 0.0f;
     }
     memset(job->acc, 0, rows * (size_t)job->head_dim * sizeof *job->acc);
+}
+
+static inline void attend_init(struct attend_tile *tile, const struct kn_attend *job)
+{
+    const int half = job->head_dim / 2, n_pos = job->rope->n_pos;
+    const size_t stride = (size_t)half * sizeof(float);
+
+    clear_sums(job);
     for (int i = 0; i < BAND && i < n_pos; i += 16) {
         const int n_row = n_pos - i < 16 ? n_pos - i : 16;
         load_columns(tile->cos + i, BAND, job->rope->cos + i * half, stride, half, n_row);

@@ -732,11 +732,7 @@ static inline void attend_fixed(const struct kn_attend *job)
     assert(dim <= FIXED_DIM && dim % KN_GROUP == 0 && job->slot0 % KN_TILE == 0);
     for (int i = 0; kn_kv_centred(job->k_type) && i < KN_TILE; i++)
         tile.k_scale[i] = job->centre->unit;
-    for (int r = 0; r < rows; r++) {
-        job->m[r] = -INFINITY;
-        job->l[r] = 0.0f;
-    }
-    memset(job->acc, 0, (size_t)rows * (size_t)dim * sizeof *job->acc);
+    clear_sums(job);
     for (int r = 0; r < rows; r += FIXED_SPAN)
         fixed_span(&tile, job, r, rows - r < FIXED_SPAN ? rows : r + FIXED_SPAN);
 }

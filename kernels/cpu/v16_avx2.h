@@ -51,6 +51,12 @@ static inline void v16_store(float *p, v16 x)
     _mm256_storeu_ps(p + 8, x.b);
 }
 
+/* Operations that are one intrinsic on each half. */
+#define OF_ONE(result, name, type, f)         \
+    static inline result name(type x)         \
+    {                                         \
+        return result##_pair(f(x.a), f(x.b)); \
+    }
 #define OF_TWO(type, name, f)                         \
     static inline type name(type x, type y)           \
     {                                                 \
@@ -373,15 +379,8 @@ static inline v16i v16i_set1(uint32_t x)
     return v16i_pair(_mm256_set1_epi32((int)x), _mm256_set1_epi32((int)x));
 }
 
-static inline v16i v16i_round(v16 x)
-{
-    return v16i_pair(_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b));
-}
-
-static inline v16 v16_from_ints(v16i x)
-{
-    return v16_pair(_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b));
-}
+OF_ONE(v16i, v16i_round, v16, _mm256_cvtps_epi32)
+OF_ONE(v16, v16_from_ints, v16i, _mm256_cvtepi32_ps)
 
 static inline v16 v16_scale2(v16 x, v16 n)
 {
@@ -394,10 +393,7 @@ static inline __m256 v8_exponent(__m256 x)
     return _mm256_cvtepi32_ps(_mm256_sub_epi32(e, _mm256_set1_epi32(127)));
 }
 
-static inline v16 v16_exponent(v16 x)
-{
-    return v16_pair(v8_exponent(x.a), v8_exponent(x.b));
-}
+OF_ONE(v16, v16_exponent, v16, v8_exponent)
 
 static inline v16i v16i_words(v16i low, v16i high)
 {

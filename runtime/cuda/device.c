@@ -36,11 +36,6 @@ const struct cuda_image *cuda_choose_image(const struct cuda_image *images, int 
     return best;
 }
 
-static const struct cuda_image *choose_image(const struct cuda_device *d)
-{
-    return cuda_choose_image(cuda_images(), d->arch, d->driver);
-}
-
 /* Loads an image; an error includes the messages of the driver's PTX compiler. */
 static int load_module(struct cuda *g, const struct cuda_image *image, struct err *e)
 {
@@ -60,7 +55,8 @@ static int load_image(struct cuda *g, struct err *e)
         CUDA_KERNELS(ENTRY)
 #undef ENTRY
     };
-    const struct cuda_image *image = choose_image(&g->device);
+    const struct cuda_image *image =
+        cuda_choose_image(cuda_images(), g->device.arch, g->device.driver);
     if (!image)
         return err_set(e, ERR_FAIL, "cuda:%d (%s, sm_%d) is older than sm_80 and cannot be used",
                        g->device.ordinal, g->device.name, g->device.arch);
@@ -95,7 +91,7 @@ static int describe(struct cuda_driver *d, int handle, struct cuda_device *out, 
     out->name[sizeof out->name - 1] = '\0';
     out->arch = 10 * major + minor;
     out->integrated = integrated != 0;
-    const struct cuda_image *image = choose_image(out);
+    const struct cuda_image *image = cuda_choose_image(cuda_images(), out->arch, out->driver);
     out->image = image ? image->name : NULL;
     return 0;
 }

@@ -4,11 +4,6 @@
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
-static struct model_heads heads_of(const struct cuda_context *x, const struct model_layer *l)
-{
-    return model_heads(x->m, l->is_windowed);
-}
-
 static struct cuda_units *units_of(struct cuda_context *x, const struct model_layer *l)
 {
     return l->is_windowed ? &x->windows : &x->kv;
@@ -58,7 +53,7 @@ static bool attends_any(const struct cuda_context *x, const struct model_layer *
 /* The operations of some families on queries, keys and values before they are rotated. */
 void cuda_finish_heads(struct cuda_context *x, const struct model_layer *l)
 {
-    const struct model_heads h = heads_of(x, l);
+    const struct model_heads h = model_heads(x->m, l->is_windowed);
     const bool rows = l->qk_norm == MODEL_QK_NORM_ROW, has_kv = !l->shares_kv;
     const bool values = l->norms_values && has_kv;
     const int n_kv = has_kv ? h.n_kv_head : 0, stride = heads_n_qkv(&h);
@@ -94,7 +89,7 @@ static const float *sent_scores(const struct cuda_context *x, const struct model
 
 static void append(struct cuda_context *x, const struct model_layer *l)
 {
-    const struct model_heads h = heads_of(x, l);
+    const struct model_heads h = model_heads(x->m, l->is_windowed);
     const float *k = x->qkv + heads_n_q(&h), *v = k + heads_n_kv(&h);
     const struct cuda_append job = {cache_of(x, l),    k,   v, heads_n_qkv(&h), x->pos,
                                     sent_scores(x, l), x->n};
@@ -116,7 +111,7 @@ static const enum cuda_kernel one_of[] = {CUDA_KERNEL_attend_one_64, CUDA_KERNEL
 static struct cuda_attend attend_job(struct cuda_context *x, const struct model_layer *l,
                                      int splits)
 {
-    const struct model_heads h = heads_of(x, l);
+    const struct model_heads h = model_heads(x->m, l->is_windowed);
     const struct cuda_rope *rope = rope_of(x, l);
     return (struct cuda_attend){cache_of(x, l), x->qkv,    heads_n_qkv(&h), rope->cos,
                                 rope->sin,      x->n,      heads_group(&h), splits,
@@ -221,7 +216,7 @@ static void attend_any(struct cuda_context *x, const struct model_layer *l)
     static const enum cuda_kernel kernels[] = {
         CUDA_KERNEL_attend_any_64, CUDA_KERNEL_attend_any_128, CUDA_KERNEL_attend_any_256,
         CUDA_KERNEL_attend_any_512, CUDA_KERNEL_attend_any_576};
-    const struct model_heads h = heads_of(x, l);
+    const struct model_heads h = model_heads(x->m, l->is_windowed);
     const struct cuda_units *u = units_of(x, l);
     int size = 0;
     while (64 << size < h.head_dim) size++;
@@ -298,7 +293,7 @@ static void append_and_attend(struct cuda_context *x, const struct model_layer *
 /* Tried tokens attend one by one. */
 static void run_attend(struct cuda_context *x, const struct model_layer *l)
 {
-    const struct model_heads h = heads_of(x, l);
+    const struct model_heads h = model_heads(x->m, l->is_windowed);
     if (!x->tries) append_and_attend(x, l);
     for (int t = 0; x->tries && t < x->n; t++) {
         struct cuda_context one = cuda_alone(x, &h, t);
@@ -420,16 +415,11 @@ static void scale(struct cuda_context *x, const struct model_layer *l)
     cuda_scale_floats(x, x->x, (int64_t)x->n * x->m->n_embd, l->out_scale, 1.0f, 0.0f);
 }
 
-void cuda_centre(struct cuda_context *x)
+void cuda_centre(struct cuda_context *x, const struct model_layer *l)
 {
     const struct cuda_centre_rows job = {x->x, x->m->n_embd};
-    LAUNCH(x, centre_rows, x->n, 1, 1, 256, 32, &job);
-}
-
-static void centre(struct cuda_context *x, const struct model_layer *l)
-{
     (void)l;
-    cuda_centre(x);
+    LAUNCH(x, centre_rows, x->n, 1, 1, 256, 32, &job);
 }
 
 static void (*const run_op[MODEL_N_OPS])(struct cuda_context *, const struct model_layer *) = {
@@ -442,7 +432,7 @@ static void (*const run_op[MODEL_N_OPS])(struct cuda_context *, const struct mod
     [MODEL_INPUT] = run_input,
     [MODEL_ADD] = add_output,
     [MODEL_SCALE] = scale,
-    [MODEL_CENTRE] = centre,
+    [MODEL_CENTRE] = cuda_centre,
     [MODEL_LATENT] = cuda_run_latent,
     [MODEL_VALUES] = cuda_run_values,
 };

@@ -334,8 +334,8 @@ size_t cuda_scale_bytes(const struct kn_weight *w);
 /* layer.c */
 void cuda_run_ops(struct cuda_context *x, const struct model_layer *l);
 void cuda_run_layer_inputs(struct cuda_context *x);
-void cuda_centre(struct cuda_context *x);     /* MODEL_CENTRE */
-void cuda_run_logits(struct cuda_context *x); /* run.c */
+void cuda_centre(struct cuda_context *x, const struct model_layer *l); /* MODEL_CENTRE */
+void cuda_run_logits(struct cuda_context *x);                          /* run.c */
 /* Gate, up and the function between them: the input of `down`, in x->gate and x->wide. */
 struct cuda_rows cuda_run_gate(struct cuda_context *x, const struct model_layer *l,
                                const struct cuda_rows *in);

@@ -62,7 +62,7 @@ static void plan_rows(struct cuda_context *x, struct arena *a)
     x->norm = arena_take(a, chunk * embd, f);
     x->qkv = arena_take(a, chunk * (size_t)n.qkv, f);
     x->att = arena_take(a, chunk * (size_t)n.q, f);
-    if (model_has_gates(m)) x->open = arena_take(a, chunk * (size_t)n.q, f);
+    if (model_has(m).gates) x->open = arena_take(a, chunk * (size_t)n.q, f);
     x->gate = arena_take(a, chunk * (size_t)n.ff, f);
     x->up = arena_take(a, chunk * (size_t)n.ff, f);
     if (m->layers[0].norms != MODEL_NORMS_BEFORE || m->layer_inputs.n || model_experts_of(m))
@@ -124,7 +124,7 @@ static void plan_attention(struct cuda_context *x, const struct cache_shape *s, 
         cuda_larger((size_t)cache_head_max(s), CUDA_TILE) * (size_t)m->head_dim / 2;
     size_t floats = 0;
     take_rope(&x->rope, rotations, a);
-    if (model_has_no_rope(m)) take_rope(&x->still, rotations, a);
+    if (model_has(m).no_rope) take_rope(&x->still, rotations, a);
     plan_expanded(x, s, a);
     count_partial(x, &x->kv, &h, &floats);
     if (m->windowed.n_layer) {
@@ -451,7 +451,7 @@ static size_t rows_bytes(const struct cuda_context *x)
 static void begin_stream(struct cuda_context *x)
 {
     if (!x->rows_host) cuda_embed_ids(x, &x->m->embedding, x->m->embed_scale, x->x);
-    if (!x->rows_host && x->m->is_centred) cuda_centre(x);
+    if (!x->rows_host && x->m->is_centred) cuda_centre(x, NULL);
     if (x->rows_host && !x->rc) x->rc = cuda_put(x->g, x->x, x->rows_host, rows_bytes(x), x->e);
     if (x->m->layer_inputs.n) cuda_run_layer_inputs(x);
     if (x->mtp_rows) cuda_mtp_begin(x);

@@ -47,13 +47,6 @@ static int supports_heads(const struct model *m, int dim, struct err *e)
                    m->name, dim, most);
 }
 
-static bool shares_units(const struct model *m)
-{
-    for (int i = 0; i < m->n_layer; i++)
-        if (m->layers[i].shares_kv) return true;
-    return false;
-}
-
 static int supports_model(const struct model *m, struct err *e)
 {
     int rc = supports_heads(m, m->head_dim, e);
@@ -65,7 +58,7 @@ static int supports_model(const struct model *m, struct err *e)
     if (CUDA_RECUR_SHARED(m->recurrent.key_dim) > CUDA_SHARED_MAX)
         return err_set(e, ERR_USAGE, "%s has recurrent keys of %d numbers, too many for the GPU",
                        m->name, m->recurrent.key_dim);
-    if (model_is_split(m) && (m->layer_inputs.n || shares_units(m)))
+    if (model_is_split(m) && (m->layer_inputs.n || model_has(m).shared_units))
         return err_set(
             e, ERR_USAGE,
             "%s has inputs of layers or layers that share units, which run on the CPU or "

@@ -25,13 +25,6 @@ static size_t partial_floats(const struct model *m, int tokens)
     return a > b ? a : b;
 }
 
-static bool norms_values(const struct model *m)
-{
-    for (int i = 0; i < m->n_layer; i++)
-        if (m->layers[i].norms_values) return true;
-    return false;
-}
-
 static const float *plan_ones(struct arena *a)
 {
     float *ones = arena_take(a, KN_HEAD_DIM_MAX, sizeof *ones);
@@ -51,7 +44,7 @@ void attend_plan(struct forward *f, int longest, struct arena *a)
     size_t few = (w->n_layer && windowed > parts ? windowed : parts) * partial_floats(m, most);
     size_t many = (size_t)f->n_threads * partial_floats(m, ATTEND_TOKENS);
     f->partial = arena_take(a, few > many ? few : many, sizeof(float));
-    if (norms_values(m)) f->ones = plan_ones(a);
+    if (model_has(m).normed_values) f->ones = plan_ones(a);
 }
 
 /* ---- units ----------------------------------------------------------------------------------- */
@@ -63,13 +56,6 @@ static int slot_of_first(const struct layer_step *s, int head)
     return cache_head(s->c, s->index, head)->len - (s->layer->shares_kv ? s->n : 0);
 }
 
-/* Applies RMSNorm to n numbers, `size` of them at a time. */
-static void norm_parts(const struct forward *f, float *x, int n, int size, const float *w)
-{
-    for (int i = 0; i < n; i += size)
-        f->kernels->rmsnorm(x + i, x + i, w, size, f->model->norm_eps);
-}
-
 /* The operations of some families on a token's queries and keys before they are rotated. */
 static void finish_heads(const struct layer_step *s, float *q)
 {
@@ -79,10 +65,10 @@ static void finish_heads(const struct layer_step *s, float *q)
     int dim = h.head_dim, half = dim / 2, n_pairs = l->no_rope ? 0 : h.rope->n_rot / 2;
     int nq = heads_n_q(&h), nkv = heads_n_kv(&h);
     float *k = q + nq, still = 1.0f / (h.rope->magnitude * h.rope->magnitude);
-    if (l->q_norm) norm_parts(s->f, q, nq, rows ? nq : dim, l->q_norm);
+    if (l->q_norm) linear_norm(s->f, q, nq, rows ? nq : dim, l->q_norm, true);
     if (l->k.n_out && !l->v.n_out) memcpy(k + nkv, k, (size_t)nkv * sizeof *k);
-    if (l->k_norm) norm_parts(s->f, k, nkv, rows ? nkv : dim, l->k_norm);
-    if (l->norms_values && l->k.n_out) norm_parts(s->f, k + nkv, nkv, dim, s->f->ones);
+    if (l->k_norm) linear_norm(s->f, k, nkv, rows ? nkv : dim, l->k_norm, true);
+    if (l->norms_values && l->k.n_out) linear_norm(s->f, k + nkv, nkv, dim, s->f->ones, true);
     /* attn_scale includes the magnitude, which applies only to rotated numbers */
     for (float *head = q; still != 1.0f && n_pairs < half && head < k; head += dim) {
         linear_scale(head + n_pairs, still, half - n_pairs);

@@ -28,7 +28,7 @@ static void plan_ropes(struct forward *f, const struct cache_shape *shape, int l
     const struct model_windowed *w = &m->windowed;
     const int window = cache_windows_capacity(&shape->windows);
     plan_rope(&f->rope, m->head_dim, rope_freq(&m->rope, longest), longest, a);
-    if (model_has_no_rope(m)) plan_rope(&f->still, m->head_dim, rope_still, longest, a);
+    if (model_has(m).no_rope) plan_rope(&f->still, m->head_dim, rope_still, longest, a);
     if (w->n_layer) plan_rope(&f->windowed, w->head_dim, rope_freq(&w->rope, longest), window, a);
 }
 
@@ -45,7 +45,7 @@ static void plan_rows(struct forward *f, struct arena *a)
     f->gate = arena_take(a, chunk * (size_t)n.ff, sizeof(float));
     f->up = arena_take(a, chunk * (size_t)n.ff, sizeof(float));
     f->tmp = arena_take(a, chunk * embd, sizeof(float));
-    if (model_has_gates(m)) f->open = arena_take(a, chunk * (size_t)n.q, sizeof(float));
+    if (model_has(m).gates) f->open = arena_take(a, chunk * (size_t)n.q, sizeof(float));
     if (m->recurrent.n_layer) recurrent_plan(f, a);
     if (m->layer_inputs.n) layer_inputs_plan(f, a);
     if (m->latent.rank) latent_plan(f, a);

@@ -1,7 +1,6 @@
 #include "runtime/forward/engine.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdio.h>
 
 #include "runtime/forward/context.h"
@@ -15,7 +14,6 @@ enum { CHUNK = 12, TOKENS = CHUNK + 1 };
 struct side {
     struct engine *engine;
     struct context context;
-    bool open;
 };
 
 static int side_open(struct side *s, struct engine_device device, struct err *e)
@@ -28,13 +26,12 @@ static int side_open(struct side *s, struct engine_device device, struct err *e)
     *s = (struct side){0};
     int rc = engine_open(&s->engine, &o, &p, 1, NULL, NULL, e);
     if (!rc) rc = context_open(&s->context, s->engine, &p, 0, 1, e);
-    s->open = !rc;
     return rc;
 }
 
 static void side_close(struct side *s)
 {
-    if (s->open) context_release(&s->context);
+    context_release(&s->context);
     engine_close(s->engine);
 }
 

@@ -6,15 +6,10 @@
 
 #define BLOCK 64 /* tokens of one head that share a pass over its matrix */
 
-static int larger(int a, int b)
-{
-    return a > b ? a : b;
-}
-
 /* Numbers of a row of one head: the inputs and outputs of its products. */
 static int widest(const struct model *m)
 {
-    return larger(m->latent.n_plain, m->latent.rank);
+    return m->latent.n_plain > m->latent.rank ? m->latent.n_plain : m->latent.rank;
 }
 
 void latent_plan(struct forward *f, struct arena *a)
@@ -23,7 +18,7 @@ void latent_plan(struct forward *f, struct arena *a)
     const struct model_latent *s = &m->latent;
     struct latent_rows *r = &f->latent;
     const size_t chunk = (size_t)f->chunk, rows = (size_t)f->n_threads * BLOCK;
-    const int query = larger(model_latent_query(m), s->n_value);
+    const int all = model_latent_query(m), query = all > s->n_value ? all : s->n_value;
     if (s->q_rank) r->down = arena_take(a, chunk * (size_t)s->q_rank, sizeof(float));
     r->q = arena_take(a, chunk * (size_t)(m->n_head * query), sizeof(float));
     r->kv = arena_take(a, chunk * (size_t)m->head_dim, sizeof(float));

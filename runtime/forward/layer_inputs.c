@@ -29,8 +29,7 @@ static void add_own(void *ctx, int t, int thread)
     const int all = (int)row_of(m);
     float *own = f->layer_rows + (size_t)thread * (size_t)all;
     float *x = f->layer_inputs + (size_t)t * (size_t)all;
-    for (int i = 0; i < all; i += p->n)
-        f->kernels->rmsnorm(x + i, x + i, p->norm, p->n, m->norm_eps);
+    linear_norm(f, x, all, p->n, p->norm, true);
     kn_row(own, &p->embedding, j->ids[t]);
     linear_scale(own, sqrtf((float)p->n), all);
     f->kernels->add(x, own, all);

@@ -35,6 +35,12 @@ void linear_scale(float *x, float scale, int n)
     for (int i = 0; i < n; i++) x[i] *= scale;
 }
 
+void linear_norm(const struct forward *f, float *y, int n, int size, const float *w, bool same)
+{
+    for (int i = 0; i < n; i += size)
+        f->kernels->rmsnorm(y + i, y + i, same ? w : w + i, size, f->model->norm_eps);
+}
+
 void linear_plan(struct kn_act *act, int n_in, size_t n_tok, struct arena *a)
 {
     act->n_in = n_in;

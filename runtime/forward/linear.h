@@ -54,6 +54,9 @@ void linear_each(const struct forward *f, int n, void (*fn)(void *ctx, int t, in
 /* x[i] *= scale, for n numbers. */
 void linear_scale(float *x, float scale, int n);
 
+/* RMSNorm of n numbers, `size` of them at a time, with the same weights or each with its own. */
+void linear_norm(const struct forward *f, float *y, int n, int size, const float *w, bool same);
+
 /* Takes memory from `a` for the int8 form of n_tok rows of n_in numbers. */
 void linear_plan(struct kn_act *act, int n_in, size_t n_tok, struct arena *a);
 

@@ -185,15 +185,6 @@ static void recur_part(void *ctx, int part, int thread)
     f->kernels->recur(&job);
 }
 
-/* Applies RMSNorm to n numbers, `size` of them at a time; all have the same weights, or each its
- * own. */
-static void norm_parts(const struct forward *f, float *y, int n, int size, const float *w,
-                       bool same)
-{
-    for (int i = 0; i < n; i += size)
-        f->kernels->rmsnorm(y + i, y + i, same ? w : w + i, size, f->model->norm_eps);
-}
-
 /* Norm and gate of a token's output. */
 static void finish_row(void *ctx, int t, int thread)
 {
@@ -208,9 +199,9 @@ static void finish_row(void *ctx, int t, int thread)
     (void)thread;
     if (h->kind == MODEL_CONVOLUTION)
         for (int i = 0; i < n; i++) y[i] = in[i] * gate[i];
-    if (h->kind == MODEL_DELTA) norm_parts(f, y, n, h->head_dim, w, true);
+    if (h->kind == MODEL_DELTA) linear_norm(f, y, n, h->head_dim, w, true);
     if (h->kind != MODEL_CONVOLUTION) f->kernels->silu_mul(y, gate, y, n);
-    if (h->kind == MODEL_SCAN && w) norm_parts(f, y, n, n / h->n_key_head, w, false);
+    if (h->kind == MODEL_SCAN && w) linear_norm(f, y, n, n / h->n_key_head, w, false);
 }
 
 /* The state's part of a layer: from inputs and rates to y. */

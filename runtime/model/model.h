@@ -430,20 +430,21 @@ static inline int model_n_read(const struct model *m)
     return m->mtp.layer ? m->mtp.item0 : m->n_items;
 }
 
-/* Whether a layer does not rotate its queries and keys. */
-static inline bool model_has_no_rope(const struct model *m)
+/* What any layer has; no_rope: without a window. */
+struct model_has {
+    bool no_rope, gates, normed_values, shared_units;
+};
+static inline struct model_has model_has(const struct model *m)
 {
-    for (int i = 0; i < m->n_kv_layer; i++)
-        if (m->kv_layers[i]->no_rope) return true;
-    return false;
-}
-
-/* Whether the output of attention in a layer is gated. */
-static inline bool model_has_gates(const struct model *m)
-{
-    for (int i = 0; i < m->n_kv_layer; i++)
-        if (m->kv_layers[i]->is_gated) return true;
-    return false;
+    struct model_has has = {false, false, false, false};
+    for (int i = 0; i < m->n_layer; i++) {
+        const struct model_layer *l = &m->layers[i];
+        has.no_rope |= l->no_rope && !l->is_windowed;
+        has.gates |= l->is_gated;
+        has.normed_values |= l->norms_values;
+        has.shared_units |= l->shares_kv;
+    }
+    return has;
 }
 
 /* Takes ownership of `file`, also on error. ERR_FORMAT for unsupported models. as_f32: matrices are

@@ -6,7 +6,6 @@
 
 #include "base/system.h"
 #include "cli/print/report.h"
-#include "quant/eval/forced.h"
 #include "quant/eval/judge.h"
 #include "quant/eval/perplexity.h"
 #include "quant/eval/results.h"
@@ -16,16 +15,20 @@
 #include "runtime/forward/engine.h"
 #include "runtime/session/session.h"
 
+#define REPLY "I have read it." /* to what is told before forced answers */
+
 /* One seed of an eval run. */
 struct run {
     const struct eval_run *trial;
-    struct session *session;
+    struct session *session; /* which talks, or */
+    struct context x;        /* which predicts, and the tokens it predicts */
+    struct tokens ids;
     struct task_run *script;
     uint64_t seed;
     struct str answer;
     double right;
     int64_t n_asked;
-    double nats; /* of the values after given words */
+    double nats; /* of each token of the text, the mean */
     struct eval_cost cost;
     /* tokens and time of the text and of the answers */
     int64_t n_read, read_ns, n_decoded, decode_ns;
@@ -77,8 +80,10 @@ static int feed(struct run *r, const struct task_step *step, struct err *e)
     return rc;
 }
 
-static void report_answer(const struct run *r, const struct task_step *q, double right)
+static void count_answer(struct run *r, const struct task_step *q, double right, double nats)
 {
+    r->right += right;
+    r->n_asked++;
     const struct eval_answer a = {
         .seed = r->seed,
         .number = (int)r->n_asked,
@@ -87,7 +92,7 @@ static void report_answer(const struct run *r, const struct task_step *q, double
         .values = q->values,
         .n_values = q->n_values,
         .right = right,
-        .nats = r->nats,
+        .nats = nats,
         .recalled = r->session ? session_recalled(r->session) : NULL,
     };
     if (r->trial->answered) r->trial->answered(r->trial->ctx, &a);
@@ -102,10 +107,7 @@ static int ask(struct run *r, const struct task_step *q, struct err *e)
     int rc = session_say(r->session, q->user, strlen(q->user), &k, &end, e);
     if (rc) return rc;
     if (end == SESSION_STOPPED) return err_set(e, ERR_STOP, "interrupted");
-    double right = judge_answer(str_get(&r->answer), q);
-    r->right += right;
-    r->n_asked++;
-    report_answer(r, q, right);
+    count_answer(r, q, judge_answer(str_get(&r->answer), q), 0);
     session_stats(r->session, &st);
     r->n_decoded++;
     if (st.decode_tok_s > 0) r->decode_ns += (int64_t)(1e9 / st.decode_tok_s);
@@ -126,119 +128,201 @@ static int talk(struct run *r, struct err *e)
     return rc;
 }
 
-static void close_script(struct run *r)
-{
-    session_close(r->session);
-    task_close(r->script);
-    r->session = NULL;
-    r->script = NULL;
-}
-
 /* i: of the seeds, from 0 */
-static struct task_args args_of(const struct eval_run *t, int i)
+static void open_script(struct run *r, int i)
 {
-    return (struct task_args){
+    const struct eval_run *t = r->trial;
+    const struct task_args args = {
         .seed = t->first_seed + (uint64_t)i,
         .length = t->length,
         .n_facts = t->n_facts ? t->n_facts : t->task->n_facts,
         .depth = t->depth >= 0 ? t->depth : (i + 0.5) / t->n_seeds,
         .essay = t->text,
     };
+    r->seed = args.seed;
+    r->script = task_open(t->task, &args);
 }
 
 static int run_script(struct run *r, int i, struct err *e)
 {
     const struct eval_run *t = r->trial;
     struct session_opts o = *t->session;
-    const struct task_args args = args_of(t, i);
-    r->seed = o.sampling.seed = args.seed;
+    open_script(r, i);
+    o.sampling.seed = r->seed;
     o.private_mode = true;
     if (!o.max_tokens) o.max_tokens = t->task->n_predict;
-    r->script = task_open(t->task, &args);
     int rc = session_open(&r->session, t->engine, NULL, &o, NULL, e);
     if (!rc) rc = talk(r, e);
     if (!rc) r->cost = eval_cost_of(r->session);
     return rc;
 }
 
-static void take_cost(struct run *r, const struct context *x)
-{
-    r->cost.cache_bytes = (int64_t)x->plan.cache_bytes;
-    r->cost.peak_bytes = system_process_peak_bytes();
-    r->cost.n_units = x->plan.budget;
-    plan_kv_text(&x->plan, r->cost.kv);
-}
-
-/* ---- answers whose first words are given ---- */
-
-static void take_forced(void *ctx, const struct task_step *q, bool right, double nats)
-{
-    struct run *r = ctx;
-    r->right += right;
-    r->n_asked++;
-    r->nats = nats;
-    report_answer(r, q, right);
-}
-
-static int run_forced(struct run *r, int i, struct err *e)
-{
-    const struct eval_run *t = r->trial;
-    const struct task_args args = args_of(t, i);
-    struct context x = {0};
-    r->seed = args.seed;
-    r->script = task_open(t->task, &args);
-    int rc = context_open(&x, t->engine, &t->session->plan, args.seed, TEXT_LOGIT_ROWS, e);
-    if (!rc) rc = forced_run(&x, r->script, take_forced, r, e);
-    if (!rc) take_cost(r, &x);
-    context_release(&x);
-    return rc;
-}
-
 /* ---- predicting ------------------------------------------------------------------------------ */
 
-/* The ids of run i of the text, `length` of them from *first on. */
-static int encode_part(const struct eval_run *t, int i, struct tokens *ids, size_t *first,
-                       struct err *e)
+static int open_context(struct run *r, int i, struct err *e)
 {
+    const struct eval_run *t = r->trial;
+    return context_open(&r->x, t->engine, &t->session->plan, t->first_seed + (uint64_t)i,
+                        TEXT_LOGIT_ROWS, e);
+}
+
+static void take_cost(struct run *r)
+{
+    const struct plan *p = &r->x.plan;
+    r->cost.cache_bytes = (int64_t)p->cache_bytes;
+    r->cost.peak_bytes = system_process_peak_bytes();
+    r->cost.n_units = p->budget;
+    plan_kv_text(p, r->cost.kv);
+}
+
+/* The ids of run i of the text, `length` of them from *first on. */
+static int encode_part(struct run *r, int i, size_t *first, struct err *e)
+{
+    const struct eval_run *t = r->trial;
+    const struct tokenizer *own = t->engine->tokenizer;
     size_t length = (size_t)t->length;
     *first = (size_t)i * length;
     if (!t->text) return err_set(e, ERR_USAGE, "eval %s needs a text: give -f FILE", t->task->name);
-    int rc = tokenizer_encode_text(t->engine->tokenizer, t->text, strlen(t->text), false, ids, e);
-    if (!rc && *first + length > ids->n)
+    int rc = tokenizer_encode_text(own, t->text, strlen(t->text), false, &r->ids, e);
+    if (!rc && *first + length > r->ids.n)
         rc = err_set(e, ERR_USAGE,
                      "the text has %zu tokens, run %d needs %zu: give more text, a smaller "
                      "--length or fewer --seeds",
-                     ids->n, i + 1, *first + length);
-    if (!rc && tokenizer_add_bos(t->engine->tokenizer))
-        ids->ids[*first] = tokenizer_bos(t->engine->tokenizer);
+                     r->ids.n, i + 1, *first + length);
+    if (!rc && tokenizer_add_bos(own)) r->ids.ids[*first] = tokenizer_bos(own);
     return rc;
 }
 
 /* `length` ids of the text, run by run further on, as one conversation. */
-static int predict(struct run *r, int i, double *nats, struct err *e)
+static int predict(struct run *r, int i, struct err *e)
 {
-    const struct eval_run *t = r->trial;
-    struct context x = {0};
-    struct tokens ids = {0};
-    struct text_run run = {.x = &x};
+    struct text_run run = {.x = &r->x};
     size_t first;
-    int rc = encode_part(t, i, &ids, &first, e);
-    if (!rc)
-        rc = context_open(&x, t->engine, &t->session->plan, t->first_seed + (uint64_t)i,
-                          TEXT_LOGIT_ROWS, e);
-    if (!rc) {
-        int64_t t0 = system_clock_ns();
-        rc = text_predict(&run, 1, ids.ids + first, (size_t)t->length, 1, e);
-        r->read_ns = system_clock_ns() - t0;
-        r->n_read = t->length;
-        r->right = (double)run.tally.n_right;
-        r->n_asked = run.tally.n;
-        *nats = run.tally.nats / (double)run.tally.n;
-        take_cost(r, &x);
-        if (!rc && report_interrupted()) rc = err_set(e, ERR_STOP, "interrupted");
+    int rc = encode_part(r, i, &first, e);
+    if (!rc) rc = open_context(r, i, e);
+    if (rc) return rc;
+    int64_t t0 = system_clock_ns();
+    rc = text_predict(&run, 1, r->ids.ids + first, (size_t)r->trial->length, 1, e);
+    r->read_ns = system_clock_ns() - t0;
+    r->n_read = r->trial->length;
+    r->right = (double)run.tally.n_right;
+    r->n_asked = run.tally.n;
+    r->nats = run.tally.nats / (double)run.tally.n;
+    take_cost(r);
+    return !rc && report_interrupted() ? err_set(e, ERR_STOP, "interrupted") : rc;
+}
+
+/* ---- answers whose first words are given ----------------------------------------------------- */
+
+static int add_text(struct run *r, const char *text, struct err *e)
+{
+    const struct tokenizer_span span = {text, strlen(text), false};
+    return tokenizer_encode(r->trial->engine->tokenizer, &span, 1, false, &r->ids, e);
+}
+
+/* last: the token before it, -1 = none. */
+static int add_turn(struct run *r, enum chat_role role, const char *text, int32_t last,
+                    struct err *e)
+{
+    const struct engine *g = r->trial->engine;
+    const struct chat_turn turn = {
+        .role = role, .text = text, .n = strlen(text), .first = last < 0, .last = last};
+    return chat_encode(g->template, g->tokenizer, &turn, &r->ids, e);
+}
+
+/* Joins what is told to one message, whose length counts piece by piece. *step is the first
+ * question, if there is one (*more). */
+static int add_told(struct run *r, struct task_step *step, bool *more, struct err *e)
+{
+    struct str told = {0};
+    int64_t n = 0;
+    int rc = 0;
+    while (!rc && (*more = task_next(r->script, n, step)) && step->assistant) {
+        str_printf(&told, "%s%s", told.n ? " " : "", step->user);
+        rc = add_text(r, step->user, e);
+        n += (int64_t)r->ids.n;
+        r->ids.n = 0;
     }
-    context_release(&x);
-    tokens_release(&ids);
+    if (!rc) rc = add_turn(r, CHAT_USER, str_get(&told), -1, e);
+    if (!rc) rc = add_turn(r, CHAT_ASSISTANT, REPLY, r->ids.n ? r->ids.ids[r->ids.n - 1] : -1, e);
+    str_release(&told);
+    return rc;
+}
+
+/* Runs what was told; the policy evicts before each chunk and at the end. */
+static int read_told(struct run *r, struct err *e)
+{
+    struct context *x = &r->x;
+    int64_t n_evicted;
+    int rc = 0;
+    for (size_t at = 0; !rc && at < r->ids.n;) {
+        const size_t left = r->ids.n - at, chunk = (size_t)x->plan.chunk;
+        const int n = (int)(left < chunk ? left : chunk);
+        rc = context_evict(x, &n_evicted, e);
+        if (!rc && cache_room(&x->cache) < n)
+            rc =
+                err_set(e, ERR_USAGE,
+                        "the conversation has %zu tokens, which the context cannot hold", r->ids.n);
+        if (!rc) rc = context_run(x, r->ids.ids + at, n, 0, e);
+        if (!rc && report_interrupted()) rc = err_set(e, ERR_STOP, "interrupted");
+        at += (size_t)n;
+    }
+    return rc ? rc : context_evict(x, &n_evicted, e);
+}
+
+/* The question after token `last`, the first words and the value; *n_value: tokens of the value. */
+static int write_question(struct run *r, const struct task_step *q, int32_t last, size_t *n_value,
+                          struct err *e)
+{
+    struct str answer = {0};
+    r->ids.n = 0;
+    int rc = add_turn(r, CHAT_USER, q->user, last, e);
+    const size_t n_turn = r->ids.n;
+    if (!rc) rc = add_text(r, q->first, e);
+    const size_t n_first = r->ids.n;
+    r->ids.n = n_turn;
+    str_printf(&answer, "%s %s", q->first, q->values[0]);
+    if (!rc) rc = add_text(r, str_get(&answer), e);
+    *n_value = r->ids.n - n_first;
+    str_release(&answer);
+    return rc;
+}
+
+/* An answer is right if every token of its value is the most likely one after the first words and
+ * the tokens of the value before it. The question leaves the cache as it was. */
+static int ask_forced(struct run *r, const struct task_step *q, int32_t last, struct err *e)
+{
+    struct context *x = &r->x;
+    const int n_vocab = x->engine->model->n_vocab;
+    size_t n_value;
+    struct text_tally tally = {0};
+    int rc = write_question(r, q, last, &n_value, e);
+    if (rc) return rc;
+    if ((int)r->ids.n > x->plan.chunk || (int)n_value > x->plan.n_logits)
+        return err_set(e, ERR_USAGE, "the question \"%s\" does not fit into --chunk %d", q->user,
+                       x->plan.chunk);
+    rc = context_look(x, r->ids.ids, (int)r->ids.n - 1, (int)n_value, e);
+    for (size_t i = 0; !rc && i < n_value; i++)
+        text_count(&tally, x->forward.logits + i * (size_t)n_vocab, n_vocab,
+                   r->ids.ids[r->ids.n - n_value + i]);
+    if (!rc) count_answer(r, q, tally.n_right == tally.n, tally.nats);
+    return rc;
+}
+
+/* What is told is one message, read as a chat reads it and cut to the budget; then every question
+ * is asked of that same cache. */
+static int run_forced(struct run *r, int i, struct err *e)
+{
+    struct task_step step = {0};
+    bool more = false;
+    open_script(r, i);
+    int rc = open_context(r, i, e);
+    if (!rc) rc = add_told(r, &step, &more, e);
+    if (!rc) rc = read_told(r, e);
+    const int32_t last = r->ids.n ? r->ids.ids[r->ids.n - 1] : -1;
+    for (; !rc && more; more = task_next(r->script, INT64_MAX, &step))
+        rc = ask_forced(r, &step, last, e);
+    if (!rc) take_cost(r);
     return rc;
 }
 
@@ -274,15 +358,17 @@ static struct seed_result read_seed(const cJSON *line)
 static int run_seed(const struct eval_run *t, int i, struct seed_result *s, struct err *e)
 {
     struct run r = {.trial = t};
-    double nats = 0;
     int rc = t->task->forced  ? run_forced(&r, i, e)
              : t->task->write ? run_script(&r, i, e)
-                              : predict(&r, i, &nats, e);
-    close_script(&r);
+                              : predict(&r, i, e);
+    session_close(r.session);
+    context_release(&r.x);
+    task_close(r.script);
+    tokens_release(&r.ids);
     str_release(&r.answer);
     r.cost.prefill_tok_s = per_second(r.n_read, r.read_ns);
     r.cost.decode_tok_s = per_second(r.n_decoded, r.decode_ns);
-    *s = (struct seed_result){r.right, (double)r.n_asked, nats, r.cost};
+    *s = (struct seed_result){r.right, (double)r.n_asked, r.nats, r.cost};
     return rc;
 }
 

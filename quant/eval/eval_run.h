@@ -26,7 +26,7 @@ struct eval_answer {
     const char *const *values; /* [n_values] the contents of a right answer */
     int n_values;
     double right; /* share of the values that the answer contains */
-    double nats;  /* of the value, if its first words were given: forced.h */
+    double nats;  /* of the value, if its first words were given */
     const struct session_recalled *recalled; /* NULL: the answer was not generated */
 };
 

@@ -28,9 +28,8 @@ void text_count(struct text_tally *t, const float *logits, int n, int32_t id)
 
 void text_distance(struct text_run *r, const float *first, const float *logits, int n)
 {
-    const double rest =
-        sampler_nats(first, n, 0) + first[0] - sampler_nats(logits, n, 0) - logits[0];
     const double sum = sampler_nats(first, n, 0) + first[0];
+    const double rest = sum - sampler_nats(logits, n, 0) - logits[0];
     int best_first = 0, best = 0;
 
     for (int i = 0; i < n; i++) {

@@ -36,7 +36,7 @@ struct task {
     int n_predict;
     void (*write)(struct task_run *s); /* NULL: perplexity of a text (-f FILE), without questions */
     const char *about;                 /* one line for --help */
-    bool forced;                       /* the first words of the answers are given: forced.h */
+    bool forced;                       /* the first words of the answers are given */
 };
 
 const struct task *task_at(int i); /* NULL past the end */

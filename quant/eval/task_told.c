@@ -1,6 +1,6 @@
 /* Facts told to a model that cannot hold a conversation: the first words of each answer are given,
  * "Your sister lives in", and the value is right if each of its tokens is the most likely one
- * (forced.c). The facts are told at even depths of the first four fifths of one message, between
+ * (eval_run.c). The facts are told at even depths of the first four fifths of one message, between
  * small talk or, with -f FILE, sentences of a text.
  *
  * Kinds and values alternate between "told", which things may be chosen by, and "told-heldout". */

@@ -25,8 +25,8 @@ struct eval_answer {
     const char *question, *answer;
     const char *const *values; /* [n_values] the contents of a right answer */
     int n_values;
-    double right; /* share of the values that the answer contains */
-    double nats;  /* of the value, if its first words were given */
+    double right;                            /* share of the values that the answer contains */
+    double nats;                             /* of the value, if its first words were given */
     const struct session_recalled *recalled; /* NULL: the answer was not generated */
 };
 

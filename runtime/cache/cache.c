@@ -181,11 +181,6 @@ static void move_heads(void *ctx, int part, int thread)
         if (h[i].next_slot0 > h[i].slot0) move_head(l, &h[i]);
 }
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 /* Heads keep their order in the region. false = no room for the coming units. */
 static bool lay_out(struct cache *c, const struct region *r, bool units, struct pool *p)
 {
@@ -200,7 +195,7 @@ static bool lay_out(struct cache *c, const struct region *r, bool units, struct 
         h->next_slot0 = to;
         h->moves_alone = before <= to && before <= h->slot0;
         to += (size_t)(h->len + h->coming + l.free_each);
-        before = larger(h->slot0, h->next_slot0) + (size_t)h->len;
+        before = (h->slot0 > h->next_slot0 ? h->slot0 : h->next_slot0) + (size_t)h->len;
     }
     if (p)
         pool_run(p, r->end - r->first, move_heads, &l);

@@ -57,9 +57,12 @@ struct cache_head { /* one KV head of one layer */
     uint32_t *pos;  /* [capacity] ascending: positions in the conversation */
     int len, capacity;
     int coming; /* number of units about to be loaded */
-    /* set by evict: units with a larger key stay, and those with an equal key up to this slot */
-    int32_t stay_key;
-    int stay_last;
+    /* set by evict: units above the line stay, those with a larger key, and those with an equal key
+     * up to slot `last` */
+    struct cache_line {
+        int32_t key;
+        int last;
+    } line;
     size_t slot0; /* its first slot in the numbering of the whole pool */
     /* while heads are laid out: their new slot0; whether this one and those after it move neither
      * over the heads before it nor the reverse */
@@ -77,7 +80,7 @@ struct cache_source {
 
 enum { CACHE_UNSCORED_MAX = 64 };
 
-/* Tokens that all heads keep at the eviction in progress: whole.h. */
+/* Tokens that all heads keep at the eviction in progress: whole.c. */
 struct cache_whole {
     uint32_t *pos; /* [capacity] ascending */
     int n;

@@ -145,14 +145,7 @@ static struct cut cut_keys(const struct job *j, int first, int end, int64_t n)
     return (struct cut){low, n - above, from_low - above};
 }
 
-/* Units with a larger key are above the line. Of the units with an equal key, those up to
- * a slot. */
-struct line {
-    int32_t key;
-    int last;
-};
-
-static bool is_above(struct line l, int32_t key, int slot)
+static bool is_above(struct cache_line l, int32_t key, int slot)
 {
     return (key > l.key) | ((key == l.key) & (slot <= l.last));
 }
@@ -169,28 +162,17 @@ static int last_equal(const struct job *j, int index, int32_t key, int64_t *n)
 }
 
 /* The line below a head's n best units; on ties the older unit wins. */
-static struct line line_of(const struct job *j, int index, int n)
+static struct cache_line line_of(const struct job *j, int index, int n)
 {
-    if (n <= 0) return (struct line){KEY_PROTECTED, -1};
-    if (n >= j->c->kv_heads[index].len) return (struct line){KEY_NEVER, INT_MAX};
+    if (n <= 0) return (struct cache_line){KEY_PROTECTED, -1};
+    if (n >= j->c->kv_heads[index].len) return (struct cache_line){KEY_NEVER, INT_MAX};
     struct cut cut = cut_keys(j, index, index + 1, n);
     bool all = cut.equal == cut.all;
-    return (struct line){cut.key, all ? INT_MAX : last_equal(j, index, cut.key, &cut.equal)};
-}
-
-static void set_line(struct cache_head *h, struct line l)
-{
-    h->stay_key = l.key;
-    h->stay_last = l.last;
-}
-
-static struct line line_in(const struct cache_head *h)
-{
-    return (struct line){h->stay_key, h->stay_last};
+    return (struct cache_line){cut.key, all ? INT_MAX : last_equal(j, index, cut.key, &cut.equal)};
 }
 
 /* The keys of a head's units above a line, or of those below it, become `key`. */
-static void mark(const struct job *j, int index, struct line l, bool above, int32_t key)
+static void mark(const struct job *j, int index, struct cache_line l, bool above, int32_t key)
 {
     union evict_slot *s = j->slots + j->c->kv_heads[index].slot0;
     int len = j->c->kv_heads[index].len;
@@ -231,7 +213,7 @@ static void compact(void *ctx, int index, int thread)
 {
     const struct job *j = ctx;
     struct cache_head *h = &j->c->kv_heads[index];
-    struct line l = line_in(h);
+    const struct cache_line l = h->line;
     /* the keys are replaced by the slots of the evicted units */
     union evict_slot *evicted = j->slots + h->slot0;
     int n_evicted = 0;
@@ -259,7 +241,7 @@ static void evict_head(void *ctx, int index, int thread)
     const int keep = j->rule->budget;
     if (j->c->kv_heads[index].len <= keep) return;
     make_keys(j, index);
-    set_line(&j->c->kv_heads[index], line_of(j, index, keep));
+    j->c->kv_heads[index].line = line_of(j, index, keep);
     compact(ctx, index, thread);
 }
 
@@ -335,7 +317,7 @@ static void choose_in_group(const struct job *j, struct evict_group g)
     bool all = cut.equal == cut.all;
     for (int i = g.first; i < g.end; i++) {
         int last = all ? INT_MAX : last_equal(j, i, cut.key, &cut.equal);
-        set_line(&j->c->kv_heads[i], (struct line){cut.key, last});
+        j->c->kv_heads[i].line = (struct cache_line){cut.key, last};
     }
 }
 

@@ -35,7 +35,7 @@ struct policy {
     bool near_duplicates; /* near-duplicate units share one score (score.c) */
     /* If heads share a budget: see evict.h, in percent. */
     int floor_pct;
-    int whole_pct;     /* if scores compare: what all heads keep in common, see whole.h; 0 = none */
+    int whole_pct;     /* if scores compare: what all heads keep in common, see whole.c; 0 = none */
     int recency;       /* if heads share a budget and scores compare: see evict.h; 0 = none */
     const char *about; /* one line for --help and docs */
 };

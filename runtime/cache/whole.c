@@ -1,4 +1,4 @@
-#include "runtime/cache/whole.h"
+#include "runtime/cache/evict.h"
 
 #include <math.h>
 #include <string.h>

@@ -7,7 +7,6 @@
 
 #include "base/memory.h"
 #include "base/pool.h"
-#include "runtime/cache/whole.h"
 #include "runtime/cuda/cuda.h"
 #include "runtime/forward/engine.h"
 

@@ -250,20 +250,16 @@ static int run_layers(struct forward *f, struct cache *c, const int32_t *ids, in
     return rc;
 }
 
-/* Generated tokens that are scored together. After a crash, units without scores are run again,
- * which a recurrent state does not allow: it would see their tokens twice. */
-static int score_batch(const struct forward *f)
-{
-    return f->model->recurrent.n_layer ? 1 : FORWARD_SCORE_BATCH;
-}
-
 int forward_run(struct forward *f, struct cache *c, const int32_t *ids, int n, int n_logits)
 {
     assert(n_logits <= f->n_logits && n_logits <= n);
     int rc = run_layers(f, c, ids, n, false);
     if (rc) return rc;
     cache_appended(c, n);
-    if (cis_used(f) && n == 1 && ++c->n_unscored == score_batch(f)) cis_score(f, c);
+    /* After a crash, units without scores are run again, which a recurrent state does not allow: it
+     * would see their tokens twice. */
+    const int batch = f->model->recurrent.n_layer ? 1 : FORWARD_SCORE_BATCH;
+    if (cis_used(f) && n == 1 && ++c->n_unscored == batch) cis_score(f, c);
     if (c->recurrent.hidden)
         memcpy(c->recurrent.hidden, f->x + (size_t)(n - 1) * (size_t)f->model->n_embd,
                (size_t)f->model->n_embd * sizeof *f->x);

@@ -2,7 +2,7 @@
  * the same counters. */
 #include "tests/emu/kit.h"
 
-#include "runtime/cache/whole.h"
+#include "runtime/cache/evict.h"
 #include "tests/unit/cache_kit.h"
 
 DECLARE_KERNEL(kv_append, cuda_append);

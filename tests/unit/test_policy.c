@@ -6,7 +6,7 @@
 #include "base/random.h"
 #include "cli/options/options.h"
 #include "runtime/cache/segment.h"
-#include "runtime/cache/whole.h"
+#include "runtime/cache/evict.h"
 #include "runtime/forward/context.h"
 #include "runtime/forward/engine.h"
 #include "runtime/token/sampler.h"

@@ -423,8 +423,7 @@ int archive_add(struct archive *x, const struct cache *c, const struct archive_t
     return rc;
 }
 
-/* Whether the sentence of a token ends with a question mark among the first n tokens. */
-static bool asks_at(const struct archive_token *t, int64_t n, int64_t at)
+bool archive_asks(const struct archive_token *t, int64_t n, int64_t at)
 {
     while (at < n && !t[at].ends) at++;
     return at < n && t[at].asks;
@@ -437,7 +436,7 @@ static void found_tokens(struct archive *x, uint32_t pos, int n, const struct ar
     const int first = x->n;
     add_tokens(x, pos, n, t + pos, flags);
     for (int i = 0; i < n; i++)
-        if (asks_at(t, n_tokens, (int64_t)pos + i)) x->flags[first + i] |= ARCHIVE_ASKS;
+        if (archive_asks(t, n_tokens, (int64_t)pos + i)) x->flags[first + i] |= ARCHIVE_ASKS;
     if ((int64_t)pos + n < n_tokens && t[pos + (uint32_t)n].joins) x->word[x->n - 1] = 0;
 }
 

@@ -124,6 +124,9 @@ size_t archive_index_bytes(const struct archive_opts *o, const struct cache_shap
 void archive_check(const struct archive *x); /* asserts the invariants; for CHECK */
 void archive_clear(struct archive *x);
 
+/* Whether the sentence of token `at` ends with a question mark among the first n tokens. */
+bool archive_asks(const struct archive_token *t, int64_t n, int64_t at);
+
 /* Counts the words of the tokens of positions n_seen … n_seen + n - 1, after resuming. */
 void archive_count(struct archive *x, const struct archive_token *t, int n);
 

@@ -189,13 +189,6 @@ static bool wishes(const struct recall_query *q)
     return q->n_wanted || q->from < q->end;
 }
 
-static bool asks(const struct recall_query *q)
-{
-    for (int i = 0; i < q->n; i++)
-        if (q->text[i].asks) return true;
-    return false;
-}
-
 /* Adds the passage that withdraws what the first of n windows says. Returns the new number. */
 static int add_withdrawal(struct archive *x, const struct cache *c, int n, int max, bool texts,
                           int *room, struct recall_window *out)
@@ -218,9 +211,10 @@ int recall_choose(struct archive *x, const struct cache *c, const struct recall_
 {
     int room = q->room, n;
     if (x->n == 0 || max < 1) return 0;
-    const bool unnamed = recall_weigh(x, q) < RECALL_VAGUE && !wishes(q) && asks(q);
+    const bool unnamed =
+        recall_weigh(x, q) < RECALL_VAGUE && !wishes(q) && recall_asks(q->text, q->n);
     const bool vague = unnamed && q->more && x->opts.compare.n_embd;
-    if (q->texts && (unnamed || (!asks(q) && !wishes(q)))) return 0;
+    if (q->texts && (unnamed || (!recall_asks(q->text, q->n) && !wishes(q)))) return 0;
     if (vague) recall_weigh_meaning(x, q);
     find_peaks(x);
     n = pick(x, c, 0, 0, vague ? max : 1, q->texts, &room, out);

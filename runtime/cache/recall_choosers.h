@@ -22,6 +22,11 @@ struct recall_term {
     } best[RECALL_WINDOW];
 };
 
+/* Whether any sentence of a message asks. */
+bool recall_asks(const struct archive_token *text, int n);
+/* How much token `at` of a message counts: less outside the sentences that ask, if any asks. */
+float recall_part(const struct archive_token *text, int n, int at);
+
 /* Sets x->weight[i], the weight of the window that starts at the i-th archived position, and
  * x->value[i], the part of it that the message's own words have. Returns the largest x->value[i],
  * divided by the sum of the weights of the message's four heaviest words. Below RECALL_VAGUE the

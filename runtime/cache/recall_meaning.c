@@ -141,7 +141,7 @@ static void list_words(const struct archive *x, const struct recall_query *q, st
         for (int k = 0; k < n; k++)
             if (w[k].word == new.word) new.word = 0;
         if (!new.word || goes_on) continue;
-        new.weight = weight_of(x, new.word, new.id);
+        new.weight = weight_of(x, new.word, new.id) * recall_part(q->text, q->n, i);
         int at = n < N_WORDS ? n++ : N_WORDS;
         for (; at > 0 && w[at - 1].weight < new.weight; at--)
             if (at < N_WORDS) w[at] = w[at - 1];

@@ -9,6 +9,7 @@
 #define HEAVIEST      4      /* words that tell whether a message names anything */
 #define WANTED_WEIGHT 8      /* of words that the user asked to bring back */
 #define BEFORE_WEIGHT 0.3f   /* of words of the message before this one */
+#define BESIDE_WEIGHT 0.1f   /* of words outside the sentences that ask, if any sentence asks */
 #define PAIR_WEIGHT   0.5f   /* of two adjacent words, relative to a word of the same rarity */
 
 #define HASHES 1024
@@ -32,12 +33,24 @@ static void add_term(struct terms *t, const struct recall_term *new)
     if (t->n < TERMS_MAX) t->of[t->n++] = *new;
 }
 
+bool recall_asks(const struct archive_token *text, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (text[i].asks) return true;
+    return false;
+}
+
+float recall_part(const struct archive_token *text, int n, int at)
+{
+    return recall_asks(text, n) && !archive_asks(text, n, at) ? BESIDE_WEIGHT : 1;
+}
+
 static void add_message(struct terms *t, const struct archive_token *text, int n, float weight,
                         bool own)
 {
     uint32_t last = 0; /* the word before in the same sentence */
     for (int i = 0; i < n; i++) {
-        struct recall_term new = {.weight = weight, .own = own};
+        struct recall_term new = {.weight = weight * recall_part(text, n, i), .own = own};
         new.word = i + 1 < n &&text[i + 1].joins ? 0 : text[i].word;
         if (new.word) add_term(t, &new);
         new.before = last;

@@ -252,6 +252,20 @@ TEST_WITH(test_statements_before_questions, begin, end)
     assert_true(covers(&w[0], 64));
 }
 
+/* "This is 20, 21, 22. Where is 10?" has more words in common with what is told second. */
+TEST_WITH(test_words_of_the_question, begin, end)
+{
+    static const int32_t second[] = {20, 21, 22, 23, END};
+    static const int32_t asked[] = {20, 21, 22, END, 30, 10, ASK};
+    struct recall_window w[RECALL_MAX];
+    struct fixture *f = *state;
+    tell_two(f, told, 5, second, 5);
+    assert_int_equal(choose(f, asked, 7, 4, w), 1);
+    assert_true(covers(&w[0], 64));
+    assert_true(choose(f, asked, 4, 4, w) >= 1); /* without the question */
+    assert_true(covers(&w[0], 133));
+}
+
 /* The value is the first word of the sentence, 9 positions before those that are asked for, and in
  * another one 10 positions. */
 TEST_WITH(test_value_before_the_words, begin, end)

@@ -64,11 +64,9 @@ static void print_answer(void *ctx, const struct eval_answer *a)
     const struct session_opts *one = &w->one;
     struct str policy = {0};
     spell_policy(w, &policy);
-    cJSON *o = cJSON_CreateObject(), *values = cJSON_CreateArray(), *passages = cJSON_CreateArray();
+    cJSON *o = cJSON_CreateObject(), *values = cJSON_CreateArray();
     for (int i = 0; i < a->n_values; i++)
         cJSON_AddItemToArray(values, cJSON_CreateString(a->values[i]));
-    for (int i = 0; a->recalled && i < a->recalled->n; i++)
-        cJSON_AddItemToArray(passages, cJSON_CreateString(a->recalled->windows[i].text));
     cJSON_AddStringToObject(o, "task", w->trial.task->name);
     cJSON_AddStringToObject(o, "policy", str_get(&policy));
     cJSON_AddStringToObject(o, "recall", recall_chooser_name(one->recall.chooser));
@@ -79,7 +77,7 @@ static void print_answer(void *ctx, const struct eval_answer *a)
     cJSON_AddStringToObject(o, "question", a->question);
     if (!w->trial.task->forced) cJSON_AddStringToObject(o, "answer", a->answer);
     cJSON_AddItemToObject(o, "values", values);
-    cJSON_AddItemToObject(o, "recalled", passages);
+    cJSON_AddItemToObject(o, "recalled", eval_passages(a->recalled));
     cJSON_AddNumberToObject(o, "recall_ms", a->recalled && a->recalled->n ? a->recalled->ms : 0);
     cJSON_AddNumberToObject(o, "right", a->right);
     if (w->trial.task->forced) cJSON_AddNumberToObject(o, "nats", a->nats);

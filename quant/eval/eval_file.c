@@ -56,6 +56,7 @@ struct asking {
     const struct item *item;
     struct session *session;
     struct str answer;
+    cJSON *recalled;  /* the passages that returned for it */
     int64_t n_tokens; /* of the prompt */
 };
 
@@ -110,21 +111,15 @@ static void put_message(const struct asking *a, struct str *out)
     }
 }
 
-static int say(struct asking *a, struct err *e)
+static int say(struct asking *a, bool raw, struct err *e)
 {
     const struct session_sink k = eval_sink(&a->answer);
-    const char *prefix = str_get(&a->item->prefix);
     enum session_end end = SESSION_TURN_END;
     struct str message = {0};
     int rc = a->f->as == EVAL_AS_CONVERSATION ? tell_context(a, e) : 0;
     put_message(a, &message);
-    if (!rc && *prefix && !a->item->raw && !a->f->session->raw) {
-        rc = eval_tell(a->session, str_get(&message), prefix, e);
-        if (!rc) rc = session_continue(a->session, &k, &end, e);
-    } else if (!rc) {
-        str_puts(&message, prefix);
-        rc = session_say(a->session, str_get(&message), message.n, &k, &end, e);
-    }
+    if (raw) str_puts(&message, str_get(&a->item->prefix));
+    if (!rc) rc = session_say(a->session, str_get(&message), message.n, &k, &end, e);
     if (!rc && end == SESSION_STOPPED) rc = err_set(e, ERR_STOP, "interrupted");
     str_release(&message);
     return rc;
@@ -143,6 +138,7 @@ static struct session_opts item_opts(const struct asking *a)
     o.sampling.temperature = 0;
     o.sampling.repeat_penalty = 1;
     o.raw = o.raw || (a->item->raw && f->as == EVAL_AS_PROMPT);
+    if (!o.raw && a->item->prefix.n) o.begin = str_get(&a->item->prefix);
     if (!o.system && a->item->system.n) o.system = str_get(&a->item->system);
     if (!o.max_tokens) o.max_tokens = a->item->n_predict;
     if (f->compression) {
@@ -163,10 +159,11 @@ static int ask(struct asking *a, struct outcome *out, struct err *e)
 {
     struct session_opts o = item_opts(a);
     int rc = session_open(&a->session, a->f->engine, NULL, &o, NULL, e);
-    if (!rc) rc = say(a, e);
+    if (!rc) rc = say(a, o.raw, e);
     if (!rc)
         *out = (struct outcome){item_score(a->item, str_get(&a->answer)), (double)a->n_tokens,
                                 eval_cost_of(a->session)};
+    if (!rc) a->recalled = eval_passages(session_recalled(a->session));
     session_close(a->session);
     a->session = NULL;
     return rc;
@@ -224,6 +221,7 @@ static int answer_item(const struct eval_file *f, struct item *it, struct outcom
     if (!rc) rc = ask(&a, out, e);
     if (!rc) {
         cJSON *line = make_line(it, str_get(&a.answer), out);
+        cJSON_AddItemToObject(line, "recalled", a.recalled);
         if (f->print) report_json(cJSON_Duplicate(line, true));
         rc = results_add(f->results, f->run, (uint64_t)it->number, line, e);
     }

@@ -59,6 +59,14 @@ int eval_tell(struct session *s, const char *user, const char *assistant, struct
     return session_feed(s, m, 2, &k, e);
 }
 
+cJSON *eval_passages(const struct session_recalled *r)
+{
+    cJSON *list = cJSON_CreateArray();
+    for (int i = 0; r && i < r->n; i++)
+        cJSON_AddItemToArray(list, cJSON_CreateString(r->windows[i].text));
+    return list;
+}
+
 struct eval_cost eval_cost_of(const struct session *s)
 {
     struct session_stats st;

@@ -58,6 +58,9 @@ struct eval_result {
 /* ERR_STOP when interrupted. */
 int eval_run_once(const struct eval_run *t, struct eval_result *out, struct err *e);
 
+/* The passages that returned for an answer, as a list of texts. */
+struct cJSON *eval_passages(const struct session_recalled *r);
+
 /* For eval_file.c: a sink that appends the answer, and stops when the user interrupts; a turn that
  * is only read; what a session took. */
 struct session_sink eval_sink(struct str *answer);

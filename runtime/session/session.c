@@ -514,7 +514,7 @@ int session_run_turn(struct session *s, const struct session_sink *k, enum sessi
     else if (s->pending.n == 0)
         rc = context_run_again(&s->ctx, s->recent[s->n_recent - 1], e);
     else
-        rc = session_read_pending(s, session_last_is(s, CHAT_USER), k, end, e);
+        rc = session_read_pending(s, s->opts.begin || session_last_is(s, CHAT_USER), k, end, e);
     if (rc || *end != SESSION_TURN_END) return rc;
     if (whole)
         *end = SESSION_LENGTH;
@@ -608,6 +608,8 @@ int session_say(struct session *s, const char *text, size_t n, const struct sess
     if (!rc) rc = session_finish_answer(s, sink, e);
     if (!rc) rc = session_marks_settle(s, sink, e);
     if (!rc) rc = session_take_message(s, CHAT_USER, text, n, sink, e);
+    const char *begin = s->opts.begin;
+    if (!rc && begin) rc = session_take_message(s, CHAT_ASSISTANT, begin, strlen(begin), sink, e);
     if (!rc) rc = session_run_turn(s, sink, end, e);
     return rc;
 }

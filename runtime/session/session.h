@@ -42,8 +42,9 @@ struct session_opts {
     const char *conversation; /* its name; NULL = the latest or a new one */
     bool new_conversation, continue_latest;
     bool read_only, private_mode;
-    int first_budget;   /* of a new conversation when plan has none; 0 = the largest that fits */
-    bool raw;           /* text without a chat template */
+    int first_budget;  /* of a new conversation when plan has none; 0 = the largest that fits */
+    bool raw;          /* text without a chat template */
+    const char *begin; /* the first words of every answer, which the model continues; NULL = none */
     const char *system; /* instructions before the first message; NULL = none; for a conversation
                          * that has begun only with replace_system: its text is read again */
     bool replace_system;

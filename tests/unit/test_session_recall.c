@@ -104,6 +104,17 @@ static void credits_its_turn(const struct session *s, const struct session_windo
     assert_true(own < w->n || (w->from == 0 && w->end == strlen(w->text)));
 }
 
+/* An answer whose first words are given begins with what they recalled in the cache. */
+TEST(test_begun_answer)
+{
+    struct options o = small("sink", RECALL_WORDS);
+    o.session.begin = "It is";
+    AUTO_SESSION *s = open_session(NULL, o, false);
+    AUTO_HEARD h = {0};
+    for (int i = 0; i <= ASKED; i++) ask(s, talk[i], &h);
+    assert_true(h.code);
+}
+
 static void remembers(const char *policy, enum recall_chooser chooser, bool saved)
 {
     const char *dir = folder_new();

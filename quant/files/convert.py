@@ -113,8 +113,8 @@ def longmemeval(r):
     words = lambda *_, **__: {"input_ids": [[]]}  # a tokenizer that never has to cut
     text = prompt(json.loads(json.dumps(r)), "orig-session", 1000, False, "json", False, words, "huggingface", 10 ** 9, None)
     start, end = text.index("History Chats:\n\n") + 16, text.rindex("\n\nCurrent Date:")
-    yield question(text[:start] + MARK + text[end:], text[start:end], r["answer"], 500, id=r["question_id"],
-                   group=r["question_type"], metric="contains-words")
+    yield question(text[:start] + MARK + text[end:], text[start:end], r["answer"], r.get("max_tokens", 500),
+                   id=r["question_id"], group=r["question_type"], metric="contains-words", prefix=r.get("answer_prefix"))
 
 
 def locomo(r):
@@ -135,7 +135,7 @@ def locomo(r):
         prompt = names["QA_PROMPT_CAT_5" if q["category"] == 5 else "QA_PROMPT"].format(text)
         yield question(names["CONV_START_PROMPT"].format(*speakers) + MARK + "\n\n" + prompt, context,
                        "not mentioned" if q["category"] == 5 else answer, 32, group=f"category-{q['category']}",
-                       metric="contains" if q["category"] == 5 else "f1")
+                       metric="contains" if q["category"] == 5 else "f1", prefix=q.get("answer_prefix"))
 
 
 def locomo_options(q, i):

@@ -69,7 +69,7 @@ endif
 
 # The hub that test_pull.sh downloads from, the writer of its models, the program without libcurl.
 PULL := $(B)/tests/hub $(B)/tests/make_model $(B)/tests/retain_offline
-$(B)/tests/hub $(B)/tests/make_model: $(B)/tests/%: $(B)/tests/cli/%.o $(B)/libretain.a
+$(addprefix $(B)/tests/,hub make_model logits): $(B)/tests/%: $(B)/tests/cli/%.o $(B)/libretain.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
 

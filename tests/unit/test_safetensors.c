@@ -629,6 +629,34 @@ TEST_WITH(refuses_what_it_does_not_know, make_folder, NULL)
     assert_int_equal(run(f, "q8"), 3);
 }
 
+/* Settings with which layers would differ from the tables. */
+TEST_WITH(refuses_other_layers, make_folder, NULL)
+{
+#define DEEP                                                                              \
+    ",\"kv_lora_rank\":8,\"qk_nope_head_dim\":4,\"qk_rope_head_dim\":4,\"v_head_dim\":4," \
+    "\"n_routed_experts\":4,\"num_experts_per_tok\":2,\"moe_intermediate_size\":8"
+    static const char *const cases[][3] = {
+        {"DeepseekV3ForCausalLM", DEEP ",\"rope_interleave\":false", "rope_interleave is false"},
+        {"DeepseekV3ForCausalLM", DEEP ",\"scoring_func\":\"softmax\"", "scoring_func sigmoid"},
+        {"DeepseekV2ForCausalLM", DEEP ",\"scoring_func\":\"sigmoid\"", "scoring_func softmax"},
+        {"DeepseekV3ForCausalLM",
+         DEEP ",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4,\"mscale\":1}",
+         "mscale must be mscale_all_dim"},
+        {"NemotronHForCausalLM", ",\"mlp_hidden_act\":\"relu2\",\"hybrid_override_pattern\":\"ME\"",
+         "layer 1 is neither"},
+        {"NemotronHForCausalLM",
+         ",\"mlp_hidden_act\":\"relu2\",\"layers_block_type\":[\"mamba\",\"moe\"]",
+         "layer 1 is neither"},
+    };
+    const struct folder *f = *state;
+    struct source *s;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        put_model(f, cases[i][0], cases[i][1]);
+        refused(source_open(&s, f->path, &err), ERR_FORMAT, cases[i][2]);
+    }
+#undef DEEP
+}
+
 /* Added tokens of a folder without tokenizer.json have their ids as keys: none has an id here. */
 TEST_WITH(refuses_added_tokens_without_ids, make_folder, NULL)
 {

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import torch
 from drawn import Drawn, write_recipe
-from make_families import (N_VOCAB, golden_ids, halves, mtp, rms, rotate, route, write_golden,
-                           write_mtp)
+from make_families import (N_VOCAB, Layer, expert_feed_forward, golden_ids, halves, mtp, rms, rotate,
+                           write_golden, write_mtp)
 from torch.nn.functional import silu, softplus
 
 STORE = "F16"  # type of matrices in the file
@@ -47,7 +47,9 @@ class Model:
     attention: float = 0  # scale of attention; 0 = 1 / sqrt(head_dim)
     no_rope: bool = False
     n_draft: int = 0  # MTP layers, which propose tokens
-    experts: dict = field(default_factory=dict)  # as in make_families.py
+    experts: dict = field(default_factory=dict)  # as in make_families.py, like the next two
+    store: str = STORE
+    fused: str = ""
 
     @property
     def family(self):
@@ -165,33 +167,6 @@ def convolution_layer(m, w, at, x):
     return y @ w.matrix(f"{at}.shortconv.out_proj", m.n_embd, m.n_embd).T
 
 
-def feed_forward(m, w, at, x, n_ff, suffix=""):
-    gate = silu(x @ w.matrix(f"{at}.ffn_gate{suffix}", n_ff, m.n_embd, 1.5).T)
-    up = x @ w.matrix(f"{at}.ffn_up{suffix}", n_ff, m.n_embd).T
-    return (gate * up) @ w.matrix(f"{at}.ffn_down{suffix}", m.n_embd, n_ff).T
-
-
-def mixture(m, w, at, h):
-    """All experts of all tokens, weighted; most weights are 0."""
-    x = m.experts
-    n, ff = x["n"], x["ff"]
-
-    def stack(name, n_out, n_in, gain=1.0):
-        return w.draw(f"{at}.{name}.weight", STORE, (n, n_out, n_in), gain / math.sqrt(n_in))
-
-    router = w.table(f"{at}.ffn_gate_inp", n, m.n_embd, std=2 / math.sqrt(m.n_embd))
-    l = {"choice_b": w.vector(f"{at}.exp_probs_b", n, 0, 0.3, ".bias")} if x.get("choice_bias") else {}
-    gate, up = stack("ffn_gate_exps", ff, m.n_embd, 1.5), stack("ffn_up_exps", ff, m.n_embd)
-    weight = torch.stack([route(x, l, logits) for logits in h @ router.T])
-    g = silu(torch.einsum("td,efd->tef", h, gate)) * torch.einsum("td,efd->tef", h, up)
-    y = torch.einsum("tef,edf->ted", g, stack("ffn_down_exps", m.n_embd, ff))
-    out = torch.einsum("te,ted->td", weight, y)
-    if x.get("shared"):
-        share = torch.sigmoid(h @ w.vector(f"{at}.ffn_gate_inp_shexp", m.n_embd, 0, 0.3))
-        out = out + share[:, None] * feed_forward(m, w, at, h, x["shared"], "_shexp")
-    return out
-
-
 def squared(m, w, at, x):
     y = torch.relu(x @ w.matrix(f"{at}.ffn_up", m.n_ff, m.n_embd, 1.5).T) ** 2
     return y @ w.matrix(f"{at}.ffn_down", m.n_embd, m.n_ff).T
@@ -212,8 +187,8 @@ def layer(m, w, i, kind, x):
         return x
     suffix = "" if m.arch == "falcon-h1" else ".weight"
     h = rms(x, w.vector(f"{at}.{second}", m.n_embd, 1, 0.1, suffix), m.eps)
-    dense = not m.experts or i < m.experts.get("dense", 0)
-    y = feed_forward(m, w, at, h, m.n_ff) if dense else mixture(m, w, at, h)
+    dense, l = not m.experts or i < m.experts.get("dense", 0), Layer(m, w, i)
+    y = expert_feed_forward(m, l.feed_forward(m.n_ff) if dense else l.experts(), h)
     return x + residual * y
 
 
@@ -521,7 +496,7 @@ def main():
             "qwen35": Model("qwen35", "ddad", n_rot=8, n_key=2, n_value=4, n_draft=1),
             "lfm2": Model("lfm2", "cac", n_taps=3, head_dim=16, n_rot=16, base=1000000.0, eps=1e-5),
             "qwen35moe": Model("qwen35moe", "da", n_rot=8, n_key=2, n_value=4, n_draft=1, experts=dict(
-                n=5, used=2, ff=16, shared=24, normalized=True)),
+                n=5, used=2, ff=16, shared=24, shared_gate=True, normalized=True)),
             "lfm2moe": Model("lfm2moe", "ca", n_taps=3, head_dim=16, n_rot=16, eps=1e-5,
                              experts=dict(n=6, used=2, ff=16, dense=1, sigmoid=True, normalized=True,
                                           choice_bias=True)),
@@ -531,7 +506,7 @@ def main():
             "falcon-h1": Model("falcon-h1", "bb", n_kv=2, head_dim=16, n_rot=16, n_key=2,
                                n_value=4, value_dim=8, eps=1e-5),
             "qwen3next": Model("qwen3next", "da", n_rot=8, n_key=2, n_value=4, experts=dict(
-                n=5, used=2, ff=16, shared=24, normalized=True)),
+                n=5, used=2, ff=16, shared=24, shared_gate=True, normalized=True)),
             "nemotron_h": Model("nemotron_h", "sfaf", n_kv=2, head_dim=16, n_rot=16, n_key=2,
                                 n_value=4, value_dim=8, eps=1e-5, no_rope=True)}.items():
         w = Weights()

@@ -3,7 +3,7 @@
 the same layout, so that a fresh clone runs every test.
 
     golden/*.q, *.f32    quantized blocks and their numbers, by gguf-py
-    random/, golden/logits/   recipes of random models and their logits, by NumPy in double precision
+    random/, golden/logits/   recipes of random models and their logits, by make_families.py
     vocabs/              vocabularies and texts with their ids, by sentencepiece and tokenizers
     malformed/           files that must be refused (bad_) or opened (ok_)
 
@@ -21,8 +21,9 @@ from pathlib import Path
 import gguf
 import numpy as np
 import sentencepiece
-from drawn import Drawn, write_recipe
+from drawn import write_recipe
 from gguf import GGMLQuantizationType as T
+from make_families import Config, golden_ids, make_weights, metadata, run
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
 OUT = Path(__file__).parent / "data"
@@ -69,94 +70,30 @@ def make_blocks():
 
 # ---- models -------------------------------------------------------------------------------------
 
-N_POS, N_ROWS, N_VOCAB, EPS, BASE = 64, 12, 320, 1e-5, 10000.0  # rows: of the last tokens
+N_POS, N_ROWS = 64, 12  # rows: of the last tokens
 
 
-def rms_norm(x, weight):
-    return x / np.sqrt((x * x).mean(-1, keepdims=True) + EPS) * weight
-
-
-def rotate(x, positions):
-    """Pairs are adjacent, as in llama's GGUF files."""
-    dim = x.shape[-1]
-    angle = positions[:, None] * BASE ** (-np.arange(0, dim, 2) / dim)
-    c, s = np.cos(angle)[:, None], np.sin(angle)[:, None]
-    out = np.empty_like(x)
-    out[..., 0::2] = x[..., 0::2] * c - x[..., 1::2] * s
-    out[..., 1::2] = x[..., 0::2] * s + x[..., 1::2] * c
-    return out
-
-
-def logits_of(w, ids, n_layer, n_head, n_kv, dim):
-    n = len(ids)
-    positions = np.arange(n)
-    x = w["token_embd"][ids]
-    for i in range(n_layer):
-        h = rms_norm(x, w[f"blk.{i}.attn_norm"])
-        q = rotate((h @ w[f"blk.{i}.attn_q"].T).reshape(n, n_head, dim), positions)
-        k = rotate((h @ w[f"blk.{i}.attn_k"].T).reshape(n, n_kv, dim), positions)
-        v = (h @ w[f"blk.{i}.attn_v"].T).reshape(n, n_kv, dim)
-        k, v = (np.repeat(y, n_head // n_kv, 1) for y in (k, v))
-        a = np.einsum("qhd,khd->hqk", q, k) / np.sqrt(dim)
-        a[:, np.triu_indices(n, 1)[0], np.triu_indices(n, 1)[1]] = -np.inf
-        p = np.exp(a - a.max(-1, keepdims=True))
-        p /= p.sum(-1, keepdims=True)
-        x = x + np.einsum("hqk,khd->qhd", p, v).reshape(n, -1) @ w[f"blk.{i}.attn_output"].T
-        h = rms_norm(x, w[f"blk.{i}.ffn_norm"])
-        gate = h @ w[f"blk.{i}.ffn_gate"].T
-        x = x + (gate / (1 + np.exp(-gate)) * (h @ w[f"blk.{i}.ffn_up"].T)) @ w[f"blk.{i}.ffn_down"].T
-    return rms_norm(x, w["output_norm"]) @ w["output"].T
-
-
-def make_model(name, kinds, n_layer, n_embd, n_head, n_kv, dim, n_ff):
-    """kinds: the type of each matrix, "" of all others."""
-    d = Drawn()
-    numbers = {}
-
-    def add(key, n_out, n_in, size=1.0):
-        kind = kinds.get(key.split(".")[-1], kinds[""])
-        numbers[key] = d.draw(key + ".weight", kind, (n_out, n_in), size / np.sqrt(n_in)).numpy()
-
-    def add_norm(key):
-        numbers[key] = d.draw(key + ".weight", "F32", (n_embd,), 0.3, 1).numpy()
-
-    add("token_embd", N_VOCAB, n_embd, np.sqrt(n_embd))
-    for i in range(n_layer):
-        add_norm(f"blk.{i}.attn_norm")
-        add(f"blk.{i}.attn_q", n_head * dim, n_embd)
-        add(f"blk.{i}.attn_k", n_kv * dim, n_embd)
-        add(f"blk.{i}.attn_v", n_kv * dim, n_embd)
-        add(f"blk.{i}.attn_output", n_embd, n_head * dim)
-        add_norm(f"blk.{i}.ffn_norm")
-        add(f"blk.{i}.ffn_gate", n_ff, n_embd)
-        add(f"blk.{i}.ffn_up", n_ff, n_embd)
-        add(f"blk.{i}.ffn_down", n_embd, n_ff)
-    add_norm("output_norm")
-    add("output", N_VOCAB, n_embd, 0.35)
-    write_recipe(OUT / "random" / f"{name}.model", {
-        "general.architecture": "llama", "general.name": name, "llama.context_length": 512,
-        "llama.embedding_length": n_embd, "llama.block_count": n_layer,
-        "llama.feed_forward_length": n_ff, "llama.attention.head_count": n_head,
-        "llama.attention.head_count_kv": n_kv, "llama.attention.layer_norm_rms_epsilon": EPS,
-        "llama.rope.freq_base": BASE, "llama.rope.dimension_count": dim}, d.tensors(), N_VOCAB)
-
-    ids = np.concatenate([[1], np.random.default_rng(5).integers(3, N_VOCAB, N_POS - 1)])
-    logits = logits_of(numbers, ids, n_layer, n_head, n_kv, dim)[-N_ROWS:]
+def make_model(name, **shape):
+    c = Config("llama", pairs=True, tied=False, size=0.18, **shape)
+    w, d = make_weights(c)
+    write_recipe(OUT / "random" / f"{name}.model", metadata(c, name), d.tensors())
+    ids = golden_ids()[:N_POS]
+    logits = run(c, w, ids)[-N_ROWS:].float().numpy()
     golden = OUT / "golden" / "logits"
-    (golden / f"{name}-as-f32.tokens.txt").write_text(" ".join(map(str, ids)) + "\n")
-    logits.astype(np.float32).tofile(golden / f"{name}-as-f32.logits.f32")
+    (golden / f"{name}-as-f32.tokens.txt").write_text(" ".join(map(str, ids.tolist())) + "\n")
+    logits.tofile(golden / f"{name}-as-f32.logits.f32")
 
 
 def make_models():
     for folder in ("random", "golden/logits"):
         (OUT / folder).mkdir(parents=True, exist_ok=True)
-    small = dict(n_layer=2, n_embd=64, n_head=2, n_kv=1, dim=32, n_ff=128)
-    make_model("small-f16", {"": "F16"}, **small)
-    make_model("small-q4_0", {"": "Q4_0"}, **small)
-    make_model("small-q8_0", {"": "Q8_0"}, **small)
+    small = dict(n_head=2, n_kv=1, n_ff=128)
+    make_model("small-f16", **small)
+    make_model("small-q4_0", store="Q4_0", **small)
+    make_model("small-q8_0", store="Q8_0", **small)
     # rows of 256, as K blocks need; all types that one of llama.cpp's Q4_K_M files holds
-    mixed = {"": "Q4_K", "token_embd": "Q6_K", "attn_v": "Q6_K", "attn_k": "Q5_0", "ffn_down": "Q8_0"}
-    make_model("small-q4_k_m", mixed, n_layer=1, n_embd=256, n_head=4, n_kv=2, dim=64, n_ff=256)
+    mixed = {"token_embd": "Q6_K", "attn_v": "Q6_K", "attn_k": "Q5_0", "ffn_down": "Q8_0"}
+    make_model("small-q4_k_m", store="Q4_K", kinds=mixed, n_layer=1, n_embd=256, head_dim=64, n_ff=256)
 
 
 # ---- vocabularies -------------------------------------------------------------------------------

@@ -23,7 +23,8 @@ POSITIONS = [0, 1, 2, 6, 7, 63, 64, 126, 127, 128, 129, 200, 255, 256, 298, 299]
 @dataclass
 class Config:
     arch: str
-    store: str = "F16"  # type of matrices in the file
+    store: str = "F16"  # type of matrices in the file, but of those that kinds names
+    kinds: dict = field(default_factory=dict)
     n_layer: int = 2
     n_embd: int = 64
     n_head: int = 4
@@ -32,6 +33,7 @@ class Config:
     n_rot: int = 0  # 0 = head_dim
     n_ff: int = 96
     tied: bool = True
+    size: float = 1.0  # of the logits, about
     eps: float = 1e-5
     base: float = 10000.0
     n_ctx: int = 512
@@ -57,7 +59,6 @@ class Config:
 
 # ---- weights -----------------------------------------------------------------------------------
 
-EMBEDDING = {"NVFP4": "F16"}  # of the embedding, where it is another type
 NORMS = {"before": ("attn_norm", "ffn_norm"), "after": ("post_attention_norm", "post_ffw_norm")}
 NORMS["both"] = NORMS["before"] + NORMS["after"]
 
@@ -80,7 +81,8 @@ class Layer:
         return self.d.draw(self.at + name, "F32", (n,), std, mean)
 
     def matrix(self, name, *shape, gain=1.0):
-        x = self.d.draw(f"{self.at}{name}.weight", self.c.store, shape, gain / math.sqrt(shape[-1]))
+        kind = self.c.kinds.get(name, self.c.store)
+        x = self.d.draw(f"{self.at}{name}.weight", kind, shape, gain / math.sqrt(shape[-1]))
         if self.c.store != "NVFP4":
             return x
         factor = self.vector(name + ".scale", shape[0] if len(shape) > 2 else 1, 1 / 8, 1 / 64)
@@ -149,9 +151,10 @@ def make_weights(c, drawn=None):
     """The weights as the reference reads them, and as they were drawn."""
     d = Drawn(drawn)
     std = 1 / math.sqrt(c.n_embd)
-    w = {"embed": d.draw("token_embd.weight", EMBEDDING.get(c.store, c.store), (N_VOCAB, c.n_embd), std),
+    embedding = c.kinds.get("token_embd", c.store)
+    w = {"embed": d.draw("token_embd.weight", embedding, (N_VOCAB, c.n_embd), std),
          "norm": d.draw("output_norm.weight", "F32", (c.n_embd,), 0.1, 1)}
-    w["output"] = w["embed"] if c.tied else d.draw("output.weight", c.store, (N_VOCAB, c.n_embd), std)
+    w["output"] = w["embed"] if c.tied else d.draw("output.weight", c.store, (N_VOCAB, c.n_embd), c.size * std)
     w["layers"] = [Layer(c, d, i).all(i) for i in range(c.n_layer)]
     return w, d
 
@@ -471,7 +474,7 @@ def models():
                              experts=dict(mixture, n=9, used=4, normalized=True),
                              **small), [("qwen3moe", False)]
     yield "nvfp4", Config(
-        "qwen3moe", store="NVFP4", n_layer=1, n_embd=64, n_head=2, n_kv=1, head_dim=64,
+        "qwen3moe", store="NVFP4", kinds={"token_embd": "F16"}, n_layer=1, n_embd=64, n_head=2, n_kv=1, head_dim=64,
         qk_norm="head", eps=1e-6, experts=dict(n=4, used=2, ff=64, normalized=True)), [("nvfp4", False)]
     yield "olmoe", Config("olmoe", n_layer=1, qk_norm="row", experts=mixture,
                           **small), [("olmoe", False)]

@@ -49,7 +49,7 @@ refused "misspelt option" 2 'budget' "$RETAIN" generate --bugdet 12
 refused "a name that chat does not take" 2 '"talk"; .* -c NAME' "$RETAIN" chat talk
 holds "a text that generate does not take" "$("$RETAIN" generate hello 2>&1)" '"hello"; .* -p TEXT'
 holds "nothing to answer" "$("$RETAIN" generate </dev/null 2>&1)" 'prompt is empty'
-holds "no place to save in" "$(XDG_DATA_HOME=/dev/null/x "$RETAIN" list 2>&1)" '/dev/null/x .*: Not a directory; choose .* --db FILE'
+holds "no place to save in" "$(XDG_DATA_HOME=/dev/null/x "$RETAIN" list 2>&1)" '/dev/null/x: Not a directory; choose .* --db FILE'
 holds "help COMMAND" "$("$RETAIN" help list 2>&1)" '^usage: retain list'
 holds "no space ends the usage" "$("$RETAIN" help chat 2>&1)" '^usage: retain chat \[OPTION...\]$'
 holds "--help COMMAND" "$("$RETAIN" --help list 2>&1)" '^usage: retain list'

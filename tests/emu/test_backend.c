@@ -106,31 +106,6 @@ TEST(grows)
     meet_end();
 }
 
-/* Layers that the demo's are not like: scales, norms of outputs and of whole rows, no rotation. */
-TEST(families)
-{
-    static const char *const paths[] = {
-        "build/golden/families/granite.gguf",  "build/golden/families/olmo2.gguf",
-        "build/golden/families/smollm3.gguf",  "build/golden/families/mistral3.gguf",
-        "build/golden/families/ernie4_5.gguf", "build/golden/families/seed_oss.gguf",
-        "build/golden/families/glm4.gguf"};
-    for (size_t p = 0; p < sizeof paths / sizeof *paths; p++) {
-        AUTO_SIDE cpu, gpu;
-        struct inputs in = {0};
-        struct options o = demo_options("cpu", "sink"), g = demo_options("cuda", "sink");
-        int32_t ids[40];
-        o.engine.model = g.engine.model = paths[p];
-        if (side_open(&cpu, &o, &err) || side_open(&gpu, &g, &err)) fail_msg("%s", err.text);
-        meet_begin(&in, &cpu, &gpu);
-        some_ids(ids, 40, &cpu);
-        step(&cpu, &gpu, &in, ids, 32, "a chunk");
-        step(&cpu, &gpu, &in, ids + 32, 3, "three tokens");
-        for (int i = 35; i < 38; i++) step(&cpu, &gpu, &in, ids + i, 1, "a token");
-        meet_end();
-    }
-    assert_int_equal(driver_held(), 0);
-}
-
 /* The device measures the same centres, but for the rounding of its units and activations. */
 TEST(centres)
 {

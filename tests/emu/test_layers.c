@@ -103,6 +103,12 @@ TEST(head_sizes)
     CHECK("llama", "qwen3", "llama-yarn");
 }
 
+/* Scales, norms of outputs and of whole rows, no rotation. */
+TEST(scales_and_norms)
+{
+    CHECK("granite", "olmo2", "smollm3", "mistral3", "ernie4_5", "seed_oss", "glm4");
+}
+
 TEST(windows)
 {
     CHECK("exaone4", "olmo3", "gemma2", "gemma3", "cohere2");

@@ -42,50 +42,6 @@ static const char *const texts[] = {"\x1b]0;PWN\a",
                                     "x'); DROP TABLE"};
 static const char *const numbers[] = {
     "-1", "0", "9223372036854775807", "-9223372036854775808", "2147483648", "1e308", "NULL", "'x'"};
-static const char *const columns[] = {"conversation.name",
-                                      "conversation.title",
-                                      "conversation.created_ms",
-                                      "conversation.updated_ms",
-                                      "conversation.n_messages",
-                                      "conversation.n_turns",
-                                      "conversation.n_tokens",
-                                      "conversation.cache_bytes",
-                                      "conversation.deleted_ms",
-                                      "message.text",
-                                      "message.tokens",
-                                      "message.digest",
-                                      "message.role",
-                                      "message.created_ms",
-                                      "message.settings",
-                                      "message.thought",
-                                      "message.thought_tokens",
-                                      "message.thought_ms",
-                                      "message.origin",
-                                      "transcript.seq",
-                                      "transcript.message",
-                                      "transcript.digest",
-                                      "state.text",
-                                      "state.digest",
-                                      "segment.layer",
-                                      "segment.seq",
-                                      "segment.kind",
-                                      "segment.origin",
-                                      "segment.blob",
-                                      "blob.bytes",
-                                      "blob.digest",
-                                      "checkpoint.seq",
-                                      "checkpoint.n_run",
-                                      "checkpoint.digest",
-                                      "tag.name",
-                                      "tag.label",
-                                      "tail.position",
-                                      "tail.token",
-                                      "tail.text",
-                                      "tail.units",
-                                      "model.path",
-                                      "model.size",
-                                      "model.parts",
-                                      "search.text"};
 
 #define PICK(of) of[random_below(sizeof of / sizeof *of)]
 
@@ -103,22 +59,27 @@ static void value(char out[128])
 /* Changes rows as a program that knows the tables can. */
 static void change_rows(const char *path)
 {
-    char sql[512], what[128];
+    static const char list[] = "SELECT t.name, c.name FROM sqlite_schema t, "
+                               "pragma_table_info(t.name) c WHERE t.type = 'table' ORDER BY 1, 2";
+    char sql[512], what[128], **columns;
     sqlite3 *db;
-    if (sqlite3_open(path, &db) != SQLITE_OK) exit(1);
+    int n_columns;
+    if (sqlite3_open(path, &db) != SQLITE_OK ||
+        sqlite3_get_table(db, list, &columns, &n_columns, NULL, NULL) != SQLITE_OK)
+        exit(1);
     for (uint32_t n = 1 + random_below(3); n > 0; n--) {
-        const char *column = PICK(columns), *dot = strchr(column, '.');
-        int n_table = (int)(dot - column);
+        char **column = columns + 2 + 2 * random_below((uint32_t)n_columns); /* after the heads */
         value(what);
         if (random_below(6) == 0)
-            sqlite3_snprintf(sizeof sql, sql, "DELETE FROM %.*s WHERE rowid %% 2 = %u", n_table,
-                             column, random_below(2));
+            sqlite3_snprintf(sizeof sql, sql, "DELETE FROM %s WHERE rowid %% 2 = %u", column[0],
+                             random_below(2));
         else
             sqlite3_snprintf(sizeof sql, sql,
-                             "UPDATE OR IGNORE %.*s SET %s = %s WHERE rowid %% 3 = %u", n_table,
-                             column, dot + 1, what, random_below(3));
+                             "UPDATE OR IGNORE %s SET %s = %s WHERE rowid %% 3 = %u", column[0],
+                             column[1], what, random_below(3));
         sqlite3_exec(db, sql, NULL, NULL, NULL); /* some are refused */
     }
+    sqlite3_free_table(columns);
     sqlite3_close(db);
 }
 

@@ -204,6 +204,9 @@ static void choose_steps(struct plan *p, const struct asked *a)
  * message is about them, and single units of other facts beside them mislead a model. More than
  * RECENT_MAX of the newest add little. */
 #define RECENT_MAX 1024
+/* Where evicted units can come back, at most so many of a head are not the newest: those of other
+ * facts mislead. */
+#define CHOSEN_MAX 36
 
 /* Recommended stabilizers are a part of the recommended budget, or at most half of another one. */
 static int recent_units(const struct plan *p, const struct asked *q)
@@ -214,7 +217,9 @@ static int recent_units(const struct plan *p, const struct asked *q)
     if (s->stabilizers >= 0) return smaller(s->stabilizers, p->budget / 2);
     const struct policy *r = &p->rules;
     int n = (int)((int64_t)p->budget * r->stabilizer_pct / 100);
-    int more = r->recalls ? (int)((int64_t)p->budget * q->o->recall_pct / 100) : 0;
+    const bool recalls = r->recalls && q->o->recall_pct;
+    int more = recalls ? (int)((int64_t)p->budget * q->o->recall_pct / 100) : 0;
+    if (recalls) more = larger(more, p->budget - CHOSEN_MAX);
     if (more > RECENT_MAX) more = RECENT_MAX;
     if (more > p->budget - p->sinks) more = p->budget - p->sinks;
     return larger(more, n);

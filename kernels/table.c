@@ -2,6 +2,7 @@
  * support. */
 #include "kernels/cpu/cpu.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #if defined(__x86_64__)
@@ -74,21 +75,36 @@ static int runs(const struct kernels *k)
 
 #endif
 
-const char *const *kn_isa_list(void)
+/* The tables that run here, best first, and their names. The processor is asked once, which takes
+ * some microseconds in a virtual machine. */
+static const struct kernels *found[sizeof tables / sizeof *tables];
+static const char *names[sizeof tables / sizeof *tables];
+
+static void find(void)
 {
-    static const char *names[sizeof tables / sizeof *tables];
     size_t n = 0;
 
     for (size_t i = 0; tables[i]; i++)
-        if (runs(tables[i])) names[n++] = tables[i]->isa; /* every thread writes the same */
+        if (runs(tables[i])) {
+            found[n] = tables[i];
+            names[n++] = tables[i]->isa;
+        }
+}
+
+const char *const *kn_isa_list(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, find);
     return names;
 }
 
 const struct kernels *kn_table(const char *isa)
 {
-    const int best = !isa || strcmp(isa, "auto") == 0;
+    const char *const *list = kn_isa_list();
 
-    for (size_t i = 0; tables[i]; i++)
-        if ((best || strcmp(isa, tables[i]->isa) == 0) && runs(tables[i])) return tables[i];
+    if (!isa || strcmp(isa, "auto") == 0) return found[0];
+    for (size_t i = 0; list[i]; i++)
+        if (strcmp(isa, list[i]) == 0) return found[i];
     return NULL;
 }

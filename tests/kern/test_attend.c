@@ -250,8 +250,9 @@ static struct tolerance tolerance_of(const struct setup *u, const char *isa, str
     return t;
 }
 
-static void check_row(const struct setup *u, const struct partial *p, int t, int g, int slot0,
-                      int slot1, const char *isa)
+/* A row of each instruction set's result against the sums in double. */
+static void check_row(const struct setup *u, const struct partial *parts, int t, int g, int slot0,
+                      int slot1)
 {
     AUTO_BUFFERS;
     const int dim = u->s.head_dim, pos = u->s.pos0 + t, end = pos + 1 < slot1 ? pos + 1 : slot1;
@@ -260,33 +261,41 @@ static void check_row(const struct setup *u, const struct partial *p, int t, int
     if (u->s.window && slot0 < pos + 1 - u->s.window) slot0 = pos + 1 - u->s.window;
     double *logit = take((size_t)(u->n_slot + 1) * sizeof *logit);
     struct size size;
-    double want[KN_HEAD_DIM_MAX], mag[KN_HEAD_DIM_MAX];
+    double want[KN_HEAD_DIM_MAX], mag[2][KN_HEAD_DIM_MAX]; /* of fixed() */
     double sum = 0, max = logits_double(logit, u, q, pos, slot0, end, &size);
 
-    if (end <= slot0) {
-        assert_true(p->m[row] == -INFINITY && p->l[row] == 0.0f);
-        for (int i = 0; i < dim; i++) assert_true(p->acc[row * (size_t)dim + (size_t)i] == 0.0f);
-        return;
-    }
-    const struct tolerance tolerance = tolerance_of(u, isa, size);
-    assert_near((double)p->m[row], max, tolerance.logit, isa);
     for (int s = slot0; s < end; s++) sum += logit[s] = exp(logit[s] - max);
-    assert_near((double)p->l[row], sum, 4 * tolerance.logit * sum, isa);
-    values_double(want, mag, u, logit, slot0, end, fixed(u, isa));
-    for (int i = 0; i < dim; i++)
-        assert_near((double)p->acc[row * (size_t)dim + (size_t)i], want[i],
-                    tolerance.value * mag[i] + 1e-35, isa);
+    for (int k = 0; k < 2; k++) values_double(want, mag[k], u, logit, slot0, end, k);
+    for (const char *const *isa = kn_isa_list(); *isa; isa++, parts++) {
+        const struct tolerance tolerance = tolerance_of(u, *isa, size);
+        const float *acc = parts->acc + row * (size_t)dim;
+
+        assert_near((double)parts->l[row], sum, 4 * tolerance.logit * sum, *isa);
+        if (end <= slot0)
+            assert_true(parts->m[row] == -INFINITY);
+        else
+            assert_near((double)parts->m[row], max, tolerance.logit, *isa);
+        for (int i = 0; i < dim; i++)
+            assert_near((double)acc[i], want[i],
+                        end <= slot0 ? 0 : tolerance.value * mag[fixed(u, *isa)][i] + 1e-35, *isa);
+    }
 }
 
 /* ---- checks --------------------------------------------------------------------------------- */
 
-static void check_values(const char *isa, const struct setup *u, int slot0, int slot1)
+static void check_values(const struct setup *u, int slot0, int slot1)
 {
+    enum { ISAS_MAX = 8 };
     AUTO_BUFFERS;
-    struct partial p = run(isa, u, 0, u->s.n_tok, slot0, slot1);
+    struct partial parts[ISAS_MAX];
+    int n = 0;
 
+    for (const char *const *isa = kn_isa_list(); *isa; isa++) {
+        assert_true(n < ISAS_MAX);
+        parts[n++] = run(*isa, u, 0, u->s.n_tok, slot0, slot1);
+    }
     for (int t = 0; t < u->s.n_tok; t++)
-        for (int g = 0; g < u->s.n_group; g++) check_row(u, &p, t, g, slot0, slot1, isa);
+        for (int g = 0; g < u->s.n_group; g++) check_row(u, parts, t, g, slot0, slot1);
 }
 
 /* Each token alone, with no more slots than it sees, against all tokens at once. */
@@ -306,15 +315,19 @@ static void check_company(const char *isa, const struct setup *u)
     }
 }
 
+/* The values of all slots that a token sees, and company. */
+static void check_setup(const struct setup *u)
+{
+    check_values(u, u->s.slot0, u->n_slot);
+    for (const char *const *isa = kn_isa_list(); *isa; isa++) check_company(*isa, u);
+}
+
 static void check_shape(const struct shape *s)
 {
     AUTO_BUFFERS;
-    struct setup u = setup_new(s);
+    const struct setup u = setup_new(s);
 
-    for (const char *const *isa = kn_isa_list(); *isa; isa++) {
-        check_values(*isa, &u, s->slot0, u.n_slot);
-        check_company(*isa, &u);
-    }
+    check_setup(&u);
 }
 
 TEST(test_slot_counts)
@@ -385,13 +398,11 @@ TEST(test_parts)
     const struct shape s = Q4(64, .n_group = 4, .n_tok = 20, .pos0 = 120);
     struct setup u = setup_new(&s);
 
-    for (const char *const *isa = kn_isa_list(); *isa; isa++) {
-        check_values(*isa, &u, 128, 140); /* the first 8 tokens see no slot */
-        check_values(*isa, &u, 64, 128);
-        check_values(*isa, &u, 0, 37);
-        check_values(*isa, &u, 64, 64);
-        check_values(*isa, &u, 128, 64);
-    }
+    check_values(&u, 128, 140); /* the first 8 tokens see no slot */
+    check_values(&u, 64, 128);
+    check_values(&u, 0, 37);
+    check_values(&u, 64, 64);
+    check_values(&u, 128, 64);
 }
 
 /* Overwrites slot s of k with numbers that are difficult for 16 bits. */
@@ -428,10 +439,7 @@ TEST(test_worst_units)
 
         for (int slot = kind; slot < u.n_slot; slot += 8) worst_unit(&u, slot);
         memset(u.q, 0, (size_t)s.head_dim * sizeof *u.q);
-        for (const char *const *isa = kn_isa_list(); *isa; isa++) {
-            check_values(*isa, &u, 0, u.n_slot);
-            check_company(*isa, &u);
-        }
+        check_setup(&u);
     }
 }
 
@@ -459,13 +467,11 @@ static void check_window(struct shape s, int window, int before, int n_tok)
     struct setup u = setup_new(&s);
 
     memset(u.q, 0, (size_t)s.head_dim * sizeof *u.q);
-    for (const char *const *isa = kn_isa_list(); *isa; isa++) {
-        check_values(*isa, &u, 0, u.n_slot);
-        check_values(*isa, &u, 128, u.n_slot);
-        check_values(*isa, &u, 0, 128);
-        check_company(*isa, &u);
-        if (before - window >= 2 * KN_TILE) check_moved(*isa, &u);
-    }
+    check_setup(&u);
+    check_values(&u, 128, u.n_slot);
+    check_values(&u, 0, 128);
+    for (const char *const *isa = kn_isa_list(); *isa && before - window >= 2 * KN_TILE; isa++)
+        check_moved(*isa, &u);
 }
 
 TEST(test_windows)

@@ -29,7 +29,7 @@ int arena_init(struct arena *a, const char *tag, size_t bytes, struct err *e);
  * written to. */
 int arena_init_sparse(struct arena *a, const char *tag, size_t bytes, struct err *e);
 
-/* Asks for large pages where none is resident yet. */
+/* Asks the system for large pages for the parts that are not resident yet. */
 void arena_use_large(const struct arena *a);
 
 /* Makes all its pages resident, so that the process does not grow when they are first written;

@@ -413,7 +413,7 @@ void store_give_back(struct store *s, int64_t above);
 void store_free_reserve(const char *path);
 /* Closes the store and leaves a single file without a log, ready to be copied elsewhere. */
 int store_close_single(struct store *s, struct err *e);
-/* Removes a closed file, and those that SQLite and locks made beside it. */
+/* Removes a closed file, and the files that SQLite and locks made for it. */
 void store_remove_files(const char *path);
 
 #endif

@@ -1,4 +1,4 @@
-/* control_parts: what the files of the control share. */
+/* control_parts: functions that several files of cli/control use. */
 #ifndef RETAIN_CLI_CONTROL_CONTROL_PARTS_H
 #define RETAIN_CLI_CONTROL_CONTROL_PARTS_H
 

@@ -136,7 +136,7 @@ bool slash_turn(const char *text, int64_t n_turns, int64_t *turn, const char **r
 /* ---- completion ----------------------------------------------------------------------------- */
 
 struct candidates {
-    const char *word, *end; /* what was typed of it */
+    const char *word, *end; /* the part that was typed */
     int left;               /* matches still to skip */
     slash_names *names;
     void *ctx;

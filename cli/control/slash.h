@@ -110,8 +110,8 @@ const char *slash_advice(const char *line, size_t n, char out[SLASH_ADVICE_MAX])
  * text after it. false: no such turn, or not a number. */
 bool slash_turn(const char *text, int64_t n_turns, int64_t *turn, const char **rest);
 
-/* The name of the i-th saved conversation, model or setting; NULL past the end. text: what it is,
- * if not NULL. */
+/* The name of the i-th saved conversation, model or setting; NULL past the end. text
+ * gets a description of it; may be NULL. */
 typedef const char *slash_names(void *ctx, enum slash_argument kind, int i, char text[200]);
 
 /* A completion of the word that ends the line. */

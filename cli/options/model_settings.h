@@ -1,7 +1,7 @@
 /* model_settings: a configuration file for one model,
  * $XDG_CONFIG_HOME/retain/models/FILE-XXXXXXXX.conf.
  *
- * The first chat with a model writes its budget there (cli/control/first_run.h); chat, generate and
+ * The first chat with a model writes its budget there (cli/control/first_run.c); chat, generate and
  * plan read it after the configuration file and before the command line. The number in its name is
  * a digest of the model's path, because many models are called model.gguf. */
 #ifndef RETAIN_CLI_OPTIONS_MODEL_SETTINGS_H

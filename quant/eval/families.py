@@ -253,7 +253,7 @@ def gemma4_e2b(s):
                     num_key_value_heads=s.of(1, 2))
 
 
-@kind("gemma4 (as 26B-A4B)", "Gemma4", "windows, experts beside")
+@kind("gemma4 (as 26B-A4B)", "Gemma4", "windows, experts and a dense feed-forward")
 def gemma4_moe(s):
     return gemma4(s, num_global_key_value_heads=s.of(1, 2), attention_k_eq_v=True, hidden_size_per_layer_input=0,
                   enable_moe_block=True, num_experts=s.of(6, 8), top_k_experts=s.of(2, 3), moe_intermediate_size=s.of(32, 64))
@@ -442,7 +442,7 @@ def granite_hybrid_moe(s):
     return granite_hybrid(s) | s.moe("num_local_experts", ff=False)
 
 
-@kind("falcon-h1", "FalconH1", "Mamba-2 beside attention")
+@kind("falcon-h1", "FalconH1", "Mamba-2 and attention in one layer")
 def falcon_h1(s):
     c = s.base(head_dim=True, embedding_multiplier=4.0, lm_head_multiplier=0.5, attention_in_multiplier=0.5,
                attention_out_multiplier=0.25, key_multiplier=2.0, ssm_in_multiplier=0.5, ssm_out_multiplier=2.0,

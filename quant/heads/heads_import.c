@@ -138,7 +138,7 @@ static int read_shape(struct import *m, struct err *e)
     return 0;
 }
 
-/* Rows of a piece: those of its part, but for the pieces that share one. */
+/* The rows of a piece: all of its part, or its share where two pieces are one part. */
 static int rows_of(const struct import *m, int i, int n_rows)
 {
     const enum retaining_part part = m->source->pieces[i].part;

@@ -24,7 +24,8 @@ struct recall_term {
 
 /* Whether any sentence of a message asks. */
 bool recall_asks(const struct archive_token *text, int n);
-/* How much token `at` of a message counts: less outside the sentences that ask, if any asks. */
+/* The weight of token `at` of a message, at most 1: less in a sentence that does not ask, if
+ * another one asks. */
 float recall_part(const struct archive_token *text, int n, int at);
 
 /* Sets x->weight[i], the weight of the window that starts at the i-th archived position, and

@@ -9,7 +9,7 @@
 #define HEAVIEST      4      /* words that tell whether a message names anything */
 #define WANTED_WEIGHT 8      /* of words that the user asked to bring back */
 #define BEFORE_WEIGHT 0.3f   /* of words of the message before this one */
-#define BESIDE_WEIGHT 0.1f   /* of words outside the sentences that ask, if any sentence asks */
+#define OTHER_WEIGHT  0.1f   /* of words in sentences that do not ask, if another one asks */
 #define PAIR_WEIGHT   0.5f   /* of two adjacent words, relative to a word of the same rarity */
 
 #define HASHES 1024
@@ -42,7 +42,7 @@ bool recall_asks(const struct archive_token *text, int n)
 
 float recall_part(const struct archive_token *text, int n, int at)
 {
-    return recall_asks(text, n) && !archive_asks(text, n, at) ? BESIDE_WEIGHT : 1;
+    return recall_asks(text, n) && !archive_asks(text, n, at) ? OTHER_WEIGHT : 1;
 }
 
 static void add_message(struct terms *t, const struct archive_token *text, int n, float weight,

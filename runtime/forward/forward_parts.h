@@ -229,7 +229,7 @@ void layer_inputs_join(struct layer_step *s);
 struct recurrent_state_shape recurrent_shape_of(const struct model *m);
 void recurrent_plan(struct forward *f, struct arena *a);
 /* Runs a chunk: the input of the matrix `out` is in f->recurrent.y afterwards. The state of tokens
- * that are tried stays the one in front of them. */
+ * that are tried stays the state before them. */
 void recurrent_run(struct layer_step *s);
 /* Repeats the steps that the cache's state holds in `step`, in all layers from first_layer on: the
  * state becomes the one after that token. */

@@ -204,8 +204,8 @@ static void choose_steps(struct plan *p, const struct asked *a)
  * message is about them, and single units of other facts beside them mislead a model. More than
  * RECENT_MAX of the newest add little. */
 #define RECENT_MAX 1024
-/* Where evicted units can come back, at most so many of a head are not the newest: those of other
- * facts mislead. */
+/* With recall a head keeps at most so many units that are not among the newest: units of other
+ * facts mislead the model. */
 #define CHOSEN_MAX 36
 
 /* Recommended stabilizers are a part of the recommended budget, or at most half of another one. */

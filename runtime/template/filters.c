@@ -1,4 +1,4 @@
-/* filters: those of texts, numbers and single values, then those of sequences and dicts. */
+/* filters: of texts, numbers and single values, then of sequences and dicts. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>

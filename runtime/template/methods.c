@@ -1,4 +1,4 @@
-/* methods: those of str, lists, dicts and the loop object. */
+/* methods: of str, lists, dicts and the loop object. */
 #include <string.h>
 #include <utf8proc.h>
 

@@ -161,7 +161,7 @@ static bool find_text(const struct template_prompt *p, size_t i, const char *tex
     return n > 0 && *end - *from == n && !memcmp(p->text + *from, text, n);
 }
 
-/* The past turn up to the end of its answer's text, as written in front of a later message; no
+/* The past turn up to the end of its answer's text, as written before a later message; no
  * parts when the template refuses it or alters the answer. */
 static int past_parts(const struct chat_template *c, const struct chat_past *past,
                       struct chat_parts *p, struct err *e)
@@ -313,7 +313,7 @@ static int learn_later(struct chat_template *c, const struct tokenizer *t, struc
     return rc;
 }
 
-/* The text that the template writes in front of the last of n messages. */
+/* The text that the template writes before the last of n messages. */
 static struct str before_last(const struct chat_template *c, size_t n)
 {
     const struct template_message messages[] = {asked, answered, asked, answered, asked};

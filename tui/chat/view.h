@@ -57,7 +57,7 @@ void dash_sparkline(const struct app *a, struct pane p, enum trace_line line);
  * it says what that is, and keys 1 to 3 write a message that shows what it can do. */
 void welcome_draw(const struct app *a, struct pane p, int x);
 /* True when the key wrote one of the messages; Enter sends it. A character after it begins the
- * user's own message: a letter without the digit, anything else behind it ("2 plus 2"). */
+ * user's own message: a letter without the digit, anything else after it ("2 plus 2"). */
 bool welcome_key(struct app *a, const struct key_event *ev);
 
 /* map_token.c: the token under the map's cursor, and the text around it. */

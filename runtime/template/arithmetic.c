@@ -44,8 +44,8 @@ static struct value concatenate(struct run *r, struct value a, struct value b)
 static struct value join_lists(struct run *r, const struct list *a, const struct list *b)
 {
     struct list *sum = list_make(&r->heap, a->type);
-    for (size_t i = 0; i < a->n; i++) list_push(&r->heap, sum, a->items[i]);
-    for (size_t i = 0; i < b->n; i++) list_push(&r->heap, sum, b->items[i]);
+    list_add(&r->heap, sum, a);
+    list_add(&r->heap, sum, b);
     return value_list(sum);
 }
 
@@ -65,8 +65,7 @@ static struct value add(struct run *r, struct value a, struct value b)
 static struct value repeat_list(struct run *r, const struct list *list, int64_t n)
 {
     struct list *all = list_make(&r->heap, list->type);
-    for (; n > 0 && list->n > 0; n--)
-        for (size_t i = 0; i < list->n; i++) list_push(&r->heap, all, list->items[i]);
+    for (; n > 0 && list->n > 0; n--) list_add(&r->heap, all, list);
     return value_list(all);
 }
 

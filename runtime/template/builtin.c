@@ -5,6 +5,13 @@
 #include "base/utf8.h"
 #include "runtime/template/eval.h"
 
+const struct value *args_keyword(const struct args *args, struct text name)
+{
+    for (size_t i = 0; i < args->n_keywords; i++)
+        if (text_equal(args->keywords[i].name, name)) return &args->keywords[i].value;
+    return NULL;
+}
+
 const struct builtin *builtin_find(const struct builtin *table, size_t n, struct text name)
 {
     for (size_t i = 0; i < n; i++)

@@ -40,6 +40,9 @@ struct builtin {
     int n_required;
     int how; /* for functions that serve several rows */
 };
+/* The keyword argument of this name; NULL: none. */
+const struct value *args_keyword(const struct args *args, struct text name);
+
 /* The row of a table [n] with this name; NULL: unknown. */
 const struct builtin *builtin_find(const struct builtin *table, size_t n, struct text name);
 #define BUILTIN_FIND(table, name) builtin_find(table, sizeof(table) / sizeof *(table), name)
@@ -63,8 +66,9 @@ struct value builtin_attribute(struct call *c, struct value v, struct value path
 struct list *builtin_sort(struct call *c, const struct list *items, struct value attribute,
                           bool fold_case, bool reverse);
 
-/* Filters that are also methods of str; how: enum text_case, STRIP_LEFT | STRIP_RIGHT. */
+/* Filters and tests that are also methods of str; how: enum text_case, STRIP_LEFT | STRIP_RIGHT. */
 enum { STRIP_LEFT = 1, STRIP_RIGHT = 2 };
+struct value builtin_is_case(struct call *c);
 struct value builtin_case(struct call *c);
 struct value builtin_strip(struct call *c);
 struct text text_escape(struct heap *h, struct text t);

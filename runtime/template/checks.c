@@ -1,5 +1,6 @@
 /* checks: the tests behind `is`. */
-#include "runtime/template/builtin.h"
+#include "runtime/template/eval.h"
+#include "runtime/template/lex.h"
 
 #define CHECK(name, condition)               \
     static struct value name(struct call *c) \
@@ -32,17 +33,12 @@ static bool is_same(struct value a, struct value b)
     return true;
 }
 
-static bool in_case(struct call *c, enum text_case to)
+struct value builtin_is_case(struct call *c)
 {
     struct text t = value_str(c->heap, c->self);
     bool cased =
         !text_equal(text_to_case(c->heap, t, TEXT_UPPER), text_to_case(c->heap, t, TEXT_LOWER));
-    return cased && text_equal(t, text_to_case(c->heap, t, to));
-}
-
-static int order(struct call *c)
-{
-    return value_compare(c->heap, c->self, c->p[0]);
+    return value_bool(cased && text_equal(t, text_to_case(c->heap, t, (enum text_case)c->how)));
 }
 
 CHECK(check_defined, c->self.kind != VALUE_UNDEFINED)
@@ -62,48 +58,40 @@ CHECK(check_callable, c->self.kind == VALUE_MACRO || c->self.kind == VALUE_FUNCT
 CHECK(check_odd, remainder_of(c, value_int(2)) != 0)
 CHECK(check_even, remainder_of(c, value_int(2)) == 0)
 CHECK(check_divisible, remainder_of(c, c->p[0]) == 0)
-CHECK(check_equal, value_equal(c->heap, c->self, c->p[0]))
-CHECK(check_unequal, !value_equal(c->heap, c->self, c->p[0]))
 CHECK(check_same, is_same(c->self, c->p[0]))
-CHECK(check_in, value_contains(c->heap, c->p[0], c->self))
-CHECK(check_less, order(c) < 0)
-CHECK(check_more, order(c) > 0)
-CHECK(check_at_most, order(c) <= 0)
-CHECK(check_at_least, order(c) >= 0)
-CHECK(check_lower, in_case(c, TEXT_LOWER))
-CHECK(check_upper, in_case(c, TEXT_UPPER))
+CHECK(check_compare, eval_holds(c->run, c->how, c->self, c->p[0])) /* how: the operator */
 CHECK(check_filter, c->self.kind == VALUE_TEXT && filter_named(c->self.as.text))
 CHECK(check_test, c->self.kind == VALUE_TEXT && test_named(c->self.as.text))
 
 static const struct builtin table[] = {
-    {"!=", check_unequal, "other", 1, 0},
-    {"<", check_less, "other", 1, 0},
-    {"<=", check_at_most, "other", 1, 0},
-    {"==", check_equal, "other", 1, 0},
-    {">", check_more, "other", 1, 0},
-    {">=", check_at_least, "other", 1, 0},
+    {"!=", check_compare, "other", 1, LEX_UNEQUAL},
+    {"<", check_compare, "other", 1, '<'},
+    {"<=", check_compare, "other", 1, LEX_AT_MOST},
+    {"==", check_compare, "other", 1, LEX_EQUAL},
+    {">", check_compare, "other", 1, '>'},
+    {">=", check_compare, "other", 1, LEX_AT_LEAST},
     {"boolean", check_boolean, "", 0, 0},
     {"callable", check_callable, "", 0, 0},
     {"defined", check_defined, "", 0, 0},
     {"divisibleby", check_divisible, "num", 1, 0},
-    {"eq", check_equal, "other", 1, 0},
-    {"equalto", check_equal, "other", 1, 0},
+    {"eq", check_compare, "other", 1, LEX_EQUAL},
+    {"equalto", check_compare, "other", 1, LEX_EQUAL},
     {"even", check_even, "", 0, 0},
     {"false", check_false, "", 0, 0},
     {"filter", check_filter, "", 0, 0},
     {"float", check_float, "", 0, 0},
-    {"ge", check_at_least, "other", 1, 0},
-    {"greaterthan", check_more, "other", 1, 0},
-    {"gt", check_more, "other", 1, 0},
-    {"in", check_in, "seq", 1, 0},
+    {"ge", check_compare, "other", 1, LEX_AT_LEAST},
+    {"greaterthan", check_compare, "other", 1, '>'},
+    {"gt", check_compare, "other", 1, '>'},
+    {"in", check_compare, "seq", 1, NODE_IN},
     {"integer", check_integer, "", 0, 0},
     {"iterable", check_iterable, "", 0, 0},
-    {"le", check_at_most, "other", 1, 0},
-    {"lessthan", check_less, "other", 1, 0},
-    {"lower", check_lower, "", 0, 0},
-    {"lt", check_less, "other", 1, 0},
+    {"le", check_compare, "other", 1, LEX_AT_MOST},
+    {"lessthan", check_compare, "other", 1, '<'},
+    {"lower", builtin_is_case, "", 0, TEXT_LOWER},
+    {"lt", check_compare, "other", 1, '<'},
     {"mapping", check_mapping, "", 0, 0},
-    {"ne", check_unequal, "other", 1, 0},
+    {"ne", check_compare, "other", 1, LEX_UNEQUAL},
     {"none", check_none, "", 0, 0},
     {"number", check_number, "", 0, 0},
     {"odd", check_odd, "", 0, 0},
@@ -113,7 +101,7 @@ static const struct builtin table[] = {
     {"test", check_test, "", 0, 0},
     {"true", check_true, "", 0, 0},
     {"undefined", check_undefined, "", 0, 0},
-    {"upper", check_upper, "", 0, 0},
+    {"upper", builtin_is_case, "", 0, TEXT_UPPER},
 };
 
 const struct builtin *test_named(struct text name)

@@ -250,8 +250,7 @@ struct args eval_args(struct run *r, struct scope *s, const struct node *argumen
         if (n->op == LEX_POWER) {
             spread_keywords(r, &args, v);
         } else if (n->op == '*') {
-            const struct list *more = value_items(&r->heap, v);
-            for (size_t i = 0; i < more->n; i++) list_push(&r->heap, list, more->items[i]);
+            list_add(&r->heap, list, value_items(&r->heap, v));
         } else if (n->value.as.text.n > 0) {
             add_keyword(r, &args, n->value.as.text, v);
         } else {
@@ -261,14 +260,6 @@ struct args eval_args(struct run *r, struct scope *s, const struct node *argumen
     args.at = list->items;
     args.n = list->n;
     return args;
-}
-
-static const struct value *find_keyword(struct run *r, const struct args *args, struct text name)
-{
-    heap_step(&r->heap, args->n_keywords / 8);
-    for (size_t i = 0; i < args->n_keywords; i++)
-        if (text_equal(args->keywords[i].name, name)) return &args->keywords[i].value;
-    return NULL;
 }
 
 /* Arguments without a parameter are in the macro's `varargs` and `kwargs`. */
@@ -297,8 +288,9 @@ static struct value call_macro(struct run *r, const struct macro *m, const struc
     struct scope *s = scope_make(r, m->scope);
     size_t i = 0;
     for (const struct node *p = m->parameters; p; p = p->next, i++) {
+        heap_step(&r->heap, args->n_keywords / 8);
         const struct value *given =
-            i < args->n ? &args->at[i] : find_keyword(r, args, p->value.as.text);
+            i < args->n ? &args->at[i] : args_keyword(args, p->value.as.text);
         struct value v = given  ? *given
                          : p->a ? eval(r, s, p->a)
                                 : value_undefined(p->value.as.text);
@@ -325,7 +317,7 @@ struct value eval_call(struct run *r, struct value callee, const struct args *ar
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
-static bool compare(struct run *r, int op, struct value a, struct value b)
+bool eval_holds(struct run *r, int op, struct value a, struct value b)
 {
     struct heap *h = &r->heap;
     if (op == LEX_EQUAL) return value_equal(h, a, b);
@@ -350,7 +342,7 @@ static struct value eval_compare(struct run *r, struct scope *s, const struct no
     bool holds = true;
     for (const struct node *k = n->b; holds && k; k = k->next) {
         struct value right = eval(r, s, k->a);
-        holds = compare(r, k->op, left, right);
+        holds = eval_holds(r, k->op, left, right);
         left = right;
     }
     return value_bool(holds);

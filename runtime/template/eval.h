@@ -46,5 +46,6 @@ struct args eval_args(struct run *r, struct scope *s, const struct node *argumen
 
 /* op: an operator of the lexer; see parse.c. */
 struct value eval_binary(struct run *r, int op, struct value a, struct value b);
+bool eval_holds(struct run *r, int op, struct value a, struct value b); /* a comparison */
 
 #endif

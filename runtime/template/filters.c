@@ -300,9 +300,8 @@ static struct value filter_end(struct call *c)
 
 static struct value filter_list(struct call *c)
 {
-    const struct list *items = self_items(c);
     struct list *all = list_make(c->heap, LIST);
-    for (size_t i = 0; i < items->n; i++) list_push(c->heap, all, items->items[i]);
+    list_add(c->heap, all, self_items(c));
     return value_list(all);
 }
 
@@ -404,13 +403,6 @@ static struct args without(const struct args *args, size_t n)
     return rest;
 }
 
-static const struct value *keyword(const struct args *args, const char *name)
-{
-    for (size_t i = 0; i < args->n_keywords; i++)
-        if (text_is(args->keywords[i].name, name)) return &args->keywords[i].value;
-    return NULL;
-}
-
 /* None and other false values give an empty list, without an error. */
 static const struct list *true_items(struct call *c)
 {
@@ -419,7 +411,7 @@ static const struct list *true_items(struct call *c)
 
 static struct value map_attribute(struct call *c, struct value path)
 {
-    const struct value *otherwise = keyword(c->args, "default");
+    const struct value *otherwise = args_keyword(c->args, text_of("default"));
     const struct list *items = true_items(c);
     struct list *all = list_make(c->heap, GENERATOR);
     for (size_t i = 0; i < items->n; i++) {
@@ -441,7 +433,7 @@ static const struct builtin *named(struct call *c, size_t at, bool is_filter)
 
 static struct value filter_map(struct call *c)
 {
-    const struct value *path = keyword(c->args, "attribute");
+    const struct value *path = args_keyword(c->args, text_of("attribute"));
     if (c->args->n == 0 && path) return map_attribute(c, *path);
     const struct builtin *filter = named(c, 0, true);
     struct args rest = without(c->args, 1);

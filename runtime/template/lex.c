@@ -216,25 +216,21 @@ static struct token lex_number(struct lexer *l, struct token t)
     return t;
 }
 
-static int hex_value(char c)
+/* Of a digit; 16: it is none. */
+static uint32_t digit_value(char c)
 {
-    return is_digit(c)            ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
-static int octal_value(char c)
-{
-    return c >= '0' && c <= '7' ? c - '0' : -1;
+    return (uint32_t)(is_digit(c)            ? c - '0'
+                      : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                      : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                             : 16);
 }
 
 /* Digits of an escape at s[*at], at most `most`. */
-static uint32_t escape_number(struct text s, size_t *at, int most, int (*digit)(char), int base)
+static uint32_t escape_number(struct text s, size_t *at, int most, uint32_t base)
 {
     uint32_t c = 0;
-    for (; most > 0 && *at < s.n && digit(s.data[*at]) >= 0; most--)
-        c = c * (uint32_t)base + (uint32_t)digit(s.data[(*at)++]);
+    for (; most > 0 && *at < s.n && digit_value(s.data[*at]) < base; most--)
+        c = c * base + digit_value(s.data[(*at)++]);
     return c;
 }
 
@@ -249,12 +245,12 @@ static void put_escape(struct builder *b, struct text s, size_t *at)
     } else if (known) {
         (*at)++;
         builder_char(b, (uint8_t)meanings[known - letters], 0);
-    } else if (octal_value(c) >= 0) {
-        builder_char(b, escape_number(s, at, 3, octal_value, 8), 0);
+    } else if (digit_value(c) < 8) {
+        builder_char(b, escape_number(s, at, 3, 8), 0);
     } else if (c == 'x' || c == 'u' || c == 'U') {
         int most = c == 'x' ? 2 : c == 'u' ? 4 : 8;
         (*at)++;
-        builder_char(b, escape_number(s, at, most, hex_value, 16), 0);
+        builder_char(b, escape_number(s, at, most, 16), 0);
     } else {
         builder_puts(b, "\\");
     }

@@ -233,22 +233,14 @@ static struct value method_all_are(struct call *c)
     return value_bool(t.n > 0);
 }
 
-/* Also the test `is upper`. */
-static struct value method_is_case(struct call *c)
-{
-    struct args none = {0};
-    const char *test = c->how == TEXT_UPPER ? "upper" : "lower";
-    return builtin_call(c->run, test_named(text_of(test)), c->self, &none);
-}
-
 /* ---- str.format ------------------------------------------------------------------------------ */
 
 /* The value of {name}, {0} or {}; *next counts the empty ones. */
 static struct value field(struct call *c, struct text name, size_t *next)
 {
+    const struct value *named = args_keyword(c->args, name);
     size_t at = 0;
-    for (size_t i = 0; i < c->args->n_keywords; i++)
-        if (text_equal(c->args->keywords[i].name, name)) return c->args->keywords[i].value;
+    if (named) return *named;
     for (size_t i = 0; i < name.n; i++) {
         if (name.data[i] < '0' || name.data[i] > '9' || at > 1000)
             heap_fail(c->heap, ERR_FORMAT, "format: only {}, {0} and {name} are known");
@@ -293,8 +285,7 @@ static struct value list_append(struct call *c)
 
 static struct value list_extend(struct call *c)
 {
-    const struct list *more = value_items(c->heap, c->p[0]);
-    for (size_t i = 0, n = more->n; i < n; i++) list_push(c->heap, c->self.as.list, more->items[i]);
+    list_add(c->heap, c->self.as.list, value_items(c->heap, c->p[0]));
     return value_none();
 }
 
@@ -415,9 +406,9 @@ static const struct builtin of_text[] = {
     {"isalnum", method_all_are, "", 0, ALPHA | DIGIT},
     {"isalpha", method_all_are, "", 0, ALPHA},
     {"isdigit", method_all_are, "", 0, DIGIT},
-    {"islower", method_is_case, "", 0, TEXT_LOWER},
+    {"islower", builtin_is_case, "", 0, TEXT_LOWER},
     {"isspace", method_all_are, "", 0, SPACE},
-    {"isupper", method_is_case, "", 0, TEXT_UPPER},
+    {"isupper", builtin_is_case, "", 0, TEXT_UPPER},
     {"join", method_join, "iterable", 1, 0},
     {"lower", builtin_case, "", 0, TEXT_LOWER},
     {"lstrip", builtin_strip, "chars", 0, STRIP_LEFT},

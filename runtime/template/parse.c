@@ -421,22 +421,13 @@ static struct node *parse_not(struct parser *p)
     return n;
 }
 
-static struct node *parse_and(struct parser *p)
+/* `and` binds more than `or`. */
+static struct node *parse_logic(struct parser *p, enum node_kind kind)
 {
-    struct node *n = parse_not(p);
-    while (parse_sees_name(p, "and")) {
-        n = binary(p, NODE_AND, n);
-        n->b = parse_not(p);
-    }
-    return n;
-}
-
-static struct node *parse_or(struct parser *p)
-{
-    struct node *n = parse_and(p);
-    while (parse_sees_name(p, "or")) {
-        n = binary(p, NODE_OR, n);
-        n->b = parse_and(p);
+    struct node *n = kind == NODE_OR ? parse_logic(p, NODE_AND) : parse_not(p);
+    while (parse_sees_name(p, kind == NODE_OR ? "or" : "and")) {
+        n = binary(p, kind, n);
+        n->b = kind == NODE_OR ? parse_logic(p, NODE_AND) : parse_not(p);
     }
     return n;
 }
@@ -444,12 +435,12 @@ static struct node *parse_or(struct parser *p)
 static struct node *parse_expression(struct parser *p)
 {
     heap_enter(p->heap);
-    struct node *n = parse_or(p);
+    struct node *n = parse_logic(p, NODE_OR);
     while (parse_sees_name(p, "if")) {
         struct node *then = n;
         n = binary(p, NODE_IF_ELSE, NULL);
         n->b = then;
-        n->a = parse_or(p);
+        n->a = parse_logic(p, NODE_OR);
         if (parse_skip_name(p, "else")) n->c = parse_expression(p);
     }
     heap_leave(p->heap);
@@ -464,12 +455,12 @@ static bool tuple_ends(const struct parser *p)
 /* Expressions separated by commas are a tuple; in_for: "if" after them is not a condition. */
 static struct node *parse_tuple(struct parser *p, bool in_for)
 {
-    struct node *n = in_for ? parse_or(p) : parse_expression(p);
+    struct node *n = in_for ? parse_logic(p, NODE_OR) : parse_expression(p);
     if (!parse_sees(p, ',')) return n;
     struct node *tuple = parse_node(p, NODE_TUPLE), **end = &n->next;
     tuple->a = n;
     while (parse_skip(p, ',') && !tuple_ends(p)) {
-        *end = in_for ? parse_or(p) : parse_expression(p);
+        *end = in_for ? parse_logic(p, NODE_OR) : parse_expression(p);
         end = &(*end)->next;
     }
     return tuple;
@@ -525,10 +516,10 @@ static struct node *parse_target(struct parser *p, bool attribute)
     return tuple;
 }
 
-static struct node *parse_if(struct parser *p)
+static void parse_if(struct parser *p, struct node *n)
 {
     static const char *const ends[] = {"elif", "else", "endif", NULL};
-    struct node *n = parse_node(p, NODE_IF), **end = &n->a;
+    struct node **end = &n->a;
     bool last = false;
     for (;;) {
         struct node *branch = parse_node(p, NODE_BRANCH);
@@ -542,7 +533,6 @@ static struct node *parse_if(struct parser *p)
         parse_next(p);
     }
     end_tag(p);
-    return n;
 }
 
 /* `loop` has the loop's own facts. */
@@ -554,9 +544,8 @@ static bool names_loop(const struct node *n)
     return false;
 }
 
-static struct node *parse_for(struct parser *p)
+static void parse_for(struct parser *p, struct node *n)
 {
-    struct node *n = parse_node(p, NODE_FOR);
     n->a = parse_target(p, false);
     if (names_loop(n->a)) parse_fail(p, "a name other than loop");
     if (!parse_skip_name(p, "in")) parse_fail(p, "'in'");
@@ -573,22 +562,19 @@ static struct node *parse_for(struct parser *p)
         parse_next(p);
         end_tag(p);
     }
-    return n;
 }
 
-static struct node *parse_set(struct parser *p)
+static void parse_set(struct parser *p, struct node *n)
 {
-    struct node *n = parse_node(p, NODE_SET);
     n->a = parse_target(p, true);
     if (parse_skip(p, '=')) {
         n->b = parse_tuple(p, false);
         end_tag(p);
-        return n;
+        return;
     }
     n->kind = NODE_SET_BLOCK;
     if (parse_skip(p, '|')) n->b = parse_filters(p, NULL);
     n->c = parse_body(p, "endset");
-    return n;
 }
 
 static struct node *parse_parameters(struct parser *p)
@@ -616,36 +602,30 @@ static struct node *parse_closed_body(struct parser *p, const char *end)
     return body;
 }
 
-static struct node *parse_macro(struct parser *p)
+static void parse_macro(struct parser *p, struct node *n)
 {
-    struct node *n = parse_node(p, NODE_MACRO);
     n->value = value_text(parse_name(p));
     n->a = parse_parameters(p);
     n->c = parse_closed_body(p, "endmacro");
-    return n;
 }
 
-static struct node *parse_call_block(struct parser *p)
+static void parse_call_block(struct parser *p, struct node *n)
 {
-    struct node *n = parse_node(p, NODE_CALL_BLOCK);
     if (parse_sees(p, '(')) n->a = parse_parameters(p);
     n->b = parse_expression(p);
     if (n->b->kind != NODE_CALL) parse_fail(p, "a call");
     n->c = parse_closed_body(p, "endcall");
-    return n;
 }
 
-static struct node *parse_filter_block(struct parser *p)
+static void parse_filter_block(struct parser *p, struct node *n)
 {
-    struct node *n = parse_node(p, NODE_FILTER_BLOCK);
     n->b = parse_filters(p, NULL);
     n->c = parse_body(p, "endfilter");
-    return n;
 }
 
-static struct node *parse_with(struct parser *p)
+static void parse_with(struct parser *p, struct node *n)
 {
-    struct node *n = parse_node(p, NODE_WITH), **end = &n->a;
+    struct node **end = &n->a;
     while (p->now.kind != LEX_BLOCK_END) {
         if (n->a) parse_expect(p, ',', "','");
         struct node *set = parse_node(p, NODE_SET);
@@ -657,50 +637,47 @@ static struct node *parse_with(struct parser *p)
         end = &set->next;
     }
     n->c = parse_body(p, "endwith");
-    return n;
 }
 
 /* transformers uses it to mark the model's text; the result is the body's text. */
-static struct node *parse_generation(struct parser *p)
+static void parse_generation(struct parser *p, struct node *n)
 {
-    struct node *n = parse_node(p, NODE_WITH);
     n->c = parse_closed_body(p, "endgeneration");
-    return n;
 }
 
-static struct node *parse_jump(struct parser *p, enum node_kind kind)
+/* break or continue */
+static void parse_jump(struct parser *p, struct node *n)
 {
-    struct node *n = parse_node(p, kind);
+    (void)n;
     if (p->n_loops == 0) heap_fail(p->heap, ERR_FORMAT, "break and continue belong in a loop");
     end_tag(p);
-    return n;
-}
-
-static struct node *parse_break(struct parser *p)
-{
-    return parse_jump(p, NODE_BREAK);
-}
-
-static struct node *parse_continue(struct parser *p)
-{
-    return parse_jump(p, NODE_CONTINUE);
 }
 
 static struct node *parse_tag(struct parser *p)
 {
     static const struct {
         const char *name;
-        struct node *(*parse)(struct parser *);
+        enum node_kind kind;
+        void (*parse)(struct parser *p, struct node *n); /* fills the node in */
     } tags[] = {
-        {"if", parse_if},           {"for", parse_for},
-        {"set", parse_set},         {"macro", parse_macro},
-        {"call", parse_call_block}, {"filter", parse_filter_block},
-        {"with", parse_with},       {"generation", parse_generation},
-        {"break", parse_break},     {"continue", parse_continue},
+        {"if", NODE_IF, parse_if},
+        {"for", NODE_FOR, parse_for},
+        {"set", NODE_SET, parse_set},
+        {"macro", NODE_MACRO, parse_macro},
+        {"call", NODE_CALL_BLOCK, parse_call_block},
+        {"filter", NODE_FILTER_BLOCK, parse_filter_block},
+        {"with", NODE_WITH, parse_with},
+        {"generation", NODE_WITH, parse_generation},
+        {"break", NODE_BREAK, parse_jump},
+        {"continue", NODE_CONTINUE, parse_jump},
     };
     struct text name = parse_name(p);
-    for (size_t i = 0; i < sizeof tags / sizeof *tags; i++)
-        if (text_is(name, tags[i].name)) return tags[i].parse(p);
+    for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) {
+        if (!text_is(name, tags[i].name)) continue;
+        struct node *n = parse_node(p, tags[i].kind);
+        tags[i].parse(p, n);
+        return n;
+    }
     heap_fail(p->heap, ERR_FORMAT, "the tag '%s' is not known", utf8_show(name.data, name.n).text);
 }
 

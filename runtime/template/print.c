@@ -48,71 +48,42 @@ static bool printable(uint32_t c)
     }
 }
 
-static void put_escaped(struct builder *b, uint32_t c, char quote)
+static void put_number(struct builder *b, uint32_t c, bool python)
 {
-    static const char named[] = "\n\r\t", letters[] = "nrt";
-    const char *at = c > 0 && c < 128 ? strchr(named, (int)c) : NULL;
-    if (at)
-        builder_printf(b, "\\%c", letters[at - named]);
-    else if (c == '\\' || c == (uint32_t)quote)
-        builder_printf(b, "\\%c", (int)c);
-    else if (c < 0x100)
+    if (python && c < 0x100)
         builder_printf(b, "\\x%02x", (unsigned)c);
     else if (c < 0x10000)
         builder_printf(b, "\\u%04x", (unsigned)c);
-    else
+    else if (python)
         builder_printf(b, "\\U%08x", (unsigned)c);
+    else
+        builder_printf(b, "\\u%04x\\u%04x", (unsigned)(0xD7C0 + (c >> 10)),
+                       (unsigned)(0xDC00 + (c & 0x3FF)));
 }
 
-static void repr_text(struct builder *b, struct text t)
+static void put_text(struct builder *b, struct text t, const struct print_style *s)
 {
+    static const char letters[] = "nrtfb";
+    const char *const named = s->python ? "\n\r\t" : "\n\r\t\f\b";
     bool single = t.n > 0 && memchr(t.data, '\'', t.n), twice = t.n > 0 && memchr(t.data, '"', t.n);
-    char quote = single && !twice ? '"' : '\'';
+    char quote = !s->python || (single && !twice) ? '"' : '\'';
     uint32_t c;
     heap_step(b->heap, t.n / 4);
     builder_printf(b, "%c", quote);
     for (size_t at = 0, length; at < t.n; at += length) {
         length = text_char(t, at, &c);
-        if (c == '\\' || c == (uint32_t)quote || !printable(c))
-            put_escaped(b, c, quote);
-        else
+        const char *name = c > 0 && c < 128 ? strchr(named, (int)c) : NULL;
+        bool plain = s->python ? printable(c) : c >= 0x20 && !(s->ascii && c > 126);
+        if (name)
+            builder_printf(b, "\\%c", letters[name - named]);
+        else if (c == '\\' || c == (uint32_t)quote)
+            builder_printf(b, "\\%c", (int)c);
+        else if (plain)
             builder_put(b, text_slice(t, at, length));
+        else
+            put_number(b, c, s->python);
     }
     builder_printf(b, "%c", quote);
-}
-
-static bool put_short_escape(struct builder *b, uint32_t c)
-{
-    static const char named[] = "\"\\\n\r\t\f\b", letters[] = "\"\\nrtfb";
-    const char *at = c > 0 && c < 128 ? strchr(named, (int)c) : NULL;
-    if (!at) return false;
-    builder_printf(b, "\\%c", letters[at - named]);
-    return true;
-}
-
-static void put_code_unit(struct builder *b, uint32_t c)
-{
-    if (c >= 0x10000) {
-        builder_printf(b, "\\u%04x", (unsigned)(0xD7C0 + (c >> 10)));
-        c = 0xDC00 + (c & 0x3FF);
-    }
-    builder_printf(b, "\\u%04x", (unsigned)c);
-}
-
-static void json_text(struct builder *b, struct text t, bool ascii)
-{
-    uint32_t c;
-    heap_step(b->heap, t.n / 4);
-    builder_puts(b, "\"");
-    for (size_t at = 0, length; at < t.n; at += length) {
-        length = text_char(t, at, &c);
-        if (put_short_escape(b, c)) continue;
-        if (c < 0x20 || (ascii && c > 126))
-            put_code_unit(b, c);
-        else
-            builder_put(b, text_slice(t, at, length));
-    }
-    builder_puts(b, "\"");
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -216,6 +187,7 @@ static bool has_json(struct value v)
 
 static void put_value(struct builder *b, struct value v, const struct print_style *s, int level)
 {
+    static const char *const names[2][2] = {{"false", "true"}, {"False", "True"}};
     heap_step(b->heap, 1);
     heap_enter(b->heap);
     if (!s->python && !has_json(v))
@@ -224,20 +196,10 @@ static void put_value(struct builder *b, struct value v, const struct print_styl
     case VALUE_ABSENT:
     case VALUE_UNDEFINED: builder_puts(b, "Undefined"); break;
     case VALUE_NONE: builder_puts(b, s->python ? "None" : "null"); break;
-    case VALUE_BOOL:
-        if (s->python)
-            builder_puts(b, v.as.truth ? "True" : "False");
-        else
-            builder_puts(b, v.as.truth ? "true" : "false");
-        break;
+    case VALUE_BOOL: builder_puts(b, names[s->python][v.as.truth]); break;
     case VALUE_INT: builder_printf(b, "%" PRId64, v.as.number); break;
     case VALUE_FLOAT: put_float(b, v.as.real, s->python); break;
-    case VALUE_TEXT:
-        if (s->python)
-            repr_text(b, v.as.text);
-        else
-            json_text(b, v.as.text, s->ascii);
-        break;
+    case VALUE_TEXT: put_text(b, v.as.text, s); break;
     case VALUE_LIST: put_list(b, v.as.list, s, level); break;
     case VALUE_DICT: put_dict(b, v.as.dict, s, level); break;
     case VALUE_LOOP:

@@ -67,6 +67,11 @@ void list_push(struct heap *h, struct list *list, struct value item)
     list->items[list->n++] = item;
 }
 
+void list_add(struct heap *h, struct list *list, const struct list *more)
+{
+    for (size_t i = 0, n = more->n; i < n; i++) list_push(h, list, more->items[i]);
+}
+
 struct dict *dict_make(struct heap *h)
 {
     return heap_take(h, 1, sizeof(struct dict));

@@ -85,6 +85,7 @@ struct value value_dict(struct dict *dict);
 
 struct list *list_make(struct heap *h, enum list_type type);
 void list_push(struct heap *h, struct list *list, struct value item);
+void list_add(struct heap *h, struct list *list, const struct list *more); /* all items of `more` */
 struct dict *dict_make(struct heap *h);
 const struct value *dict_find(struct heap *h, const struct dict *d, struct value key); /* or NULL */
 const struct value *dict_find_text(const struct dict *d, struct text key);

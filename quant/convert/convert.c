@@ -1,9 +1,14 @@
-#include "quant/convert/convert.h"
-
+/* convert: reads a Hugging Face folder (config.json, tokenizer, *.safetensors) as a source and
+ * translates its names, hyper-parameters and vocabulary to GGUF, as llama.cpp does.
+ *
+ * Families: convert_rows.c. Unknown tensors, missing tensors and tensors of another shape than the
+ * config says are refused by name: nothing is guessed. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/nearest.h"
+#include "base/str.h"
 #include "quant/convert/convert_parts.h"
 #include "quant/convert/convert_vocab.h"
 #include "quant/convert/json.h"
@@ -31,31 +36,19 @@ int convert_int_or(const struct converter *c, const char *name, int max, int oth
     return !v || cJSON_IsNull(v) ? 0 : convert_int(c, name, max, out, e);
 }
 
-/* The family whose name has the most letters at its beginning in common, or NULL. */
-static const char *nearest_family(const char *name)
-{
-    const char *nearest = NULL;
-    size_t most = 2;
-    for (size_t i = 0; name && i < convert_n_families; i++) {
-        size_t n = 0;
-        while (name[n] && name[n] == convert_families[i].name[n]) n++;
-        if (n > most) most = n, nearest = convert_families[i].name;
-    }
-    return nearest;
-}
-
 /* Names the nearest family or, if none is near, all by GGUF's shorter names. */
 static int unknown_family(const struct converter *c, const char *name, struct err *e)
 {
-    const char *nearest = nearest_family(name);
-    const struct utf8_shown shown = json_show(name ? name : "");
+    struct nearest near = nearest_to(name, strlen(name));
+    const struct utf8_shown shown = json_show(name);
     char known[512] = "";
-    if (nearest)
+    for (size_t i = 0; i < convert_n_families; i++) nearest_offer(&near, convert_families[i].name);
+    if (near.name)
         return err_set(
             e, ERR_FORMAT,
             "%s: model family \"%s\" (architectures) is not known, the nearest is %s; if "
             "the model runs as GGUF, start from that file",
-            c->config_path, shown.text, nearest);
+            c->config_path, shown.text, near.name);
     for (size_t i = 0; i < convert_n_families; i++) {
         const size_t n = strlen(known);
         const char *arch = convert_families[i].arch;
@@ -85,7 +78,7 @@ static int find_family(struct converter *c, struct err *e)
         type = json_text(c->config, "model_type");
         if (is_arch(c, "mistral4") == (type && !strcmp(type, "mistral4"))) return 0;
     }
-    return unknown_family(c, name, e);
+    return unknown_family(c, name ? name : "", e);
 }
 
 /* GGUF files of SmolLM3 do not name the layers without rotation: they are every fourth. */
@@ -207,6 +200,7 @@ static int read_config(struct converter *c, struct err *e)
                                 [Q_HEADS] = c->n_head};
     memcpy(c->dims, dims, sizeof dims);
     if (c->family->id & HYBRID) rc = convert_recurrent(c, e);
+    if (!rc && c->family->id & (WINDOWED | OLMO2)) rc = convert_windows(c, e);
     if (!rc && c->family->id == GEMMA4) rc = convert_gemma4(c, e);
     if (!rc && latent) rc = convert_latent(c, e);
     c->experts.n_dense = LAYERS_MAX;
@@ -295,16 +289,11 @@ static void part_name(const struct converter *c, const char *own, char out[NAME_
 /* Tensors of old files that are not needed, and parts for images. */
 static bool is_ignored(const struct converter *c, const char *name)
 {
-    static const char *const ends[] = {".rotary_emb.inv_freq"};
     static const char *const parts[] = {
         "vision_tower.",      "multi_modal_projector.", "model.visual.",     "model.vision_tower.",
         "model.audio_tower.", "model.embed_vision.",    "model.embed_audio."};
     char own[NAME_BYTES];
-    size_t n = strlen(name);
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        size_t m = strlen(ends[i]);
-        if (n > m && !strcmp(name + n - m, ends[i])) return true;
-    }
+    if (str_ends(name, ".rotary_emb.inv_freq")) return true;
     for (size_t i = 0; c->family->part && i < sizeof parts / sizeof *parts; i++)
         if (!strncmp(name, parts[i], strlen(parts[i]))) return true;
     own_name(c, name, own);
@@ -495,14 +484,6 @@ static int take_stack(struct converter *c, const struct convert_row *r, int laye
     return 0;
 }
 
-static int take_whole_stack(struct converter *c, const struct convert_row *r, const char *own,
-                            const char *gguf, struct err *e)
-{
-    char hf[NAME_BYTES];
-    part_name(c, own, hf);
-    return convert_stack(c, r, hf, gguf, e);
-}
-
 /* Whether the layer has the part of the row. */
 static bool is_of_layer(const struct converter *c, const struct convert_row *r, int layer)
 {
@@ -518,7 +499,7 @@ static bool is_of_layer(const struct converter *c, const struct convert_row *r, 
 static int take_tensor(struct converter *c, const struct convert_row *r, int layer, struct err *e)
 {
     const struct safetensors_tensor *t;
-    char own[NAME_BYTES], gguf[64];
+    char own[NAME_BYTES], hf[NAME_BYTES], gguf[64];
     if (!((r->needed | r->optional) & c->family->id)) return 0;
     const bool of_keys = !strncmp(r->gguf, "attn_k", 6) || !strncmp(r->gguf, "attn_v.", 7);
     if (of_keys && c->windowed.n_shared && layer >= c->n_layer - c->windowed.n_shared) return 0;
@@ -529,7 +510,8 @@ static int take_tensor(struct converter *c, const struct convert_row *r, int lay
         layer_name(c, layer, r->layers, r->hf, own);
         snprintf(gguf, sizeof gguf, "blk.%d.%s", layer, r->gguf);
     }
-    if (r->stacked) return take_whole_stack(c, r, own, gguf, e);
+    part_name(c, own, hf);
+    if (r->stacked) return convert_stack(c, r, hf, gguf, e);
     if (strchr(r->hf, '*')) return c->experts.stacked ? 0 : take_stack(c, r, layer, gguf, e);
     int rc = find_tensor(c, r, own, &t, e);
     return rc || !t ? rc : add_tensor(c, r, gguf, t, e);
@@ -672,11 +654,6 @@ static int rope_magnitude(struct converter *c, struct err *e)
     return 0;
 }
 
-static double share_default(const struct converter *c)
-{
-    return c->family->id & (GLM4 | GLM4MOE) ? 0.5 : c->family->id & DELTA ? 0.25 : 1;
-}
-
 /* Gemma 4: frequencies are those of a whole head, and only the first pairs rotate. */
 static int rope_proportional(struct converter *c, double share)
 {
@@ -688,8 +665,9 @@ static int rope_proportional(struct converter *c, double share)
 
 static int take_rope(struct converter *c, struct err *e)
 {
+    const double usual = c->family->id & (GLM4 | GLM4MOE) ? 0.5 : c->family->id & DELTA ? 0.25 : 1;
     double base = rope_number(c, "rope_theta", c->family->id == GEMMA3 ? 1e6 : 10000);
-    double share = rope_number(c, "partial_rotary_factor", share_default(c));
+    double share = rope_number(c, "partial_rotary_factor", usual);
     if (c->family->id & LATENT) share = 1; /* head_dim is what rotates */
     const char *type = json_text(c->rope, "rope_type");
     if (!type) type = json_text(c->rope, "type");
@@ -832,7 +810,7 @@ static int take_keys(struct converter *c, struct err *e)
     if (c->family->id & HYBRID) convert_recurrent_keys(c);
     if (c->dims[N_EXPERTS]) convert_experts_keys(c);
     if (c->family->id == GEMMA4) convert_gemma4_keys(c);
-    if (c->family->id & (WINDOWED | OLMO2)) return convert_windows_keys(c, e);
+    if (c->family->id & (WINDOWED | OLMO2)) convert_windows_keys(c);
     if (is_arch(c, "granite")) return granite_keys(c, e);
     return is_arch(c, "minicpm") ? minicpm_keys(c, e) : 0;
 }

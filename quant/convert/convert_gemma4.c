@@ -5,21 +5,6 @@
 
 #include "quant/convert/convert_parts.h"
 
-static int read_layer_types(struct converter *c, struct err *e)
-{
-    const cJSON *list = json_member(c->config, "layer_types"), *type;
-    int n = 0;
-    if (cJSON_GetArraySize(list) != c->n_layer)
-        return err_set(e, ERR_FORMAT, "%s: layer_types must name %d layers", c->config_path,
-                       c->n_layer);
-    cJSON_ArrayForEach(type, list)
-    {
-        const char *name = cJSON_GetStringValue(type);
-        c->windowed.layers[n++] = name && !strcmp(name, "sliding_attention");
-    }
-    return 0;
-}
-
 /* A number of layers without windows: a member of its own, or that of the first such layer in
  * per_layer_config; otherwise it stays. */
 static int read_global(const struct converter *c, const char *own, const char *name, int max,
@@ -45,10 +30,9 @@ int convert_gemma4(struct converter *c, struct err *e)
 {
     struct windowed_config *w = &c->windowed;
     int64_t n_inputs = 0, n_shared = 0;
-    int rc = read_layer_types(c, e);
     w->n_kv_head = c->n_kv_head;
     w->head_dim = c->head_dim;
-    if (!rc) rc = read_global(c, "global_head_dim", "head_dim", 1024, &c->head_dim, e);
+    int rc = read_global(c, "global_head_dim", "head_dim", 1024, &c->head_dim, e);
     if (!rc)
         rc = read_global(c, "num_global_key_value_heads", "num_key_value_heads", c->n_head,
                          &c->n_kv_head, e);

@@ -184,9 +184,9 @@ struct converter {
     struct latent_config {    /* of latent attention, where head_dim numbers rotate */
         int n_plain, n_value; /* of a head: the other numbers of a key, those of a value */
     } latent;
-    struct windowed_config {       /* of Gemma 4 */
+    struct windowed_config {
         bool layers[LAYERS_MAX];   /* which have windows */
-        int n_kv_head, head_dim;   /* theirs */
+        int n_kv_head, head_dim;   /* theirs; this and the following: of Gemma 4 */
         int n_shared;              /* the last layers, which have no keys and values */
         bool doubles_feed_forward; /* in those */
     } windowed;
@@ -228,8 +228,10 @@ int convert_latent(struct converter *c, struct err *e);
 void convert_latent_keys(struct converter *c);
 void convert_latent_heads(const struct converter *c, enum half half, struct source_tensor *t);
 
-/* The keys of families with windows; a list of layers that GGUF cannot have is refused. */
-int convert_windows_keys(struct converter *c, struct err *e);
+/* For families with windows: the layers that have one, if config.json lists them, where a list that
+ * GGUF cannot have is refused; the keys. */
+int convert_windows(struct converter *c, struct err *e);
+void convert_windows_keys(struct converter *c);
 
 /* Of Gemma 4: what differs by layer; the keys; the shapes of a layer's tensors. */
 int convert_gemma4(struct converter *c, struct err *e);

@@ -200,13 +200,12 @@ int convert_factors(struct converter *c, struct source_tensor *t, struct err *e)
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* A number for each layer, 0 for recurrent ones. */
-static void kv_heads_key(struct converter *c)
+/* A list with n for each layer of this kind, and 0 for the others. */
+static void layers_key(struct converter *c, const char *suffix, enum layers kind, int64_t n)
 {
-    int32_t heads[LAYERS_MAX];
-    for (int i = 0; i < c->n_layer; i++)
-        heads[i] = c->recurrent.kinds[i] == ATTENTION ? c->n_kv_head : 0;
-    convert_i32s(c, "attention.head_count_kv", heads, c->n_layer);
+    int32_t list[LAYERS_MAX];
+    for (int i = 0; i < c->n_layer; i++) list[i] = c->recurrent.kinds[i] == kind ? (int32_t)n : 0;
+    convert_i32s(c, suffix, list, c->n_layer);
 }
 
 static void recurrent_layers_key(struct converter *c)
@@ -217,22 +216,15 @@ static void recurrent_layers_key(struct converter *c)
     convert_bools(c, "attention.recurrent_layers", layers, n);
 }
 
-/* A number for each layer, 0 for those without a feed-forward. */
-static void feed_forward_key(struct converter *c)
-{
-    int32_t n[LAYERS_MAX];
-    for (int i = 0; i < c->n_layer; i++)
-        n[i] = c->recurrent.kinds[i] == FEED_FORWARD ? (int32_t)c->dims[FF] : 0;
-    convert_i32s(c, "feed_forward_length", n, c->n_layer);
-}
-
 void convert_recurrent_keys(struct converter *c)
 {
     const struct recurrent_config *r = &c->recurrent;
     int32_t sections[] = {11, 11, 10, 0}; /* pairs of a head by coordinate, for images */
     const cJSON *given = json_member(c->rope, "mrope_section");
-    if (c->family->id & KV_HEADS_BY_LAYER) kv_heads_key(c);
-    if (c->family->id == NEMOTRON_H) feed_forward_key(c);
+    if (c->family->id & KV_HEADS_BY_LAYER)
+        layers_key(c, "attention.head_count_kv", ATTENTION, c->n_kv_head);
+    if (c->family->id == NEMOTRON_H)
+        layers_key(c, "feed_forward_length", FEED_FORWARD, c->dims[FF]);
     if (c->family->id == LFM2) {
         convert_u32(c, "shortconv.l_cache", r->n_taps);
         return;

@@ -556,37 +556,30 @@ static cJSON *added_of_config(const cJSON *tokenizer_config)
     return tokenizer;
 }
 
-static bool is_byte_level(const cJSON *tokenizer)
-{
-    const cJSON *model = json_member(tokenizer, "model");
-    const char *type = json_text(model, "type");
-    return type && !strcmp(type, "BPE") && !json_bool(model, "byte_fallback", false);
-}
-
 static int take_vocab(struct gguf_keys *k, const char *folder, const cJSON *tokenizer, int n_vocab,
                       bool *is_spm, struct err *e)
 {
     char path[1024];
-    struct str model = {0};
+    struct str spm = {0};
+    const cJSON *model = json_member(tokenizer, "model");
+    const char *type = json_text(model, "type");
+    struct utf8_shown shown = json_show(type ? type : "none");
+    const bool bytes = type && !strcmp(type, "BPE") && !json_bool(model, "byte_fallback", false);
     snprintf(path, sizeof path, "%s/tokenizer.model", folder);
-    const bool ranked = is_ranked(tokenizer) && access(path, F_OK) != 0;
-    *is_spm =
-        ranked || !is_byte_level(tokenizer); /* with a BOS, unless the folder says otherwise */
-    if (ranked || !*is_spm) {
+    const bool has_spm = !access(path, F_OK);
+    *is_spm = !bytes; /* with a BOS, unless the folder says otherwise */
+    if (bytes || (is_ranked(tokenizer) && !has_spm)) {
         snprintf(path, sizeof path, "%s/tokenizer.json", folder);
         return convert_vocab_bpe(k, tokenizer, n_vocab, path, e);
     }
-    const char *type = json_text(json_member(tokenizer, "model"), "type");
-    struct utf8_shown shown = json_show(type ? type : "none");
-    snprintf(path, sizeof path, "%s/tokenizer.model", folder);
-    if (access(path, F_OK))
+    if (!has_spm)
         return err_set(e, ERR_FORMAT,
                        "%s: no supported tokenizer: tokenizer.json is not of the byte-level BPE "
                        "kind (found: %s) and there is no tokenizer.model; download that file too",
                        folder, shown.text);
-    int rc = file_read(path, FILE_MODEL, &model, e);
-    if (!rc) rc = convert_vocab_spm(k, str_get(&model), model.n, tokenizer, n_vocab, path, e);
-    str_release(&model);
+    int rc = file_read(path, FILE_MODEL, &spm, e);
+    if (!rc) rc = convert_vocab_spm(k, str_get(&spm), spm.n, tokenizer, n_vocab, path, e);
+    str_release(&spm);
     return rc;
 }
 

@@ -5,29 +5,26 @@
 
 #include "quant/convert/convert_parts.h"
 
-/* The layers with windows, if config.json lists them. */
-static int layers_key(struct converter *c, struct err *e)
+int convert_windows(struct converter *c, struct err *e)
 {
     const cJSON *list = json_member(c->config, "layer_types"), *type;
-    bool windowed[LAYERS_MAX];
     int n = 0;
-    if (!cJSON_IsArray(list)) return 0;
+    if (!cJSON_IsArray(list) && c->family->id != GEMMA4) return 0;
     if (cJSON_GetArraySize(list) != c->n_layer)
-        return err_set(e, ERR_FORMAT, "%s: layer_types has %d elements, expected %d",
-                       c->config_path, cJSON_GetArraySize(list), c->n_layer);
+        return err_set(e, ERR_FORMAT, "%s: layer_types must name %d layers", c->config_path,
+                       c->n_layer);
     cJSON_ArrayForEach(type, list)
     {
         const char *name = cJSON_GetStringValue(type);
-        windowed[n] = name && !strcmp(name, "sliding_attention");
-        if (!windowed[n++] && (!name || strcmp(name, "full_attention")))
+        c->windowed.layers[n] = name && !strcmp(name, "sliding_attention");
+        if (!c->windowed.layers[n++] && (!name || strcmp(name, "full_attention")))
             return err_set(e, ERR_FORMAT, "%s: layer_types[%d] is not known", c->config_path,
                            n - 1);
     }
-    convert_bools(c, "attention.sliding_window_pattern", windowed, c->n_layer);
     return 0;
 }
 
-int convert_windows_keys(struct converter *c, struct err *e)
+void convert_windows_keys(struct converter *c)
 {
     static const char *const caps[] = {"attn_logit_softcapping", "final_logit_softcapping"};
     double v;
@@ -40,6 +37,7 @@ int convert_windows_keys(struct converter *c, struct err *e)
         json_number(c->config, "rope_local_base_freq", &v))
         convert_f32(c, "rope.freq_base_swa", v);
     if (json_number(c->config, "logit_scale", &v)) convert_f32(c, "logit_scale", v);
-    bool has_window = json_int(c->config, "sliding_window", 1, INT32_MAX, &window);
-    return has_window ? layers_key(c, e) : 0;
+    if (json_int(c->config, "sliding_window", 1, INT32_MAX, &window) &&
+        cJSON_IsArray(json_member(c->config, "layer_types")))
+        convert_bools(c, "attention.sliding_window_pattern", c->windowed.layers, c->n_layer);
 }

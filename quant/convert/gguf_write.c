@@ -49,15 +49,15 @@ static void put_u64(struct str *s, uint64_t v)
     str_append(s, &v, sizeof v);
 }
 
-static void put_text(struct str *s, const char *text, size_t n)
+void gguf_keys_element(struct str *elements, const char *text, size_t n)
 {
-    put_u64(s, n);
-    str_append(s, text, n);
+    put_u64(elements, n);
+    str_append(elements, text, n);
 }
 
 static void put_key(struct gguf_keys *k, struct gguf_str key, enum gguf_type type)
 {
-    put_text(&k->bytes, key.data, key.n);
+    gguf_keys_element(&k->bytes, key.data, key.n);
     put_u32(&k->bytes, type);
     k->n++;
 }
@@ -95,7 +95,7 @@ void gguf_keys_bool(struct gguf_keys *k, const char *key, bool v)
 void gguf_keys_str(struct gguf_keys *k, const char *key, const char *text)
 {
     put_key(k, name_of(key), GGUF_STRING);
-    put_text(&k->bytes, text, strlen(text));
+    gguf_keys_element(&k->bytes, text, strlen(text));
 }
 
 void gguf_keys_array(struct gguf_keys *k, const char *key, enum gguf_type type, uint64_t n,
@@ -116,11 +116,6 @@ void gguf_keys_copy(struct gguf_keys *k, struct gguf_str key, const struct gguf_
         put_u64(&k->bytes, value->n);
     }
     str_append(&k->bytes, value->data, value->bytes);
-}
-
-void gguf_keys_element(struct str *elements, const char *text, size_t n)
-{
-    put_text(elements, text, n);
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -165,13 +160,12 @@ int gguf_write_open(struct gguf_writer **out, const char *path, bool force, stru
     int rc = gguf_write_check(path, force, e);
     if (rc) return rc;
     struct gguf_writer *w = memory_new(1, sizeof *w);
-    struct str tmp = {0}, name = {0};
+    struct str tmp = {0};
     str_printf(&tmp, "%s.tmp", path);
-    str_puts(&name, path);
     w->fd = -1;
     w->force = force;
     w->tmp = tmp.data;
-    w->path = name.data;
+    w->path = memory_copy(path);
     if (sodium_init() < 0) rc = err_set(e, ERR_FAIL, "libsodium cannot start");
     if (!rc) rc = open_tmp(w, e);
     if (rc)
@@ -209,7 +203,7 @@ int gguf_write_tensor(struct gguf_writer *w, const char *name, uint32_t type, in
     if (!fits || bytes > INT64_MAX / 2)
         return err_set(e, ERR_FORMAT, "tensor %s has a shape that %s cannot have", name, t->name);
     w->tensors = memory_more(w->tensors, w->n_tensors, &w->cap, sizeof *w->tensors);
-    put_text(&w->infos, name, strlen(name));
+    gguf_keys_element(&w->infos, name, strlen(name));
     put_u32(&w->infos, (uint32_t)n_dims);
     str_append(&w->infos, ne, (size_t)n_dims * sizeof *ne);
     put_u32(&w->infos, type);
@@ -241,7 +235,7 @@ static void make_header(const struct gguf_writer *w, const struct gguf_keys *key
     str_append(out, str_get(&last.bytes), last.bytes.n);
     gguf_keys_release(&last);
     *digests_at = out->n;
-    for (size_t i = 0; i < w->n_tensors; i++) put_text(out, none, sizeof none);
+    for (size_t i = 0; i < w->n_tensors; i++) gguf_keys_element(out, none, sizeof none);
     str_append(out, str_get(&w->infos), w->infos.n);
     while (out->n % ALIGN) str_append(out, "", 1);
 }
@@ -285,7 +279,7 @@ static int write_digests(struct gguf_writer *w, struct err *e)
     char hex[HEX_BYTES + 1];
     for (size_t i = 0; i < w->n_tensors; i++) {
         digest_hex(hex, w->tensors[i].digest);
-        put_text(&all, hex, HEX_BYTES);
+        gguf_keys_element(&all, hex, HEX_BYTES);
     }
     int rc = 0;
     if (lseek(w->fd, (off_t)w->digests_at, SEEK_SET) < 0) rc = failed(w, "written", e);

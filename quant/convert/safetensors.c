@@ -138,15 +138,6 @@ static int read_tensor(const struct file *f, const cJSON *o, const uint8_t *data
 
 /* ---- one file -------------------------------------------------------------------------------- */
 
-static struct entry *add(struct safetensors *s, const char *name)
-{
-    struct str copy = {0};
-    str_puts(&copy, name);
-    s->entries = memory_more(s->entries, s->n, &s->cap, sizeof *s->entries);
-    s->entries[s->n] = (struct entry){.name = copy.data};
-    return &s->entries[s->n++];
-}
-
 static int by_place(const void *a, const void *b)
 {
     const struct entry *x = a, *y = b;
@@ -187,7 +178,9 @@ static int read_header(struct safetensors *s, const struct file *f, const cJSON 
     cJSON_ArrayForEach(o, header)
     {
         if (!strcmp(o->string, "__metadata__")) continue;
-        struct entry *t = add(s, o->string);
+        s->entries = memory_more(s->entries, s->n, &s->cap, sizeof *s->entries);
+        struct entry *t = &s->entries[s->n++];
+        *t = (struct entry){.name = memory_copy(o->string)};
         int rc = read_tensor(f, o, f->bytes + data_at, f->n - data_at, t, e);
         if (rc) return rc;
     }
@@ -355,35 +348,29 @@ static int open_path(struct safetensors *s, const char *path, struct err *e)
     return rc;
 }
 
+/* Closes it if it could not be opened. */
+static int opened(struct safetensors *s, int rc, struct safetensors **out)
+{
+    if (rc) safetensors_close(s);
+    *out = rc ? NULL : s;
+    return rc;
+}
+
 int safetensors_open(struct safetensors **out, const char *path, struct err *e)
 {
     struct safetensors *s = memory_new(1, sizeof *s);
-    *out = NULL;
-    int rc = open_path(s, path, e);
-    if (rc)
-        safetensors_close(s);
-    else
-        *out = s;
-    return rc;
+    return opened(s, open_path(s, path, e), out);
 }
 
 int safetensors_open_bytes(struct safetensors **out, const void *bytes, size_t n, const char *name,
                            struct err *e)
 {
     struct safetensors *s = memory_new(1, sizeof *s);
-    struct str copy = {0};
-    *out = NULL;
-    str_puts(&copy, name);
-    s->n_files = 1;
-    s->files = memory_new(1, sizeof *s->files);
-    s->files[0] = (struct file){.name = copy.data, .bytes = bytes, .n = n};
+    add_file(s, name, NULL);
+    s->files[0].bytes = bytes;
+    s->files[0].n = n;
     int rc = read_file(s, &s->files[0], e);
-    if (!rc) rc = sort_entries(s, e);
-    if (rc)
-        safetensors_close(s);
-    else
-        *out = s;
-    return rc;
+    return opened(s, rc ? rc : sort_entries(s, e), out);
 }
 
 void safetensors_close(struct safetensors *s)

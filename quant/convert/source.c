@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "quant/convert/convert.h"
 #include "quant/convert/safetensors.h"
 #include "runtime/model/blocks.h"
 #include "runtime/model/gguf.h"
@@ -151,7 +150,7 @@ int source_open(struct source **out, const char *path, struct err *e)
     struct source *s = memory_new(1, sizeof *s);
     size_t n = strlen(path);
     *out = NULL;
-    s->path = memcpy(memory_new(n + 1, 1), path, n);
+    s->path = memory_copy(path);
     while (n > 1 && s->path[n - 1] == '/') s->path[--n] = 0;
     bool folder = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
     int rc;

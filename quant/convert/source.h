@@ -78,6 +78,9 @@ void source_forget(const struct source *s, const struct source_tensor *t);
 
 /* ---- for convert.c and source.c -------------------------------------------------------------- */
 
+/* Fills `s`, whose path is a Hugging Face folder. */
+int convert_open(struct source *s, struct err *e);
+
 struct source_tensor *source_add(struct source *s, const char *name);
 /* A vector of n floats that the source owns, for the caller to fill. */
 float *source_add_vector(struct source *s, const char *name, int n);

@@ -68,6 +68,13 @@ size_t utf8_join(struct utf8_join *j, const char *bytes, size_t n, bool flush, c
     return written;
 }
 
+bool utf8_is_space(uint32_t c)
+{
+    return (c >= 9 && c <= 13) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 ||
+           c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 ||
+           c == 0x202F || c == 0x205F || c == 0x3000;
+}
+
 bool utf8_hidden(uint32_t cp)
 {
     static const struct {

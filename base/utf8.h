@@ -15,6 +15,9 @@ int utf8_length(const char *s, size_t n);
 /* The code point of a character of that length (1 … 4, valid). */
 uint32_t utf8_decode(const char *s, int length);
 
+/* White space, as Python's str.isspace. */
+bool utf8_is_space(uint32_t c);
+
 /* Code points without a glyph that change how others are shown, and the controls beyond ASCII. */
 bool utf8_hidden(uint32_t c);
 

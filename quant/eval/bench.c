@@ -91,12 +91,6 @@ static int read_bandwidth(struct pool *p, int64_t *peak, double *out, struct err
     return 0;
 }
 
-/* The bandwidth of the memory that decoding reads: the GPU's or the CPU's. */
-static int bandwidth_of(struct engine *g, int64_t *peak, double *out, struct err *e)
-{
-    return g->gpu ? engine_copy_rate(g, out, e) : read_bandwidth(g->pool, peak, out, e);
-}
-
 /* ---- runs ------------------------------------------------------------------------------------ */
 
 #define PREFILL 512 /* default tokens of --prefill and --decode */
@@ -221,13 +215,6 @@ static void keep_past(struct point *p)
     p->past.cache = p->x.cache;
 }
 
-static int return_to_past(struct point *p, struct err *e)
-{
-    memcpy(p->x.cache_arena.base, p->past.bytes, p->x.cache_arena.used);
-    p->x.cache = p->past.cache;
-    return context_loaded(&p->x, e);
-}
-
 /* If all units stay and keys and values are packed alike, the tokens before a depth need not be
  * run: no kernel's speed depends on the contents of units. */
 static bool can_fill(const struct context *x)
@@ -242,7 +229,11 @@ static int go_to(struct point *p, int64_t depth, struct err *e)
 {
     struct context *x = &p->x;
     struct cost unused;
-    if (p->past.bytes && p->past.cache.n_pos == depth) return return_to_past(p, e);
+    if (p->past.bytes && p->past.cache.n_pos == depth) {
+        memcpy(x->cache_arena.base, p->past.bytes, x->cache_arena.used);
+        x->cache = p->past.cache;
+        return context_loaded(x, e);
+    }
     cache_clear(&x->cache);
     if (!can_fill(x)) return run_tokens(p, depth, x->plan.chunk, &unused, e);
     fill_units(x, (int)depth);
@@ -371,7 +362,9 @@ static int measure(struct point *p, const struct options *o, int i, int64_t *pea
         n_decode = o->bench.decode ? o->bench.decode : DECODE;
     double *bandwidth = &p->bandwidth.v[i];
     int rc = time_once(p, p->depth, n_prefill, x->plan.chunk, &p->prefill, i, e);
-    if (!rc) rc = bandwidth_of(x->engine, peak, bandwidth, e);
+    if (!rc) /* of the memory that decoding reads: the GPU's or the CPU's */
+        rc = x->engine->gpu ? engine_copy_rate(x->engine, bandwidth, e)
+                            : read_bandwidth(x->engine->pool, peak, bandwidth, e);
     if (!rc) rc = time_once(p, p->depth ? p->depth : 1, n_decode, 1, &p->decode, i, e);
     if (!rc) rc = time_ahead(p, p->depth ? p->depth : 1, n_decode, i, e);
     if (rc) return rc;

@@ -64,9 +64,7 @@ static void print_answer(void *ctx, const struct eval_answer *a)
     const struct session_opts *one = &w->one;
     struct str policy = {0};
     spell_policy(w, &policy);
-    cJSON *o = cJSON_CreateObject(), *values = cJSON_CreateArray();
-    for (int i = 0; i < a->n_values; i++)
-        cJSON_AddItemToArray(values, cJSON_CreateString(a->values[i]));
+    cJSON *o = cJSON_CreateObject();
     cJSON_AddStringToObject(o, "task", w->trial.task->name);
     cJSON_AddStringToObject(o, "policy", str_get(&policy));
     cJSON_AddStringToObject(o, "recall", recall_chooser_name(one->recall.chooser));
@@ -76,7 +74,7 @@ static void print_answer(void *ctx, const struct eval_answer *a)
     cJSON_AddNumberToObject(o, "number", a->number);
     cJSON_AddStringToObject(o, "question", a->question);
     if (!w->trial.task->forced) cJSON_AddStringToObject(o, "answer", a->answer);
-    cJSON_AddItemToObject(o, "values", values);
+    cJSON_AddItemToObject(o, "values", cJSON_CreateStringArray(a->values, a->n_values));
     cJSON_AddItemToObject(o, "recalled", eval_passages(a->recalled));
     cJSON_AddNumberToObject(o, "recall_ms", a->recalled && a->recalled->n ? a->recalled->ms : 0);
     cJSON_AddNumberToObject(o, "right", a->right);
@@ -351,12 +349,6 @@ static int collect_plans(const struct jobs *jobs, const struct options *o, struc
     return rc;
 }
 
-static int check_talk(const char *text, struct err *e)
-{
-    if (text) return task_talk_check(text, e);
-    return err_set(e, ERR_USAGE, "eval talk needs conversations: give -f FILE");
-}
-
 static int run_jobs(const struct jobs *jobs, struct engine *g, const struct options *o,
                     const char *essay, struct results *results, struct err *e)
 {
@@ -390,7 +382,9 @@ static int run_jobs(const struct jobs *jobs, struct engine *g, const struct opti
             .results = results,
             .print = o->eval.answers,
         };
-        if (j->task && !strcmp(j->task->name, "talk")) rc = check_talk(essay, e);
+        if (j->task && !strcmp(j->task->name, "talk"))
+            rc = essay ? task_talk_check(essay, e)
+                       : err_set(e, ERR_USAGE, "eval talk needs conversations: give -f FILE");
         if (!rc) rc = run_all(&w, e);
     }
     return rc;
@@ -413,13 +407,6 @@ void cmd_eval_help(struct str *out)
 
 enum { BYTES_PER_TOKEN = 3 }; /* fewer than texts have, so that memory is not underestimated */
 
-static int read_number(const char *key, const char *value, int64_t max, int64_t *out, struct err *e)
-{
-    if (options_size(value, out) && *out >= 1 && *out <= max) return 0;
-    return err_set(e, ERR_USAGE, "%s=%s: expected a whole number from 1 to %lld", key, value,
-                   (long long)max);
-}
-
 /* "facts=8" */
 static int read_key(char *text, struct job *out, struct err *e)
 {
@@ -434,22 +421,26 @@ static int read_key(char *text, struct job *out, struct err *e)
     } numbers[] = {{"facts", 64, &out->n_facts}, {"depths", 1000, &out->n_depths}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         if (strcmp(text, numbers[i].key)) continue;
-        int rc = read_number(text, value, numbers[i].max, &n, e);
+        if (!options_size(value, &n) || n < 1 || n > numbers[i].max)
+            return err_set(e, ERR_USAGE, "%s=%s: expected a whole number from 1 to %lld", text,
+                           value, (long long)numbers[i].max);
         *numbers[i].out = (int)n;
-        return rc;
+        return 0;
     }
     return err_set(e, ERR_USAGE, "a task has no key %s; known are: facts, depths", text);
 }
 
+/* name NULL: none was given. */
 static int unknown_task(const char *name, struct err *e)
 {
     struct str known = {0};
     task_names(&known);
-    int rc =
-        err_set(e, ERR_USAGE,
-                "eval %s is not known; known are: %s; a file ends in .jsonl or .json, or has a "
-                "slash in its path",
-                name, str_get(&known));
+    int rc = name ? err_set(e, ERR_USAGE,
+                            "eval %s is not known; known are: %s; a file ends in .jsonl or .json, "
+                            "or has a slash in its path",
+                            name, str_get(&known))
+                  : err_set(e, ERR_USAGE, "no task and no file given; known tasks are: %s",
+                            str_get(&known));
     str_release(&known);
     return rc;
 }
@@ -484,15 +475,9 @@ static int read_job(struct jobs *jobs, const char *argument, struct err *e)
 
 static int read_jobs(struct jobs *jobs, const struct options *o, struct err *e)
 {
-    struct str known = {0};
-    int rc = 0;
+    int rc = o->n_args ? 0 : unknown_task(NULL, e);
     *jobs = (struct jobs){.n_tokens = SAMPLE_BUDGET};
     jobs->item = memory_new((size_t)o->n_args + 1, sizeof *jobs->item);
-    task_names(&known);
-    if (o->n_args == 0)
-        rc = err_set(e, ERR_USAGE, "no task and no file given; known tasks are: %s",
-                     str_get(&known));
-    str_release(&known);
     for (int i = 0; !rc && i < o->n_args; i++) rc = read_job(jobs, o->args[i], e);
     if (!rc && o->sweep.budgets.n && o->sweep.compressions.n)
         rc = err_set(e, ERR_USAGE, "--budget and --compression set the same thing; give one");

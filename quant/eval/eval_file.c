@@ -125,11 +125,6 @@ static int say(struct asking *a, bool raw, struct err *e)
     return rc;
 }
 
-static bool keeps_prompt(const struct plan_opts *p)
-{
-    return p->policy.row && p->policy.row->scorer == POLICY_KEEP_ALL;
-}
-
 static struct session_opts item_opts(const struct asking *a)
 {
     const struct eval_file *f = a->f;
@@ -145,7 +140,8 @@ static struct session_opts item_opts(const struct asking *a)
         int64_t budget = a->n_tokens / f->compression;
         o.plan.budget = budget < PLAN_BUDGET_MIN ? PLAN_BUDGET_MIN : (int)budget;
     }
-    if (o.plan.policy.context < 0 && keeps_prompt(&o.plan)) {
+    const struct policy *row = o.plan.policy.row;
+    if (o.plan.policy.context < 0 && row && row->scorer == POLICY_KEEP_ALL) {
         /* turns add the template's marks and a reply to each piece */
         int64_t room = f->as == EVAL_AS_PROMPT ? 0 : a->n_tokens / 2;
         int64_t all = a->n_tokens + room + 4 * TEMPLATE_ROOM + o.max_tokens +
@@ -171,13 +167,6 @@ static int ask(struct asking *a, struct outcome *out, struct err *e)
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
-static cJSON *strings(const struct item_strings *s)
-{
-    cJSON *list = cJSON_CreateArray();
-    for (int i = 0; i < s->n; i++) cJSON_AddItemToArray(list, cJSON_CreateString(s->item[i]));
-    return list;
-}
-
 static cJSON *make_line(const struct item *it, const char *answer, const struct outcome *out)
 {
     cJSON *o = cJSON_CreateObject();
@@ -187,7 +176,7 @@ static cJSON *make_line(const struct item *it, const char *answer, const struct 
     cJSON_AddStringToObject(o, "metric", it->metric->name);
     cJSON_AddNumberToObject(o, "score", out->score);
     cJSON_AddStringToObject(o, "prediction", answer);
-    cJSON_AddItemToObject(o, "answers", strings(&it->answers));
+    cJSON_AddItemToObject(o, "answers", cJSON_CreateStringArray(it->answers.item, it->answers.n));
     cJSON_AddNumberToObject(o, "n_tokens", out->n_tokens);
     results_put_cost(o, &out->cost);
     return o;
@@ -197,18 +186,11 @@ static cJSON *make_line(const struct item *it, const char *answer, const struct 
 
 static void count(struct eval_file_result *r, const struct item *it, const struct outcome *o)
 {
-    const struct eval_cost before = r->cost;
     double n = (double)r->all.scores.n + 1;
     judge_add(&r->all.scores, o->score);
     if (it->group.n) judge_add(&group_named(r, str_get(&it->group))->scores, o->score);
     r->length += (o->n_tokens - r->length) / n;
-    r->cost = o->cost;
-    r->cost.n_units = before.n_units + (o->cost.n_units - before.n_units) / n;
-    r->cost.prefill_tok_s =
-        before.prefill_tok_s + (o->cost.prefill_tok_s - before.prefill_tok_s) / n;
-    r->cost.decode_tok_s = before.decode_tok_s + (o->cost.decode_tok_s - before.decode_tok_s) / n;
-    if (before.cache_bytes > r->cost.cache_bytes) r->cost.cache_bytes = before.cache_bytes;
-    if (before.peak_bytes > r->cost.peak_bytes) r->cost.peak_bytes = before.peak_bytes;
+    eval_cost_add(&r->cost, o->cost, n);
     r->metric = it->metric->name;
 }
 

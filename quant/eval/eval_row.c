@@ -70,61 +70,34 @@ static void print_json(const struct eval_row *r)
     report_json(o);
 }
 
-/* No value contains a quote; a policy with keys has commas. */
-static void csv_head(struct str *line)
-{
-    for (int i = 0; i < N_COLUMNS; i++) str_printf(line, "%s%s", i ? "," : "", columns[i].key);
-}
-
-static void csv_row(const struct eval_row *r, struct str *line)
-{
-    for (int i = 0; i < N_COLUMNS; i++) {
-        const struct column *c = &columns[i];
-        if (i) str_puts(line, ",");
-        if (c->kind == TEXT)
-            str_printf(line, strchr(text(c, r), ',') ? "\"%s\"" : "%s", text(c, r));
-        else if (!absent(c, r))
-            str_printf(line, "%.*f", c->digits ? c->digits + 1 : 0, number(c, r));
-    }
-}
-
-static void table_head(struct str *line)
-{
-    for (int i = 0; i < N_COLUMNS; i++)
-        if (columns[i].width) str_printf(line, "%*s ", columns[i].width, columns[i].key);
-}
-
-static void table_row(const struct eval_row *r, struct str *line)
-{
-    for (int i = 0; i < N_COLUMNS; i++) {
-        const struct column *c = &columns[i];
-        if (!c->width) continue;
-        if (c->kind == TEXT)
-            str_printf(line, "%*s ", c->width, text(c, r));
-        else if (absent(c, r))
-            str_printf(line, "%*s ", c->width, "-");
-        else
-            str_printf(line, "%*.*f ", c->width, c->digits, number(c, r));
-    }
-}
-
-static void print_columns(const struct eval_row *r, bool csv, bool first)
+/* r NULL: the names of the columns. No value contains a quote; a policy with keys has commas. */
+static void print_columns(const struct eval_row *r, bool csv)
 {
     struct str line = {0};
-    if (first) {
-        (csv ? csv_head : table_head)(&line);
-        report_line("%s", str_get(&line));
-        str_clear(&line);
+    for (int i = 0; i < N_COLUMNS; i++) {
+        const struct column *c = &columns[i];
+        const int width = csv ? 0 : c->width, digits = c->digits + (csv && c->digits);
+        const char *s = !r ? c->key : c->kind == TEXT ? text(c, r) : NULL;
+        if (!csv && !width) continue;
+        if (csv && i) str_puts(&line, ",");
+        if (s)
+            str_printf(&line, csv && strchr(s, ',') ? "\"%*s\"" : "%*s", width, s);
+        else if (absent(c, r))
+            str_printf(&line, "%*s", width, csv ? "" : "-");
+        else
+            str_printf(&line, "%*.*f", width, digits, number(c, r));
+        if (!csv) str_puts(&line, " ");
     }
-    (csv ? csv_row : table_row)(r, &line);
     report_line("%s", str_get(&line));
     str_release(&line);
 }
 
 void eval_row_print(const struct eval_row *r, enum eval_form form, bool first)
 {
-    if (form == EVAL_JSON)
+    if (form == EVAL_JSON) {
         print_json(r);
-    else
-        print_columns(r, form == EVAL_CSV, first);
+        return;
+    }
+    if (first) print_columns(NULL, form == EVAL_CSV);
+    print_columns(r, form == EVAL_CSV);
 }

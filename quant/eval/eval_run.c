@@ -80,14 +80,6 @@ struct eval_cost eval_cost_of(const struct session *s)
     return c;
 }
 
-static int feed(struct run *r, const struct task_step *step, struct err *e)
-{
-    int64_t t0 = system_clock_ns();
-    int rc = eval_tell(r->session, step->user, step->assistant, e);
-    r->read_ns += system_clock_ns() - t0;
-    return rc;
-}
-
 static void count_answer(struct run *r, const struct task_step *q, double right, double nats)
 {
     r->right += right;
@@ -128,8 +120,10 @@ static int talk(struct run *r, struct err *e)
     struct task_step step;
     int rc = 0;
     for (session_stats(r->session, &st); !rc && task_next(r->script, st.n_tokens, &step);) {
-        rc = step.assistant ? feed(r, &step, e) : ask(r, &step, e);
-        int64_t before = st.n_tokens;
+        const int64_t t0 = system_clock_ns(), before = st.n_tokens;
+        rc =
+            step.assistant ? eval_tell(r->session, step.user, step.assistant, e) : ask(r, &step, e);
+        if (step.assistant) r->read_ns += system_clock_ns() - t0;
         session_stats(r->session, &st);
         if (step.assistant) r->n_read += st.n_tokens - before;
     }
@@ -357,12 +351,6 @@ static cJSON *seed_line(const struct seed_result *s)
     return o;
 }
 
-static struct seed_result read_seed(const cJSON *line)
-{
-    return (struct seed_result){results_number(line, "right"), results_number(line, "n_asked"),
-                                results_number(line, "nats"), results_cost(line)};
-}
-
 static int run_seed(const struct eval_run *t, int i, struct seed_result *s, struct err *e)
 {
     struct run r = {.trial = t};
@@ -380,13 +368,14 @@ static int run_seed(const struct eval_run *t, int i, struct seed_result *s, stru
     return rc;
 }
 
-/* The speeds become means over n seeds. */
-static void add_cost(struct eval_cost *sum, struct eval_cost c, double n)
+void eval_cost_add(struct eval_cost *all, struct eval_cost c, double n)
 {
-    c.prefill_tok_s = sum->prefill_tok_s + c.prefill_tok_s / n;
-    c.decode_tok_s = sum->decode_tok_s + c.decode_tok_s / n;
-    if (c.peak_bytes < sum->peak_bytes) c.peak_bytes = sum->peak_bytes;
-    *sum = c;
+    c.n_units = all->n_units + (c.n_units - all->n_units) / n;
+    c.prefill_tok_s = all->prefill_tok_s + (c.prefill_tok_s - all->prefill_tok_s) / n;
+    c.decode_tok_s = all->decode_tok_s + (c.decode_tok_s - all->decode_tok_s) / n;
+    if (c.cache_bytes < all->cache_bytes) c.cache_bytes = all->cache_bytes;
+    if (c.peak_bytes < all->peak_bytes) c.peak_bytes = all->peak_bytes;
+    *all = c;
 }
 
 int eval_run_once(const struct eval_run *t, struct eval_result *out, struct err *e)
@@ -400,7 +389,9 @@ int eval_run_once(const struct eval_run *t, struct eval_result *out, struct err 
         const cJSON *known = results_find(t->results, t->run, seed);
         int rc = 0;
         if (known)
-            s = read_seed(known);
+            s = (struct seed_result){results_number(known, "right"),
+                                     results_number(known, "n_asked"),
+                                     results_number(known, "nats"), results_cost(known)};
         else
             rc = run_seed(t, i, &s, e);
         if (!rc && !known) rc = results_add(t->results, t->run, seed, seed_line(&s), e);
@@ -408,7 +399,7 @@ int eval_run_once(const struct eval_run *t, struct eval_result *out, struct err 
         judge_add(&accuracy, s.n_asked > 0 ? s.right / s.n_asked : 0);
         out->right += s.right;
         out->n_asked += (int64_t)s.n_asked;
-        add_cost(&out->cost, s.cost, n);
+        eval_cost_add(&out->cost, s.cost, i + 1);
         nats += s.nats / n;
     }
     out->accuracy = accuracy.mean;

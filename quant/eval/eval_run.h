@@ -66,5 +66,7 @@ struct cJSON *eval_passages(const struct session_recalled *r);
 struct session_sink eval_sink(struct str *answer);
 int eval_tell(struct session *s, const char *user, const char *assistant, struct err *e);
 struct eval_cost eval_cost_of(const struct session *s);
+/* Adds the cost of one more of n: means, but the most of the bytes. */
+void eval_cost_add(struct eval_cost *all, struct eval_cost c, double n);
 
 #endif

@@ -89,8 +89,8 @@ int results_open(struct results **out, const char *path, struct err *e)
 {
     struct results *r = memory_new(1, sizeof *r);
     off_t size = 0;
-    r->path = strdup(path);
-    r->fd = r->path ? open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644) : -1;
+    r->path = memory_copy(path);
+    r->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644);
     int rc = r->fd < 0 ? err_set(e, ERR_FAIL, "%s: %s", path, strerror(errno)) : 0;
     if (!rc) rc = cut_open_line(r, &size, e);
     if (!rc && size) rc = read_lines(r, e);

@@ -129,9 +129,8 @@ bool task_next(struct task_run *s, int64_t n_tokens, struct task_step *out)
     }
     if (n_tokens < s->args.length) {
         str_clear(&s->user);
-        str_clear(&s->assistant);
-        *out = (struct task_step){0};
-        s->filler(s, out);
+        const char *reply = s->filler(s);
+        *out = (struct task_step){.user = str_get(&s->user), .assistant = reply};
         return true;
     }
     return task_any_question(s, s->n_early + s->n_asked++, out);
@@ -195,18 +194,16 @@ void task_essay(struct task_run *s, const char *needle, struct str *out)
     }
 }
 
-void task_fill_noise(struct task_run *s, struct task_step *out)
+const char *task_fill_noise(struct task_run *s)
 {
     task_noise(s, NULL, &s->user);
-    out->user = str_get(&s->user);
-    out->assistant = "Okay, I have read it.";
+    return "Okay, I have read it.";
 }
 
-void task_fill_essay(struct task_run *s, struct task_step *out)
+const char *task_fill_essay(struct task_run *s)
 {
     task_essay(s, NULL, &s->user);
-    out->user = str_get(&s->user);
-    out->assistant = "Okay, I have read it.";
+    return "Okay, I have read it.";
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -242,7 +239,6 @@ void task_close(struct task_run *s)
         for (int i = 0; i < s->questions[q].n_values; i++) str_release(&s->questions[q].values[i]);
     }
     str_release(&s->user);
-    str_release(&s->assistant);
     words_close(s->recall);
     free(s);
 }

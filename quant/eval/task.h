@@ -92,9 +92,9 @@ struct task_run {
     struct task_question questions[TASK_QUESTIONS_MAX];
     int n_early; /* questions that are asked by turns */
     int n_questions, n_asked;
-    void (*filler)(struct task_run *s, struct task_step *out);
-    struct str user, assistant; /* buffers for the filler */
-    struct recall *recall;      /* source of small talk and sentences */
+    const char *(*filler)(struct task_run *s); /* puts a turn into `user`; returns the reply */
+    struct str user;
+    struct recall *recall; /* source of small talk and sentences */
     size_t essay_at;
     int last; /* used by families: the last word, the last line */
 };
@@ -124,9 +124,9 @@ struct str *task_value(struct task_question *q);
 void task_sentence(struct task_run *s, struct str *out); /* of the essay, which begins again */
 void task_noise(struct task_run *s, const char *needle, struct str *out);
 void task_essay(struct task_run *s, const char *needle, struct str *out);
-void task_fill_noise(struct task_run *s, struct task_step *out);
-void task_fill_essay(struct task_run *s, struct task_step *out);
-void task_fill_small_talk(struct task_run *s, struct task_step *out);
+const char *task_fill_noise(struct task_run *s);
+const char *task_fill_essay(struct task_run *s);
+const char *task_fill_small_talk(struct task_run *s);
 
 void task_write_recall(struct task_run *s);
 void task_write_scatter(struct task_run *s);

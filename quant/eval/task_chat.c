@@ -2,11 +2,11 @@
 #include "quant/eval/task.h"
 #include "quant/eval/task_words.h"
 
-void task_fill_small_talk(struct task_run *s, struct task_step *out)
+const char *task_fill_small_talk(struct task_run *s)
 {
     const struct words_turn *t = words_filler(s->recall);
-    out->user = t->user;
-    out->assistant = t->assistant;
+    str_puts(&s->user, t->user);
+    return t->assistant;
 }
 
 static void tell(struct task_run *s, double depth, const struct words_turn *t)

@@ -103,11 +103,10 @@ static void list(struct task_run *s, const char *key, const char *value, struct 
     }
 }
 
-static void fill_list(struct task_run *s, struct task_step *out)
+static const char *fill_list(struct task_run *s)
 {
     list(s, NULL, NULL, &s->user);
-    out->user = str_get(&s->user);
-    out->assistant = "Noted.";
+    return "Noted.";
 }
 
 void task_write_kv(struct task_run *s)

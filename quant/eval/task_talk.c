@@ -134,7 +134,7 @@ static bool repeated_line(const char *at, int i, struct line *out)
     return false;
 }
 
-static void fill_repeating(struct task_run *s, struct task_step *out)
+static const char *fill_repeating(struct task_run *s)
 {
     struct line l;
     if (!repeated_line(conversation_of(s), s->last, &l)) {
@@ -143,8 +143,7 @@ static void fill_repeating(struct task_run *s, struct task_step *out)
     }
     s->last++;
     put(&s->user, &l);
-    out->user = str_get(&s->user);
-    out->assistant = "I see.";
+    return "I see.";
 }
 
 void task_write_talk(struct task_run *s)

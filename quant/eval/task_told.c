@@ -118,17 +118,12 @@ static const struct kind {
 
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
-/* The i-th word of the half that this task may draw from. */
-static const char *word_of(struct task_run *s, const struct kind *k, bool heldout)
-{
-    return k->words[2 * task_below(s, k->n_words / 2) + heldout];
-}
-
+/* heldout: from the other half of the words. */
 static void draw_value(struct task_run *s, const struct kind *k, bool heldout, struct str *out)
 {
     if (k->n_digits) task_digits(s, k->n_digits, out);
     for (int i = 0, n = 0; k->words && n < (k->list ? 2 : 1); i++) {
-        const char *word = word_of(s, k, heldout);
+        const char *word = k->words[2 * task_below(s, k->n_words / 2) + heldout];
         if (out->n && strstr(str_get(out), word)) continue;
         str_printf(out, "%s%s", n == 0 ? "" : " and ", word);
         n++;
@@ -143,15 +138,14 @@ static int take_kind(int *order, int n, size_t i)
     return kind;
 }
 
-static void fill(struct task_run *s, struct task_step *out)
+static const char *fill(struct task_run *s)
 {
     const struct words_turn *talk = s->args.essay ? NULL : words_filler(s->recall);
     if (talk)
         str_printf(&s->user, "%s %s", talk->user, talk->assistant);
     else
         task_sentence(s, &s->user);
-    out->user = str_get(&s->user);
-    out->assistant = "";
+    return "";
 }
 
 static void write_told(struct task_run *s, bool heldout)

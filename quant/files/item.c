@@ -18,26 +18,10 @@ void item_strings_add(struct item_strings *s, const char *text, size_t n)
     s->item[s->n++] = copy;
 }
 
-static void strings_clear(struct item_strings *s)
-{
-    while (s->n) free((char *)(uintptr_t)s->item[--s->n]);
-}
-
 static void strings_release(struct item_strings *s)
 {
-    strings_clear(s);
+    while (s->n) free((char *)(uintptr_t)s->item[--s->n]);
     free(s->item);
-    *s = (struct item_strings){0};
-}
-
-void item_clear(struct item *it)
-{
-    struct str *texts[] = {&it->id,    &it->group,  &it->before, &it->context,
-                           &it->after, &it->prefix, &it->system};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) str_clear(texts[i]);
-    strings_clear(&it->turns);
-    strings_clear(&it->answers);
-    it->metric = NULL;
 }
 
 void item_release(struct item *it)
@@ -47,6 +31,7 @@ void item_release(struct item *it)
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) str_release(texts[i]);
     strings_release(&it->turns);
     strings_release(&it->answers);
+    *it = (struct item){0};
 }
 
 double item_score(const struct item *it, const char *prediction)

@@ -20,7 +20,7 @@ struct item_strings { /* zero-initialise */
 };
 void item_strings_add(struct item_strings *s, const char *text, size_t n); /* copies */
 
-struct item {                          /* zero-initialise; item_clear between two uses */
+struct item {                          /* zero-initialise */
     int64_t line;                      /* of its record in the file, from 1 */
     int number;                        /* in the file, from 1 */
     struct str id, group;              /* group "": none */
@@ -35,7 +35,6 @@ struct item {                          /* zero-initialise; item_clear between tw
     bool raw; /* the prompt is not put into a chat template */
 };
 
-void item_clear(struct item *it);
 void item_release(struct item *it);
 
 /* Cuts the prompt to at most n_tokens tokens: those in its middle leave the context, as in

@@ -39,13 +39,6 @@ static bool is_word(uint32_t c)
     return c == '_' || is_letter(c) || (k >= UTF8PROC_CATEGORY_ND && k <= UTF8PROC_CATEGORY_NO);
 }
 
-static bool is_space(uint32_t c)
-{
-    return (c >= 9 && c <= 13) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 ||
-           c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 ||
-           c == 0x202F || c == 0x205F || c == 0x3000;
-}
-
 static bool is_punctuation(uint32_t c)
 {
     return c > 0 && c < 128 && strchr("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", (int)c);
@@ -96,7 +89,7 @@ static void normalize(const char *s, struct str *out)
         uint32_t c = next(&at);
         if (is_punctuation(c)) continue;
         if (!is_word(c)) end_run(out, run);
-        put(out, is_space(c) ? ' ' : c);
+        put(out, utf8_is_space(c) ? ' ' : c);
         if (!is_word(c)) run = out->n;
     }
     end_run(out, run);

@@ -154,7 +154,7 @@ static int fill(const cJSON *record, struct item *out, struct err *e)
 int questions_next(struct questions *q, struct item *out, struct err *e)
 {
     cJSON *record;
-    item_clear(out);
+    item_release(out);
     int rc = records_next(&q->records, &record, e);
     if (rc <= 0) return rc;
     out->line = q->records.line;

@@ -30,7 +30,7 @@ static struct value filter_title(struct call *c)
         length = text_char(t, at, &u);
         enum text_case to = begins ? TEXT_UPPER : TEXT_LOWER;
         builder_put(&b, text_to_case(c->heap, text_slice(t, at, length), to));
-        begins = text_is_blank(u) || (u < 128 && u > 0 && strchr("-({[<", (int)u));
+        begins = utf8_is_space(u) || (u < 128 && u > 0 && strchr("-({[<", (int)u));
     }
     return value_text(builder_end(&b));
 }

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 void lexer_init(struct lexer *l, struct heap *h, const char *source, size_t n)
 {
     char *clean = heap_take(h, n + 1, 1);
@@ -39,7 +41,7 @@ static void skip_blanks(struct lexer *l)
     uint32_t c;
     while (l->at < l->source.n) {
         size_t length = text_char(l->source, l->at, &c);
-        if (!text_is_blank(c)) return;
+        if (!utf8_is_space(c)) return;
         advance(l, l->at + length);
     }
 }

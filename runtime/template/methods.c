@@ -2,6 +2,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#include "base/utf8.h"
 #include "runtime/template/eval.h"
 
 static struct text self(struct call *c)
@@ -20,7 +21,7 @@ static struct value split_blanks(struct call *c, int64_t limit)
         size_t end = 0, length = 0;
         for (; end < t.n; end += length) {
             length = text_char(t, end, &u);
-            if (text_is_blank(u)) break;
+            if (utf8_is_space(u)) break;
         }
         if (limit-- == 0) end = t.n;
         list_push(c->heap, parts, value_text(text_slice(t, 0, end)));
@@ -227,7 +228,7 @@ static struct value method_all_are(struct call *c)
     for (size_t at = 0; at < t.n;) {
         at += text_char(t, at, &u);
         if (!((c->how & ALPHA && is_alpha(u)) || (c->how & DIGIT && is_digit(u)) ||
-              (c->how & SPACE && text_is_blank(u))))
+              (c->how & SPACE && utf8_is_space(u))))
             return value_bool(false);
     }
     return value_bool(t.n > 0);

@@ -70,13 +70,6 @@ size_t text_offset(struct text t, size_t index)
     return at;
 }
 
-bool text_is_blank(uint32_t c)
-{
-    return (c >= 9 && c <= 13) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 ||
-           c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 ||
-           c == 0x202F || c == 0x205F || c == 0x3000;
-}
-
 /* ---- searching ------------------------------------------------------------------------------- */
 
 size_t text_find(struct text t, struct text what, size_t from)
@@ -100,7 +93,7 @@ size_t text_find_last(struct heap *h, struct text t, struct text what)
 static bool stripped(uint32_t c, const struct text *chars)
 {
     uint32_t one;
-    if (!chars) return text_is_blank(c);
+    if (!chars) return utf8_is_space(c);
     for (size_t at = 0; at < chars->n;) {
         at += text_char(*chars, at, &one);
         if (one == c) return true;

@@ -44,8 +44,6 @@ size_t text_find_last(struct heap *h, struct text t, struct text what);
 struct text text_strip(struct heap *h, struct text t, const struct text *chars, bool left,
                        bool right);
 
-bool text_is_blank(uint32_t c); /* str.isspace */
-
 enum text_case { TEXT_UPPER, TEXT_LOWER, TEXT_CAPITALIZE, TEXT_TITLE };
 struct text text_to_case(struct heap *h, struct text t, enum text_case to);
 

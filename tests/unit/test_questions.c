@@ -157,7 +157,7 @@ TEST(a_long_prompt_loses_its_middle)
     assert_non_null(strstr(it.context.data, "w1 "));
     assert_null(strstr(it.context.data, "w150 "));
     assert_non_null(strstr(it.context.data, "w299 "));
-    item_clear(&it);
+    item_release(&it);
     str_puts(&it.context, "short");
     ok(item_cut(&it, t, 400, &err));
     assert_string_equal(str_get(&it.context), "short");

@@ -287,8 +287,8 @@ fuzz-run: $(call programs,$(FUZZERS)) $(B)/tests/fuzz/make_seeds
 
 # ---- speed ---------------------------------------------------------------------------------------
 
-# Registers, spills and instructions per matrix instruction of every kernel for every target, and the
-# speed that follows: as a table, or compared with kernels/cuda/report.txt, which is that table.
+# Registers, spills and instructions per matrix instruction of every kernel for every target: as a
+# table, or compared with kernels/cuda/report.txt, which is that table.
 cuda-report check-cuda: $(if $(filter 0,$(CUDA)),,$(CU)/device.ptx)
 	@$(if $^,PTXAS='$(dir $(NVCC))ptxas' PTX='$<' tests/emu/cuda_report.sh $(if $(filter check-cuda,$@),kernels/cuda/report.txt),echo 'skip: nvcc is missing or CUDA=0'; echo '0 passed, 0 failed, 1 skipped')
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The pages against the program: commands, options, policies, families and links that README and docs name.
+# The pages against the program: commands, options, policies and families that README and docs name.
 . "$(dirname "$0")/lib.sh"
 here=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$here" || exit 1
@@ -46,12 +46,4 @@ for family in $(cat runtime/model/families/*.c | sed -n 's/.*\.arch = "\([^"]*\)
     if grep -qiE "[^a-z0-9]$family([^a-z0-9]|$)" README.md; then ok; else no "README.md does not name family $family"; fi
 done
 equal "rows that families.py writes" "$(sed -n 's/^@kind("\([^"]*\)".*/\1/p' quant/eval/families.py)" "$rows"
-
-# ---- links between pages
-for page in $pages; do
-    for link in $(grep -oE '\]\([^)#: ]+[)#]' "$page" | sed 's/^](//; s/.$//'); do
-        [ -e "$(dirname "$page")/$link" ] || no "$page links to $link, which is not there"
-    done
-done
-ok
 finish

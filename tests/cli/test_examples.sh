@@ -165,9 +165,4 @@ for page in $pages; do
     while read -r link; do [ -e "$(dirname "$page")/$link" ] || no "$page: there is no $link"; done <"$T/links"
     ok
 done
-
-# ---- README names every command
-for c in $("$RETAIN" complete "" | cut -f 1); do
-    if grep -q "^|.*[\`\ ]$c\`.*|" README.md; then ok; else no "README.md does not name $c"; fi
-done
 finish

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Assembles the PTX that is part of the program, lowered for CUDA 12 drivers, for every target, and
 # prints a table: registers of each kernel, bytes it spills, and, where it has matrix instructions,
-# instructions of its hot loop per matrix instruction (sass.awk). Then what the matrix kernels reach
-# when three of four issue slots are used. Fails when the PTX does not assemble or a kernel spills.
+# instructions of its hot loop per matrix instruction (sass.awk). tests/gpu/model.py predicts speeds
+# from them. Fails when the PTX does not assemble or a kernel spills.
 #
 # cuda_report.sh TABLE compares with a table printed before: more registers, spills or instructions
 # (by 1 %) are a failure. Numbers of another compiler are not compared. PTXAS, PTX: see tests.mk.
@@ -49,7 +49,7 @@ awk -v targets="$targets" -v version="$version" '
         if (!($1 in seen)) { seen[$1] = 1; order[++n_kernels] = $1 }
         cell[$1, $2] = $3 ($4 ? "+" $4 : ""); next
     }
-    $6 { cell[$1, $2] = cell[$1, $2] sprintf("/%.1f", $5 / $6); slots[$1, $2] = $5 / $6 }
+    $6 { cell[$1, $2] = cell[$1, $2] sprintf("/%.1f", $5 / $6) }
     END {
         print "Registers, + bytes spilled, / instructions per matrix instruction; ptxas " version
         n = split(targets, sm, " ")
@@ -59,25 +59,6 @@ awk -v targets="$targets" -v version="$version" '
         for (k = 1; k <= n_kernels; k++) {
             printf "%-20s", order[k]
             for (i = 1; i <= n; i++) printf " %9s", cell[order[k], sm[i]]
-            print ""
-        }
-        # processors, GHz, dense int8 TOPS of the matrix units (of Hopper without wgmma)
-        device[1] = "89 4090 128 2.52 660"; device[2] = "90 H200 132 1.98 1187"
-        device[3] = "87 AGX-Orin 16 1.30 85"; device[4] = "110 AGX-Thor 20 1.57 517"
-        print "\nint8 TOPS, predicted: min(matrix units, 0.75 issue slots)"
-        printf "%-20s", "kernel"
-        for (d = 1; d <= 4; d++) { split(device[d], f, " "); printf " %9s", f[2] }
-        print ""
-        for (k = 1; k <= n_kernels; k++) {
-            if (order[k] !~ /^matmul_q|^score_q8/) continue
-            printf "%-20s", order[k]
-            for (d = 1; d <= 4; d++) {
-                split(device[d], f, " ")
-                s = slots[order[k], f[1]]
-                ops = order[k] ~ /_q6/ ? 4096 : 8192 # of a group of 32: q6 takes two
-                t = s ? 0.75 * 4 / s * ops * f[3] * f[4] / 1000 : 0
-                printf " %9.0f", t < f[5] ? t : f[5]
-            }
             print ""
         }
     }' "$work/registers" "$work/instructions" >"$work/table"
@@ -97,10 +78,8 @@ awk '
         }
         return 0
     }
-    FNR == 1 { part = 0 }
-    NF == 0 { part = 2 } # the predicted speeds follow from the rest
-    $1 == "kernel" { part++; for (i = 2; i <= NF; i++) head[i] = $i; next }
-    part != 1 || NF < 2 { next }
+    FNR == 1 { next } # the title
+    $1 == "kernel" { for (i = 2; i <= NF; i++) head[i] = $i; next }
     NR == FNR { for (i = 2; i <= NF; i++) before[$1, head[i]] = $i; next }
     {
         bad = 0

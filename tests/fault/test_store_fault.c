@@ -1,51 +1,16 @@
-/* The store under a failing disk (disk.h: in each step of a scenario the n-th operation of a kind
- * fails, for n = 1, 2, … until the step passes without a failure), a process that is killed, and a
- * power cut. */
-
-#include "tests/test.h"
-
-#include <signal.h>
-#include <sqlite3.h>
-#include <sys/wait.h>
+/* The store under a failing disk (disk.h): in each step of a scenario the n-th operation of a kind
+ * fails, for n = 1, 2, … until the step passes without a failure. */
 
 #include "base/file.h"
-#include "base/str.h"
-#include "store/store.h"
 #include "tests/fault/disk.h"
+#include "tests/unit/store_kit.h"
 
 /* ---- contents of a file ---------------------------------------------------------------------- */
 
-static int note_message(void *ctx, const struct store_message *m)
-{
-    str_printf(ctx, "message %lld %d %s", (long long)m->seq, (int)m->role, m->text);
-    for (size_t i = 0; i < m->n_tokens; i++) str_printf(ctx, " %d", m->tokens[i]);
-    str_puts(ctx, "\n");
-    return 0;
-}
-
-static int note_tail(void *ctx, const struct store_tail *t)
-{
-    str_printf(ctx, "tail %lld %d %.*s %zu\n", (long long)t->position, t->token, (int)t->n_text,
-               (const char *)t->text, t->n_units);
-    return 0;
-}
-
-static int note_segment(void *ctx, const struct store_segment *g)
+static int note_size(void *ctx, const struct store_segment *g)
 {
     str_printf(ctx, "segment %d %lld %d %zu\n", g->layer, (long long)g->seq, (int)g->kind,
                g->n_bytes);
-    return 0;
-}
-
-static int note_checkpoint(void *ctx, const struct store_checkpoint *c)
-{
-    str_printf(ctx, "checkpoint %lld %lld\n", (long long)c->seq, (long long)c->n_run);
-    return 0;
-}
-
-static int note_hit(void *ctx, const struct store_hit *h)
-{
-    str_printf(ctx, "found %lld %s\n", (long long)h->seq, h->snippet);
     return 0;
 }
 
@@ -63,7 +28,7 @@ static int note_conversation(void *ctx, const struct store_conversation *c)
                (long long)c->n_turns, (long long)c->n_tokens, (long long)c->cache_bytes);
     int rc = store_message_each(d->s, c->id, note_message, d->out, d->e);
     if (rc == 0) rc = store_tail_each(d->s, c->id, note_tail, d->out, d->e);
-    if (rc == 0) rc = store_segment_each(d->s, c->id, -1, note_segment, d->out, d->e);
+    if (rc == 0) rc = store_segment_each(d->s, c->id, -1, note_size, d->out, d->e);
     if (rc == 0) rc = store_checkpoint_each(d->s, c->id, note_checkpoint, d->out, d->e);
     if (rc == 0) rc = store_state_get(d->s, c->id, &state, d->e);
     if (rc == 0) str_printf(d->out, "state %s\n", state);
@@ -88,7 +53,7 @@ struct life {
     struct str seen; /* the rows that the last step read */
 };
 
-static int say(struct life *l, enum chat_role role, const char *text)
+static int life_say(struct life *l, enum chat_role role, const char *text)
 {
     static const int32_t tokens[] = {4, 5, 6};
     struct store_message m = {
@@ -96,7 +61,7 @@ static int say(struct life *l, enum chat_role role, const char *text)
     return store_message_add(l->s, l->id, &m, &err);
 }
 
-static int keep(struct life *l, int layer, int64_t seq, enum store_kind kind, size_t n_bytes)
+static int life_keep(struct life *l, int layer, int64_t seq, enum store_kind kind, size_t n_bytes)
 {
     static uint8_t bytes[12500];
     struct store_segment g = {
@@ -112,7 +77,7 @@ static int add_token(struct life *l)
     t.n_rest = 50;
     AUTO_STR seen = {0};
     int rc = store_tail_each(l->s, l->id, note_tail, &seen, &err);
-    for (size_t i = 0; i < seen.n; i++) t.position += seen.data[i] == '\n';
+    for (size_t i = 0; i < seen.n; i++) t.position += seen.data[i] == ';';
     return rc ? rc : store_tail_add(l->s, l->id, &t, &err);
 }
 
@@ -120,9 +85,9 @@ static int add_token(struct life *l)
 static int close_turn(struct life *l, int64_t seq)
 {
     int rc = store_begin(l->s, &err);
-    if (rc == 0) rc = say(l, CHAT_ASSISTANT, "word word ");
-    if (rc == 0) rc = keep(l, 0, seq, STORE_WINDOWS, 800);
-    if (rc == 0) rc = keep(l, 1, seq, STORE_BASE, 12500);
+    if (rc == 0) rc = life_say(l, CHAT_ASSISTANT, "word word ");
+    if (rc == 0) rc = life_keep(l, 0, seq, STORE_WINDOWS, 800);
+    if (rc == 0) rc = life_keep(l, 1, seq, STORE_BASE, 12500);
     if (rc == 0) rc = store_tail_keep(l->s, l->id, 0, 16, seq, &err);
     if (rc == 0) rc = store_tail_clear(l->s, l->id, &err);
     if (rc == 0 && seq == 0) rc = store_piece_keep(l->s, l->id, 0, 16, &err);
@@ -130,7 +95,7 @@ static int close_turn(struct life *l, int64_t seq)
     if (rc == 0 && seq > 0) rc = store_piece_drop(l->s, l->id, 0, 16, &err);
     if (rc == 0 && seq > 0) rc = store_block_drop(l->s, l->id, 16, 0, &err);
     if (rc == 0 && seq > 0) rc = store_segment_delete(l->s, l->id, 0, 0, 0, &err);
-    if (rc == 0 && seq > 0) rc = keep(l, 1, seq, STORE_EVICTED, 300);
+    if (rc == 0 && seq > 0) rc = life_keep(l, 1, seq, STORE_EVICTED, 300);
     struct store_checkpoint point = {seq, 10 * seq};
     if (rc == 0) rc = store_checkpoint_put(l->s, l->id, &point, &err);
     if (rc == 0) rc = store_state_put(l->s, l->id, seq ? "second" : "first", &err);
@@ -171,7 +136,7 @@ static int run_step(struct life *l, enum step step)
         rc = store_conversation_create(l->s, NULL, &c, &err);
         l->id = c.id;
         return rc;
-    case ASK: return say(l, CHAT_USER, "what is a plug?");
+    case ASK: return life_say(l, CHAT_USER, "what is a plug?");
     case TOKEN: return add_token(l);
     case FIRST_TURN: return close_turn(l, 0);
     case SECOND_TURN: return close_turn(l, 1);
@@ -241,10 +206,10 @@ static void learn(void)
         expected[i + 1] = strdup(str_get(&s));
     }
     ok(store_check(l.s, &err));
-    assert_non_null(strstr(expected[11], "message 3 2 word word  4 5 6\n"));
+    assert_non_null(strstr(expected[11], "3/2/word word /4/5/6;"));
     assert_non_null(strstr(expected[11], "segment 1 1 1 300\n"));
     assert_non_null(strstr(expected[N_STEPS], "conversation again"));
-    assert_null(strstr(expected[N_STEPS], "message 3"));
+    assert_null(strstr(expected[N_STEPS], "3/2/"));
     life_end(&l);
 }
 
@@ -345,229 +310,6 @@ TEST(every_operation_fails_once)
     }
     for (int i = 0; i <= N_STEPS; i++) free(expected[i]);
     for (int i = 0; i < N_STEPS; i++) str_release(&before[i].file), str_release(&before[i].log);
-}
-
-/* ---- kill -9 and power cuts ------------------------------------------------------------------ */
-
-static uint64_t random_state = 42;
-
-static uint32_t random_number(uint32_t below)
-{
-    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)((random_state >> 33) % below);
-}
-
-#define TOKENS_PER_TURN 4
-
-/* One whole turn. */
-static int live_turn(struct store *s, int64_t id, int64_t turn)
-{
-    char text[64];
-    static uint8_t units[3000];
-    snprintf(text, sizeof text, "question %lld", (long long)turn);
-    struct store_message m = {.role = CHAT_USER, .text = text, .n_text = strlen(text)};
-    int rc = store_message_add(s, id, &m, &err);
-    for (int i = 0; rc == 0 && i < TOKENS_PER_TURN; i++) {
-        struct store_tail t = {.position = turn * TOKENS_PER_TURN + i,
-                               .text = "token ",
-                               .n_text = 6,
-                               .units = units,
-                               .n_units = 500};
-        rc = store_tail_add(s, id, &t, &err);
-    }
-    snprintf(text, sizeof text, "answer %lld", (long long)turn);
-    m = (struct store_message){.role = CHAT_ASSISTANT, .text = text, .n_text = strlen(text)};
-    struct store_segment g = {.seq = turn, .bytes = units, .n_bytes = sizeof units};
-    if (rc == 0) rc = store_begin(s, &err);
-    if (rc == 0) rc = store_message_add(s, id, &m, &err);
-    if (rc == 0) rc = store_segment_put(s, id, &g, &err);
-    if (rc == 0) rc = store_tail_clear(s, id, &err);
-    if (rc == 0) rc = store_commit(s, &err);
-    return rc;
-}
-
-/* Writes turns and reports each finished one, until it is killed. */
-static void live(const char *path, int told)
-{
-    struct store *s;
-    struct store_conversation c;
-    if (store_open(&s, path, &err) || store_conversation_find(s, "life", &c, &err) != 1 ||
-        store_lock(s, c.id, &err))
-        _exit(1);
-    for (int64_t turn = c.n_turns;; turn++) {
-        if (live_turn(s, c.id, turn)) _exit(2);
-        if (write(told, &turn, sizeof turn) != sizeof turn) _exit(3);
-    }
-}
-
-struct found {
-    int64_t n_answers, n_questions, n_tail;
-    bool wrong;
-};
-
-static int check_message(void *ctx, const struct store_message *m)
-{
-    struct found *f = ctx;
-    char text[64];
-    if (m->seq < 0) {
-        f->n_tail = (int64_t)m->n_tokens;
-        return 0;
-    }
-    bool question = m->role == CHAT_USER;
-    snprintf(text, sizeof text, "%s %lld", question ? "question" : "answer",
-             (long long)(question ? f->n_questions : f->n_answers));
-    if (strcmp(text, m->text)) f->wrong = true;
-    if (question)
-        f->n_questions++;
-    else
-        f->n_answers++;
-    return 0;
-}
-
-static int count_segment(void *ctx, const struct store_segment *g)
-{
-    if (g->seq != (*(int64_t *)ctx)++) return 1;
-    return 0;
-}
-
-/* Returns the number of complete turns; all rows must be consistent. */
-static int64_t assert_whole(struct store *s, int64_t id)
-{
-    struct found f = {0};
-    int64_t n_segments = 0;
-    ok(store_check(s, &err));
-    ok(store_message_each(s, id, check_message, &f, &err));
-    ok(store_segment_each(s, id, -1, count_segment, &n_segments, &err));
-    assert_false(f.wrong);
-    assert_int_equal(n_segments, f.n_answers);
-    assert_true(f.n_questions == f.n_answers || f.n_questions == f.n_answers + 1);
-    assert_true(f.n_tail == 0 || f.n_questions == f.n_answers + 1);
-    return f.n_answers;
-}
-
-/* Closes an interrupted answer as it is; a session would do the same. */
-static void finish_turn(struct store *s, int64_t id)
-{
-    struct found f = {0};
-    char text[64];
-    static uint8_t units[3000];
-    ok(store_message_each(s, id, check_message, &f, &err));
-    if (f.n_questions == f.n_answers) return;
-    snprintf(text, sizeof text, "answer %lld", (long long)f.n_answers);
-    struct store_message m = {.role = CHAT_ASSISTANT, .text = text, .n_text = strlen(text)};
-    struct store_segment g = {.seq = f.n_answers, .bytes = units, .n_bytes = sizeof units};
-    ok(store_begin(s, &err));
-    ok(store_message_add(s, id, &m, &err));
-    ok(store_segment_put(s, id, &g, &err));
-    ok(store_tail_clear(s, id, &err));
-    ok(store_commit(s, &err));
-}
-
-TEST(killed_at_any_moment)
-{
-    struct life l;
-    struct store_conversation c;
-    int64_t n_killed = 60, n_turns = 0;
-    life_begin(&l, 0);
-    ok(store_open(&l.s, l.path, &err));
-    ok(store_conversation_create(l.s, "life", &c, &err));
-    for (int i = 0; i < n_killed; i++) {
-        int told[2];
-        int64_t turn, last = -1;
-        store_close(l.s); /* the child must not inherit an open connection */
-        assert_int_equal(pipe(told), 0);
-        pid_t child = fork();
-        if (child == 0) live(l.path, told[1]);
-        close(told[1]);
-        /* three of four after a turn, so that the kills do not depend on how fast that is */
-        if (i % 4 && read(told[0], &turn, sizeof turn) == sizeof turn) last = turn;
-        usleep(random_number(i % 2 ? 25000 : 2500));
-        kill(child, SIGKILL);
-        waitpid(child, NULL, 0);
-        while (read(told[0], &turn, sizeof turn) == sizeof turn) last = turn;
-        close(told[0]);
-        ok(store_open(&l.s, l.path, &err));
-        ok(store_lock(l.s, c.id, &err));
-        n_turns = assert_whole(l.s, c.id);
-        assert_true(n_turns > last);
-        finish_turn(l.s, c.id);
-        store_unlock(l.s, c.id);
-    }
-    print_message("%lld kills, %lld turns\n", (long long)n_killed, (long long)n_turns);
-    assert_true(n_turns >= n_killed * 3 / 4);
-    life_end(&l);
-}
-
-/* The file as the disk may have it after a power cut: all synced data, and of each later write all,
- * nothing, or some sectors. */
-static void write_survivors(const struct disk_file *d, const char *path)
-{
-    uint8_t *data = malloc((size_t)d->n_synced + 1);
-    int64_t n = d->n_synced;
-    if (n) memcpy(data, d->synced, (size_t)n);
-    for (int i = 0; i < d->n_changes; i++) {
-        const struct change *c = &d->changes[i];
-        uint32_t fate = random_number(4);
-        int n_bytes = fate == 0 ? 0 : fate == 1 ? c->n / 512 / 2 * 512 : c->n;
-        if (n_bytes) apply(&data, &n, c, n_bytes);
-    }
-    write_file(path, data, (size_t)n);
-    free(data);
-}
-
-/* Turns survive a power cut; an unfinished answer may lose only its end. */
-TEST(power_cuts)
-{
-    struct life l, after;
-    struct store_conversation c, found;
-    char wal[160];
-    int n_cuts = 150;
-    life_begin(&l, 0);
-    life_begin(&after, 0);
-    snprintf(wal, sizeof wal, "%s-wal", after.path);
-    disk.record = true;
-    ok(store_open(&l.s, l.path, &err));
-    ok(store_conversation_create(l.s, "life", &c, &err));
-    for (int64_t turn = 0; turn < n_cuts; turn++) {
-        ok(live_turn(l.s, c.id, turn));
-        int n_more = (int)random_number(TOKENS_PER_TURN + 2);
-        if (n_more > 0) {
-            struct store_message m = {.role = CHAT_USER, .text = "", .n_text = 0};
-            char text[64];
-            snprintf(text, sizeof text, "question %lld", (long long)turn + 1);
-            m.text = text;
-            m.n_text = strlen(text);
-            ok(store_message_add(l.s, c.id, &m, &err));
-        }
-        for (int i = 1; i < n_more; i++) {
-            struct store_tail t = {.position = (turn + 1) * TOKENS_PER_TURN + i, .text = "x"};
-            ok(store_tail_add(l.s, c.id, &t, &err));
-        }
-        write_survivors(&disk.files[0], after.path);
-        write_survivors(&disk.files[1], wal);
-        ok(store_open(&after.s, after.path, &err));
-        assert_int_equal(store_conversation_find(after.s, "life", &found, &err), 1);
-        int64_t n_whole = assert_whole(after.s, found.id);
-        if (n_whole != turn + 1)
-            fail_msg("%lld turns were closed, %lld are left", (long long)turn + 1,
-                     (long long)n_whole);
-        store_close(after.s);
-        after.s = NULL;
-        unlink(after.path);
-        if (n_more > 0) { /* the question again, as a separate turn */
-            finish_turn(l.s, c.id);
-            turn++;
-        }
-    }
-    disk.record = false;
-    for (int i = 0; i < 2; i++) {
-        forget_changes(&disk.files[i]);
-        free(disk.files[i].changes);
-        free(disk.files[i].synced);
-        disk.files[i] = (struct disk_file){0};
-    }
-    life_end(&l);
-    life_end(&after);
 }
 
 AROUND_TESTS(disk_start, NULL)

@@ -167,7 +167,7 @@ double ceilings_slots_of(const char *folder, const char *kernel, int arch)
     FILE *f = fopen(path, "r");
     while (f && fgets(line, sizeof line, f) && found == 0) {
         char *rest = line, *name = strtok_r(rest, " \n", &rest), *cell;
-        if (!name) break; /* the predictions follow */
+        if (!name) continue;
         const bool heads = !strcmp(name, "kernel");
         if (!heads && strcmp(name, kernel) != 0) continue;
         for (int i = 0; (cell = strtok_r(NULL, " \n", &rest)); i++) {

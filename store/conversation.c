@@ -344,26 +344,15 @@ static int purge_one(struct store *s, int64_t id, const char *doing, struct err 
     return run_on_one(s, db_bound(s, "DELETE FROM conversation WHERE id = ?1", id), id, doing, e);
 }
 
-/* name: only an empty conversation of this name; NULL = any. */
-static int remove_one(struct store *s, int64_t id, const char *name, const char *doing,
-                      struct err *e)
+int store_conversation_remove(struct store *s, int64_t id, const char *name, struct err *e)
 {
+    static const char doing[] = "removing a conversation";
     struct store_conversation c;
     int rc = db_enter(s, doing, e);
     if (!rc) rc = db_conversation_by_id(s, id, &c, doing, e);
     if (rc > 0 && name && (c.n_turns || c.n_tokens || strcmp(c.name, name))) rc = 0;
     if (rc > 0) rc = purge_one(s, id, doing, e);
     return db_leave(s, rc, doing, e);
-}
-
-int store_conversation_forget(struct store *s, int64_t id, const char *name, struct err *e)
-{
-    return remove_one(s, id, name, "removing an empty conversation", e);
-}
-
-int store_conversation_remove(struct store *s, int64_t id, struct err *e)
-{
-    return remove_one(s, id, NULL, "removing a conversation", e);
 }
 
 int store_purge(struct store *s, int64_t keep_ms, int64_t *n, struct err *e)

@@ -25,15 +25,6 @@ int store_message_total(struct store *s, int64_t *n, struct err *e)
     return db_number(s, "SELECT coalesce(max(id), 0) FROM message", 0, n, searching, e);
 }
 
-static int related(sqlite3_stmt *q, int (*each)(void *ctx, const struct store_related *m),
-                   void *ctx)
-{
-    const struct store_related m = {.conversation = (const char *)sqlite3_column_text(q, 0),
-                                    .text = (const char *)sqlite3_column_text(q, 1),
-                                    .n_text = (size_t)sqlite3_column_bytes(q, 1)};
-    return m.conversation && m.text ? each(ctx, &m) : 0;
-}
-
 int store_related_each(struct store *s, const struct str *words, int max,
                        int (*each)(void *ctx, const struct store_related *m), void *ctx,
                        struct err *e)
@@ -51,7 +42,12 @@ int store_related_each(struct store *s, const struct str *words, int max,
     db_bind_text(q, 1, words->data, words->n);
     sqlite3_bind_int(q, 2, max);
     sqlite3_bind_int(q, 3, CHAT_USER);
-    while (db_next(s, q, &rc, searching, e)) rc = related(q, each, ctx);
+    while (db_next(s, q, &rc, searching, e)) {
+        const struct store_related m = {.conversation = (const char *)sqlite3_column_text(q, 0),
+                                        .text = (const char *)sqlite3_column_text(q, 1),
+                                        .n_text = (size_t)sqlite3_column_bytes(q, 1)};
+        if (m.conversation && m.text) rc = each(ctx, &m);
+    }
     sqlite3_finalize(q);
     return rc;
 }

@@ -131,17 +131,11 @@ static int read_secret(struct store *s, struct secret *out, struct err *e)
 
 static int write_secret(struct store *s, const struct secret *k, struct err *e)
 {
-    sqlite3_stmt *q;
-    int rc = db_prepare(s, "INSERT INTO secret VALUES (1, ?1, ?2, ?3, ?4)", 0, &q, opening, e);
-    if (!rc) {
-        db_bind_blob(q, 1, k->salt, sizeof k->salt);
-        sqlite3_bind_int64(q, 2, (int64_t)k->ops);
-        sqlite3_bind_int64(q, 3, (int64_t)k->memory);
-        db_bind_blob(q, 4, k->key, sizeof k->key);
-        rc = db_run(s, q, opening, e);
-    }
-    sqlite3_finalize(q);
-    return rc;
+    static const char sql[] = "INSERT INTO secret VALUES (1, ?3, ?1, ?2, ?4)";
+    sqlite3_stmt *q = db_bound(s, sql, (int64_t)k->ops, (int64_t)k->memory);
+    db_bind_blob(q, 3, k->salt, sizeof k->salt);
+    db_bind_blob(q, 4, k->key, sizeof k->key);
+    return db_run(s, q, opening, e);
 }
 
 /* Derives a key from the passphrase; `out` in locked memory. */

@@ -11,21 +11,12 @@
 static const char reading[] = "reading the saved cache";
 static const char saving[] = "saving the cache";
 
-static bool is_archived(enum store_kind kind)
-{
-    return kind == STORE_PIECE || kind == STORE_PIECE_SCORES;
-}
-
-static enum store_kind kind_in_log(enum store_kind kind)
-{
-    return is_archived(kind) ? kind - STORE_ARCHIVED : kind;
-}
-
 /* Fields that digest and sealing cover. `origin` is the conversation that the bytes were written
  * for. A block has several rows with different numbers. */
 static struct db_row blob_row(int64_t origin, const struct store_segment *g)
 {
-    enum store_kind kind = kind_in_log(g->kind);
+    const bool archived = g->kind == STORE_PIECE || g->kind == STORE_PIECE_SCORES;
+    enum store_kind kind = g->kind - (archived ? STORE_ARCHIVED : 0); /* in the log */
     bool block = kind == STORE_UNITS || kind == STORE_SCORES;
     return (struct db_row){.table = "segment",
                            .key = {origin, g->layer, block ? 0 : g->seq, kind},
@@ -58,22 +49,17 @@ static int add_bytes(struct store *s, int64_t conversation, int64_t n, const cha
     return db_run(s, db_bound(s, sql, conversation, n), doing, e);
 }
 
-static int put_entry(struct store *s, int64_t conversation, const struct store_segment *g,
-                     const char *doing, struct err *e)
-{
-    static const char sql[] = "INSERT INTO segment (conversation, layer, seq, kind, origin, blob) "
-                              "VALUES (?1, ?2, ?3, ?4, ?1, ?5)";
-    const int64_t blob = sqlite3_last_insert_rowid(s->db);
-    return db_run(s, db_bound(s, sql, conversation, g->layer, g->seq, g->kind, blob), doing, e);
-}
-
 int store_segment_put(struct store *s, int64_t conversation, const struct store_segment *g,
                       struct err *e)
 {
+    static const char put[] = "INSERT INTO segment (conversation, layer, seq, kind, origin, blob) "
+                              "VALUES (?1, ?2, ?3, ?4, ?1, ?5)";
     int64_t stored_bytes = 0;
     int rc = db_enter(s, saving, e);
     if (!rc) rc = db_blob_put(s, conversation, g, &stored_bytes, saving, e);
-    if (!rc) rc = put_entry(s, conversation, g, saving, e);
+    const int64_t blob = sqlite3_last_insert_rowid(s->db);
+    if (!rc)
+        rc = db_run(s, db_bound(s, put, conversation, g->layer, g->seq, g->kind, blob), saving, e);
     if (!rc && g->kind != STORE_EVICTED && g->kind != STORE_RETURNED)
         rc = add_bytes(s, conversation, stored_bytes, saving, e);
     return db_leave(s, rc, saving, e);

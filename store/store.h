@@ -132,10 +132,9 @@ int store_conversation_list(struct store *s,
                             struct err *e);
 int store_conversation_count(struct store *s, int64_t *n, struct err *e);
 int store_conversation_rename(struct store *s, int64_t id, const char *name, struct err *e);
-/* Permanently removes a conversation that has no messages, if it still has that name. */
-int store_conversation_forget(struct store *s, int64_t id, const char *name, struct err *e);
-/* Permanently removes it; nothing happens if it does not exist. */
-int store_conversation_remove(struct store *s, int64_t id, struct err *e);
+/* Permanently removes it; nothing happens if it does not exist. name: only if it has no messages
+ * and still this name; NULL = always. */
+int store_conversation_remove(struct store *s, int64_t id, const char *name, struct err *e);
 /* Hides it and frees its name, until it is restored or purged. */
 int store_conversation_delete(struct store *s, int64_t id, struct err *e);
 /* Restores the conversation of that name that was deleted last, as new_name if that is not NULL.

@@ -83,13 +83,6 @@ struct batch {
     } * rows;                 /* [n] */
 };
 
-/* Rows that already have the type are not rounded again. A vector in pair order is one row whose
- * numbers are permuted. */
-static bool is_copy(const struct batch *b)
-{
-    return b->type == b->tensor->type && source_is_plain(b->tensor);
-}
-
 static void measure_row(const struct batch *b, int64_t i, const void *blocks, float *x)
 {
     float decoded[ENCODE_BLOCK];
@@ -112,11 +105,14 @@ static void batch_part(void *ctx, int part, int thread)
     const struct batch *b = ctx;
     size_t n = (size_t)b->tensor->ne[0];
     int64_t end = (int64_t)(part + 1) * ROWS_PER_PART;
+    /* Rows that already have the type are not rounded again. A vector in pair order is one row
+     * whose numbers are permuted. */
+    const bool copy = b->type == b->tensor->type && source_is_plain(b->tensor);
     for (int64_t i = (int64_t)part * ROWS_PER_PART; i < end && i < b->n; i++) {
         uint8_t *out = b->job->blocks + (size_t)i * b->row_bytes;
         float *x = b->job->floats + (size_t)i * n;
         b->rows[i] = (struct row){0, 0, -1};
-        if (is_copy(b)) {
+        if (copy) {
             source_row_copy(b->tensor, b->first + i, out);
             continue;
         }
@@ -145,13 +141,6 @@ static int check_batch(struct job *j, const struct batch *b, struct err *e)
     return 0;
 }
 
-static int64_t batch_rows(const struct source_tensor *t)
-{
-    int64_t rows = BATCH_FLOATS / t->ne[0], all = source_rows(t);
-    if (rows < ROWS_PER_PART) rows = ROWS_PER_PART;
-    return rows < all ? rows : all;
-}
-
 static int run_batch(struct job *j, struct batch *b, struct err *e)
 {
     int parts = (int)((b->n + ROWS_PER_PART - 1) / ROWS_PER_PART);
@@ -166,7 +155,9 @@ static int run_batch(struct job *j, struct batch *b, struct err *e)
 
 static int write_tensor(struct job *j, const struct source_tensor *t, struct err *e)
 {
-    int64_t all = source_rows(t), rows = batch_rows(t);
+    int64_t all = source_rows(t), rows = BATCH_FLOATS / t->ne[0];
+    if (rows < ROWS_PER_PART) rows = ROWS_PER_PART;
+    if (rows > all) rows = all;
     uint32_t type = choose_type(j->source, t, j->wanted);
     struct batch b = {
         .job = j,

@@ -358,24 +358,13 @@ static void copy_position(const struct cache *c, int back, uint8_t *out)
     }
 }
 
-/* Marks the sentence from position `from` on, up to the question mark at `index`. */
-static void mark_question(struct archive *x, int index, int64_t from)
-{
-    for (int i = index; i >= 0 && x->pos[i] >= from; i--) x->flags[i] |= ARCHIVE_ASKS;
-}
-
-/* A word that begins in the token before this position ends in this token, t. */
-static void join_word(struct archive *x, uint32_t pos, const struct archive_token *t)
-{
-    if (t->joins && x->n && x->pos[x->n - 1] + 1 == pos) x->word[x->n - 1] = 0;
-}
-
 /* Adds positions to the index. flags: ARCHIVE_TEXT, or 0 if they are a piece. */
 static void add_tokens(struct archive *x, uint32_t pos, int n, const struct archive_token *t,
                        int flags)
 {
     for (int i = 0; i < n; i++) {
-        join_word(x, pos + (uint32_t)i, &t[i]);
+        /* a word that begins in the token before this position ends in this one */
+        if (t[i].joins && x->n && x->pos[x->n - 1] + 1 == pos + (uint32_t)i) x->word[x->n - 1] = 0;
         x->pos[x->n] = pos + (uint32_t)i;
         x->id[x->n] = t[i].id;
         x->word[x->n] = t[i].word;
@@ -397,7 +386,8 @@ static void add_index(struct archive *x, uint32_t pos, int n, const struct archi
     int first = x->n;
     add_tokens(x, pos, n, t, 0);
     for (int i = 0; i < n; i++) {
-        if (t[i].asks) mark_question(x, first + i, sentence);
+        for (int k = first + i; t[i].asks && k >= 0 && x->pos[k] >= sentence; k--)
+            x->flags[k] |= ARCHIVE_ASKS; /* the sentence up to its question mark */
         if (t[i].ends) sentence = (int64_t)pos + i + 1;
     }
     archive_count(x, t, n);

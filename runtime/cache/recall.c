@@ -115,11 +115,6 @@ static int n_blocks(const struct archive *x)
     return (x->n + ARCHIVE_BLOCK - 1) / ARCHIVE_BLOCK;
 }
 
-static void find_peaks(struct archive *x)
-{
-    for (int i = 0; i < n_blocks(x); i++) find_peak(x, i);
-}
-
 /* The heaviest start, on ties the newest; -1 = none has any weight. */
 static int heaviest(const struct archive *x)
 {
@@ -216,7 +211,7 @@ int recall_choose(struct archive *x, const struct cache *c, const struct recall_
     const bool vague = unnamed && q->more && x->opts.compare.n_embd;
     if (q->texts && (unnamed || (!recall_asks(q->text, q->n) && !wishes(q)))) return 0;
     if (vague) recall_weigh_meaning(x, q);
-    find_peaks(x);
+    for (int i = 0; i < n_blocks(x); i++) find_peak(x, i);
     n = pick(x, c, 0, 0, vague ? max : 1, q->texts, &room, out);
     n = add_withdrawal(x, c, n, max, q->texts, &room, out);
     return n && !vague ? pick(x, c, LEAST * out[0].weight, n, max, q->texts, &room, out) : n;

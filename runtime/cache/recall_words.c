@@ -175,14 +175,6 @@ static void weigh_term(struct archive *x, struct recall_term *t, int at)
     }
 }
 
-/* Words of the message before add at most as much weight as words of this one: a long text before a
- * question has many rare words. Not called if no window has a word of this message. */
-static void limit_before(struct archive *x)
-{
-    for (int i = 0; i < x->n; i++)
-        if (x->weight[i] > 2 * x->value[i]) x->weight[i] = 2 * x->value[i];
-}
-
 /* Adds the rarity of its words to the windows of a passage that the user asked to bring back. */
 static void weigh_passage(struct archive *x, uint32_t from, uint32_t end)
 {
@@ -224,7 +216,10 @@ float recall_weigh(struct archive *x, const struct recall_query *q)
     memset(x->value, 0, (size_t)x->n * sizeof *x->value);
     each_found(x, &t, weigh_term);
     const float most = most_of(x->value, x->n), sum = sum_heaviest(&t);
-    if (most > 0 && q->n_before) limit_before(x);
+    /* Words of the message before add at most as much weight as words of this one, if a window has
+     * one: a long text before a question has many rare words. */
+    for (int i = 0; most > 0 && q->n_before && i < x->n; i++)
+        if (x->weight[i] > 2 * x->value[i]) x->weight[i] = 2 * x->value[i];
     weigh_passage(x, q->from, q->end);
     return sum > 0 ? most / sum : 1;
 }

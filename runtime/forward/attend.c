@@ -25,13 +25,6 @@ static size_t partial_floats(const struct model *m, int tokens)
     return a > b ? a : b;
 }
 
-static const float *plan_ones(struct arena *a)
-{
-    float *ones = arena_take(a, KN_HEAD_DIM_MAX, sizeof *ones);
-    for (int i = 0; ones && i < KN_HEAD_DIM_MAX; i++) ones[i] = 1.0f;
-    return ones;
-}
-
 void attend_plan(struct forward *f, int longest, struct arena *a)
 {
     const struct model *m = f->model;
@@ -44,7 +37,10 @@ void attend_plan(struct forward *f, int longest, struct arena *a)
     size_t few = (w->n_layer && windowed > parts ? windowed : parts) * partial_floats(m, most);
     size_t many = (size_t)f->n_threads * partial_floats(m, ATTEND_TOKENS);
     f->partial = arena_take(a, few > many ? few : many, sizeof(float));
-    if (model_has(m).normed_values) f->ones = plan_ones(a);
+    if (!model_has(m).normed_values) return;
+    float *ones = arena_take(a, KN_HEAD_DIM_MAX, sizeof *ones);
+    for (int i = 0; ones && i < KN_HEAD_DIM_MAX; i++) ones[i] = 1.0f;
+    f->ones = ones;
 }
 
 /* ---- units ----------------------------------------------------------------------------------- */

@@ -112,14 +112,6 @@ static void take_means(const struct sums *s)
     }
 }
 
-static void sums_init(struct sums *s, struct part *p)
-{
-    const size_t n = (size_t)p->n_head * (size_t)p->dim;
-    *s = (struct sums){.part = p};
-    s->sum = memory_new(2 * n + 1, sizeof *s->sum);
-    s->square = s->sum + n;
-}
-
 static int run_text(struct context *x, const struct tokens *ids, struct sums s[2],
                     engine_progress *progress, void *ctx, struct err *e)
 {
@@ -175,7 +167,11 @@ static int measure(struct engine *g, struct part parts[2], engine_progress *prog
     struct context x = {0};
     struct tokens ids = {0};
     struct sums s[2] = {0};
-    for (int i = 0; i < 2; i++) sums_init(&s[i], &parts[i]);
+    for (int i = 0; i < 2; i++) {
+        const size_t n = (size_t)parts[i].n_head * (size_t)parts[i].dim;
+        double *sums = memory_new(2 * n + 1, sizeof *sums);
+        s[i] = (struct sums){.part = &parts[i], .sum = sums, .square = sums + n};
+    }
     g->kernels = kn_table(NULL);
     int rc = tokenizer_encode_text(g->tokenizer, centre_text,
                                    (size_t)(centre_text_end - centre_text), false, &ids, e);

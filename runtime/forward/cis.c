@@ -68,14 +68,6 @@ static void keep_row(const struct forward *f, int layer, int i, const float *x)
         memcpy((float *)a->x + at, x, (size_t)a->n_in * sizeof *a->x);
 }
 
-/* Keeps the input of a generated token, to score it later. */
-static void keep_input(const struct layer_step *s)
-{
-    int64_t began_ns = clock_begin(s->f);
-    keep_row(s->f, s->index, s->c->n_unscored, input_of(s));
-    clock_add(s->f, began_ns);
-}
-
 static void score_block(const struct layer_step *s, int block, int thread)
 {
     const struct forward *f = s->f;
@@ -100,10 +92,13 @@ int cis_parts(const struct forward *f, int n)
 
 void cis_part(const struct layer_step *s, int part, int thread)
 {
-    if (s->n == 1)
-        keep_input(s);
-    else
+    if (s->n > 1) {
         score_block(s, part, thread);
+        return;
+    }
+    const int64_t began_ns = clock_begin(s->f); /* a generated token is scored later */
+    keep_row(s->f, s->index, s->c->n_unscored, input_of(s));
+    clock_add(s->f, began_ns);
 }
 
 void cis_write(const struct layer_step *s)

@@ -347,13 +347,6 @@ int engine_load(struct engine *g, engine_progress *progress, void *ctx, struct e
 /* The first answer's first token is over by then, mostly. */
 #define CHECK_DELAY_MS 3000
 
-static void start_checking(struct engine *g)
-{
-    if (g->weights.base && g->weight_cache.bytes)
-        g->check = weight_check_begin(&g->weight_cache, &g->weights, g->model->maps_experts,
-                                      CHECK_DELAY_MS);
-}
-
 bool engine_is_damaged(const struct engine *g, char why[256])
 {
     const int64_t at = weight_check_damage(g->check);
@@ -433,7 +426,9 @@ int engine_open(struct engine **out, const struct engine_opts *o, const struct p
     if (rc) return rc;
     rc = open_centres(g, o, &op.id, progress, ctx, e);
     start_writing(g, &op.id, o->weight_cache_dir);
-    start_checking(g);
+    if (g->weights.base && g->weight_cache.bytes)
+        g->check = weight_check_begin(&g->weight_cache, &g->weights, g->model->maps_experts,
+                                      CHECK_DELAY_MS);
     if (!rc && o->draft) rc = open_draft(g, o, progress, ctx, e);
     if (!rc) return 0;
     engine_close(g);

@@ -85,11 +85,6 @@ void linear_prepare(struct linear *l, int n_in)
 
 /* ---- the products ---------------------------------------------------------------------------- */
 
-static void cap(float *x, float softcap, int n)
-{
-    for (int i = 0; i < n; i++) x[i] = softcap * tanhf(x[i] / softcap);
-}
-
 static void multiply_rows(const struct linear *l, int i, int row0, int row1)
 {
     struct kn_matmul m = l->m[i];
@@ -101,7 +96,8 @@ static void multiply_rows(const struct linear *l, int i, int row0, int row1)
         if (m.w->factors) linear_scale(y, *m.w->factors, row1 - row0);
         if (l->bias[i]) l->f->kernels->add(y, l->bias[i] + row0, row1 - row0);
         if (l->scale != 1.0f) linear_scale(y, l->scale, row1 - row0);
-        if (l->softcap > 0.0f) cap(y, l->softcap, row1 - row0);
+        for (int k = 0; l->softcap > 0.0f && k < row1 - row0; k++)
+            y[k] = l->softcap * tanhf(y[k] / l->softcap);
     }
 }
 

@@ -362,15 +362,6 @@ static int read_kv_heads(struct model *m, struct err *e)
     return 0;
 }
 
-/* The layers, and the blocks after them. */
-static int read_blocks(struct model *m, struct err *e)
-{
-    int rc = model_get_int(m, "block_count", 1, MODEL_LAYERS_MAX, &m->n_layer, e);
-    if (!rc) rc = model_get_optional(m, "nextn_predict_layers", 0, m->n_layer - 1, &m->n_draft, e);
-    m->n_layer -= m->n_draft;
-    return rc;
-}
-
 /* One number, or one per layer, where 0 marks a layer without a feed-forward: the largest. */
 static int read_n_ff(struct model *m, struct err *e)
 {
@@ -395,7 +386,9 @@ static int read_hparams(struct model *m, struct err *e)
     uint32_t v;
     char key[128];
     int rc = model_get_int(m, "embedding_length", 1, big, &m->n_embd, e);
-    if (!rc) rc = read_blocks(m, e);
+    if (!rc) rc = model_get_int(m, "block_count", 1, MODEL_LAYERS_MAX, &m->n_layer, e);
+    if (!rc) rc = model_get_optional(m, "nextn_predict_layers", 0, m->n_layer - 1, &m->n_draft, e);
+    m->n_layer -= m->n_draft;
     if (!rc) rc = model_get_int(m, "attention.head_count", 1, 4096, &m->n_head, e);
     if (!rc) rc = read_n_ff(m, e);
     if (!rc) rc = model_get_int(m, "context_length", 1, INT_MAX, &m->n_ctx, e);
@@ -479,22 +472,17 @@ static bool is_draft(const struct model *m, struct gguf_str name)
            block < m->n_layer + m->n_draft;
 }
 
-/* How NVFP4's makers round what a matrix reads to 4 bits; here it is rounded to 8. */
-static bool is_input_scale(struct gguf_str name)
-{
-    static const char end[] = ".input_scale";
-    const size_t n = sizeof end - 1;
-    return name.n > n && !memcmp(name.data + name.n - n, end, n);
-}
-
 /* A tensor that the family did not bind is a part of the model that the computation would omit. */
 static int refuse_unused(const struct model *m, struct err *e)
 {
     for (size_t k = 0; k < gguf_n_tensors(m->file); k++) {
         const struct gguf_tensor *t = gguf_tensor_at(m->file, k);
+        /* How NVFP4's makers round what a matrix reads to 4 bits; here it is rounded to 8. */
+        const bool scale =
+            t->name.n > 12 && !memcmp(t->name.data + t->name.n - 12, ".input_scale", 12);
         /* rope.c reads tensors with this prefix */
-        bool used = (t->name.n > 6 && !memcmp(t->name.data, "rope_f", 6)) || is_draft(m, t->name) ||
-                    is_input_scale(t->name);
+        bool used =
+            (t->name.n > 6 && !memcmp(t->name.data, "rope_f", 6)) || is_draft(m, t->name) || scale;
         for (int i = 0; !used && i < m->n_items; i++) used = m->items[i].tensor == t;
         if (!used)
             return err_set(

@@ -427,14 +427,6 @@ static int open_part(const char *path)
     return -1;
 }
 
-static void remove_part(const char *path)
-{
-    int fd = open_part(path);
-    if (fd < 0) return;
-    unlink(path);
-    close(fd);
-}
-
 /* Removes files left by programs that were killed. */
 static void remove_parts(const char *dir)
 {
@@ -442,7 +434,11 @@ static void remove_parts(const char *dir)
     if (!d) return;
     for (struct dirent *entry; (entry = readdir(d));) {
         char path[4096];
-        if (str_ends(entry->d_name, PART) && join(path, dir, entry->d_name)) remove_part(path);
+        if (!str_ends(entry->d_name, PART) || !join(path, dir, entry->d_name)) continue;
+        int fd = open_part(path);
+        if (fd < 0) continue;
+        unlink(path);
+        close(fd);
     }
     closedir(d);
 }

@@ -67,7 +67,7 @@ static int find(const struct save_state *st, const char *model)
 
 static int forget(struct store *store, struct save_state *st, int i, struct err *e)
 {
-    int rc = store_conversation_remove(store, st->readings[i].conversation, e);
+    int rc = store_conversation_remove(store, st->readings[i].conversation, NULL, e);
     st->n_readings--;
     memmove(&st->readings[i], &st->readings[i + 1],
             (size_t)(st->n_readings - i) * sizeof *st->readings);

@@ -61,7 +61,7 @@ void save_close(struct save *s)
 void save_forget_empty(struct save *s, const char *name)
 {
     /* on failure it stays in the list, empty */
-    store_conversation_forget(s->store, s->conversation, name, NULL);
+    store_conversation_remove(s->store, s->conversation, name, NULL);
 }
 
 static int out_of_memory(struct err *e)

@@ -88,13 +88,6 @@ static int give_up(struct load *job, const char *reason)
     return 1;
 }
 
-static void push_block(const struct load *job, struct blocks *l, const struct store_blob *b)
-{
-    l->of = memory_more(l->of, l->n, &l->max, sizeof *l->of);
-    l->of[l->n++] = (struct block){*b, (uint32_t)b->segment.layer,
-                                   save_block_positions(&job->c->shape, &b->segment)};
-}
-
 static int take_layers(struct load *job, const struct store_blob *b)
 {
     struct save *s = job->s;
@@ -131,7 +124,10 @@ static int take_blob(void *ctx, const struct store_blob *b)
     }
     if (g->layer < 0) return give_up(job, does_not_fit);
     if (g->kind == STORE_UNITS || g->kind == STORE_SCORES) {
-        push_block(job, g->kind == STORE_UNITS ? &job->units : &job->scores, b);
+        struct blocks *l = g->kind == STORE_UNITS ? &job->units : &job->scores;
+        l->of = memory_more(l->of, l->n, &l->max, sizeof *l->of);
+        l->of[l->n++] =
+            (struct block){*b, (uint32_t)g->layer, save_block_positions(&job->c->shape, g)};
         return 0;
     }
     if (g->layer >= n_layer) return give_up(job, does_not_fit);
@@ -269,17 +265,12 @@ static int load_blocks(struct load *job, uint32_t first)
     return at < job->end ? give_up(job, is_incomplete) : 0;
 }
 
-static int make_room(struct load *job)
-{
-    struct cache *c = job->c;
-    for (int i = 0; i < job->again.n_head; i++) c->kv_heads[i].coming = (int)job->again.heads[i].n;
-    return cache_make_room(c) ? 0 : give_up(job, does_not_fit);
-}
-
 static int load_returned(struct load *job, uint32_t first)
 {
     const struct blocks *l = &job->units;
-    int rc = make_room(job);
+    for (int i = 0; i < job->again.n_head; i++)
+        job->c->kv_heads[i].coming = (int)job->again.heads[i].n;
+    int rc = cache_make_room(job->c) ? 0 : give_up(job, does_not_fit);
     for (size_t i = 0; !rc && i < l->n; i++) {
         struct segment g;
         if (is_again(l, i) || !has_returned(job, &l->of[i])) continue;

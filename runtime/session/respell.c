@@ -26,18 +26,13 @@ static int64_t visible_bytes(const struct tokenizer *t, const int32_t *ids, size
     return sum;
 }
 
-static bool is_blank(const char *text, size_t n)
-{
-    return strspn(text, " \t\r\n") >= n;
-}
-
 /* Whether the ids give the text, none of it by a control token. */
 static bool gives_text(const struct session *s, const struct store_message *m)
 {
     const struct engine *g = s->engine;
     struct store_message said = *m;
     said.role = m->role == CHAT_USER ? CHAT_USER : CHAT_ASSISTANT;
-    if (is_blank(m->text, m->n_text)) return true;
+    if (strspn(m->text, " \t\r\n") >= m->n_text) return true;
     uint16_t *n_bytes = memory_new(m->n_tokens + 1, sizeof *n_bytes);
     bool good = token_text_align(g->tokenizer, m->tokens, m->n_tokens, session_before(s, &said),
                                  m->text, m->n_text, n_bytes);

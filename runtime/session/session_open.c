@@ -222,14 +222,6 @@ static int load_cache(struct session *s, struct save_loaded *out, struct err *e)
     return !rc && out->usable ? context_loaded(&s->ctx, e) : rc;
 }
 
-static int check_id(const struct session *s, int32_t id, struct err *e)
-{
-    if (id >= 0 && id < s->engine->model->n_vocab) return 0;
-    return err_set(e, ERR_FORMAT,
-                   "%s holds tokens that %s does not know; open it with the model it was made with",
-                   s->name, s->engine->model->name);
-}
-
 /* Loads transcript and cache; tokens that are not in the cache become pending. */
 static int load(struct session *s, const struct session_sink *k, struct save_loaded *out,
                 struct err *e)
@@ -246,7 +238,11 @@ static int load(struct session *s, const struct session_sink *k, struct save_loa
     for (size_t i = 0; !rc && i < ids.n; i++) {
         if ((int64_t)i >= out->n_run) tokens_push(&s->pending, ids.ids[i]);
         session_remember(s, ids.ids[i]);
-        rc = check_id(s, ids.ids[i], e);
+        if (ids.ids[i] < 0 || ids.ids[i] >= s->engine->model->n_vocab)
+            rc = err_set(e, ERR_FORMAT,
+                         "%s holds tokens that %s does not know; open it with the model it was "
+                         "made with",
+                         s->name, s->engine->model->name);
     }
     session_marks_cut(s, s->n_turns);
     session_marks_pin(s);
@@ -344,13 +340,6 @@ static void take_room(struct session *s)
     session_turn_open(s);
 }
 
-static int open_speculation(struct session *s, struct err *e)
-{
-    const struct plan_speculate *p = &s->opts.plan.speculate;
-    const struct speculate_opts o = {&s->ctx, p->n, session_ends_turn, s};
-    return p->off || s->opts.read_only ? 0 : speculate_open(&s->speculate, &o, e);
-}
-
 /* Finds or creates the conversation, and allocates the memory. */
 static int begin(struct session *s, struct store *store, bool *created, struct err *e)
 {
@@ -366,7 +355,9 @@ static int begin(struct session *s, struct store *store, bool *created, struct e
     s->opts.plan.recall_pct = recall_newest_pct(s->opts.recall.chooser);
     rc = context_open(&s->ctx, s->engine, &s->opts.plan, p->seed, 1, e);
     if (!rc) rc = session_recall_open(s, e);
-    if (!rc) rc = open_speculation(s, e);
+    const struct speculate_opts o = {&s->ctx, s->opts.plan.speculate.n, session_ends_turn, s};
+    if (!rc && !s->opts.plan.speculate.off && !s->opts.read_only)
+        rc = speculate_open(&s->speculate, &o, e);
     if (!rc) take_room(s);
     return rc;
 }

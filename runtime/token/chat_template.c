@@ -667,12 +667,6 @@ static void run_again(const struct spelling *had, const struct spelling *want,
     for (; k < ids->n; k++) tokens_push(&out->again, ids->ids[k]);
 }
 
-/* Not if bytes of the answer were no UTF-8 and have been replaced in its text. */
-static bool spells_answer(const struct spelling *had, const struct chat_past *past)
-{
-    return memmem(had->text.data, had->text.n, past->answer, past->n_answer) != NULL;
-}
-
 /* now: the past turn as the template writes it. */
 static void compare(const struct tokenizer *t, const struct chat_past *past, bool ended,
                     const struct tokens *now, struct chat_change *out)
@@ -680,7 +674,9 @@ static void compare(const struct tokenizer *t, const struct chat_past *past, boo
     struct spelling had = {0}, want = {0};
     spell(&had, t, past->ids, past->n_ids - ended);
     spell(&want, t, now->ids, now->n);
-    if (spells_answer(&had, past) && !lacks_part(&had, &want, out)) {
+    /* not if bytes of the answer were no UTF-8 and have been replaced in its text */
+    const bool spells = memmem(had.text.data, had.text.n, past->answer, past->n_answer);
+    if (spells && !lacks_part(&had, &want, out)) {
         run_again(&had, &want, now, past->n_ids, out);
         if (ended && !out->end) tokens_push(&out->again, past->ids[past->n_ids - 1]);
     }

@@ -285,12 +285,6 @@ static int cut_top_p(const struct sampling *s, double sum, const struct sampler_
     return n;
 }
 
-static int cut_min_p(float floor, const struct sampler_entry *sorted, int n)
-{
-    while (n > 1 && sorted[n - 1].logit < floor) n--;
-    return n;
-}
-
 static void to_probabilities(float temperature, struct sampler_entry *sorted, int n)
 {
     double sum = 0;
@@ -313,7 +307,7 @@ static int cut(const struct sampling *s, double sum, struct sampler_entry *sorte
 {
     float floor = floor_of(s, sorted[0].logit);
     n = cut_top_p(s, sum, sorted, n);
-    n = cut_min_p(floor, sorted, n);
+    while (n > 1 && sorted[n - 1].logit < floor) n--;
     to_probabilities(s->temperature, sorted, n);
     return n;
 }

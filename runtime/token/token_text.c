@@ -12,11 +12,6 @@ static size_t trimmed(const char *s, size_t n)
     return n;
 }
 
-static bool ends_with(const char *s, size_t n, const char *end, size_t n_end)
-{
-    return n >= n_end && memcmp(s + n - n_end, end, n_end) == 0;
-}
-
 /* Offset of the text in the spelled ids; -1 = not found. The same words may also occur in a system
  * text or a turn before it, so it is the last place that follows `before`; white space there
  * differs by vocabulary. */
@@ -27,7 +22,8 @@ static long find(const struct str *spelled, const char *before, const char *text
     long any = -1, found = -1;
     for (; (at = memmem(at, (size_t)(s + spelled->n - at), text, n)); at++) {
         any = at - s;
-        if (ends_with(s, trimmed(s, (size_t)any), before, n_before)) found = any;
+        const size_t end = trimmed(s, (size_t)any);
+        if (end >= n_before && !memcmp(s + end - n_before, before, n_before)) found = any;
     }
     return found < 0 ? any : found;
 }

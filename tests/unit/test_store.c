@@ -47,13 +47,13 @@ STORE_TEST(what_is_empty_is_forgotten)
     struct store_conversation c;
     int64_t empty = begin_named(f, "empty"), full = begin_named(f, "full");
     say(f, full, CHAT_USER, "a");
-    ok(store_conversation_forget(f->s, empty, "as it was called before", &err));
+    ok(store_conversation_remove(f->s, empty, "as it was called before", &err));
     assert_int_equal(store_conversation_find(f->s, "empty", &c, &err), 1);
-    ok(store_conversation_forget(f->s, empty, "empty", &err));
+    ok(store_conversation_remove(f->s, empty, "empty", &err));
     ok(store_conversation_find(f->s, "empty", &c, &err));
     refused(store_conversation_restore(f->s, "empty", NULL, &err), ERR_FAIL, "no deleted");
-    ok(store_conversation_forget(f->s, empty, "empty", &err)); /* already removed */
-    ok(store_conversation_forget(f->s, full, "full", &err));
+    ok(store_conversation_remove(f->s, empty, "empty", &err)); /* already removed */
+    ok(store_conversation_remove(f->s, full, "full", &err));
     assert_int_equal(store_conversation_find(f->s, "full", &c, &err), 1);
     ok(store_check(f->s, &err));
 }

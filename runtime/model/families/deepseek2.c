@@ -6,22 +6,16 @@
 
 #include "runtime/model/family.h"
 
-/* YaRN's magnitude is part of the products' scale and applies to all numbers of a head, not to the
- * rotated ones only. The file has a tenth of the configuration's mscale_all_dim. */
-static int set_scale(struct model *m, struct err *e)
+static int bind(struct model *m, struct err *e)
 {
     float factor = 1.0f, share = 0.0f;
     int rc = model_get_scale(m, "rope.scaling.factor", &factor, e);
     if (!rc) rc = model_get_scale(m, "rope.scaling.yarn_log_multiplier", &share, e);
+    /* YaRN's magnitude is part of the products' scale and applies to all numbers of a head, not to
+     * the rotated ones only. The file has a tenth of the configuration's mscale_all_dim. */
     const float grown = factor > 1.0f ? 1.0f + share * logf(factor) : 1.0f;
     m->rope.magnitude = 1.0f;
     m->attn_scale = grown * grown / sqrtf((float)model_latent_query(m));
-    return rc;
-}
-
-static int bind(struct model *m, struct err *e)
-{
-    int rc = set_scale(m, e);
     if (!rc) rc = model_get_scale(m, "attention.temperature_scale", &m->query_growth, e);
     return rc ? rc : family_bind(m, e);
 }

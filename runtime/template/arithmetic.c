@@ -8,9 +8,9 @@ static _Noreturn void fail_types(struct run *r, const char *op, struct value a, 
 {
     struct value undefined = a.kind == VALUE_UNDEFINED ? a : b;
     if (undefined.kind == VALUE_UNDEFINED)
-        heap_fail(&r->heap, ERR_FORMAT, "'%.*s' is undefined", (int)undefined.as.text.n,
+        heap_fail(&r->heap, "'%.*s' is undefined", (int)undefined.as.text.n,
                   undefined.as.text.data);
-    heap_fail(&r->heap, ERR_FORMAT, "%s does not work on a %s and a %s", op, value_type_name(a),
+    heap_fail(&r->heap, "%s does not work on a %s and a %s", op, value_type_name(a),
               value_type_name(b));
 }
 
@@ -27,7 +27,7 @@ static struct value compute(struct run *r, char op, struct value a, struct value
     bool over = op == '+'   ? __builtin_add_overflow(x, y, &n)
                 : op == '-' ? __builtin_sub_overflow(x, y, &n)
                             : __builtin_mul_overflow(x, y, &n);
-    if (over) heap_fail(&r->heap, ERR_FORMAT, "a number does not fit into 64 bits");
+    if (over) heap_fail(&r->heap, "a number does not fit into 64 bits");
     return value_int(n);
 }
 
@@ -100,7 +100,7 @@ static struct value divide(struct run *r, int op, struct value a, struct value b
 {
     const char *name = op == '/' ? "/" : op == '%' ? "%" : "//";
     if (!value_is_number(a) || !value_is_number(b)) fail_types(r, name, a, b);
-    if (value_real(b) == 0) heap_fail(&r->heap, ERR_FORMAT, "division by zero");
+    if (value_real(b) == 0) heap_fail(&r->heap, "division by zero");
     if (op == '/') return value_float(value_real(a) / value_real(b));
     return divide_floor(r, a, b, op == '%');
 }

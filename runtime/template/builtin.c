@@ -35,19 +35,18 @@ static void bind(struct call *c, const struct builtin *b, const struct args *arg
 {
     int n_params = find_param(b->params, text_of(""));
     if (args->n > (size_t)n_params)
-        heap_fail(c->heap, ERR_FORMAT, "%s takes at most %d arguments", b->name, n_params);
+        heap_fail(c->heap, "%s takes at most %d arguments", b->name, n_params);
     for (size_t i = 0; i < args->n; i++) c->p[i] = args->at[i];
     for (size_t i = 0; i < args->n_keywords; i++) {
         struct text name = args->keywords[i].name;
         int at = find_param(b->params, name);
         if (at < 0 || c->p[at].kind != VALUE_ABSENT)
-            heap_fail(c->heap, ERR_FORMAT, "%s does not take '%s'", b->name,
-                      utf8_show(name.data, name.n).text);
+            heap_fail(c->heap, "%s does not take '%s'", b->name, utf8_show(name.data, name.n).text);
         c->p[at] = args->keywords[i].value;
     }
     for (int i = 0; i < b->n_required; i++)
         if (c->p[i].kind == VALUE_ABSENT)
-            heap_fail(c->heap, ERR_FORMAT, "%s needs %d arguments", b->name, b->n_required);
+            heap_fail(c->heap, "%s needs %d arguments", b->name, b->n_required);
 }
 
 struct value builtin_call(struct run *r, const struct builtin *b, struct value self,
@@ -69,8 +68,7 @@ bool builtin_given(struct value v)
 struct text builtin_text(struct call *c, struct value v)
 {
     if (v.kind == VALUE_ABSENT) return text_of("");
-    if (v.kind != VALUE_TEXT)
-        heap_fail(c->heap, ERR_FORMAT, "a text is needed, not a %s", value_type_name(v));
+    if (v.kind != VALUE_TEXT) heap_fail(c->heap, "a text is needed, not a %s", value_type_name(v));
     return v.as.text;
 }
 
@@ -78,7 +76,7 @@ int64_t builtin_integer(struct call *c, struct value v, int64_t absent)
 {
     if (!builtin_given(v)) return absent;
     if (!value_is_integer(v))
-        heap_fail(c->heap, ERR_FORMAT, "an integer is needed, not a %s", value_type_name(v));
+        heap_fail(c->heap, "an integer is needed, not a %s", value_type_name(v));
     return value_integer(v);
 }
 

@@ -19,7 +19,7 @@ static int64_t remainder_of(struct call *c, struct value by)
 {
     int64_t n = builtin_integer(c, by, 2);
     if (!value_is_integer(c->self) || n == 0)
-        heap_fail(c->heap, ERR_FORMAT, "a %s cannot be divided so", value_type_name(c->self));
+        heap_fail(c->heap, "a %s cannot be divided so", value_type_name(c->self));
     return n == -1 ? 0 : value_integer(c->self) % n;
 }
 

@@ -56,7 +56,7 @@ static struct value eval_name(struct run *r, const struct scope *s, struct text 
 static _Noreturn void fail_undefined(struct run *r, struct value v)
 {
     struct utf8_shown name = utf8_show(v.as.text.data, v.as.text.n);
-    heap_fail(&r->heap, ERR_FORMAT, "'%s' is undefined", name.text);
+    heap_fail(&r->heap, "'%s' is undefined", name.text);
 }
 
 /* ---- attributes and items -------------------------------------------------------------------- */
@@ -153,7 +153,7 @@ static bool eval_bound(struct run *r, struct scope *s, const struct node *n, int
     struct value v = eval(r, s, n);
     if (v.kind == VALUE_NONE) return false;
     if (!value_is_integer(v))
-        heap_fail(&r->heap, ERR_FORMAT, "a slice needs integers, not a %s", value_type_name(v));
+        heap_fail(&r->heap, "a slice needs integers, not a %s", value_type_name(v));
     *out = value_integer(v);
     return true;
 }
@@ -169,7 +169,7 @@ static struct span eval_span(struct run *r, struct scope *s, const struct node *
     int64_t len = (int64_t)length, step = 1, start, stop;
     bool has_start = eval_bound(r, s, n->b, &start), has_stop = eval_bound(r, s, n->c, &stop);
     eval_bound(r, s, n->d, &step);
-    if (step == 0) heap_fail(&r->heap, ERR_FORMAT, "the step of a slice is 0");
+    if (step == 0) heap_fail(&r->heap, "the step of a slice is 0");
     if (step > len) step = len + 1; /* larger steps also select one item */
     if (step < -len) step = -len - 1;
     int64_t low = step < 0 ? -1 : 0, high = step < 0 ? len - 1 : len;
@@ -233,8 +233,7 @@ static void add_keyword(struct run *r, struct args *args, struct text name, stru
 
 static void spread_keywords(struct run *r, struct args *args, struct value v)
 {
-    if (v.kind != VALUE_DICT)
-        heap_fail(&r->heap, ERR_FORMAT, "** needs a dict, not a %s", value_type_name(v));
+    if (v.kind != VALUE_DICT) heap_fail(&r->heap, "** needs a dict, not a %s", value_type_name(v));
     for (size_t i = 0; i < v.as.dict->n; i++) {
         const struct pair *pair = &v.as.dict->pairs[i];
         add_keyword(r, args, value_str(&r->heap, pair->key), pair->value);
@@ -310,7 +309,7 @@ struct value eval_call(struct run *r, struct value callee, const struct args *ar
     if (callee.kind == VALUE_UNDEFINED) fail_undefined(r, callee);
     if (callee.kind == VALUE_MACRO) return call_macro(r, callee.as.macro, args, caller);
     if (callee.kind != VALUE_FUNCTION)
-        heap_fail(&r->heap, ERR_FORMAT, "a %s cannot be called", value_type_name(callee));
+        heap_fail(&r->heap, "a %s cannot be called", value_type_name(callee));
     struct value self = callee.as.function.self ? *callee.as.function.self : value_none();
     return builtin_call(r, callee.as.function.builtin, self, args);
 }
@@ -351,8 +350,7 @@ static struct value eval_compare(struct run *r, struct scope *s, const struct no
 static struct value eval_unary(struct run *r, int op, struct value v)
 {
     if (v.kind == VALUE_UNDEFINED) fail_undefined(r, v);
-    if (!value_is_number(v))
-        heap_fail(&r->heap, ERR_FORMAT, "a %s has no sign", value_type_name(v));
+    if (!value_is_number(v)) heap_fail(&r->heap, "a %s has no sign", value_type_name(v));
     if (v.kind == VALUE_FLOAT) return value_float(op == '-' ? -v.as.real : v.as.real);
     return eval_binary(r, op, value_int(0), v);
 }
@@ -380,8 +378,8 @@ static struct value eval_builtin(struct run *r, struct scope *s, const struct no
     struct args args = eval_args(r, s, n->b);
     struct text name = n->value.as.text;
     if (!n->builtin)
-        heap_fail(&r->heap, ERR_FORMAT, "the %s '%s' is not known",
-                  n->kind == NODE_FILTER ? "filter" : "test", utf8_show(name.data, name.n).text);
+        heap_fail(&r->heap, "the %s '%s' is not known", n->kind == NODE_FILTER ? "filter" : "test",
+                  utf8_show(name.data, name.n).text);
     return builtin_call(r, n->builtin, self, &args);
 }
 
@@ -437,7 +435,7 @@ static struct value eval_kind(struct run *r, struct scope *s, const struct node 
     case NODE_OR: return eval_logic(r, s, n);
     case NODE_NOT: return value_bool(!value_truth(eval(r, s, n->a)));
     case NODE_IF_ELSE: return eval_choice(r, s, n);
-    default: heap_fail(&r->heap, ERR_FORMAT, "a statement where an expression belongs");
+    default: heap_fail(&r->heap, "a statement where an expression belongs");
     }
 }
 

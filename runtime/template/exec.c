@@ -9,7 +9,7 @@ static void assign_each(struct run *r, struct scope *s, const struct node *names
     size_t i = 0;
     for (const struct node *n = names; n; n = n->next, i++)
         if (i < items->n) assign(r, s, n, items->items[i]);
-    if (i != items->n) heap_fail(&r->heap, ERR_FORMAT, "%zu values for %zu names", items->n, i);
+    if (i != items->n) heap_fail(&r->heap, "%zu values for %zu names", items->n, i);
 }
 
 static void assign(struct run *r, struct scope *s, const struct node *target, struct value v)
@@ -21,7 +21,7 @@ static void assign(struct run *r, struct scope *s, const struct node *target, st
     } else {
         struct value object = eval(r, s, target->a);
         if (object.kind != VALUE_DICT || !object.as.dict->is_namespace)
-            heap_fail(&r->heap, ERR_FORMAT, "only a namespace's attributes can be set");
+            heap_fail(&r->heap, "only a namespace's attributes can be set");
         dict_set(&r->heap, object.as.dict, target->value, v);
     }
 }
@@ -133,7 +133,7 @@ static enum jump exec_one(struct run *r, struct scope *s, const struct node *n)
     case NODE_WITH: return exec_with(r, s, n);
     case NODE_BREAK: return JUMP_BREAK;
     case NODE_CONTINUE: return JUMP_CONTINUE;
-    default: heap_fail(&r->heap, ERR_FORMAT, "an expression where a statement belongs");
+    default: heap_fail(&r->heap, "an expression where a statement belongs");
     }
     return JUMP_NONE;
 }

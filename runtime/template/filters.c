@@ -151,7 +151,7 @@ static struct value filter_int(struct call *c)
 static struct value filter_abs(struct call *c)
 {
     if (!value_is_number(c->self))
-        heap_fail(c->heap, ERR_FORMAT, "a %s has no absolute value", value_type_name(c->self));
+        heap_fail(c->heap, "a %s has no absolute value", value_type_name(c->self));
     if (c->self.kind == VALUE_FLOAT) return value_float(fabs(c->self.as.real));
     int64_t x = value_integer(c->self);
     return x < 0 ? eval_binary(c->run, '-', value_int(0), value_int(x)) : value_int(x);
@@ -165,7 +165,7 @@ static struct value filter_round(struct call *c)
     struct text method =
         c->p[1].kind == VALUE_ABSENT ? text_of("common") : builtin_text(c, c->p[1]);
     if (!value_is_number(c->self) || precision < -300 || precision > 300)
-        heap_fail(c->heap, ERR_FORMAT, "a %s cannot be rounded", value_type_name(c->self));
+        heap_fail(c->heap, "a %s cannot be rounded", value_type_name(c->self));
     double x = value_real(c->self), power = pow(10, (double)precision);
     if (!isfinite(x) || fabs(x) > 9e17) return c->self; /* has no digits to round */
     if (text_is(method, "ceil")) return value_float(ceil(x * power) / power);
@@ -198,7 +198,7 @@ static struct value filter_tojson(struct call *c)
     }
     if (builtin_given(c->p[2])) {
         const struct list *two = value_items(c->heap, c->p[2]);
-        if (two->n != 2) heap_fail(c->heap, ERR_FORMAT, "tojson needs two separators");
+        if (two->n != 2) heap_fail(c->heap, "tojson needs two separators");
         style.item_separator = builtin_text(c, two->items[0]);
         style.key_separator = builtin_text(c, two->items[1]);
     }
@@ -241,7 +241,7 @@ static size_t format_one(struct call *c, struct builder *b, struct text format, 
         builder_puts(b, "%");
         return at + 1;
     }
-    if (*used == c->args->n) heap_fail(c->heap, ERR_FORMAT, "a format has too few arguments");
+    if (*used == c->args->n) heap_fail(c->heap, "a format has too few arguments");
     struct value v = c->args->at[(*used)++];
     if (kind == 's')
         builder_put(b, value_str(c->heap, v));
@@ -252,7 +252,7 @@ static size_t format_one(struct call *c, struct builder *b, struct text format, 
     else if (kind == 'f' && value_is_number(v) && fabs(value_real(v)) < 1e30)
         builder_printf(b, "%.*f", precision, value_real(v));
     else
-        heap_fail(c->heap, ERR_FORMAT, "a format has more than %%s, %%r, %%d, %%f and %%%%");
+        heap_fail(c->heap, "a format has more than %%s, %%r, %%d, %%f and %%%%");
     return at + 1;
 }
 
@@ -287,7 +287,7 @@ static struct value filter_length(struct call *c)
     if (v.kind == VALUE_LIST && v.as.list->type != GENERATOR)
         return value_int((int64_t)v.as.list->n);
     if (v.kind == VALUE_DICT && !v.as.dict->is_namespace) return value_int((int64_t)v.as.dict->n);
-    heap_fail(c->heap, ERR_FORMAT, "a %s has no length", value_type_name(v));
+    heap_fail(c->heap, "a %s has no length", value_type_name(v));
 }
 
 /* how: the last item. */
@@ -322,7 +322,7 @@ static struct value filter_items(struct call *c)
 {
     if (c->self.kind == VALUE_UNDEFINED) return value_list(list_make(c->heap, GENERATOR));
     if (c->self.kind != VALUE_DICT || c->self.as.dict->is_namespace)
-        heap_fail(c->heap, ERR_FORMAT, "items needs a dict, not a %s", value_type_name(c->self));
+        heap_fail(c->heap, "items needs a dict, not a %s", value_type_name(c->self));
     struct list *all = dict_list(c->heap, c->self.as.dict, DICT_ITEMS);
     all->type = GENERATOR;
     return value_list(all);
@@ -426,7 +426,7 @@ static const struct builtin *named(struct call *c, size_t at, bool is_filter)
     struct text name = builtin_text(c, at < c->args->n ? c->args->at[at] : value_none());
     const struct builtin *b = is_filter ? filter_named(name) : test_named(name);
     if (!b)
-        heap_fail(c->heap, ERR_FORMAT, "the %s '%s' is not known", is_filter ? "filter" : "test",
+        heap_fail(c->heap, "the %s '%s' is not known", is_filter ? "filter" : "test",
                   utf8_show(name.data, name.n).text);
     return b;
 }
@@ -451,8 +451,7 @@ static struct value filter_choose(struct call *c)
 {
     bool by_attribute = c->how & BY_ATTRIBUTE, wanted = c->how & PASSES;
     size_t at = by_attribute;
-    if (by_attribute && c->args->n == 0)
-        heap_fail(c->heap, ERR_FORMAT, "an attribute's name is needed");
+    if (by_attribute && c->args->n == 0) heap_fail(c->heap, "an attribute's name is needed");
     const struct builtin *test = at < c->args->n ? named(c, at, false) : NULL;
     struct args rest = without(c->args, at + 1);
     const struct list *items = true_items(c);

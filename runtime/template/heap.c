@@ -30,7 +30,7 @@ void heap_release(struct heap *h)
 
 static _Noreturn void fail_memory(struct heap *h)
 {
-    heap_fail(h, ERR_FORMAT, "needs more than %zu MiB of memory", h->used_max >> 20);
+    heap_fail(h, "needs more than %zu MiB of memory", h->used_max >> 20);
 }
 
 static void count(struct heap *h, size_t n)
@@ -49,7 +49,7 @@ void *heap_take(struct heap *h, size_t n, size_t size)
     if (!b || bytes > b->cap - b->used) {
         size_t cap = bytes > BLOCK / 4 ? bytes : BLOCK;
         struct heap_block *made = calloc(1, sizeof *made + cap);
-        if (!made) heap_fail(h, ERR_FIT, "the system has no memory for it");
+        if (!made) heap_fail_as(h, ERR_FIT, "the system has no memory for it");
         made->cap = cap;
         made->next = b;
         h->blocks = b = made;
@@ -78,13 +78,13 @@ void *heap_grow(struct heap *h, void *p, size_t old, size_t size)
 
 void heap_step(struct heap *h, size_t n)
 {
-    if (n > h->steps_max - h->steps) heap_fail(h, ERR_FORMAT, "takes too many steps");
+    if (n > h->steps_max - h->steps) heap_fail(h, "takes too many steps");
     h->steps += n;
 }
 
 void heap_enter(struct heap *h)
 {
-    if (h->depth == h->depth_max) heap_fail(h, ERR_FORMAT, "nests too deeply");
+    if (h->depth == h->depth_max) heap_fail(h, "nests too deeply");
     h->depth++;
 }
 
@@ -93,7 +93,7 @@ void heap_leave(struct heap *h)
     h->depth--;
 }
 
-_Noreturn void heap_fail(struct heap *h, int code, const char *fmt, ...)
+_Noreturn void heap_fail_as(struct heap *h, int code, const char *fmt, ...)
 {
     char text[320];
     va_list args;

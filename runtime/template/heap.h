@@ -42,7 +42,8 @@ void heap_enter(struct heap *h);
 void heap_leave(struct heap *h);
 
 /* Fills *e with "line N of the chat template: …" and leaves. */
-_Noreturn void heap_fail(struct heap *h, int code, const char *fmt, ...)
+_Noreturn void heap_fail_as(struct heap *h, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+#define heap_fail(h, ...) heap_fail_as(h, ERR_FORMAT, __VA_ARGS__)
 
 #endif

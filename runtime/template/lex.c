@@ -89,7 +89,7 @@ static void skip_comment(struct lexer *l)
 {
     struct text end = text_of("#}");
     size_t at = text_find(l->source, end, l->at + 2);
-    if (at == TEXT_NONE) heap_fail(l->heap, ERR_FORMAT, "a comment has no end");
+    if (at == TEXT_NONE) heap_fail(l->heap, "a comment has no end");
     char sign = at > l->at + 2 ? l->source.data[at - 1] : '\0';
     advance(l, at);
     close_tag(l, sign, true);
@@ -126,7 +126,7 @@ static struct text lex_raw(struct lexer *l)
         close_tag(l, sign, true);
         return data;
     }
-    heap_fail(l->heap, ERR_FORMAT, "a raw block has no end");
+    heap_fail(l->heap, "a raw block has no end");
 }
 
 static void open_tag(struct lexer *l, size_t at, bool is_print)
@@ -213,7 +213,7 @@ static struct token lex_number(struct lexer *l, struct token t)
     errno = 0;
     t.kind = LEX_NUMBER;
     t.value = real ? value_float(strtod(digits, NULL)) : value_int(strtoll(digits, NULL, 10));
-    if (!real && errno) heap_fail(l->heap, ERR_FORMAT, "the number %s is too large", digits);
+    if (!real && errno) heap_fail(l->heap, "the number %s is too large", digits);
     advance(l, l->at + length);
     return t;
 }
@@ -265,7 +265,7 @@ static struct token lex_string(struct lexer *l, struct token t)
     size_t end = l->at + 1;
     while (end < l->source.n && l->source.data[end] != quote)
         end += l->source.data[end] == '\\' ? 2 : 1;
-    if (end >= l->source.n) heap_fail(l->heap, ERR_FORMAT, "a string has no end");
+    if (end >= l->source.n) heap_fail(l->heap, "a string has no end");
     struct text s = text_slice(l->source, l->at + 1, end - l->at - 1);
     t.kind = LEX_STRING;
     t.text = s;
@@ -305,7 +305,7 @@ static struct token lex_operator(struct lexer *l, struct token t)
             length = 2;
         }
     if (length == 1 && (t.op == 0 || !strchr("+-/*%~[](){}><=.:|,;", t.op)))
-        heap_fail(l->heap, ERR_FORMAT, "unexpected character (byte 0x%02x)", (unsigned)t.op);
+        heap_fail(l->heap, "unexpected character (byte 0x%02x)", (unsigned)t.op);
     if (length == 1) track_bracket(l, (char)t.op);
     t.text = text_slice(l->source, l->at, length);
     advance(l, l->at + length);
@@ -347,7 +347,7 @@ struct token lexer_next(struct lexer *l)
     skip_blanks(l);
     t.line = l->line;
     char c = peek(l, 0);
-    if (l->at == l->source.n) heap_fail(l->heap, ERR_FORMAT, "a tag has no end");
+    if (l->at == l->source.n) heap_fail(l->heap, "a tag has no end");
     if (lex_close(l, &t)) return t;
     if (is_digit(c)) return lex_number(l, t);
     if (c == '\'' || c == '"') return lex_string(l, t);

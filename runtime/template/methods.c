@@ -33,7 +33,7 @@ static struct value split_blanks(struct call *c, int64_t limit)
 static struct text separator(struct call *c)
 {
     struct text between = builtin_text(c, c->p[0]);
-    if (between.n == 0) heap_fail(c->heap, ERR_FORMAT, "a text cannot be split at nothing");
+    if (between.n == 0) heap_fail(c->heap, "a text cannot be split at nothing");
     return between;
 }
 
@@ -190,7 +190,7 @@ static struct value method_rfind(struct call *c)
 static struct value method_index(struct call *c)
 {
     struct value v = method_find(c);
-    if (v.as.number < 0) heap_fail(c->heap, ERR_FORMAT, "index: the text is not found");
+    if (v.as.number < 0) heap_fail(c->heap, "index: the text is not found");
     return v;
 }
 
@@ -244,11 +244,11 @@ static struct value field(struct call *c, struct text name, size_t *next)
     if (named) return *named;
     for (size_t i = 0; i < name.n; i++) {
         if (name.data[i] < '0' || name.data[i] > '9' || at > 1000)
-            heap_fail(c->heap, ERR_FORMAT, "format: only {}, {0} and {name} are known");
+            heap_fail(c->heap, "format: only {}, {0} and {name} are known");
         at = 10 * at + (size_t)(name.data[i] - '0');
     }
     if (name.n == 0) at = (*next)++;
-    if (at >= c->args->n) heap_fail(c->heap, ERR_FORMAT, "format: too few arguments");
+    if (at >= c->args->n) heap_fail(c->heap, "format: too few arguments");
     return c->args->at[at];
 }
 
@@ -267,7 +267,7 @@ static struct value method_format(struct call *c)
             end += one == '{' || one == '}';
         } else {
             end = one == '{' ? text_find(t, close, at) : TEXT_NONE;
-            if (end == TEXT_NONE) heap_fail(c->heap, ERR_FORMAT, "format: a single brace");
+            if (end == TEXT_NONE) heap_fail(c->heap, "format: a single brace");
             struct value v = field(c, text_slice(t, at + 1, end - at - 1), &next);
             builder_put(&b, value_str(c->heap, v));
             end++;
@@ -296,8 +296,7 @@ static size_t list_place(struct call *c, struct value v)
     const struct list *list = c->self.as.list;
     int64_t at = builtin_integer(c, v, -1);
     if (at < 0) at += (int64_t)list->n;
-    if (at < 0 || at >= (int64_t)list->n)
-        heap_fail(c->heap, ERR_FORMAT, "the list has no item there");
+    if (at < 0 || at >= (int64_t)list->n) heap_fail(c->heap, "the list has no item there");
     return (size_t)at;
 }
 
@@ -336,8 +335,7 @@ static size_t list_find(struct call *c)
 static struct value list_index(struct call *c)
 {
     size_t at = list_find(c);
-    if (at == c->self.as.list->n)
-        heap_fail(c->heap, ERR_FORMAT, "index: the item is not in the list");
+    if (at == c->self.as.list->n) heap_fail(c->heap, "index: the item is not in the list");
     return value_int((int64_t)at);
 }
 
@@ -373,7 +371,7 @@ static struct value dict_copy(struct call *c)
 static struct value dict_update(struct call *c)
 {
     if (c->p[0].kind != VALUE_DICT)
-        heap_fail(c->heap, ERR_FORMAT, "update needs a dict, not a %s", value_type_name(c->p[0]));
+        heap_fail(c->heap, "update needs a dict, not a %s", value_type_name(c->p[0]));
     dict_add(c->heap, c->self.as.dict, c->p[0].as.dict);
     return value_none();
 }
@@ -382,7 +380,7 @@ static struct value dict_pop(struct call *c)
 {
     const struct value *found = dict_find(c->heap, c->self.as.dict, c->p[0]);
     struct value v = found ? *found : c->p[1];
-    if (v.kind == VALUE_ABSENT) heap_fail(c->heap, ERR_FORMAT, "pop: the dict has no such key");
+    if (v.kind == VALUE_ABSENT) heap_fail(c->heap, "pop: the dict has no such key");
     if (found) dict_remove(c->self.as.dict, found);
     return v;
 }
@@ -391,7 +389,7 @@ static struct value dict_pop(struct call *c)
 
 static struct value loop_cycle(struct call *c)
 {
-    if (c->args->n == 0) heap_fail(c->heap, ERR_FORMAT, "cycle needs an argument");
+    if (c->args->n == 0) heap_fail(c->heap, "cycle needs an argument");
     return c->args->at[c->self.as.loop->at % c->args->n];
 }
 

@@ -57,7 +57,7 @@ static bool parse_skip_name(struct parser *p, const char *name)
 static _Noreturn void parse_fail(struct parser *p, const char *expected)
 {
     struct utf8_shown shown = utf8_show(p->now.text.data, p->now.text.n);
-    heap_fail(p->heap, ERR_FORMAT, "expected %s, got '%s'", expected, shown.text);
+    heap_fail(p->heap, "expected %s, got '%s'", expected, shown.text);
 }
 
 static void parse_expect(struct parser *p, int op, const char *text)
@@ -649,7 +649,7 @@ static void parse_generation(struct parser *p, struct node *n)
 static void parse_jump(struct parser *p, struct node *n)
 {
     (void)n;
-    if (p->n_loops == 0) heap_fail(p->heap, ERR_FORMAT, "break and continue belong in a loop");
+    if (p->n_loops == 0) heap_fail(p->heap, "break and continue belong in a loop");
     end_tag(p);
 }
 
@@ -678,7 +678,7 @@ static struct node *parse_tag(struct parser *p)
         tags[i].parse(p, n);
         return n;
     }
-    heap_fail(p->heap, ERR_FORMAT, "the tag '%s' is not known", utf8_show(name.data, name.n).text);
+    heap_fail(p->heap, "the tag '%s' is not known", utf8_show(name.data, name.n).text);
 }
 
 static struct node *parse_data(struct parser *p)
@@ -717,7 +717,7 @@ static struct node *parse_statements(struct parser *p, const char *const *ends)
         } else if (!ends) {
             goto done;
         } else {
-            heap_fail(p->heap, ERR_FORMAT, "a block has no end");
+            heap_fail(p->heap, "a block has no end");
         }
     }
 done:

@@ -145,7 +145,7 @@ static const struct pair *sorted(struct builder *b, const struct dict *d)
     for (size_t i = 0; i < d->n; i++) {
         pairs[i] = d->pairs[i];
         if (pairs[i].key.kind != VALUE_TEXT)
-            heap_fail(b->heap, ERR_FORMAT, "only keys that are texts can be sorted");
+            heap_fail(b->heap, "only keys that are texts can be sorted");
     }
     if (d->n > 0) qsort(pairs, d->n, sizeof *pairs, by_key);
     return pairs;
@@ -156,7 +156,7 @@ static void put_key(struct builder *b, struct value key, const struct print_styl
 {
     const bool quoted = !s->python && key.kind != VALUE_TEXT;
     if (quoted && key.kind > VALUE_FLOAT)
-        heap_fail(b->heap, ERR_FORMAT, "a %s cannot be a key in JSON", value_type_name(key));
+        heap_fail(b->heap, "a %s cannot be a key in JSON", value_type_name(key));
     if (quoted) builder_puts(b, "\"");
     put_value(b, key, s, 0);
     if (quoted) builder_puts(b, "\"");
@@ -191,7 +191,7 @@ static void put_value(struct builder *b, struct value v, const struct print_styl
     heap_step(b->heap, 1);
     heap_enter(b->heap);
     if (!s->python && !has_json(v))
-        heap_fail(b->heap, ERR_FORMAT, "a %s cannot be written as JSON", value_type_name(v));
+        heap_fail(b->heap, "a %s cannot be written as JSON", value_type_name(v));
     switch ((enum value_kind)v.kind) {
     case VALUE_ABSENT:
     case VALUE_UNDEFINED: builder_puts(b, "Undefined"); break;

@@ -211,7 +211,7 @@ struct text text_repeat(struct heap *h, struct text t, int64_t n)
     size_t bytes;
     if (n <= 0 || t.n == 0) return text_of("");
     if (!size_mul(t.n, (size_t)n, &bytes) || bytes > h->used_max)
-        heap_fail(h, ERR_FORMAT, "repeats a text of %zu bytes %lld times", t.n, (long long)n);
+        heap_fail(h, "repeats a text of %zu bytes %lld times", t.n, (long long)n);
     heap_step(h, (size_t)n / 4 + bytes / 64);
     for (; n > 0; n--) builder_put(&b, t);
     return builder_end(&b);

@@ -90,7 +90,7 @@ const struct value *dict_find(struct heap *h, const struct dict *d, struct value
     heap_step(h, d->n / 8);
     if (key.kind == VALUE_TEXT) return dict_find_text(d, key.as.text);
     if (key.kind == VALUE_DICT || (key.kind == VALUE_LIST && key.as.list->type != TUPLE))
-        heap_fail(h, ERR_FORMAT, "a %s cannot be a key", value_type_name(key));
+        heap_fail(h, "a %s cannot be a key", value_type_name(key));
     for (size_t i = 0; i < d->n; i++)
         if (value_equal(h, d->pairs[i].key, key)) return &d->pairs[i].value;
     return NULL;
@@ -276,14 +276,14 @@ int value_compare(struct heap *h, struct value a, struct value b)
     if (a.kind == VALUE_LIST && b.kind == VALUE_LIST && a.as.list->type == b.as.list->type &&
         a.as.list->type <= TUPLE)
         return compare_lists(h, a.as.list, b.as.list);
-    heap_fail(h, ERR_FORMAT, "a %s and a %s have no order", value_type_name(a), value_type_name(b));
+    heap_fail(h, "a %s and a %s have no order", value_type_name(a), value_type_name(b));
 }
 
 bool value_contains(struct heap *h, struct value container, struct value item)
 {
     if (container.kind == VALUE_TEXT) {
         if (item.kind != VALUE_TEXT)
-            heap_fail(h, ERR_FORMAT, "a %s cannot be in a text", value_type_name(item));
+            heap_fail(h, "a %s cannot be in a text", value_type_name(item));
         heap_step(h, container.as.text.n / 64);
         return text_find(container.as.text, item.as.text, 0) != TEXT_NONE;
     }
@@ -328,8 +328,7 @@ const struct list *value_items(struct heap *h, struct value v)
     if (v.kind == VALUE_LIST && v.as.list->type == GENERATOR) return take_items(h, v.as.list);
     if (v.kind == VALUE_LIST) return v.as.list;
     if (v.kind == VALUE_TEXT) return characters(h, v.as.text);
-    if (!value_is_iterable(v))
-        heap_fail(h, ERR_FORMAT, "a %s cannot be iterated", value_type_name(v));
+    if (!value_is_iterable(v)) heap_fail(h, "a %s cannot be iterated", value_type_name(v));
     struct list *list = list_make(h, LIST);
     if (v.kind == VALUE_DICT)
         for (size_t i = 0; i < v.as.dict->n; i++) list_push(h, list, v.as.dict->pairs[i].key);

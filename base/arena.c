@@ -32,6 +32,15 @@ int arena_init(struct arena *a, const char *tag, size_t bytes, struct err *e)
     return rc;
 }
 
+bool arena_make(struct arena *a, const char *tag, int *rc, struct err *e)
+{
+    const bool planned = a->tag;
+    if (a->base || (planned && !a->used)) return false;
+    *rc = planned ? arena_init(a, tag, a->used, e) : 0;
+    a->tag = tag;
+    return *rc == 0;
+}
+
 void arena_use_large(const struct arena *a)
 {
     if (a->bytes) madvise(a->base, a->bytes, MADV_HUGEPAGE);
@@ -49,7 +58,7 @@ void arena_use_all(const struct arena *a)
 void arena_release(struct arena *a)
 {
     if (a->base) munmap(a->base, a->bytes);
-    *a = (struct arena){.tag = a->tag};
+    *a = (struct arena){0};
 }
 
 void *arena_take(struct arena *a, size_t n, size_t size)

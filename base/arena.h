@@ -6,6 +6,7 @@
 #ifndef RETAIN_BASE_ARENA_H
 #define RETAIN_BASE_ARENA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
@@ -35,6 +36,12 @@ void arena_use_large(const struct arena *a);
 /* Makes all its pages resident, so that the process does not grow when they are first written;
  * keeps their contents. No other thread may write to the arena during the call. */
 void arena_use_all(const struct arena *a);
+
+/* For a zeroed or released arena whose pieces one function takes: true twice, first to plan the
+ * arena, then backed by memory. *rc: why that failed.
+ *
+ *     while (arena_make(&f->arena, "fit", &rc, e)) plan(f, &f->arena); */
+bool arena_make(struct arena *a, const char *tag, int *rc, struct err *e);
 
 void arena_release(struct arena *a);
 

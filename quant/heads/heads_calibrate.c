@@ -165,16 +165,6 @@ static void plan(struct calibration *c, struct arena *a)
     }
 }
 
-static int take_memory(struct calibration *c, struct err *e)
-{
-    struct arena a;
-    arena_init_plan(&a, "calibration");
-    plan(c, &a);
-    int rc = arena_init(&c->arena, "calibration", a.used, e);
-    if (!rc) plan(c, &c->arena);
-    return rc;
-}
-
 static int open_heads(struct calibration *c, struct err *e)
 {
     const struct options *o = c->options;
@@ -193,7 +183,7 @@ static int begin(struct calibration *c, struct err *e)
     int rc = heads_data_open(&c->data, c->options, e);
     if (!rc) rc = open_heads(c, e);
     if (!rc) rc = heads_data_cut(&c->data, c->engine->tokenizer, heads_sample_half(c->length), e);
-    if (!rc) rc = take_memory(c, e);
+    while (!rc && arena_make(&c->arena, "calibration", &rc, e)) plan(c, &c->arena);
     if (!rc) rc = heads_watch_open(&c->watch, c->engine, c->length, e);
     if (!rc) c->watch.reads_hidden = retaining_reads_hidden(c->engine->retaining->shape.form);
     return rc;

@@ -213,22 +213,13 @@ static void plan(struct fit *f, const struct model *m, struct arena *a)
     f->squares = arena_take(a, layers * (size_t)model_n_qkv(m), sizeof *f->squares);
 }
 
-static int take_memory(struct fit *f, struct err *e)
-{
-    struct arena a;
-    arena_init_plan(&a, "fit");
-    plan(f, f->engine->model, &a);
-    int rc = arena_init(&f->arena, "fit", a.used, e);
-    if (!rc) plan(f, f->engine->model, &f->arena);
-    return rc;
-}
-
 /* Fits heads to at most n_rows rows of `length` tokens each. The engine has no GPU. */
 static int fit_rows(struct heads_linear *out, struct engine *g, const struct heads_data *d,
                     int length, int n_rows, heads_fit_show *show, void *ctx, struct err *e)
 {
     struct fit f = {.out = out, .engine = g, .show = show, .show_ctx = ctx};
-    int rc = take_memory(&f, e);
+    int rc = 0;
+    while (arena_make(&f.arena, "fit", &rc, e)) plan(&f, g->model, &f.arena);
     if (!rc) rc = heads_watch_open(&f.watch, g, length, e);
     if (!rc) rc = read_rows(&f, d, length, n_rows, e);
     if (!rc) finish(&f);
@@ -294,7 +285,9 @@ static int begin(struct command *f, struct err *e)
                                        : heads_text_open(&f->data, e);
     if (!rc) rc = open_model(f, e);
     if (!rc) rc = heads_data_cut(&f->data, f->engine->tokenizer, heads_text_tokens(f->length), e);
-    return rc ? rc : heads_linear_open(&f->fitted, f->engine->model, &f->arena, e);
+    while (!rc && arena_make(&f->arena, "heads", &rc, e))
+        heads_linear_plan(&f->fitted, f->engine->model, &f->arena);
+    return rc;
 }
 
 static void end(struct command *f)

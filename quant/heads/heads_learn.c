@@ -80,12 +80,9 @@ static int open_device(struct heads_learn *l, const struct heads_learn_opts *o, 
 int heads_learn_open(struct heads_learn *l, struct engine *g, const struct heads_learn_opts *o,
                      struct err *e)
 {
-    struct arena a;
+    int rc = 0;
     *l = (struct heads_learn){.engine = g, .layer = -1};
-    arena_init_plan(&a, "training");
-    plan(l, g, o, &a);
-    int rc = arena_init(&l->arena, "training", a.used, e);
-    if (!rc) plan(l, g, o, &l->arena);
+    while (arena_make(&l->arena, "training", &rc, e)) plan(l, g, o, &l->arena);
     if (rc) return rc;
     return g->gpu ? open_device(l, o, e) : heads_watch_open(&l->watch, g, o->length, e);
 }

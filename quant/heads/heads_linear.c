@@ -24,16 +24,6 @@ void heads_linear_plan(struct heads_linear *l, const struct model *m, struct are
     l->size = arena_take(a, n_sizes(m), sizeof *l->size);
 }
 
-int heads_linear_open(struct heads_linear *l, const struct model *m, struct arena *a, struct err *e)
-{
-    struct arena plan;
-    arena_init_plan(&plan, "heads");
-    heads_linear_plan(l, m, &plan);
-    int rc = arena_init(a, "heads", plan.used, e);
-    if (!rc) heads_linear_plan(l, m, a);
-    return rc;
-}
-
 void heads_linear_copy(struct heads_linear *to, const struct heads_linear *from)
 {
     const size_t n = n_heads(to->model);

@@ -22,10 +22,8 @@ struct heads_linear {
     float *size;   /* [n_layer][n_qkv] the root mean square of q, k and v */
 };
 
-/* Takes the memory from an arena, backed or only planned; or makes the arena. */
+/* Takes the memory from an arena, backed or only planned. */
 void heads_linear_plan(struct heads_linear *l, const struct model *m, struct arena *a);
-int heads_linear_open(struct heads_linear *l, const struct model *m, struct arena *a,
-                      struct err *e);
 void heads_linear_copy(struct heads_linear *to, const struct heads_linear *from);
 
 /* Row r of W1 or W2: of the first HEADS_LINEAR_SIDES * n_kv_head rows and columns. */

@@ -506,17 +506,6 @@ static int check_memory(const struct train *t, struct err *e)
                    num_bytes(training, heads), num_bytes(limit, has));
 }
 
-static int take_memory(struct train *t, struct err *e)
-{
-    struct arena a;
-    arena_init_plan(&a, "rows");
-    heads_schedule_plan(&t->schedule, t->data.n, &a);
-    t->samples = memory_new((size_t)t->batch, sizeof *t->samples);
-    int rc = arena_init(&t->arena, "rows", a.used, e);
-    if (!rc) heads_schedule_plan(&t->schedule, t->data.n, &t->arena);
-    return rc;
-}
-
 /* Everything before weights are read. */
 static int prepare(struct train *t, struct engine_opts *alone, struct err *e)
 {
@@ -549,8 +538,10 @@ static int fit(struct train *t, struct heads_linear *out, const struct engine_op
 static int start(struct train *t, const struct engine_opts *alone, struct err *e)
 {
     struct heads_linear fitted;
-    struct arena memory;
-    int rc = heads_linear_open(&fitted, t->engine->model, &memory, e);
+    struct arena memory = {0};
+    int rc = 0;
+    while (arena_make(&memory, "heads", &rc, e))
+        heads_linear_plan(&fitted, t->engine->model, &memory);
     if (rc) return rc;
     rc = fit(t, &fitted, alone, e);
     if (!rc) rc = heads_learn_start(&t->learn, &fitted, t->options->session.sampling.seed, e);
@@ -567,7 +558,9 @@ static int begin(struct train *t, struct err *e)
     alone.verify = IDENTITY_VERIFY_FULL; /* a checkpoint belongs to the file's digest */
     int rc = prepare(t, &alone, e);
     if (!rc) rc = engine_load(t->engine, NULL, NULL, e);
-    if (!rc) rc = take_memory(t, e);
+    while (!rc && arena_make(&t->arena, "rows", &rc, e))
+        heads_schedule_plan(&t->schedule, t->data.n, &t->arena);
+    t->samples = memory_new((size_t)t->batch, sizeof *t->samples);
     if (!rc) rc = heads_learn_open(&t->learn, t->engine, &t->opts, e);
     if (rc) return rc;
     t->learn.tick = on_layer;

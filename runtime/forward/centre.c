@@ -228,18 +228,17 @@ int centre_open(struct engine *g, const char *dir, bool keep, engine_progress *p
 {
     struct model *m = g->model;
     struct part parts[2];
-    struct arena a;
     char path[4160];
     uint8_t sum[DIGEST_BYTES];
     char hex[DIGEST_HEX];
     if (m->n_kv_layer == 0 || m->head_dim % KN_GROUP) return 0;
     if (m->n_ctx <= 4 * UNLIKE || m->latent.rank) return 0; /* values have none */
     if (m->windowed.n_layer && m->windowed.head_dim % KN_GROUP) return 0;
-    arena_init_plan(&a, "centres");
-    size_t bytes = plan_parts(parts, m, &a);
-    int rc = arena_init(&g->centres.arena, "centres", a.used, e);
+    size_t bytes = 0;
+    int rc = 0;
+    while (arena_make(&g->centres.arena, "centres", &rc, e))
+        bytes = plan_parts(parts, m, &g->centres.arena);
     if (rc) return rc;
-    plan_parts(parts, m, &g->centres.arena);
     snprintf(path, sizeof path, "%s/%.32s.centres", dir ? dir : "", g->model_digest);
     if (!dir || !read_file(path, g->model_digest, parts[0].numbers, bytes)) {
         const bool measures = fits(g);

@@ -23,37 +23,29 @@ static int open_cpu(struct context *x, const struct forward_opts *fo, struct err
 static int open_logits(struct context *x, const struct forward_opts *fo, struct err *e)
 {
     const size_t n = (size_t)fo->n_logits, row = (size_t)fo->model->n_vocab * sizeof(float);
-    struct arena a;
-    arena_init_plan(&a, "logits");
-    arena_take(&a, n, row);
-    int rc = arena_init(&x->scratch, "logits", a.used, e);
-    if (rc) return rc;
+    int rc = 0;
     x->forward = (struct forward){.model = fo->model, .policy = fo->policy, .seed = fo->seed};
-    x->forward.logits = arena_take(&x->scratch, n, row);
-    return 0;
+    while (arena_make(&x->scratch, "logits", &rc, e))
+        x->forward.logits = arena_take(&x->scratch, n, row);
+    return rc;
 }
 
 /* What scoring and evicting on the CPU need, for a GPU that leaves them to it. */
 static int open_scoring(struct context *x, const struct forward_opts *fo, struct err *e)
 {
     struct forward_opts one = *fo;
-    struct arena a;
+    int rc = 0;
     one.chunk = 1;
-    arena_init_plan(&a, "scratch");
-    forward_plan(&x->forward, &one, &a);
-    int rc = arena_init(&x->scratch, "scratch", a.used, e);
-    if (!rc) forward_plan(&x->forward, &one, &x->scratch);
+    while (arena_make(&x->scratch, "scratch", &rc, e)) forward_plan(&x->forward, &one, &x->scratch);
     return rc;
 }
 
 static int open_experts(struct context *x, const struct forward_opts *fo, struct err *e)
 {
-    struct arena a;
+    int rc = 0;
     if (!model_n_host_experts(fo->model)) return 0;
-    arena_init_plan(&a, "scratch of experts");
-    experts_plan_alone(&x->experts, fo, &a);
-    int rc = arena_init(&x->experts_arena, a.tag, a.used, e);
-    if (!rc) experts_plan_alone(&x->experts, fo, &x->experts_arena);
+    while (arena_make(&x->experts_arena, "scratch of experts", &rc, e))
+        experts_plan_alone(&x->experts, fo, &x->experts_arena);
     return rc;
 }
 

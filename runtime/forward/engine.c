@@ -193,15 +193,12 @@ int engine_prepare(struct engine **out, const struct engine_opts *o, struct err 
 
 static int load_heads(struct engine *g, struct err *e)
 {
-    struct arena a;
+    int rc = 0;
     if (!g->retaining) return 0;
-    arena_init_plan(&a, "heads");
-    retaining_plan(g->retaining, &a);
-    int rc = arena_init(&g->retaining_arena, "heads", a.used, e);
-    if (rc) return rc;
-    retaining_plan(g->retaining, &g->retaining_arena);
-    retaining_load(g->retaining);
-    return 0;
+    while (arena_make(&g->retaining_arena, "heads", &rc, e))
+        retaining_plan(g->retaining, &g->retaining_arena);
+    if (!rc) retaining_load(g->retaining);
+    return rc;
 }
 
 int engine_copy_rate(const struct engine *g, double *out, struct err *e)

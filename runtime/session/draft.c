@@ -45,17 +45,6 @@ static void plan_state(struct draft_model *d, struct arena *a)
     d->steps = arena_take(a, FORWARD_TRY_MAX, recurrent_state_step_bytes(r));
 }
 
-static int open_state(struct draft_model *d, struct err *e)
-{
-    struct arena a;
-    if (!d->ctx.cache.recurrent.layers) return 0;
-    arena_init_plan(&a, "draft");
-    plan_state(d, &a);
-    int rc = arena_init(&d->arena, "draft", a.used, e);
-    if (!rc) plan_state(d, &d->arena);
-    return rc;
-}
-
 int draft_model_open(struct draft_model **out, struct context *answers, struct err *e)
 {
     struct engine *g = answers->engine->draft;
@@ -76,7 +65,9 @@ int draft_model_open(struct draft_model **out, struct context *answers, struct e
     *out = d;
     if (!g) return 0;
     tokens_reserve(&d->behind, 2 * BEHIND_MAX);
-    return open_state(d, e);
+    while (d->ctx.cache.recurrent.layers && arena_make(&d->arena, "draft", &rc, e))
+        plan_state(d, &d->arena);
+    return rc;
 }
 
 void draft_model_close(struct draft_model *d)

@@ -19,6 +19,16 @@ int utf8_length(const char *s, size_t n)
     return length;
 }
 
+size_t utf8_invalid(const char *s, size_t n)
+{
+    for (size_t i = 0; i < n;) {
+        int length = (unsigned char)s[i] < 0x80 ? 1 : utf8_length(s + i, n - i);
+        if (length <= 0) return i;
+        i += (size_t)length;
+    }
+    return n;
+}
+
 uint32_t utf8_decode(const char *s, int length)
 {
     const unsigned char *b = (const unsigned char *)s;

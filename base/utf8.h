@@ -12,6 +12,9 @@
  *   -k      the first k bytes can't be part of any character */
 int utf8_length(const char *s, size_t n);
 
+/* The first byte of s[0, n) that is part of no character; n = none. */
+size_t utf8_invalid(const char *s, size_t n);
+
 /* The code point of a character of that length (1 … 4, valid). */
 uint32_t utf8_decode(const char *s, int length);
 

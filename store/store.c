@@ -103,11 +103,6 @@ static int connect(struct store *s, const char *uri, struct err *e)
                    opening, e);
 }
 
-int store_open(struct store **out, const char *path, struct err *e)
-{
-    return store_open_key(out, path, NULL, e);
-}
-
 /* *out: a store without a connection; release it with store_close, also after an error. */
 static int new_store(struct store **out, const char *path, struct err *e)
 {
@@ -145,7 +140,7 @@ static int ask_first(const struct store *s, struct store_key *k, struct err *e)
     return rc;
 }
 
-int store_open_key(struct store **out, const char *path, const struct store_key *k, struct err *e)
+int store_open(struct store **out, const char *path, const struct store_key *k, struct err *e)
 {
     struct store *s;
     struct store_key known = k ? *k : (struct store_key){0};

@@ -33,10 +33,6 @@
 
 struct store;
 
-/* Creates the file (0600) and its folders when missing. ERR_FORMAT when the file is not ours, is
- * damaged or was made by a newer retain; ERR_FAIL, with path and reason, when it can't be
- * written. */
-int store_open(struct store **out, const char *path, struct err *e);
 void store_close(struct store *s);
 /* Whether `path` is the file that the store writes to. */
 bool store_is_file(const struct store *s, const char *path);
@@ -56,8 +52,10 @@ struct store_key {
     bool encrypt; /* a database without conversations becomes an encrypted one */
 };
 
-/* Like store_open; k NULL: an encrypted database is refused. Wrong passphrase: ERR_FAIL. */
-int store_open_key(struct store **out, const char *path, const struct store_key *k, struct err *e);
+/* Creates the file (0600) and its folders when missing. ERR_FORMAT when the file is not ours, is
+ * damaged or was made by a newer retain; ERR_FAIL, with path and reason, when it can't be written,
+ * and for a wrong passphrase. k NULL: an encrypted database is refused. */
+int store_open(struct store **out, const char *path, const struct store_key *k, struct err *e);
 /* Opens a file only for reading: neither it nor its folder is written to. An older file is migrated
  * in a temporary copy. Only functions that read may be called on the store. */
 int store_open_source(struct store **out, const char *path, const struct store_key *k,

@@ -218,7 +218,7 @@ static void offer_saved(struct complete *c, bool models)
     struct conversations *l = NULL;
     options_init(&o);
     if (path_database(&o, &path, NULL) || access(str_get(&path), R_OK) ||
-        conversations_open(&l, str_get(&path), NULL))
+        conversations_open(&l, str_get(&path), NULL, NULL))
         l = NULL;
     if (models)
         offer_models(c, l, &o);

@@ -268,7 +268,7 @@ int model_named(const struct options *o, const char **model, struct str *path, s
     /* an encrypted one would ask for its passphrase */
     if (!rc && !conversations_is_missing(str_get(&database)) &&
         !store_probe(str_get(&database), &fresh))
-        rc = conversations_open(&l, str_get(&database), e);
+        rc = conversations_open(&l, str_get(&database), NULL, e);
     if (!rc) rc = model_find(o, l, name, path, e);
     if (!rc) *model = path->n ? str_get(path) : NULL;
     conversations_close(l);

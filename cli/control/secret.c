@@ -144,7 +144,7 @@ int secret_open_library(struct conversations **out, const struct options *o, con
 {
     struct store_key key = {ask, (void *)(uintptr_t)o, o->store.encrypt};
     if (o->session.private_mode) hide_memory();
-    return conversations_open_key(out, path, &key, e);
+    return conversations_open(out, path, &key, e);
 }
 
 int secret_open_reading(struct conversations **out, const struct options *o, const char *path,

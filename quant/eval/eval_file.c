@@ -157,8 +157,9 @@ static int ask(struct asking *a, struct outcome *out, struct err *e)
     int rc = session_open(&a->session, a->f->engine, NULL, &o, NULL, e);
     if (!rc) rc = say(a, o.raw, e);
     if (!rc)
-        *out = (struct outcome){item_score(a->item, str_get(&a->answer)), (double)a->n_tokens,
-                                eval_cost_of(a->session)};
+        *out = (struct outcome){metric_score(a->item->metric, str_get(&a->answer),
+                                             a->item->answers.item, a->item->answers.n),
+                                (double)a->n_tokens, eval_cost_of(a->session)};
     if (!rc) a->recalled = eval_passages(session_recalled(a->session));
     session_close(a->session);
     a->session = NULL;

@@ -34,11 +34,6 @@ void item_release(struct item *it)
     *it = (struct item){0};
 }
 
-double item_score(const struct item *it, const char *prediction)
-{
-    return metric_score(it->metric, prediction, it->answers.item, it->answers.n);
-}
-
 /* ---- cutting --------------------------------------------------------------------------------- */
 
 static int encode(const struct tokenizer *t, const char *text, size_t n, struct tokens *out,

@@ -43,7 +43,4 @@ int item_cut(struct item *it, const struct tokenizer *t, int64_t n_tokens, struc
 /* The tokens of the prompt. */
 int item_count(const struct item *it, const struct tokenizer *t, int64_t *out, struct err *e);
 
-/* 0 … 1 */
-double item_score(const struct item *it, const char *prediction);
-
 #endif

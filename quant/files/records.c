@@ -25,17 +25,6 @@ static int fail(const struct records *r, struct err *e, const char *what, size_t
     return err_set(e, ERR_FORMAT, "%s:%lld: %s %zu", r->path, (long long)r->line, what, at);
 }
 
-/* The first byte that is not UTF-8; n = none. */
-static size_t find_invalid(const char *s, size_t n)
-{
-    for (size_t i = 0; i < n;) {
-        int length = (unsigned char)s[i] < 0x80 ? 1 : utf8_length(s + i, n - i);
-        if (length <= 0) return i;
-        i += (size_t)length;
-    }
-    return n;
-}
-
 static size_t skip_space(const char *s, size_t at, size_t n)
 {
     while (at < n && strchr(" \t\r\n", s[at]) && s[at]) at++;
@@ -45,7 +34,7 @@ static size_t skip_space(const char *s, size_t at, size_t n)
 static int parse(const struct records *r, size_t n, cJSON **out, struct err *e)
 {
     const char *stop = r->text;
-    size_t invalid = find_invalid(r->text, n);
+    size_t invalid = utf8_invalid(r->text, n);
     if (invalid < n) return fail(r, e, "this byte of the line is not UTF-8:", invalid + 1);
     cJSON *o = cJSON_ParseWithLengthOpts(r->text, n, &stop, false);
     size_t end = skip_space(r->text, (size_t)(stop - r->text), n);

@@ -47,23 +47,15 @@ static int read_lines(struct heads_data *d, struct err *e)
 
 /* ---- files and folders of text --------------------------------------------------------------- */
 
-static bool is_text(const char *s, size_t n)
-{
-    for (size_t i = 0; i < n;) {
-        int length = s[i] ? utf8_length(s + i, n - i) : 0;
-        if (length <= 0) return false;
-        i += (size_t)length;
-    }
-    return true;
-}
-
 /* Adds a file as one row. optional: a file that is empty or no text is left out. */
 static int read_text(struct heads_data *d, const char *path, bool optional, struct err *e)
 {
     size_t at = d->text.n;
     int rc = file_read(path, FILE_DATA, &d->text, e);
     if (rc) return rc;
-    if (d->text.n > at && is_text(d->text.data + at, d->text.n - at)) {
+    const char *text = str_get(&d->text) + at;
+    const size_t n = d->text.n - at;
+    if (n && utf8_invalid(text, n) == n && !memchr(text, 0, n)) {
         add_row(d, at);
         return 0;
     }

@@ -11,6 +11,7 @@
 #include "quant/heads/heads_calibrate.h"
 #include "quant/heads/heads_file.h"
 #include "runtime/forward/engine.h"
+#include "runtime/model/blocks.h"
 
 #define PIECES   7
 #define SIDE_MAX 65536 /* hidden numbers, rank, base keys */
@@ -159,7 +160,9 @@ static int bind(struct import *m, int layer, int i, struct err *e)
     n_rows = rows_of(m, i, n_rows);
     for (int k = 0; x && k + 1 < x->n_dims; k++) n *= x->shape[k];
     m->tensors[layer][i] = x;
-    if (x && x->n_dims > 0 && n == n_rows && x->shape[x->n_dims - 1] == n_columns) return 0;
+    if (x && x->type != SAFETENSORS_BYTES && x->n_dims > 0 && n == n_rows &&
+        x->shape[x->n_dims - 1] == n_columns)
+        return 0;
     snprintf(name, sizeof name, m->source->pieces[i].name, layer);
     return err_set(e, ERR_FORMAT, "%s: %s is missing or not %d x %d, as %s needs it", m->path, name,
                    n_rows, n_columns, m->model->name);
@@ -177,19 +180,6 @@ static int open_file(struct import *m, struct err *e)
 
 /* ---- the heads ------------------------------------------------------------------------------- */
 
-/* n numbers from number `at` of a tensor on. They are not aligned in the file. */
-static void read_numbers(const struct safetensors_tensor *t, size_t at, size_t n, float *out)
-{
-    const size_t size = t->type == GGUF_T_F32 ? sizeof(float) : sizeof(uint16_t);
-    const char *p = (const char *)t->data + at * size;
-    if (t->type == GGUF_T_F32) memcpy(out, p, n * size);
-    for (size_t i = 0; t->type != GGUF_T_F32 && i < n; i++) {
-        uint16_t half;
-        memcpy(&half, p + i * size, size);
-        out[i] = t->type == GGUF_T_BF16 ? kn_float_from_bf16(half) : kn_float_from_half(half);
-    }
-}
-
 /* The row is in one of the pieces of the part. */
 static int row(void *ctx, int layer, enum retaining_part part, int r, float *out, struct err *e)
 {
@@ -203,7 +193,9 @@ static int row(void *ctx, int layer, enum retaining_part part, int r, float *out
         int64_t n = t->shape[0];
         for (int k = 1; k < t->n_dims; k++) n *= t->shape[k];
         if (r < n / n_columns) {
-            read_numbers(t, (size_t)r * (size_t)n_columns, (size_t)n_columns, out);
+            const size_t bytes = gguf_row_bytes(t->type, n_columns);
+            blocks_to_float(out, t->type, (const char *)t->data + (size_t)r * bytes,
+                            (size_t)n_columns);
             return 0;
         }
         r -= (int)(n / n_columns);

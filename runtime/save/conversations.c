@@ -44,18 +44,13 @@ static int registry_put(void *ctx, const struct file_identity *file, const void 
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-int conversations_open(struct conversations **out, const char *path, struct err *e)
-{
-    return conversations_open_key(out, path, NULL, e);
-}
-
-int conversations_open_key(struct conversations **out, const char *path, const struct store_key *k,
-                           struct err *e)
+int conversations_open(struct conversations **out, const char *path, const struct store_key *k,
+                       struct err *e)
 {
     struct conversations *l = *out = memory_new(1, sizeof *l);
     if (k) l->key = *k;
     if (path) l->path = memory_copy(path);
-    int rc = path ? store_open_key(&l->store, path, k ? &l->key : NULL, e) : 0;
+    int rc = path ? store_open(&l->store, path, k ? &l->key : NULL, e) : 0;
     l->registry = (struct model_registry){l->store, registry_find, registry_parts, registry_put};
     if (!rc) return 0;
     conversations_close(l);

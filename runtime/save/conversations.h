@@ -14,12 +14,10 @@
 struct conversations;
 struct model_registry;
 
-/* path NULL: nothing is saved (private mode); then every list is empty. */
-int conversations_open(struct conversations **out, const char *path, struct err *e);
-
-/* For files that are encrypted or are to be encrypted. */
-int conversations_open_key(struct conversations **out, const char *path, const struct store_key *k,
-                           struct err *e);
+/* path NULL: nothing is saved (private mode); then every list is empty. k: for a file that is
+ * encrypted or is to be encrypted, or NULL. */
+int conversations_open(struct conversations **out, const char *path, const struct store_key *k,
+                       struct err *e);
 bool conversations_is_encrypted(const struct conversations *l);
 
 /* Whether no file of this name exists and one could be created. */

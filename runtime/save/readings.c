@@ -143,7 +143,7 @@ int readings_switch(struct save *s, const char *model, struct save_state *now, s
 {
     struct save_state st;
     bool found;
-    int rc = save_state(s, &st, &found, e);
+    int rc = save_state_of(s->store, s->conversation, &st, &found, e);
     if (rc || !found) return rc;
     rc = store_begin(s->store, e);
     if (!rc) rc = change(s, model, &st, e);

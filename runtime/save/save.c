@@ -58,12 +58,6 @@ void save_close(struct save *s)
     free(s);
 }
 
-void save_forget_empty(struct save *s, const char *name)
-{
-    /* on failure it stays in the list, empty */
-    store_conversation_remove(s->store, s->conversation, name, NULL);
-}
-
 static int out_of_memory(struct err *e)
 {
     return err_set(e, ERR_FAIL, "out of memory while saving; nothing already saved was lost");
@@ -338,11 +332,6 @@ int save_state_of(struct store *store, int64_t conversation, struct save_state *
     cJSON_Delete(o);
     *found = true;
     return 0;
-}
-
-int save_state(struct save *s, struct save_state *out, bool *found, struct err *e)
-{
-    return save_state_of(s->store, s->conversation, out, found, e);
 }
 
 bool save_turns_hold(const struct save_turns *t, int64_t turn)
@@ -652,7 +641,7 @@ int save_branch(struct save *s, const char *name, const struct save_point *point
 {
     struct save_state state;
     bool found;
-    int rc = save_state(s, &state, &found, e);
+    int rc = save_state_of(s->store, s->conversation, &state, &found, e);
     if (rc) return rc;
     state.n_run = point ? point->n_run : 0;
     state.n_units = -1;

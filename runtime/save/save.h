@@ -90,8 +90,6 @@ void save_close(struct save *s);
 struct store *save_store(const struct save *s);
 /* Asserts the invariants; for CHECK (base/check.h). */
 void save_check(const struct save *s, const struct cache *c);
-/* Removes the conversation if it is empty and still has its generated name. */
-void save_forget_empty(struct save *s, const char *name);
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
@@ -104,8 +102,6 @@ int save_transcript(struct save *s, struct tokens *ids,
 
 /* The last written state; *found = false for a conversation without one, whose state is empty.
  * The caller releases it, or takes over out->system and out->kept. */
-int save_state(struct save *s, struct save_state *out, bool *found, struct err *e);
-/* The same of any conversation. */
 int save_state_of(struct store *store, int64_t conversation, struct save_state *out, bool *found,
                   struct err *e);
 void save_state_release(struct save_state *s);

@@ -543,7 +543,7 @@ int save_load(struct save *s, struct cache *c, const struct save_state *now,
     struct load job = {.s = s, .c = c, .e = e};
     bool found;
     *out = (struct save_loaded){0};
-    int rc = save_state(s, &saved, &found, e);
+    int rc = save_state_of(s->store, s->conversation, &saved, &found, e);
     if (rc) return rc;
     save_state_release(&saved);
     job.end = (uint32_t)saved.n_run;

@@ -154,7 +154,7 @@ int transfer_database(struct store *s, const struct store_conversation *c, const
     struct store_conversation made;
     if (access(path, F_OK) == 0)
         return err_set(e, ERR_FAIL, "%s already exists; choose another file", path);
-    int rc = store_open(&to, path, e);
+    int rc = store_open(&to, path, NULL, e);
     if (!rc) rc = store_conversation_copy(s, c->id, INT64_MAX, INT64_MAX, to, c->name, &made, e);
     if (!rc) {
         rc = store_close_single(to, e);

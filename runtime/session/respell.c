@@ -114,7 +114,7 @@ static bool spells_after(const struct session *s, const struct store_message *m,
     rest.tokens += again ? c.again.n : 0;
     rest.n_tokens -= again ? c.again.n : 0;
     again = again && spells(s, &rest, c.last);
-    session_change_release(&c);
+    tokens_release(&c.again);
     return again;
 }
 
@@ -175,7 +175,7 @@ static bool keeps_cache(const struct respell *r)
 {
     struct save_state saved;
     bool found;
-    if (save_state(r->s->save, &saved, &found, NULL)) return false;
+    if (save_state_of(save_store(r->s->save), r->s->id, &saved, &found, NULL)) return false;
     save_state_release(&saved);
     return found && saved.n_run <= r->position;
 }

@@ -583,7 +583,7 @@ int session_take_message(struct session *s, enum chat_role role, const char *tex
     if (!rc && s->save) rc = save_message(s->save, &m, e);
     if (!rc) session_push_message(s, &m, k);
     tokens_release(&ids);
-    session_change_release(&change);
+    tokens_release(&change.again);
     return rc;
 }
 

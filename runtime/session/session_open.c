@@ -100,7 +100,7 @@ static int adopt_settings(struct session *s, struct err *e)
     struct plan_opts *p = &s->opts.plan;
     struct save_state saved;
     bool found;
-    int rc = save_state(s->save, &saved, &found, e);
+    int rc = save_state_of(save_store(s->save), s->id, &saved, &found, e);
     if (rc || !found) return rc;
     if (saved.n_lost) {
         notice(s,
@@ -394,7 +394,9 @@ fail:
 void session_close(struct session *s)
 {
     if (!s) return;
-    if (s->begun && s->save && s->n_turns == 0) save_forget_empty(s->save, s->name);
+    /* on failure it stays in the list, empty */
+    if (s->begun && s->save && s->n_turns == 0)
+        store_conversation_remove(save_store(s->save), s->id, s->name, NULL);
     save_close(s->save);
     context_release(&s->ctx);
     session_recall_close(s);

@@ -141,7 +141,8 @@ void session_turn_answer(struct session *s, const struct store_message *m, struc
 /* Whether the token ends the assistant's turn, not only its thought. */
 bool session_turn_is_over(const struct session *s, int32_t id);
 
-/* The tokens that the template writes differently now that a message follows the turn. */
+/* The tokens that the template writes differently now that a message follows the turn; `again` is
+ * to be released. */
 struct session_change {
     int64_t from, end; /* positions to evict */
     bool drops_last;   /* the turn's last position too */
@@ -150,7 +151,6 @@ struct session_change {
 };
 /* Without a turn *out stays as it is. */
 int session_turn_change(const struct session *s, struct session_change *out, struct err *e);
-void session_change_release(struct session_change *c);
 /* Evicts them; call when the message that follows is stored, but not pending. */
 int session_turn_apply(struct session *s, const struct session_change *c,
                        const struct session_sink *k, struct err *e);

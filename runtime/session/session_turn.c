@@ -264,7 +264,7 @@ int session_turn_change(const struct session *s, struct session_change *out, str
     size_t skip = ids_before_message(s);
     int rc = find_change(s, skip, &c, e);
     if (rc) {
-        chat_change_release(&c);
+        tokens_release(&c.again);
         return rc;
     }
     int64_t first = t->position + (int64_t)skip;
@@ -277,11 +277,6 @@ int session_turn_change(const struct session *s, struct session_change *out, str
     else if (c.end)
         out->last = t->ids.ids[t->ids.n - 2];
     return 0;
-}
-
-void session_change_release(struct session_change *c)
-{
-    tokens_release(&c->again);
 }
 
 /* ---- evicting -------------------------------------------------------------------------------- */
@@ -309,7 +304,7 @@ int session_turn_evict(struct session *s, const struct session_sink *k, struct e
     int64_t from = c.again.n && prompt > c.from ? prompt : c.from;
     int64_t end = c.again.n ? opening : c.end;
     bool keeps = from >= end && t->thought.n && t->n_opening && !s->opts.keep_thoughts;
-    session_change_release(&c);
+    tokens_release(&c.again);
     if (!rc && keeps && context_over_budget(&s->ctx)) {
         from = prompt;
         end = opening;
@@ -398,7 +393,7 @@ static void collect(struct walk *w, const struct store_message *m)
         add_gap(w, m->position, c.from, c.end);
         if (c.drops_last) add_gap(w, m->position, m->position - 1, m->position);
     }
-    session_change_release(&c);
+    tokens_release(&c.again);
 }
 
 static void walk_message(void *ctx, const struct store_message *m)

@@ -256,11 +256,6 @@ static void common_end(struct str *a, struct str *b)
     *a = end;
 }
 
-static int fail_dropped(struct err *e, const char *what)
-{
-    return err_set(e, ERR_FORMAT, "the chat template prints nothing of %s", what);
-}
-
 /* Learns from a first message without a system text, and from the opening of the answer. */
 static int learn_first(struct chat_template *c, struct err *e)
 {
@@ -268,7 +263,8 @@ static int learn_first(struct chat_template *c, struct err *e)
     size_t from, end;
     int rc = render(c, &asked, 1, CHAT_THINK_AUTO, true, &p, e);
     if (rc) return rc;
-    if (!find(&p, 0, &from, &end)) rc = fail_dropped(e, "the user's message");
+    if (!find(&p, 0, &from, &end))
+        rc = err_set(e, ERR_FORMAT, "the chat template prints nothing of the user's message");
     c->before_user = run_before(&p, from);
     str_append(&c->opening, p.text + end, p.n - end);
     template_prompt_release(&p);
@@ -299,7 +295,8 @@ static int learn_later(struct chat_template *c, const struct tokenizer *t, struc
     if (rc) return rc;
     bool answer = find(&p, 1, &from, &end), user = find(&p, 2, &text, &unused);
     if (!answer || !user || text < end) {
-        rc = fail_dropped(e, answer ? "a later message" : "earlier answers");
+        rc = err_set(e, ERR_FORMAT, "the chat template prints nothing of %s",
+                     answer ? "a later message" : "earlier answers");
     } else {
         struct str before = run_before(&p, text), lead = run_before(&p, from);
         if (lead.n > c->opening.n &&
@@ -586,11 +583,6 @@ int chat_encode(const struct chat_template *c, const struct tokenizer *t,
 }
 
 /* ---- past turns ------------------------------------------------------------------------------ */
-
-void chat_change_release(struct chat_change *c)
-{
-    tokens_release(&c->again);
-}
 
 /* The text of some ids, with a NUL before each special token: typed marks are other text. The same
  * text may be divided into other tokens than the tokenizer's, if a model generated it. */

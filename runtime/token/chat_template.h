@@ -106,13 +106,12 @@ struct chat_past {
     size_t n_ids;
 };
 
-/* What changes once another message follows. Zero-initialise. */
+/* What changes once another message follows. Zero-initialise; release `again`. */
 struct chat_change {
     size_t from, n;      /* ids to evict; n 0 = none */
     bool end;            /* the last id too: the template ends answers with another token */
     struct tokens again; /* ids to run then; n 0 = none. Everything from `from` on is evicted */
 };
-void chat_change_release(struct chat_change *c);
 
 /* Compares a past turn with what the template writes for it in front of a later message. A turn
  * that the template refuses, whose answer it alters, or whose ids do not spell its answer, stays as

@@ -173,7 +173,7 @@ static const char *inspect(const char *dir, struct seen *seen, struct err *e)
     snprintf(path, sizeof path, "%s/db", dir);
     str_clear(&seen->text);
     seen->all = 0;
-    int rc = store_open(&l.store, path, e);
+    int rc = store_open(&l.store, path, NULL, e);
     if (!rc) rc = store_check(l.store, e);
     if (!rc) rc = store_conversation_list(l.store, look_for, &l, e);
     store_close(l.store);

@@ -226,7 +226,7 @@ static void read_texts(const char *path, struct str *out)
 {
     struct store *s;
     struct store_conversation c;
-    int rc = store_open(&s, path, &err);
+    int rc = store_open(&s, path, NULL, &err);
     if (!rc) rc = store_check(s, &err);
     if (!rc) rc = store_conversation_find(s, "kept", &c, &err);
     if (rc > 0) rc = store_message_each(s, c.id, add_message, out, &err);

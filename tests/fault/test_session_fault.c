@@ -105,7 +105,7 @@ static int life_begin(struct life *x)
 {
     struct options o = options();
     *x = (struct life){0};
-    int rc = conversations_open(&x->l, path, &err);
+    int rc = conversations_open(&x->l, path, NULL, &err);
     return rc ? rc : session_open(&x->s, engine, x->l, &o.session, NULL, &err);
 }
 
@@ -358,8 +358,8 @@ TEST(another_program_is_faster)
     struct conversations *l, *other;
     struct session *s;
     unlink(path);
-    ok(conversations_open(&l, path, &err));
-    ok(conversations_open(&other, path, &err));
+    ok(conversations_open(&l, path, NULL, &err));
+    ok(conversations_open(&other, path, NULL, &err));
     faster = other;
     sqlite3_trace_v2(conversations_store(l)->db, SQLITE_TRACE_STMT, begin_meanwhile, NULL);
     refused(session_open(&s, engine, l, &o.session, NULL, &err), ERR_FAIL,

@@ -156,7 +156,7 @@ static void live(void)
     struct conversations *l;
     struct session *s;
     if (engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &err) ||
-        conversations_open(&l, path, &err))
+        conversations_open(&l, path, NULL, &err))
         _exit(1);
     if (session_open(&s, engine, l, &o.session, NULL, &err)) _exit(2);
     talking = s;
@@ -263,7 +263,7 @@ TEST(killed_in_the_middle)
     for (int i = 0; i < n_kills; i++) {
         run_child(i);
         n_in[shared->phase]++;
-        ok(conversations_open(&l, path, &err));
+        ok(conversations_open(&l, path, NULL, &err));
         if (i > 0 || shared->n_done > 0) assert_nothing_lost(l, &f.text, f.n_answers);
         go_on(engine, l);
         found_release(&f);
@@ -304,7 +304,7 @@ static struct session *resume(const char *file, struct conversations **l)
 {
     struct options o = small();
     struct session *s;
-    int rc = conversations_open(l, file, &err);
+    int rc = conversations_open(l, file, NULL, &err);
     if (!rc) rc = session_open(&s, once, *l, &o.session, NULL, &err);
     return rc ? NULL : s;
 }

@@ -131,7 +131,7 @@ static int run_step(struct life *l, enum step step)
     case REOPEN:
         store_close(l->s);
         l->s = NULL;
-        return store_open(&l->s, l->path, &err);
+        return store_open(&l->s, l->path, NULL, &err);
     case CREATE:
         rc = store_conversation_create(l->s, NULL, &c, &err);
         l->id = c.id;
@@ -179,7 +179,7 @@ static void life_begin(struct life *l, int i)
     snprintf(log, sizeof log, "%s-wal", l->path);
     write_file(l->path, before[i].file.data, before[i].file.n);
     write_file(log, str_get(&before[i].log), before[i].log.n);
-    ok(store_open(&l->s, l->path, &err));
+    ok(store_open(&l->s, l->path, NULL, &err));
     ok(read_all(l->s, &l->seen, &err));
 }
 
@@ -237,7 +237,7 @@ static void assert_nothing_lost(struct life *l, const struct fault *f, int n, in
 {
     AUTO_STORE *s;
     AUTO_STR now = {0};
-    ok(store_open(&s, l->path, &err));
+    ok(store_open(&s, l->path, NULL, &err));
     ok(store_check(s, &err));
     ok(read_all(s, &now, &err));
     if (strcmp(str_get(&now), expected[step]) && strcmp(str_get(&now), expected[step + 1]))

@@ -92,7 +92,7 @@ static void talk(struct saved *out, const char *policy)
     struct session *s;
     enum session_end end;
     struct err e;
-    must(conversations_open(&l, path, &e), &e);
+    must(conversations_open(&l, path, NULL, &e), &e);
     must(session_open(&s, engine, l, &o.session, NULL, &e), &e);
     for (int i = 0; i < 4; i++)
         must(session_say(s, said[i % 2], strlen(said[i % 2]), &k, &end, &e), &e);
@@ -215,7 +215,7 @@ static void forge(const struct saved *from, struct input *in)
 {
     struct store *store;
     struct err e;
-    must(store_open(&store, path, &e), &e);
+    must(store_open(&store, path, NULL, &e), &e);
     while (in->p < in->end) {
         switch (take(in, 1) % 8) {
         case 0: forge_state(store, from, in, &e); break;
@@ -269,7 +269,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     struct input in = {bytes + 1, bytes + n};
     put_file(&saved[i].file);
     forge(&saved[i], &in);
-    must(conversations_open(&l, path, &e), &e);
+    must(conversations_open(&l, path, NULL, &e), &e);
     use(l, policies[i]);
     must(conversations_check(l, &e), &e);
     must(conversations_messages(l, "talk", count, &n_messages, &e), &e);

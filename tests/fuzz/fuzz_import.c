@@ -29,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     if (fd < 0 || write(fd, bytes, n) != (ssize_t)n || !mkdtemp(folder)) abort();
     snprintf(source, sizeof source, "/proc/self/fd/%d", fd);
     snprintf(path, sizeof path, "%s/retain.db", folder);
-    if (conversations_open(&l, path, &e)) abort();
+    if (conversations_open(&l, path, NULL, &e)) abort();
     conversations_import(l, source, NULL, export_one, &name, &e);
     if (name.n) conversations_export(l, str_get(&name), false, &text, &n_damaged, &e);
     if (conversations_check(l, &e)) abort(); /* an import is all or nothing */

@@ -20,7 +20,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     if (!questions_open(&q, path, &e)) {
         while (questions_next(&q, &item, &e) == 1) {
-            double score = item_score(&item, item.answers.item[0]);
+            double score =
+                metric_score(item.metric, item.answers.item[0], item.answers.item, item.answers.n);
             if (!(score >= 0 && score <= 1 + 1e-9)) abort();
         }
         questions_close(&q);

@@ -239,7 +239,7 @@ static void exports(void)
     snprintf(path, sizeof path, "%s/import/database", out);
     snprintf(command, sizeof command, "rm -f '%s'*", path);
     if (system(command)) exit(1);
-    ok(conversations_open(&l, path, &e), &e);
+    ok(conversations_open(&l, path, NULL, &e), &e);
     fill(conversations_store(l));
     ok(conversations_export(l, "talk", false, &json, NULL, &e), &e);
     conversations_close(l);

@@ -276,7 +276,7 @@ static void say_and_die(struct engine *g, const char *path, size_t i, int k)
         if (waitpid(pid, &status, 0) != pid || status) abort();
         return;
     }
-    if (conversations_open(&l, path, &e)) abort();
+    if (conversations_open(&l, path, NULL, &e)) abort();
     say(g, l, i, k, &(struct session_sink){.stop = kill_at_end});
     abort();
 }
@@ -290,7 +290,7 @@ void scripted_library(const char *path, int64_t now_ms)
     struct err e;
     options_init(&o);
     if (engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e) ||
-        conversations_open(&l, path, &e))
+        conversations_open(&l, path, NULL, &e))
         abort();
     for (size_t i = 0; i < sizeof talks / sizeof *talks; i++)
         for (int k = 0; k < 4 && talks[i].said[k] && (i != 1 || k == 0); k += 2)
@@ -298,7 +298,7 @@ void scripted_library(const char *path, int64_t now_ms)
     conversations_close(l);
     say_and_die(g, path, 1, 2);
     engine_close(g);
-    if (store_open(&s, path, &e)) abort();
+    if (store_open(&s, path, NULL, &e)) abort();
     for (size_t i = 0; i < sizeof talks / sizeof *talks; i++) {
         struct store_conversation c;
         const int64_t ms = now_ms - talks[i].age_ms;

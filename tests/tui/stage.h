@@ -43,7 +43,7 @@ static inline void stage_begin(struct stage *s, bool ascii, const char *library)
     s->o.engine.model = "some.gguf"; /* not the demo, which has its own empty screen */
     s->o.session.private_mode = library == NULL;
     struct err e;
-    if (conversations_open(&s->control.parts.library, library, &e)) abort();
+    if (conversations_open(&s->control.parts.library, library, NULL, &e)) abort();
     struct keymap keys = {0};
     if (keymap_open(&keys, s->o.chat.keys, &e)) abort();
     app_init(&s->app, &s->o, keys, ascii, NULL);

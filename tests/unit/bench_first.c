@@ -83,7 +83,7 @@ static void run(const char *file, int budget, bool resume, int64_t feed, double 
     enum session_end end;
     double times[N_STEPS + 1] = {now_ms()}, first = 0;
     struct session_sink sink = {.ctx = &first, .text = on_text, .stop = on_stop};
-    ok(conversations_open(&l, database, &err));
+    ok(conversations_open(&l, database, NULL, &err));
     times[1] = now_ms();
     struct engine_opts eo = {.model = file,
                              .heads.none = true,

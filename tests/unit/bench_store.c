@@ -57,7 +57,7 @@ static struct store *filled(const struct store_key *key)
 {
     struct store *s;
     struct store_conversation c;
-    ok(store_open_key(&s, path, key, &err));
+    ok(store_open(&s, path, key, &err));
     ok(store_begin(s, &err));
     for (unsigned i = 0; i < 10000; i++) {
         char text[600];
@@ -223,7 +223,7 @@ static void bench_save(int n_units)
     static char text[] = "answer";
     shape_1b.capacity = n_units + CHUNK;
     units_open(&b, &shape_1b);
-    ok(store_open(&s, path, &err));
+    ok(store_open(&s, path, NULL, &err));
     ok(store_conversation_create(s, "bench", &c, &err));
     ok(save_open(&save, s, c.id, 64 << 20, &err));
     double fill = now_ms();
@@ -258,7 +258,7 @@ static void bench_save(int n_units)
            (double)(cache_bytes(s) - before) / 1e6 / TURNS, compact / TURNS);
     save_close(save);
     store_close(s); /* copies the log into the file */
-    ok(store_open(&s, path, &err));
+    ok(store_open(&s, path, NULL, &err));
     bench_load(s, c.id, &b, &state);
     store_close(s);
     units_release(&b);

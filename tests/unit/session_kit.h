@@ -85,7 +85,7 @@ static inline struct session_sink sink_of(struct log *l)
 static inline struct conversations *open_library(const char *dir)
 {
     struct conversations *l;
-    ok(conversations_open(&l, path_in(dir, "retain.db"), &err));
+    ok(conversations_open(&l, path_in(dir, "retain.db"), NULL, &err));
     return l;
 }
 
@@ -100,7 +100,7 @@ static inline struct conversations *open_encrypted(const char *dir)
 {
     const struct store_key key = {.ask = tell, .encrypt = true};
     struct conversations *l;
-    ok(conversations_open_key(&l, path_in(dir, "retain.db"), &key, &err));
+    ok(conversations_open(&l, path_in(dir, "retain.db"), &key, &err));
     return l;
 }
 

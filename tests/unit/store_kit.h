@@ -24,7 +24,7 @@ static inline int setup(void **state)
     f->folder = folder_new();
     snprintf(f->path, sizeof f->path, "%s/a/b/retain.db", f->folder);
     *state = f;
-    return store_open(&f->s, f->path, &err);
+    return store_open(&f->s, f->path, NULL, &err);
 }
 
 static inline int teardown(void **state)
@@ -48,7 +48,7 @@ static inline void reopen(struct fixture *f)
 {
     store_close(f->s);
     f->s = NULL;
-    ok(store_open(&f->s, f->path, &err));
+    ok(store_open(&f->s, f->path, NULL, &err));
 }
 
 /* Changes the file without the store. */

@@ -131,7 +131,7 @@ static int32_t rewrite(struct live *l)
     if (change.end) l->in.data[l->ids.n - 1] = 0;
     run(l, &change.again);
     if (change.again.n) last = change.again.ids[change.again.n - 1];
-    chat_change_release(&change);
+    tokens_release(&change.again);
     return last;
 }
 

@@ -33,7 +33,7 @@ static int setup(void **state)
     struct fixture *f = calloc(1, sizeof *f);
     f->path = path_in(folder_new(), "retain.db");
     *state = f;
-    return conversations_open(&f->l, f->path, &err);
+    return conversations_open(&f->l, f->path, NULL, &err);
 }
 
 static int teardown(void **state)
@@ -131,7 +131,7 @@ TEST_WITH(not_while_it_is_open_elsewhere, setup, teardown)
     struct fixture *f = *state;
     struct store *other;
     int64_t id = begin_named(f->l, "shared");
-    ok(store_open(&other, f->path, &err));
+    ok(store_open(&other, f->path, NULL, &err));
     ok(store_lock(other, id, &err));
     refused(conversations_delete(f->l, "shared", &err), ERR_FAIL, "open in another retain");
     store_close(other);
@@ -142,7 +142,7 @@ TEST(private_mode_has_nothing)
 {
     struct conversations *l;
     struct str s = {0};
-    ok(conversations_open(&l, NULL, &err));
+    ok(conversations_open(&l, NULL, NULL, &err));
     assert_null(conversations_store(l));
     ok(conversations_list(l, NULL, note_entry, &s, &err));
     assert_int_equal(s.n, 0);
@@ -153,7 +153,7 @@ TEST(private_mode_has_nothing)
     str_release(&s);
     conversations_close(l);
     conversations_close(NULL);
-    refused(conversations_open(&l, "/dev/null", &err), ERR_FAIL, "not a regular file");
+    refused(conversations_open(&l, "/dev/null", NULL, &err), ERR_FAIL, "not a regular file");
     assert_null(l);
 }
 
@@ -220,6 +220,6 @@ TEST_WITH(passages_refused, setup, teardown)
     ok(passages_check(f->l, "all", &err));
     ok(passages_check(f->l, "work", &err));
     refused(passages_check(f->l, "work,wrk", &err), ERR_FAIL, "no conversation wrk");
-    ok(conversations_open(&none, NULL, &err));
+    ok(conversations_open(&none, NULL, NULL, &err));
     refused(passages_check(none, "all", &err), ERR_USAGE, "a private chat reads no other");
 }

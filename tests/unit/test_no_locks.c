@@ -47,10 +47,10 @@ TEST(locks_that_fail_are_named)
 {
     const char *path = path_in(folder_new(), "retain.db");
     struct store *s;
-    ok(store_open(&s, path, &err));
+    ok(store_open(&s, path, NULL, &err));
     store_close(s);
     no_locks = true;
-    assert_int_equal(store_open(&s, path, &err), ERR_FAIL);
+    assert_int_equal(store_open(&s, path, NULL, &err), ERR_FAIL);
     no_locks = false;
     assert_non_null(strstr(err.text, "its file system may have no locks"));
     assert_null(strstr(err.text, "another program"));

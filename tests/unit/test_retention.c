@@ -191,7 +191,7 @@ TEST(test_tokens_spell_the_text)
     o.session.new_conversation = true;
     o.session.system = "You are asked: What is my locker code?";
     o.session.sampling.temperature = 0;
-    ok(conversations_open(&l, path_in(folder_new(), "retain.db"), &err));
+    ok(conversations_open(&l, path_in(folder_new(), "retain.db"), NULL, &err));
     ok(session_open(&s, engine, l, &o.session, &k, &err));
     for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
         enum session_end end;

@@ -531,7 +531,7 @@ STORE_TEST(one_writer_per_conversation)
 {
     int64_t a = begin_named(f, "holiday"), b = begin_named(f, "work");
     struct store *second;
-    ok(store_open(&second, f->path, &err));
+    ok(store_open(&second, f->path, NULL, &err));
     ok(store_lock(f->s, a, &err));
     ok(store_lock(f->s, a, &err));
     refused(store_lock(second, a, &err), ERR_FAIL, "'holiday' is open in another retain");
@@ -543,7 +543,7 @@ STORE_TEST(one_writer_per_conversation)
     f->s = NULL;
     ok(store_lock(second, a, &err));
     store_close(second);
-    ok(store_open(&f->s, f->path, &err));
+    ok(store_open(&f->s, f->path, NULL, &err));
 
     int go[2], done[2];
     char byte = 0;
@@ -551,7 +551,7 @@ STORE_TEST(one_writer_per_conversation)
     pid_t child = fork();
     if (child == 0) { /* locks, reports it, and is killed */
         struct store *mine;
-        int rc = store_open(&mine, f->path, NULL);
+        int rc = store_open(&mine, f->path, NULL, NULL);
         if (rc == 0) rc = store_lock(mine, a, NULL);
         byte = (char)rc;
         if (write(done[1], &byte, 1) == 1 && read(go[0], &byte, 1)) {
@@ -574,7 +574,7 @@ STORE_TEST(two_programs_share_a_file)
 {
     int64_t a = begin_named(f, "a");
     AUTO_STORE *second;
-    ok(store_open(&second, f->path, &err));
+    ok(store_open(&second, f->path, NULL, &err));
     struct fixture g = {.s = second};
     int64_t b = begin_named(&g, "b");
     for (int i = 0; i < 20; i++) {
@@ -715,7 +715,7 @@ static int write_meanwhile(void *ctx, const struct store_message *m)
 STORE_TEST(a_reader_sees_one_state)
 {
     struct intruder k = {.id = begin_named(f, "a")};
-    ok(store_open(&k.second.s, f->path, &err));
+    ok(store_open(&k.second.s, f->path, NULL, &err));
     say(f, k.id, CHAT_USER, "a question");
     ok(store_message_each(f->s, k.id, write_meanwhile, &k, &err));
     assert_int_equal(k.n, 1);

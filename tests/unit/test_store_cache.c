@@ -119,7 +119,7 @@ STORE_TEST(copies_into_another_file)
                       "answer/1/-2/2147483647;2/1/second question/1/-2/2147483647;-1/2/se/120;";
     int64_t id = begin_two_turns(f, "mover");
     snprintf(g.path, sizeof g.path, "%s/one.db", f->folder);
-    ok(store_open(&g.s, g.path, &err));
+    ok(store_open(&g.s, g.path, NULL, &err));
     ok(store_conversation_copy(f->s, id, INT64_MAX, INT64_MAX, g.s, "mover", &c, &err));
     assert_messages(&g, c.id, expected);
     assert_segments(&g, c.id, "0/0/units of turn one;0/1/units of turn two;0/2/-some;");
@@ -131,7 +131,7 @@ STORE_TEST(copies_into_another_file)
     char path[192];
     snprintf(path, sizeof path, "%s-wal", g.path);
     assert_int_not_equal(access(path, F_OK), 0);
-    ok(store_open(&g.s, g.path, &err));
+    ok(store_open(&g.s, g.path, NULL, &err));
     ok(store_conversation_copy(g.s, c.id, INT64_MAX, INT64_MAX, f->s, "back", &c, &err));
     assert_messages(f, c.id, expected);
     store_close(g.s);

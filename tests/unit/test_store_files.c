@@ -135,7 +135,7 @@ STORE_TEST(settings_of_an_answer)
 static void open_refused(const char *path, int code, const char *said)
 {
     struct store *s = (struct store *)&err;
-    refused(store_open(&s, path, &err), code, said);
+    refused(store_open(&s, path, NULL, &err), code, said);
     assert_null(s);
 }
 
@@ -162,7 +162,7 @@ STORE_TEST(files_that_are_not_ours)
     open_refused(g.path, ERR_FORMAT, "application id 0x000004d2");
     write_file(path, "", 0); /* an empty file becomes ours */
     AUTO_STORE *s;
-    ok(store_open(&s, path, &err));
+    ok(store_open(&s, path, NULL, &err));
 }
 
 STORE_TEST(newer_and_mutilated_schema)
@@ -306,7 +306,7 @@ STORE_TEST(reading_waits_for_no_writer)
     say(f, id, CHAT_USER, "a question");
     ok(store_begin(f->s, &err));
     say(f, id, CHAT_ASSISTANT, "an answer");
-    ok(store_open(&reader, f->path, &err)); /* waits 5 seconds and fails if it writes */
+    ok(store_open(&reader, f->path, NULL, &err)); /* waits 5 seconds and fails if it writes */
     ok(store_message_each(reader, id, note_message, &s, &err));
     assert_null(strstr(str_get(&s), "an answer"));
     store_close(reader);
@@ -353,10 +353,12 @@ STORE_TEST(what_may_not_be_written)
         int rc = 0;
         if (root && (setgid(65534) || setuid(65534))) _exit(0);
         err.text[0] = 0;
-        if (store_open(&s, f->path, &err) != ERR_FAIL || !strstr(err.text, "allow writing")) rc = 1;
+        if (store_open(&s, f->path, NULL, &err) != ERR_FAIL || !strstr(err.text, "allow writing"))
+            rc = 1;
         if (rc) fprintf(stderr, "read-only folder: %s\n", err.text);
         err.text[0] = 0;
-        if (store_open(&s, inside, &err) != ERR_FAIL || !strstr(err.text, "cannot make")) rc |= 2;
+        if (store_open(&s, inside, NULL, &err) != ERR_FAIL || !strstr(err.text, "cannot make"))
+            rc |= 2;
         if (rc & 2) fprintf(stderr, "new file in a read-only folder: %s\n", err.text);
         _exit(rc);
     }
@@ -370,7 +372,7 @@ STORE_TEST(what_may_not_be_written)
         struct store *s;
         if (root && (setgid(65534) || setuid(65534))) _exit(0);
         err.text[0] = 0;
-        int rc = store_open(&s, f->path, &err);
+        int rc = store_open(&s, f->path, NULL, &err);
         bool good = rc == ERR_FAIL && strstr(err.text, "cannot be written");
         if (!good) fprintf(stderr, "read-only file: %d %s\n", rc, err.text);
         _exit(!good);
@@ -385,7 +387,7 @@ static int read_everything(const char *path)
 {
     struct store *s;
     err.text[0] = 0;
-    int rc = store_open(&s, path, &err);
+    int rc = store_open(&s, path, NULL, &err);
     if (rc == 0) rc = store_check(s, &err);
     store_close(s);
     return rc;

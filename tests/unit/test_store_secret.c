@@ -75,7 +75,7 @@ TEST_WITH(encrypted, setup, teardown)
     store_close(f->s);
     f->s = NULL;
     snprintf(f->path, sizeof f->path, "%s/sealed.db", f->folder);
-    ok(store_open_key(&f->s, f->path, &key, &err));
+    ok(store_open(&f->s, f->path, &key, &err));
     assert_true(store_is_encrypted(f->s));
     assert_int_equal(p.n_fresh, 1);
     say_things_to_find(f);
@@ -92,17 +92,17 @@ TEST_WITH(encrypted, setup, teardown)
     store_close(f->s);
     f->s = NULL;
     assert_no_word(f->path, words);
-    refused(store_open(&none, f->path, &err), ERR_FAIL, "is encrypted, and no passphrase");
+    refused(store_open(&none, f->path, NULL, &err), ERR_FAIL, "is encrypted, and no passphrase");
     p.passphrase = "wrong horse";
-    refused(store_open_key(&none, f->path, &key, &err), ERR_FAIL, "wrong passphrase");
+    refused(store_open(&none, f->path, &key, &err), ERR_FAIL, "wrong passphrase");
     p.passphrase = "";
-    refused(store_open_key(&none, f->path, &key, &err), ERR_FAIL, "empty");
+    refused(store_open(&none, f->path, &key, &err), ERR_FAIL, "empty");
     p.passphrase = NULL;
-    refused(store_open_key(&none, f->path, &key, &err), ERR_STOP, "interrupted");
+    refused(store_open(&none, f->path, &key, &err), ERR_STOP, "interrupted");
     assert_null(none);
     p.passphrase = "correct horse";
     key.encrypt = false; /* it is encrypted, whatever is requested */
-    ok(store_open_key(&f->s, f->path, &key, &err));
+    ok(store_open(&f->s, f->path, &key, &err));
     assert_int_equal(look(f, "treasure trip").id, id);
     ok(store_message_each(f->s, other, is_mousse, NULL, &err));
     assert_string_equal(look(f, "treasure trip").title, "first question");
@@ -164,7 +164,7 @@ TEST_WITH(messages_cannot_be_moved, setup, teardown)
     store_close(f->s);
     f->s = NULL;
     snprintf(f->path, sizeof f->path, "%s/sealed.db", f->folder);
-    ok(store_open_key(&f->s, f->path, &key, &err));
+    ok(store_open(&f->s, f->path, &key, &err));
     say(f, begin_named(f, "one"), CHAT_USER, "yes");
     say(f, begin_named(f, "two"), CHAT_USER, "no");
     ok(store_conversation_copy(f->s, 2, 1, -1, f->s, "three", &c, &err));
@@ -184,7 +184,7 @@ STORE_TEST(not_encrypted_afterwards)
     struct store_key key = {ask, &p, true};
     struct store *none;
     begin_named(f, "open");
-    refused(store_open_key(&none, f->path, &key, &err), ERR_FAIL, "not encrypted");
+    refused(store_open(&none, f->path, &key, &err), ERR_FAIL, "not encrypted");
     assert_int_equal(p.n_asked, 0);
 }
 
@@ -201,14 +201,14 @@ TEST_WITH(hard_passphrases_are_refused, setup, teardown)
     sqlite3 *db;
     store_close(f->s);
     snprintf(f->path, sizeof f->path, "%s/hard.db", f->folder);
-    ok(store_open_key(&f->s, f->path, &key, &err));
+    ok(store_open(&f->s, f->path, &key, &err));
     store_close(f->s);
     for (size_t i = 0; i < sizeof harder / sizeof *harder; i++) {
         assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
         snprintf(sql, sizeof sql, "UPDATE secret SET %s", harder[i]);
         assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
         sqlite3_close(db);
-        refused(store_open_key(&f->s, f->path, &key, &err), ERR_FORMAT,
+        refused(store_open(&f->s, f->path, &key, &err), ERR_FORMAT,
                 "the limit is 4 passes over 1024 MiB");
     }
     f->s = NULL;
@@ -226,7 +226,7 @@ STORE_TEST(made_by_others)
     snprintf(f->path, sizeof f->path, "%s/others.db", f->folder);
     tamper(f, sql.data);
     str_release(&sql);
-    ok(store_open_key(&f->s, f->path, &key, &err));
+    ok(store_open(&f->s, f->path, &key, &err));
     int64_t id = look(f, "treasure").id;
     assert_string_equal(look(f, "treasure").title, "Where is it?");
     assert_messages(f, id, "0/1/Where is it?/5/6;1/2/Under the oak./7;");

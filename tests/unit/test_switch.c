@@ -53,12 +53,12 @@ TEST(settings_survive_a_failed_switch)
     o.session.sampling.seed = 1;
     o.session.max_tokens = 5;
     o.session.conversation = "busy";
-    ok(conversations_open(&other, path, &err));
+    ok(conversations_open(&other, path, NULL, &err));
     ok(session_open(&held, engine, other, &o.session, NULL, &err));
 
     o.session.conversation = "mine";
     c.options = o;
-    ok(conversations_open(&c.parts.library, path, &err));
+    ok(conversations_open(&c.parts.library, path, NULL, &err));
     ok(control_begin(&c, &events, &err));
     run(&c, SLASH_SAY, "", "Tell me a story.", &seen);
     ok(options_set(&o, OPTIONS_SAMPLING, "max-tokens", "3", &err));

@@ -100,7 +100,7 @@ static struct conversations_entry saved(const struct fixture *f)
 {
     struct conversations_entry out = {.n_tokens = -1};
     struct conversations *l;
-    ok(conversations_open(&l, f->db, &err));
+    ok(conversations_open(&l, f->db, NULL, &err));
     ok(conversations_list(l, NULL, find_talk, &out, &err));
     conversations_close(l);
     return out;
@@ -176,7 +176,7 @@ TEST(test_quit)
 static void drop_cache(const struct fixture *f, const char *name)
 {
     AUTO_LIBRARY *l;
-    ok(conversations_open(&l, f->db, &err));
+    ok(conversations_open(&l, f->db, NULL, &err));
     ok(conversations_drop_cache(l, name, &err));
 }
 

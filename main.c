@@ -191,7 +191,7 @@ static int read_config(struct options *o, struct str *text, struct err *e)
 
 /* The texts that the options point into. */
 struct texts {
-    struct str config, model, draft;
+    struct str config, model;
     struct resume resume;
     struct options base;
 };
@@ -201,7 +201,6 @@ static void texts_release(struct texts *t)
     str_release(&t->config);
     resume_release(&t->resume);
     str_release(&t->model);
-    str_release(&t->draft);
 }
 
 struct line {
@@ -227,9 +226,7 @@ static int read_options(struct options *o, struct texts *t, const struct line *l
     int rc = parse(o, t, l, e);
     if (rc || o->help || o->print_config || !(groups & OPTIONS_MODEL)) return rc;
     rc = pull_model(o, &o->engine.model, &t->model, e);
-    if (!rc) rc = pull_model(o, &o->engine.draft, &t->draft, e);
     if (!rc) rc = model_named(o, &o->engine.model, &t->model, e);
-    if (!rc) rc = model_named(o, &o->engine.draft, &t->draft, e);
     if (rc) return rc;
     t->base = *o;
     o->base = &t->base;

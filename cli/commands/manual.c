@@ -251,7 +251,7 @@ static bool offer_values(struct complete *c, const struct option *row)
 {
     char word[32];
     if (!strcmp(row->name, "conversation")) return offer_saved(c, false), true;
-    if (!strcmp(row->name, "model") || !strcmp(row->name, "draft")) offer_saved(c, true);
+    if (!strcmp(row->name, "model")) offer_saved(c, true);
     if (!strcmp(row->name, "policy"))
         for (int i = 0; policy_at(i); i++) offer(c, "", policy_at(i)->name, policy_at(i)->about);
     for (int i = 0; options_list_item(row->choices, i, word, sizeof word); i++)

@@ -463,8 +463,7 @@ static int choose(struct control *c, const char *name, const char *model, struct
     out->file = file ? strdup(file) : NULL;
     o->engine.model = out->file;
     if (!str_same(out->file, c->base.engine.model)) {
-        o->engine.draft = NULL; /* draft, heads and template were chosen for the other model */
-        options_unset(o, "heads");
+        options_unset(o, "heads"); /* heads and template were chosen for the other model */
         options_unset(o, "template");
     }
     int rc = resume_options(o, saved ? c->parts.library : NULL, name, !model, &out->resume, e);

@@ -171,8 +171,6 @@ const struct option options_table[] = {
     {ROW("speculate", 0, session.plan.speculate, OPTIONS_MEMORY), .value = "auto|off|N",
      .help = "run up to N proposals with the next token: tokens that followed the same words earlier, or those of the "
              "model's MTP layer; the text stays the same. auto (default): as many as make it faster"},
-    {ROW("draft", 0, engine.draft, OPTIONS_CHAT | OPTIONS_GENERATE), .value = "FILE",
-     .help = "a smaller model with the same vocabulary, which proposes the tokens of --speculate"},
     {ROW("chunk", 0, session.plan.chunk, OPTIONS_MEMORY), .rare = true, .max = 65536, .value = "N",
      .help = "tokens per prefill step; 0 = the default"},
 

@@ -236,8 +236,6 @@ void session_print_stats(const struct session *s)
     report_aside("speed   decode %s tok/s  prefill %s tok/s  first token %s\n",
                  num_rate(st.decode_tok_s, a), num_rate(st.prefill_tok_s, b),
                  num_ms(st.first_token_ms, c));
-    if (st.draft[0])
-        report_aside("draft   %s  %s with its cache\n", st.draft, num_bytes(st.draft_bytes, a));
     if (st.n_proposed)
         report_aside("ahead   %s of %s proposals were right: %s of %s tokens of the answer\n",
                      num_exact(st.n_accepted, a), num_exact(st.n_proposed, b),

@@ -21,7 +21,7 @@ struct context { /* must not move while it is open: forward points into the plan
     struct cache cache;
     struct forward forward; /* used on the CPU; with a device only its logits and their sizes */
     struct forward experts; /* of a GPU's layers, if they are in host memory (experts_sum) */
-    struct mtp mtp;         /* what it proposes, session/draft.h runs with context_try */
+    struct mtp mtp;         /* what it proposes, session/proposer.h runs with context_try */
     int32_t tried[FORWARD_TRY_MAX]; /* the tokens of the last context_try */
     int row;                        /* of the logits that are current: context_accept */
     const struct evict_pin *pins;   /* [n_pins] never evicted (evict.h) */

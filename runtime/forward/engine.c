@@ -379,36 +379,6 @@ static int open_centres(struct engine *g, const struct engine_opts *o, const str
     return rc || g->gpu || !gpu ? rc : centre_open(g, dir, keep, progress, ctx, e);
 }
 
-/* ---- the draft model ------------------------------------------------------------------------- */
-
-struct plan_opts engine_draft_plan(void)
-{
-    struct plan_opts o = plan_opts_default();
-    o.budget = 1024;
-    return o;
-}
-
-static int open_draft(struct engine *g, const struct engine_opts *o, engine_progress *progress,
-                      void *ctx, struct err *e)
-{
-    const struct plan_opts plan = engine_draft_plan();
-    const struct engine_opts draft = {.model = o->draft,
-                                      .registry = o->registry,
-                                      .heads = {.none = true},
-                                      .device = {.kind = ENGINE_DEVICE_CPU},
-                                      .isa = o->isa,
-                                      .verify = o->verify,
-                                      .accept_model = o->accept_model,
-                                      .threads = o->threads,
-                                      .weight_cache_dir = o->weight_cache_dir};
-    int rc = engine_open(&g->draft, &draft, &plan, 1, progress, ctx, e);
-    if (rc || tokenizer_agrees(g->tokenizer, g->draft->tokenizer)) return rc;
-    return err_set(e, ERR_USAGE,
-                   "%s cannot be the draft model of %s: their vocabularies differ; take a smaller "
-                   "model of the same family",
-                   g->draft->model->name, g->model->name);
-}
-
 int engine_open(struct engine **out, const struct engine_opts *o, const struct plan_opts *plans,
                 int n_plans, engine_progress *progress, void *ctx, struct err *e)
 {
@@ -426,7 +396,6 @@ int engine_open(struct engine **out, const struct engine_opts *o, const struct p
     if (g->weights.base && g->weight_cache.bytes)
         g->check = weight_check_begin(&g->weight_cache, &g->weights, g->model->maps_experts,
                                       CHECK_DELAY_MS);
-    if (!rc && o->draft) rc = open_draft(g, o, progress, ctx, e);
     if (!rc) return 0;
     engine_close(g);
     *out = NULL;
@@ -436,7 +405,6 @@ int engine_open(struct engine **out, const struct engine_opts *o, const struct p
 void engine_close(struct engine *g)
 {
     if (!g) return;
-    engine_close(g->draft);
     weight_check_end(g->check);
     weight_cache_write_end(g->writer);
     cuda_close(g->gpu);

@@ -41,7 +41,6 @@ struct engine_heads {
 struct engine_opts {
     const char *model;                     /* a file; NULL = the embedded demo */
     const struct model_registry *registry; /* registers and compares its digest; or NULL */
-    const char *draft;                     /* a smaller model that proposes tokens; NULL = none */
     struct engine_heads heads;
     const char *heads_dir; /* folder with heads of other models, KEY.gguf (retaining_key), which are
                             * taken when `heads` names none; NULL = none */
@@ -68,9 +67,8 @@ struct engine {
     const struct thought_format *thoughts; /* how the model marks thoughts; NULL = it has none */
     const struct kernels *kernels;
     struct pool *pool;
-    struct engine *draft; /* proposes tokens, on the CPU (draft.c); NULL = none */
-    struct cuda *gpu;     /* holds the weights and runs conversations; NULL = this CPU */
-    bool gpu_may_fail;    /* it was chosen by auto: the CPU replaces it */
+    struct cuda *gpu;  /* holds the weights and runs conversations; NULL = this CPU */
+    bool gpu_may_fail; /* it was chosen by auto: the CPU replaces it */
     struct arena weights, retaining_arena;
     struct centres centres; /* of the model's keys */
     /* the copy that the weights are mapped from; bytes 0 = none */
@@ -94,14 +92,10 @@ typedef int engine_progress(void *ctx, int64_t done, int64_t total);
 #define ENGINE_COMPILING \
     "the driver compiles device code for this GPU, up to a minute the first time"
 
-/* Loads the model and its heads. plans[n_plans]: must all fit before a weight is read (ERR_FIT).
- * The draft model must have the same vocabulary (ERR_USAGE). */
+/* Loads the model and its heads. plans[n_plans]: must all fit before a weight is read (ERR_FIT). */
 int engine_open(struct engine **out, const struct engine_opts *o, const struct plan_opts *plans,
                 int n_plans, engine_progress *progress, void *ctx, struct err *e);
 void engine_close(struct engine *g);
-
-/* The plan of every conversation's draft model. */
-struct plan_opts engine_draft_plan(void);
 
 /* Opens file, tokenizer and heads and checks them, without loading a weight: enough for tokenize,
  * plan and info. engine_choose_device then chooses where it runs; engine_load loads the weights, on

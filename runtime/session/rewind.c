@@ -83,7 +83,6 @@ static void forget_after(struct session *s, const struct cut *c, const struct to
     s->n_turns = turns_in(s, s->n_messages);
     s->n_tokens = s->n_recent = 0;
     s->pending.n = 0;
-    speculate_forget(s->speculate);
     for (int64_t i = 0; i < c->n_tokens; i++) session_push(s, ids->ids[i]);
     session_recall_forget(s);
     cache_clear(&s->ctx.cache);

@@ -215,8 +215,6 @@ struct session_stats {
     int64_t unit_bytes;
     /* memory by tag, bytes; -1 = not known */
     int64_t weights_bytes, cache_bytes, scratch_bytes;
-    char draft[96];           /* name of the draft model, "" = none, */
-    int64_t draft_bytes;      /* and its weights, cache and scratch */
     int64_t state_bytes;      /* of recurrent layers; 0 = the model has none */
     int64_t cache_used_bytes; /* on a GPU: whole pages, each of 64 units of a head */
     int64_t process_bytes, process_peak_bytes, machine_bytes;

@@ -61,9 +61,6 @@ void session_stats(const struct session *s, struct session_stats *out)
     snprintf(out->model, sizeof out->model, "%s", m->name);
     snprintf(out->weights, sizeof out->weights, "%s", m->type);
     plan_kv_text(&s->ctx.plan, out->kv);
-    out->draft_bytes = speculate_draft_bytes(s->speculate);
-    if (out->draft_bytes)
-        snprintf(out->draft, sizeof out->draft, "%s", s->engine->draft->model->name);
     snprintf(out->policy, sizeof out->policy, "%s", s->ctx.plan.policy->name);
     engine_device_name(s->engine, out->device, sizeof out->device);
     snprintf(out->gpu_bus, sizeof out->gpu_bus, "%s", engine_gpu_bus(s->engine));

@@ -6,8 +6,7 @@
 #include "base/memory.h"
 #include "base/system.h"
 #include "runtime/forward/context.h"
-#include "runtime/forward/engine.h"
-#include "runtime/session/draft.h"
+#include "runtime/session/proposer.h"
 #include "runtime/token/ngram.h"
 
 /* Matches of a proposal's n-gram are in classes by their length. */
@@ -25,12 +24,12 @@ static const double first_rates[CLASSES] = {0.3, 0.6, 0.85};
 
 struct speculate {
     struct speculate_opts o;
-    struct draft_model *draft; /* or NULL */
+    struct proposer proposer;
     struct ngram ngram;
     struct arena arena;
     int32_t ids[FORWARD_TRY_MAX];   /* that were tried last */
     int n_proposed, n_right;        /* of them, so far */
-    bool drafted;                   /* by the draft model */
+    bool by_mtp;                    /* by the MTP layer */
     int class, limit[CLASSES];      /* the most that may be proposed */
     double rate[CLASSES];           /* measured chance that the next proposal is right */
     double ns[FORWARD_TRY_MAX + 1]; /* measured time to run n tokens at once; 0 = not yet */
@@ -53,31 +52,22 @@ int speculate_open(struct speculate **out, const struct speculate_opts *o, struc
         p->rate[i] = first_rates[i];
         p->limit[i] = first_limits[i];
     }
-    return draft_model_open(&p->draft, o->ctx, e);
+    proposer_init(&p->proposer, o->ctx);
+    return 0;
 }
 
 void speculate_close(struct speculate *p)
 {
     if (!p) return;
-    draft_model_close(p->draft);
     arena_release(&p->arena);
     free(p);
 }
 
-int64_t speculate_draft_bytes(const struct speculate *p)
-{
-    return p && p->draft ? draft_model_bytes(p->draft) : 0;
-}
-
 void speculate_add(struct speculate *p, int32_t id)
 {
-    if (p) ngram_add(&p->ngram, id);
-    if (p && p->draft) draft_model_add(p->draft, id);
-}
-
-void speculate_forget(struct speculate *p)
-{
-    if (p && p->draft) draft_model_forget(p->draft);
+    if (!p) return;
+    ngram_add(&p->ngram, id);
+    proposer_add(&p->proposer, id);
 }
 
 /* ---- how many -------------------------------------------------------------------------------- */
@@ -90,8 +80,8 @@ static void learn(double *mean, double value, double step)
 /* Counts what became of the last proposals. */
 static void learn_rate(struct speculate *p)
 {
-    if (p->drafted) draft_model_learn(p->draft, p->n_right, p->n_proposed);
-    if (p->drafted) p->n_right = p->n_proposed = 0;
+    if (p->by_mtp) proposer_learn(&p->proposer, p->n_right, p->n_proposed);
+    if (p->by_mtp) p->n_right = p->n_proposed = 0;
     double *rate = &p->rate[p->class];
     bool wrong = p->n_right < p->n_proposed;
     for (int i = 0; i < p->n_right; i++) learn(rate, 1, RATE_STEP);
@@ -103,13 +93,13 @@ static void learn_rate(struct speculate *p)
 /* The number of proposals, up to `max`, that promises the most tokens in a second. */
 static int best_number(const struct speculate *p, double rate, int max)
 {
-    double expected = 1, chance = 1, best = 1 / draft_time(p->ns, 1);
+    double expected = 1, chance = 1, best = 1 / proposer_time(p->ns, 1);
     int n = 0;
     for (int i = 1; i <= max; i++) {
         chance *= rate;
         expected += chance;
-        if (expected / draft_time(p->ns, i + 1) <= best) continue;
-        best = expected / draft_time(p->ns, i + 1);
+        if (expected / proposer_time(p->ns, i + 1) <= best) continue;
+        best = expected / proposer_time(p->ns, i + 1);
         n = i;
     }
     return n;
@@ -136,17 +126,17 @@ static int propose(struct speculate *p, int32_t *out)
     int room = cache_room(&x->cache) - 1, rows = context_try_max(x) - 1;
     if (max > room) max = room;
     if (max > rows) max = rows;
-    p->drafted = false;
+    p->by_mtp = false;
     if (max < 1 || p->ns[1] == 0) return 0;
     int n = before_end(p, out, ngram_propose(&p->ngram, out, max, &n_match));
     p->class = n ? class_of(n_match) : 0;
-    if (p->class == 0 && p->draft) { /* it knows more than a few words in a row */
-        const struct draft_wish w = {max, p->o.n > 0, p->ns};
+    if (p->class == 0) { /* the MTP layer knows more than a few words in a row */
+        const struct proposer_wish w = {max, p->o.n > 0, p->ns};
         int32_t ids[FORWARD_TRY_MAX];
-        const int n_drafted = draft_model_propose(p->draft, &w, ids);
-        p->drafted = n_drafted > 0;
-        if (p->drafted) memcpy(out, ids, (size_t)n_drafted * sizeof *ids);
-        if (p->drafted) return before_end(p, ids, n_drafted);
+        const int n_ids = proposer_propose(&p->proposer, &w, ids);
+        p->by_mtp = n_ids > 0;
+        if (p->by_mtp) memcpy(out, ids, (size_t)n_ids * sizeof *ids);
+        if (p->by_mtp) return before_end(p, ids, n_ids);
     }
     if (n == 0) return 0;
     double *rate = &p->rate[p->class];
@@ -173,6 +163,6 @@ int speculate_run(struct speculate *p, int32_t id, struct speculate_counts *coun
     rc = n ? context_try(x, p->ids, 1 + n, e) : context_run(x, &id, 1, 1, e);
     p->n_proposed = n;
     counts->n_proposed += n;
-    if (!rc) draft_learn_time(&p->ns[1 + n], system_clock_ns() - began_ns);
+    if (!rc) proposer_learn_time(&p->ns[1 + n], system_clock_ns() - began_ns);
     return rc;
 }

@@ -360,19 +360,6 @@ const char *tokenizer_bytes(const struct tokenizer *t, int32_t id, bool special,
     return str_get(&t->pieces) + t->piece_at[id];
 }
 
-bool tokenizer_agrees(const struct tokenizer *a, const struct tokenizer *b)
-{
-    int n_a = tokenizer_n_vocab(a), n_b = tokenizer_n_vocab(b), n = n_a < n_b ? n_a : n_b;
-    if (n_a - n > 256 || n_b - n > 256) return false;
-    for (int32_t id = 0; id < n; id++) {
-        size_t length_a, length_b;
-        const char *in_a = tokenizer_bytes(a, id, true, &length_a);
-        const char *in_b = tokenizer_bytes(b, id, true, &length_b);
-        if (length_a != length_b || memcmp(in_a, in_b, length_a)) return false;
-    }
-    return true;
-}
-
 /* ---- encoding -------------------------------------------------------------------------------- */
 
 struct reader {

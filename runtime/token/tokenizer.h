@@ -80,10 +80,6 @@ int32_t tokenizer_special(const struct tokenizer *t, const char *text);
  * the vocabulary has no bytes. The pointer is valid as long as the tokenizer. */
 const char *tokenizer_bytes(const struct tokenizer *t, int32_t id, bool special, size_t *n);
 
-/* Whether the ids of both vocabularies mean the same bytes; one may have up to 256 more at its
- * end, as padding. */
-bool tokenizer_agrees(const struct tokenizer *a, const struct tokenizer *b);
-
 /* Whether the token ends a turn: EOS, EOT, <|im_end|>, <|end|> and the like. */
 bool tokenizer_is_end(const struct tokenizer *t, int32_t id);
 

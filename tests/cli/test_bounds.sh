@@ -23,7 +23,7 @@ bounded() {
 for file in /dev/zero "$T/pipe" "$T/large"; do
     kind=${file##*/}
     for command in "info -m" "info --heads" "plan -m" "generate -p hi -m" "generate -p hi --heads" \
-        "generate -p hi --draft" "generate -n 1 -f" "chat --plain -m" "chat --plain --db" "list --db" "check --db" \
+        "generate -n 1 -f" "chat --plain -m" "chat --plain --db" "list --db" "check --db" \
         "import" "tokenize -f" "template" "perplexity -f" "eval" "eval recall -f" "eval talk -f" "quantize --type q4" \
         "heads import" "heads train -o $T/heads -f" \
         "heads calibrate -f" "replay" "bench -m" "models verify"; do

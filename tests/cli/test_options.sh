@@ -59,7 +59,6 @@ run generate --file "$T/text" --raw --max-tokens 2 --budget 64 --temp 0.5 --top-
 run generate --prompt Hello --max-tokens 2 --temp 0 --policy full:context=128
 run generate --prompt Hello --max-tokens 2 --attention float --policy locret:floor=9,recency=9 --budget 16
 run generate --prompt Hello --max-tokens 2 --recall words --archive 64M --speculate 4
-run generate --prompt Hello --max-tokens 2 --draft $DEMO
 run models list
 run info
 run plan

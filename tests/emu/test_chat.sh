@@ -94,8 +94,6 @@ answer=$(split 1073741824 cpu 0)
 equal "split: the CPU's answer" "$answer" "$(split 5000000 auto 0)"
 holds "split: one notice" "$(cat "$T/err")" '^retain: .* too small for the model: [1-3] of 4 layers run there'
 equal "split: one line" 1 "$(wc -l <"$T/err")"
-equal "draft model: the same answer" "$answer" "$(gpu generate --temp 0 -n 8 --budget 1000 --chunk 16 --device cuda \
-    --draft quant/demo/retain-demo.gguf --speculate 3 -p 'My locker code is 48213. What is my locker code?')"
 for n in 1 3 4; do
     equal "split: $n layers" "$answer" "$(split 1073741824 cuda $n)"
     equal "split: $n layers: no notice" "" "$(cat "$T/err")"

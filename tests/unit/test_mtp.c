@@ -6,7 +6,7 @@
 
 #include "base/file.h"
 #include "runtime/forward/context.h"
-#include "runtime/session/draft.h"
+#include "runtime/session/proposer.h"
 #include "tests/unit/session_kit.h"
 
 enum { N_TOKENS = 300, N_ROWS = 16, N_VOCAB = 300, STEP = 6, N_KEPT = N_VOCAB / STEP };
@@ -183,26 +183,25 @@ TEST(test_it_is_planned)
 TEST(test_as_many_proposals_as_pay)
 {
     struct options o = options_of("full:context=512", "f32", 0);
-    struct draft_model *d;
+    struct proposer d;
     AUTO_ENGINE *g;
     AUTO_CONTEXT x;
     double ns[FORWARD_TRY_MAX + 1] = {0, 1e12};
-    struct draft_wish wish = {.max = 8, .ns = ns};
+    struct proposer_wish wish = {.max = 8, .ns = ns};
     int32_t out[FORWARD_TRY_MAX];
     struct mtp_guess next;
     o.engine.model = "build/golden/families/glm4moe.gguf";
     ok(engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
     ok(context_open(&x, g, &o.session.plan, 1, 2, &err));
-    ok(draft_model_open(&d, &x, &err));
+    proposer_init(&d, &x);
     run_tokens(&x, 0, 20);
-    draft_model_add(d, 5);
+    proposer_add(&d, 5);
     ok(mtp_read(&x.mtp, &x.cache, 5, &next, &err));
     ns[2] = ns[3] = ns[4] = (1 + 1.001 * next.p) * 1e12;
-    const int n = draft_model_propose(d, &wish, out);
+    const int n = proposer_propose(&d, &wish, out);
     assert_true(n == 2 || n == 3);
     ns[2] = ns[3] = ns[4] = 5e12;
-    assert_int_equal(draft_model_propose(d, &wish, out), 0);
-    wish = (struct draft_wish){.max = 5, .all = true, .ns = ns};
-    assert_int_equal(draft_model_propose(d, &wish, out), 5);
-    draft_model_close(d);
+    assert_int_equal(proposer_propose(&d, &wish, out), 0);
+    wish = (struct proposer_wish){.max = 5, .all = true, .ns = ns};
+    assert_int_equal(proposer_propose(&d, &wish, out), 5);
 }

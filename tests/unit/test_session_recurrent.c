@@ -294,34 +294,4 @@ TEST(test_chunks_of_recurrent_layers)
     }
 }
 
-/* The model as its own draft: both keep all units, so it is right to the end of each answer, and
- * the state must forget the proposals behind it. */
-TEST(test_draft)
-{
-    struct options o = options_for("full:context=512");
-    struct engine *alone = engine;
-    AUTO_ENGINE *drafted;
-    AUTO_LOG with = {0}, without = {0};
-    struct session_stats st;
-    o.engine.model = o.engine.draft = model_path;
-    o.engine.threads = 1;
-    o.session.plan.speculate.n = 5;
-    o.session.sampling.repeat_penalty = 1; /* a draft proposes without one */
-    ok(engine_open(&drafted, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
-    AUTO_SESSION *y = open_session(NULL, o, false);
-    engine = drafted;
-    AUTO_SESSION *x = open_session(NULL, o, false);
-    for (int i = 0; i < N_SAID; i++) {
-        say(x, said[i], &with);
-        say(y, said[i], &without);
-        same(x, y);
-        assert_true(with.logits == without.logits);
-        session_stats(x, &st);
-        assert_int_equal(st.n_proposed, 25);
-        assert_in_range(st.n_accepted, 23, 24);
-    }
-    assert_string_equal(str_get(&with.text), str_get(&without.text));
-    engine = alone;
-}
-
 AROUND_TESTS(set_up, engine_tear_down)

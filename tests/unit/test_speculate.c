@@ -1,5 +1,5 @@
-/* Speculation changes no bit (try_kit.h), of tokens and of whole conversations; draft models.
- * TALKS=200 for the long run. */
+/* Speculation changes no bit (try_kit.h), of tokens and of whole conversations. TALKS=200 for the
+ * long run. */
 
 #include "base/random.h"
 #include "tests/unit/make_model.h"
@@ -122,26 +122,20 @@ struct counts {
     int64_t n_proposed, n_accepted;
 };
 
-/* The same conversation with speculation, by the engine `proposes`, and without, by `engine`. */
-static void compare_talk(uint64_t seed, int n_turns, struct engine *proposes, struct counts *counts)
+/* The same conversation with speculation and without. */
+static void compare_talk(uint64_t seed, int n_turns, struct counts *counts)
 {
-    struct engine *alone = engine;
     struct session_stats st;
     struct talk with, without;
-    engine = proposes;
     open_talk(&with, seed, true);
-    engine = alone;
     open_talk(&without, seed, false);
     for (int i = 0; i < n_turns; i++) {
-        engine = proposes; /* a conversation may be opened again */
         take_turn(&with, i);
-        engine = alone;
         take_turn(&without, i);
         assert_string_equal(str_get(&with.log.text), str_get(&without.log.text));
         assert_true(with.log.logits == without.log.logits);
         same_cache(with.s, without.s);
         session_stats(with.s, &st);
-        assert_int_equal(*st.draft != 0, proposes->draft != NULL);
         counts->n_proposed += st.n_proposed;
         counts->n_accepted += st.n_accepted;
     }
@@ -160,7 +154,7 @@ TEST(test_conversations_are_the_same_with_and_without)
 {
     const uint64_t n = n_talks(24);
     struct counts c = {0};
-    for (uint64_t seed = 1; seed <= n; seed++) compare_talk(seed, N_TURNS, engine, &c);
+    for (uint64_t seed = 1; seed <= n; seed++) compare_talk(seed, N_TURNS, &c);
     assert_true(c.n_accepted > 20 * (int64_t)n);
 }
 
@@ -178,7 +172,7 @@ TEST(test_an_mtp_layer_changes_no_token)
     ok(engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
     assert_non_null(engine->model->mtp.layer);
     const uint64_t n = n_talks(200);
-    for (uint64_t seed = 1; seed <= n; seed++) compare_talk(seed, 4, engine, &c[seed % 2]);
+    for (uint64_t seed = 1; seed <= n; seed++) compare_talk(seed, 4, &c[seed % 2]);
     for (int i = 0; i < 2; i++)
         printf("%s: %lld of %lld proposals right\n", i ? "drawn" : "greedy",
                (long long)c[i].n_accepted, (long long)c[i].n_proposed);
@@ -186,65 +180,6 @@ TEST(test_an_mtp_layer_changes_no_token)
     engine = demo;
     assert_true(c[0].n_accepted > 10 * (int64_t)n && c[1].n_accepted > 2 * (int64_t)n);
     assert_true(c[0].n_proposed > c[0].n_accepted && c[1].n_proposed > c[1].n_accepted);
-}
-
-/* ---- draft models ---------------------------------------------------------------------------- */
-
-#define DEMO "quant/demo/retain-demo.gguf"
-
-static int open_drafted(struct engine **out, const char *draft, struct err *e)
-{
-    struct options o = options_of("keeper", "q4", 0);
-    o.engine.draft = draft;
-    return engine_open(out, &o.engine, &o.session.plan, 1, NULL, NULL, e);
-}
-
-/* The demo as its own draft: without heads and with another cache, so not all of its proposals are
- * right, and fewer are at a temperature: none of them changes the answer. */
-TEST(test_a_draft_changes_no_token)
-{
-    struct engine *drafted;
-    struct counts c[2] = {0};
-    ok(open_drafted(&drafted, DEMO, &err));
-    for (uint64_t seed = 1; seed <= 8; seed++) compare_talk(seed, N_TURNS, drafted, &c[seed % 2]);
-    engine_close(drafted);
-    for (int i = 0; i < 2; i++) assert_true(c[i].n_proposed > 200 && c[i].n_accepted > 0);
-}
-
-/* Where nothing is evicted the demo as its own draft has the same cache: it is right to the end of
- * each answer. */
-TEST(test_a_draft_that_reads_the_same_is_right)
-{
-    struct engine *alone = engine;
-    struct options o = options_of("full:context=2000", "q4", 0);
-    struct session_stats st;
-    struct log log = {0};
-    int64_t n_accepted = 0, n_proposed = 0;
-    o.session.plan.speculate.n = 4;
-    ok(open_drafted(&engine, DEMO, &err));
-    struct session *s = open_session(NULL, o, false);
-    for (int i = 0; i < N_REPEATED; i++) {
-        say(s, repeated[i], &log);
-        session_stats(s, &st);
-        n_accepted += st.n_accepted;
-        n_proposed += st.n_proposed;
-    }
-    session_close(s);
-    engine_close(engine);
-    engine = alone;
-    str_release(&log.text);
-    assert_true(n_proposed > 60);
-    assert_true(2 * n_accepted > n_proposed); /* most others follow the end of an answer */
-}
-
-TEST(test_drafts_that_cannot_be_are_named)
-{
-    struct engine *g;
-    assert_int_equal(open_drafted(&g, "build/golden/families/qwen3.gguf", &err), ERR_USAGE);
-    assert_null(g);
-    assert_non_null(strstr(err.text, "vocabularies differ"));
-    assert_int_not_equal(open_drafted(&g, "tests/no-such.gguf", &err), 0);
-    assert_null(g);
 }
 
 AROUND_TESTS(engine_set_up, engine_tear_down)

@@ -166,3 +166,10 @@ const struct binding key_table[] = {
     {IN_ALL, CTRL('z'), REQ_SUSPEND, "^Z", NULL, "back to the shell; fg returns"},
     {0, 0, REQ_NONE, NULL, NULL, NULL},
 };
+
+enum key_request key_request_of(enum view view, uint32_t key)
+{
+    for (const struct binding *b = key_table; b->views; b++)
+        if ((b->views & IN(view)) && b->key == key) return b->request;
+    return REQ_NONE;
+}

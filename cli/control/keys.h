@@ -1,5 +1,5 @@
 /* keys: names of keys, and the one table of their functions. Hint bar, help screen and manual page
- * are made from it, so that every key is documented; keymap.h has the user's changes. */
+ * are made from it, so that every key is documented. */
 #ifndef RETAIN_CLI_CONTROL_KEYS_H
 #define RETAIN_CLI_CONTROL_KEYS_H
 
@@ -166,5 +166,7 @@ struct binding {
     const char *help;
 };
 extern const struct binding key_table[]; /* ends with views 0 */
+
+enum key_request key_request_of(enum view view, uint32_t key);
 
 #endif

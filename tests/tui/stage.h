@@ -44,9 +44,7 @@ static inline void stage_begin(struct stage *s, bool ascii, const char *library)
     s->o.session.private_mode = library == NULL;
     struct err e;
     if (conversations_open(&s->control.parts.library, library, NULL, &e)) abort();
-    struct keymap keys = {0};
-    if (keymap_open(&keys, s->o.chat.keys, &e)) abort();
-    app_init(&s->app, &s->o, keys, ascii, NULL);
+    app_init(&s->app, &s->o, ascii, NULL);
     s->app.now_ms = 100000;
     s->app.wall_ms = INT64_C(1767362533000);
 }

@@ -446,52 +446,30 @@ TEST(test_every_key_is_documented)
     }
 }
 
-/* Each part of a label is the name of its row's key, or of an alias of it. */
+/* The key of a name such as "F9", "^K", "Alt-x" or "n"; 0: of another form. */
+static uint32_t key_named(const char *name, size_t n)
+{
+    if (n == 1) return (uint8_t)*name;
+    if (*name == '^') return n == 2 ? CTRL(name[1]) : 0;
+    if (*name == 'F' && name[1] <= '9') return K_F1 + (uint32_t)atoi(name + 1) - 1;
+    return n == 5 && !memcmp(name, "Alt-", 4) ? (uint8_t)name[4] | K_ALT : 0;
+}
+
+/* A part of each label is the name of its row's key, unless it is a word. */
 TEST(test_keys_have_names)
 {
+    int n_named = 0;
     for (const struct binding *b = key_table; b->views; b++) {
-        bool found = !b->label || !strcmp(b->label, "arrows");
-        for (const char *at = b->label; at && !found; at = strchr(at, ' '), at = at ? at + 1 : NULL)
-            found =
-                key_named(at, strcspn(at, " ")) == b->key || key_named(at, strlen(at)) == b->key;
-        if (!found && strcmp(b->label, "^X ^E")) fail_msg("no key is called %s", b->label);
+        bool found = false, named = false;
+        for (const char *at = b->label; at; at = strchr(at, ' '), at = at ? at + 1 : NULL) {
+            uint32_t key = key_named(at, strcspn(at, " "));
+            named |= key != 0;
+            found |= key == b->key;
+        }
+        if (named && !found && strcmp(b->label, "^X ^E")) fail_msg("%s is not the key", b->label);
+        n_named += found;
     }
-    assert_int_equal(key_named("^X ^E", 5), CTRL('e') | K_PREFIX);
-    assert_int_equal(key_named("Ctrl-g", 6), CTRL('g'));
-    assert_int_equal(key_named("F13", 3), 0);
-    assert_int_equal(key_named("Alt-", 4), 0);
-    assert_int_equal(key_named("", 0), 0);
-}
-
-static const char *label_of(const struct keymap *m, enum view view, enum key_request request)
-{
-    for (const struct binding *b = m->rows; b->views; b++)
-        if ((b->views & IN(view)) && b->request == request && b->label) return b->label;
-    return "";
-}
-
-TEST(test_keys_can_be_moved)
-{
-    static const char *const wrong[] = {"F3",           "F3=",       "F3=F13",        "Nope=F9",
-                                        "F9=F11",       "F3=x",      "Alt-w=Space",   "F3=F4",
-                                        "F3=F9,F3=F11", "F3=F9,=F9", "Alt-w=F9,F3=F9"};
-    struct keymap m = {0};
-    ok(keymap_open(&m, "F3=F4,F4=F3,Alt-w=Alt-y,n=j,N=k", &err));
-    assert_int_equal(keymap_request(&m, VIEW_CHAT, K_F1 + 3), REQ_MAP);
-    assert_int_equal(keymap_request(&m, VIEW_LIST, K_F1 + 2), REQ_TINT);
-    assert_int_equal(keymap_request(&m, VIEW_CHAT, 'y' | K_ALT), REQ_COPY);
-    assert_int_equal(keymap_request(&m, VIEW_CHAT, 'w' | K_ALT), REQ_NONE);
-    assert_int_equal(keymap_request(&m, VIEW_MAP, 'j'), REQ_GONE_AFTER);
-    assert_int_equal(keymap_request(&m, VIEW_MAP, 'n'), REQ_NONE);
-    assert_int_equal(keymap_request(&m, VIEW_CHAT, '\r'), REQ_SEND);
-    assert_string_equal(label_of(&m, VIEW_CHAT, REQ_MAP), "F4");
-    assert_string_equal(label_of(&m, VIEW_CHAT, REQ_COPY), "Alt-y");
-    keymap_release(&m);
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        int rc = keymap_open(&m, wrong[i], &err);
-        if (rc != ERR_USAGE) fail_msg("%s was accepted", wrong[i]);
-        keymap_release(&m);
-    }
+    assert_true(n_named > 60);
 }
 
 TEST(test_slash)

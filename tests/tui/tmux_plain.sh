@@ -64,10 +64,6 @@ fi
 # At a terminal.
 shows_twice() { [ "$(screen | grep -c -- "$1")" -ge 2 ]; }
 start 80 24
-run chat --private --keys Frob=F9
-check 'keys: says which is unknown' wait_for '^retain: keys: Frob=F9: expected'
-check 'keys: status 2' wait_for '^rc=2'
-start 80 24
 run chat --private --colors frob=3
 check 'colors: says which is unknown' wait_for 'retain: colors: frob=3: expected'
 check 'colors: status 2' wait_for '^rc=2'

@@ -18,11 +18,9 @@ const struct view_ops *const view_table[VIEWS] = {
     [VIEW_DASH] = &view_dash, [VIEW_READ] = &view_read, [VIEW_PALETTE] = &view_palette,
 };
 
-void app_init(struct app *a, const struct options *o, struct keymap keys, bool ascii,
-              const char *history_path)
+void app_init(struct app *a, const struct options *o, bool ascii, const char *history_path)
 {
     memset(a, 0, sizeof *a);
-    a->keys = keys;
     settings_init(&a->settings, o);
     a->o = &a->settings.options;
     a->talk.raw = o->chat.no_markdown;
@@ -39,7 +37,6 @@ void app_init(struct app *a, const struct options *o, struct keymap keys, bool a
 
 void app_release(struct app *a)
 {
-    keymap_release(&a->keys);
     transcript_clear(&a->talk);
     edit_release(&a->edit);
     history_release(&a->history);
@@ -452,8 +449,7 @@ void app_key(struct app *a, const struct key_event *ev)
     }
     if (view->capture && view->capture(a, ev)) return;
     if (is_prefix(a, ev)) return;
-    enum key_request r =
-        keymap_request(&a->keys, a->view, a->prefix ? ev->key | K_PREFIX : ev->key);
+    enum key_request r = key_request_of(a->view, a->prefix ? ev->key | K_PREFIX : ev->key);
     bool two = a->prefix;
     if (r != REQ_INTERRUPT) a->interrupt_ms = 0; /* the next Ctrl-C is a first one */
     a->prefix = false;

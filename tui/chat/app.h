@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "cli/control/control.h"
-#include "cli/control/keymap.h"
+#include "cli/control/keys.h"
 #include "cli/control/model_list.h"
 #include "cli/control/ramp.h"
 #include "cli/control/settings.h"
@@ -178,7 +178,6 @@ enum stop { STOP_NOT, STOP_ASKED, STOP_TO_SEND /* then the queue is sent */ };
 struct app {
     struct settings settings; /* changed by /set */
     const struct options *o;  /* = &settings.options */
-    struct keymap keys;
     bool ascii;
     bool halves;     /* half blocks in two colours can be drawn */
     bool fine;       /* and every level of the ramp */
@@ -249,9 +248,7 @@ struct app {
     int n_acts;
 };
 
-/* Takes the keymap. */
-void app_init(struct app *a, const struct options *o, struct keymap keys, bool ascii,
-              const char *history_path);
+void app_init(struct app *a, const struct options *o, bool ascii, const char *history_path);
 void app_release(struct app *a);
 
 void app_key(struct app *a, const struct key_event *ev);

@@ -37,11 +37,11 @@ static struct palette_item *add(struct palette *p, int does, const char *name, c
 /* ---- items ----------------------------------------------------------------------------------- */
 
 /* The view's row of the key table that says "also /name"; NULL = none. */
-static const struct binding *key_of(const struct app *a, enum view view, const char *name)
+static const struct binding *key_of(enum view view, const char *name)
 {
     char also[40];
     int n = snprintf(also, sizeof also, "/%s", name);
-    for (const struct binding *b = a->keys.rows; b->views; b++) {
+    for (const struct binding *b = key_table; b->views; b++) {
         bool here = b->views & IN(view) && b->label && b->help;
         const char *at = here ? strstr(b->help, also) : NULL;
         if (at && (at[n] == 0 || strchr(" ,;", at[n]))) return b;
@@ -49,9 +49,9 @@ static const struct binding *key_of(const struct app *a, enum view view, const c
     return NULL;
 }
 
-static void add_keys(const struct app *a, struct palette *p)
+static void add_keys(struct palette *p)
 {
-    for (const struct binding *b = a->keys.rows; b->views; b++) {
+    for (const struct binding *b = key_table; b->views; b++) {
         bool moves = b->request >= REQ_UP && b->request <= REQ_LAST;
         bool edits = b->request >= REQ_SEND && b->request <= REQ_COMPLETE;
         bool here = b->views & IN(p->of) && b->label && b->help && !strstr(b->help, "/");
@@ -60,11 +60,11 @@ static void add_keys(const struct app *a, struct palette *p)
     }
 }
 
-static void add_commands(const struct app *a, struct palette *p)
+static void add_commands(struct palette *p)
 {
     for (const struct slash_row *row = slash_table; row->name; row++) {
         char name[64];
-        const struct binding *b = key_of(a, p->of, row->name);
+        const struct binding *b = key_of(p->of, row->name);
         bool plain = row->argument == SLASH_NONE || row->usage[0] == '[';
         snprintf(name, sizeof name, "/%s %s", row->name, row->usage);
         struct palette_item *item =
@@ -174,11 +174,11 @@ static void fill(struct app *a, struct palette *p)
     case PALETTE_MODELS: add_models(a, p); break;
     case PALETTE_TURNS: add_turns(a, p); break;
     case PALETTE_ALL:
-        add_commands(a, p);
+        add_commands(p);
         add_settings(a, p);
         add_conversations(a, p);
         add_models(a, p);
-        add_keys(a, p);
+        add_keys(p);
         break;
     }
 }

@@ -300,16 +300,13 @@ bool ui_run(const struct options *o, const struct script *script, int *status)
     struct str path = {0};
     struct err e = {0};
     struct record *record = NULL;
-    struct keymap keys = {0};
     bool without = false; /* this terminal cannot show a screen */
-    int rc = keymap_open(&keys, o->chat.keys, &e);
-    if (!rc && o->chat.record) rc = record_open(&record, o->chat.record, &e);
+    int rc = o->chat.record ? record_open(&record, o->chat.record, &e) : 0;
     if (!rc) {
         rc = screen_open(&u.screen, o, &e);
         without = rc && rc != ERR_USAGE;
     }
     if (rc) {
-        keymap_release(&keys);
         record_close(record, NULL);
         if (without) report_note("%s; continuing without a screen", e.text);
         if (!without) *status = report_error(&e);
@@ -322,7 +319,7 @@ bool ui_run(const struct options *o, const struct script *script, int *status)
     /* No history in clear text next to an encrypted conversation. */
     bool remember = !script->steps && !o->session.private_mode && !o->store.passphrase &&
                     path_make(PATH_STATE, "history", &path, &e) == 0;
-    app_init(&u.app, o, keys, o->chat.ascii || !utf8_locale(), remember ? path.data : NULL);
+    app_init(&u.app, o, o->chat.ascii || !utf8_locale(), remember ? path.data : NULL);
     set_clock(&u);
     if (u.app.mouse) term_mouse(true);
     u.sensors = sensors_open("", "libnvidia-ml.so.1");

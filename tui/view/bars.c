@@ -311,10 +311,10 @@ static int hint_columns(const struct binding *b)
 /* As many hints as fit; the way back to the chat is always shown. */
 void bar_hints(struct app *a, struct pane p, int y)
 {
-    const struct binding *back = a->keys.rows;
+    const struct binding *back = key_table;
     while (back->views && !(has_hint(a, back) && back->request == REQ_BACK)) back++;
     int x = 1, room = back->views ? hint_columns(back) + 2 : 0;
-    for (const struct binding *b = a->keys.rows; b->views; b++) {
+    for (const struct binding *b = key_table; b->views; b++) {
         if (!has_hint(a, b)) continue;
         if (room > 0 && x + hint_columns(b) + room > p.w) b = back;
         if (b == back) room = 0;

@@ -36,7 +36,7 @@ static void put_command(struct app *a, struct pane p, int *y, const struct slash
 static void put_keys(struct app *a, struct pane p, int *y, const char *title, unsigned views)
 {
     put_row(a, p, y, title, "");
-    for (const struct binding *b = a->keys.rows; b->views; b++)
+    for (const struct binding *b = key_table; b->views; b++)
         if (b->label && b->help && b->views == views) put_row(a, p, y, b->label, b->help);
     put_row(a, p, y, "", "");
 }

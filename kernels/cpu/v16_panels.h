@@ -3,12 +3,12 @@
  *
  *   PANEL_TOK         tokens that are packed together
  *   PANEL_CHUNK       groups that are packed together, a multiple of 8
- *   PANEL_ROWS        panel rows of a tile; more than two, which read memory faster but compute
- *                     more slowly, are for few tokens alone
+ *   PANEL_ROWS        panel rows of a tile
  *   PANEL_WIDE        tokens of a tile, at most 8; PANEL_TOK is a multiple
  *   PANEL_STREAMS     panel rows read at once for a single token
  *   panel_tile        a tile: PANEL_ROWS panel rows or one, the first T tokens, a run of groups
  *   panel_stream      P panel rows, one token, all groups
+ *   PANEL_MANY        if it has its own way for more than PANEL_FEW tokens, panel_many
  *
  * Several tokens: the groups of a chunk are packed next to each other on the stack (at most 20 KB),
  * because rows of x, often a power of two apart, would compete for the same cache sets. A block of
@@ -151,6 +151,9 @@ V16_INLINE void group_of_token(enum kn_type type, struct act_one *out, const int
 V16_INLINE void panel_tile(enum kn_type type, int R, int T, const struct panel_job *job);
 V16_INLINE void panel_stream(enum kn_type type, int P, const uint8_t *panels, size_t step,
                              int n_group, const struct kn_act *x, float *y, int n_row);
+#ifdef PANEL_MANY
+V16_INLINE void panel_many(enum kn_type type, const struct kn_matmul *job, float *y);
+#endif
 
 /* Packs tokens [t0, t0 + n_tok) of groups [g0, g0 + n_group); missing tokens of a tile are zero. */
 V16_INLINE void pack_tile(enum kn_type type, struct act_group *out, const struct kn_act *x, int t0,
@@ -215,7 +218,7 @@ V16_INLINE void panel_block(enum kn_type type, const struct kn_matmul *job, int 
                             int r1, int g0, int n_group, const uint8_t *next, float *y)
 {
     const size_t row = panels_bytes(type, (size_t)job->w->n_in / KN_GROUP);
-    const int height = KN_PANEL * (PANEL_ROWS <= 2 || n_tok <= PANEL_FEW ? PANEL_ROWS : 1);
+    const int height = KN_PANEL * PANEL_ROWS;
     _Alignas(64) struct act_group x[PANEL_CHUNK];
 
     for (int t = 0; t < n_tok; t += PANEL_TOK) {
@@ -282,8 +285,11 @@ V16_INLINE void panel_streams(enum kn_type type, const struct kn_matmul *job, fl
 
 V16_INLINE void matmul_panels(enum kn_type type, const struct kn_matmul *job, float *y)
 {
-    if (job->n_tok == 1)
-        panel_streams(type, job, y);
+    if (job->n_tok == 1) panel_streams(type, job, y);
+#ifdef PANEL_MANY
+    else if (job->n_tok > PANEL_FEW)
+        panel_many(type, job, y);
+#endif
     else
         panel_tiles(type, job, job->n_tok, y);
 }

@@ -1,11 +1,11 @@
 /* What avx2.c and avxvnni.c share: all of v16, and products with quantized weights for 256-bit
  * registers, 8 rows each. They define panel_starts (v16_panels.h) and the functions below.
  *
- * A tile is four panel rows or one, by 2 or 4 tokens; the columns of a row are loaded once for both
- * halves of its panel. Reading four rows at once uses more of the memory's bandwidth. The integer
- * sums of a group take 8 registers of 16; the float sums stay in memory, or gcc would move the
- * integers there. Integer sums are exact, and the float sum of a row adds its groups in order, so
- * tiles of any height give the same bits. */
+ * More than 8 tokens have their own way, v8_many.h. Else a tile is four panel rows or one, by 2 or
+ * 4 tokens; the columns of a row are loaded once for both halves of its panel. Reading four rows at
+ * once uses more of the memory's bandwidth. The integer sums of a group take 8 registers of 16; the
+ * float sums stay in memory, or gcc would move the integers there. Integer sums are exact, and the
+ * float sum of a row adds its groups in order, so tiles of any height give the same bits. */
 #ifndef RETAIN_KERNELS_CPU_V8_PANELS_H
 #define RETAIN_KERNELS_CPU_V8_PANELS_H
 
@@ -23,6 +23,7 @@ enum {
     PANEL_STREAMS = 4,
 };
 
+#define PANEL_MANY
 #include "kernels/cpu/v16_panels.h"
 #include "kernels/cpu/v16_score.h"
 #include "kernels/cpu/v16_recur.h"
@@ -203,6 +204,41 @@ V16_INLINE __m256 panel_mins(enum kn_type type, const uint8_t *panel, int s, int
 
 /* ---- tiles ---------------------------------------------------------------------------------- */
 
+/* gcc would start later sums and loads early and run out of registers; clang runs out of them with
+ * these barriers. */
+#ifndef __clang__
+#define V8_KEEP(a, b) __asm__ volatile("" : "+x"(a), "+x"(b))
+#define V8_IN_ORDER() __asm__ volatile("" : : : "memory")
+#else
+#define V8_KEEP(a, b) (void)0
+#define V8_IN_ORDER() (void)0
+#endif
+
+V16_INLINE void start_dots(enum kn_type type, __m256i dot[][2], int T, const int32_t *start)
+{
+#pragma GCC unroll 4
+    for (int t = 0; t < T; t++)
+        dot[t][0] = dot[t][1] =
+            has_start(type) ? _mm256_set1_epi32(start[t]) : _mm256_setzero_si256();
+}
+
+/* Adds to 8 rows of the sums, from `row` on, dot[t][k] with the scales of part h of a group. */
+V16_INLINE void add_scaled(enum kn_type type, float (*sums)[KN_PANEL], int row, int T,
+                           __m256i dot[][2], int k, __m256 scale, __m256 min, int h,
+                           struct act_at x)
+{
+#pragma GCC unroll 4
+    for (int t = 0; t < T; t++) {
+        float *sum = sums[t] + row;
+        const __m256i all = dot_end(type, dot[t][k], has_start(type) ? x.start[1][t] : 0);
+        const __m256 d = _mm256_mul_ps(scale, _mm256_set1_ps(x.d[t]));
+        __m256 acc = _mm256_fmadd_ps(_mm256_cvtepi32_ps(all), d, _mm256_loadu_ps(sum));
+
+        if (panel_minima(type)) acc = _mm256_fmadd_ps(min, _mm256_set1_ps(x.total[h][t]), acc);
+        _mm256_storeu_ps(sum, acc);
+    }
+}
+
 /* The integer dot products of H halves of a panel, from `half` on, and T tokens, over part h of a
  * group. */
 V16_INLINE void dot_columns(enum kn_type type, __m256i dot[][2], int H, int T, const uint8_t *panel,
@@ -210,10 +246,7 @@ V16_INLINE void dot_columns(enum kn_type type, __m256i dot[][2], int H, int T, c
 {
     const int n = panel_halves(type) ? 4 : 8;
 
-#pragma GCC unroll 4
-    for (int t = 0; t < T; t++)
-        dot[t][0] = dot[t][1] =
-            has_start(type) ? _mm256_set1_epi32(x.start[h][t]) : _mm256_setzero_si256();
+    start_dots(type, dot, T, x.start[h]);
 #pragma GCC unroll 8
     for (int i = 0; i < n; i++) {
         /* both nibbles of a register, one after the other */
@@ -228,12 +261,8 @@ V16_INLINE void dot_columns(enum kn_type type, __m256i dot[][2], int H, int T, c
 
 #pragma GCC unroll 2
             for (int k = 0; k < H; k++) dot[t][k] = dot_four(type, dot[t][k], w[k], four);
-#ifndef __clang__
-            /* gcc would start later sums and loads early and run out of registers; clang runs out
-             * of them with these barriers */
-            __asm__ volatile("" : "+x"(dot[t][0]), "+x"(dot[t][H - 1]));
-            if (T > 1 || i % 4 == 3) __asm__ volatile("" : : : "memory");
-#endif
+            V8_KEEP(dot[t][0], dot[t][H - 1]);
+            if (T > 1 || i % 4 == 3) V8_IN_ORDER();
         }
     }
 }
@@ -261,17 +290,7 @@ V16_INLINE void add_part(enum kn_type type, float (*sums)[KN_PANEL], int T, cons
             const __m256 scale = panel_scales(type, panel, s, h, half + k);
             const __m256 min = panel_minima(type) ? panel_mins(type, panel, s, h, half + k) : scale;
 
-#pragma GCC unroll 4
-            for (int t = 0; t < T; t++) {
-                float *sum = sums[t] + 8 * (half + k);
-                const __m256i all = dot_end(type, dot[t][k], x.start[1][t]);
-                const __m256 d = _mm256_mul_ps(scale, _mm256_set1_ps(x.d[t]));
-                __m256 acc = _mm256_fmadd_ps(_mm256_cvtepi32_ps(all), d, _mm256_loadu_ps(sum));
-
-                if (panel_minima(type))
-                    acc = _mm256_fmadd_ps(min, _mm256_set1_ps(x.total[h][t]), acc);
-                _mm256_storeu_ps(sum, acc);
-            }
+            add_scaled(type, sums, 8 * (half + k), T, dot, k, scale, min, h, x);
         }
         __asm__ volatile("" : : : "memory"); /* the sums stay there */
     }
@@ -284,7 +303,7 @@ V16_INLINE void add_group(enum kn_type type, float (*sums)[KN_PANEL], int T, con
     if (panel_halves(type)) add_part(type, sums, T, panel, s, 1, x);
 }
 
-V16_INLINE void tile_groups(enum kn_type type, int R, int T, const struct panel_job *job,
+V16_INLINE void tile_groups(enum kn_type type, int T, const struct panel_job *job, int R,
                             float (*sums)[KN_PANEL])
 {
     const uint8_t *panels = job->panels;
@@ -328,10 +347,10 @@ V16_INLINE void stream_groups(enum kn_type type, int P, const uint8_t *panels, s
     X(KN_Q4S) X(KN_Q3S) X(KN_Q2S) X(KN_IQ3X) X(KN_IQ3S) X(KN_IQ2) X(KN_IQ1)
 /* clang-format on */
 
-#define V8_TILE_LOOP(R, T, type)                                                                \
-    V16_APART void tile_##R##x##T##_##type(const struct panel_job *job, float(*sums)[KN_PANEL]) \
-    {                                                                                           \
-        tile_groups(type, R, T, job, sums);                                                     \
+#define V8_TILE_LOOP(T, type)                                                                    \
+    V16_APART void tile_##T##_##type(const struct panel_job *job, int R, float(*sums)[KN_PANEL]) \
+    {                                                                                            \
+        tile_groups(type, T, job, R, sums);                                                      \
     }
 #define V8_STREAM_LOOP(P, type)                                                         \
     V16_APART void stream_##P##_##type(const uint8_t *panels, size_t step, int n_group, \
@@ -339,21 +358,29 @@ V16_INLINE void stream_groups(enum kn_type type, int P, const uint8_t *panels, s
     {                                                                                   \
         stream_groups(type, P, panels, step, n_group, x, sums);                         \
     }
-#define V8_LOOPS(type)       \
-    V8_TILE_LOOP(1, 2, type) \
-    V8_TILE_LOOP(1, 4, type) \
-    V8_TILE_LOOP(4, 2, type) \
-    V8_TILE_LOOP(4, 4, type) \
-    V8_STREAM_LOOP(1, type)  \
+#define V8_LOOPS(type)      \
+    V8_TILE_LOOP(2, type)   \
+    V8_TILE_LOOP(4, type)   \
+    V8_STREAM_LOOP(1, type) \
     V8_STREAM_LOOP(4, type)
 V8_TYPES(V8_LOOPS)
 
-#define V8_TILE(type)                                          \
-    case type:                                                 \
-        (R == 1   ? T == 2 ? tile_1x2_##type : tile_1x4_##type \
-         : T == 2 ? tile_4x2_##type                            \
-                  : tile_4x4_##type)(job, sums);               \
-        break;
+/* Sums of T tokens from y, those behind n_tok being 0, and back. */
+V16_INLINE void load_sums(float (*sums)[KN_PANEL], int T, const float *y, size_t stride, int n_tok,
+                          int n_row)
+{
+    for (int t = 0; t < T; t++)
+        v16_store(sums[t], t < n_tok ? v16_load_n(y + (size_t)t * stride, n_row) : v16_zero());
+}
+
+V16_INLINE void store_sums(const float (*sums)[KN_PANEL], float *y, size_t stride, int n_tok,
+                           int n_row)
+{
+    for (int t = 0; t < n_tok; t++) v16_store_n(y + (size_t)t * stride, v16_load(sums[t]), n_row);
+}
+
+#define V8_TILE(type) \
+    case type: (T == 2 ? tile_2_##type : tile_4_##type)(job, R, sums); break;
 
 V16_INLINE void panel_tile(enum kn_type type, int R, int T, const struct panel_job *job)
 {
@@ -361,17 +388,14 @@ V16_INLINE void panel_tile(enum kn_type type, int R, int T, const struct panel_j
     const int n_row = R == 1 ? job->n_row : KN_PANEL;
 
     for (int r = 0; r < R; r++)
-        for (int t = 0; t < T; t++)
-            v16_store(sums[r * T + t], v16_load_n(job->y + (size_t)t * job->stride + r * KN_PANEL,
-                                                  job->first || t >= job->n_tok ? 0 : n_row));
+        load_sums(sums + r * T, T, job->y + r * KN_PANEL, job->stride, job->first ? 0 : job->n_tok,
+                  n_row);
     switch (type) {
         V8_TYPES(V8_TILE)
     default: break;
     }
     for (int r = 0; r < R; r++)
-        for (int t = 0; t < job->n_tok; t++)
-            v16_store_n(job->y + (size_t)t * job->stride + r * KN_PANEL, v16_load(sums[r * T + t]),
-                        n_row);
+        store_sums(sums + r * T, job->y + r * KN_PANEL, job->stride, job->n_tok, n_row);
 }
 
 #define V8_STREAM(type) \
@@ -388,5 +412,7 @@ V16_INLINE void panel_stream(enum kn_type type, int P, const uint8_t *panels, si
     }
     for (int p = 0; p < P; p++) v16_store_n(y + p * KN_PANEL, v16_load(sums[p]), n_row);
 }
+
+#include "kernels/cpu/v8_many.h"
 
 #endif

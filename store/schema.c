@@ -15,6 +15,7 @@
 
 static const char *const migrations[] = {
     /* to version 5, of 0.1.0 */
+    /* parts: digests of parts, which are no longer used */
     "CREATE TABLE model ("
     " path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,"
     " inode INTEGER NOT NULL, digest BLOB NOT NULL, parts BLOB) WITHOUT ROWID;"

@@ -343,38 +343,17 @@ int store_model_find(struct store *s, const char *path, struct file_identity *ou
     return rc;
 }
 
-int store_model_parts(struct store *s, const char *path, uint8_t **parts, size_t *n_parts,
-                      struct err *e)
+int store_model_put(struct store *s, const struct file_identity *m, struct err *e)
 {
-    static const char doing[] = "looking up the model";
-    sqlite3_stmt *q = db_bound(s, "SELECT parts FROM model WHERE path = ?1");
-    *parts = NULL;
-    *n_parts = 0;
-    db_bind_text(q, 1, path, strlen(path));
-    int rc = db_step(s, q, doing, e);
-    if (rc <= 0) return rc;
-    const struct db_part bytes = db_column(q, 0);
-    if (bytes.n && bytes.n % DIGEST_BYTES == 0) {
-        *parts = memcpy(memory_new(1, bytes.n), bytes.p, bytes.n);
-        *n_parts = bytes.n / DIGEST_BYTES;
-    }
-    db_reset(q);
-    return 0;
-}
-
-int store_model_put(struct store *s, const struct file_identity *m, const void *parts,
-                    size_t n_parts, struct err *e)
-{
-    static const char sql[] = "INSERT INTO model (path, size, mtime_ns, inode, digest, parts) "
-                              "VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (path) DO UPDATE SET "
-                              "size = ?2, mtime_ns = ?3, inode = ?4, digest = ?5, parts = ?6";
+    static const char sql[] = "INSERT INTO model (path, size, mtime_ns, inode, digest) "
+                              "VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (path) DO UPDATE SET "
+                              "size = ?2, mtime_ns = ?3, inode = ?4, digest = ?5";
     sqlite3_stmt *q = db_bound(s, sql);
     db_bind_text(q, 1, m->path, strnlen(m->path, sizeof m->path));
     sqlite3_bind_int64(q, 2, m->size);
     sqlite3_bind_int64(q, 3, m->mtime_ns);
     sqlite3_bind_int64(q, 4, m->inode);
     db_bind_blob(q, 5, m->digest, DIGEST_BYTES);
-    db_bind_blob(q, 6, parts, n_parts * DIGEST_BYTES);
     return db_run(s, q, "saving the facts about the model", e);
 }
 

@@ -91,13 +91,8 @@ void store_end_reading(struct store *s);
 
 /* 1 = found, 0 = not in the table, negative = error. */
 int store_model_find(struct store *s, const char *path, struct file_identity *out, struct err *e);
-/* parts: digests of the file's parts (runtime/model/checksum.h), concatenated. */
-int store_model_put(struct store *s, const struct file_identity *m, const void *parts,
-                    size_t n_parts, struct err *e);
+int store_model_put(struct store *s, const struct file_identity *m, struct err *e);
 int store_model_forget(struct store *s, const char *path, struct err *e);
-/* The parts of a model that was found; the caller frees them. NULL and 0: none are known. */
-int store_model_parts(struct store *s, const char *path, uint8_t **parts, size_t *n_parts,
-                      struct err *e);
 /* By path. A callback that returns non-zero ends the walk; that value is returned. */
 int store_model_list(struct store *s, int (*each)(void *ctx, const struct file_identity *m),
                      void *ctx, struct err *e);

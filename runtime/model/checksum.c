@@ -11,7 +11,8 @@
 #include "base/pool.h"
 #include "runtime/model/gguf.h"
 
-#define HEX (2 * DIGEST_BYTES)
+#define HEX        (2 * DIGEST_BYTES)
+#define PART_BYTES ((size_t)4 << 20) /* between two checks for the end */
 
 struct checksum {
     pthread_t thread;
@@ -28,8 +29,8 @@ static void *read_all(void *arg)
     struct checksum *c = arg;
     crypto_generichash_state hash;
     crypto_generichash_init(&hash, NULL, 0, DIGEST_BYTES);
-    for (size_t at = 0; at < c->n && !atomic_load(&c->stop); at += CHECKSUM_PART_BYTES) {
-        size_t n = c->n - at < CHECKSUM_PART_BYTES ? c->n - at : CHECKSUM_PART_BYTES;
+    for (size_t at = 0; at < c->n && !atomic_load(&c->stop); at += PART_BYTES) {
+        size_t n = c->n - at < PART_BYTES ? c->n - at : PART_BYTES;
         crypto_generichash_update(&hash, c->bytes + at, n);
         gguf_forget(c->file, c->bytes + at, n, false);
     }
@@ -70,39 +71,6 @@ void checksum_close(struct checksum *c)
     atomic_store(&c->stop, true);
     join(c);
     free(c);
-}
-
-/* ---- parts ----------------------------------------------------------------------------------- */
-
-struct parts {
-    const struct gguf *file;
-    const uint8_t *bytes;
-    size_t n;
-    uint8_t (*out)[DIGEST_BYTES];
-};
-
-static void hash_part(void *ctx, int part, int thread)
-{
-    (void)thread;
-    const struct parts *k = ctx;
-    size_t at = (size_t)part * CHECKSUM_PART_BYTES;
-    size_t n = k->n - at < CHECKSUM_PART_BYTES ? k->n - at : CHECKSUM_PART_BYTES;
-    digest_make(k->out[part], k->bytes + at, n);
-    gguf_forget(k->file, k->bytes + at, n, false);
-}
-
-size_t checksum_n_parts(const struct gguf *g)
-{
-    size_t n;
-    gguf_bytes(g, &n);
-    return (n + CHECKSUM_PART_BYTES - 1) / CHECKSUM_PART_BYTES;
-}
-
-void checksum_parts(const struct gguf *g, struct pool *p, uint8_t (*out)[DIGEST_BYTES])
-{
-    struct parts k = {.file = g, .out = out};
-    k.bytes = gguf_bytes(g, &k.n);
-    pool_run(p, (int)checksum_n_parts(g), hash_part, &k);
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */

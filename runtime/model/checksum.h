@@ -23,13 +23,6 @@ void checksum_end(struct checksum *c, uint8_t digest[DIGEST_BYTES]);
 /* Stops reading if it has not finished; NULL is fine. */
 void checksum_close(struct checksum *c);
 
-/* The digest of each CHECKSUM_PART_BYTES of the file, computed by all threads: with known parts, a
- * file is verified in a fraction of the time of the whole file's digest, which only one thread can
- * compute. out: [checksum_n_parts]. */
-#define CHECKSUM_PART_BYTES ((size_t)4 << 20)
-size_t checksum_n_parts(const struct gguf *g);
-void checksum_parts(const struct gguf *g, struct pool *p, uint8_t (*out)[DIGEST_BYTES]);
-
 /* *damaged: the first tensor that does not match its digest in the file, NULL = none. Files without
  * digests pass. ERR_FORMAT when the number of digests is not the number of tensors. */
 int checksum_tensors(const struct gguf *g, struct pool *p, const struct gguf_tensor **damaged,

@@ -37,22 +37,6 @@ static void set_unread_name(struct identity *id)
              (unsigned long long)id->now.inode);
 }
 
-/* Compares the digests of a registered file's parts later, on the pool; otherwise starts a thread
- * that reads the digest of the whole file. */
-static int reading_begin(struct identity *id, struct err *e)
-{
-    size_t n = checksum_n_parts(id->file), n_seen = 0;
-    const struct model_registry *r = id->opts.registry;
-    int rc = 0;
-    id->parts = memory_new(n, sizeof *id->parts);
-    if (id->seen_before && id->seen.size == id->now.size)
-        rc = r->parts(r->ctx, id->now.path, &id->seen_parts, &n_seen, e);
-    if (n_seen == n) return rc;
-    free(id->seen_parts);
-    id->seen_parts = NULL;
-    return rc ? rc : checksum_begin(&id->reading, id->file, e);
-}
-
 /* Reads the facts in the registry and in the folder of copies, before the file itself. */
 static int look_up(struct identity *id, struct err *e)
 {
@@ -86,7 +70,7 @@ int identity_begin(struct identity *id, const struct gguf *file, const struct id
         id->copy.bytes = 0;
     id->pending = id->source == IDENTITY_READ ||
                   (id->source == IDENTITY_UNREAD && o->verify != IDENTITY_VERIFY_OFF);
-    return id->source == IDENTITY_READ ? reading_begin(id, e) : 0;
+    return id->source == IDENTITY_READ ? checksum_begin(&id->reading, file, e) : 0;
 }
 
 /* ---- checks ---------------------------------------------------------------------------------- */
@@ -123,36 +107,21 @@ static int check(const struct identity *id, struct pool *pool, struct err *e)
     return 0;
 }
 
-static int read_whole(struct identity *id, struct pool *pool, struct err *e)
-{
-    uint8_t digest[DIGEST_BYTES];
-    int rc = id->reading ? 0 : checksum_begin(&id->reading, id->file, e);
-    if (rc) return rc;
-    checksum_end(id->reading, digest);
-    set_digest(id, digest);
-    return check(id, pool, e);
-}
-
 int identity_end(struct identity *id, struct pool *pool, struct err *e)
 {
     const struct model_registry *r = id->opts.registry;
-    size_t n = checksum_n_parts(id->file);
-    int rc = 0;
+    uint8_t digest[DIGEST_BYTES];
     if (!id->pending) return 0;
     id->pending = false;
-    if (id->source == IDENTITY_UNREAD) return check(id, pool, e);
-    if (r) checksum_parts(id->file, pool, id->parts);
-    if (id->seen_parts && !memcmp(id->parts, id->seen_parts, n * sizeof *id->parts))
-        set_digest(id, id->seen.digest);
-    else
-        rc = read_whole(id, pool, e);
-    if (!rc && r) rc = r->put(r->ctx, &id->now, id->parts, n, e);
-    return rc;
+    if (id->reading) {
+        checksum_end(id->reading, digest);
+        set_digest(id, digest);
+    }
+    int rc = check(id, pool, e);
+    return !rc && r && id->reading ? r->put(r->ctx, &id->now, e) : rc;
 }
 
 void identity_release(struct identity *id)
 {
     checksum_close(id->reading);
-    free(id->parts);
-    free(id->seen_parts);
 }

@@ -23,10 +23,7 @@ struct model_registry {
     void *ctx;
     /* 1 = found, 0 = never used, negative = error */
     int (*find)(void *ctx, const char *path, struct file_identity *out, struct err *e);
-    /* The digests of a found file's parts (checksum.h); the caller frees them. NULL and 0: none. */
-    int (*parts)(void *ctx, const char *path, uint8_t **parts, size_t *n_parts, struct err *e);
-    int (*put)(void *ctx, const struct file_identity *file, const void *parts, size_t n_parts,
-               struct err *e);
+    int (*put)(void *ctx, const struct file_identity *file, struct err *e);
 };
 
 enum identity_verify {
@@ -54,9 +51,7 @@ struct identity_opts {
  *               is no registry                                              time and inode
  *   READ        otherwise; also for the embedded model           any        read from the file
  *
- * READ compares the parts with the registered ones, which all threads do at once; only when they
- * differ is the whole file read. READ and, with verify sample, UNREAD compare the digests that the
- * file gives for its tensors. */
+ * READ and, with verify sample, UNREAD compare the digests that the file gives for its tensors. */
 enum identity_source {
     IDENTITY_REGISTERED,
     IDENTITY_COPIED,
@@ -74,9 +69,7 @@ struct identity {
     char digest[DIGEST_HEX];  /* in hex, or the name of an unread file */
     struct weight_cache copy; /* of the weights, made of this file; bytes 0 = none */
     bool pending;             /* identity_end still has work */
-    struct checksum *reading; /* reads the whole file; NULL = the parts may be as registered */
-    uint8_t (*parts)[DIGEST_BYTES];
-    uint8_t *seen_parts; /* the registered digests of the parts, or NULL */
+    struct checksum *reading; /* reads the file; NULL = it is not read */
 };
 
 /* Chooses the source and begins to read if it must; `file` must stay open until identity_release.

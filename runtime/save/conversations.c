@@ -30,16 +30,9 @@ static int registry_find(void *ctx, const char *path, struct file_identity *out,
     return store_model_find(ctx, path, out, e);
 }
 
-static int registry_parts(void *ctx, const char *path, uint8_t **parts, size_t *n_parts,
-                          struct err *e)
+static int registry_put(void *ctx, const struct file_identity *file, struct err *e)
 {
-    return store_model_parts(ctx, path, parts, n_parts, e);
-}
-
-static int registry_put(void *ctx, const struct file_identity *file, const void *parts,
-                        size_t n_parts, struct err *e)
-{
-    return store_model_put(ctx, file, parts, n_parts, e);
+    return store_model_put(ctx, file, e);
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -51,7 +44,7 @@ int conversations_open(struct conversations **out, const char *path, const struc
     if (k) l->key = *k;
     if (path) l->path = memory_copy(path);
     int rc = path ? store_open(&l->store, path, k ? &l->key : NULL, e) : 0;
-    l->registry = (struct model_registry){l->store, registry_find, registry_parts, registry_put};
+    l->registry = (struct model_registry){l->store, registry_find, registry_put};
     if (!rc) return 0;
     conversations_close(l);
     *out = NULL;

@@ -470,22 +470,11 @@ STORE_TEST(models)
                          k;
     digest_make(m.digest, "abc", 3);
     ok(store_model_find(f->s, m.path, &k, &err));
-    uint8_t parts[2 * DIGEST_BYTES] = {1, 2, 3}, *kept;
-    size_t n_kept;
-    ok(store_model_put(f->s, &m, parts, 2, &err));
+    ok(store_model_put(f->s, &m, &err));
     m.mtime_ns = 456;
-    ok(store_model_put(f->s, &m, parts, 1, &err));
+    ok(store_model_put(f->s, &m, &err));
     assert_int_equal(store_model_find(f->s, m.path, &k, &err), 1);
     assert_memory_equal(&m, &k, sizeof m);
-    ok(store_model_parts(f->s, m.path, &kept, &n_kept, &err));
-    assert_int_equal(n_kept, 1);
-    assert_memory_equal(kept, parts, DIGEST_BYTES);
-    free(kept);
-    tamper(f, "UPDATE model SET parts = x'0102'");
-    ok(store_model_parts(f->s, m.path, &kept, &n_kept, &err));
-    assert_true(!kept && n_kept == 0);
-    ok(store_model_parts(f->s, "/m/b.gguf", &kept, &n_kept, &err));
-    assert_true(!kept && n_kept == 0);
 }
 
 TEST_WITH(digests, setup, teardown)

@@ -396,6 +396,12 @@ static int check_shape(const struct converter *c, const struct convert_row *r,
                    (long long)(t->n_dims > 1 ? t->shape[1] : 1), (long long)n_out, (long long)n_in);
 }
 
+/* Norms of recurrent layers are as in GGUF. */
+static bool adds_one(const struct converter *c, const struct convert_row *r)
+{
+    return c->family->id & NORMS_PLUS_ONE && r->layers != RECURRENT && strstr(r->hf, "norm");
+}
+
 /* Adds a tensor that has the right shape. */
 static int add_tensor(struct converter *c, const struct convert_row *r, const char *gguf,
                       const struct safetensors_tensor *t, struct err *e)
@@ -433,7 +439,7 @@ static int add_tensor(struct converter *c, const struct convert_row *r, const ch
         to->ne[1] /= 2;
         if (r->half == SECOND) to->data = (const char *)t->data + t->bytes / 2;
     }
-    to->change = r->change;
+    to->change = adds_one(c, r) ? SOURCE_PLUS_ONE : r->change;
     convert_tiles(c, r, to);
     bool is_key = !strncmp(r->gguf, "attn_k.", 7), is_query = r->n_out == Q && r->layers;
     if (c->family->pairs && (is_query || is_key))
@@ -815,125 +821,6 @@ static int take_keys(struct converter *c, struct err *e)
     return is_arch(c, "minicpm") ? minicpm_keys(c, e) : 0;
 }
 
-/* ---- ignored keys ---------------------------------------------------------------------------- */
-
-/* Members of config.json that are read, or that change nothing that a model computes. */
-static const char known_keys[] =
-    "architectures attention_bias attention_dropout attention_multiplier "
-    "attn_output_gate block_auto_adjust_ff_dim block_dim block_ff_dim block_ffn_dim_multiplier "
-    "block_mlp_init_scale block_multiple_of block_norm_eps block_out_init_scale block_use_swiglu "
-    "block_use_xavier_init conv_L_cache conv_dim conv_dim_out conv_use_xavier_init full_attn_idxs "
-    "full_attention_interval linear_conv_kernel_dim linear_key_head_dim linear_num_key_heads "
-    "linear_num_value_heads linear_value_head_dim mamba_chunk_size mamba_conv_bias mamba_d_conv "
-    "mamba_d_head mamba_d_state mamba_expand mamba_n_groups mamba_n_heads mamba_ssm_dtype "
-    "mlp_only_layers mtp_num_hidden_layers mtp_use_dedicated_embeddings norm_eps "
-    "normalization_function num_heads position_embedding_type shared_intermediate_size theta "
-    "decoder_sparse_step first_k_dense_replace moe_intermediate_size moe_layer_freq n_group "
-    "n_routed_experts n_shared_experts norm_topk_prob num_dense_layers num_experts_per_tok "
-    "num_nextn_predict_layers routed_scaling_factor scoring_func topk_group topk_method "
-    "use_expert_bias use_qk_norm "
-    "output_router_logits router_aux_loss_coef router_jitter_noise shared_expert_intermediate_size "
-    "attn_logit_softcapping cache_implementation final_logit_softcapping hidden_activation "
-    "layer_norm_eps logit_scale "
-    "attention_k_eq_v enable_moe_block experts_per_token global_head_dim "
-    "hidden_size_per_layer_input "
-    "initial_context_length num_global_key_value_heads num_kv_shared_layers per_layer_config "
-    "swiglu_alpha swiglu_limit top_k_experts use_double_wide_mlp vocab_size_per_layer_input "
-    "attention_in_multiplier attention_out_multiplier key_multiplier lm_head_multiplier "
-    "mamba_d_ssm mamba_norm_before_gate mamba_rms_norm mamba_use_mlp mlp_expansion_factor "
-    "mlp_multipliers ssm_in_multiplier ssm_multipliers ssm_out_multiplier time_step_floor "
-    "time_step_limit time_step_max time_step_min time_step_rank "
-    "chunk_size conv_kernel expand hybrid_override_pattern layer_norm_epsilon mamba_head_dim "
-    "mamba_hidden_act mamba_num_heads mamba_ssm_cache_dtype mlp_hidden_act n_groups "
-    "num_logits_to_keep rescale_prenorm_residual ssm_state_size use_conv_bias use_mamba_kernels "
-    "query_pre_attn_scalar rope_local_base_freq sliding_window_pattern "
-    "aux_loss_alpha ep_size kv_lora_rank layers_block_type mlp_layer_types q_lora_rank qk_head_dim "
-    "qk_nope_head_dim qk_rope_head_dim rope_interleave seq_aux v_head_dim "
-    "attention_out_bias auto_map bos_token_id dim_model_base dtype embedding_multiplier "
-    "embd_pdrop eos_token_id head_dim hidden_act hidden_size initializer_range "
-    "intermediate_size logits_scaling max_position_embeddings max_window_layers mlp_bias "
-    "model_type no_rope_layers no_rope_layer_interval num_attention_heads num_experts "
-    "num_hidden_layers num_key_value_heads num_local_experts "
-    "original_max_position_embeddings pad_token_id partial_rotary_factor pretraining_tp "
-    "qkv_bias quantization_config resid_pdrop residual_dropout residual_multiplier rms_norm_eps "
-    "rope_parameters rope_scaling rope_theta scale_depth scale_emb sliding_window "
-    "tie_word_embeddings torch_dtype transformers_version unk_token_id use_bias use_cache "
-    "use_sliding_window vocab_size";
-
-/* The same of the settings of RoPE. */
-static const char known_rope_keys[] =
-    "attention_factor beta_fast beta_slow factor full_attention high_freq_factor long_factor "
-    "low_freq_factor max_position_embeddings mrope_interleaved mrope_section mscale mscale_all_dim "
-    "original_max_position_embeddings partial_rotary_factor rope_theta rope_type short_factor "
-    "sliding_attention type";
-
-static bool is_listed(const char *keys, const char *key)
-{
-    const size_t n = strlen(key);
-    for (; *keys; keys += strcspn(keys, " "), keys += strspn(keys, " "))
-        if (strcspn(keys, " ") == n && !strncmp(keys, key, n)) return true;
-    return false;
-}
-
-/* Null, false, 0 and empty: a part that the model does not have. */
-static bool is_off(const cJSON *v)
-{
-    return cJSON_IsNull(v) || cJSON_IsFalse(v) || (cJSON_IsNumber(v) && v->valuedouble == 0) ||
-           (cJSON_IsArray(v) && cJSON_GetArraySize(v) == 0);
-}
-
-/* Layers without windows or other kinds of attention. */
-static bool is_plain_layers(const cJSON *v)
-{
-    const cJSON *o;
-    bool plain = !strcmp(v->string, "layer_types");
-    cJSON_ArrayForEach(o, v)
-    {
-        const char *type = cJSON_GetStringValue(o);
-        plain = plain && type && !strcmp(type, "full_attention");
-    }
-    return plain;
-}
-
-static bool is_known_key(const struct converter *c, const cJSON *v)
-{
-    if (is_listed(known_keys, v->string)) return true;
-    if (c->family->id & (HYBRID | WINDOWED | OLMO2) && !strcmp(v->string, "layer_types"))
-        return true;
-    return v->string[0] == '_' || is_off(v) || is_plain_layers(v);
-}
-
-/* YaRN's `truncate` is true unless a model says otherwise. */
-static bool is_known_rope_key(const struct converter *c, const cJSON *v)
-{
-    if (!strcmp(v->string, "truncate")) return cJSON_IsFalse(v) == (c->family->id == GPT_OSS);
-    if (is_arch(c, "mistral") && !strcmp(v->string, "llama_4_scaling_beta")) return true;
-    return is_listed(known_rope_keys, v->string) || is_off(v);
-}
-
-static void note_ignored(const struct converter *c, const char *prefix, const char *key)
-{
-    char *out = c->s->notice;
-    const size_t n = strlen(out);
-    struct utf8_shown shown = json_show(key);
-    snprintf(out + n, sizeof c->s->notice - n, "%s%s%s",
-             n ? ", " : "config.json: ignored: ", prefix, shown.text);
-}
-
-/* Names the settings that have no influence on the converted model. */
-static void note_ignored_keys(const struct converter *c)
-{
-    const cJSON *v;
-    cJSON_ArrayForEach(v, c->config)
-    {
-        if (!is_known_key(c, v)) note_ignored(c, "", v->string);
-    }
-    cJSON_ArrayForEach(v, c->rope)
-    {
-        if (!is_known_rope_key(c, v)) note_ignored(c, "RoPE's ", v->string);
-    }
-}
-
 int convert_open(struct source *s, struct err *e)
 {
     struct converter c = {.s = s};
@@ -950,7 +837,6 @@ int convert_open(struct source *s, struct err *e)
     if (!rc) rc = take_rope(&c, e);
     if (!rc) rc = convert_vocab(&s->keys, s->path, c.root, (int)c.dims[VOCAB], e);
     if (!rc) rc = take_tensors(&c, e);
-    if (!rc) note_ignored_keys(&c);
     cJSON_Delete(c.root);
     return rc;
 }

@@ -74,6 +74,7 @@ enum {
     BIASES = LLAMA | SMOLLM3 | ERNIE4_5 | SEED_OSS,
     QKV_BIASES = BIASES | OLMO2 | QWEN2 | QWEN3 | GLM4 | QWEN2MOE | GPT_OSS | GLM4MOE,
     GATE_AND_UP = ALL & ~PHI3 & ~GLM4, /* two tensors */
+    NORMS_PLUS_ONE = DELTA | GEMMA,    /* the folder has the weights of norms less one */
 };
 
 struct convert_family {

@@ -88,10 +88,11 @@ int store_lock(struct store *s, int64_t conversation, struct err *e)
     int why = errno;
     const struct db_name name = db_conversation_name(s, conversation);
     if (why == EAGAIN || why == EACCES)
-        return err_set(e, ERR_FAIL,
-                       "conversation '%s' is open in another retain; close it there, view it with "
-                       "--read-only, or start a new one with --new",
-                       name.text);
+        return err_set(
+            e, ERR_FAIL,
+            "conversation '%s' is open in another retain; close it there, or start a new "
+            "one with --new; `retain show` prints its text",
+            name.text);
     return err_set(e, ERR_FAIL, "conversation '%s' cannot be locked in %s.lock: %s%s", name.text,
                    s->shown, strerror(why),
                    why == ENOLCK || why == ENOSYS || why == EOPNOTSUPP

@@ -168,8 +168,7 @@ static int settle(struct options *o, const struct scan *s, struct err *e)
     static const char *const pairs[][2] = {{"new", "continue"},
                                            {"conversation", "continue"},
                                            {"private", "conversation"},
-                                           {"private", "continue"},
-                                           {"private", "read-only"}};
+                                           {"private", "continue"}};
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
         if (given(o, pairs[i][0]) && given(o, pairs[i][1]))
             return err_set(e, ERR_USAGE, "--%s and --%s exclude each other; give one of them",

@@ -28,8 +28,6 @@ const struct option options_table[] = {
      .help = "continue this conversation, or start it"},
     {ROW("continue", 0, session.continue_latest, OPTIONS_CHAT), .help = "continue the latest conversation"},
     {ROW("new", 0, session.new_conversation, OPTIONS_CHAT), .help = "start a new conversation"},
-    {ROW("read-only", 0, session.read_only, OPTIONS_CHAT), .cli_only = true,
-     .help = "view a conversation, even one open elsewhere"},
     {ROW("plain", 0, chat.plain, OPTIONS_CHAT), .help = "plain lines instead of the screen"},
     {ROW("color", 0, chat.color, OPTIONS_CHAT | OPTIONS_SCREEN), .display = true, .choices = "auto,never,16,256,true", .value = "auto|never|16|256|true",
      .help = "colours of the screen; auto: as many as the terminal has, none with NO_COLOR; true: 24 bits"},

@@ -35,17 +35,10 @@ struct store *save_store(const struct save *s)
     return s->store;
 }
 
-struct save *save_view(struct store *store, int64_t conversation)
-{
-    struct save *s = new_save(store, conversation);
-    s->reads_only = true;
-    return s;
-}
-
 void save_close(struct save *s)
 {
     if (!s) return;
-    if (!s->reads_only) store_unlock(s->store, s->conversation);
+    store_unlock(s->store, s->conversation);
     positions_release(&s->evicted);
     positions_release(&s->returned);
     free(s->points);

@@ -74,8 +74,6 @@ struct save_state {
  * units that only they need are fewer than the live ones, or smaller than rewind_bytes. */
 int save_open(struct save **out, struct store *store, int64_t conversation, int64_t rewind_bytes,
               struct err *e);
-/* Without the lock, for viewing: only the reading functions and save_branch may be called. */
-struct save *save_view(struct store *store, int64_t conversation);
 void save_close(struct save *s);
 struct store *save_store(const struct save *s);
 /* Asserts the invariants; for CHECK (base/check.h). */

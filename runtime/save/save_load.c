@@ -471,7 +471,7 @@ static int load_log(struct load *job, const struct save_state *saved, const stru
     rc = save_windows_load(s, c, n_run, &complete, job->e);
     if (rc || !complete) return rc ? rc : give_up(job, is_incomplete);
     s->saved_pos = c->n_pos = s->state_pos = n_run;
-    if (job->left_out && !s->reads_only) {
+    if (job->left_out) {
         rc = store_segment_delete(s->store, s->conversation, -1, job->last_seq + 1, INT64_MAX,
                                   job->e);
         if (rc) return rc;

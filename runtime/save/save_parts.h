@@ -20,7 +20,6 @@ struct save_bases { /* oldest first */
 struct save {
     struct store *store;
     int64_t conversation;
-    bool reads_only; /* opened without the lock */
     int64_t rewind_bytes;
     int64_t next_seq;
     int64_t saved_pos; /* positions below this are in the log, */

@@ -153,8 +153,7 @@ int session_rewind(struct session *s, int64_t turn, const struct session_sink *s
 
 int session_can_rewind(const struct session *s, int64_t turn, struct err *e)
 {
-    int rc = session_check_turn(s, turn, 0, e);
-    return rc ? rc : session_check_writable(s, e);
+    return session_check_turn(s, turn, 0, e);
 }
 
 int64_t session_turn_end(const struct session *s, int64_t turn)

@@ -595,17 +595,10 @@ int session_check_turn(const struct session *s, int64_t turn, int64_t least, str
                    (long long)s->n_turns);
 }
 
-int session_check_writable(const struct session *s, struct err *e)
-{
-    if (!s->opts.read_only) return 0;
-    return err_set(e, ERR_USAGE, "%s is open for reading only; branch it to continue", s->name);
-}
-
 int session_say(struct session *s, const char *text, size_t n, const struct session_sink *sink,
                 enum session_end *end, struct err *e)
 {
-    int rc = session_check_writable(s, e);
-    if (!rc) rc = session_finish_answer(s, sink, e);
+    int rc = session_finish_answer(s, sink, e);
     if (!rc) rc = session_marks_settle(s, sink, e);
     if (!rc) rc = session_take_message(s, CHAT_USER, text, n, sink, e);
     const char *begin = s->opts.begin;
@@ -658,10 +651,9 @@ enum session_end session_ended(const struct session *s)
 int session_continue(struct session *s, const struct session_sink *sink, enum session_end *end,
                      struct err *e)
 {
-    int rc = session_check_writable(s, e);
-    if (!rc && !session_can_continue(s))
-        rc = err_set(e, ERR_USAGE, "there is no interrupted answer to continue");
-    if (!rc) rc = session_finish_answer(s, sink, e);
+    if (!session_can_continue(s))
+        return err_set(e, ERR_USAGE, "there is no interrupted answer to continue");
+    int rc = session_finish_answer(s, sink, e);
     if (!rc) rc = session_marks_settle(s, sink, e);
     return rc ? rc : session_run_turn(s, sink, end, e);
 }
@@ -698,8 +690,7 @@ int session_count_tokens(const struct session *s, const char *text, size_t n, in
 int session_feed(struct session *s, const struct chat_message *messages, size_t n,
                  const struct session_sink *sink, struct err *e)
 {
-    int rc = session_check_writable(s, e);
-    if (!rc) rc = session_marks_settle(s, sink, e);
+    int rc = session_marks_settle(s, sink, e);
     for (size_t i = 0; !rc && i < n; i++) {
         const struct chat_message *m = &messages[i];
         rc = session_take_message(s, m->role, m->text, strlen(m->text), sink, e);

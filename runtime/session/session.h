@@ -41,7 +41,7 @@ struct session_opts {
     bool ignore_end;          /* continue when the model ends its answer or repeats itself */
     const char *conversation; /* its name; NULL = the latest or a new one */
     bool new_conversation, continue_latest;
-    bool read_only, private_mode;
+    bool private_mode;
     int first_budget;  /* of a new conversation when plan has none; 0 = the largest that fits */
     bool raw;          /* text without a chat template */
     const char *begin; /* the first words of every answer, which the model continues; NULL = none */
@@ -102,8 +102,7 @@ struct session_sink {
 /* Opens o->conversation, the latest one (o->continue_latest), or a new one; a matching saved cache
  * is loaded without a replay, otherwise the transcript is replayed (reported to sink->progress) and
  * session_notice gives the reason; sink may be NULL. o->private_mode or l == NULL: nothing is
- * saved. ERR_FAIL when another program has it open; o->read_only opens it even then, as it is at
- * that moment: messages are refused (ERR_USAGE), but session_branch works. */
+ * saved. ERR_FAIL when another program has it open. */
 int session_open(struct session **out, struct engine *g, struct conversations *l,
                  const struct session_opts *o, const struct session_sink *sink, struct err *e);
 void session_close(struct session *s);

@@ -64,11 +64,6 @@ static int find_conversation(struct session *s, struct store *store, bool *creat
     if (found < 0) return found;
     if (!found && o->continue_latest && !o->conversation)
         return err_set(e, ERR_FAIL, "there is no conversation to continue yet");
-    if (!found && o->read_only)
-        return err_set(e, ERR_USAGE,
-                       o->conversation ? "there is no conversation '%s'; `retain list` shows all"
-                                       : "--read-only needs -c NAME or --continue",
-                       o->conversation);
     int rc = found ? 0 : store_conversation_create(store, o->conversation, &c, e);
     if (rc == ERR_USAGE && o->conversation &&
         !o->new_conversation) { /* another retain was faster */
@@ -80,8 +75,7 @@ static int find_conversation(struct session *s, struct store *store, bool *creat
     s->begun = !found && !o->conversation;
     s->id = c.id;
     snprintf(s->name, sizeof s->name, "%s", c.name);
-    if (o->read_only) s->save = save_view(store, c.id);
-    return o->read_only ? 0 : save_open(&s->save, store, c.id, o->rewind, e);
+    return save_open(&s->save, store, c.id, o->rewind, e);
 }
 
 /* The policy of a resumed conversation, NULL = the default: if nobody chose it, heads that the
@@ -106,9 +100,7 @@ static int adopt_settings(struct session *s, struct err *e)
                "the last %lld messages of this conversation are missing: another program removed "
                "them from the database",
                (long long)saved.n_lost);
-        rc = s->opts.read_only
-                 ? 0
-                 : store_cache_drop(save_store(s->save), s->id, e); /* it is ahead of the text */
+        rc = store_cache_drop(save_store(s->save), s->id, e); /* it is ahead of the text */
         if (rc) return rc;
     }
     /* of another model, they would be its own */
@@ -310,20 +302,6 @@ int session_reload(struct session *s, const struct session_sink *k, struct err *
     return rc;
 }
 
-/* As resume, but for viewing: another retain may be writing the conversation. */
-static int view(struct session *s, struct store *store, const struct session_sink *k, struct err *e)
-{
-    struct save_loaded loaded;
-    int rc = store_begin_reading(store, e);
-    if (rc) return rc;
-    rc = load(s, k, &loaded, e);
-    store_end_reading(store);
-    notice(s, "open for reading only: you cannot send messages; branch it to continue");
-    if (!rc && !loaded.usable) notice(s, "the cache cannot be shown: %s", str_get(&loaded.why));
-    str_release(&loaded.why);
-    return rc;
-}
-
 /* ---- opening --------------------------------------------------------------------------------- */
 
 /* Allocates everything that a turn needs besides the context. */
@@ -354,8 +332,7 @@ static int begin(struct session *s, struct store *store, bool *created, struct e
     rc = context_open(&s->ctx, s->engine, &s->opts.plan, p->seed, 1, e);
     if (!rc) rc = session_recall_open(s, e);
     const struct speculate_opts o = {&s->ctx, s->opts.plan.speculate.n, session_ends_turn, s};
-    if (!rc && !s->opts.plan.speculate.off && !s->opts.read_only)
-        rc = speculate_open(&s->speculate, &o, e);
+    if (!rc && !s->opts.plan.speculate.off) rc = speculate_open(&s->speculate, &o, e);
     if (!rc) take_room(s);
     return rc;
 }
@@ -376,10 +353,9 @@ int session_open(struct session **out, struct engine *g, struct conversations *l
     notice_all(s);
     describe(s);
     session_use_attempt(s, s->state.attempt);
-    if (!created) rc = o->read_only ? view(s, store, sink, e) : resume(s, store, sink, e);
+    if (!created) rc = resume(s, store, sink, e);
     if (!rc && s->n_tokens == 0 && (o->system || o->replace_system)) session_system_take(s);
-    if (!rc && store && o->cache_quota && !o->read_only)
-        rc = store_cache_trim(store, o->cache_quota, s->id, e);
+    if (!rc && store && o->cache_quota) rc = store_cache_trim(store, o->cache_quota, s->id, e);
     if (rc) goto fail;
     s->opts.conversation = s->opts.system = s->opts.kept = NULL; /* owned by the caller */
     *out = s;

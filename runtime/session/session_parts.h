@@ -76,9 +76,6 @@ void session_check(const struct session *s);
 
 /* ERR_USAGE: turns are not kept, or there is none of this number, `least` or more. */
 int session_check_turn(const struct session *s, int64_t turn, int64_t least, struct err *e);
-/* ERR_USAGE: the session is open for reading only. */
-int session_check_writable(const struct session *s, struct err *e);
-
 /* Settings to be saved from now on; NULL = as before. */
 void session_keep(struct session *s, const char *settings);
 

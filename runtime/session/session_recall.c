@@ -70,7 +70,7 @@ int session_recall_open(struct session *s, struct err *e)
     const struct recall_opts *o = &s->opts.recall;
     struct session_recall *r = s->recall = memory_new(1, sizeof *r);
     struct arena a;
-    if (o->chooser == RECALL_OFF || s->opts.read_only || session_keeps_all(s)) return 0;
+    if (o->chooser == RECALL_OFF || session_keeps_all(s)) return 0;
     struct archive_opts ao = {
         .bytes = o->archive_bytes,
         .n_text = o->n_text,

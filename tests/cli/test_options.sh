@@ -32,7 +32,7 @@ talk --continue --passphrase-file "$T/pass" --db "$T/sealed.db"
 talk --private --no-weight-cache --no-title --progress --no-bell
 talk --conversation talk --yes
 echo /stats >"$T/hello"
-talk --read-only --conversation talk
+talk --conversation talk
 run list
 run show talk
 run tag talk home

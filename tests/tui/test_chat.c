@@ -482,17 +482,6 @@ TEST(test_looped)
     assert_true(s.app.can_continue);
 }
 
-/* A message that cannot be sent stays in the input line. */
-TEST(test_read_only)
-{
-    AUTO_STAGE s;
-    stage_talk(&s, 1);
-    s.app.settings.options.session.read_only = true;
-    stage_type(&s, "hello\r");
-    assert_string_equal(str_get(&s.app.edit.text), "hello");
-    assert_non_null(strstr(s.app.flash, "reading only"));
-}
-
 /* A notice to the user is not hidden by the usual numbers, and a command's output is visible even
  * after scrolling up. */
 TEST(test_words_are_seen)

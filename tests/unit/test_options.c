@@ -333,7 +333,6 @@ TEST(contradictions)
     assert_refused(CHAT, "-c work --continue", "--conversation and --continue");
     assert_refused(CHAT, "-c work --private", "--private and --conversation");
     assert_refused(CHAT, "--private --continue", "--private and --continue");
-    assert_refused(CHAT, "--private --read-only", "--private and --read-only");
 }
 
 TEST(configuration)

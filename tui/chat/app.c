@@ -209,9 +209,7 @@ void app_send_next(struct app *a)
 
 bool app_post(struct app *a, const char *text, size_t n)
 {
-    if (a->o->session.read_only)
-        app_flash(a, "open for reading only; /branch makes a copy you can continue");
-    else if (a->n_queue == QUEUE_MAX)
+    if (a->n_queue == QUEUE_MAX)
         app_flash(a, "the queue is full; your text is kept here");
     else
         enqueue(a, text, n);

@@ -34,7 +34,7 @@ static void bring_back(void *app, const char *text, size_t n, bool queued)
 void ui_open_draft(struct ui *u)
 {
     const char *folder = u->draft_folder.n ? u->draft_folder.data : NULL;
-    if (u->draft_open || u->o->session.read_only) return;
+    if (u->draft_open) return;
     draft_open(&u->draft, folder);
     draft_adopt(folder, app_draft_owner(&u->app), bring_back, &u->app);
     u->draft_open = true;

@@ -211,7 +211,7 @@ V16_INLINE void panel_row_many(enum kn_type type, struct many *many, const uint8
 }
 
 /* A last token alone would cost as much as a tile of four. */
-V16_INLINE void panel_many(enum kn_type type, const struct kn_matmul *job, float *y)
+V16_INLINE void matmul_many(enum kn_type type, const struct kn_matmul *job, float *y)
 {
     const int n_group = job->w->n_in / KN_GROUP, most = many_groups(type);
     const int end = job->n_tok - (job->n_tok % PANEL_TOK == 1);
@@ -239,6 +239,25 @@ V16_INLINE void panel_many(enum kn_type type, const struct kn_matmul *job, float
             .w = job->w, .x = &last, .row0 = job->row0, .row1 = job->row1};
 
         panel_streams(type, &one, y + (size_t)end * job->y_stride);
+    }
+}
+
+/* Apart, because other products need no such stack. */
+#define V8_MATMUL_MANY(type)                                                 \
+    V16_APART void matmul_many_##type(const struct kn_matmul *job, float *y) \
+    {                                                                        \
+        matmul_many(type, job, y);                                           \
+    }
+V8_TYPES(V8_MATMUL_MANY)
+
+#define V8_MANY(type) \
+    case type: matmul_many_##type(job, y); break;
+
+V16_INLINE void panel_many(enum kn_type type, const struct kn_matmul *job, float *y)
+{
+    switch (type) {
+        V8_TYPES(V8_MANY)
+    default: break;
     }
 }
 

@@ -68,11 +68,10 @@ struct list *builtin_sort(struct call *c, const struct list *items, struct value
 
 /* Filters and tests that are also methods of str; how: enum text_case, STRIP_LEFT | STRIP_RIGHT. */
 enum { STRIP_LEFT = 1, STRIP_RIGHT = 2 };
-struct value builtin_is_case(struct call *c);
 struct value builtin_case(struct call *c);
 struct value builtin_strip(struct call *c);
 struct text text_escape(struct heap *h, struct text t);
-/* str.splitlines: without the line ends. */
+/* As in Python: without the line ends. */
 struct list *text_lines(struct heap *h, struct text t);
 /* "%s", "%d", "%r", "%f" with a precision, and "%%", of the arguments in args. */
 struct value text_format(struct call *c, struct text format);

@@ -23,17 +23,8 @@ static int64_t remainder_of(struct call *c, struct value by)
     return n == -1 ? 0 : value_integer(c->self) % n;
 }
 
-static bool is_same(struct value a, struct value b)
-{
-    if (a.kind != b.kind) return false;
-    if (a.kind == VALUE_LIST) return a.as.list == b.as.list;
-    if (a.kind == VALUE_DICT) return a.as.dict == b.as.dict;
-    if (a.kind == VALUE_TEXT) return text_equal(a.as.text, b.as.text);
-    if (value_is_number(a)) return value_real(a) == value_real(b);
-    return true;
-}
-
-struct value builtin_is_case(struct call *c)
+/* how: enum text_case. */
+static struct value check_case(struct call *c)
 {
     struct text t = value_str(c->heap, c->self);
     bool cased =
@@ -58,10 +49,7 @@ CHECK(check_callable, c->self.kind == VALUE_MACRO || c->self.kind == VALUE_FUNCT
 CHECK(check_odd, remainder_of(c, value_int(2)) != 0)
 CHECK(check_even, remainder_of(c, value_int(2)) == 0)
 CHECK(check_divisible, remainder_of(c, c->p[0]) == 0)
-CHECK(check_same, is_same(c->self, c->p[0]))
 CHECK(check_compare, eval_holds(c->run, c->how, c->self, c->p[0])) /* how: the operator */
-CHECK(check_filter, c->self.kind == VALUE_TEXT && filter_named(c->self.as.text))
-CHECK(check_test, c->self.kind == VALUE_TEXT && test_named(c->self.as.text))
 
 static const struct builtin table[] = {
     {"!=", check_compare, "other", 1, LEX_UNEQUAL},
@@ -78,7 +66,6 @@ static const struct builtin table[] = {
     {"equalto", check_compare, "other", 1, LEX_EQUAL},
     {"even", check_even, "", 0, 0},
     {"false", check_false, "", 0, 0},
-    {"filter", check_filter, "", 0, 0},
     {"float", check_float, "", 0, 0},
     {"ge", check_compare, "other", 1, LEX_AT_LEAST},
     {"greaterthan", check_compare, "other", 1, '>'},
@@ -88,20 +75,18 @@ static const struct builtin table[] = {
     {"iterable", check_iterable, "", 0, 0},
     {"le", check_compare, "other", 1, LEX_AT_MOST},
     {"lessthan", check_compare, "other", 1, '<'},
-    {"lower", builtin_is_case, "", 0, TEXT_LOWER},
+    {"lower", check_case, "", 0, TEXT_LOWER},
     {"lt", check_compare, "other", 1, '<'},
     {"mapping", check_mapping, "", 0, 0},
     {"ne", check_compare, "other", 1, LEX_UNEQUAL},
     {"none", check_none, "", 0, 0},
     {"number", check_number, "", 0, 0},
     {"odd", check_odd, "", 0, 0},
-    {"sameas", check_same, "other", 1, 0},
     {"sequence", check_sequence, "", 0, 0},
     {"string", check_string, "", 0, 0},
-    {"test", check_test, "", 0, 0},
     {"true", check_true, "", 0, 0},
     {"undefined", check_undefined, "", 0, 0},
-    {"upper", builtin_is_case, "", 0, TEXT_UPPER},
+    {"upper", check_case, "", 0, TEXT_UPPER},
 };
 
 const struct builtin *test_named(struct text name)

@@ -71,8 +71,6 @@ static struct value loop_attribute(const struct loop *l, struct text name)
     if (text_is(name, "first")) return value_bool(at == 0);
     if (text_is(name, "last")) return value_bool(at == n - 1);
     if (text_is(name, "length")) return value_int(n);
-    if (text_is(name, "depth")) return value_int(1); /* would count recursive loops only */
-    if (text_is(name, "depth0")) return value_int(0);
     if (text_is(name, "previtem") && at > 0) return l->items->items[at - 1];
     if (text_is(name, "nextitem") && at + 1 < n) return l->items->items[at + 1];
     return value_undefined(name);

@@ -157,27 +157,6 @@ static struct value filter_abs(struct call *c)
     return x < 0 ? eval_binary(c->run, '-', value_int(0), value_int(x)) : value_int(x);
 }
 
-/* Rounds halves to even, like Python and printf. */
-static struct value filter_round(struct call *c)
-{
-    char text[400];
-    int64_t precision = builtin_integer(c, c->p[0], 0);
-    struct text method =
-        c->p[1].kind == VALUE_ABSENT ? text_of("common") : builtin_text(c, c->p[1]);
-    if (!value_is_number(c->self) || precision < -300 || precision > 300)
-        heap_fail(c->heap, "a %s cannot be rounded", value_type_name(c->self));
-    double x = value_real(c->self), power = pow(10, (double)precision);
-    if (!isfinite(x) || fabs(x) > 9e17) return c->self; /* has no digits to round */
-    if (text_is(method, "ceil")) return value_float(ceil(x * power) / power);
-    if (text_is(method, "floor")) return value_float(floor(x * power) / power);
-    if (value_is_integer(c->self) && precision >= 0) return value_int(value_integer(c->self));
-    if (value_is_integer(c->self)) return value_int((int64_t)(rint(x * power) / power));
-    if (precision > 20) return c->self;
-    if (precision < 0) return value_float(rint(x * power) / power);
-    snprintf(text, sizeof text, "%.*f", (int)precision, x);
-    return value_float(strtod(text, NULL));
-}
-
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
 /* As defined by transformers; unlike Jinja's own it escapes nothing for HTML. */
@@ -214,11 +193,6 @@ static struct value filter_default(struct call *c)
         c->self.kind == VALUE_UNDEFINED || (value_truth(c->p[1]) && !value_truth(c->self));
     if (!missing) return c->self;
     return c->p[0].kind == VALUE_ABSENT ? value_text(text_of("")) : c->p[0];
-}
-
-static struct value filter_attr(struct call *c)
-{
-    return eval_attribute(c->run, c->self, builtin_text(c, c->p[0]));
 }
 
 static struct value filter_format(struct call *c)
@@ -467,7 +441,6 @@ static struct value filter_choose(struct call *c)
 
 static const struct builtin table[] = {
     {"abs", filter_abs, "", 0, 0},
-    {"attr", filter_attr, "name", 1, 0},
     {"capitalize", builtin_case, "", 0, TEXT_CAPITALIZE},
     {"count", filter_length, "", 0, 0},
     {"d", filter_default, "default_value boolean", 0, 0},
@@ -493,7 +466,6 @@ static const struct builtin table[] = {
     {"rejectattr", filter_choose, "*", 0, BY_ATTRIBUTE},
     {"replace", filter_replace, "old new count", 2, 0},
     {"reverse", filter_reverse, "", 0, 0},
-    {"round", filter_round, "precision method", 0, 0},
     {"safe", filter_safe, "", 0, 0},
     {"select", filter_choose, "*", 0, PASSES},
     {"selectattr", filter_choose, "*", 0, BY_ATTRIBUTE | PASSES},

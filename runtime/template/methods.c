@@ -1,4 +1,4 @@
-/* methods: of str, lists, dicts and the loop object. */
+/* methods: of str, lists and dicts. */
 #include <string.h>
 #include <utf8proc.h>
 
@@ -70,23 +70,6 @@ static struct value method_rsplit(struct call *c)
     return value_list(parts);
 }
 
-/* how: at the last separator. */
-static struct value method_partition(struct call *c)
-{
-    bool last = c->how;
-    struct text t = self(c), between = separator(c), nothing = text_of("");
-    size_t hit = last ? text_find_last(c->heap, t, between) : text_find(t, between, 0);
-    struct list *three = list_make(c->heap, TUPLE);
-    bool found = hit != TEXT_NONE;
-    size_t end = found ? hit + between.n : 0;
-    struct text head = found ? text_slice(t, 0, hit) : last ? nothing : t;
-    struct text tail = found ? text_slice(t, end, t.n - end) : last ? t : nothing;
-    list_push(c->heap, three, value_text(head));
-    list_push(c->heap, three, value_text(found ? between : nothing));
-    list_push(c->heap, three, value_text(tail));
-    return value_list(three);
-}
-
 /* The length of the line end at byte `at`, 0 = none. */
 static size_t line_end(struct text t, size_t at)
 {
@@ -116,11 +99,6 @@ struct list *text_lines(struct heap *h, struct text t)
     return lines;
 }
 
-static struct value method_splitlines(struct call *c)
-{
-    return value_list(text_lines(c->heap, self(c)));
-}
-
 static struct value method_join(struct call *c)
 {
     const struct list *items = value_items(c->heap, c->p[0]);
@@ -148,16 +126,10 @@ static bool touches(struct call *c, struct value what, bool end)
     return part.n <= t.n && text_equal(part, text_slice(t, end ? t.n - part.n : 0, part.n));
 }
 
-/* how: the end of the text, not its beginning; also of the next. */
+/* how: the end of the text, not its beginning. */
 static struct value method_touches(struct call *c)
 {
     return value_bool(touches(c, c->p[0], c->how));
-}
-
-static struct value method_remove(struct call *c)
-{
-    size_t n = touches(c, c->p[0], c->how) ? builtin_text(c, c->p[0]).n : 0;
-    return value_text(text_slice(self(c), c->how ? 0 : n, self(c).n - n));
 }
 
 static struct value method_replace(struct call *c)
@@ -167,68 +139,14 @@ static struct value method_replace(struct call *c)
         text_replace(c->heap, self(c), builtin_text(c, c->p[0]), builtin_text(c, c->p[1]), limit));
 }
 
-static int64_t position(struct call *c, size_t hit)
-{
-    heap_step(c->heap, self(c).n / 8);
-    return hit == TEXT_NONE ? -1 : (int64_t)text_length(text_slice(self(c), 0, hit));
-}
-
-static struct value method_find(struct call *c)
-{
-    int64_t from = builtin_integer(c, c->p[1], 0), n = (int64_t)text_length(self(c));
-    from = from < 0 ? (from < -n ? 0 : from + n) : from;
-    if (from > n) return value_int(-1);
-    size_t at = text_offset(self(c), (size_t)from);
-    return value_int(position(c, text_find(self(c), builtin_text(c, c->p[0]), at)));
-}
-
-static struct value method_rfind(struct call *c)
-{
-    return value_int(position(c, text_find_last(c->heap, self(c), builtin_text(c, c->p[0]))));
-}
-
-static struct value method_index(struct call *c)
-{
-    struct value v = method_find(c);
-    if (v.as.number < 0) heap_fail(c->heap, "index: the text is not found");
-    return v;
-}
-
-static struct value method_count(struct call *c)
-{
-    struct text t = self(c), what = builtin_text(c, c->p[0]);
-    int64_t n = 0;
-    heap_step(c->heap, t.n / 8);
-    if (what.n == 0) return value_int((int64_t)text_length(t) + 1);
-    for (size_t at = 0; (at = text_find(t, what, at)) != TEXT_NONE; at += what.n) n++;
-    return value_int(n);
-}
-
-/* ---- kinds of characters --------------------------------------------------------------------- */
-
-static bool is_alpha(uint32_t u)
-{
-    utf8proc_category_t k = utf8proc_category((utf8proc_int32_t)u);
-    return k >= UTF8PROC_CATEGORY_LU && k <= UTF8PROC_CATEGORY_LO;
-}
-
-static bool is_digit(uint32_t u)
-{
-    return utf8proc_category((utf8proc_int32_t)u) == UTF8PROC_CATEGORY_ND;
-}
-
-/* how: the kinds of which all characters are. */
-enum { ALPHA = 1, DIGIT = 2, SPACE = 4 };
-
-static struct value method_all_are(struct call *c)
+static struct value method_isdigit(struct call *c)
 {
     struct text t = self(c);
     uint32_t u;
     heap_step(c->heap, t.n / 8);
     for (size_t at = 0; at < t.n;) {
         at += text_char(t, at, &u);
-        if (!((c->how & ALPHA && is_alpha(u)) || (c->how & DIGIT && is_digit(u)) ||
-              (c->how & SPACE && utf8_is_space(u))))
+        if (utf8proc_category((utf8proc_int32_t)u) != UTF8PROC_CATEGORY_ND)
             return value_bool(false);
     }
     return value_bool(t.n > 0);
@@ -284,12 +202,6 @@ static struct value list_append(struct call *c)
     return value_none();
 }
 
-static struct value list_extend(struct call *c)
-{
-    list_add(c->heap, c->self.as.list, value_items(c->heap, c->p[0]));
-    return value_none();
-}
-
 /* The index given by an argument; without one the last; in *at. */
 static size_t list_place(struct call *c, struct value v)
 {
@@ -311,42 +223,6 @@ static struct value list_pop(struct call *c)
     return v;
 }
 
-static struct value list_insert(struct call *c)
-{
-    struct list *list = c->self.as.list;
-    int64_t at = builtin_integer(c, c->p[0], 0), n = (int64_t)list->n;
-    if (at < 0) at = at < -n ? 0 : at + n;
-    if (at > n) at = n;
-    list_push(c->heap, list, c->p[1]);
-    heap_step(c->heap, list->n / 16);
-    for (int64_t i = n; i > at; i--) list->items[i] = list->items[i - 1];
-    list->items[at] = c->p[1];
-    return value_none();
-}
-
-static size_t list_find(struct call *c)
-{
-    const struct list *list = c->self.as.list;
-    size_t i = 0;
-    while (i < list->n && !value_equal(c->heap, list->items[i], c->p[0])) i++;
-    return i;
-}
-
-static struct value list_index(struct call *c)
-{
-    size_t at = list_find(c);
-    if (at == c->self.as.list->n) heap_fail(c->heap, "index: the item is not in the list");
-    return value_int((int64_t)at);
-}
-
-static struct value list_count(struct call *c)
-{
-    int64_t n = 0;
-    for (size_t i = 0; i < c->self.as.list->n; i++)
-        n += value_equal(c->heap, c->self.as.list->items[i], c->p[0]);
-    return value_int(n);
-}
-
 /* ---- dict ------------------------------------------------------------------------------------ */
 
 /* keys, values and items; how: enum list_type. */
@@ -359,13 +235,6 @@ static struct value dict_get(struct call *c)
 {
     const struct value *found = dict_find(c->heap, c->self.as.dict, c->p[0]);
     return found ? *found : c->p[1].kind == VALUE_ABSENT ? value_none() : c->p[1];
-}
-
-static struct value dict_copy(struct call *c)
-{
-    struct dict *made = dict_make(c->heap);
-    dict_add(c->heap, made, c->self.as.dict);
-    return value_dict(made);
 }
 
 static struct value dict_update(struct call *c)
@@ -385,67 +254,35 @@ static struct value dict_pop(struct call *c)
     return v;
 }
 
-/* ---- loop ------------------------------------------------------------------------------------ */
-
-static struct value loop_cycle(struct call *c)
-{
-    if (c->args->n == 0) heap_fail(c->heap, "cycle needs an argument");
-    return c->args->at[c->self.as.loop->at % c->args->n];
-}
-
 /* ---- tables ---------------------------------------------------------------------------------- */
 
 static const struct builtin of_text[] = {
     {"capitalize", builtin_case, "", 0, TEXT_CAPITALIZE},
-    {"count", method_count, "sub", 1, 0},
     {"endswith", method_touches, "suffix", 1, true},
-    {"find", method_find, "sub start", 1, 0},
     {"format", method_format, "*", 0, 0},
-    {"index", method_index, "sub start", 1, 0},
-    {"isalnum", method_all_are, "", 0, ALPHA | DIGIT},
-    {"isalpha", method_all_are, "", 0, ALPHA},
-    {"isdigit", method_all_are, "", 0, DIGIT},
-    {"islower", builtin_is_case, "", 0, TEXT_LOWER},
-    {"isspace", method_all_are, "", 0, SPACE},
-    {"isupper", builtin_is_case, "", 0, TEXT_UPPER},
+    {"isdigit", method_isdigit, "", 0, 0},
     {"join", method_join, "iterable", 1, 0},
     {"lower", builtin_case, "", 0, TEXT_LOWER},
     {"lstrip", builtin_strip, "chars", 0, STRIP_LEFT},
-    {"partition", method_partition, "sep", 1, false},
-    {"removeprefix", method_remove, "prefix", 1, false},
-    {"removesuffix", method_remove, "suffix", 1, true},
     {"replace", method_replace, "old new count", 2, 0},
-    {"rfind", method_rfind, "sub", 1, 0},
-    {"rpartition", method_partition, "sep", 1, true},
     {"rsplit", method_rsplit, "sep maxsplit", 0, 0},
     {"rstrip", builtin_strip, "chars", 0, STRIP_RIGHT},
     {"split", method_split, "sep maxsplit", 0, 0},
-    {"splitlines", method_splitlines, "", 0, 0},
     {"startswith", method_touches, "prefix", 1, false},
     {"strip", builtin_strip, "chars", 0, STRIP_LEFT | STRIP_RIGHT},
     {"title", builtin_case, "", 0, TEXT_TITLE},
     {"upper", builtin_case, "", 0, TEXT_UPPER},
 };
 
-/* The first two are also methods of a tuple. */
 static const struct builtin of_list[] = {
-    {"count", list_count, "value", 1, 0},        {"index", list_index, "value", 1, 0},
-    {"append", list_append, "item", 1, 0},       {"extend", list_extend, "iterable", 1, 0},
-    {"insert", list_insert, "index item", 2, 0}, {"pop", list_pop, "index", 0, 0},
+    {"append", list_append, "item", 1, 0},
+    {"pop", list_pop, "index", 0, 0},
 };
 
 static const struct builtin of_dict[] = {
-    {"copy", dict_copy, "", 0, 0},
-    {"get", dict_get, "key default", 1, 0},
-    {"items", dict_view, "", 0, DICT_ITEMS},
-    {"keys", dict_view, "", 0, DICT_KEYS},
-    {"pop", dict_pop, "key default", 1, 0},
-    {"update", dict_update, "other", 1, 0},
-    {"values", dict_view, "", 0, DICT_VALUES},
-};
-
-static const struct builtin of_loop[] = {
-    {"cycle", loop_cycle, "*", 0, 0},
+    {"get", dict_get, "key default", 1, 0}, {"items", dict_view, "", 0, DICT_ITEMS},
+    {"keys", dict_view, "", 0, DICT_KEYS},  {"pop", dict_pop, "key default", 1, 0},
+    {"update", dict_update, "other", 1, 0}, {"values", dict_view, "", 0, DICT_VALUES},
 };
 
 const struct builtin *method_named(struct value object, struct text name)
@@ -453,9 +290,6 @@ const struct builtin *method_named(struct value object, struct text name)
     if (object.kind == VALUE_TEXT) return BUILTIN_FIND(of_text, name);
     if (object.kind == VALUE_LIST && object.as.list->type == LIST)
         return BUILTIN_FIND(of_list, name);
-    if (object.kind == VALUE_LIST && object.as.list->type == TUPLE)
-        return builtin_find(of_list, 2, name);
     if (object.kind == VALUE_DICT) return BUILTIN_FIND(of_dict, name);
-    if (object.kind == VALUE_LOOP) return BUILTIN_FIND(of_loop, name);
     return NULL;
 }

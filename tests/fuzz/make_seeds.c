@@ -152,7 +152,7 @@ static void templates(void)
          "{{ messages|sort(attribute='role')|length }}{{ {'a': (1, none)}|dictsort }}"
          "{% for k, v in messages[0].items() %}{{ loop.index }}{{ '%s' % v }}{% endfor %}"),
         ("{# c #}{% raw %}{{ x }}{% endraw %}{% set x %}b{% endset %}{{ x * 3 // 1 if false }}"
-         "{{ 'A b'.replace('b', 'c', 1).title()[::-1].find('A') is not none and 7 in [7] }}"),
+         "{{ 'A b'.replace('b', 'c', 1).title()[::-1].split('A') is not none and 7 in [7] }}"),
     };
     char name[16];
     for (int i = 0; i < 4; i++) {

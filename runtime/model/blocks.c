@@ -263,12 +263,12 @@ static uint8_t fifth_bits(const uint8_t q[8])
     return (uint8_t)((x >> 4 & 0x0101010101010101u) * 0x0102040810204080u >> 56);
 }
 
+/* Q5_1 blocks whose minimum is -16 d */
 static void q5_0_recode(uint8_t *out, const uint8_t *p)
 {
-    const uint32_t high = read_u32(p + 2);
     memcpy(out, p, 2);
-    memcpy(out + 2, p, 2);
-    for (int j = 0; j < 32; j++) out[4 + j] = (uint8_t)(q5_number(p + 6, high, j) - 16 + 32);
+    write_half(out + 2, -16.0f * read_half(p));
+    memcpy(out + 4, p + 2, 4 + 16);
 }
 
 /* Q8_0 blocks */
@@ -419,7 +419,7 @@ static const struct reader {
 } readers[] = {
     {GGUF_T_Q4_0, q4_0_to_float, NULL, {KN_Q4, NULL}, {0}},
     {GGUF_T_Q4_1, q4_1_to_float, NULL, {KN_Q4A, NULL}, {0}},
-    {GGUF_T_Q5_0, q5_0_to_float, NULL, {KN_Q6, q5_0_recode}, {0}},
+    {GGUF_T_Q5_0, q5_0_to_float, NULL, {KN_Q5A, q5_0_recode}, {0}},
     {GGUF_T_Q5_1, q5_1_to_float, NULL, {KN_Q5A, NULL}, {0}},
     {GGUF_T_Q8_0, q8_0_to_float, NULL, {KN_Q8, NULL}, {0}},
     {GGUF_T_Q2_K, NULL, read_q2_k, {KN_Q8, NULL}, {KN_Q2S, NULL}},

@@ -6,7 +6,7 @@
  *
  *   Q4_0   Q4   exact      Q4_1    Q4A   exact      Q5_K  Q5A  scales rounded
  *   Q8_0   Q8   exact      Q5_1    Q5A   exact      Q6_K  Q6   scales rounded
- *   Q5_0   Q6   exact      IQ4_NL  IQ4   exact      F32 F16 BF16  unchanged
+ *   Q5_0   Q5A  exact      IQ4_NL  IQ4   exact      F32 F16 BF16  unchanged
  *   MXFP4  MX4  exact      IQ4_XS  IQ4S  exact      Q4_K  Q4S  exact
  *   NVFP4  NV4  exact      Q3_K    Q3S   exact      Q2_K  Q2S  exact
  *   IQ3_S  IQ3S exact      IQ3_XXS IQ3X  exact      IQ2_* IQ2, IQ1_* IQ1, TQ* Q2S  exact

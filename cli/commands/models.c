@@ -49,7 +49,6 @@ static void list_json(const struct model_row *r)
     cJSON_AddStringToObject(j, "family", r->family);
     cJSON_AddStringToObject(j, "type", r->type);
     cJSON_AddStringToObject(j, "template", r->template);
-    cJSON_AddStringToObject(j, "heads", r->heads ? r->heads : "");
     cJSON_AddNumberToObject(j, "budget", r->budget);
     cJSON_AddNumberToObject(j, "plan_bytes", (double)r->plan_bytes);
     cJSON_AddStringToObject(j, "problem", r->problem);

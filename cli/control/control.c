@@ -440,12 +440,9 @@ static int load(struct run *r, struct err *e)
     return rc;
 }
 
-static void propose(struct run *r)
+static void tell_fit(struct run *r)
 {
     struct str note = {0};
-    first_run(&r->c->options, r->c->parts.engine, &note);
-    if (note.n) emit_text(r->ev, EVENT_NOTICE, str_get(&note));
-    str_clear(&note);
     fit_tell(&r->c->options, r->c->parts.engine, &note);
     if (note.n) emit_text(r->ev, EVENT_NOTICE, str_get(&note));
     str_release(&note);
@@ -502,7 +499,7 @@ static int open_chosen(struct run *r, const char *name, struct err *e)
 {
     struct cli_session *p = &r->c->parts;
     int rc = p->engine ? 0 : load(r, e);
-    if (!rc && r->c->interactive) propose(r);
+    if (!rc && r->c->interactive) tell_fit(r);
     if (!rc) rc = begin(r, name, e);
     return rc;
 }
@@ -730,7 +727,7 @@ int control_open(struct control *c, const struct options *o, const struct events
     edit_folders_clean();
     c->options = *o;
     int rc = cli_session_load(&c->parts, o, true, on_load, &r, e);
-    if (!rc && c->interactive) propose(&r);
+    if (!rc && c->interactive) tell_fit(&r);
     if (!rc) rc = control_begin(c, ev, e);
     if (rc) emit_error(ev, EVENT_FATAL, e);
     return rc;

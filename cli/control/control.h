@@ -150,8 +150,7 @@ struct chosen {
 
 /* Zero-initialise. A control without a session runs only the commands on saved conversations. */
 struct control {
-    bool interactive; /* the first chat with a model may propose a budget (first_run.c), and heads
-                       * may be fitted */
+    bool interactive; /* heads may be fitted */
     struct cli_session parts;
     bool plain;             /* plain lines: heads are fitted after the first answer */
     bool answered;          /* there was an answer, or a failure */

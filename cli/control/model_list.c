@@ -11,7 +11,6 @@
 #include "base/digest.h"
 #include "base/memory.h"
 #include "base/pool.h"
-#include "cli/options/model_settings.h"
 #include "cli/options/options.h"
 #include "cli/options/paths.h"
 #include "cli/pull/address.h"
@@ -99,8 +98,6 @@ static void read_facts(struct model_row *r, const struct options *o)
         describe(r, m);
         rc = make_plan(r, m, o, &e);
     }
-    int budget;
-    if (r->path) model_settings_read(r->path, &budget, &r->heads);
     if (rc) snprintf(r->problem, sizeof r->problem, "%.255s", e.text);
     model_close(m);
 }
@@ -174,10 +171,7 @@ int model_list_read(struct model_list *out, const struct options *o, struct conv
 
 void model_list_release(struct model_list *l)
 {
-    for (int i = 0; i < l->n; i++) {
-        free(l->rows[i].path);
-        free(l->rows[i].heads);
-    }
+    for (int i = 0; i < l->n; i++) free(l->rows[i].path);
     free(l->rows);
     *l = (struct model_list){0};
 }

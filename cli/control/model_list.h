@@ -17,7 +17,6 @@ struct options;
 
 struct model_row {
     char *path;      /* absolute; NULL = the embedded demo */
-    char *heads;     /* the file of its retaining heads; NULL = none */
     char name[160];  /* short, for -m and /model: "demo", the file's without .gguf, or, where two
                       * have that, OWNER/REPO:FILE of a pulled one */
     char type[16];   /* "Q4_K_M" */

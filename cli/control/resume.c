@@ -8,7 +8,6 @@
 #include "base/digest.h"
 #include "base/file.h"
 #include "cli/control/secret.h"
-#include "cli/options/model_settings.h"
 #include "cli/options/options.h"
 #include "cli/options/paths.h"
 #include "cli/print/num.h"
@@ -24,7 +23,6 @@
 void resume_release(struct resume *r)
 {
     str_release(&r->template_was);
-    str_release(&r->model);
     str_release(&r->ran);
     str_release(&r->conversation);
     str_release(&r->path);
@@ -161,19 +159,6 @@ bool resume_is_model(struct conversations *l, const char *file, const char *dige
 
 /* ---- layers ---------------------------------------------------------------------------------- */
 
-static int add_model(struct options *o, struct resume *r, struct err *e)
-{
-    struct str path = {0};
-    int rc = 0;
-    bool has = !o->safe && o->engine.model && !model_settings_path(o->engine.model, &path, NULL) &&
-               !access(str_get(&path), F_OK);
-    if (has) rc = file_read(str_get(&path), FILE_SETTINGS, &r->model, e);
-    if (has && !rc && r->model.n)
-        rc = options_parse_layer(o, OPTIONS_OF_MODEL, r->model.data, str_get(&path), e);
-    str_release(&path);
-    return rc;
-}
-
 /* same: it has the model that it had. Values that this program does not know are left out. */
 static void add_conversation(struct options *o, const struct conversations_origin *from, bool same,
                              struct resume *r)
@@ -214,7 +199,6 @@ int resume_options(struct options *o, struct conversations *l, const char *name,
     if (found > 0 && !own_model && *from.state.model) same = is_same_model(o, l, &from);
     if (!same) tell_change(o, &from, &r->change);
     if (found > 0 && !rc) add_conversation(o, &from, same, r);
-    if (!rc) rc = add_model(o, r, e);
     if (options_from(o, "policy") == OPTIONS_RAN &&
         !strcmp(from.state.policy, policy_default(false, false)))
         o->session.plan.policy.row = NULL; /* the session takes it, or that of newer heads */

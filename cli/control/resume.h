@@ -1,7 +1,7 @@
 /* resume: the model and the settings that a chat opens with.
  *
  * The first of these that has a setting decides (enum options_layer): the command line and /set,
- * the conversation, the model's own settings (model_settings.h), the configuration file, defaults.
+ * the conversation, the configuration file, defaults.
  * When a conversation changes its model, it keeps the settings that were given for it. It drops the
  * budget and the policy that came with the old model.
  *
@@ -21,7 +21,7 @@ struct options;
 
 /* The texts that the options point into. Zero-initialise. */
 struct resume {
-    struct str model, ran, conversation, path;
+    struct str ran, conversation, path;
     struct str template_was; /* of the conversation with its model; see engine_opts */
     /* not empty: the conversation has another model than o; a sentence about the change */
     struct str change;

@@ -1,6 +1,5 @@
 #include "cli/control/control_parts.h"
 
-#include "cli/options/model_settings.h"
 #include "cli/print/num.h"
 #include "runtime/forward/engine.h"
 #include "runtime/session/session.h"
@@ -9,21 +8,12 @@ static void memory_line(const struct options *o, const struct session_stats *st,
 {
     static const char *const by[] = {[OPTIONS_DEFAULT] = "the default",
                                      [OPTIONS_CONFIG] = "your configuration",
-                                     [OPTIONS_OF_MODEL] = "settled at the model's first chat",
                                      [OPTIONS_CONVERSATION] = "saved with the conversation",
                                      [OPTIONS_GIVEN] = "given"};
     char units[NUM_MAX], bytes[NUM_MAX];
     str_printf(out, "budget: %s tokens word for word, %s of cache (%s; --budget, --memory)\n",
                num_exact(st->budget, units), num_bytes(st->cache_bytes, bytes),
                by[options_from(o, "budget")]);
-}
-
-static void settings_line(const struct options *o, struct str *out)
-{
-    struct str path = {0};
-    if (o->engine.model && !model_settings_path(o->engine.model, &path, NULL))
-        str_printf(out, "the model's own settings: %s\n", str_get(&path));
-    str_release(&path);
 }
 
 void why_lines(const struct options *o, const struct cli_session *parts, struct str *out)
@@ -42,6 +32,5 @@ void why_lines(const struct options *o, const struct cli_session *parts, struct 
     str_printf(out, "chat format: %s%s%s (--template)\n", chat_template_name(g->template),
                *g->notice ? "; " : "", g->notice);
     if (*g->device_notice) str_printf(out, "device: %s (--device)\n", g->device_notice);
-    settings_line(o, out);
     out->data[--out->n] = 0;
 }

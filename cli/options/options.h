@@ -59,7 +59,6 @@ enum option_group {
 enum options_layer {
     OPTIONS_DEFAULT,
     OPTIONS_CONFIG,       /* the configuration file */
-    OPTIONS_OF_MODEL,     /* the model's own settings (model_settings.h) */
     OPTIONS_RAN,          /* the budget and policy that the conversation ran with, given or not */
     OPTIONS_CONVERSATION, /* given for it earlier */
     OPTIONS_GIVEN,        /* the command line, /set */

@@ -16,6 +16,9 @@
 #define RESERVE_MIN    256
 #define RESERVE_MAX    1024
 #define BUDGET_DEFAULT 8192
+/* more by default where that costs little: each token reads both the cache and the weights */
+#define BUDGET_LARGER   (4 * BUDGET_DEFAULT)
+#define CACHE_SHARE_MAX 5 /* the cache is at most a fifth of the weights */
 
 size_t plan_total_bytes(const struct plan *p)
 {
@@ -470,9 +473,9 @@ static void count_weights(struct plan *p, const struct asked *q)
 }
 
 /* The largest default budget: all of the context for policy full; otherwise the limit of the
- * model's trained positions, and without --memory no more units than can be read quickly for each
- * token. */
-static int default_budget(const struct plan *p, const struct asked *q)
+ * model's trained positions, and without --memory no more units than `most`, or than the heads'
+ * makers recommend. */
+static int default_budget(const struct plan *p, const struct asked *q, int most)
 {
     const struct model *m = q->m;
     const struct plan_opts *o = q->o;
@@ -480,7 +483,7 @@ static int default_budget(const struct plan *p, const struct asked *q)
     if (p->policy->scorer == POLICY_KEEP_ALL)
         return o->policy.context > 0 ? o->policy.context : m->n_ctx;
     int room = m->n_ctx - p->chunk - p->reserve;
-    if (o->memory == 0) room = smaller(room, usual > 0 ? usual : BUDGET_DEFAULT);
+    if (o->memory == 0) room = smaller(room, usual > 0 ? usual : most);
     return room < PLAN_BUDGET_MIN ? PLAN_BUDGET_MIN : room;
 }
 
@@ -502,9 +505,15 @@ static void note_positions(struct plan *p, const struct model *m)
 static int choose_budget(struct plan *p, const struct asked *q, int64_t limit)
 {
     bool all = p->policy->scorer == POLICY_KEEP_ALL, chosen = !q->o->budget || all;
-    int budget = chosen ? default_budget(p, q) : q->o->budget;
+    int budget = chosen ? default_budget(p, q, BUDGET_DEFAULT) : q->o->budget;
     shorten_chunk(p, q, limit, budget);
     if (!chosen || all) return budget;
+    for (int most = BUDGET_LARGER; most > BUDGET_DEFAULT; most /= 2) {
+        const int more = default_budget(p, q, most);
+        if (more > budget && !exceeds(p, q, limit, more) &&
+            p->cache_bytes <= p->weights_bytes / CACHE_SHARE_MAX)
+            return more;
+    }
     int largest = largest_budget(p, q, limit, budget);
     return largest >= PLAN_BUDGET_MIN ? largest : budget;
 }

@@ -155,22 +155,6 @@ equal "default stays" "$M" "$("$RETAIN" models default)"
 check "back to the demo" "$RETAIN" models default demo
 equal "configuration without it" "# mine threads = 1" "$(tr '\n' ' ' <"$config" | sed 's/ $//')"
 equal "default after" demo "$("$RETAIN" models default)"
-# A model's own settings come after the configuration file and before the command line.
-settings=$XDG_CONFIG_HOME/retain/models/copy.gguf-$(printf %s "$M" | b2sum -l 256 | cut -c 1-8).conf
-mkdir -p "$XDG_CONFIG_HOME/retain/models"
-budget() { "$RETAIN" "$@" --json 2>&1 | grep -o '"budget":[0-9]*'; }
-echo 'budget = 300' >"$settings"
-equal "settings of a model: read" '"budget":300' "$(budget plan -m "$M")"
-equal "settings of a model: the command line comes last" '"budget":200' "$(budget plan -m "$M" --budget 200)"
-equal "settings of a model: --safe" '"budget":3328' "$(budget plan -m "$M" --safe)"
-equal "settings of a model: no other's" '"budget":3328' "$(budget plan -m quant/demo/retain-demo.gguf)"
-echo 'heads = "quant/demo/retain-demo-heads.gguf"' >"$settings"
-holds "settings of a model: its heads are used" "$("$RETAIN" plan -m "$M")" "policy keeper"
-holds "settings of a model: its heads are listed" "$("$RETAIN" models add "$M" >/dev/null; "$RETAIN" models --json)" \
-    '"heads":"quant/demo/retain-demo-heads.gguf"'
-echo 'budgt = 300' >"$settings"
-refused "settings of a model: a mistake is named" 2 "models/copy.gguf-[0-9a-f]{8}.conf:1: unknown key 'budgt'" "$RETAIN" plan -m "$M"
-rm "$settings"
 # An encrypted database is asked for its passphrase like everywhere else.
 printf 'secret\n' >"$T/pass"
 check "encrypted: add" "$RETAIN" models add "$M" --db "$T/sealed.db" --encrypt --passphrase-file "$T/pass"

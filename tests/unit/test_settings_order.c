@@ -1,7 +1,6 @@
 /* Where a setting comes from: the command line, the conversation (what was given for it, then what
- * it ran with), the model's own settings, the
- * configuration file, in this order, whichever of them are there and in whatever order they are
- * read. The rule is docs/DESIGN.md's, "The way of a setting". */
+ * it ran with), the configuration file, in this order, whichever of them are there and in whatever
+ * order they are read. The rule is docs/DESIGN.md's, "The way of a setting". */
 
 #include "tests/test.h"
 
@@ -11,16 +10,16 @@
 
 /* A value for each layer: 0 = the default, then from the configuration file to the command line. */
 static const struct {
-    const char *name, *value[6];
+    const char *name, *value[5];
 } settings[] = {
-    {"budget", {"", "101", "102", "103", "104", "105"}},
-    {"policy", {"", "sink", "keydiff", "keydiff:sinks=8", "keydiff+global:reserve=64", "full"}},
-    {"heads", {"", "a.gguf", "b.gguf", "none", "d.gguf", "e.gguf"}},
-    {"recall", {"", "off", "words", "off", "words", "off"}},
-    {"temp", {"", "0.1", "0.2", "0.3", "0.4", "0.5"}},
-    {"template", {"", "chatml", "llama3", "gemma", "retain", "phi3"}},
-    {"think", {"auto", "on", "off", "low", "high", "medium"}},
-    {"kv", {"", "q4", "q8", "f16", "q8:q4", "f32"}},
+    {"budget", {"", "101", "103", "104", "105"}},
+    {"policy", {"", "sink", "keydiff:sinks=8", "keydiff+global:reserve=64", "full"}},
+    {"heads", {"", "a.gguf", "none", "d.gguf", "e.gguf"}},
+    {"recall", {"", "words", "off", "words", "off"}},
+    {"temp", {"", "0.1", "0.3", "0.4", "0.5"}},
+    {"template", {"", "chatml", "gemma", "retain", "phi3"}},
+    {"think", {"auto", "on", "low", "high", "medium"}},
+    {"kv", {"", "q4", "f16", "q8:q4", "f32"}},
 };
 enum { N = sizeof settings / sizeof *settings };
 
@@ -54,14 +53,14 @@ static void check(const struct options *o, int layer, int i, int subset)
 TEST(a_later_layer_counts)
 {
     for (int i = 0; i < N; i++)
-        for (int subset = 0; subset < 32; subset++)
+        for (int subset = 0; subset < 16; subset++)
             for (int down = 0; down < 2; down++) {
-                char text[5][64];
+                char text[4][64];
                 struct options o;
                 int highest = 0;
                 options_init(&o);
-                for (int k = 0; k < 5; k++) {
-                    int layer = down ? 5 - k : k + 1;
+                for (int k = 0; k < 4; k++) {
+                    int layer = down ? 4 - k : k + 1;
                     if (!(subset >> (layer - 1) & 1)) continue;
                     read_layer(&o, layer, i, text[k]);
                     if (layer > highest) highest = layer;
@@ -71,19 +70,18 @@ TEST(a_later_layer_counts)
 }
 
 /* What was given, now or when the conversation was opened before, is kept with it; values of the
- * model and of the configuration file are not, nor is what concerns one start only. */
+ * configuration file are not, nor is what concerns one start only. */
 TEST(a_conversation_keeps_what_was_given)
 {
     struct options o;
     AUTO_STR kept = {0};
-    char config[] = "temp = 0.9\ntop-k = 3\nthreads = 2\n", model[] = "budget = 700\nmin-p = 0.5\n";
+    char config[] = "temp = 0.9\ntop-k = 3\nthreads = 2\nbudget = 700\nmin-p = 0.5\n";
     char saved[] = "temp = 0.2\npolicy = sink\nno-such = 1\nthreads = 7\nbudget = lots\nkv = q8\n";
     char *argv[] = {(char[]){"--think=off"}, (char[]){"--kv=f16"}, (char[]){"--seed=4"}};
     options_init(&o);
     ok(options_parse_layer(&o, OPTIONS_CONFIG, config, "config", &err));
     ok(options_parse(&o, CHAT, 3, argv, &err));
     ok(options_parse_layer(&o, OPTIONS_CONVERSATION, saved, "talk", &err));
-    ok(options_parse_layer(&o, OPTIONS_OF_MODEL, model, "model", &err));
     assert_int_equal(o.engine.threads, 2);
     assert_int_equal(o.session.plan.budget, 700);
     options_print_kept(&o, &kept);
@@ -96,11 +94,11 @@ TEST(a_conversation_keeps_what_was_given)
 TEST(given_values_are_copied)
 {
     struct options o, front;
-    char model[] = "budget = 700\n";
+    char config[] = "budget = 700\n";
     options_init(&o);
     front = o;
     ok(options_set(&front, OPTIONS_SAMPLING, "temp", "0.7", &err));
-    ok(options_parse_layer(&o, OPTIONS_OF_MODEL, model, "model", &err));
+    ok(options_parse_layer(&o, OPTIONS_CONFIG, config, "config", &err));
     options_give(&o, &front);
     assert_true(o.session.sampling.temperature == 0.7f);
     assert_int_equal(o.session.plan.budget, 700);

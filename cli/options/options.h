@@ -93,7 +93,6 @@ struct chat_opts {
     bool plain, no_markdown, ascii, reduced_motion, contrast, mouse;
     bool no_title, no_bell, progress; /* of the window around the terminal */
     const char *color, *background;   /* auto, never, 16, 256, true; auto, dark, light */
-    const char *colors;               /* NAME=COLOR,… */
     const char *record;               /* FILE */
     const char *recall_from;          /* NAME,… or all; NULL = no other conversation */
     int pace; /* tokens a second on the screen; 0 = no limit, -1 = that of the model */

@@ -34,9 +34,6 @@ const struct option options_table[] = {
     {ROW("background", 0, chat.background, OPTIONS_CHAT | OPTIONS_SCREEN | OPTIONS_REPLAY), .display = true, .choices = "auto,dark,light",
      .value = "auto|dark|light", .help = "of the terminal; auto: ask it"},
     {ROW("contrast", 0, chat.contrast, OPTIONS_CHAT), .display = true, .help = "no grey text on the screen, apart from evicted words"},
-    {ROW("colors", 0, chat.colors, OPTIONS_CHAT), .display = true, .value = "NAME=COLOR,…",
-     .help = "colours of the screen, each 0 to 255 or #rrggbb: gone, few, some, many, most and all of the map; dim, "
-             "you, llm, error, code, lost, thin, returned, found, weights, cache, scratch"},
     {ROW("mouse", 0, chat.mouse, OPTIONS_CHAT), .display = true, .help = "use the mouse: wheel and clicks; also /mouse"},
     {ROW("ascii", 0, chat.ascii, OPTIONS_CHAT | OPTIONS_SCREEN | OPTIONS_REPLAY), .display = true, .help = "draw with ASCII characters only"},
     {ROW("reduced-motion", 0, chat.reduced_motion, OPTIONS_CHAT | OPTIONS_SCREEN), .display = true, .help = "no flashing on the screen"},

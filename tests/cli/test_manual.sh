@@ -52,7 +52,7 @@ for name in $(sed -n '/^\.SH CONFIGURATION/,/^\.SH P/s/^\\fB\([^ ]*\)\\fR .*/\1/
     equal "chat does not complete --$name" "" "$("$RETAIN" complete chat "--$name" | grep "^--$name	")"
     echo "$name" >>"$T/display"
 done
-equal "settings of the screen" 11 "$(sort -u "$T/display" | wc -l)"
+equal "settings of the screen" 10 "$(sort -u "$T/display" | wc -l)"
 equal "a notice for --contrast" "retain: --contrast is set in ~/.config/retain/config now" \
     "$(echo /stats | "$RETAIN" chat --plain --private --contrast 2>&1 >/dev/null | grep contrast)"
 holds "replay takes --background" "$("$RETAIN" complete replay --ba)" '^--background'

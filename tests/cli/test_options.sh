@@ -26,7 +26,7 @@ for name in Milo Luna Rex Coco Kiki Oreo; do
 done >"$T/rows"
 
 talk --conversation talk --system 'Be brief.' --template retain --color never --background dark --ascii \
-    --contrast --mouse --colors gone=240,few=#4b33ae --reduced-motion --no-markdown --cache-quota 1G --rewind 1M --db "$T/a.db"
+    --contrast --mouse --reduced-motion --no-markdown --cache-quota 1G --rewind 1M --db "$T/a.db"
 talk --new --encrypt --passphrase-file "$T/pass" --db "$T/sealed.db"
 talk --continue --passphrase-file "$T/pass" --db "$T/sealed.db"
 talk --private --no-weight-cache --no-title --progress --no-bell

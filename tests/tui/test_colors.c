@@ -94,14 +94,14 @@ enum { BACKGROUNDS = sizeof backgrounds / sizeof *backgrounds };
 
 static struct cell_style style(int attr, int colors, bool light)
 {
-    struct look k = look_of(colors, light);
+    struct look k = {.colors = colors, .light = light};
     return cell_style_of(attr, &k);
 }
 
 /* On a terminal that told its background; *shown: the background of the screen. */
 static struct look look_on(int colors, const struct background *b, double *shown)
 {
-    struct look k = look_of(colors, false);
+    struct look k = {.colors = colors};
     double rgb[3];
     for (int i = 0; i < 3; i++) rgb[i] = (b->color >> (16 - 8 * i) & 255) / 255.0;
     look_background(&k, rgb);
@@ -184,24 +184,6 @@ TEST(test_levels_rise)
                     fail_msg("level %d, light %d, %s: %.3f then %.3f", level, light, eyes[eye].name,
                              a, b);
             }
-}
-
-/* The user's colours replace ours, in as many colours as the terminal has. */
-TEST(test_own_colors)
-{
-    struct look k = look_of(256, false);
-    ok(look_set(&k, "few=17,dim=#0000ff", &err));
-    assert_int_equal(cell_style_of(ATTR_RAMP0 + ramp_class_level(1), &k).background, 17);
-    assert_int_equal(cell_style_of(ATTR_DIM, &k).color, 21); /* the cube's blue */
-    assert_int_equal(cell_style_of(ATTR_RAMP0, &k).background, 233);
-    k.colors = COLOR_TRUE;
-    assert_int_equal(cell_style_of(ATTR_DIM, &k).color, COLOR_TRUE | 0xff);
-    k.colors = 0;
-    assert_int_equal(cell_style_of(ATTR_DIM, &k).color, -1);
-    static const char *const wrong[] = {"few",        "fewer=3", "few=256", "few=-1",
-                                        "few=#12345", "few=",    "few=1x"};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        assert_int_equal(look_set(&k, wrong[i], &err), ERR_USAGE);
 }
 
 /* A cell has one colour: the ink of its glyph must not thin it. Only the dot of an evicted cell is

@@ -185,7 +185,7 @@ TEST(test_what_was_seen)
     } sizes[] = {{80, 24}, {80, 24}, {160, 50}, {1, 1}, {37, 9}, {80, 24}};
     static struct terminal t;
     const char *path = path_in(folder_new(), "talk.cast");
-    struct look look = look_of(256, false);
+    struct look look = {.colors = 256};
     AUTO_STAGE s;
     struct record *r;
     int n_inputs = 0;
@@ -245,7 +245,7 @@ TEST(test_frames)
     static struct terminal t;
     static const int colors[] = {0, 16, 256, COLOR_TRUE};
     for (int run = 0; run < 80; run++) {
-        struct look look = look_of(colors[run % 4], run % 8 > 3);
+        struct look look = {.colors = colors[run % 4], .light = run % 8 > 3};
         struct ansi a = {.look = &look};
         struct grid now = {0}, before = {0};
         grid_init(&now, 1 + below(60), 1 + below(8), false);
@@ -273,7 +273,7 @@ TEST(test_frames)
 /* Terminals disagree about the width of some characters: behind one, moves say the column. */
 TEST(test_moves_behind_wide_characters)
 {
-    struct look look = look_of(256, false);
+    struct look look = {.colors = 256};
     struct ansi a = {.look = &look};
     struct grid now = {0}, before = {0};
     grid_init(&now, 60, 1, false);

@@ -64,10 +64,6 @@ fi
 # At a terminal.
 shows_twice() { [ "$(screen | grep -c -- "$1")" -ge 2 ]; }
 start 80 24
-run chat --private --colors frob=3
-check 'colors: says which is unknown' wait_for 'retain: colors: frob=3: expected'
-check 'colors: status 2' wait_for '^rc=2'
-start 80 24
 run generate --temp 0
 check 'generate: says that it reads the terminal' wait_for 'reading the prompt; Ctrl-D ends it'
 type_text 'hello'

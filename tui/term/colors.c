@@ -1,12 +1,8 @@
 #include "tui/term/colors.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct row {
-    const char *name;
     int style;         /* style with and without colour */
     int dark, light;   /* 256 colours */
     int basic;         /* 16 colours */
@@ -14,31 +10,31 @@ struct row {
 };
 
 static const struct row rows[ATTR_RAMP0] = {
-    [ATTR_TEXT] = {"text", 0, -1, -1, -1, false},
-    [ATTR_DIM] = {"dim", 0, 247, 242, -1, true},
-    [ATTR_BOLD] = {"bold", STYLE_BOLD, -1, -1, -1, false},
-    [ATTR_TITLE] = {"title", STYLE_REVERSE, -1, -1, -1, false},
-    [ATTR_YOU] = {"you", STYLE_BOLD, 81, 25, 6, false},
-    [ATTR_LLM] = {"llm", STYLE_BOLD, 114, 22, 2, false},
-    [ATTR_KEY] = {"key", STYLE_BOLD, -1, -1, -1, false},
-    [ATTR_SELECT] = {"select", STYLE_REVERSE, -1, -1, -1, false},
-    [ATTR_ERROR] = {"error", STYLE_BOLD, 210, 124, 1, false},
-    [ATTR_CODE] = {"code", 0, 180, 94, -1, false},
-    [ATTR_KEYWORD] = {"keyword", STYLE_BOLD, 176, 90, 5, false},
-    [ATTR_STRING] = {"string", 0, 150, 22, 2, false},
-    [ATTR_NUMBER] = {"number", 0, 117, 25, 6, false},
-    [ATTR_COMMENT] = {"comment", 0, 248, 240, -1, true},
-    [ATTR_EMPHASIS] = {"emphasis", STYLE_UNDERLINE, -1, -1, -1, false},
-    [ATTR_MARK] = {"mark", STYLE_UNDERLINE, -1, -1, -1, false},
-    [ATTR_WEIGHTS] = {"weights", 0, 75, 25, 4, false},
-    [ATTR_CACHE] = {"cache", STYLE_BOLD, 220, 94, 3, false},
-    [ATTR_SCRATCH] = {"scratch", 0, 114, 22, 2, false},
-    [ATTR_GONE] = {"lost", 0, 247, 242, -1, true},
-    [ATTR_FADE1] = {"fade1", 0, 248, 240, -1, false},
-    [ATTR_FADE2] = {"fade2", 0, 250, 239, -1, false},
-    [ATTR_THIN] = {"thin", 0, 252, 238, -1, false},
-    [ATTR_RETURNED] = {"returned", STYLE_BOLD | STYLE_UNDERLINE, 81, 25, 6, false},
-    [ATTR_FOUND] = {"found", STYLE_REVERSE | STYLE_BOLD, 220, 94, 3, false},
+    [ATTR_TEXT] = {0, -1, -1, -1, false},
+    [ATTR_DIM] = {0, 247, 242, -1, true},
+    [ATTR_BOLD] = {STYLE_BOLD, -1, -1, -1, false},
+    [ATTR_TITLE] = {STYLE_REVERSE, -1, -1, -1, false},
+    [ATTR_YOU] = {STYLE_BOLD, 81, 25, 6, false},
+    [ATTR_LLM] = {STYLE_BOLD, 114, 22, 2, false},
+    [ATTR_KEY] = {STYLE_BOLD, -1, -1, -1, false},
+    [ATTR_SELECT] = {STYLE_REVERSE, -1, -1, -1, false},
+    [ATTR_ERROR] = {STYLE_BOLD, 210, 124, 1, false},
+    [ATTR_CODE] = {0, 180, 94, -1, false},
+    [ATTR_KEYWORD] = {STYLE_BOLD, 176, 90, 5, false},
+    [ATTR_STRING] = {0, 150, 22, 2, false},
+    [ATTR_NUMBER] = {0, 117, 25, 6, false},
+    [ATTR_COMMENT] = {0, 248, 240, -1, true},
+    [ATTR_EMPHASIS] = {STYLE_UNDERLINE, -1, -1, -1, false},
+    [ATTR_MARK] = {STYLE_UNDERLINE, -1, -1, -1, false},
+    [ATTR_WEIGHTS] = {0, 75, 25, 4, false},
+    [ATTR_CACHE] = {STYLE_BOLD, 220, 94, 3, false},
+    [ATTR_SCRATCH] = {0, 114, 22, 2, false},
+    [ATTR_GONE] = {0, 247, 242, -1, true},
+    [ATTR_FADE1] = {0, 248, 240, -1, false},
+    [ATTR_FADE2] = {0, 250, 239, -1, false},
+    [ATTR_THIN] = {0, 252, 238, -1, false},
+    [ATTR_RETURNED] = {STYLE_BOLD | STYLE_UNDERLINE, 81, 25, 6, false},
+    [ATTR_FOUND] = {STYLE_REVERSE | STYLE_BOLD, 220, 94, 3, false},
 };
 
 /* The ramp's luminance rises on dark and falls on light backgrounds, from `few` to `most`;
@@ -46,7 +42,6 @@ static const struct row rows[ATTR_RAMP0] = {
  * `gone`, the ground of the pictures, and from the background. `all` is quiet. Cells are solid:
  * foreground and background are the same, so the glyph is in the text but not in the picture. */
 enum { CLASSES = 6, ALL = CLASSES - 1 };
-static const char *const class_names[CLASSES] = {"gone", "few", "some", "many", "most", "all"};
 static const int palette[2][CLASSES] = {{233, 94, 136, 183, 230, 239},
                                         {231, 136, 94, 237, 16, 251}};
 static const int true_colors[2][CLASSES] = {
@@ -55,14 +50,6 @@ static const int true_colors[2][CLASSES] = {
 
 /* The dot in an evicted cell: it is visible where the cell is as dark as the terminal. */
 enum { ASH_ON_DARK = 240, ASH_ON_LIGHT = 248 };
-
-struct look look_of(int colors, bool light)
-{
-    struct look k = {.colors = colors, .light = light};
-    for (int i = 0; i < ATTR_RAMP0; i++) k.own[i] = COLOR_UNSET;
-    for (int i = 0; i < CLASSES; i++) k.ramp[i] = COLOR_UNSET;
-    return k;
-}
 
 void look_background(struct look *k, const double rgb[3])
 {
@@ -77,23 +64,10 @@ void look_background(struct look *k, const double rgb[3])
     k->painted = !k->light && luminance > most;
 }
 
-/* The user's colour; where the terminal has 256, the nearest of its 6x6x6 cube. */
-static int own_color(int color, const struct look *k)
-{
-    if (!(color & COLOR_TRUE) || color < 0 || k->colors == COLOR_TRUE) return color;
-    int index = 0;
-    for (int shift = 16; shift >= 0; shift -= 8) {
-        int level = color >> shift & 255;
-        index = 6 * index + (level < 48 ? 0 : level < 115 ? 1 : (level - 35) / 40);
-    }
-    return 16 + index;
-}
-
 static int color_of(int attr, const struct look *k)
 {
     const struct row *r = &rows[attr];
     if (k->colors == 0) return -1;
-    if (k->changed && k->own[attr] != COLOR_UNSET) return own_color(k->own[attr], k);
     if (k->strong && (attr == ATTR_DIM || attr == ATTR_THIN)) return -1;
     return k->colors < 256 ? r->basic : k->light ? r->light : r->dark;
 }
@@ -115,7 +89,6 @@ static int level_color(int level, const struct look *k)
     int cls = (level + 3) / 4, part = (level + 3) % 4;
     const int *mixes = true_colors[k->light];
     if (level < 0 || k->colors < 256) return -1;
-    if (k->changed && k->ramp[cls] != COLOR_UNSET) return own_color(k->ramp[cls], k);
     if (k->colors == 256) return palette[k->light][cls];
     bool mixed = cls > 0 && cls < ALL - 1;
     return COLOR_TRUE | (mixed ? between(mixes[cls], mixes[cls + 1], part, 4) : mixes[cls]);
@@ -145,48 +118,4 @@ struct cell_style cell_style_of(int attr, const struct look *k)
     struct cell_style style = style_of(attr, k);
     if (k->painted && style.background < 0) style.background = level_color(0, k);
     return style;
-}
-
-/* ---- the user's colours ---------------------------------------------------------------------- */
-
-static int *find_color(struct look *k, const char *name, size_t n)
-{
-    for (int i = 0; i < CLASSES; i++)
-        if (strlen(class_names[i]) == n && memcmp(class_names[i], name, n) == 0) return &k->ramp[i];
-    for (int i = 0; i < ATTR_RAMP0; i++)
-        if (strlen(rows[i].name) == n && memcmp(rows[i].name, name, n) == 0) return &k->own[i];
-    return NULL;
-}
-
-/* "0" to "255", or "#rrggbb". */
-static bool parse_color(const char *text, size_t n, int *out)
-{
-    char digits[8], *end;
-    if (n == 0 || n >= sizeof digits) return false;
-    memcpy(digits, text, n);
-    digits[n] = 0;
-    bool hex = digits[0] == '#';
-    long value = strtol(digits + hex, &end, hex ? 16 : 10);
-    *out = (int)value | (hex ? COLOR_TRUE : 0);
-    return !*end && value >= 0 && (hex ? n == 7 : value < 256);
-}
-
-int look_set(struct look *k, const char *list, struct err *e)
-{
-    while (*list) {
-        size_t n = strcspn(list, ","), n_name = strcspn(list, "=");
-        int *place = n_name < n ? find_color(k, list, n_name) : NULL;
-        if (!place)
-            return err_set(
-                e, ERR_USAGE,
-                "colors: %.*s: expected NAME=COLOR, with a name such as gone, few, some, "
-                "many, most, all, dim, you, llm, code or error",
-                (int)n, list);
-        if (!parse_color(list + n_name + 1, n - n_name - 1, place))
-            return err_set(e, ERR_USAGE, "colors: %.*s: expected 0 to 255 or #rrggbb", (int)n,
-                           list);
-        k->changed = true;
-        list += n + (list[n] == ',');
-    }
-    return 0;
 }

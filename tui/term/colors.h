@@ -8,11 +8,10 @@
 
 #include <stdbool.h>
 
-#include "base/err.h"
 #include "tui/term/grid.h"
 
 enum { STYLE_BOLD = 1, STYLE_REVERSE = 2, STYLE_DIM = 4, STYLE_UNDERLINE = 8 };
-enum { COLOR_TRUE = 1 << 24, COLOR_UNSET = -2 };
+enum { COLOR_TRUE = 1 << 24 };
 
 struct cell_style {
     int style;             /* STYLE_* */
@@ -25,20 +24,11 @@ struct look {
     bool light;   /* the terminal's background */
     bool painted; /* every cell has the ground of the pictures, not the terminal's background */
     bool strong;  /* high contrast: no grey text */
-    bool changed; /* `own` has colours */
-    /* the user's colours: of the attributes, and of the ramp's six classes; COLOR_UNSET = ours */
-    int own[ATTR_RAMP0], ramp[6];
 };
-
-struct look look_of(int colors, bool light);
 
 /* The terminal's background: red, green and blue, 0 to 1. A dark one that leaves too little room
  * below white for the steps of the ramp is painted over. */
 void look_background(struct look *k, const double rgb[3]);
-
-/* "gone=240,few=#4b33ae,error=9": sets the user's colours; ERR_USAGE names the fault. Names are
- * those of the ramp's classes and of the attributes. */
-int look_set(struct look *k, const char *list, struct err *e);
 
 struct cell_style cell_style_of(int attr, const struct look *k);
 

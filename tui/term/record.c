@@ -37,7 +37,7 @@ int record_open(struct record **out, const char *path, struct err *e)
         free(r);
         return rc;
     }
-    r->look = look_of(256, false);
+    r->look = (struct look){.colors = 256};
     r->out.look = &r->look;
     *out = r;
     return 0;

@@ -57,18 +57,16 @@ static int count_colors(const char *asked)
 }
 
 /* Settings made by the user take precedence over the terminal's answers. */
-static int init_colors(struct screen *s, const struct options *o, struct err *e)
+static void init_colors(struct screen *s, const struct options *o)
 {
     const char *background = getenv("COLORFGBG"),
                *last = background ? strrchr(background, ';') : NULL;
     bool light = last && (atoi(last + 1) == 7 || atoi(last + 1) > 8);
     s->told = strcmp(o->chat.background, "auto") != 0;
     if (s->told) light = strcmp(o->chat.background, "light") == 0;
-    s->look = look_of(count_colors(o->chat.color), light);
-    s->look.strong = o->chat.contrast;
-    int rc = o->chat.colors ? look_set(&s->look, o->chat.colors, e) : 0;
+    s->look = (struct look){
+        .colors = count_colors(o->chat.color), .light = light, .strong = o->chat.contrast};
     init_looks(s);
-    return rc;
 }
 
 /* ---- life ----------------------------------------------------------------------------------- */
@@ -136,11 +134,7 @@ int screen_open(struct screen *s, const struct options *o, struct err *e)
     s->open = true;
     term_raw();
     begin_picture(s);
-    rc = init_colors(s, o, e);
-    if (rc) {
-        screen_close(s);
-        return rc;
-    }
+    init_colors(s, o);
     add_terminfo_keys(&s->input);
     term_modes(true);
     ask_terminal(s);

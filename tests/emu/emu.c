@@ -21,7 +21,7 @@
 
 enum { WARP = 32, THREADS_MAX = 1024, COPIES_MAX = 256 };
 enum { BLOCKS_MAX = 16, POLLS_MAX = 100000 }; /* of a cooperative launch */
-enum state { READY, AT_WARP, AT_BARRIER, AT_POLL, DONE };
+enum state { AT_WARP, AT_BARRIER, AT_POLL, DONE };
 
 struct copy { /* a pending cp.async */
     void *dst;
@@ -32,15 +32,16 @@ struct copy { /* a pending cp.async */
 struct fiber {
     void *sp; /* saved stack pointer */
     char *stack;
-    enum state state;
+    enum state state; /* the last time that it stopped */
     struct emu_place at;
     struct copy *copies; /* [COPIES_MAX], after the stack */
     int n_copies, group; /* group: the one being filled */
     void *fake_stack;    /* of the address sanitizer */
 };
 
-struct warp { /* the operation that its lanes wait for */
-    uint32_t here;
+struct warp {
+    uint32_t ready; /* lanes that can run */
+    uint32_t here;  /* lanes that wait for an operation: */
     enum emu_op op;
     struct emu_place at;
     const uint32_t *in[WARP]; /* in the stacks of the lanes */
@@ -63,9 +64,11 @@ static struct machine {
     const struct emu_launch *at;
     emu_body *body;
     const void *args;
-    int *block, current;
+    int *block;
+    unsigned current;
     struct { /* of a warp: its lanes run in a random order */
-        int first, lane, step, n;
+        struct warp *warp;
+        unsigned first, lane, step, n;
     } turn;
     char *shared;
     uint64_t rng;
@@ -126,10 +129,10 @@ enum { ENTRY_WORD = 11, FRAME_WORDS = 20 };
 /* Chooses the next runnable lane of the warp whose turn it is; false: none is left. */
 static inline bool next_lane(void)
 {
-    while (gpu.turn.n < WARP) {
-        const int at = gpu.turn.first + (gpu.turn.lane + gpu.turn.n++ * gpu.turn.step) % WARP;
-        if (gpu.fibers[at].state != READY) continue;
-        gpu.current = at;
+    while (gpu.turn.n++ < WARP) {
+        const unsigned lane = gpu.turn.lane = (gpu.turn.lane + gpu.turn.step) % WARP;
+        if (!(gpu.turn.warp->ready >> lane & 1)) continue;
+        gpu.current = gpu.turn.first + lane;
         return true;
     }
     return false;
@@ -150,7 +153,7 @@ static void to_scheduler(bool last)
 #endif
 }
 
-static void to_fiber(int i)
+static void to_fiber(unsigned i)
 {
     struct fiber *f = &gpu.fibers[i];
 #ifdef __SANITIZE_ADDRESS__
@@ -163,12 +166,15 @@ static void to_fiber(int i)
 }
 
 /* Leaves this fiber to the next lane of its warp, or to the scheduler. */
-static inline void yield(void)
+static inline void wait_as(enum state state, struct emu_place at)
 {
-#ifdef __SANITIZE_ADDRESS__
-    to_scheduler(false);
-#else
     struct fiber *f = &gpu.fibers[gpu.current];
+    f->state = state;
+    f->at = at;
+    gpu.turn.warp->ready &= ~(1u << gpu.current % WARP);
+#ifdef __SANITIZE_ADDRESS__
+    to_scheduler(state == DONE);
+#else
     emu_switch(&f->sp, next_lane() ? gpu.fibers[gpu.current].sp : gpu.scheduler_sp);
 #endif
 }
@@ -183,8 +189,7 @@ static void fiber_main(void)
     gpu.body(gpu.args);
     struct fiber *f = &gpu.fibers[gpu.current];
     land(f, f->group + 1);
-    f->state = DONE;
-    to_scheduler(true);
+    wait_as(DONE, (struct emu_place){0});
     abort(); /* a finished fiber is never resumed */
 }
 
@@ -207,14 +212,13 @@ static void fiber_prepare(struct fiber *f)
     memcpy(&frame[ENTRY_WORD], &entry, sizeof entry);
     f->sp = frame;
     f->fake_stack = NULL;
-    f->state = READY;
     f->n_copies = f->group = 0;
 }
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
 /* Keeps the first message and leaves the block. */
-__attribute__((format(printf, 1, 2))) static void fail(const char *format, ...)
+__attribute__((format(printf, 1, 2), cold)) static void fail(const char *format, ...)
 {
     char text[300];
     va_list list;
@@ -222,7 +226,7 @@ __attribute__((format(printf, 1, 2))) static void fail(const char *format, ...)
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
     if (!gpu.failed)
-        snprintf(gpu.error, sizeof gpu.error, "block (%d,%d,%d) thread %d, seed %llu: %s",
+        snprintf(gpu.error, sizeof gpu.error, "block (%d,%d,%d) thread %u, seed %llu: %s",
                  gpu.block[0], gpu.block[1], gpu.block[2], gpu.current,
                  (unsigned long long)gpu.at->seed, text);
     gpu.failed = true;
@@ -239,7 +243,7 @@ static const char *base(const char *path)
 
 int emu_thread(void)
 {
-    return gpu.current;
+    return (int)gpu.current;
 }
 
 int emu_block(int axis)
@@ -255,14 +259,6 @@ int emu_grid(int axis)
 char *emu_shared(void)
 {
     return gpu.shared;
-}
-
-static inline void wait_as(enum state state, struct emu_place at)
-{
-    struct fiber *f = &gpu.fibers[gpu.current];
-    f->state = state;
-    f->at = at;
-    yield();
 }
 
 void emu_barrier(struct emu_place at)
@@ -510,7 +506,7 @@ static void shuffle(struct warp *w, bool is_xor)
     }
 }
 
-static void perform(struct warp *w)
+static __attribute__((noinline)) void perform(struct warp *w)
 {
     uint32_t bits = 0;
     switch (w->op) {
@@ -534,8 +530,8 @@ static void perform(struct warp *w)
 
 void emu_warp(enum emu_op op, uint32_t mask, const uint32_t *in, uint32_t *out, struct emu_place at)
 {
-    const int lane = gpu.current % WARP, first = gpu.current - lane;
-    struct warp *w = &gpu.warps[first / WARP];
+    const unsigned lane = gpu.current % WARP;
+    struct warp *w = gpu.turn.warp;
     if (mask != 0xffffffffu) fail("%s:%d: lane mask %08x", base(at.file), at.line, mask);
     if (w->here && (w->op != op || w->at.line != at.line ||
                     (w->at.file != at.file && strcmp(w->at.file, at.file) != 0)))
@@ -549,7 +545,7 @@ void emu_warp(enum emu_op op, uint32_t mask, const uint32_t *in, uint32_t *out, 
     if (w->here == 0xffffffffu) {
         perform(w);
         w->here = 0;
-        for (int i = first; i < first + WARP; i++) gpu.fibers[i].state = READY;
+        w->ready = 0xffffffffu;
     } else {
         wait_as(AT_WARP, at);
     }
@@ -561,9 +557,11 @@ void emu_warp(enum emu_op op, uint32_t mask, const uint32_t *in, uint32_t *out, 
 static bool run_warp(int warp)
 {
     bool ran = false;
-    gpu.turn.first = warp * WARP;
-    gpu.turn.lane = (int)random_below(WARP);
-    gpu.turn.step = 2 * (int)random_below(16) + 1;
+    gpu.turn.warp = &gpu.warps[warp];
+    if (!gpu.turn.warp->ready) return false;
+    gpu.turn.first = (unsigned)warp * WARP;
+    gpu.turn.lane = random_below(WARP);
+    gpu.turn.step = 2 * random_below(16) + 1;
     for (gpu.turn.n = 0; !gpu.failed && next_lane(); ran = true) to_fiber(gpu.current);
     return ran;
 }
@@ -579,7 +577,7 @@ static void stuck(const char *what)
 {
     char text[400];
     int used = snprintf(text, sizeof text, "%s:", what);
-    const char *names[] = {"ready", "in a warp operation", "at a barrier", "polling", "done"};
+    const char *names[] = {"in a warp operation", "at a barrier", "polling", "done"};
     const struct fiber *last = NULL;
     for (int i = 0; i < gpu.at->threads && used < (int)sizeof text - 80; i++) {
         const struct fiber *f = &gpu.fibers[i];
@@ -612,7 +610,7 @@ static bool open_barrier(void)
             stuck("divergent barrier");
             return false;
         }
-    for (int i = 0; i < n; i++) gpu.fibers[i].state = READY;
+    for (int w = 0; w < n / WARP; w++) gpu.warps[w].ready = 0xffffffffu;
     return true;
 }
 
@@ -642,7 +640,8 @@ static void begin_block(int i)
     enter_block(b);
     memset(gpu.shared, 0xff, gpu.at->shared_bytes);
     for (int t = 0; t < gpu.at->threads; t++) fiber_prepare(&gpu.fibers[t]);
-    for (int w = 0; w < gpu.at->threads / WARP; w++) gpu.warps[w].here = 0;
+    for (int w = 0; w < gpu.at->threads / WARP; w++)
+        gpu.warps[w].ready = 0xffffffffu, gpu.warps[w].here = 0;
 }
 
 static void end_block(struct block *b)
@@ -662,7 +661,7 @@ static void run_block(void)
 {
     int n_warps = gpu.at->threads / WARP;
     for (int i = 0; i < gpu.at->threads; i++)
-        if (gpu.fibers[i].state == AT_POLL) gpu.fibers[i].state = READY;
+        if (gpu.fibers[i].state == AT_POLL) gpu.warps[i / WARP].ready |= 1u << i % WARP;
     do {
         int idle = 0, warp = (int)random_below((uint32_t)n_warps);
         while (idle < n_warps && !gpu.failed) {

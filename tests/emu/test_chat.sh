@@ -12,15 +12,15 @@ chat() { # PROGRAM ARGUMENT… : greedy, a small cache
 }
 
 first='My locker code is 48213.' second='What is my locker code?'
-one=$(printf '%s\n' "$first" "$second" /stats | chat gpu --device cuda -c one -n 16)
+one=$(printf '%s\n' "$first" "$second" /stats | chat gpu --device cuda -c one -n 8)
 equal "chat: exit status" 0 $?
 holds "chat: on the device" "$one$(cat "$T/err")" 'on cuda:0 \(Emulated GPU, sm_89\)'
 holds "chat: pages in use" "$one$(cat "$T/err")" 'cache [^ ]+ [KM]iB taken, [0-9.]+ [KM]iB in use'
 holds "chat: units are evicted" "$one$(cat "$T/err")" 'evicted [1-9]'
 
 # The same, stopped in between: resuming replays nothing and gives the same text.
-printf '%s\n' "$first" | chat gpu --device cuda -c two -n 16 >"$T/two"
-printf '%s\n' "$second" /stats | chat gpu --device cuda -c two -n 16 >>"$T/two"
+printf '%s\n' "$first" | chat gpu --device cuda -c two -n 8 >"$T/two"
+printf '%s\n' "$second" /stats | chat gpu --device cuda -c two -n 8 >>"$T/two"
 holds "resume: nothing is read again" "$(cat "$T/two" "$T/err")" ' 0 re-read'
 equal "resume: the same answers" "$(printf '%s\n' "$one" | head -n 2)" "$(head -n 2 "$T/two")"
 
@@ -30,9 +30,8 @@ holds "from device to CPU: nothing is read again" "$(cat "$T/three" "$T/err")" '
 holds "from device to CPU: its units" "$(cat "$T/three" "$T/err")" 'kept [1-9]'
 
 # With centres of keys, which the device finds in the folder of copies if the CPU measured them.
-"${PULL:-build/tests}/make_model" chatml "$T/chatml.gguf"
 for device in cpu cuda cpu; do
-    printf '%s\n' "$first" /stats | chat gpu -m "$T/chatml.gguf" --device $device -c moves -n 2 >"$T/moves"
+    printf '%s\n' "$first" /stats | chat gpu -m build/golden/families/llama.gguf --device $device -c moves -n 2 >"$T/moves"
     holds "centres: nothing is read again on $device" "$(cat "$T/moves" "$T/err")" ' 0 re-read'
 done
 equal "centres: one file" 1 "$(find "$T" -name '*.centres' | wc -l)"
@@ -41,9 +40,10 @@ rm -r "$T/cache"
 # What was evicted on the device comes back there: the same windows and answers as on the CPU, with a
 # pinned turn, too. Queries are refused by name.
 recalls() { # DEVICE CHOOSER
-    printf '%s\n' "$first" 'Tell me a joke.' 'Tell me about cats.' "$second" /recalled '/pin 1' 'How are you?' /stats |
-        gpu chat --plain --temp 0 --seed 1 --budget 60 --chunk 32 --device "$1" -n 12 -c "$1-$2" --recall "$2" \
-            --policy keydiff+global:reserve=48 >"$T/$1" 2>"$T/err"
+    printf '%s\n' "$first" 'Tell me about cats.' 'Tell me about foxes.' 'What does an owl eat?' "$second" /recalled \
+        '/pin 1' 'How are you?' /stats |
+        gpu chat --plain --temp 0 --seed 1 --budget 48 --chunk 32 --device "$1" -n 5 -c "$1-$2" --recall "$2" \
+            --policy keydiff+global:reserve=32 >"$T/$1" 2>"$T/err"
     grep -E -A3 'came back for|^turns|^cache' "$T/err" | grep -Ev '^(model|chat|mem|speed|ahead)' >>"$T/$1"
 }
 recalls cuda words
@@ -53,7 +53,7 @@ holds "recall: a pinned turn" "$(cat "$T/cuda")" 'turns +pinned 1'
 equal "recall: as on the CPU" "$(cat "$T/cpu")" "$(cat "$T/cuda")"
 by_meaning() { # DEVICE : the device has the embeddings
     printf '%s\n' "$first" 'Tell me about cats.' 'Which digits open my cupboard?' /recalled |
-        gpu chat --plain --private --temp 0 --budget 24 --chunk 32 --device "$1" -n 4 \
+        gpu chat --plain --private --temp 0 --budget 16 --chunk 32 --device "$1" -n 2 \
             --policy sink:reserve=48 2>&1 | grep -A3 'came back for'
 }
 by_meaning cuda >"$T/cuda"
@@ -77,12 +77,10 @@ equal "memory 4 MB: the CPU's answer" "$answer" "$(with 4000000 auto)"
 holds "memory 4 MB: a notice" "$(cat "$T/err")" 'the GPU is not used: .* of the GPU'
 with 4000000 cuda >/dev/null
 holds "memory 4 MB: --device cuda" "$(cat "$T/err")" 'use a smaller model, or --device cpu'
-for mib in 12 100; do
-    with $((mib << 20)) auto >"$T/out"
-    equal "memory $mib MiB: exit status" 0 $?
-    equal "memory $mib MiB: no notice" "" "$(cat "$T/err")"
-    equal "memory $mib MiB: the CPU's answer" "$answer" "$(cat "$T/out")"
-done
+with $((12 << 20)) auto >"$T/out"
+equal "memory 12 MiB: exit status" 0 $?
+equal "memory 12 MiB: no notice" "" "$(cat "$T/err")"
+equal "memory 12 MiB: the CPU's answer" "$answer" "$(cat "$T/out")"
 holds "plan: a small GPU takes short chunks" "$(EMU_DRIVER_MEMORY=10000000 gpu plan --device cuda)" 'chunk (128|256)'
 
 # A GPU for some of the layers: all devices give the same answer, in chats that evict and resume, too.
@@ -94,7 +92,7 @@ answer=$(split 1073741824 cpu 0)
 equal "split: the CPU's answer" "$answer" "$(split 5000000 auto 0)"
 holds "split: one notice" "$(cat "$T/err")" '^retain: .* too small for the model: [1-3] of 4 layers run there'
 equal "split: one line" 1 "$(wc -l <"$T/err")"
-for n in 1 3 4; do
+for n in 1 4; do
     equal "split: $n layers" "$answer" "$(split 1073741824 cuda $n)"
     equal "split: $n layers: no notice" "" "$(cat "$T/err")"
 done
@@ -102,8 +100,8 @@ split 3300000 cuda 3 >/dev/null
 equal "split: too many layers: exit status" 4 $?
 holds "split: too many layers" "$(cat "$T/err")" '3 layers of retain demo need .* choose fewer with --gpu-layers'
 holds "plan: split" "$(gpu plan --device cuda --gpu-layers 2)" '^GPU .* for the first 2 of 4 layers'
-printf '%s\n' "$first" | chat gpu --device cuda --gpu-layers 2 -c half -n 16 >"$T/half"
-printf '%s\n' "$second" /stats | chat gpu --device cuda --gpu-layers 2 -c half -n 16 >>"$T/half"
+printf '%s\n' "$first" | chat gpu --device cuda --gpu-layers 2 -c half -n 8 >"$T/half"
+printf '%s\n' "$second" /stats | chat gpu --device cuda --gpu-layers 2 -c half -n 8 >>"$T/half"
 equal "split: a chat's answers" "$(printf '%s\n' "$one" | head -n 2)" "$(head -n 2 "$T/half")"
 holds "split: nothing is read again" "$(cat "$T/half" "$T/err")" ' 0 re-read'
 holds "split: units are evicted" "$(cat "$T/half" "$T/err")" 'evicted [1-9]'
@@ -113,7 +111,7 @@ holds "split: its name" "$(cat "$T/half" "$T/err")" '2 of 4 layers\) and cpu'
 moe() { # BYTES COMMAND ARGUMENT…
     memory=$1
     shift
-    EMU_DRIVER_MEMORY=$memory gpu "$@" -m build/golden/families/qwen3moe.gguf --budget 64 --chunk 16 --kv f16 2>"$T/err"
+    EMU_DRIVER_MEMORY=$memory gpu "$@" -m build/golden/families/gpt-oss.gguf --budget 64 --chunk 16 --kv f16 2>"$T/err"
 }
 says() { # BYTES DEVICE EXPERTS [ARGUMENT…]
     memory=$1 device=$2 experts=$3
@@ -126,7 +124,7 @@ for e in host auto; do
     equal "experts, $e: no notice" "" "$(cat "$T/err")"
 done
 for n in 1 2; do
-    equal "experts of $n layers on the CPU: its answer" "$answer" "$(says $((950000 - n * 100000)) cuda auto --weights f32)"
+    equal "experts of $n layers on the CPU: its answer" "$answer" "$(says $((600000 - n * 100000)) cuda auto --weights f32)"
     holds "experts of $n layers on the CPU: a notice" "$(cat "$T/err")" "those of $n of 2 layers are in host memory"
 done
 equal "experts, with a split model" "$answer" "$(says 1073741824 cuda host --weights f32 --gpu-layers 1)"
@@ -148,7 +146,7 @@ equal "eval, cuda: rows" 0 "$(eval_lists --device cuda | wc -l)"
 holds "eval, cuda: refused" "$(cat "$T/err")" 'the GPU keeps units as --kv q4, q5, q8 or f16, not f32'
 # On the CPU, and on both: every row of a list, with the same answers.
 placed() { # BYTES DEVICE
-    EMU_DRIVER_MEMORY=$1 gpu eval passkey --policy keydiff,sink --length 64 --chunk 32 --budget 32 --seeds 1 --csv \
+    EMU_DRIVER_MEMORY=$1 gpu eval passkey --policy keydiff,sink --length 40 --chunk 32 --budget 24 --seeds 1 --csv \
         --device "$2" 2>"$T/err" | sed 1d | cut -d, -f 1-8,16
 }
 rows=$(placed 12582912 cpu)
@@ -158,19 +156,20 @@ for place in '1000000 GPU is not used' '3000000 3 of 4 layers run there'; do
     holds "eval with $place: said" "$(cat "$T/err")" "${place#* }"
 done
 
-# Heads are trained on the GPU, unless that is too small.
+# Heads are trained on the GPU, whose losses are rounded otherwise, unless it is too small.
 for name in Milo Rex; do
     printf '{"document": ["My cat is called %s.", "Noted.", "Foxes are red.", "They are."], ' $name
     printf '"question": ["What is my cat called?"], "answer": ["Your cat is called %s."]}\n' $name
 done >"$T/rows"
-for device in auto cuda cpu; do
-    check "heads train --device $device" gpu heads train --device $device --data "$T/rows" --length 64 \
-        --hidden 16 --steps 2 --threads 1 --out "$T/$device.gguf"
-done
-check "heads train: the same file" cmp "$T/auto.gguf" "$T/cuda.gguf"
-small() { EMU_DRIVER_MEMORY=3000000 gpu heads train --data "$T/rows" --length 64 --hidden 16 --steps 2 --threads 1 "$@"; }
-refused "heads train: too large" 4 '' small --device cuda --out "$T/x.gguf"
-check "heads train: on the CPU instead" small --out "$T/small.gguf"
+train() { # BYTES DEVICE OUT
+    EMU_DRIVER_MEMORY=$1 gpu heads train --device "$2" --data "$T/rows" --length 64 --hidden 16 --steps 1 --threads 1 \
+        --out "$T/$3"
+}
+cpu=$(train 1073741824 cpu cpu.gguf 2>&1 | grep nats)
+holds "heads train: on the CPU" "$cpu" 'nats'
+check "heads train: on the GPU" test "$cpu" != "$(train 1073741824 auto gpu.gguf 2>&1 | grep nats)"
+refused "heads train: too large" 4 '' train 3000000 cuda x.gguf
+equal "heads train: on the CPU instead" "$cpu" "$(train 3000000 auto small.gguf 2>&1 | grep nats)"
 check "heads train: the CPU's file" cmp "$T/small.gguf" "$T/cpu.gguf"
 bench=$(gpu bench --device cuda --prefill 16 --decode 2 --repeat 1)
 holds "bench: the device" "$bench" 'on cuda:0 \(Emulated GPU, sm_89\)'

@@ -18,19 +18,21 @@ static inline void make_room(struct context *x, int n)
     if (cache_room(&x->cache) < n) ok(context_evict(x, &n_evicted, &err));
 }
 
-/* A cache with the first `begin` tokens. */
+enum { TRY_CHUNK = 60 };
+
+/* A cache with the first `begin` tokens, some chunks. */
 static inline void open_context(struct context *x, struct engine *g, const char *policy,
                                 const char *kv, int begin)
 {
     struct options o = options_of(policy, kv, 0);
-    int32_t ids[20];
+    int32_t ids[TRY_CHUNK];
     o.session.plan.budget = 2000;
-    o.session.plan.chunk = 20;
+    o.session.plan.chunk = TRY_CHUNK;
     ok(context_open(x, g, &o.session.plan, 1, FORWARD_TRY_MAX, &err));
-    for (int at = 0; at < begin; at += 20) {
-        for (int i = 0; i < 20; i++) ids[i] = id_at(g, at + i);
-        make_room(x, 20);
-        ok(context_run(x, ids, 20, 1, &err));
+    for (int at = 0; at < begin; at += TRY_CHUNK) {
+        for (int i = 0; i < TRY_CHUNK; i++) ids[i] = id_at(g, at + i);
+        make_room(x, TRY_CHUNK);
+        ok(context_run(x, ids, TRY_CHUNK, 1, &err));
     }
 }
 

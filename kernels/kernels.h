@@ -430,7 +430,7 @@ struct kernels {
  * normalises: out[row] = sum_i e^(m_i - M) acc_i / sum_i e^(m_i - M) l_i. With `sinks`, a logit per
  * row without a value, the denominator gets e^(sink - M), and M is at least the sink.
  *   m, l: [n_part][stride]   acc: [n_part][stride][head_dim], of each the first `rows` rows
- *   sinks: [rows], or NULL   out: [rows][head_dim]   head_dim: a multiple of 4 */
+ *   sinks: [rows], or NULL   out: [rows][head_dim] */
 void kn_attend_merge(float *out, const float *m, const float *l, const float *acc,
                      const float *sinks, int n_part, int stride, int rows, int head_dim);
 

@@ -3,7 +3,6 @@
  * memory, so one version in plain C is enough. */
 #include "kernels/cpu/cpu.h"
 
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -303,15 +302,15 @@ static void merge_row(float *restrict out, const float *m, const float *l,
         if (mp == -INFINITY) continue;
         const float weight = expf(mp - max);
         sum += weight * l[(size_t)p * m_step];
-        for (int i = 0; i < head_dim; i += 4)
+        int i = 0;
+        for (; i + 4 <= head_dim; i += 4)
 #pragma GCC unroll 4
             for (int j = i; j < i + 4; j++) out[j] += weight * a[j];
+        for (; i < head_dim; i++) out[i] += weight * a[i];
     }
     if (max == -INFINITY) return;
     if (sink != -INFINITY) sum += expf(sink - max);
-    for (int i = 0; i < head_dim; i += 4)
-#pragma GCC unroll 4
-        for (int j = i; j < i + 4; j++) out[j] /= sum;
+    for (int i = 0; i < head_dim; i++) out[i] /= sum;
 }
 
 static uint32_t word_of(float x)
@@ -484,7 +483,6 @@ void kn_attend_merge(float *out, const float *m, const float *l, const float *ac
 {
     const size_t dim = (size_t)head_dim, step = (size_t)stride;
 
-    assert(head_dim % 4 == 0);
     for (size_t r = 0; r < (size_t)rows; r++) {
         const float sink = sinks ? sinks[r] : -INFINITY;
         merge_row(out + r * dim, m + r, l + r, acc + r * dim, sink, n_part, step, step * dim,

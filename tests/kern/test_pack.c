@@ -79,7 +79,7 @@ TEST(test_bytes)
 TEST(test_merge)
 {
     AUTO_BUFFERS;
-    enum { PARTS = 4, ROWS = 3, DIM = 8, EACH = 7 };
+    enum { PARTS = 4, ROWS = 3, DIM = 5, EACH = 7 };
     struct rng rng = {3};
     float m[PARTS][ROWS], l[PARTS][ROWS], acc[PARTS][ROWS][DIM];
     float *out = guarded(sizeof(float) * ROWS * DIM);

@@ -180,10 +180,6 @@ const struct option options_table[] = {
      .value = "X", .help = "make tokens that the answer contains less likely; 1 = off"},
     {ROW("repeat-last", 0, session.sampling.repeat_last, OPTIONS_SAMPLING), .kept = true, .max = SAMPLER_HISTORY, .value = "N",
      .help = "how many of the answer's last tokens --repeat-penalty sees"},
-    {ROW("repeat-limit", 0, session.sampling.repeat_limit, OPTIONS_SAMPLING), .kept = true, .max = SAMPLER_HISTORY, .value = "N",
-     .help = "break loops: a phrase of at most 16 tokens is not written a fourth time in a row if the three times have "
-     "N tokens or more (2 N if it is a number); the fourth such loop ends the answer; 0 = off. Default: 3 with "
-     "the demo model, otherwise 0"},
     {ROW("seed", 0, session.sampling.seed,
          OPTIONS_SAMPLING | OPTIONS_EVAL | OPTIONS_BENCH | OPTIONS_HEADS), .value = "N",
      .help = "the same N gives the same text; eval: the N of the first run"},

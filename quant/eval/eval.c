@@ -355,7 +355,6 @@ static int run_jobs(const struct jobs *jobs, struct engine *g, const struct opti
     struct sweep w = {.one = o->session, .options = o};
     int rc = 0;
     w.one.sampling.temperature = 0;
-    w.one.sampling.repeat_limit = 0;
     w.one.sampling.repeat_penalty = 1;
     w.trial = (struct eval_run){
         .engine = g,

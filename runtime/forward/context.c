@@ -236,9 +236,7 @@ int context_draw(struct context *x, const struct sampling *s, const int32_t *rec
                  uint64_t position, struct sampler_entry *scratch, int32_t *id, struct err *e)
 {
     float *logits;
-    int32_t forbidden[SAMPLER_PERIOD];
-    bool there = on_gpu(x) && !sampler_forbidden(s, recent, n_recent, forbidden);
-    int n = 0, rc = there ? cuda_candidates(x->gpu, x->row, s, scratch, &n, e) : 0;
+    int n = 0, rc = on_gpu(x) ? cuda_candidates(x->gpu, x->row, s, scratch, &n, e) : 0;
     if (!rc && n) *id = sampler_draw_sorted(s, scratch, n, position);
     if (rc || n) return rc;
     rc = context_logits(x, &logits, e);

@@ -28,7 +28,6 @@ static int open_model(struct engine *g, const struct engine_opts *o, struct err 
     if (!rc) rc = model_open(&g->model, file, o->weights == ENGINE_WEIGHTS_F32, e);
     if (rc) return rc;
     g->sampling = sampling_of_file(g->model->file, g->sampling_source);
-    if (!o->model) g->sampling.repeat_limit = DEMO_REPEAT_LIMIT;
     return 0;
 }
 

@@ -11,7 +11,4 @@ extern const unsigned char demo_heads[], demo_heads_end[];
 #define DEMO_MODEL_NAME  "the demo model"
 #define DEMO_HEADS_NAME  "the demo model's heads"
 
-/* Its --repeat-limit, as small models loop: a word may follow itself twice, a digit five times. */
-#define DEMO_REPEAT_LIMIT 3
-
 #endif

@@ -24,9 +24,6 @@ enum {
      * REPETITION_BASE tokens and 16 periods. 48 times the same token, 32 zeros of a list. */
     REPETITION_SHORT = 8,
     REPETITION_BASE = 32,
-    /* So many loops that `--repeat-limit` broke, within SAMPLER_HISTORY tokens, end an answer, too:
-     * of 12,000 answers of the demo model 42 had four or more, and each of these was noise. */
-    REPETITION_BROKEN = 4,
 };
 
 /* True when the end of ids[n] repeats itself. Costs at most 128 Ki comparisons, so call it only now

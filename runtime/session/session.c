@@ -289,18 +289,6 @@ static int save_token(struct session *s, bool first, const struct save_token *t,
     return rc;
 }
 
-/* The limit for the token behind recent[0..n). Numbers may repeat digits twice as often as words
- * repeat: 555555 is a code, not a loop. */
-static int repeat_limit(const struct session *s, int n)
-{
-    size_t length = 0;
-    int32_t last = n > 0 ? s->recent[n - 1] : -1;
-    const char *bytes =
-        last < 0 ? NULL : tokenizer_bytes(s->engine->tokenizer, last, false, &length);
-    bool digit = length && bytes[length - 1] >= '0' && bytes[length - 1] <= '9';
-    return s->opts.sampling.repeat_limit * (digit ? 2 : 1);
-}
-
 /* Chooses the next token. The penalty looks at the answer alone: what the question repeats is
  * often what must be said. Vocabularies whose words begin with a space begin an answer with one; it
  * is not part of the text. */
@@ -309,7 +297,6 @@ static int choose_token(struct session *s, bool first, struct save_token *t, str
     const struct engine *g = s->engine;
     struct sampling how = s->opts.sampling;
     int64_t n_answer = s->n_killed + (int64_t)s->answer_ids.n;
-    how.repeat_limit = repeat_limit(s, s->n_recent);
     if (how.repeat_last > n_answer) how.repeat_last = (int)n_answer;
     t->position = s->n_tokens;
     int rc = context_draw(&s->ctx, &how, s->recent, s->n_recent, (uint64_t)s->n_tokens,
@@ -355,8 +342,8 @@ static void spell_settings(const struct session *s, struct str *out)
     decimal_print(out, p->min_p);
     str_puts(out, " --repeat-penalty ");
     decimal_print(out, p->repeat_penalty);
-    str_printf(out, " --repeat-last %d --repeat-limit %d --seed %llu --max-tokens %d",
-               p->repeat_last, p->repeat_limit, (unsigned long long)p->seed, s->opts.max_tokens);
+    str_printf(out, " --repeat-last %d --seed %llu --max-tokens %d", p->repeat_last,
+               (unsigned long long)p->seed, s->opts.max_tokens);
     if (s->opts.ignore_end) str_puts(out, " --ignore-end");
     str_printf(out, " --policy %s --budget %d", s->state.policy, s->state.budget);
 }
@@ -405,29 +392,10 @@ bool session_ends_turn(const void *session, int32_t id)
     return !s->opts.ignore_end && session_turn_is_over(s, id);
 }
 
-/* The limit broke a loop when recent[n] was drawn. */
-static bool broke_loop(const struct session *s, int n)
-{
-    struct sampling how = {.repeat_limit = repeat_limit(s, n)};
-    int32_t forbidden[SAMPLER_PERIOD];
-    return sampler_forbidden(&how, s->recent, n, forbidden) > 0;
-}
-
-/* A model whose loops the limit breaks again and again writes others without end. */
-static bool loops_on(const struct session *s, int64_t n_answer)
-{
-    int last = s->n_recent - 1, n_broken = 0;
-    if (!s->opts.sampling.repeat_limit || !broke_loop(s, last)) return false;
-    for (int i = last; i >= 0 && last - i < n_answer; i--) n_broken += broke_loop(s, i);
-    return n_broken >= REPETITION_BROKEN;
-}
-
 static bool repeats(const struct session *s)
 {
     const struct tokens *t = &s->answer_ids;
-    if (s->opts.ignore_end) return false;
-    return loops_on(s, s->n_killed + (int64_t)t->n) ||
-           (t->n % 16 == 0 && repetition_found(t->ids, t->n));
+    return !s->opts.ignore_end && t->n % 16 == 0 && repetition_found(t->ids, t->n);
 }
 
 /* 0 = none */
@@ -644,7 +612,7 @@ enum session_end session_ended(const struct session *s)
     const int32_t *ids = session_turn_ids(s, &n_turn);
     if (!n && s->n_messages > 1) n = (size_t)(m[-1].end - m[-2].end);
     if (n && (int64_t)n == limit) return SESSION_LENGTH;
-    bool looped = n <= n_turn && (loops_on(s, (int64_t)n) || repetition_found(ids + n_turn - n, n));
+    bool looped = n <= n_turn && repetition_found(ids + n_turn - n, n);
     return looped ? SESSION_REPETITION : SESSION_STOPPED;
 }
 

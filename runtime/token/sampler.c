@@ -28,7 +28,7 @@ struct sampling sampling_default(void)
 /* The settings, all but the seed; keys of general.sampling. Numbers of a file outside the range are
  * moved to its end. */
 static const struct field {
-    const char *key, *name; /* NULL: no file has it */
+    const char *key, *name;
     bool is_int;
     size_t offset;
     float min, max;
@@ -41,7 +41,6 @@ static const struct field {
      100},
     {"penalty_last_n", "repeat-last", true, offsetof(struct sampling, repeat_last), 0,
      SAMPLER_HISTORY},
-    {NULL, NULL, true, offsetof(struct sampling, repeat_limit), 0, 0},
 };
 #define N_FIELDS (sizeof fields / sizeof *fields)
 
@@ -121,7 +120,7 @@ static double count_weights(const struct gguf *file)
 static bool read_field(const struct gguf *file, const struct field *f, struct sampling *s)
 {
     float v;
-    if (!f->key || !get_number(file, f->key, &v)) return false;
+    if (!get_number(file, f->key, &v)) return false;
     if (!f->is_int && v > 100) return false; /* it can't be meant */
     if (f->offset == offsetof(struct sampling, repeat_last) && v < 0) v = f->max;
     set(s, f, v < f->min ? f->min : v > f->max ? f->max : v);
@@ -201,28 +200,6 @@ static void penalize(const struct sampling *s, float *logits, int n_vocab, const
         float *l = &logits[ids[i]];
         *l = *l > 0 ? *l / s->repeat_penalty : *l * s->repeat_penalty;
     }
-}
-
-int sampler_forbidden(const struct sampling *s, const int32_t *recent, int n_recent,
-                      int32_t ids[SAMPLER_PERIOD])
-{
-    int n_ids = 0;
-    if (s->repeat_limit <= 0) return 0;
-    for (int period = 1; period <= SAMPLER_PERIOD; period++) {
-        int n = period; /* tokens at the end that repeat with this period */
-        while (n < n_recent && recent[n_recent - 1 - n + period] == recent[n_recent - 1 - n]) n++;
-        if (n >= 3 * period && n >= s->repeat_limit) ids[n_ids++] = recent[n_recent - period];
-    }
-    return n_ids;
-}
-
-static void limit(const struct sampling *s, float *logits, int n_vocab, const int32_t *recent,
-                  int n_recent)
-{
-    int32_t ids[SAMPLER_PERIOD];
-    int n = sampler_forbidden(s, recent, n_recent, ids);
-    for (int i = 0; i < n; i++)
-        if (ids[i] >= 0 && ids[i] < n_vocab) logits[ids[i]] = -INFINITY;
 }
 
 /* The first of the largest; NaN is never larger. Eight independent maxima: with one, each
@@ -315,7 +292,6 @@ static int cut(const struct sampling *s, double sum, struct sampler_entry *sorte
 int sampler_candidates(const struct sampling *s, float *logits, int n_vocab, const int32_t *recent,
                        int n_recent, struct sampler_entry *scratch)
 {
-    limit(s, logits, n_vocab, recent, n_recent);
     penalize(s, logits, n_vocab, recent, n_recent);
     struct sampler_entry best = largest(logits, n_vocab);
     if (s->temperature <= 0 || !isfinite(best.logit)) {

@@ -18,16 +18,13 @@ struct sampling {
     float repeat_penalty; /* 1 = off (CTRL, arXiv 1909.05858: logits > 0 are divided, others
                              multiplied) */
     int repeat_last;      /* how many of the last ids it looks at; at most SAMPLER_HISTORY */
-    int repeat_limit; /* at most this many tokens (and at least three times) may a sequence of up
-                         to SAMPLER_PERIOD tokens follow itself; 0 = off */
     uint64_t seed;
 };
 
 #define SAMPLER_HISTORY 256
-#define SAMPLER_PERIOD  16
 
 /* temperature 0.8, top_k 40, top_p 0.95, min_p 0.05, repeat_penalty 1, repeat_last 64,
- * repeat_limit 0, seed 0. */
+ * seed 0. */
 struct sampling sampling_default(void);
 
 /* Settings of which none is set: SAMPLING_UNSET everywhere, seed 0. */
@@ -51,12 +48,7 @@ struct sampler_entry {
     int32_t id;
 };
 
-/* The tokens that would continue a repetition beyond s->repeat_limit, one id for each period;
- * returns how many. `recent`: the last n_recent ids. */
-int sampler_forbidden(const struct sampling *s, const int32_t *recent, int n_recent,
-                      int32_t ids[SAMPLER_PERIOD]);
-
-/* Applies the chain to logits (modified by limit and penalty) and returns the number of candidates
+/* Applies the chain to logits (modified by the penalty) and returns the number of candidates
  * in `scratch`, most likely first, with their probabilities in `logit`. `recent`: the last n_recent
  * ids. Greedy gives one candidate. */
 int sampler_candidates(const struct sampling *s, float *logits, int n_vocab, const int32_t *recent,

@@ -115,52 +115,6 @@ TEST(penalty_divides_or_multiplies_once)
     assert_int_equal(five[4].id, 0);
 }
 
-/* ids: a token 99, then the given period, over n tokens; the tokens that are forbidden
- * behind it. */
-static int forbidden(int limit, int period, int n, int32_t ids[SAMPLER_PERIOD])
-{
-    int32_t recent[SAMPLER_HISTORY] = {99};
-    for (int i = 0; i < n; i++) recent[1 + i] = i % period;
-    struct sampling s = {.repeat_limit = limit};
-    return sampler_forbidden(&s, recent, 1 + n, ids);
-}
-
-TEST(limit_breaks_loops_of_three)
-{
-    int32_t ids[SAMPLER_PERIOD];
-    for (int period = 1; period <= SAMPLER_PERIOD + 1; period++) {
-        int least = 3 * period > 6 ? 3 * period : 6;
-        assert_int_equal(forbidden(6, period, least - 1, ids), 0);
-        assert_int_equal(forbidden(0, period, least, ids), 0);
-        assert_int_equal(forbidden(6, period, least, ids) > 0, period <= SAMPLER_PERIOD);
-        if (period <= SAMPLER_PERIOD) assert_int_equal(ids[0], least % period);
-    }
-    assert_int_equal(forbidden(2, 1, 2, ids), 0);
-    assert_int_equal(forbidden(2, 1, 3, ids), 1);
-    assert_int_equal(forbidden(100, 1, 99, ids), 0);
-    assert_true(forbidden(100, 1, 100, ids) > 0); /* by longer periods, too */
-}
-
-/* Two periods may forbid two tokens; ids outside the vocabulary are ignored. */
-TEST(limit_takes_the_next_best)
-{
-    struct sampling s = {.repeat_limit = 3, .repeat_penalty = 1, .top_p = 1};
-    struct sampler_entry out[3];
-    const int32_t three[] = {0, 0, 0};
-    for (int n = 2; n <= 3; n++) {
-        float logits[] = {5, 4, 3};
-        assert_int_equal(sampler_draw(&s, logits, 3, three, n, 0, out), n == 3);
-    }
-    const int32_t both[] = {0, 1, 1, 1, 0, 1, 1, 1, 0, 1, 1, 1}; /* 1 again, or 0 */
-    float logits[] = {5, 4, 3};
-    assert_int_equal(sampler_draw(&s, logits, 3, both, 12, 0, out), 2);
-    logits[0] = logits[1] = 3;
-    s.temperature = 1;
-    const int32_t unknown[] = {-7, -7, -7};
-    assert_int_equal(sampler_candidates(&s, logits, 3, three, 3, out), 2);
-    sampler_candidates(&s, logits, 3, unknown, 3, out);
-}
-
 TEST(greedy_takes_the_first_of_the_largest)
 {
     struct sampling s = sampling_default();

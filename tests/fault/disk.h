@@ -27,6 +27,13 @@ static struct disk {
     int n_failed;
 } disk;
 
+/* Of the places at which a fault is tried, every nth; FAILURES=all in the environment: each. */
+static inline int every(int nth)
+{
+    const char *failures = getenv("FAILURES");
+    return failures && !strcmp(failures, "all") ? 1 : nth;
+}
+
 static bool fails(enum operation operation)
 {
     if (disk.operation != operation || disk.countdown == 0) return false;

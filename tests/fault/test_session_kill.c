@@ -1,8 +1,8 @@
 /* A conversation that is killed (SIGKILL) at any moment: while it reads a prompt, recalls,
  * answers, has run several proposed tokens and verifies them, evicts, saves or compacts. Every time
  * the database is intact, no finished turn is lost, the running answer loses at most the token in
- * flight, and the conversation continues without a replay. Killed once and continued, with passages
- * that return inside answers, it has the text and the units of one that was never killed.
+ * flight, and the conversation continues without a replay. unit/test_session_continue compares what
+ * follows with a conversation that was never killed.
  *
  * A child process runs the conversation; it kills itself at the n-th event of one kind, or its
  * parent kills it at a random moment. Events are the session's callbacks and the statements of its
@@ -19,7 +19,6 @@
 #include "runtime/save/conversations.h"
 #include "runtime/session/session.h"
 #include "store/db.h"
-#include "tests/unit/same_units.h"
 
 enum phase { IDLE, READING, RECALLING, ANSWERING, VERIFYING, EVICTING, SAVING, COMPACTING, PHASES };
 
@@ -274,143 +273,6 @@ TEST(killed_in_the_middle)
     for (int i = READING; i < PHASES; i++) assert_true(n_in[i] > 0);
     found_release(&f);
     engine_close(engine);
-}
-
-/* ---- as if it had never been killed ---------------------------------------------------------- */
-
-static const char *const said[] = {
-    "My locker code is 48213.", "Tell me about cats.",           "My sister's dog is called Rex.",
-    "What is my locker code?",  "Tell me a story about a king.", "What is my sister's dog?",
-};
-enum { N_SAID = sizeof said / sizeof *said };
-
-static struct engine *once; /* opened before the children are forked */
-
-/* A cache so small that what was told is evicted, and an archive that is soon full. */
-static struct options small(void)
-{
-    struct options o = options();
-    o.session.plan.budget = 24;
-    o.session.plan.chunk = 32;
-    o.session.plan.policy = policy_choice("keydiff+global");
-    o.session.plan.policy.reserve = 24; /* some answers are longer, and evict inside */
-    o.session.ignore_end = false;       /* a limit would count from a kill on */
-    o.session.max_tokens = 0;
-    o.session.recall.archive_bytes = (int64_t)64 * 672;
-    return o;
-}
-
-static struct session *resume(const char *file, struct conversations **l)
-{
-    struct options o = small();
-    struct session *s;
-    int rc = conversations_open(l, file, NULL, &err);
-    if (!rc) rc = session_open(&s, once, *l, &o.session, NULL, &err);
-    return rc ? NULL : s;
-}
-
-static int count_message(void *ctx, const struct store_message *m)
-{
-    *(size_t *)ctx += m->role == CHAT_USER;
-    return 0;
-}
-
-/* Goes on with the answer that was killed, then until all is said. */
-static int finish(struct session *s, struct conversations *l, const struct session_sink *k)
-{
-    size_t n = 0;
-    enum session_end end;
-    int rc = conversations_messages(l, "life", count_message, &n, &err);
-    if (!rc && session_can_continue(s)) rc = session_continue(s, k, &end, &err);
-    for (; !rc && n < N_SAID; n++) rc = session_say(s, said[n], strlen(said[n]), k, &end, &err);
-    return rc;
-}
-
-static void live_to_the_end(void)
-{
-    const struct session_sink k = {
-        .progress = on_progress, .text = on_text, .evicted = on_evicted, .recalled = on_recalled};
-    struct conversations *l;
-    struct session *s = talking = resume(path, &l);
-    if (!s) _exit(2);
-    sqlite3 *db = conversations_store(l)->db;
-    sqlite3_trace_v2(db, SQLITE_TRACE_STMT | SQLITE_TRACE_PROFILE, on_statement, NULL);
-    sqlite3_progress_handler(db, 50, on_step, NULL);
-    if (finish(s, l, &k)) _exit(3);
-    session_close(s);
-    conversations_close(l);
-    shared->n_done = N_SAID;
-    _exit(0);
-}
-
-static int add_text(void *ctx, const struct store_message *m)
-{
-    str_append(ctx, m->text, m->n_text);
-    return 0;
-}
-
-/* Says all, and one message more: a kill behind the last answer leaves its eviction to the next
- * turn. */
-static struct session *say_all(const char *file, struct conversations **l, struct str *text)
-{
-    const struct session_sink k = {.ctx = NULL};
-    enum session_end end;
-    struct session *s = resume(file, l);
-    assert_non_null(s);
-    ok(finish(s, *l, &k));
-    ok(session_say(s, said[0], strlen(said[0]), &k, &end, &err));
-    ok(conversations_messages(*l, "life", add_text, text, &err));
-    return s;
-}
-
-static void remove_file(const char *file)
-{
-    char command[400];
-    snprintf(command, sizeof command, "rm -f '%s' '%s-wal' '%s-shm'", file, file, file);
-    assert_int_equal(system(command), 0);
-}
-
-/* Kills a conversation at the n-th event of a phase; then it goes on. */
-static void assert_same_after_kill(enum phase phase, int n, const struct session *whole,
-                                   const struct str *expected)
-{
-    struct conversations *l;
-    struct str text = {0};
-    *shared = (struct shared){.target = phase, .countdown = n};
-    pid_t child = fork();
-    if (child == 0) live_to_the_end();
-    waitpid(child, NULL, 0);
-    assert_true(shared->n_done < N_SAID); /* it was killed */
-    struct session *s = say_all(path, &l, &text);
-    assert_string_equal(str_get(&text), str_get(expected));
-    same_units(session_cache(s), session_cache(whole));
-    session_close(s);
-    conversations_close(l);
-    str_release(&text);
-    remove_file(path);
-}
-
-TEST(goes_on_as_if_never_killed)
-{
-    static const struct {
-        enum phase phase;
-        int step, most; /* events */
-    } kills[] = {{RECALLING, 1, 2}, {EVICTING, 1, 5}, {ANSWERING, 37, 74}, {SAVING, 61, 122}};
-    struct options o = small();
-    struct conversations *l;
-    struct str text = {0};
-    const char *whole = path_in(folder_new(), "whole.db");
-    remove_file(path);
-    ok(engine_open(&once, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
-    struct session *s = say_all(whole, &l, &text);
-    assert_true(session_cache(s)->n_returns > 3);
-    for (size_t i = 0; i < sizeof kills / sizeof *kills; i++)
-        for (int n = kills[i].step; n <= kills[i].most; n += kills[i].step)
-            assert_same_after_kill(kills[i].phase, n, s, &text);
-    session_close(s);
-    conversations_close(l);
-    str_release(&text);
-    engine_close(once);
 }
 
 static int setup(void **state)

@@ -197,6 +197,30 @@ static inline int64_t resume_equals_never_stopped(struct options o, int n, same_
     return once.n_evicted;
 }
 
+/* Answers that are generated again without randomness are the same, and later turns are as if there
+ * had been one answer. Returns how many units were evicted. */
+static inline int64_t regenerates_the_same(struct options o, same_sessions *same)
+{
+    NEW_LIBRARY(l);
+    AUTO_LOG once = {0}, again = {0};
+    AUTO_SESSION *x = open_session(NULL, o, false), *y = open_session(l, o, false);
+    struct session_sink k = sink_of(&again);
+    enum session_end end;
+    for (int turn = 0; turn < N_SAID; turn++) {
+        str_clear(&once.text);
+        say(x, said[turn], &once);
+        say(y, said[turn], &again);
+        str_clear(&again.text);
+        ok(session_regenerate(y, &k, &end, &err));
+        str_puts(&again.text, "\n");
+        assert_string_equal(str_get(&again.text), str_get(&once.text));
+        if (turn == N_SAID / 2) reopen(&y, l, o);
+        assert_int_equal(reread(y), 0);
+        same(x, y);
+    }
+    return once.n_evicted;
+}
+
 /* Rewound to turn k, and branched there, it goes on as one that never had the later turns. */
 static inline void rewinds_and_branches(struct options o, int k, same_sessions *same)
 {
@@ -207,6 +231,7 @@ static inline void rewinds_and_branches(struct options o, int k, same_sessions *
     for (int i = 0; i < N_SAID; i++) say(y, said[i], &log);
     for (int i = 0; i < k; i++) say(x, said[i], &log);
     ok(session_branch(y, k, "fork", name, &err));
+    refused(session_branch(y, k, "fork", name, &err), ERR_USAGE, "fork");
     assert_int_equal(session_rewind_cost(y, k), 0);
     ok(session_rewind(y, k, NULL, &err));
     o.session.conversation = "fork";

@@ -209,35 +209,10 @@ TEST(test_rewind_random_sampled)
     rewind_is_exact(options_of("random", "q8", 0.9f));
 }
 
-/* Regenerating an answer without randomness gives the same one; later turns are as if there had
- * been one answer. */
 TEST(test_regenerate_gives_the_same)
 {
-    static const char *const names[] = {"locret", "keydiff+global"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        struct options o = options_of(names[i], "q8", 0);
-        NEW_LIBRARY(l);
-        AUTO_LOG once = {0}, again = {0};
-        AUTO_SESSION *x = open_session(NULL, o, false), *y = open_session(l, o, false);
-        struct session_sink k = sink_of(&again);
-        enum session_end end;
-        for (int turn = 0; turn < N_SAID; turn++) {
-            str_clear(&once.text);
-            str_clear(&again.text);
-            say(x, said[turn], &once);
-            say(y, said[turn], &again);
-            str_clear(&again.text);
-            ok(session_regenerate(y, &k, &end, &err));
-            str_puts(&again.text, "\n");
-            assert_string_equal(str_get(&again.text), str_get(&once.text));
-            assert_int_equal(reread(y), 0);
-            if (turn == N_SAID / 2) {
-                reopen(&y, l, o);
-                assert_int_equal(reread(y), 0);
-            }
-        }
-        assert_true(once.n_evicted > 0);
-    }
+    assert_true(regenerates_the_same(options_of("locret", "q8", 0), same_cache) > 0);
+    assert_true(regenerates_the_same(options_of("keydiff+global", "q8", 0), same_cache) > 0);
 }
 
 /* Units evicted long ago and removed from the log must be recomputed: the cost is reported, and it
@@ -300,48 +275,7 @@ TEST(test_regenerate)
 
 TEST(test_branch)
 {
-    struct options o = options_of("locret", "q4", 0);
-    NEW_LIBRARY(l);
-    char name[128];
-    AUTO_LOG log = {0};
-    struct session *x = open_session(NULL, o, false), *s = open_session(l, o, false), *b;
-    for (int i = 0; i < 3; i++) say(x, said[i], &log);
-    for (int i = 0; i < N_SAID; i++) say(s, said[i], &log);
-    ok(session_branch(s, 3, "twig", name, &err));
-    assert_string_equal(name, "twig");
-    assert_int_equal(session_branch(s, 3, "twig", name, &err), ERR_USAGE);
-    say(s, said[0], &log); /* the trunk continues unchanged */
-    o.session.conversation = "twig";
-    ok(session_open(&b, engine, l, &o.session, NULL, &err));
-    assert_int_equal(reread(b), 0);
-    assert_int_equal(turns(b), 3);
-    same_cache(x, b);
-    say(x, "Tell me about dogs.", &log);
-    say(b, "Tell me about dogs.", &log);
-    same_cache(x, b);
-    assert_int_equal(turns(s), N_SAID + 1);
-    session_close(x);
-    session_close(s);
-    session_close(b);
-    ok(conversations_check(l, &err));
-}
-
-/* Open in another process: reported. */
-TEST(test_one_writer)
-{
-    struct options o = options_of("locret", "q4", 0);
-    const char *dir = folder_new();
-    AUTO_LIBRARY *a = open_library(dir), *b = open_library(dir);
-    AUTO_LOG log = {0};
-    struct session *s = open_session(a, o, false), *other;
-    o.session.continue_latest = true;
-    say(s, said[0], &log);
-    refused(session_open(&other, engine, b, &o.session, NULL, &err), ERR_FAIL,
-            "is open in another retain");
-    session_close(s);
-    ok(session_open(&other, engine, b, &o.session, NULL, &err));
-    assert_int_equal(turns(other), 1);
-    session_close(other);
+    rewinds_and_branches(options_of("locret", "q4", 0), 3, same_cache);
 }
 
 /* Switching between conversations takes no more memory than one of them, and replays nothing. */

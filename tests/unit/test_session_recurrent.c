@@ -69,23 +69,7 @@ TEST(test_resume)
 
 TEST(test_regenerate)
 {
-    struct options o = options_for("keydiff+global");
-    NEW_LIBRARY(l);
-    AUTO_LOG once = {0}, again = {0};
-    AUTO_SESSION *x = open_session(NULL, o, false), *y = open_session(l, o, false);
-    struct session_sink k = sink_of(&again);
-    enum session_end end;
-    for (int turn = 0; turn < N_SAID; turn++) {
-        str_clear(&once.text);
-        say(x, said[turn], &once);
-        say(y, said[turn], &again);
-        str_clear(&again.text);
-        ok(session_regenerate(y, &k, &end, &err));
-        str_puts(&again.text, "\n");
-        assert_string_equal(str_get(&again.text), str_get(&once.text));
-        assert_int_equal(reread(y), 0);
-        same(x, y);
-    }
+    regenerates_the_same(options_for("keydiff+global"), same);
 }
 
 TEST(test_rewind_and_branch)

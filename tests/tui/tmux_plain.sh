@@ -43,7 +43,7 @@ if [ $fake = 1 ]; then
     printf '/tint\n' | $program chat --plain -c rust-notes 2>"$work/tint"
     check 'tint: every line with its share' grep -q '^[ 0-9]*%  you  What did we decide' "$work/tint"
     $program list >"$work/list"
-    check 'list: a row' grep -q '^rust-notes  *[a-z0-9]*  *2  *412 ' "$work/list"
+    check 'list: a row' grep -q '^rust-notes  *[a-z0-9]*  *2  *413 ' "$work/list"
     printf '/turns\n' | $program chat --plain -c rust-notes 2>"$work/turns"
     check 'turns: every turn with its share' grep -q '^turn 1: [0-9]* % kept: What did we decide' "$work/turns"
     check 'turns: a long message is cut' grep -q ', and why did we…$' "$work/turns"

@@ -38,7 +38,7 @@ $(B)/tests/tui/test_%: $(B)/tests/tui/test_%.o $(B)/tests/tui/scripted.o $(B)/li
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
 
-$(addprefix %/test_,families forward layers mtp sessions speculate): private override LDFLAGS += -Wl,--wrap=centre_open
+$(addprefix %/test_,families forward layers mtp sessions speculate trainer): private override LDFLAGS += -Wl,--wrap=centre_open
 
 # Their answers are scripted.
 WRAPPED := sampler_draw session_say session_replace session_regenerate session_continue session_open engine_open model_list_read model_find

@@ -71,8 +71,10 @@ static inline struct options demo_options(const char *device, const char *policy
 /* The demo model has centres here, too. */
 static inline int open_engine(struct side *s, const struct options *o, struct err *e)
 {
+    struct engine_opts opts = o->engine;
+    opts.weight_cache_dir = centres_folder; /* centres that are known are not measured again */
     *s = (struct side){0};
-    int rc = engine_open(&s->engine, &o->engine, &o->session.plan, 1, NULL, NULL, e);
+    int rc = engine_open(&s->engine, &opts, &o->session.plan, 1, NULL, NULL, e);
     if (rc) return rc;
     centre_close(s->engine);
     return centre_open(s->engine, centres_folder, true, NULL, NULL, e);

@@ -310,7 +310,11 @@ static void merge_row(float *restrict out, const float *m, const float *l,
     }
     if (max == -INFINITY) return;
     if (sink != -INFINITY) sum += expf(sink - max);
-    for (int i = 0; i < head_dim; i++) out[i] /= sum;
+    int i = 0;
+    for (; i + 4 <= head_dim; i += 4)
+#pragma GCC unroll 4
+        for (int j = i; j < i + 4; j++) out[j] /= sum;
+    for (; i < head_dim; i++) out[i] /= sum;
 }
 
 static uint32_t word_of(float x)

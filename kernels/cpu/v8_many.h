@@ -187,10 +187,11 @@ V8_TYPES(V8_MANY_LOOPS)
 #define V8_TILE_MANY(type) \
     case type: tile_many_##type(many, t / PANEL_TOK, n_group, sums); break;
 
-/* n_row rows of y, continued unless `first`, for the packed tokens. */
+/* n_row rows of y, continued unless `first`, for the packed tokens. Fetches the sums of the next
+ * tile and the n_group groups at `next`: both are far from those before them. */
 V16_INLINE void panel_row_many(enum kn_type type, struct many *many, const uint8_t *panel,
-                               int n_group, int n_tok, float *y, size_t stride, int n_row,
-                               bool first)
+                               const uint8_t *next, int n_group, int n_tok, float *y, size_t stride,
+                               int n_row, bool first)
 {
     _Alignas(32) float sums[PANEL_TOK][KN_PANEL];
 
@@ -198,10 +199,14 @@ V16_INLINE void panel_row_many(enum kn_type type, struct many *many, const uint8
         V8_TYPES(V8_UNPACK_MANY)
     default: break;
     }
+    for (size_t i = 0; i < panels_bytes(type, (size_t)n_group); i += 64)
+        __builtin_prefetch(next + i, 0, 2);
     for (int t = 0; t < n_tok; t += PANEL_TOK, y += PANEL_TOK * stride) {
         const int n = n_tok - t < PANEL_TOK ? n_tok - t : PANEL_TOK;
 
         load_sums(sums, PANEL_TOK, y, stride, first ? 0 : n, n_row);
+        for (int i = PANEL_TOK; i < 2 * PANEL_TOK && t + i < n_tok; i++)
+            __builtin_prefetch(y + (size_t)i * stride, 1);
         switch (type) {
             V8_TYPES(V8_TILE_MANY)
         default: break;
@@ -225,9 +230,12 @@ V16_INLINE void matmul_many(enum kn_type type, const struct kn_matmul *job, floa
             float *to = y + (size_t)t * job->y_stride;
 
             pack_many(type, &many, job->x, t, n_tok, g, n);
-            for (int r = job->row0; r < job->row1; r += KN_PANEL, to += KN_PANEL)
-                panel_row_many(type, &many, panel_at(job->w, r, g), n, n_tok, to, job->y_stride,
-                               job->row1 - r < KN_PANEL ? job->row1 - r : KN_PANEL, g == 0);
+            for (int r = job->row0; r < job->row1; r += KN_PANEL, to += KN_PANEL) {
+                const int left = job->row1 - r, next = left > KN_PANEL ? r + KN_PANEL : r;
+
+                panel_row_many(type, &many, panel_at(job->w, r, g), panel_at(job->w, next, g), n,
+                               n_tok, to, job->y_stride, left < KN_PANEL ? left : KN_PANEL, g == 0);
+            }
         }
     }
     if (end < job->n_tok) {

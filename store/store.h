@@ -145,6 +145,9 @@ int store_purge(struct store *s, int64_t keep_ms, int64_t *n, struct err *e);
 int store_conversation_copy(struct store *from, int64_t id, int64_t n_messages, int64_t seq,
                             struct store *to, const char *name, struct store_conversation *out,
                             struct err *e);
+/* Inside store_begin: replaces the messages and the cache of a conversation by those of another one
+ * of the same store, which keeps them, too. */
+int store_conversation_take(struct store *s, int64_t from, int64_t id, struct err *e);
 /* Sets the times of an imported conversation. */
 int store_conversation_times(struct store *s, int64_t id, int64_t created_ms, int64_t updated_ms,
                              struct err *e);

@@ -762,3 +762,13 @@ int store_conversation_copy(struct store *from, int64_t id, int64_t n_messages, 
     store_end_reading(from);
     return db_leave(to, rc < 0 ? rc : 0, doing, e);
 }
+
+int store_conversation_take(struct store *s, int64_t from, int64_t id, struct err *e)
+{
+    struct store_conversation own;
+    struct copy c = {s, s, INT64_MAX, INT64_MAX, &own, e};
+    int rc = store_rewind(s, id, 0, -1, e);
+    if (!rc) rc = db_conversation_by_id(s, id, &own, "looking for the conversation", e);
+    if (rc > 0) rc = share_messages(&c, from, own.title);
+    return rc ? rc : share_cache(&c, from);
+}

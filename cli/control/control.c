@@ -587,10 +587,9 @@ static int change(struct run *r, const char *name, const char *model)
 static void ask_model(struct run *r, const char *path, const struct session_stats *st)
 {
     const struct control *c = r->c;
-    const bool again =
-        !c->options.session.private_mode &&
-        !resume_is_model(c->parts.library, *path ? path : NULL, c->parts.engine->model_digest);
-    const int64_t cost = again ? st->n_tokens : 0;
+    int64_t cost = c->options.session.private_mode
+                       ? 0
+                       : resume_cost(c->parts.library, c->name, *path ? path : NULL, st->n_tokens);
     emit(r->ev, (struct event){.kind = EVENT_QUESTION, .cost = {cost, st->n_turns, cost > 0}});
 }
 

@@ -148,13 +148,14 @@ static bool is_same_model(const struct options *o, struct conversations *l,
     return same;
 }
 
-bool resume_is_model(struct conversations *l, const char *file, const char *digest)
+int64_t resume_cost(struct conversations *l, const char *name, const char *model, int64_t n_tokens)
 {
-    struct str known = {0};
-    known_digest(file, l, &known);
-    const bool same = !strcmp(str_get(&known), digest);
-    str_release(&known);
-    return same;
+    struct str digest = {0};
+    int64_t cost;
+    known_digest(model, l, &digest);
+    if (conversations_read_cost(l, name, str_get(&digest), &cost, NULL)) cost = n_tokens;
+    str_release(&digest);
+    return cost;
 }
 
 /* ---- layers ---------------------------------------------------------------------------------- */
@@ -177,14 +178,15 @@ static void add_conversation(struct options *o, const struct conversations_origi
         if (options_from(o, own[i]) == OPTIONS_CONVERSATION) options_unset(o, own[i]);
 }
 
-static void tell_change(const struct options *o, const struct conversations_origin *from,
-                        struct str *out)
+static void tell_change(const struct options *o, struct conversations *l,
+                        const struct conversations_origin *from, struct str *out)
 {
-    char all[NUM_MAX], name[96] = DEMO_MODEL_SHORT;
+    char all[NUM_MAX], cost[NUM_MAX], name[96] = DEMO_MODEL_SHORT;
     if (o->engine.model) model_stem(o->engine.model, name, sizeof name);
-    str_printf(out, "%s was made with %s; %s reads its %s tokens again", from->is.name,
+    int64_t n = resume_cost(l, from->is.name, o->engine.model, from->is.n_tokens);
+    str_printf(out, "%s was made with %s; %s reads %s of its %s tokens again", from->is.name,
                *from->state.model_name ? from->state.model_name : "another model", name,
-               num_exact(from->is.n_tokens, all));
+               num_exact(n, cost), num_exact(from->is.n_tokens, all));
 }
 
 int resume_options(struct options *o, struct conversations *l, const char *name, bool own_model,
@@ -197,7 +199,7 @@ int resume_options(struct options *o, struct conversations *l, const char *name,
     int rc = found < 0 ? found : 0;
     if (found > 0 && own_model) rc = take_model(o, l, &from, r, e);
     if (found > 0 && !own_model && *from.state.model) same = is_same_model(o, l, &from);
-    if (!same) tell_change(o, &from, &r->change);
+    if (!same) tell_change(o, l, &from, &r->change);
     if (found > 0 && !rc) add_conversation(o, &from, same, r);
     if (options_from(o, "policy") == OPTIONS_RAN &&
         !strcmp(from.state.policy, policy_default(false, false)))

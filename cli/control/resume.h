@@ -38,8 +38,8 @@ int resume_options(struct options *o, struct conversations *l, const char *name,
  * If the command line has another model than it, asks before that model reads the text again. */
 int resume_begin(struct options *o, struct resume *r, struct err *e);
 
-/* Whether a file (NULL = the demo) is known to be the model with this digest. */
-bool resume_is_model(struct conversations *l, const char *file, const char *digest);
+/* Tokens of a conversation that a model (NULL = the demo) would read; n_tokens: all of them. */
+int64_t resume_cost(struct conversations *l, const char *name, const char *model, int64_t n_tokens);
 
 /* On the screen the demo model gets a budget that is full after a few turns, so that one sees the
  * program's purpose: text that is evicted, and text that comes back. */

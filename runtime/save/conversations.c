@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "runtime/model/identity.h"
 #include "runtime/model/weight_cache.h"
+#include "runtime/save/readings.h"
 #include "runtime/save/transfer.h"
 
 struct conversations {
@@ -140,6 +141,15 @@ int conversations_has(struct conversations *l, const char *name, struct err *e)
 {
     struct store_conversation c;
     return l && l->store ? store_conversation_find(l->store, name, &c, e) : 0;
+}
+
+int conversations_read_cost(struct conversations *l, const char *name, const char *digest,
+                            int64_t *out, struct err *e)
+{
+    struct store_conversation c;
+    *out = 0;
+    int found = l->store ? store_conversation_find(l->store, name, &c, e) : 0;
+    return found > 0 ? readings_cost(l->store, c.id, digest, out, e) : found;
 }
 
 /* ---- by name --------------------------------------------------------------------------------- */

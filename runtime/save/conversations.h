@@ -64,6 +64,9 @@ int conversations_origin(struct conversations *l, const char *name,
 
 /* 1 = there is one of this name; 0 = none; ERR_*. l may be NULL. */
 int conversations_has(struct conversations *l, const char *name, struct err *e);
+/* Tokens of it that a model, by its digest, would have to read (readings.h). */
+int conversations_read_cost(struct conversations *l, const char *name, const char *digest,
+                            int64_t *out, struct err *e);
 
 /* ---- one conversation ------------------------------------------------------------------------ */
 

@@ -182,6 +182,17 @@ static void add_turns(cJSON *o, const char *key, const struct save_turns *t)
     if (t->n) cJSON_AddItemToObject(o, key, cJSON_CreateIntArray(t->turn, t->n));
 }
 
+static void add_readings(cJSON *o, const struct save_state *now)
+{
+    cJSON *list = now->n_readings ? cJSON_AddArrayToObject(o, "readings") : NULL;
+    for (int i = 0; i < now->n_readings; i++) {
+        cJSON *r = cJSON_CreateObject();
+        cJSON_AddStringToObject(r, "model", now->readings[i].model);
+        cJSON_AddNumberToObject(r, "conversation", (double)now->readings[i].conversation);
+        cJSON_AddItemToArray(list, r);
+    }
+}
+
 /* n_messages: with encryption nobody else can write a state, so that messages removed from the end
  * are noticed. */
 static char *state_text(const struct save_state *now, int64_t n_messages)
@@ -206,6 +217,7 @@ static char *state_text(const struct save_state *now, int64_t n_messages)
     if (now->kept) cJSON_AddStringToObject(o, "settings", now->kept);
     add_turns(o, "pinned", &now->pinned);
     add_turns(o, "forgotten", &now->forgotten);
+    add_readings(o, now);
     char *text = cJSON_PrintUnformatted(o);
     cJSON_Delete(o);
     return text;
@@ -259,6 +271,18 @@ static void get_turns(const cJSON *o, const char *key, struct save_turns *t)
     }
 }
 
+static void get_readings(const cJSON *o, struct save_state *out)
+{
+    const cJSON *v;
+    cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(o, "readings"))
+    {
+        if (out->n_readings == SAVE_READINGS_MAX) break;
+        struct save_reading *r = &out->readings[out->n_readings++];
+        get_text(v, "model", r->model, sizeof r->model);
+        r->conversation = get_int(v, "conversation");
+    }
+}
+
 static char *copy_text(const cJSON *o, const char *key)
 {
     const char *v = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, key));
@@ -297,6 +321,7 @@ int save_state_of(struct store *store, int64_t conversation, struct save_state *
     out->kept = copy_text(o, "settings");
     get_turns(o, "pinned", &out->pinned);
     get_turns(o, "forgotten", &out->forgotten);
+    get_readings(o, out);
     cJSON_Delete(o);
     *found = true;
     return 0;
@@ -613,6 +638,7 @@ int save_branch(struct save *s, const char *name, const struct save_point *point
     if (rc) return rc;
     state.n_run = point ? point->n_run : 0;
     state.n_units = -1;
+    state.n_readings = 0; /* they belong to this one */
     rc = store_begin(s->store, e);
     if (!rc)
         rc = store_conversation_copy(s->store, s->conversation, n_messages, point ? point->seq : -1,

@@ -47,6 +47,14 @@ struct save_turns {
 };
 bool save_turns_hold(const struct save_turns *t, int64_t turn);
 
+/* What another model has read of the conversation: a hidden copy of it with that model's ids and
+ * cache, taken back when the model is chosen again (readings.h). */
+#define SAVE_READINGS_MAX 4
+struct save_reading {
+    char model[65];
+    int64_t conversation;
+};
+
 /* The identity that a saved cache is valid for, and the settings of the conversation. All strings
  * NUL-terminated. */
 struct save_state {
@@ -68,6 +76,8 @@ struct save_state {
     char *system;    /* instructions for the model, or NULL */
     char *kept;      /* the settings that were given for it, opaque; or NULL */
     struct save_turns pinned, forgotten; /* session_pin, session_forget */
+    struct save_reading readings[SAVE_READINGS_MAX];
+    int n_readings;
 };
 
 /* Takes the conversation's lock. The store must outlive it. Checkpoints are kept as long as the

@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "runtime/forward/engine.h"
+#include "runtime/save/readings.h"
 #include "runtime/session/session_parts.h"
 #include "runtime/token/token_text.h"
 
@@ -119,51 +120,6 @@ static bool spells_after(const struct session *s, const struct store_message *m,
 
 /* ---- collecting ------------------------------------------------------------------------------ */
 
-/* Copies of stored messages, which a walk through the store shows one by one. */
-struct messages {
-    struct message {
-        struct store_message m; /* whose pointers are the next ones */
-        char *text, *thought, *settings;
-        int32_t *tokens;
-    } * all;
-    size_t n;
-};
-
-static char *copy_bytes(const void *p, size_t n)
-{
-    char *out = memory_grow(NULL, n + 1, 1);
-    if (n) memcpy(out, p, n);
-    out[n] = 0;
-    return out;
-}
-
-static int messages_add(struct messages *l, const struct store_message *m)
-{
-    l->all = memory_grow(l->all, l->n + 1, sizeof *l->all);
-    struct message *k = &l->all[l->n++];
-    *k = (struct message){.m = *m, .text = copy_bytes(m->text, m->n_text)};
-    if (m->thought.text) k->thought = copy_bytes(m->thought.text, m->thought.n);
-    if (m->settings) k->settings = copy_bytes(m->settings, strlen(m->settings));
-    k->tokens = (int32_t *)(void *)copy_bytes(m->tokens, m->n_tokens * sizeof *m->tokens);
-    k->m.text = k->text;
-    k->m.thought.text = k->thought;
-    k->m.settings = k->settings;
-    k->m.tokens = k->tokens;
-    return 0;
-}
-
-static void messages_release(struct messages *l)
-{
-    for (size_t i = 0; i < l->n; i++) {
-        free(l->all[i].text);
-        free(l->all[i].thought);
-        free(l->all[i].settings);
-        free(l->all[i].tokens);
-    }
-    free(l->all);
-    *l = (struct messages){0};
-}
-
 /* The first message that is not spelled by its ids, and all after it. */
 struct respell {
     struct session *s;
@@ -234,7 +190,7 @@ int session_respell(struct session *s, struct store *store, bool all, size_t *n,
         rc = store_begin(store, e);
         if (!rc) rc = store_rewind(store, s->id, r.n_kept, keeps_cache(&r) ? INT64_MAX - 1 : -1, e);
         if (!rc) rc = add_again(&r, store, e);
-        if (!rc && all) rc = session_system_save(s, e);
+        if (!rc && all) rc = session_system_save(s, store, e);
         if (!rc) rc = store_commit(store, e);
         store_rollback(store);
     }

@@ -10,6 +10,7 @@
 #include "base/system.h"
 #include "runtime/forward/engine.h"
 #include "runtime/save/conversations.h"
+#include "runtime/save/readings.h"
 
 struct session_opts session_opts_default(void)
 {
@@ -272,7 +273,8 @@ static int resume(struct session *s, struct store *store, const struct session_s
                   struct err *e)
 {
     struct save_loaded loaded = {0};
-    int rc = respell(s, store, e);
+    int rc = s->other_model ? readings_switch(s->save, s->engine->model_digest, &s->state, e) : 0;
+    if (!rc) rc = respell(s, store, e);
     if (!rc) rc = load(s, k, &loaded, e);
     if (!rc && !loaded.usable) rc = store_cache_drop(save_store(s->save), s->id, e);
     if (!rc)

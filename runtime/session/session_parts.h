@@ -220,9 +220,9 @@ int session_encode_saved(const struct session *s, const struct store_message *m,
  * before they are loaded. */
 int session_respell(struct session *s, struct store *store, bool all, size_t *n, struct err *e);
 
-/* opts.system becomes the system text; and is saved. */
+/* opts.system becomes the system text; and is saved, without what other models have read. */
 void session_system_take(struct session *s);
-int session_system_save(struct session *s, struct err *e);
+int session_system_save(struct session *s, struct store *store, struct err *e);
 /* Makes a stored message pending. */
 void session_push_message(struct session *s, const struct store_message *m,
                           const struct session_sink *k);

@@ -1,9 +1,11 @@
 /* The system text of a conversation, and another one in its place. It is part of the ids of the
- * first message, so all text is encoded and read again. */
+ * first message, so all text is encoded and read again; what other models have read of it has the
+ * old text, and is forgotten. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
+#include "runtime/save/readings.h"
 #include "runtime/session/session_parts.h"
 #include "store/store.h"
 
@@ -53,10 +55,11 @@ void session_system_take(struct session *s)
     s->state.system = s->opts.system ? memory_copy(s->opts.system) : NULL;
 }
 
-int session_system_save(struct session *s, struct err *e)
+int session_system_save(struct session *s, struct store *store, struct err *e)
 {
+    int rc = readings_forget(store, &s->state, e);
     struct save_state state = s->state;
     state.n_run = 0;
     state.n_units = -1;
-    return save_put_state(s->save, s->id, &state, e);
+    return rc ? rc : save_put_state(s->save, s->id, &state, e);
 }

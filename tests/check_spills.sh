@@ -22,7 +22,7 @@ function finish(    i, j) {
             }
     n_store = n_jump = 0
 }
-/^[0-9a-f]+ <.*>:$/ { finish(); name = $2; n_loop += name ~ /^<(tile|stream)/; next }
+/^[0-9a-f]+ <.*>:$/ { finish(); name = $2; n_loop += name ~ /^<(tile|stream)/; n_many += name ~ /^<tile_many/; next }
 name ~ /^<(tile|stream)/ {
     at = hex(substr($1, 1, length($1) - 1))
     if ($2 ~ /^vmov/ && $3 ~ /^%[xyz]mm[0-9]+,-?(0x)?[0-9a-f]*\(%r[sb]p/) {
@@ -33,7 +33,7 @@ name ~ /^<(tile|stream)/ {
 }
 END {
     finish()
-    if (n_loop < 64) { print object ": " n_loop + 0 " loops were found, not 4 for each of 16 types and some for many tokens"; bad = 1 }
+    if (n_loop < 64 || !n_many) { print object ": " n_loop + 0 " loops were found, not 4 for each of 16 types and some for many tokens"; bad = 1 }
     exit bad
 }' || exit 1
 done

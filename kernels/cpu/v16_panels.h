@@ -8,7 +8,7 @@
  *   PANEL_STREAMS     panel rows read at once for a single token
  *   panel_tile        a tile: PANEL_ROWS panel rows or one, the first T tokens, a run of groups
  *   panel_stream      P panel rows, one token, all groups
- *   PANEL_MANY        if it has its own way for more than PANEL_FEW tokens, panel_many
+ *   PANEL_FEW         if more tokens than these have their own way: panel_many
  *
  * Several tokens: the groups of a chunk are packed next to each other on the stack (at most 20 KB),
  * because rows of x, often a power of two apart, would compete for the same cache sets. A block of
@@ -26,7 +26,6 @@ enum {
     PANEL_BLOCK = 16,
     PANEL_AHEAD = 4096,           /* approximate bytes that a stream is prefetched ahead */
     PANEL_LONG = 4096 / KN_GROUP, /* groups */
-    PANEL_FEW = 8,                /* tokens */
 };
 
 /* One group of the packed tokens: x ~ d q, and for the group or each of its halves what its minima
@@ -151,7 +150,7 @@ V16_INLINE void group_of_token(enum kn_type type, struct act_one *out, const int
 V16_INLINE void panel_tile(enum kn_type type, int R, int T, const struct panel_job *job);
 V16_INLINE void panel_stream(enum kn_type type, int P, const uint8_t *panels, size_t step,
                              int n_group, const struct kn_act *x, float *y, int n_row);
-#ifdef PANEL_MANY
+#ifdef PANEL_FEW
 V16_INLINE void panel_many(enum kn_type type, const struct kn_matmul *job, float *y);
 #endif
 
@@ -286,7 +285,7 @@ V16_INLINE void panel_streams(enum kn_type type, const struct kn_matmul *job, fl
 V16_INLINE void matmul_panels(enum kn_type type, const struct kn_matmul *job, float *y)
 {
     if (job->n_tok == 1) panel_streams(type, job, y);
-#ifdef PANEL_MANY
+#ifdef PANEL_FEW
     else if (job->n_tok > PANEL_FEW)
         panel_many(type, job, y);
 #endif

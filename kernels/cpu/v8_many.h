@@ -1,8 +1,8 @@
-/* Products of many tokens for 256-bit registers, included by v8_panels.h. A tile of four tokens
- * spends a third of its instructions on unpacking weights and their scales. So for each block of
- * 128 tokens a panel row is unpacked once, into the first-level cache, and the tiles of all its
- * tokens read it from there; the packed tokens of the block stay in the second-level cache. The
- * integer sums are those of v8_panels.h, and the float sums are in the same order.
+/* Products of many tokens for 256-bit registers, included by v8_panels.h, whose tiles unpack
+ * weights and scales for four tokens alone. Here a panel row is unpacked once for a block of 128
+ * tokens, into the first-level cache, and the tiles of all its tokens read it from there; the
+ * packed tokens of the block stay in the second-level cache. The integer sums are those of
+ * v8_panels.h, and the float sums are in the same order, so the bits are the same.
  *
  * Signed weights are unpacked to words, and so are their tokens: vpmaddwd adds their products
  * without moving signs. A dword has the even or the odd columns of four. */

@@ -23,7 +23,7 @@ enum {
     PANEL_STREAMS = 4,
 };
 
-#define PANEL_MANY
+#define PANEL_FEW 8
 #include "kernels/cpu/v16_panels.h"
 #include "kernels/cpu/v16_score.h"
 #include "kernels/cpu/v16_recur.h"

@@ -545,7 +545,7 @@ struct cuda_merge {
     struct cuda_act act; /* of n_head * n_group * head_dim columns */
     float *out;          /* [n_tok][n_head * n_group * head_dim] or NULL */
     const int32_t *len;  /* after attend_decode: the cache's, by which heads have their pieces */
-    int transformed;     /* the values were, beside keys of S4 */
+    int transformed;     /* values were, as keys of S4 require */
 };
 
 /* The same attention for all other layers: head sizes that are multiples of 16, windows, capped

@@ -4,8 +4,8 @@
  * units. Tiles of 64 slots are copied by cp.async, one ahead; S = Q K^T and O += P V by matrix
  * instructions, with Q and O in registers. Only tiles on the diagonal are masked.
  *
- * The values of a tile are multiplied while the next one's logits become weights: matrix
- * instructions beside the softmax's. So three stages hold values, and two keys.
+ * The values of a tile are multiplied while the next tile's logits become weights, so that matrix
+ * instructions run together with the softmax. Three stages hold values, and two hold keys.
  *
  * Two kernels for each head size:
  *   attend_chunk: halves, float sums.
@@ -290,7 +290,7 @@ template <int DIM, enum mode MODE> DEVICE void attend_chunk(const struct cuda_at
         float s[8][4];
 
         cp_async_wait<0>();
-        barrier(); /* this tile has arrived for all, and what the next one replaces is read */
+        barrier(); /* all threads have this tile, and have read the one that the next replaces */
         if (tile + 1 < stop) copy_tile<DIM, MODE>(i + 1, a.units, tiles + tile + 1);
         cp_async_commit();
         if (MODE != INT8) rescale<size::BLOCKS>(o, keep);

@@ -280,7 +280,8 @@ DEVICE void tile_logits(float c[4], const char *keys, const char *centre,
     }
 }
 
-/* c = logits of row 0 for what the key of position 0, which is not rotated, has beyond the mean. */
+/* c: what the key of position 0, which is not rotated and differs from the mean, adds to the logits
+ * of row 0. */
 template <int DIM>
 DEVICE void lift_first(float c[4], const float *centre, float span, const char *queries)
 {
@@ -660,7 +661,7 @@ DEVICE void attend_decode(const struct cuda_attend &a, const struct piece &p,
         float c[4] = {};
 
         cp_async_wait<0>();
-        barrier(); /* this tile has arrived for all, and the other stage is no longer read */
+        barrier(); /* all threads have this tile, and no longer read the other stage */
         if (tile + 1 < p.last) {
             copy_stage<DIM>(a, parts.raw + (stage ^ 1) * STAGE, p.head, tile + 1, end);
             load_turn<DIM>(turn, query, a, (tile + 1) * TILE);

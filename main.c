@@ -103,10 +103,8 @@ static int command_help(const struct command *c)
                c->args, c->about);
     if (c->run == cmd_eval) cmd_eval_help(&text);
     if (c->groups & OPTIONS_LISTS)
-        str_puts(
-            &text,
-            "Lists give one run for each combination: --budget 256,1024 --policy keeper,random\n"
-            "--policy keeper:stabilizers=0/64 --kv q4,q8 --recall off,words\n");
+        str_puts(&text, "Lists give one run for each combination: --budget 256,1024 --kv q4,q8\n"
+                        "--policy keeper,keeper:stabilizers=0,random --recall off,words\n");
     options_help(c->groups, &text);
     if (c->groups & OPTIONS_CHAT)
         str_puts(&text, "man retain has the other options, and the settings of the screen.\n");

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Writes docs/memory.csv: the recall tables of quant/eval/notes/recall.md. Some 15 million tokens, an hour or two of one core; finished
+# Writes docs/memory.jsonl: the recall tables of quant/eval/notes/recall.md. Some 15 million tokens, an hour or two of one core; finished
 # items are kept in build/measure, so that a run that was stopped continues. Remove build/measure after the model or the code changed.
 # Budget, chunk and reserve together stay within the 4,608 positions that the demo model knows. Seeds from 101, as in docs/memory.sh.
 #   docs/measure.sh && docs/plot.py && docs/plot.py tables
@@ -15,7 +15,7 @@ recall() { # SEEDS POLICIES ARGUMENTS…
     policies=$(echo "$2" | sed 's/,/:reserve=256,/g'):reserve=256
     shift 2
     echo "$*" >&2
-    "$retain" eval recall --seed 101 --seeds "$seeds" --policy "$policies" "$@" --csv --threads 1 --results "$out/done.jsonl"
+    "$retain" eval recall --seed 101 --seeds "$seeds" --policy "$policies" "$@" --json --threads 1 --results "$out/done.jsonl"
 }
 {
     recall 10 full --length 700,1000,2000,4000
@@ -28,4 +28,4 @@ recall() { # SEEDS POLICIES ARGUMENTS…
     recall 3 $few --length 32768 --budget 512
     recall 3 $few --length 131072 --compression 32
 } >"$out/rows"
-awk 'NR == 1 || !/^task,/' "$out/rows" | sed 's/:reserve=256//' >docs/memory.csv
+sed 's/:reserve=256//' "$out/rows" >docs/memory.jsonl

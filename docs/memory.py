@@ -2,9 +2,9 @@
 """Writes the tables of docs/memory.md from the rows that docs/memory.sh measured: between <!-- NAME --> and <!-- end -->.
 A table without rows stays as it is.
 
-    docs/memory.py build/memory/rows.csv
+    docs/memory.py build/memory/rows.jsonl
 """
-import csv
+import json
 import re
 import sys
 from math import sqrt
@@ -12,18 +12,10 @@ from pathlib import Path
 
 PAGE = Path(__file__).parent / 'memory.md'
 tables = {}
-for line in csv.reader(open(sys.argv[1], newline='')):
-    name, cells = line[0], line[1:]
-    if cells[0] == 'task':
-        header = cells
-        continue
-    row = dict(zip(header, cells))
+for line in open(sys.argv[1]):
+    row = json.loads(line)
     row['policy'] = re.sub(r':?(reserve|context)=[0-9]+', '', row['policy'])
-    for key in ('budget', 'length', 'seed_count', 'question_count'):
-        row[key] = int(row[key])
-    for key in ('accuracy', 'accuracy_spread', 'right_count', 'cache_bytes'):
-        row[key] = float(row[key])
-    tables.setdefault(name, []).append(row)
+    tables.setdefault(row['table'], []).append(row)
 
 
 def percent(rows, **want):

@@ -15,8 +15,8 @@ run() { # TABLE ARGUMENTS…
     table=$1
     shift
     echo "$table: $*" >&2
-    "$retain" eval "$@" --csv --threads 1 --seed 101 --results "$out/done.jsonl" >"$out/table"
-    sed "s/^/$table,/" "$out/table" >>"$out/rows.new"
+    "$retain" eval "$@" --json --threads 1 --seed 101 --results "$out/done.jsonl" >"$out/table"
+    sed "s/^{/{\"table\":\"$table\",/" "$out/table" >>"$out/rows.new"
 }
 rm -f "$out/rows.new"
 
@@ -55,5 +55,5 @@ fi
 run recall $recall --policy "$(echo $few | sed 's/,/:reserve=256,/g'):reserve=256" --length 8192 --budget 128
 run recall recall --seeds 10 --policy "$(echo $few | sed 's/,/:reserve=256,/g'):reserve=256" --length 32768 --budget 256
 run million passkey:facts=10 --seeds 10 --length 1000000 --policy keeper --budget 256
-mv "$out/rows.new" "$out/rows.csv"
-docs/memory.py "$out/rows.csv"
+mv "$out/rows.new" "$out/rows.jsonl"
+docs/memory.py "$out/rows.jsonl"

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Draws docs/memory-budget.svg and prints the tables of quant/eval/notes/recall.md from docs/memory.csv, which
-`retain eval … --csv` wrote (docs/measure.sh). Needs nothing but Python.
+"""Draws docs/memory-budget.svg and prints the tables of quant/eval/notes/recall.md from docs/memory.jsonl, which
+`retain eval … --json` wrote (docs/measure.sh). Needs nothing but Python.
 
     docs/plot.py            draws the picture
     docs/plot.py tables     prints the tables
 """
-import csv
+import json
 import sys
 from math import log2
 from pathlib import Path
@@ -17,11 +17,8 @@ W, H, LEFT, RIGHT, TOP, BOTTOM = 640, 360, 52, 150, 34, 46
 
 
 def rows():
-    with open(HERE / 'memory.csv', newline='') as f:
-        for r in csv.DictReader(line for line in f if not line.startswith('#')):
-            for key in ('budget', 'length', 'accuracy', 'accuracy_spread', 'cache_bytes'):
-                r[key] = float(r[key])
-            yield r
+    with open(HERE / 'memory.jsonl') as f:
+        return [json.loads(line) for line in f]
 
 
 def select(task, **want):
@@ -129,5 +126,5 @@ def tables():
           (32768, 256), lambda n, b: f'{n // 1024}K, {of(n, b)}')
 
 
-ROWS = list(rows())
+ROWS = rows()
 tables() if sys.argv[1:] == ['tables'] else pictures()

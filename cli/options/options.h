@@ -137,7 +137,7 @@ struct sweep_opts {
 
 struct eval_opts {
     int seeds;
-    bool csv, answers;
+    bool answers;
     const char *results; /* a file of finished questions; NULL = none */
     enum { OPTIONS_AS_PROMPT, OPTIONS_AS_CONVERSATION } as;
     int items; /* of each task file; 0 = all */

@@ -128,40 +128,9 @@ static int read_policy(struct policy_choice *c, const char *text, size_t n, stru
     return c->row || !strcmp(name, AUTO) ? 0 : unknown_policy(name, e);
 }
 
-/* "sinks=0/4" changes a policy and its variants so far, from `first` on: each value makes a
- * variant of each. */
-static int read_values(struct options_policies *out, int first, const char *text, size_t n,
-                       struct err *e)
-{
-    struct options_policies before = *out;
-    const char *equals = memchr(text, '=', n), *value = equals ? equals + 1 : text;
-    size_t n_name = (size_t)(value - text), n_values = n - n_name;
-    struct str one = {0};
-    int rc = 0;
-    out->n = first;
-    for (size_t at = 0; !rc && at <= n_values;) {
-        const char *slash = memchr(value + at, '/', n_values - at);
-        size_t length = slash ? (size_t)(slash - value) - at : n_values - at;
-        str_clear(&one);
-        str_append(&one, text, n_name);
-        str_append(&one, value + at, length);
-        for (int i = first; !rc && i < before.n; i++) {
-            if (out->n == OPTIONS_LIST_MAX) {
-                rc = err_set(e, ERR_USAGE, "--policy: more than %d policies", OPTIONS_LIST_MAX);
-                break;
-            }
-            out->item[out->n] = before.item[i];
-            rc = read_key(&out->item[out->n++], str_get(&one), one.n, e);
-        }
-        at += length + 1;
-    }
-    str_release(&one);
-    return rc;
-}
-
 int options_policies_read(const char *text, struct options_policies *out, struct err *e)
 {
-    int rc = 0, first = 0;
+    int rc = 0;
     *out = (struct options_policies){0};
     for (const char *at = text;; at++) {
         size_t n = strcspn(at, ",");
@@ -169,12 +138,10 @@ int options_policies_read(const char *text, struct options_policies *out, struct
         bool continues = out->n && memchr(at, '=', n) && !colon;
         if (!continues && out->n == OPTIONS_LIST_MAX)
             return err_set(e, ERR_USAGE, "--policy: more than %d policies", OPTIONS_LIST_MAX);
-        if (!continues) {
-            first = out->n;
+        if (!continues)
             rc = read_policy(&out->item[out->n++], at, colon ? (size_t)(colon - at) : n, e);
-        }
         if (!rc && (continues || colon))
-            rc = read_values(out, first, key, n - (size_t)(key - at), e);
+            rc = read_key(&out->item[out->n - 1], key, n - (size_t)(key - at), e);
         at += n;
         if (rc || !*at) return rc;
     }

@@ -6,8 +6,7 @@
 #include "base/str.h"
 #include "cli/options/options.h"
 
-/* A list of policies. An item with '=' but without ':' is a further key of the policy before it; a
- * key with several values, key=1/2/3, makes that many policies, and several such keys multiply.
+/* A list of policies. An item with '=' but without ':' is a further key of the policy before it.
  * ERR_USAGE names the unknown policy or key and the most similar one. */
 int options_policies_read(const char *text, struct options_policies *out, struct err *e);
 

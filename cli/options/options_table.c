@@ -200,7 +200,6 @@ const struct option options_table[] = {
      .help = "runs of each task, with different facts in different places; 3 by default"},
     {ROW("compression", 0, sweep.compressions, OPTIONS_EVAL), .min = 1, .max = UINT32_MAX,
      .value = "N,…", .help = "budgets as a fraction of the length: 8 keeps an eighth"},
-    {ROW("csv", 0, eval.csv, OPTIONS_EVAL), .cli_only = true, .help = "comma separated values, for plots"},
     {ROW("answers", 0, eval.answers, OPTIONS_EVAL), .cli_only = true,
      .help = "print each question and its answer as a line of JSON"},
     {ROW("results", 0, eval.results, OPTIONS_EVAL), .cli_only = true, .value = "FILE",

@@ -83,79 +83,46 @@ static void print_answer(void *ctx, const struct eval_answer *a)
     str_release(&policy);
 }
 
-/* The columns that follow from the settings, and the cost. policy: spelt, which must outlive the
- * row, as cost must. */
-static struct eval_row start_row(const struct sweep *w, const char *policy,
-                                 const struct eval_cost *cost)
+/* With the columns that follow from the settings. */
+static void print_row(struct sweep *w, struct eval_row *r)
 {
     const struct policy_choice *c = &w->one.plan.policy;
-    return (struct eval_row){
-        .policy = policy,
-        .allocator = c->allocator >= 0 ? policy_allocator_name((enum policy_allocator)c->allocator)
-                     : c->row          ? policy_allocator_name(c->row->allocator)
-                                       : "-",
-        .recall = recall_chooser_name(w->one.recall.chooser),
-        .kv = cost->kv,
-        .depth = -1,
-        .cost = *cost,
-    };
-}
-
-static void print_eval_row(struct sweep *w, const struct eval_row *r)
-{
-    enum eval_form form = w->options->json       ? EVAL_JSON
-                          : w->options->eval.csv ? EVAL_CSV
-                                                 : EVAL_TABLE;
-    eval_row_print(r, form, !w->printed);
-    w->printed = true;
-}
-
-static void print_row(struct sweep *w, const struct eval_result *out)
-{
-    const struct eval_run *t = &w->trial;
     struct str policy = {0};
     spell_policy(w, &policy);
-    struct eval_row r = start_row(w, str_get(&policy), &out->cost);
-    r.task = t->task->name;
-    r.metric = t->task->write ? "values" : t->task->name;
-    r.budget = (int64_t)out->cost.n_units;
-    r.compression = (double)t->length / out->cost.n_units;
-    r.length = t->length;
-    if (t->depth >= 0) r.depth = 100 * t->depth;
-    r.seed_count = t->n_seeds;
-    r.accuracy = out->accuracy;
-    r.accuracy_spread = out->accuracy_spread;
-    r.perplexity = out->perplexity;
-    r.right_count = out->right;
-    r.question_count = out->n_asked;
-    print_eval_row(w, &r);
+    r->policy = str_get(&policy);
+    r->allocator = c->allocator >= 0 ? policy_allocator_name((enum policy_allocator)c->allocator)
+                   : c->row          ? policy_allocator_name(c->row->allocator)
+                                     : "-";
+    r->recall = recall_chooser_name(w->one.recall.chooser);
+    r->kv = r->cost.kv;
+    r->budget = (int64_t)(r->cost.n_units + 0.5);
+    eval_row_print(r, w->options->json, !w->printed);
+    w->printed = true;
     str_release(&policy);
 }
 
 /* A row for the file, and one for each of its groups. */
 static void print_file(struct sweep *w, const struct eval_file_result *out)
 {
-    struct str policy = {0}, task = {0};
-    spell_policy(w, &policy);
+    struct str task = {0};
     for (int i = -1; i < out->n_groups; i++) {
         const struct eval_group *g = i < 0 ? &out->all : &out->groups[i];
-        struct eval_row r = start_row(w, str_get(&policy), &out->cost);
         str_clear(&task);
         str_puts(&task, str_get(&out->task));
         if (i >= 0) str_printf(&task, "/%s", str_get(&g->name));
-        r.task = str_get(&task);
-        r.metric = out->metric;
-        r.budget = (int64_t)(out->cost.n_units + 0.5);
-        r.compression = out->length / out->cost.n_units;
-        r.length = (int64_t)(out->length + 0.5);
-        r.seed_count = 1;
-        r.accuracy = g->scores.mean;
-        r.accuracy_spread = judge_error(&g->scores);
-        r.right_count = g->scores.mean * g->scores.n;
-        r.question_count = g->scores.n;
-        print_eval_row(w, &r);
+        struct eval_row r = {.task = str_get(&task),
+                             .metric = out->metric,
+                             .compression = out->length / out->cost.n_units,
+                             .length = (int64_t)(out->length + 0.5),
+                             .depth = -1,
+                             .seed_count = 1,
+                             .accuracy = g->scores.mean,
+                             .accuracy_spread = judge_error(&g->scores),
+                             .right_count = g->scores.mean * g->scores.n,
+                             .question_count = g->scores.n,
+                             .cost = out->cost};
+        print_row(w, &r);
     }
-    str_release(&policy);
     str_release(&task);
 }
 
@@ -216,7 +183,7 @@ static int run_file(struct sweep *w, struct err *e)
 /* Runs depth by depth if the task is a grid or its key depths is given. */
 static int run_depths(struct sweep *w, struct err *e)
 {
-    struct eval_result out;
+    struct eval_row out;
     if (w->plans) {
         struct plans *p = w->plans;
         p->item = memory_more(p->item, p->n, &p->max, sizeof *p->item);

@@ -24,7 +24,6 @@ static const struct column {
     {"seed_count", 0, INTEGER, 0, offsetof(struct eval_row, seed_count)},
     {"accuracy", 8, DECIMAL, 3, offsetof(struct eval_row, accuracy)},
     {"accuracy_spread", 15, DECIMAL, 3, offsetof(struct eval_row, accuracy_spread)},
-    {"perplexity", 10, DECIMAL, 3, offsetof(struct eval_row, perplexity)},
     {"right_count", 0, DECIMAL, 2, offsetof(struct eval_row, right_count)},
     {"question_count", 14, INTEGER, 0, offsetof(struct eval_row, question_count)},
     {"cache_bytes", 11, INTEGER, 0, offsetof(struct eval_row, cost.cache_bytes)},
@@ -43,11 +42,10 @@ static double number(const struct column *c, const struct eval_row *r)
                               : *(const double *)(const void *)at;
 }
 
-/* Whether the row lacks this number: only grids have a depth, only texts a perplexity. */
+/* Whether the row lacks this number: only grids have a depth. */
 static bool absent(const struct column *c, const struct eval_row *r)
 {
-    return (c->offset == offsetof(struct eval_row, depth) && r->depth < 0) ||
-           (c->offset == offsetof(struct eval_row, perplexity) && r->perplexity <= 0);
+    return c->offset == offsetof(struct eval_row, depth) && r->depth < 0;
 }
 
 static const char *text(const struct column *c, const struct eval_row *r)
@@ -70,34 +68,29 @@ static void print_json(const struct eval_row *r)
     report_json(o);
 }
 
-/* r NULL: the names of the columns. No value contains a quote; a policy with keys has commas. */
-static void print_columns(const struct eval_row *r, bool csv)
+/* r NULL: the names of the columns. */
+static void print_columns(const struct eval_row *r)
 {
     struct str line = {0};
     for (int i = 0; i < N_COLUMNS; i++) {
         const struct column *c = &columns[i];
-        const int width = csv ? 0 : c->width, digits = c->digits + (csv && c->digits);
-        const char *s = !r ? c->key : c->kind == TEXT ? text(c, r) : NULL;
-        if (!csv && !width) continue;
-        if (csv && i) str_puts(&line, ",");
+        const char *s = !r ? c->key : c->kind == TEXT ? text(c, r) : absent(c, r) ? "-" : NULL;
+        if (!c->width) continue;
         if (s)
-            str_printf(&line, csv && strchr(s, ',') ? "\"%*s\"" : "%*s", width, s);
-        else if (absent(c, r))
-            str_printf(&line, "%*s", width, csv ? "" : "-");
+            str_printf(&line, "%*s ", c->width, s);
         else
-            str_printf(&line, "%*.*f", width, digits, number(c, r));
-        if (!csv) str_puts(&line, " ");
+            str_printf(&line, "%*.*f ", c->width, c->digits, number(c, r));
     }
     report_line("%s", str_get(&line));
     str_release(&line);
 }
 
-void eval_row_print(const struct eval_row *r, enum eval_form form, bool first)
+void eval_row_print(const struct eval_row *r, bool json, bool first)
 {
-    if (form == EVAL_JSON) {
+    if (json) {
         print_json(r);
         return;
     }
-    if (first) print_columns(NULL, form == EVAL_CSV);
-    print_columns(r, form == EVAL_CSV);
+    if (first) print_columns(NULL);
+    print_columns(r);
 }

@@ -1,5 +1,5 @@
-/* eval_row: a result of `retain eval`, printed as a row of a table, as CSV or as JSON, all from one
- * list of columns. */
+/* eval_row: a result of `retain eval`, printed as a row of a table or as JSON, both from one list
+ * of columns. */
 #ifndef RETAIN_QUANT_EVAL_EVAL_ROW_H
 #define RETAIN_QUANT_EVAL_EVAL_ROW_H
 
@@ -20,13 +20,10 @@ struct eval_row {
     int64_t budget, length, seed_count, question_count;
     double compression, accuracy, accuracy_spread, right_count;
     struct eval_cost cost;
-    double depth;      /* percent; negative = the task has no depths */
-    double perplexity; /* 0 = not measured */
+    double depth; /* percent; negative = the task has no depths */
 };
 
-enum eval_form { EVAL_TABLE, EVAL_CSV, EVAL_JSON };
-
 /* first: of the output, after a line with the names of the columns; JSON has none. */
-void eval_row_print(const struct eval_row *r, enum eval_form form, bool first);
+void eval_row_print(const struct eval_row *r, bool json, bool first);
 
 #endif

@@ -1,6 +1,5 @@
 #include "quant/eval/eval_run.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,14 +20,13 @@
 struct run {
     const struct eval_run *trial;
     struct session *session; /* which talks, or */
-    struct context x;        /* which predicts, and the tokens it predicts */
+    struct context x;        /* whose answers begin as given, with the tokens that it reads */
     struct tokens ids;
     struct task_run *script;
     uint64_t seed;
     struct str answer;
     double right;
     int64_t n_asked;
-    double nats; /* of each token of the text, the mean */
     struct eval_cost cost;
     /* tokens and time of the text and of the answers */
     int64_t n_read, read_ns, n_decoded, decode_ns;
@@ -159,61 +157,6 @@ static int run_script(struct run *r, int i, struct err *e)
     return rc;
 }
 
-/* ---- predicting ------------------------------------------------------------------------------ */
-
-static int open_context(struct run *r, int i, struct err *e)
-{
-    const struct eval_run *t = r->trial;
-    return context_open(&r->x, t->engine, &t->session->plan, t->first_seed + (uint64_t)i,
-                        TEXT_LOGIT_ROWS, e);
-}
-
-static void take_cost(struct run *r)
-{
-    const struct plan *p = &r->x.plan;
-    r->cost.cache_bytes = (int64_t)p->cache_bytes;
-    r->cost.peak_bytes = system_process_peak_bytes();
-    r->cost.n_units = p->budget;
-    plan_kv_text(p, r->cost.kv);
-}
-
-/* The ids of run i of the text, `length` of them from *first on. */
-static int encode_part(struct run *r, int i, size_t *first, struct err *e)
-{
-    const struct eval_run *t = r->trial;
-    const struct tokenizer *own = t->engine->tokenizer;
-    size_t length = (size_t)t->length;
-    *first = (size_t)i * length;
-    if (!t->text) return err_set(e, ERR_USAGE, "eval %s needs a text: give -f FILE", t->task->name);
-    int rc = tokenizer_encode_text(own, t->text, strlen(t->text), false, &r->ids, e);
-    if (!rc && *first + length > r->ids.n)
-        rc = err_set(e, ERR_USAGE,
-                     "the text has %zu tokens, run %d needs %zu: give more text, a smaller "
-                     "--length or fewer --seeds",
-                     r->ids.n, i + 1, *first + length);
-    if (!rc && tokenizer_add_bos(own)) r->ids.ids[*first] = tokenizer_bos(own);
-    return rc;
-}
-
-/* `length` ids of the text, run by run further on, as one conversation. */
-static int predict(struct run *r, int i, struct err *e)
-{
-    struct text_run run = {.x = &r->x};
-    size_t first;
-    int rc = encode_part(r, i, &first, e);
-    if (!rc) rc = open_context(r, i, e);
-    if (rc) return rc;
-    int64_t t0 = system_clock_ns();
-    rc = text_predict(&run, 1, r->ids.ids + first, (size_t)r->trial->length, 1, e);
-    r->read_ns = system_clock_ns() - t0;
-    r->n_read = r->trial->length;
-    r->right = (double)run.tally.n_right;
-    r->n_asked = run.tally.n;
-    r->nats = run.tally.nats / (double)run.tally.n;
-    take_cost(r);
-    return !rc && report_interrupted() ? err_set(e, ERR_STOP, "interrupted") : rc;
-}
-
 /* ---- answers whose first words are given ----------------------------------------------------- */
 
 static int add_text(struct run *r, const char *text, struct err *e)
@@ -311,6 +254,15 @@ static int ask_forced(struct run *r, const struct task_step *q, int32_t last, st
     return rc;
 }
 
+static void take_cost(struct run *r)
+{
+    const struct plan *p = &r->x.plan;
+    r->cost.cache_bytes = (int64_t)p->cache_bytes;
+    r->cost.peak_bytes = system_process_peak_bytes();
+    r->cost.n_units = p->budget;
+    plan_kv_text(p, r->cost.kv);
+}
+
 /* What is told is one message, read as a chat reads it and cut to the budget; then every question
  * is asked of that same cache. */
 static int run_forced(struct run *r, int i, struct err *e)
@@ -318,7 +270,8 @@ static int run_forced(struct run *r, int i, struct err *e)
     struct task_step step = {0};
     bool more = false;
     open_script(r, i);
-    int rc = open_context(r, i, e);
+    int rc = context_open(&r->x, r->trial->engine, &r->trial->session->plan, r->seed,
+                          TEXT_LOGIT_ROWS, e);
     if (!rc) rc = add_told(r, &step, &more, e);
     if (!rc) rc = read_told(r, e);
     const int32_t last = r->ids.n ? r->ids.ids[r->ids.n - 1] : -1;
@@ -337,7 +290,7 @@ static double per_second(int64_t n, int64_t ns)
 
 /* The part of the result that one seed adds, as results keeps it. */
 struct seed_result {
-    double right, n_asked, nats;
+    double right, n_asked;
     struct eval_cost cost;
 };
 
@@ -346,7 +299,6 @@ static cJSON *seed_line(const struct seed_result *s)
     cJSON *o = cJSON_CreateObject();
     cJSON_AddNumberToObject(o, "right", s->right);
     cJSON_AddNumberToObject(o, "n_asked", s->n_asked);
-    cJSON_AddNumberToObject(o, "nats", s->nats);
     results_put_cost(o, &s->cost);
     return o;
 }
@@ -354,9 +306,7 @@ static cJSON *seed_line(const struct seed_result *s)
 static int run_seed(const struct eval_run *t, int i, struct seed_result *s, struct err *e)
 {
     struct run r = {.trial = t};
-    int rc = t->task->forced  ? run_forced(&r, i, e)
-             : t->task->write ? run_script(&r, i, e)
-                              : predict(&r, i, e);
+    int rc = t->task->forced ? run_forced(&r, i, e) : run_script(&r, i, e);
     session_close(r.session);
     context_release(&r.x);
     task_close(r.script);
@@ -364,7 +314,7 @@ static int run_seed(const struct eval_run *t, int i, struct seed_result *s, stru
     str_release(&r.answer);
     r.cost.prefill_tok_s = per_second(r.n_read, r.read_ns);
     r.cost.decode_tok_s = per_second(r.n_decoded, r.decode_ns);
-    *s = (struct seed_result){r.right, (double)r.n_asked, r.nats, r.cost};
+    *s = (struct seed_result){r.right, (double)r.n_asked, r.cost};
     return rc;
 }
 
@@ -378,11 +328,14 @@ void eval_cost_add(struct eval_cost *all, struct eval_cost c, double n)
     *all = c;
 }
 
-int eval_run_once(const struct eval_run *t, struct eval_result *out, struct err *e)
+int eval_run_once(const struct eval_run *t, struct eval_row *out, struct err *e)
 {
     struct judge_tally accuracy = {0};
-    double n = t->n_seeds, nats = 0;
-    *out = (struct eval_result){0};
+    *out = (struct eval_row){.task = t->task->name,
+                             .metric = "values",
+                             .length = t->length,
+                             .depth = t->depth >= 0 ? 100 * t->depth : -1,
+                             .seed_count = t->n_seeds};
     for (int i = 0; i < t->n_seeds; i++) {
         struct seed_result s;
         uint64_t seed = t->first_seed + (uint64_t)i;
@@ -390,20 +343,18 @@ int eval_run_once(const struct eval_run *t, struct eval_result *out, struct err 
         int rc = 0;
         if (known)
             s = (struct seed_result){results_number(known, "right"),
-                                     results_number(known, "n_asked"),
-                                     results_number(known, "nats"), results_cost(known)};
+                                     results_number(known, "n_asked"), results_cost(known)};
         else
             rc = run_seed(t, i, &s, e);
         if (!rc && !known) rc = results_add(t->results, t->run, seed, seed_line(&s), e);
         if (rc) return rc;
         judge_add(&accuracy, s.n_asked > 0 ? s.right / s.n_asked : 0);
-        out->right += s.right;
-        out->n_asked += (int64_t)s.n_asked;
+        out->right_count += s.right;
+        out->question_count += (int64_t)s.n_asked;
         eval_cost_add(&out->cost, s.cost, i + 1);
-        nats += s.nats / n;
     }
+    out->compression = (double)t->length / out->cost.n_units;
     out->accuracy = accuracy.mean;
     out->accuracy_spread = judge_spread(&accuracy);
-    if (nats > 0) out->perplexity = exp(nats);
     return 0;
 }

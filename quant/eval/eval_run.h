@@ -35,7 +35,7 @@ struct eval_run {
     const struct task *task;
     int n_facts;                        /* to remember; 0 = the task's own */
     const struct session_opts *session; /* of this combination */
-    const char *text;                   /* an essay, or the text to predict; NULL = none */
+    const char *text;                   /* an essay or conversations; NULL = none */
     int64_t length;                     /* tokens before the questions */
     double depth; /* of a single thing, 0 … 1; < 0 = seeds sweep from start to end */
     uint64_t first_seed;
@@ -46,17 +46,10 @@ struct eval_run {
     void *ctx;
 };
 
-struct eval_result {
-    double accuracy, accuracy_spread; /* mean over seeds and their standard deviation */
-    double perplexity;                /* 0 = not measured */
-    /* questions answered, each counted by the share of its values */
-    double right;
-    int64_t n_asked;
-    struct eval_cost cost;
-};
-
-/* ERR_STOP when interrupted. */
-int eval_run_once(const struct eval_run *t, struct eval_result *out, struct err *e);
+/* Fills in all but the columns of the settings: the accuracy is the mean over seeds, its spread
+ * their standard deviation, and a question counts by the share of its values. ERR_STOP when
+ * interrupted. */
+int eval_run_once(const struct eval_run *t, struct eval_row *out, struct err *e);
 
 /* The passages that returned for an answer, as a list of texts. */
 struct cJSON *eval_passages(const struct session_recalled *r);

@@ -50,8 +50,9 @@ static int run_chunk(struct text_run *r, const int32_t *ids, int n, float **logi
     return rc ? rc : context_logits(r->x, logits, e);
 }
 
-int text_predict(struct text_run *runs, int n_runs, const int32_t *ids, size_t n, size_t first,
-                 struct err *e)
+/* Runs n ids; counts the prediction of every id from `first` on. Evicts between chunks. */
+static int text_predict(struct text_run *runs, int n_runs, const int32_t *ids, size_t n,
+                        size_t first, struct err *e)
 {
     const size_t n_vocab = (size_t)runs->x->engine->model->n_vocab;
     for (size_t at = 0, m; at < n && !report_interrupted(); at += m) {

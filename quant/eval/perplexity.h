@@ -1,5 +1,4 @@
-/* perplexity: how well the ids of a text are predicted. Used by `retain perplexity` and
- * `retain eval perplexity`. */
+/* perplexity: how well the ids of a text are predicted. */
 #ifndef RETAIN_QUANT_EVAL_PERPLEXITY_H
 #define RETAIN_QUANT_EVAL_PERPLEXITY_H
 
@@ -34,9 +33,5 @@ void text_count(struct text_tally *t, const float *logits, int n, int32_t id);
 
 /* Adds the comparison of one row of logits [n] with the first run's. */
 void text_distance(struct text_run *r, const float *first, const float *logits, int n);
-
-/* Runs n ids; counts the prediction of every id from `first` on. Evicts between chunks. */
-int text_predict(struct text_run *runs, int n_runs, const int32_t *ids, size_t n, size_t first,
-                 struct err *e);
 
 #endif

@@ -26,8 +26,6 @@ static const struct task table[] = {
      .forced = true},
     {"told-heldout", 12, 0, 0, task_write_told_heldout,
      .about = "the same with other facts: nothing may be chosen by these", .forced = true},
-    {"perplexity", 0, 0, 0, NULL,
-     .about = "how well a long text (-f FILE) is predicted, as one conversation"},
 };
 
 const struct task *task_at(int i)

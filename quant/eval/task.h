@@ -34,9 +34,9 @@ struct task {
     int n_facts;  /* default of the key facts */
     int n_depths; /* one fact, hidden at this many depths in turn; 0 = not a grid */
     int n_predict;
-    void (*write)(struct task_run *s); /* NULL: perplexity of a text (-f FILE), without questions */
-    const char *about;                 /* one line for --help */
-    bool forced;                       /* the first words of the answers are given */
+    void (*write)(struct task_run *s);
+    const char *about; /* one line for --help */
+    bool forced;       /* the first words of the answers are given */
 };
 
 const struct task *task_at(int i); /* NULL past the end */

@@ -147,8 +147,8 @@ check "calibrate again" calibrate --text README.md docs/heads.md --out "$T/again
 check "calibrated twice, the same file" cmp "$T/calibrated.gguf" "$T/again.gguf"
 holds "calibrated" "$("$RETAIN" heads info --heads "$T/calibrated.gguf")" 'policy keeper'
 right() { # HEADS: right answers in percent at 8x and 16x, one line each
-    "$RETAIN" eval recall --policy keeper --length 1000 --compression 8,16 --seeds 3 --csv --heads "$1" |
-        awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "accuracy") at = i; next } { print int($at * 100 + .5) }'
+    "$RETAIN" eval recall --policy keeper --length 1000 --compression 8,16 --seeds 3 --json --heads "$1" |
+        sed 's/.*"accuracy":\([0-9.]*\),.*/\1/' | awk '{ print int($1 * 100 + .5) }'
 }
 right $shipped >"$T/shipped"
 right "$T/calibrated.gguf" >"$T/calibrated"

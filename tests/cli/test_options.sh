@@ -70,7 +70,7 @@ run template --think off --ids "$T/talk"
 run generate --prompt Hello --max-tokens 2 --keep-thoughts
 echo '{"context": "c", "question": "q", "answers": ["a"]}' >"$T/questions.jsonl"
 run perplexity --file "$T/text" --length 64
-run eval recall:facts=1 --length 300 --compression 2 --seeds 1 --csv --answers
+run eval recall:facts=1 --length 300 --compression 2 --seeds 1 --answers
 run eval "$T/questions.jsonl" --policy sink --budget 64 --raw --as prompt --items 1 --results "$T/results"
 run eval niah:depths=2 --length 300 --budget 64 --seeds 1
 run bench --prefill 8 --decode 2 --repeat 1 --depth 16

@@ -139,15 +139,15 @@ holds "experts: plan --json" "$(moe 1073741824 plan --device cuda --experts host
 holds "experts: all on the GPU" "$(moe 1073741824 plan --device cuda --json)" '"host_bytes":0,"mapped_bytes":0'
 
 # Lists: one that the GPU cannot run moves all to the CPU, or is refused before the first row.
-eval_lists() { gpu eval recall --policy keydiff --kv q4,f32 --length 256 --budget 64,32 --seeds 1 --csv "$@" 2>"$T/err"; }
+eval_lists() { gpu eval recall --policy keydiff --kv q4,f32 --length 256 --budget 64,32 --seeds 1 "$@" 2>"$T/err"; }
 equal "eval, auto: rows" 5 "$(eval_lists | wc -l)"
 holds "eval, auto: a notice" "$(cat "$T/err")" 'the GPU is not used: the GPU keeps units as'
 equal "eval, cuda: rows" 0 "$(eval_lists --device cuda | wc -l)"
 holds "eval, cuda: refused" "$(cat "$T/err")" 'the GPU keeps units as --kv q4, q5, q8 or f16, not f32'
 # On the CPU, and on both: every row of a list, with the same answers.
 placed() { # BYTES DEVICE
-    EMU_DRIVER_MEMORY=$1 gpu eval passkey --policy keydiff,sink --length 40 --chunk 32 --budget 24 --seeds 1 --csv \
-        --device "$2" 2>"$T/err" | sed 1d | cut -d, -f 1-8,16
+    EMU_DRIVER_MEMORY=$1 gpu eval passkey --policy keydiff,sink --length 40 --chunk 32 --budget 24 --seeds 1 --json \
+        --device "$2" 2>"$T/err" | sed 's/"peak_bytes".*//'
 }
 rows=$(placed 12582912 cpu)
 equal "eval: rows" 2 "$(echo "$rows" | wc -l)"

@@ -1,6 +1,4 @@
-/* arithmetic: + - * / // % ** and ~ as in Python, on 64-bit integers. */
-#include <math.h>
-
+/* arithmetic: + - * % and ~ as in Python, on 64-bit integers. */
 #include "runtime/template/eval.h"
 #include "runtime/template/lex.h"
 
@@ -31,16 +29,6 @@ static struct value compute(struct run *r, char op, struct value a, struct value
     return value_int(n);
 }
 
-static struct value concatenate(struct run *r, struct value a, struct value b)
-{
-    struct value sum = {.kind = VALUE_TEXT, .markup = a.markup || b.markup};
-    struct text x = a.as.text, y = b.as.text;
-    if (a.markup && !b.markup) y = text_escape(&r->heap, y);
-    if (b.markup && !a.markup) x = text_escape(&r->heap, x);
-    sum.as.text = text_join2(&r->heap, x, y);
-    return sum;
-}
-
 static struct value join_lists(struct run *r, const struct list *a, const struct list *b)
 {
     struct list *sum = list_make(&r->heap, a->type);
@@ -56,7 +44,8 @@ static bool is_list(struct value v)
 
 static struct value add(struct run *r, struct value a, struct value b)
 {
-    if (a.kind == VALUE_TEXT && b.kind == VALUE_TEXT) return concatenate(r, a, b);
+    if (a.kind == VALUE_TEXT && b.kind == VALUE_TEXT)
+        return value_text(text_join2(&r->heap, a.as.text, b.as.text));
     if (is_list(a) && is_list(b) && a.as.list->type == b.as.list->type)
         return join_lists(r, a.as.list, b.as.list);
     return compute(r, '+', a, b);
@@ -78,69 +67,25 @@ static struct value multiply(struct run *r, struct value a, struct value b)
     return compute(r, '*', a, b);
 }
 
-/* Rounds toward minus infinity. */
-static struct value divide_floor(struct run *r, struct value a, struct value b, bool remainder)
+/* Has the divisor's sign. */
+static struct value remainder_of(struct run *r, struct value a, struct value b)
 {
-    if (a.kind == VALUE_FLOAT || b.kind == VALUE_FLOAT) {
-        double x = value_real(a), y = value_real(b), rest = fmod(x, y);
-        if (rest != 0 && (rest < 0) != (y < 0)) rest += y;
-        return value_float(remainder ? rest : floor((x - rest) / y + 0.5));
-    }
-    int64_t x = value_integer(a), y = value_integer(b);
-    if (y == -1) return remainder ? value_int(0) : compute(r, '-', value_int(0), value_int(x));
-    int64_t quotient = x / y, rest = x % y;
-    if (rest != 0 && (rest < 0) != (y < 0)) {
-        quotient--;
-        rest += y;
-    }
-    return value_int(remainder ? rest : quotient);
-}
-
-static struct value divide(struct run *r, int op, struct value a, struct value b)
-{
-    const char *name = op == '/' ? "/" : op == '%' ? "%" : "//";
-    if (!value_is_number(a) || !value_is_number(b)) fail_types(r, name, a, b);
-    if (value_real(b) == 0) heap_fail(&r->heap, "division by zero");
-    if (op == '/') return value_float(value_real(a) / value_real(b));
-    return divide_floor(r, a, b, op == '%');
-}
-
-static struct value power(struct run *r, struct value a, struct value b)
-{
-    if (!value_is_number(a) || !value_is_number(b)) fail_types(r, "**", a, b);
-    bool whole = value_is_integer(a) && value_is_integer(b) && value_integer(b) >= 0;
-    if (!whole) return value_float(pow(value_real(a), value_real(b)));
-    int64_t x = value_integer(a), n = value_integer(b);
-    struct value result = value_int(n > 0 && x == 0 ? 0 : 1);
-    if (x == -1) return value_int(n % 2 ? -1 : 1);
-    for (; n > 0 && x != 0 && x != 1; n--) result = multiply(r, result, value_int(x));
-    return result;
-}
-
-/* "%s" % x: a tuple gives several arguments. */
-static struct value format_text(struct run *r, struct value a, struct value b)
-{
-    struct args args = {.at = &b, .n = 1};
-    struct call c = {.run = r, .heap = &r->heap, .self = a, .args = &args};
-    if (b.kind == VALUE_LIST && b.as.list->type == TUPLE) {
-        args.at = b.as.list->items;
-        args.n = b.as.list->n;
-    }
-    return text_format(&c, a.as.text);
+    if (!value_is_integer(a) || !value_is_integer(b)) fail_types(r, "%", a, b);
+    const int64_t x = value_integer(a), y = value_integer(b);
+    if (y == 0) heap_fail(&r->heap, "division by zero");
+    if (y == -1) return value_int(0);
+    const int64_t rest = x % y;
+    return value_int(rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest);
 }
 
 struct value eval_binary(struct run *r, int op, struct value a, struct value b)
 {
     switch (op) {
     case '+': return add(r, a, b);
-    case '-': return compute(r, '-', a, b);
     case '*': return multiply(r, a, b);
-    case LEX_POWER: return power(r, a, b);
+    case '%': return remainder_of(r, a, b);
     case '~':
         return value_text(text_join2(&r->heap, value_str(&r->heap, a), value_str(&r->heap, b)));
-    case '%':
-        if (a.kind == VALUE_TEXT) return format_text(r, a, b);
-        return divide(r, op, a, b);
-    default: return divide(r, op, a, b);
+    default: return compute(r, '-', a, b);
     }
 }

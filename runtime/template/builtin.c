@@ -80,13 +80,6 @@ int64_t builtin_integer(struct call *c, struct value v, int64_t absent)
     return value_integer(v);
 }
 
-static bool is_number(struct text t)
-{
-    for (size_t i = 0; i < t.n; i++)
-        if (t.data[i] < '0' || t.data[i] > '9') return false;
-    return t.n > 0 && t.n < 10;
-}
-
 struct value builtin_attribute(struct call *c, struct value v, struct value path)
 {
     if (path.kind != VALUE_TEXT) return eval_item(c->run, v, path);
@@ -94,13 +87,7 @@ struct value builtin_attribute(struct call *c, struct value v, struct value path
     for (;;) {
         size_t end = text_find(rest, dot, 0);
         struct text part = text_slice(rest, 0, end == TEXT_NONE ? rest.n : end);
-        struct value key = value_text(part);
-        if (is_number(part)) {
-            key = value_int(0);
-            for (size_t i = 0; i < part.n; i++)
-                key.as.number = 10 * key.as.number + part.data[i] - '0';
-        }
-        v = eval_item(c->run, v, key);
+        v = eval_item(c->run, v, value_text(part));
         if (end == TEXT_NONE) return v;
         rest = text_slice(rest, end + 1, rest.n - end - 1);
     }
@@ -112,26 +99,24 @@ struct keyed {
     struct value key, item;
 };
 
-static bool comes_later(struct heap *h, const struct keyed *a, const struct keyed *b, bool reverse)
+static bool comes_later(struct heap *h, const struct keyed *a, const struct keyed *b)
 {
-    if (value_equal(h, a->key, b->key)) return false; /* None has no order, but equals None */
-    return reverse ? value_compare(h, a->key, b->key) < 0 : value_compare(h, a->key, b->key) > 0;
+    /* None has no order, but equals None */
+    return !value_equal(h, a->key, b->key) && value_compare(h, a->key, b->key) > 0;
 }
 
 /* Merges two sorted neighbours through `spare`. */
-static void merge(struct heap *h, struct keyed *at, size_t half, size_t n, struct keyed *spare,
-                  bool reverse)
+static void merge(struct heap *h, struct keyed *at, size_t half, size_t n, struct keyed *spare)
 {
     size_t i = 0, j = half;
     for (size_t k = 0; k < n; k++) {
-        bool right = i == half || (j < n && comes_later(h, &at[i], &at[j], reverse));
+        bool right = i == half || (j < n && comes_later(h, &at[i], &at[j]));
         spare[k] = right ? at[j++] : at[i++];
     }
     memcpy(at, spare, n * sizeof *at);
 }
 
-struct list *builtin_sort(struct call *c, const struct list *items, struct value attribute,
-                          bool fold_case, bool reverse)
+struct list *builtin_sort(struct call *c, const struct list *items, struct value attribute)
 {
     struct list *sorted = list_make(c->heap, LIST);
     struct keyed *all = heap_take(c->heap, items->n, sizeof *all),
@@ -139,14 +124,13 @@ struct list *builtin_sort(struct call *c, const struct list *items, struct value
     for (size_t i = 0; i < items->n; i++) {
         struct value key = items->items[i];
         if (builtin_given(attribute)) key = builtin_attribute(c, key, attribute);
-        if (fold_case && key.kind == VALUE_TEXT)
-            key.as.text = text_to_case(c->heap, key.as.text, TEXT_LOWER);
+        if (key.kind == VALUE_TEXT) key.as.text = text_to_case(c->heap, key.as.text, TEXT_LOWER);
         all[i] = (struct keyed){key, items->items[i]};
     }
     for (size_t half = 1, n; half < items->n; half *= 2)
         for (size_t at = 0; at + half < items->n; at += n) {
             n = items->n - at < 2 * half ? items->n - at : 2 * half;
-            merge(c->heap, all + at, half, n, spare, reverse);
+            merge(c->heap, all + at, half, n, spare);
         }
     for (size_t i = 0; i < items->n; i++) list_push(c->heap, sorted, all[i].item);
     return sorted;

@@ -62,18 +62,12 @@ struct text builtin_text(struct call *c, struct value v);
 int64_t builtin_integer(struct call *c, struct value v, int64_t absent);
 /* The value of "a.b.0" in v. */
 struct value builtin_attribute(struct call *c, struct value v, struct value path);
-/* Sorts by a key, stable. */
-struct list *builtin_sort(struct call *c, const struct list *items, struct value attribute,
-                          bool fold_case, bool reverse);
+/* Sorts by a key, stable; capitals are as small letters. */
+struct list *builtin_sort(struct call *c, const struct list *items, struct value attribute);
 
 /* Filters and tests that are also methods of str; how: enum text_case, STRIP_LEFT | STRIP_RIGHT. */
 enum { STRIP_LEFT = 1, STRIP_RIGHT = 2 };
 struct value builtin_case(struct call *c);
 struct value builtin_strip(struct call *c);
-struct text text_escape(struct heap *h, struct text t);
-/* As in Python: without the line ends. */
-struct list *text_lines(struct heap *h, struct text t);
-/* "%s", "%d", "%r", "%f" with a precision, and "%%", of the arguments in args. */
-struct value text_format(struct call *c, struct text format);
 
 #endif

@@ -1,8 +1,6 @@
 /* eval: expressions. */
 #include "runtime/template/eval.h"
 
-#include <string.h>
-
 #include "base/utf8.h"
 #include "runtime/template/lex.h"
 
@@ -66,8 +64,6 @@ static struct value loop_attribute(const struct loop *l, struct text name)
     int64_t at = (int64_t)l->at, n = (int64_t)l->items->n;
     if (text_is(name, "index")) return value_int(at + 1);
     if (text_is(name, "index0")) return value_int(at);
-    if (text_is(name, "revindex")) return value_int(n - at);
-    if (text_is(name, "revindex0")) return value_int(n - at - 1);
     if (text_is(name, "first")) return value_bool(at == 0);
     if (text_is(name, "last")) return value_bool(at == n - 1);
     if (text_is(name, "length")) return value_int(n);
@@ -119,7 +115,7 @@ static struct value text_item(struct run *r, struct text t, int64_t at)
 
 static bool is_indexed(struct value v)
 {
-    return v.kind == VALUE_LIST && v.as.list->type <= RANGE;
+    return v.kind == VALUE_LIST && v.as.list->type <= TUPLE;
 }
 
 struct value eval_item(struct run *r, struct value object, struct value key)
@@ -141,10 +137,6 @@ struct value eval_item(struct run *r, struct value object, struct value key)
 
 /* ---- slices ---------------------------------------------------------------------------------- */
 
-struct span { /* start, start + step, … before stop */
-    int64_t start, stop, step;
-};
-
 static bool eval_bound(struct run *r, struct scope *s, const struct node *n, int64_t *out)
 {
     if (!n) return false;
@@ -156,68 +148,51 @@ static bool eval_bound(struct run *r, struct scope *s, const struct node *n, int
     return true;
 }
 
-static int64_t clamp(int64_t at, int64_t n, int64_t low, int64_t high)
+/* The index of a bound in n items; negative ones count from the end. */
+static int64_t clamp(int64_t at, int64_t n)
 {
-    if (at < 0) at = at < -n - 1 ? low : at + n;
-    return at < low ? low : at > high ? high : at;
+    if (at < 0) at = at < -n ? 0 : at + n;
+    return at > n ? n : at;
 }
 
-static struct span eval_span(struct run *r, struct scope *s, const struct node *n, size_t length)
-{
-    int64_t len = (int64_t)length, step = 1, start, stop;
-    bool has_start = eval_bound(r, s, n->b, &start), has_stop = eval_bound(r, s, n->c, &stop);
-    eval_bound(r, s, n->d, &step);
-    if (step == 0) heap_fail(&r->heap, "the step of a slice is 0");
-    if (step > len) step = len + 1; /* larger steps also select one item */
-    if (step < -len) step = -len - 1;
-    int64_t low = step < 0 ? -1 : 0, high = step < 0 ? len - 1 : len;
-    start = has_start ? clamp(start, len, low, high) : step < 0 ? high : low;
-    stop = has_stop ? clamp(stop, len, low, high) : step < 0 ? low : high;
-    return (struct span){start, stop, step};
-}
-
-static bool inside(struct span k, int64_t at)
-{
-    return k.step > 0 ? at < k.stop : at > k.stop;
-}
-
-static struct value slice_text(struct run *r, struct text t, struct span k)
+static struct value slice_text(struct run *r, struct text t, int64_t start, int64_t stop)
 {
     heap_step(&r->heap, t.n / 8);
-    if (k.step == 1) {
-        size_t from = text_offset(t, (size_t)k.start);
-        if (k.stop <= k.start) return value_text(text_slice(t, from, 0));
-        size_t n = text_offset(text_slice(t, from, t.n - from), (size_t)(k.stop - k.start));
-        return value_text(text_slice(t, from, n));
-    }
-    struct builder b = {.heap = &r->heap};
-    size_t n = text_length(t), at = 0, i = 0;
-    struct text *chars = heap_take(&r->heap, n, sizeof *chars);
-    uint32_t c;
-    for (; i < n; at += chars[i++].n) chars[i] = text_slice(t, at, text_char(t, at, &c));
-    for (int64_t j = k.start; inside(k, j); j += k.step) builder_put(&b, chars[j]);
-    return value_text(builder_end(&b));
+    const size_t from = text_offset(t, (size_t)start), end = text_offset(t, (size_t)stop);
+    return value_text(text_slice(t, from, end > from ? end - from : 0));
 }
 
-static struct value slice_list(struct run *r, const struct list *list, struct span k)
+static struct value slice_list(struct run *r, const struct list *list, int64_t start, int64_t stop)
 {
     struct list *part = list_make(&r->heap, list->type);
-    for (int64_t at = k.start; inside(k, at); at += k.step)
-        list_push(&r->heap, part, list->items[at]);
+    for (int64_t at = start; at < stop; at++) list_push(&r->heap, part, list->items[at]);
     return value_list(part);
 }
 
+static struct value reversed(struct run *r, const struct list *list)
+{
+    struct list *all = list_make(&r->heap, list->type);
+    for (size_t i = list->n; i-- > 0;) list_push(&r->heap, all, list->items[i]);
+    return value_list(all);
+}
+
+/* The only step is that of [::-1]. */
 static struct value eval_slice(struct run *r, struct scope *s, const struct node *n)
 {
     struct value object = eval(r, s, n->a);
+    int64_t start = 0, stop = INT64_MAX, step = 1;
     if (object.kind == VALUE_UNDEFINED) fail_undefined(r, object);
-    if (object.kind == VALUE_TEXT) {
-        struct span k = eval_span(r, s, n, text_length(object.as.text));
-        return slice_text(r, object.as.text, k);
-    }
-    if (is_indexed(object))
-        return slice_list(r, object.as.list, eval_span(r, s, n, object.as.list->n));
-    return value_undefined(text_of("slice"));
+    if (object.kind != VALUE_TEXT && !is_indexed(object)) return value_undefined(text_of("slice"));
+    const bool is_text = object.kind == VALUE_TEXT, part = eval_bound(r, s, n->b, &start);
+    const bool ends = eval_bound(r, s, n->c, &stop);
+    eval_bound(r, s, n->d, &step);
+    if (step == -1 && !part && !ends && !is_text) return reversed(r, object.as.list);
+    if (step != 1) heap_fail(&r->heap, "of slices with a step only [::-1] of a list is known");
+    const int64_t length = (int64_t)(is_text ? text_length(object.as.text) : object.as.list->n);
+    start = clamp(start, length);
+    stop = clamp(stop, length);
+    return is_text ? slice_text(r, object.as.text, start, stop)
+                   : slice_list(r, object.as.list, start, stop);
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
@@ -229,54 +204,22 @@ static void add_keyword(struct run *r, struct args *args, struct text name, stru
     args->keywords[n] = (struct keyword){name, value};
 }
 
-static void spread_keywords(struct run *r, struct args *args, struct value v)
-{
-    if (v.kind != VALUE_DICT) heap_fail(&r->heap, "** needs a dict, not a %s", value_type_name(v));
-    for (size_t i = 0; i < v.as.dict->n; i++) {
-        const struct pair *pair = &v.as.dict->pairs[i];
-        add_keyword(r, args, value_str(&r->heap, pair->key), pair->value);
-    }
-}
-
 struct args eval_args(struct run *r, struct scope *s, const struct node *arguments)
 {
     struct args args = {0};
     struct list *list = list_make(&r->heap, LIST);
     for (const struct node *n = arguments; n; n = n->next) {
         struct value v = eval(r, s, n->a);
-        if (n->op == LEX_POWER) {
-            spread_keywords(r, &args, v);
-        } else if (n->op == '*') {
+        if (n->op == '*')
             list_add(&r->heap, list, value_items(&r->heap, v));
-        } else if (n->value.as.text.n > 0) {
+        else if (n->value.as.text.n > 0)
             add_keyword(r, &args, n->value.as.text, v);
-        } else {
+        else
             list_push(&r->heap, list, v);
-        }
     }
     args.at = list->items;
     args.n = list->n;
     return args;
-}
-
-/* Arguments without a parameter are in the macro's `varargs` and `kwargs`. */
-static void bind_rest(struct run *r, struct scope *s, const struct macro *m,
-                      const struct args *args, size_t n_bound)
-{
-    struct list *more = list_make(&r->heap, TUPLE);
-    struct dict *named = dict_make(&r->heap);
-    for (size_t i = n_bound; i < args->n; i++) list_push(&r->heap, more, args->at[i]);
-    for (size_t i = 0; i < args->n_keywords; i++) {
-        const struct keyword *k = &args->keywords[i];
-        bool known = false;
-        for (const struct node *p = m->parameters; p; p = p->next) {
-            heap_step(&r->heap, 1);
-            known |= text_equal(p->value.as.text, k->name);
-        }
-        if (!known) dict_set(&r->heap, named, value_text(k->name), k->value);
-    }
-    if (args->n > n_bound) scope_set(r, s, text_of("varargs"), value_list(more));
-    scope_set(r, s, text_of("kwargs"), value_dict(named));
 }
 
 static struct value call_macro(struct run *r, const struct macro *m, const struct args *args,
@@ -293,7 +236,6 @@ static struct value call_macro(struct run *r, const struct macro *m, const struc
                                 : value_undefined(p->value.as.text);
         scope_set(r, s, p->value.as.text, v);
     }
-    if (args->n > i || args->n_keywords > 0) bind_rest(r, s, m, args, i);
     if (caller) {
         struct value v = {.kind = VALUE_MACRO, .as.macro = caller};
         scope_set(r, s, text_of("caller"), v);
@@ -332,25 +274,10 @@ bool eval_holds(struct run *r, int op, struct value a, struct value b)
                                         : order >= 0);
 }
 
-/* a < b < c: every neighbour, up to the first that fails. */
 static struct value eval_compare(struct run *r, struct scope *s, const struct node *n)
 {
     struct value left = eval(r, s, n->a);
-    bool holds = true;
-    for (const struct node *k = n->b; holds && k; k = k->next) {
-        struct value right = eval(r, s, k->a);
-        holds = eval_holds(r, k->op, left, right);
-        left = right;
-    }
-    return value_bool(holds);
-}
-
-static struct value eval_unary(struct run *r, int op, struct value v)
-{
-    if (v.kind == VALUE_UNDEFINED) fail_undefined(r, v);
-    if (!value_is_number(v)) heap_fail(&r->heap, "a %s has no sign", value_type_name(v));
-    if (v.kind == VALUE_FLOAT) return value_float(op == '-' ? -v.as.real : v.as.real);
-    return eval_binary(r, op, value_int(0), v);
+    return value_bool(eval_holds(r, n->op, left, eval(r, s, n->b)));
 }
 
 static struct value eval_sequence(struct run *r, struct scope *s, const struct node *n)
@@ -426,7 +353,7 @@ static struct value eval_kind(struct run *r, struct scope *s, const struct node 
     case NODE_CALL: return eval_call_node(r, s, n);
     case NODE_FILTER:
     case NODE_TEST: return eval_builtin(r, s, n);
-    case NODE_UNARY: return eval_unary(r, n->op, eval(r, s, n->a));
+    case NODE_NEGATIVE: return eval_binary(r, '-', value_int(0), eval(r, s, n->a));
     case NODE_BINARY: return eval_binary_node(r, s, n);
     case NODE_COMPARE: return eval_compare(r, s, n);
     case NODE_AND:

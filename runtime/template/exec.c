@@ -1,14 +1,17 @@
 /* exec: statements. */
 #include "runtime/template/eval.h"
 
-static void assign(struct run *r, struct scope *s, const struct node *target, struct value v);
-
-static void assign_each(struct run *r, struct scope *s, const struct node *names, struct value v)
+/* The names of a loop: one, or one for each of an item's values. */
+static void assign_item(struct run *r, struct scope *s, const struct node *names, struct value v)
 {
+    if (!names->next) {
+        scope_set(r, s, names->value.as.text, v);
+        return;
+    }
     const struct list *items = value_items(&r->heap, v);
     size_t i = 0;
     for (const struct node *n = names; n; n = n->next, i++)
-        if (i < items->n) assign(r, s, n, items->items[i]);
+        if (i < items->n) scope_set(r, s, n->value.as.text, items->items[i]);
     if (i != items->n) heap_fail(&r->heap, "%zu values for %zu names", items->n, i);
 }
 
@@ -16,25 +19,12 @@ static void assign(struct run *r, struct scope *s, const struct node *target, st
 {
     if (target->kind == NODE_NAME) {
         scope_set(r, s, target->value.as.text, v);
-    } else if (target->kind == NODE_TUPLE) {
-        assign_each(r, s, target->a, v);
     } else {
         struct value object = eval(r, s, target->a);
         if (object.kind != VALUE_DICT || !object.as.dict->is_namespace)
             heap_fail(&r->heap, "only a namespace's attributes can be set");
         dict_set(&r->heap, object.as.dict, target->value, v);
     }
-}
-
-static struct value filtered(struct run *r, struct scope *s, const struct node *filters,
-                             struct value v)
-{
-    struct value before = r->piped;
-    if (!filters) return v;
-    r->piped = v;
-    v = eval(r, s, filters);
-    r->piped = before;
-    return v;
 }
 
 static enum jump exec_if(struct run *r, struct scope *s, const struct node *n)
@@ -52,7 +42,7 @@ static const struct list *chosen(struct run *r, struct scope *s, const struct no
     struct list *list = list_make(&r->heap, LIST);
     for (size_t i = 0; i < items->n; i++) {
         struct scope *pass = scope_make(r, s);
-        assign(r, pass, n->a, items->items[i]);
+        assign_item(r, pass, n->a, items->items[i]);
         if (value_truth(eval(r, pass, n->e))) list_push(&r->heap, list, items->items[i]);
     }
     return list;
@@ -71,7 +61,7 @@ static enum jump exec_for(struct run *r, struct scope *s, const struct node *n)
         heap_step(&r->heap, 1);
         loop->at = i;
         scope_set(r, pass, text_of("loop"), object);
-        assign(r, pass, n->a, items->items[i]);
+        assign_item(r, pass, n->a, items->items[i]);
         jump = exec(r, pass, n->c);
     }
     return JUMP_NONE;
@@ -99,18 +89,18 @@ static void exec_call_block(struct run *r, struct scope *s, const struct node *n
     builder_put(r->out, value_str(&r->heap, v));
 }
 
-static enum jump exec_with(struct run *r, struct scope *s, const struct node *n)
-{
-    struct scope *inner = scope_make(r, s);
-    for (const struct node *set = n->a; set; set = set->next)
-        assign(r, inner, set->a, eval(r, s, set->b));
-    return exec(r, inner, n->c);
-}
-
 static void print(struct run *r, struct text t)
 {
     heap_step(&r->heap, t.n / 64);
     builder_put(r->out, t);
+}
+
+static void exec_filter_block(struct run *r, struct scope *s, const struct node *n)
+{
+    struct value before = r->piped;
+    r->piped = exec_captured(r, scope_make(r, s), n->c);
+    print(r, value_str(&r->heap, eval(r, s, n->b)));
+    r->piped = before;
 }
 
 static enum jump exec_one(struct run *r, struct scope *s, const struct node *n)
@@ -121,16 +111,11 @@ static enum jump exec_one(struct run *r, struct scope *s, const struct node *n)
     case NODE_IF: return exec_if(r, s, n);
     case NODE_FOR: return exec_for(r, s, n);
     case NODE_SET: assign(r, s, n->a, eval(r, s, n->b)); break;
-    case NODE_SET_BLOCK:
-        assign(r, s, n->a, filtered(r, s, n->b, exec_captured(r, scope_make(r, s), n->c)));
-        break;
+    case NODE_SET_BLOCK: assign(r, s, n->a, exec_captured(r, scope_make(r, s), n->c)); break;
     case NODE_MACRO: exec_macro(r, s, n); break;
     case NODE_CALL_BLOCK: exec_call_block(r, s, n); break;
-    case NODE_FILTER_BLOCK:
-        print(r,
-              value_str(&r->heap, filtered(r, s, n->b, exec_captured(r, scope_make(r, s), n->c))));
-        break;
-    case NODE_WITH: return exec_with(r, s, n);
+    case NODE_FILTER_BLOCK: exec_filter_block(r, s, n); break;
+    case NODE_GENERATION: return exec(r, scope_make(r, s), n->c);
     case NODE_BREAK: return JUMP_BREAK;
     case NODE_CONTINUE: return JUMP_CONTINUE;
     default: heap_fail(&r->heap, "an expression where a statement belongs");

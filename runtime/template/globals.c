@@ -14,7 +14,7 @@ static struct value global_range(struct call *c)
     double n = step == 0 ? 0 : ((double)stop - (double)start) / (double)step;
     if (step == 0 || n > RANGE_MAX)
         heap_fail(c->heap, "a range of more than %d numbers, or of step 0", RANGE_MAX);
-    struct list *list = list_make(c->heap, RANGE);
+    struct list *list = list_make(c->heap, LIST);
     bool over = false; /* beyond 64 bits, and so beyond `stop` */
     for (int64_t at = start; !over && (step > 0 ? at < stop : at > stop);) {
         list_push(c->heap, list, value_int(at));

@@ -1,7 +1,5 @@
 #include "runtime/template/lex.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/utf8.h"
@@ -65,8 +63,8 @@ static struct text data_before(const struct lexer *l, size_t end, bool is_print)
     if (end == l->source.n) return data;
     if (sign == '-') return text_strip(l->heap, data, NULL, false, true);
     if (sign == '+' || is_print) return data;
-    struct text newline = text_of("\n");
-    size_t at = text_find_last(l->heap, data, newline), line = at == TEXT_NONE ? 0 : at + 1;
+    const char *newline = memrchr(data.data, '\n', data.n);
+    size_t line = newline ? (size_t)(newline - data.data) + 1 : 0;
     if (line == 0 && !l->line_starts) return data;
     struct text tail = text_slice(data, line, data.n - line);
     return text_strip(l->heap, tail, NULL, true, false).n == 0 ? text_slice(data, 0, line) : data;
@@ -95,40 +93,6 @@ static void skip_comment(struct lexer *l)
     close_tag(l, sign, true);
 }
 
-/* Whether a tag that begins at `at` is {% name %}, with any signs; *end: its closing characters,
- * *sign: the sign in front of them. */
-static bool is_tag(const struct lexer *l, size_t at, const char *name, size_t *end, char *sign)
-{
-    struct lexer k = *l;
-    *sign = '\0';
-    if (!sees(l, at, "{%")) return false;
-    k.at = at + 2;
-    if (peek(&k, 0) == '-' || peek(&k, 0) == '+') k.at++;
-    skip_blanks(&k);
-    bool named = sees(&k, k.at, name);
-    k.at += named ? strlen(name) : 0;
-    skip_blanks(&k);
-    if (peek(&k, 0) == '-' || peek(&k, 0) == '+') *sign = k.source.data[k.at++];
-    *end = k.at;
-    l->heap->line = l->line;
-    return named && sees(&k, k.at, "%}");
-}
-
-/* The data of a raw block whose opening tag ends at l->at. */
-static struct text lex_raw(struct lexer *l)
-{
-    size_t end;
-    char sign;
-    for (size_t at = l->at; at < l->source.n; at++) {
-        if (l->source.data[at] != '{' || !is_tag(l, at, "endraw", &end, &sign)) continue;
-        struct text data = data_before(l, at, false);
-        advance(l, end);
-        close_tag(l, sign, true);
-        return data;
-    }
-    heap_fail(l->heap, "a raw block has no end");
-}
-
 static void open_tag(struct lexer *l, size_t at, bool is_print)
 {
     advance(l, at + 2);
@@ -140,19 +104,14 @@ static void open_tag(struct lexer *l, size_t at, bool is_print)
 
 static struct token lex_data(struct lexer *l)
 {
-    size_t at = find_tag(l), end;
-    char sign, second = at < l->source.n ? l->source.data[at + 1] : '\0';
+    size_t at = find_tag(l);
+    char second = at < l->source.n ? l->source.data[at + 1] : '\0';
     struct token t = {.kind = LEX_DATA, .line = l->line, .text = data_before(l, at, second == '{')};
     if (at == l->source.n) {
         advance(l, at);
     } else if (second == '#') {
         advance(l, at);
         skip_comment(l);
-    } else if (is_tag(l, at, "raw", &end, &sign)) {
-        advance(l, end);
-        close_tag(l, sign, false);
-        struct text raw = lex_raw(l);
-        t.text = text_join2(l->heap, t.text, raw);
     } else {
         open_tag(l, at, second == '{');
     }
@@ -182,80 +141,31 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Copies digits without underscores; returns the number of source bytes. */
-static size_t copy_digits(const struct lexer *l, size_t from, char *out, size_t *n, size_t cap)
-{
-    size_t at = from;
-    while (is_digit(peek(l, at)) || (peek(l, at) == '_' && is_digit(peek(l, at + 1)))) {
-        if (*n + 2 < cap && peek(l, at) != '_') out[(*n)++] = peek(l, at);
-        at++;
-    }
-    return at - from;
-}
-
 static struct token lex_number(struct lexer *l, struct token t)
 {
-    char digits[128];
-    size_t n = 0, length = copy_digits(l, 0, digits, &n, sizeof digits / 3);
-    bool real = false, after_dot = l->at > 0 && l->source.data[l->at - 1] == '.'; /* x.0.1 */
-    if (!after_dot && peek(l, length) == '.' && is_digit(peek(l, length + 1))) {
-        digits[n++] = '.';
-        length += 1 + copy_digits(l, length + 1, digits, &n, sizeof digits * 2 / 3);
-        real = true;
-    }
-    size_t e = length + 1 + (peek(l, length + 1) == '-' || peek(l, length + 1) == '+');
-    if (!after_dot && (peek(l, length) == 'e' || peek(l, length) == 'E') && is_digit(peek(l, e))) {
-        for (; length < e; length++) digits[n++] = peek(l, length);
-        length += copy_digits(l, length, digits, &n, sizeof digits);
-        real = true;
-    }
-    digits[n] = '\0';
-    errno = 0;
+    size_t end = l->at;
+    int64_t n = 0;
+    bool over = false;
+    for (; end < l->source.n && is_digit(l->source.data[end]); end++)
+        over = over || __builtin_mul_overflow(n, 10, &n) ||
+               __builtin_add_overflow(n, l->source.data[end] - '0', &n);
+    if (over) heap_fail(l->heap, "a number is too large");
     t.kind = LEX_NUMBER;
-    t.value = real ? value_float(strtod(digits, NULL)) : value_int(strtoll(digits, NULL, 10));
-    if (!real && errno) heap_fail(l->heap, "the number %s is too large", digits);
-    advance(l, l->at + length);
+    t.value = value_int(n);
+    advance(l, end);
     return t;
-}
-
-/* Of a digit; 16: it is none. */
-static uint32_t digit_value(char c)
-{
-    return (uint32_t)(is_digit(c)            ? c - '0'
-                      : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                      : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                             : 16);
-}
-
-/* Digits of an escape at s[*at], at most `most`. */
-static uint32_t escape_number(struct text s, size_t *at, int most, uint32_t base)
-{
-    uint32_t c = 0;
-    for (; most > 0 && *at < s.n && digit_value(s.data[*at]) < base; most--)
-        c = c * base + digit_value(s.data[(*at)++]);
-    return c;
 }
 
 /* The escape whose backslash is before s[*at]. */
 static void put_escape(struct builder *b, struct text s, size_t *at)
 {
-    static const char letters[] = "ntrabfv\\'\"", meanings[] = "\n\t\r\a\b\f\v\\'\"";
-    char c = s.data[*at];
+    static const char letters[] = "nrt\\'\"", meanings[] = "\n\r\t\\'\"";
+    char c = s.data[(*at)++];
     const char *known = c ? strchr(letters, c) : NULL;
-    if (c == '\n') {
-        (*at)++;
-    } else if (known) {
-        (*at)++;
+    if (known)
         builder_char(b, (uint8_t)meanings[known - letters], 0);
-    } else if (digit_value(c) < 8) {
-        builder_char(b, escape_number(s, at, 3, 8), 0);
-    } else if (c == 'x' || c == 'u' || c == 'U') {
-        int most = c == 'x' ? 2 : c == 'u' ? 4 : 8;
-        (*at)++;
-        builder_char(b, escape_number(s, at, most, 16), 0);
-    } else {
-        builder_puts(b, "\\");
-    }
+    else if (c != '\n')
+        heap_fail(b->heap, "a string has an escape other than \\n, \\r, \\t, \\\\ and quotes");
 }
 
 static struct token lex_string(struct lexer *l, struct token t)
@@ -294,8 +204,7 @@ static struct token lex_operator(struct lexer *l, struct token t)
     static const struct {
         char text[3];
         enum lex_operator op;
-    } twos[] = {{"//", LEX_FLOOR},   {"**", LEX_POWER},    {"==", LEX_EQUAL},
-                {"!=", LEX_UNEQUAL}, {">=", LEX_AT_LEAST}, {"<=", LEX_AT_MOST}};
+    } twos[] = {{"==", LEX_EQUAL}, {"!=", LEX_UNEQUAL}, {">=", LEX_AT_LEAST}, {"<=", LEX_AT_MOST}};
     size_t length = 1;
     t.kind = LEX_OPERATOR;
     t.op = (uint8_t)peek(l, 0);
@@ -304,7 +213,7 @@ static struct token lex_operator(struct lexer *l, struct token t)
             t.op = (int)twos[i].op;
             length = 2;
         }
-    if (length == 1 && (t.op == 0 || !strchr("+-/*%~[](){}><=.:|,;", t.op)))
+    if (length == 1 && (t.op == 0 || !strchr("+-*%~[](){}><=.:|,", t.op)))
         heap_fail(l->heap, "unexpected character (byte 0x%02x)", (unsigned)t.op);
     if (length == 1) track_bracket(l, (char)t.op);
     t.text = text_slice(l->source, l->at, length);

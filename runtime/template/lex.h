@@ -2,7 +2,7 @@
  *
  * Jinja 3.1's lexer with transformers' settings: trim_blocks (removes the line break after a block
  * tag or a comment), lstrip_blocks (removes blanks before them at the beginning of a line), `-` and
- * `+` at either end of a tag, raw blocks, and no line break at the end. */
+ * `+` at either end of a tag, and no line break at the end. */
 #ifndef RETAIN_RUNTIME_TEMPLATE_LEX_H
 #define RETAIN_RUNTIME_TEMPLATE_LEX_H
 
@@ -23,7 +23,7 @@ enum lex_kind {
 };
 
 /* Operators of one character are that character. */
-enum lex_operator { LEX_FLOOR = 256, LEX_POWER, LEX_EQUAL, LEX_UNEQUAL, LEX_AT_LEAST, LEX_AT_MOST };
+enum lex_operator { LEX_EQUAL = 256, LEX_UNEQUAL, LEX_AT_LEAST, LEX_AT_MOST };
 
 struct token {
     enum lex_kind kind;

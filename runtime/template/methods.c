@@ -1,6 +1,4 @@
 /* methods: of str, lists and dicts. */
-#include <string.h>
-#include <utf8proc.h>
 
 #include "base/utf8.h"
 #include "runtime/template/eval.h"
@@ -10,7 +8,7 @@ static struct text self(struct call *c)
     return c->self.as.text;
 }
 
-/* ---- splitting and joining ------------------------------------------------------------------- */
+/* ---- str ------------------------------------------------------------------------------------- */
 
 static struct value split_blanks(struct call *c, int64_t limit)
 {
@@ -30,13 +28,6 @@ static struct value split_blanks(struct call *c, int64_t limit)
     return value_list(parts);
 }
 
-static struct text separator(struct call *c)
-{
-    struct text between = builtin_text(c, c->p[0]);
-    if (between.n == 0) heap_fail(c->heap, "a text cannot be split at nothing");
-    return between;
-}
-
 static struct value method_split(struct call *c)
 {
     int64_t limit = builtin_integer(c, c->p[1], -1);
@@ -44,7 +35,8 @@ static struct value method_split(struct call *c)
     struct text t = self(c);
     heap_step(c->heap, t.n / 16);
     if (!builtin_given(c->p[0])) return split_blanks(c, limit);
-    struct text between = separator(c);
+    struct text between = builtin_text(c, c->p[0]);
+    if (between.n == 0) heap_fail(c->heap, "a text cannot be split at nothing");
     for (size_t hit; limit != 0 && (hit = text_find(t, between, 0)) != TEXT_NONE; limit--) {
         list_push(c->heap, parts, value_text(text_slice(t, 0, hit)));
         t = text_slice(t, hit + between.n, t.n - hit - between.n);
@@ -52,66 +44,6 @@ static struct value method_split(struct call *c)
     list_push(c->heap, parts, value_text(t));
     return value_list(parts);
 }
-
-static struct value method_rsplit(struct call *c)
-{
-    int64_t limit = builtin_integer(c, c->p[1], -1);
-    if (limit < 0) return method_split(c);
-    struct text t = self(c), between = separator(c);
-    struct list *back = list_make(c->heap, LIST), *parts = list_make(c->heap, LIST);
-    for (size_t hit; limit > 0 && (hit = text_find_last(c->heap, t, between)) != TEXT_NONE;
-         limit--) {
-        size_t end = hit + between.n;
-        list_push(c->heap, back, value_text(text_slice(t, end, t.n - end)));
-        t = text_slice(t, 0, hit);
-    }
-    list_push(c->heap, parts, value_text(t));
-    for (size_t i = back->n; i-- > 0;) list_push(c->heap, parts, back->items[i]);
-    return value_list(parts);
-}
-
-/* The length of the line end at byte `at`, 0 = none. */
-static size_t line_end(struct text t, size_t at)
-{
-    uint32_t u;
-    size_t length = text_char(t, at, &u);
-    if (u == '\r' && at + 1 < t.n && t.data[at + 1] == '\n') return 2;
-    bool ends =
-        (u >= 10 && u <= 13) || (u >= 0x1C && u <= 0x1E) || u == 0x85 || u == 0x2028 || u == 0x2029;
-    return ends ? length : 0;
-}
-
-struct list *text_lines(struct heap *h, struct text t)
-{
-    struct list *lines = list_make(h, LIST);
-    uint32_t u;
-    size_t from = 0, end;
-    heap_step(h, t.n / 8);
-    for (size_t at = 0; at < t.n;) {
-        if ((end = line_end(t, at)) == 0) {
-            at += text_char(t, at, &u);
-            continue;
-        }
-        list_push(h, lines, value_text(text_slice(t, from, at - from)));
-        from = at += end;
-    }
-    if (from < t.n) list_push(h, lines, value_text(text_slice(t, from, t.n - from)));
-    return lines;
-}
-
-static struct value method_join(struct call *c)
-{
-    const struct list *items = value_items(c->heap, c->p[0]);
-    struct builder b = {.heap = c->heap};
-    for (size_t i = 0; i < items->n; i++) {
-        heap_step(c->heap, 1);
-        if (i > 0) builder_put(&b, self(c));
-        builder_put(&b, builtin_text(c, items->items[i]));
-    }
-    return value_text(builder_end(&b));
-}
-
-/* ---- searching ------------------------------------------------------------------------------- */
 
 /* Whether the text begins (or ends) with the argument, or with any of a tuple. */
 static bool touches(struct call *c, struct value what, bool end)
@@ -134,64 +66,8 @@ static struct value method_touches(struct call *c)
 
 static struct value method_replace(struct call *c)
 {
-    int64_t limit = builtin_integer(c, c->p[2], -1);
     return value_text(
-        text_replace(c->heap, self(c), builtin_text(c, c->p[0]), builtin_text(c, c->p[1]), limit));
-}
-
-static struct value method_isdigit(struct call *c)
-{
-    struct text t = self(c);
-    uint32_t u;
-    heap_step(c->heap, t.n / 8);
-    for (size_t at = 0; at < t.n;) {
-        at += text_char(t, at, &u);
-        if (utf8proc_category((utf8proc_int32_t)u) != UTF8PROC_CATEGORY_ND)
-            return value_bool(false);
-    }
-    return value_bool(t.n > 0);
-}
-
-/* ---- str.format ------------------------------------------------------------------------------ */
-
-/* The value of {name}, {0} or {}; *next counts the empty ones. */
-static struct value field(struct call *c, struct text name, size_t *next)
-{
-    const struct value *named = args_keyword(c->args, name);
-    size_t at = 0;
-    if (named) return *named;
-    for (size_t i = 0; i < name.n; i++) {
-        if (name.data[i] < '0' || name.data[i] > '9' || at > 1000)
-            heap_fail(c->heap, "format: only {}, {0} and {name} are known");
-        at = 10 * at + (size_t)(name.data[i] - '0');
-    }
-    if (name.n == 0) at = (*next)++;
-    if (at >= c->args->n) heap_fail(c->heap, "format: too few arguments");
-    return c->args->at[at];
-}
-
-static struct value method_format(struct call *c)
-{
-    struct text t = self(c), close = text_of("}");
-    struct builder b = {.heap = c->heap};
-    size_t next = 0, end;
-    heap_step(c->heap, t.n / 8);
-    for (size_t at = 0; at < t.n; at = end) {
-        char one = t.data[at];
-        bool twice = at + 1 < t.n && t.data[at + 1] == one;
-        end = at + 1;
-        if ((one != '{' && one != '}') || twice) {
-            builder_put(&b, text_slice(t, at, 1));
-            end += one == '{' || one == '}';
-        } else {
-            end = one == '{' ? text_find(t, close, at) : TEXT_NONE;
-            if (end == TEXT_NONE) heap_fail(c->heap, "format: a single brace");
-            struct value v = field(c, text_slice(t, at + 1, end - at - 1), &next);
-            builder_put(&b, value_str(c->heap, v));
-            end++;
-        }
-    }
-    return value_text(builder_end(&b));
+        text_replace(c->heap, self(c), builtin_text(c, c->p[0]), builtin_text(c, c->p[1])));
 }
 
 /* ---- list ------------------------------------------------------------------------------------ */
@@ -225,10 +101,14 @@ static struct value list_pop(struct call *c)
 
 /* ---- dict ------------------------------------------------------------------------------------ */
 
-/* keys, values and items; how: enum list_type. */
-static struct value dict_view(struct call *c)
+static struct value method_keys(struct call *c)
 {
-    return value_list(dict_list(c->heap, c->self.as.dict, (enum list_type)c->how));
+    return value_list(dict_keys(c->heap, c->self.as.dict));
+}
+
+static struct value method_items(struct call *c)
+{
+    return value_list(dict_items(c->heap, c->self.as.dict));
 }
 
 static struct value dict_get(struct call *c)
@@ -245,27 +125,14 @@ static struct value dict_update(struct call *c)
     return value_none();
 }
 
-static struct value dict_pop(struct call *c)
-{
-    const struct value *found = dict_find(c->heap, c->self.as.dict, c->p[0]);
-    struct value v = found ? *found : c->p[1];
-    if (v.kind == VALUE_ABSENT) heap_fail(c->heap, "pop: the dict has no such key");
-    if (found) dict_remove(c->self.as.dict, found);
-    return v;
-}
-
 /* ---- tables ---------------------------------------------------------------------------------- */
 
 static const struct builtin of_text[] = {
     {"capitalize", builtin_case, "", 0, TEXT_CAPITALIZE},
     {"endswith", method_touches, "suffix", 1, true},
-    {"format", method_format, "*", 0, 0},
-    {"isdigit", method_isdigit, "", 0, 0},
-    {"join", method_join, "iterable", 1, 0},
     {"lower", builtin_case, "", 0, TEXT_LOWER},
     {"lstrip", builtin_strip, "chars", 0, STRIP_LEFT},
-    {"replace", method_replace, "old new count", 2, 0},
-    {"rsplit", method_rsplit, "sep maxsplit", 0, 0},
+    {"replace", method_replace, "old new", 2, 0},
     {"rstrip", builtin_strip, "chars", 0, STRIP_RIGHT},
     {"split", method_split, "sep maxsplit", 0, 0},
     {"startswith", method_touches, "prefix", 1, false},
@@ -280,9 +147,10 @@ static const struct builtin of_list[] = {
 };
 
 static const struct builtin of_dict[] = {
-    {"get", dict_get, "key default", 1, 0}, {"items", dict_view, "", 0, DICT_ITEMS},
-    {"keys", dict_view, "", 0, DICT_KEYS},  {"pop", dict_pop, "key default", 1, 0},
-    {"update", dict_update, "other", 1, 0}, {"values", dict_view, "", 0, DICT_VALUES},
+    {"get", dict_get, "key default", 1, 0},
+    {"items", method_items, "", 0, 0},
+    {"keys", method_keys, "", 0, 0},
+    {"update", dict_update, "other", 1, 0},
 };
 
 const struct builtin *method_named(struct value object, struct text name)

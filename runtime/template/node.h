@@ -17,13 +17,12 @@ enum node_kind {
     NODE_ITEM,      /* a: object, b: index */
     NODE_SLICE,     /* a: object, b, c, d: start, stop, step, each may be NULL */
     NODE_CALL,      /* a: callee, b: ARGUMENTs */
-    NODE_ARGUMENT,  /* a: expression, value: keyword (n = 0: none), op: '*' or LEX_POWER: spread */
+    NODE_ARGUMENT,  /* a: expression, value: keyword (n = 0: none),  op: '*': spread */
     NODE_FILTER,    /* a: input (NULL: of a filter block), b: ARGUMENTs, value: name, builtin */
     NODE_TEST,      /* a: input, b: ARGUMENTs, value: name, builtin */
-    NODE_UNARY,     /* op: '-' or '+', a */
+    NODE_NEGATIVE,  /* a */
     NODE_BINARY,    /* op, a, b */
-    NODE_COMPARE,   /* a, b: OPERANDs */
-    NODE_OPERAND,   /* op, a */
+    NODE_COMPARE,   /* op, a, b */
     NODE_AND,       /* a, b */
     NODE_OR,        /* a, b */
     NODE_NOT,       /* a */
@@ -33,14 +32,14 @@ enum node_kind {
     NODE_PRINT,        /* a */
     NODE_IF,           /* a: BRANCHes */
     NODE_BRANCH,       /* a: condition or NULL, b: statements */
-    NODE_FOR,          /* a: target, b: iterable, c: statements, d: else, e: condition or NULL */
+    NODE_FOR,          /* a: names, b: iterable, c: statements, d: else, e: condition or NULL */
     NODE_SET,          /* a: target, b: expression */
-    NODE_SET_BLOCK,    /* a: target, b: filters or NULL, c: statements */
+    NODE_SET_BLOCK,    /* a: target, c: statements */
     NODE_MACRO,        /* value: name, a: PARAMETERs, c: statements */
     NODE_PARAMETER,    /* value: name, a: default or NULL */
     NODE_CALL_BLOCK,   /* a: PARAMETERs, b: CALL, c: statements */
-    NODE_FILTER_BLOCK, /* b: filters, c: statements */
-    NODE_WITH,         /* a: SETs, c: statements */
+    NODE_FILTER_BLOCK, /* b: FILTER, c: statements */
+    NODE_GENERATION,   /* c: statements */
     NODE_BREAK,
     NODE_CONTINUE,
 };

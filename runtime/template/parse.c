@@ -102,8 +102,8 @@ static bool is_positional(const struct node *arg)
 static struct node *parse_argument(struct parser *p)
 {
     struct node *arg = parse_node(p, NODE_ARGUMENT);
-    if (parse_sees(p, '*') || parse_sees(p, LEX_POWER)) {
-        arg->op = p->now.op;
+    if (parse_sees(p, '*')) {
+        arg->op = '*';
         parse_next(p);
     } else if (p->now.kind == LEX_NAME && p->ahead.kind == LEX_OPERATOR && p->ahead.op == '=') {
         arg->value.as.text = parse_name(p);
@@ -123,33 +123,14 @@ static struct node *parse_arguments(struct parser *p)
 
 static struct node *parse_postfix(struct parser *p, struct node *n);
 
-static struct text dotted_name(struct parser *p)
-{
-    struct text name = parse_name(p);
-    while (parse_skip(p, '.')) {
-        name = text_join2(p->heap, name, text_of("."));
-        name = text_join2(p->heap, name, parse_name(p));
-    }
-    return name;
-}
-
 static struct node *parse_filter(struct parser *p, struct node *input)
 {
     struct node *n = parse_node(p, NODE_FILTER);
-    struct text name = dotted_name(p);
+    struct text name = parse_name(p);
     n->a = input;
     n->value.as.text = name;
     n->builtin = filter_named(name);
     if (parse_sees(p, '(')) n->b = parse_arguments(p);
-    return n;
-}
-
-/* name(args)|name …: filters; `input` may be NULL. */
-static struct node *parse_filters(struct parser *p, struct node *input)
-{
-    struct node *n = input;
-    do n = parse_filter(p, n);
-    while (parse_skip(p, '|'));
     return n;
 }
 
@@ -165,7 +146,7 @@ static struct node *parse_test(struct parser *p, struct node *input)
 {
     struct node *n = parse_node(p, NODE_TEST), *negated = NULL;
     if (parse_skip_name(p, "not")) negated = parse_node(p, NODE_NOT);
-    struct text name = dotted_name(p);
+    struct text name = parse_name(p);
     n->a = input;
     n->value.as.text = name;
     n->builtin = test_named(name);
@@ -346,8 +327,8 @@ static struct node *parse_unary(struct parser *p, bool with_filters)
 {
     struct node *n;
     heap_enter(p->heap);
-    if (parse_sees(p, '-') || parse_sees(p, '+')) {
-        n = binary(p, NODE_UNARY, NULL);
+    if (parse_sees(p, '-')) {
+        n = binary(p, NODE_NEGATIVE, NULL);
         n->a = parse_unary(p, false);
     } else {
         n = parse_primary(p);
@@ -359,9 +340,8 @@ static struct node *parse_unary(struct parser *p, bool with_filters)
 }
 
 /* Operators of numbers and texts, from those that bind most; all to the left. */
-enum { LEVELS = 4, LEVEL_MAX = 4 };
-static const int operators[LEVELS][LEVEL_MAX] = {
-    {LEX_POWER}, {'*', '/', LEX_FLOOR, '%'}, {'~'}, {'+', '-'}};
+enum { LEVELS = 3, LEVEL_MAX = 2 };
+static const int operators[LEVELS][LEVEL_MAX] = {{'*', '%'}, {'~'}, {'+', '-'}};
 
 static bool sees_operator(const struct parser *p, int level)
 {
@@ -396,19 +376,14 @@ static int comparison(struct parser *p)
 
 static struct node *parse_compare(struct parser *p)
 {
-    struct node *first = parse_binary(p, LEVELS - 1), *n = NULL, **end = NULL;
-    for (int op; (op = comparison(p));) {
-        if (!n) {
-            n = parse_node(p, NODE_COMPARE);
-            n->a = first;
-            end = &n->b;
-        }
-        *end = parse_node(p, NODE_OPERAND);
-        (*end)->op = op;
-        (*end)->a = parse_binary(p, LEVELS - 1);
-        end = &(*end)->next;
-    }
-    return n ? n : first;
+    struct node *first = parse_binary(p, LEVELS - 1);
+    int op = comparison(p);
+    if (!op) return first;
+    struct node *n = parse_node(p, NODE_COMPARE);
+    n->op = op;
+    n->a = first;
+    n->b = parse_binary(p, LEVELS - 1);
+    return n;
 }
 
 static struct node *parse_not(struct parser *p)
@@ -486,34 +461,12 @@ static struct node *parse_body(struct parser *p, const char *end)
     return body;
 }
 
-/* Fails unless n is a name, or a tuple of assignable targets. */
-static void check_target(struct parser *p, const struct node *n)
+/* A name to assign to. */
+static struct node *parse_target(struct parser *p)
 {
-    if (n->kind != NODE_NAME && n->kind != NODE_TUPLE) parse_fail(p, "a name to assign to");
-    for (const struct node *k = n->kind == NODE_TUPLE ? n->a : NULL; k; k = k->next)
-        check_target(p, k);
-}
-
-/* a, a.b (of a namespace), or several with commas. */
-static struct node *parse_target(struct parser *p, bool attribute)
-{
-    struct node *n = parse_primary(p);
-    check_target(p, n);
-    if (attribute && n->kind == NODE_NAME && parse_skip(p, '.')) {
-        struct node *of = n;
-        n = parse_node(p, NODE_ATTRIBUTE);
-        n->a = of;
-        n->value = value_text(parse_name(p));
-    }
-    if (!parse_sees(p, ',')) return n;
-    struct node *tuple = parse_node(p, NODE_TUPLE), **end = &n->next;
-    tuple->a = n;
-    while (parse_skip(p, ',') && !parse_sees_name(p, "in") && !parse_sees(p, '=')) {
-        *end = parse_primary(p);
-        check_target(p, *end);
-        end = &(*end)->next;
-    }
-    return tuple;
+    struct node *n = parse_name_or_constant(p);
+    if (n->kind != NODE_NAME) parse_fail(p, "a name to assign to");
+    return n;
 }
 
 static void parse_if(struct parser *p, struct node *n)
@@ -535,19 +488,14 @@ static void parse_if(struct parser *p, struct node *n)
     end_tag(p);
 }
 
-/* `loop` has the loop's own facts. */
-static bool names_loop(const struct node *n)
-{
-    if (n->kind == NODE_NAME) return text_is(n->value.as.text, "loop");
-    for (const struct node *k = n->a; k; k = k->next)
-        if (names_loop(k)) return true;
-    return false;
-}
-
 static void parse_for(struct parser *p, struct node *n)
 {
-    n->a = parse_target(p, false);
-    if (names_loop(n->a)) parse_fail(p, "a name other than loop");
+    struct node **end = &n->a;
+    do { /* `loop` has the loop's own facts */
+        if (parse_sees_name(p, "loop")) parse_fail(p, "a name other than loop");
+        *end = parse_target(p);
+        end = &(*end)->next;
+    } while (parse_skip(p, ','));
     if (!parse_skip_name(p, "in")) parse_fail(p, "'in'");
     n->b = parse_tuple(p, true);
     if (parse_skip_name(p, "if")) n->e = parse_expression(p);
@@ -566,14 +514,14 @@ static void parse_for(struct parser *p, struct node *n)
 
 static void parse_set(struct parser *p, struct node *n)
 {
-    n->a = parse_target(p, true);
+    n->a = parse_target(p);
+    if (parse_sees(p, '.')) n->a = parse_dot(p, n->a); /* of a namespace */
     if (parse_skip(p, '=')) {
         n->b = parse_tuple(p, false);
         end_tag(p);
         return;
     }
     n->kind = NODE_SET_BLOCK;
-    if (parse_skip(p, '|')) n->b = parse_filters(p, NULL);
     n->c = parse_body(p, "endset");
 }
 
@@ -619,24 +567,8 @@ static void parse_call_block(struct parser *p, struct node *n)
 
 static void parse_filter_block(struct parser *p, struct node *n)
 {
-    n->b = parse_filters(p, NULL);
+    n->b = parse_filter(p, NULL);
     n->c = parse_body(p, "endfilter");
-}
-
-static void parse_with(struct parser *p, struct node *n)
-{
-    struct node **end = &n->a;
-    while (p->now.kind != LEX_BLOCK_END) {
-        if (n->a) parse_expect(p, ',', "','");
-        struct node *set = parse_node(p, NODE_SET);
-        set->a = parse_primary(p);
-        if (set->a->kind != NODE_NAME) parse_fail(p, "a name to assign to");
-        parse_expect(p, '=', "'='");
-        set->b = parse_expression(p);
-        *end = set;
-        end = &set->next;
-    }
-    n->c = parse_body(p, "endwith");
 }
 
 /* transformers uses it to mark the model's text; the result is the body's text. */
@@ -666,8 +598,7 @@ static struct node *parse_tag(struct parser *p)
         {"macro", NODE_MACRO, parse_macro},
         {"call", NODE_CALL_BLOCK, parse_call_block},
         {"filter", NODE_FILTER_BLOCK, parse_filter_block},
-        {"with", NODE_WITH, parse_with},
-        {"generation", NODE_WITH, parse_generation},
+        {"generation", NODE_GENERATION, parse_generation},
         {"break", NODE_BREAK, parse_jump},
         {"continue", NODE_CONTINUE, parse_jump},
     };

@@ -97,31 +97,13 @@ static void new_line(struct builder *b, const struct print_style *s, int level)
 
 static void put_value(struct builder *b, struct value v, const struct print_style *s, int level);
 
-static void repr_range(struct builder *b, const struct list *l)
-{
-    int64_t first = l->n > 0 ? l->items[0].as.number : 0;
-    int64_t step = l->n > 1 ? l->items[1].as.number - first : 1;
-    builder_printf(b, "range(%" PRId64 ", %" PRId64, first, first + step * (int64_t)l->n);
-    if (step != 1) builder_printf(b, ", %" PRId64, step);
-    builder_puts(b, ")");
-}
-
 static void put_list(struct builder *b, const struct list *l, const struct print_style *s,
                      int level)
 {
     static const struct {
         const char *open, *close;
-    } marks[] = {[LIST] = {"[", "]"},
-                 [TUPLE] = {"(", ")"},
-                 [GENERATOR] = {"<generator ", ">"},
-                 [DICT_KEYS] = {"dict_keys([", "])"},
-                 [DICT_VALUES] = {"dict_values([", "])"},
-                 [DICT_ITEMS] = {"dict_items([", "])"}};
+    } marks[] = {[LIST] = {"[", "]"}, [TUPLE] = {"(", ")"}, [GENERATOR] = {"<generator ", ">"}};
     const enum list_type type = s->python ? l->type : LIST;
-    if (type == RANGE) {
-        repr_range(b, l);
-        return;
-    }
     builder_puts(b, marks[type].open);
     for (size_t i = 0; i < l->n; i++) {
         if (i > 0) builder_put(b, s->item_separator);
@@ -131,24 +113,6 @@ static void put_list(struct builder *b, const struct list *l, const struct print
     if (l->n > 0) new_line(b, s, level);
     if (type == TUPLE && l->n == 1) builder_puts(b, ",");
     builder_puts(b, marks[type].close);
-}
-
-static int by_key(const void *a, const void *b)
-{
-    const struct pair *x = a, *y = b;
-    return text_compare(x->key.as.text, y->key.as.text);
-}
-
-static const struct pair *sorted(struct builder *b, const struct dict *d)
-{
-    struct pair *pairs = heap_take(b->heap, d->n, sizeof *pairs);
-    for (size_t i = 0; i < d->n; i++) {
-        pairs[i] = d->pairs[i];
-        if (pairs[i].key.kind != VALUE_TEXT)
-            heap_fail(b->heap, "only keys that are texts can be sorted");
-    }
-    if (d->n > 0) qsort(pairs, d->n, sizeof *pairs, by_key);
-    return pairs;
 }
 
 /* Keys that are no texts become texts in JSON. */
@@ -165,7 +129,7 @@ static void put_key(struct builder *b, struct value key, const struct print_styl
 static void put_dict(struct builder *b, const struct dict *d, const struct print_style *s,
                      int level)
 {
-    const struct pair *pairs = s->sort ? sorted(b, d) : d->pairs;
+    const struct pair *pairs = d->pairs;
     builder_puts(b, d->is_namespace ? "<Namespace {" : "{");
     for (size_t i = 0; i < d->n; i++) {
         if (i > 0) builder_put(b, s->item_separator);

@@ -2,8 +2,8 @@
  *
  * Gives the same result as transformers with the same template (its sandboxed Jinja environment
  * with trim_blocks, lstrip_blocks, break and continue, its tojson, raise_exception and
- * strftime_now). Tags and filters that no chat template uses are missing: template_open refuses
- * such a tag, template_render such a filter when it is executed.
+ * strftime_now). What no chat template uses is missing: template_open refuses such a tag or
+ * operator, template_render such a filter when it is executed. `safe` marks nothing.
  *
  * A template is untrusted data: memory, steps and depth are limited, and a template that exceeds a
  * limit is refused. The prompt records for each byte which message it came from, so that a user who

@@ -81,15 +81,6 @@ size_t text_find(struct text t, struct text what, size_t from)
     return at ? (size_t)(at - t.data) : TEXT_NONE;
 }
 
-size_t text_find_last(struct heap *h, struct text t, struct text what)
-{
-    if (what.n == 0) return t.n;
-    heap_step(h, t.n / 64 * (1 + what.n / 16));
-    for (size_t at = t.n; at >= what.n; at--)
-        if (!memcmp(t.data + at - what.n, what.data, what.n)) return at - what.n;
-    return TEXT_NONE;
-}
-
 static bool stripped(uint32_t c, const struct text *chars)
 {
     uint32_t one;
@@ -171,30 +162,13 @@ struct text text_to_case(struct heap *h, struct text t, enum text_case to)
     return builder_end(&b);
 }
 
-/* As in Python: inserts `to` between all characters when `from` is empty. */
-static struct text replace_nothing(struct heap *h, struct text t, struct text to, size_t limit)
+struct text text_replace(struct heap *h, struct text t, struct text from, struct text to)
 {
     struct builder b = {.heap = h};
-    uint32_t c;
-    for (size_t at = 0, length; limit > 0 && at <= t.n; limit--, at += length) {
-        heap_step(h, 1);
-        length = at < t.n ? text_char(t, at, &c) : 1;
-        builder_put(&b, to);
-        if (at < t.n) builder_put(&b, text_slice(t, at, length));
-        if (limit == 1 && at < t.n) builder_put(&b, text_slice(t, at + length, t.n - at - length));
-    }
-    return builder_end(&b);
-}
-
-struct text text_replace(struct heap *h, struct text t, struct text from, struct text to,
-                         int64_t most)
-{
-    struct builder b = {.heap = h};
-    size_t at = 0, hit, limit = most < 0 ? SIZE_MAX : (size_t)most;
-    if (limit == 0) return t;
-    if (from.n == 0) return replace_nothing(h, t, to, limit);
+    size_t at = 0, hit;
+    if (from.n == 0) heap_fail(h, "a text without characters cannot be replaced");
     heap_step(h, t.n / 16);
-    while (limit-- > 0 && (hit = text_find(t, from, at)) != TEXT_NONE) {
+    while ((hit = text_find(t, from, at)) != TEXT_NONE) {
         heap_step(h, 1);
         builder_put(&b, text_slice(t, at, hit - at));
         builder_put(&b, to);

@@ -36,9 +36,8 @@ size_t text_char(struct text t, size_t at, uint32_t *c);
 size_t text_length(struct text t);               /* in code points */
 size_t text_offset(struct text t, size_t index); /* byte offset of that code point, at most n */
 
-/* Offset of the first `what` at or after `from`, and of the last one; TEXT_NONE. */
+/* Offset of the first `what` at or after `from`; TEXT_NONE. */
 size_t text_find(struct text t, struct text what, size_t from);
-size_t text_find_last(struct heap *h, struct text t, struct text what);
 
 /* Removes blanks, or the characters in *chars, at the beginning and the end. */
 struct text text_strip(struct heap *h, struct text t, const struct text *chars, bool left,
@@ -47,9 +46,8 @@ struct text text_strip(struct heap *h, struct text t, const struct text *chars, 
 enum text_case { TEXT_UPPER, TEXT_LOWER, TEXT_CAPITALIZE, TEXT_TITLE };
 struct text text_to_case(struct heap *h, struct text t, enum text_case to);
 
-/* Replaces the first `most` occurrences of `from`; most < 0: all. */
-struct text text_replace(struct heap *h, struct text t, struct text from, struct text to,
-                         int64_t most);
+/* Replaces all occurrences of `from`. */
+struct text text_replace(struct heap *h, struct text t, struct text from, struct text to);
 struct text text_repeat(struct heap *h, struct text t, int64_t n);
 struct text text_join2(struct heap *h, struct text a, struct text b);
 

@@ -1,7 +1,5 @@
 #include "runtime/template/value.h"
 
-#include <string.h>
-
 /* ---- making ---------------------------------------------------------------------------------- */
 
 struct value value_undefined(struct text name)
@@ -118,30 +116,23 @@ void dict_add(struct heap *h, struct dict *d, const struct dict *more)
         dict_set(h, d, more->pairs[i].key, more->pairs[i].value);
 }
 
-struct list *dict_list(struct heap *h, const struct dict *d, enum list_type what)
+struct list *dict_keys(struct heap *h, const struct dict *d)
 {
-    struct list *list = list_make(h, what);
-    for (size_t i = 0; i < d->n; i++) {
-        struct value v = what == DICT_KEYS ? d->pairs[i].key : d->pairs[i].value;
-        if (what == DICT_ITEMS) {
-            struct list *pair = list_make(h, TUPLE);
-            list_push(h, pair, d->pairs[i].key);
-            list_push(h, pair, v);
-            v = value_list(pair);
-        }
-        list_push(h, list, v);
-    }
+    struct list *list = list_make(h, LIST);
+    for (size_t i = 0; i < d->n; i++) list_push(h, list, d->pairs[i].key);
     return list;
 }
 
-void dict_remove(struct dict *d, const struct value *found)
+struct list *dict_items(struct heap *h, const struct dict *d)
 {
-    for (size_t i = 0; i < d->n; i++)
-        if (&d->pairs[i].value == found) {
-            memmove(&d->pairs[i], &d->pairs[i + 1], (d->n - i - 1) * sizeof *d->pairs);
-            d->n--;
-            return;
-        }
+    struct list *list = list_make(h, LIST);
+    for (size_t i = 0; i < d->n; i++) {
+        struct list *pair = list_make(h, TUPLE);
+        list_push(h, pair, d->pairs[i].key);
+        list_push(h, pair, d->pairs[i].value);
+        list_push(h, list, value_list(pair));
+    }
+    return list;
 }
 
 /* ---- asking ---------------------------------------------------------------------------------- */
@@ -168,8 +159,7 @@ double value_real(struct value v)
 
 const char *value_type_name(struct value v)
 {
-    static const char *const lists[] = {"list",      "tuple",       "range",     "generator",
-                                        "dict_keys", "dict_values", "dict_items"};
+    static const char *const lists[] = {"list", "tuple", "generator"};
     switch ((enum value_kind)v.kind) {
     case VALUE_ABSENT:
     case VALUE_UNDEFINED: return "Undefined";
@@ -329,8 +319,5 @@ const struct list *value_items(struct heap *h, struct value v)
     if (v.kind == VALUE_LIST) return v.as.list;
     if (v.kind == VALUE_TEXT) return characters(h, v.as.text);
     if (!value_is_iterable(v)) heap_fail(h, "a %s cannot be iterated", value_type_name(v));
-    struct list *list = list_make(h, LIST);
-    if (v.kind == VALUE_DICT)
-        for (size_t i = 0; i < v.as.dict->n; i++) list_push(h, list, v.as.dict->pairs[i].key);
-    return list;
+    return v.kind == VALUE_DICT ? dict_keys(h, v.as.dict) : list_make(h, LIST);
 }

@@ -1,7 +1,7 @@
 /* value: the values of a template, with Python's semantics.
  *
  * Values are small and passed by value; texts, lists and dicts are in the heap of the rendering.
- * Lists of Python's several sequence types differ in how they print and compare. A loop object, a
+ * Lists, tuples and generators differ in how they print and compare. A loop object, a
  * macro and a function are values too. */
 #ifndef RETAIN_RUNTIME_TEMPLATE_VALUE_H
 #define RETAIN_RUNTIME_TEMPLATE_VALUE_H
@@ -34,7 +34,6 @@ struct builtin;
 
 struct value {
     uint8_t kind;
-    bool markup; /* a text made by `safe` or `escape`: texts joined with it are escaped */
     union {
         bool truth;
         int64_t number;
@@ -51,7 +50,7 @@ struct value {
     } as;
 };
 
-enum list_type { LIST, TUPLE, RANGE, GENERATOR, DICT_KEYS, DICT_VALUES, DICT_ITEMS };
+enum list_type { LIST, TUPLE, GENERATOR };
 
 struct list {
     struct value *items;
@@ -91,9 +90,9 @@ const struct value *dict_find(struct heap *h, const struct dict *d, struct value
 const struct value *dict_find_text(const struct dict *d, struct text key);
 void dict_set(struct heap *h, struct dict *d, struct value key, struct value value);
 void dict_add(struct heap *h, struct dict *d, const struct dict *more); /* all pairs of `more` */
-/* A list of its keys, values or pairs: DICT_KEYS, DICT_VALUES or DICT_ITEMS. */
-struct list *dict_list(struct heap *h, const struct dict *d, enum list_type what);
-void dict_remove(struct dict *d, const struct value *found); /* found: the result of dict_find */
+/* A list of its keys, and one of its pairs. */
+struct list *dict_keys(struct heap *h, const struct dict *d);
+struct list *dict_items(struct heap *h, const struct dict *d);
 
 bool value_is_number(struct value v);  /* bool, int or float */
 bool value_is_integer(struct value v); /* bool or int */
@@ -120,7 +119,7 @@ void value_repr(struct builder *b, struct value v);
 
 /* json.dumps(v): indent = NULL for one line; python: repr(v) */
 struct print_style {
-    bool ascii, sort, python;
+    bool ascii, python;
     const struct text *indent;
     struct text item_separator, key_separator;
 };

@@ -145,14 +145,14 @@ static void templates(void)
         ("{% for m in messages %}{% if loop.first and m.role == 'system' %}{{ m.content|trim }}"
          "{% elif not loop.last %}{{- '<' ~ m['role'] ~ '>' + m['content'][1:-1] }}{% else -%}"
          "{{ m|tojson(indent=2) }}{% endif %}{% endfor %}{{ bos_token if add_generation_prompt }}"),
-        ("{% macro f(a, b=[1, 2.5]) %}{{ a.split('</think>')|last }}{{ caller() }}{% endmacro %}"
+        ("{% macro f(a, b=[1, 2]) %}{{ a.split('</think>')|last }}{{ caller() }}{% endmacro %}"
          "{% call f(messages[0].content) %}x{% endcall %}{% set ns = namespace(n=0) %}"
          "{% set ns.n = ns.n + 1 %}{% filter upper %}{{ ns.n }}{% endfilter %}"),
         ("{{ messages|selectattr('role', 'equalto', 'user')|map(attribute='content')|join('|') }}"
          "{{ messages|sort(attribute='role')|length }}{{ {'a': (1, none)}|dictsort }}"
-         "{% for k, v in messages[0].items() %}{{ loop.index }}{{ '%s' % v }}{% endfor %}"),
-        ("{# c #}{% raw %}{{ x }}{% endraw %}{% set x %}b{% endset %}{{ x * 3 // 1 if false }}"
-         "{{ 'A b'.replace('b', 'c', 1).title()[::-1].split('A') is not none and 7 in [7] }}"),
+         "{% for k, v in messages[0].items() %}{{ loop.index }}{{ '%s'|format(v) }}{% endfor %}"),
+        ("{# c #}{% set x %}b{% endset %}{{ x * 3 if false }}"
+         "{{ 'A b'.replace('b', 'c').title()[1:].split('A') is not none and 7 in [7] }}"),
     };
     char name[16];
     for (int i = 0; i < 4; i++) {

@@ -65,7 +65,7 @@ def render(source, variables):
 VARS = {
     "tools": None, "documents": None,
     "s": "  Hello, World \n", "u": "Größe ß 漢字 é", "q": "it's \"x\" \\ \t\n\u007f\u00a0",
-    "n": 7, "f": 2.5, "t": True, "no": False, "nil": None, "empty": "", "zero": 0,
+    "n": 7, "f": 2.5, "r": [0.1, 1e16, 123456789.125], "t": True, "no": False, "nil": None, "empty": "", "zero": 0,
     "l": [3, 1, 2], "w": ["b", "A", "c"], "d": {"b": 1, "a": [1, 2], "C": {"x": None}},
     "m": [{"role": "user", "content": "one", "k": 2}, {"role": "assistant", "content": "two", "k": 1},
           {"role": "user", "content": "three", "k": 3}],
@@ -73,55 +73,54 @@ VARS = {
 }
 
 FEATURES = """\
-{{ 1 + 2 * 3 - 4 // 3 }} {{ 7 / 2 }} {{ -7 // 2 }} {{ -7 % 3 }} {{ 7 % -3 }} {{ 2 ** 10 }} {{ 2 ** -1 }} {{ -2 ** 2 }} {{ 2 ** 3 ** 2 }}
-{{ 1.0 }} {{ 1e3 }} {{ 0.1 + 0.2 }} {{ 1e16 }} {{ 1e-5 }} {{ 123456789.125 }} {{ 1e22 }} {{ 1.5e300 * 1e10 }} {{ 1_000 }} {{ -0.0 }} {{ 7.0 // 2 }} {{ -7.5 % 2 }}
-{{ true }} {{ True }} {{ none }} {{ None }} {{ false }} {{ missing }} {{ [missing] }} {{ (1,) }} {{ () }} {{ {'a': 1, 2: [none, 1.5]} }}
-{{ 1 < 2 < 3 }} {{ 1 < 3 < 2 }} {{ 1 == 1.0 }} {{ true == 1 }} {{ 'a' < 'b' }} {{ [1, 2] < [1, 3] }} {{ 1 != 2 }} {{ 'a' == 1 }} {{ 2 >= 2 }} {{ 1 <= 0 }}
+{{ 1 + 2 * 3 - 4 % 3 }} {{ -7 % 3 }} {{ 7 % -3 }} {{ 7 % -1 }} {{ 7 % true }}
+{{ r }} {{ r[0] + r[1] }} {{ r[1] * 2 }} {{ -r[0] }} {{ r[2] - 1 }}
+{{ true }} {{ True }} {{ none }} {{ None }} {{ false }} {{ missing }} {{ [missing] }} {{ (1,) }} {{ () }} {{ {'a': 1, 2: [none, f]} }}
+{{ 1 < 2 }} {{ 3 < 2 }} {{ 1 == r[0] }} {{ true == 1 }} {{ 'a' < 'b' }} {{ [1, 2] < [1, 3] }} {{ 1 != 2 }} {{ 'a' == 1 }} {{ 2 >= 2 }} {{ 1 <= 0 }}
 {{ 'x' in 'xyz' }} {{ 4 not in l }} {{ 'b' in d }} {{ 'z' in missing }} {{ not 1 }} {{ not '' and 'yes' }} {{ 0 or 'b' }} {{ 0 or '' }} {{ 1 and 2 }}
 {{ 'a' if t else 'b' }}{{ 'a' if no else 'b' }}[{{ 'a' if no }}]{{ 1 if no else 2 if no else 3 }}
-{{ 'a' ~ 1 ~ none ~ 1.5 ~ [1] ~ missing }} {{ 'a' + 'b' * 3 }} {{ 2 * 'ab' }} {{ [1] * 2 + [3] }} {{ 'x' * -1 }}
-{{ 'a' 'b' "c" }} {{ 'tab\\tnew\\nq\\'x\\x41\\u00e9\\U0001F600\\101\\q' }} {{ "don't" }} {{ 'é' }}
+{{ 'a' ~ 1 ~ none ~ f ~ [1] ~ missing }} {{ 'a' + 'b' * 3 }} {{ 2 * 'ab' }} {{ [1] * 2 + [3] }} {{ 'x' * -1 }}
+{{ 'a' 'b' "c" }} {{ 'tab\\tnew\\r\\nq\\'x' }} {{ "don't" }} {{ 'é' }}
 {{ l[0] }} {{ l[-1] }} [{{ l[9] }}] {{ d['b'] }} {{ d.b }} {{ d['a'][1] }} {{ d.C.x }} [{{ d.zzz }}] {{ m[0]['role'] }} {{ m[-1].content }} {{ l.0 }} {{ [[1, 2]].0.1 }}
-{{ l[1:] }} {{ l[:-1] }} {{ l[::-1] }} {{ l[::2] }} {{ l[-2:] }} {{ l[5:] }} {{ l[2:0:-1] }} {{ l[:] }} {{ l[none:2] }} {{ (1, 2, 3)[1:] }} {{ l[:9:9] }} {{ l[-9::-9] }}
-{{ u[0:5] }}|{{ u[::-1] }}|{{ u[-2:] }}|{{ u[3] }}|{{ u[99] }}|{{ u[1:9:2] }}|{{ 'abc'[-1] }}|{{ u|length }}
-{{ d.items() }} {{ d.keys() }} {{ d.values()|list }} {{ d.get('b') }} {{ d.get('q') }} {{ d.get('q', 3) }} {{ nested.items is callable }} {{ d|length }}
+{{ l[1:] }} {{ l[:-1] }} {{ l[::-1] }} {{ l[-2:] }} {{ l[5:] }} {{ l[2:1] }} {{ l[:] }} {{ l[none:2] }} {{ (1, 2, 3)[1:] }} {{ l[:9] }} {{ l[-9:] }} {{ l[::1] }}
+{{ u[0:5] }}|{{ u[-2:] }}|{{ u[3] }}|{{ u[99] }}|{{ u[5:2] }}|{{ 'abc'[-1] }}|{{ u|length }}
+{{ d.items()|list }} {{ d.keys()|list }} {{ d.get('b') }} {{ d.get('q') }} {{ d.get('q', 3) }} {{ nested.items is defined }} {{ d|length }}
 {{ s|trim }}|{{ s.strip() }}|{{ s.lstrip() }}|{{ s.rstrip() }}|{{ 'xxaxx'.strip('x') }}|{{ 'abcba'.rstrip('ab') }}|{{ 'xyx'|trim('x') }}|{{ '\u3000é\u2003'.strip() }}|
-{{ 'a,b,,c'.split(',') }} {{ ' a  b '.split() }} {{ 'a b c'.split(' ', 1) }} {{ ' a b c '.split(none, 1) }} {{ 'a-b-c'.rsplit('-', 1) }} {{ 'abc'.split('x') }} {{ ''.split() }} {{ ''.split(',') }}
-{{ '-'.join(['a', 'b']) }} {{ 'abc'.startswith('ab') }} {{ 'abc'.endswith(('x', 'c')) }}
-{{ 'abcabc'.replace('b', 'X') }} {{ 'abcabc'.replace('b', 'X', 1) }} {{ 'abc'.replace('', '-') }} {{ 'abc'.replace('', '-', 2) }} {{ 'aaa'|replace('a', 'bb') }} {{ 'aaa'|replace('a', 'b', 2) }} {{ ''.replace('', 'x') }}
+{{ 'a,b,,c'.split(',') }} {{ ' a  b '.split() }} {{ 'a b c'.split(' ', 1) }} {{ ' a b c '.split(none, 1) }} {{ 'abc'.split('x') }} {{ ''.split() }} {{ ''.split(',') }}
+{{ 'abc'.startswith('ab') }} {{ 'abc'.endswith(('x', 'c')) }}
+{{ 'abcabc'.replace('b', 'X') }} {{ 'aaa'|replace('a', 'bb') }} {{ ''.replace('a', 'x') }} {{ 'abc'.replace('d', 'x') }}
 {{ u.upper() }} {{ u.lower() }} {{ 'hello wORLD-foo o\\'x'.title() }} {{ 'hello wORLD-foo o\\'x'|title }} {{ 'hELLO é'.capitalize() }} {{ u|upper }} {{ 'ABC'|lower }} {{ 'x y'|capitalize }} {{ 'Éa'.lower() }}
-{{ '12'.isdigit() }} {{ '1a'.isdigit() }} {{ ''.isdigit() }}
-{{ '{} {}'.format(1, 'x') }} {{ '{1} {0} {a}'.format(1, 2, a=3) }} {{ '{{}}'.format() }} {{ '%s is %d%%' % ('a', 3) }} {{ '%s' % 1.5 }} {{ '%s-%s'|format(1, [2]) }} {{ '%.2f' % 2.345 }} {{ '%r' % 'x' }}
-{{ l|join }} {{ l|join(', ') }} {{ m|join(',', attribute='role') }} {{ 'abc'|join('-') }} {{ l|first }} {{ l|last }} [{{ []|first }}] {{ 'abc'|last }} {{ l|length }} {{ l|count }} {{ missing|length }}
-{{ l|sort }} {{ l|sort(reverse=true) }} {{ w|sort }} {{ w|sort(case_sensitive=true) }} {{ m|sort(attribute='k')|map(attribute='content')|list }} {{ w|unique|list }} {{ ['a', 'A', 'b']|unique|list }} {{ ['a', 'A', 'b']|unique(true)|list }} {{ l|min }} {{ l|max }} {{ w|max }} {{ l|sum }} {{ m|sum(attribute='k') }} {{ l|reverse|list }} {{ 'abc'|reverse }} {{ [none, none]|sort }}
-{{ d|dictsort }} {{ d|items|list }} {{ {'b': 2, 'a': 1}|dictsort(by='value') }} {{ {'b': 2, 'a': 1}|dictsort(reverse=true) }} {{ {'B': 2, 'a': 1}|dictsort(true) }}
-{{ m|map(attribute='role')|list }} {{ w|map('upper')|list }} {{ w|map('replace', 'b', 'x')|join }} {{ m|map(attribute='zz', default='-')|list }} {{ m|selectattr('role', 'equalto', 'user')|list|length }} {{ m|rejectattr('role', '==', 'user')|map(attribute='content')|first }} {{ l|select('odd')|list }} {{ l|reject('gt', 1)|list }} {{ [0, 1, '', 'a']|select|list }} {{ m|selectattr('k')|list|length }} {{ nested.list|map(attribute='name')|join }} {{ none|selectattr('x')|list }} {{ m|map(attribute='role')|unique|join(' ') }}
+{{ '%s-%s'|format(1, [2]) }} {{ '%s is 3%%'|format(f) }} {{ ''|format }}
+{{ l|join }} {{ l|join(', ') }} {{ 'abc'|join('-') }} {{ l|first }} {{ l|last }} [{{ []|first }}] {{ 'abc'|last }} {{ l|length }} {{ missing|length }}
+{{ l|sort }} {{ w|sort }} {{ m|sort(attribute='k')|map(attribute='content')|list }} {{ w|unique|list }} {{ ['a', 'A', 'b']|unique|list }} {{ l|min }} {{ w|min }} [{{ []|min }}] {{ [none, none]|sort }}
+{{ d|dictsort }} {{ d|items|list }} {{ {'B': 2, 'a': 1}|dictsort }}
+{{ m|map(attribute='role')|list }} {{ w|map('upper')|list }} {{ w|map('replace', 'b', 'x')|join }} {{ m|selectattr('role', 'equalto', 'user')|list|length }} {{ m|rejectattr('role', '==', 'user')|map(attribute='content')|first }} {{ l|select('eq', 3)|list }} {{ l|reject('in', [1])|list }} {{ [0, 1, '', 'a']|select|list }} {{ m|selectattr('k')|list|length }} {{ nested.list|map(attribute='name')|join }} {{ none|selectattr('x')|list }} {{ m|map(attribute='role')|unique|join(' ') }}
 {% set g = l|map('string') %}{{ g|list }}{{ g|list }} {{ 'yes' if []|select else 'no' }}
-{{ 'a'|default('b') }} {{ missing|default('b') }} {{ missing|d }}| {{ ''|default('b') }}| {{ ''|default('b', true) }} {{ none|default('x') }} {{ none|default('x', boolean=true) }}
-{{ '42'|int }} {{ 'x'|int }} {{ 'x'|int(5) }} {{ '3.9'|int }} {{ 'ff'|int(0, 16) }} {{ 3.9|int }} {{ true|int }} {{ '1.5'|float }} {{ 'x'|float }} {{ 2|float }} {{ -3|abs }}
-{{ 1|string + 'x' }} {{ 'abc'|list }} {{ d|list }} {{ '<a> & "b"'|escape }} {{ '<a>'|safe }} {{ '<a>'|safe + '<b>' }} {{ '<a>' + '<b>'|safe }} {{ ('<a>'|e)|e }} {{ 'a'|safe ~ '<b>' }}
-{{ 'a\\nb\\n\\nc'|indent }}|{{ 'a\\nb\\n\\nc'|indent(2, true) }}|{{ 'a\\nb\\n\\nc'|indent(2, blank=true) }}|{{ 'a\\nb'|indent('> ', first=true) }}|{{ 'a\\n'|indent }}|{{ ''|indent(first=true) }}
-{{ d|tojson }} {{ q|tojson }} {{ u|tojson(ensure_ascii=true) }} {{ '\U0001F600'|tojson(ensure_ascii=True) }} {{ [1.0, 1e30, true, none, 'x']|tojson }} {{ {1: 2, none: 3, true: 4, 1.5: 5}|tojson }} {{ []|tojson }} {{ {}|tojson }} {{ '</script>&\\''|tojson }} {{ (1, 2)|tojson }}
-{{ d|tojson(indent=2) }} {{ d|tojson(indent=4, sort_keys=true) }} {{ d|tojson(separators=(',', ':')) }} {{ [[], {}]|tojson(indent=1) }} {{ d|tojson(indent='--') }} {{ {'b': 1, 'a': 2}|tojson(sort_keys=true) }}
-{{ q }} {{ [q] }} {{ ["it's"] }} {{ ['"'] }} {{ [u, '\\x00\\x1f\\x7f\\u200b\\ue000'] }} {{ {'k': 'v\\n'} }}
-{{ x is defined }} {{ n is defined }} {{ x is undefined }} {{ nil is none }} {{ x is none }} {{ s is string }} {{ d is mapping }} {{ l is mapping }} {{ l is sequence }} {{ s is sequence }} {{ d is sequence }} {{ n is sequence }} {{ l is iterable }} {{ n is iterable }} {{ s is iterable }} {{ missing is iterable }} {{ n is number }} {{ t is number }} {{ n is integer }} {{ t is integer }} {{ f is float }} {{ t is boolean }} {{ n is boolean }} {{ t is true }} {{ 1 is true }} {{ no is false }}
-{{ 3 is odd }} {{ 3 is even }} {{ 6 is divisibleby 3 }} {{ 3 is eq 3 }} {{ 3 is equalto(4) }} {{ 3 is ne 4 }} {{ 1 is in l }} {{ 1 is not in l }} {{ 'a' is lower }} {{ 'A1' is upper }} {{ 3 is gt 2 }} {{ 3 is le(2) }} {{ x is not defined }} {{ not x is defined }} {{ range is callable }} {{ 3 is not none and true }} {{ d.q is defined or l is defined }}
-{% for i in l %}{{ loop.index }}{{ loop.index0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }}{{ loop.revindex }}{{ loop.revindex0 }}[{{ loop.previtem }}][{{ loop.nextitem }}]{{ i }};{% endfor %}
+{{ 'a'|default('b') }} {{ missing|default('b') }} {{ ''|default('b') }}| {{ ''|default('b', true) }} {{ none|default('x') }} {{ none|default('x', boolean=true) }}
+{{ '42'|int }} {{ ' 42 '|int }} {{ 'x'|int }} {{ '3.9'|int }} {{ '4x'|int }} {{ ''|int }} {{ f|int }} {{ true|int }} {{ none|int }}
+{{ 1|string + 'x' }} {{ 'abc'|list }} {{ d|list }} {{ '<a> & "b"'|escape }} {{ '<a>'|safe }} {{ '<a>'|safe ~ '<b>' }}
+{{ 'a\\nb\\n\\nc'|indent }}|{{ 'a\\nb\\n\\nc'|indent(2, true) }}|{{ 'a\\nb'|indent(first=true) }}|{{ 'a\\n'|indent }}|{{ ''|indent }}
+{{ d|tojson }} {{ q|tojson }} {{ u|tojson(ensure_ascii=true) }} {{ '\U0001F600'|tojson(ensure_ascii=True) }} {{ [r, true, none, 'x']|tojson }} {{ {1: 2, none: 3, true: 4, f: 5}|tojson }} {{ []|tojson }} {{ {}|tojson }} {{ '</script>&\\''|tojson }} {{ (1, 2)|tojson }}
+{{ d|tojson(indent=2) }} {{ d|tojson(separators=(',', ':')) }} {{ [[], {}]|tojson(indent=1) }} {{ d|tojson(indent='--') }}
+{{ q }} {{ [q] }} {{ ["it's"] }} {{ ['"'] }} {{ [u] }} {{ {'k': 'v\\n'} }}
+{{ x is defined }} {{ n is defined }} {{ x is undefined }} {{ nil is none }} {{ x is none }} {{ s is string }} {{ d is mapping }} {{ l is mapping }} {{ l is sequence }} {{ s is sequence }} {{ d is sequence }} {{ n is sequence }} {{ l is iterable }} {{ n is iterable }} {{ s is iterable }} {{ missing is iterable }} {{ t is boolean }} {{ n is boolean }} {{ t is true }} {{ 1 is true }} {{ no is false }}
+{{ 3 is eq 3 }} {{ 3 is equalto(4) }} {{ 3 is ne 4 }} {{ 1 is in l }} {{ 1 is not in l }} {{ x is not defined }} {{ not x is defined }} {{ range is defined }} {{ 3 is not none and true }} {{ d.q is defined or l is defined }}
+{% for i in l %}{{ loop.index }}{{ loop.index0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }}[{{ loop.previtem }}][{{ loop.nextitem }}]{{ i }};{% endfor %}
 {% for k, v in d.items() %}{{ k }}={{ v }},{% endfor %}{% for k, v in d|items %}{{ k }},{% endfor %}{% for k in d %}{{ k }}{% endfor %}{% for c in 'é漢' %}{{ c }}.{% endfor %}
 {% for i in [] %}x{% else %}none{% endfor %}{% for i in missing %}x{% else %}none{% endfor %}{% for i in l if i > 1 %}{{ loop.index }}/{{ loop.length }}:{{ i }} {% else %}no{% endfor %}{% for i in l if i > 9 %}{% else %}no{% endfor %}
-{% for i in range(10) %}{% if i == 2 %}{% continue %}{% endif %}{% if i > 4 %}{% break %}{% endif %}{{ i }}{% endfor %} {{ range(3) }} {{ range(1, 9, 3)|list }} {{ range(5, 0, -2)|list }} {{ range(3)[1:] }} {{ range(4)|length }} {{ range(0)|list }} {{ range(5, 9223372036854775807, 9223372036854775800)|list }} {{ range(-5, -9223372036854775807, -9223372036854775800)|list }}
-{% for a in [1, 2] %}{% for b in [1, 2] %}{{ a }}{{ b }} {% endfor %}{{ loop.index }}{% endfor %}{% for (a, b), c in [((1, 2), 3)] %}{{ a }}{{ b }}{{ c }}{% endfor %}
-{% set x = 1 %}{% for i in l %}{% set x = x + i %}{{ x }},{% endfor %}{{ x }} {% if true %}{% set x = 9 %}{% endif %}{{ x }} {% set a, b = 1, 2 %}{{ a }}{{ b }} {% set c = 1, 2 %}{{ c }}
+{% for i in range(10) %}{% if i == 2 %}{% continue %}{% endif %}{% if i > 4 %}{% break %}{% endif %}{{ i }}{% endfor %} {{ range(1, 9, 3)|list }} {{ range(5, 0, -2)|list }} {{ range(3)[1:]|list }} {{ range(4)|length }} {{ range(0)|list }} {{ range(5, 9223372036854775807, 9223372036854775800)|list }} {{ range(-5, -9223372036854775807, -9223372036854775800)|list }}
+{% for a in [1, 2] %}{% for b in [1, 2] %}{{ a }}{{ b }} {% endfor %}{{ loop.index }}{% endfor %}{% for a, b, c in [(1, 2, 3)] %}{{ a }}{{ b }}{{ c }}{% endfor %}
+{% set x = 1 %}{% for i in l %}{% set x = x + i %}{{ x }},{% endfor %}{{ x }} {% if true %}{% set x = 9 %}{% endif %}{{ x }} {% set c = 1, 2 %}{{ c }}
 {% set ns = namespace(n=0, s='') %}{% for i in l %}{% set ns.n = ns.n + i %}{% set ns.s = ns.s ~ i %}{% endfor %}{{ ns.n }}{{ ns.s }} {{ ns['n'] }} [{{ ns.zz }}] {{ ns is mapping }} {% set d2 = dict(a=1, b=2) %}{{ d2 }} {% set e = namespace({'q': 1}) %}{{ e.q }}
-{% set b %}in {{ n }} block{% endset %}[{{ b }}]{% set b2 | upper | replace('N', '_') %}in {{ n }}{% endset %}[{{ b2 }}]{% filter upper %}abc {{ s|trim }}{% endfilter %}{% filter trim|indent(2, true) %} x
+{% set b %}in {{ n }} block{% endset %}[{{ b }}]{% filter upper %}abc {{ s|trim }}{% endfilter %}{% filter indent(2, true) %} x
 y {% endfilter %}
 {% macro f(a, b=2, c=a) %}<{{ a }}{{ b }}{{ c }}>{% endmacro %}{{ f(1) }}{{ f(1, 3) }}{{ f(b=4, a=5) }}{{ f(1, c=9) }}{{ f() }}{% set y = f('z')|upper %}{{ y }}
 {% macro g(x) %}{% if x > 0 %}{{ x }}{{ g(x - 1) }}{% endif %}{% endmacro %}{{ g(3) }}{% set outer = 'o' %}{% macro h() %}{{ outer }}{% set outer = 'i' %}{{ outer }}{% endmacro %}{{ h() }}{{ outer }}{% for i in [1] %}{% macro k() %}{{ i }}{% endmacro %}{{ k() }}{% endfor %}
-{% macro va() %}{{ varargs }}{{ kwargs }}{% endmacro %}{{ va(1, 2, a=3) }}{% macro p(a) %}{{ a }}:{{ caller(2) }}{% endmacro %}{% call(x) p(1) %}[{{ x }}{{ n }}]{% endcall %}{% macro w2() %}({{ caller() }}){% endmacro %}{% call w2() %}body{% endcall %}
-{% macro args(a, b) %}{{ a }}{{ b }}{% endmacro %}{{ args(*[1, 2]) }}{{ args(**{'a': 3, 'b': 4}) }}{{ args(1, **{'b': 2}) }}
-{% with a = 1, b = 2 %}{{ a }}{{ b }}{% set a = 5 %}{{ a }}{% endwith %}[{{ a }}]{% generation %}gen {{ n }}{% set z = 1 %}{% endgeneration %}[{{ z }}]
+{% macro p(a) %}{{ a }}:{{ caller(2) }}{% endmacro %}{% call(x) p(1) %}[{{ x }}{{ n }}]{% endcall %}{% macro w2() %}({{ caller() }}){% endmacro %}{% call w2() %}body{% endcall %}
+{% macro args(a, b) %}{{ a }}{{ b }}{% endmacro %}{{ args(*[1, 2]) }}{{ args(1, *[2]) }}
+{% generation %}gen {{ n }}{% set z = 1 %}{% endgeneration %}[{{ z }}]
 {% if no %}a{% elif zero %}b{% elif n %}c{% else %}d{% endif %}{% if not no and (t or nil.x) %}ok{% endif %}{% if d.b == 1 %}{% if l %}deep{% endif %}{% endif %}
-{% raw %}{{ x }} {% if %}{# c #}{% endraw %}|{%- raw -%}  a  {%- endraw -%}  |{# comment {{ x }} #}|{#- c -#}  |
+|  |{# comment {{ x }} #}|{#- c -#}  |
 a  {%- if true -%}  b  {%- endif -%}  c {{- ' d ' -}}  e {{ 'f' }}
   {% if true %}
     x
@@ -139,17 +138,19 @@ kept line end
 
 {{ {'a': {'b': 1}}['a']['b'] }}{{ {'a': {}} }}{{ '}}' }}{{ "%}" }}{% set v = {'x': {'y': 2}} %}{{ v.x.y }}
 {{ strftime_now('%d %b %Y') }} {{ strftime_now('%Y-%m-%d') }} {{ strftime_now('%B %d, %Y %A %H:%M:%S') }} [{{ strftime_now('') }}]
-{{ namespace is defined }} {{ documents }} {{ [1, 'a', none]|string }} {{ l|string|length }} {{ 'x'.upper().lower() }} {{ ('a' ~ 'b').upper() }} {{ -n }} {{ +n }} {{ - -n }} {{ (n)|string }} {{ -5|abs }}
+{{ namespace is defined }} {{ documents }} {{ [1, 'a', none]|string }} {{ l|string|length }} {{ 'x'.upper().lower() }} {{ ('a' ~ 'b').upper() }} {{ -n }} {{ - -n }} {{ (n)|string }} {{ -f }}
 {{ 'a' if x is defined else 'b' }} {{ n if n is not none }} {{ 'A' ~ ('b' if t else 'c') ~ 'D' }} {{ (l|length) - 1 }} {{ l|length - 1 }} {{ 'x' + n|string }} {{ not n == 7 }} {{ n == 7 and s }} {{ l == [3, 1, 2] }} {{ d == d }} {{ (1, 2) == [1, 2] }}
 {{ missing.attribute }}
 {{ missing + 'x' }}
 {{ 'a' + 1 }}
-{{ 1 / 0 }}
+{{ 1 % 0 }}
+{{ 'x'.split('') }}
+{% for a, b in [[1]] %}{% endfor %}
+{% for a, b in [[1, 2, 3]] %}{% endfor %}
 {{ none|length }}
 {{ raise_exception('no') }}
 {{ d.b.c.d }}
 {{ undefined_function() }}
-{{ 5 is divisibleby(0) }}
 {{ 'x'|unknown }}
 {{ range(1000000) }}
 {{ {}|first|upper }}|{{ l|tojson|length }}
@@ -160,12 +161,12 @@ kept line end
 {% unknown %}
 {{ [1, 2 }}
 {{ none.x }}|{{ none['x'] }}|{{ n.x }}|{{ l.x }}|{{ s.x }}|{{ l['x'] }}|{{ d[0] }}
-{{ [] is sequence }}{{ () is sequence }}{{ d.items() is sequence }}{{ d.items() is iterable }}{{ (l|select) is sequence }}
+{{ [] is sequence }}{{ () is sequence }}{{ d.items() is iterable }}{{ (l|select) is sequence }}
 {{ 'a\\\\b' }} {{ 'line\\
 join' }} {{ "a\\"b" }} {{ '\\\\n' }}
 {{ [1, 2, 3,] }} {{ {'a': 1,} }} {{ range(3,) | list }} {{ (1, 2,) }}
 {{ 'abc' is string and 'abc' is sequence and not 'abc' is mapping }} {{ '' is defined }} {{ l is defined and l[0] == 3 }}
-{{ 10 // 3 * 3 + 10 % 3 }} {{ 2 * 3 ~ 4 * 5 }} {{ (1 + 2) ~ 3 }} {{ '1' ~ '2' + '3' }} {{ 4 - 1 - 1 }} {{ 100 // 10 // 5 }}
+{{ 10 * 3 + 10 % 3 }} {{ 2 * 3 ~ 4 * 5 }} {{ (1 + 2) ~ 3 }} {{ '1' ~ '2' + '3' }} {{ 4 - 1 - 1 }}
 {{ m|selectattr('role', 'in', ['user', 'tool'])|map(attribute='content')|join('|') }} {{ m|map(attribute='content')|map('length')|list }} {{ (m|last).content }} {{ m|map('tojson')|first }}
 {% set reversed = m[::-1] %}{% for x in reversed %}{{ (m|length - 1) - loop.index0 }}{{ x.content }}{% endfor %}{{ m[1:][0].content }}{{ m[-1:]|length }}
 {% for x in m %}{% if loop.first %}[{% endif %}{% if loop.previtem is defined and loop.previtem.role != x.role %}!{% endif %}{{ x.content }}{% if not loop.last %}, {% else %}]{% endif %}{% endfor %}

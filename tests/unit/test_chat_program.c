@@ -284,7 +284,7 @@ TEST(names_templates_that_write_other_turns)
 {
     static const char *const sources[] = {
         "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}",
-        "{% for m in messages %}[Round {{ loop.index0 // 2 }}] <|{{ m.role }}|>{{ m.content }}"
+        "{% for m in messages %}[Round {{ loop.index0 }}] <|{{ m.role }}|>{{ m.content }}"
         "<|end|>{% endfor %}",
         "{% for m in messages %}<|{{ m.role }}|>{{ m.content|escape }}<|end|>{% endfor %}",
         "{% for m in messages %}<|{{ m.role }}|>{{ m.content.replace('\\n\\n', '\\n') }}<|end|>"
@@ -385,7 +385,7 @@ TEST(gives_the_system_text)
                 "<|end|>{% endfor %}<|assistant|>",
                 "Be brief.", "<|bos|><|user|>Be brief.\n\nhi<|end|><|assistant|>");
     check_first("{% for m in messages %}<|{{ m.role }}|>{{ m.content }}"
-                "{{ 1 / 0 if m.role == 'system' }}<|end|>{% endfor %}<|assistant|>",
+                "{{ 1 % 0 if m.role == 'system' }}<|end|>{% endfor %}<|assistant|>",
                 "Be brief.", "<|bos|><|user|>Be brief.\n\nhi<|end|><|assistant|>");
 }
 

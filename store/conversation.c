@@ -116,30 +116,15 @@ static int taken(const char *name, struct err *e)
     return err_set(e, ERR_USAGE, "there is a conversation '%s' already; choose another name", name);
 }
 
-/* For stores where names cannot be compared: doubles the number until one is free, then searches
- * for the lowest free one above the last number taken. */
+/* For stores where names cannot be compared. */
 static int new_sealed_name(struct store *s, char out[STORE_NAME_MAX], struct err *e)
 {
     struct store_conversation c;
-    long long taken = 0, unused = 1;
     int rc = 1;
-    while (rc > 0) {
-        snprintf(out, STORE_NAME_MAX, "chat-%lld", unused);
+    for (int n = 1; rc > 0; n++) {
+        snprintf(out, STORE_NAME_MAX, "chat-%d", n);
         rc = store_conversation_find(s, out, &c, e);
-        if (rc > 0) taken = unused;
-        if (rc > 0) unused *= 2;
     }
-    while (!rc && unused - taken > 1) {
-        long long middle = taken + (unused - taken) / 2;
-        snprintf(out, STORE_NAME_MAX, "chat-%lld", middle);
-        rc = store_conversation_find(s, out, &c, e);
-        if (rc > 0)
-            taken = middle;
-        else
-            unused = middle;
-        if (rc > 0) rc = 0;
-    }
-    snprintf(out, STORE_NAME_MAX, "chat-%lld", unused);
     return rc;
 }
 

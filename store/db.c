@@ -198,7 +198,7 @@ int db_check_tables(struct store *s, struct err *e)
     sqlite3_stmt *q;
     int rc = sqlite3_prepare_v2(
         s->db,
-        "SELECT parts, deleted_ms, state.text, thought_ms, transcript.message, tail.blob, "
+        "SELECT inode, deleted_ms, state.text, thought_ms, transcript.message, tail.blob, "
         "blob.bytes, segment.origin, n_run, label, search.text "
         "FROM model, conversation, state, message, transcript, tail, blob, segment, "
         "checkpoint, tag, search",

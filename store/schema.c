@@ -15,10 +15,9 @@
 
 static const char *const migrations[] = {
     /* to version 5, of 0.1.0 */
-    /* parts: digests of parts, which are no longer used */
     "CREATE TABLE model ("
     " path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,"
-    " inode INTEGER NOT NULL, digest BLOB NOT NULL, parts BLOB) WITHOUT ROWID;"
+    " inode INTEGER NOT NULL, digest BLOB NOT NULL) WITHOUT ROWID;"
     /* AUTOINCREMENT: an id is used in lock bytes and digests and must not be reused. */
     "CREATE TABLE conversation ("
     " id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE,"

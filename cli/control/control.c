@@ -265,7 +265,7 @@ static void take_out(struct run *r, const struct request *q)
     struct session *s = r->c->parts.session;
     struct pick pick = {r->ev, q->turn};
     struct err e = {0};
-    int rc = session_can_rewind(s, q->turn - 1, &e);
+    int rc = session_check_turn(s, q->turn - 1, 0, &e);
     if (!rc) rc = conversations_messages(r->c->parts.library, r->c->name, take_message, &pick, &e);
     if (rc >= 0) {
         r->c->edited = q->turn;

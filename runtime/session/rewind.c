@@ -66,7 +66,7 @@ int64_t session_regenerate_cost(const struct session *s)
 /* Whether the conversation can go back to `turn`, after the running answer. */
 static int prepare(struct session *s, int64_t turn, const struct session_sink *k, struct err *e)
 {
-    int rc = session_can_rewind(s, turn, e);
+    int rc = session_check_turn(s, turn, 0, e);
     return rc ? rc : session_finish_answer(s, k, e);
 }
 
@@ -151,11 +151,6 @@ int session_rewind(struct session *s, int64_t turn, const struct session_sink *s
     return cut_off(s, &c, sink ? sink : &session_silent, e);
 }
 
-int session_can_rewind(const struct session *s, int64_t turn, struct err *e)
-{
-    return session_check_turn(s, turn, 0, e);
-}
-
 int64_t session_turn_end(const struct session *s, int64_t turn)
 {
     return cut_turn(s, turn).n_tokens;
@@ -170,7 +165,7 @@ int session_replace(struct session *s, int64_t turn, const char *text, size_t n,
                     const struct session_sink *sink, enum session_end *end, struct err *e)
 {
     struct tokens ids = {0};
-    int rc = session_can_rewind(s, turn, e);
+    int rc = session_check_turn(s, turn, 0, e);
     if (!rc) rc = session_encode(s, CHAT_USER, text, n, -1, &ids, e); /* is it a message? */
     if (!rc) rc = session_finish_answer(s, sink, e);
     if (!rc) rc = store_hold(save_store(s->save), e);

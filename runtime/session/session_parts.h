@@ -74,8 +74,6 @@ static inline bool session_last_is(const struct session *s, enum chat_role role)
 /* Asserts the invariants between two turns; for CHECK (base/check.h). */
 void session_check(const struct session *s);
 
-/* ERR_USAGE: turns are not kept, or there is none of this number, `least` or more. */
-int session_check_turn(const struct session *s, int64_t turn, int64_t least, struct err *e);
 /* Settings to be saved from now on; NULL = as before. */
 void session_keep(struct session *s, const char *settings);
 

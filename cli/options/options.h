@@ -20,7 +20,6 @@
 
 /* Which commands take an option: a bit set. */
 enum option_group {
-    OPTIONS_OF_ALL = 1 << 30,  /* options of every command */
     OPTIONS_MODEL = 1 << 0,    /* commands that open a model */
     OPTIONS_MEMORY = 1 << 1,   /* policy, budget, cache */
     OPTIONS_SAMPLING = 1 << 2, /* how the next token is chosen */

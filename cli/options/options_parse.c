@@ -6,32 +6,6 @@
 #include "base/nearest.h"
 #include "cli/print/report.h"
 
-static const struct {
-    unsigned group;
-    const char *name;
-} group_names[] = {
-    {OPTIONS_MODEL, "commands that open a model"},
-    {OPTIONS_MEMORY, "commands that run a model"},
-    {OPTIONS_SAMPLING, "chat and generate"},
-    {OPTIONS_STORE, "commands on saved conversations"},
-    {OPTIONS_CHAT, "chat"},
-    {OPTIONS_GENERATE, "generate"},
-    {OPTIONS_EVAL, "eval"},
-    {OPTIONS_BENCH, "bench"},
-    {OPTIONS_TOKENIZE, "tokenize"},
-    {OPTIONS_TEMPLATE, "template"},
-    {OPTIONS_JSON, "commands with results for programs"},
-    {OPTIONS_TEXT, "commands that read a text"},
-    {OPTIONS_QUANTIZE, "quantize"},
-    {OPTIONS_HEADS, "heads"},
-    {OPTIONS_EXPORT, "export"},
-    {OPTIONS_DELETE, "delete"},
-    {OPTIONS_LIST, "list"},
-    {OPTIONS_TAG, "tag"},
-    {OPTIONS_FIND, "search"},
-    {OPTIONS_PULL, "pull"},
-};
-
 /* ---- names ----------------------------------------------------------------------------------- */
 
 const struct option *option_named(const char *name, size_t n)
@@ -64,18 +38,6 @@ static int unknown(unsigned groups, const char *dashes, const char *name, size_t
         return err_set(e, ERR_USAGE, "unknown option %s%.*s; did you mean --%s?", dashes, (int)n,
                        name, near);
     return err_set(e, ERR_USAGE, "unknown option %s%.*s; --help lists all", dashes, (int)n, name);
-}
-
-static int not_taken(const struct option *d, struct err *e)
-{
-    struct str takers = {0};
-    for (size_t i = 0; i < sizeof group_names / sizeof group_names[0]; i++)
-        if (d->groups & group_names[i].group)
-            str_printf(&takers, "%s%s", takers.n ? ", " : "", group_names[i].name);
-    int rc = err_set(e, ERR_USAGE, "--%s does not apply to this command; it is for: %s", d->name,
-                     str_get(&takers));
-    str_release(&takers);
-    return rc;
 }
 
 /* ---- command line ---------------------------------------------------------------------------- */
@@ -126,7 +88,9 @@ static int parse_option(struct options *o, struct scan *s, struct err *e)
     const char *value;
     int rc = split_argument(s, &d, &value, e);
     if (rc) return rc;
-    if (!(d->groups & s->groups)) return not_taken(d, e);
+    if (!(d->groups & s->groups))
+        return err_set(e, ERR_USAGE, "--%s does not apply to this command; --help lists its options",
+                       d->name);
     if (d->display && s->groups & OPTIONS_ON_SCREEN)
         report_note("--%s is set in ~/.config/retain/config now", d->name);
     if (!value && d->kind != FLAG) {

@@ -238,18 +238,6 @@ static int none_there(const struct hub_list *l, const struct address *a, struct 
     return rc;
 }
 
-/* The only file that ends in .bin; NULL if there are several. */
-static const struct hub_file *only_torch_file(const struct hub_list *l)
-{
-    const struct hub_file *f = NULL;
-    for (int i = 0; i < l->n; i++) {
-        if (!str_ends(l->files[i].path, ".bin")) continue;
-        if (f) return NULL;
-        f = &l->files[i];
-    }
-    return f;
-}
-
 const struct hub_file *hub_choose(const struct hub_list *l, const struct address *a, struct err *e)
 {
     const struct hub_file *f = NULL;
@@ -262,7 +250,6 @@ const struct hub_file *hub_choose(const struct hub_list *l, const struct address
         if (!f) f = with_quant(l, "Q8_0");
         for (int i = 0; i < l->n && !f; i++)
             if (is_model(l->files[i].path)) f = &l->files[i];
-        if (!f) f = only_torch_file(l);
     }
     if (!f) none_there(l, a, e);
     return f;

@@ -35,8 +35,7 @@ void hub_list_release(struct hub_list *l);
 
 /* The file that the address names, or the first part of a split one: a file by its path; a
  * quantization as a part of a name, without case; without either the first GGUF of Q4_K_M, of
- * Q8_0, or of all, or the only PyTorch file of a repository of heads. NULL: *e lists the
- * files. */
+ * Q8_0, or of all. NULL: *e lists the files. */
 const struct hub_file *hub_choose(const struct hub_list *l, const struct address *a, struct err *e);
 /* The largest model of at most this many bytes, of all its parts: *bytes. NULL = none. */
 const struct hub_file *hub_largest(const struct hub_list *l, int64_t bytes_max, int64_t *bytes);

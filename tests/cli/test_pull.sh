@@ -69,11 +69,7 @@ cp "$T/hub/tiny-Q8_0.gguf" "$T/hub/tiny-Q4_K_M.gguf"
 pull 0 "" hf:hiccup/demo
 here hiccup/demo/tiny-Q4_K_M.gguf tiny-Q4_K_M.gguf
 rm "$T/hub/tiny-Q4_K_M.gguf"
-pull 0 "" hf:torch/demo
-here torch/demo/heads.bin heads.bin
-cp "$T/hub/heads.bin" "$T/hub/more.bin"
 pull 1 "torch/demo has no GGUF file" hf:torch/demo
-rm "$T/hub/more.bin"
 pull 1 "no file none.gguf" hf:normal/demo:none.gguf
 pull 3 "odd-Q2_K.gguf: " hf:normal/demo:Q2_K
 equal "a model that cannot be run is not kept" "" "$(find "$models" -name 'odd*')"

@@ -89,8 +89,8 @@ static int parse_option(struct options *o, struct scan *s, struct err *e)
     int rc = split_argument(s, &d, &value, e);
     if (rc) return rc;
     if (!(d->groups & s->groups))
-        return err_set(e, ERR_USAGE, "--%s does not apply to this command; --help lists its options",
-                       d->name);
+        return err_set(e, ERR_USAGE,
+                       "--%s does not apply to this command; --help lists its options", d->name);
     if (d->display && s->groups & OPTIONS_ON_SCREEN)
         report_note("--%s is set in ~/.config/retain/config now", d->name);
     if (!value && d->kind != FLAG) {

@@ -7,7 +7,7 @@
 
 #include "base/utf8.h"
 
-/* ---- text, as Python's str sees it ------------------------------------------------------------ */
+/* ---- text, as Python's str sees it ----------------------------------------------------------- */
 
 /* The character at *s, which moves past it; U+FFFD for a byte that is not UTF-8. */
 static uint32_t next(const char **s)

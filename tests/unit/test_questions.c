@@ -14,7 +14,8 @@
 #define ALL                                                                                       \
     "{\"id\": 3, \"group\": \"g\", \"before\": \"Read. \", \"context\": \"The bo\\u00e9\","       \
     "\"question\": \"Who?\", \"answers\": [\"a\", \"\xC3\xA9\"], \"prefix\": \"It is\","          \
-    "\"system\": \"Be brief.\", \"metric\": \"contains-all\", \"max_tokens\": 5, \"raw\": true, \"more\": " \
+    "\"system\": \"Be brief.\", \"metric\": \"contains-all\", \"max_tokens\": 5, \"raw\": true, " \
+    "\"more\": "                                                                                  \
     "{}}"
 
 TEST(every_field_is_read)

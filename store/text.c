@@ -3,6 +3,7 @@
 #include "store/db.h"
 
 #include <string.h>
+#include <utf8proc.h>
 
 #include "base/utf8_width.h"
 
@@ -11,16 +12,6 @@
 static bool is_control(uint32_t c)
 {
     return c < 0x20 || (c >= 0x7f && c < 0xa0);
-}
-
-/* Approximate: screens measure exactly, a title only has to be short. */
-static int columns(uint32_t c)
-{
-    bool wide = (c >= 0x1100 && c <= 0x115f) || (c >= 0x2e80 && c <= 0xa4cf) ||
-                (c >= 0xac00 && c <= 0xd7a3) || (c >= 0xf900 && c <= 0xfaff) ||
-                (c >= 0xfe30 && c <= 0xfe6f) || (c >= 0xff00 && c <= 0xff60) ||
-                (c >= 0x1f300 && c <= 0x1faff) || (c >= 0x20000 && c <= 0x3fffd);
-    return wide ? 2 : 1;
 }
 
 bool db_name_valid(const char *name)
@@ -72,7 +63,7 @@ void db_title(char out[STORE_NAME_MAX], const char *text, size_t n)
             c = ' ';
         }
         if (len == 0 || is_control(c)) continue;
-        wide += columns(c);
+        wide += utf8proc_charwidth((utf8proc_int32_t)c);
         if (used + len > n_max || wide > TITLE_COLUMNS) {
             used = whole_words(out, used);
             memcpy(out + used, more, sizeof more);

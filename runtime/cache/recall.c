@@ -7,8 +7,6 @@
 #include "base/check.h"
 #include "base/pool.h"
 
-static const char *const chooser_names[] = {[RECALL_OFF] = "off", [RECALL_WORDS] = "words"};
-
 /* This share of a window's positions must be evicted, over all heads: the others are in the
  * cache. */
 #define EVICTED_SHARE 0.4f
@@ -22,17 +20,13 @@ _Static_assert(RECALL_WINDOW + BACK <= RECALL_SPAN, "a window holds what it goes
 
 bool recall_chooser_named(const char *name, enum recall_chooser *out)
 {
-    for (size_t i = 0; i < sizeof chooser_names / sizeof *chooser_names; i++) {
-        if (strcmp(name, chooser_names[i])) continue;
-        *out = (enum recall_chooser)i;
-        return true;
-    }
-    return false;
+    *out = strcmp(name, "off") ? RECALL_WORDS : RECALL_OFF;
+    return !strcmp(name, recall_chooser_name(*out));
 }
 
 const char *recall_chooser_name(enum recall_chooser chooser)
 {
-    return chooser_names[chooser];
+    return chooser == RECALL_OFF ? "off" : "words";
 }
 
 int recall_newest_pct(enum recall_chooser chooser)

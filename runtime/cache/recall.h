@@ -59,7 +59,7 @@ struct recall_window {
     bool text; /* units of it were dropped: it can only be read again */
 };
 
-/* The chooser with this name ("off", "words", "meaning"); false = unknown. */
+/* The chooser with this name ("off", "words"); false = unknown. */
 bool recall_chooser_named(const char *name, enum recall_chooser *out);
 const char *recall_chooser_name(enum recall_chooser chooser);
 

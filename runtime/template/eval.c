@@ -81,7 +81,7 @@ static struct value bound_method(struct run *r, struct value object, struct text
     return (struct value){.kind = VALUE_FUNCTION, .as.function = {.builtin = method, .self = self}};
 }
 
-struct value eval_attribute(struct run *r, struct value object, struct text name)
+static struct value attribute(struct run *r, struct value object, struct text name)
 {
     if (object.kind == VALUE_UNDEFINED) fail_undefined(r, object);
     if (object.kind == VALUE_LOOP) {
@@ -131,7 +131,7 @@ struct value eval_item(struct run *r, struct value object, struct value key)
         if (is_indexed(object) && in_range(&at, object.as.list->n))
             return object.as.list->items[at];
     }
-    if (key.kind == VALUE_TEXT) return eval_attribute(r, object, key.as.text);
+    if (key.kind == VALUE_TEXT) return attribute(r, object, key.as.text);
     return value_undefined(text_of("item"));
 }
 
@@ -347,7 +347,7 @@ static struct value eval_kind(struct run *r, struct scope *s, const struct node 
     case NODE_LIST:
     case NODE_TUPLE: return eval_sequence(r, s, n);
     case NODE_DICT: return eval_dict(r, s, n);
-    case NODE_ATTRIBUTE: return eval_attribute(r, eval(r, s, n->a), n->value.as.text);
+    case NODE_ATTRIBUTE: return attribute(r, eval(r, s, n->a), n->value.as.text);
     case NODE_ITEM: return eval_item_node(r, s, n);
     case NODE_SLICE: return eval_slice(r, s, n);
     case NODE_CALL: return eval_call_node(r, s, n);

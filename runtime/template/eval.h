@@ -38,7 +38,6 @@ struct value exec_captured(struct run *r, struct scope *s, const struct node *st
 void scope_set(struct run *r, struct scope *s, struct text name, struct value value);
 struct scope *scope_make(struct run *r, struct scope *parent);
 
-struct value eval_attribute(struct run *r, struct value object, struct text name);
 struct value eval_item(struct run *r, struct value object, struct value key);
 struct value eval_call(struct run *r, struct value callee, const struct args *args,
                        const struct macro *caller);

@@ -4,15 +4,6 @@
 
 #include "base/memory.h"
 
-static void *grown(void *p, size_t n, size_t *cap, size_t size)
-{
-    if (n < *cap) return p;
-    size_t cap_new = *cap ? *cap * 2 : 64;
-    p = memory_grow(p, cap_new, size);
-    *cap = cap_new;
-    return p;
-}
-
 void token_merge_release(struct token_merge *m)
 {
     free(m->symbols);
@@ -28,7 +19,7 @@ void token_merge_clear(struct token_merge *m)
 
 void token_merge_push(struct token_merge *m, size_t at, size_t n, int32_t id)
 {
-    m->symbols = grown(m->symbols, m->n, &m->cap, sizeof *m->symbols);
+    if (m->n == m->cap) m->symbols = memory_more(m->symbols, m->n, &m->cap, sizeof *m->symbols);
     int32_t i = (int32_t)m->n++;
     if (i > 0) m->symbols[i - 1].next = i;
     m->symbols[i] = (struct token_merge_symbol){
@@ -44,7 +35,8 @@ static bool before(const struct token_merge_pair *a, const struct token_merge_pa
 
 static void heap_push(struct token_merge *m, struct token_merge_pair p)
 {
-    m->heap = grown(m->heap, m->n_heap, &m->cap_heap, sizeof *m->heap);
+    if (m->n_heap == m->cap_heap)
+        m->heap = memory_more(m->heap, m->n_heap, &m->cap_heap, sizeof *m->heap);
     size_t i = m->n_heap++;
     for (; i > 0 && before(&p, &m->heap[(i - 1) / 2]); i = (i - 1) / 2)
         m->heap[i] = m->heap[(i - 1) / 2];

@@ -73,7 +73,7 @@ def longbench(r):
     prompt = json.loads(read("LongBench/config/dataset2prompt.json"))[name].format(**{**r, "context": MARK})
     group = "0-4k" if r["length"] < 4000 else "4-8k" if r["length"] < 8000 else "8k+"
     yield question(prompt, r["context"], r["answers"], json.loads(read("LongBench/config/dataset2maxlen.json"))[name],
-                   id=r["_id"], group=group,
+                   id=r["_id"], group=group, metric="f1",
                    raw=name in ("trec", "triviaqa", "samsum", "lsht", "lcc", "repobench-p"))
 
 
@@ -94,7 +94,7 @@ def leval(r):
         prompt = "{document}\n\n{inst}" if bare else ast.literal_eval(given[0 if exam else 1])
         prompt += "" if bare or exam else f"\nAnswer this question with {len(answer.split())} words."
         yield question(prompt.replace("{document}", MARK).replace("{inst}", text), r["input"], answer, 512, system=system,
-                       prefix="\nAnswer:" if exam and not bare else "",
+                       prefix="\nAnswer:" if exam and not bare else "", metric="" if exam else "f1",
                        group="loyalty" if "sci_fi" in task else "")
         if "sci_fi" in task:
             fact = text.replace("based on the world described in the document.",
@@ -114,7 +114,7 @@ def longmemeval(r):
     text = prompt(json.loads(json.dumps(r)), "orig-session", 1000, False, "json", False, words, "huggingface", 10 ** 9, None)
     start, end = text.index("History Chats:\n\n") + 16, text.rindex("\n\nCurrent Date:")
     yield question(text[:start] + MARK + text[end:], text[start:end], r["answer"], r.get("max_tokens", 500),
-                   id=r["question_id"], group=r["question_type"], prefix=r.get("answer_prefix"))
+                   id=r["question_id"], group=r["question_type"], metric="contains-words", prefix=r.get("answer_prefix"))
 
 
 def locomo(r):
@@ -135,7 +135,7 @@ def locomo(r):
         prompt = names["QA_PROMPT_CAT_5" if q["category"] == 5 else "QA_PROMPT"].format(text)
         yield question(names["CONV_START_PROMPT"].format(*speakers) + MARK + "\n\n" + prompt, context,
                        "not mentioned" if q["category"] == 5 else answer, 32, group=f"category-{q['category']}",
-                       prefix=q.get("answer_prefix"))
+                       metric="contains" if q["category"] == 5 else "f1", prefix=q.get("answer_prefix"))
 
 
 def locomo_options(q, i):

@@ -1,5 +1,5 @@
-/* metric: scores a model's answer, as RULER does. tests/golden/metrics.json holds what RULER's own
- * program gives; other benchmarks' scores are computed by theirs (quant/files/convert.py). */
+/* metric: scores a model's answer. One table of metrics, each as SQuAD or RULER defines it;
+ * tests/golden/metrics.json holds what the benchmarks' own programs give. */
 #ifndef RETAIN_QUANT_FILES_METRIC_H
 #define RETAIN_QUANT_FILES_METRIC_H
 
@@ -9,6 +9,7 @@
 
 struct metric {
     const char *name;
+    double (*pair)(const char *prediction, const char *answer);
     bool all; /* the mean over all answers instead of the best */
     const char *about;
 };

@@ -185,7 +185,7 @@ static void questions(void)
     static const char all[] = "{\"id\": 3, \"before\": \"b\", \"context\": \"c \xC3\xA9\", "
                               "\"question\": \"q\", \"answers\": "
                               "[\"a\", 7], \"prefix\": \"p\", \"system\": \"s\", \"metric\": "
-                              "\"contains-all\", \"max_tokens\": 5, \"raw\": true}\n";
+                              "\"f1\", \"max_tokens\": 5, \"raw\": true}\n";
     static const char turns[] = "[{\"turns\": [\"Hi\", \"Hello\", \"Bye\"], \"question\": \"q\", "
                                 "\"answers\": \"The \xCE\xA3\"}]";
     save("questions", "all", "", all, sizeof all - 1);

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Writes metrics.json: 250 predictions with answers, and what RULER's own program scores them with.
+"""Writes metrics.json: 250 predictions with answers, and what the benchmarks' own programs score them with.
 tests/unit/test_questions.c compares quant/files/metric.h with it.
 
     make_metrics.py FOLDER
 
-FOLDER holds a copy of the program, ruler/constants.py (NVIDIA/RULER).
+FOLDER holds copies of the programs: longbench/metrics.py (THUDM/LongBench) and ruler/constants.py (NVIDIA/RULER).
+Packages: rouge 1.0.1, fuzzywuzzy with python-Levenshtein.
 """
 import json
 import os
@@ -15,6 +16,7 @@ import types
 
 folder = sys.argv[1]
 here = os.path.dirname(os.path.abspath(__file__))
+sys.modules["jieba"] = types.ModuleType("jieba")
 
 
 def load(path):
@@ -23,12 +25,29 @@ def load(path):
     return module
 
 
+longbench = load("longbench/metrics.py")
 ruler = load("ruler/constants.py")
+
+
+def best(score):
+    return lambda p: max(float(score(p["prediction"], a)) for a in p["answers"])
+
+
+def contains_words(p, a):
+    said, right = (longbench.normalize_answer(x).split() for x in (p, a))
+    return any(said[i:i + len(right)] == right for i in range(len(said) - len(right) + 1))
+
+
+def exact(p, a):
+    return longbench.normalize_answer(p) == longbench.normalize_answer(a)
 
 
 metrics = {
     "contains": lambda p: ruler.string_match_part([p["prediction"]], [p["answers"]]) / 100,
     "contains-all": lambda p: sum(1.0 if r.lower() in p["prediction"].lower() else 0.0 for r in p["answers"]) / len(p["answers"]),
+    "contains-words": best(contains_words),
+    "exact": best(exact),
+    "f1": best(longbench.qa_f1_score),
 }
 
 # ---- pairs ---------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 /* Files of questions: every field is read, what is wrong is named with its line, and metrics score
- * as RULER's own program does. */
+ * as the benchmarks' own programs do. */
 #include "tests/test.h"
 
 #include <math.h>
@@ -14,8 +14,7 @@
 #define ALL                                                                                       \
     "{\"id\": 3, \"group\": \"g\", \"before\": \"Read. \", \"context\": \"The bo\\u00e9\","       \
     "\"question\": \"Who?\", \"answers\": [\"a\", \"\xC3\xA9\"], \"prefix\": \"It is\","          \
-    "\"system\": \"Be brief.\", \"metric\": \"contains-all\", \"max_tokens\": 5, \"raw\": true, " \
-    "\"more\": "                                                                                  \
+    "\"system\": \"Be brief.\", \"metric\": \"f1\", \"max_tokens\": 5, \"raw\": true, \"more\": " \
     "{}}"
 
 TEST(every_field_is_read)
@@ -35,7 +34,7 @@ TEST(every_field_is_read)
     assert_string_equal(str_get(&it.system), "Be brief.");
     assert_int_equal(it.answers.n, 2);
     assert_string_equal(it.answers.item[1], "\xC3\xA9");
-    assert_string_equal(it.metric->name, "contains-all");
+    assert_string_equal(it.metric->name, "f1");
     assert_int_equal(it.n_predict, 5);
     assert_true(it.raw);
     assert_int_equal(questions_next(&q, &it, &err), 1);

@@ -37,34 +37,6 @@ static int print_json_row(void *ctx, const struct conversations_entry *c)
     return 0;
 }
 
-/* A stopped and continued answer is saved in parts, and shown as one. */
-struct message_printer {
-    int role;  /* role of the previous message, -1 = none */
-    char last; /* last printed byte */
-};
-
-static void print_heading(struct message_printer *mp, const struct store_message *m)
-{
-    struct str text = {0};
-    if (mp->role >= 0) str_puts(&text, mp->last == '\n' ? "\n" : "\n\n");
-    str_printf(&text, "## %s%s\n\n", chat_role_word(m->role), m->seq < 0 ? " (stopped)" : "");
-    report_text(text.data, text.n);
-    str_release(&text);
-}
-
-static int print_message(void *ctx, const struct store_message *m)
-{
-    static const char stopped[] = " (stopped)";
-    struct message_printer *mp = ctx;
-    bool goes_on = m->role == CHAT_ASSISTANT && mp->role == CHAT_ASSISTANT;
-    if (!goes_on) print_heading(mp, m);
-    report_text(m->text, m->n_text);
-    if (goes_on && m->seq < 0) report_text(stopped, sizeof stopped - 1);
-    mp->role = m->role;
-    mp->last = m->n_text > 0 ? m->text[m->n_text - 1] : goes_on ? mp->last : 0;
-    return 0;
-}
-
 static int print_json_message(void *ctx, const struct store_message *m)
 {
     (void)ctx;
@@ -110,10 +82,11 @@ static int list_command(struct conversations *l, const struct options *o, struct
 
 static int show_command(struct conversations *l, const struct options *o, struct err *e)
 {
-    struct message_printer mp = {.role = -1};
+    struct str text = {0};
     if (o->json) return conversations_messages(l, o->args[0], print_json_message, NULL, e);
-    int rc = conversations_messages(l, o->args[0], print_message, &mp, e);
-    if (mp.role >= 0 && mp.last != '\n') report_text("\n", 1);
+    int rc = conversation_text(l, o->args[0], &text, e);
+    report_text(str_get(&text), text.n);
+    str_release(&text);
     return rc;
 }
 
@@ -217,8 +190,7 @@ static int export_command(struct conversations *l, const struct options *o, stru
         return conversations_export_cache(l, o->args[0], o->store.with_cache, e);
     for (int i = 0; i < o->n_args && !rc; i++) {
         struct str text = {0};
-        rc = conversations_export(l, o->args[i], o->store.markdown && !o->json, &text, &n_damaged,
-                                  e);
+        rc = conversations_export(l, o->args[i], &text, &n_damaged, e);
         if (!rc) report_text(str_get(&text), text.n);
         str_release(&text);
     }
@@ -286,8 +258,7 @@ static const struct saved_row {
     {"delete", "[--cache-only] NAME…", 1, MANY, MISSING_ERROR_FULL, delete_command},
     {"restore", "NAME [NEW-NAME]", 1, 2, MISSING_ERROR, restore_command},
     {"search", "TEXT… [--json]", 1, MANY, MISSING_EMPTY, search_command},
-    {"export", "NAME… [--json|--markdown|--with-cache FILE]", 1, MANY, MISSING_ERROR,
-     export_command},
+    {"export", "NAME… [--json|--with-cache FILE]", 1, MANY, MISSING_ERROR, export_command},
     {"import", "FILE [NEW-NAME]", 1, 2, MISSING_MADE, import_command},
     {"check", "", 0, 0, MISSING_ERROR, check_command},
     {"compact", "", 0, 0, MISSING_ERROR_FULL, compact_command},

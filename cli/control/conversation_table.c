@@ -61,3 +61,34 @@ int conversation_table_print(struct conversations *l, struct err *e)
     if (!rc && p.n == 0) put_line(&p, "no saved conversations");
     return rc;
 }
+
+void conversation_heading(struct str *out, enum chat_role role, const char *mark)
+{
+    if (out->n) str_puts(out, out->data[out->n - 1] == '\n' ? "\n" : "\n\n");
+    str_printf(out, "## %s%s\n\n", chat_role_word(role), mark);
+}
+
+struct text_writer {
+    struct str *out;
+    int role; /* of the previous message; -1 = none */
+};
+
+static int put_message(void *ctx, const struct store_message *m)
+{
+    struct text_writer *w = ctx;
+    const char *mark = m->seq < 0 ? " (stopped)" : "";
+    bool goes_on = m->role == CHAT_ASSISTANT && w->role == CHAT_ASSISTANT;
+    if (!goes_on) conversation_heading(w->out, m->role, mark);
+    str_append(w->out, m->text, m->n_text);
+    if (goes_on) str_puts(w->out, mark);
+    w->role = m->role;
+    return 0;
+}
+
+int conversation_text(struct conversations *l, const char *name, struct str *out, struct err *e)
+{
+    struct text_writer w = {out, -1};
+    int rc = conversations_messages(l, name, put_message, &w, e);
+    if (out->n && out->data[out->n - 1] != '\n') str_puts(out, "\n");
+    return rc;
+}

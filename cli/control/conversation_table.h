@@ -1,5 +1,5 @@
-/* conversation_table: saved conversations as lines, for `retain list` and for /list in plain mode.
- */
+/* conversation_table: saved conversations as lines, for `retain list` and for /list in plain mode,
+ * and the Markdown of one. */
 #ifndef RETAIN_CLI_CONTROL_CONVERSATION_TABLE_H
 #define RETAIN_CLI_CONTROL_CONVERSATION_TABLE_H
 
@@ -21,5 +21,11 @@ int conversation_table_row(void *ctx, const struct conversations_entry *c);
 
 /* Prints all conversations to stderr. */
 int conversation_table_print(struct conversations *l, struct err *e);
+
+/* The messages of a conversation, without thoughts. An answer in parts (stopped, then continued) is
+ * one message. */
+int conversation_text(struct conversations *l, const char *name, struct str *out, struct err *e);
+/* Begins another message. */
+void conversation_heading(struct str *out, enum chat_role role, const char *mark);
 
 #endif

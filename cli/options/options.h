@@ -102,7 +102,7 @@ struct store_opts {
     bool encrypt;                /* encrypt a new database */
     const char *passphrase_file; /* read from this file instead of asking */
     const char *passphrase;      /* already known, in locked memory; not an option */
-    bool markdown, cache_only;
+    bool cache_only;
     const char *tag;        /* list: only conversations with this tag */
     bool remove;            /* tag: remove the tags */
     const char *with_cache; /* FILE */

@@ -62,7 +62,6 @@ const struct option options_table[] = {
      .help = "maximum size of saved caches; texts are always kept"},
     {ROW("rewind", 0, session.rewind, OPTIONS_CHAT), .rare = true, .max = 1e15, .value = "SIZE",
      .help = "evicted units kept on disk, so that going back needs no replay"},
-    {ROW("markdown", 0, store.markdown, OPTIONS_EXPORT), .cli_only = true, .help = "Markdown, for reading"},
     {ROW("with-cache", 0, store.with_cache, OPTIONS_EXPORT), .cli_only = true, .value = "FILE",
      .help = "one file with text and saved cache"},
     {ROW("cache-only", 0, store.cache_only, OPTIONS_DELETE), .cli_only = true,

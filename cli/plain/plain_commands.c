@@ -206,17 +206,13 @@ static int set(struct plain *p, const char *argument, struct err *e)
     return rc;
 }
 
-static int export_talk(struct plain *p, struct str *out, struct err *e)
-{
-    return conversations_export(p->control.parts.library, p->control.name, true, out, NULL, e);
-}
-
 static int copy(struct plain *p, const char *what, struct err *e)
 {
     struct str text = {0};
     char how[256];
     bool all = strcmp(what, "all") == 0;
-    int rc = all ? export_talk(p, &text, e) : read_last(p, e);
+    int rc = all ? conversation_text(p->control.parts.library, p->control.name, &text, e)
+                 : read_last(p, e);
     if (!rc && !all) rc = control_copied(&p->last, what, &text, e);
     const char *way = p->settings.options.session.private_mode ? "" : "; /save FILE does";
     if (!rc) rc = clipboard_copy(str_get(&text), text.n, is_secret(p) ? way : NULL, -1, how, e);
@@ -229,7 +225,7 @@ static int save(struct plain *p, const char *path, struct err *e)
 {
     struct str text = {0};
     if (!path[0]) return err_set(e, ERR_USAGE, "/save FILE");
-    int rc = export_talk(p, &text, e);
+    int rc = conversation_text(p->control.parts.library, p->control.name, &text, e);
     if (!rc) rc = external_save(path, str_get(&text), text.n, e);
     if (!rc) report_note("saved as %s", path);
     str_release(&text);

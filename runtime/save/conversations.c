@@ -324,13 +324,13 @@ int conversations_search(struct conversations *l, const char *text,
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-int conversations_export(struct conversations *l, const char *name, bool markdown, struct str *out,
+int conversations_export(struct conversations *l, const char *name, struct str *out,
                          int64_t *n_damaged, struct err *e)
 {
     struct store_conversation c;
     int rc = find_reading(l, name, &c, e);
     if (rc) return rc;
-    rc = (markdown ? transfer_markdown : transfer_json)(l->store, &c, out, n_damaged, e);
+    rc = transfer_json(l->store, &c, out, n_damaged, e);
     store_end_reading(l->store);
     return rc;
 }

@@ -97,7 +97,7 @@ int conversations_search(struct conversations *l, const char *text,
 
 /* *n_damaged: the number of damaged parts, which are marked in the output; NULL = damage is an
  * error. */
-int conversations_export(struct conversations *l, const char *name, bool markdown, struct str *out,
+int conversations_export(struct conversations *l, const char *name, struct str *out,
                          int64_t *n_damaged, struct err *e);
 /* One file that includes the saved cache. It must not exist yet. */
 int conversations_export_cache(struct conversations *l, const char *name, const char *path,

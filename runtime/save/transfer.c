@@ -22,7 +22,6 @@
 struct writer {
     struct str *out;
     int64_t n;
-    bool markdown;
 };
 
 static int put_message(void *ctx, const struct store_message *m)
@@ -75,8 +74,8 @@ static int forgive(int rc, int64_t *n_damaged)
     return 0;
 }
 
-static int put_object(struct store *s, const struct store_conversation *c, struct str *out,
-                      int64_t *n_damaged, struct err *e)
+int transfer_json(struct store *s, const struct store_conversation *c, struct str *out,
+                  int64_t *n_damaged, struct err *e)
 {
     struct writer w = {.out = out};
     char *state = NULL;
@@ -94,54 +93,8 @@ static int put_object(struct store *s, const struct store_conversation *c, struc
     if (tags.n) str_puts(out, "]");
     str_puts(out, ",\"messages\":[");
     if (!rc) rc = store_message_rescue(s, c->id, put_message, &w, n_damaged, e);
-    str_puts(out, "]}");
+    str_puts(out, "]}\n");
     free(state);
-    return rc;
-}
-
-int transfer_json(struct store *s, const struct store_conversation *c, struct str *out,
-                  int64_t *n_damaged, struct err *e)
-{
-    int rc = put_object(s, c, out, n_damaged, e);
-    str_puts(out, "\n");
-    return rc;
-}
-
-/* Escapes "<" at the beginning of a line that would otherwise be read back as a conversation. */
-static void put_line(struct str *out, const char *line, size_t n)
-{
-    bool escaped =
-        n >= strlen(COMMENT_BEGIN) && !memcmp(line, COMMENT_BEGIN, strlen(COMMENT_BEGIN));
-    if (escaped) str_puts(out, "&lt;");
-    str_append(out, line + escaped, n - escaped);
-    str_puts(out, "\n");
-}
-
-static int put_section(void *ctx, const struct store_message *m)
-{
-    struct writer *w = ctx;
-    const char *p = m->text, *end = p + m->n_text;
-    str_printf(w->out, "## %s%s\n\n", chat_role_word(m->role), m->seq < 0 ? " (stopped)" : "");
-    if (m->damaged) str_puts(w->out, DAMAGED "\n\n");
-    for (const char *nl; p <= end; p = nl + 1) {
-        nl = memchr(p, '\n', (size_t)(end - p));
-        if (!nl) nl = end;
-        put_line(w->out, p, (size_t)(nl - p));
-    }
-    str_puts(w->out, "\n");
-    return 0;
-}
-
-int transfer_markdown(struct store *s, const struct store_conversation *c, struct str *out,
-                      int64_t *n_damaged, struct err *e)
-{
-    struct writer w = {.out = out};
-    int64_t again = 0; /* counts the same parts again */
-    str_printf(out, "# %s\n\n", c->title[0] ? c->title : c->name);
-    int rc = store_message_rescue(s, c->id, put_section, &w, n_damaged ? &again : NULL, e);
-    str_puts(out, COMMENT_BEGIN);
-    if (!rc) rc = put_object(s, c, out, n_damaged, e);
-    str_puts(out, COMMENT_END "\n");
     return rc;
 }
 
@@ -359,7 +312,8 @@ static int import_json(struct import *im, const char *text, size_t n)
     return rc;
 }
 
-/* One line: an object, a comment with one, or (in Markdown) text for readers. */
+/* One line: an object; or, in the Markdown of versions before 0.2.0, a comment with one, or text
+ * for readers. */
 static int import_line(struct import *im, const char *line, size_t n, bool markdown)
 {
     const size_t begin = strlen(COMMENT_BEGIN), end = strlen(COMMENT_END);

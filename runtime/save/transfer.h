@@ -3,12 +3,11 @@
  *
  *   JSON       one object per line and conversation, complete: messages with text and token
  *              ids, times, state. Text with invalid UTF-8 or a NUL has its bytes in text_hex, too.
- *   Markdown   for reading; a comment at its end holds the same object, which is what import reads
+ *   Markdown   of versions before 0.2.0: the same object in a comment; only read
  *   database   a store with that one conversation and its saved cache
  *
  * Exporting an imported conversation gives the same file, byte for byte. Of a damaged conversation
- * the text formats contain the intact part: a marked message takes the place of a missing or
- * damaged one. */
+ * JSON contains the intact part: a marked message takes the place of a missing or damaged one. */
 #ifndef RETAIN_RUNTIME_SAVE_TRANSFER_H
 #define RETAIN_RUNTIME_SAVE_TRANSFER_H
 
@@ -24,8 +23,6 @@ struct store_key;
 /* *n_damaged: number of damaged parts; NULL = damage is an error. */
 int transfer_json(struct store *s, const struct store_conversation *c, struct str *out,
                   int64_t *n_damaged, struct err *e);
-int transfer_markdown(struct store *s, const struct store_conversation *c, struct str *out,
-                      int64_t *n_damaged, struct err *e);
 /* Creates `path`, which must not exist. */
 int transfer_database(struct store *s, const struct store_conversation *c, const char *path,
                       struct err *e);

@@ -86,7 +86,6 @@ $RETAIN search PWN
 $RETAIN search PWN --json
 $RETAIN search hello --db "$D/bad.gguf"
 $RETAIN export chat-1
-$RETAIN export chat-1 --markdown
 $RETAIN export "$X"
 $RETAIN export chat-1 --with-cache "/dev/null/$X"
 $RETAIN import "$D/import.json"

@@ -39,7 +39,6 @@ run tag talk home
 run list --tag home --json
 run tag talk home --remove
 run search hello --limit 1
-run export talk --markdown
 run export talk --with-cache "$T/talk.db"
 run delete talk --cache-only
 run rename talk first

@@ -87,8 +87,7 @@ wait $pid
 holds "export: tags" "$(cat "$T/one.json")" '"tags":\["dogs"\]'
 equal "export --json: one object" 1 "$(wc -l <"$T/one.json" | tr -d ' ')"
 holds "export --json: messages" "$(cat "$T/one.json")" '"messages":\[\{"role":"user","text":"My dog is called Biscuit\."'
-"$RETAIN" export chat-1 --markdown >"$T/one.md"
-holds "export --markdown" "$(cat "$T/one.md")" '^## user'
+printf '# dogs\n\n## user\n\n<!-- retain-conversation %s -->\n' "$(cat "$T/one.json")" >"$T/one.md" # as `export --markdown` of 0.1.0
 "$RETAIN" export chat-1 --with-cache "$T/one.db" || no "export --with-cache"
 "$RETAIN" export chat-1 --with-cache "$T/one.db" 2>"$T/err" && no "overwrites a file"
 holds "export --with-cache: overwrites nothing" "$(cat "$T/err")" 'already exists'
@@ -104,8 +103,6 @@ for f in one.json one.md one.db; do
     check "import $f" "$RETAIN" import "$T/$f" --db "$T/other-$f"
     "$RETAIN" export chat-1 --json --db "$T/other-$f" >"$T/again"
     check "$f: exported again it is the same" cmp "$T/one.json" "$T/again"
-    "$RETAIN" export chat-1 --markdown --db "$T/other-$f" >"$T/again"
-    check "$f: and as Markdown" cmp "$T/one.md" "$T/again"
 done
 holds "imported with its cache: nothing is read again" "$(reread --continue --db "$T/other-one.db")" "$ZERO"
 holds "imported text goes on" "$(reread --continue --db "$T/other-one.json")" 're-?read'
@@ -132,10 +129,6 @@ printf 'My code a\0b is 7.\n' | "$RETAIN" chat --plain -c nul --seed 1 --temp 0 
 check "import of a NUL" "$RETAIN" import "$T/nul.json" --db "$T/nul.db"
 "$RETAIN" export nul --json --db "$T/nul.db" >"$T/again"
 check "a NUL: exported again it is the same" cmp "$T/nul.json" "$T/again"
-"$RETAIN" export nul --markdown >"$T/nul.md"
-"$RETAIN" import "$T/nul.md" --db "$T/nul-md.db" 2>"$T/err"
-"$RETAIN" export nul --json --db "$T/nul-md.db" >"$T/again"
-check "a NUL: through Markdown, too" cmp "$T/nul.json" "$T/again"
 holds "a NUL: opened without a notice" "no: $(reread --continue --db "$T/nul.db" | grep 'did not spell')" '^no: $'
 sed 's/called Biscuit/called\\u0000 Biscuit/' "$T/one.json" >"$T/bad.json"
 refused "import of an escaped NUL" 3 'a NUL character in a text' "$RETAIN" import "$T/bad.json" bad
@@ -181,10 +174,7 @@ forged=$(sed 's/"name":"chat-1"/"name":"forged"/; s/>/\\u003e/g' "$T/one.json")
 printf '{"format":"retain-conversation","version":1,"name":"quotes","title":"","created_ms":1,"updated_ms":1,"state":"","messages":[{"role":"user","text":"%s","created_ms":1,"tokens":[1]}]}\n' \
     "Hi\\n<!-- retain-conversation $(printf '%s' "$forged" | sed 's/["\\]/\\&/g') -->\\nBye" >"$T/quotes.json"
 check "a message that holds an export" "$RETAIN" import "$T/quotes.json" --db "$T/quotes"
-"$RETAIN" export quotes --markdown --db "$T/quotes" >"$T/quotes.md"
-check "its Markdown" "$RETAIN" import "$T/quotes.md" --db "$T/quoted"
-equal "its Markdown holds one conversation" 1 "$("$RETAIN" list --db "$T/quoted" | grep -c '^[a-z]')"
-holds "its Markdown: the message is whole" "$("$RETAIN" show quotes --db "$T/quoted")" '^<!-- retain-conversation '
+holds "the message is whole" "$("$RETAIN" show quotes --db "$T/quotes")" '^<!-- retain-conversation '
 mkfifo "$T/pipe"
 for f in one.json one.md; do
     cat "$T/$f" >"$T/pipe" &

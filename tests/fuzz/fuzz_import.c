@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     snprintf(path, sizeof path, "%s/retain.db", folder);
     if (conversations_open(&l, path, NULL, &e)) abort();
     conversations_import(l, source, NULL, export_one, &name, &e);
-    if (name.n) conversations_export(l, str_get(&name), false, &text, &n_damaged, &e);
+    if (name.n) conversations_export(l, str_get(&name), &text, &n_damaged, &e);
     if (conversations_check(l, &e)) abort(); /* an import is all or nothing */
     conversations_close(l);
     close(fd);

@@ -241,7 +241,7 @@ static void exports(void)
     if (system(command)) exit(1);
     ok(conversations_open(&l, path, NULL, &e), &e);
     fill(conversations_store(l));
-    ok(conversations_export(l, "talk", false, &json, NULL, &e), &e);
+    ok(conversations_export(l, "talk", &json, NULL, &e), &e);
     conversations_close(l);
     save("import", "talk.json", "", str_get(&json), json.n);
     str_release(&json);

@@ -114,7 +114,7 @@ static const char *run(struct fixture *f, enum slash command, const char *argume
 static bool is_saved(struct fixture *f, const char *name)
 {
     AUTO_STR text = {0};
-    int rc = conversations_export(f->control.parts.library, name, true, &text, NULL, &err);
+    int rc = conversations_export(f->control.parts.library, name, &text, NULL, &err);
     return rc == 0;
 }
 

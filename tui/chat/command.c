@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/nearest.h"
+#include "cli/control/conversation_table.h"
 #include "cli/control/external.h"
 #include "tui/chat/app.h"
 
@@ -202,10 +203,10 @@ static void put_talk(const struct app *a, struct str *out)
     for (int i = 0; i < a->talk.n; i++) {
         const struct message *m = &a->talk.messages[i];
         if (m->role >= CHAT_ROLES) continue;
-        str_printf(out, "%s## %s\n\n", out->n ? "\n" : "", chat_role_word((enum chat_role)m->role));
+        conversation_heading(out, (enum chat_role)m->role, "");
         str_append(out, str_get(&m->raw), m->raw.n);
-        if (m->raw.n == 0 || m->raw.data[m->raw.n - 1] != '\n') str_puts(out, "\n");
     }
+    if (out->n && out->data[out->n - 1] != '\n') str_puts(out, "\n");
 }
 
 static bool copy(struct app *a, const char *what)

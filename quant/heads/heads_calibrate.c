@@ -7,7 +7,7 @@
 #include "cli/print/report.h"
 #include "quant/convert/gguf_write.h"
 #include "quant/heads/heads_file.h"
-#include "quant/heads/heads_sample.h"
+#include "quant/heads/heads_text.h"
 #include "quant/heads/heads_watch.h"
 #include "runtime/forward/cis_net.h"
 #include "runtime/forward/engine.h"
@@ -26,7 +26,6 @@ struct calibration {
     const struct options *options;
     struct engine *engine;
     struct heads_data data;
-    struct heads_sample sample;
     struct heads_watch watch;
     struct sums *sums; /* [n_layer * n_kv_head] */
     float *mean, *std; /* the result, in the same order */
@@ -90,17 +89,9 @@ static void measure_layer(void *ctx, int layer, struct heads_rows *rows)
 static int measure(struct calibration *c, struct err *e)
 {
     struct report_bar p = report_bar("calibrating");
-    int rc = 0, n = c->data.n < c->n_rows ? c->data.n : c->n_rows;
-    for (int i = 0; !rc && i < n; i++) {
-        int row = (int)((int64_t)i * c->data.n / n);
-        rc = heads_sample_read(&c->sample, &c->data, row, true, c->engine, c->length, e);
-        if (rc || !c->sample.ids.n) continue;
-        heads_watch_run(&c->watch, &c->sample, measure_layer, c);
-        if (report_bar_show(&p, i + 1, n)) rc = err_set(e, ERR_STOP, "calibration was interrupted");
-    }
+    int rc =
+        heads_watch_rows(&c->watch, &c->data, c->n_rows, measure_layer, c, report_bar_show, &p, e);
     report_bar_end(&p);
-    if (!rc && c->sums[0].n < 2)
-        rc = err_set(e, ERR_FORMAT, "%s: no row is long enough to calibrate with", c->data.name);
     return rc;
 }
 
@@ -182,7 +173,7 @@ static int begin(struct calibration *c, struct err *e)
 {
     int rc = heads_data_open(&c->data, c->options, e);
     if (!rc) rc = open_heads(c, e);
-    if (!rc) rc = heads_data_cut(&c->data, c->engine->tokenizer, heads_sample_half(c->length), e);
+    if (!rc) rc = heads_data_cut(&c->data, c->engine->tokenizer, heads_text_tokens(c->length), e);
     while (!rc && arena_make(&c->arena, "calibration", &rc, e)) plan(c, &c->arena);
     if (!rc) rc = heads_watch_open(&c->watch, c->engine, c->length, e);
     if (!rc) c->watch.reads_hidden = retaining_reads_hidden(c->engine->retaining->shape.form);
@@ -192,7 +183,6 @@ static int begin(struct calibration *c, struct err *e)
 static void end(struct calibration *c)
 {
     heads_watch_close(&c->watch);
-    heads_sample_release(&c->sample);
     heads_data_close(&c->data);
     arena_release(&c->arena);
     engine_close(c->engine);

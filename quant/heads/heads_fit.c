@@ -10,7 +10,6 @@
 #include "cli/print/report.h"
 #include "quant/convert/encode.h"
 #include "quant/convert/gguf_write.h"
-#include "quant/heads/heads_sample.h"
 #include "quant/heads/heads_text.h"
 #include "quant/heads/heads_watch.h"
 #include "runtime/forward/engine.h"
@@ -23,19 +22,13 @@
 struct fit {
     struct heads_linear *out;
     struct engine *engine;
-    struct heads_data woven;
-    struct heads_sample sample;
     struct heads_watch watch;
     struct arena arena;
     int64_t n_units; /* of each head */
     /* Sums of products of a unit's numbers, followed by 1 and the label, of each head: the lower
      * triangle, [n_layer * n_kv_head][n_sums(n_unit + 2)]. */
     double *sums;
-    double *squares;     /* [n_layer][n_qkv] sums of squares of q, k and v */
-    int64_t done, total; /* layers of rows */
-    heads_fit_show *show;
-    void *show_ctx;
-    int stopped;
+    double *squares; /* [n_layer][n_qkv] sums of squares of q, k and v */
 };
 
 static size_t n_sums(int n)
@@ -101,27 +94,6 @@ static void add_layer(void *ctx, int layer, struct heads_rows *rows)
     pool_run(f->engine->pool, m->n_kv_head, add_head, &j);
     pool_run_spans(f->engine->pool, model_n_qkv(m), ENCODE_BLOCK, add_squares, &j);
     if (layer == 0) f->n_units += rows->n - SINKS;
-    if (f->show(f->show_ctx, ++f->done, f->total)) f->stopped = 1;
-}
-
-static int read_rows(struct fit *f, const struct heads_data *d, int length, int n_rows,
-                     struct err *e)
-{
-    const int n = d->n < n_rows ? d->n : n_rows;
-    int rc = 0;
-    f->total = (int64_t)n * f->engine->model->n_kv_layer;
-    for (int i = 0; !rc && !f->stopped && i < n; i++) {
-        const int row = (int)((int64_t)i * d->n / n);
-        if (d->plain) rc = heads_text_weave(&f->woven, d, row, length, false, 0, e);
-        if (!rc)
-            rc = heads_sample_read(&f->sample, d->plain ? &f->woven : d, d->plain ? 0 : row, false,
-                                   f->engine, length, e);
-        if (!rc && f->sample.ids.n) heads_watch_run(&f->watch, &f->sample, add_layer, f);
-    }
-    if (!rc && f->stopped) rc = err_set(e, ERR_STOP, "fit was interrupted");
-    if (!rc && f->n_units < 2)
-        rc = err_set(e, ERR_FORMAT, "%s: no row is long enough to fit heads to", d->name);
-    return rc;
 }
 
 /* ---- ridge regression ------------------------------------------------------------------------ */
@@ -215,22 +187,20 @@ static void plan(struct fit *f, const struct model *m, struct arena *a)
 
 /* Fits heads to at most n_rows rows of `length` tokens each. The engine has no GPU. */
 static int fit_rows(struct heads_linear *out, struct engine *g, const struct heads_data *d,
-                    int length, int n_rows, heads_fit_show *show, void *ctx, struct err *e)
+                    int length, int n_rows, heads_show *show, void *ctx, struct err *e)
 {
-    struct fit f = {.out = out, .engine = g, .show = show, .show_ctx = ctx};
+    struct fit f = {.out = out, .engine = g};
     int rc = 0;
     while (arena_make(&f.arena, "fit", &rc, e)) plan(&f, g->model, &f.arena);
     if (!rc) rc = heads_watch_open(&f.watch, g, length, e);
-    if (!rc) rc = read_rows(&f, d, length, n_rows, e);
+    if (!rc) rc = heads_watch_rows(&f.watch, d, n_rows, add_layer, &f, show, ctx, e);
     if (!rc) finish(&f);
     heads_watch_close(&f.watch);
-    heads_sample_release(&f.sample);
-    heads_data_close(&f.woven);
     arena_release(&f.arena);
     return rc;
 }
 
-int heads_fit_built_in(struct heads_linear *out, struct engine *g, int n_rows, heads_fit_show *show,
+int heads_fit_built_in(struct heads_linear *out, struct engine *g, int n_rows, heads_show *show,
                        void *ctx, struct err *e)
 {
     struct heads_data d;

@@ -12,16 +12,14 @@
 
 #include "quant/heads/heads_data.h"
 #include "quant/heads/heads_linear.h"
+#include "quant/heads/heads_watch.h"
 
 struct engine;
 struct options;
 
-/* Told after each layer of each row; anything but 0 stops the fit (ERR_STOP). */
-typedef int heads_fit_show(void *ctx, int64_t done, int64_t total);
-
 /* The heads that the command fits to at most n_rows rows when no text is given. The engine has no
  * GPU. */
-int heads_fit_built_in(struct heads_linear *out, struct engine *g, int n_rows, heads_fit_show *show,
+int heads_fit_built_in(struct heads_linear *out, struct engine *g, int n_rows, heads_show *show,
                        void *ctx, struct err *e);
 
 /* Returns an exit status, like all commands. */

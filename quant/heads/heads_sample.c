@@ -5,24 +5,23 @@
 
 #include "base/memory.h"
 #include "quant/convert/json.h"
+#include "quant/heads/heads_text.h"
 #include "runtime/forward/engine.h"
-
-#define REPEAT_PROMPT "Repeat the previous context exactly." /* KVzip's */
-#define RAW_PROMPT    "\n\n"
 
 void heads_sample_release(struct heads_sample *s)
 {
     tokens_release(&s->ids);
     free(s->asks);
+    heads_data_close(&s->woven);
 }
 
 /* ---- a row ----------------------------------------------------------------------------------- */
 
-/* A conversation that is being built. raw: a text without a chat format. */
+/* A conversation that is being built. */
 struct writer {
     const struct engine *engine;
     struct heads_sample *s;
-    bool first, raw;
+    bool first;
 };
 
 static int write(struct writer *w, enum chat_role role, const char *text, size_t n, struct err *e)
@@ -34,12 +33,8 @@ static int write(struct writer *w, enum chat_role role, const char *text, size_t
                              .n = n,
                              .first = w->first,
                              .last = ids->n ? ids->ids[ids->n - 1] : -1};
-    struct tokenizer_span span = {text, n, false};
-    bool first = w->first;
     w->first = false;
-    if (!w->raw) return chat_encode(g->template, g->tokenizer, &turn, ids, e);
-    if (first && tokenizer_add_bos(g->tokenizer)) tokens_push(ids, tokenizer_bos(g->tokenizer));
-    return tokenizer_encode(g->tokenizer, &span, 1, first, ids, e);
+    return chat_encode(g->template, g->tokenizer, &turn, ids, e);
 }
 
 /* Marks the tokens from `from` - 1 on as asking. */
@@ -90,7 +85,7 @@ static int read_row(struct row *r, const cJSON *o, const struct heads_data *d, i
     return 0;
 }
 
-/* Writes at most `n` bytes of the document, followed by the question unless it is NULL. */
+/* Writes at most `n` bytes of the document, followed by the question. */
 static int write_document(struct writer *w, const struct row *r, const char *question, size_t n,
                           struct err *e)
 {
@@ -99,14 +94,14 @@ static int write_document(struct writer *w, const struct row *r, const char *que
     const char *message = text_at(r->document, 0);
     int rc;
     str_append(&text, message, talk ? strlen(message) : n);
-    if (!talk && question) str_printf(&text, "\n\n%s", question);
+    if (!talk) str_printf(&text, "\n\n%s", question);
     rc = write(w, CHAT_USER, str_get(&text), text.n, e);
     str_release(&text);
     for (int i = 1; !rc && talk && i < r->n_document; i++) {
         message = text_at(r->document, i);
         rc = write(w, i % 2 ? CHAT_ASSISTANT : CHAT_USER, message, strlen(message), e);
     }
-    return rc || !talk || !question ? rc : write(w, CHAT_USER, question, strlen(question), e);
+    return rc || !talk ? rc : write(w, CHAT_USER, question, strlen(question), e);
 }
 
 /* Writes the questions and their answers as long as they fit. A document that leaves no room for
@@ -137,55 +132,27 @@ static int write_answers(struct writer *w, const struct row *r, int n_max, struc
     return 0;
 }
 
-/* Cuts the context that was written so that it fits twice, and appends its repetition. */
-static int write_repeat(struct writer *w, int n_max, struct err *e)
-{
-    struct heads_sample *s = w->s;
-    size_t n = s->ids.n, half = (size_t)heads_sample_half(n_max);
-    bool bos = n && s->ids.ids[0] == tokenizer_bos(w->engine->tokenizer);
-    const char *prompt = w->raw ? RAW_PROMPT : REPEAT_PROMPT;
-    if (n > half) n = s->ids.n = half;
-    s->n_context = (int)n;
-    int rc = write(w, CHAT_USER, prompt, strlen(prompt), e);
-    if (s->ids.n + n > (size_t)n_max) s->n_context = 0; /* too long because of the template */
-    if (rc || !s->n_context) return rc;
-    size_t from = s->ids.n;
-    for (size_t i = bos; i < n; i++) tokens_push(&s->ids, s->ids.ids[i]);
-    ask_from(s, from);
-    return 0;
-}
-
-static int read_text(struct writer *w, const struct heads_data *d, int i, int n_max, struct err *e)
-{
-    struct gguf_str own;
-    w->raw = !gguf_get_str(w->engine->model->file, "tokenizer.chat_template", &own);
-    int rc = write(w, CHAT_USER, d->text.data + d->rows[i], d->rows[i + 1] - d->rows[i], e);
-    return rc ? rc : write_repeat(w, n_max, e);
-}
-
-static int read_line(struct writer *w, const struct heads_data *d, int i, bool repeat, int n_max,
-                     struct err *e)
+static int read_line(struct writer *w, const struct heads_data *d, int i, int n_max, struct err *e)
 {
     struct row r;
     cJSON *o;
     int rc = json_parse(&o, d->text.data + d->rows[i], d->rows[i + 1] - d->rows[i], d->name, e);
     if (rc) return err_prefix(e, "row %d", i + 1);
     rc = read_row(&r, o, d, i, e);
-    if (!rc && !repeat) rc = write_answers(w, &r, n_max, e);
-    if (!rc && repeat) rc = write_document(w, &r, NULL, strlen(text_at(r.document, 0)), e);
-    if (!rc && repeat) rc = write_repeat(w, n_max, e);
+    if (!rc) rc = write_answers(w, &r, n_max, e);
     cJSON_Delete(o);
     return rc;
 }
 
-int heads_sample_read(struct heads_sample *s, const struct heads_data *d, int i, bool repeat,
-                      const struct engine *g, int n_max, struct err *e)
+int heads_sample_read(struct heads_sample *s, const struct heads_data *d, int i, bool held_back,
+                      uint64_t seed, const struct engine *g, int n_max, struct err *e)
 {
     struct writer w = {.engine = g, .s = s, .first = true};
+    int rc = d->plain ? heads_text_weave(&s->woven, d, i, n_max, held_back, seed, e) : 0;
     s->ids.n = 0;
     s->n_context = 0;
     if (s->asks) memset(s->asks, 0, s->asks_max);
-    int rc = d->plain ? read_text(&w, d, i, n_max, e) : read_line(&w, d, i, repeat, n_max, e);
+    if (!rc) rc = read_line(&w, d->plain ? &s->woven : d, d->plain ? 0 : i, n_max, e);
     if (!rc && s->n_context < HEADS_SAMPLE_MIN) s->ids.n = 0;
     return rc;
 }

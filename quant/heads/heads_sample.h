@@ -1,13 +1,11 @@
 /* heads_sample: one row of training data (heads_data) as tokens.
  *
- * A row of JSON is rendered in the model's chat format; a row of plain text too, or raw when the
- * model file has no chat template.
+ * A row is rendered in the model's chat format; plain text gets questions first (heads_text).
  *
  *   ids      the conversation
  *   context  the tokens before the first answer, which get labels
  *   asks     the tokens whose queries define the labels: those of the answers, and each token that
- *            an answer follows (answer), or of a repetition of the context appended to it (repeat;
- *            KVzip, arXiv 2505.23416), which is all that plain text has */
+ *            an answer follows */
 #ifndef RETAIN_QUANT_HEADS_HEADS_SAMPLE_H
 #define RETAIN_QUANT_HEADS_HEADS_SAMPLE_H
 
@@ -25,18 +23,14 @@ struct heads_sample {
     uint8_t *asks; /* [ids.n] */
     size_t asks_max;
     int n_context;
+    struct heads_data woven; /* a row of plain text with its questions */
 };
 void heads_sample_release(struct heads_sample *s);
 
-/* The tokens of a context that fits twice into n_max, with a prompt between. */
-static inline int heads_sample_half(int n_max)
-{
-    return (n_max - 2 * HEADS_SAMPLE_MIN) / 2;
-}
-
 /* Reads row i with at most n_max tokens: a longer context loses its end, and answers that no longer
- * fit are left out. ids.n is 0 for a row that is too short. ERR_FORMAT names the row. */
-int heads_sample_read(struct heads_sample *s, const struct heads_data *d, int i, bool repeat,
-                      const struct engine *g, int n_max, struct err *e);
+ * fit are left out. held_back, seed: of the facts that plain text gets. ids.n is 0 for a row that
+ * is too short. ERR_FORMAT names the row. */
+int heads_sample_read(struct heads_sample *s, const struct heads_data *d, int i, bool held_back,
+                      uint64_t seed, const struct engine *g, int n_max, struct err *e);
 
 #endif

@@ -39,7 +39,7 @@
 struct train {
     const struct options *options;
     struct engine *engine;
-    struct heads_data data, woven;
+    struct heads_data data;
     struct heads_learn learn;
     struct heads_learn_opts opts;
     struct heads_sample *samples; /* [batch] */
@@ -59,66 +59,40 @@ struct train {
 
 /* ---- progress -------------------------------------------------------------------------------- */
 
-/* Whether the state of the training is to be told now: often on a terminal, else each minute. */
-static bool is_time(struct train *t)
+/* Tells what is done and the time left, from the tokens read since the clock started: often on a
+ * terminal, else each minute. */
+static void show(struct train *t, const char *what)
 {
     const int64_t now = system_clock_ns();
-    const bool shown = t->shown_ns > 0;
-    const int64_t wait = isatty(STDERR_FILENO) ? SHOW_NS : shown ? LINE_NS : FIRST_LINE_NS;
-    if (now - (shown ? t->shown_ns : t->began_ns) < wait) return false;
+    const bool tty = isatty(STDERR_FILENO), shown = t->shown_ns > 0;
+    const int64_t wait = tty ? SHOW_NS : shown ? LINE_NS : FIRST_LINE_NS;
+    if (now - (shown ? t->shown_ns : t->began_ns) < wait || t->done <= t->began) return;
     t->shown_ns = now;
-    return true;
-}
-
-static void tell(const char *text)
-{
-    if (isatty(STDERR_FILENO))
-        report_status("%s", text);
+    char left[NUM_MAX];
+    const double s = (double)(now - t->began_ns) / 1e9;
+    num_left(s / (t->done - t->began) * fmax(t->total - t->done, 0), left);
+    if (tty)
+        report_status("training: %s, about %s", what, left);
     else
-        report_note("%s", text);
-}
-
-/* "3 min left", from the tokens read since the clock started. */
-static const char *time_left(const struct train *t, char out[NUM_MAX])
-{
-    const double s = (double)(system_clock_ns() - t->began_ns) / 1e9;
-    return num_left(s / (t->done - t->began) * fmax(t->total - t->done, 0), out);
-}
-
-static void show(struct train *t)
-{
-    char left[NUM_MAX], text[128];
-    if (!is_time(t) || t->done <= t->began) return;
-    if (t->step == t->steps)
-        snprintf(text, sizeof text, "training: comparing heads in rows held back, about %s",
-                 time_left(t, left));
-    else if (t->loss > 0)
-        snprintf(text, sizeof text, "training: step %d of %d, loss %.4f, about %s", t->step,
-                 t->steps, t->loss, time_left(t, left));
-    else
-        snprintf(text, sizeof text, "training: step %d of %d, about %s", t->step, t->steps,
-                 time_left(t, left));
-    tell(text);
+        report_note("training: %s, about %s", what, left);
 }
 
 /* A layer of a row was read. */
 static void on_layer(void *ctx)
 {
     struct train *t = ctx;
+    char what[96];
+    const int n = snprintf(what, sizeof what, "step %d of %d", t->step, t->steps);
+    if (t->loss > 0) snprintf(what + n, sizeof what - (size_t)n, ", loss %.4f", t->loss);
     t->done += (double)t->opts.length / t->engine->model->n_kv_layer;
-    show(t);
+    show(t, what);
 }
 
 static int on_fit(void *ctx, int64_t done, int64_t total)
 {
     struct train *t = ctx;
-    char left[NUM_MAX], text[96];
     t->done = (double)FIT_TOKENS * (double)done / (double)total;
-    if (is_time(t)) {
-        snprintf(text, sizeof text, "training: fitting the heads to begin with, about %s",
-                 time_left(t, left));
-        tell(text);
-    }
+    show(t, "fitting the heads to begin with");
     return report_interrupted();
 }
 
@@ -130,17 +104,6 @@ static void start_clock(struct train *t)
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
-
-/* turn: how often the row was read before. ids.n is 0 for a row that is too short. */
-static int read_row(struct train *t, struct heads_sample *s, int row, int64_t turn, bool held_back,
-                    struct err *e)
-{
-    const struct engine *g = t->engine;
-    if (!t->data.plain) return heads_sample_read(s, &t->data, row, false, g, t->opts.length, e);
-    int rc =
-        heads_text_weave(&t->woven, &t->data, row, t->opts.length, held_back, (uint64_t)turn, e);
-    return rc ? rc : heads_sample_read(s, &t->woven, 0, false, g, t->opts.length, e);
-}
 
 /* Rows that are read with fitted and with trained heads. */
 static int n_judged(const struct train *t)
@@ -202,7 +165,8 @@ static int take_step(struct train *t, struct err *e)
     for (int i = 0; i < t->batch; i++) {
         int64_t at = (int64_t)t->step * t->batch + i;
         struct heads_sample *s = &t->samples[i];
-        int rc = read_row(t, s, heads_schedule_row(&t->schedule, at), at / n_trained, false, e);
+        int rc = heads_sample_read(s, &t->data, heads_schedule_row(&t->schedule, at), false,
+                                   (uint64_t)(at / n_trained), t->engine, t->opts.length, e);
         if (rc) return rc;
         n_rows += s->ids.n ? s->n_context : 0;
     }
@@ -349,10 +313,11 @@ static int judge_rows(struct train *t, struct judged *out, struct err *e)
     int rc = context_open(&x, t->engine, &o, 0, JUDGE_LOGITS, e);
     for (int i = 0; !rc && i < n_judged(t); i++) {
         struct heads_sample *s = t->samples;
-        rc = read_row(t, s, t->schedule.order[i], 0, true, e);
+        rc = heads_sample_read(s, &t->data, t->schedule.order[i], true, 0, t->engine,
+                               t->opts.length, e);
         if (!rc && s->ids.n) rc = judge_row(&x, s, out, e);
         t->done += t->opts.length;
-        show(t);
+        show(t, "comparing heads in rows held back");
         if (!rc && report_interrupted())
             rc = err_set(e, ERR_STOP, "interrupted; %s is kept, and the same command continues",
                          t->checkpoint);
@@ -467,43 +432,28 @@ static int choose_device(struct train *t, struct engine_opts *alone, struct err 
     return 0;
 }
 
-/* The host's part of a training on a GPU, whose own part was planned while it was chosen. */
-static int check_host(const struct train *t, struct err *e)
-{
-    const struct plan_opts o = heads_watch_plan(t->opts.length, 0);
-    struct plan p;
-    char needs[NUM_MAX], has[NUM_MAX];
-    int rc = plan_make(&p, t->engine->model, NULL, t->engine->gpu, &o, 1, 1, e);
-    if (rc) return rc;
-    const int64_t limit = system_available_bytes();
-    const int64_t total =
-        (int64_t)(context_host_bytes(t->engine, &p) + heads_learn_bytes(t->engine, &t->opts));
-    if (limit < 0 || total <= limit) return 0;
-    return err_set(e, ERR_FIT,
-                   "training on the GPU needs %s of host memory, %s is available; a smaller "
-                   "--length or --hidden takes less",
-                   num_bytes(total, needs), num_bytes(limit, has));
-}
-
-/* Refuses a training that does not fit, before a weight is read. */
+/* Refuses a training that does not fit, before a weight is read. The GPU's own part was planned
+ * while the GPU was chosen. */
 static int check_memory(const struct train *t, struct err *e)
 {
-    if (t->engine->gpu) return check_host(t, e);
-    struct plan_opts o = heads_watch_plan(t->opts.length, t->options->session.plan.memory);
+    const struct engine *g = t->engine;
+    const struct plan_opts o =
+        heads_watch_plan(t->opts.length, g->gpu ? 0 : t->options->session.plan.memory);
     struct plan p;
-    char needs[NUM_MAX], model[NUM_MAX], text[NUM_MAX], heads[NUM_MAX], has[NUM_MAX];
-    int rc = plan_make(&p, t->engine->model, NULL, NULL, &o, 1, pool_n_threads(t->engine->pool), e);
+    char needs[NUM_MAX], heads[NUM_MAX], has[NUM_MAX];
+    int rc = plan_make(&p, g->model, NULL, g->gpu, &o, 1, g->gpu ? 1 : pool_n_threads(g->pool), e);
     if (rc) return rc;
-    int64_t training = (int64_t)heads_learn_bytes(t->engine, &t->opts);
-    int64_t total = (int64_t)plan_total_bytes(&p) + training, limit = o.memory;
-    if (!limit) limit = system_available_bytes();
+    const int64_t training = (int64_t)heads_learn_bytes(g, &t->opts);
+    const size_t model = g->gpu ? context_host_bytes(g, &p) : plan_total_bytes(&p);
+    const int64_t total = (int64_t)model + training;
+    const int64_t limit = o.memory ? o.memory : system_available_bytes();
     if (limit < 0 || total <= limit) return 0;
-    return err_set(e, ERR_FIT,
-                   "training needs %s of memory (weights %s, a text of %d tokens %s, heads %s), %s "
-                   "may be used; a smaller --length or --hidden takes less",
-                   num_bytes(total, needs), num_bytes((int64_t)p.weights_bytes, model),
-                   t->opts.length, num_bytes((int64_t)(p.cache_bytes + p.scratch_bytes), text),
-                   num_bytes(training, heads), num_bytes(limit, has));
+    return err_set(
+        e, ERR_FIT,
+        "training needs %s of %s memory (heads %s, the rest for the model and a text of %d "
+        "tokens), %s may be used; a smaller --length or --hidden takes less",
+        num_bytes(total, needs), g->gpu ? "the host's" : "the machine's",
+        num_bytes(training, heads), t->opts.length, num_bytes(limit, has));
 }
 
 /* Everything before weights are read. */
@@ -587,7 +537,6 @@ static void end(struct train *t)
     release(t);
     for (int i = 0; t->samples && i < t->batch; i++) heads_sample_release(&t->samples[i]);
     free(t->samples);
-    heads_data_close(&t->woven);
     heads_data_close(&t->data);
     arena_release(&t->arena);
     report_status_end();

@@ -202,3 +202,22 @@ void heads_watch_run(struct heads_watch *w, const struct heads_sample *s, heads_
     cache_clear(&c->cache);
     forward_run(&c->forward, &c->cache, s->ids.ids, (int)s->ids.n, 0);
 }
+
+int heads_watch_rows(struct heads_watch *w, const struct heads_data *d, int n_rows,
+                     heads_visit *visit, void *ctx, heads_show *show, void *show_ctx, struct err *e)
+{
+    struct heads_sample s = {0};
+    const int n = d->n < n_rows ? d->n : n_rows;
+    int rc = 0, n_read = 0;
+    for (int i = 0; !rc && i < n; i++) {
+        const int row = (int)((int64_t)i * d->n / n);
+        rc = heads_sample_read(&s, d, row, false, 0, w->engine, w->n_text, e);
+        if (rc || !s.ids.n) continue;
+        heads_watch_run(w, &s, visit, ctx);
+        n_read++;
+        if (show(show_ctx, i + 1, n)) rc = err_set(e, ERR_STOP, "interrupted");
+    }
+    heads_sample_release(&s);
+    if (rc || n_read) return rc;
+    return err_set(e, ERR_FORMAT, "%s: no row is long enough", d->name);
+}

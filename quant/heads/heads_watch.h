@@ -18,6 +18,7 @@
 #include "quant/heads/heads_net.h"
 #include "runtime/forward/context.h"
 
+struct heads_data;
 struct heads_sample;
 
 /* A share below this is of no use: which units have a large share counts, not which have a tiny one
@@ -57,5 +58,13 @@ void heads_watch_close(struct heads_watch *w);
 /* Runs a text, and visits each layer of the cache. */
 void heads_watch_run(struct heads_watch *w, const struct heads_sample *s, heads_visit *visit,
                      void *ctx);
+
+/* Told after each row; anything but 0 stops (ERR_STOP). */
+typedef int heads_show(void *ctx, int64_t done, int64_t total);
+
+/* Runs at most n_rows rows, at even distances. ERR_FORMAT: all are too short. */
+int heads_watch_rows(struct heads_watch *w, const struct heads_data *d, int n_rows,
+                     heads_visit *visit, void *ctx, heads_show *show, void *show_ctx,
+                     struct err *e);
 
 #endif

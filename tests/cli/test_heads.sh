@@ -119,7 +119,7 @@ for file in locret kvzap-mlp kvzap-linear fast-kvzip; do
 done
 holds "whose heads they are" "$("$RETAIN" heads info -m $tiny --heads "$T/released.gguf")" \
     'author +Fast KVzip'
-check "calibrate a gate" "$RETAIN" heads calibrate -m $tiny --heads "$T/released.gguf" --length 128 \
+check "calibrate a gate" "$RETAIN" heads calibrate -m $tiny --heads "$T/released.gguf" --length 512 \
     --text README.md --steps 4 --out "$T/gate.gguf"
 holds "calibrated, the author stays" "$("$RETAIN" heads info -m $tiny --heads "$T/gate.gguf")" 'Fast KVzip'
 python=/usr/bin/python3

@@ -425,7 +425,7 @@ TEST(rows_are_conversations)
     AUTO_STR text = {0};
     ok(open_rows(&d, path, &err));
     assert_int_equal(d.n, 4);
-    ok(heads_sample_read(&s, &d, 0, false, g, 512, &err));
+    ok(heads_sample_read(&s, &d, 0, false, 0, g, 512, &err));
     text_of(g, &s, true, &text);
     assert_string_equal(str_get(&text),
                         "<|bos|><|user|> My cat is called Milo. She sleeps in the kitchen all "
@@ -435,22 +435,16 @@ TEST(rows_are_conversations)
     assert_int_equal(s.asks[s.n_context - 1], 1);
     assert_int_equal(s.asks[s.n_context - 2], 0);
 
-    ok(heads_sample_read(&s, &d, 1, false, g, 512, &err));
+    ok(heads_sample_read(&s, &d, 1, false, 0, g, 512, &err));
     text_of(g, &s, false, &text);
     assert_string_equal(str_get(&text), "<|assistant|> Rome.<|assistant|> Yes.");
     size_t whole = s.ids.n;
-    ok(heads_sample_read(&s, &d, 1, false, g, (int)whole - 1, &err));
+    ok(heads_sample_read(&s, &d, 1, false, 0, g, (int)whole - 1, &err));
     text_of(g, &s, false, &text);
     assert_string_equal(str_get(&text), "<|assistant|> Rome.");
 
-    ok(heads_sample_read(&s, &d, 0, true, g, 512, &err));
-    size_t n = (size_t)s.n_context - 1; /* without BOS */
-    assert_memory_equal(s.ids.ids + 1, s.ids.ids + s.ids.n - n, n * sizeof *s.ids.ids);
-    assert_int_equal(s.asks[s.ids.n - n], 1);
-    assert_int_equal(s.asks[s.ids.n - n - 2], 0);
-
-    refused(heads_sample_read(&s, &d, 2, false, g, 512, &err), ERR_FORMAT, "row 3");
-    refused(heads_sample_read(&s, &d, 3, false, g, 512, &err), ERR_FORMAT, "row 4");
+    refused(heads_sample_read(&s, &d, 2, false, 0, g, 512, &err), ERR_FORMAT, "row 3");
+    refused(heads_sample_read(&s, &d, 3, false, 0, g, 512, &err), ERR_FORMAT, "row 4");
 }
 
 /* A document that is too long is cut; the question stays. */
@@ -468,7 +462,7 @@ TEST(long_documents_are_cut)
     AUTO_DATA d;
     AUTO_SAMPLE s = {0};
     ok(open_rows(&d, path, &err));
-    ok(heads_sample_read(&s, &d, 1, false, g, 256, &err));
+    ok(heads_sample_read(&s, &d, 1, false, 0, g, 256, &err));
     assert_in_range(s.ids.n, 150, 256);
     str_clear(&row);
     text_of(g, &s, true, &row);
@@ -544,47 +538,24 @@ TEST(folders_are_cut_into_rows)
     assert_true(found);
 }
 
-TEST(text_is_repeated_in_the_chat_format)
+TEST(text_is_a_conversation_with_questions)
 {
     AUTO_TEXT c;
     text_open(&c);
     const char *path = path_in(c.folder, "b.txt");
     c.o = (struct options){.training.text = path, .args = {"train", path}, .n_args = 2};
-    text_rows(&c, 100);
+    text_rows(&c, heads_text_tokens(512));
     struct heads_sample *s = &c.sample;
-    ok(heads_sample_read(s, &c.data, 0, false, c.engine, 512, &err));
+    ok(heads_sample_read(s, &c.data, 0, false, 0, c.engine, 512, &err));
     text_of(c.engine, s, true, &c.text);
     assert_non_null(strstr(str_get(&c.text), "<|bos|><|user|> The b.txt garden \xc3\xa9 0."));
-    assert_non_null(strstr(str_get(&c.text), "<|end|><|user|> Repeat the previous context exactly."
-                                             "<|end|><|assistant|><|user|> The b.txt garden"));
-    size_t n = (size_t)s->n_context - 1; /* without BOS */
-    assert_memory_equal(s->ids.ids + 1, s->ids.ids + s->ids.n - n, n * sizeof *s->ids.ids);
-    assert_int_equal(s->asks[s->ids.n - n - 1], 1);
-    assert_int_equal(s->asks[s->ids.n - n - 2], 0);
-}
-
-/* A model file without a chat template: no format is put around the text. */
-TEST(text_of_base_models_is_raw)
-{
-    AUTO_TEXT c;
-    text_open(&c);
-    text_rows(&c, 100);
-    struct gguf *file = c.engine->model->file, *other;
-    struct heads_sample *s = &c.sample;
-    ok(gguf_open(&other, "quant/demo/retain-demo-heads.gguf", &err));
-    c.engine->model->file = other;
-    ok(heads_sample_read(s, &c.data, 0, false, c.engine, 512, &err));
-    c.engine->model->file = file;
-    gguf_close(other);
-    text_of(c.engine, s, true, &c.text);
-    str_append(&c.text, "", 1);
-    const char *text = str_get(&c.text);
-    assert_memory_equal(text, "<|bos|>", 7);
-    assert_null(strstr(text, "<|user|>"));
-    const char *again = strstr(text, "\n\n");
-    assert_non_null(again);
-    size_t n = (size_t)s->n_context - 1;
-    assert_memory_equal(s->ids.ids + 1, s->ids.ids + s->ids.n - n, n * sizeof *s->ids.ids);
+    assert_in_range(s->n_context, HEADS_SAMPLE_MIN, s->ids.n);
+    assert_int_equal(s->asks[s->n_context - 1], 1);
+    assert_int_equal(s->asks[s->n_context - 2], 0);
+    text_of(c.engine, s, false, &c.text); /* four answers */
+    const char *at = str_get(&c.text);
+    for (int i = 0; i < 4; i++, at++) assert_non_null(at = strstr(at, "<|assistant|>"));
+    assert_null(strstr(at, "<|assistant|>"));
 }
 
 /* Facts between sentences of a text, each with a question and an answer that has the told value. */
@@ -679,12 +650,12 @@ TEST(calibration_is_least_squares)
     assert_true(retaining_comparable(made));
 
     ok(heads_data_open(&d, &o, &err));
-    ok(heads_data_cut(&d, g->tokenizer, heads_sample_half(TOKENS), &err));
+    ok(heads_data_cut(&d, g->tokenizer, heads_text_tokens(TOKENS), &err));
     const struct retaining_shape *shape = &made->shape;
     AUTO_KEPT k = {.n_in = shape->n_in, .n_head = shape->n_head};
     ok(heads_watch_open(&w, g, TOKENS, &err));
     for (int i = 0; i < d.n; i++) {
-        ok(heads_sample_read(&sample, &d, i, true, g, TOKENS, &err));
+        ok(heads_sample_read(&sample, &d, i, false, 0, g, TOKENS, &err));
         if (sample.ids.n) heads_watch_run(&w, &sample, keep, &k);
     }
     for (int layer = 0; layer < shape->n_layer; layer += 3) {

@@ -114,12 +114,15 @@ ROOMS := base $(addprefix runtime/,model model/families template token cache cud
   $(addprefix cli/,print options pull control plain commands) \
   $(addprefix quant/,convert heads files eval) $(addprefix tui/,term text chat view)
 SRC := $(filter-out $(FOREIGN),$(foreach d,$(ROOMS),$(sort $(wildcard $(d)/*.c))))
-OBJ := $(SRC:%.c=$(B)/%.o)
+# The library of the program and of the tests, and the program's device code, which tests do not link.
+OBJ := $(filter-out %/images.o,$(SRC:%.c=$(B)/%.o))
+MAIN := $(B)/main.o $(B)/kernels/cuda/images.o
 DEMO := quant/demo/retain-demo.gguf quant/demo/retain-demo-heads.gguf
 
 
 Q := $(if $(V),,@)
-say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2))
+say = $(if $(V),,$(info $(space) $(1) $(2)))
+space := $() $()
 
 .PHONY: all debug check lint format info install clean FORCE
 .DELETE_ON_ERROR:
@@ -132,7 +135,7 @@ all: $(B)/retain
 debug:
 	@$(MAKE) DEBUG=1 CFLAGS='-O0 -g3' $(if $(T),one,all)
 
-$(B)/retain: $(B)/main.o $(B)/libretain.a
+$(B)/retain: $(MAIN) $(B)/libretain.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
 
@@ -146,7 +149,6 @@ $(B)/sources: FORCE
 	@echo '$(SRC)' | cmp -s - $@ || echo '$(SRC)' > $@
 
 $(B)/%.o: %.c $(B)/flags
-	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(PREFIX_MAP) $(PKG_CFLAGS) $(call isa_flags,$<) -MMD -MP -c -o $@ $<
 
@@ -210,9 +212,9 @@ $(B)/facts.h: FORCE
 $(B)/main.o: $(B)/facts.h
 $(B)/main.o: private PKG_CFLAGS += -I$(B)
 
-# Rebuild everything when the compiler or its flags change.
+# Rebuild everything when the compiler or its flags change. Makes the folders of all objects.
 $(B)/flags: FORCE
-	@mkdir -p $(@D)
+	@mkdir -p $(sort $(dir $(OBJ) $(MAIN) $(EMU_CU) $(EMU_PIC))) $(addprefix $(B)/,$(wildcard tests/*/))
 	@echo '$(CC) $(CPPFLAGS) $(CFLAGS) $(PKG_CFLAGS)' | cmp -s - $@ || \
 	  echo '$(CC) $(CPPFLAGS) $(CFLAGS) $(PKG_CFLAGS)' > $@
 
@@ -238,7 +240,6 @@ compile_commands.json: FORCE
 	$(if $(findstring n,$(firstword -$(MAKEFLAGS))),,$(file >$@.new,[$(subst }$(space){,}$(comma)$(newline){,$(strip $(foreach f,$(SRC) main.c $(TEST_SRC),$(call compile_command,$(f)))))]))
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 comma := ,
-space := $() $()
 define newline
 
 
@@ -282,4 +283,4 @@ info:
 clean:
 	rm -rf build
 
--include $(OBJ:.o=.d) $(EMU_PIC:.o=.d) $(B)/main.d $(wildcard $(B)/tests/*/*.d) $(EMU_OBJ:.o=.d)
+-include $(OBJ:.o=.d) $(EMU_PIC:.o=.d) $(MAIN:.o=.d) $(wildcard $(B)/tests/*/*.d) $(EMU_OBJ:.o=.d)

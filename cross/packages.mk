@@ -30,7 +30,7 @@ archive = $(filter /%,$(shell $(CC) -print-file-name=lib$(1:-l%=%).a))
 LIBC := -lm -lpthread -pthread -ldl
 PORTABLE_LIBS = $(foreach l,$(filter-out $(LIBC),$(LIBS)),$(or $(if $(filter -l%,$(l)),$(call archive,$(l))),$(l))) -lm -lpthread
 
-$(B)/portable/retain: $(B)/main.o $(B)/libretain.a
+$(B)/portable/retain: $(MAIN) $(B)/libretain.a
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/../lib/retain' -o $@ $^ $(PORTABLE_LIBS)
@@ -53,7 +53,7 @@ deb: $(DEB)
 RENAMED := -lutf8proc
 DEB_LIBS = $(foreach l,$(LIBS),$(or $(if $(filter $(RENAMED),$(l)),$(call archive,$(l))),$(l)))
 
-$(B)/deb/retain: $(B)/main.o $(B)/libretain.a
+$(B)/deb/retain: $(MAIN) $(B)/libretain.a
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DEB_LIBS)

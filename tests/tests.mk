@@ -14,6 +14,7 @@ SCRIPTS := $(sort $(wildcard tests/cli/test_*.sh))
 EMU_SCRIPTS := $(if $(HAVE_CXX),$(sort $(wildcard tests/emu/test_*.sh)))
 TMUX := $(sort $(wildcard tests/tui/tmux_*.sh))
 EMU := $(if $(HAVE_CXX),$(sort $(wildcard tests/emu/test_*.c)))
+VNNI := $(if $(CROSS),,$(sort $(filter avx_vnni avx512_vnni,$(file </proc/cpuinfo))))
 BENCHES := $(call programs,$(sort $(wildcard tests/*/bench_*.c)))
 programs = $(1:%.c=$(B)/%)
 
@@ -22,21 +23,27 @@ programs = $(1:%.c=$(B)/%)
 
 # ---- linking -------------------------------------------------------------------------------------
 
-# A quarter of the time to compile, and a fifth of the bytes to link: for gdb, make debug T=…
+# Most of a test's time is spent in the program's code, so optimizing the test itself only takes time; and
+# without debug information a fifth of the bytes are linked: for gdb, make debug T=…
 ifeq ($(SAN)$(DEBUG)$(FUZZ),)
-$(foreach d,unit tui fault cli,$(B)/tests/$(d)/%.o): private override CFLAGS += -O1 -g0
+$(foreach d,unit/% tui/% fault/% cli/% emu/test_% ptx/%,$(B)/tests/$(d).o): private override CFLAGS += -O0 -g0 -U_FORTIFY_SOURCE
 $(B)/tests/%: private override LDFLAGS += -Wl,-S
 endif
 
-# Linked to every test program: main, which the programs without tests bring themselves; to those
-# whose tiny models have no units of 4 bits, a replacement for the measurement of keys.
+# Linked to every test program: main, which the programs without tests bring themselves; a driver's
+# name in place of 10 MB of device code; to those whose tiny models have no units of 4 bits, a
+# replacement for the measurement of keys.
 HARNESS := $(B)/tests/libtest.a
-$(HARNESS): $(B)/tests/test.o $(B)/tests/unmeasured.o
+$(HARNESS): $(B)/tests/test.o $(B)/tests/unmeasured.o $(B)/tests/emu/images.o
 	$(Q)rm -f $@ && $(AR) qcs $@ $^
 
-$(B)/tests/tui/test_%: $(B)/tests/tui/test_%.o $(B)/tests/tui/scripted.o $(B)/libretain.a $(HARNESS)
+define link
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
+	$(Q)$(CC) $(LDFLAGS) $(1) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS) -lcmocka
+endef
+
+$(B)/tests/tui/test_%: $(B)/tests/tui/test_%.o $(B)/tests/tui/scripted.o $(B)/libretain.a $(HARNESS)
+	$(call link)
 
 $(addprefix %/test_,families forward layers mtp sessions speculate trainer): private override LDFLAGS += -Wl,--wrap=centre_open
 
@@ -47,7 +54,6 @@ $(B)/tests/tui/test_% $(B)/tests/tui_fake $(B)/tests/fuzz/fuzz_tui: private over
 # test_sensors loads this as the driver's library.
 $(B)/tests/tui/test_sensors: | $(B)/tests/tui/fake_nvml.so
 $(B)/tests/tui/fake_nvml.so: tests/tui/fake_nvml.c $(B)/flags
-	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -fPIC -shared -o $@ $<
 
@@ -57,37 +63,33 @@ $(B)/tests/fault/test_power: | $(B)/tests/fault/recording.so $(B)/retain
 $(B)/tests/fault/failing.so: tests/fault/failing.h tests/fault/preload.h
 $(B)/tests/fault/recording.so: tests/fault/recording.h tests/fault/preload.h
 $(B)/tests/fault/%.so: tests/fault/%.c $(B)/flags
-	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -fPIC -shared -o $@ $< -ldl
 
-$(B)/tests/tui_fake: $(B)/tests/tui/tui_fake.o $(B)/tests/tui/scripted.o $(B)/libretain.a
-	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
+$(B)/tests/tui_fake: $(B)/tests/tui/tui_fake.o $(B)/tests/tui/scripted.o $(B)/libretain.a $(HARNESS)
+	$(call link)
 
-ifeq ($(ARCH),x86_64)
+# Takes a quarter of a minute to compile: only where test_vnni runs it.
+ifeq ($(VNNI),avx512_vnni)
 $(B)/tests/kern/test_vnni: $(B)/tests/kern/evex_vnni.o
 $(B)/tests/kern/evex_vnni.o: private CFLAGS += $(ISA_avx2) -mavx512vl -mavx512vnni -O1 -g0
 endif
 
 # The hub that test_pull.sh downloads from, the writer of its models, the program without libcurl.
 PULL := $(B)/tests/hub $(B)/tests/make_model $(B)/tests/retain_offline
-$(addprefix $(B)/tests/,hub make_model logits): $(B)/tests/%: $(B)/tests/cli/%.o $(B)/libretain.a
-	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
+$(addprefix $(B)/tests/,hub make_model logits): $(B)/tests/%: $(B)/tests/cli/%.o $(B)/libretain.a $(HARNESS)
+	$(call link)
 
-$(B)/tests/retain_offline: $(B)/main.o $(B)/cli/pull/http_none.o $(B)/libretain.a
-	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
+$(B)/tests/retain_offline: $(B)/main.o $(B)/cli/pull/http_none.o $(B)/libretain.a $(HARNESS)
+	$(call link)
 
 # Device code compiled for the CPU, see tests/emu/emu.h. -O1: the time is spent on fibers and
 # fragments, not on kernels; and g++ 12.2 -O2 misplaces attend_decode's output channels, see
 # quant/eval/notes/device.md.
 EMU_CU := $(patsubst %.cu,$(B)/emu/%.o,$(wildcard kernels/cuda/*.cu tests/emu/*.cu))
-EMU_OBJ := $(EMU_CU) $(B)/tests/emu/emu.o
+EMU_OBJ := $(EMU_CU) $(B)/pic/tests/emu/emu.o
 
 $(EMU_CU): $(B)/emu/%.o: %.cu $(B)/flags
-	@mkdir -p $(@D)
 	$(call say,EMU,$<)
 	$(Q)$(CXX) -x c++ -std=c++17 -O1 -g1 -Wall -Wextra -Wno-unused-function -fno-exceptions \
 	  -fno-rtti -fPIC -ffp-contract=off $(PREFIX_MAP) -I. -Itests/emu $(if $(SAN),$(SANITIZE)) -MMD -MP -c -o $@ $<
@@ -98,37 +100,31 @@ EMU_DRIVER := $(B)/tests/emu/libcuda.so.1
 EMU_PIC := $(patsubst %,$(B)/pic/%.o,tests/emu/emu tests/emu/driver kernels/pack)
 
 $(EMU_PIC): $(B)/pic/%.o: %.c $(B)/flags
-	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(PREFIX_MAP) -fPIC -MMD -MP -c -o $@ $<
 
 # Its matrix products are loops over numbers, and each operation of a lane switches stacks.
-$(B)/tests/emu/emu.o $(B)/pic/tests/emu/emu.o: private override CFLAGS += -O3 -fno-stack-protector -fno-stack-clash-protection
+$(B)/pic/tests/emu/emu.o: private override CFLAGS += -O3 -fno-stack-protector -fno-stack-clash-protection
 
 $(EMU_DRIVER): $(EMU_CU) $(EMU_PIC)
-	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -shared -Wl,-soname,$(@F) -Wl,-Bsymbolic -o $@ $^ -lm
 
-$(B)/tests/emu/retain: $(B)/main.o $(B)/tests/emu/images.o $(B)/libretain.a
-	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
+$(B)/tests/emu/retain: $(B)/main.o $(B)/libretain.a $(HARNESS)
+	$(call link)
 
 %/test_heads_train: private override LDFLAGS += -Wl,--wrap=report_interrupted
 %/test_backend: private override LDFLAGS += -Wl,--wrap=madvise
 %/test_trainer: private override LDFLAGS += -Wl,--wrap=mmap,--wrap=system_available_bytes
 EMU_BACKEND := $(addprefix $(B)/tests/emu/test_,backend failures layers mtp policies sessions speculate trainer)
-$(EMU_BACKEND): %: %.o $(B)/tests/emu/images.o $(B)/libretain.a $(HARNESS) | $(EMU_DRIVER)
-	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN' -o $@ $^ $(LIBS) -lcmocka
+$(EMU_BACKEND): %: %.o $(B)/libretain.a $(HARNESS) | $(EMU_DRIVER)
+	$(call link,-Wl$(comma)-rpath$(comma)'$$ORIGIN')
 
 $(filter-out $(EMU_BACKEND),$(call programs,$(EMU))): %: %.o $(EMU_OBJ) $(B)/libretain.a $(HARNESS)
-	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
+	$(call link)
 
 $(B)/tests/%: $(B)/tests/%.o $(B)/libretain.a $(HARNESS)
-	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
+	$(call link)
 
 # The program that the scripts run.
 PROGRAM := $(B)/retain
@@ -273,17 +269,9 @@ endif
 fuzz:
 	@$(MAKE) CC=clang SAN=1 FUZZ=1 fuzz-run
 
-$(B)/tests/fuzz/make_seeds: $(B)/tests/fuzz/make_seeds.o $(B)/libretain.a
-	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
-
-$(B)/tests/fuzz/fuzz_tui: $(B)/tests/fuzz/fuzz_tui.o $(B)/tests/tui/scripted.o $(B)/libretain.a
-	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIBS)
-
-$(B)/tests/fuzz/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(B)/libretain.a
-	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIBS)
+$(B)/tests/fuzz/fuzz_tui: $(B)/tests/tui/scripted.o
+$(B)/tests/fuzz/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/emu/images.o $(B)/libretain.a
+	$(call link,-fsanitize=fuzzer)
 
 fuzz-run: $(call programs,$(FUZZERS)) $(B)/tests/fuzz/make_seeds
 	@RETAIN_TEST_DATA='$(TEST_DATA)' tests/fuzz/run.sh $(B) $(FUZZ_SECONDS) $(call programs,$(FUZZERS))

@@ -1,16 +1,27 @@
 # ptx.awk: C of a PTX module, one function call per instruction, for tests/ptx/ptx.h.
 #
-#   add.s32 %r3, %r1, -4;         r3 = add_s32(r1, -4);
-#   ld.v2.u32 {%r1, %r2}, [%rd5+8];   ld_v2_u32(&r1, &r2, rd5 + 8);
-#   @!%p1 bra $L__BB0_2;          if (!p1) goto L__BB0_2;
+#   add.s32 %r3, %r1, -4;             r[3] = add_s32(r[1], -4);
+#   ld.v2.u32 {%r1, %r2}, [%rd5+8];   LINE(7) ld_v2_u32(&r[1], &r[2], rd[5] + 8);
+#   @!%p1 bra $L__BB0_2;              if (!p[1]) goto L__BB0_2;
 #
-# Registers become variables, kernels functions of the emulator (tests/emu/launch.h). Only ptx.h knows
-# what an instruction does: an unknown one does not compile. Unknown syntax ends the translation and
-# names its line.
+# Registers become arrays, which compile faster than variables, kernels functions of the emulator
+# (tests/emu/launch.h). Only ptx.h knows what an instruction does: an unknown one does not compile. Unknown
+# syntax ends the translation and names its line.
 
 function die(what) { printf "%s:%d: %s: %s\n", FILENAME, FNR, what, $0 >"/dev/stderr"; failed = 1; exit 1 }
 
 function trim(s) { sub(/^[ \t]+/, "", s); sub(/[ \t]+$/, "", s); return s }
+
+# A register: an element of the array that `size` has, or a variable.
+function register(s,   stem) {
+    gsub(/\./, "_", s)
+    stem = s
+    sub(/[0-9]+$/, "", stem)
+    if (!(stem in size)) return s
+    sub(/^[a-z]+/, "", s)
+    if (s == "" || s + 0 >= size[stem]) die("undeclared register")
+    return stem "[" s "]"
+}
 
 # A value: a register, an address, a number (floats as their bits) or a symbol.
 function value(s,   at) {
@@ -19,7 +30,8 @@ function value(s,   at) {
         return sub(/\+/, "@", at) ? value(substr(at, 1, index(at, "@") - 1)) " + (" \
             value(substr(at, index(at, "@") + 1)) ")" : value(at)
     }
-    if (s ~ /^!?%[A-Za-z]+[0-9]*(\.[xyz])?$/) { gsub(/%/, "", s); gsub(/\./, "_", s); return s }
+    if (s ~ /^!%/) return "!" value(substr(s, 2))
+    if (s ~ /^%[A-Za-z]+[0-9]*(\.[xyz])?$/) return register(substr(s, 2))
     if (s ~ /^0f[0-9A-Fa-f]+$/) return "0x" substr(s, 3) "u"
     if (s ~ /^-?[0-9]+$/) return s "ll"
     if (s ~ /^[A-Za-z_][A-Za-z0-9_]*$/) return s
@@ -70,13 +82,12 @@ function instruction(op, rest,   part, n, i, args, name) {
     return (op ~ /^(st|bar|fence|cp|red)\./ || args ~ /^&/ ? "" : value(part[1]) " = ") name "(" args ")"
 }
 
-function declare(kind, names,   n, stem, i, type) {
+function declare(kind, names,   stem, type) {
     type = kind == "pred" ? "bool" : "u" substr(kind, 2)
     if (!match(names, /<[0-9]+>/)) return type " " value(names) " = -1;"
-    n = substr(names, RSTART + 1, RLENGTH - 2) + 0
     stem = substr(names, 2, RSTART - 2)
-    for (i = 0; i < n; i++) printf "%s %s%d = -1;%s", type, stem, i, i % 8 == 7 || i == n - 1 ? "\n" : " "
-    return ""
+    size[stem] = substr(names, RSTART + 1, RLENGTH - 2) + 0
+    return type " " stem "[" size[stem] "];\nmemset(" stem ", " (kind == "pred" ? "true" : "0xff") ", sizeof " stem ");"
 }
 
 BEGIN { print "#include \"tests/ptx/ptx.h\"\n" }
@@ -90,6 +101,7 @@ line == "" { next }
 !kernel && line ~ /^\.visible \.entry [a-z0-9_]+\($/ {
     kernel = substr($3, 1, length($3) - 1)
     threads = bytes = 0
+    split("", size)
     next
 }
 !kernel { die("directive") }
@@ -136,7 +148,8 @@ line ~ /^[a-z@][^;]*;$/ {
     if (line ~ /^@/) { guard = line; sub(/[ \t].*/, "", guard); line = trim(substr(line, length(guard) + 1)) }
     op = line
     sub(/[ \t].*/, "", op)
-    print "LINE(" FNR ") " (guard == "" ? "" : "if (" value(substr(guard, 2)) ") ") \
+    print (op ~ /^(atom|bar|cp|ld|ldmatrix|mma|movmatrix|red|shfl|st|vote)\./ ? "LINE(" FNR ") " : "") \
+        (guard == "" ? "" : "if (" value(substr(guard, 2)) ") ") \
         instruction(op, substr(line, length(op) + 1)) ";" (closes ? "}" : "")
     next
 }

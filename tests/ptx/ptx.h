@@ -99,11 +99,6 @@ static inline char *in_shared(u64 at, int bytes)
     return emu_shared_at((int64_t)at - SHARED, bytes, HERE);
 }
 
-static inline u64 cvta_to_global_u64(u64 at)
-{
-    return at;
-}
-
 static inline u64 cvta_shared_u64(u64 at)
 {
     return (u64)(uintptr_t)emu_shared() + at - SHARED;
@@ -294,13 +289,35 @@ static inline void red_release_gpu_global_inc_u32(u64 at, u32 last)
         return result;                            \
     }
 
-UNARY(mov_u16, u16, a)
-UNARY(mov_u32, u32, a)
-UNARY(mov_b32, u32, a)
-UNARY(mov_f32, u32, a)
-UNARY(mov_u64, u64, a)
-UNARY(mov_b64, u64, a)
-UNARY(mov_pred, bool, a)
+/* The commonest operations are macros, for the compiler: without optimizing, a call takes it three
+ * times as long. */
+#define mov_u16(a)            (a)
+#define mov_u32(a)            ((u32)(a))
+#define mov_b32(a)            (a)
+#define mov_f32(a)            (a)
+#define mov_u64(a)            (a)
+#define mov_b64(a)            (a)
+#define mov_pred(a)           (a)
+#define cvta_to_global_u64(a) (a)
+#define cvt_s64_s32(a)        ((u64)(s32)(a))
+#define add_s32(a, b)         ((u32)(a) + (u32)(b))
+#define add_s64(a, b)         ((u64)(a) + (u64)(b))
+#define sub_s32(a, b)         ((u32)(a) - (u32)(b))
+#define mul_lo_s32(a, b)      ((u32)(a) * (u32)(b))
+#define mul_lo_s64(a, b)      ((u64)(a) * (u64)(b))
+#define mul_wide_s32(a, b)    ((u64)((s64)(s32)(a) * (s32)(b)))
+#define and_b32(a, b)         ((u32)(a) & (u32)(b))
+#define or_b32(a, b)          ((u32)(a) | (u32)(b))
+#define or_pred(a, b)         ((a) || (b))
+#define setp_eq_s32(a, b)     ((s32)(a) == (s32)(b))
+#define setp_lt_s32(a, b)     ((s32)(a) < (s32)(b))
+#define setp_gt_s32(a, b)     ((s32)(a) > (s32)(b))
+#define setp_ge_s32(a, b)     ((s32)(a) >= (s32)(b))
+#define selp_f32(a, b, p)     ((p) ? (a) : (b))
+#define shl_b32(a, n)         ((n) < 32 ? (u32)(a) << (n) : 0)
+#define shl_b64(a, n)         ((n) < 64 ? (u64)(a) << (n) : 0)
+#define shr_u32(a, n)         ((n) < 32 ? (u32)(a) >> (n) : 0)
+#define shr_s32(a, n)         ((s32)(a) >> ((n) < 32 ? (n) : 31))
 
 static inline void mov_b32_split(u16 *low, u16 *high, u32 a)
 {
@@ -326,12 +343,7 @@ static inline u64 mov_b64_join(u32 low, u32 high)
 
 /* Signs matter only for division, comparison and shifts. */
 UNARY(neg_s32, u32, 0u - a)
-BINARY(add_s32, u32, a + b)
-BINARY(add_s64, u64, a + b)
 BINARY(add_u64, u64, a + b)
-BINARY(sub_s32, u32, a - b)
-BINARY(mul_lo_s32, u32, a *b)
-BINARY(mul_lo_s64, u64, a *b)
 BINARY(mul_hi_s32, s32, (s64)a *b >> 32)
 BINARY(div_s32, s32, a / b)
 BINARY(div_u32, u32, a / b)
@@ -342,23 +354,15 @@ BINARY(max_s32, s32, a > b ? a : b)
 BINARY(min_s32, s32, a < b ? a : b)
 BINARY(max_u32, u32, a > b ? a : b)
 BINARY(min_u32, u32, a < b ? a : b)
-BINARY(and_b32, u32, a &b)
 BINARY(and_b64, u64, a &b)
-BINARY(or_b32, u32, a | b)
 BINARY(xor_b32, u32, a ^ b)
 BINARY(or_b64, u64, a | b)
 BINARY(and_pred, bool, a &&b)
-BINARY(or_pred, bool, a || b)
 BINARY(xor_pred, bool, a != b)
 UNARY(not_b32, u32, ~a)
 UNARY(neg_f16x2, u32, a ^ 0x80008000u)
 UNARY(not_pred, bool, !a)
 UNARY(popc_b32, u32, __builtin_popcount(a))
-
-static inline u64 mul_wide_s32(s32 a, s32 b)
-{
-    return (u64)((s64)a * b);
-}
 
 static inline u32 mul_wide_u16(u16 a, u16 b)
 {
@@ -381,12 +385,8 @@ static inline u32 mad_lo_s32(u32 a, u32 b, u32 c)
     {                                                          \
         return (type)(n < 8 * sizeof a ? (result) : (beyond)); \
     }
-SHIFT(shl_b32, u32, a << n, 0)
-SHIFT(shl_b64, u64, a << n, 0)
-SHIFT(shr_u32, u32, a >> n, 0)
 SHIFT(shr_u64, u64, a >> n, 0)
 SHIFT(shr_s16, s16, a >> n, a < 0 ? -1 : 0)
-SHIFT(shr_s32, s32, a >> n, a < 0 ? -1 : 0)
 
 /* The lowest n bits of a, placed into b from bit `at` on. */
 #define INSERT(op, type)                                                             \
@@ -419,12 +419,8 @@ static inline u32 prmt_b32(u32 a, u32 b, u32 selector)
 COMPARE(setp_ne_s16, s16, a != b)
 COMPARE(setp_eq_s16, s16, a == b)
 COMPARE(setp_eq_b32, u32, a == b)
-COMPARE(setp_eq_s32, s32, a == b)
 COMPARE(setp_ne_s32, s32, a != b)
-COMPARE(setp_lt_s32, s32, a < b)
 COMPARE(setp_le_s32, s32, a <= b)
-COMPARE(setp_gt_s32, s32, a > b)
-COMPARE(setp_ge_s32, s32, a >= b)
 COMPARE(setp_lt_u32, u32, a < b)
 COMPARE(setp_le_u32, u32, a <= b)
 COMPARE(setp_gt_u32, u32, a > b)
@@ -447,7 +443,6 @@ COMPARE_F32(setp_nan_f32, a != a || b != b)
 SELECT(selp_u16, u16)
 SELECT(selp_b32, u32)
 SELECT(selp_u32, u32)
-SELECT(selp_f32, u32)
 SELECT(selp_u64, u64)
 SELECT(selp_b64, u64)
 
@@ -486,7 +481,6 @@ CONVERT(cvt_u32_u16, u32, u16, a)
 CONVERT(cvt_s16_s8, s16, u16, (s8)a)
 CONVERT(cvt_u32_u64, u32, u64, a)
 CONVERT(cvt_u64_u32, u64, u32, a)
-CONVERT(cvt_s64_s32, s64, s32, a)
 CONVERT(cvt_rn_f32_s16, u32, s16, bits((float)a))
 CONVERT(cvt_rn_f32_s32, u32, s32, bits((float)a))
 CONVERT(cvt_rn_f32_u32, u32, u32, bits((float)a))

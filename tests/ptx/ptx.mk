@@ -2,7 +2,7 @@
 # makes C of it, which runs on the emulator's fibers, see ptx.h. -O0: no optimizer is between the PTX
 # and its result. make test has those of single kernels; those of layers and models take minutes.
 PTX_DIR := $(B)/tests/ptx
-PTX_KERNELS := $(PTX_DIR)/device.o $(B)/tests/emu/emu.o
+PTX_KERNELS := $(PTX_DIR)/device.o $(B)/pic/tests/emu/emu.o
 PTX_PROGRAMS := $(addprefix $(PTX_DIR)/test_,ptx $(if $(CUBINS),attend cache experts floats linear sample))
 PTX_LONG := $(addprefix $(PTX_DIR)/test_,$(if $(CUBINS),backend layers mtp trainer))
 PTX_SCRIPTS := tests/ptx/test_translate.sh
@@ -21,21 +21,18 @@ $(PTX_DIR)/device.o: $(PTX_DIR)/device.c tests/ptx/ptx.h tests/emu/emu.h kernels
 	$(call say,CC,$<)
 	$(Q)$(CC) -std=c11 -Werror -O0 -ffp-contract=off -fPIC -I. -c -o $@ $<
 
-$(PTX_DIR)/test_ptx: $(PTX_DIR)/test_ptx.o $(B)/tests/emu/emu.o $(B)/libretain.a $(HARNESS)
-	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
+$(PTX_DIR)/test_ptx: $(PTX_DIR)/test_ptx.o $(B)/pic/tests/emu/emu.o $(B)/libretain.a $(HARNESS)
+	$(call link)
 
 $(addprefix $(PTX_DIR)/test_,attend cache experts floats linear sample): $(PTX_DIR)/%: $(B)/tests/emu/%.o $(PTX_KERNELS) $(B)/libretain.a $(HARNESS)
-	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
+	$(call link)
 
 $(PTX_DIR)/libcuda.so.1: $(PTX_DIR)/device.o $(EMU_PIC)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -shared -Wl,-soname,$(@F) -Wl,-Bsymbolic -o $@ $^ -lm
 
-$(PTX_LONG): $(PTX_DIR)/%: $(B)/tests/emu/%.o $(B)/tests/emu/images.o $(B)/libretain.a $(HARNESS) | $(PTX_DIR)/libcuda.so.1
-	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN' -o $@ $^ $(LIBS) -lcmocka
+$(PTX_LONG): $(PTX_DIR)/%: $(B)/tests/emu/%.o $(B)/libretain.a $(HARNESS) | $(PTX_DIR)/libcuda.so.1
+	$(call link,-Wl$(comma)-rpath$(comma)'$$ORIGIN')
 
 .PHONY: test-ptx
 test-ptx: $(PTX_PROGRAMS) $(PTX_LONG)

@@ -33,7 +33,7 @@ TEST(integers)
     assert_int_equal(prmt_b32(0x00008000u, 0, 0x9999), 0xffffffffu); /* a replicated sign */
     assert_int_equal(popc_b32(0xf0f0f0f0u), 16);
     assert_int_equal(cvt_s16_s8(0x1280), (s16)0xff80);
-    assert_int_equal(cvt_s64_s32(-1) == -1, 1);
+    assert_true((s64)cvt_s64_s32(-1) == -1);
     assert_int_equal(mov_b32_join(0x1234, 0xabcd), 0xabcd1234u);
 }
 

@@ -26,7 +26,7 @@ refused() { # NAME PATTERN LINE…
 
 translate '	ld.param.u64 	%rd1, [one_param_0];' '	add.s64 	%rd2, %rd1, 1;' '	ld.global.u32 	%r1, [%rd2+-4];'
 check 'a small module' compiles
-check 'its load' grep -q 'LINE(13) r1 = ld_global_u32(rd2 + (-4ll));' "$T/one.c"
+check 'its load' grep -qF 'LINE(13) r[1] = ld_global_u32(rd[2] + (-4ll));' "$T/one.c"
 refused 'an instruction' 'sad_s32' '	sad.s32 	%r1, %r1, %r2, %r2;'
 refused 'a rounding' 'add_rz_s32' '	add.rz.s32 	%r1, %r1, %r2;'
 refused 'a width' 'ld_global_v2_u64' '	ld.global.v2.u64 	{%rd1, %rd2}, [%rd1];'

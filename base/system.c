@@ -131,14 +131,6 @@ int64_t system_process_peak_bytes(void)
     return proc_kb("/proc/self/status", "VmHWM:");
 }
 
-void system_process_peak_reset(void)
-{
-    FILE *f = fopen("/proc/self/clear_refs", "we");
-    if (!f) return;
-    fputs("5", f);
-    fclose(f);
-}
-
 int64_t system_clock_ns(void)
 {
     struct timespec t;

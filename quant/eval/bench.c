@@ -66,29 +66,21 @@ static double median(double *v, int n)
     return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 
-/* Sets *out to the bytes per second that all threads together read from memory, the median of seven
- * sweeps. Frees its memory and subtracts it from the process's peak. */
-static int read_bandwidth(struct pool *p, int64_t *peak, double *out, struct err *e)
+/* The bytes per second that all threads together read from SWEEP_BYTES of memory, the median of
+ * seven sweeps. */
+static double read_bandwidth(struct pool *p, const void *data)
 {
     enum { SWEEPS = 7 };
     const size_t block = BLOCK_WORDS * sizeof(uint64_t);
     const size_t read = SWEEP_BYTES / SWEEP_PARTS / block * block * SWEEP_PARTS;
-    struct arena a;
-    struct sweep s = {0};
+    struct sweep s = {.data = data};
     double rate[SWEEPS];
-    if (system_process_peak_bytes() > *peak) *peak = system_process_peak_bytes();
-    if (arena_init(&a, "bandwidth test", SWEEP_BYTES, e)) return e->code;
-    memset(a.base, 1, SWEEP_BYTES);
-    s.data = (const uint64_t *)(const void *)a.base;
     for (int i = 0; i < SWEEPS; i++) {
         int64_t t0 = system_clock_ns();
         pool_run(p, SWEEP_PARTS, sweep_part, &s);
         rate[i] = (double)read * 1e9 / (double)(system_clock_ns() - t0);
     }
-    *out = median(rate, SWEEPS);
-    arena_release(&a);
-    system_process_peak_reset();
-    return 0;
+    return median(rate, SWEEPS);
 }
 
 /* ---- runs ------------------------------------------------------------------------------------ */
@@ -355,16 +347,17 @@ static void summarize(struct timing *t, int n)
 }
 
 /* Measures repetition i at one depth. */
-static int measure(struct point *p, const struct options *o, int i, int64_t *peak, struct err *e)
+static int measure(struct point *p, const struct options *o, int i, const void *sweep,
+                   struct err *e)
 {
     struct context *x = &p->x;
     int n_prefill = o->bench.prefill ? o->bench.prefill : PREFILL,
         n_decode = o->bench.decode ? o->bench.decode : DECODE;
     double *bandwidth = &p->bandwidth.v[i];
     int rc = time_once(p, p->depth, n_prefill, x->plan.chunk, &p->prefill, i, e);
-    if (!rc) /* of the memory that decoding reads: the GPU's or the CPU's */
-        rc = x->engine->gpu ? engine_copy_rate(x->engine, bandwidth, e)
-                            : read_bandwidth(x->engine->pool, peak, bandwidth, e);
+    /* of the memory that decoding reads: the GPU's or the CPU's */
+    if (!rc && x->engine->gpu) rc = engine_copy_rate(x->engine, bandwidth, e);
+    if (!rc && !x->engine->gpu) *bandwidth = read_bandwidth(x->engine->pool, sweep);
     if (!rc) rc = time_once(p, p->depth ? p->depth : 1, n_decode, 1, &p->decode, i, e);
     if (!rc) rc = time_ahead(p, p->depth ? p->depth : 1, n_decode, i, e);
     if (rc) return rc;
@@ -404,9 +397,10 @@ static void add_timing(cJSON *o, const char *name, const struct timing *t, struc
     }
 }
 
-static void print_json(struct point *p, struct shown s, int n, int64_t peak)
+static void print_json(struct point *p, struct shown s, int n)
 {
     const struct context *x = &p->x;
+    const size_t sweep = x->engine->gpu ? 0 : SWEEP_BYTES;
     cJSON *o = cJSON_CreateObject();
     char kv[16];
     plan_kv_text(&x->plan, kv);
@@ -425,7 +419,7 @@ static void print_json(struct point *p, struct shown s, int n, int64_t peak)
     add_timing(o, "decode", &p->decode, s);
     if (p->ahead.v[0] > 0) cJSON_AddNumberToObject(o, "speculation_ratio", median(p->ahead.v, n));
     cJSON_AddNumberToObject(o, "cache_bytes", (double)x->plan.cache_bytes);
-    cJSON_AddNumberToObject(o, "peak_bytes", (double)peak);
+    cJSON_AddNumberToObject(o, "peak_bytes", (double)system_process_peak_bytes() - (double)sweep);
     cJSON_AddNumberToObject(o, "bytes_per_token", p->bytes_per_token);
     cJSON_AddNumberToObject(o, "host_bytes_per_token", p->host_bytes_per_token);
     cJSON_AddNumberToObject(o, "operations_per_token", p->operations_per_token);
@@ -482,6 +476,7 @@ struct bench {
     struct plan_opts plan; /* of this combination */
     struct point points[OPTIONS_LIST_MAX];
     int n_points;
+    struct arena sweep; /* SWEEP_BYTES, unless a GPU decodes */
 };
 
 static int open_point(struct bench *b, struct engine *g, int64_t depth, struct err *e)
@@ -510,7 +505,7 @@ static int open_points(struct bench *b, struct engine *g, struct err *e)
     return rc;
 }
 
-static void print_points(struct bench *b, int repeat, int64_t peak)
+static void print_points(struct bench *b, int repeat)
 {
     struct point *first = b->points, *end = first + b->n_points;
     if (!b->o->json) print_head(&first->x);
@@ -523,7 +518,7 @@ static void print_points(struct bench *b, int repeat, int64_t peak)
         summarize(&p->prefill, repeat);
         summarize(&p->decode, repeat);
         if (b->o->json)
-            print_json(p, s, repeat, peak);
+            print_json(p, s, repeat);
         else
             print_row(p, s, repeat);
     }
@@ -533,16 +528,14 @@ static int run_points(struct bench *b, struct err *e)
 {
     const struct options *o = b->o;
     int repeat = o->bench.repeat ? o->bench.repeat : REPEAT, n = b->n_points, rc = 0;
-    int64_t peak = 0;
     for (int k = 0; !rc && k < n && !report_interrupted(); k++) rc = reach(&b->points[k], e);
     for (int i = 0; i < repeat; i++)
         for (int k = 0; k < n; k++) {
             struct point *p = &b->points[i % 2 ? n - 1 - k : k];
-            if (!rc && !report_interrupted()) rc = measure(p, o, i, &peak, e);
+            if (!rc && !report_interrupted()) rc = measure(p, o, i, b->sweep.base, e);
         }
     if (rc || report_interrupted()) return rc;
-    if (system_process_peak_bytes() > peak) peak = system_process_peak_bytes();
-    print_points(b, repeat, peak);
+    print_points(b, repeat);
     return 0;
 }
 
@@ -598,11 +591,14 @@ int cmd_bench(const struct options *o)
     const int n = collect_plans(o, &plans);
     int rc = engine_open(&g, &o->engine, plans, n, NULL, NULL, &e);
     if (!rc && *g->device_notice) report_note("%s", g->device_notice);
+    if (!rc && !g->gpu) rc = arena_init(&b->sweep, "bandwidth test", SWEEP_BYTES, &e);
+    if (b->sweep.base) memset(b->sweep.base, 1, SWEEP_BYTES);
     for (int i = 0; !rc && i < n && !report_interrupted(); i++) {
         b->plan = plans[i];
         rc = run_combination(b, g, &e);
     }
     free(plans);
+    arena_release(&b->sweep);
     free(b);
     engine_close(g);
     if (rc) return report_error(&e);

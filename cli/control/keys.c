@@ -1,5 +1,7 @@
 #include "cli/control/keys.h"
 
+#include "cli/control/slash.h"
+
 #define CHAT     IN(VIEW_CHAT)
 #define MAP      IN(VIEW_MAP)
 #define TINT     IN(VIEW_TINT)
@@ -7,6 +9,8 @@
 #define READ     IN(VIEW_READ)
 #define PAGES    IN_PAGES
 #define OVERLAYS IN_OVERLAYS
+
+#define RUN(command) REQ_RUN(SLASH_##command)
 
 /* The hint bar shows the rows with a hint in this order, as many as fit. */
 const struct binding key_table[] = {
@@ -18,28 +22,27 @@ const struct binding key_table[] = {
 
     {CHAT, '\t', REQ_COMPLETE, "Tab", NULL, "complete a command, its setting, value or name"},
     {CHAT, CTRL('r'), REQ_HISTORY_SEARCH, "^R", NULL, "search for an earlier message"},
-    {CHAT, CTRL('e') | K_PREFIX, REQ_EDITOR, "^X ^E", NULL,
+    {CHAT, CTRL('e') | K_PREFIX, RUN(EDITOR), "^X ^E", NULL,
      "write the message in $VISUAL or $EDITOR; also /editor"},
     {CHAT, 'o' | K_ALT, REQ_UNFOLD, "Alt-o", NULL,
      "unfold the pasted text at the cursor, or long messages"},
-    {CHAT, K_F1 + 4, REQ_REGENERATE, "F5", NULL, "another answer; also Alt-r and /regenerate"},
-    {CHAT, 'r' | K_ALT, REQ_REGENERATE, NULL, NULL, NULL},
-    {CHAT, K_F1 + 5, REQ_EDIT_TURN, "F6", NULL, "change the last message; also /edit"},
-    {CHAT, 'a' | K_ALT, REQ_EDIT_ANSWER, "Alt-a", NULL, "change the last answer; also /answer"},
-    {CHAT, 'c' | K_ALT, REQ_CONTINUE, "Alt-c", NULL, "continue the answer; also /continue"},
-    {CHAT, 'n' | K_ALT, REQ_BRANCH, "Alt-n", NULL, "branch the conversation here; also /branch"},
-    {CHAT, K_F1 + 6, REQ_SETTINGS, "F7", NULL, "settings, their values and ranges; also /set"},
-    {CHAT, 't' | K_ALT, REQ_TURNS, "Alt-t", NULL, "all turns; Enter goes to one; also /turns"},
-    {CHAT, K_UP | K_ALT, REQ_READ, "Alt-Up", NULL,
+    {CHAT, K_F1 + 4, RUN(REGENERATE), "F5", NULL, "another answer; also Alt-r and /regenerate"},
+    {CHAT, 'r' | K_ALT, RUN(REGENERATE), NULL, NULL, NULL},
+    {CHAT, K_F1 + 5, RUN(EDIT), "F6", NULL, "change the last message; also /edit"},
+    {CHAT, 'a' | K_ALT, RUN(ANSWER), "Alt-a", NULL, "change the last answer; also /answer"},
+    {CHAT, 'c' | K_ALT, RUN(CONTINUE), "Alt-c", NULL, "continue the answer; also /continue"},
+    {CHAT, 'n' | K_ALT, RUN(BRANCH), "Alt-n", NULL, "branch the conversation here; also /branch"},
+    {CHAT, K_F1 + 6, RUN(SET), "F7", NULL, "settings, their values and ranges; also /set"},
+    {CHAT, 't' | K_ALT, RUN(TURNS), "Alt-t", NULL, "all turns; Enter goes to one; also /turns"},
+    {CHAT, K_UP | K_ALT, RUN(MESSAGES), "Alt-Up", NULL,
      "walk through the messages: copy, edit, branch, recall, pin; also /messages"},
     {CHAT, '/' | K_ALT, REQ_READ_FIND, "Alt-/", NULL, "search in this conversation"},
     {CHAT, 'k' | K_ALT, REQ_FADING, "Alt-k", NULL,
      "the text shaded by how much of it is kept, or not"},
-    {CHAT, 's' | K_ALT, REQ_SEND_NOW, "Alt-s", NULL,
-     "stop the answer and send the queue; also /now"},
-    {CHAT, 'w' | K_ALT, REQ_COPY, "Alt-w", NULL, "copy the last answer; also /copy"},
-    {CHAT, 'e' | K_ALT, REQ_THOUGHT, "Alt-e", NULL, "unfold or fold thoughts; also /thought"},
-    {CHAT, 'm' | K_ALT, REQ_RAW, "Alt-m", NULL, "Markdown raw or drawn; also /raw"},
+    {CHAT, 's' | K_ALT, RUN(NOW), "Alt-s", NULL, "stop the answer and send the queue; also /now"},
+    {CHAT, 'w' | K_ALT, RUN(COPY), "Alt-w", NULL, "copy the last answer; also /copy"},
+    {CHAT, 'e' | K_ALT, RUN(THOUGHT), "Alt-e", NULL, "unfold or fold thoughts; also /thought"},
+    {CHAT, 'm' | K_ALT, RUN(RAW), "Alt-m", NULL, "Markdown raw or drawn; also /raw"},
 
     {MAP, K_LEFT, REQ_LEFT, "arrows", "move", "move the cursor"},
     {MAP, K_RIGHT, REQ_RIGHT, NULL, NULL, NULL},
@@ -61,7 +64,7 @@ const struct binding key_table[] = {
     {TINT, K_RIGHT, REQ_RIGHT, NULL, NULL, NULL},
     {TINT, K_UP, REQ_UP, NULL, NULL, NULL},
     {TINT, K_DOWN, REQ_DOWN, NULL, NULL, NULL},
-    {TINT, 'm', REQ_MAP, "m", "map", "the same place in the map; also Enter"},
+    {TINT, 'm', RUN(MAP), "m", "map", "the same place in the map; also Enter"},
     {TINT, '\r', REQ_OPEN, NULL, NULL, NULL},
 
     {MAP | TINT, 'n', REQ_GONE_AFTER, "n N", "evicted", "the next or previous run of evicted text"},
@@ -73,13 +76,13 @@ const struct binding key_table[] = {
     {LIST, K_DOWN, REQ_DOWN, NULL, NULL, NULL},
     {LIST, '\r', REQ_OPEN, "Enter", "open", "open the conversation"},
     {LIST, '/', REQ_FIND, "/", "find", "search in names and all messages; also /find"},
-    {LIST, 'n', REQ_NEW, "n", "new", "start a new conversation; also /new"},
-    {LIST, 'r', REQ_RENAME, "r", "rename", "rename the conversation; also /rename"},
-    {LIST, 't', REQ_TAG, "t", NULL,
+    {LIST, 'n', RUN(NEW), "n", "new", "start a new conversation; also /new"},
+    {LIST, 'r', RUN(RENAME), "r", "rename", "rename the conversation; also /rename"},
+    {LIST, 't', RUN(TAG), "t", NULL,
      "change its tags; / and #TAG lists conversations with a tag; also /tag"},
-    {LIST, 'd', REQ_REMOVE, "d", "delete", "delete the conversation, after a question"},
-    {LIST, 'u', REQ_RESTORE, "u", "undo", "restore the last deleted one; also /restore"},
-    {LIST, 'x', REQ_DROP, "x", NULL,
+    {LIST, 'd', RUN(DELETE), "d", "delete", "delete the conversation, after a question"},
+    {LIST, 'u', RUN(RESTORE), "u", "undo", "restore the last deleted one; also /restore"},
+    {LIST, 'x', RUN(DROP), "x", NULL,
      "delete the saved cache, keep the text, after a question; also /drop"},
 
     {READ, K_UP, REQ_UP, "arrows", "move", "the message before or after"},
@@ -87,15 +90,15 @@ const struct binding key_table[] = {
     {READ, '/', REQ_FIND, "/", "search", "search in this conversation"},
     {READ, 'n', REQ_GONE_AFTER, "n N", "next", "the next or previous place that was found"},
     {READ, 'N', REQ_GONE_BEFORE, NULL, NULL, NULL},
-    {READ, 'c', REQ_COPY, "c", "copy", "copy the message"},
-    {READ, 'e', REQ_EDIT_TURN, "e", "edit", "change the message; the turns after it are deleted"},
-    {READ, 'b', REQ_BRANCH, "b", "branch", "copy the conversation up to this turn"},
-    {READ, 'r', REQ_RECALL, "r", "recall", "bring evicted text with its words back"},
-    {READ, 'p', REQ_PIN, "p", "pin", "keep its turn in the cache; also /pin"},
-    {READ, 'u', REQ_UNPIN, "u", NULL, "let its turn be evicted again; also /unpin"},
-    {READ, 'F', REQ_FORGET, "F", NULL, "evict its turn so that it can't come back; also /forget"},
-    {READ, 'm', REQ_MAP, "m", "map", "the message in the map"},
-    {READ, 't', REQ_TINT, "t", NULL, "the message in the tint"},
+    {READ, 'c', RUN(COPY), "c", "copy", "copy the message"},
+    {READ, 'e', RUN(EDIT), "e", "edit", "change the message; the turns after it are deleted"},
+    {READ, 'b', RUN(BRANCH), "b", "branch", "copy the conversation up to this turn"},
+    {READ, 'r', RUN(RECALL), "r", "recall", "bring evicted text with its words back"},
+    {READ, 'p', RUN(PIN), "p", "pin", "keep its turn in the cache; also /pin"},
+    {READ, 'u', RUN(UNPIN), "u", NULL, "let its turn be evicted again; also /unpin"},
+    {READ, 'F', RUN(FORGET), "F", NULL, "evict its turn so that it can't come back; also /forget"},
+    {READ, 'm', RUN(MAP), "m", "map", "the message in the map"},
+    {READ, 't', RUN(TINT), "t", NULL, "the message in the tint"},
     {READ, '\r', REQ_OPEN, "Enter", NULL, "back to the chat, at this message"},
 
     {PAGES, K_UP, REQ_UP, "arrows", "scroll", "scroll"},
@@ -107,14 +110,15 @@ const struct binding key_table[] = {
 
     {IN_ALL, CTRL('p'), REQ_PALETTE, "^P", "all",
      "everything that can be done, filtered by typing"},
-    {IN_ALL, K_F1, REQ_HELP, "F1", "help", "this page; also /help, and ? on an empty message"},
-    {OVERLAYS, '?', REQ_HELP, NULL, NULL, NULL},
-    {IN_ALL, K_F1 + 1, REQ_LIST, "F2", "list", "saved conversations; also /list"},
-    {IN_ALL, K_F1 + 2, REQ_MAP, "F3", "map", "which tokens are still in the cache; also /map"},
-    {IN_ALL, K_F1 + 3, REQ_TINT, "F4", "tint",
+    {IN_ALL, K_F1, RUN(HELP), "F1", "help", "this page; also /help, and ? on an empty message"},
+    {OVERLAYS, '?', RUN(HELP), NULL, NULL, NULL},
+    {IN_ALL, K_F1 + 1, RUN(LIST), "F2", "list", "saved conversations; also /list"},
+    {IN_ALL, K_F1 + 2, RUN(MAP), "F3", "map", "which tokens are still in the cache; also /map"},
+    {IN_ALL, K_F1 + 3, RUN(TINT), "F4", "tint",
      "the text, shaded by how much of it is kept; also /tint"},
-    {IN_ALL, K_F1 + 9, REQ_QUIT, "F10", "quit", "leave; everything is saved; also /quit"},
-    {IN_ALL, K_F1 + 7, REQ_DASH, "F8", "graphs", "memory, cache and speed over time; also /stats"},
+    {IN_ALL, K_F1 + 9, RUN(QUIT), "F10", "quit", "leave; everything is saved; also /quit"},
+    {IN_ALL, K_F1 + 7, RUN(STATS), "F8", "graphs",
+     "memory, cache and speed over time; also /stats"},
 
     {IN_ALL, K_PAGE_UP, REQ_PAGE_UP, "PgUp", NULL, "a page up; the chat then stays there"},
     {IN_ALL, K_PAGE_DOWN, REQ_PAGE_DOWN, "PgDn", NULL, "a page down"},
@@ -167,7 +171,7 @@ const struct binding key_table[] = {
     {0, 0, REQ_NONE, NULL, NULL, NULL},
 };
 
-enum key_request key_request_of(enum view view, uint32_t key)
+int key_request_of(enum view view, uint32_t key)
 {
     for (const struct binding *b = key_table; b->views; b++)
         if ((b->views & IN(view)) && b->key == key) return b->request;

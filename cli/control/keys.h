@@ -67,14 +67,7 @@ enum view {
 enum key_request {
     REQ_NONE,
     /* everywhere */
-    REQ_HELP,
-    REQ_LIST,
-    REQ_MAP,
-    REQ_TINT,
-    REQ_LOG,
     REQ_PALETTE,
-    REQ_DASH,
-    REQ_QUIT,
     REQ_SUSPEND,
     REQ_REDRAW,
     REQ_BACK,
@@ -87,7 +80,7 @@ enum key_request {
     REQ_PAGE_DOWN,
     REQ_FIRST,
     REQ_LAST,
-    /* chat */
+    /* chat: what is sent and edited */
     REQ_SEND,
     REQ_NEWLINE,
     REQ_INTERRUPT,
@@ -114,26 +107,9 @@ enum key_request {
     REQ_HISTORY_NEWER,
     REQ_HISTORY_SEARCH,
     REQ_COMPLETE,
-    REQ_EDITOR,
     REQ_UNFOLD,
-    REQ_REGENERATE,
-    REQ_EDIT_TURN,
-    REQ_EDIT_ANSWER,
-    REQ_CONTINUE,
-    REQ_BRANCH,
-    REQ_SETTINGS,
-    REQ_TURNS,
     REQ_FADING,
-    REQ_READ,
     REQ_READ_FIND,
-    REQ_RECALL,
-    REQ_PIN,
-    REQ_UNPIN,
-    REQ_FORGET,
-    REQ_SEND_NOW,
-    REQ_COPY,
-    REQ_RAW,
-    REQ_THOUGHT,
     /* map and tint */
     REQ_LAYER,
     REQ_HISTORY,
@@ -148,25 +124,22 @@ enum key_request {
     REQ_PLAY,
     /* list and map */
     REQ_OPEN,
-    REQ_NEW,
-    REQ_REMOVE,
     REQ_FIND,
-    REQ_RENAME,
-    REQ_TAG,
-    REQ_RESTORE,
-    REQ_DROP,
+    REQ_COMMANDS, /* and beyond */
 };
+/* A slash command. A view may run it on what is under its cursor. */
+#define REQ_RUN(command) (REQ_COMMANDS + (int)(command))
 
 struct binding {
     unsigned views;
     uint32_t key;
-    enum key_request request;
+    int request;       /* enum key_request, or REQ_RUN */
     const char *label; /* as shown on screen; NULL: another row shows this request's key */
     const char *hint;  /* one word for the hint bar, or NULL */
     const char *help;
 };
 extern const struct binding key_table[]; /* ends with views 0 */
 
-enum key_request key_request_of(enum view view, uint32_t key);
+int key_request_of(enum view view, uint32_t key);
 
 #endif

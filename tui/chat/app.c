@@ -410,21 +410,16 @@ void app_interrupt(struct app *a)
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
-static bool request_everywhere(struct app *a, enum key_request r)
+static bool request_everywhere(struct app *a, int r)
 {
     switch (r) {
-    case REQ_HELP: app_show(a, a->view == VIEW_HELP ? VIEW_CHAT : VIEW_HELP); break;
-    case REQ_LIST: app_show(a, a->view == VIEW_LIST ? VIEW_CHAT : VIEW_LIST); break;
-    case REQ_MAP: app_show(a, a->view == VIEW_MAP ? VIEW_CHAT : VIEW_MAP); break;
-    case REQ_TINT: app_show(a, a->view == VIEW_TINT ? VIEW_CHAT : VIEW_TINT); break;
-    case REQ_LOG: app_show(a, VIEW_LOG); break;
-    case REQ_DASH: app_show(a, a->view == VIEW_DASH ? VIEW_CHAT : VIEW_DASH); break;
     case REQ_PALETTE: palette_open(a, PALETTE_ALL); break;
     case REQ_BACK: app_show(a, VIEW_CHAT); break;
-    case REQ_QUIT: app_act(a, ACT_QUIT, "", 0); break;
     case REQ_SUSPEND: app_act(a, ACT_SUSPEND, "", 0); break;
     case REQ_REDRAW: app_act(a, ACT_REDRAW, "", 0); break;
-    default: return false;
+    default:
+        if (r < REQ_COMMANDS) return false;
+        command_run(a, (enum slash)(r - REQ_COMMANDS), "", 0);
     }
     return true;
 }
@@ -447,7 +442,7 @@ void app_key(struct app *a, const struct key_event *ev)
     }
     if (view->capture && view->capture(a, ev)) return;
     if (is_prefix(a, ev)) return;
-    enum key_request r = key_request_of(a->view, a->prefix ? ev->key | K_PREFIX : ev->key);
+    int r = key_request_of(a->view, a->prefix ? ev->key | K_PREFIX : ev->key);
     bool two = a->prefix;
     if (r != REQ_INTERRUPT) a->interrupt_ms = 0; /* the next Ctrl-C is a first one */
     a->prefix = false;
@@ -476,7 +471,7 @@ bool app_field_key(struct edit *field, const struct key_event *ev)
     return true;
 }
 
-bool app_request(struct app *a, enum key_request r)
+bool app_request(struct app *a, int r)
 {
     const struct view_ops *view = view_table[a->view];
     return (view->request && view->request(a, r)) || request_everywhere(a, r);

@@ -307,7 +307,7 @@ bool list_act(struct app *a, struct conversations *l, const struct act_row *row)
 void app_send(struct app *a); /* sends the text in the editor */
 /* Runs a command as if it were typed; the draft stays. */
 void app_run_line(struct app *a, const char *line, size_t n);
-bool app_request(struct app *a, enum key_request r); /* does what a key of the view does */
+bool app_request(struct app *a, int r); /* does what a key of the view does */
 /* The chat shows this place of a message in its upper third. */
 void app_scroll_to(struct app *a, int message, size_t byte);
 /* Whether this model file is open; NULL = the demo. */

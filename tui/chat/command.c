@@ -257,15 +257,20 @@ static bool attach(struct app *a, const char *argument)
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
+static void toggle(struct app *a, enum view view)
+{
+    app_show(a, a->view == view ? VIEW_CHAT : view);
+}
+
 static bool run(struct app *a, enum slash command, const char *argument)
 {
     switch (command) {
-    case SLASH_HELP: app_show(a, VIEW_HELP); break;
-    case SLASH_LIST: app_show(a, VIEW_LIST); break;
-    case SLASH_MAP: app_show(a, VIEW_MAP); break;
-    case SLASH_TINT: app_show(a, VIEW_TINT); break;
+    case SLASH_HELP: toggle(a, VIEW_HELP); break;
+    case SLASH_LIST: toggle(a, VIEW_LIST); break;
+    case SLASH_MAP: toggle(a, VIEW_MAP); break;
+    case SLASH_TINT: toggle(a, VIEW_TINT); break;
     case SLASH_LOG: app_show(a, VIEW_LOG); break;
-    case SLASH_STATS: app_show(a, VIEW_DASH); break;
+    case SLASH_STATS: toggle(a, VIEW_DASH); break;
     case SLASH_MESSAGES: app_show(a, VIEW_READ); break;
     case SLASH_MOUSE:
         a->mouse = !a->mouse;

@@ -16,9 +16,9 @@ enum palette_kind { PALETTE_ALL, PALETTE_SETTINGS, PALETTE_MODELS, PALETTE_TURNS
 
 struct palette_item {
     enum { PALETTE_REQUEST, PALETTE_RUN, PALETTE_DRAFT, PALETTE_TURN } does;
-    enum key_request request; /* of PALETTE_REQUEST */
-    int message;              /* of PALETTE_TURN */
-    char line[160];           /* the command to run or to put into the draft */
+    int request;    /* of PALETTE_REQUEST */
+    int message;    /* of PALETTE_TURN */
+    char line[160]; /* the command to run or to put into the draft */
     char name[64], key[40], text[200];
 };
 

@@ -19,7 +19,7 @@ struct view_ops {
     void (*open)(struct app *a); /* called when it is opened; may be NULL */
     void (*draw)(struct app *a, struct pane p);
     /* may be NULL; false: not handled */
-    bool (*request)(struct app *a, enum key_request r);
+    bool (*request)(struct app *a, int r);
     /* a key without a request; may be NULL */
     void (*key)(struct app *a, const struct key_event *ev);
     /* Keys that are text or an answer at this moment, before they are looked up; may be NULL.
@@ -42,7 +42,7 @@ int map_timeout(const struct app *a);
 int64_t map_next_gone(const struct app *a, int64_t position, bool after);
 /* Moves a cursor to the turn or the evicted columns before or after it; false: r asks for
  * another. */
-bool map_jump(struct app *a, enum key_request r, int64_t *position);
+bool map_jump(struct app *a, int r, int64_t *position);
 void monitor_draw_pane(struct app *a, struct pane p);
 void list_draw_pane(struct app *a, struct pane p);
 /* "message 5 of 14, turn 3, you  /fox  2 found" */

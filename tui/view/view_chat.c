@@ -640,36 +640,11 @@ static bool capture(struct app *a, const struct key_event *ev)
     if (a->question.open) return question_key(a, ev);
     if (a->search.open) return search_key(a, ev);
     if (ev->key != '?' || a->edit.text.n > 0) return false;
-    app_request(a, REQ_HELP); /* no message begins so */
+    app_request(a, REQ_RUN(SLASH_HELP)); /* no message begins so */
     return true;
 }
 
-static bool command_request(struct app *a, enum key_request r)
-{
-    static const struct {
-        enum key_request request;
-        enum slash command;
-    } rows[] = {
-        {REQ_REGENERATE, SLASH_REGENERATE},
-        {REQ_EDIT_TURN, SLASH_EDIT},
-        {REQ_EDIT_ANSWER, SLASH_ANSWER},
-        {REQ_CONTINUE, SLASH_CONTINUE},
-        {REQ_BRANCH, SLASH_BRANCH},
-        {REQ_SEND_NOW, SLASH_NOW},
-        {REQ_COPY, SLASH_COPY},
-        {REQ_RAW, SLASH_RAW},
-        {REQ_THOUGHT, SLASH_THOUGHT},
-        {REQ_EDITOR, SLASH_EDITOR},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (rows[i].request == r) {
-            command_run(a, rows[i].command, "", 0);
-            return true;
-        }
-    return false;
-}
-
-static bool edit_request(struct edit *e, enum key_request r)
+static bool edit_request(struct edit *e, int r)
 {
     switch (r) {
     case REQ_NEWLINE: edit_insert(e, "\n", 1); break;
@@ -696,7 +671,7 @@ static bool edit_request(struct edit *e, enum key_request r)
     return true;
 }
 
-static bool request(struct app *a, enum key_request r)
+static bool request(struct app *a, int r)
 {
     int page = a->chat.page > 2 ? a->chat.page - 1 : 1;
     switch (r) {
@@ -725,18 +700,15 @@ static bool request(struct app *a, enum key_request r)
     case REQ_HISTORY_NEWER: newer(a); break;
     case REQ_HISTORY_SEARCH: search_begin(a); break;
     case REQ_COMPLETE: complete(a, 1); break;
-    case REQ_SETTINGS: palette_open(a, PALETTE_SETTINGS); break;
-    case REQ_READ: app_show(a, VIEW_READ); break;
     case REQ_READ_FIND:
         app_show(a, VIEW_READ);
         a->read.typing = true;
         break;
-    case REQ_TURNS: palette_open(a, PALETTE_TURNS); break;
     case REQ_FADING:
         a->chat.flat = !a->chat.flat;
         app_flash(a, a->chat.flat ? "plain text" : "text shaded by how much of it is kept");
         break;
-    default: return edit_request(&a->edit, r) || command_request(a, r);
+    default: return edit_request(&a->edit, r);
     }
     return true;
 }

@@ -90,7 +90,7 @@ static void draw(struct app *a, struct pane p)
     if (p.h > 2) bar_hints(a, p, p.h - 1);
 }
 
-static bool scroll(struct scroll_state *s, enum key_request r)
+static bool scroll(struct scroll_state *s, int r)
 {
     int last = s->rows > s->page ? s->rows - s->page : 0;
     switch (r) {
@@ -107,9 +107,9 @@ static bool scroll(struct scroll_state *s, enum key_request r)
     return true;
 }
 
-static bool request(struct app *a, enum key_request r)
+static bool request(struct app *a, int r)
 {
-    if (r != REQ_BACK && r != REQ_HELP) return scroll(&a->help, r);
+    if (r != REQ_BACK && r != REQ_RUN(SLASH_HELP)) return scroll(&a->help, r);
     a->view = a->help_of; /* as it was left */
     return true;
 }
@@ -161,7 +161,7 @@ static void log_draw(struct app *a, struct pane p)
     if (p.h > 2) bar_hints(a, p, p.h - 1);
 }
 
-static bool log_request(struct app *a, enum key_request r)
+static bool log_request(struct app *a, int r)
 {
     return scroll(&a->log_scroll, r);
 }

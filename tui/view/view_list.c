@@ -318,7 +318,7 @@ static void show_found(struct app *a)
     app_act(a, ACT_SEARCH, str_get(&l->filter.text), l->filter.text.n);
 }
 
-static bool request(struct app *a, enum key_request r)
+static bool request(struct app *a, int r)
 {
     struct list_state *l = &a->list;
     l->error[0] = l->said[0] = 0;
@@ -330,26 +330,26 @@ static bool request(struct app *a, enum key_request r)
     case REQ_FIRST: move(a, -l->n); break;
     case REQ_LAST: move(a, l->n); break;
     case REQ_OPEN: open_selected(a); break;
-    case REQ_NEW:
+    case REQ_RUN(SLASH_NEW):
         if (a->phase == PHASE_READY) {
             app_run_on(a, SLASH_NEW, "", "");
             app_show(a, VIEW_CHAT);
         }
         break;
-    case REQ_REMOVE:
+    case REQ_RUN(SLASH_DELETE):
         if (may_change(a)) l->mode = LIST_DELETE;
         break;
-    case REQ_DROP:
+    case REQ_RUN(SLASH_DROP):
         if (may_change(a)) l->mode = LIST_DROP;
         break;
-    case REQ_RESTORE:
+    case REQ_RUN(SLASH_RESTORE):
         if (l->deleted[0])
             app_run_on(a, SLASH_RESTORE, l->deleted, "");
         else
             snprintf(l->said, sizeof l->said, "nothing was deleted in this run");
         break;
-    case REQ_RENAME: begin_field(a, LIST_RENAME); break;
-    case REQ_TAG: begin_field(a, LIST_TAG); break;
+    case REQ_RUN(SLASH_RENAME): begin_field(a, LIST_RENAME); break;
+    case REQ_RUN(SLASH_TAG): begin_field(a, LIST_TAG); break;
     case REQ_FIND: l->mode = LIST_FIND; break;
     default: return false;
     }

@@ -503,7 +503,7 @@ static void jump_to_turn(struct app *a, bool after, int64_t *position)
     if (best >= 0) *position = best;
 }
 
-bool map_jump(struct app *a, enum key_request r, int64_t *position)
+bool map_jump(struct app *a, int r, int64_t *position)
 {
     bool after = r == REQ_TURN_AFTER || r == REQ_GONE_AFTER;
     if (r == REQ_TURN_BEFORE || r == REQ_TURN_AFTER) {
@@ -575,7 +575,7 @@ static void open(struct app *a)
         a->mapped.position = transcript_position(&a->talk, c->top_message, c->top_byte);
 }
 
-static bool request(struct app *a, enum key_request r)
+static bool request(struct app *a, int r)
 {
     struct map_state *m = &a->mapped;
     switch (r) {

@@ -116,10 +116,11 @@ static void copy(struct app *a)
 }
 
 /* Runs "/command TURN". */
-static void run_on_turn(struct app *a, const char *command)
+static void run_on_turn(struct app *a, enum slash command)
 {
     char line[64];
-    snprintf(line, sizeof line, "/%s %lld", command, (long long)app_turn_of(a, a->read.message));
+    snprintf(line, sizeof line, "/%s %lld", slash_row_of(command)->name,
+             (long long)app_turn_of(a, a->read.message));
     app_show(a, VIEW_CHAT);
     a->chat.held = false;
     app_run_line(a, line, strlen(line));
@@ -178,7 +179,7 @@ static void draw(struct app *a, struct pane p)
     view_chat.draw(a, p);
 }
 
-static bool request(struct app *a, enum key_request r)
+static bool request(struct app *a, int r)
 {
     switch (r) {
     case REQ_UP: walk(a, -1); break;
@@ -193,15 +194,15 @@ static bool request(struct app *a, enum key_request r)
         break;
     case REQ_GONE_AFTER: find_again(a, true); break;
     case REQ_GONE_BEFORE: find_again(a, false); break;
-    case REQ_COPY: copy(a); break;
-    case REQ_EDIT_TURN: run_on_turn(a, "edit"); break;
-    case REQ_BRANCH: run_on_turn(a, "branch"); break;
-    case REQ_RECALL: recall(a); break;
-    case REQ_PIN: run_on_turn(a, "pin"); break;
-    case REQ_UNPIN: run_on_turn(a, "unpin"); break;
-    case REQ_FORGET: run_on_turn(a, "forget"); break;
-    case REQ_MAP: open_at(a, VIEW_MAP); break;
-    case REQ_TINT: open_at(a, VIEW_TINT); break;
+    case REQ_RUN(SLASH_COPY): copy(a); break;
+    case REQ_RUN(SLASH_RECALL): recall(a); break;
+    case REQ_RUN(SLASH_EDIT):
+    case REQ_RUN(SLASH_BRANCH):
+    case REQ_RUN(SLASH_PIN):
+    case REQ_RUN(SLASH_UNPIN):
+    case REQ_RUN(SLASH_FORGET): run_on_turn(a, (enum slash)(r - REQ_COMMANDS)); break;
+    case REQ_RUN(SLASH_MAP): open_at(a, VIEW_MAP); break;
+    case REQ_RUN(SLASH_TINT): open_at(a, VIEW_TINT); break;
     case REQ_OPEN: app_show(a, VIEW_CHAT); break;
     default: return false;
     }

@@ -138,7 +138,7 @@ static void open_map(struct app *a)
     a->mapped.position = a->tint.position;
 }
 
-static bool request(struct app *a, enum key_request r)
+static bool request(struct app *a, int r)
 {
     switch (r) {
     case REQ_LEFT: move_token(a, -1); break;
@@ -156,7 +156,7 @@ static bool request(struct app *a, enum key_request r)
         move_token(a, -1);
         break;
     case REQ_OPEN:
-    case REQ_MAP: open_map(a); break;
+    case REQ_RUN(SLASH_MAP): open_map(a); break;
     default: return map_jump(a, r, &a->tint.position);
     }
     return true;

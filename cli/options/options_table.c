@@ -126,8 +126,7 @@ const struct option options_table[] = {
      .help = "training data, one row per line: {\"document\": \"…\", \"question\": \"…\", \"answer\": "
              "\"…\"}; a document may be an array of messages, questions and answers arrays too"},
     {ROW("text", 0, training.text, OPTIONS_HEADS), .cli_only = true, .value = "FILE",
-     .help = "train or calibrate on any text in UTF-8: a file, or a folder and its files; more may follow as "
-             "arguments; import: also calibrate"},
+     .help = "train or calibrate on any text in UTF-8; more files may follow as arguments; import: also calibrate"},
     {ROW("out", 0, training.out, OPTIONS_HEADS), .cli_only = true, .value = "FILE",
      .help = "the file to write"},
     {ROW("steps", 0, training.steps, OPTIONS_HEADS), .min = 1, .max = 1e7, .value = "N",

@@ -1,9 +1,7 @@
 #include "quant/heads/heads_data.h"
 
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/memory.h"
@@ -45,10 +43,10 @@ static int read_lines(struct heads_data *d, struct err *e)
     return rc ? rc : check_count(d, "", e);
 }
 
-/* ---- files and folders of text --------------------------------------------------------------- */
+/* ---- files of text  --------------------------------------------------------------- */
 
-/* Adds a file as one row. optional: a file that is empty or no text is left out. */
-static int read_text(struct heads_data *d, const char *path, bool optional, struct err *e)
+/* Adds a file as one row. */
+static int read_text(struct heads_data *d, const char *path, struct err *e)
 {
     size_t at = d->text.n;
     int rc = file_read(path, FILE_DATA, &d->text, e);
@@ -59,8 +57,7 @@ static int read_text(struct heads_data *d, const char *path, bool optional, stru
         add_row(d, at);
         return 0;
     }
-    d->text.n = at;
-    return optional ? 0 : err_set(e, ERR_FORMAT, "%s is empty or no text in UTF-8", path);
+    return err_set(e, ERR_FORMAT, "%s is empty or no text in UTF-8", path);
 }
 
 void heads_data_add(struct heads_data *d, const char *text, size_t n)
@@ -68,43 +65,6 @@ void heads_data_add(struct heads_data *d, const char *text, size_t n)
     const size_t at = d->text.n;
     str_append(&d->text, text, n);
     add_row(d, at);
-}
-
-static int is_visible(const struct dirent *entry)
-{
-    return entry->d_name[0] != '.';
-}
-
-static int by_name(const struct dirent **a, const struct dirent **b)
-{
-    return strcmp((*a)->d_name, (*b)->d_name);
-}
-
-static int read_folder(struct heads_data *d, const char *path, struct err *e)
-{
-    struct dirent **entries;
-    struct str name = {0};
-    struct stat st;
-    int n = scandir(path, &entries, is_visible, by_name), rc = 0, before = d->n;
-    if (n < 0) return err_set(e, ERR_FAIL, "%s cannot be read: %m", path);
-    for (int i = 0; i < n; i++) {
-        str_clear(&name);
-        str_printf(&name, "%s/%s", path, entries[i]->d_name);
-        if (!rc && !stat(str_get(&name), &st) && S_ISREG(st.st_mode))
-            rc = read_text(d, str_get(&name), true, e);
-        free(entries[i]);
-    }
-    free(entries);
-    str_release(&name);
-    if (!rc && d->n == before) rc = err_set(e, ERR_FORMAT, "the folder %s has no text files", path);
-    return rc;
-}
-
-static int read_path(struct heads_data *d, const char *path, struct err *e)
-{
-    struct stat st;
-    bool folder = !stat(path, &st) && S_ISDIR(st.st_mode);
-    return folder ? read_folder(d, path, e) : read_text(d, path, false, e);
 }
 
 int heads_data_open(struct heads_data *d, const struct options *o, struct err *e)
@@ -115,8 +75,8 @@ int heads_data_open(struct heads_data *d, const struct options *o, struct err *e
         return err_set(e, ERR_USAGE, "heads %s needs either --text FILE or --data FILE",
                        o->args[0]);
     if (t->data) return read_lines(d, e);
-    int rc = read_path(d, t->text, e);
-    for (int i = 1; !rc && i < o->n_args; i++) rc = read_path(d, o->args[i], e);
+    int rc = read_text(d, t->text, e);
+    for (int i = 1; !rc && i < o->n_args; i++) rc = read_text(d, o->args[i], e);
     return rc;
 }
 

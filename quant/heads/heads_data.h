@@ -8,8 +8,7 @@
  * by user and assistant in turn, the user first; question and answer may be arrays of the same
  * length, asked one after the other.
  *
- * --text FILE|FOLDER…: plain text in UTF-8, of a folder all regular text files in the order of
- * their names. Each file is cut at white space into rows of equal size. */
+ * --text FILE…: plain text in UTF-8. Each file is cut at white space into rows of equal size. */
 #ifndef RETAIN_QUANT_HEADS_HEADS_DATA_H
 #define RETAIN_QUANT_HEADS_HEADS_DATA_H
 

@@ -75,26 +75,26 @@ mkdir "$T/texts"
 cp README.md "$T/texts/b.txt"
 cp docs/policies.md "$T/texts/a.txt"
 text() { "$RETAIN" heads train --length 256 --hidden 16 --steps 3 --rate .01 "$@"; }
-check "text" text --text "$T/texts" --out "$T/text.gguf" --threads 1
+check "text" text --text "$T"/texts/* --out "$T/text.gguf" --threads 1
 check "text, files" text --text "$T/texts/a.txt" "$T/texts/b.txt" --out "$T/files.gguf" --threads 2
 check "text: the same file" cmp "$T/text.gguf" "$T/files.gguf"
 holds "text: comparable scores" "$("$RETAIN" heads info --heads "$T/text.gguf")" 'policy keeper'
-refused "text and data" 2 '' text --text "$T/texts" --data "$T/rows" --out "$T/x.gguf"
+refused "text and data" 2 '' text --text "$T"/texts/* --data "$T/rows" --out "$T/x.gguf"
 refused "a program is no text" 3 '' text --text "$RETAIN" --out "$T/x.gguf"
 if [ -d "$DATA/models" ]; then
     model=stories260K-f32.gguf
-    check "text, $model" text -m "$DATA/models/$model" --text "$T/texts" --out "$T/$model"
-    check "text, $model, again" text -m "$DATA/models/$model" --text "$T/texts" --out "$T/$model.again"
+    check "text, $model" text -m "$DATA/models/$model" --text "$T"/texts/* --out "$T/$model"
+    check "text, $model, again" text -m "$DATA/models/$model" --text "$T"/texts/* --out "$T/$model.again"
     check "text, $model: the same file" cmp "$T/$model" "$T/$model.again"
     refused "rows of 64 characters" 3 'no row of at most 64 tokens .* larger --length' \
-        text -m "$DATA/models/babyllama-tok105-f32.gguf" --text "$T/texts" --length 64 --out "$T/short.gguf"
+        text -m "$DATA/models/babyllama-tok105-f32.gguf" --text "$T"/texts/* --length 64 --out "$T/short.gguf"
 else
     skip "no public models in $DATA"
 fi
 
 # Memory is planned before weights are read.
-refused "too little memory" 4 '' text --text "$T/texts" --memory 1M --out "$T/x.gguf"
-refused "too wide heads" 4 'smaller --length or --hidden' text --text "$T/texts" --memory 40M --hidden 60000 --out "$T/x.gguf"
+refused "too little memory" 4 '' text --text "$T"/texts/* --memory 1M --out "$T/x.gguf"
+refused "too wide heads" 4 'smaller --length or --hidden' text --text "$T"/texts/* --memory 40M --hidden 60000 --out "$T/x.gguf"
 
 # Import: the demo model's shapes.
 check "import" "$RETAIN" heads import tests/golden/heads.safetensors --out "$T/imported.gguf"

@@ -480,17 +480,19 @@ struct text_case {
     struct options o;
 };
 
-/* A folder with two texts, a hidden one, and a file that is no text. */
+/* Two texts, and a file that is no text. */
 static void text_open(struct text_case *c)
 {
-    static const char *const names[] = {"b.txt", "a.txt", ".c.txt", "d.bin"};
+    static const char *const names[] = {"a.txt", "b.txt", "d.bin"};
     *c = (struct text_case){.folder = folder_new()};
-    c->o = (struct options){.training.text = c->folder, .args = {"train"}, .n_args = 1};
-    for (int i = 0; i < 4; i++) {
+    c->o = (struct options){.training.text = path_in(c->folder, "a.txt"),
+                            .args = {"train", path_in(c->folder, "b.txt")},
+                            .n_args = 2};
+    for (int i = 0; i < 3; i++) {
         str_clear(&c->text);
         for (int k = 0; k < 60; k++)
             str_printf(&c->text, "The %s garden \xc3\xa9 %d.\n", names[i], k);
-        if (i == 3) str_puts(&c->text, "\xc3");
+        if (i == 2) str_puts(&c->text, "\xc3");
         write_file(path_in(c->folder, names[i]), c->text.data, c->text.n);
     }
     c->engine = open_demo();
@@ -512,7 +514,7 @@ static void text_close(struct text_case *c)
 
 #define AUTO_TEXT __attribute__((cleanup(text_close))) struct text_case
 
-TEST(folders_are_cut_into_rows)
+TEST(files_are_cut_into_rows)
 {
     AUTO_TEXT c;
     struct heads_data *d = &c.data;
@@ -603,6 +605,7 @@ TEST(bad_text_is_named)
     refused(heads_data_open(&c.data, &c.o, &err), ERR_FORMAT, "d.bin is empty or no text");
     heads_data_close(&c.data);
     c.o.training.text = path;
+    c.o.n_args = 1;
     ok(heads_data_open(&c.data, &c.o, &err));
     refused(heads_data_cut(&c.data, c.engine->tokenizer, 100000, &err), ERR_FORMAT,
             "smaller --length");

@@ -99,16 +99,12 @@ static CURLUcode get_part(const struct http *h, CURLU *u, CURLUPart part, char *
     return rc;
 }
 
-/* Joins `url` to `base` (NULL: none) and splits it. */
-static CURLUcode split(const struct http *h, const char *base, const char *url, char out[URL_BYTES],
-                       struct origin *o)
+static CURLUcode split(const struct http *h, const char *url, char out[URL_BYTES], struct origin *o)
 {
     CURLU *u = h->curl.curl_url();
     char *user = NULL;
     *o = (struct origin){0};
-    CURLUcode rc = CURLUE_OK;
-    if (base) rc = h->curl.curl_url_set(u, CURLUPART_URL, base, 0);
-    if (!rc) rc = h->curl.curl_url_set(u, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME);
+    CURLUcode rc = h->curl.curl_url_set(u, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME);
     if (!rc) rc = get_part(h, u, CURLUPART_URL, out, URL_BYTES);
     if (!rc) rc = get_part(h, u, CURLUPART_SCHEME, o->scheme, sizeof o->scheme);
     if (!rc) get_part(h, u, CURLUPART_HOST, o->host, sizeof o->host); /* it may lack these */
@@ -179,7 +175,7 @@ int http_open(struct http **out, const struct http_opts *o, struct err *e)
     if (!rc &&
         (h->curl.curl_global_init(CURL_GLOBAL_DEFAULT) || !(h->easy = h->curl.curl_easy_init())))
         rc = err_set(e, ERR_FAIL, "libcurl cannot be started");
-    if (!rc && split(h, NULL, o->home, url, &h->home)) rc = not_split(NULL, o->home, e);
+    if (!rc && split(h, o->home, url, &h->home)) rc = not_split(NULL, o->home, e);
     if (rc)
         http_close(h);
     else
@@ -209,7 +205,6 @@ struct transfer {
     struct err *err;
     int result; /* of begin or body */
     bool begun;
-    char location[URL_BYTES];
     struct str error; /* the body of an answer that is no success */
 };
 
@@ -238,7 +233,6 @@ static void keep_header(struct transfer *t, const char *name, const char *value)
     if (!strcasecmp(name, "retry-after") && isdigit((unsigned char)*value))
         a->retry_after_s = atoi(value);
     if (!strcasecmp(name, "link")) keep_next(a, value);
-    if (!strcasecmp(name, "location")) keep_text(t->location, sizeof t->location, value);
     if (!strcasecmp(name, "content-range") &&
         sscanf(value, "bytes %lld-%*d/%lld", &from, &total) == 2 && from >= 0 && total >= 0) {
         a->from = from;
@@ -377,7 +371,6 @@ static int get_one(struct transfer *t, const char *url, const struct origin *to,
 {
     const struct library *c = &t->http->curl;
     struct curl_slist *list = headers(t->http, t->request, same_origin(&t->http->home, to));
-    *t->location = 0;
     str_clear(&t->error);
     begin_headers(t->answer);
     set_options(t, url, list);
@@ -389,28 +382,22 @@ static int get_one(struct transfer *t, const char *url, const struct origin *to,
     return code ? failed(t, code, to->host, e) : 0;
 }
 
-static bool is_redirect(const struct transfer *t)
-{
-    long s = t->answer->status;
-    return (s == 301 || s == 302 || s == 303 || s == 307 || s == 308) && *t->location;
-}
-
 int http_get(struct http *h, const struct http_request *r, struct http_answer *a, struct err *e)
 {
     struct transfer t = {.http = h, .request = r, .answer = a, .err = e};
     struct origin to;
-    char url[URL_BYTES], next[URL_BYTES];
+    char url[URL_BYTES];
     *a = (struct http_answer){0};
-    if (split(h, NULL, r->url, url, &to)) return not_split(NULL, r->url, e);
+    if (split(h, r->url, url, &to)) return not_split(NULL, r->url, e);
     int rc = check_rules(h, &to, url, e);
     for (int n = 0; !rc; n++) {
+        const char *next = NULL; /* where it redirects to */
         rc = get_one(&t, url, &to, e);
-        if (rc || !is_redirect(&t)) break;
+        if (!rc) h->curl.curl_easy_getinfo(h->easy, CURLINFO_REDIRECT_URL, &next);
+        if (rc || !next) break;
         if (n == REDIRECTS_MAX) rc = err_set(e, ERR_FAIL, "%s redirects in a circle", h->home.host);
-        if (!rc && split(h, url, t.location, next, &to))
-            rc = not_split(h->home.host, t.location, e);
-        if (!rc) rc = check_rules(h, &to, next, e);
-        memcpy(url, next, sizeof url);
+        if (!rc && split(h, next, url, &to)) rc = not_split(h->home.host, next, e);
+        if (!rc) rc = check_rules(h, &to, url, e);
     }
     str_release(&t.error);
     return rc;

@@ -86,13 +86,9 @@ static void print_answer(void *ctx, const struct eval_answer *a)
 /* With the columns that follow from the settings. */
 static void print_row(struct sweep *w, struct eval_row *r)
 {
-    const struct policy_choice *c = &w->one.plan.policy;
     struct str policy = {0};
     spell_policy(w, &policy);
     r->policy = str_get(&policy);
-    r->allocator = c->allocator >= 0 ? policy_allocator_name((enum policy_allocator)c->allocator)
-                   : c->row          ? policy_allocator_name(c->row->allocator)
-                                     : "-";
     r->recall = recall_chooser_name(w->one.recall.chooser);
     r->kv = r->cost.kv;
     r->budget = (int64_t)(r->cost.n_units + 0.5);

@@ -14,7 +14,6 @@ static const struct column {
 } columns[] = {
     {"task", -22, TEXT, 0, offsetof(struct eval_row, task)},
     {"policy", -14, TEXT, 0, offsetof(struct eval_row, policy)},
-    {"allocator", 11, TEXT, 0, offsetof(struct eval_row, allocator)},
     {"kv", 6, TEXT, 0, offsetof(struct eval_row, kv)},
     {"recall", 6, TEXT, 0, offsetof(struct eval_row, recall)},
     {"budget", 7, INTEGER, 0, offsetof(struct eval_row, budget)},

@@ -15,7 +15,7 @@ struct eval_cost {
 };
 
 struct eval_row {
-    const char *task, *policy, *allocator, *kv, *recall;
+    const char *task, *policy, *kv, *recall;
     const char *metric; /* of a task from a file; "values" */
     int64_t budget, length, seed_count, question_count;
     double compression, accuracy, accuracy_spread, right_count;

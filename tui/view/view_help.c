@@ -68,12 +68,9 @@ static int put_rows(struct app *a, struct pane p, enum view view)
     put_row(a, p, &y, "memory",
             "the whole conversation; a cell shows the share of its units still kept");
     put_row(a, p, &y, "all ... gone",
-            "75, 50, 25, more than 0, and 0 % of a cell's units are kept");
-    put_row(a, p, &y, "same", "overlap of the units that a layer's heads keep, by column");
+            "of a cell's units are kept: all, more than 40, up to 40, 10 or 2 %, none");
     put_row(a, p, &y, "evicted", "no head holds it; later units may still depend on it");
     put_row(a, p, &y, "bytes", "of weights, cache and scratch, of the machine's memory");
-    put_row(a, p, &y, "calc", "bytes per second read by the answer's computations, calculated");
-    put_row(a, p, &y, "evict", "units evicted per head and second");
     a->help.rows = y;
     return begin;
 }

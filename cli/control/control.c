@@ -10,6 +10,7 @@
 #include "cli/control/model_list.h"
 #include "cli/control/resume.h"
 #include "cli/control/control_parts.h"
+#include "cli/print/num.h"
 #include "runtime/cache/policy.h"
 #include "runtime/save/conversations.h"
 #include "runtime/save/passages.h"
@@ -231,18 +232,49 @@ static int64_t end_of(const struct request *q)
     return q->command == SLASH_EDIT ? q->turn - 1 : q->turn;
 }
 
-/* Reports the cost, and whether the user must agree because a message would be lost or tokens would
- * be replayed. */
-static void ask(struct run *r, const struct request *q)
+/* Says what the request does, which costs `tokens`. must: the user must agree. */
+static void ask(const struct run *r, const struct request *q, int64_t tokens, bool must)
+{
+    struct session_stats st;
+    struct str s = {0};
+    char cost[NUM_MAX];
+    const bool edits = q->command == SLASH_EDIT, goes_back = edits || q->command == SLASH_REWIND;
+    session_stats(r->c->parts.session, &st);
+    const int64_t lost = goes_back ? st.n_turns - q->turn : 0;
+    switch (q->command) {
+    case SLASH_FORGET: str_printf(&s, "forget turn %lld", (long long)q->turn); break;
+    case SLASH_MODEL: str_printf(&s, "continue with %s: ", str_get(&q->text)); break;
+    case SLASH_SYSTEM: str_puts(&s, "another system text: "); break;
+    case SLASH_REGENERATE: str_puts(&s, "another answer: "); break;
+    case SLASH_EDIT:
+        str_printf(&s, "change turn %lld: deletes its answer", (long long)q->turn);
+        break;
+    default: str_printf(&s, "back to turn %lld: ", (long long)q->turn);
+    }
+    if (lost > 0)
+        str_printf(&s, "%s%lld turn%s", edits ? " and " : "deletes ", (long long)lost,
+                   lost == 1 ? "" : "s");
+    if (edits || lost > 0) str_puts(&s, "; ");
+    if (q->command == SLASH_FORGET)
+        str_printf(&s, ", %s tokens, with your next message?", num_exact(tokens, cost));
+    else
+        str_puts(&s, num_replay(tokens, st.prefill_tok_s, cost));
+    emit(r->ev,
+         (struct event){
+             .kind = EVENT_QUESTION, .text = str_get(&s), .n_text = s.n, .cost = {tokens, must}});
+    str_release(&s);
+}
+
+/* /edit, /rewind and /regenerate: the user must agree because a message would be lost or tokens
+ * would be replayed. */
+static void ask_back(const struct run *r, const struct request *q)
 {
     const struct session *s = r->c->parts.session;
-    bool again = q->command == SLASH_REGENERATE;
     struct session_stats st;
     session_stats(s, &st);
-    int64_t turn = again ? st.n_turns : end_of(q);
-    int64_t cost = again ? session_regenerate_cost(s) : session_rewind_cost(s, turn);
-    emit(r->ev,
-         (struct event){.kind = EVENT_QUESTION, .cost = {cost, turn, cost || turn < st.n_turns}});
+    const bool again = q->command == SLASH_REGENERATE;
+    const int64_t cost = again ? session_regenerate_cost(s) : session_rewind_cost(s, end_of(q));
+    ask(r, q, cost, cost || (!again && end_of(q) < st.n_turns));
 }
 
 struct pick {
@@ -351,7 +383,7 @@ static int mark(struct run *r, const struct request *q, struct err *e)
         return rc;
     } else if (!q->agreed) {
         int64_t n = session_turn_end(s, q->turn) - session_turn_end(s, q->turn - 1);
-        emit(r->ev, (struct event){.kind = EVENT_QUESTION, .cost = {n, q->turn, true}});
+        ask(r, q, n, true);
         return 0;
     } else {
         rc = session_forget(s, q->turn, &sink, e);
@@ -584,13 +616,13 @@ static int change(struct run *r, const char *name, const char *model)
 }
 
 /* The tokens that the model would read, as the cost. */
-static void ask_model(struct run *r, const char *path, const struct session_stats *st)
+static void ask_model(struct run *r, const struct request *q, const char *path, int64_t n_tokens)
 {
     const struct control *c = r->c;
     int64_t cost = c->options.session.private_mode
                        ? 0
-                       : resume_cost(c->parts.library, c->name, *path ? path : NULL, st->n_tokens);
-    emit(r->ev, (struct event){.kind = EVENT_QUESTION, .cost = {cost, st->n_turns, cost > 0}});
+                       : resume_cost(c->parts.library, c->name, *path ? path : NULL, n_tokens);
+    ask(r, q, cost, cost > 0);
 }
 
 static int run_model(struct run *r, const struct request *q)
@@ -608,7 +640,7 @@ static int run_model(struct run *r, const struct request *q)
     if (e.code)
         emit_error(r->ev, EVENT_FAILED, &e);
     else if (!q->agreed)
-        ask_model(r, str_get(&path), &st);
+        ask_model(r, q, str_get(&path), st.n_tokens);
     else
         rc = change(r, r->c->options.session.private_mode ? "" : r->c->name, str_get(&path));
     str_release(&path);
@@ -643,7 +675,7 @@ static int run_system(struct run *r, const struct request *q)
         return 0;
     }
     if (!q->agreed) {
-        emit(r->ev, (struct event){.kind = EVENT_QUESTION, .cost = {cost, 0, cost > 0}});
+        ask(r, q, cost, cost > 0);
         return 0;
     }
     r->renews = true;
@@ -834,7 +866,7 @@ static int on_session(struct run *r, const struct request *q, struct err *e)
     bool asked =
         q->command == SLASH_EDIT || q->command == SLASH_REWIND || q->command == SLASH_REGENERATE;
     if (asked && !q->agreed) {
-        ask(r, q);
+        ask_back(r, q);
         return 0;
     }
     switch (q->command) {

@@ -62,7 +62,10 @@ static void on_event(void *ctx, const struct event *ev)
         break;
     case EVENT_THOUGHT: on_thought(p, ev); break;
     case EVENT_END: p->end = ev->end.how; break;
-    case EVENT_QUESTION: p->question = *ev; break;
+    case EVENT_QUESTION:
+        str_append(&p->question, ev->text, ev->n_text);
+        p->must_ask = ev->cost.ask;
+        break;
     case EVENT_TAKEN:
         str_clear(&p->edited);
         str_append(&p->edited, ev->text, ev->n_text);
@@ -293,6 +296,7 @@ int plain_run(const struct options *o)
     str_release(&p.in.input);
     answer_release(&p.answer);
     str_release(&p.edited);
+    str_release(&p.question);
     str_release(&p.last);
     str_release(&p.thought);
     if (rc && rc != ERR_STOP) return report_error(&e);

@@ -19,65 +19,43 @@ static int64_t n_turns(const struct plain *p)
     return st.n_turns;
 }
 
-/* A user must agree to costs and losses; a pipe is never asked. */
-static bool agreed(struct plain *p, const char *question)
+/* A user must agree to costs and losses; a pipe is never asked, but told what is read again. */
+static bool agreed(struct plain *p, const struct request *q)
 {
     struct str line = {0};
+    const bool reopens = q->command == SLASH_MODEL || q->command == SLASH_SYSTEM;
+    if (!p->must_ask) return true;
+    if (p->interactive || reopens)
+        report_note("%s%s", str_get(&p->question), p->interactive ? "  y or n" : "");
     if (!p->interactive) return true;
-    report_note("%s  y or n", question);
     bool yes = line_reader_line(&p->in, &line) == LINE_READ && line.n == 1 && line.data[0] == 'y';
     str_release(&line);
     if (!yes) report_note("nothing was changed");
     return yes;
 }
 
-/* /edit, /rewind and /regenerate: asks for the cost, then for consent. */
-static int take_back(struct plain *p, struct request *q, struct err *e)
+/* Runs a request that asks first, if it does: /model NAME, /system [TEXT], /forget [TURN|undo], and
+ * those of take_back. q->agreed: it asked, and the user has agreed. */
+static int ask_and_run(struct plain *p, struct request *q, struct err *e)
 {
-    char question[160], cost[NUM_MAX];
+    str_clear(&p->question);
     int rc = plain_run_request(p, q, e);
-    if (rc) return rc;
-    const struct event *ev = &p->question;
-    num_exact(ev->cost.tokens, cost);
-    if (q->command == SLASH_REGENERATE)
-        snprintf(question, sizeof question, "another answer: %s tokens to replay", cost);
-    else
-        snprintf(
-            question, sizeof question,
-            "back to the end of turn %lld: deletes %lld after it permanently, replays %s tokens",
-            (long long)ev->cost.turn, (long long)(n_turns(p) - ev->cost.turn), cost);
-    if (ev->cost.ask && !agreed(p, question)) return 0;
+    if (rc || !p->question.n || !agreed(p, q)) return rc;
     q->agreed = true;
     if (q->command == SLASH_REGENERATE) return plain_answer(p, q, e);
     str_clear(&p->edited);
-    rc = plain_run_request(p, q, e);
-    if (rc) return rc;
+    return plain_run_request(p, q, e);
+}
+
+/* /edit and /rewind */
+static int take_back(struct plain *p, struct request *q, struct err *e)
+{
+    int rc = ask_and_run(p, q, e);
+    if (rc || !q->agreed) return rc;
     if (p->edited.n) report_note("turn %lld was: %s", (long long)q->turn, p->edited.data);
     report_note("at the end of turn %lld; %s", (long long)n_turns(p),
                 p->edited.n ? "send it again, or change it with /editor" : "continue from there");
     return 0;
-}
-
-/* /model NAME, /system [TEXT], which may read the conversation again; /forget [TURN|undo] */
-static int ask_and_run(struct plain *p, struct request *q, struct err *e)
-{
-    char question[96], n[NUM_MAX];
-    struct session_stats st;
-    p->question = (struct event){0};
-    int rc = plain_run_request(p, q, e);
-    const int64_t cost = p->question.cost.tokens;
-    if (rc || p->question.kind != EVENT_QUESTION) return rc;
-    if (q->command == SLASH_FORGET) {
-        snprintf(question, sizeof question, "forget turn %lld, %s tokens?", (long long)q->turn,
-                 num_exact(cost, n));
-    } else {
-        session_stats(p->control.parts.session, &st);
-        num_replay(cost, st.prefill_tok_s, question);
-        if (p->question.cost.ask && !p->interactive) report_note("%s", question);
-    }
-    if (p->question.cost.ask && !agreed(p, question)) return 0;
-    q->agreed = true;
-    return plain_run_request(p, q, e);
 }
 
 /* /model [NAME]: without a name it lists the models. */
@@ -159,11 +137,11 @@ static int run_parsed(struct plain *p, enum slash command, const char *argument,
             else
                 report_note("there is no answer to continue");
             break;
-        case SLASH_REGENERATE:
         case SLASH_EDIT:
         case SLASH_REWIND: rc = take_back(p, &q, e); break;
         case SLASH_ANSWER: rc = amend(p, &q, e); break;
         case SLASH_MODEL: rc = choose_model(p, &q, e); break;
+        case SLASH_REGENERATE:
         case SLASH_SYSTEM:
         case SLASH_FORGET: rc = ask_and_run(p, &q, e); break;
         default: rc = plain_run_request(p, &q, e);

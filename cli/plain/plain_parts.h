@@ -44,7 +44,8 @@ struct plain {
     int failed;   /* error code of the first command from a pipe that failed; the chat continues */
     /* result of the running request */
     enum session_end end;
-    struct event question;
+    struct str question; /* of the last request; empty = none */
+    bool must_ask;
     struct err error; /* code 0: no failure */
 };
 

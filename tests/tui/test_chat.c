@@ -94,7 +94,7 @@ TEST(test_regenerate)
 TEST(test_asks_only_if_it_is_slow)
 {
     AUTO_STAGE s;
-    struct event ev = {.kind = EVENT_QUESTION, .cost = {100, 2, true}};
+    struct event ev = {.kind = EVENT_QUESTION, .cost = {100, true}};
     stage_talk(&s, 2);
     for (int rate = 0; rate < 100; rate += 49) {
         s.app.question = (struct question){.what = SLASH_REGENERATE, .turn = 2};

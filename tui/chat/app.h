@@ -135,7 +135,8 @@ struct question {
      * SLASH_DELETE */
     enum slash what;
     int64_t turn, cost;
-    char name[512]; /* of the model or the conversation */
+    char text[512];
+    char name[STORE_NAME_MAX]; /* of a conversation to delete */
 };
 
 /* Ctrl-R: searching for an earlier message. */

@@ -155,6 +155,7 @@ static void on_question(struct app *a, const struct event *ev)
     struct question *q = &a->question;
     if (a->phase != PHASE_READY) return;
     q->cost = ev->cost.tokens;
+    snprintf(q->text, sizeof q->text, "%.*s", (int)ev->n_text, ev->text);
     q->may_branch = (q->what == SLASH_EDIT || q->what == SLASH_REWIND) && app_turns(a) > 0;
     q->open = ev->cost.ask && must_ask(a, q);
     if (!q->open) app_take_turn_back(a);

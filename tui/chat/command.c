@@ -173,6 +173,8 @@ static bool run_request(struct app *a, enum slash command, const char *argument)
     if (command == SLASH_DELETE) { /* asks first, as the list does */
         a->question = (struct question){.what = SLASH_DELETE, .open = true};
         snprintf(a->question.name, sizeof a->question.name, "%s", r.name);
+        snprintf(a->question.text, sizeof a->question.text, "delete %s? /restore brings it back",
+                 r.name);
     } else if (command == SLASH_ANSWER)
         amend(a, &r);
     else
@@ -190,7 +192,6 @@ static bool reopen(struct app *a, enum slash command, const char *text)
     str_clear(&a->asked);
     str_puts(&a->asked, text);
     a->question = (struct question){.what = command, .turn = app_turns(a)};
-    snprintf(a->question.name, sizeof a->question.name, "%s", text);
     app_run(a, &r);
     request_release(&r);
     return true;

@@ -251,38 +251,6 @@ static void draw_queue(struct app *a, struct pane p)
     }
 }
 
-static void put_question(const struct app *a, struct str *out)
-{
-    const struct question *q = &a->question;
-    char cost[NUM_MAX];
-    int64_t lost = app_reopens(q->what) ? 0 : app_turns(a) - q->turn;
-    if (q->what == SLASH_DELETE) {
-        str_printf(out, "delete %s? /restore brings it back", q->name);
-        return;
-    }
-    if (q->what == SLASH_FORGET) {
-        str_printf(out, "forget turn %lld, %s tokens, with your next message?", (long long)q->turn,
-                   num_exact(q->cost, cost));
-        return;
-    }
-    if (q->what == SLASH_MODEL)
-        str_printf(out, "continue with %s: ", q->name);
-    else if (q->what == SLASH_SYSTEM)
-        str_puts(out, "another system text: ");
-    else if (q->what == SLASH_REGENERATE)
-        str_puts(out, "another answer: ");
-    else
-        str_printf(out, "%s turn %lld: ", q->what == SLASH_EDIT ? "change" : "back to",
-                   (long long)q->turn);
-    if (q->what == SLASH_EDIT || lost > 0) str_puts(out, "deletes ");
-    if (q->what == SLASH_EDIT) str_puts(out, "its answer");
-    if (lost > 0)
-        str_printf(out, "%s%lld turn%s", q->what == SLASH_EDIT ? " and " : "", (long long)lost,
-                   lost == 1 ? "" : "s");
-    if (q->what == SLASH_EDIT || lost > 0) str_puts(out, "; ");
-    str_puts(out, num_replay(q->cost, a->stats.prefill_tok_s, cost));
-}
-
 /* Takes the place of the message, so that a long question cannot hide the choices. */
 static void draw_choices(const struct app *a, struct pane p)
 {
@@ -301,7 +269,7 @@ static void draw_rule(struct app *a, struct pane p, int y)
 {
     struct str s = {0}, safe = {0};
     if (a->question.open)
-        put_question(a, &s);
+        str_puts(&s, a->question.text);
     else if (a->view == VIEW_READ)
         read_label(a, &s);
     else if (a->search.open)

@@ -45,7 +45,7 @@ endef
 $(B)/tests/tui/test_%: $(B)/tests/tui/test_%.o $(B)/tests/tui/scripted.o $(B)/libretain.a $(HARNESS)
 	$(call link)
 
-$(addprefix %/test_,families forward layers mtp sessions speculate trainer): private override LDFLAGS += -Wl,--wrap=centre_open
+$(addprefix %/test_,failures families forward layers mtp sessions speculate trainer): private override LDFLAGS += -Wl,--wrap=centre_open
 
 # Their answers are scripted.
 WRAPPED := sampler_draw session_say session_replace session_regenerate session_continue session_open engine_open model_list_read model_find

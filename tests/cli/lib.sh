@@ -26,7 +26,9 @@ equal() { if [ "$2" = "$3" ]; then ok; else no "$1: expected \"$2\", got \"$3\""
 
 # holds NAME TEXT PATTERN: the text matches the extended regular expression.
 holds() {
-    if printf '%s\n' "$2" | grep -Eq -- "$3"; then ok; else no "$1: \"$2\" does not match $3"; fi
+    if grep -Eq -- "$3"; then ok; else no "$1: \"$2\" does not match $3"; fi <<EOF
+$2
+EOF
 }
 
 # refused NAME STATUS PATTERN COMMAND…: the command fails with this status and says this, if anything.
@@ -35,7 +37,7 @@ refused() {
     shift 3
     "$@" >"$T/out" 2>&1 </dev/null
     equal "$name: exit status" "$wanted" $?
-    [ -z "$pattern" ] || holds "$name" "$(cat "$T/out")" "$pattern"
+    [ -z "$pattern" ] || grep -Eq -- "$pattern" "$T/out" || no "$name: \"$(cat "$T/out")\" does not match $pattern"
 }
 
 # wait_for COMMAND…: until the command succeeds, for ten minutes of sleep at most.

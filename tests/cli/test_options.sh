@@ -98,26 +98,27 @@ done
 refuses() {
     refused "$*" 2 "^retain: $2 $3: expected " "$RETAIN" "$@"
 }
+# Options with an argument that matches the pattern; what they take is the same for each command.
+taking() { sed -n 's/^.*\(--[a-z-]*\)\\fR \\fI\([^ ]*\)\\fR$/\1 \2/p' "$T/page" | grep -E " ($1)$" | cut -d ' ' -f 1 | tr '\n' ' '; }
+numbers=" $(taking 'N|X|T|P|SIZE')" words=" $(taking '.*\|.*|KIND')" seen=
 for c in $("$RETAIN" complete "" | cut -f 1); do
     for option in $("$RETAIN" complete "$c" -- | cut -f 1); do
-        case $(sed -n "s/^.*$option\\\\fR \\\\fI\([^ ]*\)\\\\fR/\1/p" "$T/page") in
-        N | X | T | P | SIZE) refuses "$c" "$option" x1 ;;
-        *'|'* | KIND) refuses "$c" "$option" nonsense ;;
-        esac
+        case $numbers in *" $option "*) refuses "$c" "$option" x1 ;; esac
+        case $words in *" $option "*) refuses "$c" "$option" nonsense ;; esac
+        case "$seen --conversation " in *" $option "*) continue ;; esac
+        seen="$seen $option "
         for choice in $("$RETAIN" complete "$c" "$option" "" 2>/dev/null | cut -f 1); do
-            [ "$option" != --conversation ] || continue
             "$RETAIN" "$c" "$option" "$choice" --help >"$T/out" 2>&1 || no "$c $option $choice is refused"
         done
     done
 done
 
-# ---- slash commands: each is known; one that lacks its argument does not end the chat
-for word in $(section 'WORDS IN THE CHAT'); do
-    printf '%s\n/stats\n' "$word" | "$RETAIN" chat --plain --new -n 2 >"$T/out" 2>&1
-    if grep -q 'nearest:' "$T/out"; then no "$word: $(cat "$T/out")"; else ok; fi
-    case $word in
-    /quit | /exit) ;;
-    *) grep -q '^speed' "$T/out" || no "$word ends the chat" ;;
-    esac
+# ---- slash commands, in one chat: each is known; one that lacks its argument does not end it
+words=$(section 'WORDS IN THE CHAT' | grep -vxE '/(quit|exit|stats)')
+printf '%s\n/stats\n' $words | "$RETAIN" chat --plain --new -n 2 >"$T/out" 2>&1
+equal "known words" "" "$(grep 'nearest:' "$T/out")"
+equal "words after which the chat goes on" "$(echo "$words" | wc -l)" "$(grep -c '^speed' "$T/out")"
+for word in /quit /exit; do
+    equal "$word" "" "$(printf '%s\n/stats\n' $word | "$RETAIN" chat --plain --new -n 2 2>&1 | grep -E 'nearest:|^speed')"
 done
 finish

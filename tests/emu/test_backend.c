@@ -50,12 +50,12 @@ TEST(forward)
  * host. */
 TEST(batches)
 {
-    enum { ALL = 20, EACH = 4 };
+    enum { ALL = 16, EACH = 4 };
     struct side all, each;
     struct options o = demo_options("cuda", "locret");
     int64_t n_evicted;
     float before[ALL];
-    o.session.plan.budget = 16;
+    o.session.plan.budget = 12;
     if (side_open(&all, &o, &err) || side_open(&each, &o, &err)) fail_msg("%s", err.text);
     for (int i = 0; i < ALL; i++) {
         const int32_t id = (i * 37 + 11) % all.engine->model->n_vocab;

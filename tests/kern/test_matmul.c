@@ -308,38 +308,42 @@ static struct matrix matrix_new(struct rng *rng, enum kn_type type, int n_out, i
     return m;
 }
 
-/* Sum and sum of magnitudes of one output in double; the allowed error of a float kernel scales
- * with the latter. */
-static double dot_double(const struct matrix *m, const struct kn_act *x, int t, int r, double *mag)
+/* The activations of token t in double. */
+static void act_double(double *v, const struct kn_act *x, int t, bool quantized)
 {
-    const int n = m->w.n_in, quantized = kn_is_quantized(m->w.type);
-    const double *w = m->value + (size_t)r * (size_t)n;
-    const double *size = (m->size ? m->size : m->value) + (size_t)r * (size_t)n;
-    double sum = 0;
+    const size_t from = (size_t)t * (size_t)x->n_in;
 
-    *mag = 0;
-    for (int k = 0; k < n; k++) {
-        const size_t at = (size_t)t * (size_t)n + (size_t)k;
-        const double v = quantized ? (double)x->d[at / KN_GROUP] * x->q[at] : (double)x->x[at];
-        sum += w[k] * v;
-        *mag += fabs(size[k] * v);
-    }
-    return sum;
+    for (size_t k = 0; k < (size_t)x->n_in; k++)
+        v[k] = quantized ? (double)x->d[(from + k) / KN_GROUP] * x->q[from + k]
+                         : (double)x->x[from + k];
 }
 
-/* Sums and magnitudes of all outputs, [n_tok][n_out]. */
+/* Sums and magnitudes of all outputs in double, [n_tok][n_out]; the allowed error of a float kernel
+ * scales with the latter. */
 struct expected {
     double *sum, *mag;
 };
 
 static struct expected expect(const struct matrix *m, const struct kn_act *x, int n_tok)
 {
-    const int n_out = m->w.n_out;
+    const int n_out = m->w.n_out, n = m->w.n_in;
+    const double *sizes = m->size ? m->size : m->value;
     const size_t bytes = (size_t)n_tok * (size_t)n_out * sizeof(double);
     const struct expected e = {take(bytes), take(bytes)};
+    double *v = take((size_t)n * sizeof *v);
 
-    for (int i = 0; i < n_tok * n_out; i++)
-        e.sum[i] = dot_double(m, x, i / n_out, i % n_out, &e.mag[i]);
+    for (int i = 0; i < n_tok * n_out; i++) {
+        const size_t row = (size_t)(i % n_out) * (size_t)n;
+        double sum = 0, mag = 0;
+
+        if (i % n_out == 0) act_double(v, x, i / n_out, kn_is_quantized(m->w.type));
+        for (int k = 0; k < n; k++) {
+            sum += m->value[row + (size_t)k] * v[k];
+            mag += fabs(sizes[row + (size_t)k] * v[k]);
+        }
+        e.sum[i] = sum;
+        e.mag[i] = mag;
+    }
     return e;
 }
 

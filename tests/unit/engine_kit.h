@@ -9,8 +9,8 @@
 
 static struct engine *engine;
 
-/* n_threads: 0 = as many as the program takes; 1 for tests that fork, since a child has no others.
- */
+/* n_threads: 0 = as many as the program takes, for tests of threads. A child that was forked has
+ * none but one, and others only wait for the processor of other tests. */
 static inline int engine_open_model(const char *model, int n_threads)
 {
     struct options o;
@@ -25,7 +25,7 @@ static inline int engine_open_model(const char *model, int n_threads)
 static inline int engine_set_up(void **state)
 {
     (void)state;
-    return engine_open_model(NULL, 0);
+    return engine_open_model(NULL, 1);
 }
 
 static inline int engine_tear_down(void **state)

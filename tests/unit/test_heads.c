@@ -2,6 +2,8 @@
  * finite differences, labels against their definition in double, rows of text. */
 #include "tests/test.h"
 
+#include "base/file.h"
+
 #include <math.h>
 
 #include "base/pool.h"
@@ -634,7 +636,10 @@ static double score_of(const struct retaining *h, const float *w, int head, cons
 TEST(calibration_is_least_squares)
 {
     enum { TOKENS = 512 };
-    const char *out = path_in(folder_new(), "calibrated");
+    const char *folder = folder_new(), *out = path_in(folder, "calibrated");
+    AUTO_STR page = {0};
+    ok(file_read("CONTRIBUTING.md", FILE_DATA, &page, &err));
+    const char *text = write_file(path_in(folder, "text"), page.data, 5000);
     AUTO_ENGINE *g = open_demo();
     AUTO_DATA d;
     AUTO_WATCH w;
@@ -645,7 +650,7 @@ TEST(calibration_is_least_squares)
     options_init(&o);
     o.args[0] = "calibrate";
     o.n_args = 1;
-    o.training = (struct training_opts){.text = "CONTRIBUTING.md", .out = out, .steps = 1000};
+    o.training = (struct training_opts){.text = text, .out = out, .steps = 1000};
     o.sweep.lengths = (struct options_numbers){{TOKENS}, 1};
     assert_int_equal(heads_calibrate(&o), 0);
     ok(gguf_open(&file, out, &err));

@@ -20,12 +20,17 @@ bool __wrap_report_interrupted(void)
     return ++n_calls == stop_at;
 }
 
+/* On the first pages of README.md. */
 static int train(const char *out, int stop)
 {
+    static const char *text;
+    AUTO_STR page = {0};
+    ok(file_read("README.md", FILE_DATA, &page, &err));
+    if (!text) text = write_file(path_in(folder_new(), "text"), page.data, 4000);
     struct options o;
     options_init(&o);
     o.engine.threads = 1;
-    o.training.text = "README.md";
+    o.training.text = text;
     o.training.out = out;
     o.training.steps = STEPS;
     o.training.batch = 2;

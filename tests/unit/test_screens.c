@@ -289,7 +289,7 @@ TEST(test_screens)
 
 /* ---- a reopened conversation ----------------------------------------------------------------- */
 
-enum { LONG = 14000, MOMENTS_MAX = 2048 };
+enum { LONG = 5000, MOMENTS_MAX = 2048 };
 
 /* What the tables held after each turn, which is saved then. */
 static struct moment {
@@ -462,7 +462,7 @@ static void feed_long(const char *path, char *name)
     words_close(words);
 }
 
-/* A conversation of 14,000 tokens, far above the columns of the picture, is closed and opened. */
+/* A conversation of 5,000 tokens, far above the columns of the picture, is closed and opened. */
 TEST(test_reopened)
 {
     static const char *const said[] = {"Tell me a story about a fox.\r", "Tell me a joke.\r",

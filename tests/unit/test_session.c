@@ -767,4 +767,10 @@ TEST(test_a_circle_ends)
     assert_int_equal(session_ended(s), SESSION_LENGTH);
 }
 
-AROUND_TESTS(engine_set_up, engine_tear_down)
+static int with_threads(void **state)
+{
+    (void)state;
+    return engine_open_model(NULL, 0);
+}
+
+AROUND_TESTS(with_threads, engine_tear_down)

@@ -61,10 +61,4 @@ TEST(goes_on_as_if_never_killed)
     }
 }
 
-static int one_thread(void **state)
-{
-    (void)state;
-    return engine_open_model(NULL, 1);
-}
-
-AROUND_TESTS(one_thread, engine_tear_down)
+AROUND_TESTS(engine_set_up, engine_tear_down)

@@ -195,12 +195,19 @@ static void save_long_talk(struct fixture *f)
     drop_cache(f, "talk");
 }
 
+/* Takes half a minute to read, if that is not stopped after one of many chunks. */
+static void read_slowly(struct fixture *f)
+{
+    f->options.engine.isa = "ref";
+    f->options.session.plan.chunk = 16;
+}
+
 static void check_opening(void (*stop)(struct worker *w))
 {
     struct fixture f;
     set_up(&f);
     save_long_talk(&f);
-    f.options.engine.isa = "ref"; /* half a minute, if it is not stopped */
+    read_slowly(&f);
     start(&f);
     wait_for(&f, EVENT_READING);
     stop(f.worker);
@@ -224,7 +231,7 @@ TEST(test_stop_leads_back)
     struct request open_talk = {.command = SLASH_OPEN, .name = "talk"};
     set_up(&f);
     save_long_talk(&f);
-    f.options.engine.isa = "ref";
+    read_slowly(&f);
     f.options.session.conversation = "other";
     start(&f);
     wait_for(&f, EVENT_OPENED);

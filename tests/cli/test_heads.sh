@@ -24,10 +24,10 @@ for seed in 1 2 3 4 5 6 7 8 9; do
 done
 holds "the comparison is not of rows that are trained on" "$(cat "$T/out")" 'no row held back is long enough'
 
-check "train" train --steps 5 --out "$T/a.gguf" --threads 1
-check "train again" train --steps 5 --out "$T/b.gguf" --threads 2
+check "train" train --steps 3 --out "$T/a.gguf" --threads 1
+check "train again" train --steps 3 --out "$T/b.gguf" --threads 2
 check "the same seed, the same file" cmp "$T/a.gguf" "$T/b.gguf"
-check "another seed" train --steps 5 --out "$T/c.gguf" --seed 2
+check "another seed" train --steps 3 --out "$T/c.gguf" --seed 2
 if cmp -s "$T/a.gguf" "$T/c.gguf"; then no "the seed does not matter"; else ok; fi
 holds "info: a file is no argument" "$("$RETAIN" heads info "$T/a.gguf" 2>&1)" 'info takes no .*--heads FILE'
 holds "comparable scores" "$("$RETAIN" heads info --heads "$T/a.gguf")" 'policy keeper'
@@ -68,13 +68,13 @@ rm "$T/parts.gguf.part"
 refused "OUT is there" 2 '' train --steps 2 --out "$T/a.gguf"
 refused "no data" 2 '' "$RETAIN" heads train --out "$T/x.gguf"
 { head -n 2 "$T/rows"; echo '{"document": 1}'; } >"$T/bad-row"
-refused "a bad row" 3 'row 3' "$RETAIN" heads train --data "$T/bad-row" --length 128 --hidden 4 --steps 8 --out "$T/x.gguf"
+refused "a bad row" 3 'row 3' "$RETAIN" heads train --data "$T/bad-row" --length 128 --hidden 4 --batch 1 --steps 8 --out "$T/x.gguf"
 
 # Plain text, for models with and without a chat format: the same command twice, the same file.
 mkdir "$T/texts"
-cp README.md "$T/texts/b.txt"
-cp docs/policies.md "$T/texts/a.txt"
-text() { "$RETAIN" heads train --length 256 --hidden 16 --steps 3 --rate .01 "$@"; }
+head -n 40 README.md >"$T/texts/b.txt"
+head -n 40 docs/policies.md >"$T/texts/a.txt"
+text() { "$RETAIN" heads train --length 256 --hidden 16 --steps 1 --rate .01 "$@"; }
 check "text" text --text "$T"/texts/* --out "$T/text.gguf" --threads 1
 check "text, files" text --text "$T/texts/a.txt" "$T/texts/b.txt" --out "$T/files.gguf" --threads 2
 check "text: the same file" cmp "$T/text.gguf" "$T/files.gguf"
@@ -141,7 +141,7 @@ holds "bare heads" "$("$RETAIN" heads info --heads "$T/bare.gguf")" 'policy locr
 first() { echo /stats | "$RETAIN" chat --plain --private --heads "$T/bare.gguf" "$@" 2>&1; }
 holds "locret needs no scale" "$(first --policy locret)" 'policy locret'
 holds "and is what they run with" "$(first)" 'policy locret'
-calibrate() { "$RETAIN" heads calibrate --heads "$T/bare.gguf" --length 512 --steps 16 "$@"; }
+calibrate() { "$RETAIN" heads calibrate --heads "$T/bare.gguf" --length 512 --steps 8 "$@"; }
 check "calibrate" calibrate --text README.md docs/heads.md --out "$T/calibrated.gguf" --threads 1
 check "calibrate again" calibrate --text README.md docs/heads.md --out "$T/again.gguf" --threads 2
 check "calibrated twice, the same file" cmp "$T/calibrated.gguf" "$T/again.gguf"

@@ -17,6 +17,7 @@ goes_on() {
     printf 'Tell me more.\n' | chat "$@" >"$T/said" 2>"$T/err"
     [ "$v $1" = 'v0.1.0 secret' ] || check "$v: $1: the same answer" cmp "$R/$1.next" "$T/said"
     holds "$v: $1: it is read again" "$(cat "$T/err")" "cache of $1 could not be used: .*; replaying"
+    [ "$1" != secret ] || return # its passphrase takes a second of hashing
     printf '/stats\n' | chat "$@" >"$T/said" 2>"$T/err"
     holds "$v: $1: once" "$(cat "$T/err")" "$ZERO"
 }

@@ -42,7 +42,7 @@ rm -r "$T/cache"
 recalls() { # DEVICE CHOOSER
     printf '%s\n' "$first" 'Tell me about cats.' 'Tell me about foxes.' 'What does an owl eat?' "$second" /recalled \
         '/pin 1' 'How are you?' /stats |
-        gpu chat --plain --temp 0 --seed 1 --budget 48 --chunk 32 --device "$1" -n 5 -c "$1-$2" --recall "$2" \
+        gpu chat --plain --temp 0 --seed 1 --budget 48 --chunk 32 --device "$1" -n 4 -c "$1-$2" --recall "$2" \
             --policy keydiff+global:reserve=32 >"$T/$1" 2>"$T/err"
     grep -E -A3 'came back for|^turns|^cache' "$T/err" | grep -Ev '^(model|chat|mem|speed|ahead)' >>"$T/$1"
 }
@@ -146,7 +146,7 @@ equal "eval, cuda: rows" 0 "$(eval_lists --device cuda | wc -l)"
 holds "eval, cuda: refused" "$(cat "$T/err")" 'the GPU keeps units as --kv q4, q5, q8 or f16, not f32'
 # On the CPU, and on both: every row of a list, with the same answers.
 placed() { # BYTES DEVICE
-    EMU_DRIVER_MEMORY=$1 gpu eval passkey --policy keydiff,sink --length 40 --chunk 32 --budget 24 --seeds 1 --json \
+    EMU_DRIVER_MEMORY=$1 gpu eval passkey --policy keydiff,sink --length 24 --chunk 32 --budget 24 --seeds 1 --json \
         --device "$2" 2>"$T/err" | sed 's/"peak_bytes".*//'
 }
 rows=$(placed 12582912 cpu)
@@ -158,11 +158,11 @@ done
 
 # Heads are trained on the GPU, whose losses are rounded otherwise, unless it is too small.
 for name in Milo Rex; do
-    printf '{"document": ["My cat is called %s.", "Noted.", "Foxes are red.", "They are."], ' $name
+    printf '{"document": ["My cat is called %s.", "Noted."], ' $name
     printf '"question": ["What is my cat called?"], "answer": ["Your cat is called %s."]}\n' $name
 done >"$T/rows"
 train() { # BYTES DEVICE OUT
-    EMU_DRIVER_MEMORY=$1 gpu heads train --device "$2" --data "$T/rows" --length 64 --hidden 16 --steps 1 --threads 1 \
+    EMU_DRIVER_MEMORY=$1 gpu heads train --device "$2" --data "$T/rows" --length 64 --hidden 16 --steps 1 --batch 1 --threads 1 \
         --out "$T/$3"
 }
 cpu=$(train 1073741824 cpu cpu.gguf 2>&1 | grep nats)

@@ -228,8 +228,8 @@ TEST(automatic)
     driver_fail(NULL, 0, 0);
 }
 
-static const struct scene quantized = {
-    .model = "build/golden/data/random/small-q4_0.gguf", .policy = "sink"};
+static const struct scene quantized = {.model = "build/golden/data/random/small-q4_0.gguf",
+                                       .policy = "sink"};
 
 /* Logits of a chunk and of two tokens after it, on the GPU. The nth call, or with 0 each, is
  * refused; after_open: once the device is open. */

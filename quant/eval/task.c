@@ -150,21 +150,6 @@ static int n_lines(const struct task_run *s, int line_tokens)
     return n < 2 * line_tokens ? 2 : (int)(n / line_tokens);
 }
 
-static void add_line(struct str *out, const char *line)
-{
-    str_printf(out, " %s", line);
-}
-
-void task_noise(struct task_run *s, const char *needle, struct str *out)
-{
-    int n = n_lines(s, LINE_TOKENS);
-    str_puts(out, "Read this text:");
-    for (int i = 0; i < n; i++) {
-        if (needle && i == n / 2) add_line(out, needle);
-        add_line(out, noise);
-    }
-}
-
 void task_sentence(struct task_run *s, struct str *out)
 {
     const char *text = s->args.essay;
@@ -178,30 +163,38 @@ void task_sentence(struct task_run *s, struct str *out)
     s->essay_at = at;
 }
 
-void task_essay(struct task_run *s, const char *needle, struct str *out)
+/* Of noise, or of an essay; the needle, if there is one, is in its middle. */
+static const char *put_document(struct task_run *s, bool essay, const char *needle, struct str *out)
 {
-    int n = n_lines(s, SENTENCE_TOKENS);
+    const char *text = s->args.essay;
+    const bool given = text && text[strspn(text, " \t\r\n")];
+    const int n = n_lines(s, essay ? SENTENCE_TOKENS : LINE_TOKENS);
     str_puts(out, "Read this text:");
     for (int i = 0; i < n; i++) {
-        if (needle && i == n / 2) add_line(out, needle);
+        if (needle && i == n / 2) str_printf(out, " %s", needle);
         str_puts(out, " ");
-        if (s->args.essay && s->args.essay[strspn(s->args.essay, " \t\r\n")])
+        if (essay && given)
             task_sentence(s, out);
         else
-            str_puts(out, words_sentence(s->recall));
+            str_puts(out, essay ? words_sentence(s->recall) : noise);
     }
+    return "Okay, I have read it.";
 }
 
 const char *task_fill_noise(struct task_run *s)
 {
-    task_noise(s, NULL, &s->user);
-    return "Okay, I have read it.";
+    return put_document(s, false, NULL, &s->user);
 }
 
 const char *task_fill_essay(struct task_run *s)
 {
-    task_essay(s, NULL, &s->user);
-    return "Okay, I have read it.";
+    return put_document(s, true, NULL, &s->user);
+}
+
+void task_hide(struct task_run *s, const char *needle)
+{
+    struct task_turn *t = task_tell(s, task_depth(s, 0), "");
+    str_puts(&t->assistant, put_document(s, s->filler == task_fill_essay, needle, &t->user));
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */

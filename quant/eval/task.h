@@ -119,11 +119,11 @@ struct task_question *task_ask(struct task_run *s);
 struct task_question *task_ask_early(struct task_run *s, double depth);
 struct str *task_value(struct task_question *q);
 
-/* Filler: documents of about a sixteenth of the length, of repeated noise or of an essay. `needle`
- * is put in the middle when it is not NULL. */
 void task_sentence(struct task_run *s, struct str *out); /* of the essay, which begins again */
-void task_noise(struct task_run *s, const char *needle, struct str *out);
-void task_essay(struct task_run *s, const char *needle, struct str *out);
+
+/* Filler: documents of about a sixteenth of the length, of repeated noise or of an essay; task_hide
+ * tells one with a needle in its middle. */
+void task_hide(struct task_run *s, const char *needle);
 const char *task_fill_noise(struct task_run *s);
 const char *task_fill_essay(struct task_run *s);
 const char *task_fill_small_talk(struct task_run *s);

@@ -3,21 +3,6 @@
 #include "quant/eval/task.h"
 #include "quant/eval/task_words.h"
 
-static const char have_read[] = "Okay, I have read it.";
-
-/* One fact in a document, as in the papers. */
-static void hide(struct task_run *s, const char *what, const struct str *value)
-{
-    struct str needle = {0};
-    struct task_question *q = task_ask(s);
-    str_printf(&needle, "The %s is %s. Remember it. %s is the %s.", what, str_get(value),
-               str_get(value), what);
-    task_noise(s, str_get(&needle), &task_tell(s, task_depth(s, 0), have_read)->user);
-    str_printf(&q->text, "What is the %s?", what);
-    str_puts(task_value(q), str_get(value));
-    str_release(&needle);
-}
-
 /* Up to 96 facts (eval.c allows 64), each with a different name and in a separate turn. */
 static void tell_codes(struct task_run *s)
 {
@@ -44,15 +29,20 @@ static void tell_codes(struct task_run *s)
 
 void task_write_passkey(struct task_run *s)
 {
-    struct str value = {0};
     s->filler = task_fill_noise;
     if (s->args.n_facts > 1) {
         tell_codes(s);
         return;
     }
-    task_digits(s, 5, &value);
-    hide(s, "pass key", &value);
-    str_release(&value);
+    struct str needle = {0};
+    struct task_question *q = task_ask(s);
+    struct str *value = task_value(q);
+    task_digits(s, 5, value);
+    str_printf(&needle, "The pass key is %s. Remember it. %s is the pass key.", str_get(value),
+               str_get(value));
+    str_puts(&q->text, "What is the pass key?");
+    task_hide(s, str_get(&needle));
+    str_release(&needle);
 }
 
 /* A code in an essay. */
@@ -74,7 +64,7 @@ void task_write_niah(struct task_run *s)
     s->args.n_facts = 1;
     task_digits(s, 5, value);
     str_printf(&needle, "My %s %s code is %s.", adjective, noun, str_get(value));
-    task_essay(s, str_get(&needle), &task_tell(s, task_depth(s, 0), have_read)->user);
+    task_hide(s, str_get(&needle));
     str_printf(&q->text, "What is my %s %s code?", adjective, noun);
     str_release(&needle);
 }

@@ -64,16 +64,16 @@ enum options_layer {
 };
 
 struct options_numbers {
+    int n; /* first, in each list */
     int64_t item[OPTIONS_LIST_MAX];
-    int n;
 };
 struct options_policies {
-    struct policy_choice item[OPTIONS_LIST_MAX];
     int n;
+    struct policy_choice item[OPTIONS_LIST_MAX];
 };
 struct options_kvs {
-    struct plan_kv item[OPTIONS_LIST_MAX];
     int n;
+    struct plan_kv item[OPTIONS_LIST_MAX];
 };
 #define OPTIONS_FILES_MAX 32
 
@@ -82,8 +82,8 @@ struct options_files {
     int n;
 };
 struct options_recalls {
-    enum recall_chooser item[OPTIONS_LIST_MAX];
     int n;
+    enum recall_chooser item[OPTIONS_LIST_MAX];
 };
 
 /* ---- groups for cli, tui and quant only ---- */

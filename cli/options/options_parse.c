@@ -109,11 +109,10 @@ static bool given(const struct options *o, const char *name)
 
 static bool is_list(const struct options *o, const struct option *d)
 {
-    const void *field = (const char *)o + d->offset;
-    if (d->kind == POLICIES) return ((const struct options_policies *)field)->n > 1;
-    if (d->kind == FORMATS) return ((const struct options_kvs *)field)->n > 1;
-    if (d->kind == RECALLS) return ((const struct options_recalls *)field)->n > 1;
-    return d->kind == NUMBERS && ((const struct options_numbers *)field)->n > 1;
+    const int *n = (const void *)((const char *)o + d->offset); /* of a list */
+    return (d->kind == POLICIES || d->kind == FORMATS || d->kind == RECALLS ||
+            d->kind == NUMBERS) &&
+           *n > 1;
 }
 
 static int check_lists(const struct options *o, unsigned groups, struct err *e)

@@ -7,7 +7,6 @@
 
 #include "base/decimal.h"
 #include "cli/options/options_policy.h"
-#include "cli/print/report.h"
 
 /* ---- small things ---------------------------------------------------------------------------- */
 
@@ -114,54 +113,42 @@ static int read_number(const struct option *d, void *field, const char *text, st
     return 0;
 }
 
-static int read_numbers(const struct option *d, struct options_numbers *out, const char *text,
-                        struct err *e)
+union list {
+    struct options_numbers numbers;
+    struct options_kvs kvs;
+    struct options_recalls recalls;
+};
+
+static int read_item(const struct option *d, union list *l, int i, const char *text, struct err *e)
 {
-    char item[32];
-    struct options_numbers all = {0};
-    for (int i = 0; options_list_item(text, i, item, sizeof item); i++) {
-        const char *end;
-        double n;
-        if (i == OPTIONS_LIST_MAX)
-            return err_set(e, ERR_USAGE, "--%s: more than %d numbers", d->name, OPTIONS_LIST_MAX);
-        if (!decimal_read(item, &end, &n) || *end || strchr(item, '.') || !in_range(d, n))
-            return bad_number(d, item, "a whole number", e);
-        all.item[all.n++] = (int64_t)n;
-    }
-    if (!all.n) return bad_number(d, text, "a whole number", e);
-    *out = all;
+    const char *end;
+    double n;
+    if (d->kind == FORMATS && !plan_kv_named(text, &l->kvs.item[i]))
+        return err_set(e, ERR_USAGE, "--kv %s: expected q4, q5, q8, f16, f32, or K:V such as q8:q4",
+                       text);
+    if (d->kind == RECALLS && !recall_chooser_named(text, &l->recalls.item[i]))
+        return err_set(e, ERR_USAGE, "--recall %s: expected off or words", text);
+    if (d->kind != NUMBERS) return 0;
+    if (!decimal_read(text, &end, &n) || *end || strchr(text, '.') || !in_range(d, n))
+        return bad_number(d, text, "a whole number", e);
+    l->numbers.item[i] = (int64_t)n;
     return 0;
 }
 
-static int read_formats(struct options_kvs *out, const char *text, struct err *e)
+static int read_list(const struct option *d, void *field, const char *text, struct err *e)
 {
     char item[32];
-    struct options_kvs all = {0};
-    for (int i = 0; options_list_item(text, i, item, sizeof item); i++) {
-        if (i == OPTIONS_LIST_MAX)
-            return err_set(e, ERR_USAGE, "--kv: more than %d formats", OPTIONS_LIST_MAX);
-        if (!plan_kv_named(item, &all.item[all.n++]))
-            return err_set(e, ERR_USAGE,
-                           "--kv %s: expected q4, q5, q8, f16, f32, or K:V such as q8:q4", item);
+    union list all = {.numbers.n = 0};
+    int n = 0;
+    for (; options_list_item(text, n, item, sizeof item); n++) {
+        if (n == OPTIONS_LIST_MAX)
+            return err_set(e, ERR_USAGE, "--%s: more than %d values", d->name, OPTIONS_LIST_MAX);
+        int rc = read_item(d, &all, n, item, e);
+        if (rc) return rc;
     }
-    *out = all;
-    return 0;
-}
-
-static int read_recalls(struct options_recalls *out, const char *text, struct err *e)
-{
-    char item[32];
-    struct options_recalls all = {0};
-    for (int i = 0; options_list_item(text, i, item, sizeof item); i++) {
-        if (i == OPTIONS_LIST_MAX)
-            return err_set(e, ERR_USAGE, "--recall: more than %d choosers", OPTIONS_LIST_MAX);
-        const bool removed = !strcmp(item, "queries") || !strcmp(item, "mix") || /* 0.1.0 */
-                             !strcmp(item, "meaning");
-        if (removed) report_note("--recall %s was removed; using words", item);
-        if (!recall_chooser_named(removed ? "words" : item, &all.item[all.n++]))
-            return err_set(e, ERR_USAGE, "--recall %s: expected off or words", item);
-    }
-    *out = all;
+    if (!n) return err_set(e, ERR_USAGE, "--%s: the value is missing", d->name);
+    all.numbers.n = n; /* where each list has it */
+    memcpy(field, &all, d->size);
     return 0;
 }
 
@@ -255,9 +242,9 @@ static int read_value(struct options *o, const struct option *d, const char *tex
     case SPECULATE: return read_speculate(field, text, e);
     case FILES: return read_file(d, field, text, e);
     case POLICIES: rc = options_policies_read(text, field, e); break;
-    case FORMATS: rc = read_formats(field, text, e); break;
-    case RECALLS: rc = read_recalls(field, text, e); break;
-    case NUMBERS: rc = read_numbers(d, field, text, e); break;
+    case FORMATS:
+    case RECALLS:
+    case NUMBERS: rc = read_list(d, field, text, e); break;
     default: return read_number(d, field, text, e);
     }
     if (!rc) take_first(o);

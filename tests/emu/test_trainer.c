@@ -241,7 +241,7 @@ TEST(host_too_small)
     command.engine.model = model;
     command.engine.threads = 1;
     command.engine.device.kind = ENGINE_DEVICE_CUDA;
-    command.sweep.lengths = (struct options_numbers){{opts.length}, 1};
+    command.sweep.lengths = (struct options_numbers){1, {opts.length}};
     command.training.text = "LICENSE";
     command.training.out = out;
     command.training.hidden = opts.hidden;

@@ -651,7 +651,7 @@ TEST(calibration_is_least_squares)
     o.args[0] = "calibrate";
     o.n_args = 1;
     o.training = (struct training_opts){.text = text, .out = out, .steps = 1000};
-    o.sweep.lengths = (struct options_numbers){{TOKENS}, 1};
+    o.sweep.lengths = (struct options_numbers){1, {TOKENS}};
     assert_int_equal(heads_calibrate(&o), 0);
     ok(gguf_open(&file, out, &err));
     ok(retaining_open(&made, file, &err));

@@ -36,7 +36,7 @@ static int train(const char *out, int stop)
     o.training.batch = 2;
     o.training.hidden = 8;
     o.training.rate = 0.01f;
-    o.sweep.lengths = (struct options_numbers){{128}, 1};
+    o.sweep.lengths = (struct options_numbers){1, {128}};
     n_calls = 0;
     stop_at = stop;
     return heads_train(&o);

@@ -234,9 +234,9 @@ TEST(lists_have_an_end)
     static const struct {
         const char *option, *value, *said;
     } cases[] = {{"--policy", "sink", "--policy: more than 32 policies"},
-                 {"--kv", "q4", "--kv: more than 32 formats"},
-                 {"--recall", "words", "--recall: more than 32 choosers"},
-                 {"--budget", "64", "--budget: more than 32 numbers"}};
+                 {"--kv", "q4", "--kv: more than 32 values"},
+                 {"--recall", "words", "--recall: more than 32 values"},
+                 {"--budget", "64", "--budget: more than 32 values"}};
     assert_int_equal(OPTIONS_LIST_MAX, 32);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct options o;

@@ -23,6 +23,9 @@ programs = $(1:%.c=$(B)/%)
 
 # ---- linking -------------------------------------------------------------------------------------
 
+# Callbacks of tests often need none of their arguments.
+$(foreach p,tests/%.o tests/%.so pic/tests/%.o,$(B)/$(p)): private override CFLAGS += -Wno-unused-parameter
+
 # Most of a test's time is spent in the program's code, so optimizing the test itself only takes time; and
 # without debug information a fifth of the bytes are linked: for gdb, make debug T=…
 ifeq ($(SAN)$(DEBUG)$(FUZZ),)
@@ -179,7 +182,7 @@ FAKE := $(if $(TMUX),$(B)/tests/tui_fake)
 one: $(if $(filter tests/emu/% tests/gpu/%,$(ONE_SCRIPTS)),$(EMU_PROGRAM)) $(if $(filter tests/gpu/%,$(ONE_SCRIPTS)),gpu-folder)
 
 # The longest first, so that no processor waits for the last one.
-test: all $(PROGRAMS) $(PTX_PROGRAMS) $(FAKE) $(if $(CROSS),,$(PULL)) $(EMU_PROGRAM) $(GPU_TESTS) $(if $(GPU_SCRIPTS),gpu-folder)
+test: all $(PTX_PROGRAMS) $(PROGRAMS) $(FAKE) $(if $(CROSS),,$(PULL)) $(EMU_PROGRAM) $(GPU_TESTS) $(if $(GPU_SCRIPTS),gpu-folder)
 	@$(run_tests) $(EMU_SCRIPTS) $(GPU_SCRIPTS) $(call programs,$(FAULT)) $(SCRIPTS) $(TMUX) \
 	  $(call programs,$(EMU) $(KERN) $(UNIT) $(TUI)) $(PTX_PROGRAMS) $(PTX_SCRIPTS) $(GPU_TESTS)
 test-unit: $(call programs,$(UNIT))

@@ -250,7 +250,6 @@ int cuMemFree_v2(uint64_t address)
 
 int cuMemHostAlloc(void **p, size_t bytes, unsigned flags)
 {
-    (void)flags;
     CALL(true);
     driver.host_bytes += bytes;
     return take(p, bytes, false);
@@ -337,7 +336,6 @@ static int drain(struct CUstream_st *s)
 
 int cuStreamCreate(struct CUstream_st **s, unsigned flags)
 {
-    (void)flags;
     CALL(true);
     *s = calloc(1, sizeof **s);
     driver.held++;
@@ -455,7 +453,6 @@ int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, struct CUfunc_st *f, int
 
 int cuStreamBeginCapture_v2(struct CUstream_st *s, int mode)
 {
-    (void)mode;
     CALL(true);
     s->capture = calloc(1, sizeof *s->capture);
     driver.held++;
@@ -473,7 +470,6 @@ int cuStreamEndCapture(struct CUstream_st *s, struct CUgraph_st **graph)
 int cuGraphInstantiateWithFlags(struct CUgraphExec_st **exec, struct CUgraph_st *graph,
                                 unsigned long long flags)
 {
-    (void)flags;
     CALL(true);
     *exec = calloc(1, sizeof **exec);
     driver.held++;
@@ -515,7 +511,6 @@ int cuGraphLaunch(struct CUgraphExec_st *exec, struct CUstream_st *s)
 
 int cuInit(unsigned flags)
 {
-    (void)flags;
     CALL(false);
     return SUCCESS;
 }
@@ -587,7 +582,6 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
 
 int cuDeviceTotalMem_v2(size_t *bytes, int device)
 {
-    (void)device;
     CALL(false);
     *bytes = driver.total;
     return SUCCESS;
@@ -603,7 +597,6 @@ int cuDevicePrimaryCtxRetain(struct CUctx_st **context, int device)
 
 int cuDevicePrimaryCtxRelease_v2(int device)
 {
-    (void)device;
     CALL(false);
     driver.held--;
     current = NULL;
@@ -641,7 +634,6 @@ int cuModuleLoadDataEx(struct CUmod_st **module, const void *image, unsigned n_o
 
 int cuModuleUnload(struct CUmod_st *module)
 {
-    (void)module;
     CALL(true);
     driver.held--;
     return SUCCESS;
@@ -649,7 +641,6 @@ int cuModuleUnload(struct CUmod_st *module)
 
 int cuModuleGetFunction(struct CUfunc_st **f, struct CUmod_st *module, const char *name)
 {
-    (void)module;
     CALL(true);
     for (int i = 0; i < N_KERNELS; i++)
         if (!strcmp(kernels[i].name, name)) {

@@ -145,7 +145,6 @@ static void to_scheduler(bool last)
     __sanitizer_start_switch_fiber(last ? NULL : &f->fake_stack, gpu.scheduler_stack,
                                    gpu.scheduler_bytes);
 #else
-    (void)last;
 #endif
     emu_switch(&f->sp, gpu.scheduler_sp);
 #ifdef __SANITIZE_ADDRESS__

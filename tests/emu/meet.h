@@ -37,7 +37,6 @@ static inline void find(void *to, void *library, const char *name)
 static inline int load_driver(void **state)
 {
     void *d = driver_library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    (void)state;
     if (!d) fail_msg("%s", dlerror());
     find(&driver_fail, d, "emu_driver_fail");
     find(&driver_calls, d, "emu_driver_calls");

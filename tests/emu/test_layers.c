@@ -168,7 +168,6 @@ static int random_row(void *ctx, int layer, enum retaining_part part, int r, flo
                       struct err *e)
 {
     int n_rows, n;
-    (void)e;
     retaining_part_shape(ctx, part, &n_rows, &n);
     for (int i = 0; i < n; i++) out[i] = (float)((layer * 31 + r * 17 + i * 7) % 23 - 11) / 64;
     return 0;

@@ -78,7 +78,7 @@ static void killed(void)
     struct options o = options_for("sink");
     AUTO_LOG once = {0}, again = {0};
     const char *dir = folder_new();
-    run_victim(dir, o, 0, TOKENS);
+    run_victim(dir, o, 0, said[0], (struct victim){.n_tokens = TOKENS});
     AUTO_LIBRARY *l = open_library(dir);
     AUTO_SESSION *y = open_session(l, o, true), *x;
     assert_int_equal(reread(y), 0);

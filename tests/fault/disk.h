@@ -72,7 +72,6 @@ static int disk_truncate(sqlite3_file *f, sqlite3_int64 n)
 /* Never really syncs: the disk is simulated, and this keeps the test fast. */
 static int disk_sync(sqlite3_file *f, int flags)
 {
-    (void)f, (void)flags;
     if (fails(SYNC)) return disk.code;
     return SQLITE_OK;
 }
@@ -89,7 +88,6 @@ static int disk_control(sqlite3_file *f, int what, void *arg)
 /* Does not promise that overwriting is safe, so that SQLite's own protections are tested. */
 static int disk_traits(sqlite3_file *f)
 {
-    (void)f;
     return 0;
 }
 
@@ -102,7 +100,6 @@ static int share_map(sqlite3_file *f, int page, int n, int extend, void volatile
 static int disk_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *f, int flags, int *out)
 {
     sqlite3_io_methods *m = &disk.methods[!(flags & SQLITE_OPEN_MAIN_DB)];
-    (void)vfs;
     f->pMethods = NULL;
     if (fails(OPEN)) return disk.code;
     int rc = disk.real->xOpen(disk.real, path, f, flags, out);
@@ -123,7 +120,6 @@ static int disk_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *f, int fl
 
 static int disk_start(void **state)
 {
-    (void)state;
     disk.real = sqlite3_vfs_find(NULL);
     if (!disk.real) return -1;
     disk.vfs = *disk.real;

@@ -388,7 +388,6 @@ static int setup(void **state)
 {
     char *here = realpath("/proc/self/exe", NULL), *slash = here ? strrchr(here, '/') : NULL;
     const char *retain = getenv("RETAIN");
-    (void)state;
     if (!slash || !retain || !realpath(retain, program)) return -1;
     snprintf(library, sizeof library, "%.*s/failing.so", (int)(slash - here), here);
     tally = mmap(NULL, sizeof *tally, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -417,7 +416,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     kill(hub, SIGTERM);
     return 0;
 }

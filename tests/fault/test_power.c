@@ -82,7 +82,6 @@ static int setup(void **state)
     const char *retain = getenv("RETAIN");
     AUTO_STR input = {0};
     char words[160];
-    (void)state;
     if (!slash || !retain || !realpath(retain, program)) return -1;
     snprintf(library, sizeof library, "%.*s/recording.so", (int)(slash - here), here);
     free(here);
@@ -103,7 +102,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     str_release(&record);
     for (int i = 0; i < 2; i++) str_release(&whole[i]);
     return 0;

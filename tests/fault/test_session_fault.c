@@ -76,7 +76,6 @@ static int n_recalled;
 
 static void on_recalled(void *ctx, const struct session_recalled *r)
 {
-    (void)ctx;
     n_recalled += r->n > 0;
 }
 
@@ -342,9 +341,6 @@ static int begin_meanwhile(unsigned what, void *ctx, void *statement, void *sql)
 {
     struct conversations *l = faster;
     struct store_conversation c;
-    (void)what;
-    (void)ctx;
-    (void)statement;
     if (!l || strcmp(sql, "BEGIN IMMEDIATE") != 0) return 0;
     faster = NULL;
     ok(store_conversation_create(conversations_store(l), "life", &c, &err));

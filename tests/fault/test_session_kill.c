@@ -52,7 +52,6 @@ static void event(enum phase phase)
 
 static void on_progress(void *ctx, int64_t done, int64_t total)
 {
-    (void)ctx;
     event(done < total ? READING : ANSWERING);
 }
 
@@ -61,7 +60,6 @@ static void on_text(void *ctx, const char *utf8, size_t n)
 {
     static int64_t n_accepted;
     struct session_stats st;
-    (void)ctx;
     if (shared->n_seen + (int)n <= (int)sizeof shared->seen) {
         memcpy(shared->seen + shared->n_seen, utf8, n);
         shared->n_seen += (int)n;
@@ -73,23 +71,17 @@ static void on_text(void *ctx, const char *utf8, size_t n)
 
 static void on_evicted(void *ctx, int64_t n, int64_t n_tokens)
 {
-    (void)ctx;
-    (void)n;
-    (void)n_tokens;
     event(EVICTING);
 }
 
 static void on_recalled(void *ctx, const struct session_recalled *r)
 {
-    (void)ctx;
-    (void)r;
     event(RECALLING);
 }
 
 static int on_statement(unsigned what, void *ctx, void *statement, void *text)
 {
     const char *sql = text;
-    (void)ctx;
     if (what == SQLITE_TRACE_PROFILE) {
         if (!strcmp(sqlite3_sql(statement), "COMMIT")) shared->phase = shared->before;
         return 0;
@@ -108,7 +100,6 @@ static int on_statement(unsigned what, void *ctx, void *statement, void *text)
 
 static int on_step(void *ctx)
 {
-    (void)ctx;
     if (shared->phase == SAVING || shared->phase == COMPACTING) event(shared->phase);
     return 0;
 }
@@ -277,7 +268,6 @@ TEST(killed_in_the_middle)
 
 static int setup(void **state)
 {
-    (void)state;
     path = path_in(folder_new(), "retain.db");
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     return shared == MAP_FAILED ? -1 : 0;

@@ -108,8 +108,6 @@ static void talk(struct saved *out, const char *policy)
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-    (void)argc;
-    (void)argv;
     struct options o = options_of("full");
     struct err e;
     snprintf(folder, sizeof folder, "/dev/shm/retain_fuzz_XXXXXX");
@@ -254,7 +252,6 @@ static void use(struct conversations *l, const char *policy)
 
 static int count(void *ctx, const struct store_message *m)
 {
-    (void)m;
     ++*(int *)ctx;
     return 0;
 }

@@ -78,7 +78,6 @@ TEST(repeats)
 static int find_gpu(void **state)
 {
     struct cuda_device d[1];
-    (void)state;
     if (cuda_devices(d, 1, &err) >= 0) return 0;
     printf("skip: no GPU: %s\n0 passed, 0 failed, 1 skipped\n", err.text);
     exit(0);

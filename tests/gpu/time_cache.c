@@ -158,7 +158,6 @@ void time_cache(void)
 
 static void argmax_args(int copy, void *to)
 {
-    (void)copy;
     *(struct cuda_argmax *)to =
         (struct cuda_argmax){floats(), scaled(VOCABULARY, 64), (int32_t *)now.key};
 }
@@ -167,7 +166,6 @@ static void argmax_args(int copy, void *to)
 static void top_args(int copy, void *to)
 {
     const int n = scaled(VOCABULARY, 64), k = 40, parts = parts_of(n, CUDA_TOP_PART);
-    (void)copy;
     *(struct cuda_top *)to = (struct cuda_top){.logits = floats(),
                                                .n = n,
                                                .k = k,

@@ -124,7 +124,6 @@ static void time_format(const struct format *f)
 
 static void norm_args(int copy, void *to)
 {
-    (void)copy;
     *(struct cuda_norm *)to = (struct cuda_norm){.x = floats(),
                                                  .x_stride = now.n_in,
                                                  .w = floats(),
@@ -135,7 +134,6 @@ static void norm_args(int copy, void *to)
 
 static void silu_args(int copy, void *to)
 {
-    (void)copy;
     *(struct cuda_gate *)to =
         (struct cuda_gate){.gate = floats(), .up = out(), .n = now.n_out, .act = made_act()};
 }

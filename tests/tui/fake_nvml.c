@@ -55,7 +55,6 @@ int nvmlDeviceGetUtilizationRates(void *device, unsigned *out)
 
 int nvmlDeviceGetMemoryInfo(void *device, unsigned long long *out)
 {
-    (void)device;
     out[0] = 24000000000;
     out[1] = 21000000000;
     out[2] = 3000000000;
@@ -64,21 +63,18 @@ int nvmlDeviceGetMemoryInfo(void *device, unsigned long long *out)
 
 int nvmlDeviceGetTemperature(void *device, int sensor, unsigned *out)
 {
-    (void)device;
     *out = 71;
     return poor() || sensor != 0 ? NOT_SUPPORTED : SUCCESS;
 }
 
 int nvmlDeviceGetPowerUsage(void *device, unsigned *out)
 {
-    (void)device;
     *out = 298400;
     return poor() ? NOT_SUPPORTED : SUCCESS;
 }
 
 int nvmlDeviceGetEnforcedPowerLimit(void *device, unsigned *out)
 {
-    (void)device;
     *out = 450000;
     return poor() ? NOT_SUPPORTED : SUCCESS;
 }
@@ -86,7 +82,6 @@ int nvmlDeviceGetEnforcedPowerLimit(void *device, unsigned *out)
 /* The function's name before driver 535; 4 = the power limit lowers the clocks. */
 int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *out)
 {
-    (void)device;
     *out = 4;
     return poor() ? NOT_SUPPORTED : SUCCESS;
 }

@@ -194,7 +194,6 @@ int __wrap_model_list_read(struct model_list *out, const struct options *o,
          .size = INT64_C(40000000000),
          .problem = "it needs 41 GiB of 24 GiB"},
     };
-    (void)o, (void)library, (void)e;
     *out = (struct model_list){malloc(sizeof rows), 3};
     if (!out->rows) abort();
     memcpy(out->rows, rows, sizeof rows);
@@ -260,7 +259,6 @@ static void say(struct engine *g, struct conversations *l, size_t i, int k,
 
 static bool kill_at_end(void *ctx)
 {
-    (void)ctx;
     if (drawn + 1 == script.n) _exit(0);
     return false;
 }

@@ -349,7 +349,6 @@ TEST(test_set_memory)
 static const char *names(void *ctx, enum slash_argument kind, int i, char text[200])
 {
     static const char *const list[] = {"rust-notes", "rust-book", "tax"};
-    (void)ctx, (void)text;
     const struct option *f = options_setting(SLASH_SETTINGS, i);
     if (kind == SLASH_SETTING) return f ? f->name : NULL;
     return i < 3 ? list[i] : NULL;

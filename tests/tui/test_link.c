@@ -70,7 +70,6 @@ TEST(test_silent_terminal)
 static int setup(void **state)
 {
     const char *retain = getenv("RETAIN");
-    (void)state;
     snprintf(program, sizeof program, "%s", retain ? retain : "build/retain");
     char *slash = strrchr(program, '/');
     if (slash) snprintf(slash, sizeof program - (size_t)(slash - program), "/tests/tui_fake");

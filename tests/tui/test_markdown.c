@@ -53,8 +53,6 @@ static void lay(struct page *p, const char *text, size_t n, bool ends, int width
 static void take_colors(void *ctx, size_t from, size_t n, const struct span *spans, int n_spans)
 {
     struct page *p = ctx;
-    (void)from;
-    (void)n;
     for (int i = 0, x = 0; i < n_spans; x = spans[i].x + (int)spans[i].n, i++) {
         int attr = spans[i].attr;
         const char *letter = attr == ATTR_KEYWORD   ? "k"

@@ -19,7 +19,6 @@ static void put(const char *path, const char *text)
 
 static int make_tree(void **state)
 {
-    (void)state;
     root = folder_new();
     return 0;
 }

@@ -52,13 +52,11 @@ static struct pool *pool; /* of all tests of a program */
 static inline int pool_set_up(void **state)
 {
     struct err e;
-    (void)state;
     return pool_open(&pool, 2, &e);
 }
 
 static inline int pool_tear_down(void **state)
 {
-    (void)state;
     pool_close(pool);
     return 0;
 }

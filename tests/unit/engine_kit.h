@@ -24,13 +24,11 @@ static inline int engine_open_model(const char *model, int n_threads)
 
 static inline int engine_set_up(void **state)
 {
-    (void)state;
     return engine_open_model(NULL, 1);
 }
 
 static inline int engine_tear_down(void **state)
 {
-    (void)state;
     engine_close(engine);
     return 0;
 }

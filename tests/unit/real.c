@@ -153,14 +153,12 @@ TEST(test_gemma)
 
 static int read_golden(void **state)
 {
-    (void)state;
     golden = read_json("tests/golden/real.json");
     return 0;
 }
 
 static int delete_golden(void **state)
 {
-    (void)state;
     cJSON_Delete(golden);
     return 0;
 }

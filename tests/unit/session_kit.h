@@ -10,10 +10,12 @@
 
 #include <sqlite3.h>
 
+#include "base/random.h"
 #include "cli/options/options.h"
 #include "cli/options/options_policy.h"
 #include "runtime/cache/cache.h"
 #include "runtime/save/conversations.h"
+#include "runtime/save/save_parts.h"
 #include "runtime/session/session.h"
 #include "store/store.h"
 #include "tests/unit/engine_kit.h"
@@ -67,7 +69,6 @@ static inline void on_text(void *ctx, const char *utf8, size_t n)
 
 static inline void on_evicted(void *ctx, int64_t n, int64_t n_tokens)
 {
-    (void)n_tokens;
     ((struct log *)ctx)->n_evicted += n;
 }
 
@@ -91,7 +92,6 @@ static inline struct conversations *open_library(const char *dir)
 
 static inline int tell(void *ctx, bool fresh, char *out, struct err *e)
 {
-    (void)ctx, (void)fresh, (void)e;
     strcpy(out, "sesame");
     return 0;
 }
@@ -158,15 +158,40 @@ static inline int64_t reread(const struct session *s)
     return st.n_reread;
 }
 
-static inline void say(struct session *s, const char *text, struct log *l)
+static inline int64_t turns_of(const struct session *s)
 {
-    struct session_sink k = sink_of(l);
+    struct session_stats st;
+    session_stats(s, &st);
+    return st.n_turns;
+}
+
+/* Says a text, or with NULL continues; returns how the answer ended. */
+static inline enum session_end answer(struct session *s, const char *text, struct log *l)
+{
+    const struct session_sink k = sink_of(l);
     enum session_end end;
     l->session = s;
-    ok(session_say(s, text, strlen(text), &k, &end, &err));
+    ok(text ? session_say(s, text, strlen(text), &k, &end, &err)
+            : session_continue(s, &k, &end, &err));
+    l->session = NULL;
+    return end;
+}
+
+/* A message and all of its answer. */
+static inline void say(struct session *s, const char *text, struct log *l)
+{
+    answer(s, text, l);
     str_puts(&l->text, "\n");
+    l->session = s;
     hash_logits(l);
     l->session = NULL;
+}
+
+static inline void regenerate(struct session *s, struct log *l)
+{
+    const struct session_sink k = sink_of(l);
+    enum session_end end;
+    ok(session_regenerate(s, &k, &end, &err));
 }
 
 static inline void same_cache(const struct session *x, const struct session *y)
@@ -178,22 +203,63 @@ static inline void same_cache(const struct session *x, const struct session *y)
 
 typedef void same_sessions(const struct session *x, const struct session *y);
 
-/* A conversation that is stopped and resumed after each of n turns goes on as one that never
- * stopped. Returns how many units were evicted. */
+/* Number k of conversation i, below n. */
+static inline int random_below(uint64_t i, uint64_t k, int n)
+{
+    return (int)(random_at(i, k, 0) * n);
+}
+
+static inline struct options random_options(uint64_t i, const char *policy)
+{
+    static const char *const kvs[] = {"q4", "q8", "f16", "f32", "q8:q4", "q5:q8"};
+    static const float temperatures[] = {0, 0.7f, 1.3f};
+    struct options o =
+        options_of(policy, kvs[random_below(i, 1, 6)], temperatures[random_below(i, 2, 3)]);
+    o.session.plan.budget = 16 + random_below(i, 3, 64);
+    if (o.session.plan.policy.row->scorer == POLICY_KEEP_ALL) o.session.plan.policy.context = 1024;
+    o.session.plan.chunk = 4 + random_below(i, 4, 60);
+    o.session.plan.policy.reserve = random_below(i, 5, 30);
+    o.session.max_tokens = 1 + random_below(i, 6, 40);
+    o.session.sampling.seed = i + 1;
+    o.session.rewind = i % 2 ? 64 << 20 : 1; /* 1: old checkpoints are forgotten after every turn */
+    return o;
+}
+
+/* One turn, sometimes stopped in the middle and continued in the next one. */
+static inline void random_turn(struct session *s, int turn, uint64_t seed, struct log *l)
+{
+    const uint64_t choice = (seed + (uint64_t)turn) % 4;
+    l->n_pieces = 0;
+    l->stop_after = choice == 0 ? 3 : 0;
+    if (choice == 1 && session_can_continue(s))
+        answer(s, NULL, l);
+    else
+        say(s, said[turn % N_SAID], l);
+    l->stop_after = 0;
+}
+
+/* A conversation that is closed and resumed after each of n turns goes on as one that never was.
+ * Returns how many units were evicted. */
 static inline int64_t resume_equals_never_stopped(struct options o, int n, same_sessions *same)
 {
     AUTO_LOG once = {0}, often = {0};
-    NEW_LIBRARY(l);
+    const char *dir = folder_new(), *policy = o.session.plan.policy.row->name;
+    AUTO_LIBRARY *l = open_library(dir);
     AUTO_SESSION *x = open_session(NULL, o, false), *y = open_session(l, o, false);
     for (int i = 0; i < n; i++) {
-        say(x, said[i], &once);
-        say(y, said[i], &often);
-        reopen(&y, l, o);
+        random_turn(x, i, o.session.sampling.seed, &once);
+        random_turn(y, i, o.session.sampling.seed, &often);
+        session_close(y);
+        conversations_close(l);
+        l = open_library(dir);
+        y = open_session(l, o, true);
         assert_int_equal(reread(y), 0);
+        if (strcmp(str_get(&once.text), str_get(&often.text)))
+            fail_msg("turn %d (%s): \"%s\", not \"%s\"", i, policy, str_get(&often.text),
+                     str_get(&once.text));
+        if (once.logits != often.logits) fail_msg("turn %d (%s): other logits", i, policy);
         same(x, y);
-        assert_true(once.logits == often.logits);
     }
-    assert_string_equal(str_get(&once.text), str_get(&often.text));
     return once.n_evicted;
 }
 
@@ -204,14 +270,12 @@ static inline int64_t regenerates_the_same(struct options o, same_sessions *same
     NEW_LIBRARY(l);
     AUTO_LOG once = {0}, again = {0};
     AUTO_SESSION *x = open_session(NULL, o, false), *y = open_session(l, o, false);
-    struct session_sink k = sink_of(&again);
-    enum session_end end;
     for (int turn = 0; turn < N_SAID; turn++) {
         str_clear(&once.text);
         say(x, said[turn], &once);
         say(y, said[turn], &again);
         str_clear(&again.text);
-        ok(session_regenerate(y, &k, &end, &err));
+        regenerate(y, &again);
         str_puts(&again.text, "\n");
         assert_string_equal(str_get(&again.text), str_get(&once.text));
         if (turn == N_SAID / 2) reopen(&y, l, o);
@@ -248,29 +312,46 @@ static inline void rewinds_and_branches(struct options o, int k, same_sessions *
 
 /* ---- a kill ---------------------------------------------------------------------------------- */
 
-static int tokens_left;
+struct victim {
+    int n_tokens; /* of its last answer until the kill */
+    int n_chunks; /* of its last prompt until the kill; 0 = it is killed in the answer */
+    void (*last)(const struct session *s); /* what it does last; NULL = nothing */
+    struct session *session;
+};
+
+static inline void die(const struct victim *v)
+{
+    if (v->last) v->last(v->session);
+    kill(getpid(), SIGKILL);
+}
 
 static inline void kill_at_token(void *ctx, int64_t position, int n, const uint16_t *n_bytes)
 {
-    (void)ctx;
-    (void)position;
-    (void)n_bytes;
-    if (n == 1 && --tokens_left == 0) kill(getpid(), SIGKILL);
+    struct victim *v = ctx;
+    if (n == 1 && --v->n_tokens == 0) die(v);
 }
 
-/* A new conversation of n_turns in `dir` whose process is killed at a token of its next answer. */
-static inline void run_victim(const char *dir, struct options o, int n_turns, int token)
+static inline void kill_at_chunk(void *ctx, int64_t done, int64_t total)
 {
-    const struct session_sink k = {.tokens = kill_at_token};
+    struct victim *v = ctx;
+    v->session->save->state_pos = INT32_MAX; /* no state is due */
+    if (--v->n_chunks == 0) die(v);
+}
+
+/* A new conversation of n_turns and the message `last` in `dir` whose process is killed. */
+static inline void run_victim(const char *dir, struct options o, int n_turns, const char *last,
+                              struct victim v)
+{
+    const struct session_sink k = {
+        .ctx = &v, .tokens = kill_at_token, .progress = v.n_chunks ? kill_at_chunk : NULL};
     enum session_end end;
     struct log log = {0};
     int status;
     pid_t child = fork();
     if (child == 0) {
-        struct session *s = open_session(open_library(dir), o, false);
-        for (int i = 0; i < n_turns; i++) say(s, said[i], &log);
-        tokens_left = token;
-        session_say(s, said[n_turns], strlen(said[n_turns]), &k, &end, &err);
+        v.session = open_session(open_library(dir), o, false);
+        for (int i = 0; i < n_turns; i++) say(v.session, said[i], &log);
+        session_say(v.session, last, strlen(last), &k, &end, &err);
         _exit(1);
     }
     assert_int_equal(waitpid(child, &status, 0), child);

@@ -13,7 +13,6 @@ static const char *folder, *path;
 static int set_up(void **state)
 {
     struct maker m = {0};
-    (void)state;
     if (!make_model(&m, "gemma")) return -1;
     folder = folder_new();
     path = write_file(path_in(folder, "gemma.gguf"), m.file.data, m.file.n);
@@ -60,7 +59,6 @@ static int count_measuring(void *ctx, int64_t done, int64_t total)
 
 static int stop(void *ctx, int64_t done, int64_t total)
 {
-    (void)ctx, (void)done, (void)total;
     return 1;
 }
 

@@ -60,8 +60,6 @@ static int note_message(void *ctx, const struct store_message *m)
 
 static int stop(void *ctx, const struct conversations_entry *c)
 {
-    (void)ctx;
-    (void)c;
     return 5;
 }
 

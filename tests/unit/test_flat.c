@@ -121,7 +121,6 @@ TEST(test_a_longer_string_and_a_deeper_call_find_resident_pages)
 /* Without malloc's caches per thread, which count freed blocks of each size as used. */
 static int run_uncached(void **state)
 {
-    (void)state;
     if (getenv("GLIBC_TUNABLES")) return 0;
     setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0", 1);
     return execv("/proc/self/exe", test_argv);

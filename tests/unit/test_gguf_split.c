@@ -129,7 +129,6 @@ TEST(opens_the_starts_of_files)
 
 static int make_folder(void **state)
 {
-    (void)state;
     folder = folder_new();
     return 0;
 }

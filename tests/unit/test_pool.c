@@ -114,8 +114,6 @@ struct frame {
 static void frame_part(void *ctx, int part, int thread)
 {
     struct frame *f = ctx;
-    (void)part;
-    (void)thread;
     if (f->magic != 0xfeedf00d) atomic_fetch_add(f->bad, 1);
     atomic_fetch_add(&f->done, 1);
 }

@@ -104,7 +104,6 @@ TEST(cuts_where_it_should)
 
 static void count_bytes(void *ctx, const char *text, size_t n)
 {
-    (void)text;
     *(size_t *)ctx += n;
 }
 

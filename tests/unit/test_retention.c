@@ -70,7 +70,6 @@ static void check_positions(const struct watch *w)
 static void on_evicted(void *ctx, int64_t n, int64_t n_tokens)
 {
     struct watch *w = ctx;
-    (void)n_tokens;
     assert_true(n > 0);
     w->n_evictions++;
     check_picture(w);
@@ -80,7 +79,6 @@ static void on_evicted(void *ctx, int64_t n, int64_t n_tokens)
 static void on_progress(void *ctx, int64_t done, int64_t total)
 {
     struct watch *w = ctx;
-    (void)done, (void)total;
     session_retention(w->s, w->map);
 }
 

@@ -17,7 +17,6 @@ TEST(test_resume_with_other_heads)
 {
     struct options o = options_of("sink", "q4", 0);
     AUTO_LOG log = {0};
-    struct session_stats st;
     NEW_LIBRARY(l);
     struct session *s = open_session(l, o, false);
     struct engine *first = engine;
@@ -26,9 +25,8 @@ TEST(test_resume_with_other_heads)
     o.engine.heads.none = true;
     ok(engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
     s = open_session(l, o, true);
-    session_stats(s, &st);
-    assert_int_equal(st.n_turns, 1);
-    assert_int_equal(st.n_reread, 0);
+    assert_int_equal(turns_of(s), 1);
+    assert_int_equal(reread(s), 0);
     session_close(s);
     engine_close(engine);
     engine = first;
@@ -50,84 +48,14 @@ static int64_t cache_bytes(struct conversations *l)
 
 /* ---- twenty random conversations ------------------------------------------------------------- */
 
-static uint64_t random_state;
-
-static int random_below(int n)
-{
-    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-    return (int)((random_state >> 33) % (uint64_t)n);
-}
-
-static const char *one_of(const char *const *list, int n)
-{
-    return list[random_below(n)];
-}
-
-static void random_options(struct options *o)
+TEST(test_twenty_random_conversations)
 {
     static const char *const policies[] = {
         "full",          "sink", "random", "locret", "keeper", "keydiff", "locret:allocator=ada",
         "keydiff+global"};
-    static const char *const kvs[] = {"q4", "q8", "f16", "f32", "q8:q4", "q5:q8"};
-    static const float temperatures[] = {0, 0.7f, 1.3f};
-    *o = options_of(one_of(policies, 8), one_of(kvs, 6), temperatures[random_below(3)]);
-    o->session.plan.budget = 16 + random_below(64);
-    if (o->session.plan.policy.row->scorer == POLICY_KEEP_ALL)
-        o->session.plan.policy.context = 1024;
-    o->session.plan.chunk = 4 + random_below(30);
-    o->session.plan.policy.reserve = random_below(30);
-    o->session.max_tokens = 1 + random_below(25);
-    o->session.sampling.seed = 1 + (uint64_t)random_below(1000);
-    o->session.rewind = random_below(2) ? 64 << 20 : 1; /* 1: compaction after every turn */
-}
-
-/* One turn, sometimes stopped in the middle and continued in a later turn. */
-static void random_turn(struct session *s, int turn, int choice, struct log *l)
-{
-    struct session_sink k = sink_of(l);
-    enum session_end end;
-    l->n_pieces = 0;
-    l->stop_after = choice == 0 ? 3 : 0;
-    if (choice == 1 && session_can_continue(s)) {
-        l->session = s;
-        ok(session_continue(s, &k, &end, &err));
-        l->session = NULL;
-    } else {
-        say(s, said[turn % N_SAID], l);
-    }
-}
-
-TEST(test_twenty_random_conversations)
-{
     int64_t n_evicted = 0;
-    for (int i = 0; i < 20; i++) {
-        AUTO_LOG once = {0}, often = {0};
-        struct options o;
-        random_state = (uint64_t)i + 1;
-        random_options(&o);
-        const char *dir = folder_new();
-        AUTO_LIBRARY *l = open_library(dir);
-        AUTO_SESSION *x = open_session(NULL, o, false), *y = open_session(l, o, false);
-        for (int turn = 0; turn < 6; turn++) {
-            int choice = random_below(4);
-            random_turn(x, turn, choice, &once);
-            random_turn(y, turn, choice, &often);
-            session_close(y);
-            conversations_close(l);
-            l = open_library(dir);
-            y = open_session(l, o, true);
-            assert_int_equal(reread(y), 0);
-            if (strcmp(str_get(&once.text), str_get(&often.text)))
-                fail_msg("conversation %d, turn %d (%s): \"%s\", not \"%s\"", i, turn,
-                         o.session.plan.policy.row->name, str_get(&often.text),
-                         str_get(&once.text));
-            if (once.logits != often.logits)
-                fail_msg("conversation %d, turn %d (%s): other logits", i, turn,
-                         o.session.plan.policy.row->name);
-            same_cache(x, y);
-        }
-        n_evicted += once.n_evicted;
-    }
+    for (uint64_t i = 0; i < 20; i++)
+        n_evicted += resume_equals_never_stopped(random_options(i, policies[i % 8]), 6, same_cache);
     if (n_evicted < 2000) fail_msg("only %lld units were evicted", (long long)n_evicted);
 }
 
@@ -154,17 +82,10 @@ TEST(test_answers_take_no_memory)
 
 /* ---- going back ------------------------------------------------------------------------------ */
 
-static int64_t turns(const struct session *s)
-{
-    struct session_stats st;
-    session_stats(s, &st);
-    return st.n_turns;
-}
-
 static void rewind_to(struct session *s, int64_t turn)
 {
     ok(session_rewind(s, turn, NULL, &err));
-    assert_int_equal(turns(s), turn);
+    assert_int_equal(turns_of(s), turn);
 }
 
 /* Rewinding to turn k = never having said the later turns, to the bit; at once and again after
@@ -237,7 +158,7 @@ TEST(test_rewind_beyond_the_log)
     say(s, said[0], &log);
     reopen(&s, l, o);
     assert_int_equal(reread(s), 0);
-    assert_int_equal(turns(s), 4);
+    assert_int_equal(turns_of(s), 4);
     assert_int_equal(session_rewind(s, 5, NULL, &err), ERR_USAGE);
     session_close(s);
     s = open_session(NULL, o, false);
@@ -259,13 +180,13 @@ TEST(test_regenerate)
     int n_other = 0; /* chance may draw the same answer again, but not always */
     for (int i = 0; i < 6; i++) {
         str_clear(&log.text);
-        ok(session_regenerate(s, &k, &end, &err));
+        regenerate(s, &log);
         n_other += strcmp(str_get(&log.text), str_get(&first.text)) != 0;
         assert_int_equal(reread(s), 0);
-        assert_int_equal(turns(s), 5);
+        assert_int_equal(turns_of(s), 5);
         reopen(&s, l, o);
         assert_int_equal(reread(s), 0);
-        assert_int_equal(turns(s), 5);
+        assert_int_equal(turns_of(s), 5);
     }
     assert_true(n_other > 1);
     /* A discarded answer is deleted, but the conversation continues as before. */
@@ -290,7 +211,7 @@ TEST(test_switching)
         o.session.conversation = i % 2 ? "work" : "garden";
         ok(session_open(&s, engine, l, &o.session, NULL, &err));
         assert_int_equal(reread(s), 0);
-        assert_int_equal(turns(s), i / 2 < 4 ? i / 2 : 4);
+        assert_int_equal(turns_of(s), i / 2 < 4 ? i / 2 : 4);
         if (i < 8) say(s, said[i], &log);
         session_close(s);
         used[i >= 12] = mallinfo2().uordblks;
@@ -354,25 +275,20 @@ TEST(test_first_budget)
 /* Stopping and continuing gives the same text as an answer that was never stopped. */
 TEST(test_stop_and_continue)
 {
-    struct log whole = {0}, parts = {.stop_after = 5};
+    AUTO_LOG whole = {0}, parts = {.stop_after = 5};
     struct options o = options_of("locret", "q4", 0);
     NEW_LIBRARY(l);
     AUTO_SESSION *s = open_session(NULL, o, false);
-    struct session_sink k = sink_of(&parts);
-    enum session_end end;
     say(s, said[2], &whole);
     session_close(s);
     s = open_session(l, o, false);
-    ok(session_say(s, said[2], strlen(said[2]), &k, &end, &err));
-    assert_int_equal(end, SESSION_STOPPED);
+    assert_int_equal(answer(s, said[2], &parts), SESSION_STOPPED);
     assert_true(session_can_continue(s));
     reopen(&s, l, o);
     parts.stop_after = 0;
-    ok(session_continue(s, &k, &end, &err));
+    answer(s, NULL, &parts);
     /* The second part may be longer: each answer has its own limit of tokens. */
     assert_memory_equal(whole.text.data, parts.text.data, whole.text.n - 1);
-    str_release(&whole.text);
-    str_release(&parts.text);
 }
 
 /* Another policy: the text is replayed, which the user asked for, so no fault is reported. */
@@ -381,15 +297,13 @@ TEST(test_another_policy_is_told_as_a_change)
     AUTO_LOG log = {0};
     NEW_LIBRARY(l);
     AUTO_SESSION *s = open_session(l, options_of("sink", "q4", 0), false);
-    struct session_stats st;
     say(s, said[0], &log);
     session_close(s);
     const char *const policies[] = {"random", "keeper"}; /* without heads, and with them */
     for (int i = 0; i < 2; i++) {
         char expected[64];
         s = open_session(l, options_of(policies[i], "q4", 0), true);
-        session_stats(s, &st);
-        assert_true(st.n_reread > 0);
+        assert_true(reread(s) > 0);
         snprintf(expected, sizeof expected, "continues with policy %s: replaying", policies[i]);
         assert_non_null(strstr(session_notice(s), expected));
         assert_null(strstr(session_notice(s), "could not be used"));
@@ -415,10 +329,8 @@ TEST(test_other_format_is_replayed)
     assert_int_equal(st.n_tokens, st.n_reread + 1);
     assert_non_null(strstr(session_notice(s), "format"));
     say(s, said[3], &log);
-    session_close(s);
-    s = open_session(l, options_of("sink", "q8", 0), true);
-    session_stats(s, &st);
-    assert_int_equal(st.n_reread, 0);
+    reopen(&s, l, options_of("sink", "q8", 0));
+    assert_int_equal(reread(s), 0);
 }
 
 /* A state with impossible facts about the cache, under a correct checksum. */
@@ -505,33 +417,17 @@ TEST(test_damaged_caches_are_replayed)
 /* tokens of the answer: two batches of scores, and some not yet scored */
 enum { CRASH_AFTER = 40 };
 
-static void on_token(void *ctx, int64_t position, int n, const uint16_t *n_bytes)
-{
-    int *left = ctx;
-    (void)position;
-    (void)n_bytes;
-    if (n == 1 && --*left == 0) _exit(0);
-}
-
 /* A child process dies in the middle of an answer. */
 static void crash(const char *dir, struct options o)
 {
+    struct engine *threads = engine; /* which are not forked */
 #ifdef __SANITIZE_THREAD__
     skip(); /* it knows no threads of a process that was forked */
 #endif
-    pid_t child = fork();
-    int status, left = CRASH_AFTER;
-    if (child == 0) {
-        struct session_sink k = {.ctx = &left, .tokens = on_token};
-        enum session_end end;
-        o.engine.threads = 1; /* the engine's other threads were not forked */
-        if (engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &err)) _exit(1);
-        struct session *s = open_session(open_library(dir), o, false);
-        session_say(s, said[2], strlen(said[2]), &k, &end, &err);
-        _exit(2);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    ok(engine_open_model(NULL, 1));
+    run_victim(dir, o, 0, said[2], (struct victim){.n_tokens = CRASH_AFTER});
+    engine_close(engine);
+    engine = threads;
 }
 
 struct tail {
@@ -604,8 +500,6 @@ TEST(test_crash_keeps_scores)
 {
     struct options o = options_of("locret", "q4", 0);
     AUTO_LOG log = {0}, rest = {0};
-    struct session_sink k = sink_of(&rest);
-    enum session_end end;
     const char *dir = folder_new();
     o.session.plan.budget = 200;
     o.session.plan.policy.reserve = 64;
@@ -624,7 +518,7 @@ TEST(test_crash_keeps_scores)
     for (int i = 0; i < a->shape.n_layer * a->shape.n_head; i++)
         assert_memory_equal(a->kv_heads[i].score, b->kv_heads[i].score,
                             (size_t)a->n_pos * sizeof *a->kv_heads[i].score);
-    ok(session_continue(cut, &k, &end, &err));
+    answer(cut, NULL, &rest);
     assert_int_equal(a->n_pos, b->n_pos);
     for (int i = 0; i < a->shape.n_layer * a->shape.n_head; i++)
         for (int64_t p = 0; p < a->n_pos; p++) {
@@ -650,8 +544,6 @@ static void on_reading(void *ctx, int64_t done, int64_t total)
 static void on_reading_evicted(void *ctx, int64_t n, int64_t n_tokens)
 {
     struct reading *r = ctx;
-    (void)n;
-    (void)n_tokens;
     if (!r->answering) r->evicted_at = r->done;
 }
 
@@ -659,9 +551,6 @@ static void on_reading_evicted(void *ctx, int64_t n, int64_t n_tokens)
 static void on_reading_tokens(void *ctx, int64_t position, int n, const uint16_t *n_bytes)
 {
     struct reading *r = ctx;
-    (void)position;
-    (void)n;
-    (void)n_bytes;
     r->answering = r->total > 0 && r->done == r->total;
 }
 
@@ -706,10 +595,8 @@ TEST(test_policy_full_ends)
     struct options o = options_of("full", "q4", 0);
     o.session.plan.policy.context = 96;
     AUTO_SESSION *s = open_session(NULL, o, false);
-    struct session_sink k = sink_of(&log);
     enum session_end end = SESSION_TURN_END;
-    for (int i = 0; i < N_SAID && end != SESSION_FULL; i++)
-        ok(session_say(s, said[i], strlen(said[i]), &k, &end, &err));
+    for (int i = 0; i < N_SAID && end != SESSION_FULL; i++) end = answer(s, said[i], &log);
     assert_int_equal(end, SESSION_FULL);
 }
 
@@ -723,9 +610,7 @@ static struct str first_word(const char *question, float penalty)
     o.session.sampling.repeat_last = SAMPLER_HISTORY;
     o.session.max_tokens = 1;
     AUTO_SESSION *s = open_session(NULL, o, false);
-    struct session_sink k = sink_of(&log);
-    enum session_end end;
-    ok(session_say(s, question, strlen(question), &k, &end, &err));
+    answer(s, question, &log);
     return log.text;
 }
 
@@ -749,11 +634,9 @@ TEST(test_a_circle_ends)
     o.session.sampling.repeat_last = 4;
     o.session.max_tokens = 5000;
     AUTO_SESSION *s = open_session(NULL, o, false);
-    struct session_sink k = sink_of(&log);
     enum session_end end = SESSION_TURN_END;
     struct session_stats st;
-    for (int i = 0; i < N_SAID && end == SESSION_TURN_END; i++)
-        ok(session_say(s, said[i], strlen(said[i]), &k, &end, &err));
+    for (int i = 0; i < N_SAID && end == SESSION_TURN_END; i++) end = answer(s, said[i], &log);
     assert_int_equal(end, SESSION_REPETITION);
     session_stats(s, &st);
     assert_in_range(st.n_decoded, 1, 5000);
@@ -762,14 +645,12 @@ TEST(test_a_circle_ends)
     o.session.max_tokens = 1000;
     o.session.ignore_end = true;
     session_set(s, &o.session);
-    ok(session_continue(s, &k, &end, &err));
-    assert_int_equal(end, SESSION_LENGTH);
+    assert_int_equal(answer(s, NULL, &log), SESSION_LENGTH);
     assert_int_equal(session_ended(s), SESSION_LENGTH);
 }
 
 static int with_threads(void **state)
 {
-    (void)state;
     return engine_open_model(NULL, 0);
 }
 

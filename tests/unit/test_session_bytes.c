@@ -5,7 +5,6 @@
 
 static int random_model(void **state)
 {
-    (void)state;
     return engine_open_model("build/golden/families/qwen3.gguf", 1);
 }
 

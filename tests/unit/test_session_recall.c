@@ -48,8 +48,6 @@ static int64_t units_returned(const struct session *s)
 static void on_told(void *ctx, int64_t n, int64_t n_tokens)
 {
     struct heard *h = ctx;
-    (void)n;
-    (void)n_tokens;
     h->n_returned = h->log.text.n > 0 ? units_returned(h->session) : -1;
 }
 
@@ -182,7 +180,7 @@ static void resumes_policy(const char *policy, int64_t rewind)
 {
     struct options o = small(policy, RECALL_WORDS);
     o.session.rewind = rewind;
-    resumes(o, 3 * N_TALK);
+    resumes(o, 2 * N_TALK);
 }
 
 TEST(test_resume_equals_never_stopped)

@@ -1,9 +1,5 @@
 /* Conversations with a model that has recurrent layers: a state takes each token once and forgets
  * nothing, so every way back must find it saved. Run on a tiny random model. */
-#include <signal.h>
-#include <sys/wait.h>
-
-#include "runtime/save/save_parts.h"
 #include "runtime/session/session_parts.h"
 #include "base/file.h"
 #include "tests/unit/session_kit.h"
@@ -30,7 +26,6 @@ static void make_words(char *bytes, size_t n)
 static int set_up(void **state)
 {
     AUTO_STR bytes = {0};
-    (void)state;
     ok(file_read("build/golden/families/qwen35.gguf", FILE_DATA, &bytes, &err));
     make_words(bytes.data, bytes.n);
     model_path = write_file(path_in(folder_new(), "qwen35.gguf"), bytes.data, bytes.n);
@@ -101,57 +96,14 @@ TEST(test_no_rewind_without_a_state)
 
 /* ---- after a kill ---------------------------------------------------------------------------- */
 
-struct victim {
-    struct session *session;
-    int n_left;        /* tokens, or chunks, until the kill */
-    bool in_prompt;    /* kill while a prompt is read, and write no state meanwhile */
-    const char *notes; /* a file: positions run, then the state */
-};
+static const char *notes_path; /* a file: positions run, then the state */
 
-static void kill_myself(const struct victim *v)
+static void write_notes(const struct session *s)
 {
-    const struct recurrent_state *state = state_of(v->session);
     AUTO_STR notes = {0};
-    str_append(&notes, &v->session->ctx.cache.n_pos, sizeof(int64_t));
-    str_append(&notes, state->layers, recurrent_state_layer_bytes(state));
-    write_file(v->notes, notes.data, notes.n);
-    kill(getpid(), SIGKILL);
-}
-
-static void on_tokens(void *ctx, int64_t position, int n, const uint16_t *n_bytes)
-{
-    struct victim *v = ctx;
-    (void)position;
-    (void)n_bytes;
-    if (!v->in_prompt && n == 1 && --v->n_left == 0) kill_myself(v);
-}
-
-static void on_progress(void *ctx, int64_t done, int64_t total)
-{
-    struct victim *v = ctx;
-    (void)done;
-    (void)total;
-    if (!v->in_prompt) return;
-    v->session->save->state_pos = INT32_MAX; /* none is due */
-    if (--v->n_left == 0) kill_myself(v);
-}
-
-/* A child says two messages and is killed in the second turn. */
-static void run_watched(const char *dir, struct options o, const char *last, struct victim v)
-{
-    struct session_sink k = {.ctx = &v, .tokens = on_tokens, .progress = on_progress};
-    struct log log = {0};
-    enum session_end end;
-    int status;
-    pid_t child = fork();
-    if (child == 0) {
-        v.session = open_session(open_library(dir), o, false);
-        say(v.session, said[0], &log);
-        session_say(v.session, last, strlen(last), &k, &end, &err);
-        _exit(1);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    str_append(&notes, &s->ctx.cache.n_pos, sizeof(int64_t));
+    str_append(&notes, state_of(s)->layers, recurrent_state_layer_bytes(state_of(s)));
+    write_file(notes_path, notes.data, notes.n);
 }
 
 /* In the middle of an answer, before, at and after an eviction inside it: nothing is read again. */
@@ -160,13 +112,15 @@ TEST(test_kill_in_answer)
     static const int moments[] = {1, 2, 9, 24, 25, 29};
     for (size_t i = 0; i < sizeof moments / sizeof *moments; i++) {
         struct options o = options_for(i % 2 ? "sink" : "keydiff+global");
-        const char *dir = folder_new(), *path = path_in(dir, "notes");
+        const char *dir = folder_new();
         AUTO_STR notes = {0};
-        run_watched(dir, o, said[1], (struct victim){.n_left = moments[i], .notes = path});
+        notes_path = path_in(dir, "notes");
+        run_victim(dir, o, 1, said[1],
+                   (struct victim){.n_tokens = moments[i], .last = write_notes});
         AUTO_LIBRARY *l = open_library(dir);
         AUTO_SESSION *s = open_session(l, o, true);
         const struct recurrent_state *now = state_of(s);
-        ok(file_read(path, FILE_DATA, &notes, &err));
+        ok(file_read(notes_path, FILE_DATA, &notes, &err));
         assert_int_equal(notes.n, sizeof(int64_t) + recurrent_state_layer_bytes(now));
         assert_int_equal(reread(s), 0);
         assert_memory_equal(&s->ctx.cache.n_pos, notes.data, sizeof(int64_t));
@@ -185,13 +139,10 @@ static const char *const long_message =
 static void kill_in_prompt(const char *policy)
 {
     struct options o = options_for(policy);
-    const char *dir = folder_new(), *notes = path_in(dir, "notes");
+    const char *dir = folder_new();
     AUTO_LOG once = {0}, again = {0};
-    struct session_sink k = sink_of(&again);
-    enum session_end end;
     if (!strcmp(policy, "full")) o.session.plan.policy.context = 512;
-    run_watched(dir, o, long_message,
-                (struct victim){.n_left = 5, .in_prompt = true, .notes = notes});
+    run_victim(dir, o, 1, long_message, (struct victim){.n_chunks = 5});
     AUTO_SESSION *x = open_session(NULL, o, false);
     say(x, said[0], &once);
     int64_t before = x->ctx.cache.n_pos;
@@ -201,7 +152,7 @@ static void kill_in_prompt(const char *policy)
     AUTO_SESSION *s = open_session(l, o, true);
     assert_int_equal(reread(s), 0);
     assert_true(s->ctx.cache.n_pos >= before && s->ctx.cache.n_pos <= before + 16);
-    ok(session_continue(s, &k, &end, &err));
+    answer(s, NULL, &again);
     str_puts(&again.text, "\n");
     assert_string_equal(str_get(&again.text), str_get(&once.text));
     reopen(&s, l, o);

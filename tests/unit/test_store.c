@@ -85,7 +85,6 @@ static int note_name(void *ctx, const struct store_conversation *c)
 
 static int stop_at_second(void *ctx, const struct store_conversation *c)
 {
-    (void)c;
     return ++*(int *)ctx == 2 ? 77 : 0;
 }
 

@@ -42,7 +42,6 @@ static int count_conversation(void *ctx, const struct store_conversation *c)
 
 static int is_picnic(void *ctx, const char *tag)
 {
-    (void)ctx;
     assert_string_equal(tag, "picnic");
     return 0;
 }
@@ -55,7 +54,6 @@ static int count_damaged(void *ctx, const struct store_message *m)
 
 static int is_mousse(void *ctx, const struct store_message *m)
 {
-    (void)ctx;
     assert_string_equal(m->settings, "--mousse 2");
     assert_string_equal(m->thought.text, "secret souffle");
     return 0;

@@ -24,7 +24,6 @@ static void take(void *ctx, const struct event *ev)
 
 static bool never(void *ctx)
 {
-    (void)ctx;
     return false;
 }
 

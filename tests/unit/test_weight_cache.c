@@ -26,7 +26,6 @@ static void copy_file(const char *from, const char *to)
 
 static int set_up(void **state)
 {
-    (void)state;
     folder = folder_new();
     dir = path_in(folder, "a/packed");
     model = path_in(folder, "model.gguf");
@@ -316,7 +315,6 @@ TEST_WITH(test_another_model, set_up, NULL)
 
 static int count(void *ctx, const struct weight_cache *p)
 {
-    (void)p;
     ++*(int *)ctx;
     return 0;
 }

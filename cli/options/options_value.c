@@ -117,6 +117,7 @@ union list {
     struct options_numbers numbers;
     struct options_kvs kvs;
     struct options_recalls recalls;
+    struct options_policies policies;
 };
 
 static int read_item(const struct option *d, union list *l, int i, const char *text, struct err *e)
@@ -310,23 +311,16 @@ static void print_speculate(const struct plan_speculate *v, struct str *out)
         str_puts(out, v->off ? "off" : "auto");
 }
 
-static void print_lists(const struct option *d, const void *field, struct str *out)
+static void print_list(const struct option *d, const union list *l, struct str *out)
 {
-    const struct options_policies *policies = field;
-    const struct options_numbers *numbers = field;
-    const struct options_kvs *kvs = field;
-    const struct options_recalls *recalls = field;
-    for (int i = 0; d->kind == POLICIES && i < policies->n; i++) {
-        str_puts(out, i ? "," : "");
-        options_policy_print(&policies->item[i], out);
-    }
-    for (int i = 0; d->kind == NUMBERS && i < numbers->n; i++)
-        str_printf(out, "%s%lld", i ? "," : "", (long long)numbers->item[i]);
-    for (int i = 0; d->kind == RECALLS && i < recalls->n; i++)
-        str_printf(out, "%s%s", i ? "," : "", recall_chooser_name(recalls->item[i]));
-    for (int i = 0; d->kind == FORMATS && i < kvs->n; i++) {
-        const struct plan_kv *kv = &kvs->item[i];
-        str_printf(out, "%s%s", i ? "," : "", plan_kv_name(kv->k));
+    for (int i = 0; i < l->numbers.n; i++) {
+        if (i) str_puts(out, ",");
+        if (d->kind == POLICIES) options_policy_print(&l->policies.item[i], out);
+        if (d->kind == NUMBERS) str_printf(out, "%lld", (long long)l->numbers.item[i]);
+        if (d->kind == RECALLS) str_puts(out, recall_chooser_name(l->recalls.item[i]));
+        if (d->kind != FORMATS) continue;
+        const struct plan_kv *kv = &l->kvs.item[i];
+        str_puts(out, plan_kv_name(kv->k));
         if (kv->k != kv->v) str_printf(out, ":%s", plan_kv_name(kv->v));
     }
 }
@@ -369,7 +363,7 @@ void option_print(const struct options *o, const struct option *d, struct str *o
     case POLICIES:
     case FORMATS:
     case RECALLS:
-    case NUMBERS: print_lists(d, field, out); break;
+    case NUMBERS: print_list(d, field, out); break;
     default: print_number(d, field, out);
     }
 }

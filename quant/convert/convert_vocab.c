@@ -325,7 +325,6 @@ enum {
     PIECE_TYPE = 3,
     TRAINER_MODEL_TYPE = 3,
     NORMALIZER_DUMMY_PREFIX = 3,
-    NORMALIZER_REMOVE_SPACES = 4,
 };
 
 static int take_piece(struct vocab_list *v, int id, struct wire w, struct err *e)
@@ -350,7 +349,7 @@ static int take_piece(struct vocab_list *v, int id, struct wire w, struct err *e
 }
 
 struct spm_specs {
-    uint64_t model_type, dummy_prefix, remove_spaces;
+    uint64_t model_type, dummy_prefix;
 };
 
 /* Number of the field in a message of numbers and strings; `otherwise` when it is absent. */
@@ -373,10 +372,8 @@ static int take_pieces(struct vocab_list *v, struct wire w, struct spm_specs *sp
         if (kind != 2) continue;
         if (field == FIELD_TRAINER)
             specs->model_type = number_in(bytes, TRAINER_MODEL_TYPE, specs->model_type);
-        if (field == FIELD_NORMALIZER) {
+        if (field == FIELD_NORMALIZER)
             specs->dummy_prefix = number_in(bytes, NORMALIZER_DUMMY_PREFIX, 1);
-            specs->remove_spaces = number_in(bytes, NORMALIZER_REMOVE_SPACES, 1);
-        }
         if (field != FIELD_PIECE) continue;
         if (id == v->n)
             return err_set(e, ERR_FORMAT, "%s: has more tokens than the model has rows (%d)",
@@ -393,7 +390,7 @@ int convert_vocab_spm(struct gguf_keys *k, const void *model, size_t n, const cJ
 {
     enum { UNIGRAM = 1, BPE = 2 };
     struct vocab_list v;
-    struct spm_specs specs = {.model_type = UNIGRAM, .dummy_prefix = 1, .remove_spaces = 1};
+    struct spm_specs specs = {.model_type = UNIGRAM, .dummy_prefix = 1};
     struct wire w = {model, (const uint8_t *)model + n};
     list_init(&v, n_vocab, name);
     int rc = take_pieces(&v, w, &specs, e);

@@ -12,19 +12,12 @@
 #include "runtime/forward/engine.h"
 
 /* "settings budget 16384, sinks 0": the settings that a chat takes unless the user gives others. */
-static void print_settings(const struct retaining_settings *s)
+static void print_settings(struct retaining_settings s)
 {
-    const struct {
-        const char *name;
-        int value;
-    } all[] = {{"budget", s->budget},
-               {"stabilizers", s->stabilizers},
-               {"sinks", s->sinks},
-               {"chunk", s->chunk}};
+    const char *name;
     struct str text = {0};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i].value >= 0)
-            str_printf(&text, "%s%s %d", text.n ? ", " : "", all[i].name, all[i].value);
+    for (int i = 0, *v; (v = retaining_setting(&s, i, &name)); i++)
+        if (*v >= 0) str_printf(&text, "%s%s %d", text.n ? ", " : "", name, *v);
     if (text.n) report_line("settings %s", str_get(&text));
     str_release(&text);
 }
@@ -47,7 +40,7 @@ static int info(const struct options *o)
         if (*h->author) report_line("author   %s", h->author);
         report_line("shape    %d layers, %d -> %d -> %d, %s", h->shape.n_layer, h->shape.n_in,
                     h->shape.n_hidden, h->shape.n_head, retaining_form_name(h->shape.form));
-        print_settings(&h->settings);
+        print_settings(h->settings);
         report_line("scores   %s", retaining_comparable(h)
                                        ? "scores comparable across heads: --policy keeper"
                                        : "scores comparable within a head only: --policy locret; "

@@ -17,17 +17,14 @@ static uint32_t type_of(const struct heads_file *h, enum retaining_part part)
     return h->shape.n_in % ENCODE_BLOCK == 0 ? GGUF_T_Q8_0 : GGUF_T_F32;
 }
 
-static void describe_settings(const struct heads_file *h, struct gguf_keys *k)
+static void describe_settings(struct retaining_settings s, struct gguf_keys *k)
 {
-    const struct {
-        const char *key;
-        int value;
-    } all[] = {{"retain.heads.budget", h->settings.budget},
-               {"retain.heads.stabilizers", h->settings.stabilizers},
-               {"retain.heads.sinks", h->settings.sinks},
-               {"retain.heads.chunk", h->settings.chunk}};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i].value >= 0) gguf_keys_u32(k, all[i].key, (uint32_t)all[i].value);
+    const char *name;
+    char key[64];
+    for (int i = 0, *v; (v = retaining_setting(&s, i, &name)); i++) {
+        snprintf(key, sizeof key, "retain.heads.%s", name);
+        if (*v >= 0) gguf_keys_u32(k, key, (uint32_t)*v);
+    }
 }
 
 static void describe(const struct heads_file *h, struct gguf_keys *k)
@@ -53,7 +50,7 @@ static void describe(const struct heads_file *h, struct gguf_keys *k)
         gguf_keys_u32(k, "retain.heads.base_count", (uint32_t)s->n_base);
     }
     if (h->n_unit) gguf_keys_u32(k, "retain.heads.unit_length", (uint32_t)h->n_unit);
-    describe_settings(h, k);
+    describe_settings(h->settings, k);
     if (h->label) gguf_keys_str(k, "retain.heads.label", h->label);
     if (!h->mean) return;
     gguf_keys_array(k, "retain.heads.label_mean", GGUF_F32, n, h->mean, n * sizeof(float));

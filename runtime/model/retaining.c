@@ -115,19 +115,23 @@ static int read_gate(struct retaining *h, struct err *e)
     return 0;
 }
 
+int *retaining_setting(struct retaining_settings *s, int i, const char **name)
+{
+    static const char *const names[] = {"budget", "stabilizers", "sinks", "chunk"};
+    int *const values[] = {&s->budget, &s->stabilizers, &s->sinks, &s->chunk};
+    if (i == 4) return NULL;
+    *name = names[i];
+    return values[i];
+}
+
 static void read_settings(struct retaining *h)
 {
-    const struct {
-        const char *key;
-        int *out;
-    } keys[] = {{"retain.heads.budget", &h->settings.budget},
-                {"retain.heads.stabilizers", &h->settings.stabilizers},
-                {"retain.heads.sinks", &h->settings.sinks},
-                {"retain.heads.chunk", &h->settings.chunk}};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        uint32_t v;
-        bool given = gguf_get_u32(h->file, keys[i].key, &v) && v <= RETAINING_SETTING_MAX;
-        *keys[i].out = given ? (int)v : -1;
+    const char *name;
+    char key[64];
+    uint32_t v;
+    for (int i = 0, *out; (out = retaining_setting(&h->settings, i, &name)); i++) {
+        snprintf(key, sizeof key, "retain.heads.%s", name);
+        *out = gguf_get_u32(h->file, key, &v) && v <= RETAINING_SETTING_MAX ? (int)v : -1;
     }
     struct gguf_str author;
     if (gguf_get_str(h->file, "general.author", &author) && author.n < sizeof h->author)

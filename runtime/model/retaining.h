@@ -57,6 +57,8 @@ struct retaining_shape {
 struct retaining_settings {
     int budget, stabilizers, sinks, chunk;
 };
+/* One by one, with their names; NULL past the last. */
+int *retaining_setting(struct retaining_settings *s, int i, const char **name);
 
 struct retaining_layer {
     struct kn_weight w1; /* [n_hidden][n_in]; silu: KN_Q8 or KN_F32 */

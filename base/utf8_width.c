@@ -123,6 +123,19 @@ size_t utf8_line(const char *s, size_t n, int width, size_t *n_shown)
     return cut + (at < n && s[at] == '\n');
 }
 
+int utf8_line_at(const size_t *starts, int n, size_t at)
+{
+    int low = 0, high = n;
+    while (high - low > 1) {
+        int middle = low + (high - low) / 2;
+        if (starts[middle] <= at)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 bool utf8_locale(void)
 {
     return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;

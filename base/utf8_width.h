@@ -37,6 +37,8 @@ size_t utf8_fit(const char *s, size_t n, int columns);
  * after spaces, between wide characters, and inside a word only when it fills a line. Takes at
  * least one character. */
 size_t utf8_line(const char *s, size_t n, int width, size_t *n_shown);
+/* The last of n lines that begins at or before `at`; the first, if none does. */
+int utf8_line_at(const size_t *starts, int n, size_t at);
 
 /* The locale's character set is UTF-8. */
 bool utf8_locale(void);

@@ -158,7 +158,6 @@ const struct binding key_table[] = {
     {CHAT, CTRL('u'), REQ_KILL_LINE_LEFT, "^U", NULL, "cut to the start of the line"},
     {CHAT, CTRL('k'), REQ_KILL_LINE_RIGHT, "^K", NULL, "cut to the end of the line"},
     {CHAT, CTRL('y'), REQ_YANK, "^Y", NULL, "insert the last cut text"},
-    {CHAT, CTRL('t'), REQ_TRANSPOSE, "^T", NULL, "swap two characters"},
     {CHAT, CTRL('_'), REQ_UNDO, "^_", NULL, "undo"},
     {CHAT, '_' | K_ALT, REQ_REDO, "Alt-_", NULL, "redo"},
     {CHAT, K_UP, REQ_HISTORY_OLDER, "Up", NULL,

@@ -100,7 +100,6 @@ enum key_request {
     REQ_KILL_LINE_LEFT,
     REQ_KILL_LINE_RIGHT,
     REQ_YANK,
-    REQ_TRANSPOSE,
     REQ_UNDO,
     REQ_REDO,
     REQ_HISTORY_OLDER,

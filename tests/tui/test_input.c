@@ -70,8 +70,6 @@ TEST(test_characters)
     edit_erase(&e, EDIT_LEFT);
     edit_erase(&e, EDIT_LEFT);
     assert_edit(&e, "ab", "");
-    edit_transpose(&e);
-    assert_edit(&e, "ba", "");
 }
 
 TEST(test_kill_and_yank)

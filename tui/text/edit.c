@@ -55,20 +55,6 @@ static void splice(struct str *text, size_t at, size_t n_old, const char *bytes,
 
 /* ---- screen lines --------------------------------------------------------------------------- */
 
-/* The last line that begins at or before `at`. */
-static int line_of(const struct edit_wrap *w, size_t at)
-{
-    int low = 0, high = w->n;
-    while (high - low > 1) {
-        int middle = low + (high - low) / 2;
-        if (w->starts[middle] <= at)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 static void push_start(struct edit_wrap *w, size_t at)
 {
     w->starts = memory_more(w->starts, (size_t)w->n, &w->cap, sizeof *w->starts);
@@ -104,7 +90,7 @@ static void cut_lines(struct edit *e, size_t at, size_t n_old, size_t n)
         return;
     }
     struct edit_wrap old = *w;
-    int line = line_of(w, at), j = line;
+    int line = utf8_line_at(w->starts, w->n, at), j = line;
     /* a shortened word may now end the line before */
     line = line > 2 ? line - 2 : 0;
     while (j < old.n && old.starts[j] <= at + n_old) j++;
@@ -356,7 +342,7 @@ static void need_wrap(struct edit *e, int width)
 int edit_lines(struct edit *e, int width, int *cursor_line, int *cursor_column)
 {
     need_wrap(e, width);
-    *cursor_line = line_of(&e->wrap, e->cursor);
+    *cursor_line = utf8_line_at(e->wrap.starts, e->wrap.n, e->cursor);
     size_t from = e->wrap.starts[*cursor_line];
     *cursor_column = utf8_columns(str_get(&e->text) + from, e->cursor - from);
     return e->wrap.n;
@@ -371,7 +357,7 @@ static bool move_line(struct edit *e, bool down, int *goal, size_t *to)
 {
     const char *s = str_get(&e->text);
     need_wrap(e, e->width);
-    int line = line_of(&e->wrap, e->cursor);
+    int line = utf8_line_at(e->wrap.starts, e->wrap.n, e->cursor);
     size_t from = e->wrap.starts[line], shown;
     if (*goal < 0) *goal = utf8_columns(s + from, e->cursor - from);
     line += down ? 1 : -1;
@@ -462,18 +448,4 @@ void edit_kill(struct edit *e, enum edit_move to)
 void edit_yank(struct edit *e)
 {
     if (e->killed.n) edit_insert(e, e->killed.data, e->killed.n);
-}
-
-void edit_transpose(struct edit *e)
-{
-    const char *s = str_get(&e->text);
-    size_t n = e->text.n;
-    size_t right = e->cursor == n ? utf8_before(s, n, n) : e->cursor;
-    size_t left = utf8_before(s, n, right), end = utf8_after(s, n, right);
-    if (left == right || right == end || s[left] == '\n' || s[right] == '\n') return;
-    char *swapped = copy_bytes(s + left, end - left);
-    memcpy(swapped, s + right, end - right);
-    memcpy(swapped + (end - right), s + left, right - left);
-    replace(e, left, end - left, swapped, end - left);
-    free(swapped);
 }

@@ -84,7 +84,6 @@ bool edit_move(struct edit *e, enum edit_move move); /* false: the cursor cannot
 void edit_erase(struct edit *e, enum edit_move to);
 void edit_kill(struct edit *e, enum edit_move to); /* the same, kept for edit_yank */
 void edit_yank(struct edit *e);
-void edit_transpose(struct edit *e);
 bool edit_undo(struct edit *e);
 bool edit_redo(struct edit *e);
 

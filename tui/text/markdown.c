@@ -71,15 +71,8 @@ struct md {
 /* The byte of the text for a byte of the source. */
 static size_t origin(const struct md *m, size_t at)
 {
-    int low = 0, high = m->n_lines;
-    while (high - low > 1) {
-        int middle = (low + high) / 2;
-        if (m->starts[middle] <= at)
-            low = middle;
-        else
-            high = middle;
-    }
-    return m->origins[low] + (at - m->starts[low]);
+    const int line = utf8_line_at(m->starts, m->n_lines, at);
+    return m->origins[line] + (at - m->starts[line]);
 }
 
 static void leaf_clear(struct leaf *l)

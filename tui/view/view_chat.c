@@ -631,7 +631,6 @@ static bool edit_request(struct edit *e, int r)
     case REQ_KILL_LINE_LEFT: edit_kill(e, EDIT_LINE_START); break;
     case REQ_KILL_LINE_RIGHT: edit_kill(e, EDIT_LINE_END); break;
     case REQ_YANK: edit_yank(e); break;
-    case REQ_TRANSPOSE: edit_transpose(e); break;
     case REQ_UNDO: edit_undo(e); break;
     case REQ_REDO: edit_redo(e); break;
     default: return false;

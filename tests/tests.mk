@@ -35,9 +35,9 @@ endif
 
 # Linked to every test program: main, which the programs without tests bring themselves; a driver's
 # name in place of 10 MB of device code; to those whose tiny models have no units of 4 bits, a
-# replacement for the measurement of keys.
+# replacement for the measurement of keys, and to some for the hashing of passphrases.
 HARNESS := $(B)/tests/libtest.a
-$(HARNESS): $(B)/tests/test.o $(B)/tests/unmeasured.o $(B)/tests/emu/images.o
+$(HARNESS): $(B)/tests/test.o $(B)/tests/unmeasured.o $(B)/tests/hashed.o $(B)/tests/emu/images.o
 	$(Q)rm -f $@ && $(AR) qcs $@ $^
 
 define link
@@ -48,6 +48,7 @@ endef
 $(B)/tests/tui/test_%: $(B)/tests/tui/test_%.o $(B)/tests/tui/scripted.o $(B)/libretain.a $(HARNESS)
 	$(call link)
 
+$(addprefix %/test_,session_lost session_past session_recall): private override LDFLAGS += -Wl,--wrap=crypto_pwhash
 $(addprefix %/test_,failures families forward layers mtp sessions speculate trainer): private override LDFLAGS += -Wl,--wrap=centre_open
 
 # Their answers are scripted.

@@ -9,14 +9,16 @@
 
 static struct engine *engine;
 
-/* n_threads: 0 = as many as the program takes, for tests of threads. A child that was forked has
- * none but one, and others only wait for the processor of other tests. */
-static inline int engine_open_model(const char *model, int n_threads)
+/* With one thread: a child that was forked has no others, and they would wait for the processors of
+ * other tests. Under the thread sanitizer with as many as the program takes. */
+static inline int engine_open_model(const char *model)
 {
     struct options o;
     options_init(&o);
     o.engine.model = model;
-    o.engine.threads = n_threads;
+#ifndef __SANITIZE_THREAD__
+    o.engine.threads = 1;
+#endif
     if (engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &err) == 0) return 0;
     printf("%s\n", err.text);
     return -1;
@@ -24,7 +26,7 @@ static inline int engine_open_model(const char *model, int n_threads)
 
 static inline int engine_set_up(void **state)
 {
-    return engine_open_model(NULL, 1);
+    return engine_open_model(NULL);
 }
 
 static inline int engine_tear_down(void **state)

@@ -420,14 +420,10 @@ enum { CRASH_AFTER = 40 };
 /* A child process dies in the middle of an answer. */
 static void crash(const char *dir, struct options o)
 {
-    struct engine *threads = engine; /* which are not forked */
 #ifdef __SANITIZE_THREAD__
     skip(); /* it knows no threads of a process that was forked */
 #endif
-    ok(engine_open_model(NULL, 1));
     run_victim(dir, o, 0, said[2], (struct victim){.n_tokens = CRASH_AFTER});
-    engine_close(engine);
-    engine = threads;
 }
 
 struct tail {
@@ -649,9 +645,4 @@ TEST(test_a_circle_ends)
     assert_int_equal(session_ended(s), SESSION_LENGTH);
 }
 
-static int with_threads(void **state)
-{
-    return engine_open_model(NULL, 0);
-}
-
-AROUND_TESTS(with_threads, engine_tear_down)
+AROUND_TESTS(engine_set_up, engine_tear_down)

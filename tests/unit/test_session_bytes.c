@@ -5,7 +5,7 @@
 
 static int random_model(void **state)
 {
-    return engine_open_model("build/golden/families/qwen3.gguf", 1);
+    return engine_open_model("build/golden/families/qwen3.gguf");
 }
 
 static struct options raw_options(uint64_t seed)

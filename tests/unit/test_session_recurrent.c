@@ -29,7 +29,7 @@ static int set_up(void **state)
     ok(file_read("build/golden/families/qwen35.gguf", FILE_DATA, &bytes, &err));
     make_words(bytes.data, bytes.n);
     model_path = write_file(path_in(folder_new(), "qwen35.gguf"), bytes.data, bytes.n);
-    return engine_open_model(model_path, 1);
+    return engine_open_model(model_path);
 }
 
 static struct options options_for(const char *policy)

@@ -9,7 +9,7 @@ enum { WINDOW = 40 };
 
 static int set_up(void **state)
 {
-    return engine_open_model("build/golden/families/gemma3.gguf", 1);
+    return engine_open_model("build/golden/families/gemma3.gguf");
 }
 
 static struct options options_for(const char *policy, const char *kv)
@@ -117,7 +117,7 @@ TEST(test_latent_rows)
 {
     struct engine *windows = engine;
     struct session_stats st;
-    ok(engine_open_model("build/golden/families/deepseek3.gguf", 1));
+    ok(engine_open_model("build/golden/families/deepseek3.gguf"));
     struct session *s = open_session(NULL, options_for("sink", "q4"), false);
     session_stats(s, &st);
     assert_int_equal(st.unit_bytes, kn_kv_bytes(KN_KV_Q4, 64) + sizeof(float) + sizeof(uint32_t));

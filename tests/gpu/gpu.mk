@@ -53,7 +53,7 @@ gpu: gpu-folder $(GPU_VARIANTS)
 	$(call say,GZIP,$(B)/gpu.tar.gz)
 	$(Q)tar -C $(B)/tests -c --exclude='*.[od]' --owner=0 --group=0 gpu | gzip -9n >$(B)/gpu.tar.gz
 	@ls -l $(B)/gpu.tar.gz
-gpu-folder: $(GPU_PROGRAMS) build/golden/make_models $(if $(CUBINS),$(GPU_DIR)/rate.ptx)
+gpu-folder: $(GPU_PROGRAMS) build/golden/make_models $(CUBINS) $(if $(CUBINS),$(GPU_DIR)/rate.ptx)
 	@mkdir -p $(GPU_DIR)/lib $(GPU_DIR)/images
 	@$(foreach s,$(SM),cp $(CU)/sm_$(s).cubin $(GPU_DIR)/images/sm_$(s);) { cat $(CU)/device.ptx; printf '\0'; } >$(GPU_DIR)/images/ptx
 	@cp $(addprefix tests/gpu/,run.sh again.sh resume.sh counters.sh steps.sh recipe.sh ceilings.py) kernels/cuda/report.txt \

@@ -761,7 +761,7 @@ TEST(test_text_without_units)
         struct query q = {.ids = asked, .n = 3, .texts = true};
         uint8_t units[LAYERS * HEADS * 512];
         if (choose_by(&f, q, 4, w) < 1) {
-            assert_true(pos < 800 - n_text);
+            assert_true((int)pos < 800 - n_text);
             n_lost++;
             continue;
         }

@@ -43,7 +43,12 @@
  * any point, and the caller then waits milliseconds for the parts it holds. After this has happened
  * several times, the worker yields voluntarily, between parts and before its time slice is over,
  * and returns when the other thread has used up its own slice; the caller takes all parts
- * meanwhile. */
+ * meanwhile.
+ *
+ * On a machine with many more busy threads than cores a worker that was preempted, or is woken,
+ * runs tens of milliseconds later, and Linux may take its time from the caller's share (autogroup).
+ * So the caller counts the parts that it ran and the time that it slept, and if it would have been
+ * about as fast alone, it is alone for a while. */
 
 #define LINE        64 /* bytes of a cache line, to keep a word that is often written apart */
 #define THREADS_MAX 1024
@@ -58,6 +63,12 @@
 /* run time before it yields there: Linux time slices take 0.7 ms and more */
 #define RUN_NS  1000000
 #define REST_NS 1500000
+
+#define JUDGED_JOBS   64         /* how often the caller looks at the clock */
+#define JUDGED_NS     200000000  /* judges whether it is faster alone after so long */
+#define ALONE_NS      1000000000 /* is alone for so long, twice as long each time in a row */
+#define ALONE_MOST_NS 60000000000
+#define HELPS         0.9 /* of the time alone, at most, if others help: they take it time, too */
 
 struct worker {
     struct pool *pool;
@@ -94,6 +105,11 @@ struct pool {
     atomic_bool closing;
     _Alignas(LINE) _Atomic uint32_t n_undone; /* parts not reported done; futex of the caller */
     _Atomic int64_t caller_asleep;            /* since when the caller sleeps; 0 = it is awake */
+    /* the caller's own: since since_ns it has run so many jobs, of n_parts parts itself n_own, and
+     * slept so long */
+    int n_judged;
+    int64_t n_parts, n_own, slept_ns, since_ns;
+    int64_t alone_ns, alone_until_ns; /* 0 = it is not alone */
     /* fixed after pool_open */
     _Alignas(LINE) int n_threads;
     int n_started; /* workers that run */
@@ -197,14 +213,15 @@ static void move_away(int cpu)
     sched_setaffinity(0, sizeof all, &all);
 }
 
-/* Takes and runs parts until none is left. w: NULL for the caller. */
-static void run_parts(struct pool *p, int thread, struct worker *w)
+/* Takes and runs parts until none is left; returns their number. w: NULL for the caller. */
+static uint32_t run_parts(struct pool *p, int thread, struct worker *w)
 {
-    uint32_t first, n;
+    uint32_t first, n, n_run = 0;
     for (int i = 0; i < p->n_threads; i++) {
         struct share *s = &p->shares[(thread + i) % p->n_threads];
         while ((n = take(&s->left, i == 0, &first))) {
             p->fn(p->ctx, (int)first, (int)(first + n), thread);
+            n_run += n;
             /* The job may be over and the next one begun from here on. */
             bool last = atomic_fetch_sub(&p->n_undone, n) == n;
             int64_t since_ns = last ? atomic_load(&p->caller_asleep) : 0;
@@ -213,6 +230,7 @@ static void run_parts(struct pool *p, int thread, struct worker *w)
             if (w && w->crowded_ns) make_way(w);
         }
     }
+    return n_run;
 }
 
 static void *worker_main(void *arg)
@@ -240,17 +258,52 @@ static void wait_done(struct pool *p)
         if (left == 0) return;
         /* Each part that ends restarts the spin time. */
         if (spin_while(&p->n_undone, left, spin_ns)) continue;
-        atomic_store(&p->caller_asleep, system_clock_ns());
+        const int64_t asleep_ns = system_clock_ns();
+        atomic_store(&p->caller_asleep, asleep_ns);
         while ((left = atomic_load(&p->n_undone)) != 0) futex_wait(&p->n_undone, left);
         atomic_store(&p->caller_asleep, 0);
+        p->slept_ns += system_clock_ns() - asleep_ns;
     }
+}
+
+bool pool_is_slower(int64_t ns, int64_t slept_ns, int64_t n_parts, int64_t n_own)
+{
+    return HELPS * (double)(ns - slept_ns) * (double)n_parts < (double)ns * (double)n_own;
+}
+
+/* Judges now and then whether the caller would have been faster alone. */
+static void judge(struct pool *p)
+{
+    if (++p->n_judged < JUDGED_JOBS) return;
+    const int64_t now = system_clock_ns(), ns = now - p->since_ns;
+    p->n_judged = 0;
+    if (ns < JUDGED_NS) return;
+    if (p->since_ns && pool_is_slower(ns, p->slept_ns, p->n_parts, p->n_own)) {
+        p->alone_ns = p->alone_ns ? 2 * p->alone_ns : ALONE_NS;
+        if (p->alone_ns > ALONE_MOST_NS) p->alone_ns = ALONE_MOST_NS;
+        p->alone_until_ns = now + p->alone_ns;
+    } else {
+        p->alone_ns = 0;
+    }
+    p->since_ns = now;
+    p->n_parts = p->n_own = p->slept_ns = 0;
+}
+
+static bool is_alone(struct pool *p)
+{
+    if (!p->alone_until_ns) return false;
+    const int64_t now = system_clock_ns();
+    if (now < p->alone_until_ns) return true;
+    p->alone_until_ns = 0;
+    p->since_ns = now;
+    return false;
 }
 
 void pool_run_spans(struct pool *p, int n_parts, int span,
                     void (*fn)(void *ctx, int begin, int end, int thread), void *ctx)
 {
     assert(n_parts <= PARTS_MASK && span > 0 && span <= UINT16_MAX);
-    if (p->n_threads == 1 || n_parts <= 1) {
+    if (p->n_threads == 1 || n_parts <= 1 || is_alone(p)) {
         for (int i = 0; i < n_parts; i += span)
             fn(ctx, i, n_parts - i < span ? n_parts : i + span, 0);
         return;
@@ -268,8 +321,10 @@ void pool_run_spans(struct pool *p, int n_parts, int span,
     atomic_fetch_add(&p->n_jobs, 1);
     uint32_t n_asleep = atomic_load(&p->n_asleep);
     if (n_asleep) futex_wake(&p->n_jobs, n_parts - 1);
-    run_parts(p, 0, NULL);
+    p->n_own += run_parts(p, 0, NULL);
+    p->n_parts += n_parts;
     wait_done(p);
+    judge(p);
 }
 
 struct parts {

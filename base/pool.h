@@ -9,6 +9,8 @@
 #define RETAIN_BASE_POOL_H
 
 #include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 #include "base/err.h"
 
@@ -18,6 +20,10 @@ struct pool;
  * use, see pool_cores. */
 int pool_open(struct pool **out, int n_threads, struct err *e);
 void pool_close(struct pool *p);
+
+/* Whether a caller that slept slept_ns of ns, and ran n_own of n_parts parts itself, would have run
+ * all of them in less time alone, or in little more. */
+bool pool_is_slower(int64_t ns, int64_t slept_ns, int64_t n_parts, int64_t n_own);
 
 int pool_n_threads(const struct pool *p);
 

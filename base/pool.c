@@ -64,11 +64,13 @@
 #define RUN_NS  1000000
 #define REST_NS 1500000
 
-#define JUDGED_JOBS   64         /* how often the caller looks at the clock */
-#define JUDGED_NS     200000000  /* judges whether it is faster alone after so long */
-#define ALONE_NS      1000000000 /* is alone for so long, twice as long each time in a row */
-#define ALONE_MOST_NS 60000000000
-#define HELPS         0.9 /* of the time alone, at most, if others help: they take it time, too */
+#define JUDGED_JOBS 64         /* the caller looks at the clock after so many jobs */
+#define JUDGED_NS   200000000  /* and judges the time since the last judgement, if it is longer */
+#define ALONE_NS    1000000000 /* it is alone for so long, twice as long each time in a row … */
+#define ALONE_MOST_NS                                                                    \
+    4000000000         /* … but no longer: a prompt may begin when the machine is idle \
+                        */
+#define LEAST_GAIN 0.9 /* workers must shorten the time to this part of the time alone */
 
 struct worker {
     struct pool *pool;
@@ -105,11 +107,11 @@ struct pool {
     atomic_bool closing;
     _Alignas(LINE) _Atomic uint32_t n_undone; /* parts not reported done; futex of the caller */
     _Atomic int64_t caller_asleep;            /* since when the caller sleeps; 0 = it is awake */
-    /* the caller's own: since since_ns it has run so many jobs, of n_parts parts itself n_own, and
-     * slept so long */
+    /* of the caller alone. Since since_ns: it ran n_own of n_parts parts, and slept slept_ns */
     int n_judged;
     int64_t n_parts, n_own, slept_ns, since_ns;
-    int64_t alone_ns, alone_until_ns; /* 0 = it is not alone */
+    int64_t alone_ns;       /* how long it was alone the last time; 0 = workers helped since */
+    int64_t alone_until_ns; /* 0 = it is not alone */
     /* fixed after pool_open */
     _Alignas(LINE) int n_threads;
     int n_started; /* workers that run */
@@ -266,19 +268,19 @@ static void wait_done(struct pool *p)
     }
 }
 
-bool pool_is_slower(int64_t ns, int64_t slept_ns, int64_t n_parts, int64_t n_own)
+bool pool_alone_is_faster(int64_t ns, int64_t slept_ns, int64_t n_parts, int64_t n_own)
 {
-    return HELPS * (double)(ns - slept_ns) * (double)n_parts < (double)ns * (double)n_own;
+    return LEAST_GAIN * (double)(ns - slept_ns) * (double)n_parts < (double)ns * (double)n_own;
 }
 
-/* Judges now and then whether the caller would have been faster alone. */
+/* Decides now and then whether the caller runs jobs alone for a while. */
 static void judge(struct pool *p)
 {
     if (++p->n_judged < JUDGED_JOBS) return;
     const int64_t now = system_clock_ns(), ns = now - p->since_ns;
     p->n_judged = 0;
     if (ns < JUDGED_NS) return;
-    if (p->since_ns && pool_is_slower(ns, p->slept_ns, p->n_parts, p->n_own)) {
+    if (p->since_ns && pool_alone_is_faster(ns, p->slept_ns, p->n_parts, p->n_own)) {
         p->alone_ns = p->alone_ns ? 2 * p->alone_ns : ALONE_NS;
         if (p->alone_ns > ALONE_MOST_NS) p->alone_ns = ALONE_MOST_NS;
         p->alone_until_ns = now + p->alone_ns;

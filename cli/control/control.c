@@ -232,7 +232,8 @@ static int64_t end_of(const struct request *q)
     return q->command == SLASH_EDIT ? q->turn - 1 : q->turn;
 }
 
-/* Says what the request does, which costs `tokens`. must: the user must agree. */
+/* Reports what the request would do, and that `tokens` would be read again. must: it needs the
+ * user's consent. */
 static void ask(const struct run *r, const struct request *q, int64_t tokens, bool must)
 {
     struct session_stats st;

@@ -80,7 +80,7 @@ enum key_request {
     REQ_PAGE_DOWN,
     REQ_FIRST,
     REQ_LAST,
-    /* chat: what is sent and edited */
+    /* chat: sending and editing */
     REQ_SEND,
     REQ_NEWLINE,
     REQ_INTERRUPT,
@@ -126,7 +126,7 @@ enum key_request {
     REQ_FIND,
     REQ_COMMANDS, /* and beyond */
 };
-/* A slash command. A view may run it on what is under its cursor. */
+/* The request of a slash command. A view may run it on the row under its cursor. */
 #define REQ_RUN(command) (REQ_COMMANDS + (int)(command))
 
 struct binding {

@@ -19,7 +19,7 @@ static int64_t n_turns(const struct plain *p)
     return st.n_turns;
 }
 
-/* A user must agree to costs and losses; a pipe is never asked, but told what is read again. */
+/* Asks the user, unless nothing is lost or read again. A pipe is not asked, only told the cost. */
 static bool agreed(struct plain *p, const struct request *q)
 {
     struct str line = {0};

@@ -173,13 +173,13 @@ TEST(foreign_busy_threads)
 TEST(faster_alone)
 {
     /* two threads with even shares: only if it sleeps about half of the time */
-    assert_false(pool_is_slower(1000, 0, 100, 50));
-    assert_false(pool_is_slower(1000, 400, 100, 50));
-    assert_true(pool_is_slower(1000, 500, 100, 50));
+    assert_false(pool_alone_is_faster(1000, 0, 100, 50));
+    assert_false(pool_alone_is_faster(1000, 400, 100, 50));
+    assert_true(pool_alone_is_faster(1000, 500, 100, 50));
     /* it ran two thirds, or nearly all parts; eight threads share them */
-    assert_false(pool_is_slower(1000, 0, 100, 67));
-    assert_true(pool_is_slower(1000, 0, 100, 95));
-    assert_false(pool_is_slower(1000, 800, 800, 100));
+    assert_false(pool_alone_is_faster(1000, 0, 100, 67));
+    assert_true(pool_alone_is_faster(1000, 0, 100, 95));
+    assert_false(pool_alone_is_faster(1000, 800, 800, 100));
 }
 
 TEST(open_and_close)

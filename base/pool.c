@@ -45,10 +45,10 @@
  * and returns when the other thread has used up its own slice; the caller takes all parts
  * meanwhile.
  *
- * On a machine with many more busy threads than cores a worker that was preempted, or is woken,
- * runs tens of milliseconds later, and Linux may take its time from the caller's share (autogroup).
- * So the caller counts the parts that it ran and the time that it slept, and if it would have been
- * about as fast alone, it is alone for a while. */
+ * On a machine with more busy threads than cores a worker that was preempted, or is woken, runs
+ * milliseconds later, and Linux may take its time from the caller's share (autogroup). So the
+ * caller measures now and then how many cores its jobs get. If they get less than one, it runs some
+ * alone, and then does for a while what was faster. */
 
 #define LINE        64 /* bytes of a cache line, to keep a word that is often written apart */
 #define THREADS_MAX 1024
@@ -64,13 +64,11 @@
 #define RUN_NS  1000000
 #define REST_NS 1500000
 
-#define JUDGED_JOBS 64         /* the caller looks at the clock after so many jobs */
-#define JUDGED_NS   200000000  /* and judges the time since the last judgement, if it is longer */
-#define ALONE_NS    1000000000 /* it is alone for so long, twice as long each time in a row … */
-#define ALONE_MOST_NS                                                                    \
-    4000000000         /* … but no longer: a prompt may begin when the machine is idle \
-                        */
-#define LEAST_GAIN 0.9 /* workers must shorten the time to this part of the time alone */
+#define TRIAL_NS     200000000  /* jobs are measured for so long, … */
+#define ALONE_NS     1000000000 /* … or alone: the scheduler adapts shares slowly */
+#define KEPT_NS      1000000000 /* then not for so long, twice as long each time in a row … */
+#define KEPT_MOST_NS 8000000000 /* … that the outcome is the same, but no longer: load changes */
+#define LEAST_GAIN   1.25       /* with workers, jobs must get so many times as many cores */
 
 struct worker {
     struct pool *pool;
@@ -107,11 +105,12 @@ struct pool {
     atomic_bool closing;
     _Alignas(LINE) _Atomic uint32_t n_undone; /* parts not reported done; futex of the caller */
     _Atomic int64_t caller_asleep;            /* since when the caller sleeps; 0 = it is awake */
-    /* of the caller alone. Since since_ns: it ran n_own of n_parts parts, and slept slept_ns */
-    int n_judged;
-    int64_t n_parts, n_own, slept_ns, since_ns;
-    int64_t alone_ns;       /* how long it was alone the last time; 0 = workers helped since */
-    int64_t alone_until_ns; /* 0 = it is not alone */
+    /* of the caller alone: jobs measured so far, cores that they got with workers (0 = not yet
+     * measured), when the next ones are measured, and the last outcome and how long it was kept */
+    int64_t ns, cpu_ns, n_parts, n_own;
+    double cores;
+    int64_t trial_ns, kept_ns;
+    bool alone;
     /* fixed after pool_open */
     _Alignas(LINE) int n_threads;
     int n_started; /* workers that run */
@@ -260,58 +259,50 @@ static void wait_done(struct pool *p)
         if (left == 0) return;
         /* Each part that ends restarts the spin time. */
         if (spin_while(&p->n_undone, left, spin_ns)) continue;
-        const int64_t asleep_ns = system_clock_ns();
-        atomic_store(&p->caller_asleep, asleep_ns);
+        atomic_store(&p->caller_asleep, system_clock_ns());
         while ((left = atomic_load(&p->n_undone)) != 0) futex_wait(&p->n_undone, left);
         atomic_store(&p->caller_asleep, 0);
-        p->slept_ns += system_clock_ns() - asleep_ns;
     }
 }
 
-bool pool_alone_is_faster(int64_t ns, int64_t slept_ns, int64_t n_parts, int64_t n_own)
+double pool_cores_got(int64_t ns, int64_t cpu_ns, int64_t n_parts, int64_t n_own)
 {
-    return LEAST_GAIN * (double)(ns - slept_ns) * (double)n_parts < (double)ns * (double)n_own;
+    return n_own ? (double)cpu_ns / (double)ns * (double)n_parts / (double)n_own : 1;
 }
 
-/* Decides now and then whether the caller runs jobs alone for a while. */
-static void judge(struct pool *p)
+/* Decides whether the caller runs jobs alone, when enough of them are measured. */
+static void judge(struct pool *p, int64_t now)
 {
-    if (++p->n_judged < JUDGED_JOBS) return;
-    const int64_t now = system_clock_ns(), ns = now - p->since_ns;
-    p->n_judged = 0;
-    if (ns < JUDGED_NS) return;
-    if (p->since_ns && pool_alone_is_faster(ns, p->slept_ns, p->n_parts, p->n_own)) {
-        p->alone_ns = p->alone_ns ? 2 * p->alone_ns : ALONE_NS;
-        if (p->alone_ns > ALONE_MOST_NS) p->alone_ns = ALONE_MOST_NS;
-        p->alone_until_ns = now + p->alone_ns;
-    } else {
-        p->alone_ns = 0;
-    }
-    p->since_ns = now;
-    p->n_parts = p->n_own = p->slept_ns = 0;
-}
-
-static bool is_alone(struct pool *p)
-{
-    if (!p->alone_until_ns) return false;
-    const int64_t now = system_clock_ns();
-    if (now < p->alone_until_ns) return true;
-    p->alone_until_ns = 0;
-    p->since_ns = now;
-    return false;
-}
-
-void pool_run_spans(struct pool *p, int n_parts, int span,
-                    void (*fn)(void *ctx, int begin, int end, int thread), void *ctx)
-{
-    assert(n_parts <= PARTS_MASK && span > 0 && span <= UINT16_MAX);
-    if (p->n_threads == 1 || n_parts <= 1 || is_alone(p)) {
-        for (int i = 0; i < n_parts; i += span)
-            fn(ctx, i, n_parts - i < span ? n_parts : i + span, 0);
+    if (p->ns < (p->cores > 0 ? ALONE_NS : TRIAL_NS)) return;
+    const double cores = pool_cores_got(p->ns, p->cpu_ns, p->n_parts, p->n_own);
+    p->ns = p->cpu_ns = p->n_parts = p->n_own = 0;
+    if (p->cores == 0 && cores < 1) {
+        p->cores = cores;
         return;
     }
-    p->fn = fn;
-    p->ctx = ctx;
+    const bool alone = p->cores > 0 && p->cores < LEAST_GAIN * cores;
+    p->kept_ns = p->kept_ns && alone == p->alone ? 2 * p->kept_ns : KEPT_NS;
+    if (p->kept_ns > KEPT_MOST_NS) p->kept_ns = KEPT_MOST_NS;
+    p->trial_ns = now + p->kept_ns;
+    p->alone = alone;
+    p->cores = 0;
+}
+
+static int64_t caller_cpu_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+static void run_alone(void *ctx, int n_parts, int span, void (*fn)(void *, int, int, int))
+{
+    for (int i = 0; i < n_parts; i += span) fn(ctx, i, n_parts - i < span ? n_parts : i + span, 0);
+}
+
+/* Runs the job with all workers; returns how many parts the caller ran. */
+static uint32_t run_together(struct pool *p, int n_parts, int span)
+{
     atomic_store_explicit(&p->caller_cpu, sched_getcpu(), memory_order_relaxed);
     atomic_store_explicit(&p->n_undone, (uint32_t)n_parts, memory_order_relaxed);
     for (int i = 0; i < p->n_threads; i++) {
@@ -323,10 +314,38 @@ void pool_run_spans(struct pool *p, int n_parts, int span,
     atomic_fetch_add(&p->n_jobs, 1);
     uint32_t n_asleep = atomic_load(&p->n_asleep);
     if (n_asleep) futex_wake(&p->n_jobs, n_parts - 1);
-    p->n_own += run_parts(p, 0, NULL);
+    return run_parts(p, 0, NULL);
+}
+
+void pool_run_spans(struct pool *p, int n_parts, int span,
+                    void (*fn)(void *ctx, int begin, int end, int thread), void *ctx)
+{
+    assert(n_parts <= PARTS_MASK && span > 0 && span <= UINT16_MAX);
+    if (p->n_threads == 1 || n_parts <= 1) {
+        run_alone(ctx, n_parts, span, fn);
+        return;
+    }
+    const int64_t begun_ns = system_clock_ns();
+    const bool trial = begun_ns >= p->trial_ns, alone = trial ? p->cores > 0 : p->alone;
+    int64_t cpu_ns = trial ? caller_cpu_ns() : 0;
+    uint32_t n_own = (uint32_t)n_parts;
+    if (alone) {
+        run_alone(ctx, n_parts, span, fn);
+    } else {
+        p->fn = fn;
+        p->ctx = ctx;
+        n_own = run_together(p, n_parts, span);
+    }
+    /* before it waits, which may take processor time, too */
+    if (trial) cpu_ns = caller_cpu_ns() - cpu_ns;
+    if (!alone) wait_done(p);
+    if (!trial) return;
+    const int64_t now = system_clock_ns();
+    p->ns += now - begun_ns;
+    p->cpu_ns += cpu_ns;
     p->n_parts += n_parts;
-    wait_done(p);
-    judge(p);
+    p->n_own += n_own;
+    judge(p, now);
 }
 
 struct parts {

@@ -21,9 +21,9 @@ struct pool;
 int pool_open(struct pool **out, int n_threads, struct err *e);
 void pool_close(struct pool *p);
 
-/* Whether workers helped too little: a caller that slept slept_ns of ns, and ran n_own of n_parts
- * parts itself, would have run all of them alone in less than a ninth more time. */
-bool pool_alone_is_faster(int64_t ns, int64_t slept_ns, int64_t n_parts, int64_t n_own);
+/* The cores that jobs got which took ns: their caller ran n_own of n_parts parts in cpu_ns of its
+ * processor time. */
+double pool_cores_got(int64_t ns, int64_t cpu_ns, int64_t n_parts, int64_t n_own);
 
 int pool_n_threads(const struct pool *p);
 

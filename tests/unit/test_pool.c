@@ -170,16 +170,14 @@ TEST(foreign_busy_threads)
     assert_true(b.tv_sec - a.tv_sec < 5);
 }
 
-TEST(faster_alone)
+TEST(cores_got)
 {
-    /* two threads with even shares: only if it sleeps about half of the time */
-    assert_false(pool_alone_is_faster(1000, 0, 100, 50));
-    assert_false(pool_alone_is_faster(1000, 400, 100, 50));
-    assert_true(pool_alone_is_faster(1000, 500, 100, 50));
-    /* it ran two thirds, or nearly all parts; eight threads share them */
-    assert_false(pool_alone_is_faster(1000, 0, 100, 67));
-    assert_true(pool_alone_is_faster(1000, 0, 100, 95));
-    assert_false(pool_alone_is_faster(1000, 800, 800, 100));
+    /* two threads with even shares; the caller waits, or does not run, for half of the time */
+    assert_float_equal(pool_cores_got(1000, 1000, 100, 50), 2, 1e-6);
+    assert_float_equal(pool_cores_got(1000, 500, 100, 50), 1, 1e-6);
+    /* workers that come too late help nothing; a caller that comes too late knows nothing */
+    assert_float_equal(pool_cores_got(1000, 900, 100, 100), 0.9, 1e-6);
+    assert_float_equal(pool_cores_got(1000, 900, 100, 0), 1, 1e-6);
 }
 
 TEST(open_and_close)

@@ -85,9 +85,8 @@ static struct layer *layer_of(const struct expected *x)
 {
     static float mean[] = {0.25f, -0.5f}, std[] = {0.5f, 2.0f};
     /* this layer is the whole model */
-    enum policy_allocator a = policy_named(x->policy)->allocator;
-    enum cache_share share = a == POLICY_GLOBAL ? CACHE_MODEL : CACHE_HEAD;
-    struct layer *l = layer_new(x->policy, share, SEED);
+    bool shares = policy_named(x->policy)->allocator != POLICY_UNIFORM;
+    struct layer *l = layer_new(x->policy, shares ? CACHE_MODEL : CACHE_HEAD, SEED);
     l->heads = (struct retaining){.label_is_share = true, .label_mean = mean, .label_std = std};
     l->f.retaining = &l->heads;
     for (int i = 0; i < N * ROW; i++) l->qkv[i / ROW][i % ROW] = number((uint32_t)i) + 0.25f;

@@ -265,16 +265,17 @@ static void wait_done(struct pool *p)
     }
 }
 
-double pool_cores_got(int64_t ns, int64_t cpu_ns, int64_t n_parts, int64_t n_own)
+/* The cores that the measured jobs got; 1 if the caller came too late for all parts. */
+static double cores_got(const struct pool *p)
 {
-    return n_own ? (double)cpu_ns / (double)ns * (double)n_parts / (double)n_own : 1;
+    return p->n_own ? (double)p->cpu_ns / (double)p->ns * (double)p->n_parts / (double)p->n_own : 1;
 }
 
 /* Decides whether the caller runs jobs alone, when enough of them are measured. */
 static void judge(struct pool *p, int64_t now)
 {
     if (p->ns < (p->cores > 0 ? ALONE_NS : TRIAL_NS)) return;
-    const double cores = pool_cores_got(p->ns, p->cpu_ns, p->n_parts, p->n_own);
+    const double cores = cores_got(p);
     p->ns = p->cpu_ns = p->n_parts = p->n_own = 0;
     if (p->cores == 0 && cores < 1) {
         p->cores = cores;

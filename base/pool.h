@@ -9,8 +9,6 @@
 #define RETAIN_BASE_POOL_H
 
 #include <sched.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 #include "base/err.h"
 
@@ -20,10 +18,6 @@ struct pool;
  * use, see pool_cores. */
 int pool_open(struct pool **out, int n_threads, struct err *e);
 void pool_close(struct pool *p);
-
-/* The cores that jobs got which took ns: their caller ran n_own of n_parts parts in cpu_ns of its
- * processor time. */
-double pool_cores_got(int64_t ns, int64_t cpu_ns, int64_t n_parts, int64_t n_own);
 
 int pool_n_threads(const struct pool *p);
 

@@ -170,14 +170,56 @@ TEST(foreign_busy_threads)
     assert_true(b.tv_sec - a.tv_sec < 5);
 }
 
-TEST(cores_got)
+/* Time that passes only where a test says so; 0 = the real time. */
+static _Atomic int64_t wall_ns, caller_ns;
+
+int __real_clock_gettime(clockid_t id, struct timespec *t);
+int __wrap_clock_gettime(clockid_t id, struct timespec *t);
+int __wrap_clock_gettime(clockid_t id, struct timespec *t)
 {
-    /* two threads with even shares; the caller waits, or does not run, for half of the time */
-    assert_float_equal(pool_cores_got(1000, 1000, 100, 50), 2, 1e-6);
-    assert_float_equal(pool_cores_got(1000, 500, 100, 50), 1, 1e-6);
-    /* workers that come too late help nothing; a caller that comes too late knows nothing */
-    assert_float_equal(pool_cores_got(1000, 900, 100, 100), 0.9, 1e-6);
-    assert_float_equal(pool_cores_got(1000, 900, 100, 0), 1, 1e-6);
+    const int64_t ns = id == CLOCK_MONOTONIC ? wall_ns : caller_ns;
+    if (!wall_ns) return __real_clock_gettime(id, t);
+    *t = (struct timespec){ns / 1000000000, ns % 1000000000};
+    return 0;
+}
+
+struct pair {
+    int percent, wait_ms;
+    atomic_int n_begun;
+    bool met;
+};
+
+/* The caller's part takes 100 ms, of which it runs so many percent. Each waits for the other. */
+static void meet(void *ctx, int part, int thread)
+{
+    struct pair *j = ctx;
+    atomic_fetch_add(&j->n_begun, 1);
+    for (int i = 0; i < 10 * j->wait_ms && atomic_load(&j->n_begun) < 2; i++) usleep(100);
+    if (part > 0) return;
+    j->met = atomic_load(&j->n_begun) == 2;
+    wall_ns += 100000000;
+    caller_ns += j->percent * 1000000;
+}
+
+/* Jobs in turn: how many, whether the worker takes part, and their percents if they are measured.
+ */
+TEST(alone_where_workers_help_little)
+{
+    static const int steps[][3] = {
+        {2, 1, 40},  {10, 0, 90}, {10, 0, 0}, {2, 1, 40}, {10, 0, 90}, {20, 0, 0}, {2, 1, 40},
+        {10, 0, 60}, {10, 1, 0},  {2, 1, 99}, {20, 1, 0}, {2, 1, 99},  {40, 1, 0}, {2, 1, 99},
+        {80, 1, 0},  {2, 1, 99},  {80, 1, 0}, {2, 1, 40}, {1, 0, 0},
+    };
+    AUTO_POOL *p;
+    ok(pool_open(&p, 2, &err));
+    wall_ns = 1;
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        for (int k = 0; k < steps[i][0]; k++) {
+            struct pair j = {steps[i][2], steps[i][1] ? 10000 : 2, 0, false};
+            pool_run(p, 2, meet, &j);
+            if (j.met != steps[i][1]) fail_msg("job %d of step %zu: together %d", k, i, j.met);
+        }
+    wall_ns = 0;
 }
 
 TEST(open_and_close)

@@ -500,7 +500,6 @@ static void record(struct cuda_context *x, struct CUgraphExec_st **out)
     record_step(x, out);
     if (!x->rc || x->chain.off || !cuda_refused(&x->g->driver)) return;
     x->chain.off = true;
-    x->rc = 0;
     record_step(x, out);
 }
 

@@ -245,6 +245,12 @@ build/golden/families/%vl.gguf: tests/golden/families/%.model build/golden/make_
 build/golden/families/%vlmoe.gguf: tests/golden/families/%moe.model build/golden/make_models
 	$(call as_text,$*vlmoe)
 
+# With a vocabulary of more than one part (CUDA_TOP_PART).
+DRAWN += build/golden/families/words.gguf
+build/golden/families/words.gguf: tests/golden/families/llama.model build/golden/make_models
+	@mkdir -p $(@D)
+	$(Q)sed 's/ 300\b/ 5000/' $< >$@.model && build/golden/make_models $@.model $@
+
 build/golden/make_models: tests/golden/make_models.c
 	@mkdir -p $(@D)
 	$(call say,CC,$<)

@@ -4,7 +4,12 @@
 
 #include "tests/emu/kit.h"
 
+#include "kernels/cuda/list.h"
 #include "kernels/cuda/pack.h"
+
+#define ENTRY(name, args) DECLARE_KERNEL(name, args);
+CUDA_KERNELS(ENTRY)
+#undef ENTRY
 
 /* One matrix for both sides. */
 struct matrix {

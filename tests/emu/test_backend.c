@@ -502,12 +502,14 @@ TEST(stays_loaded)
 }
 
 /* A token that was just said is divided away, whether the GPU finds the largest logit or the
- * largest few. */
+ * largest few. Without penalties these few, in two parts of the vocabulary, are the host's. */
 TEST(penalties)
 {
     AUTO_SIDE s;
-    struct options o = demo_options("cuda", "locret");
+    struct options o = demo_options("cuda", "sink");
     int32_t ids[4] = {300, 301, 302, 303}, first, second;
+    float *logits;
+    o.engine.model = "build/golden/families/words.gguf";
     ok(side_open(&s, &o, &err));
     AUTO_FREE struct sampler_entry *scratch =
         calloc((size_t)s.engine->model->n_vocab, sizeof *scratch);
@@ -525,6 +527,14 @@ TEST(penalties)
         how.repeat_penalty = 1e6f;
         ok(context_draw(&s.x, &how, &first, 1, 0, scratch, &second, &err));
         assert_int_not_equal(first, second);
+    }
+    ok(context_logits(&s.x, &logits, &err));
+    for (uint64_t at = 0; at < 20; at++) {
+        const struct sampling how = {
+            .temperature = 1, .top_k = 40, .top_p = 1, .repeat_penalty = 1};
+        ok(context_draw(&s.x, &how, NULL, 0, at, scratch, &first, &err));
+        second = sampler_draw(&how, logits, s.engine->model->n_vocab, NULL, 0, at, scratch);
+        assert_int_equal(first, second);
     }
 }
 

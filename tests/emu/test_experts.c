@@ -1,12 +1,6 @@
 /* Products of sorted rows with experts' matrices, of each weight type, against the C reference. */
 #include "tests/emu/matrix.h"
 
-#include "kernels/cuda/list.h"
-
-#define ENTRY(name, args) DECLARE_KERNEL(name, args);
-CUDA_KERNELS(ENTRY)
-#undef ENTRY
-
 #define BY_TYPE(name)                                                                           \
     {                                                                                           \
         [KN_Q4] = name##_q4, [KN_Q8] = name##_q8, [KN_Q4A] = name##_q4a, [KN_Q5A] = name##_q5a, \
@@ -19,12 +13,37 @@ static const enum kn_type types[] = {KN_Q4, KN_Q8, KN_Q4A, KN_Q5A, KN_Q6, KN_MX4
 
 enum { EXPERTS = 3, USED = 2 };
 
+static void launch(enum kn_type type, bool chunk, const struct cuda_expert *job, int tiles)
+{
+    static expert_kernel *const few[KN_TYPES] = BY_TYPE(experts_few);
+    static expert_kernel *const many[KN_TYPES] = BY_TYPE(experts_many);
+
+    if (chunk)
+        LAUNCH(many[type], job, (job->n_out + 63) / 64, tiles, 1, 128, 0, 2);
+    else
+        LAUNCH(few[type], job, job->n_out / 16, tiles, 1, 128, CUDA_FEW_SHARED, 2);
+}
+
+/* The row of expert e that token t of x gives; bias: of all experts, or NULL. */
+static void check_row(const struct matrix *m, int e, int n_out, const struct kn_act *x, int t,
+                      const float *bias, const float *y)
+{
+    AUTO_BUFFERS;
+    const struct kn_weight w = kn_weight_rows(&m->cpu, e * n_out, (e + 1) * n_out);
+    const struct kn_act row = act_from(x, t);
+    float *want = take((size_t)n_out * sizeof *want);
+
+    kn_table("ref")->matmul[w.type](
+        &(struct kn_matmul){&w, &row, 1, 0, n_out, want, (size_t)n_out});
+    for (int r = 0; r < n_out; r++)
+        assert_near((double)y[r], (double)(want[r] + (bias ? bias[e * n_out + r] : 0)),
+                    1e-4 * w.n_in / 32, "expert");
+}
+
 /* Tokens choose experts 0 and 2, or 2 and 1; the second product reads the sorted rows. */
 static void check_experts(enum kn_type type, bool chunk, int n_out, int n_in, int n_tok)
 {
     AUTO_BUFFERS;
-    static expert_kernel *const few[KN_TYPES] = BY_TYPE(experts_few);
-    static expert_kernel *const many[KN_TYPES] = BY_TYPE(experts_many);
     struct rng rng = {(uint64_t)(n_out * 31 + n_in * 7 + n_tok)};
     struct matrix m = matrix_new(&rng, type, EXPERTS * n_out, n_in);
     const int rows = n_tok * USED, tile = chunk ? CUDA_EXPERT_MANY : CUDA_EXPERT_FEW;
@@ -36,7 +55,6 @@ static void check_experts(enum kn_type type, bool chunk, int n_out, int n_in, in
     int32_t *from = take((size_t)rows * 4), *n_tiles = take(4);
     struct cuda_expert_rows *list = take((size_t)tiles * sizeof *list);
     float *bias = take((size_t)(EXPERTS * n_out) * 4), *y = guarded(bytes);
-    float *want = take((size_t)n_out * 4);
     const struct cuda_sort sort = {chosen, rows, USED, EXPERTS, tile, place, from, list, n_tiles};
     struct cuda_expert job = {.w = m.gpu,
                               .n_out = n_out,
@@ -53,20 +71,10 @@ static void check_experts(enum kn_type type, bool chunk, int n_out, int n_in, in
     assert_true(*n_tiles <= tiles);
     for (int sorted = 0; sorted < 2; sorted++) {
         if (sorted) job.from = NULL;
-        if (chunk)
-            LAUNCH(many[type], &job, (n_out + 63) / 64, tiles, 1, 128, 0, 2);
-        else
-            LAUNCH(few[type], &job, n_out / 16, tiles, 1, 128, CUDA_FEW_SHARED, 2);
-        for (int i = 0; i < rows; i++) {
-            const int e = chosen[i], source = sorted ? place[i] : i / USED;
-            const struct kn_weight w = kn_weight_rows(&m.cpu, e * n_out, (e + 1) * n_out);
-            const struct kn_act row = act_from(&x, source);
-            kn_table("ref")->matmul[type](
-                &(struct kn_matmul){&w, &row, 1, 0, n_out, want, (size_t)n_out});
-            for (int r = 0; r < n_out; r++)
-                assert_near((double)y[place[i] * n_out + r],
-                            (double)(want[r] + bias[e * n_out + r]), 1e-4 * n_in / 32, "expert");
-        }
+        launch(type, chunk, &job, tiles);
+        for (int i = 0; i < rows; i++)
+            check_row(&m, chosen[i], n_out, &x, sorted ? place[i] : i / USED, bias,
+                      y + place[i] * n_out);
     }
 }
 
@@ -74,8 +82,6 @@ static void check_experts(enum kn_type type, bool chunk, int n_out, int n_in, in
 static void check_heads(enum kn_type type, int n_out, int n_in, int n_tok)
 {
     AUTO_BUFFERS;
-    static expert_kernel *const few[KN_TYPES] = BY_TYPE(experts_few);
-    static expert_kernel *const many[KN_TYPES] = BY_TYPE(experts_many);
     struct rng rng = {(uint64_t)(n_out * 31 + n_in * 7 + n_tok)};
     struct matrix m = matrix_new(&rng, type, EXPERTS * n_out, n_in);
     const int rows = n_tok * EXPERTS;
@@ -83,23 +89,16 @@ static void check_heads(enum kn_type type, int n_out, int n_in, int n_tok)
     const int tile = chunk ? CUDA_EXPERT_MANY : CUDA_EXPERT_FEW;
     const int tiles = (n_tok + tile - 1) / tile * EXPERTS;
     struct kn_act x = act_new(&rng, rows, n_in, 2.0f);
-    float *y = guarded((size_t)(rows * n_out) * sizeof *y), *want = take((size_t)n_out * 4);
-    struct cuda_expert job = {.w = m.gpu, .n_out = n_out, .act = cuda_act_from(&x, rows)};
+    float *y = guarded((size_t)(rows * n_out) * sizeof *y);
+    const struct cuda_expert job = {.w = m.gpu,
+                                    .n_out = n_out,
+                                    .act = cuda_act_from(&x, rows),
+                                    .y = y,
+                                    .n_head = EXPERTS,
+                                    .n_tok = n_tok};
 
-    job.y = y, job.n_head = EXPERTS, job.n_tok = n_tok;
-    if (chunk)
-        LAUNCH(many[type], &job, (n_out + 63) / 64, tiles, 1, 128, 0, 2);
-    else
-        LAUNCH(few[type], &job, n_out / 16, tiles, 1, 128, CUDA_FEW_SHARED, 2);
-    for (int i = 0; i < rows; i++) {
-        const int h = i % EXPERTS;
-        const struct kn_weight w = kn_weight_rows(&m.cpu, h * n_out, (h + 1) * n_out);
-        const struct kn_act row = act_from(&x, i);
-        kn_table("ref")->matmul[type](
-            &(struct kn_matmul){&w, &row, 1, 0, n_out, want, (size_t)n_out});
-        for (int r = 0; r < n_out; r++)
-            assert_near((double)y[i * n_out + r], (double)want[r], 1e-4 * n_in / 32, "head");
-    }
+    launch(type, chunk, &job, tiles);
+    for (int i = 0; i < rows; i++) check_row(&m, i % EXPERTS, n_out, &x, i, NULL, y + i * n_out);
 }
 
 TEST(heads)

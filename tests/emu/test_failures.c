@@ -136,6 +136,7 @@ static void check_failure(const struct scene *at, const char *call, int nth)
     const bool full = allocates(call);
     const bool early = !strcmp(call, "cuInit") || !strcmp(call, "cuDeviceGetCount");
     driver_fail(call, nth, full ? OUT_OF_MEMORY : ILLEGAL_ADDRESS);
+    err = (struct err){0};
     if (everything(at, NULL, &err) != (full ? ERR_FIT : ERR_FAIL))
         fail_msg("%s: %s %d went unnoticed", at->name, call, nth);
     if (!strstr(err.text, call) || (!early && !strstr(err.text, "cuda:0")) ||

@@ -2,12 +2,6 @@
  * exact on both sides: only the order of the floats differs. */
 #include "tests/emu/matrix.h"
 
-#include "kernels/cuda/list.h"
-
-#define ENTRY(name, args) DECLARE_KERNEL(name, args);
-CUDA_KERNELS(ENTRY)
-#undef ENTRY
-
 #define BY_TYPE(name)                                                                           \
     {                                                                                           \
         [KN_Q4] = name##_q4, [KN_Q8] = name##_q8, [KN_Q4A] = name##_q4a, [KN_Q5A] = name##_q5a, \

@@ -51,25 +51,28 @@ static int nibble_of(const uint8_t *qs, int k)
     return k < 16 ? qs[k] & 15 : qs[k - 16] >> 4;
 }
 
-static void fill_q4(const struct blocks *b, struct matrix *m, int r, size_t at)
+/* Q4, and IQ4 with a table of values */
+static void fill_q4(const struct blocks *b, struct matrix *m, void *blocks, size_t at)
 {
-    uint8_t *blocks = take((size_t)m->w.n_in / 32 * 18), *p = blocks;
+    const bool table = m->w.type == KN_IQ4;
+    uint8_t *p = blocks;
 
     for (int g = 0; g < m->w.n_in / 32; g++, p += 18) {
         const uint16_t d = scale_half(b->rng, b->fill);
         memcpy(p, &d, 2);
         random_bytes(b, p + 2, 16, 0xff);
-        for (int k = 0; k < 32; k++)
-            add_value(m, at++, half_value(d) * (nibble_of(p + 2, k) - 8), 0);
+        for (int k = 0; k < 32; k++) {
+            const int nibble = nibble_of(p + 2, k);
+            add_value(m, at++, half_value(d) * (table ? kn_values_iq4[nibble] : nibble - 8), 0);
+        }
     }
-    kn_pack(m->w.type, (void *)m->w.data, r, m->w.n_in, blocks);
 }
 
-static void fill_q8(const struct blocks *b, struct matrix *m, int r, size_t at)
+static void fill_q8(const struct blocks *b, struct matrix *m, void *blocks, size_t at)
 {
     static const uint8_t extreme[3] = {0x80, 0x7f, 0x81};
-    const struct blocks bytes = {b->rng, b->fill, extreme[r % 3]};
-    uint8_t *blocks = take((size_t)m->w.n_in / 32 * 34), *p = blocks;
+    const struct blocks bytes = {b->rng, b->fill, extreme[at / (size_t)m->w.n_in % 3]};
+    uint8_t *p = blocks;
 
     for (int g = 0; g < m->w.n_in / 32; g++, p += 34) {
         const uint16_t d = scale_half(b->rng, b->fill);
@@ -77,14 +80,13 @@ static void fill_q8(const struct blocks *b, struct matrix *m, int r, size_t at)
         random_bytes(&bytes, p + 2, 32, 0xff);
         for (int k = 0; k < 32; k++) add_value(m, at++, half_value(d) * (int8_t)p[2 + k], 0);
     }
-    kn_pack(m->w.type, (void *)m->w.data, r, m->w.n_in, blocks);
 }
 
 /* Q4A: half d, half m, nibbles[16]; Q5A: half d, half m, fifth bits[4], nibbles[16] */
-static void fill_affine(const struct blocks *b, struct matrix *m, int r, size_t at)
+static void fill_affine(const struct blocks *b, struct matrix *m, void *blocks, size_t at)
 {
     const int five = m->w.type == KN_Q5A, bytes = five ? 24 : 20;
-    uint8_t *blocks = take((size_t)(m->w.n_in / 32 * bytes)), *p = blocks;
+    uint8_t *p = blocks;
 
     for (int g = 0; g < m->w.n_in / 32; g++, p += bytes) {
         const uint16_t d = scale_half(b->rng, b->fill), min = scale_half(b->rng, b->fill);
@@ -97,41 +99,25 @@ static void fill_affine(const struct blocks *b, struct matrix *m, int r, size_t 
                       -half_value(min));
         }
     }
-    kn_pack(m->w.type, (void *)m->w.data, r, m->w.n_in, blocks);
 }
 
-static void fill_q6(const struct blocks *b, struct matrix *m, int r, size_t at)
+static void fill_q6(const struct blocks *b, struct matrix *m, void *blocks, size_t at)
 {
     const int n = m->w.n_in / 32;
-    struct kn_q6_block *blocks = take((size_t)n * sizeof *blocks);
+    struct kn_q6_block *p = blocks;
 
-    for (struct kn_q6_block *p = blocks; p < blocks + n; p++) {
+    for (int g = 0; g < n; g++, p++) {
         for (int h = 0; h < 2; h++) p->d[h] = scale_half(b->rng, b->fill);
         random_bytes(b, p->q, 32, 63);
         for (int k = 0; k < 32; k++)
             add_value(m, at++, half_value(p->d[k / 16]) * (p->q[k] - 32), 0);
     }
-    kn_pack(m->w.type, (void *)m->w.data, r, m->w.n_in, blocks);
 }
 
-static void fill_iq4(const struct blocks *b, struct matrix *m, int r, size_t at)
-{
-    uint8_t *blocks = take((size_t)m->w.n_in / 32 * 18), *p = blocks;
-
-    for (int g = 0; g < m->w.n_in / 32; g++, p += 18) {
-        const uint16_t d = scale_half(b->rng, b->fill);
-        memcpy(p, &d, 2);
-        random_bytes(b, p + 2, 16, 0xff);
-        for (int k = 0; k < 32; k++)
-            add_value(m, at++, half_value(d) * kn_values_iq4[nibble_of(p + 2, k)], 0);
-    }
-    kn_pack(m->w.type, (void *)m->w.data, r, m->w.n_in, blocks);
-}
-
-static void fill_mx4(const struct blocks *b, struct matrix *m, int r, size_t at)
+static void fill_mx4(const struct blocks *b, struct matrix *m, void *blocks, size_t at)
 {
     static const uint8_t e[FILLS] = {120, 128, 4, 225, 1};
-    uint8_t *blocks = take((size_t)m->w.n_in / 32 * 17), *p = blocks;
+    uint8_t *p = blocks;
 
     for (int g = 0; g < m->w.n_in / 32; g++, p += 17) {
         p[0] = (uint8_t)(e[b->fill] + (b->fill == ZERO ? -(g & 1) : rng_below(b->rng, 5)));
@@ -139,7 +125,6 @@ static void fill_mx4(const struct blocks *b, struct matrix *m, int r, size_t at)
         const double d = p[0] < 2 ? 0 : ldexp(1, p[0] - 128);
         for (int k = 0; k < 32; k++) add_value(m, at++, d * kn_values_e2m1[nibble_of(p + 1, k)], 0);
     }
-    kn_pack(m->w.type, (void *)m->w.data, r, m->w.n_in, blocks);
 }
 
 /* e4m3, halved: 3 bits of mantissa, an exponent with a bias of 7 */
@@ -148,24 +133,22 @@ static double e4m3(int d)
     return 0.5 * (d < 8 ? ldexp(d, -9) : ldexp(8 + d % 8, d / 8 - 10));
 }
 
-static void fill_nv4(const struct blocks *b, struct matrix *m, int r, size_t at)
+static void fill_nv4(const struct blocks *b, struct matrix *m, void *blocks, size_t at)
 {
     const int n = m->w.n_in / 32;
-    struct kn_nv4_block *blocks = take((size_t)n * sizeof *blocks);
+    struct kn_nv4_block *p = blocks;
 
-    for (int g = 0; g < n; g++) {
-        struct kn_nv4_block *p = &blocks[g];
+    for (int g = 0; g < n; g++, p++) {
         for (int h = 0; h < 2; h++)
             p->d[h] = b->fill == ZERO ? 0 : (uint8_t)rng_below(b->rng, b->fill == TINY ? 8 : 127);
         random_bytes(b, p->qs, 16, 0xff);
         for (int k = 0; k < 32; k++)
             add_value(m, at++, e4m3(p->d[k / 16]) * kn_values_e2m1[nibble_of(p->qs, k)], 0);
     }
-    kn_pack(m->w.type, (void *)m->w.data, r, m->w.n_in, blocks);
 }
 
 /* 4-bit codes: the values as the formats say, and what they are divided by */
-static void fill_iq4s(const struct blocks *b, struct matrix *m, int r, size_t at)
+static void fill_iq4s(const struct blocks *b, struct matrix *m, void *blocks, size_t at)
 {
     static const int8_t xxs[16] = {4,  12,  20,  28,  36,  44,  52,  62,
                                    -4, -12, -20, -28, -36, -44, -52, -62},
@@ -173,9 +156,9 @@ static void fill_iq4s(const struct blocks *b, struct matrix *m, int r, size_t at
     const int8_t *values = m->w.type == KN_IQ3X ? xxs : m->w.type == KN_IQ3S ? s : kn_values_iq4;
     const double unit = m->w.type == KN_IQ3X ? 0.25 : 1;
     const int n = m->w.n_in / KN_SUPER;
-    struct kn_iq4s_block *blocks = take((size_t)n * sizeof *blocks);
+    struct kn_iq4s_block *p = blocks;
 
-    for (struct kn_iq4s_block *p = blocks; p < blocks + n; p++) {
+    for (int g = 0; g < n; g++, p++) {
         p->d = scale_half(b->rng, b->fill);
         random_bytes(b, p->qs, 128, 0xff);
         for (int i = 0; i < 8; i++)
@@ -186,15 +169,14 @@ static void fill_iq4s(const struct blocks *b, struct matrix *m, int r, size_t at
                           values[nibble_of(p->qs[k / 32], k % 32)],
                       0);
     }
-    kn_pack(m->w.type, (void *)m->w.data, r, m->w.n_in, blocks);
 }
 
-static void fill_q4s(const struct blocks *b, struct matrix *m, int r, size_t at)
+static void fill_q4s(const struct blocks *b, struct matrix *m, void *blocks, size_t at)
 {
     const int n = m->w.n_in / KN_SUPER;
-    struct kn_q4s_block *blocks = take((size_t)n * sizeof *blocks);
+    struct kn_q4s_block *p = blocks;
 
-    for (struct kn_q4s_block *p = blocks; p < blocks + n; p++) {
+    for (int g = 0; g < n; g++, p++) {
         p->d = scale_half(b->rng, b->fill);
         p->m = scale_half(b->rng, b->fill);
         random_bytes(b, p->scale, 8, 63);
@@ -205,12 +187,11 @@ static void fill_q4s(const struct blocks *b, struct matrix *m, int r, size_t at)
                       half_value(p->d) * p->scale[k / 32] * nibble_of(p->qs[k / 32], k % 32),
                       half_value(p->m) * p->min[k / 32]);
     }
-    kn_pack(m->w.type, (void *)m->w.data, r, m->w.n_in, blocks);
 }
 
 /* integers of 3 bits, or codes: 8, 25, 43 and their negatives, or -1, 0, 1 plus or minus 1/8, eight
  * times each */
-static void fill_q3s(const struct blocks *b, struct matrix *m, int r, size_t at)
+static void fill_q3s(const struct blocks *b, struct matrix *m, void *blocks, size_t at)
 {
     static const int8_t linear[8] = {-4, -3, -2, -1, 0, 1, 2, 3};
     static const int8_t iq2[8] = {8, 25, 43, 0, -8, -25, -43, 0},
@@ -218,9 +199,9 @@ static void fill_q3s(const struct blocks *b, struct matrix *m, int r, size_t at)
     const int8_t *values = m->w.type == KN_IQ2 ? iq2 : m->w.type == KN_IQ1 ? iq1 : linear;
     const double unit = m->w.type == KN_Q3S ? 1 : 0.125;
     const int n = m->w.n_in / KN_SUPER;
-    struct kn_q3s_block *blocks = take((size_t)n * sizeof *blocks);
+    struct kn_q3s_block *p = blocks;
 
-    for (struct kn_q3s_block *p = blocks; p < blocks + n; p++) {
+    for (int g = 0; g < n; g++, p++) {
         p->d = scale_half(b->rng, b->fill);
         random_bytes(b, p->q, KN_SUPER, 7);
         for (int i = 0; i < 16; i++)
@@ -228,15 +209,14 @@ static void fill_q3s(const struct blocks *b, struct matrix *m, int r, size_t at)
         for (int k = 0; k < KN_SUPER; k++)
             add_value(m, at++, half_value(p->d) * p->scale[k / 16] * unit * values[p->q[k]], 0);
     }
-    kn_pack(m->w.type, (void *)m->w.data, r, m->w.n_in, blocks);
 }
 
-static void fill_q2s(const struct blocks *b, struct matrix *m, int r, size_t at)
+static void fill_q2s(const struct blocks *b, struct matrix *m, void *blocks, size_t at)
 {
     const int n = m->w.n_in / KN_SUPER;
-    struct kn_q2s_block *blocks = take((size_t)n * sizeof *blocks);
+    struct kn_q2s_block *p = blocks;
 
-    for (struct kn_q2s_block *p = blocks; p < blocks + n; p++) {
+    for (int g = 0; g < n; g++, p++) {
         p->d = scale_half(b->rng, b->fill);
         p->m = scale_half(b->rng, b->fill);
         random_bytes(b, p->scale, 16, 0xff);
@@ -245,23 +225,24 @@ static void fill_q2s(const struct blocks *b, struct matrix *m, int r, size_t at)
             add_value(m, at++, half_value(p->d) * (p->scale[k / 16] & 15) * p->q[k],
                       half_value(p->m) * (p->scale[k / 16] >> 4));
     }
-    kn_pack(m->w.type, (void *)m->w.data, r, m->w.n_in, blocks);
 }
 
 static void fill_quantized(struct rng *rng, struct matrix *m, enum fill fill)
 {
-    static void (*const fills[KN_TYPES])(const struct blocks *, struct matrix *, int, size_t) = {
+    static void (*const fills[KN_TYPES])(const struct blocks *, struct matrix *, void *, size_t) = {
         [KN_Q4] = fill_q4,      [KN_Q8] = fill_q8,     [KN_Q4A] = fill_affine,
-        [KN_Q5A] = fill_affine, [KN_Q6] = fill_q6,     [KN_IQ4] = fill_iq4,
+        [KN_Q5A] = fill_affine, [KN_Q6] = fill_q6,     [KN_IQ4] = fill_q4,
         [KN_MX4] = fill_mx4,    [KN_NV4] = fill_nv4,   [KN_IQ4S] = fill_iq4s,
         [KN_Q4S] = fill_q4s,    [KN_Q3S] = fill_q3s,   [KN_Q2S] = fill_q2s,
         [KN_IQ3X] = fill_iq4s,  [KN_IQ3S] = fill_iq4s, [KN_IQ2] = fill_q3s,
         [KN_IQ1] = fill_q3s,
     };
+    void *blocks = take(2 * (size_t)m->w.n_in); /* more than any type takes */
 
     for (int r = 0; r < m->w.n_out; r++) {
         const struct blocks b = {rng, fill, r % 2 ? 0xff : 0x00};
-        fills[m->w.type](&b, m, r, (size_t)r * (size_t)m->w.n_in);
+        fills[m->w.type](&b, m, blocks, (size_t)r * (size_t)m->w.n_in);
+        kn_pack(m->w.type, (void *)m->w.data, r, m->w.n_in, blocks);
     }
 }
 

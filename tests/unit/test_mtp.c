@@ -62,6 +62,7 @@ static double worst_error(struct engine *g, const struct golden *gold, int chunk
     ok(context_open(&x, g, &o.session.plan, 1, 2, &err));
     for (int i = 1; i < N_ROWS; i++) {
         const int end = gold->positions[i];
+        if (end == MTP_WINDOW && chunk > 2) continue; /* a chunk is kept in two parts */
         for (int n; at < end; at += n) {
             n = end - at < chunk ? end - at : chunk;
             ok(context_run(&x, gold->ids + at, n, 1, &err));
@@ -124,11 +125,11 @@ static void same_row(const float *a, const float *b)
     assert_memory_equal(a, b, N_VOCAB * sizeof *a);
 }
 
-/* Two contexts with the same tokens. Proposals, and earlier tokens than the window's, leave no
- * trace, also while the oldest units are dropped; after a reload the layer's cache is empty. */
+/* Two contexts with the same tokens. Proposals, and tokens just before the window, leave no trace,
+ * also while the oldest units are dropped; after a reload the layer's cache is empty. */
 TEST(test_it_follows_the_conversation)
 {
-    enum { SKIPPED = 100 + 2 * MTP_WINDOW, END = SKIPPED + 2 * MTP_WINDOW + 50 };
+    enum { SKIPPED = 101 + MTP_WINDOW, END = SKIPPED + 2 * MTP_WINDOW + 50 };
     struct options o = options_of("full:context=2000", "f32", 0);
     AUTO_ENGINE *g;
     AUTO_CONTEXT x, y;

@@ -178,7 +178,7 @@ static void fill(struct fixture *f, int n)
 
 struct query {
     const int32_t *ids, *before, *wanted;
-    int n, n_before, n_wanted;
+    int n, n_before, n_wanted, room; /* 0 = as much as returns at once */
     bool more, texts;
 };
 
@@ -196,7 +196,7 @@ static int choose_by(struct fixture *f, struct query q, int max, struct recall_w
                                    .n_wanted = q.n_wanted,
                                    .more = q.more,
                                    .texts = q.texts,
-                                   .room = RECALL_MAX * RECALL_SPAN};
+                                   .room = q.room ? q.room : RECALL_MAX * RECALL_SPAN};
     return recall_choose(&f->archive, &f->cache, &r, max, w);
 }
 
@@ -266,20 +266,22 @@ TEST_WITH(test_words_of_the_question, begin, end)
 }
 
 /* The value is the first word of the sentence, 9 positions before those that are asked for, and in
- * another one 10 positions. */
+ * another one 10 positions. Some of the words follow the first window at once. */
 TEST_WITH(test_value_before_the_words, begin, end)
 {
-    static const int32_t near[] = {END, 13, 31, 32, 33, 34, 35, 36, 37, 38, 10, 11, END};
+    static const int32_t near[] = {END, 13, 31, 32, 33, 34, 35, 36, 37, 38, 10, 11, 12, 14, 15,
+                                   END, 31, 32, 33, 34, 35, 36, 37, 38, 39, 10, 11, 12, 14, END};
     static const int32_t far[] = {END, 14, 31, 32, 33, 34, 35, 36, 37, 38, 39, 20, 21, END};
-    static const int32_t asked[] = {10, 11, ASK}, asked_far[] = {20, 21, ASK};
+    static const int32_t asked[] = {10, 11, 12, 14, 15, ASK}, asked_far[] = {20, 21, ASK};
     struct recall_window w[RECALL_MAX];
     struct fixture *f = *state;
-    tell_two(f, near, 13, far, 14);
-    assert_int_equal(choose(f, asked, 3, 4, w), 1);
+    tell_two(f, near, 30, far, 14);
+    assert_int_equal(choose(f, asked, 6, 4, w), 2);
     assert_int_equal(w[0].pos, 65);
+    assert_int_equal(w[1].pos, 65 + w[0].n);
     assert_true(w[0].n >= 8 + RECALL_WINDOW);
     assert_int_equal(choose(f, asked_far, 3, 4, w), 1);
-    assert_int_equal(w[0].pos, 141 + 10);
+    assert_int_equal(w[0].pos, 158 + 10);
 }
 
 /* The second window's sentence begins in the first window, whose words begin a sentence. */
@@ -439,8 +441,10 @@ TEST_WITH(test_withdrawal_of_the_sentence_before, begin, end)
     evict_everything(f);
     assert_int_equal(choose(f, asked, 3, 4, w), 3);
     assert_true(covers(&w[0], 134) && covers(&w[1], 161) && covers(&w[2], 64));
+    const int room = w[0].n + w[1].n;
     assert_int_equal(choose(f, asked, 3, 2, w), 2); /* before the older statement */
     assert_true(covers(&w[1], 161));
+    assert_int_equal(choose_by(f, (struct query){.ids = asked, .n = 3, .room = room}, 4, w), 2);
 }
 
 /* Nine words of equal rarity. The window with all of them returns and the one with eight (0.89 of
@@ -625,6 +629,7 @@ TEST(test_forgets)
         fill(&f, 100);
         assert_true(f.archive.position_bytes <= 4096);
         ok(archive_forget(&f.archive, gaps[i].from, gaps[i].end, &err));
+        archive_check(&f.archive);
         evict_everything(&f);
         for (uint32_t pos = 0; pos < 205; pos++) {
             int index = index_of(&f.archive, pos);

@@ -75,9 +75,8 @@ static enum session_end hear(struct session *s, const char *text, struct heard *
     struct session_sink k = {
         .ctx = h, .text = on_answer, .thought = on_thought, .stop = on_stop_thinking};
     enum session_end end;
-    int rc = text ? session_say(s, text, strlen(text), &k, &end, &err)
-                  : session_continue(s, &k, &end, &err);
-    if (rc) fail_msg("%s", err.text);
+    ok(text ? session_say(s, text, strlen(text), &k, &end, &err)
+            : session_continue(s, &k, &end, &err));
     return end;
 }
 

@@ -28,6 +28,9 @@ check "train" train --steps 3 --out "$T/a.gguf" --threads 1
 check "train again" train --steps 3 --out "$T/b.gguf" --threads 2
 check "the same seed, the same file" cmp "$T/a.gguf" "$T/b.gguf"
 check "another seed" train --steps 3 --out "$T/c.gguf" --seed 2
+set -- $(sed -n 's/.*kept: \([0-9.]*\) nats.*heads, \([0-9.]*\) with.*; the \([a-z]*\) heads.*/\1 \2 \3/p' "$T/out")
+check "of two heads the better are written, better than a guess among 2,048 tokens: $*" \
+    awk "BEGIN { exit !($1 < 7.6 && ($2 < $1) == (\"$3\" == \"trained\")) }"
 if cmp -s "$T/a.gguf" "$T/c.gguf"; then no "the seed does not matter"; else ok; fi
 holds "info: a file is no argument" "$("$RETAIN" heads info "$T/a.gguf" 2>&1)" 'info takes no .*--heads FILE'
 holds "comparable scores" "$("$RETAIN" heads info --heads "$T/a.gguf")" 'policy keeper'

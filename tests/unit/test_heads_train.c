@@ -8,7 +8,7 @@
 #include "cli/options/options.h"
 #include "quant/heads/heads_train.h"
 
-enum { STEPS = 6, ALL_CALLS = -1, INTERRUPTED = 130 };
+enum { STEPS = 6, ALL_CALLS = -1, DAMAGED = 3, INTERRUPTED = 130 };
 
 /* Linked in place of the program's: the n-th question whether the user stopped is answered yes. */
 bool __wrap_report_interrupted(void);
@@ -56,13 +56,17 @@ TEST(stopped_and_continued)
 {
     const char *folder = folder_new(), *whole = path_in(folder, "whole");
     const char *parts = path_in(folder, "parts"), *part = path_in(folder, "parts.part");
+    AUTO_STR kept = {0};
     assert_int_equal(train(whole, ALL_CALLS), 0);
     const int first_step = n_calls - STEPS - 2; /* a row held back is read twice, last */
 
     assert_int_equal(train(parts, 5), INTERRUPTED); /* while heads are fitted */
     assert_int_not_equal(access(part, F_OK), 0);
     assert_int_equal(train(parts, first_step + 2), INTERRUPTED);
-    ok(access(part, F_OK));
+    ok(file_read(part, FILE_DATA, &kept, &err));
+    write_file(part, kept.data, kept.n + 1);
+    assert_int_equal(train(parts, ALL_CALLS), DAMAGED); /* a byte too long */
+    write_file(part, kept.data, kept.n);
     assert_int_equal(train(parts, 3), INTERRUPTED); /* after 5 steps */
     assert_int_equal(train(parts, ALL_CALLS), 0);
     assert_int_equal(n_calls, 1 + 2); /* a step, and the row held back twice */

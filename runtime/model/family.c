@@ -417,8 +417,7 @@ static int bind_mtp(struct model *m, struct err *e)
 {
     char name[NAME_MAX_BYTES];
     const int i = m->n_layer;
-    if (!m->family->mtp || !m->n_draft || !layer_has(m, name, i, "nextn.eh_proj", "weight"))
-        return 0;
+    if (!m->family->mtp || !m->n_mtp || !layer_has(m, name, i, "nextn.eh_proj", "weight")) return 0;
     m->mtp = (struct model_mtp){.layer = &m->layers[i], .item0 = m->n_items};
     m->layers[i].state_layer = -1;
     int rc = bind_mtp_ends(m, e);

@@ -387,8 +387,8 @@ static int read_hparams(struct model *m, struct err *e)
     char key[128];
     int rc = model_get_int(m, "embedding_length", 1, big, &m->n_embd, e);
     if (!rc) rc = model_get_int(m, "block_count", 1, MODEL_LAYERS_MAX, &m->n_layer, e);
-    if (!rc) rc = model_get_optional(m, "nextn_predict_layers", 0, m->n_layer - 1, &m->n_draft, e);
-    m->n_layer -= m->n_draft;
+    if (!rc) rc = model_get_optional(m, "nextn_predict_layers", 0, m->n_layer - 1, &m->n_mtp, e);
+    m->n_layer -= m->n_mtp;
     if (!rc) rc = model_get_int(m, "attention.head_count", 1, 4096, &m->n_head, e);
     if (!rc) rc = read_n_ff(m, e);
     if (!rc) rc = model_get_int(m, "context_length", 1, INT_MAX, &m->n_ctx, e);
@@ -463,13 +463,13 @@ static void set_type(struct model *m)
 }
 
 /* Whether a tensor belongs to a block after the layers. */
-static bool is_draft(const struct model *m, struct gguf_str name)
+static bool is_of_mtp(const struct model *m, struct gguf_str name)
 {
     char text[32];
     int block, end = 0;
     snprintf(text, sizeof text, "%.*s", (int)(name.n < 31 ? name.n : 31), name.data);
     return sscanf(text, "blk.%d.%n", &block, &end) == 1 && end && block >= m->n_layer &&
-           block < m->n_layer + m->n_draft;
+           block < m->n_layer + m->n_mtp;
 }
 
 /* A tensor that the family did not bind is a part of the model that the computation would omit. */
@@ -482,7 +482,7 @@ static int refuse_unused(const struct model *m, struct err *e)
             t->name.n > 12 && !memcmp(t->name.data + t->name.n - 12, ".input_scale", 12);
         /* rope.c reads tensors with this prefix */
         bool used =
-            (t->name.n > 6 && !memcmp(t->name.data, "rope_f", 6)) || is_draft(m, t->name) || scale;
+            (t->name.n > 6 && !memcmp(t->name.data, "rope_f", 6)) || is_of_mtp(m, t->name) || scale;
         for (int i = 0; !used && i < m->n_items; i++) used = m->items[i].tensor == t;
         if (!used)
             return err_set(

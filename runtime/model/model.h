@@ -289,9 +289,9 @@ struct model {
     char title[96]; /* that the file gives itself */
     char type[16];  /* the file's own, or that of most bytes: "Q4_K_M" */
     int n_vocab, n_embd, n_layer, n_head, n_kv_head, head_dim, n_ff;
-    int n_draft; /* blocks of the file after the layers, for proposing tokens: see mtp */
-    int n_ctx;   /* positions that it was trained on, and that this program computes */
-    int window;  /* positions that a token attended to in training; not applied */
+    int n_mtp;  /* MTP layers of the file, after the others */
+    int n_ctx;  /* positions that it was trained on, and that this program computes */
+    int window; /* positions that a token attended to in training; not applied */
     float norm_eps;
     bool is_centred; /* the means of the residual stream's rows are subtracted */
     struct rope rope;

@@ -119,7 +119,7 @@ int *retaining_setting(struct retaining_settings *s, int i, const char **name)
 {
     static const char *const names[] = {"budget", "stabilizers", "sinks", "chunk"};
     int *const values[] = {&s->budget, &s->stabilizers, &s->sinks, &s->chunk};
-    if (i == 4) return NULL;
+    if (i >= (int)(sizeof names / sizeof *names)) return NULL;
     *name = names[i];
     return values[i];
 }

@@ -183,10 +183,10 @@ static struct value eval_slice(struct run *r, struct scope *s, const struct node
     int64_t start = 0, stop = INT64_MAX, step = 1;
     if (object.kind == VALUE_UNDEFINED) fail_undefined(r, object);
     if (object.kind != VALUE_TEXT && !is_indexed(object)) return value_undefined(text_of("slice"));
-    const bool is_text = object.kind == VALUE_TEXT, part = eval_bound(r, s, n->b, &start);
-    const bool ends = eval_bound(r, s, n->c, &stop);
+    const bool is_text = object.kind == VALUE_TEXT;
+    const bool begins = eval_bound(r, s, n->b, &start), ends = eval_bound(r, s, n->c, &stop);
     eval_bound(r, s, n->d, &step);
-    if (step == -1 && !part && !ends && !is_text) return reversed(r, object.as.list);
+    if (step == -1 && !begins && !ends && !is_text) return reversed(r, object.as.list);
     if (step != 1) heap_fail(&r->heap, "of slices with a step only [::-1] of a list is known");
     const int64_t length = (int64_t)(is_text ? text_length(object.as.text) : object.as.list->n);
     start = clamp(start, length);

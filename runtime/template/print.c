@@ -178,18 +178,13 @@ void value_print(struct builder *b, struct value v, const struct print_style *st
     put_value(b, v, style, 0);
 }
 
-void value_repr(struct builder *b, struct value v)
-{
-    const struct print_style style = {
-        .python = true, .item_separator = text_of(", "), .key_separator = text_of(": ")};
-    put_value(b, v, &style, 0);
-}
-
 struct text value_str(struct heap *h, struct value v)
 {
     if (v.kind == VALUE_TEXT) return v.as.text;
     if (v.kind == VALUE_UNDEFINED || v.kind == VALUE_ABSENT) return text_of("");
+    const struct print_style repr = {
+        .python = true, .item_separator = text_of(", "), .key_separator = text_of(": ")};
     struct builder b = {.heap = h};
-    value_repr(&b, v);
+    put_value(&b, v, &repr, 0);
     return builder_end(&b);
 }

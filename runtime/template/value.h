@@ -113,9 +113,8 @@ bool value_contains(struct heap *h, struct value container, struct value item);
 const struct list *value_items(struct heap *h, struct value v);
 bool value_is_iterable(struct value v);
 
-/* str(v), and repr(v) appended to *b. */
+/* str(v) */
 struct text value_str(struct heap *h, struct value v);
-void value_repr(struct builder *b, struct value v);
 
 /* json.dumps(v): indent = NULL for one line; python: repr(v) */
 struct print_style {

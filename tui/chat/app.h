@@ -135,7 +135,7 @@ struct question {
      * SLASH_DELETE */
     enum slash what;
     int64_t turn, cost;
-    char text[512];
+    char text[512];            /* as it is shown */
     char name[STORE_NAME_MAX]; /* of a conversation to delete */
 };
 
@@ -328,7 +328,6 @@ void app_note(struct app *a, const char *text, size_t n); /* adds to the transcr
 /* a request was made: sets the phase until its events */
 void app_wait(struct app *a, enum phase phase);
 void app_amend(struct app *a, const char *text, size_t n); /* replaces the last answer */
-bool app_reopens(enum slash what);      /* the request opens the conversation again */
 void app_take_turn_back(struct app *a); /* runs the request that the question is about */
 bool app_ready(struct app *a);          /* or shows why not */
 

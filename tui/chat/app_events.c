@@ -180,7 +180,8 @@ bool app_name_is_number(const char *name)
     return n > 0 && !name[n];
 }
 
-bool app_reopens(enum slash what)
+/* The request opens the conversation again. */
+static bool reopens(enum slash what)
 {
     return what == SLASH_MODEL || what == SLASH_SYSTEM;
 }
@@ -194,14 +195,14 @@ void app_take_turn_back(struct app *a)
         app_run_on(a, SLASH_DELETE, q->name, "");
         return;
     }
-    if (app_reopens(q->what)) str_append(&r.text, str_get(&a->asked), a->asked.n);
+    if (reopens(q->what)) str_append(&r.text, str_get(&a->asked), a->asked.n);
     if (q->what == SLASH_FORGET) {
         app_run(a, &r);
         return;
     }
     if (r.command == SLASH_REGENERATE) cut_after(a, app_turns(a), true);
     app_run(a, &r);
-    app_wait(a, app_reopens(r.command) ? PHASE_OPENING : PHASE_READING);
+    app_wait(a, reopens(r.command) ? PHASE_OPENING : PHASE_READING);
 }
 
 static void on_failed(struct app *a, const char *text, size_t n)

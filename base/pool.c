@@ -64,11 +64,13 @@
 #define RUN_NS  1000000
 #define REST_NS 1500000
 
-#define TRIAL_NS     200000000  /* jobs are measured for so long, … */
-#define ALONE_NS     1000000000 /* … or alone: the scheduler adapts shares slowly */
-#define KEPT_NS      1000000000 /* then not for so long, twice as long each time in a row … */
-#define KEPT_MOST_NS 8000000000 /* … that the outcome is the same, but no longer: load changes */
-#define LEAST_GAIN   1.25       /* with workers, jobs must get so many times as many cores */
+#define TRIAL_NS   200000000  /* time of jobs with workers that is measured */
+#define ALONE_NS   1000000000 /* and of jobs alone: the scheduler adapts shares slowly */
+#define LEAST_GAIN 1.25       /* workers are used if they give jobs this many times as many cores */
+/* An outcome is kept for KEPT_NS before the next measurement, and for twice the time after each one
+ * that confirms it, up to KEPT_MOST_NS, because load changes. */
+#define KEPT_NS      1000000000
+#define KEPT_MOST_NS 8000000000
 
 struct worker {
     struct pool *pool;

@@ -23,7 +23,7 @@ int64_t system_group_cpus(void); /* n_cpus of this process */
 int64_t system_process_bytes(void); /* resident now */
 int64_t system_process_peak_bytes(void);
 
-/* The number behind `key` in a file of lines "key   123", or at the beginning of one. */
+/* The number after `key` in a file of lines "key   123", or at the beginning of one. */
 int64_t system_number(const char *path, const char *key);
 
 int64_t system_clock_ns(void); /* monotonic */

@@ -285,7 +285,7 @@ float kn_float_from_half(uint16_t h)
 }
 
 /* Merges one row. m, l, acc point at the row in part 0; parts are m_step and acc_step apart. A row
- * that had no visible slot in any part is zero. gcc computes the four of an inner loop together. */
+ * that had no visible slot in any part is zero. gcc vectorises inner loops of four. */
 static void merge_row(float *restrict out, const float *m, const float *l,
                       const float *restrict acc, float sink, int n_part, size_t m_step,
                       size_t acc_step, int head_dim)

@@ -75,7 +75,7 @@ int db_search_cut(struct store *s, int64_t conversation, int64_t n_messages, con
  * open a table with more than 2,000 of them. */
 #define LEVELS_MAX 1000
 
-/* The number of levels: a varint behind the record's first four bytes. */
+/* The number of levels: a varint after the record's first four bytes. */
 static int n_levels(const uint8_t *record, int n)
 {
     if (n < 6 || record[4] < 0x80) return n < 6 ? 0 : record[4];

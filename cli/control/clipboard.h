@@ -3,7 +3,6 @@
 #ifndef RETAIN_CLI_CONTROL_CLIPBOARD_H
 #define RETAIN_CLI_CONTROL_CLIPBOARD_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"

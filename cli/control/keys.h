@@ -124,7 +124,7 @@ enum key_request {
     /* list and map */
     REQ_OPEN,
     REQ_FIND,
-    REQ_COMMANDS, /* and beyond */
+    REQ_COMMANDS, /* the first REQ_RUN */
 };
 /* The request of a slash command. A view may run it on the row under its cursor. */
 #define REQ_RUN(command) (REQ_COMMANDS + (int)(command))
@@ -139,6 +139,7 @@ struct binding {
 };
 extern const struct binding key_table[]; /* ends with views 0 */
 
+/* What a key does in a view: enum key_request, or REQ_RUN. */
 int key_request_of(enum view view, uint32_t key);
 
 #endif

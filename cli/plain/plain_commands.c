@@ -19,7 +19,8 @@ static int64_t n_turns(const struct plain *p)
     return st.n_turns;
 }
 
-/* Asks the user, unless nothing is lost or read again. A pipe is not asked, only told the cost. */
+/* Asks the user, unless nothing is lost or read again. A pipe is not asked; for /model and /system
+ * it is told the cost. */
 static bool agreed(struct plain *p, const struct request *q)
 {
     struct str line = {0};
@@ -34,8 +35,8 @@ static bool agreed(struct plain *p, const struct request *q)
     return yes;
 }
 
-/* Runs a request that asks first, if it does: /model NAME, /system [TEXT], /forget [TURN|undo], and
- * those of take_back. q->agreed: it asked, and the user has agreed. */
+/* Runs a request that may ask first: /model NAME, /system [TEXT], /forget [TURN|undo], /regenerate,
+ * /edit and /rewind. q->agreed: it asked, and the user has agreed. */
 static int ask_and_run(struct plain *p, struct request *q, struct err *e)
 {
     str_clear(&p->question);

@@ -8,7 +8,7 @@
  *   PANEL_STREAMS     panel rows read at once for a single token
  *   panel_tile        a tile: PANEL_ROWS panel rows or one, the first T tokens, a run of groups
  *   panel_stream      P panel rows, one token, all groups
- *   PANEL_FEW         if more tokens than these have their own way: panel_many
+ *   PANEL_FEW         optional: products of more tokens are left to panel_many
  *
  * Several tokens: the groups of a chunk are packed next to each other on the stack (at most 20 KB),
  * because rows of x, often a power of two apart, would compete for the same cache sets. A block of
@@ -199,7 +199,7 @@ V16_INLINE void panel_wide(enum kn_type type, struct panel_job job, int n_tok)
     for (job.t0 = 0; job.t0 < n_tok; job.t0 += job.n_tok) {
         const int left = n_tok - job.t0;
 
-        /* no tile of one or two tokens behind a wide one: it has too few sums to fill the ports */
+        /* no tile of one or two tokens after a wide one: it has too few sums to fill the ports */
         job.n_tok = left <= PANEL_WIDE ? left : left <= PANEL_WIDE + 2 ? 4 : PANEL_WIDE;
         if (PANEL_ROWS > 1 && job.n_row > KN_PANEL)
             panel_narrow(type, PANEL_ROWS, &job);

@@ -1,5 +1,5 @@
 /* Products of many tokens for 256-bit registers, included by v8_panels.h, whose tiles unpack
- * weights and scales for four tokens alone. Here a panel row is unpacked once for a block of 128
+ * weights and scales for only four tokens. Here a panel row is unpacked once for a block of 128
  * tokens, into the first-level cache, and the tiles of all its tokens read it from there; the
  * packed tokens of the block stay in the second-level cache. The integer sums are those of
  * v8_panels.h, and the float sums are in the same order, so the bits are the same.

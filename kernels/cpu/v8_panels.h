@@ -1,11 +1,12 @@
 /* What avx2.c and avxvnni.c share: all of v16, and products with quantized weights for 256-bit
  * registers, 8 rows each. They define panel_starts (v16_panels.h) and the functions below.
  *
- * More than 8 tokens have their own way, v8_many.h. Else a tile is four panel rows or one, by 2 or
- * 4 tokens; the columns of a row are loaded once for both halves of its panel. Reading four rows at
- * once uses more of the memory's bandwidth. The integer sums of a group take 8 registers of 16; the
- * float sums stay in memory, or gcc would move the integers there. Integer sums are exact, and the
- * float sum of a row adds its groups in order, so tiles of any height give the same bits. */
+ * v8_many.h has the products of more than 8 tokens. For fewer a tile is four panel rows or one, by
+ * 2 or 4 tokens; the columns of a row are loaded once for both halves of its panel. Reading four
+ * rows at once uses more of the memory's bandwidth. The integer sums of a group take 8 registers of
+ * 16; the float sums stay in memory, or gcc would move the integers there. Integer sums are exact,
+ * and the float sum of a row adds its groups in order, so tiles of any height give the same bits.
+ */
 #ifndef RETAIN_KERNELS_CPU_V8_PANELS_H
 #define RETAIN_KERNELS_CPU_V8_PANELS_H
 
@@ -365,7 +366,7 @@ V16_INLINE void stream_groups(enum kn_type type, int P, const uint8_t *panels, s
     V8_STREAM_LOOP(4, type)
 V8_TYPES(V8_LOOPS)
 
-/* Sums of T tokens from y, those behind n_tok being 0, and back. */
+/* Sums of T tokens, from y and back to it; the sums of tokens after n_tok are 0. */
 V16_INLINE void load_sums(float (*sums)[KN_PANEL], int T, const float *y, size_t stride, int n_tok,
                           int n_row)
 {

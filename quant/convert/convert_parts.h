@@ -187,7 +187,7 @@ struct converter {
     } latent;
     struct windowed_config {
         bool layers[LAYERS_MAX];   /* which have windows */
-        int n_kv_head, head_dim;   /* theirs; this and the following: of Gemma 4 */
+        int n_kv_head, head_dim;   /* of these layers; from here on only of Gemma 4 */
         int n_shared;              /* the last layers, which have no keys and values */
         bool doubles_feed_forward; /* in those */
     } windowed;
@@ -229,8 +229,8 @@ int convert_latent(struct converter *c, struct err *e);
 void convert_latent_keys(struct converter *c);
 void convert_latent_heads(const struct converter *c, enum half half, struct source_tensor *t);
 
-/* For families with windows: the layers that have one, if config.json lists them, where a list that
- * GGUF cannot have is refused; the keys. */
+/* For families with windows: the layers that have one, if config.json lists them (a list that GGUF
+ * cannot express is refused); the keys. */
 int convert_windows(struct converter *c, struct err *e);
 void convert_windows_keys(struct converter *c);
 

@@ -42,7 +42,7 @@ static int read_layer_types(struct converter *c, struct err *e)
     if (c->family->id == FALCON_H1 && json_bool(c->config, "mamba_rms_norm", false) &&
         json_bool(c->config, "mamba_norm_before_gate", true))
         return err_set(e, ERR_FORMAT,
-                       "%s: mamba_norm_before_gate: only models whose norm is behind the gate are "
+                       "%s: mamba_norm_before_gate: only models whose norm is after the gate are "
                        "supported",
                        c->config_path);
     if (c->family->id == FALCON_H1) return 0;

@@ -66,7 +66,7 @@ struct outcome {
     struct eval_cost cost;
 };
 
-/* The end of a piece: behind the last line, sentence or character that fits. */
+/* The end of a piece: after the last line, sentence or character that fits. */
 static size_t piece_end(const char *text, size_t n)
 {
     if (n <= PIECE_BYTES) return n;

@@ -19,8 +19,8 @@
 /* One seed of an eval run. */
 struct run {
     const struct eval_run *trial;
-    struct session *session; /* which talks, or */
-    struct context x;        /* whose answers begin as given, with the tokens that it reads */
+    struct session *session; /* of a talk */
+    struct context x;        /* if the first words of answers are given; it reads ids */
     struct tokens ids;
     struct task_run *script;
     uint64_t seed;

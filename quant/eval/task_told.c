@@ -103,7 +103,7 @@ static void draw_value(struct task_run *s, const struct kind *k, bool heldout, s
     }
 }
 
-/* The i-th of the n kinds that remain, which moves behind them. */
+/* The i-th of the n kinds that remain, which moves after them. */
 static int take_kind(int *order, int n, size_t i)
 {
     const int kind = order[i];

@@ -43,7 +43,7 @@ static int read_lines(struct heads_data *d, struct err *e)
     return rc ? rc : check_count(d, "", e);
 }
 
-/* ---- files of text  --------------------------------------------------------------- */
+/* ---- files of text --------------------------------------------------------------------------- */
 
 /* Adds a file as one row. */
 static int read_text(struct heads_data *d, const char *path, struct err *e)

@@ -88,7 +88,7 @@ struct archive {
     uint32_t *slot;       /* [n] in `units`; in memory only */
     uint32_t *free_slots; /* [n_free] */
     int n_free;
-    uint8_t *units;     /* [n_max][position_bytes]; NULL = behind the store */
+    uint8_t *units;     /* [n_max][position_bytes]; NULL = in the store */
     uint8_t *piece;     /* buffer for one piece */
     uint8_t *returning; /* [n_returning] positions about to return, for recall */
     /* Of the words with the same last bits: the number of stretches of positions that contain one,

@@ -99,7 +99,7 @@ struct cache {
     struct recurrent_state recurrent;
     int64_t n_pos;       /* positions seen */
     int n_unscored;      /* the newest n (<= CACHE_UNSCORED_MAX) get scores later, see cis.c */
-    int n_tried;         /* units behind the newest of every head that cache_accept can add */
+    int n_tried;         /* units after the newest of every head that cache_accept can add */
     int64_t n_evicted;   /* units evicted since it was opened */
     int64_t n_evictions; /* times */
     int64_t n_returned;  /* evicted units that recall.h returned since the cache was opened */

@@ -25,7 +25,6 @@
 
 #include "runtime/cache/cache.h"
 
-struct policy;
 struct pool;
 
 /* Positions [from, end). */

@@ -30,7 +30,7 @@ static int open_logits(struct context *x, const struct forward_opts *fo, struct 
     return rc;
 }
 
-/* What scoring and evicting on the CPU need, for a GPU that leaves them to it. */
+/* Scratch memory of a GPU that leaves scoring and evicting to the CPU. */
 static int open_scoring(struct context *x, const struct forward_opts *fo, struct err *e)
 {
     struct forward_opts one = *fo;
@@ -153,7 +153,7 @@ void context_release(struct context *x)
     x->gpu = NULL;
 }
 
-/* The CPU's part of scoring tokens that the GPU has run; behind as in cis_score_given. */
+/* The CPU's part of scoring tokens that the GPU has run; `behind` as in cis_score_given. */
 static void score_run(struct context *x, int behind)
 {
     if (!x->gpu) return;

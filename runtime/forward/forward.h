@@ -40,7 +40,7 @@ void forward_plan(struct forward *f, const struct forward_opts *o, struct arena 
 int forward_run(struct forward *f, struct cache *c, const int32_t *ids, int n, int n_logits);
 
 /* Speculation: runs a token and proposals for the tokens after it, n (2 … FORWARD_TRY_MAX) in all,
- * with logits of all. Their units stay behind the newest ones, and the inputs of their recurrent
+ * with logits of all. Their units stay after the newest ones, and the inputs of their recurrent
  * steps in scratch memory, until something else is run; forward_accept adds token i = 0, 1, … to
  * the cache. Every bit is as if each token had been run alone. Returns as forward_run. */
 int forward_try(struct forward *f, struct cache *c, const int32_t *ids, int n);

@@ -26,7 +26,7 @@ struct recurrent_rows {
     float *y;                 /* [n_out]; CONVOLUTION: first the gate of the input */
     float *q_scale, *k_scale; /* [key_dim] weights of norms that make vectors of length 1 */
     /* of tokens that are tried (forward_try); NULL if none can be */
-    float *before; /* [n_window + n_matrices] a layer's state in front of them */
+    float *before; /* [n_window + n_matrices] a layer's state before them */
     float *tried;  /* [n_layer][n_try][n_step] the inputs of their steps */
     int n_try;
 };

@@ -145,7 +145,7 @@ static int reserve(struct split *s, struct err *e)
     return err_set(e, ERR_FAIL, "%s: cannot be mapped: %s", s->path, strerror(errno));
 }
 
-/* Maps part i at byte `at` and moves `at` behind it. */
+/* Maps part i at byte `at` and moves `at` to its end. */
 static int map_part(const struct split *s, uint32_t i, size_t *at, struct gguf **out, struct err *e)
 {
     struct str path = {0};

@@ -57,7 +57,7 @@ struct retaining_shape {
 struct retaining_settings {
     int budget, stabilizers, sinks, chunk;
 };
-/* One by one, with their names; NULL past the last. */
+/* The i-th of them and its name; NULL past the last. */
 int *retaining_setting(struct retaining_settings *s, int i, const char **name);
 
 struct retaining_layer {

@@ -6,7 +6,7 @@
  * relies on, too. It is written under a temporary name, flushed, then renamed, so that an
  * incomplete copy is never used; the next write removes what a crash left. model_holds checks that
  * it still equals the packed model file by packing samples again: a copy in another layout fails. A
- * digest of each MiB is behind the weights, and a thread compares them while the program runs.
+ * digest of each MiB follows the weights, and a thread compares them while the program runs.
  * It may be removed at any time; programs that have mapped it keep their mapping. */
 #ifndef RETAIN_RUNTIME_MODEL_WEIGHT_CACHE_H
 #define RETAIN_RUNTIME_MODEL_WEIGHT_CACHE_H

@@ -2,7 +2,7 @@
  * includes the cache.
  *
  *   JSON       one object per line and conversation, complete: messages with text and token
- *              ids, times, state. Text with invalid UTF-8 or a NUL has its bytes in text_hex, too.
+ *              ids, times, state. text_hex has the bytes of a text that has a NUL or is not UTF-8.
  *   Markdown   of versions before 0.2.0: the same object in a comment; only read
  *   database   a store with that one conversation and its saved cache
  *

@@ -20,9 +20,10 @@ struct proposer {
     double trust[FORWARD_TRY_MAX];  /* of each: how often it was right, for each that p promises */
     int n_learned[FORWARD_TRY_MAX]; /* since the last rest */
     int32_t guess;                  /* the proposal that did not pay, to learn from; -1 = none */
-    double ns;                      /* time for one proposal */
-    int n_vain, resting, n_rest;
-    bool failed; /* the answer does not need it */
+    double ns;                      /* measured time for one proposal */
+    int n_vain;                     /* calls in a row without a proposal */
+    int resting, n_rest;            /* calls that the last rest took, and that are left of it */
+    bool failed;                    /* it proposes nothing any more */
 };
 
 /* answers: the context that answers, which stays at its address. */

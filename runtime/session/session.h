@@ -157,7 +157,8 @@ int64_t session_regenerate_cost(const struct session *s);
  * conversation unchanged, except ERR_STOP: then the replay continues with the next message. */
 int session_rewind(struct session *s, int64_t turn, const struct session_sink *sink, struct err *e);
 
-/* ERR_USAGE: turns are not kept, or there is none of this number, `least` or more. */
+/* Whether `turn` is a turn of the conversation, and at least `least`; ERR_USAGE if not, or if turns
+ * are not kept. */
 int session_check_turn(const struct session *s, int64_t turn, int64_t least, struct err *e);
 /* The length of the conversation up to the end of `turn`, in tokens. */
 int64_t session_turn_end(const struct session *s, int64_t turn);

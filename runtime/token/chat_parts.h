@@ -10,7 +10,7 @@ struct chat_template {
     struct template *program;
     struct str bos, eos;
     bool takes_system;
-    bool numbers_turns;   /* the text in front of a message depends on how many there were */
+    bool numbers_turns;   /* the text before a message depends on how many there were */
     bool changes_answers; /* a past answer is not written as it was generated */
     struct str before_user, before_user_system, before_answer; /* chat_before */
     struct str opening;                                        /* opens the assistant's turn */

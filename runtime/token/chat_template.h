@@ -113,7 +113,7 @@ struct chat_change {
     struct tokens again; /* ids to run then; n 0 = none. Everything from `from` on is evicted */
 };
 
-/* Compares a past turn with what the template writes for it in front of a later message. A turn
+/* Compares a past turn with what the template writes for it before a later message. A turn
  * that the template refuses, whose answer it alters, or whose ids do not spell its answer, stays as
  * it was run. */
 int chat_rewrite(const struct chat_template *c, const struct tokenizer *t,

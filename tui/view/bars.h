@@ -29,7 +29,7 @@ int pane_clean(const struct app *a, struct pane p, int x, int y, enum attr attr,
 int pane_words(const struct app *a, struct pane p, int x, int y, enum attr attr, const char *text);
 /* A label and an input field, with the cursor in it; returns the column where the field begins. */
 int bar_field(struct app *a, struct pane p, int y, const char *label, struct edit *field);
-/* " # all = most : some . few   gone ", and what came back; without blanks behind the signs if
+/* " # all = most : some . few   gone ", and what came back; without blanks after the signs if
  * there is no room for them. Returns the column after it. */
 int bar_legend(const struct app *a, struct pane p, int x, int y);
 int bar_legend_columns(const struct app *a); /* with a blank on each side */

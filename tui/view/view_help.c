@@ -68,7 +68,7 @@ static int put_rows(struct app *a, struct pane p, enum view view)
     put_row(a, p, &y, "memory",
             "the whole conversation; a cell shows the share of its units still kept");
     put_row(a, p, &y, "all ... gone",
-            "of a cell's units are kept: all, more than 40, up to 40, 10 or 2 %, none");
+            "share of a cell's units kept: all, over 40 %, up to 40, 10 or 2 %, none");
     put_row(a, p, &y, "evicted", "no head holds it; later units may still depend on it");
     put_row(a, p, &y, "bytes", "of weights, cache and scratch, of the machine's memory");
     a->help.rows = y;

@@ -16,11 +16,11 @@ holds "edit: the new message" "$shown" 'dogs'
 equal "edit: the old one is gone" 0 "$(printf '%s\n' "$shown" | grep -c 'about cats')"
 holds "branch: has the turns before" "$("$RETAIN" list)" '^early .* 1 '
 
-printf '%s\n' '/open early' '/set predict 3' 'Tell me a story.' '/set budget 64' '/stats' '/set tmep 1' \
+printf '%s\n' '/open early' '/set max-tokens 3' 'Tell me a story.' '/set budget 64' '/stats' '/set tmep 1' \
     '/set temp hot' '/set policy nonsense' '/mpa' '/raw' '/list' | talk -c pets >"$T/out"
 equal "a command that fails does not end the chat; the exit status tells it" 2 $?
 err=$(cat "$T/err")
-holds "set: counts at once" "$("$RETAIN" show early | tail -n 3)" '^[^ ]+( [^ ]+){0,3}$'
+holds "set: counts at once" "$("$RETAIN" show early | tail -n 1)" '^[^ ]+( [^ ]+){0,3}$'
 holds "set: budget" "$err" '64 per head'
 holds "set: misspelt" "$err" 'no setting tmep; did you mean temp'
 holds "set: wrong value" "$err" 'temp hot: expected a number'
@@ -30,8 +30,8 @@ holds "screen only" "$err" '/raw|needs the screen'
 holds "list: still there" "$err" '^early '
 
 printf '%s\n' '/delete pets' '/list' '/restore' '/find dogs' '/rewind 0' '/stats' "/save $T/talk.md" \
-    '/copy' 'Hello!' '/regenerate' "/save $T/talk.md" | talk -c early >"$T/out"
-equal "nothing to copy: exit status" 1 $?
+    '/copy' 'Hello!' '/regenerate' "/save $T/talk.md" '/set tmep 1' | talk -c early >"$T/out"
+equal "nothing to copy, which fails first: exit status" 1 $?
 err=$(cat "$T/err")
 holds "delete: said" "$err" 'pets was deleted'
 holds "restore: said" "$err" 'pets was restored'

@@ -74,10 +74,9 @@ static void text(struct heads_sample *s, int seed, int n_vocab)
 static double step(struct side *s, int i)
 {
     const int n = i % 5 ? 1 : 2;
-    struct heads_sample texts[2];
+    struct heads_sample texts[2] = {0};
     double loss = 0;
     int rows = 0;
-    memset(texts, 0, sizeof texts);
     for (int k = 0; k < n; k++) {
         text(&texts[k], 2 * i + k, s->engine->model->n_vocab);
         rows += texts[k].n_context;

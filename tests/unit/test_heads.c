@@ -469,6 +469,7 @@ TEST(long_documents_are_cut)
     str_clear(&row);
     text_of(g, &s, true, &row);
     assert_non_null(strstr(str_get(&row), "\n\nWhat was it?<|end|><|assistant|> Old."));
+    assert_int_equal(strncmp(str_get(&row), "<|bos|><|user|> The", 19), 0);
 }
 
 /* ---- plain text ------------------------------------------------------------------------------ */

@@ -204,6 +204,7 @@ static void put(struct fixture *f, int64_t id, int layer, int64_t seq, enum stor
 STORE_TEST(the_newest_lists_stay)
 {
     const int64_t id = begin_named(f, "l"), other = begin_named(f, "o");
+    struct store_conversation c;
     for (int64_t seq = 1; seq <= 6; seq++) put(f, id, 0, seq, STORE_EVICTED);
     put(f, id, 0, 2, STORE_RETURNED);
     put(f, id, 0, 5, STORE_RETURNED);
@@ -220,5 +221,10 @@ STORE_TEST(the_newest_lists_stay)
     ok(store_lists_forget(f->s, id, 6, 2, &err));
     assert_kinds(f, id, "0/5/1;0/2/2;0/8/3;0/1/4;0/1/5;0/4/5;0/1/6;1/5/1;");
     assert_kinds(f, other, "0/1/1;");
+    put(f, other, 0, 7, STORE_UNITS);
+    ok(store_conversation_copy(f->s, other, 0, 7, f->s, NULL, &c, &err));
+    ok(store_piece_keep(f->s, c.id, 0, 1, &err));
+    ok(store_block_drop(f->s, other, 1, 7, &err)); /* a branch's archive has it, too */
+    assert_int_equal(look(f, "o").cache_bytes, 0);
     ok(store_check(f->s, &err));
 }

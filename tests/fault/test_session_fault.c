@@ -127,12 +127,14 @@ static void assert_clear(const char *what, int n)
         fail_msg("%s %d: unclear: %d '%s'", what, n, err.code, err.text);
 }
 
-/* The disk works again: nothing is lost, and the conversation continues. */
+/* The disk works again: nothing is lost, what is saved is no torn cache, and the conversation
+ * continues. */
 static void assert_goes_on(const char *what, int n, const struct str *before)
 {
     struct life x;
     AUTO_STR text = {0};
     if (life_begin(&x)) fail_msg("%s %d: %s", what, n, err.text);
+    if (strstr(session_notice(x.s), "missing")) fail_msg("%s %d: %s", what, n, session_notice(x.s));
     if (conversations_check(x.l, &err)) fail_msg("%s %d: %s", what, n, err.text);
     read_text(x.l, &text);
     if (text.n < before->n || memcmp(text.data, before->data, before->n))

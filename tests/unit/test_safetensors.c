@@ -93,13 +93,9 @@ TEST(refuses_hostile_headers)
         {"{\"a\":" T("F32", "[1]", "[0,4]") ",\"a\":" T("F32", "[1]", "[4,8]") "}", 0, 8, "twice"},
         {"{\"\\u001b[2Ja\":{}}", 0, 4, "'?[2Ja'"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        int rc = open_header(cases[i].header, cases[i].n_header, cases[i].n_data, &err);
-        if (rc != ERR_FORMAT || !strstr(err.text, cases[i].says))
-            print_error("%s: %d, %s\n", cases[i].header, rc, err.text);
-        assert_int_equal(rc, ERR_FORMAT);
-        assert_non_null(strstr(err.text, cases[i].says));
-    }
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        refused(open_header(cases[i].header, cases[i].n_header, cases[i].n_data, &err), ERR_FORMAT,
+                cases[i].says);
 }
 
 TEST(refuses_what_would_not_fit)

@@ -1,7 +1,6 @@
 /* retain: only the table of commands. */
 #include <locale.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>

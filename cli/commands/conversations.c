@@ -1,9 +1,7 @@
 #include <cjson/cJSON.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "cli/commands/commands.h"
 #include "cli/control/conversation_table.h"

@@ -1,6 +1,5 @@
 /* generate: one prompt in, one answer out, nothing saved. */
 #include <cjson/cJSON.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

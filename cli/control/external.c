@@ -1,7 +1,6 @@
 #include "cli/control/external.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "base/digest.h"
-#include "base/file.h"
 #include "cli/control/secret.h"
 #include "cli/options/options.h"
 #include "cli/options/paths.h"

@@ -1,7 +1,6 @@
 #include "cli/options/options_parts.h"
 
 #include <ctype.h>
-#include <stdio.h>
 #include <string.h>
 
 /* ---- configuration file ---------------------------------------------------------------------- */

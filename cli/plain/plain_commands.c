@@ -8,7 +8,6 @@
 #include "cli/control/model_list.h"
 #include "cli/control/secret.h"
 #include "cli/plain/plain_parts.h"
-#include "cli/print/num.h"
 #include "cli/print/report.h"
 #include "runtime/save/conversations.h"
 

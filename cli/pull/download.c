@@ -1,7 +1,6 @@
 #include "cli/pull/download.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

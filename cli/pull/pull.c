@@ -1,7 +1,6 @@
 #include "cli/pull/pull.h"
 
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -381,7 +381,7 @@ DEVICE void mark(const struct head &h, uint32_t *key, int n, bool best, uint32_t
     barrier();
 }
 
-/* As evict_least of the CPU. */
+/* As least_score of the CPU (runtime/cache/evict.c). */
 DEVICE float least_score(uint32_t age, float recency)
 {
     const uint32_t log = float_bits((float)age * recency) - 0x3f800000u; /* 2^23 log2 */

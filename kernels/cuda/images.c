@@ -1,7 +1,5 @@
 #include "kernels/cuda/images.h"
 
-#include <stddef.h>
-
 /* The Makefile defines the list: CUDA_IMAGES(X) is X(87) X(89) …; the files are in CUDA_DIR, and
  * CUDA_COMPILER (13000 = CUDA 13.0) made them. */
 #ifdef CUDA_DIR

@@ -1,7 +1,6 @@
 /* Gemma 4: layers with and without windows have heads of other sizes and numbers; the last layers
  * may use the keys and values of earlier ones, with wider feed-forwards. */
 #include <stdio.h>
-#include <string.h>
 
 #include "quant/convert/convert_parts.h"
 

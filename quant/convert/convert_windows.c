@@ -1,6 +1,5 @@
 /* The keys of families with windows. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "quant/convert/convert_parts.h"

@@ -10,7 +10,6 @@
  * Reads and writes tensor by tensor in blocks of rows, so memory stays below some tens of MiB
  * whatever the size of the model. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

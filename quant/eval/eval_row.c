@@ -1,7 +1,6 @@
 #include "quant/eval/eval_row.h"
 
 #include <stddef.h>
-#include <string.h>
 
 #include "cli/print/report.h"
 

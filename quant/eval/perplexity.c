@@ -1,6 +1,5 @@
 /* Computes how well ids are predicted, and the command that prints it. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "cli/commands/commands.h"

@@ -2,7 +2,6 @@
 #ifndef RETAIN_QUANT_EVAL_PERPLEXITY_H
 #define RETAIN_QUANT_EVAL_PERPLEXITY_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"

@@ -1,7 +1,6 @@
 /* A fact hidden in a long text: InfiniteBench's passkey and key-value retrieval, and the needle
  * in a haystack (github.com/gkamradt/LLMTest_NeedleInAHaystack). */
 #include "quant/eval/task.h"
-#include "quant/eval/task_words.h"
 
 /* Up to 96 facts (eval.c allows 64), each with a different name and in a separate turn. */
 static void tell_codes(struct task_run *s)

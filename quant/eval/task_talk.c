@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "quant/eval/task.h"
-#include "quant/eval/task_words.h"
 
 static const char default_reply[] = "Okay, I will remember that.";
 

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/utf8.h"
 #include "runtime/token/tokenizer.h"
 
 void item_strings_add(struct item_strings *s, const char *text, size_t n)

@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <string.h>
 
 #include "base/pool.h"
 #include "quant/heads/heads_sample.h"

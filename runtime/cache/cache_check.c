@@ -3,7 +3,6 @@
 
 #include "runtime/cache/archive.h"
 #include "runtime/cache/cache.h"
-#include "runtime/cache/segment.h"
 
 /* Units are in position order, none is newer than the positions seen, and all of them are
  * counted. */

@@ -7,7 +7,6 @@
 
 #include "base/check.h"
 #include "base/pool.h"
-#include "runtime/cache/policy.h"
 
 #define KEY_PROTECTED INT32_MAX
 #define KEY_NAN       (INT32_MIN + 1) /* below the key of every number */
@@ -262,7 +261,7 @@ static float least_score(uint32_t age, float recency)
     return -(float)(bits - 0x3f800000) * (0.693147181f / (1 << 23));
 }
 
-/* Raises each unit's key to the least key of its age (evict_least). */
+/* Raises each unit's key to the least key of its age. */
 static void raise_recent(const struct job *j, int index)
 {
     const struct cache_head *h = &j->c->kv_heads[index];

@@ -14,10 +14,10 @@
  * Retaining heads do not know a unit's age, but running text needs its newest units. With a recency
  * N, the unit of the a-th newest token competes with at least
  *
- *   log(budget / (N a))
+ *   log(budget / (N a)),
  *
- * (evict_least), as if it got that share of attention: it displaces units that are worth little,
- * not facts, and the rule is the same at every budget. */
+ * as if it got that share of attention: it displaces units that are worth little, not facts, and
+ * the rule is the same at every budget. */
 #ifndef RETAIN_RUNTIME_CACHE_EVICT_H
 #define RETAIN_RUNTIME_CACHE_EVICT_H
 

@@ -1,8 +1,6 @@
 #include "base/memory.h"
 #include "runtime/cuda/parts.h"
 
-#include <stdlib.h>
-
 #include "base/pool.h"
 #include "kernels/cuda/pack.h"
 

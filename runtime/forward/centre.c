@@ -1,6 +1,5 @@
 #include "runtime/forward/centre.h"
 
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +12,6 @@
 #include "base/pool.h"
 #include "runtime/forward/context.h"
 #include "runtime/forward/engine.h"
-#include "runtime/model/weight_cache.h"
 
 /* Prose, talk, lists, code, tables, prose about things, other languages. */
 EMBED(centre_text, "runtime/forward/centre.txt");

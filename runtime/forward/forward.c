@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/pool.h"
 #include "runtime/cache/evict.h"
 
 /* ---- memory ---------------------------------------------------------------------------------- */

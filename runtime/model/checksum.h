@@ -5,7 +5,6 @@
 #ifndef RETAIN_RUNTIME_MODEL_CHECKSUM_H
 #define RETAIN_RUNTIME_MODEL_CHECKSUM_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "base/digest.h"

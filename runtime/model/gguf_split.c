@@ -3,7 +3,6 @@
  * model has bytes, tensors and a digest like a model in one file. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -1,10 +1,8 @@
 #include "runtime/model/identity.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "runtime/model/checksum.h"
 #include "runtime/model/gguf.h"
 

@@ -7,8 +7,6 @@
 #define RETAIN_RUNTIME_MODEL_IDENTITY_H
 
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "base/digest.h"
 #include "base/err.h"

@@ -4,7 +4,6 @@
 #define RETAIN_RUNTIME_SAVE_CONVERSATIONS_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"

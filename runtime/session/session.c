@@ -1,6 +1,5 @@
 #include "runtime/session/session_parts.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

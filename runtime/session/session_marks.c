@@ -4,7 +4,6 @@
 #include "runtime/session/session_parts.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 _Static_assert(SAVE_TURNS_MAX <= EVICT_PINS_MAX, "each pinned turn is a range of evict.h");
 

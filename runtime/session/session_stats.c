@@ -1,7 +1,6 @@
 #include "runtime/session/session_parts.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"

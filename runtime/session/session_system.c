@@ -2,7 +2,6 @@
  * first message, so all text is encoded and read again; what other models have read of it has the
  * old text, and is forgotten. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/memory.h"
 #include "runtime/save/readings.h"

@@ -1,6 +1,5 @@
 /* arithmetic: + - * % and ~ as in Python, on 64-bit integers. */
 #include "runtime/template/eval.h"
-#include "runtime/template/lex.h"
 
 static _Noreturn void fail_types(struct run *r, const char *op, struct value a, struct value b)
 {

@@ -4,8 +4,6 @@
 #ifndef RETAIN_RUNTIME_TEMPLATE_BUILTIN_H
 #define RETAIN_RUNTIME_TEMPLATE_BUILTIN_H
 
-#include <time.h>
-
 #include "runtime/template/value.h"
 
 #define BUILTIN_PARAMS 6

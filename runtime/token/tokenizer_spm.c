@@ -5,7 +5,6 @@
 #include "runtime/token/tokenizer_parts.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/utf8.h"

@@ -1,6 +1,5 @@
 /* Runs slash commands (and the keys for them) on the screen. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/nearest.h"

@@ -1,7 +1,5 @@
 #include "tui/chat/script.h"
 
-#include <string.h>
-
 enum { TYPE_MS = 35, READ_MS = 1500, ENTER_MS = 400 };
 
 /* Whether the app is in the state that the step waits for; a fast answer is over before it is

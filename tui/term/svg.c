@@ -1,6 +1,5 @@
 #include "tui/term/svg.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

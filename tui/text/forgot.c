@@ -1,7 +1,5 @@
 #include "tui/text/transcript.h"
 
-#include <string.h>
-
 #include "base/utf8.h"
 #include "base/utf8_width.h"
 

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/options/options.h"
 #include "cli/print/num.h"
 #include "cli/control/ramp.h"
 #include "tui/chat/app.h"

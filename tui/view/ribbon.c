@@ -1,7 +1,6 @@
 /* ribbon: the whole conversation in one line, always in full width. A cell's colour is the share of
  * its units that are still in the cache; the line below it has the numbers of the turns. */
 #include <stdio.h>
-#include <string.h>
 
 #include "cli/control/ramp.h"
 #include "tui/chat/app.h"

@@ -2,7 +2,6 @@
  * keeps everything, speed, share kept, evictions, recall, memory, sensors; and the numbers. */
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "cli/print/num.h"
 #include "tui/chat/app.h"

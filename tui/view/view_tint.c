@@ -1,7 +1,6 @@
 /* view_tint: the transcript, shaded by how much of it is still in the cache. The gutter shows it
  * with glyphs, readable without colours; each token shows its own share. The cursor is
  * on a token and leads to the same place in the map. */
-#include <string.h>
 
 #include "tui/chat/app.h"
 #include "base/utf8_width.h"

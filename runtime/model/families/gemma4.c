@@ -4,7 +4,6 @@
  * ones, and every layer gets an additional input. 26B-A4B has experts beside the feed-forwards.
  * Products are not scaled. */
 #include <math.h>
-#include <stdio.h>
 
 #include "runtime/model/family.h"
 

@@ -2,7 +2,6 @@
  * with the gated delta rule and, every fourth, with gated attention, of whose heads a quarter is
  * rotated. The rotation of images is the plain one for text. In files of Qwen3-Next the heads that
  * share a key head are neighbours. */
-#include <stdio.h>
 
 #include "runtime/model/family.h"
 #include "runtime/model/recurrent.h"

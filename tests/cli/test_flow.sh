@@ -55,6 +55,8 @@ holds "back: it has this model now" "$("$RETAIN" list)" '^back .* chatml '
 holds "back: its cache was kept" "$(stat_of chat)" ' 2 turns  0 re-read'
 kept=$(printf '%s\n' "$out" | sed -n 's/^cache   kept \([0-9,]*\) of .*/\1/p')
 if [ "${kept:-0}" != 0 ]; then ok; else no "back: nothing is in the cache: $out"; fi
+chat "/branch 2 twig\n/open twig\n/model $T/m/gemma.gguf\nHello\n/open back\n/model $T/m/gemma.gguf\n/stats\n/model $T/m/chatml.gguf" -c back
+holds "back: a branch takes nothing of it that a model had read" "$(stat_of chat)" ' 2 turns  0 re-read'
 "$RETAIN" export back --with-cache "$T/back.db" >"$T/out" && "$RETAIN" import "$T/back.db" again >"$T/out"
 "$RETAIN" delete again --cache-only 2>"$T/out"
 chat 'What is my name?' -c again --temp 0

@@ -14,8 +14,8 @@ int path_database(const struct options *o, struct str *out, struct err *e);
 
 enum path_folder { PATH_CONFIG, PATH_DATA, PATH_STATE, PATH_CACHE };
 
-/* $XDG_CONFIG_HOME/retain/NAME and so on: "config", "models/NAME.conf"; the data's "models" of
- * `retain pull`; the state's "history"; the cache's "packed". path_make creates its folders. */
+/* $XDG_CONFIG_HOME/retain/NAME and so on: "config"; the data's "models" of `retain pull`; the
+ * state's "history" and "heads"; the cache's "packed". path_make creates its folders. */
 int path_find(enum path_folder folder, const char *name, struct str *out, struct err *e);
 int path_make(enum path_folder folder, const char *name, struct str *out, struct err *e);
 

@@ -188,14 +188,13 @@ TEST(keys_of_policies)
 {
     struct options o;
     AUTO_STR text = {0};
-    assert_int_equal(parse(&o, EVAL | OPTIONS_LISTS,
-                           "--policy keydiff:reserve=8,sinks=0,keeper,locret:stabilizers=64,"
-                           "locret:allocator=global"),
-                     0);
-    ok(options_get(&o, EVAL | OPTIONS_LISTS, "policy", &text, &err));
+    ok(parse(&o, LISTS,
+             "--policy keydiff:reserve=8,sinks=0,keeper,locret:stabilizers=64,"
+             "locret:allocator=global"));
+    ok(options_get(&o, LISTS, "policy", &text, &err));
     assert_string_equal(text.data, "keydiff:sinks=0,reserve=8,keeper,locret:stabilizers=64,"
                                    "locret:allocator=global");
-    assert_int_equal(parse(&o, EVAL | OPTIONS_LISTS, "--policy locret:sinks=0/4"), ERR_USAGE);
+    assert_int_equal(parse(&o, LISTS, "--policy locret:sinks=0/4"), ERR_USAGE);
 }
 
 TEST(lists_of_values)

@@ -27,7 +27,8 @@ enum { N_TALK = sizeof talk / sizeof *talk, ASKED = 6 };
 struct heard {
     struct log log;
     int n_windows;
-    bool code; /* a returned window holds the locker code */
+    bool code;       /* a returned window holds the locker code */
+    int64_t n_units; /* that came back for the last message with windows */
     const struct session *session;
     int64_t n_returned; /* units, when an eviction was told inside an answer; -1 = none since */
 };
@@ -64,6 +65,7 @@ static void on_recalled(void *ctx, const struct session_recalled *r)
 {
     struct heard *h = ctx;
     assert_true(r->n >= 1 && r->n <= RECALL_MAX && r->n_units > 0);
+    h->n_units = r->n_units;
     for (int i = 0; i < r->n; i++) {
         h->n_windows++;
         h->code = h->code || strstr(r->windows[i].text, "48213");
@@ -277,6 +279,7 @@ TEST(test_recall_inside_an_answer)
     for (int i = 0; i <= ASKED; i++) {
         ask(s, talk[i], &h);
         n_returned += h.n_windows;
+        assert_int_equal(session_recalled(s)->n_units, h.n_units);
     }
     assert_true(session_cache(s)->n_returns > n_returned);
     assert_true(strstr(str_get(&h.log.text), "48213"));

@@ -84,11 +84,10 @@ static void put_policy_keys(struct str *out)
 
 static void put_keys(struct str *out)
 {
-    static const char *const titles[VIEWS] = {[VIEW_CHAT] = "In the chat",
-                                              [VIEW_MAP] = "In the map",
-                                              [VIEW_TINT] = "In the tint",
-                                              [VIEW_LIST] = "In the list",
-                                              [VIEW_HELP] = "In help and in log"};
+    static const char *const titles[VIEWS] = {
+        [VIEW_CHAT] = "In the chat",     [VIEW_MAP] = "In the map",
+        [VIEW_TINT] = "In the tint",     [VIEW_LIST] = "In the list",
+        [VIEW_READ] = "In the messages", [VIEW_HELP] = "In help and in log"};
     str_puts(out, ".SS Everywhere\n");
     for (const struct binding *b = key_table; b->views; b++)
         if (b->label && b->views == IN_ALL) item(out, b->label, NULL, b->help);

@@ -45,25 +45,17 @@ struct boxed_event {
     size_t text; /* offset in event_box.text */
 };
 
-static bool joins(const struct event *last, enum event_kind kind)
-{
-    return last->kind == kind && (kind == EVENT_TEXT || kind == EVENT_THOUGHT ||
-                                  kind == EVENT_LOADING || kind == EVENT_READING);
-}
-
-/* Copies the event. Pieces of text are joined; of consecutive progress events only the latest is
- * kept. */
+/* Copies the event. Of consecutive progress events only the latest is kept. */
 static void event_box_add(struct event_box *b, const struct event *ev)
 {
     struct boxed_event *last = b->n ? &b->rows[b->n - 1] : NULL;
-    size_t n_before = last && joins(&last->event, ev->kind) ? last->event.n_text : 0;
-    if (!last || !joins(&last->event, ev->kind)) {
+    const bool progress = ev->kind == EVENT_LOADING || ev->kind == EVENT_READING;
+    if (!progress || !last || last->event.kind != ev->kind) {
         b->rows = memory_more(b->rows, (size_t)b->n, &b->cap, sizeof *b->rows);
         last = &b->rows[b->n++];
         last->text = b->text.n;
     }
     last->event = *ev;
-    last->event.n_text += n_before;
     str_append(&b->text, ev->text, ev->n_text);
 }
 

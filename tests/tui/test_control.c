@@ -63,9 +63,7 @@ static void begin(struct fixture *f, const char *name)
     struct cli_session *p = &f->control.parts;
     f->control.options = f->options;
     ok(conversations_open(&p->library, stage_library(), NULL, &err));
-    assert_int_equal(
-        engine_open(&p->engine, &f->options.engine, &f->options.session.plan, 1, NULL, NULL, &err),
-        0);
+    ok(engine_open(&p->engine, &f->options.engine, &f->options.session.plan, 1, NULL, NULL, &err));
     ok(control_begin(&f->control, &ev, &err));
     str_clear(&f->log);
 }

@@ -218,6 +218,9 @@ TEST(test_history)
     history_init(&h, NULL); /* private */
     history_add(&h, "x", 1);
     assert_int_equal(h.n, 1);
+    history_older(&h, &draft);
+    history_add(&h, "x", 1); /* the newest again */
+    assert_string_equal(str_get(history_older(&h, &draft)), "x");
     history_release(&h);
 }
 

@@ -36,11 +36,9 @@ static void assert_refused(unsigned groups, const char *line, const char *said)
 TEST(values_of_every_kind)
 {
     struct options o;
-    assert_int_equal(
-        parse(&o, CHAT,
-              "-m a.gguf --heads=h.gguf --memory 6G --threads 3 --temp 0.25 --seed "
-              "18446744073709551615 --plain -n 7 --policy full:context=128K extra --kv=q8:q4"),
-        0);
+    ok(parse(&o, CHAT,
+             "-m a.gguf --heads=h.gguf --memory 6G --threads 3 --temp 0.25 --seed "
+             "18446744073709551615 --plain -n 7 --policy full:context=128K extra --kv=q8:q4"));
     assert_string_equal(o.engine.model, "a.gguf");
     assert_string_equal(o.engine.heads.path, "h.gguf");
     assert_int_equal(o.session.plan.memory, 6LL << 30);
@@ -201,11 +199,9 @@ TEST(lists_of_values)
 {
     struct options o;
     struct str text = {0};
-    assert_int_equal(
-        parse(&o, LISTS,
-              "--policy keydiff:sinks=4,stabilizers=64,keeper,sink:reserve=8 --budget 64,128 "
-              "--kv q4,q8:q4 --length 300"),
-        0);
+    ok(parse(&o, LISTS,
+             "--policy keydiff:sinks=4,stabilizers=64,keeper,sink:reserve=8 --budget 64,128 "
+             "--kv q4,q8:q4 --length 300"));
     assert_int_equal(o.sweep.policies.n, 3);
     assert_int_equal(o.sweep.policies.item[0].sinks, 4);
     assert_ptr_equal(o.sweep.policies.item[1].row, policy_named("keeper"));

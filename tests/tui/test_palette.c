@@ -321,7 +321,10 @@ TEST(test_forgot_sentence)
     assert_true(lost[0] && !lost[1]);
     str_clear(&out);
     memcpy(before, heads, sizeof before);
-    heads[3] = 0; /* the rest of Anna */
+    heads[3] = 0; /* the rest of Anna, of which the model has not read all, and has */
+    now.n_pos = 4;
+    assert_int_equal(forgot_sentence(&t, &now, before, 8, lost, &out), 0);
+    now.n_pos = 8;
     assert_int_equal(forgot_sentence(&t, &now, before, 8, lost, &out), 1);
     assert_string_equal(out.data, "forgot 1 word of turn 1: \"…Anna…\"");
     str_clear(&out);

@@ -1,10 +1,8 @@
 /* sampler: logits to the next token.
  *
  * The chain is llama.cpp's in its usual order: repetition penalty, top-k, top-p, min-p,
- * temperature, then one draw. Before it the repetition limit takes out tokens that would continue a
- * loop; unlike DRY it leaves copies of anything but the last few tokens alone. The draw's random
- * number is a hash of (seed, position): it needs no saved state, and a resumed conversation draws
- * the same tokens as an uninterrupted one. */
+ * temperature, then one draw. The draw's random number is a hash of (seed, position): it needs no
+ * saved state, and a resumed conversation draws the same tokens as an uninterrupted one. */
 #ifndef RETAIN_RUNTIME_TOKEN_SAMPLER_H
 #define RETAIN_RUNTIME_TOKEN_SAMPLER_H
 

@@ -124,7 +124,7 @@ static int version(void)
     return 0;
 }
 
-/* Suggests the command that "retain caht" may mean, if one is similar enough. */
+/* Suggests the command that "retain caht" may mean, or "retain FILE". */
 static int unknown_command(const char *name)
 {
     struct nearest near = nearest_to(name, strlen(name));
@@ -133,6 +133,8 @@ static int unknown_command(const char *name)
     if (near.name)
         err_set(&e, ERR_USAGE, "there is no command \"%.100s\"; did you mean \"retain %s\"?", name,
                 near.name);
+    else if (!access(name, F_OK))
+        err_set(&e, ERR_USAGE, "there is no command \"%.100s\"; give a model with -m FILE", name);
     else
         err_set(&e, ERR_USAGE, "there is no command \"%.100s\"; retain --help lists all", name);
     return report_error(&e);
@@ -156,9 +158,11 @@ static const struct command *find(int argc, char **argv, int *n_used)
 static int check_names(const struct command *c, const struct options *o, struct err *e)
 {
     if (*c->args || o->n_args == 0) return 0;
-    const char *instead = (c->groups & OPTIONS_CHAT)   ? "; name a conversation with -c NAME"
-                          : (c->groups & OPTIONS_TEXT) ? "; give a text with -p TEXT or -f FILE"
-                                                       : "";
+    const char *instead =
+        (c->groups & OPTIONS_CHAT)   ? "; give a model with -m FILE, a conversation with -c NAME"
+        : (c->groups & OPTIONS_TEXT) ? "; give a text with -p TEXT or -f FILE, a model with -m FILE"
+        : (c->groups & OPTIONS_MODEL) ? "; give a model with -m FILE"
+                                      : "";
     return err_set(e, ERR_USAGE, "%s takes no \"%.60s\"%s", c->name, o->args[0], instead);
 }
 

@@ -98,6 +98,7 @@ done
 refuses() {
     refused "$*" 2 "^retain: $2 $3: expected " "$RETAIN" "$@"
 }
+refused "a file is no command" 2 "give a model with -m FILE" "$RETAIN" "$T/page"
 # Options with an argument that matches the pattern; what they take is the same for each command.
 taking() { sed -n 's/^.*\(--[a-z-]*\)\\fR \\fI\([^ ]*\)\\fR$/\1 \2/p' "$T/page" | grep -E " ($1)$" | cut -d ' ' -f 1 | tr '\n' ' '; }
 numbers=" $(taking 'N|X|T|P|SIZE')" words=" $(taking '.*\|.*|KIND')" seen=

@@ -47,8 +47,8 @@
  *
  * On a machine with more busy threads than cores a worker that was preempted, or is woken, runs
  * milliseconds later, and Linux may take its time from the caller's share (autogroup). So the
- * caller measures now and then how many cores its jobs get. If they get less than one, it runs some
- * alone, and then does for a while what was faster. */
+ * caller measures now and then how many cores its jobs get. If they get less than one, it runs jobs
+ * alone for a second and measures again. It keeps the faster way for some seconds. */
 
 #define LINE        64 /* bytes of a cache line, to keep a word that is often written apart */
 #define THREADS_MAX 1024
@@ -64,9 +64,9 @@
 #define RUN_NS  1000000
 #define REST_NS 1500000
 
-#define TRIAL_NS   200000000  /* time of jobs with workers that is measured */
-#define ALONE_NS   1000000000 /* and of jobs alone: the scheduler adapts shares slowly */
-#define LEAST_GAIN 1.25       /* workers are used if they give jobs this many times as many cores */
+#define TRIAL_NS   200000000  /* jobs with workers are measured for this long */
+#define ALONE_NS   1000000000 /* jobs alone for longer: the scheduler adapts shares slowly */
+#define LEAST_GAIN 1.25       /* with workers a job must get this many times the cores as alone */
 /* An outcome is kept for KEPT_NS before the next measurement, and for twice the time after each one
  * that confirms it, up to KEPT_MOST_NS, because load changes. */
 #define KEPT_NS      1000000000
@@ -107,12 +107,12 @@ struct pool {
     atomic_bool closing;
     _Alignas(LINE) _Atomic uint32_t n_undone; /* parts not reported done; futex of the caller */
     _Atomic int64_t caller_asleep;            /* since when the caller sleeps; 0 = it is awake */
-    /* of the caller alone: jobs measured so far, cores that they got with workers (0 = not yet
-     * measured), when the next ones are measured, and the last outcome and how long it was kept */
-    int64_t ns, cpu_ns, n_parts, n_own;
-    double cores;
-    int64_t trial_ns, kept_ns;
-    bool alone;
+    /* only the caller reads and writes these */
+    int64_t ns, cpu_ns, n_parts, n_own; /* of the jobs measured so far */
+    double cores;                       /* that jobs got with workers; 0 = not measured yet */
+    int64_t trial_ns;                   /* when the next measurement begins */
+    int64_t kept_ns;                    /* how long the last outcome is kept */
+    bool alone;                         /* the last outcome: the caller runs jobs alone */
     /* fixed after pool_open */
     _Alignas(LINE) int n_threads;
     int n_started; /* workers that run */

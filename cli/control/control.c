@@ -232,8 +232,7 @@ static int64_t end_of(const struct request *q)
     return q->command == SLASH_EDIT ? q->turn - 1 : q->turn;
 }
 
-/* Reports what the request would do, and that `tokens` would be read again. must: it needs the
- * user's consent. */
+/* Tells what the request does and how many tokens are read again. must: the user must agree. */
 static void ask(const struct run *r, const struct request *q, int64_t tokens, bool must)
 {
     struct session_stats st;

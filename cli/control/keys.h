@@ -139,7 +139,7 @@ struct binding {
 };
 extern const struct binding key_table[]; /* ends with views 0 */
 
-/* What a key does in a view: enum key_request, or REQ_RUN. */
+/* The request of a key in a view: a value of enum key_request, or REQ_RUN of a command. */
 int key_request_of(enum view view, uint32_t key);
 
 #endif

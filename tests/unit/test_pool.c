@@ -201,8 +201,7 @@ static void meet(void *ctx, int part, int thread)
     caller_ns += j->percent * 1000000;
 }
 
-/* Jobs in turn: how many, whether the worker takes part, and their percents if they are measured.
- */
+/* Jobs in turn: their number, whether the worker helps, and their percents if measured. */
 TEST(alone_where_workers_help_little)
 {
     static const int steps[][3] = {

@@ -340,7 +340,8 @@ STORE_TEST(deleting_can_be_undone)
     ok(store_conversation_restore(f->s, "trip", NULL, &err)); /* the newer one */
     assert_int_equal(look(f, "trip").id, second);
     refused(store_conversation_restore(f->s, "trip", NULL, &err), ERR_USAGE, "'trip' already");
-    refused(store_conversation_restore(f->s, "tri", NULL, &err), ERR_FAIL, "no deleted");
+    refused(store_conversation_restore(f->s, "tri", NULL, &err), ERR_FAIL,
+            "no deleted conversation");
     ok(store_conversation_restore(f->s, "trip", "trip again", &err));
     assert_int_equal(look(f, "trip again").id, id);
     assert_segments(f, id, "0/0/units of turn one;0/1/units of turn two;0/2/-some;");

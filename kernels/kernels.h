@@ -265,13 +265,8 @@ struct kn_centre {
 };
 void kn_centre_words(struct kn_centre *c, uint32_t *out, int head_dim); /* [3][head_dim / 2] */
 
-/* A key to the numbers that are packed, and back. first: it is that of position 0. */
-void kn_key_centre(float *k, const struct kn_centre *c, bool first, int head_dim);
+/* Undoes key_centre of the table. */
 void kn_key_restore(float *k, const struct kn_centre *c, bool first, int head_dim);
-
-/* The Hadamard transform of each 32 of n numbers, which is its own inverse: values that are kept
- * beside such keys are packed so, and it is undone in the results of their attention. */
-void kn_hadamard(float *x, int n);
 
 /* Rotary embedding, "rotate half": number i pairs with i + head_dim/2 and rotates by angle p *
  * freq[i]. The table holds every position that the cache can reach, with scaled frequencies. It
@@ -418,6 +413,13 @@ struct kernels {
      * x[i + 16], of these x[i] + x[i + 8], and so on. */
 #define KN_FITS 3
     void (*pack_values)(void *dst, const float *x, int head_dim);
+    /* A key to the numbers that are packed: less its centre, which is c->first for position 0, over
+     * the scale, and within -KN_CENTRE_FAR..KN_CENTRE_FAR. */
+#define KN_CENTRE_FAR 31.0f
+    void (*key_centre)(float *k, const struct kn_centre *c, bool first, int head_dim);
+    /* The Hadamard transform of each 32 of n numbers, which is its own inverse: values that are
+     * kept beside such keys are packed so, and it is undone in the results of their attention. */
+    void (*hadamard)(float *x, int n);
     void (*kv_unpack[KN_KV_TYPES])(float *dst, const void *src, int head_dim);
 
     void (*attend)(const struct kn_attend *job);

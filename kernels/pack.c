@@ -345,7 +345,7 @@ static void put_words(uint32_t *out, const float *x, const float *less, float un
     }
 }
 
-/* A key of S4 is less than 32 scales from its centre, see kn_key_centre. No word exceeds 2^14, so
+/* A key of S4 is less than 32 scales from its centre, see key_centre. No word exceeds 2^14, so
  * that the words of rotated pairs do not exceed 2^15. */
 void kn_centre_words(struct kn_centre *c, uint32_t *out, int head_dim)
 {
@@ -365,56 +365,11 @@ void kn_centre_words(struct kn_centre *c, uint32_t *out, int head_dim)
     put_words(out + 2 * n, c->scale, NULL, c->unit * 0x1p-5f, head_dim);
 }
 
-#define CENTRE_FAR 31.0f
-
-void kn_key_centre(float *k, const struct kn_centre *c, bool first, int head_dim)
-{
-    const float *mean = first ? c->first : c->mean;
-
-    for (int i = 0; i < head_dim; i++) {
-        const float x = (k[i] - mean[i]) / c->scale[i];
-        k[i] = x > CENTRE_FAR ? CENTRE_FAR : x > -CENTRE_FAR ? x : -CENTRE_FAR;
-    }
-}
-
 void kn_key_restore(float *k, const struct kn_centre *c, bool first, int head_dim)
 {
     const float *mean = first ? c->first : c->mean;
 
     for (int i = 0; i < head_dim; i++) k[i] = mean[i] + c->scale[i] * k[i];
-}
-
-/* Sums and differences of numbers that are `step` >= 4 apart, four at a time. */
-static inline void add_pairs(float *y, int step)
-{
-    for (int at = 0; at < KN_GROUP; at += 2 * step)
-        for (int i = at; i < at + step; i += 4)
-#pragma GCC unroll 4
-            for (int j = i; j < i + 4; j++) {
-                const float a = y[j], b = y[j + step];
-                y[j] = a + b;
-                y[j + step] = a - b;
-            }
-}
-
-void kn_hadamard(float *x, int n)
-{
-    for (int at = 0; at < n; at += KN_GROUP, x += KN_GROUP) {
-        float y[KN_GROUP];
-
-        for (int i = 0; i < KN_GROUP; i += 4) {
-            const float a = x[i] + x[i + 1], b = x[i] - x[i + 1];
-            const float c = x[i + 2] + x[i + 3], d = x[i + 2] - x[i + 3];
-            y[i] = a + c;
-            y[i + 1] = b + d;
-            y[i + 2] = a - c;
-            y[i + 3] = b - d;
-        }
-        add_pairs(y, 4);
-        add_pairs(y, 8);
-        add_pairs(y, 16);
-        for (int i = 0; i < KN_GROUP; i++) x[i] = y[i] * 0.17677669529663687f; /* 1 / sqrt(32) */
-    }
 }
 
 /* Bit i: the low nibble of byte i is at least its high nibble. */

@@ -1,5 +1,4 @@
-/* The kernel tables: one per instruction set, complete, best first, chosen by what CPU and system
- * support. */
+/* The kernel tables: one per instruction set, best first, chosen by what CPU and system support. */
 #include "kernels/cpu/cpu.h"
 
 #include <pthread.h>
@@ -77,8 +76,19 @@ static int runs(const struct kernels *k)
 
 /* The tables that run here, best first, and their names. The processor is asked once, which takes
  * some microseconds in a virtual machine. */
-static const struct kernels *found[sizeof tables / sizeof *tables];
+static struct kernels found[sizeof tables / sizeof *tables];
 static const char *names[sizeof tables / sizeof *tables];
+
+/* A table of products alone gets the rest of the next one. */
+static struct kernels complete(const struct kernels *const *table)
+{
+    if (table[0]->attend) return *table[0];
+    struct kernels k = complete(table + 1);
+    k.isa = table[0]->isa;
+    for (int i = 0; i < KN_TYPES; i++)
+        if (table[0]->matmul[i]) k.matmul[i] = table[0]->matmul[i];
+    return k;
+}
 
 static void find(void)
 {
@@ -86,7 +96,7 @@ static void find(void)
 
     for (size_t i = 0; tables[i]; i++)
         if (runs(tables[i])) {
-            found[n] = tables[i];
+            found[n] = complete(tables + i);
             names[n++] = tables[i]->isa;
         }
 }
@@ -103,8 +113,8 @@ const struct kernels *kn_table(const char *isa)
 {
     const char *const *list = kn_isa_list();
 
-    if (!isa || strcmp(isa, "auto") == 0) return found[0];
+    if (!isa || strcmp(isa, "auto") == 0) return found;
     for (size_t i = 0; list[i]; i++)
-        if (strcmp(isa, list[i]) == 0) return found[i];
+        if (strcmp(isa, list[i]) == 0) return &found[i];
     return NULL;
 }

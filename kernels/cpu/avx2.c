@@ -8,6 +8,11 @@
  * 8 * 32 * 127 for half a group (Q6). Larger weights are signed numbers of at most 128: their signs
  * are moved to x, and each pair is added to 32 bits. */
 #include "kernels/cpu/v8_panels.h"
+#include "kernels/cpu/v16_act.h"
+#include "kernels/cpu/v16_attend_fixed.h"
+#include "kernels/cpu/v16_matmul.h"
+#include "kernels/cpu/v16_recur.h"
+#include "kernels/cpu/v16_score.h"
 
 V16_INLINE int is_signed(enum kn_type type)
 {

@@ -39,4 +39,4 @@ V16_INLINE __m256i dot_end(enum kn_type type, __m256i dot, int32_t start)
     return dot;
 }
 
-const struct kernels kn_avxvnni = V16_TABLE("avxvnni", attend_v16);
+const struct kernels kn_avxvnni = V16_PRODUCTS_TABLE("avxvnni");

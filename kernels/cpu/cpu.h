@@ -53,6 +53,8 @@ void kn_kv_pack_q8_ref(void *dst, const float *x, int head_dim);
 void kn_kv_pack_q4_ref(void *dst, const float *x, int head_dim);
 void kn_kv_pack_s4_ref(void *dst, const float *x, int head_dim);
 void kn_pack_values_ref(void *dst, const float *x, int head_dim);
+void kn_key_centre_ref(float *k, const struct kn_centre *c, bool first, int head_dim);
+void kn_hadamard_ref(float *x, int n);
 void kn_kv_unpack_f16_ref(float *dst, const void *src, int head_dim);
 void kn_kv_unpack_q8_ref(float *dst, const void *src, int head_dim);
 void kn_kv_unpack_q4_ref(float *dst, const void *src, int head_dim);
@@ -62,7 +64,7 @@ void kn_kv_unpack_q5_ref(float *dst, const void *src, int head_dim);
 /* For heads smaller than a register. */
 void kn_attend_ref(const struct kn_attend *job);
 
-/* One complete table per file. A file's name is its instruction set; the Makefile derives the
+/* One table per file. A file's name is its instruction set; the Makefile derives the
  * compiler flags from it. */
 extern const struct kernels kn_ref;
 extern const struct kernels kn_avx2, kn_avxvnni, kn_avx512; /* x86-64 */

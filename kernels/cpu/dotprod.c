@@ -10,4 +10,4 @@ V16_INLINE void panel_tile(enum kn_type type, int R, int T, const struct panel_j
     tile_by_quarters(type, T, job);
 }
 
-const struct kernels kn_dotprod = V16_TABLE("dotprod", attend_float_v16);
+const struct kernels kn_dotprod = V16_PRODUCTS_TABLE("dotprod");

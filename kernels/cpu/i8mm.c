@@ -138,4 +138,4 @@ V16_INLINE void panel_tile(enum kn_type type, int R, int T, const struct panel_j
     }
 }
 
-const struct kernels kn_i8mm = V16_TABLE("i8mm", attend_float_v16);
+const struct kernels kn_i8mm = V16_PRODUCTS_TABLE("i8mm");

@@ -6,6 +6,11 @@
 enum { PANEL_TOK = 4 };
 
 #include "kernels/cpu/neon_panels.h"
+#include "kernels/cpu/v16_act.h"
+#include "kernels/cpu/v16_attend.h"
+#include "kernels/cpu/v16_matmul.h"
+#include "kernels/cpu/v16_recur.h"
+#include "kernels/cpu/v16_score.h"
 
 V16_INLINE int8x16_t four_columns(const int8_t *q)
 {

@@ -1,5 +1,5 @@
-/* What neon.c, dotprod.c and i8mm.c share: all of v16, and products with quantized weights, a
- * quarter of a panel, 4 rows, per register. They define PANEL_TOK before, the tokens of a tile, and
+/* What neon.c, dotprod.c and i8mm.c share: products with quantized weights, a quarter of a panel, 4
+ * rows, per register. They define PANEL_TOK before, the tokens of a tile, and
  * dot_half.
  *
  * Weights become signed bytes; the sum of the activations corrects for the rest of their offset (8
@@ -9,15 +9,10 @@
 #define RETAIN_KERNELS_CPU_NEON_PANELS_H
 
 #include "kernels/cpu/v16_neon.h"
-#include "kernels/cpu/v16_act.h"
-#include "kernels/cpu/v16_attend.h"
-#include "kernels/cpu/v16_matmul.h"
 
 enum { PANEL_CHUNK = 32, PANEL_ROWS = 1, PANEL_WIDE = PANEL_TOK, PANEL_STREAMS = 1 };
 
 #include "kernels/cpu/v16_panels.h"
-#include "kernels/cpu/v16_score.h"
-#include "kernels/cpu/v16_recur.h"
 #include "kernels/cpu/v16_table.h"
 
 /* dot[t] += sum over columns 16h to 16h + 15 of w x, w[j] being columns 4j to 4j + 3 of 4 rows. */

@@ -487,6 +487,8 @@ const struct kernels kn_ref = {
             [KN_KV_S5] = kn_kv_pack_q5_ref,
         },
     .pack_values = kn_pack_values_ref,
+    .key_centre = kn_key_centre_ref,
+    .hadamard = kn_hadamard_ref,
     .kv_unpack =
         {
             [KN_KV_F16] = kn_kv_unpack_f16_ref,

@@ -173,6 +173,35 @@ void kn_pack_values_ref(void *dst, const float *x, int head_dim)
     pack_q4(dst, x, head_dim, KN_FITS);
 }
 
+void kn_key_centre_ref(float *k, const struct kn_centre *c, bool first, int head_dim)
+{
+    const float *mean = first ? c->first : c->mean;
+
+    for (int i = 0; i < head_dim; i++) {
+        const float x = (k[i] - mean[i]) / c->scale[i];
+        k[i] = x > KN_CENTRE_FAR ? KN_CENTRE_FAR : x > -KN_CENTRE_FAR ? x : -KN_CENTRE_FAR;
+    }
+}
+
+/* Sums and differences of numbers that are `step` apart. */
+static void add_pairs(float *y, int step)
+{
+    for (int i = 0; i < KN_GROUP; i++) {
+        const float a = y[i], b = y[i ^ step];
+        if (i & step) continue;
+        y[i] = a + b;
+        y[i ^ step] = a - b;
+    }
+}
+
+void kn_hadamard_ref(float *x, int n)
+{
+    for (int at = 0; at < n; at += KN_GROUP, x += KN_GROUP) {
+        for (int step = 1; step < KN_GROUP; step *= 2) add_pairs(x, step);
+        for (int i = 0; i < KN_GROUP; i++) x[i] *= 0.17677669529663687f; /* 1 / sqrt(32) */
+    }
+}
+
 void kn_kv_unpack_f16_ref(float *dst, const void *src, int head_dim)
 {
     const uint16_t *in = src;

@@ -11,10 +11,12 @@
  *   v16_fma(a, b, c) v16_fnma(a, b, c)       c + a b, c - a b, rounded once
  *   v16_max(a, b) v16_min(a, b)              b where either is not a number
  *   v16_sum v16_top v16_bottom               of all lanes, in a fixed order
- *   v16_sum4 v16_top4(out, a, b, c, d)       of four at once
+ *   v16_sum4 v16_top4(out, a, b, c, d)       of four at once, in the same order
+ *   v16_swap(x, step)                        lane i gets lane i ^ step, of 1, 2, 4, 8
  *   v16_round v16_pow2                       nearest even; 2^n for an integral n in -126..127
  *   v16_zero_below(x, key, limit)            0 where key < limit, else x
  *   v16_load_half v16_store_half v16_load_bf16
+ *   v16_half_bits(x) v16_half_value(h)       of one float
  *   v16_store_i8, v16_store_nibbles          round and narrow; low and high nibbles of 16 bytes
  *   v16_store_groups(q, sum, x[8])           four times 32 of them, and the sum of each 32
  *   v16_unpack_q4(q, d, m, out)              one group of a cache unit: 32 floats

@@ -140,6 +140,12 @@ static inline void kv_pack_f16_v16(void *dst, const float *x, int head_dim)
     for (; i < head_dim; i++) out[i] = kn_half_saturated(x[i]);
 }
 
+static inline uint16_t half_of(float x)
+{
+    const float max = 65504.0f;
+    return v16_half_bits(x > max ? max : x < -max ? -max : x);
+}
+
 static inline void kv_pack_q8_v16(void *dst, const float *x, int head_dim)
 {
     const size_t used = (size_t)(head_dim / KN_GROUP) * sizeof(struct kn_kv_q8);
@@ -149,12 +155,12 @@ static inline void kv_pack_q8_v16(void *dst, const float *x, int head_dim)
     for (int g = 0; g < head_dim / KN_GROUP; g++, out++, x += KN_GROUP) {
         const v16 a = v16_load(x), b = v16_load(x + 16);
 
-        out->d = kn_half_saturated(v16_top(v16_max(v16_abs(a), v16_abs(b))) / 127.0f);
+        out->d = half_of(v16_top(v16_max(v16_abs(a), v16_abs(b))) / 127.0f);
         if (!(out->d & 0x7fff)) {
             memset(out->q, 0, KN_GROUP);
             continue;
         }
-        const v16 d = v16_set1(kn_float_from_half(out->d));
+        const v16 d = v16_set1(v16_half_value(out->d));
         v16_store_i8(out->q, v16_max(bottom, v16_min(top, v16_round(v16_div(a, d)))));
         v16_store_i8(out->q + 16, v16_max(bottom, v16_min(top, v16_round(v16_div(b, d)))));
     }
@@ -162,107 +168,191 @@ static inline void kv_pack_q8_v16(void *dst, const float *x, int head_dim)
     memset((uint8_t *)dst + used, 0, kn_kv_bytes(KN_KV_Q8, head_dim) - used);
 }
 
-static inline void kv_pack_q4_v16(void *dst, const float *x, int head_dim)
+/* Groups are packed two at a time, because one waits for its sums most of the time. Of two, n
+ * exist. */
+
+/* x: 4 x 16 numbers. */
+V16_INLINE void load_two(v16 x[4], const float *p, int n)
 {
-    const v16 top = v16_set1(15.0f), bottom = v16_zero();
-    struct kn_kv_q4 *out = dst;
-
-    for (int g = 0; g < head_dim / KN_GROUP; g++, out++, x += KN_GROUP) {
-        const v16 a = v16_load(x), b = v16_load(x + 16);
-        const float min = v16_bottom(v16_min(a, b)), max = v16_top(v16_max(a, b));
-
-        out->d = kn_half_saturated((max - min) / 15.0f + 0.0f); /* -0 is 0 */
-        out->m = kn_half_saturated(min + 0.0f);
-        if (!(out->d & 0x7fff)) {
-            memset(out->q, 0, sizeof out->q);
-            continue;
-        }
-        const v16 d = v16_set1(kn_float_from_half(out->d));
-        const v16 m = v16_set1(kn_float_from_half(out->m));
-        const v16 qa = v16_round(v16_div(v16_sub(a, m), d));
-        const v16 qb = v16_round(v16_div(v16_sub(b, m), d));
-        v16_store_nibbles(out->q, v16_max(bottom, v16_min(top, qa)),
-                          v16_max(bottom, v16_min(top, qb)));
-    }
+    x[0] = v16_load(p);
+    x[1] = v16_load(p + 16);
+    x[2] = n > 1 ? v16_load(p + KN_GROUP) : v16_zero();
+    x[3] = n > 1 ? v16_load(p + KN_GROUP + 16) : v16_zero();
 }
 
-/* Squared error of 16 numbers with step d, whose codes are q. */
-static inline float error_s4(v16 *q, v16 x, float d)
+/* The codes of 4 x 16 numbers with steps d, and their squared errors. */
+V16_INLINE void codes_s4(v16 q[4], float error[4], const v16 x[4], const uint16_t d[4])
 {
-    const v16 code = v16_round(v16_div(x, v16_set1(d)));
-    *q = v16_max(v16_set1(-8.0f), v16_min(v16_set1(7.0f), code));
-    const v16 r = v16_sub(v16_mul(v16_set1(d), *q), x);
-    return v16_sum(v16_mul(r, r));
+    v16 square[4];
+
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        const v16 step = v16_set1(v16_half_value(d[i])), code = v16_round(v16_div(x[i], step));
+        q[i] = v16_max(v16_set1(-8.0f), v16_min(v16_set1(7.0f), code));
+        const v16 r = v16_sub(v16_mul(step, q[i]), x[i]);
+        square[i] = v16_mul(r, r);
+    }
+    v16_sum4(error, square[0], square[1], square[2], square[3]);
 }
 
-/* The codes of 16 numbers, and their step. */
-static inline v16 codes_s4(v16 x, uint16_t *d)
+V16_INLINE void pack_two_s4(struct kn_kv_s4 *out, const float *from, int n)
 {
-    const float max = v16_top(x), min = v16_bottom(x), far = max >= -min ? max : min;
-    const uint16_t b = kn_half_saturated(far / 7.0f);
-    v16 q, other;
+    uint16_t d[2][4];
+    float max[4], low[4], error[2][4];
+    v16 x[4], q[4], other[4];
+    const v16 zero = v16_zero();
 
-    *d = kn_half_saturated(far / -8.0f + 0.0f);
-    if (!(*d & 0x7fff)) return v16_zero();
-    const float error = error_s4(&q, x, kn_float_from_half(*d));
-    if (error_s4(&other, x, kn_float_from_half(b)) < error) {
-        *d = b;
-        q = other;
+    load_two(x, from, n);
+    v16_top4(max, x[0], x[1], x[2], x[3]);
+    v16_top4(low, v16_sub(zero, x[0]), v16_sub(zero, x[1]), v16_sub(zero, x[2]),
+             v16_sub(zero, x[3]));
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        const float far = max[i] >= low[i] ? max[i] : -low[i];
+        d[0][i] = half_of(far / -8.0f + 0.0f);
+        d[1][i] = half_of(far / 7.0f);
     }
-    return v16_add(q, v16_set1(8.0f));
+    codes_s4(q, error[0], x, d[0]);
+    codes_s4(other, error[1], x, d[1]);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        const bool is_zero = !(d[0][i] & 0x7fff), second = !is_zero && error[1][i] < error[0][i];
+        q[i] = v16_add(v16_keep_n(other[i], 16 * second, q[i]), v16_set1(8.0f));
+        if (is_zero) q[i] = zero;
+        if (i / 2 < n) out[i / 2].d[i % 2] = d[second][i];
+    }
+    v16_store_nibbles(out[0].q, q[0], q[1]);
+    if (n > 1) v16_store_nibbles(out[1].q, q[2], q[3]);
 }
 
 static inline void kv_pack_s4_v16(void *dst, const float *x, int head_dim)
 {
     struct kn_kv_s4 *out = dst;
+    int g = 0;
 
-    for (int g = 0; g < head_dim / KN_GROUP; g++, out++, x += KN_GROUP) {
-        const v16 low = codes_s4(v16_load(x), &out->d[0]);
-        v16_store_nibbles(out->q, low, codes_s4(v16_load(x + 16), &out->d[1]));
+    for (; g + 2 <= head_dim / KN_GROUP; g += 2) pack_two_s4(out + g, x + g * KN_GROUP, 2);
+    if (g < head_dim / KN_GROUP) pack_two_s4(out + g, x + g * KN_GROUP, 1);
+}
+
+/* d and m of two groups, see ref_units.c. */
+struct fitted {
+    float d[2], m[2], sx[4];
+};
+
+/* Their codes. */
+V16_INLINE void codes_q4(v16 q[4], const v16 x[4], const struct fitted *f)
+{
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        const v16 d = v16_set1(f->d[i / 2]), m = v16_set1(f->m[i / 2]);
+        const v16 code = v16_round(v16_div(v16_sub(x[i], m), d));
+        q[i] = v16_max(v16_zero(), v16_min(v16_set1(15.0f), code));
+        if (!(f->d[i / 2] > 0.0f)) q[i] = v16_zero();
     }
 }
 
-static inline v16 codes_q4(v16 x, float d, float m)
+/* d and m by least squares for the codes q. */
+V16_INLINE void fit(struct fitted *f, const v16 q[4], const v16 x[4])
 {
-    if (!(d > 0.0f)) return v16_zero();
-    const v16 q = v16_round(v16_div(v16_sub(x, v16_set1(m)), v16_set1(d)));
-    return v16_max(v16_zero(), v16_min(v16_set1(15.0f), q));
+    float s[4], sqq[4];
+
+    v16_sum4(s, v16_add(q[0], q[1]), v16_add(q[2], q[3]),
+             v16_add(v16_mul(q[0], x[0]), v16_mul(q[1], x[1])),
+             v16_add(v16_mul(q[2], x[2]), v16_mul(q[3], x[3])));
+    v16_sum4(sqq, v16_add(v16_mul(q[0], q[0]), v16_mul(q[1], q[1])),
+             v16_add(v16_mul(q[2], q[2]), v16_mul(q[3], q[3])), v16_zero(), v16_zero());
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; i++) {
+        const float sq = s[i], sqx = s[2 + i], det = 32.0f * sqq[i] - sq * sq;
+        const float d = v16_half_value(half_of((32.0f * sqx - sq * f->sx[i]) / det));
+        if (!(det > 0.0f && d > 0.0f && d < 65504.0f)) continue;
+        f->d[i] = d;
+        f->m[i] = v16_half_value(half_of((f->sx[i] - d * sq) / 32.0f + 0.0f));
+    }
 }
 
-/* As fit of ref_units.c; sx: the sum of both. */
-static inline bool fit(float *d, float *m, v16 a, v16 b, float sx, v16 qa, v16 qb)
+V16_INLINE void pack_two_q4(struct kn_kv_q4 *out, const float *from, int n, int n_fits)
 {
-    const float sq = v16_sum(v16_add(qa, qb));
-    const float sqq = v16_sum(v16_add(v16_mul(qa, qa), v16_mul(qb, qb)));
-    const float sqx = v16_sum(v16_add(v16_mul(qa, a), v16_mul(qb, b)));
-    const float det = 32.0f * sqq - sq * sq;
-    if (!(det > 0.0f)) return false;
-    const float fitted = kn_float_from_half(kn_half_saturated((32.0f * sqx - sq * sx) / det));
-    if (!(fitted > 0.0f && fitted < 65504.0f)) return false;
-    *d = fitted;
-    *m = kn_float_from_half(kn_half_saturated((sx - fitted * sq) / 32.0f + 0.0f));
-    return true;
+    const v16 zero = v16_zero();
+    struct fitted f;
+    float ends[4];
+    v16 x[4], q[4];
+
+    load_two(x, from, n);
+    v16_top4(ends, v16_max(x[0], x[1]), v16_max(x[2], x[3]), v16_sub(zero, v16_min(x[0], x[1])),
+             v16_sub(zero, v16_min(x[2], x[3])));
+    v16_sum4(f.sx, v16_add(x[0], x[1]), v16_add(x[2], x[3]), zero, zero);
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; i++) {
+        f.d[i] = v16_half_value(half_of((ends[i] + ends[2 + i]) / 15.0f + 0.0f));
+        f.m[i] = v16_half_value(half_of(0.0f - ends[2 + i]));
+    }
+    codes_q4(q, x, &f);
+    for (int i = 0; i < n_fits; i++) {
+        fit(&f, q, x);
+        codes_q4(q, x, &f);
+    }
+    for (int i = 0; i < n; i++) {
+        out[i].d = v16_half_bits(f.d[i]);
+        out[i].m = v16_half_bits(f.m[i]);
+        v16_store_nibbles(out[i].q, q[2 * i], q[2 * i + 1]);
+    }
+}
+
+V16_INLINE void pack_q4(void *dst, const float *x, int head_dim, int n_fits)
+{
+    struct kn_kv_q4 *out = dst;
+    int g = 0;
+
+    for (; g + 2 <= head_dim / KN_GROUP; g += 2) pack_two_q4(out + g, x + g * KN_GROUP, 2, n_fits);
+    if (g < head_dim / KN_GROUP) pack_two_q4(out + g, x + g * KN_GROUP, 1, n_fits);
+}
+
+static inline void kv_pack_q4_v16(void *dst, const float *x, int head_dim)
+{
+    pack_q4(dst, x, head_dim, 0);
 }
 
 static inline void pack_values_v16(void *dst, const float *x, int head_dim)
 {
-    struct kn_kv_q4 *out = dst;
+    pack_q4(dst, x, head_dim, KN_FITS);
+}
 
-    for (int g = 0; g < head_dim / KN_GROUP; g++, out++, x += KN_GROUP) {
-        const v16 a = v16_load(x), b = v16_load(x + 16);
-        const float min = v16_bottom(v16_min(a, b)), max = v16_top(v16_max(a, b));
-        const float sx = v16_sum(v16_add(a, b));
-        float d = kn_float_from_half(kn_half_saturated((max - min) / 15.0f + 0.0f));
-        float m = kn_float_from_half(kn_half_saturated(min + 0.0f));
-        v16 qa = codes_q4(a, d, m), qb = codes_q4(b, d, m);
+static inline void key_centre_v16(float *k, const struct kn_centre *c, bool first, int head_dim)
+{
+    const float *mean = first ? c->first : c->mean;
+    const v16 top = v16_set1(KN_CENTRE_FAR), bottom = v16_set1(-KN_CENTRE_FAR);
 
-        for (int i = 0; i < KN_FITS && fit(&d, &m, a, b, sx, qa, qb); i++) {
-            qa = codes_q4(a, d, m);
-            qb = codes_q4(b, d, m);
-        }
-        out->d = kn_half_from_float(d);
-        out->m = kn_half_from_float(m);
-        v16_store_nibbles(out->q, qa, qb);
+    for (int i = 0; i < head_dim; i += 16) {
+        const v16 x = v16_div(v16_sub(v16_load(k + i), v16_load(mean + i)), v16_load(c->scale + i));
+        v16_store(k + i, v16_min(v16_max(x, bottom), top));
+    }
+}
+
+/* Sums and differences of numbers that are 1, 2, 4 and 8 apart. */
+V16_INLINE v16 add_pairs(v16 x)
+{
+    static const float sign[4][16] = {
+        {1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1},
+        {1, 1, -1, -1, 1, 1, -1, -1, 1, 1, -1, -1, 1, 1, -1, -1},
+        {1, 1, 1, 1, -1, -1, -1, -1, 1, 1, 1, 1, -1, -1, -1, -1},
+        {1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1, -1},
+    };
+
+    x = v16_fma(x, v16_load(sign[0]), v16_swap(x, 1));
+    x = v16_fma(x, v16_load(sign[1]), v16_swap(x, 2));
+    x = v16_fma(x, v16_load(sign[2]), v16_swap(x, 4));
+    return v16_fma(x, v16_load(sign[3]), v16_swap(x, 8));
+}
+
+static inline void hadamard_v16(float *x, int n)
+{
+    const v16 scale = v16_set1(0.17677669529663687f); /* 1 / sqrt(32) */
+
+    for (int i = 0; i < n; i += KN_GROUP) {
+        const v16 a = add_pairs(v16_load(x + i)), b = add_pairs(v16_load(x + i + 16));
+        v16_store(x + i, v16_mul(v16_add(a, b), scale));
+        v16_store(x + i + 16, v16_mul(v16_sub(a, b), scale));
     }
 }
 

@@ -171,6 +171,27 @@ static inline void v16_store_half(uint16_t *p, v16 x)
     _mm_storeu_si128((__m128i *)(p + 8), _mm256_cvtps_ph(x.b, _MM_FROUND_TO_NEAREST_INT));
 }
 
+static inline uint16_t v16_half_bits(float x)
+{
+    return _cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT);
+}
+
+static inline float v16_half_value(uint16_t h)
+{
+    return _cvtsh_ss(h);
+}
+
+static inline v16 v16_swap(v16 x, int step)
+{
+    switch (step) {
+    case 1: return v16_pair(_mm256_permute_ps(x.a, 0xb1), _mm256_permute_ps(x.b, 0xb1));
+    case 2: return v16_pair(_mm256_permute_ps(x.a, 0x4e), _mm256_permute_ps(x.b, 0x4e));
+    case 4:
+        return v16_pair(_mm256_permute2f128_ps(x.a, x.a, 1), _mm256_permute2f128_ps(x.b, x.b, 1));
+    default: return v16_pair(x.b, x.a);
+    }
+}
+
 static inline __m256 v8_load_bf16(const uint16_t *p)
 {
     const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));
@@ -498,18 +519,21 @@ static inline v16i v16i_load_strided(const uint8_t *base, size_t stride)
     return v16i_pair(v8_load_strided(base, stride), v8_load_strided(base + 8 * stride, stride));
 }
 
-/* The same of four at once. */
-#define ACROSS_FOUR(name, op)                                                                     \
-    static inline void name(float out[4], v16 a, v16 b, v16 c, v16 d)                             \
-    {                                                                                             \
-        const __m256 w = _mm256_##op##_ps(a.a, a.b), x = _mm256_##op##_ps(b.a, b.b);              \
-        const __m256 y = _mm256_##op##_ps(c.a, c.b), z = _mm256_##op##_ps(d.a, d.b);              \
-        const __m256 wx = _mm256_##op##_ps(_mm256_unpacklo_ps(w, x), _mm256_unpackhi_ps(w, x));   \
-        const __m256 yz = _mm256_##op##_ps(_mm256_unpacklo_ps(y, z), _mm256_unpackhi_ps(y, z));   \
-        const __m256 all =                                                                        \
-            _mm256_##op##_ps(_mm256_shuffle_ps(wx, yz, 0x44), _mm256_shuffle_ps(wx, yz, 0xee));   \
-        _mm_storeu_ps(out,                                                                        \
-                      _mm_##op##_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1))); \
+/* v16_sum and v16_top of four at once. */
+#define ACROSS_FOUR(name, op)                                                                      \
+    static inline void name(float out[4], v16 a, v16 b, v16 c, v16 d)                              \
+    {                                                                                              \
+        const __m256 w = _mm256_##op##_ps(a.a, a.b), x = _mm256_##op##_ps(b.a, b.b);               \
+        const __m256 y = _mm256_##op##_ps(c.a, c.b), z = _mm256_##op##_ps(d.a, d.b);               \
+        const __m256 wx = _mm256_##op##_ps(_mm256_permute2f128_ps(w, x, 0x20),                     \
+                                           _mm256_permute2f128_ps(w, x, 0x31));                    \
+        const __m256 yz = _mm256_##op##_ps(_mm256_permute2f128_ps(y, z, 0x20),                     \
+                                           _mm256_permute2f128_ps(y, z, 0x31));                    \
+        const __m256 two =                                                                         \
+            _mm256_##op##_ps(_mm256_shuffle_ps(wx, yz, 0x44), _mm256_shuffle_ps(wx, yz, 0xee));    \
+        const __m256 one = _mm256_##op##_ps(two, _mm256_movehdup_ps(two));                         \
+        const __m128 wy = _mm256_castps256_ps128(one), xz = _mm256_extractf128_ps(one, 1);         \
+        _mm_storeu_ps(out, _mm_unpacklo_ps(_mm_shuffle_ps(wy, wy, 8), _mm_shuffle_ps(xz, xz, 8))); \
     }
 ACROSS_FOUR(v16_sum4, add)
 ACROSS_FOUR(v16_top4, max)

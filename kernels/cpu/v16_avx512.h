@@ -116,6 +116,26 @@ static inline void v16_store_half(uint16_t *p, v16 x)
     _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
 }
 
+static inline uint16_t v16_half_bits(float x)
+{
+    return _cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT);
+}
+
+static inline float v16_half_value(uint16_t h)
+{
+    return _cvtsh_ss(h);
+}
+
+static inline v16 v16_swap(v16 x, int step)
+{
+    switch (step) {
+    case 1: return _mm512_permute_ps(x, 0xb1);
+    case 2: return _mm512_permute_ps(x, 0x4e);
+    case 4: return _mm512_shuffle_f32x4(x, x, 0xb1);
+    default: return _mm512_shuffle_f32x4(x, x, 0x4e);
+    }
+}
+
 static inline v16 v16_load_bf16(const uint16_t *p)
 {
     const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p));
@@ -343,17 +363,18 @@ static inline v16i v16i_load_strided(const uint8_t *base, size_t stride)
 }
 
 /* v16_sum and v16_top of four at once. */
-#define ACROSS_FOUR(name, op)                                                                   \
-    static inline void name(float out[4], v16 a, v16 b, v16 c, v16 d)                           \
-    {                                                                                           \
-        const __m512 ab = _mm512_##op##_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)); \
-        const __m512 cd = _mm512_##op##_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d)); \
-        const __m512 all =                                                                      \
-            _mm512_##op##_ps(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee)); \
-        const __m256 half =                                                                     \
-            _mm256_##op##_ps(_mm512_castps512_ps256(all), _mm512_extractf32x8_ps(all, 1));      \
-        _mm_storeu_ps(                                                                          \
-            out, _mm_##op##_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1)));  \
+#define ACROSS_FOUR(name, op)                                                                     \
+    static inline void name(float out[4], v16 a, v16 b, v16 c, v16 d)                             \
+    {                                                                                             \
+        const __m512 ab =                                                                         \
+            _mm512_##op##_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee)); \
+        const __m512 cd =                                                                         \
+            _mm512_##op##_ps(_mm512_shuffle_f32x4(c, d, 0x44), _mm512_shuffle_f32x4(c, d, 0xee)); \
+        const __m512 four = _mm512_##op##_ps(_mm512_shuffle_f32x4(ab, cd, 0x88),                  \
+                                             _mm512_shuffle_f32x4(ab, cd, 0xdd));                 \
+        const __m512 two = _mm512_##op##_ps(four, _mm512_permute_ps(four, 0x4e));                 \
+        const __m512 one = _mm512_##op##_ps(two, _mm512_permute_ps(two, 0xb1));                   \
+        _mm_storeu_ps(out, _mm512_castps512_ps128(_mm512_maskz_compress_ps(0x1111, one)));        \
     }
 ACROSS_FOUR(v16_sum4, add)
 ACROSS_FOUR(v16_top4, max)

@@ -186,6 +186,23 @@ static inline void v16_store_half(uint16_t *p, v16 x)
     for (int i = 0; i < 4; i++) vst1_u16(p + 4 * i, vreinterpret_u16_f16(vcvt_f16_f32(x.r[i])));
 }
 
+static inline uint16_t v16_half_bits(float x)
+{
+    return vget_lane_u16(vreinterpret_u16_f16(vcvt_f16_f32(vdupq_n_f32(x))), 0);
+}
+
+static inline float v16_half_value(uint16_t h)
+{
+    return vgetq_lane_f32(v4_from_halves(vdup_n_u16(h)), 0);
+}
+
+static inline v16 v16_swap(v16 x, int step)
+{
+    V16_EACH(step == 1   ? vrev64q_f32(x.r[i])
+             : step == 2 ? vextq_f32(x.r[i], x.r[i], 2)
+                         : x.r[i ^ (step / 4)]);
+}
+
 static inline v16 v16_load_bf16(const uint16_t *p)
 {
     V16_EACH(vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p + 4 * i), 16)));

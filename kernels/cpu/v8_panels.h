@@ -1,5 +1,5 @@
-/* What avx2.c and avxvnni.c share: all of v16, and products with quantized weights for 256-bit
- * registers, 8 rows each. They define panel_starts (v16_panels.h) and the functions below.
+/* What avx2.c and avxvnni.c share: products with quantized weights for 256-bit registers, 8 rows
+ * each. They define panel_starts (v16_panels.h) and the functions below.
  *
  * v8_many.h has the products of more than 8 tokens. For fewer a tile is four panel rows or one, by
  * 2 or 4 tokens; the columns of a row are loaded once for both halves of its panel. Reading four
@@ -11,10 +11,6 @@
 #define RETAIN_KERNELS_CPU_V8_PANELS_H
 
 #include "kernels/cpu/v16_avx2.h"
-#include "kernels/cpu/v16_act.h"
-#include "kernels/cpu/v16_attend.h"
-#include "kernels/cpu/v16_attend_fixed.h"
-#include "kernels/cpu/v16_matmul.h"
 
 enum {
     PANEL_TOK = 4,
@@ -26,8 +22,6 @@ enum {
 
 #define PANEL_FEW 8
 #include "kernels/cpu/v16_panels.h"
-#include "kernels/cpu/v16_score.h"
-#include "kernels/cpu/v16_recur.h"
 #include "kernels/cpu/v16_table.h"
 
 /* Whether weights are read as signed numbers, else plus their offset. */

@@ -151,7 +151,7 @@ DEVICE void pack(uint8_t *unit, float x, enum cuda_kv type, int group, int n_gro
     }
 }
 
-/* Number i of a head's key less its centre, as kn_key_centre. */
+/* Number i of a head's key less its centre, as key_centre in kernels.h. */
 DEVICE float centred(float x, const struct cuda_cache &c, int head, bool first, int i)
 {
     const float *mean = c.centres + head * 3 * c.head_dim, *scale = mean + c.head_dim;

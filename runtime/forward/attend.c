@@ -97,8 +97,8 @@ static void pack_unit(const struct layer_step *s, int head, size_t slot, const f
     if (centred) {
         k = memcpy(x[0], k, (size_t)dim * sizeof *k);
         v = memcpy(x[1], v, (size_t)dim * sizeof *v);
-        kn_key_centre(x[0], forward_centre(f, s->layer, head), first, dim);
-        kn_hadamard(x[1], dim);
+        f->kernels->key_centre(x[0], forward_centre(f, s->layer, head), first, dim);
+        f->kernels->hadamard(x[1], dim);
     }
     f->kernels->kv_pack[s->c->shape.k_type](h->k + slot * s->c->k_bytes, k, dim);
     if (s->c->shape.v_type == KN_KV_KEY) return;
@@ -213,7 +213,7 @@ static void attend_split(const struct attend_job *j, int head, int split)
 /* Undoes the transform of values beside keys with centres in n results of attention. */
 static void restore_values(const struct layer_step *s, float *out, int n)
 {
-    if (kn_kv_centred(s->c->shape.k_type)) kn_hadamard(out, n * s->c->shape.head_dim);
+    if (kn_kv_centred(s->c->shape.k_type)) s->f->kernels->hadamard(out, n * s->c->shape.head_dim);
 }
 
 /* A block of tokens with all slots that they see; merged at once. */

@@ -65,7 +65,7 @@ static float unit_score(const struct job *j, int index, int s)
         memcpy(v, k, sizeof v);
     else
         j->f->kernels->kv_unpack[c->shape.v_type](v, h->v + (size_t)s * c->v_bytes, dim);
-    if (kn_kv_centred(c->shape.k_type)) kn_hadamard(v, dim);
+    if (kn_kv_centred(c->shape.k_type)) j->f->kernels->hadamard(v, dim);
     for (int i = 0; i < dim; i++) sum += w[i] * k[i];
     for (int i = 0; i < dim; i++) sum += w[dim + i] * v[i];
     return sum;

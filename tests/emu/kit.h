@@ -141,7 +141,7 @@ static inline void pack_key(struct cuda_cache *c, int head, int slot, float *x)
 {
     const struct kn_centre centre = centre_of(c, head);
     const bool first = slot == 0 && c->pos[cuda_place(c, head, 0)] == 0;
-    if (CUDA_KV_CENTRED(c->k_type)) kn_key_centre(x, &centre, first, c->head_dim);
+    if (CUDA_KV_CENTRED(c->k_type)) kn_table("ref")->key_centre(x, &centre, first, c->head_dim);
     kn_table("ref")->kv_pack[kn_kv_of(c->k_type)](cuda_key(c, head, slot), x, c->head_dim);
 }
 

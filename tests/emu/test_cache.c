@@ -80,8 +80,9 @@ static void want_unit(uint8_t *out, const struct cuda_cache *c, int head, const 
     float y[KN_HEAD_DIM_MAX];
 
     memcpy(y, x, (size_t)c->head_dim * sizeof *y);
-    if (CUDA_KV_CENTRED(c->k_type) && is_value) kn_hadamard(y, c->head_dim);
-    if (CUDA_KV_CENTRED(c->k_type) && !is_value) kn_key_centre(y, &centre, pos == 0, c->head_dim);
+    if (CUDA_KV_CENTRED(c->k_type) && is_value) kn_table("ref")->hadamard(y, c->head_dim);
+    if (CUDA_KV_CENTRED(c->k_type) && !is_value)
+        kn_table("ref")->key_centre(y, &centre, pos == 0, c->head_dim);
     if (CUDA_KV_CENTRED(c->k_type) && is_value && type == KN_KV_Q4)
         kn_table("ref")->pack_values(out, y, c->head_dim);
     else

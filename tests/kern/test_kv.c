@@ -196,13 +196,14 @@ TEST(test_any_even)
 /* y[i] = sum_j (-1)^(number of common bits of i and j) x[j] / sqrt(32). */
 TEST(test_hadamard)
 {
+    const struct kernels *ref = kn_table("ref");
     struct rng rng = {7};
-    float x[64], y[64];
+    float x[96], y[96], other[96];
 
-    rng_fill(&rng, x, 64, 1.0f);
+    rng_fill(&rng, x, 96, 1.0f);
     memcpy(y, x, sizeof y);
-    kn_hadamard(y, 64);
-    for (int i = 0; i < 64; i++) {
+    ref->hadamard(y, 96);
+    for (int i = 0; i < 96; i++) {
         double want = 0;
 
         for (int j = 0; j < 32; j++)
@@ -210,8 +211,35 @@ TEST(test_hadamard)
                 (double)x[i / 32 * 32 + j] * (__builtin_parity((unsigned)(i & j & 31)) ? -1 : 1);
         assert_near((double)y[i], want / sqrt(32), 1e-6, "transform");
     }
-    kn_hadamard(y, 64);
-    for (int i = 0; i < 64; i++) assert_near((double)y[i], (double)x[i], 1e-6, "its inverse");
+    for (const char *const *isa = kn_isa_list(); *isa; isa++) {
+        memcpy(other, x, sizeof other);
+        kn_table(*isa)->hadamard(other, 96);
+        assert_same(other, y, sizeof y, *isa);
+    }
+    ref->hadamard(y, 96);
+    for (int i = 0; i < 96; i++) assert_near((double)y[i], (double)x[i], 1e-6, "its inverse");
+}
+
+TEST(test_centre)
+{
+    struct rng rng = {8};
+    float mean[2][96], scale[96], x[96], y[96];
+    const struct kn_centre c = {.mean = mean[0], .first = mean[1], .scale = scale};
+
+    rng_fill(&rng, mean[0], 2 * 96, 9.0f);
+    rng_fill(&rng, x, 96, 9.0f);
+    for (int i = 0; i < 96; i++) scale[i] = 0.1f + (float)i / 32;
+    x[5] = 1e6f, x[50] = -1e6f, x[95] = NAN;
+    for (const char *const *isa = kn_isa_list(); *isa; isa++)
+        for (int first = 0; first < 2; first++) {
+            memcpy(y, x, sizeof y);
+            kn_table(*isa)->key_centre(y, &c, first, 96);
+            for (int i = 0; i < 95; i++) {
+                const float want = (x[i] - mean[first][i]) / scale[i];
+                assert_true(y[i] == fminf(fmaxf(want, -KN_CENTRE_FAR), KN_CENTRE_FAR));
+            }
+            assert_true(y[95] == -KN_CENTRE_FAR);
+        }
 }
 
 static double squared_error(const uint8_t *unit, const float *x, int n)

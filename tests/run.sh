@@ -1,8 +1,8 @@
 #!/bin/sh
-# run.sh TEST…: runs test programs (cmocka) and test scripts, JOBS at a time (one more than there
-# are processors: many wait for disks and terminals), prints a line for each and the output of
-# failed ones, and ends with "N passed, N failed" (", N skipped"). Programs of another architecture
-# are run by $RUN.
+# run.sh TEST…: runs test programs (cmocka) and test scripts, JOBS at a time (two more than there
+# are processors). Those in $WAITING, which mostly wait, run beside them one after another. Prints a
+# line for each and the output of failed ones, and ends with "N passed, N failed" (", N skipped").
+# Programs of another architecture are run by $RUN.
 set -u
 # With SAN=1 undefined behaviour stops a program, like a wrong address.
 export UBSAN_OPTIONS="${UBSAN_OPTIONS:-halt_on_error=1:print_stacktrace=1}"
@@ -40,15 +40,15 @@ END
 }
 
 if [ "$1" = --one ]; then
-    one "$2"
+    for t in $2; do (one "$t"); done
     exit
 fi
 results=$(mktemp -d) || exit 1
 export results
 trap 'rm -rf "$results"' EXIT
 trap 'exit 1' INT TERM HUP
-printf '%s\n' "$@" | xargs -P "${JOBS:-$(($(nproc) + 1))}" -n 1 "$0" --one
+printf '%s\n' ${WAITING:+"$WAITING"} "$@" | xargs -d '\n' -P "${JOBS:-$(($(nproc) + 2))}" -n 1 "$0" --one
 awk '{ p += $1; f += $2; s += $3 } END {
     print p + 0 " passed, " f + 0 " failed" (s ? ", " s " skipped" : "")
     if (NR < wanted) print wanted - NR " tests were not run to their end"
-    exit f > 0 || NR < wanted }' wanted=$# "$results/counts"
+    exit f > 0 || NR < wanted }' wanted=$(($# + $(echo "${WAITING:-}" | wc -w))) "$results/counts"

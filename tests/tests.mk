@@ -183,10 +183,11 @@ EMU_PROGRAM := $(if $(EMU),$(B)/tests/emu/retain $(EMU_DRIVER))
 FAKE := $(if $(TMUX),$(B)/tests/tui_fake)
 one: $(if $(filter tests/emu/% tests/gpu/%,$(ONE_SCRIPTS)),$(EMU_PROGRAM)) $(if $(filter tests/gpu/%,$(ONE_SCRIPTS)),gpu-folder)
 
-# The longest first, so that no processor waits for the last one.
+# The longest first, so that no processor waits for the last one; the hub and the terminals beside them.
+WAITING := $(TMUX) $(filter %/test_bounds.sh %/test_pull.sh,$(SCRIPTS))
 test: all $(PTX_PROGRAMS) $(PROGRAMS) $(FAKE) $(if $(CROSS),,$(PULL)) $(EMU_PROGRAM) $(GPU_TESTS) $(if $(GPU_SCRIPTS),gpu-folder)
-	@$(run_tests) $(EMU_SCRIPTS) $(GPU_SCRIPTS) $(call programs,$(FAULT)) $(SCRIPTS) $(TMUX) \
-	  $(call programs,$(EMU) $(KERN) $(UNIT) $(TUI)) $(PTX_PROGRAMS) $(PTX_SCRIPTS) $(GPU_TESTS)
+	@WAITING='$(WAITING)'; export WAITING; $(run_tests) $(EMU_SCRIPTS) $(GPU_SCRIPTS) $(call programs,$(FAULT)) \
+	  $(filter-out $(WAITING),$(SCRIPTS)) $(call programs,$(EMU) $(KERN) $(UNIT) $(TUI)) $(PTX_PROGRAMS) $(PTX_SCRIPTS) $(GPU_TESTS)
 test-unit: $(call programs,$(UNIT))
 	@$(run_tests) $^
 test-kern: $(call programs,$(KERN))

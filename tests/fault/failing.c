@@ -69,20 +69,7 @@ CALL(void *, mmap64, (void *p, size_t n, int prot, int flags, int fd, off_t at),
 CALL(int, pthread_create, (pthread_t * out, const pthread_attr_t *a, void *(*f)(void *), void *ctx),
      (out, a, f, ctx), true, EAGAIN, EAGAIN)
 
-/* open and fcntl take a third argument or none. */
-#define OPEN(name)                                                                  \
-    int name(const char *path, int flags, ...);                                     \
-    int name(const char *path, int flags, ...)                                      \
-    {                                                                               \
-        static int (*real)(const char *, int, ...);                                 \
-        va_list rest;                                                               \
-        va_start(rest, flags);                                                      \
-        unsigned mode = va_arg(rest, unsigned);                                     \
-        va_end(rest);                                                               \
-        if (!real) real = (int (*)(const char *, int, ...))next(#name);             \
-        return fails(FAILING_SYSTEM, #name, EMFILE) ? -1 : real(path, flags, mode); \
-    }
-
+/* Its third argument may be missing. */
 #define FCNTL(name)                                                                       \
     int name(int fd, int command, ...);                                                   \
     int name(int fd, int command, ...)                                                    \
@@ -97,8 +84,8 @@ CALL(int, pthread_create, (pthread_t * out, const pthread_attr_t *a, void *(*f)(
         return locks && fails(FAILING_SYSTEM, #name, ENOLCK) ? -1 : real(fd, command, p); \
     }
 
-OPEN(open)
-OPEN(open64)
+OPEN(open, fails(FAILING_SYSTEM, "open", EMFILE) ? -1 : real(path, flags, mode))
+OPEN(open64, fails(FAILING_SYSTEM, "open64", EMFILE) ? -1 : real(path, flags, mode))
 FCNTL(fcntl)
 FCNTL(fcntl64)
 

@@ -3,6 +3,7 @@
 #define RETAIN_TESTS_PRELOAD_H
 
 #include <dlfcn.h>
+#include <stdarg.h>
 #include <stdlib.h>
 
 /* The function of that name that this library hides. */
@@ -12,5 +13,19 @@ static inline void *next(const char *name)
     if (!f) abort();
     return f;
 }
+
+/* open or open64, whose third argument may be missing; `result` may use real, path, flags, mode. */
+#define OPEN(name, result)                                              \
+    int name(const char *path, int flags, ...);                         \
+    int name(const char *path, int flags, ...)                          \
+    {                                                                   \
+        static int (*real)(const char *, int, ...);                     \
+        va_list rest;                                                   \
+        va_start(rest, flags);                                          \
+        unsigned mode = va_arg(rest, unsigned);                         \
+        va_end(rest);                                                   \
+        if (!real) real = (int (*)(const char *, int, ...))next(#name); \
+        return result;                                                  \
+    }
 
 #endif

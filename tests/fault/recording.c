@@ -4,7 +4,6 @@
 #include "tests/fault/recording.h"
 
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,20 +37,11 @@ static int file_at(int fd)
     return fd >= 0 && fd < FDS ? files[fd] - 1 : -1;
 }
 
-#define OPEN(name)                                                             \
-    int name(const char *path, int flags, ...);                                \
-    int name(const char *path, int flags, ...)                                 \
-    {                                                                          \
-        static int (*real)(const char *, int, ...);                            \
-        va_list rest;                                                          \
-        va_start(rest, flags);                                                 \
-        unsigned mode = va_arg(rest, unsigned);                                \
-        va_end(rest);                                                          \
-        if (!real) real = (int (*)(const char *, int, ...))next(#name);        \
-        int fd = real(path, flags, mode);                                      \
-        if (fd >= 0 && fd < FDS) files[fd] = (signed char)(1 + file_of(path)); \
-        return fd;                                                             \
-    }
+static int opened(int fd, const char *path)
+{
+    if (fd >= 0 && fd < FDS) files[fd] = (signed char)(1 + file_of(path));
+    return fd;
+}
 
 #define WRITE(name)                                                                                \
     ssize_t name(int fd, const void *p, size_t n, off_t at);                                       \
@@ -86,8 +76,8 @@ static int file_at(int fd)
         return rc;                                                                      \
     }
 
-OPEN(open)
-OPEN(open64)
+OPEN(open, opened(real(path, flags, mode), path))
+OPEN(open64, opened(real(path, flags, mode), path))
 WRITE(pwrite)
 WRITE(pwrite64)
 TRUNCATE(ftruncate)

@@ -7,11 +7,11 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "cli/options/options.h"
 #include "runtime/save/conversations.h"
 #include "runtime/session/session.h"
 #include "store/db.h"
 #include "tests/fault/disk.h"
+#include "tests/fault/life.h"
 
 static struct engine *engine;
 static const char *path;
@@ -54,24 +54,6 @@ void *realloc(void *p, size_t n)
 
 /* ---- a conversation -------------------------------------------------------------------------- */
 
-static struct options options(void)
-{
-    struct options o;
-    options_init(&o);
-    o.session.plan.policy = policy_choice("random");
-    o.session.plan.budget = 24;
-    o.session.plan.chunk = 16;
-    o.session.plan.policy.reserve = 48; /* room for passages that return */
-    o.session.rewind = 1;               /* compaction after every turn */
-    o.session.max_tokens = 3;
-    o.engine.threads = 1;
-    o.session.ignore_end = true;
-    o.session.conversation = "life";
-    o.session.sampling.temperature = 0;
-    o.session.sampling.seed = 3;
-    return o;
-}
-
 static int n_recalled;
 
 static void on_recalled(void *ctx, const struct session_recalled *r)
@@ -101,7 +83,7 @@ static void life_end(struct life *x)
 
 static int life_begin(struct life *x)
 {
-    struct options o = options();
+    struct options o = life_options(24, 3, 0);
     *x = (struct life){0};
     int rc = conversations_open(&x->l, path, NULL, &err);
     return rc ? rc : session_open(&x->s, engine, x->l, &o.session, NULL, &err);
@@ -352,7 +334,7 @@ static int begin_meanwhile(unsigned what, void *ctx, void *statement, void *sql)
 
 TEST(another_program_is_faster)
 {
-    struct options o = options();
+    struct options o = life_options(24, 3, 0);
     struct conversations *l, *other;
     struct session *s;
     unlink(path);
@@ -372,7 +354,7 @@ TEST(another_program_is_faster)
 static int setup(void **state)
 {
     struct str *before = calloc(1, sizeof *before);
-    struct options o = options();
+    struct options o = life_options(24, 3, 0);
     struct life x;
     if (disk_start(NULL) || engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &err))
         return -1;

@@ -15,10 +15,10 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "cli/options/options.h"
 #include "runtime/save/conversations.h"
 #include "runtime/session/session.h"
 #include "store/db.h"
+#include "tests/fault/life.h"
 
 enum phase { IDLE, READING, RECALLING, ANSWERING, VERIFYING, EVICTING, SAVING, COMPACTING, PHASES };
 
@@ -104,24 +104,6 @@ static int on_step(void *ctx)
     return 0;
 }
 
-static struct options options(void)
-{
-    struct options o;
-    options_init(&o);
-    o.session.plan.policy = policy_choice("random");
-    o.session.plan.budget = 32;
-    o.session.plan.chunk = 16;
-    o.session.plan.policy.reserve = 48; /* room for passages that return */
-    o.session.rewind = 1;               /* compaction after every turn */
-    o.session.max_tokens = 24;
-    o.engine.threads = 1;
-    o.session.ignore_end = true;
-    o.session.conversation = "life";
-    o.session.sampling.temperature = 0.8f;
-    o.session.sampling.seed = 3;
-    return o;
-}
-
 static void talk(struct session *s)
 {
     static const char text[] =
@@ -141,7 +123,7 @@ static void talk(struct session *s)
 
 static void live(void)
 {
-    struct options o = options();
+    struct options o = life_options(32, 24, 0.8f);
     struct engine *engine;
     struct conversations *l;
     struct session *s;
@@ -209,7 +191,7 @@ static void assert_nothing_lost(struct conversations *l, const struct str *befor
 static void go_on(struct engine *engine, struct conversations *l)
 {
     const struct session_sink k = {.ctx = NULL};
-    struct options o = options();
+    struct options o = life_options(32, 24, 0.8f);
     struct session_stats st;
     struct session *s;
     enum session_end end;
@@ -244,7 +226,7 @@ TEST(killed_in_the_middle)
 {
     const char *kills = getenv("KILLS");
     int n_kills = kills ? atoi(kills) : 30, n_in[PHASES] = {0};
-    struct options o = options();
+    struct options o = life_options(32, 24, 0.8f);
     struct engine *engine;
     struct conversations *l;
     struct found f = {0};

@@ -6,7 +6,8 @@
 #
 # Registers become arrays, which compile faster than variables, kernels functions of the emulator
 # (tests/emu/launch.h). Only ptx.h knows what an instruction does: an unknown one does not compile. Unknown
-# syntax ends the translation and names its line.
+# syntax ends the translation and names its line. `-v files='A B'`: the files of C, of about the same length, which
+# compile at the same time.
 
 function die(what) { printf "%s:%d: %s: %s\n", FILENAME, FNR, what, $0 >"/dev/stderr"; failed = 1; exit 1 }
 
@@ -90,7 +91,13 @@ function declare(kind, names,   stem, type) {
     return type " " stem "[" size[stem] "];\nmemset(" stem ", " (kind == "pred" ? "true" : "0xff") ", sizeof " stem ");"
 }
 
-BEGIN { print "#include \"tests/ptx/ptx.h\"\n" }
+# A line of C, to the file of the kernel that is being translated.
+function put(text) { print text >file; length_of[file]++ }
+
+BEGIN {
+    n_files = split(files, file_of, " ")
+    for (i = 1; i <= n_files; i++) print "#include \"tests/ptx/ptx.h\"\n" >file_of[i]
+}
 
 { sub(/\/\/.*/, ""); line = trim($0) }
 line == "" { next }
@@ -102,6 +109,8 @@ line == "" { next }
     kernel = substr($3, 1, length($3) - 1)
     threads = bytes = 0
     split("", size)
+    file = file_of[1]
+    for (i = 2; i <= n_files; i++) if (length_of[file_of[i]] < length_of[file]) file = file_of[i]
     next
 }
 !kernel { die("directive") }
@@ -112,45 +121,45 @@ line ~ /^\.maxntid [0-9]+, 1, 1$/ { threads = $2 + 0; next }
 line ~ /^\.minnctapersm / || line == ")" || line == ".pragma \"nounroll\";" { next }
 line == "{" {
     if (!threads || !bytes) die("kernel " kernel " without threads or parameters")
-    printf "enum { %s_bytes = %d };\nstatic void %s_thread(const void *args)\n{\n", kernel, bytes, kernel
-    printf "const u64 %s_param_0 = (u64)(uintptr_t)args;\n", kernel
+    print "enum { " kernel "_bytes = " bytes " };" >file_of[1]
+    put("static void " kernel "_thread(const void *args)\n{\nconst u64 " kernel "_param_0 = (u64)(uintptr_t)args;")
     next
 }
 line == "}" {
-    printf "}\nconst char *%s(const struct emu_launch *at, const void *args)\n{\n", kernel
-    printf "return at->threads == %d ? emu_run(at, %s_thread, args) : \"%s wants %d threads\";\n}\n\n", \
-        threads, kernel, kernel, threads
+    put("}\nconst char *" kernel "(const struct emu_launch *at, const void *args)\n{")
+    put("return at->threads == " threads " ? emu_run(at, " kernel "_thread, args) : \"" kernel " wants " threads \
+        " threads\";\n}\n")
     kernel = ""
     next
 }
 
 # Its body. Braces around a part of it give registers a scope.
-sub(/^{ +/, "", line) { print "{" }
+sub(/^{ +/, "", line) { put("{") }
 { closes = sub(/; }$/, ";", line) }
 line ~ /^\.local \.align / && match(line, /__local_depot[0-9]+\[[0-9]+\];$/) {
     depot = substr(line, RSTART, RLENGTH - 1)
     name = substr(depot, 1, index(depot, "[") - 1)
-    printf "_Alignas(16) char space%s;\nmemset(space%s, 0xff, sizeof space%s);\n", depot, name, name
-    printf "const u64 %s = (u64)(uintptr_t)space%s;\n", name, name
+    put("_Alignas(16) char space" depot ";\nmemset(space" name ", 0xff, sizeof space" name ");")
+    put("const u64 " name " = (u64)(uintptr_t)space" name ";")
     next
 }
 line ~ /^\.reg \.(pred|b16|b32|f32|b64) / {
     split(line, word, /[ \t]+/)
     kind = substr(word[2], 2)
     sub(/^f/, "b", kind)
-    print declare(kind, substr(word[3], 1, length(word[3]) - 1))
+    put(declare(kind, substr(word[3], 1, length(word[3]) - 1)))
     next
 }
-line ~ /^\$[A-Za-z0-9_]+:$/ { print substr(line, 2) ";"; next }
+line ~ /^\$[A-Za-z0-9_]+:$/ { put(substr(line, 2) ";"); next }
 line ~ /^[a-z@][^;]*;$/ {
     sub(/;$/, "", line)
     guard = ""
     if (line ~ /^@/) { guard = line; sub(/[ \t].*/, "", guard); line = trim(substr(line, length(guard) + 1)) }
     op = line
     sub(/[ \t].*/, "", op)
-    print (op ~ /^(atom|bar|cp|ld|ldmatrix|mma|movmatrix|red|shfl|st|vote)\./ ? "LINE(" FNR ") " : "") \
+    put((op ~ /^(atom|bar|cp|ld|ldmatrix|mma|movmatrix|red|shfl|st|vote)\./ ? "LINE(" FNR ") " : "") \
         (guard == "" ? "" : "if (" value(substr(guard, 2)) ") ") \
-        instruction(op, substr(line, length(op) + 1)) ";" (closes ? "}" : "")
+        instruction(op, substr(line, length(op) + 1)) ";" (closes ? "}" : ""))
     next
 }
 { die("syntax") }
@@ -158,5 +167,5 @@ line ~ /^[a-z@][^;]*;$/ {
 END {
     if (failed) exit 1
     if (kernel) die("the module ends inside of " kernel)
-    print "#define SAME(name, args) _Static_assert(sizeof(struct args) == name##_bytes, #name);\nCUDA_KERNELS(SAME)"
+    print "#define SAME(name, args) _Static_assert(sizeof(struct args) == name##_bytes, #name);\nCUDA_KERNELS(SAME)" >file_of[1]
 }

@@ -11,7 +11,7 @@ module() {
 }
 translate() {
     module "$@" >"$T/one.ptx"
-    awk -f tests/ptx/ptx.awk "$T/one.ptx" >"$T/one.c" 2>"$T/said"
+    awk -v files="$T/one.c" -f tests/ptx/ptx.awk "$T/one.ptx" 2>"$T/said"
 }
 # Kernels that are not in the list of kernels, without the list's check.
 compiles() {

@@ -134,6 +134,17 @@ static inline struct options options_of(const char *policy, const char *kv, floa
     return o;
 }
 
+/* A small cache, and room for what returns. */
+static inline struct options recalling(const char *policy, enum recall_chooser chooser, int budget)
+{
+    struct options o = options_of(policy, "q4", 0);
+    o.session.plan.budget = budget;
+    o.session.plan.chunk = 32;
+    o.session.plan.policy.reserve = 64;
+    o.session.recall.chooser = chooser;
+    return o;
+}
+
 static inline struct session *open_session(struct conversations *l, struct options o, bool again)
 {
     struct session *s;

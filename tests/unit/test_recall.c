@@ -494,12 +494,7 @@ TEST_WITH(test_long_message_before, begin, end)
                          hers[] = {30, 25, 26, ASK};
     struct recall_window w[RECALL_MAX];
     struct fixture *f = *state;
-    fill(f, 64);
-    run(f, told, 5);
-    fill(f, 64);
-    run(f, other, 8);
-    fill(f, 64);
-    evict_everything(f);
+    tell_two(f, told, 5, other, 8);
     struct query q = {.ids = asked, .n = 3, .before = other, .n_before = 8};
     assert_true(choose_by(f, q, 4, w) >= 1);
     assert_true(covers(&w[0], 64));

@@ -3,15 +3,7 @@
 #include "runtime/session/session_parts.h"
 #include "tests/unit/session_kit.h"
 
-static struct options small(const char *policy, enum recall_chooser chooser)
-{
-    struct options o = options_of(policy, "q4", 0);
-    o.session.plan.budget = 160;
-    o.session.plan.chunk = 32;
-    o.session.plan.policy.reserve = 64;
-    o.session.recall.chooser = chooser;
-    return o;
-}
+enum { SMALL = 160 };
 
 static const char *const talk[] = {
     "My locker code is 48213.", "Tell me a story about a fox.",    "Tell me about cats.",
@@ -48,7 +40,7 @@ static void talk_on(struct session *s, int n, struct log *log)
 static void stays(const char *policy)
 {
     NEW_LIBRARY(l);
-    struct options o = small(policy, RECALL_WORDS);
+    struct options o = recalling(policy, RECALL_WORDS, SMALL);
     AUTO_SESSION *s = open_session(l, o, false);
     AUTO_LOG log = {0};
     ask(s, talk[0], &log);
@@ -79,7 +71,7 @@ TEST(test_a_pinned_turn_stays)
 TEST(test_pins_have_a_limit)
 {
     NEW_LIBRARY(l);
-    AUTO_SESSION *s = open_session(l, small("sink", RECALL_WORDS), false);
+    AUTO_SESSION *s = open_session(l, recalling("sink", RECALL_WORDS, SMALL), false);
     AUTO_LOG log = {0};
     int rc = 0, n = 0;
     talk_on(s, N_TALK, &log);
@@ -90,7 +82,7 @@ TEST(test_pins_have_a_limit)
     assert_int_equal(session_pin(s, 0, NULL, &err), ERR_USAGE);
     assert_int_equal(session_pin(s, N_TALK + 1, NULL, &err), ERR_USAGE);
     session_close(s);
-    s = open_session(NULL, small("sink", RECALL_WORDS), false);
+    s = open_session(NULL, recalling("sink", RECALL_WORDS, SMALL), false);
     ask(s, talk[0], &log);
     assert_int_equal(session_pin(s, 1, NULL, &err), ERR_USAGE);
     assert_int_equal(session_forget(s, 1, NULL, &err), ERR_USAGE);
@@ -101,7 +93,7 @@ TEST(test_pins_have_a_limit)
 TEST(test_pins_have_a_limit_after_a_resume)
 {
     NEW_LIBRARY(l);
-    struct options o = small("sink", RECALL_WORDS);
+    struct options o = recalling("sink", RECALL_WORDS, SMALL);
     AUTO_LOG log = {0};
     o.session.plan.budget = 640;
     AUTO_SESSION *s = open_session(l, o, false);
@@ -122,7 +114,7 @@ TEST(test_a_forgotten_turn_never_returns)
 {
     NEW_LIBRARY(l);
     char name[STORE_NAME_MAX];
-    struct options o = small("sink", RECALL_WORDS);
+    struct options o = recalling("sink", RECALL_WORDS, SMALL);
     AUTO_SESSION *s = open_session(l, o, false);
     AUTO_LOG log = {0};
     ask(s, "How are you?", &log);
@@ -161,7 +153,7 @@ TEST(test_a_forgotten_turn_never_returns)
 TEST(test_forgetting_can_be_taken_back)
 {
     NEW_LIBRARY(l);
-    struct options o = small("sink", RECALL_WORDS);
+    struct options o = recalling("sink", RECALL_WORDS, SMALL);
     AUTO_SESSION *s = open_session(l, o, false);
     AUTO_LOG log = {0};
     ask(s, talk[0], &log);
@@ -191,7 +183,7 @@ TEST(test_forgetting_can_be_taken_back)
 TEST(test_the_opening_stays)
 {
     NEW_LIBRARY(l);
-    AUTO_SESSION *s = open_session(l, small("sink", RECALL_OFF), false);
+    AUTO_SESSION *s = open_session(l, recalling("sink", RECALL_OFF, SMALL), false);
     AUTO_LOG log = {0};
     uint16_t kept[1];
     ask(s, talk[0], &log);

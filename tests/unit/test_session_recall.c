@@ -4,16 +4,8 @@
 #include "tests/unit/json_kit.h"
 #include "tests/unit/session_kit.h"
 
-/* A cache so small that a fact is evicted before the question about it. */
-static struct options small(const char *policy, enum recall_chooser chooser)
-{
-    struct options o = options_of(policy, "q4", 0);
-    o.session.plan.budget = 24;
-    o.session.plan.chunk = 32;
-    o.session.plan.policy.reserve = 64;
-    o.session.recall.chooser = chooser;
-    return o;
-}
+/* A fact is evicted before the question about it. */
+enum { SMALL = 24 };
 
 static const char *const talk[] = {
     "My locker code is 48213.", "Tell me a story about a fox.",
@@ -107,7 +99,7 @@ static void credits_its_turn(const struct session *s, const struct session_windo
 /* An answer whose first words are given begins with what they recalled in the cache. */
 TEST(test_begun_answer)
 {
-    struct options o = small("sink", RECALL_WORDS);
+    struct options o = recalling("sink", RECALL_WORDS, SMALL);
     o.session.begin = "It is";
     AUTO_SESSION *s = open_session(NULL, o, false);
     AUTO_HEARD h = {0};
@@ -120,7 +112,8 @@ static void remembers(const char *policy, enum recall_chooser chooser, bool save
     const char *dir = folder_new();
     AUTO_LIBRARY *l = saved ? open_library(dir) : NULL;
     for (int on = 0; on < 2; on++) {
-        AUTO_SESSION *s = open_session(l, small(policy, on ? chooser : RECALL_OFF), false);
+        AUTO_SESSION *s =
+            open_session(l, recalling(policy, on ? chooser : RECALL_OFF, SMALL), false);
         AUTO_HEARD h = {0};
         for (int i = 0; i <= ASKED; i++) ask(s, talk[i], &h);
         assert_int_equal(h.code, on);
@@ -180,7 +173,7 @@ static int resumes(struct options o, int n_turns)
 
 static void resumes_policy(const char *policy, int64_t rewind)
 {
-    struct options o = small(policy, RECALL_WORDS);
+    struct options o = recalling(policy, RECALL_WORDS, SMALL);
     o.session.rewind = rewind;
     resumes(o, 2 * N_TALK);
 }
@@ -197,7 +190,7 @@ TEST(test_resume_equals_never_stopped)
 /* An archive that drops pieces: what is compared is found again. */
 TEST(test_full_archive)
 {
-    struct options o = small("sink", RECALL_WORDS);
+    struct options o = recalling("sink", RECALL_WORDS, SMALL);
     o.session.recall.archive_bytes = 200 * 672;
     assert_int_equal(resumes(o, N_TALK + 4), 0);
     /* text stays: for good, or until it is too old */
@@ -216,7 +209,7 @@ TEST(test_reads_again_what_left_the_archive)
     static const char asked[] = "What is my sister's dog called?";
     const char *dir = folder_new();
     AUTO_LIBRARY *l = open_library(dir);
-    struct options o = small("sink", RECALL_WORDS);
+    struct options o = recalling("sink", RECALL_WORDS, SMALL);
     o.session.recall.archive_bytes = 32 * 672;
     o.session.recall.n_text = 1 << 20;
     AUTO_SESSION *s = open_session(l, o, false);
@@ -245,7 +238,7 @@ TEST(test_reads_again_what_left_the_archive)
 static void private_equals_saved(const char *policy, enum recall_chooser chooser, int n_positions)
 {
     NEW_LIBRARY(l);
-    struct options o = small(policy, chooser);
+    struct options o = recalling(policy, chooser, SMALL);
     o.session.recall.archive_bytes = n_positions * 672;
     AUTO_SESSION *x = open_session(NULL, o, false), *y = open_session(l, o, false);
     AUTO_HEARD private = {0}, saved = {0};
@@ -270,7 +263,7 @@ TEST(test_private_equals_saved)
  * when the eviction is told. */
 TEST(test_recall_inside_an_answer)
 {
-    struct options o = small("sink", RECALL_WORDS);
+    struct options o = recalling("sink", RECALL_WORDS, SMALL);
     o.session.plan.policy.reserve = 16;
     resumes(o, N_TALK + 4);
     AUTO_SESSION *s = open_session(NULL, o, false);
@@ -289,7 +282,7 @@ TEST(test_recall_inside_an_answer)
 static void regenerates(enum recall_chooser chooser)
 {
     NEW_LIBRARY(l);
-    AUTO_SESSION *s = open_session(l, small("sink", chooser), false);
+    AUTO_SESSION *s = open_session(l, recalling("sink", chooser, SMALL), false);
     AUTO_HEARD h = {0};
     enum session_end end;
     for (int i = 0; i <= ASKED; i++) ask(s, talk[i], &h);
@@ -304,7 +297,7 @@ static void regenerates(enum recall_chooser chooser)
     char name[128];
     ok(session_branch(s, ASKED, NULL, name, &err));
     session_close(s);
-    struct options o = small("sink", chooser);
+    struct options o = recalling("sink", chooser, SMALL);
     o.session.conversation = name;
     ok(session_open(&s, engine, l, &o.session, NULL, &err));
     ask(s, talk[ASKED], &h);
@@ -321,7 +314,7 @@ TEST(test_regenerate_keeps_what_came_back)
 TEST(test_by_hand)
 {
     NEW_LIBRARY(l);
-    AUTO_SESSION *s = open_session(l, small("sink", RECALL_WORDS), false);
+    AUTO_SESSION *s = open_session(l, recalling("sink", RECALL_WORDS, SMALL), false);
     struct session_recalled found;
     AUTO_HEARD h = {0};
     for (int i = 0; i < ASKED; i++) ask(s, talk[i], &h);
@@ -346,7 +339,7 @@ TEST(test_by_hand)
     assert_int_equal(session_recall_turn(s, 0, &found, &err), ERR_USAGE);
     assert_int_equal(session_recall_turn(s, 100, &found, &err), ERR_USAGE);
     session_close(s);
-    s = open_session(l, small("sink", RECALL_OFF), false);
+    s = open_session(l, recalling("sink", RECALL_OFF, SMALL), false);
     assert_int_equal(session_recall(s, "locker code", 11, &found, &err), ERR_USAGE);
 }
 
@@ -358,7 +351,7 @@ TEST(test_threads)
     struct session *sessions[3];
     struct heard heard[3] = {0};
     for (int i = 0; i < 3; i++) {
-        struct options o = small("keeper", RECALL_WORDS);
+        struct options o = recalling("keeper", RECALL_WORDS, SMALL);
         o.engine.threads = 1 << i;
         ok(engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
         engines[i] = engine;
@@ -387,7 +380,7 @@ TEST(test_encrypted)
         const char *dir = folder_new(), *path = path_in(dir, "retain.db");
         for (int k = 0; k <= ASKED; k++) {
             if (k == 0 || k == ASKED) l = i ? open_encrypted(dir) : open_library(dir);
-            struct session *s = open_session(l, small("sink", RECALL_WORDS), k > 0);
+            struct session *s = open_session(l, recalling("sink", RECALL_WORDS, SMALL), k > 0);
             ask(s, talk[k], &heard[i]);
             session_close(s);
             if (k == ASKED - 1 || k == ASKED) conversations_close(l);
@@ -419,7 +412,7 @@ TEST(test_damaged_archive)
     for (size_t i = 0; i < sizeof damage / sizeof *damage; i++) {
         const char *dir = folder_new();
         AUTO_LIBRARY *l = open_library(dir);
-        struct options o = small("sink", RECALL_WORDS);
+        struct options o = recalling("sink", RECALL_WORDS, SMALL);
         o.session.rewind = 1; /* so that the log lets go of blocks */
         AUTO_SESSION *s = open_session(l, o, false);
         AUTO_HEARD h = {0};
@@ -464,7 +457,7 @@ static void no_marks(const struct session_recalled *r)
 static void sees_no_marks(struct chat_template *t)
 {
     struct chat_template *own = engine->template;
-    struct options o = small("sink", RECALL_WORDS);
+    struct options o = recalling("sink", RECALL_WORDS, SMALL);
     o.session.plan.chunk = 64;
     o.session.system = "Kind words.";
     o.session.max_tokens = 1;
@@ -512,7 +505,7 @@ TEST(test_newest_units)
     static const int by_words[] = {19, 19, 2}, otherwise[] = {2, 6, 2};
     for (int i = 0; i < 3; i++)
         for (enum recall_chooser c = RECALL_OFF; c <= RECALL_WORDS; c++) {
-            AUTO_SESSION *s = open_session(NULL, small(policies[i], c), false);
+            AUTO_SESSION *s = open_session(NULL, recalling(policies[i], c, SMALL), false);
             struct retention *r = retention_new(s);
             session_retention(s, r);
             const bool words = c == RECALL_WORDS;

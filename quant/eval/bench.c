@@ -67,10 +67,10 @@ static double median(double *v, int n)
 }
 
 /* The bytes per second that all threads together read from SWEEP_BYTES of memory, the median of
- * seven sweeps. */
+ * three sweeps. */
 static double read_bandwidth(struct pool *p, const void *data)
 {
-    enum { SWEEPS = 7 };
+    enum { SWEEPS = 3 };
     const size_t block = BLOCK_WORDS * sizeof(uint64_t);
     const size_t read = SWEEP_BYTES / SWEEP_PARTS / block * block * SWEEP_PARTS;
     struct sweep s = {.data = data};

@@ -265,7 +265,7 @@ struct kn_centre {
 };
 void kn_centre_words(struct kn_centre *c, uint32_t *out, int head_dim); /* [3][head_dim / 2] */
 
-/* Undoes key_centre of the table. */
+/* Undoes key_centre of the table. first: it is the key of position 0. */
 void kn_key_restore(float *k, const struct kn_centre *c, bool first, int head_dim);
 
 /* Rotary embedding, "rotate half": number i pairs with i + head_dim/2 and rotates by angle p *
@@ -413,8 +413,8 @@ struct kernels {
      * x[i + 16], of these x[i] + x[i + 8], and so on. */
 #define KN_FITS 3
     void (*pack_values)(void *dst, const float *x, int head_dim);
-    /* A key to the numbers that are packed: less its centre, which is c->first for position 0, over
-     * the scale, and within -KN_CENTRE_FAR..KN_CENTRE_FAR. */
+    /* A key to the numbers that are packed: less the mean, or less c->first if it is the key of
+     * position 0 (first), over the scale, and within -KN_CENTRE_FAR..KN_CENTRE_FAR. */
 #define KN_CENTRE_FAR 31.0f
     void (*key_centre)(float *k, const struct kn_centre *c, bool first, int head_dim);
     /* The Hadamard transform of each 32 of n numbers, which is its own inverse: values that are

@@ -232,7 +232,8 @@ static int64_t end_of(const struct request *q)
     return q->command == SLASH_EDIT ? q->turn - 1 : q->turn;
 }
 
-/* Tells what the request does and how many tokens are read again. must: the user must agree. */
+/* Says what the request will do and how many tokens it will read again. must: the user must agree.
+ */
 static void ask(const struct run *r, const struct request *q, int64_t tokens, bool must)
 {
     struct session_stats st;

@@ -64,8 +64,8 @@ void kn_kv_unpack_q5_ref(float *dst, const void *src, int head_dim);
 /* For heads smaller than a register. */
 void kn_attend_ref(const struct kn_attend *job);
 
-/* One table per file. A file's name is its instruction set; the Makefile derives the
- * compiler flags from it. */
+/* One table per file, maybe of products alone (table.c). A file's name is its instruction set; the
+ * Makefile derives the compiler flags from it. */
 extern const struct kernels kn_ref;
 extern const struct kernels kn_avx2, kn_avxvnni, kn_avx512; /* x86-64 */
 extern const struct kernels kn_neon, kn_dotprod, kn_i8mm;   /* aarch64 */

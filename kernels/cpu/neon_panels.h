@@ -1,6 +1,5 @@
 /* What neon.c, dotprod.c and i8mm.c share: products with quantized weights, a quarter of a panel, 4
- * rows, per register. They define PANEL_TOK before, the tokens of a tile, and
- * dot_half.
+ * rows, per register. They define PANEL_TOK before, the tokens of a tile, and dot_half.
  *
  * Weights become signed bytes; the sum of the activations corrects for the rest of their offset (8
  * of Q4, 32 of Q6). Integer sums are exact, and the float sum of a row adds its groups in order, so

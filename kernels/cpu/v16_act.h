@@ -140,6 +140,7 @@ static inline void kv_pack_f16_v16(void *dst, const float *x, int head_dim)
     for (; i < head_dim; i++) out[i] = kn_half_saturated(x[i]);
 }
 
+/* As kn_half_saturated, by the instruction set. */
 static inline uint16_t half_of(float x)
 {
     const float max = 65504.0f;
@@ -168,10 +169,10 @@ static inline void kv_pack_q8_v16(void *dst, const float *x, int head_dim)
     memset((uint8_t *)dst + used, 0, kn_kv_bytes(KN_KV_Q8, head_dim) - used);
 }
 
-/* Groups are packed two at a time, because one waits for its sums most of the time. Of two, n
- * exist. */
+/* Two groups are packed at once, since one alone would mostly wait for its sums. The last one of a
+ * unit may be alone: of two groups, n exist. */
 
-/* x: 4 x 16 numbers. */
+/* The 4 x 16 numbers of two groups. */
 V16_INLINE void load_two(v16 x[4], const float *p, int n)
 {
     x[0] = v16_load(p);
@@ -234,7 +235,7 @@ static inline void kv_pack_s4_v16(void *dst, const float *x, int head_dim)
     if (g < head_dim / KN_GROUP) pack_two_s4(out + g, x + g * KN_GROUP, 1);
 }
 
-/* d and m of two groups, see ref_units.c. */
+/* d and m of two groups, and the sums of their numbers. */
 struct fitted {
     float d[2], m[2], sx[4];
 };

@@ -44,6 +44,7 @@ OF_ONE(v16, v16_set1, float, _mm512_set1_ps)
 OF_ONE(v16, v16_load, const float *, _mm512_loadu_ps)
 OF_ONE(v16, v16_abs, v16, _mm512_abs_ps)
 OF_ONE(float, v16_sum, v16, _mm512_reduce_add_ps)
+OF_ONE(float, v16_half_value, uint16_t, _cvtsh_ss)
 OF_ONE(float, v16_top, v16, _mm512_reduce_max_ps)
 OF_ONE(float, v16_bottom, v16, _mm512_reduce_min_ps)
 OF_ONE(v16, v16_exponent, v16, _mm512_getexp_ps)
@@ -119,11 +120,6 @@ static inline void v16_store_half(uint16_t *p, v16 x)
 static inline uint16_t v16_half_bits(float x)
 {
     return _cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT);
-}
-
-static inline float v16_half_value(uint16_t h)
-{
-    return _cvtsh_ss(h);
 }
 
 static inline v16 v16_swap(v16 x, int step)

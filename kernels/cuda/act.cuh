@@ -74,7 +74,7 @@ DEVICE void quantize_four(const struct cuda_act &act, const float x[4], int toke
     if (lane == 0) scale[1] = {0.0f, 0.0f};
 }
 
-/* The Hadamard transform of a warp's 32 numbers, one per lane, with the bits of hadamard in kernels.h. */
+/* The Hadamard transform of a warp's 32 numbers, one per lane: the bits of kernels.h's hadamard. */
 DEVICE float hadamard(float x)
 {
     UNROLL

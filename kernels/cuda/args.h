@@ -15,8 +15,7 @@
 /* ---- the cache's memory ---------------------------------------------------------------------- */
 
 /* Format of units: bytes as in kernels.h, KN_KV_Q4 and so on. If keys are S4 or S5, values are
- * transformed (hadamard in kernels.h) and then packed; merging the pieces of attention undoes this.
- */
+ * transformed (hadamard in kernels.h) and then packed; merging attention's pieces undoes this. */
 enum cuda_kv { CUDA_KV_Q4, CUDA_KV_Q8, CUDA_KV_F16, CUDA_KV_Q5, CUDA_KV_S4, CUDA_KV_S5 };
 #define CUDA_KV_CENTRED(type) ((type) >= CUDA_KV_S4)
 

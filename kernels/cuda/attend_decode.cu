@@ -280,8 +280,8 @@ DEVICE void tile_logits(float c[4], const char *keys, const char *centre,
     }
 }
 
-/* Adds to row 0 of the logits c what the key of position 0 has beyond the mean. That key is not
- * rotated. */
+/* Position 0's key is not rotated, and differs from the mean. Adds what this difference changes in
+ * row 0 of the logits c. */
 template <int DIM>
 DEVICE void lift_first(float c[4], const float *centre, float span, const char *queries)
 {

@@ -130,7 +130,7 @@ DEVICE void pack_group_q8(uint8_t *to, float x)
     if (lane_id() == 0) *(uint16_t *)to = d_bits;
 }
 
-/* Packs group `group` of a unit with n_group groups. fits: a value beside a key with a centre. */
+/* Packs one of the n_group groups of a unit. fits: it is a value beside a key with a centre. */
 DEVICE void pack(uint8_t *unit, float x, enum cuda_kv type, int group, int n_group, bool fits)
 {
     if (type == CUDA_KV_Q4) {

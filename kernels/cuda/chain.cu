@@ -6,7 +6,7 @@
  * synchronization): one thread of each block counts and waits, then a barrier. */
 #include "kernels/cuda/matvec.cuh"
 
-/* Until the steps' ends count up to n. Reads after it see what was written before those ends. */
+/* Waits until n steps have ended. Reads after this see what those steps wrote. */
 DEVICE void wait_for(const uint32_t *ended, uint32_t n)
 {
     if (thread_id() == 0) {

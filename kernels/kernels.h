@@ -230,20 +230,19 @@ enum kn_kv {
     KN_KV_F16,
     KN_KV_F32, /* exact, for comparisons */
     KN_KV_Q8,  /* per 32: half d, int8 q[32];           x = d * q      (34 bytes, as GGUF Q8_0) */
-    KN_KV_Q4,  /* per 32: half d, half m, nibbles[16];  x = d * q + m  (20 bytes, as GGUF Q4_1: low
-                  nibble of byte j = element j, high nibble = element j + 16) */
-    KN_KV_S4,  /* keys less their centre, per 32: half d[2], nibbles as in Q4; x = d[i / 16] *
-                  (q - 8)  (20 bytes) */
-    KN_KV_Q5,  /* per 32: half d, bits 4 of q[4], nibbles as in Q4; x = d * (q - 16)  (22 bytes, as
-                  GGUF Q5_0) */
+    KN_KV_Q4,  /* per 32: nibbles[16], half d, whose last 7 bits are z;  x = d * (q - z / 8)  (18
+                  bytes; low nibble of byte j = element j, high nibble = element j + 16) */
+    KN_KV_S4,  /* keys less their centre, packed as Q4 */
+    KN_KV_Q5,  /* per 32: nibbles[16], bits 4 of q[4], half d;  x = d * (q - 16)  (22 bytes) */
     KN_KV_S5,  /* keys less their centre, packed as Q5 */
     KN_KV_TYPES,
     KN_KV_KEY = 15, /* of values that are the keys (struct model_latent): no bytes, no kernels */
 };
 
-/* Bytes of one key or value of head_dim numbers, a multiple of 4 (Q8 and Q5 with an odd number of
- * groups end in two zero bytes). Q8, Q5 and Q4 need head_dim % 32 == 0. Scales and halves that
- * would be infinite saturate at 65504. */
+/* Bytes of one key or value of head_dim numbers, a multiple of 4 (Q8, Q5 and Q4 with an odd number
+ * of groups end in two zero bytes), and these types need head_dim % 32 == 0. Q4 and Q5 have the
+ * nibbles of all groups first, then their bits 4, then their halves. Scales and halves that would
+ * be infinite saturate at 65504. */
 size_t kn_kv_bytes(enum kn_kv type, int head_dim);
 
 /* Whether keys of this type are stored less their centre. */
@@ -403,19 +402,19 @@ struct kernels {
     /* y += x. */
     void (*add)(float *y, const float *x, int n);
 
-    /* Packs one key or value of head_dim numbers. Q4 is asymmetric: m = min, d = (max - min) / 15,
-     * both rounded to half first, then q = round((x - m) / d) clamped to 0..15. S4: with x the
-     * number farthest from 0, the positive one of two, d is -x / 8, or x / 7 if the sum of squared
-     * errors is then smaller. Q5: d is -x / 16. */
+    /* Packs one key or value of head_dim numbers. Q4: m is the least number or 0, d = (max - m) /
+     * 15 with the largest number or 0; z = round(-8 m / d) clamped to 0..127, and of the halves
+     * that end in z the one nearest to d is stored; q = round((x + z / 8 d) / d) clamped to 0..15.
+     * Q5: with x the number farthest from 0, the positive one of two, d is -x / 16. */
     void (*kv_pack[KN_KV_TYPES])(void *dst, const float *x, int head_dim);
-    /* Packs transformed values as Q4, and then KN_FITS times takes the d and m with the least
-     * squared error for the codes q, and new codes. Sums, as in S4's errors, add halves: x[i] +
-     * x[i + 16], of these x[i] + x[i + 8], and so on. */
+    /* Packs transformed values as Q4, of other d and m: KN_FITS times those with the least squared
+     * error for the codes of the last ones. Sums add halves: x[i] + x[i + 16], of these x[i] + x[i
+     * + 8], and so on. */
 #define KN_FITS 3
     void (*pack_values)(void *dst, const float *x, int head_dim);
     /* A key to the numbers that are packed: less the mean, or less c->first if it is the key of
      * position 0 (first), over the scale, and within -KN_CENTRE_FAR..KN_CENTRE_FAR. */
-#define KN_CENTRE_FAR 31.0f
+#define KN_CENTRE_FAR 28.0f
     void (*key_centre)(float *k, const struct kn_centre *c, bool first, int head_dim);
     /* The Hadamard transform of each 32 of n numbers, which is its own inverse: values that are
      * kept beside such keys are packed so, and it is undone in the results of their attention. */

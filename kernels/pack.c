@@ -41,7 +41,7 @@ size_t kn_kv_bytes(enum kn_kv type, int head_dim)
     case KN_KV_F32: return dim * sizeof(float);
     case KN_KV_Q8: return (groups * 34 + 3) & ~(size_t)3;
     case KN_KV_Q4:
-    case KN_KV_S4: return groups * 20;
+    case KN_KV_S4: return (groups * 18 + 3) & ~(size_t)3;
     case KN_KV_Q5:
     case KN_KV_S5: return (groups * 22 + 3) & ~(size_t)3;
     case KN_KV_KEY:
@@ -388,31 +388,25 @@ static uint16_t signs_q4(const uint8_t *nibbles)
     return (uint16_t)(low_at_least_high(a) | low_at_least_high(b) << 8);
 }
 
-/* The last n numbers of a key, at most a group. */
+/* The last n numbers of a key, at most a group, or numbers with the same order. */
 static void last_numbers(float *x, const void *key, enum kn_kv type, int head_dim, int n)
 {
-    const int from = head_dim - n, group = from / KN_GROUP;
-    const uint16_t *halves = key;
-    const struct kn_kv_s4 *s4 = (const struct kn_kv_s4 *)key + group;
-    const struct kn_kv_q5 *q5 = (const struct kn_kv_q5 *)key + group;
+    const int from = head_dim - n, n_group = head_dim / KN_GROUP, group = n_group - 1;
+    const uint8_t *bytes = key;
     const struct kn_kv_q8 *q8 = (const struct kn_kv_q8 *)key + group;
 
-    if (type == KN_KV_F32 || type == KN_KV_F16 || type == KN_KV_Q8) {
-        for (int i = 0; i < n; i++)
-            x[i] = type == KN_KV_F32   ? ((const float *)key)[from + i]
-                   : type == KN_KV_F16 ? kn_float_from_half(halves[from + i])
-                                       : (float)q8->q[i];
-        return;
+    for (int i = 0; i < n; i++) {
+        switch (type) {
+        case KN_KV_F32: x[i] = ((const float *)key)[from + i]; break;
+        case KN_KV_F16: x[i] = kn_float_from_half(((const uint16_t *)key)[from + i]); break;
+        case KN_KV_Q8: x[i] = q8->q[i]; break;
+        default: x[i] = (float)(bytes[16 * group + i % 16] >> i / 16 * 4 & 15);
+        }
     }
-    for (int h = 0; h < 2; h++, x += 16) {
-        const bool five = type != KN_KV_S4;
-        const float d = kn_float_from_half(five ? q5->d : s4->d[h]);
-        const uint8_t *q = five ? q5->q : s4->q;
-
-        for (int i = 0; i < 16; i++) x[i] = d * (float)((q[i] >> 4 * h & 15) - (five ? 16 : 8));
-        for (int i = 0; five && i < 16; i++)
-            if (q5->high[h] >> i & 1) x[i] = d * (float)(q[i] >> 4 * h & 15);
-    }
+    if (type != KN_KV_Q5 && type != KN_KV_S5) return;
+    const uint32_t high = kn_dword_at(bytes + 16 * n_group + 4 * group);
+    const float d = kn_float_from_half(kn_half_at(bytes + kn_halves_at(true, n_group) + 2 * group));
+    for (int i = 0; i < n; i++) x[i] = d * (x[i] + (high >> i & 1 ? 0.0f : -16.0f));
 }
 
 static uint16_t signs(const void *key, enum kn_kv type, int head_dim)
@@ -432,8 +426,8 @@ void kn_key_signs(uint16_t *out, const void *k, enum kn_kv type, int head_dim, i
     const uint8_t *key = k;
     for (int i = 0; i < n; i++, key += bytes) {
         __builtin_prefetch(key + 4096); /* bound by memory: this makes it a third faster */
-        out[i] =
-            type == KN_KV_Q4 ? signs_q4(key + bytes - KN_GROUP / 2) : signs(key, type, head_dim);
+        out[i] = type == KN_KV_Q4 || type == KN_KV_S4 ? signs_q4(key + head_dim / 2 - KN_GROUP / 2)
+                                                      : signs(key, type, head_dim);
     }
 }
 

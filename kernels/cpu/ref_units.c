@@ -50,70 +50,34 @@ static float code_of(float x, float low, float high)
     return q > high ? high : q > low ? q : low;
 }
 
-/* Squared error of 16 numbers with step d. */
-static float error_s4(const float *x, float d)
-{
-    float square[16];
-
-    for (int i = 0; i < 16; i++) {
-        const float r = d * code_of(x[i] / d, -8.0f, 7.0f) - x[i];
-        square[i] = r * r;
-    }
-    return sum_halves(square, 16);
-}
-
-static uint16_t step_s4(const float *x)
-{
-    float min = x[0], max = x[0];
-
-    for (int i = 1; i < 16; i++) {
-        min = x[i] < min ? x[i] : min;
-        max = x[i] > max ? x[i] : max;
-    }
-    const float far = max >= -min ? max : min;
-    const uint16_t a = kn_half_saturated(far / -8.0f + 0.0f), b = kn_half_saturated(far / 7.0f);
-    if (!(a & 0x7fff)) return a;
-    return error_s4(x, kn_float_from_half(b)) < error_s4(x, kn_float_from_half(a)) ? b : a;
-}
-
-void kn_kv_pack_s4_ref(void *dst, const float *x, int head_dim)
-{
-    struct kn_kv_s4 *out = dst;
-
-    memset(dst, 0, kn_kv_bytes(KN_KV_S4, head_dim));
-    for (int at = 0; at < head_dim; at += 16, x += 16) {
-        const int g = at / KN_GROUP, high = at % KN_GROUP / 16;
-        const float d = kn_float_from_half(out[g].d[high] = step_s4(x));
-
-        for (int i = 0; i < 16 && d != 0.0f; i++)
-            out[g].q[i] |= (uint8_t)((int)(code_of(x[i] / d, -8.0f, 7.0f) + 8.0f) << 4 * high);
-    }
-}
-
 void kn_kv_pack_q5_ref(void *dst, const float *x, int head_dim)
 {
-    struct kn_kv_q5 *out = dst;
+    const int n = head_dim / KN_GROUP;
+    uint8_t *out = dst;
 
     memset(dst, 0, kn_kv_bytes(KN_KV_Q5, head_dim));
-    for (int at = 0; at < head_dim; at += KN_GROUP, x += KN_GROUP, out++) {
+    for (int g = 0; g < n; g++, x += KN_GROUP) {
         float min = x[0], max = x[0];
+        uint32_t high = 0;
 
         for (int i = 1; i < KN_GROUP; i++) {
             min = x[i] < min ? x[i] : min;
             max = x[i] > max ? x[i] : max;
         }
-        out->d = kn_half_saturated((max >= -min ? max : min) / -16.0f + 0.0f);
-        const float d = kn_float_from_half(out->d);
+        const uint16_t half = kn_half_saturated((max >= -min ? max : min) / -16.0f + 0.0f);
+        const float d = kn_float_from_half(half);
         for (int i = 0; i < KN_GROUP && d != 0.0f; i++) {
             const unsigned q = (unsigned)(code_of(x[i] / d, -16.0f, 15.0f) + 16.0f);
-            out->q[i % 16] |= (uint8_t)((q & 15) << i / 16 * 4);
-            out->high[i / 16] |= (uint16_t)(q >> 4 << i % 16);
+            out[16 * g + i % 16] |= (uint8_t)((q & 15) << i / 16 * 4);
+            high |= (uint32_t)(q >> 4) << i;
         }
+        memcpy(out + 16 * n + 4 * g, &high, sizeof high);
+        memcpy(out + kn_halves_at(true, n) + 2 * g, &half, sizeof half);
     }
 }
 
-/* d and m by least squares for the codes q of 32 numbers; false: they stay. */
-static bool fit(float *d, float *m, const float *x, const float *q)
+/* d and m by least squares for the codes q of 32 numbers, unless that fails. */
+static void fit(float *d, float *m, const float *x, const float *q)
 {
     float s[4][KN_GROUP];
 
@@ -126,12 +90,10 @@ static bool fit(float *d, float *m, const float *x, const float *q)
     const float sq = sum_halves(s[0], KN_GROUP), sqq = sum_halves(s[1], KN_GROUP),
                 sx = sum_halves(s[2], KN_GROUP), sqx = sum_halves(s[3], KN_GROUP);
     const float det = 32.0f * sqq - sq * sq; /* exact */
-    if (!(det > 0.0f)) return false;
-    const float fitted = kn_float_from_half(kn_half_saturated((32.0f * sqx - sq * sx) / det));
-    if (!(fitted > 0.0f && fitted < 65504.0f)) return false;
+    const float fitted = (32.0f * sqx - sq * sx) / det;
+    if (!(det > 0.0f && fitted > 0.0f && fitted < 65504.0f)) return;
     *d = fitted;
-    *m = kn_float_from_half(kn_half_saturated((sx - fitted * sq) / 32.0f + 0.0f));
-    return true;
+    *m = (sx - fitted * sq) / 32.0f;
 }
 
 static void codes_q4(float *q, const float *x, float d, float m)
@@ -139,27 +101,31 @@ static void codes_q4(float *q, const float *x, float d, float m)
     for (int i = 0; i < KN_GROUP; i++) q[i] = d > 0.0f ? code_of((x[i] - m) / d, 0.0f, 15.0f) : 0;
 }
 
-/* n_fits times d and m are fitted to the codes, and the codes chosen again. */
+/* n_fits times d and m are fitted to the codes. */
 static void pack_q4(void *dst, const float *x, int head_dim, int n_fits)
 {
-    struct kn_kv_q4 *out = dst;
+    const int n = head_dim / KN_GROUP;
+    uint8_t *out = dst;
 
-    for (int at = 0; at < head_dim; at += KN_GROUP, x += KN_GROUP, out++) {
-        float min = x[0], max = x[0], q[KN_GROUP];
+    memset(dst, 0, kn_kv_bytes(KN_KV_Q4, head_dim));
+    for (int g = 0; g < n; g++, x += KN_GROUP, out += KN_GROUP / 2) {
+        float min = 0.0f, max = 0.0f, q[KN_GROUP];
 
-        for (int i = 1; i < KN_GROUP; i++) {
+        for (int i = 0; i < KN_GROUP; i++) {
             min = x[i] < min ? x[i] : min;
             max = x[i] > max ? x[i] : max;
         }
-        /* -0 is 0 */
-        float d = kn_float_from_half(kn_half_saturated((max - min) / 15.0f + 0.0f));
-        float m = kn_float_from_half(kn_half_saturated(min + 0.0f));
-        codes_q4(q, x, d, m);
-        for (int i = 0; i < n_fits && fit(&d, &m, x, q); i++) codes_q4(q, x, d, m);
-        out->d = kn_half_from_float(d);
-        out->m = kn_half_from_float(m);
+        float d = (max - min) / 15.0f, m = min;
+        for (int i = 0; i < n_fits; i++) {
+            codes_q4(q, x, d, m);
+            fit(&d, &m, x, q);
+        }
+        const uint16_t half = kn_q4_half(kn_half_saturated(d), d, m);
+        d = kn_float_from_half(half);
+        codes_q4(q, x, d, kn_q4_min(half, d));
+        memcpy((uint8_t *)dst + kn_halves_at(false, n) + 2 * g, &half, sizeof half);
         for (int i = 0; i < KN_GROUP / 2; i++)
-            out->q[i] = (uint8_t)((unsigned)q[i] | (unsigned)q[i + 16] << 4);
+            out[i] = (uint8_t)((unsigned)q[i] | (unsigned)q[i + 16] << 4);
     }
 }
 
@@ -225,39 +191,25 @@ void kn_kv_unpack_q8_ref(float *dst, const void *src, int head_dim)
 
 void kn_kv_unpack_q4_ref(float *dst, const void *src, int head_dim)
 {
-    const struct kn_kv_q4 *in = src;
+    const uint8_t *in = src, *halves = in + kn_halves_at(false, head_dim / KN_GROUP);
 
-    for (int g = 0; g < head_dim / KN_GROUP; g++, in++, dst += KN_GROUP) {
-        const float d = kn_float_from_half(in->d), m = kn_float_from_half(in->m);
-        for (int i = 0; i < KN_GROUP / 2; i++) {
-            dst[i] = d * (float)(in->q[i] & 15) + m;
-            dst[i + 16] = d * (float)(in->q[i] >> 4) + m;
-        }
+    for (int i = 0; i < head_dim; i++) {
+        const int g = i / KN_GROUP;
+        const float d = kn_float_from_half(kn_half_at(halves + 2 * g));
+        const int q = in[16 * g + i % 16] >> (i / 16 % 2 * 4) & 15;
+        dst[i] = d * (float)q + kn_q4_min(kn_half_at(halves + 2 * g), d);
     }
-}
-
-void kn_kv_unpack_s4_ref(float *dst, const void *src, int head_dim)
-{
-    const struct kn_kv_s4 *in = src;
-
-    for (int g = 0; g < head_dim / KN_GROUP; g++, in++, dst += KN_GROUP)
-        for (int i = 0; i < KN_GROUP / 2; i++) {
-            dst[i] = kn_float_from_half(in->d[0]) * (float)((in->q[i] & 15) - 8);
-            dst[i + 16] = kn_float_from_half(in->d[1]) * (float)((in->q[i] >> 4) - 8);
-        }
-}
-
-static int code_q5(const struct kn_kv_q5 *u, int i)
-{
-    const int nibble = u->q[i % 16] >> (i / 16 * 4) & 15;
-    return (nibble | (u->high[i / 16] >> i % 16 & 1) << 4) - 16;
 }
 
 void kn_kv_unpack_q5_ref(float *dst, const void *src, int head_dim)
 {
-    const struct kn_kv_q5 *in = src;
+    const int n = head_dim / KN_GROUP;
+    const uint8_t *in = src, *halves = in + kn_halves_at(true, n);
 
-    for (int i = 0; i < head_dim; i++)
-        dst[i] = (float)code_q5(&in[i / KN_GROUP], i % KN_GROUP) *
-                 kn_float_from_half(in[i / KN_GROUP].d);
+    for (int i = 0; i < head_dim; i++) {
+        const int g = i / KN_GROUP, nibble = in[16 * g + i % 16] >> (i / 16 % 2 * 4) & 15;
+        const uint32_t high = kn_dword_at(in + 16 * n + 4 * g) >> i % KN_GROUP & 1;
+        dst[i] = (float)((nibble | (int)high << 4) - 16) *
+                 kn_float_from_half(kn_half_at(halves + 2 * g));
+    }
 }

@@ -21,12 +21,13 @@
  *   v16_store_groups(q, sum, x[8])           four times 32 of them, and the sum of each 32
  *   v16_unpack_q4(q, d, m, out)              one group of a cache unit: 32 floats
  *   v16_unpack_q8(group, out)
- *   v16_widen_q5(out, group)                 a group of Q5 as one of Q8
+ *   v16_widen_q5(out, q, high)               32 codes of Q5, less 16
  *   v16_load_columns(out, base, stride)      out[i] lane r = dword i of row r, for 4 x 16
  *   v16i_load v16i_store
  *   v16_sum_i8(q)                            of 16 signed bytes
  *   v16i_shift(x, n)                         right, filling with zeros
- *   v16i_nibble v16i_byte v16i_half          the bits from `shift` up, unsigned, signed, binary16
+ *   v16i_nibble v16i_seven v16i_byte         the 4, 7, 8 bits from `shift` up, the last signed
+ *   v16i_half                                binary16
  *
  * For attention in fixed point (v16_attend_fixed.h), a v16i as 32 signed words or 16 dwords:
  *   v16i_set1 v16i_round v16_from_ints       dwords; nearest even

@@ -181,58 +181,51 @@ V16_INLINE void load_two(v16 x[4], const float *p, int n)
     x[3] = n > 1 ? v16_load(p + KN_GROUP + 16) : v16_zero();
 }
 
-/* The codes of 4 x 16 numbers with steps d, and their squared errors. */
-V16_INLINE void codes_s4(v16 q[4], float error[4], const v16 x[4], const uint16_t d[4])
+V16_INLINE void pack_two_q5(uint8_t *nibbles, uint8_t *fifths, uint8_t *halves, const float *from,
+                            int n)
 {
-    v16 square[4];
-
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
-        const v16 step = v16_set1(v16_half_value(d[i])), code = v16_round(v16_div(x[i], step));
-        q[i] = v16_max(v16_set1(-8.0f), v16_min(v16_set1(7.0f), code));
-        const v16 r = v16_sub(v16_mul(step, q[i]), x[i]);
-        square[i] = v16_mul(r, r);
-    }
-    v16_sum4(error, square[0], square[1], square[2], square[3]);
-}
-
-V16_INLINE void pack_two_s4(struct kn_kv_s4 *out, const float *from, int n)
-{
-    uint16_t d[2][4];
-    float max[4], low[4], error[2][4];
-    v16 x[4], q[4], other[4];
-    const v16 zero = v16_zero();
+    static const float bit[16] = {0x1p0f,  0x1p1f,  0x1p2f,  0x1p3f, 0x1p4f,  0x1p5f,
+                                  0x1p6f,  0x1p7f,  0x1p8f,  0x1p9f, 0x1p10f, 0x1p11f,
+                                  0x1p12f, 0x1p13f, 0x1p14f, 0x1p15f};
+    const v16 zero = v16_zero(), sixteen = v16_set1(16.0f);
+    v16 x[4], high[4];
+    float ends[4], sums[4];
+    uint16_t half[2];
 
     load_two(x, from, n);
-    v16_top4(max, x[0], x[1], x[2], x[3]);
-    v16_top4(low, v16_sub(zero, x[0]), v16_sub(zero, x[1]), v16_sub(zero, x[2]),
-             v16_sub(zero, x[3]));
+    v16_top4(ends, v16_max(x[0], x[1]), v16_max(x[2], x[3]), v16_sub(zero, v16_min(x[0], x[1])),
+             v16_sub(zero, v16_min(x[2], x[3])));
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; i++)
+        half[i] = half_of((ends[i] >= ends[2 + i] ? ends[i] : -ends[2 + i]) / -16.0f + 0.0f);
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++) {
-        const float far = max[i] >= low[i] ? max[i] : -low[i];
-        d[0][i] = half_of(far / -8.0f + 0.0f);
-        d[1][i] = half_of(far / 7.0f);
+        const float d = v16_half_value(half[i / 2]);
+        const v16 code = v16_round(v16_div(x[i], v16_set1(d)));
+        const v16 in = v16_min(v16_max(code, v16_set1(-16.0f)), v16_set1(15.0f));
+        const v16 q = d != 0.0f ? v16_add(in, sixteen) : zero;
+        high[i] = v16_zero_below(v16_load(bit), q, sixteen);
+        x[i] = v16_sub(q, v16_zero_below(sixteen, q, sixteen));
     }
-    codes_s4(q, error[0], x, d[0]);
-    codes_s4(other, error[1], x, d[1]);
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
-        const bool is_zero = !(d[0][i] & 0x7fff), second = !is_zero && error[1][i] < error[0][i];
-        q[i] = v16_add(v16_keep_n(other[i], 16 * second, q[i]), v16_set1(8.0f));
-        if (is_zero) q[i] = zero;
-        if (i / 2 < n) out[i / 2].d[i % 2] = d[second][i];
+    v16_sum4(sums, high[0], high[1], high[2], high[3]);
+#pragma GCC unroll 2
+    for (int i = 0; i < n; i++) {
+        const uint32_t fives = (uint32_t)sums[2 * i] | (uint32_t)sums[2 * i + 1] << 16;
+        v16_store_nibbles(nibbles + 16 * i, x[2 * i], x[2 * i + 1]);
+        memcpy(fifths + 4 * i, &fives, sizeof fives);
+        memcpy(halves + 2 * i, &half[i], sizeof half[i]);
     }
-    v16_store_nibbles(out[0].q, q[0], q[1]);
-    if (n > 1) v16_store_nibbles(out[1].q, q[2], q[3]);
 }
 
-static inline void kv_pack_s4_v16(void *dst, const float *x, int head_dim)
+static inline void kv_pack_q5_v16(void *dst, const float *x, int head_dim)
 {
-    struct kn_kv_s4 *out = dst;
-    int g = 0;
+    const int n = head_dim / KN_GROUP;
+    uint8_t *out = dst, *halves = out + kn_halves_at(true, n);
 
-    for (; g + 2 <= head_dim / KN_GROUP; g += 2) pack_two_s4(out + g, x + g * KN_GROUP, 2);
-    if (g < head_dim / KN_GROUP) pack_two_s4(out + g, x + g * KN_GROUP, 1);
+    if (n % 2) memset(halves + 2 * n, 0, 2);
+    for (int g = 0; g < n; g += 2)
+        pack_two_q5(out + 16 * g, out + 16 * n + 4 * g, halves + 2 * g, x + g * KN_GROUP,
+                    n - g < 2 ? 1 : 2);
 }
 
 /* d and m of two groups, and the sums of their numbers. */
@@ -252,7 +245,7 @@ V16_INLINE void codes_q4(v16 q[4], const v16 x[4], const struct fitted *f)
     }
 }
 
-/* d and m by least squares for the codes q. */
+/* d and m by least squares for the codes q, unless that fails. */
 V16_INLINE void fit(struct fitted *f, const v16 q[4], const v16 x[4])
 {
     float s[4], sqq[4];
@@ -265,14 +258,14 @@ V16_INLINE void fit(struct fitted *f, const v16 q[4], const v16 x[4])
 #pragma GCC unroll 2
     for (int i = 0; i < 2; i++) {
         const float sq = s[i], sqx = s[2 + i], det = 32.0f * sqq[i] - sq * sq;
-        const float d = v16_half_value(half_of((32.0f * sqx - sq * f->sx[i]) / det));
+        const float d = (32.0f * sqx - sq * f->sx[i]) / det;
         if (!(det > 0.0f && d > 0.0f && d < 65504.0f)) continue;
         f->d[i] = d;
-        f->m[i] = v16_half_value(half_of((f->sx[i] - d * sq) / 32.0f + 0.0f));
+        f->m[i] = (f->sx[i] - d * sq) / 32.0f;
     }
 }
 
-V16_INLINE void pack_two_q4(struct kn_kv_q4 *out, const float *from, int n, int n_fits)
+V16_INLINE void pack_two_q4(uint8_t *nibbles, uint8_t *halves, const float *from, int n, int n_fits)
 {
     const v16 zero = v16_zero();
     struct fitted f;
@@ -283,30 +276,36 @@ V16_INLINE void pack_two_q4(struct kn_kv_q4 *out, const float *from, int n, int 
     v16_top4(ends, v16_max(x[0], x[1]), v16_max(x[2], x[3]), v16_sub(zero, v16_min(x[0], x[1])),
              v16_sub(zero, v16_min(x[2], x[3])));
     v16_sum4(f.sx, v16_add(x[0], x[1]), v16_add(x[2], x[3]), zero, zero);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) ends[i] = ends[i] > 0.0f ? ends[i] : 0.0f;
 #pragma GCC unroll 2
     for (int i = 0; i < 2; i++) {
-        f.d[i] = v16_half_value(half_of((ends[i] + ends[2 + i]) / 15.0f + 0.0f));
-        f.m[i] = v16_half_value(half_of(0.0f - ends[2 + i]));
+        f.d[i] = (ends[i] + ends[2 + i]) / 15.0f;
+        f.m[i] = -ends[2 + i];
+    }
+    for (int i = 0; i < n_fits; i++) {
+        codes_q4(q, x, &f);
+        fit(&f, q, x);
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < n; i++) {
+        const uint16_t half = kn_q4_half(half_of(f.d[i]), f.d[i], f.m[i]);
+        memcpy(halves + 2 * i, &half, sizeof half);
+        f.d[i] = v16_half_value(half);
+        f.m[i] = kn_q4_min(half, f.d[i]);
     }
     codes_q4(q, x, &f);
-    for (int i = 0; i < n_fits; i++) {
-        fit(&f, q, x);
-        codes_q4(q, x, &f);
-    }
-    for (int i = 0; i < n; i++) {
-        out[i].d = v16_half_bits(f.d[i]);
-        out[i].m = v16_half_bits(f.m[i]);
-        v16_store_nibbles(out[i].q, q[2 * i], q[2 * i + 1]);
-    }
+    for (int i = 0; i < n; i++) v16_store_nibbles(nibbles + 16 * i, q[2 * i], q[2 * i + 1]);
 }
 
 V16_INLINE void pack_q4(void *dst, const float *x, int head_dim, int n_fits)
 {
-    struct kn_kv_q4 *out = dst;
-    int g = 0;
+    const int n = head_dim / KN_GROUP;
+    uint8_t *out = dst, *halves = out + kn_halves_at(false, n);
 
-    for (; g + 2 <= head_dim / KN_GROUP; g += 2) pack_two_q4(out + g, x + g * KN_GROUP, 2, n_fits);
-    if (g < head_dim / KN_GROUP) pack_two_q4(out + g, x + g * KN_GROUP, 1, n_fits);
+    if (n % 2) memset(halves + 2 * n, 0, 2);
+    for (int g = 0; g < n; g += 2, x += 2 * KN_GROUP, out += KN_GROUP, halves += 4)
+        pack_two_q4(out, halves, x, n - g < 2 ? 1 : 2, n_fits);
 }
 
 static inline void kv_pack_q4_v16(void *dst, const float *x, int head_dim)
@@ -373,35 +372,33 @@ static inline void kv_unpack_q8_v16(float *dst, const void *src, int head_dim)
     for (int i = 0; i < head_dim; i += KN_GROUP, in++) v16_unpack_q8(in, dst + i);
 }
 
+/* Group g of n of a unit of Q5 as a group of Q8. */
+V16_INLINE void widen_q5(struct kn_kv_q8 *out, const uint8_t *unit, int g, int n)
+{
+    out->d = kn_half_at(unit + kn_halves_at(true, n) + 2 * g);
+    v16_widen_q5(out->q, unit + 16 * g, kn_dword_at(unit + 16 * n + 4 * g));
+}
+
 static inline void kv_unpack_q5_v16(float *dst, const void *src, int head_dim)
 {
-    const struct kn_kv_q5 *in = src;
+    const int n = head_dim / KN_GROUP;
+    struct kn_kv_q8 wide;
 
-    for (int i = 0; i < head_dim; i += KN_GROUP, in++) {
-        struct kn_kv_q8 wide;
-        v16_widen_q5(&wide, in);
-        v16_unpack_q8(&wide, dst + i);
+    for (int g = 0; g < n; g++) {
+        widen_q5(&wide, src, g, n);
+        v16_unpack_q8(&wide, dst + g * KN_GROUP);
     }
 }
 
 static inline void kv_unpack_q4_v16(float *dst, const void *src, int head_dim)
 {
-    const struct kn_kv_q4 *in = src;
+    const int n = head_dim / KN_GROUP;
+    const uint8_t *in = src, *halves = in + kn_halves_at(false, n);
 
-    for (int i = 0; i < head_dim; i += KN_GROUP, in++)
-        v16_unpack_q4(in->q, v16_set1(kn_float_from_half(in->d)),
-                      v16_set1(kn_float_from_half(in->m)), dst + i);
-}
-
-static inline void kv_unpack_s4_v16(float *dst, const void *src, int head_dim)
-{
-    const struct kn_kv_s4 *in = src;
-
-    for (int i = 0; i < head_dim; i += KN_GROUP, in++, dst += KN_GROUP) {
-        v16_unpack_q4(in->q, v16_set1(1.0f), v16_set1(-8.0f), dst);
-        for (int h = 0; h < 2; h++)
-            v16_store(dst + 16 * h,
-                      v16_mul(v16_load(dst + 16 * h), v16_set1(kn_float_from_half(in->d[h]))));
+    for (int g = 0; g < n; g++) {
+        const uint16_t half = kn_half_at(halves + 2 * g);
+        const float d = v16_half_value(half);
+        v16_unpack_q4(in + 16 * g, v16_set1(d), v16_set1(kn_q4_min(half, d)), dst + g * KN_GROUP);
     }
 }
 

@@ -31,7 +31,6 @@ enum {
 struct attend_tile {
     _Alignas(64) float k[BANDS * DIM_MAX * BAND]; /* [band][dim][32], rotated in the band */
     float v[KN_TILE * DIM_MAX];                   /* [slot][v_stride] */
-    float v_scale[2][KN_TILE * GROUPS_MAX];       /* Q4: d and m of [slot][group] */
     float cos[DIM_MAX / 2 * BAND];                /* [dim / 2][32]: for the places in a band */
     float sin[DIM_MAX / 2 * BAND];
     uint32_t raw[DIM_MAX / 2 * 16]; /* 16 units as columns of dwords */
@@ -99,16 +98,17 @@ V16_INLINE void expand_q8(float *k, const uint32_t *raw, const struct kn_centre 
     }
 }
 
-/* d and m of 16 numbers of a group: x = q d + m. */
+/* d and m of a group of Q4: x = q d + m. */
 struct affine {
     v16 d, m;
 };
 
-/* Of the numbers in the low (0) or high (1) nibbles; S4 is Q4 with a d for each, m = -8 d. */
-V16_INLINE struct affine affine_of(const uint32_t *group, int high, bool s4)
+V16_INLINE struct affine affine_of(const uint32_t *raw, int group, int n_group)
 {
-    const v16 d = half_column(group, s4 ? 2 * high : 0);
-    return (struct affine){d, s4 ? v16_mul(d, v16_set1(-8.0f)) : half_column(group, 2)};
+    const v16i both = v16i_load(raw + (n_group * 4 + group / 2) * 16);
+    const v16 d = v16i_half(both, (unsigned)group % 2 * 16);
+    const v16 z = v16i_seven(both, (unsigned)group % 2 * 16);
+    return (struct affine){d, v16_mul(v16_mul(z, v16_set1(-0.125f)), d)};
 }
 
 /* The number of channel c, with the centre if there is one. */
@@ -122,12 +122,14 @@ V16_INLINE v16 number_of(v16 q, struct affine a, const struct kn_centre *centre,
 V16_INLINE void expand_q4(float *k, const uint32_t *raw, const struct kn_centre *centre,
                           int head_dim)
 {
-    for (int i = 0; i < head_dim; i++) {
-        const uint32_t *group = raw + i / KN_GROUP * 5 * 16;
-        const int high = i % KN_GROUP / 16;
-        const v16 q =
-            v16i_nibble(v16i_load(group + (1 + i % 16 / 4) * 16), (unsigned)(i % 4 * 8 + high * 4));
-        v16_store(k + i * BAND, number_of(q, affine_of(group, high, centre), centre, i));
+    for (int g = 0; g < head_dim / KN_GROUP; g++) {
+        const struct affine a = affine_of(raw, g, head_dim / KN_GROUP);
+
+        for (int i = 0; i < KN_GROUP; i++, k += BAND) {
+            const v16i four = v16i_load(raw + (4 * g + i % 16 / 4) * 16);
+            const v16 q = v16i_nibble(four, (unsigned)(i % 4 * 8 + i / 16 * 4));
+            v16_store(k, number_of(q, a, centre, g * KN_GROUP + i));
+        }
     }
 }
 
@@ -159,15 +161,16 @@ static inline void rotate_columns(float *k, const float *cos, const float *sin, 
 V16_INLINE void expand_q4_rotated(float *k, const uint32_t *raw, const struct kn_centre *centre,
                                   const float *cos, const float *sin, int head_dim)
 {
-    const int half = head_dim / 2, apart = half / KN_GROUP * 5 * 16;
+    const int half = head_dim / 2, apart = half / KN_GROUP;
 
-    for (int c = 0, high = 0; c < half; high = !high, raw += high ? 0 : 5 * 16) {
-        const struct affine ax = affine_of(raw, high, centre),
-                            ay = affine_of(raw + apart, high, centre);
+    for (int c = 0; c < half;) {
+        const int g = c / KN_GROUP, high = c % KN_GROUP / 16 * 4;
+        const struct affine ax = affine_of(raw, g, 2 * apart),
+                            ay = affine_of(raw, g + apart, 2 * apart);
 
-        for (int j = 1; j <= 4; j++) { /* 4 numbers: a nibble each of 4 bytes */
-            const v16i x = v16i_shift(v16i_load(raw + j * 16), high * 4);
-            const v16i y = v16i_shift(v16i_load(raw + j * 16 + apart), high * 4);
+        for (int j = 0; j < 4; j++) { /* 4 numbers: a nibble each of 4 bytes */
+            const v16i x = v16i_shift(v16i_load(raw + (4 * g + j) * 16), high);
+            const v16i y = v16i_shift(v16i_load(raw + (4 * (g + apart) + j) * 16), high);
 
 #pragma GCC unroll 4
             for (unsigned b = 0; b < 4; b++, c++, k += BAND, cos += BAND, sin += BAND)
@@ -203,8 +206,8 @@ static inline void load_wide(uint32_t *raw, const uint8_t *rows, int n_row, int 
 
     for (int r = 0; r < n_row; r++)
         for (int g = 0; g < dim / KN_GROUP; g++)
-            v16_widen_q5((struct kn_kv_q8 *)(wide + (size_t)r * stride) + g,
-                         (const struct kn_kv_q5 *)(rows + (size_t)r * narrow) + g);
+            widen_q5((struct kn_kv_q8 *)(wide + (size_t)r * stride) + g, rows + (size_t)r * narrow,
+                     g, dim / KN_GROUP);
     load_columns(raw, 16, wide, stride, (int)(stride / 4), n_row);
 }
 
@@ -251,23 +254,6 @@ static inline void load_keys(float *k, struct attend_tile *tile, const struct kn
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-/* Units of Q4 have no gaps: n_slot * groups in a row. */
-static inline void load_values_q4(struct attend_tile *tile, const struct kn_kv_q4 *group,
-                                  int n_slot, int head_dim)
-{
-    const int n = n_slot * (head_dim / KN_GROUP);
-    float *d = tile->v_scale[0], *m = tile->v_scale[1], *v = tile->v;
-
-    for (int i = 0; i < n; i++) memcpy(&d[i], &group[i], sizeof d[i]); /* still both halves */
-    for (int i = 0; i < n; i += 16) {
-        const v16i both = v16i_load(d + i);
-        v16_store(m + i, v16i_half(both, 16));
-        v16_store(d + i, v16i_half(both, 0));
-    }
-    for (int i = 0; i < n; i++, v += KN_GROUP)
-        v16_unpack_q4(group[i].q, v16_set1(d[i]), v16_set1(m[i]), v);
-}
-
 static inline void load_values(struct attend_tile *tile, const struct kn_attend *job, int p0,
                                int n_slot)
 {
@@ -276,12 +262,10 @@ static inline void load_values(struct attend_tile *tile, const struct kn_attend 
     const uint8_t *src = (const uint8_t *)job->v + (size_t)p0 * stride;
     float *v = tile->v;
 
-    if (job->v_type == KN_KV_Q4) {
-        load_values_q4(tile, (const struct kn_kv_q4 *)src, n_slot, dim);
-        return;
-    }
     for (int s = 0; s < n_slot; s++, src += stride, v += tile->v_stride) {
-        if (job->v_type == KN_KV_Q8)
+        if (job->v_type == KN_KV_Q4)
+            kv_unpack_q4_v16(v, src, dim);
+        else if (job->v_type == KN_KV_Q8)
             kv_unpack_q8_v16(v, src, dim);
         else if (is_q5(job->v_type))
             kv_unpack_q5_v16(v, src, dim);

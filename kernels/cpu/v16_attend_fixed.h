@@ -7,8 +7,8 @@
  *   Keys. A unit's power of two S makes its largest number 2^13 to 2^14. q d + m becomes
  *     (q - 8) (d / S) + (m + 8 d) / S, and is rotated as words of 1 / 2^15. A pair is two numbers
  *     of one slot, two places apart, so that nibbles are never moved across bytes; lanes are slots.
- *     Keys of S4 and S5 are over their head's unit instead of S: x = (q - 8) d or (q - 16) d of
- *     1 / 2^10, then mean + scale x.
+ *     Keys of S4 and S5 are over their head's unit instead of S: x = (q - 8) d + m + 8 d or
+ *     (q - 16) d of 1 / 2^10, then mean + scale x.
  *   Queries get a length of at most 2^17 / sqrt(head_dim), so that no sum exceeds 32 bits (Cauchy
  *     and Schwarz: a key is no longer than sqrt(head_dim) 2^14).
  *   Values stay codes: sum p (q d + m) = sum (p d) q + sum p m; Q5 has m = -16 d. A pair is two
@@ -33,7 +33,7 @@
 enum {
     FIXED_DIM = KN_HEAD_DIM_MAX,
     FIXED_GROUPS = FIXED_DIM / KN_GROUP,
-    FIXED_UNIT = FIXED_GROUPS * (int)sizeof(struct kn_kv_q5),
+    FIXED_UNIT = FIXED_GROUPS * 22,
     FIXED_ROWS = 8,            /* rows per pass over a tile */
     FIXED_PAIRS = KN_TILE / 2, /* pairs of slots, in values and weights */
     FIXED_SPAN = 256,          /* rows that share one pass over the units */
@@ -112,20 +112,39 @@ V16_INLINE void fetch_units(const uint8_t *units, size_t stride)
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
-/* d and m of a group for 16 slots, as words: (q - 8) 2^12 times d, plus m, is a number over S. */
+/* d and m of a group for 16 slots, as words: (q - 8) 2^12 times d, plus m, is a number over S, or
+ * of 1 / 2^10; of S5 (q - 16) 2^11 times d. */
 struct fixed_scale {
     v16i d, m;
 };
 
-/* unit: 16 units as columns of dwords; every fifth column is a group's d and m. */
-static inline void scale_keys(struct fixed_scale *out, float *k_scale, const v16i *unit,
+/* halves: columns of dwords. */
+V16_INLINE v16 group_d(const v16i *halves, int g)
+{
+    return v16i_half(halves[g / 2], (unsigned)g % 2 * 16);
+}
+
+V16_INLINE v16 group_m(const v16i *halves, int g, v16 d)
+{
+    const v16 z = v16i_seven(halves[g / 2], (unsigned)g % 2 * 16);
+    return v16_mul(v16_mul(z, v16_set1(-0.125f)), d);
+}
+
+V16_INLINE struct fixed_scale scale_words(v16 d, v16 m)
+{
+    const v16 d8 = v16_mul(d, v16_set1(8.0f));
+    const v16i a = v16i_round(d8), b = v16i_round(v16_add(m, d8));
+    return (struct fixed_scale){v16i_words(a, a), v16i_words(b, b)};
+}
+
+static inline void scale_keys(struct fixed_scale *out, float *k_scale, const v16i *halves,
                               int n_group)
 {
     v16 top = v16_set1(0x1p-60f), d[FIXED_GROUPS], m[FIXED_GROUPS];
 
     for (int g = 0; g < n_group; g++) {
-        d[g] = v16i_half(unit[5 * g], 0);
-        m[g] = v16i_half(unit[5 * g], 16);
+        d[g] = group_d(halves, g);
+        m[g] = group_m(halves, g, d[g]);
         const v16 end = v16_fma(d[g], v16_set1(15.0f), m[g]);
         top = v16_max(top, v16_max(v16_abs(m[g]), v16_abs(end)));
     }
@@ -133,47 +152,45 @@ static inline void scale_keys(struct fixed_scale *out, float *k_scale, const v16
     const v16 inv = v16_pow2(v16_sub(v16_zero(), e));
 
     v16_store(k_scale, v16_pow2(e));
-    for (int g = 0; g < n_group; g++) {
-        const v16 d8 = v16_mul(d[g], v16_set1(8.0f));
-        const v16i a = v16i_round(v16_mul(d8, inv)),
-                   b = v16i_round(v16_mul(v16_add(m[g], d8), inv));
-        out[g].d = v16i_words(a, a);
-        out[g].m = v16i_words(b, b);
-    }
+    for (int g = 0; g < n_group; g++) out[g] = scale_words(v16_mul(d[g], inv), v16_mul(m[g], inv));
 }
 
-/* d of S4's halves of a group and S5's groups: (q - 8) 2^12 or (q - 16) 2^11 times it is a number
- * of 1 / 2^10. */
-static inline void scale_centred(struct fixed_scale *out, const v16i *unit, int n_group, bool five)
+/* Of S4 and S5. */
+static inline void scale_centred(struct fixed_scale *out, const v16i *halves, int n_group,
+                                 bool five)
 {
-    const v16 one = v16_set1(five ? 0x1p14f : 0x1p13f);
+    const v16 one = v16_set1(0x1p10f);
 
-    for (int g = 0; g < n_group; g++)
-#pragma GCC unroll 2
-        for (unsigned high = 0; high < 2; high++) {
-            const v16i d = v16i_round(v16_mul(v16i_half(unit[5 * g], five ? 0 : 16 * high), one));
-            out[2 * g + (int)high].d = v16i_words(d, d);
+    for (int g = 0; g < n_group; g++) {
+        const v16 d = v16_mul(group_d(halves, g), one);
+        if (five) {
+            const v16i x = v16i_round(v16_mul(d, v16_set1(16.0f)));
+            out[g].d = v16i_words(x, x);
+        } else {
+            out[g] = scale_words(d, group_m(halves, g, d));
         }
+    }
 }
 
 /* (q - 8) 2^12 or (q - 16) 2^11 of two numbers, to words over S or, with a centre, over its unit;
  * i: the dword of the two in its tables. */
-V16_INLINE v16i number_words(v16i q, struct fixed_scale s, const struct kn_centre *centre, int i)
+V16_INLINE v16i number_words(v16i q, struct fixed_scale s, const struct kn_centre *centre,
+                             bool five, int i)
 {
-    const v16i x = v16i_mul_words(q, s.d);
-    if (!centre) return v16i_add_words(x, s.m);
-    return v16i_add_words(v16i_mul_words(x, v16i_set1(centre->scale_words[i])),
+    const v16i x = v16i_mul_words(q, s.d), y = five ? x : v16i_add_words(x, s.m);
+    if (!centre) return y;
+    return v16i_add_words(v16i_mul_words(y, v16i_set1(centre->scale_words[i])),
                           v16i_set1(centre->mean_words[i]));
 }
 
 /* 16 slots of a tile whose keys are dequantized and rotated. */
 struct fixed_keys {
-    uint32_t *k;                  /* [pair][KN_TILE] */
-    const uint32_t *cos;          /* as k, of half as many pairs; sin: after them */
-    int n_step;                   /* 16 numbers each, and their partners */
-    v16i unit[5 * FIXED_GROUPS];  /* columns of dwords; every fifth is a group's d and m */
-    v16i fifth[2 * FIXED_GROUPS]; /* of S5, by steps: see fifth_bits */
-    struct fixed_scale s[2 * FIXED_GROUPS]; /* by steps if there is a centre, else by groups */
+    uint32_t *k;                   /* [pair][KN_TILE] */
+    const uint32_t *cos;           /* as k, of half as many pairs; sin: after them */
+    int n_step;                    /* 16 numbers each, and their partners */
+    v16i unit[FIXED_UNIT / 4 + 1]; /* columns of dwords */
+    v16i fifth[2 * FIXED_GROUPS];  /* of S5, by steps: see fifth_bits */
+    struct fixed_scale s[FIXED_GROUPS];
 };
 
 /* Two numbers of a dword, as the words (q - 8) 2^12 or, with their fifth bits, (q - 16) 2^11. */
@@ -188,8 +205,8 @@ V16_INLINE void rotate_step(const struct fixed_keys *keys, const struct kn_centr
                             bool five, int i, int x_high, int y_high)
 {
     const int j = i + keys->n_step, apart = keys->n_step * 8;
-    const v16i *x4 = keys->unit + i / 2 * 5 + 1, *y4 = keys->unit + j / 2 * 5 + 1;
-    const struct fixed_scale x = keys->s[centre ? i : i / 2], y = keys->s[centre ? j : j / 2];
+    const v16i *x4 = keys->unit + i / 2 * 4, *y4 = keys->unit + j / 2 * 4;
+    const struct fixed_scale x = keys->s[i / 2], y = keys->s[j / 2];
     uint32_t *out = keys->k + i * 8 * KN_TILE, *other = out + apart * KN_TILE;
     const uint32_t *cos = keys->cos + i * 8 * KN_TILE, *sin = cos + apart * KN_TILE;
     v16i x5 = v16i_set1(0), y5 = v16i_set1(0);
@@ -204,8 +221,8 @@ V16_INLINE void rotate_step(const struct fixed_keys *keys, const struct kn_centr
             const unsigned left = 12 - 8 * odd;
             const v16i a = key_codes(x4, left - 4 * (unsigned)x_high, five, x5, odd);
             const v16i b = key_codes(y4, left - 4 * (unsigned)y_high, five, y5, odd);
-            const v16i u = number_words(a, x, centre, at);
-            const v16i v = number_words(b, y, centre, at + apart);
+            const v16i u = number_words(a, x, centre, five, at);
+            const v16i v = number_words(b, y, centre, five, at + apart);
             const v16i c = v16i_load(cos), s = v16i_load(sin);
 
             v16i_store(out, v16i_sub_words(v16i_mul_words(u, c), v16i_mul_words(v, s)));
@@ -232,10 +249,18 @@ V16_INLINE void rotate_steps(const struct fixed_keys *keys, const struct kn_cent
     }
 }
 
-/* 16 units; their nibbles are flipped, so that they are numbers of -8 to 7. */
-V16_INLINE void load_units(struct fixed_keys *keys, const uint8_t *units, size_t stride)
+/* x: the fifth bits of 16 numbers in the low half of each dword. Flipped, they are signs. The words
+ * of a dword begin with number 0 and number 2, as its codes do. */
+V16_INLINE v16i fifth_bits(v16i x)
 {
-    const int n_dword = 5 * keys->n_step;
+    return v16i_xor(v16i_words(x, v16i_shift(x, 2)), v16i_set1(0xffffffff));
+}
+
+/* 16 units. Of S5, their fifth bits too; of the others, nibbles are flipped, so that they are
+ * numbers of -8 to 7. */
+V16_INLINE void load_units(struct fixed_keys *keys, const uint8_t *units, size_t stride, bool five)
+{
+    const int n_dword = (int)(stride / 4), n_nibble = 4 * keys->n_step;
 
 #pragma GCC unroll 3
     for (int i = 0; i < n_dword; i += 4) { /* the last four may overlap */
@@ -245,40 +270,13 @@ V16_INLINE void load_units(struct fixed_keys *keys, const uint8_t *units, size_t
         v16_load_columns(column, units + 4 * first, stride);
 #pragma GCC unroll 4
         for (int c = 0; c < 4; c++)
-            keys->unit[first + c] =
-                (first + c) % 5 ? v16i_xor(column[c], v16i_set1(0x88888888)) : column[c];
+            keys->unit[first + c] = five || first + c >= n_nibble
+                                        ? column[c]
+                                        : v16i_xor(column[c], v16i_set1(0x88888888));
     }
-}
-
-/* x: the fifth bits of 16 numbers in the low half of each dword. Flipped, they are signs. The words
- * of a dword begin with number 0 and number 2, as its codes do. */
-V16_INLINE v16i fifth_bits(v16i x)
-{
-    return v16i_xor(v16i_words(x, v16i_shift(x, 2)), v16i_set1(0xffffffff));
-}
-
-/* As load_units, of S5: a group has 11 half dwords, so every other one begins in the middle of a
- * dword. */
-V16_INLINE void load_units_s5(struct fixed_keys *keys, const uint8_t *units, size_t stride)
-{
-    const int n_dword = (int)(stride / 4);
-    v16i raw[FIXED_GROUPS * 11 / 2];
-
-#pragma GCC unroll 3
-    for (int i = 0; i < n_dword; i += 4) { /* the last four may overlap */
-        const int first = i + 4 <= n_dword ? i : n_dword - 4;
-        v16_load_columns(raw + first, units + 4 * first, stride);
-    }
-    for (int g = 0; g < keys->n_step; g++) {
-        const v16i *at = raw + g * 11 / 2;
-        v16i *unit = keys->unit + 5 * g;
-        const bool half = g % 2; /* the group begins in the middle of *at */
-
-        unit[0] = half ? v16i_shift(at[0], 16) : at[0];
-        keys->fifth[2 * g] = fifth_bits(half ? at[1] : v16i_shift(at[0], 16));
-        keys->fifth[2 * g + 1] = fifth_bits(half ? v16i_shift(at[1], 16) : at[1]);
-        for (int j = 0; j < 4; j++)
-            unit[1 + j] = half ? at[2 + j] : v16i_words(v16i_shift(at[1 + j], 16), at[2 + j]);
+    for (int g = 0; five && g < keys->n_step; g++) {
+        keys->fifth[2 * g] = fifth_bits(keys->unit[n_nibble + g]);
+        keys->fifth[2 * g + 1] = fifth_bits(v16i_shift(keys->unit[n_nibble + g], 16));
     }
 }
 
@@ -290,20 +288,18 @@ V16_INLINE void expand_keys_in(struct fixed_tile *tile, const uint8_t *units,
     const int n_group = head_dim / KN_GROUP;
     const size_t stride = kn_kv_bytes(five ? KN_KV_S5 : KN_KV_Q4, head_dim);
     struct fixed_keys keys;
+    const v16i *halves = keys.unit + kn_halves_at(five, n_group) / 4;
 
     keys.k = tile->k;
     keys.cos = places;
     keys.n_step = n_group;
     for (int at = 0; at < KN_TILE; at += 16, units += 16 * stride) {
         fetch_units(units, stride);
-        if (five)
-            load_units_s5(&keys, units, stride);
-        else
-            load_units(&keys, units, stride);
+        load_units(&keys, units, stride, five);
         if (centre)
-            scale_centred(keys.s, keys.unit, n_group, five);
+            scale_centred(keys.s, halves, n_group, five);
         else
-            scale_keys(keys.s, tile->k_scale + at, keys.unit, n_group);
+            scale_keys(keys.s, tile->k_scale + at, halves, n_group);
         if (n_group % 2)
             rotate_steps(&keys, centre, five, 1);
         else
@@ -365,23 +361,26 @@ static inline void expand_centred_keys(struct fixed_tile *tile, const uint8_t *u
 V16_INLINE void load_scales(struct fixed_scales *out, const uint8_t *units, size_t stride,
                             int n_group, bool five)
 {
-    const size_t group = five ? sizeof(struct kn_kv_q5) : sizeof(struct kn_kv_q4);
-
+    units += kn_halves_at(five, n_group);
     for (int s = 0; s < KN_TILE; s += 16, units += 16 * stride)
-        for (int g = 0; g < n_group; g++) {
-            const v16i both = v16i_load_strided(units + (size_t)g * group, stride);
-            const v16 d = v16i_half(both, 0);
-            v16_store(out->d[g] + s, d);
-            v16_store(out->m[g] + s, five ? v16_mul(d, v16_set1(-16.0f)) : v16i_half(both, 16));
+        for (int g = 0; g < n_group; g += 2) {
+            const v16i both = v16i_load_strided(units + 2 * g, stride);
+
+#pragma GCC unroll 2
+            for (int k = 0; k < 2; k++) {
+                if (g + k == n_group) continue;
+                const v16 d = group_d(&both, k);
+                v16_store(out->d[g + k] + s, d);
+                v16_store(out->m[g + k] + s,
+                          five ? v16_mul(d, v16_set1(-16.0f)) : group_m(&both, k, d));
+            }
         }
 }
 
-/* Of numbers in words, 16 numbers of two slots 16 apart: Q5's bit 4. */
-V16_INLINE v16i value_codes(v16i q, const uint8_t *slot, const uint8_t *other, int half, bool five)
+/* Of numbers in words, 16 numbers of two slots: Q5's bit 4, whose bits are at a and b. */
+V16_INLINE v16i value_codes(v16i q, const uint8_t *a, const uint8_t *b, bool five)
 {
-    if (!five) return q;
-    return v16i_fifth_bits(q, ((const struct kn_kv_q5 *)slot)->high[half],
-                           ((const struct kn_kv_q5 *)other)->high[half]);
+    return five ? v16i_fifth_bits(q, kn_half_at(a), kn_half_at(b)) : q;
 }
 
 V16_INLINE void expand_values_of(struct fixed_tile *tile, const uint8_t *units, int head_dim,
@@ -389,23 +388,23 @@ V16_INLINE void expand_values_of(struct fixed_tile *tile, const uint8_t *units, 
 {
     const int n_group = head_dim / KN_GROUP;
     const size_t stride = kn_kv_bytes(five ? KN_KV_Q5 : KN_KV_Q4, head_dim), far = 16 * stride;
-    const size_t group = five ? sizeof(struct kn_kv_q5) : sizeof(struct kn_kv_q4);
 
     load_scales(&tile->v_scale, units, stride, n_group, five);
     tile->v_seen = 0;
     for (int pair = 0; pair < FIXED_PAIRS; pair += 2) {
-        const uint8_t *a = units + (size_t)(pair / 16 * 32 + pair % 16) * stride;
+        const uint8_t *q = units + (size_t)(pair / 16 * 32 + pair % 16) * stride;
+        const uint8_t *a = q + n_group * 16; /* bits 4 */
         uint32_t *out = tile->v + pair * head_dim;
 
         if (pair % 8 == 0) fetch_units(units + (size_t)(2 * pair) * stride, stride);
-        for (int g = 0; g < n_group; g++, a += group, out += KN_GROUP) {
-            const uint8_t *b = a + stride, *q = a + group - KN_GROUP / 2;
+        for (int g = 0; g < n_group; g++, q += 16, a += 4, out += KN_GROUP) {
+            const uint8_t *b = a + stride;
             const v16i x = v16i_load_quads(q, q + stride, q + far, q + far + stride);
-            v16i_store(out, value_codes(v16i_low_nibbles(x, 0), a, a + far, 0, five));
-            v16i_store(out + 16, value_codes(v16i_low_nibbles(x, 4), a, a + far, 1, five));
-            v16i_store(out + head_dim, value_codes(v16i_low_nibbles(x, 8), b, b + far, 0, five));
+            v16i_store(out, value_codes(v16i_low_nibbles(x, 0), a, a + far, five));
+            v16i_store(out + 16, value_codes(v16i_low_nibbles(x, 4), a + 2, a + far + 2, five));
+            v16i_store(out + head_dim, value_codes(v16i_low_nibbles(x, 8), b, b + far, five));
             v16i_store(out + head_dim + 16,
-                       value_codes(v16i_low_nibbles(x, 12), b, b + far, 1, five));
+                       value_codes(v16i_low_nibbles(x, 12), b + 2, b + far + 2, five));
         }
     }
 }

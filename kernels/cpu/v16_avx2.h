@@ -275,21 +275,19 @@ static inline void v16_unpack_q8(const struct kn_kv_q8 *u, float *out)
         _mm256_storeu_ps(out + i, _mm256_mul_ps(v8_load_i8(u->q + i), d));
 }
 
-/* The same numbers as a group of Q8: code - 16, so that bits 4 to 7 are set where bit 4 is not. */
-static inline void v16_widen_q5(struct kn_kv_q8 *out, const struct kn_kv_q5 *in)
+/* Codes - 16: bits 4 to 7 are set where bit 4 is not. */
+static inline void v16_widen_q5(int8_t out[32], const uint8_t q[16], uint32_t high)
 {
-    const __m128i both = _mm_loadu_si128((const __m128i *)in->q);
+    const __m128i both = _mm_loadu_si128((const __m128i *)q);
     const __m256i pair = _mm256_set_m128i(_mm_srli_epi16(both, 4), both);
     const __m256i low = _mm256_and_si256(pair, _mm256_set1_epi8(15));
-    const uint32_t high = in->high[0] | (uint32_t)in->high[1] << 16;
     const __m256i index =
         _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
     const __m256i bit = _mm256_set1_epi64x((int64_t)0x8040201008040201);
     const __m256i bytes = _mm256_shuffle_epi8(_mm256_set1_epi32((int32_t)high), index);
     const __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(bytes, bit), bit);
 
-    out->d = in->d;
-    _mm256_storeu_si256((__m256i *)out->q,
+    _mm256_storeu_si256((__m256i *)out,
                         _mm256_or_si256(low, _mm256_andnot_si256(set, _mm256_set1_epi8(-16))));
 }
 
@@ -361,12 +359,22 @@ static inline v16i v16i_shift(v16i x, int n)
     return y;
 }
 
-static inline v16 v16i_nibble(v16i x, unsigned shift)
+static inline v16 v16i_bits(v16i x, unsigned shift, int bits)
 {
-    const __m256i mask = _mm256_set1_epi32(15);
+    const __m256i mask = _mm256_set1_epi32(bits);
     const __m256i a = _mm256_and_si256(_mm256_srli_epi32(x.a, (int)shift), mask);
     const __m256i b = _mm256_and_si256(_mm256_srli_epi32(x.b, (int)shift), mask);
     return v16_pair(_mm256_cvtepi32_ps(a), _mm256_cvtepi32_ps(b));
+}
+
+static inline v16 v16i_nibble(v16i x, unsigned shift)
+{
+    return v16i_bits(x, shift, 15);
+}
+
+static inline v16 v16i_seven(v16i x, unsigned shift)
+{
+    return v16i_bits(x, shift, 127);
 }
 
 static inline v16 v16i_byte(v16i x, unsigned shift)

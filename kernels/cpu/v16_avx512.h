@@ -207,16 +207,14 @@ static inline void v16_unpack_q8(const struct kn_kv_q8 *u, float *out)
     _mm512_storeu_ps(out + 16, _mm512_mul_ps(v16_load_i8(u->q + 16), d));
 }
 
-/* The same numbers as a group of Q8: code - 16, so that bits 4 to 7 are set where bit 4 is not. */
-static inline void v16_widen_q5(struct kn_kv_q8 *out, const struct kn_kv_q5 *in)
+/* Codes - 16: bits 4 to 7 are set where bit 4 is not. */
+static inline void v16_widen_q5(int8_t out[32], const uint8_t q[16], uint32_t high)
 {
-    const __m128i both = _mm_loadu_si128((const __m128i *)in->q);
+    const __m128i both = _mm_loadu_si128((const __m128i *)q);
     const __m256i pair = _mm256_set_m128i(_mm_srli_epi16(both, 4), both);
     const __m256i low = _mm256_and_si256(pair, _mm256_set1_epi8(15));
-    const uint32_t high = in->high[0] | (uint32_t)in->high[1] << 16;
 
-    out->d = in->d;
-    _mm256_storeu_si256((__m256i *)out->q,
+    _mm256_storeu_si256((__m256i *)out,
                         _mm256_mask_sub_epi8(low, ~high, low, _mm256_set1_epi8(16)));
 }
 
@@ -273,6 +271,12 @@ static inline v16 v16i_nibble(v16i x, unsigned shift)
 {
     const __m512i index = _mm512_srlv_epi32(x, _mm512_set1_epi32((int)shift));
     return _mm512_permutexvar_ps(index, v16_iota());
+}
+
+static inline v16 v16i_seven(v16i x, unsigned shift)
+{
+    const __m512i low = _mm512_srlv_epi32(x, _mm512_set1_epi32((int)shift));
+    return _mm512_cvtepi32_ps(_mm512_and_si512(low, _mm512_set1_epi32(127)));
 }
 
 static inline v16 v16i_byte(v16i x, unsigned shift)

@@ -274,19 +274,18 @@ static inline void v16_unpack_q8(const struct kn_kv_q8 *u, float *out)
     v16_store(out + 16, v16_mul(v16_load_i8(u->q + 16), d));
 }
 
-/* The same numbers as a group of Q8: code - 16, so that bits 4 to 7 are set where bit 4 is not. */
-static inline void v16_widen_q5(struct kn_kv_q8 *out, const struct kn_kv_q5 *in)
+/* Codes - 16: bits 4 to 7 are set where bit 4 is not. */
+static inline void v16_widen_q5(int8_t out[32], const uint8_t q[16], uint32_t high)
 {
     static const uint8_t bits[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
-    const uint8x16_t bit = vld1q_u8(bits), both = vld1q_u8(in->q);
+    const uint8x16_t bit = vld1q_u8(bits), both = vld1q_u8(q);
     const uint8x16_t code[2] = {vandq_u8(both, vdupq_n_u8(15)), vshrq_n_u8(both, 4)};
 
-    out->d = in->d;
-    for (int i = 0; i < 2; i++) {
-        const uint8x16_t high =
-            vcombine_u8(vdup_n_u8((uint8_t)in->high[i]), vdup_n_u8((uint8_t)(in->high[i] >> 8)));
-        const uint8x16_t rest = vbicq_u8(vdupq_n_u8(0xf0), vtstq_u8(high, bit));
-        vst1q_s8(out->q + 16 * i, vreinterpretq_s8_u8(vorrq_u8(code[i], rest)));
+    for (int i = 0; i < 2; i++, high >>= 16) {
+        const uint8x16_t set =
+            vcombine_u8(vdup_n_u8((uint8_t)high), vdup_n_u8((uint8_t)(high >> 8)));
+        const uint8x16_t rest = vbicq_u8(vdupq_n_u8(0xf0), vtstq_u8(set, bit));
+        vst1q_s8(out + 16 * i, vreinterpretq_s8_u8(vorrq_u8(code[i], rest)));
     }
 }
 
@@ -342,6 +341,11 @@ static inline v16i v16i_shift(v16i x, int n)
 static inline v16 v16i_nibble(v16i x, unsigned shift)
 {
     V16_EACH(vcvtq_f32_u32(vandq_u32(v4i_shift(x.r[i], (int)shift), vdupq_n_u32(15))));
+}
+
+static inline v16 v16i_seven(v16i x, unsigned shift)
+{
+    V16_EACH(vcvtq_f32_u32(vandq_u32(v4i_shift(x.r[i], (int)shift), vdupq_n_u32(127))));
 }
 
 static inline float32x4_t v4i_byte(uint32x4_t x, unsigned shift)

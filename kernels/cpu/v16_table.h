@@ -33,17 +33,17 @@
         .gelu_mul = gelu_mul_v16, .sigmoid_mul = sigmoid_mul_v16, .add = add_v16,               \
         .kv_pack =                                                                              \
             {                                                                                   \
-                [KN_KV_F16] = kv_pack_f16_v16,  [KN_KV_F32] = kn_kv_pack_f32_ref,               \
-                [KN_KV_Q8] = kv_pack_q8_v16,    [KN_KV_Q4] = kv_pack_q4_v16,                    \
-                [KN_KV_S4] = kv_pack_s4_v16,    [KN_KV_Q5] = kn_kv_pack_q5_ref,                 \
-                [KN_KV_S5] = kn_kv_pack_q5_ref,                                                 \
+                [KN_KV_F16] = kv_pack_f16_v16, [KN_KV_F32] = kn_kv_pack_f32_ref,                \
+                [KN_KV_Q8] = kv_pack_q8_v16,   [KN_KV_Q4] = kv_pack_q4_v16,                     \
+                [KN_KV_S4] = kv_pack_q4_v16,   [KN_KV_Q5] = kv_pack_q5_v16,                     \
+                [KN_KV_S5] = kv_pack_q5_v16,                                                    \
             },                                                                                  \
         .pack_values = pack_values_v16, .key_centre = key_centre_v16, .hadamard = hadamard_v16, \
         .kv_unpack =                                                                            \
             {                                                                                   \
                 [KN_KV_F16] = kv_unpack_f16_v16, [KN_KV_F32] = kn_kv_unpack_f32_ref,            \
                 [KN_KV_Q8] = kv_unpack_q8_v16,   [KN_KV_Q4] = kv_unpack_q4_v16,                 \
-                [KN_KV_S4] = kv_unpack_s4_v16,   [KN_KV_Q5] = kv_unpack_q5_v16,                 \
+                [KN_KV_S4] = kv_unpack_q4_v16,   [KN_KV_Q5] = kv_unpack_q5_v16,                 \
                 [KN_KV_S5] = kv_unpack_q5_v16,                                                  \
             },                                                                                  \
         .attend = attend_kernel, .convolve = convolve_v16, .recur = recur_v16,                  \

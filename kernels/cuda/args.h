@@ -489,7 +489,7 @@ struct cuda_expand {
  * t. Queries arrive unrotated. Partial softmax in base 2:
  *   m = max of logit * log2(e), l = sum 2^(logit * log2(e) - m), acc = sum 2^(...) v
  * rows: column = t * n_group + group.
- * decode: n_tok * n_group <= 8, keys of S4, values of Q4; grid: n_split, n_head. The blocks share
+ * decode: n_tok * n_group <= 8, keys of S5, values of Q4; grid: n_split, n_head. The blocks share
  * the tiles of all heads evenly: a head's results are in as many rows as it has pieces, after those
  * of the heads before it, not in n_split. chunk:  grid: ceil(n_tok * n_group / CUDA_ATTEND_ROWS),
  * heads, n_split; CUDA_CHUNK_THREADS; shared CUDA_CHUNK_SHARED; the units expanded before. */
@@ -530,8 +530,12 @@ struct cuda_attend_one {
 /* m, l and acc of a split's row. */
 #define CUDA_PARTIAL_FLOATS(dim) ((dim) + 2)
 
-#define CUDA_DECODE_SHARED(dim)                                                                  \
-    ((4 * CUDA_TILE + 2) * ((dim) / 32 * 20) + 2 * CUDA_ATTEND_COLS * ((dim)*2 + 32) + (dim)*6 + \
+/* of S5 and Q4 */
+#define CUDA_KEY_BYTES(dim)   (((dim) / 32 * 22 + 3) & ~3)
+#define CUDA_VALUE_BYTES(dim) (((dim) / 32 * 18 + 3) & ~3)
+#define CUDA_DECODE_SHARED(dim)                                            \
+    ((2 * CUDA_TILE + 1) * (CUDA_KEY_BYTES(dim) + CUDA_VALUE_BYTES(dim)) + \
+     2 * CUDA_ATTEND_COLS * ((dim)*2 + 32) + (dim)*6 +                     \
      ((dim) + 63) / 64 * CUDA_ATTEND_THREADS * 16)
 /* key_bytes: 2 for halves, 1 for int8 */
 #define CUDA_CHUNK_SHARED(dim, key_bytes) \

@@ -141,7 +141,7 @@ DEVICE void key_four(float x[4], const struct cuda_attend_any &a, const struct w
     const int c = p.own.c + part * (w.dim / 2);
     const float *other = a.at.cache.centres + (w.head * 3 + 2) * w.dim + c;
 
-    unit_numbers(x, key, type, c);
+    unit_numbers(x, key, type, c, w.dim);
     UNROLL
     for (int k = 0; k < 4 && CUDA_KV_CENTRED(type); k++)
         x[k] = fma_f32(p.scale[part][k], x[k], first ? other[k] : p.mean[part][k]);
@@ -207,7 +207,7 @@ DEVICE void put_values(const struct cuda_attend_any &a, const struct work &w, in
         for (int i = 0; i < own::BATCH; i++) {
             const char *value = values + min_int(row + i * own::STEP, last) * bytes;
             float x[4];
-            unit_numbers(x, value, type, at.c);
+            unit_numbers(x, value, type, at.c, w.dim);
             halves[i] = {h2_pack(x[0], x[1]), h2_pack(x[2], x[3])};
         }
         UNROLL

@@ -1,5 +1,5 @@
-/* Decode attention: one to eight query columns (token, group) of a KV head against its 4-bit units
- * (keys of S4), split over the cache. No dequantized data is written to memory.
+/* Decode attention: one to eight query columns (token, group) of a KV head against its units
+ * (keys of S5, values of Q4), split over the cache. No dequantized data is written to memory.
  *
  * A block of four warps walks the tiles of 64 slots of its split. Each warp takes 16 keys of a
  * tile:
@@ -17,10 +17,10 @@
  * "im", which are exactly two nibbles of two words of a unit, so that a complex product is four
  * operations on whole registers.
  *
- * A key's number is 32 u (d m + n): u is the head's largest scale, m = scale (q - 8) / 32 u, n =
- * mean / 32 u, and the query takes 32 u. A code at bits 4 to 7 of a half is 2^-20 q, a subnormal
+ * A key's number is 32 u (d m + n): u is the head's largest scale, m = scale (q - 16) / 32 u, n =
+ * mean / 32 u, and the query takes 32 u. A code at bits 4 to 8 of a half is 2^-20 q, a subnormal
  * number, so that two fused multiply-adds make a number, with m's and n's constants in registers.
- * At bits 0 to 3 it is 2^-24 q, and d takes the 16 that m lacks.
+ * At bits 0 to 4 it is 2^-24 q, and d takes the 16 that m lacks.
  *
  * While one tile is computed, cp.async copies the next one, and the angles of its query are loaded.
  * A launch of few tiles takes as long as its loads one after the other, so whatever does not depend
@@ -35,9 +35,15 @@
 
 enum { COLS = CUDA_ATTEND_COLS, THREADS = CUDA_ATTEND_THREADS, WARPS = THREADS / 32 };
 
-/* Bytes of a 4-bit key or value: one block of two halves and 16 nibble bytes per 32 numbers. */
+/* Bytes of a key, of a value, of a tile of keys, of a stage; see enum kn_kv in kernels.h. */
 template <int DIM> struct unit {
-    enum { BYTES = DIM / 32 * 20, WORDS = BYTES / 4, TILE_BYTES = TILE * BYTES };
+    enum {
+        GROUPS = DIM / 32,
+        KEY = CUDA_KEY_BYTES(DIM),
+        VALUE = CUDA_VALUE_BYTES(DIM),
+        KEYS = TILE * KEY,
+        STAGE = TILE * (KEY + VALUE)
+    };
 };
 
 template <int DIM> struct decode {
@@ -46,7 +52,7 @@ template <int DIM> struct decode {
         BLOCKS = DIM / 16, /* of 16 channels of the output */
         /* bytes of a row of re and im pairs; 32 of padding to spread the banks */
         ROW = DIM * 2 + 32,
-        RAW = 4 * unit<DIM>::TILE_BYTES, /* two stages of keys and values */
+        RAW = 2 * unit<DIM>::STAGE,
         QUERIES = 2 * COLS * ROW,
         PAIRS = (COLS * DIM / 4 + THREADS - 1) / THREADS, /* of queries, that a thread rotates */
         SUMS = DIM + 4 /* floats of a column's sums; 4 of padding to spread the banks */
@@ -67,8 +73,8 @@ DEVICE int pair_channel(int e)
 
 /* ---- angles of keys -------------------------------------------------------------------------- */
 
-/* Lane t's cosines and sines of the warp's keys g and g + 8 of any tile, for steps (h, 0) and (h, 1):
- * loaded long before they are used. */
+/* Lane t's cosines and sines of the warp's keys g and g + 8 of any tile, for steps (h, 0) and (h,
+ * 1): loaded long before they are used. */
 template <int DIM> struct angles {
     float cos[2][DIM / 32][4], sin[2][DIM / 32][4];
 };
@@ -105,7 +111,7 @@ template <int DIM> DEVICE void pack_angles(struct turns<DIM> *to, const struct a
 /* ---- centres --------------------------------------------------------------------------------- */
 
 /* Constants of a head's keys in shared memory, [2h + s][t] pairs of re and im: scales over u times
- * 2^15 and means; then the scales times code 8. */
+ * 2^15 and means; then the scales times code 16. */
 template <int DIM> struct centre {
     float mean[2][2], scale[2][2]; /* of re and im of a lane, which has 2h + s = g */
 };
@@ -125,7 +131,7 @@ template <int DIM> DEVICE void load_centre(struct centre<DIM> *c, const float *f
 /* Returns 32 u. */
 template <int DIM> DEVICE float put_centre(char *to, const struct centre<DIM> &c)
 {
-    const uint32_t eight = 0x80808080u, eighth = 0x80088008u; /* -8 times 2^-20, times 2^-24 */
+    const uint32_t whole = 0x81008100u, sixteenth = 0x80108010u; /* -16 times 2^-20, times 2^-24 */
     const int g = lane_id() / 4, h = g / 2;
     uint32_t mean[2], scale[2];
     float most = 0.0f;
@@ -142,8 +148,8 @@ template <int DIM> DEVICE float put_centre(char *to, const struct centre<DIM> &c
     }
     *((u32x4 *)to + lane_id()) = {scale[0], scale[1], mean[0], mean[1]};
     u32x2 *less = (u32x2 *)(to + DIM * 4) + lane_id();
-    *less = {h2_mul(scale[0], h & 1 ? eight : eighth),
-             h2_mul(scale[1], (h + DIM / 32) & 1 ? eight : eighth)};
+    *less = {h2_mul(scale[0], h & 1 ? whole : sixteenth),
+             h2_mul(scale[1], (h + DIM / 32) & 1 ? whole : sixteenth)};
     return span;
 }
 
@@ -233,15 +239,30 @@ DEVICE void put_query(char *columns, const struct query<DIM> &q, const struct tu
 
 /* ---- logits ---------------------------------------------------------------------------------- */
 
+/* Bits 4 of lane t's pairs of a group, of which `bits` is the dword: of step s at bit s of a half,
+ * in the group's second half at bit 8 + s. */
+DEVICE uint32_t fifth_bits(uint32_t bits, int t)
+{
+    return permute_bytes(bits >> 4 * t, bits >> (4 * t + 2), 0x6420);
+}
+
 /* The pair of step s and half group h of a key, with its constants. */
+template <int DIM>
 DEVICE uint32_t key_pair(const uint32_t *key, int h, int s, int t, uint32_t scale, uint32_t less,
                          uint32_t mean)
 {
-    const uint32_t *block = key + h / 2 * 5;
-    const uint32_t q = (block[1 + t] >> 8 * s) & (h & 1 ? 0x00f000f0u : 0x000f000fu);
-    const uint32_t d = permute_bytes(block[0], 0, h & 1 ? 0x3232 : 0x1010);
+    const int group = h / 2;
+    const uint32_t four = key[4 * group + t] >> 8 * s;
+    const uint32_t fifth = fifth_bits(key[4 * unit<DIM>::GROUPS + group], t);
+    const uint32_t d =
+        permute_bytes(key[5 * unit<DIM>::GROUPS + group / 2], 0, group & 1 ? 0x3232 : 0x1010);
 
-    return h2_fma(h2_fma(q, scale, less), h & 1 ? d : h2_mul(d, SIXTEEN), mean);
+    if (h & 1) {
+        const uint32_t q = (four & 0x00f000f0u) | (fifth >> s & 0x01000100u);
+        return h2_fma(h2_fma(q, scale, less), d, mean);
+    }
+    const uint32_t q = (four & 0x000f000fu) | (fifth << (4 - s) & 0x00100010u);
+    return h2_fma(h2_fma(q, scale, less), h2_mul(d, SIXTEEN), mean);
 }
 
 /* Pairs of channels of the warp's key g + 8k, rotated: step s of group h. */
@@ -250,8 +271,8 @@ DEVICE void rotated_key(const uint32_t *key, const u32x4 &c, const u32x2 &less,
                         const struct turns<DIM> &a, int k, int h, int s, uint32_t *re, uint32_t *im)
 {
     const int i = 2 * h + s, t = lane_id() % 4;
-    const uint32_t x = key_pair(key, h, s, t, c.x, less.x, c.z);
-    const uint32_t y = key_pair(key, h + DIM / 32, s, t, c.y, less.y, c.w);
+    const uint32_t x = key_pair<DIM>(key, h, s, t, c.x, less.x, c.z);
+    const uint32_t y = key_pair<DIM>(key, h + DIM / 32, s, t, c.y, less.y, c.w);
 
     *re = h2_fma(x, a.cos[k][i], h2_mul(h2_neg(y), a.sin[k][i]));
     *im = h2_fma(y, a.cos[k][i], h2_mul(x, a.sin[k][i]));
@@ -263,8 +284,8 @@ DEVICE void tile_logits(float c[4], const char *keys, const char *centre,
                         const struct turns<DIM> &turns, const char *queries)
 {
     const int g = lane_id() / 4, t = lane_id() % 4;
-    const uint32_t *key = (const uint32_t *)keys + (warp_id() * 16 + g) * unit<DIM>::WORDS;
-    const uint32_t *key8 = key + 8 * unit<DIM>::WORDS;
+    const uint32_t *key = (const uint32_t *)keys + (warp_id() * 16 + g) * (unit<DIM>::KEY / 4);
+    const uint32_t *key8 = key + 2 * unit<DIM>::KEY;
 
     UNROLL
     for (int h = 0; h < decode<DIM>::STEPS; h++) UNROLL
@@ -311,15 +332,21 @@ struct values {
     uint32_t d[2], m[2];
 };
 
-DEVICE void load_values(struct values *v, const uint32_t *rows, int n_words, int block, int word)
+/* -z / 8 is a half whose ulp is 1/8, from 128 on, taken off 128. */
+template <int DIM>
+DEVICE void load_values(struct values *v, const uint32_t *rows, int block, int word)
 {
+    const int halves = 4 * unit<DIM>::GROUPS + block / 2, pick = block % 2 ? 0x7632 : 0x5410;
+    const uint32_t from_128 = 0x58005800u;
+
     UNROLL
     for (int i = 0; i < 2; i++) {
-        const uint32_t *a = rows + i * 8 * n_words + block * 5, *b = a + n_words;
-        v->low[i] = permute_bytes(a[1 + word], b[1 + word], 0x5410);
-        v->high[i] = permute_bytes(a[1 + word], b[1 + word], 0x7632);
-        v->d[i] = permute_bytes(a[0], b[0], 0x5410);
-        v->m[i] = permute_bytes(a[0], b[0], 0x7632);
+        const uint32_t *a = rows + i * 2 * unit<DIM>::VALUE, *b = a + unit<DIM>::VALUE / 4;
+        const uint32_t x = a[4 * block + word], y = b[4 * block + word];
+        v->low[i] = permute_bytes(x, y, 0x5410);
+        v->high[i] = permute_bytes(x, y, 0x7632);
+        v->d[i] = permute_bytes(a[halves], b[halves], pick);
+        v->m[i] = h2_mul(h2_sub(from_128, (v->d[i] & 0x007f007fu) | from_128), v->d[i]);
     }
 }
 
@@ -352,13 +379,14 @@ template <int DIM>
 DEVICE void add_values(float o[][4], const char *values, uint32_t p0, uint32_t p1)
 {
     const int g = lane_id() / 4, t = lane_id() % 4;
-    const uint32_t *rows = (const uint32_t *)values + (warp_id() * 16 + 2 * t) * unit<DIM>::WORDS;
+    const uint32_t *rows =
+        (const uint32_t *)values + (warp_id() * 16 + 2 * t) * (unit<DIM>::VALUE / 4);
     struct values v;
     uint32_t a[4];
 
     UNROLL
     for (int b = 0; b < DIM / 64; b++) {
-        load_values(&v, rows, unit<DIM>::WORDS, b * 2 + g / 4, g % 4);
+        load_values<DIM>(&v, rows, b * 2 + g / 4, g % 4);
         UNROLL
         for (int j = 0; j < 4; j++) {
             value_fragment(a, &v, j < 2 ? v.low : v.high, j % 2);
@@ -366,7 +394,7 @@ DEVICE void add_values(float o[][4], const char *values, uint32_t p0, uint32_t p
         }
     }
     if (DIM % 64 == 0) return;
-    load_values(&v, rows, unit<DIM>::WORDS, DIM / 64 * 2, g / 2);
+    load_values<DIM>(&v, rows, DIM / 64 * 2, g / 2);
     UNROLL
     for (int i = 0; i < 2; i++) v.low[i] = g % 2 ? v.high[i] : v.low[i];
     UNROLL
@@ -590,8 +618,7 @@ template <int DIM> struct parts {
     char *fresh;   /* the new unit's key and value */
 };
 
-template <int DIM> DEVICE struct parts<DIM> parts_of()
-{
+template <int DIM> DEVICE struct parts<DIM> parts_of() {
     char *raw = shared_memory(), *queries = raw + decode<DIM>::RAW;
     char *plain = queries + decode<DIM>::QUERIES;
     char *centre = plain + decode<DIM>::PAIRS * THREADS * 16;
@@ -604,17 +631,18 @@ template <int DIM> DEVICE struct parts<DIM> parts_of()
 template <int DIM>
 DEVICE void copy_stage(const struct cuda_attend &a, char *stage, int head, int tile, int end)
 {
-    enum { BYTES = unit<DIM>::TILE_BYTES };
-    const int64_t at = (int64_t)a.cache.pages[head * a.cache.n_pages + tile] * BYTES;
-    const uint8_t *keys = a.cache.k + at, *values = a.cache.v + at - BYTES;
-    const int used = min_int(end - tile * TILE, TILE) * unit<DIM>::BYTES;
+    enum { KEYS = unit<DIM>::KEYS, STAGE = unit<DIM>::STAGE };
+    const int64_t page = a.cache.pages[head * a.cache.n_pages + tile];
+    const uint8_t *keys = a.cache.k + page * KEYS;
+    const uint8_t *values = a.cache.v + page * (STAGE - KEYS) - KEYS;
+    const int n = min_int(end - tile * TILE, TILE);
 
     UNROLL
-    for (int first = 0; first < 2 * BYTES; first += THREADS * 16) {
-        const int to = first + thread_id() * 16, left = to < BYTES ? used - to : used + BYTES - to;
-        if (to < 2 * BYTES)
-            cp_async16(stage + to, (to < BYTES ? keys : values) + to,
-                       max_int(0, min_int(left, 16)));
+    for (int first = 0; first < STAGE; first += THREADS * 16) {
+        const int to = first + thread_id() * 16;
+        const int left = to < KEYS ? n * unit<DIM>::KEY - to : n * unit<DIM>::VALUE + KEYS - to;
+        if (to < STAGE)
+            cp_async16(stage + to, (to < KEYS ? keys : values) + to, max_int(0, min_int(left, 16)));
     }
     cp_async_commit();
 }
@@ -622,11 +650,11 @@ DEVICE void copy_stage(const struct cuda_attend &a, char *stage, int head, int t
 /* Puts the new unit, which no memory has yet, at the end of the last tile. */
 template <int DIM> DEVICE void put_fresh(char *stage, const char *fresh, int slot)
 {
-    for (int i = thread_id(); i < 2 * unit<DIM>::WORDS; i += THREADS) {
-        const int part = i / unit<DIM>::WORDS, word = i % unit<DIM>::WORDS;
-        uint32_t *to = (uint32_t *)(stage + part * unit<DIM>::TILE_BYTES);
-        to[slot % TILE * unit<DIM>::WORDS + word] = ((const uint32_t *)fresh)[i];
-    }
+    enum { KEY = unit<DIM>::KEY, VALUE = unit<DIM>::VALUE };
+    char *key = stage + slot % TILE * KEY, *value = stage + unit<DIM>::KEYS + slot % TILE * VALUE;
+
+    for (int i = thread_id() * 4; i < KEY + VALUE; i += THREADS * 4)
+        *(uint32_t *)(i < KEY ? key + i : value + i - KEY) = *(const uint32_t *)(fresh + i);
     barrier();
 }
 
@@ -636,12 +664,17 @@ template <int DIM>
 DEVICE void attend_decode(const struct cuda_attend &a, const struct piece &p,
                           const struct turns<DIM> &turns, bool packs)
 {
-    enum { STAGE = 2 * unit<DIM>::TILE_BYTES, QUERY = COLS * decode<DIM>::ROW };
+    enum { STAGE = unit<DIM>::STAGE, QUERY = COLS * decode<DIM>::ROW };
     const struct parts<DIM> parts = parts_of<DIM>();
     const int pos0 = a.cache.len[p.head], end = pos0 + a.n_tok - packs;
     const float *of_head = a.cache.centres + p.head * 3 * DIM;
-    struct centre<DIM> centre = {};
-    struct query<DIM> query = {(float *)parts.plain + thread_id() * 4, {}};
+    struct centre<DIM> centre = {
+    };
+    struct query<DIM> query = {
+        (float *)parts.plain + thread_id() * 4,
+        {
+        }
+    };
     struct turn turn[decode<DIM>::PAIRS];
     struct softmax s = {{-INF, -INF}, {0.0f, 0.0f}};
     float o[decode<DIM>::BLOCKS][4] = {};
@@ -653,8 +686,8 @@ DEVICE void attend_decode(const struct cuda_attend &a, const struct piece &p,
     last_slots(last, a, pos0);
     const float span = put_centre<DIM>(parts.centre, centre), scale = a.scale * LOG2E * span;
     put_query<DIM>(parts.queries, query, turn, scale);
-    const bool lifts = p.first == 0 && warp_id() == 0 &&
-                       a.cache.pos[place_of(a.cache, p.head, 0)] == 0;
+    const bool lifts =
+        p.first == 0 && warp_id() == 0 && a.cache.pos[place_of(a.cache, p.head, 0)] == 0;
     for (int tile = p.first; tile < p.last; tile++) {
         const int stage = (tile - p.first) & 1;
         char *now = parts.raw + stage * STAGE;
@@ -672,7 +705,7 @@ DEVICE void attend_decode(const struct cuda_attend &a, const struct piece &p,
         tile_logits<DIM>(c, now, parts.centre, turns, parts.queries + stage * QUERY);
         mask_logits(c, last, tile * TILE);
         softmax_step<DIM>(&s, c, o);
-        add_values<DIM>(o, now + STAGE / 2, movmatrix(h2_pack(c[0], c[1])),
+        add_values<DIM>(o, now + unit<DIM>::KEYS, movmatrix(h2_pack(c[0], c[1])),
                         movmatrix(h2_pack(c[2], c[3])));
         if (tile + 1 < p.last)
             put_query<DIM>(parts.queries + (stage ^ 1) * QUERY, query, turn, scale);
@@ -805,19 +838,20 @@ DEVICE void keep_input(const struct cuda_kept &a, int block, int n_block)
 /* Packs the new unit to shared memory and stores it. */
 template <int DIM> DEVICE void pack_fresh(const struct cuda_attend_one &a, int head, int slot)
 {
+    enum { KEY = unit<DIM>::KEY, VALUE = unit<DIM>::VALUE };
     struct cuda_cache c = a.at.cache;
-    c.head_dim = DIM, c.k_type = CUDA_KV_S4, c.v_type = CUDA_KV_Q4; /* as the compiler should know */
+    c.head_dim = DIM, c.k_type = CUDA_KV_S5,
+    c.v_type = CUDA_KV_Q4; /* as the compiler should know */
     const int64_t at = place_of(c, head, slot);
     char *fresh = parts_of<DIM>().fresh;
 
-    pack_unit(c, head, (uint8_t *)fresh, (uint8_t *)fresh + unit<DIM>::BYTES, a.k + head * DIM,
-              a.v + head * DIM, *a.pos == 0);
+    pack_unit(c, head, (uint8_t *)fresh, (uint8_t *)fresh + KEY, a.k + head * DIM, a.v + head * DIM,
+              *a.pos == 0);
     if (thread_id() == 0) mark_unit(c, at, *a.pos, a.score ? a.score + head : NULL);
     barrier();
-    for (int i = thread_id(); i < 2 * unit<DIM>::WORDS; i += THREADS) {
-        uint8_t *units = i < unit<DIM>::WORDS ? c.k : c.v;
-        uint32_t *to = (uint32_t *)(units + at * unit<DIM>::BYTES);
-        to[i % unit<DIM>::WORDS] = ((const uint32_t *)fresh)[i];
+    for (int i = thread_id() * 4; i < KEY + VALUE; i += THREADS * 4) {
+        uint8_t *to = i < KEY ? c.k + at * KEY + i : c.v + at * VALUE + i - KEY;
+        *(uint32_t *)to = *(const uint32_t *)(fresh + i);
     }
 }
 

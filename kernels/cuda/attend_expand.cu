@@ -42,7 +42,7 @@ DEVICE void expand_values(const struct cuda_expand &a)
         float x[4] = {};
         if (slot < cache.len[head] + a.n_tok)
             unit_numbers(x, cache.v + place_of(cache, head, slot) * cache.v_bytes, cache.v_type,
-                         i % runs * 4);
+                         i % runs * 4, cache.head_dim);
         ((u32x2 *)out)[i] = {h2_pack(x[0], x[1]), h2_pack(x[2], x[3])};
     }
 }

@@ -52,13 +52,13 @@ KERNEL(cache_copy, struct cuda_copy, 256, 1)
 
 enum { THREADS = CUDA_EVICT_THREADS, WARPS = THREADS / 32, DIM = CUDA_VALUES_DIM };
 
-/* Calls the function for units of this type; numbers of Q5 and S5 are packed alike. */
-#define WITH_TYPE(type, function, ...)                            \
-    ((type) == CUDA_KV_S4    ? function<CUDA_KV_S4>(__VA_ARGS__)  \
-     : (type) == CUDA_KV_Q4  ? function<CUDA_KV_Q4>(__VA_ARGS__)  \
-     : (type) == CUDA_KV_Q8  ? function<CUDA_KV_Q8>(__VA_ARGS__)  \
-     : (type) == CUDA_KV_F16 ? function<CUDA_KV_F16>(__VA_ARGS__) \
-                             : function<CUDA_KV_Q5>(__VA_ARGS__))
+/* Calls the function for units of this type; numbers of Q4 and S4 are packed alike, and Q5 and S5.
+ */
+#define WITH_TYPE(type, function, ...)                                                 \
+    ((type) == CUDA_KV_S4 || (type) == CUDA_KV_Q4 ? function<CUDA_KV_Q4>(__VA_ARGS__)  \
+     : (type) == CUDA_KV_Q8                       ? function<CUDA_KV_Q8>(__VA_ARGS__)  \
+     : (type) == CUDA_KV_F16                      ? function<CUDA_KV_F16>(__VA_ARGS__) \
+                                                  : function<CUDA_KV_Q5>(__VA_ARGS__))
 
 /* By channel, zeros past the head's. */
 struct key_rows {
@@ -116,7 +116,7 @@ DEVICE void lane_key(float x[NUMBERS], const struct key_rows *rows, const struct
 
     UNROLL
     for (int i = 0; i < NUMBERS; i += 4)
-        unit_numbers(x + i, key, type, min_int(channel_of(i), c.head_dim - 4));
+        unit_numbers(x + i, key, type, min_int(channel_of(i), c.head_dim - 4), c.head_dim);
     UNROLL
     for (int i = 0; i < NUMBERS; i++)
         x[i] = fma_f32(rows->scale[channel_of(i)], x[i], rows->mean[first][channel_of(i)]);
@@ -224,8 +224,8 @@ template <enum cuda_kv type> DEVICE uint32_t key_signs(const struct cuda_cache &
     UNROLL
     for (int r = 0; r < 16; r += 4) {
         float a[4], b[4];
-        unit_numbers(a, key, type, first + r);
-        unit_numbers(b, key, type, first + 16 + r);
+        unit_numbers(a, key, type, first + r, c.head_dim);
+        unit_numbers(b, key, type, first + 16 + r, c.head_dim);
         UNROLL
         for (int i = 0; i < 4; i++) bits |= (a[i] >= b[i] ? 1u : 0u) << (r + i);
     }

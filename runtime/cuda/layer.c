@@ -33,18 +33,18 @@ static bool has_kernels(const struct cuda_context *x, const struct model_layer *
     return plain && (dim == 64 || dim == 96 || dim == 128);
 }
 
-/* Units that attend_decode reads. */
-static bool is_four_bit(const struct cuda_cache *c)
+/* Units that attend_decode reads: the default ones. */
+static bool is_default(const struct cuda_cache *c)
 {
-    return c->k_type == CUDA_KV_S4 && c->v_type == CUDA_KV_Q4;
+    return c->k_type == CUDA_KV_S5 && c->v_type == CUDA_KV_Q4;
 }
 
 /* The others share attend_any, and so do policies that need softmaxes' sums, and single tokens with
- * other than 4-bit units with centres: attend_chunk's launches depend on the lengths of heads,
+ * other than the default units: attend_chunk's launches depend on the lengths of heads,
  * which a graph must not. */
 static bool attends_any(const struct cuda_context *x, const struct model_layer *l)
 {
-    const bool one = is_four_bit(&x->kv.all) && model_group(x->m) <= CUDA_ATTEND_COLS;
+    const bool one = is_default(&x->kv.all) && model_group(x->m) <= CUDA_ATTEND_COLS;
     return !has_kernels(x, l) || ((x->n == 1 || x->tries) && !one);
 }
 
@@ -185,7 +185,7 @@ static void attend(struct cuda_context *x, const struct model_layer *l)
     const struct model *m = x->m;
     const int rows = x->n * model_group(m), size = m->head_dim / 32 - 2;
     const int blocks = cuda_parts_of(rows, CUDA_ATTEND_ROWS);
-    const bool few = rows <= CUDA_ATTEND_COLS && is_four_bit(&x->kv.all);
+    const bool few = rows <= CUDA_ATTEND_COLS && is_default(&x->kv.all);
     const int splits = few ? x->kv.n_split : chunk_splits(x, &x->kv, blocks * m->n_kv_head, 1);
     struct cuda_attend job = attend_job(x, l, splits);
     const struct cuda_merge merge = {x->m_part,

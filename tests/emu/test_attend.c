@@ -30,7 +30,7 @@ struct shape {
 };
 
 #define OF(k, v, ...) ((struct shape){__VA_ARGS__, CUDA_KV_##k, CUDA_KV_##v, false})
-#define FOUR_BIT(...) OF(S4, Q4, __VA_ARGS__)
+#define DEFAULT(...)  OF(S5, Q4, __VA_ARGS__)
 #define PLAIN(...)    OF(Q4, Q4, __VA_ARGS__)
 #define HALFS(...)    OF(F16, F16, __VA_ARGS__)
 
@@ -299,33 +299,33 @@ TEST(decode_shapes)
 {
     static const int dims[] = {64, 96, 128};
     for (int d = 0; d < COUNT(dims); d++) {
-        check_decode(FOUR_BIT(dims[d], 1, 1, 1, 1, {0}));
-        check_decode(FOUR_BIT(dims[d], 4, 2, 1, 3, {63, 130}));
-        check_decode(FOUR_BIT(dims[d], 8, 1, 1, 2, {64}));
+        check_decode(DEFAULT(dims[d], 1, 1, 1, 1, {0}));
+        check_decode(DEFAULT(dims[d], 4, 2, 1, 3, {63, 130}));
+        check_decode(DEFAULT(dims[d], 8, 1, 1, 2, {64}));
     }
 }
 
 TEST(decode_groups)
 {
-    for (int g = 1; g <= 8; g++) check_decode(FOUR_BIT(64, g, 1, 1, 2, {100 + g}));
+    for (int g = 1; g <= 8; g++) check_decode(DEFAULT(64, g, 1, 1, 2, {100 + g}));
 }
 
 TEST(decode_lengths)
 {
     static const int lengths[] = {1, 15, 16, 62, 65, 127, 191};
-    for (int i = 0; i < COUNT(lengths); i++) check_decode(FOUR_BIT(128, 4, 1, 1, 2, {lengths[i]}));
+    for (int i = 0; i < COUNT(lengths); i++) check_decode(DEFAULT(128, 4, 1, 1, 2, {lengths[i]}));
 }
 
 TEST(decode_tokens)
 {
-    check_decode(FOUR_BIT(64, 1, 1, 8, 2, {60}));
-    check_decode(FOUR_BIT(96, 3, 2, 2, 2, {63, 0}));
-    check_decode(FOUR_BIT(128, 2, 1, 4, 1, {0}));
+    check_decode(DEFAULT(64, 1, 1, 8, 2, {60}));
+    check_decode(DEFAULT(96, 3, 2, 2, 2, {63, 0}));
+    check_decode(DEFAULT(128, 2, 1, 4, 1, {0}));
 }
 
 TEST(decode_splits)
 {
-    check_decode(FOUR_BIT(64, 4, 3, 1, 7, {200, 0, 640})); /* most splits of one are empty */
+    check_decode(DEFAULT(64, 4, 3, 1, 7, {200, 0, 640})); /* most splits of one are empty */
 }
 
 /* Blocks of a launch have pieces of equal size: 1, 1 and 16 tiles are 10 pieces of up to 2, not
@@ -333,7 +333,7 @@ TEST(decode_splits)
 TEST(decode_pieces)
 {
     AUTO_BUFFERS;
-    const struct shape s = FOUR_BIT(64, 1, 3, 1, 4, {0, 5, 1000});
+    const struct shape s = DEFAULT(64, 1, 3, 1, 4, {0, 5, 1000});
     struct fixture f = fixture_new(&s, 9);
     run_decode(&f, 1);
     for (int i = 0; i < 12; i++) assert_int_equal(isnan(f.args.m[i]) != 0, i >= 10);
@@ -413,9 +413,9 @@ static void check_one(struct shape s)
 
 TEST(one_token)
 {
-    check_one(FOUR_BIT(64, 2, 2, 1, 3, {0, 130}));
-    check_one(FOUR_BIT(96, 1, 3, 1, 2, {63, 64, 5}));
-    check_one(FOUR_BIT(128, 8, 1, 1, 4, {200}));
+    check_one(DEFAULT(64, 2, 2, 1, 3, {0, 130}));
+    check_one(DEFAULT(96, 1, 3, 1, 2, {63, 64, 5}));
+    check_one(DEFAULT(128, 8, 1, 1, 4, {200}));
 }
 
 /* ---- chunks and column sums ------------------------------------------------------------------ */
@@ -544,12 +544,12 @@ static void check_chunk(struct shape s)
 
 TEST(chunk_shapes)
 {
-    check_chunk(FOUR_BIT(64, 1, 1, 1, 1, {0}));
-    check_chunk(FOUR_BIT(64, 4, 2, 17, 1, {0, 50}));
-    check_chunk(FOUR_BIT(96, 1, 1, 65, 1, {63}));
-    check_chunk(FOUR_BIT(96, 3, 1, 22, 2, {100}));
-    check_chunk(FOUR_BIT(128, 8, 1, 9, 1, {128}));
-    check_chunk(FOUR_BIT(128, 2, 1, 33, 3, {40})); /* a split that some rows do not reach */
+    check_chunk(DEFAULT(64, 1, 1, 1, 1, {0}));
+    check_chunk(DEFAULT(64, 4, 2, 17, 1, {0, 50}));
+    check_chunk(DEFAULT(96, 1, 1, 65, 1, {63}));
+    check_chunk(DEFAULT(96, 3, 1, 22, 2, {100}));
+    check_chunk(DEFAULT(128, 8, 1, 9, 1, {128}));
+    check_chunk(DEFAULT(128, 2, 1, 33, 3, {40})); /* a split that some rows do not reach */
 }
 
 TEST(chunk_kinds)
@@ -642,10 +642,10 @@ TEST(any_heads)
 {
     check_any(HALFS(16, 2, 2, 5, 1, {0, 70}), 0, 0, false);
     check_any(HALFS(80, 4, 1, 9, 2, {100}), 0, 0, true);
-    check_any(FOUR_BIT(256, 1, 2, 1, 3, {63, 200}), 0, 0, false);
-    check_any(FOUR_BIT(256, 2, 1, 20, 1, {40}), 0, 30.0f, false);
+    check_any(DEFAULT(256, 1, 2, 1, 3, {63, 200}), 0, 0, false);
+    check_any(DEFAULT(256, 2, 1, 20, 1, {40}), 0, 30.0f, false);
     check_any(OF(Q8, Q4, 512, 2, 1, 3, 2, {90}), 0, 0, true);
-    check_any(FOUR_BIT(512, 8, 1, 5, 1, {30}), 0, 0, false);
+    check_any(DEFAULT(512, 8, 1, 5, 1, {30}), 0, 0, false);
     check_any(PLAIN(64, 4, 2, 1, 2, {100, 9}), 0, 0, true);
     check_any(OF(S5, Q5, 96, 2, 2, 1, 2, {0, 100}), 0, 0, true);
     check_any(OF(Q5, Q4, 256, 2, 1, 3, 1, {70}), 0, 0, false);
@@ -663,9 +663,9 @@ TEST(latent_rows)
 
 TEST(any_windows)
 {
-    check_any(FOUR_BIT(128, 8, 1, 1, 3, {300}), 100, 0, true); /* one token */
-    check_any(FOUR_BIT(64, 1, 2, 70, 1, {0, 190}), 33, 0, false);
-    check_any(FOUR_BIT(96, 2, 1, 40, 2, {127}), 64, 50.0f, true);
+    check_any(DEFAULT(128, 8, 1, 1, 3, {300}), 100, 0, true); /* one token */
+    check_any(DEFAULT(64, 1, 2, 70, 1, {0, 190}), 33, 0, false);
+    check_any(DEFAULT(96, 2, 1, 40, 2, {127}), 64, 50.0f, true);
     check_any(HALFS(64, 4, 1, 3, 7, {5}), 1, 0, false);      /* itself */
     check_any(HALFS(256, 2, 1, 2, 1, {62}), 1000, 0, false); /* all */
 }

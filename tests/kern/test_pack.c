@@ -67,7 +67,8 @@ TEST(test_bytes)
     assert_int_equal(kn_weight_bytes(KN_Q5A, 17, 64), 2 * 2 * 384);
     assert_int_equal(kn_weight_bytes(KN_Q6, 17, 64), 2 * 2 * 448);
     assert_int_equal(kn_kv_bytes(KN_KV_F16, 8), 16);
-    assert_int_equal(kn_kv_bytes(KN_KV_Q4, 128), 80);
+    assert_int_equal(kn_kv_bytes(KN_KV_Q4, 128), 72);
+    assert_int_equal(kn_kv_bytes(KN_KV_S4, 96), 56);
     assert_int_equal(kn_kv_bytes(KN_KV_Q8, 128), 136);
     assert_int_equal(kn_kv_bytes(KN_KV_Q8, 96), 104);
     assert_int_equal(kn_kv_bytes(KN_KV_Q8, 32), 36);

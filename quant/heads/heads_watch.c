@@ -41,7 +41,6 @@ struct plan_opts heads_watch_plan(int n_text, int64_t memory)
     o.policy.context = n_text;
     o.chunk = n_text;
     o.speculate.off = true;
-    o.kv.plain = true; /* labels of other units are no better (notes/heads.md) */
     o.memory = memory;
     return o;
 }

@@ -24,8 +24,8 @@ static struct segment_header header_of(const struct cache *c, enum segment_form 
         .n = (uint32_t)n,
         .n_head = (uint16_t)n_heads,
         .head_dim = (uint16_t)c->shape.head_dim,
-        .k_type = (uint16_t)c->shape.k_type,
-        .v_type = (uint16_t)c->shape.v_type,
+        .k_type = segment_type(c->shape.k_type),
+        .v_type = segment_type(c->shape.v_type),
     };
 }
 
@@ -121,6 +121,14 @@ static struct segment_part part_at(const struct segment *g, const uint8_t *p, ui
     return part;
 }
 
+/* KN_KV_TYPES: there is none. */
+static enum kn_kv type_of(uint16_t number)
+{
+    enum kn_kv type = 0;
+    while (type < KN_KV_TYPES && segment_type(type) != number) type++;
+    return number == segment_type(KN_KV_KEY) ? KN_KV_KEY : type;
+}
+
 /* The bytes of one unit follow from the header. */
 static bool header_is_right(struct segment *g)
 {
@@ -128,12 +136,13 @@ static bool header_is_right(struct segment *g)
     const bool units = h->form == SEGMENT_DENSE || h->form == SEGMENT_SPARSE;
     if (!units && h->form != SEGMENT_BARE && h->form != SEGMENT_SCORES) return false;
     if (h->n > (uint32_t)INT32_MAX || h->pos > UINT32_MAX - h->n || h->n_head == 0 ||
-        h->head_dim == 0 || h->k_type >= KN_KV_TYPES ||
-        (h->v_type >= KN_KV_TYPES && h->v_type != KN_KV_KEY))
+        h->head_dim == 0)
         return false;
+    const enum kn_kv k = type_of(h->k_type), v = type_of(h->v_type);
+    if (k == KN_KV_TYPES || k == KN_KV_KEY || v == KN_KV_TYPES) return false;
     if (h->form != SEGMENT_SCORES) {
-        g->k_bytes = kn_kv_bytes((enum kn_kv)h->k_type, h->head_dim);
-        g->v_bytes = kn_kv_bytes((enum kn_kv)h->v_type, h->head_dim);
+        g->k_bytes = kn_kv_bytes(k, h->head_dim);
+        g->v_bytes = kn_kv_bytes(v, h->head_dim);
     }
     if (h->form != SEGMENT_BARE) g->score_bytes = sizeof(float);
     return true;

@@ -37,6 +37,13 @@ struct segment_header {
 };
 _Static_assert(sizeof(struct segment_header) == 20, "segments are read back as written");
 
+/* The number of a type in a header. Types of 4 and 5 bits had other bytes, and their numbers of
+ * enum kn_kv, before 0.2.0. */
+static inline uint16_t segment_type(enum kn_kv type)
+{
+    return (uint16_t)(type >= KN_KV_Q4 && type < KN_KV_TYPES ? type + 32 : type);
+}
+
 /* ---- writing --------------------------------------------------------------------------------- */
 
 /* Bytes of a segment of n positions that is not sparse. */

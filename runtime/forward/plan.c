@@ -95,7 +95,8 @@ static int choose_kv(struct plan *p, const struct model *m, const struct plan_kv
 {
     const int odd = odd_head_dim(m);
     if (!kv->given) {
-        p->k_type = p->v_type = odd ? KN_KV_F16 : KN_KV_Q4;
+        p->k_type = odd ? KN_KV_F16 : KN_KV_Q5;
+        p->v_type = odd ? KN_KV_F16 : KN_KV_Q4;
         if (odd)
             snprintf(p->notice, sizeof p->notice,
                      "cache units are kept as f16: head size %d is not a multiple of %d", odd,
@@ -585,7 +586,7 @@ int plan_make(struct plan *p, struct model *m, struct retaining *h, struct cuda 
     if (!rc) rc = choose_kv(p, m, &o->kv, e);
     if (m->latent.rank) p->v_type = KN_KV_KEY;
     /* keys of few bits are less than half as wrong with centres */
-    if (m->centres && !o->kv.plain && p->k_type == KN_KV_Q4) p->k_type = KN_KV_S4;
+    if (m->centres && p->k_type == KN_KV_Q4) p->k_type = KN_KV_S4;
     if (m->centres && p->k_type == KN_KV_Q5) p->k_type = KN_KV_S5;
     if (!rc && gpu) rc = cuda_supports(m, p->k_type, p->v_type, e);
     if (rc) return rc;

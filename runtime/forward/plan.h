@@ -15,7 +15,6 @@ struct cuda;
 struct plan_kv {
     bool given; /* false: q4 if the model's shape allows it, else f16 */
     enum kn_kv k, v;
-    bool plain; /* keys of 4 bits without centres, as in conversations that have such units */
 };
 
 /* How many proposals speculation runs together with a token. */

@@ -44,8 +44,8 @@ static int put_piece(void *ctx, uint32_t pos, int n, const void *bytes, struct e
                                           (uint32_t)n,
                                           (uint16_t)u.n_heads,
                                           (uint16_t)s->shape.head_dim,
-                                          (uint16_t)s->shape.k_type,
-                                          (uint16_t)s->shape.v_type};
+                                          segment_type(s->shape.k_type),
+                                          segment_type(s->shape.v_type)};
     struct str block = {0};
     str_append(&block, &header, sizeof header);
     for (int head = 0; head < u.n_heads; head++) {
@@ -78,7 +78,8 @@ static bool is_ours(const struct save *s, const struct segment *g)
 {
     const struct segment_header *h = &g->header;
     return h->n_head == n_heads(s) && h->head_dim == s->shape.head_dim &&
-           h->k_type == (uint16_t)s->shape.k_type && h->v_type == (uint16_t)s->shape.v_type;
+           h->k_type == segment_type(s->shape.k_type) &&
+           h->v_type == segment_type(s->shape.v_type);
 }
 
 static void copy_block(const struct segment *g, struct piece *p, uint32_t first)

@@ -115,7 +115,6 @@ static int adopt_settings(struct session *s, struct err *e)
                saved.policy);
     if (same && !p->budget && !p->memory && saved.budget >= PLAN_BUDGET_MIN)
         p->budget = saved.budget;
-    p->kv.plain = same && !strncmp(saved.kv, "q4", 2) && !strchr(saved.kv, '/');
     if (!s->opts.sampling.seed) s->opts.sampling.seed = saved.seed;
     s->state = saved;
     s->state.n_run = s->state.heads_from = 0; /* until the cache is loaded */
@@ -131,7 +130,7 @@ static void describe(struct session *s)
     snprintf(st->heads, sizeof st->heads, "%s", scored ? s->engine->heads_digest : "");
     st->can_adopt = context_can_adopt(&s->ctx);
     plan_kv_text(&s->ctx.plan, st->kv);
-    if (kn_kv_centred(s->ctx.plan.k_type)) /* "q4:q8/1a2b3c4d" */
+    if (kn_kv_centred(s->ctx.plan.k_type)) /* "q5:q4/1a2b3c4d" */
         snprintf(strchr(st->kv, '\0'), 10, "/%s", s->engine->centres.digest);
     snprintf(st->policy, sizeof st->policy, "%s", s->ctx.plan.policy->name);
     snprintf(st->template_name, sizeof st->template_name, "%s",

@@ -118,8 +118,8 @@ TEST(test_plan)
         o.kv = (struct plan_kv){.given = given, .k = KN_KV_Q4, .v = KN_KV_Q8};
         ok(context_open(&x, g, &o, 1, 1, &err));
         plan_kv_text(&x.plan, text);
-        assert_int_equal(x.plan.k_type, KN_KV_S4);
-        assert_string_equal(text, given ? "q4:q8" : "q4");
+        assert_int_equal(x.plan.k_type, given ? KN_KV_S4 : KN_KV_S5);
+        assert_string_equal(text, given ? "q4:q8" : "q5:q4");
         context_release(&x);
     }
     o.kv = (struct plan_kv){.given = true, .k = KN_KV_Q5, .v = KN_KV_Q5};

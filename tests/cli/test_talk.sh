@@ -73,7 +73,7 @@ holds "set: in an empty conversation" "$(cat "$T/err")" ' 64 per head'
 
 # Shown is what holds, not what was typed or not typed.
 printf '%s\n' '/set budget 99999999' /set | talk --new
-for line in 'budget +3328' 'policy +keeper' 'kv +q4' 'recall +words' 'archive +1.00 GiB' 'chunk +[1-9][0-9]*' 'temp +0' \
+for line in 'budget +3328' 'policy +keeper' 'kv +q5:q4' 'recall +words' 'archive +1.00 GiB' 'chunk +[1-9][0-9]*' 'temp +0' \
     'top-k +40' 'repeat-penalty +1'; do
     holds "set: what holds: $line" "$(cat "$T/err")" "^  $line "
 done

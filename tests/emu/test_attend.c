@@ -362,8 +362,9 @@ static void check_one(struct shape s)
     int32_t *row = take_copy(&(const int32_t){2}, sizeof *row);
     struct cuda_act act[2] = {cuda_act_new(1, f.n_out), cuda_act_new(1, f.n_out)};
     struct cuda_act kept[2] = {cuda_act_new(3, n_in), cuda_act_new(3, n_in)};
-    const size_t bytes = cuda_cache_slots(c) * (size_t)c->k_bytes;
-    uint8_t *units = take(2 * bytes);
+    const size_t bytes = cuda_cache_slots(c) * (size_t)c->k_bytes,
+                 v_bytes = cuda_cache_slots(c) * (size_t)c->v_bytes;
+    uint8_t *units = take(bytes + v_bytes);
 
     rng_fill(&rng, kv, (size_t)n_kv * 3, 1.0f);
     for (int h = 0; h < 4; h++) score[h] = (float)h, ticket[h] = 0;
@@ -384,7 +385,7 @@ static void check_one(struct shape s)
     run_decode(&f, 2);
     LAUNCH(attend_merge, &merge, (f.n_row + 3) / 4, s.n_head, 1, 128, 0, 3);
     memcpy(units, c->k, bytes);
-    memcpy(units + bytes, c->v, bytes);
+    memcpy(units + bytes, c->v, v_bytes);
     const struct cuda_norm keep = {kv, n_in, NULL, n_in, 0.0f, kept[0], NULL, row};
     LAUNCH(norm_quantize, &keep, 1, 1, 1, 256, 32, 4);
     const struct cuda_attend_one job = {f.args, kv,     kv + n_kv, pos,
@@ -399,7 +400,7 @@ static void check_one(struct shape s)
         memset(act[1].q, 0x55, act_bytes);
         LAUNCH_DIM(attend_one, dim, &job, s.n_split, s.n_head, 1, 128, shared, seed);
         assert_same(c->k, units, bytes, "keys");
-        assert_same(c->v, units + bytes, bytes, "values");
+        assert_same(c->v, units + bytes, v_bytes, "values");
         assert_same(act[1].q, act[0].q, act_bytes, "merged");
         assert_same(act[1].scale, act[0].scale, act_bytes / 4, "scales of merged");
         assert_same(kept[1].q, kept[0].q, 3 * in_blocks * 64, "kept");

@@ -53,7 +53,7 @@ to_model() { # to_model NAME TITLE: the question comes where reading takes long
 }
 # what the screen says: model, tokens and turn of the header, kept units, budget
 numbers() {
-    screen | sed -n 's/^.* \([^ ]* [^ ]*\) kv q4 | \([0-9,]*\) tok | turn \([0-9]*\).*/\1, \2 tok, turn \3/p
+    screen | sed -n 's/^.* \([^ ]* [^ ]*\) kv [^ ]* | \([0-9,]*\) tok | turn \([0-9]*\).*/\1, \2 tok, turn \3/p
         s/.* \([0-9,]* of [0-9,]* kept\).*/\1/p; s/.*forgets from \([0-9,]*\).*/budget \1/p; s/.* budget \([0-9,]*\)$/budget \1/p'
 }
 has_numbers() { [ "$(numbers | wc -l)" -eq 3 ]; }

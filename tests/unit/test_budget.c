@@ -31,8 +31,8 @@ static int budget_of(int n_ctx, int n_ff)
 TEST(grows_with_the_weights)
 {
     assert_int_equal(budget_of(65536, 96), 8192);
-    assert_int_equal(budget_of(65536, 24000), 16384);
-    assert_int_equal(budget_of(65536, 48000), 32768);
+    assert_int_equal(budget_of(65536, 27000), 16384);
+    assert_int_equal(budget_of(65536, 54000), 32768);
 }
 
 TEST(stays_within_the_trained_positions)

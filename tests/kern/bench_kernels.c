@@ -189,15 +189,17 @@ static void attention_call(void *arg)
     a->k->attend(&a->job);
 }
 
-static void bench_attend(const struct kernels *k, enum kn_kv type, int dim, int n_slot, int n_tok)
+static void bench_attend(const struct kernels *k, enum kn_kv k_type, enum kn_kv v_type, int dim,
+                         int n_slot, int n_tok)
 {
     enum { GROUP = 4 };
-    static const char *const types[KN_KV_TYPES] = {"f16", "f32", "q8", "q4", [KN_KV_Q5] = "q5"};
-    const enum kn_kv k_type = type == KN_KV_Q4 ? KN_KV_S4 : type == KN_KV_Q5 ? KN_KV_S5 : type;
-    const size_t bytes = kn_kv_bytes(type, dim), rows = (size_t)(n_tok * GROUP), d = (size_t)dim;
+    static const char *const types[KN_KV_TYPES] = {"f16", "f32", "q8", "q4", [KN_KV_S4] = "q4",
+                                                   "q5",  "q5"};
+    const size_t k_bytes = kn_kv_bytes(k_type, dim), v_bytes = kn_kv_bytes(v_type, dim);
+    const size_t rows = (size_t)(n_tok * GROUP), d = (size_t)dim;
     const size_t half = (size_t)n_slot * d / 2;
     float *numbers = random_floats((size_t)n_slot * d);
-    uint8_t *keys = take((size_t)n_slot * bytes), *values = take((size_t)n_slot * bytes);
+    uint8_t *keys = take((size_t)n_slot * k_bytes), *values = take((size_t)n_slot * v_bytes);
     float *angles = random_floats(2 * half), *out = take(rows * (d + 2) * sizeof(float));
     uint32_t *places = take(KN_PLACES(dim) * sizeof *places);
     float *centres = random_floats(3 * d);
@@ -211,11 +213,11 @@ static void bench_attend(const struct kernels *k, enum kn_kv type, int dim, int 
     for (size_t i = d; i < 2 * d; i++) centres[i] = 1.0f;
     kn_centre_words(&centre, words, dim);
     for (size_t s = 0; s < (size_t)n_slot; s++) {
-        k->kv_pack[k_type](keys + s * bytes, numbers + s * d, dim);
-        k->kv_pack[type](values + s * bytes, numbers + s * d, dim);
+        k->kv_pack[k_type](keys + s * k_bytes, numbers + s * d, dim);
+        k->kv_pack[v_type](values + s * v_bytes, numbers + s * d, dim);
     }
     a.job = (struct kn_attend){.k_type = k_type,
-                               .v_type = type,
+                               .v_type = v_type,
                                .head_dim = dim,
                                .n_group = GROUP,
                                .k = keys,
@@ -231,10 +233,10 @@ static void bench_attend(const struct kernels *k, enum kn_kv type, int dim, int 
                                .m = out + rows * d,
                                .l = out + rows * (d + 1),
                                .acc = out};
-    snprintf(name, sizeof name, "attend %s dim %d, %d slots, %d x %d", types[type], dim, n_slot,
-             n_tok, GROUP);
+    snprintf(name, sizeof name, "attend %s:%s dim %d, %d slots, %d x %d", types[k_type],
+             types[v_type], dim, n_slot, n_tok, GROUP);
     const double seconds = measure(attention_call, &a);
-    print(k->isa, name, seconds, 2.0 * (double)n_slot * (double)bytes,
+    print(k->isa, name, seconds, (double)n_slot * (double)(k_bytes + v_bytes),
           4.0 * (double)n_slot * (double)rows * (double)dim);
     free(numbers);
     free(keys);
@@ -324,11 +326,12 @@ static void bench_isa(const struct kernels *k, const struct arena *arena, struct
     for (int i = 0; i < N_TYPE; i++) bench_product(k, arena, x, types[i], 1);
     for (int i = 0; i < N_TYPE; i++) bench_product(k, arena, x, types[i], is_ref ? 2 : TOKENS);
     for (int dim = 64; dim <= 128; dim += 64) {
-        bench_attend(k, KN_KV_Q4, dim, n_slot, 1);
-        bench_attend(k, KN_KV_Q5, dim, n_slot, 1);
-        bench_attend(k, KN_KV_Q8, dim, n_slot, 1);
-        bench_attend(k, KN_KV_F16, dim, n_slot, 1);
-        bench_attend(k, KN_KV_Q4, dim, n_slot, is_ref ? 4 : 32);
+        bench_attend(k, KN_KV_S5, KN_KV_Q4, dim, n_slot, 1);
+        bench_attend(k, KN_KV_S4, KN_KV_Q4, dim, n_slot, 1);
+        bench_attend(k, KN_KV_S5, KN_KV_Q5, dim, n_slot, 1);
+        bench_attend(k, KN_KV_Q8, KN_KV_Q8, dim, n_slot, 1);
+        bench_attend(k, KN_KV_F16, KN_KV_F16, dim, n_slot, 1);
+        bench_attend(k, KN_KV_S5, KN_KV_Q4, dim, n_slot, is_ref ? 4 : 32);
     }
     bench_small(k, arena, x);
 }

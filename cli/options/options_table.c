@@ -151,7 +151,7 @@ const struct option options_table[] = {
     {ROW("heads", 0, engine.heads, OPTIONS_MODEL), .kept = true, .value = "FILE",
      .help = "retaining heads from this file; none = without heads"},
     {ROW("kv", 0, sweep.kvs, OPTIONS_MEMORY), .kept = true, .value = "FORMAT",
-     .help = "cache format: q4, q5, q8, f16, f32, or keys and values separately, for example q8:q4"},
+     .help = "cache format: q4, q5, q8, f16, f32, or keys and values separately; q5:q4 by default"},
     {ROW("recall", 0, sweep.recalls, OPTIONS_MEMORY), .kept = true, .value = "off|words",
      .help = "words (default; eval: off): bring back evicted units whose words, or words like them, occur in the message"},
     {ROW("recall-from", 0, chat.recall_from, OPTIONS_CHAT), .value = "NAME,…",

@@ -1,4 +1,4 @@
-/* centre: the centres of a model's keys, which 4-bit keys are kept relative to (struct kn_centre).
+/* centre: the centres of a model's keys, which keys of 4 and 5 bits are relative to (struct kn_centre).
  *
  * Channels of a key have their own means and deviations, up to a hundred times apart, which a group
  * of 32 numbers with one step pays for. They are properties of a model, not of a text: a built-in
@@ -21,7 +21,7 @@ struct centres {
 };
 
 /* Reads or measures the centres of g->model, whose weights are loaded; a file is written if `keep`.
- * dir: the folder of packed weights, or NULL. Head sizes that are no multiple of 32 have no 4-bit
+ * dir: the folder of packed weights, or NULL. Head sizes that are no multiple of 32 have no such
  * units, so no centres. A GPU measures with units of halfs: without the file its last digits, and
  * so the digest, differ from the CPU's. progress: see engine_progress. */
 int centre_open(struct engine *g, const char *dir, bool keep,

@@ -13,7 +13,7 @@ struct cuda;
 
 /* How the cache keeps keys and values. */
 struct plan_kv {
-    bool given; /* false: q4 if the model's shape allows it, else f16 */
+    bool given; /* false: q5:q4 if the model's shape allows it, else f16 */
     enum kn_kv k, v;
 };
 

@@ -34,7 +34,7 @@ LOW = {"matmul": 0.412, "halves": 0.267, "int8": 0.314, "one": 0.45, "matrix": 0
 
 # slots: per int8 mma of q4; per warp and tile of 16 rows x 64 units, halves and int8; per unit of a head of a token
 Q4, HALVES, INT8 = 13.2, 614, 662
-ONE = {128: 43, 64: 26}
+ONE = {128: 47, 64: 27}
 BATCH = 64  # tokens that are scored together
 REST = 30e-6  # seconds of a token outside of its layers and the output
 

@@ -33,7 +33,7 @@ TEST(agrees)
 /* With the CPU's units and scores, the same units survive an eviction on the GPU. */
 TEST(same_survivors)
 {
-    static const char *const kinds[] = {"q4", "q8", "f16", "q8:q4", "q4"};
+    static const char *const kinds[] = {"q5:q4", "q8", "f16", "q8:q4", "q4"};
     static const char *const policies[] = {"locret", "locret", "locret", "locret", "keeper"};
     for (int k = 0; k < 5; k++) {
         AUTO_SIDE cpu, gpu;
@@ -61,7 +61,7 @@ TEST(repeats)
     struct side s[2];
     int32_t ids[44];
     int64_t n_evicted;
-    for (int i = 0; i < 2; i++) side_open(&s[i], "cuda", "q4", "keeper");
+    for (int i = 0; i < 2; i++) side_open(&s[i], "cuda", "q5:q4", "keeper");
     some_ids(ids, 44, &s[0]);
     for (int i = 0; i < 2; i++) {
         run_rows(&s[i], ids, 24, 1);

@@ -57,10 +57,9 @@ static void chunk_args(int copy, void *to)
 static void attend_token(int n_units)
 {
     char size[32];
-    if (!use_units(KN_KV_Q4, n_units)) return;
+    if (!use_units(KN_KV_S5, n_units)) return;
     now.n_split = splits_of(n_units, CUDA_ATTEND_BLOCKS(now.shape.dim));
-    const double bytes =
-        2.0 * now.shape.heads * n_units * (double)kn_kv_bytes(now.kv, now.shape.dim);
+    const double bytes = (double)now.shape.heads * n_units * unit_bytes();
     const double multiply_adds = 2.0 * now.shape.heads * CUDA_ATTEND_COLS * now.shape.dim * n_units;
     const struct job j = {.name = "attend_one",
                           .kernel = CUDA_KERNEL_attend_one_64 +
@@ -98,7 +97,7 @@ static void expand(enum kn_kv kv, const char *kv_name, int n_units, bool is_int8
 static void attend_chunk(int n_units, bool is_int8)
 {
     char size[32];
-    if (!use_units(KN_KV_Q4, n_units)) return;
+    if (!use_units(KN_KV_S5, n_units)) return;
     /* of the products with keys, and as many with values */
     const double half = (double)now.shape.heads * now.shape.group * now.shape.dim * now.n_tok *
                         (n_units + now.n_tok / 2.0);
@@ -197,14 +196,13 @@ static void merge_args(int copy, void *to)
 static void append_and_merge(void)
 {
     const struct shape *s = &now.shape;
-    if (!use_units(KN_KV_Q4, scaled(16384, CUDA_TILE))) return;
+    if (!use_units(KN_KV_S5, scaled(16384, CUDA_TILE))) return;
     const double numbers = (double)now.n_tok * s->heads * s->dim;
     const struct job append = {.name = "kv_append",
                                .kernel = CUDA_KERNEL_kv_append,
                                .grid = {now.n_tok, s->heads, 1},
                                .threads = 128,
-                               .work.bytes =
-                                   2 * numbers * (4 + (double)kn_kv_bytes(now.kv, s->dim) / s->dim),
+                               .work.bytes = numbers * (8 + unit_bytes() / s->dim),
                                .n_copies = cache_copies(),
                                .args = append_args};
     const struct job merge = {.name = "attend_merge",
@@ -214,7 +212,7 @@ static void append_and_merge(void)
                               .work.bytes = numbers * s->group * 5,
                               .n_copies = 1,
                               .args = merge_args};
-    time_job(&append, s->name, "q4");
+    time_job(&append, s->name, "q5:q4");
     time_job(&merge, s->name, "chunk");
 }
 
@@ -230,8 +228,8 @@ void time_attention(void)
         attend_chunk(n_units, false);
         attend_chunk(n_units, true);
     }
-    expand(KN_KV_Q4, "q4", scaled(16384, CUDA_TILE), false);
-    expand(KN_KV_Q4, "q4", scaled(16384, CUDA_TILE), true);
+    expand(KN_KV_S5, "q5:q4", scaled(16384, CUDA_TILE), false);
+    expand(KN_KV_S5, "q5:q4", scaled(16384, CUDA_TILE), true);
     expand(KN_KV_Q8, "q8", scaled(16384, CUDA_TILE), false);
     expand(KN_KV_F16, "f16", scaled(16384, CUDA_TILE), false);
     append_and_merge();

@@ -78,7 +78,7 @@ static struct job heads_job(const char *name, enum cuda_kernel kernel, double by
 static void retention(void)
 {
     const char *model = now.shape.name;
-    if (!use_units(KN_KV_Q4, scaled(16384, CUDA_TILE))) return;
+    if (!use_units(KN_KV_S5, scaled(16384, CUDA_TILE))) return;
     now.type = KN_Q8, now.n_out = HIDDEN, now.n_in = n_qkv();
     struct job many = matrix_job("score", CUDA_KERNEL_score_q8, now.n_tok, 1);
     many.grid[0] = HIDDEN / CUDA_MATMUL_ROWS;
@@ -90,7 +90,7 @@ static void retention(void)
     struct job rank = heads_job("cache_rank", CUDA_KERNEL_cache_rank, 12);
     rank.args = rank_args;
     time_job(&rank, model, "16384");
-    const double unit = 2.0 * (double)kn_kv_bytes(now.kv, now.shape.dim);
+    const double unit = unit_bytes();
     struct job evict = heads_job("cache_evict", CUDA_KERNEL_cache_evict, 2 * (unit + 8));
     evict.shared = CUDA_EVICT_SHARED((size_t)unit);
     evict.args = evict_args;
@@ -121,7 +121,7 @@ static void digits_args(int copy, void *to)
 static void retention_rest(void)
 {
     const char *model = now.shape.name;
-    if (!use_units(KN_KV_Q4, scaled(16384, CUDA_TILE))) return;
+    if (!use_units(KN_KV_S5, scaled(16384, CUDA_TILE))) return;
     const double key = (double)kn_kv_bytes(now.kv, now.shape.dim);
     struct job j = heads_job("key_sums", CUDA_KERNEL_key_sums, key);
     j.grid[0] = parts_of(now.n_units, CUDA_PIECE);

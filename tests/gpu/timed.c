@@ -266,10 +266,15 @@ static int pages_each(void)
     return parts_of(now.n_units + CHUNK, CUDA_TILE);
 }
 
+double unit_bytes(void)
+{
+    const enum kn_kv values = now.kv == KN_KV_S5 ? KN_KV_Q4 : now.kv;
+    return (double)(kn_kv_bytes(now.kv, now.shape.dim) + kn_kv_bytes(values, now.shape.dim));
+}
+
 static double cache_bytes(void)
 {
-    return 2.0 * now.shape.heads * pages_each() * CUDA_TILE *
-           (double)kn_kv_bytes(now.kv, now.shape.dim);
+    return (double)now.shape.heads * pages_each() * CUDA_TILE * unit_bytes();
 }
 
 int cache_copies(void)
@@ -281,14 +286,14 @@ int cache_copies(void)
 /* Copies of a layer's units; all heads are full, plus room for a chunk. */
 struct cuda_cache cache_of(int copy)
 {
-    const int unit = (int)kn_kv_bytes(now.kv, now.shape.dim);
-    const size_t half = (size_t)cache_bytes() / 2;
-    const enum cuda_kv k_type = now.kv == KN_KV_Q4   ? CUDA_KV_S4
+    const int key = (int)kn_kv_bytes(now.kv, now.shape.dim), value = (int)unit_bytes() - key;
+    const size_t bytes = (size_t)cache_bytes(), keys = bytes / (size_t)(key + value) * (size_t)key;
+    const enum cuda_kv k_type = now.kv == KN_KV_S5   ? CUDA_KV_S5
                                 : now.kv == KN_KV_Q8 ? CUDA_KV_Q8
                                                      : CUDA_KV_F16;
-    uint8_t *k = (uint8_t *)now.units + 2 * (size_t)copy * half;
+    uint8_t *k = (uint8_t *)now.units + (size_t)copy * bytes;
     return (struct cuda_cache){.k = k,
-                               .v = k + half,
+                               .v = k + keys,
                                .pos = now.pos,
                                .score = floats(),
                                .pages = now.pages,
@@ -296,10 +301,10 @@ struct cuda_cache cache_of(int copy)
                                .len = now.words->len,
                                .n_head = now.shape.heads,
                                .head_dim = now.shape.dim,
-                               .k_bytes = unit,
-                               .v_bytes = unit,
+                               .k_bytes = key,
+                               .v_bytes = value,
                                .k_type = k_type,
-                               .v_type = now.kv == KN_KV_Q4 ? CUDA_KV_Q4 : k_type,
+                               .v_type = now.kv == KN_KV_S5 ? CUDA_KV_Q4 : k_type,
                                .centres = floats()};
 }
 

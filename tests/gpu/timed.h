@@ -88,6 +88,8 @@ struct job matrix_job(const char *name, enum cuda_kernel kernel, int n_tok, int 
 bool use_units(enum kn_kv kv, int n_units);
 struct cuda_cache cache_of(int copy);
 int cache_copies(void);
+/* Bytes of a key of now.kv and its value, which is of Q4 beside a key of S5. */
+double unit_bytes(void);
 int splits_of(int n_units, int blocks);
 
 /* ---- the parts ------------------------------------------------------------------------------- */

@@ -295,9 +295,8 @@ struct kn_matmul {
 
 /* Attention of n_tok consecutive tokens over the units of one KV head, for its n_group query heads
  * (grouped-query attention), fused: units are dequantized and keys rotated by their slot in
- * registers or in a tile on the stack; no dequantized data is written to memory. Units of 4 bits,
- * and of 5 bits if keys have a centre, may be computed in 16-bit fixed point, see
- * cpu/v16_attend_fixed.h.
+ * registers or in a tile on the stack; no dequantized data is written to memory. Units of 4 and 5
+ * bits may be computed in 16-bit fixed point, see cpu/v16_attend_fixed.h.
  *
  * slot0 is a multiple of KN_TILE; head_dim is even and at most KN_HEAD_DIM_MAX. Token t is in slot
  * pos0 + t and attends to slots [slot0, min(slot1, pos0 + t + 1)), with a window only to the newest

@@ -5,10 +5,10 @@
  * Slots are processed in tiles of 64. A query is rotated back to the tile's first slot, in float,
  * and rounded to words; a key is rotated by its place 0..63 in the tile.
  *   Keys. A unit's power of two S makes its largest number 2^13 to 2^14. q d + m becomes
- *     (q - 8) (d / S) + (m + 8 d) / S, and is rotated as words of 1 / 2^15. A pair is two numbers
- *     of one slot, two places apart, so that nibbles are never moved across bytes; lanes are slots.
- *     Keys of S4 and S5 are over their head's unit instead of S: x = (q - 8) d + m + 8 d or
- *     (q - 16) d of 1 / 2^10, then mean + scale x.
+ *     (q - 8) (d / S) + (m + 8 d) / S, with 5 bits (q - 16) (d / S), rotated as words of 1 / 2^15.
+ *     A pair is two numbers of one slot, two places apart, so that nibbles are never moved across
+ *     bytes; lanes are slots. Keys of S4 and S5 are over their head's unit instead of S: x is
+ *     (q - 8) d + m + 8 d or (q - 16) d of 1 / 2^10, then mean + scale x.
  *   Queries get a length of at most 2^17 / sqrt(head_dim), so that no sum exceeds 32 bits (Cauchy
  *     and Schwarz: a key is no longer than sqrt(head_dim) 2^14).
  *   Values stay codes: sum p (q d + m) = sum (p d) q + sum p m; Q5 has m = -16 d. A pair is two
@@ -124,51 +124,45 @@ V16_INLINE v16 group_d(const v16i *halves, int g)
     return v16i_half(halves[g / 2], (unsigned)g % 2 * 16);
 }
 
-V16_INLINE v16 group_m(const v16i *halves, int g, v16 d)
+V16_INLINE v16 group_m(const v16i *halves, int g, v16 d, bool five)
 {
+    if (five) return v16_mul(d, v16_set1(-16.0f));
     const v16 z = v16i_seven(halves[g / 2], (unsigned)g % 2 * 16);
     return v16_mul(v16_mul(z, v16_set1(-0.125f)), d);
 }
 
-V16_INLINE struct fixed_scale scale_words(v16 d, v16 m)
+V16_INLINE struct fixed_scale scale_words(v16 d, v16 m, bool five)
 {
-    const v16 d8 = v16_mul(d, v16_set1(8.0f));
-    const v16i a = v16i_round(d8), b = v16i_round(v16_add(m, d8));
+    const v16 middle = v16_mul(d, v16_set1(five ? 16.0f : 8.0f));
+    const v16i a = v16i_round(middle), b = v16i_round(v16_add(m, middle));
     return (struct fixed_scale){v16i_words(a, a), v16i_words(b, b)};
 }
 
-static inline void scale_keys(struct fixed_scale *out, float *k_scale, const v16i *halves,
-                              int n_group)
+V16_INLINE void scale_keys(struct fixed_scale *out, float *k_scale, const v16i *halves, int n_group,
+                           bool five)
 {
     v16 top = v16_set1(0x1p-60f), d[FIXED_GROUPS], m[FIXED_GROUPS];
 
     for (int g = 0; g < n_group; g++) {
         d[g] = group_d(halves, g);
-        m[g] = group_m(halves, g, d[g]);
-        const v16 end = v16_fma(d[g], v16_set1(15.0f), m[g]);
+        m[g] = group_m(halves, g, d[g], five);
+        const v16 end = v16_fma(d[g], v16_set1(five ? 31.0f : 15.0f), m[g]);
         top = v16_max(top, v16_max(v16_abs(m[g]), v16_abs(end)));
     }
     const v16 e = v16_sub(v16_exponent(top), v16_set1(13.0f));
     const v16 inv = v16_pow2(v16_sub(v16_zero(), e));
 
     v16_store(k_scale, v16_pow2(e));
-    for (int g = 0; g < n_group; g++) out[g] = scale_words(v16_mul(d[g], inv), v16_mul(m[g], inv));
+    for (int g = 0; g < n_group; g++)
+        out[g] = scale_words(v16_mul(d[g], inv), v16_mul(m[g], inv), five);
 }
 
-/* Of S4 and S5. */
-static inline void scale_centred(struct fixed_scale *out, const v16i *halves, int n_group,
-                                 bool five)
+/* Of keys that have a centre. */
+V16_INLINE void scale_centred(struct fixed_scale *out, const v16i *halves, int n_group, bool five)
 {
-    const v16 one = v16_set1(0x1p10f);
-
     for (int g = 0; g < n_group; g++) {
-        const v16 d = v16_mul(group_d(halves, g), one);
-        if (five) {
-            const v16i x = v16i_round(v16_mul(d, v16_set1(16.0f)));
-            out[g].d = v16i_words(x, x);
-        } else {
-            out[g] = scale_words(d, group_m(halves, g, d));
-        }
+        const v16 d = v16_mul(group_d(halves, g), v16_set1(0x1p10f));
+        out[g] = scale_words(d, group_m(halves, g, d, five), five);
     }
 }
 
@@ -256,7 +250,7 @@ V16_INLINE v16i fifth_bits(v16i x)
     return v16i_xor(v16i_words(x, v16i_shift(x, 2)), v16i_set1(0xffffffff));
 }
 
-/* 16 units. Of S5, their fifth bits too; of the others, nibbles are flipped, so that they are
+/* 16 units. Of 5 bits, their fifth bits too; of the others, nibbles are flipped, so that they are
  * numbers of -8 to 7. */
 V16_INLINE void load_units(struct fixed_keys *keys, const uint8_t *units, size_t stride, bool five)
 {
@@ -280,7 +274,7 @@ V16_INLINE void load_units(struct fixed_keys *keys, const uint8_t *units, size_t
     }
 }
 
-/* five: keys of S5. */
+/* five: keys of Q5 and S5. */
 V16_INLINE void expand_keys_in(struct fixed_tile *tile, const uint8_t *units,
                                const uint32_t *places, const struct kn_centre *centre, bool five,
                                int head_dim)
@@ -299,7 +293,7 @@ V16_INLINE void expand_keys_in(struct fixed_tile *tile, const uint8_t *units,
         if (centre)
             scale_centred(keys.s, halves, n_group, five);
         else
-            scale_keys(keys.s, tile->k_scale + at, halves, n_group);
+            scale_keys(keys.s, tile->k_scale + at, halves, n_group, five);
         if (n_group % 2)
             rotate_steps(&keys, centre, five, 1);
         else
@@ -320,10 +314,16 @@ V16_INLINE void expand_keys_of(struct fixed_tile *tile, const uint8_t *units,
         expand_keys_in(tile, units, places, centre, five, head_dim);
 }
 
-V16_APART void expand_keys(struct fixed_tile *tile, const uint8_t *units, const uint32_t *places,
-                           int head_dim)
+V16_APART void expand_q4_keys(struct fixed_tile *tile, const uint8_t *units, const uint32_t *places,
+                              int head_dim)
 {
     expand_keys_of(tile, units, places, NULL, false, head_dim);
+}
+
+V16_APART void expand_q5_keys(struct fixed_tile *tile, const uint8_t *units, const uint32_t *places,
+                              int head_dim)
+{
+    expand_keys_of(tile, units, places, NULL, true, head_dim);
 }
 
 V16_APART void expand_s4(struct fixed_tile *tile, const uint8_t *units, const uint32_t *places,
@@ -371,8 +371,7 @@ V16_INLINE void load_scales(struct fixed_scales *out, const uint8_t *units, size
                 if (g + k == n_group) continue;
                 const v16 d = group_d(&both, k);
                 v16_store(out->d[g + k] + s, d);
-                v16_store(out->m[g + k] + s,
-                          five ? v16_mul(d, v16_set1(-16.0f)) : group_m(&both, k, d));
+                v16_store(out->m[g + k] + s, group_m(&both, k, d, five));
             }
         }
 }
@@ -711,8 +710,10 @@ static inline void fixed_span(struct fixed_tile *tile, const struct kn_attend *j
         const uint8_t *units = tile_units(tile, job->k, job->k_type, dim, p0, n_slot);
         if (kn_kv_centred(job->k_type))
             expand_centred_keys(tile, units, job, job->first && !p0);
+        else if (job->k_type == KN_KV_Q5)
+            expand_q5_keys(tile, units, job->rope->places, dim);
         else
-            expand_keys(tile, units, job->rope->places, dim);
+            expand_q4_keys(tile, units, job->rope->places, dim);
         units = tile_units(tile, job->v, job->v_type, dim, p0, n_slot);
         if (job->v_type == KN_KV_Q5)
             expand_q5_values(tile, units, dim);
@@ -736,11 +737,10 @@ static inline void attend_fixed(const struct kn_attend *job)
         fixed_span(&tile, job, r, rows - r < FIXED_SPAN ? rows : r + FIXED_SPAN);
 }
 
-/* Units of 4 bits, and of 5 with a centre, in fixed point; all others and capped logits in
- * float. */
+/* Units of 4 and 5 bits in fixed point; all others and capped logits in float. */
 static inline void attend_v16(const struct kn_attend *job)
 {
-    const bool keys = job->k_type == KN_KV_Q4 || kn_kv_centred(job->k_type),
+    const bool keys = job->k_type >= KN_KV_Q4 && job->k_type <= KN_KV_S5,
                values = job->v_type == KN_KV_Q4 || job->v_type == KN_KV_Q5;
 
     if (keys && values && !(job->softcap > 0.0f))

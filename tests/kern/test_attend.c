@@ -194,7 +194,7 @@ static double logits_double(double *logit, const struct setup *u, const float *q
 /* Units of 4 bits, and of 5 with a centre, are computed in 16-bit fixed point. */
 static int fixed(const struct setup *u, const char *isa)
 {
-    const int keys = u->s.k_type == KN_KV_Q4 || kn_kv_centred(u->s.k_type),
+    const int keys = u->s.k_type >= KN_KV_Q4 && u->s.k_type <= KN_KV_S5,
               values = u->s.v_type == KN_KV_Q4 || u->s.v_type == KN_KV_Q5;
     return strcmp(isa, "ref") != 0 && keys && values && u->s.softcap == 0;
 }

@@ -34,15 +34,5 @@ sealed='--db sealed.db --budget 32 --passphrase-file passphrase'
     options="$sealed --encrypt"
     say secret 'The number is 48213.'
 ) >&2
-
-# Further messages, to copies.
-cp -r "$T/files" "$T/copy"
-(
-    cd "$T/copy"
-    options=$plain
-    for name in garden fork; do say $name 'Tell me more.' >"$T/files/$name.next"; done
-    options=$sealed
-    say secret 'Tell me more.' >"$T/files/secret.next"
-) >&2
 rm -f "$T"/files/*.lock
 tar -C "$T/files" --sort=name --owner=0 --group=0 --mtime=@0 -c . | xz -9e >"$2"

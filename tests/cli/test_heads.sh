@@ -24,10 +24,10 @@ for seed in 1 2 3 4 5 6 7 8 9; do
 done
 holds "the comparison is not of rows that are trained on" "$(cat "$T/out")" 'no row held back is long enough'
 
-check "train" train --steps 3 --out "$T/a.gguf" --threads 1
-check "train again" train --steps 3 --out "$T/b.gguf" --threads 2
+check "train" train --steps 6 --out "$T/a.gguf" --threads 1
+check "train again" train --steps 6 --out "$T/b.gguf" --threads 2
 check "the same seed, the same file" cmp "$T/a.gguf" "$T/b.gguf"
-check "another seed" train --steps 3 --out "$T/c.gguf" --seed 2
+check "another seed" train --steps 6 --out "$T/c.gguf" --seed 2
 set -- $(sed -n 's/.*kept: \([0-9.]*\) nats.*heads, \([0-9.]*\) with.*; the \([a-z]*\) heads.*/\1 \2 \3/p' "$T/out")
 check "of two heads the better are written, better than a guess among 2,048 tokens: $*" \
     awk "BEGIN { exit !($1 < 7.6 && ($2 < $1) == (\"$3\" == \"trained\")) }"

@@ -11,7 +11,7 @@ chat() { # PROGRAM ARGUMENT… : greedy, a small cache
         --policy auto:reserve=8,sinks=2,stabilizers=8 "$@" 2>"$T/err"
 }
 
-first='My locker code is 48213.' second='What is my locker code?'
+first='My locker code is 60714.' second='What is my locker code?'
 one=$(printf '%s\n' "$first" "$second" /stats | chat gpu --device cuda -c one -n 8)
 equal "chat: exit status" 0 $?
 holds "chat: on the device" "$one$(cat "$T/err")" 'on cuda:0 \(Emulated GPU, sm_89\)'
@@ -48,7 +48,7 @@ recalls() { # DEVICE CHOOSER
 }
 recalls cuda words
 recalls cpu words
-holds "recall: on the device" "$(cat "$T/cuda")" 'My locker code is 48213'
+holds "recall: on the device" "$(cat "$T/cuda")" 'My locker code is 60714'
 holds "recall: a pinned turn" "$(cat "$T/cuda")" 'turns +pinned 1'
 equal "recall: as on the CPU" "$(cat "$T/cpu")" "$(cat "$T/cuda")"
 by_meaning() { # DEVICE : the device has the embeddings
@@ -57,7 +57,7 @@ by_meaning() { # DEVICE : the device has the embeddings
             --policy sink:reserve=48 2>&1 | grep -A3 'came back for'
 }
 by_meaning cuda >"$T/cuda"
-holds "recall by meaning: on the device" "$(cat "$T/cuda")" 'My locker code is 48213'
+holds "recall by meaning: on the device" "$(cat "$T/cuda")" 'My locker code is 60714'
 equal "recall by meaning: as on the CPU" "$(by_meaning cpu)" "$(cat "$T/cuda")"
 
 holds "info: devices" "$(gpu info)" 'cuda:1 \(Emulated Orin, sm_87, 3 SMs, 1\.0 GiB, shared'

@@ -119,7 +119,8 @@ static void compare(const char *model, int n_steps)
     printf("%s: losses of %d steps differ by at most %.1e, weights by %.1e\n", model, n_steps,
            worst, distance(&cpu, &gpu));
     assert_true(worst < 2e-3);
-    assert_true(distance(&cpu, &gpu) < 1e-4 * n_steps);
+    /* Adam's first step is as large for the smallest gradient, which rounding may turn */
+    assert_true(distance(&cpu, &gpu) < 3e-4 * n_steps);
 }
 
 TEST(losses)

@@ -191,7 +191,7 @@ static double logits_double(double *logit, const struct setup *u, const float *q
     return max;
 }
 
-/* Units of 4 bits, and of 5 with a centre, are computed in 16-bit fixed point. */
+/* Units of 4 and 5 bits are computed in 16-bit fixed point. */
 static int fixed(const struct setup *u, const char *isa)
 {
     const int keys = u->s.k_type >= KN_KV_Q4 && u->s.k_type <= KN_KV_S5,
@@ -265,7 +265,8 @@ static void check_row(const struct setup *u, const struct partial *parts, int t,
     double sum = 0, max = logits_double(logit, u, q, pos, slot0, end, &size);
 
     for (int s = slot0; s < end; s++) sum += logit[s] = exp(logit[s] - max);
-    for (int k = 0; k < 2; k++) values_double(want, mag[k], u, logit, slot0, end, k);
+    for (int k = 0; k < 2; k++)
+        values_double(want, mag[k], u, logit, slot0, end, k && dim % KN_GROUP == 0);
     for (const char *const *isa = kn_isa_list(); *isa; isa++, parts++) {
         const struct tolerance tolerance = tolerance_of(u, *isa, size);
         const float *acc = parts->acc + row * (size_t)dim;

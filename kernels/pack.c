@@ -393,13 +393,12 @@ static void last_numbers(float *x, const void *key, enum kn_kv type, int head_di
 {
     const int from = head_dim - n, n_group = head_dim / KN_GROUP, group = n_group - 1;
     const uint8_t *bytes = key;
-    const struct kn_kv_q8 *q8 = (const struct kn_kv_q8 *)key + group;
 
     for (int i = 0; i < n; i++) {
         switch (type) {
         case KN_KV_F32: x[i] = ((const float *)key)[from + i]; break;
         case KN_KV_F16: x[i] = kn_float_from_half(((const uint16_t *)key)[from + i]); break;
-        case KN_KV_Q8: x[i] = q8->q[i]; break;
+        case KN_KV_Q8: x[i] = ((const struct kn_kv_q8 *)key)[group].q[i]; break;
         default: x[i] = (float)(bytes[16 * group + i % 16] >> i / 16 * 4 & 15);
         }
     }

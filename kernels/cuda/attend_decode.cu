@@ -73,8 +73,8 @@ DEVICE int pair_channel(int e)
 
 /* ---- angles of keys -------------------------------------------------------------------------- */
 
-/* Lane t's cosines and sines of the warp's keys g and g + 8 of any tile, for steps (h, 0) and (h,
- * 1): loaded long before they are used. */
+/* Lane t's cosines and sines of the warp's keys g and g + 8 of any tile, for steps (h, 0) and (h, 1):
+ * loaded long before they are used. */
 template <int DIM> struct angles {
     float cos[2][DIM / 32][4], sin[2][DIM / 32][4];
 };
@@ -618,7 +618,8 @@ template <int DIM> struct parts {
     char *fresh;   /* the new unit's key and value */
 };
 
-template <int DIM> DEVICE struct parts<DIM> parts_of() {
+template <int DIM> DEVICE struct parts<DIM> parts_of()
+{
     char *raw = shared_memory(), *queries = raw + decode<DIM>::RAW;
     char *plain = queries + decode<DIM>::QUERIES;
     char *centre = plain + decode<DIM>::PAIRS * THREADS * 16;
@@ -668,13 +669,8 @@ DEVICE void attend_decode(const struct cuda_attend &a, const struct piece &p,
     const struct parts<DIM> parts = parts_of<DIM>();
     const int pos0 = a.cache.len[p.head], end = pos0 + a.n_tok - packs;
     const float *of_head = a.cache.centres + p.head * 3 * DIM;
-    struct centre<DIM> centre = {
-    };
-    struct query<DIM> query = {
-        (float *)parts.plain + thread_id() * 4,
-        {
-        }
-    };
+    struct centre<DIM> centre = {};
+    struct query<DIM> query = {(float *)parts.plain + thread_id() * 4, {}};
     struct turn turn[decode<DIM>::PAIRS];
     struct softmax s = {{-INF, -INF}, {0.0f, 0.0f}};
     float o[decode<DIM>::BLOCKS][4] = {};
@@ -686,8 +682,8 @@ DEVICE void attend_decode(const struct cuda_attend &a, const struct piece &p,
     last_slots(last, a, pos0);
     const float span = put_centre<DIM>(parts.centre, centre), scale = a.scale * LOG2E * span;
     put_query<DIM>(parts.queries, query, turn, scale);
-    const bool lifts =
-        p.first == 0 && warp_id() == 0 && a.cache.pos[place_of(a.cache, p.head, 0)] == 0;
+    const bool lifts = p.first == 0 && warp_id() == 0 &&
+                       a.cache.pos[place_of(a.cache, p.head, 0)] == 0;
     for (int tile = p.first; tile < p.last; tile++) {
         const int stage = (tile - p.first) & 1;
         char *now = parts.raw + stage * STAGE;
@@ -840,8 +836,7 @@ template <int DIM> DEVICE void pack_fresh(const struct cuda_attend_one &a, int h
 {
     enum { KEY = unit<DIM>::KEY, VALUE = unit<DIM>::VALUE };
     struct cuda_cache c = a.at.cache;
-    c.head_dim = DIM, c.k_type = CUDA_KV_S5,
-    c.v_type = CUDA_KV_Q4; /* as the compiler should know */
+    c.head_dim = DIM, c.k_type = CUDA_KV_S5, c.v_type = CUDA_KV_Q4; /* as the compiler should know */
     const int64_t at = place_of(c, head, slot);
     char *fresh = parts_of<DIM>().fresh;
 

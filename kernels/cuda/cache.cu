@@ -52,8 +52,7 @@ KERNEL(cache_copy, struct cuda_copy, 256, 1)
 
 enum { THREADS = CUDA_EVICT_THREADS, WARPS = THREADS / 32, DIM = CUDA_VALUES_DIM };
 
-/* Calls the function for units of this type; numbers of Q4 and S4 are packed alike, and Q5 and S5.
- */
+/* Calls the function for units of this type; those of S4 and S5 are packed as Q4 and Q5. */
 #define WITH_TYPE(type, function, ...)                                                 \
     ((type) == CUDA_KV_S4 || (type) == CUDA_KV_Q4 ? function<CUDA_KV_Q4>(__VA_ARGS__)  \
      : (type) == CUDA_KV_Q8                       ? function<CUDA_KV_Q8>(__VA_ARGS__)  \

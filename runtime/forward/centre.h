@@ -1,4 +1,5 @@
-/* centre: the centres of a model's keys, which keys of 4 and 5 bits are relative to (struct kn_centre).
+/* centre: the centres of a model's keys, which keys of 4 and 5 bits are relative to (struct
+ * kn_centre).
  *
  * Channels of a key have their own means and deviations, up to a hundred times apart, which a group
  * of 32 numbers with one step pays for. They are properties of a model, not of a text: a built-in

@@ -78,8 +78,7 @@ static bool is_ours(const struct save *s, const struct segment *g)
 {
     const struct segment_header *h = &g->header;
     return h->n_head == n_heads(s) && h->head_dim == s->shape.head_dim &&
-           h->k_type == segment_type(s->shape.k_type) &&
-           h->v_type == segment_type(s->shape.v_type);
+           h->k_type == segment_type(s->shape.k_type) && h->v_type == segment_type(s->shape.v_type);
 }
 
 static void copy_block(const struct segment *g, struct piece *p, uint32_t first)

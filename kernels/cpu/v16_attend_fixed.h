@@ -146,7 +146,7 @@ V16_INLINE void scale_keys(struct fixed_scale *out, float *k_scale, const v16i *
     for (int g = 0; g < n_group; g++) {
         d[g] = group_d(halves, g);
         m[g] = group_m(halves, g, d[g], five);
-        const v16 end = v16_fma(d[g], v16_set1(five ? 31.0f : 15.0f), m[g]);
+        const v16 end = v16_fma(d[g], v16_set1(15.0f), m[g]); /* of Q5 -d */
         top = v16_max(top, v16_max(v16_abs(m[g]), v16_abs(end)));
     }
     const v16 e = v16_sub(v16_exponent(top), v16_set1(13.0f));
@@ -367,8 +367,7 @@ V16_INLINE void load_scales(struct fixed_scales *out, const uint8_t *units, size
             const v16i both = v16i_load_strided(units + 2 * g, stride);
 
 #pragma GCC unroll 2
-            for (int k = 0; k < 2; k++) {
-                if (g + k == n_group) continue;
+            for (int k = 0; k < 2; k++) { /* after the last of an odd number are zeros */
                 const v16 d = group_d(&both, k);
                 v16_store(out->d[g + k] + s, d);
                 v16_store(out->m[g + k] + s, group_m(&both, k, d, five));

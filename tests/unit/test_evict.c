@@ -253,6 +253,8 @@ TEST(test_segments_bring_survivors_back)
     bytes[12] ^= 1; /* another number of heads */
     assert_false(segment_open(&bad, bytes, n));
     bytes[12] ^= 1;
+    bytes[16] ^= 32; /* keys as older versions packed them */
+    assert_false(segment_open(&bad, bytes, n));
     assert_int_equal(b.c.kv_heads[0].len, 11);
     positions_release(&evicted);
     free(bytes);

@@ -103,12 +103,18 @@ struct affine {
     v16 d, m;
 };
 
-V16_INLINE struct affine affine_of(const uint32_t *raw, int group, int n_group)
+/* both: the halves of two groups, of which `group` is one. */
+V16_INLINE struct affine affine_of(v16i both, int group)
 {
-    const v16i both = v16i_load(raw + (n_group * 4 + group / 2) * 16);
-    const v16 d = v16i_half(both, (unsigned)group % 2 * 16);
-    const v16 z = v16i_seven(both, (unsigned)group % 2 * 16);
+    const unsigned at = (unsigned)group % 2 * 16;
+    const v16 d = v16i_half(both, at), z = v16i_seven(both, at);
     return (struct affine){d, v16_mul(v16_mul(z, v16_set1(-0.125f)), d)};
+}
+
+/* Of the group in columns of 16 units. */
+V16_INLINE struct affine affine_in(const uint32_t *raw, int group, int n_group)
+{
+    return affine_of(v16i_load(raw + (n_group * 4 + group / 2) * 16), group);
 }
 
 /* The number of channel c, with the centre if there is one. */
@@ -123,7 +129,7 @@ V16_INLINE void expand_q4(float *k, const uint32_t *raw, const struct kn_centre 
                           int head_dim)
 {
     for (int g = 0; g < head_dim / KN_GROUP; g++) {
-        const struct affine a = affine_of(raw, g, head_dim / KN_GROUP);
+        const struct affine a = affine_in(raw, g, head_dim / KN_GROUP);
 
         for (int i = 0; i < KN_GROUP; i++, k += BAND) {
             const v16i four = v16i_load(raw + (4 * g + i % 16 / 4) * 16);
@@ -165,8 +171,8 @@ V16_INLINE void expand_q4_rotated(float *k, const uint32_t *raw, const struct kn
 
     for (int c = 0; c < half;) {
         const int g = c / KN_GROUP, high = c % KN_GROUP / 16 * 4;
-        const struct affine ax = affine_of(raw, g, 2 * apart),
-                            ay = affine_of(raw, g + apart, 2 * apart);
+        const struct affine ax = affine_in(raw, g, 2 * apart),
+                            ay = affine_in(raw, g + apart, 2 * apart);
 
         for (int j = 0; j < 4; j++) { /* 4 numbers: a nibble each of 4 bytes */
             const v16i x = v16i_shift(v16i_load(raw + (4 * g + j) * 16), high);

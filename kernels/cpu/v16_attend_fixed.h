@@ -33,10 +33,10 @@
 enum {
     FIXED_DIM = KN_HEAD_DIM_MAX,
     FIXED_GROUPS = FIXED_DIM / KN_GROUP,
-    FIXED_UNIT = FIXED_GROUPS * 22,
-    FIXED_ROWS = 8,            /* rows per pass over a tile */
-    FIXED_PAIRS = KN_TILE / 2, /* pairs of slots, in values and weights */
-    FIXED_SPAN = 256,          /* rows that share one pass over the units */
+    FIXED_UNIT = FIXED_GROUPS * 22, /* bytes of Q5 */
+    FIXED_ROWS = 8,                 /* rows per pass over a tile */
+    FIXED_PAIRS = KN_TILE / 2,      /* pairs of slots, in values and weights */
+    FIXED_SPAN = 256,               /* rows that share one pass over the units */
     FIXED_SUMS = FIXED_GROUPS + 4,
     FIXED_AHEAD = 2, /* tiles that units are prefetched ahead */
 };
@@ -113,57 +113,50 @@ V16_INLINE void fetch_units(const uint8_t *units, size_t stride)
 /* ---- keys ----------------------------------------------------------------------------------- */
 
 /* d and m of a group for 16 slots, as words: (q - 8) 2^12 times d, plus m, is a number over S, or
- * of 1 / 2^10; of S5 (q - 16) 2^11 times d. */
+ * of 1 / 2^10; with 5 bits (q - 16) 2^11 times d. */
 struct fixed_scale {
     v16i d, m;
 };
 
-/* halves: columns of dwords. */
-V16_INLINE v16 group_d(const v16i *halves, int g)
+/* Of a group of Q4 or, with five, Q5. halves: columns of dwords. */
+V16_INLINE struct affine group_scale(const v16i *halves, int g, bool five)
 {
-    return v16i_half(halves[g / 2], (unsigned)g % 2 * 16);
+    struct affine a = affine_of(halves[g / 2], g);
+    if (five) a.m = v16_mul(a.d, v16_set1(-16.0f));
+    return a;
 }
 
-V16_INLINE v16 group_m(const v16i *halves, int g, v16 d, bool five)
+/* Of a times `by`. */
+V16_INLINE struct fixed_scale scale_words(struct affine a, v16 by, bool five)
 {
-    if (five) return v16_mul(d, v16_set1(-16.0f));
-    const v16 z = v16i_seven(halves[g / 2], (unsigned)g % 2 * 16);
-    return v16_mul(v16_mul(z, v16_set1(-0.125f)), d);
-}
-
-V16_INLINE struct fixed_scale scale_words(v16 d, v16 m, bool five)
-{
-    const v16 middle = v16_mul(d, v16_set1(five ? 16.0f : 8.0f));
-    const v16i a = v16i_round(middle), b = v16i_round(v16_add(m, middle));
-    return (struct fixed_scale){v16i_words(a, a), v16i_words(b, b)};
+    const v16 middle = v16_mul(v16_mul(a.d, by), v16_set1(five ? 16.0f : 8.0f));
+    const v16i d = v16i_round(middle), m = v16i_round(v16_add(v16_mul(a.m, by), middle));
+    return (struct fixed_scale){v16i_words(d, d), v16i_words(m, m)};
 }
 
 V16_INLINE void scale_keys(struct fixed_scale *out, float *k_scale, const v16i *halves, int n_group,
                            bool five)
 {
-    v16 top = v16_set1(0x1p-60f), d[FIXED_GROUPS], m[FIXED_GROUPS];
+    v16 top = v16_set1(0x1p-60f);
+    struct affine a[FIXED_GROUPS];
 
     for (int g = 0; g < n_group; g++) {
-        d[g] = group_d(halves, g);
-        m[g] = group_m(halves, g, d[g], five);
-        const v16 end = v16_fma(d[g], v16_set1(15.0f), m[g]); /* of Q5 -d */
-        top = v16_max(top, v16_max(v16_abs(m[g]), v16_abs(end)));
+        a[g] = group_scale(halves, g, five);
+        const v16 end = v16_fma(a[g].d, v16_set1(15.0f), a[g].m); /* of Q5 -d */
+        top = v16_max(top, v16_max(v16_abs(a[g].m), v16_abs(end)));
     }
     const v16 e = v16_sub(v16_exponent(top), v16_set1(13.0f));
     const v16 inv = v16_pow2(v16_sub(v16_zero(), e));
 
     v16_store(k_scale, v16_pow2(e));
-    for (int g = 0; g < n_group; g++)
-        out[g] = scale_words(v16_mul(d[g], inv), v16_mul(m[g], inv), five);
+    for (int g = 0; g < n_group; g++) out[g] = scale_words(a[g], inv, five);
 }
 
 /* Of keys that have a centre. */
 V16_INLINE void scale_centred(struct fixed_scale *out, const v16i *halves, int n_group, bool five)
 {
-    for (int g = 0; g < n_group; g++) {
-        const v16 d = v16_mul(group_d(halves, g), v16_set1(0x1p10f));
-        out[g] = scale_words(d, group_m(halves, g, d, five), five);
-    }
+    for (int g = 0; g < n_group; g++)
+        out[g] = scale_words(group_scale(halves, g, five), v16_set1(0x1p10f), five);
 }
 
 /* (q - 8) 2^12 or (q - 16) 2^11 of two numbers, to words over S or, with a centre, over its unit;
@@ -179,11 +172,11 @@ V16_INLINE v16i number_words(v16i q, struct fixed_scale s, const struct kn_centr
 
 /* 16 slots of a tile whose keys are dequantized and rotated. */
 struct fixed_keys {
-    uint32_t *k;                   /* [pair][KN_TILE] */
-    const uint32_t *cos;           /* as k, of half as many pairs; sin: after them */
-    int n_step;                    /* 16 numbers each, and their partners */
-    v16i unit[FIXED_UNIT / 4 + 1]; /* columns of dwords */
-    v16i fifth[2 * FIXED_GROUPS];  /* of S5, by steps: see fifth_bits */
+    uint32_t *k;                  /* [pair][KN_TILE] */
+    const uint32_t *cos;          /* as k, of half as many pairs; sin: after them */
+    int n_step;                   /* 16 numbers each, and their partners */
+    v16i unit[FIXED_UNIT / 4];    /* columns of dwords */
+    v16i fifth[2 * FIXED_GROUPS]; /* of 5 bits, by steps: see fifth_bits */
     struct fixed_scale s[FIXED_GROUPS];
 };
 
@@ -368,9 +361,9 @@ V16_INLINE void load_scales(struct fixed_scales *out, const uint8_t *units, size
 
 #pragma GCC unroll 2
             for (int k = 0; k < 2; k++) { /* after the last of an odd number are zeros */
-                const v16 d = group_d(&both, k);
-                v16_store(out->d[g + k] + s, d);
-                v16_store(out->m[g + k] + s, group_m(&both, k, d, five));
+                const struct affine a = group_scale(&both, k, five);
+                v16_store(out->d[g + k] + s, a.d);
+                v16_store(out->m[g + k] + s, a.m);
             }
         }
 }

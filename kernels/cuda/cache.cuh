@@ -119,7 +119,7 @@ DEVICE void pack_group_q8(uint8_t *to, float x)
     if (lane_id() == 0) *(uint16_t *)to = d_bits;
 }
 
-/* Packs one of the n_group groups of a unit. fits: it is a value beside a key with a centre. */
+/* Packs one of a unit's n_group groups. fits: as kernels.pack_values does. */
 DEVICE void pack(uint8_t *unit, float x, enum cuda_kv type, int group, int n_group, bool fits)
 {
     if (type == CUDA_KV_F16) {

@@ -329,14 +329,14 @@ DEVICE uint32_t atomic_next(uint32_t *p)
     return atomicAdd(p, 1u);
 }
 
-/* *p = (*p + 1) % n, after this thread's earlier reads and writes and what it knows of others'. */
+/* Counts: *p = (*p + 1) % n. A release: who counts after it sees what this thread wrote before. */
 DEVICE void count_release(uint32_t *p, uint32_t n)
 {
     asm volatile("red.release.gpu.global.inc.u32 [%0], %1;" ::"l"(p), "r"(n - 1) : "memory");
 }
 
-/* The same; returns *p as it was. What this thread reads later is at least what others wrote before
- * they counted. */
+/* The same, and an acquire: this thread then sees what others wrote before they counted. Returns the
+ * old *p. */
 DEVICE uint32_t count_acquire_release(uint32_t *p, uint32_t n)
 {
     uint32_t x;

@@ -181,6 +181,14 @@ V16_INLINE void load_two(v16 x[4], const float *p, int n)
     x[3] = n > 1 ? v16_load(p + KN_GROUP + 16) : v16_zero();
 }
 
+/* The largest numbers of two groups; the least ones, negated. */
+V16_INLINE void two_ends(float ends[4], const v16 x[4])
+{
+    const v16 zero = v16_zero();
+    v16_top4(ends, v16_max(x[0], x[1]), v16_max(x[2], x[3]), v16_sub(zero, v16_min(x[0], x[1])),
+             v16_sub(zero, v16_min(x[2], x[3])));
+}
+
 V16_INLINE void pack_two_q5(uint8_t *nibbles, uint8_t *fifths, uint8_t *halves, const float *from,
                             int n)
 {
@@ -193,8 +201,7 @@ V16_INLINE void pack_two_q5(uint8_t *nibbles, uint8_t *fifths, uint8_t *halves, 
     uint16_t half[2];
 
     load_two(x, from, n);
-    v16_top4(ends, v16_max(x[0], x[1]), v16_max(x[2], x[3]), v16_sub(zero, v16_min(x[0], x[1])),
-             v16_sub(zero, v16_min(x[2], x[3])));
+    two_ends(ends, x);
 #pragma GCC unroll 2
     for (int i = 0; i < 2; i++)
         half[i] = half_of((ends[i] >= ends[2 + i] ? ends[i] : -ends[2 + i]) / -16.0f + 0.0f);
@@ -273,8 +280,7 @@ V16_INLINE void pack_two_q4(uint8_t *nibbles, uint8_t *halves, const float *from
     v16 x[4], q[4];
 
     load_two(x, from, n);
-    v16_top4(ends, v16_max(x[0], x[1]), v16_max(x[2], x[3]), v16_sub(zero, v16_min(x[0], x[1])),
-             v16_sub(zero, v16_min(x[2], x[3])));
+    two_ends(ends, x);
     v16_sum4(f.sx, v16_add(x[0], x[1]), v16_add(x[2], x[3]), zero, zero);
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++) ends[i] = ends[i] > 0.0f ? ends[i] : 0.0f;

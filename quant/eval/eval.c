@@ -258,7 +258,6 @@ static int run_all(struct sweep *w, struct err *e)
                     one->plan.policy = l->policies.item[i];
                     one->plan.kv = l->kvs.item[k];
                     one->recall.chooser = l->recalls.item[r];
-                    one->plan.recall_pct = recall_newest_pct(one->recall.chooser);
                     w->trial.length = l->lengths.item[n];
                     rc = run_sizes(w, e);
                 }

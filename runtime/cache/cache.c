@@ -109,7 +109,7 @@ void cache_clear(struct cache *c)
     const int capacity = c->shape.capacity;
     for (int i = 0; i < cache_n_heads(c); i++) {
         place(c, &c->kv_heads[i], (size_t)i * (size_t)capacity, capacity);
-        c->kv_heads[i].len = c->kv_heads[i].coming = 0;
+        c->kv_heads[i].len = c->kv_heads[i].coming = c->kv_heads[i].aside = 0;
     }
     c->n_unscored = 0;
     memset(c->kept, 0, (size_t)cache_n_heads(c) * RETENTION_COLS * sizeof *c->kept);
@@ -161,6 +161,7 @@ void cache_move(const struct cache *c, struct cache_head *h, int to, int from, i
 static void move_head(const struct layout *l, struct cache_head *h)
 {
     const struct cache_head old = *h;
+    assert(h->aside == 0);
     place(l->c, h, h->next_slot0, h->len + h->coming + l->free_each);
     move_units(l->c, h, 0, &old, 0, h->len, l->units);
 }
@@ -255,7 +256,7 @@ int cache_len_max(const struct cache *c)
 int64_t cache_units(const struct cache *c)
 {
     int64_t n = 0;
-    for (int i = 0; i < cache_n_heads(c); i++) n += c->kv_heads[i].len;
+    for (int i = 0; i < cache_n_heads(c); i++) n += c->kv_heads[i].len + c->kv_heads[i].aside;
     return n;
 }
 

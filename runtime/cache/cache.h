@@ -56,6 +56,7 @@ struct cache_head { /* one KV head of one layer */
     float *score;   /* [capacity] */
     uint32_t *pos;  /* [capacity] ascending: positions in the conversation */
     int len, capacity;
+    int aside; /* units before the first slot, of which attention knows nothing: recall_set_aside */
     int coming; /* number of units about to be loaded */
     /* set by evict: units above the line stay, those with a larger key, and those with an equal key
      * up to slot `last` */
@@ -141,7 +142,7 @@ static inline struct cache_head *cache_head(const struct cache *c, int layer, in
 }
 
 int cache_len_max(const struct cache *c); /* of the longest head */
-int64_t cache_units(const struct cache *c);
+int64_t cache_units(const struct cache *c); /* those set aside, too */
 
 int cache_head_max(const struct cache_shape *s); /* maximum slots of one head */
 size_t cache_slots(const struct cache_shape *s);

@@ -10,7 +10,8 @@ static void check_head(const struct cache *c, int index)
 {
     const struct cache_head *h = &c->kv_heads[index];
     int64_t n_counted = 0;
-    assert(h->len >= 0 && h->len <= h->capacity);
+    assert(h->len >= 0 && h->len <= h->capacity && h->aside >= 0);
+    assert((size_t)h->aside <= h->slot0);
     assert(h->pos == c->pos + h->slot0 && h->score == c->score + h->slot0);
     assert(h->len == 0 || h->pos[h->len - 1] < c->n_pos);
     for (int s = 1; s < h->len; s++) assert(h->pos[s - 1] < h->pos[s]);
@@ -19,7 +20,7 @@ static void check_head(const struct cache *c, int index)
         assert(n <= c->col_width);
         n_counted += n;
     }
-    assert(n_counted == h->len);
+    assert(n_counted == h->len + h->aside);
 }
 
 void cache_check(const struct cache *c)
@@ -33,7 +34,7 @@ void cache_check(const struct cache *c)
     for (int i = 0; i < n; i++) {
         const struct cache_head *h = &c->kv_heads[i];
         assert(h->slot0 + (size_t)h->capacity <= n_slots);
-        assert(i == 0 || h[-1].slot0 + (size_t)h[-1].capacity <= h->slot0);
+        assert(i == 0 || h[-1].slot0 + (size_t)(h[-1].capacity + h->aside) <= h->slot0);
         check_head(c, i);
     }
     if (!c->windows) return;

@@ -48,6 +48,19 @@ int evict_newest(const struct evict_rule *rule)
     return room > 0 ? (int)room : 0;
 }
 
+uint32_t evict_newest_from(const struct cache *c, const struct evict_rule *rule)
+{
+    const int64_t from = c->n_pos - evict_newest(rule);
+    return from > 0 ? (uint32_t)from : 0;
+}
+
+bool evict_protects(const struct evict_rule *rule, uint32_t pos)
+{
+    for (int i = 0; i < rule->n_pins; i++)
+        if (pos >= rule->pins[i].from && pos < rule->pins[i].end) return true;
+    return pos < (uint32_t)rule->sinks;
+}
+
 /* ---- selection ------------------------------------------------------------------------------- */
 
 /* Loops over units do not branch on a key: branch prediction fails there, and without branches

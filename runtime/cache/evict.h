@@ -51,6 +51,11 @@ int evict_pins_max(const struct evict_rule *rule);
 
 /* How many of a head's newest units stay: the stabilizers, fewer where pins need their room. */
 int evict_newest(const struct evict_rule *rule);
+/* The first position of the newest, in a cache that was not evicted since it grew. */
+uint32_t evict_newest_from(const struct cache *c, const struct evict_rule *rule);
+
+/* Whether a position is a sink or pinned. */
+bool evict_protects(const struct evict_rule *rule, uint32_t pos);
 
 /* A number per slot of the pool, at cache_head.slot0 + slot: on input the scorer's value. */
 union evict_slot {

@@ -31,7 +31,6 @@ struct policy {
     enum policy_allocator allocator;
     int sinks;          /* first units of the conversation, always kept */
     int stabilizer_pct; /* newest units, always kept, in percent of the budget */
-    bool recalls; /* more of the newest where evicted units can come back (plan_opts.recall_pct) */
     bool near_duplicates; /* near-duplicate units share one score (score.c) */
     /* If heads share a budget: see evict.h, in percent. */
     int floor_pct;

@@ -7,9 +7,6 @@
 #include "base/check.h"
 #include "base/pool.h"
 
-/* This share of a window's positions must be evicted, over all heads: the others are in the
- * cache. */
-#define EVICTED_SHARE 0.4f
 /* Windows with less than this share of the best window's weight only distract. A later statement in
  * other words ("My new pin code is 3453.") has at least half of it. */
 #define LEAST 0.5f
@@ -27,11 +24,6 @@ bool recall_chooser_named(const char *name, enum recall_chooser *out)
 const char *recall_chooser_name(enum recall_chooser chooser)
 {
     return chooser == RECALL_OFF ? "off" : "words";
-}
-
-int recall_newest_pct(enum recall_chooser chooser)
-{
-    return chooser == RECALL_OFF ? 0 : 80;
 }
 
 /* ---- choosing -------------------------------------------------------------------------------- */
@@ -80,18 +72,18 @@ static struct recall_window window_at(const struct archive *x, int at, int back,
     for (end = from; end < n && archive_has_units(x, at + end); end++)
         ends |= (x->flags[at + end] & ARCHIVE_ENDS) != 0;
     if (from <= back + RECALL_LEAD && (ends || end == n))
-        return (struct recall_window){x->pos[at + from], end - from, weight, false};
-    return (struct recall_window){x->pos[at], n, weight, true};
+        return (struct recall_window){x->pos[at + from], end - from, weight, false, false};
+    return (struct recall_window){x->pos[at], n, weight, true, false};
 }
 
-/* The share of a window's units that is evicted. */
-static float evicted_share(const struct cache *c, uint32_t pos, int n)
+/* Whether any unit of a window is evicted. */
+static bool is_missing(const struct cache *c, const struct recall_window *w)
 {
     uint16_t kept[RECALL_SPAN] = {0};
-    int heads = cache_n_heads(c), sum = 0;
-    for (int i = 0; i < heads; i++) cache_count(&c->kv_heads[i], pos, n, kept);
-    for (int i = 0; i < n; i++) sum += kept[i];
-    return 1 - (float)sum / (float)(heads * n);
+    for (int i = 0; i < cache_n_heads(c); i++) cache_count(&c->kv_heads[i], w->pos, w->n, kept);
+    for (int i = 0; i < w->n; i++)
+        if (kept[i] < cache_n_heads(c)) return true;
+    return false;
 }
 
 /* The heaviest weight of a block's starts. */
@@ -154,13 +146,13 @@ static int newest(const struct archive *x, float least)
 /* Adds windows that do not overlap to out[n]. With `least` 0 it takes the heaviest first, otherwise
  * the newest of at least this weight: what was said last about a thing is right. Returns the new
  * number of windows. */
-static int pick(struct archive *x, const struct cache *c, float least, int n, int max, bool texts,
+static int pick(struct archive *x, const struct recall_query *q, float least, int n, int max,
                 int *room, struct recall_window *out)
 {
     for (int at; n < max && (at = least > 0 ? newest(x, least) : heaviest(x)) >= 0;) {
         const int back = sentence_before(x, at, out, n);
         const struct recall_window w = window_at(x, at, back, x->weight[at]);
-        if ((texts || !w.text) && evicted_share(c, w.pos, w.n) >= EVICTED_SHARE) {
+        if ((q->texts || !w.text) && w.pos < q->newest) {
             if (w.n > *room) break;
             *room -= w.n;
             out[n++] = w;
@@ -179,7 +171,7 @@ static bool wishes(const struct recall_query *q)
 }
 
 /* Adds the passage that withdraws what the first of n windows says. Returns the new number. */
-static int add_withdrawal(struct archive *x, const struct cache *c, int n, int max, bool texts,
+static int add_withdrawal(struct archive *x, const struct recall_query *q, int n, int max,
                           int *room, struct recall_window *out)
 {
     if (n == 0 || n == max) return n;
@@ -188,7 +180,7 @@ static int add_withdrawal(struct archive *x, const struct cache *c, int n, int m
     const struct recall_window w = window_at(x, at, 0, out[0].weight);
     for (int i = 0; i < n; i++)
         if (w.pos < out[i].pos + (uint32_t)out[i].n && out[i].pos < w.pos + (uint32_t)w.n) return n;
-    if (w.n > *room || (w.text && !texts) || evicted_share(c, w.pos, w.n) < EVICTED_SHARE) return n;
+    if (w.n > *room || (w.text && !q->texts) || w.pos >= q->newest) return n;
     *room -= w.n;
     exclude_around(x, at, w.n);
     out[n] = w;
@@ -199,16 +191,18 @@ int recall_choose(struct archive *x, const struct cache *c, const struct recall_
                   struct recall_window out[RECALL_MAX])
 {
     int room = q->room, n;
-    if (x->n == 0 || max < 1) return 0;
-    const bool unnamed =
-        recall_weigh(x, q) < RECALL_VAGUE && !wishes(q) && recall_asks(q->text, q->n);
+    if (x->n == 0 || max < 1 || cache_units(c) == c->n_pos * cache_n_heads(c)) return 0;
+    const bool named = recall_weigh(x, q) >= RECALL_VAGUE || wishes(q);
+    const bool unnamed = !named && recall_asks(q->text, q->n);
     const bool vague = unnamed && q->more && x->opts.compare.n_embd;
     if (q->texts && (unnamed || (!recall_asks(q->text, q->n) && !wishes(q)))) return 0;
     if (vague) recall_weigh_meaning(x, q);
     for (int i = 0; i < n_blocks(x); i++) find_peak(x, i);
-    n = pick(x, c, 0, 0, vague ? max : 1, q->texts, &room, out);
-    n = add_withdrawal(x, c, n, max, q->texts, &room, out);
-    return n && !vague ? pick(x, c, LEAST * out[0].weight, n, max, q->texts, &room, out) : n;
+    n = pick(x, q, 0, 0, vague ? max : 1, &room, out);
+    n = add_withdrawal(x, q, n, max, &room, out);
+    if (n && !vague) n = pick(x, q, LEAST * out[0].weight, n, max, &room, out);
+    for (int i = 0; i < n; i++) out[i].named = named;
+    return n;
 }
 
 int recall_range(const struct archive *x, const struct cache *c, uint32_t from, uint32_t end,
@@ -220,7 +214,7 @@ int recall_range(const struct archive *x, const struct cache *c, uint32_t from, 
         length = window_length(x, at, 0);
         if (w.pos >= end) break;
         if (w.pos + (uint32_t)w.n > end) w.n = (int)(end - w.pos);
-        if (!w.text && evicted_share(c, w.pos, w.n) > 0) out[n++] = w;
+        if (!w.text && is_missing(c, &w)) out[n++] = w;
     }
     return n;
 }

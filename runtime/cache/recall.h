@@ -14,6 +14,7 @@
 
 #include "runtime/cache/archive.h"
 
+struct evict_rule;
 struct pool;
 
 #define RECALL_WINDOW  16  /* positions that are searched as one */
@@ -47,6 +48,7 @@ struct recall_query {
     const struct archive_token *wanted; /* words that the user asked to bring back */
     int n, n_before, n_wanted;
     int room;           /* positions that may return in all */
+    uint32_t newest;    /* windows from this position on do not return: they are in the cache */
     bool more;          /* compare by meaning if it is a vague question (recall_choose) */
     bool texts;         /* choose windows without units, too, for a question that names something */
     uint32_t from, end; /* positions that the user asked to bring back; none if equal */
@@ -56,23 +58,18 @@ struct recall_window {
     uint32_t pos; /* positions [pos, pos + n) */
     int n;
     float weight;
-    bool text; /* units of it were dropped: it can only be read again */
+    bool text;  /* units of it were dropped: it can only be read again */
+    bool named; /* the message's words name what it says; otherwise it is similar in meaning */
 };
 
 /* The chooser with this name ("off", "words"); false = unknown. */
 bool recall_chooser_named(const char *name, enum recall_chooser *out);
 const char *recall_chooser_name(enum recall_chooser chooser);
 
-/* The newest units that are protected with this chooser, in percent of the budget
- * (plan_opts.recall_pct); 0 = as many as without recall. Recall returns facts, but not the thread
- * of a conversation, so more of the newest text stays. The heads choose the rest of the budget:
- * what they value answers questions whose words find nothing. */
-int recall_newest_pct(enum recall_chooser chooser);
-
-/* Chooses windows whose units are mostly evicted. The weight of a window is the rarity of the words
- * and pairs of words that it shares with the message; a question weighs less than a statement. The
- * heaviest window is chosen first, then the passage that withdraws what it says
- * (recall_withdrawn.c), then the newest ones with at least half of its weight. A message that
+/* Chooses windows before the newest units, if anything was evicted. The weight of a window is the
+ * rarity of the words and pairs of words that it shares with the message; a question weighs less
+ * than a statement. The heaviest window is chosen first, then the passage that withdraws what it
+ * says (recall_withdrawn.c), then the newest ones with at least half of its weight. A message that
  * shares no word with the archive chooses none.
  *
  * A question is vague if no window has much of the weight of its words ("Who is my manager?" after
@@ -84,6 +81,21 @@ int recall_choose(struct archive *x, const struct cache *c, const struct recall_
                   struct recall_window out[RECALL_MAX]);
 
 void recall_sort(struct recall_window *windows, int n); /* by position */
+
+/* What heads value answers a question whose words find nothing. But if words name a passage, single
+ * units of other facts mislead the model. So for such an answer the units of positions before
+ * `from` are set aside, without sinks, pins and these windows. Attention does not read them until
+ * they are put back. They remain in the cache. Call both while keys and values are in host memory,
+ * and put them back before units are evicted, dropped or inserted. */
+struct recall_aside {
+    uint32_t from;
+    int n; /* 0 = nothing is aside */
+    struct recall_window windows[RECALL_MAX];
+};
+void recall_set_aside(struct cache *c, const struct evict_rule *rule,
+                      const struct recall_aside *aside, struct pool *p);
+bool recall_is_aside(const struct cache *c);
+void recall_put_back(struct cache *c, struct pool *p);
 
 /* Windows with units in [from, end), in order, of which any is evicted. Returns their number, at
  * most `max`. */

@@ -32,13 +32,6 @@ static void look_up(void *ctx, int part, int thread)
     }
 }
 
-static bool is_pinned(const struct evict_rule *r, uint32_t pos)
-{
-    for (int i = 0; i < r->n_pins; i++)
-        if (pos >= r->pins[i].from && pos < r->pins[i].end) return true;
-    return false;
-}
-
 /* The tokens of the shortest head that nothing else protects. */
 static void list_candidates(struct cache *c, const struct evict_rule *r)
 {
@@ -47,8 +40,7 @@ static void list_candidates(struct cache *c, const struct evict_rule *r)
         if (c->kv_heads[i].len < h->len) h = &c->kv_heads[i];
     c->whole.n = 0;
     for (int s = 0; s < h->len - evict_newest(r); s++)
-        if (h->pos[s] >= (uint32_t)r->sinks && !is_pinned(r, h->pos[s]))
-            c->whole.pos[c->whole.n++] = h->pos[s];
+        if (!evict_protects(r, h->pos[s])) c->whole.pos[c->whole.n++] = h->pos[s];
 }
 
 /* Keeps the candidates that all heads hold; their worth becomes a share. */

@@ -338,11 +338,11 @@ static void let_go(void *p, size_t n)
 static void empty_window(struct cuda_context *x)
 {
     for (const struct cache *c = x->cache; c; c = c->windows) {
-        const bool all = c->n_away == cache_n_heads(c);
-        /* the units after those of the device's heads stay */
-        const size_t slots = all ? cache_slots(&c->shape) : c->kv_heads[c->n_away].slot0;
-        let_go(c->k, slots * c->k_bytes);
-        let_go(c->v, slots * c->v_bytes);
+        for (int i = 0; i < c->n_away; i++) { /* what is set aside stays */
+            const struct cache_head *h = &c->kv_heads[i];
+            let_go(h->k, (size_t)h->capacity * c->k_bytes);
+            let_go(h->v, (size_t)h->capacity * c->v_bytes);
+        }
     }
     x->window = 0;
 }

@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "base/pool.h"
+#include "runtime/cache/recall.h"
 #include "runtime/cuda/cuda.h"
 #include "runtime/forward/engine.h"
 
@@ -340,11 +341,32 @@ static void choose_whole(struct context *x, const struct evict_rule *rule)
     if (rule->whole) whole_choose(&x->cache, rule, h->label_std, h->label_mean, x->engine->pool);
 }
 
+uint32_t context_newest(const struct context *x)
+{
+    const struct evict_rule rule = rule_of(x);
+    return evict_newest_from(&x->cache, &rule);
+}
+
+void context_set_aside(struct context *x, const struct recall_aside *aside)
+{
+    const struct evict_rule rule = rule_of(x);
+    recall_set_aside(&x->cache, &rule, aside, x->engine->pool);
+}
+
+int context_put_back(struct context *x, struct err *e)
+{
+    if (!recall_is_aside(&x->cache)) return 0;
+    int rc = cache_fetch(&x->cache, cache_len_max(&x->cache), e);
+    if (!rc) recall_put_back(&x->cache, x->engine->pool);
+    return rc ? rc : context_loaded(x, e);
+}
+
 int context_evict(struct context *x, int64_t *n_evicted, struct err *e)
 {
     struct evict_rule rule = rule_of(x);
     *n_evicted = 0;
-    if (!context_over_budget(x)) return 0;
+    int rc = context_put_back(x, e);
+    if (rc || !context_over_budget(x)) return rc;
     use_all(x);
     context_score(x);
     if (on_gpu(x) && !cuda_leaves_eviction(&x->plan.rules, &x->cache.shape, x->engine->retaining)) {
@@ -352,7 +374,7 @@ int context_evict(struct context *x, int64_t *n_evicted, struct err *e)
         return cuda_evict(x->gpu, &rule, x->engine->pool, n_evicted, e);
     }
     /* a split model's heads may share one budget: all are evicted here */
-    int rc = cache_fetch(&x->cache, cache_len_max(&x->cache), e);
+    rc = cache_fetch(&x->cache, cache_len_max(&x->cache), e);
     if (rc) return rc;
     score_values(&x->forward, &x->cache);
     choose_whole(x, &rule);
@@ -363,9 +385,10 @@ int context_evict(struct context *x, int64_t *n_evicted, struct err *e)
 int context_drop(struct context *x, int64_t from, int64_t end, int64_t *n_evicted, struct err *e)
 {
     *n_evicted = 0;
-    if (!cache_holds(&x->cache, from, end)) return 0;
+    int rc = context_put_back(x, e);
+    if (rc || !cache_holds(&x->cache, from, end)) return rc;
     context_score(x);
-    int rc = cache_fetch(&x->cache, cache_len_max(&x->cache), e);
+    rc = cache_fetch(&x->cache, cache_len_max(&x->cache), e);
     if (!rc) *n_evicted = cache_drop(&x->cache, from, end);
     return rc ? rc : context_loaded(x, e);
 }

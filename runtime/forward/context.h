@@ -11,6 +11,8 @@
 #include "runtime/forward/plan.h"
 #include "runtime/token/sampler.h"
 
+struct recall_aside;
+
 struct cuda_context;
 struct engine;
 
@@ -102,6 +104,14 @@ bool context_over_budget(const struct context *x); /* whether context_evict woul
 
 /* Evicts the units of positions [from, end) from all heads; *n_evicted as above. */
 int context_drop(struct context *x, int64_t from, int64_t end, int64_t *n_evicted, struct err *e);
+
+/* The first position of the newest units, which evictions keep. */
+uint32_t context_newest(const struct context *x);
+
+/* recall_set_aside; call while keys and values are in host memory, then context_loaded. */
+void context_set_aside(struct context *x, const struct recall_aside *aside);
+/* recall_put_back; context_evict and context_drop call it. */
+int context_put_back(struct context *x, struct err *e);
 
 /* Call after the cache was loaded from disk. */
 int context_loaded(struct context *x, struct err *e);

@@ -204,14 +204,6 @@ static void choose_steps(struct plan *p, const struct asked *a)
     p->reserve = reserve_of(a, RESERVE_MAX); /* of a large budget */
 }
 
-/* With recall by words the newest units may be most of the budget: old facts return whole when a
- * message is about them, and single units of other facts beside them mislead a model. More than
- * RECENT_MAX of the newest add little. */
-#define RECENT_MAX 1024
-/* With recall a head keeps at most so many units that are not among the newest: units of other
- * facts mislead the model. */
-#define CHOSEN_MAX 36
-
 /* Recommended stabilizers are a part of the recommended budget, or at most half of another one. */
 static int recent_units(const struct plan *p, const struct asked *q)
 {
@@ -219,14 +211,7 @@ static int recent_units(const struct plan *p, const struct asked *q)
     if (s->stabilizers >= 0 && s->budget > 0)
         return (int)((int64_t)p->budget * s->stabilizers / s->budget);
     if (s->stabilizers >= 0) return smaller(s->stabilizers, p->budget / 2);
-    const struct policy *r = &p->rules;
-    int n = (int)((int64_t)p->budget * r->stabilizer_pct / 100);
-    const bool recalls = r->recalls && q->o->recall_pct;
-    int more = recalls ? (int)((int64_t)p->budget * q->o->recall_pct / 100) : 0;
-    if (recalls) more = larger(more, p->budget - CHOSEN_MAX);
-    if (more > RECENT_MAX) more = RECENT_MAX;
-    if (more > p->budget - p->sinks) more = p->budget - p->sinks;
-    return larger(more, n);
+    return (int)((int64_t)p->budget * p->rules.stabilizer_pct / 100);
 }
 
 /* Each head chooses at least OWN_MIN units alone, for with fewer other tokens are worth more than

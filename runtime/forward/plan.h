@@ -34,9 +34,8 @@ struct plan_opts {
     struct policy_choice policy;
     enum plan_attention attention;
     struct plan_kv kv;
-    int budget;     /* units per head; 0 = the plan chooses, fewer if memory is short */
-    int chunk;      /* tokens per prefill step; 0 = the default */
-    int recall_pct; /* newest units where evicted ones come back: recall_newest_pct */
+    int budget; /* units per head; 0 = the plan chooses, fewer if memory is short */
+    int chunk;  /* tokens per prefill step; 0 = the default */
     struct plan_speculate speculate;
     int64_t memory;  /* maximum bytes of memory; 0 = the available memory */
     int64_t besides; /* bytes that the caller needs besides the plan, on the same device */

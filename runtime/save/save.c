@@ -109,13 +109,24 @@ static uint32_t *known_of(const struct save *s, const struct cache *c, int head)
     return s->known + (size_t)head * (size_t)cache_head_max(&c->shape);
 }
 
+/* Which of two slots has the earlier position: one of those set aside, from -h->aside on, or one of
+ * the others. */
+static int *earlier(const struct cache_head *h, int *aside, int *slot)
+{
+    return *aside < 0 && (*slot == h->len || h->pos[*aside] < h->pos[*slot]) ? aside : slot;
+}
+
 void save_know(struct save *s, const struct cache *c)
 {
     for (int i = 0; i < n_heads(c); i++) {
         const struct cache_head *h = &c->kv_heads[i];
-        int n = h->len;
-        while (n > 0 && h->pos[n - 1] >= s->saved_pos) n--;
-        if (n > 0) memcpy(known_of(s, c, i), h->pos, (size_t)n * sizeof *h->pos);
+        uint32_t *known = known_of(s, c, i);
+        int n = 0;
+        for (int aside = -h->aside, slot = 0;;) {
+            int *next = earlier(h, &aside, &slot);
+            if (*next == h->len || h->pos[*next] >= s->saved_pos) break;
+            known[n++] = h->pos[(*next)++];
+        }
         s->n_known[i] = n;
     }
     s->n_evictions = c->n_evictions;
@@ -142,14 +153,15 @@ static void find_changes(struct save *s, const struct cache *c)
         const struct cache_head *h = &c->kv_heads[i];
         const int n_known = s->n_known[i];
         const uint32_t *known = known_of(s, c, i);
-        for (int k = 0, j = 0; k < n_known || j < h->len;) {
+        for (int k = 0, aside = -h->aside, slot = 0;;) {
+            int *next = earlier(h, &aside, &slot);
             /* newer ones are not in the log yet */
-            bool in = j < h->len && h->pos[j] < s->saved_pos;
+            bool in = *next < h->len && h->pos[*next] < s->saved_pos;
             if (!in && k == n_known) break;
-            if (in && k < n_known && h->pos[j] == known[k])
-                j++, k++;
-            else if (in && (k == n_known || h->pos[j] < known[k]))
-                positions_push(&s->returned, i, h->pos[j++]);
+            if (in && k < n_known && h->pos[*next] == known[k])
+                ++*next, k++;
+            else if (in && (k == n_known || h->pos[*next] < known[k]))
+                positions_push(&s->returned, i, h->pos[(*next)++]);
             else
                 positions_push(&s->evicted, i, known[k++]);
         }
@@ -180,6 +192,17 @@ bool save_point(const struct save *s, int64_t n_tokens, struct save_point *out)
 static void add_turns(cJSON *o, const char *key, const struct save_turns *t)
 {
     if (t->n) cJSON_AddItemToObject(o, key, cJSON_CreateIntArray(t->turn, t->n));
+}
+
+/* [from, position, number of positions, position, …] */
+static void add_aside(cJSON *o, const struct recall_aside *a)
+{
+    cJSON *list = a->n ? cJSON_AddArrayToObject(o, "aside") : NULL;
+    if (list) cJSON_AddItemToArray(list, cJSON_CreateNumber(a->from));
+    for (int i = 0; i < a->n; i++) {
+        cJSON_AddItemToArray(list, cJSON_CreateNumber(a->windows[i].pos));
+        cJSON_AddItemToArray(list, cJSON_CreateNumber(a->windows[i].n));
+    }
 }
 
 static void add_readings(cJSON *o, const struct save_state *now)
@@ -217,6 +240,7 @@ static char *state_text(const struct save_state *now, int64_t n_messages)
     if (now->kept) cJSON_AddStringToObject(o, "settings", now->kept);
     add_turns(o, "pinned", &now->pinned);
     add_turns(o, "forgotten", &now->forgotten);
+    add_aside(o, &now->aside);
     add_readings(o, now);
     char *text = cJSON_PrintUnformatted(o);
     cJSON_Delete(o);
@@ -271,6 +295,26 @@ static void get_turns(const cJSON *o, const char *key, struct save_turns *t)
     }
 }
 
+static uint32_t item_of(const cJSON *list, int i)
+{
+    const cJSON *v = cJSON_GetArrayItem(list, i);
+    return cJSON_IsNumber(v) && v->valuedouble >= 0 && v->valuedouble <= UINT32_MAX
+               ? (uint32_t)v->valuedouble
+               : 0;
+}
+
+static void get_aside(const cJSON *o, struct recall_aside *a)
+{
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(o, "aside");
+    const int n = cJSON_GetArraySize(list) / 2;
+    a->from = item_of(list, 0);
+    for (int i = 0; i < n && i < RECALL_MAX; i++) {
+        const uint32_t length = item_of(list, 2 * i + 2);
+        a->windows[a->n++] = (struct recall_window){
+            .pos = item_of(list, 2 * i + 1), .n = length > RECALL_SPAN ? RECALL_SPAN : (int)length};
+    }
+}
+
 static void get_readings(const cJSON *o, struct save_state *out)
 {
     const cJSON *v;
@@ -321,6 +365,7 @@ int save_state_of(struct store *store, int64_t conversation, struct save_state *
     out->kept = copy_text(o, "settings");
     get_turns(o, "pinned", &out->pinned);
     get_turns(o, "forgotten", &out->forgotten);
+    get_aside(o, &out->aside);
     get_readings(o, out);
     cJSON_Delete(o);
     *found = true;
@@ -638,6 +683,7 @@ int save_branch(struct save *s, const char *name, const struct save_point *point
     if (rc) return rc;
     state.n_run = point ? point->n_run : 0;
     state.n_units = -1;
+    state.aside.n = 0;
     state.n_readings = 0; /* they belong to this one */
     rc = store_begin(s->store, e);
     if (!rc)

@@ -30,8 +30,8 @@
 
 #include "base/err.h"
 #include "base/str.h"
-#include "runtime/cache/archive.h"
 #include "runtime/cache/cache.h"
+#include "runtime/cache/recall.h"
 #include "runtime/cache/retention.h"
 #include "runtime/token/tokenizer.h"
 #include "store/store.h"
@@ -76,6 +76,7 @@ struct save_state {
     char *system;    /* instructions for the model, or NULL */
     char *kept;      /* the settings that were given for it, opaque; or NULL */
     struct save_turns pinned, forgotten; /* session_pin, session_forget */
+    struct recall_aside aside;           /* of the answer that runs */
     struct save_reading readings[SAVE_READINGS_MAX];
     int n_readings;
 };

@@ -108,6 +108,7 @@ int save_put_bases(struct save *s, const struct cache *c, int64_t written, struc
     bool fetched = false, waits = false;
     int rc = 0;
     s->base_credit += written / 4;
+    if (recall_is_aside(c)) return 0; /* a base needs all units in order */
     for (int i = 0; !rc && !waits && i < n_layer; i++) {
         const int layer = (first + i) % n_layer;
         const uint32_t end = base_end(s, c, layer);

@@ -68,6 +68,7 @@ static bool stopped(const struct session_sink *k)
 const struct save_state *session_state_now(struct session *s)
 {
     s->state.n_run = s->ctx.cache.n_pos;
+    if (!recall_is_aside(&s->ctx.cache)) s->state.aside.n = 0;
     return &s->state;
 }
 
@@ -372,9 +373,10 @@ int session_finish_answer(struct session *s, const struct session_sink *k, struc
 {
     struct err why = {0};
     struct finish f = {s, k, &why, 0};
-    int rc = 0;
     if (!s->answering) return 0;
     context_score(&s->ctx);
+    int rc = context_put_back(&s->ctx, e);
+    if (rc) return rc;
     if (s->save)
         rc = save_with_settings(s, &f, e);
     else

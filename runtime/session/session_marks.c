@@ -88,7 +88,7 @@ static int bring_back(struct session *s, struct evict_pin r, struct err *e)
     while (!rc && x && n) {
         int room = cache_room(&s->ctx.cache) / 2 / RECALL_SPAN;
         n = recall_range(x, &s->ctx.cache, r.from, r.end, room < max ? room : max, windows);
-        if (n) rc = session_recall_return(s, windows, n, e);
+        if (n) rc = session_recall_return(s, windows, n, false, e);
         if (n) r.from = windows[n - 1].pos + (uint32_t)windows[n - 1].n;
     }
     return rc;

@@ -226,6 +226,10 @@ static int load(struct session *s, const struct session_sink *k, struct save_loa
     if (!rc && out->n_run > (int64_t)ids.n)
         rc = err_set(e, ERR_FORMAT, "the saved cache of %s is ahead of its text; drop it", s->name);
     if (!rc && out->n_run) rc = session_recall_loaded(s, out->n_run, e);
+    if (!rc && out->n_run && s->n_killed && s->state.aside.n) {
+        context_set_aside(&s->ctx, &s->state.aside);
+        rc = context_loaded(&s->ctx, e);
+    }
     for (size_t i = 0; !rc && i < ids.n; i++) {
         if ((int64_t)i >= out->n_run) tokens_push(&s->pending, ids.ids[i]);
         session_remember(s, ids.ids[i]);
@@ -329,7 +333,6 @@ static int begin(struct session *s, struct store *store, bool *created, struct e
     if (*created && !s->opts.plan.budget) s->opts.plan.budget = s->opts.first_budget;
     sampling_complete(p, &s->engine->sampling);
     if (!p->seed) p->seed = (uint64_t)system_clock_ns() | 1;
-    s->opts.plan.recall_pct = recall_newest_pct(s->opts.recall.chooser);
     rc = context_open(&s->ctx, s->engine, &s->opts.plan, p->seed, 1, e);
     if (!rc) rc = session_recall_open(s, e);
     const struct speculate_opts o = {&s->ctx, s->opts.plan.speculate.n, session_ends_turn, s};

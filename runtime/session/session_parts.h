@@ -192,8 +192,10 @@ int session_recall_bring(struct session *s, int n_left, const struct session_sin
  * the message are about. */
 int session_recall_again(struct session *s, struct err *e);
 
-/* Returns the units of these windows; call when all units are saved. */
-int session_recall_return(struct session *s, struct recall_window *w, int n, struct err *e);
+/* Returns the units of these windows; call when all units are saved. alone: sets other old units
+ * aside for an answer. */
+int session_recall_return(struct session *s, struct recall_window *w, int n, bool alone,
+                          struct err *e);
 
 /* ---- marks (session_marks.c) ---- */
 

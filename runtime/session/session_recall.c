@@ -322,6 +322,7 @@ static struct recall_query query_of(const struct session *s)
         .text = r->message,
         .n = r->n_message,
         .before = r->before,
+        .newest = context_newest(&s->ctx),
         .n_before = r->n_before,
         .wanted = r->wanted,
         .n_wanted = r->n_wanted,
@@ -490,15 +491,31 @@ int session_recall_text(struct session *s, const char *message, size_t n, struct
     return 0;
 }
 
-int session_recall_return(struct session *s, struct recall_window *w, int n, struct err *e)
+/* Whether heads keep less than half of what is older than the newest units. */
+static bool is_fragmentary(const struct session *s)
+{
+    const struct cache *c = &s->ctx.cache;
+    const int64_t newest = c->n_pos - context_newest(&s->ctx);
+    return 2 * (cache_units(c) - newest * cache_n_heads(c)) <
+           (c->n_pos - newest) * cache_n_heads(c);
+}
+
+int session_recall_return(struct session *s, struct recall_window *w, int n, bool alone,
+                          struct err *e)
 {
     struct cache *c = &s->ctx.cache;
-    int rc = cache_fetch(c, cache_len_max(c), e);
+    int rc = context_put_back(&s->ctx, e);
+    if (!rc) rc = cache_fetch(c, cache_len_max(c), e);
     if (!rc)
         rc = recall_return(&s->recall->archive, c, w, n, s->ctx.engine->pool,
                            &s->recall->last.n_units, e);
     if (!rc) c->n_returns++;
     if (!rc) c->n_returned += s->recall->last.n_units;
+    if (!rc && alone && is_fragmentary(s)) {
+        s->state.aside = (struct recall_aside){.from = context_newest(&s->ctx), .n = n};
+        memcpy(s->state.aside.windows, w, (size_t)n * sizeof *w);
+        context_set_aside(&s->ctx, &s->state.aside);
+    }
     return rc ? rc : context_loaded(&s->ctx, e);
 }
 
@@ -515,7 +532,7 @@ int session_recall_bring(struct session *s, int n_left, const struct session_sin
     q.more = true;
     int n = recall_choose(&r->archive, &s->ctx.cache, &q, s->opts.recall.n_windows, windows);
     want_nothing(r);
-    if (n) rc = session_recall_return(s, windows, n, e);
+    if (n) rc = session_recall_return(s, windows, n, windows[0].named, e);
     if (rc || !n || !r->last.n_units) return rc;
     describe(s, windows, n);
     r->last.ms = (double)(system_clock_ns() - t0) / 1e6;
@@ -537,7 +554,7 @@ int session_recall_again(struct session *s, struct err *e)
     q.text = r->newest;
     int n = recall_choose(&r->archive, &s->ctx.cache, &q, s->opts.recall.n_windows, windows);
     if (!n) return 0;
-    int rc = session_recall_return(s, windows, n, e);
+    int rc = session_recall_return(s, windows, n, false, e);
     r->last.n_units = n_units; /* `last` is what returned for the message */
     return rc;
 }

@@ -196,6 +196,7 @@ static int choose_by(struct fixture *f, struct query q, int max, struct recall_w
                                    .n_wanted = q.n_wanted,
                                    .more = q.more,
                                    .texts = q.texts,
+                                   .newest = UINT32_MAX,
                                    .room = q.room ? q.room : RECALL_MAX * RECALL_SPAN};
     return recall_choose(&f->archive, &f->cache, &r, max, w);
 }
@@ -673,7 +674,42 @@ TEST(test_drops_positions)
 
 /* ---- returning ------------------------------------------------------------------------------- */
 
-/* Heads lost different positions; every head gets its missing units back, complete and in order. */
+static bool is_seen(uint32_t p)
+{
+    return p < 4 || (p >= 8 && p < 24) || (p >= 40 && p < 56) || p == 60 || p == 61 || p >= 70;
+}
+
+/* Sets aside all but sinks, windows, pins and the newest; then puts them back. */
+static void set_aside(struct cache *c)
+{
+    const struct evict_pin pin = {60, 62};
+    const struct evict_rule rule = {.budget = 40, .sinks = 4, .pins = &pin, .n_pins = 1};
+    const struct recall_aside aside = {
+        .from = 70, .n = 2, .windows = {{8, 16, 2, false, true}, {40, 16, 1, false, true}}};
+    int n_seen[LAYERS * HEADS] = {0}, n_all[LAYERS * HEADS];
+    for (int i = 0; i < LAYERS * HEADS; i++) {
+        n_all[i] = c->kv_heads[i].len;
+        for (int s = 0; s < n_all[i]; s++) n_seen[i] += is_seen(c->kv_heads[i].pos[s]);
+    }
+    for (int back = 0; back < 2; back++) {
+        if (back)
+            recall_put_back(c, pool);
+        else
+            recall_set_aside(c, &rule, &aside, pool);
+        cache_check(c);
+        assert_int_equal(recall_is_aside(c), !back);
+        for (int i = 0; i < LAYERS * HEADS; i++) {
+            assert_int_equal(c->kv_heads[i].len, back ? n_all[i] : n_seen[i]);
+            for (int s = 0; s < c->kv_heads[i].len; s++) {
+                assert_true(back || is_seen(c->kv_heads[i].pos[s]));
+                check_unit(c, i, s);
+            }
+        }
+    }
+}
+
+/* Heads lost different positions; every head gets its missing units back, complete and in order.
+ * Then others are set aside. */
 static void return_to(enum cache_share share)
 {
     struct recall_window w[] = {{40, 16, 1, false}, {8, 16, 2, false}};
@@ -698,6 +734,7 @@ static void return_to(enum cache_share share)
             if (p < 24 || p >= 40) assert_true(cache_find(h, p) >= 0);
         for (int s = 0; s < h->len; s++) check_unit(&f.cache, i, s);
     }
+    set_aside(&f.cache);
 }
 
 TEST(test_units_return_whole)

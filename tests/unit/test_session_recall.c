@@ -497,21 +497,4 @@ TEST(test_marks_are_not_said)
     assert_true(n >= 6);
 }
 
-/* With a chooser that finds facts, the newest units may take nearly the whole budget; otherwise
- * they have the share that the policy gives them without recall. */
-TEST(test_newest_units)
-{
-    static const char *const policies[] = {"keeper", "keydiff+global", "locret"};
-    static const int by_words[] = {19, 19, 2}, otherwise[] = {2, 6, 2};
-    for (int i = 0; i < 3; i++)
-        for (enum recall_chooser c = RECALL_OFF; c <= RECALL_WORDS; c++) {
-            AUTO_SESSION *s = open_session(NULL, recalling(policies[i], c, SMALL), false);
-            struct retention *r = retention_new(s);
-            session_retention(s, r);
-            const bool words = c == RECALL_WORDS;
-            assert_int_equal(r->n_stabilizer, words ? by_words[i] : otherwise[i]);
-            retention_free(r);
-        }
-}
-
 AROUND_TESTS(engine_set_up, engine_tear_down)

@@ -141,7 +141,7 @@ static inline struct cache_head *cache_head(const struct cache *c, int layer, in
     return &c->kv_heads[layer * c->shape.n_head + head];
 }
 
-int cache_len_max(const struct cache *c); /* of the longest head */
+int cache_len_max(const struct cache *c);   /* of the longest head */
 int64_t cache_units(const struct cache *c); /* those set aside, too */
 
 int cache_head_max(const struct cache_shape *s); /* maximum slots of one head */

@@ -29,8 +29,8 @@ struct policy {
     const char *name;
     enum policy_scorer scorer;
     enum policy_allocator allocator;
-    int sinks;          /* first units of the conversation, always kept */
-    int stabilizer_pct; /* newest units, always kept, in percent of the budget */
+    int sinks;            /* first units of the conversation, always kept */
+    int stabilizer_pct;   /* newest units, always kept, in percent of the budget */
     bool near_duplicates; /* near-duplicate units share one score (score.c) */
     /* If heads share a budget: see evict.h, in percent. */
     int floor_pct;

@@ -86,14 +86,24 @@ static bool is_missing(const struct cache *c, const struct recall_window *w)
     return false;
 }
 
+float recall_most(const float *weights, int n)
+{
+    enum { LANES = 8 }; /* so that the compiler compares several at once */
+    float most[LANES] = {0};
+    int i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int k = 0; k < LANES; k++)
+            most[k] = weights[i + k] > most[k] ? weights[i + k] : most[k];
+    for (; i < n; i++) most[0] = weights[i] > most[0] ? weights[i] : most[0];
+    for (int k = 1; k < LANES; k++) most[0] = most[k] > most[0] ? most[k] : most[0];
+    return most[0];
+}
+
 /* The heaviest weight of a block's starts. */
 static void find_peak(struct archive *x, int block)
 {
-    int end = (block + 1) * ARCHIVE_BLOCK;
-    float most = 0;
-    for (int i = block * ARCHIVE_BLOCK; i < end && i < x->n; i++)
-        if (x->weight[i] > most) most = x->weight[i];
-    x->peak[block] = most;
+    const int first = block * ARCHIVE_BLOCK, left = x->n - first;
+    x->peak[block] = recall_most(x->weight + first, left < ARCHIVE_BLOCK ? left : ARCHIVE_BLOCK);
 }
 
 static int n_blocks(const struct archive *x)

@@ -35,6 +35,9 @@ float recall_part(const struct archive_token *text, int n, int at);
 #define RECALL_VAGUE 0.5f
 float recall_weigh(struct archive *x, const struct recall_query *q);
 
+/* The largest of n weights, at least 0. */
+float recall_most(const float *weights, int n);
+
 /* Sets x->weight[i], by meaning, where a sentence starts at the i-th archived position; 0
  * elsewhere. Needs x->opts.compare. */
 void recall_weigh_meaning(struct archive *x, const struct recall_query *q);

@@ -65,7 +65,7 @@ static void read_window(const struct archive *x, int at, int n, struct search *s
         s->first[k] = word_named(phrases[k].first);
         s->second[k] = word_named(phrases[k].second);
         s->in[s->first[k] % sizeof s->in] |= IN_LIST;
-        s->in[s->second[k] % sizeof s->in] |= IN_LIST;
+        if (s->second[k]) s->in[s->second[k] % sizeof s->in] |= IN_LIST;
     }
 }
 
@@ -96,6 +96,19 @@ static float weigh(const struct archive *x, int from, int end, const struct sear
     return withdraws ? sum : 0;
 }
 
+/* The first sentence from index `from` on that may have a word of the list. */
+static int next_listed(const struct archive *x, int from, const struct search *s)
+{
+    int i = from, end;
+    while (i < x->n && !(s->in[x->word[i] % sizeof s->in] & IN_LIST)) i++;
+    const int word = i;
+    while (i > from && i < x->n && !(x->flags[i - 1] & ARCHIVE_ENDS) &&
+           x->pos[i] == x->pos[i - 1] + 1)
+        i--;
+    while (i < x->n && (end = recall_sentence_end(x, i)) <= word) i = end; /* a part of it */
+    return i;
+}
+
 int recall_withdrawal(const struct archive *x, int at, int n)
 {
     struct search s = {.n = 0};
@@ -104,6 +117,8 @@ int recall_withdrawal(const struct archive *x, int at, int n)
     read_window(x, at, n, &s);
     for (int i = at + n, end; i < x->n; i = end) {
         bool alone;
+        if (next >= NEXT) i = next_listed(x, i, &s);
+        if (i == x->n) break;
         end = recall_sentence_end(x, i);
         if (x->id[i] < 0 || x->flags[i] & (ARCHIVE_ANSWER | ARCHIVE_ASKS)) continue;
         const float sum = weigh(x, i, end, &s, &alone);

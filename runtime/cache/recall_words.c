@@ -18,6 +18,7 @@ struct terms {
     struct recall_term of[TERMS_MAX]; /* sorted: each_found */
     int n;
     uint16_t first[HASHES]; /* the first term of the words with this hash, from 1; 0 = none */
+    uint64_t may[1024];     /* a bit for the last 16 bits of a word: there may be a term */
 };
 
 /* Rarity counts with its third power. */
@@ -77,8 +78,13 @@ static int by_hash(const void *a, const void *b)
 static void sort_terms(struct terms *t)
 {
     memset(t->first, 0, sizeof t->first);
+    memset(t->may, 0, sizeof t->may);
     qsort(t->of, (size_t)t->n, sizeof *t->of, by_hash);
-    for (int i = t->n; i-- > 0;) t->first[hash_of(t->of[i].word)] = (uint16_t)(i + 1);
+    for (int i = t->n; i-- > 0;) {
+        const uint32_t last = t->of[i].word % 65536;
+        t->first[hash_of(t->of[i].word)] = (uint16_t)(i + 1);
+        t->may[last / 64] |= UINT64_C(1) << last % 64;
+    }
 }
 
 /* The word before the one at a position, in the same sentence; 0 = none. */
@@ -91,18 +97,15 @@ static uint32_t word_before(const struct archive *x, int at)
     return 0;
 }
 
-/* Calls `found` for each term at each archived position; for a pair, at that of its second word. */
-static void each_found(struct archive *x, struct terms *t,
-                       void (*found)(struct archive *x, struct recall_term *t, int at))
+/* Calls `found` for each term at an archived position; for a pair, at that of its second word. */
+static inline void find_terms(struct archive *x, struct terms *t, int at,
+                              void (*found)(struct archive *x, struct recall_term *t, int at))
 {
-    for (int i = 0; i < x->n; i++) {
-        const uint32_t word = x->word[i];
-        const int first = t->first[hash_of(word)] - 1;
-        if (first < 0) continue; /* nearly always */
-        for (int k = first; k < t->n && hash_of(t->of[k].word) == hash_of(word); k++) {
-            struct recall_term *o = &t->of[k];
-            if (o->word == word && (!o->before || o->before == word_before(x, i))) found(x, o, i);
-        }
+    const uint32_t word = x->word[at];
+    const int first = t->first[hash_of(word)] - 1;
+    for (int k = first; k >= 0 && k < t->n && hash_of(t->of[k].word) == hash_of(word); k++) {
+        struct recall_term *o = &t->of[k];
+        if (o->word == word && (!o->before || o->before == word_before(x, at))) found(x, o, at);
     }
 }
 
@@ -111,6 +114,21 @@ static void count_term(struct archive *x, struct recall_term *t, int at)
     (void)x;
     (void)at;
     t->n_found++;
+}
+
+/* Calls `found` for each term at each archived position. */
+static void find_all(struct archive *x, struct terms *t,
+                     void (*found)(struct archive *x, struct recall_term *t, int at))
+{
+    for (int i = 0; i < x->n; i += 64) {
+        const int n = x->n - i < 64 ? x->n - i : 64;
+        uint64_t may = 0; /* nearly nowhere */
+        for (int k = 0; k < n; k++) {
+            const uint32_t last = x->word[i + k] % 65536;
+            may |= (t->may[last / 64] >> last % 64 & 1) << k;
+        }
+        for (; may; may &= may - 1) find_terms(x, t, i + __builtin_ctzll(may), found);
+    }
 }
 
 /* Sets the terms' weights; drops those that count too little to decide anything. */
@@ -188,18 +206,19 @@ static void weigh_passage(struct archive *x, uint32_t from, uint32_t end)
     }
 }
 
-/* The largest of n weights, at least 0. */
-static float most_of(const float *weights, int n)
+/* Words of the message before add at most as much weight as words of this one, if a window has one:
+ * a long text before a question has many rare words. */
+static void limit_weights(float *weights, const float *values, int n)
 {
-    enum { LANES = 8 }; /* so that the compiler compares several at once */
-    float most[LANES] = {0};
+    enum { LANES = 8 }; /* so that the compiler computes several at once */
+    float most[LANES];
     int i = 0;
-    for (; i + LANES <= n; i += LANES)
+    for (; i + LANES <= n; i += LANES) {
+        for (int k = 0; k < LANES; k++) most[k] = 2 * values[i + k];
         for (int k = 0; k < LANES; k++)
-            most[k] = weights[i + k] > most[k] ? weights[i + k] : most[k];
-    for (; i < n; i++) most[0] = weights[i] > most[0] ? weights[i] : most[0];
-    for (int k = 1; k < LANES; k++) most[0] = most[k] > most[0] ? most[k] : most[0];
-    return most[0];
+            weights[i + k] = weights[i + k] < most[k] ? weights[i + k] : most[k];
+    }
+    for (; i < n; i++) weights[i] = weights[i] < 2 * values[i] ? weights[i] : 2 * values[i];
 }
 
 float recall_weigh(struct archive *x, const struct recall_query *q)
@@ -209,17 +228,14 @@ float recall_weigh(struct archive *x, const struct recall_query *q)
     add_message(&t, q->text, q->n, 1, true);
     add_message(&t, q->before, q->n_before, BEFORE_WEIGHT, false);
     sort_terms(&t);
-    each_found(x, &t, count_term);
+    find_all(x, &t, count_term);
     if (!shares_word(&t)) t.n = 0;
     weigh_terms(&t, x);
     memset(x->weight, 0, (size_t)x->n * sizeof *x->weight);
     memset(x->value, 0, (size_t)x->n * sizeof *x->value);
-    each_found(x, &t, weigh_term);
-    const float most = most_of(x->value, x->n), sum = sum_heaviest(&t);
-    /* Words of the message before add at most as much weight as words of this one, if a window has
-     * one: a long text before a question has many rare words. */
-    for (int i = 0; most > 0 && q->n_before && i < x->n; i++)
-        if (x->weight[i] > 2 * x->value[i]) x->weight[i] = 2 * x->value[i];
+    find_all(x, &t, weigh_term);
+    const float most = recall_most(x->value, x->n), sum = sum_heaviest(&t);
+    if (most > 0 && q->n_before) limit_weights(x->weight, x->value, x->n);
     weigh_passage(x, q->from, q->end);
     return sum > 0 ? most / sum : 1;
 }

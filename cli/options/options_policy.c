@@ -25,8 +25,6 @@ static const struct key {
      offsetof(struct policy_choice, floor), 0, 100},
     {"recency", "keeper: a unit of age A scores at least log(budget / (N A)); 0 = its own score",
      offsetof(struct policy_choice, recency), 0, 1 << 20},
-    {"whole", "keeper: percent of a budget for tokens that all heads keep",
-     offsetof(struct policy_choice, whole), 0, 100},
     {"context", "units of policy full; the model's context by default",
      offsetof(struct policy_choice, context), 1, PLAN_BUDGET_MAX},
 };

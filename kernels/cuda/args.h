@@ -630,8 +630,6 @@ struct cuda_rank {
     uint32_t *key;               /* [pages * 64] */
     const struct cuda_pin *pins; /* [n_pins] */
     int n_pins;
-    const uint32_t *whole; /* [n_whole] positions that stay, ascending */
-    int n_whole;
     uint32_t *total; /* of struct cuda_digits: becomes zeros */
 };
 

@@ -395,19 +395,6 @@ DEVICE bool is_pinned(const struct cuda_rank &a, uint32_t pos)
     return in;
 }
 
-DEVICE bool is_whole(const struct cuda_rank &a, uint32_t pos)
-{
-    int low = 0, high = a.n_whole;
-    while (low < high) {
-        const int mid = (low + high) / 2;
-        if (a.whole[mid] < pos)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low < a.n_whole && a.whole[low] == pos;
-}
-
 KERNEL(cache_rank, struct cuda_rank, CUDA_EVICT_THREADS, 1)
 {
     const struct head h = this_head(a.cache, a.key);
@@ -418,7 +405,7 @@ KERNEL(cache_rank, struct cuda_rank, CUDA_EVICT_THREADS, 1)
         const int64_t at = place_of(h.c, h.index, s);
         const uint32_t pos = h.c.pos[at];
         const bool protect = pos < (uint32_t)a.sinks || s >= h.len - a.stabilizers ||
-                             is_pinned(a, pos) || is_whole(a, pos);
+                             is_pinned(a, pos);
         float x = a.scored ? h.c.score[at] : 0.0f;
         if (a.std) x = x * a.std[h.index] + a.mean[h.index];
         if (a.valued) x += bits_float(a.key[at]);

@@ -63,12 +63,6 @@ void cache_plan(struct cache *c, const struct cache_shape *shape, struct arena *
     c->v = arena_take(a, slots, c->v_bytes);
     c->score = arena_take(a, slots, sizeof(float));
     c->pos = arena_take(a, slots, sizeof(uint32_t));
-    if (shape->share == CACHE_MODEL) {
-        const size_t n_tokens = (size_t)shape->capacity;
-        c->whole.pos = arena_take(a, n_tokens, sizeof *c->whole.pos);
-        c->whole.worth = arena_take(a, n_tokens, sizeof *c->whole.worth);
-        c->whole.passage = arena_take(a, n_tokens, sizeof *c->whole.passage);
-    }
     plan_windows(c, a);
     if (c->kv_heads) cache_clear(c);
 }

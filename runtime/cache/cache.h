@@ -81,13 +81,6 @@ struct cache_source {
 
 enum { CACHE_UNSCORED_MAX = 64 };
 
-/* Tokens that all heads keep at the eviction in progress: whole.c. */
-struct cache_whole {
-    uint32_t *pos; /* [capacity] ascending */
-    int n;
-    float *worth, *passage; /* [capacity] of candidates */
-};
-
 struct cache {
     struct cache_shape shape;
     struct cache_source source;
@@ -98,15 +91,14 @@ struct cache {
     float *score;
     uint32_t *pos;
     struct recurrent_state recurrent;
-    int64_t n_pos;       /* positions seen */
-    int n_unscored;      /* the newest n (<= CACHE_UNSCORED_MAX) get scores later, see cis.c */
-    int n_tried;         /* units after the newest of every head that cache_accept can add */
-    int64_t n_evicted;   /* units evicted since it was opened */
-    int64_t n_evictions; /* times */
-    int64_t n_returned;  /* evicted units that recall.h returned since the cache was opened */
-    int64_t n_returns;   /* times */
-    int64_t n_loads;     /* times that it was emptied or loaded */
-    struct cache_whole whole;
+    int64_t n_pos;         /* positions seen */
+    int n_unscored;        /* the newest n (<= CACHE_UNSCORED_MAX) get scores later, see cis.c */
+    int n_tried;           /* units after the newest of every head that cache_accept can add */
+    int64_t n_evicted;     /* units evicted since it was opened */
+    int64_t n_evictions;   /* times */
+    int64_t n_returned;    /* evicted units that recall.h returned since the cache was opened */
+    int64_t n_returns;     /* times */
+    int64_t n_loads;       /* times that it was emptied or loaded */
     int64_t col_width;     /* positions per column of `kept`, a power of two */
     uint32_t *kept;        /* [n_layer * n_head][RETENTION_COLS] live units per column */
     struct cache *windows; /* the units of layers with windows; NULL = none */

@@ -48,12 +48,6 @@ int evict_newest(const struct evict_rule *rule)
     return room > 0 ? (int)room : 0;
 }
 
-uint32_t evict_newest_from(const struct cache *c, const struct evict_rule *rule)
-{
-    const int64_t from = c->n_pos - evict_newest(rule);
-    return from > 0 ? (uint32_t)from : 0;
-}
-
 bool evict_protects(const struct evict_rule *rule, uint32_t pos)
 {
     for (int i = 0; i < rule->n_pins; i++)
@@ -191,16 +185,6 @@ static void mark(const struct job *j, int index, struct cache_line l, bool above
     for (int k = 0; k < len; k++) s[k].key = is_above(l, s[k].key, k) == above ? key : s[k].key;
 }
 
-static void protect_whole(const struct cache_whole *w, const struct cache_head *h,
-                          union evict_slot *s)
-{
-    for (int i = 0, k = 0; i < w->n; i++) {
-        while (k < h->len && h->pos[k] < w->pos[i]) k++;
-        assert(k < h->len && h->pos[k] == w->pos[i]); /* every head has it */
-        s[k].key = KEY_PROTECTED;
-    }
-}
-
 /* Converts values to keys. */
 static void make_keys(const struct job *j, int index)
 {
@@ -208,13 +192,8 @@ static void make_keys(const struct job *j, int index)
     const struct cache_head *h = &j->c->kv_heads[index];
     union evict_slot *s = j->slots + h->slot0;
     int len = h->len, newest = len > j->n_newest ? len - j->n_newest : 0;
-    for (int k = 0; k < len; k++) s[k].key = key_of(s[k].value);
-    for (int k = 0; k < len && h->pos[k] < (uint32_t)r->sinks; k++) s[k].key = KEY_PROTECTED;
-    for (int k = newest; k < len; k++) s[k].key = KEY_PROTECTED;
-    for (int i = 0; i < r->n_pins; i++)
-        for (int k = cache_slot(h, r->pins[i].from); k < len && h->pos[k] < r->pins[i].end; k++)
-            s[k].key = KEY_PROTECTED;
-    protect_whole(&j->c->whole, h, s);
+    for (int k = 0; k < len; k++)
+        s[k].key = k >= newest || evict_protects(r, h->pos[k]) ? KEY_PROTECTED : key_of(s[k].value);
 }
 
 /* ---- compaction ------------------------------------------------------------------------------ */

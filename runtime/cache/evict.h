@@ -9,8 +9,6 @@
  * safeguard for heads with low scores: each head keeps its own best units, up to floor_pct of a
  * budget, before the others compete (kvpress). No head gets more than `head_budget_max`.
  *
- * Whole tokens, which every head keeps, are protected like sinks: whole.c chose them before.
- *
  * Retaining heads do not know a unit's age, but running text needs its newest units. With a recency
  * N, the unit of the a-th newest token competes with at least
  *
@@ -37,8 +35,7 @@ struct evict_rule {
     int sinks, stabilizers;
     int head_budget_max; /* limit of one head if heads share; 0 = none */
     int floor_pct;       /* if heads share */
-    int whole;   /* tokens that all heads keep, sinks, newest and pins among them: whole.c */
-    int recency; /* if heads share, and scores are logarithms of shares; 0 = none */
+    int recency;         /* if heads share, and scores are logarithms of shares; 0 = none */
     /* [n_pins], at most EVICT_PINS_MAX; their units stay like sinks: not more than fit */
     const struct evict_pin *pins;
     int n_pins;
@@ -51,8 +48,6 @@ int evict_pins_max(const struct evict_rule *rule);
 
 /* How many of a head's newest units stay: the stabilizers, fewer where pins need their room. */
 int evict_newest(const struct evict_rule *rule);
-/* The first position of the newest, in a cache that was not evicted since it grew. */
-uint32_t evict_newest_from(const struct cache *c, const struct evict_rule *rule);
 
 /* Whether a position is a sink or pinned. */
 bool evict_protects(const struct evict_rule *rule, uint32_t pos);
@@ -81,24 +76,5 @@ int evict_safe(const struct evict_rule *rule);
  * overwritten. */
 int64_t evict(struct cache *c, const struct evict_rule *rule, struct pool *p,
               union evict_slot *slots);
-
-/* ---- whole tokens ---------------------------------------------------------------------------- */
-
-/* whole.c chooses the tokens whose units every head keeps.
- *
- * Heads that choose units one by one keep different tokens, and a passage of which each head has
- * other parts is often read wrongly. So a part of the budget first goes to tokens that all heads
- * keep. A token is worth the largest share of attention that any head predicts for its unit. A
- * passage of WHOLE_SPAN tokens is worth their mean, and the tokens in the middle of the best
- * passages stay (quant/eval/notes/heads.md compares other choices). Only tokens that every head
- * still holds can be chosen. */
-enum { WHOLE_SPAN = 7 };
-
-/* Stores their positions in c->whole for the next evict(): with the sinks, the newest and the
- * pinned units they are rule->whole tokens, or fewer if no others are in every head. All heads
- * share one budget (CACHE_MODEL). The predicted share of a unit is e^(score * std + mean), with its
- * head's std and mean [n_layer * n_head]. On ties the older token wins. */
-void whole_choose(struct cache *c, const struct evict_rule *rule, const float *std,
-                  const float *mean, struct pool *p);
 
 #endif

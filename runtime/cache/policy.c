@@ -30,7 +30,6 @@ static const struct policy table[] = {
      .near_duplicates = true,
      .recency = 256,
      .floor_pct = POLICY_FLOOR_PCT,
-     .whole_pct = 80,
      .about = "retaining heads; all heads share one budget, near-duplicate units one score (ours)"},
     {.name = "keydiff",
      .scorer = POLICY_KEYS,
@@ -85,7 +84,6 @@ struct policy_choice policy_choice(const char *name)
         .context = -1,
         .floor = -1,
         .recency = -1,
-        .whole = -1,
     };
 }
 

@@ -34,7 +34,6 @@ struct policy {
     bool near_duplicates; /* near-duplicate units share one score (score.c) */
     /* If heads share a budget: see evict.h, in percent. */
     int floor_pct;
-    int whole_pct;     /* if scores compare: what all heads keep in common, see whole.c; 0 = none */
     int recency;       /* if heads share a budget and scores compare: see evict.h; 0 = none */
     const char *about; /* one line for --help and docs */
 };
@@ -51,7 +50,6 @@ struct policy_choice {
     int allocator;            /* enum policy_allocator */
     int floor;                /* as in struct policy */
     int recency;
-    int whole;
     int sinks;
     int stabilizers; /* units, instead of a part of the budget */
     int reserve;     /* units for an answer before eviction starts inside it */

@@ -13,12 +13,12 @@ struct job {
     const struct recall_aside *aside;
 };
 
-static void swap_bytes(uint8_t *a, uint8_t *b, size_t n)
+static void exchange_bytes(void *one, void *other, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        const uint8_t byte = a[i];
-        a[i] = b[i];
-        b[i] = byte;
+    for (uint8_t *a = one, *b = other; n-- > 0; a++, b++) {
+        const uint8_t byte = *a;
+        *a = *b;
+        *b = byte;
     }
 }
 
@@ -26,14 +26,10 @@ static void swap_bytes(uint8_t *a, uint8_t *b, size_t n)
 static void reverse(const struct cache *c, const struct cache_head *h, int from, int end)
 {
     for (size_t a = (size_t)from, b = (size_t)end; a + 1 < b--; a++) {
-        const float score = h->score[a];
-        const uint32_t pos = h->pos[a];
-        swap_bytes(h->k + a * c->k_bytes, h->k + b * c->k_bytes, c->k_bytes);
-        swap_bytes(h->v + a * c->v_bytes, h->v + b * c->v_bytes, c->v_bytes);
-        h->score[a] = h->score[b];
-        h->score[b] = score;
-        h->pos[a] = h->pos[b];
-        h->pos[b] = pos;
+        exchange_bytes(h->k + a * c->k_bytes, h->k + b * c->k_bytes, c->k_bytes);
+        exchange_bytes(h->v + a * c->v_bytes, h->v + b * c->v_bytes, c->v_bytes);
+        exchange_bytes(h->score + a, h->score + b, sizeof *h->score);
+        exchange_bytes(h->pos + a, h->pos + b, sizeof *h->pos);
     }
 }
 
@@ -88,7 +84,6 @@ void recall_set_aside(struct cache *c, const struct evict_rule *rule,
                       const struct recall_aside *aside, struct pool *p)
 {
     struct job j = {c, rule, aside};
-    c->n_tried = 0;
     pool_run(p, cache_n_heads(c), set_aside, &j);
     CHECK(cache_check(c));
 }
@@ -119,7 +114,6 @@ bool recall_is_aside(const struct cache *c)
 
 void recall_put_back(struct cache *c, struct pool *p)
 {
-    c->n_tried = 0;
     pool_run(p, cache_n_heads(c), put_back, c);
     CHECK(cache_check(c));
 }

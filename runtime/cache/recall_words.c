@@ -127,7 +127,8 @@ static void find_all(struct archive *x, struct terms *t,
             const uint32_t last = x->word[i + k] % 65536;
             may |= (t->may[last / 64] >> last % 64 & 1) << k;
         }
-        for (; may; may &= may - 1) find_terms(x, t, i + __builtin_ctzll(may), found);
+        for (int k = i; may; may >>= 1, k++)
+            if (may & 1) find_terms(x, t, k, found);
     }
 }
 

@@ -200,7 +200,6 @@ struct cuda_context {
         uint32_t *key;         /* [slots] values of units */
         float *std, *mean;     /* [n_heads] deviation and mean of the retaining heads' labels */
         struct cuda_pin *pins; /* [EVICT_PINS_MAX] */
-        uint32_t *whole;       /* [capacity] as in struct cache_whole */
         float *part;           /* as in struct cuda_values; NULL where keys are not compared */
         int32_t *keep;         /* these as in struct cuda_evict */
         uint32_t *total, *last, *stays;

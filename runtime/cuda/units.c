@@ -87,7 +87,6 @@ void cuda_cache_plan(struct cuda_context *x, const struct cache_shape *s, struct
     x->evict.stays = arena_take(scratch, 1, stays_bytes(x));
     x->evict.keep = arena_take(scratch, heads, sizeof *x->evict.keep);
     x->evict.pins = arena_take(scratch, EVICT_PINS_MAX, sizeof *x->evict.pins);
-    x->evict.whole = arena_take(scratch, (size_t)s->capacity, sizeof *x->evict.whole);
     x->evict.std = arena_take(scratch, heads, sizeof *x->evict.std);
     x->evict.mean = arena_take(scratch, heads, sizeof *x->evict.mean);
     if (x->policy->scorer == POLICY_KEYS)
@@ -408,8 +407,6 @@ static void rank(struct cuda_context *x, const struct evict_rule *rule)
         .stabilizers = evict_newest(rule),
         .pins = x->evict.pins,
         .n_pins = rule->n_pins,
-        .whole = x->evict.whole,
-        .n_whole = x->cache->whole.n,
         .scored = x->policy->scorer != POLICY_KEYS,
         .valued = x->policy->scorer == POLICY_KEYS || near,
         .total = x->evict.total,
@@ -418,9 +415,6 @@ static void rank(struct cuda_context *x, const struct evict_rule *rule)
     if (rule->n_pins && !x->rc)
         x->rc = cuda_put(x->g, x->evict.pins, rule->pins, (size_t)rule->n_pins * sizeof *rule->pins,
                          x->e);
-    if (job.n_whole && !x->rc)
-        x->rc = cuda_put(x->g, x->evict.whole, x->cache->whole.pos,
-                         (size_t)job.n_whole * sizeof *x->evict.whole, x->e);
     if (!job.scored) {
         LAUNCH(x, key_sums, pieces, x->n_heads, 1, CUDA_EVICT_THREADS, CUDA_VALUES_SHARED, &values);
         LAUNCH(x, key_values, pieces, x->n_heads, 1, CUDA_EVICT_THREADS, CUDA_VALUES_SHARED,

@@ -302,7 +302,6 @@ static struct evict_rule rule_of(const struct context *x)
         .stabilizers = p->stabilizers,
         .head_budget_max = p->budget_max,
         .floor_pct = p->rules.floor_pct,
-        .whole = scores_compare(x) ? p->whole : 0,
         .recency = scores_compare(x) ? p->rules.recency : 0,
         .pins = x->pins,
         .n_pins = x->n_pins,
@@ -334,17 +333,11 @@ static void use_all(struct context *x)
     memory_use_free();
 }
 
-static void choose_whole(struct context *x, const struct evict_rule *rule)
-{
-    const struct retaining *h = x->engine->retaining;
-    x->cache.whole.n = 0;
-    if (rule->whole) whole_choose(&x->cache, rule, h->label_std, h->label_mean, x->engine->pool);
-}
-
 uint32_t context_newest(const struct context *x)
 {
     const struct evict_rule rule = rule_of(x);
-    return evict_newest_from(&x->cache, &rule);
+    const int64_t from = x->cache.n_pos - evict_newest(&rule);
+    return from > 0 ? (uint32_t)from : 0;
 }
 
 void context_set_aside(struct context *x, const struct recall_aside *aside)
@@ -369,15 +362,12 @@ int context_evict(struct context *x, int64_t *n_evicted, struct err *e)
     if (rc || !context_over_budget(x)) return rc;
     use_all(x);
     context_score(x);
-    if (on_gpu(x) && !cuda_leaves_eviction(&x->plan.rules, &x->cache.shape, x->engine->retaining)) {
-        choose_whole(x, &rule);
+    if (on_gpu(x) && !cuda_leaves_eviction(&x->plan.rules, &x->cache.shape, x->engine->retaining))
         return cuda_evict(x->gpu, &rule, x->engine->pool, n_evicted, e);
-    }
     /* a split model's heads may share one budget: all are evicted here */
     rc = cache_fetch(&x->cache, cache_len_max(&x->cache), e);
     if (rc) return rc;
     score_values(&x->forward, &x->cache);
-    choose_whole(x, &rule);
     *n_evicted = evict(&x->cache, &rule, x->engine->pool, x->forward.slots);
     return context_loaded(x, e);
 }

@@ -124,7 +124,6 @@ static void change_rules(struct policy *r, const struct policy_choice *c)
     if (c->recency >= 0) r->recency = c->recency;
     if (c->allocator >= 0) r->floor_pct = POLICY_FLOOR_PCT;
     if (c->floor >= 0) r->floor_pct = c->floor;
-    if (c->whole >= 0) r->whole_pct = c->whole;
 }
 
 static bool shares(const struct policy *p)
@@ -214,19 +213,6 @@ static int recent_units(const struct plan *p, const struct asked *q)
     return (int)((int64_t)p->budget * p->rules.stabilizer_pct / 100);
 }
 
-/* Each head chooses at least OWN_MIN units alone, for with fewer other tokens are worth more than
- * whole ones. Few heads do so anyway: what they choose alone is of few tokens. */
-#define OWN_MIN         48
-#define WHOLE_HEADS_MIN 16
-
-static int whole_units(const struct plan *p, const struct asked *q)
-{
-    const bool few = q->m->n_kv_layer * q->m->n_kv_head < WHOLE_HEADS_MIN;
-    int part = (int)((int64_t)p->budget * p->rules.whole_pct / 100);
-    if (p->rules.allocator != POLICY_GLOBAL || (few && q->o->policy.whole < 0)) return 0;
-    return larger(smaller(part, p->budget - OWN_MIN), 0);
-}
-
 /* Protections follow from the budget. */
 static void set_protection(struct plan *p, const struct asked *q)
 {
@@ -234,7 +220,6 @@ static void set_protection(struct plan *p, const struct asked *q)
     const int sinks = recommended(p, q)->sinks;
     p->sinks = c->sinks >= 0 ? c->sinks : sinks >= 0 ? sinks : p->rules.sinks;
     p->stabilizers = c->stabilizers >= 0 ? c->stabilizers : recent_units(p, q);
-    p->whole = whole_units(p, q);
 }
 
 static int check_protection(const struct plan *p, struct err *e)

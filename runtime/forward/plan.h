@@ -56,7 +56,6 @@ struct plan {
     int capacity;   /* slots per head: budget + chunk + reserve; the context of policy full */
     int budget_max; /* maximum of one head, if heads or layers have different budgets */
     int sinks, stabilizers;
-    int whole; /* of the budget: units of tokens that all heads keep (whole.c) */
     enum kn_kv k_type, v_type;
     int n_logits; /* rows */
     int n_threads;

@@ -275,12 +275,16 @@ static void get_text(const cJSON *o, const char *key, char *out, size_t n)
     snprintf(out, n, "%s", v ? v : "");
 }
 
-static int64_t get_int(const cJSON *o, const char *key)
+static int64_t int_of(const cJSON *v)
 {
-    const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
     /* a double holds it exactly */
     bool whole = cJSON_IsNumber(v) && fabs(v->valuedouble) < 9e15;
     return whole ? (int64_t)v->valuedouble : 0;
+}
+
+static int64_t get_int(const cJSON *o, const char *key)
+{
+    return int_of(cJSON_GetObjectItemCaseSensitive(o, key));
 }
 
 /* Numbers that do not ascend from 1 are left out. */
@@ -295,23 +299,15 @@ static void get_turns(const cJSON *o, const char *key, struct save_turns *t)
     }
 }
 
-static uint32_t item_of(const cJSON *list, int i)
-{
-    const cJSON *v = cJSON_GetArrayItem(list, i);
-    return cJSON_IsNumber(v) && v->valuedouble >= 0 && v->valuedouble <= UINT32_MAX
-               ? (uint32_t)v->valuedouble
-               : 0;
-}
-
 static void get_aside(const cJSON *o, struct recall_aside *a)
 {
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(o, "aside");
-    const int n = cJSON_GetArraySize(list) / 2;
-    a->from = item_of(list, 0);
-    for (int i = 0; i < n && i < RECALL_MAX; i++) {
-        const uint32_t length = item_of(list, 2 * i + 2);
-        a->windows[a->n++] = (struct recall_window){
-            .pos = item_of(list, 2 * i + 1), .n = length > RECALL_SPAN ? RECALL_SPAN : (int)length};
+    a->from = (uint32_t)int_of(cJSON_GetArrayItem(list, 0));
+    for (int i = 1; i + 1 < cJSON_GetArraySize(list) && a->n < RECALL_MAX; i += 2) {
+        struct recall_window *w = &a->windows[a->n++];
+        const int64_t n = int_of(cJSON_GetArrayItem(list, i + 1));
+        w->pos = (uint32_t)int_of(cJSON_GetArrayItem(list, i));
+        w->n = n > 0 && n <= RECALL_SPAN ? (int)n : 0;
     }
 }
 

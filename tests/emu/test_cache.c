@@ -484,8 +484,6 @@ static void launch_evict(const struct pair *p, const struct evict_rule *rule, in
                              .key = guarded(cuda_cache_slots(&p->gpu) * 4),
                              .pins = pins,
                              .n_pins = rule->n_pins,
-                             .whole = take_copy(p->cpu.whole.pos, (size_t)p->cpu.whole.n * 4),
-                             .n_whole = p->cpu.whole.n,
                              .total = guarded(TOTAL_BYTES(n))};
     struct cuda_evict job = {{.cache = p->gpu,
                               .key = rank.key,
@@ -518,10 +516,6 @@ static void check_evict(int dim, const int *len, int n_head, struct evict_rule r
     for (int h = 0; h < n_head; h++) keep[h] = keep_of(&p.cpu, &rule, h);
     for (int h = 0; h < n_head; h++)
         memcpy(pos + (size_t)(h * 400), p.cpu.kv_heads[h].pos, (size_t)len[h] * sizeof *pos);
-    if (rule.whole) {
-        whole_choose(&p.cpu, &rule, (const float[]){.5f, 1, 2}, (const float[]){0, 1, -1}, pool);
-        assert_true(p.cpu.whole.n > 0);
-    }
     launch_evict(&p, &rule, keep, stays);
     evict_values(&p.cpu, slots);
     evict(&p.cpu, &rule, pool, slots);
@@ -540,14 +534,6 @@ TEST(eviction_with_pins)
         .budget = 100, .sinks = 4, .stabilizers = 80, .pins = pins, .n_pins = 3};
     check_evict(64, (const int[]){300, 25, 140}, 3, rule, 1000, false);
     check_evict(128, (const int[]){200, 101}, 2, rule, 3, false);
-}
-
-/* Tokens that all heads keep. */
-TEST(eviction_with_whole_tokens)
-{
-    const struct evict_rule rule = {.budget = 60, .sinks = 4, .stabilizers = 10, .whole = 40};
-    check_evict(64, (const int[]){150, 170, 149}, 3, rule, 1000, true);
-    check_evict(64, (const int[]){150, 170}, 2, rule, 3, true);
 }
 
 TEST(eviction)

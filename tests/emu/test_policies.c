@@ -17,7 +17,6 @@ static void compare(const struct options *on_cpu, const struct options *on_gpu, 
         fail_msg("%s: %s", name, err.text);
     assert_non_null(gpu.engine->gpu);
     meet_begin(&in, &cpu, &gpu);
-    if (cpu.x.plan.rules.whole_pct) cpu.x.plan.whole = gpu.x.plan.whole = 11;
     some_ids(ids, 17, &cpu);
     for (int at = 0; at < 16; at += 8) step(&cpu, &gpu, &in, ids + at, 8, name);
     cpu.x.pins = gpu.x.pins = pins;

@@ -178,32 +178,6 @@ TEST(test_ada)
     expect(&u, 1, "11000011");
 }
 
-/* Two heads find one token each, 3 and 12; e^-5 is the share of all others. Of 7 tokens, or fewer
- * at the ends, the means around 0, 1, 2 and 3 are .255, .205, .172 and .149, as those around 4
- * to 6. The newest, 15, stays anyhow. Then each head lacks what the other one chose. */
-TEST(test_whole_tokens)
-{
-    float scores[2][16];
-    static const uint32_t chosen[] = {0, 1, 2, 3};
-    struct evict_rule rule = {.budget = 6, .stabilizers = 1, .whole = 5};
-    AUTO_UNITS u;
-    for (int p = 0; p < 16; p++) scores[0][p] = scores[1][p] = -5;
-    scores[0][3] = 0;
-    scores[1][12] = -1;
-    units_init(&u, (struct cache_shape){.n_layer = 1, .n_head = 2, .share = CACHE_MODEL}, scores[0],
-               16);
-    whole_choose(&u.c, &rule, (const float[]){1, 1}, (const float[]){0, 0}, pool);
-    assert_int_equal(u.c.whole.n, 4);
-    assert_memory_equal(u.c.whole.pos, chosen, sizeof chosen);
-    units_cut(&u, &rule);
-    expect(&u, 0, "1111100000000001");
-    expect(&u, 1, "1111000000001001");
-    rule.whole = 9;
-    whole_choose(&u.c, &rule, (const float[]){1, 1}, (const float[]){0, 0}, pool);
-    assert_int_equal(u.c.whole.n, 4);
-    assert_memory_equal(u.c.whole.pos, chosen, sizeof chosen);
-}
-
 /* One budget for 2 layers x 2 heads x 3 = 12 units; ties go to the lower head, then the older. */
 TEST(test_global)
 {

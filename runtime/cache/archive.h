@@ -33,6 +33,7 @@
 #define ARCHIVE_THOUGHT  32   /* of a thought: without units it is not kept */
 #define ARCHIVE_FIRST    64   /* a piece begins here: its units up to the next piece or gap */
 #define ARCHIVE_QUESTION 0.2f /* weight of a word in a question, relative to one in a statement */
+#define ARCHIVE_SAID     0.5f /* of what the model said, relative to the user */
 
 /* The storage of a saved conversation's pieces: n positions from `pos` on, archive_position_bytes
  * each. Not called for archives in memory. */
@@ -144,6 +145,12 @@ int archive_index(const struct archive *x, uint32_t pos);
 static inline bool archive_has_units(const struct archive *x, int index)
 {
     return !(x->flags[index] & ARCHIVE_TEXT);
+}
+
+static inline float archive_merit(const struct archive *x, int index)
+{
+    return (x->flags[index] & ARCHIVE_ASKS ? ARCHIVE_QUESTION : 1) *
+           (x->flags[index] & ARCHIVE_ANSWER ? ARCHIVE_SAID : 1);
 }
 
 /* Drops positions [from, end): they must not return. Pieces at the border are cut. */

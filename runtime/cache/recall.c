@@ -48,7 +48,7 @@ static int window_length(const struct archive *x, int at, int back)
 }
 
 /* The number of positions from the begin of index `at`'s sentence to it, without those of the n
- * windows; 0 if they are more than BACK. */
+ * windows; if they are more than BACK, from the begin of its word. */
 static int sentence_before(const struct archive *x, int at, const struct recall_window *w, int n)
 {
     if (x->flags[at] & ARCHIVE_ENDS) return 0; /* the words begin the next one */
@@ -58,7 +58,9 @@ static int sentence_before(const struct archive *x, int at, const struct recall_
         for (int k = 0; k < n; k++)
             if (x->pos[i - 1] - w[k].pos < (uint32_t)w[k].n) return back;
     }
-    return 0;
+    int back = 0;
+    while (back < BACK && x->flags[at - back] & ARCHIVE_JOINS) back++;
+    return back;
 }
 
 /* The window that starts `back` positions before an index. If some of its units were dropped, those
@@ -79,10 +81,8 @@ static struct recall_window window_at(const struct archive *x, int at, int back,
 /* Whether any unit of a window is evicted. */
 static bool is_missing(const struct cache *c, const struct recall_window *w)
 {
-    uint16_t kept[RECALL_SPAN] = {0};
-    for (int i = 0; i < cache_n_heads(c); i++) cache_count(&c->kv_heads[i], w->pos, w->n, kept);
-    for (int i = 0; i < w->n; i++)
-        if (kept[i] < cache_n_heads(c)) return true;
+    for (int i = 0; i < cache_n_heads(c) * w->n; i++)
+        if (cache_find(&c->kv_heads[i / w->n], w->pos + i % w->n) < 0) return true;
     return false;
 }
 

@@ -67,10 +67,10 @@ bool recall_chooser_named(const char *name, enum recall_chooser *out);
 const char *recall_chooser_name(enum recall_chooser chooser);
 
 /* Chooses windows before the newest units, if anything was evicted. The weight of a window is the
- * rarity of the words and pairs of words that it shares with the message; a question weighs less
- * than a statement. The heaviest window is chosen first, then the passage that withdraws what it
- * says (recall_withdrawn.c), then the newest ones with at least half of its weight. A message that
- * shares no word with the archive chooses none.
+ * rarity of the words and pairs of words that it shares with the message; questions weigh less than
+ * statements, the model less than the user. The heaviest window is chosen first, then the passage
+ * that withdraws what it says (recall_withdrawn.c), then the newest ones with at least half of its
+ * weight. A message that shares no word with the archive chooses none.
  *
  * A question is vague if no window has much of the weight of its words ("Who is my manager?" after
  * "My boss is Irene."). It chooses the sentences whose words are most like its own in meaning
@@ -82,10 +82,9 @@ int recall_choose(struct archive *x, const struct cache *c, const struct recall_
 
 void recall_sort(struct recall_window *windows, int n); /* by position */
 
-/* What heads value answers a question whose words find nothing. But if words name a passage, single
- * units of other facts mislead the model. So for such an answer the units of positions before
- * `from` are set aside, without sinks, pins and these windows. Attention does not read them until
- * they are put back. They remain in the cache. Call both while keys and values are in host memory,
+/* If words name a passage, single units of other facts mislead the model. So for its answer the
+ * units of positions before `from` are set aside, without sinks, pins and these windows. Attention
+ * does not read them until they are put back. Call both while keys and values are in host memory,
  * and put them back before units are evicted, dropped or inserted. */
 struct recall_aside {
     uint32_t from;

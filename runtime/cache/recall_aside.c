@@ -1,6 +1,5 @@
-/* Units that are set aside for an answer. In each head they are moved before the others, which keep
- * their order, and the head's first slot is the one after them. So no unit leaves the pool, and the
- * newest units, which are most, do not move. */
+/* Units that are set aside are moved before a head's others, and the head begins after them. So no
+ * unit leaves the pool, and the newest ones do not move. */
 #include "runtime/cache/recall.h"
 
 #include "base/check.h"

@@ -30,7 +30,6 @@
 #define SAMPLE_ROWS 1024  /* at most, of the vocabulary, for centre and component */
 #define ITERATIONS  8     /* of the power method */
 #define LEAST_WORDS 8     /* a shorter sentence is divided by this number */
-#define ANSWER      0.5f  /* weight of what the model said, relative to the user */
 #define COMMON_IDS  300   /* ids of the most common words */
 #define RAREST_ID   60000 /* taken as the id of a word of several tokens */
 
@@ -198,9 +197,7 @@ static float weigh_sentence(const struct archive *x, int from, int end, const st
         for (int k = 0; k < N_WORDS; k++) best[k] = like[k] > best[k] ? like[k] : best[k];
     }
     for (int k = 0; k < q->n; k++) sum += q->words[k].weight * (float)best[k];
-    if (x->flags[from] & ARCHIVE_ASKS) sum *= ARCHIVE_QUESTION;
-    if (x->flags[from] & ARCHIVE_ANSWER) sum *= ANSWER;
-    return sum / (float)(n_words > LEAST_WORDS ? n_words : LEAST_WORDS);
+    return archive_merit(x, from) * sum / (float)(n_words > LEAST_WORDS ? n_words : LEAST_WORDS);
 }
 
 void recall_weigh_meaning(struct archive *x, const struct recall_query *q)

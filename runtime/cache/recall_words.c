@@ -179,7 +179,7 @@ static float sum_heaviest(const struct terms *t)
  * message's own terms are added to x->value, too. */
 static void weigh_term(struct archive *x, struct recall_term *t, int at)
 {
-    const float weight = t->weight * (x->flags[at] & ARCHIVE_ASKS ? ARCHIVE_QUESTION : 1);
+    const float weight = t->weight * archive_merit(x, at);
     int first = at - (RECALL_LEAD + RECALL_CORE - 1), last = at - RECALL_LEAD;
     if (first < 0) first = 0;
     while (first <= last && x->pos[at] - x->pos[first] != (uint32_t)(at - first)) first++;
@@ -211,15 +211,8 @@ static void weigh_passage(struct archive *x, uint32_t from, uint32_t end)
  * a long text before a question has many rare words. */
 static void limit_weights(float *weights, const float *values, int n)
 {
-    enum { LANES = 8 }; /* so that the compiler computes several at once */
-    float most[LANES];
-    int i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        for (int k = 0; k < LANES; k++) most[k] = 2 * values[i + k];
-        for (int k = 0; k < LANES; k++)
-            weights[i + k] = weights[i + k] < most[k] ? weights[i + k] : most[k];
-    }
-    for (; i < n; i++) weights[i] = weights[i] < 2 * values[i] ? weights[i] : 2 * values[i];
+    for (int i = 0; i < n; i++)
+        weights[i] = weights[i] < 2 * values[i] ? weights[i] : 2 * values[i];
 }
 
 float recall_weigh(struct archive *x, const struct recall_query *q)

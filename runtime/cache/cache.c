@@ -404,6 +404,8 @@ void cache_count(const struct cache_head *h, int64_t pos, int n, uint16_t *out)
 {
     for (int s = cache_slot(h, (uint32_t)pos); s < h->len && h->pos[s] < pos + n; s++)
         out[h->pos[s] - pos]++;
+    for (int s = -h->aside; s < 0; s++)
+        if (h->pos[s] >= pos && h->pos[s] < pos + n) out[h->pos[s] - pos]++;
 }
 
 int cache_find(const struct cache_head *h, int64_t pos)

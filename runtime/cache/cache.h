@@ -177,7 +177,8 @@ bool cache_holds(const struct cache *c, int64_t from, int64_t end); /* any of th
 /* Recounts one head's columns after an eviction; may run for different heads concurrently. */
 void cache_recount(struct cache *c, int index);
 
-/* Adds 1 to out[p - pos] for every position p in [pos, pos + n) that the head holds. */
+/* Adds 1 to out[p - pos] for every position p in [pos, pos + n) that the head holds, set aside or
+ * not. */
 void cache_count(const struct cache_head *h, int64_t pos, int n, uint16_t *out);
 
 /* The index of the first of n ascending positions that is at least `from`; n if there is none. */

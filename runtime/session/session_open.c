@@ -226,10 +226,6 @@ static int load(struct session *s, const struct session_sink *k, struct save_loa
     if (!rc && out->n_run > (int64_t)ids.n)
         rc = err_set(e, ERR_FORMAT, "the saved cache of %s is ahead of its text; drop it", s->name);
     if (!rc && out->n_run) rc = session_recall_loaded(s, out->n_run, e);
-    if (!rc && out->n_run && s->n_killed && s->state.aside.n) {
-        context_set_aside(&s->ctx, &s->state.aside);
-        rc = context_loaded(&s->ctx, e);
-    }
     for (size_t i = 0; !rc && i < ids.n; i++) {
         if ((int64_t)i >= out->n_run) tokens_push(&s->pending, ids.ids[i]);
         session_remember(s, ids.ids[i]);
@@ -241,6 +237,10 @@ static int load(struct session *s, const struct session_sink *k, struct save_loa
     }
     session_marks_cut(s, s->n_turns);
     session_marks_pin(s);
+    if (!rc && out->n_run && s->n_killed && s->state.aside.n) {
+        context_set_aside(&s->ctx, &s->state.aside);
+        rc = context_loaded(&s->ctx, e);
+    }
     tokens_release(&ids);
     return rc;
 }

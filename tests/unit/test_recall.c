@@ -687,6 +687,8 @@ static void set_aside(struct cache *c)
     const struct recall_aside aside = {
         .from = 70, .n = 2, .windows = {{8, 16, 2, false, true}, {40, 16, 1, false, true}}};
     int n_seen[LAYERS * HEADS] = {0}, n_all[LAYERS * HEADS];
+    uint16_t kept[3][100] = {0};
+    cache_count(&c->kv_heads[1], 0, 100, kept[2]);
     for (int i = 0; i < LAYERS * HEADS; i++) {
         n_all[i] = c->kv_heads[i].len;
         for (int s = 0; s < n_all[i]; s++) n_seen[i] += is_seen(c->kv_heads[i].pos[s]);
@@ -698,6 +700,8 @@ static void set_aside(struct cache *c)
             recall_set_aside(c, &rule, &aside, pool);
         cache_check(c);
         assert_int_equal(recall_is_aside(c), !back);
+        cache_count(&c->kv_heads[1], 0, 100, kept[back]);
+        assert_memory_equal(kept[back], kept[2], sizeof *kept);
         for (int i = 0; i < LAYERS * HEADS; i++) {
             assert_int_equal(c->kv_heads[i].len, back ? n_all[i] : n_seen[i]);
             for (int s = 0; s < c->kv_heads[i].len; s++) {

@@ -716,7 +716,7 @@ static void set_aside(struct cache *c)
  * Then others are set aside. */
 static void return_to(enum cache_share share)
 {
-    struct recall_window w[] = {{40, 16, 1, false}, {8, 16, 2, false}};
+    struct recall_window w[] = {{40, 16, 1, false, true}, {8, 16, 2, false, true}};
     AUTO_FIXTURE f;
     int64_t n_units, lacking = 0;
     set_up(&f, share, 1000);

@@ -180,6 +180,7 @@ struct query {
     const int32_t *ids, *before, *wanted;
     int n, n_before, n_wanted, room; /* 0 = as much as returns at once */
     bool more, texts;
+    uint32_t newest; /* 0 = none are */
 };
 
 static int choose_by(struct fixture *f, struct query q, int max, struct recall_window *w)
@@ -196,7 +197,7 @@ static int choose_by(struct fixture *f, struct query q, int max, struct recall_w
                                    .n_wanted = q.n_wanted,
                                    .more = q.more,
                                    .texts = q.texts,
-                                   .newest = UINT32_MAX,
+                                   .newest = q.newest ? q.newest : UINT32_MAX,
                                    .room = q.room ? q.room : RECALL_MAX * RECALL_SPAN};
     return recall_choose(&f->archive, &f->cache, &r, max, w);
 }
@@ -226,6 +227,8 @@ TEST_WITH(test_finds_the_statement, begin, end)
     evict_everything(f);
     assert_true(choose(f, asked, 4, 4, w) >= 1);
     for (uint32_t p = 100; p < 104; p++) assert_true(covers(&w[0], p));
+    int n = choose_by(f, (struct query){.ids = asked, .n = 4, .newest = 90}, 4, w);
+    while (n-- > 0) assert_true(w[n].pos < 90);
 }
 
 /* Tells one text, then another, with 64 positions of filler before, between and behind; evicts
@@ -372,17 +375,17 @@ TEST_WITH(test_windows_are_apart, begin, end)
             assert_true(w[i].pos + w[i].n <= w[j].pos || w[j].pos + w[j].n <= w[i].pos);
 }
 
-/* Tokens whose ids are words, then a statement that begins with one or two real words. */
+/* Tokens whose ids are words; the second and the third are one or two real words. */
 static void run_statement(struct fixture *f, const char *first, const char *second, int32_t object,
                           int32_t value, bool answer)
 {
-    const int32_t ids[] = {21, 22, object, value, END};
+    const int32_t ids[] = {object, 21, 22, value, END};
     const char *const real[] = {first, second};
     struct archive_token t[5];
     say(ids, 5, t);
     for (int i = 0; i < 2; i++) {
         struct word_reader r = {0};
-        t[i].word = real[i] ? word_read(&r, real[i], strlen(real[i])).word : 0;
+        t[i + 1].word = real[i] ? word_read(&r, real[i], strlen(real[i])).word : 0;
     }
     for (int i = 0; i < 5; i++) t[i].answer = answer;
     run_tokens(f, t, 5);

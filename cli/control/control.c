@@ -232,8 +232,7 @@ static int64_t end_of(const struct request *q)
     return q->command == SLASH_EDIT ? q->turn - 1 : q->turn;
 }
 
-/* Tells the user what the request would do and how many tokens would be read again. must: it waits
- * until the user agrees. */
+/* Describes the request and its cost in tokens. must: it waits for the user's consent. */
 static void ask(const struct run *r, const struct request *q, int64_t tokens, bool must)
 {
     struct session_stats st;

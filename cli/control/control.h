@@ -68,7 +68,7 @@ enum event_kind {
                      * user's; PASSAGES_ANSWER answers it and ends at `position` */
     EVENT_RECALLED, /* recalled; text = a sentence about the text that came back */
     EVENT_END,      /* end: of a turn, or of going back */
-    EVENT_QUESTION, /* cost; text = what the request would do; `agreed` lets it run */
+    EVENT_QUESTION, /* text describes a request, cost is its tokens; `agreed` = yes */
     EVENT_TAKEN,    /* text = the message that /edit takes back */
     EVENT_CUT,      /* everything after `turn` was removed */
     EVENT_BRANCHED, /* text = name of the branch */

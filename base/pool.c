@@ -48,7 +48,9 @@
  * On a machine with more busy threads than cores a worker that was preempted, or is woken, runs
  * milliseconds later, and Linux may take its time from the caller's share (autogroup). So the
  * caller measures now and then how many cores its jobs get. If they get less than one, it runs jobs
- * alone for a second and measures again. It keeps the faster way for some seconds. */
+ * alone for a second and measures again. It keeps the faster way for some seconds. Even a short
+ * trial with workers costs the caller a part of its share for a second. So it begins alone, and
+ * stays alone for a minute, while other programs could use all processors. */
 
 #define LINE        64 /* bytes of a cache line, to keep a word that is often written apart */
 #define THREADS_MAX 1024
@@ -71,6 +73,8 @@
  * that confirms it, up to KEPT_MOST_NS, because load changes. */
 #define KEPT_NS      1000000000
 #define KEPT_MOST_NS 8000000000
+/* Where all processors are wanted, the caller stays alone for this long. */
+#define KEPT_CROWDED_NS 60000000000
 
 struct worker {
     struct pool *pool;
@@ -112,6 +116,7 @@ struct pool {
     double cores;                       /* that jobs got with workers; 0 = not measured yet */
     int64_t trial_ns;                   /* when the next measurement begins */
     int64_t kept_ns;                    /* how long the last outcome is kept */
+    int64_t judged_ns;                  /* when it was found */
     bool alone;                         /* the last outcome: the caller runs jobs alone */
     /* fixed after pool_open */
     _Alignas(LINE) int n_threads;
@@ -267,6 +272,22 @@ static void wait_done(struct pool *p)
     }
 }
 
+/* Whether other programs' threads, too, could use every processor. */
+static bool all_wanted(void)
+{
+    return system_n_running() > sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+/* Whether the next job belongs to a measurement. */
+static bool trial_is_due(struct pool *p, int64_t now)
+{
+    if (now < p->trial_ns) return false;
+    if (!p->alone || p->cores > 0 || now - p->judged_ns >= KEPT_CROWDED_NS) return true;
+    if (!all_wanted()) return true;
+    p->trial_ns = now + KEPT_NS;
+    return false;
+}
+
 /* The cores that the measured jobs got; 1 if the caller came too late for all parts. */
 static double cores_got(const struct pool *p)
 {
@@ -287,6 +308,7 @@ static void judge(struct pool *p, int64_t now)
     p->kept_ns = p->kept_ns && alone == p->alone ? 2 * p->kept_ns : KEPT_NS;
     if (p->kept_ns > KEPT_MOST_NS) p->kept_ns = KEPT_MOST_NS;
     p->trial_ns = now + p->kept_ns;
+    p->judged_ns = now;
     p->alone = alone;
     p->cores = 0;
 }
@@ -329,7 +351,7 @@ void pool_run_spans(struct pool *p, int n_parts, int span,
         return;
     }
     const int64_t begun_ns = system_clock_ns();
-    const bool trial = begun_ns >= p->trial_ns, alone = trial ? p->cores > 0 : p->alone;
+    const bool trial = trial_is_due(p, begun_ns), alone = trial ? p->cores > 0 : p->alone;
     int64_t cpu_ns = trial ? caller_cpu_ns() : 0;
     uint32_t n_own = (uint32_t)n_parts;
     if (alone) {
@@ -482,6 +504,8 @@ int pool_open(struct pool **out, int n_threads, struct err *e)
     memset(p, 0, sizeof *p);
     p->n_threads = n_threads;
     p->caller_cpu = -1;
+    p->alone = all_wanted();
+    p->judged_ns = system_clock_ns();
     /* With more threads than cores, a spinning thread blocks the thread that it waits for. */
     p->spin_ns = n_threads <= usable_cpus() ? SPIN_NS : 0;
     if (n_threads > 1) {

@@ -19,6 +19,7 @@ struct system_group {
 };
 struct system_group system_group_read(const char *groups, const char *root);
 int64_t system_group_cpus(void); /* n_cpus of this process */
+int64_t system_n_running(void);  /* threads of all programs that run or wait for a processor */
 
 int64_t system_process_bytes(void); /* resident now */
 int64_t system_process_peak_bytes(void);

@@ -117,7 +117,7 @@ $(EMU_DRIVER): $(EMU_CU) $(EMU_PIC)
 $(B)/tests/emu/retain: $(B)/main.o $(B)/libretain.a $(HARNESS)
 	$(call link)
 
-%/test_pool: private override LDFLAGS += -Wl,--wrap=clock_gettime
+%/test_pool: private override LDFLAGS += -Wl,--wrap=clock_gettime,--wrap=system_n_running
 %/test_heads_train: private override LDFLAGS += -Wl,--wrap=report_interrupted
 %/test_backend: private override LDFLAGS += -Wl,--wrap=madvise
 %/test_trainer: private override LDFLAGS += -Wl,--wrap=mmap,--wrap=system_available_bytes

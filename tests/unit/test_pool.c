@@ -183,6 +183,15 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *t)
     return 0;
 }
 
+/* Threads that run on all processors. */
+static int64_t n_running;
+
+int64_t __wrap_system_n_running(void);
+int64_t __wrap_system_n_running(void)
+{
+    return n_running;
+}
+
 struct pair {
     int percent, wait_ms;
     atomic_int n_begun;
@@ -201,24 +210,30 @@ static void meet(void *ctx, int part, int thread)
     caller_ns += j->percent * 1000000;
 }
 
-/* Jobs in turn: their number, whether the worker helps, and their percents if measured. */
+/* Jobs in turn: their number, whether the worker helps, their percents if measured, and whether
+ * other programs could use all processors. */
 TEST(alone_where_workers_help_little)
 {
-    static const int steps[][3] = {
-        {2, 1, 40},  {10, 0, 90}, {10, 0, 0}, {2, 1, 40}, {10, 0, 90}, {20, 0, 0}, {2, 1, 40},
-        {10, 0, 60}, {10, 1, 0},  {2, 1, 99}, {20, 1, 0}, {2, 1, 99},  {40, 1, 0}, {2, 1, 99},
-        {80, 1, 0},  {2, 1, 99},  {80, 1, 0}, {2, 1, 40}, {1, 0, 0},
+    static const int steps[][4] = {
+        {18, 0, 0, 1}, {2, 0, 0, 0}, {2, 1, 40},     {10, 0, 90},    {10, 0, 0},    {2, 1, 40},
+        {10, 0, 90},   {20, 0, 0},   {2, 1, 40},     {10, 0, 60},    {10, 1, 0},    {2, 1, 99},
+        {20, 1, 0, 1}, {2, 1, 99},   {40, 1, 0},     {2, 1, 99},     {80, 1, 0},    {2, 1, 99},
+        {80, 1, 0},    {2, 1, 40},   {10, 0, 90, 1}, {600, 0, 0, 1}, {2, 1, 40, 1}, {10, 0, 90},
+        {25, 0, 0, 1}, {5, 0, 0, 0}, {2, 1, 99},     {1, 1, 0},
     };
+    const long n_cpu = sysconf(_SC_NPROCESSORS_ONLN);
     AUTO_POOL *p;
-    ok(pool_open(&p, 2, &err));
     wall_ns = 1;
+    n_running = n_cpu + 1;
+    ok(pool_open(&p, 2, &err));
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
         for (int k = 0; k < steps[i][0]; k++) {
             struct pair j = {steps[i][2], steps[i][1] ? 10000 : 2, 0, false};
+            n_running = n_cpu + steps[i][3];
             pool_run(p, 2, meet, &j);
             if (j.met != steps[i][1]) fail_msg("job %d of step %zu: together %d", k, i, j.met);
         }
-    wall_ns = 0;
+    wall_ns = n_running = 0;
 }
 
 TEST(open_and_close)

@@ -304,7 +304,7 @@ struct kn_matmul {
  * window slot1 is a multiple of KN_TILE or beyond the last token, and bits stay the same if all
  * slots are moved by a multiple of KN_TILE.
  *
- * The result is a partial softmax over the slots of this call, to be merged by attend_merge:
+ * The result is a partial softmax over the slots of this call, see struct kn_partial:
  *   m   = max of the scaled, capped logits   [n_tok][n_group]   (-inf if no slot is visible)
  *   l   = sum of exp(logit - m)              [n_tok][n_group]
  *   acc = sum of exp(logit - m) * value      [n_tok][n_group][head_dim] */
@@ -398,8 +398,8 @@ struct kernels {
     void (*gelu_mul)(float *y, const float *gate, const float *up, int n);
     /* y = x / (1 + e^-gate); y may be x. */
     void (*sigmoid_mul)(float *y, const float *gate, const float *x, int n);
-    /* y += x. */
-    void (*add)(float *y, const float *x, int n);
+    /* y = kept * y + share * x. */
+    void (*mix)(float *y, const float *x, int n, float kept, float share);
 
     /* Packs one key or value of head_dim numbers. Q4: m is the least number or 0, d = (max - m) /
      * 15 with the largest number or 0; z = round(-8 m / d) clamped to 0..127, and of the halves
@@ -426,13 +426,23 @@ struct kernels {
     void (*recur)(const struct kn_recur *job);
 };
 
-/* Merges n_part partial softmaxes of `rows` rows (row = token and group), in the order given, and
- * normalises: out[row] = sum_i e^(m_i - M) acc_i / sum_i e^(m_i - M) l_i. With `sinks`, a logit per
- * row without a value, the denominator gets e^(sink - M), and M is at least the sink.
- *   m, l: [n_part][stride]   acc: [n_part][stride][head_dim], of each the first `rows` rows
- *   sinks: [rows], or NULL   out: [rows][head_dim] */
-void kn_attend_merge(float *out, const float *m, const float *l, const float *acc,
-                     const float *sinks, int n_part, int stride, int rows, int head_dim);
+/* Partial softmaxes of rows (a row is a token's query in one head): the largest logit, sum of
+ * e^(logit - m), sum of e^(logit - m) times value. m = -infinity: no slot was visible.
+ *   m, l: [rows]   acc: [rows][head_dim] */
+struct kn_partial {
+    float *m, *l, *acc;
+};
+/* Those from row `row` on. */
+static inline struct kn_partial kn_partial_at(struct kn_partial p, int row, int head_dim)
+{
+    return (struct kn_partial){p.m + row, p.l + row, p.acc + (size_t)(row * head_dim)};
+}
+/* Adds those of later slots. */
+void kn_attend_add(const struct kernels *k, struct kn_partial to, struct kn_partial part, int rows,
+                   int head_dim);
+/* out[row] = acc / l. With `sinks`, a logit per row without a value, e^(sink - m) is added to l.
+ * Zeros where no slot was visible.   sinks: [rows], or NULL   out: [rows][head_dim] */
+void kn_attend_finish(float *out, struct kn_partial p, const float *sinks, int rows, int head_dim);
 
 /* Cosines, then sines, of the slots of a tile as columns of words over 32767, for fixed point:
  * [2][head_dim / 4][KN_TILE]. Dword r of a slot holds numbers i and i + 2 of a table's row, i = 16
@@ -485,13 +495,21 @@ void kn_pack(enum kn_type type, void *panels, int r, int n_in, const void *block
 /* Conversions, rounded to nearest even. */
 uint16_t kn_half_from_float(float x);
 float kn_float_from_half(uint16_t h);
+union kn_bits {
+    float x;
+    uint32_t u;
+};
+static inline uint32_t kn_bits_from_float(float x)
+{
+    return (union kn_bits){.x = x}.u;
+}
+static inline float kn_float_from_bits(uint32_t u)
+{
+    return (union kn_bits){.u = u}.x;
+}
 static inline float kn_float_from_bf16(uint16_t b)
 {
-    union {
-        uint32_t u;
-        float f;
-    } v = {(uint32_t)b << 16};
-    return v.f;
+    return kn_float_from_bits((uint32_t)b << 16);
 }
 
 /* Names of the instruction sets that are both built in and supported by this CPU, best first, "ref"

@@ -241,24 +241,10 @@ void kn_pack(enum kn_type type, void *panels, int r, int n_in, const void *block
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-static uint32_t bits_from_float(float x)
-{
-    uint32_t u;
-    memcpy(&u, &x, sizeof u);
-    return u;
-}
-
-static float float_from_bits(uint32_t u)
-{
-    float x;
-    memcpy(&x, &u, sizeof x);
-    return x;
-}
-
 /* NaNs keep the upper bits of their payload and become quiet, as F16C does. */
 uint16_t kn_half_from_float(float x)
 {
-    const uint32_t u = bits_from_float(x), sign = u >> 16 & 0x8000u, abs = u & 0x7fffffffu;
+    const uint32_t u = kn_bits_from_float(x), sign = u >> 16 & 0x8000u, abs = u & 0x7fffffffu;
     uint32_t h;
 
     if (abs > 0x7f800000u) h = 0x7e00u | (abs >> 13 & 0x3ffu);
@@ -268,7 +254,7 @@ uint16_t kn_half_from_float(float x)
     else if (abs >= 0x38800000u) /* 2^-14: normal; rebias, then round on the 13 dropped bits */
         h = (abs - 0x38000000u + 0xfffu + (abs >> 13 & 1u)) >> 13;
     else /* denormal: adding 0.5 leaves the half's 10 bits at the bottom, rounded by the adder */
-        h = bits_from_float(float_from_bits(abs) + 0.5f) - 0x3f000000u;
+        h = kn_bits_from_float(kn_float_from_bits(abs) + 0.5f) - 0x3f000000u;
     return (uint16_t)(sign | h);
 }
 
@@ -276,45 +262,12 @@ float kn_float_from_half(uint16_t h)
 {
     const uint32_t sign = (h & 0x8000u) << 16, abs = h & 0x7fffu;
 
-    if (abs > 0x7c00u) return float_from_bits(sign | 0x7fc00000u | abs << 13);
-    if (abs == 0x7c00u) return float_from_bits(sign | 0x7f800000u);
-    if (abs >= 0x400u) return float_from_bits(sign | ((abs << 13) + 0x38000000u));
+    if (abs > 0x7c00u) return kn_float_from_bits(sign | 0x7fc00000u | abs << 13);
+    if (abs == 0x7c00u) return kn_float_from_bits(sign | 0x7f800000u);
+    if (abs >= 0x400u) return kn_float_from_bits(sign | ((abs << 13) + 0x38000000u));
     /* denormal: abs * 2^-24, exact */
     const float mag = (float)abs * 0x1p-24f;
     return sign ? -mag : mag;
-}
-
-/* Merges one row. m, l, acc point at the row in part 0; parts are m_step and acc_step apart. A row
- * that had no visible slot in any part is zero. gcc vectorises inner loops of four. */
-static void merge_row(float *restrict out, const float *m, const float *l,
-                      const float *restrict acc, float sink, int n_part, size_t m_step,
-                      size_t acc_step, int head_dim)
-{
-    float max = sink, sum = 0.0f;
-
-    for (int p = 0; p < n_part; p++) {
-        const float mp = m[(size_t)p * m_step];
-        max = mp > max ? mp : max;
-    }
-    for (int i = 0; i < head_dim; i++) out[i] = 0.0f;
-    for (int p = 0; p < n_part; p++) {
-        const float mp = m[(size_t)p * m_step], *a = acc + (size_t)p * acc_step;
-        if (mp == -INFINITY) continue;
-        const float weight = expf(mp - max);
-        sum += weight * l[(size_t)p * m_step];
-        int i = 0;
-        for (; i + 4 <= head_dim; i += 4)
-#pragma GCC unroll 4
-            for (int j = i; j < i + 4; j++) out[j] += weight * a[j];
-        for (; i < head_dim; i++) out[i] += weight * a[i];
-    }
-    if (max == -INFINITY) return;
-    if (sink != -INFINITY) sum += expf(sink - max);
-    int i = 0;
-    for (; i + 4 <= head_dim; i += 4)
-#pragma GCC unroll 4
-        for (int j = i; j < i + 4; j++) out[j] /= sum;
-    for (; i < head_dim; i++) out[i] /= sum;
 }
 
 static uint32_t word_of(float x)
@@ -430,14 +383,39 @@ void kn_key_signs(uint16_t *out, const void *k, enum kn_kv type, int head_dim, i
     }
 }
 
-void kn_attend_merge(float *out, const float *m, const float *l, const float *acc,
-                     const float *sinks, int n_part, int stride, int rows, int head_dim)
+void kn_attend_add(const struct kernels *k, struct kn_partial to, struct kn_partial part, int rows,
+                   int head_dim)
 {
-    const size_t dim = (size_t)head_dim, step = (size_t)stride;
+    const size_t dim = (size_t)head_dim;
 
     for (size_t r = 0; r < (size_t)rows; r++) {
-        const float sink = sinks ? sinks[r] : -INFINITY;
-        merge_row(out + r * dim, m + r, l + r, acc + r * dim, sink, n_part, step, step * dim,
-                  head_dim);
+        if (part.m[r] == -INFINITY) continue;
+        const float max = part.m[r] > to.m[r] ? part.m[r] : to.m[r];
+        const float kept = expf(to.m[r] - max), share = expf(part.m[r] - max);
+        to.m[r] = max;
+        to.l[r] = kept * to.l[r] + share * part.l[r];
+        k->mix(to.acc + r * dim, part.acc + r * dim, head_dim, kept, share);
+    }
+}
+
+/* out = acc weight / sum. gcc vectorises inner loops of four. */
+static void divide(float *restrict out, const float *restrict acc, float weight, float sum, int n)
+{
+    int i = 0;
+
+    for (; i + 4 <= n; i += 4)
+#pragma GCC unroll 4
+        for (int j = i; j < i + 4; j++) out[j] = weight * acc[j] / sum;
+    for (; i < n; i++) out[i] = weight * acc[i] / sum;
+}
+
+void kn_attend_finish(float *out, struct kn_partial p, const float *sinks, int rows, int head_dim)
+{
+    for (int r = 0; r < rows; r++, out += head_dim, p.acc += head_dim) {
+        const float m = p.m[r], sink = sinks ? sinks[r] : -INFINITY, max = m > sink ? m : sink;
+        const float weight = max > -INFINITY ? expf(m - max) : 0.0f;
+        float sum = weight * p.l[r];
+        if (sink > -INFINITY) sum += expf(sink - max);
+        divide(out, p.acc, weight, sum > 0.0f ? sum : 1.0f, head_dim);
     }
 }

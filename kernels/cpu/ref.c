@@ -62,9 +62,9 @@ static void sigmoid_mul_ref(float *y, const float *gate, const float *x, int n)
     for (int i = 0; i < n; i++) y[i] = x[i] / (1.0f + expf(-gate[i]));
 }
 
-static void add_ref(float *y, const float *x, int n)
+static void mix_ref(float *y, const float *x, int n, float kept, float share)
 {
-    for (int i = 0; i < n; i++) y[i] += x[i];
+    for (int i = 0; i < n; i++) y[i] = kept * y[i] + share * x[i];
 }
 
 /* ---- numbers of a row ------------------------------------------------------------------------ */
@@ -475,7 +475,7 @@ const struct kernels kn_ref = {
     .silu_clamped_mul = silu_clamped_mul_ref,
     .gelu_mul = gelu_mul_ref,
     .sigmoid_mul = sigmoid_mul_ref,
-    .add = add_ref,
+    .mix = mix_ref,
     .kv_pack =
         {
             [KN_KV_F16] = kn_kv_pack_f16_ref,

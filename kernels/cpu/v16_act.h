@@ -120,13 +120,17 @@ ACT_ENTRY(silu_clamped_mul_v16, v16_silu_clamped(a, b))
 ACT_ENTRY(gelu_mul_v16, v16_mul(v16_gelu(a), b))
 ACT_ENTRY(sigmoid_mul_v16, v16_mul(v16_sigmoid(a), b))
 
-static inline void add_v16(float *y, const float *x, int n)
+static inline void mix_v16(float *y, const float *x, int n, float kept, float share)
 {
+    const v16 a = v16_set1(kept), b = v16_set1(share);
     int i = 0;
 
-    for (; i + 16 <= n; i += 16) v16_store(y + i, v16_add(v16_load(y + i), v16_load(x + i)));
-    if (i < n)
-        v16_store_n(y + i, v16_add(v16_load_n(y + i, n - i), v16_load_n(x + i, n - i)), n - i);
+    for (; i + 16 <= n; i += 16)
+        v16_store(y + i, v16_fma(b, v16_load(x + i), v16_mul(a, v16_load(y + i))));
+    if (i < n) {
+        const v16 old = v16_mul(a, v16_load_n(y + i, n - i));
+        v16_store_n(y + i, v16_fma(b, v16_load_n(x + i, n - i), old), n - i);
+    }
 }
 
 static inline void kv_pack_f16_v16(void *dst, const float *x, int head_dim)

@@ -30,7 +30,7 @@
                    V16_PRODUCTS},                                                               \
         .score = score_v16, .quantize = quantize_v16, .rmsnorm = rmsnorm_v16,                   \
         .silu_mul = silu_mul_v16, .silu_clamped_mul = silu_clamped_mul_v16,                     \
-        .gelu_mul = gelu_mul_v16, .sigmoid_mul = sigmoid_mul_v16, .add = add_v16,               \
+        .gelu_mul = gelu_mul_v16, .sigmoid_mul = sigmoid_mul_v16, .mix = mix_v16,               \
         .kv_pack =                                                                              \
             {                                                                                   \
                 [KN_KV_F16] = kv_pack_f16_v16, [KN_KV_F32] = kn_kv_pack_f32_ref,                \

@@ -5,45 +5,9 @@
 
 #include "base/pool.h"
 
-#define ATTEND_TOKENS 32 /* queries that share one pass over the keys of a head */
-/* Slots per part when few tokens attend: fixed, so that the order of the sum does not depend on the
- * number of threads, and is the same for one token and several. */
-#define ATTEND_SPLIT 1024
-
-/* Floats of one part's partial softmax: m, l and acc of all its rows. */
-static size_t partial_of(const struct model_heads *h, int tokens)
-{
-    size_t rows = (size_t)tokens * (size_t)heads_group(h);
-    return (rows * ((size_t)h->head_dim + 2) + 15) & ~(size_t)15;
-}
-
-/* The larger of the two kinds of layers. */
-static size_t partial_floats(const struct model *m, int tokens)
-{
-    const struct model_heads h = model_heads(m, false), w = model_heads(m, m->windowed.n_layer > 0);
-    size_t a = partial_of(&h, tokens), b = partial_of(&w, tokens);
-    return a > b ? a : b;
-}
-
-void attend_plan(struct forward *f, int longest, struct arena *a)
-{
-    const struct model *m = f->model;
-    const struct model_windowed *w = &m->windowed;
-    size_t splits = (size_t)linear_parts(longest, ATTEND_SPLIT);
-    size_t parts = (size_t)m->n_kv_head * splits;
-    int most = f->chunk < FORWARD_TRY_MAX ? f->chunk : FORWARD_TRY_MAX;
-    /* a window may begin and end anywhere in a part */
-    size_t windowed = (size_t)w->n_kv_head * (size_t)(w->n_units / ATTEND_SPLIT + 3);
-    size_t few = (w->n_layer && windowed > parts ? windowed : parts) * partial_floats(m, most);
-    size_t many = (size_t)f->n_threads * partial_floats(m, ATTEND_TOKENS);
-    f->partial = arena_take(a, few > many ? few : many, sizeof(float));
-    if (!model_has(m).normed_values) return;
-    float *ones = arena_take(a, KN_HEAD_DIM_MAX, sizeof *ones);
-    for (int i = 0; ones && i < KN_HEAD_DIM_MAX; i++) ones[i] = 1.0f;
-    f->ones = ones;
-}
-
-/* ---- units ----------------------------------------------------------------------------------- */
+#define ATTEND_TOKENS 32    /* queries that share one pass over the keys of a head */
+#define PART_MAX      1024  /* slots */
+#define MERGE_ALONE   65536 /* numbers of partial softmaxes that one thread merges quickly */
 
 /* The slot of the chunk's first unit in a head. The layer whose units are shared has
  * counted them. */
@@ -51,6 +15,83 @@ static int slot_of_first(const struct layer_step *s, int head)
 {
     return cache_head(s->c, s->index, head)->len - (s->layer->shares_kv ? s->n : 0);
 }
+
+/* ---- parts of the slots ---------------------------------------------------------------------- */
+
+/* A head's slots are split into parts, whose softmaxes are merged in order. Where parts begin
+ * depends on the model and on the slot alone: so the bits of a result depend neither on the number
+ * of threads nor on the tokens that run together. With 1,024 slots a layer has 8 parts or more. */
+
+/* Slots of a layer's smallest parts. */
+static int smallest_part(const struct model_heads *h)
+{
+    int n = PART_MAX / 8;
+    for (int i = 2; i <= h->n_kv_head && n < PART_MAX; i *= 2) n *= 2;
+    return n;
+}
+
+/* The slot after the part that begins at `slot`. In a window all parts have one length. */
+static int part_end(const struct model_heads *h, int slot)
+{
+    int n = smallest_part(h);
+    while (!h->window && n < PART_MAX && slot >= 8 * n) n *= 2;
+    return slot + n;
+}
+
+/* Parts that begin in [slot, slot1). */
+static int count_parts(const struct model_heads *h, int slot, int slot1)
+{
+    int n = 0;
+    for (; slot < slot1; slot = part_end(h, slot)) n++;
+    return n;
+}
+
+/* The first slot, perhaps before slot 0, of the parts that the head's token t and later ones of the
+ * chunk see. In a window parts begin at positions that are multiples of their length, so that they
+ * are the same wherever its units are. */
+static int first_part(const struct layer_step *s, const struct model_heads *h, int head, int t)
+{
+    const int64_t size = smallest_part(h), pos = s->c->n_pos + t;
+    const int64_t begin = pos + 1 > h->window ? (pos + 1 - h->window) / size * size : 0;
+    return h->window ? (int)(begin - (s->c->n_pos - slot_of_first(s, head))) : 0;
+}
+
+/* Floats of one part's partial softmax: m, l and acc of all its rows. */
+static size_t partial_floats(const struct model_heads *h, int tokens)
+{
+    size_t rows = (size_t)tokens * (size_t)heads_group(h);
+    return (rows * ((size_t)h->head_dim + 2) + 15) & ~(size_t)15;
+}
+
+static struct kn_partial partial_in(float *memory, int rows)
+{
+    return (struct kn_partial){memory, memory + rows, memory + 2 * rows};
+}
+
+/* Memory of the layers of one kind. */
+static size_t partials_of(const struct forward *f, const struct model_heads *h, int n_parts)
+{
+    const int most = f->chunk < FORWARD_TRY_MAX ? f->chunk : FORWARD_TRY_MAX;
+    const size_t few = (size_t)(h->n_kv_head * n_parts) * partial_floats(h, most);
+    const size_t many = 2 * (size_t)f->n_threads * partial_floats(h, ATTEND_TOKENS);
+    return few > many ? few : many;
+}
+
+void attend_plan(struct forward *f, int longest, struct arena *a)
+{
+    const struct model *m = f->model;
+    const struct model_heads h = model_heads(m, false), w = model_heads(m, m->windowed.n_layer > 0);
+    const size_t all = partials_of(f, &h, count_parts(&h, 0, longest));
+    /* a window may begin and end anywhere in a part */
+    const size_t windowed = partials_of(f, &w, w.window / smallest_part(&w) + 3);
+    f->partial = arena_take(a, w.window && windowed > all ? windowed : all, sizeof(float));
+    if (!model_has(m).normed_values) return;
+    float *ones = arena_take(a, KN_HEAD_DIM_MAX, sizeof *ones);
+    for (int i = 0; ones && i < KN_HEAD_DIM_MAX; i++) ones[i] = 1.0f;
+    f->ones = ones;
+}
+
+/* ---- units ----------------------------------------------------------------------------------- */
 
 /* The operations of some families on a token's queries and keys before they are rotated. */
 static void finish_heads(const struct layer_step *s, float *q)
@@ -134,12 +175,12 @@ static void append_token(void *ctx, int t, int thread)
 /* ---- attention ------------------------------------------------------------------------------- */
 
 /* Parts of the job: first scoring by token block, because those parts take longest, then attention
- * by (head, token block or slot split). */
+ * by head and token block or part of the slots. */
 struct attend_job {
     struct layer_step *s;
+    struct model_heads h;
     int n_score;
-    int n_splits; /* few tokens: parts per head; 0 = many */
-    int slot0;    /* of the first part; below 0: that part begins before the first slot */
+    int n_parts;  /* few tokens: parts of the slots per head; 0 = many */
     int n_blocks; /* many tokens: token blocks per head */
 };
 
@@ -169,45 +210,40 @@ static struct kn_attend attend_args(const struct layer_step *s, int head)
     };
 }
 
-/* The partial softmaxes of a head's splits: m and l [split][rows], then acc [split][rows][dim]. A
- * row is a token's query in one head of the group. */
-struct split_parts {
-    size_t rows;
-    float *m, *l, *acc;
-};
-
-static struct split_parts split_parts(const struct attend_job *j, int head)
-{
-    const struct forward *f = j->s->f;
-    const struct model_heads h = model_heads(f->model, j->s->layer->is_windowed);
-    size_t rows = (size_t)(j->s->n * heads_group(&h)), n = (size_t)j->n_splits;
-    float *m = f->partial + (size_t)head * n * partial_floats(f->model, j->s->n);
-    return (struct split_parts){rows, m, m + n * rows, m + 2 * n * rows};
-}
-
-/* The sinks of a KV head's group, or NULL. */
-static const float *sinks_of(const struct layer_step *s, int head, int group)
-{
-    return s->layer->sinks ? s->layer->sinks + head * group : NULL;
-}
-
-/* All tokens with the slots of one part. */
-static void attend_split(const struct attend_job *j, int head, int split)
+/* n tokens from token t on with the slots of the part that begins at slot0, which is after the
+ * returned one. */
+static int attend_slots(const struct attend_job *j, int head, int t, int n, int slot0,
+                        struct kn_partial out)
 {
     const struct layer_step *s = j->s;
     struct kn_attend a = attend_args(s, head);
-    struct split_parts p = split_parts(j, head);
-    size_t at = (size_t)split * p.rows;
-    a.n_tok = s->n;
-    a.pos0 = slot_of_first(s, head);
-    a.slot0 = j->slot0 + split * ATTEND_SPLIT;
-    a.slot1 = a.pos0 + s->n;
-    if (a.slot1 > a.slot0 + ATTEND_SPLIT) a.slot1 = a.slot0 + ATTEND_SPLIT;
-    if (a.slot0 < 0) a.slot0 = 0;
-    a.m = p.m + at;
-    a.l = p.l + at;
-    a.acc = p.acc + at * (size_t)a.head_dim;
+    const int end = part_end(&j->h, slot0);
+    a.n_tok = n;
+    a.pos0 = slot_of_first(s, head) + t;
+    a.slot0 = slot0 < 0 ? 0 : slot0;
+    a.slot1 = end < a.pos0 + n ? end : a.pos0 + n;
+    a.q += (size_t)t * a.q_stride;
+    a.m = out.m;
+    a.l = out.l;
+    a.acc = out.acc;
     s->f->kernels->attend(&a);
+    return end;
+}
+
+/* Where the partial softmax of all tokens and one part is. */
+static struct kn_partial partial_at(const struct attend_job *j, int head, int part)
+{
+    const size_t i = (size_t)head * (size_t)j->n_parts + (size_t)part;
+    float *memory = j->s->f->partial + i * partial_floats(&j->h, j->s->n);
+    return partial_in(memory, j->s->n * heads_group(&j->h));
+}
+
+/* All tokens with one part. */
+static void attend_few(const struct attend_job *j, int head, int part)
+{
+    int slot = first_part(j->s, &j->h, head, 0);
+    for (int i = 0; i < part; i++) slot = part_end(&j->h, slot);
+    attend_slots(j, head, 0, j->s->n, slot, partial_at(j, head, part));
 }
 
 /* Undoes the transform of values beside keys with centres in n results of attention. */
@@ -216,33 +252,35 @@ static void restore_values(const struct layer_step *s, float *out, int n)
     if (kn_kv_centred(s->c->shape.k_type)) s->f->kernels->hadamard(out, n * s->c->shape.head_dim);
 }
 
-/* A block of tokens with all slots that they see; merged at once. */
+/* Results of token t's n rows from `row` on, which are of one head. */
+static void finish_rows(const struct attend_job *j, int t, int row, int n, struct kn_partial sum)
+{
+    const struct layer_step *s = j->s;
+    const struct model_heads *h = &j->h;
+    float *out = s->f->att + (size_t)(t * h->n_head + row) * (size_t)h->head_dim;
+    kn_attend_finish(out, sum, s->layer->sinks ? s->layer->sinks + row : NULL, n, h->head_dim);
+    restore_values(s, out, n);
+}
+
+/* A block of tokens with all parts that they see. */
 static void attend_block(const struct attend_job *j, int head, int block, int thread)
 {
     const struct layer_step *s = j->s;
-    const struct forward *f = s->f;
-    struct kn_attend a = attend_args(s, head);
-    int t0 = block * ATTEND_TOKENS, n = s->n - t0 < ATTEND_TOKENS ? s->n - t0 : ATTEND_TOKENS;
-    size_t rows = (size_t)n * (size_t)a.n_group;
-    const float *sinks = sinks_of(s, head, a.n_group);
-    float *base = f->partial + (size_t)thread * partial_floats(f->model, ATTEND_TOKENS);
-    a.n_tok = n;
-    a.pos0 = slot_of_first(s, head) + t0;
-    a.slot0 = 0;
-    a.slot1 = a.pos0 + n;
-    a.q += (size_t)t0 * a.q_stride;
-    a.m = base;
-    a.l = base + rows;
-    a.acc = base + 2 * rows;
-    f->kernels->attend(&a);
-    for (int t = 0; t < n; t++) {
-        size_t r = (size_t)t * (size_t)a.n_group;
-        float *out =
-            f->att + ((size_t)(t0 + t) * (size_t)f->model->n_head + (size_t)(head * a.n_group)) *
-                         (size_t)a.head_dim;
-        kn_attend_merge(out, a.m + r, a.l + r, a.acc + r * (size_t)a.head_dim, sinks, 1, 0,
-                        a.n_group, a.head_dim);
-        restore_values(s, out, a.n_group);
+    const int t0 = block * ATTEND_TOKENS, group = heads_group(&j->h);
+    const int n = s->n - t0 < ATTEND_TOKENS ? s->n - t0 : ATTEND_TOKENS;
+    const int end = slot_of_first(s, head) + t0 + n;
+    const size_t floats = partial_floats(&j->h, ATTEND_TOKENS);
+    float *memory = s->f->partial + 2 * (size_t)thread * floats;
+    struct kn_partial sum = partial_in(memory, n * group);
+    const struct kn_partial part = partial_in(memory + floats, n * group);
+    int slot = attend_slots(j, head, t0, n, first_part(s, &j->h, head, t0), sum);
+    while (slot < end) {
+        slot = attend_slots(j, head, t0, n, slot, part);
+        kn_attend_add(s->f->kernels, sum, part, n * group, j->h.head_dim);
+    }
+    for (int t = t0; t < t0 + n; t++) {
+        finish_rows(j, t, head * group, group, sum);
+        sum = kn_partial_at(sum, group, j->h.head_dim);
     }
 }
 
@@ -252,63 +290,51 @@ static void attend_part(void *ctx, int part, int thread)
     int at = part - j->n_score;
     if (at < 0)
         cis_part(j->s, part, thread);
-    else if (j->n_splits)
-        attend_split(j, at / j->n_splits, at % j->n_splits);
+    else if (j->n_parts)
+        attend_few(j, at / j->n_parts, at % j->n_parts);
     else
         attend_block(j, at / j->n_blocks, at % j->n_blocks, thread);
 }
 
-/* A token's rows of one head. */
-static void merge_token(const struct attend_job *j, int head, int t)
+/* A token's query in one head: adds the later parts to the first one. */
+static void merge_row(void *ctx, int i, int thread)
 {
-    const struct forward *f = j->s->f;
-    const struct model_heads h = model_heads(f->model, j->s->layer->is_windowed);
-    const int group = heads_group(&h);
-    const size_t dim = (size_t)h.head_dim;
-    const float *sinks = sinks_of(j->s, head, group);
-    struct split_parts p = split_parts(j, head);
-    size_t r = (size_t)(t * group), row = (size_t)(t * h.n_head + head * group);
-    kn_attend_merge(f->att + row * dim, p.m + r, p.l + r, p.acc + r * dim, sinks, j->n_splits,
-                    (int)p.rows, group, h.head_dim);
-    restore_values(j->s, f->att + row * dim, group);
+    const struct attend_job *j = ctx;
+    const int t = i / j->h.n_head, row = i % j->h.n_head, group = heads_group(&j->h);
+    const int head = row / group, at = t * group + row % group, dim = j->h.head_dim;
+    struct kn_partial sum = kn_partial_at(partial_at(j, head, 0), at, dim);
+    (void)thread;
+    for (int p = 1; p < j->n_parts; p++)
+        kn_attend_add(j->s->f->kernels, sum, kn_partial_at(partial_at(j, head, p), at, dim), 1,
+                      dim);
+    finish_rows(j, t, row, 1, sum);
 }
 
-/* Parts of a window begin at positions that are multiples of ATTEND_SPLIT, so that they are the
- * same wherever its units are. */
-static void split_window(struct attend_job *j, int window)
+/* Parts of the head that has most. */
+static int parts_of_heads(const struct layer_step *s, const struct model_heads *h)
 {
-    const struct layer_step *s = j->s;
-    const int64_t n_pos = s->c->n_pos, slot0_pos = n_pos - slot_of_first(s, 0);
-    const int64_t first = n_pos + 1 > window ? (n_pos + 1 - window) / ATTEND_SPLIT : 0;
-    j->n_splits = (int)((n_pos + s->n - 1) / ATTEND_SPLIT - first) + 1;
-    j->slot0 = (int)(first * ATTEND_SPLIT - slot0_pos);
-}
-
-static void split_units(struct attend_job *j, int n_kv_head)
-{
-    int longest = 0;
-    for (int i = 0; i < n_kv_head; i++) {
-        int len = slot_of_first(j->s, i);
-        if (len > longest) longest = len;
+    int most = 0;
+    for (int i = 0; i < h->n_kv_head; i++) {
+        const int n = count_parts(h, first_part(s, h, i, 0), slot_of_first(s, i) + s->n);
+        if (n > most) most = n;
     }
-    j->n_splits = linear_parts(longest + j->s->n, ATTEND_SPLIT);
+    return most;
 }
 
 static void attend(struct layer_step *s)
 {
     struct forward *f = s->f;
-    const struct model_heads h = model_heads(f->model, s->layer->is_windowed);
-    struct attend_job j = {.s = s};
-    if (s->n <= FORWARD_TRY_MAX && h.window)
-        split_window(&j, h.window);
-    else if (s->n <= FORWARD_TRY_MAX)
-        split_units(&j, h.n_kv_head);
+    struct attend_job j = {.s = s, .h = model_heads(f->model, s->layer->is_windowed)};
+    const int n_kv = j.h.n_kv_head, n_row = s->n * j.h.n_head;
+    if (s->n <= FORWARD_TRY_MAX) j.n_parts = parts_of_heads(s, &j.h);
     j.n_blocks = linear_parts(s->n, ATTEND_TOKENS);
-    j.n_score = h.window || s->layer->shares_kv ? 0 : cis_parts(f, s->n);
-    int n_attend = h.n_kv_head * (j.n_splits ? j.n_splits : j.n_blocks);
-    pool_run(f->pool, j.n_score + n_attend, attend_part, &j);
-    for (int i = 0; j.n_splits && i < h.n_kv_head; i++)
-        for (int t = 0; t < s->n; t++) merge_token(&j, i, t);
+    j.n_score = j.h.window || s->layer->shares_kv ? 0 : cis_parts(f, s->n);
+    pool_run(f->pool, j.n_score + n_kv * (j.n_parts ? j.n_parts : j.n_blocks), attend_part, &j);
+    if (!j.n_parts) return;
+    if ((int64_t)j.n_parts * n_row * j.h.head_dim > MERGE_ALONE)
+        pool_run(f->pool, n_row, merge_row, &j);
+    else
+        for (int i = 0; i < n_row; i++) merge_row(&j, i, 0);
 }
 
 void attend_run(struct layer_step *s)

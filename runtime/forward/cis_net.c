@@ -93,7 +93,7 @@ void cis_net_score(const struct retaining *h, int layer, const struct kernels *k
     retaining_part_shape(&h->shape, RETAINING_BIAS1, &one, &n_bias);
     for (int t = 0; t < n; t++) {
         float *z = scratch + (size_t)t * (size_t)n_hidden;
-        k->add(z, l->part[RETAINING_BIAS1], n_bias);
+        k->mix(z, l->part[RETAINING_BIAS1], n_bias, 1.0f, 1.0f);
         finish[h->shape.form](h, l, z, out + t * n_head);
     }
 }

@@ -201,8 +201,8 @@ static void multiply(const struct layer_step *step, const struct kn_weight *stac
     for (int t = 0; stack->factors && t < job.n_tok; t++)
         linear_scale(job.y + (size_t)t * job.y_stride + row0, stack->factors[e], row1 - row0);
     for (int t = 0; bias && t < job.n_tok; t++)
-        f->kernels->add(job.y + (size_t)t * job.y_stride + row0,
-                        bias + (size_t)e * (size_t)n_out + row0, row1 - row0);
+        f->kernels->mix(job.y + (size_t)t * job.y_stride + row0,
+                        bias + (size_t)e * (size_t)n_out + row0, row1 - row0, 1.0f, 1.0f);
 }
 
 /* Rows [row0, row1) of gate and up of an expert. */
@@ -294,7 +294,7 @@ static void combine_token(void *ctx, int t, int thread)
     if (!x->beside) return;
     f->kernels->rmsnorm(y, y, x->dense_post_norm, n_embd, eps);
     f->kernels->rmsnorm(sum, sum, x->post_norm, n_embd, eps);
-    f->kernels->add(y, sum, n_embd);
+    f->kernels->mix(y, sum, n_embd, 1.0f, 1.0f);
 }
 
 /* The dense feed-forward or the shared experts, to f->tmp. */

@@ -94,8 +94,7 @@ static void add_row(void *ctx, int t, int thread)
     float *y = f->tmp + (size_t)t * (size_t)n_embd;
     (void)thread;
     if (j->norm) f->kernels->rmsnorm(y, y, j->norm, n_embd, f->model->norm_eps);
-    if (f->model->residual_scale != 1.0f) linear_scale(y, f->model->residual_scale, n_embd);
-    f->kernels->add(f->x + (size_t)t * (size_t)n_embd, y, n_embd);
+    f->kernels->mix(f->x + (size_t)t * (size_t)n_embd, y, n_embd, 1.0f, f->model->residual_scale);
 }
 
 /* Adds f->tmp to the residual stream, normed if `norm` is not NULL, and scaled. */

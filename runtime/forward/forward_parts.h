@@ -134,8 +134,8 @@ struct layer_step {
 
 /* attend.c: appends a chunk's units to the cache and computes the attention of its queries.
  *
- * One token attends in parts of ATTEND_SPLIT slots, whose softmaxes are merged; many tokens attend
- * in blocks of ATTEND_TOKENS, each block to all slots it sees. Retaining heads score the chunk in
+ * Few tokens attend to parts of the slots in parallel; many tokens attend in blocks of
+ * ATTEND_TOKENS, each to one part after the other. Retaining heads score the chunk in
  * the same parallel job, since both read the projections and are independent.
  *
  * attend_plan takes the memory of partial softmaxes; `longest`: the capacity of the largest head.

@@ -32,7 +32,7 @@ static void add_own(void *ctx, int t, int thread)
     linear_norm(f, x, all, p->n, p->norm, true);
     kn_row(own, &p->embedding, j->ids[t]);
     linear_scale(own, sqrtf((float)p->n), all);
-    f->kernels->add(x, own, all);
+    f->kernels->mix(x, own, all, 1.0f, 1.0f);
     linear_scale(x, sqrtf(0.5f), all);
 }
 

@@ -94,7 +94,7 @@ static void multiply_rows(const struct linear *l, int i, int row0, int row1)
     for (int t = 0; t < m.n_tok; t++) {
         float *y = m.y + (size_t)t * m.y_stride + (size_t)row0;
         if (m.w->factors) linear_scale(y, *m.w->factors, row1 - row0);
-        if (l->bias[i]) l->f->kernels->add(y, l->bias[i] + row0, row1 - row0);
+        if (l->bias[i]) l->f->kernels->mix(y, l->bias[i] + row0, row1 - row0, 1.0f, 1.0f);
         if (l->scale != 1.0f) linear_scale(y, l->scale, row1 - row0);
         for (int k = 0; l->softcap > 0.0f && k < row1 - row0; k++)
             y[k] = l->softcap * tanhf(y[k] / l->softcap);
@@ -110,7 +110,7 @@ static void finish_rows(const struct linear *l, int i, int row0, int row1)
     for (int t = 0; t < m->n_tok; t++) {
         size_t at = (size_t)t * m->y_stride + (size_t)row0;
         if (l->gated) l->gated(m->y + at, m->y + at, value->y + at, row1 - row0);
-        if (l->add_to) l->f->kernels->add(l->add_to + at, m->y + at, row1 - row0);
+        if (l->add_to) l->f->kernels->mix(l->add_to + at, m->y + at, row1 - row0, 1.0f, 1.0f);
     }
 }
 

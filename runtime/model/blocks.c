@@ -117,10 +117,7 @@ static void code_numbers(int8_t q[32], const int8_t values[16], const uint8_t *q
 /* MXFP4: 2^(e - 128), also where this is denormal */
 static float mxfp4_scale(uint8_t e)
 {
-    const uint32_t bits = e < 2 ? 0x00200000u << e : (uint32_t)(e - 1) << 23;
-    float d;
-    memcpy(&d, &bits, sizeof d);
-    return d;
+    return kn_float_from_bits(e < 2 ? 0x00200000u << e : (uint32_t)(e - 1) << 23);
 }
 
 /* NVFP4: e4m3 without a sign; 0x7f is 0 */

@@ -75,10 +75,10 @@ pull 3 "odd-Q2_K.gguf: " hf:normal/demo:Q2_K
 equal "a model that cannot be run is not kept" "" "$(find "$models" -name 'odd*')"
 pull 4 "does not fit: it needs .* of memory, and 1.00 MiB may be used; .*--force" hf:moved/demo:Q4_0 --memory 1M
 pull 4 "demo-Q5_1 needs .* for [0-9]+ units per head" hf:moved/demo:Q5_1 --memory 7M --budget 999999
-pull 4 "; split-q6_k-00001-of-00003.gguf \(76.2 KiB\) would fit" hf:moved/demo:Q5_1 --memory 7M
+pull 4 "; split-q6_k-00001-of-00003.gguf \(76.2 KiB\) would fit" hf:moved/demo:Q5_1 --memory 8M
 mv "$T/hub/split-q6_k-00003-of-00003.gguf" "$T"
 head -c 21000 /dev/zero >>"$T/hub/split-q6_k-00001-of-00003.gguf" # larger, but not whole
-pull 4 "; tiny-Q8_0.gguf \([0-9.]+ KiB\) would fit" hf:moved/demo:Q5_1 --memory 7M
+pull 4 "; tiny-Q8_0.gguf \([0-9.]+ KiB\) would fit" hf:moved/demo:Q5_1 --memory 8M
 mv "$T/split-q6_k-00003-of-00003.gguf" "$T/hub"
 cp build/golden/split/llama3-00001-of-00003.gguf "$T/hub/split-q6_k-00001-of-00003.gguf"
 pull 0 "does not fit" hf:moved/demo:Q4_0 --memory 1M --force

@@ -351,20 +351,6 @@ uint16_t emu_half_bits(float x)
 
 /* ---- warp operations: lane = 4 * g + t ------------------------------------------------------- */
 
-static float as_float(uint32_t u)
-{
-    float x;
-    memcpy(&x, &u, sizeof x);
-    return x;
-}
-
-static uint32_t as_bits(float x)
-{
-    uint32_t u;
-    memcpy(&u, &x, sizeof u);
-    return u;
-}
-
 /* Loops over numbers, compiled for the vectors that the processor has. */
 #if defined __x86_64__ && !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
 #define WIDE __attribute__((target_clones("avx2", "default")))
@@ -392,7 +378,7 @@ WIDE static void multiply_8(int32_t d[16][8], int16_t a[16][32], int16_t b[8][32
 
 static double number_16(uint32_t bits, bool bf16)
 {
-    return (double)(bf16 ? as_float(bits << 16) : gpu.half[bits & 0xffff]);
+    return (double)(bf16 ? kn_float_from_bits(bits << 16) : gpu.half[bits & 0xffff]);
 }
 
 /* A: register r holds row g + 8 (r & 1), columns 2t + 8 (r >> 1) and the next.
@@ -412,7 +398,7 @@ static void mma_16(struct warp *w, bool bf16, bool halves)
             at[1] = number_16(in[r] >> 16, bf16);
             d[g + 8 * (r >> 1)][2 * t + (r & 1)] =
                 halves ? number_16(in[6 + r / 2] >> 16 * (r % 2), false)
-                       : (double)as_float(in[6 + r]);
+                       : (double)kn_float_from_bits(in[6 + r]);
         }
         for (int r = 0; r < 2; r++) {
             b[2 * t + 8 * r][g] = number_16(in[4 + r], bf16);
@@ -425,7 +411,7 @@ static void mma_16(struct warp *w, bool bf16, bool halves)
             const float x = (float)d[lane / 4 + 8 * (r >> 1)][2 * (lane % 4) + (r & 1)];
             uint32_t *out = w->out[lane];
             if (!halves)
-                out[r] = as_bits(x);
+                out[r] = kn_bits_from_float(x);
             else if (r % 2 == 0)
                 out[r / 2] = emu_half_bits(x);
             else

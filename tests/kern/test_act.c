@@ -144,15 +144,20 @@ static void check_product(void (*kernel)(float *, const float *, const float *, 
     assert_same(same, y, bytes, what);
 }
 
-static void check_add(const struct kernels *k, const float *a, const float *b, int n)
+static void check_mix(const struct kernels *k, const float *a, const float *b, int n)
 {
     AUTO_BUFFERS;
     const size_t bytes = (size_t)n * sizeof(float);
     float *y = guarded(bytes);
 
     memcpy(y, a, bytes);
-    k->add(y, b, n);
+    k->mix(y, b, n, 1.0f, 1.0f);
     for (int i = 0; i < n; i++) assert_true(y[i] == a[i] + b[i]);
+    memcpy(y, a, bytes);
+    k->mix(y, b, n, 0.3f, -2.5f);
+    for (int i = 0; i < n; i++)
+        assert_near((double)y[i], 0.3 * (double)a[i] - 2.5 * (double)b[i],
+                    4e-7 * fabs((double)a[i]) + 4e-7 * fabs((double)b[i]), "mix");
 }
 
 TEST(test_elementwise)
@@ -174,7 +179,7 @@ TEST(test_elementwise)
                 check_product(k->silu_clamped_mul, want_silu_clamped, a, b, a, n, "silu clamped");
                 check_product(k->gelu_mul, want_gelu, a, b, a, n, "gelu");
                 check_product(k->sigmoid_mul, want_sigmoid, a, b, b, n, "sigmoid");
-                check_add(kn_table(*isa), a, b, n);
+                check_mix(kn_table(*isa), a, b, n);
             }
         }
 }

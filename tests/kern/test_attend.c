@@ -516,8 +516,12 @@ TEST(test_merged_parts)
             memcpy(l[i], p.l, sizeof l[i]);
             memcpy(acc[i], p.acc, sizeof acc[i]);
         }
-        kn_attend_merge(parts, m[0], l[0], acc[0][0], NULL, 3, GROUP, GROUP, DIM);
-        kn_attend_merge(whole, all.m, all.l, all.acc, NULL, 1, GROUP, GROUP, DIM);
+        const struct kn_partial sum = {m[0], l[0], acc[0][0]};
+        for (int i = 1; i < 3; i++)
+            kn_attend_add(kn_table(*isa), sum, (struct kn_partial){m[i], l[i], acc[i][0]}, GROUP,
+                          DIM);
+        kn_attend_finish(parts, sum, NULL, GROUP, DIM);
+        kn_attend_finish(whole, (struct kn_partial){all.m, all.l, all.acc}, NULL, GROUP, DIM);
         for (int i = 0; i < GROUP * DIM; i++)
             assert_near((double)parts[i], (double)whole[i], 4e-6, "three parts");
     }

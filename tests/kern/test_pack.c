@@ -111,11 +111,15 @@ TEST(test_merge)
     for (int with = 0; with < 2; with++) {
         float sinks[ROWS];
         for (int r = 0; r < ROWS; r++) sinks[r] = (float)(3 * r) - 2.0f;
-        kn_attend_merge(out, m[0], l[0], acc[0][0], with ? sinks : NULL, PARTS, ROWS, ROWS, DIM);
+        struct kn_partial all = {m[0], l[0], acc[0][0]};
+        for (int p = 1; p < PARTS && !with; p++)
+            kn_attend_add(kn_table("ref"), all, (struct kn_partial){m[p], l[p], acc[p][0]}, ROWS,
+                          DIM);
+        kn_attend_finish(out, all, with ? sinks : NULL, ROWS, DIM);
         for (int r = 0; r < ROWS; r++)
             for (int d = 0; d < DIM; d++) {
-                const double all = sum[r] + (with ? exp((double)sinks[r]) : 0);
-                assert_near(out[r * DIM + d], r == 2 ? 0 : want[r][d] / all, 2e-6, "merge");
+                const double whole = sum[r] + (with ? exp((double)sinks[r]) : 0);
+                assert_near(out[r * DIM + d], r == 2 ? 0 : want[r][d] / whole, 2e-6, "merge");
             }
     }
 }
@@ -131,7 +135,7 @@ TEST(test_table)
         assert_string_equal(k->isa, list[n]);
         for (int t = 0; t < KN_TYPES; t++) assert_non_null(k->matmul[t]);
         for (int t = 0; t < KN_KV_TYPES; t++) assert_true(k->kv_pack[t] && k->kv_unpack[t]);
-        assert_true(k->score && k->quantize && k->rmsnorm && k->silu_mul && k->add && k->attend);
+        assert_true(k->score && k->quantize && k->rmsnorm && k->silu_mul && k->mix && k->attend);
     }
     assert_true(n >= 1);
     assert_string_equal(list[n - 1], "ref");
